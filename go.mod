@@ -5,7 +5,6 @@ go 1.26
 require (
 	codeberg.org/go-pdf/fpdf v0.11.1
 	github.com/BurntSushi/toml v1.6.0
-	github.com/go-fonts/liberation v0.3.3
 	github.com/gomlx/compute v0.0.0-20260716164435-04857206aff7
 	github.com/gomlx/go-xla v0.3.0
 	github.com/gomlx/gomlx v0.28.0
@@ -37,6 +36,3 @@ require (
 	golang.org/x/text v0.35.0 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 )
-
-// Psim reads fonts when it draws: see reports/chart/fonts.go.
-replace codeberg.org/go-fonts/liberation => ./reports/chart/liberation

@@ -2,12 +2,12 @@ package psim
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
 	"psim/configs"
 	"psim/internal/nearest"
-	"psim/internal/pattern"
 )
 
 // A Mode is one of the ways to train on several workers that Brown's CS1390
@@ -38,7 +38,7 @@ func ModeNames() []string {
 	return names
 }
 
-var modeForm = pattern.New(`^([A-Za-z_-]+)=([0-9]+)$`)
+var modeForm = regexp.MustCompile(`^([A-Za-z_-]+)=([0-9]+)$`)
 
 // ModeWords splits a list at its commas. A number alone is of the mode before it:
 // ddp=1,2 is ddp=1 and ddp=2.
@@ -46,9 +46,9 @@ func ModeWords(list string) []string {
 	words := strings.Split(list, ",")
 	mode := ""
 	for i, word := range words {
-		if parts := modeForm().FindStringSubmatch(word); parts != nil {
+		if parts := modeForm.FindStringSubmatch(word); parts != nil {
 			mode = parts[1]
-		} else if mode != "" && modeForm().MatchString(mode+"="+word) {
+		} else if mode != "" && modeForm.MatchString(mode+"="+word) {
 			words[i] = mode + "=" + word
 		} else {
 			mode = ""
@@ -69,7 +69,7 @@ func ParseMode(text string) (m Mode, workers int, ok bool, err error) {
 			return m, workers, true, err
 		}
 	}
-	if !modeForm().MatchString(text) {
+	if !modeForm.MatchString(text) {
 		return m, 0, false, nil
 	}
 	return m, 0, true, fmt.Errorf("%s: unknown mode %q; use %s%s", text, name, strings.Join(ModeNames(), ", "), nearest.Suggest(name, ModeNames()))

@@ -117,7 +117,7 @@ func (c *Config) shape(s schedules.Schedule, microbatches int) graph.Shape {
 // the placement is to blame.
 func (c *Config) orderProblem(err error) error {
 	for _, key := range []string{"placement", "partition"} {
-		if c.Defined("schedule."+key) && !keyAtStart().MatchString(err.Error()) {
+		if c.Defined("schedule."+key) && !keyAtStart.MatchString(err.Error()) {
 			return c.problem("schedule", fmt.Errorf("%s: %w", key, err))
 		}
 	}

@@ -2,10 +2,9 @@ package configs
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
-
-	"psim/internal/pattern"
 )
 
 // maxDepth bounds how deeply a text nests brackets, braces and dotted keys. What
@@ -16,7 +15,7 @@ const maxDepth = 100
 // unnested matches a comment or a string, in one quote or three, with escapes if they
 // are double. A string in one quote that is not closed ends with its line, where the
 // decoder will complain.
-var unnested = pattern.New(`^(?s:#[^\n]*|"""(?:\\.|[^\\])*?(?:"{3,}|\\?\z)|'''.*?(?:'{3,}|\z)|"(?:\\.|[^"\\\n])*"?|'[^'\n]*'?)`)
+var unnested = regexp.MustCompile(`^(?s:#[^\n]*|"""(?:\\.|[^\\])*?(?:"{3,}|\\?\z)|'''.*?(?:'{3,}|\z)|"(?:\\.|[^"\\\n])*"?|'[^'\n]*'?)`)
 
 // checkDepth refuses a text that nests too deeply, wherever its lines end. Strings
 // and comments do not nest.
@@ -25,7 +24,7 @@ func checkDepth(label, text string) *Error {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '#', '"', '\'':
-			i += len(unnested().FindString(text[i:])) - 1
+			i += len(unnested.FindString(text[i:])) - 1
 		case '[', '{':
 			depth, dots = depth+1, 0
 		case ']', '}':

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
-	"psim/internal/pattern"
 	"psim/schedules/order"
 )
 
@@ -88,14 +88,14 @@ func CheckSet(set string) error {
 }
 
 // valueToken matches a quoted string, or else one character.
-var valueToken = pattern.New(`(?s)"(?:[^"\\]|\\.)*"|'[^']*'|.`)
+var valueToken = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*"|'[^']*'|.`)
 
 // SplitValues cuts a list of values of a setting at its commas, but not within
 // brackets, braces and quotes.
 func SplitValues(list string) ([]string, error) {
 	var values []string
 	depth, start := 0, 0
-	for _, at := range valueToken().FindAllStringIndex(list, -1) {
+	for _, at := range valueToken.FindAllStringIndex(list, -1) {
 		switch token := list[at[0]:at[1]]; token {
 		case "[", "{":
 			depth++

@@ -8,12 +8,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"psim/internal/nearest"
-	"psim/internal/pattern"
 	"psim/internal/setting"
 )
 
@@ -174,12 +174,12 @@ func (c *Config) add(label, data string, lines bool) error {
 	return err
 }
 
-var setPattern = pattern.New(`^([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+)\s*=(.*)$`)
+var setPattern = regexp.MustCompile(`^([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+)\s*=(.*)$`)
 
 // set applies KEY=VALUE. The value is TOML where it parses as such, and a
 // string otherwise, so that quotes may be left out.
 func (c *Config) set(over string) error {
-	m := setPattern().FindStringSubmatch(strings.TrimSpace(over))
+	m := setPattern.FindStringSubmatch(strings.TrimSpace(over))
 	if m == nil {
 		return &Error{Label: over, Override: true, Problem: "must be KEY=VALUE with a dotted key, such as schedule.microbatches=16"}
 	}
@@ -205,13 +205,13 @@ func (c *Config) set(over string) error {
 
 // keyAtStart finds the key that an option struct's error begins with, if it
 // does.
-var keyAtStart = pattern.New(`^([a-z0-9_.]+)(?: = | is |: )`)
+var keyAtStart = regexp.MustCompile(`^([a-z0-9_.]+)(?: = | is |: )`)
 
 // problem turns an error of the package that owns a section into an Error
 // with a position. By convention such errors begin with the key they mean.
 func (c *Config) problem(section string, err error) error {
 	text, key := err.Error(), section
-	if m := keyAtStart().FindStringSubmatch(text); m != nil && setting.IsKey(Config{}, section+"."+m[1]) {
+	if m := keyAtStart.FindStringSubmatch(text); m != nil && setting.IsKey(Config{}, section+"."+m[1]) {
 		key, text = section+"."+m[1], section+"."+text
 	}
 	keys := []string{key, section}

@@ -3,11 +3,10 @@ package calibrate
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-
-	"psim/internal/pattern"
 )
 
 // An ncclText is the state of reading text.
@@ -19,18 +18,18 @@ type ncclText struct {
 
 var (
 	// mpirunTag matches what mpirun and others put before lines that they tag.
-	mpirunTag  = pattern.New(`^(\[[^\]]*\]<std\w+>:\s?|\d+:\s|\[\d+\]\s)`) // srun -l: "3: ", hydra: "[3] "
-	ncclDoubt  = pattern.New(`^# warning: (.*\S)`)                         // as psim exec writes it
-	ncclStart  = pattern.New(`^#\s*Collective test starting:\s*(\S+)`)
-	ncclRank   = pattern.New(`^#\s+Rank\s+(\d+)\s`)
-	ncclFailed = pattern.New(`^#\s*(Out of bounds values|Bitwise mismatches)\s*:\s*\d+\s+FAILED`)
-	ncclHost   = pattern.New(`\son\s+(\S+)\s+device\s`)
-	ncclEnd    = pattern.New(`^#\s*(Out of bounds values|Avg bus bandwidth)`)
-	ncclWhole  = pattern.New(`^\s*\d+\s+\d+\s`)
+	mpirunTag  = regexp.MustCompile(`^(\[[^\]]*\]<std\w+>:\s?|\d+:\s|\[\d+\]\s)`) // srun -l: "3: ", hydra: "[3] "
+	ncclDoubt  = regexp.MustCompile(`^# warning: (.*\S)`)                         // as psim exec writes it
+	ncclStart  = regexp.MustCompile(`^#\s*Collective test starting:\s*(\S+)`)
+	ncclRank   = regexp.MustCompile(`^#\s+Rank\s+(\d+)\s`)
+	ncclFailed = regexp.MustCompile(`^#\s*(Out of bounds values|Bitwise mismatches)\s*:\s*\d+\s+FAILED`)
+	ncclHost   = regexp.MustCompile(`\son\s+(\S+)\s+device\s`)
+	ncclEnd    = regexp.MustCompile(`^#\s*(Out of bounds values|Avg bus bandwidth)`)
+	ncclWhole  = regexp.MustCompile(`^\s*\d+\s+\d+\s`)
 	// ncclGlued matches a row behind other output, which NCCL_DEBUG=INFO of another
 	// process may leave without an end of its line.
-	ncclGlued  = pattern.New(`\d+\s+\d+\s+(u?int\d+|half|float|double|bfloat16|f\w*8\w*)\s.*`)
-	ncclNumber = pattern.New(`^\d[\d.]*$`)
+	ncclGlued  = regexp.MustCompile(`\d+\s+\d+\s+(u?int\d+|half|float|double|bfloat16|f\w*8\w*)\s.*`)
+	ncclNumber = regexp.MustCompile(`^\d[\d.]*$`)
 )
 
 // readNCCLText reads lines; those that are no part of a run say nothing about
@@ -41,7 +40,7 @@ func readNCCLText(label string, data []byte) ([]ncclRun, error) {
 	for line := range strings.Lines(string(data)) {
 		count++
 		at := fmt.Sprintf("%s:%d", label, count)
-		if err := t.read(at, mpirunTag().ReplaceAllString(line, "")); err != nil {
+		if err := t.read(at, mpirunTag.ReplaceAllString(line, "")); err != nil {
 			return nil, fmt.Errorf("%s: %w", at, err)
 		}
 	}
@@ -50,13 +49,13 @@ func readNCCLText(label string, data []byte) ([]ncclRun, error) {
 
 func (t *ncclText) read(at, line string) error {
 	words := strings.Fields(strings.TrimLeft(line, "# "))
-	switch start := ncclStart().FindStringSubmatch(line); {
+	switch start := ncclStart.FindStringSubmatch(line); {
 	case start != nil:
 		test, err := testNamed(start[1])
 		t.begin(test)
 		return err
-	case ncclRank().MatchString(line):
-		rank := ncclRank().FindStringSubmatch(line)[1]
+	case ncclRank.MatchString(line):
+		rank := ncclRank.FindStringSubmatch(line)[1]
 		if len(t.runs) == 0 || len(t.run().rows) > 0 || rank == "0" && t.run().ranks > 0 {
 			t.begin(nil)
 		}
@@ -64,24 +63,24 @@ func (t *ncclText) read(at, line string) error {
 			return fmt.Errorf("rank %s, where rank %s is next: the number of ranks cannot be told; were lines lost, or do several processes print into one file?", rank, next)
 		}
 		t.run().ranks++
-		if host := ncclHost().FindStringSubmatch(line); host != nil {
+		if host := ncclHost.FindStringSubmatch(line); host != nil {
 			t.run().on(host[1])
 		}
-	case len(t.runs) > 0 && ncclDoubt().MatchString(line):
-		t.run().doubts = append(t.run().doubts, ncclDoubt().FindStringSubmatch(line)[1])
+	case len(t.runs) > 0 && ncclDoubt.MatchString(line):
+		t.run().doubts = append(t.run().doubts, ncclDoubt.FindStringSubmatch(line)[1])
 	case strings.HasPrefix(line, "#") && slices.Contains(words, "size") && slices.Contains(words, "busbw"):
 		t.columns, t.rows = words, true
 		if slices.Contains(words, "cputime") {
 			return errors.New("these are times of the CPU (-C), not of the collectives")
 		}
-	case ncclFailed().MatchString(line):
+	case ncclFailed.MatchString(line):
 		return errors.New("nccl-tests found wrong results: the measurement is of a broken collective, whose times mean nothing")
-	case ncclEnd().MatchString(line):
+	case ncclEnd.MatchString(line):
 		t.rows = false
-	case ncclWhole().MatchString(line) || t.rows && beginsRow(words):
+	case ncclWhole.MatchString(line) || t.rows && beginsRow(words):
 		return t.row(at, words)
-	case t.rows && ncclGlued().MatchString(line):
-		return t.row(at, strings.Fields(ncclGlued().FindString(line)))
+	case t.rows && ncclGlued.MatchString(line):
+		return t.row(at, strings.Fields(ncclGlued.FindString(line)))
 	}
 	return nil
 }
@@ -95,8 +94,8 @@ func (t *ncclText) run() *ncclRun { return &t.runs[len(t.runs)-1] }
 // beginsRow reports whether the words are a row, though one of the first two may
 // be garbled.
 func beginsRow(words []string) bool {
-	return len(words) > 0 && (ncclNumber().MatchString(words[0]) ||
-		len(words) > 1 && strings.ContainsAny(words[0][:1], "0123456789") && ncclNumber().MatchString(words[1]))
+	return len(words) > 0 && (ncclNumber.MatchString(words[0]) ||
+		len(words) > 1 && strings.ContainsAny(words[0][:1], "0123456789") && ncclNumber.MatchString(words[1]))
 }
 
 // row reads a row by the columns of the heading.

@@ -4,14 +4,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
-
-	"psim/internal/pattern"
 )
 
 // random matches what follows the prefix in names of folders that psim makes.
-var random = pattern.New(`^[0-9]+(-old)?$`)
+var random = regexp.MustCompile(`^[0-9]+(-old)?$`)
 
 // recover cleans what runs that were killed have left beside the folder or in it.
 // It is called while no other process writes.
@@ -21,7 +20,7 @@ func (f Folder) recover() {
 		return
 	}
 	for _, entry := range entries {
-		if rest, ok := strings.CutPrefix(entry.Name(), f.prefix()); ok && entry.IsDir() && random().MatchString(rest) {
+		if rest, ok := strings.CutPrefix(entry.Name(), f.prefix()); ok && entry.IsDir() && random.MatchString(rest) {
 			f.clean(filepath.Join(filepath.Dir(f.Path), entry.Name()))
 		}
 	}

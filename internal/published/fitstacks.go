@@ -7,12 +7,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"psim/configs"
-	"psim/internal/pattern"
 )
 
 // A stackFit says which constants of a stack on a chip are fitted to which rows.
@@ -63,7 +63,7 @@ type constantOf struct {
 	value     float64
 }
 
-var number = pattern.New(`^"?([0-9.]+)([a-zµ]*)"?$`)
+var number = regexp.MustCompile(`^"?([0-9.]+)([a-zµ]*)"?$`)
 
 // catalog reads the constants: a stack's own, or its device's rate.
 func (f stackFit) catalog() (list []constantOf) {
@@ -75,7 +75,7 @@ func (f stackFit) catalog() (list []constantOf) {
 			}
 			for _, set := range slices.Concat(s.Sets, s.Devices[f.chip], s.Mixtures) {
 				if k, value, _ := strings.Cut(set, " = "); k == key {
-					parts := number().FindStringSubmatch(value)
+					parts := number.FindStringSubmatch(value)
 					c.value, _ = strconv.ParseFloat(parts[1], 64)
 					c.unit = parts[2]
 				}

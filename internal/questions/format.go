@@ -2,10 +2,10 @@ package questions
 
 import (
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
-	"psim/internal/pattern"
 	"psim/internal/units"
 )
 
@@ -18,12 +18,12 @@ func number(n int64) string {
 }
 
 // symbol matches a name in a formula.
-var symbol = pattern.New(`\b[A-Za-z]\w*`)
+var symbol = regexp.MustCompile(`\b[A-Za-z]\w*`)
 
 // substitute replaces the symbols of a formula by their values. What is no
 // symbol stays.
 func substitute(formula string, v values) string {
-	return symbol().ReplaceAllStringFunc(formula, func(name string) string {
+	return symbol.ReplaceAllStringFunc(formula, func(name string) string {
 		if n, ok := v[name]; ok {
 			return number(n)
 		}

@@ -15,7 +15,7 @@ import (
 // oracle computes a formula as it is printed, by the type checker.
 func oracle(t *testing.T, formula string, v values) float64 {
 	t.Helper()
-	text := symbol().ReplaceAllStringFunc(formula, func(name string) string {
+	text := symbol.ReplaceAllStringFunc(formula, func(name string) string {
 		require.Contains(t, v, name, formula)
 		return fmt.Sprintf("%d.0", v[name])
 	})

@@ -103,7 +103,7 @@ func (c Computed) imprecision() string {
 func (a Answer) sample() string {
 	var symbols []string
 	for _, s := range a.Given {
-		if slices.Contains(symbol().FindAllString(a.Formula, -1), s.Name) {
+		if slices.Contains(symbol.FindAllString(a.Formula, -1), s.Name) {
 			symbols = append(symbols, fmt.Sprintf("%s = %s", s.Name, number(s.Value)))
 		}
 	}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"regexp"
 	"slices"
 	"strings"
 
 	"psim/internal/nearest"
-	"psim/internal/pattern"
 )
 
 // A setting is a symbol's value that the reader chose.
@@ -18,11 +18,11 @@ type setting struct {
 	value      int64
 }
 
-var settingForm = pattern.New(`^([A-Za-z_]+)=([0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE]\+?[0-9]{1,2})?)$`)
+var settingForm = regexp.MustCompile(`^([A-Za-z_]+)=([0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE]\+?[0-9]{1,2})?)$`)
 
 // parseSetting reads NAME=VALUE, such as W=16 or P=1.5e9.
 func parseSetting(text string) (setting, error) {
-	parts := settingForm().FindStringSubmatch(text)
+	parts := settingForm.FindStringSubmatch(text)
 	if parts == nil {
 		return setting{}, fmt.Errorf("%q: must be NAME=VALUE with a number, such as W=16 or P=7e9", text)
 	}

@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"regexp"
 	"strings"
 	"unicode"
-
-	"psim/internal/pattern"
 )
 
 // maxLength bounds the work spent on one value, and the length of messages
@@ -15,7 +14,7 @@ import (
 const maxLength = 400
 
 // leading matches the number before a unit.
-var leading = pattern.New(`^[0-9]+(\.[0-9]+)?`)
+var leading = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?`)
 
 // parseInt reads s in steps of the kind's first unit, rounding half up.
 func (k *kind) parseInt(s string) (int64, error) {
@@ -55,7 +54,7 @@ func (k *kind) parse(s string) (*big.Rat, error) {
 	if len(s) > maxLength {
 		return nil, fmt.Errorf("a %s of %d characters is too long; write for example %q", k.name, len(s), k.example)
 	}
-	number := leading().FindString(s)
+	number := leading.FindString(s)
 	name := s[len(number):]
 	if u, ok := k.find(strings.TrimPrefix(name, " ")); ok && number != "" {
 		r, _ := new(big.Rat).SetString(number)
@@ -72,7 +71,7 @@ func (k *kind) malformed(s, number, rest string) error {
 	switch {
 	case strings.TrimSpace(s) == "":
 		return fmt.Errorf("the value is empty; write for example %q", k.example)
-	case s[0] == '-' && leading().MatchString(s[1:]):
+	case s[0] == '-' && leading.MatchString(s[1:]):
 		return fmt.Errorf("%q is negative; a %s is zero or more", s, k.name)
 	case number != "" && strings.TrimSpace(rest) == "":
 		return fmt.Errorf("%q has no unit; write for example %q", s, number+k.unit)

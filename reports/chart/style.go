@@ -57,7 +57,6 @@ const (
 // Text sets words in Liberation Sans, which has the widths of Arial, with the
 // capitals centred on its position.
 func Text(size vg.Length) text.Style {
-	readFonts()
 	return text.Style{
 		Color: RGB(Ink), Font: plotfont.Font{Typeface: "Liberation", Variant: "Sans", Size: size},
 		YAlign: capitals, Handler: plot.DefaultTextHandler,

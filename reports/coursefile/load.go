@@ -8,17 +8,17 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"psim/internal/files"
-	"psim/internal/pattern"
 	"psim/reports"
 )
 
 // epochName matches the name of a file of an epoch of homework 4.
-var epochName = pattern.New(`^rank(\d{1,5})_results_epoch(\d{1,6})\.json$`)
+var epochName = regexp.MustCompile(`^rank(\d{1,5})_results_epoch(\d{1,6})\.json$`)
 
 // A File is a result that was read, and what to call it.
 type File struct {
@@ -43,12 +43,12 @@ func Load(path string) ([]File, error) {
 	epochs := false
 	for _, e := range entries {
 		name := e.Name()
-		if epochName().MatchString(name) {
+		if epochName.MatchString(name) {
 			if epochs {
 				continue // all of them at once
 			}
 			epochs = true
-		} else if !statsName().MatchString(name) && name != "performance_summary.json" {
+		} else if !statsName.MatchString(name) && name != "performance_summary.json" {
 			continue
 		}
 		found, err := loadFile(filepath.Join(path, name))
@@ -63,7 +63,7 @@ func Load(path string) ([]File, error) {
 // loadFile reads a file; one of an epoch with the others in its folder.
 func loadFile(path string) ([]File, error) {
 	name := filepath.Base(path)
-	if epochName().MatchString(name) {
+	if epochName.MatchString(name) {
 		folder := filepath.Dir(path)
 		h, err := loadEpochs(folder)
 		if err != nil {
@@ -105,7 +105,7 @@ func read(path string, r io.Reader) ([]reports.Run, error) {
 func Read(path string, data []byte) ([]reports.Run, error) {
 	name := filepath.Base(path)
 	var runs []reports.Run
-	if m := statsName().FindStringSubmatch(name); m != nil {
+	if m := statsName.FindStringSubmatch(name); m != nil {
 		run, err := readStats(named(m[1]), data)
 		if err != nil {
 			return nil, err
@@ -141,7 +141,7 @@ func predicts(data []byte) bool {
 // readHomework reads a file of homework 4 or 5: an epoch, a summary or a log.
 func readHomework(path string, data []byte) ([]homework, error) {
 	name := filepath.Base(path)
-	if epochName().MatchString(name) {
+	if epochName.MatchString(name) {
 		h := homework{mode: named("ddp")}
 		line, err := readEpoch(name, data)
 		if err == nil {
@@ -152,7 +152,7 @@ func readHomework(path string, data []byte) ([]homework, error) {
 	if trimmed := bytes.TrimSpace(data); len(trimmed) == 0 || bytes.IndexByte(data, 0) >= 0 {
 		return nil, nil
 	} else if trimmed[0] != '{' {
-		if log := slices.Contains([]string{".log", ".txt", ".out"}, filepath.Ext(name)); log || epochForm().Match(data) || meanForm().Match(data) {
+		if log := slices.Contains([]string{".log", ".txt", ".out"}, filepath.Ext(name)); log || epochForm.Match(data) || meanForm.Match(data) {
 			return readLog(path, data)
 		}
 		return nil, nil
@@ -182,7 +182,7 @@ func readEpoch(name string, data []byte) (l epochLine, err error) {
 	if e.Time == nil || e.Tokens == nil {
 		return l, errors.New("training_time or tokens_per_sec is missing; run_data_parallel.py saves both")
 	}
-	m := epochName().FindStringSubmatch(name)
+	m := epochName.FindStringSubmatch(name)
 	l.rank, _ = strconv.Atoi(m[1])
 	l.index, _ = strconv.Atoi(m[2])
 	l.seconds, l.tokens, l.loss = *e.Time, *e.Tokens, e.Loss
@@ -198,7 +198,7 @@ func loadEpochs(folder string) (homework, error) {
 	}
 	var lines []epochLine
 	for _, e := range entries {
-		if !epochName().MatchString(e.Name()) {
+		if !epochName.MatchString(e.Name()) {
 			continue
 		}
 		line, err := files.Read(filepath.Join(folder, e.Name()), func(r io.Reader) (l epochLine, err error) {

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
-	"psim/internal/pattern"
 	"psim/reports"
 )
 
@@ -15,12 +15,12 @@ import (
 // run_pipeline.py, and its loss; their mean at the end; the steps of an epoch in the bar of progress;
 // and the command, which a terminal's log holds.
 var (
-	epochForm   = pattern.New(`Epoch (\d{1,6})(?: on Rank (\d{1,5}))?: Training Time = ([0-9.eE+-]+), Tokens_per_sec = ([0-9.eE+-]+)`)
-	meanForm    = pattern.New(`(?:Rank (\d{1,5}) )?[Tt]raining time: avg: ?([0-9.eE+-]+), std: ?([0-9.eE+-]+), *\s*tokens_per_second: avg: ?([0-9.eE+-]+)`)
-	lossForm    = pattern.New(`Epoch (\d{1,6})(?: on Rank (\d{1,5}))?: Validation Loss = ([0-9.eE+-]+)`)
-	barForm     = pattern.New(`Training \(epoch \d+ / \d+\):.*\| (\d{1,9})/(\d{1,9}) \[`)
-	commandForm = pattern.New(`run_(data_parallel|pipeline)\.py(.*)`)
-	optionForm  = pattern.New(`--(world_size|batch_size|n_chunk|n_epochs|model_parallel_mode)[= ]+['"]?(\w+)`)
+	epochForm   = regexp.MustCompile(`Epoch (\d{1,6})(?: on Rank (\d{1,5}))?: Training Time = ([0-9.eE+-]+), Tokens_per_sec = ([0-9.eE+-]+)`)
+	meanForm    = regexp.MustCompile(`(?:Rank (\d{1,5}) )?[Tt]raining time: avg: ?([0-9.eE+-]+), std: ?([0-9.eE+-]+), *\s*tokens_per_second: avg: ?([0-9.eE+-]+)`)
+	lossForm    = regexp.MustCompile(`Epoch (\d{1,6})(?: on Rank (\d{1,5}))?: Validation Loss = ([0-9.eE+-]+)`)
+	barForm     = regexp.MustCompile(`Training \(epoch \d+ / \d+\):.*\| (\d{1,9})/(\d{1,9}) \[`)
+	commandForm = regexp.MustCompile(`run_(data_parallel|pipeline)\.py(.*)`)
+	optionForm  = regexp.MustCompile(`--(world_size|batch_size|n_chunk|n_epochs|model_parallel_mode)[= ]+['"]?(\w+)`)
 )
 
 // A section is what a log says of one command.
@@ -54,7 +54,7 @@ func readLog(name string, data []byte) (list []homework, err error) {
 func sections(text string) []section {
 	list := []section{{means: map[int][3]float64{}}}
 	for line := range strings.Lines(text) {
-		if m := commandForm().FindStringSubmatch(line); m != nil {
+		if m := commandForm.FindStringSubmatch(line); m != nil {
 			s := section{means: map[int][3]float64{}}
 			if m[1] == "data_parallel" {
 				s.mode = named("ddp")
@@ -79,7 +79,7 @@ func named(name string) mode {
 
 // options reads what a command says of its run.
 func (s *section) options(text string) {
-	for _, m := range optionForm().FindAllStringSubmatch(text, -1) {
+	for _, m := range optionForm.FindAllStringSubmatch(text, -1) {
 		n, _ := strconv.Atoi(m[2])
 		n = min(max(n, 0), 1<<30)
 		switch m[1] {
@@ -107,11 +107,11 @@ func (s *section) read(line string) {
 		n, _ := strconv.Atoi(text)
 		return n
 	}
-	if m := epochForm().FindStringSubmatch(line); m != nil {
+	if m := epochForm.FindStringSubmatch(line); m != nil {
 		index, _ := strconv.Atoi(m[1])
 		s.lines = append(s.lines, epochLine{rank: rank(m[2]), index: index, seconds: number(m[3]), tokens: number(m[4])})
 	}
-	if m := lossForm().FindStringSubmatch(line); m != nil {
+	if m := lossForm.FindStringSubmatch(line); m != nil {
 		index, _ := strconv.Atoi(m[1])
 		loss, of := number(m[3]), rank(m[2])
 		for i, l := range s.lines {
@@ -120,10 +120,10 @@ func (s *section) read(line string) {
 			}
 		}
 	}
-	if m := meanForm().FindStringSubmatch(line); m != nil {
+	if m := meanForm.FindStringSubmatch(line); m != nil {
 		s.means[rank(m[1])] = [3]float64{number(m[2]), number(m[3]), number(m[4])}
 	}
-	if m := barForm().FindStringSubmatch(line); m != nil && m[1] == m[2] {
+	if m := barForm.FindStringSubmatch(line); m != nil && m[1] == m[2] {
 		s.steps = number(m[1])
 	}
 }

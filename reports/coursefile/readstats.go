@@ -5,17 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
 
-	"psim/internal/pattern"
 	"psim/reports"
 	"psim/schedules/graph"
 )
 
 // statsName matches the name of a file of CS1390's train.py.
-var statsName = pattern.New(`^stats_(ddp|fsdp|model|pipeline)(\d+)\.json$`)
+var statsName = regexp.MustCompile(`^stats_(ddp|fsdp|model|pipeline)(\d+)\.json$`)
 
 // The most that a file may say: of workers, and of seconds since 1970.
 const (

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"psim/internal/pattern"
 	"psim/schedules/graph"
 )
 
@@ -97,7 +97,7 @@ func ReadCSV(r io.Reader) (Order, error) {
 		return nil, errors.New("is not text in UTF-8; one line per rank is needed, such as 0F0,0F1,0B0,0B1")
 	}
 	var order Order
-	legacy := bytes.Contains(text, []byte("BW")) && legacyFile().Match(text)
+	legacy := bytes.Contains(text, []byte("BW")) && legacyFile.Match(text)
 	for line := range strings.Lines(string(text)) {
 		var actions []Action
 		for c, cell := range strings.Split(line, ",") {
@@ -123,14 +123,14 @@ func ReadCSV(r io.Reader) (Order, error) {
 }
 
 var (
-	legacyFile = pattern.New(`(?m)(?:^|,)\s*[0-9]+BW[0-9]`)
-	legacyCell = pattern.New(`^([0-9]+)(BW|B)([0-9]+)$`)
+	legacyFile = regexp.MustCompile(`(?m)(?:^|,)\s*[0-9]+BW[0-9]`)
+	legacyCell = regexp.MustCompile(`^([0-9]+)(BW|B)([0-9]+)$`)
 )
 
 // modernize writes a cell of a file from before November 2024 as it is written
 // since: BW as B, B as I.
 func modernize(cell string) string {
-	m := legacyCell().FindStringSubmatch(cell)
+	m := legacyCell.FindStringSubmatch(cell)
 	switch {
 	case m == nil:
 		return cell
@@ -140,12 +140,12 @@ func modernize(cell string) string {
 	return m[1] + graph.InputGradient.String() + m[3]
 }
 
-var actionPattern = pattern.New(`^([0-9]+)([A-Z_]+)([0-9]*)$`)
+var actionPattern = regexp.MustCompile(`^([0-9]+)([A-Z_]+)([0-9]*)$`)
 
 // ParseAction reads one action, such as 2F0 or 1SEND_F0.
 func ParseAction(s string) (Action, error) {
 	const legal = "an action is <stage><F, B, I or W><microbatch>, such as 2F0, or a SEND_F, RECV_F, SEND_B or RECV_B of that form; <stage>UNSHARD, RESHARD and REDUCE_GRAD have no microbatch"
-	m := actionPattern().FindStringSubmatch(s)
+	m := actionPattern.FindStringSubmatch(s)
 	if m == nil {
 		return Action{}, fmt.Errorf("%q is not an action; %s", clip(s), legal)
 	}

@@ -8,12 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"psim/internal/pattern"
 )
 
 // Solver is the program that Exact calls: the mixed-integer solver of COIN-OR,
@@ -93,7 +92,7 @@ func lastLine(output []byte) string {
 	return lines[len(lines)-1]
 }
 
-var provenBound = pattern.New(`(?m)^Lower bound:\s+(\S+)`)
+var provenBound = regexp.MustCompile(`(?m)^Lower bound:\s+(\S+)`)
 
 // readAnswer reads a solution file: a line that says how it ended, then one for
 // each variable that is not zero. The bound of a search that was stopped stands
@@ -112,7 +111,7 @@ func readAnswer(solution, said string) (answer, error) {
 		}
 		a.bound = bound
 	case strings.HasPrefix(status, "Stopped on time"):
-		if m := provenBound().FindStringSubmatch(said); m != nil {
+		if m := provenBound.FindStringSubmatch(said); m != nil {
 			a.bound, _ = strconv.ParseFloat(m[1], 64) // 0 proves nothing
 		}
 		if strings.Contains(status, "no integer solution") {

@@ -1,7 +1,0 @@
-// Package liberationmonoregular has a small font in place of its own.
-package liberationmonoregular
-
-import "golang.org/x/image/font/gofont/goregular"
-
-// TTF is Go Regular.
-var TTF = goregular.TTF

@@ -1,7 +1,0 @@
-// Package liberationsansitalic has a small font in place of its own.
-package liberationsansitalic
-
-import "golang.org/x/image/font/gofont/goregular"
-
-// TTF is Go Regular.
-var TTF = goregular.TTF

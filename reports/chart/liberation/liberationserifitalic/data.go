@@ -1,7 +1,0 @@
-// Package liberationserifitalic has a small font in place of its own.
-package liberationserifitalic
-
-import "golang.org/x/image/font/gofont/goregular"
-
-// TTF is Go Regular.
-var TTF = goregular.TTF
