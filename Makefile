@@ -38,7 +38,7 @@ processes: ## runs of several processes on this machine: the recipes, and proces
 	.ci/mpi -count 1 -v
 
 processes-pairs: ## two devices in one process beside two, over sockets and MPI: nine pairs on a quiet machine; takes five minutes
-	$(GO) build -o "$${TMPDIR:-/tmp}/psim-pairs" ./internal/gen/pairs
+	$(GO) build -o "$${TMPDIR:-/tmp}/psim-pairs" ./tools/pairs
 	"$${TMPDIR:-/tmp}/psim-pairs" $(ARGS)
 
 full-disk: ## write onto disks that fill at any write; skipped where nothing can be mounted
@@ -48,13 +48,13 @@ golden: gallery schema ## rewrite golden files, and the output and pictures in t
 	$(GO) test $$(git grep -lE '^\s"psim/internal/golden"' | xargs dirname | sort -u | sed 's|^|./|') -update
 
 schema: ## describe the fields of results: docs/result.schema.json
-	$(GO) run ./internal/gen/schema
+	$(GO) run ./tools/schema
 
 gallery: ## draw and describe every schedule: docs/schedules.md
-	$(GO) run ./internal/gen/gallery
+	$(GO) run ./tools/gallery
 
 record: ## measure the step of docs/exec.png; half a minute on a quiet machine of two cores
-	$(GO) run ./cmd/psim exec --gpus 2 --check all --out internal/gen/gallery/testdata/exec
+	$(GO) run ./cmd/psim exec --gpus 2 --check all --out tools/gallery/testdata/exec
 	$(MAKE) gallery
 
 lint:
@@ -66,10 +66,10 @@ ci:
 	.ci/run
 
 fit: ## fit the machines of published tables to their rows again; takes up to two hours
-	$(GO) run ./internal/gen/fit
+	$(GO) run ./tools/fit
 
 exhaustive: ## predict every plan of four small spaces one by one, and compare with psim search; takes minutes
-	$(GO) run ./internal/gen/exhaustive
+	$(GO) run ./tools/exhaustive
 
 ROWS ?= $(or $(TMPDIR),/tmp)/psim-executed.jsonl
 report: ## predict and run experiments on this quiet machine: docs/executed.md; half an hour; once ended it goes on (rm ROWS first for all anew)
@@ -77,16 +77,16 @@ report: ## predict and run experiments on this quiet machine: docs/executed.md; 
 	mv docs/executed.md.new docs/executed.md
 
 course-checks: ## the eight checks of CS1390, whole VGG16 on two workers: docs/course-checks.md; takes 20 minutes
-	$(GO) run ./internal/gen/coursechecks > docs/course-checks.md.new
+	$(GO) run ./tools/coursechecks > docs/course-checks.md.new
 	mv docs/course-checks.md.new docs/course-checks.md
 
 speed: ## measure the engine, beside SimGrid where libsimgrid-dev is installed: docs/speed.md; takes a minute
-	$(GO) build -o "$${TMPDIR:-/tmp}/psim-speed" ./internal/gen/speed
+	$(GO) build -o "$${TMPDIR:-/tmp}/psim-speed" ./tools/speed
 	"$${TMPDIR:-/tmp}/psim-speed" > docs/speed.md.new
 	mv docs/speed.md.new docs/speed.md
 
 bench-pytorch: ## psim's kernels beside PyTorch's (Debian's python3-torch and libopenblas0-pthread) on one core: docs/pytorch.md; takes three minutes
-	$(GO) build -o "$${TMPDIR:-/tmp}/psim-pytorch" ./internal/gen/pytorch
+	$(GO) build -o "$${TMPDIR:-/tmp}/psim-pytorch" ./tools/pytorch
 	"$${TMPDIR:-/tmp}/psim-pytorch" > docs/pytorch.md.new
 	mv docs/pytorch.md.new docs/pytorch.md
 
@@ -98,4 +98,4 @@ accuracy: ## replay the published tables: docs/accuracy.md, its pictures, and th
 	$(GO) run ./cmd/psim validate --published --markdown --out docs/accuracy > docs/accuracy.md.new
 	rm docs/accuracy/.psim.json
 	mv docs/accuracy.md.new docs/accuracy.md
-	$(GO) test ./internal/published -run TestStacks -update
+	$(GO) test ./published -run TestStacks -update

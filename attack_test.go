@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim"
-	"psim/internal/memory"
+	"psim/internal/ram"
 )
 
 // Communication that takes longer than can be added, and graphs that do not fit, are
@@ -23,7 +23,7 @@ func TestAttackRefused(t *testing.T) {
 		{"base_modelcustom", "machine.link: the ALL_REDUCE of 1.05 MB over 2 ranks" + hours + "collective_call", []string{"machine.link.collective_call=1000000h"}},
 		{"base_modelcustom", "schedule: the graph would have about 1.8e+09 tasks and need about 757 GB of memory, of which ", []string{"model.layers=1000", "parallel.data=100000", "parallel.bucket=tensor", "batch.global=400000"}},
 	} {
-		if memory.Free() > 600<<30 {
+		if ram.Free() > 600<<30 {
 			t.Skip("this machine has memory for the last one")
 		}
 		config, err := psim.Load("testdata/attack/"+c.file+".toml", c.sets...)

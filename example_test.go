@@ -39,7 +39,7 @@ func ExamplePredict() {
 
 // What is predicted without the trace of every task: 1.6 million of them.
 func ExampleEstimate() {
-	c, err := psim.Load("internal/gen/speed/megatron-1t.toml")
+	c, err := psim.Load("tools/speed/megatron-1t.toml")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -26,7 +26,7 @@ import (
 	"psim/costmodel"
 	ledger "psim/costmodel/memory"
 	"psim/internal/interrupt"
-	"psim/internal/memory"
+	"psim/internal/ram"
 	"psim/reports"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -120,9 +120,9 @@ func Compare(a, b reports.Run) reports.Comparison { return reports.Compare(a, b)
 // build makes the plan; reserve is the memory of every rank that a schedule that is
 // searched for leaves free.
 func (p *Prediction) build(ctx context.Context, reserve []int64) (err error) {
-	err = memory.CheckTasks(p.Config.Tasks())
+	err = ram.CheckTasks(p.Config.Tasks())
 	if p.packer != nil { // packing counts exactly; F and B of every stage are certain
-		err = memory.CheckPacked(p.Config.Tasks() / 2)
+		err = ram.CheckPacked(p.Config.Tasks() / 2)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.Config.Name(), err)

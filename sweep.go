@@ -10,7 +10,7 @@ import (
 
 	"psim/configs"
 	"psim/internal/files"
-	"psim/internal/memory"
+	"psim/internal/ram"
 	"psim/reports"
 	"psim/reports/figures"
 )
@@ -158,7 +158,7 @@ func (s *sweep) compute(ctx context.Context, p pending) {
 }
 
 func (s *sweep) predict(ctx context.Context, p pending) (reports.Point, error) {
-	if memory.CheckTasks(p.config.Tasks()*float64(runtime.GOMAXPROCS(0))) != nil {
+	if ram.CheckTasks(p.config.Tasks()*float64(runtime.GOMAXPROCS(0))) != nil {
 		s.alone.Lock()
 		defer s.alone.Unlock()
 	} else {

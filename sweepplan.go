@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"psim/configs"
-	"psim/internal/memory"
+	"psim/internal/ram"
 	"psim/internal/units"
 	"psim/reports"
 )
@@ -97,7 +97,7 @@ func (s *sweep) checkSize() error {
 	for _, p := range s.todo {
 		ranks += p.config.Ranks()
 	}
-	if need, free := int64(ranks*bytesPerRank), memory.Free(); need > free {
+	if need, free := int64(ranks*bytesPerRank), ram.Free(); need > free {
 		if s.journal != nil {
 			s.journal.leave()
 		}

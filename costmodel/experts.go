@@ -111,7 +111,7 @@ func (m *Machine) allToAll(ranks []int32, n arch.Network) allToAll {
 }
 
 // deepEPShare counts how much of the rates of link and network DeepEP's kernels reach: fitted
-// to half of what its authors measured (internal/published, table deepep).
+// to half of what its authors measured (published, table deepep).
 const deepEPShare = 0.87
 
 // ncclShare counts how much of the network's rate NCCL's all-to-all reaches among nodes, where the

@@ -8,7 +8,7 @@ import (
 
 	"psim/exec/processes"
 	"psim/exec/programs"
-	"psim/internal/memory"
+	"psim/internal/ram"
 )
 
 // A NumberError says that a training has made a number that is NaN or infinite.
@@ -90,7 +90,7 @@ func (t *Trainer) alone(o RunOptions) (*Trainer, RunOptions, func(), error) {
 		devices[rank] = own[rank%len(own)]
 		held += devices[rank].Bytes()
 	}
-	if float64(held) > heapShare*float64(memory.Free()) {
+	if float64(held) > heapShare*float64(ram.Free()) {
 		return nil, o, nil, errors.New("too little memory for all ranks")
 	}
 	rest := o.World.Busy()

@@ -13,7 +13,7 @@ import (
 
 	"psim/exec/processes"
 	"psim/exec/programs"
-	"psim/internal/memory"
+	"psim/internal/ram"
 	"psim/schedules/graph"
 )
 
@@ -202,7 +202,7 @@ const heapShare = 0.9
 // limitHeap keeps garbage from filling the memory of this machine or its container. It
 // returns how to undo that.
 func limitHeap() (undo func()) {
-	limit := debug.SetMemoryLimit(heapBytes() + int64(heapShare*float64(memory.Free())))
+	limit := debug.SetMemoryLimit(heapBytes() + int64(heapShare*float64(ram.Free())))
 	return func() { debug.SetMemoryLimit(limit) }
 }
 

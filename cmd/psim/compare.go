@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	lib "psim"
+	"psim/courses/coursefile"
 	"psim/reports"
-	"psim/reports/coursefile"
 )
 
 func newCompare() *cobra.Command {

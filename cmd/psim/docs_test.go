@@ -172,7 +172,7 @@ func small(command string) (string, bool) {
 		return "", false
 	case strings.HasPrefix(command, "psim validate --executed"):
 		command += " exec-mlp --gpus 4 --oversubscribe --steps 1 --runs 1 --set batch.global=8 --set model.layers=8 --set model.hidden=16" // more devices than cores: the machine is not timed
-	case strings.HasPrefix(command, "psim reproduce"): // internal/courses tests what is measured
+	case strings.HasPrefix(command, "psim reproduce"): // courses tests what is measured
 		command, _, _ = strings.Cut(strings.Replace(command, " --measure", "", 1), " --budget")
 	case strings.HasPrefix(command, "psim exec vgg16-cpu-"):
 		_, mode, _ := strings.Cut(strings.Fields(command)[2], "vgg16-cpu-")

@@ -12,8 +12,8 @@ import (
 
 	"psim/configs"
 	"psim/costmodel/arch"
+	"psim/courses/questions"
 	"psim/internal/nearest"
-	"psim/internal/questions"
 	"psim/internal/units"
 	"psim/internal/wrap"
 	"psim/schedules"

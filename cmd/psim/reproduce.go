@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"psim/courses"
 	"psim/exec"
 	"psim/exec/session"
-	"psim/internal/courses"
 	"psim/internal/files"
 )
 

@@ -16,8 +16,8 @@ import (
 	"psim/configs"
 	"psim/internal/files"
 	"psim/internal/interrupt"
-	"psim/internal/memory"
 	"psim/internal/nearest"
+	"psim/internal/ram"
 	"psim/reports"
 	"psim/schedules"
 	"psim/schedules/collective"
@@ -95,7 +95,7 @@ func (f *scheduleFlags) check() error {
 	case f.plot != "" && pictureFormat(f.plot) == "":
 		return fmt.Errorf("--plot %s: the file must end in %s", f.plot, pictureEndings())
 	}
-	return memory.CheckTasks(2 * float64(f.shape.Ranks) * float64(f.shape.Microbatches) * float64(f.shape.Virtual))
+	return ram.CheckTasks(2 * float64(f.shape.Ranks) * float64(f.shape.Microbatches) * float64(f.shape.Virtual))
 }
 
 // namedOrder holds an order to print, and the schedule and size that it is of.

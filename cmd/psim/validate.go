@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"psim/courses/questions"
 	"psim/exec/validation"
 	"psim/internal/files"
-	"psim/internal/published"
-	"psim/internal/questions"
+	"psim/published"
 	"psim/reports"
 )
 

@@ -16,7 +16,7 @@ import (
 	"psim/costmodel/link"
 	"psim/exec"
 	"psim/exec/programs"
-	"psim/internal/memory"
+	"psim/internal/ram"
 	"psim/internal/units"
 )
 
@@ -106,7 +106,7 @@ func Measure(ctx context.Context, n arch.Network, t arch.Training, o exec.LayerO
 // the size in the middle.
 func (c *Calibration) crowd(ctx context.Context, n arch.Network, t arch.Training, o exec.LayerOptions) error {
 	cores, samples := exec.DeviceOptions{}.Cores(), slices.Sorted(slices.Values(o.Samples))[len(o.Samples)/2]
-	if cores < 2 || float64(cores)*need(n.Layers, t, samples) > float64(memory.Free()) {
+	if cores < 2 || float64(cores)*need(n.Layers, t, samples) > float64(ram.Free()) {
 		return nil
 	}
 	devices, err := exec.OpenDevices(cores, exec.DeviceOptions{})
@@ -153,7 +153,7 @@ func check(n arch.Network, t arch.Training, samples int) error {
 		}
 	}
 	need := need(n.Distinct(), t, samples)
-	if have := float64(memory.Free()); need > have {
+	if have := float64(ram.Free()); need > have {
 		return fmt.Errorf("measuring microbatches of %d samples would need about %s of memory, of which %s are free here; use fewer samples or a smaller model",
 			samples, units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(int64(have)))
 	}

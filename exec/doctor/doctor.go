@@ -13,7 +13,7 @@ import (
 
 	"psim/exec"
 	"psim/exec/programs"
-	"psim/internal/memory"
+	"psim/internal/ram"
 )
 
 // A Diagnosis is what was found.
@@ -70,7 +70,7 @@ type Plugin struct {
 func Examine(version string, w io.Writer) Diagnosis {
 	d := Diagnosis{Psim: version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Advice: []string{}}
 	fmt.Fprintf(w, "psim %s, %s, %s\n\n", d.Psim, d.Go, d.System)
-	here := memory.Here()
+	here := ram.Here()
 	d.Memory = Memory{here.Free, here.Container}
 	d.GoBack.examine()
 	d.GoBack.write(w, d.Memory)

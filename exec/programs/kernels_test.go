@@ -24,7 +24,7 @@ type kernel struct {
 	adam    bool // an optimizer's step follows
 }
 
-// The kernels of internal/gen/pytorch, by the same names: the time of the CPU that a
+// The kernels of tools/pytorch, by the same names: the time of the CPU that a
 // forward and a backward take, in programs of their own. -short only sees that they run.
 func BenchmarkKernels(b *testing.B) {
 	for _, k := range kernels(b, testing.Short()) {

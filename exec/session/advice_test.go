@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel"
-	"psim/internal/memory"
+	"psim/internal/ram"
 )
 
 var advised = regexp.MustCompile(`--set (\S+)`)
@@ -33,7 +33,7 @@ func TestAdviceFits(t *testing.T) {
 				need, err := r.need()
 				require.NoError(t, err)
 				free := int64(share * need)
-				err = r.checkMemory(Options{}, memory.Room{Free: free})
+				err = r.checkMemory(Options{}, ram.Room{Free: free})
 				require.ErrorContains(t, err, "of this machine's memory are free; ")
 				require.ErrorContains(t, err, " would fit")
 				sets := c.sets
@@ -41,20 +41,20 @@ func TestAdviceFits(t *testing.T) {
 					sets = append(sets, m[1])
 				}
 				again := planned(t, c.name, c.devices, sets...)
-				require.NoError(t, again.checkMemory(Options{}, memory.Room{Free: free}), sets)
+				require.NoError(t, again.checkMemory(Options{}, ram.Room{Free: free}), sets)
 				require.Equal(t, c.devices, again.Plan.Graph.Ranks())
 			})
 		}
 	}
-	err := planned(t, "ddp", 2).checkMemory(Options{}, memory.Room{Free: 1e9})
+	err := planned(t, "ddp", 2).checkMemory(Options{}, ram.Room{Free: 1e9})
 	require.ErrorContains(t, err, "are free; train a smaller network")
-	require.NoError(t, planned(t, "ddp", 2).checkMemory(Options{}, memory.Room{Free: 1e12}))
+	require.NoError(t, planned(t, "ddp", 2).checkMemory(Options{}, ram.Room{Free: 1e12}))
 }
 
 // In a container of 4 GB, as the CS1390 course gives its students, VGG16 has no room for
 // four workers, little for two, and enough for one or for the pipeline of three.
 func TestContainer(t *testing.T) {
-	here := memory.Room{Free: 3.9e9, Container: 4e9}
+	here := ram.Room{Free: 3.9e9, Container: 4e9}
 	err := planned(t, "vgg16-cpu-ddp", 4).checkMemory(Options{}, here)
 	require.ErrorContains(t, err, "vgg16-cpu-ddp: the tensors of all devices need 4.71 GB at least, and 3.90 GB of the container's 4.00 GB are free; use fewer workers (--gpus 1)")
 	var warnings []string

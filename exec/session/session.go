@@ -14,7 +14,7 @@ import (
 	"psim/costmodel"
 	"psim/exec"
 	"psim/exec/programs"
-	"psim/internal/memory"
+	"psim/internal/ram"
 	"psim/internal/units"
 	"psim/reports"
 	"psim/schedules/graph"
@@ -162,14 +162,14 @@ func (r *Run) build(o Options) error {
 	err := r.plan()
 	if err == nil && !strings.HasPrefix(o.Devices.Backend, "xla") { // its devices have memory of their own
 		r.here = here(r.Plan.Graph.Ranks(), o.World)
-		err = r.checkMemory(o, memory.Here())
+		err = r.checkMemory(o, ram.Here())
 	}
 	return err
 }
 
 // plan makes the plan.
 func (r *Run) plan() (err error) {
-	if err := memory.CheckTasks(r.Config.Tasks()); err != nil {
+	if err := ram.CheckTasks(r.Config.Tasks()); err != nil {
 		return fmt.Errorf("%s: %w", r.Config.Name(), err)
 	}
 	r.Plan, err = r.Config.Build()
@@ -178,7 +178,7 @@ func (r *Run) plan() (err error) {
 
 // checkMemory refuses a run whose tensors alone would not fit into what is free of
 // this machine's memory or its container's, which all devices of the Go backend share.
-func (r *Run) checkMemory(o Options, here memory.Room) error {
+func (r *Run) checkMemory(o Options, here ram.Room) error {
 	need, err := r.need()
 	if err == nil && need > float64(here.Free) {
 		of := "this machine's memory"

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"psim/courses/coursefile"
 	"psim/reports"
-	"psim/reports/coursefile"
 )
 
 // loadRun reads a result with its trace.

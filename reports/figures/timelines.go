@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"io"
 
+	"psim/courses/coursefile"
 	"psim/reports"
-	"psim/reports/coursefile"
 )
 
 // timeline draws results one below the other.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"psim/internal/memory"
+	"psim/internal/ram"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 )
@@ -196,7 +196,7 @@ func (k *Packer) reserve(folded bool) error {
 	if !folded {
 		all *= replicas
 	}
-	if err := memory.CheckPacked(float64(all)); err != nil {
+	if err := ram.CheckPacked(float64(all)); err != nil {
 		return err
 	}
 	out, n, rank := &k.packed, int32(0), int32(0)

@@ -14,7 +14,7 @@ package wiring
 import (
 	"fmt"
 
-	"psim/internal/memory"
+	"psim/internal/ram"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 )
@@ -115,7 +115,7 @@ func (p Pipeline) Graph() (*graph.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := memory.CheckTasks(float64(size)); err != nil {
+	if err := ram.CheckTasks(float64(size)); err != nil {
 		return nil, err
 	}
 	g := &graph.Graph{Name: p.Name, Shape: p.Shape, Placement: p.Placement, Stashing: p.Stashing, Layered: p.Layered}

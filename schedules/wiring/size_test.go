@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/internal/memory"
 	"psim/internal/ordertest"
+	"psim/internal/ram"
 	"psim/schedules"
 	"psim/schedules/wiring"
 )
@@ -63,7 +63,7 @@ func TestGuard(t *testing.T) {
 	p := ordertest.Pipeline(t, "ddp", 1, 1, 0)
 	p.Shape.Replicas, p.Optimizer = 100_000, true
 	p.Sync = wiring.Sync{Buckets: [][]int64{make([]int64, 10_000)}}
-	if memory.Free() > 400<<30 {
+	if ram.Free() > 400<<30 {
 		t.Skip("this machine has memory for it")
 	}
 	_, err := p.Graph()

@@ -1,0 +1,81 @@
+package coursefile_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"psim"
+	"psim/configs"
+	"psim/courses/coursefile"
+	"psim/reports"
+)
+
+// A prediction in the format of CS1390's train.py.
+func ExampleStats() {
+	run := predict("model-parallel", "schedule.stages=2", "schedule.microbatches=1", `times.forward="1s"`, `times.backward="2s"`)
+	file, err := coursefile.Stats(run)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(file.Path)
+	if err := file.Render(os.Stdout); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// stats_model2.json
+	// {
+	//   "0": {
+	//     "rank": 0,
+	//     "total_time": 6,
+	//     "batches_times": [
+	//       0,
+	//       1,
+	//       4,
+	//       6
+	//     ]
+	//   },
+	//   "1": {
+	//     "rank": 1,
+	//     "total_time": 6,
+	//     "batches_times": [
+	//       1,
+	//       2,
+	//       2,
+	//       4
+	//     ]
+	//   },
+	//   "num_batches": 1,
+	//   "num_workers": 2
+	// }
+}
+
+// The times of an epoch of homework 4, as its ranks would save them.
+func ExampleEpochs() {
+	for _, file := range coursefile.Epochs(predict("gpt2-4090d-data-parallel").Result) {
+		fmt.Println(file.Path)
+	}
+	// Output:
+	// rank0_results_epoch0.json
+	// rank1_results_epoch0.json
+}
+
+// What homework 5 sums up of two runs.
+func ExampleSummary() {
+	one, two := predict("gpt2-4090d-single"), predict("gpt2-4090d-data-parallel")
+	fmt.Println(coursefile.Summary(one.Result, two.Result).Path)
+	// Output: performance_summary.json
+}
+
+func predict(name string, sets ...string) reports.Run {
+	c, err := configs.Load(name, sets...)
+	if err != nil {
+		panic(err)
+	}
+	p, err := psim.Predict(context.Background(), c)
+	if err != nil {
+		panic(err)
+	}
+	return p.Run()
+}

@@ -1,0 +1,179 @@
+package courses
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/courses/questions"
+	"psim/exec"
+	"psim/exec/session"
+	"psim/internal/golden"
+	"psim/reports"
+)
+
+func options(budget time.Duration) Options {
+	return Options{Measure: true, Budget: budget, Options: session.Options{Seed: 1390, MeasureOptions: exec.MeasureOptions{
+		Devices: exec.DeviceOptions{Backend: "go"}, TrainOptions: exec.TrainOptions{Warmup: 1}, Repeats: 1,
+	}}}
+}
+
+// smallest is a course with the smallest of its sizes alone, and the runs of some names.
+func smallest(t *testing.T, name string, runs ...string) course {
+	c, err := find(name)
+	require.NoError(t, err)
+	c.sizes, c.questions = c.sizes[len(c.sizes)-1:], false
+	c.runs = slices.DeleteFunc(c.runs, func(e experiment) bool { return !slices.Contains(runs, e.name) })
+	c.figures = slices.DeleteFunc(c.figures, func(f figure) bool {
+		return slices.ContainsFunc(f.runs, func(name string) bool { return !slices.Contains(runs, name) })
+	})
+	for i := range c.tasks {
+		c.tasks[i].figures = slices.DeleteFunc(c.tasks[i].figures, func(path string) bool { return c.figure(path).path == "" })
+	}
+	return c
+}
+
+// save writes a reproduction, and returns its files.
+func save(t *testing.T, r *Reproduction) (folder string, names []string) {
+	folder = filepath.Join(t.TempDir(), "out")
+	f, err := Folder(folder, r.Course)
+	require.NoError(t, err)
+	require.NoError(t, r.Save(context.Background(), f))
+	require.NoError(t, filepath.Walk(folder, func(path string, info os.FileInfo, err error) error {
+		if err == nil && !info.IsDir() {
+			name, err := filepath.Rel(folder, path)
+			require.NoError(t, err)
+			names = append(names, filepath.ToSlash(name))
+		}
+		return err
+	}))
+	require.Subset(t, append(f.Guarded, ".psim.json"), names, "somebody else's are found before anything is measured")
+	return folder, names
+}
+
+func TestSheet(t *testing.T) {
+	r, err := Make(context.Background(), "hw4", Options{})
+	require.NoError(t, err)
+	var b strings.Builder
+	require.NoError(t, r.WriteMarkdown(&b))
+	golden.Equal(t, "hw4.md", b.String())
+}
+
+// Every figure that an assignment names is there, of the runs that it asks for.
+func TestFigures(t *testing.T) {
+	for name, wanted := range map[string][]string{
+		"cs1390": {"graphs/ddp_split_time.png", "graphs/ddp_throughput_comparison.png", "graphs/model_timeline.png", "graphs/model_throughput_comparison.png",
+			"graphs/fsdp_throughput_comparison.png", "graphs/pipeline_timeline.png", "graphs/pipeline_throughput_comparison.png"},
+		"hw4": {"submit_figures/ddp_time.png", "submit_figures/ddp_throughput.png", "submit_figures/mp_pp_time.png", "submit_figures/mp_pp_throughput.png"},
+	} {
+		c, err := find(name)
+		require.NoError(t, err)
+		names := map[string]bool{}
+		for _, e := range c.runs {
+			require.False(t, names[e.folder()], "%s: the folder of %s is another's", name, e.name)
+			names[e.folder()] = true
+		}
+		for _, path := range wanted {
+			f := c.figure(path)
+			require.Equal(t, path, f.path)
+			for _, name := range f.runs {
+				i := slices.IndexFunc(c.runs, func(e experiment) bool { return e.name == name })
+				require.True(t, c.runs[i].asked, "%s of %s", name, path)
+			}
+		}
+		for _, task := range c.tasks {
+			for _, path := range task.figures {
+				require.NotEmpty(t, c.figure(path).kind, path)
+			}
+		}
+	}
+}
+
+// What is measured has its figures, results and the course's own files, and all of them
+// say what was shrunk.
+func TestMeasured(t *testing.T) {
+	r, err := smallest(t, "cs1390", "ddp=1", "ddp=2", "ddp=4", "model=3").make(context.Background(), options(time.Minute))
+	require.NoError(t, err)
+	for _, run := range r.Runs {
+		require.NotNil(t, run.Measured, "%s: %s", run.Name, run.LeftOut)
+		require.Equal(t, reports.Measured, run.Measured.Kind)
+		require.Contains(t, run.Measured.Warnings, "shrunk: batches of 4 instead of 64 samples")
+		require.Equal(t, run.shared(), slices.Contains(run.Measured.Warnings, run.sharing()))
+	}
+	r.Questions, err = questions.Answers(context.Background(), nil, "1.1", "1.3", "2.2")
+	require.NoError(t, err)
+	r.answerMeasured(context.Background())
+	require.Len(t, r.MeasuredQuestions, 1)
+	require.Equal(t, []string{"2.2"}, r.unanswered)
+	folder, names := save(t, r)
+	for _, name := range []string{"answers.md", "graphs/ddp_split_time.png", "predicted/graphs/ddp_split_time.png", "graphs/model_timeline.png",
+		"results/ddp-2/result.json", "results/ddp-2/predicted/result.json", "predicted/results/ddp-2/result.json", "data/stats_model3.json"} {
+		require.Contains(t, names, name)
+	}
+	loaded, err := reports.Load(filepath.Join(folder, "results/model-3"))
+	require.NoError(t, err)
+	require.Equal(t, r.find("model=3").Measured.StepTime, loaded.Result.StepTime)
+	text, err := os.ReadFile(filepath.Join(folder, "data/stats_ddp2.json"))
+	require.NoError(t, err)
+	require.Contains(t, string(text), "batches of 4 instead of 64 samples")
+	sheet, err := os.ReadFile(filepath.Join(folder, "answers.md"))
+	require.NoError(t, err)
+	require.Contains(t, string(sheet), "Measured runs are shrunk to end in time: vgg-mini, VGG16's layers with 10,534 parameters, instead of VGG16; batches of 4 instead of 64 samples")
+	require.Contains(t, string(sheet), "(predicted/graphs/model_timeline.png)")
+	require.Contains(t, string(sheet), "Too little was measured to answer 2.2.")
+}
+
+// The homework's runs are counted in epochs, which are of the same samples in all.
+func TestEpochs(t *testing.T) {
+	c := smallest(t, "hw4", "ddp=1", "ddp=4", "model=2")
+	c.tasks = nil // which speak of runs that are not there
+	r, err := c.make(context.Background(), options(time.Minute))
+	require.NoError(t, err)
+	for _, run := range r.Runs {
+		require.NotNil(t, run.Measured, "%s: %s", run.Name, run.LeftOut)
+		require.EqualValues(t, 8, run.Measured.Epochs.Samples)
+		require.EqualValues(t, map[string]int{"ddp=1": 8, "ddp=4": 2, "model=2": 2}[run.Name], run.Measured.Epochs.Steps)
+		require.Len(t, run.Measured.Epochs.Each, run.Measured.Epochs.Number)
+		require.Contains(t, run.Measured.Warnings, "shrunk: epochs of 8 samples instead of 5,000")
+	}
+	_, names := save(t, r)
+	require.Contains(t, names, "workdir/ddp-4/rank3_results_epoch0.json")
+	require.Contains(t, names, "predicted/workdir/performance_summary.json")
+}
+
+// A budget in which nothing ends says so; one that is spent leaves the rest out.
+func TestBudget(t *testing.T) {
+	c := smallest(t, "cs1390", "ddp=1", "model=3")
+	_, err := c.make(context.Background(), options(time.Nanosecond))
+	require.ErrorContains(t, err, "nothing was measured: ddp=1: takes about ")
+	o := options(time.Hour)
+	ctx, cancel := context.WithCancel(context.Background())
+	o.Stage = func(what string) {
+		if strings.HasPrefix(what, "model=3: ") {
+			cancel()
+		}
+	}
+	r, err := c.make(ctx, o)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotNil(t, r.find("ddp=1").Measured)
+	require.NotEmpty(t, r.find("model=3").LeftOut)
+	_, names := save(t, r)
+	require.Contains(t, names, "graphs/model_timeline.png") // of the prediction
+	var text bytes.Buffer
+	require.NoError(t, r.WriteText(&text))
+	require.Contains(t, text.String(), "not measured: ")
+	require.NoError(t, json.NewEncoder(&text).Encode(r))
+}
+
+func TestFind(t *testing.T) {
+	_, err := Make(context.Background(), "cs1309", Options{})
+	require.EqualError(t, err, `unknown course "cs1309"; use hw4 or cs1390; did you mean cs1390?`)
+}

@@ -1,0 +1,87 @@
+// Package memory says how much of this machine's memory is free, and refuses
+// graphs that do not fit into it.
+package ram
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"psim/internal/units"
+)
+
+// bytesPerTask bounds what building and simulating a graph and writing its files
+// takes per task, measured on 1F1B with 1 to 20 million tasks and rounded up.
+const bytesPerTask = 420
+
+// bytesPerPacked bounds what a task of a packed graph takes, measured likewise.
+const bytesPerPacked = 64
+
+// alwaysFits bounds the needs for which it is not worth asking how much is free.
+const alwaysFits = 16 << 20
+
+// CheckTasks refuses a graph that would not fit. The number of tasks may be an
+// estimate.
+func CheckTasks(tasks float64) error { return check(tasks, bytesPerTask) }
+
+// CheckPacked is CheckTasks for graphs that are packed.
+func CheckPacked(tasks float64) error { return check(tasks, bytesPerPacked) }
+
+func check(tasks, bytes float64) error {
+	need := tasks * bytes
+	if need <= alwaysFits {
+		return nil
+	}
+	have := float64(Free())
+	if need <= have {
+		return nil
+	}
+	return fmt.Errorf("the graph would have about %.2g tasks and need about %s of memory, of which %s are free here; make it smaller",
+		tasks, units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(int64(have)))
+}
+
+// A Room is memory that this process may take, in bytes.
+type Room struct {
+	Free int64
+	// Container is the limit of the container where that is what leaves so little, and
+	// else 0.
+	Container int64
+}
+
+// less returns the room with fewer bytes.
+func (r Room) less(other Room) Room {
+	if other.Free < r.Free {
+		return other
+	}
+	return r
+}
+
+// Free returns how many bytes can be used: those of the system, or of the container
+// if that has fewer left.
+func Free() int64 { return Here().Free }
+
+// Here returns the memory that can be used, and whether a container limits it.
+func Here() Room { return roomIn(os.DirFS("/")) }
+
+// roomIn returns what Here does, of the files of a system under root.
+func roomIn(root fs.FS) Room { return Room{Free: system(root)}.less(container(root)) }
+
+// system returns how many bytes the system has. Where it does not say so, those of a
+// small machine are assumed.
+func system(root fs.FS) int64 {
+	const assumed = 8 << 30
+	data, err := fs.ReadFile(root, "proc/meminfo")
+	if err != nil {
+		return assumed
+	}
+	for line := range strings.Lines(string(data)) {
+		if words := strings.Fields(line); len(words) > 1 && words[0] == "MemAvailable:" {
+			if kib, err := strconv.ParseInt(words[1], 10, 64); err == nil {
+				return kib << 10
+			}
+		}
+	}
+	return assumed
+}

@@ -1,0 +1,41 @@
+package published
+
+import (
+	"strconv"
+	"strings"
+
+	"psim/costmodel/arch"
+	"psim/reports"
+)
+
+// Accuracy returns how far off predictions of a stack on a device in a precision were when
+// they were last compared with the published runs (testdata/stacks.csv, which a test keeps),
+// with no rows where there are none.
+func Accuracy(stack, device, precision string) *reports.StackAccuracy {
+	device = deviceIn(device, precision)
+	a := &reports.StackAccuracy{Stack: stack, Device: device}
+	for _, r := range records("stacks.csv") {
+		if r.text("stack") == stack && r.text("device") == device {
+			a.Rows, a.MeanError = int(r.number("rows")), r.number("mean_percent")/100
+		}
+	}
+	return a
+}
+
+// stacksCSV writes the errors of stacks.
+func (r Report) stacksCSV() string {
+	var b strings.Builder
+	b.WriteString("# Errors of training runs by stack and device, over the rows that no constant was fitted to: go test ./published -run Stacks -update\nstack,device,rows,mean_percent\n")
+	for _, g := range r.byStack() {
+		b.WriteString(strings.Join([]string{g.stack, g.device, strconv.Itoa(len(g.errors)), strconv.FormatFloat(100*g.mean(), 'f', 2, 64)}, ",") + "\n")
+	}
+	return b.String()
+}
+
+// deviceIn names a device in a precision of fewer than 16 bits, whose rates are others.
+func deviceIn(device, precision string) string {
+	if (arch.Training{Precision: precision}).Narrow() {
+		return device + " in " + precision
+	}
+	return device
+}

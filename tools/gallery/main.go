@@ -1,0 +1,141 @@
+// Command gallery draws and describes every schedule of the catalog: docs/schedules.md.
+// It also draws the plans of docs/models.md, and docs/exec.png again, from the run that make record has saved.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"strings"
+
+	lib "psim"
+	"psim/internal/files"
+	"psim/internal/wrap"
+	"psim/reports"
+	"psim/schedules"
+	"psim/schedules/graph"
+)
+
+const introduction = `# Schedules
+
+<!-- Written by make gallery from the catalog (schedules/catalog.go). -->
+
+Every schedule of ` + "`psim list schedules`" + `, drawn for P = 4 ranks and M = 8 microbatches
+where it serves them: a row per rank, the number of the microbatch in every task.
+A forward (F), an input gradient (I) and a weight gradient (W) take one unit of
+time, a backward in one piece (B) two, messages none. Where a rank holds V
+stages, or second copies, lighter colours tell them apart; 2F0 is the forward of
+stage 2, microbatch 0.
+
+The bubble is the idle share of the ranks' time, or what is said. In flight is how
+many stage activations rank r holds at most, from the start of F to the end of
+B or W. R is the number of microbatches per round, F&B the time of an overlapped
+pair, T that of the step. The formulas hold for equal stages and free messages, W no
+longer than F and I, and tests compare them with simulations as they stand here.
+
+Where no schedule fits, ` + "`schedule.name = \"auto\"`" + ` searches for an order.
+`
+
+// recorded holds a run of psim exec --gpus 2 on a quiet machine of two cores.
+const recorded = "tools/gallery/testdata/exec"
+
+func main() {
+	if err := errors.Join(gallery("docs"), drawPlans("docs/plans")); err != nil {
+		log.Fatal(err)
+	}
+	if !files.IsFolder(recorded) {
+		log.Printf("docs/exec.png stays as it is: there is no %s; make record makes one", recorded)
+	} else if err := replay(recorded, filepath.Join("docs", "exec.png")); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// replay draws the measured step of a saved run below the predicted one.
+func replay(folder, path string) error {
+	predicted, measured, err := reports.LoadPair(folder)
+	if err != nil {
+		return err
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return reports.CompareTimelines(file, reports.PNG, predicted, measured)
+}
+
+// gallery writes schedules.md and its pictures into a folder.
+func gallery(folder string) error {
+	text, traces, err := document()
+	if err != nil {
+		return err
+	}
+	for name, trace := range traces {
+		if err := draw(filepath.Join(folder, "schedules", name+".png"), trace); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(folder, "schedules.md"), []byte(text), 0o644)
+}
+
+// document returns schedules.md, and what is drawn in it, by schedule.
+func document() (text string, traces map[string]*graph.Trace, err error) {
+	text, traces = introduction, map[string]*graph.Trace{}
+	for _, s := range schedules.Catalog() {
+		section, trace, err := entry(s)
+		if err != nil {
+			return "", nil, err
+		}
+		text += section
+		traces[s.Name] = trace
+	}
+	return text, traces, nil
+}
+
+// draw writes the picture that command draws.
+func draw(path string, trace *graph.Trace) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return reports.Timeline(file, reports.PNG, reports.UnitTitle(trace, lib.Unit), reports.Panel{Trace: trace, Unit: lib.Unit})
+}
+
+// command returns what draws a schedule.
+func command(s schedules.Schedule, shape graph.Shape) string {
+	command := fmt.Sprintf("psim schedule %s --stages %d --microbatches %d", s.Name, shape.Ranks, shape.Microbatches)
+	if s.Virtual {
+		command += fmt.Sprintf(" --virtual %d", shape.Virtual)
+	}
+	return command + " --plot " + s.Name + ".png"
+}
+
+// entry returns the section of a schedule, and what is drawn in it.
+func entry(s schedules.Schedule) (string, *graph.Trace, error) {
+	shape := s.Example()
+	trace, err := lib.UnitTrace(s, shape)
+	if err != nil {
+		return "", nil, err
+	}
+	summary := graph.Summarize(trace)
+	peak := 0
+	for _, r := range summary.Ranks {
+		peak = max(peak, r.PeakInFlight)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n## %s\n\n![%s](schedules/%s.png)\n\n%s\n\n", s.Name, reports.UnitTitle(trace, lib.Unit), s.Name, wrap.Text(s.About, 84, ""))
+	fmt.Fprintf(&b, "- Bubble: `%s`; here %.1f %%", s.Bubble, 100*summary.Bubble.Makespan)
+	if summary.Bubble.Span != summary.Bubble.Makespan {
+		fmt.Fprintf(&b, ", and %.1f %% of the longest span", 100*summary.Bubble.Span)
+	}
+	fmt.Fprintf(&b, ".\n")
+	fmt.Fprintf(&b, "- In flight: `%s`; here at most %d.\n", s.Memory, peak)
+	if s.Constraint != "" {
+		fmt.Fprintf(&b, "- Needs: %s.\n", s.Constraint)
+	}
+	fmt.Fprintf(&b, "- Paper: %s.\n- Drawn by `%s`.\n", s.Paper, command(s, shape))
+	return b.String(), trace, nil
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Both sides know every kernel of the table by its name, and no other.
+func TestKernels(t *testing.T) {
+	var names []string
+	for _, k := range kernels {
+		names = append(names, k.name)
+	}
+	of := func(text, pattern string) (found []string) {
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+			found = append(found, m[1])
+		}
+		return found
+	}
+	require.ElementsMatch(t, names, of(script, `(?m)^    "(\w+)": `))
+	benchmarks, err := os.ReadFile("../../exec/programs/kernels_test.go")
+	require.NoError(t, err)
+	require.ElementsMatch(t, names, of(string(benchmarks), `\{(?:name: )?"(\w+)", (?:samples|input|layers|\d)`))
+}
+
+// The ratio is of a pair of runs, not of the best ones.
+func TestRatio(t *testing.T) {
+	r := row{psim: []float64{10, 30, 22}, torch: []float64{10, 10, 11}}
+	require.Equal(t, 2.0, r.ratio())
+	require.Equal(t, "22.0 (10.0–30.0)", spread(r.psim))
+	require.Equal(t, "4", rate(0.088, r.psim))
+	require.Equal(t, "–", rate(0, r.psim))
+}
