@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"psim/configs"
-	"psim/costmodel/arch"
 	"psim/costmodel/memory"
+	"psim/costmodel/network"
 	"psim/reports"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -54,7 +54,7 @@ func work(c *configs.Config, plan *configs.Plan) reports.Work {
 	w := reports.Work{
 		Parameters: n.Parameters(), ActiveParameters: n.ActiveParameters(), Read: c.Model.File != "",
 		Precision: precision, Device: device.Name,
-		ModelFLOPs:    3 * float64(n.FLOPs(arch.Forward)) * float64(plan.Samples),
+		ModelFLOPs:    3 * float64(n.FLOPs(network.Forward)) * float64(plan.Samples),
 		HardwareFLOPs: plan.Workload.FLOPs(), PeakFLOPs: float64(device.PeakIn(precision)),
 	}
 	if c.Train.Stack != "none" {

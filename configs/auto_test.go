@@ -115,19 +115,19 @@ func digits(from, to int) string { return "0123456789"[from : to+1] }
 // A network's order is found under the memory that its parameters leave, and is
 // no worse than 1F1B's.
 func TestAutoModel(t *testing.T) {
-	one, s := run(t, parse(t, network, "schedule.name=1f1b"))
+	one, s := run(t, parse(t, networkKeys, "schedule.name=1f1b"))
 	require.Nil(t, one.Search)
-	plan, auto := run(t, parse(t, network, "schedule.name=auto"))
+	plan, auto := run(t, parse(t, networkKeys, "schedule.name=auto"))
 	require.Less(t, auto.Bubble.Span, s.Bubble.Span)
 	require.LessOrEqual(t, plan.Search.LowerBound, plan.Search.Span)
 
-	v, folded := run(t, parse(t, network, "schedule.name=auto-v"))
+	v, folded := run(t, parse(t, networkKeys, "schedule.name=auto-v"))
 	require.Less(t, folded.Bubble.Span, s.Bubble.Span)
 	require.LessOrEqual(t, v.Search.LowerBound, v.Search.Span)
 
 	// Room that is reserved is not used: with almost all of it, one microbatch
 	// after another.
-	c := parse(t, network, "schedule.name=auto")
+	c := parse(t, networkKeys, "schedule.name=auto")
 	tight, err := c.BuildReserving(context.Background(), []int64{1 << 60, 1 << 60}, nil)
 	require.NoError(t, err)
 	trace, err := sim.Run(tight.Graph, tight.Costs)
@@ -153,10 +153,10 @@ func TestAutoErrors(t *testing.T) {
 		{searched, "schedule.virtual_stages=3;schedule.name=auto-v", "auto-v holds 2 stages per rank"},
 		{searched, "schedule.synchronous=true;schedule.name=auto-v", "auto-v searches for an order without barriers"},
 		{small, "schedule.name=auto", "backward_input is missing"},
-		{network, "parallel.zero=3", "zero = 3"},
+		{networkKeys, "parallel.zero=3", "zero = 3"},
 	} {
 		sets := strings.Split(c.set, ";")
-		if c.text == network {
+		if c.text == networkKeys {
 			sets = append(sets, "schedule.name=auto")
 		}
 		err := failure(configs.Parse("x.toml", []byte(c.text), sets...))

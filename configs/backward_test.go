@@ -17,7 +17,7 @@ func TestTwoPassRefused(t *testing.T) {
 		"parallel.context=2":   `train.backward = "two-pass": is not modelled with parallel.context = 2; set "whole" or "per-layer"`,
 		"train.recompute=full": `train.recompute = "full": must be none with backward = "two-pass"`,
 	} {
-		err := failure(configs.Parse("x.toml", []byte(network), "model.vocab=104", "model.attention=flash", "train.backward=two-pass", set))
+		err := failure(configs.Parse("x.toml", []byte(networkKeys), "model.vocab=104", "model.attention=flash", "train.backward=two-pass", set))
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/internal/setting"
 	"psim/schedules"
@@ -42,7 +42,7 @@ type Plan struct {
 	// Workload is the plan of its stages, nil unless the experiment has a [model].
 	Workload *stages.Plan
 	// Network is that of the [model], whole: not divided by tensor parallelism.
-	Network arch.Network
+	Network network.Network
 	Machine costmodel.Machine
 	// Search is what was found where schedule.name is "auto" or "auto-v"; else nil.
 	Search *search.Result

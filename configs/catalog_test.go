@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/configs"
-	"psim/costmodel/arch"
 	"psim/costmodel/link"
+	"psim/costmodel/models"
 )
 
 var name = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9.]+)*$`)
@@ -153,21 +153,21 @@ func TestEveryDeviceRuns(t *testing.T) {
 		if _, err := d.Achievable(precision); err != nil {
 			precision = "bf16"
 		}
-		plan, s := run(t, parse(t, network, "machine.device="+d.Name, "train.precision="+precision))
+		plan, s := run(t, parse(t, networkKeys, "machine.device="+d.Name, "train.precision="+precision))
 		d.Source = nil // which only the catalog has
 		require.Equal(t, d, plan.Machine.Device)
 		require.Equal(t, d.Link, plan.Machine.Link.Name)
 		require.Positive(t, s.StepTime, d.Name)
 	}
 	for _, l := range configs.Catalog().Links {
-		plan, _ := run(t, parse(t, network, "machine.network="+l.Name, "machine.devices_per_node=1", "machine.nics_per_node=2"))
+		plan, _ := run(t, parse(t, networkKeys, "machine.network="+l.Name, "machine.devices_per_node=1", "machine.nics_per_node=2"))
 		l.Source = nil
 		require.Equal(t, l, plan.Machine.Network)
 	}
 }
 
 func TestEveryPresetRuns(t *testing.T) {
-	for _, p := range arch.Presets() {
+	for _, p := range models.Presets() {
 		c, err := configs.Parse("x.toml", []byte("[schedule]\nname = \"gpipe\"\nstages = 2\n[batch]\nglobal = 2\n[machine]\ndevice = \"h100-80gb-sxm\"\n"), "model.preset="+p.Name)
 		require.NoError(t, err)
 		_, s := run(t, c)

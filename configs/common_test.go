@@ -50,7 +50,7 @@ backward = "20ms"
 `
 
 // network is a small network on a machine.
-const network = `
+const networkKeys = `
 [schedule]
 name = "gpipe"
 stages = 2

@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/training"
 	"psim/internal/setting"
 	"psim/schedules"
 	"psim/schedules/collective"
@@ -22,11 +23,11 @@ type Config struct {
 	Schedule   schedules.Options        `toml:"schedule"`
 	Times      costmodel.Times          `toml:"times"`
 	Memory     costmodel.MemoryOptions  `toml:"memory"`
-	Model      arch.Model               `toml:"model"`
+	Model      models.Model             `toml:"model"`
 	Batch      schedules.Batch          `toml:"batch"`
 	Data       schedules.Data           `toml:"data"`
 	Parallel   schedules.Parallel       `toml:"parallel"`
-	Train      arch.Training            `toml:"train"`
+	Train      training.Options         `toml:"train"`
 	Machine    costmodel.MachineOptions `toml:"machine"`
 	Collective collective.Options       `toml:"collective"`
 

@@ -35,7 +35,7 @@ func TestCounts(t *testing.T) {
 		"model.head_dim": size, "model.ffn_hidden": size, "model.vocab": size,
 		"model.sequence_length": size, "model.positions": size, "collective.ranks": math.MaxInt32,
 	} {
-		text := network
+		text := networkKeys
 		switch section, _, _ := strings.Cut(key, "."); section {
 		case "schedule":
 			text = small
@@ -68,15 +68,15 @@ func TestEnormousGraphs(t *testing.T) {
 	} {
 		text := small
 		if sets[0][0] == 'b' {
-			text = network
+			text = networkKeys
 		}
 		require.ErrorContains(t, failure(configs.Parse("x.toml", []byte(text), sets...)), "tasks, more than 2147483647", "%v", sets)
 	}
 	sharded := []string{"schedule.name=ddp", "schedule.stages=1", "parallel.zero=3", "batch.micro=1", "schedule.microbatches=300000000"}
-	require.ErrorContains(t, failure(configs.Parse("x.toml", []byte(network), sharded...)), "schedule.microbatches = 300000000: the graph would have at least 4.2e+09 tasks", "seven layers")
-	err := failure(configs.Parse("x.toml", []byte(network), "parallel.data=1000000000", "batch.global=2000000000"))
+	require.ErrorContains(t, failure(configs.Parse("x.toml", []byte(networkKeys), sharded...)), "schedule.microbatches = 300000000: the graph would have at least 4.2e+09 tasks", "seven layers")
+	err := failure(configs.Parse("x.toml", []byte(networkKeys), "parallel.data=1000000000", "batch.global=2000000000"))
 	require.ErrorContains(t, err, "tasks")
-	err = failure(configs.Parse("x.toml", []byte(network), "schedule.stages=500000000", "schedule.microbatches=1"))
+	err = failure(configs.Parse("x.toml", []byte(networkKeys), "schedule.stages=500000000", "schedule.microbatches=1"))
 	require.ErrorContains(t, err, "has 7 layers")
 	err = failure(configs.Parse("x.toml", []byte(small), "schedule.stages=500000000", "schedule.microbatches=1", "schedule.placement=[0]"))
 	require.ErrorContains(t, err, "rank 1 has no stage")
@@ -86,16 +86,16 @@ func TestEnormousGraphs(t *testing.T) {
 // cards that nobody has, bytes of a microbatch.
 func TestLargeNumbers(t *testing.T) {
 	for _, set := range []string{"machine.devices_per_node=2147483647", "machine.nics_per_node=2147483647"} {
-		_, want := run(t, parse(t, network))
-		_, got := run(t, parse(t, network, set))
+		_, want := run(t, parse(t, networkKeys))
+		_, got := run(t, parse(t, networkKeys, set))
 		require.Equal(t, want, got)
 	}
 	many := []string{"machine.devices_per_node=1", "machine.network=ib-hdr"}
-	_, want := run(t, parse(t, network, many...))
-	_, got := run(t, parse(t, network, append(many, "machine.nics_per_node=2147483647")...))
+	_, want := run(t, parse(t, networkKeys, many...))
+	_, got := run(t, parse(t, networkKeys, append(many, "machine.nics_per_node=2147483647")...))
 	require.Equal(t, want, got)
 
 	// An arrangement that is refused because its bytes pass 63 bits.
-	err := failure(configs.Parse("x.toml", []byte(network), "batch.global=2147483647", "schedule.microbatches=1", "model.sequence_length=8192"))
+	err := failure(configs.Parse("x.toml", []byte(networkKeys), "batch.global=2147483647", "schedule.microbatches=1", "model.sequence_length=8192"))
 	require.ErrorContains(t, err, "batch.global=2147483647: batch: 2147483647 samples per step of gpt-4x64 are more than can be counted in bytes")
 }

@@ -34,7 +34,7 @@ func TestDefaults(t *testing.T) {
 
 // Each default can be said as well, without a difference.
 func TestDefaultsCanBeGiven(t *testing.T) {
-	_, want := run(t, parse(t, network))
+	_, want := run(t, parse(t, networkKeys))
 	for _, set := range []string{
 		"schedule.virtual_stages=1", "schedule.partition=balanced", "parallel.data=1", "parallel.tensor=1",
 		"parallel.sequence=false", "parallel.zero=0", "parallel.bucket=25MB", "parallel.overlap=true",
@@ -42,7 +42,7 @@ func TestDefaultsCanBeGiven(t *testing.T) {
 		"train.precision=fp32", "train.optimizer=adamw", "train.recompute=none", "machine.nics_per_node=1",
 		"model.kv_heads=4",
 	} {
-		c, err := configs.Parse("x.toml", []byte(network), set)
+		c, err := configs.Parse("x.toml", []byte(networkKeys), set)
 		if set == "model.kv_heads=4" { // of another family
 			require.ErrorContains(t, failure(c, err), "has no meaning with family")
 			continue
@@ -80,7 +80,7 @@ func TestBatch(t *testing.T) {
 		{[]string{"batch.global=15"}, []int64{4, 4, 4, 3}, 15},
 		{[]string{"batch.global=30", "parallel.data=2"}, []int64{4, 4, 4, 3}, 30},
 	} {
-		plan, _ := run(t, parse(t, network, append(e.sets, "machine.link=pcie4")...))
+		plan, _ := run(t, parse(t, networkKeys, append(e.sets, "machine.link=pcie4")...))
 		require.Equal(t, e.microbatches, plan.Workload.Samples, e.sets)
 		require.Equal(t, e.total, plan.Samples)
 		require.Equal(t, 32*e.total, plan.Tokens)

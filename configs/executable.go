@@ -8,7 +8,8 @@ import (
 	"strings"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/internal/units"
 )
 
@@ -74,12 +75,12 @@ func (c *Config) simulatedOnly() (sets, changes []string) {
 
 // executedKernels sets the kernels that an execution has.
 func (c *Config) executedKernels() (sets, changes []string) {
-	if set := c.Model.UsedKernels(); set != arch.KernelsFused {
-		sets = append(sets, "model.kernels="+arch.KernelsFused)
+	if set := c.Model.UsedKernels(); set != models.KernelsFused {
+		sets = append(sets, "model.kernels="+models.KernelsFused)
 		changes = append(changes, fmt.Sprintf("runs with kernels of its own, not those of %s", set))
 	}
-	if m, err := c.model(); err == nil && m.Attention == arch.AttentionFlash { // if not, building will say so
-		sets = append(sets, "model.attention="+arch.AttentionUnfused)
+	if m, err := c.model(); err == nil && m.Attention == models.AttentionFlash { // if not, building will say so
+		sets = append(sets, "model.attention="+models.AttentionUnfused)
 		changes = append(changes, "runs attention over the whole square, not in one kernel")
 	}
 	return sets, changes
@@ -134,7 +135,7 @@ func (c *Config) fit(devices int) (sets, changes []string, err error) {
 func (c *Config) refuse() error {
 	mixed := false
 	if n, err := c.network(); err == nil { // if not, building will say so
-		mixed = slices.ContainsFunc(n.Layers, func(l arch.Layer) bool { return l.Experts > 0 })
+		mixed = slices.ContainsFunc(n.Layers, func(l network.Layer) bool { return l.Experts > 0 })
 	}
 	switch {
 	case c.Parallel.Expert > 1:
@@ -164,7 +165,7 @@ func (c *Config) refuse() error {
 // Trained is the network of an experiment with a [model], and the size of its
 // largest microbatch, in samples: what has to be known to measure its layers,
 // on whatever machine.
-func (c *Config) Trained() (n arch.Network, samples int64, err error) {
+func (c *Config) Trained() (n network.Network, samples int64, err error) {
 	switch kind, err := c.work(); {
 	case err != nil:
 		return n, 0, err
@@ -176,7 +177,7 @@ func (c *Config) Trained() (n arch.Network, samples int64, err error) {
 		return n, 0, c.problem("parallel", fmt.Errorf("tensor = %d: layers are measured whole; set parallel.tensor = 1", c.Parallel.Tensor))
 	case c.Parallel.Context > 1:
 		return n, 0, c.problem("parallel", fmt.Errorf("context = %d: layers are measured over whole sequences; set parallel.context = 1", c.Parallel.Context))
-	case c.Model.UsedKernels() != arch.KernelsFused:
+	case c.Model.UsedKernels() != models.KernelsFused:
 		return n, 0, c.problem("model", fmt.Errorf("kernels = %q: layers are measured with kernels of psim's own; set model.kernels = \"fused\"", c.Model.UsedKernels()))
 	}
 	if n, err = c.network(); err != nil {

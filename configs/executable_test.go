@@ -23,14 +23,14 @@ func TestExecutableChanges(t *testing.T) {
 		{[]string{"train.detect_anomaly=true", "machine.device=cpu-core"}, 2, []string{"runs without looking through gradients for NaN"}},
 		{[]string{"parallel.data=2", "machine.device=cpu-core"}, 2, []string{"runs on 2 devices instead of 2 stages × 2 replicas"}},
 	} {
-		next, changes, err := parse(t, network, c.sets...).Executable(c.devices)
+		next, changes, err := parse(t, networkKeys, c.sets...).Executable(c.devices)
 		require.NoError(t, err)
 		require.Equal(t, c.want, changes)
 		plan, err := next.Build()
 		require.NoError(t, err)
 		require.Equal(t, c.want, plan.Warnings)
 	}
-	_, _, err := parse(t, network, "schedule.partition=[3,4]").Executable(3)
+	_, _, err := parse(t, networkKeys, "schedule.partition=[3,4]").Executable(3)
 	require.EqualError(t, err, "3 devices for x: its partition or placement is for 2 stages: set schedule.stages = 3 and one for that, or leave --gpus out")
 }
 
@@ -71,6 +71,6 @@ func TestTensorNotMeasured(t *testing.T) {
 	c := parse(t, "[schedule]\nname = \"ddp\"\n[model]\npreset = \"llama2-7b\"\n[batch]\nglobal = 8\n[parallel]\ntensor = 4\n[machine]\ndevice = \"a100-80gb-sxm\"\n")
 	_, _, err := c.Trained()
 	require.ErrorContains(t, err, "parallel.tensor = 4: layers are measured whole")
-	_, _, err = parse(t, network, "model.kernels=megatron").Trained()
+	_, _, err = parse(t, networkKeys, "model.kernels=megatron").Trained()
 	require.ErrorContains(t, err, `model.kernels = "megatron": layers are measured with kernels of psim's own; set model.kernels = "fused"`)
 }

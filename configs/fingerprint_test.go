@@ -13,7 +13,7 @@ import (
 // A fingerprint follows from what is given, not from where or in which order, and
 // from the files that are named.
 func TestFingerprint(t *testing.T) {
-	base := parse(t, network)
+	base := parse(t, networkKeys)
 	same, err := base.With("schedule.microbatches=16", "schedule.stages=2")
 	require.NoError(t, err)
 	again, err := base.With("schedule.stages=2", "schedule.microbatches=4", "schedule.microbatches=16")
@@ -21,7 +21,7 @@ func TestFingerprint(t *testing.T) {
 	require.Equal(t, same.Fingerprint(), again.Fingerprint())
 	require.Len(t, base.Fingerprint(), 32)
 	require.NotEqual(t, base.Fingerprint(), same.Fingerprint())
-	require.Equal(t, base.Fingerprint(), parse(t, "# of a comment\n"+network).Fingerprint())
+	require.Equal(t, base.Fingerprint(), parse(t, "# of a comment\n"+networkKeys).Fingerprint())
 
 	folder := t.TempDir()
 	path := filepath.Join(folder, "m.toml")

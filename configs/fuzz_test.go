@@ -88,7 +88,7 @@ func addSeeds(f *testing.F, add func(text string)) {
 		}
 	}
 	add(small)
-	add(network)
+	add(networkKeys)
 	add(ring)
 }
 
@@ -113,7 +113,7 @@ func FuzzSet(f *testing.F) {
 			f.Add(set, uint8(i))
 		}
 	}
-	texts := []string{small, network, ring}
+	texts := []string{small, networkKeys, ring}
 	f.Fuzz(func(t *testing.T, set string, which uint8) {
 		c, err := configs.Parse("fuzz.toml", []byte(texts[int(which)%len(texts)]), set)
 		if err == nil {

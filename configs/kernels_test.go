@@ -8,14 +8,14 @@ import (
 
 	"psim/configs"
 	"psim/costmodel"
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
 	"psim/internal/setting"
 )
 
 // Megatron's kernels are counted for 16 bits; in fp32, that is a warning.
 func TestKernelsInFP32(t *testing.T) {
 	for precision, want := range map[string]int{"fp32": 1, "bf16": 0} {
-		plan, err := parse(t, network, "model.kernels=megatron", "machine.device=a100-80gb-sxm", "machine.devices_per_node=8", "train.precision="+precision).Build()
+		plan, err := parse(t, networkKeys, "model.kernels=megatron", "machine.device=a100-80gb-sxm", "machine.devices_per_node=8", "train.precision="+precision).Build()
 		require.NoError(t, err)
 		require.Len(t, plan.Warnings, want)
 	}
@@ -67,10 +67,10 @@ func TestKernelHosts(t *testing.T) {
 		names = append(names, k.Name)
 		require.NotEmpty(t, k.Source, k.Name)
 	}
-	for i, set := range arch.KernelSets() {
+	for i, set := range models.KernelSets() {
 		require.Equal(t, set.Name, names[i])
 	}
-	require.Len(t, names, len(arch.KernelSets()))
+	require.Len(t, names, len(models.KernelSets()))
 	of := func(sets ...string) costmodel.Host {
 		c, err := configs.Parse("x", []byte(blocks), sets...)
 		require.NoError(t, err)

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
+	"psim/costmodel/training"
 	"psim/internal/wrap"
 )
 
@@ -16,7 +18,7 @@ import (
 // host's times are from.
 func WriteKernels(w io.Writer, verbose bool) {
 	fmt.Fprintln(w, "kernels\thost\twhat lies between products")
-	for _, set := range arch.KernelSets() {
+	for _, set := range models.KernelSets() {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", set.Name, hostOf(set.Name).operation(), set.Summary)
 	}
 	if !verbose {
@@ -30,7 +32,7 @@ func WriteKernels(w io.Writer, verbose bool) {
 		}
 		describeSets(w, k.Name, sets, k.Source)
 	}
-	for _, set := range arch.KernelSets() {
+	for _, set := range models.KernelSets() {
 		for _, family := range []string{"gpt", "llama"} {
 			writeKernels(w, set, family)
 		}
@@ -61,20 +63,20 @@ func (k KernelHost) operation() string {
 // writeRecipes prints what narrow products need beside themselves, in bytes of a number.
 func writeRecipes(w io.Writer) {
 	fmt.Fprintln(w, "\nnarrow\tkernels of a cast\tbytes moved\tkept for W\tweight held\tgathered\tmoved once a step")
-	for _, r := range arch.Recipes() {
+	for _, r := range training.Recipes() {
 		fmt.Fprintf(w, "%s\t%d\t%.5g\t%.5g\t%.5g\t%.5g\t%.5g\n", r.Name, r.Kernels, r.Cast, r.Kept, r.Held, r.Gathered, r.Step)
 	}
 }
 
 // writeKernels prints what a set of kernels has between the products of a family.
-func writeKernels(w io.Writer, set arch.KernelSet, family string) {
+func writeKernels(w io.Writer, set models.KernelSet, family string) {
 	const s, h, heads, vocab = 1024, 512, 4, 2048
-	m := arch.Model{Family: family, Layers: 1, Hidden: h, Heads: heads, FFNHidden: 4 * h, Vocab: vocab, SequenceLength: s, Kernels: set.Name, Attention: arch.AttentionFlash}
+	m := models.Model{Family: family, Layers: 1, Hidden: h, Heads: heads, FFNHidden: 4 * h, Vocab: vocab, SequenceLength: s, Kernels: set.Name, Attention: models.AttentionFlash}
 	if family == "gpt" {
 		m.Dropout = 0.1
 	}
-	if set.Name == arch.KernelsMegatron {
-		m.Attention = arch.AttentionUnfused
+	if set.Name == models.KernelsMegatron {
+		m.Attention = models.AttentionUnfused
 	}
 	n, err := m.Network()
 	if err != nil {
@@ -102,27 +104,27 @@ func writeKernels(w io.Writer, set arch.KernelSet, family string) {
 }
 
 // per says what an operation's bytes are counted by.
-func per(o arch.Op) string {
+func per(o network.Op) string {
 	switch {
-	case o.Class == arch.Product && o.Weights() > 0:
+	case o.Class == network.Product && o.Weights() > 0:
 		return "weight"
-	case o.Class == arch.Product:
+	case o.Class == network.Product:
 		return "product"
 	}
 	return "result"
 }
 
 // passes lists those of a layer, in the order of the table.
-var passes = []arch.Pass{arch.Forward, arch.InputGradient, arch.WeightGradient}
+var passes = []network.Pass{network.Forward, network.InputGradient, network.WeightGradient}
 
 // moved returns the bytes that a pass reads and those that it writes, in 16 bits, for each
 // element of the result, or what a kernel beside a product does for each weight.
-func moved(o arch.Op, p arch.Pass) (read, written string) {
+func moved(o network.Op, p network.Pass) (read, written string) {
 	const element = 2
 	switch {
-	case o.Class == arch.Product && p == arch.WeightGradient && o.Gathered > 0:
+	case o.Class == network.Product && p == network.WeightGradient && o.Gathered > 0:
 		return fmt.Sprint(element * (o.Gathered - o.GatherWrites)), fmt.Sprint(element * o.GatherWrites)
-	case o.Class == arch.Product || o.Moved[p] == 0:
+	case o.Class == network.Product || o.Moved[p] == 0:
 		return "-", "-"
 	}
 	each := func(bytes int64) string {
@@ -133,9 +135,9 @@ func moved(o arch.Op, p arch.Pass) (read, written string) {
 }
 
 // precision says what numbers the bytes of an operation are.
-func precision(o arch.Op) string {
+func precision(o network.Op) string {
 	switch {
-	case o.Class == arch.Product && o.Gathered == 0:
+	case o.Class == network.Product && o.Gathered == 0:
 		return "-"
 	case slices.Max(o.Mask[:]) > 0:
 		return o.Numbers.String() + ", mask of 1 byte"

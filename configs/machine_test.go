@@ -22,7 +22,7 @@ func withFile(t *testing.T, machine string, sets ...string) *configs.Plan {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}
 	path := filepath.Join(dir, "x.toml")
-	text := strings.Replace(network, `device = "t4"`, machine, 1)
+	text := strings.Replace(networkKeys, `device = "t4"`, machine, 1)
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	c, err := configs.Load(path, sets...)
 	require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestComputeKeys(t *testing.T) {
 	require.Zero(t, plan.Machine.Device.MemoryBandwidth)
 	require.Nil(t, plan.Capacity)
 	for _, value := range []string{"-1", "nan", "inf", "1e300"} {
-		err := failure(configs.Parse("x.toml", []byte(network), "machine.compute.half_rows="+value))
+		err := failure(configs.Parse("x.toml", []byte(networkKeys), "machine.compute.half_rows="+value))
 		require.ErrorContains(t, err, "machine.compute.half_rows = ")
 	}
 }
@@ -131,8 +131,8 @@ func TestModelFile(t *testing.T) {
 		plan, _ = run(t, parse(t, text, "model.file="+file, "model.sequence_length=16"))
 		require.EqualValues(t, 4*16, plan.Tokens)
 	}
-	text := strings.NewReplacer("family = \"gpt\"\nlayers = 4\nhidden = 64\nheads = 4\nvocab = 101\nsequence_length = 32", `file = "config.json"`).Replace(network)
-	require.NotEqual(t, network, text)
+	text := strings.NewReplacer("family = \"gpt\"\nlayers = 4\nhidden = 64\nheads = 4\nvocab = 101\nsequence_length = 32", `file = "config.json"`).Replace(networkKeys)
+	require.NotEqual(t, networkKeys, text)
 	dir := t.TempDir()
 	data, err := os.ReadFile(whole)
 	require.NoError(t, err)

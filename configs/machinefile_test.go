@@ -128,7 +128,7 @@ func TestMeasuredMachineFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "mine.toml")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	c := parse(t, network, "machine.file="+path)
+	c := parse(t, networkKeys, "machine.file="+path)
 	plan, err := c.Build()
 	require.NoError(t, err)
 	m := plan.Machine
@@ -141,13 +141,13 @@ func TestMeasuredMachineFile(t *testing.T) {
 	require.Equal(t, layer, embedding.Signature())
 	require.EqualValues(t, 21e6, compute.Backward(embedding, 3)-compute.Backward(embedding, 1)+3e6)
 	require.Equal(t, []string{"the machine's measured layers are those of another network: of the 7 layers of gpt-4x64, 6 were not measured, the first of them h.0, and are priced by rates alone; psim calibrate measures them"}, plan.Warnings)
-	require.Contains(t, built(t, network, "machine.file="+path, "machine.measured_model=gpt-9x9").Warnings[0], "layers are those of gpt-9x9: of")
-	require.Empty(t, built(t, network, "machine.devices_per_node=8").Warnings, "a device of the catalog has no measured layers")
-	require.Equal(t, []string{"the machine's layers were measured in fp32, so that their times are not used for bf16"}, built(t, network, "machine.file="+path, "train.precision=bf16").Warnings)
+	require.Contains(t, built(t, networkKeys, "machine.file="+path, "machine.measured_model=gpt-9x9").Warnings[0], "layers are those of gpt-9x9: of")
+	require.Empty(t, built(t, networkKeys, "machine.devices_per_node=8").Warnings, "a device of the catalog has no measured layers")
+	require.Equal(t, []string{"the machine's layers were measured in fp32, so that their times are not used for bf16"}, built(t, networkKeys, "machine.file="+path, "train.precision=bf16").Warnings)
 
 	t.Chdir(dir) // where psim runs, not beside the configuration
 	require.NoError(t, os.Mkdir("elsewhere", 0o700))
-	require.NoError(t, os.WriteFile("elsewhere/x.toml", []byte(network), 0o600))
+	require.NoError(t, os.WriteFile("elsewhere/x.toml", []byte(networkKeys), 0o600))
 	c, err = configs.Load("elsewhere/x.toml", "machine.file=mine.toml", "machine.link.latency=1ms")
 	require.NoError(t, err)
 	plan, err = c.Build()

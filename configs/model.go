@@ -8,8 +8,10 @@ import (
 	"slices"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/internal/setting"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -85,7 +87,7 @@ func (c *Config) checkTwoPass(split bool) error {
 // trainedOn returns [train] as a machine does it. It refuses a precision that the machine has
 // no rate for, or the network no use, and recomputation of what the network has not, or that
 // is not modelled.
-func (c *Config) trainedOn(n arch.Network, m costmodel.Machine) (arch.Training, error) {
+func (c *Config) trainedOn(n network.Network, m costmodel.Machine) (training.Options, error) {
 	t := c.Train
 	t.BothWays, t.Microbatches = m.Device.Microscaling, c.Microbatches()
 	_, err := m.Compute(t)
@@ -96,7 +98,7 @@ func (c *Config) trainedOn(n arch.Network, m costmodel.Machine) (arch.Training, 
 	case err != nil:
 	case t.Narrow() && c.Parallel.Zero == 3 && (c.Parallel.Gather == schedules.GatherTensor || c.Parallel.Simplified):
 		err = fmt.Errorf(`precision = %q: is not modelled with parallel.gather = "tensor", nor with parallel.simplified = true; remove them`, t.Precision)
-	case c.Parallel.Zero == 3 && t.Recompute == "full" && t.RecomputeMethod == arch.RecomputeUniform && t.RecomputeLayers > 1:
+	case c.Parallel.Zero == 3 && t.Recompute == "full" && t.RecomputeMethod == training.RecomputeUniform && t.RecomputeLayers > 1:
 		err = fmt.Errorf(`recompute_layers = %d: is not modelled with parallel.zero = 3 and recompute_method = "uniform", which would gather so many blocks at once; set 0, or "block"`, t.RecomputeLayers)
 	}
 	return t, err
@@ -191,25 +193,25 @@ func (c *Config) layerByLayer(w *stages.Workload) error {
 
 // network reads [model], and the file it names. Its layers are those of one
 // device of a tensor-parallel group.
-func (c *Config) network() (arch.Network, error) {
-	group := arch.Group{
+func (c *Config) network() (network.Network, error) {
+	group := network.Group{
 		Devices: c.Parallel.Tensor, Sequence: c.Parallel.Sequence,
 		Context: c.Parallel.Context, Method: c.Parallel.ContextMethod,
 		Overlap: c.Parallel.TensorOverlap, Scatter: c.Parallel.ScatterGather,
 		Expert: c.Parallel.Expert, ExpertTensor: c.Parallel.ExpertTensor,
 		DeepEP: c.Parallel.Dispatcher == schedules.DispatcherDeepEP, EightBits: c.Parallel.Dispatch == schedules.DispatchFP8,
 	}
-	return c.shared.network(group, func() (arch.Network, error) {
+	return c.shared.network(group, func() (network.Network, error) {
 		model, err := c.model()
 		if err != nil {
-			return arch.Network{}, err
+			return network.Network{}, err
 		}
 		return model.On(group)
 	})
 }
 
 // ReadModel reads [model], and the file it names.
-func (c *Config) ReadModel() (arch.Model, error) {
+func (c *Config) ReadModel() (models.Model, error) {
 	m, err := c.model()
 	if err != nil {
 		err = c.problem("model", err)
@@ -218,7 +220,7 @@ func (c *Config) ReadModel() (arch.Model, error) {
 }
 
 // model does what ReadModel does; its errors have no place yet.
-func (c *Config) model() (arch.Model, error) {
+func (c *Config) model() (models.Model, error) {
 	model := c.Model
 	if model.Preset == "" && model.File == "" && model.Family == "" {
 		return model, errors.New("preset is missing: name one (psim list models), or give file or family")
@@ -233,12 +235,12 @@ func (c *Config) model() (arch.Model, error) {
 }
 
 // modelFile reads the file that [model] names, and says what of it changes nothing.
-func (c *Config) modelFile() (arch.Model, []string, error) {
+func (c *Config) modelFile() (models.Model, []string, error) {
 	data, err := c.readBeside(c.Model.File, maxSize)
 	if err != nil {
-		return arch.Model{}, nil, fmt.Errorf("file = %q: %w", c.Model.File, err)
+		return models.Model{}, nil, fmt.Errorf("file = %q: %w", c.Model.File, err)
 	}
-	model, unread, err := arch.ParseConfig(data, c.Model.SequenceLength)
+	model, unread, err := models.ParseConfig(data, c.Model.SequenceLength)
 	if err != nil {
 		err = fmt.Errorf("file = %q: %w", c.Model.File, err)
 	}
@@ -247,7 +249,7 @@ func (c *Config) modelFile() (arch.Model, []string, error) {
 
 // withAttention lets a model that says nothing of it have fused attention where there
 // are kernels for that: in 16 bits, on devices that are no cores of a CPU.
-func (c *Config) withAttention(m arch.Model) arch.Model {
+func (c *Config) withAttention(m models.Model) models.Model {
 	options, err := c.machineOptions()
 	wide := c.Train.Precision == "" || c.Train.Precision == "fp32"
 	if err != nil || wide || isCPU(options.Device) { // building will say what is wrong
@@ -257,13 +259,13 @@ func (c *Config) withAttention(m arch.Model) arch.Model {
 }
 
 // undivided returns the network of a workload as it is where no devices share layers.
-func (c *Config) undivided(w *stages.Workload) (arch.Network, error) {
+func (c *Config) undivided(w *stages.Workload) (network.Network, error) {
 	if w.Network.Group.All() == 1 && !w.Network.Group.Dispatches() {
 		return w.Network, nil
 	}
 	model, err := c.model()
 	if err != nil {
-		return arch.Network{}, err
+		return network.Network{}, err
 	}
 	return model.Network()
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
 	"psim/internal/setting"
 	"psim/internal/units"
 )
@@ -167,7 +167,7 @@ func (c *Config) MachineNotes(p *Plan) []string {
 
 // attentionNote says how attention is computed.
 func (c *Config) attentionNote() string {
-	if m, err := c.model(); err == nil && m.Attention == arch.AttentionFlash {
+	if m, err := c.model(); err == nil && m.Attention == models.AttentionFlash {
 		return "attention flash: one kernel, which leaves out what the mask covers and keeps no scores"
 	}
 	return "attention unfused: the scores of all pairs of tokens are written and read"
@@ -202,7 +202,7 @@ func linkNotes(p *Plan) (lines []string) {
 		say(fmt.Sprintf("tensor-parallel groups of %d devices", m.Tensor), p.within(1, m.Tensor))
 	}
 	if m.Context > 1 {
-		say(fmt.Sprintf("sequences in %d parts, which attend to each other by %s", m.Context, cmp.Or(p.Workload.Network.Group.Method, arch.ContextRing)), p.within(max(1, m.Tensor), m.Context))
+		say(fmt.Sprintf("sequences in %d parts, which attend to each other by %s", m.Context, cmp.Or(p.Workload.Network.Group.Method, models.ContextRing)), p.within(max(1, m.Tensor), m.Context))
 	}
 	var messages []string
 	for i := range p.Graph.Tasks {

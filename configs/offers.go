@@ -7,7 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/training"
 )
 
 // Offers are the values that a stack has, by key; keys that it does not limit are absent.
@@ -107,9 +108,9 @@ func (c *Config) notInStack() []string {
 // NothingSelective reports whether selective recomputation is asked for and has nothing to
 // repeat, because fused attention keeps no scores: it is the same as none.
 func (c *Config) NothingSelective() bool {
-	if c.Train.Recompute != "selective" || c.Train.Selective == arch.SelectiveOperations {
+	if c.Train.Recompute != "selective" || c.Train.Selective == training.SelectiveOperations {
 		return false
 	}
 	model, err := c.model()
-	return err == nil && model.Attention == arch.AttentionFlash
+	return err == nil && model.Attention == models.AttentionFlash
 }

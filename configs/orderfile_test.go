@@ -134,10 +134,10 @@ func TestVirtualStages(t *testing.T) {
 	err = failure(configs.Parse("x.toml", []byte(small), append(sets, "schedule.placement=[0,0,1,1]")...))
 	require.ErrorContains(t, err, "schedule.placement: placement of stage 1 on rank 0: interleaved-1f1b needs it on rank 1")
 
-	plan, _ = run(t, parse(t, network, append(sets, "schedule.virtual_stages=3")...))
+	plan, _ = run(t, parse(t, networkKeys, append(sets, "schedule.virtual_stages=3")...))
 	require.Len(t, plan.Workload.Layers, 6)
 	require.Equal(t, plan.Graph.Placement.First, plan.Workload.Placement.First)
-	err = failure(configs.Parse("x.toml", []byte(network), append(sets, "schedule.virtual_stages=4")...))
+	err = failure(configs.Parse("x.toml", []byte(networkKeys), append(sets, "schedule.virtual_stages=4")...))
 	require.ErrorContains(t, err, "schedule.virtual_stages = 4: 8 stages in all, but gpt-4x64 has 7 layers")
 	err = failure(configs.Parse("x.toml", []byte(small), append(sets, "schedule.virtual_stages=2000000000")...))
 	require.ErrorContains(t, err, "more than 2147483647")

@@ -6,8 +6,9 @@ import (
 	"strings"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/partition"
@@ -92,48 +93,48 @@ func (c *Config) cut(w *stages.Workload, m costmodel.Machine) (err error) {
 func (c *Config) uneven() bool { return c.Schedule.FirstBlocks+c.Schedule.LastBlocks > 0 }
 
 // presetPartition finds the cut, and the placement, that belongs to a network.
-func presetPartition(n arch.Network, ranks int) ([]int, []int32, error) {
+func presetPartition(n network.Network, ranks int) ([]int, []int32, error) {
 	if strings.HasPrefix(n.Name, "vgg16-pipeline") || strings.HasPrefix(n.Name, "vgg-mini-pipeline") {
-		layers, err := arch.VGG16Split(ranks)
+		layers, err := network.VGG16Split(ranks)
 		return layers, graph.InOrder(ranks).First, err
 	}
 	if !strings.HasPrefix(n.Name, "gpt2") {
 		return nil, nil, fmt.Errorf(`gpt2, vgg16-pipeline and vgg-mini-pipeline have a partition "preset", %s has none`, n.Name)
 	}
-	return arch.GPT2Placement(n, ranks)
+	return network.GPT2Placement(n, ranks)
 }
 
 // layerCosts prices every layer as it is trained, forward and backward, for the first
 // microbatch: what the device takes, or what its host does where that is longer.
-func layerCosts(layers []arch.Layer, w stages.Workload, m costmodel.Machine) ([]float64, error) {
+func layerCosts(layers []network.Layer, w stages.Workload, m costmodel.Machine) ([]float64, error) {
 	compute, err := m.Compute(w.Training)
 	if err != nil {
 		return nil, err
 	}
-	if n := w.Training.RecomputeLayers * len(w.Placement.First); n > 0 && n < len(w.Network.Layers) && w.Training.RecomputeMethod == arch.RecomputeBlock {
+	if n := w.Training.RecomputeLayers * len(w.Placement.First); n > 0 && n < len(w.Network.Layers) && w.Training.RecomputeMethod == training.RecomputeBlock {
 		w.Training.Recompute = "none" // which every stage has as much of
 	}
 	costs := make([]float64, len(w.Network.Layers))
-	same := arch.Same(layers)
+	same := network.Same(layers)
 	for i, l := range layers {
 		n := w.Samples[0]
 		if k := same[i]; k < i {
 			costs[i] = costs[k]
 			continue
 		}
-		device := compute.Layer(l, arch.Forward, n) + compute.Backward(l, n) + compute.Recompute(l, w.Training, n)
+		device := compute.Layer(l, network.Forward, n) + compute.Backward(l, n) + compute.Recompute(l, w.Training, n)
 		costs[i] = float64(max(device, m.Host.Launching(compute, l, w.Training, n)))
 	}
 	return costs, nil
 }
 
 // tooFewLayers says that a network cannot be cut into so many stages.
-func tooFewLayers(n arch.Network) string {
+func tooFewLayers(n network.Network) string {
 	return fmt.Sprintf("%s has %d layers, and every stage needs at least one (%s)", n.Name, len(n.Layers), layerNames(n))
 }
 
 // layerNames lists a network's layers for messages, shortened.
-func layerNames(n arch.Network) string {
+func layerNames(n network.Network) string {
 	var names []string
 	for _, l := range n.Layers {
 		names = append(names, l.Name)

@@ -2,7 +2,7 @@ package configs
 
 import (
 	"psim/costmodel"
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
 )
 
@@ -27,8 +27,8 @@ func operations(p *stages.Plan, d costmodel.Device) map[string]string {
 	for _, s := range p.Stages {
 		for _, l := range s.Layers {
 			for _, o := range l.Ops {
-				product := o.Class == arch.Product
-				add(fused, "attention", o.Class == arch.Attention)
+				product := o.Class == network.Product
+				add(fused, "attention", o.Class == network.Attention)
 				add(unfused, "attention", product && !o.Weight)
 				add(unaligned, "products", product && o.Weight && !o.Aligned())
 				add(unalignedHeads, "attention", product && !o.Weight && !o.Aligned())

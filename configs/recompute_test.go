@@ -15,14 +15,14 @@ func TestRecomputeLists(t *testing.T) {
 		`["mlp", "core_attn"]`: "core_attn,mlp", `["core_attn","core_attn"]`: "core_attn", "core_attn": "core_attn",
 		"mlp, core_attn": "core_attn,mlp", "[mlp,core_attn]": "core_attn,mlp", `"norm"`: "norm", "none": "none", `["full"]`: "full",
 	} {
-		c := parse(t, network, "train.recompute="+written)
+		c := parse(t, networkKeys, "train.recompute="+written)
 		require.Equal(t, want, c.Train.Recompute, written)
 		_, err := c.Build()
 		require.NoError(t, err)
-		again := parse(t, network, "train.recompute="+c.Train.Recompute)
+		again := parse(t, networkKeys, "train.recompute="+c.Train.Recompute)
 		require.Equal(t, c.Train, again.Train)
 	}
-	require.Equal(t, "core_attn,mlp", parse(t, network+"[train]\nrecompute = [\"mlp\", \"core_attn\"]\n").Train.Recompute)
+	require.Equal(t, "core_attn,mlp", parse(t, networkKeys+"[train]\nrecompute = [\"mlp\", \"core_attn\"]\n").Train.Recompute)
 }
 
 // What is no list of modules, or of another network, is one error at its place.
@@ -36,7 +36,7 @@ func TestRecomputeErrors(t *testing.T) {
 		`3`:               "train.recompute: must be a string, not an integer",
 		`["moe"]`:         `train.recompute = "moe": gpt-4x64 has no experts for moe; it has core_attn, mlp, norm`,
 	} {
-		err := failure(configs.Parse("x.toml", []byte(network), "train.recompute="+written))
+		err := failure(configs.Parse("x.toml", []byte(networkKeys), "train.recompute="+written))
 		require.ErrorContains(t, err, want, written)
 	}
 }
@@ -44,7 +44,7 @@ func TestRecomputeErrors(t *testing.T) {
 // A number of layers is of full recomputation, and a network without blocks has none; with
 // ZeRO 3 blocks are not repeated several at a time.
 func TestRecomputeLayers(t *testing.T) {
-	plan, err := parse(t, network, "train.recompute=selective", "train.recompute_layers=2").Build()
+	plan, err := parse(t, networkKeys, "train.recompute=selective", "train.recompute_layers=2").Build()
 	require.NoError(t, err)
 	require.Contains(t, plan.Warnings, `train.recompute_layers = 2: no effect with recompute = "selective", since it is about the layers that recompute = "full" repeats`)
 	for want, sets := range map[string][]string{
@@ -52,7 +52,7 @@ func TestRecomputeLayers(t *testing.T) {
 		`train.recompute_method = "blocks": must be uniform or block`:        {"train.recompute_method=blocks"},
 		"train.recompute_layers = -1: must be 0 to 10000":                    {"train.recompute_layers=-1"},
 	} {
-		require.ErrorContains(t, failure(configs.Parse("x.toml", []byte(network), sets...)), want)
+		require.ErrorContains(t, failure(configs.Parse("x.toml", []byte(networkKeys), sets...)), want)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestRecomputeLayers(t *testing.T) {
 // that is repeated, and what is repeated more takes less memory and more time.
 func TestRecomputeBetween(t *testing.T) {
 	measure := func(sets ...string) (executed float64, step, peak int64) {
-		plan, s := run(t, parse(t, network, append(sets, "model.layers=8", "schedule.name=1f1b")...))
+		plan, s := run(t, parse(t, networkKeys, append(sets, "model.layers=8", "schedule.name=1f1b")...))
 		return plan.Workload.FLOPs(), int64(s.StepTime), s.Ranks[0].PeakMemory
 	}
 	var flops float64

@@ -28,7 +28,7 @@ func TestSetForms(t *testing.T) {
 
 	c = parse(t, small, `times.forward=["1s", "2s"]`)
 	require.Equal(t, 2*time.Second, c.Times.Forward.At(1, 0))
-	c = parse(t, network,
+	c = parse(t, networkKeys,
 		"schedule.partition=equal", "parallel.bucket=tensor", "parallel.overlap=false",
 		"machine.compute.half_rows=3", "model.tied=false")
 	require.Equal(t, "equal", c.Schedule.Partition.Rule)
@@ -36,7 +36,7 @@ func TestSetForms(t *testing.T) {
 	require.False(t, c.Parallel.Overlap)
 	require.Equal(t, 3.0, *c.Machine.Compute.HalfRows)
 	require.False(t, *c.Model.Tied)
-	c = parse(t, network, "schedule.partition=[1, 6]", "schedule.placement=[1,0]")
+	c = parse(t, networkKeys, "schedule.partition=[1, 6]", "schedule.placement=[1,0]")
 	require.Equal(t, []int{1, 6}, c.Schedule.Partition.Layers)
 	require.Equal(t, []int32{1, 0}, c.Schedule.Placement)
 }
@@ -72,7 +72,7 @@ func TestSetReplacesOutOfRange(t *testing.T) {
 		return path
 	}
 	write("m.toml", "[machine]\ndevice = \"t4\"\n[machine.link]\nbandwidth = \"0B/s\"\nlatency = \"5us\"\n[[machine.optimizer]]\nname = \"sgd\"\nrate = \"0B/s\"\n")
-	path := write("x.toml", strings.Replace(network, "device = \"t4\"", "file = \"m.toml\"", 1))
+	path := write("x.toml", strings.Replace(networkKeys, "device = \"t4\"", "file = \"m.toml\"", 1))
 	const rate = `machine.optimizer=[{name="sgd", rate="1GB/s"}]`
 	for _, c := range []struct {
 		sets []string
@@ -127,21 +127,21 @@ func TestSetErrors(t *testing.T) {
 // An error that is found late names the source that gave the key last: the
 // flag, or the line of the file.
 func TestLateErrorsNameTheirSource(t *testing.T) {
-	err := failure(configs.Parse("x.toml", []byte(network), "schedule.stages=20"))
+	err := failure(configs.Parse("x.toml", []byte(networkKeys), "schedule.stages=20"))
 	require.ErrorContains(t, err, "schedule.stages=20: schedule.stages = 20: gpt-4x64 has 7 layers")
-	err = failure(configs.Parse("x.toml", []byte(network), "batch.micro=3"))
+	err = failure(configs.Parse("x.toml", []byte(networkKeys), "batch.micro=3"))
 	require.ErrorContains(t, err, "batch.micro=3: batch.micro = 3: 16 samples per replica")
 	for _, key := range []string{"machine.link", "machine.network"} {
-		err = failure(configs.Parse("x.toml", []byte(network), key+"=nope", key+".latency=7us", key+".shared=node"))
+		err = failure(configs.Parse("x.toml", []byte(networkKeys), key+"=nope", key+".latency=7us", key+".shared=node"))
 		require.ErrorContains(t, err, key+"=nope: "+key+` = "nope": not in the catalog`)
 	}
-	err = failure(configs.Parse("x.toml", []byte(network), "parallel.data=3"))
+	err = failure(configs.Parse("x.toml", []byte(networkKeys), "parallel.data=3"))
 	require.ErrorContains(t, err, "x.toml:16:10: batch.global = 16: cannot be shared equally by parallel.data = 3 replicas")
-	err = failure(configs.Parse("x.toml", []byte(network), "train.precision=bf16"))
+	err = failure(configs.Parse("x.toml", []byte(networkKeys), "train.precision=bf16"))
 	require.EqualError(t, err, `train.precision=bf16: train.precision = "bf16": the device t4 has no rate for it; it has fp32, fp16`)
-	err = failure(configs.Parse("x.toml", []byte(network), "train.precision=bf16", "schedule.partition=equal"))
+	err = failure(configs.Parse("x.toml", []byte(networkKeys), "train.precision=bf16", "schedule.partition=equal"))
 	require.ErrorContains(t, err, "train.precision")
-	err = failure(configs.Parse("x.toml", []byte(network), "machine.devices_per_node=1"))
+	err = failure(configs.Parse("x.toml", []byte(networkKeys), "machine.devices_per_node=1"))
 	require.ErrorContains(t, err, "machine.devices_per_node=1: machine.network: 2 ranks take 2 nodes")
 }
 
@@ -163,7 +163,7 @@ func TestWith(t *testing.T) {
 // Variations of one configuration may be made and built side by side, and
 // building changes nothing.
 func TestWithIsConcurrent(t *testing.T) {
-	base := parse(t, network)
+	base := parse(t, networkKeys)
 	var group sync.WaitGroup
 	errs := make([]error, 8)
 	for i := range errs {
@@ -178,7 +178,7 @@ func TestWithIsConcurrent(t *testing.T) {
 	for _, err := range errs {
 		require.NoError(t, err)
 	}
-	again := parse(t, network)
+	again := parse(t, networkKeys)
 	_, err := again.Build()
 	require.NoError(t, err)
 	require.Equal(t, base.Schedule, again.Schedule)

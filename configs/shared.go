@@ -5,8 +5,9 @@ import (
 	"sync"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
@@ -17,14 +18,14 @@ import (
 // is used no more, nothing may change but what Divide may.
 func (c *Config) Sharing() *Config {
 	v := *c
-	v.shared = &shared{networks: map[arch.Group]arch.Network{}, trainings: map[trainingKey]trained{}, cuts: map[cutKey][]int{}, costs: map[cutKey][]float64{}, plans: map[planKey]*stages.Plan{}, pipelines: map[pipelineKey]wiring.Pipeline{}}
+	v.shared = &shared{networks: map[network.Group]network.Network{}, trainings: map[trainingKey]trained{}, cuts: map[cutKey][]int{}, costs: map[cutKey][]float64{}, plans: map[planKey]*stages.Plan{}, pipelines: map[pipelineKey]wiring.Pipeline{}}
 	return &v
 }
 
 // shared holds what many plans of a network have in common. nil holds nothing.
 type shared struct {
 	mutex     sync.Mutex
-	networks  map[arch.Group]arch.Network
+	networks  map[network.Group]network.Network
 	trainings map[trainingKey]trained
 	machine   *costmodel.Machine
 	plans     map[planKey]*stages.Plan
@@ -38,13 +39,13 @@ type shared struct {
 // A trainingKey is what a network's operations and parameters depend on as they are trained,
 // but for what is repeated in one.
 type trainingKey struct {
-	group     arch.Group
+	group     network.Group
 	recompute string // where that says which operands are kept
 }
 
 // A trained is a network as it is trained on one rank, and its parameters by layer.
 type trained struct {
-	asked, network arch.Network // without what is repeated in one, and with it
+	asked, network network.Network // without what is repeated in one, and with it
 	counts         []stages.Count
 }
 
@@ -78,8 +79,8 @@ func (s *shared) layerCosts(w *stages.Workload, m costmodel.Machine) ([]float64,
 
 // A cutKey is what a balanced cut depends on.
 type cutKey struct {
-	group    arch.Group
-	training arch.Training
+	group    network.Group
+	training training.Options
 	samples  int64
 	stages   int
 }
@@ -93,7 +94,7 @@ type pipelineKey struct {
 
 // A planKey is what the stages of a plan depend on.
 type planKey struct {
-	group               arch.Group
+	group               network.Group
 	layers, placement   string
 	replicated, layered int // layered: replicas, which share layers
 	sharded             bool
@@ -155,7 +156,7 @@ func remember[K comparable, V any](s *shared, known map[K]V, key K, make func() 
 	return v, err
 }
 
-func (s *shared) network(g arch.Group, make func() (arch.Network, error)) (arch.Network, error) {
+func (s *shared) network(g network.Group, make func() (network.Network, error)) (network.Network, error) {
 	if s == nil {
 		return make()
 	}

@@ -15,8 +15,9 @@ import (
 
 	"psim/configs"
 	"psim/costmodel"
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/internal/units"
 	"psim/schedules"
 )
@@ -82,7 +83,7 @@ func TestStacks(t *testing.T) {
 			require.NoError(t, err, s.Name)
 		}
 	}
-	require.Equal(t, arch.Stacks(), names)
+	require.Equal(t, training.Stacks(), names)
 }
 
 // Every setting of a stack has a source: one that names it before its colon, or that of
@@ -180,7 +181,7 @@ func TestAttentionDefault(t *testing.T) {
 		require.NoError(t, err)
 		for _, l := range plan.Network.Layers {
 			for _, o := range l.Ops {
-				if o.Class == arch.Attention {
+				if o.Class == network.Attention {
 					return true
 				}
 			}

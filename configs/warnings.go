@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
 	"psim/costmodel/link"
+	"psim/costmodel/models"
 	"psim/costmodel/stages"
 	"psim/internal/setting"
 	"psim/internal/units"
@@ -98,7 +98,7 @@ func (c *Config) nobodyToTell() []string {
 // network is trained in.
 func (c *Config) wideKernels() []string {
 	kernels := c.Model.UsedKernels()
-	if kernels == arch.KernelsFused || c.Train.Precision != "" && c.Train.Precision != "fp32" {
+	if kernels == models.KernelsFused || c.Train.Precision != "" && c.Train.Precision != "fp32" {
 		return nil
 	}
 	return []string{fmt.Sprintf("model.kernels = %q: these kernels are counted for 16-bit numbers, and train.precision is fp32", kernels)}
@@ -221,7 +221,7 @@ func (c *Config) unasked(m costmodel.Machine, ranks int) []string {
 	if c.NothingSelective() {
 		warn(`train.recompute = "selective": there is nothing to repeat, because model.attention = "flash" keeps no scores; set recompute to none or full, or train.selective to operations`)
 	}
-	if err == nil && model.Attention == arch.AttentionFlash && c.Train.Lists("core_attn") {
+	if err == nil && model.Attention == models.AttentionFlash && c.Train.Lists("core_attn") {
 		warn(`train.recompute = %q: with model.attention = "flash", core_attn runs attention again to save no more than a number of every row and head`, c.Train.Recompute)
 	}
 	if err == nil && c.Model.File != "" {
@@ -235,7 +235,7 @@ func (c *Config) unasked(m costmodel.Machine, ranks int) []string {
 			}
 		}
 	}
-	if err == nil && model.Attention != arch.AttentionFlash {
+	if err == nil && model.Attention != models.AttentionFlash {
 		if window, length := model.UsedWindow(); window > 0 {
 			warn("%s has a sliding window of %s tokens, which unfused attention does not leave out: it is priced over all %s; set model.attention = \"flash\", or model.sequence_length to the window to see how much that can be",
 				cmp.Or(c.Model.File, c.Model.Preset, "[model]"), units.FormatCount(int64(window)), units.FormatCount(int64(length)))

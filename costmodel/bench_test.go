@@ -4,7 +4,8 @@ import (
 	"testing"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
+	"psim/costmodel/training"
 )
 
 // BenchmarkTask prices the tasks of GPT-2 over two replicas of four ranks.
@@ -43,10 +44,10 @@ func BenchmarkCosts(b *testing.B) {
 func BenchmarkMeasuredLayer(b *testing.B) {
 	l := gpt2(b).Layers[1]
 	list := []costmodel.Measured{{Layer: l.Signature(), Samples: 1, Forward: 1000}, {Layer: l.Signature(), Samples: 4, Forward: 3000}}
-	c := measuredOn(b, list, arch.Training{})
+	c := measuredOn(b, list, training.Options{})
 	b.ReportAllocs()
 	for b.Loop() {
-		if c.Layer(l, arch.Forward, 2) == 0 {
+		if c.Layer(l, network.Forward, 2) == 0 {
 			b.Fatal("no time")
 		}
 	}

@@ -8,9 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
 	"psim/costmodel/link"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/order"
@@ -38,34 +40,34 @@ func machine() costmodel.Machine {
 	return costmodel.Machine{Device: device(), Link: link.Link{Name: "test", Bandwidth: 1e10, Latency: 2000}}
 }
 
-// network builds a model.
-func network(t tester, m arch.Model) arch.Network {
+// build builds a model.
+func build(t tester, m models.Model) network.Network {
 	t.Helper()
 	n, err := m.Network()
 	require.NoError(t, err)
 	return n
 }
 
-func smallGPT(t tester) arch.Network {
-	return network(t, arch.Model{Family: "gpt", Layers: 4, Hidden: 32, Heads: 4, Vocab: 50, SequenceLength: 16})
+func smallGPT(t tester) network.Network {
+	return build(t, models.Model{Family: "gpt", Layers: 4, Hidden: 32, Heads: 4, Vocab: 50, SequenceLength: 16})
 }
 
 // recomputations are all ways of it: nothing, words, modules, numbers of blocks.
-func recomputations() []arch.Training {
-	return []arch.Training{
+func recomputations() []training.Options {
+	return []training.Options{
 		{}, {Recompute: "selective"}, {Recompute: "full"}, {Recompute: "core_attn,norm"}, {Recompute: "mlp"},
-		{Recompute: "full", RecomputeLayers: 2}, {Recompute: "full", RecomputeLayers: 1, RecomputeMethod: arch.RecomputeBlock},
+		{Recompute: "full", RecomputeLayers: 2}, {Recompute: "full", RecomputeLayers: 1, RecomputeMethod: training.RecomputeBlock},
 	}
 }
 
-func gpt2(t tester) arch.Network { return network(t, arch.Model{Preset: "gpt2"}) }
+func gpt2(t tester) network.Network { return build(t, models.Model{Preset: "gpt2"}) }
 
-func mlp(t tester, layers, hidden int) arch.Network {
-	return network(t, arch.Model{Family: "mlp", Layers: layers, Hidden: hidden})
+func mlp(t tester, layers, hidden int) network.Network {
+	return build(t, models.Model{Family: "mlp", Layers: layers, Hidden: hidden})
 }
 
 // workload cuts a network into equal stages on the given ranks.
-func workload(t tester, n arch.Network, stageRank []int32, samples ...int64) stages.Workload {
+func workload(t tester, n network.Network, stageRank []int32, samples ...int64) stages.Workload {
 	t.Helper()
 	layers, err := partition.Equal(len(n.Layers), len(stageRank))
 	require.NoError(t, err)

@@ -3,8 +3,8 @@ package costmodel
 import (
 	"time"
 
-	"psim/costmodel/arch"
 	"psim/costmodel/link"
+	"psim/costmodel/network"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
@@ -43,7 +43,7 @@ func (c contexts) transpose(bytes int64) time.Duration {
 
 // ring returns what a pass of attention exchanges whose keys and values go round, given what
 // it computes: every block begins when those for it have come, and takes its equal part.
-func (c Compute) ring(o arch.Op, p arch.Pass, samples int64, computing time.Duration) graph.Inner {
+func (c Compute) ring(o network.Op, p network.Pass, samples int64, computing time.Duration) graph.Inner {
 	var x graph.Within
 	for i := range o.Blocks {
 		bytes := o.PassedBeside(p, i) * samples * int64(c.element)

@@ -9,18 +9,20 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
 	"psim/costmodel/link"
 	"psim/costmodel/memory"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
 // inParts is a small Llama on a device of a group that cuts sequences, and the machine.
-func inParts(t tester, g arch.Group) (arch.Network, costmodel.Machine) {
+func inParts(t tester, g network.Group) (network.Network, costmodel.Machine) {
 	t.Helper()
-	n, err := arch.Model{Family: "llama", Layers: 4, Hidden: 64, Heads: 8, KVHeads: 8, FFNHidden: 64, Vocab: 64, SequenceLength: 256, Attention: arch.AttentionFlash}.On(g)
+	n, err := models.Model{Family: "llama", Layers: 4, Hidden: 64, Heads: 8, KVHeads: 8, FFNHidden: 64, Vocab: 64, SequenceLength: 256, Attention: models.AttentionFlash}.On(g)
 	require.NoError(t, err)
 	m := machine()
 	m.Tensor, m.Context = g.Devices, g.Context
@@ -33,20 +35,20 @@ func TestRing(t *testing.T) {
 	const samples = 3
 	for _, c := range []int64{2, 4} {
 		for _, bandwidth := range []units.Rate{1e8, 1e9, 1e12} {
-			n, m := inParts(t, arch.Group{Context: int(c)})
+			n, m := inParts(t, network.Group{Context: int(c)})
 			m.Link.Bandwidth = bandwidth
-			compute, err := m.Compute(arch.Training{})
+			compute, err := m.Compute(training.Options{})
 			require.NoError(t, err)
 			ops := n.Layers[1].Ops
-			o := ops[slices.IndexFunc(ops, func(o arch.Op) bool { return o.Class == arch.Attention })]
+			o := ops[slices.IndexFunc(ops, func(o network.Op) bool { return o.Class == network.Attention })]
 			alone := o
 			alone.Passed = 0
 			part := 256 / c * 2 * 64 * 4 * samples // bytes of keys and values
 			hop := func(parts int64) time.Duration { return m.Link.Transfer(parts*part) + time.Duration(m.Link.Latency) }
-			for p, twice := range map[arch.Pass]int64{arch.Forward: 0, arch.InputGradient: c - 2} {
+			for p, twice := range map[network.Pass]int64{network.Forward: 0, network.InputGradient: c - 2} {
 				computing := compute.Op(alone, p, samples)
 				block, once := computing/time.Duration(c), int64(2)
-				if p == arch.Forward {
+				if p == network.Forward {
 					once = c - 1
 				}
 				want := computing + time.Duration(once)*max(0, hop(1)-block) + time.Duration(twice)*max(0, hop(2)-block)
@@ -57,10 +59,10 @@ func TestRing(t *testing.T) {
 }
 
 // drawParts draws a workload whose sequences are cut, over replicas.
-func drawParts(t *rapid.T) (stages.Workload, costmodel.Machine, arch.Group) {
-	g := arch.Group{
+func drawParts(t *rapid.T) (stages.Workload, costmodel.Machine, network.Group) {
+	g := network.Group{
 		Devices: rapid.SampledFrom([]int{1, 2}).Draw(t, "tensor"), Context: rapid.SampledFrom([]int{2, 4}).Draw(t, "context"),
-		Method: rapid.SampledFrom([]string{arch.ContextRing, arch.ContextGather, arch.ContextUlysses}).Draw(t, "method"),
+		Method: rapid.SampledFrom([]string{models.ContextRing, models.ContextGather, models.ContextUlysses}).Draw(t, "method"),
 	}
 	n, m := inParts(t, g)
 	m.DevicesPerNode, m.NICsPerNode = rapid.SampledFrom([]int{0, 4, 8}).Draw(t, "devices_per_node"), rapid.IntRange(1, 8).Draw(t, "nics")
@@ -141,7 +143,7 @@ func TestContextParallel(t *testing.T) {
 // What goes round leaves a node where the parts are on several: tensor-parallel groups
 // share its cards. By hand, for four parts of two devices on nodes of four.
 func TestContextOverNodes(t *testing.T) {
-	n, m := inParts(t, arch.Group{Devices: 2, Context: 4})
+	n, m := inParts(t, network.Group{Devices: 2, Context: 4})
 	m.Network, m.Link.Bandwidth = link.Link{Bandwidth: 4e6}, 1e12
 	m.DevicesPerNode, m.NICsPerNode = 4, 1
 	w := workload(t, n, []int32{0}, 1)

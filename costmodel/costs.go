@@ -4,7 +4,7 @@
 // There are four sources of costs, all giving a [graph.Costs]:
 //
 //   - [Times], explicit durations, which need neither a network nor a machine;
-//   - [StepCosts], a network of package arch trained on a [Machine];
+//   - [StepCosts], a network of package network trained on a [Machine];
 //   - [RingCosts], the links of a machine alone, for spelled-out collectives;
 //   - [Profiled], what every task took when it was measured alone.
 //

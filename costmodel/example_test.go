@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
 	"psim/costmodel/link"
+	"psim/costmodel/models"
 	"psim/costmodel/stages"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -15,7 +15,7 @@ import (
 
 // GPT-2 in two stages, four microbatches of two samples each.
 func ExampleStepCosts() {
-	network, err := arch.Model{Preset: "gpt2", SequenceLength: 128}.Network()
+	network, err := models.Model{Preset: "gpt2", SequenceLength: 128}.Network()
 	if err != nil {
 		panic(err)
 	}

@@ -4,9 +4,10 @@ import (
 	"math/bits"
 	"time"
 
-	"psim/costmodel/arch"
 	"psim/costmodel/link"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
@@ -15,17 +16,17 @@ import (
 // their rank: every device waits for it, as the next operation does.
 
 // collectiveKinds lists the tasks that cost what a collective within a rank does.
-var collectiveKinds = map[arch.Collective]graph.Kind{
-	arch.AllReduce: graph.AllReduce, arch.AllGather: graph.AllGather, arch.ReduceScatter: graph.ReduceScatter,
+var collectiveKinds = map[network.Collective]graph.Kind{
+	network.AllReduce: graph.AllReduce, network.AllGather: graph.AllGather, network.ReduceScatter: graph.ReduceScatter,
 }
 
 // exchange returns the time of one pass of an exchange over a microbatch.
-func (c Compute) exchange(o arch.Op, p arch.Pass, samples int64) time.Duration {
+func (c Compute) exchange(o network.Op, p network.Pass, samples int64) time.Duration {
 	t := o.Exchanges[p]
-	if t.Collective == arch.NoCollective || t.Collective == arch.AllToAll { // which is a task by itself
+	if t.Collective == network.NoCollective || t.Collective == network.AllToAll { // which is a task by itself
 		return 0
 	}
-	if t.Collective == arch.Transpose {
+	if t.Collective == network.Transpose {
 		return c.contexts.transpose(t.Bytes(int64(c.element), samples))
 	}
 	l, n := c.among(t)
@@ -33,7 +34,7 @@ func (c Compute) exchange(o arch.Op, p arch.Pass, samples int64) time.Duration {
 }
 
 // among finds how many devices take part in a transfer, and through what.
-func (c Compute) among(t arch.Transfer) (link.Link, int) {
+func (c Compute) among(t network.Transfer) (link.Link, int) {
 	switch {
 	case t.Context:
 		return c.contexts.together, c.contexts.parts
@@ -46,22 +47,22 @@ func (c Compute) among(t arch.Transfer) (link.Link, int) {
 }
 
 // sent counts what every device sends in one pass of an exchange: as a ring does.
-func (c Compute) sent(o arch.Op, p arch.Pass, samples int64) int64 {
+func (c Compute) sent(o network.Op, p network.Pass, samples int64) int64 {
 	t := o.Exchanges[p]
 	_, devices := c.among(t)
 	n := int64(devices)
-	if t.Collective == arch.NoCollective || t.Collective == arch.AllToAll || n < 2 {
+	if t.Collective == network.NoCollective || t.Collective == network.AllToAll || n < 2 {
 		return 0
 	}
 	bytes := t.Bytes(int64(c.element), samples)
-	if t.Collective == arch.AllReduce {
+	if t.Collective == network.AllReduce {
 		bytes *= 2
 	}
 	return bytes/n*(n-1) + bytes%n*(n-1)/n
 }
 
 // communication adds up what one pass of operations exchanges, one after another.
-func (c Compute) communication(ops []arch.Op, p arch.Pass, samples int64) (sum graph.Inner) {
+func (c Compute) communication(ops []network.Op, p network.Pass, samples int64) (sum graph.Inner) {
 	for _, o := range ops {
 		sum = sum.Plus(c.within(o, p, samples))
 	}
@@ -69,11 +70,11 @@ func (c Compute) communication(ops []arch.Op, p arch.Pass, samples int64) (sum g
 }
 
 // within adds up what one pass of an operation exchanges.
-func (c Compute) within(o arch.Op, p arch.Pass, samples int64) graph.Inner {
+func (c Compute) within(o network.Op, p network.Pass, samples int64) graph.Inner {
 	switch {
-	case o.Class != arch.Exchange && o.Passed == 0:
+	case o.Class != network.Exchange && o.Passed == 0:
 		return graph.Inner{}
-	case o.Class != arch.Exchange:
+	case o.Class != network.Exchange:
 		return c.ring(o, p, samples, c.alone(o, p, samples))
 	}
 	took := c.exchange(o, p, samples)
@@ -88,10 +89,10 @@ func (c Compute) within(o arch.Op, p arch.Pass, samples int64) graph.Inner {
 // wait for. An exchange may run beside the products that follow it in forward order:
 // what I exchanges beside their weight gradients, what W exchanges beside their input
 // gradients. As much of it as those take is hidden.
-func (c Compute) hidden(ops []arch.Op, samples int64) time.Duration {
+func (c Compute) hidden(ops []network.Op, samples int64) time.Duration {
 	var sum time.Duration
 	for i, o := range ops {
-		if o.Class != arch.Exchange || !o.Beside {
+		if o.Class != network.Exchange || !o.Beside {
 			continue
 		}
 		var input, weight time.Duration
@@ -99,17 +100,17 @@ func (c Compute) hidden(ops []arch.Op, samples int64) time.Duration {
 			if !hides(next) {
 				break
 			}
-			input = units.Sum(input, c.Op(next, arch.InputGradient, samples))
-			weight = units.Sum(weight, c.Op(next, arch.WeightGradient, samples))
+			input = units.Sum(input, c.Op(next, network.InputGradient, samples))
+			weight = units.Sum(weight, c.Op(next, network.WeightGradient, samples))
 		}
-		sum = units.Sum(sum, min(weight, c.exchange(o, arch.InputGradient, samples)), min(input, c.exchange(o, arch.WeightGradient, samples)))
+		sum = units.Sum(sum, min(weight, c.exchange(o, network.InputGradient, samples)), min(input, c.exchange(o, network.WeightGradient, samples)))
 	}
 	return sum
 }
 
 // hides reports whether exchanges may run beside an operation: a product with
 // parameters, of which I and W do not need each other.
-func hides(o arch.Op) bool { return o.Class == arch.Product && o.Weight }
+func hides(o network.Op) bool { return o.Class == network.Product && o.Weight }
 
 // some returns what is communicated, nil where that is nothing.
 func some(i *graph.Inner) *graph.Inner {
@@ -120,13 +121,13 @@ func some(i *graph.Inner) *graph.Inner {
 }
 
 // exchange adds the communication of a layer.
-func (p *price) exchange(c Compute, l arch.Layer, t arch.Training, samples int64) {
-	in := func(ops []arch.Op, pass arch.Pass) graph.Inner { return c.communication(ops, pass, samples) }
-	input, weight := in(l.Ops, arch.InputGradient), in(l.Ops, arch.WeightGradient)
+func (p *price) exchange(c Compute, l network.Layer, t training.Options, samples int64) {
+	in := func(ops []network.Op, pass network.Pass) graph.Inner { return c.communication(ops, pass, samples) }
+	input, weight := in(l.Ops, network.InputGradient), in(l.Ops, network.WeightGradient)
 	whole := input.Plus(weight)
 	whole.Exposed -= c.hidden(l.Ops, samples)
-	repeated := in(t.Repeated(l), arch.Forward)
-	p.inner.forward, p.inner.weight = p.inner.forward.Plus(in(l.Ops, arch.Forward)), p.inner.weight.Plus(weight)
+	repeated := in(t.Repeated(l), network.Forward)
+	p.inner.forward, p.inner.weight = p.inner.forward.Plus(in(l.Ops, network.Forward)), p.inner.weight.Plus(weight)
 	p.inner.input, p.inner.backward = p.inner.input.Plus(repeated).Plus(input), p.inner.backward.Plus(repeated).Plus(whole)
 }
 

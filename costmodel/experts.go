@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"psim/costmodel/arch"
 	"psim/costmodel/link"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/internal/units"
 	"psim/schedules/graph"
@@ -18,7 +18,7 @@ func (s *slicer) exchanged(plan *stages.Plan, stage int) {
 		s.done = received(s.compute, plan, stage, stage-1, s.samples).Exposed
 		for _, l := range layers {
 			s.walker.prepare()
-			s.forwards(l, func(l arch.Layer) []arch.Op { return l.Ops })
+			s.forwards(l, func(l network.Layer) []network.Op { return l.Ops })
 		}
 		s.end()
 		return
@@ -33,7 +33,7 @@ func (s *slicer) exchanged(plan *stages.Plan, stage int) {
 		for i, ops := range s.steps {
 			s.done = units.Sum(s.done, s.took[i])
 			s.walker.follow(&s.hosts[i])
-			if ops[0].Exchanges[arch.InputGradient].Collective == arch.AllToAll {
+			if ops[0].Exchanges[network.InputGradient].Collective == network.AllToAll {
 				s.end()
 			}
 		}
@@ -42,19 +42,19 @@ func (s *slicer) exchanged(plan *stages.Plan, stage int) {
 }
 
 // forwards goes through the forward of some operations of a layer, the same of all layers.
-func (s *slicer) forwards(l arch.Layer, of func(arch.Layer) []arch.Op) {
+func (s *slicer) forwards(l network.Layer, of func(network.Layer) []network.Op) {
 	if !l.Shares(s.repeated) {
 		s.repeated, s.again, s.anew = l, of(l), nil
 		for _, o := range s.again {
-			s.anew = append(s.anew, s.compute.Op(o, arch.Forward, s.samples))
+			s.anew = append(s.anew, s.compute.Op(o, network.Forward, s.samples))
 		}
 	}
 	for i := range s.again {
 		if s.kind != graph.WeightGradient { // which repeats nothing
 			s.done = units.Sum(s.done, s.anew[i])
-			s.walker.operations(s.again[i:i+1], arch.Forward)
+			s.walker.operations(s.again[i:i+1], network.Forward)
 		}
-		if s.again[i].Exchanges[arch.Forward].Collective == arch.AllToAll {
+		if s.again[i].Exchanges[network.Forward].Collective == network.AllToAll {
 			s.end()
 		}
 	}
@@ -88,7 +88,7 @@ func (m *Machine) allToAlls(p *stages.Plan, g *graph.Graph) []allToAll {
 // allToAll finds what the all-to-alls of an expert group go through, which is in some ranks.
 // All devices of its nodes are taken to exchange at the same time; none has more than one
 // network card (NVIDIA/nccl-tests, issue 267).
-func (m *Machine) allToAll(ranks []int32, n arch.Network) allToAll {
+func (m *Machine) allToAll(ranks []int32, n network.Network) allToAll {
 	members, perNode := m.exchangers(ranks, n.Group)
 	others := float64(members - 1)
 	a := allToAll{
@@ -120,7 +120,7 @@ const ncclShare = 0.69
 
 // exchangers counts the devices of some ranks among which an expert group exchanges tokens,
 // and those of them that are in one node.
-func (m *Machine) exchangers(ranks []int32, g arch.Group) (members, perNode int) {
+func (m *Machine) exchangers(ranks []int32, g network.Group) (members, perNode int) {
 	apart := g.ExpertDevices() / max(1, g.Expert)
 	on := map[int]int{}
 	for _, r := range ranks {

@@ -8,16 +8,17 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
 	"psim/costmodel/link"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 )
 
 // mixture is a small mixture of experts on a device of a group.
-func mixture(t tester, g arch.Group) arch.Network {
+func mixture(t tester, g network.Group) network.Network {
 	t.Helper()
-	n, err := arch.Model{
+	n, err := models.Model{
 		Family: "mixtral", Layers: 4, Hidden: 64, Heads: 4, FFNHidden: 96, Vocab: 64, SequenceLength: 32, Experts: 8, ExpertsPerToken: 2,
 	}.On(g)
 	require.NoError(t, err)
@@ -28,7 +29,7 @@ func mixture(t tester, g arch.Group) arch.Network {
 // the rank and bytes, whatever is repeated, in whole backwards and in halves.
 func TestPartsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		group := rapid.SampledFrom([]arch.Group{
+		group := rapid.SampledFrom([]network.Group{
 			{Expert: 4}, {Expert: 8, EightBits: true}, {Devices: 2, Sequence: true, Expert: 4}, {Devices: 2, Sequence: true, Overlap: true, Expert: 2, ExpertTensor: 2},
 		}).Draw(t, "group")
 		m := machine()
@@ -88,7 +89,7 @@ func TestPartsAddUp(t *testing.T) {
 func TestAllToAllTime(t *testing.T) {
 	m := machine()
 	m.Network = link.Link{Name: "test", Bandwidth: 1e9, Latency: 5000, Call: 7000}
-	took := func(group arch.Group, perNode, nics int) time.Duration {
+	took := func(group network.Group, perNode, nics int) time.Duration {
 		m.Tensor, m.DevicesPerNode, m.NICsPerNode = max(1, group.Devices), perNode, nics
 		w := workload(t, mixture(t, group), []int32{0}, 1)
 		w.Replicas = 8 / m.Tensor
@@ -107,15 +108,15 @@ func TestAllToAllTime(t *testing.T) {
 	const whole = 32 * 2 * 64 * 4 // bytes of a device's rows
 	const share = 0.69            // that NCCL reaches of the network
 	in, out := func(n float64) time.Duration { return time.Duration(n*whole/10 + 0.5) }, func(n float64) time.Duration { return time.Duration(n*whole/share + 0.5) }
-	require.Equal(t, 2000+in(7./8), took(arch.Group{Expert: 8}, 0, 0))
-	require.Equal(t, 2000+in(7./8), took(arch.Group{Expert: 8}, 8, 1))
-	require.Equal(t, 12000+out(4./8), took(arch.Group{Expert: 8}, 4, 4))
-	require.Equal(t, 12000+out(4./8*2), took(arch.Group{Expert: 8}, 4, 2))
-	require.Equal(t, 12000+out(6./8), took(arch.Group{Expert: 8}, 2, 4), "no device has two cards")
-	require.Equal(t, 2000+in(3./4), took(arch.Group{Expert: 4}, 4, 4))
-	require.Equal(t, 12000+out(4./8/2), took(arch.Group{Devices: 2, Sequence: true, Expert: 8}, 4, 4))
-	require.Equal(t, 12000+out(2./4/2), took(arch.Group{Devices: 2, Sequence: true, Expert: 4, ExpertTensor: 2}, 4, 4))
-	require.Equal(t, 2000+in(1./2/2), took(arch.Group{Devices: 2, Sequence: true, Expert: 2}, 4, 4), "within a rank")
+	require.Equal(t, 2000+in(7./8), took(network.Group{Expert: 8}, 0, 0))
+	require.Equal(t, 2000+in(7./8), took(network.Group{Expert: 8}, 8, 1))
+	require.Equal(t, 12000+out(4./8), took(network.Group{Expert: 8}, 4, 4))
+	require.Equal(t, 12000+out(4./8*2), took(network.Group{Expert: 8}, 4, 2))
+	require.Equal(t, 12000+out(6./8), took(network.Group{Expert: 8}, 2, 4), "no device has two cards")
+	require.Equal(t, 2000+in(3./4), took(network.Group{Expert: 4}, 4, 4))
+	require.Equal(t, 12000+out(4./8/2), took(network.Group{Devices: 2, Sequence: true, Expert: 8}, 4, 4))
+	require.Equal(t, 12000+out(2./4/2), took(network.Group{Devices: 2, Sequence: true, Expert: 4, ExpertTensor: 2}, 4, 4))
+	require.Equal(t, 2000+in(1./2/2), took(network.Group{Devices: 2, Sequence: true, Expert: 2}, 4, 4), "within a rank")
 }
 
 // A token that is sent to every node once crosses the network as often as it has nodes.
@@ -123,7 +124,7 @@ func TestDeepEPTime(t *testing.T) {
 	m := machine()
 	m.Network, m.DevicesPerNode, m.NICsPerNode = link.Link{Name: "test", Bandwidth: 1e6}, 4, 4
 	took := func(deepep bool) time.Duration {
-		w := workload(t, mixture(t, arch.Group{Expert: 8, DeepEP: deepep}), []int32{0}, 1)
+		w := workload(t, mixture(t, network.Group{Expert: 8, DeepEP: deepep}), []int32{0}, 1)
 		w.Replicas = 8
 		p, plan := wiring.Pipeline{Name: "test", Shape: shape(w), Order: orderOf(t, "ddp", w)}, w.Plan()
 		plan.Fill(&p)
@@ -149,7 +150,7 @@ func TestDelayedWeights(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := machine()
 		m.Host = costmodel.Host{Operation: 500, Task: 3000}
-		w := workload(t, mixture(t, arch.Group{Expert: 4}), []int32{0}, 2, 2, 1)
+		w := workload(t, mixture(t, network.Group{Expert: 4}), []int32{0}, 2, 2, 1)
 		w.Replicas = 8
 		w.Training = rapid.SampledFrom(recomputations()).Draw(t, "recompute")
 		plain := orderOf(t, "gpipe", w)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/internal/setting"
 	"psim/internal/units"
@@ -62,8 +62,8 @@ const (
 )
 
 // launches counts the kernels of a pass of an operation that the thread launches.
-func (h Host) launches(c Compute, o arch.Op, p arch.Pass, samples int64) int {
-	if h.Graphs == graphsAll || h.Graphs == graphsFixed && o.Routed != arch.ByExpert && o.Exchanges[p].Collective != arch.AllToAll {
+func (h Host) launches(c Compute, o network.Op, p network.Pass, samples int64) int {
+	if h.Graphs == graphsAll || h.Graphs == graphsFixed && o.Routed != network.ByExpert && o.Exchanges[p].Collective != network.AllToAll {
 		return 0
 	}
 	return c.kernels(o, p, samples)
@@ -103,16 +103,16 @@ func launchesOf(c Compute, h Host, known *walks, plan *stages.Plan, stage int, s
 	forward, input, weight, backward := &walkers[0], &walkers[1], &walkers[2], &walkers[3]
 	layers := plan.Stages[stage].Layers
 	for _, l := range layers {
-		forward.layer(l, arch.Forward)
+		forward.layer(l, network.Forward)
 	}
 	for i, l := range slices.Backward(layers) {
 		for _, again := range plan.Training.Repeating(layers, i) {
 			input.repeated(again, plan.Training)
 			backward.repeated(again, plan.Training)
 		}
-		input.layer(l, arch.InputGradient)
-		weight.layer(l, arch.WeightGradient)
-		backward.layer(l, arch.InputGradient, arch.WeightGradient)
+		input.layer(l, network.InputGradient)
+		weight.layer(l, network.WeightGradient)
+		backward.layer(l, network.InputGradient, network.WeightGradient)
 	}
 	return byPass[launch]{forward.launch(), input.launch(), weight.launch(), backward.launch()}
 }

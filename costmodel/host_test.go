@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
@@ -62,8 +62,8 @@ func TestLaunchesBesideMeasuredLayers(t *testing.T) {
 // CUDA graphs take launches from the thread: those of all kernels, or of all but what experts
 // do and exchange.
 func TestGraphs(t *testing.T) {
-	group := arch.Group{Expert: 4}
-	launched := func(n arch.Network, graphs string) (sum time.Duration) {
+	group := network.Group{Expert: 4}
+	launched := func(n network.Network, graphs string) (sum time.Duration) {
 		m := machine()
 		m.Host = costmodel.Host{Operation: units.Duration(time.Millisecond), Graphs: graphs}
 		w := workload(t, n, []int32{0}, 2, 2)

@@ -9,24 +9,26 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
 	"psim/costmodel/link"
 	"psim/costmodel/memory"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
 // drawModel draws a small transformer of any family that every group of drawGroup
 // divides.
-func drawModel(t *rapid.T) arch.Model {
+func drawModel(t *rapid.T) models.Model {
 	family := rapid.SampledFrom([]string{"gpt", "llama", "mixtral"}).Draw(t, "family")
-	m := arch.Model{
+	m := models.Model{
 		Family: family, Layers: rapid.IntRange(1, 3).Draw(t, "layers"), Heads: 4, Hidden: 4 * rapid.IntRange(1, 64).Draw(t, "head"),
 		FFNHidden: 4 * rapid.IntRange(1, 128).Draw(t, "ffn"), Vocab: 4 * rapid.IntRange(1, 64).Draw(t, "vocab"),
 		SequenceLength: 4 * rapid.IntRange(1, 32).Draw(t, "sequence"),
-		Attention:      rapid.SampledFrom([]string{arch.AttentionUnfused, arch.AttentionFlash}).Draw(t, "attention"),
-		Kernels:        rapid.SampledFrom([]string{arch.KernelsFused, arch.KernelsEager, arch.KernelsCompiled, arch.KernelsTE}).Draw(t, "kernels"),
+		Attention:      rapid.SampledFrom([]string{models.AttentionUnfused, models.AttentionFlash}).Draw(t, "attention"),
+		Kernels:        rapid.SampledFrom([]string{models.KernelsFused, models.KernelsEager, models.KernelsCompiled, models.KernelsTE}).Draw(t, "kernels"),
 	}
 	if family == "mixtral" {
 		m.Experts, m.ExpertsPerToken = 3, rapid.IntRange(1, 3).Draw(t, "active")
@@ -43,7 +45,7 @@ func drawModel(t *rapid.T) arch.Model {
 }
 
 // drawBlock draws what a block of llama or mixtral may have.
-func drawBlock(t *rapid.T, m *arch.Model) {
+func drawBlock(t *rapid.T, m *models.Model) {
 	may := func(key string) bool { return rapid.IntRange(0, 3).Draw(t, key) == 0 }
 	if may("latent") {
 		m.KVLoraRank, m.QLoraRank = 4*rapid.IntRange(1, 8).Draw(t, "rank"), 4*rapid.IntRange(0, 8).Draw(t, "query_rank")
@@ -61,7 +63,7 @@ func drawBlock(t *rapid.T, m *arch.Model) {
 
 // drawWorkload draws the training of one, over two pipeline ranks and replicas.
 func drawWorkload(t *rapid.T) (stages.Workload, costmodel.Machine) {
-	g := arch.Group{Devices: 1}
+	g := network.Group{Devices: 1}
 	if rapid.Bool().Draw(t, "divided") {
 		g = drawGroup(t)
 	}
@@ -71,7 +73,7 @@ func drawWorkload(t *rapid.T) (stages.Workload, costmodel.Machine) {
 	w := workload(t, n, []int32{0, 1}, samples, samples)
 	w.Replicas = rapid.IntRange(1, 3).Draw(t, "replicas")
 	w.Zero = rapid.IntRange(0, 2).Draw(t, "zero")
-	w.Training = arch.Training{
+	w.Training = training.Options{
 		Precision: rapid.SampledFrom([]string{"fp32", "bf16", "fp8", "mxfp8", "nvfp4"}).Draw(t, "precision"), Clip: rapid.Bool().Draw(t, "clip"),
 		Gradients: "fp32", Recompute: rapid.SampledFrom([]string{"none", "selective", "full"}).Draw(t, "recompute"),
 	}
@@ -182,8 +184,8 @@ func TestGradientsAreMonotone(t *testing.T) {
 		on := machine()
 		on.Tensor, on.Host = rapid.SampledFrom([]int{1, 2}).Draw(t, "tensor"), costmodel.Host{Operation: draw("operation"), Task: draw("task"), Layer: draw("layer")}
 		on.Device.Launch = draw("launch")
-		group := arch.Group{Devices: on.Tensor, Overlap: rapid.Bool().Draw(t, "overlap")}
-		of := func(m arch.Model, on costmodel.Machine) []time.Duration {
+		group := network.Group{Devices: on.Tensor, Overlap: rapid.Bool().Draw(t, "overlap")}
+		of := func(m models.Model, on costmodel.Machine) []time.Duration {
 			n, err := m.On(group)
 			require.NoError(t, err)
 			w := synced(workload(t, n, []int32{0}, 2), 0, true)

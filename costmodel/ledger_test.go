@@ -7,8 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/arch"
 	"psim/costmodel/memory"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -82,7 +83,7 @@ var samplings = [][]int64{{2}, {3, 3, 3, 3}, {4, 4, 1}}
 // Whatever is run and however it is cut, memory is never below what persists,
 // and ends there, on every rank.
 func TestLedger(t *testing.T) {
-	networks := []arch.Network{smallGPT(t), mlp(t, 5, 8), network(t, arch.Model{Preset: "vgg16-pipeline"})}
+	networks := []network.Network{smallGPT(t), mlp(t, 5, 8), build(t, models.Model{Preset: "vgg16-pipeline"})}
 	count := 0
 	for _, n := range networks {
 		for _, placement := range placements {
@@ -107,7 +108,7 @@ func TestLedger(t *testing.T) {
 // The same over replicas, with backwards in slices, and with every layer on
 // a rank of its own: flatten and dropout take no time and own nothing.
 func TestLedgerOfReplicasAndSingleLayers(t *testing.T) {
-	for _, n := range []arch.Network{smallGPT(t), network(t, arch.Model{Preset: "vgg16-pipeline"}), network(t, arch.Model{Preset: "vgg16"})} {
+	for _, n := range []network.Network{smallGPT(t), build(t, models.Model{Preset: "vgg16-pipeline"}), build(t, models.Model{Preset: "vgg16"})} {
 		for _, placement := range [][]int32{{0}, {0, 1, 0}, graph.InOrder(len(n.Layers)).First} {
 			w := workload(t, n, placement, 2, 2, 1)
 			w.Replicas = 2
@@ -129,7 +130,7 @@ func TestLedgerOfReplicasAndSingleLayers(t *testing.T) {
 // microbatch; the gradients of norms between I and W, which do not grow, are
 // taken out. Times are fixed, so that the order of events is.
 func TestLedgerIsLinear(t *testing.T) {
-	for _, n := range []arch.Network{smallGPT(t), mlp(t, 5, 8), network(t, arch.Model{Preset: "vgg16-pipeline"})} {
+	for _, n := range []network.Network{smallGPT(t), mlp(t, 5, 8), build(t, models.Model{Preset: "vgg16-pipeline"})} {
 		for _, placement := range placements {
 			w := workload(t, withoutNorms(n), placement, 4, 4, 1)
 			for name, o := range orders(t, w) {
@@ -148,7 +149,7 @@ func TestLedgerIsLinear(t *testing.T) {
 }
 
 // withoutNorms is a network none of whose parameters count as a norm's.
-func withoutNorms(n arch.Network) arch.Network {
+func withoutNorms(n network.Network) network.Network {
 	n.Layers = slices.Clone(n.Layers)
 	for i := range n.Layers {
 		params := slices.Clone(n.Layers[i].Params)

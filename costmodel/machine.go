@@ -7,8 +7,8 @@ import (
 	"math"
 	"strings"
 
-	"psim/costmodel/arch"
 	"psim/costmodel/link"
+	"psim/costmodel/training"
 	"psim/internal/units"
 )
 
@@ -106,7 +106,7 @@ func (d Device) Rates() []PeakRate {
 	}
 }
 
-// RateIn is the rate of products in a precision of arch.Training.
+// RateIn is the rate of products in a precision of training.Options.
 func (d Device) RateIn(precision string) PeakRate {
 	name := precision
 	switch precision {
@@ -125,7 +125,7 @@ func (d Device) RateIn(precision string) PeakRate {
 	return PeakRate{Name: name}
 }
 
-// PeakIn is the dense peak in a precision of arch.Training, as its datasheet has it
+// PeakIn is the dense peak in a precision of training.Options, as its datasheet has it
 // or, of a device described in place, as [machine.compute] does; 0 is not known.
 func (d Device) PeakIn(precision string) units.FLOPS {
 	if d.Rated != (Peak{}) {
@@ -145,9 +145,9 @@ type Efficiency struct {
 }
 
 // Achievable is the rate in FLOP/s of large matrix products in a precision of
-// arch.Training.
+// training.Options.
 func (d Device) Achievable(precision string) (float64, error) {
-	if narrow := precision == arch.PrecisionMXFP8 || precision == arch.PrecisionNVFP4; narrow && !d.Microscaling && d.Description != "" {
+	if narrow := precision == training.PrecisionMXFP8 || precision == training.PrecisionNVFP4; narrow && !d.Microscaling && d.Description != "" {
 		return 0, fmt.Errorf("precision = %q: the device %s has no scales for blocks of 16 or 32 numbers in its products; use fp8, with fp8_recipe = \"blockwise\" for blocks of 128", precision, d.Name)
 	}
 	rate := d.RateIn(precision)
@@ -209,7 +209,7 @@ func (m *Machine) RankMemory() int64 {
 
 // Compute prices operations on a device of the machine, and what the devices of
 // a rank exchange.
-func (m *Machine) Compute(t arch.Training) (Compute, error) {
+func (m *Machine) Compute(t training.Options) (Compute, error) {
 	c, err := NewCompute(m.Device, t)
 	c.link, c.devices, c.contexts = m.inner(), m.tensor(), m.contexts()
 	c.node, c.perNode = m.Link, m.DevicesPerNode

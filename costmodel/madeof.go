@@ -3,8 +3,9 @@ package costmodel
 import (
 	"time"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
@@ -70,12 +71,12 @@ func (c Compute) madeOf(p *stages.Plan, k graph.Kind, stage int, samples int64) 
 	for _, l := range p.Stages[stage].Layers {
 		switch k {
 		case graph.Forward:
-			m.layer(c, l, arch.Forward, samples)
+			m.layer(c, l, network.Forward, samples)
 		case graph.WeightGradient:
-			m.layer(c, l, arch.WeightGradient, samples)
+			m.layer(c, l, network.WeightGradient, samples)
 		case graph.InputGradient:
 			m.repeated(c, l, p.Training, samples)
-			m.layer(c, l, arch.InputGradient, samples)
+			m.layer(c, l, network.InputGradient, samples)
 		default:
 			m.repeated(c, l, p.Training, samples)
 			m.backward(c, l, samples)
@@ -94,7 +95,7 @@ func (c Compute) madeOf(p *stages.Plan, k graph.Kind, stage int, samples int64) 
 }
 
 // layer adds one pass of a layer.
-func (m *made) layer(c Compute, l arch.Layer, p arch.Pass, samples int64) {
+func (m *made) layer(c Compute, l network.Layer, p network.Pass, samples int64) {
 	if t, ok := c.measured.at(l, timeOf(p), samples); ok {
 		m[measured] += t
 		return
@@ -103,7 +104,7 @@ func (m *made) layer(c Compute, l arch.Layer, p arch.Pass, samples int64) {
 }
 
 // backward adds the whole backward of a layer.
-func (m *made) backward(c Compute, l arch.Layer, samples int64) {
+func (m *made) backward(c Compute, l network.Layer, samples int64) {
 	if t, ok := c.measured.at(l, backwardTime, samples); ok {
 		if c.twoPass {
 			t = c.Backward(l, samples)
@@ -111,33 +112,33 @@ func (m *made) backward(c Compute, l arch.Layer, samples int64) {
 		m[measured] += t
 		return
 	}
-	m.layer(c, l, arch.InputGradient, samples)
-	m.layer(c, l, arch.WeightGradient, samples)
+	m.layer(c, l, network.InputGradient, samples)
+	m.layer(c, l, network.WeightGradient, samples)
 	if c.twoPass {
-		m.operations(c, l.Rewalked(), arch.InputGradient, samples)
+		m.operations(c, l.Rewalked(), network.InputGradient, samples)
 		return
 	}
 	m[tensor] -= c.hidden(l.Ops, samples)
 }
 
 // repeated adds what a layer did not keep and runs again.
-func (m *made) repeated(c Compute, l arch.Layer, t arch.Training, samples int64) {
+func (m *made) repeated(c Compute, l network.Layer, t training.Options, samples int64) {
 	if _, ok := c.measured.at(l, forwardTime, samples); ok {
 		m[measured] += c.Recompute(l, t, samples)
 		return
 	}
-	m.operations(c, t.Repeated(l), arch.Forward, samples)
+	m.operations(c, t.Repeated(l), network.Forward, samples)
 }
 
 // operations adds one pass of operations: what starting them takes by itself, and of
 // products what is moved beside them.
-func (m *made) operations(c Compute, ops []arch.Op, p arch.Pass, samples int64) {
+func (m *made) operations(c Compute, ops []network.Op, p network.Pass, samples int64) {
 	started := c
 	started.launch = 0
 	plain := started
 	plain.anomalies = false
 	for _, o := range ops {
-		if o.Class == arch.Exchange {
+		if o.Class == network.Exchange {
 			of := tensor
 			if o.Exchanges[p].Context {
 				of = context
@@ -158,11 +159,11 @@ func (m *made) operations(c Compute, ops []arch.Op, p arch.Pass, samples int64) 
 }
 
 // classOf tells the class of an operation that is no exchange.
-func classOf(o arch.Op) class {
+func classOf(o network.Op) class {
 	switch {
-	case o.Class == arch.Attention, o.Class == arch.Product && !o.Weight:
+	case o.Class == network.Attention, o.Class == network.Product && !o.Weight:
 		return attention
-	case o.Class == arch.Product:
+	case o.Class == network.Product:
 		return products
 	}
 	return between

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/internal/setting"
 	"psim/internal/units"
 )
@@ -14,7 +14,7 @@ import (
 // Measured is what the passes of one layer took on a device, for one size of
 // microbatch, in fp32: an entry of [[machine.measured]].
 type Measured struct {
-	Layer          string         `toml:"layer"`   // arch.Layer's Signature
+	Layer          string         `toml:"layer"`   // network.Layer's Signature
 	Samples        int64          `toml:"samples"` // of the microbatch
 	Forward        units.Duration `toml:"forward"`
 	Backward       units.Duration `toml:"backward"` // in one piece, which may be shorter than its halves
@@ -55,12 +55,12 @@ const (
 )
 
 // timeOf finds the time of a pass.
-func timeOf(p arch.Pass) int {
-	return [...]int{arch.Forward: forwardTime, arch.InputGradient: inputTime, arch.WeightGradient: weightTime}[p]
+func timeOf(p network.Pass) int {
+	return [...]int{network.Forward: forwardTime, network.InputGradient: inputTime, network.WeightGradient: weightTime}[p]
 }
 
 // MeasuredLayers tells by signature which layers of a network were measured on the device.
-func (d Device) MeasuredLayers(n arch.Network) map[string]bool {
+func (d Device) MeasuredLayers(n network.Network) map[string]bool {
 	known := map[string]bool{}
 	for _, m := range d.Measured {
 		known[m.Layer] = true
@@ -123,7 +123,7 @@ func rising(points []Measured) error {
 
 // at finds one of a layer's times for a number of samples, and false if the layer
 // was not measured.
-func (c curves) at(l arch.Layer, which int, samples int64) (time.Duration, bool) {
+func (c curves) at(l network.Layer, which int, samples int64) (time.Duration, bool) {
 	if len(c) == 0 || samples < 1 {
 		return 0, false
 	}

@@ -8,15 +8,17 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
 	"psim/costmodel/calibrate"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
 // drawMeasured draws rising times of a layer at one to four sizes.
-func drawMeasured(t *rapid.T, layer arch.Layer) []costmodel.Measured {
+func drawMeasured(t *rapid.T, layer network.Layer) []costmodel.Measured {
 	var list []costmodel.Measured
 	m := costmodel.Measured{Layer: layer.Signature()}
 	for range rapid.IntRange(1, 4).Draw(t, "sizes") {
@@ -31,7 +33,7 @@ func drawMeasured(t *rapid.T, layer arch.Layer) []costmodel.Measured {
 
 // measuredOn is a device of 1 FLOP/s, so that the roofline's prices cannot be
 // mistaken for measured ones, on which layers were measured.
-func measuredOn(t require.TestingT, list []costmodel.Measured, training arch.Training) costmodel.Compute {
+func measuredOn(t require.TestingT, list []costmodel.Measured, training training.Options) costmodel.Compute {
 	d := costmodel.Device{Peak: costmodel.Peak{FP32: 1, BF16: 1}, Efficiency: costmodel.Efficiency{FP32: 1, BF16: 1}, Measured: list}
 	c, err := costmodel.NewCompute(d, training)
 	require.NoError(t, err)
@@ -44,17 +46,17 @@ func TestInterpolationLaws(t *testing.T) {
 	layer := mlp(t, 2, 3).Layers[1]
 	rapid.Check(t, func(t *rapid.T) {
 		list := drawMeasured(t, layer)
-		c := measuredOn(t, list, arch.Training{})
+		c := measuredOn(t, list, training.Options{})
 		for _, m := range list {
-			require.Equal(t, time.Duration(m.Forward), c.Layer(layer, arch.Forward, m.Samples))
-			require.Equal(t, time.Duration(m.InputGradient), c.Layer(layer, arch.InputGradient, m.Samples))
-			require.Equal(t, time.Duration(m.WeightGradient), c.Layer(layer, arch.WeightGradient, m.Samples))
+			require.Equal(t, time.Duration(m.Forward), c.Layer(layer, network.Forward, m.Samples))
+			require.Equal(t, time.Duration(m.InputGradient), c.Layer(layer, network.InputGradient, m.Samples))
+			require.Equal(t, time.Duration(m.WeightGradient), c.Layer(layer, network.WeightGradient, m.Samples))
 			require.Equal(t, time.Duration(m.Backward), c.Backward(layer, m.Samples))
 		}
 		before := [4]time.Duration{}
 		for n := int64(1); n < 200; n++ {
 			now := [4]time.Duration{
-				c.Layer(layer, arch.Forward, n), c.Layer(layer, arch.InputGradient, n), c.Layer(layer, arch.WeightGradient, n), c.Backward(layer, n),
+				c.Layer(layer, network.Forward, n), c.Layer(layer, network.InputGradient, n), c.Layer(layer, network.WeightGradient, n), c.Backward(layer, n),
 			}
 			for i := range now {
 				require.GreaterOrEqual(t, now[i], before[i], "%d samples", n)
@@ -71,26 +73,26 @@ func TestInterpolationByHand(t *testing.T) {
 	m := func(samples int64, forward, backward units.Duration) costmodel.Measured {
 		return costmodel.Measured{Layer: layer.Signature(), Samples: samples, Forward: forward, Backward: backward}
 	}
-	c := measuredOn(t, []costmodel.Measured{m(8, 900, 1000), m(4, 500, 200)}, arch.Training{}) // 100 + 100 n; 200 (n - 3)
+	c := measuredOn(t, []costmodel.Measured{m(8, 900, 1000), m(4, 500, 200)}, training.Options{}) // 100 + 100 n; 200 (n - 3)
 	for n, want := range map[int64][2]time.Duration{1: {200, 50}, 2: {300, 100}, 6: {700, 600}, 10: {1100, 1400}} {
-		require.Equal(t, want[0], c.Layer(layer, arch.Forward, n), "%d samples", n)
+		require.Equal(t, want[0], c.Layer(layer, network.Forward, n), "%d samples", n)
 		require.Equal(t, want[1], c.Backward(layer, n), "%d samples", n)
 	}
-	one := measuredOn(t, []costmodel.Measured{m(4, 500, 200)}, arch.Training{})
-	require.EqualValues(t, 1000, one.Layer(layer, arch.Forward, 8))
-	require.EqualValues(t, 125, one.Layer(layer, arch.Forward, 1))
+	one := measuredOn(t, []costmodel.Measured{m(4, 500, 200)}, training.Options{})
+	require.EqualValues(t, 1000, one.Layer(layer, network.Forward, 8))
+	require.EqualValues(t, 125, one.Layer(layer, network.Forward, 1))
 }
 
 // What was not measured, or not in this precision, is priced by the roofline.
 func TestMeasuredIsForItsLayerAlone(t *testing.T) {
 	n := mlp(t, 3, 3)
 	list := []costmodel.Measured{{Layer: n.Layers[1].Signature(), Samples: 2, Forward: 7}}
-	c := measuredOn(t, list, arch.Training{})
-	require.EqualValues(t, 7, c.Layer(n.Layers[1], arch.Forward, 2))
-	require.Greater(t, c.Layer(n.Layers[0], arch.Forward, 2), time.Second)
-	bf16 := measuredOn(t, list, arch.Training{Precision: "bf16"})
-	require.Greater(t, bf16.Layer(n.Layers[1], arch.Forward, 2), time.Second)
-	require.Zero(t, c.Layer(n.Layers[1], arch.Forward, 0))
+	c := measuredOn(t, list, training.Options{})
+	require.EqualValues(t, 7, c.Layer(n.Layers[1], network.Forward, 2))
+	require.Greater(t, c.Layer(n.Layers[0], network.Forward, 2), time.Second)
+	bf16 := measuredOn(t, list, training.Options{Precision: "bf16"})
+	require.Greater(t, bf16.Layer(n.Layers[1], network.Forward, 2), time.Second)
+	require.Zero(t, c.Layer(n.Layers[1], network.Forward, 0))
 }
 
 // Smooth makes any measurements legal and leaves rising ones as they are.
@@ -107,7 +109,7 @@ func TestSmooth(t *testing.T) {
 			noisy[i] = m
 		}
 		fixed := calibrate.Smooth(noisy)
-		measuredOn(t, fixed, arch.Training{})
+		measuredOn(t, fixed, training.Options{})
 		for _, m := range fixed {
 			smooth += m.Forward
 		}
@@ -118,7 +120,7 @@ func TestSmooth(t *testing.T) {
 // Whole tasks add up their layers' measured times: the backward in one piece,
 // its slices and its halves each by their own, and a repeated forward.
 func TestPriceByMeasurements(t *testing.T) {
-	n, err := arch.Model{Family: "gpt", Layers: 2, Hidden: 16, Heads: 2, Vocab: 64, SequenceLength: 8}.Network()
+	n, err := models.Model{Family: "gpt", Layers: 2, Hidden: 16, Heads: 2, Vocab: 64, SequenceLength: 8}.Network()
 	require.NoError(t, err)
 	var list []costmodel.Measured
 	for i, l := range n.Distinct() {
@@ -153,13 +155,13 @@ func TestPriceByMeasurements(t *testing.T) {
 	require.Greater(t, selective, time.Duration(25*all))
 	require.Less(t, selective, time.Duration(25*all+10*2<<8))
 
-	w.Training = arch.Training{Optimizer: "sgd"}
+	w.Training = training.Options{Optimizer: "sgd"}
 	require.NotEqual(t, times[graph.Optimizer], price(w, "gpipe")[graph.Optimizer], "sgd was not measured")
 	compute, err := costmodel.NewCompute(m.Device, w.Training)
 	require.NoError(t, err)
 	var halves time.Duration
 	for _, l := range n.Layers {
-		halves += compute.Layer(l, arch.InputGradient, 2) + compute.Layer(l, arch.WeightGradient, 2)
+		halves += compute.Layer(l, network.InputGradient, 2) + compute.Layer(l, network.WeightGradient, 2)
 	}
 	require.EqualValues(t, 27*all, halves)
 }

@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"time"
 
-	"psim/costmodel/arch"
 	"psim/costmodel/link"
+	"psim/costmodel/network"
+	"psim/costmodel/training"
 	"psim/internal/units"
 )
 
@@ -41,7 +42,7 @@ type Compute struct {
 
 // NewCompute prices operations on d for a training precision. It fails where
 // the device has no rate for it.
-func NewCompute(d Device, t arch.Training) (Compute, error) {
+func NewCompute(d Device, t training.Options) (Compute, error) {
 	precision := t.Base()
 	d = d.In(precision)
 	flops, err := d.Achievable(precision)
@@ -75,8 +76,8 @@ func NewCompute(d Device, t arch.Training) (Compute, error) {
 // Op is the time of one pass of an operation over a microbatch: the longer of
 // computing and moving, after the launch. A pass that does nothing costs
 // nothing.
-func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
-	if o.Class == arch.Exchange {
+func (c Compute) Op(o network.Op, p network.Pass, samples int64) time.Duration {
+	if o.Class == network.Exchange {
 		return c.exchange(o, p, samples)
 	}
 	t := c.alone(o, p, samples)
@@ -88,7 +89,7 @@ func (c Compute) Op(o arch.Op, p arch.Pass, samples int64) time.Duration {
 
 // alone prices one pass of an operation that is no exchange, without what goes on
 // beside it.
-func (c Compute) alone(o arch.Op, p arch.Pass, samples int64) time.Duration {
+func (c Compute) alone(o network.Op, p network.Pass, samples int64) time.Duration {
 	flops := float64(o.FLOPs(p)) * float64(samples)
 	moved := float64(o.Bytes(p, samples, int64(c.element)))
 	if flops == 0 && moved == 0 {
@@ -96,13 +97,13 @@ func (c Compute) alone(o arch.Op, p arch.Pass, samples int64) time.Duration {
 	}
 	computing := 0.0
 	switch {
-	case o.Class == arch.Attention:
+	case o.Class == network.Attention:
 		computing = c.fused(o, p, samples)
 	case flops > 0:
 		computing = c.product(o, p, flops, samples)
 	}
 	t := units.Sum(time.Duration(max(1, o.Blocks))*c.launch, units.Seconds(max(computing, c.moving(moved))), c.detection(o, p, samples))
-	if p == arch.WeightGradient && o.Gathered > 0 {
+	if p == network.WeightGradient && o.Gathered > 0 {
 		t = units.Sum(t, c.gather(o))
 	}
 	return t
@@ -110,7 +111,7 @@ func (c Compute) alone(o arch.Op, p arch.Pass, samples int64) time.Duration {
 
 // gather returns the time of the kernel that adds a weight's gradient to others or copies it, on
 // average over microbatches.
-func (c Compute) gather(o arch.Op) time.Duration {
+func (c Compute) gather(o network.Op) time.Duration {
 	took := units.Sum(c.launch, units.Seconds(c.moving(float64(o.Gathered*o.Weights())*c.element)))
 	if o.Adds {
 		return units.Nanoseconds(float64(took) * c.added)
@@ -121,7 +122,7 @@ func (c Compute) gather(o arch.Op) time.Duration {
 // fused returns the time in seconds to compute attention in one kernel: of the square
 // what its tiles cover. What a pair of tokens takes beside products, such as its
 // exponential, is as much for narrow heads as for wide ones.
-func (c Compute) fused(o arch.Op, p arch.Pass, samples int64) float64 {
+func (c Compute) fused(o network.Op, p network.Pass, samples int64) float64 {
 	o = o.PaddedHeads(c.padded)
 	return float64(o.FLOPs(p)) * float64(samples) * o.Covered() / c.attention * (1 + c.halfHead/o.HeadFeatures())
 }
@@ -131,7 +132,7 @@ func (c Compute) fused(o arch.Op, p arch.Pass, samples int64) float64 {
 const detectionKernels = 2
 
 // detection returns the time of looking through what a pass makes for NaN.
-func (c Compute) detection(o arch.Op, p arch.Pass, samples int64) time.Duration {
+func (c Compute) detection(o network.Op, p network.Pass, samples int64) time.Duration {
 	if !c.anomalies {
 		return 0
 	}
@@ -141,7 +142,7 @@ func (c Compute) detection(o arch.Op, p arch.Pass, samples int64) time.Duration 
 }
 
 // kernels counts those that a pass of an operation launches, detection's among them.
-func (c Compute) kernels(o arch.Op, p arch.Pass, samples int64) int {
+func (c Compute) kernels(o network.Op, p network.Pass, samples int64) int {
 	n := o.Kernels(p, samples)
 	if c.anomalies {
 		tensors, _ := o.Gradients(p, samples)
@@ -168,7 +169,7 @@ func (c Compute) Move(bytes int64) time.Duration {
 }
 
 // Layer is the time of one pass of a layer over a microbatch.
-func (c Compute) Layer(l arch.Layer, p arch.Pass, samples int64) time.Duration {
+func (c Compute) Layer(l network.Layer, p network.Pass, samples int64) time.Duration {
 	if t, ok := c.measured.at(l, timeOf(p), samples); ok {
 		return t
 	}
@@ -177,23 +178,23 @@ func (c Compute) Layer(l arch.Layer, p arch.Pass, samples int64) time.Duration {
 
 // Backward is the time of the whole backward of a layer over a microbatch,
 // without recomputation.
-func (c Compute) Backward(l arch.Layer, samples int64) time.Duration {
+func (c Compute) Backward(l network.Layer, samples int64) time.Duration {
 	if c.twoPass {
-		return units.Sum(c.Layer(l, arch.InputGradient, samples), c.Layer(l, arch.WeightGradient, samples), c.rewalk(l, samples))
+		return units.Sum(c.Layer(l, network.InputGradient, samples), c.Layer(l, network.WeightGradient, samples), c.rewalk(l, samples))
 	}
 	if t, ok := c.measured.at(l, backwardTime, samples); ok {
 		return t
 	}
-	both := units.Sum(c.Layer(l, arch.InputGradient, samples), c.Layer(l, arch.WeightGradient, samples))
+	both := units.Sum(c.Layer(l, network.InputGradient, samples), c.Layer(l, network.WeightGradient, samples))
 	return both - c.hidden(l.Ops, samples)
 }
 
 // rewalk returns the time of what a backward in two passes does twice. Of a measured layer
 // that is as much of its I as the roofline gives to those operations.
-func (c Compute) rewalk(l arch.Layer, samples int64) time.Duration {
-	again := c.roofline(l.Rewalked(), arch.InputGradient, samples)
+func (c Compute) rewalk(l network.Layer, samples int64) time.Duration {
+	again := c.roofline(l.Rewalked(), network.InputGradient, samples)
 	if input, ok := c.measured.at(l, inputTime, samples); ok {
-		return part(input, again, c.roofline(l.Ops, arch.InputGradient, samples))
+		return part(input, again, c.roofline(l.Ops, network.InputGradient, samples))
 	}
 	return again
 }
@@ -207,7 +208,7 @@ func part(measured, some, whole time.Duration) time.Duration {
 }
 
 // roofline returns the time of one pass of operations, one after another.
-func (c Compute) roofline(ops []arch.Op, p arch.Pass, samples int64) time.Duration {
+func (c Compute) roofline(ops []network.Op, p network.Pass, samples int64) time.Duration {
 	var sum time.Duration
 	for _, o := range ops {
 		sum = units.Sum(sum, c.Op(o, p, samples))
@@ -218,7 +219,7 @@ func (c Compute) roofline(ops []arch.Op, p arch.Pass, samples int64) time.Durati
 // Recompute is the time of running again what a layer did not keep. Of a
 // measured layer that is its forward, or as much of that as the roofline gives
 // to the repeated operations.
-func (c Compute) Recompute(l arch.Layer, t arch.Training, samples int64) time.Duration {
+func (c Compute) Recompute(l network.Layer, t training.Options, samples int64) time.Duration {
 	again := t.Repeated(l)
 	if len(again) == 0 {
 		return 0
@@ -227,9 +228,9 @@ func (c Compute) Recompute(l arch.Layer, t arch.Training, samples int64) time.Du
 	if ok && len(again) == len(l.Ops) {
 		return forward
 	}
-	repeated := c.roofline(again, arch.Forward, samples)
+	repeated := c.roofline(again, network.Forward, samples)
 	if ok {
-		return part(forward, repeated, c.roofline(l.Ops, arch.Forward, samples))
+		return part(forward, repeated, c.roofline(l.Ops, network.Forward, samples))
 	}
 	return repeated
 }

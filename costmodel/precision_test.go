@@ -8,9 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
 	"psim/costmodel/memory"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
@@ -30,15 +32,15 @@ func narrowDevice() costmodel.Device {
 func TestNarrowProducts(t *testing.T) {
 	const flops = 2 * 64 * 128 * 256
 	for precision, bits := range map[string]int64{"bf16": 16, "fp8": 8, "mxfp8": 8, "nvfp4": 4} {
-		o := arch.Op{Class: arch.Product, Count: 1, Rows: 64, Inner: 128, Cols: 256, Weight: true}
+		o := network.Op{Class: network.Product, Count: 1, Rows: 64, Inner: 128, Cols: 256, Weight: true}
 		if bits < 16 {
 			o.Bits = bits
 		}
 		d := narrowDevice()
 		price := func() [3]time.Duration {
-			c, err := costmodel.NewCompute(d, arch.Training{Precision: precision})
+			c, err := costmodel.NewCompute(d, training.Options{Precision: precision})
 			require.NoError(t, err)
-			return [3]time.Duration{c.Op(o, arch.Forward, 1), c.Op(o, arch.InputGradient, 1), c.Op(o, arch.WeightGradient, 1)}
+			return [3]time.Duration{c.Op(o, network.Forward, 1), c.Op(o, network.InputGradient, 1), c.Op(o, network.WeightGradient, 1)}
 		}
 		want := time.Duration(flops * bits / 16)
 		require.Equal(t, [3]time.Duration{want, want, want}, price(), precision)
@@ -58,21 +60,21 @@ func TestNarrowProducts(t *testing.T) {
 // What the replicas gather and a rank holds of narrow weights, and what the update casts, in
 // closed form on a grid of recipes.
 func TestNarrowWeights(t *testing.T) {
-	n, err := arch.Model{Family: "llama", Layers: 4, Hidden: 64, Heads: 4, FFNHidden: 128, Vocab: 100, SequenceLength: 16}.Network()
+	n, err := models.Model{Family: "llama", Layers: 4, Hidden: 64, Heads: 4, FFNHidden: 128, Vocab: 100, SequenceLength: 16}.Network()
 	require.NoError(t, err)
 	const blocks, block, heads = 4, 4*64*64 + 3*64*128, 2*100*64 + 64*9
 	wide := map[int]time.Duration{} // the update in bf16, which comes first
 	for _, c := range []struct {
-		training          arch.Training
+		training          training.Options
 		held, sent, moved int64 // for a weight, in 32nds of a byte
 	}{
-		{arch.Training{Precision: "bf16"}, 64, 64, 0},
-		{arch.Training{Precision: "fp8"}, 64, 32, 64},
-		{arch.Training{Precision: "fp8", BothWays: true}, 32, 32, 0},
-		{arch.Training{Precision: "fp8", Weights: "16-bit"}, 128, 64, 192},
-		{arch.Training{Precision: "fp8", FP8Recipe: "blockwise"}, 130, 64, 130},
-		{arch.Training{Precision: "mxfp8"}, 66, 64, 130},
-		{arch.Training{Precision: "nvfp4"}, 64 + 36, 64, 192 + 36},
+		{training.Options{Precision: "bf16"}, 64, 64, 0},
+		{training.Options{Precision: "fp8"}, 64, 32, 64},
+		{training.Options{Precision: "fp8", BothWays: true}, 32, 32, 0},
+		{training.Options{Precision: "fp8", Weights: "16-bit"}, 128, 64, 192},
+		{training.Options{Precision: "fp8", FP8Recipe: "blockwise"}, 130, 64, 130},
+		{training.Options{Precision: "mxfp8"}, 66, 64, 130},
+		{training.Options{Precision: "nvfp4"}, 64 + 36, 64, 192 + 36},
 	} {
 		for _, zero := range []int{0, 1} {
 			w := stages.Workload{Network: n, Layers: []int{7}, Placement: graph.InOrder(1), Samples: []int64{1}, Replicas: 2, Zero: zero, Training: c.training}
@@ -105,19 +107,19 @@ func TestNarrowWeights(t *testing.T) {
 
 // Under ZeRO 3 units travel and are held as the recipe has weights, in closed form.
 func TestNarrowUnits(t *testing.T) {
-	n, err := arch.Model{Family: "llama", Layers: 4, Hidden: 64, Heads: 4, FFNHidden: 128, Vocab: 100, SequenceLength: 16}.Network()
+	n, err := models.Model{Family: "llama", Layers: 4, Hidden: 64, Heads: 4, FFNHidden: 128, Vocab: 100, SequenceLength: 16}.Network()
 	require.NoError(t, err)
 	const block, norms = 4*64*64 + 3*64*128, 2 * 64
 	for _, c := range []struct {
-		training   arch.Training
+		training   training.Options
 		sent, held int64 // for a weight, in 32nds of a byte
 	}{
-		{arch.Training{Precision: "bf16"}, 64, 64},
-		{arch.Training{Precision: "fp8"}, 32, 64},
-		{arch.Training{Precision: "fp8", BothWays: true}, 32, 32},
-		{arch.Training{Precision: "fp8", Weights: "16-bit"}, 64, 128},
-		{arch.Training{Precision: "mxfp8"}, 64, 66},
-		{arch.Training{Precision: "nvfp4"}, 64, 64 + 36},
+		{training.Options{Precision: "bf16"}, 64, 64},
+		{training.Options{Precision: "fp8"}, 32, 64},
+		{training.Options{Precision: "fp8", BothWays: true}, 32, 32},
+		{training.Options{Precision: "fp8", Weights: "16-bit"}, 64, 128},
+		{training.Options{Precision: "mxfp8"}, 64, 66},
+		{training.Options{Precision: "nvfp4"}, 64, 64 + 36},
 	} {
 		w := stages.Workload{
 			Network: n, Layers: slices.Repeat([]int{1}, 7), Placement: graph.Placement{First: make([]int32, 7)},

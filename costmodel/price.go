@@ -3,8 +3,9 @@ package costmodel
 import (
 	"time"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
@@ -36,11 +37,11 @@ func (p *byPass[T]) of(k graph.Kind) *T {
 
 // priceOf prices a layer for a microbatch of the given number of samples, with
 // recomputation apart.
-func (c Compute) priceOf(l arch.Layer, t arch.Training, samples int64) price {
+func (c Compute) priceOf(l network.Layer, t training.Options, samples int64) price {
 	var p price
-	p.time.forward = c.Layer(l, arch.Forward, samples)
-	p.time.input = c.Layer(l, arch.InputGradient, samples)
-	p.time.weight = c.Layer(l, arch.WeightGradient, samples)
+	p.time.forward = c.Layer(l, network.Forward, samples)
+	p.time.input = c.Layer(l, network.InputGradient, samples)
+	p.time.weight = c.Layer(l, network.WeightGradient, samples)
 	p.time.backward = c.Backward(l, samples)
 	p.recompute = c.Recompute(l, t, samples)
 	p.exchange(c, l, t, samples)
@@ -48,9 +49,9 @@ func (c Compute) priceOf(l arch.Layer, t arch.Training, samples int64) price {
 }
 
 // pricesOf prices layers, of which those that compute the same are priced once.
-func (c Compute) pricesOf(layers []arch.Layer, t arch.Training, samples int64) []price {
+func (c Compute) pricesOf(layers []network.Layer, t training.Options, samples int64) []price {
 	prices := make([]price, len(layers))
-	same := arch.Same(layers)
+	same := network.Same(layers)
 	for i, l := range layers {
 		if k := same[i]; k < i {
 			prices[i] = prices[k]
@@ -85,7 +86,7 @@ type LayerTime struct{ Forward, Backward, Input, Weight time.Duration }
 
 // LayerTimes prices the layers of a network for a microbatch of some samples, whatever their
 // stages, on machines of so many ranks.
-func LayerTimes(m Machine, n arch.Network, t arch.Training, samples int64, ranks int) ([]LayerTime, error) {
+func LayerTimes(m Machine, n network.Network, t training.Options, samples int64, ranks int) ([]LayerTime, error) {
 	c, err := m.slowest(ranks).Compute(t)
 	if err != nil {
 		return nil, err

@@ -3,7 +3,7 @@ package costmodel
 import (
 	"math"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 )
 
 // tileSide bounds the smallest block of a product's result that a multiprocessor is
@@ -16,7 +16,7 @@ const tileSide = 64
 // its rate. Where tiles are serial, those of a wave are written together and nothing is
 // computed meanwhile: so products with little to add up for each number of their result are
 // slower, whatever their size.
-func (c Compute) product(o arch.Op, p arch.Pass, flops float64, samples int64) float64 {
+func (c Compute) product(o network.Op, p network.Pass, flops float64, samples int64) float64 {
 	rows := float64(samples) * float64(max(1, o.Count)) * float64(o.Rows) / float64(max(1, o.Experts))
 	occupied, written := flops, 0.0
 	if c.serial {
@@ -47,7 +47,7 @@ func (c Compute) product(o arch.Op, p arch.Pass, flops float64, samples int64) f
 type shape struct{ count, rows, cols, inner float64 }
 
 // shapes returns those of the products that a pass of an operation makes.
-func shapes(o arch.Op, p arch.Pass, samples int64) []shape {
+func shapes(o network.Op, p network.Pass, samples int64) []shape {
 	count, rows := float64(max(1, o.Count)*max(1, o.Experts)), float64(o.Rows)
 	if o.Weight {
 		rows *= float64(samples) / float64(max(1, o.Experts))
@@ -56,9 +56,9 @@ func shapes(o arch.Op, p arch.Pass, samples int64) []shape {
 	}
 	inner, cols := float64(o.Inner), float64(o.Cols)
 	switch {
-	case p == arch.Forward:
+	case p == network.Forward:
 		return []shape{{count, rows, cols, inner}}
-	case p == arch.WeightGradient:
+	case p == network.WeightGradient:
 		return []shape{{count, inner, cols, rows}}
 	case o.Weight:
 		return []shape{{count, rows, inner, cols}}

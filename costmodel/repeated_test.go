@@ -5,7 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
+	"psim/costmodel/training"
 )
 
 // Blocks that are repeated together keep one input, and are all there when the backward of
@@ -13,10 +14,10 @@ import (
 // kept. One after another, by hand.
 func TestUnitsByHand(t *testing.T) {
 	n := smallGPT(t)
-	for _, training := range []arch.Training{
+	for _, training := range []training.Options{
 		{Recompute: "full", RecomputeLayers: 2}, {Recompute: "full", RecomputeLayers: 3}, {Recompute: "full", RecomputeLayers: 4},
-		{Recompute: "full", RecomputeLayers: 1, RecomputeMethod: arch.RecomputeBlock}, {Recompute: "full", RecomputeLayers: 3, RecomputeMethod: arch.RecomputeBlock},
-		{Recompute: "full", RecomputeMethod: arch.RecomputeBlock}, {Recompute: "full", RecomputeLayers: 1},
+		{Recompute: "full", RecomputeLayers: 1, RecomputeMethod: training.RecomputeBlock}, {Recompute: "full", RecomputeLayers: 3, RecomputeMethod: training.RecomputeBlock},
+		{Recompute: "full", RecomputeMethod: training.RecomputeBlock}, {Recompute: "full", RecomputeLayers: 1},
 	} {
 		w := workload(t, n, []int32{0}, 1)
 		w.Training = training
@@ -27,19 +28,19 @@ func TestUnitsByHand(t *testing.T) {
 
 // peakByHand follows one microbatch of one sample, whose blocks are all but the first layer
 // and the last two, and whose backward frees what I and W read of a layer with it.
-func peakByHand(n arch.Network, training arch.Training) (peak int64) {
+func peakByHand(n network.Network, trained training.Options) (peak int64) {
 	blocks := len(n.Layers) - 3
-	size := func(l arch.Layer) int64 {
-		bytes := arch.BufferBytes(l.Buffers, 4, 1)
-		return bytes[arch.ForwardToInput] + bytes[arch.ForwardToWeight]
+	size := func(l network.Layer) int64 {
+		bytes := network.BufferBytes(l.Buffers, 4, 1)
+		return bytes[network.ForwardToInput] + bytes[network.ForwardToWeight]
 	}
 	block, input := size(n.Layers[1]), n.Layers[1].Input.Elements()*4
 	first, together := blocks, 1 // blocks that are repeated, so many at a time
 	switch {
-	case training.RecomputeMethod == arch.RecomputeBlock && training.RecomputeLayers > 0:
-		first = training.RecomputeLayers
-	case training.RecomputeLayers > 0:
-		together = training.RecomputeLayers
+	case trained.RecomputeMethod == training.RecomputeBlock && trained.RecomputeLayers > 0:
+		first = trained.RecomputeLayers
+	case trained.RecomputeLayers > 0:
+		together = trained.RecomputeLayers
 	}
 	units := int64((first + together - 1) / together)
 	now := size(n.Layers[0]) + units*input + int64(blocks-first)*block + size(n.Layers[blocks+1]) + size(n.Layers[blocks+2]) + loss

@@ -4,8 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
@@ -17,18 +18,18 @@ import (
 type slicer struct {
 	compute      Compute
 	host         Host
-	training     arch.Training
+	training     training.Options
 	kind         graph.Kind
 	samples      int64
 	walker       walker // from the start of the slice at hand
 	walks        *walks // that it knows
 	done, before time.Duration
 	missing      []int // tensors of every bucket
-	known        arch.Layer
+	known        network.Layer
 	stepped            // of the layer known
 	makers       []int // by tensor of it: the step that makes its gradient
-	repeated     arch.Layer
-	again        []arch.Op       // of the layer repeated
+	repeated     network.Layer
+	again        []network.Op    // of the layer repeated
 	anew         []time.Duration // by these; of a layer without all-to-alls in one
 	times        []time.Duration
 	launches     []launch
@@ -57,8 +58,8 @@ func (s *slicer) forward(plan *stages.Plan, stage int) {
 	layers := st.Layers
 	for _, piece := range st.Ahead {
 		for _, l := range layers[:piece.Layers] {
-			s.done = units.Sum(s.done, s.compute.Layer(l, arch.Forward, s.samples))
-			s.walker.layer(l, arch.Forward)
+			s.done = units.Sum(s.done, s.compute.Layer(l, network.Forward, s.samples))
+			s.walker.layer(l, network.Forward)
 		}
 		layers = layers[piece.Layers:]
 		s.end()
@@ -96,7 +97,7 @@ func (s *slicer) end() {
 }
 
 // repeat goes through what layers did not keep and run again.
-func (s *slicer) repeat(layers []arch.Layer) {
+func (s *slicer) repeat(layers []network.Layer) {
 	for _, l := range layers {
 		if !l.Shares(s.repeated) {
 			s.repeated, s.anew = l, []time.Duration{s.compute.Recompute(l, s.training, s.samples)}
@@ -107,7 +108,7 @@ func (s *slicer) repeat(layers []arch.Layer) {
 }
 
 // layer goes through the backward of a layer, which brings some tensors, each in a bucket.
-func (s *slicer) layer(l arch.Layer, held []arch.Tensor, buckets []int) {
+func (s *slicer) layer(l network.Layer, held []network.Tensor, buckets []int) {
 	c, which := s.compute, weightTime
 	if s.kind == graph.Backward {
 		which = backwardTime
@@ -116,10 +117,10 @@ func (s *slicer) layer(l arch.Layer, held []arch.Tensor, buckets []int) {
 	switch whole := measured || c.twoPass; {
 	case whole && s.kind == graph.Backward:
 		s.done = units.Sum(s.done, c.Backward(l, s.samples))
-		s.walker.layer(l, arch.InputGradient, arch.WeightGradient)
+		s.walker.layer(l, network.InputGradient, network.WeightGradient)
 	case whole:
-		s.done = units.Sum(s.done, c.Layer(l, arch.WeightGradient, s.samples))
-		s.walker.layer(l, arch.WeightGradient)
+		s.done = units.Sum(s.done, c.Layer(l, network.WeightGradient, s.samples))
+		s.walker.layer(l, network.WeightGradient)
 	default:
 		s.walker.prepare()
 		s.know(l, held)
@@ -131,21 +132,21 @@ func (s *slicer) layer(l arch.Layer, held []arch.Tensor, buckets []int) {
 		s.complete(buckets, len(s.steps))
 		return
 	}
-	s.known, s.makers = arch.Layer{}, make([]int, len(held))
+	s.known, s.makers = network.Layer{}, make([]int, len(held))
 	s.complete(buckets, 0)
 }
 
 // know finds the steps of a layer, and which of them makes the gradient of each of its
 // tensors: one behind the last, if none does.
-func (s *slicer) know(l arch.Layer, held []arch.Tensor) {
+func (s *slicer) know(l network.Layer, held []network.Tensor) {
 	if l.Shares(s.known) && len(held) == len(s.makers) {
 		return
 	}
 	s.known, s.makers = l, make([]int, len(held))
 	s.stepped = s.walks.steps(l, s)
 	for i, t := range held {
-		s.makers[i] = slices.IndexFunc(s.steps, func(ops []arch.Op) bool {
-			return slices.ContainsFunc(ops, func(o arch.Op) bool { return o.Makes(t) })
+		s.makers[i] = slices.IndexFunc(s.steps, func(ops []network.Op) bool {
+			return slices.ContainsFunc(ops, func(o network.Op) bool { return o.Makes(t) })
 		})
 		if s.makers[i] < 0 {
 			s.makers[i] = len(s.steps)
@@ -155,21 +156,21 @@ func (s *slicer) know(l arch.Layer, held []arch.Tensor) {
 
 // stepped holds the steps of a layer in a pass, what they take and what they do to a walker.
 type stepped struct {
-	steps [][]arch.Op
+	steps [][]network.Op
 	took  []time.Duration
 	hosts []walked
 }
 
 // A steppedLayer is that of a layer, for a pass over so many samples.
 type steppedLayer struct {
-	layer   arch.Layer
+	layer   network.Layer
 	kind    graph.Kind
 	samples int64
 	stepped
 }
 
 // steps finds those of a layer, or makes them for a slicer.
-func (k *walks) steps(l arch.Layer, s *slicer) (made stepped) {
+func (k *walks) steps(l network.Layer, s *slicer) (made stepped) {
 	for i := range k.stepped {
 		if have := &k.stepped[i]; have.kind == s.kind && have.samples == s.samples && have.layer.Shares(l) {
 			return have.stepped
@@ -185,24 +186,24 @@ func (k *walks) steps(l arch.Layer, s *slicer) (made stepped) {
 }
 
 // step prices a step of a layer.
-func (s *slicer) step(ops []arch.Op) time.Duration {
-	pass := func(p arch.Pass) time.Duration { return s.compute.roofline(ops, p, s.samples) }
+func (s *slicer) step(ops []network.Op) time.Duration {
+	pass := func(p network.Pass) time.Duration { return s.compute.roofline(ops, p, s.samples) }
 	switch s.kind {
 	case graph.WeightGradient:
-		return pass(arch.WeightGradient)
+		return pass(network.WeightGradient)
 	case graph.InputGradient:
-		return pass(arch.InputGradient)
+		return pass(network.InputGradient)
 	}
-	return units.Sum(pass(arch.InputGradient), pass(arch.WeightGradient)) - s.compute.hidden(ops, s.samples)
+	return units.Sum(pass(network.InputGradient), pass(network.WeightGradient)) - s.compute.hidden(ops, s.samples)
 }
 
 // walk goes through the launches of a step.
-func (s *slicer) walk(w *walker, ops []arch.Op) {
+func (s *slicer) walk(w *walker, ops []network.Op) {
 	switch s.kind {
 	case graph.WeightGradient:
-		w.reversed(ops, arch.WeightGradient)
+		w.reversed(ops, network.WeightGradient)
 	case graph.InputGradient:
-		w.reversed(ops, arch.InputGradient)
+		w.reversed(ops, network.InputGradient)
 	default:
 		w.step(ops)
 	}

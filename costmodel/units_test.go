@@ -7,15 +7,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
 	"psim/costmodel/memory"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 )
 
 // sharded is a network under ZeRO 3: a stage of every layer, all on one rank.
-func sharded(n arch.Network, replicas int, samples ...int64) stages.Workload {
+func sharded(n network.Network, replicas int, samples ...int64) stages.Workload {
 	w := stages.Workload{Network: n, Samples: samples, Replicas: replicas, Zero: 3, Placement: graph.Placement{First: make([]int32, len(n.Layers))}}
 	for range n.Layers {
 		w.Layers = append(w.Layers, 1)
@@ -24,15 +26,15 @@ func sharded(n arch.Network, replicas int, samples ...int64) stages.Workload {
 }
 
 // untied is a small GPT whose head has a table of its own.
-func untied(t tester) arch.Network {
+func untied(t tester) network.Network {
 	tied := false
-	return network(t, arch.Model{Family: "gpt", Layers: 2, Hidden: 32, Heads: 4, Vocab: 50, SequenceLength: 16, Tied: &tied})
+	return build(t, models.Model{Family: "gpt", Layers: 2, Hidden: 32, Heads: 4, Vocab: 50, SequenceLength: 16, Tied: &tied})
 }
 
 // A layer of 12 parameters over 5 replicas is stored as 15.
 func TestUnits(t *testing.T) {
 	w := sharded(mlp(t, 2, 3), 5, 1)
-	w.Training = arch.Training{Precision: "bf16", Optimizer: "adam"}
+	w.Training = training.Options{Precision: "bf16", Optimizer: "adam"}
 	unit := wiring.Unit{Gather: []int64{15 * 2}, Scatter: []int64{15 * 2}, Share: 3 * 2}
 	require.Equal(t, wiring.Sync{Overlap: true, Units: []wiring.Unit{unit, unit}}, synced(w, 0, true).Plan().Sync())
 	require.Equal(t, []int64{96, 96, 96, 96, 96}, memory.Persistent(w.Plan(), 5), "two layers, 3 parameters, 16 bytes each")
@@ -44,7 +46,7 @@ func TestUnits(t *testing.T) {
 // keeps the sum. A head with a table of its own has a unit of its own.
 func TestUnitsOfATiedHead(t *testing.T) {
 	const embedding, table = (50 + 16) * 32, 50 * 32
-	head := func(n arch.Network) (wiring.Unit, wiring.Unit) {
+	head := func(n network.Network) (wiring.Unit, wiring.Unit) {
 		units := sharded(n, 2, 1).Plan().Sync().Units
 		return units[0], units[len(units)-1]
 	}
@@ -66,7 +68,7 @@ func TestUnitsOfATiedHead(t *testing.T) {
 // Memory returns to what persists, which is a share of what one device would
 // hold, in every mode and for every network.
 func TestLedgerOfUnits(t *testing.T) {
-	for _, n := range []arch.Network{smallGPT(t), untied(t), mlp(t, 5, 7), network(t, arch.Model{Preset: "vgg16"})} {
+	for _, n := range []network.Network{smallGPT(t), untied(t), mlp(t, 5, 7), build(t, models.Model{Preset: "vgg16"})} {
 		for _, replicas := range []int{1, 2, 3, 4} {
 			for _, samples := range samplings {
 				for _, overlap := range []bool{false, true} {
@@ -122,7 +124,7 @@ func TestLedgerOfUnitsByHand(t *testing.T) {
 // Of the course's VGG16, a pass gathers 8 layers, or 32 tensors, of which each is
 // filled up by itself.
 func TestGathersOfVGG16(t *testing.T) {
-	w := sharded(network(t, arch.Model{Preset: "vgg16"}), 3, 1)
+	w := sharded(build(t, models.Model{Preset: "vgg16"}), 3, 1)
 	count := func() (gathers, sums int) {
 		g := graphOf(t, w, orderOf(t, "ddp", w))
 		for i := range g.Tasks {
@@ -148,7 +150,7 @@ func TestGathersOfVGG16(t *testing.T) {
 // The simplified form keeps the whole model and whole gradients beside its shares, and
 // changes nothing else.
 func TestSimplifiedUnits(t *testing.T) {
-	for _, n := range []arch.Network{smallGPT(t), network(t, arch.Model{Preset: "vgg16"})} {
+	for _, n := range []network.Network{smallGPT(t), build(t, models.Model{Preset: "vgg16"})} {
 		for _, replicas := range []int{1, 2, 3} {
 			w := sharded(n, replicas, 2, 1)
 			step := func() *graph.Trace { return stepOf(t, synced(w, 0, true), machine(), orderOf(t, "ddp", w)) }
@@ -179,7 +181,7 @@ func TestVGG16Sends(t *testing.T) {
 			gloo  bool
 			parts int64
 		}{{0, false, 2}, {1, false, 2}, {1, true, 3}, {3, false, 3}, {3, true, 4}} {
-			w := sharded(network(t, arch.Model{Preset: "vgg16"}), int(workers), 1)
+			w := sharded(build(t, models.Model{Preset: "vgg16"}), int(workers), 1)
 			w.Zero = e.zero
 			w.Bucket, w.Overlap, w.NoReduceScatter = 25_000_000, true, e.gloo
 			trace := simulate(t, w, machine(), graphOf(t, w, orderOf(t, "ddp", w)))

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"psim/costmodel/arch"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/schedules/graph"
@@ -28,7 +28,7 @@ type MeasuredUpdate struct {
 // Settings describes [[machine.optimizer]].
 func (MeasuredUpdate) Settings() []setting.Setting {
 	return []setting.Setting{
-		{Key: "name", Required: true, Example: `"adamw"`, OneOf: append(arch.Optimizers(), Averaging), Text: "as train.optimizer has it; or average, the division of gradients that were summed over replicas"},
+		{Key: "name", Required: true, Example: `"adamw"`, OneOf: append(training.Optimizers(), Averaging), Text: "as train.optimizer has it; or average, the division of gradients that were summed over replicas"},
 		{Key: "per_tensor", Default: "0us", Example: `"20us"`, Range: setting.Range{Max: float64(units.Longest), BelowMax: true}, Text: "for every tensor of parameters"},
 		{Key: "rate", Required: true, Example: `"1GB/s"`, Range: setting.Positive(), Text: "bytes of parameters per second, beside that"},
 	}
@@ -111,7 +111,7 @@ func newUpdates(m Machine, c Compute, p *stages.Plan, g *graph.Graph) updates {
 // by then. An optimizer with fp32 weights has its gradients in fp32, too: what was summed
 // in 16 bits is converted first. It reads and writes its state, of which the fp32 weight is
 // read once more to be converted back; without one the parameter itself is read and written.
-func updated(per arch.State, t arch.Training) (bytes, gradient int64) {
+func updated(per training.State, t training.Options) (bytes, gradient int64) {
 	const wide = 4
 	gradient = per.Gradient
 	if gradient < wide {

@@ -6,9 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
 	"psim/costmodel/link"
+	"psim/costmodel/models"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/partition"
@@ -18,7 +19,7 @@ import (
 // weights where M >= 2(n − 1), else M − n + 2: the first n forwards share one. All
 // but the newest are gone at the end.
 func TestStashedVersions(t *testing.T) {
-	network, err := arch.Model{Family: "mlp", Layers: 6, Hidden: 8}.Network()
+	network, err := models.Model{Family: "mlp", Layers: 6, Hidden: 8}.Network()
 	require.NoError(t, err)
 	machine := costmodel.Machine{
 		Device: costmodel.Device{Peak: costmodel.Peak{FP32: 1e9}, Efficiency: costmodel.Efficiency{FP32: 1}},
@@ -28,7 +29,7 @@ func TestStashedVersions(t *testing.T) {
 		for m := 1; m <= 14; m++ {
 			layers, err := partition.Equal(len(network.Layers), p)
 			require.NoError(t, err)
-			w := stages.Workload{Network: network, Training: arch.Training{Precision: "fp32", Optimizer: "sgd"}, Layers: layers, Placement: graph.InOrder(p)}
+			w := stages.Workload{Network: network, Training: training.Options{Precision: "fp32", Optimizer: "sgd"}, Layers: layers, Placement: graph.InOrder(p)}
 			for range m {
 				w.Samples = append(w.Samples, 1)
 			}

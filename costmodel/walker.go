@@ -4,7 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
+	"psim/costmodel/training"
 	"psim/internal/units"
 )
 
@@ -29,20 +30,20 @@ type walks struct {
 // A walked is what passes of a layer, its repeated forward or a step of a backward do to a
 // walker that begins at 0.
 type walked struct {
-	layer                arch.Layer
+	layer                network.Layer
 	samples              int64
 	what                 string
 	launched, ends, busy time.Duration
 }
 
 // walking names passes of a layer.
-func walking(passes []arch.Pass) string {
+func walking(passes []network.Pass) string {
 	switch {
 	case len(passes) == 2:
 		return "backward"
-	case passes[0] == arch.Forward:
+	case passes[0] == network.Forward:
 		return "forward"
-	case passes[0] == arch.InputGradient:
+	case passes[0] == network.InputGradient:
 		return "input"
 	}
 	return "weight"
@@ -51,7 +52,7 @@ func walking(passes []arch.Pass) string {
 // once walks through a layer, or does what walking through one that shares its operations
 // did: kernels follow the later of the thread and the device, so that from wherever a walker
 // is, both ways add up. A thread that waits for the device layer by layer has to walk.
-func (w *walker) once(l arch.Layer, what string, walk func(*walker)) {
+func (w *walker) once(l network.Layer, what string, walk func(*walker)) {
 	if len(l.Ops) == 0 || w.host.Layer > 0 {
 		walk(w)
 		return
@@ -97,7 +98,7 @@ func (w *walker) prepare() {
 
 // layer walks through passes of a layer, those of a backward from its last
 // operation to the first. One that was measured took its launches along.
-func (w *walker) layer(l arch.Layer, passes ...arch.Pass) {
+func (w *walker) layer(l network.Layer, passes ...network.Pass) {
 	if w.free() {
 		return
 	}
@@ -106,7 +107,7 @@ func (w *walker) layer(l arch.Layer, passes ...arch.Pass) {
 }
 
 // kind walks through passes of a layer by how these are made.
-func (w *walker) kind(l arch.Layer, passes ...arch.Pass) {
+func (w *walker) kind(l network.Layer, passes ...network.Pass) {
 	which := timeOf(passes[0])
 	switch {
 	case len(passes) == 2 && w.compute.twoPass:
@@ -123,28 +124,28 @@ func (w *walker) kind(l arch.Layer, passes ...arch.Pass) {
 		w.backward(l.Ops)
 		return
 	}
-	if passes[0] == arch.Forward {
-		w.operations(l.Ops, arch.Forward)
+	if passes[0] == network.Forward {
+		w.operations(l.Ops, network.Forward)
 		return
 	}
 	w.reversed(l.Ops, passes[0])
 }
 
 // twice walks through a backward in two passes.
-func (w *walker) twice(l arch.Layer) {
+func (w *walker) twice(l network.Layer) {
 	if _, ok := w.compute.measured.at(l, inputTime, w.samples); ok {
 		w.kernels(0, w.compute.rewalk(l, w.samples))
 	} else {
 		for _, o := range slices.Backward(l.Rewalked()) {
-			w.operations([]arch.Op{o}, arch.InputGradient)
+			w.operations([]network.Op{o}, network.InputGradient)
 		}
 	}
-	w.layer(l, arch.WeightGradient)
-	w.layer(l, arch.InputGradient)
+	w.layer(l, network.WeightGradient)
+	w.layer(l, network.InputGradient)
 }
 
 // repeated walks through what a layer did not keep and runs again.
-func (w *walker) repeated(l arch.Layer, t arch.Training) {
+func (w *walker) repeated(l network.Layer, t training.Options) {
 	if w.free() {
 		return
 	}
@@ -153,37 +154,37 @@ func (w *walker) repeated(l arch.Layer, t arch.Training) {
 			w.kernels(0, w.compute.Recompute(l, t, w.samples))
 			return
 		}
-		w.operations(t.Repeated(l), arch.Forward)
+		w.operations(t.Repeated(l), network.Forward)
 	})
 }
 
 // backward walks through a whole backward. Exchanges that run beside the products
 // which follow them in forward order are launched before what hides them.
-func (w *walker) backward(ops []arch.Op) {
+func (w *walker) backward(ops []network.Op) {
 	for _, step := range steps(ops) {
 		w.step(step)
 	}
 }
 
 // step walks through a step of a whole backward.
-func (w *walker) step(ops []arch.Op) {
-	if o := ops[0]; o.Class == arch.Exchange && o.Beside {
-		w.beside(ops[1:], arch.InputGradient, o, arch.WeightGradient)
-		w.beside(ops[1:], arch.WeightGradient, o, arch.InputGradient)
+func (w *walker) step(ops []network.Op) {
+	if o := ops[0]; o.Class == network.Exchange && o.Beside {
+		w.beside(ops[1:], network.InputGradient, o, network.WeightGradient)
+		w.beside(ops[1:], network.WeightGradient, o, network.InputGradient)
 		return
 	}
-	w.operations(ops, arch.InputGradient, arch.WeightGradient)
+	w.operations(ops, network.InputGradient, network.WeightGradient)
 }
 
 // steps cuts operations in the order of a backward: each is a step by itself, and an
 // exchange that runs beside the products after it is one with these.
-func steps(ops []arch.Op) (list [][]arch.Op) {
+func steps(ops []network.Op) (list [][]network.Op) {
 	for end := len(ops); end > 0; {
 		i := end - 1
 		for i > 0 && hides(ops[i]) {
 			i--
 		}
-		if o := ops[i]; o.Class != arch.Exchange || !o.Beside {
+		if o := ops[i]; o.Class != network.Exchange || !o.Beside {
 			i = end - 1
 		}
 		list = append(list, ops[i:end])
@@ -193,24 +194,24 @@ func steps(ops []arch.Op) (list [][]arch.Op) {
 }
 
 // beside walks through one pass of products and an exchange that runs next to it.
-func (w *walker) beside(products []arch.Op, p arch.Pass, exchange arch.Op, q arch.Pass) {
+func (w *walker) beside(products []network.Op, p network.Pass, exchange network.Op, q network.Pass) {
 	other := *w
-	other.operations([]arch.Op{exchange}, q)
+	other.operations([]network.Op{exchange}, q)
 	w.launched = other.launched
 	for _, o := range slices.Backward(products) {
-		w.operations([]arch.Op{o}, p)
+		w.operations([]network.Op{o}, p)
 	}
 	w.ends, w.busy = max(w.ends, other.ends), max(w.busy, other.busy)
 }
 
 // reversed walks through one pass of a backward, from the last operation.
-func (w *walker) reversed(ops []arch.Op, p arch.Pass) {
+func (w *walker) reversed(ops []network.Op, p network.Pass) {
 	for _, o := range slices.Backward(ops) {
-		w.operations([]arch.Op{o}, p)
+		w.operations([]network.Op{o}, p)
 	}
 }
 
-func (w *walker) operations(ops []arch.Op, passes ...arch.Pass) {
+func (w *walker) operations(ops []network.Op, passes ...network.Pass) {
 	if w.free() {
 		return
 	}
@@ -229,11 +230,11 @@ func (w *walker) kernels(n int, busy time.Duration) {
 
 // Launching returns what the thread takes for a layer's forward and backward and what is
 // repeated for that, with the device's time where it waits for the device layer by layer.
-func (h Host) Launching(c Compute, l arch.Layer, t arch.Training, samples int64) time.Duration {
+func (h Host) Launching(c Compute, l network.Layer, t training.Options, samples int64) time.Duration {
 	w := walker{compute: c, host: h, samples: samples, known: &walks{}}
-	w.layer(l, arch.Forward)
+	w.layer(l, network.Forward)
 	w.repeated(l, t)
-	w.layer(l, arch.InputGradient, arch.WeightGradient)
+	w.layer(l, network.InputGradient, network.WeightGradient)
 	if h.Layer > 0 {
 		return max(w.launched, w.ends)
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/arch"
 	"psim/costmodel/memory"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
@@ -61,7 +61,7 @@ func TestGPT2OnFourRanks(t *testing.T) {
 // The course puts the head back on rank 0, where the table is.
 func TestGPT2Placement(t *testing.T) {
 	n := gpt2(t)
-	layers, ranks, err := arch.GPT2Placement(n, 2)
+	layers, ranks, err := network.GPT2Placement(n, 2)
 	require.NoError(t, err)
 	require.Equal(t, []int32{0, 1, 0}, ranks)
 	w := stages.Workload{Network: n, Layers: layers, Placement: graph.Placement{First: []int32{0, 1, 0}}, Samples: []int64{1}}
@@ -123,8 +123,8 @@ func TestStageTimes(t *testing.T) {
 	for s := range int32(2) {
 		forward, backward := took[graph.Forward][s], took[graph.Backward][s]
 		for _, l := range w.Plan().Stages[s].Layers {
-			forward -= c.Layer(l, arch.Forward, 2)
-			backward -= c.Layer(l, arch.InputGradient, 2) + c.Layer(l, arch.WeightGradient, 2) + c.Recompute(l, w.Training, 2)
+			forward -= c.Layer(l, network.Forward, 2)
+			backward -= c.Layer(l, network.InputGradient, 2) + c.Layer(l, network.WeightGradient, 2) + c.Recompute(l, w.Training, 2)
 		}
 		require.Zero(t, forward)
 		require.Zero(t, backward)

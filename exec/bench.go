@@ -4,13 +4,13 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/exec/programs"
 )
 
 // A bench is one layer under measurement.
 type bench struct {
-	layer      arch.Layer
+	layer      network.Layer
 	sizes      []sized
 	parameters programs.List
 	gradients  programs.List
@@ -40,7 +40,7 @@ const benchSeed = 1
 // is freed by close, also after an error.
 func (b *bench) prepare(d *programs.Device, o LayerOptions) error {
 	for _, n := range o.Samples {
-		s, err := programs.Compile(d.Backend, []arch.Layer{b.layer}, programs.Options{Samples: n})
+		s, err := programs.Compile(d.Backend, []network.Layer{b.layer}, programs.Options{Samples: n})
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (b *bench) invent(s *programs.Stage) (batch Batch) {
 	for _, d := range s.InputDimensions() {
 		size *= d
 	}
-	if b.layer.Kind == arch.KindEmbedding {
+	if b.layer.Kind == network.KindEmbedding {
 		batch.Tokens = below(r, size, b.layer.Params[0].Shape[0])
 	} else {
 		batch.Numbers = normal(r, size, 1)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/gomlx/compute"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/exec/programs"
 )
@@ -68,7 +68,7 @@ func (c *programCache) arithmetic(b compute.Backend) *programs.Arithmetic {
 	return c.arithmetics[b]
 }
 
-func (c *programCache) updates(b compute.Backend, tensors []arch.Tensor) (*programs.Updates, error) {
+func (c *programCache) updates(b compute.Backend, tensors []network.Tensor) (*programs.Updates, error) {
 	key := optimizerKey{b, fmt.Sprint(tensors)}
 	if c.optimizers[key] == nil {
 		made, err := programs.NewUpdates(b, tensors, c.job.Optimizer)

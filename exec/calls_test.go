@@ -6,7 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
+	"psim/costmodel/training"
 	"psim/exec"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -19,7 +20,7 @@ func gradientCalls(t *testing.T, workers int, backward string, samples []int) []
 	n := preset(t, "vgg-mini-pipeline")
 	w := mode{schedule: "gpipe", ranks: workers, replicas: 1, backward: backward}.workload(t, n, samples)
 	var err error
-	w.Layers, err = arch.VGG16Split(workers)
+	w.Layers, err = network.VGG16Split(workers)
 	require.NoError(t, err)
 	j := job(t, n, "gpipe", workers, samples, false)
 	j.Plan = w.Plan()
@@ -48,9 +49,9 @@ func gradientCalls(t *testing.T, workers int, backward string, samples []int) []
 // the courses' rule for programs of torch.autograd.grad. A whole backward is one call.
 func TestGradientCalls(t *testing.T) {
 	for workers, perLayer := range map[int][]int{1: {11}, 2: {5, 6}, 3: {2, 3, 6}} {
-		require.Equal(t, perLayer, gradientCalls(t, workers, arch.BackwardPerLayer, []int{4}))
+		require.Equal(t, perLayer, gradientCalls(t, workers, training.BackwardPerLayer, []int{4}))
 	}
-	require.Equal(t, []int{1, 1, 1}, gradientCalls(t, 3, arch.BackwardWhole, []int{4}))
-	require.Equal(t, []int{4, 6, 9}, gradientCalls(t, 3, arch.BackwardTwoPass, []int{4}))
-	require.Equal(t, []int{8, 12, 18}, gradientCalls(t, 3, arch.BackwardTwoPass, []int{2, 2}), "for every microbatch")
+	require.Equal(t, []int{1, 1, 1}, gradientCalls(t, 3, training.BackwardWhole, []int{4}))
+	require.Equal(t, []int{4, 6, 9}, gradientCalls(t, 3, training.BackwardTwoPass, []int{4}))
+	require.Equal(t, []int{8, 12, 18}, gradientCalls(t, 3, training.BackwardTwoPass, []int{2, 2}), "for every microbatch")
 }

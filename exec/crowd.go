@@ -3,8 +3,9 @@ package exec
 import (
 	"context"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/exec/programs"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -13,7 +14,7 @@ import (
 // ProfileCrowd measures a step of data parallelism, with a microbatch of so many samples on
 // every device, one task alone and on all devices at once: what neighbours take from each
 // other on cores that share memory. Of o it uses Repeats and Optimizer.
-func ProfileCrowd(ctx context.Context, n arch.Network, devices []*programs.Device, samples int, o LayerOptions) (Profile, error) {
+func ProfileCrowd(ctx context.Context, n network.Network, devices []*programs.Device, samples int, o LayerOptions) (Profile, error) {
 	defer holdGarbage()()
 	t, err := replicas(n, devices, samples, o.Optimizer)
 	if err != nil {
@@ -29,10 +30,10 @@ func ProfileCrowd(ctx context.Context, n arch.Network, devices []*programs.Devic
 
 // replicas makes a trainer of a network on every device, whose gradients are summed in one
 // bucket. Close it.
-func replicas(n arch.Network, devices []*programs.Device, samples int, optimizer programs.Optimizer) (*Trainer, error) {
+func replicas(n network.Network, devices []*programs.Device, samples int, optimizer programs.Optimizer) (*Trainer, error) {
 	w := stages.Workload{
 		Network: n, Layers: []int{len(n.Layers)}, Placement: graph.InOrder(1), Samples: []int64{int64(samples)}, Replicas: len(devices), Bucket: 4 * n.Parameters(),
-		Training: arch.Training{Optimizer: optimizer.Name},
+		Training: training.Options{Optimizer: optimizer.Name},
 	}
 	plan := w.Plan()
 	g, err := replicated(plan)

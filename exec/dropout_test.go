@@ -7,14 +7,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
+	"psim/costmodel/training"
 	"psim/exec"
 	"psim/exec/programs"
 )
 
 // droppingGPT is tiedGPT with dropout.
-func droppingGPT(t testing.TB, rate float64) arch.Network {
-	n, err := arch.Model{Family: "gpt", Layers: 3, Hidden: 16, Heads: 2, Vocab: 64, SequenceLength: 8, Dropout: rate}.Network()
+func droppingGPT(t testing.TB, rate float64) network.Network {
+	n, err := models.Model{Family: "gpt", Layers: 3, Hidden: 16, Heads: 2, Vocab: 64, SequenceLength: 8, Dropout: rate}.Network()
 	require.NoError(t, err)
 	return n
 }
@@ -25,7 +27,7 @@ func droppingGPT(t testing.TB, rate float64) arch.Network {
 func TestDropoutTrainsAsUnsplit(t *testing.T) {
 	n := droppingGPT(t, 0.2)
 	untied := false
-	free, err := arch.Model{Family: "gpt", Layers: 2, Hidden: 16, Heads: 2, Vocab: 64, SequenceLength: 8, Tied: &untied, Dropout: 0.2}.Network()
+	free, err := models.Model{Family: "gpt", Layers: 2, Hidden: 16, Heads: 2, Vocab: 64, SequenceLength: 8, Tied: &untied, Dropout: 0.2}.Network()
 	require.NoError(t, err)
 	const samples, steps = 8, 4
 	all := batches(t, n, samples, steps)
@@ -47,7 +49,7 @@ func TestDropoutTrainsAsUnsplit(t *testing.T) {
 	}
 	for _, m := range []mode{
 		{schedule: "gpipe", ranks: 3, replicas: 1, course: true}, {schedule: "gpipe", ranks: 2, replicas: 2},
-		{schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, backward: arch.BackwardPerLayer, recompute: programs.RepeatLayer},
+		{schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, backward: training.BackwardPerLayer, recompute: programs.RepeatLayer},
 	} {
 		t.Run(m.String(), func(t *testing.T) {
 			sizes := []int{samples / m.replicas / 2, samples / m.replicas / 2}

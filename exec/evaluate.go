@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/exec/programs"
 	"psim/schedules/graph"
@@ -105,7 +105,7 @@ func (t *Trainer) compileStill() error {
 
 // still returns the programs of a segment without dropout: its own if it has none.
 func (c *programCache) still(d *programs.Device, g *segment, planned stages.Segment) (map[int64]*programs.Stage, error) {
-	layers, drops := append([]arch.Layer{}, planned.Layers...), false
+	layers, drops := append([]network.Layer{}, planned.Layers...), false
 	for i := range layers {
 		drops = drops || layers[i].Dropout > 0
 		layers[i].Dropout = 0

@@ -9,7 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/exec"
 	"psim/exec/data"
 	"psim/exec/programs"
@@ -21,7 +22,7 @@ const held = 7
 
 // lossesBefore trains the unsplit model on the batch of a source that repeats it, and
 // then on what is held out, of which the losses before that step are returned as one mean.
-func lossesBefore(t *testing.T, n arch.Network, steps int) float64 {
+func lossesBefore(t *testing.T, n network.Network, steps int) float64 {
 	source, err := exec.NewSource(exec.DataOptions{Validation: held}, n, []int64{4}, max(1, steps))
 	require.NoError(t, err)
 	devices, err := exec.OpenDevices(1, exec.DeviceOptions{})
@@ -94,7 +95,7 @@ func TestValidationWithoutDropout(t *testing.T) {
 		var losses [2][]float64
 		for i, dropout := range []float64{0, 0.4} {
 			free := false
-			n, err := arch.Model{Family: "gpt", Layers: 2, Hidden: 16, Heads: 2, Vocab: 64, SequenceLength: 8, Tied: &free, Dropout: dropout}.Network()
+			n, err := models.Model{Family: "gpt", Layers: 2, Hidden: 16, Heads: 2, Vocab: 64, SequenceLength: 8, Tied: &free, Dropout: dropout}.Network()
 			require.NoError(t, err)
 			j := m.job(t, n, []int{2, 2})
 			j.Optimizer.LearningRate = 1e-30 // so that both keep their first weights
@@ -141,7 +142,7 @@ func TestHeldOut(t *testing.T) {
 	_, err = exec.NewSource(exec.DataOptions{Source: "pairs:" + long, Validation: 1}, n, []int64{1}, 0)
 	require.ErrorContains(t, err, "the sources of all 1 samples that are held out fill all 16 tokens")
 
-	vgg, err := arch.Model{Preset: "vgg-mini-pipeline"}.Network()
+	vgg, err := models.Model{Preset: "vgg-mini-pipeline"}.Network()
 	require.NoError(t, err)
 	folder := t.TempDir()
 	for name, label := range map[string]byte{"data_batch_1.bin": 3, "test_batch.bin": 7} {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
 	"psim/costmodel/stages"
 	"psim/exec"
 	"psim/exec/processes"
@@ -74,7 +74,7 @@ func ExampleRun_processes() {
 // A network is trained on two devices of this machine for three steps, of which
 // two are measured, and compared with an unsplit run.
 func ExampleMeasure() {
-	network, _ := arch.Model{Family: "mlp", Layers: 4, Hidden: 8}.Network()
+	network, _ := models.Model{Family: "mlp", Layers: 4, Hidden: 8}.Network()
 	shape := graph.Shape{Ranks: 2, Microbatches: 4}
 	schedule, _ := schedules.Find("1f1b")
 	order, _ := schedule.Order(shape, nil)

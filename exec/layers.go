@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/exec/programs"
 	"psim/internal/units"
 )
@@ -24,7 +24,7 @@ type LayerOptions struct {
 
 // LayerTime is what the passes of a layer took over a microbatch: medians.
 type LayerTime struct {
-	Layer                                            arch.Layer // the first of its signature
+	Layer                                            network.Layer // the first of its signature
 	Samples                                          int
 	Forward, Backward, InputGradient, WeightGradient time.Duration
 }
@@ -55,7 +55,7 @@ type LayerProfile struct {
 // A round runs all layers forward and then backward, as a step does, so that no
 // pass finds in a cache what a step would have evicted, and so that a disturbance
 // of the machine touches all layers alike.
-func ProfileLayers(ctx context.Context, n arch.Network, devices []*programs.Device, o LayerOptions) (*LayerProfile, error) {
+func ProfileLayers(ctx context.Context, n network.Network, devices []*programs.Device, o LayerOptions) (*LayerProfile, error) {
 	switch {
 	case len(devices) != 2:
 		return nil, fmt.Errorf("%d devices: profiling takes two, the second for copies to it", len(devices))
@@ -95,7 +95,7 @@ type profiler struct {
 	calls  []time.Duration
 }
 
-func newProfiler(n arch.Network, devices []*programs.Device, o LayerOptions) (p *profiler, err error) {
+func newProfiler(n network.Network, devices []*programs.Device, o LayerOptions) (p *profiler, err error) {
 	p = &profiler{options: o, device: devices[0], second: devices[1], arithmetic: programs.NewArithmetic(devices[0].Backend)}
 	defer func() {
 		if err != nil {
@@ -121,7 +121,7 @@ func newProfiler(n arch.Network, devices []*programs.Device, o LayerOptions) (p 
 
 // copySizes returns those of activations between layers, and smaller and larger
 // ones, in bytes.
-func copySizes(n arch.Network, samples []int) []int64 {
+func copySizes(n network.Network, samples []int) []int64 {
 	const small, element = 4096, 4
 	sizes := []int64{small}
 	for _, l := range n.Layers[:max(1, len(n.Layers)-1)] {

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/exec"
 	"psim/exec/programs"
 )
@@ -26,7 +27,7 @@ func layerOptions(samples ...int) exec.LayerOptions {
 // Every distinct layer is measured for every size, and nothing is left behind.
 func TestProfileLayers(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	for _, n := range []arch.Network{miniGPT(t), miniMLP(t)} {
+	for _, n := range []network.Network{miniGPT(t), miniMLP(t)} {
 		devices := twoDevices(t)
 		o := layerOptions(4, 1, 4)
 		var seen []int
@@ -89,10 +90,10 @@ func TestProfileLayersStops(t *testing.T) {
 	for _, d := range devices {
 		require.Zero(t, d.Bytes())
 	}
-	llama, err := arch.Model{Family: "llama", Layers: 1, Hidden: 16, Heads: 2, FFNHidden: 32, Vocab: 8, SequenceLength: 4}.Network()
+	llama, err := models.Model{Family: "llama", Layers: 1, Hidden: 16, Heads: 2, FFNHidden: 32, Vocab: 8, SequenceLength: 4}.Network()
 	require.NoError(t, err)
 	for _, c := range []struct {
-		network arch.Network
+		network network.Network
 		devices []*programs.Device
 		options exec.LayerOptions
 		want    string
@@ -102,7 +103,7 @@ func TestProfileLayersStops(t *testing.T) {
 		{miniMLP(t), devices, layerOptions(), "samples = []"},
 		{miniMLP(t), devices, layerOptions(2, 0), "samples = [2 0]"},
 		{miniMLP(t), devices, exec.LayerOptions{Samples: []int{1}}, "repeats = 0"},
-		{arch.Network{}, devices, layerOptions(1), "without layers"},
+		{network.Network{}, devices, layerOptions(1), "without layers"},
 	} {
 		_, err := exec.ProfileLayers(context.Background(), c.network, c.devices, c.options)
 		require.ErrorContains(t, err, c.want)

@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
 	"psim/costmodel/link"
+	"psim/costmodel/network"
+	"psim/costmodel/training"
 	"psim/exec"
 	"psim/exec/programs"
 	"psim/schedules/graph"
@@ -20,7 +21,7 @@ import (
 // recomputation. Tasks run one by one, so that the order in which messages come
 // and go is not left to chance; the prediction is replayed in the same order.
 func TestPredictedMemoryIsTheLedger(t *testing.T) {
-	networks := map[string]arch.Network{"gpt": tiedGPT(t), "gpt dropout": droppingGPT(t, 0.1), "mlp": miniMLP(t), "vgg": preset(t, "vgg-mini-pipeline")}
+	networks := map[string]network.Network{"gpt": tiedGPT(t), "gpt dropout": droppingGPT(t, 0.1), "mlp": miniMLP(t), "vgg": preset(t, "vgg-mini-pipeline")}
 	for kind, n := range networks {
 		if testing.Short() && kind != "mlp" {
 			continue // one network goes through all of it
@@ -45,10 +46,10 @@ func ledgerModes() []mode {
 		{schedule: "interleaved-zero-bubble", ranks: 2, replicas: 1, virtual: 2}, {schedule: "hanayo", ranks: 2, replicas: 1, virtual: 2},
 		{schedule: "ddp", ranks: 1, replicas: 2}, {schedule: "ddp", ranks: 1, replicas: 3, bucket: 1 << 30}, {schedule: "1f1b", ranks: 2, replicas: 2},
 		{schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true}, {schedule: "zb-h1", ranks: 2, replicas: 2, bucket: 3000, overlap: true},
-		{schedule: "1f1b", ranks: 2, replicas: 1, backward: arch.BackwardPerLayer}, {schedule: "zb-h1", ranks: 2, replicas: 1, backward: arch.BackwardPerLayer},
-		{schedule: "zbv", ranks: 2, replicas: 1, backward: arch.BackwardPerLayer}, {schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, backward: arch.BackwardPerLayer},
-		{schedule: "1f1b", ranks: 2, replicas: 1, backward: arch.BackwardTwoPass}, {schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, backward: arch.BackwardTwoPass},
-		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true, backward: arch.BackwardTwoPass}, {schedule: "hanayo", ranks: 2, replicas: 1, virtual: 2, backward: arch.BackwardTwoPass},
+		{schedule: "1f1b", ranks: 2, replicas: 1, backward: training.BackwardPerLayer}, {schedule: "zb-h1", ranks: 2, replicas: 1, backward: training.BackwardPerLayer},
+		{schedule: "zbv", ranks: 2, replicas: 1, backward: training.BackwardPerLayer}, {schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, backward: training.BackwardPerLayer},
+		{schedule: "1f1b", ranks: 2, replicas: 1, backward: training.BackwardTwoPass}, {schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, backward: training.BackwardTwoPass},
+		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true, backward: training.BackwardTwoPass}, {schedule: "hanayo", ranks: 2, replicas: 1, virtual: 2, backward: training.BackwardTwoPass},
 		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true, gloo: true},
 		{schedule: "ddp", ranks: 1, replicas: 3, sharded: true, overlap: true}, {schedule: "ddp", ranks: 1, replicas: 3, sharded: true, gloo: true},
 		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true, simplified: true}, {schedule: "ddp", ranks: 1, replicas: 3, sharded: true, overlap: true, perTensor: true},
@@ -66,7 +67,7 @@ func ledgerModes() []mode {
 }
 
 // ledgers is the memory that is predicted for a step, and the devices' own.
-func ledgers(t *testing.T, m mode, n arch.Network, samples []int) (predicted, measured *graph.Trace) {
+func ledgers(t *testing.T, m mode, n network.Network, samples []int) (predicted, measured *graph.Trace) {
 	j := m.job(t, n, samples)
 	machine := costmodel.Machine{
 		Device: costmodel.Device{Peak: costmodel.Peak{FP32: 1e9}, Efficiency: costmodel.Efficiency{FP32: 1}},

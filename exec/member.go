@@ -3,7 +3,7 @@ package exec
 import (
 	"slices"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/exec/programs"
 )
 
@@ -18,7 +18,7 @@ type member struct {
 	// sharded: tensors are parts of units, and the stages' own are there for
 	// one task at a time.
 	sharded    bool
-	tensors    []arch.Tensor
+	tensors    []network.Tensor
 	index      map[string]int // in tensors
 	parameters programs.List
 	gradients  programs.List // summed over the microbatches so far
@@ -54,10 +54,10 @@ func (g *segment) any() *programs.Stage {
 
 // learn adds a segment's tensors to the member's, unless they are whole for one
 // task at a time.
-func (m *member) learn(g *segment, tensors, whole []arch.Tensor) {
+func (m *member) learn(g *segment, tensors, whole []network.Tensor) {
 	for _, t := range tensors {
 		if m.sharded {
-			g.at = append(g.at, slices.IndexFunc(whole, func(x arch.Tensor) bool { return x.Name == t.Name }))
+			g.at = append(g.at, slices.IndexFunc(whole, func(x network.Tensor) bool { return x.Name == t.Name }))
 			continue
 		}
 		i, ok := m.index[t.Name]

@@ -7,8 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/exec"
 	"psim/exec/programs"
 	"psim/schedules"
@@ -18,7 +20,7 @@ import (
 )
 
 // training is what all tests train with.
-var training = arch.Training{Precision: "fp32", Optimizer: "adamw"}
+var trainOptions = training.Options{Precision: "fp32", Optimizer: "adamw"}
 
 // mode is a way to spread a step over devices.
 type mode struct {
@@ -26,7 +28,7 @@ type mode struct {
 	ranks, replicas int
 	bucket          int64 // 0: one tensor at a time
 	overlap         bool
-	backward        string // arch.Training's
+	backward        string // training.Options's
 	recompute       programs.Recompute
 	course          bool    // the course's placement of GPT-2
 	sharded, gloo   bool    // ZeRO 3, without reduce-scatter
@@ -46,8 +48,8 @@ func (m mode) String() string {
 }
 
 // tiedGPT is a GPT-2 of three blocks whose head is the table of its embedding.
-func tiedGPT(t testing.TB) arch.Network {
-	n, err := arch.Model{Family: "gpt", Layers: 3, Hidden: 16, Heads: 2, Vocab: 64, SequenceLength: 8}.Network()
+func tiedGPT(t testing.TB) network.Network {
+	n, err := models.Model{Family: "gpt", Layers: 3, Hidden: 16, Heads: 2, Vocab: 64, SequenceLength: 8}.Network()
 	require.NoError(t, err)
 	return n
 }
@@ -57,12 +59,12 @@ func (m mode) shape(samples []int) graph.Shape {
 }
 
 // workload is what a configuration makes of a network.
-func (m mode) workload(t testing.TB, n arch.Network, samples []int) stages.Workload {
+func (m mode) workload(t testing.TB, n network.Network, samples []int) stages.Workload {
 	s, err := schedules.Find(m.schedule)
 	require.NoError(t, err)
-	w := stages.Workload{Network: n, Training: training, Replicas: m.replicas, Bucket: m.bucket, Overlap: m.overlap, NoReduceScatter: m.gloo, PerTensor: m.perTensor, Simplified: m.simplified, Shards: m.shards, Broadcast: m.broadcast, Placement: s.Placement(m.shape(samples))}
+	w := stages.Workload{Network: n, Training: trainOptions, Replicas: m.replicas, Bucket: m.bucket, Overlap: m.overlap, NoReduceScatter: m.gloo, PerTensor: m.perTensor, Simplified: m.simplified, Shards: m.shards, Broadcast: m.broadcast, Placement: s.Placement(m.shape(samples))}
 	if w.Layers, err = partition.Equal(len(n.Layers), len(w.Placement.First)); m.course {
-		w.Layers, w.Placement.First, err = arch.GPT2Placement(n, m.ranks)
+		w.Layers, w.Placement.First, err = network.GPT2Placement(n, m.ranks)
 	}
 	if m.sharded {
 		w.Zero, w.Layers, w.Placement.First = 3, slices.Repeat([]int{1}, len(n.Layers)), make([]int32, len(n.Layers))
@@ -79,7 +81,7 @@ func (m mode) workload(t testing.TB, n arch.Network, samples []int) stages.Workl
 }
 
 // job builds the graph as a configuration would, from the network.
-func (m mode) job(t testing.TB, n arch.Network, samples []int) exec.Job {
+func (m mode) job(t testing.TB, n network.Network, samples []int) exec.Job {
 	w := m.workload(t, n, samples)
 	shape := m.shape(samples)
 	s, err := schedules.Find(m.schedule)
@@ -105,11 +107,11 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 		{schedule: "ddp", ranks: 1, replicas: 2}, {schedule: "ddp", ranks: 1, replicas: 3},
 		{schedule: "ddp", ranks: 1, replicas: 2, bucket: 2000}, {schedule: "ddp", ranks: 1, replicas: 3, bucket: 1 << 30},
 		{schedule: "ddp", ranks: 1, replicas: 2, overlap: true}, {schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true},
-		{schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, backward: arch.BackwardPerLayer},
+		{schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, backward: training.BackwardPerLayer},
 		{schedule: "gpipe", ranks: 2, replicas: 2}, {schedule: "1f1b", ranks: 3, replicas: 2, bucket: 2000, overlap: true},
-		{schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, backward: arch.BackwardTwoPass},
-		{schedule: "gpipe", ranks: 3, replicas: 1, backward: arch.BackwardTwoPass}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true, backward: arch.BackwardTwoPass},
-		{schedule: "gpipe", ranks: 2, replicas: 1, backward: arch.BackwardPerLayer}, {schedule: "1f1b", ranks: 2, replicas: 1, recompute: programs.RepeatLayer},
+		{schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, backward: training.BackwardTwoPass},
+		{schedule: "gpipe", ranks: 3, replicas: 1, backward: training.BackwardTwoPass}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true, backward: training.BackwardTwoPass},
+		{schedule: "gpipe", ranks: 2, replicas: 1, backward: training.BackwardPerLayer}, {schedule: "1f1b", ranks: 2, replicas: 1, recompute: programs.RepeatLayer},
 		{schedule: "gpipe", ranks: 3, replicas: 1, recompute: programs.RepeatStage}, {schedule: "model-parallel", ranks: 3, replicas: 1},
 		{schedule: "gpipe", ranks: 2, replicas: 1, course: true}, {schedule: "model-parallel", ranks: 3, replicas: 1, course: true},
 		{schedule: "gpipe", ranks: 2, replicas: 2, course: true},
@@ -121,23 +123,23 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 		{schedule: "interleaved-1f1b", ranks: 2, replicas: 1, virtual: 2}, {schedule: "interleaved-1f1b", ranks: 3, replicas: 1, virtual: 2},
 		{schedule: "interleaved-1f1b", ranks: 2, replicas: 2, virtual: 3, bucket: 2000, overlap: true},
 		{schedule: "looped-bfs", ranks: 2, replicas: 1, virtual: 2}, {schedule: "looped-bfs", ranks: 3, replicas: 1, virtual: 2},
-		{schedule: "zb-h1", ranks: 2, replicas: 1}, {schedule: "zb-h1", ranks: 3, replicas: 1, backward: arch.BackwardPerLayer}, {schedule: "zb-h1", ranks: 2, replicas: 2},
+		{schedule: "zb-h1", ranks: 2, replicas: 1}, {schedule: "zb-h1", ranks: 3, replicas: 1, backward: training.BackwardPerLayer}, {schedule: "zb-h1", ranks: 2, replicas: 2},
 		{schedule: "zb-h2", ranks: 2, replicas: 1}, {schedule: "zb-h2", ranks: 3, replicas: 1, recompute: programs.RepeatLayer},
 		{schedule: "interleaved-zero-bubble", ranks: 2, replicas: 1, virtual: 2}, {schedule: "interleaved-zero-bubble", ranks: 3, replicas: 1, virtual: 2},
 		{schedule: "hw4", ranks: 2, replicas: 1}, {schedule: "hw4", ranks: 3, replicas: 1, course: true},
-		{schedule: "zbv", ranks: 2, replicas: 1}, {schedule: "zbv", ranks: 3, replicas: 1, backward: arch.BackwardPerLayer},
+		{schedule: "zbv", ranks: 2, replicas: 1}, {schedule: "zbv", ranks: 3, replicas: 1, backward: training.BackwardPerLayer},
 		{schedule: "zbv", ranks: 2, replicas: 2, bucket: 2000, overlap: true},
 		{schedule: "v-half", ranks: 2, replicas: 1, microbatches: 6}, {schedule: "v-half", ranks: 3, replicas: 2},
 		{schedule: "v-min", ranks: 2, replicas: 1}, {schedule: "v-min", ranks: 3, replicas: 1, microbatches: 6},
 		{schedule: "dualpipev", ranks: 2, replicas: 1, microbatches: 4}, {schedule: "dualpipev", ranks: 3, replicas: 1, microbatches: 6},
 		{schedule: "dualpipev", ranks: 2, replicas: 1, microbatches: 6, pairs: wiring.Overlap},
-		{schedule: "dualpipe", ranks: 2, replicas: 1, microbatches: 4}, {schedule: "dualpipe", ranks: 2, replicas: 1, microbatches: 6, backward: arch.BackwardPerLayer},
+		{schedule: "dualpipe", ranks: 2, replicas: 1, microbatches: 4}, {schedule: "dualpipe", ranks: 2, replicas: 1, microbatches: 6, backward: training.BackwardPerLayer},
 		{schedule: "chimera", ranks: 2, replicas: 1, microbatches: 4}, {schedule: "chimera", ranks: 2, replicas: 2, microbatches: 2, bucket: 2000, overlap: true},
 		{schedule: "chimera", ranks: 4, replicas: 1, microbatches: 4},
 		{schedule: "hanayo", ranks: 2, replicas: 1, virtual: 2}, {schedule: "hanayo", ranks: 2, replicas: 2, virtual: 2, bucket: 2000, overlap: true},
-		{schedule: "hanayo", ranks: 3, replicas: 1, virtual: 2, microbatches: 6}, {schedule: "hanayo", ranks: 1, replicas: 1, virtual: 4, backward: arch.BackwardPerLayer},
+		{schedule: "hanayo", ranks: 3, replicas: 1, virtual: 2, microbatches: 6}, {schedule: "hanayo", ranks: 1, replicas: 1, virtual: 4, backward: training.BackwardPerLayer},
 	}
-	for kind, n := range map[string]arch.Network{"gpt": tiedGPT(t), "vgg": preset(t, "vgg-mini-pipeline")} {
+	for kind, n := range map[string]network.Network{"gpt": tiedGPT(t), "vgg": preset(t, "vgg-mini-pipeline")} {
 		if testing.Short() && kind != "gpt" {
 			continue // one network goes through all of it
 		}
@@ -172,7 +174,7 @@ func TestRaggedLastMicrobatch(t *testing.T) {
 	all := batches(t, n, samples, steps)
 	want, wantLosses := train(t, job(t, n, "gpipe", 1, []int{samples}, false), all, 0)
 	for _, m := range []mode{
-		{schedule: "ddp", ranks: 1, replicas: 2}, {schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, backward: arch.BackwardPerLayer},
+		{schedule: "ddp", ranks: 1, replicas: 2}, {schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, backward: training.BackwardPerLayer},
 		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true, gloo: true, overlap: true},
 		{schedule: "1f1b", ranks: 2, replicas: 2, recompute: programs.RepeatLayer}, {schedule: "zb-h1", ranks: 3, replicas: 2},
 	} {

@@ -10,13 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/exec"
 )
 
 // pairsGPT knows all bytes.
-func pairsGPT(t testing.TB) arch.Network {
-	n, err := arch.Model{Family: "gpt", Layers: 2, Hidden: 16, Heads: 2, Vocab: 259, SequenceLength: 16}.Network()
+func pairsGPT(t testing.TB) network.Network {
+	n, err := models.Model{Family: "gpt", Layers: 2, Hidden: 16, Heads: 2, Vocab: 259, SequenceLength: 16}.Network()
 	require.NoError(t, err)
 	return n
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/exec"
 	"psim/exec/programs"
 )
@@ -55,7 +55,7 @@ func replayed(t *testing.T, j exec.Job, all []exec.Batch) *exec.Record {
 // these are not the weights of a loop without delays, which is the replay of one
 // stage.
 func TestPipedreamIsItsReplay(t *testing.T) {
-	for kind, n := range map[string]arch.Network{"gpt": miniGPT(t), "gpt dropout": droppingGPT(t, 0.1), "mlp": miniMLP(t)} {
+	for kind, n := range map[string]network.Network{"gpt": miniGPT(t), "gpt dropout": droppingGPT(t, 0.1), "mlp": miniMLP(t)} {
 		if testing.Short() && kind != "mlp" {
 			continue // one network goes through all of it
 		}
@@ -109,7 +109,7 @@ func TestReplayOfOneStage(t *testing.T) {
 // Predicted memory is the devices' with the versions of the weights in it, to the
 // byte.
 func TestStashedMemoryIsTheLedger(t *testing.T) {
-	for kind, n := range map[string]arch.Network{"gpt": miniGPT(t), "mlp": miniMLP(t)} {
+	for kind, n := range map[string]network.Network{"gpt": miniGPT(t), "mlp": miniMLP(t)} {
 		for _, ranks := range []int{1, 2, 3, 4} {
 			t.Run(fmt.Sprint(kind, ranks), func(t *testing.T) {
 				predicted, measured := ledgers(t, mode{schedule: "pipedream", ranks: ranks, replicas: 1}, n, []int{2, 2, 2, 2})

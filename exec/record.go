@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/exec/programs"
 )
 
@@ -107,7 +107,7 @@ func larger(a, b float64) float64 {
 // Gradients are those that one rank holds for its update: summed over the microbatches,
 // and averaged over the replicas. Where parameters are sharded they are of its shares.
 type Gradients struct {
-	Tensors []arch.Tensor
+	Tensors []network.Tensor
 	Values  map[string][]float32 // by the tensors' names
 }
 
@@ -146,7 +146,7 @@ func (c *capture) keepOutputs(piece int, saved *programs.Saved) (err error) {
 
 // A packedTensors holds a rank's gradients.
 type packedTensors struct {
-	Tensors []arch.Tensor
+	Tensors []network.Tensor
 	Values  map[string]numbers
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/exec/programs"
 )
@@ -49,7 +49,7 @@ type replay struct {
 // A replayed stage has the versions of its weights.
 type replayed struct {
 	bySize    map[int64]*programs.Stage
-	tensors   []arch.Tensor
+	tensors   []network.Tensor
 	updates   *programs.Updates
 	versions  []programs.List // those after the step's first updates; nil where no longer needed
 	gradients programs.List

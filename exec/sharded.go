@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/exec/programs"
 	"psim/schedules/collective"
 	"psim/schedules/graph"
@@ -55,22 +55,22 @@ func (u *unit) beyond() (bytes int64) {
 }
 
 // shares lists what a rank holds: a part of every unit.
-func (p *taskPlan) shares() []arch.Tensor {
-	var list []arch.Tensor
+func (p *taskPlan) shares() []network.Tensor {
+	var list []network.Tensor
 	for _, u := range p.own {
-		list = append(list, arch.Tensor{Name: u.name, Shape: arch.Shape{u.layout.Chunk()}})
+		list = append(list, network.Tensor{Name: u.name, Shape: network.Shape{u.layout.Chunk()}})
 	}
 	return list
 }
 
-func (p *taskPlan) wholeTensors(stage int) (list []arch.Tensor) {
+func (p *taskPlan) wholeTensors(stage int) (list []network.Tensor) {
 	for _, units := range p.units[stage] {
 		list = append(list, tensorsOf(units)...)
 	}
 	return list
 }
 
-func tensorsOf(units []*unit) (list []arch.Tensor) {
+func tensorsOf(units []*unit) (list []network.Tensor) {
 	for _, u := range units {
 		list = append(list, u.layout.Tensors...)
 	}

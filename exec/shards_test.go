@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 )
 
 // Replicas that train different numbers of samples train to the weights of the unsplit
@@ -22,7 +22,7 @@ func TestUnequalShards(t *testing.T) {
 		{mode{schedule: "ddp", ranks: 1, replicas: 3, sharded: true, perTensor: true}, []int64{3, 2, 1}},
 		{mode{schedule: "1f1b", ranks: 2, replicas: 2, bucket: 3000, overlap: true}, []int64{5, 1}},
 	} {
-		for kind, n := range map[string]arch.Network{"gpt": tiedGPT(t), "mlp": miniMLP(t)} {
+		for kind, n := range map[string]network.Network{"gpt": tiedGPT(t), "mlp": miniMLP(t)} {
 			if testing.Short() && kind != "mlp" {
 				continue // one network goes through all of it
 			}

@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/exec/data"
 )
 
@@ -64,7 +64,7 @@ type Source struct {
 // Without a number of samples made-up data repeat one batch, so that its loss must
 // fall, and a real set that is too small begins again. With one the steps are those of
 // an epoch, the last of which is filled up from the beginning.
-func NewSource(o DataOptions, n arch.Network, perReplica []int64, steps int) (*Source, error) {
+func NewSource(o DataOptions, n network.Network, perReplica []int64, steps int) (*Source, error) {
 	kind, path, named := strings.Cut(o.Source, ":")
 	s := &Source{held: o.Validation}
 	var err error
@@ -121,9 +121,9 @@ func (s *Source) checkTargets() error {
 	return nil
 }
 
-func (s *Source) makeUp(n arch.Network, samples int) error {
+func (s *Source) makeUp(n network.Network, samples int) error {
 	samples += s.held
-	if n.Layers[0].Kind == arch.KindEmbedding {
+	if n.Layers[0].Kind == network.KindEmbedding {
 		set, err := data.MakeTokens(data.TokenRecipe{
 			Samples: samples, Sequence: n.TokensPerSample, Vocabulary: n.Layers[0].Params[0].Shape[0], Seed: madeSeed,
 		})
@@ -140,7 +140,7 @@ func (s *Source) makeUp(n arch.Network, samples int) error {
 	return err
 }
 
-func (s *Source) loadImages(folder string, n arch.Network, limit int) error {
+func (s *Source) loadImages(folder string, n network.Network, limit int) error {
 	if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) { // told before what the network lacks
 		return errors.New("no such folder")
 	}
@@ -155,11 +155,11 @@ func (s *Source) loadImages(folder string, n arch.Network, limit int) error {
 	return set.AddTest(folder, s.held)
 }
 
-func (s *Source) loadPairs(file string, n arch.Network, limit int) error {
+func (s *Source) loadPairs(file string, n network.Network, limit int) error {
 	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) { // told before what the network lacks
 		return errors.New("no such file")
 	}
-	if n.Layers[0].Kind != arch.KindEmbedding {
+	if n.Layers[0].Kind != network.KindEmbedding {
 		return fmt.Errorf("%s does not take text", n.Name)
 	}
 	if v := n.Layers[0].Params[0].Shape[0]; v < data.ByteVocabulary {

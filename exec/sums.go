@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
 	"psim/exec/programs"
 	"psim/internal/units"
 	"psim/schedules/graph"
@@ -31,7 +31,7 @@ func profileSums(ctx context.Context, devices []*programs.Device, repeats int) (
 }
 
 func profileSum(ctx context.Context, devices []*programs.Device, width, repeats int) (Batched, error) {
-	n, err := arch.Model{Family: "mlp", Layers: 1, Hidden: width}.Network()
+	n, err := models.Model{Family: "mlp", Layers: 1, Hidden: width}.Network()
 	if err != nil {
 		return Batched{}, err
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/exec/processes"
 	"psim/exec/programs"
@@ -124,7 +124,7 @@ func (t *Trainer) newMember(rank int) (*member, error) {
 			continue
 		}
 		m.stages[s] = &stage{member: m}
-		var whole []arch.Tensor
+		var whole []network.Tensor
 		if m.sharded {
 			whole = t.plan.wholeTensors(s)
 		}
@@ -250,7 +250,7 @@ func (t *Trainer) byReplica(held []map[string][]float32) []map[string][]float32 
 }
 
 // readInto reads tensors by their names.
-func readInto(all map[string][]float32, tensors []arch.Tensor, list programs.List) error {
+func readInto(all map[string][]float32, tensors []network.Tensor, list programs.List) error {
 	for i, t := range tensors {
 		values, err := programs.Read[float32](list[i])
 		if err != nil {

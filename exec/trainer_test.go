@@ -8,7 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/exec"
 	"psim/exec/data"
@@ -21,34 +22,34 @@ import (
 )
 
 // miniGPT is a GPT-2 of two blocks whose head is a matrix of its own.
-func miniGPT(t testing.TB) arch.Network {
+func miniGPT(t testing.TB) network.Network {
 	untied := false
-	n, err := arch.Model{Family: "gpt", Layers: 2, Hidden: 16, Heads: 2, Vocab: 64, SequenceLength: 8, Tied: &untied}.Network()
+	n, err := models.Model{Family: "gpt", Layers: 2, Hidden: 16, Heads: 2, Vocab: 64, SequenceLength: 8, Tied: &untied}.Network()
 	require.NoError(t, err)
 	return n
 }
 
-func miniMLP(t testing.TB) arch.Network {
-	n, err := arch.Model{Family: "mlp", Layers: 4, Hidden: 12}.Network()
+func miniMLP(t testing.TB) network.Network {
+	n, err := models.Model{Family: "mlp", Layers: 4, Hidden: 12}.Network()
 	require.NoError(t, err)
 	return n
 }
 
-func preset(t testing.TB, name string) arch.Network {
-	n, err := arch.Model{Preset: name}.Network()
+func preset(t testing.TB, name string) network.Network {
+	n, err := models.Model{Preset: name}.Network()
 	require.NoError(t, err)
 	return n
 }
 
 // batches makes the same data for every run of a network.
-func batches(t testing.TB, n arch.Network, samples, count int) []exec.Batch {
+func batches(t testing.TB, n network.Network, samples, count int) []exec.Batch {
 	var list []exec.Batch
 	for range count {
 		var indices []int
 		for s := range samples {
 			indices = append(indices, s) // the same in every step, so that the loss must fall
 		}
-		if n.Layers[0].Kind == arch.KindEmbedding {
+		if n.Layers[0].Kind == network.KindEmbedding {
 			set, err := data.MakeTokens(data.TokenRecipe{Samples: samples, Sequence: n.TokensPerSample, Vocabulary: n.Layers[0].Params[0].Shape[0], Seed: 1})
 			require.NoError(t, err)
 			inputs, targets := set.Batch(indices)
@@ -75,7 +76,7 @@ func ignoreSome(targets []int32, each int) {
 }
 
 // job cuts a network evenly for an order; split replaces every B by I and W.
-func job(t testing.TB, n arch.Network, name string, ranks int, samples []int, split bool) exec.Job {
+func job(t testing.TB, n network.Network, name string, ranks int, samples []int, split bool) exec.Job {
 	s, err := schedules.Find(name)
 	require.NoError(t, err)
 	shape := graph.Shape{Ranks: ranks, Microbatches: len(samples)}
@@ -152,7 +153,7 @@ func difference(t testing.TB, a, b map[string][]float32) float64 {
 // Every schedule, split and number of microbatches, a ragged last one among
 // them, trains to the weights of the unsplit run.
 func TestSameWeightsAsUnsplit(t *testing.T) {
-	for kind, n := range map[string]arch.Network{"gpt": miniGPT(t), "mlp": miniMLP(t), "vgg": preset(t, "vgg-mini-pipeline")} {
+	for kind, n := range map[string]network.Network{"gpt": miniGPT(t), "mlp": miniMLP(t), "vgg": preset(t, "vgg-mini-pipeline")} {
 		if testing.Short() && kind != "mlp" {
 			continue // one network goes through all of it
 		}
@@ -211,7 +212,7 @@ func TestRefusedJobs(t *testing.T) {
 	refuse(func(j *exec.Job) { j.Graph = pipeline(t, "gpipe", 3, 2, 1) }, "2 devices for a graph of 3 ranks")
 	refuse(func(j *exec.Job) { j.Optimizer.LearningRate = -1 }, "learning")
 	refuse(func(j *exec.Job) {
-		n, err := arch.Model{Family: "gpt", Layers: 2, Hidden: 16, Heads: 2, Vocab: 64, SequenceLength: 8}.Network()
+		n, err := models.Model{Family: "gpt", Layers: 2, Hidden: 16, Heads: 2, Vocab: 64, SequenceLength: 8}.Network()
 		require.NoError(t, err)
 		*j = job(t, n, "gpipe", 2, []int{1}, false)
 	}, "wte.weight is used by several ranks, and the graph does not sum its gradients")

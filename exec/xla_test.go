@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	psim "psim/exec"
 	"psim/exec/programs"
 )
@@ -104,7 +104,7 @@ func TestXLAPrograms(t *testing.T) {
 	require.NoError(t, err)
 	defer psim.CloseDevices(devices)
 	backend := devices[0].Backend
-	for name, n := range map[string]arch.Network{"gpt": miniGPT(t), "mlp": miniMLP(t), "vgg": preset(t, "vgg-mini-pipeline"), "vgg pooled": preset(t, "vgg-mini")} {
+	for name, n := range map[string]network.Network{"gpt": miniGPT(t), "mlp": miniMLP(t), "vgg": preset(t, "vgg-mini-pipeline"), "vgg pooled": preset(t, "vgg-mini")} {
 		for _, recompute := range []programs.Recompute{programs.SaveAll, programs.RepeatLayer, programs.RepeatStage} {
 			stage, err := programs.Compile(backend, n.Layers, programs.Options{Samples: 2, Recompute: recompute})
 			require.NoError(t, err, "%s, recompute %d", name, recompute)

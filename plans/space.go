@@ -8,7 +8,8 @@ import (
 	"sync"
 
 	"psim/configs"
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/schedules"
 	"psim/schedules/order"
 )
@@ -43,8 +44,8 @@ type Space struct {
 
 	dimensions []dimension
 	config     *configs.Config
-	model      arch.Model
-	network    arch.Network // undivided
+	model      models.Model
+	network    network.Network // undivided
 	blocks     int
 	mixed      int // experts of a layer
 	perNode    int
@@ -54,9 +55,9 @@ type Space struct {
 	asked      map[string][]string // values by key, in place of a dimension's own
 	offered    configs.Offers      // by the trainer
 	fixed      []string
-	differing  map[string]bool     // whether a recomputation is one of its own
-	operations map[string]bool     // that some recomputation repeats
-	divided    map[arch.Group]bool // whether it can share the network
+	differing  map[string]bool        // whether a recomputation is one of its own
+	operations map[string]bool        // that some recomputation repeats
+	divided    map[network.Group]bool // whether it can share the network
 	shared     *configs.Config
 	placements map[placementKey]string
 	serving    map[placementKey][]string // schedules for a shape, whose key names none
@@ -107,7 +108,7 @@ func New(c *configs.Config, q Query) (*Space, error) {
 // newSpace makes the space, without plans, of a configuration with others of the settings
 // that vary.
 func newSpace(c *configs.Config, q Query, others []string) (s *Space, err error) {
-	s = &Space{dimensions: dimensions(), Devices: q.Devices, margin: q.Margin, asked: map[string][]string{}, divided: map[arch.Group]bool{}, placements: map[placementKey]string{}, serving: map[placementKey][]string{}, same: map[placementKey]bool{}, kinds: map[string]kind{}, differing: map[string]bool{}, operations: map[string]bool{}, fixed: q.Fix, others: others}
+	s = &Space{dimensions: dimensions(), Devices: q.Devices, margin: q.Margin, asked: map[string][]string{}, divided: map[network.Group]bool{}, placements: map[placementKey]string{}, serving: map[placementKey][]string{}, same: map[placementKey]bool{}, kinds: map[string]kind{}, differing: map[string]bool{}, operations: map[string]bool{}, fixed: q.Fix, others: others}
 	s.remarked = c.Machine.MemoryMargin != q.Margin
 	if s.config, err = c.With(fmt.Sprintf("machine.memory_margin=%v", q.Margin)); err != nil {
 		return nil, err

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/training"
 	"psim/reports"
 )
 
@@ -34,7 +34,7 @@ func (r Report) stacksCSV() string {
 
 // deviceIn names a device in a precision of fewer than 16 bits, whose rates are others.
 func deviceIn(device, precision string) string {
-	if (arch.Training{Precision: precision}).Narrow() {
+	if (training.Options{Precision: precision}).Narrow() {
 		return device + " in " + precision
 	}
 	return device

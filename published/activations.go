@@ -3,7 +3,9 @@ package published
 import (
 	"strings"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
+	"psim/costmodel/training"
 )
 
 // korthikantiActivations returns the activation memory of a device of the first stage.
@@ -67,12 +69,12 @@ func activationRows(ways []activations, value func(r record, layer float64) floa
 // kept returns the bytes of fp16 that one of 8 devices keeps of a transformer layer for
 // a microbatch.
 func (r record) kept(recompute string, sequence bool) (float64, error) {
-	n, err := arch.Model{Preset: "megatron-" + r.text("model")}.On(arch.Group{Devices: 8, Sequence: sequence})
+	n, err := models.Model{Preset: "megatron-" + r.text("model")}.On(network.Group{Devices: 8, Sequence: sequence})
 	if err != nil {
 		return 0, err
 	}
 	var bytes int64
-	for _, b := range (arch.Training{Precision: "fp16", Recompute: recompute}).Kept(n.Layers[1]) {
+	for _, b := range (training.Options{Precision: "fp16", Recompute: recompute}).Kept(n.Layers[1]) {
 		bytes += b.Bytes(2)
 	}
 	return float64(bytes) * r.number("micro_batch"), nil

@@ -8,7 +8,9 @@ import (
 
 	"psim/configs"
 	"psim/costmodel"
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
+	"psim/costmodel/training"
 )
 
 // attentionRates returns how fast fused attention is on devices, of what authors of kernels
@@ -83,7 +85,7 @@ func (r record) attentionTime(d costmodel.Device) (time.Duration, error) {
 	if d.Peak.BF16 == 0 {
 		precision = "fp16"
 	}
-	c, err := costmodel.NewCompute(d, arch.Training{Precision: precision})
+	c, err := costmodel.NewCompute(d, training.Options{Precision: precision})
 	if err != nil {
 		return 0, err
 	}
@@ -92,23 +94,23 @@ func (r record) attentionTime(d costmodel.Device) (time.Duration, error) {
 	if r.text("heads") != "" {
 		heads = int64(r.count("heads"))
 	}
-	took := c.Op(o, arch.Forward, heads)
+	took := c.Op(o, network.Forward, heads)
 	if !r.forwardOnly() {
-		took += c.Op(o, arch.InputGradient, heads)
+		took += c.Op(o, network.InputGradient, heads)
 	}
 	return took, err
 }
 
 // attentionOp returns the attention of one head, as a model has it.
-func (r record) attentionOp() (arch.Op, error) {
-	m := arch.Model{
+func (r record) attentionOp() (network.Op, error) {
+	m := models.Model{
 		Family: "llama", Layers: 1, Hidden: r.count("features"), Heads: 1, FFNHidden: 256, Vocab: 256,
-		SequenceLength: r.count("tokens"), Window: r.attentionWindow(), Attention: arch.AttentionFlash,
+		SequenceLength: r.count("tokens"), Window: r.attentionWindow(), Attention: models.AttentionFlash,
 	}
 	n, err := m.Network()
 	for _, l := range n.Layers {
 		for _, o := range l.Ops {
-			if o.Class != arch.Attention {
+			if o.Class != network.Attention {
 				continue
 			}
 			if r.text("mask") == "no mask" {
@@ -117,7 +119,7 @@ func (r record) attentionOp() (arch.Op, error) {
 			return o, err
 		}
 	}
-	return arch.Op{}, err
+	return network.Op{}, err
 }
 
 // attentionHeads says how many heads of how many features there are.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
 )
 
 // korthikantiMachine holds the [machine] that was fitted to the rows with full
@@ -45,7 +45,7 @@ func (r record) megatron(machine string, selective bool) (Row, error) {
 	if selective {
 		recompute, column = "selective", "selective_s"
 	}
-	s, err := simulate(r.megatronConfig(arch.CodePlain, recompute, selective, 1) + machine)
+	s, err := simulate(r.megatronConfig(models.CodePlain, recompute, selective, 1) + machine)
 	return Row{
 		Label: fmt.Sprintf("%s, %s recomputation", strings.ToUpper(r.text("model")), recompute), Unit: "s",
 		Published: r.number(column), Predicted: s.Summary.StepTime.Seconds(),
@@ -103,7 +103,7 @@ func narayananTable2() Table {
 		Rows: func() ([]Row, error) {
 			return rowPer(records("narayanan.csv"), func(r record) (Row, error) {
 				gpus := r.count("gpus")
-				s, err := simulate(r.megatronConfig(arch.CodeMegatron2021, "full", false, gpus/r.count("tp")/r.count("pp")) + korthikantiMachine)
+				s, err := simulate(r.megatronConfig(models.CodeMegatron2021, "full", false, gpus/r.count("tp")/r.count("pp")) + korthikantiMachine)
 				return Row{
 					Label: fmt.Sprintf("%s on %d GPUs", strings.ToUpper(r.text("model")), gpus), Unit: "TFLOP/s",
 					Published: r.number("teraflops"),

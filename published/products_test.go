@@ -13,7 +13,8 @@ import (
 
 	"psim/configs"
 	"psim/costmodel"
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
+	"psim/costmodel/training"
 	"psim/internal/units"
 )
 
@@ -256,13 +257,13 @@ func (t productTable) prices(half, rate float64) (list []float64) {
 	d.Launch, d.HalfRows, d.HalfRowsFP32 = 0, half, 0
 	d.Peak = costmodel.Peak{FP32: units.FLOPS(rate), FP16: units.FLOPS(rate), BF16: units.FLOPS(rate)}
 	d.Efficiency.FP32, d.Efficiency.FP16, d.Efficiency.BF16 = 1, 1, 1
-	c, err := costmodel.NewCompute(d, arch.Training{Precision: precision})
+	c, err := costmodel.NewCompute(d, training.Options{Precision: precision})
 	if err != nil {
 		panic(err) // as these have all three rates
 	}
 	for _, p := range t.list {
-		o := arch.Op{Class: arch.Product, Count: 1, Rows: p.rows, Inner: p.inner, Cols: p.cols, Weight: true}
-		list = append(list, c.Op(o, arch.Forward, 1).Seconds())
+		o := network.Op{Class: network.Product, Count: 1, Rows: p.rows, Inner: p.inner, Cols: p.cols, Weight: true}
+		list = append(list, c.Op(o, network.Forward, 1).Seconds())
 	}
 	return list
 }

@@ -81,7 +81,7 @@ const (
 	BalancedPartition = "balanced"
 	EqualPartition    = "equal"
 	BlocksPartition   = "blocks" // in number of blocks, the rest at both ends
-	PresetPartition   = "preset" // the cut that belongs to the network (see arch.PresetSplit)
+	PresetPartition   = "preset" // the cut that belongs to the network (see models.VGG16Split)
 	TaggedPartition   = "tagged" // layers have ranks: a stage is a run of layers on one
 )
 

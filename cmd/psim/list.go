@@ -11,7 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"psim/configs"
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/courses/questions"
 	"psim/internal/nearest"
 	"psim/internal/units"
@@ -90,12 +91,12 @@ func describeSchedules(w io.Writer, catalog []schedules.Schedule) {
 
 func listModels(w io.Writer, _ bool) {
 	fmt.Fprintln(w, "model\tparameters\tof a token\ttensors\tlayers\tforward FLOPs per sample\twhat it is")
-	for _, p := range arch.Presets() {
-		n, err := arch.Model{Preset: p.Name}.Network()
+	for _, p := range models.Presets() {
+		n, err := models.Model{Preset: p.Name}.Network()
 		if err != nil {
 			continue // presets are tested to build
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%.4g\t%s\n", p.Name, units.FormatCount(n.Parameters()), units.FormatCount(n.ActiveParameters()), len(n.ParameterTensors()), len(n.Layers), float64(n.FLOPs(arch.Forward)), p.Summary)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%.4g\t%s\n", p.Name, units.FormatCount(n.Parameters()), units.FormatCount(n.ActiveParameters()), len(n.ParameterTensors()), len(n.Layers), float64(n.FLOPs(network.Forward)), p.Summary)
 	}
 }
 

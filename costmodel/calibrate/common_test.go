@@ -5,10 +5,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 )
 
-func network(t *testing.T, m arch.Model) arch.Network {
+func build(t *testing.T, m models.Model) network.Network {
 	t.Helper()
 	n, err := m.Network()
 	require.NoError(t, err)

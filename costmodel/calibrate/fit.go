@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
+	"psim/costmodel/training"
 	"psim/internal/units"
 )
 
 // A Timing is how long one pass of a layer took on a device, in fp32.
 type Timing struct {
-	Layer   arch.Layer
-	Pass    arch.Pass
+	Layer   network.Layer
+	Pass    network.Pass
 	Samples int64
 	Time    time.Duration
 }
@@ -57,7 +58,7 @@ func FitRoofline(timings []Timing, call time.Duration) (Constants, error) {
 	if flops == 0 {
 		return best, errors.New("no layer that was measured has a matrix product, so that the rate of computing is not known")
 	}
-	computes := func(o arch.Op, _, _ float64) bool { return o.Class == arch.Product }
+	computes := func(o network.Op, _, _ float64) bool { return o.Class == network.Product }
 	var before []float64
 	for range fitRounds {
 		per := fitOnce(timings, call, computes)
@@ -68,7 +69,7 @@ func FitRoofline(timings []Timing, call time.Duration) (Constants, error) {
 			break
 		}
 		before = per
-		computes = func(_ arch.Op, flops, bytes float64) bool { return flops*per[0] >= bytes*per[1] }
+		computes = func(_ network.Op, flops, bytes float64) bool { return flops*per[0] >= bytes*per[1] }
 	}
 	if math.IsInf(best.Error, 1) { // the timings do not tell: all of the time goes to computing
 		best = constants([]float64{took / flops, 0, 0}, timings)
@@ -78,7 +79,7 @@ func FitRoofline(timings []Timing, call time.Duration) (Constants, error) {
 
 // fitOnce finds the seconds per FLOP, per byte and per operation, with every
 // operation on one side of the roofline.
-func fitOnce(timings []Timing, call time.Duration, computes func(o arch.Op, flops, bytes float64) bool) []float64 {
+func fitOnce(timings []Timing, call time.Duration, computes func(o network.Op, flops, bytes float64) bool) []float64 {
 	var rows [][]float64
 	var times, scales []float64
 	for _, t := range timings {
@@ -120,7 +121,7 @@ func constants(per []float64, timings []Timing) Constants {
 	compute, err := costmodel.NewCompute(costmodel.Device{
 		Peak: costmodel.Peak{FP32: c.FLOPS}, MemoryBandwidth: c.Bandwidth, Launch: c.Launch,
 		Efficiency: costmodel.Efficiency{FP32: 1, Memory: 1},
-	}, arch.Training{})
+	}, training.Options{})
 	if err != nil { // a rate without bounds
 		return c
 	}

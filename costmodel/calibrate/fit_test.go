@@ -9,18 +9,20 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/costmodel"
-	"psim/costmodel/arch"
 	"psim/costmodel/calibrate"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
+	"psim/costmodel/training"
 	"psim/internal/units"
 )
 
 // timed prices the passes of a network by a roofline, times noise.
-func timed(t require.TestingT, n arch.Network, d costmodel.Device, noise func() float64) []calibrate.Timing {
-	c, err := costmodel.NewCompute(d, arch.Training{})
+func timed(t require.TestingT, n network.Network, d costmodel.Device, noise func() float64) []calibrate.Timing {
+	c, err := costmodel.NewCompute(d, training.Options{})
 	require.NoError(t, err)
 	var list []calibrate.Timing
 	for _, l := range n.Distinct() {
-		for _, p := range []arch.Pass{arch.Forward, arch.InputGradient, arch.WeightGradient} {
+		for _, p := range []network.Pass{network.Forward, network.InputGradient, network.WeightGradient} {
 			for _, samples := range []int64{1, 2, 4} {
 				price := time.Duration(float64(c.Layer(l, p, samples)) * noise())
 				list = append(list, calibrate.Timing{Layer: l, Pass: p, Samples: samples, Time: price})
@@ -40,7 +42,7 @@ func roofline(flops, bandwidth float64, launch time.Duration) costmodel.Device {
 // Known constants are found again, whether most products compute or move, and
 // nearly so from noisy timings.
 func TestFitRooflineFindsConstants(t *testing.T) {
-	n := network(t, arch.Model{Family: "gpt", Layers: 2, Hidden: 128, Heads: 4, Vocab: 500, SequenceLength: 64})
+	n := build(t, models.Model{Family: "gpt", Layers: 2, Hidden: 128, Heads: 4, Vocab: 500, SequenceLength: 64})
 	exactly := func() float64 { return 1 }
 	rapid.Check(t, func(t *rapid.T) {
 		flops := rapid.Float64Range(1e10, 1e11).Draw(t, "flops")
@@ -69,7 +71,7 @@ func TestFitRooflineFindsConstants(t *testing.T) {
 
 // Timings that tell less than three constants still give a device.
 func TestFitRooflineOfLittle(t *testing.T) {
-	n := network(t, arch.Model{Family: "mlp", Layers: 2, Hidden: 3})
+	n := build(t, models.Model{Family: "mlp", Layers: 2, Hidden: 3})
 	c, err := calibrate.FitRoofline([]calibrate.Timing{{Layer: n.Layers[1], Samples: 2, Time: time.Microsecond}}, 0)
 	require.NoError(t, err)
 	require.Positive(t, c.FLOPS)

@@ -3,8 +3,8 @@ package memory_test
 import (
 	"fmt"
 
-	"psim/costmodel/arch"
 	"psim/costmodel/memory"
+	"psim/costmodel/models"
 	"psim/costmodel/stages"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -13,7 +13,7 @@ import (
 // GPT-2 on two ranks under 1F1B: what lasts, and how the first forward of each rank
 // changes the live bytes.
 func ExampleLedger() {
-	network, err := arch.Model{Preset: "gpt2", SequenceLength: 128}.Network()
+	network, err := models.Model{Preset: "gpt2", SequenceLength: 128}.Network()
 	if err != nil {
 		panic(err)
 	}

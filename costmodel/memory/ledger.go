@@ -1,6 +1,6 @@
 // Package memory follows the bytes in use on every rank: what lasts from step to
 // step, and what each task of a graph takes and gives back. It counts what the
-// layers of package arch list as kept, so that execution has the same bytes.
+// layers of package network list as kept, so that execution has the same bytes.
 package memory
 
 import (

@@ -3,7 +3,7 @@ package memory
 import (
 	"slices"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 )
 
 // A change is what a task does to the live bytes of its rank: the most on the way
@@ -139,7 +139,7 @@ func (l *Ledger) inputBytes(s, size, k int) int64 {
 // two passes makes for nobody; there is none of tokens.
 func (l *Ledger) unused(s, size, k int) int64 {
 	first := l.plan.Stages[0].Layers[0]
-	if s > 0 || k > 0 || !l.plan.Training.TwoPass() || first.Ops[0].Class == arch.Lookup {
+	if s > 0 || k > 0 || !l.plan.Training.TwoPass() || first.Ops[0].Class == network.Lookup {
 		return 0
 	}
 	return first.Input.Elements() * l.plan.Training.ActivationElement() * l.plan.Sizes[size]

@@ -5,17 +5,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/arch"
 	"psim/costmodel/memory"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/schedules/graph"
 )
 
 // ten is a network of 1e10 parameters.
-func ten() arch.Network {
-	return arch.Network{Name: "ten", Layers: []arch.Layer{{
-		Name: "all", Input: arch.Shape{1}, Output: arch.Shape{1},
-		Params: []arch.Tensor{{Name: "w", Shape: arch.Shape{100_000, 100_000}}},
+func ten() network.Network {
+	return network.Network{Name: "ten", Layers: []network.Layer{{
+		Name: "all", Input: network.Shape{1}, Output: network.Shape{1},
+		Params: []network.Tensor{{Name: "w", Shape: network.Shape{100_000, 100_000}}},
 	}}}
 }
 
@@ -24,7 +25,7 @@ func ten() arch.Network {
 func TestPersistent(t *testing.T) {
 	w := stages.Workload{
 		Network: ten(), Layers: []int{1}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{1}, Replicas: 8,
-		Training: arch.Training{Precision: "fp16", Optimizer: "adam"},
+		Training: training.Options{Precision: "fp16", Optimizer: "adam"},
 	}
 	for zero, want := range []int64{160e9, 55e9, 37.5e9, 20e9} {
 		w.Zero = zero
@@ -34,7 +35,7 @@ func TestPersistent(t *testing.T) {
 			require.Equal(t, want, p, "zero %d", zero)
 		}
 	}
-	w.Zero, w.State = 1, arch.State{Parameter: 4, Gradient: 4, Optimizer: 12} // question 3.2
+	w.Zero, w.State = 1, training.State{Parameter: 4, Gradient: 4, Optimizer: 12} // question 3.2
 	require.EqualValues(t, 95e9, memory.Persistent(w.Plan(), 8)[3])
 }
 
@@ -42,10 +43,10 @@ func TestPersistent(t *testing.T) {
 // to whole parameters.
 func TestSharesAreRoundedUp(t *testing.T) {
 	n := ten()
-	n.Layers[0].Params[0].Shape = arch.Shape{1}
+	n.Layers[0].Params[0].Shape = network.Shape{1}
 	w := stages.Workload{
 		Network: n, Layers: []int{1}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{1}, Replicas: 3,
-		State: arch.State{Parameter: 4, Gradient: 4, Optimizer: 8},
+		State: training.State{Parameter: 4, Gradient: 4, Optimizer: 8},
 	}
 	for zero, want := range []int64{16, 4 + 4 + 3, 4 + 2 + 3, 4 + 4 + 8} {
 		w.Zero = zero

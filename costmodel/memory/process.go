@@ -1,15 +1,15 @@
 package memory
 
 import (
-	"psim/costmodel/arch"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/schedules/graph"
 )
 
 // kept counts the bytes of a parameter that last from step to step, with the copies of its
 // gradient that a rank makes of its share of the optimizer.
 type kept struct {
-	arch.State
+	training.State
 	copies int64
 }
 

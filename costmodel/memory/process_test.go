@@ -6,9 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/costmodel/arch"
 	"psim/costmodel/memory"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/schedules/graph"
 )
 
@@ -34,7 +34,7 @@ func TestProcess(t *testing.T) {
 	} {
 		w := stages.Workload{
 			Network: ten(), Layers: []int{1}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{1}, Replicas: 8, Zero: c.zero,
-			Training: arch.Training{Precision: c.precision, Gradients: c.gradients, Optimizer: "adam"}, Process: c.process,
+			Training: training.Options{Precision: c.precision, Gradients: c.gradients, Optimizer: "adam"}, Process: c.process,
 		}
 		lasting := memory.Lasting(w.Plan(), 8)[3]
 		require.EqualValues(t, 1e10*(c.whole+c.shared/8)+float64(c.process.Context+c.process.Buffers), lasting.Sum(), "%+v", c)

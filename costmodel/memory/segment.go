@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
 )
 
@@ -52,8 +52,8 @@ func segmentOf(p *stages.Plan, planned stages.Segment, kept []layerKept, samples
 	layers, element := planned.Layers, p.Training.ActivationElement()
 	g := segment{input: keepsInput(kept, layers), idle: !slices.ContainsFunc(layers, works), part: planned.Part}
 	for i := range kept {
-		g.keptForInput += kept[i].bytes[arch.ForwardToInput]
-		g.keptForWeight += kept[i].bytes[arch.ForwardToWeight]
+		g.keptForInput += kept[i].bytes[network.ForwardToInput]
+		g.keptForWeight += kept[i].bytes[network.ForwardToWeight]
 	}
 	if last {
 		g.keptForInput += lossBytes
@@ -71,7 +71,7 @@ func segmentOf(p *stages.Plan, planned stages.Segment, kept []layerKept, samples
 		}
 	}
 	for i := range kept {
-		for _, lifetime := range []arch.Lifetime{arch.ForwardToInput, arch.ForwardToWeight} {
+		for _, lifetime := range []network.Lifetime{network.ForwardToInput, network.ForwardToWeight} {
 			g.ahead += kept[i].repeated[lifetime] - kept[i].missing(lifetime)
 		}
 	}
@@ -84,7 +84,7 @@ func segmentOf(p *stages.Plan, planned stages.Segment, kept []layerKept, samples
 // layerKept holds what a layer keeps between F and its backward, and counts that, and what
 // is there when the rest is repeated, by lifetime.
 type layerKept struct {
-	buffers      []arch.Buffer
+	buffers      []network.Buffer
 	bytes, whole [3]int64
 	// repeated is what its backward begins by making, by lifetime: of itself, or of all
 	// layers that are repeated together.
@@ -92,14 +92,14 @@ type layerKept struct {
 }
 
 // missing counts the bytes that are not kept of a layer and made again.
-func (k *layerKept) missing(lifetime arch.Lifetime) int64 {
+func (k *layerKept) missing(lifetime network.Lifetime) int64 {
 	return k.whole[lifetime] - k.bytes[lifetime]
 }
 
 // keptBy finds it for layers; those that share their buffers keep the same.
-func keptBy(p *stages.Plan, layers []arch.Layer, samples int64) []layerKept {
+func keptBy(p *stages.Plan, layers []network.Layer, samples int64) []layerKept {
 	list, element := make([]layerKept, len(layers)), p.Training.ActivationElement()
-	same := arch.Same(layers)
+	same := network.Same(layers)
 	for i, l := range layers {
 		if k := same[i]; k < i {
 			list[i] = list[k]
@@ -107,16 +107,16 @@ func keptBy(p *stages.Plan, layers []arch.Layer, samples int64) []layerKept {
 		}
 		b := &list[i]
 		b.buffers = p.Training.Kept(l)
-		b.bytes, b.whole = arch.BufferBytes(b.buffers, element, samples), arch.BufferBytes(l.Buffers, element, samples)
+		b.bytes, b.whole = network.BufferBytes(b.buffers, element, samples), network.BufferBytes(l.Buffers, element, samples)
 		if p.Training.Repeats(l) {
-			b.whole[arch.ForwardToInput] += unlisted(l) * element * samples
+			b.whole[network.ForwardToInput] += unlisted(l) * element * samples
 		}
 	}
 	for i := range list {
 		together := p.Training.Repeating(layers, i)
 		for k := range together {
 			of := &list[i-k]
-			for _, lifetime := range []arch.Lifetime{arch.ForwardToInput, arch.ForwardToWeight} {
+			for _, lifetime := range []network.Lifetime{network.ForwardToInput, network.ForwardToWeight} {
 				list[i].repeated[lifetime] += of.missing(lifetime)
 			}
 		}
@@ -126,7 +126,7 @@ func keptBy(p *stages.Plan, layers []arch.Layer, samples int64) []layerKept {
 
 // listsOutput reports whether a layer's result is among its buffers, as that of a
 // convolution's ReLU.
-func listsOutput(kept []arch.Buffer, l arch.Layer) bool {
+func listsOutput(kept []network.Buffer, l network.Layer) bool {
 	for _, b := range kept {
 		if n := len(l.Ops); n > 0 && b.Name == l.Ops[n-1].Name+".output" {
 			return true
@@ -136,10 +136,10 @@ func listsOutput(kept []arch.Buffer, l arch.Layer) bool {
 }
 
 // works reports whether a layer does more than hand on what it is given.
-func works(l arch.Layer) bool { return !l.Idle() }
+func works(l network.Layer) bool { return !l.Idle() }
 
 // lastAtWork finds the last layer that computes anything, or the first.
-func lastAtWork(layers []arch.Layer) int {
+func lastAtWork(layers []network.Layer) int {
 	for i := len(layers) - 1; i > 0; i-- {
 		if len(layers[i].Ops) > 0 {
 			return i
@@ -151,7 +151,7 @@ func lastAtWork(layers []arch.Layer) int {
 // walkBack follows the memory of I and of B from the last layer to the first, with
 // the result freed with its layer (held 0) or not (1). Where the last layer's W
 // needs the gradient of the result, I does not free that.
-func (g *segment) walkBack(p *stages.Plan, layers []arch.Layer, of []layerKept, held int) {
+func (g *segment) walkBack(p *stages.Plan, layers []network.Layer, of []layerKept, held int) {
 	g.recomputedForWeight, g.between = 0, 0
 	var input, backward int64 // levels, 0 when the backward starts
 	last := lastAtWork(layers)
@@ -160,18 +160,18 @@ func (g *segment) walkBack(p *stages.Plan, layers []arch.Layer, of []layerKept, 
 	}
 	for i := len(layers) - 1; i >= 0; i-- {
 		l, whole := layers[i], of[i].whole
-		again := of[i].repeated[arch.ForwardToInput] + of[i].repeated[arch.ForwardToWeight]
-		between := whole[arch.InputToWeight] + l.NormParameters()*p.PerParameter.Gradient
-		g.recomputedForWeight += of[i].missing(arch.ForwardToWeight)
+		again := of[i].repeated[network.ForwardToInput] + of[i].repeated[network.ForwardToWeight]
+		between := whole[network.InputToWeight] + l.NormParameters()*p.PerParameter.Gradient
+		g.recomputedForWeight += of[i].missing(network.ForwardToWeight)
 		g.between += between
 
 		input += again + between
 		g.inputPeak[held] = max(g.inputPeak[held], input)
-		input -= whole[arch.ForwardToInput]
+		input -= whole[network.ForwardToInput]
 
 		backward += again
 		g.backwardPeak[held] = max(g.backwardPeak[held], backward)
-		backward -= whole[arch.ForwardToInput] + whole[arch.ForwardToWeight]
+		backward -= whole[network.ForwardToInput] + whole[network.ForwardToWeight]
 
 		if i == last && g.keepsOutput && held == 0 {
 			input, backward = input-g.result, backward-g.result
@@ -181,7 +181,7 @@ func (g *segment) walkBack(p *stages.Plan, layers []arch.Layer, of []layerKept, 
 
 // unlisted counts the elements per sample that a repeated layer has beside its
 // buffers: its output, apart from what the next layer keeps, and its input.
-func unlisted(l arch.Layer) (elements int64) {
+func unlisted(l network.Layer) (elements int64) {
 	if l.KeepsOutput {
 		elements += l.Output.Elements()
 	}
@@ -192,7 +192,7 @@ func unlisted(l arch.Layer) (elements int64) {
 }
 
 // inputOf finds a layer's input among its buffers; nil if none is that.
-func inputOf(buffers []arch.Buffer, l arch.Layer) *arch.Buffer {
+func inputOf(buffers []network.Buffer, l network.Layer) *network.Buffer {
 	for i, b := range buffers {
 		if strings.HasSuffix(b.Name, "input") && b.Shape.Elements() == l.Input.Elements() {
 			return &buffers[i]

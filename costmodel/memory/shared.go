@@ -3,7 +3,7 @@ package memory
 import (
 	"slices"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/schedules/graph"
 )
 
@@ -21,7 +21,7 @@ const (
 )
 
 // keepsInput finds the buffer that is the input of layers.
-func keepsInput(kept []layerKept, layers []arch.Layer) sharing {
+func keepsInput(kept []layerKept, layers []network.Layer) sharing {
 	for i, l := range layers {
 		if l.Idle() {
 			continue
@@ -29,7 +29,7 @@ func keepsInput(kept []layerKept, layers []arch.Layer) sharing {
 		switch b := inputOf(kept[i].buffers, l); {
 		case b == nil:
 			return notShared
-		case b.Lifetime == arch.ForwardToWeight:
+		case b.Lifetime == network.ForwardToWeight:
 			return untilWeight
 		}
 		return untilInput

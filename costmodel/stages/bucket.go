@@ -1,6 +1,6 @@
 package stages
 
-import "psim/costmodel/arch"
+import "psim/costmodel/network"
 
 // firstBucket closes the first bucket of a limit in bytes, which PyTorch keeps small so that
 // the first collective starts early.
@@ -15,7 +15,7 @@ const firstBucket = 1 << 20
 //
 // Gradients of experts that are divided among devices by themselves have buckets of their
 // own.
-func (p *Plan) buckets(tensors []arch.Tensor) []Bucket {
+func (p *Plan) buckets(tensors []network.Tensor) []Bucket {
 	var buckets []Bucket
 	open := []Bucket{{}, {Experts: true}}
 	for _, t := range tensors {

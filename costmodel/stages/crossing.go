@@ -3,7 +3,7 @@ package stages
 import (
 	"slices"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 )
 
 // A Crossing is what passes between two neighbouring stages for one microbatch:
@@ -11,10 +11,10 @@ import (
 type Crossing struct {
 	From, To         int // stages
 	FromRank, ToRank int32
-	Shape            arch.Shape // samples first
-	Parts            int        // in which a tensor-parallel group sends it, each device one
-	Bytes            int64      // that a device sends; 0 within a rank
-	Microbatches     []int32    // that are of this size, and go this way
+	Shape            network.Shape // samples first
+	Parts            int           // in which a tensor-parallel group sends it, each device one
+	Bytes            int64         // that a device sends; 0 within a rank
+	Microbatches     []int32       // that are of this size, and go this way
 }
 
 // Backward reports whether gradients pass.
@@ -42,7 +42,7 @@ func (p *Plan) crossings(from, to int, bytes int64) []Crossing {
 	for m, samples := range p.Samples {
 		c := Crossing{
 			From: from, To: to, FromRank: p.Placement.Rank(int32(from), int32(m)), ToRank: p.Placement.Rank(int32(to), int32(m)),
-			Shape: append(arch.Shape{int(samples)}, before[len(before)-1].Output...), Parts: p.Network.Group.Parts(), Bytes: bytes * samples,
+			Shape: append(network.Shape{int(samples)}, before[len(before)-1].Output...), Parts: p.Network.Group.Parts(), Bytes: bytes * samples,
 		}
 		if c.FromRank == c.ToRank {
 			c.Parts, c.Bytes = 1, 0

@@ -10,14 +10,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/schedules"
 	"psim/schedules/graph"
 )
 
 func ExamplePlan_Crossings() {
-	network, err := arch.Model{Family: "gpt", Layers: 2, Hidden: 128, Heads: 4, Vocab: 500, SequenceLength: 64}.Network()
+	network, err := models.Model{Family: "gpt", Layers: 2, Hidden: 128, Heads: 4, Vocab: 500, SequenceLength: 64}.Network()
 	if err != nil {
 		panic(err)
 	}
@@ -66,24 +68,24 @@ func TestCrossingsAreTheGraphs(t *testing.T) {
 		require.ElementsMatch(t, sent, said)
 	}
 	every(t, check)
-	llama := arch.Model{Family: "llama", Layers: 6, Hidden: 32, Heads: 4, KVHeads: 4, FFNHidden: 64, Vocab: 64, SequenceLength: 16}
-	gpt := arch.Model{Family: "gpt", Layers: 6, Hidden: 30, Heads: 2, Vocab: 64, SequenceLength: 15}
+	llama := models.Model{Family: "llama", Layers: 6, Hidden: 32, Heads: 4, KVHeads: 4, FFNHidden: 64, Vocab: 64, SequenceLength: 16}
+	gpt := models.Model{Family: "gpt", Layers: 6, Hidden: 30, Heads: 2, Vocab: 64, SequenceLength: 15}
 	for _, g := range []struct {
-		model arch.Model
-		group arch.Group
-		want  arch.Shape // of one sample, at every boundary between blocks
+		model models.Model
+		group network.Group
+		want  network.Shape // of one sample, at every boundary between blocks
 		parts int
 	}{
-		{llama, arch.Group{Devices: 4}, arch.Shape{16, 32}, 1},
-		{llama, arch.Group{Devices: 4, Sequence: true}, arch.Shape{4, 32}, 1},
-		{llama, arch.Group{Devices: 4, Scatter: true}, arch.Shape{16, 32}, 4},
-		{llama, arch.Group{Devices: 4, Scatter: true, Sequence: true}, arch.Shape{4, 32}, 1},
-		{gpt, arch.Group{Devices: 2, Scatter: true}, arch.Shape{15, 30}, 2},
+		{llama, network.Group{Devices: 4}, network.Shape{16, 32}, 1},
+		{llama, network.Group{Devices: 4, Sequence: true}, network.Shape{4, 32}, 1},
+		{llama, network.Group{Devices: 4, Scatter: true}, network.Shape{16, 32}, 4},
+		{llama, network.Group{Devices: 4, Scatter: true, Sequence: true}, network.Shape{4, 32}, 1},
+		{gpt, network.Group{Devices: 2, Scatter: true}, network.Shape{15, 30}, 2},
 	} {
 		n, err := g.model.On(g.group)
 		require.NoError(t, err)
 		for _, s := range schedules.Catalog() {
-			made, ok := wire(t, s, stages.Workload{Network: n, Training: arch.Training{Precision: "bf16"}})
+			made, ok := wire(t, s, stages.Workload{Network: n, Training: training.Options{Precision: "bf16"}})
 			if !ok {
 				continue // pipedream, of tied parameters
 			}
@@ -101,15 +103,15 @@ func TestCrossingsAreTheGraphs(t *testing.T) {
 // What every worker of CS1390 receives, for its splits into 1 to 6 partitions and five
 // batches; the source is named in the file.
 func TestCrossingsOfTheCourse(t *testing.T) {
-	data, err := os.ReadFile("../arch/testdata/communication_shapes.json")
+	data, err := os.ReadFile("../models/testdata/communication_shapes.json")
 	require.NoError(t, err)
-	var want struct{ Partitions map[string][][2]arch.Shape }
+	var want struct{ Partitions map[string][][2]network.Shape }
 	require.NoError(t, json.Unmarshal(data, &want))
-	n := network(t, arch.Model{Preset: "vgg16-pipeline"})
+	n := build(t, models.Model{Preset: "vgg16-pipeline"})
 	for workers := 1; workers <= 6; workers++ {
 		partitions := want.Partitions[strconv.Itoa(workers)]
 		require.Len(t, partitions, workers)
-		layers, err := arch.VGG16Split(workers)
+		layers, err := network.VGG16Split(workers)
 		require.NoError(t, err)
 		for _, batch := range []int64{1, 3, 32, 41, 64} {
 			w := stages.Workload{Network: n, Layers: layers, Placement: graph.InOrder(workers), Samples: []int64{batch}}
@@ -120,7 +122,7 @@ func TestCrossingsOfTheCourse(t *testing.T) {
 				if c.Backward() {
 					received = partitions[c.To][1]
 				}
-				require.Equal(t, append(arch.Shape{int(batch)}, received...), c.Shape)
+				require.Equal(t, append(network.Shape{int(batch)}, received...), c.Shape)
 				require.Equal(t, 4*c.Shape.Elements(), c.Bytes)
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
 	"psim/costmodel/stages"
 	"psim/schedules/graph"
 )
@@ -12,7 +12,7 @@ import (
 // A GPT in two stages over two replicas: gradients travel in buckets of half a
 // megabyte, and leave before the backward ends.
 func ExampleWorkload_Plan() {
-	network, err := arch.Model{Family: "gpt", Layers: 2, Hidden: 128, Heads: 4, Vocab: 500, SequenceLength: 64}.Network()
+	network, err := models.Model{Family: "gpt", Layers: 2, Hidden: 128, Heads: 4, Vocab: 500, SequenceLength: 64}.Network()
 	if err != nil {
 		panic(err)
 	}
@@ -49,7 +49,7 @@ func ExampleWorkload_Plan() {
 
 // Under ZeRO 3 a pass of the course's VGG16 gathers 8 layers, or 32 tensors.
 func ExamplePlan_Travels() {
-	network, err := arch.Model{Preset: "vgg16"}.Network()
+	network, err := models.Model{Preset: "vgg16"}.Network()
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -4,14 +4,14 @@ import (
 	"iter"
 	"slices"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 )
 
 // sumsExperts reports whether a tensor is of experts that are not on the devices that have
 // the rest of their layer.
-func (p *Plan) sumsExperts(t arch.Tensor) bool { return t.Expert && p.Network.Group.Dispatches() }
+func (p *Plan) sumsExperts(t network.Tensor) bool { return t.Expert && p.Network.Group.Dispatches() }
 
 // summed reports whether several devices hold the same parameters, or the same experts.
 func (p *Plan) summed() bool {
@@ -49,11 +49,11 @@ func (p *Plan) cuts() []wiring.Exchanges {
 func (p *Plan) leaves(st *Stage) []int {
 	of, leaves := bucketOf(st.Buckets), make([]int, len(st.Buckets))
 	part := 0
-	var known arch.Layer
+	var known network.Layer
 	var made []int // by tensor of the layer that is known
 	for i, l := range slices.Backward(st.Layers) {
 		for _, again := range p.Training.Repeating(st.Layers, i) {
-			part += exchangesIn(slices.Values(p.Training.Repeated(again)), arch.Forward)
+			part += exchangesIn(slices.Values(p.Training.Repeated(again)), network.Forward)
 		}
 		if !l.Shares(known) || len(made) != len(st.Held[i]) {
 			known, made = l, partsOf(l, st.Held[i])
@@ -63,23 +63,23 @@ func (p *Plan) leaves(st *Stage) []int {
 				leaves[k] = max(leaves[k], part+made[j])
 			}
 		}
-		part += exchangesIn(slices.Values(l.Ops), arch.InputGradient)
+		part += exchangesIn(slices.Values(l.Ops), network.InputGradient)
 	}
 	return leaves
 }
 
 // partsOf finds, by tensor of a layer, the part of its backward that makes the gradient:
 // the last, where no operation does.
-func partsOf(l arch.Layer, held []arch.Tensor) []int {
+func partsOf(l network.Layer, held []network.Tensor) []int {
 	parts := slices.Repeat([]int{-1}, len(held))
 	part := 0
 	for _, o := range slices.Backward(l.Ops) {
-		if o.Exchanges[arch.InputGradient].Collective == arch.AllToAll {
+		if o.Exchanges[network.InputGradient].Collective == network.AllToAll {
 			part++
 			continue
 		}
 		for j, t := range held {
-			if parts[j] < 0 && o.Class != arch.Exchange && o.Makes(t) {
+			if parts[j] < 0 && o.Class != network.Exchange && o.Makes(t) {
 				parts[j] = part
 			}
 		}
@@ -103,7 +103,7 @@ func (p *Plan) awaits(st *Stage) (awaits []int) {
 		gathers += len(piece.gathers())
 		awaits[len(awaits)-1] = gathers
 		for _, l := range layers[:piece.Layers] {
-			for range exchangesIn(slices.Values(l.Ops), arch.Forward) {
+			for range exchangesIn(slices.Values(l.Ops), network.Forward) {
 				awaits = append(awaits, gathers)
 			}
 		}
@@ -113,9 +113,9 @@ func (p *Plan) awaits(st *Stage) (awaits []int) {
 }
 
 // exchangesIn counts the all-to-alls among one pass of operations.
-func exchangesIn(ops iter.Seq[arch.Op], pass arch.Pass) (n int) {
+func exchangesIn(ops iter.Seq[network.Op], pass network.Pass) (n int) {
 	for o := range ops {
-		if o.Exchanges[pass].Collective == arch.AllToAll {
+		if o.Exchanges[pass].Collective == network.AllToAll {
 			n++
 		}
 	}

@@ -5,29 +5,31 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/schedules/graph"
 )
 
 // Recomputation of experts exchanges again before the backward of their layer, or of the
 // last of the layers that are repeated together; that of other modules does not.
 func TestExchangesAgain(t *testing.T) {
-	m := arch.Model{Family: "mixtral", Layers: 4, Hidden: 64, Heads: 4, FFNHidden: 32, Vocab: 96, SequenceLength: 32, Experts: 8, ExpertsPerToken: 2}
-	n, err := m.On(arch.Group{Expert: 4})
+	m := models.Model{Family: "mixtral", Layers: 4, Hidden: 64, Heads: 4, FFNHidden: 32, Vocab: 96, SequenceLength: 32, Experts: 8, ExpertsPerToken: 2}
+	n, err := m.On(network.Group{Expert: 4})
 	require.NoError(t, err)
 	for _, c := range []struct {
-		arch.Training
+		training.Options
 		layers []int // of all-to-alls of B in order, two of each
 	}{
-		{arch.Training{}, []int{4, 3, 2, 1}},
-		{arch.Training{Recompute: "moe_act,norm"}, []int{4, 3, 2, 1}},
-		{arch.Training{Recompute: "moe"}, []int{4, 4, 3, 3, 2, 2, 1, 1}},
-		{arch.Training{Recompute: "full"}, []int{4, 4, 3, 3, 2, 2, 1, 1}},
-		{arch.Training{Recompute: "full", RecomputeLayers: 2}, []int{3, 4, 4, 3, 1, 2, 2, 1}},
-		{arch.Training{Recompute: "full", RecomputeLayers: 1, RecomputeMethod: arch.RecomputeBlock}, []int{4, 3, 2, 1, 1}},
+		{training.Options{}, []int{4, 3, 2, 1}},
+		{training.Options{Recompute: "moe_act,norm"}, []int{4, 3, 2, 1}},
+		{training.Options{Recompute: "moe"}, []int{4, 4, 3, 3, 2, 2, 1, 1}},
+		{training.Options{Recompute: "full"}, []int{4, 4, 3, 3, 2, 2, 1, 1}},
+		{training.Options{Recompute: "full", RecomputeLayers: 2}, []int{3, 4, 4, 3, 1, 2, 2, 1}},
+		{training.Options{Recompute: "full", RecomputeLayers: 1, RecomputeMethod: training.RecomputeBlock}, []int{4, 3, 2, 1, 1}},
 	} {
-		w := stages.Workload{Network: n, Training: c.Training, Layers: []int{len(n.Layers)}, Placement: graph.InOrder(1), Samples: []int64{1}, Replicas: 4}
+		w := stages.Workload{Network: n, Training: c.Options, Layers: []int{len(n.Layers)}, Placement: graph.InOrder(1), Samples: []int64{1}, Replicas: 4}
 		p := w.Plan()
 		var layers []int
 		exchanges := p.Exchanges(0, graph.Backward)
@@ -35,7 +37,7 @@ func TestExchangesAgain(t *testing.T) {
 			require.Equal(t, exchanges[i], exchanges[i+1])
 			layers = append(layers, exchanges[i].Layer)
 		}
-		require.Equal(t, c.layers, layers, "%+v", c.Training)
+		require.Equal(t, c.layers, layers, "%+v", c.Options)
 		require.Len(t, p.Exchanges(0, graph.Forward), 8)
 	}
 }

@@ -5,8 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/schedules/graph"
 )
 
@@ -15,12 +16,12 @@ import (
 func TestExecutedAttention(t *testing.T) {
 	const s, h, layers = 1024, 256, 2
 	flops := func(attention string) float64 {
-		n, err := arch.Model{Family: "llama", Layers: layers, Hidden: h, FFNHidden: 512, Heads: 4, Vocab: 512, SequenceLength: s, Attention: attention}.Network()
+		n, err := models.Model{Family: "llama", Layers: layers, Hidden: h, FFNHidden: 512, Heads: 4, Vocab: 512, SequenceLength: s, Attention: attention}.Network()
 		require.NoError(t, err)
-		w := stages.Workload{Network: n, Layers: []int{len(n.Layers)}, Placement: graph.InOrder(1), Samples: []int64{3}, Training: arch.Training{Precision: "bf16"}}
+		w := stages.Workload{Network: n, Layers: []int{len(n.Layers)}, Placement: graph.InOrder(1), Samples: []int64{3}, Training: training.Options{Precision: "bf16"}}
 		return w.Plan().FLOPs()
 	}
 	product := 2. * s * s * h * layers * 3
 	covered := 7 * product * (s + 128) / (2 * s)
-	require.InEpsilon(t, 6*product-covered, flops(arch.AttentionUnfused)-flops(arch.AttentionFlash), 1e-12)
+	require.InEpsilon(t, 6*product-covered, flops(models.AttentionUnfused)-flops(models.AttentionFlash), 1e-12)
 }

@@ -3,7 +3,7 @@ package stages
 import (
 	"slices"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/schedules/graph"
 )
 
@@ -41,29 +41,29 @@ func (p *Plan) PartsOf(stage int, k graph.Kind) int {
 	return p.Parts(st)
 }
 
-func (p *Plan) exchanges(layers []arch.Layer, k graph.Kind) []Exchange {
+func (p *Plan) exchanges(layers []network.Layer, k graph.Kind) []Exchange {
 	if !p.Network.Group.Dispatches() {
 		return nil
 	}
 	var list []Exchange
 	if k == graph.Forward {
 		for i, l := range layers {
-			list = p.exchanged(list, i, slices.Values(l.Ops), arch.Forward)
+			list = p.exchanged(list, i, slices.Values(l.Ops), network.Forward)
 		}
 		return list
 	}
 	for i, l := range slices.Backward(layers) {
 		again := p.Training.Repeating(layers, i)
 		for k, r := range again {
-			list = p.exchanged(list, i+1-len(again)+k, slices.Values(p.Training.Repeated(r)), arch.Forward)
+			list = p.exchanged(list, i+1-len(again)+k, slices.Values(p.Training.Repeated(r)), network.Forward)
 		}
-		list = p.exchanged(list, i, reversed(l.Ops), arch.InputGradient)
+		list = p.exchanged(list, i, reversed(l.Ops), network.InputGradient)
 	}
 	return list
 }
 
-func reversed(ops []arch.Op) func(func(arch.Op) bool) {
-	return func(yield func(arch.Op) bool) {
+func reversed(ops []network.Op) func(func(network.Op) bool) {
+	return func(yield func(network.Op) bool) {
 		for _, o := range slices.Backward(ops) {
 			if !yield(o) {
 				return
@@ -73,9 +73,9 @@ func reversed(ops []arch.Op) func(func(arch.Op) bool) {
 }
 
 // exchanged appends the all-to-alls among one pass of operations.
-func (p *Plan) exchanged(list []Exchange, layer int, ops func(func(arch.Op) bool), pass arch.Pass) []Exchange {
+func (p *Plan) exchanged(list []Exchange, layer int, ops func(func(network.Op) bool), pass network.Pass) []Exchange {
 	for o := range ops {
-		if o.Exchanges[pass].Collective == arch.AllToAll {
+		if o.Exchanges[pass].Collective == network.AllToAll {
 			whole := o.Exchanges[pass].Bytes(p.Training.ActivationElement(), 1)
 			list = append(list, Exchange{layer, p.Network.SentToExperts(whole)})
 		}

@@ -3,14 +3,14 @@ package stages
 import (
 	"fmt"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 )
 
 // A Flat is tensors laid end to end and filled up with zeros, of which every replica
 // holds an equal part: PyTorch's flat parameter.
 type Flat struct {
 	Name       string
-	Tensors    []arch.Tensor
+	Tensors    []network.Tensor
 	Parameters int64
 	Stored     int64 // Parameters and zeros
 	Narrow     int64 // of Parameters, weights that travel in fewer than 16 bits; with PerTensor none
@@ -18,7 +18,7 @@ type Flat struct {
 
 // flats lays the tensors that a stage's layers hold end to end, in the order in which
 // these list them: all, or with PerTensor each by itself.
-func (p *Plan) flats(stage int, held [][]arch.Tensor) []Flat {
+func (p *Plan) flats(stage int, held [][]network.Tensor) []Flat {
 	var flats []Flat
 	for _, tensors := range held {
 		for _, t := range tensors {

@@ -5,21 +5,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/schedules/graph"
 )
 
 // A bucket that is limited to a number of gradients is closed by the tensor that reaches it,
 // the first one, too, whatever a gradient takes.
 func TestBucketGradients(t *testing.T) {
-	network, err := arch.Model{Preset: "gpt2", SequenceLength: 128}.Network()
+	network, err := models.Model{Preset: "gpt2", SequenceLength: 128}.Network()
 	require.NoError(t, err)
 	const limit = 10_000_000
 	var counts []int
 	for _, gradients := range []string{"fp32", ""} {
 		w := stages.Workload{
-			Network: network, Training: arch.Training{Precision: "bf16", Gradients: gradients}, Layers: []int{len(network.Layers)},
+			Network: network, Training: training.Options{Precision: "bf16", Gradients: gradients}, Layers: []int{len(network.Layers)},
 			Placement: graph.InOrder(1), Samples: []int64{1}, Replicas: 2, BucketGradients: limit, Bucket: 1,
 		}
 		plan := w.Plan()

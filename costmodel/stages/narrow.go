@@ -1,10 +1,10 @@
 package stages
 
-import "psim/costmodel/arch"
+import "psim/costmodel/network"
 
 // narrowWeights counts the weights of layers that products have in fewer than 16 bits, and
 // those of experts among them.
-func narrowWeights(layers []arch.Layer) (all, experts int64) {
+func narrowWeights(layers []network.Layer) (all, experts int64) {
 	for _, l := range layers {
 		for _, o := range l.Ops {
 			if o.Bits == 0 {

@@ -3,7 +3,8 @@ package stages
 import (
 	"slices"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
+	"psim/costmodel/training"
 	"psim/schedules/graph"
 )
 
@@ -13,7 +14,7 @@ type Plan struct {
 	Stages []Stage
 	Tied   []Tied
 	// PerParameter is the bytes that a parameter takes.
-	PerParameter arch.State
+	PerParameter training.State
 	// Sizes are the distinct sizes of microbatches (see SizeOf).
 	Sizes  []int64
 	sizeOf []int32 // by microbatch, or by replica where these differ
@@ -22,14 +23,14 @@ type Plan struct {
 
 // A Stage is consecutive layers that are a rank's work for a microbatch.
 type Stage struct {
-	Layers []arch.Layer
-	// Held lists the tensors that each layer brings to its rank (see arch.Split).
-	Held [][]arch.Tensor
+	Layers []network.Layer
+	// Held lists the tensors that each layer brings to its rank (see network.Split).
+	Held [][]network.Tensor
 	// Ranks of a replica hold it: one, or two where there are second copies.
 	Ranks []int32
 	// Tensors are all of Held in the order in which a backward completes their
 	// gradients, with Parameters elements in all.
-	Tensors    []arch.Tensor
+	Tensors    []network.Tensor
 	Parameters int64
 	// Experts is how many of Parameters are experts'.
 	Experts int64
@@ -164,12 +165,12 @@ func (p *Plan) SizeOf(t *graph.Task) int32 {
 func (p *Plan) FLOPs() float64 {
 	var perSample float64 // of one device of a rank
 	for _, l := range p.Network.Layers {
-		for pass := range arch.WeightGradient + 1 {
+		for pass := range network.WeightGradient + 1 {
 			perSample += p.executed(l.Ops, pass)
 		}
-		perSample += p.executed(p.Training.Repeated(l), arch.Forward)
+		perSample += p.executed(p.Training.Repeated(l), network.Forward)
 		if p.Training.TwoPass() {
-			perSample += p.executed(l.Rewalked(), arch.InputGradient)
+			perSample += p.executed(l.Rewalked(), network.InputGradient)
 		}
 	}
 	return perSample * float64(p.Total()) * float64(p.Network.Group.All())
@@ -177,7 +178,7 @@ func (p *Plan) FLOPs() float64 {
 
 // executed sums what a pass of operations computes for a sample, on the mean device: of
 // attention what its kernel covers.
-func (p *Plan) executed(ops []arch.Op, pass arch.Pass) float64 {
+func (p *Plan) executed(ops []network.Op, pass network.Pass) float64 {
 	sum := -p.Network.Surplus(ops, pass)
 	for _, o := range ops {
 		sum += float64(o.FLOPs(pass)) * o.Covered()
@@ -205,7 +206,7 @@ func roundUp(n, of int64) int64 { return (n + of - 1) / of * of }
 
 // owners lists the stages of its rank whose tensors a stage uses: itself, and
 // the owners of what is tied.
-func (p *Plan) owners(split arch.Split, stage int) []int {
+func (p *Plan) owners(split network.Split, stage int) []int {
 	owners := []int{stage}
 	for _, l := range split.Stage(stage) {
 		for _, t := range l.Tied {
@@ -219,7 +220,7 @@ func (p *Plan) owners(split arch.Split, stage int) []int {
 }
 
 // ties lists the parameters that stages on several ranks use.
-func (p *Plan) ties(split arch.Split) []Tied {
+func (p *Plan) ties(split network.Split) []Tied {
 	var tied []Tied
 	for s := range p.Stages {
 		for _, l := range p.Stages[s].Layers {

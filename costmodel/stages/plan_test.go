@@ -8,8 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/partition"
@@ -21,7 +23,7 @@ type wired struct {
 	g    *graph.Graph
 }
 
-func network(t *testing.T, m arch.Model) arch.Network {
+func build(t *testing.T, m models.Model) network.Network {
 	t.Helper()
 	n, err := m.Network()
 	require.NoError(t, err)
@@ -30,10 +32,10 @@ func network(t *testing.T, m arch.Model) arch.Network {
 
 // networks have tied parameters, layers that hand on what they are given, and
 // neither.
-func networks(t *testing.T) []arch.Network {
-	return []arch.Network{
-		network(t, arch.Model{Family: "gpt", Layers: 6, Hidden: 32, Heads: 4, Vocab: 50, SequenceLength: 16}),
-		network(t, arch.Model{Preset: "vgg16-pipeline"}), network(t, arch.Model{Family: "mlp", Layers: 8, Hidden: 24}),
+func networks(t *testing.T) []network.Network {
+	return []network.Network{
+		build(t, models.Model{Family: "gpt", Layers: 6, Hidden: 32, Heads: 4, Vocab: 50, SequenceLength: 16}),
+		build(t, models.Model{Preset: "vgg16-pipeline"}), build(t, models.Model{Family: "mlp", Layers: 8, Hidden: 24}),
 	}
 }
 
@@ -74,7 +76,7 @@ func wire(t *testing.T, s schedules.Schedule, w stages.Workload) (wired, bool) {
 }
 
 // perLayer trains with a backward for every layer.
-var perLayer = arch.Training{Backward: arch.BackwardPerLayer}
+var perLayer = training.Options{Backward: training.BackwardPerLayer}
 
 // every wires every schedule of the catalog in every way of summing gradients.
 func every(t *testing.T, check func(t *testing.T, w wired)) {
@@ -185,7 +187,7 @@ func TestSegmentsCompleteBuckets(t *testing.T) {
 // A layer that hands on what it is given runs with the one before it, whose result
 // that is.
 func TestIdleLayersJoin(t *testing.T) {
-	n := network(t, arch.Model{Preset: "vgg16-pipeline"})
+	n := build(t, models.Model{Preset: "vgg16-pipeline"})
 	w := stages.Workload{Network: n, Layers: []int{len(n.Layers)}, Placement: graph.InOrder(1), Samples: []int64{1}, Training: perLayer}
 	var names []string
 	for _, g := range w.Plan().Stages[0].Segments {
@@ -224,7 +226,7 @@ func TestCheck(t *testing.T) {
 
 // A step whose bytes do not fit in 63 bits is refused.
 func TestWorkloadValidate(t *testing.T) {
-	n := network(t, arch.Model{Preset: "gpt2"})
+	n := build(t, models.Model{Preset: "gpt2"})
 	w := stages.Workload{Network: n, Layers: []int{len(n.Layers)}, Placement: graph.InOrder(1), Samples: []int64{1 << 20}, Replicas: 1}
 	require.NoError(t, w.Validate())
 	for _, samples := range [][]int64{{1 << 40}, {1 << 31, 1 << 31}, {math.MaxInt64, math.MaxInt64}} {

@@ -3,14 +3,14 @@ package stages
 import (
 	"slices"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/schedules/graph"
 )
 
 // A Segment is consecutive layers of a stage that run together, and are compiled
 // together: all of the stage, or what completes a gradient bucket, or one layer.
 type Segment struct {
-	Layers []arch.Layer
+	Layers []network.Layer
 	// Part of the stage's backward that runs them, where it is cut into parts.
 	Part uint16
 }
@@ -54,7 +54,7 @@ func (p *Plan) segments(st *Stage) []Segment {
 }
 
 // firstOf finds the first bucket with one of the tensors, or 0.
-func firstOf(tensors []arch.Tensor, bucketOf map[string]int) int {
+func firstOf(tensors []network.Tensor, bucketOf map[string]int) int {
 	first := -1
 	for _, t := range tensors {
 		if k, ok := bucketOf[t.Name]; ok && (first < 0 || k < first) {
@@ -87,7 +87,7 @@ func (p *Plan) Alike(s, t int) bool {
 
 // SameLayers reports whether the layers of two stages share what they compute.
 func (p *Plan) SameLayers(s, t int) bool {
-	return slices.EqualFunc(p.Stages[s].Layers, p.Stages[t].Layers, arch.Layer.Shares)
+	return slices.EqualFunc(p.Stages[s].Layers, p.Stages[t].Layers, network.Layer.Shares)
 }
 
 // between reports whether a stage has others on other ranks on either side.

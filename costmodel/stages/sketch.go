@@ -1,13 +1,16 @@
 package stages
 
-import "psim/costmodel/arch"
+import (
+	"psim/costmodel/network"
+	"psim/costmodel/training"
+)
 
 // A Count is how many parameters a layer has of its own, how many of them are experts', and
 // weights of products in fewer than 16 bits.
 type Count struct{ parameters, experts, narrow, narrowExperts int64 }
 
 // Counts counts the parameters of layers.
-func Counts(layers []arch.Layer) []Count {
+func Counts(layers []network.Layer) []Count {
 	list := make([]Count, len(layers))
 	for i, l := range layers {
 		c := &list[i]
@@ -47,8 +50,8 @@ func (w Workload) Sketch(counts []Count) *Plan {
 }
 
 // state finds the bytes that a parameter takes.
-func (w Workload) state() arch.State {
-	if w.State == (arch.State{}) {
+func (w Workload) state() training.State {
+	if w.State == (training.State{}) {
 		return w.Training.State()
 	}
 	return w.State

@@ -7,14 +7,15 @@ package stages
 import (
 	"fmt"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
+	"psim/costmodel/training"
 	"psim/schedules/graph"
 )
 
 // A Workload is a network cut into stages and trained in microbatches.
 type Workload struct {
-	Network  arch.Network
-	Training arch.Training
+	Network  network.Network
+	Training training.Options
 	// Layers[s] is the number of layers of stage s.
 	Layers []int
 	// Placement is where the stages are in every replica.
@@ -63,7 +64,7 @@ type Workload struct {
 	WholeLast bool
 	// State overrides the bytes per parameter that Training implies, for
 	// precisions it cannot express. The zero value does not.
-	State arch.State
+	State training.State
 	// Process is what every device's process holds beside its tensors.
 	Process Process
 }
@@ -92,7 +93,7 @@ func (p Process) Reserve(bytes int64) int64 { return int64(p.Allocator * float64
 // Validate reports a step so large that its bytes cannot be counted.
 func (w Workload) Validate() error {
 	var perSample float64 // no less than the bytes that any pass moves or keeps
-	of, same := make([]float64, len(w.Network.Layers)), arch.Same(w.Network.Layers)
+	of, same := make([]float64, len(w.Network.Layers)), network.Same(w.Network.Layers)
 	for i, l := range w.Network.Layers {
 		if k := same[i]; k < i {
 			of[i] = of[k]
@@ -100,7 +101,7 @@ func (w Workload) Validate() error {
 			continue
 		}
 		before := perSample
-		for _, p := range []arch.Pass{arch.Forward, arch.InputGradient, arch.WeightGradient} {
+		for _, p := range []network.Pass{network.Forward, network.InputGradient, network.WeightGradient} {
 			perSample += 8 * float64(l.Traffic(p, 1))
 		}
 		perSample += 8 * float64(l.Input.Elements()+l.Output.Elements())
@@ -163,8 +164,8 @@ func (w Workload) Total() int64 {
 }
 
 // split returns the network as it is cut and placed.
-func (w Workload) split() arch.Split {
-	return arch.Split{Network: w.Network, Layers: w.Layers, Ranks: w.Placement.LowestRanks()}
+func (w Workload) split() network.Split {
+	return network.Split{Network: w.Network, Layers: w.Layers, Ranks: w.Placement.LowestRanks()}
 }
 
 // pipelined counts the layers of the stages of the pipeline, which with ZeRO 3 has one.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/training"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
@@ -34,7 +34,7 @@ func discussWorkOverTime(e *essay) error {
 	e.say(modelTimeline, r.Result.Bubble.Makespan >= 1-1/n-rounding, "the others wait, so that on average a worker is idle for no less than (W−1)/W of the time",
 		"%s, where (W−1)/W is %s", percent(r.Result.Bubble.Makespan), percent(1-1/n))
 	reason := "because each layer computes two gradients, of its input and of its weights"
-	if train, _ := r.Result.Config["train"].(map[string]any); train["backward"] == arch.BackwardTwoPass {
+	if train, _ := r.Result.Config["train"].(map[string]any); train["backward"] == training.BackwardTwoPass {
 		reason += ", in a pass each, as in the course's code"
 	}
 	e.say(modelTimeline, p.backward > p.forward, "backwards take longer than forwards, "+reason,

@@ -3,7 +3,7 @@ package questions
 import (
 	"time"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/training"
 	"psim/schedules/collective"
 	"psim/schedules/graph"
 )
@@ -39,7 +39,7 @@ func replicas(v values) trainer {
 	bytes := v["S"] / 8
 	return trainer{
 		parameters: v["P"], workers: v["W"],
-		state: arch.State{Parameter: bytes, Gradient: bytes, Optimizer: v["K"] * bytes},
+		state: training.State{Parameter: bytes, Gradient: bytes, Optimizer: v["K"] * bytes},
 	}
 }
 
@@ -90,9 +90,9 @@ func replicatedGigabytes() question {
 // mixed trains whole copies, with parameters and gradients in 16 bits and an optimizer of so
 // many variables in 32, or in other bits if the reader wants to.
 func mixed(v values, optimizer string, variables int64) trainer {
-	t := trainer{parameters: v["P"], workers: v["W"], training: arch.Training{Precision: "fp16", Optimizer: optimizer}}
+	t := trainer{parameters: v["P"], workers: v["W"], training: training.Options{Precision: "fp16", Optimizer: optimizer}}
 	if v["Sp"] != 16 || v["Sg"] != 16 || v["So"] != 32 || v["K"] != variables {
-		t.state = arch.State{Parameter: v["Sp"] / 8, Gradient: v["Sg"] / 8, Optimizer: v["K"] * v["So"] / 8}
+		t.state = training.State{Parameter: v["Sp"] / 8, Gradient: v["Sg"] / 8, Optimizer: v["K"] * v["So"] / 8}
 	}
 	return t
 }

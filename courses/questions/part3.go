@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/training"
 )
 
 // sharding shares memory out in one of the ways of the third part.
@@ -121,7 +121,7 @@ func paddedBytes(zero int, t trainer) float64 {
 		return 2
 	}
 	each := t.state
-	if each == (arch.State{}) {
+	if each == (training.State{}) {
 		each = t.training.State()
 	}
 	return float64(4 * (each.Parameter + each.Gradient + each.Optimizer))

@@ -6,9 +6,10 @@ import (
 	"psim"
 	"psim/configs"
 	"psim/costmodel"
-	"psim/costmodel/arch"
 	"psim/costmodel/link"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/internal/units"
 	"psim/schedules"
 	"psim/schedules/collective"
@@ -86,8 +87,8 @@ func machine(gigabits int64, latency time.Duration) costmodel.Machine {
 // network makes four layers without activations whose tensors, eight of different
 // sizes, hold so many parameters together. Up to sixteen workers share each of
 // them equally, so that sharding pads nothing.
-func network(parameters int64) arch.Network {
-	n := arch.Network{Name: "sample network", TokensPerSample: 1}
+func sampleNetwork(parameters int64) network.Network {
+	n := network.Network{Name: "sample network", TokensPerSample: 1}
 	left := parameters
 	for i, name := range []string{"first", "second", "third", "last"} {
 		size := parameters * int64(i+1) / 160 * 16
@@ -96,13 +97,13 @@ func network(parameters int64) arch.Network {
 		}
 		left -= size
 		bias := size / 16
-		n.Layers = append(n.Layers, arch.Layer{
-			Name: name, Input: arch.Shape{1}, Output: arch.Shape{1},
-			Params: []arch.Tensor{
-				{Name: name + ".weight", Shape: arch.Shape{int(size - bias)}},
-				{Name: name + ".bias", Shape: arch.Shape{int(bias)}},
+		n.Layers = append(n.Layers, network.Layer{
+			Name: name, Input: network.Shape{1}, Output: network.Shape{1},
+			Params: []network.Tensor{
+				{Name: name + ".weight", Shape: network.Shape{int(size - bias)}},
+				{Name: name + ".bias", Shape: network.Shape{int(bias)}},
 			},
-			Ops: []arch.Op{{Name: name, Class: arch.Product, Count: 1, Rows: 1, Inner: size - bias, Cols: 1, Weight: true}},
+			Ops: []network.Op{{Name: name, Class: network.Product, Count: 1, Rows: 1, Inner: size - bias, Cols: 1, Weight: true}},
 		})
 	}
 	return n
@@ -114,14 +115,14 @@ func network(parameters int64) arch.Network {
 type trainer struct {
 	parameters, workers int64
 	zero                int
-	state               arch.State
-	training            arch.Training
+	state               training.State
+	training            training.Options
 }
 
 // run simulates the step: forward, backward, the gradients' sums, the update.
 func (t trainer) run() (run, error) {
 	w := stages.Workload{
-		Network: network(t.parameters), Training: t.training, State: t.state, Zero: t.zero,
+		Network: sampleNetwork(t.parameters), Training: t.training, State: t.state, Zero: t.zero,
 		Layers: []int{4}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{1}, Replicas: int(t.workers),
 		Bucket: max(25<<20, t.parameters/16), Overlap: true,
 	}

@@ -11,9 +11,10 @@ import (
 
 	"psim"
 	"psim/costmodel"
-	"psim/costmodel/arch"
 	"psim/costmodel/calibrate"
 	"psim/costmodel/link"
+	"psim/costmodel/network"
+	"psim/costmodel/training"
 	"psim/exec"
 	"psim/exec/programs"
 	"psim/internal/ram"
@@ -75,7 +76,7 @@ type Update struct {
 // Measure measures the layers of a network by themselves, with its optimizer, on a
 // core of this machine, and copies between two: Sizes lists what o.Samples usually
 // are. A *exec.RunError is not of the network or the options.
-func Measure(ctx context.Context, n arch.Network, t arch.Training, o exec.LayerOptions) (*Calibration, error) {
+func Measure(ctx context.Context, n network.Network, t training.Options, o exec.LayerOptions) (*Calibration, error) {
 	if err := check(n, t, slices.Max(o.Samples)); err != nil {
 		return nil, err
 	}
@@ -104,7 +105,7 @@ func Measure(ctx context.Context, n arch.Network, t arch.Training, o exec.LayerO
 
 // crowd measures what the cores of this machine take from each other, with microbatches of
 // the size in the middle.
-func (c *Calibration) crowd(ctx context.Context, n arch.Network, t arch.Training, o exec.LayerOptions) error {
+func (c *Calibration) crowd(ctx context.Context, n network.Network, t training.Options, o exec.LayerOptions) error {
 	cores, samples := exec.DeviceOptions{}.Cores(), slices.Sorted(slices.Values(o.Samples))[len(o.Samples)/2]
 	if cores < 2 || float64(cores)*need(n.Layers, t, samples) > float64(ram.Free()) {
 		return nil
@@ -146,9 +147,9 @@ func Sizes(micro int64) []int {
 
 // check refuses layers that cannot be executed, or would not fit in this machine's
 // memory with microbatches of so many samples.
-func check(n arch.Network, t arch.Training, samples int) error {
+func check(n network.Network, t training.Options, samples int) error {
 	for _, l := range n.Distinct() {
-		if l.Kind == arch.KindUnknown {
+		if l.Kind == network.KindUnknown {
 			return fmt.Errorf("%s cannot be executed, so that its layers cannot be measured; there are programs for gpt, mlp and vgg16", n.Name)
 		}
 	}
@@ -161,7 +162,7 @@ func check(n arch.Network, t arch.Training, samples int) error {
 }
 
 // need estimates the bytes that layers take with microbatches of so many samples.
-func need(layers []arch.Layer, t arch.Training, samples int) (bytes float64) {
+func need(layers []network.Layer, t training.Options, samples int) (bytes float64) {
 	const element, temporaries = 4, 2 // what a pass computes with beside what it keeps
 	state := t.State()
 	for _, l := range layers {
@@ -177,7 +178,7 @@ func need(layers []arch.Layer, t arch.Training, samples int) (bytes float64) {
 	return bytes
 }
 
-func newCalibration(n arch.Network, optimizer string, p *exec.LayerProfile) (*Calibration, error) {
+func newCalibration(n network.Network, optimizer string, p *exec.LayerProfile) (*Calibration, error) {
 	measured, timings := measurements(p)
 	constants, err := calibrate.FitRoofline(timings, p.Call)
 	if err != nil {
@@ -219,7 +220,7 @@ func measurements(p *exec.LayerProfile) (measured []costmodel.Measured, timings 
 			Forward: units.Duration(l.Forward), Backward: units.Duration(l.Backward),
 			InputGradient: units.Duration(l.InputGradient), WeightGradient: units.Duration(l.WeightGradient),
 		})
-		for pass, took := range map[arch.Pass]time.Duration{arch.Forward: l.Forward, arch.InputGradient: l.InputGradient, arch.WeightGradient: l.WeightGradient} {
+		for pass, took := range map[network.Pass]time.Duration{network.Forward: l.Forward, network.InputGradient: l.InputGradient, network.WeightGradient: l.WeightGradient} {
 			timings = append(timings, calibrate.Timing{Layer: l.Layer, Pass: pass, Samples: int64(l.Samples), Time: took})
 		}
 	}
@@ -249,7 +250,7 @@ func fitUpdate(name string, list []exec.Batched) costmodel.MeasuredUpdate {
 	return u
 }
 
-func (c *Calibration) list(n arch.Network, p *exec.LayerProfile, measured []costmodel.Measured) {
+func (c *Calibration) list(n network.Network, p *exec.LayerProfile, measured []costmodel.Measured) {
 	count := map[string]int{}
 	for _, l := range n.Layers {
 		count[l.Signature()]++
@@ -261,14 +262,14 @@ func (c *Calibration) list(n arch.Network, p *exec.LayerProfile, measured []cost
 			Forward: seconds(m.Forward), Backward: seconds(m.Backward),
 			InputGradient: seconds(m.InputGradient), WeightGradient: seconds(m.WeightGradient),
 		}
-		flops := func(passes ...arch.Pass) (sum float64) {
+		flops := func(passes ...network.Pass) (sum float64) {
 			for _, pass := range passes {
 				sum += float64(l.FLOPs(pass)) * float64(m.Samples)
 			}
 			return sum
 		}
-		row.ForwardRate = perSecond(flops(arch.Forward), row.Forward)
-		row.BackwardRate = perSecond(flops(arch.InputGradient, arch.WeightGradient), row.Backward)
+		row.ForwardRate = perSecond(flops(network.Forward), row.Forward)
+		row.BackwardRate = perSecond(flops(network.InputGradient, network.WeightGradient), row.Backward)
 		c.Layers = append(c.Layers, row)
 	}
 }

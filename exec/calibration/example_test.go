@@ -4,15 +4,16 @@ import (
 	"context"
 	"fmt"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/training"
 	"psim/exec"
 	"psim/exec/calibration"
 )
 
 // Every distinct layer of a small network is measured for two sizes of microbatch.
 func Example() {
-	n, _ := arch.Model{Family: "mlp", Layers: 3, Hidden: 16}.Network()
-	c, err := calibration.Measure(context.Background(), n, arch.Training{Optimizer: "sgd"}, exec.LayerOptions{
+	n, _ := models.Model{Family: "mlp", Layers: 3, Hidden: 16}.Network()
+	c, err := calibration.Measure(context.Background(), n, training.Options{Optimizer: "sgd"}, exec.LayerOptions{
 		Samples: calibration.Sizes(1), Repeats: 1,
 	})
 	if err != nil {

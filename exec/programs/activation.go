@@ -3,7 +3,7 @@ package programs
 import (
 	"math"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/graph"
@@ -19,7 +19,7 @@ type gelu struct {
 const geluCubic = 0.044715
 
 func (l gelu) forward(s *scope, x *Node) *Node {
-	s.save(l.name+".input", arch.ForwardToInput, x)
+	s.save(l.name+".input", network.ForwardToInput, x)
 	return graph.Mul(x, geluGate(x, graph.Mul(x, x)))
 }
 
@@ -63,7 +63,7 @@ type relu struct{ name string }
 
 func (l relu) forward(s *scope, x *Node) *Node {
 	y := graph.Max(x, settled(x))
-	s.save(l.name+".output", arch.ForwardToInput, y)
+	s.save(l.name+".output", network.ForwardToInput, y)
 	return y
 }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -96,7 +96,7 @@ func (a *Arithmetic) Scale(list List, factor float64) error {
 // A Layout lays float32 tensors end to end and cuts them into equal chunks, of
 // which the last is filled up with zeros.
 type Layout struct {
-	Tensors []arch.Tensor
+	Tensors []network.Tensor
 	Chunks  int
 }
 

@@ -3,7 +3,7 @@ package programs_test
 import (
 	"testing"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/exec/programs"
 
 	"github.com/stretchr/testify/require"
@@ -30,7 +30,7 @@ func TestLayoutRoundTrip(t *testing.T) {
 	d := device(t)
 	a := programs.NewArithmetic(d.Backend)
 	defer a.Close()
-	tensors := []arch.Tensor{{Shape: arch.Shape{2, 3}}, {Shape: arch.Shape{1}}, {Shape: arch.Shape{4}}}
+	tensors := []network.Tensor{{Shape: network.Shape{2, 3}}, {Shape: network.Shape{1}}, {Shape: network.Shape{4}}}
 	for chunks := 1; chunks <= 13; chunks++ {
 		l := programs.Layout{Tensors: tensors, Chunks: chunks}
 		list := programs.List{

@@ -3,7 +3,7 @@ package programs
 import (
 	"math"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -22,12 +22,12 @@ func (a attention) forward(s *scope, x *Node) *Node {
 	q := graph.MulScalar(a.split(x, 0), a.scale())
 	k, v := a.split(x, 1), a.split(x, 2)
 	p := graph.Softmax(a.mask(productTransposed(q, k)))
-	s.save("attn.q", arch.ForwardToInput, q)
-	s.save("attn.k", arch.ForwardToInput, k)
-	s.save("attn.v", arch.ForwardToInput, v)
-	s.save("attn.softmax.output", arch.ForwardToInput, p)
+	s.save("attn.q", network.ForwardToInput, q)
+	s.save("attn.k", network.ForwardToInput, k)
+	s.save("attn.v", network.ForwardToInput, v)
+	s.save("attn.softmax.output", network.ForwardToInput, p)
 	kept := a.dropout.forward(s, p)
-	s.save("attn.attn_dropout.output", arch.ForwardToInput, kept) // p itself without dropout
+	s.save("attn.attn_dropout.output", network.ForwardToInput, kept) // p itself without dropout
 	return a.join(product(kept, v))
 }
 

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/exec/programs"
 	"psim/internal/units"
 
@@ -18,31 +19,31 @@ import (
 // A GPT-2 block, batch 8 of 128 tokens, hidden 768: 14.9 GFLOP forward. BenchmarkKernels
 // is what docs/pytorch.md compares.
 func BenchmarkBlock(b *testing.B) {
-	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: tokens(), Vocab: words()})
+	n := build(b, models.Model{Preset: "gpt2", SequenceLength: tokens(), Vocab: words()})
 	benchmarkPasses(b, n.Layers[1:2], 8)
 }
 
 // The same block with dropout, and its masks.
 func BenchmarkBlockDropout(b *testing.B) {
-	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: tokens(), Vocab: words(), Dropout: 0.1})
+	n := build(b, models.Model{Preset: "gpt2", SequenceLength: tokens(), Vocab: words(), Dropout: 0.1})
 	benchmarkPasses(b, n.Layers[1:2], 8)
 }
 
 // The head of GPT-2 on 4 samples of 128 tokens, with its loss over 50257 words.
 func BenchmarkHead(b *testing.B) {
-	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: tokens(), Vocab: words()})
+	n := build(b, models.Model{Preset: "gpt2", SequenceLength: tokens(), Vocab: words()})
 	benchmarkPasses(b, n.Layers[len(n.Layers)-1:], 4)
 }
 
 // GPT-2's embedding of 8 samples of 128 tokens.
 func BenchmarkEmbedding(b *testing.B) {
-	n := network(b, arch.Model{Preset: "gpt2", SequenceLength: tokens(), Vocab: words()})
+	n := build(b, models.Model{Preset: "gpt2", SequenceLength: tokens(), Vocab: words()})
 	benchmarkPasses(b, n.Layers[:1], 8)
 }
 
 // The convolutions of VGG16 with ReLU and pooling, 16 images: 10 GFLOP forward.
 func BenchmarkConvolutions(b *testing.B) {
-	n := network(b, arch.Model{Preset: "vgg16-pipeline"})
+	n := build(b, models.Model{Preset: "vgg16-pipeline"})
 	benchmarkPasses(b, n.Layers[:5], 16)
 }
 
@@ -65,7 +66,7 @@ func tokens() int {
 // benchmarkPasses times every pass by itself, and F, I and W together. It
 // reports how fast the products of F, I and W are made (recomputation does not
 // count).
-func benchmarkPasses(b *testing.B, layers []arch.Layer, samples int) {
+func benchmarkPasses(b *testing.B, layers []network.Layer, samples int) {
 	for _, pass := range []string{"F", "I", "W", "F+I+W", "B", "B repeating"} {
 		b.Run(pass, func(b *testing.B) {
 			if testing.Short() {
@@ -94,14 +95,14 @@ func benchmarkPasses(b *testing.B, layers []arch.Layer, samples int) {
 }
 
 // flops of the passes that a letter stands for.
-func flops(layers []arch.Layer, pass string) (sum int64) {
-	n := arch.Network{Layers: layers}
+func flops(layers []network.Layer, pass string) (sum int64) {
+	n := network.Network{Layers: layers}
 	if pass[0] == 'B' {
 		pass = "I+W"
 	}
 	for i, letter := range "FIW" {
 		if strings.ContainsRune(pass, letter) {
-			sum += n.FLOPs(arch.Pass(i))
+			sum += n.FLOPs(network.Pass(i))
 		}
 	}
 	return sum
@@ -126,8 +127,8 @@ type work struct {
 	parameters programs.List
 }
 
-func newWork(b *testing.B, layers []arch.Layer, o programs.Options) *work {
-	n := arch.Network{Layers: layers}
+func newWork(b *testing.B, layers []network.Layer, o programs.Options) *work {
+	n := network.Network{Layers: layers}
 	w := &work{TB: b, pipe: newPipe(b, device(b), n, o)}
 	w.stage, w.parameters = w.pipe.stages[0], w.pipe.params[0]
 	batch := makeData(n, o.Samples)
@@ -212,9 +213,9 @@ func (w *work) after() {
 
 // An Adam step of 10 million parameters.
 func BenchmarkAdam(b *testing.B) {
-	tensor := arch.Tensor{Name: "weight", Shape: arch.Shape{10000, 1000}}
+	tensor := network.Tensor{Name: "weight", Shape: network.Shape{10000, 1000}}
 	d := device(b)
-	u, err := programs.NewUpdates(d.Backend, []arch.Tensor{tensor}, programs.DefaultOptimizer("adam"))
+	u, err := programs.NewUpdates(d.Backend, []network.Tensor{tensor}, programs.DefaultOptimizer("adam"))
 	require.NoError(b, err)
 	defer u.Close()
 	var state programs.State

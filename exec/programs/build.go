@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/shapes"
@@ -126,7 +126,7 @@ func (s *Stage) buildWeightGradient(sc *scope) []*Node {
 func (u unit) forward(s *scope, x *Node) *Node {
 	if u.repeat && !s.repeating {
 		s.enter(u.layers[0])
-		s.pin(unitInput, arch.ForwardToInput, x)
+		s.pin(unitInput, network.ForwardToInput, x)
 		s.muted = true
 	}
 	for _, l := range u.layers {
@@ -200,7 +200,7 @@ func (s *Stage) slot(name string) (slot, bool) {
 func forWeight(slots []slot) []slot {
 	var picked []slot
 	for _, s := range slots {
-		if s.lifetime != arch.ForwardToInput {
+		if s.lifetime != network.ForwardToInput {
 			picked = append(picked, s)
 		}
 	}

@@ -1,7 +1,7 @@
 package programs
 
 import (
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -16,7 +16,7 @@ type convolution struct {
 }
 
 func (l convolution) forward(s *scope, x *Node) *Node {
-	s.save(l.name+".input", arch.ForwardToWeight, x)
+	s.save(l.name+".input", network.ForwardToWeight, x)
 	w, bias := s.parameter(l.name+".weight"), s.parameter(l.name+".bias")
 	out, in := w.Shape().Dim(0), w.Shape().Dim(1)
 	if tiles, ok := l.tile(x, out); ok {

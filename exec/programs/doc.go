@@ -1,7 +1,7 @@
 // Package programs compiles the programs of a pipeline stage with gomlx and
 // runs them on tensors that stay on a device.
 //
-// A Stage is made of consecutive layers of costmodel/arch and a number of
+// A Stage is made of consecutive layers of costmodel/network and a number of
 // samples. It has four passes, each one compiled program that every step uses
 // again:
 //
@@ -17,7 +17,7 @@
 // steps are programs as well (Updates).
 //
 // Dropout's masks are made by the host and given to the programs (Draw). To
-// evaluate a network without dropout, compile that of an arch.Model without.
+// evaluate a network without dropout, compile that of an models.Model without.
 //
 // # Tensors and memory
 //
@@ -31,8 +31,8 @@
 // within a program are not counted.
 //
 // A microbatch of n sequences of s tokens is a matrix of n·s rows. Images are
-// rows × columns × channels on the device, parameters as in costmodel/arch.
-// Saved tensors are those of arch's Training.Kept, to the byte: a tensor that
+// rows × columns × channels on the device, parameters as in costmodel/network.
+// Saved tensors are those of training.Options.Kept, to the byte: a tensor that
 // two layers list is one, and so is one that is also the stage's input or
 // output, or the gradient that it was given.
 package programs

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -103,7 +103,7 @@ func dropouts(place string, rate float64) chain {
 
 func (l dropout) forward(s *scope, x *Node) *Node {
 	mask := s.mask(l, x.Shape().Dimensions)
-	s.save(l.place+".mask", arch.ForwardToInput, mask)
+	s.save(l.place+".mask", network.ForwardToInput, mask)
 	return l.apply(x, mask)
 }
 

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/exec/programs"
 
 	"github.com/stretchr/testify/require"
@@ -134,9 +134,9 @@ func TestRepeatedMasks(t *testing.T) {
 
 // again is no less than what two samples' I makes again and does not hand on: of
 // the largest layer, or of all.
-func again(n arch.Network, recompute programs.Recompute) (bytes int64) {
+func again(n network.Network, recompute programs.Recompute) (bytes int64) {
 	for _, l := range n.Layers {
-		own := 2 * arch.BufferBytes(l.Buffers, 4, 1)[arch.ForwardToInput]
+		own := 2 * network.BufferBytes(l.Buffers, 4, 1)[network.ForwardToInput]
 		switch {
 		case recompute == programs.RepeatStage:
 			bytes += own

@@ -1,7 +1,7 @@
 package programs
 
 import (
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -15,7 +15,7 @@ func Keep(d Draw, layer, place string, rate float64, samples, elements int) []bo
 // Initialize makes a stage's parameters as InitializeTensors does, in its type of
 // numbers.
 func (s *Stage) Initialize(d *Device, seed uint64) (List, error) {
-	return each(s.parameters, func(t arch.Tensor) (*Tensor, error) {
+	return each(s.parameters, func(t network.Tensor) (*Tensor, error) {
 		if s.dtype == dtypes.Float64 {
 			return Upload(d, Initial[float64](seed, t), t.Shape...)
 		}
@@ -33,14 +33,14 @@ func (o Options) Double() Options {
 func (o Options) IsDouble() bool { return o.dtype == dtypes.Float64 }
 
 // NewDoubleUpdates makes updates of float64 parameters.
-func NewDoubleUpdates(backend compute.Backend, parameters []arch.Tensor, optimizer Optimizer) (*Updates, error) {
+func NewDoubleUpdates(backend compute.Backend, parameters []network.Tensor, optimizer Optimizer) (*Updates, error) {
 	return newUpdates(backend, parameters, optimizer, dtypes.Float64)
 }
 
 // Item describes a held tensor.
 type Item struct {
-	Name     string // layer/buffer, as arch lists it
-	Lifetime arch.Lifetime
+	Name     string // layer/buffer, as network lists it
+	Lifetime network.Lifetime
 	Bytes    int64
 }
 

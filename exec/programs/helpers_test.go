@@ -6,43 +6,44 @@ import (
 	"strings"
 	"testing"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/exec/programs"
 
 	"github.com/stretchr/testify/require"
 )
 
-// network of a model that must be right.
-func network(t testing.TB, m arch.Model) arch.Network {
+// build of a model that must be right.
+func build(t testing.TB, m models.Model) network.Network {
 	n, err := m.Network()
 	require.NoError(t, err)
 	return n
 }
 
-func tinyGPT(t testing.TB) arch.Network {
-	return network(t, arch.Model{Family: "gpt", Layers: 2, Hidden: 8, Heads: 2, Vocab: 11, SequenceLength: 4, Positions: 6})
+func tinyGPT(t testing.TB) network.Network {
+	return build(t, models.Model{Family: "gpt", Layers: 2, Hidden: 8, Heads: 2, Vocab: 11, SequenceLength: 4, Positions: 6})
 }
 
 // droppingGPT is an untied one with dropout.
-func droppingGPT(t testing.TB) arch.Network {
+func droppingGPT(t testing.TB) network.Network {
 	no := false
-	return network(t, arch.Model{Family: "gpt", Layers: 2, Hidden: 6, Heads: 3, Vocab: 7, SequenceLength: 5, Tied: &no, Dropout: 0.3})
+	return build(t, models.Model{Family: "gpt", Layers: 2, Hidden: 6, Heads: 3, Vocab: 7, SequenceLength: 5, Tied: &no, Dropout: 0.3})
 }
 
-func untiedGPT(t testing.TB) arch.Network {
+func untiedGPT(t testing.TB) network.Network {
 	no := false
-	return network(t, arch.Model{Family: "gpt", Layers: 1, Hidden: 6, Heads: 3, Vocab: 7, SequenceLength: 5, Tied: &no})
+	return build(t, models.Model{Family: "gpt", Layers: 1, Hidden: 6, Heads: 3, Vocab: 7, SequenceLength: 5, Tied: &no})
 }
 
-func tinyMLP(t testing.TB) arch.Network {
-	return network(t, arch.Model{Family: "mlp", Layers: 4, Hidden: 6})
+func tinyMLP(t testing.TB) network.Network {
+	return build(t, models.Model{Family: "mlp", Layers: 4, Hidden: 6})
 }
 
 // networks that the tests of all layers go through.
-func networks(t testing.TB) map[string]arch.Network {
-	return map[string]arch.Network{
+func networks(t testing.TB) map[string]network.Network {
+	return map[string]network.Network{
 		"gpt": tinyGPT(t), "gpt untied": untiedGPT(t), "gpt dropout": droppingGPT(t), "mlp": tinyMLP(t),
-		"vgg": network(t, arch.Model{Preset: "vgg-mini-pipeline"}), "vgg pooled": network(t, arch.Model{Preset: "vgg-mini"}),
+		"vgg": build(t, models.Model{Preset: "vgg-mini-pipeline"}), "vgg pooled": build(t, models.Model{Preset: "vgg-mini"}),
 	}
 }
 
@@ -58,20 +59,20 @@ func device(t testing.TB) *programs.Device {
 
 // data is the samples of a batch: inputs and targets, flat.
 type data struct {
-	network arch.Network
+	network network.Network
 	tokens  []int32
 	numbers []float64
 	targets []int32
 	samples int
 }
 
-func makeData(n arch.Network, samples int) data {
+func makeData(n network.Network, samples int) data {
 	source := rand.New(rand.NewPCG(7, 7))
 	first, last := n.Layers[0], n.Layers[len(n.Layers)-1]
 	b := data{network: n, samples: samples}
 	for range samples * int(first.Input.Elements()) {
 		b.numbers = append(b.numbers, source.NormFloat64())
-		if first.Kind == arch.KindEmbedding {
+		if first.Kind == network.KindEmbedding {
 			b.tokens = append(b.tokens, source.Int32N(int32(first.Params[0].Shape[0])))
 		}
 	}
@@ -151,7 +152,7 @@ type pipe struct {
 }
 
 // newPipe cuts a network before the given layers.
-func newPipe(t testing.TB, d *programs.Device, n arch.Network, o programs.Options, cuts ...int) *pipe {
+func newPipe(t testing.TB, d *programs.Device, n network.Network, o programs.Options, cuts ...int) *pipe {
 	p := &pipe{device: d, options: o}
 	from := 0
 	for _, to := range append(cuts, len(n.Layers)) {

@@ -1,7 +1,7 @@
 package programs
 
 import (
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/graph"
@@ -19,7 +19,7 @@ func (l maxPool) forward(s *scope, x *Node) *Node {
 	for i := 2; i >= 0; i-- {
 		index = graph.Where(graph.Equal(parts[i], y), graph.Scalar(g, dtypes.Int64, i), index)
 	}
-	s.save(l.name+".indices", arch.ForwardToInput, index)
+	s.save(l.name+".indices", network.ForwardToInput, index)
 	return y
 }
 

@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -16,17 +16,19 @@ import (
 // InitializeTensors makes float32 parameters. A tensor depends on the seed, its
 // name and its shape alone, so that every split of a network and every copy begins
 // the same.
-func InitializeTensors(d *Device, tensors []arch.Tensor, seed uint64) (List, error) {
-	return each(tensors, func(t arch.Tensor) (*Tensor, error) { return Upload(d, Initial[float32](seed, t), t.Shape...) })
+func InitializeTensors(d *Device, tensors []network.Tensor, seed uint64) (List, error) {
+	return each(tensors, func(t network.Tensor) (*Tensor, error) { return Upload(d, Initial[float32](seed, t), t.Shape...) })
 }
 
 // Zeros makes float32 tensors of zeros.
-func Zeros(d *Device, tensors []arch.Tensor) (List, error) {
-	return each(tensors, func(t arch.Tensor) (*Tensor, error) { return uploadZeros(d, shapes.Make(dtypes.Float32, t.Shape...)) })
+func Zeros(d *Device, tensors []network.Tensor) (List, error) {
+	return each(tensors, func(t network.Tensor) (*Tensor, error) {
+		return uploadZeros(d, shapes.Make(dtypes.Float32, t.Shape...))
+	})
 }
 
 // each makes a list of tensors, or none.
-func each(tensors []arch.Tensor, upload func(arch.Tensor) (*Tensor, error)) (List, error) {
+func each(tensors []network.Tensor, upload func(network.Tensor) (*Tensor, error)) (List, error) {
 	list := make(List, len(tensors))
 	for i, t := range tensors {
 		var err error
@@ -39,10 +41,10 @@ func each(tensors []arch.Tensor, upload func(arch.Tensor) (*Tensor, error)) (Lis
 }
 
 // Initial makes the first values of a parameter: biases 0, gains 1, and weights
-// drawn from a normal distribution with the deviation that arch gives, which for
+// drawn from a normal distribution with the deviation that network gives, which for
 // VGG16 is torchvision's and for GPT-2 Hugging Face's, or √(2/inputs), after He
 // et al. 2015.
-func Initial[T float32 | float64](seed uint64, t arch.Tensor) []T {
+func Initial[T float32 | float64](seed uint64, t network.Tensor) []T {
 	values := make([]T, t.Shape.Elements())
 	switch {
 	case strings.HasSuffix(t.Name, ".bias"):
@@ -60,7 +62,7 @@ func Initial[T float32 | float64](seed uint64, t arch.Tensor) []T {
 	return values
 }
 
-func deviation(t arch.Tensor) float64 {
+func deviation(t network.Tensor) float64 {
 	return cmp.Or(t.Deviation, math.Sqrt(2/float64(t.Shape[1:].Elements())))
 }
 

@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -17,10 +18,10 @@ import (
 type kernel struct {
 	name    string
 	samples int
-	layers  []arch.Layer // of a network, or
-	input   []int        // rows or images for
-	modules chain        // with
-	params  []arch.Tensor
+	layers  []network.Layer // of a network, or
+	input   []int           // rows or images for
+	modules chain           // with
+	params  []network.Tensor
 	adam    bool // an optimizer's step follows
 }
 
@@ -37,15 +38,15 @@ func kernels(b *testing.B, small bool) []kernel {
 	if small {
 		tokens, words, samples, rows = 4, 50, 1, 8
 	}
-	layers := func(m arch.Model) []arch.Layer {
+	layers := func(m models.Model) []network.Layer {
 		n, err := m.Network()
 		require.NoError(b, err)
 		return n.Layers
 	}
-	gpt := layers(arch.Model{Preset: "gpt2", SequenceLength: tokens, Vocab: words})
+	gpt := layers(models.Model{Preset: "gpt2", SequenceLength: tokens, Vocab: words})
 	head := gpt[len(gpt)-1]
 	classes := int(head.Output[len(head.Output)-1])
-	norm := []arch.Tensor{{Name: "norm.weight", Shape: arch.Shape{768}}, {Name: "norm.bias", Shape: arch.Shape{768}}}
+	norm := []network.Tensor{{Name: "norm.weight", Shape: network.Shape{768}}, {Name: "norm.bias", Shape: network.Shape{768}}}
 	list := []kernel{
 		{name: "block", samples: samples, layers: gpt[1:2]},
 		{name: "head", samples: (samples + 1) / 2, layers: gpt[len(gpt)-1:]},
@@ -54,9 +55,9 @@ func kernels(b *testing.B, small bool) []kernel {
 		{name: "norm", input: []int{rows, 768}, modules: chain{layerNorm{"norm", "norm"}}, params: norm},
 		{name: "GELU", input: []int{rows, 3072}, modules: chain{gelu{"gelu", "output"}, saving{"output"}}},
 		{name: "entropy", input: []int{rows / 2, classes}, modules: chain{crossEntropy{"loss.targets"}}},
-		{name: "vgg", samples: (samples + 1) / 2 * 4, layers: layers(arch.Model{Preset: "vgg16-pipeline"})[:5]},
-		{name: "step", samples: samples, adam: true, layers: layers(arch.Model{Family: "gpt", Layers: 4, Hidden: 256, Heads: 4, Vocab: 1000, SequenceLength: 64})},
-		{name: "Adam", input: []int{1, 1}, params: []arch.Tensor{{Name: "weight", Shape: arch.Shape{rows * 10, 1000}}}, adam: true},
+		{name: "vgg", samples: (samples + 1) / 2 * 4, layers: layers(models.Model{Preset: "vgg16-pipeline"})[:5]},
+		{name: "step", samples: samples, adam: true, layers: layers(models.Model{Family: "gpt", Layers: 4, Hidden: 256, Heads: 4, Vocab: 1000, SequenceLength: 64})},
+		{name: "Adam", input: []int{1, 1}, params: []network.Tensor{{Name: "weight", Shape: network.Shape{rows * 10, 1000}}}, adam: true},
 	}
 	for _, c := range []struct {
 		name           string
@@ -67,7 +68,7 @@ func kernels(b *testing.B, small bool) []kernel {
 			n, channels = 1, 2
 		}
 		list = append(list, kernel{name: c.name, input: []int{n, c.size, c.size, channels}, modules: chain{convolution{name: "conv"}},
-			params: []arch.Tensor{{Name: "conv.weight", Shape: arch.Shape{channels, channels, 3, 3}}, {Name: "conv.bias", Shape: arch.Shape{channels}}}})
+			params: []network.Tensor{{Name: "conv.weight", Shape: network.Shape{channels, channels, 3, 3}}, {Name: "conv.bias", Shape: network.Shape{channels}}}})
 	}
 	return list
 }
@@ -76,7 +77,7 @@ func kernels(b *testing.B, small bool) []kernel {
 type saving struct{ name string }
 
 func (m saving) forward(s *scope, x *Node) *Node {
-	s.save(m.name, arch.ForwardToWeight, x)
+	s.save(m.name, network.ForwardToWeight, x)
 	return x
 }
 
@@ -90,7 +91,7 @@ func (k kernel) stage(b *testing.B, d *Device) *Stage {
 		return s
 	}
 	s := &Stage{dtype: dtypes.Float32, index: map[string]int{}, slots: map[string]slot{}, names: map[string]string{}, masks: map[string]mask{}}
-	l := arch.Layer{Name: "kernel", Params: k.params}
+	l := network.Layer{Name: "kernel", Params: k.params}
 	s.layers = []layer{{l, k.modules}}
 	s.addParameters(l)
 	s.inputShape = shapes.Make(s.dtype, k.input...)

@@ -4,27 +4,27 @@ import (
 	"fmt"
 	"strings"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 
 	"github.com/gomlx/gomlx/core/graph"
 )
 
-// A layer is one of arch, with what runs it.
+// A layer is one of network, with what runs it.
 type layer struct {
-	arch.Layer
+	network.Layer
 	chain
 }
 
 // newLayer finds the modules of a layer for a number of samples.
-func newLayer(l arch.Layer, samples int) (layer, error) {
+func newLayer(l network.Layer, samples int) (layer, error) {
 	var modules chain
 	var err error
 	switch l.Kind {
-	case arch.KindChain:
+	case network.KindChain:
 		modules, err = chainModules(l)
-	case arch.KindEmbedding:
+	case network.KindEmbedding:
 		modules, err = embeddingModules(l, samples)
-	case arch.KindGPTBlock:
+	case network.KindGPTBlock:
 		modules, err = blockModules(l, samples)
 	default:
 		err = fmt.Errorf("there are programs for gpt, mlp and vgg16 only, not for this kind of layer")
@@ -37,7 +37,7 @@ func newLayer(l arch.Layer, samples int) (layer, error) {
 
 // chainModules has one module for each operation, and one that changes the
 // shape for a layer that does only that.
-func chainModules(l arch.Layer) (chain, error) {
+func chainModules(l network.Layer) (chain, error) {
 	var modules chain
 	for _, op := range l.Ops {
 		m, err := opModule(l, op)
@@ -52,20 +52,20 @@ func chainModules(l arch.Layer) (chain, error) {
 	return modules, nil
 }
 
-func opModule(l arch.Layer, op arch.Op) (module, error) {
-	if op.Class == arch.Product {
+func opModule(l network.Layer, op network.Op) (module, error) {
+	if op.Class == network.Product {
 		return productModule(l, op)
 	}
 	switch op.Function {
-	case arch.ReLU:
+	case network.ReLU:
 		return relu{op.Name}, nil
-	case arch.LayerNorm:
+	case network.LayerNorm:
 		return layerNorm{name: op.Name, key: op.Name}, nil
-	case arch.CrossEntropy:
+	case network.CrossEntropy:
 		return crossEntropy{targetsBuffer(l)}, nil
-	case arch.MaxPool:
+	case network.MaxPool:
 		return maxPool{op.Name}, nil
-	case arch.Spread:
+	case network.Spread:
 		return spread{height: l.Output[1], width: l.Output[2]}, nil
 	}
 	return nil, fmt.Errorf("no program for the operation %s", op.Name)
@@ -73,9 +73,9 @@ func opModule(l arch.Layer, op arch.Op) (module, error) {
 
 // productModule finds the weight of a product by its name: a matrix [out, in],
 // or one for each of 3×3 pixels.
-func productModule(l arch.Layer, op arch.Op) (module, error) {
+func productModule(l network.Layer, op network.Op) (module, error) {
 	weight, bias := "", ""
-	var shape arch.Shape
+	var shape network.Shape
 	for _, t := range append(l.Params[:len(l.Params):len(l.Params)], l.Tied...) {
 		switch {
 		case t.Name == op.Name+".bias":
@@ -97,7 +97,7 @@ func productModule(l arch.Layer, op arch.Op) (module, error) {
 
 // targetsBuffer names the loss's targets, which differ for tokens and
 // classes.
-func targetsBuffer(l arch.Layer) string {
+func targetsBuffer(l network.Layer) string {
 	for _, b := range l.Buffers {
 		if strings.HasPrefix(b.Name, "loss.target") {
 			return b.Name
@@ -106,7 +106,7 @@ func targetsBuffer(l arch.Layer) string {
 	return "loss.targets"
 }
 
-func embeddingModules(l arch.Layer, samples int) (chain, error) {
+func embeddingModules(l network.Layer, samples int) (chain, error) {
 	if len(l.Params) != 2 || len(l.Input) != 1 {
 		return nil, fmt.Errorf("an embedding needs a table of tokens and one of positions")
 	}
@@ -114,7 +114,7 @@ func embeddingModules(l arch.Layer, samples int) (chain, error) {
 	return chain{sum, dropouts("drop", l.Dropout)}, nil
 }
 
-func blockModules(l arch.Layer, samples int) (chain, error) {
+func blockModules(l network.Layer, samples int) (chain, error) {
 	if len(l.Params) != 12 || l.Heads < 1 {
 		return nil, fmt.Errorf("a GPT-2 block has 12 parameters and heads, not %d and %d", len(l.Params), l.Heads)
 	}

@@ -3,7 +3,7 @@ package programs
 import (
 	"slices"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 
 	"github.com/gomlx/gomlx/core/graph"
 )
@@ -18,7 +18,7 @@ type linear struct {
 }
 
 func (l linear) forward(s *scope, x *Node) *Node {
-	s.save(l.name+".input", arch.ForwardToWeight, x)
+	s.save(l.name+".input", network.ForwardToWeight, x)
 	y := l.times(x, s.parameter(l.weightName), !l.outFirst)
 	if l.biasName != "" {
 		y = graph.Add(y, again(s.parameter(l.biasName), y.Shape().Dim(0)))
@@ -121,7 +121,7 @@ type embedding struct {
 }
 
 func (l embedding) forward(s *scope, x *Node) *Node {
-	s.save("tokens", arch.ForwardToWeight, x)
+	s.save("tokens", network.ForwardToWeight, x)
 	words := graph.Gather(s.parameter(l.tokens), graph.Reshape(x, -1, 1))
 	hidden := words.Shape().Dim(1)
 	places := graph.Slice(s.parameter(l.positions), graph.AxisRange(0, l.sequence))

@@ -3,7 +3,7 @@ package programs
 import (
 	"strings"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 )
 
 // liveBytes says how a backward program changes the bytes of the tensors that
@@ -29,13 +29,13 @@ func (s *Stage) liveBytes(sc *scope, split bool) *liveBytes {
 		name, isGiven := given[sc.local[slot.name]]
 		switch {
 		case isGiven && !isMask(name):
-			handedOn[name] = split && slot.lifetime != arch.ForwardToInput
-		case split || slot.lifetime != arch.InputToWeight: // a temporary of B
-			w.make(slot.layer(), slot.shape.ByteSize(), split && slot.lifetime != arch.ForwardToInput)
+			handedOn[name] = split && slot.lifetime != network.ForwardToInput
+		case split || slot.lifetime != network.InputToWeight: // a temporary of B
+			w.make(slot.layer(), slot.shape.ByteSize(), split && slot.lifetime != network.ForwardToInput)
 		}
 	}
 	for _, slot := range s.savedSlots {
-		if !handedOn[slot.name] && (!split || slot.lifetime == arch.ForwardToInput) {
+		if !handedOn[slot.name] && (!split || slot.lifetime == network.ForwardToInput) {
 			w.gone[slot.layer()] += slot.shape.ByteSize()
 			w.usedUp[slot.name] = slot.layer()
 		}

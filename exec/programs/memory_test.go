@@ -5,13 +5,14 @@ import (
 	"runtime/debug"
 	"testing"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
+	"psim/costmodel/training"
 	"psim/exec/programs"
 
 	"github.com/stretchr/testify/require"
 )
 
-// What Forward saves and what InputGradient leaves are arch's buffers, to the
+// What Forward saves and what InputGradient leaves are network's buffers, to the
 // byte, for the whole network and for stages of one layer; norm gains and biases
 // are the only gradients that wait in Work. Stages of one layer see KeepsOutput.
 func TestHeldBytesAreThoseOfArch(t *testing.T) {
@@ -47,16 +48,16 @@ func TestHeldBytesAreThoseOfArch(t *testing.T) {
 	}
 }
 
-func everyLayer(n arch.Network) (cuts []int) {
+func everyLayer(n network.Network) (cuts []int) {
 	for i := 1; i < len(n.Layers); i++ {
 		cuts = append(cuts, i)
 	}
 	return cuts
 }
 
-// keptBytes is arch's account of what Forward keeps.
-func keptBytes(layers []arch.Layer, samples int64, recompute programs.Recompute) (sum int64) {
-	training := arch.Training{}
+// keptBytes is network's account of what Forward keeps.
+func keptBytes(layers []network.Layer, samples int64, recompute programs.Recompute) (sum int64) {
+	training := training.Options{}
 	if recompute == programs.RepeatLayer {
 		training.Recompute = "full"
 	}
@@ -73,9 +74,9 @@ func keptBytes(layers []arch.Layer, samples int64, recompute programs.Recompute)
 }
 
 // workBytes are the buffers that W reads, and the gradients of norms.
-func workBytes(layers []arch.Layer, samples int64) (sum int64) {
+func workBytes(layers []network.Layer, samples int64) (sum int64) {
 	for _, l := range layers {
-		sum += samples * (arch.BufferBytes(l.Buffers, 4, 1)[arch.ForwardToWeight] + arch.BufferBytes(l.Buffers, 4, 1)[arch.InputToWeight])
+		sum += samples * (network.BufferBytes(l.Buffers, 4, 1)[network.ForwardToWeight] + network.BufferBytes(l.Buffers, 4, 1)[network.InputToWeight])
 		for _, p := range l.Params {
 			if isNorm(p.Name) {
 				sum += 4 * p.Shape.Elements()

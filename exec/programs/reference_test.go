@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 	"psim/exec/programs"
 
 	"github.com/stretchr/testify/require"
@@ -32,7 +32,7 @@ func TestLossAgainstLoops(t *testing.T) {
 // loops computes one sample at a time. Rows of tokens are [][]float64; images
 // are indexed channel, row, column.
 type loops struct {
-	network arch.Network
+	network network.Network
 	values  map[string][]float64
 	draw    programs.Draw // of the sample
 }
@@ -123,7 +123,7 @@ func (r loops) gpt(tokens []int32) [][]float64 {
 		scale(x[i], factors[i])
 	}
 	for _, l := range r.network.Layers {
-		if l.Kind == arch.KindGPTBlock {
+		if l.Kind == network.KindGPTBlock {
 			x = r.block(x, l)
 		}
 	}
@@ -138,7 +138,7 @@ func (r loops) gpt(tokens []int32) [][]float64 {
 }
 
 // dropout is what rows are multiplied by: 0, or what makes up for it.
-func (r loops) dropout(l arch.Layer, place string, rows, columns int) [][]float64 {
+func (r loops) dropout(l network.Layer, place string, rows, columns int) [][]float64 {
 	keep := make([]bool, rows*columns)
 	r.draw.Keep(keep, l.Name, place, l.Dropout)
 	factors := make([][]float64, rows)
@@ -159,7 +159,7 @@ func scale(x, factors []float64) []float64 {
 	return x
 }
 
-func (r loops) block(x [][]float64, l arch.Layer) [][]float64 {
+func (r loops) block(x [][]float64, l network.Layer) [][]float64 {
 	key, heads, hidden := l.Name+".", l.Heads, len(x[0])
 	width := hidden / heads
 	probabilities := r.dropout(l, "attn.attn_dropout", heads*len(x), len(x))
@@ -210,17 +210,17 @@ func (r loops) vgg(image []float64) []float64 {
 	for _, l := range r.network.Layers {
 		for _, op := range l.Ops {
 			switch {
-			case op.Function == arch.MaxPool:
+			case op.Function == network.MaxPool:
 				for c, old := range x {
 					x[c] = square(len(old)/2, func(i, j int) float64 {
 						return max(old[2*i][2*j], old[2*i][2*j+1], old[2*i+1][2*j], old[2*i+1][2*j+1])
 					})
 				}
-			case op.Function == arch.Spread:
+			case op.Function == network.Spread:
 				for c, old := range x {
 					x[c] = square(7, func(int, int) float64 { return old[0][0] })
 				}
-			case op.Class == arch.Product && len(l.Input) == 3:
+			case op.Class == network.Product && len(l.Input) == 3:
 				x = r.convolution(x, op.Name)
 			}
 		}

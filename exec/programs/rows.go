@@ -1,7 +1,7 @@
 package programs
 
 import (
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -19,7 +19,7 @@ type layerNorm struct {
 const normEpsilon = 1e-5
 
 func (l layerNorm) forward(s *scope, x *Node) *Node {
-	s.save(l.name+".input", arch.ForwardToInput, x)
+	s.save(l.name+".input", network.ForwardToInput, x)
 	gain, bias := s.parameter(l.key+".weight"), s.parameter(l.key+".bias")
 	y, _ := graph.InternalFusedOpCaller(func() *Node {
 		return graph.BackendFusedLayerNorm(x, []int{1}, normEpsilon, gain, bias)
@@ -72,8 +72,8 @@ func (l crossEntropy) forward(s *scope, x *Node) *Node {
 	rows := x.Shape().Dim(0)
 	targets := s.targets(l.targetsName, rows)
 	logs := graph.Sub(x, logSum(x))
-	s.save(logProbabilities, arch.ForwardToInput, logs)
-	s.pin(l.targetsName, arch.ForwardToInput, targets)
+	s.save(logProbabilities, network.ForwardToInput, logs)
+	s.pin(l.targetsName, network.ForwardToInput, targets)
 	picked := counted(targets, graph.Gather(logs, places(targets)))
 	return graph.Neg(graph.Reshape(columnSums(graph.Reshape(picked, rows, 1))))
 }

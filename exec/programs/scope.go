@@ -3,7 +3,7 @@ package programs
 import (
 	"fmt"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -26,7 +26,7 @@ type weighted interface{ weight(s *scope) }
 // A slot is a tensor that goes from one pass to another.
 type slot struct {
 	name     string // layer/buffer
-	lifetime arch.Lifetime
+	lifetime network.Lifetime
 	shape    shapes.Shape
 }
 
@@ -38,7 +38,7 @@ type scope struct {
 
 	local     map[string]*Node // made in this program, by slot name
 	made      []string         // the keys of local in order
-	lifetimes map[string]arch.Lifetime
+	lifetimes map[string]network.Lifetime
 	gradients map[string]*Node // by parameter
 	rows      map[string]rows  // the same, beside gradients
 
@@ -55,7 +55,7 @@ type rows struct{ index, values *Node }
 
 func newScope(s *Stage, b *builder) *scope {
 	return &scope{
-		builder: b, stage: s, local: map[string]*Node{}, lifetimes: map[string]arch.Lifetime{},
+		builder: b, stage: s, local: map[string]*Node{}, lifetimes: map[string]network.Lifetime{},
 		gradients: map[string]*Node{}, rows: map[string]rows{},
 	}
 }
@@ -63,23 +63,23 @@ func newScope(s *Stage, b *builder) *scope {
 func (s *scope) enter(l layer) { s.layer, s.at = l.Name, ", layer "+l.Name }
 
 // save hands a tensor made in forward to the passes behind.
-func (s *scope) save(name string, lifetime arch.Lifetime, node *Node) {
+func (s *scope) save(name string, lifetime network.Lifetime, node *Node) {
 	if !s.muted {
 		s.put(s.layer+"/"+name, lifetime, node)
 	}
 }
 
 // keep hands an output gradient to weight.
-func (s *scope) keep(name string, node *Node) { s.save(name, arch.InputToWeight, node) }
+func (s *scope) keep(name string, node *Node) { s.save(name, network.InputToWeight, node) }
 
 // pin saves what recomputation cannot make again.
-func (s *scope) pin(name string, lifetime arch.Lifetime, node *Node) {
+func (s *scope) pin(name string, lifetime network.Lifetime, node *Node) {
 	if !s.repeating {
 		s.put(s.layer+"/"+name, lifetime, node)
 	}
 }
 
-func (s *scope) put(key string, lifetime arch.Lifetime, node *Node) {
+func (s *scope) put(key string, lifetime network.Lifetime, node *Node) {
 	if _, ok := s.local[key]; ok {
 		panic(fmt.Errorf("%s is saved twice", key))
 	}

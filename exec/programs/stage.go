@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -20,7 +20,7 @@ type Options struct {
 	Recompute Recompute
 	// TwoPass has Backward run two programs, each of which walks all layers: one for the
 	// gradients of the parameters and one for that of the input (see
-	// arch.BackwardTwoPass).
+	// training.BackwardTwoPass).
 	TwoPass bool
 	dtype   dtypes.DType // of numbers; float32 except in tests
 }
@@ -31,7 +31,7 @@ type Recompute uint8
 
 const (
 	SaveAll     Recompute = iota // nothing is made again
-	RepeatLayer                  // a repeatable layer saves only its input: arch's recompute = "full"
+	RepeatLayer                  // a repeatable layer saves only its input: network's recompute = "full"
 	RepeatStage                  // the stage saves only its input, and targets
 )
 
@@ -42,7 +42,7 @@ type Stage struct {
 	units      []unit
 	options    Options
 	dtype      dtypes.DType
-	parameters []arch.Tensor
+	parameters []network.Tensor
 	index      map[string]int // in parameters
 
 	inputShape, outputShape shapes.Shape
@@ -71,7 +71,7 @@ type unit struct {
 
 // Compile makes the programs of consecutive layers of a network for a backend.
 // Layers that end with a loss make a last stage.
-func Compile(backend compute.Backend, layers []arch.Layer, options Options) (*Stage, error) {
+func Compile(backend compute.Backend, layers []network.Layer, options Options) (*Stage, error) {
 	if len(layers) == 0 || options.Samples < 1 {
 		return nil, fmt.Errorf("a stage of %d layers and %d samples: must be at least 1 each", len(layers), options.Samples)
 	}
@@ -95,7 +95,7 @@ func Compile(backend compute.Backend, layers []arch.Layer, options Options) (*St
 
 // addParameters takes tensors owned or tied. One that both an embedding and its
 // tied head use is listed once.
-func (s *Stage) addParameters(l arch.Layer) {
+func (s *Stage) addParameters(l network.Layer) {
 	for _, t := range append(l.Params[:len(l.Params):len(l.Params)], l.Tied...) {
 		if _, ok := s.index[t.Name]; !ok {
 			s.index[t.Name] = len(s.parameters)
@@ -109,7 +109,7 @@ func (s *Stage) addParameters(l arch.Layer) {
 func (s *Stage) shapeOfInput() shapes.Shape {
 	first, n := s.layers[0], s.options.Samples
 	switch in := first.Input; {
-	case first.Kind == arch.KindEmbedding:
+	case first.Kind == network.KindEmbedding:
 		return shapes.Make(dtypes.Int32, n*in[0])
 	case len(in) == 3:
 		return shapes.Make(s.dtype, n, in[1], in[2], in[0])
@@ -134,12 +134,12 @@ func (s *Stage) group() {
 // Parameters lists the tensors that the stage needs, in the order of its lists
 // of parameters and gradients. A table that is tied to one of another stage is
 // among them: add the gradients of both.
-func (s *Stage) Parameters() []arch.Tensor { return s.parameters }
+func (s *Stage) Parameters() []network.Tensor { return s.parameters }
 
 // Last reports whether the stage ends with the loss.
 func (s *Stage) Last() bool {
 	ops := s.layers[len(s.layers)-1].Ops
-	return len(ops) > 0 && ops[len(ops)-1].Function == arch.CrossEntropy
+	return len(ops) > 0 && ops[len(ops)-1].Function == network.CrossEntropy
 }
 
 // InputDimensions of Forward's input.

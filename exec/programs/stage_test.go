@@ -8,7 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/exec/programs"
 
 	"github.com/stretchr/testify/require"
@@ -76,11 +77,11 @@ func TestInitialisation(t *testing.T) {
 // N(0, 0.02), N(0, 0.02/√(2·layers)) at the end of a residual branch. Biases are 0,
 // gains 1, and what neither knows is He's.
 func TestStartValues(t *testing.T) {
-	vgg := network(t, arch.Model{Preset: "vgg16-pipeline"})
-	gpt := network(t, arch.Model{Preset: "gpt2", Layers: 8})
-	mlp := network(t, arch.Model{Preset: "mlp"})
+	vgg := build(t, models.Model{Preset: "vgg16-pipeline"})
+	gpt := build(t, models.Model{Preset: "gpt2", Layers: 8})
+	mlp := build(t, models.Model{Preset: "mlp"})
 	for _, c := range []struct {
-		network         arch.Network
+		network         network.Network
 		name            string
 		mean, deviation float64
 	}{
@@ -93,7 +94,7 @@ func TestStartValues(t *testing.T) {
 		{mlp, "fc0.weight", 0, math.Sqrt(2.0 / 1024)}, {mlp, "fc7.bias", 0, 0},
 	} {
 		list := c.network.ParameterTensors()
-		i := slices.IndexFunc(list, func(t arch.Tensor) bool { return t.Name == c.name })
+		i := slices.IndexFunc(list, func(t network.Tensor) bool { return t.Name == c.name })
 		require.GreaterOrEqual(t, i, 0, c.name)
 		values := programs.Initial[float64](3, list[i])
 		n, sum, squares := float64(len(values)), 0.0, 0.0
@@ -111,18 +112,18 @@ func TestStartValues(t *testing.T) {
 // number that is known, for whole networks and small ones.
 func TestUntrainedLoss(t *testing.T) {
 	for _, c := range []struct {
-		model   arch.Model
+		model   models.Model
 		classes float64
 		large   bool
 	}{
-		{arch.Model{Preset: "vgg16-pipeline"}, 10, true}, {arch.Model{Preset: "vgg-mini"}, 10, false}, {arch.Model{Preset: "vgg-mini-pipeline"}, 10, false},
-		{arch.Model{Preset: "gpt2", Layers: 2, SequenceLength: 16, Positions: 16}, 50257, true},
-		{arch.Model{Family: "gpt", Layers: 2, Hidden: 32, Heads: 4, Vocab: 100, SequenceLength: 8}, 100, false},
+		{models.Model{Preset: "vgg16-pipeline"}, 10, true}, {models.Model{Preset: "vgg-mini"}, 10, false}, {models.Model{Preset: "vgg-mini-pipeline"}, 10, false},
+		{models.Model{Preset: "gpt2", Layers: 2, SequenceLength: 16, Positions: 16}, 50257, true},
+		{models.Model{Family: "gpt", Layers: 2, Hidden: 32, Heads: 4, Vocab: 100, SequenceLength: 8}, 100, false},
 	} {
 		if c.large && testing.Short() {
 			continue
 		}
-		n := network(t, c.model)
+		n := build(t, c.model)
 		p := newPipe(t, device(t), n, programs.Options{Samples: 4})
 		b := makeData(n, 4)
 		loss, saved := p.forward(t, b, 0)
@@ -135,7 +136,7 @@ func TestUntrainedLoss(t *testing.T) {
 // A target below 0 counts neither in the loss nor in the gradients: by hand, with
 // logits that are the inputs.
 func TestIgnoredTargets(t *testing.T) {
-	n := network(t, arch.Model{Family: "mlp", Layers: 1, Hidden: 3})
+	n := build(t, models.Model{Family: "mlp", Layers: 1, Hidden: 3})
 	p := newPipe(t, device(t), n, programs.Options{Samples: 3})
 	defer p.close()
 	p.params[0][0].Release()
@@ -161,7 +162,7 @@ func TestIgnoredTargets(t *testing.T) {
 
 // Huge logits and activations overflow neither loss nor gradients.
 func TestExtremes(t *testing.T) {
-	for name, n := range map[string]arch.Network{"gpt": tinyGPT(t), "mlp": tinyMLP(t)} {
+	for name, n := range map[string]network.Network{"gpt": tinyGPT(t), "mlp": tinyMLP(t)} {
 		t.Run(name, func(t *testing.T) {
 			p := newPipe(t, device(t), n, programs.Options{Samples: 2})
 			defer p.close()
@@ -210,15 +211,15 @@ func TestConcurrent(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	d := device(t)
-	llama := network(t, arch.Model{Preset: "tinyllama-1.1b", SequenceLength: 8})
+	llama := build(t, models.Model{Preset: "tinyllama-1.1b", SequenceLength: 8})
 	_, err := programs.Compile(d.Backend, llama.Layers[1:2], programs.Options{Samples: 1})
 	require.ErrorContains(t, err, "layer layers.0: there are programs for gpt, mlp and vgg16 only")
 	n := tinyMLP(t)
 	_, err = programs.Compile(d.Backend, n.Layers, programs.Options{})
 	require.ErrorContains(t, err, "0 samples")
 	broken := n.Layers[1]
-	broken.Params = []arch.Tensor{{Name: "fc1.weight", Shape: arch.Shape{6, 5}}, broken.Params[1]}
-	_, err = programs.Compile(d.Backend, []arch.Layer{n.Layers[0], broken}, programs.Options{Samples: 1})
+	broken.Params = []network.Tensor{{Name: "fc1.weight", Shape: network.Shape{6, 5}}, broken.Params[1]}
+	_, err = programs.Compile(d.Backend, []network.Layer{n.Layers[0], broken}, programs.Options{Samples: 1})
 	require.ErrorContains(t, err, "compiling stage fc0…fc1, forward, layer fc1: gomlx")
 
 	p := newPipe(t, d, n, programs.Options{Samples: 2})

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"maps"
 
-	"psim/costmodel/arch"
+	"psim/costmodel/network"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -32,11 +32,11 @@ type State struct {
 }
 
 // NewUpdates compiles the programs for tensors of the given shapes.
-func NewUpdates(backend compute.Backend, parameters []arch.Tensor, optimizer Optimizer) (*Updates, error) {
+func NewUpdates(backend compute.Backend, parameters []network.Tensor, optimizer Optimizer) (*Updates, error) {
 	return newUpdates(backend, parameters, optimizer, dtypes.Float32)
 }
 
-func newUpdates(backend compute.Backend, parameters []arch.Tensor, optimizer Optimizer, dtype dtypes.DType) (*Updates, error) {
+func newUpdates(backend compute.Backend, parameters []network.Tensor, optimizer Optimizer, dtype dtypes.DType) (*Updates, error) {
 	if err := optimizer.Validate(); err != nil {
 		return nil, err
 	}

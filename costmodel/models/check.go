@@ -1,0 +1,137 @@
+package models
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"psim/internal/setting"
+)
+
+// defaults fills what may be left out. It leaves bad numbers to checkNumbers.
+func (m Model) defaults() Model {
+	switch m.Family {
+	case familyGPT:
+		m.KVHeads = m.Heads
+		m.FFNHidden = cmp.Or(m.FFNHidden, 4*min(m.Hidden, maxSize))
+		m.Positions = cmp.Or(m.Positions, m.SequenceLength)
+	case familyLlama, familyMixtral:
+		m.KVHeads = cmp.Or(m.KVHeads, m.Heads)
+		m.ExpertGroups, m.Imbalance = cmp.Or(m.ExpertGroups, 1), cmp.Or(m.Imbalance, 1)
+		m.GroupsPerToken = cmp.Or(m.GroupsPerToken, m.ExpertGroups)
+	}
+	if m.latent() {
+		m.HeadDim = m.QKNopeHeadDim + m.QKRopeHeadDim
+	}
+	if m.HeadDim == 0 && m.Heads > 0 && m.Hidden%m.Heads == 0 {
+		m.HeadDim = m.Hidden / m.Heads
+	}
+	if m.Tied == nil {
+		tied := m.Family == familyGPT
+		m.Tied = &tied
+	}
+	return m
+}
+
+// checkNumbers wants every number of the family in its range and the heads to fit
+// one another.
+func (m Model) checkNumbers() error {
+	if m.HeadDim == 0 && m.Heads > 0 && m.Hidden > 0 {
+		return fmt.Errorf("heads = %d: must divide hidden = %d", m.Heads, m.Hidden)
+	}
+	if err := setting.ValidateWith(m, m.Family); err != nil {
+		return err
+	}
+	if m.transformer() {
+		if err := m.checkAttention(); err != nil {
+			return err
+		}
+	}
+	if size := m.estimate(); size > maxFLOPs {
+		return fmt.Errorf("hidden = %d, sequence_length = %d: %.0e FLOPs per sample are beyond what can be counted (%.0e)",
+			m.Hidden, m.SequenceLength, size, float64(maxFLOPs))
+	}
+	return nil
+}
+
+// checkWindow wants a window, and norms, where something is said of them.
+func (m Model) checkWindow() error {
+	switch {
+	case m.FullAttentionEvery > 0 && m.Window == 0:
+		return fmt.Errorf("full_attention_every = %d: has no meaning without window", m.FullAttentionEvery)
+	case m.Chunked && m.Window == 0:
+		return errors.New("chunked = true: has no meaning without window")
+	case m.PlainQKNorm && !m.QKNorm:
+		return errors.New("plain_qk_norm = true: has no meaning without qk_norm")
+	}
+	return nil
+}
+
+// checkLatent wants all keys of latent attention or none, before defaults.
+func (m Model) checkLatent() error {
+	needed := []string{"qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"}
+	given := 0
+	for s, value := range setting.Given(m) {
+		of := slices.Contains(needed, s.Key)
+		switch {
+		case of:
+			given++
+		case m.latent() && slices.Contains([]string{"head_dim", "kv_heads", "qkv_bias", "qk_norm"}, s.Key):
+			return fmt.Errorf("%s = %v: has no meaning with kv_lora_rank, which makes keys and values of every head from few features", s.Key, value)
+		}
+		if (of || s.Key == "q_lora_rank") && !m.latent() {
+			return fmt.Errorf("%s = %v: has no meaning without kv_lora_rank", s.Key, value)
+		}
+	}
+	if m.latent() && given < len(needed) {
+		return fmt.Errorf("kv_lora_rank = %d: needs %s", m.KVLoraRank, strings.Join(needed, ", "))
+	}
+	return nil
+}
+
+func (m Model) checkAttention() error {
+	if m.Heads%m.KVHeads != 0 {
+		return fmt.Errorf("kv_heads = %d: must divide heads = %d", m.KVHeads, m.Heads)
+	}
+	if err := m.checkRouting(); err != nil {
+		return err
+	}
+	if m.PostNorms && m.ParallelBlock {
+		return errors.New("post_norms = true: has no meaning with parallel_block = true, whose halves have one result")
+	}
+	if err := m.checkWindow(); err != nil {
+		return err
+	}
+	if every := max(1, m.MoEEvery); m.Experts > 0 && m.Layers/every*every <= m.DenseLayers {
+		return fmt.Errorf("dense_layers = %d, moe_every = %d: leave none of %d blocks with experts", m.DenseLayers, every, m.Layers)
+	}
+	if m.Family == familyGPT && m.SequenceLength > m.Positions {
+		return fmt.Errorf("sequence_length = %d: must be at most positions = %d", m.SequenceLength, m.Positions)
+	}
+	return nil
+}
+
+// estimate returns no less than the FLOPs of any pass over one sample and than the
+// bytes of the parameters with gradients and optimizer state, in floating point
+// so that it cannot overflow.
+func (m Model) estimate() float64 {
+	s, h, f := float64(m.SequenceLength), float64(m.Hidden), float64(m.FFNHidden)
+	q, kv := float64(m.Heads)*float64(m.HeadDim), float64(m.KVHeads)*float64(m.HeadDim)
+	v, positions, blocks := float64(m.Vocab), float64(m.Positions), float64(m.Layers)
+	if m.Family == familyMLP {
+		return 20 * blocks * (h*h + h)
+	}
+	experts, width := float64(m.Experts+m.SharedExperts), math.Max(f, float64(m.ExpertHidden))
+	block := 2*h*(q+kv) + math.Max(1, experts)*(3*h*width+3*h+2*width) + 3*h*f + q + 2*kv + f + 10*h
+	if m.latent() {
+		ranks := float64(m.QLoraRank) + float64(m.KVLoraRank)
+		block += (h+q+kv+float64(m.Heads)*float64(m.VHeadDim))*(ranks+float64(m.QKRopeHeadDim)) + h*float64(m.Heads)*float64(m.VHeadDim)
+	}
+	modules := 1 + float64(m.MTPLayers)
+	blocks += float64(m.MTPLayers)
+	parameters := blocks*block + modules*(2*v*h+2*h*h) + positions*h
+	return 2*s*parameters + 8*blocks*s*s*math.Max(q, float64(m.Heads)*float64(m.valueDim())) + 20*parameters
+}

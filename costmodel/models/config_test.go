@@ -1,0 +1,144 @@
+package models
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"psim/costmodel/network"
+)
+
+func TestParseConfig(t *testing.T) {
+	for _, c := range []struct {
+		name, config string
+		sequence     int
+		parameters   int64
+		tokens       int
+	}{
+		{"gpt2 by defaults", `{"model_type": "gpt2"}`, 128, 124_439_808, 128},
+		{"gpt2, longest", `{"model_type": "gpt2", "n_inner": null, "architectures": ["GPT2LMHeadModel"]}`, 0, 124_439_808, 1024},
+		{"gpt2-medium", `{"model_type": "gpt2", "n_embd": 1024, "n_layer": 24, "n_head": 16, "n_ctx": 1024}`, 128, 354_823_168, 128},
+		{"gpt2, n_inner", `{"model_type": "gpt2", "n_inner": 768, "n_layer": 1}`, 8, 124_439_808 - 11*7_087_872 - 3*768*(2*768+1), 8},
+		{"llama by defaults", `{"model_type": "llama"}`, 128, 6_738_415_616, 128},
+		{"llama3-8b", `{"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "max_position_embeddings": 8192,
+			"num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8, "vocab_size": 128256,
+			"tie_word_embeddings": false, "rope_theta": 500000.0}`, 0, 8_030_261_248, 8192},
+		{"mistral by defaults", `{"model_type": "mistral"}`, 4096, 7_241_732_096, 4096},
+		{"mistral, null kv heads", `{"model_type": "mistral", "num_key_value_heads": null, "num_hidden_layers": 1}`, 8,
+			2*32000*4096 + 4*4096*4096 + 3*4096*14336 + 3*4096, 8},
+		{"mixtral by defaults", `{"model_type": "mixtral"}`, 4096, 46_702_792_704, 4096},
+		{"one expert is none", `{"model_type": "llama", "num_local_experts": 1, "num_experts": 0}`, 128, 6_738_415_616, 128},
+		{"gpt2-medium by its other names", `{"model_type": "gpt2", "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16,
+			"max_position_embeddings": 1024}`, 0, 354_823_168, 1024},
+		{"both names, the same", `{"model_type": "gpt2", "n_embd": 1024, "hidden_size": 1024, "n_layer": 24, "n_head": 16}`, 128, 354_823_168, 128},
+		{"mixtral, its other name", `{"model_type": "mixtral", "num_experts": 8}`, 4096, 46_702_792_704, 4096},
+		{"mixtral, its other name alone", `{"model_type": "mixtral", "num_local_experts": null, "num_experts": 8}`, 4096, 46_702_792_704, 4096},
+		{"byte order mark", "\ufeff" + `{"model_type": "gpt2", "quantization_config": null}`, 128, 124_439_808, 128},
+		{"qwen2-7b", `{"model_type": "qwen2", "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28,
+			"num_attention_heads": 28, "num_key_value_heads": 4, "vocab_size": 152064, "use_sliding_window": false}`, 128, 7_615_616_512, 128},
+		{"qwen2.5-0.5b", `{"model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24,
+			"num_attention_heads": 14, "num_key_value_heads": 2, "tie_word_embeddings": true}`, 0, 494_032_768, 32768},
+		{"gemma-7b by defaults", `{"model_type": "gemma"}`, 128, 8_537_680_896, 128},
+		{"gemma-2b", `{"model_type": "gemma", "hidden_size": 2048, "intermediate_size": 16384, "num_hidden_layers": 18,
+			"num_attention_heads": 8, "num_key_value_heads": 1}`, 0, 2_506_172_416, 8192},
+		{"llama, tied, head_dim", `{"model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 2,
+			"num_hidden_layers": 1, "head_dim": 48, "vocab_size": 10, "tie_word_embeddings": true}`, 8,
+			10*64 + 4*64*96 + 3*64*96 + 3*64, 8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m, _, err := ParseConfig([]byte(c.config), c.sequence)
+			require.NoError(t, err)
+			n := build(t, m)
+			assert.Equal(t, c.parameters, n.Parameters())
+			assert.Equal(t, c.tokens, n.TokensPerSample)
+		})
+	}
+}
+
+func TestParseConfigErrors(t *testing.T) {
+	for _, c := range []struct {
+		config   string
+		sequence int
+		want     string
+	}{
+		{"", 8, "is empty"},
+		{" \n", 8, "is empty"},
+		{"\x7fELF\x00", 8, "binary file"},
+		{"model_type = gpt2", 8, "invalid character"},
+		{`{"model_type": "gpt2"`, 8, "unexpected end"},
+		{`{"model_type": "gpt2"} x`, 8, "invalid character"},
+		{`[1]`, 8, "is array: must be an object"},
+		{`null`, 8, "has no model_type"},
+		{`{}`, 8, "has no model_type; must be one of gpt2, llama, mistral"},
+		{`{"model_type": "bert"}`, 8, `model_type "bert" is not supported; must be one of gpt2, llama, mistral, mixtral, qwen2, gemma, gemma2`},
+		{`{"model_type": 3}`, 8, "model_type is number: must be string"},
+		{`{"model_type": "gpt2", "n_layer": "12"}`, 8, "n_layer is string: must be int"},
+		{`{"model_type": "gpt2", "n_layer": 0}`, 8, "n_layer = 0: must be at least 1"},
+		{`{"model_type": "gpt2", "n_inner": -1}`, 8, "n_inner = -1"},
+		{`{"model_type": "gpt2", "n_head": 7}`, 8, "heads = 7: must divide hidden = 768"},
+		{`{"model_type": "gpt2", "add_cross_attention": true}`, 8, "add_cross_attention = true is not supported"},
+		{`{"model_type": "gpt2"}`, 2048, "sequence_length = 2048: must be at most positions = 1024"},
+		{`{"model_type": "gpt2"}`, -1, "sequence_length = -1"},
+		{`{"model_type": "gpt2", "n_embd": 768, "hidden_size": 1024}`, 8, "n_embd = 768 and hidden_size = 1024 are the same setting; remove one"},
+		{`{"model_type": "gpt2", "hidden_size": "1024"}`, 8, "hidden_size is string: must be int"},
+		{`{"model_type": "gpt2", "num_hidden_layers": 0}`, 8, "num_hidden_layers = 0: must be at least 1"},
+		{`{"model_type": "gpt2", "N_Layer": 24}`, 8, `unknown key "N_Layer"; write "n_layer"`},
+		{`{"Model_Type": "gpt2"}`, 8, `unknown key "Model_Type"; write "model_type"`},
+		{`{"model_type": "llama", "HIDDEN_SIZE": 64}`, 8, `unknown key "HIDDEN_SIZE"; write "hidden_size"`},
+		{`{"model_type": "llama", "num_local_experts": 8}`, 8, `num_local_experts = 8 is not supported with model_type "llama"; use model_type "mixtral", or remove it`},
+		{`{"model_type": "mistral", "num_experts": 4}`, 8, `num_experts = 4 is not supported with model_type "mistral"`},
+		{`{"model_type": "gpt2", "Num_Experts": 4}`, 8, `unknown key "Num_Experts"; write "num_experts"`},
+		{`{"model_type": "mixtral", "num_local_experts": 8, "num_experts": 4}`, 8, "num_local_experts = 8 and num_experts = 4 are the same setting"},
+		{`{"model_type": "llama", "quantization_config": {"bits": 4}}`, 8, "quantization_config is not supported: weights have the precision of [train]; remove it"},
+		{`{"model_type": "llama", "Quantization_Config": {"bits": 4}}`, 8, `unknown key "Quantization_Config"; write "quantization_config"`},
+		{`{"model_type": "mistral", "attention_bias": true}`, 8, "attention_bias = true is not supported"},
+		{`{"model_type": "mixtral", "num_local_experts": 0}`, 8, "num_local_experts = 0"},
+		{`{"model_type": "mixtral", "num_local_experts": null}`, 8, "experts is missing"},
+		{`{"model_type": "mixtral", "num_experts_per_tok": 9}`, 8, "experts_per_token = 9: must be at most experts = 8"},
+		{`{"model_type": "llama", "num_key_value_heads": 5}`, 8, "kv_heads = 5: must divide heads = 32"},
+		{`{"model_type": "llama", "hidden_size": 1e30}`, 8, "hidden_size"},
+		{`{"model_type": "llama", "num_hidden_layers": 2000000000}`, 8, "layers = 2000000000"},
+	} {
+		_, _, err := ParseConfig([]byte(c.config), c.sequence)
+		assert.ErrorContains(t, err, c.want, c.config)
+		assert.ErrorContains(t, err, map[bool]string{true: "config.json", false: ""}[c.sequence >= 0])
+	}
+}
+
+// What ParseConfig accepts can be built, and no total overflows.
+func FuzzParseConfig(f *testing.F) {
+	f.Add([]byte(`{"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 4}`), 128)
+	f.Add([]byte(`{"model_type": "llama", "num_key_value_heads": 4, "head_dim": 1073741823}`), 1<<20)
+	f.Add([]byte(`{"model_type": "mistral", "vocab_size": 1073741824}`), 1<<30)
+	f.Add([]byte(`{"model_type": "mixtral", "num_local_experts": 1000000000}`), 8)
+	f.Add([]byte(`{"model_type": "gpt2", "n_positions": null, "n_inner": 9999999999}`), 0)
+	f.Add([]byte(`{"model_type": "mixtral", "num_local_experts": null, "num_experts": 4, "N_LAYER": 3}`), 8)
+	f.Add([]byte(`{"model_type": "gpt2", "hidden_size": 64, "num_attention_heads": 4, "quantization_config": null}`), 8)
+	f.Add([]byte("\xff\xfe{"), -1)
+	for _, name := range []string{"deepseek_v3", "gpt_oss", "qwen3_moe", "glm4_moe"} {
+		f.Add(fmt.Appendf(nil, `{"model_type": %q, "vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 4,
+			"intermediate_size": 96, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 1, "kv_lora_rank": 8,
+			"qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8, "n_group": 1, "topk_group": 1}`, name), 64)
+	}
+	f.Add([]byte(`{"model_type": "gemma3", "text_config": {"hidden_size": 64, "num_hidden_layers": 4, "intermediate_size": 96, "layer_types": ["full_attention"]}}`), 64)
+	f.Add([]byte(`{"model_type": "llama4", "text_config": {"hidden_size": 64, "num_hidden_layers": 4, "intermediate_size": 96, "no_rope_layers": [1, 0, 1, 0], "moe_layers": [1]}}`), 64)
+	f.Fuzz(func(t *testing.T, data []byte, sequence int) {
+		m, _, err := ParseConfig(data, sequence)
+		if err != nil {
+			return
+		}
+		m.Layers = min(m.Layers, 100)
+		m.DenseLayers, m.MoEEvery = min(m.DenseLayers, m.Layers-1), min(m.MoEEvery, 1)
+		n, err := m.Network()
+		require.NoError(t, err)
+		assert.Positive(t, n.Parameters())
+		for _, p := range []network.Pass{network.Forward, network.InputGradient, network.WeightGradient} {
+			assert.Positive(t, n.FLOPs(p))
+			for _, l := range n.Layers {
+				assert.GreaterOrEqual(t, l.Traffic(p, 1), int64(0))
+			}
+		}
+	})
+}

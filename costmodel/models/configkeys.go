@@ -1,0 +1,103 @@
+package models
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// configKeys holds the values of a config.json by key.
+type configKeys map[string]json.RawMessage
+
+// given reports whether there is a value that is not null.
+func (k configKeys) given(key string) bool {
+	return len(k[key]) > 0 && !bytes.Equal(k[key], []byte("null"))
+}
+
+// readKeys reads the object.
+func readKeys(data []byte) (configKeys, error) {
+	var keys configKeys
+	err := unmarshal(data, &keys)
+	return keys, err
+}
+
+// plain refuses what would change the network in a way that no Model says: weights that are
+// quantized.
+func (k configKeys) plain() error {
+	quantized := []string{"quantization_config", "quantization", "compression_config"}
+	if err := k.checkCase(quantized); err != nil {
+		return err
+	}
+	for _, key := range quantized {
+		if k.given(key) {
+			return fmt.Errorf("%s is not supported: weights have the precision of [train]; remove it", key)
+		}
+	}
+	return nil
+}
+
+// dense refuses experts, of which model_type knows none. One is none.
+func (k configKeys) dense(modelType string) error {
+	experts := []string{"num_local_experts", "num_experts", "n_routed_experts"}
+	if err := k.checkCase(experts); err != nil {
+		return err
+	}
+	for _, key := range experts {
+		if text := string(k[key]); k.given(key) && text != "0" && text != "1" {
+			return fmt.Errorf("%s = %.20s is not supported with model_type %q; use model_type \"mixtral\", or remove it", key, text, modelType)
+		}
+	}
+	return nil
+}
+
+// fill decodes the values into a struct by its tags, keys in their own case as
+// transformers reads them: encoding/json would take any.
+func (k configKeys) fill(data []byte, into any) error {
+	var known []string
+	for t, i := reflect.TypeOf(into).Elem(), 0; i < t.NumField(); i++ {
+		if tag := t.Field(i).Tag.Get("json"); tag != "" {
+			known = append(known, tag)
+		}
+	}
+	if err := k.checkCase(known); err != nil {
+		return err
+	}
+	return unmarshal(data, into)
+}
+
+// checkCase refuses keys that are known but for their case.
+func (k configKeys) checkCase(known []string) error {
+	for _, key := range slices.Sorted(maps.Keys(k)) {
+		for _, right := range known {
+			if key != right && strings.EqualFold(key, right) {
+				return fmt.Errorf("unknown key %q; write %q", key, right)
+			}
+		}
+	}
+	return nil
+}
+
+// An alias is a second name of a key, as in an attribute_map of transformers.
+type alias struct {
+	key   string
+	value *int
+	name  string
+	other *int
+}
+
+// resolve takes the value of the second name, if it is given. Two names with two
+// values are refused.
+func (a alias) resolve(keys configKeys) error {
+	if a.other == nil {
+		return nil
+	}
+	if keys.given(a.key) && *a.value != *a.other {
+		return fmt.Errorf("%s = %d and %s = %d are the same setting; remove one", a.key, *a.value, a.name, *a.other)
+	}
+	*a.value = *a.other
+	return positive(a.name, a.other)
+}

@@ -1,0 +1,104 @@
+package models
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// unread says, a sentence each, which keys of a file change nothing here: what is not priced,
+// and what no type is known to have.
+func (k configKeys) unread(modelType string) (notes []string) {
+	known := k.known(modelType)
+	for _, key := range slices.Sorted(maps.Keys(k)) {
+		if slices.Contains(known, key) || neutral(key) || k.off(key) {
+			continue
+		}
+		notes = append(notes, fmt.Sprintf("%s = %s: %s", key, shortened(k[key]), unpriced(key)))
+	}
+	t, ok := llamaTypes()[modelType]
+	for _, key := range sizes("num_key_value_heads") {
+		if ok && t.needs != nil && !k.given(key) && !slices.Contains(t.needs, key) {
+			notes = append(notes, fmt.Sprintf("%s is not given: it is taken to be the default of model_type %q in transformers", key, modelType))
+		}
+	}
+	return notes
+}
+
+// known lists the keys that are read of a type.
+func (k configKeys) known(modelType string) (tags []string) {
+	t := llamaTypes()[modelType]
+	from := []any{llamaConfig{}}
+	switch {
+	case modelType == "gpt2":
+		from = []any{gpt2Config{}}
+	case slices.Contains(withImages(), modelType):
+		return []string{"text_config"}
+	case t.block != nil:
+		from = append(from, blockConfig{})
+	}
+	for _, part := range from {
+		for i := range reflect.TypeOf(part).NumField() {
+			tags = append(tags, reflect.TypeOf(part).Field(i).Tag.Get("json"))
+		}
+	}
+	return tags
+}
+
+// off reports a value with which a key asks for nothing.
+func (k configKeys) off(key string) bool {
+	return slices.Contains([]string{"null", "false", "0", "0.0", "[]", "{}", `""`}, string(k[key]))
+}
+
+// shortened prints a value for a message.
+func shortened(value []byte) string {
+	switch {
+	case value[0] == '{':
+		return "{…}"
+	case len(value) > 40:
+		return string(value[:40]) + "…"
+	}
+	return string(value)
+}
+
+// unpriced says of a key what of it is left out.
+func unpriced(key string) string {
+	switch key {
+	case "attn_logit_softcapping":
+		return "a tanh over the scores of attention is not priced"
+	case "final_logit_softcapping":
+		return "a tanh over the logits is not priced"
+	case "num_nextn_predict_layers":
+		return "modules that predict further tokens are left out, as in transformers; set model.mtp_layers to train them"
+	case "quantization_config", "quantization", "compression_config":
+		return "weights have the precision of [train]"
+	case "attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop":
+		return "dropout is left out"
+	case "output_router_logits":
+		return "the auxiliary loss of routers is not priced"
+	case "vision_config":
+		return "the network for text alone is read"
+	case "use_bidirectional_attention":
+		return "attention is priced as causal"
+	}
+	return "psim does not know this key, and leaves it out"
+}
+
+// neutral reports keys that change no size and no cost.
+func neutral(key string) bool {
+	for _, part := range []string{"rope", "token_id", "token_index", "summary_", "id2label", "label2id"} {
+		if strings.Contains(key, part) {
+			return true
+		}
+	}
+	return slices.Contains(strings.Fields(`model_type architectures auto_map torch_dtype dtype transformers_version initializer_range
+		rms_norm_eps layer_norm_eps layer_norm_epsilon norm_eps use_cache hidden_act hidden_activation activation_function pretraining_tp
+		_name_or_path cache_implementation query_pre_attn_scalar norm_topk_prob routed_scaling_factor scoring_func topk_method
+		aux_loss_alpha seq_aux router_aux_loss_coef router_jitter_noise ep_size swiglu_alpha swiglu_limit initial_context_length
+		experts_per_token partial_rotary_factor original_max_position_embeddings attn_temperature_tuning floor_scale attn_scale
+		for_llm_compressor logit_scale n_ctx task_specific_params scale_attn_weights scale_attn_by_inverse_layer_idx
+		reorder_and_upcast_attn n_special predict_special_tokens mm_tokens_per_image is_decoder tie_word_embeddings
+		sliding_window max_window_layers num_key_value_heads gradient_checkpointing _attn_implementation_autoset`), key)
+}

@@ -1,0 +1,120 @@
+package models
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A llamaConfig is what the configuration classes of the Llama family have in
+// common, and what Mixtral adds.
+type llamaConfig struct {
+	Vocab         int   `json:"vocab_size"`
+	Positions     int   `json:"max_position_embeddings"`
+	Hidden        int   `json:"hidden_size"`
+	Inner         int   `json:"intermediate_size"`
+	Layers        int   `json:"num_hidden_layers"`
+	Heads         int   `json:"num_attention_heads"`
+	KVHeads       *int  `json:"num_key_value_heads"`
+	HeadDim       *int  `json:"head_dim"`
+	Tied          bool  `json:"tie_word_embeddings"`
+	AttentionBias bool  `json:"attention_bias"`
+	MLPBias       bool  `json:"mlp_bias"`
+	Experts       *int  `json:"num_local_experts"`
+	ExpertsToo    *int  `json:"num_experts"` // MixtralConfig's attribute_map
+	PerToken      *int  `json:"num_experts_per_tok"`
+	Window        *int  `json:"sliding_window"`
+	UseWindow     *bool `json:"use_sliding_window"`
+}
+
+// A llamaType is one of these classes: its defaults, and what it makes of them.
+type llamaType struct {
+	llamaConfig
+	qkvBias, attentionBias, mlpBias bool // biases that it has always, or may have
+	windowed                        bool // sliding_window is used, with use_sliding_window where that is there
+	// newer types have more, by which block reads them.
+	block func(m *Model, c llamaConfig, b blockConfig) error
+	more  blockConfig
+	needs []string // keys without which a file says too little
+}
+
+func parseLlama(data []byte, keys configKeys, sequence int, modelType string, t llamaType) (Model, error) {
+	c := t.llamaConfig
+	mixed := c.Experts != nil // by its type: other types have no such key
+	if !mixed {
+		if err := keys.dense(modelType); err != nil {
+			return Model{}, err
+		}
+	}
+	b := t.more
+	err := cmp.Or(keys.needs(modelType, t.needs), keys.fill(data, &c))
+	if t.block != nil {
+		err = cmp.Or(err, keys.fill(data, &b))
+	}
+	if err != nil {
+		return Model{}, err
+	}
+	if err := c.experts(keys, mixed, &b); err != nil {
+		return Model{}, err
+	}
+	err = cmp.Or(
+		positive("vocab_size", &c.Vocab), positive("max_position_embeddings", &c.Positions),
+		positive("hidden_size", &c.Hidden), positive("intermediate_size", &c.Inner),
+		positive("num_hidden_layers", &c.Layers), positive("num_attention_heads", &c.Heads),
+		positive("num_key_value_heads", c.KVHeads), positive("head_dim", c.HeadDim), positive("num_experts_per_tok", c.PerToken),
+		absent("attention_bias", c.AttentionBias && !t.attentionBias), absent("mlp_bias", c.MLPBias && !t.mlpBias),
+	)
+	if err != nil {
+		return Model{}, err
+	}
+	return t.model(c, b, mixed, sequence)
+}
+
+// model makes a Model of what was read.
+func (t llamaType) model(c llamaConfig, b blockConfig, mixed bool, sequence int) (Model, error) {
+	m := Model{
+		Family: familyLlama, QKVBias: t.qkvBias, Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, KVHeads: value(c.KVHeads),
+		HeadDim: value(c.HeadDim), FFNHidden: c.Inner, Vocab: c.Vocab, AttentionBias: c.AttentionBias, MLPBias: c.MLPBias,
+		SequenceLength: cmp.Or(sequence, c.Positions), Tied: &c.Tied,
+	}
+	if t.windowed && (t.UseWindow == nil || c.UseWindow != nil && *c.UseWindow) {
+		m.Window = value(c.Window)
+	}
+	if mixed {
+		m.Family, m.Experts, m.ExpertsPerToken = familyMixtral, value(c.Experts), value(c.PerToken)
+	}
+	if t.block != nil {
+		if err := t.block(&m, c, b); err != nil {
+			return Model{}, err
+		}
+	}
+	return m, m.Validate()
+}
+
+// experts finds their number under whichever name a file has it.
+func (c *llamaConfig) experts(keys configKeys, mixed bool, b *blockConfig) error {
+	if !mixed {
+		c.Experts, c.ExpertsToo = nil, nil // 0 or 1, which is none
+		return nil
+	}
+	if c.Experts == nil && (c.ExpertsToo != nil || b.Routed != nil) {
+		c.Experts = new(int)
+	}
+	return cmp.Or(
+		alias{"num_local_experts", c.Experts, "num_experts", c.ExpertsToo}.resolve(keys),
+		alias{"num_local_experts", c.Experts, "n_routed_experts", b.Routed}.resolve(keys),
+		positive("num_local_experts", c.Experts),
+	)
+}
+
+// needs reports the first key that is not given, of those without which a file says too
+// little.
+func (k configKeys) needs(modelType string, names []string) error {
+	for _, name := range names {
+		if !slices.ContainsFunc(strings.Split(name, "|"), k.given) {
+			return fmt.Errorf("has no %s, which model_type %q needs", strings.ReplaceAll(name, "|", " or "), modelType)
+		}
+	}
+	return nil
+}

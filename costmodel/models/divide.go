@@ -1,0 +1,70 @@
+package models
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"psim/costmodel/network"
+	"psim/internal/setting"
+)
+
+// On builds the layers as one device of a group has them, with the exchanges
+// among the group. It fails where the group does not divide the model.
+func (m Model) On(g network.Group) (network.Network, error) {
+	n, err := m.inParts(g)
+	if err != nil || g.TensorParts() == 1 && !g.Dispatches() {
+		return n, err
+	}
+	r, err := m.resolve()
+	if err == nil {
+		err = r.checkGroup(g)
+	}
+	if err != nil {
+		return network.Network{}, err
+	}
+	n.Group = g
+	first := network.Same(n.Layers)
+	for i, l := range n.Layers {
+		part := &n.Layers[i]
+		*part = g.DivideLayer(l, i == len(n.Layers)-1)
+		if k := first[i]; k < i {
+			part.Ops, part.Buffers = n.Layers[k].Ops, n.Layers[k].Buffers
+		} else {
+			part.Ops, part.Buffers = g.DivideOps(l.Ops, n.Routing), g.DivideBuffers(l.Buffers, n.Routing)
+		}
+	}
+	return n, nil
+}
+
+// checkGroup wants equal shares of everything that is divided.
+func (m Model) checkGroup(g network.Group) error {
+	t := g.TensorParts()
+	if !m.transformer() {
+		return errors.New("tensor parallelism divides transformers alone (gpt, llama, mixtral); set parallel.tensor = 1")
+	}
+	if err := m.checkExperts(g); err != nil {
+		return err
+	}
+	divided := []string{"heads", "kv_heads"}
+	if m.Experts == 0 || m.DenseLayers > 0 || m.MoEEvery > 1 || !g.Dispatches() && m.ExpertHidden == 0 {
+		divided = append(divided, "ffn_hidden")
+	}
+	if !g.Dispatches() || m.SharedExperts > 0 {
+		divided = append(divided, "expert_hidden")
+	}
+	if g.Sequence {
+		divided = append(divided, "sequence_length")
+	}
+	for s, value := range setting.Given(m) {
+		if slices.Contains(divided, s.Key) && value.(int)%t != 0 {
+			return fmt.Errorf("%s = %d: parallel.tensor = %d must divide it", s.Key, value, t)
+		}
+	}
+	// The vocabulary comes last: it alone is easily changed.
+	if m.Vocab%t != 0 {
+		padded := (m.Vocab + 128*t - 1) / (128 * t) * 128 * t
+		return fmt.Errorf("vocab = %d: parallel.tensor = %d must divide it; Megatron would fill it up to %d, set vocab = %d", m.Vocab, t, padded, padded)
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package models
+
+import (
+	"fmt"
+	"math"
+
+	"psim/costmodel/network"
+)
+
+// gpt makes GPT-2: learned positions, norm before each half of a block, GELU in
+// the tanh form, biases everywhere, and a head that is usually tied to wte.
+// Layers: embed, h.0 …, ln_f, head. Tensors are named as in Hugging Face's
+// checkpoint without its "transformer." prefix, and start as they do there: with a
+// deviation of 0.02, and those that end a residual branch with 0.02/√(2·layers).
+func gpt(m Model) network.Network {
+	s, h := m.SequenceLength, m.Hidden
+	layers := []network.Layer{gptEmbedding(m)}
+	ops, buffers := gptBlockOps(m), gptBlockBuffers(m)
+	for i := range m.Layers {
+		block := gptBlock(m, i)
+		block.Ops, block.Buffers = ops, buffers
+		layers = append(layers, block)
+	}
+	final := network.Layer{
+		Name: "ln_f", Kind: network.KindChain, Params: layerNormParams("ln_f", h),
+		Input: network.Shape{s, h}, Output: network.Shape{s, h},
+		Ops:     []network.Op{m.layerNorm("ln_f", s, h)},
+		Buffers: []network.Buffer{{Name: "ln_f.input", Shape: network.Shape{s, h}}},
+	}
+	return network.Network{TokensPerSample: s, Layers: append(layers, final, lmHead(m, "wte.weight"))}
+}
+
+func gptEmbedding(m Model) network.Layer {
+	s, h := m.SequenceLength, m.Hidden
+	return network.Layer{
+		Name: "embed", Kind: network.KindEmbedding, Dropout: m.Dropout,
+		Params: []network.Tensor{
+			{Name: "wte.weight", Shape: network.Shape{m.Vocab, h}, Sharded: true, Deviation: initializerRange},
+			{Name: "wpe.weight", Shape: network.Shape{m.Positions, h}, Deviation: initializerRange},
+		},
+		Input: network.Shape{s}, Output: network.Shape{s, h}, KeepsGradient: m.Dropout == 0,
+		Ops: append([]network.Op{vocabulary("wte", m.Vocab, s, h), lookup("wpe", m.Positions, s, h, 3)}, m.dropout("drop", s, h)...),
+		Buffers: append(m.dropoutMask("drop", s, h),
+			tokenIDs("tokens", s, network.ForwardToWeight),
+			network.Buffer{Name: "embed.output_gradient", Shape: network.Shape{s, h}, Lifetime: network.InputToWeight},
+		),
+	}
+}
+
+// gptBlock makes a block without what all of them share: operations and buffers.
+func gptBlock(m Model, i int) network.Layer {
+	s, h := m.SequenceLength, m.Hidden
+	return network.Layer{
+		Name:    fmt.Sprintf("h.%d", i),
+		Kind:    network.KindGPTBlock,
+		Heads:   m.Heads,
+		Dropout: m.Dropout,
+		Params:  gptBlockParams(fmt.Sprintf("h.%d.", i), m),
+		Input:   network.Shape{s, h}, Output: network.Shape{s, h},
+		Repeatable: true, KeepsGradient: m.Dropout == 0,
+	}
+}
+
+// initializerRange names the default of initializer_range in Hugging Face's models.
+const initializerRange = 0.02
+
+func gptBlockParams(prefix string, m Model) []network.Tensor {
+	h, q, f := m.Hidden, m.Heads*m.HeadDim, m.FFNHidden
+	residual := initializerRange / math.Sqrt(2*float64(m.Layers))
+	params := layerNormParams(prefix+"ln_1", h)
+	params = append(params, column(prefix+"attn.c_attn", h, 3*q)...)
+	params = append(params, row(prefix+"attn.c_proj", q, h, residual)...)
+	params = append(params, layerNormParams(prefix+"ln_2", h)...)
+	params = append(params, column(prefix+"mlp.c_fc", h, f)...)
+	return append(params, row(prefix+"mlp.c_proj", f, h, residual)...)
+}
+
+// gptBlockOps makes 24sh²+4s²h FLOPs with f = 4h (Narayanan et al. 2021).
+func gptBlockOps(m Model) []network.Op {
+	s, h, q, f := m.SequenceLength, m.Hidden, m.Heads*m.HeadDim, m.FFNHidden
+	ops := []network.Op{m.layerNorm("ln_1", s, h).Of(network.Norms), m.linear("attn.c_attn", s, h, 3*q, true).Entering()}
+	ops = append(ops, m.summed(m.apart("attn.bias", 3*q, traffic(2, 2), traffic(0, 0)))...)
+	ops = append(ops, m.apart("attn.join", 3*q, traffic(0, 0), traffic(2, 2))...)
+	if split := m.between().split; split.kernels > 0 {
+		ops = append(ops, split.op("attn.split", elements(s, 3*q)).Divided())
+	}
+	ops = append(ops, attention("attn.", m)...)
+	ops = append(ops, m.linear("attn.c_proj", s, q, h, true).Leaving())
+	ops = append(ops, m.dropoutAdd("attn.resid_dropout", "attn.residual")...)
+	ops = append(ops,
+		m.layerNorm("ln_2", s, h).Of(network.Norms),
+		m.linear("mlp.c_fc", s, h, f, true).Entering().Of(network.DenseMLP),
+		m.summed([]network.Op{m.activation("mlp.gelu", s, f).Of(network.DenseMLP)})[0],
+		m.linear("mlp.c_proj", s, f, h, true).Leaving().Of(network.DenseMLP),
+	)
+	return append(ops, m.dropoutAdd("mlp.dropout", "mlp.residual")...)
+}
+
+// gptBlockBuffers: with f = 4h, F keeps 16sh + as² elements, and with dropout in
+// fp16 the 34sh + 5as² bytes of Korthikanti et al. 2022, of which two masks are
+// 2sh and the softmax's dropout (mask and output) 3as². W needs 16sh elements.
+func gptBlockBuffers(m Model) []network.Buffer {
+	s, h, f := m.SequenceLength, m.Hidden, m.FFNHidden
+	buffers := []network.Buffer{
+		{Name: "ln_1.input", Shape: network.Shape{s, h}},
+		{Name: "attn.c_attn.input", Shape: network.Shape{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms},
+	}
+	buffers = append(buffers, attentionBuffers("attn.", m)...)
+	buffers = append(buffers, m.dropoutMask("attn.resid_dropout", s, h)...)
+	buffers = append(buffers, m.dropoutMask("mlp.dropout", s, h)...)
+	return append(buffers, []network.Buffer{
+		{Name: "ln_2.input", Shape: network.Shape{s, h}},
+		{Name: "mlp.c_fc.input", Shape: network.Shape{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms},
+		{Name: "mlp.gelu.input", Shape: network.Shape{s, f}, Modules: network.DenseMLP, Sharded: true},
+		{Name: "mlp.c_proj.input", Shape: network.Shape{s, f}, Lifetime: network.ForwardToWeight, Modules: network.DenseMLP, Sharded: true},
+		{Name: "attn.c_attn.output_gradient", Shape: network.Shape{s, 3 * m.Heads * m.HeadDim}, Lifetime: network.InputToWeight, Sharded: true},
+		{Name: "attn.c_proj.output_gradient", Shape: network.Shape{s, h}, Lifetime: network.InputToWeight},
+		{Name: "mlp.c_fc.output_gradient", Shape: network.Shape{s, f}, Lifetime: network.InputToWeight, Sharded: true},
+		{Name: "mlp.c_proj.output_gradient", Shape: network.Shape{s, h}, Lifetime: network.InputToWeight},
+	}...)
+}
+
+func layerNormParams(name string, h int) []network.Tensor {
+	return []network.Tensor{{Name: name + ".weight", Shape: network.Shape{h}, Norm: true}, {Name: name + ".bias", Shape: network.Shape{h}, Norm: true}}
+}
+
+// column names a weight [in, out] that tensor parallelism cuts along out, with its
+// bias.
+func column(name string, in, out int) []network.Tensor {
+	return []network.Tensor{
+		{Name: name + ".weight", Shape: network.Shape{in, out}, Sharded: true, Axis: 1, Deviation: initializerRange},
+		{Name: name + ".bias", Shape: network.Shape{out}, Sharded: true},
+	}
+}
+
+// row names a weight [in, out] that tensor parallelism cuts along in: every rank
+// has the whole bias.
+func row(name string, in, out int, deviation float64) []network.Tensor {
+	return []network.Tensor{
+		{Name: name + ".weight", Shape: network.Shape{in, out}, Sharded: true, Deviation: deviation},
+		{Name: name + ".bias", Shape: network.Shape{out}},
+	}
+}

@@ -1,0 +1,251 @@
+package models
+
+import (
+	"fmt"
+	"slices"
+
+	"psim/costmodel/network"
+)
+
+// llama makes a network of the family of Llama, Mistral, Qwen 2 and Gemma: RMSNorm, rotary
+// positions, grouped queries, a gated MLP with SiLU or GELU, no biases but maybe
+// of queries, keys and values, usually an untied head. With experts it is the
+// family of Mixtral (see mixtral.go). Layers:
+// embed, layers.0 …, norm, mtp.0 …, head. Tensors are named as in Hugging Face's
+// checkpoint without its "model." prefix.
+func llama(m Model) network.Network {
+	s, h := m.SequenceLength, m.Hidden
+	layers := []network.Layer{{
+		Name:   "embed",
+		Params: []network.Tensor{{Name: "embed_tokens.weight", Shape: network.Shape{m.Vocab, h}, Sharded: true}},
+		Input:  network.Shape{s}, Output: network.Shape{s, h}, KeepsGradient: true,
+		Ops: []network.Op{vocabulary("embed_tokens", m.Vocab, s, h)},
+		Buffers: []network.Buffer{
+			tokenIDs("tokens", s, network.ForwardToWeight),
+			{Name: "embed.output_gradient", Shape: network.Shape{s, h}, Lifetime: network.InputToWeight},
+		},
+	}}
+	shared := works{}
+	for i := range m.Layers {
+		layers = append(layers, llamaBlock(m.block(i), i, shared))
+	}
+	final := network.Layer{
+		Name: "norm", Params: []network.Tensor{{Name: "norm.weight", Shape: network.Shape{h}, Norm: true}},
+		Input: network.Shape{s, h}, Output: network.Shape{s, h},
+		Ops:     []network.Op{m.norm("norm", s, h)},
+		Buffers: []network.Buffer{{Name: "norm.input", Shape: network.Shape{s, h}}},
+	}
+	layers = append(layers, final)
+	for i := range m.MTPLayers {
+		layers = append(layers, predictor(m, i, shared.of(m.block(m.Layers-1))))
+	}
+	return network.Network{TokensPerSample: s, Layers: append(layers, lmHead(m, "embed_tokens.weight")), Routing: m.routing()}
+}
+
+// llamaBlock makes a block of a model that is that block's.
+func llamaBlock(m Model, i int, shared works) network.Layer {
+	name, w := fmt.Sprintf("layers.%d", i), shared.of(m)
+	return network.Layer{
+		Name: name, Params: prefixed(name+".", llamaBlockParams(m)), Experts: m.Experts, Active: m.ExpertsPerToken,
+		Input: network.Shape{m.SequenceLength, m.Hidden}, Output: network.Shape{m.SequenceLength, m.Hidden},
+		Ops: w.ops, Buffers: w.buffers, Repeatable: true, KeepsGradient: true,
+	}
+}
+
+// prefixed puts a layer's name before those of its tensors.
+func prefixed(prefix string, params []network.Tensor) []network.Tensor {
+	for i := range params {
+		params[i].Name = prefix + params[i].Name
+	}
+	return params
+}
+
+func llamaBlockParams(m Model) []network.Tensor {
+	h := m.Hidden
+	params := []network.Tensor{gain("input_layernorm", h)}
+	if m.latent() {
+		params = append(params, latentParams(m)...)
+	} else {
+		params = append(params, queryParams(m)...)
+	}
+	params = append(params, projected("self_attn.o_proj", m.Heads*m.valueDim(), h, m.AttentionBias)...)
+	if m.Sinks {
+		params = append(params, network.Tensor{Name: "self_attn." + m.core() + ".sinks", Shape: network.Shape{m.Heads}, Sharded: true, Norm: true})
+	}
+	if m.PostNorms {
+		params = append(params, gain("post_self_attn_layernorm", h))
+	}
+	if !m.ParallelBlock {
+		params = append(params, gain("post_attention_layernorm", h))
+	}
+	if m.Experts > 0 {
+		params = append(params, expertParams(m)...)
+	} else {
+		params = append(params, gatedParams("mlp.", h, m.FFNHidden, m.MLPBias)...)
+	}
+	if m.PostNorms {
+		params = append(params, gain("post_mlp_layernorm", h))
+	}
+	return params
+}
+
+// queryParams lists the tensors of queries, keys and values.
+func queryParams(m Model) []network.Tensor {
+	q, kv := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
+	var params []network.Tensor
+	for i, width := range []int{q, kv, kv} {
+		params = append(params, projection("self_attn."+"qkv"[i:i+1]+"_proj", m.Hidden, width, m.queryBias(), true)...)
+	}
+	if m.QKNorm && !m.PlainQKNorm {
+		params = append(params, gain("self_attn.q_norm", m.HeadDim), gain("self_attn.k_norm", m.HeadDim))
+	}
+	return params
+}
+
+// queryBias reports whether queries, keys and values have biases.
+func (m Model) queryBias() bool { return m.QKVBias || m.AttentionBias }
+
+func gatedParams(prefix string, h, f int, bias bool) []network.Tensor {
+	params := projection(prefix+"gate_proj", h, f, bias, true)
+	params = append(params, projection(prefix+"up_proj", h, f, bias, true)...)
+	return append(params, projected(prefix+"down_proj", f, h, bias)...)
+}
+
+func llamaBlockOps(m Model) []network.Op {
+	s, h := m.SequenceLength, m.Hidden
+	ops := []network.Op{m.norm("input_layernorm", s, h).Of(network.Norms)}
+	if m.latent() {
+		ops = append(ops, latentOps(m)...)
+	} else {
+		ops = append(ops, queryOps(m)...)
+	}
+	ops = append(ops, attention("self_attn.", m)...)
+	out := m.linear("self_attn.o_proj", s, m.Heads*m.valueDim(), h, m.AttentionBias).Leaving()
+	if m.ParallelBlock { // whose halves are summed before they leave
+		out.Leaves = false
+		ops = append(ops, out)
+		ops = append(ops, gatedOps(m)...)
+		return append(ops, m.residual("mlp.residual", s, h))
+	}
+	ops = append(ops, out)
+	ops = append(ops, m.postNorm("post_self_attn_layernorm")...)
+	ops = append(ops, m.residual("self_attn.residual", s, h), m.norm("post_attention_layernorm", s, h).Of(network.Norms))
+	if m.Experts > 0 {
+		ops = append(ops, network.Within(network.Mixture, expertOps(m))...)
+	} else {
+		ops = append(ops, gatedOps(m)...)
+	}
+	ops = append(ops, m.postNorm("post_mlp_layernorm")...)
+	return append(ops, m.residual("mlp.residual", s, h))
+}
+
+// postNorm makes the norm of a half's result, where the model has it.
+func (m Model) postNorm(name string) []network.Op {
+	if !m.PostNorms {
+		return nil
+	}
+	return []network.Op{m.norm(name, m.SequenceLength, m.Hidden)}
+}
+
+// queryOps makes queries, keys and values, with norms of every head where the model has
+// them, and rotary positions.
+func queryOps(m Model) []network.Op {
+	s, h := m.SequenceLength, m.Hidden
+	q, kv := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
+	ops := []network.Op{
+		m.linear("self_attn.q_proj", s, h, q, m.queryBias()).Entering(),
+		m.linear("self_attn.k_proj", s, h, kv, m.queryBias()),
+		m.linear("self_attn.v_proj", s, h, kv, m.queryBias()),
+	}
+	ops = append(ops, m.copied(s, q, kv)...)
+	if m.QKNorm {
+		ops = append(ops, m.norm("self_attn.q_norm", s, q).Divided(), m.norm("self_attn.k_norm", s, kv).Divided())
+	}
+	ops = append(ops, m.between().rotary.op("self_attn.rotary", elements(s, q+kv)).Divided())
+	return append(ops, m.repeated(s, q, kv)...)
+}
+
+// gatedOps makes an MLP. In a block of parallel halves it has the norm's result from the
+// other half, whose result it adds to its own.
+func gatedOps(m Model) []network.Op {
+	s, h, f := m.SequenceLength, m.Hidden, m.FFNHidden
+	ops := network.Within(network.DenseMLP, []network.Op{
+		m.linear("mlp.gate_proj", s, h, f, m.MLPBias).Entering(),
+		m.linear("mlp.up_proj", s, h, f, m.MLPBias),
+		m.activation("mlp.silu", s, f),
+		m.gate("mlp.gate", s, f),
+		m.linear("mlp.down_proj", s, f, h, m.MLPBias).Leaving(),
+	})
+	if m.ParallelBlock {
+		ops[0].Enters, ops[len(ops)-1].Leaves = false, false
+		sum := m.residual("mlp.sum", s, h)
+		sum.Leaves = true
+		ops = append(ops, sum)
+	}
+	return ops
+}
+
+// llamaBlockBuffers: k and v are kept once per group of heads.
+func llamaBlockBuffers(m Model) []network.Buffer {
+	s, h := m.SequenceLength, m.Hidden
+	q, kv := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
+	buffers := []network.Buffer{{Name: "input_layernorm.input", Shape: network.Shape{s, h}}}
+	if m.latent() {
+		buffers = append(buffers, latentBuffers(m)...)
+	} else {
+		buffers = append(buffers, network.Buffer{Name: "self_attn.qkv.input", Shape: network.Shape{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms})
+	}
+	if m.QKNorm {
+		buffers = append(buffers,
+			network.Buffer{Name: "self_attn.q_norm.input", Shape: network.Shape{s, q}, Sharded: true},
+			network.Buffer{Name: "self_attn.k_norm.input", Shape: network.Shape{s, kv}, Sharded: true})
+	}
+	buffers = append(buffers, attentionBuffers("self_attn.", m)...)
+	if !m.latent() {
+		buffers = append(buffers, network.Buffer{Name: "self_attn.qkv.output_gradient", Shape: network.Shape{s, q + 2*kv}, Lifetime: network.InputToWeight, Sharded: true})
+	}
+	buffers = append(buffers, network.Buffer{Name: "self_attn.o_proj.output_gradient", Shape: network.Shape{s, h}, Lifetime: network.InputToWeight})
+	if m.PostNorms {
+		buffers = append(buffers, network.Buffer{Name: "post_self_attn_layernorm.input", Shape: network.Shape{s, h}}, network.Buffer{Name: "post_mlp_layernorm.input", Shape: network.Shape{s, h}})
+	}
+	return append(buffers, mlpBuffers(m)...)
+}
+
+// mlpBuffers lists those of a block's second half. Parallel halves have one norm, and so one
+// input, and one gradient of their sum.
+func mlpBuffers(m Model) []network.Buffer {
+	s, h := m.SequenceLength, m.Hidden
+	if m.ParallelBlock {
+		return network.MadeWithin(network.DenseMLP, m.gatedBuffers("mlp.", s, m.FFNHidden))
+	}
+	buffers := []network.Buffer{
+		{Name: "post_attention_layernorm.input", Shape: network.Shape{s, h}},
+		{Name: "mlp.input", Shape: network.Shape{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms},
+	}
+	if m.Experts > 0 {
+		return append(buffers, network.MadeWithin(network.Mixture, expertBuffers(m))...)
+	}
+	buffers = append(buffers, network.MadeWithin(network.DenseMLP, m.gatedBuffers("mlp.", s, m.FFNHidden))...)
+	return append(buffers, network.Buffer{Name: "mlp.down_proj.output_gradient", Shape: network.Shape{s, h}, Lifetime: network.InputToWeight})
+}
+
+// gatedBuffers lists the buffers inside a gated MLP over n tokens. Where the activation
+// function and the gate are two kernels, the gate keeps both its factors; Megatron's fused
+// one keeps what both read (megatron/core/fusions/fused_bias_swiglu.py).
+func (m Model) gatedBuffers(prefix string, n, f int) []network.Buffer {
+	buffers := []network.Buffer{
+		{Name: prefix + "silu.input", Shape: network.Shape{n, f}, Sharded: true},
+		{Name: prefix + "up_proj.output", Shape: network.Shape{n, f}, Sharded: true},
+		{Name: prefix + "down_proj.input", Shape: network.Shape{n, f}, Lifetime: network.ForwardToWeight, Sharded: true},
+		{Name: prefix + "gate_up.output_gradient", Shape: network.Shape{n, 2 * f}, Lifetime: network.InputToWeight, Sharded: true},
+	}
+	if m.Kernels == KernelsTE {
+		return buffers
+	}
+	return slices.Insert(buffers, 1, network.Buffer{Name: prefix + "silu.output", Shape: network.Shape{n, f}, Sharded: true})
+}
+
+// gate multiplies two tensors; its I reads both and the gradient and writes two.
+func (m Model) gate(name string, s, f int) network.Op {
+	return m.between().gate.op(name, elements(s, f)).Divided()
+}

@@ -1,0 +1,70 @@
+package models
+
+import (
+	"fmt"
+
+	"psim/costmodel/network"
+)
+
+// mlp makes as many linear layers as the model has of hidden×hidden, equal so that any split into
+// equal stages is balanced. All but the last end with a ReLU, the last with a
+// cross-entropy loss over hidden classes.
+func mlp(m Model) network.Network {
+	n := network.Network{TokensPerSample: 1}
+	for i := range m.Layers {
+		name := fmt.Sprintf("fc%d", i)
+		l := dense(name, name, m.Hidden, m.Hidden)
+		l.Ops[0].NoInputGradient = i == 0
+		if i < m.Layers-1 {
+			l.Ops = append(l.Ops, relu(name+".relu", int64(m.Hidden)))
+			l.KeepsOutput, l.KeepsGradient, l.Repeatable = true, false, true
+		} else {
+			addLoss(&l, m.Hidden)
+		}
+		n.Layers = append(n.Layers, l)
+	}
+	return n
+}
+
+// dense makes nn.Linear on one vector: weight [out, in] and bias.
+func dense(name, tensor string, in, out int) network.Layer {
+	return network.Layer{
+		Name: name, Kind: network.KindChain,
+		Params: []network.Tensor{
+			{Name: tensor + ".weight", Shape: network.Shape{out, in}},
+			{Name: tensor + ".bias", Shape: network.Shape{out}},
+		},
+		Input: network.Shape{in}, Output: network.Shape{out}, KeepsGradient: true,
+		Ops: []network.Op{{
+			Name: tensor, Class: network.Product, Weight: true, Bias: true,
+			Count: 1, Rows: 1, Inner: int64(in), Cols: int64(out),
+		}},
+		Buffers: []network.Buffer{
+			{Name: tensor + ".input", Shape: network.Shape{in}, Lifetime: network.ForwardToWeight},
+			{Name: tensor + ".output_gradient", Shape: network.Shape{out}, Lifetime: network.InputToWeight},
+		},
+	}
+}
+
+// addLoss appends a cross-entropy over classes, for one label per sample.
+func addLoss(l *network.Layer, classes int) {
+	l.KeepsGradient = false
+	l.Ops = append(l.Ops, crossEntropy(int64(classes)))
+	l.Buffers = append(l.Buffers,
+		network.Buffer{Name: "loss.log_probabilities", Shape: network.Shape{classes}, ElementBytes: 4},
+		network.Buffer{Name: "loss.target", Shape: network.Shape{1}, ElementBytes: 4})
+}
+
+// relu reads x and writes y; its I reads y and the gradient.
+func relu(name string, n int64) network.Op {
+	op := network.NewElementwise(name, n, traffic(2, 2), traffic(4, 2))
+	op.Function = network.ReLU
+	return op
+}
+
+// crossEntropy over n logits: a softmax and its gradient.
+func crossEntropy(n int64) network.Op {
+	op := network.NewElementwise("loss", n, traffic(2, 2), traffic(2, 2))
+	op.Function = network.CrossEntropy
+	return op
+}

@@ -1,0 +1,246 @@
+// Package models makes networks: from the numbers of a family (gpt, llama, mixtral, mlp),
+// from presets with the sizes of published models, and from a Hugging Face config.json.
+package models
+
+import (
+	"fmt"
+	"strings"
+
+	"psim/costmodel/network"
+	"psim/internal/setting"
+)
+
+// Model is the [model] section. Exactly one of Preset, File and Family is
+// given. A zero or absent number stands for the default.
+type Model struct {
+	Preset string `toml:"preset"` // a name of Presets; other keys given beside it replace the preset's
+	File   string `toml:"file"`   // path of a Hugging Face config.json, to be read by the caller for ParseConfig
+	Family string `toml:"family"`
+
+	Layers          int     `toml:"layers"` // blocks; linear layers of the mlp
+	Hidden          int     `toml:"hidden"`
+	Heads           int     `toml:"heads"`
+	KVHeads         int     `toml:"kv_heads"`
+	HeadDim         int     `toml:"head_dim"`
+	FFNHidden       int     `toml:"ffn_hidden"` // of an expert, where there are several
+	Vocab           int     `toml:"vocab"`
+	SequenceLength  int     `toml:"sequence_length"` // a preset has its training length
+	Positions       int     `toml:"positions"`
+	Experts         int     `toml:"experts"`
+	ExpertsPerToken int     `toml:"experts_per_token"`
+	ExpertGroups    int     `toml:"expert_groups"`
+	GroupsPerToken  int     `toml:"groups_per_token"`
+	Imbalance       float64 `toml:"imbalance"`
+	Capacity        float64 `toml:"capacity"`
+	Tied            *bool   `toml:"tied"`
+	QKVBias         bool    `toml:"qkv_bias"` // as Qwen 2 has
+	Dropout         float64 `toml:"dropout"`
+	// What a block of llama or mixtral may have, and how the blocks differ (see block.go).
+	ExpertHidden  int  `toml:"expert_hidden"`
+	SharedExperts int  `toml:"shared_experts"` // of ExpertHidden each
+	DenseLayers   int  `toml:"dense_layers"`   // first blocks without experts
+	MoEEvery      int  `toml:"moe_every"`      // every so many-th block has experts; 0 means 1
+	RouterBias    bool `toml:"router_bias"`    // of every expert, trained by no gradient
+	// Latent attention, where KVLoraRank is not 0. HeadDim is then the sum of both parts.
+	KVLoraRank    int `toml:"kv_lora_rank"`
+	QLoraRank     int `toml:"q_lora_rank"`
+	QKNopeHeadDim int `toml:"qk_nope_head_dim"`
+	QKRopeHeadDim int `toml:"qk_rope_head_dim"`
+	VHeadDim      int `toml:"v_head_dim"`
+	// Window is how many tokens attention sees, the token itself among them; 0 is all.
+	Window             int  `toml:"window"`
+	Chunked            bool `toml:"chunked"`              // it is that part of the sequence that the token is in
+	FullAttentionEvery int  `toml:"full_attention_every"` // such blocks have no Window; 0: none
+	QKNorm             bool `toml:"qk_norm"`
+	PlainQKNorm        bool `toml:"plain_qk_norm"` // these norms have no gains
+	PostNorms          bool `toml:"post_norms"`
+	AttentionBias      bool `toml:"attention_bias"` // QKVBias, and one of the output
+	MLPBias            bool `toml:"mlp_bias"`
+	Sinks              bool `toml:"sinks"`
+	ParallelBlock      bool `toml:"parallel_block"`
+	MTPLayers          int  `toml:"mtp_layers"`
+
+	Attention string `toml:"attention"` // AttentionUnfused, which "" stands for, or AttentionFlash
+	Kernels   string `toml:"kernels"`   // KernelsFused, the default, or another of KernelSets
+	Code      string `toml:"code"`      // CodePlain, the default, CodeNanotron, CodeTorchtitan or CodeMegatron2021
+
+	parts network.Group // that cuts sequences, of which SequenceLength is one's part
+}
+
+// Settings describes [model].
+func (Model) Settings() []setting.Setting {
+	gpt, llama, mixtral := []string{familyGPT}, []string{familyLlama, familyMixtral}, []string{familyMixtral}
+	transformers := []string{familyGPT, familyLlama, familyMixtral}
+	size := setting.Between(1, maxSize)
+	return append([]setting.Setting{
+		{Key: "preset", Example: `"gpt2"`, Shown: true, Text: "psim list models; other keys here replace its own", Unset: "file or family"},
+		{Key: "file", Example: `"config.json"`, Text: "or a Hugging Face configuration (" + strings.Join(ConfigTypes(), ", ") + ")", Unset: "preset or family"},
+		{Key: "family", Example: `"gpt"`, OneOf: append(transformers, familyMLP), Text: "or gpt, llama, mixtral, mlp with the keys below", Unset: "preset or file"},
+		{Key: "layers", Example: "12", Range: setting.Between(1, maxLayers), With: append(transformers, familyMLP), Text: "blocks, or linear layers", Unset: "the preset's"},
+		{Key: "hidden", Example: "768", Range: size, With: append(transformers, familyMLP), Text: "features of a token", Unset: "the preset's"},
+		{Key: "heads", Example: "12", Range: size, With: transformers, Text: "query heads", Unset: "the preset's"},
+		{Key: "kv_heads", Example: "12", Range: size, With: llama, Text: "key and value heads", Unset: "heads"},
+		{Key: "head_dim", Example: "64", Range: size, With: llama, Text: "features of a head", Unset: "hidden / heads"},
+		{Key: "ffn_hidden", Example: "3072", Range: size, With: transformers, Text: "features inside the MLP, or inside an expert", Unset: "the preset's; for gpt 4 × hidden"},
+		{Key: "vocab", Example: "50257", Range: size, With: transformers, Text: "rows of the embedding", Unset: "the preset's"},
+		{Key: "sequence_length", Example: "1024", Range: size, With: append(transformers, "file"), Text: "tokens per sample", Unset: "the preset's"},
+		{Key: "positions", Example: "1024", Range: size, With: gpt, Text: "rows of the position table", Unset: "sequence_length"},
+		{Key: "experts", Example: "8", Range: setting.Between(1, maxExperts), With: mixtral, Text: "MLPs of a block; parallel.expert divides them among devices", Unset: "the preset's"},
+		{Key: "experts_per_token", Example: "2", Range: size, With: mixtral, Text: "of them, those that a token goes through", Unset: "the preset's"},
+		{Key: "expert_groups", Example: "8", Range: setting.Between(1, maxExperts), With: mixtral, Text: "groups of experts, each on devices of its own, to some of which a token is limited (DeepSeek-V3); counts for dispatcher = \"deepep\"", Unset: "1"},
+		{Key: "groups_per_token", Example: "4", Range: setting.Between(1, maxExperts), With: mixtral, Text: "of them, those that the experts of a token are in", Unset: "all"},
+		{Key: "imbalance", Example: "1.2", Range: setting.Between(1, maxExperts), With: append(mixtral, "file"), Text: "rows of the busiest device of an expert group over the mean: the others wait for it", Unset: "1: all are equally busy, as benchmarks force them to be"},
+		{Key: "capacity", Example: "1.25", Range: setting.Range{Max: maxExperts, AboveMin: true}, With: append(mixtral, "file"), Text: "rows of every expert over the mean: more are dropped, and fewer filled up", Unset: "none: no token is dropped"},
+		{Key: "tied", Example: "true", With: transformers, Text: "the head shares the embedding's table", Unset: "true for gpt, else false"},
+		{Key: "qkv_bias", Default: false, With: llama, Text: "biases of queries, keys and values"},
+		{Key: "dropout", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true}, With: gpt, Text: "rate after the embedding, on the attention and after both projections"},
+		{Key: "attention", Example: `"flash"`, OneOf: []string{AttentionFlash, AttentionUnfused}, With: append(transformers, "file"), Text: "flash: one kernel that keeps no square and leaves out what the mask covers. unfused: scores of all pairs of tokens are written and read", Unset: "flash in 16 bits on GPUs and TPUs; unfused in fp32, on CPUs and with Megatron's kernels"},
+		{Key: "kernels", Example: `"fused"`, OneOf: kernelNames(), With: append(transformers, "file"), Text: "what lies between products (psim list kernels -v). eager: a kernel for each of PyTorch's operations. compiled: torch.compile's. te: Transformer Engine's. fused: one kernel each. megatron: what Megatron-LM launches in 16 bits (the loss in steps over fp32 logits; a bias, a copy; softmax in five where samples × heads of a device are no multiple of 4). Only times differ", Unset: "fused; megatron for presets megatron-*"},
+		{Key: "code", Example: `"plain"`, OneOf: []string{CodePlain, CodeNanotron, CodeTorchtitan, CodeMegatron2021}, With: append(transformers, "file"), Text: "whose code kernels launch. Of a Llama with kernels = \"eager\" and \"compiled\" plain: norms and rotary positions step by step, where they are not compiled. nanotron: FlashAttention's, and copies of queries, keys and values. torchtitan: rotary positions as complex numbers, which are not compiled, keys and values repeated for every head. With kernels = \"megatron\" megatron-2021: before products added gradients of weights up, and norms went over their gradient once", Unset: "plain"},
+	}, blockSettings()...)
+}
+
+const (
+	familyGPT     = "gpt"
+	familyLlama   = "llama"
+	familyMixtral = "mixtral"
+	familyMLP     = "mlp"
+	familyVGG     = "vgg" // of presets only: it has no key to set
+)
+
+// Limits that keep a mistyped number from filling the memory, or a count from
+// passing 63 bits.
+const (
+	maxLayers  = 10_000
+	maxExperts = 1_000
+	maxSize    = 1 << 30
+	maxFLOPs   = 1 << 60
+)
+
+func (m Model) transformer() bool {
+	return m.Family == familyGPT || m.Family == familyLlama || m.Family == familyMixtral
+}
+
+// Validate reports the first key that is missing, out of range or without
+// meaning for this model. The contents of File are not looked at.
+func (m Model) Validate() error {
+	_, err := m.resolve()
+	return err
+}
+
+// Network builds the layers. A Model with File has to be replaced by what
+// ParseConfig makes of that file first.
+func (m Model) Network() (network.Network, error) {
+	r, err := m.resolve()
+	if err != nil {
+		return network.Network{}, err
+	}
+	if r.Family == familyVGG {
+		n := vggPreset(m.Preset)
+		n.Name = m.name()
+		return n, nil
+	}
+	n, err := r.network()
+	n.Name = m.name()
+	return n, err
+}
+
+// network builds the layers of a model that has been resolved, and is in no other way
+// described than by its keys.
+func (m Model) network() (network.Network, error) {
+	switch m.Family {
+	case familyGPT:
+		return gpt(m), nil
+	case familyLlama, familyMixtral:
+		return llama(m), nil
+	case familyMLP:
+		return mlp(m), nil
+	}
+	return network.Network{}, fmt.Errorf("file = %q: has not been read; pass its contents to ParseConfig", m.File)
+}
+
+// resolve overlays the preset, fills defaults and checks every key.
+func (m Model) resolve() (Model, error) {
+	if err := m.checkSource(); err != nil {
+		return Model{}, err
+	}
+	if m.File != "" {
+		return m, m.checkKeys("file")
+	}
+	r := m
+	if m.Preset != "" {
+		base, err := findPreset(m.Preset)
+		if err != nil {
+			return Model{}, err
+		}
+		r = setting.Overlay(base.Model, m)
+		r.Preset = ""
+	}
+	if err := m.checkKeys(r.Family); err != nil {
+		return Model{}, err
+	}
+	if err := r.checkLatent(); err != nil {
+		return Model{}, err
+	}
+	r = r.defaults()
+	return r, r.checkNumbers()
+}
+
+// checkSource: exactly one of preset, file and family, and a known family.
+func (m Model) checkSource() error {
+	given := 0
+	for _, source := range []string{m.Preset, m.File, m.Family} {
+		if source != "" {
+			given++
+		}
+	}
+	if given != 1 {
+		return fmt.Errorf("preset = %q, file = %q, family = %q: exactly one of them must be given", m.Preset, m.File, m.Family)
+	}
+	if m.Family != "" {
+		return setting.Validate(Model{Family: m.Family})
+	}
+	return nil
+}
+
+func (m Model) source() string {
+	switch {
+	case m.Preset != "":
+		return fmt.Sprintf("preset %q", m.Preset)
+	case m.File != "":
+		return "file"
+	}
+	return fmt.Sprintf("family %q", m.Family)
+}
+
+// checkKeys refuses given keys that have no meaning for a family of networks, or
+// for "file".
+func (m Model) checkKeys(family string) error {
+	for s, value := range setting.Given(m) {
+		if s.Meaningless(family) {
+			return fmt.Errorf("%s = %s: has no meaning with %s", s.Key, setting.Quote(value), m.source())
+		}
+	}
+	return nil
+}
+
+// name returns the preset's name, with what differs from it, or family-layersxhidden.
+func (m Model) name() string {
+	if m.Preset == "" {
+		return fmt.Sprintf("%s-%dx%d", m.Family, m.Layers, m.Hidden)
+	}
+	var changed []string
+	for s, value := range setting.Given(m) {
+		switch s.Key {
+		case "preset", "sequence_length", "attention", "kernels", "imbalance", "capacity", "expert_groups", "groups_per_token":
+		case "qkv_bias":
+			changed = append(changed, s.Key)
+		default:
+			changed = append(changed, fmt.Sprintf("%s %v", s.Key, value))
+		}
+	}
+	if changed == nil {
+		return m.Preset
+	}
+	return m.Preset + " (" + strings.Join(changed, ", ") + ")"
+}

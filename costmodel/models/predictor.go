@@ -1,0 +1,50 @@
+package models
+
+import (
+	"fmt"
+
+	"psim/costmodel/network"
+)
+
+// Multi-token prediction (DeepSeek-V3, DeepSeek-AI 2024, section 2.2): after the last block
+// modules follow each other that predict a token further each. One puts the norms of what
+// comes in and of the next token's embedding side by side, a product makes hidden features
+// of both, a block and a norm follow. Table and head are the model's own. The head takes the
+// results of all, one after another, as if the sequence were longer, and so a module hands
+// on what it was given beside its own result. A tensor-parallel group divides the product's
+// columns (Megatron-LM, transformer/multi_token_prediction.py).
+
+// predictor makes the i-th module around a block's work.
+func predictor(m Model, i int, block work) network.Layer {
+	s, h, last := m.SequenceLength, m.Hidden, m.block(m.Layers-1)
+	name, w := fmt.Sprintf("mtp.%d", i), predictorWork(m, block)
+	params := []network.Tensor{gain("enorm", h), gain("hnorm", h)}
+	params = append(params, projection("eh_proj", 2*h, h, false, true)...)
+	params = append(append(params, llamaBlockParams(last)...), gain("norm", h))
+	return network.Layer{
+		Name: name, Params: prefixed(name+".", params), Experts: last.Experts, Active: last.ExpertsPerToken,
+		Tied:  []network.Tensor{{Name: "embed_tokens.weight", Shape: network.Shape{m.Vocab, h}, Sharded: true}},
+		Input: network.Shape{(1 + i) * s, h}, Output: network.Shape{(2 + i) * s, h},
+		Ops: w.ops, Buffers: w.buffers, Repeatable: true, KeepsGradient: true,
+	}
+}
+
+// predictorWork puts what a module has before and after its block around that.
+func predictorWork(m Model, block work) work {
+	s, h := m.SequenceLength, m.Hidden
+	product := m.linear("eh_proj", s, 2*h, h, false).Entering()
+	product.Leaves = true
+	ops := []network.Op{
+		vocabulary("embed_tokens", m.Vocab, s, h), m.norm("enorm", s, h), m.norm("hnorm", s, h),
+		network.NewElementwise("join", elements(s, 2*h), traffic(2, 2), traffic(2, 2)), product,
+	}
+	buffers := []network.Buffer{
+		tokenIDs("tokens", s, network.ForwardToWeight),
+		{Name: "embed.output_gradient", Shape: network.Shape{s, h}, Lifetime: network.InputToWeight},
+		{Name: "hnorm.input", Shape: network.Shape{s, h}}, {Name: "enorm.input", Shape: network.Shape{s, h}},
+		{Name: "eh_proj.joined", Shape: network.Shape{s, 2 * h}, Lifetime: network.ForwardToWeight},
+		{Name: "eh_proj.output_gradient", Shape: network.Shape{s, h}, Lifetime: network.InputToWeight, Sharded: true},
+		{Name: "norm.input", Shape: network.Shape{s, h}},
+	}
+	return work{append(append(ops, block.ops...), m.norm("norm", s, h)), append(buffers, block.buffers...)}
+}

@@ -1,0 +1,231 @@
+package models
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/costmodel/network"
+)
+
+// Published configurations have the counts of parameters that their checkpoints or reports
+// have; of a token they name billions. Checkpoints with modules that predict have a table
+// and a head for each.
+func TestPublishedCounts(t *testing.T) {
+	for _, c := range publishedConfigs(t) {
+		m, _, err := ParseConfig(c.Config, 4096)
+		require.NoError(t, err, c.Name)
+		n := build(t, m)
+		assert.Equal(t, c.Parameters, n.Parameters(), c.Name)
+		if c.Active > 0 {
+			assert.InEpsilon(t, c.Active, float64(n.ActiveParameters()), 0.02, c.Name)
+		} else {
+			assert.Equal(t, c.Parameters, n.ActiveParameters(), c.Name)
+		}
+		if c.Checkpoint > 0 {
+			m.MTPLayers = 1
+			assert.Equal(t, c.Checkpoint, build(t, m).Parameters()+2*int64(m.Vocab*m.Hidden), c.Name)
+		}
+	}
+}
+
+// A publishedConfig is a file of testdata/published.json.
+type publishedConfig struct {
+	Name                   string
+	Parameters, Checkpoint int64
+	Active                 float64
+	Config                 json.RawMessage
+}
+
+func publishedConfigs(t *testing.T) (list []publishedConfig) {
+	data, err := os.ReadFile("testdata/published.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &list))
+	require.GreaterOrEqual(t, len(list), 12)
+	return list
+}
+
+// Presets are the networks of the published files.
+func TestPresetsArePublished(t *testing.T) {
+	files := map[string]Model{}
+	for _, c := range publishedConfigs(t) {
+		m, _, err := ParseConfig(c.Config, 4096)
+		require.NoError(t, err, c.Name)
+		files[strings.ToLower(c.Name)] = m
+	}
+	files["llama3-405b"] = files["llama-3.1-405b"]
+	for _, name := range []string{
+		"llama3-405b", "mixtral-8x22b", "qwen2.5-72b", "qwen3-30b-a3b", "qwen3-235b-a22b", "deepseek-v3", "gpt-oss-20b", "gpt-oss-120b",
+	} {
+		want, got := build(t, files[name]), build(t, Model{Preset: name, SequenceLength: 4096})
+		assert.Equal(t, want.Layers, got.Layers, name)
+		assert.Equal(t, want.Routing, got.Routing, name)
+	}
+}
+
+// What a file has that psim does not read is named.
+func TestUnread(t *testing.T) {
+	for _, c := range publishedConfigs(t) {
+		_, unread, err := ParseConfig(c.Config, 4096)
+		require.NoError(t, err)
+		want := map[string][]string{
+			"DeepSeek-V3":        {"num_nextn_predict_layers = 1: modules", "quantization_config = {…}: weights have"},
+			"gpt-oss-20b":        {"quantization_config = {…}: weights have"},
+			"gpt-oss-120b":       {"quantization_config = {…}: weights have"},
+			"Llama-4-Scout text": {"vision_config = {…}: the network for text"}, "Llama-4-Maverick text": {"vision_config = {…}: the network for text"},
+			"gemma-2-2b": {"attn_logit_softcapping = 50.0: a tanh", "final_logit_softcapping = 30.0: a tanh"}, "gemma-2-9b": {"attn_", "final_"}, "gemma-2-27b": {"attn_", "final_"},
+			"gemma-3-27b text": {"vision_config", "vocab_size is not given"},
+			"GLM-4.5":          {"num_nextn_predict_layers"}, "GLM-4.5-Air": {"num_nextn_predict_layers"},
+		}[c.Name]
+		require.Len(t, unread, len(want), "%s: %q", c.Name, unread)
+		for i := range want {
+			assert.True(t, strings.HasPrefix(unread[i], want[i]), "%s: %s", c.Name, unread[i])
+		}
+	}
+	_, unread, err := ParseConfig([]byte(`{"model_type": "llama", "attention_dropout": 0.1, "engram_size": 3, "use_cache": true}`), 8)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"attention_dropout = 0.1: dropout is left out", "engram_size = 3: psim does not know this key, and leaves it out"}, unread)
+}
+
+// Blocks that differ in ways that no Model says are refused by name.
+func TestParseBlockErrors(t *testing.T) {
+	const sizes = `"vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 96, `
+	for config, want := range map[string]string{
+		`{"model_type": "qwen3", "hidden_size": 64}`:                                                                                              `has no vocab_size, which model_type "qwen3" needs`,
+		`{"model_type": "qwen3_moe", ` + sizes + `"num_experts_per_tok": 2}`:                                                                      "has no num_experts or num_local_experts",
+		`{"model_type": "gpt_oss", ` + sizes + `"num_key_value_heads": 4, "num_experts": 4, "num_experts_per_tok": 8}`:                            "experts_per_token = 8: must be at most experts = 4",
+		`{"model_type": "gemma2", ` + sizes + `"layer_types": ["full_attention"]}`:                                                                "layer_types has 1 entries",
+		`{"model_type": "gemma2", ` + sizes + `"layer_types": ["a", "b", "c", "linear_attention"]}`:                                               `layer_types has "a", which psim does not model`,
+		`{"model_type": "gemma2", ` + sizes + `"layer_types": ["full_attention", "sliding_attention", "sliding_attention", "sliding_attention"]}`: "block 1 is none of these",
+		`{"model_type": "qwen3", ` + sizes + `"use_sliding_window": true, "max_window_layers": 2}`:                                                "max_window_layers = 2: psim has windows in all blocks",
+		`{"model_type": "llama4"}`:                                     `has no text_config, which model_type "llama4" needs`,
+		`{"model_type": "llama4", "text_config": {"hidden_size": 64}}`: "text_config: has no num_hidden_layers",
+		`{"model_type": "nemotron_h"}`:                                 `model_type "nemotron_h" is not supported: it has Mamba layers, which psim does not model`,
+		`{"model_type": "qwen3_next"}`:                                 "it has linear attention layers",
+	} {
+		_, _, err := ParseConfig([]byte(config), 8)
+		assert.ErrorContains(t, err, want, config)
+	}
+}
+
+// A block that is as another has its operations and buffers; one that is not has its own.
+func TestBlocksShare(t *testing.T) {
+	n, err := Model{Preset: "gpt-oss-20b", Layers: 4, Attention: AttentionFlash}.On(network.Group{Devices: 2, Sequence: true})
+	require.NoError(t, err)
+	assert.Equal(t, []int{0, 1, 2, 1, 2, 5, 6}, network.Same(n.Layers))
+	windowed, full := n.Layers[1].Ops, n.Layers[2].Ops
+	for i, o := range windowed {
+		if o.Class == network.Attention {
+			assert.Less(t, o.Pairs, full[i].Pairs)
+		}
+	}
+	n, err = Model{Preset: "deepseek-v3", Layers: 5, MTPLayers: 1}.Network()
+	require.NoError(t, err)
+	assert.Equal(t, []int{0, 1, 1, 1, 4, 4, 6, 7, 8}, network.Same(n.Layers), "three dense blocks, two with experts")
+	assert.Equal(t, network.Shape{2 * 4096, 7168}, n.Layers[7].Output)
+	assert.Equal(t, []int{0, 0, 0, 0, 256, 256, 0, 256, 0}, experts(n.Layers))
+}
+
+func experts(layers []network.Layer) (list []int) {
+	for _, l := range layers {
+		list = append(list, l.Experts)
+	}
+	return list
+}
+
+// Latent attention by hand: products over 12 features of queries and keys and 8 of values.
+func TestLatentAttention(t *testing.T) {
+	m := Model{
+		Family: "llama", Layers: 1, Hidden: 32, Heads: 2, FFNHidden: 64, Vocab: 16, SequenceLength: 16,
+		KVLoraRank: 6, QLoraRank: 10, QKNopeHeadDim: 8, QKRopeHeadDim: 4, VHeadDim: 8,
+	}
+	const s, h = 16, 32
+	weights := int64(h*10 + 10*2*12 + h*(6+4) + 6*2*(8+8) + 2*8*h + 3*h*64)
+	for _, attention := range []string{AttentionUnfused, AttentionFlash} {
+		m.Attention = attention
+		block := build(t, m).Layers[1]
+		assert.Equal(t, 2*s*weights+2*2*s*s*(12+8), block.FLOPs(network.Forward), attention)
+		assert.Equal(t, weights+2*h+10+6, block.Parameters(), attention)
+	}
+	input := build(t, m).Layers[1].FLOPs(network.InputGradient)
+	assert.Equal(t, 2*s*weights+2*2*s*s*(3*12+2*8), input, "scores again, and gradients of q, k, v and of probabilities")
+}
+
+func TestBlockErrors(t *testing.T) {
+	base := Model{Family: "mixtral", Layers: 2, Hidden: 64, Heads: 4, FFNHidden: 96, Vocab: 128, SequenceLength: 16, Experts: 4, ExpertsPerToken: 1}
+	for want, change := range map[string]func(*Model){
+		"v_head_dim = 8: has no meaning without kv_lora_rank":          func(m *Model) { m.VHeadDim = 8 },
+		"q_lora_rank = 8: has no meaning without kv_lora_rank":         func(m *Model) { m.QLoraRank = 8 },
+		"kv_lora_rank = 8: needs qk_nope_head_dim, qk_rope_head_dim":   func(m *Model) { m.KVLoraRank = 8 },
+		"head_dim = 8: has no meaning with kv_lora_rank":               func(m *Model) { m.KVLoraRank, m.HeadDim = 8, 8 },
+		"dense_layers = 2, moe_every = 1: leave none of 2 blocks":      func(m *Model) { m.DenseLayers = 2 },
+		"dense_layers = 0, moe_every = 3: leave none of 2 blocks":      func(m *Model) { m.MoEEvery = 3 },
+		"dense_layers = 3, moe_every = 1: leave none of 2 blocks":      func(m *Model) { m.DenseLayers = 3 },
+		"expert_groups = 3: must divide experts = 4":                   func(m *Model) { m.ExpertGroups = 3 },
+		"groups_per_token = 3: must be at most expert_groups = 2":      func(m *Model) { m.ExpertGroups, m.GroupsPerToken = 2, 3 },
+		"shared_experts = -1: must be 0 to 1000":                       func(m *Model) { m.SharedExperts = -1 },
+		"full_attention_every = 2: has no meaning without window":      func(m *Model) { m.FullAttentionEvery = 2 },
+		`parallel_block = true: has no meaning with family "mixtral"`:  func(m *Model) { m.ParallelBlock = true },
+		`shared_experts = 1: has no meaning with family "llama"`:       func(m *Model) { m.Family, m.Experts, m.ExpertsPerToken, m.SharedExperts = "llama", 0, 0, 1 },
+		"post_norms = true: has no meaning with parallel_block = true": func(m *Model) { *m = Model{Preset: "llama3-8b", PostNorms: true, ParallelBlock: true} },
+	} {
+		m := base
+		change(&m)
+		assert.ErrorContains(t, m.Validate(), want)
+	}
+}
+
+// Whatever blocks have, tensor and sequence parallelism with experts on devices of their own
+// divide all FLOPs and all bytes of activations but those of what every device makes whole:
+// the products of all devices are those of one.
+func TestDividedBlocks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := drawBlocks(t)
+		g := network.Group{Devices: rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "tensor"), Sequence: true, Expert: rapid.SampledFrom([]int{2, 4}).Draw(t, "expert"), ExpertTensor: 1}
+		whole := build(t, m)
+		part, err := m.On(g)
+		require.NoError(t, err)
+		for _, p := range []network.Pass{network.Forward, network.InputGradient, network.WeightGradient} {
+			assert.Equal(t, whole.FLOPs(p), int64(g.Devices)*part.FLOPs(p), p)
+		}
+		for i, l := range whole.Layers {
+			assert.Equal(t, l.Experts, part.Layers[i].Experts)
+			var experts, mine int64
+			for _, x := range l.Params {
+				if x.Expert {
+					experts += x.Shape.Elements()
+				}
+			}
+			for _, x := range part.Layers[i].Params {
+				if x.Expert {
+					mine += x.Shape.Elements()
+				}
+			}
+			assert.Equal(t, experts, int64(g.Expert)*mine)
+		}
+		assert.Equal(t, network.Same(whole.Layers), network.Same(part.Layers))
+	})
+}
+
+// drawBlocks draws a mixture with blocks of several kinds that four devices divide.
+func drawBlocks(t *rapid.T) Model {
+	m := Model{
+		Family: "mixtral", Layers: rapid.IntRange(2, 5).Draw(t, "layers"), Hidden: 64, Heads: 8, KVHeads: 4, FFNHidden: 96, Vocab: 128, SequenceLength: 32,
+		Experts: 8, ExpertsPerToken: 4, ExpertHidden: 48, SharedExperts: rapid.IntRange(0, 2).Draw(t, "shared"), DenseLayers: rapid.IntRange(0, 1).Draw(t, "dense"),
+		MoEEvery: rapid.IntRange(0, 2).Draw(t, "every"), MTPLayers: rapid.IntRange(0, 2).Draw(t, "mtp"), QKNorm: rapid.Bool().Draw(t, "norm"), Attention: AttentionFlash,
+		Window: 8 * rapid.IntRange(0, 1).Draw(t, "window"), PostNorms: rapid.Bool().Draw(t, "post"), MLPBias: rapid.Bool().Draw(t, "bias"),
+	}
+	if m.Window > 0 {
+		m.FullAttentionEvery = rapid.IntRange(0, 3).Draw(t, "full")
+	}
+	if rapid.Bool().Draw(t, "latent") {
+		m.KVHeads, m.QKNorm = 0, false
+		m.KVLoraRank, m.QLoraRank, m.QKNopeHeadDim, m.QKRopeHeadDim, m.VHeadDim = 16, 24*rapid.IntRange(0, 1).Draw(t, "query"), 8, 4, 16
+	}
+	return m
+}

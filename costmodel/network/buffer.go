@@ -1,0 +1,58 @@
+package network
+
+// Lifetime says which pass allocates a buffer and which one frees it.
+type Lifetime uint8
+
+const (
+	ForwardToInput  Lifetime = iota // made by F, last read by I; the zero value
+	ForwardToWeight                 // made by F, last read by W (I may read it too)
+	InputToWeight                   // an output gradient, at hand in I, read by W
+)
+
+// String is the letters of the two passes, e.g. "F→W".
+func (lt Lifetime) String() string {
+	return nameOf("Lifetime", uint8(lt), "F→I", "F→W", "I→W")
+}
+
+// Buffer is a tensor that a layer holds between two of its passes, listed as an
+// eager framework (PyTorch) keeps it where an activation function, a norm or a
+// softmax is one kernel. Means and deviations of norms, scalars and masks that
+// are equal for all samples are too small to list.
+type Buffer struct {
+	Name     string
+	Shape    Shape // of one sample
+	Lifetime Lifetime
+	// ElementBytes is 0 for the training precision's activations, otherwise
+	// fixed: 4 for token ids, 8 for pooling indices, 4 for the loss in fp32,
+	// 1 for dropout masks.
+	ElementBytes int
+	// Modules are the parts of a block that make it, with which it is not kept but made
+	// again.
+	Modules Module
+	// Sharded: divided among the devices of a Megatron tensor-parallel group.
+	// What is not is divided only by sequence parallelism, and what is Gathered
+	// not by that either.
+	Sharded, Gathered bool
+	// Local: an output gradient of what every device runs for its part of the sequence.
+	Local bool
+	// Routed says whose rows these are, in a mixture of experts.
+	Routed Routed
+}
+
+// Bytes per sample, where an activation takes elementBytes.
+func (b Buffer) Bytes(elementBytes int64) int64 {
+	if b.ElementBytes != 0 {
+		elementBytes = int64(b.ElementBytes)
+	}
+	return b.Shape.Elements() * elementBytes
+}
+
+// BufferBytes sums buffers by lifetime for a microbatch, where an activation takes
+// elementBytes (see Training.ActivationElement).
+func BufferBytes(buffers []Buffer, elementBytes, samples int64) [3]int64 {
+	var sum [3]int64
+	for _, b := range buffers {
+		sum[b.Lifetime] += b.Bytes(elementBytes) * samples
+	}
+	return sum
+}

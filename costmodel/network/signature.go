@@ -1,0 +1,83 @@
+package network
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Signature tells apart layers that compute different things: it is equal for
+// layers of equal kind, operations, shapes, heads and parameters, whatever their
+// names, so that what one of them took is what another takes. It is a line of
+// text for people, such as
+//
+//	gpt block 64x256 to 64x256, 4 heads, 12 operations, parameters 256 256 256x768 …
+//
+// Files hold it: a change of its form makes old measurements unknown.
+func (l Layer) Signature() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s to %s", l.Kind, l.Input.text(), l.Output.text())
+	if l.Heads > 0 {
+		fmt.Fprintf(&b, ", %d heads", l.Heads)
+	}
+	if l.Dropout > 0 {
+		b.WriteString(", dropout") // at whatever rate
+	}
+	if l.Kind == KindChain {
+		b.WriteString(", " + l.functions())
+	} else {
+		fmt.Fprintf(&b, ", %d operations", len(l.Ops))
+	}
+	parameters := append(l.Params[:len(l.Params):len(l.Params)], l.Tied...)
+	if len(parameters) > 0 {
+		b.WriteString(", parameters")
+	}
+	for _, t := range parameters {
+		b.WriteString(" " + t.Shape.text())
+	}
+	return b.String()
+}
+
+// functions lists what a chain computes, in order.
+func (l Layer) functions() string {
+	var names []string
+	for _, op := range l.Ops {
+		name := op.Class.String()
+		if op.Function != NoFunction {
+			name = op.Function.String()
+		}
+		if op.NoInputGradient {
+			name += " of the input"
+		}
+		names = append(names, name)
+	}
+	if names == nil {
+		return "no operation"
+	}
+	return strings.Join(names, " + ")
+}
+
+// text writes a shape as 64x256, and the empty one as 1.
+func (s Shape) text() string {
+	if len(s) == 0 {
+		return "1"
+	}
+	dims := make([]string, len(s))
+	for i, d := range s {
+		dims[i] = strconv.Itoa(d)
+	}
+	return strings.Join(dims, "x")
+}
+
+// Distinct lists the layers that differ in their signatures, the first of each.
+func (n Network) Distinct() []Layer {
+	var list []Layer
+	seen := map[string]bool{}
+	for _, l := range n.Layers {
+		if s := l.Signature(); !seen[s] {
+			seen[s] = true
+			list = append(list, l)
+		}
+	}
+	return list
+}

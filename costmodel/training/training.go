@@ -1,0 +1,194 @@
+// Package training says how a network is trained: the precision of its numbers, the
+// optimizer, what the backward keeps and what it computes again. From these follow the
+// bytes of a parameter and of an activation.
+package training
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"psim/costmodel/network"
+	"psim/internal/setting"
+)
+
+// Training is the [train] section: what decides the bytes of a parameter and of
+// an activation. The zero value is fp32, adamw, no recomputation.
+type Options struct {
+	Precision string `toml:"precision"`
+	// FP8Recipe: "" is RecipeCurrent.
+	FP8Recipe string `toml:"fp8_recipe"`
+	// Weights: "" is as Megatron's recipe has it.
+	Weights string `toml:"weights"`
+	// BF16First and BF16Last blocks at the ends are not narrow.
+	BF16First int `toml:"bf16_first"`
+	BF16Last  int `toml:"bf16_last"`
+	// BothWays: the device's tensor cores read narrow numbers along rows and along columns,
+	// so that one copy of a tensor with one scale is enough.
+	BothWays bool `toml:"-"`
+	// Microbatches of a replica; 0 is not known, and taken for many.
+	Microbatches float64 `toml:"-"`
+	// Gradients: "" is as the parameters.
+	Gradients string `toml:"gradients"`
+	Optimizer string `toml:"optimizer"`
+	// Moments: "" is fp32.
+	Moments string `toml:"moments"`
+	Clip    bool   `toml:"clip"`
+	// Recompute: "" is none, selective is what Selective says, full all of a Repeatable
+	// layer but its input; else names of modules with commas between.
+	Recompute string `toml:"recompute"`
+	// RecomputeLayers is the number of blocks that RecomputeMethod ("" is
+	// RecomputeUniform) is about; 0 repeats all, each from its own input.
+	RecomputeLayers int    `toml:"recompute_layers"`
+	RecomputeMethod string `toml:"recompute_method"`
+	// Selective: "" is SelectiveAttention.
+	Selective string `toml:"selective"`
+	// Backward: "" is BackwardWhole.
+	Backward string `toml:"backward"`
+	// DetectAnomaly: every gradient is looked through for NaN when it is made.
+	DetectAnomaly bool `toml:"detect_anomaly"`
+	// Stack names settings that are defaults where others are not given.
+	Stack string `toml:"stack"`
+}
+
+// mostBlocks keeps a mistyped number of blocks from going unnoticed.
+const mostBlocks = 10_000
+
+// Settings describes [train].
+func (Options) Settings() []setting.Setting {
+	return []setting.Setting{
+		{Key: "precision", Default: "fp32", OneOf: Precisions(), Text: "fp32, or mixed with fp32 master weights: fp16, bf16; or bf16 with the linear layers of blocks in 8 or 4 bits, without routers: fp8, mxfp8 (a scale for 32 numbers), nvfp4 (for 16)"},
+		{Key: "fp8_recipe", Example: `"current"`, OneOf: []string{RecipeDelayed, RecipeCurrent, RecipeBlockwise}, Text: "how fp8 is scaled. delayed: by the largest values of earlier steps. current: by that of the tensor, which is read once more. blockwise: every 128 numbers, as DeepSeek-V3", Unset: "current"},
+		{Key: "weights", Example: `"8-bit"`, OneOf: []string{Weights8, Weights16}, Text: "what weights of narrow products are held in beside the fp32 ones. 8-bit: alone, and ZeRO 1 and 2 gather them so, but for mxfp8. 16-bit: with narrow copies", Unset: "8-bit for delayed, current and mxfp8, else 16-bit"},
+		{Key: "bf16_first", Default: 0, Range: setting.Between(0, mostBlocks), Text: "blocks at the beginning that stay in bf16 where precision is narrower"},
+		{Key: "bf16_last", Default: 0, Range: setting.Between(0, mostBlocks), Text: "blocks at the end that do"},
+		{Key: "gradients", Example: `"fp32"`, OneOf: []string{"fp32", "fp16", "bf16"}, Text: "fp32, which Megatron adds them up in, or the precision", Unset: "as precision"},
+		{Key: "optimizer", Default: "adamw", OneOf: Optimizers(), Text: "how parameters are updated"},
+		{Key: "moments", Default: "fp32", OneOf: []string{"fp32", "bf16"}, Text: "what the optimizer's moments are held in; bf16 as DeepSeek-V3"},
+		{Key: "clip", Default: false, Text: "true: the update begins with the norm of all gradients"},
+		{Key: "recompute", Default: "none", OneOf: []string{"none", "selective", "full"}, Parts: modulesByName(), Text: "none, selective (as selective says), full, or a list of modules of every block, such as [\"core_attn\", \"moe_act\"]: core_attn (what lies between q, k, v and the context), mlp (a dense one), moe (experts with router and exchanges), moe_act (the activation function of experts), shared_experts, norm (those before attention and MLP, Megatron's layernorm), mla_up_proj (projections out of latent vectors)"},
+		{Key: "recompute_layers", Default: 0, Range: setting.Between(0, mostBlocks), Text: "with recompute = \"full\", the blocks of a stage that recompute_method is about; 0: all, each from its own input"},
+		{Key: "recompute_method", Default: RecomputeUniform, OneOf: []string{RecomputeUniform, RecomputeBlock}, Text: "uniform: all blocks, recompute_layers at a time from one input. block: the first recompute_layers of a stage, each from its own input, and no others"},
+		{Key: "selective", Default: SelectiveAttention, OneOf: []string{SelectiveAttention, SelectiveOperations}, Text: "what selective recomputation repeats. attention: what lies between queries, keys, values and the context, where attention is unfused. operations: all of a block but fused attention, reduce-scatters, and the first product with a weight and every second after it, as torchtitan does"},
+		{Key: "backward", Default: BackwardWhole, OneOf: []string{BackwardWhole, BackwardPerLayer, BackwardTwoPass}, Text: "whole: one backward of a stage. per-layer: one of every layer, which frees what that kept. two-pass: two of every layer, for its parameters and for its input, each of which walks it again"},
+		{Key: "detect_anomaly", Default: false, Text: "true: every gradient is looked through for NaN, in two kernels, as PyTorch's anomaly detection does; simulated only"},
+		{Key: "stack", Default: "none", OneOf: append([]string{"none"}, Stacks()...), Text: "the program that trains: it stands for settings (psim list stacks -v), which keys that are given replace"},
+	}
+}
+
+// Stacks lists the programs that Training.Stack may name.
+func Stacks() []string {
+	return []string{
+		"megatron-2021", "megatron-2023", "megatron-deepspeed", "megatron-te", "nanotron",
+		"pytorch-fsdp", "pytorch-fsdp-compiled", "torchtitan",
+	}
+}
+
+// Optimizers lists what Training.Optimizer may be.
+func Optimizers() []string { return []string{"sgd", "sgd-momentum", "adam", "adamw"} }
+
+// Validate reports the first key with a value that it may not have.
+func (t Options) Validate() error {
+	if err := setting.Validate(t); err != nil {
+		return err
+	}
+	if err := t.checkNarrow(); err != nil {
+		return err
+	}
+	t = t.defaults()
+	if t.Narrow() && t.Gradients != "fp32" && t.Gradients != "bf16" {
+		return fmt.Errorf("gradients = %q: must be fp32 or bf16 with precision = %q", t.Gradients, t.Precision)
+	}
+	if t.Gradients != "fp32" && t.Gradients != t.Base() {
+		return fmt.Errorf("gradients = %q: must be fp32, or as precision = %q", t.Gradients, t.Precision)
+	}
+	if t.Moments == "bf16" && t.Optimizer == "sgd" {
+		return errors.New(`moments = "bf16": optimizer = "sgd" has none`)
+	}
+	if t.TwoPass() && t.Recompute != "none" {
+		return fmt.Errorf("recompute = %q: must be none with backward = %q, as PyTorch's checkpoints do not go with autograd.grad", t.Recompute, t.Backward)
+	}
+	return nil
+}
+
+// State is the memory of one parameter that lasts from step to step, in bytes.
+type State struct {
+	Parameter int64
+	Gradient  int64
+	Optimizer int64 // moments, and in mixed precision the fp32 master weight
+}
+
+// State in bytes per parameter, for settings that Validate accepts.
+func (t Options) State() State {
+	t = t.defaults()
+	s := State{Parameter: 4, Gradient: 4}
+	if t.Precision != "fp32" {
+		s = State{Parameter: 2, Gradient: 2, Optimizer: 4}
+	}
+	if t.Gradients == "fp32" {
+		s.Gradient = 4
+	}
+	moment := int64(4)
+	if t.Moments == "bf16" {
+		moment = 2
+	}
+	switch t.Optimizer {
+	case "sgd-momentum":
+		s.Optimizer += moment
+	case "adam", "adamw":
+		s.Optimizer += 2 * moment
+	}
+	return s
+}
+
+// GradientPasses is how often a step reads or writes all gradients between the
+// backward and the update that reads them: in fp16 they are divided by the loss's
+// scale and checked (Micikevicius et al. 2018, section 3.2), clipping multiplies
+// them, and a buffer of their own in fp32 is filled with zeros.
+func (t Options) GradientPasses() int64 {
+	t = t.defaults()
+	var n int64
+	if t.Precision == "fp16" {
+		n += 2
+	}
+	if t.Clip {
+		n += 2
+	}
+	if t.Precision != "fp32" && t.Gradients == "fp32" {
+		n++
+	}
+	return n
+}
+
+// ActivationElement is the size of an activation in bytes: 4, or 2 in mixed
+// precision.
+func (t Options) ActivationElement() int64 {
+	if t.defaults().Precision == "fp32" {
+		return 4
+	}
+	return 2
+}
+
+func (t Options) defaults() Options {
+	t.Precision = cmp.Or(t.Precision, "fp32")
+	if t.Gradients == "" {
+		t.Gradients = t.Precision
+		if t.Narrow() {
+			t.Gradients = "bf16"
+		}
+	}
+	t.Optimizer = cmp.Or(t.Optimizer, "adamw")
+	t.Recompute = cmp.Or(t.Recompute, "none")
+	t.RecomputeMethod = cmp.Or(t.RecomputeMethod, RecomputeUniform)
+	t.Selective = cmp.Or(t.Selective, SelectiveAttention)
+	t.Backward = cmp.Or(t.Backward, BackwardWhole)
+	return t
+}
+
+// modulesByName lists the names.
+func modulesByName() (names []string) {
+	for _, m := range network.ModuleNames() {
+		names = append(names, m.Name)
+	}
+	return names
+}
