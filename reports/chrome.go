@@ -3,13 +3,11 @@ package reports
 import (
 	"bufio"
 	"cmp"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"psim/schedules/graph"
@@ -43,27 +41,6 @@ func WriteChrome(w io.Writer, t *graph.Trace, rank int) error {
 	c.memory()
 	c.out.WriteString("\n  ]\n}\n")
 	return c.out.Flush()
-}
-
-// TraceFormats lists how the name of a trace file for viewers ends.
-func TraceFormats() []string { return []string{".json", ".json.gz", ".pftrace"} }
-
-// TraceFile returns the trace of a run for viewers: as Perfetto's protobuf where the
-// path ends in .pftrace, and else as Chrome's JSON, compressed if it ends in .gz.
-func (r Run) TraceFile(path string) File {
-	return File{Path: path, Render: func(w io.Writer) error {
-		switch {
-		case strings.HasSuffix(path, ".pftrace"):
-			return WritePerfetto(w, r.Trace)
-		case !strings.HasSuffix(path, ".gz"):
-			return WriteChrome(w, r.Trace, AllRanks)
-		}
-		z := gzip.NewWriter(w)
-		if err := WriteChrome(z, r.Trace, AllRanks); err != nil {
-			return err
-		}
-		return z.Close()
-	}}
 }
 
 type chrome struct {

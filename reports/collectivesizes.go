@@ -1,9 +1,7 @@
 package reports
 
 import (
-	"fmt"
 	"io"
-	"slices"
 
 	"psim/internal/files"
 	"psim/schedules/graph"
@@ -64,46 +62,4 @@ func (c CollectiveSizes) WriteJSON(w io.Writer) error {
 		c.Warnings = []string{}
 	}
 	return files.WriteJSON(w, c)
-}
-
-// WriteNCCL writes the columns of nccl-tests, and the prediction in microseconds behind them.
-func (c CollectiveSizes) WriteNCCL(w io.Writer) error {
-	p := newPage(w)
-	p.print("# Collective test starting: %s\n# psim exec %s: every rank is a device of the backend %s\n#\n", c.test(), c.Collective, c.Backend)
-	for r := range c.Devices {
-		where := "this machine"
-		for _, process := range c.Processes {
-			if slices.Contains(process.Ranks, r) {
-				where = fmt.Sprintf("%s, process %d,", process.Host, process.Rank)
-			}
-		}
-		p.print("#  Rank %2d Group  0 Pid      0 on %s device %2d %s\n", r, where, r, c.Backend)
-	}
-	for _, warning := range c.Warnings {
-		p.print("#\n# warning: %s\n", warning)
-	}
-	p.print("#\n#%12s %12s %8s %6s %6s %10s %7s %7s %6s %10s\n", "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "predicted")
-	p.print("#%12s %12s %8s %6s %6s %10s %7s %7s %6s %10s\n", "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)")
-	var sum float64
-	for _, s := range c.Sizes {
-		rate := float64(s.Bytes) / s.Time
-		p.print("%13d %12d %8s %6s %6d %10.2f %7.2f %7.2f %6d %10.2f\n", s.Bytes, s.Bytes/4, "float", c.redop(), -1, s.Time*1e6, rate/1e9, s.BusBandwidth/1e9, s.Wrong, s.Predicted*1e6)
-		sum += s.BusBandwidth
-	}
-	p.print("# Avg bus bandwidth    : %.6g\n", sum/1e9/float64(max(1, len(c.Sizes))))
-	return p.Flush()
-}
-
-// test names nccl-tests' program for the same result.
-func (c CollectiveSizes) test() string {
-	return map[graph.Kind]string{
-		graph.AllReduce: "all_reduce_perf", graph.ReduceScatter: "reduce_scatter_perf", graph.AllGather: "all_gather_perf", graph.AllToAll: "alltoall_perf",
-	}[c.Result]
-}
-
-func (c CollectiveSizes) redop() string {
-	if c.Result == graph.AllReduce || c.Result == graph.ReduceScatter {
-		return "sum"
-	}
-	return "none"
 }

@@ -21,7 +21,7 @@ func TestReadBackCollectives(t *testing.T) {
 			took := 1e-5 + float64(n)/1e9
 			c.Sizes = append(c.Sizes, reports.CollectiveSize{Bytes: n, Time: took, BusBandwidth: reports.BusShare(kind, 4) * float64(n) / took, Predicted: took})
 		}
-		for _, write := range []func(io.Writer) error{c.WriteNCCL, c.WriteJSON} {
+		for _, write := range []func(io.Writer) error{func(w io.Writer) error { return c.WriteNCCL(w) }, c.WriteJSON} {
 			var text bytes.Buffer
 			require.NoError(t, write(&text))
 			timings, err := calibrate.ReadNCCLTests("x", text.Bytes())

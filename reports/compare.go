@@ -9,12 +9,6 @@ import (
 	"psim/schedules/graph"
 )
 
-// A Run is a result and, where that is known, its trace.
-type Run struct {
-	Result Result
-	Trace  *graph.Trace
-}
-
 // A Comparison says by how much B differs from A and which part of the step
 // that comes from. Differences are B − A: positive where B takes longer, idles
 // more or needs more. Fractions are of A; where A's is 0, so are they. The times of
@@ -254,18 +248,13 @@ func (c *Comparison) warn(a, b Run) {
 	}
 }
 
-func graphText(r Result) string {
-	text := fmt.Sprintf("%s with P = %d, M = %d", r.scheduleText(), r.Stages, r.Microbatches)
-	for _, x := range []struct {
-		symbol string
-		size   int
-	}{{"V", r.VirtualStages}, {"D", r.DataParallel}, {"T", r.TensorParallel}, {"C", r.ContextParallel}, {"E", r.ExpertParallel}} {
-		if x.size > 1 {
-			text += fmt.Sprintf(", %s = %d", x.symbol, x.size)
-		}
-	}
-	return text
-}
-
 // WriteJSON writes the comparison as an indented JSON object.
 func (c Comparison) WriteJSON(w io.Writer) error { return files.WriteJSON(w, c) }
+
+// columns heads the columns of both runs: predicted and measured, or A and B.
+func (c Comparison) columns() (a, b string) {
+	if c.A.Kind == c.B.Kind {
+		return "A", "B"
+	}
+	return c.A.Kind, c.B.Kind
+}

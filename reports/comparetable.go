@@ -51,14 +51,6 @@ func (c Comparison) equal() bool {
 	return same && c.Tasks.OnlyA == 0 && c.Tasks.OnlyB == 0
 }
 
-// columns heads the columns of both runs: predicted and measured, or A and B.
-func (c Comparison) columns() (a, b string) {
-	if c.A.Kind == c.B.Kind {
-		return "A", "B"
-	}
-	return c.A.Kind, c.B.Kind
-}
-
 func (c Comparison) headline() string {
 	a, b := nameText(c.A.Name, c.A.text), nameText(c.B.Name, c.B.text)
 	if a == b {
@@ -73,11 +65,6 @@ func (s Side) kind() string {
 		return fmt.Sprintf("%s, mean of %d steps", s.Kind, s.Steps)
 	}
 	return s.Kind
-}
-
-// Points prints a difference of shares in percentage points: "−0.1 points".
-func Points(difference float64) string {
-	return strings.TrimSuffix(SignedPercent(difference), " %") + " points"
 }
 
 // computes reports whether a bubble has a meaning.

@@ -2,7 +2,6 @@ package reports
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"psim/schedules/graph"
@@ -82,22 +81,4 @@ func walk(t *graph.Trace, path []int32, count func(i int32, what stretchOfPath, 
 	if len(path) > 0 {
 		back(path[0], following, 0)
 	}
-}
-
-// text says what the longest chain of tasks is made of, leaving out what it
-// has none of; nothing where it is not known.
-func (c *CriticalPath) text(step float64) string {
-	if c == nil || step <= 0 {
-		return ""
-	}
-	var parts []string
-	for _, p := range []struct {
-		name    string
-		seconds float64
-	}{{"compute", c.Compute}, {"communication", c.Communication}, {"dispatch", c.Dispatch}, {"latency", c.Latency}, {"optimizer", c.Optimizer}} {
-		if p.seconds > 0 {
-			parts = append(parts, percent(p.seconds/step)+" "+p.name)
-		}
-	}
-	return strings.Join(parts, ", ")
 }

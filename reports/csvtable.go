@@ -8,42 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"psim/schedules/graph"
 )
-
-type csvWriter struct {
-	*csv.Writer
-	cells []string
-}
-
-func newCSVWriter(w io.Writer, columns string) *csvWriter {
-	c := &csvWriter{Writer: csv.NewWriter(w)}
-	c.Write(strings.Split(columns, ","))
-	return c
-}
-
-// row writes a row. An error is kept until the end.
-func (c *csvWriter) row(cells ...any) {
-	c.cells = c.cells[:0]
-	for _, x := range cells {
-		switch x := x.(type) {
-		case int64: // most cells, and much faster than by fmt
-			c.cells = append(c.cells, strconv.FormatInt(x, 10))
-		case string:
-			c.cells = append(c.cells, x)
-		default:
-			c.cells = append(c.cells, fmt.Sprint(x))
-		}
-	}
-	c.Write(c.cells)
-}
-
-// end writes what is left, and returns the first error.
-func (c *csvWriter) end() error {
-	c.Flush()
-	return c.Error()
-}
 
 // A table reads a CSV file with known columns, row by row. The first error
 // stays in err and ends it.
@@ -141,10 +106,13 @@ func (t *table) numberOr(column string, low, high int64) int64 {
 	return t.number(column, low, high)
 }
 
-// optional reads a small number, or None from an empty cell.
-func (t *table) optional(column string) int32 {
+// optional reads a number up to most, or missing from an empty cell.
+func (t *table) optional(column string, most, missing int64) int64 {
 	if t.text(column) == "" {
-		return graph.None
+		return missing
 	}
-	return int32(t.number(column, 0, maxNumber))
+	return t.number(column, 0, most)
 }
+
+// damaged says what to do about a file that is not as psim writes it.
+const damaged = "; the file is damaged: run again what wrote it"

@@ -1,12 +1,9 @@
 package reports
 
 import (
-	"fmt"
 	"math"
-	"strings"
 	"time"
 
-	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
@@ -134,52 +131,4 @@ func (e *Epochs) mean(of func(Epoch) float64) (mean, deviation float64) {
 		deviation += (of(epoch) - mean) * (of(epoch) - mean) / n
 	}
 	return mean, math.Sqrt(deviation)
-}
-
-// rows tells of the epochs: their time, and of measured ones that of every rank and the
-// rate.
-func (e *Epochs) rows() (rows [][2]string) {
-	if e == nil {
-		return nil
-	}
-	text := duration(e.Time)
-	if e.Each != nil {
-		text += " ± " + duration(e.TimeStd) + ", mean of " + units.Plural(e.Number, "epoch")
-		if e.Dropped > 0 {
-			text += fmt.Sprintf(" after %d to warm up", e.Dropped)
-		}
-	}
-	text += fmt.Sprintf("; %s samples in %s of %d", units.FormatCount(e.Samples), units.Plural(int(e.Steps), "step"), e.Batch)
-	if e.LastBatch != e.Batch {
-		text += fmt.Sprintf(", of which the last has %d left and is filled up", e.LastBatch)
-	}
-	rows = append(rows, [2]string{"epoch", text})
-	if e.Each == nil {
-		if e.Number > 1 {
-			rows = append(rows, [2]string{units.Plural(e.Number, "epoch"), duration(e.Total)})
-		}
-		return rows
-	}
-	var ranks []string
-	for _, r := range e.Ranks {
-		ranks = append(ranks, fmt.Sprintf("rank %d %s ± %s", r.Rank, duration(r.Time), duration(r.TimeStd)))
-	}
-	const most = 8
-	if len(ranks) > most {
-		ranks = append(ranks[:most], "…")
-	}
-	return append(rows, [2]string{"epoch by rank", strings.Join(ranks, ", ")}, [2]string{"epoch's rate", e.rate()})
-}
-
-// rate tells the throughput of measured epochs.
-func (e *Epochs) rate() string {
-	var parts []string
-	add := func(mean, deviation float64, what string) {
-		if mean > 0 {
-			parts = append(parts, fmt.Sprintf("%s ± %s %s", perSecondText(mean), perSecondText(deviation), what))
-		}
-	}
-	add(e.Throughput.Samples, e.ThroughputStd.Samples, "samples/s")
-	add(e.Throughput.Tokens, e.ThroughputStd.Tokens, "tokens/s")
-	return strings.Join(parts, ", ") + ", summed over the replicas; ± is the deviation over the epochs, with n"
 }

@@ -1,14 +1,11 @@
 package reports
 
 import (
-	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"psim/internal/wrap"
 	"psim/schedules/graph"
 )
 
@@ -90,73 +87,6 @@ func NewExplanation(t *graph.Trace, path []int32, made func(*graph.Task) []graph
 	return &Explanation{ByClass: mean(all.time, n), CriticalPath: mean(chain.time, 1), Beside: mean(all.beside, n)}
 }
 
-// Write prints the explanation of a step for people.
-func (e *Explanation) Write(w io.Writer) error {
-	out := newPage(w)
-	rows := [][]string{{"what the step is made of", "mean of ranks", "", "critical path", "", "beside, hidden"}}
-	var step float64
-	for _, class := range classesOf(e.CriticalPath) {
-		step += e.CriticalPath[class]
-	}
-	cells := func(by map[string]float64, class string) []string {
-		if by[class] == 0 {
-			return []string{"", ""}
-		}
-		return []string{duration(by[class]), percent(by[class] / step)}
-	}
-	for _, class := range e.Classes() {
-		row := slices.Concat([]string{className(class)}, cells(e.ByClass, class), cells(e.CriticalPath, class))
-		rows = append(rows, append(row, cells(e.Beside, class)[0]))
-	}
-	out.table(rows)
-	e.writeSettings(out)
-	return out.Flush()
-}
-
-// writeSettings prints the settings of every class; those of the same settings together.
-func (e *Explanation) writeSettings(out page) {
-	const indent, width = "      ", 90
-	var texts []string
-	classes := map[string][]string{} // by text
-	for _, class := range e.Classes() {
-		var list []string
-		from := ""
-		for _, s := range e.Settings {
-			if !slices.Contains(s.Classes, class) {
-				continue
-			}
-			if s.From != from && from != "" {
-				list[len(list)-1] += " (" + from + ")"
-			}
-			from = s.From
-			list = append(list, s.Key+" = "+s.Value)
-		}
-		if list == nil {
-			continue
-		}
-		text := strings.Join(list, ", ") + " (" + from + ")"
-		if classes[text] == nil {
-			texts = append(texts, text)
-		}
-		classes[text] = append(classes[text], className(class))
-	}
-	for i, text := range texts {
-		if i == 0 {
-			out.print("\npriced by\n")
-		}
-		out.print("  %s\n%s%s\n", strings.Join(classes[text], ", "), indent, wrap.Text(text, width-len(indent), indent))
-	}
-}
-
-// WriteCSV writes a row per class.
-func (e *Explanation) WriteCSV(w io.Writer) error {
-	out := newCSVWriter(w, "class,by_class_s,critical_path_s,beside_s")
-	for _, class := range e.Classes() {
-		out.row(class, e.ByClass[class], e.CriticalPath[class], e.Beside[class])
-	}
-	return out.end()
-}
-
 // Classes lists those that have any time.
 func (e *Explanation) Classes() []string {
 	all := map[string]float64{}
@@ -164,20 +94,4 @@ func (e *Explanation) Classes() []string {
 		maps.Copy(all, by)
 	}
 	return classesOf(all)
-}
-
-// className writes a class for people.
-func className(class string) string {
-	for _, dimension := range []string{"data", "expert", "expert-data", "tied"} {
-		if name, ok := strings.CutPrefix(class, dimension+"_"); ok {
-			return fmt.Sprintf("%s: %s", dimension, strings.ReplaceAll(name, "_", "-"))
-		}
-	}
-	switch class {
-	case tensorClass, contextClass:
-		return class + ": exchanges"
-	case "pipeline":
-		return "pipeline: messages"
-	}
-	return strings.ReplaceAll(class, "_", " ")
 }

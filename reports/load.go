@@ -1,13 +1,10 @@
 package reports
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"psim/internal/files"
 	"psim/schedules/graph"
@@ -144,41 +141,4 @@ func loadPrediction(path string, measured Result) (Run, error) {
 		err = fmt.Errorf("%s: is not the prediction of %s, whose result.json holds another one; name two results: psim compare A B", folder, path)
 	}
 	return run, err
-}
-
-// LoadMemory reads the memory curves of a saved run.
-func LoadMemory(path string) (MemoryFigure, error) {
-	return files.Steady(folderOf(path), func() (MemoryFigure, error) { return loadMemory(path) })
-}
-
-func loadMemory(path string) (MemoryFigure, error) {
-	r, folder, err := loadResult(path)
-	if err != nil {
-		return MemoryFigure{}, err
-	}
-	curves, err := files.Read(filepath.Join(folder, "memory.csv"), ReadMemoryCSV)
-	if os.IsNotExist(err) {
-		err = fmt.Errorf("%s: the run has no memory.csv, because nothing in it uses memory; add [memory] or use [model]", path)
-		if r.usesMemory() {
-			err = fmt.Errorf("%s: the run has no memory.csv, because it would be long; psim run … --trace FILE.json writes it", path)
-		}
-	} else if err == nil {
-		err = files.Verify(folder, "result.json", "memory.csv")
-	}
-	return MemoryFigure{
-		Title: "memory  ·  " + Run{Result: r}.label(), Curves: curves,
-		End: time.Duration(r.shown() * float64(time.Second)), Capacity: r.capacity(), Margin: r.MemoryMargin,
-	}, err
-}
-
-// readComparison reads enough of a comparison.json to know that it is one.
-func readComparison(r io.Reader) (Comparison, error) {
-	var c struct {
-		ByKind map[string]KindComparison `json:"by_kind"`
-	}
-	err := readJSON(r, mostJSON, &c)
-	if err == nil && c.ByKind == nil {
-		err = errors.New("by_kind is missing")
-	}
-	return Comparison{}, err
 }

@@ -60,19 +60,6 @@ func longer(fraction float64) string {
 	}
 }
 
-// SignedPercent prints a fraction as a percentage with its sign, also where that
-// is +: "+1.9 %", "−0.2 %", "0.0 %".
-func SignedPercent(fraction float64) string {
-	text := strconv.FormatFloat(100*fraction, 'f', 1, 64)
-	switch {
-	case text == "0.0" || text == "-0.0":
-		return "0.0 %"
-	case fraction > 0:
-		text = "+" + text
-	}
-	return strings.Replace(text, "-", "−", 1) + " %"
-}
-
 // courseRate tells the throughput as the course measures it, which must not be
 // taken for the one above.
 func courseRate(r Result) string {
@@ -136,11 +123,6 @@ func heapGrowth(r Result) string {
 	}
 	return text
 }
-
-const sharedCores = " that share cores: the times say little about devices of their own"
-
-// SharedCores says what the times of devices are worth that have fewer cores than they need.
-func SharedCores(devices int) string { return units.Plural(devices, "device") + sharedCores }
 
 // backend says what computed, and whether its times mean anything.
 func backend(r Result) string {
@@ -233,4 +215,52 @@ func runRows(runs []Result) [][]string {
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// rows tells of the epochs: their time, and of measured ones that of every rank and the
+// rate.
+func (e *Epochs) rows() (rows [][2]string) {
+	if e == nil {
+		return nil
+	}
+	text := duration(e.Time)
+	if e.Each != nil {
+		text += " ± " + duration(e.TimeStd) + ", mean of " + units.Plural(e.Number, "epoch")
+		if e.Dropped > 0 {
+			text += fmt.Sprintf(" after %d to warm up", e.Dropped)
+		}
+	}
+	text += fmt.Sprintf("; %s samples in %s of %d", units.FormatCount(e.Samples), units.Plural(int(e.Steps), "step"), e.Batch)
+	if e.LastBatch != e.Batch {
+		text += fmt.Sprintf(", of which the last has %d left and is filled up", e.LastBatch)
+	}
+	rows = append(rows, [2]string{"epoch", text})
+	if e.Each == nil {
+		if e.Number > 1 {
+			rows = append(rows, [2]string{units.Plural(e.Number, "epoch"), duration(e.Total)})
+		}
+		return rows
+	}
+	var ranks []string
+	for _, r := range e.Ranks {
+		ranks = append(ranks, fmt.Sprintf("rank %d %s ± %s", r.Rank, duration(r.Time), duration(r.TimeStd)))
+	}
+	const most = 8
+	if len(ranks) > most {
+		ranks = append(ranks[:most], "…")
+	}
+	return append(rows, [2]string{"epoch by rank", strings.Join(ranks, ", ")}, [2]string{"epoch's rate", e.rate()})
+}
+
+// rate tells the throughput of measured epochs.
+func (e *Epochs) rate() string {
+	var parts []string
+	add := func(mean, deviation float64, what string) {
+		if mean > 0 {
+			parts = append(parts, fmt.Sprintf("%s ± %s %s", perSecondText(mean), perSecondText(deviation), what))
+		}
+	}
+	add(e.Throughput.Samples, e.ThroughputStd.Samples, "samples/s")
+	add(e.Throughput.Tokens, e.ThroughputStd.Tokens, "tokens/s")
+	return strings.Join(parts, ", ") + ", summed over the replicas; ± is the deviation over the epochs, with n"
 }

@@ -165,3 +165,20 @@ func (r *Result) leaves(margin float64) string {
 	}
 	return fmt.Sprintf("machine.memory_margin is to leave %s free", percent(margin))
 }
+
+// usesMemory reports whether any memory was modelled.
+func (r Result) usesMemory() bool {
+	return slices.ContainsFunc(r.Ranks, func(rank RankResult) bool { return rank.PeakMemory > 0 })
+}
+
+// capacity returns the memory of every rank, nil unless all are known.
+func (r Result) capacity() []int64 {
+	var list []int64
+	for _, rank := range r.Ranks {
+		if rank.MemoryCapacity == 0 {
+			return nil
+		}
+		list = append(list, rank.MemoryCapacity)
+	}
+	return list
+}

@@ -241,7 +241,11 @@ func (p ParetoFigure) sizes(plan Plan) string {
 // paretoFront lists the plans that no other beats both in memory and in time, by
 // memory.
 func paretoFront(plans []Plan) []int32 {
-	order := sorted(len(plans), func(a, b int32) int {
+	order := make([]int32, len(plans))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int {
 		return cmp.Or(cmp.Compare(plans[a].PeakMemory(), plans[b].PeakMemory()), cmp.Compare(plans[a].StepTime, plans[b].StepTime))
 	})
 	var front []int32

@@ -68,3 +68,6 @@ func (p PlanRanking) WriteJSON(w io.Writer) error {
 	p.Plans = list
 	return files.WriteJSON(w, p)
 }
+
+// decided counts the plans of which it is known whether they are among the best.
+func (p PlanRanking) decided() int { return p.Evaluated + p.Pruned }

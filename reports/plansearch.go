@@ -3,7 +3,6 @@ package reports
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -141,28 +140,6 @@ func (p *PlanRanking) count() {
 func (s SavedPlans) Settled() ([]PlanPoint, error) {
 	last, err := s.Last()
 	return settled(s.Points, last), err
-}
-
-// Save writes plans.json, search.json and points.csv, with pictures beside them, into a
-// folder, and returns their names.
-func (s SavedPlans) Save(ctx context.Context, folder string, pictures ...files.File) (names []string, err error) {
-	last, err := s.Last()
-	if err != nil {
-		return nil, err
-	}
-	var varied []string
-	for _, v := range s.Vary {
-		varied = append(varied, v.Key)
-	}
-	to := PlansFolder(folder)
-	to.Partial = s.Partial
-	return save(ctx, to, append(slices.Clone(pictures), []files.File{
-		{Path: "points.csv", Render: func(w io.Writer) error { return WritePlanPoints(w, s.Points, varied, last) }},
-		{Path: "search.json", Render: func(w io.Writer) error { return files.WriteJSON(w, s.PlanSearch) }},
-		{Path: "plans.json", Render: func(w io.Writer) error {
-			return files.WriteJSON(w, plansFile{s.Plans, s.Space, s.Gap, s.Partial})
-		}},
-	}...))
 }
 
 // LoadPlans reads what Save has written.

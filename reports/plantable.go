@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -100,9 +101,6 @@ func (p RankedPlan) largestPart() string {
 	return m.parts()[0]
 }
 
-// decided counts the plans of which it is known whether they are among the best.
-func (p PlanRanking) decided() int { return p.Evaluated + p.Pruned }
-
 // Counted says how many plans there are, and what became of them.
 func (p PlanRanking) Counted() string {
 	text := fmt.Sprintf("%s plans: %s simulated", units.FormatCount(int64(p.Space)), units.FormatCount(int64(p.Evaluated)))
@@ -187,4 +185,28 @@ func (p PlanRanking) printNothing(out page) {
 	if p.WithinNode > 0 {
 		out.print("  machine.network is not given, so that no plan has more than the %s of a node; name one (psim list devices -v) to try more\n", units.Plural(p.WithinNode, "device"))
 	}
+}
+
+// text says in a line where the other takes longer and where not.
+func (w PlanWhy) text(best float64) string {
+	const least, most = 0.03, 5 // shares of the largest difference that are worth a word
+	classes := classesOf(w.Longer)
+	slices.SortStableFunc(classes, func(a, b string) int { return cmp.Compare(math.Abs(w.Longer[b]), math.Abs(w.Longer[a])) })
+	var parts []string
+	for _, class := range classes[:min(most, len(classes))] {
+		d := w.Longer[class]
+		if math.Abs(d) < least*math.Abs(w.Longer[classes[0]]) {
+			break
+		}
+		sign := "+"
+		if d < 0 {
+			sign = "−"
+		}
+		parts = append(parts, sign+duration(math.Abs(d))+" "+className(class))
+	}
+	name := map[string]string{"runner-up": "plan 2", "configuration": "the configuration's own plan"}[w.Plan]
+	if parts == nil {
+		return fmt.Sprintf("%s takes as long, of the same parts; ties go by their settings", name)
+	}
+	return fmt.Sprintf("%s takes %s longer: %s", name, duration(w.StepTime-best), strings.Join(parts, ", "))
 }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"psim/internal/units"
 )
@@ -48,28 +46,4 @@ func NewPlanWhy(plan string, set []string, step float64, best, other map[string]
 		}
 	}
 	return w
-}
-
-// text says in a line where the other takes longer and where not.
-func (w PlanWhy) text(best float64) string {
-	const least, most = 0.03, 5 // shares of the largest difference that are worth a word
-	classes := classesOf(w.Longer)
-	slices.SortStableFunc(classes, func(a, b string) int { return cmp.Compare(math.Abs(w.Longer[b]), math.Abs(w.Longer[a])) })
-	var parts []string
-	for _, class := range classes[:min(most, len(classes))] {
-		d := w.Longer[class]
-		if math.Abs(d) < least*math.Abs(w.Longer[classes[0]]) {
-			break
-		}
-		sign := "+"
-		if d < 0 {
-			sign = "−"
-		}
-		parts = append(parts, sign+duration(math.Abs(d))+" "+className(class))
-	}
-	name := map[string]string{"runner-up": "plan 2", "configuration": "the configuration's own plan"}[w.Plan]
-	if parts == nil {
-		return fmt.Sprintf("%s takes as long, of the same parts; ties go by their settings", name)
-	}
-	return fmt.Sprintf("%s takes %s longer: %s", name, duration(w.StepTime-best), strings.Join(parts, ", "))
 }

@@ -70,14 +70,6 @@ func rankColumns(ranks []RankResult) []rankColumn {
 	})
 }
 
-// known reads a number that may be unknown as 0.
-func known(x *float64) float64 {
-	if x == nil {
-		return 0
-	}
-	return *x
-}
-
 // rankRows makes the table of ranks, of many with the spread of every column.
 func rankRows(ranks []RankResult) [][]string {
 	columns := rankColumns(ranks)

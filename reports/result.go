@@ -251,3 +251,14 @@ func (r Result) PeakMemory() int64 {
 	}
 	return peak
 }
+
+// known reads a number that may be unknown as 0.
+func known(x *float64) float64 {
+	if x == nil {
+		return 0
+	}
+	return *x
+}
+
+// perDevice returns the throughput in samples of a device.
+func (r Result) perDevice() float64 { return r.Throughput.Samples / float64(r.Devices) }

@@ -86,9 +86,6 @@ func readJSON(r io.Reader, most int64, into any) error {
 // mostJSON bounds the bytes of a file of JSON.
 const mostJSON = 1 << 30
 
-// damaged says what to do about a file that is not as psim writes it.
-const damaged = "; the file is damaged: run again what wrote it"
-
 // jsonError adds the place to an error of encoding/json.
 func jsonError(data []byte, err error) error {
 	var syntax *json.SyntaxError

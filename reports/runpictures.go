@@ -26,9 +26,6 @@ func (v View) Timelines(w io.Writer, format string, runs ...Run) error {
 	return Timeline(w, format, "timelines", panels...)
 }
 
-// Drawable reports whether a run has a timeline.
-func (r Run) Drawable() bool { return r.Trace != nil && r.Trace.End() > 0 }
-
 // title describes a run by its configuration and trace, and says whether it was
 // measured.
 func (r Run) title() string {
@@ -40,19 +37,6 @@ func (r Run) title() string {
 		title += "  ·  " + r.kind()
 	}
 	return title
-}
-
-// kind says whether the run was measured, and of several steps which one its trace
-// is.
-func (r Run) kind() string {
-	if n := r.Result.stepCount(); n > 1 {
-		return fmt.Sprintf("%s, the median of %d steps", r.Result.Kind, n)
-	}
-	return r.Result.Kind
-}
-
-func (r Run) label() string {
-	return nameText(r.Result.Name, r.Result.scheduleText()) + ", " + r.kind()
 }
 
 // CompareTimelines draws the timelines of two runs one above the other on one

@@ -3,6 +3,7 @@ package reports
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"path/filepath"
 	"slices"
@@ -91,23 +92,6 @@ func save(ctx context.Context, folder files.Folder, list []files.File, elsewhere
 	return names, folder.Write(ctx, list, elsewhere...)
 }
 
-// usesMemory reports whether any memory was modelled.
-func (r Result) usesMemory() bool {
-	return slices.ContainsFunc(r.Ranks, func(rank RankResult) bool { return rank.PeakMemory > 0 })
-}
-
-// capacity returns the memory of every rank, nil unless all are known.
-func (r Result) capacity() []int64 {
-	var list []int64
-	for _, rank := range r.Ranks {
-		if rank.MemoryCapacity == 0 {
-			return nil
-		}
-		list = append(list, rank.MemoryCapacity)
-	}
-	return list
-}
-
 // RunFiles names the files that psim run and psim exec write into a folder: of
 // one run, and beside it of a measured one.
 func RunFiles() (run, measured []string) {
@@ -181,4 +165,16 @@ func ownFolder[T any](path, owner string, names []string, read func(io.Reader) (
 		}
 		return owner, names
 	}}
+}
+
+// readComparison reads enough of a comparison.json to know that it is one.
+func readComparison(r io.Reader) (Comparison, error) {
+	var c struct {
+		ByKind map[string]KindComparison `json:"by_kind"`
+	}
+	err := readJSON(r, mostJSON, &c)
+	if err == nil && c.ByKind == nil {
+		err = errors.New("by_kind is missing")
+	}
+	return Comparison{}, err
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"psim/internal/units"
 )
 
 // Steadiness is how steady the machine was while steps were measured, as fractions: 0
@@ -100,3 +102,8 @@ func (r Result) SlowRank() string {
 	}
 	return fmt.Sprintf("rank %d computed %.2f times as long as its tasks take alone, the others at most %.2f times: its device was slow", worst, of[worst], others)
 }
+
+const sharedCores = " that share cores: the times say little about devices of their own"
+
+// SharedCores says what the times of devices are worth that have fewer cores than they need.
+func SharedCores(devices int) string { return units.Plural(devices, "device") + sharedCores }

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
+	"strings"
 
 	"psim/internal/files"
 )
@@ -112,20 +114,6 @@ func (p Point) Same(q Point) bool {
 	return p.Key == q.Key && slices.Equal(p.Set, q.Set) && p.Error == q.Error && bytes.Equal(p.text, q.text)
 }
 
-// writeLines writes a line per point.
-func (s Sweep) writeLines(w io.Writer) error {
-	for _, p := range s.Points {
-		line, err := p.Line()
-		if err != nil {
-			return err
-		}
-		if _, err := w.Write(append(line, '\n')); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // ReadPoints reads a sweep.jsonl.
 func ReadPoints(r io.Reader) (points []Point, err error) {
 	lines := bufio.NewReader(r)
@@ -157,6 +145,75 @@ func ReadSweepInfo(r io.Reader) (SweepInfo, error) {
 		return info, errors.New("is no sweep.json: configuration or vary is missing")
 	}
 	return info, nil
+}
+
+// devices lists the settings that change how many devices there are.
+func (v Variation) devices() bool {
+	return slices.Contains([]string{"schedule.stages", "parallel.data", "parallel.tensor", "parallel.context", "collective.ranks"}, v.Key)
+}
+
+// values returns what a point gives the varied settings.
+func (s Sweep) values(p Point) []string {
+	list := make([]string, len(s.Vary))
+	for i, v := range s.Vary {
+		for _, set := range p.Set {
+			if value, ok := strings.CutPrefix(set, v.Key+"="); ok {
+				list[i] = value
+			}
+		}
+	}
+	return list
+}
+
+// others joins the values of a point that leave the number of devices as it is.
+func (s Sweep) others(p Point) string {
+	var list []string
+	for i, value := range s.values(p) {
+		if !s.Vary[i].devices() {
+			list = append(list, strconv.Quote(value))
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// efficiencies holds the throughput per device of every point against that of the
+// point with the fewest devices whose other values are the same; nil where all have
+// as many, or no throughput.
+func (s Sweep) efficiencies() []*float64 {
+	groups := map[string][]int{}
+	for i, p := range s.Points {
+		if p.Error == "" && p.Result.Throughput.Samples > 0 && p.Result.Devices > 0 {
+			group := s.others(p)
+			groups[group] = append(groups[group], i)
+		}
+	}
+	list := make([]*float64, len(s.Points))
+	for _, group := range groups {
+		fewer := func(a, b int) int { return s.Points[a].Result.Devices - s.Points[b].Result.Devices }
+		least, most := slices.MinFunc(group, fewer), slices.MaxFunc(group, fewer)
+		if fewer(least, most) == 0 {
+			continue
+		}
+		for _, i := range group {
+			e := s.Points[i].Result.perDevice() / s.Points[least].Result.perDevice()
+			list[i] = &e
+		}
+	}
+	return list
+}
+
+// writeLines writes a line per point.
+func (s Sweep) writeLines(w io.Writer) error {
+	for _, p := range s.Points {
+		line, err := p.Line()
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(append(line, '\n')); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (i SweepInfo) writeJSON(w io.Writer) error { return files.WriteJSON(w, i) }

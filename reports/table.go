@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"psim/internal/units"
 )
@@ -144,16 +142,6 @@ func trains(r Result) bool {
 	return slices.ContainsFunc(r.Ranks, func(rank RankResult) bool { return rank.PeakInFlight > 0 })
 }
 
-// duration prints seconds for people.
-func duration(seconds float64) string {
-	if math.IsNaN(seconds) || math.Abs(seconds) > 9e9 {
-		return strconv.FormatFloat(seconds, 'g', 3, 64) + " s"
-	}
-	return units.FormatDuration(time.Duration(math.Round(seconds * 1e9)))
-}
-
-func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + " %" }
-
 // throughput tells what is known of it.
 func throughput(t Throughput) string {
 	var parts []string
@@ -164,18 +152,6 @@ func throughput(t Throughput) string {
 		parts = append(parts, perSecondText(t.Tokens)+" tokens/s")
 	}
 	return strings.Join(parts, ", ")
-}
-
-// perSecondText prints at least three significant digits, and no exponent.
-func perSecondText(x float64) string {
-	if x < 100 {
-		decimals := max(0, 2-int(math.Floor(math.Log10(x))))
-		return strconv.FormatFloat(x, 'f', decimals, 64)
-	}
-	if x > 1e18 {
-		return strconv.FormatFloat(x, 'g', 3, 64)
-	}
-	return units.FormatCount(int64(math.Round(x)))
 }
 
 // memoryVerdict says whether memory suffices, and the highest peak. It is empty
@@ -211,4 +187,22 @@ func memoryVerdict(r Result) string {
 		return "fits; " + peak
 	}
 	return peak + " (no limit known)"
+}
+
+// text says what the longest chain of tasks is made of, leaving out what it
+// has none of; nothing where it is not known.
+func (c *CriticalPath) text(step float64) string {
+	if c == nil || step <= 0 {
+		return ""
+	}
+	var parts []string
+	for _, p := range []struct {
+		name    string
+		seconds float64
+	}{{"compute", c.Compute}, {"communication", c.Communication}, {"dispatch", c.Dispatch}, {"latency", c.Latency}, {"optimizer", c.Optimizer}} {
+		if p.seconds > 0 {
+			parts = append(parts, percent(p.seconds/step)+" "+p.name)
+		}
+	}
+	return strings.Join(parts, ", ")
 }

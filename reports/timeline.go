@@ -20,9 +20,6 @@ const (
 	PDF = chart.PDF
 )
 
-// Formats lists the formats of pictures.
-func Formats() []string { return chart.Formats() }
-
 // A Panel is one trace of a timeline.
 type Panel struct {
 	Trace *graph.Trace

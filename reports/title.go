@@ -28,25 +28,7 @@ func Title(t *graph.Trace, tensor, context int) string {
 	return join(graphName(t.Graph), size, timeText(t))
 }
 
-// scheduleText names the schedule of a run as people do.
-func (r Result) scheduleText() string { return scheduleText(r.Schedule, r.FullySharded) }
-
 func graphName(g *graph.Graph) string { return scheduleText(g.Name, g.Layered) }
-
-func scheduleText(name string, sharded bool) string {
-	if sharded {
-		return "FSDP"
-	}
-	return name
-}
-
-// nameText names a run by its configuration and schedule.
-func nameText(name, schedule string) string {
-	if name == "" || strings.EqualFold(name, schedule) {
-		return schedule
-	}
-	return name + " (" + schedule + ")"
-}
 
 // UnitTitle is Title where one unit of time counts as 1, for orders without
 // costs.

@@ -133,7 +133,7 @@ func (b *traceBuilder) add(row *table) {
 	}
 	task := graph.Task{
 		Kind: kind, Rank: int32(row.number("rank", 0, maxNumber)),
-		Stage: row.optional("stage"), Microbatch: row.optional("microbatch"), Peer: row.optional("peer"),
+		Stage: optionalNumber(row, "stage"), Microbatch: optionalNumber(row, "microbatch"), Peer: optionalNumber(row, "peer"),
 		Bytes: row.numberOr("bytes", 0, math.MaxInt64), Part: uint16(row.numberOr("part", 0, math.MaxUint16)),
 	}
 	if row.index("ready_ns") >= 0 {
@@ -234,4 +234,9 @@ func (b *traceBuilder) connectGroups() {
 		}
 		t.Peer = group
 	}
+}
+
+// optionalNumber reads a small number, or None from an empty cell.
+func optionalNumber(row *table, column string) int32 {
+	return int32(row.optional(column, maxNumber, graph.None))
 }

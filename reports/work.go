@@ -1,11 +1,5 @@
 package reports
 
-import (
-	"fmt"
-
-	"psim/internal/units"
-)
-
 // Work is what a step computes, and how well the devices are used: what is known
 // where there is a [model]. Fields without a meaning are zero.
 type Work struct {
@@ -52,17 +46,4 @@ func (r *Result) setRates(samples, tokens int64) {
 	if peak := r.PeakFLOPs * float64(r.Devices); peak > 0 {
 		r.MFU, r.HFU = perSecond(r.ModelFLOPs)/peak, perSecond(r.HardwareFLOPs)/peak
 	}
-}
-
-// parameters prints those of a mixture of experts, and of a network that a file describes,
-// which its published number can be held to.
-func parameters(r Result) string {
-	text := units.FormatCount(r.Parameters)
-	switch {
-	case r.ActiveParameters < r.Parameters:
-		return fmt.Sprintf("%s, %s of them for a token", text, units.FormatCount(r.ActiveParameters))
-	case r.Read:
-		return text
-	}
-	return ""
 }

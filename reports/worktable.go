@@ -103,3 +103,16 @@ func rankText(n int) string {
 	}
 	return fmt.Sprintf("ranks 0–%d", n-1)
 }
+
+// parameters prints those of a mixture of experts, and of a network that a file describes,
+// which its published number can be held to.
+func parameters(r Result) string {
+	text := units.FormatCount(r.Parameters)
+	switch {
+	case r.ActiveParameters < r.Parameters:
+		return fmt.Sprintf("%s, %s of them for a token", text, units.FormatCount(r.ActiveParameters))
+	case r.Read:
+		return text
+	}
+	return ""
+}

@@ -125,7 +125,7 @@ func runCollective(ctx context.Context, flags *pflag.FlagSet, name string, f exe
 		if len(found.Sizes) == 0 {
 			return err
 		}
-		write := found.WriteNCCL
+		write := func(w io.Writer) error { return found.WriteNCCL(w) }
 		if f.json {
 			write = found.WriteJSON
 		}

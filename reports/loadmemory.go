@@ -1,0 +1,35 @@
+package reports
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"psim/internal/files"
+)
+
+// LoadMemory reads the memory curves of a saved run.
+func LoadMemory(path string) (MemoryFigure, error) {
+	return files.Steady(folderOf(path), func() (MemoryFigure, error) { return loadMemory(path) })
+}
+
+func loadMemory(path string) (MemoryFigure, error) {
+	r, folder, err := loadResult(path)
+	if err != nil {
+		return MemoryFigure{}, err
+	}
+	curves, err := files.Read(filepath.Join(folder, "memory.csv"), ReadMemoryCSV)
+	if os.IsNotExist(err) {
+		err = fmt.Errorf("%s: the run has no memory.csv, because nothing in it uses memory; add [memory] or use [model]", path)
+		if r.usesMemory() {
+			err = fmt.Errorf("%s: the run has no memory.csv, because it would be long; psim run … --trace FILE.json writes it", path)
+		}
+	} else if err == nil {
+		err = files.Verify(folder, "result.json", "memory.csv")
+	}
+	return MemoryFigure{
+		Title: "memory  ·  " + Run{Result: r}.label(), Curves: curves,
+		End: time.Duration(r.shown() * float64(time.Second)), Capacity: r.capacity(), Margin: r.MemoryMargin,
+	}, err
+}
