@@ -8,7 +8,7 @@ import (
 
 	"psim/configs"
 	"psim/internal/units"
-	"psim/reports"
+	"psim/results"
 	"psim/schedules/graph"
 )
 
@@ -32,7 +32,7 @@ func (p *Prediction) Advise(ctx context.Context) {
 	p.Result.Warnings = append(p.Result.Warnings, advice)
 }
 
-func (p *Prediction) describe(r reports.Remedy) string {
+func (p *Prediction) describe(r results.Remedy) string {
 	text := fmt.Sprintf("--set %s (%s at most, step %s", strings.Join(r.Set, " --set "), units.FormatBytes(r.PeakMemory), units.FormatSeconds(r.StepTime))
 	have := p.devices()
 	if r.Devices < have {
@@ -68,7 +68,7 @@ const (
 // remedySearch looks for the least changes under which every rank's memory
 // suffices: none of them is another with more changed.
 type remedySearch struct {
-	found        []reports.Remedy
+	found        []results.Remedy
 	fitting      [][]int // the combinations of those found
 	tried, large int     // combinations that were simulated, or too large for it
 	closest      change  // of those that do not fit
@@ -111,7 +111,7 @@ func (s *remedySearch) try(ctx context.Context, before *Prediction, c *configs.C
 	}
 	s.tried++
 	if p.Result.Fits() {
-		s.found = append(s.found, reports.Remedy{Set: sets, PeakMemory: p.Result.PeakMemory(), StepTime: p.Result.StepTime, Devices: p.devices()})
+		s.found = append(s.found, results.Remedy{Set: sets, PeakMemory: p.Result.PeakMemory(), StepTime: p.Result.StepTime, Devices: p.devices()})
 	} else if short := shortage(p.Result); short < s.least {
 		s.least, s.closest = short, sets
 	}
@@ -165,7 +165,7 @@ func (s *remedySearch) fruitless(p *Prediction) string {
 }
 
 // shortage returns the bytes that the fullest rank or node has too little.
-func shortage(r reports.Result) (bytes int64) {
+func shortage(r results.Result) (bytes int64) {
 	for _, rank := range r.Ranks {
 		if rank.MemoryCapacity > 0 {
 			bytes = max(bytes, rank.PeakMemory-rank.MemoryCapacity)

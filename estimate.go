@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"psim/costmodel/memory"
-	"psim/reports"
+	"psim/results"
 	"psim/schedules/graph"
 	"psim/sim"
 )
@@ -30,27 +30,27 @@ func (p *Prediction) simulatePacked(start time.Time) error {
 	}
 	p.SimulationTime += time.Since(start)
 	info := Info(p.Config, p.Plan)
-	info.Memory = func(*graph.Trace, graph.Summary) []reports.MemoryBytes { return packedMemory(p, &statistics) }
-	p.Result = reports.NewResult(reports.Predicted, packed.Trace(), p.Summary, info)
+	info.Memory = func(*graph.Trace, graph.Summary) []results.MemoryBytes { return packedMemory(p, &statistics) }
+	p.Result = results.NewResult(results.Predicted, packed.Trace(), p.Summary, info)
 	p.Result.Tasks = packed.Size()
 	path := packed.Path(engine.CriticalPath())
 	whole := make([]int32, len(path.Spans))
 	for i := range whole {
 		whole[i] = int32(i)
 	}
-	p.Result.CriticalPath = reports.NewCriticalPath(path, whole)
+	p.Result.CriticalPath = results.NewCriticalPath(path, whole)
 	return nil
 }
 
 // packedMemory divides the peaks of a packed plan by what they hold.
-func packedMemory(p *Prediction, s *graph.Statistics) []reports.MemoryBytes {
+func packedMemory(p *Prediction, s *graph.Statistics) []results.MemoryBytes {
 	if p.Plan.Workload != nil {
 		return memoryBytes(memory.NewLedger(p.Plan.Workload, p.Plan.Graph).AtPackedPeak(s))
 	}
 	if !p.Plan.Packed.Remembers() {
 		return nil
 	}
-	list := make([]reports.MemoryBytes, len(p.Summary.Ranks))
+	list := make([]results.MemoryBytes, len(p.Summary.Ranks))
 	for r, rank := range p.Summary.Ranks {
 		list[r].Activations = rank.PeakMemory
 	}

@@ -10,6 +10,9 @@ import (
 
 	"psim"
 	"psim/reports"
+	"psim/reports/picture"
+	"psim/results"
+	"psim/results/rankings"
 	"psim/schedules"
 	"psim/schedules/graph"
 )
@@ -25,7 +28,7 @@ func ExamplePredict() {
 		log.Fatal(err)
 	}
 	fmt.Printf("step %.0f ms, bubble %.1f %%\n", 1e3*p.Result.StepTime, 100*p.Result.Bubble.Makespan)
-	if err := reports.Gantt(os.Stdout, p.Trace, reports.GanttOptions{}); err != nil {
+	if err := picture.Gantt(os.Stdout, p.Trace, picture.GanttOptions{}); err != nil {
 		log.Fatal(err)
 	}
 	// Output:
@@ -100,14 +103,14 @@ func ExampleSweep() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	s, err := psim.Sweep(context.Background(), c, psim.SweepOptions{Vary: []reports.Variation{
+	s, err := psim.Sweep(context.Background(), c, psim.SweepOptions{Vary: []rankings.Variation{
 		{Key: "schedule.name", Values: []string{"gpipe", "1f1b"}},
 		{Key: "parallel.data", Values: []string{"1", "2", "4"}},
 	}})
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := s.WriteTable(os.Stdout); err != nil {
+	if err := reports.WriteSweep(os.Stdout, s.Sweep); err != nil {
 		log.Fatal(err)
 	}
 	// Output:
@@ -136,7 +139,7 @@ func ExampleMergeSweeps() {
 	for i := range 2 {
 		shard := psim.Shard{Number: i + 1, Of: 2}
 		o := psim.SweepOptions{Shard: shard, Folder: filepath.Join(folder, shard.Folder())}
-		o.Vary = []reports.Variation{{Key: "schedule.microbatches", Values: []string{"4", "8", "16"}}}
+		o.Vary = []rankings.Variation{{Key: "schedule.microbatches", Values: []string{"4", "8", "16"}}}
 		s, err := psim.Sweep(context.Background(), c, o)
 		if err != nil {
 			log.Fatal(err)
@@ -209,7 +212,7 @@ func ExampleSearch() {
 
 // Two schedules of the same network.
 func ExampleCompare() {
-	var runs []reports.Run
+	var runs []results.Run
 	for _, schedule := range []string{"gpipe", "1f1b"} {
 		c, err := psim.Load("gpipe", "schedule.name="+schedule)
 		if err != nil {
@@ -318,7 +321,7 @@ func ExampleUnitTrace() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(reports.UnitTitle(trace, psim.Unit))
+	fmt.Println(picture.UnitTitle(trace, psim.Unit))
 	// Output:
 	// 1f1b  ·  P = 2, M = 4  ·  15 units  ·  bubble 20.0 %
 }

@@ -5,13 +5,13 @@ import (
 	"strings"
 
 	"psim/costmodel"
-	"psim/reports"
+	"psim/results"
 	"psim/sim"
 )
 
 // Explain says what the step's time is made of, over all ranks and along the critical
 // path, and which settings price that. WhatIf adds what changes would give.
-func (p *Prediction) Explain() (*reports.Explanation, error) {
+func (p *Prediction) Explain() (*results.Explanation, error) {
 	made := p.Config.Times.MadeOf
 	if p.Plan.Workload != nil {
 		var err error
@@ -19,18 +19,18 @@ func (p *Prediction) Explain() (*reports.Explanation, error) {
 			return nil, err
 		}
 	}
-	e := reports.NewExplanation(p.Trace, sim.CriticalPath(p.Trace), made)
-	e.Settings, e.WhatIf = []reports.Pricing{}, []reports.WhatIf{}
+	e := results.NewExplanation(p.Trace, sim.CriticalPath(p.Trace), made)
+	e.Settings, e.WhatIf = []results.Pricing{}, []results.WhatIf{}
 	for _, s := range p.Config.Pricing(p.Plan) {
 		if classes := present(e, s.Classes); classes != nil {
-			e.Settings = append(e.Settings, reports.Pricing{Key: s.Key, Value: s.Value, From: s.From, Classes: classes})
+			e.Settings = append(e.Settings, results.Pricing{Key: s.Key, Value: s.Value, From: s.From, Classes: classes})
 		}
 	}
 	return e, nil
 }
 
 // present lists the classes of an explanation that some names stand for.
-func present(e *reports.Explanation, names []string) (classes []string) {
+func present(e *results.Explanation, names []string) (classes []string) {
 	for _, class := range e.Classes() {
 		if slices.ContainsFunc(names, func(n string) bool {
 			return n == class || strings.HasSuffix(n, "_") && strings.HasPrefix(class, n)

@@ -14,7 +14,7 @@ import (
 
 	"psim"
 	"psim/configs"
-	"psim/reports"
+	"psim/results"
 	"psim/schedules"
 )
 
@@ -28,7 +28,7 @@ func nanoseconds(by map[string]float64) (sum time.Duration) {
 
 // requireExplained requires that an explanation adds up to the step, to the nanosecond, and
 // agrees with what the ranks of the result say.
-func requireExplained(t require.TestingT, p *psim.Prediction) *reports.Explanation {
+func requireExplained(t require.TestingT, p *psim.Prediction) *results.Explanation {
 	e, err := p.Explain()
 	require.NoError(t, err)
 	require.Equal(t, p.Summary.StepTime, nanoseconds(e.ByClass), "%v", e.ByClass)
@@ -96,7 +96,7 @@ func TestExplainAddsUp(t *testing.T) {
 // What a constant prices changes with it, and what it does not price stays; the settings
 // say which.
 func TestExplainSettings(t *testing.T) {
-	explain := func(sets ...string) *reports.Explanation {
+	explain := func(sets ...string) *results.Explanation {
 		c, err := psim.Load("gpipe", append([]string{"train.stack=megatron-deepspeed", "schedule.stages=1", "parallel.tensor=2", "train.precision=bf16", "model.vocab=50432", "parallel.tensor_overlap=false", "machine.link=nvlink3-a100"}, sets...)...)
 		require.NoError(t, err)
 		p, err := psim.Predict(context.Background(), c)
@@ -117,9 +117,9 @@ func TestExplainSettings(t *testing.T) {
 	} {
 		key, value, _ := strings.Cut(set, "=")
 		changed := explain(set)
-		i := slices.IndexFunc(changed.Settings, func(s reports.Pricing) bool { return s.Key == key })
+		i := slices.IndexFunc(changed.Settings, func(s results.Pricing) bool { return s.Key == key })
 		require.GreaterOrEqual(t, i, 0, key)
-		require.Equal(t, reports.Pricing{Key: key, Value: value, From: "given", Classes: changed.Settings[i].Classes}, changed.Settings[i])
+		require.Equal(t, results.Pricing{Key: key, Value: value, From: "given", Classes: changed.Settings[i].Classes}, changed.Settings[i])
 		for _, class := range slices.Collect(maps.Keys(base.ByClass)) {
 			if !slices.Contains(changed.Settings[i].Classes, class) && class != "launches" { // which the device hides while it computes
 				require.InDelta(t, base.ByClass[class], changed.ByClass[class], 1e-12, "%s %s", set, class)

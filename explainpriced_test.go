@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim"
-	"psim/reports"
+	"psim/results"
 )
 
 // Of [machine.compute] exactly the settings that are listed for a class move its time: whatever
@@ -31,7 +31,7 @@ func TestPricedByWhatMoves(t *testing.T) {
 		"fp32":      {"machine.device=v100-32gb-sxm", "model.attention=unfused", "model.heads=64", "train.precision=fp32"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			explain := func(set ...string) *reports.Explanation {
+			explain := func(set ...string) *results.Explanation {
 				c, err := psim.Load("gpipe", slices.Concat([]string{"schedule.stages=1", "schedule.microbatches=1", "batch.global=4", "machine.memory_margin=0"}, like, set)...)
 				require.NoError(t, err)
 				p, err := psim.Predict(context.Background(), c)
@@ -50,10 +50,10 @@ func TestPricedByWhatMoves(t *testing.T) {
 
 // requirePriced requires that a setting moves those classes that either explanation lists it for, and
 // no others.
-func requirePriced(t *testing.T, set, key string, base, changed *reports.Explanation) {
+func requirePriced(t *testing.T, set, key string, base, changed *results.Explanation) {
 	var listed []string
 	values := map[string]bool{} // a device may have the value that is set
-	for _, e := range []*reports.Explanation{base, changed} {
+	for _, e := range []*results.Explanation{base, changed} {
 		value := "0"
 		for _, s := range e.Settings {
 			if s.Key == key {

@@ -9,12 +9,12 @@ import (
 
 	"psim"
 	"psim/configs"
-	"psim/reports"
+	"psim/results"
 )
 
 // groupBytes predicts a small GPT in bf16 and lists what its groups send, by dimension and
 // collective.
-func groupBytes(t *testing.T, sets ...string) (bytes map[string]int64, r reports.Result) {
+func groupBytes(t *testing.T, sets ...string) (bytes map[string]int64, r results.Result) {
 	c, err := configs.Parse("small", []byte(`schedule = {name = "gpipe", stages = 1, microbatches = 4}
 model = {family = "gpt", layers = 8, hidden = 128, heads = 8, vocab = 512, sequence_length = 64, positions = 64}
 train = {precision = "bf16"}

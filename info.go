@@ -7,20 +7,20 @@ import (
 	"psim/configs"
 	"psim/costmodel/memory"
 	"psim/costmodel/network"
-	"psim/reports"
+	"psim/results"
 	"psim/schedules"
 	"psim/schedules/graph"
 )
 
 // Info returns what the result of a plan says that its trace does not.
-func Info(c *configs.Config, plan *configs.Plan) reports.Info {
+func Info(c *configs.Config, plan *configs.Plan) results.Info {
 	shape := plan.Graph.Shape
-	return reports.Info{
+	return results.Info{
 		Name: c.Name(), Schedule: plan.Graph.Name,
 		Stages: shape.Ranks, VirtualStages: shape.Virtual, Microbatches: shape.Microbatches,
 		DataParallel: max(1, shape.Replicas), TensorParallel: max(1, c.Parallel.Tensor), ContextParallel: c.Parallel.Context, ExpertParallel: c.Parallel.Expert, ContextCollective: contextCollective(c), Sequence: c.Parallel.Sequence,
 		Samples: plan.Samples, Shards: shards(plan), Tokens: plan.Tokens, DataSet: c.Data.Samples, Work: work(c, plan), Config: c.Object(), Memory: memoryOf(plan), Warnings: slices.Clone(plan.Warnings),
-		Limits: reports.Limits{Capacity: plan.Capacity, Margin: plan.Machine.Device.Margin, Close: plan.Close, Memory: int64(plan.Machine.Device.Memory),
+		Limits: results.Limits{Capacity: plan.Capacity, Margin: plan.Machine.Device.Margin, Close: plan.Close, Memory: int64(plan.Machine.Device.Memory),
 			Node: int64(plan.Machine.MemoryPerNode), DevicesPerNode: plan.Machine.DevicesPerNode, On: plan.Machine.Node},
 	}
 }
@@ -45,13 +45,13 @@ func shards(plan *configs.Plan) []int64 {
 }
 
 // work says what a step computes, where there is a network.
-func work(c *configs.Config, plan *configs.Plan) reports.Work {
+func work(c *configs.Config, plan *configs.Plan) results.Work {
 	if plan.Workload == nil {
-		return reports.Work{}
+		return results.Work{}
 	}
 	n, device := plan.Network, plan.Machine.Device
 	precision := cmp.Or(plan.Workload.Training.Precision, "fp32")
-	w := reports.Work{
+	w := results.Work{
 		Parameters: n.Parameters(), ActiveParameters: n.ActiveParameters(), Read: c.Model.File != "",
 		Precision: precision, Device: device.Name,
 		ModelFLOPs:    3 * float64(n.FLOPs(network.Forward)) * float64(plan.Samples),
@@ -68,15 +68,15 @@ func work(c *configs.Config, plan *configs.Plan) reports.Work {
 
 // memoryOf returns what divides the peak memory of a trace of the plan's graph by what
 // it holds. It returns nothing where no memory was modelled.
-func memoryOf(plan *configs.Plan) func(*graph.Trace, graph.Summary) []reports.MemoryBytes {
-	return func(t *graph.Trace, s graph.Summary) []reports.MemoryBytes {
+func memoryOf(plan *configs.Plan) func(*graph.Trace, graph.Summary) []results.MemoryBytes {
+	return func(t *graph.Trace, s graph.Summary) []results.MemoryBytes {
 		switch {
 		case plan.Workload != nil:
 			return memoryBytes(memory.NewLedger(plan.Workload, plan.Graph).AtPeak(t))
 		case len(t.Memory) == 0:
 			return nil
 		}
-		list := make([]reports.MemoryBytes, len(s.Ranks))
+		list := make([]results.MemoryBytes, len(s.Ranks))
 		for r, rank := range s.Ranks {
 			list[r].Activations = rank.PeakMemory
 		}
@@ -84,10 +84,10 @@ func memoryOf(plan *configs.Plan) func(*graph.Trace, graph.Summary) []reports.Me
 	}
 }
 
-func memoryBytes(parts []memory.Bytes) []reports.MemoryBytes {
-	list := make([]reports.MemoryBytes, len(parts))
+func memoryBytes(parts []memory.Bytes) []results.MemoryBytes {
+	list := make([]results.MemoryBytes, len(parts))
 	for r, b := range parts {
-		list[r] = reports.MemoryBytes{
+		list[r] = results.MemoryBytes{
 			Parameters: b.Parameters, Gradients: b.Gradients, Optimizer: b.Optimizer,
 			Activations: b.Activations, Buffers: b.Buffers, Context: b.Context,
 		}

@@ -11,7 +11,7 @@ import (
 
 	"psim"
 	"psim/configs"
-	"psim/reports"
+	"psim/results"
 	"psim/schedules"
 )
 
@@ -117,7 +117,7 @@ func requireSums(t require.TestingT, p *psim.Prediction) {
 // Under ZeRO the peak holds more parameters or gradients than last, and buffers where
 // it is within a collective.
 func TestMemoryUnderZeRO(t *testing.T) {
-	peak := func(sets ...string) (reports.MemoryBytes, int64) {
+	peak := func(sets ...string) (results.MemoryBytes, int64) {
 		c, err := psim.Load("gpipe", append(sets, "schedule.name=ddp", "schedule.stages=1", "parallel.data=4")...)
 		require.NoError(t, err)
 		p, err := psim.Predict(context.Background(), c)
@@ -174,7 +174,7 @@ func TestVerdictWithoutMargin(t *testing.T) {
 		require.NoError(t, err)
 		requireRoundTrip(t, c)
 		r := predicted(t, "gpipe", sets...).Result
-		require.Equal(t, r.MemoryVerdict != reports.DoesNotFit, r.FitsMemory)
+		require.Equal(t, r.MemoryVerdict != results.DoesNotFit, r.FitsMemory)
 		require.Equal(t, r.Fits(), r.WouldFit == nil)
 		return r.MemoryVerdict, r.Fits()
 	}
@@ -184,16 +184,16 @@ func TestVerdictWithoutMargin(t *testing.T) {
 		verdict string
 		fits    bool
 	}{
-		{least, "", reports.Fits, true},
-		{least - 2, "", reports.Close, true},
-		{peak, "", reports.Close, true},
-		{peak - 1, "", reports.DoesNotFit, false},
-		{peak, "machine.memory_margin=0", reports.Close, true},
-		{least, "machine.memory_margin=0.13", reports.Fits, true},
-		{least - 2, "machine.memory_margin=0.13", reports.Close, false},
-		{least, "machine.memory_margin=0.2", reports.Close, false},
-		{least - 2, "machine.memory_margin=0.1", reports.Fits, true},
-		{peak, "machine.device=tpu-v4", reports.Close, true},
+		{least, "", results.Fits, true},
+		{least - 2, "", results.Close, true},
+		{peak, "", results.Close, true},
+		{peak - 1, "", results.DoesNotFit, false},
+		{peak, "machine.memory_margin=0", results.Close, true},
+		{least, "machine.memory_margin=0.13", results.Fits, true},
+		{least - 2, "machine.memory_margin=0.13", results.Close, false},
+		{least, "machine.memory_margin=0.2", results.Close, false},
+		{least - 2, "machine.memory_margin=0.1", results.Fits, true},
+		{peak, "machine.device=tpu-v4", results.Close, true},
 	} {
 		var sets []string
 		if test.set != "" {
@@ -205,6 +205,6 @@ func TestVerdictWithoutMargin(t *testing.T) {
 	}
 	cores := predicted(t, "gpipe", "machine.device=cpu-core", "train.precision=fp32").Result.PeakMemory()
 	word, fits := verdict(cores, "machine.device=cpu-core", "train.precision=fp32")
-	require.Equal(t, reports.Fits, word)
+	require.Equal(t, results.Fits, word)
 	require.True(t, fits)
 }

@@ -10,7 +10,7 @@ import (
 
 	"psim/internal/files"
 	"psim/internal/units"
-	"psim/reports"
+	"psim/results/rankings"
 )
 
 // MissingPoints is the error of a merge in which combinations, or shards, are missing.
@@ -43,15 +43,15 @@ func (m *MissingPoints) Error() string {
 // one, or sweeps over other values. A folder is that of a sweep, or one that holds
 // the folders of shards. What stands in several must agree, and if points are missing
 // the error is a *MissingPoints.
-func MergeSweeps(folders ...string) (reports.Sweep, error) {
+func MergeSweeps(folders ...string) (rankings.Sweep, error) {
 	parts, err := partFolders("sweep", folders)
 	if err != nil {
-		return reports.Sweep{}, err
+		return rankings.Sweep{}, err
 	}
-	var whole reports.Sweep
-	points, from := map[string]reports.Point{}, map[string]string{}
+	var whole rankings.Sweep
+	points, from := map[string]rankings.Point{}, map[string]string{}
 	for i, folder := range parts {
-		s, err := reports.LoadSweep(folder)
+		s, err := rankings.LoadSweep(folder)
 		if err != nil {
 			return whole, err
 		}
@@ -76,7 +76,7 @@ func MergeSweeps(folders ...string) (reports.Sweep, error) {
 const mostMerged = 1_000_000
 
 // gather puts points into their order.
-func gather(whole *reports.Sweep, points map[string]reports.Point) error {
+func gather(whole *rankings.Sweep, points map[string]rankings.Point) error {
 	whole.Count = 1
 	for _, v := range whole.Vary {
 		if whole.Count *= len(v.Values); whole.Count > mostMerged {
@@ -104,8 +104,8 @@ func gather(whole *reports.Sweep, points map[string]reports.Point) error {
 
 // join adds the values of another sweep of the same configuration, or says what it
 // has that the first has not.
-func join(whole *reports.SweepInfo, part reports.SweepInfo) error {
-	keys := func(i reports.SweepInfo) (list []string) {
+func join(whole *rankings.SweepInfo, part rankings.SweepInfo) error {
+	keys := func(i rankings.SweepInfo) (list []string) {
 		for _, v := range i.Vary {
 			list = append(list, v.Key)
 		}

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"psim"
-	"psim/reports"
+	"psim/results"
 )
 
 // predicted is what psim predicts, with advice.
@@ -26,16 +26,16 @@ func predicted(t require.TestingT, name string, sets ...string) *psim.Prediction
 // CS1390 course tells its students; each keeps its batch.
 func TestMemoryPerNode(t *testing.T) {
 	r := predicted(t, "vgg16-cpu-ddp", "machine.memory_per_node=4GB").Result
-	require.Equal(t, reports.DoesNotFit, r.MemoryVerdict)
+	require.Equal(t, results.DoesNotFit, r.MemoryVerdict)
 	require.False(t, r.FitsMemory)
-	require.Equal(t, []reports.NodeResult{{Devices: 4, PeakMemory: 4 * r.PeakMemory(), MemoryCapacity: 4e9}}, r.Nodes)
+	require.Equal(t, []results.NodeResult{{Devices: 4, PeakMemory: 4 * r.PeakMemory(), MemoryCapacity: 4e9}}, r.Nodes)
 	require.Contains(t, r.Warnings, "node 0 needs 4.71 GB of memory for its 4 devices and has 4.00 GB, 713 MB too little")
 	require.Equal(t, []string{"parallel.data=3", "batch.global=192"}, r.WouldFit[0].Set)
 	require.Contains(t, r.Warnings[1], "it would fit with fewer workers: --set parallel.data=3 --set batch.global=192 (")
 	require.True(t, predicted(t, "vgg16-cpu-ddp", r.WouldFit[0].Set[0], r.WouldFit[0].Set[1], "machine.memory_per_node=4GB").Result.Fits())
 
 	r = predicted(t, "vgg16-cpu-ddp", "machine.memory_per_node=5GB", "machine.memory_margin=0.1").Result
-	require.Equal(t, reports.Close, r.MemoryVerdict)
+	require.Equal(t, results.Close, r.MemoryVerdict)
 	require.True(t, r.FitsMemory)
 	require.Empty(t, predicted(t, "vgg16-cpu-ddp").Result.Nodes)
 
@@ -56,7 +56,7 @@ func TestMemoryPerNode(t *testing.T) {
 }
 
 // nodeSum adds up the peaks of all devices.
-func nodeSum(r reports.Result) (sum int64) {
+func nodeSum(r results.Result) (sum int64) {
 	for _, rank := range r.Ranks {
 		sum += rank.PeakMemory * int64(r.TensorParallel)
 	}

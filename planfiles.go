@@ -12,6 +12,9 @@ import (
 	"psim/internal/files"
 	"psim/reports"
 	"psim/reports/figures"
+	"psim/reports/picture"
+	"psim/results"
+	"psim/results/rankings"
 )
 
 // marginSet writes the setting of a query's margin.
@@ -19,12 +22,12 @@ func marginSet(q PlanQuery) string { return fmt.Sprintf("machine.memory_margin=%
 
 // Saved puts a ranking with its points in the form of its files, which says what was asked
 // for.
-func (r *PlanRanking) Saved(c *configs.Config, q PlanQuery, version string) (reports.SavedPlans, error) {
+func (r *PlanRanking) Saved(c *configs.Config, q PlanQuery, version string) (rankings.SavedPlans, error) {
 	if !q.Points || len(r.Points) < r.Space {
-		return reports.SavedPlans{}, errors.New("files of plans need the points of all: set Points in the query")
+		return rankings.SavedPlans{}, errors.New("files of plans need the points of all: set Points in the query")
 	}
-	return r.PlanRanking.Saved(reports.PlanSearch{
-		Schema: reports.Schema, Name: c.Name(), Configuration: c.Fingerprint(), Version: version,
+	return r.PlanRanking.Saved(rankings.PlanSearch{
+		Schema: results.Schema, Name: c.Name(), Configuration: c.Fingerprint(), Version: version,
 		Devices: q.Devices, Trainer: cmp.Or(q.Trainer, c.Train.Stack), Schedules: q.Schedules, Fix: q.Fix, Vary: q.Vary,
 		Margin: q.Margin, Rows: cmp.Or(q.Rows, defaultRows), Capacity: r.Capacity, Shard: q.Shard.String(),
 	}, r.Points)
@@ -34,7 +37,7 @@ func (r *PlanRanking) Saved(c *configs.Config, q PlanQuery, version string) (rep
 // the step time of the plans over their memory, and the shortest step over two
 // dimensions, by default those in which it differs most. It returns the names of the
 // files.
-func SavePlans(ctx context.Context, s reports.SavedPlans, folder string, dimensions []string) (names []string, err error) {
+func SavePlans(ctx context.Context, s rankings.SavedPlans, folder string, dimensions []string) (names []string, err error) {
 	points, err := s.Settled()
 	if err != nil {
 		return nil, err
@@ -42,17 +45,17 @@ func SavePlans(ctx context.Context, s reports.SavedPlans, folder string, dimensi
 	title := fmt.Sprintf("%s on %d devices", s.Name, s.Devices)
 	var pictures []files.File
 	add := func(name string, draw figures.Picture) {
-		pictures = append(pictures, files.File{Path: name, Render: func(w io.Writer) error { return draw(w, reports.PNG) }})
+		pictures = append(pictures, files.File{Path: name, Render: func(w io.Writer) error { return draw(w, picture.PNG) }})
 	}
-	if f := reports.PointsFigure(title+" · plans", points, s.Capacity, s.Margin); len(f.Plans) > 0 {
-		add("pareto.png", func(w io.Writer, format string) error { return reports.Pareto(w, format, f) })
+	if f := picture.PointsFigure(title+" · plans", points, s.Capacity, s.Margin); len(f.Plans) > 0 {
+		add("pareto.png", func(w io.Writer, format string) error { return picture.Pareto(w, format, f) })
 	}
 	if draw, err := figures.PlanMap(title+" · step time", points, dimensions); err == nil {
 		add("map.png", draw)
 	} else if dimensions != nil {
 		return nil, err
 	}
-	return s.Save(ctx, folder, pictures...)
+	return reports.SaveSearch(ctx, s, folder, pictures...)
 }
 
 // HoldsPlans reports whether the first of some folders is of a search over plans, or
@@ -65,8 +68,8 @@ func HoldsPlans(folders []string) bool {
 // MergePlans joins the shards of a search over plans. The best plans are those that one
 // search of the whole would have found. A folder is that of a shard, or one that holds
 // the folders of shards; if some are missing the error is a *MissingPoints.
-func MergePlans(folders ...string) (reports.SavedPlans, error) {
-	var whole reports.SavedPlans
+func MergePlans(folders ...string) (rankings.SavedPlans, error) {
+	var whole rankings.SavedPlans
 	parts, err := partFolders("search", folders)
 	if err != nil {
 		return whole, err
@@ -105,8 +108,8 @@ func MergePlans(folders ...string) (reports.SavedPlans, error) {
 }
 
 // loadShard reads a shard, which is 1/1 of a search of the whole.
-func loadShard(folder string) (s reports.SavedPlans, shard Shard, err error) {
-	if s, err = reports.LoadPlans(folder); err != nil {
+func loadShard(folder string) (s rankings.SavedPlans, shard Shard, err error) {
+	if s, err = rankings.LoadPlans(folder); err != nil {
 		return s, shard, err
 	}
 	if s.Partial || s.Gap > 0 {

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"psim"
-	"psim/reports"
+	"psim/results/rankings"
 )
 
 // saved searches a part of the plans for gpipe and writes it into a folder.
@@ -96,7 +96,7 @@ func TestMergePlansErrors(t *testing.T) {
 	require.ErrorContains(t, err, "holds no finished search")
 	require.False(t, psim.HoldsPlans([]string{temp}))
 
-	var s reports.PlanSearch
+	var s rankings.PlanSearch
 	data, err := os.ReadFile(filepath.Join(first, "search.json"))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(data, &s))

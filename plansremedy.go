@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"psim/configs"
-	"psim/reports"
+	"psim/results"
 )
 
 // mostTimes bounds by how many times more devices are tried where nothing fits.
@@ -14,8 +14,8 @@ const mostTimes = 64
 // Remedies says what would fit where no plan does: the best plan without the margin, with
 // any trainer, or without what else the query limits, and on how many times as many
 // devices.
-func (q PlanQuery) Remedies(ctx context.Context, c *configs.Config) ([]reports.Remedy, error) {
-	var found []reports.Remedy
+func (q PlanQuery) Remedies(ctx context.Context, c *configs.Config) ([]results.Remedy, error) {
+	var found []results.Remedy
 	for _, wider := range q.wider() {
 		remedy, err := wider.remedy(ctx, c)
 		if err != nil {
@@ -65,7 +65,7 @@ func (q PlanQuery) wider() (list []widened) {
 }
 
 // remedy finds the best plan of a query, nil if none fits or there is none at all.
-func (q widened) remedy(ctx context.Context, c *configs.Config) (*reports.Remedy, error) {
+func (q widened) remedy(ctx context.Context, c *configs.Config) (*results.Remedy, error) {
 	q.Rows, q.Shard, q.Points = 1, Shard{}, false
 	found, err := SearchPlans(ctx, c, q.PlanQuery, nil)
 	if ctx.Err() != nil {
@@ -75,5 +75,5 @@ func (q widened) remedy(ctx context.Context, c *configs.Config) (*reports.Remedy
 		return nil, nil // a limit less is no plan more
 	}
 	best := found.Plans[0]
-	return &reports.Remedy{Set: best.Set, PeakMemory: best.PeakMemory(), StepTime: best.StepTime, Devices: best.Devices}, nil
+	return &results.Remedy{Set: best.Set, PeakMemory: best.PeakMemory(), StepTime: best.StepTime, Devices: best.Devices}, nil
 }

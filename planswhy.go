@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"psim/configs"
-	"psim/reports"
+	"psim/results/rankings"
 )
 
 // Explain says why the best plan wins: where the second, and the plan that the
@@ -22,11 +22,11 @@ func (r *PlanRanking) Explain(ctx context.Context, c *configs.Config, q PlanQuer
 		if err != nil {
 			return err
 		}
-		r.Why = append(r.Why, reports.NewPlanWhy("runner-up", r.Plans[1].Set, r.Plans[1].StepTime, best.classes, second.classes))
+		r.Why = append(r.Why, rankings.NewPlanWhy("runner-up", r.Plans[1].Set, r.Plans[1].StepTime, best.classes, second.classes))
 	}
 	own, err := timesOf(ctx, c, []string{marginSet(q)})
 	if err == nil && own.Result.Fits() && own.devices() == q.Devices && own.Result.StepTime != r.Plans[0].StepTime {
-		r.Why = append(r.Why, reports.NewPlanWhy("configuration", nil, own.Result.StepTime, best.classes, own.classes))
+		r.Why = append(r.Why, rankings.NewPlanWhy("configuration", nil, own.Result.StepTime, best.classes, own.classes))
 	}
 	return ctx.Err()
 }

@@ -27,7 +27,8 @@ import (
 	ledger "psim/costmodel/memory"
 	"psim/internal/interrupt"
 	"psim/internal/ram"
-	"psim/reports"
+	"psim/results"
+	"psim/results/compare"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
@@ -60,9 +61,9 @@ func Simulate(plan *configs.Plan) (Simulation, error) {
 }
 
 // Result puts a simulation in the form of result.json.
-func (s Simulation) Result(info reports.Info) reports.Result {
-	r := reports.NewResult(reports.Predicted, s.Trace, s.Summary, info)
-	r.CriticalPath = reports.NewCriticalPath(s.Trace, sim.CriticalPath(s.Trace))
+func (s Simulation) Result(info results.Info) results.Result {
+	r := results.NewResult(results.Predicted, s.Trace, s.Summary, info)
+	r.CriticalPath = results.NewCriticalPath(s.Trace, sim.CriticalPath(s.Trace))
 	return r
 }
 
@@ -72,7 +73,7 @@ type Prediction struct {
 	Config *configs.Config
 	// Result is the prediction in the form of result.json: times, bubble, memory,
 	// communication, and warnings.
-	Result reports.Result
+	Result results.Result
 	packer *wiring.Packer // nil where a trace is wanted
 	// BuildTime and SimulationTime are how long psim itself took.
 	BuildTime, SimulationTime time.Duration
@@ -111,11 +112,11 @@ func predict(ctx context.Context, p *Prediction) (*Prediction, error) {
 }
 
 // Run returns the prediction as reports take it.
-func (p *Prediction) Run() reports.Run { return reports.Run{Result: p.Result, Trace: p.Trace} }
+func (p *Prediction) Run() results.Run { return results.Run{Result: p.Result, Trace: p.Trace} }
 
 // Compare says by how much run b differs from run a, and where the difference comes
 // from. A run is a Prediction's, or a saved one that reports.Load has read.
-func Compare(a, b reports.Run) reports.Comparison { return reports.Compare(a, b) }
+func Compare(a, b results.Run) compare.Comparison { return compare.Compare(a, b) }
 
 // build makes the plan; reserve is the memory of every rank that a schedule that is
 // searched for leaves free.
@@ -220,11 +221,11 @@ func (p *Prediction) lacks() []int64 {
 
 // found says how good the order is, where one was searched for. The span is that of
 // the simulation, in which messages may queue.
-func (p *Prediction) found() *reports.Search {
+func (p *Prediction) found() *results.FoundOrder {
 	if p.Plan.Search == nil {
 		return nil
 	}
-	s := &reports.Search{LowerBound: p.Plan.Search.LowerBound.Seconds(), Span: p.Summary.LongestSpan.Seconds()}
+	s := &results.FoundOrder{LowerBound: p.Plan.Search.LowerBound.Seconds(), Span: p.Summary.LongestSpan.Seconds()}
 	if s.LowerBound > 0 {
 		s.Gap = max(0, s.Span/s.LowerBound-1)
 	}

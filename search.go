@@ -9,13 +9,14 @@ import (
 
 	"psim/configs"
 	"psim/reports"
+	"psim/results"
 	"psim/schedules/wiring"
 )
 
 // A Ranking is what a search has found: plans with their settings and predictions,
 // best first. Partial says that it was interrupted.
 type Ranking struct {
-	reports.Ranking
+	results.Ranking
 	// Capacity is the memory in bytes of the rank that has the least, 0 if that
 	// is unlimited or not known.
 	Capacity int64
@@ -24,7 +25,7 @@ type Ranking struct {
 // Save writes plans.json and, if there is something to draw, pareto.png into a
 // folder, and returns their names.
 func (r *Ranking) Save(ctx context.Context, folder, title string) (names []string, err error) {
-	return r.Ranking.Save(ctx, folder, title, r.Capacity)
+	return reports.SaveRanking(ctx, r.Ranking, folder, title, r.Capacity)
 }
 
 // Search predicts a configuration with every schedule that can run it, 1, 2 and 4
@@ -95,7 +96,7 @@ func (s *planSearch) note(schedule string, err error) {
 func (s *planSearch) leaveOut(all []combination) {
 	for _, one := range all {
 		if reason := s.refused[one.schedule]; reason != "" && !s.served[one.schedule] {
-			s.LeftOut = append(s.LeftOut, reports.LeftOut{Schedule: one.schedule, Reason: reason})
+			s.LeftOut = append(s.LeftOut, results.LeftOut{Schedule: one.schedule, Reason: reason})
 			s.served[one.schedule] = true // once
 		}
 	}
@@ -131,7 +132,7 @@ func (s *planSearch) evaluate(ctx context.Context, c *configs.Config, sets []str
 		return err
 	}
 	s.Evaluated++
-	s.Plans = append(s.Plans, reports.Plan{Result: p.Result, Settings: sets})
+	s.Plans = append(s.Plans, results.Plan{Result: p.Result, Settings: sets})
 	return nil
 }
 

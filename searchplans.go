@@ -13,7 +13,7 @@ import (
 
 	"psim/configs"
 	"psim/plans"
-	"psim/reports"
+	"psim/results/rankings"
 )
 
 // A PlanQuery says which plans SearchPlans is asked for.
@@ -27,7 +27,7 @@ type PlanQuery struct {
 	// Fix lists keys that keep the configuration's value, and Vary restricts keys to
 	// values; keys that a search does not choose by itself are searched, too.
 	Fix  []string
-	Vary []reports.Variation
+	Vary []rankings.Variation
 	// Margin is the share of the memory that a plan has to leave free.
 	Margin float64
 	// Shard is the part of the plans to search, and Rows how many of the best are wanted;
@@ -40,7 +40,7 @@ type PlanQuery struct {
 
 // A PlanRanking is what SearchPlans has found.
 type PlanRanking struct {
-	reports.PlanRanking
+	rankings.PlanRanking
 	// Capacity is the memory in bytes that a rank may use, less the margin, 0 if that is
 	// unlimited or not known.
 	Capacity int64
@@ -50,7 +50,7 @@ type PlanRanking struct {
 }
 
 // A PlanPoint is what is known of a plan.
-type PlanPoint = reports.PlanPoint
+type PlanPoint = rankings.PlanPoint
 
 // PlanProgress is how far a search has come.
 type PlanProgress struct {
@@ -87,7 +87,7 @@ func SearchPlans(ctx context.Context, c *configs.Config, q PlanQuery, progress f
 		list = slices.DeleteFunc(list, func(p plans.Plan) bool { return p.Part(q.Shard.Of) != q.Shard.Number-1 })
 	}
 	s := &plansSearch{config: c}
-	s.Varied = reports.VariedKeys(q.Vary)
+	s.Varied = rankings.VariedKeys(q.Vary)
 	found, err := plans.Search(ctx, list, plans.Options{Rows: cmp.Or(q.Rows, defaultRows), Predict: s.predict, Progress: shown(progress)})
 	if err != nil && ctx.Err() == nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (s *plansSearch) rank(ctx context.Context, found *plans.Found) error {
 
 // A predictedPlan is a plan with what its ranks may use.
 type predictedPlan struct {
-	reports.RankedPlan
+	rankings.RankedPlan
 	capacity int64
 }
 
@@ -195,6 +195,6 @@ func (s *plansSearch) again(ctx context.Context, p *plans.Point) (r predictedPla
 	if one.Plan.Capacity != nil {
 		r.capacity = slices.Min(one.Plan.Capacity)
 	}
-	r.RankedPlan = reports.RankedPlan{Result: one.Result, Plan: p.PlanShape, Set: p.Set()}
+	r.RankedPlan = rankings.RankedPlan{Result: one.Result, Plan: p.PlanShape, Set: p.Set()}
 	return r, nil
 }

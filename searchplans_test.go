@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim"
-	"psim/reports"
+	"psim/results/rankings"
 )
 
 // few are queries with few plans.
-var few = psim.PlanQuery{Devices: 4, Margin: 0.1, Fix: []string{"batch.micro"}, Vary: []reports.Variation{{Key: "parallel.zero", Values: []string{"0", "1"}}}}
+var few = psim.PlanQuery{Devices: 4, Margin: 0.1, Fix: []string{"batch.micro"}, Vary: []rankings.Variation{{Key: "parallel.zero", Values: []string{"0", "1"}}}}
 
 func searchPlans(t *testing.T, name string, q psim.PlanQuery, sets ...string) *psim.PlanRanking {
 	t.Helper()
@@ -42,7 +42,7 @@ func TestSearchPlansSets(t *testing.T) {
 		require.Equal(t, p.Plan.Microbatches, p.Microbatches)
 		require.Equal(t, p.Plan.VirtualStages, p.VirtualStages)
 	}
-	require.True(t, slices.IsSortedFunc(found.Plans, func(a, b reports.RankedPlan) int {
+	require.True(t, slices.IsSortedFunc(found.Plans, func(a, b rankings.RankedPlan) int {
 		if a.StepTime != b.StepTime {
 			return map[bool]int{true: -1, false: 1}[a.StepTime < b.StepTime]
 		}
@@ -80,7 +80,7 @@ func TestSearchPlansErrors(t *testing.T) {
 		`unknown schedule "1f2b"`:        {Devices: 4, Schedules: []string{"1f2b"}},
 		"schedule.stagse: is no key":     {Devices: 4, Fix: []string{"schedule.stagse"}},
 		"--fix parallel.zero and --vary": {Devices: 4, Fix: []string{"parallel.zero"}, Vary: few.Vary},
-		`parallel.tensor: "x" is no val`: {Devices: 4, Vary: []reports.Variation{{Key: "parallel.tensor", Values: []string{"x"}}}},
+		`parallel.tensor: "x" is no val`: {Devices: 4, Vary: []rankings.Variation{{Key: "parallel.tensor", Values: []string{"x"}}}},
 	} {
 		_, err := psim.SearchPlans(context.Background(), c, q, nil)
 		require.ErrorContains(t, err, want)

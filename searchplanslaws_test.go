@@ -14,7 +14,7 @@ import (
 	"psim"
 	"psim/configs"
 	"psim/plans"
-	"psim/reports"
+	"psim/results/rankings"
 	"psim/schedules"
 )
 
@@ -22,14 +22,14 @@ import (
 const mostPlans = 12
 
 // asked are values of dimensions that a small network would not be tried with.
-func asked(experts bool) []reports.Variation {
-	recompute := reports.Variation{Key: "train.recompute", Values: []string{"none", "selective", "full", "norm", "core_attn"}}
+func asked(experts bool) []rankings.Variation {
+	recompute := rankings.Variation{Key: "train.recompute", Values: []string{"none", "selective", "full", "norm", "core_attn"}}
 	if experts {
 		recompute.Values = append(recompute.Values, "moe_act", "moe_act,norm")
 	} else {
 		recompute.Values = append(recompute.Values, "mlp", "mlp,norm")
 	}
-	return []reports.Variation{
+	return []rankings.Variation{
 		{Key: "parallel.context", Values: []string{"1", "2", "4"}}, {Key: "parallel.expert", Values: []string{"1", "2", "4"}},
 		{Key: "parallel.expert_tensor", Values: []string{"1", "2"}}, recompute,
 	}

@@ -8,7 +8,7 @@ import (
 
 	"psim"
 	"psim/configs"
-	"psim/reports"
+	"psim/results/rankings"
 )
 
 // Whatever the trainer, plans are within what it offers, and there are some.
@@ -31,7 +31,7 @@ func TestSearchPlansTrainers(t *testing.T) {
 
 // Of stacks that vary, each has plans within what it offers itself.
 func TestSearchPlansVariedStacks(t *testing.T) {
-	vary := []reports.Variation{{Key: "train.stack", Values: []string{"torchtitan", "megatron-te"}}}
+	vary := []rankings.Variation{{Key: "train.stack", Values: []string{"torchtitan", "megatron-te"}}}
 	found := searchPlans(t, "gpipe", psim.PlanQuery{Devices: 4, Rows: 5000, Vary: vary}, "model.layers=2", "batch.global=4")
 	seen := map[string]bool{}
 	for _, s := range configs.Stacks() {

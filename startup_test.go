@@ -7,13 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim"
-	"psim/reports"
+	"psim/results"
 )
 
 // The broadcast before the first step makes that step longer, and nothing else: rates and
 // epochs are those of the steps after it.
 func TestStartupIsLeftOut(t *testing.T) {
-	result := func(sets ...string) reports.Result {
+	result := func(sets ...string) results.Result {
 		c, err := psim.Load("gpt2-4090d-data-parallel", append(sets, "data.samples=5000")...)
 		require.NoError(t, err)
 		p, err := psim.Predict(context.Background(), c)

@@ -13,11 +13,14 @@ import (
 	"psim/internal/ram"
 	"psim/reports"
 	"psim/reports/figures"
+	"psim/reports/picture"
+	"psim/results"
+	"psim/results/rankings"
 )
 
 // SweepOptions says what a sweep varies, and where it keeps what it has found.
 type SweepOptions struct {
-	Vary  []reports.Variation
+	Vary  []rankings.Variation
 	Shard Shard // the zero value is all points
 	// Folder is where the files go, "" for none. Points that an earlier sweep of the
 	// same configurations has left there are not computed again.
@@ -31,7 +34,7 @@ type SweepOptions struct {
 
 // A Swept is the outcome of a sweep.
 type Swept struct {
-	reports.Sweep
+	rankings.Sweep
 	// Reused counts the points that were there before, and Stale those whose
 	// settings were, but with another configuration or version of psim.
 	Reused, Stale int
@@ -77,13 +80,13 @@ type sweep struct {
 
 // pending holds a point that is to be computed, and its configuration.
 type pending struct {
-	*reports.Point
+	*rankings.Point
 	config *configs.Config
 }
 
 // open takes over what is finished, and opens the journal if anything is not.
 func (s *sweep) open() error {
-	known, stale := map[string]reports.Point{}, map[string]bool{}
+	known, stale := map[string]rankings.Point{}, map[string]bool{}
 	if s.options.Folder != "" {
 		var err error
 		if s.journal, known, err = openSweep(s.options.Folder, s.options.Version); err != nil {
@@ -157,7 +160,7 @@ func (s *sweep) compute(ctx context.Context, p pending) {
 	}
 }
 
-func (s *sweep) predict(ctx context.Context, p pending) (reports.Point, error) {
+func (s *sweep) predict(ctx context.Context, p pending) (rankings.Point, error) {
 	if ram.CheckTasks(p.config.Tasks()*float64(runtime.GOMAXPROCS(0))) != nil {
 		s.alone.Lock()
 		defer s.alone.Unlock()
@@ -169,7 +172,7 @@ func (s *sweep) predict(ctx context.Context, p pending) (reports.Point, error) {
 	if err != nil {
 		return *p.Point, err
 	}
-	return reports.NewPoint(p.Index, p.Set, p.Key, predicted.Result)
+	return rankings.NewPoint(p.Index, p.Set, p.Key, predicted.Result)
 }
 
 // reason prints an error in one line.
@@ -203,13 +206,13 @@ func (s *sweep) end(ctx context.Context) (*Swept, error) {
 // SaveSweep writes the files of a sweep into a folder, and returns their names. Its
 // picture is the throughput where that is known of all points, and else the step time;
 // there is none where nothing can be drawn.
-func SaveSweep(ctx context.Context, s reports.Sweep, folder string) (names []string, err error) {
+func SaveSweep(ctx context.Context, s rankings.Sweep, folder string) (names []string, err error) {
 	request := figures.Request{Key: "throughput.samples_per_s"}
 	for _, p := range s.Points {
 		if p.Error != "" {
 			continue
 		}
-		request.Items = append(request.Items, figures.Item{Set: p.Set, Run: reports.Run{Result: p.Result}})
+		request.Items = append(request.Items, figures.Item{Set: p.Set, Run: results.Run{Result: p.Result}})
 		if p.Result.Throughput.Samples == 0 {
 			request.Key = "step_time_s"
 		}
@@ -220,8 +223,8 @@ func SaveSweep(ctx context.Context, s reports.Sweep, folder string) (names []str
 	}
 	var pictures []files.File
 	if draw, err := kind.Draw(request); err == nil {
-		render := func(w io.Writer) error { return draw(w, reports.PNG) }
+		render := func(w io.Writer) error { return draw(w, picture.PNG) }
 		pictures = append(pictures, files.File{Path: "sweep.png", Render: render})
 	}
-	return s.Save(ctx, folder, pictures...)
+	return reports.SaveSweepFiles(ctx, s, folder, pictures...)
 }

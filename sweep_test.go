@@ -21,12 +21,12 @@ import (
 
 	"psim"
 	"psim/configs"
-	"psim/reports"
+	"psim/results/rankings"
 )
 
 // varied is a sweep of pipelines, in which some combinations cannot be.
-func varied() []reports.Variation {
-	return []reports.Variation{
+func varied() []rankings.Variation {
+	return []rankings.Variation{
 		{Key: "schedule.name", Values: []string{"gpipe", "1f1b", "zb-h1"}},
 		{Key: "schedule.stages", Values: []string{"2", "4", "20"}},
 		{Key: "schedule.partition", Values: []string{"balanced", "equal"}},
@@ -123,7 +123,7 @@ func TestSweepAgain(t *testing.T) {
 	requireSameSweep(t, one, many)
 
 	// Another value adds its points, another configuration replaces all.
-	more := psim.SweepOptions{Vary: []reports.Variation{{Key: "batch.global", Values: []string{"8", "16", "24"}}}}
+	more := psim.SweepOptions{Vary: []rankings.Variation{{Key: "batch.global", Values: []string{"8", "16", "24"}}}}
 	sweepInto(t, one, more)
 	more.Vary[0].Values = []string{"24", "40", "8"}
 	s = sweepInto(t, one, more)
@@ -293,7 +293,7 @@ func TestMergeSweeps(t *testing.T) {
 func TestMergeValues(t *testing.T) {
 	folder := t.TempDir()
 	vary := func(values ...string) psim.SweepOptions {
-		return psim.SweepOptions{Vary: []reports.Variation{{Key: "schedule.microbatches", Values: values}}}
+		return psim.SweepOptions{Vary: []rankings.Variation{{Key: "schedule.microbatches", Values: values}}}
 	}
 	for i, values := range [][]string{{"2", "4"}, {"4", "8"}} {
 		sweepInto(t, filepath.Join(folder, fmt.Sprint(i)), vary(values...))
@@ -310,8 +310,8 @@ func TestMergeValues(t *testing.T) {
 	for i := range huge {
 		huge[i] = fmt.Sprint(i)
 	}
-	info, err := json.Marshal(reports.SweepInfo{Schema: 1, Name: s.Name, Configuration: s.Configuration, Version: s.Version,
-		Vary: []reports.Variation{{Key: "schedule.microbatches", Values: huge}, {Key: "schedule.stages", Values: huge}}})
+	info, err := json.Marshal(rankings.SweepInfo{Schema: 1, Name: s.Name, Configuration: s.Configuration, Version: s.Version,
+		Vary: []rankings.Variation{{Key: "schedule.microbatches", Values: huge}, {Key: "schedule.stages", Values: huge}}})
 	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(far, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(far, "sweep.json"), info, 0o644))
@@ -331,7 +331,7 @@ func TestSweepRefused(t *testing.T) {
 	c, err := psim.Load("gpipe")
 	require.NoError(t, err)
 	many := slices.Repeat([]string{"1"}, 200)
-	for problem, vary := range map[string][]reports.Variation{
+	for problem, vary := range map[string][]rankings.Variation{
 		"at least one setting":      nil,
 		"has no values":             {{Key: "schedule.stages"}},
 		"must be an integer":        {{Key: "schedule.stages", Values: []string{"2", "x"}}},
@@ -343,7 +343,7 @@ func TestSweepRefused(t *testing.T) {
 		require.ErrorContains(t, err, problem)
 	}
 	folder := t.TempDir()
-	large := psim.SweepOptions{Folder: filepath.Join(folder, "large"), Vary: []reports.Variation{{Key: "parallel.data", Values: []string{"1048576"}}}}
+	large := psim.SweepOptions{Folder: filepath.Join(folder, "large"), Vary: []rankings.Variation{{Key: "parallel.data", Values: []string{"1048576"}}}}
 	for n := range 100 {
 		large.Vary[0].Values = append(large.Vary[0].Values, fmt.Sprint(n+1<<20))
 	}
@@ -420,7 +420,7 @@ func BenchmarkSweep(b *testing.B) {
 		values = append(values, fmt.Sprint(8*(n+1)))
 	}
 	for b.Loop() {
-		s, err := psim.Sweep(context.Background(), c, psim.SweepOptions{Vary: []reports.Variation{{Key: "batch.global", Values: values}}})
+		s, err := psim.Sweep(context.Background(), c, psim.SweepOptions{Vary: []rankings.Variation{{Key: "batch.global", Values: values}}})
 		require.NoError(b, err)
 		require.Equal(b, 200, s.Kept)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"psim/internal/files"
 	"psim/reports"
+	"psim/results/rankings"
 )
 
 // sweepJournalName names the file in which a sweep keeps the points that it has
@@ -36,16 +37,16 @@ type journalHead struct {
 // openSweep opens the journal of a folder, and reads the points that are in it and in
 // the files of a finished sweep, by their fingerprints. Those of another version of
 // psim are there by other keys.
-func openSweep(folder, version string) (*sweepJournal, map[string]reports.Point, error) {
+func openSweep(folder, version string) (*sweepJournal, map[string]rankings.Point, error) {
 	if err := reports.SweepFolder(folder).Check(); err != nil {
 		return nil, nil, err
 	}
-	before, err := reports.LoadSweep(folder)
+	before, err := rankings.LoadSweep(folder)
 	if err != nil && !os.IsNotExist(err) {
 		return nil, nil, err
 	}
-	known := map[string]reports.Point{}
-	keep := func(by string, p reports.Point) {
+	known := map[string]rankings.Point{}
+	keep := func(by string, p rankings.Point) {
 		if by != version {
 			p.Key = by + " " + p.Key
 		}
@@ -66,7 +67,7 @@ func openSweep(folder, version string) (*sweepJournal, map[string]reports.Point,
 
 // read passes on the points of a journal, and the version of psim that found them.
 // Below a damaged line that may have been a head nobody knows the version.
-func (j *sweepJournal) read(lines [][]byte, keep func(version string, p reports.Point)) {
+func (j *sweepJournal) read(lines [][]byte, keep func(version string, p rankings.Point)) {
 	var head journalHead
 	for _, line := range lines {
 		next := journalHead{}
@@ -74,7 +75,7 @@ func (j *sweepJournal) read(lines [][]byte, keep func(version string, p reports.
 			head = next
 			continue
 		}
-		p, err := reports.ParsePoint(line)
+		p, err := rankings.ParsePoint(line)
 		if err != nil && !bytes.HasPrefix(line, []byte(`{"index":`)) {
 			head = journalHead{}
 		}
@@ -89,7 +90,7 @@ func (j *sweepJournal) read(lines [][]byte, keep func(version string, p reports.
 }
 
 // add appends a point.
-func (j *sweepJournal) add(p reports.Point) error {
+func (j *sweepJournal) add(p rankings.Point) error {
 	if !j.headed {
 		head, err := json.Marshal(journalHead{1, j.version})
 		if err == nil {

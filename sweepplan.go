@@ -9,7 +9,7 @@ import (
 	"psim/configs"
 	"psim/internal/ram"
 	"psim/internal/units"
-	"psim/reports"
+	"psim/results/rankings"
 )
 
 // maxPoints limits a sweep, whose results are all in memory.
@@ -27,20 +27,20 @@ func (s *sweep) plan() error {
 	for _, v := range s.options.Vary {
 		count *= len(v.Values)
 	}
-	s.SweepInfo = reports.SweepInfo{
+	s.SweepInfo = rankings.SweepInfo{
 		Schema: 1, Name: s.config.Name(), Configuration: s.config.Fingerprint(), Version: s.options.Version,
 		Vary: s.options.Vary, Count: count, Shard: s.options.Shard.String(),
 	}
 	for i := range count {
 		if s.options.Shard.has(i) {
-			s.Points = append(s.Points, reports.Point{Index: i, Set: combinationAt(s.Vary, i)})
+			s.Points = append(s.Points, rankings.Point{Index: i, Set: combinationAt(s.Vary, i)})
 		}
 	}
 	return nil
 }
 
 // checkVary refuses variations that make no sweep.
-func checkVary(vary []reports.Variation) error {
+func checkVary(vary []rankings.Variation) error {
 	if len(vary) == 0 {
 		return errors.New("a sweep varies at least one setting")
 	}
@@ -67,9 +67,9 @@ func checkVary(vary []reports.Variation) error {
 }
 
 // onceEach refuses a key that is varied twice.
-func onceEach(vary []reports.Variation) error {
+func onceEach(vary []rankings.Variation) error {
 	for i, v := range vary {
-		if slices.ContainsFunc(vary[:i], func(before reports.Variation) bool { return before.Key == v.Key }) {
+		if slices.ContainsFunc(vary[:i], func(before rankings.Variation) bool { return before.Key == v.Key }) {
 			return fmt.Errorf("--vary %s is given twice; give all its values at once", v.Key)
 		}
 	}
@@ -77,7 +77,7 @@ func onceEach(vary []reports.Variation) error {
 }
 
 // combinationAt makes the settings of a point. The first key changes last.
-func combinationAt(vary []reports.Variation, index int) []string {
+func combinationAt(vary []rankings.Variation, index int) []string {
 	set := make([]string, len(vary))
 	for i := len(vary) - 1; i >= 0; i-- {
 		n := len(vary[i].Values)

@@ -10,7 +10,7 @@ import (
 
 	"psim/costmodel"
 	"psim/internal/units"
-	"psim/reports"
+	"psim/results"
 	"psim/schedules"
 )
 
@@ -19,8 +19,8 @@ import (
 // step first. What cannot be, what the stack does not offer, what is another training, or
 // changes neither time nor memory is left out, and so is what would be priced by another
 // source: unmeasured lists that. progress, which may be nil, is told which change comes next.
-func (p *Prediction) WhatIf(ctx context.Context, progress func(number, of int, set []string)) (list []reports.WhatIf, unmeasured [][]string, err error) {
-	list = []reports.WhatIf{}
+func (p *Prediction) WhatIf(ctx context.Context, progress func(number, of int, set []string)) (list []results.WhatIf, unmeasured [][]string, err error) {
+	list = []results.WhatIf{}
 	changes := p.whatIfs()
 	for i, sets := range changes {
 		if progress != nil {
@@ -45,9 +45,9 @@ func (p *Prediction) WhatIf(ctx context.Context, progress func(number, of int, s
 		if r.StepTime == p.Result.StepTime && r.PeakMemory() == p.Result.PeakMemory() {
 			continue
 		}
-		list = append(list, reports.WhatIf{Set: sets, StepTime: r.StepTime, PeakMemory: r.PeakMemory(), MemoryVerdict: r.MemoryVerdict})
+		list = append(list, results.WhatIf{Set: sets, StepTime: r.StepTime, PeakMemory: r.PeakMemory(), MemoryVerdict: r.MemoryVerdict})
 	}
-	slices.SortStableFunc(list, func(a, b reports.WhatIf) int {
+	slices.SortStableFunc(list, func(a, b results.WhatIf) int {
 		return cmp.Or(cmp.Compare(a.StepTime, b.StepTime), slices.Compare(a.Set, b.Set))
 	})
 	return list, unmeasured, nil

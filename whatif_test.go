@@ -14,7 +14,7 @@ import (
 	"psim"
 	"psim/configs"
 	"psim/costmodel"
-	"psim/reports"
+	"psim/results"
 )
 
 // What a change gives is what it gives when it is typed, the shortest step first, and
@@ -38,7 +38,7 @@ func TestWhatIf(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, said, len(list))
-		require.True(t, slices.IsSortedFunc(list, func(a, b reports.WhatIf) int {
+		require.True(t, slices.IsSortedFunc(list, func(a, b results.WhatIf) int {
 			if a.StepTime < b.StepTime {
 				return -1
 			}

@@ -14,7 +14,7 @@ import (
 
 	"psim/configs"
 	"psim/internal/nearest"
-	"psim/reports"
+	"psim/results"
 )
 
 // A course is what an assignment asks for.
@@ -56,7 +56,7 @@ type task struct {
 	figures []string
 	// says answers it from the results of runs, which are predicted or measured; it says
 	// nothing where one is missing. It may be nil.
-	says func(of func(name string) *reports.Result) string
+	says func(of func(name string) *results.Result) string
 }
 
 // A size says how much of a run is measured.
@@ -97,7 +97,7 @@ func (e experiment) command() string {
 func (c course) unit() string { return map[bool]string{true: "epoch", false: "step"}[c.epochs] }
 
 // counted counts the steps, or whole epochs, that were measured.
-func (c course) counted(r reports.Result) int {
+func (c course) counted(r results.Result) int {
 	switch {
 	case !c.epochs:
 		return len(r.Steps)

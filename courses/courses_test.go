@@ -17,7 +17,7 @@ import (
 	"psim/exec"
 	"psim/exec/session"
 	"psim/internal/golden"
-	"psim/reports"
+	"psim/results"
 )
 
 func options(budget time.Duration) Options {
@@ -104,7 +104,7 @@ func TestMeasured(t *testing.T) {
 	require.NoError(t, err)
 	for _, run := range r.Runs {
 		require.NotNil(t, run.Measured, "%s: %s", run.Name, run.LeftOut)
-		require.Equal(t, reports.Measured, run.Measured.Kind)
+		require.Equal(t, results.Measured, run.Measured.Kind)
 		require.Contains(t, run.Measured.Warnings, "shrunk: batches of 4 instead of 64 samples")
 		require.Equal(t, run.shared(), slices.Contains(run.Measured.Warnings, run.sharing()))
 	}
@@ -118,7 +118,7 @@ func TestMeasured(t *testing.T) {
 		"results/ddp-2/result.json", "results/ddp-2/predicted/result.json", "predicted/results/ddp-2/result.json", "data/stats_model3.json"} {
 		require.Contains(t, names, name)
 	}
-	loaded, err := reports.Load(filepath.Join(folder, "results/model-3"))
+	loaded, err := results.Load(filepath.Join(folder, "results/model-3"))
 	require.NoError(t, err)
 	require.Equal(t, r.find("model=3").Measured.StepTime, loaded.Result.StepTime)
 	text, err := os.ReadFile(filepath.Join(folder, "data/stats_ddp2.json"))

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"psim/internal/units"
-	"psim/reports"
 	"psim/reports/figures"
+	"psim/reports/picture"
 )
 
 // draw draws a figure from predictions at the assignment's own size, or from what was
@@ -67,5 +67,5 @@ func (r *Reproduction) notes(f figure, measured bool) []string {
 
 // render writes a picture as PNG.
 func render(p figures.Picture) func(io.Writer) error {
-	return func(w io.Writer) error { return p(w, reports.PNG) }
+	return func(w io.Writer) error { return p(w, picture.PNG) }
 }

@@ -5,11 +5,11 @@ import (
 	"strings"
 
 	"psim/internal/units"
-	"psim/reports"
+	"psim/results"
 )
 
 // sayData says how data parallelism scales.
-func sayData(of func(string) *reports.Result) string {
+func sayData(of func(string) *results.Result) string {
 	var b strings.Builder
 	one := of("ddp=1")
 	if one == nil {
@@ -30,7 +30,7 @@ func sayData(of func(string) *reports.Result) string {
 }
 
 // sayPipeline says what pipelining gains over model parallelism.
-func sayPipeline(of func(string) *reports.Result) string {
+func sayPipeline(of func(string) *results.Result) string {
 	model, taken, intended := of("model=2"), of("pipeline=2"), of("gpipe=2")
 	if model == nil || taken == nil || intended == nil {
 		return ""
@@ -38,14 +38,14 @@ func sayPipeline(of func(string) *reports.Result) string {
 	text := fmt.Sprintf("Model parallelism takes %s a step, because one device waits while the other works: %.1f %% of their time is idle.", units.FormatSeconds(model.StepTime), 100*model.Bubble.Makespan)
 	text += fmt.Sprintf(" A pipeline of %s as GPipe has it (gpipe=2) takes %s: a speedup of %.2f.", units.Plural(intended.Microbatches, "microbatch"), units.FormatSeconds(intended.StepTime), model.StepTime/intended.StepTime)
 	text += fmt.Sprintf(" As the homework's code runs it (pipeline=2), only forwards overlap: %s, a speedup of %.2f.", units.FormatSeconds(taken.StepTime), model.StepTime/taken.StepTime)
-	if taken.Kind == reports.Predicted {
+	if taken.Kind == results.Predicted {
 		text += fmt.Sprintf(" That it is slower than no pipeline comes of one Python process, which launches four times as many kernels for two devices: they wait %s of a step for it.", mean(*taken, dispatch))
 	}
 	return text
 }
 
 // epoch says how long an epoch takes, if that is known.
-func epoch(r reports.Result) string {
+func epoch(r results.Result) string {
 	if r.Epochs == nil {
 		return ""
 	}
@@ -56,9 +56,9 @@ func epoch(r reports.Result) string {
 	return text + fmt.Sprintf(" for an epoch of %s", units.FormatCount(r.Epochs.Samples))
 }
 
-func exposed(r reports.RankResult) float64 { return r.ExposedCommunication }
+func exposed(r results.RankResult) float64 { return r.ExposedCommunication }
 
-func dispatch(r reports.RankResult) float64 {
+func dispatch(r results.RankResult) float64 {
 	if r.Dispatch == nil {
 		return 0
 	}

@@ -10,7 +10,7 @@ import (
 	"psim/courses/questions"
 	"psim/exec/programs"
 	"psim/exec/session"
-	"psim/reports"
+	"psim/results"
 )
 
 // Options say what is made of a course. The others are those of measured runs.
@@ -51,15 +51,15 @@ type Run struct {
 	Command string `json:"command"` // that predicts it by itself
 	Asked   bool   `json:"asked"`   // by the assignment
 	// Predicted is at the assignment's own size.
-	Predicted reports.Result `json:"predicted"`
+	Predicted results.Result `json:"predicted"`
 	// Measured has its own prediction in it: of the size that was measured, from tasks
 	// that were measured alone. It is nil where nothing was measured.
-	Measured *reports.Result `json:"measured,omitempty"`
+	Measured *results.Result `json:"measured,omitempty"`
 	// LeftOut says why nothing was measured.
 	LeftOut string `json:"left_out,omitempty"`
 
 	experiment
-	predicted reports.Run
+	predicted results.Run
 	measured  *session.Run
 }
 
@@ -114,7 +114,7 @@ func (c course) make(ctx context.Context, o Options) (r *Reproduction, err error
 }
 
 // result returns the prediction of a run, or the measurement, which may be nil.
-func (r *Run) result(measured bool) *reports.Result {
+func (r *Run) result(measured bool) *results.Result {
 	if measured {
 		return r.Measured
 	}

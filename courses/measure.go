@@ -10,7 +10,7 @@ import (
 
 	"psim/exec/session"
 	"psim/internal/units"
-	"psim/reports"
+	"psim/results"
 )
 
 // A measuring is under way.
@@ -205,7 +205,7 @@ func (m *measuring) remaining(expected time.Duration) string {
 }
 
 // remarks says what of a measured run is not as the assignment has it.
-func (m *measuring) remarks(t trial, r reports.Result) (list []string) {
+func (m *measuring) remarks(t trial, r results.Result) (list []string) {
 	for _, s := range m.Shrunk {
 		list = append(list, "shrunk: "+s)
 	}

@@ -11,7 +11,8 @@ import (
 
 	"psim/courses/coursefile"
 	"psim/internal/files"
-	"psim/reports"
+	"psim/results"
+	"psim/results/tracecsv"
 )
 
 // Sheet is the name of the sheet of answers.
@@ -106,7 +107,7 @@ func (r *Reproduction) side(within string, measured bool) (list []files.File, er
 }
 
 // side returns the prediction of a run, or its measurement.
-func (r *Run) side(measured bool) reports.Run {
+func (r *Run) side(measured bool) results.Run {
 	if measured {
 		_, b := r.measured.Sides()
 		return b
@@ -117,7 +118,7 @@ func (r *Run) side(measured bool) reports.Run {
 // own lists what the course's own scripts would have saved of runs. What was shrunk
 // stands there, too.
 func (r *Reproduction) own(runs []*Run, measured bool) (list []files.File, err error) {
-	var results []reports.Result
+	var results []results.Result
 	for _, run := range runs {
 		side := run.side(measured)
 		switch {
@@ -145,7 +146,7 @@ func (r *Reproduction) own(runs []*Run, measured bool) (list []files.File, err e
 
 // remarked puts a file of a JSON object into a folder, with the kind of its numbers and
 // what was shrunk in it.
-func (r *Reproduction) remarked(folder string, f files.File, of reports.Result) files.File {
+func (r *Reproduction) remarked(folder string, f files.File, of results.Result) files.File {
 	return files.File{Path: folder + f.Path, Render: func(w io.Writer) error {
 		var text bytes.Buffer
 		if err := f.Render(&text); err != nil {
@@ -156,7 +157,7 @@ func (r *Reproduction) remarked(folder string, f files.File, of reports.Result) 
 			return err
 		}
 		object["kind"] = of.Kind
-		if of.Kind == reports.Measured && len(r.Shrunk) > 0 {
+		if of.Kind == results.Measured && len(r.Shrunk) > 0 {
 			object["shrunk"] = r.Shrunk
 		}
 		return files.WriteJSON(w, object)
@@ -164,10 +165,10 @@ func (r *Reproduction) remarked(folder string, f files.File, of reports.Result) 
 }
 
 // saved lists the files of a run from which psim plot and psim compare draw all else.
-func saved(folder string, r reports.Run) []files.File {
+func saved(folder string, r results.Run) []files.File {
 	return []files.File{
-		{Path: folder + "trace.csv", Render: func(w io.Writer) error { return reports.WriteTraceCSV(w, r.Trace) }},
-		{Path: folder + "memory.csv", Render: func(w io.Writer) error { return reports.WriteMemoryCSV(w, reports.MemoryCurves(r.Trace)) }},
+		{Path: folder + "trace.csv", Render: func(w io.Writer) error { return tracecsv.WriteTraceCSV(w, r.Trace) }},
+		{Path: folder + "memory.csv", Render: func(w io.Writer) error { return tracecsv.WriteMemoryCSV(w, tracecsv.MemoryCurves(r.Trace)) }},
 		{Path: folder + "result.json", Render: r.Result.WriteJSON},
 	}
 }

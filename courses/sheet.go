@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"psim/internal/units"
-	"psim/reports"
+	"psim/results"
 )
 
 // WriteMarkdown writes the sheet of answers: what was predicted and measured and in
@@ -92,7 +92,7 @@ func (r *Reproduction) writeTask(b *strings.Builder, t task) {
 	for _, measured := range []bool{false, true} {
 		text := ""
 		if t.says != nil {
-			text = t.says(func(name string) *reports.Result { return r.find(name).result(measured) })
+			text = t.says(func(name string) *results.Result { return r.find(name).result(measured) })
 		}
 		if text != "" {
 			fmt.Fprintf(b, "\n**%s.** %s\n", map[bool]string{false: "Predicted", true: "Measured"}[measured], text)
@@ -101,7 +101,7 @@ func (r *Reproduction) writeTask(b *strings.Builder, t task) {
 	for _, path := range t.figures {
 		f := r.course.figure(path)
 		measured := r.shows(f)
-		kind := reports.Predicted
+		kind := results.Predicted
 		if measured {
 			kind = "measured, beside its prediction"
 		}
@@ -133,9 +133,9 @@ func (r *Reproduction) writeRuns(b *strings.Builder) {
 	for _, run := range r.Runs {
 		p := run.Predicted
 		fmt.Fprintf(b, "| %s | %s | %s%s | %s | %s | %s | %s | %.1f %% | %s | %s |\n", run.Name, yes(run.Asked), units.FormatSeconds(p.StepTime), epochTime(p), rate(p),
-			mean(p, func(r reports.RankResult) float64 { return r.Compute + r.Optimizer }),
+			mean(p, func(r results.RankResult) float64 { return r.Compute + r.Optimizer }),
 			mean(p, exposed),
-			mean(p, func(r reports.RankResult) float64 { return r.Idle }),
+			mean(p, func(r results.RankResult) float64 { return r.Idle }),
 			100*p.Bubble.Makespan, units.FormatBytes(p.PeakMemory()), units.FormatBytes(sent(p)))
 	}
 	if r.MeasuredOn != "" {
@@ -155,7 +155,7 @@ func (r *Reproduction) writeMeasured(b *strings.Builder) {
 		star := map[bool]string{true: "*"}[m.Disturbed]
 		fmt.Fprintf(b, "| %s | %.0f | %d | %s | %s ± %s%s | %s%s | %s | %.1f %% | %s |\n", run.Name, m.Throughput.Samples*m.StepTime, len(m.Steps),
 			units.FormatSeconds(m.Predicted.StepTime), units.FormatSeconds(m.StepTime), units.FormatSeconds(m.StepTimeStd), star,
-			reports.SignedPercent(m.StepTime/m.Predicted.StepTime-1), epochTime(m), rate(m), 100*m.Bubble.Makespan, units.FormatBytes(m.PeakMemory()))
+			units.FormatSignedPercent(m.StepTime/m.Predicted.StepTime-1), epochTime(m), rate(m), 100*m.Bubble.Makespan, units.FormatBytes(m.PeakMemory()))
 	}
 }
 
@@ -168,7 +168,7 @@ func (r *Reproduction) epochColumn(text string) string {
 }
 
 // epochTime writes the column of the time of an epoch, if a result has one.
-func epochTime(r reports.Result) string {
+func epochTime(r results.Result) string {
 	switch e := r.Epochs; {
 	case e == nil:
 		return ""
@@ -191,7 +191,7 @@ func (r *Reproduction) writeCommands(b *strings.Builder) {
 func yes(is bool) string { return map[bool]string{true: "yes", false: "no"}[is] }
 
 // rate writes a throughput, in tokens where there are any.
-func rate(r reports.Result) string {
+func rate(r results.Result) string {
 	if t := r.Throughput.Tokens; t > 0 {
 		return units.FormatCount(int64(t)) + " tokens/s"
 	}
@@ -199,11 +199,11 @@ func rate(r reports.Result) string {
 }
 
 // mean writes a time of the ranks, on average.
-func mean(r reports.Result, of func(reports.RankResult) float64) string {
+func mean(r results.Result, of func(results.RankResult) float64) string {
 	return units.FormatSeconds(average(r, of))
 }
 
-func average(r reports.Result, of func(reports.RankResult) float64) (mean float64) {
+func average(r results.Result, of func(results.RankResult) float64) (mean float64) {
 	for _, rank := range r.Ranks {
 		mean += of(rank) / float64(len(r.Ranks))
 	}
@@ -211,7 +211,7 @@ func average(r reports.Result, of func(reports.RankResult) float64) (mean float6
 }
 
 // sent returns the bytes that the rank with the most sends in a step.
-func sent(r reports.Result) (most int64) {
+func sent(r results.Result) (most int64) {
 	for _, rank := range r.Ranks {
 		most = max(most, rank.SentBytes)
 	}

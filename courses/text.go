@@ -6,7 +6,6 @@ import (
 	"text/tabwriter"
 
 	"psim/internal/units"
-	"psim/reports"
 )
 
 // WriteText prints a line for every run, and what was left out.
@@ -42,6 +41,6 @@ func (r *Reproduction) measuredText(run *Run) string {
 	default:
 		star := map[bool]string{true: " (disturbed)"}[m.Disturbed]
 		return fmt.Sprintf("\t%s\t%s ± %s\t%s%s", units.FormatSeconds(m.Predicted.StepTime), units.FormatSeconds(m.StepTime), units.FormatSeconds(m.StepTimeStd),
-			reports.SignedPercent(m.StepTime/m.Predicted.StepTime-1), star)
+			units.FormatSignedPercent(m.StepTime/m.Predicted.StepTime-1), star)
 	}
 }

@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strings"
 
-	"psim/reports"
+	"psim/results/rankings"
 	"psim/schedules"
 )
 
 // A Plan is one value for every dimension, and settings of keys that are no dimension.
 type Plan struct {
-	reports.PlanShape
+	rankings.PlanShape
 	Others []string // KEY=VALUE
 	space  *Space
 }

@@ -10,7 +10,7 @@ import (
 	"psim/costmodel"
 	"psim/costmodel/memory"
 	"psim/costmodel/stages"
-	"psim/reports"
+	"psim/results/rankings"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 	"psim/schedules/wiring"
@@ -89,7 +89,7 @@ const (
 	Impossible  = "not possible"
 	Parameters  = "parameters, gradients and optimizer do not fit"
 	Activations = "even the fewest activations do not fit"
-	Slower      = reports.Slower
+	Slower      = rankings.Slower
 	Same        = "the same order as another"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/internal/golden"
-	"psim/reports"
+	"psim/reports/picture"
 )
 
 // replayed is all tables, replayed once for the tests that read them.
@@ -33,7 +33,7 @@ func TestAccuracy(t *testing.T) {
 	figures := r.Figures()
 	for name, figure := range figures {
 		var drawn bytes.Buffer
-		require.NoError(t, reports.Scatter(&drawn, reports.PNG, figure))
+		require.NoError(t, picture.Scatter(&drawn, picture.PNG, figure))
 		saved, err := os.ReadFile(filepath.Join("../docs/accuracy", name+".png"))
 		require.NoError(t, err, "draw with: make accuracy")
 		if runtime.GOARCH == "amd64" { // others round differently

@@ -5,15 +5,15 @@ import (
 	"strings"
 
 	"psim/costmodel/training"
-	"psim/reports"
+	"psim/results/rankings"
 )
 
 // Accuracy returns how far off predictions of a stack on a device in a precision were when
 // they were last compared with the published runs (testdata/stacks.csv, which a test keeps),
 // with no rows where there are none.
-func Accuracy(stack, device, precision string) *reports.StackAccuracy {
+func Accuracy(stack, device, precision string) *rankings.StackAccuracy {
 	device = deviceIn(device, precision)
-	a := &reports.StackAccuracy{Stack: stack, Device: device}
+	a := &rankings.StackAccuracy{Stack: stack, Device: device}
 	for _, r := range records("stacks.csv") {
 		if r.text("stack") == stack && r.text("device") == device {
 			a.Rows, a.MeanError = int(r.number("rows")), r.number("mean_percent")/100

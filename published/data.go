@@ -10,7 +10,7 @@ import (
 
 	"psim"
 	"psim/configs"
-	"psim/reports"
+	"psim/results"
 )
 
 //go:embed testdata/*.csv
@@ -89,13 +89,13 @@ func simulate(config string) (psim.Simulation, error) {
 }
 
 // estimated predicts a configuration without its trace.
-func estimated(c *configs.Config, err error) (reports.Result, error) {
+func estimated(c *configs.Config, err error) (results.Result, error) {
 	if err != nil {
-		return reports.Result{}, err
+		return results.Result{}, err
 	}
 	p, err := psim.Estimate(context.Background(), c)
 	if err != nil {
-		return reports.Result{}, err
+		return results.Result{}, err
 	}
 	return p.Result, nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"psim/configs"
-	"psim/reports"
+	"psim/results"
 )
 
 //go:embed testdata/llama3_405b.toml
@@ -50,7 +50,7 @@ func (r record) llama3405B() (Row, error) {
 }
 
 // chunked predicts a row with so many chunks of a rank, and a stack.
-func (r record) chunked(chunks int, stack string) (reports.Result, error) {
+func (r record) chunked(chunks int, stack string) (results.Result, error) {
 	sets := []string{fmt.Sprintf("schedule.virtual_stages=%d", chunks), "train.stack=" + stack}
 	for _, key := range slices.Sorted(maps.Keys(r.cells)) {
 		if strings.Contains(key, ".") {
@@ -64,6 +64,6 @@ func (r record) chunked(chunks int, stack string) (reports.Result, error) {
 }
 
 // rate divides FLOPs of a step among its time and devices, in TFLOP/s.
-func rate(r reports.Result, flops float64) float64 {
+func rate(r results.Result, flops float64) float64 {
 	return flops / r.StepTime / float64(r.Devices) / 1e12
 }

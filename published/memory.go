@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"psim/configs"
-	"psim/reports"
+	"psim/results"
 )
 
 // memoryTables replay the memory that training runs took, where their sources say.
@@ -26,7 +26,7 @@ func memoryTables() []Table {
 }
 
 // memoryRows predicts the memory of the runs that have a column of it, in GiB.
-func memoryRows(source runs, column string, of func(reports.RankResult) int64) ([]Row, error) {
+func memoryRows(source runs, column string, of func(results.RankResult) int64) ([]Row, error) {
 	with := slices.DeleteFunc(records("runs_"+source.file+".csv"), func(r record) bool { return r.text(column) == "" })
 	return rowPer(with, func(r record) (Row, error) {
 		result, err := r.predicted()
@@ -41,19 +41,19 @@ func memoryRows(source runs, column string, of func(reports.RankResult) int64) (
 }
 
 // predicted predicts a run, with settings over its own.
-func (r record) predicted(sets ...string) (reports.Result, error) {
+func (r record) predicted(sets ...string) (results.Result, error) {
 	return estimated(configs.Parse("table", []byte(r.configuration()), sets...))
 }
 
 // highest returns the rank with the highest peak.
-func highest(r reports.Result) reports.RankResult {
-	return slices.MaxFunc(r.Ranks, func(a, b reports.RankResult) int { return cmp.Compare(a.PeakMemory, b.PeakMemory) })
+func highest(r results.Result) results.RankResult {
+	return slices.MaxFunc(r.Ranks, func(a, b results.RankResult) int { return cmp.Compare(a.PeakMemory, b.PeakMemory) })
 }
 
-func wholePeak(r reports.RankResult) int64 { return r.PeakMemory }
+func wholePeak(r results.RankResult) int64 { return r.PeakMemory }
 
 // tensors counts what a rank has allocated at its peak.
-func tensors(r reports.RankResult) int64 {
+func tensors(r results.RankResult) int64 {
 	m := r.Memory
 	return m.Parameters + m.Gradients + m.Optimizer + m.Activations
 }
@@ -80,7 +80,7 @@ func (r Report) writeVerdicts(b *strings.Builder, head, form string) {
 		}
 		b.WriteString(head)
 		head = ""
-		fmt.Fprintf(b, form, t.Name, all, counts[reports.Fits], counts[reports.Close], counts[reports.DoesNotFit], all-counts[reports.DoesNotFit])
+		fmt.Fprintf(b, form, t.Name, all, counts[results.Fits], counts[results.Close], counts[results.DoesNotFit], all-counts[results.DoesNotFit])
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/configs"
-	"psim/reports"
+	"psim/results"
 )
 
 // setBy reads a number of the settings that a stack stands for.
@@ -112,10 +112,10 @@ func TestVerdicts(t *testing.T) {
 			switch {
 			case row.Stack == "":
 				continue
-			case table.Name == "megatron-bridge" && row.Verdict == reports.DoesNotFit:
+			case table.Name == "megatron-bridge" && row.Verdict == results.DoesNotFit:
 				refused++
 			default:
-				require.Contains(t, []string{reports.Fits, reports.Close}, row.Verdict, "%s: %s", table.Name, row.Label)
+				require.Contains(t, []string{results.Fits, results.Close}, row.Verdict, "%s: %s", table.Name, row.Label)
 			}
 			rows++
 		}

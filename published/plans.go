@@ -2,11 +2,11 @@ package published
 
 import (
 	"psim/configs"
-	"psim/reports"
+	"psim/results"
 )
 
 // estimate predicts a published plan of configs/plans.
-func estimate(name string, sets ...string) (reports.Result, error) {
+func estimate(name string, sets ...string) (results.Result, error) {
 	return estimated(configs.Load("plans/"+name, sets...))
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/internal/files"
-	"psim/reports"
 	"psim/reports/chart"
+	"psim/reports/picture"
 )
 
 // Every table has a name of its own, says where it is from, and is replayed to
@@ -147,9 +147,9 @@ func TestErrors(t *testing.T) {
 	require.NoError(t, json.Unmarshal(object.Bytes(), &read))
 	require.Equal(t, []any{"made-up", 3., true}, []any{read.Tables[0]["name"], read.Tables[0]["rows"], read.Tables[0]["fitted"]})
 
-	var picture bytes.Buffer
-	require.NoError(t, reports.Scatter(&picture, reports.SVG, report.Figures()["made"]))
-	require.Contains(t, picture.String(), "hollow")
+	var drawn bytes.Buffer
+	require.NoError(t, picture.Scatter(&drawn, picture.SVG, report.Figures()["made"]))
+	require.Contains(t, drawn.String(), "hollow")
 }
 
 // A table without rows to compare, or with a number that has no relative error,

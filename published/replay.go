@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"psim/internal/units"
-	"psim/reports"
+	"psim/reports/picture"
 )
 
 // A Report is tables that have been replayed.
@@ -99,15 +99,15 @@ func (t *Result) summarize() error {
 }
 
 // Figures returns the scatter plots of a report, by name, one for every source.
-func (r Report) Figures() map[string]reports.ScatterFigure {
-	figures := map[string]reports.ScatterFigure{}
+func (r Report) Figures() map[string]picture.ScatterFigure {
+	figures := map[string]picture.ScatterFigure{}
 	for _, t := range r.Tables {
 		f := figures[t.Figure]
 		f.Title = t.Figure + ": predicted against published"
 		f.Unit = t.Replayed[0].Unit
-		series := reports.ScatterSeries{Name: t.Title}
+		series := picture.ScatterSeries{Name: t.Title}
 		for _, row := range t.Replayed {
-			series.Points = append(series.Points, reports.ScatterPoint{Published: row.Published, Predicted: row.Predicted, Used: row.Used})
+			series.Points = append(series.Points, picture.ScatterPoint{Published: row.Published, Predicted: row.Predicted, Used: row.Used})
 		}
 		f.Series = append(f.Series, series)
 		figures[t.Figure] = f

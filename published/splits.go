@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"psim/internal/units"
-	"psim/reports"
+	"psim/results"
 )
 
 // A Facet is the class of a row in one respect, such as how long its sequences are.
@@ -28,7 +28,7 @@ type Split struct {
 }
 
 // facets classifies a training run by what its source says of it.
-func (r record) facets(p reports.Result) []Facet {
+func (r record) facets(p results.Result) []Facet {
 	class := func(by string, n float64, limits []float64, names ...string) Facet {
 		i := 0
 		for i < len(limits) && n > limits[i] {

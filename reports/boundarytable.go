@@ -6,11 +6,14 @@ import (
 	"strconv"
 	"strings"
 
+	"psim/internal/csvfile"
 	"psim/internal/units"
+	"psim/reports/table"
+	"psim/results"
 )
 
 // shape prints a shape for people.
-func (b Boundary) shape(by string) string {
+func shapeText(b results.Boundary, by string) string {
 	var sizes []string
 	for _, n := range b.Shape {
 		sizes = append(sizes, strconv.Itoa(n))
@@ -19,10 +22,10 @@ func (b Boundary) shape(by string) string {
 }
 
 // WriteBoundaries prints a row per boundary and direction.
-func WriteBoundaries(w io.Writer, list []Boundary) error {
-	out := newPage(w)
+func WriteBoundaries(w io.Writer, list []results.Boundary) error {
+	out := table.NewPage(w)
 	if len(list) == 0 {
-		out.print("boundaries: none; every rank holds the whole network\n")
+		out.Print("boundaries: none; every rank holds the whole network\n")
 		return out.Flush()
 	}
 	rows := [][]string{{"stage", "rank", "direction", "shape", "bytes", "", "microbatches"}}
@@ -35,47 +38,47 @@ func WriteBoundaries(w io.Writer, list []Boundary) error {
 		divided = max(divided, b.Parts)
 		rows = append(rows, []string{
 			strconv.Itoa(b.From) + " → " + strconv.Itoa(b.To), rank, b.Direction,
-			b.shape(" × "), strconv.FormatInt(b.Bytes, 10), bytes, strconv.Itoa(b.Microbatches),
+			shapeText(b, " × "), strconv.FormatInt(b.Bytes, 10), bytes, strconv.Itoa(b.Microbatches),
 		})
 	}
-	out.print("boundaries, what one microbatch sends\n")
-	out.table(rows)
+	out.Print("boundaries, what one microbatch sends\n")
+	out.Table(rows)
 	if divided > 0 {
-		out.print("  each of %d devices of a group sends its part of a shape\n", divided)
+		out.Print("  each of %d devices of a group sends its part of a shape\n", divided)
 	}
 	return out.Flush()
 }
 
 // WriteBoundariesCSV writes a row per boundary and direction.
-func WriteBoundariesCSV(w io.Writer, list []Boundary) error {
-	out := newCSVWriter(w, "from,to,shape,bytes,direction,from_rank,to_rank,microbatches,parts")
+func WriteBoundariesCSV(w io.Writer, list []results.Boundary) error {
+	out := csvfile.NewWriter(w, "from,to,shape,bytes,direction,from_rank,to_rank,microbatches,parts")
 	for _, b := range list {
-		out.row(b.From, b.To, b.shape("x"), b.Bytes, b.Direction, b.FromRank, b.ToRank, b.Microbatches, max(1, b.Parts))
+		out.Row(b.From, b.To, shapeText(b, "x"), b.Bytes, b.Direction, b.FromRank, b.ToRank, b.Microbatches, max(1, b.Parts))
 	}
-	return out.end()
+	return out.End()
 }
 
 // WriteShards prints how many samples every replica has, and the first of them.
-func WriteShards(w io.Writer, shards []Shard) error {
+func WriteShards(w io.Writer, shards []results.Shard) error {
 	const most = 12
-	out := newPage(w)
+	out := table.NewPage(w)
 	for _, s := range shards {
 		which := strings.Trim(fmt.Sprint(s.Samples[:min(most, len(s.Samples))]), "[]")
 		if len(s.Samples) > most {
 			which += " …"
 		}
-		out.print("  replica %d trains on %s samples: %s\n", s.Replica, units.FormatCount(int64(len(s.Samples))), which)
+		out.Print("  replica %d trains on %s samples: %s\n", s.Replica, units.FormatCount(int64(len(s.Samples))), which)
 	}
 	return out.Flush()
 }
 
 // WriteShardsCSV writes a row per sample.
-func WriteShardsCSV(w io.Writer, shards []Shard) error {
-	out := newPage(w)
-	out.print("replica,sample\n")
+func WriteShardsCSV(w io.Writer, shards []results.Shard) error {
+	out := table.NewPage(w)
+	out.Print("replica,sample\n")
 	for _, s := range shards {
 		for _, sample := range s.Samples {
-			out.print("%d,%d\n", s.Replica, sample)
+			out.Print("%d,%d\n", s.Replica, sample)
 		}
 	}
 	return out.Flush()

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/internal/golden"
-	"psim/reports"
+	"psim/reports/trace"
+	"psim/results"
 	"psim/schedules/graph"
 )
 
@@ -32,11 +33,11 @@ func TestChrome(t *testing.T) {
 	c := unit()
 	c.send = 2*ms + 345
 	var b bytes.Buffer
-	require.NoError(t, reports.WriteChrome(&b, run(t, "1f1b", 2, 2, c), reports.AllRanks))
+	require.NoError(t, trace.WriteChrome(&b, run(t, "1f1b", 2, 2, c), trace.AllRanks))
 	golden.Equal(t, "chrome.json", b.Bytes())
 
 	var zipped bytes.Buffer
-	require.NoError(t, reports.Run{Trace: run(t, "1f1b", 2, 2, c)}.TraceFile("x.json.gz").Render(&zipped))
+	require.NoError(t, trace.TraceFile(results.Run{Trace: run(t, "1f1b", 2, 2, c)}, "x.json.gz").Render(&zipped))
 	z, err := gzip.NewReader(&zipped)
 	require.NoError(t, err)
 	plain, err := io.ReadAll(z)
@@ -49,11 +50,11 @@ func TestChrome(t *testing.T) {
 func TestChromeLaws(t *testing.T) {
 	c := unit()
 	c.send = 2 * ms
-	for _, trace := range []*graph.Trace{
+	for _, traced := range []*graph.Trace{
 		run(t, "1f1b", 4, 8, c), run(t, "gpipe", 4, 8, unit()), ddp(t), ring(t, 4), overlapping(t),
 	} {
 		var b bytes.Buffer
-		require.NoError(t, reports.WriteChrome(&b, trace, reports.AllRanks))
+		require.NoError(t, trace.WriteChrome(&b, traced, trace.AllRanks))
 		free, open := map[[2]int]float64{}, map[int]int{}
 		var slices []event
 		for _, e := range events(t, b.Bytes()) {
@@ -72,7 +73,7 @@ func TestChromeLaws(t *testing.T) {
 				require.True(t, inside)
 			}
 		}
-		require.Len(t, slices, len(trace.Graph.Tasks))
+		require.Len(t, slices, len(traced.Graph.Tasks))
 		for _, ends := range open {
 			require.Equal(t, 2, ends)
 		}
@@ -90,13 +91,13 @@ func overlapping(t *testing.T) *graph.Trace {
 }
 
 func TestChromeRank(t *testing.T) {
-	trace := run(t, "1f1b", 4, 4, unit())
+	traced := run(t, "1f1b", 4, 4, unit())
 	var b bytes.Buffer
-	require.NoError(t, reports.WriteChrome(&b, trace, 2))
+	require.NoError(t, trace.WriteChrome(&b, traced, 2))
 	require.Equal(t, "2", regexp.MustCompile(`"rank":\s+(\d+)`).FindStringSubmatch(b.String())[1])
 	for _, e := range events(t, b.Bytes()) {
 		require.Equal(t, 2, e.Pid)
 		require.NotContains(t, "sf", e.Ph)
 	}
-	require.ErrorContains(t, reports.WriteChrome(&b, trace, 4), "rank 4 is outside 0 to 3")
+	require.ErrorContains(t, trace.WriteChrome(&b, traced, 4), "rank 4 is outside 0 to 3")
 }

@@ -9,19 +9,20 @@ import (
 
 	"psim/costmodel/calibrate"
 	"psim/reports"
+	"psim/results"
 	"psim/schedules/graph"
 )
 
 // What is printed is read back as nccl-tests' output is, from text and JSON, with its doubts.
 func TestReadBackCollectives(t *testing.T) {
 	for name, kind := range map[string]graph.Kind{"ring-allreduce": graph.AllReduce, "ring-reduce-scatter": graph.ReduceScatter, "ring-allgather": graph.AllGather} {
-		c := reports.CollectiveSizes{Collective: name, Devices: 4, Backend: "Go", Result: kind}
+		c := results.CollectiveSizes{Collective: name, Devices: 4, Backend: "Go", Result: kind}
 		c.Doubt(nil, "")
 		for _, n := range []int64{8, 1 << 20} {
 			took := 1e-5 + float64(n)/1e9
-			c.Sizes = append(c.Sizes, reports.CollectiveSize{Bytes: n, Time: took, BusBandwidth: reports.BusShare(kind, 4) * float64(n) / took, Predicted: took})
+			c.Sizes = append(c.Sizes, results.CollectiveSize{Bytes: n, Time: took, BusBandwidth: results.BusShare(kind, 4) * float64(n) / took, Predicted: took})
 		}
-		for _, write := range []func(io.Writer) error{func(w io.Writer) error { return c.WriteNCCL(w) }, c.WriteJSON} {
+		for _, write := range []func(io.Writer) error{func(w io.Writer) error { return reports.WriteNCCL(w, c) }, c.WriteJSON} {
 			var text bytes.Buffer
 			require.NoError(t, write(&text))
 			timings, err := calibrate.ReadNCCLTests("x", text.Bytes())
@@ -37,11 +38,11 @@ func TestReadBackCollectives(t *testing.T) {
 
 // What was disturbed is called so.
 func TestDoubtCollectives(t *testing.T) {
-	c := reports.CollectiveSizes{TimesComparable: true}
-	c.Doubt(&reports.Steadiness{Slowdown: 0.1}, "")
+	c := results.CollectiveSizes{TimesComparable: true}
+	c.Doubt(&results.Steadiness{Slowdown: 0.1}, "")
 	require.False(t, c.Disturbed)
 	require.Empty(t, c.Warnings)
-	c.Doubt(&reports.Steadiness{Slowdown: 0.5}, "not pinned")
+	c.Doubt(&results.Steadiness{Slowdown: 0.5}, "not pinned")
 	require.True(t, c.Disturbed)
 	require.Len(t, c.Warnings, 2)
 	require.Contains(t, c.Warnings[1], "the machine was disturbed: a fixed matrix product took 50.0 % longer on average than at best")

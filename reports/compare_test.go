@@ -12,24 +12,27 @@ import (
 
 	"psim/internal/golden"
 	"psim/reports"
+	"psim/reports/picture"
+	"psim/results"
+	"psim/results/compare"
 	"psim/schedules/graph"
 )
 
 // both are a prediction and its measurement.
-func both(t testing.TB, name string, p, m int) (a, b reports.Run) {
+func both(t testing.TB, name string, p, m int) (a, b results.Run) {
 	r, trace, predicted := measured(t, name, p, m)
-	return reports.Run{Result: *r.Predicted, Trace: predicted}, reports.Run{Result: r, Trace: trace}
+	return results.Run{Result: *r.Predicted, Trace: predicted}, results.Run{Result: r, Trace: trace}
 }
 
 func TestCompare(t *testing.T) {
 	a, b := both(t, "gpipe", 2, 4)
-	c := reports.Compare(a, b)
+	c := compare.Compare(a, b)
 	var json, table, csv bytes.Buffer
 	require.NoError(t, c.WriteJSON(&json))
 	golden.Equal(t, "compare.json", json.Bytes())
-	require.NoError(t, c.WriteTable(&table))
+	require.NoError(t, reports.WriteComparison(&table, c))
 	golden.Equal(t, "compare.txt", table.Bytes())
-	require.NoError(t, c.WriteCSV(&csv))
+	require.NoError(t, reports.WriteComparisonCSV(&csv, c))
 	golden.Equal(t, "compare.csv", csv.Bytes())
 }
 
@@ -37,18 +40,18 @@ func TestCompare(t *testing.T) {
 // and without, and of others not.
 func TestCompareEqual(t *testing.T) {
 	a, b := both(t, "gpipe", 2, 4)
-	said := func(a, b reports.Run) bool {
+	said := func(a, b results.Run) bool {
 		var table strings.Builder
-		require.NoError(t, reports.Compare(a, b).WriteTable(&table))
+		require.NoError(t, reports.WriteComparison(&table, compare.Compare(a, b)))
 		return strings.Contains(table.String(), "\nno difference: every number that is compared is equal in A and B\n")
 	}
 	require.True(t, said(a, a))
-	require.True(t, said(reports.Run{Result: b.Result}, reports.Run{Result: b.Result}))
+	require.True(t, said(results.Run{Result: b.Result}, results.Run{Result: b.Result}))
 	require.False(t, said(a, b))
 	full := a.Result
-	full.Ranks = append([]reports.RankResult{}, full.Ranks...)
+	full.Ranks = append([]results.RankResult{}, full.Ranks...)
 	full.Ranks[1].PeakMemory--
-	require.False(t, said(a, reports.Run{Result: full, Trace: a.Trace}))
+	require.False(t, said(a, results.Run{Result: full, Trace: a.Trace}))
 }
 
 // TestCompareByHand checks every number of a comparison that fits on a page:
@@ -71,18 +74,18 @@ func TestCompareByHand(t *testing.T) {
 	y.Ready = []time.Duration{0, 6 * time.Second, 11 * time.Second}
 	y.Persistent[0] = 125
 	before, after := result(x, nil), result(y, nil)
-	after.Kind = reports.Measured
-	c := reports.Compare(reports.Run{Result: before, Trace: x}, reports.Run{Result: after, Trace: y})
+	after.Kind = results.Measured
+	c := compare.Compare(results.Run{Result: before, Trace: x}, results.Run{Result: after, Trace: y})
 	require.InDelta(t, 0.2, c.StepTimeDifference, 1e-12)
 	require.InDelta(t, 3.0/11-0, float64(c.BubbleDifference), 1e-12) // of the makespan, which ends before the optimizer
 	require.InDelta(t, 0.25, float64(c.PeakMemoryDifference), 1e-12)
-	require.Equal(t, reports.Parts{Dispatch: 0.2}, c.ByPart)
-	require.Equal(t, reports.Parts{Compute: 9, Waiting: 1, Dispatch: 2}, c.B.Parts)
-	require.Equal(t, reports.KindComparison{CountA: 1, CountB: 1, MeanA: 4, MeanB: 4, TotalA: 4, TotalB: 4}, c.ByKind["F"])
-	require.Equal(t, []reports.RankComparison{{
+	require.Equal(t, compare.Parts{Dispatch: 0.2}, c.ByPart)
+	require.Equal(t, compare.Parts{Compute: 9, Waiting: 1, Dispatch: 2}, c.B.Parts)
+	require.Equal(t, compare.KindComparison{CountA: 1, CountB: 1, MeanA: 4, MeanB: 4, TotalA: 4, TotalB: 4}, c.ByKind["F"])
+	require.Equal(t, []compare.RankComparison{{
 		BusyA: 9, BusyB: 9, IdleA: 1, IdleB: 3, IdleError: 0.2, PeakMemoryA: 100, PeakMemoryB: 125, PeakMemoryError: 0.25,
 	}}, c.ByRank)
-	require.Equal(t, reports.TaskCounts{Both: 3}, c.Tasks)
+	require.Equal(t, compare.TaskCounts{Both: 3}, c.Tasks)
 	require.Empty(t, c.Warnings)
 }
 
@@ -90,7 +93,7 @@ func TestCompareByHand(t *testing.T) {
 func TestCompareContract(t *testing.T) {
 	a, b := both(t, "gpipe", 2, 4)
 	var out bytes.Buffer
-	require.NoError(t, reports.Compare(a, b).WriteJSON(&out))
+	require.NoError(t, compare.Compare(a, b).WriteJSON(&out))
 	var object struct {
 		StepTime *float64           `json:"step_time_error"`
 		Bubble   *float64           `json:"bubble_error"`
@@ -113,18 +116,18 @@ func TestCompareContract(t *testing.T) {
 }
 
 // drawRun is a run of random size and times, measured or not.
-func drawRun(t *rapid.T, tb testing.TB) reports.Run {
+func drawRun(t *rapid.T, tb testing.TB) results.Run {
 	cost := func(name string) time.Duration { return time.Duration(rapid.IntRange(1, 100).Draw(t, name)) * ms }
 	c := times{f: cost("f"), b: cost("b"), send: cost("send"), optimizer: cost("o"), activation: 1e6, resident: 1e6}
 	name := rapid.SampledFrom([]string{"gpipe", "1f1b"}).Draw(t, "schedule")
 	trace := run(tb, name, rapid.IntRange(1, 4).Draw(t, "ranks"), rapid.IntRange(1, 6).Draw(t, "microbatches"), c)
-	kind := reports.Predicted
+	kind := results.Predicted
 	if rapid.Bool().Draw(t, "measured") {
-		trace, kind = measure(tb, trace.Graph, c, rapid.Float64Range(0.5, 2).Draw(t, "factor")), reports.Measured
+		trace, kind = measure(tb, trace.Graph, c, rapid.Float64Range(0.5, 2).Draw(t, "factor")), results.Measured
 	}
 	r := result(trace, nil)
 	r.Kind = kind
-	return reports.Run{Result: r, Trace: trace}
+	return results.Run{Result: r, Trace: trace}
 }
 
 // TestCompareLaws: the parts add up to the error of the step time; a result
@@ -133,7 +136,7 @@ func drawRun(t *rapid.T, tb testing.TB) reports.Run {
 func TestCompareLaws(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		a, b := drawRun(rt, t), drawRun(rt, t)
-		ab, ba, aa := reports.Compare(a, b), reports.Compare(b, a), reports.Compare(a, a)
+		ab, ba, aa := compare.Compare(a, b), compare.Compare(b, a), compare.Compare(a, a)
 		p := ab.ByPart
 		require.InDelta(rt, ab.StepTimeDifference, p.Compute+p.Communication+p.Waiting+p.Dispatch, 1e-12)
 		require.Positive(rt, ab.A.StepTime)
@@ -143,7 +146,7 @@ func TestCompareLaws(t *testing.T) {
 		require.InDelta(rt, ab.ByPart.Compute*x, -ba.ByPart.Compute*y, 1e-12)
 		require.InDelta(rt, ab.ByPart.Waiting*x, -ba.ByPart.Waiting*y, 1e-12)
 		require.Equal(rt, ab.BubbleDifference, -ba.BubbleDifference)
-		require.Equal(rt, ab.Tasks, reports.TaskCounts{Both: ba.Tasks.Both, OnlyA: ba.Tasks.OnlyB, OnlyB: ba.Tasks.OnlyA})
+		require.Equal(rt, ab.Tasks, compare.TaskCounts{Both: ba.Tasks.Both, OnlyA: ba.Tasks.OnlyB, OnlyB: ba.Tasks.OnlyA})
 		for i := range ab.ByRank {
 			require.InDelta(rt, ab.ByRank[i].IdleError*x, -ba.ByRank[i].IdleError*y, 1e-12)
 		}
@@ -151,11 +154,11 @@ func TestCompareLaws(t *testing.T) {
 			require.InDelta(rt, ab.ByKind[k].OfStep*x, -ba.ByKind[k].OfStep*y, 1e-12)
 		}
 
-		require.Equal(rt, reports.Parts{}, aa.ByPart)
+		require.Equal(rt, compare.Parts{}, aa.ByPart)
 		require.Zero(rt, aa.StepTimeDifference)
 		require.Zero(rt, aa.BubbleDifference)
 		require.True(rt, aa.PeakMemoryDifference.IsZero() || aa.PeakMemoryDifference == 0)
-		require.Equal(rt, reports.TaskCounts{Both: len(a.Trace.Graph.Tasks)}, aa.Tasks)
+		require.Equal(rt, compare.TaskCounts{Both: len(a.Trace.Graph.Tasks)}, aa.Tasks)
 		for _, k := range aa.ByKind {
 			require.Zero(rt, k.Error)
 		}
@@ -169,29 +172,29 @@ func TestCompareWhatDiffers(t *testing.T) {
 	other.Result.Measurement.TimesComparable, other.Result.Measurement.Partial = false, true
 	still := run(t, "1f1b", 2, 2, times{})
 	var out bytes.Buffer
-	for _, pair := range [][2]reports.Run{
+	for _, pair := range [][2]results.Run{
 		{a, other}, {other, b},
 		{a, {Result: b.Result}},
 		{{Result: result(still, nil), Trace: still}, a},
 		{{Result: result(ring(t, 4), nil), Trace: ring(t, 4)}, {Result: result(ring(t, 20), nil), Trace: ring(t, 20)}},
 	} {
-		c := reports.Compare(pair[0], pair[1])
+		c := compare.Compare(pair[0], pair[1])
 		require.InDelta(t, c.StepTimeDifference, c.ByPart.Compute+c.ByPart.Communication+c.ByPart.Waiting+c.ByPart.Dispatch, 1e-12)
-		require.NoError(t, c.WriteTable(&out))
+		require.NoError(t, reports.WriteComparison(&out, c))
 		out.WriteString("\n")
 	}
 	measuredOnly := b.Result
-	measuredOnly.Ranks = append([]reports.RankResult{}, measuredOnly.Ranks...)
+	measuredOnly.Ranks = append([]results.RankResult{}, measuredOnly.Ranks...)
 	measuredOnly.Ranks[0].Dispatch = nil
-	require.Contains(t, reports.Compare(a, reports.Run{Result: measuredOnly}).Warnings, "B does not know when tasks were ready, so that its dispatch counts as waiting")
+	require.Contains(t, compare.Compare(a, results.Run{Result: measuredOnly}).Warnings, "B does not know when tasks were ready, so that its dispatch counts as waiting")
 	golden.Equal(t, "compare-differs.txt", out.Bytes())
 }
 
 // TestCompareTitles checks that a picture of two runs says which is which.
 func TestCompareTitles(t *testing.T) {
-	drawn := func(a, b reports.Run) string {
+	drawn := func(a, b results.Run) string {
 		var svg bytes.Buffer
-		require.NoError(t, reports.CompareTimelines(&svg, reports.SVG, a, b))
+		require.NoError(t, picture.CompareTimelines(&svg, picture.SVG, a, b))
 		return svg.String()
 	}
 	a, b := both(t, "1f1b", 2, 4)
@@ -213,7 +216,7 @@ func TestCompareTitles(t *testing.T) {
 
 // TestCompareCountsPasses: a pass that is cut counts once, with the time of all its pieces.
 func TestCompareCountsPasses(t *testing.T) {
-	trace := func(ends ...time.Duration) reports.Run {
+	trace := func(ends ...time.Duration) results.Run {
 		g := &graph.Graph{Name: "1f1b", Shape: graph.Shape{Ranks: 1, Microbatches: 1}, Placement: graph.Placement{First: []int32{0}}}
 		s, x := g.AddStream(0, "compute"), &graph.Trace{Graph: g, Persistent: []int64{0}}
 		for i, end := range ends {
@@ -224,10 +227,10 @@ func TestCompareCountsPasses(t *testing.T) {
 			}
 			x.Spans = append(x.Spans, span)
 		}
-		return reports.Run{Result: result(x, nil), Trace: x}
+		return results.Run{Result: result(x, nil), Trace: x}
 	}
-	c := reports.Compare(trace(4), trace(1, 3, 6))
-	require.Equal(t, reports.KindComparison{CountA: 1, CountB: 1, MeanA: 4, MeanB: 6, TotalA: 4, TotalB: 6, Error: 0.5, OfStep: 0.5}, c.ByKind["F"])
-	require.Equal(t, reports.TaskCounts{Both: 1}, c.Tasks)
-	require.Equal(t, reports.TaskCounts{Both: 1}, reports.Compare(trace(1, 3, 6), trace(4)).Tasks)
+	c := compare.Compare(trace(4), trace(1, 3, 6))
+	require.Equal(t, compare.KindComparison{CountA: 1, CountB: 1, MeanA: 4, MeanB: 6, TotalA: 4, TotalB: 6, Error: 0.5, OfStep: 0.5}, c.ByKind["F"])
+	require.Equal(t, compare.TaskCounts{Both: 1}, c.Tasks)
+	require.Equal(t, compare.TaskCounts{Both: 1}, compare.Compare(trace(1, 3, 6), trace(4)).Tasks)
 }

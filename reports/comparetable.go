@@ -7,41 +7,45 @@ import (
 	"strconv"
 	"strings"
 
+	"psim/internal/csvfile"
 	"psim/internal/units"
+	"psim/reports/table"
+	"psim/results"
+	"psim/results/compare"
 	"psim/schedules/graph"
 )
 
-// WriteTable prints a comparison for people: both runs side by side, what the
+// WriteComparison prints a comparison for people: both runs side by side, what the
 // difference is made of, by kind of task and by rank, and the warnings.
-func (c Comparison) WriteTable(w io.Writer) error {
-	out := newPage(w)
-	a, b := c.columns()
-	out.print("%s\n", c.headline())
-	if c.equal() {
-		out.print("no difference: every number that is compared is equal in A and B\n")
+func WriteComparison(w io.Writer, c compare.Comparison) error {
+	out := table.NewPage(w)
+	a, b := c.Columns()
+	out.Print("%s\n", comparisonHeadline(c))
+	if equal(c) {
+		out.Print("no difference: every number that is compared is equal in A and B\n")
 	}
-	out.table(c.totalRows(a, b))
+	out.Table(totalRows(c, a, b))
 	average, of := "averaged over the ranks", ""
 	if c.A.Steps > 1 || c.B.Steps > 1 {
 		average, of = average+" and the measured steps", " in the measured step of the median time"
 	}
 	if !c.ByPart.IsZero() {
-		out.section("what the step is made of, "+average, c.partRows(a, b))
+		out.Section("what the step is made of, "+average, stepPartRows(c, a, b))
 	}
 	if len(c.ByKind) > 0 {
-		out.section("by kind of task, on average"+of, c.kindRows(a, b))
+		out.Section("by kind of task, on average"+of, kindRows(c, a, b))
 	}
 	if len(c.ByRank) > 0 {
-		out.section("by rank", c.rankRows(a, b))
+		out.Section("by rank", rankComparisonRows(c, a, b))
 	}
-	out.warn(c.Warnings)
+	out.Warn(c.Warnings)
 	return out.Flush()
 }
 
 // equal reports whether nothing differs of what is compared.
-func (c Comparison) equal() bool {
+func equal(c compare.Comparison) bool {
 	a, b := c.A, c.B
-	same := a.StepTime == b.StepTime && a.Bubble.equal(b.Bubble) && a.PeakMemory == b.PeakMemory && (a.Parts == b.Parts || a.Parts.IsZero() && b.Parts.IsZero())
+	same := a.StepTime == b.StepTime && a.Bubble.Equal(b.Bubble) && a.PeakMemory == b.PeakMemory && (a.Parts == b.Parts || a.Parts.IsZero() && b.Parts.IsZero())
 	for _, k := range c.ByKind {
 		same = same && k.CountA == k.CountB && k.TotalA == k.TotalB
 	}
@@ -51,32 +55,32 @@ func (c Comparison) equal() bool {
 	return same && c.Tasks.OnlyA == 0 && c.Tasks.OnlyB == 0
 }
 
-func (c Comparison) headline() string {
-	a, b := nameText(c.A.Name, c.A.text), nameText(c.B.Name, c.B.text)
+func comparisonHeadline(c compare.Comparison) string {
+	a, b := results.FullName(c.A.Name, c.A.ScheduleText), results.FullName(c.B.Name, c.B.ScheduleText)
 	if a == b {
-		return fmt.Sprintf("%s: %s (B) against %s (A)", a, c.B.kind(), c.A.kind())
+		return fmt.Sprintf("%s: %s (B) against %s (A)", a, sideKind(c.B), sideKind(c.A))
 	}
-	return fmt.Sprintf("%s, %s (B) against %s, %s (A)", b, c.B.kind(), a, c.A.kind())
+	return fmt.Sprintf("%s, %s (B) against %s, %s (A)", b, sideKind(c.B), a, sideKind(c.A))
 }
 
 // kind says whether a side was measured, and over how many steps.
-func (s Side) kind() string {
+func sideKind(s compare.Side) string {
 	if s.Steps > 1 {
 		return fmt.Sprintf("%s, mean of %d steps", s.Kind, s.Steps)
 	}
 	return s.Kind
 }
 
-// computes reports whether a bubble has a meaning.
-func (c Comparison) computes() bool { return c.A.Parts.Compute > 0 || c.B.Parts.Compute > 0 }
+// computesAny reports whether a bubble has a meaning.
+func computesAny(c compare.Comparison) bool { return c.A.Parts.Compute > 0 || c.B.Parts.Compute > 0 }
 
-func (c Comparison) totalRows(a, b string) [][]string {
+func totalRows(c compare.Comparison, a, b string) [][]string {
 	rows := [][]string{
 		{"", a, b, "B against A"},
-		{"step time", duration(c.A.StepTime), duration(c.B.StepTime), c.ofStep(c.StepTimeDifference)},
+		{"step time", units.FormatSeconds(c.A.StepTime), units.FormatSeconds(c.B.StepTime), ofStep(c, c.StepTimeDifference)},
 	}
-	if c.computes() {
-		rows = append(rows, []string{"bubble", share(c.A.Bubble), share(c.B.Bubble), cell(!c.BubbleDifference.IsZero(), Points(float64(c.BubbleDifference)))})
+	if computesAny(c) {
+		rows = append(rows, []string{"bubble", share(c.A.Bubble), share(c.B.Bubble), cell(!c.BubbleDifference.IsZero(), units.FormatPoints(float64(c.BubbleDifference)))})
 	}
 	if c.A.PeakMemory != 0 || c.B.PeakMemory != 0 {
 		rows = append(rows, append([]string{"peak memory"}, peaks(c.A.PeakMemory, c.B.PeakMemory, c.PeakMemoryDifference)...))
@@ -85,18 +89,18 @@ func (c Comparison) totalRows(a, b string) [][]string {
 }
 
 // peaks makes the cells of two peaks. A peak of 0 means that it is unknown.
-func peaks(a, b int64, difference Maybe) []string {
+func peaks(a, b int64, difference compare.Maybe) []string {
 	return []string{
-		cell(a > 0, units.FormatBytes(a)), cell(b > 0, units.FormatBytes(b)), cell(!difference.IsZero(), SignedPercent(float64(difference))),
+		cell(a > 0, units.FormatBytes(a)), cell(b > 0, units.FormatBytes(b)), cell(!difference.IsZero(), units.FormatSignedPercent(float64(difference))),
 	}
 }
 
 // share prints a share that may be unknown.
-func share(x Maybe) string { return cell(!x.IsZero(), percent(float64(x))) }
+func share(x compare.Maybe) string { return cell(!x.IsZero(), units.FormatPercent(float64(x))) }
 
 // ofStep prints a fraction of A's step; of a step without time there is none.
-func (c Comparison) ofStep(fraction float64) string {
-	return cell(c.A.StepTime > 0, SignedPercent(fraction))
+func ofStep(c compare.Comparison, fraction float64) string {
+	return cell(c.A.StepTime > 0, units.FormatSignedPercent(fraction))
 }
 
 // cell shows a dash for what is not known.
@@ -109,12 +113,12 @@ func cell(known bool, text string) string {
 
 // partRows split the step and the error; the last column says what each part
 // means.
-func (c Comparison) partRows(a, b string) [][]string {
+func stepPartRows(c compare.Comparison, a, b string) [][]string {
 	rows := [][]string{{"", a, b, "of A's step", ""}}
-	for _, p := range c.parts() {
-		rows = append(rows, []string{p.name, duration(p.a), duration(p.b), c.ofStep(p.error), p.meaning})
+	for _, p := range stepParts(c) {
+		rows = append(rows, []string{p.name, units.FormatSeconds(p.a), units.FormatSeconds(p.b), ofStep(c, p.error), p.meaning})
 	}
-	rows = append(rows, []string{"together", duration(c.A.StepTime), duration(c.B.StepTime), c.ofStep(c.StepTimeDifference), ""})
+	rows = append(rows, []string{"together", units.FormatSeconds(c.A.StepTime), units.FormatSeconds(c.B.StepTime), ofStep(c, c.StepTimeDifference), ""})
 	longest := 0
 	for _, row := range rows {
 		longest = max(longest, len(row[4]))
@@ -132,7 +136,7 @@ type part struct {
 	meaning     string
 }
 
-func (c Comparison) parts() []part {
+func stepParts(c compare.Comparison) []part {
 	x, y, e := c.A.Parts, c.B.Parts, c.ByPart
 	list := []part{
 		{"compute", x.Compute, y.Compute, e.Compute, "forward, backward and optimizer take %s"},
@@ -144,9 +148,9 @@ func (c Comparison) parts() []part {
 		switch difference := p.b - p.a; {
 		case math.Abs(difference) <= 1e-9*max(c.A.StepTime, c.B.StepTime):
 			list[i].meaning = ""
-		case c.A.StepTime > 0 && SignedPercent(p.error) == SignedPercent(0):
+		case c.A.StepTime > 0 && units.FormatSignedPercent(p.error) == units.FormatSignedPercent(0):
 			list[i].meaning = fmt.Sprintf(p.meaning, "as long")
-		case p.name == "dispatch" && p.a == 0 && c.A.Kind == Predicted && c.B.Kind == Measured:
+		case p.name == "dispatch" && p.a == 0 && c.A.Kind == results.Predicted && c.B.Kind == results.Measured:
 			list[i].meaning = fmt.Sprintf(p.meaning, "time, of which the prediction has none")
 		case difference > 0:
 			list[i].meaning = fmt.Sprintf(p.meaning, "longer")
@@ -157,7 +161,7 @@ func (c Comparison) parts() []part {
 	return list
 }
 
-func (c Comparison) kindRows(a, b string) [][]string {
+func kindRows(c compare.Comparison, a, b string) [][]string {
 	rows := [][]string{{"", a, b, "B against A", "tasks", "of A's step"}}
 	for k := graph.Forward; k <= graph.AllToAll; k++ {
 		x, ok := c.ByKind[k.String()]
@@ -169,23 +173,23 @@ func (c Comparison) kindRows(a, b string) [][]string {
 			tasks += " → " + strconv.Itoa(x.CountB)
 		}
 		rows = append(rows, []string{
-			k.String(), cell(x.CountA > 0, duration(x.MeanA)), cell(x.CountB > 0, duration(x.MeanB)),
-			cell(x.MeanA > 0 && x.CountB > 0, SignedPercent(x.Error)), tasks, c.ofStep(x.OfStep),
+			k.String(), cell(x.CountA > 0, units.FormatSeconds(x.MeanA)), cell(x.CountB > 0, units.FormatSeconds(x.MeanB)),
+			cell(x.MeanA > 0 && x.CountB > 0, units.FormatSignedPercent(x.Error)), tasks, ofStep(c, x.OfStep),
 		})
 	}
 	return rows
 }
 
 // rankRows compares the ranks, and has no peaks where none is known.
-func (c Comparison) rankRows(a, b string) [][]string {
+func rankComparisonRows(c compare.Comparison, a, b string) [][]string {
 	rows := [][]string{{"", "busy", "", "", "idle", "", "", "peak memory", "", ""}, {"rank"}}
 	for _, of := range []string{"of A's step", "of A's step", "B against A"} {
 		rows[1] = append(rows[1], a, b, of)
 	}
-	ranks, _ := rowsOf(c.ByRank, func(r RankComparison) []string {
+	ranks, _ := table.Excerpt(c.ByRank, func(r compare.RankComparison) []string {
 		return append([]string{
-			strconv.Itoa(r.Rank), duration(r.BusyA), duration(r.BusyB), c.ofStep(r.BusyError),
-			duration(r.IdleA), duration(r.IdleB), c.ofStep(r.IdleError),
+			strconv.Itoa(r.Rank), units.FormatSeconds(r.BusyA), units.FormatSeconds(r.BusyB), ofStep(c, r.BusyError),
+			units.FormatSeconds(r.IdleA), units.FormatSeconds(r.IdleB), ofStep(c, r.IdleError),
 		}, peaks(r.PeakMemoryA, r.PeakMemoryB, r.PeakMemoryError)...)
 	})
 	rows = append(rows, ranks...)
@@ -197,16 +201,16 @@ func (c Comparison) rankRows(a, b string) [][]string {
 	return rows
 }
 
-// WriteCSV writes a comparison as a row per quantity: what it is of, its name
+// WriteComparisonCSV writes a comparison as a row per quantity: what it is of, its name
 // and unit, its value in A and B, and B − A.
-func (c Comparison) WriteCSV(w io.Writer) error {
-	out := newCSVWriter(w, "of,item,quantity,a,b,difference")
+func WriteComparisonCSV(w io.Writer, c compare.Comparison) error {
+	out := csvfile.NewWriter(w, "of,item,quantity,a,b,difference")
 	row := func(of string, item any, quantity string, a, b float64) {
-		out.row(of, item, quantity, plain(a), plain(b), plain(b-a))
+		out.Row(of, item, quantity, plain(a), plain(b), plain(b-a))
 	}
 	row("step", "", "time_s", c.A.StepTime, c.B.StepTime)
 	row("step", "", "bubble", float64(c.A.Bubble), float64(c.B.Bubble))
-	for _, p := range c.parts() {
+	for _, p := range stepParts(c) {
 		row("part", p.name, "time_s", p.a, p.b)
 	}
 	for k := graph.Forward; k <= graph.AllToAll; k++ {
@@ -221,7 +225,7 @@ func (c Comparison) WriteCSV(w io.Writer) error {
 		row("rank", r.Rank, "idle_s", r.IdleA, r.IdleB)
 		row("rank", r.Rank, "peak_memory_bytes", float64(r.PeakMemoryA), float64(r.PeakMemoryB))
 	}
-	return out.end()
+	return out.End()
 }
 
 // plain prints a number without an exponent, and nothing where it is unknown.

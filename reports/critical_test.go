@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/results"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/sim"
@@ -20,14 +21,14 @@ func TestCriticalPath(t *testing.T) {
 		start := 10e9 * float64(i) // of which the task takes 6, 7, 8, 9 seconds
 		trace.Spans = append(trace.Spans, graph.Span{Start: time.Duration(start), End: time.Duration(start + 6e9 + 1e9*float64(i))})
 	}
-	c := NewCriticalPath(trace, []int32{0, 1, 2, 3})
-	require.Equal(t, &CriticalPath{Compute: 14, Communication: 7, Optimizer: 9, Latency: 9}, c)
-	require.Equal(t, "35.9 % compute, 17.9 % communication, 23.1 % latency, 23.1 % optimizer", c.text(39))
+	c := results.NewCriticalPath(trace, []int32{0, 1, 2, 3})
+	require.Equal(t, &results.CriticalPath{Compute: 14, Communication: 7, Optimizer: 9, Latency: 9}, c)
+	require.Equal(t, "35.9 % compute, 17.9 % communication, 23.1 % latency, 23.1 % optimizer", criticalPathText(c, 39))
 	trace.Inner = []graph.Inner{{Within: graph.Within{Communication: 9e9, Exposed: 2e9}}, {}, {Within: graph.Within{Exposed: 1e9}}, {}}
-	c = NewCriticalPath(trace, []int32{0, 1, 2, 3})
-	require.Equal(t, &CriticalPath{Compute: 11, Communication: 10, Optimizer: 9, Latency: 9}, c)
-	require.Empty(t, c.text(0))
-	require.Empty(t, (*CriticalPath)(nil).text(39))
+	c = results.NewCriticalPath(trace, []int32{0, 1, 2, 3})
+	require.Equal(t, &results.CriticalPath{Compute: 11, Communication: 10, Optimizer: 9, Latency: 9}, c)
+	require.Empty(t, criticalPathText(c, 0))
+	require.Empty(t, criticalPathText((*results.CriticalPath)(nil), 39))
 }
 
 // With host threads, what a device waits for them is dispatch, every moment of the
@@ -56,7 +57,7 @@ func TestCriticalPathDispatch(t *testing.T) {
 		host := &graph.Host{Thread: threads, Waits: rapid.Bool().Draw(t, "waits")}
 		trace, err := sim.Run(g, graph.Costs{Task: price, Host: host})
 		require.NoError(t, err)
-		c := NewCriticalPath(trace, sim.CriticalPath(trace))
+		c := results.NewCriticalPath(trace, sim.CriticalPath(trace))
 		for _, part := range []float64{c.Compute, c.Communication, c.Optimizer, c.Dispatch} {
 			require.GreaterOrEqual(t, part, 0.0)
 		}

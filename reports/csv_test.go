@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/internal/golden"
-	"psim/reports"
+	"psim/reports/picture"
+	"psim/reports/trace"
+	"psim/results/tracecsv"
 	"psim/schedules/graph"
 )
 
@@ -18,7 +20,7 @@ func TestTraceCSV(t *testing.T) {
 	c := unit()
 	c.send = 2 * ms
 	var b bytes.Buffer
-	require.NoError(t, reports.WriteTraceCSV(&b, run(t, "1f1b", 2, 2, c)))
+	require.NoError(t, tracecsv.WriteTraceCSV(&b, run(t, "1f1b", 2, 2, c)))
 	golden.Equal(t, "trace.csv", b.Bytes())
 }
 
@@ -31,11 +33,11 @@ func TestTraceCSVRoundTrip(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var first, second, ganttA, ganttB bytes.Buffer
-			require.NoError(t, reports.WriteTraceCSV(&first, trace))
-			again, err := reports.ReadTraceCSV(bytes.NewReader(first.Bytes()))
+			require.NoError(t, tracecsv.WriteTraceCSV(&first, trace))
+			again, err := tracecsv.ReadTraceCSV(bytes.NewReader(first.Bytes()))
 			require.NoError(t, err)
 			require.NoError(t, again.Graph.Validate())
-			require.NoError(t, reports.WriteTraceCSV(&second, again))
+			require.NoError(t, tracecsv.WriteTraceCSV(&second, again))
 			require.Equal(t, first.String(), second.String())
 
 			want, got := graph.Summarize(trace), graph.Summarize(again)
@@ -43,8 +45,8 @@ func TestTraceCSVRoundTrip(t *testing.T) {
 				want.Ranks[r].PeakMemory, want.Ranks[r].PersistentMemory = 0, 0
 			}
 			require.Equal(t, want, got)
-			require.NoError(t, reports.Gantt(&ganttA, trace, reports.GanttOptions{}))
-			require.NoError(t, reports.Gantt(&ganttB, again, reports.GanttOptions{}))
+			require.NoError(t, picture.Gantt(&ganttA, trace, picture.GanttOptions{}))
+			require.NoError(t, picture.Gantt(&ganttB, again, picture.GanttOptions{}))
 			require.Equal(t, ganttA.String(), ganttB.String())
 		})
 	}
@@ -53,7 +55,7 @@ func TestTraceCSVRoundTrip(t *testing.T) {
 func TestTraceCSVForeign(t *testing.T) {
 	short := "rank,stream,kind,stage,microbatch,start_ns,end_ns,bytes\r\n" +
 		"1,\"a, \"\"b\"\"\",F,1,0,5,9,\r\n" + "0,gradients,ALL_REDUCE,,,0,5,8\r\n"
-	trace, err := reports.ReadTraceCSV(strings.NewReader("\ufeff" + short))
+	trace, err := tracecsv.ReadTraceCSV(strings.NewReader("\ufeff" + short))
 	require.NoError(t, err)
 	require.Equal(t, `a, "b"`, trace.Graph.Streams[0].Name)
 	require.Equal(t, [][]int32{{0}}, trace.Graph.Groups)
@@ -87,7 +89,7 @@ func TestTraceCSVErrors(t *testing.T) {
 		header + good + "0,compute,B,0,0,9,20,0,0,\n":                      "row 2 after the header starts at 9 ns, but row 1 is on the same stream, compute of rank 0, until 10 ns",
 		header + "0,compute,B,0,0,10,20,0,0,\n0,compute,F,0,0,0,11,0,0,\n": "row 1 after the header starts at 10 ns, but row 2 is on",
 	} {
-		_, err := reports.ReadTraceCSV(strings.NewReader(input))
+		_, err := tracecsv.ReadTraceCSV(strings.NewReader(input))
 		require.ErrorContains(t, err, want, "%q", input)
 	}
 }
@@ -102,22 +104,22 @@ func TestTraceCSVStreams(t *testing.T) {
 		"0,c,F,0,0,0,10,0,0,\n1,c,F,1,0,5,15,0,0,\n",
 		"0,c,F,0,0,0,10,0,0,\n0,d,F,0,1,5,15,0,0,\n",
 	} {
-		_, err := reports.ReadTraceCSV(strings.NewReader(header + rows))
+		_, err := tracecsv.ReadTraceCSV(strings.NewReader(header + rows))
 		require.NoError(t, err, rows)
 	}
 }
 
 func TestMemoryCSV(t *testing.T) {
 	trace := run(t, "1f1b", 2, 2, unit())
-	curves := reports.MemoryCurves(trace)
+	curves := tracecsv.MemoryCurves(trace)
 	for r, s := range graph.Summarize(trace).Ranks {
 		require.Equal(t, s.PeakMemory, curves[r].Peak())
 		require.Equal(t, s.PersistentMemory, curves[r].Persistent)
 	}
 	var b bytes.Buffer
-	require.NoError(t, reports.WriteMemoryCSV(&b, curves))
+	require.NoError(t, tracecsv.WriteMemoryCSV(&b, curves))
 	golden.Equal(t, "memory.csv", b.Bytes())
-	again, err := reports.ReadMemoryCSV(&b)
+	again, err := tracecsv.ReadMemoryCSV(&b)
 	require.NoError(t, err)
 	require.Equal(t, curves, again)
 }
@@ -133,7 +135,7 @@ func TestMemoryCSVErrors(t *testing.T) {
 		header + "0,0,x\n":               "line 2, column bytes:",
 		header + "0,0\n":                 "has not as many cells as the header",
 	} {
-		_, err := reports.ReadMemoryCSV(strings.NewReader(input))
+		_, err := tracecsv.ReadMemoryCSV(strings.NewReader(input))
 		require.ErrorContains(t, err, want, "%q", input)
 	}
 }
@@ -141,30 +143,30 @@ func TestMemoryCSVErrors(t *testing.T) {
 func FuzzReadTraceCSV(f *testing.F) {
 	for _, name := range []string{"1f1b", "gpipe"} {
 		var b bytes.Buffer
-		require.NoError(f, reports.WriteTraceCSV(&b, run(f, name, 2, 2, unit())))
+		require.NoError(f, tracecsv.WriteTraceCSV(&b, run(f, name, 2, 2, unit())))
 		f.Add(b.String())
 	}
 	var b bytes.Buffer
-	require.NoError(f, reports.WriteTraceCSV(&b, ddp(f)))
+	require.NoError(f, tracecsv.WriteTraceCSV(&b, ddp(f)))
 	f.Add(b.String())
 	b.Reset()
-	require.NoError(f, reports.WriteTraceCSV(&b, measure(f, run(f, "gpipe", 2, 2, unit()).Graph, unit(), 1)))
+	require.NoError(f, tracecsv.WriteTraceCSV(&b, measure(f, run(f, "gpipe", 2, 2, unit()).Graph, unit(), 1)))
 	f.Add(b.String())
 	f.Fuzz(func(t *testing.T, input string) {
-		trace, err := reports.ReadTraceCSV(strings.NewReader(input))
+		traced, err := tracecsv.ReadTraceCSV(strings.NewReader(input))
 		if err != nil {
 			return
 		}
-		if trace.Graph.Ranks() > 64 || len(trace.Graph.Tasks) > 1000 {
+		if traced.Graph.Ranks() > 64 || len(traced.Graph.Tasks) > 1000 {
 			return // only reading is to be fast
 		}
-		graph.Summarize(trace)
+		graph.Summarize(traced)
 		var b bytes.Buffer
-		require.NoError(t, reports.Gantt(io.Discard, trace, reports.GanttOptions{}))
-		require.NoError(t, reports.WriteChrome(&b, trace, reports.AllRanks))
+		require.NoError(t, picture.Gantt(io.Discard, traced, picture.GanttOptions{}))
+		require.NoError(t, trace.WriteChrome(&b, traced, trace.AllRanks))
 		require.True(t, json.Valid(b.Bytes()))
-		if trace.End() > 0 {
-			require.NoError(t, reports.Timeline(&b, reports.SVG, "", reports.Panel{Trace: trace}))
+		if traced.End() > 0 {
+			require.NoError(t, picture.Timeline(&b, picture.SVG, "", picture.Panel{Trace: traced}))
 		}
 	})
 }
@@ -172,11 +174,11 @@ func FuzzReadTraceCSV(f *testing.F) {
 func FuzzReadMemoryCSV(f *testing.F) {
 	f.Add("rank,time_ns,bytes\n0,0,1\n0,7,2\n3,0,9\n3,9,1\n")
 	f.Fuzz(func(t *testing.T, input string) {
-		curves, err := reports.ReadMemoryCSV(strings.NewReader(input))
+		curves, err := tracecsv.ReadMemoryCSV(strings.NewReader(input))
 		if err != nil {
 			return
 		}
 		var b bytes.Buffer
-		_ = reports.Memory(&b, reports.SVG, reports.MemoryFigure{Curves: curves, Capacity: []int64{1 << 30}})
+		_ = picture.Memory(&b, picture.SVG, picture.MemoryFigure{Curves: curves, Capacity: []int64{1 << 30}})
 	})
 }

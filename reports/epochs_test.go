@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/reports"
+	"psim/results"
 	"psim/schedules/graph"
 )
 
@@ -22,8 +23,8 @@ func endingAt(first, second time.Duration) *graph.Trace {
 	return &graph.Trace{Graph: g, Spans: []graph.Span{{End: first}, {End: second}}}
 }
 
-func twoReplicas() reports.Info {
-	return reports.Info{Name: "hand", Stages: 1, VirtualStages: 1, Microbatches: 1, DataParallel: 2, Samples: 8, Tokens: 80, DataSet: 13}
+func twoReplicas() results.Info {
+	return results.Info{Name: "hand", Stages: 1, VirtualStages: 1, Microbatches: 1, DataParallel: 2, Samples: 8, Tokens: 80, DataSet: 13}
 }
 
 // Times are averaged for every rank by itself, and rates are summed over the replicas
@@ -34,17 +35,17 @@ func TestMeasuredEpochs(t *testing.T) {
 		endingAt(1*time.Second, 4*time.Second), endingAt(1*time.Second, 4*time.Second), // ranks 2 and 8, whole 8
 		endingAt(9*time.Second, 9*time.Second), // of an epoch that was interrupted
 	}
-	r := reports.Result{}
+	r := results.Result{}
 	r.MeasureEpochs(traces, 1, twoReplicas())
 	e := r.Epochs
 	require.Equal(t, []int64{13, 2, 8, 5}, []int64{e.Samples, e.Steps, e.Batch, e.LastBatch})
 	require.Equal(t, []int{2, 1}, []int{e.Number, e.Dropped})
-	require.Equal(t, []reports.RankEpoch{{Rank: 0, Time: 3, TimeStd: 1}, {Rank: 1, Time: 6, TimeStd: 2}}, e.Ranks)
+	require.Equal(t, []results.RankEpoch{{Rank: 0, Time: 3, TimeStd: 1}, {Rank: 1, Time: 6, TimeStd: 2}}, e.Ranks)
 	require.Equal(t, []float64{6.5, 1.5, 13}, []float64{e.Time, e.TimeStd, e.Total})
-	require.Equal(t, reports.Throughput{Samples: 2 + 2, Tokens: 20 + 20}, e.Each[0].Throughput, "8 samples of each replica in 4 s")
-	require.Equal(t, reports.Throughput{Samples: 4 + 1, Tokens: 40 + 10}, e.Each[1].Throughput)
-	require.Equal(t, reports.Throughput{Samples: 4.5, Tokens: 45}, e.Throughput)
-	require.Equal(t, reports.Throughput{Samples: 0.5, Tokens: 5}, *e.ThroughputStd)
+	require.Equal(t, results.Throughput{Samples: 2 + 2, Tokens: 20 + 20}, e.Each[0].Throughput, "8 samples of each replica in 4 s")
+	require.Equal(t, results.Throughput{Samples: 4 + 1, Tokens: 40 + 10}, e.Each[1].Throughput)
+	require.Equal(t, results.Throughput{Samples: 4.5, Tokens: 45}, e.Throughput)
+	require.Equal(t, results.Throughput{Samples: 0.5, Tokens: 5}, *e.ThroughputStd)
 	text, err := json.Marshal(e.Each[1])
 	require.NoError(t, err)
 	require.JSONEq(t, `{"time_s": 8, "rank_times_s": [2, 8], "throughput": {"samples_per_s": 5, "tokens_per_s": 50}}`, string(text))
@@ -52,7 +53,7 @@ func TestMeasuredEpochs(t *testing.T) {
 	unequal := twoReplicas()
 	unequal.Shards = []int64{6, 2}
 	r.MeasureEpochs(traces, 1, unequal)
-	require.Equal(t, reports.Throughput{Samples: 3 + 1, Tokens: 30 + 10}, r.Epochs.Each[0].Throughput, "12 and 4 samples in 4 s")
+	require.Equal(t, results.Throughput{Samples: 3 + 1, Tokens: 30 + 10}, r.Epochs.Each[0].Throughput, "12 and 4 samples in 4 s")
 	r.MeasureEpochs(traces[:1], 0, twoReplicas())
 	require.Nil(t, r.Epochs, "no epoch is whole")
 }
@@ -78,7 +79,7 @@ func TestPredictedEpochs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := info(trace.Graph, nil)
 		in.DataSet, in.Samples = rapid.Int64Range(1, 1000).Draw(t, "samples"), rapid.Int64Range(1, 50).Draw(t, "batch")
-		r := reports.NewResult(reports.Predicted, trace, graph.Summarize(trace), in)
+		r := results.NewResult(results.Predicted, trace, graph.Summarize(trace), in)
 		e, number := r.Epochs, rapid.IntRange(1, 9).Draw(t, "epochs")
 		r.RepeatEpochs(number)
 		require.Equal(t, in.DataSet, (e.Steps-1)*in.Samples+e.LastBatch)
@@ -97,7 +98,7 @@ func TestEpochMeans(t *testing.T) {
 			seconds := rapid.IntRange(1, 100)
 			traces = append(traces, endingAt(time.Duration(seconds.Draw(t, "first"))*time.Second, time.Duration(seconds.Draw(t, "second"))*time.Second))
 		}
-		var r reports.Result
+		var r results.Result
 		r.MeasureEpochs(traces, 0, twoReplicas())
 		low, high := r.Epochs.Each[0].Time, r.Epochs.Each[0].Time
 		for _, e := range r.Epochs.Each {
@@ -117,7 +118,7 @@ func TestEpochMeans(t *testing.T) {
 
 // The first samples of every replica stand in the text, all of them in the table.
 func ExampleWriteShards() {
-	shards := reports.NewShards([][]int{{3, 1, 4}, {0, 5, 2}})
+	shards := results.NewShards([][]int{{3, 1, 4}, {0, 5, 2}})
 	reports.WriteShards(os.Stdout, shards)
 	var table strings.Builder
 	reports.WriteShardsCSV(&table, shards)

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"psim/reports"
+	"psim/reports/picture"
+	"psim/results"
+	"psim/results/compare"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
@@ -26,7 +29,7 @@ func Example() {
 		}
 		return graph.Cost{}
 	}})
-	reports.Gantt(os.Stdout, trace, reports.GanttOptions{})
+	picture.Gantt(os.Stdout, trace, picture.GanttOptions{})
 	// Output:
 	// rank 0 |F0F1F2F3............B0--F4B1--F5B2--..B3--..B4--..B5--|
 	// rank 1 |..F0F1F2........B0--F3B1--F4B2--F5B3--..B4--..B5--....|
@@ -39,7 +42,7 @@ func Example() {
 // Two microbatches on two ranks, and the same with work that takes a tenth
 // longer.
 func ExampleCompare() {
-	runAt := func(work time.Duration) reports.Run {
+	runAt := func(work time.Duration) results.Run {
 		shape := graph.Shape{Ranks: 2, Microbatches: 2}
 		schedule, _ := schedules.Find("gpipe")
 		order, _ := schedule.Order(shape, nil)
@@ -50,11 +53,11 @@ func ExampleCompare() {
 			}
 			return graph.Cost{}
 		}})
-		info := reports.Info{Schedule: "gpipe", Stages: 2, Microbatches: 2}
-		return reports.Run{Result: reports.NewResult(reports.Predicted, trace, graph.Summarize(trace), info), Trace: trace}
+		info := results.Info{Schedule: "gpipe", Stages: 2, Microbatches: 2}
+		return results.Run{Result: results.NewResult(results.Predicted, trace, graph.Summarize(trace), info), Trace: trace}
 	}
 	a, b := runAt(10*time.Millisecond), runAt(11*time.Millisecond)
-	reports.Compare(a, b).WriteTable(os.Stdout)
+	reports.WriteComparison(os.Stdout, compare.Compare(a, b))
 	// Output:
 	// gpipe: predicted (B) against predicted (A)
 	//                    A        B  B against A
@@ -85,7 +88,7 @@ func ExampleCompare() {
 
 // Three steps were measured: their mean, their deviation and their median.
 func ExampleNewMeasurement() {
-	m := reports.NewMeasurement(70*time.Millisecond, 71*time.Millisecond, 75*time.Millisecond)
+	m := results.NewMeasurement(70*time.Millisecond, 71*time.Millisecond, 75*time.Millisecond)
 	fmt.Printf("%.1f ms ± %.1f ms, median %.1f ms\n", 1e3*m.StepTimeMean, 1e3*m.StepTimeStd, 1e3*m.StepTimeMedian)
 	// Output: 72.0 ms ± 2.6 ms, median 71.0 ms
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/reports"
+	"psim/reports/picture"
+	"psim/results"
 )
 
 // A plans.json never makes psim panic, and what was read is printed and written, and
@@ -24,7 +26,7 @@ func FuzzReadPlans(f *testing.F) {
 	f.Add([]byte(`{"plans": [], "pruned": 3, "partial": true, "seconds": 1, "left_out": [{"schedule": "zbv"}]}`))
 	f.Add([]byte(`{"plans": [{"kind": "predicted", "ranks": [{"peak_memory_bytes": 9223372036854775807}], "step_time_s": 9.2e9, "settings": null}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := reports.ReadPlans(bytes.NewReader(data))
+		p, err := results.ReadPlans(bytes.NewReader(data))
 		if err != nil {
 			return
 		}
@@ -32,7 +34,7 @@ func FuzzReadPlans(f *testing.F) {
 		if err := p.WriteJSON(&first); err != nil {
 			t.Fatal(err)
 		}
-		again, err := reports.ReadPlans(bytes.NewReader(first.Bytes()))
+		again, err := results.ReadPlans(bytes.NewReader(first.Bytes()))
 		if err != nil {
 			t.Fatalf("%v\n%s", err, first.Bytes())
 		}
@@ -40,7 +42,7 @@ func FuzzReadPlans(f *testing.F) {
 			t.Fatalf("%v\n%s\nwas read as\n%s", err, first.Bytes(), second.Bytes())
 		}
 		p.Sort()
-		if err := p.WriteTable(io.Discard, 3); err != nil {
+		if err := reports.WriteRanking(io.Discard, p, 3); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -48,9 +50,9 @@ func FuzzReadPlans(f *testing.F) {
 
 // The longest times and the most memory that a file can hold are drawn.
 func TestParetoExtremes(t *testing.T) {
-	p, err := reports.ReadPlans(bytes.NewReader([]byte(`{"plans": [{"kind": "predicted", "step_time_s": 9.2e9, "ranks": [{"peak_memory_bytes": 9223372036854775807}]}]}`)))
+	p, err := results.ReadPlans(bytes.NewReader([]byte(`{"plans": [{"kind": "predicted", "step_time_s": 9.2e9, "ranks": [{"peak_memory_bytes": 9223372036854775807}]}]}`)))
 	require.NoError(t, err)
-	require.NoError(t, reports.Pareto(io.Discard, reports.SVG, reports.ParetoFigure{Plans: p.Plans, Capacity: math.MaxInt64}))
-	_, err = reports.ReadPlans(bytes.NewReader([]byte(`{"plans": [{"kind": "predicted", "step_time_s": 1e10, "ranks": [{}]}]}`)))
+	require.NoError(t, picture.Pareto(io.Discard, picture.SVG, picture.ParetoFigure{Plans: p.Plans, Capacity: math.MaxInt64}))
+	_, err = results.ReadPlans(bytes.NewReader([]byte(`{"plans": [{"kind": "predicted", "step_time_s": 1e10, "ranks": [{}]}]}`)))
 	require.EqualError(t, err, "plans[0]: step_time_s or makespan_s is negative or above 9.2e+09")
 }

@@ -16,6 +16,8 @@ import (
 
 	"psim/internal/golden"
 	"psim/reports"
+	"psim/results"
+	"psim/results/tracecsv"
 	"psim/schedules/graph"
 	"psim/sim"
 )
@@ -48,7 +50,7 @@ func measure(t testing.TB, g *graph.Graph, c times, factor float64) *graph.Trace
 
 // measured is a measured result of three steps with everything in it, beside the
 // trace of that of the median time and the prediction's.
-func measured(t testing.TB, name string, p, m int) (r reports.Result, trace, predicted *graph.Trace) {
+func measured(t testing.TB, name string, p, m int) (r results.Result, trace, predicted *graph.Trace) {
 	c := unit()
 	c.send, c.optimizer = ms, 5*ms
 	predicted = run(t, name, p, m, c)
@@ -57,11 +59,11 @@ func measured(t testing.TB, name string, p, m int) (r reports.Result, trace, pre
 		steps = append(steps, measure(t, predicted.Graph, c, factor))
 	}
 	before := result(predicted, nil)
-	r, trace = reports.NewMeasured(steps, info(predicted.Graph, nil))
+	r, trace = results.NewMeasured(steps, info(predicted.Graph, nil))
 	r.Predicted = &before
 	weights, outputs, loss, tokens := 1.25e-7, 3e-8, 10.75, 61234.0
 	r.Backend, r.Devices, r.TimesComparable, r.HeapGrowth = "go", p, true, 3.25e9
-	r.Checks = &reports.Checks{Weights: &weights, Outputs: &outputs, LossFirst: &loss, LossLast: &loss, Passed: true}
+	r.Checks = &results.Checks{Weights: &weights, Outputs: &outputs, LossFirst: &loss, LossLast: &loss, Passed: true}
 	r.CourseTokens = &tokens
 	return r, trace, predicted
 }
@@ -71,7 +73,7 @@ func TestMeasuredResult(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, r.WriteJSON(&b))
 	golden.Equal(t, "measured.json", b.Bytes())
-	again, err := reports.ReadResult(&b)
+	again, err := results.ReadResult(&b)
 	require.NoError(t, err)
 	require.Equal(t, r, again)
 	for _, rank := range r.Ranks {
@@ -91,7 +93,7 @@ func TestMeasuredContract(t *testing.T) {
 	r, _, _ := measured(t, "gpipe", 2, 4)
 	zero := 0.0
 	r.Checks.Gradients, r.Checks.LossDifference, r.CourseSamples, r.Partial = &zero, &zero, &zero, true
-	r.Runs = []reports.Result{result(run(t, "1f1b", 1, 1, unit()), nil)}
+	r.Runs = []results.Result{result(run(t, "1f1b", 1, 1, unit()), nil)}
 	var b bytes.Buffer
 	require.NoError(t, r.WriteJSON(&b))
 	var object map[string]any
@@ -110,14 +112,14 @@ func TestMeasuredContract(t *testing.T) {
 }
 
 func TestNewMeasurement(t *testing.T) {
-	m := reports.NewMeasurement(2*time.Second, 4*time.Second, 4*time.Second, 6*time.Second)
+	m := results.NewMeasurement(2*time.Second, 4*time.Second, 4*time.Second, 6*time.Second)
 	require.Equal(t, []float64{2, 4, 4, 6}, m.Steps)
 	require.InDelta(t, 4, m.StepTimeMean, 1e-12)
 	require.InDelta(t, math.Sqrt(8.0/3), m.StepTimeStd, 1e-12)
 	require.InDelta(t, 4, m.StepTimeMedian, 1e-12)
-	require.InDelta(t, 3, reports.NewMeasurement(time.Second, 5*time.Second).StepTimeMedian, 1e-12)
-	require.Zero(t, reports.NewMeasurement(time.Second).StepTimeStd)
-	require.Equal(t, &reports.Measurement{Steps: []float64{}}, reports.NewMeasurement())
+	require.InDelta(t, 3, results.NewMeasurement(time.Second, 5*time.Second).StepTimeMedian, 1e-12)
+	require.Zero(t, results.NewMeasurement(time.Second).StepTimeStd)
+	require.Equal(t, &results.Measurement{Steps: []float64{}}, results.NewMeasurement())
 }
 
 // A result of before the step time was the mean is read as one whose step time and
@@ -126,7 +128,7 @@ func TestNewMeasurement(t *testing.T) {
 func TestResultOfTheMedianStep(t *testing.T) {
 	data, err := os.ReadFile("testdata/measured-median.json")
 	require.NoError(t, err)
-	r, err := reports.ReadResult(bytes.NewReader(data))
+	r, err := results.ReadResult(bytes.NewReader(data))
 	require.NoError(t, err)
 	require.Equal(t, []float64{0.169270963, 0.170270963, 0.174270963}, r.Steps)
 	require.Equal(t, 0.171270963, r.StepTime)
@@ -136,7 +138,7 @@ func TestResultOfTheMedianStep(t *testing.T) {
 	require.Equal(t, 0.123135033, r.Ranks[0].Compute)
 	var b bytes.Buffer
 	require.NoError(t, r.WriteJSON(&b))
-	again, err := reports.ReadResult(&b)
+	again, err := results.ReadResult(&b)
 	require.NoError(t, err)
 	require.Equal(t, r, again, "it is read so once")
 
@@ -144,9 +146,9 @@ func TestResultOfTheMedianStep(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "result.json"), data, 0o644))
 	b.Reset()
-	require.NoError(t, reports.WriteTraceCSV(&b, trace))
+	require.NoError(t, tracecsv.WriteTraceCSV(&b, trace))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "trace.csv"), b.Bytes(), 0o644))
-	run, err := reports.Load(folder)
+	run, err := results.Load(folder)
 	require.NoError(t, err)
 	require.Equal(t, trace.End(), run.Trace.End())
 }
@@ -162,7 +164,7 @@ func TestMeasuredMeans(t *testing.T) {
 			steps = append(steps, measure(t, g, unit(), rapid.Float64Range(0.5, 4).Draw(rt, "factor")))
 			all += steps[len(steps)-1].End()
 		}
-		r, shown := reports.NewMeasured(steps, info(g, nil))
+		r, shown := results.NewMeasured(steps, info(g, nil))
 		n := float64(len(steps))
 		require.InDelta(rt, all.Seconds()/n, r.StepTime, 1e-9)
 		require.Equal(rt, r.StepTime, r.StepTimeMean)
@@ -185,9 +187,9 @@ func TestMeasuredMeans(t *testing.T) {
 func TestDivergedResult(t *testing.T) {
 	r, _, _ := measured(t, "gpipe", 2, 4)
 	nan, infinite := math.NaN(), math.Inf(1)
-	r.Checks = &reports.Checks{Weights: &nan, LossFirst: &infinite, LossLast: &nan}
+	r.Checks = &results.Checks{Weights: &nan, LossFirst: &infinite, LossLast: &nan}
 	r.Losses = []float64{2.5, nan, infinite}
-	r.Runs = []reports.Result{r}
+	r.Runs = []results.Result{r}
 	var b, table bytes.Buffer
 	require.NoError(t, r.WriteJSON(&b))
 	require.Regexp(t, `"losses": \[\s+2.5,\s+null,\s+null\s+\]`, b.String())
@@ -196,13 +198,13 @@ func TestDivergedResult(t *testing.T) {
 	require.Regexp(t, `"checks": \{\s+"weights": null,\s+"loss_first": null,\s+"loss_last": null,\s+"passed": false\s+\}`, b.String())
 	require.NotContains(t, b.String(), "e+308")
 	older := strings.ReplaceAll(strings.ReplaceAll(b.String(), `"diverged": true,`, ""), "null", "1.7976931348623157e+308")
-	again, err := reports.ReadResult(strings.NewReader(older))
+	again, err := results.ReadResult(strings.NewReader(older))
 	require.NoError(t, err)
 	require.True(t, math.IsNaN(*again.Runs[0].Checks.LossFirst))
 	var rewritten bytes.Buffer
 	require.NoError(t, again.WriteJSON(&rewritten))
 	require.Equal(t, b.String(), rewritten.String())
-	again, err = reports.ReadResult(&b)
+	again, err = results.ReadResult(&b)
 	require.NoError(t, err)
 	require.True(t, again.Runs[0].Diverged && math.IsNaN(*again.Runs[0].Checks.LossFirst))
 	require.NoError(t, reports.WriteTable(&table, again))
@@ -211,8 +213,8 @@ func TestDivergedResult(t *testing.T) {
 
 func TestWorstChecks(t *testing.T) {
 	one, two, nan := 1.0, 2.0, math.NaN()
-	a := reports.Checks{Weights: &one, Outputs: &nan, LossFirst: &one, Passed: true}
-	b := reports.Checks{Weights: &two, Outputs: &two, Gradients: &one, LossFirst: &two}
+	a := results.Checks{Weights: &one, Outputs: &nan, LossFirst: &one, Passed: true}
+	b := results.Checks{Weights: &two, Outputs: &two, Gradients: &one, LossFirst: &two}
 	worst := a.Worst(b)
 	require.Equal(t, []*float64{&two, &one, &one}, []*float64{worst.Weights, worst.Gradients, worst.LossFirst})
 	require.True(t, math.IsNaN(*worst.Outputs))
@@ -227,7 +229,7 @@ func TestRunsTable(t *testing.T) {
 	gpipe, _, _ := measured(t, "gpipe", 2, 4)
 	gpipe.Name, gpipe.Checks.Passed, gpipe.Partial = "gpipe", false, true
 	gpipe.Measurement.TimesComparable, gpipe.HeapGrowth = false, -1e6
-	r.Runs = []reports.Result{r, gpipe, result(run(t, "1f1b", 2, 2, unit()), nil)}
+	r.Runs = []results.Result{r, gpipe, result(run(t, "1f1b", 2, 2, unit()), nil)}
 	var b bytes.Buffer
 	require.NoError(t, reports.WriteTable(&b, r))
 	require.NoError(t, reports.WriteTable(&b, gpipe))
@@ -251,7 +253,7 @@ func TestReadRunsErrors(t *testing.T) {
 		`{"kind": "measured", "ranks": [{}], "runs": [{"kind": "x"}]}`:           `runs[0]: kind is "x"`,
 		`{"kind": "measured", "ranks": [{}], "steps": [1, -1]}`:                  "steps, or their mean, deviation or median, holds a time that is negative",
 	} {
-		_, err := reports.ReadResult(strings.NewReader(input))
+		_, err := results.ReadResult(strings.NewReader(input))
 		require.ErrorContains(t, err, want)
 	}
 }

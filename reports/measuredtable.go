@@ -8,17 +8,19 @@ import (
 	"strings"
 
 	"psim/internal/units"
+	"psim/results"
+	"psim/results/compare"
 )
 
 // stepTime tells the step time; of a measured result the mean over its steps, their
 // deviation, and their median.
-func stepTime(r Result) string {
-	if r.stepCount() == 0 {
-		return duration(r.StepTime) + startup(r)
+func stepTime(r results.Result) string {
+	if r.StepCount() == 0 {
+		return units.FormatSeconds(r.StepTime) + startup(r)
 	}
 	text := measuredStep(r) + ", one step"
 	if len(r.Steps) > 1 {
-		text = fmt.Sprintf("%s, mean of %d steps (median %s)", measuredStep(r), len(r.Steps), duration(r.StepTimeMedian))
+		text = fmt.Sprintf("%s, mean of %d steps (median %s)", measuredStep(r), len(r.Steps), units.FormatSeconds(r.StepTimeMedian))
 	}
 	if r.Partial {
 		text += "; interrupted before the last"
@@ -28,20 +30,20 @@ func stepTime(r Result) string {
 
 // measuredStep tells the mean of the steps with their deviation, if there are
 // several.
-func measuredStep(r Result) string {
-	text := duration(r.StepTime)
-	if r.stepCount() > 1 {
-		text += " ± " + duration(r.StepTimeStd)
+func measuredStep(r results.Result) string {
+	text := units.FormatSeconds(r.StepTime)
+	if r.StepCount() > 1 {
+		text += " ± " + units.FormatSeconds(r.StepTimeStd)
 	}
 	return text
 }
 
 // prediction says what was predicted, and how far off that was.
-func prediction(r Result) string {
+func prediction(r results.Result) string {
 	if r.Predicted == nil {
 		return ""
 	}
-	text := duration(r.Predicted.StepTime)
+	text := units.FormatSeconds(r.Predicted.StepTime)
 	if r.Predicted.StepTime > 0 {
 		text += "; measured is " + longer(r.StepTime/r.Predicted.StepTime-1)
 	}
@@ -50,8 +52,8 @@ func prediction(r Result) string {
 
 // longer says by which fraction a time exceeds another one.
 func longer(fraction float64) string {
-	switch text := percent(math.Abs(fraction)); {
-	case text == percent(0):
+	switch text := units.FormatPercent(math.Abs(fraction)); {
+	case text == units.FormatPercent(0):
 		return "as long"
 	case fraction < 0:
 		return text + " shorter"
@@ -62,11 +64,11 @@ func longer(fraction float64) string {
 
 // courseRate tells the throughput as the course measures it, which must not be
 // taken for the one above.
-func courseRate(r Result) string {
+func courseRate(r results.Result) string {
 	if r.Measurement == nil {
 		return ""
 	}
-	text := throughput(Throughput{Samples: known(r.CourseSamples), Tokens: known(r.CourseTokens)})
+	text := throughput(results.Throughput{Samples: results.OrZero(r.CourseSamples), Tokens: results.OrZero(r.CourseTokens)})
 	if text != "" {
 		text += " by clocks that do not wait for all ranks, as the course reports it"
 	}
@@ -74,7 +76,7 @@ func courseRate(r Result) string {
 }
 
 // validation tells the loss on samples that are held out.
-func validation(r Result) string {
+func validation(r results.Result) string {
 	if r.Measurement == nil || len(r.ValidationLoss) == 0 {
 		return ""
 	}
@@ -94,19 +96,19 @@ func validation(r Result) string {
 }
 
 // attempts tells the step times of several runs.
-func attempts(r Result) string {
+func attempts(r results.Result) string {
 	if r.Measurement == nil || len(r.Attempts) < 2 {
 		return ""
 	}
 	var times []string
 	for _, a := range r.Attempts {
-		times = append(times, duration(a.StepTime))
+		times = append(times, units.FormatSeconds(a.StepTime))
 	}
 	return fmt.Sprintf("the least disturbed of %d, whose steps took %s", len(times), strings.Join(times, ", "))
 }
 
 // heapGrowth tells what the process itself took, beside the ledger of the ranks.
-func heapGrowth(r Result) string {
+func heapGrowth(r results.Result) string {
 	switch {
 	case r.Measurement == nil || r.HeapGrowth == 0:
 		return ""
@@ -125,7 +127,7 @@ func heapGrowth(r Result) string {
 }
 
 // backend says what computed, and whether its times mean anything.
-func backend(r Result) string {
+func backend(r results.Result) string {
 	if r.Measurement == nil || r.Backend == "" {
 		return ""
 	}
@@ -137,13 +139,13 @@ func backend(r Result) string {
 		text += " of " + units.Plural(r.CoresPerWorker, "core") + " each, not pinned"
 	}
 	if !r.TimesComparable {
-		text += sharedCores
+		text += results.SharingCores
 	}
 	return text
 }
 
 // processes tells which process ran what, where there were several.
-func processes(r Result) string {
+func processes(r results.Result) string {
 	if r.Measurement == nil || len(r.Processes) == 0 {
 		return ""
 	}
@@ -163,11 +165,11 @@ func processes(r Result) string {
 		parts = append(parts, text)
 		residual = max(residual, p.ClockResidual)
 	}
-	return fmt.Sprintf("%d, %s; clocks agree within %s", len(parts), strings.Join(parts, ", "), duration(residual))
+	return fmt.Sprintf("%d, %s; clocks agree within %s", len(parts), strings.Join(parts, ", "), units.FormatSeconds(residual))
 }
 
 // checks says how far the run is from the unsplit one.
-func checks(r Result) string {
+func checks(r results.Result) string {
 	if r.Measurement == nil || r.Checks == nil {
 		return ""
 	}
@@ -199,14 +201,14 @@ func digits(x float64, precision int) string {
 	return strconv.FormatFloat(x, 'g', precision, 64)
 }
 
-func runRows(runs []Result) [][]string {
+func runRows(runs []results.Result) [][]string {
 	rows := [][]string{{"run", "step time", "predicted", "error", "bubble", "checks"}}
 	for _, r := range runs {
-		row := []string{mode(r), measuredStep(r), "", "", share(Maybe(r.Bubble.Makespan)), ""}
+		row := []string{mode(r), measuredStep(r), "", "", share(compare.Maybe(r.Bubble.Makespan)), ""}
 		if p := r.Predicted; p != nil {
-			row[2] = duration(p.StepTime)
+			row[2] = units.FormatSeconds(p.StepTime)
 			if p.StepTime > 0 {
-				row[3] = SignedPercent(r.StepTime/p.StepTime - 1)
+				row[3] = units.FormatSignedPercent(r.StepTime/p.StepTime - 1)
 			}
 		}
 		if r.Measurement != nil && r.Checks != nil {
@@ -219,13 +221,13 @@ func runRows(runs []Result) [][]string {
 
 // rows tells of the epochs: their time, and of measured ones that of every rank and the
 // rate.
-func (e *Epochs) rows() (rows [][2]string) {
+func epochRows(e *results.Epochs) (rows [][2]string) {
 	if e == nil {
 		return nil
 	}
-	text := duration(e.Time)
+	text := units.FormatSeconds(e.Time)
 	if e.Each != nil {
-		text += " ± " + duration(e.TimeStd) + ", mean of " + units.Plural(e.Number, "epoch")
+		text += " ± " + units.FormatSeconds(e.TimeStd) + ", mean of " + units.Plural(e.Number, "epoch")
 		if e.Dropped > 0 {
 			text += fmt.Sprintf(" after %d to warm up", e.Dropped)
 		}
@@ -237,27 +239,27 @@ func (e *Epochs) rows() (rows [][2]string) {
 	rows = append(rows, [2]string{"epoch", text})
 	if e.Each == nil {
 		if e.Number > 1 {
-			rows = append(rows, [2]string{units.Plural(e.Number, "epoch"), duration(e.Total)})
+			rows = append(rows, [2]string{units.Plural(e.Number, "epoch"), units.FormatSeconds(e.Total)})
 		}
 		return rows
 	}
 	var ranks []string
 	for _, r := range e.Ranks {
-		ranks = append(ranks, fmt.Sprintf("rank %d %s ± %s", r.Rank, duration(r.Time), duration(r.TimeStd)))
+		ranks = append(ranks, fmt.Sprintf("rank %d %s ± %s", r.Rank, units.FormatSeconds(r.Time), units.FormatSeconds(r.TimeStd)))
 	}
 	const most = 8
 	if len(ranks) > most {
 		ranks = append(ranks[:most], "…")
 	}
-	return append(rows, [2]string{"epoch by rank", strings.Join(ranks, ", ")}, [2]string{"epoch's rate", e.rate()})
+	return append(rows, [2]string{"epoch by rank", strings.Join(ranks, ", ")}, [2]string{"epoch's rate", epochRate(e)})
 }
 
 // rate tells the throughput of measured epochs.
-func (e *Epochs) rate() string {
+func epochRate(e *results.Epochs) string {
 	var parts []string
 	add := func(mean, deviation float64, what string) {
 		if mean > 0 {
-			parts = append(parts, fmt.Sprintf("%s ± %s %s", perSecondText(mean), perSecondText(deviation), what))
+			parts = append(parts, fmt.Sprintf("%s ± %s %s", units.FormatPerSecond(mean), units.FormatPerSecond(deviation), what))
 		}
 	}
 	add(e.Throughput.Samples, e.ThroughputStd.Samples, "samples/s")

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"psim/internal/golden"
-	"psim/reports"
+	"psim/reports/trace"
 	"psim/schedules/graph"
 )
 
@@ -110,9 +110,9 @@ func (s schema) scalar(t *testing.T, f protoField, wire protowire.Type, data []b
 }
 
 // perfettoText returns a trace as it is written, and decoded.
-func perfettoText(t *testing.T, trace *graph.Trace) (data []byte, text string) {
+func perfettoText(t *testing.T, traced *graph.Trace) (data []byte, text string) {
 	var b bytes.Buffer
-	require.NoError(t, reports.WritePerfetto(&b, trace))
+	require.NoError(t, trace.WritePerfetto(&b, traced))
 	var out strings.Builder
 	perfettoSchema(t).decode(t, &out, "Trace", b.Bytes(), "")
 	return b.Bytes(), out.String()

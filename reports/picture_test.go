@@ -15,7 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/internal/golden"
-	"psim/reports"
+	"psim/reports/picture"
+	"psim/results"
+	"psim/results/tracecsv"
 	"psim/schedules/graph"
 )
 
@@ -24,57 +26,57 @@ func figures(t testing.TB) map[string]func(w io.Writer, format string) error {
 	c := unit()
 	c.send = 3 * ms
 	slow := times{f: 11 * ms, b: 23 * ms, send: 3 * ms}
-	panels := func(p ...reports.Panel) func(io.Writer, string) error {
-		return func(w io.Writer, format string) error { return reports.Timeline(w, format, "", p...) }
+	panels := func(p ...picture.Panel) func(io.Writer, string) error {
+		return func(w io.Writer, format string) error { return picture.Timeline(w, format, "", p...) }
 	}
 	memory := func(trace *graph.Trace, capacity ...int64) func(io.Writer, string) error {
 		return func(w io.Writer, format string) error {
-			return reports.Memory(w, format, reports.MemoryFigure{
-				Title: reports.Title(trace, 1, 1), Curves: reports.MemoryCurves(trace), End: trace.End(), Capacity: capacity,
+			return picture.Memory(w, format, picture.MemoryFigure{
+				Title: picture.Title(trace, 1, 1), Curves: tracecsv.MemoryCurves(trace), End: trace.End(), Capacity: capacity,
 			})
 		}
 	}
-	compare := func(a, b reports.Run) func(io.Writer, string) error {
-		return func(w io.Writer, format string) error { return reports.CompareTimelines(w, format, a, b) }
+	compare := func(a, b results.Run) func(io.Writer, string) error {
+		return func(w io.Writer, format string) error { return picture.CompareTimelines(w, format, a, b) }
 	}
 	return map[string]func(io.Writer, string) error{
 		"compare-2x4":      compare(both(t, "gpipe", 2, 4)),
 		"compare-3x8":      compare(both(t, "gpipe", 3, 8)),
 		"compare-slices":   compare(slices(t)),
 		"compare-dense":    compare(both(t, "1f1b", 8, 300)),
-		"timeline-gpipe":   panels(reports.Panel{Trace: run(t, "gpipe", 4, 8, c)}),
-		"timeline-1f1b":    panels(reports.Panel{Trace: run(t, "1f1b", 2, 4, unit())}),
-		"timeline-ddp":     panels(reports.Panel{Trace: ddp(t)}),
-		"timeline-ring":    panels(reports.Panel{Trace: ring(t, 4)}),
-		"timeline-split":   panels(reports.Panel{Trace: split(t)}),
-		"timeline-dense":   panels(reports.Panel{Trace: run(t, "1f1b", 20, 600, unit())}),
-		"timeline-compare": panels(reports.Panel{Trace: run(t, "1f1b", 4, 8, c), Label: "predicted"}, reports.Panel{Trace: run(t, "1f1b", 4, 8, slow), Label: "measured"}),
+		"timeline-gpipe":   panels(picture.Panel{Trace: run(t, "gpipe", 4, 8, c)}),
+		"timeline-1f1b":    panels(picture.Panel{Trace: run(t, "1f1b", 2, 4, unit())}),
+		"timeline-ddp":     panels(picture.Panel{Trace: ddp(t)}),
+		"timeline-ring":    panels(picture.Panel{Trace: ring(t, 4)}),
+		"timeline-split":   panels(picture.Panel{Trace: split(t)}),
+		"timeline-dense":   panels(picture.Panel{Trace: run(t, "1f1b", 20, 600, unit())}),
+		"timeline-compare": panels(picture.Panel{Trace: run(t, "1f1b", 4, 8, c), Label: "predicted"}, picture.Panel{Trace: run(t, "1f1b", 4, 8, slow), Label: "measured"}),
 		"memory-4":         memory(run(t, "1f1b", 4, 8, c), 10e9, 10e9, 10e9, 10e9),
 		"memory-16":        memory(run(t, "1f1b", 16, 32, c)),
 		"memory-split":     memory(split(t), 80e9, 80e9),
-		"pareto":           func(w io.Writer, format string) error { return reports.Pareto(w, format, pareto(t, 12e9)) },
-		"scatter":          func(w io.Writer, format string) error { return reports.Scatter(w, format, scatter(1)) },
-		"scatter-log":      func(w io.Writer, format string) error { return reports.Scatter(w, format, scatter(3)) },
-		"pareto-unlimited": func(w io.Writer, format string) error { return reports.Pareto(w, format, pareto(t, 0)) },
+		"pareto":           func(w io.Writer, format string) error { return picture.Pareto(w, format, pareto(t, 12e9)) },
+		"scatter":          func(w io.Writer, format string) error { return picture.Scatter(w, format, scatter(1)) },
+		"scatter-log":      func(w io.Writer, format string) error { return picture.Scatter(w, format, scatter(3)) },
+		"pareto-unlimited": func(w io.Writer, format string) error { return picture.Pareto(w, format, pareto(t, 0)) },
 	}
 }
 
 // slices are a prediction and a measurement with collectives and backwards in
 // pieces.
-func slices(t testing.TB) (a, b reports.Run) {
+func slices(t testing.TB) (a, b results.Run) {
 	predicted := ddp(t)
 	c := times{f: 10 * ms, b: 10 * ms, send: 2 * ms, collective: 12 * ms, optimizer: 8 * ms}
 	trace := measure(t, predicted.Graph, c, 1.1)
-	a, b = reports.Run{Result: result(predicted, nil), Trace: predicted}, reports.Run{Result: result(trace, nil), Trace: trace}
-	b.Result.Kind = reports.Measured
+	a, b = results.Run{Result: result(predicted, nil), Trace: predicted}, results.Run{Result: result(trace, nil), Trace: trace}
+	b.Result.Kind = results.Measured
 	return a, b
 }
 
 func TestSVG(t *testing.T) {
 	for name, draw := range figures(t) {
 		var b, again bytes.Buffer
-		require.NoError(t, draw(&b, reports.SVG))
-		require.NoError(t, draw(&again, reports.SVG))
+		require.NoError(t, draw(&b, picture.SVG))
+		require.NoError(t, draw(&again, picture.SVG))
 		require.True(t, bytes.Equal(b.Bytes(), again.Bytes()), name)
 		require.NoError(t, wellFormed(b.Bytes()))
 		if name == "timeline-dense" || strings.HasPrefix(name, "compare-") && name != "compare-2x4" && name != "compare-3x8" || name == "memory-16" {
@@ -104,9 +106,9 @@ func wellFormed(data []byte) error {
 func TestPNG(t *testing.T) {
 	for name, draw := range figures(t) {
 		var first, second bytes.Buffer
-		require.NoError(t, draw(&first, reports.PNG))
+		require.NoError(t, draw(&first, picture.PNG))
 		if name == "compare-slices" || name == "scatter" || name == "pareto" || name == "memory-split" { // one of each kind
-			require.NoError(t, draw(&second, reports.PNG))
+			require.NoError(t, draw(&second, picture.PNG))
 			require.True(t, bytes.Equal(first.Bytes(), second.Bytes()), name)
 		}
 		if folder := os.Getenv("PSIM_PICTURES"); folder != "" { // to look at
@@ -122,7 +124,7 @@ func TestPNG(t *testing.T) {
 func TestTimelineColors(t *testing.T) {
 	var b bytes.Buffer
 	trace := run(t, "1f1b", 1, 1, times{f: 10 * ms, b: 20 * ms, optimizer: 10 * ms})
-	require.NoError(t, reports.Timeline(&b, reports.PNG, "title", reports.Panel{Trace: trace}))
+	require.NoError(t, picture.Timeline(&b, picture.PNG, "title", picture.Panel{Trace: trace}))
 	image, err := png.Decode(&b)
 	require.NoError(t, err)
 	var seen []uint32
@@ -143,7 +145,7 @@ func TestTimelineColors(t *testing.T) {
 func TestMessagesAlike(t *testing.T) {
 	var b bytes.Buffer
 	trace := run(t, "1f1b", 3, 400, times{f: 10 * ms, b: 20 * ms, send: ms / 10})
-	require.NoError(t, reports.Timeline(&b, reports.PNG, "title", reports.Panel{Trace: trace}))
+	require.NoError(t, picture.Timeline(&b, picture.PNG, "title", picture.Panel{Trace: trace}))
 	image, err := png.Decode(&b)
 	require.NoError(t, err)
 	const activationsSent = 0x7f8c99
@@ -166,12 +168,12 @@ func TestMessagesAlike(t *testing.T) {
 func TestPictureErrors(t *testing.T) {
 	var b bytes.Buffer
 	trace := run(t, "1f1b", 2, 2, unit())
-	require.ErrorContains(t, reports.Timeline(&b, "gif", "", reports.Panel{Trace: trace}), `unknown picture format "gif"; use png, svg or pdf`)
-	require.ErrorContains(t, reports.Timeline(&b, reports.PNG, ""), "no trace")
+	require.ErrorContains(t, picture.Timeline(&b, "gif", "", picture.Panel{Trace: trace}), `unknown picture format "gif"; use png, svg or pdf`)
+	require.ErrorContains(t, picture.Timeline(&b, picture.PNG, ""), "no trace")
 	still := run(t, "1f1b", 2, 2, times{})
-	require.ErrorContains(t, reports.Timeline(&b, reports.PNG, "", reports.Panel{Trace: still}), "takes no time")
-	require.ErrorContains(t, reports.Memory(&b, reports.PNG, reports.MemoryFigure{}), "no rank")
-	require.ErrorContains(t, reports.Memory(&b, reports.PNG, reports.MemoryFigure{Curves: reports.MemoryCurves(run(t, "1f1b", 2, 2, times{f: ms}))}), "no memory")
+	require.ErrorContains(t, picture.Timeline(&b, picture.PNG, "", picture.Panel{Trace: still}), "takes no time")
+	require.ErrorContains(t, picture.Memory(&b, picture.PNG, picture.MemoryFigure{}), "no rank")
+	require.ErrorContains(t, picture.Memory(&b, picture.PNG, picture.MemoryFigure{Curves: tracecsv.MemoryCurves(run(t, "1f1b", 2, 2, times{f: ms}))}), "no memory")
 	require.Zero(t, b.Len())
 }
 
@@ -187,7 +189,7 @@ func TestTimelineSizes(t *testing.T) {
 		measure(t, run(t, "gpipe", 2, 4, unit()).Graph, times{f: 10 * ms}, 1),
 	} {
 		var b bytes.Buffer
-		require.NoError(t, reports.Timeline(&b, reports.PNG, "", reports.Panel{Trace: trace}))
+		require.NoError(t, picture.Timeline(&b, picture.PNG, "", picture.Panel{Trace: trace}))
 		image, err := png.Decode(&b)
 		require.NoError(t, err)
 		require.Less(t, image.Bounds().Dy(), 3000)
@@ -197,7 +199,7 @@ func TestTimelineSizes(t *testing.T) {
 func BenchmarkTimeline(b *testing.B) {
 	trace := run(b, "1f1b", 64, 1024, unit())
 	for b.Loop() {
-		if err := reports.Timeline(io.Discard, reports.PNG, "", reports.Panel{Trace: trace}); err != nil {
+		if err := picture.Timeline(io.Discard, picture.PNG, "", picture.Panel{Trace: trace}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -13,15 +13,18 @@ import (
 
 	"psim/internal/golden"
 	"psim/reports"
+	"psim/reports/picture"
+	"psim/results"
+	"psim/results/rankings"
 )
 
 // points are plans of every kind: simulated, discarded, and not reached.
-func points() []reports.PlanPoint {
-	var list []reports.PlanPoint
+func points() []rankings.PlanPoint {
+	var list []rankings.PlanPoint
 	for tensor := 1; tensor <= 8; tensor *= 2 {
 		for stages := 1; stages*tensor <= 16; stages *= 2 {
-			p := reports.PlanPoint{
-				Plan:  reports.PlanShape{Tensor: tensor, Stages: stages, Data: 16 / tensor / stages, Micro: 1, Microbatches: 4 * tensor * stages, Schedule: "1f1b", VirtualStages: 1, Recompute: "none", Context: 1, Expert: 1},
+			p := rankings.PlanPoint{
+				Plan:  rankings.PlanShape{Tensor: tensor, Stages: stages, Data: 16 / tensor / stages, Micro: 1, Microbatches: 4 * tensor * stages, Schedule: "1f1b", VirtualStages: 1, Recompute: "none", Context: 1, Expert: 1},
 				Set:   []string{fmt.Sprintf("parallel.tensor=%d", tensor), fmt.Sprintf("schedule.stages=%d", stages)},
 				Work:  time.Duration(12+2*tensor+stages) * time.Second,
 				Bound: time.Duration(20+2*tensor+stages) * time.Second,
@@ -32,7 +35,7 @@ func points() []reports.PlanPoint {
 			case p.Bound < 32*time.Second:
 				p.Simulated, p.StepTime, p.PeakMemory, p.Fits = true, p.Bound+2*time.Second, int64(90e9/tensor/stages+40e9), tensor*stages > 4
 			default:
-				p.Pruned = reports.Slower
+				p.Pruned = rankings.Slower
 			}
 			list = append(list, p)
 		}
@@ -41,17 +44,17 @@ func points() []reports.PlanPoint {
 }
 
 // ranking is a ranking of plans with the steps of some seconds.
-func planRanking(seconds ...float64) reports.PlanRanking {
-	r := reports.PlanRanking{Space: 9, Evaluated: 4, Bounded: 2, Pruned: 5, PrunedBy: map[string]int{reports.Slower: 2, "parameters do not fit": 3}, Plans: []reports.RankedPlan{}}
+func planRanking(seconds ...float64) rankings.PlanRanking {
+	r := rankings.PlanRanking{Space: 9, Evaluated: 4, Bounded: 2, Pruned: 5, PrunedBy: map[string]int{rankings.Slower: 2, "parameters do not fit": 3}, Plans: []rankings.RankedPlan{}}
 	for i, s := range seconds {
-		result := reports.Result{
-			Schema: 1, Kind: reports.Predicted, StepTime: s, Makespan: s, MemoryMargin: 0.1, FitsMemory: true,
-			Work:  reports.Work{MFU: 0.5 / s, TokensPerDevice: 12345.6 / s},
-			Ranks: []reports.RankResult{{PeakMemory: 7e9, Memory: &reports.MemoryBytes{Activations: 4e9, Optimizer: 3e9}}},
+		result := results.Result{
+			Schema: 1, Kind: results.Predicted, StepTime: s, Makespan: s, MemoryMargin: 0.1, FitsMemory: true,
+			Work:  results.Work{MFU: 0.5 / s, TokensPerDevice: 12345.6 / s},
+			Ranks: []results.RankResult{{PeakMemory: 7e9, Memory: &results.MemoryBytes{Activations: 4e9, Optimizer: 3e9}}},
 		}
-		r.Plans = append(r.Plans, reports.RankedPlan{
+		r.Plans = append(r.Plans, rankings.RankedPlan{
 			Result: result, Set: []string{fmt.Sprintf("parallel.tensor=%d", i+1)},
-			Plan: reports.PlanShape{Tensor: i + 1, Stages: 2, Data: 4, VirtualStages: 1, Micro: 1, Microbatches: 8, Schedule: "1f1b", Recompute: "none"},
+			Plan: rankings.PlanShape{Tensor: i + 1, Stages: 2, Data: 4, VirtualStages: 1, Micro: 1, Microbatches: 8, Schedule: "1f1b", Recompute: "none"},
 		})
 	}
 	return r
@@ -59,30 +62,30 @@ func planRanking(seconds ...float64) reports.PlanRanking {
 
 func TestPlanTable(t *testing.T) {
 	r := planRanking(1, 1.25, 2)
-	r.Why = []reports.PlanWhy{
-		reports.NewPlanWhy("runner-up", nil, 1.25, map[string]float64{"products": 0.5, "waiting": 0.5}, map[string]float64{"products": 0.4, "waiting": 0.85}),
-		reports.NewPlanWhy("configuration", nil, 1, map[string]float64{"products": 1}, map[string]float64{"products": 1}),
+	r.Why = []rankings.PlanWhy{
+		rankings.NewPlanWhy("runner-up", nil, 1.25, map[string]float64{"products": 0.5, "waiting": 0.5}, map[string]float64{"products": 0.4, "waiting": 0.85}),
+		rankings.NewPlanWhy("configuration", nil, 1, map[string]float64{"products": 1}, map[string]float64{"products": 1}),
 	}
-	r.Accuracy = &reports.StackAccuracy{Stack: "nanotron", Device: "h100-80gb-sxm", Rows: 10, MeanError: 0.1}
+	r.Accuracy = &rankings.StackAccuracy{Stack: "nanotron", Device: "h100-80gb-sxm", Rows: 10, MeanError: 0.1}
 	var out bytes.Buffer
-	require.NoError(t, r.WriteTable(&out))
+	require.NoError(t, reports.WritePlanRanking(&out, r))
 	r.Gap, r.Partial, r.Accuracy.Rows = 0.03, true, 0
-	require.NoError(t, r.WriteTable(&out))
+	require.NoError(t, reports.WritePlanRanking(&out, r))
 	none := planRanking()
-	none.WouldFit = []reports.Remedy{{Set: []string{"a=1", "b=2"}, PeakMemory: 1e9, StepTime: 2, Devices: 8, Flags: []string{"--devices 8"}}}
-	require.NoError(t, none.WriteTable(&out))
+	none.WouldFit = []results.Remedy{{Set: []string{"a=1", "b=2"}, PeakMemory: 1e9, StepTime: 2, Devices: 8, Flags: []string{"--devices 8"}}}
+	require.NoError(t, reports.WritePlanRanking(&out, none))
 	none.WouldFit = nil
-	require.NoError(t, none.WriteTable(&out))
+	require.NoError(t, reports.WritePlanRanking(&out, none))
 	none.WithinNode = 8
-	require.NoError(t, none.WriteTable(&out))
+	require.NoError(t, reports.WritePlanRanking(&out, none))
 	none.Partial = true
-	require.NoError(t, none.WriteTable(&out))
-	require.NoError(t, reports.PlanRanking{Space: 9, Partial: true}.WriteTable(&out))
-	require.NoError(t, reports.PlanRanking{}.WriteTable(&out))
+	require.NoError(t, reports.WritePlanRanking(&out, none))
+	require.NoError(t, reports.WritePlanRanking(&out, rankings.PlanRanking{Space: 9, Partial: true}))
+	require.NoError(t, reports.WritePlanRanking(&out, rankings.PlanRanking{}))
 	golden.Equal(t, "planranking.txt", out.Bytes())
 	seconds := 1.5
 	r.Seconds = &seconds
-	require.Equal(t, "9 plans: 4 simulated; discarded without that: 3 (parameters do not fit), 2 (slower by a lower bound); in 1.50 s", r.Counted())
+	require.Equal(t, "9 plans: 4 simulated; discarded without that: 3 (parameters do not fit), 2 (slower by a lower bound); in 1.50 s", reports.CountPlans(r))
 }
 
 // What was written is read back; a bound above the last of the best plans counts, whether
@@ -90,31 +93,31 @@ func TestPlanTable(t *testing.T) {
 func TestPlanPoints(t *testing.T) {
 	last := 29 * time.Second
 	var first, second bytes.Buffer
-	require.NoError(t, reports.WritePlanPoints(&first, points(), nil, last))
-	list, err := reports.ReadPlanPoints(bytes.NewReader(first.Bytes()))
+	require.NoError(t, rankings.WritePlanPoints(&first, points(), nil, last))
+	list, err := rankings.ReadPlanPoints(bytes.NewReader(first.Bytes()))
 	require.NoError(t, err)
-	require.NoError(t, reports.WritePlanPoints(&second, list, nil, last))
+	require.NoError(t, rankings.WritePlanPoints(&second, list, nil, last))
 	require.Equal(t, first.String(), second.String())
 	golden.Equal(t, "points.csv", first.Bytes())
 	for _, line := range strings.Split(strings.TrimSpace(first.String()), "\n")[1:] {
-		require.Contains(t, "simulated,parameters do not fit,"+reports.Slower, strings.Split(line, ",")[14])
+		require.Contains(t, "simulated,parameters do not fit,"+rankings.Slower, strings.Split(line, ",")[14])
 	}
 }
 
 // Plans are ranked by their steps and settings, and read back without loss.
 func TestSavedPlans(t *testing.T) {
 	r := planRanking(3, 1, 2, 1)
-	s, err := r.Saved(reports.PlanSearch{Schema: 1, Name: "x", Configuration: "c", Devices: 8, Rows: 3}, points())
+	s, err := r.Saved(rankings.PlanSearch{Schema: 1, Name: "x", Configuration: "c", Devices: 8, Rows: 3}, points())
 	require.NoError(t, err)
 	require.NoError(t, s.Rank())
 	last, err := s.Last()
 	require.NoError(t, err)
 	require.Equal(t, 2*time.Second, last)
 	folder := t.TempDir() + "/plans"
-	names, err := s.Save(t.Context(), folder)
+	names, err := reports.SaveSearch(t.Context(), s, folder)
 	require.NoError(t, err)
 	require.Equal(t, []string{"points.csv", "search.json", "plans.json"}, names)
-	again, err := reports.LoadPlans(folder)
+	again, err := rankings.LoadPlans(folder)
 	require.NoError(t, err)
 	require.Equal(t, s.Plans, again.Plans)
 	require.Equal(t, s.PlanSearch, again.PlanSearch)
@@ -123,7 +126,7 @@ func TestSavedPlans(t *testing.T) {
 	require.Equal(t, []string{"parallel.tensor=2"}, found.Plans[0].Set)
 	require.Equal(t, []string{"parallel.tensor=4"}, found.Plans[1].Set)
 	require.Equal(t, len(points()), found.Evaluated+found.Pruned)
-	_, err = reports.LoadPlans(t.TempDir())
+	_, err = rankings.LoadPlans(t.TempDir())
 	require.Error(t, err)
 }
 
@@ -131,24 +134,24 @@ func TestSavedPlans(t *testing.T) {
 // as they are read.
 func FuzzReadPlanPoints(f *testing.F) {
 	var b bytes.Buffer
-	if err := reports.WritePlanPoints(&b, points(), nil, 29*time.Second); err != nil {
+	if err := rankings.WritePlanPoints(&b, points(), nil, 29*time.Second); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		list, err := reports.ReadPlanPoints(bytes.NewReader(data))
+		list, err := rankings.ReadPlanPoints(bytes.NewReader(data))
 		if err != nil {
 			return
 		}
 		var first, second bytes.Buffer
-		if err := reports.WritePlanPoints(&first, list, nil, 0); err != nil {
+		if err := rankings.WritePlanPoints(&first, list, nil, 0); err != nil {
 			t.Fatal(err)
 		}
-		again, err := reports.ReadPlanPoints(bytes.NewReader(first.Bytes()))
+		again, err := rankings.ReadPlanPoints(bytes.NewReader(first.Bytes()))
 		if err != nil {
 			t.Fatalf("%v\n%s", err, first.Bytes())
 		}
-		if err := reports.WritePlanPoints(&second, again, nil, 0); err != nil || !bytes.Equal(first.Bytes(), second.Bytes()) {
+		if err := rankings.WritePlanPoints(&second, again, nil, 0); err != nil || !bytes.Equal(first.Bytes(), second.Bytes()) {
 			t.Fatalf("%v\n%s\nwas read as\n%s", err, first.Bytes(), second.Bytes())
 		}
 	})
@@ -158,7 +161,7 @@ func FuzzReadPlanPoints(f *testing.F) {
 func TestPlanRankingJSON(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, planRanking(1).WriteJSON(&b))
-	var again reports.PlanRanking
+	var again rankings.PlanRanking
 	require.NoError(t, json.Unmarshal(b.Bytes(), &again))
 	require.Equal(t, planRanking(1).Plans[0].Plan, again.Plans[0].Plan)
 	require.NotContains(t, b.String(), "seconds")
@@ -167,20 +170,20 @@ func TestPlanRankingJSON(t *testing.T) {
 // Plans that differ in sharding or recomputation alone have labels of their own, and letters
 // that no label has are not explained.
 func TestPointLabels(t *testing.T) {
-	shape := reports.PlanShape{Tensor: 2, Stages: 4, Micro: 1, Recompute: "none"}
+	shape := rankings.PlanShape{Tensor: 2, Stages: 4, Micro: 1, Recompute: "none"}
 	sharded, again := shape, shape
 	sharded.Zero, again.Recompute = 2, "full"
-	var list []reports.PlanPoint
-	for i, s := range []reports.PlanShape{shape, sharded, again} { // the longer a step, the less memory
-		list = append(list, reports.PlanPoint{Plan: s, Simulated: true, StepTime: time.Duration(1+i) * time.Second, PeakMemory: 4e9 >> i})
+	var list []rankings.PlanPoint
+	for i, s := range []rankings.PlanShape{shape, sharded, again} { // the longer a step, the less memory
+		list = append(list, rankings.PlanPoint{Plan: s, Simulated: true, StepTime: time.Duration(1+i) * time.Second, PeakMemory: 4e9 >> i})
 	}
-	f := reports.PointsFigure("", list, 0, 0)
+	f := picture.PointsFigure("", list, 0, 0)
 	for i, label := range []string{"T2 P4 B1", "T2 P4 B1 Z2", "T2 P4 B1 R"} {
 		require.Equal(t, []string{label}, f.Plans[i].Settings)
 	}
-	explained := func(list []reports.PlanPoint) string {
+	explained := func(list []rankings.PlanPoint) string {
 		var svg bytes.Buffer
-		require.NoError(t, reports.Pareto(&svg, reports.SVG, reports.PointsFigure("", list, 0, 0)))
+		require.NoError(t, picture.Pareto(&svg, picture.SVG, picture.PointsFigure("", list, 0, 0)))
 		return regexp.MustCompile(`>T tensor[^<]*`).FindString(svg.String())
 	}
 	require.Equal(t, ">T tensor, P stages, B microbatch size, Z ZeRO, R recompute", explained(list))
@@ -197,11 +200,11 @@ func TestParetoBegins(t *testing.T) {
 		least int64
 		ticks string // the first on the axis of memory
 	}{{45e9, ">35<"}, {20e9, ">0<"}} {
-		list := []reports.PlanPoint{
+		list := []rankings.PlanPoint{
 			{Simulated: true, StepTime: 20 * time.Second, PeakMemory: c.least}, {Simulated: true, StepTime: 10 * time.Second, PeakMemory: 80e9},
 		}
 		var svg bytes.Buffer
-		require.NoError(t, reports.Pareto(&svg, reports.SVG, reports.PointsFigure("", list, 0, 0)))
+		require.NoError(t, picture.Pareto(&svg, picture.SVG, picture.PointsFigure("", list, 0, 0)))
 		require.Equal(t, c.ticks, regexp.MustCompile(`>\d+<`).FindString(svg.String()), "%d", c.least)
 	}
 }

@@ -11,11 +11,13 @@ import (
 
 	"psim/internal/golden"
 	"psim/reports"
+	"psim/reports/picture"
+	"psim/results"
 )
 
 // plans are a few schedules and numbers of microbatches.
-func plans(t testing.TB, capacity int64) reports.Ranking {
-	var p reports.Ranking
+func plans(t testing.TB, capacity int64) results.Ranking {
+	var p results.Ranking
 	for _, name := range []string{"gpipe", "1f1b", "model-parallel"} {
 		for _, m := range []int{2, 4, 8} {
 			c := times{f: 80*ms/time.Duration(m) + 2*ms, b: 160 * ms / time.Duration(m), activation: 8e9 / int64(m), resident: 1e9}
@@ -24,7 +26,7 @@ func plans(t testing.TB, capacity int64) reports.Ranking {
 				limits = nil
 			}
 			r := result(run(t, name, 4, m, c), limits)
-			p.Plans = append(p.Plans, reports.Plan{Result: r, Settings: []string{"schedule.name=" + name}})
+			p.Plans = append(p.Plans, results.Plan{Result: r, Settings: []string{"schedule.name=" + name}})
 		}
 	}
 	p.Evaluated = len(p.Plans)
@@ -32,8 +34,8 @@ func plans(t testing.TB, capacity int64) reports.Ranking {
 	return p
 }
 
-func pareto(t testing.TB, capacity int64) reports.ParetoFigure {
-	return reports.ParetoFigure{Title: "plans", Plans: plans(t, capacity).Plans, Capacity: capacity}
+func pareto(t testing.TB, capacity int64) picture.ParetoFigure {
+	return picture.ParetoFigure{Title: "plans", Plans: plans(t, capacity).Plans, Capacity: capacity}
 }
 
 func TestPlans(t *testing.T) {
@@ -48,35 +50,35 @@ func TestPlans(t *testing.T) {
 	require.True(t, p.Plans[0].FitsMemory)
 	require.False(t, p.Plans[len(p.Plans)-1].FitsMemory)
 	var table, saved bytes.Buffer
-	require.NoError(t, p.WriteTable(&table, 4))
+	require.NoError(t, reports.WriteRanking(&table, p, 4))
 	golden.Equal(t, "plans.txt", table.Bytes())
 	require.NoError(t, p.WriteJSON(&saved))
 	require.NotContains(t, saved.String(), "seconds")
 	for _, key := range []string{`"evaluated": 9`, `"pruned": 0`, `"settings": [`, `"kind": "predicted"`} {
 		require.Contains(t, saved.String(), key)
 	}
-	again, err := reports.ReadPlans(&saved)
+	again, err := results.ReadPlans(&saved)
 	require.NoError(t, err)
 	require.Equal(t, p, again)
 	for _, text := range []string{"", "{}", "[]"} {
-		_, err := reports.ReadPlans(strings.NewReader(text))
+		_, err := results.ReadPlans(strings.NewReader(text))
 		require.Error(t, err)
 	}
 
 	table.Reset()
-	require.NoError(t, reports.Ranking{Pruned: 3}.WriteTable(&table, 20))
+	require.NoError(t, reports.WriteRanking(&table, results.Ranking{Pruned: 3}, 20))
 	require.Contains(t, table.String(), "no plan fits: of all 3,")
 	none := plans(t, 1e9)
 	table.Reset()
-	require.NoError(t, none.WriteTable(&table, 20))
+	require.NoError(t, reports.WriteRanking(&table, none, 20))
 	require.Contains(t, table.String(), "none fits in memory; the least is needed with --set schedule.name=")
 	require.NotContains(t, table.String(), "interrupted")
 	none.Evaluated, none.Pruned, none.Partial = 1, 2, true
 	table.Reset()
-	require.NoError(t, none.WriteTable(&table, 20))
+	require.NoError(t, reports.WriteRanking(&table, none, 20))
 	require.Contains(t, table.String(), "\ninterrupted: of 3 plans decided until then none fits in memory; the least is needed with --set schedule.name=")
 }
 
 func TestParetoOfNothing(t *testing.T) {
-	require.ErrorContains(t, reports.Pareto(io.Discard, reports.PNG, reports.ParetoFigure{}), "nothing to draw")
+	require.ErrorContains(t, picture.Pareto(io.Discard, picture.PNG, picture.ParetoFigure{}), "nothing to draw")
 }

@@ -6,78 +6,81 @@ import (
 	"slices"
 	"strconv"
 
+	"psim/internal/csvfile"
 	"psim/internal/units"
+	"psim/reports/table"
+	"psim/results"
 )
 
 // WriteResultCSV writes a header and a row per rank, in seconds and bytes. The
 // two parts of the idle time are columns only where they are known. Of several
 // runs it writes the ranks of all, with the schedule as the last column.
-func WriteResultCSV(w io.Writer, r Result) error {
+func WriteResultCSV(w io.Writer, r results.Result) error {
 	columns := "rank,compute_s,communication_s,exposed_communication_s,optimizer_s,idle_s," +
 		"peak_memory_bytes,persistent_memory_bytes,peak_in_flight,sent_bytes"
-	split := slices.ContainsFunc(r.Ranks, func(x RankResult) bool { return x.Dispatch != nil || x.Waiting != nil })
+	split := slices.ContainsFunc(r.Ranks, func(x results.RankResult) bool { return x.Dispatch != nil || x.Waiting != nil })
 	if split {
 		columns += ",dispatch_s,waiting_s"
 	}
-	runs := []Result{r}
+	runs := []results.Result{r}
 	if r.Runs != nil {
 		columns, runs = columns+",schedule", r.Runs
 	}
-	out := newCSVWriter(w, columns)
+	out := csvfile.NewWriter(w, columns)
 	for _, run := range runs {
 		for _, x := range run.Ranks {
 			row := []any{x.Rank, x.Compute, x.Communication, x.ExposedCommunication, x.Optimizer, x.Idle,
 				x.PeakMemory, x.PersistentMemory, x.PeakInFlight, x.SentBytes}
 			if split {
-				row = append(row, known(x.Dispatch), known(x.Waiting))
+				row = append(row, results.OrZero(x.Dispatch), results.OrZero(x.Waiting))
 			}
 			if r.Runs != nil {
 				row = append(row, run.Schedule)
 			}
-			out.row(row...)
+			out.Row(row...)
 		}
 	}
-	return out.end()
+	return out.End()
 }
 
 // A rankColumn is a column of the table of ranks.
 type rankColumn struct {
 	title    string
 	optional bool // left out where it is 0 on all ranks
-	value    func(RankResult) float64
+	value    func(results.RankResult) float64
 	format   func(float64) string
 }
 
 // rankColumns lists the columns of a table of some ranks.
-func rankColumns(ranks []RankResult) []rankColumn {
+func rankColumns(ranks []results.RankResult) []rankColumn {
 	bytes := func(x float64) string { return units.FormatBytes(int64(math.Round(x))) }
 	count := func(x float64) string { return strconv.FormatFloat(math.Round(10*x)/10, 'f', -1, 64) }
 	columns := []rankColumn{
-		{"samples", true, func(r RankResult) float64 { return float64(r.Samples) }, count},
-		{"compute", false, func(r RankResult) float64 { return r.Compute }, duration},
-		{"communication", false, func(r RankResult) float64 { return r.Communication }, duration},
-		{"exposed", false, func(r RankResult) float64 { return r.ExposedCommunication }, duration},
-		{"optimizer", true, func(r RankResult) float64 { return r.Optimizer }, duration},
-		{"idle", false, func(r RankResult) float64 { return r.Idle }, duration},
-		{"waiting", true, func(r RankResult) float64 { return known(r.Waiting) }, duration},
-		{"dispatch", true, func(r RankResult) float64 { return known(r.Dispatch) }, duration},
-		{"peak memory", true, func(r RankResult) float64 { return float64(r.PeakMemory) }, bytes},
-		{"in flight", true, func(r RankResult) float64 { return float64(r.PeakInFlight) }, count},
-		{"sent", true, func(r RankResult) float64 { return float64(r.SentBytes) }, bytes},
+		{"samples", true, func(r results.RankResult) float64 { return float64(r.Samples) }, count},
+		{"compute", false, func(r results.RankResult) float64 { return r.Compute }, units.FormatSeconds},
+		{"communication", false, func(r results.RankResult) float64 { return r.Communication }, units.FormatSeconds},
+		{"exposed", false, func(r results.RankResult) float64 { return r.ExposedCommunication }, units.FormatSeconds},
+		{"optimizer", true, func(r results.RankResult) float64 { return r.Optimizer }, units.FormatSeconds},
+		{"idle", false, func(r results.RankResult) float64 { return r.Idle }, units.FormatSeconds},
+		{"waiting", true, func(r results.RankResult) float64 { return results.OrZero(r.Waiting) }, units.FormatSeconds},
+		{"dispatch", true, func(r results.RankResult) float64 { return results.OrZero(r.Dispatch) }, units.FormatSeconds},
+		{"peak memory", true, func(r results.RankResult) float64 { return float64(r.PeakMemory) }, bytes},
+		{"in flight", true, func(r results.RankResult) float64 { return float64(r.PeakInFlight) }, count},
+		{"sent", true, func(r results.RankResult) float64 { return float64(r.SentBytes) }, bytes},
 	}
 	return slices.DeleteFunc(columns, func(c rankColumn) bool {
-		return c.optional && !slices.ContainsFunc(ranks, func(r RankResult) bool { return c.value(r) != 0 })
+		return c.optional && !slices.ContainsFunc(ranks, func(r results.RankResult) bool { return c.value(r) != 0 })
 	})
 }
 
 // rankRows makes the table of ranks, of many with the spread of every column.
-func rankRows(ranks []RankResult) [][]string {
+func rankRows(ranks []results.RankResult) [][]string {
 	columns := rankColumns(ranks)
 	heading := []string{"rank"}
 	for _, c := range columns {
 		heading = append(heading, c.title)
 	}
-	rows, all := rowsOf(ranks, func(r RankResult) []string {
+	rows, all := table.Excerpt(ranks, func(r results.RankResult) []string {
 		row := []string{strconv.Itoa(r.Rank)}
 		for _, c := range columns {
 			row = append(row, c.format(c.value(r)))
@@ -91,7 +94,7 @@ func rankRows(ranks []RankResult) [][]string {
 }
 
 // spread adds the least, the mean and the greatest value of every column.
-func spread(ranks []RankResult, columns []rankColumn) [][]string {
+func spread(ranks []results.RankResult, columns []rankColumn) [][]string {
 	rows := [][]string{{"min"}, {"mean"}, {"max"}}
 	for _, c := range columns {
 		low, high, sum := math.Inf(1), math.Inf(-1), 0.0

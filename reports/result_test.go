@@ -10,6 +10,7 @@ import (
 
 	"psim/internal/golden"
 	"psim/reports"
+	"psim/results"
 	"psim/schedules/graph"
 )
 
@@ -20,7 +21,7 @@ func TestResultJSON(t *testing.T) {
 	golden.Equal(t, "result.json", b.Bytes())
 	require.NotContains(t, b.String(), "build_s")
 
-	again, err := reports.ReadResult(&b)
+	again, err := results.ReadResult(&b)
 	require.NoError(t, err)
 	require.Equal(t, r, again)
 }
@@ -50,13 +51,13 @@ func TestContract(t *testing.T) {
 	require.Contains(t, b.String(), `"memory_capacity_bytes": 8000000000,`)
 	require.Equal(t, []any{}, object["warnings"])
 	b.Reset()
-	require.NoError(t, reports.Result{}.WriteJSON(&b))
+	require.NoError(t, results.Result{}.WriteJSON(&b))
 	require.Contains(t, b.String(), `"warnings": []`)
 	require.Contains(t, b.String(), `"ranks": []`)
 }
 
 func TestResultAddsUp(t *testing.T) {
-	for _, r := range []reports.Result{result(ddp(t), nil), result(split(t), nil), result(ring(t, 4), nil)} {
+	for _, r := range []results.Result{result(ddp(t), nil), result(split(t), nil), result(ring(t, 4), nil)} {
 		for _, k := range r.Ranks {
 			require.InDelta(t, r.StepTime, k.Compute+k.ExposedCommunication+k.Optimizer+k.Idle, 1e-9)
 		}
@@ -83,10 +84,10 @@ func TestCapacity(t *testing.T) {
 
 func TestThroughput(t *testing.T) {
 	trace := run(t, "1f1b", 1, 1, times{f: 250 * ms, b: 250 * ms})
-	r := reports.NewResult(reports.Predicted, trace, graph.Summarize(trace), reports.Info{Samples: 8, Tokens: 1024})
-	require.Equal(t, reports.Throughput{Samples: 16, Tokens: 2048}, r.Throughput)
+	r := results.NewResult(results.Predicted, trace, graph.Summarize(trace), results.Info{Samples: 8, Tokens: 1024})
+	require.Equal(t, results.Throughput{Samples: 16, Tokens: 2048}, r.Throughput)
 	still := run(t, "1f1b", 1, 1, times{})
-	r = reports.NewResult(reports.Predicted, still, graph.Summarize(still), reports.Info{Samples: 8})
+	r = results.NewResult(results.Predicted, still, graph.Summarize(still), results.Info{Samples: 8})
 	require.Zero(t, r.Throughput)
 }
 
@@ -126,10 +127,10 @@ func TestReadResultErrors(t *testing.T) {
 		`{"ranks": 3}`:                                                                                          "ranks is a JSON number; it must be an array",
 		`{"bubble": 3}`:                                                                                         "bubble is a JSON number; it must be an object",
 	} {
-		_, err := reports.ReadResult(strings.NewReader(input))
+		_, err := results.ReadResult(strings.NewReader(input))
 		require.ErrorContains(t, err, want, "%q", input)
 	}
-	r, err := reports.ReadResult(strings.NewReader(`{"kind": "measured", "steps": [1, 2], "checks": {"weights": 0}, "ranks": [{}]}`))
+	r, err := results.ReadResult(strings.NewReader(`{"kind": "measured", "steps": [1, 2], "checks": {"weights": 0}, "ranks": [{}]}`))
 	require.NoError(t, err)
 	require.Equal(t, []float64{1, 2}, r.Steps)
 }
@@ -140,7 +141,7 @@ func FuzzReadResult(f *testing.F) {
 	f.Add(`{"kind": "measured", "ranks": [{"dispatch_s": 1}], "steps": [1, 2], "checks": {"weights": 1e-9}, "heap_growth_bytes": -9223372036854775808,
 		"predicted": {"kind": "predicted", "ranks": [{}]}, "runs": [{"kind": "measured", "ranks": [{}], "checks": {}}]}`)
 	f.Fuzz(func(t *testing.T, input string) {
-		r, err := reports.ReadResult(strings.NewReader(input))
+		r, err := results.ReadResult(strings.NewReader(input))
 		if err != nil {
 			return
 		}

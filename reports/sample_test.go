@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/reports"
+	"psim/results"
 	"psim/schedules"
 	"psim/schedules/collective"
 	"psim/schedules/graph"
@@ -122,15 +122,15 @@ func split(t testing.TB) *graph.Trace {
 func unit() times { return times{f: 10 * ms, b: 20 * ms, activation: 2e9, resident: 1e9} }
 
 // info is what results of traces of a graph say.
-func info(g *graph.Graph, capacity []int64) reports.Info {
-	return reports.Info{
+func info(g *graph.Graph, capacity []int64) results.Info {
+	return results.Info{
 		Name: "sample", Schedule: g.Name, Stages: g.Shape.Ranks, VirtualStages: max(1, g.Shape.Virtual),
 		Microbatches: g.Shape.Microbatches, DataParallel: max(1, g.Shape.Replicas), TensorParallel: 1,
-		Samples: 32, Tokens: 32 * 128, Limits: reports.Limits{Capacity: capacity},
+		Samples: 32, Tokens: 32 * 128, Limits: results.Limits{Capacity: capacity},
 	}
 }
 
 // result is a Result of a trace.
-func result(t *graph.Trace, capacity []int64) reports.Result {
-	return reports.NewResult(reports.Predicted, t, graph.Summarize(t), info(t.Graph, capacity))
+func result(t *graph.Trace, capacity []int64) results.Result {
+	return results.NewResult(results.Predicted, t, graph.Summarize(t), info(t.Graph, capacity))
 }

@@ -1,3 +1,6 @@
+// Package reports turns results into what people read: the tables that psim prints, and the
+// files of a run, a comparison, a search and a sweep with their pictures. It does not care
+// whether a run was predicted or measured.
 package reports
 
 import (
@@ -10,6 +13,10 @@ import (
 	"strings"
 
 	"psim/internal/files"
+	"psim/reports/picture"
+	"psim/results"
+	"psim/results/compare"
+	"psim/results/tracecsv"
 )
 
 // A File is one to be written: its path, and Render, which writes its content.
@@ -28,44 +35,44 @@ const MostCurved = 1_000_000
 // Files lists the files that show a run, which must have a trace: pictures only
 // where there is something to draw, trace.csv of more than MostTraced tasks only where
 // it is asked for, the result last, so that a folder with a result is complete.
-func (r Run) Files(traced bool) []File {
+func FilesOf(r results.Run, traced bool) []File {
 	var list []File
 	if r.Drawable() {
 		draw := func(format string) func(io.Writer) error {
-			return func(w io.Writer) error { return Timelines(w, format, r) }
+			return func(w io.Writer) error { return picture.Timelines(w, format, r) }
 		}
-		list = append(list, File{Path: "timeline.png", Render: draw(PNG)}, File{Path: "timeline.svg", Render: draw(SVG)})
+		list = append(list, File{Path: "timeline.png", Render: draw(picture.PNG)}, File{Path: "timeline.svg", Render: draw(picture.SVG)})
 	}
 	if traced || len(r.Trace.Graph.Tasks) <= MostTraced {
-		list = append(list, File{Path: "trace.csv", Render: func(w io.Writer) error { return WriteTraceCSV(w, r.Trace) }})
+		list = append(list, File{Path: "trace.csv", Render: func(w io.Writer) error { return tracecsv.WriteTraceCSV(w, r.Trace) }})
 	}
-	if r.Drawable() && r.Result.usesMemory() {
-		figure := r.MemoryFigure()
-		list = append(list, File{Path: "memory.png", Render: func(w io.Writer) error { return Memory(w, PNG, figure) }})
+	if r.Drawable() && r.Result.UsesMemory() {
+		figure := picture.NewMemoryFigure(r)
+		list = append(list, File{Path: "memory.png", Render: func(w io.Writer) error { return picture.Memory(w, picture.PNG, figure) }})
 	}
-	if r.Result.usesMemory() && (traced || len(r.Trace.Memory) <= MostCurved) {
-		list = append(list, File{Path: "memory.csv", Render: func(w io.Writer) error { return WriteMemoryCSV(w, MemoryCurves(r.Trace)) }})
+	if r.Result.UsesMemory() && (traced || len(r.Trace.Memory) <= MostCurved) {
+		list = append(list, File{Path: "memory.csv", Render: func(w io.Writer) error { return tracecsv.WriteMemoryCSV(w, tracecsv.MemoryCurves(r.Trace)) }})
 	}
 	return append(list, File{Path: "result.json", Render: r.Result.WriteJSON})
 }
 
-// Save writes the files of a run into a folder, and with them further ones
+// SaveRun writes the files of a run into a folder, and with them further ones
 // elsewhere, all or none: traces, so that the folder has its trace.csv too. It returns
 // the names of those in the folder. Without a folder it writes only those elsewhere.
-func (r Run) Save(ctx context.Context, folder string, elsewhere ...files.File) (names []string, err error) {
+func SaveRun(ctx context.Context, r results.Run, folder string, elsewhere ...files.File) (names []string, err error) {
 	var list []files.File
 	if folder != "" {
-		list = r.Files(len(elsewhere) > 0)
+		list = FilesOf(r, len(elsewhere) > 0)
 	}
 	return save(ctx, RunFolder(folder, r.Result.Kind), list, elsewhere...)
 }
 
 // Save writes a comparison, and its picture if there is something to draw, into a
 // folder, and returns the names of the files.
-func (c Comparison) Save(ctx context.Context, folder string, a, b Run) (names []string, err error) {
+func SaveComparison(ctx context.Context, c compare.Comparison, folder string, a, b results.Run) (names []string, err error) {
 	list := []files.File{{Path: "comparison.json", Render: c.WriteJSON}}
 	if a.Drawable() && b.Drawable() {
-		draw := func(w io.Writer) error { return CompareTimelines(w, PNG, a, b) }
+		draw := func(w io.Writer) error { return picture.CompareTimelines(w, picture.PNG, a, b) }
 		list = append([]files.File{{Path: "compare.png", Render: draw}}, list...)
 	}
 	return save(ctx, ComparisonFolder(folder), list)
@@ -73,11 +80,11 @@ func (c Comparison) Save(ctx context.Context, folder string, a, b Run) (names []
 
 // Save writes plans, and their picture of so much memory per rank if there is
 // something to draw, into a folder, and returns the names of the files.
-func (p Ranking) Save(ctx context.Context, folder, title string, capacity int64) (names []string, err error) {
+func SaveRanking(ctx context.Context, p results.Ranking, folder, title string, capacity int64) (names []string, err error) {
 	list := []files.File{{Path: "plans.json", Render: p.WriteJSON}}
-	var picture bytes.Buffer
-	if Pareto(&picture, PNG, ParetoFigure{Title: title, Plans: p.Plans, Capacity: capacity}) == nil {
-		draw := func(w io.Writer) error { _, err := w.Write(picture.Bytes()); return err }
+	var drawn bytes.Buffer
+	if picture.Pareto(&drawn, picture.PNG, picture.ParetoFigure{Title: title, Plans: p.Plans, Capacity: capacity}) == nil {
+		draw := func(w io.Writer) error { _, err := w.Write(drawn.Bytes()); return err }
 		list = append([]files.File{{Path: "pareto.png", Render: draw}}, list...)
 	}
 	to := PlansFolder(folder)
@@ -106,7 +113,7 @@ func RunFolder(path, kind string, schedules ...string) files.Folder {
 	run, measured := RunFiles()
 	all := append(slices.Clone(run), measured...)
 	f := files.Folder{Path: path, Owner: "run", Guarded: run, Earlier: earlierRun}
-	if kind == Measured {
+	if kind == results.Measured {
 		f.Owner, f.Guarded = "exec", all
 		f.Keep = func(name string) bool { return strings.Contains(name, "/") && !strings.HasPrefix(name, "predicted/") }
 	}
@@ -126,19 +133,19 @@ func inFolder(folder string, names []string) (list []string) {
 
 // earlierRun lists the files of a result of which no manifest does.
 func earlierRun(folder string) (owner string, names []string) {
-	result, err := files.Read(filepath.Join(folder, "result.json"), ReadResult)
+	result, err := files.Read(filepath.Join(folder, "result.json"), results.ReadResult)
 	if err != nil {
 		return "", nil
 	}
 	run, measured := RunFiles()
-	if result.Kind != Measured {
+	if result.Kind != results.Measured {
 		return "run", run
 	}
 	all := append(run, measured...)
 	names = slices.Clone(all)
 	for _, part := range result.Runs {
 		base := filepath.Base(part.Schedule)
-		inner, err := files.Read(filepath.Join(folder, base, "result.json"), ReadResult)
+		inner, err := files.Read(filepath.Join(folder, base, "result.json"), results.ReadResult)
 		if err == nil && inner.Schedule == part.Schedule {
 			names = append(names, inFolder(base, all)...)
 		}
@@ -148,7 +155,7 @@ func earlierRun(folder string) (owner string, names []string) {
 
 // PlansFolder returns a folder for the files of a search.
 func PlansFolder(path string) files.Folder {
-	return ownFolder(path, "search", []string{"pareto.png", "map.png", "points.csv", "search.json", "plans.json"}, ReadPlans)
+	return ownFolder(path, "search", []string{"pareto.png", "map.png", "points.csv", "search.json", "plans.json"}, results.ReadPlans)
 }
 
 // ComparisonFolder returns a folder for the files of a comparison.
@@ -168,13 +175,13 @@ func ownFolder[T any](path, owner string, names []string, read func(io.Reader) (
 }
 
 // readComparison reads enough of a comparison.json to know that it is one.
-func readComparison(r io.Reader) (Comparison, error) {
+func readComparison(r io.Reader) (compare.Comparison, error) {
 	var c struct {
-		ByKind map[string]KindComparison `json:"by_kind"`
+		ByKind map[string]compare.KindComparison `json:"by_kind"`
 	}
-	err := readJSON(r, mostJSON, &c)
+	err := results.ReadJSON(r, results.MostJSON, &c)
 	if err == nil && c.ByKind == nil {
 		err = errors.New("by_kind is missing")
 	}
-	return Comparison{}, err
+	return compare.Comparison{}, err
 }

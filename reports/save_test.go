@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/reports"
+	"psim/results"
+	"psim/results/compare"
 )
 
 // What is saved comes back, and files of another run are not taken for it.
@@ -16,21 +18,21 @@ func TestSaveAndLoad(t *testing.T) {
 	ctx := context.Background()
 	folder := filepath.Join(t.TempDir(), "out")
 	trace := run(t, "gpipe", 2, 4, unit())
-	saved := reports.Run{Result: result(trace, nil), Trace: trace}
-	names, err := saved.Save(ctx, folder)
+	saved := results.Run{Result: result(trace, nil), Trace: trace}
+	names, err := reports.SaveRun(ctx, saved, folder)
 	require.NoError(t, err)
 	require.Equal(t, "result.json", names[len(names)-1])
 	for _, path := range []string{folder, filepath.Join(folder, "result.json")} {
-		loaded, err := reports.Load(path)
+		loaded, err := results.Load(path)
 		require.NoError(t, err)
 		require.Equal(t, saved.Result.StepTime, loaded.Result.StepTime)
 		require.Equal(t, trace.End(), loaded.Trace.End())
 	}
-	_, _, err = reports.LoadPair(folder)
+	_, _, err = results.LoadPair(folder)
 	require.ErrorContains(t, err, "is a prediction")
-	a, b, err := reports.LoadPair(folder, folder)
+	a, b, err := results.LoadPair(folder, folder)
 	require.NoError(t, err)
-	require.Zero(t, reports.Compare(a, b).StepTimeDifference)
+	require.Zero(t, compare.Compare(a, b).StepTimeDifference)
 
 	saved.Result.StepTime *= 2
 	render := func() { // a result beside another run's trace
@@ -40,10 +42,10 @@ func TestSaveAndLoad(t *testing.T) {
 		require.NoError(t, saved.Result.WriteJSON(f))
 	}
 	render()
-	_, err = reports.Load(folder)
+	_, err = results.Load(folder)
 	require.ErrorContains(t, err, "they are not of one run")
 	require.NoError(t, os.Remove(filepath.Join(folder, "trace.csv")))
-	loaded, err := reports.Load(folder)
+	loaded, err := results.Load(folder)
 	require.NoError(t, err)
 	require.Nil(t, loaded.Trace)
 	require.False(t, loaded.Drawable())
@@ -59,12 +61,12 @@ func TestFolders(t *testing.T) {
 	require.ErrorContains(t, reports.ComparisonFolder(folder).Check(), "holds compare.png, which psim has not written")
 	require.NoError(t, os.Remove(mine))
 	trace := run(t, "gpipe", 2, 4, unit())
-	saved := reports.Run{Result: result(trace, nil), Trace: trace}
+	saved := results.Run{Result: result(trace, nil), Trace: trace}
 	for _, picture := range []bool{true, false} {
 		if !picture {
 			saved.Trace = nil
 		}
-		names, err := reports.Compare(saved, saved).Save(ctx, folder, saved, saved)
+		names, err := reports.SaveComparison(ctx, compare.Compare(saved, saved), folder, saved, saved)
 		require.NoError(t, err)
 		require.Equal(t, picture, len(names) == 2)
 		require.NoError(t, reports.ComparisonFolder(folder).Check())

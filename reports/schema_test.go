@@ -10,6 +10,7 @@ import (
 
 	"psim/internal/golden"
 	"psim/reports"
+	"psim/results"
 )
 
 // Results of psim before schema 1 load, with what they said.
@@ -17,7 +18,7 @@ func TestSchema0(t *testing.T) {
 	for name, devices := range map[string]int{"schema0-predicted.json": 0, "schema0-measured.json": 2} {
 		data, err := os.ReadFile("testdata/" + name)
 		require.NoError(t, err)
-		r, err := reports.ReadResult(bytes.NewReader(data))
+		r, err := results.ReadResult(bytes.NewReader(data))
 		require.NoError(t, err)
 		require.Zero(t, r.Schema)
 		require.Equal(t, devices, r.Devices)
@@ -26,14 +27,14 @@ func TestSchema0(t *testing.T) {
 		require.NoError(t, reports.WriteTable(&table, r))
 		require.NotContains(t, table.String(), "MFU")
 	}
-	_, err := reports.ReadResult(bytes.NewReader([]byte(`{"schema": 2, "kind": "predicted", "ranks": [{}]}`)))
+	_, err := results.ReadResult(bytes.NewReader([]byte(`{"schema": 2, "kind": "predicted", "ranks": [{}]}`)))
 	require.EqualError(t, err, "schema is 2; this psim reads results up to 1, so a newer one has written it")
 }
 
 // The schema is that of docs, and every field in it is described.
 func TestSchemaDescribes(t *testing.T) {
 	var b bytes.Buffer
-	require.NoError(t, reports.WriteSchema(&b))
+	require.NoError(t, results.WriteSchema(&b))
 	golden.Equal(t, "../../docs/result.schema.json", b.Bytes())
 	var schema struct {
 		Defs map[string]struct {

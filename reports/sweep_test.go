@@ -13,21 +13,23 @@ import (
 
 	"psim/internal/golden"
 	"psim/reports"
+	"psim/results"
+	"psim/results/rankings"
 )
 
 // sampleSweep varies the schedule and the number of replicas; one combination cannot
 // be, and one does not fit.
-func sampleSweep(t testing.TB) reports.Sweep {
-	s := reports.Sweep{SweepInfo: reports.SweepInfo{
+func sampleSweep(t testing.TB) rankings.Sweep {
+	s := rankings.Sweep{SweepInfo: rankings.SweepInfo{
 		Schema: 1, Name: "x", Configuration: "f00", Version: "1", Count: 6,
-		Vary: []reports.Variation{{Key: "schedule.name", Values: []string{"gpipe", "1f1b"}}, {Key: "parallel.data", Values: []string{"1", "2", "3"}}},
+		Vary: []rankings.Variation{{Key: "schedule.name", Values: []string{"gpipe", "1f1b"}}, {Key: "parallel.data", Values: []string{"1", "2", "3"}}},
 	}}
 	for _, name := range s.Vary[0].Values {
 		for _, data := range s.Vary[1].Values {
 			set := []string{"schedule.name=" + name, "parallel.data=" + data}
 			n := len(s.Points)
 			if data == "3" && name == "gpipe" {
-				s.Points = append(s.Points, reports.Point{Index: n, Set: set, Error: "batch.global = 8: 3 replicas cannot share it, \"as\" <said>"})
+				s.Points = append(s.Points, rankings.Point{Index: n, Set: set, Error: "batch.global = 8: 3 replicas cannot share it, \"as\" <said>"})
 				continue
 			}
 			replicas, err := strconv.Atoi(data)
@@ -35,7 +37,7 @@ func sampleSweep(t testing.TB) reports.Sweep {
 			r := result(run(t, name, 4, 8, times{f: 10 * ms, b: 20 * ms, activation: 1e9, resident: 1e9}), []int64{8e9, 8e9, 8e9, 8e9})
 			r.Devices, r.MFU = 4*replicas, 0.5/float64(replicas)
 			r.Throughput.Samples = 100 * float64(replicas) * (1 - 0.1*float64(replicas-1))
-			p, err := reports.NewPoint(n, set, fmt.Sprint("key ", n), r)
+			p, err := rankings.NewPoint(n, set, fmt.Sprint("key ", n), r)
 			require.NoError(t, err)
 			s.Points = append(s.Points, p)
 		}
@@ -46,9 +48,9 @@ func sampleSweep(t testing.TB) reports.Sweep {
 func TestSweepTexts(t *testing.T) {
 	s := sampleSweep(t)
 	var table, rows, object bytes.Buffer
-	require.NoError(t, s.WriteTable(&table))
+	require.NoError(t, reports.WriteSweep(&table, s))
 	golden.Equal(t, "sweep.txt", table.Bytes())
-	require.NoError(t, s.WriteCSV(&rows))
+	require.NoError(t, reports.WriteSweepCSV(&rows, s))
 	golden.Equal(t, "sweep.csv", rows.Bytes())
 	require.NoError(t, s.WriteJSON(&object))
 	golden.Equal(t, "sweep.json", object.Bytes())
@@ -58,10 +60,10 @@ func TestSweepTexts(t *testing.T) {
 // files of two.
 func TestSweepReadBack(t *testing.T) {
 	s, folder := sampleSweep(t), t.TempDir()
-	names, err := s.Save(context.Background(), folder)
+	names, err := reports.SaveSweepFiles(context.Background(), s, folder)
 	require.NoError(t, err)
 	require.Equal(t, []string{"sweep.csv", "sweep.jsonl", "sweep.json"}, names)
-	back, err := reports.LoadSweep(folder)
+	back, err := rankings.LoadSweep(folder)
 	require.NoError(t, err)
 	require.Equal(t, s.SweepInfo, back.SweepInfo)
 	require.Len(t, back.Points, len(s.Points))
@@ -72,12 +74,12 @@ func TestSweepReadBack(t *testing.T) {
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, append(data, '\n'), 0o644))
-	_, err = reports.LoadSweep(folder)
+	_, err = rankings.LoadSweep(folder)
 	require.ErrorContains(t, err, "sweep.jsonl is not the one that psim wrote with the other files there")
 	require.NoError(t, os.WriteFile(path, append(data, "{}\n"...), 0o644))
-	_, err = reports.LoadSweep(folder)
+	_, err = rankings.LoadSweep(folder)
 	require.EqualError(t, err, path+": line 7: holds neither result nor error")
-	_, err = reports.LoadSweep(t.TempDir())
+	_, err = rankings.LoadSweep(t.TempDir())
 	require.True(t, os.IsNotExist(err))
 }
 
@@ -90,14 +92,14 @@ func FuzzPoint(f *testing.F) {
 	}
 	f.Add([]byte(`{"index":1,"set":null,"result": {"kind":"predicted","ranks":[{}], "name":"\u003c\u2028"} }`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := reports.ParsePoint(data)
+		p, err := rankings.ParsePoint(data)
 		if err != nil {
 			return
 		}
 		line, err := p.Line()
 		require.NoError(t, err)
 		require.NotContains(t, string(line), "\n")
-		again, err := reports.ParsePoint(line)
+		again, err := rankings.ParsePoint(line)
 		require.NoError(t, err)
 		require.True(t, p.Same(again), "%s", line)
 	})
@@ -108,16 +110,16 @@ func TestSweepKeepsMargin(t *testing.T) {
 	s := sampleSweep(t)
 	for i := range s.Points {
 		r := &s.Points[i].Result
-		r.FitsMemory, r.MemoryVerdict, r.MemoryMargin = true, reports.Fits, 0.13
+		r.FitsMemory, r.MemoryVerdict, r.MemoryMargin = true, results.Fits, 0.13
 		if i == 1 { // the fastest of gpipe
-			r.MemoryVerdict = reports.Close
+			r.MemoryVerdict = results.Close
 		}
 	}
 	s.Points = s.Points[:2]
 	s.Points[0].Result.Throughput.Samples, s.Points[1].Result.Throughput.Samples = 1, 2
 	s.Points = append(s.Points, s.Points[0])
 	var table bytes.Buffer
-	require.NoError(t, s.WriteTable(&table))
+	require.NoError(t, reports.WriteSweep(&table, s))
 	require.Contains(t, table.String(), "the highest throughput: --set schedule.name=gpipe --set parallel.data=1\n")
 	require.Contains(t, table.String(), "  close")
 }

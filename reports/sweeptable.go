@@ -8,7 +8,11 @@ import (
 	"strconv"
 	"strings"
 
+	"psim/internal/csvfile"
 	"psim/internal/units"
+	"psim/reports/table"
+	"psim/results"
+	"psim/results/rankings"
 )
 
 // sweepColumns heads the rows of sweep.csv, after index and what varies.
@@ -18,16 +22,16 @@ const sweepColumns = "schedule,stages,virtual_stages,microbatches,data_parallel,
 
 // WriteCSV writes a header and a row per point: its index, what varies, and the
 // numbers of its result; or at the end why it has none.
-func (s Sweep) WriteCSV(w io.Writer) error {
+func WriteSweepCSV(w io.Writer, s rankings.Sweep) error {
 	header := []string{"index"}
 	for _, v := range s.Vary {
 		header = append(header, v.Key)
 	}
-	out := newCSVWriter(w, strings.Join(append(header, sweepColumns), ","))
-	efficiencies := s.efficiencies()
+	out := csvfile.NewWriter(w, strings.Join(append(header, sweepColumns), ","))
+	efficiencies := s.Efficiencies()
 	for i, p := range s.Points {
 		row := []any{int64(p.Index)}
-		for _, value := range s.values(p) {
+		for _, value := range s.Values(p) {
 			row = append(row, value)
 		}
 		r, efficiency, epoch := p.Result, any(""), any("")
@@ -45,46 +49,46 @@ func (s Sweep) WriteCSV(w io.Writer) error {
 				cells[k] = ""
 			}
 		}
-		out.row(append(row, cells...)...)
+		out.Row(append(row, cells...)...)
 	}
-	return out.end()
+	return out.End()
 }
 
 // WriteTable prints a row per point for people.
-func (s Sweep) WriteTable(w io.Writer) error {
-	out, efficiencies := newPage(w), s.efficiencies()
-	used := s.any(func(r Result) bool { return r.MFU > 0 })
-	epochs := s.any(func(r Result) bool { return r.Epochs != nil })
+func WriteSweep(w io.Writer, s rankings.Sweep) error {
+	out, efficiencies := table.NewPage(w), s.Efficiencies()
+	used := anyPoint(s, func(r results.Result) bool { return r.MFU > 0 })
+	epochs := anyPoint(s, func(r results.Result) bool { return r.Epochs != nil })
 	scales := slices.ContainsFunc(efficiencies, func(e *float64) bool { return e != nil })
-	table, refused := [][]string{s.header(used, epochs, scales)}, 0
+	table, refused := [][]string{sweepHeader(s, used, epochs, scales)}, 0
 	for i, p := range s.Points {
-		row := s.values(p)
+		row := s.Values(p)
 		if p.Error != "" {
 			refused++
 			table = append(table, append(row, "–", "–", "–", "–", "–", "no"))
 			continue
 		}
-		row = append(row, p.Result.sweepCells()...)
+		row = append(row, sweepCells(p.Result)...)
 		if used {
-			row = append(row, percent(p.Result.MFU))
+			row = append(row, units.FormatPercent(p.Result.MFU))
 		}
 		if r := p.Result; r.Epochs != nil {
-			row = append(row, duration(r.Epochs.Time))
+			row = append(row, units.FormatSeconds(r.Epochs.Time))
 		} else if epochs {
 			row = append(row, "–")
 		}
 		if e := efficiencies[i]; e != nil {
-			row = append(row, percent(*e))
+			row = append(row, units.FormatPercent(*e))
 		}
 		table = append(table, row)
 	}
-	out.table(table)
-	s.explain(out, refused)
+	out.Table(table)
+	explainSweep(s, out, refused)
 	return out.Flush()
 }
 
 // header names the columns of a table, with those that some points have.
-func (s Sweep) header(used, epochs, scales bool) (names []string) {
+func sweepHeader(s rankings.Sweep, used, epochs, scales bool) (names []string) {
 	for _, v := range s.Vary {
 		names = append(names, v.Key)
 	}
@@ -101,41 +105,41 @@ func (s Sweep) header(used, epochs, scales bool) (names []string) {
 }
 
 // any says whether a point has a result of a kind.
-func (s Sweep) any(is func(Result) bool) bool {
-	return slices.ContainsFunc(s.Points, func(p Point) bool { return is(p.Result) })
+func anyPoint(s rankings.Sweep, is func(results.Result) bool) bool {
+	return slices.ContainsFunc(s.Points, func(p rankings.Point) bool { return is(p.Result) })
 }
 
 // sweepCells prints what every table of a sweep has of a result.
-func (r Result) sweepCells() []string {
+func sweepCells(r results.Result) []string {
 	samples := "–"
 	if r.Throughput.Samples > 0 {
-		samples = perSecondText(r.Throughput.Samples)
+		samples = units.FormatPerSecond(r.Throughput.Samples)
 	}
 	peak := "–"
-	if r.usesMemory() {
+	if r.UsesMemory() {
 		peak = units.FormatBytes(r.PeakMemory())
 	}
-	return []string{strconv.Itoa(r.Devices), duration(r.StepTime), percent(r.Bubble.Makespan), samples, peak,
-		r.fits()}
+	return []string{strconv.Itoa(r.Devices), units.FormatSeconds(r.StepTime), units.FormatPercent(r.Bubble.Makespan), samples, peak,
+		fitsText(r)}
 }
 
 // explain says which point is the fastest that fits, with the margin that is set, and why some have no result.
-func (s Sweep) explain(out page, refused int) {
-	fits := slices.DeleteFunc(slices.Clone(s.Points), func(p Point) bool { return p.Error != "" || !p.Result.Fits() })
+func explainSweep(s rankings.Sweep, out table.Page, refused int) {
+	fits := slices.DeleteFunc(slices.Clone(s.Points), func(p rankings.Point) bool { return p.Error != "" || !p.Result.Fits() })
 	if len(fits) > 1 {
-		what, best := "the shortest step", slices.MinFunc(fits, func(a, b Point) int { return cmp.Compare(a.Result.StepTime, b.Result.StepTime) })
-		if rate := func(p Point) float64 { return p.Result.Throughput.Samples }; rate(best) > 0 {
-			what, best = "the highest throughput", slices.MaxFunc(fits, func(a, b Point) int { return cmp.Compare(rate(a), rate(b)) })
+		what, best := "the shortest step", slices.MinFunc(fits, func(a, b rankings.Point) int { return cmp.Compare(a.Result.StepTime, b.Result.StepTime) })
+		if rate := func(p rankings.Point) float64 { return p.Result.Throughput.Samples }; rate(best) > 0 {
+			what, best = "the highest throughput", slices.MaxFunc(fits, func(a, b rankings.Point) int { return cmp.Compare(rate(a), rate(b)) })
 		}
-		out.print("\n%s: --set %s\n", what, strings.Join(best.Set, " --set "))
+		out.Print("\n%s: --set %s\n", what, strings.Join(best.Set, " --set "))
 	}
 	if refused > 0 {
-		s.refusals(out, refused)
+		refusals(s, out, refused)
 	}
 }
 
 // refusals prints why combinations cannot be, every reason once.
-func (s Sweep) refusals(out page, refused int) {
+func refusals(s rankings.Sweep, out table.Page, refused int) {
 	var reasons []string
 	count := map[string]int{}
 	for _, p := range s.Points {
@@ -146,16 +150,16 @@ func (s Sweep) refusals(out page, refused int) {
 			reasons = append(reasons, p.Error)
 		}
 	}
-	out.print("\n%s cannot be:\n", units.Plural(refused, "combination"))
+	out.Print("\n%s cannot be:\n", units.Plural(refused, "combination"))
 	const most = 5
 	for i, reason := range reasons {
 		if i == most {
-			out.print("  … and %s more, in --csv\n", units.Plural(len(reasons)-most, "reason"))
+			out.Print("  … and %s more, in --csv\n", units.Plural(len(reasons)-most, "reason"))
 			return
 		}
 		if n := count[reason]; n > 1 {
 			reason += fmt.Sprintf(" (%d times)", n)
 		}
-		out.print("  %s\n", reason)
+		out.Print("  %s\n", reason)
 	}
 }

@@ -10,6 +10,8 @@ import (
 
 	"psim/internal/golden"
 	"psim/reports"
+	"psim/reports/picture"
+	"psim/results"
 	"psim/schedules/graph"
 )
 
@@ -23,7 +25,7 @@ func TestGantt(t *testing.T) {
 		"gantt-still": run(t, "1f1b", 2, 2, times{}), "gantt-100": run(t, "1f1b", 100, 8, unit()),
 	} {
 		var b bytes.Buffer
-		require.NoError(t, reports.Gantt(&b, trace, reports.GanttOptions{}))
+		require.NoError(t, picture.Gantt(&b, trace, picture.GanttOptions{}))
 		golden.Equal(t, name+".txt", b.Bytes())
 		for line := range strings.Lines(b.String()) {
 			require.LessOrEqual(t, utf8.RuneCountInString(line), 81, name)
@@ -35,7 +37,7 @@ func TestGantt(t *testing.T) {
 // columns alone would show every third task, always of the same kind.
 func TestGanttShares(t *testing.T) {
 	var b bytes.Buffer
-	require.NoError(t, reports.Gantt(&b, run(t, "1f1b", 8, 64, unit()), reports.GanttOptions{}))
+	require.NoError(t, picture.Gantt(&b, run(t, "1f1b", 8, 64, unit()), picture.GanttOptions{}))
 	for line := range strings.Lines(b.String()) {
 		if !strings.HasPrefix(line, "rank") {
 			break
@@ -49,8 +51,8 @@ func TestTable(t *testing.T) {
 	c := unit()
 	c.send, c.optimizer = 3*ms, 5*ms
 	measured := result(run(t, "1f1b", 2, 1, c), nil)
-	measured.Kind, measured.Name, measured.TensorParallel = reports.Measured, "1f1b", 4
-	for name, r := range map[string]reports.Result{
+	measured.Kind, measured.Name, measured.TensorParallel = results.Measured, "1f1b", 4
+	for name, r := range map[string]results.Result{
 		"table":          result(run(t, "1f1b", 4, 8, c), []int64{8e9, 8e9, 8e9, 8e9}),
 		"table-ddp":      result(ddp(t), nil),
 		"table-64":       result(run(t, "1f1b", 64, 128, c), nil),
@@ -73,11 +75,11 @@ func TestMemoryVerdict(t *testing.T) {
 	require.True(t, unlimited.FitsMemory)
 	limited := result(trace, []int64{80e9, 80e9, 80e9, 80e9})
 	require.EqualValues(t, 80e9, limited.Ranks[3].MemoryCapacity)
-	for want, r := range map[string]reports.Result{
+	for want, r := range map[string]results.Result{
 		"the highest peak is 9.00 GB, on rank 0 (no limit known)":         unlimited,
 		"fits; the highest peak is 9.00 GB of 80.0 GB, on rank 0":         limited,
 		"does not fit; the highest peak is 9.00 GB of 8.00 GB, on rank 0": result(trace, []int64{8e9, 8e9, 8e9, 8e9}),
-		"does not fit; the highest peak is 9.00 GB, on rank 0\n":          {Kind: reports.Measured, Ranks: []reports.RankResult{{PeakMemory: 9e9}}},
+		"does not fit; the highest peak is 9.00 GB, on rank 0\n":          {Kind: results.Measured, Ranks: []results.RankResult{{PeakMemory: 9e9}}},
 	} {
 		var b bytes.Buffer
 		require.NoError(t, reports.WriteTable(&b, r))

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/reports"
+	"psim/reports/picture"
+	"psim/results"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
@@ -25,9 +27,9 @@ func replicated(t testing.TB, stages, replicas int) *graph.Trace {
 }
 
 // shownRows draws a trace and lists the labels of its rows, and what is said of others.
-func shownRows(t *testing.T, v reports.View, trace *graph.Trace) (rows []string, others string) {
+func shownRows(t *testing.T, v picture.View, trace *graph.Trace) (rows []string, others string) {
 	var svg bytes.Buffer
-	require.NoError(t, v.Timelines(&svg, reports.SVG, reports.Run{Result: result(trace, nil), Trace: trace}))
+	require.NoError(t, v.Timelines(&svg, picture.SVG, results.Run{Result: result(trace, nil), Trace: trace}))
 	for _, m := range regexp.MustCompile(`>(rank [^<]*)<`).FindAllStringSubmatch(svg.String(), -1) {
 		rows = append(rows, m[1])
 	}
@@ -42,18 +44,18 @@ func TestViewRows(t *testing.T) {
 	one := 1
 	for _, c := range []struct {
 		stages, replicas int
-		view             reports.View
+		view             picture.View
 		first            string
 		rows             int
 		others           string
 	}{
-		{4, 4, reports.View{}, "rank 0 · replica 0", 16, ""},
-		{8, 16, reports.View{}, "rank 0 · replica 0", 8, "replica 0 of 16; the others are not shown"},
-		{1, 16, reports.View{}, "rank 0", 16, ""},
-		{1, 128, reports.View{}, "rank 0", 8, "replicas 0–7 of 128; the others are not shown"},
-		{8, 16, reports.View{Replica: &one}, "rank 8 · replica 1", 8, "replica 1 of 16; the others are not shown"},
-		{8, 16, reports.View{Replica: &one, Ranks: []int{2, 3}}, "rank 10 · replica 1", 2, "126 other ranks are not shown"},
-		{2, 1, reports.View{Ranks: []int{1}}, "rank 1", 1, "1 other rank is not shown"},
+		{4, 4, picture.View{}, "rank 0 · replica 0", 16, ""},
+		{8, 16, picture.View{}, "rank 0 · replica 0", 8, "replica 0 of 16; the others are not shown"},
+		{1, 16, picture.View{}, "rank 0", 16, ""},
+		{1, 128, picture.View{}, "rank 0", 8, "replicas 0–7 of 128; the others are not shown"},
+		{8, 16, picture.View{Replica: &one}, "rank 8 · replica 1", 8, "replica 1 of 16; the others are not shown"},
+		{8, 16, picture.View{Replica: &one, Ranks: []int{2, 3}}, "rank 10 · replica 1", 2, "126 other ranks are not shown"},
+		{2, 1, picture.View{Ranks: []int{1}}, "rank 1", 1, "1 other rank is not shown"},
 	} {
 		rows, others := shownRows(t, c.view, replicated(t, c.stages, c.replicas))
 		require.Len(t, rows, c.rows)
@@ -65,7 +67,7 @@ func TestViewRows(t *testing.T) {
 // A view of what is not there is refused.
 func TestViewCheck(t *testing.T) {
 	trace, two, minus := replicated(t, 4, 2), 2, -1
-	for want, v := range map[string]reports.View{
+	for want, v := range map[string]picture.View{
 		"--replica 2: there are 2 replicas":         {Replica: &two},
 		"--replica -1: there are 2 replicas":        {Replica: &minus},
 		"--ranks 8: there are 8 ranks":              {Ranks: []int{0, 8}},
@@ -73,14 +75,14 @@ func TestViewCheck(t *testing.T) {
 	} {
 		require.ErrorContains(t, v.Check(trace), want)
 	}
-	require.NoError(t, reports.View{Ranks: []int{0, 7}, To: time.Hour}.Check(trace))
+	require.NoError(t, picture.View{Ranks: []int{0, 7}, To: time.Hour}.Check(trace))
 }
 
 // A window shows the tasks in it, and an axis that begins and ends with it.
 func TestViewWindow(t *testing.T) {
 	trace := run(t, "gpipe", 2, 2, unit()) // F at 0–20 and 10–30 ms, then B
 	var svg bytes.Buffer
-	require.NoError(t, reports.View{From: 5 * ms, To: 25 * ms}.Timelines(&svg, reports.SVG, reports.Run{Result: result(trace, nil), Trace: trace}))
+	require.NoError(t, picture.View{From: 5 * ms, To: 25 * ms}.Timelines(&svg, picture.SVG, results.Run{Result: result(trace, nil), Trace: trace}))
 	require.NotContains(t, svg.String(), ">backward<")
 	require.Contains(t, svg.String(), ">forward<")
 	require.Contains(t, svg.String(), ">24<")
@@ -90,11 +92,11 @@ func TestViewWindow(t *testing.T) {
 // Control characters of names are written out, so that a picture is valid XML.
 func TestControlCharacters(t *testing.T) {
 	trace := run(t, "gpipe", 2, 2, unit())
-	r := reports.Run{Result: result(trace, nil), Trace: trace}
+	r := results.Run{Result: result(trace, nil), Trace: trace}
 	r.Result.Name = "a\x1b[31m\nb"
-	for _, runs := range [][]reports.Run{{r}, {r, r}} {
+	for _, runs := range [][]results.Run{{r}, {r, r}} {
 		var svg bytes.Buffer
-		require.NoError(t, reports.Timelines(&svg, reports.SVG, runs...))
+		require.NoError(t, picture.Timelines(&svg, picture.SVG, runs...))
 		require.NoError(t, wellFormed(svg.Bytes()))
 		require.Contains(t, svg.String(), `a\u001b[31m\u000ab`)
 	}
@@ -102,18 +104,18 @@ func TestControlCharacters(t *testing.T) {
 
 // Plans far beyond the capacity stay out of the picture, unless there are no others.
 func TestParetoNearCapacity(t *testing.T) {
-	plans := func(gigabytes ...int64) (list []reports.Plan) {
+	plans := func(gigabytes ...int64) (list []results.Plan) {
 		for i, g := range gigabytes {
-			var p reports.Plan
+			var p results.Plan
 			p.Schedule, p.StepTime, p.Microbatches = "gpipe", 1+float64(i), 4
-			p.Ranks = []reports.RankResult{{PeakMemory: g * 1e9}}
+			p.Ranks = []results.RankResult{{PeakMemory: g * 1e9}}
 			list = append(list, p)
 		}
 		return list
 	}
-	draw := func(plans []reports.Plan) string {
+	draw := func(plans []results.Plan) string {
 		var svg bytes.Buffer
-		require.NoError(t, reports.Pareto(&svg, reports.SVG, reports.ParetoFigure{Title: "plans", Plans: plans, Capacity: 80e9}))
+		require.NoError(t, picture.Pareto(&svg, picture.SVG, picture.ParetoFigure{Title: "plans", Plans: plans, Capacity: 80e9}))
 		return svg.String()
 	}
 	svg := draw(plans(40, 70, 100, 800, 8000))
@@ -137,7 +139,7 @@ func TestTraceLimit(t *testing.T) {
 		}
 		for _, asked := range []bool{false, true} {
 			names := ""
-			for _, f := range (reports.Run{Trace: trace}).Files(asked) {
+			for _, f := range reports.FilesOf((results.Run{Trace: trace}), asked) {
 				names += f.Path + " "
 			}
 			require.Equal(t, written || asked, strings.Contains(names, "trace.csv"))

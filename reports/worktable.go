@@ -7,16 +7,17 @@ import (
 	"strings"
 
 	"psim/internal/units"
+	"psim/results"
 )
 
 // utilization tells how much of the devices' peak is used; nothing where there is no
 // model.
-func utilization(r Result) string {
+func utilization(r results.Result) string {
 	if r.MFU == 0 {
 		return ""
 	}
-	text := percent(r.MFU)
-	if hfu := percent(r.HFU); hfu != text {
+	text := units.FormatPercent(r.MFU)
+	if hfu := units.FormatPercent(r.HFU); hfu != text {
 		text += fmt.Sprintf(" (HFU %s)", hfu)
 	}
 	return fmt.Sprintf("%s, %s per device of %s in %s", text, units.FormatFLOPS(r.MFU*r.PeakFLOPs), units.FormatFLOPS(r.PeakFLOPs), r.Precision)
@@ -24,12 +25,12 @@ func utilization(r Result) string {
 
 // memoryParts tells what the highest peak holds, the largest part first; nothing
 // where one part is all.
-func memoryParts(r Result) string {
+func memoryParts(r results.Result) string {
 	m := highestRank(r).Memory
 	if m == nil {
 		return ""
 	}
-	parts := m.parts()
+	parts := memoryPartsOf(*m)
 	if len(parts) < 2 {
 		return ""
 	}
@@ -37,7 +38,7 @@ func memoryParts(r Result) string {
 }
 
 // parts lists what there is of a memory, the most first.
-func (m MemoryBytes) parts() []string {
+func memoryPartsOf(m results.MemoryBytes) []string {
 	type part struct {
 		name  string
 		bytes int64
@@ -55,7 +56,7 @@ func (m MemoryBytes) parts() []string {
 }
 
 // highestRank returns the first rank with the highest peak.
-func highestRank(r Result) (highest RankResult) {
+func highestRank(r results.Result) (highest results.RankResult) {
 	for _, rank := range r.Ranks {
 		if rank.PeakMemory > highest.PeakMemory {
 			highest = rank
@@ -66,14 +67,14 @@ func highestRank(r Result) (highest RankResult) {
 
 // distinct returns the ranks to be shown: of replicas that are all alike those of one,
 // with the number of replicas, and else all.
-func distinct(r Result) (ranks []RankResult, replicas int) {
+func distinct(r results.Result) (ranks []results.RankResult, replicas int) {
 	replicas = r.DataParallel
 	if replicas < 2 || len(r.Ranks)%replicas != 0 {
 		return r.Ranks, 1
 	}
 	n := len(r.Ranks) / replicas
 	for i := n; i < len(r.Ranks); i++ {
-		if r.Ranks[i].values() != r.Ranks[i%n].values() {
+		if rankValuesOf(r.Ranks[i]) != rankValuesOf(r.Ranks[i%n]) {
 			return r.Ranks, 1
 		}
 	}
@@ -82,13 +83,13 @@ func distinct(r Result) (ranks []RankResult, replicas int) {
 
 // A rankValues holds those of a rank that can be compared.
 type rankValues struct {
-	RankResult
-	memory            MemoryBytes
+	results.RankResult
+	memory            results.MemoryBytes
 	dispatch, waiting float64
 }
 
-func (r RankResult) values() rankValues {
-	v := rankValues{r, MemoryBytes{}, known(r.Dispatch), known(r.Waiting)}
+func rankValuesOf(r results.RankResult) rankValues {
+	v := rankValues{r, results.MemoryBytes{}, results.OrZero(r.Dispatch), results.OrZero(r.Waiting)}
 	if r.Memory != nil {
 		v.memory = *r.Memory
 	}
@@ -106,7 +107,7 @@ func rankText(n int) string {
 
 // parameters prints those of a mixture of experts, and of a network that a file describes,
 // which its published number can be held to.
-func parameters(r Result) string {
+func parameters(r results.Result) string {
 	text := units.FormatCount(r.Parameters)
 	switch {
 	case r.ActiveParameters < r.Parameters:

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/reports"
+	"psim/results"
 )
 
 // TestMemoryAdvice checks that the advice of a run that does not fit is true.
@@ -99,14 +99,14 @@ func TestWouldFit(t *testing.T) {
 	} {
 		stdout, stderr, code := psim(t, line)
 		require.Zero(t, code, stderr)
-		before, err := reports.ReadResult(strings.NewReader(stdout))
+		before, err := results.ReadResult(strings.NewReader(stdout))
 		require.NoError(t, err)
 		require.False(t, before.Fits())
 		require.NotEmpty(t, before.WouldFit)
 		for _, change := range before.WouldFit {
 			stdout, stderr, code = psim(t, line+" --set "+strings.Join(change.Set, " --set "))
 			require.Zero(t, code, stderr)
-			after, err := reports.ReadResult(strings.NewReader(stdout))
+			after, err := results.ReadResult(strings.NewReader(stdout))
 			require.NoError(t, err)
 			require.True(t, after.Fits())
 			require.Empty(t, after.WouldFit)
@@ -114,7 +114,7 @@ func TestWouldFit(t *testing.T) {
 			for _, r := range after.Ranks {
 				peak = max(peak, r.PeakMemory)
 			}
-			require.Equal(t, change, reports.Remedy{
+			require.Equal(t, change, results.Remedy{
 				Set: change.Set, PeakMemory: peak, StepTime: after.StepTime, Devices: len(after.Ranks) * after.TensorParallel,
 			})
 			require.Contains(t, strings.Join(before.Warnings, "\n"), "--set "+strings.Join(change.Set, " --set ")+" (")
@@ -172,11 +172,11 @@ func TestAdviceKeepsBatch(t *testing.T) {
 	}
 }
 
-func predicted(t *testing.T, line string) reports.Result {
+func predicted(t *testing.T, line string) results.Result {
 	t.Helper()
 	stdout, stderr, code := psim(t, line)
 	require.Zero(t, code, stderr)
-	r, err := reports.ReadResult(strings.NewReader(stdout))
+	r, err := results.ReadResult(strings.NewReader(stdout))
 	require.NoError(t, err)
 	return r
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/reports"
+	"psim/results"
 )
 
 const autoTimes = `[schedule]
@@ -30,7 +30,7 @@ func TestAutoResult(t *testing.T) {
 	require.NoError(t, os.WriteFile("auto.toml", []byte(autoTimes), 0o644))
 	stdout, stderr, code := psim(t, "psim run auto.toml --json")
 	require.Zero(t, code, stderr)
-	var r reports.Result
+	var r results.Result
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.Equal(t, "auto", r.Schedule)
 	require.InDelta(t, 0.13, r.Search.Span, 1e-12)

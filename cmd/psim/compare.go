@@ -13,6 +13,8 @@ import (
 	lib "psim"
 	"psim/courses/coursefile"
 	"psim/reports"
+	"psim/results"
+	"psim/results/compare"
 )
 
 func newCompare() *cobra.Command {
@@ -65,7 +67,7 @@ func runCompare(ctx context.Context, args []string, f outputFlags, stdout, stder
 	var written error
 	if f.out != "" {
 		var names []string
-		if names, written = c.Save(ctx, f.out, a, b); written == nil {
+		if names, written = reports.SaveComparison(ctx, c, f.out, a, b); written == nil {
 			f.wrote(stderr, strings.Join(names, ", "), f.out)
 		}
 	}
@@ -73,11 +75,11 @@ func runCompare(ctx context.Context, args []string, f outputFlags, stdout, stder
 }
 
 // sides loads what is to be compared, and predicts MODE=WORKERS.
-func sides(ctx context.Context, args []string) (a, b reports.Run, err error) {
+func sides(ctx context.Context, args []string) (a, b results.Run, err error) {
 	if len(args) == 1 {
 		return coursefile.LoadMeasured(args[0])
 	}
-	for i, run := range []*reports.Run{&a, &b} {
+	for i, run := range []*results.Run{&a, &b} {
 		predicted := false
 		if *run, predicted, err = predictMode(ctx, args[i], ""); err == nil && !predicted {
 			*run, err = coursefile.LoadRun(args[i])
@@ -90,12 +92,12 @@ func sides(ctx context.Context, args []string) (a, b reports.Run, err error) {
 }
 
 // printComparison writes a comparison to stdout in the wanted form.
-func (f outputFlags) printComparison(c reports.Comparison, stdout io.Writer) error {
+func (f outputFlags) printComparison(c compare.Comparison, stdout io.Writer) error {
 	switch {
 	case f.json:
 		return c.WriteJSON(stdout)
 	case f.csv:
-		return c.WriteCSV(stdout)
+		return reports.WriteComparisonCSV(stdout, c)
 	}
-	return c.WriteTable(stdout)
+	return reports.WriteComparison(stdout, c)
 }

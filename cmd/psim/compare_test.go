@@ -11,7 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/reports"
+	"psim/results"
+	"psim/results/compare"
+	"psim/results/tracecsv"
 	"psim/schedules/graph"
 )
 
@@ -22,7 +24,7 @@ func saveMeasured(t *testing.T, folder string) {
 	t.Helper()
 	_, stderr, code := psim(t, "psim run gpipe --out "+folder+"/predicted")
 	require.Zero(t, code, stderr)
-	prediction, err := reports.Load(folder + "/predicted")
+	prediction, err := results.Load(folder + "/predicted")
 	require.NoError(t, err)
 	trace := *prediction.Trace
 	for i, span := range prediction.Trace.Spans {
@@ -31,15 +33,15 @@ func saveMeasured(t *testing.T, folder string) {
 		trace.Spans[i] = graph.Span{Start: min(ready+time.Millisecond, span.End*11/10), End: span.End * 11 / 10}
 	}
 	before := prediction.Result
-	r := reports.NewResult(reports.Measured, &trace, graph.Summarize(&trace), reports.Info{
+	r := results.NewResult(results.Measured, &trace, graph.Summarize(&trace), results.Info{
 		Name: before.Name, Schedule: before.Schedule, Stages: before.Stages, VirtualStages: before.VirtualStages,
 		Microbatches: before.Microbatches, DataParallel: before.DataParallel, TensorParallel: before.TensorParallel,
 	})
-	r.Measurement, r.Predicted = reports.NewMeasurement(trace.End()), &before
+	r.Measurement, r.Predicted = results.NewMeasurement(trace.End()), &before
 	r.Backend, r.Devices, r.TimesComparable = "go", 4, true
 	var result, rows bytes.Buffer
 	require.NoError(t, r.WriteJSON(&result))
-	require.NoError(t, reports.WriteTraceCSV(&rows, &trace))
+	require.NoError(t, tracecsv.WriteTraceCSV(&rows, &trace))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "result.json"), result.Bytes(), 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "trace.csv"), rows.Bytes(), 0o644))
 }
@@ -82,7 +84,7 @@ func TestCompare(t *testing.T) {
 
 	stdout, stderr, code := psim(t, "psim compare m/predicted m --json")
 	require.Zero(t, code, stderr)
-	var c reports.Comparison
+	var c compare.Comparison
 	require.NoError(t, json.Unmarshal([]byte(stdout), &c))
 	require.InDelta(t, 0.1, c.StepTimeDifference, 1e-6)
 	require.Positive(t, c.ByPart.Dispatch)
@@ -99,7 +101,7 @@ func TestCompare(t *testing.T) {
 	require.Zero(t, code)
 	require.NoError(t, json.Unmarshal([]byte(stdout), &c))
 	require.Zero(t, c.StepTimeDifference)
-	require.Equal(t, reports.Parts{}, c.ByPart)
+	require.Equal(t, compare.Parts{}, c.ByPart)
 }
 
 // TestCompareFiles writes the files of a comparison, and does not replace

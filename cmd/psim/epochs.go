@@ -11,6 +11,7 @@ import (
 	lib "psim"
 	"psim/exec/data"
 	"psim/reports"
+	"psim/results"
 )
 
 // registerEpochs declares what a prediction can say of a data set.
@@ -45,12 +46,12 @@ func (f runFlags) addEpochs(p *lib.Prediction) error {
 		each = w.PerReplica()
 	}
 	shards, err := data.Deal(int(p.Config.Data.Samples), each, f.strided)
-	p.Result.Shards = reports.NewShards(shards)
+	p.Result.Shards = results.NewShards(shards)
 	return flagged("shards:", err)
 }
 
 // printShards prints the samples of every replica, where they are asked for.
-func (f runFlags) printShards(r reports.Result, stdout io.Writer) error {
+func (f runFlags) printShards(r results.Result, stdout io.Writer) error {
 	if !f.shards {
 		return nil
 	}

@@ -19,6 +19,7 @@ import (
 	"psim/internal/files"
 	"psim/internal/nearest"
 	"psim/reports"
+	"psim/results"
 )
 
 type execFlags struct {
@@ -232,7 +233,7 @@ func (f *execFlags) places(list []*configs.Config, config, name string) (folder,
 	if err = f.checkTrace(config); err != nil {
 		return folder, gradients, err
 	}
-	folder = f.into(reports.RunFolder(filepath.Join("out", folderName(name, f.sets)), reports.Measured, modes(list)...))
+	folder = f.into(reports.RunFolder(filepath.Join("out", folderName(name, f.sets)), results.Measured, modes(list)...))
 	if err = f.checkOut(folder); err != nil {
 		return folder, gradients, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/exec/session"
-	"psim/reports"
+	"psim/results"
 )
 
 // tiny makes the networks of exec's examples so small that a test can train
@@ -41,11 +41,11 @@ func writeTinyMLP(t *testing.T) {
 }
 
 // execJSON runs psim exec and reads its result.
-func execJSON(t *testing.T, line string) reports.Result {
+func execJSON(t *testing.T, line string) results.Result {
 	t.Helper()
 	stdout, stderr, code := psim(t, line+" --json")
 	require.Zero(t, code, stderr)
-	r, err := reports.ReadResult(strings.NewReader(stdout))
+	r, err := results.ReadResult(strings.NewReader(stdout))
 	require.NoError(t, err)
 	return r
 }
@@ -66,13 +66,13 @@ func TestExecModes(t *testing.T) {
 	} {
 		t.Run(sets, func(t *testing.T) {
 			r := execJSON(t, "psim exec mlp.toml --oversubscribe --check all --steps 2 --repeats 1 "+sets)
-			require.Equal(t, reports.Measured, r.Kind)
+			require.Equal(t, results.Measured, r.Kind)
 			require.True(t, r.Checks.Passed)
 			stashing := strings.Contains(sets, "pipedream")
 			require.Equal(t, map[bool]string{true: "the serial replay"}[stashing], r.Checks.Reference)
 			require.Equal(t, stashing, r.SteadyMicrobatch > 0 && r.Predicted.SteadyMicrobatch > 0)
 			require.Len(t, r.Steps, 2)
-			require.Equal(t, reports.Predicted, r.Predicted.Kind)
+			require.Equal(t, results.Predicted, r.Predicted.Kind)
 			require.Equal(t, r.Tasks, r.Predicted.Tasks)
 			require.Equal(t, r.Devices, len(r.Ranks))
 			for i := range r.Ranks {
@@ -171,7 +171,7 @@ func TestExecWarnings(t *testing.T) {
 	writeTinyMLP(t)
 	stdout, stderr, code := psim(t, "psim exec mlp.toml --gpus 1 --steps 1 --repeats 1 --per-layer --json --set machine.device=t4 --set train.precision=bf16")
 	require.Zero(t, code, stderr)
-	r, err := reports.ReadResult(strings.NewReader(stdout))
+	r, err := results.ReadResult(strings.NewReader(stdout))
 	require.NoError(t, err)
 	want := []string{"runs on 1 device instead of 2 stages", "runs in fp32, not bf16", "runs on the devices of this machine, not on t4"}
 	quiet := slices.DeleteFunc(slices.Clone(r.Warnings), func(w string) bool { return strings.HasPrefix(w, "the machine was disturbed: ") })

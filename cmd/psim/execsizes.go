@@ -17,6 +17,7 @@ import (
 	"psim/internal/nearest"
 	"psim/internal/units"
 	"psim/reports"
+	"psim/results"
 	"psim/schedules/collective"
 )
 
@@ -125,7 +126,7 @@ func runCollective(ctx context.Context, flags *pflag.FlagSet, name string, f exe
 		if len(found.Sizes) == 0 {
 			return err
 		}
-		write := func(w io.Writer) error { return found.WriteNCCL(w) }
+		write := func(w io.Writer) error { return reports.WriteNCCL(w, found) }
 		if f.json {
 			write = found.WriteJSON
 		}
@@ -134,7 +135,7 @@ func runCollective(ctx context.Context, flags *pflag.FlagSet, name string, f exe
 }
 
 // anyWrong reports the first size that left wrong numbers.
-func anyWrong(name string, sizes []reports.CollectiveSize) error {
+func anyWrong(name string, sizes []results.CollectiveSize) error {
 	for _, s := range sizes {
 		if s.Wrong > 0 {
 			return failure{fmt.Errorf("%s of %v left %s wrong", name, units.Bytes(s.Bytes), units.Plural(s.Wrong, "number"))}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/reports"
+	"psim/results"
 )
 
 // A collective by itself is printed so that calibrate reads it, and as JSON.
@@ -22,7 +22,7 @@ func TestExecCollective(t *testing.T) {
 
 	stdout, stderr, code = psim(t, "psim exec ring-allgather --gpus 2 --oversubscribe --sizes 8B-128B --repeats 1 --json")
 	require.Zero(t, code, stderr)
-	var found reports.CollectiveSizes
+	var found results.CollectiveSizes
 	require.NoError(t, json.Unmarshal([]byte(stdout), &found))
 	require.Equal(t, 1, found.Schema)
 	require.Len(t, found.Sizes, 3)
@@ -46,7 +46,7 @@ func TestExecCollectiveShares(t *testing.T) {
 	stdout, stderr, code = psim(t, line+" --json --quiet")
 	require.Zero(t, code, stderr)
 	require.Empty(t, stderr)
-	var found reports.CollectiveSizes
+	var found results.CollectiveSizes
 	require.NoError(t, json.Unmarshal([]byte(stdout), &found))
 	require.False(t, found.TimesComparable)
 	require.Equal(t, doubt, found.Warnings[0])

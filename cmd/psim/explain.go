@@ -8,6 +8,7 @@ import (
 
 	lib "psim"
 	"psim/reports"
+	"psim/results"
 )
 
 // explanation adds what the step is made of and what one change each would give, where
@@ -26,12 +27,12 @@ func (f runFlags) explanation(ctx context.Context, p *lib.Prediction, stderr io.
 	return err
 }
 
-func (f runFlags) printExplanation(r reports.Result, stdout io.Writer) error {
+func (f runFlags) printExplanation(r results.Result, stdout io.Writer) error {
 	if !f.explain {
 		return nil
 	}
 	fmt.Fprintln(stdout)
-	err := r.Explain.Write(stdout)
+	err := reports.WriteExplanation(stdout, r.Explain)
 	fmt.Fprintln(stdout)
 	return errors.Join(err, reports.WriteWhatIf(stdout, r))
 }

@@ -14,6 +14,8 @@ import (
 
 	"psim/internal/files"
 	"psim/reports"
+	"psim/reports/picture"
+	"psim/results"
 )
 
 // An asked context ends once it was asked so often whether it has.
@@ -117,7 +119,7 @@ func TestReadDuringSwap(t *testing.T) {
 			}})
 		}
 	}
-	folder := reports.RunFolder("o", reports.Predicted)
+	folder := reports.RunFolder("o", results.Predicted)
 	require.NoError(t, folder.Write(context.Background(), saved[0]))
 	ctx, cancel := context.WithCancel(context.Background())
 	var writer sync.WaitGroup
@@ -131,10 +133,10 @@ func TestReadDuringSwap(t *testing.T) {
 	defer writer.Wait()
 	defer cancel()
 	for range 300 {
-		run, err := reports.Load("o")
+		run, err := results.Load("o")
 		require.NoError(t, err)
 		require.NotNil(t, run.Trace)
-		_, err = reports.LoadMemory("o/result.json")
+		_, err = picture.LoadMemory("o/result.json")
 		require.NoError(t, err)
 	}
 	for _, line := range []string{"psim compare o gpipe", "psim plot memory o", "psim plot timeline o"} {

@@ -17,8 +17,10 @@ import (
 	lib "psim"
 	"psim/internal/interrupt"
 	"psim/internal/units"
-	"psim/reports"
 	"psim/reports/figures"
+	"psim/reports/picture"
+	"psim/reports/trace"
+	"psim/results"
 )
 
 type plotFlags struct {
@@ -26,7 +28,7 @@ type plotFlags struct {
 	ranks, window       string
 	replica             int
 	sets                []string
-	view                reports.View
+	view                picture.View
 }
 
 func newPlot() *cobra.Command {
@@ -195,7 +197,7 @@ func (f *plotFlags) items(ctx context.Context, kind figures.Kind, args []string)
 }
 
 // predictMode predicts MODE=WORKERS; it does not what is a file or has another form.
-func predictMode(ctx context.Context, word, config string, sets ...string) (run reports.Run, predicted bool, err error) {
+func predictMode(ctx context.Context, word, config string, sets ...string) (run results.Run, predicted bool, err error) {
 	mode, workers, ok, err := lib.ParseMode(word)
 	if _, problem := os.Stat(word); problem == nil || !ok {
 		return run, false, nil
@@ -255,7 +257,7 @@ func parseWindow(text string) (from, to time.Duration, err error) {
 // pictureFormat returns the format that a file's name asks for, or nothing.
 func pictureFormat(path string) string {
 	format := strings.TrimPrefix(filepath.Ext(path), ".")
-	if !slices.Contains(reports.Formats(), format) {
+	if !slices.Contains(trace.Formats(), format) {
 		return ""
 	}
 	return format
@@ -263,6 +265,6 @@ func pictureFormat(path string) string {
 
 // pictureEndings lists how the names of pictures end.
 func pictureEndings() string {
-	formats := reports.Formats()
+	formats := trace.Formats()
 	return "." + strings.Join(formats[:len(formats)-1], ", .") + " or ." + formats[len(formats)-1]
 }

@@ -17,6 +17,9 @@ import (
 	"psim/internal/files"
 	"psim/internal/units"
 	"psim/reports"
+	"psim/reports/picture"
+	"psim/reports/trace"
+	"psim/results"
 )
 
 type runFlags struct {
@@ -107,7 +110,7 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	if err := f.prove(c); err != nil {
 		return err
 	}
-	folder, unwritable, err := f.folder(reports.RunFolder(filepath.Join("out", folderName(c.Name(), f.sets)), reports.Predicted))
+	folder, unwritable, err := f.folder(reports.RunFolder(filepath.Join("out", folderName(c.Name(), f.sets)), results.Predicted))
 	if err != nil {
 		return err
 	}
@@ -119,7 +122,7 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	// Files come before the summary, so that a reader of it who leaves early
 	// (psim run … | head) still gets them. That they cannot be written does not
 	// keep the summary back.
-	names, written := p.Run().Save(ctx, folder.Path, f.traceFile(p.Run())...)
+	names, written := reports.SaveRun(ctx, p.Run(), folder.Path, f.traceFile(p.Run())...)
 	if errors.Is(written, context.Canceled) {
 		return written
 	}
@@ -134,7 +137,7 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 }
 
 // tellMissing says which files of a run there are not, and why.
-func (f runFlags) tellMissing(r reports.Run, stderr io.Writer) {
+func (f runFlags) tellMissing(r results.Run, stderr io.Writer) {
 	if f.trace == "" && r.Result.Tasks > reports.MostTraced {
 		fmt.Fprintf(stderr, "psim: no trace.csv is written: the run has %d tasks, more than %d; --trace FILE.json writes a trace, and trace.csv with it\n", r.Result.Tasks, reports.MostTraced)
 	}
@@ -169,11 +172,11 @@ func (f runFlags) predict(ctx context.Context, c *configs.Config, stderr io.Writ
 	return p, f.addEpochs(p)
 }
 
-func (f runFlags) traceFile(r reports.Run) []files.File {
+func (f runFlags) traceFile(r results.Run) []files.File {
 	if f.trace == "" {
 		return nil
 	}
-	return []files.File{r.TraceFile(f.trace)}
+	return []files.File{trace.TraceFile(r, f.trace)}
 }
 
 // prove asks for an exact search, where --exact does.
@@ -226,7 +229,7 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 	case f.csv && f.boundaries:
 		return reports.WriteBoundariesCSV(stdout, p.Result.Boundaries)
 	case f.csv && f.explain:
-		return p.Result.Explain.WriteCSV(stdout)
+		return reports.WriteExplanationCSV(stdout, p.Result.Explain)
 	case f.csv:
 		return reports.WriteResultCSV(stdout, p.Result)
 	}
@@ -246,7 +249,7 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(stdout)
-	return reports.Gantt(stdout, p.Trace, reports.GanttOptions{Ranks: 32})
+	return picture.Gantt(stdout, p.Trace, picture.GanttOptions{Ranks: 32})
 }
 
 // checkTrace refuses a trace that cannot be written, or would overwrite what the run reads or
@@ -259,7 +262,7 @@ func (f *runFlags) checkTrace(config string) error {
 	folder, base := filepath.Split(filepath.Clean(f.trace))
 	inOut := f.out != "" && f.out != "-" && files.Same(filepath.Clean("./"+folder), f.out)
 	switch {
-	case !slices.ContainsFunc(reports.TraceFormats(), func(end string) bool { return strings.HasSuffix(f.trace, end) }):
+	case !slices.ContainsFunc(trace.TraceFormats(), func(end string) bool { return strings.HasSuffix(f.trace, end) }):
 		return fmt.Errorf("--trace %s: must end in .json, .json.gz or .pftrace, the formats that are written", f.trace)
 	case files.IsFolder(f.trace) || files.Same(f.trace, f.out):
 		return fmt.Errorf("--trace %s: is a folder; name a file", f.trace)

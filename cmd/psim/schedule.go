@@ -18,7 +18,7 @@ import (
 	"psim/internal/interrupt"
 	"psim/internal/nearest"
 	"psim/internal/ram"
-	"psim/reports"
+	"psim/reports/picture"
 	"psim/schedules"
 	"psim/schedules/collective"
 	"psim/schedules/graph"
@@ -181,7 +181,7 @@ func (w namedOrder) plot(cmd *cobra.Command, path string) error {
 		return err
 	}
 	return writeOne(cmd, "plot", path, func(out io.Writer) error {
-		return reports.Timeline(out, pictureFormat(path), reports.UnitTitle(trace, lib.Unit), reports.Panel{Trace: trace, Unit: lib.Unit})
+		return picture.Timeline(out, pictureFormat(path), picture.UnitTitle(trace, lib.Unit), picture.Panel{Trace: trace, Unit: lib.Unit})
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	lib "psim"
 	"psim/reports"
+	"psim/results/rankings"
 )
 
 const searchManual = `search --devices N finds the best plan for N devices, whatever plan CONFIG has: over
@@ -121,7 +122,7 @@ func (f outputFlags) report(ctx context.Context, name string, found *lib.Ranking
 		}
 	}
 	if !f.json {
-		return errors.Join(found.WriteTable(stdout, rows), written)
+		return errors.Join(reports.WriteRanking(stdout, found.Ranking, rows), written)
 	}
 	seconds := took.Seconds()
 	found.Seconds = &seconds
@@ -129,7 +130,7 @@ func (f outputFlags) report(ctx context.Context, name string, found *lib.Ranking
 }
 
 // noPlan says that a search has no answer, which in words the table has said.
-func (f outputFlags) noPlan(found reports.PlanRanking) error {
+func (f outputFlags) noPlan(found rankings.PlanRanking) error {
 	if found.Nothing != "" {
 		return f.inWords(failure{fmt.Errorf("there is no such plan: %s", found.Nothing)})
 	}

@@ -24,6 +24,7 @@ import (
 	"psim/published"
 	"psim/reports"
 	"psim/reports/figures"
+	"psim/results/rankings"
 	"psim/schedules"
 )
 
@@ -60,7 +61,7 @@ func (f *planFlags) complete(cmd *cobra.Command) {
 		}
 	}
 	for flag, list := range map[string]func() []string{
-		"trainer": trainers, "schedules": searchable, "fix": plans.Keys, "vary": plans.Keys, "map": reports.PlanDimensions,
+		"trainer": trainers, "schedules": searchable, "fix": plans.Keys, "vary": plans.Keys, "map": rankings.PlanDimensions,
 	} {
 		if err := cmd.RegisterFlagCompletionFunc(flag, names(list)); err != nil {
 			panic(err) // a flag that register has not declared
@@ -217,14 +218,14 @@ func (f planFlags) folder(o *outputFlags, shard lib.Shard) (folder files.Folder,
 
 // printPlans prints what was found in the wanted form; in words it tells on stderr what
 // is not the same from run to run.
-func printPlans(found reports.PlanRanking, o outputFlags, cmd *cobra.Command) error {
+func printPlans(found rankings.PlanRanking, o outputFlags, cmd *cobra.Command) error {
 	if o.json {
 		return found.WriteJSON(cmd.OutOrStdout())
 	}
 	if !o.quiet && found.Space > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "psim: %s\n", found.Counted())
+		fmt.Fprintf(cmd.ErrOrStderr(), "psim: %s\n", reports.CountPlans(found))
 	}
-	return found.WriteTable(cmd.OutOrStdout())
+	return reports.WritePlanRanking(cmd.OutOrStdout(), found)
 }
 
 // search runs the search, and tells how far it is.
@@ -257,7 +258,7 @@ func (f planFlags) explain(ctx context.Context, c *configs.Config, q lib.PlanQue
 
 // accuracy tells how far off predictions of a configuration's stack on its device were; nil
 // where it names no stack.
-func accuracy(c *configs.Config) *reports.StackAccuracy {
+func accuracy(c *configs.Config) *rankings.StackAccuracy {
 	if c.Offers() == nil {
 		return nil
 	}

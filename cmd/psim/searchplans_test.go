@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/reports"
+	"psim/results/rankings"
 )
 
 // small is a search with few plans.
@@ -81,7 +81,7 @@ func TestSearchFindsNothing(t *testing.T) {
 	stdout, stderr, code := psim(t, line+" --json")
 	require.Equal(t, exitFailed, code)
 	require.Equal(t, "psim: no plan fits in memory\n", stderr)
-	var found reports.PlanRanking
+	var found rankings.PlanRanking
 	require.NoError(t, json.Unmarshal([]byte(stdout), &found))
 	require.Contains(t, stdout, `"plans": []`)
 	require.Zero(t, found.Evaluated)
@@ -179,7 +179,7 @@ func TestSearchDevicesInterrupted(t *testing.T) {
 	var stdout, stderr strings.Builder
 	require.Equal(t, exitFailed, run(ctx, strings.Fields("search gpipe --devices 4 --json"), &stdout, &stderr))
 	require.Equal(t, "psim: interrupted\n", stderr.String())
-	var found reports.PlanRanking
+	var found rankings.PlanRanking
 	require.NoError(t, json.Unmarshal([]byte(stdout.String()), &found))
 	require.True(t, found.Partial)
 	require.Equal(t, 1.0, found.Gap)

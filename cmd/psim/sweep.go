@@ -18,6 +18,7 @@ import (
 	"psim/configs"
 	"psim/internal/units"
 	"psim/reports"
+	"psim/results/rankings"
 )
 
 type sweepFlags struct {
@@ -136,13 +137,13 @@ func (f sweepFlags) options(stderr io.Writer) (o lib.SweepOptions, err error) {
 }
 
 // variations reads what --vary is given.
-func variations(texts []string) (list []reports.Variation, err error) {
+func variations(texts []string) (list []rankings.Variation, err error) {
 	for _, text := range texts {
 		key, values, ok := strings.Cut(text, "=")
 		if !ok {
 			return nil, fmt.Errorf("--vary %s: must be KEY=V1,V2…, such as schedule.microbatches=4,8,16", text)
 		}
-		v := reports.Variation{Key: strings.TrimSpace(key)}
+		v := rankings.Variation{Key: strings.TrimSpace(key)}
 		if v.Values, err = configs.SplitValues(values); err != nil {
 			return nil, fmt.Errorf("--vary %s: %w", text, err)
 		}
@@ -153,9 +154,9 @@ func variations(texts []string) (list []reports.Variation, err error) {
 
 // sweepError names the flag that an error of the library is about, if that is --vary: one
 // of --set is named where it is printed.
-func sweepError(err error, vary []reports.Variation) error {
+func sweepError(err error, vary []rankings.Variation) error {
 	var e *configs.Error
-	varied := func(v reports.Variation) bool {
+	varied := func(v rankings.Variation) bool {
 		return slices.ContainsFunc(v.Values, func(value string) bool { return e.Label == v.Key+"="+value })
 	}
 	if errors.As(err, &e) && e.Override && slices.ContainsFunc(vary, varied) {
@@ -189,15 +190,15 @@ func remaining(done, of int, took time.Duration) string {
 
 // printSweep writes a sweep to stdout in the wanted form. That no point of it can be
 // is a failure.
-func (f outputFlags) printSweep(s reports.Sweep, stdout io.Writer) error {
+func (f outputFlags) printSweep(s rankings.Sweep, stdout io.Writer) error {
 	var err error
 	switch {
 	case f.json:
 		err = s.WriteJSON(stdout)
 	case f.csv:
-		err = s.WriteCSV(stdout)
+		err = reports.WriteSweepCSV(stdout, s)
 	default:
-		err = s.WriteTable(stdout)
+		err = reports.WriteSweep(stdout, s)
 	}
 	for _, p := range s.Points {
 		if p.Error == "" {

@@ -16,7 +16,7 @@ import (
 	"psim/exec/validation"
 	"psim/internal/files"
 	"psim/published"
-	"psim/reports"
+	"psim/reports/picture"
 )
 
 type validateFlags struct {
@@ -206,7 +206,7 @@ func (f validateFlags) draw(ctx context.Context, r published.Report) error {
 	var list []files.File
 	for _, name := range slices.Sorted(maps.Keys(figures)) {
 		list = append(list, files.File{Path: name + ".png", Render: func(w io.Writer) error {
-			return reports.Scatter(w, reports.PNG, figures[name])
+			return picture.Scatter(w, picture.PNG, figures[name])
 		}})
 	}
 	return failed(files.Folder{Path: f.figures, Owner: "validate"}.Write(ctx, list))

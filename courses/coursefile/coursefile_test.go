@@ -12,6 +12,8 @@ import (
 
 	"psim/courses/coursefile"
 	"psim/reports"
+	"psim/results"
+	"psim/results/compare"
 	"psim/schedules/graph"
 )
 
@@ -37,7 +39,7 @@ func TestStats(t *testing.T) {
 	require.InDelta(t, 44.06, pipeline.Result.StepTime, 1e-9)
 	require.InDelta(t, 3.13+2.92+12.58+13.07, pipeline.Result.Ranks[1].Compute, 1e-9)
 	require.Equal(t, "1F0", pipeline.Trace.Graph.Tasks[4].String())
-	for _, r := range []reports.Run{model, pipeline} {
+	for _, r := range []results.Run{model, pipeline} {
 		require.Equal(t, r.Trace.Graph.Ranks(), 3)
 		require.NoError(t, r.Trace.Graph.Validate())
 	}
@@ -86,12 +88,12 @@ func TestEpochs(t *testing.T) {
 	run, err := coursefile.LoadRun("testdata/workdir_dual_gpu")
 	require.NoError(t, err)
 	e := run.Result.Epochs
-	require.Equal(t, []reports.RankEpoch{{Rank: 0, Time: 8.0876}, {Rank: 1, Time: 7.562}}, e.Ranks)
+	require.Equal(t, []results.RankEpoch{{Rank: 0, Time: 8.0876}, {Rank: 1, Time: 7.562}}, e.Ranks)
 	require.EqualValues(t, []int64{5000, 40, 128, 8}, []int64{e.Samples, e.Steps, e.Batch, e.LastBatch})
 	run, err = coursefile.LoadRun("testdata/pipeline_parallel.log")
 	require.NoError(t, err)
 	require.EqualValues(t, []int64{1, 1, 157}, []int64{int64(run.Result.Epochs.Number), int64(run.Result.Epochs.Dropped), run.Result.Epochs.Steps})
-	require.Equal(t, reports.Losses{5.6731, 5.395}, run.Result.ValidationLoss)
+	require.Equal(t, results.Losses{5.6731, 5.395}, run.Result.ValidationLoss)
 	list, err := coursefile.Load("testdata/performance_summary.json")
 	require.NoError(t, err)
 	require.InDelta(t, 0.0345, list[0].Run.Result.Epochs.TimeStd, 1e-9)
@@ -113,7 +115,7 @@ func TestRoundTrip(t *testing.T) {
 		back := readBack(rt, file)
 		require.InDelta(rt, run.Result.StepTime, back.Result.StepTime, 1e-8)
 		require.InDelta(rt, run.Result.Bubble.Makespan, back.Result.Bubble.Makespan, 1e-6)
-		c := reports.Compare(run, back)
+		c := compare.Compare(run, back)
 		require.Zero(rt, c.Tasks.OnlyB)
 		require.InDelta(rt, 0, c.ByKind["F"].Error, 1e-6)
 		require.InDelta(rt, 0, c.ByKind["B"].Error, 1e-6)
@@ -153,7 +155,7 @@ func TestRoundTripData(t *testing.T) {
 }
 
 // readBack writes a file and reads it.
-func readBack(t require.TestingT, file reports.File) reports.Run {
+func readBack(t require.TestingT, file reports.File) results.Run {
 	var data bytes.Buffer
 	require.NoError(t, file.Render(&data))
 	runs, err := coursefile.Read(file.Path, data.Bytes())
@@ -225,7 +227,7 @@ func TestPredicted(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list, 3)
 	for _, f := range list {
-		require.Equal(t, reports.Predicted, f.Run.Result.Kind, f.Label)
+		require.Equal(t, results.Predicted, f.Run.Result.Kind, f.Label)
 	}
 }
 
@@ -283,9 +285,9 @@ func fuzz(t *testing.T, name string, data []byte) {
 	for _, run := range runs {
 		var b bytes.Buffer
 		require.NoError(t, run.Result.WriteJSON(&b))
-		_, err := reports.ReadResult(&b)
+		_, err := results.ReadResult(&b)
 		require.NoError(t, err)
-		require.NoError(t, reports.Compare(run, run).WriteJSON(&b))
+		require.NoError(t, compare.Compare(run, run).WriteJSON(&b))
 		if run.Trace != nil {
 			require.NoError(t, run.Trace.Graph.Validate())
 			graph.Summarize(run.Trace)

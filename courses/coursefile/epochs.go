@@ -7,6 +7,7 @@ import (
 
 	"psim/internal/files"
 	"psim/reports"
+	"psim/results"
 )
 
 // The sizes of homework 4 of CMU's 11-868 (homework 5 since autumn 2025), which its
@@ -32,16 +33,16 @@ func steps(batch float64) float64 { return math.Ceil(pairs / math.Max(1, math.Ro
 
 // epochsOf returns the epochs of a result; of one that has none, an epoch of the
 // homework by its step.
-func epochsOf(r reports.Result) reports.Epochs {
+func epochsOf(r results.Result) results.Epochs {
 	if r.Epochs != nil {
 		return *r.Epochs
 	}
-	return reports.Epochs{Number: 1, Time: r.StepTime * steps(samples(r)), Throughput: r.Throughput}
+	return results.Epochs{Number: 1, Time: r.StepTime * steps(samples(r)), Throughput: r.Throughput}
 }
 
 // validation returns the loss of validation after an epoch that counts; nil where there
 // is none.
-func validation(r reports.Result, index int) *float64 {
+func validation(r results.Result, index int) *float64 {
 	if r.Measurement == nil || r.Epochs == nil || index+r.Epochs.Dropped >= len(r.ValidationLoss) {
 		return nil
 	}
@@ -52,12 +53,12 @@ func validation(r reports.Result, index int) *float64 {
 // epochs of a result, one of each rank: rank0_results_epoch0.json. Of a result without
 // epochs it is one of 5000 pairs. The tokens per second are those of the rank by a clock
 // that waits for the device, which the homework's does not.
-func Epochs(r reports.Result) []reports.File {
+func Epochs(r results.Result) []reports.File {
 	var list []reports.File
 	e, ranks := epochsOf(r), float64(len(r.Ranks))
 	each := e.Each
 	if len(each) == 0 {
-		each = []reports.Epoch{{Time: e.Time, Throughput: e.Throughput}}
+		each = []results.Epoch{{Time: e.Time, Throughput: e.Throughput}}
 	}
 	for index, one := range each {
 		for rank := range r.Ranks {

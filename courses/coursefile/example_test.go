@@ -8,7 +8,7 @@ import (
 	"psim"
 	"psim/configs"
 	"psim/courses/coursefile"
-	"psim/reports"
+	"psim/results"
 )
 
 // A prediction in the format of CS1390's train.py.
@@ -68,7 +68,7 @@ func ExampleSummary() {
 	// Output: performance_summary.json
 }
 
-func predict(name string, sets ...string) reports.Run {
+func predict(name string, sets ...string) results.Run {
 	c, err := configs.Load(name, sets...)
 	if err != nil {
 		panic(err)

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"psim/reports"
+	"psim/results"
 )
 
 // A homework holds what the files and logs of homework 4 and 5 say of one run.
@@ -22,21 +22,21 @@ type homework struct {
 	// where that is not known.
 	number, dropped int
 	// ranks are the times of an epoch on each, in seconds: the means over the epochs.
-	ranks    []reports.RankEpoch
+	ranks    []results.RankEpoch
 	epochs   [][]float64    // times of every epoch by rank; nil where only the means are known
 	tokens   float64        // per second as printed, over all ranks
-	losses   reports.Losses // of validation, after every epoch; nil where one is not known
+	losses   results.Losses // of validation, after every epoch; nil where one is not known
 	warnings []string
 }
 
 // result turns epochs into steps. Nothing is known of what these are made of.
-func (h homework) result(source string) reports.Result {
+func (h homework) result(source string) results.Result {
 	h.assume()
-	r := reports.Result{
-		Schema: reports.Schema, Kind: reports.Measured, Name: "gpt2-hw4", Schedule: h.schedule,
+	r := results.Result{
+		Schema: results.Schema, Kind: results.Measured, Name: "gpt2-hw4", Schedule: h.schedule,
 		Stages: 1, VirtualStages: 1, Microbatches: 1, DataParallel: 1, TensorParallel: 1, Devices: h.workers,
-		Bubble: reports.Unknown(), FitsMemory: true, Ranks: make([]reports.RankResult, h.workers),
-		Work: reports.Work{SequenceLength: pairTokens},
+		Bubble: results.Unknown(), FitsMemory: true, Ranks: make([]results.RankResult, h.workers),
+		Work: results.Work{SequenceLength: pairTokens},
 	}
 	for i := range r.Ranks {
 		r.Ranks[i].Rank = i
@@ -78,17 +78,17 @@ func (h *homework) assume() {
 }
 
 // slowest returns the mean time of an epoch on the slowest rank, and its deviation.
-func (h homework) slowest() reports.RankEpoch {
-	return slices.MaxFunc(h.ranks, func(a, b reports.RankEpoch) int { return cmp.Compare(a.Time, b.Time) })
+func (h homework) slowest() results.RankEpoch {
+	return slices.MaxFunc(h.ranks, func(a, b results.RankEpoch) int { return cmp.Compare(a.Time, b.Time) })
 }
 
 // measurement holds a step for each epoch, the mean of its steps.
-func (h homework) measurement() *reports.Measurement {
+func (h homework) measurement() *results.Measurement {
 	var durations []time.Duration
 	for _, times := range h.epochs {
 		durations = append(durations, seconds(slices.Max(times)/h.steps))
 	}
-	m := reports.NewMeasurement(durations...)
+	m := results.NewMeasurement(durations...)
 	if len(h.epochs) == 0 {
 		x := h.slowest()
 		m.StepTimeMean, m.StepTimeMedian, m.StepTimeStd = x.Time/h.steps, x.Time/h.steps, x.TimeStd/h.steps
@@ -99,7 +99,7 @@ func (h homework) measurement() *reports.Measurement {
 
 // setRates sets the throughput by the time of epochs, and says how far what was printed
 // is from it.
-func (h homework) setRates(r *reports.Result) {
+func (h homework) setRates(r *results.Result) {
 	epoch := r.StepTime * h.steps
 	r.Warnings = append([]string{fmt.Sprintf("it tells the time of epochs, which are taken to have %g steps: %d pairs in batches of %g", h.steps, pairs, h.batch)}, h.warnings...)
 	if epoch <= 0 {
@@ -115,24 +115,24 @@ func (h homework) setRates(r *reports.Result) {
 }
 
 // rateOf returns the work of an epoch of so many seconds over its time.
-func rateOf(seconds float64) reports.Throughput {
-	return reports.Throughput{Samples: pairs / seconds, Tokens: pairs * pairTokens / seconds}
+func rateOf(seconds float64) results.Throughput {
+	return results.Throughput{Samples: pairs / seconds, Tokens: pairs * pairTokens / seconds}
 }
 
 // setEpochs adds the epochs, where it is known how many there were.
-func (h homework) setEpochs(r *reports.Result) {
+func (h homework) setEpochs(r *results.Result) {
 	if h.number == 0 || r.StepTime <= 0 {
 		return
 	}
 	x := h.slowest()
-	e := reports.Epochs{
+	e := results.Epochs{
 		Number: h.number, Dropped: h.dropped, Samples: pairs, Steps: int64(h.steps), Batch: int64(h.batch),
 		LastBatch: int64(max(0, pairs-(h.steps-1)*h.batch)), Time: x.Time, TimeStd: x.TimeStd, Total: float64(h.number) * x.Time,
 		Throughput: rateOf(x.Time), Ranks: h.ranks,
 	}
 	for _, times := range h.epochs {
 		slowest := slices.Max(times)
-		e.Each = append(e.Each, reports.Epoch{Time: slowest, RankTimes: times, Throughput: rateOf(slowest)})
+		e.Each = append(e.Each, results.Epoch{Time: slowest, RankTimes: times, Throughput: rateOf(slowest)})
 	}
 	r.Epochs = &e
 }
@@ -205,7 +205,7 @@ func (h *homework) validate(at map[int]map[int]epochLine) {
 // meanRanks averages the epochs of every rank.
 func (h *homework) meanRanks(ranks int) {
 	for rank := range ranks {
-		x, squares := reports.RankEpoch{Rank: rank}, 0.0
+		x, squares := results.RankEpoch{Rank: rank}, 0.0
 		for _, times := range h.epochs {
 			x.Time += times[rank] / float64(h.number)
 		}

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"psim/internal/files"
-	"psim/reports"
+	"psim/results"
 )
 
 // epochName matches the name of a file of an epoch of homework 4.
@@ -23,7 +23,7 @@ var epochName = regexp.MustCompile(`^rank(\d{1,5})_results_epoch(\d{1,6})\.json$
 // A File is a result that was read, and what to call it.
 type File struct {
 	Label, Path string
-	Run         reports.Run
+	Run         results.Run
 }
 
 // Load reads the results of a file or folder of a course's scripts. It returns none of
@@ -69,16 +69,16 @@ func loadFile(path string) ([]File, error) {
 		if err != nil {
 			return nil, err
 		}
-		run := reports.Run{Result: h.result(path)}
+		run := results.Run{Result: h.result(path)}
 		if data, err := os.ReadFile(path); err == nil && predicts(data) {
-			run.Result.Kind = reports.Predicted
+			run.Result.Kind = results.Predicted
 		}
 		return []File{{filepath.Base(folder), path, run}}, nil
 	}
 	if name == "result.json" || strings.HasSuffix(name, ".jsonl") || !files.Exists(path) {
 		return nil, nil
 	}
-	runs, err := files.Read(path, func(r io.Reader) ([]reports.Run, error) { return read(path, r) })
+	runs, err := files.Read(path, func(r io.Reader) ([]results.Run, error) { return read(path, r) })
 	var list []File
 	for _, run := range runs {
 		f := File{strings.TrimSuffix(name, filepath.Ext(name)), path, run}
@@ -91,7 +91,7 @@ func loadFile(path string) ([]File, error) {
 }
 
 // read reads a file of at most 1 GiB.
-func read(path string, r io.Reader) ([]reports.Run, error) {
+func read(path string, r io.Reader) ([]results.Run, error) {
 	const limit = 1 << 30
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil || len(data) > limit {
@@ -102,9 +102,9 @@ func read(path string, r io.Reader) ([]reports.Run, error) {
 
 // Read reads the results in a file of a course's scripts. Its name says what it is of:
 // what it holds does not. It returns none of a file that is something else.
-func Read(path string, data []byte) ([]reports.Run, error) {
+func Read(path string, data []byte) ([]results.Run, error) {
 	name := filepath.Base(path)
-	var runs []reports.Run
+	var runs []results.Run
 	if m := statsName.FindStringSubmatch(name); m != nil {
 		run, err := readStats(named(m[1]), data)
 		if err != nil {
@@ -118,12 +118,12 @@ func Read(path string, data []byte) ([]reports.Run, error) {
 			return nil, err
 		}
 		for _, h := range list {
-			runs = append(runs, reports.Run{Result: h.result(path)})
+			runs = append(runs, results.Run{Result: h.result(path)})
 		}
 	}
 	if predicts(data) {
 		for i := range runs {
-			runs[i].Result.Kind = reports.Predicted
+			runs[i].Result.Kind = results.Predicted
 		}
 	}
 	return runs, nil
@@ -135,7 +135,7 @@ func predicts(data []byte) bool {
 	var x struct {
 		Kind string `json:"kind"`
 	}
-	return json.Unmarshal(data, &x) == nil && x.Kind == reports.Predicted
+	return json.Unmarshal(data, &x) == nil && x.Kind == results.Predicted
 }
 
 // readHomework reads a file of homework 4 or 5: an epoch, a summary or a log.
@@ -223,13 +223,13 @@ func loadEpochs(folder string) (homework, error) {
 }
 
 // LoadRun reads a result: of psim, or of a course's scripts.
-func LoadRun(path string) (reports.Run, error) {
+func LoadRun(path string) (results.Run, error) {
 	list, err := Load(path)
 	switch {
 	case err != nil:
-		return reports.Run{}, err
+		return results.Run{}, err
 	case len(list) == 0:
-		return reports.Load(path)
+		return results.Load(path)
 	case len(list) == 1:
 		return list[0].Run, nil
 	}
@@ -237,12 +237,12 @@ func LoadRun(path string) (reports.Run, error) {
 	for _, f := range list {
 		names = append(names, f.Label)
 	}
-	return reports.Run{}, fmt.Errorf("%s: holds %d results (%s); name a file that holds one", path, len(list), strings.Join(names, ", "))
+	return results.Run{}, fmt.Errorf("%s: holds %d results (%s); name a file that holds one", path, len(list), strings.Join(names, ", "))
 }
 
 // LoadMeasured is reports.LoadPair of one result, which must be of psim: a course's
 // scripts predict nothing.
-func LoadMeasured(path string) (predicted, measured reports.Run, err error) {
+func LoadMeasured(path string) (predicted, measured results.Run, err error) {
 	list, err := Load(path)
 	if err == nil && len(list) > 0 {
 		err = fmt.Errorf("%s: is of a course's scripts, which predict nothing; name two results: psim compare A B", path)
@@ -250,5 +250,5 @@ func LoadMeasured(path string) (predicted, measured reports.Run, err error) {
 	if err != nil {
 		return predicted, measured, err
 	}
-	return reports.LoadPair(path)
+	return results.LoadPair(path)
 }

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"psim/reports"
+	"psim/results"
 )
 
 // The lines of homework 4's scripts: an epoch of a rank, or of the one process of
@@ -148,7 +148,7 @@ func (s section) run(name string) (homework, error) {
 		if !there || !(m[0] > 0 && m[0] <= longest && m[1] >= 0 && m[1] <= longest) || !(m[2] >= 0 && m[2] <= 1e300) {
 			return h, fmt.Errorf("rank %d: its mean time of an epoch is missing or not above 0; there must be a line of each of %d ranks", rank, len(s.means))
 		}
-		h.ranks = append(h.ranks, reports.RankEpoch{Rank: rank, Time: m[0], TimeStd: m[1]})
+		h.ranks = append(h.ranks, results.RankEpoch{Rank: rank, Time: m[0], TimeStd: m[1]})
 		h.tokens += m[2]
 	}
 	if h.data {

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"psim/reports"
+	"psim/results"
 	"psim/schedules/graph"
 )
 
@@ -24,39 +24,39 @@ const (
 )
 
 // readStats reads what train.py has saved of a run of a mode.
-func readStats(m mode, data []byte) (reports.Run, error) {
+func readStats(m mode, data []byte) (results.Run, error) {
 	var s stats
 	var object map[string]json.RawMessage
 	if err := decode(data, &s); err != nil {
-		return reports.Run{}, err
+		return results.Run{}, err
 	}
 	if err := decode(data, &object); err != nil {
-		return reports.Run{}, err
+		return results.Run{}, err
 	}
 	switch {
 	case s.Workers < 1 || s.Workers > mostWorkers:
-		return reports.Run{}, missing(object, "num_workers", "it must be the number of workers, as train.py saves it")
+		return results.Run{}, missing(object, "num_workers", "it must be the number of workers, as train.py saves it")
 	case s.Batches < 1 || s.Batches > 1<<30:
-		return reports.Run{}, missing(object, "num_batches", "it must be the number of batches, as train.py saves it")
+		return results.Run{}, missing(object, "num_batches", "it must be the number of batches, as train.py saves it")
 	case s.BatchSize < 0 || s.BatchSize > 1<<30:
-		return reports.Run{}, missing(object, "batch_size", "it must be the samples of a batch, as train.py saves it")
+		return results.Run{}, missing(object, "batch_size", "it must be the samples of a batch, as train.py saves it")
 	}
 	workers := make([]worker, s.Workers)
 	for i := range workers {
 		key := strconv.Itoa(i)
 		raw, there := object[key]
 		if !there {
-			return reports.Run{}, fmt.Errorf("%q is missing: num_workers is %d, so there must be workers 0 to %d", key, s.Workers, s.Workers-1)
+			return results.Run{}, fmt.Errorf("%q is missing: num_workers is %d, so there must be workers 0 to %d", key, s.Workers, s.Workers-1)
 		}
 		if err := decode(raw, &workers[i]); err != nil {
-			return reports.Run{}, fmt.Errorf("%q: %w", key, err)
+			return results.Run{}, fmt.Errorf("%q: %w", key, err)
 		}
 		if err := cmp.Or(null(raw), workers[i].check()); err != nil {
-			return reports.Run{}, fmt.Errorf("%q: %w", key, err)
+			return results.Run{}, fmt.Errorf("%q: %w", key, err)
 		}
 	}
 	if key := strconv.Itoa(s.Workers); object[key] != nil {
-		return reports.Run{}, fmt.Errorf("%q is there: num_workers is %d, so there must be workers 0 to %d", key, s.Workers, s.Workers-1)
+		return results.Run{}, fmt.Errorf("%q is there: num_workers is %d, so there must be workers 0 to %d", key, s.Workers, s.Workers-1)
 	}
 	if m.data {
 		return s.dataRun(m, workers)
@@ -105,13 +105,13 @@ func (w worker) check() error {
 }
 
 // dataRun makes a result of data-parallel workers.
-func (s stats) dataRun(m mode, workers []worker) (reports.Run, error) {
+func (s stats) dataRun(m mode, workers []worker) (results.Run, error) {
 	r := s.result(m)
 	r.Stages, r.Microbatches, r.DataParallel = 1, 1, s.Workers
 	batches, assumed := float64(s.Batches), false
 	for i, w := range workers {
 		if w.Total == nil {
-			return reports.Run{}, fmt.Errorf(`"%d": total_time is missing; it must be seconds, as train.py saves it`, i)
+			return results.Run{}, fmt.Errorf(`"%d": total_time is missing; it must be seconds, as train.py saves it`, i)
 		}
 		parts := known(w.Computation) + known(w.Communication) + known(w.Optimizer)
 		total := *w.Total
@@ -121,13 +121,13 @@ func (s stats) dataRun(m mode, workers []worker) (reports.Run, error) {
 			assumed = assumed || s.Batches > 1
 		}
 		r.StepTime = max(r.StepTime, total, parts)
-		r.Ranks[i] = reports.RankResult{Rank: i, Compute: known(w.Computation), Optimizer: known(w.Optimizer), Communication: known(w.Communication), ExposedCommunication: known(w.Communication)}
+		r.Ranks[i] = results.RankResult{Rank: i, Compute: known(w.Computation), Optimizer: known(w.Optimizer), Communication: known(w.Communication), ExposedCommunication: known(w.Communication)}
 	}
 	for i, w := range workers {
 		if rank := &r.Ranks[i]; w.Computation != nil {
 			rank.Idle = max(0, r.StepTime-rank.Compute-rank.ExposedCommunication-rank.Optimizer)
 		} else {
-			*rank = reports.RankResult{Rank: i}
+			*rank = results.RankResult{Rank: i}
 		}
 	}
 	r.Makespan = r.StepTime
@@ -137,21 +137,21 @@ func (s stats) dataRun(m mode, workers []worker) (reports.Run, error) {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("its times are taken as means of a batch, as the course's own runs save them; if they are sums over the %[1]d batches, a step is %[1]d times shorter. "+
 			"The course's plot.py takes total_time as the sum, so that its throughput is %[1]d times the one here", s.Batches))
 	}
-	return reports.Run{Result: r}, nil
+	return results.Run{Result: r}, nil
 }
 
 // result starts a result of a mode. Nothing is known of memory or bubbles.
-func (s stats) result(m mode) reports.Result {
-	return reports.Result{
-		Schema: reports.Schema, Kind: reports.Measured, Name: m.config, Schedule: m.schedule, FullySharded: m.sharded,
-		VirtualStages: 1, TensorParallel: 1, Devices: s.Workers, Bubble: reports.Unknown(), FitsMemory: true,
-		Ranks: make([]reports.RankResult, s.Workers), Warnings: []string{},
-		Measurement: &reports.Measurement{RunsMade: 1, TimesComparable: true, Steps: []float64{}},
+func (s stats) result(m mode) results.Result {
+	return results.Result{
+		Schema: results.Schema, Kind: results.Measured, Name: m.config, Schedule: m.schedule, FullySharded: m.sharded,
+		VirtualStages: 1, TensorParallel: 1, Devices: s.Workers, Bubble: results.Unknown(), FitsMemory: true,
+		Ranks: make([]results.RankResult, s.Workers), Warnings: []string{},
+		Measurement: &results.Measurement{RunsMade: 1, TimesComparable: true, Steps: []float64{}},
 	}
 }
 
 // setRates sets the throughput: workers of data parallelism have a batch each.
-func (s stats) setRates(r *reports.Result) {
+func (s stats) setRates(r *results.Result) {
 	if r.StepTime > 0 {
 		r.Throughput.Samples = float64(s.BatchSize*r.DataParallel) / r.StepTime
 	}
@@ -159,22 +159,22 @@ func (s stats) setRates(r *reports.Result) {
 
 // splitRun makes a result and the trace of the first batch of workers that have a part
 // of the network each.
-func (s stats) splitRun(m mode, workers []worker) (reports.Run, error) {
+func (s stats) splitRun(m mode, workers []worker) (results.Run, error) {
 	times, microbatches, err := s.batches(workers)
 	if err != nil {
-		return reports.Run{}, err
+		return results.Run{}, err
 	}
 	trace, err := firstBatch(m, times[0], microbatches)
 	if err != nil {
-		return reports.Run{}, err
+		return results.Run{}, err
 	}
-	info := reports.Info{Name: m.config, Schedule: m.schedule, Stages: s.Workers, VirtualStages: 1, Microbatches: microbatches, DataParallel: 1, TensorParallel: 1}
-	r := reports.NewResult(reports.Measured, trace, graph.Summarize(trace), info)
+	info := results.Info{Name: m.config, Schedule: m.schedule, Stages: s.Workers, VirtualStages: 1, Microbatches: microbatches, DataParallel: 1, TensorParallel: 1}
+	r := results.NewResult(results.Measured, trace, graph.Summarize(trace), info)
 	durations, err := s.durations(workers, times)
 	if err != nil {
-		return reports.Run{}, err
+		return results.Run{}, err
 	}
-	r.Measurement = reports.NewMeasurement(durations...)
+	r.Measurement = results.NewMeasurement(durations...)
 	r.Measurement.RunsMade, r.Measurement.TimesComparable = 1, true
 	r.StepTime, r.FitsMemory = r.Measurement.StepTimeMean, true
 	for i := range r.Ranks {
@@ -183,7 +183,7 @@ func (s stats) splitRun(m mode, workers []worker) (reports.Run, error) {
 	}
 	s.setRates(&r)
 	r.Warnings = append(r.Warnings, "it tells forwards and backwards alone: communication and updates count as idle")
-	return reports.Run{Result: r, Trace: trace}, nil
+	return results.Run{Result: r, Trace: trace}, nil
 }
 
 // durations returns how long the batches take: each up to the next, which starts after

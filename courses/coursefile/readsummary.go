@@ -3,7 +3,7 @@ package coursefile
 import (
 	"fmt"
 
-	"psim/reports"
+	"psim/results"
 )
 
 // readSummary reads what run_benchmarks.py has summed up: a homework for each row.
@@ -35,7 +35,7 @@ func readSummary(data []byte) (list []homework, err error) {
 			return nil, fmt.Errorf("%s: time_mean is %g, time_std %g and tok_mean %g; they must be the seconds of an epoch, above 0, their deviation, and tokens per second", x.key, t, std, tokens)
 		}
 		h := homework{mode: named(x.mode), workers: x.workers, tokens: tokens, number: s.Config.Epochs - s.Config.Dropped, dropped: s.Config.Dropped}
-		h.ranks = []reports.RankEpoch{{Time: t, TimeStd: std}} // the mean of the ranks
+		h.ranks = []results.RankEpoch{{Time: t, TimeStd: std}} // the mean of the ranks
 		if !h.data {
 			h.batch, h.chunks = float64(s.Config.SplitBatch), s.Config.Chunks
 		}

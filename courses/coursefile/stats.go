@@ -9,6 +9,7 @@ import (
 
 	"psim/internal/files"
 	"psim/reports"
+	"psim/results"
 	"psim/schedules/graph"
 )
 
@@ -51,7 +52,7 @@ func modes() []mode {
 }
 
 // modeOf returns the mode of a result: every pipeline counts as the course's.
-func modeOf(r reports.Result) mode {
+func modeOf(r results.Result) mode {
 	list := modes()
 	i := slices.IndexFunc(list, func(m mode) bool { return m.schedule == r.Schedule && m.sharded == r.FullySharded })
 	if i < 0 {
@@ -64,7 +65,7 @@ func modeOf(r reports.Result) mode {
 // measured: stats_ddp4.json, of one batch, with the means of a measured run's steps
 // as its times. Communication is what no work hides, because the course's code waits
 // for it. The learning rate and the cores of a worker are left out.
-func Stats(run reports.Run) (reports.File, error) {
+func Stats(run results.Run) (reports.File, error) {
 	r := run.Result
 	m := modeOf(r)
 	file := reports.File{Path: fmt.Sprintf("stats_%s%d.json", m.name, len(r.Ranks))}
@@ -89,7 +90,7 @@ func Stats(run reports.Run) (reports.File, error) {
 }
 
 // samples counts those of a step, over all replicas.
-func samples(r reports.Result) float64 { return r.Throughput.Samples * r.StepTime }
+func samples(r results.Result) float64 { return r.Throughput.Samples * r.StepTime }
 
 // batchTimes lists when the forwards of a rank start and end, and then its backwards,
 // in seconds.

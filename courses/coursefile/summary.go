@@ -6,6 +6,7 @@ import (
 
 	"psim/internal/files"
 	"psim/reports"
+	"psim/results"
 )
 
 // summary holds what homework 5's run_benchmarks.py saves.
@@ -45,7 +46,7 @@ type speedups struct {
 // Summary returns the file that homework 5's run_benchmarks.py would save of results:
 // of data parallelism on one and two devices, of model and of pipeline parallelism,
 // those that are there. Of a result without epochs it is one of 5000 pairs.
-func Summary(results ...reports.Result) reports.File {
+func Summary(results ...results.Result) reports.File {
 	var s summary
 	for _, r := range results {
 		e := epochsOf(r)
@@ -71,7 +72,7 @@ func Summary(results ...reports.Result) reports.File {
 	return reports.File{Path: "performance_summary.json", Render: func(w io.Writer) error { return files.WriteJSON(w, s) }}
 }
 
-func newRow(r reports.Result) *row {
+func newRow(r results.Result) *row {
 	e := epochsOf(r)
 	x := row{Time: &e.Time, TimeStd: &e.TimeStd, Tokens: &e.Throughput.Tokens, TokensStd: new(float64)}
 	if e.ThroughputStd != nil {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"psim/reports"
+	"psim/results"
 )
 
 // Observed is the answer to a question about graphs.
@@ -155,7 +155,7 @@ func command(graph string, read []Run) string {
 	}
 	var workers []string
 	for _, r := range read {
-		if r.Result.Kind == reports.Measured {
+		if r.Result.Kind == results.Measured {
 			return ""
 		}
 		if r.Mode == mode {

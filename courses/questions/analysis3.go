@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"psim/internal/units"
-	"psim/reports"
+	"psim/results"
 )
 
 func shardedThroughput() question {
@@ -109,7 +109,7 @@ func (e *essay) bytesOf(f, d Run) {
 // own runs of FSDP, to which that link's rate was fitted.
 func gathersFitted(r Run) string {
 	const link = "gloo-cs1390"
-	if machine, _ := r.Result.Config["machine"].(map[string]any); r.Result.Kind == reports.Predicted && machine["link"] == link {
+	if machine, _ := r.Result.Config["machine"].(map[string]any); r.Result.Kind == results.Predicted && machine["link"] == link {
 		return ", at a rate that was not predicted but fitted to the course's own runs of FSDP (link " + link + ")"
 	}
 	return ""

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/reports"
+	"psim/results"
 	"psim/schedules/graph"
 )
 
@@ -57,7 +57,7 @@ func pick(runs []Run, word string) *Run {
 }
 
 // everyRank changes all ranks of a run.
-func everyRank(word string, change func(*reports.RankResult)) func([]Run) {
+func everyRank(word string, change func(*results.RankResult)) func([]Run) {
 	return func(runs []Run) {
 		r := pick(runs, word)
 		for i := range r.Result.Ranks {
@@ -66,7 +66,7 @@ func everyRank(word string, change func(*reports.RankResult)) func([]Run) {
 	}
 }
 
-func result(word string, change func(*reports.Result)) func([]Run) {
+func result(word string, change func(*results.Result)) func([]Run) {
 	return func(runs []Run) { change(&pick(runs, word).Result) }
 }
 
@@ -85,92 +85,92 @@ func spans(word string, change func(*graph.Task, *graph.Span)) func([]Run) {
 // untruths lists, for every sentence of every answer, runs that it is not true of.
 var untruths = map[string][][]func([]Run){
 	"1.1": {
-		{everyRank("ddp=4", func(r *reports.RankResult) { r.Compute *= 1.2 })},
-		{everyRank("ddp=2", func(r *reports.RankResult) { r.Optimizer *= 0.8 })},
+		{everyRank("ddp=4", func(r *results.RankResult) { r.Compute *= 1.2 })},
+		{everyRank("ddp=2", func(r *results.RankResult) { r.Optimizer *= 0.8 })},
 		{
-			everyRank("ddp=4", func(r *reports.RankResult) { r.SentBytes += r.SentBytes / 20 }),
-			everyRank("ddp=4", func(r *reports.RankResult) { r.ExposedCommunication = 1 }),
+			everyRank("ddp=4", func(r *results.RankResult) { r.SentBytes += r.SentBytes / 20 }),
+			everyRank("ddp=4", func(r *results.RankResult) { r.ExposedCommunication = 1 }),
 		},
-		{result("ddp=4", func(r *reports.Result) { r.StepTime *= 2 })},
+		{result("ddp=4", func(r *results.Result) { r.StepTime *= 2 })},
 	},
 	"1.2": {
 		{
-			result("ddp=4", func(r *reports.Result) { r.Throughput.Samples = 4 }),
-			result("ddp=4", func(r *reports.Result) { r.Throughput.Samples = 11 }),
+			result("ddp=4", func(r *results.Result) { r.Throughput.Samples = 4 }),
+			result("ddp=4", func(r *results.Result) { r.Throughput.Samples = 11 }),
 		},
 		{
-			everyRank("ddp=4", func(r *reports.RankResult) { r.Compute += 3 }),
-			everyRank("ddp=4", func(r *reports.RankResult) { r.Optimizer += 3 }),
-			everyRank("ddp=4", func(r *reports.RankResult) { r.Idle += 3 }),
+			everyRank("ddp=4", func(r *results.RankResult) { r.Compute += 3 }),
+			everyRank("ddp=4", func(r *results.RankResult) { r.Optimizer += 3 }),
+			everyRank("ddp=4", func(r *results.RankResult) { r.Idle += 3 }),
 		},
-		{everyRank("ddp=4", func(r *reports.RankResult) { r.SentBytes *= 2 })},
+		{everyRank("ddp=4", func(r *results.RankResult) { r.SentBytes *= 2 })},
 	},
 	"2.1": {
 		{spans("model=3", func(task *graph.Task, s *graph.Span) { s.Start -= s.Duration() / 10 })},
 		{spans("model=3", func(task *graph.Task, s *graph.Span) { s.Start, s.End = -s.End, -s.Start })},
-		{everyRank("model=3", func(r *reports.RankResult) { r.Compute = 5 })},
-		{result("model=3", func(r *reports.Result) { r.Bubble.Makespan = 0.6 })},
+		{everyRank("model=3", func(r *results.RankResult) { r.Compute = 5 })},
+		{result("model=3", func(r *results.Result) { r.Bubble.Makespan = 0.6 })},
 		{spans("model=3", func(task *graph.Task, s *graph.Span) {
 			if task.Kind == graph.Backward {
 				s.End = s.Start + s.Duration()/5
 			}
 		})},
-		{everyRank("model=3", func(r *reports.RankResult) { r.Communication = 1 })},
+		{everyRank("model=3", func(r *results.RankResult) { r.Communication = 1 })},
 	},
 	"2.2": {
-		{result("model=3", func(r *reports.Result) { r.Throughput.Samples *= 1.2 })},
-		{everyRank("model=3", func(r *reports.RankResult) { r.Compute *= 1.1 })},
-		{everyRank("model=3", func(r *reports.RankResult) { r.PeakMemory = 1e9 })},
+		{result("model=3", func(r *results.Result) { r.Throughput.Samples *= 1.2 })},
+		{everyRank("model=3", func(r *results.RankResult) { r.Compute *= 1.1 })},
+		{everyRank("model=3", func(r *results.RankResult) { r.PeakMemory = 1e9 })},
 	},
 	"3.1": {
 		{
-			result("fsdp=4", func(r *reports.Result) { r.Throughput.Samples = 11 }),
-			result("fsdp=4", func(r *reports.Result) { r.Throughput.Samples = 3 }),
+			result("fsdp=4", func(r *results.Result) { r.Throughput.Samples = 11 }),
+			result("fsdp=4", func(r *results.Result) { r.Throughput.Samples = 3 }),
 		},
-		{result("ddp=4", func(r *reports.Result) { r.Throughput.Samples = 5 })},
+		{result("ddp=4", func(r *results.Result) { r.Throughput.Samples = 5 })},
 		{
-			everyRank("fsdp=4", func(r *reports.RankResult) { r.ExposedCommunication = 1 }),
-			everyRank("fsdp=4", func(r *reports.RankResult) { r.Compute /= 2 }),
+			everyRank("fsdp=4", func(r *results.RankResult) { r.ExposedCommunication = 1 }),
+			everyRank("fsdp=4", func(r *results.RankResult) { r.Compute /= 2 }),
 		},
 		{
-			everyRank("ddp=4", func(r *reports.RankResult) { r.SentBytes += r.SentBytes / 20 }),
-			result("fsdp=4", func(r *reports.Result) { r.Groups[1].Collective = "reduce-scatter" }),
+			everyRank("ddp=4", func(r *results.RankResult) { r.SentBytes += r.SentBytes / 20 }),
+			result("fsdp=4", func(r *results.Result) { r.Groups[1].Collective = "reduce-scatter" }),
 		},
-		{result("fsdp=4", func(r *reports.Result) { r.Groups[0].Time = 1 })},
+		{result("fsdp=4", func(r *results.Result) { r.Groups[0].Time = 1 })},
 		{
-			everyRank("fsdp=4", func(r *reports.RankResult) { r.PersistentMemory = 1e9 }),
-			everyRank("ddp=4", func(r *reports.RankResult) { r.PersistentMemory /= 2 }),
+			everyRank("fsdp=4", func(r *results.RankResult) { r.PersistentMemory = 1e9 }),
+			everyRank("ddp=4", func(r *results.RankResult) { r.PersistentMemory /= 2 }),
 		},
 	},
 	"4.1": {
 		{func(runs []Run) { pick(runs, "pipeline=3").Trace = pick(runs, "model=3").Trace }},
 		{
-			everyRank("pipeline=3", func(r *reports.RankResult) { r.PeakInFlight = 1 }),
+			everyRank("pipeline=3", func(r *results.RankResult) { r.PeakInFlight = 1 }),
 			func(runs []Run) { *pick(runs, "pipeline=3") = oneF1B() },
 		},
-		{everyRank("pipeline=3", func(r *reports.RankResult) { r.Compute = 5 })},
-		{result("pipeline=3", func(r *reports.Result) { r.Bubble.Makespan = 0.4 })},
-		{result("pipeline=3", func(r *reports.Result) { r.Bubble.Makespan = 0.7 })},
+		{everyRank("pipeline=3", func(r *results.RankResult) { r.Compute = 5 })},
+		{result("pipeline=3", func(r *results.Result) { r.Bubble.Makespan = 0.4 })},
+		{result("pipeline=3", func(r *results.Result) { r.Bubble.Makespan = 0.7 })},
 	},
 	"4.2": {
 		{
-			result("pipeline=3", func(r *reports.Result) { r.Throughput.Samples = 3.7 }),
-			result("pipeline=2", func(r *reports.Result) { r.Throughput.Samples = 4.9; r.Throughput.Samples += 1 }),
+			result("pipeline=3", func(r *results.Result) { r.Throughput.Samples = 3.7 }),
+			result("pipeline=2", func(r *results.Result) { r.Throughput.Samples = 4.9; r.Throughput.Samples += 1 }),
 		},
 		{
-			everyRank("pipeline=3", func(r *reports.RankResult) { r.Compute = 5 }),
-			result("pipeline=3", func(r *reports.Result) { r.StepTime = 10 }),
+			everyRank("pipeline=3", func(r *results.RankResult) { r.Compute = 5 }),
+			result("pipeline=3", func(r *results.Result) { r.StepTime = 10 }),
 		},
 		{
-			everyRank("pipeline=3", func(r *reports.RankResult) { r.Compute /= 4 }),
+			everyRank("pipeline=3", func(r *results.RankResult) { r.Compute /= 4 }),
 			func(runs []Run) { // and faster than model parallelism
-				everyRank("pipeline=3", func(r *reports.RankResult) { r.Compute /= 4 })(runs)
-				result("model=3", func(r *reports.Result) { r.Throughput.Samples = 1 })(runs)
+				everyRank("pipeline=3", func(r *results.RankResult) { r.Compute /= 4 })(runs)
+				result("model=3", func(r *results.Result) { r.Throughput.Samples = 1 })(runs)
 			},
 		},
 		{
-			everyRank("model=3", func(r *reports.RankResult) { r.SentBytes /= 2 }),
-			everyRank("pipeline=3", func(r *reports.RankResult) { r.Communication = 2 }),
+			everyRank("model=3", func(r *results.RankResult) { r.SentBytes /= 2 }),
+			everyRank("pipeline=3", func(r *results.RankResult) { r.Communication = 2 }),
 		},
 	},
 }
@@ -241,8 +241,8 @@ func TestSavingMemoryMayFail(t *testing.T) {
 func TestMeasuredRuns(t *testing.T) {
 	runs := course(t)
 	for i := range runs {
-		runs[i].Result.Kind, runs[i].Note = reports.Measured, "16 samples each"
-		runs[i].Result.Measurement = &reports.Measurement{Disturbed: true}
+		runs[i].Result.Kind, runs[i].Note = results.Measured, "16 samples each"
+		runs[i].Result.Measurement = &results.Measurement{Disturbed: true}
 	}
 	all, err := Answers(t.Context(), runs, "1.2", "2.1")
 	require.NoError(t, err)
@@ -266,7 +266,7 @@ func TestMissingRuns(t *testing.T) {
 		{"1.2", "question 1.2: 1 run of mode ddp; at least 2 are needed", runs[:1]},
 		{"1.2", "question 1.2: two runs of ddp=2; give one", append(slices.Clone(runs), *pick(runs, "ddp=2"))},
 		{"2.1", "question 2.1: a run of mode model with one worker; two are needed to pass anything on", []Run{*pick(runs, "model=1")}},
-		{"2.1", "question 2.1: model=3 has no trace", []Run{{Mode: "model", Workers: 3, Run: reports.Run{Result: runs[0].Result}}}},
+		{"2.1", "question 2.1: model=3 has no trace", []Run{{Mode: "model", Workers: 3, Run: results.Run{Result: runs[0].Result}}}},
 		{"3.1", "question 3.1: no runs of fsdp and ddp on as many workers, of at least two", slices.DeleteFunc(slices.Clone(runs), func(r Run) bool {
 			return r.Mode == "ddp" && r.Workers == 4 || r.Mode == "fsdp" && r.Workers == 2
 		})},

@@ -10,7 +10,7 @@ import (
 
 	"psim"
 	"psim/internal/units"
-	"psim/reports"
+	"psim/results"
 )
 
 // A Run is a step of training, predicted or measured, of which the analysis questions
@@ -21,7 +21,7 @@ type Run struct {
 	// Note says in what the run differs from the course's own, such as fewer samples.
 	Note string
 	// Run has its trace.
-	reports.Run
+	results.Run
 }
 
 // courseWorkers lists the numbers of workers that the assignment has graphs of.
@@ -116,11 +116,11 @@ func (s series) each(read func(Run) float64) []float64 {
 }
 
 // perWorker reads the mean over the ranks of a run.
-func perWorker(read func(reports.RankResult) float64) func(Run) float64 {
+func perWorker(read func(results.RankResult) float64) func(Run) float64 {
 	return func(r Run) float64 { return sum(ranks(r, read)) / float64(len(r.Result.Ranks)) }
 }
 
-func ranks(r Run, read func(reports.RankResult) float64) []float64 {
+func ranks(r Run, read func(results.RankResult) float64) []float64 {
 	var numbers []float64
 	for _, rank := range r.Result.Ranks {
 		numbers = append(numbers, read(rank))
@@ -128,14 +128,14 @@ func ranks(r Run, read func(reports.RankResult) float64) []float64 {
 	return numbers
 }
 
-func computes(r reports.RankResult) float64     { return r.Compute }
-func updates(r reports.RankResult) float64      { return r.Optimizer }
-func communicates(r reports.RankResult) float64 { return r.ExposedCommunication }
-func waits(r reports.RankResult) float64        { return r.Idle }
-func passesOn(r reports.RankResult) float64     { return r.Communication }
-func inFlight(r reports.RankResult) float64     { return float64(r.PeakInFlight) }
-func sends(r reports.RankResult) float64        { return float64(r.SentBytes) }
-func persists(r reports.RankResult) float64     { return float64(r.PersistentMemory) }
+func computes(r results.RankResult) float64     { return r.Compute }
+func updates(r results.RankResult) float64      { return r.Optimizer }
+func communicates(r results.RankResult) float64 { return r.ExposedCommunication }
+func waits(r results.RankResult) float64        { return r.Idle }
+func passesOn(r results.RankResult) float64     { return r.Communication }
+func inFlight(r results.RankResult) float64     { return float64(r.PeakInFlight) }
+func sends(r results.RankResult) float64        { return float64(r.SentBytes) }
+func persists(r results.RankResult) float64     { return float64(r.PersistentMemory) }
 
 func stepTime(r Run) float64    { return r.Result.StepTime }
 func throughput(r Run) float64  { return r.Result.Throughput.Samples }

@@ -5,16 +5,16 @@ import (
 	"slices"
 
 	"psim/exec"
-	"psim/reports"
+	"psim/results"
 )
 
 // steadiness tells how steady a machine was by the spread of steps and probes around them;
 // nil without probes.
-func steadiness(spread float64, probes []exec.Probe) *reports.Steadiness {
+func steadiness(spread float64, probes []exec.Probe) *results.Steadiness {
 	if len(probes) == 0 {
 		return nil
 	}
-	s := &reports.Steadiness{Spread: spread}
+	s := &results.Steadiness{Spread: spread}
 	best, worst := math.Inf(1), 0.0
 	for _, p := range probes {
 		best, worst = min(best, p.Fastest.Seconds()), max(worst, p.Fastest.Seconds())
@@ -31,7 +31,7 @@ func steadiness(spread float64, probes []exec.Probe) *reports.Steadiness {
 // it, and counts only where there is no other.
 func leastDisturbed(most int, run func() (*Run, error)) (*Run, error) {
 	var best *Run
-	var attempts []reports.Attempt
+	var attempts []results.Attempt
 	var failed error
 	for range max(1, most) {
 		r, err := run()
@@ -40,7 +40,7 @@ func leastDisturbed(most int, run func() (*Run, error)) (*Run, error) {
 			break
 		}
 		m := r.Result.Measurement
-		attempts = append(attempts, reports.Attempt{
+		attempts = append(attempts, results.Attempt{
 			Steps: slices.Clone(m.Steps), StepTime: r.Result.StepTime, Predicted: r.Result.Predicted.StepTime,
 			Disturbed: m.Disturbed, Steadiness: m.Steadiness,
 		})

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/exec"
-	"psim/reports"
+	"psim/results"
 )
 
 // Probes of 1 ms at best, of which one was slower on average and one at best.
 func TestSteadinessOfProbes(t *testing.T) {
 	ms := func(x float64) time.Duration { return time.Duration(x * float64(time.Millisecond)) }
-	m := reports.NewMeasurement(9*time.Second, 11*time.Second)
+	m := results.NewMeasurement(9*time.Second, 11*time.Second)
 	s := steadiness(m.StepTimeStd/m.StepTimeMean, []exec.Probe{{Fastest: ms(1), Mean: ms(1.1)}, {Fastest: ms(1.05), Mean: ms(1.6)}, {Fastest: ms(1.2), Mean: ms(1.2)}})
 	require.InDelta(t, m.StepTimeStd/10, s.Spread, 1e-12)
 	require.InDelta(t, 0.6, s.Slowdown, 1e-9)
@@ -26,10 +26,10 @@ func TestSteadinessOfProbes(t *testing.T) {
 
 // ran is a run of one step, and how disturbed it was.
 func ran(step time.Duration, spread float64) *Run {
-	m := reports.NewMeasurement(step)
-	m.Steadiness = &reports.Steadiness{Spread: spread}
+	m := results.NewMeasurement(step)
+	m.Steadiness = &results.Steadiness{Spread: spread}
 	m.Disturbed = m.Steadiness.Score() > 1
-	return &Run{Result: reports.Result{StepTime: step.Seconds(), Measurement: m, Predicted: &reports.Result{StepTime: 1}}}
+	return &Run{Result: results.Result{StepTime: step.Seconds(), Measurement: m, Predicted: &results.Result{StepTime: 1}}}
 }
 
 // A disturbed run is made again, at most so often, and the least disturbed counts; all

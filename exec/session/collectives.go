@@ -11,7 +11,7 @@ import (
 	"psim/exec"
 	"psim/exec/programs"
 	"psim/internal/units"
-	"psim/reports"
+	"psim/results"
 	"psim/schedules/collective"
 	"psim/schedules/graph"
 )
@@ -31,7 +31,7 @@ type Collectives struct {
 // Run runs the collective for every size, and predicts each from what its tasks took alone.
 // With an error it returns the sizes before it. Of several processes, which all call it, the
 // first returns them.
-func (c Collectives) Run(ctx context.Context) (result reports.CollectiveSizes, err error) {
+func (c Collectives) Run(ctx context.Context) (result results.CollectiveSizes, err error) {
 	if c.World == nil {
 		return c.run(ctx)
 	}
@@ -49,7 +49,7 @@ func (c Collectives) Run(ctx context.Context) (result reports.CollectiveSizes, e
 	return result, err
 }
 
-func (c Collectives) run(ctx context.Context) (result reports.CollectiveSizes, err error) {
+func (c Collectives) run(ctx context.Context) (result results.CollectiveSizes, err error) {
 	row, err := collective.Find(c.Name)
 	if err != nil {
 		return result, err
@@ -63,7 +63,7 @@ func (c Collectives) run(ctx context.Context) (result reports.CollectiveSizes, e
 	}
 	defer exec.CloseDevices(devices)
 	first := slices.IndexFunc(devices, func(d *programs.Device) bool { return d != nil })
-	result = reports.CollectiveSizes{Collective: c.Name, Devices: c.Ranks, Backend: devices[first].Description(), Result: row.Result, TimesComparable: comparable}
+	result = results.CollectiveSizes{Collective: c.Name, Devices: c.Ranks, Backend: devices[first].Description(), Result: row.Result, TimesComparable: comparable}
 	probes, err := c.sizes(ctx, devices, &result)
 	result.Doubt(steadiness(0, probes), c.Devices.Unpinned())
 	return result, err
@@ -71,7 +71,7 @@ func (c Collectives) run(ctx context.Context) (result reports.CollectiveSizes, e
 
 // sizes runs every size, and probes the devices before the first and after each, where times
 // are comparable.
-func (c Collectives) sizes(ctx context.Context, devices []*programs.Device, result *reports.CollectiveSizes) (probes []exec.Probe, err error) {
+func (c Collectives) sizes(ctx context.Context, devices []*programs.Device, result *results.CollectiveSizes) (probes []exec.Probe, err error) {
 	probe := func() error {
 		if !result.TimesComparable {
 			return nil
@@ -101,7 +101,7 @@ func (c Collectives) sizes(ctx context.Context, devices []*programs.Device, resu
 			return probes, fmt.Errorf("%s of %v: %w", c.Name, units.Bytes(bytes), err)
 		}
 		if size.Time > 0 { // which only the first knows
-			size.BusBandwidth = reports.BusShare(result.Result, c.Ranks) * float64(size.Bytes) / size.Time
+			size.BusBandwidth = results.BusShare(result.Result, c.Ranks) * float64(size.Bytes) / size.Time
 		}
 		result.Processes = placement(members)
 		result.Sizes = append(result.Sizes, size)
@@ -110,7 +110,7 @@ func (c Collectives) sizes(ctx context.Context, devices []*programs.Device, resu
 }
 
 // size runs and predicts the collective on so many numbers.
-func (c Collectives) size(ctx context.Context, devices []*programs.Device, length int64) (size reports.CollectiveSize, members []exec.Member, err error) {
+func (c Collectives) size(ctx context.Context, devices []*programs.Device, length int64) (size results.CollectiveSize, members []exec.Member, err error) {
 	size.Bytes = length * exec.NumberBytes
 	run := exec.CollectiveRun{Call: collective.Call{Collective: c.Name, Ranks: c.Ranks, Length: length}, Warmup: c.Warmup, Repeats: c.Repeat, RunOptions: c.RunOptions}
 	run.AtOnce = c.Devices.Cores()

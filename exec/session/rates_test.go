@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/reports"
+	"psim/results"
 	"psim/schedules/graph"
 )
 
@@ -30,7 +30,7 @@ func TestUnwaitedRatesAreNoneBelow(t *testing.T) {
 		for range rapid.IntRange(1, 6).Draw(t, "steps") {
 			traces = append(traces, step(ranks, rapid.IntRange(1, 1000).Draw(t, "before"), rapid.IntRange(0, 1000).Draw(t, "last")))
 		}
-		r, _ := reports.NewMeasured(traces, reports.Info{Samples: 8, Tokens: 800})
+		r, _ := results.NewMeasured(traces, results.Info{Samples: 8, Tokens: 800})
 		tokens, samples := unwaitedRates(traces, 800, 8)
 		require.GreaterOrEqual(t, *samples, r.Throughput.Samples*(1-1e-12))
 		require.GreaterOrEqual(t, *tokens, r.Throughput.Tokens*(1-1e-12))

@@ -6,7 +6,7 @@ import (
 
 	"psim"
 	"psim/exec"
-	"psim/reports"
+	"psim/results"
 	"psim/schedules/graph"
 )
 
@@ -17,10 +17,10 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 		info.DataSet = int64(m.Samples)
 	}
 	predicted := r.simulation.Result(info)
-	r.Result, r.Measured = reports.NewMeasured(m.Traces, info)
+	r.Result, r.Measured = results.NewMeasured(m.Traces, info)
 	r.Result.Predicted = &predicted
 	if o.Shards {
-		r.Result.Shards = reports.NewShards(m.Shards)
+		r.Result.Shards = results.NewShards(m.Shards)
 	}
 	if o.Epochs > 0 {
 		r.Result.MeasureEpochs(m.Traces, o.Warmup, info)
@@ -59,12 +59,12 @@ func (r *Run) warn(unpinned string) {
 }
 
 // checks returns the differences that were asked for; nil if none was found.
-func checks(m *exec.Measurement, names []string) *reports.Checks {
+func checks(m *exec.Measurement, names []string) *results.Checks {
 	if m.Verdict == nil {
 		return nil
 	}
 	v := *m.Verdict
-	c := &reports.Checks{Reference: v.Reference, Passed: v.Err() == nil}
+	c := &results.Checks{Reference: v.Reference, Passed: v.Err() == nil}
 	for _, name := range names {
 		switch name {
 		case exec.CheckWeights:

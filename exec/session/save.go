@@ -9,6 +9,10 @@ import (
 	"psim/internal/files"
 	"psim/internal/units"
 	"psim/reports"
+	"psim/reports/picture"
+	"psim/results"
+	"psim/results/compare"
+	"psim/results/tracecsv"
 )
 
 // Main returns the run whose result stands for the session: the last, or nil if
@@ -23,9 +27,9 @@ func (s *Session) Main() *Run {
 // Result returns that of the session: of its main run, with all runs in it if there
 // are several, and then with the worst of their checks. It is partial where an error has
 // ended the session, though the run itself was whole.
-func (s *Session) Result() reports.Result {
+func (s *Session) Result() results.Result {
 	if len(s.Runs) == 0 {
-		return reports.Result{}
+		return results.Result{}
 	}
 	r := s.Main().Result
 	m := *r.Measurement
@@ -55,8 +59,8 @@ func (s *Session) Err() error {
 }
 
 // Sides returns the prediction and the measurement as reports take them.
-func (r *Run) Sides() (predicted, measured reports.Run) {
-	return reports.Run{Result: *r.Result.Predicted, Trace: r.Predicted}, reports.Run{Result: r.Result, Trace: r.Measured}
+func (r *Run) Sides() (predicted, measured results.Run) {
+	return results.Run{Result: *r.Result.Predicted, Trace: r.Predicted}, results.Run{Result: r.Result, Trace: r.Measured}
 }
 
 // Save writes the files of all runs: those of the main one into the folder itself,
@@ -85,25 +89,25 @@ func (r *Run) files(traced bool) []files.File {
 	predicted, measured := r.Sides()
 	var list []files.File
 	if traced || len(r.Predicted.Graph.Tasks) <= reports.MostTraced {
-		list = append(list, files.File{Path: "predicted/trace.csv", Render: func(w io.Writer) error { return reports.WriteTraceCSV(w, r.Predicted) }})
+		list = append(list, files.File{Path: "predicted/trace.csv", Render: func(w io.Writer) error { return tracecsv.WriteTraceCSV(w, r.Predicted) }})
 	}
 	list = append(list, []files.File{
 		{Path: "predicted/result.json", Render: r.Result.Predicted.WriteJSON},
-		{Path: "compare.png", Render: func(w io.Writer) error { return reports.CompareTimelines(w, reports.PNG, predicted, measured) }},
-		{Path: "comparison.json", Render: reports.Compare(predicted, measured).WriteJSON},
+		{Path: "compare.png", Render: func(w io.Writer) error { return picture.CompareTimelines(w, picture.PNG, predicted, measured) }},
+		{Path: "comparison.json", Render: compare.Compare(predicted, measured).WriteJSON},
 	}...)
-	return append(list, measured.Files(traced)...)
+	return append(list, reports.FilesOf(measured, traced)...)
 }
 
 // draw draws all runs, predicted and measured, on one time axis.
 func (s *Session) draw(w io.Writer) error {
-	var panels []reports.Panel
+	var panels []picture.Panel
 	for _, r := range s.Runs {
 		panels = append(panels,
-			reports.Panel{Trace: r.Predicted, Label: r.Plan.Graph.Name + ", predicted " + units.FormatDuration(r.Predicted.End())},
-			reports.Panel{Trace: r.Measured, Label: r.measuredLabel()})
+			picture.Panel{Trace: r.Predicted, Label: r.Plan.Graph.Name + ", predicted " + units.FormatDuration(r.Predicted.End())},
+			picture.Panel{Trace: r.Measured, Label: r.measuredLabel()})
 	}
-	return reports.Timeline(w, reports.PNG, s.Main().Config.Name()+": predicted and measured", panels...)
+	return picture.Timeline(w, picture.PNG, s.Main().Config.Name()+": predicted and measured", panels...)
 }
 
 // measuredLabel names the step that is drawn of a measured run.
@@ -123,7 +127,7 @@ func (s *Session) WriteText(w io.Writer) error {
 			return err
 		}
 		fmt.Fprintln(w)
-		return reports.Compare(main.Sides()).WriteTable(w)
+		return reports.WriteComparison(w, compare.Compare(main.Sides()))
 	}
 	result := s.Result()
 	where := "backend " + result.Backend
@@ -155,7 +159,7 @@ func (s *Session) writeRemarks(w io.Writer) {
 		}
 	}
 	if main := s.Main().Result; !main.TimesComparable {
-		fmt.Fprintf(w, "warning: %s\n", reports.SharedCores(main.Devices))
+		fmt.Fprintf(w, "warning: %s\n", results.SharedCores(main.Devices))
 	}
 	for _, warning := range s.Main().Plan.Warnings { // which all runs have
 		fmt.Fprintf(w, "warning: %s\n", warning)

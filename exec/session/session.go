@@ -16,7 +16,7 @@ import (
 	"psim/exec/programs"
 	"psim/internal/ram"
 	"psim/internal/units"
-	"psim/reports"
+	"psim/results"
 	"psim/schedules/graph"
 )
 
@@ -59,7 +59,7 @@ type Run struct {
 	// of the median time.
 	Predicted, Measured *graph.Trace
 	// Result is the measured one, with the prediction in it.
-	Result reports.Result
+	Result results.Result
 	// Verdict says whether the checks passed; nil if nothing was checked.
 	Verdict *exec.Verdict
 

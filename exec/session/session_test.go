@@ -11,6 +11,7 @@ import (
 
 	"psim/exec"
 	"psim/reports"
+	"psim/results"
 )
 
 // tiny makes the network of an example so small that a test can train it.
@@ -39,11 +40,11 @@ func TestInterrupted(t *testing.T) {
 	}
 	require.ErrorIs(t, s.Run(ctx, c), context.Canceled)
 	folder := t.TempDir()
-	require.NoError(t, s.Save(context.Background(), reports.RunFolder(folder, reports.Measured)))
+	require.NoError(t, s.Save(context.Background(), reports.RunFolder(folder, results.Measured)))
 	file, err := os.Open(filepath.Join(folder, "result.json"))
 	require.NoError(t, err)
 	defer file.Close()
-	r, err := reports.ReadResult(file)
+	r, err := results.ReadResult(file)
 	require.NoError(t, err)
 	require.True(t, r.Partial)
 	require.Len(t, r.Steps, 3)

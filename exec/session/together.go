@@ -8,7 +8,7 @@ import (
 	"psim/configs"
 	"psim/exec"
 	"psim/exec/processes"
-	"psim/reports"
+	"psim/results"
 	"psim/schedules/graph"
 )
 
@@ -106,9 +106,9 @@ func here(ranks int, w *processes.World) (list []int) {
 }
 
 // placement lists the processes of a measurement.
-func placement(list []exec.Member) (all []reports.Process) {
+func placement(list []exec.Member) (all []results.Process) {
 	for _, p := range list {
-		all = append(all, reports.Process{Rank: p.Rank, Host: p.Host, Ranks: p.Ranks, ClockResidual: p.ClockResidual.Seconds()})
+		all = append(all, results.Process{Rank: p.Rank, Host: p.Host, Ranks: p.Ranks, ClockResidual: p.ClockResidual.Seconds()})
 	}
 	return all
 }

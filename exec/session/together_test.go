@@ -13,7 +13,7 @@ import (
 	"psim/exec"
 	"psim/exec/processes"
 	"psim/exec/session"
-	"psim/reports"
+	"psim/results"
 	"psim/schedules/collective"
 )
 
@@ -137,7 +137,7 @@ func TestSessionDisagrees(t *testing.T) {
 // Collectives over several processes leave the right numbers, and have a prediction.
 func TestCollectivesAmongProcesses(t *testing.T) {
 	for _, name := range collective.Names() {
-		var found [2]reports.CollectiveSizes
+		var found [2]results.CollectiveSizes
 		errs := among(t, 2, func(w *processes.World) (err error) {
 			found[w.Rank], err = session.Collectives{
 				Devices: exec.DeviceOptions{Oversubscribe: true}, Name: name, Ranks: 4, Sizes: []int64{8, 4096, 40000},

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"psim/exec/mpi"
-	"psim/reports"
+	"psim/results"
 )
 
 // overMPI reports whether experiments can run over MPI here.
@@ -22,7 +22,7 @@ func overMPI() bool {
 
 // overProcesses has psim itself run an experiment over several processes, with the same
 // options.
-func (o Options) overProcesses(ctx context.Context, e experiment, sets []string) (result reports.Result, err error) {
+func (o Options) overProcesses(ctx context.Context, e experiment, sets []string) (result results.Result, err error) {
 	program, err := os.Executable()
 	if err != nil {
 		return result, err
@@ -52,5 +52,5 @@ func (o Options) overProcesses(ctx context.Context, e experiment, sets []string)
 		}
 		return result, errors.New(strings.TrimSpace(stderr.String()))
 	}
-	return reports.ReadResult(&stdout)
+	return results.ReadResult(&stdout)
 }

@@ -9,7 +9,6 @@ import (
 
 	"psim/exec/mpi"
 	"psim/internal/units"
-	"psim/reports"
 )
 
 // WriteMarkdown prints the report as a document that says how to make it anew.
@@ -37,7 +36,7 @@ which the machine was disturbed, as psim exec --runs says it.
 	for _, row := range r.Rows {
 		fmt.Fprintf(w, "| %s | %s | %d | %s | %s | %s | %s | %s | %s | %d | %d | %s | %.2f %% | %s | %s |\n",
 			row.Model, row.name(), row.Microbatches, units.FormatSeconds(row.Predicted), row.measured(),
-			reports.SignedPercent(row.Error), row.errors(), row.runs(), row.bubble(),
+			units.FormatSignedPercent(row.Error), row.errors(), row.runs(), row.bubble(),
 			row.PredictedPeak, row.Peak, units.FormatBytes(row.HeapGrowth), 100*row.Dispatch, times(row.SpeedUp), times(row.Ideal))
 	}
 	_, err := fmt.Fprintf(w, `
@@ -65,7 +64,7 @@ func (r Row) bubble() string {
 	if r.Bubble == 0 {
 		return " | "
 	}
-	return fmt.Sprintf("%.1f %% | %s", 100*r.Bubble, reports.Points(r.BubbleError))
+	return fmt.Sprintf("%.1f %% | %s", 100*r.Bubble, units.FormatPoints(r.BubbleError))
 }
 
 // times prints a ratio; "" for none.
@@ -94,7 +93,7 @@ func (r Row) errors() string {
 	}
 	var list []string
 	for _, e := range r.Errors {
-		list = append(list, reports.SignedPercent(e))
+		list = append(list, units.FormatSignedPercent(e))
 	}
 	return strings.Join(list, ", ")
 }
@@ -119,7 +118,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, row := range r.Rows {
 		peak := strings.Replace(fmt.Sprint(row.Peak-row.PredictedPeak), "-", "−", 1)
 		fmt.Fprintf(w, line, row.Model, row.name(), fmt.Sprint(row.Microbatches), units.FormatSeconds(row.Predicted), row.measured(),
-			reports.SignedPercent(row.Error), reports.Points(row.BubbleError), peak+" B", row.runs())
+			units.FormatSignedPercent(row.Error), units.FormatPoints(row.BubbleError), peak+" B", row.runs())
 	}
 	_, err := fmt.Fprintf(w, `
 step time: median error %.1f %%, worst %.1f %%; bubble: at worst %.1f points; peak memory to the byte in %d of %d

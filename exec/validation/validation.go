@@ -13,7 +13,8 @@ import (
 	"psim/exec/programs"
 	"psim/exec/session"
 	"psim/internal/units"
-	"psim/reports"
+	"psim/results"
+	"psim/results/compare"
 )
 
 // Options say how experiments are run.
@@ -34,7 +35,7 @@ type Options struct {
 	Journal string
 
 	// apart runs an example over several processes; nil for psim itself.
-	apart func(ctx context.Context, e experiment, sets []string) (reports.Result, error)
+	apart func(ctx context.Context, e experiment, sets []string) (results.Result, error)
 }
 
 // A Row is one experiment that was predicted and then run.
@@ -157,7 +158,7 @@ func (o Options) once(ctx context.Context, e experiment, n int) (Row, error) {
 			o.Stage(fmt.Sprintf("%s, run %d of %d: %s", e.model, n+1, o.Runs, what))
 		}
 	}
-	var result reports.Result
+	var result results.Result
 	if e.processes > 0 {
 		name := Row{Kind: e.kind, Processes: e.processes, MPI: e.mpi}.name()
 		say(name)
@@ -181,8 +182,8 @@ func (o Options) once(ctx context.Context, e experiment, n int) (Row, error) {
 	return row, nil
 }
 
-func newRow(e experiment, r reports.Result) Row {
-	c := reports.Compare(reports.Run{Result: *r.Predicted}, reports.Run{Result: r})
+func newRow(e experiment, r results.Result) Row {
+	c := compare.Compare(results.Run{Result: *r.Predicted}, results.Run{Result: r})
 	row := Row{
 		Example: e.model, Kind: e.kind, Microbatches: e.microbatches, Processes: e.processes, MPI: e.mpi,
 		Predicted: r.Predicted.StepTime, Measured: r.StepTimeMedian, Deviation: r.StepTimeStd, Steps: len(r.Steps),

@@ -15,7 +15,7 @@ import (
 	"psim/exec"
 	"psim/exec/session"
 	"psim/internal/files"
-	"psim/reports"
+	"psim/results"
 )
 
 // example is a report of two rows: one of a single step, which has no deviation, on a
@@ -82,17 +82,17 @@ func TestInterrupted(t *testing.T) {
 // journal holds is not run again; that of other options is refused.
 func TestResume(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rows")
-	result := func(measured float64) reports.Result {
-		predicted := reports.Result{StepTime: 1}
-		return reports.Result{StepTime: measured, Predicted: &predicted, Measurement: &reports.Measurement{StepTimeMedian: measured, Steps: []float64{measured}}}
+	result := func(measured float64) results.Result {
+		predicted := results.Result{StepTime: 1}
+		return results.Result{StepTime: measured, Predicted: &predicted, Measurement: &results.Measurement{StepTimeMedian: measured, Steps: []float64{measured}}}
 	}
 	runs, times := 0, []float64{1.3, 1.1, 1.2} // by round
 	o := Options{Devices: 2, Runs: 3, Names: []string{"processes", "exec-mlp"}, Journal: path}
-	o.apart = func(_ context.Context, e experiment, sets []string) (reports.Result, error) {
+	o.apart = func(_ context.Context, e experiment, sets []string) (results.Result, error) {
 		require.Equal(t, []any{"exec-mlp", 2}, []any{e.model, e.processes})
 		runs++
 		if runs == 8 {
-			return reports.Result{}, errors.New("no more")
+			return results.Result{}, errors.New("no more")
 		}
 		return result(times[(runs-1)/3%3]), nil
 	}

@@ -29,8 +29,11 @@ func FormatDuration(d time.Duration) string {
 }
 
 // FormatSeconds prints seconds as FormatDuration does, to the nanosecond.
-func FormatSeconds(s float64) string {
-	return FormatDuration(time.Duration(math.Round(s * 1e9)))
+func FormatSeconds(seconds float64) string {
+	if math.IsNaN(seconds) || math.Abs(seconds) > 9e9 { // beyond what a Duration can hold
+		return strconv.FormatFloat(seconds, 'g', 3, 64) + " s"
+	}
+	return FormatDuration(time.Duration(math.Round(seconds * 1e9)))
 }
 
 // FormatBytes prints n bytes for people, in decimal units with three

@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg/draw"
 
-	"psim/reports"
 	"psim/reports/chart"
+	"psim/results"
 )
 
 // A value is a number of a result, and its standard deviation.
@@ -36,7 +36,7 @@ type barChart struct {
 
 // look tells how the bars of a kind of result are filled.
 func look(kind string) chart.Pattern {
-	if kind == reports.Measured {
+	if kind == results.Measured {
 		return chart.Pattern{Color: chart.Color(1), Hatch: chart.Rising}
 	}
 	return chart.Pattern{Color: chart.Color(0)}
@@ -73,7 +73,7 @@ func place(groups []group, i int, kind string) (x, width float64) {
 	switch {
 	case !both(groups):
 		return float64(i), 0.6
-	case kind == reports.Measured:
+	case kind == results.Measured:
 		return float64(i) + 0.2, 0.38
 	}
 	return float64(i) - 0.2, 0.38
@@ -135,8 +135,8 @@ func (b barChart) addLines(f *chart.Figure, lines []*plotter.Line) {
 // explainKinds tells predictions from measurements, where there are both.
 func explainKinds(f *chart.Figure, groups []group) {
 	if both(groups) {
-		f.Explain(reports.Predicted, look(reports.Predicted))
-		f.Explain(reports.Measured, look(reports.Measured))
+		f.Explain(results.Predicted, look(results.Predicted))
+		f.Explain(results.Measured, look(results.Measured))
 	}
 }
 

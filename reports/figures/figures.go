@@ -14,7 +14,8 @@ import (
 
 	"psim/internal/nearest"
 	"psim/internal/units"
-	"psim/reports"
+	"psim/reports/picture"
+	"psim/results"
 )
 
 // An Item is a result to draw.
@@ -22,14 +23,14 @@ type Item struct {
 	Label string   // what it is called if nothing shorter will do
 	Path  string   // where it was read from, "" for what was predicted just now
 	Set   []string // KEY=VALUE, of a point of a sweep
-	Run   reports.Run
+	Run   results.Run
 }
 
 // A Request is what to draw.
 type Request struct {
 	Items []Item
 	Key   string       // which number of the results, for kinds that take one
-	View  reports.View // which part of timelines
+	View  picture.View // which part of timelines
 	Notes []string     // remarks on the whole figure, for its legend
 }
 

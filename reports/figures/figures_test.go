@@ -15,8 +15,10 @@ import (
 
 	"psim"
 	"psim/internal/golden"
-	"psim/reports"
 	"psim/reports/figures"
+	"psim/reports/picture"
+	"psim/reports/trace"
+	"psim/results"
 )
 
 // predicted makes items of modes, such as ddp=2.
@@ -41,9 +43,9 @@ func measured(items []figures.Item, longer float64) []figures.Item {
 	var list []figures.Item
 	for k, i := range items {
 		r := i.Run.Result
-		r.Kind, r.StepTime = reports.Measured, longer*r.StepTime
+		r.Kind, r.StepTime = results.Measured, longer*r.StepTime
 		r.Throughput.Samples /= longer
-		r.Ranks = append([]reports.RankResult{}, r.Ranks...)
+		r.Ranks = append([]results.RankResult{}, r.Ranks...)
 		for n := range r.Ranks {
 			rank := &r.Ranks[n]
 			rank.Compute *= longer
@@ -51,12 +53,12 @@ func measured(items []figures.Item, longer float64) []figures.Item {
 			rank.Optimizer *= longer
 			rank.Idle *= longer
 		}
-		m := &reports.Measurement{Steps: []float64{0.95 * r.StepTime, r.StepTime, 1.05 * r.StepTime}, StepTimeMean: r.StepTime, StepTimeStd: 0.05 * r.StepTime}
+		m := &results.Measurement{Steps: []float64{0.95 * r.StepTime, r.StepTime, 1.05 * r.StepTime}, StepTimeMean: r.StepTime, StepTimeStd: 0.05 * r.StepTime}
 		for step := range 6 {
 			m.Losses = append(m.Losses, 2.303*math.Exp(-0.2*float64(step)*float64(k+1)))
 		}
 		r.Measurement = m
-		list = append(list, figures.Item{Label: "measured", Path: fmt.Sprintf("out/%d", k), Run: reports.Run{Result: r}})
+		list = append(list, figures.Item{Label: "measured", Path: fmt.Sprintf("out/%d", k), Run: results.Run{Result: r}})
 	}
 	return list
 }
@@ -112,7 +114,7 @@ func drawn(t testing.TB) map[string]figures.Request {
 		"sweep-results":   {Items: append(append([]figures.Item{}, ddp...), many[:3]...), Key: "throughput"},
 		"compare":         {Items: append(append([]figures.Item{}, many[5]), many[8])},
 		"timeline":        {Items: many[8:]},
-		"timeline-window": {Items: predicted(t, "ddp=64"), View: reports.View{Replica: &zero, From: 20e9, To: 26e9}},
+		"timeline-window": {Items: predicted(t, "ddp=64"), View: picture.View{Replica: &zero, From: 20e9, To: 26e9}},
 		"timeline-many":   {Items: predicted(t, "ddp=64")},
 	}
 }
@@ -124,21 +126,21 @@ func TestFigures(t *testing.T) {
 		kind, err := figures.Find(kindOf(name))
 		require.NoError(t, err)
 		kinds[kind.Name] = true
-		picture, err := kind.Draw(request)
+		drawn, err := kind.Draw(request)
 		require.NoError(t, err, name)
 		folder := os.Getenv("PSIM_PICTURES") // to look at them
-		for _, format := range reports.Formats() {
-			if format == reports.PNG && name != "throughput-both" && folder == "" {
+		for _, format := range trace.Formats() {
+			if format == picture.PNG && name != "throughput-both" && folder == "" {
 				continue // for the sake of time; the drawing is the same
 			}
 			var first, second bytes.Buffer
-			require.NoError(t, picture(&first, format))
-			require.NoError(t, picture(&second, format))
+			require.NoError(t, drawn(&first, format))
+			require.NoError(t, drawn(&second, format))
 			require.True(t, bytes.Equal(first.Bytes(), second.Bytes()), "%s.%s", name, format)
 			if folder != "" {
 				require.NoError(t, os.WriteFile(filepath.Join(folder, name+"."+format), first.Bytes(), 0o644))
 			}
-			if format == reports.SVG {
+			if format == picture.SVG {
 				golden.Drawing(t, name+".svg", first.Bytes())
 			}
 		}

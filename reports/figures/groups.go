@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"psim/internal/units"
-	"psim/reports"
+	"psim/results"
 )
 
 // A group is one experiment: what was predicted for it, what was measured, or both.
@@ -48,7 +48,7 @@ func (i *Item) foreign() bool {
 }
 
 func (g *group) side(kind string) **Item {
-	if kind == reports.Measured {
+	if kind == results.Measured {
 		return &g.measured
 	}
 	return &g.predicted
@@ -106,7 +106,7 @@ func name(list []group) {
 }
 
 // common returns what all results are of, or nothing.
-func common(items []Item, of func(reports.Result) string) string {
+func common(items []Item, of func(results.Result) string) string {
 	first := of(items[0].Run.Result)
 	if slices.ContainsFunc(items, func(i Item) bool { return of(i.Run.Result) != first }) {
 		return ""
@@ -116,9 +116,9 @@ func common(items []Item, of func(reports.Result) string) string {
 
 // title says what is drawn, of what, and whether it was predicted or measured.
 func title(what string, items []Item) string {
-	name := common(items, func(r reports.Result) string { return r.Name })
+	name := common(items, func(r results.Result) string { return r.Name })
 	parts := []string{what}
-	for _, part := range []string{name, common(items, func(r reports.Result) string { return r.Kind })} {
+	for _, part := range []string{name, common(items, func(r results.Result) string { return r.Kind })} {
 		if part != "" {
 			parts = append(parts, part)
 		}

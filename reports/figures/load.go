@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"psim/courses/coursefile"
-	"psim/reports"
+	"psim/results"
 )
 
 // loadRun reads a result with its trace.
@@ -15,7 +15,7 @@ func loadRun(path string) ([]Item, error) {
 	if list, err := loadCourse(path); len(list) > 0 || err != nil {
 		return list, err
 	}
-	run, err := reports.Load(path)
+	run, err := results.Load(path)
 	return []Item{{Label: label(path), Path: path, Run: run}}, err
 }
 
@@ -25,16 +25,16 @@ func loadResults(path string) ([]Item, error) {
 	if list, err := loadCourse(path); len(list) > 0 || err != nil {
 		return list, err
 	}
-	result, err := reports.LoadResult(path)
+	result, err := results.LoadResult(path)
 	if err != nil {
 		return nil, err
 	}
 	if len(result.Runs) == 0 {
-		return []Item{{Label: label(path), Path: path, Run: reports.Run{Result: result}}}, nil
+		return []Item{{Label: label(path), Path: path, Run: results.Run{Result: result}}}, nil
 	}
 	var list []Item
 	for _, r := range result.Runs {
-		list = append(list, Item{Label: label(path) + ": " + r.Schedule, Path: path, Run: reports.Run{Result: r}})
+		list = append(list, Item{Label: label(path) + ": " + r.Schedule, Path: path, Run: results.Run{Result: r}})
 	}
 	return list, nil
 }

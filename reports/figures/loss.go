@@ -7,15 +7,15 @@ import (
 
 	"gonum.org/v1/plot/plotter"
 
-	"psim/reports"
 	"psim/reports/chart"
+	"psim/results"
 )
 
 // loss draws the losses of measured results over their steps.
 func loss(r Request) (Picture, error) {
 	for i := range r.Items {
 		switch item := &r.Items[i]; {
-		case item.Run.Result.Kind != reports.Measured:
+		case item.Run.Result.Kind != results.Measured:
 			return nil, fmt.Errorf("%s: is a prediction, which trains nothing; psim exec measures a loss", item.named())
 		case item.Run.Result.Measurement == nil || len(item.Run.Result.Losses) == 0:
 			return nil, fmt.Errorf("%s: has no losses; run psim exec again", item.named())

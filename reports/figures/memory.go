@@ -8,8 +8,9 @@ import (
 	"gonum.org/v1/plot/plotter"
 
 	"psim/internal/units"
-	"psim/reports"
 	"psim/reports/chart"
+	"psim/reports/picture"
+	"psim/results"
 )
 
 // memory draws the memory of one result over time, and of several what their
@@ -38,18 +39,18 @@ func memoryOverTime(r Request) (Picture, error) {
 	if err == nil && !figure.Drawable() {
 		err = Nothing{fmt.Errorf("%s: the run takes no time or no memory, so there is nothing to draw", i.named())}
 	}
-	return func(w io.Writer, format string) error { return reports.Memory(w, format, figure) }, err
+	return func(w io.Writer, format string) error { return picture.Memory(w, format, figure) }, err
 }
 
 // memoryFigure reads the curves of a saved result, or makes them from a trace.
-func (i Item) memoryFigure() (reports.MemoryFigure, error) {
+func (i Item) memoryFigure() (picture.MemoryFigure, error) {
 	switch {
 	case i.Path != "":
-		return reports.LoadMemory(i.Path)
+		return picture.LoadMemory(i.Path)
 	case i.Run.Trace == nil:
-		return reports.MemoryFigure{}, fmt.Errorf("%s: has no trace, so its memory over time is not known", i.Label)
+		return picture.MemoryFigure{}, fmt.Errorf("%s: has no trace, so its memory over time is not known", i.Label)
 	}
-	return i.Run.MemoryFigure(), nil
+	return picture.NewMemoryFigure(i.Run), nil
 }
 
 // memoryLayers lists the categories of memory, or where a result does not know them
@@ -64,14 +65,14 @@ func memoryLayers(items []Item) []layer {
 	var list []layer
 	for k, c := range []struct {
 		name string
-		of   func(reports.MemoryBytes) int64
+		of   func(results.MemoryBytes) int64
 	}{
-		{"parameters", func(m reports.MemoryBytes) int64 { return m.Parameters }},
-		{"gradients", func(m reports.MemoryBytes) int64 { return m.Gradients }},
-		{"optimizer", func(m reports.MemoryBytes) int64 { return m.Optimizer }},
-		{"activations", func(m reports.MemoryBytes) int64 { return m.Activations }},
-		{"buffers", func(m reports.MemoryBytes) int64 { return m.Buffers }},
-		{"context", func(m reports.MemoryBytes) int64 { return m.Context }},
+		{"parameters", func(m results.MemoryBytes) int64 { return m.Parameters }},
+		{"gradients", func(m results.MemoryBytes) int64 { return m.Gradients }},
+		{"optimizer", func(m results.MemoryBytes) int64 { return m.Optimizer }},
+		{"activations", func(m results.MemoryBytes) int64 { return m.Activations }},
+		{"buffers", func(m results.MemoryBytes) int64 { return m.Buffers }},
+		{"context", func(m results.MemoryBytes) int64 { return m.Context }},
 	} {
 		list = append(list, layer{c.name, chart.Series(k), func(i *Item) float64 { return float64(c.of(*fullest(i).Memory)) }})
 	}
@@ -79,8 +80,8 @@ func memoryLayers(items []Item) []layer {
 }
 
 // fullest returns the rank of a result with the highest peak.
-func fullest(i *Item) reports.RankResult {
-	return slices.MaxFunc(i.Run.Result.Ranks, func(a, b reports.RankResult) int { return int(min(1, max(-1, a.PeakMemory-b.PeakMemory))) })
+func fullest(i *Item) results.RankResult {
+	return slices.MaxFunc(i.Run.Result.Ranks, func(a, b results.RankResult) int { return int(min(1, max(-1, a.PeakMemory-b.PeakMemory))) })
 }
 
 // setLimits adds the capacities, unless they would squeeze the stacks.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"psim/internal/nearest"
-	"psim/reports"
+	"psim/results"
 )
 
 // metric draws a number of the results, by its key in result.json. Of the ranks it is
@@ -36,7 +36,7 @@ func metric(r Request) (Picture, error) {
 }
 
 // metrics lists the numbers of a result by their keys.
-func metrics(r reports.Result) map[string]float64 {
+func metrics(r results.Result) map[string]float64 {
 	r.Predicted, r.Runs = nil, nil
 	list := map[string]float64{}
 	data, err := json.Marshal(r)

@@ -15,21 +15,21 @@ import (
 
 	"psim/internal/nearest"
 	"psim/internal/units"
-	"psim/reports"
 	"psim/reports/chart"
+	"psim/results/rankings"
 )
 
 // A planMap is plans over two of their dimensions.
 type planMap struct {
 	title      string
-	points     []reports.PlanPoint
+	points     []rankings.PlanPoint
 	across, up string
 }
 
 // PlanMap draws the shortest step that fits in memory over two dimensions of plans, as
 // reports.PlanDimensions names them; none are those in which it differs most. Squares
 // without such a plan say why.
-func PlanMap(title string, points []reports.PlanPoint, dimensions []string) (Picture, error) {
+func PlanMap(title string, points []rankings.PlanPoint, dimensions []string) (Picture, error) {
 	m := planMap{title: title, points: points}
 	if err := CheckDimensions(dimensions); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func PlanMap(title string, points []reports.PlanPoint, dimensions []string) (Pic
 
 // CheckDimensions reports whether a map can be drawn over dimensions: two, or none.
 func CheckDimensions(dimensions []string) error {
-	all := reports.PlanDimensions()
+	all := rankings.PlanDimensions()
 	for _, name := range dimensions {
 		if !slices.Contains(all, name) {
 			return fmt.Errorf("%s: unknown dimension %q; use two of %s%s", strings.Join(dimensions, ","), name, strings.Join(all, ", "), nearest.Suggest(name, all))
@@ -62,7 +62,7 @@ func CheckDimensions(dimensions []string) error {
 // value. Replicas and microbatches follow from others.
 func (m planMap) telling() []string {
 	var list []string
-	for _, d := range reports.PlanDimensions() {
+	for _, d := range rankings.PlanDimensions() {
 		if d != "data" && d != "microbatches" && len(m.values(d)) > 1 {
 			list = append(list, d)
 		}
@@ -83,7 +83,7 @@ func (m planMap) spread(dimension string) float64 {
 		case p.Simulated && p.Fits:
 			took = p.StepTime
 			least = min(least, took)
-		case !p.Simulated && (p.Pruned == "" || p.Pruned == reports.Slower):
+		case !p.Simulated && (p.Pruned == "" || p.Pruned == rankings.Slower):
 			took = p.Bound
 		}
 		if before := best[value]; took > 0 && (before == 0 || took < before) {
@@ -108,7 +108,7 @@ func (m planMap) spread(dimension string) float64 {
 
 // planValue returns that of a plan in a dimension. What divides an expert where nothing says so
 // is what divides the rest of its layer, or with expert groups one device.
-func planValue(p reports.PlanPoint, dimension string) string {
+func planValue(p rankings.PlanPoint, dimension string) string {
 	switch {
 	case dimension != "expert_tensor" || p.Plan.ExpertTensor > 0:
 		return p.Plan.Value(dimension)
@@ -155,7 +155,7 @@ func (m planMap) squares(columns, rows []string) map[[2]int]planSquare {
 		case p.Simulated && p.Fits && (s.best == 0 || p.StepTime < s.best):
 			s.best = p.StepTime
 		case p.Simulated && p.Fits:
-		case p.Simulated || p.Pruned != "" && p.Pruned != reports.Slower:
+		case p.Simulated || p.Pruned != "" && p.Pruned != rankings.Slower:
 			s.unfit = true
 		case p.Pruned == "":
 			s.unknown = true

@@ -9,18 +9,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/internal/golden"
-	"psim/reports"
 	"psim/reports/figures"
+	"psim/reports/picture"
+	"psim/results/rankings"
 )
 
 // plans are some of which a few were simulated.
-func somePlans() []reports.PlanPoint {
-	var list []reports.PlanPoint
+func somePlans() []rankings.PlanPoint {
+	var list []rankings.PlanPoint
 	for tensor := 1; tensor <= 8; tensor *= 2 {
 		for stages := 1; stages*tensor <= 16; stages *= 2 {
 			for _, schedule := range []string{"1f1b", "gpipe"} {
-				p := reports.PlanPoint{
-					Plan:  reports.PlanShape{Tensor: tensor, Stages: stages, Data: 16 / tensor / stages, Micro: 1, Microbatches: 8, Schedule: schedule, VirtualStages: 1, Recompute: "none"},
+				p := rankings.PlanPoint{
+					Plan:  rankings.PlanShape{Tensor: tensor, Stages: stages, Data: 16 / tensor / stages, Micro: 1, Microbatches: 8, Schedule: schedule, VirtualStages: 1, Recompute: "none"},
 					Bound: time.Duration(20+2*tensor+stages) * time.Second,
 				}
 				switch {
@@ -29,7 +30,7 @@ func somePlans() []reports.PlanPoint {
 				case p.Bound < 32*time.Second:
 					p.Simulated, p.StepTime, p.PeakMemory, p.Fits = true, p.Bound+2*time.Second, int64(90e9/tensor/stages+40e9), schedule == "1f1b"
 				default:
-					p.Pruned = reports.Slower
+					p.Pruned = rankings.Slower
 				}
 				list = append(list, p)
 			}
@@ -42,11 +43,11 @@ func TestPlanMap(t *testing.T) {
 	draw, err := figures.PlanMap("plans", somePlans(), []string{"tensor", "stages"})
 	require.NoError(t, err)
 	var b bytes.Buffer
-	require.NoError(t, draw(&b, reports.SVG))
+	require.NoError(t, draw(&b, picture.SVG))
 	golden.Equal(t, "planmap.svg", b.Bytes())
 	draw, err = figures.PlanMap("plans", somePlans(), nil) // those that matter most
 	require.NoError(t, err)
-	require.NoError(t, draw(io.Discard, reports.PNG))
+	require.NoError(t, draw(io.Discard, picture.PNG))
 	_, err = figures.PlanMap("plans", somePlans()[:1], nil)
 	require.ErrorAs(t, err, new(figures.Nothing))
 	for want, dimensions := range map[string][]string{

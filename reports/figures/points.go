@@ -9,7 +9,8 @@ import (
 	"strings"
 
 	"psim/internal/files"
-	"psim/reports"
+	"psim/results"
+	"psim/results/rankings"
 )
 
 // loadPoints reads a sweep, by its folder or its sweep.jsonl, or a result.
@@ -30,13 +31,13 @@ func loadPoints(path string) ([]Item, error) {
 
 // readPoints reads the results of a sweep.jsonl.
 func readPoints(r io.Reader) (list []Item, err error) {
-	points, err := reports.ReadPoints(r)
+	points, err := rankings.ReadPoints(r)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range points {
 		if p.Error == "" {
-			list = append(list, Item{Label: strings.Join(p.Set, " "), Set: p.Set, Run: reports.Run{Result: p.Result}})
+			list = append(list, Item{Label: strings.Join(p.Set, " "), Set: p.Set, Run: results.Run{Result: p.Result}})
 		}
 	}
 	if len(list) == 0 {

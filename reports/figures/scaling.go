@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"psim/reports"
+	"psim/results"
 )
 
 // stepTime draws the time of a step, of measured results the mean over their steps; or
@@ -25,7 +25,7 @@ func stepTime(r Request) (Picture, error) {
 }
 
 // timeOf returns the step time of a result and its deviation.
-func timeOf(r reports.Result) value {
+func timeOf(r results.Result) value {
 	if m := r.Measurement; m != nil && m.StepTimeMean > 0 {
 		return value{m.StepTimeMean, m.StepTimeStd}
 	}
@@ -33,7 +33,7 @@ func timeOf(r reports.Result) value {
 }
 
 // epochOf returns the time of an epoch and its deviation.
-func epochOf(r reports.Result) value { return value{r.Epochs.Time, r.Epochs.TimeStd} }
+func epochOf(r results.Result) value { return value{r.Epochs.Time, r.Epochs.TimeStd} }
 
 // rate returns what finds the throughput of results: tokens if all have them, else
 // samples.

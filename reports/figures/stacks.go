@@ -6,8 +6,8 @@ import (
 	"io"
 	"slices"
 
-	"psim/reports"
 	"psim/reports/chart"
+	"psim/results"
 )
 
 // A layer is a part of a stack.
@@ -36,7 +36,7 @@ func splitTime(r Request) (Picture, error) {
 			return nil, fmt.Errorf("%s: tells how long a step takes, and not what it is made of; draw its time with psim plot time", r.Items[i].named())
 		}
 	}
-	mean := func(of func(reports.RankResult) float64) func(*Item) float64 {
+	mean := func(of func(results.RankResult) float64) func(*Item) float64 {
 		return func(i *Item) float64 {
 			sum := 0.0
 			for _, rank := range i.Run.Result.Ranks {
@@ -48,10 +48,10 @@ func splitTime(r Request) (Picture, error) {
 	s := stackChart{
 		title: title("what a step is made of", r.Items), notes: r.Notes, quantity: seconds("time of a step, averaged over the ranks"), groups: grouped(r.Items),
 		layers: []layer{
-			{"computation", chart.Pattern{Color: chart.Color(0)}, mean(func(r reports.RankResult) float64 { return r.Compute })},
-			{"exposed communication", chart.Pattern{Color: chart.Color(1), Hatch: chart.Rising}, mean(func(r reports.RankResult) float64 { return r.ExposedCommunication })},
-			{"optimizer", chart.Pattern{Color: chart.Color(2), Hatch: chart.Falling}, mean(func(r reports.RankResult) float64 { return r.Optimizer })},
-			{"idle", chart.Pattern{Color: chart.RGB(chart.Grid)}, mean(func(r reports.RankResult) float64 { return r.Idle })},
+			{"computation", chart.Pattern{Color: chart.Color(0)}, mean(func(r results.RankResult) float64 { return r.Compute })},
+			{"exposed communication", chart.Pattern{Color: chart.Color(1), Hatch: chart.Rising}, mean(func(r results.RankResult) float64 { return r.ExposedCommunication })},
+			{"optimizer", chart.Pattern{Color: chart.Color(2), Hatch: chart.Falling}, mean(func(r results.RankResult) float64 { return r.Optimizer })},
+			{"idle", chart.Pattern{Color: chart.RGB(chart.Grid)}, mean(func(r results.RankResult) float64 { return r.Idle })},
 		},
 		total: func(i *Item) (value, error) { return timeOf(i.Run.Result), nil },
 	}
@@ -91,7 +91,7 @@ func (s stackChart) figure() *chart.Figure {
 			}
 			top := chart.Bar{X: x, Width: width, From: level * s.scale, To: level * s.scale, Text: s.text(level)}
 			if both(s.groups) {
-				top.Text = map[string]string{reports.Predicted: "P ", reports.Measured: "M "}[item.Run.Result.Kind] + top.Text
+				top.Text = map[string]string{results.Predicted: "P ", results.Measured: "M "}[item.Run.Result.Kind] + top.Text
 			}
 			if v, err := s.total(item); err == nil && v.deviation > 0 {
 				top.Error, deviates = v.deviation*s.scale, true

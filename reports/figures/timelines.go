@@ -5,12 +5,13 @@ import (
 	"io"
 
 	"psim/courses/coursefile"
-	"psim/reports"
+	"psim/reports/picture"
+	"psim/results"
 )
 
 // timeline draws results one below the other.
 func timeline(r Request) (Picture, error) {
-	var runs []reports.Run
+	var runs []results.Run
 	for i := range r.Items {
 		item := &r.Items[i]
 		if item.Run.Trace == nil {
@@ -25,14 +26,14 @@ func timeline(r Request) (Picture, error) {
 }
 
 // view adds the notes to what is shown.
-func (r Request) view() reports.View {
+func (r Request) view() picture.View {
 	v := r.View
 	v.Notes = r.Notes
 	return v
 }
 
 // drawable refuses what a timeline cannot show.
-func drawable(name string, run reports.Run, view reports.View) error {
+func drawable(name string, run results.Run, view picture.View) error {
 	if !run.Drawable() {
 		return Nothing{fmt.Errorf("%s: the run takes no time, so there is nothing to draw", name)}
 	}
@@ -57,7 +58,7 @@ func compare(r Request) (Picture, error) {
 			return nil, err
 		}
 	}
-	for i, run := range []reports.Run{a, b} {
+	for i, run := range []results.Run{a, b} {
 		name := r.Items[min(i, len(r.Items)-1)].named()
 		switch {
 		case run.Trace == nil && i == 0 && len(r.Items) == 1:

@@ -9,7 +9,7 @@ import (
 	"os"
 
 	"psim"
-	"psim/reports"
+	"psim/reports/picture"
 )
 
 func main() {
@@ -40,12 +40,12 @@ func run(ctx context.Context) error {
 	}
 	difference := psim.Compare(before.Run(), after.Run())
 	fmt.Printf("%s instead of %s: step time %+.1f %%\n", after.Result.Schedule, before.Result.Schedule, 100*difference.StepTimeDifference)
-	picture, err := os.Create("both.svg")
+	file, err := os.Create("both.svg")
 	if err != nil {
 		return err
 	}
-	defer picture.Close()
-	if err := reports.Timelines(picture, reports.SVG, before.Run(), after.Run()); err != nil {
+	defer file.Close()
+	if err := picture.Timelines(file, picture.SVG, before.Run(), after.Run()); err != nil {
 		return err
 	}
 	names, err := found.Save(ctx, "plans", "gpipe · plans")

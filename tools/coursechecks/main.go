@@ -15,7 +15,7 @@ import (
 	"psim/exec"
 	"psim/exec/programs"
 	"psim/exec/session"
-	"psim/reports"
+	"psim/results"
 )
 
 // seed makes the weights: the default of psim exec.
@@ -24,7 +24,7 @@ const seed = 1390
 // A row is one check: a configuration, trained with a learning rate.
 type row struct {
 	config, rate string
-	reports.Checks
+	results.Checks
 }
 
 func main() {

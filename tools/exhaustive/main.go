@@ -16,40 +16,40 @@ import (
 	"psim"
 	"psim/configs"
 	"psim/internal/units"
-	"psim/reports"
+	"psim/results/rankings"
 )
 
 // A space is a training, and the values that its plans may have.
 type space struct {
 	name, config string
 	devices      int
-	vary         []reports.Variation
+	vary         []rankings.Variation
 }
 
 func spaces() []space {
 	const folder = "tools/exhaustive/testdata/"
-	vary := func(key, values string) reports.Variation {
-		return reports.Variation{Key: key, Values: strings.Split(values, ",")}
+	vary := func(key, values string) rankings.Variation {
+		return rankings.Variation{Key: key, Values: strings.Split(values, ",")}
 	}
 	return []space{
-		{"Llama 3 70B on 64 H100", "llama3-70b", 64, []reports.Variation{
+		{"Llama 3 70B on 64 H100", "llama3-70b", 64, []rankings.Variation{
 			vary("parallel.tensor", "4,8"), vary("schedule.stages", "2,4,8"), vary("batch.micro", "1,2"),
 			vary("schedule.name", "1f1b,interleaved-1f1b,zb-h1"), vary("schedule.virtual_stages", "1,2,5"),
 			vary("train.recompute", "none,full"), vary("parallel.zero", "0,1"), vary("parallel.sequence", "false,true"),
 			vary("parallel.context", "1,2"),
 		}},
-		{"GPT-3 175B on 1,024 A100", folder + "gpt3-175b.toml", 1024, []reports.Variation{
+		{"GPT-3 175B on 1,024 A100", folder + "gpt3-175b.toml", 1024, []rankings.Variation{
 			vary("parallel.tensor", "8"), vary("schedule.stages", "8,16"), vary("batch.micro", "1,2"),
 			vary("schedule.name", "1f1b,interleaved-1f1b"), vary("schedule.virtual_stages", "1,2"),
 			vary("train.recompute", "none,selective,full"), vary("parallel.zero", "0,1"), vary("parallel.sequence", "true"),
 		}},
-		{"Llama 3 8B, FSDP, on 16 H100", folder + "llama3-8b.toml", 16, []reports.Variation{
+		{"Llama 3 8B, FSDP, on 16 H100", folder + "llama3-8b.toml", 16, []rankings.Variation{
 			vary("parallel.tensor", "1"), vary("schedule.stages", "1"), vary("batch.micro", "1,2,4,8"),
 			vary("schedule.name", "ddp"), vary("schedule.virtual_stages", "1"),
 			vary("train.recompute", "none,full"), vary("parallel.zero", "0,1,2,3"), vary("parallel.sequence", "false"),
 			vary("parallel.context", "1,2"),
 		}},
-		{"Mixtral 8x7B on 32 A100", folder + "mixtral.toml", 32, []reports.Variation{
+		{"Mixtral 8x7B on 32 A100", folder + "mixtral.toml", 32, []rankings.Variation{
 			vary("parallel.tensor", "2,4,8"), vary("schedule.stages", "1,2,4,8"), vary("batch.micro", "1,2"),
 			vary("schedule.name", "ddp,1f1b,interleaved-1f1b"), vary("schedule.virtual_stages", "1,2"),
 			vary("train.recompute", "none,full"), vary("parallel.zero", "0,1"), vary("parallel.sequence", "true"),

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/reports"
+	"psim/results/rankings"
 )
 
 // Whatever values of a small space are allowed, the search finds what a loop finds.
@@ -46,7 +46,7 @@ func TestSomeOfThem(t *testing.T) {
 			if v.Key == "schedule.virtual_stages" && !slices.Contains(some, "1") {
 				some = append(some, "1")
 			}
-			s.vary = append(s.vary, reports.Variation{Key: v.Key, Values: some})
+			s.vary = append(s.vary, rankings.Variation{Key: v.Key, Values: some})
 		}
 		line, same, err := s.compare(context.Background())
 		require.NoError(t, err)

@@ -13,7 +13,8 @@ import (
 	lib "psim"
 	"psim/internal/files"
 	"psim/internal/wrap"
-	"psim/reports"
+	"psim/reports/picture"
+	"psim/results"
 	"psim/schedules"
 	"psim/schedules/graph"
 )
@@ -54,7 +55,7 @@ func main() {
 
 // replay draws the measured step of a saved run below the predicted one.
 func replay(folder, path string) error {
-	predicted, measured, err := reports.LoadPair(folder)
+	predicted, measured, err := results.LoadPair(folder)
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func replay(folder, path string) error {
 		return err
 	}
 	defer file.Close()
-	return reports.CompareTimelines(file, reports.PNG, predicted, measured)
+	return picture.CompareTimelines(file, picture.PNG, predicted, measured)
 }
 
 // gallery writes schedules.md and its pictures into a folder.
@@ -101,7 +102,7 @@ func draw(path string, trace *graph.Trace) error {
 		return err
 	}
 	defer file.Close()
-	return reports.Timeline(file, reports.PNG, reports.UnitTitle(trace, lib.Unit), reports.Panel{Trace: trace, Unit: lib.Unit})
+	return picture.Timeline(file, picture.PNG, picture.UnitTitle(trace, lib.Unit), picture.Panel{Trace: trace, Unit: lib.Unit})
 }
 
 // command returns what draws a schedule.
@@ -126,7 +127,7 @@ func entry(s schedules.Schedule) (string, *graph.Trace, error) {
 		peak = max(peak, r.PeakInFlight)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n## %s\n\n![%s](schedules/%s.png)\n\n%s\n\n", s.Name, reports.UnitTitle(trace, lib.Unit), s.Name, wrap.Text(s.About, 84, ""))
+	fmt.Fprintf(&b, "\n## %s\n\n![%s](schedules/%s.png)\n\n%s\n\n", s.Name, picture.UnitTitle(trace, lib.Unit), s.Name, wrap.Text(s.About, 84, ""))
 	fmt.Fprintf(&b, "- Bubble: `%s`; here %.1f %%", s.Bubble, 100*summary.Bubble.Makespan)
 	if summary.Bubble.Span != summary.Bubble.Makespan {
 		fmt.Fprintf(&b, ", and %.1f %% of the longest span", 100*summary.Bubble.Span)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	lib "psim"
-	"psim/reports"
+	"psim/reports/picture"
 )
 
 // A plan is a published one (configs/plans) whose timeline stands in docs/models.md: so much
@@ -54,6 +54,6 @@ func (p plan) draw(path string) error {
 		return err
 	}
 	defer file.Close()
-	title := reports.Title(predicted.Trace, predicted.Result.TensorParallel, predicted.Result.ContextParallel)
-	return reports.Timeline(file, reports.PNG, title, reports.Panel{Trace: predicted.Trace, View: reports.View{To: p.to, Ranks: p.ranks}})
+	title := picture.Title(predicted.Trace, predicted.Result.TensorParallel, predicted.Result.ContextParallel)
+	return picture.Timeline(file, picture.PNG, title, picture.Panel{Trace: predicted.Trace, View: picture.View{To: p.to, Ranks: p.ranks}})
 }

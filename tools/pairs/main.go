@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"psim/internal/units"
-	"psim/reports"
+	"psim/results"
 )
 
 func main() {
@@ -67,7 +67,7 @@ func inTurns(w io.Writer, pairs int, list []side) error {
 		}
 		fmt.Fprintf(w, "pair %d: %s", n+1, duration(list[0].medians[n]))
 		for _, s := range list[1:] {
-			fmt.Fprintf(w, ", %s %s (%s)", s.name, duration(s.medians[n]), reports.SignedPercent(s.medians[n]/list[0].medians[n]-1))
+			fmt.Fprintf(w, ", %s %s (%s)", s.name, duration(s.medians[n]), units.FormatSignedPercent(s.medians[n]/list[0].medians[n]-1))
 		}
 		fmt.Fprintln(w)
 	}
@@ -78,7 +78,7 @@ func inTurns(w io.Writer, pairs int, list []side) error {
 			ratios[n] = s.medians[n] / list[0].medians[n]
 		}
 		fmt.Fprintf(w, "%s against %s: %s, the median of %s (%s to %s)\n", s.name, list[0].name,
-			reports.SignedPercent(units.Median(ratios)-1), units.Plural(pairs, "pair"), reports.SignedPercent(slices.Min(ratios)-1), reports.SignedPercent(slices.Max(ratios)-1))
+			units.FormatSignedPercent(units.Median(ratios)-1), units.Plural(pairs, "pair"), units.FormatSignedPercent(slices.Min(ratios)-1), units.FormatSignedPercent(slices.Max(ratios)-1))
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (s *side) run() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w\n%s", s.name, err, said.Bytes())
 	}
-	r, err := reports.ReadResult(bytes.NewReader(out))
+	r, err := results.ReadResult(bytes.NewReader(out))
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}

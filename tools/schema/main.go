@@ -6,12 +6,12 @@ import (
 	"log"
 	"os"
 
-	"psim/reports"
+	"psim/results"
 )
 
 func main() {
 	var b bytes.Buffer
-	if err := reports.WriteSchema(&b); err != nil {
+	if err := results.WriteSchema(&b); err != nil {
 		log.Fatal(err)
 	}
 	if err := os.WriteFile("docs/result.schema.json", b.Bytes(), 0o644); err != nil {

@@ -1,0 +1,228 @@
+package picture
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"psim/internal/units"
+	"psim/schedules/graph"
+)
+
+// GanttOptions say how Gantt prints.
+type GanttOptions struct {
+	Width int // of a line in columns; 0 is 80
+	Ranks int // at most so many ranks, the first and the last; 0 is 64
+}
+
+// Gantt prints when every rank does what, a row per rank: F, B, I and W with
+// the microbatch where it fits, and a dot where nothing runs. If all times are
+// multiples of one that fits a whole number of columns, the picture is exact.
+// If tasks are too narrow to be seen one by one, the letters of a row are in
+// proportion to the time that the kinds of task take. Small letters are a
+// rank's every second stage.
+func Gantt(w io.Writer, t *graph.Trace, o GanttOptions) error {
+	if o.Width <= 0 {
+		o.Width = 80
+	}
+	if o.Ranks <= 0 {
+		o.Ranks = 64
+	}
+	ranks := t.Graph.Ranks()
+	g := &gantt{trace: t, stages: secondStages(t.Graph), prefix: len("rank ") + len(strconv.Itoa(max(0, ranks-1))) + 1}
+	g.scale(max(10, o.Width-g.prefix-2))
+	rows := g.rows()
+	out := bufio.NewWriter(w)
+	head := ranks
+	if ranks > o.Ranks {
+		head = (o.Ranks + 1) / 2
+	}
+	for r, row := range rows {
+		if r < head || r >= ranks-(o.Ranks-head) {
+			fmt.Fprintf(out, "rank %-*d|%s|\n", g.prefix-len("rank "), r, row)
+		} else if r == head {
+			fmt.Fprintf(out, "%*s … %d more ranks\n", g.prefix, "", ranks-o.Ranks)
+		}
+	}
+	g.footer(out, rows)
+	return out.Flush()
+}
+
+// gantt holds a Gantt in the making.
+type gantt struct {
+	trace   *graph.Trace
+	bars    rankBars      // slices joined
+	stages  []bool        // by stage: every second one of its rank
+	prefix  int           // columns before the bar that starts a row
+	columns int           // columns of time
+	dense   bool          // columns hold several tasks
+	end     time.Duration // of the last of them
+}
+
+// scale chooses the number of columns. Slices of a backward that are less than
+// half a column apart count as one task.
+func (g *gantt) scale(width int) {
+	g.end = g.trace.End()
+	g.bars = collectBars(g.trace, allRanks(g.trace.Graph), 0, g.end).bars.actions(g.trace.Graph, g.end/time.Duration(2*width))
+	var unit time.Duration // greatest common divisor of all times of work
+	longest := 1
+	for r := range g.bars {
+		for _, b := range g.bars[r][workLane] {
+			unit = units.CommonDivisor(units.CommonDivisor(unit, b.Start), b.End)
+			longest = max(longest, len(g.label(&g.trace.Graph.Tasks[b.task])))
+		}
+	}
+	worked := unit > 0
+	unit = units.CommonDivisor(unit, g.end)
+	g.columns = width
+	if worked && int64(g.end/unit) <= int64(width) {
+		units := int(g.end / unit)
+		g.columns = units * min(width/units, longest)
+	} else {
+		task := typical(g.bars.durations(g.trace.Graph, workLane))
+		g.dense = task > 0 && float64(task)*float64(width) < 1.5*float64(g.end)
+	}
+}
+
+// secondStages marks the second, fourth… stage of every rank.
+func secondStages(g *graph.Graph) []bool {
+	second := make([]bool, g.Placement.Stages())
+	held := map[int32]int{}
+	for s, r := range g.Placement.First {
+		second[s] = held[r]%2 == 1
+		held[r]++
+	}
+	return second
+}
+
+// label names a task by a letter for its kind, and its microbatch.
+func (g *gantt) label(t *graph.Task) string {
+	label := string(g.letter(t))
+	if t.Kind.Compute() && t.Microbatch != graph.None {
+		label += strconv.Itoa(int(t.Microbatch))
+	}
+	return label
+}
+
+func (g *gantt) letter(t *graph.Task) byte {
+	switch {
+	case t.Kind.Compute() && t.Stage >= 0 && int(t.Stage) < len(g.stages) && g.stages[t.Stage]:
+		return t.Kind.String()[0] + 'a' - 'A'
+	case t.Kind.Compute():
+		return t.Kind.String()[0]
+	case t.Kind == graph.Optimizer:
+		return 'O'
+	}
+	return '~'
+}
+
+// rows draws all ranks, without colour. Work hides communication.
+func (g *gantt) rows() [][]byte {
+	rows := make([][]byte, len(g.bars))
+	for r := range rows {
+		rows[r] = []byte(strings.Repeat(".", g.columns))
+		shares := make([]map[byte]float64, g.columns)
+		for _, work := range []bool{false, true} {
+			for _, bars := range g.bars[r] {
+				g.draw(rows[r], shares, bars, work)
+			}
+		}
+		if g.dense {
+			diffuse(rows[r], shares)
+		}
+	}
+	return rows
+}
+
+// draw draws those bars of a lane that are work, or those that are not. Where
+// the picture is dense work only adds to the shares.
+func (g *gantt) draw(row []byte, shares []map[byte]float64, bars []bar, work bool) {
+	for _, b := range bars {
+		task := &g.trace.Graph.Tasks[b.task]
+		if task.Kind.Communication() == work {
+			continue
+		}
+		from, to := g.column(b.Start), g.column(b.End)
+		if g.dense && work {
+			addShare(shares, g.letter(task), from, to)
+		} else if first, end := int(from+0.5), min(int(to+0.5), g.columns); first < end {
+			fill(row[first:end], g.label(task))
+		}
+	}
+}
+
+// column converts a time to columns.
+func (g *gantt) column(t time.Duration) float64 {
+	return float64(t) / float64(g.end) * float64(g.columns)
+}
+
+// fill writes a label and dashes after it, or repeats the first letter where
+// the label does not fit.
+func fill(cells []byte, label string) {
+	rest := byte('-')
+	if len(label) == 1 || len(label) > len(cells) {
+		label, rest = label[:1], label[0]
+	}
+	for i := range cells {
+		cells[i] = rest
+	}
+	copy(cells, label)
+}
+
+// diffuse gives every column the letter that lags furthest behind its share of
+// the time so far, so that narrow tasks appear as often as they should. What
+// stands in the row already is what runs where there is no work.
+func diffuse(row []byte, shares []map[byte]float64) {
+	const letters = ".FBIWfbiwO~"
+	var lag [len(letters)]float64
+	for c := range row {
+		none := strings.IndexByte(letters, row[c])
+		lag[none]++
+		first := 0
+		for k := range len(letters) {
+			share := shares[c][letters[k]]
+			lag[k] += share
+			lag[none] -= share
+			if share > 1-1e-6 {
+				clear(lag[:])
+				lag[k] = 1
+			}
+		}
+		for k := range lag {
+			if lag[k] > lag[first]+1e-6 {
+				first = k
+			}
+		}
+		row[c] = letters[first]
+		lag[first]--
+	}
+}
+
+// footer prints the time axis and the meaning of the letters.
+func (g *gantt) footer(out *bufio.Writer, rows [][]byte) {
+	end := units.FormatDuration(g.end)
+	gap := max(1, g.columns+2-len("0")-len([]rune(end)))
+	fmt.Fprintf(out, "%*s0%*s%s\n", g.prefix, "", gap, "", end)
+	seen := string(bytes.ToUpper(bytes.Join(rows, nil)))
+	var legend []string
+	for _, l := range []struct{ letter, meaning string }{
+		{"F", "forward"}, {"B", "backward"}, {"I", "input gradient"}, {"W", "weight gradient"},
+		{"O", "optimizer"}, {"~", "communication"}, {".", "idle"},
+	} {
+		if strings.Contains(seen, l.letter) {
+			legend = append(legend, l.letter+" "+l.meaning)
+		}
+	}
+	fmt.Fprintf(out, "%*s%s\n", g.prefix, "", strings.Join(legend, "   "))
+	if slices.Contains(g.stages, true) {
+		fmt.Fprintf(out, "%*ssmall letters: every second stage of a rank\n", g.prefix, "")
+	}
+	if g.dense {
+		fmt.Fprintf(out, "%*stasks are narrower than a column: letters stand for shares of time\n", g.prefix, "")
+	}
+}

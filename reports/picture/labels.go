@@ -1,0 +1,135 @@
+package picture
+
+import (
+	"fmt"
+	"strconv"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"psim/internal/units"
+	"psim/reports/chart"
+	"psim/schedules/graph"
+	"psim/schedules/order"
+)
+
+// manyRows sets from how many rows on their labels are numbers alone.
+const manyRows = 17
+
+// replicated reports whether ranks are told apart by their replica too.
+func (p *timelinePanel) replicated() bool {
+	shape := p.Trace.Graph.Shape
+	return shape.Replicas > 1 && shape.Ranks > 1
+}
+
+func (p *timelinePanel) rankName(rank int) string {
+	name, replica := "rank "+strconv.Itoa(rank), " · replica "
+	if len(p.bars) >= manyRows {
+		name, replica = strconv.Itoa(rank), " · "
+	}
+	if p.replicated() {
+		name += replica + strconv.Itoa(rank/p.Trace.Graph.Shape.Ranks)
+	}
+	return name
+}
+
+// labelling says how the tasks of a lane are labelled: all in one size, that
+// in which the longest label fits a typical task.
+type labelling struct {
+	size      vg.Length // 0 is not at all
+	width     vg.Length // of the longest label
+	stages    bool      // labels name the stage
+	durations bool      // a second line says how long the task took
+}
+
+// labelling chooses how to label a lane of a panel, in which a nanosecond is so
+// wide.
+func (p *timelinePanel) labelling(lane int, nanosecond vg.Length) labelling {
+	g := p.Trace.Graph
+	l := labelling{stages: p.tones.most > 1}
+	sizes := []vg.Length{10, 9, 8, 7, 6, 5}
+	durations := p.actions.durations(g, lane)
+	if l.stages && p.tones.told() && len(durations) > 0 {
+		// Tones tell the stages too: rather no stage than small letters, or
+		// forwards without labels.
+		l = p.fit(l, lane, nanosecond*vg.Length(durations[0]), sizes[:2])
+		l.stages = l.size > 0
+	}
+	if l.size == 0 {
+		l = p.fit(l, lane, nanosecond*vg.Length(typical(durations)), sizes)
+	}
+	tasks := 0
+	for r := range p.actions {
+		tasks += len(p.actions[r][lane])
+	}
+	l.durations = tasks <= 40 && p.lane[lane] >= 22 && p.Unit == 0
+	return l
+}
+
+// fit sets the first of some sizes in which the longest label fits a task of a
+// width, if one does.
+func (p *timelinePanel) fit(l labelling, lane int, task vg.Length, sizes []vg.Length) labelling {
+	g, longest := p.Trace.Graph, ""
+	for r := range p.actions {
+		for _, b := range p.actions[r][lane] {
+			if s := l.text(&g.Tasks[b.task]); len(s) > len(longest) {
+				longest = s
+			}
+		}
+	}
+	for _, size := range sizes {
+		width := chart.Text(size).Width(longest)
+		if size <= 0.85*p.lane[lane] && width+1.5 <= task && !p.dense {
+			l.size, l.width = size, width
+			break
+		}
+	}
+	return l
+}
+
+// text labels a task with its microbatch, or in the notation 2F0 where
+// the stage must be told, or the chunk that it moves. A slice of a backward that
+// stands apart from the first has its number too.
+func (l labelling) text(t *graph.Task) string {
+	switch {
+	case !numbered(t.Kind) || t.Kind.Compute() && t.Microbatch == graph.None:
+		return ""
+	case !t.Kind.Compute():
+		return strconv.Itoa(int(t.Part))
+	case l.stages && t.Part > 0:
+		return t.String()
+	case l.stages:
+		return order.Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch}.String()
+	case t.Part > 0:
+		return fmt.Sprintf("%d.%d", t.Microbatch, t.Part)
+	}
+	return strconv.Itoa(int(t.Microbatch))
+}
+
+// draw labels a block, if there is enough of it.
+func (l labelling) draw(c canvas, t *graph.Task, b block) {
+	text, width := l.text(t), b.x1-b.x0
+	bottom, top := c.edges(b)
+	if l.size == 0 || text == "" || width < l.width+1 || top-bottom < l.size*0.8 {
+		return
+	}
+	fill := lookOf(b.bar.kind).tone(b.bar.tone)
+	write := func(text string, y, size vg.Length) {
+		s := chart.Text(size)
+		s.Color, s.XAlign = chart.InkOn(fill), draw.XCenter
+		x := (b.x0 + b.x1) / 2
+		if b.bar.joined { // no line between slices runs through the label
+			half := s.Width(text)/2 + 1
+			chart.Fill(c.Canvas, fill, chart.Snap(x-half), chart.Snap(y-size/2), chart.Snap(x+half), chart.Snap(y+size/2))
+		}
+		c.FillText(s, vg.Point{X: x, Y: y}, text)
+	}
+	const small = 6.5
+	middle := (top + bottom) / 2
+	duration := units.FormatDuration(b.bar.Duration())
+	if l.durations && !b.bar.cut && top-bottom >= 22 && width >= chart.Text(small).Width(duration)+3 {
+		write(duration, middle-6.5, small)
+		middle += 4
+	}
+	write(text, middle, l.size)
+}

@@ -1,0 +1,164 @@
+package picture
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"psim/internal/units"
+	"psim/reports/chart"
+	"psim/results"
+	"psim/results/tracecsv"
+)
+
+// A MemoryFigure is the memory of ranks over time.
+type MemoryFigure struct {
+	Title  string
+	Curves []tracecsv.MemoryCurve
+	// End is where the time axis ends, at least: the step time.
+	End time.Duration
+	// Capacity is the memory of every rank in bytes, by rank; nil is
+	// unlimited.
+	Capacity []int64
+	Margin   float64  // that is off it already
+	Notes    []string // remarks for the legend
+}
+
+// capacityText names what a rank may hold: its memory, less a margin.
+func capacityText(capacity int64, margin float64) string {
+	if margin == 0 {
+		return "capacity " + units.FormatBytes(capacity)
+	}
+	return fmt.Sprintf("%s: %s less a margin of %s", units.FormatBytes(capacity), units.FormatBytes(int64(float64(capacity)/(1-margin))), units.FormatPercent(margin))
+}
+
+// MemoryFigure is the memory of a run that has a trace.
+func NewMemoryFigure(r results.Run) MemoryFigure {
+	return MemoryFigure{Title: "memory  ·  " + runTitle(r), Curves: tracecsv.MemoryCurves(r.Trace), End: r.Trace.End(), Capacity: r.Result.Capacities(), Margin: r.Result.MemoryMargin}
+}
+
+// maxMemoryLines limits the different curves that get a colour of their own.
+const maxMemoryLines = 8
+
+// extent returns where the curves end, and their peak.
+func (m MemoryFigure) extent() (end time.Duration, peak int64) {
+	end = m.End
+	for _, c := range m.Curves {
+		peak = max(peak, c.Peak())
+		if n := len(c.Points); n > 0 {
+			end = max(end, c.Points[n-1].At)
+		}
+	}
+	return end, peak
+}
+
+// Drawable reports whether there is memory to draw, and time to draw it over.
+func (m MemoryFigure) Drawable() bool {
+	end, peak := m.extent()
+	return peak > 0 && end > 0
+}
+
+// Memory draws the memory in use on every rank, a line for each of up to
+// eight different curves; of more it names those with the highest, the median
+// and the lowest peak and draws the others grey. Dashed lines are the memory
+// that stays, and the capacity. Format is PNG or SVG.
+func Memory(w io.Writer, format string, m MemoryFigure) error {
+	if len(m.Curves) == 0 {
+		return errors.New("no rank has a memory curve to draw")
+	}
+	end, peak := m.extent()
+	if !m.Drawable() {
+		return errors.New("the trace uses no memory: there is nothing to draw")
+	}
+	lines, others := memoryLines(m.Curves)
+	capacities := m.capacities(peak)
+	f := chart.New(m.Title, 220)
+	chart.Time(&f.X, "time", end, 10)
+	chart.Bytes(&f.Y, "memory in use", slices.Max(append(capacities, peak)), 5)
+	f.Y.Max *= 1.08 // some air above
+	addPersistent(f, lines)
+	if others {
+		for _, c := range m.Curves {
+			f.Add(memorySteps(c, chart.Stroke(chart.RGB(chart.Pale), 0.4), 3))
+		}
+	}
+	for _, l := range slices.Backward(lines) {
+		f.Add(memorySteps(l.MemoryCurve, chart.Stroke(l.color, 1.4), chart.Pixel))
+	}
+	for _, c := range capacities {
+		f.Add(across(f, c, chart.Dotted(chart.RGB(chart.Alarm), 1.4)))
+	}
+	m.explain(f, lines, others, capacities)
+	f.Remark(m.Notes)
+	return f.Write(w, format)
+}
+
+// capacities lists those of the ranks, unless they would squeeze the curves.
+func (m MemoryFigure) capacities(peak int64) []int64 {
+	var list []int64
+	for _, c := range m.Curves {
+		if c.Rank < len(m.Capacity) && m.Capacity[c.Rank] > 0 && m.Capacity[c.Rank]/4 <= peak {
+			list = append(list, m.Capacity[c.Rank])
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func memorySteps(c tracecsv.MemoryCurve, style draw.LineStyle, grain vg.Length) chart.Steps {
+	s := chart.Steps{XYs: plotter.XYs{{Y: float64(c.Persistent)}}, LineStyle: style, Grain: grain}
+	for _, p := range c.Points {
+		s.XYs = append(s.XYs, plotter.XY{X: float64(p.At), Y: float64(p.Bytes)})
+	}
+	return s
+}
+
+// across draws a level line from edge to edge.
+func across(f *chart.Figure, bytes int64, style draw.LineStyle) *plotter.Line {
+	return chart.Line(style, plotter.XY{Y: float64(bytes)}, plotter.XY{X: f.X.Max, Y: float64(bytes)})
+}
+
+// addPersistent draws the level of the lines' persistent memory: once where it
+// is the same on all, else in every line's colour.
+func addPersistent(f *chart.Figure, lines []memoryLine) {
+	first := lines[0].Persistent
+	if slices.ContainsFunc(lines, func(l memoryLine) bool { return l.Persistent != first }) {
+		for _, l := range lines {
+			if l.Persistent > 0 {
+				f.Add(across(f, l.Persistent, chart.Dashed(l.color, 0.9)))
+			}
+		}
+	} else if first > 0 {
+		shared := across(f, first, chart.Dashed(chart.RGB(chart.Faint), 0.9))
+		shared.FillColor = chart.RGB(chart.Shade)
+		f.Add(shared)
+	}
+}
+
+func (m MemoryFigure) explain(f *chart.Figure, lines []memoryLine, others bool, capacities []int64) {
+	for _, l := range lines {
+		f.Explain(l.name, chart.Line(chart.Stroke(l.color, 1.6)))
+	}
+	if others {
+		f.Explain("other ranks", chart.Line(chart.Stroke(chart.RGB(chart.Pale), 1.6)))
+	}
+	if slices.ContainsFunc(lines, func(l memoryLine) bool { return l.Persistent > 0 }) {
+		f.Explain("persistent", chart.Line(chart.Dashed(chart.RGB(chart.Faint), 1.6)))
+	}
+	for _, c := range capacities {
+		f.Explain(capacityText(c, m.Margin), chart.Line(chart.Dotted(chart.RGB(chart.Alarm), 1.6)))
+	}
+	if len(capacities) == 0 && len(m.Capacity) > 0 {
+		text := capacityText(slices.Min(m.Capacity), m.Margin)
+		if slices.Max(m.Capacity) > slices.Min(m.Capacity) {
+			text += " or more"
+		}
+		f.Explain(text+", above the picture", nil)
+	}
+}

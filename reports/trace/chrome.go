@@ -1,0 +1,231 @@
+// Package trace writes traces for viewers: Perfetto's protobuf and Chrome's JSON.
+package trace
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"time"
+
+	"psim/results/tracecsv"
+	"psim/schedules/graph"
+)
+
+// AllRanks asks WriteChrome for one file of all ranks.
+const AllRanks = -1
+
+// WriteChrome writes a trace in the Chrome JSON of PyTorch's profiler, which
+// opens in Perfetto: a process per rank, a thread per stream, a counter of the
+// memory in use, and arrows from messages to what waited for them. Holistic
+// Trace Analysis wants a file per rank: give the rank, or AllRanks.
+func WriteChrome(w io.Writer, t *graph.Trace, rank int) error {
+	if rank != AllRanks && (rank < 0 || rank >= t.Graph.Ranks()) {
+		return fmt.Errorf("rank %d is outside 0 to %d", rank, t.Graph.Ranks()-1)
+	}
+	c := &chrome{out: bufio.NewWriter(w), trace: t, rank: rank}
+	fmt.Fprintf(c.out, `{
+  "schemaVersion": 1,
+  "distributedInfo": {
+    "backend": "nccl",
+    "rank": %d,
+    "world_size": %d
+  },
+  "displayTimeUnit": "ms",
+  "traceName": %s,
+  "traceEvents": [`, max(0, rank), t.Graph.Ranks(), jsonString(t.Graph.Name))
+	c.names()
+	c.slices()
+	c.arrows()
+	c.memory()
+	c.out.WriteString("\n  ]\n}\n")
+	return c.out.Flush()
+}
+
+type chrome struct {
+	out    *bufio.Writer
+	trace  *graph.Trace
+	rank   int
+	events int
+	thread []int // of every task
+}
+
+// shows reports whether a rank is part of the file.
+func (c *chrome) shows(rank int32) bool { return c.rank == AllRanks || int(rank) == c.rank }
+
+func (c *chrome) event(format string, args ...any) {
+	if c.events > 0 {
+		c.out.WriteByte(',')
+	}
+	c.events++
+	c.out.WriteString("\n    {")
+	fmt.Fprintf(c.out, format, args...)
+	c.out.WriteByte('}')
+}
+
+func (c *chrome) names() {
+	for r := range int32(c.trace.Graph.Ranks()) {
+		if c.shows(r) {
+			c.event(`"ph": "M", "name": "process_name", "pid": %d, "tid": 0, "args": {"name": "rank %[1]d"}`, r)
+			c.event(`"ph": "M", "name": "process_sort_index", "pid": %d, "tid": 0, "args": {"sort_index": %[1]d}`, r)
+		}
+	}
+	for i, s := range c.trace.Graph.Streams {
+		if c.shows(s.Rank) {
+			c.name(s.Rank, i, i, s.Name)
+		}
+	}
+}
+
+func (c *chrome) name(rank int32, thread, order int, name string) {
+	c.event(`"ph": "M", "name": "thread_name", "pid": %d, "tid": %d, "args": {"name": %s}`, rank, thread, jsonString(name))
+	c.event(`"ph": "M", "name": "thread_sort_index", "pid": %d, "tid": %d, "args": {"sort_index": %d}`, rank, thread, order)
+}
+
+// slices writes the tasks, by stream and start. A thread may not overlap
+// itself: what would, as two clocks can make it in a measured trace, goes to a
+// thread of its own.
+func (c *chrome) slices() {
+	g, spans := c.trace.Graph, c.trace.Spans
+	c.thread = make([]int, len(g.Tasks))
+	start, order := g.ByStream()
+	threads := len(g.Streams)
+	for s, stream := range g.Streams {
+		tasks := order[start[s]:start[s+1]]
+		if !c.shows(stream.Rank) {
+			continue
+		}
+		byStart(spans, tasks)
+		ids := []int{s}
+		for k, lane := range apart(spans, tasks) {
+			if lane == len(ids) {
+				c.name(stream.Rank, threads, s, stream.Name+" (overlapping)")
+				ids = append(ids, threads)
+				threads++
+			}
+			c.thread[tasks[k]] = ids[lane]
+			c.slice(tasks[k])
+		}
+	}
+}
+
+// byStart sorts the tasks of a stream.
+func byStart(spans []graph.Span, tasks []int32) {
+	slices.SortStableFunc(tasks, func(a, b int32) int { return cmp.Compare(spans[a].Start, spans[b].Start) })
+}
+
+// apart puts the tasks of a stream, sorted by start, into lanes that do not overlap
+// themselves: the first one that is free.
+func apart(spans []graph.Span, tasks []int32) (lane []int) {
+	var free []time.Duration
+	for _, i := range tasks {
+		k := slices.IndexFunc(free, func(end time.Duration) bool { return end <= spans[i].Start })
+		if k < 0 {
+			k = len(free)
+			free = append(free, 0)
+		}
+		free[k] = spans[i].End
+		lane = append(lane, k)
+	}
+	return lane
+}
+
+func (c *chrome) slice(i int32) {
+	t, span := &c.trace.Graph.Tasks[i], c.trace.Spans[i]
+	c.event(`"ph": "X", "cat": "kernel", "name": %s, "pid": %d, "tid": %d, "ts": %s, "dur": %s, "args": {%s}`,
+		jsonString(chromeName(t)), t.Rank, c.thread[i], micros(span.Start), micros(span.Duration()), c.details(i))
+}
+
+// chromeName names a slice. Trace analysis takes for communication
+// what starts with nccl.
+func chromeName(t *graph.Task) string {
+	switch {
+	case t.Kind.Compute():
+		return "PP:" + t.String()
+	case t.Kind.Communication():
+		return "nccl:" + t.String()
+	}
+	return t.String()
+}
+
+// details lists the arguments of a slice.
+func (c *chrome) details(i int32) string {
+	t := &c.trace.Graph.Tasks[i]
+	s := fmt.Sprintf(`"device": %d, "stream": %d, "correlation": %d, "kind": "%s"`, t.Rank, t.Stream, i, t.Kind)
+	for name, n := range fields(t) {
+		s += fmt.Sprintf(`, "%s": %d`, name, n)
+	}
+	return s
+}
+
+// fields yields the numbers that a task has beside its rank.
+func fields(t *graph.Task) iter.Seq2[string, int64] {
+	return func(yield func(string, int64) bool) {
+		_ = (t.Stage == graph.None || yield("stage", int64(t.Stage))) &&
+			(t.Microbatch == graph.None || yield("microbatch", int64(t.Microbatch))) &&
+			(t.Peer == graph.None || yield("peer", int64(t.Peer))) &&
+			(t.Bytes == 0 || yield("bytes", t.Bytes))
+	}
+}
+
+// arrows writes a flow for every message.
+func (c *chrome) arrows() {
+	id, spans, tasks := 0, c.trace.Spans, c.trace.Graph.Tasks
+	for source, task := range waits(c.trace) {
+		if !c.shows(tasks[source].Rank) || !c.shows(tasks[task].Rank) {
+			continue
+		}
+		id++
+		c.flow("s", "", source, max(spans[source].Start, spans[source].End-1), id)
+		c.flow("f", `, "bp": "e"`, task, spans[task].Start, id)
+	}
+}
+
+// waits yields every task that waited for a message after the message, or after what
+// it carries where it takes no time.
+func waits(t *graph.Trace) iter.Seq2[int32, int32] {
+	g := t.Graph
+	return func(yield func(source, task int32) bool) {
+		for i := range int32(len(g.Tasks)) {
+			for _, d := range g.Deps(i) {
+				source := d
+				if t.Spans[d].Duration() == 0 && len(g.Deps(d)) > 0 {
+					source = g.Deps(d)[0]
+				}
+				if g.Tasks[d].Kind.Message() && !yield(source, i) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// flow writes one end of an arrow.
+func (c *chrome) flow(phase, binding string, task int32, at time.Duration, id int) {
+	c.event(`"ph": "%s"%s, "cat": "message", "name": "message", "id": %d, "pid": %d, "tid": %d, "ts": %s`,
+		phase, binding, id, c.trace.Graph.Tasks[task].Rank, c.thread[task], micros(at))
+}
+
+// memory writes the memory in use as a counter of every rank that has any.
+func (c *chrome) memory() {
+	for _, curve := range tracecsv.MemoryCurves(c.trace) {
+		if !c.shows(int32(curve.Rank)) || curve.Peak() == 0 {
+			continue
+		}
+		for _, p := range curve.Levels() {
+			c.event(`"ph": "C", "cat": "memory", "name": "memory", "pid": %d, "tid": 0, "ts": %s, "args": {"bytes": %d}`, curve.Rank, micros(p.At), p.Bytes)
+		}
+	}
+}
+
+// micros prints a time in microseconds with three decimals.
+func micros(d time.Duration) string { return fmt.Sprintf("%d.%03d", d/1000, d%1000) }
+
+// jsonString quotes a string. Names never fail to marshal.
+func jsonString(s string) string {
+	quoted, _ := json.Marshal(s)
+	return string(quoted)
+}

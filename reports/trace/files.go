@@ -1,0 +1,35 @@
+package trace
+
+import (
+	"compress/gzip"
+	"io"
+	"strings"
+
+	"psim/internal/files"
+	"psim/reports/chart"
+	"psim/results"
+)
+
+// TraceFormats lists how the name of a trace file for viewers ends.
+func TraceFormats() []string { return []string{".json", ".json.gz", ".pftrace"} }
+
+// TraceFile returns the trace of a run for viewers: as Perfetto's protobuf where the
+// path ends in .pftrace, and else as Chrome's JSON, compressed if it ends in .gz.
+func TraceFile(r results.Run, path string) files.File {
+	return files.File{Path: path, Render: func(w io.Writer) error {
+		switch {
+		case strings.HasSuffix(path, ".pftrace"):
+			return WritePerfetto(w, r.Trace)
+		case !strings.HasSuffix(path, ".gz"):
+			return WriteChrome(w, r.Trace, AllRanks)
+		}
+		z := gzip.NewWriter(w)
+		if err := WriteChrome(z, r.Trace, AllRanks); err != nil {
+			return err
+		}
+		return z.Close()
+	}}
+}
+
+// Formats lists the formats of pictures.
+func Formats() []string { return chart.Formats() }

@@ -1,0 +1,175 @@
+package results
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"psim/schedules/graph"
+)
+
+// An account adds up time by class.
+type account struct {
+	trace *graph.Trace
+	// made says what a computing task is made of.
+	made func(*graph.Task) []graph.Share
+	time map[string]time.Duration
+	// beside is communication next to what its rank counts.
+	beside map[string]time.Duration
+}
+
+func newAccount(t *graph.Trace, made func(*graph.Task) []graph.Share) account {
+	return account{t, made, map[string]time.Duration{}, map[string]time.Duration{}}
+}
+
+// task counts a part of a task's time: of a computing one by what it is made of, in
+// proportion.
+func (a *account) task(i int32, part time.Duration) {
+	t := &a.trace.Graph.Tasks[i]
+	if !t.Kind.Compute() {
+		a.time[a.trace.Graph.Class(t)] += part
+		return
+	}
+	shares := a.made(t)
+	var whole, at, done time.Duration
+	for _, s := range shares {
+		whole += s.Time
+	}
+	for _, s := range shares {
+		at += s.Time
+		upTo := time.Duration(math.Round(float64(part) * (float64(at) / float64(whole))))
+		a.time[s.Class] += upTo - done
+		done = upTo
+	}
+	if done != part { // tasks that are made of nothing take no time
+		a.time[graph.Waiting] += part - done
+	}
+}
+
+// mean divides by a number of ranks, in a way that keeps the sum: each class is rounded
+// together with those before it.
+func mean(by map[string]time.Duration, ranks int) map[string]float64 {
+	seconds := map[string]float64{}
+	var sum, done time.Duration
+	for _, class := range SortClasses(by) {
+		sum += by[class]
+		upTo := time.Duration((int64(sum) + int64(ranks)/2) / int64(ranks))
+		if upTo > done {
+			seconds[class] = (upTo - done).Seconds()
+		}
+		done = upTo
+	}
+	return seconds
+}
+
+// What a rank does counts by these levels: of what runs at the same time, the first.
+const (
+	computing = iota
+	updating
+	communicating
+	starting // ready, and waiting for the host
+)
+
+// A stretch is a task's, at a level.
+type stretch struct {
+	graph.Span
+	task  int32
+	level int
+}
+
+// ranks counts every moment of every rank once.
+func (a *account) ranks() {
+	step := a.trace.End()
+	for _, list := range a.stretches() {
+		var now time.Duration
+		var active []stretch
+		counts := func(to time.Duration) {
+			a.moment(active, to-now)
+			now = to
+		}
+		for len(list) > 0 || len(active) > 0 {
+			next := step
+			if len(list) > 0 {
+				next = list[0].Start
+			}
+			for _, s := range active {
+				next = min(next, s.End)
+			}
+			counts(next)
+			active = slices.DeleteFunc(active, func(s stretch) bool { return s.End <= now })
+			for len(list) > 0 && list[0].Start == now {
+				active, list = append(active, list[0]), list[1:]
+			}
+		}
+		counts(step)
+	}
+}
+
+// moment counts a time in which some tasks of a rank are active.
+func (a *account) moment(active []stretch, part time.Duration) {
+	if part == 0 {
+		return
+	}
+	if len(active) == 0 {
+		a.time[graph.Waiting] += part
+		return
+	}
+	first := slices.MinFunc(active, func(x, y stretch) int { return cmp.Or(x.level-y.level, int(x.task-y.task)) })
+	if first.level == starting {
+		a.time[graph.Launches] += part
+		return
+	}
+	a.task(first.task, part)
+	counted := []string{}
+	if first.level == communicating {
+		counted = append(counted, a.class(first))
+	}
+	for _, s := range active {
+		if s.level != communicating || slices.Contains(counted, a.class(s)) {
+			continue
+		}
+		counted = append(counted, a.class(s))
+		a.beside[a.class(s)] += part
+	}
+}
+
+func (a *account) class(s stretch) string { return a.trace.Graph.Class(&a.trace.Graph.Tasks[s.task]) }
+
+// stretches lists those of every rank by their start, and adds what tasks hide within.
+func (a *account) stretches() [][]stretch {
+	g := a.trace.Graph
+	byRank, works := make([][]stretch, g.Ranks()), make([]bool, len(g.Streams))
+	for i := range g.Tasks { // streams that compute or update wait for their host
+		works[g.Tasks[i].Stream] = works[g.Tasks[i].Stream] || g.Tasks[i].Kind.Compute() || g.Tasks[i].Kind == graph.Optimizer
+	}
+	add := func(i int32, span graph.Span, level int) {
+		if span.End > span.Start {
+			r := g.Tasks[i].Rank
+			byRank[r] = append(byRank[r], stretch{span, i, level})
+		}
+	}
+	for k := range g.Tasks {
+		i, t, span := int32(k), &g.Tasks[k], a.trace.Spans[k]
+		switch {
+		case t.Kind.Compute():
+			add(i, span, computing)
+		case t.Kind == graph.Optimizer:
+			add(i, span, updating)
+		default:
+			add(i, span, communicating)
+		}
+		if a.trace.Ready != nil && works[t.Stream] {
+			add(i, graph.Span{Start: a.trace.Ready[i], End: span.Start}, starting)
+		}
+		if a.trace.Inner != nil {
+			tensor, context := a.trace.Inner[i].Tensor(), a.trace.Inner[i].Context
+			a.beside[TensorClass] += tensor.Communication - tensor.Exposed
+			a.beside[ContextClass] += context.Communication - context.Exposed
+		}
+	}
+	for _, list := range byRank {
+		slices.SortStableFunc(list, func(x, y stretch) int { return cmp.Compare(x.Start, y.Start) })
+	}
+	return byRank
+}

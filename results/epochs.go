@@ -1,0 +1,134 @@
+package results
+
+import (
+	"math"
+	"time"
+
+	"psim/schedules/graph"
+)
+
+// Epochs are passes over a data set: predicted from the step, or measured. A deviation
+// is the population's, with n, over the epochs, as numpy's std has it.
+type Epochs struct {
+	Number  int   `json:"number"`            // epochs that count
+	Dropped int   `json:"dropped,omitempty"` // epochs that were trained before them to warm up, and count nowhere here
+	Samples int64 `json:"samples"`           // of the data set
+	Steps   int64 `json:"steps"`             // of an epoch
+	Batch   int64 `json:"batch_samples"`     // samples of a step, over all replicas
+	// Samples that are left for the last step of an epoch. It is filled up from the
+	// beginning of the data set, and takes as long as the others.
+	LastBatch int64 `json:"last_batch_samples"`
+	// Time of all steps of an epoch, without evaluation; of a measured result the mean.
+	Time    float64 `json:"time_s"`
+	TimeStd float64 `json:"time_std_s,omitempty"` // deviation
+	Total   float64 `json:"total_s"`              // time of all epochs that count
+	// Work over time. Of a measured result that of an epoch is the sum over the replicas,
+	// of what each trains over its own time, and this the mean over the epochs.
+	Throughput    Throughput  `json:"throughput"`
+	ThroughputStd *Throughput `json:"throughput_std,omitempty"` // deviation; absent from a prediction
+	Ranks         []RankEpoch `json:"ranks,omitempty"`          // time of every rank by itself; absent from a prediction
+	Each          []Epoch     `json:"each,omitempty"`           // epochs in order; absent from a prediction
+}
+
+// A RankEpoch is how long an epoch takes on one rank: in every step until its own last
+// task has ended.
+type RankEpoch struct {
+	Rank    int     `json:"rank"`       // from 0, replica by replica
+	Time    float64 `json:"time_s"`     // mean over the epochs
+	TimeStd float64 `json:"time_std_s"` // deviation
+}
+
+// An Epoch is one of the epochs that count.
+type Epoch struct {
+	Time       float64    `json:"time_s"`       // of all its steps
+	RankTimes  []float64  `json:"rank_times_s"` // the same of every rank, until its own last tasks
+	Throughput Throughput `json:"throughput"`   // sum over the replicas
+}
+
+// predictEpochs adds what an epoch takes, where the data set is known.
+func (r *Result) predictEpochs(info Info) {
+	if info.DataSet == 0 {
+		return
+	}
+	steps := (info.DataSet + info.Samples - 1) / info.Samples
+	r.Epochs = &Epochs{
+		Samples: info.DataSet, Steps: steps, Batch: info.Samples, LastBatch: info.DataSet - (steps-1)*info.Samples,
+		Time: float64(steps) * (r.StepTime - r.Startup), Throughput: r.Throughput,
+	}
+	r.RepeatEpochs(1)
+}
+
+// RepeatEpochs makes a number of epochs of the one that was predicted.
+func (r *Result) RepeatEpochs(n int) {
+	r.Epochs.Number, r.Epochs.Total = n, float64(n)*r.Epochs.Time
+}
+
+// MeasureEpochs adds what whole epochs have taken, of which traces are the steps.
+// Dropped ones came before. Steps behind the last whole epoch are left out.
+func (r *Result) MeasureEpochs(traces []*graph.Trace, dropped int, info Info) {
+	r.predictEpochs(info)
+	e := r.Epochs
+	for n := int(e.Steps); len(traces) >= n; traces = traces[n:] {
+		e.Each = append(e.Each, newEpoch(traces[:n], info))
+	}
+	e.Number, e.Dropped = len(e.Each), dropped
+	if e.Number == 0 { // interrupted
+		r.Epochs = nil
+		return
+	}
+	e.Time, e.TimeStd = e.mean(func(e Epoch) float64 { return e.Time })
+	e.Total = float64(e.Number) * e.Time
+	e.ThroughputStd = &Throughput{}
+	e.Throughput.Samples, e.ThroughputStd.Samples = e.mean(func(e Epoch) float64 { return e.Throughput.Samples })
+	e.Throughput.Tokens, e.ThroughputStd.Tokens = e.mean(func(e Epoch) float64 { return e.Throughput.Tokens })
+	for rank := range e.Each[0].RankTimes {
+		time, std := e.mean(func(e Epoch) float64 { return e.RankTimes[rank] })
+		e.Ranks = append(e.Ranks, RankEpoch{rank, time, std})
+	}
+}
+
+// newEpoch sums up the steps of one epoch.
+func newEpoch(traces []*graph.Trace, info Info) Epoch {
+	var whole time.Duration
+	byRank := make([]time.Duration, traces[0].Graph.Ranks())
+	for _, t := range traces {
+		startup := t.Startup()
+		ends := make([]time.Duration, len(byRank))
+		for i := range t.Graph.Tasks {
+			rank := t.Graph.Tasks[i].Rank
+			ends[rank] = max(ends[rank], t.Spans[i].End)
+		}
+		whole += t.End() - startup
+		for rank, end := range ends {
+			byRank[rank] += max(0, end-startup)
+		}
+	}
+	e := Epoch{Time: whole.Seconds()}
+	replicas := make([]float64, info.DataParallel) // their times
+	for rank, t := range byRank {
+		e.RankTimes = append(e.RankTimes, t.Seconds())
+		replica := rank / traces[0].Graph.Shape.Ranks
+		replicas[replica] = max(replicas[replica], t.Seconds())
+	}
+	for replica, t := range replicas {
+		steps := float64(len(traces)) / float64(info.DataParallel) // of the whole batch
+		if info.Shards != nil {
+			steps = float64(len(traces)) * float64(info.Shards[replica]) / float64(info.Samples)
+		}
+		e.Throughput.Samples += steps * float64(info.Samples) / t
+		e.Throughput.Tokens += steps * float64(info.Tokens) / t
+	}
+	return e
+}
+
+// mean returns the mean of something over the epochs, and its deviation.
+func (e *Epochs) mean(of func(Epoch) float64) (mean, deviation float64) {
+	n := float64(len(e.Each))
+	for _, epoch := range e.Each {
+		mean += of(epoch) / n
+	}
+	for _, epoch := range e.Each {
+		deviation += (of(epoch) - mean) * (of(epoch) - mean) / n
+	}
+	return mean, math.Sqrt(deviation)
+}

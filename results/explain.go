@@ -1,0 +1,97 @@
+package results
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"psim/schedules/graph"
+)
+
+// An Explanation says what the time of a step is made of, and which settings price it.
+type Explanation struct {
+	// Seconds by class: products (with parameters), attention (fused, or its two products), between
+	// (what is bound by memory: norms, functions, softmax, loss), tensor (exchanges of its
+	// groups), context (those among the parts of sequences), launches (the host, starts of
+	// kernels), measured (layers that were measured whole), what [times] gives (forward, backward, backward_input, backward_weight), pipeline
+	// (messages), data_*, expert_*, expert-data_*, tied_* (collectives), averaging, optimizer, and waiting. Every moment
+	// of a rank counts once, as what computes, else what updates, communicates or launches;
+	// means over all ranks, which add up to the step time.
+	ByClass map[string]float64 `json:"by_class_s"`
+	// The same along the chain of tasks that determines the step time, to which they add up.
+	CriticalPath map[string]float64 `json:"critical_path_s"`
+	// Communication that runs beside what by_class_s counts, by class: hidden. Means over ranks.
+	Beside   map[string]float64 `json:"beside_s,omitempty"`
+	Settings []Pricing          `json:"settings"` // by which classes are priced
+	WhatIf   []WhatIf           `json:"what_if"`  // what one change each would give, the shortest step first; what changes nothing is left out
+	// Changes that what_if leaves out because layers that they need were not measured, where
+	// those of the configuration were, or the other way round: their prices have another source.
+	Unmeasured [][]string `json:"what_if_unmeasured,omitempty"`
+}
+
+// A Pricing is a setting that some classes are priced by.
+type Pricing struct {
+	Key     string   `json:"key"`     // as psim help config has it
+	Value   string   `json:"value"`   // as TOML writes it, without quotes
+	From    string   `json:"from"`    // given, stack NAME, kernels NAME, device NAME, link NAME, file NAME or default
+	Classes []string `json:"classes"` // that it prices
+}
+
+// The classes of exchanges within a rank.
+const (
+	TensorClass  = "tensor"
+	ContextClass = "context"
+)
+
+// classOrder lists classes as tables do; collectives come after the pipeline's messages, by name.
+var classOrder = [...]string{
+	"products", "attention", "between", "measured", "forward", "backward", "backward_input", "backward_weight",
+	TensorClass, ContextClass, graph.Launches, "pipeline", "", graph.Averaging, graph.Updating, graph.Waiting,
+}
+
+// classesOf lists the classes of a map in their order.
+func SortClasses[V any](by map[string]V) []string {
+	place := func(class string) int {
+		if i := slices.Index(classOrder[:], class); i >= 0 {
+			return i
+		}
+		return slices.Index(classOrder[:], "")
+	}
+	return slices.SortedFunc(maps.Keys(by), func(a, b string) int {
+		if d := place(a) - place(b); d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+}
+
+// NewExplanation counts a trace, given its critical path and what its computing tasks
+// are made of.
+func NewExplanation(t *graph.Trace, path []int32, made func(*graph.Task) []graph.Share) *Explanation {
+	all, chain := newAccount(t, made), newAccount(t, made)
+	all.ranks()
+	walk(t, path, func(i int32, what stretchOfPath, part time.Duration) {
+		switch task := &t.Graph.Tasks[i]; {
+		case what == running:
+			chain.task(i, part)
+		case what == launching:
+			chain.time[graph.Launches] += part
+		case task.Kind.Compute():
+			chain.time[graph.Waiting] += part
+		default: // the latency of a message
+			chain.task(i, part)
+		}
+	})
+	n := t.Graph.Ranks()
+	return &Explanation{ByClass: mean(all.time, n), CriticalPath: mean(chain.time, 1), Beside: mean(all.beside, n)}
+}
+
+// Classes lists those that have any time.
+func (e *Explanation) Classes() []string {
+	all := map[string]float64{}
+	for _, by := range []map[string]float64{e.ByClass, e.CriticalPath, e.Beside} {
+		maps.Copy(all, by)
+	}
+	return SortClasses(all)
+}

@@ -1,0 +1,184 @@
+package results
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"psim/internal/units"
+)
+
+// The verdicts on memory.
+const (
+	Fits       = "fits"         // within the memory less the margin
+	Close      = "close"        // above that, and within the memory
+	DoesNotFit = "does not fit" // beyond the memory
+)
+
+// MemoryBytes is what the memory of a rank holds at its peak, whose bytes add up to
+// the peak.
+type MemoryBytes struct {
+	// Weights in the precision of training: the rank's own, those that ZeRO 3 has
+	// gathered, and versions that are stashed.
+	Parameters int64 `json:"parameters" unit:"bytes"`
+	// Sums over microbatches, and under ZeRO 2 and 3 whole ones that have yet to be
+	// scattered.
+	Gradients   int64 `json:"gradients" unit:"bytes"`
+	Optimizer   int64 `json:"optimizer" unit:"bytes"`   // moments, and in mixed precision the fp32 weights
+	Activations int64 `json:"activations" unit:"bytes"` // what passes make and keep, their gradients, and messages between stages
+	Buffers     int64 `json:"buffers" unit:"bytes"`     // what collectives need to run, and memory.buffers
+	Context     int64 `json:"context" unit:"bytes"`     // memory.context, and what memory.allocator adds
+}
+
+// NodeResult is the memory of a node, which its devices share.
+type NodeResult struct {
+	Node           int   `json:"node"`                  // from 0
+	Devices        int   `json:"devices"`               // that the step uses there
+	PeakMemory     int64 `json:"peak_memory_bytes"`     // sum of their peaks: a worker gives little back to the system
+	MemoryCapacity int64 `json:"memory_capacity_bytes"` // machine.memory_per_node less the margin
+}
+
+// Limits are the memory of the ranks and of the nodes, in bytes.
+type Limits struct {
+	// Capacity is what every rank may use; nil is unlimited. A peak equal to it fits.
+	Capacity []int64
+	// Margin is the share of the memory that Capacity is without, and Memory what a
+	// rank has with it, where there is a margin.
+	Margin float64
+	Memory int64
+	// Close is the share of a rank's memory at whose end a peak is close. It is above Margin
+	// where nothing is to stay free: then a close peak is taken all the same.
+	Close float64
+	// Node is what the devices of a node share, with the margin; 0 is unlimited.
+	// DevicesPerNode is 0 where all are in one; On finds the node of a rank's first device.
+	Node           int64
+	DevicesPerNode int
+	On             func(rank int32) int32
+}
+
+// Fits reports whether the memory of every rank and node suffices, with its margin: without
+// one, a close peak does.
+func (r Result) Fits() bool {
+	return r.FitsMemory && (r.MemoryVerdict != Close || r.MemoryMargin == 0)
+}
+
+// checkMemory sets the verdict and the capacities, and warns about the rank and the
+// node that lack the most.
+func (r *Result) checkMemory(l Limits) {
+	r.FitsMemory = true
+	var ranks, nodes []need
+	for i := range min(len(r.Ranks), len(l.Capacity)) {
+		r.Ranks[i].MemoryCapacity = l.Capacity[i]
+		form := fmt.Sprintf("rank %d needs %%s of memory and has %%s", i)
+		ranks = append(ranks, need{form, r.Ranks[i].PeakMemory, l.within(l.Capacity[i]), max(l.Memory, l.Capacity[i])})
+	}
+	r.Nodes = r.nodes(l)
+	for _, n := range r.Nodes {
+		form := fmt.Sprintf("node %d needs %%s of memory for its %s and has %%s", n.Node, units.Plural(n.Devices, "device"))
+		nodes = append(nodes, need{form, n.PeakMemory, n.MemoryCapacity, l.Node})
+	}
+	r.judge(ranks, "rank", max(l.Margin, l.Close))
+	r.judge(nodes, "node", l.Margin)
+}
+
+// within returns how much of a rank's capacity a peak may fill without being close.
+func (l Limits) within(capacity int64) int64 {
+	if l.Close <= l.Margin {
+		return capacity
+	}
+	return int64(float64(capacity) * (1 - l.Close) / (1 - l.Margin))
+}
+
+// nodes adds up the memory of the devices of every node.
+func (r *Result) nodes(l Limits) (list []NodeResult) {
+	if l.Node == 0 {
+		return nil
+	}
+	for i, rank := range r.Ranks {
+		for d := range r.PerRank() {
+			node := 0
+			if l.DevicesPerNode > 0 {
+				node = int(l.On(int32(i))) + d/l.DevicesPerNode
+			}
+			for len(list) <= node {
+				list = append(list, NodeResult{Node: len(list), MemoryCapacity: int64(float64(l.Node) * (1 - l.Margin))})
+			}
+			list[node].Devices++
+			list[node].PeakMemory += rank.PeakMemory
+		}
+	}
+	return list
+}
+
+// A need is what a rank or a node needs, what it may use without being close, and what it
+// has; form says so.
+type need struct {
+	form                string
+	peak, within, whole int64
+}
+
+func (n need) lack() int64 { return n.peak - n.within }
+
+// judge sets the verdict by what is needed, unless it is worse already, and warns
+// about the one that lacks the most.
+func (r *Result) judge(needs []need, what string, margin float64) {
+	if len(needs) == 0 {
+		return
+	}
+	if r.MemoryVerdict == "" {
+		r.MemoryVerdict = Fits
+	}
+	short, beyond := 0, 0
+	for _, n := range needs {
+		if n.lack() > 0 {
+			short++
+		}
+		if n.peak > n.whole {
+			beyond++
+		}
+	}
+	if short == 0 {
+		return
+	}
+	worst := slices.MaxFunc(needs, func(a, b need) int { return cmp.Compare(a.lack(), b.lack()) })
+	text := fmt.Sprintf(worst.form, units.FormatBytes(worst.peak), units.FormatBytes(worst.whole))
+	than := "than they have"
+	if worst.peak <= worst.whole {
+		if r.FitsMemory {
+			r.MemoryVerdict = Close
+		}
+		text, than = text+", of which "+r.leaves(margin), "than the margin allows"
+	} else {
+		r.MemoryVerdict, r.FitsMemory, short = DoesNotFit, false, beyond
+		text += fmt.Sprintf(", %s too little", units.FormatBytes(worst.peak-worst.whole))
+	}
+	if short > 1 {
+		text += fmt.Sprintf("; %d %ss need more %s", short, what, than)
+	}
+	r.Warnings = append(r.Warnings, text)
+}
+
+// leaves says how much of the memory is left free, and for what.
+func (r *Result) leaves(margin float64) string {
+	if r.MemoryMargin == 0 {
+		return fmt.Sprintf("what is not counted, such as fragmentation, may take %s: see machine.memory_margin", units.FormatPercent(margin))
+	}
+	return fmt.Sprintf("machine.memory_margin is to leave %s free", units.FormatPercent(margin))
+}
+
+// UsesMemory reports whether any memory was modelled.
+func (r Result) UsesMemory() bool {
+	return slices.ContainsFunc(r.Ranks, func(rank RankResult) bool { return rank.PeakMemory > 0 })
+}
+
+// capacity returns the memory of every rank, nil unless all are known.
+func (r Result) Capacities() []int64 {
+	var list []int64
+	for _, rank := range r.Ranks {
+		if rank.MemoryCapacity == 0 {
+			return nil
+		}
+		list = append(list, rank.MemoryCapacity)
+	}
+	return list
+}

@@ -1,0 +1,77 @@
+package results
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"psim/internal/files"
+)
+
+// A Plan is one way to run an experiment: the settings that make it, as --set
+// takes them, and what is predicted for it.
+type Plan struct {
+	Result
+	Settings []string `json:"settings"` // KEY=VALUE, as --set takes them
+}
+
+// A Ranking is the outcome of psim search, best first: those that fit in memory by
+// their step time, then the others by how much they need.
+type Ranking struct {
+	Plans     []Plan    `json:"plans"`              // results with the settings that make them, best first
+	Evaluated int       `json:"evaluated"`          // plans that were simulated
+	Pruned    int       `json:"pruned"`             // plans that were not, because their parameters alone do not fit
+	LeftOut   []LeftOut `json:"left_out,omitempty"` // schedules that have no plan
+	Partial   bool      `json:"partial,omitempty"`  // the search was interrupted
+	// Time that the search took: on stdout alone, in no file.
+	Seconds *float64 `json:"seconds,omitempty" unit:"s"`
+}
+
+// LeftOut says why a schedule has no plan.
+type LeftOut struct {
+	Schedule string `json:"schedule"` // its name
+	Reason   string `json:"reason"`   // why it has no plan
+}
+
+// Sort puts the best plan first. Of plans with equal times, the one that needs
+// less memory comes first.
+func (p Ranking) Sort() {
+	slices.SortStableFunc(p.Plans, func(a, b Plan) int {
+		switch {
+		case a.Fits() != b.Fits():
+			return map[bool]int{true: -1, false: 1}[a.Fits()]
+		case a.Fits():
+			return cmp.Or(cmp.Compare(a.StepTime, b.StepTime), cmp.Compare(a.PeakMemory(), b.PeakMemory()))
+		}
+		return cmp.Or(cmp.Compare(a.PeakMemory(), b.PeakMemory()), cmp.Compare(a.StepTime, b.StepTime))
+	})
+}
+
+// WriteJSON writes the plans as an indented JSON object.
+func (p Ranking) WriteJSON(w io.Writer) error {
+	list := make([]Plan, len(p.Plans))
+	for i, plan := range p.Plans {
+		list[i] = Plan{plan.Result.Writable(), plan.Settings}
+	}
+	p.Plans = list
+	return files.WriteJSON(w, p)
+}
+
+// ReadPlans reads a plans.json.
+func ReadPlans(r io.Reader) (Ranking, error) {
+	var p Ranking
+	if err := ReadJSON(r, MostJSON, &p); err != nil {
+		return p, err
+	}
+	if p.Plans == nil {
+		return p, errors.New("plans is missing")
+	}
+	for i, plan := range p.Plans {
+		if err := plan.Validate(); err != nil {
+			return p, fmt.Errorf("plans[%d]: %w", i, err)
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,190 @@
+package rankings
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"psim/internal/files"
+	"psim/results"
+)
+
+// A PlanSearch tells a search over plans from others; search.json holds it.
+type PlanSearch struct {
+	Schema int    `json:"schema"`
+	Name   string `json:"name"` // of the configuration
+	// Configuration is its fingerprint, and Version that of psim.
+	Configuration string      `json:"configuration"`
+	Version       string      `json:"version,omitempty"`
+	Devices       int         `json:"devices"`
+	Trainer       string      `json:"trainer,omitempty"`
+	Schedules     []string    `json:"schedules,omitempty"`
+	Fix           []string    `json:"fix,omitempty"`
+	Vary          []Variation `json:"vary,omitempty"`
+	Margin        float64     `json:"margin"`
+	Rows          int         `json:"rows"`               // how many of the best plans are wanted
+	Capacity      int64       `json:"capacity,omitempty"` // memory in bytes that a rank may use; 0 is unlimited or not known
+	// Shard names the part of the plans that is here, as in 2/4; empty for all.
+	Shard string `json:"shard,omitempty"`
+}
+
+// A SavedPlans is the outcome of a search over plans as its folder holds it, and as those
+// of shards are joined.
+type SavedPlans struct {
+	PlanSearch
+	Plans  []json.RawMessage // as of PlanRanking
+	Points []PlanPoint
+	Space  int
+	Gap    float64
+	// Partial says that the search was interrupted.
+	Partial bool
+}
+
+// PlansFile holds what plans.json does: what is the same whatever the number of workers and
+// machines.
+type PlansFile struct {
+	Plans   []json.RawMessage `json:"plans"`
+	Space   int               `json:"space"`
+	Gap     float64           `json:"gap"`
+	Partial bool              `json:"partial,omitempty"`
+}
+
+// Saved puts a ranking in the form of its files.
+func (p PlanRanking) Saved(search PlanSearch, points []PlanPoint) (SavedPlans, error) {
+	s := SavedPlans{PlanSearch: search, Points: points, Space: p.Space, Gap: p.Gap, Partial: p.Partial, Plans: []json.RawMessage{}}
+	for _, plan := range p.Plans {
+		plan.Build, plan.Simulation = nil, nil
+		text, err := CompactJSON(RankedPlan{plan.Result.Writable(), plan.Plan, plan.Set})
+		if err != nil {
+			return s, err
+		}
+		s.Plans = append(s.Plans, text)
+	}
+	return s, nil
+}
+
+// ranked orders a plan among others.
+type ranked struct {
+	StepTime float64  `json:"step_time_s"`
+	Set      []string `json:"set"`
+}
+
+// Last is the step time of the last of the best plans, 0 where there are fewer than are
+// wanted.
+func (s SavedPlans) Last() (time.Duration, error) {
+	if len(s.Plans) < s.Rows {
+		return 0, nil
+	}
+	var last ranked
+	err := json.Unmarshal(s.Plans[s.Rows-1], &last)
+	return time.Duration(last.StepTime*float64(time.Second) + 0.5), err
+}
+
+// Rank puts the best plan first, and keeps as many as are wanted.
+func (s *SavedPlans) Rank() error {
+	keys := map[string]ranked{}
+	for _, text := range s.Plans {
+		var r ranked
+		if err := json.Unmarshal(text, &r); err != nil {
+			return err
+		}
+		keys[string(text)] = r
+	}
+	slices.SortStableFunc(s.Plans, func(a, b json.RawMessage) int {
+		x, y := keys[string(a)], keys[string(b)]
+		return cmp.Or(cmp.Compare(x.StepTime, y.StepTime), slices.Compare(x.Set, y.Set))
+	})
+	s.Plans = s.Plans[:min(s.Rows, len(s.Plans))]
+	return nil
+}
+
+// Ranking reads the plans, without what only the search itself knows.
+func (s SavedPlans) Ranking() (PlanRanking, error) {
+	p := PlanRanking{Plans: []RankedPlan{}, Space: s.Space, Gap: s.Gap, Partial: s.Partial, PrunedBy: map[string]int{}, Varied: VariedKeys(s.Vary)}
+	for _, text := range s.Plans {
+		plan := RankedPlan{Result: results.Result{Bubble: results.Unknown()}}
+		if err := json.Unmarshal(text, &plan); err != nil {
+			return p, err
+		}
+		p.Plans = append(p.Plans, plan)
+	}
+	last, err := s.Last()
+	for _, point := range s.Points {
+		switch state := point.state(last); state {
+		case pointSimulated:
+			p.Evaluated++
+		case pointOpen:
+		default:
+			p.PrunedBy[state]++
+		}
+	}
+	p.count()
+	return p, err
+}
+
+// count adds up what was discarded.
+func (p *PlanRanking) count() {
+	p.Pruned, p.Bounded = 0, p.PrunedBy[Slower]
+	for _, n := range p.PrunedBy {
+		p.Pruned += n
+	}
+}
+
+// Settled lists the points as equal searches have them: see PlanPoint.state.
+func (s SavedPlans) Settled() ([]PlanPoint, error) {
+	last, err := s.Last()
+	return settled(s.Points, last), err
+}
+
+// LoadPlans reads what Save has written.
+func LoadPlans(folder string) (SavedPlans, error) {
+	return files.Steady(folder, func() (s SavedPlans, err error) {
+		if s.PlanSearch, err = files.Read(filepath.Join(folder, "search.json"), readPlanSearch); err != nil {
+			return s, err
+		}
+		plans, err := files.Read(filepath.Join(folder, "plans.json"), readPlansFile)
+		if err == nil {
+			s.Plans, s.Space, s.Gap, s.Partial = plans.Plans, plans.Space, plans.Gap, plans.Partial
+			s.Points, err = files.Read(filepath.Join(folder, "points.csv"), ReadPlanPoints)
+		}
+		if os.IsNotExist(err) {
+			err = fmt.Errorf("%s: has a search.json, but not all of plans.json and points.csv", folder)
+		}
+		if err == nil {
+			err = files.Verify(folder, "search.json", "plans.json", "points.csv")
+		}
+		return s, err
+	})
+}
+
+func readPlanSearch(r io.Reader) (s PlanSearch, err error) {
+	if err = results.ReadJSON(r, results.MostJSON, &s); err == nil && (s.Configuration == "" || s.Devices < 1 || s.Rows < 1) {
+		err = errors.New("is no search.json: configuration, devices or rows is missing")
+	}
+	return s, err
+}
+
+// readPlansFile reads a plans.json of a search over devices.
+func readPlansFile(r io.Reader) (p PlansFile, err error) {
+	if err = results.ReadJSON(r, results.MostJSON, &p); err != nil {
+		return p, err
+	}
+	for i, text := range p.Plans {
+		var line bytes.Buffer
+		if err := json.Compact(&line, text); err != nil {
+			return p, err
+		}
+		p.Plans[i] = line.Bytes()
+		if _, err := results.ReadResult(bytes.NewReader(text)); err != nil {
+			return p, fmt.Errorf("plans[%d]: %w", i, err)
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,240 @@
+package rankings
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"psim/internal/csvfile"
+	"psim/internal/files"
+	"psim/results"
+)
+
+// A Sweep is what is predicted for a configuration with some settings varied.
+type Sweep struct {
+	SweepInfo
+	Points []Point // by index
+}
+
+// SweepInfo tells a sweep from others; sweep.json holds it.
+type SweepInfo struct {
+	Schema int    `json:"schema"`
+	Name   string `json:"name"` // of the configuration
+	// Configuration is its fingerprint without what varies, and Version that of psim.
+	Configuration string      `json:"configuration"`
+	Version       string      `json:"version,omitempty"`
+	Vary          []Variation `json:"vary"`
+	Count         int         `json:"points"` // of all shards
+	// Shard names the part of the points that is here, as in 2/4; empty for all.
+	Shard string `json:"shard,omitempty"`
+}
+
+// A Variation is a setting and the values that it is given.
+type Variation struct {
+	Key    string   `json:"key"`
+	Values []string `json:"values"`
+}
+
+// A Point is one combination of a sweep: its place among all, the settings that make
+// it, and what is predicted for it, or why it cannot be.
+type Point struct {
+	Index int
+	Set   []string
+	// Key is the fingerprint of the point's whole configuration.
+	Key    string
+	Result results.Result
+	Error  string
+
+	text json.RawMessage // the result as a line of JSON
+}
+
+// pointLine puts a Point in the form of a line of sweep.jsonl.
+type pointLine struct {
+	Index  int             `json:"index"`
+	Set    []string        `json:"set"`
+	Key    string          `json:"key"`
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  string          `json:"error,omitempty"`
+}
+
+// NewPoint puts a prediction among those of a sweep.
+func NewPoint(index int, set []string, key string, r results.Result) (Point, error) {
+	r.Build, r.Simulation = nil, nil
+	text, err := CompactJSON(r.Writable())
+	return Point{Index: index, Set: set, Key: key, Result: r, text: text}, err
+}
+
+// CompactJSON makes one line of a value.
+func CompactJSON(value any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// Line returns a point as one line of JSON.
+func (p Point) Line() ([]byte, error) {
+	return CompactJSON(pointLine{p.Index, p.Set, p.Key, p.text, p.Error})
+}
+
+// ParsePoint reads what Line writes.
+func ParsePoint(line []byte) (Point, error) {
+	var l pointLine
+	if err := json.Unmarshal(line, &l); err != nil {
+		return Point{}, fmt.Errorf("%w%s", err, csvfile.Damaged)
+	}
+	p := Point{Index: l.Index, Set: l.Set, Key: l.Key, Error: l.Error}
+	switch {
+	case l.Result == nil && l.Error == "":
+		return p, errors.New("holds neither result nor error")
+	case l.Result == nil:
+		return p, nil
+	case string(l.Result) == "null":
+		p.Error = cmp.Or(l.Error, "has no result")
+		return p, nil
+	}
+	var err error
+	if p.Result, err = results.ReadResult(bytes.NewReader(l.Result)); err != nil {
+		return p, fmt.Errorf("result: %w", err)
+	}
+	var text bytes.Buffer
+	err = json.Compact(&text, l.Result)
+	p.text = text.Bytes()
+	return p, err
+}
+
+// Same reports whether two points are of one configuration and say the same.
+func (p Point) Same(q Point) bool {
+	return p.Key == q.Key && slices.Equal(p.Set, q.Set) && p.Error == q.Error && bytes.Equal(p.text, q.text)
+}
+
+// ReadPoints reads a sweep.jsonl.
+func ReadPoints(r io.Reader) (points []Point, err error) {
+	lines := bufio.NewReader(r)
+	for n := 1; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		if len(bytes.TrimSpace(line)) > 0 {
+			p, problem := ParsePoint(line)
+			if problem != nil {
+				return nil, fmt.Errorf("line %d: %w", n, problem)
+			}
+			points = append(points, p)
+		}
+		if errors.Is(err, io.EOF) {
+			return points, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// ReadSweepInfo reads a sweep.json.
+func ReadSweepInfo(r io.Reader) (SweepInfo, error) {
+	var info SweepInfo
+	if err := results.ReadJSON(r, 1<<24, &info); err != nil {
+		return info, err
+	}
+	if info.Configuration == "" || info.Vary == nil {
+		return info, errors.New("is no sweep.json: configuration or vary is missing")
+	}
+	return info, nil
+}
+
+// devices lists the settings that change how many devices there are.
+func (v Variation) devices() bool {
+	return slices.Contains([]string{"schedule.stages", "parallel.data", "parallel.tensor", "parallel.context", "collective.ranks"}, v.Key)
+}
+
+// Values returns what a point gives the varied settings.
+func (s Sweep) Values(p Point) []string {
+	list := make([]string, len(s.Vary))
+	for i, v := range s.Vary {
+		for _, set := range p.Set {
+			if value, ok := strings.CutPrefix(set, v.Key+"="); ok {
+				list[i] = value
+			}
+		}
+	}
+	return list
+}
+
+// others joins the values of a point that leave the number of devices as it is.
+func (s Sweep) others(p Point) string {
+	var list []string
+	for i, value := range s.Values(p) {
+		if !s.Vary[i].devices() {
+			list = append(list, strconv.Quote(value))
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// Efficiencies holds the throughput per device of every point against that of the
+// point with the fewest devices whose other values are the same; nil where all have
+// as many, or no throughput.
+func (s Sweep) Efficiencies() []*float64 {
+	groups := map[string][]int{}
+	for i, p := range s.Points {
+		if p.Error == "" && p.Result.Throughput.Samples > 0 && p.Result.Devices > 0 {
+			group := s.others(p)
+			groups[group] = append(groups[group], i)
+		}
+	}
+	list := make([]*float64, len(s.Points))
+	for _, group := range groups {
+		fewer := func(a, b int) int { return s.Points[a].Result.Devices - s.Points[b].Result.Devices }
+		least, most := slices.MinFunc(group, fewer), slices.MaxFunc(group, fewer)
+		if fewer(least, most) == 0 {
+			continue
+		}
+		for _, i := range group {
+			e := s.Points[i].Result.SamplesPerDevice() / s.Points[least].Result.SamplesPerDevice()
+			list[i] = &e
+		}
+	}
+	return list
+}
+
+// WriteLines writes a line per point.
+func (s Sweep) WriteLines(w io.Writer) error {
+	for _, p := range s.Points {
+		line, err := p.Line()
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(append(line, '\n')); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteJSON writes a sweep.json.
+func (i SweepInfo) WriteJSON(w io.Writer) error { return files.WriteJSON(w, i) }
+
+// WriteJSON writes the sweep as an indented JSON object: what sweep.json and
+// sweep.jsonl hold, and the efficiencies.
+func (s Sweep) WriteJSON(w io.Writer) error {
+	type point struct {
+		pointLine
+		Efficiency *float64 `json:"efficiency,omitempty"`
+	}
+	points := make([]point, len(s.Points))
+	for i, e := range s.Efficiencies() {
+		p := s.Points[i]
+		points[i] = point{pointLine{p.Index, p.Set, p.Key, p.text, p.Error}, e}
+	}
+	return files.WriteJSON(w, struct {
+		SweepInfo
+		Points []point `json:"results"`
+	}{s.SweepInfo, points})
+}

@@ -1,0 +1,262 @@
+// Package results is the saved form of a run: Result with its metrics, predicted or
+// measured, as result.json holds them, and what explains them. It reads what it writes:
+// Load brings a saved run back with its trace. Package compare below it holds one run
+// against another, rankings are the saved forms of searches and sweeps, and tracecsv of
+// traces.
+//
+// Equal input gives equal bytes.
+package results
+
+import (
+	"math"
+	"slices"
+
+	"psim/schedules/graph"
+)
+
+// The kinds of result.
+const (
+	Predicted = "predicted"
+	Measured  = "measured"
+)
+
+// Schema is the version of the format of results.
+const Schema = 1
+
+// A Result is what result.json holds: the metrics of one step, predicted or
+// measured. Times are in seconds and memory in bytes. Zero stands for a number that is
+// absent from the file.
+type Result struct {
+	Schema   int    `json:"schema"`                          // version of this format: 1
+	Kind     string `json:"kind" oneof:"predicted,measured"` // where it comes from
+	Name     string `json:"name"`                            // of the configuration
+	Schedule string `json:"schedule"`                        // its name; ddp for fsdp, too
+	// True for ddp that shards parameters layer by layer: FSDP.
+	FullySharded  bool `json:"fully_sharded,omitempty"`
+	Stages        int  `json:"stages"`         // pipeline ranks of one replica
+	VirtualStages int  `json:"virtual_stages"` // stages of a rank
+	Microbatches  int  `json:"microbatches"`   // of a replica and step
+	DataParallel  int  `json:"data_parallel"`  // replicas
+	// Devices of a tensor-parallel group, which is one of the ranks.
+	TensorParallel int `json:"tensor_parallel"`
+	// Parts into which every sequence is cut, where they are several; a rank has all.
+	ContextParallel int `json:"context_parallel,omitempty"`
+	// Devices that the experts of a layer are on, where they are several.
+	ExpertParallel int `json:"expert_parallel,omitempty"`
+	Devices        int `json:"devices,omitempty"` // over all replicas
+	// Time of a step, with the optimizer. Times of a measured result are means over
+	// its steps.
+	StepTime float64 `json:"step_time_s"`
+	// Part of the step time before anything is computed, where it is the first of a
+	// training and begins with a broadcast of the parameters (parallel.broadcast). Rates
+	// and epochs are of the steps after it, without that part.
+	Startup  float64 `json:"startup_s,omitempty"`
+	Makespan float64 `json:"makespan_s"` // time of a step before the optimizer
+	// Idle share of the ranks' time; only F, B, I and W count as work. Absent where a
+	// file of a course does not tell it.
+	Bubble Bubble `json:"bubble,omitzero"`
+	// Time per microbatch without fill and drain, where the schedule has no flush
+	// (pipedream).
+	SteadyMicrobatch float64    `json:"steady_microbatch_s,omitempty"`
+	Throughput       Throughput `json:"throughput"`       // work over time; of a measured result, all samples of its steps over all their time
+	Epochs           *Epochs    `json:"epochs,omitempty"` // passes over the data set, where its size is known
+	Work
+	Ranks      []RankResult `json:"ranks"`               // one for each stage rank and replica; a tensor-parallel group, or several that divide sequences, is one
+	Nodes      []NodeResult `json:"nodes,omitempty"`     // memory of the nodes, where machine.memory_per_node says what they have
+	Groups     []Group      `json:"groups,omitempty"`    // communication in a step, by kind of group
+	Boundaries []Boundary   `json:"boundaries,omitzero"` // what passes between stages, where --boundaries asks for it
+	Shards     []Shard      `json:"shards,omitempty"`    // samples of every replica, where --shards asks for them
+	FitsMemory bool         `json:"fits_memory"`         // no peak is beyond the memory of its device, nor those of a node beyond the node's
+	// Whether the highest peaks are within the memory less machine.memory_margin (fits),
+	// within the memory (close) or beyond it; absent where no limit is known. With a margin
+	// of 0 a peak above 0.87 of the memory of a GPU or TPU is close.
+	MemoryVerdict string   `json:"memory_verdict,omitempty" oneof:"fits,close,does not fit"`
+	MemoryMargin  float64  `json:"memory_margin,omitempty" unit:"fraction"` // share of the memory that is to stay free
+	WouldFit      []Remedy `json:"would_fit,omitempty"`                     // changes with which the memory would suffice
+	Tasks         int      `json:"tasks"`                                   // of the graph, messages included
+	// What the time of the step is made of, along the chain of tasks that determines it.
+	CriticalPath *CriticalPath `json:"critical_path,omitempty"`
+	// What the step's time is made of by operation, and what prices it, where --explain asks for it.
+	Explain *Explanation `json:"explain,omitempty"`
+	Search  *FoundOrder  `json:"search,omitempty"` // how good the order is, where one was searched for
+	*Measurement
+	Predicted *Result  `json:"predicted,omitempty"` // the prediction that was made before a measured run
+	Runs      []Result `json:"runs,omitempty"`      // results of all modes, where several ran
+	// Time that psim took to build the graph: on stdout alone, in no file, because it
+	// differs from run to run.
+	Build      *float64 `json:"build_s,omitempty"`
+	Simulation *float64 `json:"simulation_s,omitempty"` // time that psim took to simulate it, likewise
+	Warnings   []string `json:"warnings"`               // doubts that did not stop the run
+	// The configuration with its defaults and with what its files say, as tables and
+	// keys of TOML: psim help config describes them. Paths are as they were given.
+	Config map[string]any `json:"config,omitempty"`
+}
+
+// A Remedy is settings under which every rank's memory suffices, and what is
+// predicted with them.
+type Remedy struct {
+	Set        []string `json:"set"`               // KEY=VALUE, as --set takes them
+	PeakMemory int64    `json:"peak_memory_bytes"` // highest of any rank
+	StepTime   float64  `json:"step_time_s"`       // of a step with the optimizer
+	Devices    int      `json:"devices"`           // over all replicas
+	Flags      []string `json:"flags,omitempty"`   // of psim search, with which it finds that
+}
+
+// Bubble is the idle share of the ranks' time, from 0 to 1.
+type Bubble struct {
+	Makespan float64 `json:"makespan" unit:"fraction"` // of the makespan
+	// Of the longest of the ranks' own spans, from the start of their first compute
+	// task to the end of their last, as zero-bubble papers have it (Qi et al. 2023).
+	Span float64 `json:"span" unit:"fraction"`
+}
+
+// Unknown returns a bubble that is not known, and so absent from files.
+func Unknown() Bubble { return Bubble{math.NaN(), math.NaN()} }
+
+// IsZero reports whether the bubble is not known. One of 0 is.
+func (b Bubble) IsZero() bool { return math.IsNaN(b.Makespan) }
+
+// Search is the outcome of a search for an order.
+type FoundOrder struct {
+	LowerBound float64  `json:"lower_bound_s"`       // no order's longest span is shorter
+	Span       float64  `json:"span_s"`              // longest span of the order
+	Gap        float64  `json:"gap" unit:"fraction"` // by which the span exceeds the bound
+	Order      []string `json:"order"`               // actions of every rank: 0F0 is stage 0, forward, microbatch 0
+}
+
+// Throughput is the work of a step divided by the step time, so of a measured result
+// all samples of its steps over all their time. Tokens are 0 for
+// networks that have none.
+type Throughput struct {
+	Samples float64 `json:"samples_per_s"` // over all replicas
+	Tokens  float64 `json:"tokens_per_s"`  // 0 for networks that have none
+}
+
+// A RankResult is one rank's share of a Result. Compute, ExposedCommunication,
+// Optimizer and Idle add up to the step time.
+type RankResult struct {
+	Rank          int     `json:"rank"`              // from 0, replica by replica
+	Samples       int64   `json:"samples,omitempty"` // of its replica in a step, where replicas have unequal shares
+	Compute       float64 `json:"compute_s"`         // F, B, I and W
+	Communication float64 `json:"communication_s"`   // while a message or collective of the rank runs, or gradients are averaged
+	// Part of it beside neither computation nor optimizer. With compute_s, optimizer_s and
+	// idle_s it adds up to the step time.
+	ExposedCommunication float64      `json:"exposed_communication_s"`
+	Optimizer            float64      `json:"optimizer_s"`                     // update of the parameters
+	Idle                 float64      `json:"idle_s"`                          // in which nothing runs
+	Dispatch             *float64     `json:"dispatch_s,omitempty"`            // part of idle_s in which a task was ready and the device waited for its host
+	Waiting              *float64     `json:"waiting_s,omitempty"`             // the rest of idle_s: for other ranks
+	PeakMemory           int64        `json:"peak_memory_bytes"`               // highest in the step
+	PersistentMemory     int64        `json:"persistent_memory_bytes"`         // what lasts from step to step: parameters, gradients, optimizer
+	Memory               *MemoryBytes `json:"memory_bytes,omitempty"`          // what the peak holds, which adds up to it
+	MemoryCapacity       int64        `json:"memory_capacity_bytes,omitempty"` // memory of a device less the margin; absent where it is not known
+	PeakInFlight         int          `json:"peak_in_flight"`                  // most activations held at once: from the start of F to the end of B or W
+	SentBytes            int64        `json:"sent_bytes"`                      // in a step, by each device; collectives count as rings
+}
+
+// Info is what a Result says that its trace does not.
+type Info struct {
+	Name, Schedule               string
+	Stages, VirtualStages        int
+	Microbatches                 int
+	DataParallel, TensorParallel int
+	ContextParallel              int     // 0 or 1: sequences are whole
+	ExpertParallel               int     // 0 or 1: every device has all experts
+	ContextCollective            string  // with which their parts attend to each other
+	Samples, Tokens              int64   // per step, over all replicas
+	Shards                       []int64 // of Samples, by replica, where these differ; else nil
+	DataSet                      int64   // samples of the data set; 0 where that is not known
+	Work                         Work
+	Config                       map[string]any
+	Limits                       Limits
+	// Sequence: tensor-parallel groups divide the sequence as well.
+	Sequence bool
+	// Memory divides the peak of every rank by what it holds; nil, and what it returns,
+	// where that is not known.
+	Memory   func(*graph.Trace, graph.Summary) []MemoryBytes
+	Warnings []string
+}
+
+// NewResult puts the metrics of a trace in the form of result.json. A rank
+// whose peak exceeds its capacity adds a warning.
+func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
+	r := Result{
+		Schema: Schema, Kind: kind, Name: info.Name, Schedule: info.Schedule, FullySharded: t.Graph.Layered,
+		Stages: info.Stages, VirtualStages: info.VirtualStages, Microbatches: info.Microbatches,
+		DataParallel: info.DataParallel, TensorParallel: info.TensorParallel,
+		StepTime: s.StepTime.Seconds(), Startup: s.Startup.Seconds(), Makespan: s.Makespan.Seconds(),
+		Bubble: Bubble{Makespan: s.Bubble.Makespan, Span: s.Bubble.Span}, SteadyMicrobatch: s.SteadyMicrobatch.Seconds(),
+		Work: info.Work, Ranks: make([]RankResult, len(s.Ranks)), Groups: groups(t, info),
+		Tasks: len(t.Graph.Tasks), MemoryMargin: info.Limits.Margin,
+		Warnings: append([]string{}, info.Warnings...), Config: info.Config,
+	}
+	r.setDevices(info)
+	r.setRates(info.Samples, info.Tokens)
+	r.predictEpochs(info)
+	var memory []MemoryBytes
+	if info.Memory != nil {
+		memory = info.Memory(t, s)
+	}
+	for i, rank := range s.Ranks {
+		r.Ranks[i] = RankResult{
+			Rank: rank.Rank, Compute: rank.Compute.Seconds(), Optimizer: rank.Optimizer.Seconds(), Idle: rank.Idle.Seconds(),
+			Communication: rank.Communication.Seconds(), ExposedCommunication: rank.ExposedCommunication.Seconds(),
+			PeakMemory: rank.PeakMemory, PersistentMemory: rank.PersistentMemory,
+			PeakInFlight: rank.PeakInFlight, SentBytes: rank.SentBytes,
+		}
+		if info.Shards != nil {
+			r.Ranks[i].Samples = info.Shards[i*len(info.Shards)/len(s.Ranks)]
+		}
+		if t.Ready != nil {
+			dispatch, waiting := rank.Dispatch.Seconds(), rank.Waiting.Seconds()
+			r.Ranks[i].Dispatch, r.Ranks[i].Waiting = &dispatch, &waiting
+		}
+		if memory != nil {
+			r.Ranks[i].Memory = &memory[i]
+		}
+	}
+	r.checkMemory(info.Limits)
+	return r
+}
+
+// setDevices counts the devices of all ranks.
+func (r *Result) setDevices(info Info) {
+	if info.ContextParallel > 1 {
+		r.ContextParallel = info.ContextParallel
+	}
+	if info.ExpertParallel > 1 {
+		r.ExpertParallel = info.ExpertParallel
+	}
+	r.Devices = len(r.Ranks) * r.PerRank()
+}
+
+// PerRank counts the devices of a rank.
+func (r Result) PerRank() int { return max(1, r.TensorParallel) * max(1, r.ContextParallel) }
+
+// Split reports whether it is known what the step of the ranks is made of. A file of a
+// course may say only how long it took.
+func (r Result) Split() bool {
+	return r.StepTime == 0 || slices.ContainsFunc(r.Ranks, func(x RankResult) bool {
+		return x.Compute+x.ExposedCommunication+x.Optimizer+x.Idle > 0
+	})
+}
+
+// PeakMemory is the highest memory of any rank.
+func (r Result) PeakMemory() int64 {
+	var peak int64
+	for _, rank := range r.Ranks {
+		peak = max(peak, rank.PeakMemory)
+	}
+	return peak
+}
+
+// known reads a number that may be unknown as 0.
+func OrZero(x *float64) float64 {
+	if x == nil {
+		return 0
+	}
+	return *x
+}
+
+// perDevice returns the throughput in samples of a device.
+func (r Result) SamplesPerDevice() float64 { return r.Throughput.Samples / float64(r.Devices) }

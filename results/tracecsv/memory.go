@@ -1,0 +1,118 @@
+package tracecsv
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"psim/internal/csvfile"
+	"psim/schedules/graph"
+)
+
+// A MemoryCurve is the memory in use on one rank over time, as steps.
+type MemoryCurve struct {
+	Rank int
+	// Persistent is what stays through the step: parameters, gradients,
+	// optimizer states. It is the level at time zero.
+	Persistent int64
+	// Points holds the level after every change, persistent memory included,
+	// in order of time.
+	Points []MemoryPoint
+}
+
+// A MemoryPoint is a level of memory in bytes that holds from a time on.
+type MemoryPoint struct {
+	At    time.Duration
+	Bytes int64
+}
+
+// Peak is the highest level of the curve.
+func (c MemoryCurve) Peak() int64 {
+	peak := c.Persistent
+	for _, p := range c.Points {
+		peak = max(peak, p.Bytes)
+	}
+	return peak
+}
+
+// Levels lists the levels that can be seen, from time zero on: the last of every
+// instant.
+func (c MemoryCurve) Levels() []MemoryPoint {
+	list := []MemoryPoint{{Bytes: c.Persistent}}
+	for _, p := range c.Points {
+		if list[len(list)-1].At == p.At {
+			list = list[:len(list)-1]
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// MemoryCurves returns the memory of every rank of a trace.
+func MemoryCurves(t *graph.Trace) []MemoryCurve {
+	curves := make([]MemoryCurve, t.Graph.Ranks())
+	level := make([]int64, len(curves))
+	for r := range curves {
+		curves[r].Rank = r
+		if r < len(t.Persistent) {
+			curves[r].Persistent, level[r] = t.Persistent[r], t.Persistent[r]
+		}
+	}
+	for _, e := range t.Memory {
+		level[e.Rank] += e.Bytes
+		curves[e.Rank].Points = append(curves[e.Rank].Points, MemoryPoint{e.At, level[e.Rank]})
+	}
+	return curves
+}
+
+const memoryColumns = "rank,time_ns,bytes"
+
+// WriteMemoryCSV writes a row per change of memory: rank, time_ns and the
+// level in bytes after it. Every rank starts with its persistent memory at
+// time 0.
+func WriteMemoryCSV(w io.Writer, curves []MemoryCurve) error {
+	out := csvfile.NewWriter(w, memoryColumns)
+	for _, c := range curves {
+		out.Row(c.Rank, 0, c.Persistent)
+		for _, p := range c.Points {
+			out.Row(int64(c.Rank), p.At.Nanoseconds(), p.Bytes)
+		}
+	}
+	return out.End()
+}
+
+// ReadMemoryCSV reads what WriteMemoryCSV writes. Errors name the line and the
+// column.
+func ReadMemoryCSV(r io.Reader) ([]MemoryCurve, error) {
+	rows, err := csvfile.NewReader(r, memoryColumns, len(memoryColumns))
+	if err != nil {
+		return nil, err
+	}
+	var curves []MemoryCurve
+	for rows.Next() {
+		rank := int(rows.Number("rank", 0, MaxNumber))
+		at := time.Duration(rows.Number("time_ns", 0, math.MaxInt64))
+		bytes := rows.Number("bytes", math.MinInt64, math.MaxInt64)
+		n := len(curves)
+		switch {
+		case n == 0 || rank > curves[n-1].Rank:
+			if at != 0 {
+				rows.Fail("time_ns", fmt.Errorf("%d; the first row of rank %d must be its level at time 0", at, rank))
+			}
+			curves = append(curves, MemoryCurve{Rank: rank, Persistent: bytes})
+		case rank < curves[n-1].Rank:
+			rows.Fail("rank", fmt.Errorf("%d comes after %d; the rows must be sorted by rank", rank, curves[n-1].Rank))
+		default:
+			c := &curves[n-1]
+			if k := len(c.Points); k > 0 && at < c.Points[k-1].At {
+				rows.Fail("time_ns", fmt.Errorf("%d comes after %d; a rank's rows must be sorted by time", at, c.Points[k-1].At))
+			}
+			c.Points = append(c.Points, MemoryPoint{at, bytes})
+		}
+	}
+	if rows.Err == nil && len(curves) == 0 {
+		return nil, fmt.Errorf("line 2: no rank")
+	}
+	return curves, rows.Err
+}

@@ -1,0 +1,10 @@
+package results
+
+// A WhatIf is a change of a configuration, and what is predicted with it.
+type WhatIf struct {
+	Set        []string `json:"set"`               // KEY=VALUE, as --set takes them
+	StepTime   float64  `json:"step_time_s"`       // of a step with the optimizer
+	PeakMemory int64    `json:"peak_memory_bytes"` // highest of any rank
+	// Whether that is within the memory, as of the result.
+	MemoryVerdict string `json:"memory_verdict,omitempty" oneof:"fits,close,does not fit"`
+}
