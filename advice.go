@@ -12,9 +12,14 @@ import (
 	"psim/schedules/graph"
 )
 
-// Advise adds to the result what would make a prediction fit that does not, found
+// Fit adds to the result what would make a prediction fit in memory that does not, found
 // by simulating variants.
-func (p *Prediction) Advise(ctx context.Context) {
+func Fit(ctx context.Context, p *Prediction) { advised{p}.fit(ctx) }
+
+// An advised prediction is one whose changes are looked for.
+type advised struct{ *Prediction }
+
+func (p advised) fit(ctx context.Context) {
 	if p.Result.Fits() {
 		return
 	}
@@ -32,9 +37,9 @@ func (p *Prediction) Advise(ctx context.Context) {
 	p.Result.Warnings = append(p.Result.Warnings, advice)
 }
 
-func (p *Prediction) describe(r results.Remedy) string {
+func (p advised) describe(r results.Remedy) string {
 	text := fmt.Sprintf("--set %s (%s at most, step %s", strings.Join(r.Set, " --set "), units.FormatBytes(r.PeakMemory), units.FormatSeconds(r.StepTime))
-	have := p.devices()
+	have := p.Devices()
 	if r.Devices < have {
 		text = "fewer workers: " + text
 	}
@@ -44,10 +49,8 @@ func (p *Prediction) describe(r results.Remedy) string {
 	return text + ")"
 }
 
-func (p *Prediction) devices() int { return p.Plan.Graph.Ranks() * p.Plan.Machine.Devices() }
-
 // batch counts the samples of a step over all replicas; 0 where no network is known.
-func (p *Prediction) batch() int64 {
+func (p advised) batch() int64 {
 	if p.Plan.Workload == nil {
 		return 0
 	}
@@ -76,7 +79,7 @@ type remedySearch struct {
 	budget       float64 // tasks that may still be simulated
 }
 
-func (s *remedySearch) run(ctx context.Context, p *Prediction) {
+func (s *remedySearch) run(ctx context.Context, p advised) {
 	kinds := p.offeredKinds()
 	for _, chosen := range combinations(kinds) {
 		if len(s.found) == enough {
@@ -98,20 +101,21 @@ func (s *remedySearch) run(ctx context.Context, p *Prediction) {
 // try simulates a variant of a prediction, as far as the budget goes and its settings
 // are legal together, and reports whether it fits. A variant with another batch is
 // another training, and no advice, unless fewer workers have as much each.
-func (s *remedySearch) try(ctx context.Context, before *Prediction, c *configs.Config, sets change) bool {
+func (s *remedySearch) try(ctx context.Context, before advised, c *configs.Config, sets change) bool {
 	tasks := before.tasksOf(c)
 	if tasks > s.budget {
 		s.large++
 		return false
 	}
 	s.budget -= tasks
-	p, err := Estimate(ctx, c)
+	estimated, err := Estimate(ctx, c)
+	p := advised{estimated}
 	if err != nil || !p.sameBatch(before) {
 		return false
 	}
 	s.tried++
 	if p.Result.Fits() {
-		s.found = append(s.found, results.Remedy{Set: sets, PeakMemory: p.Result.PeakMemory(), StepTime: p.Result.StepTime, Devices: p.devices()})
+		s.found = append(s.found, results.Remedy{Set: sets, PeakMemory: p.Result.PeakMemory(), StepTime: p.Result.StepTime, Devices: p.Devices()})
 	} else if short := shortage(p.Result); short < s.least {
 		s.least, s.closest = short, sets
 	}
@@ -120,7 +124,7 @@ func (s *remedySearch) try(ctx context.Context, before *Prediction, c *configs.C
 
 // sameBatch reports whether two trainings have the same batch in all, or p has fewer
 // replicas with the same batch each.
-func (p *Prediction) sameBatch(before *Prediction) bool {
+func (p advised) sameBatch(before advised) bool {
 	now, then := int64(p.Plan.Graph.Shape.Replicas), int64(before.Plan.Graph.Shape.Replicas)
 	if now < then {
 		return p.batch()*then == before.batch()*now
@@ -129,23 +133,23 @@ func (p *Prediction) sameBatch(before *Prediction) bool {
 }
 
 // failure says what was tried where nothing was found, why not more devices, and where to look.
-func (s *remedySearch) failure(p *Prediction) string {
+func (s *remedySearch) failure(p advised) string {
 	text := s.fruitless(p)
 	if m := p.Plan.Machine; m.DevicesPerNode > 0 && m.Network.Bandwidth == 0 {
 		text += fmt.Sprintf("; machine.network is not given, so that there can be no more than the %s of a node", units.Plural(m.DevicesPerNode, "device"))
 	}
 	if p.divisible() {
-		text += fmt.Sprintf("; psim search CONFIG --devices %d%s, with the same settings, tries all ways to divide the network among as many devices", p.devices(), p.trainer())
+		text += fmt.Sprintf("; psim search CONFIG --devices %d%s, with the same settings, tries all ways to divide the network among as many devices", p.Devices(), p.trainer())
 	}
 	return text
 }
 
 // divisible reports whether the devices may share the network in other ways, of which a
 // search for advice, unlike psim search, tries few: none that has fewer replicas for it.
-func (p *Prediction) divisible() bool { return p.Plan.Workload != nil && p.devices() > 1 }
+func (p advised) divisible() bool { return p.Plan.Workload != nil && p.Devices() > 1 }
 
 // fruitless says what was tried.
-func (s *remedySearch) fruitless(p *Prediction) string {
+func (s *remedySearch) fruitless(p advised) string {
 	closest := strings.Join(s.closest, " --set ")
 	switch {
 	case p.Plan.Workload == nil && s.tried == 0:
@@ -179,7 +183,7 @@ func shortage(r results.Result) (bytes int64) {
 
 // tasksOf estimates the number of tasks of a variant of this prediction. The
 // sums of gradients are as many in each, or under ZeRO 2 for each microbatch.
-func (p *Prediction) tasksOf(c *configs.Config) float64 {
+func (p advised) tasksOf(c *configs.Config) float64 {
 	sums := 0
 	for i := range p.Plan.Graph.Tasks {
 		switch k := p.Plan.Graph.Tasks[i].Kind; {

@@ -11,7 +11,7 @@ import (
 
 // kinds lists the ways to save memory, those that need other devices last. The
 // first change of every kind is none, and a later one saves more.
-func (p *Prediction) kinds() [][]change {
+func (p advised) kinds() [][]change {
 	kinds := [][]change{p.schedules()}
 	if p.Plan.Workload != nil {
 		kinds = append(kinds, p.recomputations(), p.smaller(), p.zeros(), p.workers(), p.tensor(), p.stages())
@@ -70,7 +70,7 @@ func covers(a, b []int) bool {
 }
 
 // schedules lists schedules that hold fewer activations.
-func (p *Prediction) schedules() []change {
+func (p advised) schedules() []change {
 	s, err := schedules.Find(p.Plan.Graph.Name)
 	if err != nil || s.Lighter == "" { // a found order, or one from a file
 		return nil
@@ -79,7 +79,7 @@ func (p *Prediction) schedules() []change {
 }
 
 // recomputations lists what keeps less than the configuration does.
-func (p *Prediction) recomputations() []change {
+func (p advised) recomputations() []change {
 	full := change{"train.recompute=full"}
 	switch p.Config.Train.Recompute {
 	case "none":
@@ -94,7 +94,7 @@ func (p *Prediction) recomputations() []change {
 
 // modules lists settings, and after them the modules of experts and of latent attention that
 // keep less for little work, where the network has such blocks.
-func (p *Prediction) modules(settings ...string) (list []change) {
+func (p advised) modules(settings ...string) (list []change) {
 	var cheap []string
 	for _, name := range p.Plan.Network.Modules() {
 		if slices.Contains([]string{"moe_act", "norm", "mla_up_proj"}, name) {
@@ -111,14 +111,14 @@ func (p *Prediction) modules(settings ...string) (list []change) {
 }
 
 // pipelined reports whether the network is split into stages.
-func (p *Prediction) pipelined() bool {
+func (p advised) pipelined() bool {
 	s, err := schedules.Find(p.Plan.Graph.Name)
 	return err != nil || s.Pipelined // or a found order, or one from a file
 }
 
 // zeros lists higher ZeRO stages than the configuration's. Only whole networks have
 // the third.
-func (p *Prediction) zeros() (list []change) {
+func (p advised) zeros() (list []change) {
 	highest := 3
 	if p.pipelined() {
 		highest = 2
@@ -131,7 +131,7 @@ func (p *Prediction) zeros() (list []change) {
 
 // workers lists fewer replicas, of many by halves, where those of a node share its
 // memory. Each keeps its batch, as with psim exec --gpus.
-func (p *Prediction) workers() (list []change) {
+func (p advised) workers() (list []change) {
 	if len(p.Result.Nodes) == 0 || p.Config.Batch.Shards != nil {
 		return nil
 	}
@@ -154,7 +154,7 @@ func (p *Prediction) workers() (list []change) {
 
 // smaller lists smaller microbatches, by halves, or where the batch is given by its
 // microbatches, by less: then they have to divide it.
-func (p *Prediction) smaller() (list []change) {
+func (p advised) smaller() (list []change) {
 	micro, count := p.Plan.Workload.Samples[0], int64(p.Plan.Graph.Shape.Microbatches)
 	total := p.Plan.Workload.Batch(0)
 	global, own := p.Config.Defined("batch.global"), p.Config.Defined("batch.micro")
@@ -180,7 +180,7 @@ func (p *Prediction) smaller() (list []change) {
 
 // tensor lists larger tensor-parallel groups, up to the eight devices that a node
 // commonly has.
-func (p *Prediction) tensor() (list []change) {
+func (p advised) tensor() (list []change) {
 	const most = 8
 	for t := 2 * max(1, p.Config.Parallel.Tensor); t <= most; t *= 2 {
 		sets := change{fmt.Sprintf("parallel.tensor=%d", t)}
@@ -194,7 +194,7 @@ func (p *Prediction) tensor() (list []change) {
 
 // stages lists deeper pipelines, by doubling, where it is not said which layers and
 // ranks every stage has. A whole network is split by 1F1B, the usual choice.
-func (p *Prediction) stages() (list []change) {
+func (p advised) stages() (list []change) {
 	shape := p.Plan.Graph.Shape
 	if s := p.Config.Schedule; s.Partition.Layers != nil || s.Placement != nil || s.File != "" {
 		return nil

@@ -18,7 +18,7 @@ func predicted(t require.TestingT, name string, sets ...string) *psim.Prediction
 	require.NoError(t, err)
 	p, err := psim.Predict(context.Background(), c)
 	require.NoError(t, err)
-	p.Advise(context.Background())
+	psim.Fit(context.Background(), p)
 	return p
 }
 

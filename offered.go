@@ -5,7 +5,7 @@ import "slices"
 // offered reports whether a change asks the stack for nothing that it does not have, beyond
 // what the configuration does itself, as search --trainer has it. Selective recomputation
 // with nothing to repeat is none by another name.
-func (p *Prediction) offered(sets change) bool {
+func (p advised) offered(sets change) bool {
 	c, err := p.Config.With(sets...)
 	if err != nil {
 		return true // and is left out where it is tried
@@ -18,7 +18,7 @@ func (p *Prediction) offered(sets change) bool {
 }
 
 // offeredKinds lists the ways to save memory that the stack has.
-func (p *Prediction) offeredKinds() [][]change {
+func (p advised) offeredKinds() [][]change {
 	kinds := p.kinds()
 	for k := range kinds {
 		kinds[k] = slices.DeleteFunc(kinds[k], func(sets change) bool { return sets != nil && !p.offered(sets) })
@@ -27,7 +27,7 @@ func (p *Prediction) offeredKinds() [][]change {
 }
 
 // ofStack limits what is said of changes to those that the stack has.
-func (p *Prediction) ofStack() string {
+func (p advised) ofStack() string {
 	if p.Config.Offers() == nil {
 		return ""
 	}
@@ -35,7 +35,7 @@ func (p *Prediction) ofStack() string {
 }
 
 // trainer names the stack for psim search, as a flag.
-func (p *Prediction) trainer() string {
+func (p advised) trainer() string {
 	if p.Config.Offers() == nil {
 		return ""
 	}

@@ -21,7 +21,7 @@ func advised(t *testing.T, sets ...string) *psim.Prediction {
 	require.NoError(t, err)
 	p, err := psim.Predict(context.Background(), c)
 	require.NoError(t, err)
-	p.Advise(context.Background())
+	psim.Fit(context.Background(), p)
 	return p
 }
 
@@ -30,7 +30,7 @@ func TestOnlyWhatStacksOffer(t *testing.T) {
 	for _, s := range append(configs.Stacks(), configs.Stack{Name: "none"}) {
 		p := advised(t, "train.stack="+s.Name, "train.recompute=none", "parallel.zero=0")
 		require.False(t, p.Result.Fits(), s.Name)
-		list, _, err := p.WhatIf(context.Background(), nil)
+		list, _, err := psim.WhatIf(context.Background(), p, nil)
 		require.NoError(t, err)
 		var all [][]string
 		for _, r := range p.Result.WouldFit {
@@ -65,7 +65,7 @@ func TestSelectiveOnce(t *testing.T) {
 		{[]string{"model.attention=flash", "train.selective=operations"}, true},
 	} {
 		p := advised(t, append(c.sets, "train.stack=none", "train.recompute=full", "parallel.zero=3")...)
-		list, _, err := p.WhatIf(context.Background(), nil)
+		list, _, err := psim.WhatIf(context.Background(), p, nil)
 		require.NoError(t, err)
 		found := map[string]bool{}
 		for _, w := range list {

@@ -25,7 +25,7 @@ func (r *PlanRanking) Explain(ctx context.Context, c *configs.Config, q PlanQuer
 		r.Why = append(r.Why, rankings.NewPlanWhy("runner-up", r.Plans[1].Set, r.Plans[1].StepTime, best.classes, second.classes))
 	}
 	own, err := timesOf(ctx, c, []string{marginSet(q)})
-	if err == nil && own.Result.Fits() && own.devices() == q.Devices && own.Result.StepTime != r.Plans[0].StepTime {
+	if err == nil && own.Result.Fits() && own.Devices() == q.Devices && own.Result.StepTime != r.Plans[0].StepTime {
 		r.Why = append(r.Why, rankings.NewPlanWhy("configuration", nil, own.Result.StepTime, best.classes, own.classes))
 	}
 	return ctx.Err()

@@ -102,14 +102,29 @@ func predict(ctx context.Context, p *Prediction) (*Prediction, error) {
 	if err := p.build(ctx, nil); err != nil {
 		return nil, err
 	}
-	if err := p.simulate(ctx); err != nil {
-		return nil, err
-	}
-	if err := p.reserveForMessages(ctx); err != nil {
+	if err := p.Simulate(ctx); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
+
+// Prepare is the first half of Estimate: it builds the graph and its costs, and leaves the
+// simulation to Prediction.Simulate.
+func Prepare(ctx context.Context, c *configs.Config) (*Prediction, error) {
+	p := &Prediction{Config: c, packer: &wiring.Packer{}}
+	return p, p.build(ctx, nil)
+}
+
+// Simulate is the second half of Estimate.
+func (p *Prediction) Simulate(ctx context.Context) error {
+	if err := p.simulate(ctx); err != nil {
+		return err
+	}
+	return p.reserveForMessages(ctx)
+}
+
+// Devices counts the devices that the prediction is for.
+func (p *Prediction) Devices() int { return p.Plan.Graph.Ranks() * p.Plan.Machine.Devices() }
 
 // Run returns the prediction as reports take it.
 func (p *Prediction) Run() results.Run { return results.Run{Result: p.Result, Trace: p.Trace} }

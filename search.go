@@ -10,7 +10,6 @@ import (
 	"psim/configs"
 	"psim/reports"
 	"psim/results"
-	"psim/schedules/wiring"
 )
 
 // A Ranking is what a search has found: plans with their settings and predictions,
@@ -108,8 +107,8 @@ func (s *planSearch) evaluate(ctx context.Context, c *configs.Config, sets []str
 	if err != nil {
 		return err
 	}
-	p := &Prediction{Config: c, packer: &wiring.Packer{}}
-	if err := p.build(ctx, nil); err != nil {
+	p, err := Prepare(ctx, c)
+	if err != nil {
 		return err
 	}
 	shape := p.Plan.Graph.Shape
@@ -125,10 +124,10 @@ func (s *planSearch) evaluate(ctx context.Context, c *configs.Config, sets []str
 		s.Pruned++
 		return nil
 	}
-	if err := errors.Join(ctx.Err(), p.simulate(ctx)); err != nil {
-		return err
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	if err := p.reserveForMessages(ctx); err != nil {
+	if err := p.Simulate(ctx); err != nil {
 		return err
 	}
 	s.Evaluated++

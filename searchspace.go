@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"psim/configs"
-	"psim/costmodel"
 	"psim/internal/units"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -153,15 +152,4 @@ func cut(c *configs.Config, perRank int) (sets []string, ok bool) {
 		}
 	}
 	return sets, true
-}
-
-// passes lists the times of the passes by their keys.
-func passes(t costmodel.Times) []passTime {
-	return []passTime{{"forward", t.Forward}, {"backward", t.Backward}, {"backward_input", t.InputGradient}, {"backward_weight", t.WeightGradient}}
-}
-
-// passTime holds what a pass takes, under its key in [times].
-type passTime struct {
-	key   string
-	table costmodel.Table
 }

@@ -89,7 +89,7 @@ func TestSweepPoints(t *testing.T) {
 		require.NoError(t, err)
 		p, err := psim.Predict(context.Background(), c)
 		require.NoError(t, err)
-		p.Advise(context.Background())
+		psim.Fit(context.Background(), p)
 		require.Equal(t, p.Result, s.Points[i].Result)
 	}
 	for i, p := range s.Points {

@@ -3,7 +3,6 @@ package psim
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"psim/configs"
@@ -62,16 +61,6 @@ func checkVary(vary []rankings.Variation) error {
 	}
 	if count > maxPoints {
 		return fmt.Errorf("%s = %.0f points are more than the %d of a sweep; vary less, or in several sweeps", strings.Join(sizes, " × "), count, maxPoints)
-	}
-	return nil
-}
-
-// onceEach refuses a key that is varied twice.
-func onceEach(vary []rankings.Variation) error {
-	for i, v := range vary {
-		if slices.ContainsFunc(vary[:i], func(before rankings.Variation) bool { return before.Key == v.Key }) {
-			return fmt.Errorf("--vary %s is given twice; give all its values at once", v.Key)
-		}
 	}
 	return nil
 }

@@ -19,7 +19,8 @@ import (
 // step first. What cannot be, what the stack does not offer, what is another training, or
 // changes neither time nor memory is left out, and so is what would be priced by another
 // source: unmeasured lists that. progress, which may be nil, is told which change comes next.
-func (p *Prediction) WhatIf(ctx context.Context, progress func(number, of int, set []string)) (list []results.WhatIf, unmeasured [][]string, err error) {
+func WhatIf(ctx context.Context, prediction *Prediction, progress func(number, of int, set []string)) (list []results.WhatIf, unmeasured [][]string, err error) {
+	p := advised{prediction}
 	list = []results.WhatIf{}
 	changes := p.whatIfs()
 	for i, sets := range changes {
@@ -30,7 +31,8 @@ func (p *Prediction) WhatIf(ctx context.Context, progress func(number, of int, s
 		if err != nil {
 			continue
 		}
-		changed, err := Estimate(ctx, c)
+		estimated, err := Estimate(ctx, c)
+		changed := advised{estimated}
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
@@ -56,7 +58,7 @@ func (p *Prediction) WhatIf(ctx context.Context, progress func(number, of int, s
 // otherSource reports whether layers that only one of two predictions has were measured,
 // and those that only the other has were not: what the change gives would be lost in the
 // difference between what was measured and what is fitted to it.
-func (p *Prediction) otherSource(changed *Prediction) bool {
+func (p advised) otherSource(changed advised) bool {
 	if w := p.Plan.Workload; w == nil || cmp.Or(w.Training.Precision, "fp32") != "fp32" { // in which layers are measured
 		return false
 	}
@@ -74,7 +76,7 @@ func (p *Prediction) otherSource(changed *Prediction) bool {
 }
 
 // whatIfs lists the changes to try.
-func (p *Prediction) whatIfs() []change {
+func (p advised) whatIfs() []change {
 	list := p.fasterLinks()
 	if p.Plan.Workload == nil {
 		list = append(list, p.fasterTimes()...)
@@ -88,7 +90,7 @@ func (p *Prediction) whatIfs() []change {
 }
 
 // fasterLinks doubles the links that the machine has.
-func (p *Prediction) fasterLinks() (list []change) {
+func (p advised) fasterLinks() (list []change) {
 	m := p.Plan.Machine
 	if m.Link.Bandwidth > 0 {
 		list = append(list, change{"machine.link.speedup=" + twice(m.Link.Speedup)})
@@ -103,7 +105,7 @@ func (p *Prediction) fasterLinks() (list []change) {
 func twice(factor float64) string { return fmt.Sprintf("%g", 2*cmp.Or(factor, 1)) }
 
 // fasterDevices doubles the device's rates, and takes the time to launch away.
-func (p *Prediction) fasterDevices() (list []change) {
+func (p advised) fasterDevices() (list []change) {
 	d, c := p.Plan.Machine.Device, p.Config
 	if rate, err := d.Achievable(c.Train.Base()); err == nil {
 		set := change{"machine.compute.flops=" + units.FLOPS(fourDigits(2*rate)).String()}
@@ -144,7 +146,7 @@ func fourDigits(x float64) float64 {
 }
 
 // fasterTimes halves what [times] says of computing, and of messages.
-func (p *Prediction) fasterTimes() (list []change) {
+func (p advised) fasterTimes() (list []change) {
 	var compute change
 	t := p.Config.Times
 	for _, pass := range passes(t) {
@@ -167,7 +169,7 @@ func (p *Prediction) fasterTimes() (list []change) {
 }
 
 // otherBatches cuts the batch of a replica into twice or half as many microbatches.
-func (p *Prediction) otherBatches() (list []change) {
+func (p advised) otherBatches() (list []change) {
 	share, now := p.Plan.Workload.Batch(0), int64(p.Plan.Graph.Shape.Microbatches)
 	for _, count := range []int64{2 * now, now / 2} {
 		if count == 0 || share%count != 0 {
@@ -184,7 +186,7 @@ func (p *Prediction) otherBatches() (list []change) {
 
 // otherPrograms changes how the program trains, one setting at a time; what is as it was
 // changes nothing.
-func (p *Prediction) otherPrograms() (list []change) {
+func (p advised) otherPrograms() (list []change) {
 	c := p.Config
 	settings := []string{"train.recompute=none", "train.recompute=selective", "train.recompute=full"}
 	if c.Model.Transformer() {
@@ -213,7 +215,7 @@ func (p *Prediction) otherPrograms() (list []change) {
 
 // otherSchedules lists the other schedules with the same ranks and microbatches, whose
 // orders are known. With one stage per rank those that can hold several are others.
-func (p *Prediction) otherSchedules() (list []change) {
+func (p advised) otherSchedules() (list []change) {
 	c := p.Config
 	now := fmt.Sprintf("schedule.microbatches=%d", p.Plan.Graph.Shape.Microbatches)
 	for _, one := range combine(c) {

@@ -32,7 +32,7 @@ func TestWhatIf(t *testing.T) {
 		p, err := psim.Predict(context.Background(), c)
 		require.NoError(t, err)
 		said := 0
-		list, _, err := p.WhatIf(context.Background(), func(number, of int, set []string) {
+		list, _, err := psim.WhatIf(context.Background(), p, func(number, of int, set []string) {
 			said++
 			require.Equal(t, said, number)
 		})
@@ -69,7 +69,7 @@ func TestWhatIfStops(t *testing.T) {
 	p, err := psim.Predict(context.Background(), c)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	_, _, err = p.WhatIf(ctx, func(number, _ int, _ []string) {
+	_, _, err = psim.WhatIf(ctx, p, func(number, _ int, _ []string) {
 		if number == 3 {
 			cancel()
 		}
@@ -112,7 +112,7 @@ func TestWhatIfMeasured(t *testing.T) {
 	p, err := psim.Predict(t.Context(), c)
 	require.NoError(t, err)
 	require.Empty(t, p.Result.Warnings)
-	list, unmeasured, err := p.WhatIf(t.Context(), nil)
+	list, unmeasured, err := psim.WhatIf(t.Context(), p, nil)
 	require.NoError(t, err)
 	require.Contains(t, unmeasured, []string{"model.attention=flash"})
 	for _, what := range list {

@@ -22,7 +22,7 @@ func (f runFlags) explanation(ctx context.Context, p *lib.Prediction, stderr io.
 		return err
 	}
 	said := newProgress(stderr, f.quiet)
-	e.WhatIf, e.Unmeasured, err = p.WhatIf(ctx, func(number, of int, set []string) { said.say("change %d of %d: %v", number, of, set) })
+	e.WhatIf, e.Unmeasured, err = lib.WhatIf(ctx, p, func(number, of int, set []string) { said.say("change %d of %d: %v", number, of, set) })
 	said.clear()
 	return err
 }

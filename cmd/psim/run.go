@@ -165,7 +165,7 @@ func (f runFlags) predict(ctx context.Context, c *configs.Config, stderr io.Writ
 			return nil, flagged("boundaries:", err)
 		}
 	}
-	p.Advise(ctx)
+	lib.Fit(ctx, p)
 	if err := f.explanation(ctx, p, stderr); err != nil {
 		return nil, err
 	}
