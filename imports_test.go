@@ -20,10 +20,11 @@ import (
 // its code may import. cmd/psim may import all. The leaves under internal may
 // be imported by all, and import nothing.
 var arrows = map[string][]string{
-	".":                    {"configs", "costmodel", "costmodel/calibrate", "costmodel/link", "costmodel/memory", "costmodel/network", "plans", "reports", "reports/figures", "reports/picture", "results", "results/compare", "results/rankings", "schedules", "schedules/graph", "schedules/wiring", "sim"},
+	".":                    {"configs", "costmodel", "costmodel/memory", "costmodel/network", "results", "results/compare", "schedules", "schedules/graph", "schedules/wiring", "sim"},
+	"advise":               {".", "configs", "costmodel", "plans", "results", "schedules", "schedules/graph"},
+	"calibrate":            {"configs", "costmodel", "costmodel/link", "costmodel/network", "costmodel/training", "schedules/collective", "schedules/graph"},
 	"configs":              {"costmodel", "costmodel/link", "costmodel/memory", "costmodel/models", "costmodel/network", "costmodel/stages", "costmodel/training", "schedules", "schedules/collective", "schedules/graph", "schedules/order", "schedules/partition", "schedules/search", "schedules/wiring"},
 	"costmodel":            {"costmodel/link", "costmodel/memory", "costmodel/network", "costmodel/stages", "costmodel/training", "schedules/graph", "schedules/wiring"},
-	"costmodel/calibrate":  {"costmodel", "costmodel/link", "costmodel/network", "costmodel/training", "schedules/collective", "schedules/graph"},
 	"costmodel/link":       {"schedules/graph"},
 	"costmodel/memory":     {"costmodel/network", "costmodel/stages", "costmodel/training", "schedules/graph"},
 	"costmodel/models":     {"costmodel/network"},
@@ -34,7 +35,7 @@ var arrows = map[string][]string{
 	"courses/coursefile":   {"reports", "results", "schedules/graph"},
 	"courses/questions":    {".", "configs", "costmodel", "costmodel/link", "costmodel/network", "costmodel/stages", "costmodel/training", "results", "schedules", "schedules/collective", "schedules/graph", "schedules/partition", "schedules/wiring"},
 	"exec":                 {"costmodel/models", "costmodel/network", "costmodel/stages", "costmodel/training", "exec/data", "exec/processes", "exec/programs", "schedules", "schedules/collective", "schedules/graph", "schedules/wiring"},
-	"exec/calibration":     {".", "costmodel", "costmodel/calibrate", "costmodel/link", "costmodel/network", "costmodel/training", "exec", "exec/programs"},
+	"exec/calibration":     {"calibrate", "costmodel", "costmodel/link", "costmodel/network", "costmodel/training", "exec", "exec/programs"},
 	"exec/data":            {},
 	"exec/doctor":          {"exec", "exec/programs"},
 	"exec/mpi":             {},
@@ -55,8 +56,8 @@ var arrows = map[string][]string{
 	"internal/setting":     {"internal/nearest", "internal/wrap"},
 	"internal/units":       {},
 	"internal/wrap":        {},
-	"plans":                {"configs", "costmodel", "costmodel/memory", "costmodel/models", "costmodel/network", "costmodel/stages", "results/rankings", "schedules", "schedules/graph", "schedules/order", "schedules/wiring", "sim"},
-	"published":            {".", "configs", "costmodel", "costmodel/calibrate", "costmodel/link", "costmodel/models", "costmodel/network", "costmodel/training", "reports/picture", "results", "results/rankings", "schedules/graph"},
+	"plans":                {".", "configs", "costmodel", "costmodel/memory", "costmodel/models", "costmodel/network", "costmodel/stages", "reports", "reports/figures", "reports/picture", "results", "results/rankings", "schedules", "schedules/graph", "schedules/order", "schedules/wiring", "sim"},
+	"published":            {".", "calibrate", "configs", "costmodel", "costmodel/link", "costmodel/models", "costmodel/network", "costmodel/training", "reports/picture", "results", "results/rankings", "schedules/graph"},
 	"reports":              {"reports/picture", "reports/table", "results", "results/compare", "results/rankings", "results/tracecsv", "schedules/graph"},
 	"reports/chart":        {},
 	"reports/figures":      {"courses/coursefile", "reports/chart", "reports/picture", "results", "results/rankings"},
@@ -75,8 +76,9 @@ var arrows = map[string][]string{
 	"schedules/search":     {"schedules", "schedules/graph", "schedules/order"},
 	"schedules/wiring":     {"schedules/graph", "schedules/order"},
 	"sim":                  {"schedules/graph"},
+	"sweep":                {".", "configs", "reports", "reports/figures", "reports/picture", "results", "results/rankings"},
 	"tools/coursechecks":   {"exec", "exec/programs", "exec/session", "results"},
-	"tools/exhaustive":     {".", "configs", "results/rankings"},
+	"tools/exhaustive":     {".", "configs", "plans", "results/rankings"},
 	"tools/fit":            {"published"},
 	"tools/gallery":        {".", "reports/picture", "results", "schedules", "schedules/graph"},
 	"tools/pairs":          {"results"},
@@ -92,7 +94,7 @@ var owners = map[string]string{
 	"golang.org/x/image":         "reports/chart",
 	"google.golang.org/protobuf": "reports",
 	"golang.org/x/sys":           "internal",
-	"gonum.org/v1/gonum":         "costmodel",
+	"gonum.org/v1/gonum":         "calibrate",
 	"github.com/spf13/cobra":     "cmd",
 	"github.com/gomlx/":          "exec",
 }
@@ -200,7 +202,7 @@ func TestPredictionKnowsNoExecution(t *testing.T) {
 			}
 		}
 	}
-	for _, folder := range []string{".", "published", "courses/questions"} {
+	for _, folder := range []string{".", "plans", "sweep", "advise", "published", "courses/questions"} {
 		visit(folder)
 	}
 	require.True(t, seen["configs"] && seen["sim"] && seen["reports"])

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"psim"
+	"psim/advise"
 	"psim/results"
 )
 
@@ -18,7 +19,7 @@ func predicted(t require.TestingT, name string, sets ...string) *psim.Prediction
 	require.NoError(t, err)
 	p, err := psim.Predict(context.Background(), c)
 	require.NoError(t, err)
-	psim.Fit(context.Background(), p)
+	advise.Fit(context.Background(), p)
 	return p
 }
 

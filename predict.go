@@ -1,22 +1,7 @@
-// Package psim predicts how a distributed training step runs: its time, bubbles,
-// memory and communication. Load reads a configuration, and the rest is one call
-// each:
-//
-//   - Predict builds its task graph, simulates that and sums up what happened;
-//     Prediction.Advise says what would make it fit in memory;
-//   - Search does so for every plan that the configuration allows, and ranks them, and
-//     SearchPlans for every way to divide its network over a number of devices;
-//   - Sweep does so for every combination of the values of some settings, and
-//     MergeSweeps joins what several machines have computed;
-//   - Compare holds two predictions, or saved results, against each other;
-//   - FitLink calibrates a link from the output of nccl-tests.
-//
-// Results, tables, pictures and files are those of package reports. Package exec
-// runs the same graphs for real; psim never imports it, so that a program which
-// predicts needs neither gomlx nor a backend.
 package psim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -24,11 +9,11 @@ import (
 
 	"psim/configs"
 	"psim/costmodel"
+	"psim/costmodel/memory"
 	ledger "psim/costmodel/memory"
 	"psim/internal/interrupt"
 	"psim/internal/ram"
 	"psim/results"
-	"psim/results/compare"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
@@ -79,13 +64,6 @@ type Prediction struct {
 	BuildTime, SimulationTime time.Duration
 }
 
-// Load reads a configuration: a TOML file, or an embedded example by its bare name
-// (configs.Examples lists them). sets are settings KEY=VALUE over it, with dotted
-// keys, applied in order.
-func Load(pathOrName string, sets ...string) (*configs.Config, error) {
-	return configs.Load(pathOrName, sets...)
-}
-
 // Predict builds and simulates a configuration. That a rank's memory does not
 // suffice is no error, but a warning of the result; Advise says what would help.
 func Predict(ctx context.Context, c *configs.Config) (*Prediction, error) {
@@ -128,10 +106,6 @@ func (p *Prediction) Devices() int { return p.Plan.Graph.Ranks() * p.Plan.Machin
 
 // Run returns the prediction as reports take it.
 func (p *Prediction) Run() results.Run { return results.Run{Result: p.Result, Trace: p.Trace} }
-
-// Compare says by how much run b differs from run a, and where the difference comes
-// from. A run is a Prediction's, or a saved one that reports.Load has read.
-func Compare(a, b results.Run) compare.Comparison { return compare.Compare(a, b) }
 
 // build makes the plan; reserve is the memory of every rank that a schedule that is
 // searched for leaves free.
@@ -279,4 +253,51 @@ func UnitTrace(s schedules.Schedule, shape graph.Shape) (*graph.Trace, error) {
 		return task(t)
 	}
 	return sim.Run(g, costs)
+}
+
+// simulatePacked simulates a packed plan. What cannot be run is simulated as it is
+// otherwise, for the reason.
+func (p *Prediction) simulatePacked(start time.Time) error {
+	packed := p.Plan.Packed
+	engine := sim.Packed{Causes: true}
+	if blocked := engine.Run(packed); blocked != nil {
+		plan, err := p.Config.Build()
+		if err == nil {
+			_, err = Simulate(plan)
+		}
+		return cmp.Or(err, blocked)
+	}
+	statistics := graph.Statistics{Peaks: true}
+	p.Simulation = Simulation{Plan: p.Plan}
+	statistics.Summarize(packed, &p.Summary)
+	if p.Plan.Workload != nil {
+		memory.ReservePeaks(p.Plan.Workload, &p.Summary)
+	}
+	p.SimulationTime += time.Since(start)
+	info := Info(p.Config, p.Plan)
+	info.Memory = func(*graph.Trace, graph.Summary) []results.MemoryBytes { return packedMemory(p, &statistics) }
+	p.Result = results.NewResult(results.Predicted, packed.Trace(), p.Summary, info)
+	p.Result.Tasks = packed.Size()
+	path := packed.Path(engine.CriticalPath())
+	whole := make([]int32, len(path.Spans))
+	for i := range whole {
+		whole[i] = int32(i)
+	}
+	p.Result.CriticalPath = results.NewCriticalPath(path, whole)
+	return nil
+}
+
+// packedMemory divides the peaks of a packed plan by what they hold.
+func packedMemory(p *Prediction, s *graph.Statistics) []results.MemoryBytes {
+	if p.Plan.Workload != nil {
+		return memoryBytes(memory.NewLedger(p.Plan.Workload, p.Plan.Graph).AtPackedPeak(s))
+	}
+	if !p.Plan.Packed.Remembers() {
+		return nil
+	}
+	list := make([]results.MemoryBytes, len(p.Summary.Ranks))
+	for r, rank := range p.Summary.Ranks {
+		list[r].Activations = rank.PeakMemory
+	}
+	return list
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/calibrate"
 	"psim/costmodel"
-	"psim/costmodel/calibrate"
 	"psim/costmodel/models"
 	"psim/costmodel/network"
 	"psim/costmodel/stages"

@@ -31,16 +31,17 @@ func check(c *configs.Config, q Query) error {
 	case c.Batch.Shards != nil:
 		return refuse("a search gives all replicas the same share; remove batch.shards")
 	}
+	varied := q.varied()
 	for _, key := range q.Fix {
 		if err := checkFixed(key); err != nil {
 			return err
 		}
-		if q.Vary[key] != nil {
+		if varied[key] != nil {
 			return fmt.Errorf("--fix %s and --vary %s: give one of the two", key, key)
 		}
 	}
 	const margin = "machine.memory_margin"
-	if q.Vary[margin] != nil || slices.Contains(q.Fix, margin) {
+	if varied[margin] != nil || slices.Contains(q.Fix, margin) {
 		return fmt.Errorf("--fix or --vary %s: a search has one margin; give it by --margin, such as --margin 3%%", margin)
 	}
 	return nil
@@ -88,8 +89,9 @@ func (s *Space) ask(q Query) error {
 	if err != nil {
 		return err
 	}
+	varied := q.varied()
 	for _, d := range s.dimensions {
-		values, asked := q.Vary[d.key]
+		values, asked := varied[d.key]
 		fixed := slices.Contains(q.Fix, d.key)
 		switch {
 		case d.key == "schedule.name" && q.Schedules != nil && (asked || fixed):

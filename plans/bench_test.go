@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/configs"
+	"psim/results/rankings"
 )
 
 // cpu is the processor time that this process has taken: on a machine with other work a
@@ -24,13 +25,15 @@ func cpu(b *testing.B) time.Duration {
 func gpt175b(b *testing.B) *Space {
 	c, err := configs.Load("megatron-175b", "batch.global=1536")
 	require.NoError(b, err)
-	q := Query{Devices: 1024, Margin: 0.1, Trainer: Any, Vary: map[string][]string{
-		"batch.micro": {"1", "2", "4", "8", "16"}, "schedule.virtual_stages": {"1", "2", "4", "8"},
+	q := Query{Devices: 1024, Margin: 0.1, Trainer: Any, Vary: []rankings.Variation{
+		{Key: "batch.micro", Values: []string{"1", "2", "4", "8", "16"}}, {Key: "schedule.virtual_stages", Values: []string{"1", "2", "4", "8"}},
 	}}
 	if testing.Short() {
-		q.Vary["parallel.tensor"], q.Vary["schedule.stages"], q.Vary["parallel.zero"] = []string{"8"}, []string{"8"}, []string{"1"}
+		for key, value := range map[string]string{"parallel.tensor": "8", "schedule.stages": "8", "parallel.zero": "1"} {
+			q.Vary = append(q.Vary, rankings.Variation{Key: key, Values: []string{value}})
+		}
 	}
-	space, err := New(c, q)
+	space, err := NewSpace(c, q)
 	require.NoError(b, err)
 	return space
 }
@@ -42,7 +45,7 @@ func BenchmarkSearch(b *testing.B) {
 	begin := cpu(b)
 	for b.Loop() {
 		space := gpt175b(b)
-		found, err := Search(context.Background(), space.Plans, Options{Rows: 20})
+		found, err := Find(context.Background(), space.Plans, Options{Rows: 20})
 		require.NoError(b, err)
 		require.Zero(b, found.Gap)
 		plans, simulated = len(found.Points), found.Simulated
@@ -58,7 +61,7 @@ func BenchmarkSearch(b *testing.B) {
 // are found between times.
 func BenchmarkSimulate(b *testing.B) {
 	space := gpt175b(b)
-	found, err := Search(context.Background(), space.Plans, Options{Rows: 20})
+	found, err := Find(context.Background(), space.Plans, Options{Rows: 20})
 	require.NoError(b, err)
 	var e engine
 	var took time.Duration

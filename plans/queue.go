@@ -91,7 +91,7 @@ func (q *queue) pop() *candidate {
 
 // take waits for a candidate that may be among the best. Once the lowest bound is worse
 // than the last of these, so are all others, but plans of units that are being priced.
-func (s *searching) take(worker int) *candidate {
+func (s *finding) take(worker int) *candidate {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	for s.err == nil && s.ctx.Err() == nil {
@@ -113,7 +113,7 @@ func (s *searching) take(worker int) *candidate {
 }
 
 // worse reports whether a candidate's plans cannot be among the best.
-func (s *searching) worse(c *candidate) bool {
+func (s *finding) worse(c *candidate) bool {
 	return len(s.Best) == s.Rows && c.bound > s.Best[s.Rows-1].Step
 }
 
@@ -124,7 +124,7 @@ type work struct {
 }
 
 // together lists plans by their work, and those by units.
-func (s *searching) together(list []Plan) []*work {
+func (s *finding) together(list []Plan) []*work {
 	type workOf struct {
 		*Space
 		workKey

@@ -41,7 +41,7 @@ type Options struct {
 
 // Progress is how far a search has come.
 type Progress struct {
-	Plans, Decided, Simulated int
+	Space, Decided, Simulated int
 	Best                      time.Duration // the shortest step so far, 0 for none
 	Gap                       float64       // see Found
 }
@@ -57,12 +57,12 @@ type Found struct {
 	Simulated, Tasks int
 }
 
-// Search decides plans: each is discarded because it cannot fit, or because its step
+// Find decides plans: each is discarded because it cannot fit, or because its step
 // cannot be as short as those of the best, or simulated. The best are the same whatever
 // the number of workers. Where the context ends it, what was found so far comes with the
 // context's error.
-func Search(ctx context.Context, list []Plan, o Options) (*Found, error) {
-	s := &searching{ctx: ctx, Options: o}
+func Find(ctx context.Context, list []Plan, o Options) (*Found, error) {
+	s := &finding{ctx: ctx, Options: o}
 	s.changed = sync.NewCond(&s.mutex)
 	s.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
 	s.engines = make([]engine, s.Workers)
@@ -73,7 +73,7 @@ func Search(ctx context.Context, list []Plan, o Options) (*Found, error) {
 	return &s.Found, errors.Join(s.err, ctx.Err())
 }
 
-type searching struct {
+type finding struct {
 	Options
 	Found
 	ctx     context.Context
@@ -88,7 +88,7 @@ type searching struct {
 }
 
 // parallel calls a function on every worker until it returns false.
-func (s *searching) parallel(step func(worker int) bool) {
+func (s *finding) parallel(step func(worker int) bool) {
 	var all sync.WaitGroup
 	s.running = map[int]*candidate{}
 	for w := range s.Workers {
@@ -101,7 +101,7 @@ func (s *searching) parallel(step func(worker int) bool) {
 }
 
 // begin bounds all plans by the work of their networks, and queues them unit by unit.
-func (s *searching) begin(list []Plan) {
+func (s *finding) begin(list []Plan) {
 	works, next := s.together(list), 0
 	s.parallel(func(int) bool {
 		s.mutex.Lock()
@@ -127,7 +127,7 @@ func (s *searching) begin(list []Plan) {
 }
 
 // next takes the candidate with the lowest bound, and decides its plan, or bounds it better.
-func (s *searching) next(worker int) bool {
+func (s *finding) next(worker int) bool {
 	c := s.take(worker)
 	switch {
 	case c == nil:
@@ -143,7 +143,7 @@ func (s *searching) next(worker int) bool {
 }
 
 // follow bounds plans by the path through their stages.
-func (s *searching) follow(worker int, c *candidate) {
+func (s *finding) follow(worker int, c *candidate) {
 	way, pruned := c.follow()
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -158,7 +158,7 @@ func (s *searching) follow(worker int, c *candidate) {
 
 // price makes the unit of some plans, which then wait by themselves, unless none is worth a
 // simulation.
-func (s *searching) price(worker int, c *candidate) {
+func (s *finding) price(worker int, c *candidate) {
 	u := &unit{pruned: Impossible}
 	if cut, err := c.cut(); err == nil {
 		u = price(cut)
@@ -179,7 +179,7 @@ func (s *searching) price(worker int, c *candidate) {
 }
 
 // prune discards all plans of a candidate.
-func (s *searching) prune(c *candidate, why string) {
+func (s *finding) prune(c *candidate, why string) {
 	for _, p := range c.points {
 		p.Pruned = why
 	}
@@ -187,7 +187,7 @@ func (s *searching) prune(c *candidate, why string) {
 }
 
 // decide evaluates a plan.
-func (s *searching) decide(worker int, c *candidate) bool {
+func (s *finding) decide(worker int, c *candidate) bool {
 	p := c.points[0]
 	out, pruned, err := s.evaluate(worker, p)
 	s.mutex.Lock()
@@ -212,14 +212,14 @@ func (s *searching) decide(worker int, c *candidate) bool {
 
 // proceed notes that a worker is done with its candidate, and says how far the search has
 // come.
-func (s *searching) proceed(worker int) {
+func (s *finding) proceed(worker int) {
 	delete(s.running, worker)
 	s.changed.Broadcast()
 	s.Gap = s.gap()
 	if s.Progress == nil {
 		return
 	}
-	progress := Progress{Plans: len(s.Points), Decided: s.decided, Simulated: s.Simulated, Gap: s.Gap}
+	progress := Progress{Space: len(s.Points), Decided: s.decided, Simulated: s.Simulated, Gap: s.Gap}
 	if len(s.Best) > 0 {
 		progress.Best = s.Best[0].Step
 	}
@@ -227,7 +227,7 @@ func (s *searching) proceed(worker int) {
 }
 
 // evaluate simulates a plan, unless another has the same order.
-func (s *searching) evaluate(worker int, p *Point) (Outcome, string, error) {
+func (s *finding) evaluate(worker int, p *Point) (Outcome, string, error) {
 	if configs.IsSearched(p.Schedule) {
 		out, err := s.Predict(s.ctx, p.Plan)
 		return out, "", err
@@ -239,7 +239,7 @@ func (s *searching) evaluate(worker int, p *Point) (Outcome, string, error) {
 }
 
 // keep counts a plan that was simulated, and puts it where it belongs among the best.
-func (s *searching) keep(p *Point) {
+func (s *finding) keep(p *Point) {
 	s.Simulated++
 	s.Tasks += p.Tasks
 	if !p.Fits {
@@ -253,7 +253,7 @@ func (s *searching) keep(p *Point) {
 }
 
 // gap compares the best with the lowest bound of those that are not decided.
-func (s *searching) gap() float64 {
+func (s *finding) gap() float64 {
 	lowest := never
 	if len(s.waiting) > 0 {
 		lowest = s.waiting[0].bound
@@ -271,7 +271,7 @@ func (s *searching) gap() float64 {
 }
 
 // settle says of the plans that were not looked at why not, and how sure the best is.
-func (s *searching) settle() {
+func (s *finding) settle() {
 	clear(s.running)
 	switch {
 	case s.ctx.Err() == nil && s.err == nil:

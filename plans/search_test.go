@@ -11,6 +11,7 @@ import (
 
 	"psim/configs"
 	"psim/costmodel/memory"
+	"psim/results/rankings"
 )
 
 // small is GPT-2 on eight devices.
@@ -18,7 +19,7 @@ func small(t *testing.T, q Query, sets ...string) *Space {
 	c, err := configs.Load("gpipe", sets...)
 	require.NoError(t, err)
 	q.Devices, q.Margin = 8, 0.1
-	space, err := New(c, q)
+	space, err := NewSpace(c, q)
 	require.NoError(t, err)
 	return space
 }
@@ -43,7 +44,7 @@ func TestSpace(t *testing.T) {
 // Fixed keys keep the configuration's value and varied ones have those that are asked
 // for; other keys become dimensions.
 func TestSpaceAsked(t *testing.T) {
-	space := small(t, Query{Fix: []string{"schedule.stages", "schedule.name"}, Vary: map[string][]string{"batch.micro": {"2", "4"}, "train.precision": {"bf16", "fp16"}}})
+	space := small(t, Query{Fix: []string{"schedule.stages", "schedule.name"}, Vary: []rankings.Variation{{Key: "batch.micro", Values: []string{"2", "4"}}, {Key: "train.precision", Values: []string{"bf16", "fp16"}}}})
 	precisions := map[string]int{}
 	for _, p := range space.Plans {
 		require.Equal(t, 4, p.Stages)
@@ -60,7 +61,7 @@ func TestSpaceAsked(t *testing.T) {
 func TestNotPossible(t *testing.T) {
 	space := small(t, Query{Schedules: []string{"pipedream"}})
 	require.NotEmpty(t, space.Plans)
-	found, err := Search(context.Background(), space.Plans, Options{Rows: 20})
+	found, err := Find(context.Background(), space.Plans, Options{Rows: 20})
 	require.NoError(t, err)
 	require.Empty(t, found.Best)
 	for _, p := range found.Points {
@@ -71,8 +72,8 @@ func TestNotPossible(t *testing.T) {
 
 // Work is no longer than the path, and that no longer than what a unit makes of it.
 func TestBounds(t *testing.T) {
-	space := small(t, Query{Vary: map[string][]string{"batch.micro": {"2"}}})
-	s := &searching{Found: Found{Points: make([]Point, len(space.Plans))}}
+	space := small(t, Query{Vary: []rankings.Variation{{Key: "batch.micro", Values: []string{"2"}}}})
+	s := &finding{Found: Found{Points: make([]Point, len(space.Plans))}}
 	for _, w := range s.together(space.Plans) {
 		w.bound()
 		for _, c := range w.candidates {
@@ -103,10 +104,10 @@ func TestBounds(t *testing.T) {
 
 // The best plans are the same whatever the number of workers.
 func TestWorkersConcurrent(t *testing.T) {
-	space := small(t, Query{Vary: map[string][]string{"batch.micro": {"2"}}})
+	space := small(t, Query{Vary: []rankings.Variation{{Key: "batch.micro", Values: []string{"2"}}}})
 	var first []string
 	for _, workers := range []int{1, 2, 5} {
-		found, err := Search(context.Background(), space.Plans, Options{Rows: 7, Workers: workers})
+		found, err := Find(context.Background(), space.Plans, Options{Rows: 7, Workers: workers})
 		require.NoError(t, err)
 		require.Zero(t, found.Gap)
 		var sets []string
@@ -125,8 +126,8 @@ func TestWorkersConcurrent(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	space := small(t, Query{Trainer: Any})
 	ctx, cancel := context.WithCancel(context.Background())
-	found, err := Search(ctx, space.Plans, Options{Rows: 20, Workers: 1, Progress: func(p Progress) {
-		require.Less(t, p.Decided, p.Plans)
+	found, err := Find(ctx, space.Plans, Options{Rows: 20, Workers: 1, Progress: func(p Progress) {
+		require.Less(t, p.Decided, p.Space)
 		if p.Simulated == 3 {
 			cancel()
 		}
@@ -141,7 +142,7 @@ func TestInterrupted(t *testing.T) {
 	}
 	require.InDelta(t, max(0, 1-float64(lowest)/float64(found.Best[0].Step)), found.Gap, 1e-12)
 
-	cancelled, err := Search(ctx, space.Plans, Options{Rows: 20})
+	cancelled, err := Find(ctx, space.Plans, Options{Rows: 20})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Empty(t, cancelled.Best)
 	require.EqualValues(t, 1, cancelled.Gap)

@@ -14,22 +14,6 @@ import (
 	"psim/schedules/order"
 )
 
-// A Query says which plans are asked for.
-type Query struct {
-	Devices int
-	// Trainer limits schedules and options to what a stack offers (see configs.Stack);
-	// "" is that of the configuration, Any none.
-	Trainer string
-	// Schedules limits the schedules; nil does not.
-	Schedules []string
-	// Fix lists keys that keep the configuration's value, Vary settings KEY=V1,V2… that
-	// restrict a dimension to these values, or add one.
-	Fix  []string
-	Vary map[string][]string
-	// Margin is the share of the memory that is to stay free.
-	Margin float64
-}
-
 // Any is the trainer that runs everything.
 const Any = "any"
 
@@ -69,14 +53,14 @@ type Space struct {
 	end        deadEnd
 }
 
-// New lists the plans of a configuration. That there are none is no error.
-func New(c *configs.Config, q Query) (*Space, error) {
+// NewSpace lists the plans of a configuration. That there are none is no error.
+func NewSpace(c *configs.Config, q Query) (*Space, error) {
 	if err := check(c, q); err != nil {
 		return nil, err
 	}
 	var whole *Space
 	var unjoined error
-	for _, others := range combinations(q.Vary) {
+	for _, others := range combinations(q.varied()) {
 		asked, err := c.With(others...)
 		if err != nil {
 			return nil, err

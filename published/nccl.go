@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"psim/calibrate"
 	"psim/configs"
-	"psim/costmodel/calibrate"
 	"psim/costmodel/link"
 	"psim/schedules/graph"
 )
@@ -108,7 +108,7 @@ func rcclMachines() Table {
 func ncclMachineRows(source string) ([]Row, error) {
 	machine := ncclMachine(source)
 	list := ncclTimings(machine, "us")
-	link, err := calibrate.FitLink(usedTimings(list))
+	link, err := calibrate.FitTimings(usedTimings(list))
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/calibrate"
+	"psim/calibrate"
 	"psim/costmodel/link"
 	"psim/internal/units"
 )
@@ -21,7 +21,7 @@ func TestCatalogIsTheFit(t *testing.T) {
 		"pcie3-no-p2p": others("A"), "nvlink4-h200": others("C"), "nvlink5-b200": others("D"),
 		"xgmi-mi300x": others("F"), "xgmi-mi355x": others("G"),
 	} {
-		fit, err := calibrate.FitLink(usedTimings(list))
+		fit, err := calibrate.FitTimings(usedTimings(list))
 		require.NoError(t, err)
 		link, err := catalogLink(name)
 		require.NoError(t, err)

@@ -59,7 +59,7 @@ func WriteBoundariesCSV(w io.Writer, list []results.Boundary) error {
 }
 
 // WriteShards prints how many samples every replica has, and the first of them.
-func WriteShards(w io.Writer, shards []results.Shard) error {
+func WriteShards(w io.Writer, shards []results.ReplicaSamples) error {
 	const most = 12
 	out := table.NewPage(w)
 	for _, s := range shards {
@@ -73,7 +73,7 @@ func WriteShards(w io.Writer, shards []results.Shard) error {
 }
 
 // WriteShardsCSV writes a row per sample.
-func WriteShardsCSV(w io.Writer, shards []results.Shard) error {
+func WriteShardsCSV(w io.Writer, shards []results.ReplicaSamples) error {
 	out := table.NewPage(w)
 	out.Print("replica,sample\n")
 	for _, s := range shards {

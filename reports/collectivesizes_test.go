@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/calibrate"
+	"psim/calibrate"
 	"psim/reports"
 	"psim/results"
 	"psim/schedules/graph"

@@ -118,7 +118,7 @@ func TestEpochMeans(t *testing.T) {
 
 // The first samples of every replica stand in the text, all of them in the table.
 func ExampleWriteShards() {
-	shards := results.NewShards([][]int{{3, 1, 4}, {0, 5, 2}})
+	shards := results.NewReplicaSamples([][]int{{3, 1, 4}, {0, 5, 2}})
 	reports.WriteShards(os.Stdout, shards)
 	var table strings.Builder
 	reports.WriteShardsCSV(&table, shards)

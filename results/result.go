@@ -61,12 +61,12 @@ type Result struct {
 	Throughput       Throughput `json:"throughput"`       // work over time; of a measured result, all samples of its steps over all their time
 	Epochs           *Epochs    `json:"epochs,omitempty"` // passes over the data set, where its size is known
 	Work
-	Ranks      []RankResult `json:"ranks"`               // one for each stage rank and replica; a tensor-parallel group, or several that divide sequences, is one
-	Nodes      []NodeResult `json:"nodes,omitempty"`     // memory of the nodes, where machine.memory_per_node says what they have
-	Groups     []Group      `json:"groups,omitempty"`    // communication in a step, by kind of group
-	Boundaries []Boundary   `json:"boundaries,omitzero"` // what passes between stages, where --boundaries asks for it
-	Shards     []Shard      `json:"shards,omitempty"`    // samples of every replica, where --shards asks for them
-	FitsMemory bool         `json:"fits_memory"`         // no peak is beyond the memory of its device, nor those of a node beyond the node's
+	Ranks      []RankResult     `json:"ranks"`               // one for each stage rank and replica; a tensor-parallel group, or several that divide sequences, is one
+	Nodes      []NodeResult     `json:"nodes,omitempty"`     // memory of the nodes, where machine.memory_per_node says what they have
+	Groups     []Group          `json:"groups,omitempty"`    // communication in a step, by kind of group
+	Boundaries []Boundary       `json:"boundaries,omitzero"` // what passes between stages, where --boundaries asks for it
+	Shards     []ReplicaSamples `json:"shards,omitempty"`    // samples of every replica, where --shards asks for them
+	FitsMemory bool             `json:"fits_memory"`         // no peak is beyond the memory of its device, nor those of a node beyond the node's
 	// Whether the highest peaks are within the memory less machine.memory_margin (fits),
 	// within the memory (close) or beyond it; absent where no limit is known. With a margin
 	// of 0 a peak above 0.87 of the memory of a GPU or TPU is close.

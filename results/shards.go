@@ -1,15 +1,15 @@
 package results
 
-// A Shard is the samples that one replica trains on.
-type Shard struct {
+// A ReplicaSamples is the samples that one replica trains on.
+type ReplicaSamples struct {
 	Replica int   `json:"replica"` // from 0
 	Samples []int `json:"samples"` // numbers of the samples, from 0, in the order of training
 }
 
 // NewShards numbers the shards of replicas.
-func NewShards(shards [][]int) (list []Shard) {
+func NewReplicaSamples(shards [][]int) (list []ReplicaSamples) {
 	for replica, samples := range shards {
-		list = append(list, Shard{replica, samples})
+		list = append(list, ReplicaSamples{replica, samples})
 	}
 	return list
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	lib "psim"
+	"psim/calibrate"
 	"psim/configs"
 	"psim/exec"
 	"psim/exec/calibration"
@@ -205,7 +205,7 @@ func (f calibrateFlags) runNCCL(ctx context.Context, stdout io.Writer) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	fit, err := lib.FitLink(f.nccl...)
+	fit, err := calibrate.FitLink(f.nccl...)
 	if err != nil {
 		return flagged("nccl", err)
 	}

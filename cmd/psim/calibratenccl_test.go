@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	lib "psim"
+	"psim/calibrate"
 	"psim/configs"
 	"psim/costmodel"
 	"psim/schedules/graph"
@@ -67,7 +67,7 @@ func TestCalibrateNCCL(t *testing.T) {
 
 	stdout, stderr, code = psim(t, "psim calibrate --nccl 8-gpus.txt --json --out eight.toml")
 	require.Zero(t, code, stderr)
-	var read lib.LinkFit
+	var read calibrate.LinkFit
 	require.NoError(t, json.Unmarshal([]byte(stdout), &read))
 	require.Equal(t, "psim calibrate --nccl 8-gpus.txt --out eight.toml", read.Command)
 	require.Len(t, read.Ranges, 1)
@@ -91,11 +91,11 @@ func TestCalibrateNCCLCollectives(t *testing.T) {
 	require.NoError(t, os.WriteFile("halves.txt", []byte(gather+scatter), 0o644))
 	stdout, stderr, code := psim(t, "psim calibrate --nccl halves.txt --nccl 8-gpus.txt --json")
 	require.Zero(t, code, stderr)
-	var read lib.LinkFit
+	var read calibrate.LinkFit
 	require.NoError(t, json.Unmarshal([]byte(stdout), &read))
 	require.Equal(t, 57, read.Sizes)
 	require.Len(t, read.Ranges, 3)
-	for i, want := range []lib.FittedRange{{Collective: "all_reduce", Call: 24e-6, Bandwidth: 80e9}, {Collective: "all_gather", Call: 15e-6, Bandwidth: 90e9}, {Collective: "reduce_scatter", Call: 18e-6, Bandwidth: 70e9}} {
+	for i, want := range []calibrate.FittedRange{{Collective: "all_reduce", Call: 24e-6, Bandwidth: 80e9}, {Collective: "all_gather", Call: 15e-6, Bandwidth: 90e9}, {Collective: "reduce_scatter", Call: 18e-6, Bandwidth: 70e9}} {
 		require.Equal(t, want.Collective, read.Ranges[i].Collective)
 		require.InEpsilon(t, want.Call, read.Ranges[i].Call, 1e-3)
 		require.InEpsilon(t, want.Bandwidth, read.Ranges[i].Bandwidth, 1e-3)
@@ -145,7 +145,7 @@ func TestCalibrateNCCLWarnings(t *testing.T) {
 		require.NoError(t, os.WriteFile(name, []byte(c[0]), 0o644))
 		stdout, stderr, code := psim(t, "psim calibrate --nccl "+name+" --json")
 		require.Zero(t, code, stderr)
-		var read lib.LinkFit
+		var read calibrate.LinkFit
 		require.NoError(t, json.Unmarshal([]byte(stdout), &read))
 		require.Len(t, read.Warnings, 1, name)
 		require.Contains(t, read.Warnings[0], c[1])

@@ -46,7 +46,7 @@ func (f runFlags) addEpochs(p *lib.Prediction) error {
 		each = w.PerReplica()
 	}
 	shards, err := data.Deal(int(p.Config.Data.Samples), each, f.strided)
-	p.Result.Shards = results.NewShards(shards)
+	p.Result.Shards = results.NewReplicaSamples(shards)
 	return flagged("shards:", err)
 }
 

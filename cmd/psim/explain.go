@@ -7,6 +7,7 @@ import (
 	"io"
 
 	lib "psim"
+	"psim/advise"
 	"psim/reports"
 	"psim/results"
 )
@@ -22,7 +23,7 @@ func (f runFlags) explanation(ctx context.Context, p *lib.Prediction, stderr io.
 		return err
 	}
 	said := newProgress(stderr, f.quiet)
-	e.WhatIf, e.Unmeasured, err = lib.WhatIf(ctx, p, func(number, of int, set []string) { said.say("change %d of %d: %v", number, of, set) })
+	e.WhatIf, e.Unmeasured, err = advise.WhatIf(ctx, p, func(number, of int, set []string) { said.say("change %d of %d: %v", number, of, set) })
 	said.clear()
 	return err
 }

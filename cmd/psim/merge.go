@@ -7,9 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	lib "psim"
+	"psim/plans"
 	"psim/reports"
 	"psim/reports/figures"
+	"psim/results/rankings"
+	"psim/sweep"
 )
 
 // newMerge joins what shards have written.
@@ -35,7 +37,7 @@ files, are those of one search.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if lib.HoldsPlans(args) {
+			if plans.Holds(args) {
 				return mergePlans(cmd, args, f, dimensions)
 			}
 			return runMerge(cmd, args, f)
@@ -52,8 +54,8 @@ func runMerge(cmd *cobra.Command, folders []string, f outputFlags) error {
 	if err := f.exclusive(); err != nil {
 		return err
 	}
-	s, err := lib.MergeSweeps(folders...)
-	if missing := new(lib.MissingPoints); errors.As(err, &missing) {
+	s, err := sweep.Merge(folders...)
+	if missing := new(rankings.MissingPoints); errors.As(err, &missing) {
 		return failure{err}
 	}
 	if err != nil {
@@ -65,7 +67,7 @@ func runMerge(cmd *cobra.Command, folders []string, f outputFlags) error {
 			return err
 		}
 		var names []string
-		if names, unsaved = lib.SaveSweep(cmd.Context(), s, f.out); unsaved == nil {
+		if names, unsaved = sweep.Save(cmd.Context(), s, f.out); unsaved == nil {
 			f.wrote(cmd.ErrOrStderr(), strings.Join(names, ", "), f.out)
 		}
 	}
@@ -81,8 +83,8 @@ func mergePlans(cmd *cobra.Command, folders []string, f outputFlags, dimensions 
 	if f.csv {
 		return errors.New("--csv: plans have no CSV; take --json, or points.csv of --out")
 	}
-	s, err := lib.MergePlans(folders...)
-	if missing := new(lib.MissingPoints); errors.As(err, &missing) {
+	s, err := plans.Merge(folders...)
+	if missing := new(rankings.MissingPoints); errors.As(err, &missing) {
 		return failure{err}
 	}
 	if err != nil {
@@ -98,7 +100,7 @@ func mergePlans(cmd *cobra.Command, folders []string, f outputFlags, dimensions 
 			return err
 		}
 		var names []string
-		if names, unsaved = lib.SavePlans(cmd.Context(), s, f.out, dimensions); unsaved == nil {
+		if names, unsaved = plans.Save(cmd.Context(), s, f.out, dimensions); unsaved == nil {
 			f.wrote(cmd.ErrOrStderr(), strings.Join(names, ", "), f.out)
 		}
 	}

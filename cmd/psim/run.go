@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	lib "psim"
+	"psim/advise"
 	"psim/configs"
 	"psim/internal/files"
 	"psim/internal/units"
@@ -165,7 +166,7 @@ func (f runFlags) predict(ctx context.Context, c *configs.Config, stderr io.Writ
 			return nil, flagged("boundaries:", err)
 		}
 	}
-	lib.Fit(ctx, p)
+	advise.Fit(ctx, p)
 	if err := f.explanation(ctx, p, stderr); err != nil {
 		return nil, err
 	}

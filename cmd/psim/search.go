@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	lib "psim"
+	"psim/plans"
 	"psim/reports"
 	"psim/results/rankings"
 )
@@ -90,7 +91,7 @@ func runSearch(ctx context.Context, path string, f outputFlags, rows int, stdout
 	}
 	start := time.Now()
 	p := newProgress(stderr, f.quiet)
-	found, err := lib.Search(ctx, c, func(plan, of int, settings []string) { p.say("plan %d of %d: %v", plan, of, settings) })
+	found, err := plans.Schedules(ctx, c, func(plan, of int, settings []string) { p.say("plan %d of %d: %v", plan, of, settings) })
 	p.clear()
 	if found == nil {
 		return err
@@ -107,7 +108,7 @@ func runSearch(ctx context.Context, path string, f outputFlags, rows int, stdout
 
 // report prints what was found, and writes it into the folder. What was found until
 // an interrupt is kept.
-func (f outputFlags) report(ctx context.Context, name string, found *lib.Ranking, rows int, took time.Duration, stdout, stderr io.Writer) error {
+func (f outputFlags) report(ctx context.Context, name string, found *plans.ScheduleRanking, rows int, took time.Duration, stdout, stderr io.Writer) error {
 	var written error
 	if f.out != "" {
 		names, err := found.Save(context.WithoutCancel(ctx), f.out, name+" · plans")

@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	lib "psim"
 	"psim/configs"
+	"psim/plans"
 	"psim/results"
 )
 
@@ -171,7 +171,7 @@ func TestSearchInterrupted(t *testing.T) {
 	c, err := configs.Load("gpipe")
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	found, err := lib.Search(ctx, c, func(plan, _ int, _ []string) {
+	found, err := plans.Schedules(ctx, c, func(plan, _ int, _ []string) {
 		if plan == 6 {
 			cancel()
 		}

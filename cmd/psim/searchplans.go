@@ -130,8 +130,8 @@ func (f planFlags) check(flags *pflag.FlagSet) error {
 }
 
 // query reads the flags.
-func (f planFlags) query(c *configs.Config, margin bool, rows int) (q lib.PlanQuery, err error) {
-	q = lib.PlanQuery{Devices: f.devices, Trainer: f.trainer, Schedules: f.schedules, Fix: f.fix, Rows: rows}
+func (f planFlags) query(c *configs.Config, margin bool, rows int) (q plans.Query, err error) {
+	q = plans.Query{Devices: f.devices, Trainer: f.trainer, Schedules: f.schedules, Fix: f.fix, Rows: rows}
 	if q.Margin, err = share(f.margin); err != nil {
 		return q, fmt.Errorf("--margin %s: %w", f.margin, err)
 	}
@@ -149,7 +149,7 @@ func (f planFlags) query(c *configs.Config, margin bool, rows int) (q lib.PlanQu
 		}
 	}
 	if f.shard != "" {
-		if q.Shard, err = lib.ParseShard(f.shard, os.LookupEnv); err != nil {
+		if q.Shard, err = rankings.ParseShard(f.shard, os.LookupEnv); err != nil {
 			return q, flagged("shard", err)
 		}
 	}
@@ -203,7 +203,7 @@ func (f planFlags) run(ctx context.Context, cmd *cobra.Command, path string, o o
 }
 
 // folder returns the folder for files, that of a shard in --out.
-func (f planFlags) folder(o *outputFlags, shard lib.Shard) (folder files.Folder, err error) {
+func (f planFlags) folder(o *outputFlags, shard rankings.Shard) (folder files.Folder, err error) {
 	o.noDash()
 	to := o.out
 	if f.shard != "" {
@@ -229,9 +229,9 @@ func printPlans(found rankings.PlanRanking, o outputFlags, cmd *cobra.Command) e
 }
 
 // search runs the search, and tells how far it is.
-func (f planFlags) search(ctx context.Context, c *configs.Config, q lib.PlanQuery, o outputFlags, stderr io.Writer) (*lib.PlanRanking, error) {
+func (f planFlags) search(ctx context.Context, c *configs.Config, q plans.Query, o outputFlags, stderr io.Writer) (*plans.Answer, error) {
 	p, start := newProgress(stderr, o.quiet), time.Now()
-	found, err := lib.SearchPlans(ctx, c, q, func(now lib.PlanProgress) {
+	found, err := plans.Search(ctx, c, q, func(now plans.Progress) {
 		best := "none fits yet"
 		if now.Best > 0 {
 			best = "the best takes " + units.FormatDuration(now.Best)
@@ -247,7 +247,7 @@ func (f planFlags) search(ctx context.Context, c *configs.Config, q lib.PlanQuer
 }
 
 // explain adds why the best plan wins and how sure that is, or what would fit.
-func (f planFlags) explain(ctx context.Context, c *configs.Config, q lib.PlanQuery, found *lib.PlanRanking) (err error) {
+func (f planFlags) explain(ctx context.Context, c *configs.Config, q plans.Query, found *plans.Answer) (err error) {
 	if len(found.Plans) == 0 {
 		found.WouldFit, err = q.Remedies(ctx, c)
 		return err
@@ -266,7 +266,7 @@ func accuracy(c *configs.Config) *rankings.StackAccuracy {
 }
 
 // save writes the files into the folder, if there is one.
-func (f planFlags) save(ctx context.Context, c *configs.Config, q lib.PlanQuery, found *lib.PlanRanking, o outputFlags, stderr io.Writer) error {
+func (f planFlags) save(ctx context.Context, c *configs.Config, q plans.Query, found *plans.Answer, o outputFlags, stderr io.Writer) error {
 	if o.out == "" {
 		return nil
 	}
@@ -274,7 +274,7 @@ func (f planFlags) save(ctx context.Context, c *configs.Config, q lib.PlanQuery,
 	if err != nil {
 		return err
 	}
-	names, err := lib.SavePlans(context.WithoutCancel(ctx), saved, o.out, f.dimensions)
+	names, err := plans.Save(context.WithoutCancel(ctx), saved, o.out, f.dimensions)
 	if err != nil {
 		return failure{err}
 	}

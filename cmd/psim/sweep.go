@@ -19,6 +19,7 @@ import (
 	"psim/internal/units"
 	"psim/reports"
 	"psim/results/rankings"
+	"psim/sweep"
 )
 
 type sweepFlags struct {
@@ -92,7 +93,7 @@ func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.
 	f.note(stderr, c.Inputs)
 	p, start := newProgress(stderr, f.quiet), time.Now()
 	o.Progress = func(done, of int) { p.tell(remaining(done, of, time.Since(start))) }
-	s, err := lib.Sweep(ctx, c, o)
+	s, err := sweep.Run(ctx, c, o)
 	p.clear()
 	if s == nil {
 		return sweepError(err, o.Vary)
@@ -112,7 +113,7 @@ func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.
 }
 
 // options reads the flags of a sweep.
-func (f sweepFlags) options(stderr io.Writer) (o lib.SweepOptions, err error) {
+func (f sweepFlags) options(stderr io.Writer) (o sweep.Options, err error) {
 	if len(f.vary) == 0 {
 		return o, errors.New("--vary is missing: say what varies, such as --vary schedule.microbatches=4,8,16")
 	}
@@ -126,7 +127,7 @@ func (f sweepFlags) options(stderr io.Writer) (o lib.SweepOptions, err error) {
 		}
 		return o, nil
 	}
-	if o.Shard, err = lib.ParseShard(f.shard, os.LookupEnv); err != nil {
+	if o.Shard, err = rankings.ParseShard(f.shard, os.LookupEnv); err != nil {
 		return o, fmt.Errorf("--shard %w", err)
 	}
 	if f.out == "" {
@@ -167,7 +168,7 @@ func sweepError(err error, vary []rankings.Variation) error {
 }
 
 // tell says what of a folder was of use.
-func (f sweepFlags) tell(stderr io.Writer, s *lib.Swept, folder string) {
+func (f sweepFlags) tell(stderr io.Writer, s *sweep.Swept, folder string) {
 	if f.quiet {
 		return
 	}

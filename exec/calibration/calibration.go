@@ -9,9 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"psim"
+	"psim/calibrate"
 	"psim/costmodel"
-	"psim/costmodel/calibrate"
 	"psim/costmodel/link"
 	"psim/costmodel/network"
 	"psim/costmodel/training"
@@ -37,9 +36,9 @@ type Calibration struct {
 	Launch    float64 `json:"launch_s"`
 	FitError  float64 `json:"fit_error"`
 	// Call is what calling a program costs, included in the layers' times.
-	Call      float64            `json:"call_s"`
-	Optimizer Update             `json:"optimizer"`
-	Link      psim.LinkConstants `json:"link"`
+	Call      float64                 `json:"call_s"`
+	Optimizer Update                  `json:"optimizer"`
+	Link      calibrate.LinkConstants `json:"link"`
 	// Cores are what tasks on all cores take from each other; absent where there is one, or
 	// too little memory for a copy of the network on each.
 	Cores *costmodel.Cores `json:"cores,omitempty"`
@@ -204,7 +203,7 @@ func newCalibration(n network.Network, optimizer string, p *exec.LayerProfile) (
 		Model: n.Name, CPU: programs.Processor(), Machine: costmodel.Machine{Device: d, Link: link},
 		FLOPS: float64(flops), Bandwidth: float64(d.MemoryBandwidth), Launch: seconds(d.Launch), FitError: constants.Error, Call: p.Call.Seconds(),
 		Optimizer: Update{optimizer, seconds(update.PerTensor), float64(update.Rate)},
-		Link:      psim.Constants(link),
+		Link:      calibrate.NewLinkConstants(link),
 	}
 	c.list(n, p, measured)
 	return c, nil

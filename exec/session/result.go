@@ -20,7 +20,7 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 	r.Result, r.Measured = results.NewMeasured(m.Traces, info)
 	r.Result.Predicted = &predicted
 	if o.Shards {
-		r.Result.Shards = results.NewShards(m.Shards)
+		r.Result.Shards = results.NewReplicaSamples(m.Shards)
 	}
 	if o.Epochs > 0 {
 		r.Result.MeasureEpochs(m.Traces, o.Warmup, info)

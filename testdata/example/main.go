@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"psim"
+	"psim/plans"
 	"psim/reports/picture"
 )
 
@@ -27,7 +28,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := psim.Search(ctx, c, nil)
+	found, err := plans.Schedules(ctx, c, nil)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"psim"
 	"psim/configs"
 	"psim/internal/units"
+	"psim/plans"
 	"psim/results/rankings"
 )
 
@@ -131,7 +132,7 @@ func (s space) compare(ctx context.Context) (line string, same bool, err error) 
 	if err != nil {
 		return "", false, err
 	}
-	found, err := psim.SearchPlans(ctx, c, psim.PlanQuery{Devices: s.devices, Trainer: "any", Vary: s.vary, Margin: margin, Rows: 1}, nil)
+	found, err := plans.Search(ctx, c, plans.Query{Devices: s.devices, Trainer: "any", Vary: s.vary, Margin: margin, Rows: 1}, nil)
 	if err != nil {
 		return "", false, err
 	}

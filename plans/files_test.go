@@ -1,0 +1,108 @@
+package plans_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim"
+	"psim/plans"
+	"psim/results/rankings"
+)
+
+// saved searches a part of the plans for gpipe and writes it into a folder.
+func saved(t *testing.T, folder string, q plans.Query) {
+	t.Helper()
+	c, err := psim.Load("gpipe")
+	require.NoError(t, err)
+	found, err := plans.Search(context.Background(), c, q, nil)
+	require.NoError(t, err)
+	_, err = found.Saved(c, q, "test")
+	require.ErrorContains(t, err, "set Points in the query")
+	q.Points = true
+	found, err = plans.Search(context.Background(), c, q, nil)
+	require.NoError(t, err)
+	s, err := found.Saved(c, q, "test")
+	require.NoError(t, err)
+	_, err = plans.Save(context.Background(), s, folder, nil)
+	require.NoError(t, err)
+}
+
+// However a search is parted and in whatever order its parts are merged, the files are
+// those of the whole.
+func TestMergePlans(t *testing.T) {
+	read := func(folder string) map[string]string {
+		files := map[string]string{}
+		for _, name := range []string{"plans.json", "points.csv", "search.json", "pareto.png", "map.png"} {
+			data, err := os.ReadFile(filepath.Join(folder, name))
+			require.NoError(t, err)
+			files[name] = string(data)
+		}
+		return files
+	}
+	temp, cases := t.TempDir(), 0
+	rapid.Check(t, func(r *rapid.T) {
+		if cases++; cases > 4 { // each takes a while
+			return
+		}
+		q := few
+		q.Schedules = []string{"ddp", "1f1b"}
+		q.Rows = rapid.SampledFrom([]int{1, 5, 1000}).Draw(r, "rows")
+		of := rapid.IntRange(1, 5).Draw(r, "of")
+		folder := func(name string) string { return filepath.Join(temp, fmt.Sprint(cases), name) }
+		saved(t, folder("whole"), q)
+		var parts []string
+		for n := 1; n <= of; n++ {
+			q.Shard = rankings.Shard{Number: n, Of: of}
+			parts = append(parts, folder(q.Shard.Folder()))
+			saved(t, parts[n-1], q)
+		}
+		merged, err := plans.Merge(rapid.Permutation(parts).Draw(r, "order")...)
+		require.NoError(t, err)
+		_, err = plans.Save(context.Background(), merged, folder("merged"), nil)
+		require.NoError(t, err)
+		require.Equal(t, read(folder("whole")), read(folder("merged")))
+		require.True(t, plans.Holds(parts))
+	})
+}
+
+func TestMergePlansErrors(t *testing.T) {
+	temp := t.TempDir()
+	part := func(name string, q plans.Query) string {
+		folder := filepath.Join(temp, name)
+		saved(t, folder, q)
+		return folder
+	}
+	q := few
+	q.Schedules = []string{"ddp", "1f1b"}
+	q.Rows, q.Shard = 2, rankings.Shard{Number: 1, Of: 2}
+	first := part("first", q)
+	again := part("again", q)
+	q.Rows = 3
+	other := part("other", q)
+	_, err := plans.Merge(first)
+	require.EqualError(t, err, "1 of 2 shards are missing\n  2/2")
+	require.ErrorAs(t, err, new(*rankings.MissingPoints))
+	_, err = plans.Merge(first, again)
+	require.ErrorContains(t, err, again+": is shard 1/2, as "+first+" is")
+	_, err = plans.Merge(first, other)
+	require.ErrorContains(t, err, other+": is of another search than "+first)
+	_, err = plans.Merge(temp)
+	require.ErrorContains(t, err, "holds no finished search")
+	require.False(t, plans.Holds([]string{temp}))
+
+	var s rankings.PlanSearch
+	data, err := os.ReadFile(filepath.Join(first, "search.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &s))
+	require.Equal(t, "1/2", s.Shard)
+	require.NoError(t, os.WriteFile(filepath.Join(first, "points.csv"), []byte("x\n"), 0o644))
+	_, err = plans.Merge(first)
+	require.ErrorContains(t, err, "points.csv")
+}

@@ -1,0 +1,55 @@
+package plans
+
+import (
+	"context"
+
+	"psim"
+	"psim/configs"
+	"psim/results/rankings"
+)
+
+// Explain says why the best plan wins: where the second, and the plan that the
+// configuration is if it is one for as many devices and fits, take longer.
+func (r *Answer) Explain(ctx context.Context, c *configs.Config, q Query) error {
+	if len(r.Plans) == 0 {
+		return nil
+	}
+	best, err := timesOf(ctx, c, r.Plans[0].Set)
+	if err != nil {
+		return err
+	}
+	if len(r.Plans) > 1 {
+		second, err := timesOf(ctx, c, r.Plans[1].Set)
+		if err != nil {
+			return err
+		}
+		r.Why = append(r.Why, rankings.NewPlanWhy("runner-up", r.Plans[1].Set, r.Plans[1].StepTime, best.classes, second.classes))
+	}
+	own, err := timesOf(ctx, c, []string{marginSet(q)})
+	if err == nil && own.Result.Fits() && own.Devices() == q.Devices && own.Result.StepTime != r.Plans[0].StepTime {
+		r.Why = append(r.Why, rankings.NewPlanWhy("configuration", nil, own.Result.StepTime, best.classes, own.classes))
+	}
+	return ctx.Err()
+}
+
+// classed holds a prediction, and the seconds of its step by class.
+type classed struct {
+	*psim.Prediction
+	classes map[string]float64
+}
+
+func timesOf(ctx context.Context, c *configs.Config, sets []string) (classed, error) {
+	c, err := c.With(sets...)
+	if err != nil {
+		return classed{}, err
+	}
+	p, err := psim.Predict(ctx, c)
+	if err != nil {
+		return classed{}, err
+	}
+	e, err := p.Explain()
+	if err != nil {
+		return classed{}, err
+	}
+	return classed{p, e.ByClass}, nil
+}

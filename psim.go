@@ -1,0 +1,178 @@
+// Package psim predicts how a distributed training step runs: its time, bubbles,
+// memory and communication. Load reads a configuration, Predict builds its task graph,
+// simulates that and sums up what happened, Estimate does so without the trace of every
+// task, and Compare holds two predictions, or saved results, against each other.
+//
+// What asks for many predictions has packages of its own: plans finds the best way to
+// divide a network over devices, sweep varies settings, and advise says what would make a
+// step fit in memory and what one change would give. Package results is the saved form of
+// a run, and reports writes its tables, pictures and files. Package exec runs the same
+// graphs for real; psim never imports it, so that a program which predicts needs neither
+// gomlx nor a backend.
+package psim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"psim/configs"
+	"psim/costmodel"
+	"psim/costmodel/memory"
+	"psim/costmodel/network"
+	"psim/results"
+	"psim/results/compare"
+	"psim/schedules"
+	"psim/schedules/graph"
+	"psim/sim"
+)
+
+// Load reads a configuration: a TOML file, or an embedded example by its bare name
+// (configs.Examples lists them). sets are settings KEY=VALUE over it, with dotted
+// keys, applied in order.
+func Load(pathOrName string, sets ...string) (*configs.Config, error) {
+	return configs.Load(pathOrName, sets...)
+}
+
+// Compare says by how much run b differs from run a, and where the difference comes
+// from. A run is a Prediction's, or a saved one that reports.Load has read.
+func Compare(a, b results.Run) compare.Comparison { return compare.Compare(a, b) }
+
+// Info returns what the result of a plan says that its trace does not.
+func Info(c *configs.Config, plan *configs.Plan) results.Info {
+	shape := plan.Graph.Shape
+	return results.Info{
+		Name: c.Name(), Schedule: plan.Graph.Name,
+		Stages: shape.Ranks, VirtualStages: shape.Virtual, Microbatches: shape.Microbatches,
+		DataParallel: max(1, shape.Replicas), TensorParallel: max(1, c.Parallel.Tensor), ContextParallel: c.Parallel.Context, ExpertParallel: c.Parallel.Expert, ContextCollective: contextCollective(c), Sequence: c.Parallel.Sequence,
+		Samples: plan.Samples, Shards: shards(plan), Tokens: plan.Tokens, DataSet: c.Data.Samples, Work: work(c, plan), Config: c.Object(), Memory: memoryOf(plan), Warnings: slices.Clone(plan.Warnings),
+		Limits: results.Limits{Capacity: plan.Capacity, Margin: plan.Machine.Device.Margin, Close: plan.Close, Memory: int64(plan.Machine.Device.Memory),
+			Node: int64(plan.Machine.MemoryPerNode), DevicesPerNode: plan.Machine.DevicesPerNode, On: plan.Machine.Node},
+	}
+}
+
+// contextCollective names what the parts of sequences do with each other.
+func contextCollective(c *configs.Config) string {
+	switch c.Parallel.ContextMethod {
+	case schedules.ContextGather:
+		return "all-gather, reduce-scatter"
+	case schedules.ContextUlysses:
+		return "all-to-all"
+	}
+	return "send"
+}
+
+// shards lists the samples of every replica where they differ.
+func shards(plan *configs.Plan) []int64 {
+	if plan.Workload == nil || plan.Workload.Shards == nil {
+		return nil
+	}
+	return plan.Workload.PerReplica()
+}
+
+// work says what a step computes, where there is a network.
+func work(c *configs.Config, plan *configs.Plan) results.Work {
+	if plan.Workload == nil {
+		return results.Work{}
+	}
+	n, device := plan.Network, plan.Machine.Device
+	precision := cmp.Or(plan.Workload.Training.Precision, "fp32")
+	w := results.Work{
+		Parameters: n.Parameters(), ActiveParameters: n.ActiveParameters(), Read: c.Model.File != "",
+		Precision: precision, Device: device.Name,
+		ModelFLOPs:    3 * float64(n.FLOPs(network.Forward)) * float64(plan.Samples),
+		HardwareFLOPs: plan.Workload.FLOPs(), PeakFLOPs: float64(device.PeakIn(precision)),
+	}
+	if c.Train.Stack != "none" {
+		w.Stack = c.Train.Stack
+	}
+	if plan.Tokens > 0 {
+		w.SequenceLength = n.TokensPerSample
+	}
+	return w
+}
+
+// memoryOf returns what divides the peak memory of a trace of the plan's graph by what
+// it holds. It returns nothing where no memory was modelled.
+func memoryOf(plan *configs.Plan) func(*graph.Trace, graph.Summary) []results.MemoryBytes {
+	return func(t *graph.Trace, s graph.Summary) []results.MemoryBytes {
+		switch {
+		case plan.Workload != nil:
+			return memoryBytes(memory.NewLedger(plan.Workload, plan.Graph).AtPeak(t))
+		case len(t.Memory) == 0:
+			return nil
+		}
+		list := make([]results.MemoryBytes, len(s.Ranks))
+		for r, rank := range s.Ranks {
+			list[r].Activations = rank.PeakMemory
+		}
+		return list
+	}
+}
+
+func memoryBytes(parts []memory.Bytes) []results.MemoryBytes {
+	list := make([]results.MemoryBytes, len(parts))
+	for r, b := range parts {
+		list[r] = results.MemoryBytes{
+			Parameters: b.Parameters, Gradients: b.Gradients, Optimizer: b.Optimizer,
+			Activations: b.Activations, Buffers: b.Buffers, Context: b.Context,
+		}
+	}
+	return list
+}
+
+// Explain says what the step's time is made of, over all ranks and along the critical
+// path, and which settings price that. WhatIf adds what changes would give.
+func (p *Prediction) Explain() (*results.Explanation, error) {
+	made := p.Config.Times.MadeOf
+	if p.Plan.Workload != nil {
+		var err error
+		if made, err = costmodel.MadeOf(p.Plan.Machine, p.Plan.Workload, p.Plan.Graph.Ranks()); err != nil {
+			return nil, err
+		}
+	}
+	e := results.NewExplanation(p.Trace, sim.CriticalPath(p.Trace), made)
+	e.Settings, e.WhatIf = []results.Pricing{}, []results.WhatIf{}
+	for _, s := range p.Config.Pricing(p.Plan) {
+		if classes := present(e, s.Classes); classes != nil {
+			e.Settings = append(e.Settings, results.Pricing{Key: s.Key, Value: s.Value, From: s.From, Classes: classes})
+		}
+	}
+	return e, nil
+}
+
+// present lists the classes of an explanation that some names stand for.
+func present(e *results.Explanation, names []string) (classes []string) {
+	for _, class := range e.Classes() {
+		if slices.ContainsFunc(names, func(n string) bool {
+			return n == class || strings.HasSuffix(n, "_") && strings.HasPrefix(class, n)
+		}) {
+			classes = append(classes, class)
+		}
+	}
+	return classes
+}
+
+// Boundaries lists what passes between neighbouring stages: shapes, and the bytes of
+// the graph's messages. A configuration without [model] knows no shapes.
+func (p *Prediction) Boundaries() ([]results.Boundary, error) {
+	if p.Plan.Workload == nil {
+		return nil, fmt.Errorf("%s has no [model], whose stages would have boundaries", p.Config.Name())
+	}
+	list := []results.Boundary{}
+	for _, c := range p.Plan.Workload.Crossings() {
+		b := results.Boundary{
+			From: c.From, To: c.To, Shape: c.Shape, Bytes: c.Bytes, Direction: results.ForwardDirection,
+			FromRank: int(c.FromRank), ToRank: int(c.ToRank), Microbatches: len(c.Microbatches),
+		}
+		if c.Backward() {
+			b.Direction = results.BackwardDirection
+		}
+		if c.Parts > 1 {
+			b.Parts = c.Parts
+		}
+		list = append(list, b)
+	}
+	return list, nil
+}
