@@ -12,7 +12,7 @@ import (
 // beside it in figures. Doubts are said.
 func TestCourseFiles(t *testing.T) {
 	root := userFolder(t)
-	files := filepath.Join(root, "reports", "coursefile", "testdata")
+	files := filepath.Join(root, "courses", "coursefile", "testdata")
 	one, two, model := filepath.Join(files, "cs1390", "stats_ddp1.json"), filepath.Join(files, "cs1390", "stats_ddp2.json"), filepath.Join(files, "cs1390", "stats_model3.json")
 
 	stdout, stderr, code := psim(t, "psim compare --json model=3 "+model)

@@ -203,7 +203,7 @@ func userFiles(t *testing.T) {
 	saveMeasured(t, "out/measured")
 	configs, err := filepath.EvalSymlinks("configs")
 	require.NoError(t, err)
-	saved := filepath.Join(filepath.Dir(configs), "reports", "coursefile", "testdata")
+	saved := filepath.Join(filepath.Dir(configs), "courses", "coursefile", "testdata")
 	for name, folder := range map[string]string{"data": "cs1390", "workdir_single_gpu": "workdir_single_gpu", "workdir_dual_gpu": "workdir_dual_gpu"} {
 		require.NoError(t, os.Symlink(filepath.Join(saved, folder), name))
 	}
