@@ -24,7 +24,7 @@ func TestBoundariesOfConfigurations(t *testing.T) {
 			return // a schedule that does not run this
 		}
 		boundaries, err := p.Boundaries()
-		if p.Plan.Workload == nil {
+		if p.Experiment.Staged == nil {
 			require.EqualError(t, err, name+" has no [model], whose stages would have boundaries")
 			return
 		}
@@ -34,7 +34,7 @@ func TestBoundariesOfConfigurations(t *testing.T) {
 		for _, b := range boundaries {
 			said[b.Direction] += b.Bytes * int64(b.Microbatches*p.Result.DataParallel)
 		}
-		for _, task := range p.Plan.Graph.Tasks {
+		for _, task := range p.Experiment.Graph.Tasks {
 			switch task.Kind {
 			case graph.SendForward:
 				sent["forward"] += task.Bytes

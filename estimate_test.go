@@ -25,7 +25,7 @@ func requireEstimate(t *testing.T, c *configs.Config) (packed, folded bool) {
 	require.NoError(t, err)
 	require.Equal(t, want.Summary, got.Summary)
 	require.Equal(t, want.Result, got.Result)
-	return got.Plan.Packed != nil, got.Plan.Alone || got.Plan.Packed != nil && got.Plan.Packed.Copies > 1
+	return got.Experiment.Packed != nil, got.Experiment.Alone || got.Experiment.Packed != nil && got.Experiment.Packed.Copies > 1
 }
 
 // Estimates are predictions: of every example, with every schedule, with several replicas

@@ -140,7 +140,7 @@ machine = {device = "h100-80gb-sxm"}`), append(all, sets...)...)
 }
 
 // divide plans the stages of a form in a layout.
-func (f form) divide(t *testing.T, l layout, sets ...string) *stages.Plan {
+func (f form) divide(t *testing.T, l layout, sets ...string) *stages.Staged {
 	cut, err := f.config(t, l, sets...).Cut(func(*configs.Config) {})
 	require.NoError(t, err, "%+v", l)
 	return cut.Divide().Workload
@@ -152,8 +152,8 @@ func TestMegatronStates(t *testing.T) {
 	for name, f := range forms {
 		for _, l := range f.layouts() {
 			for zero := range 2 {
-				plan := f.divide(t, l, fmt.Sprint("parallel.zero=", zero))
-				lasting := memory.Lasting(plan, int(l.stages*l.data))
+				staged := f.divide(t, l, fmt.Sprint("parallel.zero=", zero))
+				lasting := memory.Lasting(staged, int(l.stages*l.data))
 				var whole int64
 				for s := range l.stages {
 					rest, experts := f.stage(s, l.stages, l.tensor, l.expert)
@@ -170,13 +170,13 @@ func TestMegatronStates(t *testing.T) {
 					if sharers == d {
 						optimizer = share(rest+experts, d)
 					}
-					want := memory.Bytes{Parameters: 2 * (rest + experts), Gradients: 4 * (rest + experts), Optimizer: optimizer}
+					want := memory.Breakdown{Parameters: 2 * (rest + experts), Gradients: 4 * (rest + experts), Optimizer: optimizer}
 					for replica := range l.data {
 						require.Equal(t, want, lasting[replica*l.stages+s], "%s, %+v, ZeRO %d, stage %d", name, l, zero, s)
 					}
 				}
 				if l.tensor == 1 && l.expert == 1 {
-					require.Equal(t, whole, plan.Network.Parameters(), name)
+					require.Equal(t, whole, staged.Network.Parameters(), name)
 				}
 			}
 		}

@@ -96,10 +96,10 @@ func requireSums(t require.TestingT, p *psim.Prediction) {
 	for _, e := range p.Trace.Memory {
 		left[e.Rank] += e.Bytes
 	}
-	if !p.Plan.Graph.Stashing {
+	if !p.Experiment.Graph.Stashing {
 		require.Equal(t, make([]int64, len(left)), left)
 	}
-	beside := p.Plan.Workload.Process.Context + p.Plan.Workload.Process.Buffers
+	beside := p.Experiment.Staged.Process.Context + p.Experiment.Staged.Process.Buffers
 	for _, r := range p.Result.Ranks {
 		m := r.Memory
 		require.Equal(t, r.PeakMemory, m.Parameters+m.Gradients+m.Optimizer+m.Activations+m.Buffers+m.Context)
@@ -108,7 +108,7 @@ func requireSums(t require.TestingT, p *psim.Prediction) {
 		}
 		require.Positive(t, m.Parameters)
 		require.LessOrEqual(t, m.Optimizer, r.PersistentMemory)
-		if p.Config.Parallel.Zero < 2 && !p.Plan.Graph.Layered && !p.Plan.Graph.Stashing {
+		if p.Config.Parallel.Zero < 2 && !p.Experiment.Graph.Layered && !p.Experiment.Graph.Stashing {
 			require.Equal(t, r.PersistentMemory-beside, m.Parameters+m.Gradients+m.Optimizer)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"psim/configs"
 	"psim/costmodel"
-	"psim/costmodel/memory"
 	ledger "psim/costmodel/memory"
 	"psim/internal/interrupt"
 	"psim/internal/ram"
@@ -22,27 +21,27 @@ import (
 
 // A Simulation is a plan that has been run by the simulator.
 type Simulation struct {
-	Plan    *configs.Plan
-	Trace   *graph.Trace
-	Summary graph.Summary
+	Experiment *configs.Experiment
+	Trace      *graph.Trace
+	Summary    graph.Summary
 }
 
 // Simulate runs a plan. The error of an order that cannot come to its end is a
 // *sim.DeadlockError.
-func Simulate(plan *configs.Plan) (Simulation, error) {
-	g := plan.Graph
-	if plan.Alone {
+func Simulate(experiment *configs.Experiment) (Simulation, error) {
+	g := experiment.Graph
+	if experiment.Alone {
 		g = g.Alone()
 	}
-	trace, err := sim.Run(g, plan.Costs)
+	trace, err := sim.Run(g, experiment.Costs)
 	if err != nil {
-		return Simulation{Plan: plan}, err
+		return Simulation{Experiment: experiment}, err
 	}
-	trace.Graph, trace.Alone = plan.Graph, plan.Alone
-	if plan.Workload != nil {
-		ledger.Reserve(plan.Workload, trace)
+	trace.Graph, trace.Alone = experiment.Graph, experiment.Alone
+	if experiment.Staged != nil {
+		ledger.Reserve(experiment.Staged, trace)
 	}
-	return Simulation{plan, trace, graph.Summarize(trace)}, nil
+	return Simulation{experiment, trace, graph.Summarize(trace)}, nil
 }
 
 // Result puts a simulation in the form of result.json.
@@ -102,7 +101,9 @@ func (p *Prediction) Simulate(ctx context.Context) error {
 }
 
 // Devices counts the devices that the prediction is for.
-func (p *Prediction) Devices() int { return p.Plan.Graph.Ranks() * p.Plan.Machine.Devices() }
+func (p *Prediction) Devices() int {
+	return p.Experiment.Graph.Ranks() * p.Experiment.Machine.Devices()
+}
 
 // Run returns the prediction as reports take it.
 func (p *Prediction) Run() results.Run { return results.Run{Result: p.Result, Trace: p.Trace} }
@@ -118,11 +119,11 @@ func (p *Prediction) build(ctx context.Context, reserve []int64) (err error) {
 		return fmt.Errorf("%s: %w", p.Config.Name(), err)
 	}
 	start := time.Now()
-	build := func() (*configs.Plan, error) { return p.Config.BuildReserving(ctx, reserve, p.packer) }
+	build := func() (*configs.Experiment, error) { return p.Config.BuildReserving(ctx, reserve, p.packer) }
 	if configs.IsSearched(p.Config.Schedule.Name) { // a search has a solver to end
-		p.Plan, err = build()
+		p.Experiment, err = build()
 	} else {
-		p.Plan, err = interrupt.Await(ctx, build)
+		p.Experiment, err = interrupt.Await(ctx, build)
 	}
 	p.BuildTime += time.Since(start)
 	if err == nil {
@@ -146,13 +147,13 @@ func (p *Prediction) simulate(ctx context.Context) error {
 
 func (p *Prediction) simulateWhole() (err error) {
 	start := time.Now()
-	if p.Plan.Packed != nil {
+	if p.Experiment.Packed != nil {
 		err = p.simulatePacked(start)
-	} else if p.Simulation, err = Simulate(p.Plan); err == nil {
+	} else if p.Simulation, err = Simulate(p.Experiment); err == nil {
 		p.SimulationTime += time.Since(start)
-		p.Result = p.Simulation.Result(Info(p.Config, p.Plan))
-		if p.Plan.Alone {
-			p.Result.Tasks *= max(1, p.Plan.Graph.Shape.Replicas)
+		p.Result = p.Simulation.Result(Info(p.Config, p.Experiment))
+		if p.Experiment.Alone {
+			p.Result.Tasks *= max(1, p.Experiment.Graph.Shape.Replicas)
 		}
 	}
 	if err != nil {
@@ -166,15 +167,15 @@ func (p *Prediction) simulateWhole() (err error) {
 // because messages wait in memory, which the search does not count.
 func (p *Prediction) reserveForMessages(ctx context.Context) error {
 	const rounds = 6
-	if p.Plan.Search == nil || p.Result.Fits() {
+	if p.Experiment.Search == nil || p.Result.Fits() {
 		return nil
 	}
 	first := *p
-	reserve := make([]int64, p.Plan.Graph.Shape.Ranks)
+	reserve := make([]int64, p.Experiment.Graph.Shape.Ranks)
 	for range rounds {
 		for r, over := range p.lacks() {
 			if over > 0 { // below what the rank takes now, however much it may have alone
-				slack := p.Plan.Machine.RankMemory() - p.Result.Ranks[r].PeakMemory
+				slack := p.Experiment.Machine.RankMemory() - p.Result.Ranks[r].PeakMemory
 				reserve[r%len(reserve)] = max(reserve[r%len(reserve)], slack) + over
 			}
 		}
@@ -201,7 +202,7 @@ func (p *Prediction) lacks() []int64 {
 			list[r] = max(0, rank.PeakMemory-rank.MemoryCapacity)
 		}
 		if len(p.Result.Nodes) > 0 {
-			node := p.Result.Nodes[p.Plan.Machine.Node(int32(r))]
+			node := p.Result.Nodes[p.Experiment.Machine.Node(int32(r))]
 			list[r] = max(list[r], (node.PeakMemory-node.MemoryCapacity+int64(node.Devices)-1)/int64(node.Devices))
 		}
 	}
@@ -211,14 +212,14 @@ func (p *Prediction) lacks() []int64 {
 // found says how good the order is, where one was searched for. The span is that of
 // the simulation, in which messages may queue.
 func (p *Prediction) found() *results.FoundOrder {
-	if p.Plan.Search == nil {
+	if p.Experiment.Search == nil {
 		return nil
 	}
-	s := &results.FoundOrder{LowerBound: p.Plan.Search.LowerBound.Seconds(), Span: p.Summary.LongestSpan.Seconds()}
+	s := &results.FoundOrder{LowerBound: p.Experiment.Search.LowerBound.Seconds(), Span: p.Summary.LongestSpan.Seconds()}
 	if s.LowerBound > 0 {
 		s.Gap = max(0, s.Span/s.LowerBound-1)
 	}
-	s.Order = strings.Split(strings.TrimSuffix(p.Plan.Search.Order.String(), "\n"), "\n")
+	s.Order = strings.Split(strings.TrimSuffix(p.Experiment.Search.Order.String(), "\n"), "\n")
 	return s
 }
 
@@ -258,23 +259,23 @@ func UnitTrace(s schedules.Schedule, shape graph.Shape) (*graph.Trace, error) {
 // simulatePacked simulates a packed plan. What cannot be run is simulated as it is
 // otherwise, for the reason.
 func (p *Prediction) simulatePacked(start time.Time) error {
-	packed := p.Plan.Packed
+	packed := p.Experiment.Packed
 	engine := sim.Packed{Causes: true}
 	if blocked := engine.Run(packed); blocked != nil {
-		plan, err := p.Config.Build()
+		experiment, err := p.Config.Build()
 		if err == nil {
-			_, err = Simulate(plan)
+			_, err = Simulate(experiment)
 		}
 		return cmp.Or(err, blocked)
 	}
 	statistics := graph.Statistics{Peaks: true}
-	p.Simulation = Simulation{Plan: p.Plan}
+	p.Simulation = Simulation{Experiment: p.Experiment}
 	statistics.Summarize(packed, &p.Summary)
-	if p.Plan.Workload != nil {
-		memory.ReservePeaks(p.Plan.Workload, &p.Summary)
+	if p.Experiment.Staged != nil {
+		ledger.ReservePeaks(p.Experiment.Staged, &p.Summary)
 	}
 	p.SimulationTime += time.Since(start)
-	info := Info(p.Config, p.Plan)
+	info := Info(p.Config, p.Experiment)
 	info.Memory = func(*graph.Trace, graph.Summary) []results.MemoryBytes { return packedMemory(p, &statistics) }
 	p.Result = results.NewResult(results.Predicted, packed.Trace(), p.Summary, info)
 	p.Result.Tasks = packed.Size()
@@ -289,10 +290,10 @@ func (p *Prediction) simulatePacked(start time.Time) error {
 
 // packedMemory divides the peaks of a packed plan by what they hold.
 func packedMemory(p *Prediction, s *graph.Statistics) []results.MemoryBytes {
-	if p.Plan.Workload != nil {
-		return memoryBytes(memory.NewLedger(p.Plan.Workload, p.Plan.Graph).AtPackedPeak(s))
+	if p.Experiment.Staged != nil {
+		return memoryBytes(ledger.NewLedger(p.Experiment.Staged, p.Experiment.Graph).AtPackedPeak(s))
 	}
-	if !p.Plan.Packed.Remembers() {
+	if !p.Experiment.Packed.Remembers() {
 		return nil
 	}
 	list := make([]results.MemoryBytes, len(p.Summary.Ranks))

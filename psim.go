@@ -40,15 +40,15 @@ func Load(pathOrName string, sets ...string) (*configs.Config, error) {
 func Compare(a, b results.Run) compare.Comparison { return compare.Compare(a, b) }
 
 // Info returns what the result of a plan says that its trace does not.
-func Info(c *configs.Config, plan *configs.Plan) results.Info {
-	shape := plan.Graph.Shape
+func Info(c *configs.Config, experiment *configs.Experiment) results.Info {
+	shape := experiment.Graph.Shape
 	return results.Info{
-		Name: c.Name(), Schedule: plan.Graph.Name,
+		Name: c.Name(), Schedule: experiment.Graph.Name,
 		Stages: shape.Ranks, VirtualStages: shape.Virtual, Microbatches: shape.Microbatches,
 		DataParallel: max(1, shape.Replicas), TensorParallel: max(1, c.Parallel.Tensor), ContextParallel: c.Parallel.Context, ExpertParallel: c.Parallel.Expert, ContextCollective: contextCollective(c), Sequence: c.Parallel.Sequence,
-		Samples: plan.Samples, Shards: shards(plan), Tokens: plan.Tokens, DataSet: c.Data.Samples, Work: work(c, plan), Config: c.Object(), Memory: memoryOf(plan), Warnings: slices.Clone(plan.Warnings),
-		Limits: results.Limits{Capacity: plan.Capacity, Margin: plan.Machine.Device.Margin, Close: plan.Close, Memory: int64(plan.Machine.Device.Memory),
-			Node: int64(plan.Machine.MemoryPerNode), DevicesPerNode: plan.Machine.DevicesPerNode, On: plan.Machine.Node},
+		Samples: experiment.Samples, Shards: shards(experiment), Tokens: experiment.Tokens, DataSet: c.Data.Samples, Work: work(c, experiment), Config: c.Object(), Memory: memoryOf(experiment), Warnings: slices.Clone(experiment.Warnings),
+		Limits: results.Limits{Capacity: experiment.Capacity, Margin: experiment.Machine.Device.Margin, Close: experiment.Close, Memory: int64(experiment.Machine.Device.Memory),
+			Node: int64(experiment.Machine.MemoryPerNode), DevicesPerNode: experiment.Machine.DevicesPerNode, On: experiment.Machine.Node},
 	}
 }
 
@@ -64,30 +64,30 @@ func contextCollective(c *configs.Config) string {
 }
 
 // shards lists the samples of every replica where they differ.
-func shards(plan *configs.Plan) []int64 {
-	if plan.Workload == nil || plan.Workload.Shards == nil {
+func shards(experiment *configs.Experiment) []int64 {
+	if experiment.Staged == nil || experiment.Staged.Shards == nil {
 		return nil
 	}
-	return plan.Workload.PerReplica()
+	return experiment.Staged.PerReplica()
 }
 
 // work says what a step computes, where there is a network.
-func work(c *configs.Config, plan *configs.Plan) results.Work {
-	if plan.Workload == nil {
+func work(c *configs.Config, experiment *configs.Experiment) results.Work {
+	if experiment.Staged == nil {
 		return results.Work{}
 	}
-	n, device := plan.Network, plan.Machine.Device
-	precision := cmp.Or(plan.Workload.Training.Precision, "fp32")
+	n, device := experiment.Network, experiment.Machine.Device
+	precision := cmp.Or(experiment.Staged.Training.Precision, "fp32")
 	w := results.Work{
 		Parameters: n.Parameters(), ActiveParameters: n.ActiveParameters(), Read: c.Model.File != "",
 		Precision: precision, Device: device.Name,
-		ModelFLOPs:    3 * float64(n.FLOPs(network.Forward)) * float64(plan.Samples),
-		HardwareFLOPs: plan.Workload.FLOPs(), PeakFLOPs: float64(device.PeakIn(precision)),
+		ModelFLOPs:    3 * float64(n.FLOPs(network.Forward)) * float64(experiment.Samples),
+		HardwareFLOPs: experiment.Staged.FLOPs(), PeakFLOPs: float64(device.PeakIn(precision)),
 	}
 	if c.Train.Stack != "none" {
 		w.Stack = c.Train.Stack
 	}
-	if plan.Tokens > 0 {
+	if experiment.Tokens > 0 {
 		w.SequenceLength = n.TokensPerSample
 	}
 	return w
@@ -95,11 +95,11 @@ func work(c *configs.Config, plan *configs.Plan) results.Work {
 
 // memoryOf returns what divides the peak memory of a trace of the plan's graph by what
 // it holds. It returns nothing where no memory was modelled.
-func memoryOf(plan *configs.Plan) func(*graph.Trace, graph.Summary) []results.MemoryBytes {
+func memoryOf(experiment *configs.Experiment) func(*graph.Trace, graph.Summary) []results.MemoryBytes {
 	return func(t *graph.Trace, s graph.Summary) []results.MemoryBytes {
 		switch {
-		case plan.Workload != nil:
-			return memoryBytes(memory.NewLedger(plan.Workload, plan.Graph).AtPeak(t))
+		case experiment.Staged != nil:
+			return memoryBytes(memory.NewLedger(experiment.Staged, experiment.Graph).AtPeak(t))
 		case len(t.Memory) == 0:
 			return nil
 		}
@@ -111,7 +111,7 @@ func memoryOf(plan *configs.Plan) func(*graph.Trace, graph.Summary) []results.Me
 	}
 }
 
-func memoryBytes(parts []memory.Bytes) []results.MemoryBytes {
+func memoryBytes(parts []memory.Breakdown) []results.MemoryBytes {
 	list := make([]results.MemoryBytes, len(parts))
 	for r, b := range parts {
 		list[r] = results.MemoryBytes{
@@ -126,15 +126,15 @@ func memoryBytes(parts []memory.Bytes) []results.MemoryBytes {
 // path, and which settings price that. WhatIf adds what changes would give.
 func (p *Prediction) Explain() (*results.Explanation, error) {
 	made := p.Config.Times.MadeOf
-	if p.Plan.Workload != nil {
+	if p.Experiment.Staged != nil {
 		var err error
-		if made, err = costmodel.MadeOf(p.Plan.Machine, p.Plan.Workload, p.Plan.Graph.Ranks()); err != nil {
+		if made, err = costmodel.MadeOf(p.Experiment.Machine, p.Experiment.Staged, p.Experiment.Graph.Ranks()); err != nil {
 			return nil, err
 		}
 	}
 	e := results.NewExplanation(p.Trace, sim.CriticalPath(p.Trace), made)
 	e.Settings, e.WhatIf = []results.Pricing{}, []results.WhatIf{}
-	for _, s := range p.Config.Pricing(p.Plan) {
+	for _, s := range p.Config.Pricing(p.Experiment) {
 		if classes := present(e, s.Classes); classes != nil {
 			e.Settings = append(e.Settings, results.Pricing{Key: s.Key, Value: s.Value, From: s.From, Classes: classes})
 		}
@@ -156,13 +156,13 @@ func present(e *results.Explanation, names []string) (classes []string) {
 
 // Boundaries lists what passes between neighbouring stages: shapes, and the bytes of
 // the graph's messages. A configuration without [model] knows no shapes.
-func (p *Prediction) Boundaries() ([]results.Boundary, error) {
-	if p.Plan.Workload == nil {
+func (p *Prediction) Boundaries() ([]results.StageBoundary, error) {
+	if p.Experiment.Staged == nil {
 		return nil, fmt.Errorf("%s has no [model], whose stages would have boundaries", p.Config.Name())
 	}
-	list := []results.Boundary{}
-	for _, c := range p.Plan.Workload.Crossings() {
-		b := results.Boundary{
+	list := []results.StageBoundary{}
+	for _, c := range p.Experiment.Staged.Crossings() {
+		b := results.StageBoundary{
 			From: c.From, To: c.To, Shape: c.Shape, Bytes: c.Bytes, Direction: results.ForwardDirection,
 			FromRank: int(c.FromRank), ToRank: int(c.ToRank), Microbatches: len(c.Microbatches),
 		}

@@ -13,7 +13,7 @@ import (
 // first change of every kind is none, and a later one saves more.
 func (p advised) kinds() [][]change {
 	kinds := [][]change{p.schedules()}
-	if p.Plan.Workload != nil {
+	if p.Experiment.Staged != nil {
 		kinds = append(kinds, p.recomputations(), p.smaller(), p.zeros(), p.workers(), p.tensor(), p.stages())
 	}
 	for k := range kinds {
@@ -71,7 +71,7 @@ func covers(a, b []int) bool {
 
 // schedules lists schedules that hold fewer activations.
 func (p advised) schedules() []change {
-	s, err := schedules.Find(p.Plan.Graph.Name)
+	s, err := schedules.Find(p.Experiment.Graph.Name)
 	if err != nil || s.Lighter == "" { // a found order, or one from a file
 		return nil
 	}
@@ -96,7 +96,7 @@ func (p advised) recomputations() []change {
 // keep less for little work, where the network has such blocks.
 func (p advised) modules(settings ...string) (list []change) {
 	var cheap []string
-	for _, name := range p.Plan.Network.Modules() {
+	for _, name := range p.Experiment.Network.Modules() {
 		if slices.Contains([]string{"moe_act", "norm", "mla_up_proj"}, name) {
 			cheap = append(cheap, name)
 		}
@@ -112,7 +112,7 @@ func (p advised) modules(settings ...string) (list []change) {
 
 // pipelined reports whether the network is split into stages.
 func (p advised) pipelined() bool {
-	s, err := schedules.Find(p.Plan.Graph.Name)
+	s, err := schedules.Find(p.Experiment.Graph.Name)
 	return err != nil || s.Pipelined // or a found order, or one from a file
 }
 
@@ -123,7 +123,7 @@ func (p advised) zeros() (list []change) {
 	if p.pipelined() {
 		highest = 2
 	}
-	for z := p.Plan.Workload.Zero + 1; z <= highest && max(p.Plan.Graph.Shape.Replicas, p.Config.Parallel.Context) > 1; z++ {
+	for z := p.Experiment.Staged.Zero + 1; z <= highest && max(p.Experiment.Graph.Shape.Replicas, p.Config.Parallel.Context) > 1; z++ {
 		list = append(list, change{fmt.Sprintf("parallel.zero=%d", z)})
 	}
 	return list
@@ -135,7 +135,7 @@ func (p advised) workers() (list []change) {
 	if len(p.Result.Nodes) == 0 || p.Config.Batch.Shards != nil {
 		return nil
 	}
-	replicas := p.Plan.Graph.Shape.Replicas
+	replicas := p.Experiment.Graph.Shape.Replicas
 	const few = 8
 	for n := replicas; n > 1; {
 		if n > few {
@@ -145,7 +145,7 @@ func (p advised) workers() (list []change) {
 		}
 		sets := change{fmt.Sprintf("parallel.data=%d", n)}
 		if p.Config.Defined("batch.global") {
-			sets = append(sets, fmt.Sprintf("batch.global=%d", p.Plan.Workload.Batch(0)*int64(n)))
+			sets = append(sets, fmt.Sprintf("batch.global=%d", p.Experiment.Staged.Batch(0)*int64(n)))
 		}
 		list = append(list, sets)
 	}
@@ -155,8 +155,8 @@ func (p advised) workers() (list []change) {
 // smaller lists smaller microbatches, by halves, or where the batch is given by its
 // microbatches, by less: then they have to divide it.
 func (p advised) smaller() (list []change) {
-	micro, count := p.Plan.Workload.Samples[0], int64(p.Plan.Graph.Shape.Microbatches)
-	total := p.Plan.Workload.Batch(0)
+	micro, count := p.Experiment.Staged.Samples[0], int64(p.Experiment.Graph.Shape.Microbatches)
+	total := p.Experiment.Staged.Batch(0)
 	global, own := p.Config.Defined("batch.global"), p.Config.Defined("batch.micro")
 	for micro > 1 && count < budget {
 		micro, count = (micro+1)/2, count*2
@@ -195,7 +195,7 @@ func (p advised) tensor() (list []change) {
 // stages lists deeper pipelines, by doubling, where it is not said which layers and
 // ranks every stage has. A whole network is split by 1F1B, the usual choice.
 func (p advised) stages() (list []change) {
-	shape := p.Plan.Graph.Shape
+	shape := p.Experiment.Graph.Shape
 	if s := p.Config.Schedule; s.Partition.Layers != nil || s.Placement != nil || s.File != "" {
 		return nil
 	}
@@ -204,7 +204,7 @@ func (p advised) stages() (list []change) {
 	if !p.pipelined() {
 		ranks, virtual, schedule = 1, 1, change{"schedule.name=1f1b"}
 	}
-	layers := len(p.Plan.Workload.Network.Layers)
+	layers := len(p.Experiment.Staged.Network.Layers)
 	for n := 2 * ranks; n*virtual <= layers; n *= 2 {
 		list = append(list, append(slices.Clone(schedule), fmt.Sprintf("schedule.stages=%d", n)))
 	}

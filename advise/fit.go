@@ -54,10 +54,10 @@ func (p advised) describe(r results.Remedy) string {
 
 // batch counts the samples of a step over all replicas; 0 where no network is known.
 func (p advised) batch() int64 {
-	if p.Plan.Workload == nil {
+	if p.Experiment.Staged == nil {
 		return 0
 	}
-	return p.Plan.Workload.Total()
+	return p.Experiment.Staged.Total()
 }
 
 // A change is a way to save memory: settings to make, none for leaving things
@@ -128,7 +128,7 @@ func (s *remedySearch) try(ctx context.Context, before advised, c *configs.Confi
 // sameBatch reports whether two trainings have the same batch in all, or p has fewer
 // replicas with the same batch each.
 func (p advised) sameBatch(before advised) bool {
-	now, then := int64(p.Plan.Graph.Shape.Replicas), int64(before.Plan.Graph.Shape.Replicas)
+	now, then := int64(p.Experiment.Graph.Shape.Replicas), int64(before.Experiment.Graph.Shape.Replicas)
 	if now < then {
 		return p.batch()*then == before.batch()*now
 	}
@@ -138,7 +138,7 @@ func (p advised) sameBatch(before advised) bool {
 // failure says what was tried where nothing was found, why not more devices, and where to look.
 func (s *remedySearch) failure(p advised) string {
 	text := s.fruitless(p)
-	if m := p.Plan.Machine; m.DevicesPerNode > 0 && m.Network.Bandwidth == 0 {
+	if m := p.Experiment.Machine; m.DevicesPerNode > 0 && m.Network.Bandwidth == 0 {
 		text += fmt.Sprintf("; machine.network is not given, so that there can be no more than the %s of a node", units.Plural(m.DevicesPerNode, "device"))
 	}
 	if p.divisible() {
@@ -149,13 +149,13 @@ func (s *remedySearch) failure(p advised) string {
 
 // divisible reports whether the devices may share the network in other ways, of which a
 // search for advice, unlike psim search, tries few: none that has fewer replicas for it.
-func (p advised) divisible() bool { return p.Plan.Workload != nil && p.Devices() > 1 }
+func (p advised) divisible() bool { return p.Experiment.Staged != nil && p.Devices() > 1 }
 
 // fruitless says what was tried.
 func (s *remedySearch) fruitless(p advised) string {
 	closest := strings.Join(s.closest, " --set ")
 	switch {
-	case p.Plan.Workload == nil && s.tried == 0:
+	case p.Experiment.Staged == nil && s.tried == 0:
 		return "[times] says how much each task holds, and no other schedule here holds less: raise memory.limit or lower memory.activation"
 	case s.large > 0:
 		return fmt.Sprintf("%d of %d changes that save memory%s were small enough to try, and none makes it fit", s.tried, s.tried+s.large, p.ofStack())
@@ -188,18 +188,18 @@ func shortage(r results.Result) (bytes int64) {
 // sums of gradients are as many in each, or under ZeRO 2 for each microbatch.
 func (p advised) tasksOf(c *configs.Config) float64 {
 	sums := 0
-	for i := range p.Plan.Graph.Tasks {
-		switch k := p.Plan.Graph.Tasks[i].Kind; {
+	for i := range p.Experiment.Graph.Tasks {
+		switch k := p.Experiment.Graph.Tasks[i].Kind; {
 		case k != graph.AllReduce && k != graph.ReduceScatter:
-		case p.Plan.Packed != nil:
-			sums += int(p.Plan.Packed.Counts[i]) * p.Plan.Packed.Copies
+		case p.Experiment.Packed != nil:
+			sums += int(p.Experiment.Packed.Counts[i]) * p.Experiment.Packed.Copies
 		default:
 			sums++
 		}
 	}
 	collectives := float64(sums)
-	if p.Plan.Workload != nil && p.Plan.Workload.Zero >= 2 {
-		collectives /= float64(p.Plan.Graph.Shape.Microbatches)
+	if p.Experiment.Staged != nil && p.Experiment.Staged.Zero >= 2 {
+		collectives /= float64(p.Experiment.Graph.Shape.Microbatches)
 	}
 	if c.Parallel.Zero >= 2 {
 		collectives *= c.Microbatches()

@@ -61,11 +61,11 @@ func WhatIf(ctx context.Context, prediction *psim.Prediction, progress func(numb
 // and those that only the other has were not: what the change gives would be lost in the
 // difference between what was measured and what is fitted to it.
 func (p advised) otherSource(changed advised) bool {
-	if w := p.Plan.Workload; w == nil || cmp.Or(w.Training.Precision, "fp32") != "fp32" { // in which layers are measured
+	if w := p.Experiment.Staged; w == nil || cmp.Or(w.Training.Precision, "fp32") != "fp32" { // in which layers are measured
 		return false
 	}
-	device := p.Plan.Machine.Device
-	own, other := device.MeasuredLayers(p.Plan.Workload.Network), device.MeasuredLayers(changed.Plan.Workload.Network)
+	device := p.Experiment.Machine.Device
+	own, other := device.MeasuredLayers(p.Experiment.Staged.Network), device.MeasuredLayers(changed.Experiment.Staged.Network)
 	differ := func(a, b map[string]bool, measured bool) bool {
 		for signature, known := range a {
 			if _, both := b[signature]; !both && known == measured {
@@ -80,7 +80,7 @@ func (p advised) otherSource(changed advised) bool {
 // whatIfs lists the changes to try.
 func (p advised) whatIfs() []change {
 	list := p.fasterLinks()
-	if p.Plan.Workload == nil {
+	if p.Experiment.Staged == nil {
 		list = append(list, p.fasterTimes()...)
 	} else {
 		list = slices.Concat(list, p.fasterDevices(), p.otherBatches(), p.otherPrograms())
@@ -93,11 +93,11 @@ func (p advised) whatIfs() []change {
 
 // fasterLinks doubles the links that the machine has.
 func (p advised) fasterLinks() (list []change) {
-	m := p.Plan.Machine
+	m := p.Experiment.Machine
 	if m.Link.Bandwidth > 0 {
 		list = append(list, change{"machine.link.speedup=" + twice(m.Link.Speedup)})
 	}
-	if m.Network.Bandwidth > 0 && m.Nodes(p.Plan.Graph.Ranks()) > 1 {
+	if m.Network.Bandwidth > 0 && m.Nodes(p.Experiment.Graph.Ranks()) > 1 {
 		list = append(list, change{"machine.network.speedup=" + twice(m.Network.Speedup)})
 	}
 	return list
@@ -108,7 +108,7 @@ func twice(factor float64) string { return fmt.Sprintf("%g", 2*cmp.Or(factor, 1)
 
 // fasterDevices doubles the device's rates, and takes the time to launch away.
 func (p advised) fasterDevices() (list []change) {
-	d, c := p.Plan.Machine.Device, p.Config
+	d, c := p.Experiment.Machine.Device, p.Config
 	if rate, err := d.Achievable(c.Train.Base()); err == nil {
 		set := change{"machine.compute.flops=" + units.FLOPS(fourDigits(2*rate)).String()}
 		if narrow, err := d.Achievable(c.Train.Precision); err == nil && c.Train.Narrow() {
@@ -122,14 +122,14 @@ func (p advised) fasterDevices() (list []change) {
 	if d.Launch > 0 {
 		list = append(list, change{"machine.compute.launch=0us"})
 	}
-	if free := freeHost(p.Plan.Machine.Host); free != nil {
+	if free := freeHost(p.Experiment.Machine.Host); free != nil {
 		list = append(list, free)
 	}
 	return list
 }
 
 // freeHost takes away all that a host takes to launch.
-func freeHost(h costmodel.Host) (sets change) {
+func freeHost(h costmodel.HostTimes) (sets change) {
 	for _, takes := range []struct {
 		key  string
 		time units.Duration
@@ -172,7 +172,7 @@ func (p advised) fasterTimes() (list []change) {
 
 // otherBatches cuts the batch of a replica into twice or half as many microbatches.
 func (p advised) otherBatches() (list []change) {
-	share, now := p.Plan.Workload.Batch(0), int64(p.Plan.Graph.Shape.Microbatches)
+	share, now := p.Experiment.Staged.Batch(0), int64(p.Experiment.Graph.Shape.Microbatches)
 	for _, count := range []int64{2 * now, now / 2} {
 		if count == 0 || share%count != 0 {
 			continue
@@ -206,7 +206,7 @@ func (p advised) otherPrograms() (list []change) {
 	if c.Parallel.Expert > 1 {
 		settings = append(settings, "parallel.expert_overlap=true", "parallel.delay_weights=true", "parallel.dispatch=fp8", "parallel.dispatcher=deepep")
 	}
-	if p.Plan.Graph.Shape.Replicas > 1 || c.Parallel.Context > 1 {
+	if p.Experiment.Graph.Shape.Replicas > 1 || c.Parallel.Context > 1 {
 		settings = append(settings, "parallel.overlap=true", "parallel.overlap_gather=true", "parallel.zero=0", "parallel.zero=1", "parallel.zero=2", "parallel.zero=3")
 	}
 	for _, set := range settings {
@@ -219,14 +219,14 @@ func (p advised) otherPrograms() (list []change) {
 // orders are known. With one stage per rank those that can hold several are others.
 func (p advised) otherSchedules() (list []change) {
 	c := p.Config
-	now := fmt.Sprintf("schedule.microbatches=%d", p.Plan.Graph.Shape.Microbatches)
+	now := fmt.Sprintf("schedule.microbatches=%d", p.Experiment.Graph.Shape.Microbatches)
 	for _, one := range plans.Combine(c) {
 		s, err := schedules.Find(one.Schedule) // else its order is searched for
 		own := one.Schedule == c.Schedule.Name && one.PerRank == c.PerRank()
 		if one.Err != nil || err != nil || own || s.Virtual && one.PerRank == 1 {
 			continue
 		}
-		if p.Plan.Workload != nil && !slices.Contains(one.Sets, now) {
+		if p.Experiment.Staged != nil && !slices.Contains(one.Sets, now) {
 			continue
 		}
 		list = append(list, slices.DeleteFunc(one.Sets, func(set string) bool {

@@ -97,11 +97,11 @@ func TestSpeedup(t *testing.T) {
 func TestWhatIfMeasured(t *testing.T) {
 	c, err := psim.Load("exec", "train.recompute=none")
 	require.NoError(t, err)
-	plan, err := c.Build()
+	experiment, err := c.Build()
 	require.NoError(t, err)
-	m := plan.Machine
+	m := experiment.Machine
 	m.Device.MeasuredModel = "gpt-6x192"
-	for _, l := range plan.Workload.Network.Distinct() {
+	for _, l := range experiment.Staged.Network.Distinct() {
 		m.Device.Measured = append(m.Device.Measured, costmodel.Measured{Layer: l.Signature(), Samples: 4, Forward: 1e7, Backward: 2e7, InputGradient: 1e7, WeightGradient: 1e7})
 	}
 	var text bytes.Buffer

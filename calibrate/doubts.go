@@ -65,7 +65,7 @@ func (list timings) warnings(name string) (texts []string) {
 const mostBandwidth = 1.8e12
 
 // tooFast warns of bandwidths of large sizes that no link has.
-func tooFast(name string, t link.Table) (texts []string) {
+func tooFast(name string, t link.CollectiveTable) (texts []string) {
 	for i, r := range t.Ranges {
 		largest := i+1 == len(t.Ranges) || t.Ranges[i+1].Ranks != r.Ranks
 		if largest && float64(r.Bandwidth) > mostBandwidth {

@@ -10,7 +10,7 @@ import (
 // Copies of one piece and of two tell what a piece takes whatever its size, and the
 // rate of the rest.
 func ExampleFitTransfers() {
-	perPiece, rate := calibrate.FitTransfers([]calibrate.Transfer{
+	perPiece, rate := calibrate.FitTransfers([]calibrate.MeasuredCopy{
 		{Pieces: 1, Bytes: 1_000_000, Time: 110 * time.Microsecond},
 		{Pieces: 1, Bytes: 4_000_000, Time: 410 * time.Microsecond},
 		{Pieces: 2, Bytes: 4_000_000, Time: 420 * time.Microsecond},

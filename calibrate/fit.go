@@ -141,8 +141,8 @@ func reciprocal(x float64) float64 {
 	return 1 / x
 }
 
-// A Transfer is how long moving a number of bytes took, in a number of pieces.
-type Transfer struct {
+// A MeasuredCopy is how long moving a number of bytes took, in a number of pieces.
+type MeasuredCopy struct {
 	Pieces int
 	Bytes  int64
 	Time   time.Duration
@@ -151,7 +151,7 @@ type Transfer struct {
 // FitTransfers finds the time that every piece takes whatever its size, and the
 // bytes per second (0 if their number shows no influence), with the least
 // relative squares.
-func FitTransfers(list []Transfer) (perPiece units.Duration, rate units.Rate) {
+func FitTransfers(list []MeasuredCopy) (perPiece units.Duration, rate units.Rate) {
 	var rows [][]float64
 	var times []float64
 	for _, t := range list {

@@ -84,15 +84,15 @@ func TestFitTransfers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		latency := rapid.Int64Range(0, 1e6).Draw(t, "latency")
 		perKB := rapid.Int64Range(1, 1e5).Draw(t, "ns per kB")
-		var list []calibrate.Transfer
+		var list []calibrate.MeasuredCopy
 		for _, kb := range []int64{4, 64, 1024} {
-			list = append(list, calibrate.Transfer{Pieces: 1, Bytes: kb * 1000, Time: time.Duration(latency + kb*perKB)})
+			list = append(list, calibrate.MeasuredCopy{Pieces: 1, Bytes: kb * 1000, Time: time.Duration(latency + kb*perKB)})
 		}
 		perPiece, rate := calibrate.FitTransfers(list)
 		require.InDelta(t, float64(latency), float64(perPiece), 2)
 		require.InEpsilon(t, 1e12/float64(perKB), float64(rate), 1e-6)
 	})
-	perPiece, rate := calibrate.FitTransfers([]calibrate.Transfer{{1, 1000, 10}, {1, 2000, 100}})
+	perPiece, rate := calibrate.FitTransfers([]calibrate.MeasuredCopy{{1, 1000, 10}, {1, 2000, 100}})
 	require.Zero(t, perPiece)
 	require.Positive(t, rate)
 	perPiece, rate = calibrate.FitTransfers(nil)

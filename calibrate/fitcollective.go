@@ -62,14 +62,14 @@ func FitTimings(timings []CollectiveTiming) (link.Link, error) {
 // relative squares, for every number of ranks by itself. How many they are is
 // decided by the Bayesian information criterion (Schwarz 1978), so that a range
 // must be worth its three numbers.
-func fitTable(table link.Table, timings []CollectiveTiming) ([]link.Range, error) {
+func fitTable(table link.CollectiveTable, timings []CollectiveTiming) ([]link.SizeRange, error) {
 	byRanks := map[int][]CollectiveTiming{}
 	for _, t := range timings {
 		if t.Kind == table.Kind {
 			byRanks[t.Ranks] = append(byRanks[t.Ranks], t)
 		}
 	}
-	var ranges []link.Range
+	var ranges []link.SizeRange
 	for _, n := range slices.Sorted(maps.Keys(byRanks)) {
 		list := byRanks[n]
 		if len(list) > mostTimings {
@@ -84,13 +84,13 @@ func fitTable(table link.Table, timings []CollectiveTiming) ([]link.Range, error
 // A rangesTo is the best way to price the first timings by some ranges.
 type rangesTo struct {
 	squares float64
-	ranges  []link.Range
+	ranges  []link.SizeRange
 }
 
 // fitRanges fits the timings of one kind and number of ranks, by size.
-func fitRanges(list []CollectiveTiming) []link.Range {
+func fitRanges(list []CollectiveTiming) []link.SizeRange {
 	n := len(list)
-	best, least := []link.Range(nil), math.Inf(1)
+	best, least := []link.SizeRange(nil), math.Inf(1)
 	before := []rangesTo{0: {}} // by the number of timings that are priced
 	for k := 1; k <= mostRanges; k++ {
 		cuts := make([]rangesTo, n+1)
@@ -134,7 +134,7 @@ func extend(list []CollectiveTiming, before []rangesTo, first bool) rangesTo {
 // fitRange fits one range to timings of one kind and number of ranks, and returns
 // its relative squares. Where times show no influence of the bytes, those get so
 // little that it cannot be seen.
-func fitRange(list []CollectiveTiming) (link.Range, float64) {
+func fitRange(list []CollectiveTiming) (link.SizeRange, float64) {
 	var rows [][]float64
 	var times []float64
 	kind, n := list[0].Kind, float64(list[0].Ranks)
@@ -150,7 +150,7 @@ func fitRange(list []CollectiveTiming) (link.Range, float64) {
 		per = leastSquares(rows, times, times)
 	}
 	slope := max(per[1], steady*times[last]/max(1, rows[last][1]))
-	r := link.Range{
+	r := link.SizeRange{
 		Ranks: list[0].Ranks, From: units.Bytes(list[0].Bytes),
 		Call: units.Duration(units.Seconds(Significant(per[0]))), Bandwidth: units.Rate(Significant(1 / slope)),
 	}
@@ -177,7 +177,7 @@ func Significant(x float64) float64 {
 // most ranks. One transfer has the bandwidth of two ranks, if they were measured.
 func extrapolate(l link.Link) link.Link {
 	tables := l.Tables()
-	from := slices.IndexFunc(tables, func(t link.Table) bool { return len(t.Ranges) > 0 })
+	from := slices.IndexFunc(tables, func(t link.CollectiveTable) bool { return len(t.Ranges) > 0 })
 	steps, ranges := float64(link.Moves(tables[from].Kind)), tables[from].Ranges
 	var rows [][]float64
 	var calls []float64

@@ -19,7 +19,7 @@ func TestFitLink(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		call := rapid.Int64Range(10_000, 100_000).Draw(t, "call") / 1000 * 1000
 		slow := rapid.IntRange(10, 100).Draw(t, "GB/s")
-		made := []link.Range{
+		made := []link.SizeRange{
 			{Ranks: 4, Call: units.Duration(call), Bandwidth: units.Rate(slow) * 1e9},
 			{Ranks: 4, From: 8 << 20, Call: units.Duration(2 * call), Bandwidth: units.Rate(4*slow) * 1e9},
 		}
@@ -48,9 +48,9 @@ func TestFitLink(t *testing.T) {
 }
 
 // timingsBy are the times that a range makes, of sizes in MiB.
-func timingsBy(k graph.Kind, r link.Range, sizes ...int64) (list []calibrate.CollectiveTiming) {
+func timingsBy(k graph.Kind, r link.SizeRange, sizes ...int64) (list []calibrate.CollectiveTiming) {
 	r.From = 0
-	table := []link.Range{r}
+	table := []link.SizeRange{r}
 	l := link.Link{Bandwidth: 1}
 	switch k {
 	case graph.AllReduce:
@@ -69,8 +69,8 @@ func timingsBy(k graph.Kind, r link.Range, sizes ...int64) (list []calibrate.Col
 // Numbers of ranks that were not measured go by all-reduces, of which a call has
 // 2(n−1) steps, and by all-gathers, with half as many, only where there are none.
 func TestFitLinkBeyondTables(t *testing.T) {
-	two := link.Range{Ranks: 2, Call: 12_000, Bandwidth: 6e9}
-	eight := link.Range{Ranks: 8, Call: 24_000, Bandwidth: 9e9}
+	two := link.SizeRange{Ranks: 2, Call: 12_000, Bandwidth: 6e9}
+	eight := link.SizeRange{Ranks: 8, Call: 24_000, Bandwidth: 9e9}
 	of := func(k graph.Kind) []calibrate.CollectiveTiming {
 		return append(timingsBy(k, two, 1, 2, 4), timingsBy(k, eight, 1, 2, 4)...)
 	}
@@ -103,7 +103,7 @@ func TestFitLinkOfAnything(t *testing.T) {
 		require.Positive(t, l.Bandwidth)
 		for _, x := range list {
 			own := l.Tables()[slices.Index(kinds, x.Kind)]
-			require.True(t, slices.ContainsFunc(own.Ranges, func(r link.Range) bool { return r.Ranks == x.Ranks }), "measured")
+			require.True(t, slices.ContainsFunc(own.Ranges, func(r link.SizeRange) bool { return r.Ranks == x.Ranks }), "measured")
 			took := l.CollectiveTime(x.Kind, x.Ranks, x.Bytes)
 			require.GreaterOrEqual(t, took, time.Duration(0))
 			require.Less(t, took, 1000*time.Hour*24)

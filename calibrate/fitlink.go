@@ -131,7 +131,7 @@ func readEach(paths []string) (byFile []timings, err error) {
 }
 
 // fittedRanges lists the ranges of a table as a result has them.
-func fittedRanges(t link.Table) (list []FittedRange) {
+func fittedRanges(t link.CollectiveTable) (list []FittedRange) {
 	for _, r := range t.Ranges {
 		list = append(list, FittedRange{t.Key, r.Ranks, int64(r.From), time.Duration(r.Call).Seconds(), float64(r.Bandwidth)})
 	}

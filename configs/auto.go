@@ -72,10 +72,10 @@ func (c *Config) folded() bool { return c.Schedule.Name == autoVName }
 func (c *Config) Exact(limit time.Duration) { c.exact = limit }
 
 // findOrder searches, with the solver if it is to prove the order.
-func (c *Config) findOrder(ctx context.Context, in search.Problem) (*search.Result, error) {
+func (c *Config) findOrder(ctx context.Context, in search.Problem) (*search.Solution, error) {
 	find := search.Find
 	if c.exact > 0 {
-		find = func(ctx context.Context, in search.Problem) (search.Result, error) {
+		find = func(ctx context.Context, in search.Problem) (search.Solution, error) {
 			return search.Exact(ctx, in, c.exact)
 		}
 	}
@@ -92,7 +92,7 @@ func (c *Config) findOrder(ctx context.Context, in search.Problem) (*search.Resu
 	return &found, nil
 }
 
-func (c *Config) searchTimes(ctx context.Context, shape graph.Shape, stageRank []int32) (*search.Result, error) {
+func (c *Config) searchTimes(ctx context.Context, shape graph.Shape, stageRank []int32) (*search.Solution, error) {
 	stages := len(stageRank)
 	if err := c.checkTimes(stages, shape.Microbatches, true); err != nil {
 		return nil, err
@@ -108,10 +108,10 @@ func (c *Config) searchTimes(ctx context.Context, shape graph.Shape, stageRank [
 // searchModel finds the order for a network on a machine, under the memory that
 // persistent state leaves. Messages that wait to be used are not counted by the
 // search, so reserve bytes are kept free for them on each rank of a replica.
-func (c *Config) searchModel(ctx context.Context, shape graph.Shape, w *stages.Workload, m costmodel.Machine, reserve []int64) (*search.Result, error) {
+func (c *Config) searchModel(ctx context.Context, shape graph.Shape, w *stages.Workload, m costmodel.Machine, reserve []int64) (*search.Solution, error) {
 	alone := *w // the search counts no sums over replicas
 	alone.Replicas, alone.Shards = 1, nil
-	planned := alone.Plan()
+	planned := alone.Staged()
 	g, err := wiring.Pipeline{
 		Name: c.Schedule.Name, Shape: shape, Placement: w.Placement, Order: search.Split(shape.Ranks, shape.Microbatches, c.folded()),
 		Samples: w.Samples, Boundaries: planned.Boundaries(),
@@ -126,7 +126,7 @@ func (c *Config) searchModel(ctx context.Context, shape graph.Shape, w *stages.W
 	in := search.FromCosts(shape.Ranks, shape.Microbatches, c.folded(), costs)
 	in.Latency = boundaryTimes(g, costs)
 	if most := m.RankMemory(); most > 0 {
-		persistent := memory.Persistent(w.Plan(), g.Ranks())
+		persistent := memory.Persistent(w.Staged(), g.Ranks())
 		for r := range shape.Ranks {
 			in.Limit = append(in.Limit, int64(float64(most-persistent[r])/(1+w.Process.Allocator)))
 			if reserve != nil {

@@ -34,18 +34,18 @@ limit = "3GB"
 // With the memory of P microbatches the span is P−1 passes above the ideal, with
 // that of 2P it is ideal.
 func TestAutoTimes(t *testing.T) {
-	plan, s := run(t, parse(t, searched))
-	require.Equal(t, 200*time.Millisecond, plan.Search.Span)
-	require.Equal(t, plan.Search.Span, plan.Search.LowerBound)
+	experiment, s := run(t, parse(t, searched))
+	require.Equal(t, 200*time.Millisecond, experiment.Search.Span)
+	require.Equal(t, experiment.Search.Span, experiment.Search.LowerBound)
 	require.InDelta(t, 0.1, s.Bubble.Span, 1e-12)
-	require.Equal(t, "auto", plan.Graph.Name)
+	require.Equal(t, "auto", experiment.Graph.Name)
 
-	plan, s = run(t, parse(t, searched, "memory.limit=6GB"))
-	require.Equal(t, 180*time.Millisecond, plan.Search.Span)
+	experiment, s = run(t, parse(t, searched, "memory.limit=6GB"))
+	require.Equal(t, 180*time.Millisecond, experiment.Search.Span)
 	require.Zero(t, s.Bubble.Span)
 
-	plan, _ = run(t, parse(t, searched, "schedule.stages=1"))
-	require.Equal(t, 180*time.Millisecond, plan.Search.Makespan)
+	experiment, _ = run(t, parse(t, searched, "schedule.stages=1"))
+	require.Equal(t, 180*time.Millisecond, experiment.Search.Makespan)
 }
 
 // Less work may end later where an order is found by search: with weight gradients of 8 ms
@@ -61,16 +61,16 @@ func TestAutoAnomaly(t *testing.T) {
 
 // Over a V, the memory of 2P stages leaves no bubble, and less of it some.
 func TestAutoVTimes(t *testing.T) {
-	plan, s := run(t, parse(t, searched, "schedule.name=auto-v", "memory.limit=6GB"))
-	require.Equal(t, 360*time.Millisecond, plan.Search.Span)
-	require.Equal(t, plan.Search.Span, plan.Search.LowerBound)
+	experiment, s := run(t, parse(t, searched, "schedule.name=auto-v", "memory.limit=6GB"))
+	require.Equal(t, 360*time.Millisecond, experiment.Search.Span)
+	require.Equal(t, experiment.Search.Span, experiment.Search.LowerBound)
 	require.Zero(t, s.Bubble.Span)
-	require.Equal(t, "auto-v", plan.Graph.Name)
-	require.Equal(t, []int32{0, 1, 2, 2, 1, 0}, plan.Graph.Placement.First)
-	require.Equal(t, 2, plan.Graph.Shape.Virtual)
+	require.Equal(t, "auto-v", experiment.Graph.Name)
+	require.Equal(t, []int32{0, 1, 2, 2, 1, 0}, experiment.Graph.Placement.First)
+	require.Equal(t, 2, experiment.Graph.Shape.Virtual)
 
 	less, s := run(t, parse(t, searched, "schedule.name=auto-v"))
-	require.Greater(t, less.Search.Span, plan.Search.Span)
+	require.Greater(t, less.Search.Span, experiment.Search.Span)
 	require.LessOrEqual(t, less.Search.LowerBound, less.Search.Span)
 	for r, rank := range s.Ranks {
 		require.LessOrEqual(t, rank.PeakMemory, less.Capacity[r])
@@ -93,18 +93,18 @@ func TestAutoIsSimulated(t *testing.T) {
 			set("times.forward", 1, 9, "ms"), set("times.backward_weight", 1, 9, "ms"),
 			"memory.activation=2GB", set("memory.freed_by_input_gradient", 0, 2, "GB"), set("memory.limit", 4, 9, "GB"))
 		require.NoError(t, err)
-		plan, err := c.Build()
+		experiment, err := c.Build()
 		require.NoError(t, err)
-		trace, err := sim.Run(plan.Graph, plan.Costs)
+		trace, err := sim.Run(experiment.Graph, experiment.Costs)
 		require.NoError(t, err)
 		s := graph.Summarize(trace)
-		require.Equal(t, s.Makespan, plan.Search.Makespan)
+		require.Equal(t, s.Makespan, experiment.Search.Makespan)
 		var busy time.Duration
 		for r, rank := range s.Ranks {
 			busy += rank.Compute
-			require.LessOrEqual(t, rank.PeakMemory, plan.Capacity[r])
+			require.LessOrEqual(t, rank.PeakMemory, experiment.Capacity[r])
 		}
-		span := float64(plan.Search.Span) * float64(len(s.Ranks))
+		span := float64(experiment.Search.Span) * float64(len(s.Ranks))
 		require.InDelta(t, 1-float64(busy)/span, s.Bubble.Span, 1e-9)
 	})
 }
@@ -117,9 +117,9 @@ func digits(from, to int) string { return "0123456789"[from : to+1] }
 func TestAutoModel(t *testing.T) {
 	one, s := run(t, parse(t, networkKeys, "schedule.name=1f1b"))
 	require.Nil(t, one.Search)
-	plan, auto := run(t, parse(t, networkKeys, "schedule.name=auto"))
+	experiment, auto := run(t, parse(t, networkKeys, "schedule.name=auto"))
 	require.Less(t, auto.Bubble.Span, s.Bubble.Span)
-	require.LessOrEqual(t, plan.Search.LowerBound, plan.Search.Span)
+	require.LessOrEqual(t, experiment.Search.LowerBound, experiment.Search.Span)
 
 	v, folded := run(t, parse(t, networkKeys, "schedule.name=auto-v"))
 	require.Less(t, folded.Bubble.Span, s.Bubble.Span)

@@ -45,9 +45,9 @@ func TestBackwards(t *testing.T) {
 func TestTaggedLayers(t *testing.T) {
 	const text = "[schedule]\nname = \"gpipe\"\nstages = 2\npartition = \"tagged\"\n[model]\nfamily = \"mlp\"\nlayers = 3\nhidden = 8\n[batch]\nglobal = 4\n[machine]\ndevice = \"t4\"\nlink = \"pcie3\"\n"
 	cut := func(placement string) ([]int, []int32) {
-		plan, err := parse(t, text, "schedule.placement="+placement).Build()
+		experiment, err := parse(t, text, "schedule.placement="+placement).Build()
 		require.NoError(t, err)
-		return plan.Workload.Layers, plan.Workload.Placement.First
+		return experiment.Staged.Layers, experiment.Staged.Placement.First
 	}
 	layers, ranks := cut("[0, 0, 1]")
 	require.Equal(t, []int{2, 1}, layers)

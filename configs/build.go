@@ -20,8 +20,8 @@ import (
 // maxBytes keeps sums of a few sizes within 63 bits.
 const maxBytes = 1 << 61
 
-// A Plan is an experiment ready to be simulated.
-type Plan struct {
+// An Experiment is a configuration that has been built, ready to be simulated.
+type Experiment struct {
 	Graph *graph.Graph
 	Costs graph.Costs
 	// Packed is the graph with its costs where it was asked for and can be packed; Graph
@@ -40,22 +40,24 @@ type Plan struct {
 	Close    float64
 	Warnings []string
 	// Workload is the plan of its stages, nil unless the experiment has a [model].
-	Workload *stages.Plan
+	Staged *stages.Staged
 	// Network is that of the [model], whole: not divided by tensor parallelism.
 	Network network.Network
 	Machine costmodel.Machine
 	// Search is what was found where schedule.name is "auto" or "auto-v"; else nil.
-	Search *search.Result
+	Search *search.Solution
 }
 
 // Build turns the experiment into a graph and its costs.
-func (c *Config) Build() (*Plan, error) { return c.BuildReserving(context.Background(), nil, nil) }
+func (c *Config) Build() (*Experiment, error) {
+	return c.BuildReserving(context.Background(), nil, nil)
+}
 
 // BuildReserving is Build where a schedule that is found by search leaves some
 // memory free on every rank of a replica, for messages that wait to be used: how
 // many there are is known only when the graph has been run. The context ends the
 // search. With a packer the graph is packed if it can be, in that one's memory.
-func (c *Config) BuildReserving(ctx context.Context, reserve []int64, packer *wiring.Packer) (*Plan, error) {
+func (c *Config) BuildReserving(ctx context.Context, reserve []int64, packer *wiring.Packer) (*Experiment, error) {
 	kind, err := c.work()
 	if err != nil {
 		return nil, err
@@ -73,27 +75,27 @@ func (c *Config) BuildReserving(ctx context.Context, reserve []int64, packer *wi
 	if err := c.checkSize(); err != nil {
 		return nil, c.problem("schedule", err)
 	}
-	build := func() (*Plan, error) {
-		plan, err := c.buildTimes(ctx, schedule, packer)
+	build := func() (*Experiment, error) {
+		experiment, err := c.buildTimes(ctx, schedule, packer)
 		if err == nil {
-			plan.Warnings = slices.Concat(c.changes, plan.Warnings)
+			experiment.Warnings = slices.Concat(c.changes, experiment.Warnings)
 		}
-		return plan, err
+		return experiment, err
 	}
 	if kind == byModel {
-		build = func() (*Plan, error) { return c.buildModel(ctx, schedule, reserve, packer) }
+		build = func() (*Experiment, error) { return c.buildModel(ctx, schedule, reserve, packer) }
 	}
-	plan, err := build()
-	if err == nil && c.Data.Samples > 0 && plan.Samples == 0 {
+	experiment, err := build()
+	if err == nil && c.Data.Samples > 0 && experiment.Samples == 0 {
 		return nil, c.problem("data", errors.New("samples: how many steps they make is not known; say in [batch] how many samples a step takes"))
 	}
 	if err == nil {
-		plan.Warnings = append(plan.Warnings, c.notInStack()...)
+		experiment.Warnings = append(experiment.Warnings, c.notInStack()...)
 	}
 	if err == nil && schedule.LeftOut != "" {
-		plan.Warnings = append(plan.Warnings, schedule.Name+": "+schedule.LeftOut)
+		experiment.Warnings = append(experiment.Warnings, schedule.Name+": "+schedule.LeftOut)
 	}
-	return plan, err
+	return experiment, err
 }
 
 // unknownSchedule says what a name that is not in the catalog may have meant.
@@ -126,7 +128,7 @@ func (c *Config) orderProblem(err error) error {
 
 // pipeline readies the schedule for wiring; with schedule.name = "auto" or "auto-v"
 // it searches for one.
-func (c *Config) pipeline(s schedules.Schedule, shape graph.Shape, stageRank []int32, find func() (*search.Result, error)) (wiring.Pipeline, *search.Result, error) {
+func (c *Config) pipeline(s schedules.Schedule, shape graph.Shape, stageRank []int32, find func() (*search.Solution, error)) (wiring.Pipeline, *search.Solution, error) {
 	if !IsSearched(s.Name) {
 		p, err := s.Pipeline(shape, stageRank)
 		if err != nil {
@@ -166,12 +168,12 @@ func (c *Config) exchanging(s schedules.Schedule, p wiring.Pipeline) (wiring.Pip
 	return p, err
 }
 
-func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule, packer *wiring.Packer) (*Plan, error) {
+func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule, packer *wiring.Packer) (*Experiment, error) {
 	samples, shape, stageRank, err := c.timesShape(schedule)
 	if err != nil {
 		return nil, err
 	}
-	pipeline, found, err := c.pipeline(schedule, shape, stageRank, func() (*search.Result, error) {
+	pipeline, found, err := c.pipeline(schedule, shape, stageRank, func() (*search.Solution, error) {
 		return c.searchTimes(ctx, shape, stageRank)
 	})
 	if err != nil {
@@ -184,17 +186,17 @@ func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule, pa
 		return nil, c.problem("times", err)
 	}
 	pipeline.Samples, pipeline.Optimizer = samples, c.Times.Optimizer > 0
-	plan := &Plan{Samples: sum(samples), Search: found}
+	experiment := &Experiment{Samples: sum(samples), Search: found}
 	if c.Times.ByMicrobatch() {
 		packer = nil
 	}
-	if err := c.wire(plan, pipeline, packer, func(g *graph.Graph) (graph.Costs, error) { return c.Times.Costs(c.Memory, g.Placement), nil }); err != nil {
+	if err := c.wire(experiment, pipeline, packer, func(g *graph.Graph) (graph.Costs, error) { return c.Times.Costs(c.Memory, g.Placement), nil }); err != nil {
 		return nil, err
 	}
 	if c.Memory.Limit > 0 {
-		plan.Capacity = slices.Repeat([]int64{int64(c.Memory.Limit)}, plan.Graph.Ranks())
+		experiment.Capacity = slices.Repeat([]int64{int64(c.Memory.Limit)}, experiment.Graph.Ranks())
 	}
-	return plan, nil
+	return experiment, nil
 }
 
 // timesShape sizes an experiment with [times], and places its stages. Samples are
@@ -251,7 +253,7 @@ func (c *Config) placement(ranks int) ([]int32, error) {
 	return c.Schedule.Placement, nil
 }
 
-func (c *Config) buildRing() (*Plan, error) {
+func (c *Config) buildRing() (*Experiment, error) {
 	if _, err := collective.Find(c.Schedule.Name); err != nil {
 		return nil, c.problem("schedule", fmt.Errorf("name = %q: [collective] needs a collective, such as %s", c.Schedule.Name, collective.RingAllReduce))
 	}
@@ -273,7 +275,7 @@ func (c *Config) buildRing() (*Plan, error) {
 	if err != nil {
 		return nil, c.problem("machine", err)
 	}
-	return &Plan{Graph: g, Costs: costs, Machine: machine, Warnings: c.onlyFused()}, nil
+	return &Experiment{Graph: g, Costs: costs, Machine: machine, Warnings: c.onlyFused()}, nil
 }
 
 func sum(values []int64) int64 {

@@ -153,16 +153,16 @@ func TestEveryDeviceRuns(t *testing.T) {
 		if _, err := d.Achievable(precision); err != nil {
 			precision = "bf16"
 		}
-		plan, s := run(t, parse(t, networkKeys, "machine.device="+d.Name, "train.precision="+precision))
+		experiment, s := run(t, parse(t, networkKeys, "machine.device="+d.Name, "train.precision="+precision))
 		d.Source = nil // which only the catalog has
-		require.Equal(t, d, plan.Machine.Device)
-		require.Equal(t, d.Link, plan.Machine.Link.Name)
+		require.Equal(t, d, experiment.Machine.Device)
+		require.Equal(t, d.Link, experiment.Machine.Link.Name)
 		require.Positive(t, s.StepTime, d.Name)
 	}
 	for _, l := range configs.Catalog().Links {
-		plan, _ := run(t, parse(t, networkKeys, "machine.network="+l.Name, "machine.devices_per_node=1", "machine.nics_per_node=2"))
+		experiment, _ := run(t, parse(t, networkKeys, "machine.network="+l.Name, "machine.devices_per_node=1", "machine.nics_per_node=2"))
 		l.Source = nil
-		require.Equal(t, l, plan.Machine.Network)
+		require.Equal(t, l, experiment.Machine.Network)
 	}
 }
 

@@ -27,14 +27,14 @@ func failure(c *configs.Config, err error) error {
 }
 
 // run builds and simulates.
-func run(t *testing.T, c *configs.Config) (*configs.Plan, graph.Summary) {
+func run(t *testing.T, c *configs.Config) (*configs.Experiment, graph.Summary) {
 	t.Helper()
-	plan, err := c.Build()
+	experiment, err := c.Build()
 	require.NoError(t, err)
-	require.NoError(t, plan.Graph.Validate())
-	trace, err := sim.Run(plan.Graph, plan.Costs)
+	require.NoError(t, experiment.Graph.Validate())
+	trace, err := sim.Run(experiment.Graph, experiment.Costs)
 	require.NoError(t, err)
-	return plan, graph.Summarize(trace)
+	return experiment, graph.Summarize(trace)
 }
 
 // small is a pipeline by explicit times, and times is its last section.

@@ -22,14 +22,14 @@ func TestDefaults(t *testing.T) {
 	require.Zero(t, c.Times.Optimizer)
 	require.Zero(t, c.Memory.Limit)
 
-	plan, _ := run(t, c)
-	require.Equal(t, graph.Shape{Ranks: 1, Virtual: 1, Microbatches: 1, Replicas: 1}, plan.Graph.Shape)
-	require.EqualValues(t, 8, plan.Samples)
-	require.Zero(t, plan.Tokens) // not a language model
-	require.Equal(t, "pcie3", plan.Machine.Link.Name)
-	require.Zero(t, plan.Machine.Network.Bandwidth)
-	require.Equal(t, []int64{15360 << 20}, plan.Capacity)
-	require.EqualValues(t, 8*(1024*1024+1024), plan.Workload.Stages[0].Parameters)
+	experiment, _ := run(t, c)
+	require.Equal(t, graph.Shape{Ranks: 1, Virtual: 1, Microbatches: 1, Replicas: 1}, experiment.Graph.Shape)
+	require.EqualValues(t, 8, experiment.Samples)
+	require.Zero(t, experiment.Tokens) // not a language model
+	require.Equal(t, "pcie3", experiment.Machine.Link.Name)
+	require.Zero(t, experiment.Machine.Network.Bandwidth)
+	require.Equal(t, []int64{15360 << 20}, experiment.Capacity)
+	require.EqualValues(t, 8*(1024*1024+1024), experiment.Staged.Stages[0].Parameters)
 }
 
 // Each default can be said as well, without a difference.
@@ -61,10 +61,10 @@ func TestDefaultsCanBeGiven(t *testing.T) {
 
 // A memory limit is every rank's capacity; without one it is unlimited.
 func TestLimit(t *testing.T) {
-	plan, _ := run(t, parse(t, small))
-	require.Nil(t, plan.Capacity)
-	plan, s := run(t, parse(t, small, "memory.activation=1GB", "memory.limit=3GB"))
-	require.Equal(t, []int64{3e9, 3e9}, plan.Capacity)
+	experiment, _ := run(t, parse(t, small))
+	require.Nil(t, experiment.Capacity)
+	experiment, s := run(t, parse(t, small, "memory.activation=1GB", "memory.limit=3GB"))
+	require.Equal(t, []int64{3e9, 3e9}, experiment.Capacity)
 	require.EqualValues(t, 4e9, s.Ranks[0].PeakMemory)
 }
 
@@ -80,13 +80,13 @@ func TestBatch(t *testing.T) {
 		{[]string{"batch.global=15"}, []int64{4, 4, 4, 3}, 15},
 		{[]string{"batch.global=30", "parallel.data=2"}, []int64{4, 4, 4, 3}, 30},
 	} {
-		plan, _ := run(t, parse(t, networkKeys, append(e.sets, "machine.link=pcie4")...))
-		require.Equal(t, e.microbatches, plan.Workload.Samples, e.sets)
-		require.Equal(t, e.total, plan.Samples)
-		require.Equal(t, 32*e.total, plan.Tokens)
+		experiment, _ := run(t, parse(t, networkKeys, append(e.sets, "machine.link=pcie4")...))
+		require.Equal(t, e.microbatches, experiment.Staged.Samples, e.sets)
+		require.Equal(t, e.total, experiment.Samples)
+		require.Equal(t, 32*e.total, experiment.Tokens)
 	}
 	// With [times] it only counts.
-	plan, _ := run(t, parse(t, small, "batch.global=10", "batch.micro=3"))
-	require.EqualValues(t, 10, plan.Samples)
-	require.Equal(t, 4, plan.Graph.Shape.Microbatches)
+	experiment, _ := run(t, parse(t, small, "batch.global=10", "batch.micro=3"))
+	require.EqualValues(t, 10, experiment.Samples)
+	require.Equal(t, 4, experiment.Graph.Shape.Microbatches)
 }

@@ -14,7 +14,7 @@ import (
 // A Division is an experiment with a [model] that has been cut and placed: all that a
 // Plan has but its graph.
 type Division struct {
-	Workload *stages.Plan
+	Workload *stages.Staged
 	Machine  costmodel.Machine
 	Schedule schedules.Schedule
 	Shape    graph.Shape
@@ -75,7 +75,7 @@ func (k *Cut) Least(ranks, replicas, zero int) int64 {
 		return 0
 	}
 	w := *k.Workload
-	w.Replicas, w.Zero, w.Process = replicas, zero, stages.Process{GradientCopies: w.Process.GradientCopies}
+	w.Replicas, w.Zero, w.Process = replicas, zero, stages.ProcessMemory{GradientCopies: w.Process.GradientCopies}
 	w.Layers, w.Placement = []int{len(w.Network.Layers)}, graph.InOrder(1)
 	return memory.Persistent(w.Sketch(k.config.shared.trained(&w).counts), max(1, replicas))[0] / int64(ranks)
 }

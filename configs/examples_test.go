@@ -15,7 +15,7 @@ import (
 	"psim/schedules/graph"
 )
 
-func example(t *testing.T, name string, sets ...string) (*configs.Plan, graph.Summary) {
+func example(t *testing.T, name string, sets ...string) (*configs.Experiment, graph.Summary) {
 	t.Helper()
 	c, err := configs.Load(name, sets...)
 	require.NoError(t, err)
@@ -31,17 +31,17 @@ func TestExamples(t *testing.T) {
 	require.Len(t, configs.Examples(), len(files))
 	var b strings.Builder
 	for _, name := range configs.Examples() {
-		plan, s := example(t, name)
-		require.Empty(t, plan.Warnings)
+		experiment, s := example(t, name)
+		require.Empty(t, experiment.Warnings)
 		var peak, sent int64
 		for r, rank := range s.Ranks {
 			peak, sent = max(peak, rank.PeakMemory), sent+rank.SentBytes
-			if plan.Capacity != nil {
-				require.LessOrEqual(t, rank.PeakMemory, plan.Capacity[r], name)
+			if experiment.Capacity != nil {
+				require.LessOrEqual(t, rank.PeakMemory, experiment.Capacity[r], name)
 			}
 		}
 		fmt.Fprintf(&b, "%-26s %6d tasks, step %v, makespan %v, bubble %.6f, peak %d B, sent %d B, %d samples, %d tokens\n",
-			name, len(plan.Graph.Tasks), s.StepTime, s.Makespan, s.Bubble.Makespan, peak, sent, plan.Samples, plan.Tokens)
+			name, len(experiment.Graph.Tasks), s.StepTime, s.Makespan, s.Bubble.Makespan, peak, sent, experiment.Samples, experiment.Tokens)
 	}
 	golden.Equal(t, "examples.golden", b.String())
 }
@@ -82,20 +82,20 @@ func TestZeroBubbleClaims(t *testing.T) {
 
 // auto.toml has the bubble of table 5 for its times, 0.0039 of the longest span.
 func TestAutoClaims(t *testing.T) {
-	plan, s := example(t, "auto")
+	experiment, s := example(t, "auto")
 	require.InDelta(t, 0.0039, s.Bubble.Span, 0.00005)
-	require.Less(t, float64(plan.Search.Span), 1.004*float64(plan.Search.LowerBound))
+	require.Less(t, float64(experiment.Search.Span), 1.004*float64(experiment.Search.LowerBound))
 }
 
 // ring-allreduce.toml says 14 steps and 2.8 s.
 func TestRingAllReduceClaims(t *testing.T) {
-	plan, s := example(t, "ring-allreduce")
+	experiment, s := example(t, "ring-allreduce")
 	require.Equal(t, 2800*time.Millisecond, s.StepTime)
 	require.Equal(t, 14*8, s.Messages) // every rank sends once a step
 	for _, r := range s.Ranks {
 		require.EqualValues(t, 35e9, r.SentBytes)
 	}
-	require.Nil(t, plan.Workload)
+	require.Nil(t, experiment.Staged)
 	for _, convention := range []string{"gloo", "baidu"} {
 		_, other := example(t, "ring-allreduce", "collective.convention="+convention)
 		require.Equal(t, s.StepTime, other.StepTime)
@@ -119,9 +119,9 @@ func TestOneForwardOneBackwardClaims(t *testing.T) {
 // all (Korthikanti et al. 2022, section 4.2.3 and figure 1). That figure has
 // neither the embedding nor what a backward recomputes.
 func TestMegatronClaims(t *testing.T) {
-	plan, s := example(t, "megatron-175b")
+	experiment, s := example(t, "megatron-175b")
 	require.Len(t, s.Ranks, 8)
-	require.Equal(t, 8, plan.Machine.Nodes(8))
+	require.Equal(t, 8, experiment.Machine.Nodes(8))
 	require.Equal(t, 31, s.Ranks[0].PeakInFlight)
 	const gib = 1 << 30
 	activations := float64(s.Ranks[0].PeakMemory-s.Ranks[0].PersistentMemory) / gib
@@ -151,9 +151,9 @@ func TestModelParallelClaims(t *testing.T) {
 // ddp.toml says that gradients travel beside the backward, in buckets of 25 MB
 // but for the first and last. Without overlap the step is longer.
 func TestDDPClaims(t *testing.T) {
-	plan, s := example(t, "ddp")
+	experiment, s := example(t, "ddp")
 	var buckets []int64
-	for _, task := range plan.Graph.Tasks {
+	for _, task := range experiment.Graph.Tasks {
 		if task.Kind == graph.AllReduce && task.Rank == 0 {
 			buckets = append(buckets, task.Bytes)
 		}
@@ -170,9 +170,9 @@ func TestDDPClaims(t *testing.T) {
 // scattered beside the backward. It sends half as much again as whole copies,
 // keeps a quarter, and the course's Gloo sends twice as much.
 func TestFSDPClaims(t *testing.T) {
-	plan, s := example(t, "fsdp")
+	experiment, s := example(t, "fsdp")
 	counts := map[graph.Kind]int{}
-	for _, task := range plan.Graph.Tasks {
+	for _, task := range experiment.Graph.Tasks {
 		counts[task.Kind]++
 	}
 	layers := 8 // of 14, those that have parameters
@@ -188,8 +188,8 @@ func TestFSDPClaims(t *testing.T) {
 	_, gloo := example(t, "fsdp", "parallel.collectives=gloo")
 	require.InEpsilon(t, 2, float64(gloo.Ranks[0].SentBytes)/float64(copies.Ranks[0].SentBytes), 1e-6)
 
-	plan, alone := example(t, "fsdp", "parallel.data=1", "batch.global=128")
-	require.Equal(t, 2*14+1, len(plan.Graph.Tasks), "one replica shards nothing")
+	experiment, alone := example(t, "fsdp", "parallel.data=1", "batch.global=128")
+	require.Equal(t, 2*14+1, len(experiment.Graph.Tasks), "one replica shards nothing")
 	require.Zero(t, alone.Ranks[0].SentBytes)
 }
 
@@ -225,9 +225,9 @@ func TestSynchronous(t *testing.T) {
 
 // The data-parallel homework has one all-reduce per parameter tensor.
 func TestDataParallelHomeworkClaims(t *testing.T) {
-	plan, s := example(t, "gpt2-4090d-data-parallel")
+	experiment, s := example(t, "gpt2-4090d-data-parallel")
 	count, bytes := 0, int64(0)
-	for _, task := range plan.Graph.Tasks {
+	for _, task := range experiment.Graph.Tasks {
 		if task.Kind == graph.AllReduce && task.Rank == 0 {
 			count, bytes = count+1, bytes+task.Bytes
 		}
@@ -243,11 +243,11 @@ func ExampleLoad() {
 	if err != nil {
 		panic(err)
 	}
-	plan, err := c.Build()
+	experiment, err := c.Build()
 	if err != nil {
 		panic(err)
 	}
-	fmt.Printf("%s: %s over %d ranks, %d tasks\n", c.Name(), plan.Graph.Name, plan.Graph.Ranks(), len(plan.Graph.Tasks))
+	fmt.Printf("%s: %s over %d ranks, %d tasks\n", c.Name(), experiment.Graph.Name, experiment.Graph.Ranks(), len(experiment.Graph.Tasks))
 	_, err = configs.Load("course-timeline", "times.forward=1.58")
 	fmt.Println(err)
 	// Output:

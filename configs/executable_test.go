@@ -26,9 +26,9 @@ func TestExecutableChanges(t *testing.T) {
 		next, changes, err := parse(t, networkKeys, c.sets...).Executable(c.devices)
 		require.NoError(t, err)
 		require.Equal(t, c.want, changes)
-		plan, err := next.Build()
+		experiment, err := next.Build()
 		require.NoError(t, err)
-		require.Equal(t, c.want, plan.Warnings)
+		require.Equal(t, c.want, experiment.Warnings)
 	}
 	_, _, err := parse(t, networkKeys, "schedule.partition=[3,4]").Executable(3)
 	require.EqualError(t, err, "3 devices for x: its partition or placement is for 2 stages: set schedule.stages = 3 and one for that, or leave --gpus out")

@@ -30,40 +30,40 @@ func check(t *testing.T, c *configs.Config) {
 	if !affordable(c) {
 		return
 	}
-	plan, err := c.Build()
+	experiment, err := c.Build()
 	if err != nil {
 		if err.Error() == "" {
 			t.Error("an error without a message")
 		}
 		return
 	}
-	if err := plan.Graph.Validate(); err != nil {
+	if err := experiment.Graph.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	if plan.Samples < 0 || plan.Tokens < 0 {
-		t.Fatalf("%d samples, %d tokens", plan.Samples, plan.Tokens)
+	if experiment.Samples < 0 || experiment.Tokens < 0 {
+		t.Fatalf("%d samples, %d tokens", experiment.Samples, experiment.Tokens)
 	}
 	var longest time.Duration
-	for i := range plan.Graph.Tasks {
-		cost := plan.Costs.Task(&plan.Graph.Tasks[i])
-		if cost.Busy < 0 || cost.Delay < 0 || plan.Graph.Tasks[i].Bytes < 0 {
-			t.Fatalf("%s costs %+v", plan.Graph.Describe(int32(i)), cost)
+	for i := range experiment.Graph.Tasks {
+		cost := experiment.Costs.Task(&experiment.Graph.Tasks[i])
+		if cost.Busy < 0 || cost.Delay < 0 || experiment.Graph.Tasks[i].Bytes < 0 {
+			t.Fatalf("%s costs %+v", experiment.Graph.Describe(int32(i)), cost)
 		}
 		longest = max(longest, cost.Busy, cost.Delay)
 	}
-	if longest > time.Duration(1<<62)/time.Duration(2*len(plan.Graph.Tasks)+1) {
+	if longest > time.Duration(1<<62)/time.Duration(2*len(experiment.Graph.Tasks)+1) {
 		return // years, whose sum may not fit
 	}
-	trace, err := sim.Run(plan.Graph, plan.Costs)
+	trace, err := sim.Run(experiment.Graph, experiment.Costs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	level := make([]int64, plan.Graph.Ranks())
+	level := make([]int64, experiment.Graph.Ranks())
 	for _, e := range trace.Memory {
 		level[e.Rank] += e.Bytes
 	}
 	for r := range level {
-		if plan.Workload != nil && level[r] != 0 {
+		if experiment.Staged != nil && level[r] != 0 {
 			t.Fatalf("rank %d ends with %d bytes more than it began with", r, level[r])
 		}
 	}

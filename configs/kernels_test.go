@@ -15,9 +15,9 @@ import (
 // Megatron's kernels are counted for 16 bits; in fp32, that is a warning.
 func TestKernelsInFP32(t *testing.T) {
 	for precision, want := range map[string]int{"fp32": 1, "bf16": 0} {
-		plan, err := parse(t, networkKeys, "model.kernels=megatron", "machine.device=a100-80gb-sxm", "machine.devices_per_node=8", "train.precision="+precision).Build()
+		experiment, err := parse(t, networkKeys, "model.kernels=megatron", "machine.device=a100-80gb-sxm", "machine.devices_per_node=8", "train.precision="+precision).Build()
 		require.NoError(t, err)
-		require.Len(t, plan.Warnings, want)
+		require.Len(t, experiment.Warnings, want)
 	}
 }
 
@@ -25,21 +25,21 @@ func TestKernelsInFP32(t *testing.T) {
 // devices that are no cores of a CPU, and under what is given. Without kernels a host takes
 // nothing, as before.
 func TestHostOfKernels(t *testing.T) {
-	host := func(sets ...string) costmodel.Host {
+	host := func(sets ...string) costmodel.HostTimes {
 		c, err := configs.Parse("x", []byte(blocks), sets...)
 		require.NoError(t, err)
-		plan, err := c.Build()
+		experiment, err := c.Build()
 		require.NoError(t, err)
-		return plan.Machine.Host
+		return experiment.Machine.Host
 	}
-	for kernels, want := range map[string]costmodel.Host{
+	for kernels, want := range map[string]costmodel.HostTimes{
 		"eager": {Operation: 13500}, "compiled": {Operation: 6800}, "te": {Operation: 33800}, "megatron": {Operation: 52950}, "fused": {},
 	} {
 		require.Equal(t, want, host("model.kernels="+kernels), kernels)
 		require.Equal(t, want, host("model.kernels="+kernels, "machine.device=tpu-v4"), kernels)
 		require.Zero(t, host("model.kernels="+kernels, "machine.device=cpu-core", "train.precision=fp32"), kernels)
 		require.Zero(t, host("model.kernels="+kernels, "machine.host.operation=0us"), kernels)
-		given := costmodel.Host{Operation: want.Operation, Task: 2000}
+		given := costmodel.HostTimes{Operation: want.Operation, Task: 2000}
 		require.Equal(t, given, host("model.kernels="+kernels, "machine.host.task=2us"), kernels)
 	}
 	require.Zero(t, host())
@@ -71,7 +71,7 @@ func TestKernelHosts(t *testing.T) {
 		require.Equal(t, set.Name, names[i])
 	}
 	require.Len(t, names, len(models.KernelSets()))
-	of := func(sets ...string) costmodel.Host {
+	of := func(sets ...string) costmodel.HostTimes {
 		c, err := configs.Parse("x", []byte(blocks), sets...)
 		require.NoError(t, err)
 		return c.Machine.Host
@@ -84,7 +84,7 @@ func TestKernelHosts(t *testing.T) {
 // What psim help says of a host's time by kernels is what the catalog has.
 func TestHostOfKernelsInHelp(t *testing.T) {
 	var text string
-	for s := range setting.Each(costmodel.Host{}) {
+	for s := range setting.Each(costmodel.HostTimes{}) {
 		if s.Key == "operation" {
 			text = s.Text
 		}

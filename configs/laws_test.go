@@ -122,13 +122,13 @@ func (d drawn) onDevice(name string) {
 // summary simulates the experiment with every rate and time multiplied by a factor.
 // It also returns how much rounding may add up to: a nanosecond for every task.
 func (d drawn) summary(t require.TestingT, factor func(key string) float64) (s graph.Summary, rounding time.Duration) {
-	plan := d.plan(t, factor)
-	trace, err := sim.Run(plan.Graph, plan.Costs)
+	experiment := d.plan(t, factor)
+	trace, err := sim.Run(experiment.Graph, experiment.Costs)
 	require.NoError(t, err)
-	return graph.Summarize(trace), time.Duration(len(plan.Graph.Tasks))
+	return graph.Summarize(trace), time.Duration(len(experiment.Graph.Tasks))
 }
 
-func (d drawn) plan(t require.TestingT, factor func(key string) float64) *configs.Plan {
+func (d drawn) plan(t require.TestingT, factor func(key string) float64) *configs.Experiment {
 	var text strings.Builder
 	for key, value := range d.sets {
 		fmt.Fprintf(&text, "%s = %s\n", key, value)
@@ -150,9 +150,9 @@ func (d drawn) plan(t require.TestingT, factor func(key string) float64) *config
 	}
 	c, err := configs.Parse("x.toml", []byte(text.String()))
 	require.NoError(t, err)
-	plan, err := c.Build()
+	experiment, err := c.Build()
 	require.NoError(t, err)
-	return plan
+	return experiment
 }
 
 func same(string) float64 { return 1 }

@@ -51,7 +51,7 @@ func describeDevices(w io.Writer, c costmodel.Catalog) {
 	for _, l := range c.Links {
 		fmt.Fprintf(w, "\n%s: %s\n", l.Name, l.Description)
 		for s, value := range setting.Given(l) {
-			ranges, measured := value.([]link.Range)
+			ranges, measured := value.([]link.SizeRange)
 			if !measured {
 				describe(w, s.Key, value, l.Source)
 				continue

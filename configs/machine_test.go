@@ -13,7 +13,7 @@ import (
 )
 
 // withFile writes network with another [machine] next to testdata's files.
-func withFile(t *testing.T, machine string, sets ...string) *configs.Plan {
+func withFile(t *testing.T, machine string, sets ...string) *configs.Experiment {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"machine.toml", "link.toml", "config.json"} {
@@ -26,8 +26,8 @@ func withFile(t *testing.T, machine string, sets ...string) *configs.Plan {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	c, err := configs.Load(path, sets...)
 	require.NoError(t, err)
-	plan, _ := run(t, c)
-	return plan
+	experiment, _ := run(t, c)
+	return experiment
 }
 
 func catalogLink(t *testing.T, name string) link.Link {
@@ -63,18 +63,18 @@ func TestMachineFile(t *testing.T) {
 // A link's file has no device, and by --set it takes the place of the nodes.
 func TestLinkFile(t *testing.T) {
 	const nodes = "device = \"t4\"\ndevices_per_node = 2\nnetwork = \"ethernet-10g\""
-	plan := withFile(t, nodes, "machine.file=link.toml", "machine.device=t4")
-	require.Zero(t, plan.Machine.DevicesPerNode)
-	require.Len(t, plan.Warnings, 1)
-	require.Contains(t, plan.Warnings[0], `machine.file = "link.toml" replaces all of [machine], and so the network between nodes of 2 devices`)
+	experiment := withFile(t, nodes, "machine.file=link.toml", "machine.device=t4")
+	require.Zero(t, experiment.Machine.DevicesPerNode)
+	require.Len(t, experiment.Warnings, 1)
+	require.Contains(t, experiment.Warnings[0], `machine.file = "link.toml" replaces all of [machine], and so the network between nodes of 2 devices`)
 
-	for _, plan := range []*configs.Plan{
+	for _, experiment := range []*configs.Experiment{
 		withFile(t, "file = \"link.toml\"\n"+nodes),
 		withFile(t, nodes, "machine.file=link.toml", "machine.device=t4", "machine.devices_per_node=2", "machine.network=ethernet-10g"),
 	} {
-		require.Equal(t, 2, plan.Machine.DevicesPerNode)
-		require.EqualValues(t, 7e9, plan.Machine.Link.Bandwidth)
-		require.Empty(t, plan.Warnings)
+		require.Equal(t, 2, experiment.Machine.DevicesPerNode)
+		require.EqualValues(t, 7e9, experiment.Machine.Link.Bandwidth)
+		require.Empty(t, experiment.Warnings)
 	}
 }
 
@@ -107,9 +107,9 @@ func TestComputeKeys(t *testing.T) {
 	require.NotEqual(t, rate, own)
 	require.NotZero(t, d.Launch)
 
-	plan := withFile(t, "link = \"pcie4\"\n[machine.compute]\nflops = \"1TFLOP/s\"")
-	require.Zero(t, plan.Machine.Device.MemoryBandwidth)
-	require.Nil(t, plan.Capacity)
+	experiment := withFile(t, "link = \"pcie4\"\n[machine.compute]\nflops = \"1TFLOP/s\"")
+	require.Zero(t, experiment.Machine.Device.MemoryBandwidth)
+	require.Nil(t, experiment.Capacity)
 	for _, value := range []string{"-1", "nan", "inf", "1e300"} {
 		err := failure(configs.Parse("x.toml", []byte(networkKeys), "machine.compute.half_rows="+value))
 		require.ErrorContains(t, err, "machine.compute.half_rows = ")
@@ -123,13 +123,13 @@ func TestModelFile(t *testing.T) {
 	require.NoError(t, err)
 	for _, file := range []string{"testdata/config.json", whole} {
 		text := "[schedule]\nname = \"gpipe\"\nstages = 2\n[batch]\nglobal = 4\n[machine]\ndevice = \"t4\"\n"
-		plan, _ := run(t, parse(t, text, "model.file="+file))
+		experiment, _ := run(t, parse(t, text, "model.file="+file))
 		// 3 blocks of 12h² + 13h, 101 words, 32 positions, the last norm.
 		const h = 64
-		require.EqualValues(t, 3*(12*h*h+13*h)+101*h+32*h+2*h, plan.Workload.Network.Parameters())
-		require.EqualValues(t, 4*32, plan.Tokens)
-		plan, _ = run(t, parse(t, text, "model.file="+file, "model.sequence_length=16"))
-		require.EqualValues(t, 4*16, plan.Tokens)
+		require.EqualValues(t, 3*(12*h*h+13*h)+101*h+32*h+2*h, experiment.Staged.Network.Parameters())
+		require.EqualValues(t, 4*32, experiment.Tokens)
+		experiment, _ = run(t, parse(t, text, "model.file="+file, "model.sequence_length=16"))
+		require.EqualValues(t, 4*16, experiment.Tokens)
 	}
 	text := strings.NewReplacer("family = \"gpt\"\nlayers = 4\nhidden = 64\nheads = 4\nvocab = 101\nsequence_length = 32", `file = "config.json"`).Replace(networkKeys)
 	require.NotEqual(t, networkKeys, text)
@@ -140,6 +140,6 @@ func TestModelFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "x.toml"), []byte(text), 0o600))
 	c, err := configs.Load(filepath.Join(dir, "x.toml"))
 	require.NoError(t, err)
-	plan, _ := run(t, c)
-	require.Len(t, plan.Workload.Network.Layers, 6)
+	experiment, _ := run(t, c)
+	require.Len(t, experiment.Staged.Network.Layers, 6)
 }

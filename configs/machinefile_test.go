@@ -57,12 +57,12 @@ func measuredMachine(t *rapid.T) costmodel.Machine {
 }
 
 // drawRanges draws the table of one kind of collective, by ranks and sizes.
-func drawRanges(t *rapid.T) []link.Range {
-	var list []link.Range
+func drawRanges(t *rapid.T) []link.SizeRange {
+	var list []link.SizeRange
 	for ranks := 2; ranks < 2+rapid.IntRange(0, 3).Draw(t, "numbers of ranks"); ranks++ {
 		from := units.Bytes(0)
 		for range rapid.IntRange(1, 3).Draw(t, "ranges") {
-			list = append(list, link.Range{
+			list = append(list, link.SizeRange{
 				Ranks: ranks, From: from, Call: units.Duration(rapid.Int64Range(0, 1e15).Draw(t, "ns")),
 				Bandwidth: units.Rate(rapid.Float64Range(1e-3, 1e18).Draw(t, "bandwidth")),
 			})
@@ -109,8 +109,8 @@ func TestWriteMachine(t *testing.T) {
 
 			MeasuredModel: "chain-8x16",
 		},
-		Link: link.Link{Bandwidth: 5e9, Latency: 3000, Algorithm: "auto", AllReduce: []link.Range{{Ranks: 2, From: 1 << 20, Call: 9000, Bandwidth: 4e9}},
-			ReduceScatter: []link.Range{{Ranks: 2, Call: 8000, Bandwidth: 3e9}}},
+		Link: link.Link{Bandwidth: 5e9, Latency: 3000, Algorithm: "auto", AllReduce: []link.SizeRange{{Ranks: 2, From: 1 << 20, Call: 9000, Bandwidth: 4e9}},
+			ReduceScatter: []link.SizeRange{{Ranks: 2, Call: 8000, Bandwidth: 3e9}}},
 	}
 	var b bytes.Buffer
 	require.NoError(t, configs.WriteMachine(&b, m, []string{"On a test, 2 cores.", "", "bell\a"}))
@@ -129,18 +129,18 @@ func TestMeasuredMachineFile(t *testing.T) {
 	path := filepath.Join(dir, "mine.toml")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	c := parse(t, networkKeys, "machine.file="+path)
-	plan, err := c.Build()
+	experiment, err := c.Build()
 	require.NoError(t, err)
-	m := plan.Machine
+	m := experiment.Machine
 	require.Equal(t, "inline", m.Device.Name, "not the configuration's t4")
 	require.Len(t, m.Device.Measured, 1)
 	require.EqualValues(t, 1e9, m.Link.Bandwidth)
 	compute, err := costmodel.NewCompute(m.Device, c.Train)
 	require.NoError(t, err)
-	embedding := plan.Workload.Network.Layers[0]
+	embedding := experiment.Staged.Network.Layers[0]
 	require.Equal(t, layer, embedding.Signature())
 	require.EqualValues(t, 21e6, compute.Backward(embedding, 3)-compute.Backward(embedding, 1)+3e6)
-	require.Equal(t, []string{"the machine's measured layers are those of another network: of the 7 layers of gpt-4x64, 6 were not measured, the first of them h.0, and are priced by rates alone; psim calibrate measures them"}, plan.Warnings)
+	require.Equal(t, []string{"the machine's measured layers are those of another network: of the 7 layers of gpt-4x64, 6 were not measured, the first of them h.0, and are priced by rates alone; psim calibrate measures them"}, experiment.Warnings)
 	require.Contains(t, built(t, networkKeys, "machine.file="+path, "machine.measured_model=gpt-9x9").Warnings[0], "layers are those of gpt-9x9: of")
 	require.Empty(t, built(t, networkKeys, "machine.devices_per_node=8").Warnings, "a device of the catalog has no measured layers")
 	require.Equal(t, []string{"the machine's layers were measured in fp32, so that their times are not used for bf16"}, built(t, networkKeys, "machine.file="+path, "train.precision=bf16").Warnings)
@@ -150,16 +150,16 @@ func TestMeasuredMachineFile(t *testing.T) {
 	require.NoError(t, os.WriteFile("elsewhere/x.toml", []byte(networkKeys), 0o600))
 	c, err = configs.Load("elsewhere/x.toml", "machine.file=mine.toml", "machine.link.latency=1ms")
 	require.NoError(t, err)
-	plan, err = c.Build()
+	experiment, err = c.Build()
 	require.NoError(t, err)
-	require.EqualValues(t, 1e6, plan.Machine.Link.Latency)
-	require.EqualValues(t, 1e9, plan.Machine.Link.Bandwidth)
+	require.EqualValues(t, 1e6, experiment.Machine.Link.Latency)
+	require.EqualValues(t, 1e9, experiment.Machine.Link.Bandwidth)
 }
 
 // built is the plan of a configuration.
-func built(t *testing.T, text string, sets ...string) *configs.Plan {
+func built(t *testing.T, text string, sets ...string) *configs.Experiment {
 	t.Helper()
-	plan, err := parse(t, text, sets...).Build()
+	experiment, err := parse(t, text, sets...).Build()
 	require.NoError(t, err)
-	return plan
+	return experiment
 }

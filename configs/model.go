@@ -19,13 +19,13 @@ import (
 	"psim/schedules/wiring"
 )
 
-func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, reserve []int64, packer *wiring.Packer) (*Plan, error) {
+func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, reserve []int64, packer *wiring.Packer) (*Experiment, error) {
 	w, machine, err := c.workload(schedule)
 	if err != nil {
 		return nil, err
 	}
 	shape := c.shape(schedule, len(w.Samples))
-	pipeline, found, err := c.pipeline(schedule, shape, w.Placement.First, func() (*search.Result, error) {
+	pipeline, found, err := c.pipeline(schedule, shape, w.Placement.First, func() (*search.Solution, error) {
 		return c.searchModel(ctx, shape, w, machine, reserve)
 	})
 	if err != nil {
@@ -34,30 +34,30 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	if err := c.checkTwoPass(pipeline.Order.Split()); err != nil {
 		return nil, err
 	}
-	planned := w.Plan()
+	planned := w.Staged()
 	planned.Fill(&pipeline)
 	pipeline.Optimizer = true
-	plan := &Plan{Workload: planned, Machine: machine, Samples: w.Total(), Search: found}
-	if err := c.wire(plan, pipeline, packer, c.stepCosts(machine, planned)); err != nil {
+	experiment := &Experiment{Staged: planned, Machine: machine, Samples: w.Total(), Search: found}
+	if err := c.wire(experiment, pipeline, packer, c.stepCosts(machine, planned)); err != nil {
 		return nil, err
 	}
-	g := plan.Graph
-	if plan.Network, err = c.undivided(w); err != nil {
+	g := experiment.Graph
+	if experiment.Network, err = c.undivided(w); err != nil {
 		return nil, c.problem("model", err)
 	}
-	plan.Warnings = slices.Concat(c.changes, c.joined(machine), c.nobodyToTell(), c.nobodyToAttend(), c.nobodyToDispatch(), c.nothingToGather(), c.unlayered(), c.wideKernels(), unmeasured(planned, machine.Device), c.outrated(machine.Device), unusedRanges(machine, g.Ranks()), c.unasked(machine, g.Ranks()))
+	experiment.Warnings = slices.Concat(c.changes, c.joined(machine), c.nobodyToTell(), c.nobodyToAttend(), c.nobodyToDispatch(), c.nothingToGather(), c.unlayered(), c.wideKernels(), unmeasured(planned, machine.Device), c.outrated(machine.Device), unusedRanges(machine, g.Ranks()), c.unasked(machine, g.Ranks()))
 	if tokens := w.Network.TokensPerSample; tokens > 1 {
-		plan.Tokens = plan.Samples * int64(tokens)
+		experiment.Tokens = experiment.Samples * int64(tokens)
 	}
-	plan.Close = closeMargin(machine.Device)
+	experiment.Close = closeMargin(machine.Device)
 	if machine.Device.Memory > 0 {
-		plan.Capacity = slices.Repeat([]int64{machine.Device.Usable()}, g.Ranks())
+		experiment.Capacity = slices.Repeat([]int64{machine.Device.Usable()}, g.Ranks())
 	}
-	return plan, nil
+	return experiment, nil
 }
 
 // stepCosts prices what is wired from a plan of stages.
-func (c *Config) stepCosts(m costmodel.Machine, planned *stages.Plan) func(*graph.Graph) (graph.Costs, error) {
+func (c *Config) stepCosts(m costmodel.Machine, planned *stages.Staged) func(*graph.Graph) (graph.Costs, error) {
 	return func(g *graph.Graph) (graph.Costs, error) {
 		costs, err := costmodel.StepCosts(m, planned, g)
 		if err != nil {

@@ -88,7 +88,7 @@ func (d drawn) lessWork(t *rapid.T, what string) {
 	if d.sets["schedule.name"] == `"interleaved-1f1b"` && what == "model.layers" {
 		at = len(values) - 1 // a layer for every chunk
 	}
-	step := func(value string) (*configs.Plan, time.Duration, time.Duration) {
+	step := func(value string) (*configs.Experiment, time.Duration, time.Duration) {
 		d.sets[what] = value
 		s, rounding := d.summary(t, same)
 		return d.plan(t, same), s.StepTime, rounding
@@ -107,8 +107,8 @@ func (d drawn) lessWork(t *rapid.T, what string) {
 
 // filledAlike reports whether two plans have the same tensors in each bucket, and the same
 // layers in each piece that is gathered.
-func filledAlike(a, b *configs.Plan) bool {
-	return slices.EqualFunc(a.Workload.Stages, b.Workload.Stages, func(x, y stages.Stage) bool {
+func filledAlike(a, b *configs.Experiment) bool {
+	return slices.EqualFunc(a.Staged.Stages, b.Staged.Stages, func(x, y stages.Stage) bool {
 		return slices.EqualFunc(x.Buckets, y.Buckets, func(p, q stages.Bucket) bool { return len(p.Tensors) == len(q.Tensors) }) &&
 			slices.EqualFunc(x.Ahead, y.Ahead, func(p, q stages.Piece) bool { return p.Layers == q.Layers })
 	})
@@ -116,12 +116,12 @@ func filledAlike(a, b *configs.Plan) bool {
 
 // partAndGather is the longest part of a pass that is cut, with its launch, and the longest
 // gather.
-func partAndGather(plan *configs.Plan) time.Duration {
+func partAndGather(experiment *configs.Experiment) time.Duration {
 	var part, gather time.Duration
-	cut := stages.SlicedIn(plan.Graph)
-	for i := range plan.Graph.Tasks {
-		task := &plan.Graph.Tasks[i]
-		switch cost := plan.Costs.Task(task); {
+	cut := stages.SlicedIn(experiment.Graph)
+	for i := range experiment.Graph.Tasks {
+		task := &experiment.Graph.Tasks[i]
+		switch cost := experiment.Costs.Task(task); {
 		case task.Kind == graph.AllGather:
 			gather = max(gather, cost.Busy)
 		case task.Kind.Compute() && task.Kind != graph.InputGradient && cut.Has(task):

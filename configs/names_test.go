@@ -29,9 +29,9 @@ func TestTypedName(t *testing.T) {
 		require.Equal(t, "ddp", loaded.Schedule.Name)
 		require.Equal(t, 1, loaded.Schedule.Stages)
 		require.Equal(t, c.zero, loaded.Parallel.Zero)
-		plan, err := loaded.Build()
+		experiment, err := loaded.Build()
 		require.NoError(t, err, c)
-		require.Equal(t, "ddp", plan.Graph.Name)
+		require.Equal(t, "ddp", experiment.Graph.Name)
 	}
 }
 
@@ -84,10 +84,10 @@ func TestReplicasOnDevices(t *testing.T) {
 		if c.want != "" {
 			require.Contains(t, changes, c.want)
 		}
-		plan, err := run.Build()
+		experiment, err := run.Build()
 		require.NoError(t, err)
-		require.Subset(t, plan.Warnings, changes)
-		require.Equal(t, c.devices, plan.Graph.Ranks())
+		require.Subset(t, experiment.Warnings, changes)
+		require.Equal(t, c.devices, experiment.Graph.Ranks())
 	}
 	loaded, err := configs.Load("gpipe")
 	require.NoError(t, err)
@@ -100,8 +100,8 @@ func TestReplicasOnDevices(t *testing.T) {
 // FSDP holds one microbatch at a time, however many layers it has.
 func TestShardedInFlight(t *testing.T) {
 	for _, name := range []string{"ddp", "fsdp"} {
-		plan, s := example(t, name, "batch.global=64", "batch.micro=2")
-		require.Greater(t, plan.Graph.Shape.Microbatches, 1)
+		experiment, s := example(t, name, "batch.global=64", "batch.micro=2")
+		require.Greater(t, experiment.Graph.Shape.Microbatches, 1)
 		for _, r := range s.Ranks {
 			require.Equal(t, 1, r.PeakInFlight)
 		}

@@ -67,8 +67,8 @@ func (c *Config) assumed(keys ...string) (lines []string) {
 
 // Decisions says what was decided for a plan of the experiment: the network, how it is
 // cut, its batch and gradients.
-func (c *Config) Decisions(p *Plan) (lines []string) {
-	if p.Workload != nil {
+func (c *Config) Decisions(p *Experiment) (lines []string) {
+	if p.Staged != nil {
 		lines = append(lines, c.networkNotes(p)...)
 	}
 	if placement := p.Graph.Placement; placement.Stages() > p.Graph.Shape.Ranks && p.Graph.Shape.Ranks > 1 {
@@ -81,9 +81,9 @@ func (c *Config) Decisions(p *Plan) (lines []string) {
 }
 
 // networkNotes says what was decided of the network and its batch.
-func (c *Config) networkNotes(p *Plan) (lines []string) {
+func (c *Config) networkNotes(p *Experiment) (lines []string) {
 	say := func(format string, args ...any) { lines = append(lines, "decides  "+fmt.Sprintf(format, args...)) }
-	w, n := p.Workload, p.Network
+	w, n := p.Staged, p.Network
 	text := fmt.Sprintf("network %s: %s, %s parameters", n.Name, units.Plural(len(n.Layers), "layer"), units.FormatCount(n.Parameters()))
 	if active := n.ActiveParameters(); active < n.Parameters() {
 		text += fmt.Sprintf(", %s of them for a token", units.FormatCount(active))
@@ -111,10 +111,10 @@ func (c *Config) networkNotes(p *Plan) (lines []string) {
 }
 
 // bucketNotes says how gradients are summed.
-func bucketNotes(p *Plan) []string {
+func bucketNotes(p *Experiment) []string {
 	var counts []int
 	var largest int64
-	for _, st := range p.Workload.Stages {
+	for _, st := range p.Staged.Stages {
 		counts = append(counts, len(st.Buckets))
 		for _, b := range st.Buckets {
 			largest = max(largest, b.Bytes)
@@ -127,7 +127,7 @@ func bucketNotes(p *Plan) []string {
 }
 
 // MachineNotes says what of a machine the plan reads, assumes and uses.
-func (c *Config) MachineNotes(p *Plan) []string {
+func (c *Config) MachineNotes(p *Experiment) []string {
 	if c.Defined("times") {
 		return nil // which need none
 	}
@@ -143,7 +143,7 @@ func (c *Config) MachineNotes(p *Plan) []string {
 		}
 		lines = append(lines, "decides  kernels "+c.Model.UsedKernels()+"; "+c.attentionNote())
 	}
-	if m.Host == (costmodel.Host{}) {
+	if m.Host == (costmodel.HostTimes{}) {
 		lines = append(lines, "assumes  no machine.host: launching takes no thread of the host")
 	}
 	if p.Graph.Ranks()*m.Devices() > 1 {
@@ -152,8 +152,8 @@ func (c *Config) MachineNotes(p *Plan) []string {
 	if m.Nodes(p.Graph.Ranks()) > 1 {
 		lines = append(lines, c.assumed("machine.nics_per_node")...)
 	}
-	if p.Workload != nil {
-		lines = append(append(lines, c.assumed("machine.memory_margin")...), deviceNotes(m.Device, cmp.Or(p.Workload.Training.Precision, "fp32"))...)
+	if p.Staged != nil {
+		lines = append(append(lines, c.assumed("machine.memory_margin")...), deviceNotes(m.Device, cmp.Or(p.Staged.Training.Precision, "fp32"))...)
 		if held := c.Memory.Process(c.groups()); held.Context+held.Buffers > 0 {
 			lines = append(lines, fmt.Sprintf("decides  a process holds %s of context and %s of buffers for %s beside its tensors, and %g %% of those that come and go",
 				units.FormatBytes(held.Context), units.FormatBytes(held.Buffers), units.Plural(c.groups(), "group"), 100*held.Allocator))
@@ -188,7 +188,7 @@ func deviceNotes(d costmodel.Device, precision string) (lines []string) {
 }
 
 // linkNotes says which links messages and groups take.
-func linkNotes(p *Plan) (lines []string) {
+func linkNotes(p *Experiment) (lines []string) {
 	m, seen := p.Machine, []string{}
 	say := func(what string, links []string) {
 		if line := "decides  " + what + ": " + strings.Join(links, " and "); !slices.Contains(seen, line) {
@@ -202,7 +202,7 @@ func linkNotes(p *Plan) (lines []string) {
 		say(fmt.Sprintf("tensor-parallel groups of %d devices", m.Tensor), p.within(1, m.Tensor))
 	}
 	if m.Context > 1 {
-		say(fmt.Sprintf("sequences in %d parts, which attend to each other by %s", m.Context, cmp.Or(p.Workload.Network.Group.Method, models.ContextRing)), p.within(max(1, m.Tensor), m.Context))
+		say(fmt.Sprintf("sequences in %d parts, which attend to each other by %s", m.Context, cmp.Or(p.Staged.Network.Group.Method, models.ContextRing)), p.within(max(1, m.Tensor), m.Context))
 	}
 	var messages []string
 	for i := range p.Graph.Tasks {
@@ -228,7 +228,7 @@ func linkNotes(p *Plan) (lines []string) {
 }
 
 // within lists the links among so many devices of a rank, so far from each other.
-func (p *Plan) within(apart, devices int) (links []string) {
+func (p *Experiment) within(apart, devices int) (links []string) {
 	m := p.Machine
 	if m.DevicesPerNode == 0 || apart < m.DevicesPerNode {
 		links = append(links, named(m.Link.Name, "machine.link"))
@@ -240,7 +240,7 @@ func (p *Plan) within(apart, devices int) (links []string) {
 }
 
 // between adds the link between two ranks, if there is none of its name.
-func (p *Plan) between(links []string, a, b int32) []string {
+func (p *Experiment) between(links []string, a, b int32) []string {
 	l, queue := p.Machine.Between(a, b)
 	key := "machine.link"
 	if queue%3 == 0 { // of a network card

@@ -15,9 +15,9 @@ import (
 func TestNotesOfNodes(t *testing.T) {
 	c, err := configs.Load("gpipe", "machine.devices_per_node=2", "machine.network=ib-hdr", "machine.nics_per_node=1")
 	require.NoError(t, err)
-	plan, err := c.Build()
+	experiment, err := c.Build()
 	require.NoError(t, err)
-	notes := c.MachineNotes(plan)
+	notes := c.MachineNotes(experiment)
 	require.Contains(t, notes, "decides  2 nodes of 2 devices, each with 1 network card: ib-hdr")
 	require.Contains(t, notes, "decides  messages between ranks: ib-hdr and nvlink3-a100")
 }
@@ -28,11 +28,11 @@ func ExampleConfig_Inputs() {
 	if err != nil {
 		panic(err)
 	}
-	plan, err := c.Build()
+	experiment, err := c.Build()
 	if err != nil {
 		panic(err)
 	}
-	for _, lines := range [][]string{c.Inputs(), c.Decisions(plan), c.MachineNotes(plan)} {
+	for _, lines := range [][]string{c.Inputs(), c.Decisions(experiment), c.MachineNotes(experiment)} {
 		for _, line := range lines {
 			fmt.Println(line)
 		}
@@ -71,9 +71,9 @@ func TestNotesOfContext(t *testing.T) {
 	} {
 		c, err := configs.Load("llama3-70b", "parallel.tensor=2", "parallel.context=4", "batch.global=16", "machine.devices_per_node="+e.perNode)
 		require.NoError(t, err)
-		plan, err := c.Build()
+		experiment, err := c.Build()
 		require.NoError(t, err)
-		notes := c.MachineNotes(plan)
+		notes := c.MachineNotes(experiment)
 		require.Contains(t, notes, "decides  sequences in 4 parts, which attend to each other by ring: "+e.want)
 		require.True(t, slices.ContainsFunc(notes, func(s string) bool { return strings.HasPrefix(s, "decides  collectives over 8 devices: ") }))
 	}

@@ -92,7 +92,7 @@ func (c *Config) machineObject() map[string]any {
 			table[key] = value
 		}
 	}
-	if _, sets := c.laid(); options.Host == (costmodel.Host{}) && slices.ContainsFunc(sets, ofHost) {
+	if _, sets := c.laid(); options.Host == (costmodel.HostTimes{}) && slices.ContainsFunc(sets, ofHost) {
 		table["host"] = setting.Object(options.Host, nil) // which says nothing against the catalog
 	}
 	return table

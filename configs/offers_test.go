@@ -34,10 +34,10 @@ func TestNotInStack(t *testing.T) {
 		{"train.stack=torchtitan train.recompute=mlp", `stack torchtitan has no train.recompute = "mlp"`},
 		{"train.stack=megatron-te parallel.data=2 parallel.zero=3", ""}, // Megatron-FSDP, which a search does not try
 	} {
-		plan, err := parse(t, blocks, strings.Fields(c.sets)...).Build()
+		experiment, err := parse(t, blocks, strings.Fields(c.sets)...).Build()
 		require.NoError(t, err, c.sets)
 		var said []string
-		for _, w := range plan.Warnings {
+		for _, w := range experiment.Warnings {
 			if strings.HasPrefix(w, "stack ") {
 				said = append(said, w)
 			}

@@ -33,8 +33,8 @@ func TestOrderFile(t *testing.T) {
 	for name, v := range map[string]string{"1f1b": "1", "interleaved-zero-bubble": "2", "zb-h2": "1", "looped-bfs": "2", "chimera": "1"} {
 		sets := []string{"schedule.name=" + name, "schedule.virtual_stages=" + v, "times.backward_input=10ms", "times.backward_weight=10ms"}
 		text := "[schedule]\nname = \"gpipe\"\nstages = 2\nmicrobatches = 4\n"
-		plan, want := run(t, parse(t, text+ownTimes, sets...))
-		ranks := orderOf(plan.Graph)
+		experiment, want := run(t, parse(t, text+ownTimes, sets...))
+		ranks := orderOf(experiment.Graph)
 		withMessages, err := ranks.WithMessages()
 		require.NoError(t, err)
 		for _, o := range []order.Order{ranks, withMessages} {
@@ -43,11 +43,11 @@ func TestOrderFile(t *testing.T) {
 			own, got := run(t, c)
 			require.Equal(t, want, got, name)
 			require.Equal(t, "mine.csv", own.Graph.Name)
-			require.Equal(t, plan.Graph.Shape, own.Graph.Shape)
+			require.Equal(t, experiment.Graph.Shape, own.Graph.Shape)
 		}
 		model := text + ownModel
-		plan, want = run(t, parse(t, model, sets[:2]...))
-		c, err := configs.Load(withOrder(t, ordertest.CSV(t, orderOf(plan.Graph)), ownModel))
+		experiment, want = run(t, parse(t, model, sets[:2]...))
+		c, err := configs.Load(withOrder(t, ordertest.CSV(t, orderOf(experiment.Graph)), ownModel))
 		require.NoError(t, err)
 		_, got := run(t, c)
 		require.Equal(t, want, got, name)
@@ -116,13 +116,13 @@ func TestOrderFileExecutable(t *testing.T) {
 // of them.
 func TestVirtualStages(t *testing.T) {
 	sets := []string{"schedule.name=interleaved-1f1b", "schedule.virtual_stages=2"}
-	plan, s := run(t, parse(t, small, sets...))
-	require.Equal(t, []int32{0, 1, 0, 1}, plan.Graph.Placement.First)
+	experiment, s := run(t, parse(t, small, sets...))
+	require.Equal(t, []int32{0, 1, 0, 1}, experiment.Graph.Placement.First)
 	require.EqualValues(t, (4*2+1)*30e6, s.Makespan)
-	plan, _ = run(t, parse(t, small, append(sets, `times.forward=["1ms","2ms","3ms","4ms"]`)...))
-	for i := range plan.Graph.Tasks {
-		if task := &plan.Graph.Tasks[i]; task.Kind == graph.Forward {
-			require.EqualValues(t, (task.Stage+1)*1e6, plan.Costs.Task(task).Busy)
+	experiment, _ = run(t, parse(t, small, append(sets, `times.forward=["1ms","2ms","3ms","4ms"]`)...))
+	for i := range experiment.Graph.Tasks {
+		if task := &experiment.Graph.Tasks[i]; task.Kind == graph.Forward {
+			require.EqualValues(t, (task.Stage+1)*1e6, experiment.Costs.Task(task).Busy)
 		}
 	}
 	err := failure(configs.Parse("x.toml", []byte(small), append(sets, `times.forward=["1ms","2ms"]`)...))
@@ -134,9 +134,9 @@ func TestVirtualStages(t *testing.T) {
 	err = failure(configs.Parse("x.toml", []byte(small), append(sets, "schedule.placement=[0,0,1,1]")...))
 	require.ErrorContains(t, err, "schedule.placement: placement of stage 1 on rank 0: interleaved-1f1b needs it on rank 1")
 
-	plan, _ = run(t, parse(t, networkKeys, append(sets, "schedule.virtual_stages=3")...))
-	require.Len(t, plan.Workload.Layers, 6)
-	require.Equal(t, plan.Graph.Placement.First, plan.Workload.Placement.First)
+	experiment, _ = run(t, parse(t, networkKeys, append(sets, "schedule.virtual_stages=3")...))
+	require.Len(t, experiment.Staged.Layers, 6)
+	require.Equal(t, experiment.Graph.Placement.First, experiment.Staged.Placement.First)
 	err = failure(configs.Parse("x.toml", []byte(networkKeys), append(sets, "schedule.virtual_stages=4")...))
 	require.ErrorContains(t, err, "schedule.virtual_stages = 4: 8 stages in all, but gpt-4x64 has 7 layers")
 	err = failure(configs.Parse("x.toml", []byte(small), append(sets, "schedule.virtual_stages=2000000000")...))

@@ -17,14 +17,14 @@ const (
 
 // operations tells the class that each of these names stands for in a plan: "" where the plan
 // has no such operation.
-func operations(p *stages.Plan, d costmodel.Device) map[string]string {
+func operations(staged *stages.Staged, d costmodel.Device) map[string]string {
 	classes := map[string]string{fused: "", unfused: "", unaligned: "", unalignedHeads: "", unalignedToo: ""}
 	add := func(name, class string, has bool) {
 		if has {
 			classes[name] = class
 		}
 	}
-	for _, s := range p.Stages {
+	for _, s := range staged.Stages {
 		for _, l := range s.Layers {
 			for _, o := range l.Ops {
 				product := o.Class == network.Product

@@ -14,9 +14,9 @@ import (
 	"psim/schedules/graph"
 )
 
-// A Pricing is a setting by which some classes of work are priced (see
+// A PriceSetting is a setting by which some classes of work are priced (see
 // costmodel.MadeOf and graph.Class).
-type Pricing struct {
+type PriceSetting struct {
 	Key, Value string
 	From       string   // given, stack NAME, kernels NAME, device NAME, link NAME, file NAME or default
 	Classes    []string // one that ends in _ stands for all that begin so
@@ -53,11 +53,11 @@ var pricedBy = map[string][]string{
 type pricer struct {
 	config     *Config
 	operations map[string]string // classes by the names of some of their operations
-	list       []Pricing
+	list       []PriceSetting
 }
 
 // Pricing lists the settings that price the tasks of a plan of the experiment.
-func (c *Config) Pricing(p *Plan) []Pricing {
+func (c *Config) Pricing(p *Experiment) []PriceSetting {
 	l := pricer{config: c}
 	m := p.Machine
 	if c.Defined("times") {
@@ -69,7 +69,7 @@ func (c *Config) Pricing(p *Plan) []Pricing {
 			l.add("times."+s.Key, value, "default", classes)
 		}
 	}
-	if p.Workload != nil {
+	if p.Staged != nil {
 		l.device(p)
 		l.calibrated(p)
 		l.section("machine.host", m.Host, "default")
@@ -88,12 +88,12 @@ func (c *Config) Pricing(p *Plan) []Pricing {
 }
 
 // calibrated adds what psim calibrate has measured.
-func (l *pricer) calibrated(p *Plan) {
+func (l *pricer) calibrated(p *Experiment) {
 	d := p.Machine.Device
 	if len(d.Measured) > 0 {
 		l.add("machine.measured", cmp.Or(d.MeasuredModel, units.Plural(len(d.Measured), "layer")), "given", []string{"measured"})
 	}
-	class := map[string]string{p.Workload.Training.Optimizer: graph.Updating, costmodel.Averaging: graph.Averaging}
+	class := map[string]string{p.Staged.Training.Optimizer: graph.Updating, costmodel.Averaging: graph.Averaging}
 	for _, u := range d.Updates {
 		if class[u.Name] != "" {
 			l.instead(class[u.Name])
@@ -117,14 +117,14 @@ func (l *pricer) instead(class string) {
 }
 
 // device adds the rates of the plan's device, in its precision.
-func (l *pricer) device(p *Plan) {
-	d, precision := p.Machine.Device, p.Workload.Training.Base()
+func (l *pricer) device(p *Experiment) {
+	d, precision := p.Machine.Device, p.Staged.Training.Base()
 	if rate, err := d.Achievable(precision); err == nil && l.config.Machine.Compute.FLOPS > 0 {
 		l.add("machine.compute.flops", units.FLOPS(rate), "", pricedBy["machine.compute.flops"])
 	} else {
 		l.add("machine.compute.efficiency", d.RateIn(precision).Share, "device "+d.Name, pricedBy["machine.compute.efficiency"])
 	}
-	if t := p.Workload.Training; t.Narrow() {
+	if t := p.Staged.Training; t.Narrow() {
 		r := d.RateIn(t.Precision)
 		key := "machine.compute.flops_" + r.Name
 		if l.config.Defined(key) {
@@ -137,7 +137,7 @@ func (l *pricer) device(p *Plan) {
 		l.add("machine.spread", p.Machine.Spread, "default", []string{"products", "attention", "between", graph.Launches})
 	}
 	d.MemoryBandwidth = units.Rate(float64(d.MemoryBandwidth) * d.Efficiency.Memory)
-	l.operations = operations(p.Workload, d)
+	l.operations = operations(p.Staged, d)
 	l.section("machine.compute", d.In(precision), "device "+d.Name)
 }
 
@@ -146,7 +146,7 @@ func (l *pricer) section(name string, values any, from string) {
 	v := reflect.ValueOf(values)
 	for i := range v.NumField() {
 		key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("toml"), ",")
-		known := slices.ContainsFunc(slices.Concat(costmodel.ComputeOptions{}.Settings(), costmodel.Host{}.Settings(), link.Link{}.Settings()),
+		known := slices.ContainsFunc(slices.Concat(costmodel.ComputeOptions{}.Settings(), costmodel.HostTimes{}.Settings(), link.Link{}.Settings()),
 			func(s setting.Setting) bool { return s.Key == key })
 		if k := v.Field(i).Kind(); !known || k == reflect.Map || k == reflect.Struct {
 			continue
@@ -191,10 +191,10 @@ func (l *pricer) add(key string, value any, from string, classes []string) {
 		from = c.laidBy(key)
 	}
 	switch v := value.(type) {
-	case []link.Range:
+	case []link.SizeRange:
 		value = units.Plural(len(v), "measured range")
-	case costmodel.Table:
+	case costmodel.TimeTable:
 		value = v.TOML()
 	}
-	l.list = append(l.list, Pricing{key, fmt.Sprint(value), from, classes})
+	l.list = append(l.list, PriceSetting{key, fmt.Sprint(value), from, classes})
 }

@@ -22,10 +22,10 @@ func TestPricedKeys(t *testing.T) {
 	}
 	c, err := Parse("x.toml", []byte("schedule.name = \"ddp\"\nmodel.preset = \"gpt2\"\ntrain.precision = \"bf16\"\nmachine.device = \"a100-80gb-sxm\"\nmachine.compute.unaligned = 0.5\nmachine.host.task = \"1us\"\nbatch.global = 2"))
 	require.NoError(t, err)
-	plan, err := c.Build()
+	experiment, err := c.Build()
 	require.NoError(t, err)
 	var keys []string
-	for _, p := range c.Pricing(plan) {
+	for _, p := range c.Pricing(experiment) {
 		keys = append(keys, p.Key+" "+p.From)
 	}
 	device := " device a100-80gb-sxm"
@@ -49,10 +49,10 @@ per_tensor = "1us"
 rate = "1GB/s"
 `))
 	require.NoError(t, err)
-	plan, err := c.Build()
+	experiment, err := c.Build()
 	require.NoError(t, err)
 	classes := map[string][]string{}
-	for _, p := range c.Pricing(plan) {
+	for _, p := range c.Pricing(experiment) {
 		classes[p.Key] = p.Classes
 	}
 	require.Equal(t, []string{graph.Updating}, classes["machine.optimizer"])

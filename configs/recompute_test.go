@@ -44,9 +44,9 @@ func TestRecomputeErrors(t *testing.T) {
 // A number of layers is of full recomputation, and a network without blocks has none; with
 // ZeRO 3 blocks are not repeated several at a time.
 func TestRecomputeLayers(t *testing.T) {
-	plan, err := parse(t, networkKeys, "train.recompute=selective", "train.recompute_layers=2").Build()
+	experiment, err := parse(t, networkKeys, "train.recompute=selective", "train.recompute_layers=2").Build()
 	require.NoError(t, err)
-	require.Contains(t, plan.Warnings, `train.recompute_layers = 2: no effect with recompute = "selective", since it is about the layers that recompute = "full" repeats`)
+	require.Contains(t, experiment.Warnings, `train.recompute_layers = 2: no effect with recompute = "selective", since it is about the layers that recompute = "full" repeats`)
 	for want, sets := range map[string][]string{
 		"train.recompute_layers = 2: is not modelled with parallel.zero = 3": {"schedule.name=ddp", "schedule.stages=1", "schedule.microbatches=1", "parallel.data=4", "parallel.zero=3", "train.recompute=full", "train.recompute_layers=2"},
 		`train.recompute_method = "blocks": must be uniform or block`:        {"train.recompute_method=blocks"},
@@ -60,8 +60,8 @@ func TestRecomputeLayers(t *testing.T) {
 // that is repeated, and what is repeated more takes less memory and more time.
 func TestRecomputeBetween(t *testing.T) {
 	measure := func(sets ...string) (executed float64, step, peak int64) {
-		plan, s := run(t, parse(t, networkKeys, append(sets, "model.layers=8", "schedule.name=1f1b")...))
-		return plan.Workload.FLOPs(), int64(s.StepTime), s.Ranks[0].PeakMemory
+		experiment, s := run(t, parse(t, networkKeys, append(sets, "model.layers=8", "schedule.name=1f1b")...))
+		return experiment.Staged.FLOPs(), int64(s.StepTime), s.Ranks[0].PeakMemory
 	}
 	var flops float64
 	var time, memory int64

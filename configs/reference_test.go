@@ -45,7 +45,7 @@ func TestDescribed(t *testing.T) {
 	}
 	check("", reflect.ValueOf(Config{}))
 	check("link.", reflect.ValueOf(link.Link{}))
-	check("range.", reflect.ValueOf(link.Range{}))
+	check("range.", reflect.ValueOf(link.SizeRange{}))
 }
 
 func count(facts ...bool) (n int) {

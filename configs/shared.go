@@ -18,7 +18,7 @@ import (
 // is used no more, nothing may change but what Divide may.
 func (c *Config) Sharing() *Config {
 	v := *c
-	v.shared = &shared{networks: map[network.Group]network.Network{}, trainings: map[trainingKey]trained{}, cuts: map[cutKey][]int{}, costs: map[cutKey][]float64{}, plans: map[planKey]*stages.Plan{}, pipelines: map[pipelineKey]wiring.Pipeline{}}
+	v.shared = &shared{networks: map[network.Group]network.Network{}, trainings: map[trainingKey]trained{}, cuts: map[cutKey][]int{}, costs: map[cutKey][]float64{}, plans: map[planKey]*stages.Staged{}, pipelines: map[pipelineKey]wiring.Pipeline{}}
 	return &v
 }
 
@@ -28,7 +28,7 @@ type shared struct {
 	networks  map[network.Group]network.Network
 	trainings map[trainingKey]trained
 	machine   *costmodel.Machine
-	plans     map[planKey]*stages.Plan
+	plans     map[planKey]*stages.Staged
 	cuts      map[cutKey][]int
 	costs     map[cutKey][]float64 // of layers, whatever the stages
 	pipelines map[pipelineKey]wiring.Pipeline
@@ -102,9 +102,9 @@ type planKey struct {
 }
 
 // plan makes the plan of a workload, or one like another.
-func (s *shared) plan(w *stages.Workload) *stages.Plan {
+func (s *shared) plan(w *stages.Workload) *stages.Staged {
 	if s == nil {
-		return w.Plan()
+		return w.Staged()
 	}
 	key := planKey{group: w.Network.Group, layers: fmt.Sprint(w.Layers), placement: fmt.Sprint(w.Placement), replicated: min(2, w.Replicas), sharded: w.Zero > 0}
 	if w.Zero >= 3 {
@@ -113,15 +113,15 @@ func (s *shared) plan(w *stages.Workload) *stages.Plan {
 	if w.Network.Group.Dispatches() || w.Training.Narrow() {
 		key.recompute = w.Training.Recompute
 	}
-	p, _ := remember(s, s.plans, key, func() (*stages.Plan, error) { return s.forgetting(w.Plan()), nil })
-	return w.PlanLike(p)
+	staged, _ := remember(s, s.plans, key, func() (*stages.Staged, error) { return s.forgetting(w.Staged()), nil })
+	return w.PlanLike(staged)
 }
 
 // forgetting drops the plans that are kept where another would make them too large.
-func (s *shared) forgetting(p *stages.Plan) *stages.Plan {
+func (s *shared) forgetting(staged *stages.Staged) *stages.Staged {
 	tensors := 0
-	for i := range p.Stages {
-		tensors += len(p.Stages[i].Tensors)
+	for i := range staged.Stages {
+		tensors += len(staged.Stages[i].Tensors)
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -129,7 +129,7 @@ func (s *shared) forgetting(p *stages.Plan) *stages.Plan {
 		clear(s.plans)
 		s.tensors = tensors
 	}
-	return p
+	return staged
 }
 
 // mostActions bounds the orders that are kept, and mostTensors the plans: a mixture of

@@ -177,9 +177,9 @@ func TestAttentionDefault(t *testing.T) {
 	flash := func(sets ...string) bool {
 		c, err := configs.Parse("x", []byte(blocks), sets...)
 		require.NoError(t, err)
-		plan, err := c.Build()
+		experiment, err := c.Build()
 		require.NoError(t, err)
-		for _, l := range plan.Network.Layers {
+		for _, l := range experiment.Network.Layers {
 			for _, o := range l.Ops {
 				if o.Class == network.Attention {
 					return true
@@ -203,18 +203,18 @@ func TestAttentionDefault(t *testing.T) {
 // What a process holds beside its tensors is the stack's, for every group of the plan, and
 // none on cores of a CPU, where nothing executed has any.
 func TestStackMemory(t *testing.T) {
-	process := func(sets ...string) stages.Process {
+	process := func(sets ...string) stages.ProcessMemory {
 		c, err := configs.Parse("x", []byte(blocks), append(sets, "parallel.data=2")...)
 		require.NoError(t, err)
-		plan, err := c.Build()
+		experiment, err := c.Build()
 		require.NoError(t, err)
-		return plan.Workload.Process
+		return experiment.Staged.Process
 	}
-	require.Equal(t, stages.Process{}, process())
-	require.Equal(t, stages.Process{Context: 1573 << 20, Buffers: 688 << 20, Allocator: 0.05, FP32Shards: true}, process("train.stack=torchtitan"))
-	require.Equal(t, stages.Process{Buffers: 688 << 20, Allocator: 0.05}, process("train.stack=megatron-te", "memory.context=0B"))
+	require.Equal(t, stages.ProcessMemory{}, process())
+	require.Equal(t, stages.ProcessMemory{Context: 1573 << 20, Buffers: 688 << 20, Allocator: 0.05, FP32Shards: true}, process("train.stack=torchtitan"))
+	require.Equal(t, stages.ProcessMemory{Buffers: 688 << 20, Allocator: 0.05}, process("train.stack=megatron-te", "memory.context=0B"))
 	require.EqualValues(t, 3*688<<20, process("train.stack=megatron-te", "parallel.tensor=2").Buffers)
-	require.Equal(t, stages.Process{}, process("train.stack=torchtitan", "machine.device=cpu-core"))
+	require.Equal(t, stages.ProcessMemory{}, process("train.stack=torchtitan", "machine.device=cpu-core"))
 
 	c, err := configs.Parse("x", []byte(blocks), "train.stack=megatron-te", "memory.context=0B")
 	require.NoError(t, err)
@@ -228,18 +228,18 @@ func TestStackMemory(t *testing.T) {
 // What a stack sets of mixtures holds where tokens choose experts and none is dropped, under
 // what is given.
 func TestStackMixtures(t *testing.T) {
-	host := func(preset string, sets ...string) costmodel.Host {
+	host := func(preset string, sets ...string) costmodel.HostTimes {
 		text := "[schedule]\nname = \"ddp\"\n[model]\npreset = \"" + preset + "\"\nsequence_length = 512\n[batch]\nglobal = 8\n[train]\nstack = \"megatron-te\"\nprecision = \"bf16\"\n[machine]\ndevice = \"b200-180gb-sxm\"\n"
 		c, err := configs.Parse("x", []byte(text), sets...)
 		require.NoError(t, err)
 		return c.Machine.Host
 	}
-	require.Equal(t, costmodel.Host{Operation: 33800}, host("llama3-8b"))
+	require.Equal(t, costmodel.HostTimes{Operation: 33800}, host("llama3-8b"))
 	require.Equal(t, host("llama3-8b"), host("qwen3-30b-a3b", "model.capacity=1"))
 	in := host("qwen3-30b-a3b")
 	require.True(t, in.Waits)
 	require.Positive(t, in.Operation)
-	require.Equal(t, costmodel.Host{Operation: 7000, Graphs: "fixed"}, host("qwen3-30b-a3b", "machine.host.operation=7us", "machine.host.graphs=fixed", "machine.host.waits=false"))
+	require.Equal(t, costmodel.HostTimes{Operation: 7000, Graphs: "fixed"}, host("qwen3-30b-a3b", "machine.host.operation=7us", "machine.host.graphs=fixed", "machine.host.waits=false"))
 }
 
 // What a stack sets of a machine lies under a machine file as under the configuration: a file

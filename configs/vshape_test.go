@@ -25,9 +25,9 @@ backward_weight = "1ms"
 // virtual_stages says that there are two per rank.
 func TestTimesOfAV(t *testing.T) {
 	for _, sets := range [][]string{nil, {"schedule.virtual_stages=1"}, {"schedule.virtual_stages=2"}} {
-		plan, s := run(t, parse(t, vTimes, sets...))
-		require.Equal(t, []int32{0, 1, 1, 0}, plan.Graph.Placement.First)
-		require.Equal(t, 2, plan.Graph.Shape.Virtual)
+		experiment, s := run(t, parse(t, vTimes, sets...))
+		require.Equal(t, []int32{0, 1, 1, 0}, experiment.Graph.Placement.First)
+		require.Equal(t, 2, experiment.Graph.Shape.Virtual)
 		require.Equal(t, 4*(1+4+2*2)*time.Millisecond, s.Ranks[0].Compute, "stages 0 and 3")
 		require.Equal(t, 4*(2+3+2*2)*time.Millisecond, s.Ranks[1].Compute, "stages 1 and 2")
 	}

@@ -106,7 +106,7 @@ func (c *Config) wideKernels() []string {
 
 // unmeasured warns where a machine has times of measured layers, but not those
 // of this network: what it predicts of them is then far less certain.
-func unmeasured(w *stages.Plan, d costmodel.Device) []string {
+func unmeasured(w *stages.Staged, d costmodel.Device) []string {
 	if len(d.Measured) == 0 {
 		return nil
 	}
@@ -141,7 +141,7 @@ func unusedRanges(m costmodel.Machine, ranks int) []string {
 			if len(t.Ranges) == 0 {
 				continue
 			}
-			fewest := slices.MinFunc(t.Ranges, func(a, b link.Range) int { return a.Ranks - b.Ranks })
+			fewest := slices.MinFunc(t.Ranges, func(a, b link.SizeRange) int { return a.Ranks - b.Ranks })
 			if fewest.Ranks > most {
 				warnings = append(warnings, fmt.Sprintf("machine.%s.%s of %d ranks prices nothing here: %s", key, t.Key, fewest.Ranks, why))
 			}

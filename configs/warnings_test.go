@@ -24,9 +24,9 @@ func TestDomain(t *testing.T) {
 		{[]string{"parallel.data=144", "machine.devices_per_node=144"}, []string{"machine.devices_per_node = 144: the link of gb200-nvl72 joins 72 devices; a node is taken to have one that joins all"}},
 		{[]string{"parallel.data=144", "machine.devices_per_node=72", "machine.network=ib-ndr", "machine.nics_per_node=72"}, nil},
 	} {
-		plan, err := parse(t, text, c.sets...).Build()
+		experiment, err := parse(t, text, c.sets...).Build()
 		require.NoError(t, err)
-		require.Equal(t, c.want, plan.Warnings)
+		require.Equal(t, c.want, experiment.Warnings)
 	}
 }
 
@@ -49,9 +49,9 @@ func TestUnusedRanges(t *testing.T) {
 			[]string{"machine.network.all_gather of 16 ranks prices nothing here: it is for one rank on each of 2 nodes"}},
 		{[]string{"machine.network.all_gather=" + table("2"), "machine.devices_per_node=8"}, nil},
 	} {
-		plan, err := parse(t, text, c.sets...).Build()
+		experiment, err := parse(t, text, c.sets...).Build()
 		require.NoError(t, err)
-		require.Equal(t, c.want, plan.Warnings)
+		require.Equal(t, c.want, experiment.Warnings)
 	}
 }
 
@@ -71,9 +71,9 @@ func TestOutrated(t *testing.T) {
 		{[]string{"machine.compute.efficiency_fp8=0.3", "machine.compute.flops_fp8=100TFLOP/s"},
 			[]string{"machine.compute.efficiency_fp8 = 0.3: no effect beside machine.compute.flops_fp8, which says what products reach; give one of the two"}},
 	} {
-		plan, err := parse(t, text, c.sets...).Build()
+		experiment, err := parse(t, text, c.sets...).Build()
 		require.NoError(t, err)
-		require.Equal(t, c.want, plan.Warnings)
+		require.Equal(t, c.want, experiment.Warnings)
 	}
 }
 
@@ -96,9 +96,9 @@ func TestOnlyFused(t *testing.T) {
 		{[]string{"machine.link.latency=5us"}, nil}, // of the device's link
 		{[]string{"machine.link=pcie4", "machine.compute.flops=1TFLOP/s", "machine.host.operation=5us"}, []string{"machine.device, machine.compute, machine.host" + why}},
 	} {
-		plan, err := parse(t, text, c.sets...).Build()
+		experiment, err := parse(t, text, c.sets...).Build()
 		require.NoError(t, err)
-		require.Equal(t, c.want, plan.Warnings)
+		require.Equal(t, c.want, experiment.Warnings)
 	}
 }
 
@@ -118,9 +118,9 @@ machine = { device = "h100-80gb-sxm", network = "ib-ndr" }
 `), 0o644))
 		c, err := configs.Load(path, sets...)
 		require.NoError(t, err)
-		plan, err := c.Build()
+		experiment, err := c.Build()
 		require.NoError(t, err)
-		return plan.Warnings
+		return experiment.Warnings
 	}
 	const small = `"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 99, "intermediate_size": 64`
 	const llama = `{"model_type": "llama", "max_position_embeddings": 131072, ` + small + `}`
@@ -157,11 +157,11 @@ func TestNothingToGather(t *testing.T) {
 	for zero, want := range map[string]int{"0": 1, "1": 0, "2": 0, "3": 1} {
 		c, err := configs.Load("ddp", "parallel.overlap_gather=true", "parallel.zero="+zero)
 		require.NoError(t, err)
-		plan, err := c.Build()
+		experiment, err := c.Build()
 		require.NoError(t, err)
-		require.Len(t, plan.Warnings, want, zero)
+		require.Len(t, experiment.Warnings, want, zero)
 		if want > 0 {
-			require.Contains(t, plan.Warnings[0], "parallel.overlap_gather = true: no effect with zero = "+zero)
+			require.Contains(t, experiment.Warnings[0], "parallel.overlap_gather = true: no effect with zero = "+zero)
 		}
 	}
 }
@@ -171,11 +171,11 @@ func TestNobodyToTell(t *testing.T) {
 	for replicas, want := range map[string]int{"1": 1, "2": 0} {
 		c, err := configs.Load("ddp", "parallel.broadcast=true", "parallel.data="+replicas)
 		require.NoError(t, err)
-		plan, err := c.Build()
+		experiment, err := c.Build()
 		require.NoError(t, err)
-		require.Len(t, plan.Warnings, want)
+		require.Len(t, experiment.Warnings, want)
 		if want > 0 {
-			require.Contains(t, plan.Warnings[0], "parallel.broadcast = true: no effect with one replica")
+			require.Contains(t, experiment.Warnings[0], "parallel.broadcast = true: no effect with one replica")
 		}
 	}
 }
@@ -185,9 +185,9 @@ func TestRingOfWindows(t *testing.T) {
 	warned := func(sets ...string) bool {
 		c, err := configs.Load("llama3-70b", append(sets, "parallel.context=2", "parallel.tensor=4", "batch.global=16")...)
 		require.NoError(t, err)
-		plan, err := c.Build()
+		experiment, err := c.Build()
 		require.NoError(t, err)
-		return slices.ContainsFunc(plan.Warnings, func(w string) bool { return strings.Contains(w, "none for sliding windows") })
+		return slices.ContainsFunc(experiment.Warnings, func(w string) bool { return strings.Contains(w, "none for sliding windows") })
 	}
 	require.True(t, warned("model.window=1024"))
 	require.False(t, warned("model.window=1024", "parallel.context_method=all-gather"))

@@ -9,7 +9,7 @@ import (
 
 // wire makes the graph of a plan and its costs: packed if there is a packer and the graph
 // can be packed; and with a packer one replica for all if they do the same.
-func (c *Config) wire(plan *Plan, p wiring.Pipeline, packer *wiring.Packer, price func(*graph.Graph) (graph.Costs, error)) error {
+func (c *Config) wire(experiment *Experiment, p wiring.Pipeline, packer *wiring.Packer, price func(*graph.Graph) (graph.Costs, error)) error {
 	p.Synchronous, p.WholeLast = c.Schedule.Synchronous, c.Schedule.WholeLast
 	pack := packer != nil
 	for _, folded := range []bool{true, false} {
@@ -18,11 +18,11 @@ func (c *Config) wire(plan *Plan, p wiring.Pipeline, packer *wiring.Packer, pric
 		}
 		packed, err := packer.Pack(p, folded)
 		if err == nil {
-			plan.Graph, plan.Packed = packed.Graph, packed
-			if plan.Costs, err = price(packed.Graph); err != nil {
+			experiment.Graph, experiment.Packed = packed.Graph, packed
+			if experiment.Costs, err = price(packed.Graph); err != nil {
 				return err
 			}
-			err = packed.Price(plan.Costs)
+			err = packed.Price(experiment.Costs)
 		}
 		switch {
 		case err == nil:
@@ -38,11 +38,11 @@ func (c *Config) wire(plan *Plan, p wiring.Pipeline, packer *wiring.Packer, pric
 		if err != nil {
 			return c.problem("schedule", err)
 		}
-		plan.Graph, plan.Packed, plan.Alone = g, nil, p.Alone
-		if plan.Costs, err = price(g); err != nil {
+		experiment.Graph, experiment.Packed, experiment.Alone = g, nil, p.Alone
+		if experiment.Costs, err = price(g); err != nil {
 			return err
 		}
-		if !p.Alone || g.Alike(plan.Costs, len(p.Tied)) {
+		if !p.Alone || g.Alike(experiment.Costs, len(p.Tied)) {
 			break
 		}
 	}

@@ -133,7 +133,7 @@ func TestCollectivesAreMonotone(t *testing.T) {
 // protocols are two protocols over two ranks, of which the second comes late: at
 // 1000 bytes the first takes 210 µs and the second 120.
 func protocols() link.Link {
-	return link.Link{Bandwidth: 1e6, Call: 4000, AllReduce: []link.Range{
+	return link.Link{Bandwidth: 1e6, Call: 4000, AllReduce: []link.SizeRange{
 		{Ranks: 2, From: 0, Call: 10_000, Bandwidth: 5e6},
 		{Ranks: 2, From: 1000, Call: 20_000, Bandwidth: 10e6},
 	}}

@@ -83,10 +83,10 @@ func TestTwoPassLaws(t *testing.T) {
 		}
 		w := workload(rt, n, []int32{0}, samples)
 		w.Training = training
-		plan := w.Plan()
+		staged := w.Staged()
 		training.DetectAnomaly = false
 		forward, backward := busy(t, n, training, computing(), samples)
-		require.InDelta(rt, plan.FLOPs()/1e12, (forward.Busy + backward.Busy).Seconds(), 1e-7, "up to 200 products, each rounded to a nanosecond")
+		require.InDelta(rt, staged.FLOPs()/1e12, (forward.Busy + backward.Busy).Seconds(), 1e-7, "up to 200 products, each rounded to a nanosecond")
 	})
 }
 
@@ -107,7 +107,7 @@ func TestDetectAnomaly(t *testing.T) {
 // A host launches every kernel of both passes, and of detection.
 func TestLaunchesOfTwoPasses(t *testing.T) {
 	m := machine()
-	m.Host = costmodel.Host{Operation: units.Duration(time.Millisecond)}
+	m.Host = costmodel.HostTimes{Operation: units.Duration(time.Millisecond)}
 	n := build(t, models.Model{Preset: "vgg16-pipeline"})
 	n.Layers = n.Layers[:1] // two convolutions and their ReLUs
 	launch := func(training training.Options) time.Duration {

@@ -14,7 +14,7 @@ func BenchmarkTask(b *testing.B) {
 	w.Replicas = 2
 	w = synced(w, 0, true)
 	g := graphOf(b, w, orderOf(b, "1f1b", w))
-	costs, err := costmodel.StepCosts(machine(), w.Plan(), g)
+	costs, err := costmodel.StepCosts(machine(), w.Staged(), g)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func BenchmarkCosts(b *testing.B) {
 	g := graphOf(b, w, orderOf(b, "1f1b", w))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := costmodel.StepCosts(machine(), w.Plan(), g); err != nil {
+		if _, err := costmodel.StepCosts(machine(), w.Staged(), g); err != nil {
 			b.Fatal(err)
 		}
 	}

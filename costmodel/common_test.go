@@ -92,7 +92,7 @@ func shape(w stages.Workload) graph.Shape {
 func graphOf(t tester, w stages.Workload, o order.Order) *graph.Graph {
 	t.Helper()
 	p := wiring.Pipeline{Name: "test", Shape: shape(w), Order: o, Optimizer: true}
-	w.Plan().Fill(&p)
+	w.Staged().Fill(&p)
 	g, err := p.Graph()
 	require.NoError(t, err)
 	require.NoError(t, g.Validate())
@@ -106,12 +106,12 @@ func synced(w stages.Workload, bucket int64, overlap bool) stages.Workload {
 }
 
 // parameters is the number that the rank of a stage holds for it.
-func parameters(w stages.Workload, stage int) int64 { return w.Plan().Stages[stage].Parameters }
+func parameters(w stages.Workload, stage int) int64 { return w.Staged().Stages[stage].Parameters }
 
 // tiedSums is what the ranks of a replica sum among themselves.
 func tiedSums(w stages.Workload) []wiring.Tied {
 	var p wiring.Pipeline
-	w.Plan().Fill(&p)
+	w.Staged().Fill(&p)
 	return p.Tied
 }
 
@@ -124,7 +124,7 @@ func stepOf(t tester, w stages.Workload, m costmodel.Machine, o order.Order) *gr
 // simulate prices a graph and runs it.
 func simulate(t tester, w stages.Workload, m costmodel.Machine, g *graph.Graph) *graph.Trace {
 	t.Helper()
-	costs, err := costmodel.StepCosts(m, w.Plan(), g)
+	costs, err := costmodel.StepCosts(m, w.Staged(), g)
 	require.NoError(t, err)
 	return run(t, g, costs)
 }
@@ -157,7 +157,7 @@ func ledger(t tester, trace *graph.Trace) []int64 {
 // costsOf prices a graph without running it.
 func costsOf(t *testing.T, w stages.Workload, m costmodel.Machine, g *graph.Graph) graph.Costs {
 	t.Helper()
-	costs, err := costmodel.StepCosts(m, w.Plan(), g)
+	costs, err := costmodel.StepCosts(m, w.Staged(), g)
 	require.NoError(t, err)
 	return costs
 }

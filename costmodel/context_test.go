@@ -86,9 +86,9 @@ func TestPartsShareAsReplicas(t *testing.T) {
 		as := w
 		as.Network, as.Replicas, as.Context = whole, w.Replicas*w.Context, 1
 		replicas := graphOf(t, as, orderOf(t, "ddp", as))
-		require.Equal(t, memory.Persistent(as.Plan(), as.Replicas)[0], memory.Persistent(w.Plan(), w.Replicas)[0])
+		require.Equal(t, memory.Persistent(as.Staged(), as.Replicas)[0], memory.Persistent(w.Staged(), w.Replicas)[0])
 		sums := func(w stages.Workload, m costmodel.Machine, g *graph.Graph) (list []graph.Cost, sent []int64) {
-			costs, err := costmodel.StepCosts(m, w.Plan(), g)
+			costs, err := costmodel.StepCosts(m, w.Staged(), g)
 			require.NoError(t, err)
 			for i := range g.Tasks {
 				if task := &g.Tasks[i]; task.Rank == 0 && (task.Kind.Collective() || task.Kind == graph.Average || task.Kind == graph.Optimizer) {
@@ -118,7 +118,7 @@ func TestContextParallel(t *testing.T) {
 			require.GreaterOrEqual(t, r.Communication, r.ExposedCommunication)
 			require.Positive(t, r.SentBytes)
 		}
-		made, err := costmodel.MadeOf(m, w.Plan(), g.Ranks())
+		made, err := costmodel.MadeOf(m, w.Staged(), g.Ranks())
 		require.NoError(t, err)
 		for i := range g.Tasks {
 			task := &g.Tasks[i]

@@ -20,7 +20,7 @@ func dualPipe(t tester, replicas int) (stages.Workload, wiring.Pipeline) {
 	p, err := s.Pipeline(shape(w), nil)
 	require.NoError(t, err)
 	w.Bucket, w.Overlap = 5000, true
-	w.Plan().Fill(&p)
+	w.Staged().Fill(&p)
 	p.Optimizer = true
 	return w, p
 }
@@ -67,7 +67,7 @@ func TestSecondCopiesSharded(t *testing.T) {
 		w.Zero, w.Overlap = 1, overlap
 		p, err := s.Pipeline(shape(w), nil)
 		require.NoError(t, err)
-		w.Plan().Fill(&p)
+		w.Staged().Fill(&p)
 		p.Optimizer = true
 		g, err := p.Graph()
 		require.NoError(t, err)

@@ -8,9 +8,9 @@ import (
 	"psim/schedules/graph"
 )
 
-// Cores is [machine.cores]: those of one machine that all ranks share, with its memory. The
+// MachineCores is [machine.cores]: those of one machine that all ranks share, with its memory. The
 // zero value is a core and memory of its own for every rank.
-type Cores struct {
+type MachineCores struct {
 	// Number is how many ranks can compute at once.
 	Number int `toml:"number" json:"number"`
 	// Forward to Average are how many times as long as alone these take while all other cores
@@ -22,7 +22,7 @@ type Cores struct {
 }
 
 // Settings describes [machine.cores].
-func (Cores) Settings() []setting.Setting {
+func (MachineCores) Settings() []setting.Setting {
 	slower := setting.Between(1, 1<<16)
 	return []setting.Setting{
 		{Key: "number", Example: "2", Range: setting.Count(), Text: "tasks of ranks that can run at once, sums and messages among them; more share them", Unset: "each has a core and memory of its own"},
@@ -35,16 +35,16 @@ func (Cores) Settings() []setting.Setting {
 
 // MeasuredCores returns what tasks took from each other where several ranks computed at once,
 // each on one of so many cores, beside steps in which they ran alone (see Crowded).
-func MeasuredCores(number int, alone, together []*graph.Trace) Cores {
+func MeasuredCores(number int, alone, together []*graph.Trace) MachineCores {
 	slower := slowdowns(number, alone, together)
-	return Cores{number, slower[graph.Forward], slower[graph.Backward], slower[graph.Optimizer], slower[graph.Average]}
+	return MachineCores{number, slower[graph.Forward], slower[graph.Backward], slower[graph.Optimizer], slower[graph.Average]}
 }
 
 // check refuses cores of more than one machine, or beside what they exclude.
-func (c Cores) check(m *Machine, g *graph.Graph) error {
+func (c MachineCores) check(m *Machine, g *graph.Graph) error {
 	switch slower := c; {
 	case c.Number == 0:
-		if slower != (Cores{}) {
+		if slower != (MachineCores{}) {
 			return errors.New("cores: forward, backward, update and average need number, the cores that compute at once")
 		}
 	case m.Nodes(g.Ranks()) > 1:
@@ -59,7 +59,7 @@ func (c Cores) check(m *Machine, g *graph.Graph) error {
 
 // of returns what the tasks of a graph take from each other; nil where nothing. What all
 // cores cost each other, a part of them cost that part.
-func (c Cores) of(g *graph.Graph) *graph.Cores {
+func (c MachineCores) of(g *graph.Graph) *graph.Cores {
 	if c.Number == 0 {
 		return nil
 	}

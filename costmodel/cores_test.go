@@ -25,7 +25,7 @@ func TestCoresOfMachine(t *testing.T) {
 		return list
 	}
 	all := []graph.Kind{graph.Forward, graph.Backward, graph.InputGradient, graph.WeightGradient, graph.Optimizer, graph.Average, graph.SendForward, graph.AllReduce}
-	m.Cores = costmodel.Cores{Number: 2, Forward: 1.5, Backward: 2, Update: 3}
+	m.Cores = costmodel.MachineCores{Number: 2, Forward: 1.5, Backward: 2, Update: 3}
 	require.Equal(t, []float64{1.5, 2, 2, 2, 3, 1, 1, 1}, slower(all...))
 	m.Cores.Number = 5 // of which four others are busy where it is that slow
 	require.Equal(t, []float64{1.125, 1.25, 1.25, 1.25, 1.5, 1, 1, 1}, slower(all...))
@@ -43,9 +43,9 @@ func TestCoresErrors(t *testing.T) {
 		"need number, the cores that compute at once": func(m *costmodel.Machine) { m.Cores.Number = 0 },
 	} {
 		m := machine()
-		m.Cores = costmodel.Cores{Number: 2, Forward: 1.5}
+		m.Cores = costmodel.MachineCores{Number: 2, Forward: 1.5}
 		change(&m)
-		_, err := costmodel.StepCosts(m, w.Plan(), g)
+		_, err := costmodel.StepCosts(m, w.Staged(), g)
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -55,5 +55,5 @@ func TestMeasuredCores(t *testing.T) {
 	alone, pairs := together(12500*time.Microsecond, 12500*time.Microsecond)
 	got := costmodel.MeasuredCores(2, []*graph.Trace{alone}, []*graph.Trace{pairs})
 	require.InDelta(t, 1.25, got.Forward, 1e-9)
-	require.Equal(t, costmodel.Cores{Number: 2, Forward: got.Forward, Backward: 1, Update: 1, Average: 1}, got)
+	require.Equal(t, costmodel.MachineCores{Number: 2, Forward: got.Forward, Backward: 1, Update: 1, Average: 1}, got)
 }

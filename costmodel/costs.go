@@ -43,8 +43,8 @@ type Prices struct {
 
 // NewPrices prices a plan for graphs with the shape, placement and groups of this one, which
 // need not have tasks.
-func NewPrices(m Machine, p *stages.Plan, g *graph.Graph) (*Prices, error) {
-	compute, err := m.slowest(g.Ranks()).Compute(p.Training)
+func NewPrices(m Machine, staged *stages.Staged, g *graph.Graph) (*Prices, error) {
+	compute, err := m.slowest(g.Ranks()).Compute(staged.Training)
 	if err != nil {
 		return nil, err
 	}
@@ -54,16 +54,16 @@ func NewPrices(m Machine, p *stages.Plan, g *graph.Graph) (*Prices, error) {
 	if err := m.Cores.check(&m, g); err != nil {
 		return nil, err
 	}
-	passes, err := newPassPrices(compute, m.Host, p, g.Placement)
+	passes, err := newPassPrices(compute, m.Host, staged, g.Placement)
 	if err != nil {
 		return nil, err
 	}
-	return &Prices{m, passes, m.collectives(p, g), newUpdates(m, compute, p, g), memory.NewLedger(p, g), memory.Persistent(p, g.Ranks())}, nil
+	return &Prices{m, passes, m.collectives(staged, g), newUpdates(m, compute, staged, g), memory.NewLedger(staged, g), memory.Persistent(staged, g.Ranks())}, nil
 }
 
 // StepCosts prices the tasks of a graph that was wired from a plan, on a machine.
-func StepCosts(m Machine, p *stages.Plan, g *graph.Graph) (graph.Costs, error) {
-	prices, err := NewPrices(m, p, g)
+func StepCosts(m Machine, staged *stages.Staged, g *graph.Graph) (graph.Costs, error) {
+	prices, err := NewPrices(m, staged, g)
 	if err != nil {
 		return graph.Costs{}, err
 	}
@@ -99,8 +99,8 @@ func (p *Prices) Costs(g *graph.Graph) (graph.Costs, error) {
 }
 
 // collectives returns the times of a graph's collectives.
-func (m *Machine) collectives(p *stages.Plan, g *graph.Graph) func(*graph.Task) time.Duration {
-	groups, exchanges := m.groups(g), m.allToAlls(p, g)
+func (m *Machine) collectives(staged *stages.Staged, g *graph.Graph) func(*graph.Task) time.Duration {
+	groups, exchanges := m.groups(g), m.allToAlls(staged, g)
 	return func(t *graph.Task) time.Duration {
 		if t.Kind == graph.AllToAll {
 			return exchanges[t.Peer].time(t.Bytes)

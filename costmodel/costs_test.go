@@ -18,7 +18,7 @@ import (
 // and what is more or less at their end.
 func backwards(t tester, w stages.Workload, m costmodel.Machine, g *graph.Graph, kind graph.Kind) (sum map[[2]int32]graph.Cost, parts int) {
 	t.Helper()
-	costs, err := costmodel.StepCosts(m, w.Plan(), g)
+	costs, err := costmodel.StepCosts(m, w.Staged(), g)
 	require.NoError(t, err)
 	sum = map[[2]int32]graph.Cost{}
 	for i := range g.Tasks {
@@ -71,7 +71,7 @@ func TestSlicesFollowLayers(t *testing.T) {
 	g := graphOf(t, w, orderOf(t, "ddp", w)) // one layer each
 	costs := costsOf(t, w, machine(), g)
 	c := compute(t, device())
-	layers := w.Plan().Stages[0].Layers
+	layers := w.Staged().Stages[0].Layers
 	for part, layer := range []int{1, 0} {
 		task := graph.Task{Kind: graph.Backward, Part: uint16(part)}
 		require.Equal(t, c.Layer(layers[layer], 1, 5)+c.Layer(layers[layer], 2, 5), costs.Task(&task).Busy)
@@ -215,18 +215,18 @@ func TestCostsErrors(t *testing.T) {
 	g := graphOf(t, w, orderOf(t, "gpipe", w))
 	m := machine()
 	m.Device.Peak.FP32 = 0
-	_, err := costmodel.StepCosts(m, w.Plan(), g)
+	_, err := costmodel.StepCosts(m, w.Staged(), g)
 	require.ErrorContains(t, err, "no rate")
 	m = machine()
 	m.Link = link.Link{}
-	_, err = costmodel.StepCosts(m, w.Plan(), g)
+	_, err = costmodel.StepCosts(m, w.Staged(), g)
 	require.ErrorContains(t, err, "link: 2 ranks need one between them")
 	m = machine()
 	m.DevicesPerNode = 1
-	_, err = costmodel.StepCosts(m, w.Plan(), g)
+	_, err = costmodel.StepCosts(m, w.Staged(), g)
 	require.ErrorContains(t, err, "network: 2 ranks take 2 nodes (devices_per_node = 1)")
 	m.Link, m.Network = link.Link{}, machine().Link // no link is needed inside a node of one
-	_, err = costmodel.StepCosts(m, w.Plan(), g)
+	_, err = costmodel.StepCosts(m, w.Staged(), g)
 	require.NoError(t, err)
 }
 

@@ -22,8 +22,8 @@ func ExampleStepCosts() {
 	w := stages.Workload{
 		Network: network, Layers: []int{7, 8}, Placement: graph.Placement{First: []int32{0, 1}}, Samples: []int64{2, 2, 2, 2},
 	}
-	plan := w.Plan()
-	fmt.Printf("%d and %d parameters, %d of them twice\n", plan.Stages[0].Parameters, plan.Stages[1].Parameters, plan.Tied[0].Bytes/4)
+	staged := w.Staged()
+	fmt.Printf("%d and %d parameters, %d of them twice\n", staged.Stages[0].Parameters, staged.Stages[1].Parameters, staged.Tied[0].Bytes/4)
 
 	gpipe, err := schedules.Find("gpipe")
 	if err != nil {
@@ -35,7 +35,7 @@ func ExampleStepCosts() {
 		panic(err)
 	}
 	pipeline := wiring.Pipeline{Shape: shape, Order: order, Optimizer: true}
-	plan.Fill(&pipeline)
+	staged.Fill(&pipeline)
 	g, err := pipeline.Graph()
 	if err != nil {
 		panic(err)
@@ -45,7 +45,7 @@ func ExampleStepCosts() {
 			MemoryBandwidth: 1e12, Peak: costmodel.Peak{FP32: 20e12}, Efficiency: costmodel.Efficiency{FP32: 0.8, Memory: 0.8},
 		},
 		Link: link.Link{Bandwidth: 25e9, Latency: 5000},
-	}, plan, g)
+	}, staged, g)
 	if err != nil {
 		panic(err)
 	}

@@ -16,7 +16,7 @@ import (
 // their rank: every device waits for it, as the next operation does.
 
 // collectiveKinds lists the tasks that cost what a collective within a rank does.
-var collectiveKinds = map[network.Collective]graph.Kind{
+var collectiveKinds = map[network.OpCollective]graph.Kind{
 	network.AllReduce: graph.AllReduce, network.AllGather: graph.AllGather, network.ReduceScatter: graph.ReduceScatter,
 }
 
@@ -135,13 +135,13 @@ func (p *price) exchange(c Compute, l network.Layer, t training.Options, samples
 // neighbour across a boundary: the activations before its forward where the
 // neighbour is the stage before, the gradients before its backward where it is
 // the one after.
-func received(c Compute, p *stages.Plan, stage, neighbour int, samples int64) graph.Inner {
+func received(c Compute, staged *stages.Staged, stage, neighbour int, samples int64) graph.Inner {
 	boundary := min(stage, neighbour)
-	parts := p.Network.Group.Parts()
-	if parts == 1 || boundary < 0 || boundary+1 == len(p.Stages) || p.Placement.Together(stage, neighbour) {
+	parts := staged.Network.Group.Parts()
+	if parts == 1 || boundary < 0 || boundary+1 == len(staged.Stages) || staged.Placement.Together(stage, neighbour) {
 		return graph.Inner{}
 	}
-	bytes := p.Activations(boundary, samples)
+	bytes := staged.Activations(boundary, samples)
 	t := c.link.CollectiveTime(graph.AllGather, parts, bytes)
 	return graph.Inner{Within: graph.Within{Communication: t, Exposed: t, SentBytes: bytes / int64(parts) * int64(parts-1)}}
 }

@@ -12,10 +12,10 @@ import (
 )
 
 // exchanged cuts a pass of a stage at its all-to-alls, and W where I has them.
-func (s *slicer) exchanged(plan *stages.Plan, stage int) {
-	layers := plan.Stages[stage].Layers
+func (s *slicer) exchanged(staged *stages.Staged, stage int) {
+	layers := staged.Stages[stage].Layers
 	if s.kind == graph.Forward {
-		s.done = received(s.compute, plan, stage, stage-1, s.samples).Exposed
+		s.done = received(s.compute, staged, stage, stage-1, s.samples).Exposed
 		for _, l := range layers {
 			s.walker.prepare()
 			s.forwards(l, func(l network.Layer) []network.Op { return l.Ops })
@@ -24,7 +24,7 @@ func (s *slicer) exchanged(plan *stages.Plan, stage int) {
 		return
 	}
 	if s.kind != graph.WeightGradient {
-		s.done = received(s.compute, plan, stage, stage+1, s.samples).Exposed
+		s.done = received(s.compute, staged, stage, stage+1, s.samples).Exposed
 	}
 	for _, l := range slices.Backward(layers) {
 		s.forwards(l, s.training.Repeated)
@@ -73,14 +73,14 @@ func (a allToAll) time(bytes int64) time.Duration {
 }
 
 // allToAlls finds them by group of a graph.
-func (m *Machine) allToAlls(p *stages.Plan, g *graph.Graph) []allToAll {
+func (m *Machine) allToAlls(staged *stages.Staged, g *graph.Graph) []allToAll {
 	if g.Experts.Span == 0 {
 		return nil
 	}
 	list := make([]allToAll, len(g.Groups))
 	first := int(g.Experts.Exchange)
 	for i := range g.Ranks() / int(g.Experts.Span) {
-		list[first+i] = m.allToAll(g.Groups[first+i], p.Network)
+		list[first+i] = m.allToAll(g.Groups[first+i], staged.Network)
 	}
 	return list
 }

@@ -33,7 +33,7 @@ func TestPartsAddUp(t *testing.T) {
 			{Expert: 4}, {Expert: 8, EightBits: true}, {Devices: 2, Sequence: true, Expert: 4}, {Devices: 2, Sequence: true, Overlap: true, Expert: 2, ExpertTensor: 2},
 		}).Draw(t, "group")
 		m := machine()
-		m.Tensor, m.Host = max(1, group.Devices), costmodel.Host{Operation: 500, Task: 3000}
+		m.Tensor, m.Host = max(1, group.Devices), costmodel.HostTimes{Operation: 500, Task: 3000}
 		w := workload(t, mixture(t, group), []int32{0, 1}, 2, 2, 1)
 		w.Replicas = 8
 		w.Training = rapid.SampledFrom(recomputations()).Draw(t, "recompute")
@@ -49,17 +49,17 @@ func TestPartsAddUp(t *testing.T) {
 		inner := [2]map[key]graph.Inner{{}, {}}
 		for i, some := range []bool{false, true} {
 			p := wiring.Pipeline{Name: "test", Shape: shape(w), Order: o, Optimizer: true}
-			plan := w.Plan()
-			plan.Fill(&p)
+			staged := w.Staged()
+			staged.Fill(&p)
 			if !some {
 				p.Exchanges, p.Sync = nil, wiring.Sync{}
 			}
 			g, err := p.Graph()
 			require.NoError(t, err)
 			if some {
-				require.NoError(t, plan.Check(g))
+				require.NoError(t, staged.Check(g))
 			}
-			costs, err := costmodel.StepCosts(m, plan, g)
+			costs, err := costmodel.StepCosts(m, staged, g)
 			require.NoError(t, err)
 			parts := 0
 			for j := range g.Tasks {
@@ -93,8 +93,8 @@ func TestAllToAllTime(t *testing.T) {
 		m.Tensor, m.DevicesPerNode, m.NICsPerNode = max(1, group.Devices), perNode, nics
 		w := workload(t, mixture(t, group), []int32{0}, 1)
 		w.Replicas = 8 / m.Tensor
-		p, plan := wiring.Pipeline{Name: "test", Shape: shape(w), Order: orderOf(t, "ddp", w)}, w.Plan()
-		plan.Fill(&p)
+		p, staged := wiring.Pipeline{Name: "test", Shape: shape(w), Order: orderOf(t, "ddp", w)}, w.Staged()
+		staged.Fill(&p)
 		g, err := p.Graph()
 		require.NoError(t, err)
 		costs := costsOf(t, w, m, g)
@@ -126,8 +126,8 @@ func TestDeepEPTime(t *testing.T) {
 	took := func(deepep bool) time.Duration {
 		w := workload(t, mixture(t, network.Group{Expert: 8, DeepEP: deepep}), []int32{0}, 1)
 		w.Replicas = 8
-		p, plan := wiring.Pipeline{Name: "test", Shape: shape(w), Order: orderOf(t, "ddp", w)}, w.Plan()
-		plan.Fill(&p)
+		p, staged := wiring.Pipeline{Name: "test", Shape: shape(w), Order: orderOf(t, "ddp", w)}, w.Staged()
+		staged.Fill(&p)
 		g, err := p.Graph()
 		require.NoError(t, err)
 		for i := range g.Tasks {
@@ -149,21 +149,21 @@ func TestDeepEPTime(t *testing.T) {
 func TestDelayedWeights(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := machine()
-		m.Host = costmodel.Host{Operation: 500, Task: 3000}
+		m.Host = costmodel.HostTimes{Operation: 500, Task: 3000}
 		w := workload(t, mixture(t, network.Group{Expert: 4}), []int32{0}, 2, 2, 1)
 		w.Replicas = 8
 		w.Training = rapid.SampledFrom(recomputations()).Draw(t, "recompute")
 		plain := orderOf(t, "gpipe", w)
 		sums := func(p wiring.Pipeline, exchanges bool) (times map[graph.Kind]graph.Cost, peak int64) {
 			p.Name, p.Shape = "test", shape(w)
-			plan := w.Plan()
-			plan.Fill(&p)
+			staged := w.Staged()
+			staged.Fill(&p)
 			if !exchanges {
 				p.Exchanges, p.Sync = nil, wiring.Sync{}
 			}
 			g, err := p.Graph()
 			require.NoError(t, err)
-			costs, err := costmodel.StepCosts(m, plan, g)
+			costs, err := costmodel.StepCosts(m, staged, g)
 			require.NoError(t, err)
 			times = map[graph.Kind]graph.Cost{}
 			for i := range g.Tasks {

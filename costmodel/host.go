@@ -12,9 +12,9 @@ import (
 	"psim/schedules/graph"
 )
 
-// Host is [machine.host]: the threads that launch what devices compute. The
+// HostTimes is [machine.host]: the threads that launch what devices compute. The
 // zero value launches for nothing.
-type Host struct {
+type HostTimes struct {
 	// Operation is what launching an operation's kernel takes: the framework's
 	// way to it and the driver's.
 	Operation units.Duration `toml:"operation"`
@@ -41,7 +41,7 @@ type Host struct {
 }
 
 // Settings describes [machine.host].
-func (Host) Settings() []setting.Setting {
+func (HostTimes) Settings() []setting.Setting {
 	return []setting.Setting{
 		{Key: "operation", Default: "0us", Example: `"10us"`, Range: taskTime(), Text: "to launch one kernel, such as a matrix product; by kernels where no stack is set: eager 13.5us, compiled 6.8us, te 33.8us, megatron 52.95us"},
 		{Key: "task", Default: "0us", Range: taskTime(), Text: "before the first kernel of every F, B, I and W"},
@@ -62,7 +62,7 @@ const (
 )
 
 // launches counts the kernels of a pass of an operation that the thread launches.
-func (h Host) launches(c Compute, o network.Op, p network.Pass, samples int64) int {
+func (h HostTimes) launches(c Compute, o network.Op, p network.Pass, samples int64) int {
 	if h.Graphs == graphsAll || h.Graphs == graphsFixed && o.Routed != network.ByExpert && o.Exchanges[p].Collective != network.AllToAll {
 		return 0
 	}
@@ -95,20 +95,20 @@ func (m *Machine) threads(g *graph.Graph) *graph.Host {
 type launch struct{ thread, lead time.Duration }
 
 // launchesOf walks through the passes of a stage over a microbatch.
-func launchesOf(c Compute, h Host, known *walks, plan *stages.Plan, stage int, samples int64) byPass[launch] {
+func launchesOf(c Compute, h HostTimes, known *walks, staged *stages.Staged, stage int, samples int64) byPass[launch] {
 	walkers := [4]walker{}
 	for i := range walkers {
 		walkers[i] = walker{compute: c, host: h, samples: samples, launched: time.Duration(h.Task), known: known}
 	}
 	forward, input, weight, backward := &walkers[0], &walkers[1], &walkers[2], &walkers[3]
-	layers := plan.Stages[stage].Layers
+	layers := staged.Stages[stage].Layers
 	for _, l := range layers {
 		forward.layer(l, network.Forward)
 	}
 	for i, l := range slices.Backward(layers) {
-		for _, again := range plan.Training.Repeating(layers, i) {
-			input.repeated(again, plan.Training)
-			backward.repeated(again, plan.Training)
+		for _, again := range staged.Training.Repeating(layers, i) {
+			input.repeated(again, staged.Training)
+			backward.repeated(again, staged.Training)
 		}
 		input.layer(l, network.InputGradient)
 		weight.layer(l, network.WeightGradient)

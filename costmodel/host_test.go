@@ -21,7 +21,7 @@ func TestLaunchesBesideMeasuredLayers(t *testing.T) {
 	require.NotEqual(t, n.Layers[0].Signature(), middle.Signature())
 	leads := func(m costmodel.Measured, schedule, recompute string) map[graph.Kind]time.Duration {
 		machine := machine()
-		machine.Host = costmodel.Host{Operation: units.Duration(time.Millisecond), Task: units.Duration(time.Millisecond)}
+		machine.Host = costmodel.HostTimes{Operation: units.Duration(time.Millisecond), Task: units.Duration(time.Millisecond)}
 		m.Layer, m.Samples = middle.Signature(), 2
 		machine.Device.Measured = []costmodel.Measured{m}
 		w := workload(t, n, []int32{0}, 2, 2)
@@ -65,7 +65,7 @@ func TestGraphs(t *testing.T) {
 	group := network.Group{Expert: 4}
 	launched := func(n network.Network, graphs string) (sum time.Duration) {
 		m := machine()
-		m.Host = costmodel.Host{Operation: units.Duration(time.Millisecond), Graphs: graphs}
+		m.Host = costmodel.HostTimes{Operation: units.Duration(time.Millisecond), Graphs: graphs}
 		w := workload(t, n, []int32{0}, 2, 2)
 		w.Replicas = 4
 		g := graphOf(t, w, orderOf(t, "ddp", w))

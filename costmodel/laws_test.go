@@ -88,7 +88,7 @@ func drawWorkload(t *rapid.T) (stages.Workload, costmodel.Machine) {
 // times prices every task: how long it takes, its latency included.
 func times(t tester, w stages.Workload, m costmodel.Machine, g *graph.Graph) []int64 {
 	t.Helper()
-	costs, err := costmodel.StepCosts(m, w.Plan(), g)
+	costs, err := costmodel.StepCosts(m, w.Staged(), g)
 	require.NoError(t, err)
 	list := make([]int64, len(g.Tasks))
 	for i := range g.Tasks {
@@ -152,7 +152,7 @@ func TestTimeIsMonotone(t *testing.T) {
 func ends(t tester, w stages.Workload, m costmodel.Machine) []time.Duration {
 	t.Helper()
 	g := graphOf(t, w, orderOf(t, "ddp", w))
-	costs, err := costmodel.StepCosts(m, w.Plan(), g)
+	costs, err := costmodel.StepCosts(m, w.Staged(), g)
 	require.NoError(t, err)
 	var list []time.Duration
 	var launched, done time.Duration
@@ -182,7 +182,7 @@ func TestGradientsAreMonotone(t *testing.T) {
 			return units.Duration(rapid.Int64Range(0, 100_000).Draw(t, name))
 		}
 		on := machine()
-		on.Tensor, on.Host = rapid.SampledFrom([]int{1, 2}).Draw(t, "tensor"), costmodel.Host{Operation: draw("operation"), Task: draw("task"), Layer: draw("layer")}
+		on.Tensor, on.Host = rapid.SampledFrom([]int{1, 2}).Draw(t, "tensor"), costmodel.HostTimes{Operation: draw("operation"), Task: draw("task"), Layer: draw("layer")}
 		on.Device.Launch = draw("launch")
 		group := network.Group{Devices: on.Tensor, Overlap: rapid.Bool().Draw(t, "overlap")}
 		of := func(m models.Model, on costmodel.Machine) []time.Duration {
@@ -213,12 +213,12 @@ func TestLaunchedBeforeItEnds(t *testing.T) {
 		w, m := drawWorkload(t)
 		w = synced(w, 0, false)
 		g := graphOf(t, w, orderOf(t, rapid.SampledFrom([]string{"gpipe", "zb-h1"}).Draw(t, "schedule"), w))
-		free, err := costmodel.StepCosts(m, w.Plan(), g)
+		free, err := costmodel.StepCosts(m, w.Staged(), g)
 		require.NoError(t, err)
-		m.Host = costmodel.Host{
+		m.Host = costmodel.HostTimes{
 			Operation: units.Duration(rapid.Int64Range(0, 100_000).Draw(t, "operation")), Task: units.Duration(rapid.Int64Range(1, 100_000).Draw(t, "task")),
 		}
-		costs, err := costmodel.StepCosts(m, w.Plan(), g)
+		costs, err := costmodel.StepCosts(m, w.Staged(), g)
 		require.NoError(t, err)
 		for i := range g.Tasks {
 			c := costs.Task(&g.Tasks[i])
@@ -242,7 +242,7 @@ func TestUnitOfBytes(t *testing.T) {
 		}
 		ranks := rapid.IntRange(2, 9).Draw(t, "ranks")
 		if rapid.Bool().Draw(t, "measured") {
-			l.AllReduce = []link.Range{
+			l.AllReduce = []link.SizeRange{
 				{Ranks: 4, Call: 2e4, Bandwidth: 1e9}, {Ranks: 4, From: units.Bytes(rapid.Int64Range(1, 1e6).Draw(t, "from")), Call: 3e4, Bandwidth: 2e9},
 			}
 		}
@@ -265,7 +265,7 @@ func forwards(t tester, w stages.Workload, m costmodel.Machine) int64 {
 	t.Helper()
 	w = synced(w, 0, false)
 	g := graphOf(t, w, orderOf(t, "gpipe", w))
-	costs, err := costmodel.StepCosts(m, w.Plan(), g)
+	costs, err := costmodel.StepCosts(m, w.Staged(), g)
 	require.NoError(t, err)
 	var sum int64
 	for i := range g.Tasks {
@@ -296,6 +296,6 @@ func TestMemoryAddsUp(t *testing.T) {
 		if w.Training.Narrow() {
 			rounding = float64(4 * w.Replicas)
 		}
-		require.InDelta(t, total(memory.Persistent(one.Plan(), w.Replicas))+copies*perParameter*int64(w.Replicas), total(memory.Persistent(w.Plan(), 2*w.Replicas)), rounding)
+		require.InDelta(t, total(memory.Persistent(one.Staged(), w.Replicas))+copies*perParameter*int64(w.Replicas), total(memory.Persistent(w.Staged(), 2*w.Replicas)), rounding)
 	})
 }

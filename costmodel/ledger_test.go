@@ -95,7 +95,7 @@ func TestLedger(t *testing.T) {
 						for r, peak := range ledger(t, trace) {
 							require.Positive(t, peak, "%s: rank %d", name, r)
 						}
-						require.Equal(t, memory.Persistent(w.Plan(), trace.Graph.Ranks()), trace.Persistent)
+						require.Equal(t, memory.Persistent(w.Staged(), trace.Graph.Ranks()), trace.Persistent)
 						count++
 					}
 				}

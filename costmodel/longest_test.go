@@ -19,7 +19,7 @@ func TestTooLong(t *testing.T) {
 	price := func(change func(*costmodel.Machine)) error {
 		m := machine()
 		change(&m)
-		_, err := costmodel.StepCosts(m, w.Plan(), g)
+		_, err := costmodel.StepCosts(m, w.Staged(), g)
 		return err
 	}
 	require.NoError(t, price(func(m *costmodel.Machine) { m.Link.Call = units.Duration(units.Longest / 2) }))

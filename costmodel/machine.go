@@ -191,8 +191,8 @@ type Machine struct {
 	NICsPerNode      int       // 0 means 1
 	// MemoryPerNode is what the devices of a node share; 0 is not known, or none.
 	MemoryPerNode units.Bytes
-	Host          Host  // what launches tasks
-	Cores         Cores // that ranks share
+	Host          HostTimes    // what launches tasks
+	Cores         MachineCores // that ranks share
 	// Spread is the standard deviation of the nodes' speeds over their mean.
 	Spread float64
 }

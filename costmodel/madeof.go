@@ -43,8 +43,8 @@ func (m made) shares() (list []graph.Share) {
 // MadeOf says what the computing tasks of a plan's graph of so many ranks are made of, by class: they
 // add up to the time of a pass over a microbatch. Parts of a backward, and a stage that
 // takes all microbatches at once, have it in proportion.
-func MadeOf(m Machine, p *stages.Plan, ranks int) (func(t *graph.Task) []graph.Share, error) {
-	c, err := m.slowest(ranks).Compute(p.Training)
+func MadeOf(m Machine, staged *stages.Staged, ranks int) (func(t *graph.Task) []graph.Share, error) {
+	c, err := m.slowest(ranks).Compute(staged.Training)
 	if err != nil {
 		return nil, err
 	}
@@ -55,41 +55,41 @@ func MadeOf(m Machine, p *stages.Plan, ranks int) (func(t *graph.Task) []graph.S
 	}
 	known := map[key][]graph.Share{}
 	return func(t *graph.Task) []graph.Share {
-		k := key{t.Kind, t.Stage, p.SizeOf(t)}
+		k := key{t.Kind, t.Stage, staged.SizeOf(t)}
 		if known[k] == nil {
-			known[k] = c.madeOf(p, t.Kind, int(t.Stage), p.Sizes[k.size]).shares()
+			known[k] = c.madeOf(staged, t.Kind, int(t.Stage), staged.Sizes[k.size]).shares()
 		}
 		return known[k]
 	}, nil
 }
 
 // madeOf adds up a pass of a stage over a microbatch.
-func (c Compute) madeOf(p *stages.Plan, k graph.Kind, stage int, samples int64) (m made) {
-	if p.Whole(stage) {
-		samples = p.Batch(0)
+func (c Compute) madeOf(staged *stages.Staged, k graph.Kind, stage int, samples int64) (m made) {
+	if staged.Whole(stage) {
+		samples = staged.Batch(0)
 	}
-	for _, l := range p.Stages[stage].Layers {
+	for _, l := range staged.Stages[stage].Layers {
 		switch k {
 		case graph.Forward:
 			m.layer(c, l, network.Forward, samples)
 		case graph.WeightGradient:
 			m.layer(c, l, network.WeightGradient, samples)
 		case graph.InputGradient:
-			m.repeated(c, l, p.Training, samples)
+			m.repeated(c, l, staged.Training, samples)
 			m.layer(c, l, network.InputGradient, samples)
 		default:
-			m.repeated(c, l, p.Training, samples)
+			m.repeated(c, l, staged.Training, samples)
 			m.backward(c, l, samples)
 		}
 	}
 	if k != graph.WeightGradient {
-		m[between] += c.copies(p, stage)
+		m[between] += c.copies(staged, stage)
 	}
 	switch k {
 	case graph.Forward:
-		m[tensor] += received(c, p, stage, stage-1, samples).Exposed
+		m[tensor] += received(c, staged, stage, stage-1, samples).Exposed
 	case graph.InputGradient, graph.Backward:
-		m[tensor] += received(c, p, stage, stage+1, samples).Exposed
+		m[tensor] += received(c, staged, stage, stage+1, samples).Exposed
 	}
 	return m
 }
@@ -173,7 +173,7 @@ func classOf(o network.Op) class {
 // they are priced.
 func (t Times) MadeOf(task *graph.Task) (list []graph.Share) {
 	s, mb := task.Stage, task.Microbatch
-	add := func(class string, table Table) {
+	add := func(class string, table TimeTable) {
 		if d := table.At(s, mb); d > 0 {
 			list = append(list, graph.Share{Class: class, Time: d})
 		}

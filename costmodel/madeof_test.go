@@ -19,10 +19,10 @@ func TestMadeOfAddsUp(t *testing.T) {
 		m.Spread = rapid.SampledFrom([]float64{0, 0.1}).Draw(t, "spread")
 		w = synced(w, 100_000, false)
 		g := graphOf(t, w, orderOf(t, rapid.SampledFrom([]string{"gpipe", "zb-h1"}).Draw(t, "schedule"), w))
-		plan := w.Plan()
-		costs, err := costmodel.StepCosts(m, plan, g)
+		staged := w.Staged()
+		costs, err := costmodel.StepCosts(m, staged, g)
 		require.NoError(t, err)
-		madeOf, err := costmodel.MadeOf(m, plan, g.Ranks())
+		madeOf, err := costmodel.MadeOf(m, staged, g.Ranks())
 		require.NoError(t, err)
 		for i := range g.Tasks {
 			task := &g.Tasks[i]
@@ -52,10 +52,10 @@ func TestMadeOfAddsUp(t *testing.T) {
 func TestMadeOfByConstants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, m := drawWorkload(t)
-		plan := synced(w, 0, false).Plan()
+		staged := synced(w, 0, false).Staged()
 		task := &graph.Task{Kind: rapid.SampledFrom([]graph.Kind{graph.Forward, graph.InputGradient, graph.WeightGradient}).Draw(t, "kind")}
 		parts := func(m costmodel.Machine) map[string]time.Duration {
-			madeOf, err := costmodel.MadeOf(m, plan, 2*w.Replicas)
+			madeOf, err := costmodel.MadeOf(m, staged, 2*w.Replicas)
 			require.NoError(t, err)
 			by := map[string]time.Duration{}
 			for _, share := range madeOf(task) {

@@ -49,8 +49,8 @@ func (m MemoryOptions) Validate() error {
 
 // Process is what a process holds beside its tensors where a device communicates in so
 // many groups.
-func (m MemoryOptions) Process(groups int) stages.Process {
-	return stages.Process{
+func (m MemoryOptions) Process(groups int) stages.ProcessMemory {
+	return stages.ProcessMemory{
 		Context: int64(m.Context), Buffers: int64(m.Buffers) * int64(groups),
 		Allocator: m.Allocator, GradientCopies: m.GradientCopies, KeepOutputs: m.KeepOutputs != FreedOutputs, PartOutputs: m.KeepOutputs == PartitionedOutputs, FP32Shards: m.FP32Shards,
 	}

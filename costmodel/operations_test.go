@@ -97,7 +97,7 @@ func drawDevice(t *rapid.T) costmodel.Device {
 func drawOp(t *rapid.T) network.Op {
 	size := rapid.Int64Range(1, 500)
 	op := network.Op{
-		Class: network.Class(rapid.IntRange(0, 2).Draw(t, "class")), Count: size.Draw(t, "count"),
+		Class: network.OpClass(rapid.IntRange(0, 2).Draw(t, "class")), Count: size.Draw(t, "count"),
 		Rows: size.Draw(t, "rows"), Inner: size.Draw(t, "inner"), Cols: size.Draw(t, "cols"),
 		Weight: rapid.Bool().Draw(t, "weight"), Bias: rapid.Bool().Draw(t, "bias"),
 	}
@@ -159,7 +159,7 @@ func TestSlowDevice(t *testing.T) {
 	}
 	w, m := workload(t, n, []int32{0}, 1), machine()
 	m.Device = d
-	_, err := costmodel.StepCosts(m, w.Plan(), graphOf(t, w, orderOf(t, "gpipe", w)))
+	_, err := costmodel.StepCosts(m, w.Staged(), graphOf(t, w, orderOf(t, "gpipe", w)))
 	require.ErrorContains(t, err, "stage 0 would take more than")
 	require.Positive(t, c.Move(1<<62))
 }

@@ -29,8 +29,8 @@ type MachineOptions struct {
 	Network        link.Options   `toml:"network"`
 	NICsPerNode    int            `toml:"nics_per_node"`
 	MemoryPerNode  units.Bytes    `toml:"memory_per_node"`
-	Host           Host           `toml:"host"`
-	Cores          Cores          `toml:"cores"`
+	Host           HostTimes      `toml:"host"`
+	Cores          MachineCores   `toml:"cores"`
 	MemoryMargin   float64        `toml:"memory_margin"`
 	Spread         float64        `toml:"spread"`
 	// Measured and Updates are entries of [[machine.measured]] and

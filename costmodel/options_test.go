@@ -85,7 +85,7 @@ func TestLinkOptions(t *testing.T) {
 	// What is said of collectives goes before what was measured; tables that are
 	// given with it stay.
 	measured := catalog()
-	ranges := []link.Range{{Ranks: 2, Bandwidth: 7}}
+	ranges := []link.SizeRange{{Ranks: 2, Bandwidth: 7}}
 	measured.Links[0].AllReduce, measured.Links[0].AllGather = ranges, ranges
 	for key, want := range map[string]int{"shared": 1, "bandwidth": 1, "latency": 0, "collective_bandwidth": 0, "collective_call": 0, "algorithm": 0} {
 		value := map[string]any{"shared": "device", "bandwidth": "9B/s", "latency": "9ns", "collective_bandwidth": "9B/s", "collective_call": "9ns", "algorithm": "tree"}[key]

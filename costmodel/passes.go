@@ -13,8 +13,8 @@ import (
 // passPrices hold the prices of F, B, I and W.
 type passPrices struct {
 	compute  Compute
-	host     Host
-	plan     *stages.Plan
+	host     HostTimes
+	plan     *stages.Staged
 	prices   [][]price          // by stage and size of microbatch
 	mutex    sync.Mutex         // of what follows, of which each is made when a graph has it
 	launches [][]byPass[launch] // likewise
@@ -36,17 +36,17 @@ type slicePrices struct {
 
 // newPassPrices prices every stage for every distinct size of microbatch. It refuses
 // times that are cut off at the longest that can be added.
-func newPassPrices(c Compute, h Host, p *stages.Plan, at graph.Placement) (*passPrices, error) {
-	copies := len(p.Stages) + len(at.Second)
+func newPassPrices(c Compute, h HostTimes, staged *stages.Staged, at graph.Placement) (*passPrices, error) {
+	copies := len(staged.Stages) + len(at.Second)
 	list := &passPrices{
-		compute: c, host: h, plan: p, copyOf: at.Copy, ahead: make([]slicePrices, len(p.Stages)),
+		compute: c, host: h, plan: staged, copyOf: at.Copy, ahead: make([]slicePrices, len(staged.Stages)),
 		slices: make([]slicePrices, copies), weights: make([]slicePrices, copies), inputs: make([]slicePrices, copies),
 	}
-	layers := layerPrices(c, p)
-	for s := range p.Stages {
+	layers := layerPrices(c, staged)
+	for s := range staged.Stages {
 		var prices []price
-		for size, n := range p.Sizes {
-			price := taskPrice(c, p, s, layers[s][size], n)
+		for size, n := range staged.Sizes {
+			price := taskPrice(c, staged, s, layers[s][size], n)
 			if price.time.forward >= units.Longest || price.time.backward >= units.Longest {
 				return nil, fmt.Errorf("compute: stage %d would take more than %.0f hours for a microbatch on this device; check its rates and launch cost", s, units.Longest.Hours())
 			}

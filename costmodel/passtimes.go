@@ -8,5 +8,5 @@ func PassTimes(t Times) []PassTime {
 // PassTime holds what a pass takes, under its key in [times].
 type PassTime struct {
 	Key   string
-	Table Table
+	Table TimeTable
 }

@@ -78,25 +78,25 @@ func TestNarrowWeights(t *testing.T) {
 	} {
 		for _, zero := range []int{0, 1} {
 			w := stages.Workload{Network: n, Layers: []int{7}, Placement: graph.InOrder(1), Samples: []int64{1}, Replicas: 2, Zero: zero, Training: c.training}
-			plan := w.Plan()
-			require.EqualValues(t, blocks*block+heads, plan.Stages[0].Parameters)
+			staged := w.Staged()
+			require.EqualValues(t, blocks*block+heads, staged.Stages[0].Parameters)
 			pipeline := wiring.Pipeline{}
 			s, err := schedules.Find("ddp")
 			require.NoError(t, err)
 			pipeline, err = s.Pipeline(graph.Shape{Ranks: 1, Microbatches: 1, Replicas: 2}, nil)
 			require.NoError(t, err)
-			plan.Fill(&pipeline)
+			staged.Fill(&pipeline)
 			pipeline.Optimizer = true
 			if zero == 1 {
 				require.Equal(t, []int64{2*heads + blocks*block*c.sent/32}, pipeline.Sync.Parameters, "%+v", c.training)
 			}
-			require.EqualValues(t, blocks*block*(c.held-64)/32, plan.HeldBeside(&plan.Stages[0]))
+			require.EqualValues(t, blocks*block*(c.held-64)/32, staged.HeldBeside(&staged.Stages[0]))
 			g, err := pipeline.Graph()
 			require.NoError(t, err)
 			m := machine()
 			m.Device = narrowDevice()
 			m.Device.MemoryBandwidth = 1e9
-			took := update(t, m, plan, g)
+			took := update(t, m, staged, g)
 			if !c.training.Narrow() {
 				wide[zero] = took
 			}
@@ -125,17 +125,17 @@ func TestNarrowUnits(t *testing.T) {
 			Network: n, Layers: slices.Repeat([]int{1}, 7), Placement: graph.Placement{First: make([]int32, 7)},
 			Samples: []int64{1}, Replicas: 2, Zero: 3, Training: c.training,
 		}
-		plan := w.Plan()
-		require.Equal(t, []int64{2*norms + block*c.sent/32}, plan.Sync().Units[1].Gather, "%+v", c.training)
-		require.EqualValues(t, 2*norms+block*c.held/32, plan.Unit(plan.Stages[1].Flats[0]), "%+v", c.training)
+		staged := w.Staged()
+		require.Equal(t, []int64{2*norms + block*c.sent/32}, staged.Sync().Units[1].Gather, "%+v", c.training)
+		require.EqualValues(t, 2*norms+block*c.held/32, staged.Unit(staged.Stages[1].Flats[0]), "%+v", c.training)
 		shares := int64(2*(2*100*64+64*9) + 4*block*c.sent/32)
-		require.Equal(t, shares/2, memory.Lasting(plan, 2)[0].Parameters, "%+v", c.training)
+		require.Equal(t, shares/2, memory.Lasting(staged, 2)[0].Parameters, "%+v", c.training)
 	}
 }
 
 // update returns the time of the optimizer's task.
-func update(t *testing.T, m costmodel.Machine, p *stages.Plan, g *graph.Graph) time.Duration {
-	costs, err := costmodel.StepCosts(m, p, g)
+func update(t *testing.T, m costmodel.Machine, staged *stages.Staged, g *graph.Graph) time.Duration {
+	costs, err := costmodel.StepCosts(m, staged, g)
 	require.NoError(t, err)
 	for i := range g.Tasks {
 		if g.Tasks[i].Kind == graph.Optimizer {

@@ -64,15 +64,15 @@ func (c Compute) pricesOf(layers []network.Layer, t training.Options, samples in
 
 // layerPrices prices the layers of every stage, by stage and size of microbatch; of one
 // that takes all microbatches at once, for these.
-func layerPrices(c Compute, p *stages.Plan) [][][]price {
-	list := make([][][]price, len(p.Stages))
-	for _, n := range p.Sizes {
-		whole, first := c.pricesOf(p.Network.Layers, p.Training, n), 0
-		for s := range p.Stages {
-			layers := whole[first : first+len(p.Stages[s].Layers)]
+func layerPrices(c Compute, staged *stages.Staged) [][][]price {
+	list := make([][][]price, len(staged.Stages))
+	for _, n := range staged.Sizes {
+		whole, first := c.pricesOf(staged.Network.Layers, staged.Training, n), 0
+		for s := range staged.Stages {
+			layers := whole[first : first+len(staged.Stages[s].Layers)]
 			first += len(layers)
-			if p.Whole(s) {
-				layers = c.pricesOf(p.Stages[s].Layers, p.Training, p.Batch(0))
+			if staged.Whole(s) {
+				layers = c.pricesOf(staged.Stages[s].Layers, staged.Training, staged.Batch(0))
 			}
 			list[s] = append(list[s], layers)
 		}
@@ -110,32 +110,32 @@ func (p *price) plus(l *price) {
 
 // stagePrice adds up a stage, for a microbatch of the given number of samples, with
 // recomputation apart. Layers are those of the stage.
-func stagePrice(c Compute, plan *stages.Plan, stage int, layers []price, samples int64) price {
+func stagePrice(c Compute, staged *stages.Staged, stage int, layers []price, samples int64) price {
 	var p price
 	for i := range layers {
 		p.plus(&layers[i])
 	}
-	copies := c.copies(plan, stage)
+	copies := c.copies(staged, stage)
 	for _, t := range []*time.Duration{&p.time.forward, &p.time.input, &p.time.backward} {
 		*t = units.Sum(*t, copies)
 	}
-	p.gather(received(c, plan, stage, stage-1, samples), received(c, plan, stage, stage+1, samples))
+	p.gather(received(c, staged, stage, stage-1, samples), received(c, staged, stage, stage+1, samples))
 	return p
 }
 
 // copies prices the copying of what was gathered for a pass into its tensors, where ZeRO 3
 // does that: reading and writing every parameter. Narrow weights are made of them then.
-func (c Compute) copies(plan *stages.Plan, stage int) time.Duration {
-	if !plan.Gathers() {
+func (c Compute) copies(staged *stages.Staged, stage int) time.Duration {
+	if !staged.Gathers() {
 		return 0
 	}
 	var moved int64
-	for _, owner := range plan.Stages[stage].Units {
-		if plan.Copied {
-			moved += 2 * plan.Stages[owner].Parameters * plan.PerParameter.Parameter
+	for _, owner := range staged.Stages[stage].Units {
+		if staged.Copied {
+			moved += 2 * staged.Stages[owner].Parameters * staged.PerParameter.Parameter
 		}
-		if narrow := plan.Stages[owner].Narrow; narrow > 0 {
-			moved += plan.Training.CastBytes(narrow)
+		if narrow := staged.Stages[owner].Narrow; narrow > 0 {
+			moved += staged.Training.CastBytes(narrow)
 		}
 	}
 	return c.Move(moved)
@@ -143,12 +143,12 @@ func (c Compute) copies(plan *stages.Plan, stage int) time.Duration {
 
 // taskPrice returns what a stage costs for a microbatch: a share of the whole batch's
 // price where the stage takes all microbatches at once.
-func taskPrice(c Compute, plan *stages.Plan, stage int, layers []price, samples int64) price {
+func taskPrice(c Compute, staged *stages.Staged, stage int, layers []price, samples int64) price {
 	priced := samples
-	if plan.Whole(stage) {
-		priced = plan.Batch(0)
+	if staged.Whole(stage) {
+		priced = staged.Batch(0)
 	}
-	p := stagePrice(c, plan, stage, layers, priced)
+	p := stagePrice(c, staged, stage, layers, priced)
 	times := &p.time
 	if priced != samples {
 		for _, t := range []*time.Duration{&times.forward, &times.input, &times.weight, &times.backward, &p.recompute} {
@@ -160,12 +160,12 @@ func taskPrice(c Compute, plan *stages.Plan, stage int, layers []price, samples 
 }
 
 // taskLaunch returns what launching a stage's kernels takes, shared likewise.
-func taskLaunch(c Compute, h Host, known *walks, plan *stages.Plan, stage int, samples int64) byPass[launch] {
-	if !plan.Whole(stage) {
-		return launchesOf(c, h, known, plan, stage, samples)
+func taskLaunch(c Compute, h HostTimes, known *walks, staged *stages.Staged, stage int, samples int64) byPass[launch] {
+	if !staged.Whole(stage) {
+		return launchesOf(c, h, known, staged, stage, samples)
 	}
-	all := plan.Batch(0)
-	l := launchesOf(c, h, known, plan, stage, all)
+	all := staged.Batch(0)
+	l := launchesOf(c, h, known, staged, stage, all)
 	for _, pass := range []*launch{&l.forward, &l.input, &l.weight, &l.backward} {
 		pass.thread, pass.lead = share(pass.thread, samples, all), share(pass.lead, samples, all)
 	}

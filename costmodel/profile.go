@@ -27,13 +27,13 @@ type taskKind struct {
 // wired from a plan. Memory and links are those of base; times have no delays, since
 // what a message takes was measured until it had arrived. apart, which may be nil, tells
 // which messages and collectives pass between processes: these are of a kind of their own.
-func Profiled(base graph.Costs, plan *stages.Plan, traces []*graph.Trace, apart func(*graph.Task) bool) (graph.Costs, error) {
+func Profiled(base graph.Costs, staged *stages.Staged, traces []*graph.Trace, apart func(*graph.Task) bool) (graph.Costs, error) {
 	if len(traces) == 0 {
 		return base, fmt.Errorf("there is no trace to take times from")
 	}
 	g := traces[0].Graph
 	kindOf := func(t *graph.Task) taskKind {
-		k := kindOf(g, t, plan)
+		k := kindOf(g, t, staged)
 		k.apart = apart != nil && apart(t)
 		return k
 	}
@@ -58,13 +58,13 @@ func Profiled(base graph.Costs, plan *stages.Plan, traces []*graph.Trace, apart 
 }
 
 // kindOf classifies a task. The ranks of one collective are of one kind.
-func kindOf(g *graph.Graph, t *graph.Task, plan *stages.Plan) taskKind {
+func kindOf(g *graph.Graph, t *graph.Task, staged *stages.Staged) taskKind {
 	k := taskKind{kind: t.Kind, rank: t.Rank % int32(g.Shape.Ranks), stage: t.Stage, part: t.Part}
 	if t.Kind.Collective() {
 		k.rank = g.Groups[t.Peer][0] % int32(g.Shape.Ranks)
 	}
 	if t.Microbatch != graph.None {
-		k.samples = plan.Sizes[plan.SizeOf(t)]
+		k.samples = staged.Sizes[staged.SizeOf(t)]
 	}
 	return k
 }

@@ -31,7 +31,7 @@ func TestProfiled(t *testing.T) {
 		}
 		traces = append(traces, trace)
 	}
-	costs, err := costmodel.Profiled(base, w.Plan(), traces, nil)
+	costs, err := costmodel.Profiled(base, w.Staged(), traces, nil)
 	require.NoError(t, err)
 	for i := range g.Tasks {
 		task := &g.Tasks[i]
@@ -41,7 +41,7 @@ func TestProfiled(t *testing.T) {
 		require.Equal(t, was.BytesAtStart, got.BytesAtStart)
 		require.Equal(t, was.BytesAtEnd, got.BytesAtEnd)
 	}
-	_, err = costmodel.Profiled(base, w.Plan(), nil, nil)
+	_, err = costmodel.Profiled(base, w.Staged(), nil, nil)
 	require.EqualError(t, err, "there is no trace to take times from")
 }
 

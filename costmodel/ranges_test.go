@@ -14,12 +14,12 @@ import (
 )
 
 // drawTable draws the ranges of one kind of collective, over 2 to 5 ranks.
-func drawTable(t *rapid.T) []link.Range {
-	var list []link.Range
+func drawTable(t *rapid.T) []link.SizeRange {
+	var list []link.SizeRange
 	for _, ranks := range rapid.SliceOfNDistinct(rapid.IntRange(2, 5), 0, 3, rapid.ID[int]).Draw(t, "numbers of ranks") {
 		from := units.Bytes(0)
 		for range rapid.IntRange(1, 3).Draw(t, "ranges") {
-			list = append(list, link.Range{
+			list = append(list, link.SizeRange{
 				Ranks: ranks, From: from, Call: units.Duration(rapid.Int64Range(0, 1e6).Draw(t, "call")),
 				Bandwidth: units.Rate(rapid.Float64Range(1e6, 1e12).Draw(t, "bandwidth")),
 			})
@@ -41,9 +41,9 @@ func drawTables(t *rapid.T) link.Link {
 func TestOwnTable(t *testing.T) {
 	l := link.Link{
 		Bandwidth: 1e6, Latency: 1000, Call: 4000, // 1 byte per µs
-		AllReduce:     []link.Range{{Ranks: 2, Call: 10_000, Bandwidth: 5e6}, {Ranks: 4, Call: 20_000, Bandwidth: 10e6}},
-		AllGather:     []link.Range{{Ranks: 4, Call: 6000, Bandwidth: 15e6}},
-		ReduceScatter: []link.Range{{Ranks: 3, Call: 8000, Bandwidth: 2e6}},
+		AllReduce:     []link.SizeRange{{Ranks: 2, Call: 10_000, Bandwidth: 5e6}, {Ranks: 4, Call: 20_000, Bandwidth: 10e6}},
+		AllGather:     []link.SizeRange{{Ranks: 4, Call: 6000, Bandwidth: 15e6}},
+		ReduceScatter: []link.SizeRange{{Ranks: 3, Call: 8000, Bandwidth: 2e6}},
 	}
 	for _, c := range []struct {
 		kind graph.Kind
@@ -94,7 +94,7 @@ func TestTablesAreMonotone(t *testing.T) {
 		bytes, n := rapid.Int64Range(0, 1e8).Draw(t, "S"), rapid.IntRange(2, 6).Draw(t, "n")
 		faster := l
 		faster.Bandwidth, faster.Collective = 2*l.Bandwidth, 2*l.Collective
-		for _, list := range []*[]link.Range{&faster.AllReduce, &faster.AllGather, &faster.ReduceScatter} {
+		for _, list := range []*[]link.SizeRange{&faster.AllReduce, &faster.AllGather, &faster.ReduceScatter} {
 			*list = slices.Clone(*list)
 			for i := range *list {
 				(*list)[i].Bandwidth *= 2
@@ -112,7 +112,7 @@ func TestTablesAreMonotone(t *testing.T) {
 // a node, no table is of such a group.
 func TestTablesOfAGroup(t *testing.T) {
 	m := nodes()
-	table := []link.Range{{Ranks: 2, Call: 5000, Bandwidth: 1e6}, {Ranks: 8, Call: 5000, Bandwidth: 1e6}}
+	table := []link.SizeRange{{Ranks: 2, Call: 5000, Bandwidth: 1e6}, {Ranks: 8, Call: 5000, Bandwidth: 1e6}}
 	m.Network.AllReduce, m.Network.AllGather, m.Network.ReduceScatter = table, table, table
 	for kind := range rings {
 		require.Equal(t, "measured", algorithmOf(m.Group([]int32{0, 4}), kind, 2, 100))

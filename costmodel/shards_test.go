@@ -29,13 +29,13 @@ func TestShardsCostByReplica(t *testing.T) {
 		w, m := drawShards(t)
 		o := orderOf(t, "1f1b", w)
 		g := graphOf(t, w, o)
-		costs, err := costmodel.StepCosts(m, w.Plan(), g)
+		costs, err := costmodel.StepCosts(m, w.Staged(), g)
 		require.NoError(t, err)
 		for replica, n := range w.Shards {
 			same := w
 			same.Shards, same.Samples = nil, []int64{n, n}
 			equal := graphOf(t, same, o)
-			want, err := costmodel.StepCosts(m, same.Plan(), equal)
+			want, err := costmodel.StepCosts(m, same.Staged(), equal)
 			require.NoError(t, err)
 			require.Len(t, g.Tasks, len(equal.Tasks))
 			for i := range g.Tasks {

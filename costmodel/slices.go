@@ -17,7 +17,7 @@ import (
 // measured whole, and what is walked twice, completes all of a layer at its end.
 type slicer struct {
 	compute      Compute
-	host         Host
+	host         HostTimes
 	training     training.Options
 	kind         graph.Kind
 	samples      int64
@@ -36,25 +36,25 @@ type slicer struct {
 }
 
 // slice prices the parts of a stage's pass, in time and in launches.
-func slice(c Compute, h Host, known *walks, plan *stages.Plan, k graph.Kind, stage int, samples int64) ([]time.Duration, []launch) {
-	s := &slicer{compute: c, host: h, walks: known, training: plan.Training, kind: k, samples: samples}
+func slice(c Compute, h HostTimes, known *walks, staged *stages.Staged, k graph.Kind, stage int, samples int64) ([]time.Duration, []launch) {
+	s := &slicer{compute: c, host: h, walks: known, training: staged.Training, kind: k, samples: samples}
 	s.begin(time.Duration(h.Task))
 	switch {
-	case len(plan.Exchanges(stage, graph.Forward)) > 0:
-		s.exchanged(plan, stage)
+	case len(staged.Exchanges(stage, graph.Forward)) > 0:
+		s.exchanged(staged, stage)
 	case k == graph.Forward:
-		s.forward(plan, stage)
+		s.forward(staged, stage)
 	default:
-		s.backward(plan, stage)
+		s.backward(staged, stage)
 	}
 	return s.times, s.launches
 }
 
 // forward cuts an F at the pieces of layers whose parameters are gathered beside it. The
 // gathering of what it received comes first.
-func (s *slicer) forward(plan *stages.Plan, stage int) {
-	st := &plan.Stages[stage]
-	s.done = received(s.compute, plan, stage, stage-1, s.samples).Exposed
+func (s *slicer) forward(staged *stages.Staged, stage int) {
+	st := &staged.Stages[stage]
+	s.done = received(s.compute, staged, stage, stage-1, s.samples).Exposed
 	layers := st.Layers
 	for _, piece := range st.Ahead {
 		for _, l := range layers[:piece.Layers] {
@@ -67,13 +67,13 @@ func (s *slicer) forward(plan *stages.Plan, stage int) {
 }
 
 // backward cuts a B or W where buckets are complete.
-func (s *slicer) backward(plan *stages.Plan, stage int) {
-	st := &plan.Stages[stage]
+func (s *slicer) backward(staged *stages.Staged, stage int) {
+	st := &staged.Stages[stage]
 	for _, bucket := range st.Buckets {
 		s.missing = append(s.missing, len(bucket.Tensors))
 	}
 	if s.kind == graph.Backward {
-		s.done = received(s.compute, plan, stage, stage+1, s.samples).Exposed
+		s.done = received(s.compute, staged, stage, stage+1, s.samples).Exposed
 	}
 	for i, l := range slices.Backward(st.Layers) {
 		if s.kind == graph.Backward {

@@ -193,10 +193,10 @@ func TestGroupAcrossNodes(t *testing.T) {
 	m.DevicesPerNode, m.Network = 6, m.Link
 	w := workload(t, n, []int32{0, 1}, 1)
 	g := graphOf(t, w, orderOf(t, "gpipe", w))
-	_, err := costmodel.StepCosts(m, w.Plan(), g)
+	_, err := costmodel.StepCosts(m, w.Staged(), g)
 	require.ErrorContains(t, err, "devices_per_node = 6: some groups of parallel.tensor = 4 would be in two nodes")
 	m.DevicesPerNode, m.Link = 0, link.Link{}
-	_, err = costmodel.StepCosts(m, w.Plan(), g)
+	_, err = costmodel.StepCosts(m, w.Staged(), g)
 	require.ErrorContains(t, err, "link: 8 devices need one between them")
 }
 

@@ -15,12 +15,12 @@ import (
 // Times is the [times] section: explicit task times, without a model or a
 // machine.
 type Times struct {
-	Forward Table `toml:"forward"`
+	Forward TimeTable `toml:"forward"`
 	// Backward is the full backward. InputGradient and WeightGradient are its
 	// halves; schedules that do not split it take their sum.
-	Backward       Table          `toml:"backward"`
-	InputGradient  Table          `toml:"backward_input"`
-	WeightGradient Table          `toml:"backward_weight"`
+	Backward       TimeTable      `toml:"backward"`
+	InputGradient  TimeTable      `toml:"backward_input"`
+	WeightGradient TimeTable      `toml:"backward_weight"`
 	PointToPoint   units.Duration `toml:"p2p"`
 	Optimizer      units.Duration `toml:"optimizer"`
 	Host           units.Duration `toml:"host"`
@@ -46,21 +46,21 @@ func (Times) Settings() []setting.Setting {
 // taskTime bounds how long a task may take.
 func taskTime() setting.Range { return setting.Between(0, float64(units.Longest)) }
 
-// A Table is a duration: one for all, one per stage, or one per stage and
+// A TimeTable is a duration: one for all, one per stage, or one per stage and
 // microbatch.
-type Table struct {
+type TimeTable struct {
 	rows [][]time.Duration // empty, 1×1, stages×1 or stages×microbatches
 	one  bool
 }
 
 // Set reports whether the table was given.
-func (t Table) Set() bool { return len(t.rows) > 0 }
+func (t TimeTable) Set() bool { return len(t.rows) > 0 }
 
 // Uniform is the table with one duration for all.
-func Uniform(d time.Duration) Table { return Table{[][]time.Duration{{d}}, true} }
+func Uniform(d time.Duration) TimeTable { return TimeTable{[][]time.Duration{{d}}, true} }
 
 // Same is the duration of all stages and microbatches, if they were given one.
-func (t Table) Same() (time.Duration, bool) {
+func (t TimeTable) Same() (time.Duration, bool) {
 	if !t.one {
 		return 0, false
 	}
@@ -68,7 +68,7 @@ func (t Table) Same() (time.Duration, bool) {
 }
 
 // At is the duration for a stage and microbatch.
-func (t Table) At(stage, microbatch int32) time.Duration {
+func (t TimeTable) At(stage, microbatch int32) time.Duration {
 	if len(t.rows) == 0 {
 		return 0
 	}
@@ -83,7 +83,7 @@ func (t Table) At(stage, microbatch int32) time.Duration {
 }
 
 // UnmarshalTOML reads "10ms", ["1s", "2s"] or [["1s", "2s"], ["3s", "4s"]].
-func (t *Table) UnmarshalTOML(value any) error {
+func (t *TimeTable) UnmarshalTOML(value any) error {
 	list, isList := value.([]any)
 	if !isList {
 		d, err := readDuration(value)
@@ -105,7 +105,7 @@ func (t *Table) UnmarshalTOML(value any) error {
 }
 
 // TOML writes what UnmarshalTOML reads.
-func (t Table) TOML() any {
+func (t TimeTable) TOML() any {
 	one := func(d time.Duration) any { return units.Duration(d).String() }
 	if d, same := t.Same(); same {
 		return one(d)
@@ -157,7 +157,7 @@ func readDuration(value any) (time.Duration, error) {
 
 // check compares the table's size with the schedule's, and its entries with
 // the longest duration.
-func (t Table) check(key string, stages, microbatches int) error {
+func (t TimeTable) check(key string, stages, microbatches int) error {
 	for _, row := range t.rows {
 		if d := slices.Max(row); d > units.Longest {
 			return fmt.Errorf("%s = %q: must be at most %s", key, units.Duration(d), units.Duration(units.Longest))
@@ -179,7 +179,7 @@ func (t Table) check(key string, stages, microbatches int) error {
 
 // ByMicrobatch reports whether some microbatch takes another time than others.
 func (t Times) ByMicrobatch() bool {
-	return slices.ContainsFunc([]Table{t.Forward, t.Backward, t.InputGradient, t.WeightGradient}, func(t Table) bool {
+	return slices.ContainsFunc([]TimeTable{t.Forward, t.Backward, t.InputGradient, t.WeightGradient}, func(t TimeTable) bool {
 		return slices.ContainsFunc(t.rows, func(row []time.Duration) bool { return len(row) > 1 })
 	})
 }
@@ -189,7 +189,7 @@ func (t Times) ByMicrobatch() bool {
 func (t Times) Validate(stages, microbatches int, split bool) error {
 	tables := []struct {
 		key   string
-		table Table
+		table TimeTable
 	}{{"forward", t.Forward}, {"backward", t.Backward}, {"backward_input", t.InputGradient}, {"backward_weight", t.WeightGradient}}
 	for _, e := range tables {
 		if err := e.table.check(e.key, stages, microbatches); err != nil {

@@ -15,9 +15,9 @@ import (
 )
 
 // table decodes a value as the TOML library hands it over.
-func table(t *testing.T, value any) costmodel.Table {
+func table(t *testing.T, value any) costmodel.TimeTable {
 	t.Helper()
-	var table costmodel.Table
+	var table costmodel.TimeTable
 	require.NoError(t, table.UnmarshalTOML(value))
 	require.True(t, table.Set())
 	return table
@@ -36,8 +36,8 @@ func TestTable(t *testing.T) {
 			require.Equal(t, want*time.Second, mixed.At(int32(stage), int32(m)))
 		}
 	}
-	require.False(t, costmodel.Table{}.Set())
-	require.Zero(t, costmodel.Table{}.At(3, 4))
+	require.False(t, costmodel.TimeTable{}.Set())
+	require.Zero(t, costmodel.TimeTable{}.At(3, 4))
 	// A list of one is a list, for one stage.
 	require.EqualError(t, costmodel.Times{Forward: table(t, []any{"1s"}), Backward: one}.Validate(2, 1, false),
 		"forward = […]: 1 entries for 2 stages; give one duration for all, or one per stage")
@@ -54,7 +54,7 @@ func TestTimesErrors(t *testing.T) {
 		"", "10", "10 parsecs", "-1ms", int64(3), 2.5, true, map[string]any{"a": "1s"}, []any{}, []any{"1s", int64(2)},
 		[]any{"1s", []any{}}, []any{[]any{"1s", "x"}}, []any{[]any{[]any{"1s"}}}, []map[string]any{{"a": "1s"}},
 	} {
-		var table costmodel.Table
+		var table costmodel.TimeTable
 		err := table.UnmarshalTOML(value)
 		require.Error(t, err)
 		fmt.Fprintf(&b, "%-24s %v\n", fmt.Sprintf("%#v", value), err)

@@ -36,10 +36,10 @@ func TestUnits(t *testing.T) {
 	w := sharded(mlp(t, 2, 3), 5, 1)
 	w.Training = training.Options{Precision: "bf16", Optimizer: "adam"}
 	unit := wiring.Unit{Gather: []int64{15 * 2}, Scatter: []int64{15 * 2}, Share: 3 * 2}
-	require.Equal(t, wiring.Sync{Overlap: true, Units: []wiring.Unit{unit, unit}}, synced(w, 0, true).Plan().Sync())
-	require.Equal(t, []int64{96, 96, 96, 96, 96}, memory.Persistent(w.Plan(), 5), "two layers, 3 parameters, 16 bytes each")
+	require.Equal(t, wiring.Sync{Overlap: true, Units: []wiring.Unit{unit, unit}}, synced(w, 0, true).Staged().Sync())
+	require.Equal(t, []int64{96, 96, 96, 96, 96}, memory.Persistent(w.Staged(), 5), "two layers, 3 parameters, 16 bytes each")
 	w.Replicas = 1
-	require.Equal(t, wiring.Sync{}, synced(w, 0, true).Plan().Sync())
+	require.Equal(t, wiring.Sync{}, synced(w, 0, true).Staged().Sync())
 }
 
 // A tied head works on the embedding's unit, positions and all; the embedding
@@ -47,7 +47,7 @@ func TestUnits(t *testing.T) {
 func TestUnitsOfATiedHead(t *testing.T) {
 	const embedding, table = (50 + 16) * 32, 50 * 32
 	head := func(n network.Network) (wiring.Unit, wiring.Unit) {
-		units := sharded(n, 2, 1).Plan().Sync().Units
+		units := sharded(n, 2, 1).Staged().Sync().Units
 		return units[0], units[len(units)-1]
 	}
 	first, last := head(smallGPT(t))
@@ -56,10 +56,10 @@ func TestUnitsOfATiedHead(t *testing.T) {
 	whole := workload(t, smallGPT(t), []int32{0}, 1)
 	whole.Replicas, whole.Zero = 2, 3
 	bytes := 4 * whole.Network.Parameters()
-	require.Equal(t, []wiring.Unit{{Gather: []int64{bytes}, Scatter: []int64{bytes}, Share: bytes / 2}}, whole.Plan().Sync().Units, "the head is in the embedding's unit")
+	require.Equal(t, []wiring.Unit{{Gather: []int64{bytes}, Scatter: []int64{bytes}, Share: bytes / 2}}, whole.Staged().Sync().Units, "the head is in the embedding's unit")
 	whole = workload(t, smallGPT(t), []int32{0, 1}, 1)
 	whole.Replicas, whole.Zero = 2, 3
-	require.Equal(t, []int64{4 * parameters(whole, 1)}, whole.Plan().Sync().Units[1].Gather, "a copy on another rank is its own")
+	require.Equal(t, []int64{4 * parameters(whole, 1)}, whole.Staged().Sync().Units[1].Gather, "a copy on another rank is its own")
 	first, last = head(untied(t))
 	require.Equal(t, wiring.Unit{Gather: []int64{4 * embedding}, Scatter: []int64{4 * embedding}, Share: 2 * embedding}, first)
 	require.Equal(t, wiring.Unit{Gather: []int64{4 * table}, Scatter: []int64{4 * table}, Share: 2 * table}, last)
@@ -143,7 +143,7 @@ func TestGathersOfVGG16(t *testing.T) {
 	w.PerTensor = true
 	gathers, sums = count()
 	require.Equal(t, []int{2 * 32, 32}, []int{gathers, sums})
-	unit := w.Plan().Sync().Units[0]
+	unit := w.Staged().Sync().Units[0]
 	require.Equal(t, []int64{4 * 64 * 3 * 9, 4 * 66, 4 * 64 * 64 * 9, 4 * 66}, unit.Gather)
 }
 
@@ -221,7 +221,7 @@ func TestCopiesOfUnits(t *testing.T) {
 	prices := func() map[graph.Kind]time.Duration {
 		times := map[graph.Kind]time.Duration{}
 		g := graphOf(t, w, orderOf(t, "ddp", w))
-		costs, err := costmodel.StepCosts(machine(), w.Plan(), g)
+		costs, err := costmodel.StepCosts(machine(), w.Staged(), g)
 		require.NoError(t, err)
 		for i := range g.Tasks {
 			if task := &g.Tasks[i]; task.Stage == 0 {

@@ -74,33 +74,33 @@ type updates struct {
 // newUpdates prices the update of every rank's parameters: it reads the
 // gradients and reads and writes the state, of its share. An optimizer that was
 // measured takes what it took.
-func newUpdates(m Machine, c Compute, p *stages.Plan, g *graph.Graph) updates {
-	ranks := g.Ranks() / max(1, p.Replicas)
+func newUpdates(m Machine, c Compute, staged *stages.Staged, g *graph.Graph) updates {
+	ranks := g.Ranks() / max(1, staged.Replicas)
 	u := updates{c, make([]time.Duration, ranks), make([]int, ranks)}
 	moved, parameters, gradients := make([]int64, ranks), make([]int64, ranks), make([]int64, ranks)
-	per := p.PerParameter
-	perParameter, gradient := updated(per, p.Training)
-	for _, s := range p.Stages {
+	per := staged.PerParameter
+	perParameter, gradient := updated(per, staged.Training)
+	for _, s := range staged.Stages {
 		for _, r := range s.Ranks {
 			u.tensors[r] += len(s.Tensors)
-			moved[r] += p.ShareOf(&s, perParameter, 1)
-			if !p.Gathers() {
-				moved[r] += p.Training.CastBytes(s.Narrow)
+			moved[r] += staged.ShareOf(&s, perParameter, 1)
+			if !staged.Gathers() {
+				moved[r] += staged.Training.CastBytes(s.Narrow)
 			}
-			parameters[r] += p.ShareOf(&s, per.Parameter, 1)
-			gradients[r] += p.ShareOf(&s, gradient, 1)
+			parameters[r] += staged.ShareOf(&s, per.Parameter, 1)
+			gradients[r] += staged.ShareOf(&s, gradient, 1)
 		}
 	}
 	var sum time.Duration
-	if p.Training.Clip {
-		sum = m.sumOfNorms(p.Zero > 0 || p.Network.Group.Dispatches(), g)
+	if staged.Training.Clip {
+		sum = m.sumOfNorms(staged.Zero > 0 || staged.Network.Group.Dispatches(), g)
 	}
 	for r := range u.times {
 		u.times[r] = c.Move(moved[r])
-		if t, ok := c.Update(p.Training.Optimizer, u.tensors[r], parameters[r]); ok {
+		if t, ok := c.Update(staged.Training.Optimizer, u.tensors[r], parameters[r]); ok {
 			u.times[r] = t
 		}
-		if p.Training.Clip {
+		if staged.Training.Clip {
 			u.times[r] = units.Sum(u.times[r], c.Move(gradients[r]), sum)
 		}
 	}

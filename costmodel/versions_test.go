@@ -64,10 +64,10 @@ func pricedAs(t *testing.T, w stages.Workload, m costmodel.Machine, name string,
 	require.NoError(t, err)
 	p, err := s.Pipeline(graph.Shape{Ranks: ranks, Microbatches: microbatches}, nil)
 	require.NoError(t, err)
-	p.Samples, p.Boundaries, p.Optimizer = w.Samples, w.Plan().Boundaries(), true
+	p.Samples, p.Boundaries, p.Optimizer = w.Samples, w.Staged().Boundaries(), true
 	g, err := p.Graph()
 	require.NoError(t, err)
-	costs, err := costmodel.StepCosts(m, w.Plan(), g)
+	costs, err := costmodel.StepCosts(m, w.Staged(), g)
 	require.NoError(t, err)
 	return priced{costs, g}
 }

@@ -14,7 +14,7 @@ import (
 // before it has ended.
 type walker struct {
 	compute        Compute
-	host           Host
+	host           HostTimes
 	samples        int64
 	launched, ends time.Duration
 	busy           time.Duration
@@ -230,7 +230,7 @@ func (w *walker) kernels(n int, busy time.Duration) {
 
 // Launching returns what the thread takes for a layer's forward and backward and what is
 // repeated for that, with the device's time where it waits for the device layer by layer.
-func (h Host) Launching(c Compute, l network.Layer, t training.Options, samples int64) time.Duration {
+func (h HostTimes) Launching(c Compute, l network.Layer, t training.Options, samples int64) time.Duration {
 	w := walker{compute: c, host: h, samples: samples, known: &walks{}}
 	w.layer(l, network.Forward)
 	w.repeated(l, t)

@@ -26,7 +26,7 @@ func TestWalkedOnce(t *testing.T) {
 		machine.Link.Bandwidth = 1e10
 		compute, err := machine.Compute(training)
 		require.NoError(t, err)
-		host := Host{Operation: units.Duration(rapid.IntRange(1, 60_000).Draw(t, "operation"))}
+		host := HostTimes{Operation: units.Duration(rapid.IntRange(1, 60_000).Draw(t, "operation"))}
 		at := time.Duration(rapid.IntRange(0, 1e6).Draw(t, "launched"))
 		ends := time.Duration(rapid.IntRange(0, 1e6).Draw(t, "ends"))
 		once := walker{compute: compute, host: host, samples: 2, launched: at, ends: ends, known: &walks{}}

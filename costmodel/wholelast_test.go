@@ -17,16 +17,16 @@ import (
 // their size does, and its thread as long to launch it; other stages are as before.
 func TestWholeLastPrice(t *testing.T) {
 	host := machine()
-	host.Host = costmodel.Host{Operation: 3000}
+	host.Host = costmodel.HostTimes{Operation: 3000}
 	price := func(whole bool, samples ...int64) (busy, launch map[int32]time.Duration) {
 		w := workload(t, smallGPT(t), []int32{0, 1, 0}, samples...)
 		w.WholeLast = whole
 		g, err := wiring.Pipeline{
 			Shape: graph.Shape{Ranks: 2, Microbatches: len(samples)}, Placement: w.Placement, Samples: samples,
-			Order: gpipeOrder(t, len(samples), w.Placement.First), Boundaries: w.Plan().Boundaries(), WholeLast: whole,
+			Order: gpipeOrder(t, len(samples), w.Placement.First), Boundaries: w.Staged().Boundaries(), WholeLast: whole,
 		}.Graph()
 		require.NoError(t, err)
-		costs, err := costmodel.StepCosts(host, w.Plan(), g)
+		costs, err := costmodel.StepCosts(host, w.Staged(), g)
 		require.NoError(t, err)
 		busy, launch = map[int32]time.Duration{}, map[int32]time.Duration{}
 		for i := range g.Tasks {

@@ -31,9 +31,9 @@ func TestGPT2OnOneRank(t *testing.T) {
 	w := workload(t, gpt2(t), []int32{0}, 1)
 	require.EqualValues(t, gpt2Parameters, parameters(w, 0))
 	require.Empty(t, tiedSums(w))
-	require.Empty(t, w.Plan().Boundaries())
-	require.Len(t, w.Plan().Stages[0].Layers, 15)
-	require.Equal(t, []int64{16 * gpt2Parameters}, memory.Persistent(w.Plan(), 1)) // fp32 adamw
+	require.Empty(t, w.Staged().Boundaries())
+	require.Len(t, w.Staged().Stages[0].Layers, 15)
+	require.Equal(t, []int64{16 * gpt2Parameters}, memory.Persistent(w.Staged(), 1)) // fp32 adamw
 }
 
 // Over four ranks the last one has a copy, whose gradient is summed with the
@@ -41,9 +41,9 @@ func TestGPT2OnOneRank(t *testing.T) {
 func TestGPT2OnFourRanks(t *testing.T) {
 	w := workload(t, gpt2(t), []int32{0, 1, 2, 3}, 1)
 	require.Equal(t, []int{4, 4, 4, 3}, w.Layers)
-	require.Equal(t, "embed", w.Plan().Stages[0].Layers[0].Name)
-	require.Equal(t, "h.3", w.Plan().Stages[1].Layers[0].Name)
-	require.Equal(t, "head", w.Plan().Stages[3].Layers[2].Name)
+	require.Equal(t, "embed", w.Staged().Stages[0].Layers[0].Name)
+	require.Equal(t, "h.3", w.Staged().Stages[1].Layers[0].Name)
+	require.Equal(t, "head", w.Staged().Stages[3].Layers[2].Name)
 	require.Equal(t, []wiring.Tied{{Stages: []int{0, 3}, Bytes: 4 * wte}}, tiedSums(w))
 	require.EqualValues(t, 12*768*768+13*768+2*768+wte, parameters(w, 3)) // h.11, ln_f, the copy
 	var sum int64
@@ -52,9 +52,9 @@ func TestGPT2OnFourRanks(t *testing.T) {
 	}
 	require.EqualValues(t, gpt2Parameters+wte, sum)
 	boundary := wiring.Boundary{Forward: 1024 * 768 * 4, Backward: 1024 * 768 * 4}
-	require.Equal(t, []wiring.Boundary{boundary, boundary, boundary}, w.Plan().Boundaries())
+	require.Equal(t, []wiring.Boundary{boundary, boundary, boundary}, w.Staged().Boundaries())
 	w.Training.Precision = "fp16"
-	require.EqualValues(t, 1024*768*2, w.Plan().Boundaries()[2].Forward)
+	require.EqualValues(t, 1024*768*2, w.Staged().Boundaries()[2].Forward)
 	require.EqualValues(t, 2*wte, tiedSums(w)[0].Bytes)
 }
 
@@ -68,7 +68,7 @@ func TestGPT2Placement(t *testing.T) {
 	require.Empty(t, tiedSums(w))
 	require.Zero(t, parameters(w, 2))
 	require.EqualValues(t, gpt2Parameters, parameters(w, 0)+parameters(w, 1))
-	require.Equal(t, []int64{16 * parameters(w, 0), 16 * parameters(w, 1)}, memory.Persistent(w.Plan(), 2))
+	require.Equal(t, []int64{16 * parameters(w, 0), 16 * parameters(w, 1)}, memory.Persistent(w.Staged(), 2))
 	w.Placement.First = []int32{0, 1, 1}
 	require.Len(t, tiedSums(w), 1)
 	require.EqualValues(t, wte, parameters(w, 2))
@@ -78,9 +78,9 @@ func TestGPT2Placement(t *testing.T) {
 // completes them.
 func TestSync(t *testing.T) {
 	w := workload(t, gpt2(t), []int32{0}, 1)
-	require.Equal(t, wiring.Sync{}, synced(w, 0, true).Plan().Sync()) // one replica
+	require.Equal(t, wiring.Sync{}, synced(w, 0, true).Staged().Sync()) // one replica
 	w.Replicas = 2
-	sync := w.Plan().Sync()
+	sync := w.Staged().Sync()
 	require.False(t, sync.Overlap)
 	require.False(t, sync.Sharded)
 	require.Len(t, sync.Buckets[0], 148)
@@ -90,7 +90,7 @@ func TestSync(t *testing.T) {
 	require.Equal(t, []int64{497_759_232}, sync.Parameters)
 
 	w.Zero = 1
-	sync = synced(w, 25_000_000, true).Plan().Sync()
+	sync = synced(w, 25_000_000, true).Staged().Sync()
 	require.True(t, sync.Overlap)
 	require.True(t, sync.Sharded)
 	require.EqualValues(t, 497_759_232, total(sync.Buckets[0]))
@@ -122,7 +122,7 @@ func TestStageTimes(t *testing.T) {
 	}
 	for s := range int32(2) {
 		forward, backward := took[graph.Forward][s], took[graph.Backward][s]
-		for _, l := range w.Plan().Stages[s].Layers {
+		for _, l := range w.Staged().Stages[s].Layers {
 			forward -= c.Layer(l, network.Forward, 2)
 			backward -= c.Layer(l, network.InputGradient, 2) + c.Layer(l, network.WeightGradient, 2) + c.Recompute(l, w.Training, 2)
 		}

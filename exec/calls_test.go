@@ -23,13 +23,13 @@ func gradientCalls(t *testing.T, workers int, backward string, samples []int) []
 	w.Layers, err = network.VGG16Split(workers)
 	require.NoError(t, err)
 	j := job(t, n, "gpipe", workers, samples, false)
-	j.Plan = w.Plan()
+	j.Staged = w.Staged()
 	s, err := schedules.Find("gpipe")
 	require.NoError(t, err)
 	var p wiring.Pipeline
 	p, err = s.Pipeline(graph.Shape{Ranks: workers, Microbatches: len(samples), Replicas: 1}, nil)
 	require.NoError(t, err)
-	j.Plan.Fill(&p)
+	j.Staged.Fill(&p)
 	p.Optimizer = true
 	j.Graph, err = p.Graph()
 	require.NoError(t, err)

@@ -159,7 +159,7 @@ func (j Job) unsplit() (Job, error) {
 		Samples: []int64{j.Total()},
 	}
 	j.Graph, err = wiring.Pipeline{Name: "unsplit", Shape: shape, Order: order, Optimizer: true}.Graph()
-	j.Plan, j.Recompute = w.Plan(), programs.SaveAll
+	j.Staged, j.Recompute = w.Staged(), programs.SaveAll
 	return j, err
 }
 

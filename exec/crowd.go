@@ -35,26 +35,26 @@ func replicas(n network.Network, devices []*programs.Device, samples int, optimi
 		Network: n, Layers: []int{len(n.Layers)}, Placement: graph.InOrder(1), Samples: []int64{int64(samples)}, Replicas: len(devices), Bucket: 4 * n.Parameters(),
 		Training: training.Options{Optimizer: optimizer.Name},
 	}
-	plan := w.Plan()
-	g, err := replicated(plan)
+	staged := w.Staged()
+	g, err := replicated(staged)
 	if err != nil {
 		return nil, err
 	}
-	return NewTrainer(Job{Graph: g, Plan: plan, Optimizer: optimizer, Seed: benchSeed}, devices)
+	return NewTrainer(Job{Graph: g, Staged: staged, Optimizer: optimizer, Seed: benchSeed}, devices)
 }
 
 // replicated wires data parallelism with a microbatch of its own for every replica.
-func replicated(plan *stages.Plan) (*graph.Graph, error) {
+func replicated(staged *stages.Staged) (*graph.Graph, error) {
 	s, err := schedules.Find("ddp")
 	if err != nil {
 		return nil, err
 	}
-	shape := graph.Shape{Ranks: 1, Virtual: 1, Microbatches: len(plan.Samples), Replicas: plan.Replicas}
+	shape := graph.Shape{Ranks: 1, Virtual: 1, Microbatches: len(staged.Samples), Replicas: staged.Replicas}
 	p, err := s.Pipeline(shape, nil)
 	if err != nil {
 		return nil, err
 	}
-	plan.Fill(&p)
+	staged.Fill(&p)
 	p.Optimizer = true
 	return p.Graph()
 }

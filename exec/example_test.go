@@ -79,11 +79,11 @@ func ExampleMeasure() {
 	schedule, _ := schedules.Find("1f1b")
 	order, _ := schedule.Order(shape, nil)
 	work := stages.Workload{Network: network, Layers: []int{2, 2}, Placement: graph.InOrder(2), Samples: []int64{3, 3, 3, 3}}
-	plan := work.Plan()
+	staged := work.Staged()
 	pipeline := wiring.Pipeline{Name: "1f1b", Shape: shape, Order: order, Optimizer: true}
-	plan.Fill(&pipeline)
+	staged.Fill(&pipeline)
 	g, _ := pipeline.Graph()
-	job := exec.Job{Graph: g, Plan: plan, Optimizer: programs.DefaultOptimizer("adamw"), Seed: 1}
+	job := exec.Job{Graph: g, Staged: staged, Optimizer: programs.DefaultOptimizer("adamw"), Seed: 1}
 	m, err := exec.Measure(context.Background(), job, exec.MeasureOptions{
 		Devices:      exec.DeviceOptions{Oversubscribe: true},
 		TrainOptions: exec.TrainOptions{Warmup: 1, Steps: 2},

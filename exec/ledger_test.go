@@ -73,7 +73,7 @@ func ledgers(t *testing.T, m mode, n network.Network, samples []int) (predicted,
 		Device: costmodel.Device{Peak: costmodel.Peak{FP32: 1e9}, Efficiency: costmodel.Efficiency{FP32: 1}},
 		Link:   link.Link{Bandwidth: 1e9},
 	}
-	costs, err := costmodel.StepCosts(machine, m.workload(t, n, samples).Plan(), j.Graph)
+	costs, err := costmodel.StepCosts(machine, m.workload(t, n, samples).Staged(), j.Graph)
 	require.NoError(t, err)
 	measured = alone(t, j, batches(t, n, int(j.Total()), 1)[0])
 	predicted = &graph.Trace{Graph: j.Graph, Spans: measured.Spans, Persistent: costs.Persistent}

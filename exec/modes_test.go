@@ -88,14 +88,14 @@ func (m mode) job(t testing.TB, n network.Network, samples []int) exec.Job {
 	require.NoError(t, err)
 	p, err := s.Pipeline(shape, w.Placement.First)
 	require.NoError(t, err)
-	plan := w.Plan()
-	plan.Fill(&p)
+	staged := w.Staged()
+	staged.Fill(&p)
 	p.Optimizer, p.Synchronous = true, m.synchronous
 	p.Pairs = m.pairs
 	g, err := p.Graph()
 	require.NoError(t, err)
 	return exec.Job{
-		Graph: g, Plan: plan, Optimizer: programs.DefaultOptimizer("adamw"), Recompute: m.recompute, Seed: 1390,
+		Graph: g, Staged: staged, Optimizer: programs.DefaultOptimizer("adamw"), Recompute: m.recompute, Seed: 1390,
 	}
 }
 

@@ -20,7 +20,7 @@ type taskPlan struct {
 // planTasks compares the job's plan with its graph, and maps one to the other.
 func planTasks(j Job) (taskPlan, error) {
 	p := taskPlan{tied: map[int32][]string{}}
-	if err := j.Plan.Check(j.Graph); err != nil {
+	if err := j.Staged.Check(j.Graph); err != nil {
 		return p, err
 	}
 	if j.Replicas > 1 && j.PerParameter.Gradient != 4 {

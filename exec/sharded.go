@@ -58,7 +58,7 @@ func (u *unit) beyond() (bytes int64) {
 func (p *taskPlan) shares() []network.Tensor {
 	var list []network.Tensor
 	for _, u := range p.own {
-		list = append(list, network.Tensor{Name: u.name, Shape: network.Shape{u.layout.Chunk()}})
+		list = append(list, network.Tensor{Name: u.name, Shape: network.Dims{u.layout.Chunk()}})
 	}
 	return list
 }

@@ -18,7 +18,7 @@ import (
 // that it was wired from, by which it is also priced.
 type Job struct {
 	Graph *graph.Graph
-	*stages.Plan
+	*stages.Staged
 	Optimizer programs.Optimizer
 	// Recompute says which activations the forward does not keep.
 	Recompute programs.Recompute

@@ -93,7 +93,7 @@ func job(t testing.TB, n network.Network, name string, ranks int, samples []int,
 	for _, m := range samples {
 		w.Samples = append(w.Samples, int64(m))
 	}
-	return exec.Job{Graph: g, Plan: w.Plan(), Optimizer: programs.DefaultOptimizer("adamw"), Seed: 1390}
+	return exec.Job{Graph: g, Staged: w.Staged(), Optimizer: programs.DefaultOptimizer("adamw"), Seed: 1390}
 }
 
 // halves runs I in the place of every B, and all W at the end.
@@ -204,7 +204,7 @@ func TestRefusedJobs(t *testing.T) {
 	replan := func(j *exec.Job, change func(*stages.Workload)) {
 		w := j.Workload
 		change(&w)
-		j.Plan = w.Plan()
+		j.Staged = w.Staged()
 	}
 	refuse(func(j *exec.Job) { replan(j, func(w *stages.Workload) { w.Layers = []int{1, 1} }) }, "a split of 2 layers for a network of 4")
 	refuse(func(j *exec.Job) { replan(j, func(w *stages.Workload) { w.Layers = []int{4} }) }, "a split into 1 stages for a graph of 2")

@@ -178,8 +178,8 @@ func (s *answering) again(ctx context.Context, p *Point) (r predictedPlan, err e
 	if one.Summary.StepTime != p.Step || one.Result.Fits() != p.Fits {
 		return r, fmt.Errorf("the plan %v was found to take %v, and takes %v: please report this", p.Set(), p.Step, one.Summary.StepTime)
 	}
-	if one.Plan.Capacity != nil {
-		r.capacity = slices.Min(one.Plan.Capacity)
+	if one.Experiment.Capacity != nil {
+		r.capacity = slices.Min(one.Experiment.Capacity)
 	}
 	r.RankedPlan = rankings.RankedPlan{Result: one.Result, Plan: p.PlanShape, Set: p.Set()}
 	return r, nil

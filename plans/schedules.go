@@ -112,16 +112,16 @@ func (s *scheduleSearch) evaluate(ctx context.Context, c *configs.Config, sets [
 	if err != nil {
 		return err
 	}
-	shape := p.Plan.Graph.Shape
-	key := fmt.Sprint(p.Plan.Graph.Name, shape.Virtual, shape.Microbatches)
+	shape := p.Experiment.Graph.Shape
+	key := fmt.Sprint(p.Experiment.Graph.Name, shape.Virtual, shape.Microbatches)
 	if s.seen[key] {
 		return nil
 	}
 	s.seen[key] = true
-	if p.Plan.Capacity != nil {
-		s.Capacity = slices.Min(p.Plan.Capacity)
+	if p.Experiment.Capacity != nil {
+		s.Capacity = slices.Min(p.Experiment.Capacity)
 	}
-	if hopeless(p.Plan) {
+	if hopeless(p.Experiment) {
 		s.Pruned++
 		return nil
 	}
@@ -132,14 +132,14 @@ func (s *scheduleSearch) evaluate(ctx context.Context, c *configs.Config, sets [
 		return err
 	}
 	s.Evaluated++
-	s.Plans = append(s.Plans, results.Plan{Result: p.Result, Settings: sets})
+	s.Plans = append(s.Plans, results.Candidate{Result: p.Result, Settings: sets})
 	return nil
 }
 
 // hopeless reports whether what stays in memory from step to step is too much.
-func hopeless(plan *configs.Plan) bool {
-	for r, bytes := range plan.Costs.Persistent {
-		if plan.Capacity != nil && bytes > plan.Capacity[r] {
+func hopeless(experiment *configs.Experiment) bool {
+	for r, bytes := range experiment.Costs.Persistent {
+		if experiment.Capacity != nil && bytes > experiment.Capacity[r] {
 			return true
 		}
 	}

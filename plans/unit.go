@@ -67,7 +67,7 @@ type unit struct {
 	bounds     bounds  // of the step
 	capacity   int64   // of a rank; 0 is unlimited
 	persistent []int64 // by rank of a replica
-	process    stages.Process
+	process    stages.ProcessMemory
 	held       []held // by stage
 	walked     []bool // by rank: whether its memory is followed
 }

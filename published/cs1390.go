@@ -96,7 +96,7 @@ func (r record) vgg16(workers int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return float64(s.Plan.Samples) / s.Summary.StepTime.Seconds(), nil
+	return float64(s.Experiment.Samples) / s.Summary.StepTime.Seconds(), nil
 }
 
 // simulateVGG16 returns the example configuration of a run with so many workers. Data

@@ -13,7 +13,7 @@ import (
 )
 
 // shape prints a shape for people.
-func shapeText(b results.Boundary, by string) string {
+func shapeText(b results.StageBoundary, by string) string {
 	var sizes []string
 	for _, n := range b.Shape {
 		sizes = append(sizes, strconv.Itoa(n))
@@ -22,7 +22,7 @@ func shapeText(b results.Boundary, by string) string {
 }
 
 // WriteBoundaries prints a row per boundary and direction.
-func WriteBoundaries(w io.Writer, list []results.Boundary) error {
+func WriteBoundaries(w io.Writer, list []results.StageBoundary) error {
 	out := table.NewPage(w)
 	if len(list) == 0 {
 		out.Print("boundaries: none; every rank holds the whole network\n")
@@ -50,7 +50,7 @@ func WriteBoundaries(w io.Writer, list []results.Boundary) error {
 }
 
 // WriteBoundariesCSV writes a row per boundary and direction.
-func WriteBoundariesCSV(w io.Writer, list []results.Boundary) error {
+func WriteBoundariesCSV(w io.Writer, list []results.StageBoundary) error {
 	out := csvfile.NewWriter(w, "from,to,shape,bytes,direction,from_rank,to_rank,microbatches,parts")
 	for _, b := range list {
 		out.Row(b.From, b.To, shapeText(b, "x"), b.Bytes, b.Direction, b.FromRank, b.ToRank, b.Microbatches, max(1, b.Parts))

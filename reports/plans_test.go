@@ -26,7 +26,7 @@ func plans(t testing.TB, capacity int64) results.Ranking {
 				limits = nil
 			}
 			r := result(run(t, name, 4, m, c), limits)
-			p.Plans = append(p.Plans, results.Plan{Result: r, Settings: []string{"schedule.name=" + name}})
+			p.Plans = append(p.Plans, results.Candidate{Result: r, Settings: []string{"schedule.name=" + name}})
 		}
 	}
 	p.Evaluated = len(p.Plans)

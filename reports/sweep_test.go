@@ -29,7 +29,7 @@ func sampleSweep(t testing.TB) rankings.Sweep {
 			set := []string{"schedule.name=" + name, "parallel.data=" + data}
 			n := len(s.Points)
 			if data == "3" && name == "gpipe" {
-				s.Points = append(s.Points, rankings.Point{Index: n, Set: set, Error: "batch.global = 8: 3 replicas cannot share it, \"as\" <said>"})
+				s.Points = append(s.Points, rankings.SweepPoint{Index: n, Set: set, Error: "batch.global = 8: 3 replicas cannot share it, \"as\" <said>"})
 				continue
 			}
 			replicas, err := strconv.Atoi(data)
@@ -37,7 +37,7 @@ func sampleSweep(t testing.TB) rankings.Sweep {
 			r := result(run(t, name, 4, 8, times{f: 10 * ms, b: 20 * ms, activation: 1e9, resident: 1e9}), []int64{8e9, 8e9, 8e9, 8e9})
 			r.Devices, r.MFU = 4*replicas, 0.5/float64(replicas)
 			r.Throughput.Samples = 100 * float64(replicas) * (1 - 0.1*float64(replicas-1))
-			p, err := rankings.NewPoint(n, set, fmt.Sprint("key ", n), r)
+			p, err := rankings.NewSweepPoint(n, set, fmt.Sprint("key ", n), r)
 			require.NoError(t, err)
 			s.Points = append(s.Points, p)
 		}
@@ -92,14 +92,14 @@ func FuzzPoint(f *testing.F) {
 	}
 	f.Add([]byte(`{"index":1,"set":null,"result": {"kind":"predicted","ranks":[{}], "name":"\u003c\u2028"} }`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := rankings.ParsePoint(data)
+		p, err := rankings.ParseSweepPoint(data)
 		if err != nil {
 			return
 		}
 		line, err := p.Line()
 		require.NoError(t, err)
 		require.NotContains(t, string(line), "\n")
-		again, err := rankings.ParsePoint(line)
+		again, err := rankings.ParseSweepPoint(line)
 		require.NoError(t, err)
 		require.True(t, p.Same(again), "%s", line)
 	})

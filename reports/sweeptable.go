@@ -106,7 +106,7 @@ func sweepHeader(s rankings.Sweep, used, epochs, scales bool) (names []string) {
 
 // any says whether a point has a result of a kind.
 func anyPoint(s rankings.Sweep, is func(results.Result) bool) bool {
-	return slices.ContainsFunc(s.Points, func(p rankings.Point) bool { return is(p.Result) })
+	return slices.ContainsFunc(s.Points, func(p rankings.SweepPoint) bool { return is(p.Result) })
 }
 
 // sweepCells prints what every table of a sweep has of a result.
@@ -125,11 +125,11 @@ func sweepCells(r results.Result) []string {
 
 // explain says which point is the fastest that fits, with the margin that is set, and why some have no result.
 func explainSweep(s rankings.Sweep, out table.Page, refused int) {
-	fits := slices.DeleteFunc(slices.Clone(s.Points), func(p rankings.Point) bool { return p.Error != "" || !p.Result.Fits() })
+	fits := slices.DeleteFunc(slices.Clone(s.Points), func(p rankings.SweepPoint) bool { return p.Error != "" || !p.Result.Fits() })
 	if len(fits) > 1 {
-		what, best := "the shortest step", slices.MinFunc(fits, func(a, b rankings.Point) int { return cmp.Compare(a.Result.StepTime, b.Result.StepTime) })
-		if rate := func(p rankings.Point) float64 { return p.Result.Throughput.Samples }; rate(best) > 0 {
-			what, best = "the highest throughput", slices.MaxFunc(fits, func(a, b rankings.Point) int { return cmp.Compare(rate(a), rate(b)) })
+		what, best := "the shortest step", slices.MinFunc(fits, func(a, b rankings.SweepPoint) int { return cmp.Compare(a.Result.StepTime, b.Result.StepTime) })
+		if rate := func(p rankings.SweepPoint) float64 { return p.Result.Throughput.Samples }; rate(best) > 0 {
+			what, best = "the highest throughput", slices.MaxFunc(fits, func(a, b rankings.SweepPoint) int { return cmp.Compare(rate(a), rate(b)) })
 		}
 		out.Print("\n%s: --set %s\n", what, strings.Join(best.Set, " --set "))
 	}

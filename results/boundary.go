@@ -6,8 +6,8 @@ const (
 	BackwardDirection = "backward" // their gradients
 )
 
-// A Boundary is what passes from a stage to its neighbour for one microbatch.
-type Boundary struct {
+// A StageBoundary is what passes from a stage to its neighbour for one microbatch.
+type StageBoundary struct {
 	From         int    `json:"from"`         // stage that sends
 	To           int    `json:"to"`           // stage that receives
 	Shape        []int  `json:"shape"`        // samples first; images are samples × channels × height × width

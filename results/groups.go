@@ -7,9 +7,9 @@ import (
 	"psim/schedules/graph"
 )
 
-// A Group is what the ranks of one kind of group do with each other in a step: on
+// A GroupTraffic is what the ranks of one kind of group do with each other in a step: on
 // the rank that takes the longest for it.
-type Group struct {
+type GroupTraffic struct {
 	// What the ranks of the group have to do with each other; tied are stages that hold
 	// the same parameters, collective is one by itself.
 	Dimension  string  `json:"dimension" oneof:"tensor,context,expert,pipeline,data,expert-data,tied,collective"`
@@ -21,7 +21,7 @@ type Group struct {
 
 // A traffic adds up to a Group, by rank.
 type traffic struct {
-	Group
+	GroupTraffic
 	sent []int64
 	time []time.Duration
 }
@@ -37,7 +37,7 @@ func (l *traffics) add(i int, dimension, collective string, ranks int, sent int6
 	k := slices.IndexFunc(l.list, func(x traffic) bool { return x.Dimension == dimension && x.Collective == collective })
 	if k < 0 {
 		all := l.trace.Graph.Ranks()
-		k, l.list = len(l.list), append(l.list, traffic{Group: Group{Dimension: dimension, Collective: collective}, sent: make([]int64, all), time: make([]time.Duration, all)})
+		k, l.list = len(l.list), append(l.list, traffic{GroupTraffic: GroupTraffic{Dimension: dimension, Collective: collective}, sent: make([]int64, all), time: make([]time.Duration, all)})
 	}
 	x, rank, n := &l.list[k], l.trace.Graph.Tasks[i].Rank, l.trace.Count(i)
 	x.Ranks = max(x.Ranks, ranks)
@@ -53,7 +53,7 @@ func (l *traffics) within(i int, dimension, collective string, ranks int, x grap
 }
 
 // groups lists the communication of a trace by dimension and collective.
-func groups(t *graph.Trace, info Info) []Group {
+func groups(t *graph.Trace, info Info) []GroupTraffic {
 	l := traffics{trace: t}
 	collective := "all-reduce"
 	if info.Sequence {
@@ -94,7 +94,7 @@ func collectiveName(k graph.Kind) string {
 
 // longestOf takes of every group the rank with the longest time, and of those the one
 // that sends most.
-func longestOf(list []traffic) (groups []Group) {
+func longestOf(list []traffic) (groups []GroupTraffic) {
 	for _, x := range list {
 		most := 0
 		for r := range x.time {
@@ -103,10 +103,10 @@ func longestOf(list []traffic) (groups []Group) {
 			}
 		}
 		if x.Bytes, x.Time = x.sent[most], x.time[most].Seconds(); x.Bytes > 0 || x.Time > 0 {
-			groups = append(groups, x.Group)
+			groups = append(groups, x.GroupTraffic)
 		}
 	}
-	slices.SortStableFunc(groups, func(a, b Group) int {
+	slices.SortStableFunc(groups, func(a, b GroupTraffic) int {
 		order := []string{"tensor", "context", "expert", "pipeline", "data", "expert-data", "tied", "collective"}
 		return slices.Index(order, a.Dimension) - slices.Index(order, b.Dimension)
 	})

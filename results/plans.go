@@ -12,7 +12,7 @@ import (
 
 // A Plan is one way to run an experiment: the settings that make it, as --set
 // takes them, and what is predicted for it.
-type Plan struct {
+type Candidate struct {
 	Result
 	Settings []string `json:"settings"` // KEY=VALUE, as --set takes them
 }
@@ -20,11 +20,11 @@ type Plan struct {
 // A Ranking is the outcome of psim search, best first: those that fit in memory by
 // their step time, then the others by how much they need.
 type Ranking struct {
-	Plans     []Plan    `json:"plans"`              // results with the settings that make them, best first
-	Evaluated int       `json:"evaluated"`          // plans that were simulated
-	Pruned    int       `json:"pruned"`             // plans that were not, because their parameters alone do not fit
-	LeftOut   []LeftOut `json:"left_out,omitempty"` // schedules that have no plan
-	Partial   bool      `json:"partial,omitempty"`  // the search was interrupted
+	Plans     []Candidate `json:"plans"`              // results with the settings that make them, best first
+	Evaluated int         `json:"evaluated"`          // plans that were simulated
+	Pruned    int         `json:"pruned"`             // plans that were not, because their parameters alone do not fit
+	LeftOut   []LeftOut   `json:"left_out,omitempty"` // schedules that have no plan
+	Partial   bool        `json:"partial,omitempty"`  // the search was interrupted
 	// Time that the search took: on stdout alone, in no file.
 	Seconds *float64 `json:"seconds,omitempty" unit:"s"`
 }
@@ -38,7 +38,7 @@ type LeftOut struct {
 // Sort puts the best plan first. Of plans with equal times, the one that needs
 // less memory comes first.
 func (p Ranking) Sort() {
-	slices.SortStableFunc(p.Plans, func(a, b Plan) int {
+	slices.SortStableFunc(p.Plans, func(a, b Candidate) int {
 		switch {
 		case a.Fits() != b.Fits():
 			return map[bool]int{true: -1, false: 1}[a.Fits()]
@@ -51,9 +51,9 @@ func (p Ranking) Sort() {
 
 // WriteJSON writes the plans as an indented JSON object.
 func (p Ranking) WriteJSON(w io.Writer) error {
-	list := make([]Plan, len(p.Plans))
+	list := make([]Candidate, len(p.Plans))
 	for i, plan := range p.Plans {
-		list[i] = Plan{plan.Result.Writable(), plan.Settings}
+		list[i] = Candidate{plan.Result.Writable(), plan.Settings}
 	}
 	p.Plans = list
 	return files.WriteJSON(w, p)

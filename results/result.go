@@ -54,7 +54,7 @@ type Result struct {
 	Makespan float64 `json:"makespan_s"` // time of a step before the optimizer
 	// Idle share of the ranks' time; only F, B, I and W count as work. Absent where a
 	// file of a course does not tell it.
-	Bubble Bubble `json:"bubble,omitzero"`
+	Bubble BubbleResult `json:"bubble,omitzero"`
 	// Time per microbatch without fill and drain, where the schedule has no flush
 	// (pipedream).
 	SteadyMicrobatch float64    `json:"steady_microbatch_s,omitempty"`
@@ -63,8 +63,8 @@ type Result struct {
 	Work
 	Ranks      []RankResult     `json:"ranks"`               // one for each stage rank and replica; a tensor-parallel group, or several that divide sequences, is one
 	Nodes      []NodeResult     `json:"nodes,omitempty"`     // memory of the nodes, where machine.memory_per_node says what they have
-	Groups     []Group          `json:"groups,omitempty"`    // communication in a step, by kind of group
-	Boundaries []Boundary       `json:"boundaries,omitzero"` // what passes between stages, where --boundaries asks for it
+	Groups     []GroupTraffic   `json:"groups,omitempty"`    // communication in a step, by kind of group
+	Boundaries []StageBoundary  `json:"boundaries,omitzero"` // what passes between stages, where --boundaries asks for it
 	Shards     []ReplicaSamples `json:"shards,omitempty"`    // samples of every replica, where --shards asks for them
 	FitsMemory bool             `json:"fits_memory"`         // no peak is beyond the memory of its device, nor those of a node beyond the node's
 	// Whether the highest peaks are within the memory less machine.memory_margin (fits),
@@ -102,8 +102,8 @@ type Remedy struct {
 	Flags      []string `json:"flags,omitempty"`   // of psim search, with which it finds that
 }
 
-// Bubble is the idle share of the ranks' time, from 0 to 1.
-type Bubble struct {
+// BubbleResult is the idle share of the ranks' time, from 0 to 1.
+type BubbleResult struct {
 	Makespan float64 `json:"makespan" unit:"fraction"` // of the makespan
 	// Of the longest of the ranks' own spans, from the start of their first compute
 	// task to the end of their last, as zero-bubble papers have it (Qi et al. 2023).
@@ -111,10 +111,10 @@ type Bubble struct {
 }
 
 // Unknown returns a bubble that is not known, and so absent from files.
-func Unknown() Bubble { return Bubble{math.NaN(), math.NaN()} }
+func Unknown() BubbleResult { return BubbleResult{math.NaN(), math.NaN()} }
 
 // IsZero reports whether the bubble is not known. One of 0 is.
-func (b Bubble) IsZero() bool { return math.IsNaN(b.Makespan) }
+func (b BubbleResult) IsZero() bool { return math.IsNaN(b.Makespan) }
 
 // Search is the outcome of a search for an order.
 type FoundOrder struct {
@@ -185,7 +185,7 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 		Stages: info.Stages, VirtualStages: info.VirtualStages, Microbatches: info.Microbatches,
 		DataParallel: info.DataParallel, TensorParallel: info.TensorParallel,
 		StepTime: s.StepTime.Seconds(), Startup: s.Startup.Seconds(), Makespan: s.Makespan.Seconds(),
-		Bubble: Bubble{Makespan: s.Bubble.Makespan, Span: s.Bubble.Span}, SteadyMicrobatch: s.SteadyMicrobatch.Seconds(),
+		Bubble: BubbleResult{Makespan: s.Bubble.Makespan, Span: s.Bubble.Span}, SteadyMicrobatch: s.SteadyMicrobatch.Seconds(),
 		Work: info.Work, Ranks: make([]RankResult, len(s.Ranks)), Groups: groups(t, info),
 		Tasks: len(t.Graph.Tasks), MemoryMargin: info.Limits.Margin,
 		Warnings: append([]string{}, info.Warnings...), Config: info.Config,

@@ -124,7 +124,7 @@ func writeFields(w io.Writer, path string, t reflect.Type, texts map[string]stri
 			}
 		}
 		fmt.Fprintf(w, "%s  (%s)\n    %s\n", name, kind, wrap.Text(f.text, 76, "    "))
-		if inner.Kind() == reflect.Struct && inner != reflect.TypeFor[Result]() && inner != reflect.TypeFor[Plan]() {
+		if inner.Kind() == reflect.Struct && inner != reflect.TypeFor[Result]() && inner != reflect.TypeFor[Candidate]() {
 			writeFields(w, name+".", inner, texts)
 		}
 	}

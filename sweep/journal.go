@@ -37,7 +37,7 @@ type journalHead struct {
 // openSweep opens the journal of a folder, and reads the points that are in it and in
 // the files of a finished sweep, by their fingerprints. Those of another version of
 // psim are there by other keys.
-func openSweep(folder, version string) (*sweepJournal, map[string]rankings.Point, error) {
+func openSweep(folder, version string) (*sweepJournal, map[string]rankings.SweepPoint, error) {
 	if err := reports.SweepFolder(folder).Check(); err != nil {
 		return nil, nil, err
 	}
@@ -45,8 +45,8 @@ func openSweep(folder, version string) (*sweepJournal, map[string]rankings.Point
 	if err != nil && !os.IsNotExist(err) {
 		return nil, nil, err
 	}
-	known := map[string]rankings.Point{}
-	keep := func(by string, p rankings.Point) {
+	known := map[string]rankings.SweepPoint{}
+	keep := func(by string, p rankings.SweepPoint) {
 		if by != version {
 			p.Key = by + " " + p.Key
 		}
@@ -67,7 +67,7 @@ func openSweep(folder, version string) (*sweepJournal, map[string]rankings.Point
 
 // read passes on the points of a journal, and the version of psim that found them.
 // Below a damaged line that may have been a head nobody knows the version.
-func (j *sweepJournal) read(lines [][]byte, keep func(version string, p rankings.Point)) {
+func (j *sweepJournal) read(lines [][]byte, keep func(version string, p rankings.SweepPoint)) {
 	var head journalHead
 	for _, line := range lines {
 		next := journalHead{}
@@ -75,7 +75,7 @@ func (j *sweepJournal) read(lines [][]byte, keep func(version string, p rankings
 			head = next
 			continue
 		}
-		p, err := rankings.ParsePoint(line)
+		p, err := rankings.ParseSweepPoint(line)
 		if err != nil && !bytes.HasPrefix(line, []byte(`{"index":`)) {
 			head = journalHead{}
 		}
@@ -90,7 +90,7 @@ func (j *sweepJournal) read(lines [][]byte, keep func(version string, p rankings
 }
 
 // add appends a point.
-func (j *sweepJournal) add(p rankings.Point) error {
+func (j *sweepJournal) add(p rankings.SweepPoint) error {
 	if !j.headed {
 		head, err := json.Marshal(journalHead{1, j.version})
 		if err == nil {

@@ -18,7 +18,7 @@ func Merge(folders ...string) (rankings.Sweep, error) {
 		return rankings.Sweep{}, err
 	}
 	var whole rankings.Sweep
-	points, from := map[string]rankings.Point{}, map[string]string{}
+	points, from := map[string]rankings.SweepPoint{}, map[string]string{}
 	for i, folder := range parts {
 		s, err := rankings.LoadSweep(folder)
 		if err != nil {
@@ -45,7 +45,7 @@ func Merge(folders ...string) (rankings.Sweep, error) {
 const mostMerged = 1_000_000
 
 // gather puts points into their order.
-func gather(whole *rankings.Sweep, points map[string]rankings.Point) error {
+func gather(whole *rankings.Sweep, points map[string]rankings.SweepPoint) error {
 	whole.Count = 1
 	for _, v := range whole.Vary {
 		if whole.Count *= len(v.Values); whole.Count > mostMerged {

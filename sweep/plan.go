@@ -32,7 +32,7 @@ func (s *sweep) plan() error {
 	}
 	for i := range count {
 		if s.options.Shard.Has(i) {
-			s.Points = append(s.Points, rankings.Point{Index: i, Set: combinationAt(s.Vary, i)})
+			s.Points = append(s.Points, rankings.SweepPoint{Index: i, Set: combinationAt(s.Vary, i)})
 		}
 	}
 	return nil

@@ -83,13 +83,13 @@ type sweep struct {
 
 // pending holds a point that is to be computed, and its configuration.
 type pending struct {
-	*rankings.Point
+	*rankings.SweepPoint
 	config *configs.Config
 }
 
 // open takes over what is finished, and opens the journal if anything is not.
 func (s *sweep) open() error {
-	known, stale := map[string]rankings.Point{}, map[string]bool{}
+	known, stale := map[string]rankings.SweepPoint{}, map[string]bool{}
 	if s.options.Folder != "" {
 		var err error
 		if s.journal, known, err = openSweep(s.options.Folder, s.options.Version); err != nil {
@@ -149,7 +149,7 @@ func (s *sweep) compute(ctx context.Context, p pending) {
 	if ctx.Err() != nil {
 		return
 	}
-	if *p.Point = found; err != nil {
+	if *p.SweepPoint = found; err != nil {
 		p.Error = reason(err)
 	}
 	s.mutex.Lock()
@@ -163,7 +163,7 @@ func (s *sweep) compute(ctx context.Context, p pending) {
 	}
 }
 
-func (s *sweep) predict(ctx context.Context, p pending) (rankings.Point, error) {
+func (s *sweep) predict(ctx context.Context, p pending) (rankings.SweepPoint, error) {
 	if ram.CheckTasks(p.config.Tasks()*float64(runtime.GOMAXPROCS(0))) != nil {
 		s.alone.Lock()
 		defer s.alone.Unlock()
@@ -173,9 +173,9 @@ func (s *sweep) predict(ctx context.Context, p pending) (rankings.Point, error) 
 	}
 	predicted, err := psim.Estimate(ctx, p.config)
 	if err != nil {
-		return *p.Point, err
+		return *p.SweepPoint, err
 	}
-	return rankings.NewPoint(p.Index, p.Set, p.Key, predicted.Result)
+	return rankings.NewSweepPoint(p.Index, p.Set, p.Key, predicted.Result)
 }
 
 // reason prints an error in one line.

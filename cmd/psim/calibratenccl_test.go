@@ -42,9 +42,9 @@ func ncclOutputOf(test, redop string, moves float64, ranks int, call, bandwidth 
 func linked(t *testing.T, file string) costmodel.Machine {
 	c, err := configs.Load("ddp", "machine.file="+file, "machine.device=a100-80gb-sxm")
 	require.NoError(t, err)
-	plan, err := c.Build()
+	experiment, err := c.Build()
 	require.NoError(t, err)
-	return plan.Machine
+	return experiment.Machine
 }
 
 // Two files make a link whose table has both numbers of ranks, and whose steps

@@ -42,7 +42,7 @@ func (f runFlags) addEpochs(p *lib.Prediction) error {
 		return errors.New("--shards: which samples a replica has follows from how many there are; say it, as in --set data.samples=5000")
 	}
 	each := slices.Repeat([]int64{1}, p.Result.DataParallel)
-	if w := p.Plan.Workload; w != nil {
+	if w := p.Experiment.Staged; w != nil {
 		each = w.PerReplica()
 	}
 	shards, err := data.Deal(int(p.Config.Data.Samples), each, f.strided)

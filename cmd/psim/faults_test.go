@@ -115,9 +115,9 @@ func drawFaulty(t *testing.T, seed uint64, kinds ...string) faulty {
 	f.Skip, f.Again = int64(random.IntN(2+1+faultySteps)), random.IntN(2) == 0
 	c, _, err := session.Load("mlp.toml", shape.gpus, sets...)
 	require.NoError(t, err)
-	plan, err := c.Build()
+	experiment, err := c.Build()
 	require.NoError(t, err)
-	f.graph = plan.Graph
+	f.graph = experiment.Graph
 	f.draw(random, kinds...)
 	return f
 }

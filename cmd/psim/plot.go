@@ -81,7 +81,7 @@ performance_summary.json, or a folder of several. Such a run stands beside a pre
 of the same schedule on as many devices.
 
 `)
-	for _, k := range figures.Kinds() {
+	for _, k := range figures.FigureKinds() {
 		fmt.Fprintf(&b, "  %-11s %s\n  %-11s (of %s)\n", k.Name, k.Draws, "", k.Takes)
 	}
 	b.WriteString(`
@@ -140,7 +140,7 @@ func (f *plotFlags) run(cmd *cobra.Command, args []string) error {
 }
 
 // check refuses flags that a kind does not have, and reads the view.
-func (f *plotFlags) check(cmd *cobra.Command, kind figures.Kind, args []string) (err error) {
+func (f *plotFlags) check(cmd *cobra.Command, kind figures.FigureKind, args []string) (err error) {
 	for _, flag := range []struct {
 		name string
 		has  bool
@@ -163,7 +163,7 @@ func (f *plotFlags) check(cmd *cobra.Command, kind figures.Kind, args []string) 
 }
 
 // items loads results and predicts what was not run.
-func (f *plotFlags) items(ctx context.Context, kind figures.Kind, args []string) (list []figures.Item, err error) {
+func (f *plotFlags) items(ctx context.Context, kind figures.FigureKind, args []string) (list []figures.Item, err error) {
 	predicts := false
 	for _, arg := range args {
 		words := []string{arg}

@@ -119,7 +119,9 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	if err != nil {
 		return err
 	}
-	f.note(stderr, func() []string { return slices.Concat(c.Inputs(), c.Decisions(p.Plan), c.MachineNotes(p.Plan)) })
+	f.note(stderr, func() []string {
+		return slices.Concat(c.Inputs(), c.Decisions(p.Experiment), c.MachineNotes(p.Experiment))
+	})
 	// Files come before the summary, so that a reader of it who leaves early
 	// (psim run … | head) still gets them. That they cannot be written does not
 	// keep the summary back.
@@ -237,7 +239,7 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 	if err := reports.WriteTable(stdout, p.Result); err != nil {
 		return err
 	}
-	if a := accuracy(p.Config); a != nil && p.Plan.Workload != nil {
+	if a := accuracy(p.Config); a != nil && p.Experiment.Staged != nil {
 		fmt.Fprintf(stdout, "how sure: %s\n", a.Text())
 	}
 	if f.boundaries {

@@ -43,7 +43,7 @@ func TestSearch(t *testing.T) {
 	}
 	require.True(t, schedules["auto"] && schedules["auto-v"] && schedules["1f1b"] && schedules["gpipe"])
 	require.Equal(t, map[int]bool{1: true, 2: true, 4: true, 8: true}, microbatches)
-	best := plans.Plans[slices.IndexFunc(plans.Plans, func(p results.Plan) bool { return p.Schedule == "auto" })]
+	best := plans.Plans[slices.IndexFunc(plans.Plans, func(p results.Candidate) bool { return p.Schedule == "auto" })]
 	require.NotNil(t, best.Search)
 
 	stdout, _, code = psim(t, "psim run gpipe --json"+sets+" --set "+strings.Join(best.Settings, " --set "))

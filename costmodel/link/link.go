@@ -34,9 +34,9 @@ type Link struct {
 	// AllReduce, AllGather and ReduceScatter are what these took, by ranks and
 	// bytes. Numbers of ranks that a collective's own table has go by that alone;
 	// those that only AllReduce has take half of it to gather or to scatter.
-	AllReduce     []Range `toml:"all_reduce"`
-	AllGather     []Range `toml:"all_gather"`
-	ReduceScatter []Range `toml:"reduce_scatter"`
+	AllReduce     []SizeRange `toml:"all_reduce"`
+	AllGather     []SizeRange `toml:"all_gather"`
+	ReduceScatter []SizeRange `toml:"reduce_scatter"`
 	// Speedup is how many times as fast everything is that goes over the link, latency
 	// aside: for questions. 0 means 1.
 	Speedup float64 `toml:"speedup"`

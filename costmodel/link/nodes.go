@@ -33,18 +33,18 @@ func (OverNodes) Settings() []setting.Setting {
 // Over returns what was measured over so many nodes, or else over the next more, or the
 // most, as the all-reduces of a group of n ranks that has a number of the network cards of
 // every node; nil if nothing was.
-func (l Link) Over(nodes, n, nics int, cards float64) []Range {
+func (l Link) Over(nodes, n, nics int, cards float64) []SizeRange {
 	taken := 0
 	for _, m := range l.Measured {
 		if taken < nodes && m.Nodes > taken || m.Nodes >= nodes && m.Nodes < taken {
 			taken = m.Nodes
 		}
 	}
-	var ranges []Range
+	var ranges []SizeRange
 	for _, m := range l.Measured {
 		if m.Nodes == taken {
 			used := float64(min(max(1, m.Devices), nics))
-			ranges = append(ranges, Range{Ranks: n, From: m.From, Call: m.Call, Bandwidth: units.Rate(float64(m.Bandwidth) * cards / used)})
+			ranges = append(ranges, SizeRange{Ranks: n, From: m.From, Call: m.Call, Bandwidth: units.Rate(float64(m.Bandwidth) * cards / used)})
 		}
 	}
 	return ranges

@@ -10,12 +10,12 @@ import (
 	"psim/schedules/graph"
 )
 
-// A Range is how long a library's collective over a number of ranks
+// A SizeRange is how long a library's collective over a number of ranks
 // takes, as measured, from a number of bytes on to the next range. Ranges differ
 // because libraries change protocol and algorithm with the size (NCCL: LL, LL128
 // and Simple, in rings and trees), and numbers of ranks because the topology
 // decides how many links their rings find.
-type Range struct {
+type SizeRange struct {
 	Ranks int            `toml:"ranks"`
 	From  units.Bytes    `toml:"from"` // of the whole tensor
 	Call  units.Duration `toml:"call"` // what it takes whatever its size
@@ -28,7 +28,7 @@ type Range struct {
 
 // Settings describes an entry of a link's all_reduce, all_gather or
 // reduce_scatter.
-func (Range) Settings() []setting.Setting {
+func (SizeRange) Settings() []setting.Setting {
 	return []setting.Setting{
 		{Key: "ranks", Required: true, Example: "8", Range: setting.Between(2, math.MaxInt32), Text: "of the collective"},
 		{Key: "from", Default: "0B", Text: "smallest size of the whole tensor"},
@@ -38,15 +38,15 @@ func (Range) Settings() []setting.Setting {
 }
 
 // A Table is how long the collectives of one kind take over a link.
-type Table struct {
+type CollectiveTable struct {
 	Kind   graph.Kind
 	Key    string // in a link's TOML: all_reduce, all_gather or reduce_scatter
-	Ranges []Range
+	Ranges []SizeRange
 }
 
 // Tables are those of the link, of every kind, with or without ranges.
-func (l Link) Tables() []Table {
-	return []Table{
+func (l Link) Tables() []CollectiveTable {
+	return []CollectiveTable{
 		{graph.AllReduce, "all_reduce", l.AllReduce},
 		{graph.AllGather, "all_gather", l.AllGather},
 		{graph.ReduceScatter, "reduce_scatter", l.ReduceScatter},
@@ -54,7 +54,7 @@ func (l Link) Tables() []Table {
 }
 
 // table finds the table of a kind of collective.
-func (l *Link) table(k graph.Kind) *[]Range {
+func (l *Link) table(k graph.Kind) *[]SizeRange {
 	switch k {
 	case graph.AllGather:
 		return &l.AllGather
@@ -65,7 +65,7 @@ func (l *Link) table(k graph.Kind) *[]Range {
 }
 
 // SetTable replaces the table of a kind of collective.
-func (l *Link) SetTable(k graph.Kind, ranges []Range) { *l.table(k) = ranges }
+func (l *Link) SetTable(k graph.Kind, ranges []SizeRange) { *l.table(k) = ranges }
 
 // Moves is how often a collective over n ranks moves (n−1)/n of its tensor.
 func Moves(k graph.Kind) int {
@@ -76,25 +76,25 @@ func Moves(k graph.Kind) int {
 }
 
 // Time is what a collective of S bytes takes by a range of its own table.
-func (r Range) Time(k graph.Kind, bytes int64) time.Duration {
+func (r SizeRange) Time(k graph.Kind, bytes int64) time.Duration {
 	return units.Sum(time.Duration(r.Call), units.Repeat(Moves(k), r.moving(bytes)))
 }
 
 // half returns what one of the two halves of an all-reduce takes, by a range of
 // all-reduces: half of the steps, but all of the link's own call.
-func (r Range) half(call units.Duration, bytes int64) time.Duration {
+func (r SizeRange) half(call units.Duration, bytes int64) time.Duration {
 	once := min(call, r.Call)
 	return units.Sum(time.Duration(once+(r.Call-once)/2), r.moving(bytes))
 }
 
 // moving returns how long (n−1)/n of a tensor takes.
-func (r Range) moving(bytes int64) time.Duration {
+func (r SizeRange) moving(bytes int64) time.Duration {
 	n := float64(r.Ranks)
 	return units.Seconds((n - 1) / n * float64(bytes) / float64(r.Bandwidth))
 }
 
 // rangesOf finds the ranges of a list for a number of ranks, by size.
-func rangesOf(list []Range, ranks int) []Range {
+func rangesOf(list []SizeRange, ranks int) []SizeRange {
 	for i, r := range list {
 		if r.Ranks == ranks {
 			end := i + 1
@@ -110,10 +110,10 @@ func rangesOf(list []Range, ranks int) []Range {
 // measured finds the time by the table of the collective's own kind, if it has the
 // number of ranks; else, of the halves of an all-reduce, by that of all-reduces.
 func (l Link) measured(k graph.Kind, ranks int, bytes int64) (took time.Duration, ok bool) {
-	price := func(r Range, bytes int64) time.Duration { return r.Time(k, bytes) }
+	price := func(r SizeRange, bytes int64) time.Duration { return r.Time(k, bytes) }
 	ranges := rangesOf(*l.table(k), ranks)
 	if ranges == nil {
-		price = func(r Range, bytes int64) time.Duration { return r.half(l.Call, bytes) }
+		price = func(r SizeRange, bytes int64) time.Duration { return r.half(l.Call, bytes) }
 		ranges = rangesOf(l.AllReduce, ranks)
 	}
 	if ranges == nil {
@@ -125,7 +125,7 @@ func (l Link) measured(k graph.Kind, ranks int, bytes int64) (took time.Duration
 // monotone finds the time by ranges. At the end of a range libraries are at times slower
 // than at the beginning of the next, because they change late; here no size takes
 // longer than a larger one.
-func monotone(ranges []Range, bytes int64, price func(Range, int64) time.Duration) time.Duration {
+func monotone(ranges []SizeRange, bytes int64, price func(SizeRange, int64) time.Duration) time.Duration {
 	in := 0
 	for i, r := range ranges {
 		if bytes >= int64(r.From) {
@@ -140,7 +140,7 @@ func monotone(ranges []Range, bytes int64, price func(Range, int64) time.Duratio
 }
 
 // check refuses a table that is no function of ranks and bytes.
-func (t Table) check() error {
+func (t CollectiveTable) check() error {
 	for i, r := range t.Ranges {
 		at := fmt.Sprintf("%s[%d].", t.Key, i)
 		switch of := rangesOf(t.Ranges[:i], r.Ranks); {

@@ -8,8 +8,8 @@ import (
 	"psim/schedules/graph"
 )
 
-// Bytes is memory by what it holds.
-type Bytes struct {
+// Breakdown is memory by what it holds.
+type Breakdown struct {
 	// Parameters are the weights in the precision of training: a rank's own, those
 	// that ZeRO 3 has gathered for a task, and versions that are stashed.
 	Parameters int64
@@ -29,11 +29,11 @@ type Bytes struct {
 }
 
 // Sum is all of it.
-func (b Bytes) Sum() int64 {
+func (b Breakdown) Sum() int64 {
 	return b.Parameters + b.Gradients + b.Optimizer + b.Activations + b.Buffers + b.Context
 }
 
-func (b *Bytes) add(c Bytes) {
+func (b *Breakdown) add(c Breakdown) {
 	b.Parameters += c.Parameters
 	b.Gradients += c.Gradients
 	b.Optimizer += c.Optimizer
@@ -42,8 +42,8 @@ func (b *Bytes) add(c Bytes) {
 	b.Context += c.Context
 }
 
-func (b Bytes) times(n int64) Bytes {
-	return Bytes{b.Parameters * n, b.Gradients * n, b.Optimizer * n, b.Activations * n, b.Buffers * n, b.Context * n}
+func (b Breakdown) times(n int64) Breakdown {
+	return Breakdown{b.Parameters * n, b.Gradients * n, b.Optimizer * n, b.Activations * n, b.Buffers * n, b.Context * n}
 }
 
 // Lasting is the memory of every rank that lasts from step to step: parameters,
@@ -51,25 +51,25 @@ func (b Bytes) times(n int64) Bytes {
 // et al. 2020, figure 1). A share is rounded up: to a byte, or with ZeRO 3 to a
 // parameter of every flat. The simplified ZeRO 3 keeps what is whole as well. What a
 // process holds beside tensors is once for every rank.
-func Lasting(p *stages.Plan, ranks int) []Bytes {
-	perReplica := make([]Bytes, ranks/max(1, p.Replicas))
+func Lasting(staged *stages.Staged, ranks int) []Breakdown {
+	perReplica := make([]Breakdown, ranks/max(1, staged.Replicas))
 	for r := range perReplica {
-		perReplica[r] = Bytes{Buffers: p.Process.Buffers, Context: p.Process.Context}
+		perReplica[r] = Breakdown{Buffers: staged.Process.Buffers, Context: staged.Process.Context}
 	}
-	per, kept := p.PerParameter, keptOf(p)
-	for _, s := range p.Stages {
+	per, kept := staged.PerParameter, keptOf(staged)
+	for _, s := range staged.Stages {
 		for _, r := range s.Ranks {
-			perReplica[r].add(Bytes{
-				Parameters: p.ShareOf(&s, kept.Parameter, 3) + p.HeldBeside(&s),
-				Gradients:  p.ShareOf(&s, kept.Gradient, 2) + p.ShareOf(&s, kept.copies, 1),
-				Optimizer:  p.ShareOf(&s, per.Optimizer, 1),
+			perReplica[r].add(Breakdown{
+				Parameters: staged.ShareOf(&s, kept.Parameter, 3) + staged.HeldBeside(&s),
+				Gradients:  staged.ShareOf(&s, kept.Gradient, 2) + staged.ShareOf(&s, kept.copies, 1),
+				Optimizer:  staged.ShareOf(&s, per.Optimizer, 1),
 			})
-			if p.Simplified && p.Gathers() {
-				perReplica[r].add(Bytes{Parameters: s.Parameters * per.Parameter, Gradients: s.Parameters * per.Gradient})
+			if staged.Simplified && staged.Gathers() {
+				perReplica[r].add(Breakdown{Parameters: s.Parameters * per.Parameter, Gradients: s.Parameters * per.Gradient})
 			}
 		}
 	}
-	lasting := make([]Bytes, ranks)
+	lasting := make([]Breakdown, ranks)
 	for r := range lasting {
 		lasting[r] = perReplica[r%len(perReplica)]
 	}
@@ -81,7 +81,7 @@ func Lasting(p *stages.Plan, ranks int) []Bytes {
 // their tasks. Those that were measured are of tensors and name none: there, what
 // lasts, is gathered or waits to be scattered is as the ledger has it at that time, and
 // activations are the rest.
-func (l *Ledger) AtPeak(t *graph.Trace) []Bytes {
+func (l *Ledger) AtPeak(t *graph.Trace) []Breakdown {
 	if len(t.Memory) > 0 && t.Memory[0].Task == graph.None {
 		return l.atMeasuredPeak(t)
 	}
@@ -107,14 +107,14 @@ func (l *Ledger) AtPeak(t *graph.Trace) []Bytes {
 }
 
 // AtPackedPeak does what AtPeak does for a packed graph, which the ledger's stands for.
-func (l *Ledger) AtPackedPeak(x *graph.Statistics) []Bytes {
+func (l *Ledger) AtPackedPeak(x *graph.Statistics) []Breakdown {
 	lasting := Lasting(l.plan, l.graph.Ranks())
 	peak := slices.Clone(lasting)
 	for r := range peak {
 		x.AtPeak(r, func(class int32, starts, ends int64) {
 			start, end := l.Parts(&l.graph.Tasks[class])
 			for _, c := range []struct {
-				change Bytes
+				change Breakdown
 				times  int64
 			}{{start, starts}, {end, ends}} {
 				if c.change.Sum() != 0 { // what changes nothing has no event
@@ -127,7 +127,7 @@ func (l *Ledger) AtPackedPeak(x *graph.Statistics) []Bytes {
 }
 
 // atMeasuredPeak does what AtPeak does for a trace that was measured.
-func (l *Ledger) atMeasuredPeak(t *graph.Trace) []Bytes {
+func (l *Ledger) atMeasuredPeak(t *graph.Trace) []Breakdown {
 	at, level := highest(t)
 	peak := Lasting(l.plan, t.Graph.Ranks())
 	for i := range t.Graph.Tasks {

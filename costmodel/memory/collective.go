@@ -7,24 +7,24 @@ import (
 // collective says how a collective changes the live bytes of each of its ranks. Units
 // of ZeRO 3 travel one after another. Updated parameters are gathered in their
 // place.
-func (l *Ledger) collective(t *graph.Task) (start, end Bytes) {
-	p := l.plan
+func (l *Ledger) collective(t *graph.Task) (start, end Breakdown) {
+	staged := l.plan
 	r := ring{ranks: int64(l.graph.Members(t.Peer))}
 	switch {
 	case t.Kind == graph.AllGather && t.Microbatch == graph.None:
 	case t.Kind == graph.AllGather:
 		for _, f := range l.stages[t.Stage].travels[t.Part] {
 			if f.Narrow > 0 {
-				r.gather(p.Unit(f), 1)
+				r.gather(staged.Unit(f), 1)
 				continue
 			}
-			r.gather(f.Parameters, p.PerParameter.Parameter)
+			r.gather(f.Parameters, staged.PerParameter.Parameter)
 		}
-	case p.Zero < 3 || t.Stage == graph.None:
-		r.sum(t.Bytes/p.PerParameter.Gradient, p.PerParameter.Gradient, p.Zero >= 2 && t.Stage != graph.None)
+	case staged.Zero < 3 || t.Stage == graph.None:
+		r.sum(t.Bytes/staged.PerParameter.Gradient, staged.PerParameter.Gradient, staged.Zero >= 2 && t.Stage != graph.None)
 	default:
 		for _, f := range l.stages[t.Stage].travels[t.Part] {
-			r.sum(f.Parameters, p.PerParameter.Gradient, true)
+			r.sum(f.Parameters, staged.PerParameter.Gradient, true)
 		}
 	}
 	return r.bytes()
@@ -32,7 +32,7 @@ func (l *Ledger) collective(t *graph.Task) (start, end Bytes) {
 
 // bytes divides the change between what the collective itself needs, which is there
 // only as long as it runs, and the tensors that it makes or frees.
-func (r *ring) bytes() (start, end Bytes) {
+func (r *ring) bytes() (start, end Breakdown) {
 	if r.left > 0 {
 		start.Parameters = r.left
 	} else {

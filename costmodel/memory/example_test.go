@@ -18,7 +18,7 @@ func ExampleLedger() {
 		panic(err)
 	}
 	w := stages.Workload{Network: network, Layers: []int{7, 8}, Placement: graph.InOrder(2), Samples: []int64{2, 2}}
-	plan := w.Plan()
+	staged := w.Staged()
 	schedule, err := schedules.Find("1f1b")
 	if err != nil {
 		panic(err)
@@ -27,13 +27,13 @@ func ExampleLedger() {
 	if err != nil {
 		panic(err)
 	}
-	plan.Fill(&pipeline)
+	staged.Fill(&pipeline)
 	g, err := pipeline.Graph()
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println("persistent:", memory.Persistent(plan, g.Ranks()))
-	ledger := memory.NewLedger(plan, g)
+	fmt.Println("persistent:", memory.Persistent(staged, g.Ranks()))
+	ledger := memory.NewLedger(staged, g)
 	for i := range g.Tasks {
 		if t := &g.Tasks[i]; t.Kind == graph.Forward && t.Microbatch == 0 {
 			start, end := ledger.Task(t)

@@ -10,7 +10,7 @@ import (
 
 // A Ledger says how the tasks of a graph change the live bytes of their ranks.
 type Ledger struct {
-	plan     *stages.Plan
+	plan     *stages.Staged
 	graph    *graph.Graph
 	stages   []stage
 	versions versions // of weights that are stashed
@@ -32,21 +32,21 @@ type stage struct {
 }
 
 // NewLedger follows the memory of all stages of a plan.
-func NewLedger(p *stages.Plan, g *graph.Graph) *Ledger {
-	l := &Ledger{plan: p, stages: make([]stage, len(p.Stages))}
-	for s := range p.Stages {
+func NewLedger(staged *stages.Staged, g *graph.Graph) *Ledger {
+	l := &Ledger{plan: staged, stages: make([]stage, len(staged.Stages))}
+	for s := range staged.Stages {
 		l.stages[s] = l.stage(s)
 	}
-	for _, n := range p.Sizes {
-		kept := keptBy(p, p.Network.Layers, n)
-		for s := range p.Stages {
-			segments := segmentsOf(p, s, kept, n)
-			kept = kept[len(p.Stages[s].Layers):]
+	for _, n := range staged.Sizes {
+		kept := keptBy(staged, staged.Network.Layers, n)
+		for s := range staged.Stages {
+			segments := segmentsOf(staged, s, kept, n)
+			kept = kept[len(staged.Stages[s].Layers):]
 			l.stages[s].sizes = append(l.stages[s].sizes, passes{segments: segments})
 		}
 	}
-	for s := range p.Stages {
-		for size := range p.Sizes {
+	for s := range staged.Stages {
+		for size := range staged.Sizes {
 			l.follow(s, size)
 		}
 		if l.shares(s, 0, 0) {
@@ -66,25 +66,25 @@ func (l *Ledger) In(g *graph.Graph) *Ledger {
 
 // stage finds what does not depend on other stages.
 func (l *Ledger) stage(s int) stage {
-	p, planned := l.plan, &l.plan.Stages[s]
-	st := stage{weights: planned.Parameters * p.PerParameter.Parameter}
-	st.parts[graph.Forward] = p.PartsOf(s, graph.Forward)
+	staged, planned := l.plan, &l.plan.Stages[s]
+	st := stage{weights: planned.Parameters * staged.PerParameter.Parameter}
+	st.parts[graph.Forward] = staged.PartsOf(s, graph.Forward)
 	for _, k := range []graph.Kind{graph.Backward, graph.InputGradient, graph.WeightGradient} {
-		st.parts[k] = 1 + len(p.Exchanges(s, graph.Backward))
+		st.parts[k] = 1 + len(staged.Exchanges(s, graph.Backward))
 	}
 	for _, b := range planned.Buckets {
 		st.gradients = append(st.gradients, b.Bytes)
 	}
-	if p.Gathers() {
-		st.travels = p.Travels(s)
+	if staged.Gathers() {
+		st.travels = staged.Travels(s)
 		var used int64 // without the zeros that travel with it
 		for _, flats := range st.travels {
 			for _, f := range flats {
-				used, st.gathered = used+f.Parameters, st.gathered+p.Unit(f)
+				used, st.gathered = used+f.Parameters, st.gathered+staged.Unit(f)
 			}
 		}
 		if used > 0 {
-			st.gradients = []int64{used * p.PerParameter.Gradient}
+			st.gradients = []int64{used * staged.PerParameter.Gradient}
 		}
 	}
 	return st
@@ -103,7 +103,7 @@ func (l *Ledger) Task(t *graph.Task) (start, end int64) {
 }
 
 // Parts is what Task adds up.
-func (l *Ledger) Parts(t *graph.Task) (start, end Bytes) {
+func (l *Ledger) Parts(t *graph.Task) (start, end Breakdown) {
 	switch t.Kind {
 	case graph.Forward, graph.Backward, graph.InputGradient, graph.WeightGradient:
 		return l.compute(t)
@@ -115,11 +115,11 @@ func (l *Ledger) Parts(t *graph.Task) (start, end Bytes) {
 		return start, end
 	case graph.SendBackward:
 		result := l.at(int(t.Stage)-1, t).last().result
-		return Bytes{Activations: result}, Bytes{Activations: -result}
+		return Breakdown{Activations: result}, Breakdown{Activations: -result}
 	case graph.AllReduce, graph.ReduceScatter, graph.AllGather:
 		return l.collective(t)
 	case graph.AllToAll: // what is sent has been put in order beside what it was
-		return Bytes{Buffers: t.Bytes}, Bytes{Buffers: -t.Bytes}
+		return Breakdown{Buffers: t.Bytes}, Breakdown{Buffers: -t.Bytes}
 	case graph.Optimizer:
 		if l.versions.kept[action{t.Stage, t.Microbatch}] {
 			start.Parameters = l.stages[t.Stage].weights
@@ -130,7 +130,7 @@ func (l *Ledger) Parts(t *graph.Task) (start, end Bytes) {
 
 // compute says how F, B, I and W change the live bytes. Parameters that were gathered
 // are freed after F, B and I, and stashed ones after the last B that needs them.
-func (l *Ledger) compute(t *graph.Task) (start, end Bytes) {
+func (l *Ledger) compute(t *graph.Task) (start, end Breakdown) {
 	if l.sliced.Halved(t) {
 		return l.half(t)
 	}
@@ -156,10 +156,10 @@ func (l *Ledger) compute(t *graph.Task) (start, end Bytes) {
 	}
 	if st.parts[t.Kind] > 1 && l.sliced.Has(t) { // the first part takes what the whole does, and the last gives back
 		if t.Part > 0 {
-			start = Bytes{}
+			start = Breakdown{}
 		}
 		if int(t.Part) < st.parts[t.Kind]-1 {
-			end = Bytes{}
+			end = Breakdown{}
 		}
 	}
 	return start, end
@@ -167,13 +167,13 @@ func (l *Ledger) compute(t *graph.Task) (start, end Bytes) {
 
 // half says how a half of a part of a backward changes the live bytes: the I takes what the
 // part does, and the W gives back.
-func (l *Ledger) half(t *graph.Task) (start, end Bytes) {
+func (l *Ledger) half(t *graph.Task) (start, end Breakdown) {
 	whole := *t
 	whole.Kind = graph.Backward
 	if start, end = l.compute(&whole); t.Kind == graph.InputGradient {
-		return start, Bytes{}
+		return start, Breakdown{}
 	}
-	return Bytes{}, end
+	return Breakdown{}, end
 }
 
 // keptOutput returns what stays of a stage's result that was sent, which B or I frees, and
@@ -193,7 +193,7 @@ func (l *Ledger) keptOutput(t *graph.Task) (kept, gathered int64) {
 // part says how B or W changes the live bytes, or a slice of one, in which some
 // segments run. Under ZeRO 2 and 3 it also takes the whole gradients, which are
 // there until they have been reduced and scattered.
-func (l *Ledger) part(t *graph.Task, whole change, parts []change) (start, end Bytes) {
+func (l *Ledger) part(t *graph.Task, whole change, parts []change) (start, end Breakdown) {
 	gradients, first, last := l.stages[t.Stage].gradients, true, true
 	if st := &l.stages[t.Stage]; st.parts[t.Kind] < 2 && l.sliced.Has(t) {
 		whole, first, last = parts[t.Part], t.Part == 0, int(t.Part) == len(gradients)-1
@@ -216,9 +216,9 @@ func (l *Ledger) part(t *graph.Task, whole change, parts []change) (start, end B
 }
 
 // Persistent is the memory of every rank that lasts from step to step (see Lasting).
-func Persistent(p *stages.Plan, ranks int) []int64 {
+func Persistent(staged *stages.Staged, ranks int) []int64 {
 	persistent := make([]int64, ranks)
-	for r, b := range Lasting(p, ranks) {
+	for r, b := range Lasting(staged, ranks) {
 		persistent[r] = b.Sum()
 	}
 	return persistent

@@ -17,10 +17,10 @@ func TestKeptOutputs(t *testing.T) {
 	changes := func(sets ...string) (c change) {
 		config, err := configs.Load("megatron-deepspeed", append([]string{"train.stack=megatron-2023", "parallel.tensor=2"}, sets...)...)
 		require.NoError(t, err)
-		plan, err := config.Build()
+		experiment, err := config.Build()
 		require.NoError(t, err)
-		g := plan.Graph
-		ledger := memory.NewLedger(plan.Workload, g)
+		g := experiment.Graph
+		ledger := memory.NewLedger(experiment.Staged, g)
 		for i := range g.Tasks {
 			task := &g.Tasks[i]
 			switch start, end := ledger.Task(task); {

@@ -17,13 +17,13 @@ type kept struct {
 // shards (torch.distributed.fsdp, MixedPrecision). DeepSpeed's BF16_Optimizer adds 16-bit
 // gradients to fp32 ones, neither of which is sharded; its fp16 optimizers flatten the
 // 16-bit gradients of their share, and convert that to fp32 (stage_1_and_2.py, step).
-func keptOf(p *stages.Plan) kept {
-	k := kept{State: p.PerParameter}
-	switch process := p.Process; {
+func keptOf(staged *stages.Staged) kept {
+	k := kept{State: staged.PerParameter}
+	switch process := staged.Process; {
 	case k.Parameter != 2:
-	case process.FP32Shards && p.Gathers():
+	case process.FP32Shards && staged.Gathers():
 		k.Parameter, k.Gradient = 0, 4
-	case process.GradientCopies && (k.Gradient == 4 || p.Training.Base() == "bf16"):
+	case process.GradientCopies && (k.Gradient == 4 || staged.Training.Base() == "bf16"):
 		k.Gradient = 2 + 4
 	case process.GradientCopies:
 		k.copies = 2 + 4
@@ -33,8 +33,8 @@ func keptOf(p *stages.Plan) kept {
 
 // Reserve adds to the memory of a simulated trace what the allocator holds beyond the
 // tensors that come and go.
-func Reserve(p *stages.Plan, t *graph.Trace) {
-	if p.Process.Allocator == 0 {
+func Reserve(staged *stages.Staged, t *graph.Trace) {
+	if staged.Process.Allocator == 0 {
 		return
 	}
 	live := make([]int64, t.Graph.Ranks())
@@ -42,20 +42,20 @@ func Reserve(p *stages.Plan, t *graph.Trace) {
 		e := &t.Memory[i]
 		before := live[e.Rank]
 		live[e.Rank] += e.Bytes
-		e.Bytes += p.Process.Reserve(live[e.Rank]) - p.Process.Reserve(before)
+		e.Bytes += staged.Process.Reserve(live[e.Rank]) - staged.Process.Reserve(before)
 	}
 }
 
 // ReservePeaks does to a summary what Reserve does to a trace.
-func ReservePeaks(p *stages.Plan, s *graph.Summary) {
+func ReservePeaks(staged *stages.Staged, s *graph.Summary) {
 	for r := range s.Ranks {
 		rank := &s.Ranks[r]
-		rank.PeakMemory += p.Process.Reserve(rank.PeakMemory - rank.PersistentMemory)
+		rank.PeakMemory += staged.Process.Reserve(rank.PeakMemory - rank.PersistentMemory)
 	}
 }
 
 // reserved adds it to what the ranks hold at their peaks.
-func (l *Ledger) reserved(peak, lasting []Bytes) []Bytes {
+func (l *Ledger) reserved(peak, lasting []Breakdown) []Breakdown {
 	for r := range peak {
 		peak[r].Context += l.plan.Process.Reserve(peak[r].Sum() - lasting[r].Sum())
 	}

@@ -18,25 +18,25 @@ func TestProcess(t *testing.T) {
 	for _, c := range []struct {
 		precision, gradients string
 		zero                 int
-		process              stages.Process
+		process              stages.ProcessMemory
 		whole, shared        float64
 	}{
-		{"fp16", "", 1, stages.Process{GradientCopies: true}, 2 + 2, 12 + 2 + 4},
-		{"bf16", "", 1, stages.Process{GradientCopies: true}, 2 + 2 + 4, 12},
-		{"bf16", "fp32", 1, stages.Process{GradientCopies: true}, 2 + 2 + 4, 12},
-		{"bf16", "fp32", 2, stages.Process{GradientCopies: true}, 2, 2 + 4 + 12},
-		{"fp32", "", 1, stages.Process{GradientCopies: true}, 4 + 4, 8},
-		{"bf16", "", 3, stages.Process{FP32Shards: true}, 0, 4 + 12},
-		{"bf16", "fp32", 3, stages.Process{FP32Shards: true}, 0, 4 + 12},
-		{"fp32", "", 3, stages.Process{FP32Shards: true}, 0, 4 + 4 + 8},
-		{"bf16", "", 2, stages.Process{FP32Shards: true}, 2, 2 + 12},
-		{"bf16", "", 0, stages.Process{Context: 7, Buffers: 11}, 16, 0},
+		{"fp16", "", 1, stages.ProcessMemory{GradientCopies: true}, 2 + 2, 12 + 2 + 4},
+		{"bf16", "", 1, stages.ProcessMemory{GradientCopies: true}, 2 + 2 + 4, 12},
+		{"bf16", "fp32", 1, stages.ProcessMemory{GradientCopies: true}, 2 + 2 + 4, 12},
+		{"bf16", "fp32", 2, stages.ProcessMemory{GradientCopies: true}, 2, 2 + 4 + 12},
+		{"fp32", "", 1, stages.ProcessMemory{GradientCopies: true}, 4 + 4, 8},
+		{"bf16", "", 3, stages.ProcessMemory{FP32Shards: true}, 0, 4 + 12},
+		{"bf16", "fp32", 3, stages.ProcessMemory{FP32Shards: true}, 0, 4 + 12},
+		{"fp32", "", 3, stages.ProcessMemory{FP32Shards: true}, 0, 4 + 4 + 8},
+		{"bf16", "", 2, stages.ProcessMemory{FP32Shards: true}, 2, 2 + 12},
+		{"bf16", "", 0, stages.ProcessMemory{Context: 7, Buffers: 11}, 16, 0},
 	} {
 		w := stages.Workload{
 			Network: ten(), Layers: []int{1}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{1}, Replicas: 8, Zero: c.zero,
 			Training: training.Options{Precision: c.precision, Gradients: c.gradients, Optimizer: "adam"}, Process: c.process,
 		}
-		lasting := memory.Lasting(w.Plan(), 8)[3]
+		lasting := memory.Lasting(w.Staged(), 8)[3]
 		require.EqualValues(t, 1e10*(c.whole+c.shared/8)+float64(c.process.Context+c.process.Buffers), lasting.Sum(), "%+v", c)
 		require.Equal(t, c.process.Context, lasting.Context)
 		require.Equal(t, c.process.Buffers, lasting.Buffers)
@@ -47,7 +47,7 @@ func TestProcess(t *testing.T) {
 func TestReserve(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		share := rapid.Float64Range(0, 2).Draw(t, "share")
-		plan := &stages.Plan{Workload: stages.Workload{Process: stages.Process{Allocator: share}}}
+		staged := &stages.Staged{Workload: stages.Workload{Process: stages.ProcessMemory{Allocator: share}}}
 		trace := &graph.Trace{Graph: &graph.Graph{Shape: graph.Shape{Ranks: 2}}}
 		live := make([]int64, 2)
 		change := func(rank int32, bytes int64) {
@@ -64,12 +64,12 @@ func TestReserve(t *testing.T) {
 		for r, bytes := range before {
 			change(int32(r), -bytes)
 		}
-		memory.Reserve(plan, trace)
+		memory.Reserve(staged, trace)
 		sum := make([]int64, 2)
 		for i, e := range trace.Memory {
 			if i == len(trace.Memory)-2 {
 				for r, bytes := range before {
-					require.Equal(t, bytes+plan.Process.Reserve(bytes), sum[r])
+					require.Equal(t, bytes+staged.Process.Reserve(bytes), sum[r])
 				}
 			}
 			sum[e.Rank] += e.Bytes

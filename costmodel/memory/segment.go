@@ -32,12 +32,12 @@ type segment struct {
 }
 
 // segmentsOf follows the memory of all segments of a stage, whose layers keep so much.
-func segmentsOf(p *stages.Plan, s int, kept []layerKept, samples int64) []segment {
+func segmentsOf(staged *stages.Staged, s int, kept []layerKept, samples int64) []segment {
 	var list []segment
-	planned := p.Stages[s].Segments
+	planned := staged.Stages[s].Segments
 	for k, g := range planned {
-		last := s == len(p.Stages)-1 && k == len(planned)-1
-		list = append(list, segmentOf(p, g, kept[:len(g.Layers)], samples, last))
+		last := s == len(staged.Stages)-1 && k == len(planned)-1
+		list = append(list, segmentOf(staged, g, kept[:len(g.Layers)], samples, last))
 		kept = kept[len(g.Layers):]
 	}
 	return list
@@ -48,8 +48,8 @@ func segmentsOf(p *stages.Plan, s int, kept []layerKept, samples int64) []segmen
 const lossBytes = 4
 
 // segmentOf follows the memory of layers, the network's last ones or others.
-func segmentOf(p *stages.Plan, planned stages.Segment, kept []layerKept, samples int64, last bool) segment {
-	layers, element := planned.Layers, p.Training.ActivationElement()
+func segmentOf(staged *stages.Staged, planned stages.Segment, kept []layerKept, samples int64, last bool) segment {
+	layers, element := planned.Layers, staged.Training.ActivationElement()
 	g := segment{input: keepsInput(kept, layers), idle: !slices.ContainsFunc(layers, works), part: planned.Part}
 	for i := range kept {
 		g.keptForInput += kept[i].bytes[network.ForwardToInput]
@@ -62,7 +62,7 @@ func segmentOf(p *stages.Plan, planned stages.Segment, kept []layerKept, samples
 		g.output = g.result
 		i := lastAtWork(layers)
 		switch atWork := layers[i]; {
-		case atWork.KeepsOutput && !p.Training.Repeats(atWork):
+		case atWork.KeepsOutput && !staged.Training.Repeats(atWork):
 			g.keepsOutput = true
 			g.keptForInput += g.result
 			g.output = 0
@@ -76,7 +76,7 @@ func segmentOf(p *stages.Plan, planned stages.Segment, kept []layerKept, samples
 		}
 	}
 	for held := range 2 {
-		g.walkBack(p, layers, kept, held)
+		g.walkBack(staged, layers, kept, held)
 	}
 	return g
 }
@@ -97,8 +97,8 @@ func (k *layerKept) missing(lifetime network.Lifetime) int64 {
 }
 
 // keptBy finds it for layers; those that share their buffers keep the same.
-func keptBy(p *stages.Plan, layers []network.Layer, samples int64) []layerKept {
-	list, element := make([]layerKept, len(layers)), p.Training.ActivationElement()
+func keptBy(staged *stages.Staged, layers []network.Layer, samples int64) []layerKept {
+	list, element := make([]layerKept, len(layers)), staged.Training.ActivationElement()
 	same := network.Same(layers)
 	for i, l := range layers {
 		if k := same[i]; k < i {
@@ -106,14 +106,14 @@ func keptBy(p *stages.Plan, layers []network.Layer, samples int64) []layerKept {
 			continue
 		}
 		b := &list[i]
-		b.buffers = p.Training.Kept(l)
+		b.buffers = staged.Training.Kept(l)
 		b.bytes, b.whole = network.BufferBytes(b.buffers, element, samples), network.BufferBytes(l.Buffers, element, samples)
-		if p.Training.Repeats(l) {
+		if staged.Training.Repeats(l) {
 			b.whole[network.ForwardToInput] += unlisted(l) * element * samples
 		}
 	}
 	for i := range list {
-		together := p.Training.Repeating(layers, i)
+		together := staged.Training.Repeating(layers, i)
 		for k := range together {
 			of := &list[i-k]
 			for _, lifetime := range []network.Lifetime{network.ForwardToInput, network.ForwardToWeight} {
@@ -151,7 +151,7 @@ func lastAtWork(layers []network.Layer) int {
 // walkBack follows the memory of I and of B from the last layer to the first, with
 // the result freed with its layer (held 0) or not (1). Where the last layer's W
 // needs the gradient of the result, I does not free that.
-func (g *segment) walkBack(p *stages.Plan, layers []network.Layer, of []layerKept, held int) {
+func (g *segment) walkBack(staged *stages.Staged, layers []network.Layer, of []layerKept, held int) {
 	g.recomputedForWeight, g.between = 0, 0
 	var input, backward int64 // levels, 0 when the backward starts
 	last := lastAtWork(layers)
@@ -161,7 +161,7 @@ func (g *segment) walkBack(p *stages.Plan, layers []network.Layer, of []layerKep
 	for i := len(layers) - 1; i >= 0; i-- {
 		l, whole := layers[i], of[i].whole
 		again := of[i].repeated[network.ForwardToInput] + of[i].repeated[network.ForwardToWeight]
-		between := whole[network.InputToWeight] + l.NormParameters()*p.PerParameter.Gradient
+		between := whole[network.InputToWeight] + l.NormParameters()*staged.PerParameter.Gradient
 		g.recomputedForWeight += of[i].missing(network.ForwardToWeight)
 		g.between += between
 

@@ -102,20 +102,20 @@ func (m Model) pairs() int64 {
 func attentionBuffers(prefix string, m Model) []network.Buffer {
 	s, q, k, v := m.SequenceLength, m.Heads*m.HeadDim, m.KVHeads*m.HeadDim, m.KVHeads*m.valueDim()
 	buffers := []network.Buffer{
-		{Name: prefix + "q", Shape: network.Shape{s, q}, Sharded: true},
-		{Name: prefix + "k", Shape: network.Shape{s, k}, Sharded: true},
-		{Name: prefix + "v", Shape: network.Shape{s, v}, Sharded: true},
+		{Name: prefix + "q", Shape: network.Dims{s, q}, Sharded: true},
+		{Name: prefix + "k", Shape: network.Dims{s, k}, Sharded: true},
+		{Name: prefix + "v", Shape: network.Dims{s, v}, Sharded: true},
 	}
 	if m.latent() {
 		network.MadeWithin(network.UpProjection, buffers)
 	}
 	if m.Attention == AttentionFlash {
-		buffers = append(buffers, network.Buffer{Name: prefix + "flash.statistic", Shape: network.Shape{s, m.Heads}, ElementBytes: 4, Modules: network.FusedCore, Sharded: true})
+		buffers = append(buffers, network.Buffer{Name: prefix + "flash.statistic", Shape: network.Dims{s, m.Heads}, ElementBytes: 4, Modules: network.FusedCore, Sharded: true})
 	} else {
-		buffers = append(buffers, network.Buffer{Name: prefix + "softmax.output", Shape: network.Shape{m.Heads, s, s}, Modules: network.Square, Sharded: true})
+		buffers = append(buffers, network.Buffer{Name: prefix + "softmax.output", Shape: network.Dims{m.Heads, s, s}, Modules: network.Square, Sharded: true})
 		buffers = append(buffers, m.attentionDropout(prefix)...)
 	}
-	return append(buffers, network.Buffer{Name: prefix + "context", Shape: network.Shape{s, m.Heads * m.valueDim()}, Lifetime: network.ForwardToWeight, Sharded: true})
+	return append(buffers, network.Buffer{Name: prefix + "context", Shape: network.Dims{s, m.Heads * m.valueDim()}, Lifetime: network.ForwardToWeight, Sharded: true})
 }
 
 // attentionDropout keeps its output as well, for the gradient of v.

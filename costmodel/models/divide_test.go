@@ -196,7 +196,7 @@ func replicatedFLOPs(l network.Layer, p network.Pass) int64 {
 func exchanged(l network.Layer, p network.Pass) int64 {
 	var n int64
 	for _, op := range l.Ops {
-		times := map[network.Collective]int64{network.AllReduce: 2, network.AllGather: 1, network.ReduceScatter: 1}
+		times := map[network.OpCollective]int64{network.AllReduce: 2, network.AllGather: 1, network.ReduceScatter: 1}
 		n += times[op.Exchanges[p].Collective] * op.Exchanges[p].Elements
 	}
 	return n
@@ -233,7 +233,7 @@ func TestEndsExchange(t *testing.T) {
 	assert.EqualValues(t, 2*3*128, exchanged(head, network.Forward))
 	assert.EqualValues(t, 2*sh, exchanged(head, network.InputGradient))
 	assert.EqualValues(t, 4*128*7, head.Ops[len(head.Ops)-1].Exchanges[network.Forward].Bytes(2, 7))
-	assert.Equal(t, network.Shape{128, 8000}, head.Output)
+	assert.Equal(t, network.Dims{128, 8000}, head.Output)
 }
 
 // The smaller product is the one that is seen: attention by heads, the first

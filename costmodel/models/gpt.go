@@ -23,9 +23,9 @@ func gpt(m Model) network.Network {
 	}
 	final := network.Layer{
 		Name: "ln_f", Kind: network.KindChain, Params: layerNormParams("ln_f", h),
-		Input: network.Shape{s, h}, Output: network.Shape{s, h},
+		Input: network.Dims{s, h}, Output: network.Dims{s, h},
 		Ops:     []network.Op{m.layerNorm("ln_f", s, h)},
-		Buffers: []network.Buffer{{Name: "ln_f.input", Shape: network.Shape{s, h}}},
+		Buffers: []network.Buffer{{Name: "ln_f.input", Shape: network.Dims{s, h}}},
 	}
 	return network.Network{TokensPerSample: s, Layers: append(layers, final, lmHead(m, "wte.weight"))}
 }
@@ -35,14 +35,14 @@ func gptEmbedding(m Model) network.Layer {
 	return network.Layer{
 		Name: "embed", Kind: network.KindEmbedding, Dropout: m.Dropout,
 		Params: []network.Tensor{
-			{Name: "wte.weight", Shape: network.Shape{m.Vocab, h}, Sharded: true, Deviation: initializerRange},
-			{Name: "wpe.weight", Shape: network.Shape{m.Positions, h}, Deviation: initializerRange},
+			{Name: "wte.weight", Shape: network.Dims{m.Vocab, h}, Sharded: true, Deviation: initializerRange},
+			{Name: "wpe.weight", Shape: network.Dims{m.Positions, h}, Deviation: initializerRange},
 		},
-		Input: network.Shape{s}, Output: network.Shape{s, h}, KeepsGradient: m.Dropout == 0,
+		Input: network.Dims{s}, Output: network.Dims{s, h}, KeepsGradient: m.Dropout == 0,
 		Ops: append([]network.Op{vocabulary("wte", m.Vocab, s, h), lookup("wpe", m.Positions, s, h, 3)}, m.dropout("drop", s, h)...),
 		Buffers: append(m.dropoutMask("drop", s, h),
 			tokenIDs("tokens", s, network.ForwardToWeight),
-			network.Buffer{Name: "embed.output_gradient", Shape: network.Shape{s, h}, Lifetime: network.InputToWeight},
+			network.Buffer{Name: "embed.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight},
 		),
 	}
 }
@@ -56,7 +56,7 @@ func gptBlock(m Model, i int) network.Layer {
 		Heads:   m.Heads,
 		Dropout: m.Dropout,
 		Params:  gptBlockParams(fmt.Sprintf("h.%d.", i), m),
-		Input:   network.Shape{s, h}, Output: network.Shape{s, h},
+		Input:   network.Dims{s, h}, Output: network.Dims{s, h},
 		Repeatable: true, KeepsGradient: m.Dropout == 0,
 	}
 }
@@ -102,34 +102,34 @@ func gptBlockOps(m Model) []network.Op {
 func gptBlockBuffers(m Model) []network.Buffer {
 	s, h, f := m.SequenceLength, m.Hidden, m.FFNHidden
 	buffers := []network.Buffer{
-		{Name: "ln_1.input", Shape: network.Shape{s, h}},
-		{Name: "attn.c_attn.input", Shape: network.Shape{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms},
+		{Name: "ln_1.input", Shape: network.Dims{s, h}},
+		{Name: "attn.c_attn.input", Shape: network.Dims{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms},
 	}
 	buffers = append(buffers, attentionBuffers("attn.", m)...)
 	buffers = append(buffers, m.dropoutMask("attn.resid_dropout", s, h)...)
 	buffers = append(buffers, m.dropoutMask("mlp.dropout", s, h)...)
 	return append(buffers, []network.Buffer{
-		{Name: "ln_2.input", Shape: network.Shape{s, h}},
-		{Name: "mlp.c_fc.input", Shape: network.Shape{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms},
-		{Name: "mlp.gelu.input", Shape: network.Shape{s, f}, Modules: network.DenseMLP, Sharded: true},
-		{Name: "mlp.c_proj.input", Shape: network.Shape{s, f}, Lifetime: network.ForwardToWeight, Modules: network.DenseMLP, Sharded: true},
-		{Name: "attn.c_attn.output_gradient", Shape: network.Shape{s, 3 * m.Heads * m.HeadDim}, Lifetime: network.InputToWeight, Sharded: true},
-		{Name: "attn.c_proj.output_gradient", Shape: network.Shape{s, h}, Lifetime: network.InputToWeight},
-		{Name: "mlp.c_fc.output_gradient", Shape: network.Shape{s, f}, Lifetime: network.InputToWeight, Sharded: true},
-		{Name: "mlp.c_proj.output_gradient", Shape: network.Shape{s, h}, Lifetime: network.InputToWeight},
+		{Name: "ln_2.input", Shape: network.Dims{s, h}},
+		{Name: "mlp.c_fc.input", Shape: network.Dims{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms},
+		{Name: "mlp.gelu.input", Shape: network.Dims{s, f}, Modules: network.DenseMLP, Sharded: true},
+		{Name: "mlp.c_proj.input", Shape: network.Dims{s, f}, Lifetime: network.ForwardToWeight, Modules: network.DenseMLP, Sharded: true},
+		{Name: "attn.c_attn.output_gradient", Shape: network.Dims{s, 3 * m.Heads * m.HeadDim}, Lifetime: network.InputToWeight, Sharded: true},
+		{Name: "attn.c_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight},
+		{Name: "mlp.c_fc.output_gradient", Shape: network.Dims{s, f}, Lifetime: network.InputToWeight, Sharded: true},
+		{Name: "mlp.c_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight},
 	}...)
 }
 
 func layerNormParams(name string, h int) []network.Tensor {
-	return []network.Tensor{{Name: name + ".weight", Shape: network.Shape{h}, Norm: true}, {Name: name + ".bias", Shape: network.Shape{h}, Norm: true}}
+	return []network.Tensor{{Name: name + ".weight", Shape: network.Dims{h}, Norm: true}, {Name: name + ".bias", Shape: network.Dims{h}, Norm: true}}
 }
 
 // column names a weight [in, out] that tensor parallelism cuts along out, with its
 // bias.
 func column(name string, in, out int) []network.Tensor {
 	return []network.Tensor{
-		{Name: name + ".weight", Shape: network.Shape{in, out}, Sharded: true, Axis: 1, Deviation: initializerRange},
-		{Name: name + ".bias", Shape: network.Shape{out}, Sharded: true},
+		{Name: name + ".weight", Shape: network.Dims{in, out}, Sharded: true, Axis: 1, Deviation: initializerRange},
+		{Name: name + ".bias", Shape: network.Dims{out}, Sharded: true},
 	}
 }
 
@@ -137,7 +137,7 @@ func column(name string, in, out int) []network.Tensor {
 // has the whole bias.
 func row(name string, in, out int, deviation float64) []network.Tensor {
 	return []network.Tensor{
-		{Name: name + ".weight", Shape: network.Shape{in, out}, Sharded: true, Deviation: deviation},
-		{Name: name + ".bias", Shape: network.Shape{out}},
+		{Name: name + ".weight", Shape: network.Dims{in, out}, Sharded: true, Deviation: deviation},
+		{Name: name + ".bias", Shape: network.Dims{out}},
 	}
 }

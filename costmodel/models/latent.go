@@ -66,18 +66,18 @@ func latentOps(m Model) []network.Op {
 // and so are the gradients of their results.
 func latentBuffers(m Model) []network.Buffer {
 	s, h, rank, rope := m.SequenceLength, m.Hidden, m.KVLoraRank, m.QKRopeHeadDim
-	buffers := []network.Buffer{{Name: "self_attn.kv_a.input", Shape: network.Shape{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms}}
+	buffers := []network.Buffer{{Name: "self_attn.kv_a.input", Shape: network.Dims{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms}}
 	if m.QLoraRank > 0 {
 		buffers = append(buffers,
-			network.Buffer{Name: "self_attn.q_a_layernorm.input", Shape: network.Shape{s, m.QLoraRank}},
-			network.Buffer{Name: "self_attn.q_b_proj.input", Shape: network.Shape{s, m.QLoraRank}, Lifetime: network.ForwardToWeight},
+			network.Buffer{Name: "self_attn.q_a_layernorm.input", Shape: network.Dims{s, m.QLoraRank}},
+			network.Buffer{Name: "self_attn.q_b_proj.input", Shape: network.Dims{s, m.QLoraRank}, Lifetime: network.ForwardToWeight},
 		)
 	}
 	return append(buffers,
-		network.Buffer{Name: "self_attn.kv_a_layernorm.input", Shape: network.Shape{s, rank}},
-		network.Buffer{Name: "self_attn.kv_b_proj.input", Shape: network.Shape{s, rank}, Lifetime: network.ForwardToWeight},
-		network.Buffer{Name: "self_attn.a_proj.output_gradient", Shape: network.Shape{s, m.QLoraRank + rank + rope}, Lifetime: network.InputToWeight, Local: true},
-		network.Buffer{Name: "self_attn.q.output_gradient", Shape: network.Shape{s, m.Heads * m.HeadDim}, Lifetime: network.InputToWeight, Sharded: true},
-		network.Buffer{Name: "self_attn.kv_b_proj.output_gradient", Shape: network.Shape{s, m.Heads * (m.QKNopeHeadDim + m.VHeadDim)}, Lifetime: network.InputToWeight, Sharded: true},
+		network.Buffer{Name: "self_attn.kv_a_layernorm.input", Shape: network.Dims{s, rank}},
+		network.Buffer{Name: "self_attn.kv_b_proj.input", Shape: network.Dims{s, rank}, Lifetime: network.ForwardToWeight},
+		network.Buffer{Name: "self_attn.a_proj.output_gradient", Shape: network.Dims{s, m.QLoraRank + rank + rope}, Lifetime: network.InputToWeight, Local: true},
+		network.Buffer{Name: "self_attn.q.output_gradient", Shape: network.Dims{s, m.Heads * m.HeadDim}, Lifetime: network.InputToWeight, Sharded: true},
+		network.Buffer{Name: "self_attn.kv_b_proj.output_gradient", Shape: network.Dims{s, m.Heads * (m.QKNopeHeadDim + m.VHeadDim)}, Lifetime: network.InputToWeight, Sharded: true},
 	)
 }

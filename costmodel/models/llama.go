@@ -17,12 +17,12 @@ func llama(m Model) network.Network {
 	s, h := m.SequenceLength, m.Hidden
 	layers := []network.Layer{{
 		Name:   "embed",
-		Params: []network.Tensor{{Name: "embed_tokens.weight", Shape: network.Shape{m.Vocab, h}, Sharded: true}},
-		Input:  network.Shape{s}, Output: network.Shape{s, h}, KeepsGradient: true,
+		Params: []network.Tensor{{Name: "embed_tokens.weight", Shape: network.Dims{m.Vocab, h}, Sharded: true}},
+		Input:  network.Dims{s}, Output: network.Dims{s, h}, KeepsGradient: true,
 		Ops: []network.Op{vocabulary("embed_tokens", m.Vocab, s, h)},
 		Buffers: []network.Buffer{
 			tokenIDs("tokens", s, network.ForwardToWeight),
-			{Name: "embed.output_gradient", Shape: network.Shape{s, h}, Lifetime: network.InputToWeight},
+			{Name: "embed.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight},
 		},
 	}}
 	shared := works{}
@@ -30,10 +30,10 @@ func llama(m Model) network.Network {
 		layers = append(layers, llamaBlock(m.block(i), i, shared))
 	}
 	final := network.Layer{
-		Name: "norm", Params: []network.Tensor{{Name: "norm.weight", Shape: network.Shape{h}, Norm: true}},
-		Input: network.Shape{s, h}, Output: network.Shape{s, h},
+		Name: "norm", Params: []network.Tensor{{Name: "norm.weight", Shape: network.Dims{h}, Norm: true}},
+		Input: network.Dims{s, h}, Output: network.Dims{s, h},
 		Ops:     []network.Op{m.norm("norm", s, h)},
-		Buffers: []network.Buffer{{Name: "norm.input", Shape: network.Shape{s, h}}},
+		Buffers: []network.Buffer{{Name: "norm.input", Shape: network.Dims{s, h}}},
 	}
 	layers = append(layers, final)
 	for i := range m.MTPLayers {
@@ -47,7 +47,7 @@ func llamaBlock(m Model, i int, shared works) network.Layer {
 	name, w := fmt.Sprintf("layers.%d", i), shared.of(m)
 	return network.Layer{
 		Name: name, Params: prefixed(name+".", llamaBlockParams(m)), Experts: m.Experts, Active: m.ExpertsPerToken,
-		Input: network.Shape{m.SequenceLength, m.Hidden}, Output: network.Shape{m.SequenceLength, m.Hidden},
+		Input: network.Dims{m.SequenceLength, m.Hidden}, Output: network.Dims{m.SequenceLength, m.Hidden},
 		Ops: w.ops, Buffers: w.buffers, Repeatable: true, KeepsGradient: true,
 	}
 }
@@ -70,7 +70,7 @@ func llamaBlockParams(m Model) []network.Tensor {
 	}
 	params = append(params, projected("self_attn.o_proj", m.Heads*m.valueDim(), h, m.AttentionBias)...)
 	if m.Sinks {
-		params = append(params, network.Tensor{Name: "self_attn." + m.core() + ".sinks", Shape: network.Shape{m.Heads}, Sharded: true, Norm: true})
+		params = append(params, network.Tensor{Name: "self_attn." + m.core() + ".sinks", Shape: network.Dims{m.Heads}, Sharded: true, Norm: true})
 	}
 	if m.PostNorms {
 		params = append(params, gain("post_self_attn_layernorm", h))
@@ -189,24 +189,24 @@ func gatedOps(m Model) []network.Op {
 func llamaBlockBuffers(m Model) []network.Buffer {
 	s, h := m.SequenceLength, m.Hidden
 	q, kv := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
-	buffers := []network.Buffer{{Name: "input_layernorm.input", Shape: network.Shape{s, h}}}
+	buffers := []network.Buffer{{Name: "input_layernorm.input", Shape: network.Dims{s, h}}}
 	if m.latent() {
 		buffers = append(buffers, latentBuffers(m)...)
 	} else {
-		buffers = append(buffers, network.Buffer{Name: "self_attn.qkv.input", Shape: network.Shape{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms})
+		buffers = append(buffers, network.Buffer{Name: "self_attn.qkv.input", Shape: network.Dims{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms})
 	}
 	if m.QKNorm {
 		buffers = append(buffers,
-			network.Buffer{Name: "self_attn.q_norm.input", Shape: network.Shape{s, q}, Sharded: true},
-			network.Buffer{Name: "self_attn.k_norm.input", Shape: network.Shape{s, kv}, Sharded: true})
+			network.Buffer{Name: "self_attn.q_norm.input", Shape: network.Dims{s, q}, Sharded: true},
+			network.Buffer{Name: "self_attn.k_norm.input", Shape: network.Dims{s, kv}, Sharded: true})
 	}
 	buffers = append(buffers, attentionBuffers("self_attn.", m)...)
 	if !m.latent() {
-		buffers = append(buffers, network.Buffer{Name: "self_attn.qkv.output_gradient", Shape: network.Shape{s, q + 2*kv}, Lifetime: network.InputToWeight, Sharded: true})
+		buffers = append(buffers, network.Buffer{Name: "self_attn.qkv.output_gradient", Shape: network.Dims{s, q + 2*kv}, Lifetime: network.InputToWeight, Sharded: true})
 	}
-	buffers = append(buffers, network.Buffer{Name: "self_attn.o_proj.output_gradient", Shape: network.Shape{s, h}, Lifetime: network.InputToWeight})
+	buffers = append(buffers, network.Buffer{Name: "self_attn.o_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight})
 	if m.PostNorms {
-		buffers = append(buffers, network.Buffer{Name: "post_self_attn_layernorm.input", Shape: network.Shape{s, h}}, network.Buffer{Name: "post_mlp_layernorm.input", Shape: network.Shape{s, h}})
+		buffers = append(buffers, network.Buffer{Name: "post_self_attn_layernorm.input", Shape: network.Dims{s, h}}, network.Buffer{Name: "post_mlp_layernorm.input", Shape: network.Dims{s, h}})
 	}
 	return append(buffers, mlpBuffers(m)...)
 }
@@ -219,14 +219,14 @@ func mlpBuffers(m Model) []network.Buffer {
 		return network.MadeWithin(network.DenseMLP, m.gatedBuffers("mlp.", s, m.FFNHidden))
 	}
 	buffers := []network.Buffer{
-		{Name: "post_attention_layernorm.input", Shape: network.Shape{s, h}},
-		{Name: "mlp.input", Shape: network.Shape{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms},
+		{Name: "post_attention_layernorm.input", Shape: network.Dims{s, h}},
+		{Name: "mlp.input", Shape: network.Dims{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms},
 	}
 	if m.Experts > 0 {
 		return append(buffers, network.MadeWithin(network.Mixture, expertBuffers(m))...)
 	}
 	buffers = append(buffers, network.MadeWithin(network.DenseMLP, m.gatedBuffers("mlp.", s, m.FFNHidden))...)
-	return append(buffers, network.Buffer{Name: "mlp.down_proj.output_gradient", Shape: network.Shape{s, h}, Lifetime: network.InputToWeight})
+	return append(buffers, network.Buffer{Name: "mlp.down_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight})
 }
 
 // gatedBuffers lists the buffers inside a gated MLP over n tokens. Where the activation
@@ -234,15 +234,15 @@ func mlpBuffers(m Model) []network.Buffer {
 // one keeps what both read (megatron/core/fusions/fused_bias_swiglu.py).
 func (m Model) gatedBuffers(prefix string, n, f int) []network.Buffer {
 	buffers := []network.Buffer{
-		{Name: prefix + "silu.input", Shape: network.Shape{n, f}, Sharded: true},
-		{Name: prefix + "up_proj.output", Shape: network.Shape{n, f}, Sharded: true},
-		{Name: prefix + "down_proj.input", Shape: network.Shape{n, f}, Lifetime: network.ForwardToWeight, Sharded: true},
-		{Name: prefix + "gate_up.output_gradient", Shape: network.Shape{n, 2 * f}, Lifetime: network.InputToWeight, Sharded: true},
+		{Name: prefix + "silu.input", Shape: network.Dims{n, f}, Sharded: true},
+		{Name: prefix + "up_proj.output", Shape: network.Dims{n, f}, Sharded: true},
+		{Name: prefix + "down_proj.input", Shape: network.Dims{n, f}, Lifetime: network.ForwardToWeight, Sharded: true},
+		{Name: prefix + "gate_up.output_gradient", Shape: network.Dims{n, 2 * f}, Lifetime: network.InputToWeight, Sharded: true},
 	}
 	if m.Kernels == KernelsTE {
 		return buffers
 	}
-	return slices.Insert(buffers, 1, network.Buffer{Name: prefix + "silu.output", Shape: network.Shape{n, f}, Sharded: true})
+	return slices.Insert(buffers, 1, network.Buffer{Name: prefix + "silu.output", Shape: network.Dims{n, f}, Sharded: true})
 }
 
 // gate multiplies two tensors; its I reads both and the gradient and writes two.

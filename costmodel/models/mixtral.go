@@ -24,7 +24,7 @@ func expertParams(m Model) []network.Tensor {
 	h, f := m.Hidden, m.expertHidden()
 	params := projection("block_sparse_moe.gate", h, m.Experts, m.MLPBias, false)
 	if m.RouterBias {
-		params = append(params, network.Tensor{Name: "block_sparse_moe.gate.correction", Shape: network.Shape{m.Experts}, Norm: true})
+		params = append(params, network.Tensor{Name: "block_sparse_moe.gate.correction", Shape: network.Dims{m.Experts}, Norm: true})
 	}
 	for e := range m.Experts {
 		prefix := "block_sparse_moe.experts." + strconv.Itoa(e) + "."
@@ -159,17 +159,17 @@ func expertBuffers(m Model) []network.Buffer {
 		}
 	}
 	buffers := append([]network.Buffer{
-		{Name: "mlp.router.probabilities", Shape: network.Shape{s, m.Experts}, Gathered: true, Routed: network.ByToken},
-		{Name: "mlp.router.output_gradient", Shape: network.Shape{s, m.Experts}, Lifetime: network.InputToWeight, Routed: network.ByToken},
-		{Name: "mlp.experts.input", Shape: network.Shape{n, h}, Lifetime: network.ForwardToWeight, Gathered: true, Routed: network.ByExpert},
-		{Name: "mlp.experts.output_gradient", Shape: network.Shape{n, h}, Lifetime: network.InputToWeight, Routed: network.ByExpert},
+		{Name: "mlp.router.probabilities", Shape: network.Dims{s, m.Experts}, Gathered: true, Routed: network.ByToken},
+		{Name: "mlp.router.output_gradient", Shape: network.Dims{s, m.Experts}, Lifetime: network.InputToWeight, Routed: network.ByToken},
+		{Name: "mlp.experts.input", Shape: network.Dims{n, h}, Lifetime: network.ForwardToWeight, Gathered: true, Routed: network.ByExpert},
+		{Name: "mlp.experts.output_gradient", Shape: network.Dims{n, h}, Lifetime: network.InputToWeight, Routed: network.ByExpert},
 	}, inside...)
 	if !m.weighsInside() {
-		buffers = append(buffers, network.Buffer{Name: "mlp.experts.output", Shape: network.Shape{n, h}, Gathered: true, Routed: network.ByToken})
+		buffers = append(buffers, network.Buffer{Name: "mlp.experts.output", Shape: network.Dims{n, h}, Gathered: true, Routed: network.ByToken})
 	}
 	if m.SharedExperts == 0 {
 		return buffers
 	}
 	buffers = append(buffers, network.MadeWithin(network.SharedExperts, m.gatedBuffers(sharedExperts, s, m.SharedExperts*m.expertHidden()))...)
-	return append(buffers, network.Buffer{Name: sharedExperts + "down_proj.output_gradient", Shape: network.Shape{s, h}, Lifetime: network.InputToWeight})
+	return append(buffers, network.Buffer{Name: sharedExperts + "down_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight})
 }

@@ -31,17 +31,17 @@ func dense(name, tensor string, in, out int) network.Layer {
 	return network.Layer{
 		Name: name, Kind: network.KindChain,
 		Params: []network.Tensor{
-			{Name: tensor + ".weight", Shape: network.Shape{out, in}},
-			{Name: tensor + ".bias", Shape: network.Shape{out}},
+			{Name: tensor + ".weight", Shape: network.Dims{out, in}},
+			{Name: tensor + ".bias", Shape: network.Dims{out}},
 		},
-		Input: network.Shape{in}, Output: network.Shape{out}, KeepsGradient: true,
+		Input: network.Dims{in}, Output: network.Dims{out}, KeepsGradient: true,
 		Ops: []network.Op{{
 			Name: tensor, Class: network.Product, Weight: true, Bias: true,
 			Count: 1, Rows: 1, Inner: int64(in), Cols: int64(out),
 		}},
 		Buffers: []network.Buffer{
-			{Name: tensor + ".input", Shape: network.Shape{in}, Lifetime: network.ForwardToWeight},
-			{Name: tensor + ".output_gradient", Shape: network.Shape{out}, Lifetime: network.InputToWeight},
+			{Name: tensor + ".input", Shape: network.Dims{in}, Lifetime: network.ForwardToWeight},
+			{Name: tensor + ".output_gradient", Shape: network.Dims{out}, Lifetime: network.InputToWeight},
 		},
 	}
 }
@@ -51,8 +51,8 @@ func addLoss(l *network.Layer, classes int) {
 	l.KeepsGradient = false
 	l.Ops = append(l.Ops, crossEntropy(int64(classes)))
 	l.Buffers = append(l.Buffers,
-		network.Buffer{Name: "loss.log_probabilities", Shape: network.Shape{classes}, ElementBytes: 4},
-		network.Buffer{Name: "loss.target", Shape: network.Shape{1}, ElementBytes: 4})
+		network.Buffer{Name: "loss.log_probabilities", Shape: network.Dims{classes}, ElementBytes: 4},
+		network.Buffer{Name: "loss.target", Shape: network.Dims{1}, ElementBytes: 4})
 }
 
 // relu reads x and writes y; its I reads y and the gradient.

@@ -82,15 +82,15 @@ func TestModelDefaults(t *testing.T) {
 	m := Model{Family: "gpt", Layers: 2, Hidden: 64, Heads: 4, Vocab: 100, SequenceLength: 16}
 	n := build(t, m)
 	assert.Equal(t, "gpt-2x64", n.Name)
-	assert.Equal(t, network.Shape{16, 64}, n.Layers[0].Params[1].Shape, "positions are the sequence length")
+	assert.Equal(t, network.Dims{16, 64}, n.Layers[0].Params[1].Shape, "positions are the sequence length")
 	assert.NotEmpty(t, n.Layers[4].Tied)
 	m.Tied = &no
 	assert.Equal(t, n.Parameters()+100*64, build(t, m).Parameters())
 
 	m = Model{Family: "llama", Layers: 2, Hidden: 60, Heads: 8, HeadDim: 16, FFNHidden: 100, Vocab: 100, SequenceLength: 16}
 	n = build(t, m)
-	assert.Equal(t, network.Shape{128, 60}, n.Layers[1].Params[1].Shape, "head_dim need not be hidden / heads")
-	assert.Equal(t, network.Shape{128, 60}, n.Layers[1].Params[2].Shape, "kv_heads is heads")
+	assert.Equal(t, network.Dims{128, 60}, n.Layers[1].Params[1].Shape, "head_dim need not be hidden / heads")
+	assert.Equal(t, network.Dims{128, 60}, n.Layers[1].Params[2].Shape, "kv_heads is heads")
 	assert.Empty(t, n.Layers[4].Tied)
 }
 
@@ -98,7 +98,7 @@ func TestPresetOverlay(t *testing.T) {
 	n := build(t, Model{Preset: "gpt2", Layers: 24, SequenceLength: 128})
 	assert.Equal(t, "gpt2 (layers 24)", n.Name)
 	assert.Len(t, n.Layers, 27)
-	assert.Equal(t, network.Shape{1024, 768}, n.Layers[0].Params[1].Shape)
+	assert.Equal(t, network.Dims{1024, 768}, n.Layers[0].Params[1].Shape)
 	assert.Equal(t, "gpt2", build(t, Model{Preset: "gpt2", SequenceLength: 128}).Name)
 	assert.Equal(t, "gpt2 (dropout 0.1)", build(t, Model{Preset: "gpt2", Dropout: 0.1}).Name)
 	assert.Equal(t, "llama2-7b (qkv_bias)", build(t, Model{Preset: "llama2-7b", QKVBias: true}).Name)

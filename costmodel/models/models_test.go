@@ -150,9 +150,9 @@ func TestChain(t *testing.T) {
 }
 
 func TestShapeElements(t *testing.T) {
-	assert.EqualValues(t, 24, network.Shape{2, 3, 4}.Elements())
-	assert.EqualValues(t, 1, network.Shape{}.Elements())
-	assert.EqualValues(t, 1<<40, network.Shape{1 << 20, 1 << 20}.Elements())
+	assert.EqualValues(t, 24, network.Dims{2, 3, 4}.Elements())
+	assert.EqualValues(t, 1, network.Dims{}.Elements())
+	assert.EqualValues(t, 1<<40, network.Dims{1 << 20, 1 << 20}.Elements())
 }
 
 // total adds a count of every element up.

@@ -17,7 +17,7 @@ import (
 func TestVGG16SplitShapes(t *testing.T) {
 	data, err := os.ReadFile("testdata/communication_shapes.json")
 	require.NoError(t, err)
-	var want struct{ Partitions map[string][][2]network.Shape }
+	var want struct{ Partitions map[string][][2]network.Dims }
 	require.NoError(t, json.Unmarshal(data, &want))
 	require.Len(t, want.Partitions, 6)
 	layers := preset(t, "vgg16-pipeline").Layers

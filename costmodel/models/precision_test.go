@@ -102,7 +102,7 @@ func TestNarrowBlock(t *testing.T) {
 		require.Equal(t, kept(wide)[lifetime]-less, kept(narrow)[lifetime], "lifetime %d", lifetime)
 	}
 	var casts [3]int64
-	bytes := map[network.Collective]int64{}
+	bytes := map[network.OpCollective]int64{}
 	for _, o := range narrow.Ops {
 		if strings.HasSuffix(o.Name, ".cast") {
 			for p := range casts {
@@ -116,5 +116,5 @@ func TestNarrowBlock(t *testing.T) {
 	// Each is read twice in 16 bits, and written along rows and columns.
 	require.Equal(t, [3]int64{6 * s * (2*h + q + f) / devices, 6 * s * (q + 2*kv + 2*h + 2*f) / devices, 0}, casts)
 	// Gathered are two inputs in F and W and two gradients in I, scattered the same in 16 bits.
-	require.Equal(t, map[network.Collective]int64{network.NoCollective: 0, network.AllGather: 6 * s * h, network.ReduceScatter: 4 * 2 * s * h}, bytes)
+	require.Equal(t, map[network.OpCollective]int64{network.NoCollective: 0, network.AllGather: 6 * s * h, network.ReduceScatter: 4 * 2 * s * h}, bytes)
 }

@@ -23,8 +23,8 @@ func predictor(m Model, i int, block work) network.Layer {
 	params = append(append(params, llamaBlockParams(last)...), gain("norm", h))
 	return network.Layer{
 		Name: name, Params: prefixed(name+".", params), Experts: last.Experts, Active: last.ExpertsPerToken,
-		Tied:  []network.Tensor{{Name: "embed_tokens.weight", Shape: network.Shape{m.Vocab, h}, Sharded: true}},
-		Input: network.Shape{(1 + i) * s, h}, Output: network.Shape{(2 + i) * s, h},
+		Tied:  []network.Tensor{{Name: "embed_tokens.weight", Shape: network.Dims{m.Vocab, h}, Sharded: true}},
+		Input: network.Dims{(1 + i) * s, h}, Output: network.Dims{(2 + i) * s, h},
 		Ops: w.ops, Buffers: w.buffers, Repeatable: true, KeepsGradient: true,
 	}
 }
@@ -40,11 +40,11 @@ func predictorWork(m Model, block work) work {
 	}
 	buffers := []network.Buffer{
 		tokenIDs("tokens", s, network.ForwardToWeight),
-		{Name: "embed.output_gradient", Shape: network.Shape{s, h}, Lifetime: network.InputToWeight},
-		{Name: "hnorm.input", Shape: network.Shape{s, h}}, {Name: "enorm.input", Shape: network.Shape{s, h}},
-		{Name: "eh_proj.joined", Shape: network.Shape{s, 2 * h}, Lifetime: network.ForwardToWeight},
-		{Name: "eh_proj.output_gradient", Shape: network.Shape{s, h}, Lifetime: network.InputToWeight, Sharded: true},
-		{Name: "norm.input", Shape: network.Shape{s, h}},
+		{Name: "embed.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight},
+		{Name: "hnorm.input", Shape: network.Dims{s, h}}, {Name: "enorm.input", Shape: network.Dims{s, h}},
+		{Name: "eh_proj.joined", Shape: network.Dims{s, 2 * h}, Lifetime: network.ForwardToWeight},
+		{Name: "eh_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight, Sharded: true},
+		{Name: "norm.input", Shape: network.Dims{s, h}},
 	}
 	return work{append(append(ops, block.ops...), m.norm("norm", s, h)), append(buffers, block.buffers...)}
 }

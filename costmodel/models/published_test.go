@@ -127,7 +127,7 @@ func TestBlocksShare(t *testing.T) {
 	n, err = Model{Preset: "deepseek-v3", Layers: 5, MTPLayers: 1}.Network()
 	require.NoError(t, err)
 	assert.Equal(t, []int{0, 1, 1, 1, 4, 4, 6, 7, 8}, network.Same(n.Layers), "three dense blocks, two with experts")
-	assert.Equal(t, network.Shape{2 * 4096, 7168}, n.Layers[7].Output)
+	assert.Equal(t, network.Dims{2 * 4096, 7168}, n.Layers[7].Output)
 	assert.Equal(t, []int{0, 0, 0, 0, 256, 256, 0, 256, 0}, experts(n.Layers))
 }
 

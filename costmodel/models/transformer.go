@@ -87,26 +87,26 @@ func lmHead(m Model, embedding string) network.Layer {
 	m.SequenceLength *= 1 + m.MTPLayers
 	s, h, v := m.SequenceLength, m.Hidden, m.Vocab
 	head := network.Layer{
-		Name: "head", Kind: network.KindChain, Input: network.Shape{s, h}, Output: network.Shape{s, v},
+		Name: "head", Kind: network.KindChain, Input: network.Dims{s, h}, Output: network.Dims{s, v},
 		Ops: append([]network.Op{m.linear("lm_head", s, h, v, false).Entering()}, m.loss()...),
 		Buffers: []network.Buffer{
-			{Name: "lm_head.input", Shape: network.Shape{s, h}, Lifetime: network.ForwardToWeight},
-			{Name: "loss.log_probabilities", Shape: network.Shape{s, v}, ElementBytes: 4, Sharded: true},
+			{Name: "lm_head.input", Shape: network.Dims{s, h}, Lifetime: network.ForwardToWeight},
+			{Name: "loss.log_probabilities", Shape: network.Dims{s, v}, ElementBytes: 4, Sharded: true},
 			tokenIDs("loss.targets", s, network.ForwardToInput),
-			{Name: "lm_head.output_gradient", Shape: network.Shape{s, v}, Lifetime: network.InputToWeight, Sharded: true},
+			{Name: "lm_head.output_gradient", Shape: network.Dims{s, v}, Lifetime: network.InputToWeight, Sharded: true},
 		},
 	}
 	if *m.Tied {
-		head.Tied = []network.Tensor{{Name: embedding, Shape: network.Shape{v, h}, Sharded: true, Deviation: initializerRange}}
+		head.Tied = []network.Tensor{{Name: embedding, Shape: network.Dims{v, h}, Sharded: true, Deviation: initializerRange}}
 	} else {
-		head.Params = []network.Tensor{{Name: "lm_head.weight", Shape: network.Shape{v, h}, Sharded: true, Deviation: initializerRange}}
+		head.Params = []network.Tensor{{Name: "lm_head.weight", Shape: network.Dims{v, h}, Sharded: true, Deviation: initializerRange}}
 	}
 	return head
 }
 
 // tokenIDs keeps 4 bytes for each token, for W of the embedding or I of the loss.
 func tokenIDs(name string, s int, lt network.Lifetime) network.Buffer {
-	return network.Buffer{Name: name, Shape: network.Shape{s}, Lifetime: lt, ElementBytes: 4}
+	return network.Buffer{Name: name, Shape: network.Dims{s}, Lifetime: lt, ElementBytes: 4}
 }
 
-func elements(dims ...int) int64 { return network.Shape(dims).Elements() }
+func elements(dims ...int) int64 { return network.Dims(dims).Elements() }

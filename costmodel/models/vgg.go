@@ -66,7 +66,7 @@ func vgg(blocks [][]int, hidden int, pooled bool) network.Network {
 // vggBlock makes block number b; index is its first convolution's place in
 // torchvision's features, in and size the channels and the side of its input.
 func vggBlock(b, index, in, size int, channels []int) network.Layer {
-	l := network.Layer{Name: fmt.Sprintf("conv%d", b), Kind: network.KindChain, Input: network.Shape{in, size, size}, Repeatable: true}
+	l := network.Layer{Name: fmt.Sprintf("conv%d", b), Kind: network.KindChain, Input: network.Dims{in, size, size}, Repeatable: true}
 	if b > 1 {
 		size /= 2
 		addMaxPool(&l, fmt.Sprintf("pool%d", b-1), in, size)
@@ -78,12 +78,12 @@ func vggBlock(b, index, in, size int, channels []int) network.Layer {
 		in = out
 	}
 	l.Ops[0].NoInputGradient = b == 1
-	l.Output = network.Shape{in, size, size}
+	l.Output = network.Dims{in, size, size}
 	last := fmt.Sprintf("features.%d.relu.output", index+2*len(channels)-2)
 	l.Buffers = append(l.Buffers, network.Buffer{Name: last, Shape: l.Output})
 	if b == 5 {
 		addMaxPool(&l, "pool5", in, size/2)
-		l.Output = network.Shape{in, size / 2, size / 2}
+		l.Output = network.Dims{in, size / 2, size / 2}
 	}
 	return l
 }
@@ -92,16 +92,16 @@ func vggBlock(b, index, in, size int, channels []int) network.Layer {
 // per pixel and one column per output channel.
 func addConvolution(l *network.Layer, name string, in, out, size int) {
 	l.Params = append(l.Params,
-		network.Tensor{Name: name + ".weight", Shape: network.Shape{out, in, 3, 3}, Deviation: math.Sqrt(2 / (9 * float64(out)))},
-		network.Tensor{Name: name + ".bias", Shape: network.Shape{out}})
+		network.Tensor{Name: name + ".weight", Shape: network.Dims{out, in, 3, 3}, Deviation: math.Sqrt(2 / (9 * float64(out)))},
+		network.Tensor{Name: name + ".bias", Shape: network.Dims{out}})
 	l.Ops = append(l.Ops, network.Op{
 		Name: name, Class: network.Product, Weight: true, Bias: true,
 		Count: 1, Rows: elements(size, size), Inner: elements(in, 3, 3), Cols: int64(out),
 		Left: elements(in, size, size),
 	})
 	l.Buffers = append(l.Buffers,
-		network.Buffer{Name: name + ".input", Shape: network.Shape{in, size, size}, Lifetime: network.ForwardToWeight},
-		network.Buffer{Name: name + ".output_gradient", Shape: network.Shape{out, size, size}, Lifetime: network.InputToWeight})
+		network.Buffer{Name: name + ".input", Shape: network.Dims{in, size, size}, Lifetime: network.ForwardToWeight},
+		network.Buffer{Name: name + ".output_gradient", Shape: network.Dims{out, size, size}, Lifetime: network.InputToWeight})
 }
 
 // addMaxPool appends a 2×2 pooling to channels×size×size, which keeps 8-byte
@@ -111,24 +111,24 @@ func addMaxPool(l *network.Layer, name string, channels, size int) {
 	op.Function = network.MaxPool
 	l.Ops = append(l.Ops, op)
 	l.Buffers = append(l.Buffers,
-		network.Buffer{Name: name + ".indices", Shape: network.Shape{channels, size, size}, ElementBytes: 8})
+		network.Buffer{Name: name + ".indices", Shape: network.Dims{channels, size, size}, ElementBytes: 8})
 }
 
 // averagePool spreads the 1×1 features of a CIFAR image over 7×7.
 func averagePool(channels int) network.Layer {
 	in, n := int64(channels), elements(channels, 7, 7)
 	op := network.Op{Name: "avgpool", Class: network.Elementwise, Function: network.Spread, Elements: n, Moved: [3]int64{in + n, in + n, 0}, Writes: [3]int64{n, in, 0}}
-	return network.Layer{Name: "avgpool", Kind: network.KindChain, Input: network.Shape{channels, 1, 1}, Output: network.Shape{channels, 7, 7}, Ops: []network.Op{op}}
+	return network.Layer{Name: "avgpool", Kind: network.KindChain, Input: network.Dims{channels, 1, 1}, Output: network.Dims{channels, 7, 7}, Ops: []network.Op{op}}
 }
 
 // vggClassifier starts with flatten; dropout is a layer with nothing to do, and
 // fc3 includes the loss.
-func vggClassifier(features network.Shape, hidden int) []network.Layer {
+func vggClassifier(features network.Dims, hidden int) []network.Layer {
 	in := int(features.Elements())
 	fc3 := vggDense("fc3", "classifier.6", hidden, 10)
 	addLoss(&fc3, 10)
 	return []network.Layer{
-		{Name: "flatten", Kind: network.KindChain, Input: features, Output: network.Shape{in}},
+		{Name: "flatten", Kind: network.KindChain, Input: features, Output: network.Dims{in}},
 		vggDense("fc1", "classifier.0", in, hidden), reluLayer("relu1", hidden), identity("dropout1", hidden),
 		vggDense("fc2", "classifier.3", hidden, hidden), reluLayer("relu2", hidden), identity("dropout2", hidden),
 		fc3,
@@ -148,5 +148,5 @@ func reluLayer(name string, width int) network.Layer {
 }
 
 func identity(name string, width int) network.Layer {
-	return network.Layer{Name: name, Kind: network.KindChain, Input: network.Shape{width}, Output: network.Shape{width}}
+	return network.Layer{Name: name, Kind: network.KindChain, Input: network.Dims{width}, Output: network.Dims{width}}
 }

@@ -20,7 +20,7 @@ func (lt Lifetime) String() string {
 // are equal for all samples are too small to list.
 type Buffer struct {
 	Name     string
-	Shape    Shape // of one sample
+	Shape    Dims // of one sample
 	Lifetime Lifetime
 	// ElementBytes is 0 for the training precision's activations, otherwise
 	// fixed: 4 for token ids, 8 for pooling indices, 4 for the loss in fp32,

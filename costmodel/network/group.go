@@ -70,7 +70,7 @@ func (g Group) DivideLayer(l Layer, last bool) Layer {
 }
 
 // cut divides one dimension by t.
-func (s Shape) cut(axis, t int) Shape {
+func (s Dims) cut(axis, t int) Dims {
 	part := slices.Clone(s)
 	part[axis] /= t
 	return part

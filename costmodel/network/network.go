@@ -15,12 +15,12 @@
 // so small that their gradients are made within I.
 package network
 
-// Shape is the shape of a tensor. For activations it is that of one sample,
+// Dims is the shape of a tensor. For activations it is that of one sample,
 // without the batch dimension; images are channels × height × width.
-type Shape []int
+type Dims []int
 
 // Elements is the product of the dimensions; 1 for the empty shape.
-func (s Shape) Elements() int64 {
+func (s Dims) Elements() int64 {
 	n := int64(1)
 	for _, d := range s {
 		n *= int64(d)
@@ -32,7 +32,7 @@ func (s Shape) Elements() int64 {
 // known from: GPT-2's weights are [in, out], those of nn.Linear [out, in].
 type Tensor struct {
 	Name    string
-	Shape   Shape
+	Shape   Dims
 	Sharded bool // divided among the devices of a Megatron tensor-parallel group
 	Axis    int  // the dimension that is divided
 	Norm    bool // a gain or bias of a norm, whose gradient I makes
@@ -46,14 +46,14 @@ type Tensor struct {
 // Layer is the smallest part of a network that a stage can hold.
 type Layer struct {
 	Name  string
-	Kind  Kind
+	Kind  LayerKind
 	Heads int // attention heads of a KindGPTBlock
 	// Dropout is the rate of every dropout in a KindEmbedding or KindGPTBlock.
 	Dropout float64
 	Params  []Tensor // owned
 	Tied    []Tensor // used here, owned by another layer: a copy when that one is on another rank
-	Input   Shape    // elements of one sample, from the layer before
-	Output  Shape    // elements of one sample, to the layer after; the last layer's logits
+	Input   Dims     // elements of one sample, from the layer before
+	Output  Dims     // elements of one sample, to the layer after; the last layer's logits
 	Ops     []Op     // in forward order; the last layer's end with the loss
 	Experts int      // MLPs that a token may go through; 0 where there is no choice
 	Active  int      // of them, those that it goes through
@@ -73,19 +73,19 @@ type Layer struct {
 	Whole, Joined bool
 }
 
-// Kind says how the operations of a layer are put together. With Ops, Params
+// LayerKind says how the operations of a layer are put together. With Ops, Params
 // and Input it is what an executor needs to know.
-type Kind uint8
+type LayerKind uint8
 
 const (
-	KindUnknown   Kind = iota // not described well enough to be executed: llama
-	KindChain                 // each of Ops takes the result of the one before; without Ops the input is passed on, in the shape of Output
-	KindEmbedding             // the sum of rows of two tables, by token and by position
-	KindGPTBlock              // x + attention(norm(x)), then x + MLP(norm(x))
+	KindUnknown   LayerKind = iota // not described well enough to be executed: llama
+	KindChain                      // each of Ops takes the result of the one before; without Ops the input is passed on, in the shape of Output
+	KindEmbedding                  // the sum of rows of two tables, by token and by position
+	KindGPTBlock                   // x + attention(norm(x)), then x + MLP(norm(x))
 )
 
 // String names the kind in lower case.
-func (k Kind) String() string {
+func (k LayerKind) String() string {
 	return nameOf("Kind", uint8(k), "unknown", "chain", "embedding", "gpt block")
 }
 

@@ -18,19 +18,19 @@ func (p Pass) String() string {
 	return nameOf("Pass", uint8(p), "F", "I", "W")
 }
 
-// Class says what bounds an operation and how its FLOPs and traffic follow.
-type Class uint8
+// OpClass says what bounds an operation and how its FLOPs and traffic follow.
+type OpClass uint8
 
 const (
-	Product     Class = iota // matrix product, or a convolution as one
-	Elementwise              // bound by memory: activation functions, norms, softmax, sums, pooling, loss
-	Lookup                   // rows gathered from a table: embeddings
-	Exchange                 // a collective among the devices of a tensor-parallel group
-	Attention                // the core of attention in one kernel, which keeps no square (see attention.go)
+	Product     OpClass = iota // matrix product, or a convolution as one
+	Elementwise                // bound by memory: activation functions, norms, softmax, sums, pooling, loss
+	Lookup                     // rows gathered from a table: embeddings
+	Exchange                   // a collective among the devices of a tensor-parallel group
+	Attention                  // the core of attention in one kernel, which keeps no square (see attention.go)
 )
 
 // String names the class in lower case.
-func (c Class) String() string {
+func (c OpClass) String() string {
 	return nameOf("Class", uint8(c), "product", "elementwise", "lookup", "exchange", "attention")
 }
 
@@ -55,7 +55,7 @@ func (f Function) String() string {
 // Class; all numbers are per sample, and of one device.
 type Op struct {
 	Name     string
-	Class    Class
+	Class    OpClass
 	Function Function // of an Elementwise operation in a KindChain
 
 	// Product: Count products of Rows×Inner by Inner×Cols.
@@ -154,12 +154,12 @@ type Op struct {
 	Beside bool
 }
 
-// Collective is a pattern of communication within a group of devices.
-type Collective uint8
+// OpCollective is a pattern of communication within a group of devices.
+type OpCollective uint8
 
 // The collectives; NoCollective is a pass that exchanges nothing.
 const (
-	NoCollective Collective = iota
+	NoCollective OpCollective = iota
 	AllReduce
 	AllGather
 	ReduceScatter
@@ -169,7 +169,7 @@ const (
 
 // Transfer is one collective over a tensor of Elements per sample, whole.
 type Transfer struct {
-	Collective   Collective
+	Collective   OpCollective
 	Elements     int64
 	ElementBytes int // 0: an activation's
 	Devices      int // 0: those of the tensor-parallel group

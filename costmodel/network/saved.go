@@ -27,13 +27,13 @@ func (l Layer) SavedOps() (saved, again []Op) {
 // Results lists what an operation that is saved hands on; fused attention has a statistic
 // of every row beside its context, and a reduce-scatter leaves a tensor as the layer's input.
 func (o Op) Results(l Layer) []Buffer {
-	result := Buffer{Name: o.Name + ".result", Shape: Shape{int(o.Count * o.Rows), int(o.Cols)}, Sharded: o.Sharded && !o.RowParallel}
+	result := Buffer{Name: o.Name + ".result", Shape: Dims{int(o.Count * o.Rows), int(o.Cols)}, Sharded: o.Sharded && !o.RowParallel}
 	switch o.Class {
 	case Exchange:
 		result.Shape = l.Input
 	case Attention:
-		result.Shape, result.Lifetime = Shape{int(o.Rows), int(o.Count * cmp.Or(o.Values, o.Inner))}, ForwardToWeight
-		statistic := Buffer{Name: o.Name + ".statistic", Shape: Shape{int(o.Rows), int(o.Count)}, ElementBytes: 4, Sharded: o.Sharded}
+		result.Shape, result.Lifetime = Dims{int(o.Rows), int(o.Count * cmp.Or(o.Values, o.Inner))}, ForwardToWeight
+		statistic := Buffer{Name: o.Name + ".statistic", Shape: Dims{int(o.Rows), int(o.Count)}, ElementBytes: 4, Sharded: o.Sharded}
 		return []Buffer{result, statistic}
 	}
 	return []Buffer{result}

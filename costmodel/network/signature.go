@@ -58,7 +58,7 @@ func (l Layer) functions() string {
 }
 
 // text writes a shape as 64x256, and the empty one as 1.
-func (s Shape) text() string {
+func (s Dims) text() string {
 	if len(s) == 0 {
 		return "1"
 	}

@@ -15,19 +15,19 @@ const firstBucket = 1 << 20
 //
 // Gradients of experts that are divided among devices by themselves have buckets of their
 // own.
-func (p *Plan) buckets(tensors []network.Tensor) []Bucket {
+func (staged *Staged) buckets(tensors []network.Tensor) []Bucket {
 	var buckets []Bucket
 	open := []Bucket{{}, {Experts: true}}
 	for _, t := range tensors {
 		of := 0
-		if p.sumsExperts(t) {
+		if staged.sumsExperts(t) {
 			of = 1
 		}
 		b := &open[of]
 		b.Tensors = append(b.Tensors, t.Name)
-		b.Bytes += t.Shape.Elements() * p.PerParameter.Gradient
-		closes := p.bucketBytes()
-		if len(buckets) == 0 && p.BucketGradients == 0 {
+		b.Bytes += t.Shape.Elements() * staged.PerParameter.Gradient
+		closes := staged.bucketBytes()
+		if len(buckets) == 0 && staged.BucketGradients == 0 {
 			closes = min(closes, firstBucket)
 		}
 		if b.Bytes >= closes {
@@ -43,16 +43,16 @@ func (p *Plan) buckets(tensors []network.Tensor) []Bucket {
 }
 
 // bucketBytes returns the size that closes a bucket.
-func (p *Plan) bucketBytes() int64 {
-	if p.BucketGradients > 0 {
-		return p.BucketGradients * p.PerParameter.Gradient
+func (staged *Staged) bucketBytes() int64 {
+	if staged.BucketGradients > 0 {
+		return staged.BucketGradients * staged.PerParameter.Gradient
 	}
-	return p.Bucket
+	return staged.Bucket
 }
 
 // ahead cuts a stage into pieces whose parameters are gathered beside its first forward.
-func (p *Plan) ahead(st *Stage) []Piece {
-	if !p.gathersAhead() {
+func (staged *Staged) ahead(st *Stage) []Piece {
+	if !staged.gathersAhead() {
 		return nil
 	}
 	var pieces []Piece
@@ -61,22 +61,22 @@ func (p *Plan) ahead(st *Stage) []Piece {
 		var parameters, experts int64
 		for _, t := range st.Held[i] {
 			parameters += t.Shape.Elements()
-			if p.sumsExperts(t) {
+			if staged.sumsExperts(t) {
 				experts += t.Shape.Elements()
 			}
 		}
 		n := len(pieces)
-		whole := n == 0 || gradients > 0 && gradients >= p.bucketBytes()
+		whole := n == 0 || gradients > 0 && gradients >= staged.bucketBytes()
 		if whole && (parameters > 0 || n == 0) {
 			n, pieces, gradients = n+1, append(pieces, Piece{}), 0
 		}
 		narrow, narrowExperts := narrowWeights(st.Layers[i : i+1])
-		gradients += parameters * p.PerParameter.Gradient
+		gradients += parameters * staged.PerParameter.Gradient
 		pieces[n-1].Layers++
-		pieces[n-1].Bytes += p.updated(parameters, narrow)
-		pieces[n-1].Experts += p.updated(experts, narrowExperts)
+		pieces[n-1].Bytes += staged.updated(parameters, narrow)
+		pieces[n-1].Experts += staged.updated(experts, narrowExperts)
 	}
-	if p.Network.Group.Expert < 2 {
+	if staged.Network.Group.Expert < 2 {
 		pieces = apart(pieces)
 	}
 	return pieces
@@ -97,8 +97,8 @@ func apart(pieces []Piece) (list []Piece) {
 
 // gathersAhead reports whether updated parameters are gathered beside the next forwards;
 // those of second copies are not.
-func (p *Plan) gathersAhead() bool {
-	return p.OverlapGather && p.Zero >= 1 && p.Zero <= 2 && p.summed() && !p.WholeLast && p.Placement.Second == nil
+func (staged *Staged) gathersAhead() bool {
+	return staged.OverlapGather && staged.Zero >= 1 && staged.Zero <= 2 && staged.summed() && !staged.WholeLast && staged.Placement.Second == nil
 }
 
 // bucketOf tells which bucket the gradient of each tensor is in.

@@ -10,26 +10,26 @@ import (
 // Check reports where a graph is not wired from the plan: of other stages or
 // microbatches, with other gradients that travel together, or with backwards cut
 // elsewhere. What is executed then is what was priced.
-func (p *Plan) Check(g *graph.Graph) error {
+func (staged *Staged) Check(g *graph.Graph) error {
 	layers := 0
-	for _, n := range p.Layers {
+	for _, n := range staged.Layers {
 		layers += n
 	}
 	switch {
-	case len(p.Stages) != g.Placement.Stages():
-		return fmt.Errorf("a split into %d stages for a graph of %d", len(p.Stages), g.Placement.Stages())
-	case layers != len(p.Network.Layers):
-		return fmt.Errorf("a split of %d layers for a network of %d", layers, len(p.Network.Layers))
-	case len(p.Samples) != g.Shape.Microbatches:
-		return fmt.Errorf("%d sizes for %d microbatches", len(p.Samples), g.Shape.Microbatches)
-	case p.replicas() != g.Shape.Replicas:
-		return fmt.Errorf("a plan for %d replicas and a graph of %d", p.replicas(), g.Shape.Replicas)
-	case !p.Placement.Equal(g.Placement):
-		return fmt.Errorf("stages on ranks %v, in the graph on %v", p.Placement.First, g.Placement.First)
+	case len(staged.Stages) != g.Placement.Stages():
+		return fmt.Errorf("a split into %d stages for a graph of %d", len(staged.Stages), g.Placement.Stages())
+	case layers != len(staged.Network.Layers):
+		return fmt.Errorf("a split of %d layers for a network of %d", layers, len(staged.Network.Layers))
+	case len(staged.Samples) != g.Shape.Microbatches:
+		return fmt.Errorf("%d sizes for %d microbatches", len(staged.Samples), g.Shape.Microbatches)
+	case staged.replicas() != g.Shape.Replicas:
+		return fmt.Errorf("a plan for %d replicas and a graph of %d", staged.replicas(), g.Shape.Replicas)
+	case !staged.Placement.Equal(g.Placement):
+		return fmt.Errorf("stages on ranks %v, in the graph on %v", staged.Placement.First, g.Placement.First)
 	}
-	sums := p.sums()
-	if p.Gathers() {
-		for s, u := range p.units() {
+	sums := staged.sums()
+	if staged.Gathers() {
+		for s, u := range staged.units() {
 			sums[s] = u.Scatter
 		}
 	}
@@ -39,13 +39,13 @@ func (p *Plan) Check(g *graph.Graph) error {
 		kinds   []graph.Kind
 	}{
 		{sums, "sum", []graph.Kind{graph.AllReduce, graph.ReduceScatter}},
-		{p.broadcasts(), "broadcast", []graph.Kind{graph.Broadcast}},
+		{staged.broadcasts(), "broadcast", []graph.Kind{graph.Broadcast}},
 	} {
 		if err := checkPieces(of.planned, g, of.what, of.kinds); err != nil {
 			return err
 		}
 	}
-	return p.checkParts(g)
+	return staged.checkParts(g)
 }
 
 // checkPieces compares what the first replica sums with the others, or sends to them, by
@@ -79,8 +79,8 @@ func checkPieces(planned [][]int64, g *graph.Graph, what string, kinds []graph.K
 }
 
 // checkParts compares the parts into which passes are cut.
-func (p *Plan) checkParts(g *graph.Graph) error {
-	forward, backward := make([]int, len(p.Stages)), make([]int, len(p.Stages))
+func (staged *Staged) checkParts(g *graph.Graph) error {
+	forward, backward := make([]int, len(staged.Stages)), make([]int, len(staged.Stages))
 	for i := range g.Tasks {
 		parts, t := backward, &g.Tasks[i]
 		if t.Kind == graph.Forward {
@@ -90,11 +90,11 @@ func (p *Plan) checkParts(g *graph.Graph) error {
 			parts[t.Stage] = max(parts[t.Stage], int(t.Part)+1)
 		}
 	}
-	for s := range p.Stages {
-		if want := p.PartsOf(s, graph.Backward); backward[s] != want {
+	for s := range staged.Stages {
+		if want := staged.PartsOf(s, graph.Backward); backward[s] != want {
 			return fmt.Errorf("stage %d: the graph cuts its backward into %d parts, planned are %d", s, backward[s], want)
 		}
-		if want := p.PartsOf(s, graph.Forward); forward[s] != want {
+		if want := staged.PartsOf(s, graph.Forward); forward[s] != want {
 			return fmt.Errorf("stage %d: the graph cuts its forward into %d parts, planned are %d", s, forward[s], want)
 		}
 	}

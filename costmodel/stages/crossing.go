@@ -11,10 +11,10 @@ import (
 type Crossing struct {
 	From, To         int // stages
 	FromRank, ToRank int32
-	Shape            network.Shape // samples first
-	Parts            int           // in which a tensor-parallel group sends it, each device one
-	Bytes            int64         // that a device sends; 0 within a rank
-	Microbatches     []int32       // that are of this size, and go this way
+	Shape            network.Dims // samples first
+	Parts            int          // in which a tensor-parallel group sends it, each device one
+	Bytes            int64        // that a device sends; 0 within a rank
+	Microbatches     []int32      // that are of this size, and go this way
 }
 
 // Backward reports whether gradients pass.
@@ -23,26 +23,26 @@ func (c Crossing) Backward() bool { return c.To < c.From }
 // Crossings lists what passes between stages in a step of a replica: by boundary,
 // first forward, then backward. With ZeRO 3 layers are units of one rank, and there
 // are no boundaries.
-func (p *Plan) Crossings() []Crossing {
-	if p.Zero >= 3 {
+func (staged *Staged) Crossings() []Crossing {
+	if staged.Zero >= 3 {
 		return nil
 	}
 	var list []Crossing
-	for s, boundary := range p.Boundaries() {
-		list = append(list, p.crossings(s, s+1, boundary.Forward)...)
-		list = append(list, p.crossings(s+1, s, boundary.Backward)...)
+	for s, boundary := range staged.Boundaries() {
+		list = append(list, staged.crossings(s, s+1, boundary.Forward)...)
+		list = append(list, staged.crossings(s+1, s, boundary.Backward)...)
 	}
 	return list
 }
 
 // crossings lists those from one stage to another, of so many bytes per sample.
-func (p *Plan) crossings(from, to int, bytes int64) []Crossing {
-	before := p.Stages[min(from, to)].Layers
+func (staged *Staged) crossings(from, to int, bytes int64) []Crossing {
+	before := staged.Stages[min(from, to)].Layers
 	var list []Crossing
-	for m, samples := range p.Samples {
+	for m, samples := range staged.Samples {
 		c := Crossing{
-			From: from, To: to, FromRank: p.Placement.Rank(int32(from), int32(m)), ToRank: p.Placement.Rank(int32(to), int32(m)),
-			Shape: append(network.Shape{int(samples)}, before[len(before)-1].Output...), Parts: p.Network.Group.Parts(), Bytes: bytes * samples,
+			From: from, To: to, FromRank: staged.Placement.Rank(int32(from), int32(m)), ToRank: staged.Placement.Rank(int32(to), int32(m)),
+			Shape: append(network.Dims{int(samples)}, before[len(before)-1].Output...), Parts: staged.Network.Group.Parts(), Bytes: bytes * samples,
 		}
 		if c.FromRank == c.ToRank {
 			c.Parts, c.Bytes = 1, 0

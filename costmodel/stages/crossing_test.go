@@ -18,13 +18,13 @@ import (
 	"psim/schedules/graph"
 )
 
-func ExamplePlan_Crossings() {
+func ExampleStaged_Crossings() {
 	network, err := models.Model{Family: "gpt", Layers: 2, Hidden: 128, Heads: 4, Vocab: 500, SequenceLength: 64}.Network()
 	if err != nil {
 		panic(err)
 	}
 	w := stages.Workload{Network: network, Layers: []int{2, 3}, Placement: graph.InOrder(2), Samples: []int64{2, 2, 1}}
-	for _, c := range w.Plan().Crossings() {
+	for _, c := range w.Staged().Crossings() {
 		fmt.Printf("stage %d to %d: %v, %d bytes, %d microbatches\n", c.From, c.To, c.Shape, c.Bytes, len(c.Microbatches))
 	}
 	// Output:
@@ -73,14 +73,14 @@ func TestCrossingsAreTheGraphs(t *testing.T) {
 	for _, g := range []struct {
 		model models.Model
 		group network.Group
-		want  network.Shape // of one sample, at every boundary between blocks
+		want  network.Dims // of one sample, at every boundary between blocks
 		parts int
 	}{
-		{llama, network.Group{Devices: 4}, network.Shape{16, 32}, 1},
-		{llama, network.Group{Devices: 4, Sequence: true}, network.Shape{4, 32}, 1},
-		{llama, network.Group{Devices: 4, Scatter: true}, network.Shape{16, 32}, 4},
-		{llama, network.Group{Devices: 4, Scatter: true, Sequence: true}, network.Shape{4, 32}, 1},
-		{gpt, network.Group{Devices: 2, Scatter: true}, network.Shape{15, 30}, 2},
+		{llama, network.Group{Devices: 4}, network.Dims{16, 32}, 1},
+		{llama, network.Group{Devices: 4, Sequence: true}, network.Dims{4, 32}, 1},
+		{llama, network.Group{Devices: 4, Scatter: true}, network.Dims{16, 32}, 4},
+		{llama, network.Group{Devices: 4, Scatter: true, Sequence: true}, network.Dims{4, 32}, 1},
+		{gpt, network.Group{Devices: 2, Scatter: true}, network.Dims{15, 30}, 2},
 	} {
 		n, err := g.model.On(g.group)
 		require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestCrossingsAreTheGraphs(t *testing.T) {
 func TestCrossingsOfTheCourse(t *testing.T) {
 	data, err := os.ReadFile("../models/testdata/communication_shapes.json")
 	require.NoError(t, err)
-	var want struct{ Partitions map[string][][2]network.Shape }
+	var want struct{ Partitions map[string][][2]network.Dims }
 	require.NoError(t, json.Unmarshal(data, &want))
 	n := build(t, models.Model{Preset: "vgg16-pipeline"})
 	for workers := 1; workers <= 6; workers++ {
@@ -115,14 +115,14 @@ func TestCrossingsOfTheCourse(t *testing.T) {
 		require.NoError(t, err)
 		for _, batch := range []int64{1, 3, 32, 41, 64} {
 			w := stages.Workload{Network: n, Layers: layers, Placement: graph.InOrder(workers), Samples: []int64{batch}}
-			crossings := w.Plan().Crossings()
+			crossings := w.Staged().Crossings()
 			require.Len(t, crossings, 2*(workers-1))
 			for _, c := range crossings {
 				received := partitions[c.To][0]
 				if c.Backward() {
 					received = partitions[c.To][1]
 				}
-				require.Equal(t, append(network.Shape{int(batch)}, received...), c.Shape)
+				require.Equal(t, append(network.Dims{int(batch)}, received...), c.Shape)
 				require.Equal(t, 4*c.Shape.Elements(), c.Bytes)
 			}
 		}

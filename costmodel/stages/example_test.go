@@ -11,7 +11,7 @@ import (
 
 // A GPT in two stages over two replicas: gradients travel in buckets of half a
 // megabyte, and leave before the backward ends.
-func ExampleWorkload_Plan() {
+func ExampleWorkload_Staged() {
 	network, err := models.Model{Family: "gpt", Layers: 2, Hidden: 128, Heads: 4, Vocab: 500, SequenceLength: 64}.Network()
 	if err != nil {
 		panic(err)
@@ -20,8 +20,8 @@ func ExampleWorkload_Plan() {
 		Network: network, Layers: []int{2, 3}, Placement: graph.InOrder(2), Samples: []int64{2, 2},
 		Replicas: 2, Bucket: 500_000, Overlap: true,
 	}
-	plan := w.Plan()
-	for s, st := range plan.Stages {
+	staged := w.Staged()
+	for s, st := range staged.Stages {
 		fmt.Printf("stage %d has %d layers and %d parameters\n", s, len(st.Layers), st.Parameters)
 		for k, b := range st.Buckets {
 			fmt.Printf("  bucket %d: %d tensors, %d bytes\n", k, len(b.Tensors), b.Bytes)
@@ -30,7 +30,7 @@ func ExampleWorkload_Plan() {
 			fmt.Printf("  part %d of the backward begins with %s\n", g.Part, g.Layers[len(g.Layers)-1].Name)
 		}
 	}
-	for _, t := range plan.Tied {
+	for _, t := range staged.Tied {
 		fmt.Printf("%v is on stages %v\n", t.Tensors, t.Stages)
 	}
 	// Output:
@@ -48,7 +48,7 @@ func ExampleWorkload_Plan() {
 }
 
 // Under ZeRO 3 a pass of the course's VGG16 gathers 8 layers, or 32 tensors.
-func ExamplePlan_Travels() {
+func ExampleStaged_Travels() {
 	network, err := models.Model{Preset: "vgg16"}.Network()
 	if err != nil {
 		fmt.Println(err)
@@ -59,9 +59,9 @@ func ExamplePlan_Travels() {
 		Samples: []int64{64}, Replicas: 4, Zero: 3,
 	}
 	for _, w.PerTensor = range []bool{false, true} {
-		plan, gathers := w.Plan(), 0
-		for s := range plan.Stages {
-			gathers += len(plan.Travels(s))
+		staged, gathers := w.Staged(), 0
+		for s := range staged.Stages {
+			gathers += len(staged.Travels(s))
 		}
 		fmt.Println(gathers)
 	}

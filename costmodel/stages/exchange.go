@@ -11,49 +11,51 @@ import (
 
 // sumsExperts reports whether a tensor is of experts that are not on the devices that have
 // the rest of their layer.
-func (p *Plan) sumsExperts(t network.Tensor) bool { return t.Expert && p.Network.Group.Dispatches() }
+func (staged *Staged) sumsExperts(t network.Tensor) bool {
+	return t.Expert && staged.Network.Group.Dispatches()
+}
 
 // summed reports whether several devices hold the same parameters, or the same experts.
-func (p *Plan) summed() bool {
-	return p.holders() > 1 || p.Network.Group.Dispatches() && p.expertReplicas() > 1
+func (staged *Staged) summed() bool {
+	return staged.holders() > 1 || staged.Network.Group.Dispatches() && staged.expertReplicas() > 1
 }
 
 // expertGroup tells over how many replicas an expert group is, and how many devices of each
 // of their ranks exchange tokens: of those that divide an expert, one.
-func (p *Plan) expertGroup() (span, width int) {
-	g := p.Network.Group
+func (staged *Staged) expertGroup() (span, width int) {
+	g := staged.Network.Group
 	return max(1, g.ExpertDevices()/g.All()), min(max(1, g.Expert), max(1, g.All()*max(1, g.Expert)/g.ExpertDevices()))
 }
 
 // cuts lists the all-to-alls of all stages, and what goes on beside the parts of their
 // passes; nil where experts are as all else.
-func (p *Plan) cuts() []wiring.Exchanges {
-	if !p.Network.Group.Dispatches() {
+func (staged *Staged) cuts() []wiring.Exchanges {
+	if !staged.Network.Group.Dispatches() {
 		return nil
 	}
-	list := make([]wiring.Exchanges, len(p.Stages))
+	list := make([]wiring.Exchanges, len(staged.Stages))
 	for s := range list {
 		e := &list[s]
-		for _, x := range p.Exchanges(s, graph.Forward) {
+		for _, x := range staged.Exchanges(s, graph.Forward) {
 			e.Forward = append(e.Forward, x.Bytes)
 		}
-		for _, x := range p.Exchanges(s, graph.Backward) {
+		for _, x := range staged.Exchanges(s, graph.Backward) {
 			e.Backward = append(e.Backward, x.Bytes)
 		}
-		e.Leaves, e.Awaits = p.Stages[s].leaves, p.Stages[s].awaits
+		e.Leaves, e.Awaits = staged.Stages[s].leaves, staged.Stages[s].awaits
 	}
 	return list
 }
 
 // leaves finds, by bucket of gradients, the part of a backward with which it is complete.
-func (p *Plan) leaves(st *Stage) []int {
+func (staged *Staged) leaves(st *Stage) []int {
 	of, leaves := bucketOf(st.Buckets), make([]int, len(st.Buckets))
 	part := 0
 	var known network.Layer
 	var made []int // by tensor of the layer that is known
 	for i, l := range slices.Backward(st.Layers) {
-		for _, again := range p.Training.Repeating(st.Layers, i) {
-			part += exchangesIn(slices.Values(p.Training.Repeated(again)), network.Forward)
+		for _, again := range staged.Training.Repeating(st.Layers, i) {
+			part += exchangesIn(slices.Values(staged.Training.Repeated(again)), network.Forward)
 		}
 		if !l.Shares(known) || len(made) != len(st.Held[i]) {
 			known, made = l, partsOf(l, st.Held[i])
@@ -93,7 +95,7 @@ func partsOf(l network.Layer, held []network.Tensor) []int {
 }
 
 // awaits counts, by part of a forward, the gathers that bring the parameters it needs.
-func (p *Plan) awaits(st *Stage) (awaits []int) {
+func (staged *Staged) awaits(st *Stage) (awaits []int) {
 	if st.Ahead == nil {
 		return nil
 	}
@@ -140,15 +142,15 @@ func (p Piece) gathers() (list []gathering) {
 }
 
 // syncExperts tells experts apart in what the replicas sum and gather.
-func (p *Plan) syncExperts(sync *wiring.Sync) {
-	sync.ExpertWidth = max(1, p.Network.Group.All()/p.Network.Group.ExpertDevices())
-	sync.Experts = make([][]bool, len(p.Stages))
-	for s := range p.Stages {
-		st := &p.Stages[s]
+func (staged *Staged) syncExperts(sync *wiring.Sync) {
+	sync.ExpertWidth = max(1, staged.Network.Group.All()/staged.Network.Group.ExpertDevices())
+	sync.Experts = make([][]bool, len(staged.Stages))
+	for s := range staged.Stages {
+		st := &staged.Stages[s]
 		for _, b := range st.Buckets {
 			sync.Experts[s] = append(sync.Experts[s], b.Experts)
 		}
-		experts := p.updated(st.Experts, st.NarrowExperts)
+		experts := staged.updated(st.Experts, st.NarrowExperts)
 		sync.Parameters[s] -= experts
 		sync.ExpertParameters = append(sync.ExpertParameters, experts)
 		if sync.Ahead == nil {

@@ -30,14 +30,14 @@ func TestExchangesAgain(t *testing.T) {
 		{training.Options{Recompute: "full", RecomputeLayers: 1, RecomputeMethod: training.RecomputeBlock}, []int{4, 3, 2, 1, 1}},
 	} {
 		w := stages.Workload{Network: n, Training: c.Options, Layers: []int{len(n.Layers)}, Placement: graph.InOrder(1), Samples: []int64{1}, Replicas: 4}
-		p := w.Plan()
+		staged := w.Staged()
 		var layers []int
-		exchanges := p.Exchanges(0, graph.Backward)
+		exchanges := staged.Exchanges(0, graph.Backward)
 		for i := 0; i < len(exchanges); i += 2 {
 			require.Equal(t, exchanges[i], exchanges[i+1])
 			layers = append(layers, exchanges[i].Layer)
 		}
 		require.Equal(t, c.layers, layers, "%+v", c.Options)
-		require.Len(t, p.Exchanges(0, graph.Forward), 8)
+		require.Len(t, staged.Exchanges(0, graph.Forward), 8)
 	}
 }

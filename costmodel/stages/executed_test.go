@@ -19,7 +19,7 @@ func TestExecutedAttention(t *testing.T) {
 		n, err := models.Model{Family: "llama", Layers: layers, Hidden: h, FFNHidden: 512, Heads: 4, Vocab: 512, SequenceLength: s, Attention: attention}.Network()
 		require.NoError(t, err)
 		w := stages.Workload{Network: n, Layers: []int{len(n.Layers)}, Placement: graph.InOrder(1), Samples: []int64{3}, Training: training.Options{Precision: "bf16"}}
-		return w.Plan().FLOPs()
+		return w.Staged().FLOPs()
 	}
 	product := 2. * s * s * h * layers * 3
 	covered := 7 * product * (s + 128) / (2 * s)

@@ -16,48 +16,48 @@ type Exchange struct {
 
 // Exchanges lists the all-to-alls of a pass of a stage, F, B or I, in the order in which
 // it comes to them; W has none.
-func (p *Plan) Exchanges(stage int, k graph.Kind) []Exchange {
+func (staged *Staged) Exchanges(stage int, k graph.Kind) []Exchange {
 	switch k {
 	case graph.Forward:
-		return p.Stages[stage].there
+		return staged.Stages[stage].there
 	case graph.WeightGradient:
 		return nil
 	}
-	return p.Stages[stage].back
+	return staged.Stages[stage].back
 }
 
 // PartsOf is the number of parts into which a pass of a stage is cut when all of it is: at
 // its all-to-alls, or else where gradients leave or parameters come.
-func (p *Plan) PartsOf(stage int, k graph.Kind) int {
-	st := &p.Stages[stage]
-	switch exchanges := len(p.Exchanges(stage, graph.Forward)); {
+func (staged *Staged) PartsOf(stage int, k graph.Kind) int {
+	st := &staged.Stages[stage]
+	switch exchanges := len(staged.Exchanges(stage, graph.Forward)); {
 	case exchanges > 0 && k == graph.Forward:
 		return exchanges + 1
 	case exchanges > 0:
-		return len(p.Exchanges(stage, k)) + 1
+		return len(staged.Exchanges(stage, k)) + 1
 	case k == graph.Forward:
 		return max(1, len(st.Ahead))
 	}
-	return p.Parts(st)
+	return staged.Parts(st)
 }
 
-func (p *Plan) exchanges(layers []network.Layer, k graph.Kind) []Exchange {
-	if !p.Network.Group.Dispatches() {
+func (staged *Staged) exchanges(layers []network.Layer, k graph.Kind) []Exchange {
+	if !staged.Network.Group.Dispatches() {
 		return nil
 	}
 	var list []Exchange
 	if k == graph.Forward {
 		for i, l := range layers {
-			list = p.exchanged(list, i, slices.Values(l.Ops), network.Forward)
+			list = staged.exchanged(list, i, slices.Values(l.Ops), network.Forward)
 		}
 		return list
 	}
 	for i, l := range slices.Backward(layers) {
-		again := p.Training.Repeating(layers, i)
+		again := staged.Training.Repeating(layers, i)
 		for k, r := range again {
-			list = p.exchanged(list, i+1-len(again)+k, slices.Values(p.Training.Repeated(r)), network.Forward)
+			list = staged.exchanged(list, i+1-len(again)+k, slices.Values(staged.Training.Repeated(r)), network.Forward)
 		}
-		list = p.exchanged(list, i, reversed(l.Ops), network.InputGradient)
+		list = staged.exchanged(list, i, reversed(l.Ops), network.InputGradient)
 	}
 	return list
 }
@@ -73,11 +73,11 @@ func reversed(ops []network.Op) func(func(network.Op) bool) {
 }
 
 // exchanged appends the all-to-alls among one pass of operations.
-func (p *Plan) exchanged(list []Exchange, layer int, ops func(func(network.Op) bool), pass network.Pass) []Exchange {
+func (staged *Staged) exchanged(list []Exchange, layer int, ops func(func(network.Op) bool), pass network.Pass) []Exchange {
 	for o := range ops {
 		if o.Exchanges[pass].Collective == network.AllToAll {
-			whole := o.Exchanges[pass].Bytes(p.Training.ActivationElement(), 1)
-			list = append(list, Exchange{layer, p.Network.SentToExperts(whole)})
+			whole := o.Exchanges[pass].Bytes(staged.Training.ActivationElement(), 1)
+			list = append(list, Exchange{layer, staged.Network.SentToExperts(whole)})
 		}
 	}
 	return list
@@ -85,18 +85,18 @@ func (p *Plan) exchanged(list []Exchange, layer int, ops func(func(network.Op) b
 
 // expertReplicas counts the devices that have the same experts, over which their gradients
 // are summed.
-func (p *Plan) expertReplicas() int {
-	g := p.Network.Group
-	return max(1, g.All()*p.replicas()/g.ExpertDevices())
+func (staged *Staged) expertReplicas() int {
+	g := staged.Network.Group
+	return max(1, g.All()*staged.replicas()/g.ExpertDevices())
 }
 
 // ShareOf is what a device holds of so many bytes for every parameter of a stage that are
 // sharded from a ZeRO stage on: of experts over the devices that have the same ones, and
 // of all else over the replicas. Each share is rounded up.
-func (p *Plan) ShareOf(s *Stage, perParameter int64, from int) int64 {
-	if p.Zero < from || !p.Network.Group.Dispatches() {
-		return p.Share(s.Stored*perParameter, from)
+func (staged *Staged) ShareOf(s *Stage, perParameter int64, from int) int64 {
+	if staged.Zero < from || !staged.Network.Group.Dispatches() {
+		return staged.Share(s.Stored*perParameter, from)
 	}
-	shards := int64(p.expertReplicas())
-	return p.Share((s.Stored-s.Experts)*perParameter, from) + roundUp(s.Experts*perParameter, shards)/shards
+	shards := int64(staged.expertReplicas())
+	return staged.Share((s.Stored-s.Experts)*perParameter, from) + roundUp(s.Experts*perParameter, shards)/shards
 }

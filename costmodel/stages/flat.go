@@ -18,16 +18,16 @@ type Flat struct {
 
 // flats lays the tensors that a stage's layers hold end to end, in the order in which
 // these list them: all, or with PerTensor each by itself.
-func (p *Plan) flats(stage int, held [][]network.Tensor) []Flat {
+func (staged *Staged) flats(stage int, held [][]network.Tensor) []Flat {
 	var flats []Flat
 	for _, tensors := range held {
 		for _, t := range tensors {
-			if p.PerTensor || flats == nil {
+			if staged.PerTensor || flats == nil {
 				flats = append(flats, Flat{Name: fmt.Sprintf("unit %d.%d", stage, len(flats))})
 			}
 			f := &flats[len(flats)-1]
 			f.Tensors, f.Parameters = append(f.Tensors, t), f.Parameters+t.Shape.Elements()
-			f.Stored = roundUp(f.Parameters, int64(p.holders()))
+			f.Stored = roundUp(f.Parameters, int64(staged.holders()))
 		}
 	}
 	return flats
@@ -36,15 +36,15 @@ func (p *Plan) flats(stage int, held [][]network.Tensor) []Flat {
 // Travels lists, under ZeRO 3, what is gathered for a stage, and what its gradients
 // are scattered as, by collective: the flats of all its Units together, or with
 // PerTensor each by itself.
-func (p *Plan) Travels(stage int) [][]Flat {
+func (staged *Staged) Travels(stage int) [][]Flat {
 	var all []Flat
-	for _, owner := range p.Stages[stage].Units {
-		all = append(all, p.Stages[owner].Flats...)
+	for _, owner := range staged.Stages[stage].Units {
+		all = append(all, staged.Stages[owner].Flats...)
 	}
 	if len(all) == 0 {
 		return nil
 	}
-	if !p.PerTensor {
+	if !staged.PerTensor {
 		return [][]Flat{all}
 	}
 	var each [][]Flat

@@ -23,14 +23,14 @@ func TestBucketGradients(t *testing.T) {
 			Network: network, Training: training.Options{Precision: "bf16", Gradients: gradients}, Layers: []int{len(network.Layers)},
 			Placement: graph.InOrder(1), Samples: []int64{1}, Replicas: 2, BucketGradients: limit, Bucket: 1,
 		}
-		plan := w.Plan()
+		staged := w.Staged()
 		size := map[string]int64{}
-		for _, tensor := range plan.Stages[0].Tensors {
+		for _, tensor := range staged.Stages[0].Tensors {
 			size[tensor.Name] = tensor.Shape.Elements()
 		}
-		buckets := plan.Stages[0].Buckets
+		buckets := staged.Stages[0].Buckets
 		for i, b := range buckets {
-			held := b.Bytes / plan.PerParameter.Gradient
+			held := b.Bytes / staged.PerParameter.Gradient
 			last := size[b.Tensors[len(b.Tensors)-1]]
 			require.Less(t, held-last, int64(limit), "closed before")
 			if i < len(buckets)-1 {

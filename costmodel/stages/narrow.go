@@ -21,27 +21,27 @@ func narrowWeights(layers []network.Layer) (all, experts int64) {
 
 // HeldBeside counts the bytes that a stage's narrow weights take from step to step beside
 // what they would in 16 bits. ZeRO 3 keeps a share of what it gathers, fp32 shards none.
-func (p *Plan) HeldBeside(s *Stage) int64 {
+func (staged *Staged) HeldBeside(s *Stage) int64 {
 	switch {
-	case !p.Gathers():
-		return p.Training.HeldBeside(s.Narrow)
-	case p.Process.FP32Shards:
+	case !staged.Gathers():
+		return staged.Training.HeldBeside(s.Narrow)
+	case staged.Process.FP32Shards:
 		return 0
 	}
 	var narrow int64
 	for _, f := range s.Flats {
 		narrow += f.Narrow
 	}
-	return -p.Share(-p.Training.GatheredBeside(narrow), 3)
+	return -staged.Share(-staged.Training.GatheredBeside(narrow), 3)
 }
 
 // Unit counts the bytes of a flat that was gathered, with both copies of its narrow weights.
-func (p *Plan) Unit(f Flat) int64 {
-	return f.Parameters*p.PerParameter.Parameter + p.Training.HeldBeside(f.Narrow)
+func (staged *Staged) Unit(f Flat) int64 {
+	return f.Parameters*staged.PerParameter.Parameter + staged.Training.HeldBeside(f.Narrow)
 }
 
 // updated counts the bytes that the replicas gather of parameters that were updated, so many
 // of them narrow.
-func (p *Plan) updated(parameters, narrow int64) int64 {
-	return parameters*p.PerParameter.Parameter + p.Training.GatheredBeside(narrow)
+func (staged *Staged) updated(parameters, narrow int64) int64 {
+	return parameters*staged.PerParameter.Parameter + staged.Training.GatheredBeside(narrow)
 }

@@ -9,10 +9,10 @@ import (
 )
 
 // A Plan is a workload with all that follows from it for every stage.
-type Plan struct {
+type Staged struct {
 	Workload
 	Stages []Stage
-	Tied   []Tied
+	Tied   []TiedTensor
 	// PerParameter is the bytes that a parameter takes.
 	PerParameter training.State
 	// Sizes are the distinct sizes of microbatches (see SizeOf).
@@ -75,18 +75,18 @@ type Bucket struct {
 	Experts bool // that other devices have too, or not
 }
 
-// Tied is parameters that more than one rank of a replica holds, and whose
+// TiedTensor is parameters that more than one rank of a replica holds, and whose
 // gradients are summed over them.
-type Tied struct {
+type TiedTensor struct {
 	Stages  []int
 	Tensors []string
 	Bytes   int64 // of the gradients
 }
 
 // Plan derives the plan.
-func (w Workload) Plan() *Plan {
+func (w Workload) Staged() *Staged {
 	w.Network = w.Training.Units(w.Training.Asked(w.Network), w.pipelined())
-	p := &Plan{Workload: w, PerParameter: w.state()}
+	staged := &Staged{Workload: w, PerParameter: w.state()}
 	split := w.split()
 	for s := range w.Layers {
 		st := Stage{Layers: split.Stage(s), Ranks: w.Placement.Ranks(s), Tensors: split.Completed(s)}
@@ -102,84 +102,84 @@ func (w Workload) Plan() *Plan {
 		st.Stored = st.Parameters
 		st.Narrow, st.NarrowExperts = narrowWeights(st.Layers)
 		if w.Zero >= 3 {
-			st.Flats, st.Units, st.Stored = p.flats(s, st.Held), p.owners(split, s), 0
+			st.Flats, st.Units, st.Stored = staged.flats(s, st.Held), staged.owners(split, s), 0
 			for _, f := range st.Flats {
 				st.Stored += f.Stored
 			}
 			if len(st.Flats) == 1 {
 				st.Flats[0].Narrow = st.Narrow
 			}
-		} else if p.summed() {
-			st.Buckets = p.buckets(st.Tensors)
+		} else if staged.summed() {
+			st.Buckets = staged.buckets(st.Tensors)
 			st.BucketOf = bucketsOf(&st)
 		}
-		st.Segments, st.Ahead = p.segments(&st), p.ahead(&st)
-		st.there, st.back = p.exchanges(st.Layers, graph.Forward), p.exchanges(st.Layers, graph.Backward)
+		st.Segments, st.Ahead = staged.segments(&st), staged.ahead(&st)
+		st.there, st.back = staged.exchanges(st.Layers, graph.Forward), staged.exchanges(st.Layers, graph.Backward)
 		if len(st.there) > 0 {
-			st.leaves, st.awaits = p.leaves(&st), p.awaits(&st)
+			st.leaves, st.awaits = staged.leaves(&st), staged.awaits(&st)
 		}
-		p.Stages = append(p.Stages, st)
+		staged.Stages = append(staged.Stages, st)
 	}
-	p.Tied = append(p.copies(split.Ranks), p.ties(split)...)
-	p.sortSizes()
-	return p
+	staged.Tied = append(staged.copies(split.Ranks), staged.ties(split)...)
+	staged.sortSizes()
+	return staged
 }
 
 // PlanLike derives the plan of a workload that differs from a planned one in nothing but
 // its samples, its ZeRO stage below 3, its replicas where both have some, and its
 // recomputation where experts and operands are not of that. They share the stages.
-func (w Workload) PlanLike(p *Plan) *Plan {
-	w.Network = p.Network
-	like := &Plan{Workload: w, Stages: p.Stages, Tied: p.Tied, PerParameter: p.PerParameter}
+func (w Workload) PlanLike(staged *Staged) *Staged {
+	w.Network = staged.Network
+	like := &Staged{Workload: w, Stages: staged.Stages, Tied: staged.Tied, PerParameter: staged.PerParameter}
 	like.sortSizes()
 	return like
 }
 
 // sortSizes finds the distinct sizes of microbatches.
-func (p *Plan) sortSizes() {
-	list := p.Shards
+func (staged *Staged) sortSizes() {
+	list := staged.Shards
 	if list == nil {
-		list = p.Samples
+		list = staged.Samples
 	}
 	for _, n := range list {
-		i := slices.Index(p.Sizes, n)
+		i := slices.Index(staged.Sizes, n)
 		if i < 0 {
-			i, p.Sizes = len(p.Sizes), append(p.Sizes, n)
+			i, staged.Sizes = len(staged.Sizes), append(staged.Sizes, n)
 		}
-		p.sizeOf = append(p.sizeOf, int32(i))
+		staged.sizeOf = append(staged.sizeOf, int32(i))
 	}
-	p.ranks = 1 + slices.Max(slices.Concat([]int32{0}, p.Placement.First, p.Placement.Second))
+	staged.ranks = 1 + slices.Max(slices.Concat([]int32{0}, staged.Placement.First, staged.Placement.Second))
 }
 
 // SizeOf tells which of Sizes the microbatch of a task has.
-func (p *Plan) SizeOf(t *graph.Task) int32 {
-	if p.Shards != nil {
-		return p.sizeOf[t.Rank/p.ranks]
+func (staged *Staged) SizeOf(t *graph.Task) int32 {
+	if staged.Shards != nil {
+		return staged.sizeOf[t.Rank/staged.ranks]
 	}
-	return p.sizeOf[t.Microbatch]
+	return staged.sizeOf[t.Microbatch]
 }
 
 // FLOPs are what all devices of all replicas execute in a step: F, I and W of every
 // layer, what is run again, and what a backward in two passes does twice. Devices of an
 // expert group count as the mean of them.
-func (p *Plan) FLOPs() float64 {
+func (staged *Staged) FLOPs() float64 {
 	var perSample float64 // of one device of a rank
-	for _, l := range p.Network.Layers {
+	for _, l := range staged.Network.Layers {
 		for pass := range network.WeightGradient + 1 {
-			perSample += p.executed(l.Ops, pass)
+			perSample += staged.executed(l.Ops, pass)
 		}
-		perSample += p.executed(p.Training.Repeated(l), network.Forward)
-		if p.Training.TwoPass() {
-			perSample += p.executed(l.Rewalked(), network.InputGradient)
+		perSample += staged.executed(staged.Training.Repeated(l), network.Forward)
+		if staged.Training.TwoPass() {
+			perSample += staged.executed(l.Rewalked(), network.InputGradient)
 		}
 	}
-	return perSample * float64(p.Total()) * float64(p.Network.Group.All())
+	return perSample * float64(staged.Total()) * float64(staged.Network.Group.All())
 }
 
 // executed sums what a pass of operations computes for a sample, on the mean device: of
 // attention what its kernel covers.
-func (p *Plan) executed(ops []network.Op, pass network.Pass) float64 {
-	sum := -p.Network.Surplus(ops, pass)
+func (staged *Staged) executed(ops []network.Op, pass network.Pass) float64 {
+	sum := -staged.Network.Surplus(ops, pass)
 	for _, o := range ops {
 		sum += float64(o.FLOPs(pass)) * o.Covered()
 	}
@@ -187,18 +187,18 @@ func (p *Plan) executed(ops []network.Op, pass network.Pass) float64 {
 }
 
 // Whole reports whether a stage takes all microbatches at once.
-func (p *Plan) Whole(stage int) bool { return p.WholeLast && stage == len(p.Stages)-1 }
+func (staged *Staged) Whole(stage int) bool { return staged.WholeLast && stage == len(staged.Stages)-1 }
 
 // Gathers reports whether parameters are sharded, so that every use gathers them.
-func (p *Plan) Gathers() bool { return p.Zero >= 3 && p.holders() > 1 }
+func (staged *Staged) Gathers() bool { return staged.Zero >= 3 && staged.holders() > 1 }
 
 // Share is what one device holds of bytes that are sharded from a ZeRO stage
 // on, rounded up.
-func (p *Plan) Share(bytes int64, from int) int64 {
-	if p.Zero < from {
+func (staged *Staged) Share(bytes int64, from int) int64 {
+	if staged.Zero < from {
 		return bytes
 	}
-	return roundUp(bytes, int64(p.holders())) / int64(p.holders())
+	return roundUp(bytes, int64(staged.holders())) / int64(staged.holders())
 }
 
 // roundUp finds the next multiple.
@@ -206,12 +206,12 @@ func roundUp(n, of int64) int64 { return (n + of - 1) / of * of }
 
 // owners lists the stages of its rank whose tensors a stage uses: itself, and
 // the owners of what is tied.
-func (p *Plan) owners(split network.Split, stage int) []int {
+func (staged *Staged) owners(split network.Split, stage int) []int {
 	owners := []int{stage}
 	for _, l := range split.Stage(stage) {
 		for _, t := range l.Tied {
 			o := split.Owner(t.Name)
-			if o >= 0 && p.Placement.Together(o, stage) && !slices.Contains(owners, o) {
+			if o >= 0 && staged.Placement.Together(o, stage) && !slices.Contains(owners, o) {
 				owners = append(owners, o)
 			}
 		}
@@ -220,13 +220,13 @@ func (p *Plan) owners(split network.Split, stage int) []int {
 }
 
 // ties lists the parameters that stages on several ranks use.
-func (p *Plan) ties(split network.Split) []Tied {
-	var tied []Tied
-	for s := range p.Stages {
-		for _, l := range p.Stages[s].Layers {
+func (staged *Staged) ties(split network.Split) []TiedTensor {
+	var tied []TiedTensor
+	for s := range staged.Stages {
+		for _, l := range staged.Stages[s].Layers {
 			for _, t := range l.Tied {
 				if owner := split.Owner(t.Name); owner >= 0 && split.Ranks[owner] != split.Ranks[s] {
-					tied = append(tied, Tied{[]int{owner, s}, []string{t.Name}, t.Shape.Elements() * p.PerParameter.Gradient})
+					tied = append(tied, TiedTensor{[]int{owner, s}, []string{t.Name}, t.Shape.Elements() * staged.PerParameter.Gradient})
 				}
 			}
 		}
@@ -236,18 +236,18 @@ func (p *Plan) ties(split network.Split) []Tied {
 
 // copies lists what is summed over the two copies of all stages: for every pair
 // of ranks, which hold the same, all of their gradients, or their shares of these.
-func (p *Plan) copies(lowest []int32) []Tied {
-	var copies []Tied
+func (staged *Staged) copies(lowest []int32) []TiedTensor {
+	var copies []TiedTensor
 	at := map[int32]int{} // by the lower rank of the pair
-	for s := range p.Placement.Second {
+	for s := range staged.Placement.Second {
 		i, ok := at[lowest[s]]
 		if !ok {
 			i, at[lowest[s]] = len(copies), len(copies)
-			copies = append(copies, Tied{})
+			copies = append(copies, TiedTensor{})
 		}
-		c, st := &copies[i], &p.Stages[s]
+		c, st := &copies[i], &staged.Stages[s]
 		c.Stages = append(c.Stages, s)
-		c.Bytes += p.ShareOf(st, p.PerParameter.Gradient, 1)
+		c.Bytes += staged.ShareOf(st, staged.PerParameter.Gradient, 1)
 		for _, t := range st.Tensors {
 			c.Tensors = append(c.Tensors, t.Name)
 		}

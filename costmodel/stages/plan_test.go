@@ -19,7 +19,7 @@ import (
 
 // wired is a plan and the graph of a schedule that was wired from it.
 type wired struct {
-	plan *stages.Plan
+	plan *stages.Staged
 	g    *graph.Graph
 }
 
@@ -64,15 +64,15 @@ func wire(t *testing.T, s schedules.Schedule, w stages.Workload) (wired, bool) {
 	require.NoError(t, err)
 	p, err := s.Pipeline(shape, w.Placement.First)
 	require.NoError(t, err)
-	plan := w.Plan()
-	if s.Stashing && len(plan.Tied) > 0 {
+	staged := w.Staged()
+	if s.Stashing && len(staged.Tied) > 0 {
 		return wired{}, false // likewise
 	}
-	plan.Fill(&p)
+	staged.Fill(&p)
 	p.Optimizer = true
 	g, err := p.Graph()
 	require.NoError(t, err)
-	return wired{plan, g}, true
+	return wired{staged, g}, true
 }
 
 // perLayer trains with a backward for every layer.
@@ -190,7 +190,7 @@ func TestIdleLayersJoin(t *testing.T) {
 	n := build(t, models.Model{Preset: "vgg16-pipeline"})
 	w := stages.Workload{Network: n, Layers: []int{len(n.Layers)}, Placement: graph.InOrder(1), Samples: []int64{1}, Training: perLayer}
 	var names []string
-	for _, g := range w.Plan().Stages[0].Segments {
+	for _, g := range w.Staged().Stages[0].Segments {
 		names = append(names, g.Layers[0].Name)
 	}
 	require.Equal(t, []string{"conv1", "conv2", "conv3", "conv4", "conv5", "flatten", "fc1", "relu1", "fc2", "relu2", "fc3"}, names)
@@ -217,7 +217,7 @@ func TestCheck(t *testing.T) {
 	} {
 		w := made.plan.Workload
 		c.change(&w)
-		require.ErrorContains(t, w.Plan().Check(made.g), c.want)
+		require.ErrorContains(t, w.Staged().Check(made.g), c.want)
 	}
 	alone, _ := wire(t, gpipe, stages.Workload{Network: networks(t)[0], Replicas: 2})
 	alone.g.Tasks = slices.DeleteFunc(alone.g.Tasks, func(task graph.Task) bool { return task.Kind == graph.AllReduce && task.Stage == 1 })

@@ -18,8 +18,8 @@ type Segment struct {
 // Parts is the number of parts into which the backward of a stage is cut when its
 // gradients leave: one for each bucket that leaves before the next is computed. Where
 // all-to-alls cut it, gradients do not.
-func (p *Plan) Parts(s *Stage) int {
-	if !p.Overlap || len(p.exchanges(s.Layers, graph.Forward)) > 0 {
+func (staged *Staged) Parts(s *Stage) int {
+	if !staged.Overlap || len(staged.exchanges(s.Layers, graph.Forward)) > 0 {
 		return 1
 	}
 	return max(1, len(s.Buckets))
@@ -29,8 +29,8 @@ func (p *Plan) Parts(s *Stage) int {
 // each has a backward of its own. A layer's backward is in the part that waits for
 // the first of its gradients, or a later one. A layer that computes nothing goes with
 // the one before it, whose result it hands on.
-func (p *Plan) segments(st *Stage) []Segment {
-	of, parts := bucketOf(st.Buckets), p.Parts(st)
+func (staged *Staged) segments(st *Stage) []Segment {
+	of, parts := bucketOf(st.Buckets), staged.Parts(st)
 	var segments []Segment // last first
 	part, end := 0, len(st.Layers)
 	for first := end - 1; first >= 0; first-- {
@@ -41,7 +41,7 @@ func (p *Plan) segments(st *Stage) []Segment {
 			continue
 		}
 		n := len(segments)
-		if n > 0 && !p.Training.PerLayer() && int(segments[n-1].Part) == part {
+		if n > 0 && !staged.Training.PerLayer() && int(segments[n-1].Part) == part {
 			last := &segments[n-1]
 			last.Layers = st.Layers[first : end+len(last.Layers)]
 		} else {
@@ -67,9 +67,9 @@ func firstOf(tensors []network.Tensor, bucketOf map[string]int) int {
 // Alike reports whether two stages do the same: their layers share what they
 // compute, their gradients travel in the same pieces, and both have other stages on other
 // ranks on either side.
-func (p *Plan) Alike(s, t int) bool {
-	a, b := &p.Stages[s], &p.Stages[t]
-	if len(a.Buckets) != len(b.Buckets) || !p.between(s) || !p.between(t) || !p.SameLayers(s, t) {
+func (staged *Staged) Alike(s, t int) bool {
+	a, b := &staged.Stages[s], &staged.Stages[t]
+	if len(a.Buckets) != len(b.Buckets) || !staged.between(s) || !staged.between(t) || !staged.SameLayers(s, t) {
 		return false
 	}
 	for i := range a.Layers {
@@ -86,13 +86,13 @@ func (p *Plan) Alike(s, t int) bool {
 }
 
 // SameLayers reports whether the layers of two stages share what they compute.
-func (p *Plan) SameLayers(s, t int) bool {
-	return slices.EqualFunc(p.Stages[s].Layers, p.Stages[t].Layers, network.Layer.Shares)
+func (staged *Staged) SameLayers(s, t int) bool {
+	return slices.EqualFunc(staged.Stages[s].Layers, staged.Stages[t].Layers, network.Layer.Shares)
 }
 
 // between reports whether a stage has others on other ranks on either side.
-func (p *Plan) between(s int) bool {
-	return s > 0 && s < len(p.Stages)-1 && !p.Placement.Together(s-1, s) && !p.Placement.Together(s, s+1)
+func (staged *Staged) between(s int) bool {
+	return s > 0 && s < len(staged.Stages)-1 && !staged.Placement.Together(s-1, s) && !staged.Placement.Together(s, s+1)
 }
 
 // Sliced tells which passes of a graph are cut into parts.

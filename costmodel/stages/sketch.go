@@ -28,8 +28,8 @@ func Counts(layers []network.Layer) []Count {
 
 // Sketch derives of a plan with a ZeRO stage below 3 what lasts in memory, given the counts of
 // its layers: it takes no list of tensors, of which a mixture may have tens of thousands.
-func (w Workload) Sketch(counts []Count) *Plan {
-	p := &Plan{Workload: w, PerParameter: w.state()}
+func (w Workload) Sketch(counts []Count) *Staged {
+	staged := &Staged{Workload: w, PerParameter: w.state()}
 	split, layer := w.split(), 0
 	for s, n := range w.Layers {
 		st := Stage{Ranks: w.Placement.Ranks(s)}
@@ -44,9 +44,9 @@ func (w Workload) Sketch(counts []Count) *Plan {
 			}
 		}
 		st.Stored = st.Parameters
-		p.Stages = append(p.Stages, st)
+		staged.Stages = append(staged.Stages, st)
 	}
-	return p
+	return staged
 }
 
 // state finds the bytes that a parameter takes.

@@ -66,12 +66,12 @@ type Workload struct {
 	// precisions it cannot express. The zero value does not.
 	State training.State
 	// Process is what every device's process holds beside its tensors.
-	Process Process
+	Process ProcessMemory
 }
 
-// A Process is what the process of a device holds beside the tensors of its tasks, and how.
+// A ProcessMemory is what the process of a device holds beside the tensors of its tasks, and how.
 // The zero value holds nothing.
-type Process struct {
+type ProcessMemory struct {
 	// Context is the bytes that driver and libraries take, Buffers those of communication.
 	Context, Buffers int64
 	// Allocator is what it holds beyond the tensors that come and go, as a share of them.
@@ -88,7 +88,7 @@ type Process struct {
 }
 
 // Reserve is what the allocator holds beyond so many bytes that come and go.
-func (p Process) Reserve(bytes int64) int64 { return int64(p.Allocator * float64(bytes)) }
+func (p ProcessMemory) Reserve(bytes int64) int64 { return int64(p.Allocator * float64(bytes)) }
 
 // Validate reports a step so large that its bytes cannot be counted.
 func (w Workload) Validate() error {

@@ -135,11 +135,11 @@ func (w *narrowing) keep(lifetime network.Lifetime, first network.Op, name strin
 	if i := w.claim(lifetime, first, n); i >= 0 {
 		b := &w.buffers[i]
 		if n = b.Shape.Elements(); first.Modules&w.again == 0 || b.Modules&w.again != 0 {
-			b.Shape, b.ElementBytes = network.Shape{int(w.bytes(n))}, 1
+			b.Shape, b.ElementBytes = network.Dims{int(w.bytes(n))}, 1
 			return
 		}
 	}
-	w.more = append(w.more, network.Buffer{Name: name + ".narrow", Shape: network.Shape{int(w.bytes(n))}, ElementBytes: 1, Lifetime: lifetime, Modules: first.Modules})
+	w.more = append(w.more, network.Buffer{Name: name + ".narrow", Shape: network.Dims{int(w.bytes(n))}, ElementBytes: 1, Lifetime: lifetime, Modules: first.Modules})
 }
 
 // keepGradients does so with what W needs of the gradients of products' results, one tensor or

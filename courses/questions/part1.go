@@ -185,7 +185,7 @@ func ringTimeChecks(q question, plain run) ([]Check, error) {
 // chunk of the gradients.
 func sentChecks(r run, v values) []Check {
 	sends := make([]float64, v["W"])
-	for _, t := range r.Plan.Graph.Tasks {
+	for _, t := range r.Experiment.Graph.Tasks {
 		if t.Kind == graph.Send {
 			sends[t.Rank]++
 		}

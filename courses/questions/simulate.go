@@ -21,7 +21,7 @@ import (
 type run struct{ psim.Simulation }
 
 func execute(g *graph.Graph, costs graph.Costs) (run, error) {
-	s, err := psim.Simulate(&configs.Plan{Graph: g, Costs: costs})
+	s, err := psim.Simulate(&configs.Experiment{Graph: g, Costs: costs})
 	return run{s}, err
 }
 
@@ -30,7 +30,7 @@ func (r run) bubble() float64   { return r.Summary.Bubble.Makespan }
 
 // bytes sums the payloads of the tasks of one kind, over all ranks.
 func (r run) bytes(k graph.Kind) (total float64) {
-	for _, t := range r.Plan.Graph.Tasks {
+	for _, t := range r.Experiment.Graph.Tasks {
 		if t.Kind == k {
 			total += float64(t.Bytes)
 		}
@@ -98,10 +98,10 @@ func sampleNetwork(parameters int64) network.Network {
 		left -= size
 		bias := size / 16
 		n.Layers = append(n.Layers, network.Layer{
-			Name: name, Input: network.Shape{1}, Output: network.Shape{1},
+			Name: name, Input: network.Dims{1}, Output: network.Dims{1},
 			Params: []network.Tensor{
-				{Name: name + ".weight", Shape: network.Shape{int(size - bias)}},
-				{Name: name + ".bias", Shape: network.Shape{int(bias)}},
+				{Name: name + ".weight", Shape: network.Dims{int(size - bias)}},
+				{Name: name + ".bias", Shape: network.Dims{int(bias)}},
 			},
 			Ops: []network.Op{{Name: name, Class: network.Product, Count: 1, Rows: 1, Inner: size - bias, Cols: 1, Weight: true}},
 		})
@@ -129,14 +129,14 @@ func (t trainer) run() (run, error) {
 	if t.zero == 3 { // layer by layer
 		w.Layers, w.Placement.First = []int{1, 1, 1, 1}, make([]int32, 4)
 	}
-	plan := w.Plan()
+	staged := w.Staged()
 	p := wiring.Pipeline{Shape: graph.Shape{Ranks: 1, Microbatches: 1, Replicas: int(t.workers)}, Optimizer: true}
-	plan.Fill(&p)
+	staged.Fill(&p)
 	g, err := wire("ddp", p)
 	if err != nil {
 		return run{}, err
 	}
-	costs, err := costmodel.StepCosts(machine(100, 0), plan, g)
+	costs, err := costmodel.StepCosts(machine(100, 0), staged, g)
 	if err != nil {
 		return run{}, err
 	}

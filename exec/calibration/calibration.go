@@ -41,7 +41,7 @@ type Calibration struct {
 	Link      calibrate.LinkConstants `json:"link"`
 	// Cores are what tasks on all cores take from each other; absent where there is one, or
 	// too little memory for a copy of the network on each.
-	Cores *costmodel.Cores `json:"cores,omitempty"`
+	Cores *costmodel.MachineCores `json:"cores,omitempty"`
 
 	// Warnings are doubts about what was measured.
 	Warnings []string `json:"warnings,omitempty"`
@@ -229,9 +229,9 @@ func measurements(p *exec.LayerProfile) (measured []costmodel.Measured, timings 
 // fitTransfers fits a time for each tensor and a rate. Where noise hides that more
 // bytes take longer, the rate is that of the largest transfer, which is what was seen.
 func fitTransfers(list []exec.Batched) (units.Duration, units.Rate) {
-	var transfers []calibrate.Transfer
+	var transfers []calibrate.MeasuredCopy
 	for _, b := range list {
-		transfers = append(transfers, calibrate.Transfer{Pieces: b.Tensors, Bytes: b.Bytes, Time: b.Time})
+		transfers = append(transfers, calibrate.MeasuredCopy{Pieces: b.Tensors, Bytes: b.Bytes, Time: b.Time})
 	}
 	perPiece, rate := calibrate.FitTransfers(transfers)
 	if rate == 0 && len(list) > 0 {

@@ -23,12 +23,12 @@ func TestTransfersInNoise(t *testing.T) {
 
 // Neighbours that were measured while something else ran are told of, in the file as well.
 func TestDoubts(t *testing.T) {
-	doubts := func(disturbed bool, cores costmodel.Cores) (*Calibration, int) {
+	doubts := func(disturbed bool, cores costmodel.MachineCores) (*Calibration, int) {
 		c := &Calibration{Cores: &cores}
 		c.doubt(disturbed)
 		return c, len(c.Warnings)
 	}
-	steady := costmodel.Cores{Number: 2, Forward: 1.1, Backward: 1.05, Update: 1.3, Average: 1}
+	steady := costmodel.MachineCores{Number: 2, Forward: 1.1, Backward: 1.05, Update: 1.3, Average: 1}
 	_, n := doubts(false, steady)
 	require.Zero(t, n)
 	c, n := doubts(true, steady)

@@ -30,7 +30,7 @@ func TestLayoutRoundTrip(t *testing.T) {
 	d := device(t)
 	a := programs.NewArithmetic(d.Backend)
 	defer a.Close()
-	tensors := []network.Tensor{{Shape: network.Shape{2, 3}}, {Shape: network.Shape{1}}, {Shape: network.Shape{4}}}
+	tensors := []network.Tensor{{Shape: network.Dims{2, 3}}, {Shape: network.Dims{1}}, {Shape: network.Dims{4}}}
 	for chunks := 1; chunks <= 13; chunks++ {
 		l := programs.Layout{Tensors: tensors, Chunks: chunks}
 		list := programs.List{

@@ -213,7 +213,7 @@ func (w *work) after() {
 
 // An Adam step of 10 million parameters.
 func BenchmarkAdam(b *testing.B) {
-	tensor := network.Tensor{Name: "weight", Shape: network.Shape{10000, 1000}}
+	tensor := network.Tensor{Name: "weight", Shape: network.Dims{10000, 1000}}
 	d := device(b)
 	u, err := programs.NewUpdates(d.Backend, []network.Tensor{tensor}, programs.DefaultOptimizer("adam"))
 	require.NoError(b, err)

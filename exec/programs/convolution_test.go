@@ -78,7 +78,7 @@ func runConvolution[T float32 | float64](t require.TestingT, d *Device, c convol
 	give(parameterKey+"conv.weight", w, c.out, c.in, 3, 3)
 	give(parameterKey+"conv.bias", c.biases(), c.out)
 	s := &Stage{dtype: dtype, index: map[string]int{}, slots: map[string]slot{}, names: map[string]string{}}
-	s.addParameters(network.Layer{Params: []network.Tensor{{Name: "conv.weight", Shape: network.Shape{c.out, c.in, 3, 3}}, {Name: "conv.bias", Shape: network.Shape{c.out}}}})
+	s.addParameters(network.Layer{Params: []network.Tensor{{Name: "conv.weight", Shape: network.Dims{c.out, c.in, 3, 3}}, {Name: "conv.bias", Shape: network.Dims{c.out}}}})
 	p, err := compile(d.Backend, "a convolution", func(b *builder) []*graph.Node {
 		sc, l := newScope(s, b), convolution{name: "conv"}
 		y := l.forward(sc, b.input("x", shapes.Make(s.dtype, c.n, c.height, c.width, c.in)))

@@ -46,7 +46,7 @@ func kernels(b *testing.B, small bool) []kernel {
 	gpt := layers(models.Model{Preset: "gpt2", SequenceLength: tokens, Vocab: words})
 	head := gpt[len(gpt)-1]
 	classes := int(head.Output[len(head.Output)-1])
-	norm := []network.Tensor{{Name: "norm.weight", Shape: network.Shape{768}}, {Name: "norm.bias", Shape: network.Shape{768}}}
+	norm := []network.Tensor{{Name: "norm.weight", Shape: network.Dims{768}}, {Name: "norm.bias", Shape: network.Dims{768}}}
 	list := []kernel{
 		{name: "block", samples: samples, layers: gpt[1:2]},
 		{name: "head", samples: (samples + 1) / 2, layers: gpt[len(gpt)-1:]},
@@ -57,7 +57,7 @@ func kernels(b *testing.B, small bool) []kernel {
 		{name: "entropy", input: []int{rows / 2, classes}, modules: chain{crossEntropy{"loss.targets"}}},
 		{name: "vgg", samples: (samples + 1) / 2 * 4, layers: layers(models.Model{Preset: "vgg16-pipeline"})[:5]},
 		{name: "step", samples: samples, adam: true, layers: layers(models.Model{Family: "gpt", Layers: 4, Hidden: 256, Heads: 4, Vocab: 1000, SequenceLength: 64})},
-		{name: "Adam", input: []int{1, 1}, params: []network.Tensor{{Name: "weight", Shape: network.Shape{rows * 10, 1000}}}, adam: true},
+		{name: "Adam", input: []int{1, 1}, params: []network.Tensor{{Name: "weight", Shape: network.Dims{rows * 10, 1000}}}, adam: true},
 	}
 	for _, c := range []struct {
 		name           string
@@ -68,7 +68,7 @@ func kernels(b *testing.B, small bool) []kernel {
 			n, channels = 1, 2
 		}
 		list = append(list, kernel{name: c.name, input: []int{n, c.size, c.size, channels}, modules: chain{convolution{name: "conv"}},
-			params: []network.Tensor{{Name: "conv.weight", Shape: network.Shape{channels, channels, 3, 3}}, {Name: "conv.bias", Shape: network.Shape{channels}}}})
+			params: []network.Tensor{{Name: "conv.weight", Shape: network.Dims{channels, channels, 3, 3}}, {Name: "conv.bias", Shape: network.Dims{channels}}}})
 	}
 	return list
 }

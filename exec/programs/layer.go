@@ -75,7 +75,7 @@ func opModule(l network.Layer, op network.Op) (module, error) {
 // or one for each of 3×3 pixels.
 func productModule(l network.Layer, op network.Op) (module, error) {
 	weight, bias := "", ""
-	var shape network.Shape
+	var shape network.Dims
 	for _, t := range append(l.Params[:len(l.Params):len(l.Params)], l.Tied...) {
 		switch {
 		case t.Name == op.Name+".bias":

@@ -218,7 +218,7 @@ func TestErrors(t *testing.T) {
 	_, err = programs.Compile(d.Backend, n.Layers, programs.Options{})
 	require.ErrorContains(t, err, "0 samples")
 	broken := n.Layers[1]
-	broken.Params = []network.Tensor{{Name: "fc1.weight", Shape: network.Shape{6, 5}}, broken.Params[1]}
+	broken.Params = []network.Tensor{{Name: "fc1.weight", Shape: network.Dims{6, 5}}, broken.Params[1]}
 	_, err = programs.Compile(d.Backend, []network.Layer{n.Layers[0], broken}, programs.Options{Samples: 1})
 	require.ErrorContains(t, err, "compiling stage fc0…fc1, forward, layer fc1: gomlx")
 

@@ -17,7 +17,7 @@ func TestOptimizers(t *testing.T) {
 			d := device(t)
 			o := programs.DefaultOptimizer(name)
 			o.LearningRate, o.WeightDecay = 0.3, decay
-			tensors := []network.Tensor{{Name: "a", Shape: network.Shape{2, 1}}, {Name: "b", Shape: network.Shape{1}}}
+			tensors := []network.Tensor{{Name: "a", Shape: network.Dims{2, 1}}, {Name: "b", Shape: network.Dims{1}}}
 			u, err := programs.NewDoubleUpdates(d.Backend, tensors, o)
 			require.NoError(t, err)
 			want := []float64{1, -2, 3}
@@ -128,7 +128,7 @@ func (p *pipe) train(t testing.TB, b data, u *programs.Updates, state *programs.
 // what is held.
 func TestStepInPlace(t *testing.T) {
 	d := device(t)
-	tensors := []network.Tensor{{Name: "a", Shape: network.Shape{100}}}
+	tensors := []network.Tensor{{Name: "a", Shape: network.Dims{100}}}
 	u, err := programs.NewUpdates(d.Backend, tensors, programs.DefaultOptimizer("adamw"))
 	require.NoError(t, err)
 	defer u.Close()

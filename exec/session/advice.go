@@ -35,7 +35,7 @@ func (r *Run) advice(free int64) string {
 // fewer finds the largest number of devices with fewer replicas of the same batch each
 // that fits; 0 where none does.
 func (r *Run) fewer(free int64) int {
-	samples, replicas := r.Plan.Workload.Batch(0), max(1, r.Config.Parallel.Data)
+	samples, replicas := r.Plan.Staged.Batch(0), max(1, r.Config.Parallel.Data)
 	fits := func(share float64) int {
 		for n := replicas - 1; n >= 1; n-- {
 			need, err := needed(r.Config, fmt.Sprint("parallel.data=", n), fmt.Sprint("batch.global=", samples*int64(n)))
@@ -70,7 +70,7 @@ func (r *Run) settings(free int64) []string {
 // smaller lists settings of ever smaller steps: microbatches down to one sample, then
 // sequences down to 64 tokens, and then the same with sgd, which keeps nothing.
 func (r *Run) smaller() (list [][]string) {
-	samples := r.Plan.Workload.Samples
+	samples := r.Plan.Staged.Samples
 	micro := slices.Max(samples)
 	for micro > 1 {
 		micro /= 2
@@ -88,7 +88,7 @@ func (r *Run) smaller() (list [][]string) {
 // batch returns the settings that give every replica so many samples, in microbatches
 // of so many, or its share of that where the batch has shards.
 func (r *Run) batch(samples, micro int64) []string {
-	w := r.Plan.Workload
+	w := r.Plan.Staged
 	var most int64 // of the replica with the most
 	for _, n := range w.Samples {
 		most += n

@@ -152,7 +152,7 @@ func simulated(m exec.CollectiveTime, busy func(task int) time.Duration) (time.D
 	}
 	costs := graph.Costs{Cores: &graph.Cores{Number: m.Cores}}
 	costs.Task = func(t *graph.Task) graph.Cost { return graph.Cost{Busy: busy(index[t])} }
-	s, err := psim.Simulate(&configs.Plan{Graph: m.Graph, Costs: costs})
+	s, err := psim.Simulate(&configs.Experiment{Graph: m.Graph, Costs: costs})
 	if err != nil {
 		return 0, err
 	}

@@ -15,11 +15,11 @@ import (
 // built has only its inputs.
 func Notes(list []*configs.Config, o Options) []string {
 	c := list[0]
-	plan, err := c.Build()
+	experiment, err := c.Build()
 	if err != nil {
 		return c.Inputs()
 	}
-	lines := append(c.Inputs(), c.Decisions(plan)...)
+	lines := append(c.Inputs(), c.Decisions(experiment)...)
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if source := cmp.Or(o.Data.Source, "synthetic"); source == "synthetic" {
 		made := "the same batch in every step"
@@ -33,8 +33,8 @@ func Notes(list []*configs.Config, o Options) []string {
 	if len(list) > 1 {
 		say("decides  schedules %s, one after another", strings.Join(Modes(), ", "))
 	}
-	job := (&Run{Config: c, Plan: plan}).job(o)
-	say("decides  backend %s, %s of %s of this machine", cmp.Or(o.Devices.Backend, "go"), units.Plural(plan.Graph.Ranks(), "device"), units.Plural(runtime.NumCPU(), "core"))
+	job := (&Run{Config: c, Plan: experiment}).job(o)
+	say("decides  backend %s, %s of %s of this machine", cmp.Or(o.Devices.Backend, "go"), units.Plural(experiment.Graph.Ranks(), "device"), units.Plural(runtime.NumCPU(), "core"))
 	unit, measured := "step", o.Steps
 	if o.Epochs > 0 {
 		unit, measured = "epoch", o.Epochs

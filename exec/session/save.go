@@ -134,7 +134,7 @@ func (s *Session) WriteText(w io.Writer) error {
 	if n := len(main.Result.Processes); n > 0 {
 		where += fmt.Sprintf(", %d processes", n)
 	}
-	fmt.Fprintf(w, "%s: %s on %s (%s), %s; predicted, then measured\n\n", main.Config.Name(), main.Plan.Workload.Network.Name,
+	fmt.Fprintf(w, "%s: %s on %s (%s), %s; predicted, then measured\n\n", main.Config.Name(), main.Plan.Staged.Network.Name,
 		units.Plural(result.Devices, "device"), where, units.Plural(result.Microbatches, "microbatch"))
 	if err := reports.WriteRuns(w, result.Runs); err != nil {
 		return err

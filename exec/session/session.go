@@ -54,7 +54,7 @@ type Session struct {
 // A Run is a configuration that was predicted and then run.
 type Run struct {
 	Config *configs.Config
-	Plan   *configs.Plan
+	Plan   *configs.Experiment
 	// Predicted and Measured are the traces of a step; of the measured ones, that
 	// of the median time.
 	Predicted, Measured *graph.Trace
@@ -202,7 +202,7 @@ func (r *Run) checkMemory(o Options, here ram.Room) error {
 // they take from each other on the cores of the devices.
 func (r *Run) predict(o exec.MeasureOptions, p exec.Profile) (err error) {
 	plan := *r.Plan
-	if plan.Costs, err = costmodel.Profiled(plan.Costs, plan.Workload, p.Alone, apart(plan.Graph, o.World)); err != nil {
+	if plan.Costs, err = costmodel.Profiled(plan.Costs, plan.Staged, p.Alone, apart(plan.Graph, o.World)); err != nil {
 		return err
 	}
 	plan.Costs = costmodel.Crowded(plan.Costs, p.Cores, o.Devices.Pinned(), p.Alone, p.Together)
@@ -212,9 +212,9 @@ func (r *Run) predict(o exec.MeasureOptions, p exec.Profile) (err error) {
 }
 
 func (r *Run) job(o Options) exec.Job {
-	w := r.Plan.Workload
+	w := r.Plan.Staged
 	j := exec.Job{
-		Graph: r.Plan.Graph, Plan: w,
+		Graph: r.Plan.Graph, Staged: w,
 		Optimizer: programs.DefaultOptimizer(w.Training.Optimizer), Seed: o.Seed,
 	}
 	switch {

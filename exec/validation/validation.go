@@ -178,7 +178,7 @@ func (o Options) once(ctx context.Context, e experiment, n int) (Row, error) {
 		return Row{}, err
 	}
 	row := newRow(e, result)
-	row.Model = plan.Workload.Network.Name
+	row.Model = plan.Staged.Network.Name
 	return row, nil
 }
 

@@ -48,8 +48,8 @@ func words(kind, key string, view picture.View, modes ...string) {
 	fmt.Println(strings.Join(texts, " | "))
 }
 
-func ExampleKinds() {
-	for _, k := range figures.Kinds() {
+func ExampleFigureKinds() {
+	for _, k := range figures.FigureKinds() {
 		fmt.Printf("%s (%s): %s\n", k.Name, k.Takes, k.Draws)
 	}
 	// Output:
@@ -66,68 +66,68 @@ func ExampleKinds() {
 	// sweep (a sweep, or results): a number of the results over a setting, a line for each value of the others
 }
 
-func ExampleKind_Draw_time() {
+func ExampleFigureKind_Draw_time() {
 	words("time", "", picture.View{}, "model=2", "pipeline=2")
 	// Output:
 	// step time  ·  predicted | model=2 | pipeline=2 | time of a step (s) | 27.0 s | 37.0 s
 }
 
-func ExampleKind_Draw_throughput() {
+func ExampleFigureKind_Draw_throughput() {
 	words("throughput", "", picture.View{}, "ddp=1", "ddp=2", "ddp=4")
 	// Output:
 	// throughput  ·  vgg16-cpu-ddp  ·  predicted | ddp=1 | ddp=2 | ddp=4 | samples per second | ideal: in proportion to the devices
 }
 
-func ExampleKind_Draw_splitTime() {
+func ExampleFigureKind_Draw_splitTime() {
 	words("split-time", "", picture.View{}, "ddp=1", "ddp=2", "ddp=4")
 	// Output:
 	// what a step is made of  ·  vgg16-cpu-ddp  ·  predicted | ddp=1 | ddp=2 | ddp=4 | time of a step, averaged over the ranks (s) | 25.2 s | 26.5 s | 27.1 s | computation | exposed communication | optimizer
 }
 
-func ExampleKind_Draw_efficiency() {
+func ExampleFigureKind_Draw_efficiency() {
 	words("efficiency", "", picture.View{}, "fsdp=2", "fsdp=4")
 	// Output:
 	// efficiency  ·  vgg16-cpu-fsdp  ·  predicted | fsdp=2 | fsdp=4 | throughput per device (%) | ideal: as much as on the fewest devices
 }
 
-func ExampleKind_Draw_metric() {
+func ExampleFigureKind_Draw_metric() {
 	words("metric", "bubble.makespan", picture.View{}, "pipeline=2", "pipeline=3")
 	// Output:
 	// bubble.makespan  ·  vgg16-cpu-pipeline  ·  predicted | pipeline=2 | pipeline=3 | bubble.makespan
 }
 
 // A prediction trains nothing; what psim exec has saved has losses.
-func ExampleKind_Draw_loss() {
+func ExampleFigureKind_Draw_loss() {
 	words("loss", "", picture.View{}, "ddp=2")
 	// Output:
 	// ddp=2: is a prediction, which trains nothing; psim exec measures a loss
 }
 
-func ExampleKind_Draw_memory() {
+func ExampleFigureKind_Draw_memory() {
 	words("memory", "", picture.View{}, "ddp=4", "fsdp=4")
 	// Output:
 	// memory of the fullest rank  ·  predicted | ddp=4 | fsdp=4 | memory at the peak (GB) | parameters | gradients | activations
 }
 
-func ExampleKind_Draw_timeline() {
+func ExampleFigureKind_Draw_timeline() {
 	words("timeline", "", picture.View{Ranks: []int{0, 1}, To: 5 * time.Second}, "pipeline=3")
 	// Output:
 	// vgg16-cpu-pipeline  ·  gpipe  ·  P = 3, M = 2  ·  step 31.8 s  ·  bubble 59.3 % | time (s) | rank 0 | rank 1 | 991 ms | 991 ms | 2.31 s | forward | activations sent | not computing | 1 other rank is not shown
 }
 
-func ExampleKind_Draw_compare() {
+func ExampleFigureKind_Draw_compare() {
 	words("compare", "", picture.View{}, "model=2", "pipeline=2")
 	// Output:
 	// gpipe (B) against model-parallel (A): step +36.9 %, bubble −2.5 points | time (s) | rank 0 | rank 1 | rank 0 | rank 1 | A:  vgg16-cpu-model (model-parallel), predicted  ·  step 27.0 s  ·  bubble 50.0 % | 5.20 s | 19.5 s | B:  vgg16-cpu-pipeline (gpipe), predicted  ·  step 37.0 s  ·  bubble 47.5 % | 3.30 s | 3.30 s | 14.2 s | 14.2 s | forward | backward | activations sent | gradients sent | optimizer | not computing
 }
 
-func ExampleKind_Draw_heatmap() {
+func ExampleFigureKind_Draw_heatmap() {
 	words("heatmap", "throughput", picture.View{}, "ddp=2", "ddp=4", "fsdp=2", "fsdp=4")
 	// Output:
 	// samples per second  ·  predicted | data-parallel replicas | name | vgg16-cpu-ddp | vgg16-cpu-fsdp
 }
 
-func ExampleKind_Draw_sweep() {
+func ExampleFigureKind_Draw_sweep() {
 	words("sweep", "", picture.View{}, "ddp=1", "ddp=2", "ddp=4")
 	// Output:
 	// step time  ·  vgg16-cpu-ddp  ·  predicted | data-parallel replicas | step time (s)

@@ -41,7 +41,7 @@ type Picture func(w io.Writer, format string) error
 type Nothing struct{ error }
 
 // A Kind is a kind of figure.
-type Kind struct {
+type FigureKind struct {
 	Name  string
 	Draws string // for people, after the name
 	Takes string // how many results of what
@@ -55,10 +55,10 @@ type Kind struct {
 	draw        func(Request) (Picture, error)
 }
 
-// Kinds lists all kinds of figure.
-func Kinds() []Kind {
+// FigureKinds lists all kinds of figure.
+func FigureKinds() []FigureKind {
 	const results, traces, points = "results", "results with trace.csv", "a sweep, or results"
-	return []Kind{
+	return []FigureKind{
 		{Name: "timeline", Draws: "when every rank does what, a result below the other", Takes: traces, Timeline: true, least: 1, load: loadRun, draw: timeline},
 		{Name: "memory", Draws: "memory over time of one result; of several, what their fullest ranks hold at the peak", Takes: results, least: 1, load: loadRun, draw: memory},
 		{Name: "compare", Draws: "two timelines and how far the second is from the first, or a measured one below its own prediction", Takes: "two " + traces + ", or one measured", Timeline: true, least: 1, most: 2, load: loadRun, draw: compare},
@@ -76,28 +76,28 @@ func Kinds() []Kind {
 // Names lists the names of the kinds.
 func Names() []string {
 	var names []string
-	for _, k := range Kinds() {
+	for _, k := range FigureKinds() {
 		names = append(names, k.Name)
 	}
 	return names
 }
 
 // Find returns the kind of a name, in which _ stands for - too.
-func Find(name string) (Kind, error) {
-	for _, k := range Kinds() {
+func Find(name string) (FigureKind, error) {
+	for _, k := range FigureKinds() {
 		if k.Name == strings.ReplaceAll(name, "_", "-") {
 			return k, nil
 		}
 	}
-	return Kind{}, fmt.Errorf("unknown figure %q; use one of %s%s", name, strings.Join(Names(), ", "), nearest.Suggest(name, Names()))
+	return FigureKind{}, fmt.Errorf("unknown figure %q; use one of %s%s", name, strings.Join(Names(), ", "), nearest.Suggest(name, Names()))
 }
 
 // Load reads what a path holds that the kind can draw: a result by its folder or its
 // result.json, or a sweep.
-func (k Kind) Load(path string) ([]Item, error) { return k.load(path) }
+func (k FigureKind) Load(path string) ([]Item, error) { return k.load(path) }
 
 // Draw checks what was asked for and returns the picture.
-func (k Kind) Draw(r Request) (Picture, error) {
+func (k FigureKind) Draw(r Request) (Picture, error) {
 	switch n := len(r.Items); {
 	case n < k.least:
 		return nil, fmt.Errorf("psim plot %s takes at least %s, not %d", k.Name, units.Plural(k.least, "result"), n)

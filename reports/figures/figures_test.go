@@ -145,7 +145,7 @@ func TestFigures(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, kinds, len(figures.Kinds()))
+	require.Len(t, kinds, len(figures.FigureKinds()))
 }
 
 // kindOf returns the kind that a picture of the tests shows.

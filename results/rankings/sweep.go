@@ -20,7 +20,7 @@ import (
 // A Sweep is what is predicted for a configuration with some settings varied.
 type Sweep struct {
 	SweepInfo
-	Points []Point // by index
+	Points []SweepPoint // by index
 }
 
 // SweepInfo tells a sweep from others; sweep.json holds it.
@@ -42,9 +42,9 @@ type Variation struct {
 	Values []string `json:"values"`
 }
 
-// A Point is one combination of a sweep: its place among all, the settings that make
+// A SweepPoint is one combination of a sweep: its place among all, the settings that make
 // it, and what is predicted for it, or why it cannot be.
-type Point struct {
+type SweepPoint struct {
 	Index int
 	Set   []string
 	// Key is the fingerprint of the point's whole configuration.
@@ -65,10 +65,10 @@ type pointLine struct {
 }
 
 // NewPoint puts a prediction among those of a sweep.
-func NewPoint(index int, set []string, key string, r results.Result) (Point, error) {
+func NewSweepPoint(index int, set []string, key string, r results.Result) (SweepPoint, error) {
 	r.Build, r.Simulation = nil, nil
 	text, err := CompactJSON(r.Writable())
-	return Point{Index: index, Set: set, Key: key, Result: r, text: text}, err
+	return SweepPoint{Index: index, Set: set, Key: key, Result: r, text: text}, err
 }
 
 // CompactJSON makes one line of a value.
@@ -81,17 +81,17 @@ func CompactJSON(value any) (json.RawMessage, error) {
 }
 
 // Line returns a point as one line of JSON.
-func (p Point) Line() ([]byte, error) {
+func (p SweepPoint) Line() ([]byte, error) {
 	return CompactJSON(pointLine{p.Index, p.Set, p.Key, p.text, p.Error})
 }
 
 // ParsePoint reads what Line writes.
-func ParsePoint(line []byte) (Point, error) {
+func ParseSweepPoint(line []byte) (SweepPoint, error) {
 	var l pointLine
 	if err := json.Unmarshal(line, &l); err != nil {
-		return Point{}, fmt.Errorf("%w%s", err, csvfile.Damaged)
+		return SweepPoint{}, fmt.Errorf("%w%s", err, csvfile.Damaged)
 	}
-	p := Point{Index: l.Index, Set: l.Set, Key: l.Key, Error: l.Error}
+	p := SweepPoint{Index: l.Index, Set: l.Set, Key: l.Key, Error: l.Error}
 	switch {
 	case l.Result == nil && l.Error == "":
 		return p, errors.New("holds neither result nor error")
@@ -112,17 +112,17 @@ func ParsePoint(line []byte) (Point, error) {
 }
 
 // Same reports whether two points are of one configuration and say the same.
-func (p Point) Same(q Point) bool {
+func (p SweepPoint) Same(q SweepPoint) bool {
 	return p.Key == q.Key && slices.Equal(p.Set, q.Set) && p.Error == q.Error && bytes.Equal(p.text, q.text)
 }
 
 // ReadPoints reads a sweep.jsonl.
-func ReadPoints(r io.Reader) (points []Point, err error) {
+func ReadPoints(r io.Reader) (points []SweepPoint, err error) {
 	lines := bufio.NewReader(r)
 	for n := 1; ; n++ {
 		line, err := lines.ReadBytes('\n')
 		if len(bytes.TrimSpace(line)) > 0 {
-			p, problem := ParsePoint(line)
+			p, problem := ParseSweepPoint(line)
 			if problem != nil {
 				return nil, fmt.Errorf("line %d: %w", n, problem)
 			}
@@ -155,7 +155,7 @@ func (v Variation) devices() bool {
 }
 
 // Values returns what a point gives the varied settings.
-func (s Sweep) Values(p Point) []string {
+func (s Sweep) Values(p SweepPoint) []string {
 	list := make([]string, len(s.Vary))
 	for i, v := range s.Vary {
 		for _, set := range p.Set {
@@ -168,7 +168,7 @@ func (s Sweep) Values(p Point) []string {
 }
 
 // others joins the values of a point that leave the number of devices as it is.
-func (s Sweep) others(p Point) string {
+func (s Sweep) others(p SweepPoint) string {
 	var list []string
 	for i, value := range s.Values(p) {
 		if !s.Vary[i].devices() {

@@ -27,13 +27,13 @@ var ErrNoSolver = errors.New("the solver cbc is not installed; on Debian and Ubu
 // The bound is then the solver's, and equal to the span where that is proven to
 // be the shortest. It holds for orders in which the microbatches of a stage run
 // in turn.
-func Exact(ctx context.Context, in Problem, limit time.Duration) (Result, error) {
+func Exact(ctx context.Context, in Problem, limit time.Duration) (Solution, error) {
 	q, err := in.prepare()
 	if err != nil {
-		return Result{}, err
+		return Solution{}, err
 	}
 	if in.Folded {
-		return Result{}, errors.New("a solver is called for one stage per rank, not for two")
+		return Solution{}, errors.New("a solver is called for one stage per rank, not for two")
 	}
 	found, err := Find(ctx, in)
 	if err != nil || found.Span <= found.LowerBound {
@@ -136,7 +136,7 @@ func readAnswer(solution, said string) (answer, error) {
 
 // improved returns the better of what was found and what the solver says, whose order
 // is run again because its times are rounded.
-func (m *model) improved(found Result, a answer) Result {
+func (m *model) improved(found Solution, a answer) Solution {
 	s := &search{problem: m.problem, evaluator: newEvaluator(m.problem)}
 	s.best, s.score = m.found, s.evaluator.run(m.found)
 	if seqs := m.spell(a.values); seqs != nil && m.fit(seqs, m.limit) {

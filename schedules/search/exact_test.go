@@ -33,7 +33,7 @@ func TestExactAgainstAllOrders(t *testing.T) {
 		q, err := in.prepare()
 		require.NoError(t, err)
 		// From the worst order, so that the solver has something to do.
-		worst := Result{Order: q.order(q.sequential()), Span: time.Duration(newEvaluator(q).run(q.sequential()).span)}
+		worst := Solution{Order: q.order(q.sequential()), Span: time.Duration(newEvaluator(q).run(q.sequential()).span)}
 		m := newModel(q, worst)
 		program, _ := exec.LookPath(Solver)
 		answer, err := m.solve(context.Background(), program, time.Minute)

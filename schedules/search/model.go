@@ -27,7 +27,7 @@ type task struct {
 	r, m int
 }
 
-func newModel(q *problem, found Result) *model {
+func newModel(q *problem, found Solution) *model {
 	m := &model{problem: q, span: int64(found.Span), bound: int64(found.LowerBound), found: q.sequences(found.Order), head: make([]int64, q.p)}
 	for _, times := range append(q.time[:], q.latency) {
 		for _, t := range times {

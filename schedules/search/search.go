@@ -9,8 +9,8 @@ import (
 	"psim/schedules/order"
 )
 
-// A Result is the best order that was found.
-type Result struct {
+// A Solution is the best order that was found.
+type Solution struct {
 	Order order.Order
 	// Span is the longest of the ranks' own spans, from first start to last end.
 	Span, Makespan time.Duration
@@ -20,7 +20,7 @@ type Result struct {
 }
 
 // Gap is how far the span is above the lower bound, as a fraction of the bound.
-func (r Result) Gap() float64 {
+func (r Solution) Gap() float64 {
 	if r.LowerBound <= 0 {
 		return 0
 	}
@@ -32,10 +32,10 @@ func (r Result) Gap() float64 {
 // policies under several limits or over a V by building blocks, and improves the best
 // by moving passes. What it does depends on nothing but the problem, so that equal
 // input gives equal orders.
-func Find(ctx context.Context, in Problem) (Result, error) {
+func Find(ctx context.Context, in Problem) (Solution, error) {
 	q, err := in.prepare()
 	if err != nil {
-		return Result{}, err
+		return Solution{}, err
 	}
 	s := &search{problem: q, evaluator: newEvaluator(q), builder: newBuilder(q), bound: q.lowerBound()}
 	s.offer(q.sequential())
@@ -50,7 +50,7 @@ func Find(ctx context.Context, in Problem) (Result, error) {
 		err = s.tryLimits(ctx)
 	}
 	if err != nil {
-		return Result{}, err
+		return Solution{}, err
 	}
 	return s.result(), nil
 }
@@ -72,8 +72,8 @@ func (s *search) offer(seqs sequences) {
 	}
 }
 
-func (s *search) result() Result {
-	return Result{
+func (s *search) result() Solution {
+	return Solution{
 		Order: s.problem.order(s.best), Span: time.Duration(s.score.span),
 		Makespan: time.Duration(s.score.makespan), LowerBound: time.Duration(s.bound),
 	}

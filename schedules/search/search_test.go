@@ -12,7 +12,7 @@ import (
 	"psim/schedules/order"
 )
 
-func find(t require.TestingT, in Problem) Result {
+func find(t require.TestingT, in Problem) Solution {
 	r, err := Find(context.Background(), in)
 	require.NoError(t, err)
 	return r
@@ -20,7 +20,7 @@ func find(t require.TestingT, in Problem) Result {
 
 // checkResult holds a result to the engine: the order is legal, takes what the
 // search says, respects the limit at every moment, and is not below the bound.
-func checkResult(t require.TestingT, in Problem, r Result) {
+func checkResult(t require.TestingT, in Problem, r Solution) {
 	require.NoError(t, r.Order.Validate(in.placed(), in.Microbatches))
 	span, makespan, peaks := simulated(t, in, r.Order)
 	require.Equal(t, span, r.Span)
