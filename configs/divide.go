@@ -50,7 +50,7 @@ func (c *Config) Cut(change func(*Config)) (*Cut, error) {
 
 // Divide plans the stages of a cut.
 func (k *Cut) Divide() *Division {
-	return &Division{k.config.shared.plan(k.Workload), k.Machine, k.Schedule, k.Shape, k.config}
+	return &Division{k.config.shared.staged(k.Workload), k.Machine, k.Schedule, k.Shape, k.config}
 }
 
 // LayerTimes prices the layers of the network for the first microbatch, however they are cut.

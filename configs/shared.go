@@ -18,7 +18,7 @@ import (
 // is used no more, nothing may change but what Divide may.
 func (c *Config) Sharing() *Config {
 	v := *c
-	v.shared = &shared{networks: map[network.Group]network.Network{}, trainings: map[trainingKey]trained{}, cuts: map[cutKey][]int{}, costs: map[cutKey][]float64{}, plans: map[planKey]*stages.Staged{}, pipelines: map[pipelineKey]wiring.Pipeline{}}
+	v.shared = &shared{networks: map[network.Group]network.Network{}, trainings: map[trainingKey]trained{}, cuts: map[cutKey][]int{}, costs: map[cutKey][]float64{}, plans: map[stagedKey]*stages.Staged{}, pipelines: map[pipelineKey]wiring.Pipeline{}}
 	return &v
 }
 
@@ -28,7 +28,7 @@ type shared struct {
 	networks  map[network.Group]network.Network
 	trainings map[trainingKey]trained
 	machine   *costmodel.Machine
-	plans     map[planKey]*stages.Staged
+	plans     map[stagedKey]*stages.Staged
 	cuts      map[cutKey][]int
 	costs     map[cutKey][]float64 // of layers, whatever the stages
 	pipelines map[pipelineKey]wiring.Pipeline
@@ -93,7 +93,7 @@ type pipelineKey struct {
 }
 
 // A planKey is what the stages of a plan depend on.
-type planKey struct {
+type stagedKey struct {
 	group               network.Group
 	layers, placement   string
 	replicated, layered int // layered: replicas, which share layers
@@ -102,11 +102,11 @@ type planKey struct {
 }
 
 // plan makes the plan of a workload, or one like another.
-func (s *shared) plan(w *stages.Workload) *stages.Staged {
+func (s *shared) staged(w *stages.Workload) *stages.Staged {
 	if s == nil {
 		return w.Staged()
 	}
-	key := planKey{group: w.Network.Group, layers: fmt.Sprint(w.Layers), placement: fmt.Sprint(w.Placement), replicated: min(2, w.Replicas), sharded: w.Zero > 0}
+	key := stagedKey{group: w.Network.Group, layers: fmt.Sprint(w.Layers), placement: fmt.Sprint(w.Placement), replicated: min(2, w.Replicas), sharded: w.Zero > 0}
 	if w.Zero >= 3 {
 		key.layered = w.Replicas
 	}
@@ -114,7 +114,7 @@ func (s *shared) plan(w *stages.Workload) *stages.Staged {
 		key.recompute = w.Training.Recompute
 	}
 	staged, _ := remember(s, s.plans, key, func() (*stages.Staged, error) { return s.forgetting(w.Staged()), nil })
-	return w.PlanLike(staged)
+	return w.StagedLike(staged)
 }
 
 // forgetting drops the plans that are kept where another would make them too large.

@@ -14,7 +14,7 @@ import (
 type passPrices struct {
 	compute  Compute
 	host     HostTimes
-	plan     *stages.Staged
+	staged   *stages.Staged
 	prices   [][]price          // by stage and size of microbatch
 	mutex    sync.Mutex         // of what follows, of which each is made when a graph has it
 	launches [][]byPass[launch] // likewise
@@ -39,7 +39,7 @@ type slicePrices struct {
 func newPassPrices(c Compute, h HostTimes, staged *stages.Staged, at graph.Placement) (*passPrices, error) {
 	copies := len(staged.Stages) + len(at.Second)
 	list := &passPrices{
-		compute: c, host: h, plan: staged, copyOf: at.Copy, ahead: make([]slicePrices, len(staged.Stages)),
+		compute: c, host: h, staged: staged, copyOf: at.Copy, ahead: make([]slicePrices, len(staged.Stages)),
 		slices: make([]slicePrices, copies), weights: make([]slicePrices, copies), inputs: make([]slicePrices, copies),
 	}
 	layers := layerPrices(c, staged)
@@ -74,14 +74,14 @@ func (p *passPrices) in(g *graph.Graph, launched bool) graphPasses {
 			p.slice(t)
 		}
 	}
-	for s := len(p.launches); launched && s < len(p.plan.Stages); s++ {
-		if s > 0 && p.plan.Whole(s) == p.plan.Whole(s-1) && p.plan.SameLayers(s-1, s) {
+	for s := len(p.launches); launched && s < len(p.staged.Stages); s++ {
+		if s > 0 && p.staged.Whole(s) == p.staged.Whole(s-1) && p.staged.SameLayers(s-1, s) {
 			p.launches = append(p.launches, p.launches[s-1])
 			continue
 		}
 		var launches []byPass[launch]
-		for _, n := range p.plan.Sizes {
-			launches = append(launches, taskLaunch(p.compute, p.host, &p.walks, p.plan, s, n))
+		for _, n := range p.staged.Sizes {
+			launches = append(launches, taskLaunch(p.compute, p.host, &p.walks, p.staged, s, n))
 		}
 		p.launches = append(p.launches, launches)
 	}
@@ -95,14 +95,14 @@ func (p *passPrices) slice(t *graph.Task) {
 		return
 	}
 	for _, other := range p.cuts {
-		if other.Kind == t.Kind && p.plan.Alike(int(other.Stage), int(t.Stage)) {
+		if other.Kind == t.Kind && p.staged.Alike(int(other.Stage), int(t.Stage)) {
 			*cut = *p.parts(&other)
 			return
 		}
 	}
 	p.cuts = append(p.cuts, *t)
-	for size, n := range p.plan.Sizes {
-		times, launches := slice(p.compute, p.host, &p.walks, p.plan, t.Kind, int(t.Stage), n)
+	for size, n := range p.staged.Sizes {
+		times, launches := slice(p.compute, p.host, &p.walks, p.staged, t.Kind, int(t.Stage), n)
 		inner := p.prices[t.Stage][size].inner.of(t.Kind)
 		cut.times, cut.inner, cut.launches = append(cut.times, times), append(cut.inner, spread(*inner, times)), append(cut.launches, launches)
 	}
@@ -132,7 +132,7 @@ func (p graphPasses) cut(t *graph.Task) *slicePrices {
 
 // task prices F, B, I or W, or a slice of one.
 func (p graphPasses) task(t *graph.Task) graph.Cost {
-	size, cut := p.plan.SizeOf(t), p.cut(t)
+	size, cut := p.staged.SizeOf(t), p.cut(t)
 	price := &p.prices[t.Stage][size]
 	c := graph.Cost{Busy: *price.time.of(t.Kind), Inner: some(price.inner.of(t.Kind))}
 	if cut != nil {
@@ -146,12 +146,12 @@ func (p graphPasses) task(t *graph.Task) graph.Cost {
 
 // launch adds to the price of a task what launching it takes.
 func (p graphPasses) launch(t *graph.Task, cut *slicePrices, c *graph.Cost) {
-	size := p.plan.SizeOf(t)
+	size := p.staged.SizeOf(t)
 	l := *p.launches[t.Stage][size].of(t.Kind)
 	if cut != nil {
 		l = cut.launches[size][t.Part]
 	}
-	if message := time.Duration(p.host.Message); p.plan.Placement.Receives(t) {
+	if message := time.Duration(p.host.Message); p.staged.Placement.Receives(t) {
 		l.thread, l.lead = units.Sum(l.thread, message), units.Sum(l.lead, message)
 	}
 	c.Launch, c.LaunchLead = l.thread, l.lead

@@ -85,7 +85,7 @@ func (l *Ledger) AtPeak(t *graph.Trace) []Breakdown {
 	if len(t.Memory) > 0 && t.Memory[0].Task == graph.None {
 		return l.atMeasuredPeak(t)
 	}
-	lasting := Lasting(l.plan, t.Graph.Ranks())
+	lasting := Lasting(l.staged, t.Graph.Ranks())
 	now, peak := slices.Clone(lasting), slices.Clone(lasting)
 	began := make([]bool, len(t.Graph.Tasks))
 	for _, e := range t.Memory {
@@ -108,7 +108,7 @@ func (l *Ledger) AtPeak(t *graph.Trace) []Breakdown {
 
 // AtPackedPeak does what AtPeak does for a packed graph, which the ledger's stands for.
 func (l *Ledger) AtPackedPeak(x *graph.Statistics) []Breakdown {
-	lasting := Lasting(l.plan, l.graph.Ranks())
+	lasting := Lasting(l.staged, l.graph.Ranks())
 	peak := slices.Clone(lasting)
 	for r := range peak {
 		x.AtPeak(r, func(class int32, starts, ends int64) {
@@ -129,7 +129,7 @@ func (l *Ledger) AtPackedPeak(x *graph.Statistics) []Breakdown {
 // atMeasuredPeak does what AtPeak does for a trace that was measured.
 func (l *Ledger) atMeasuredPeak(t *graph.Trace) []Breakdown {
 	at, level := highest(t)
-	peak := Lasting(l.plan, t.Graph.Ranks())
+	peak := Lasting(l.staged, t.Graph.Ranks())
 	for i := range t.Graph.Tasks {
 		task := &t.Graph.Tasks[i]
 		start, end := l.Parts(task)

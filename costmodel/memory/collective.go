@@ -8,7 +8,7 @@ import (
 // of ZeRO 3 travel one after another. Updated parameters are gathered in their
 // place.
 func (l *Ledger) collective(t *graph.Task) (start, end Breakdown) {
-	staged := l.plan
+	staged := l.staged
 	r := ring{ranks: int64(l.graph.Members(t.Peer))}
 	switch {
 	case t.Kind == graph.AllGather && t.Microbatch == graph.None:

@@ -10,7 +10,7 @@ import (
 
 // A Ledger says how the tasks of a graph change the live bytes of their ranks.
 type Ledger struct {
-	plan     *stages.Staged
+	staged   *stages.Staged
 	graph    *graph.Graph
 	stages   []stage
 	versions versions // of weights that are stashed
@@ -33,7 +33,7 @@ type stage struct {
 
 // NewLedger follows the memory of all stages of a plan.
 func NewLedger(staged *stages.Staged, g *graph.Graph) *Ledger {
-	l := &Ledger{plan: staged, stages: make([]stage, len(staged.Stages))}
+	l := &Ledger{staged: staged, stages: make([]stage, len(staged.Stages))}
 	for s := range staged.Stages {
 		l.stages[s] = l.stage(s)
 	}
@@ -66,7 +66,7 @@ func (l *Ledger) In(g *graph.Graph) *Ledger {
 
 // stage finds what does not depend on other stages.
 func (l *Ledger) stage(s int) stage {
-	staged, planned := l.plan, &l.plan.Stages[s]
+	staged, planned := l.staged, &l.staged.Stages[s]
 	st := stage{weights: planned.Parameters * staged.PerParameter.Parameter}
 	st.parts[graph.Forward] = staged.PartsOf(s, graph.Forward)
 	for _, k := range []graph.Kind{graph.Backward, graph.InputGradient, graph.WeightGradient} {
@@ -92,7 +92,7 @@ func (l *Ledger) stage(s int) stage {
 
 // at finds what a task looks up: its stage, for its size of microbatch.
 func (l *Ledger) at(stage int, t *graph.Task) *passes {
-	return &l.stages[stage].sizes[l.plan.SizeOf(t)]
+	return &l.stages[stage].sizes[l.staged.SizeOf(t)]
 }
 
 // Task is how the live bytes change when a task starts and when it ends. Those of a
@@ -180,11 +180,11 @@ func (l *Ledger) half(t *graph.Task) (start, end Breakdown) {
 // what the devices of a tensor group that each kept a part gather again until then.
 func (l *Ledger) keptOutput(t *graph.Task) (kept, gathered int64) {
 	s := int(t.Stage)
-	if !l.plan.Process.KeepOutputs || t.Kind == graph.WeightGradient || s == len(l.stages)-1 || l.plan.Placement.Together(s, s+1) {
+	if !l.staged.Process.KeepOutputs || t.Kind == graph.WeightGradient || s == len(l.stages)-1 || l.staged.Placement.Together(s, s+1) {
 		return 0, 0
 	}
 	output := l.at(s, t).last().output
-	if group := l.plan.Network.Group; l.plan.Process.PartOutputs && group.Devices > 1 && !group.Sequence { // which are parts already
+	if group := l.staged.Network.Group; l.staged.Process.PartOutputs && group.Devices > 1 && !group.Sequence { // which are parts already
 		return (output-1)/int64(group.Devices) + 1, output
 	}
 	return output, 0
@@ -207,7 +207,7 @@ func (l *Ledger) part(t *graph.Task, whole change, parts []change) (start, end B
 	if last {
 		end.Activations += l.sharedInput(t) - kept - gathered
 	}
-	if l.plan.Zero >= 2 {
+	if l.staged.Zero >= 2 {
 		for _, bytes := range gradients {
 			start.Gradients += bytes
 		}

@@ -138,15 +138,15 @@ func (l *Ledger) inputBytes(s, size, k int) int64 {
 // unused returns the size of the gradient of the network's input, which a backward in
 // two passes makes for nobody; there is none of tokens.
 func (l *Ledger) unused(s, size, k int) int64 {
-	first := l.plan.Stages[0].Layers[0]
-	if s > 0 || k > 0 || !l.plan.Training.TwoPass() || first.Ops[0].Class == network.Lookup {
+	first := l.staged.Stages[0].Layers[0]
+	if s > 0 || k > 0 || !l.staged.Training.TwoPass() || first.Ops[0].Class == network.Lookup {
 		return 0
 	}
-	return first.Input.Elements() * l.plan.Training.ActivationElement() * l.plan.Sizes[size]
+	return first.Input.Elements() * l.staged.Training.ActivationElement() * l.staged.Sizes[size]
 }
 
 // sameRank reports whether no message brings a stage's input.
-func (l *Ledger) sameRank(s int) bool { return l.plan.Placement.Together(s-1, s) }
+func (l *Ledger) sameRank(s int) bool { return l.staged.Placement.Together(s-1, s) }
 
 // shares reports whether a segment's input and the result that the one before
 // keeps are one tensor.

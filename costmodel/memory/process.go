@@ -57,7 +57,7 @@ func ReservePeaks(staged *stages.Staged, s *graph.Summary) {
 // reserved adds it to what the ranks hold at their peaks.
 func (l *Ledger) reserved(peak, lasting []Breakdown) []Breakdown {
 	for r := range peak {
-		peak[r].Context += l.plan.Process.Reserve(peak[r].Sum() - lasting[r].Sum())
+		peak[r].Context += l.staged.Process.Reserve(peak[r].Sum() - lasting[r].Sum())
 	}
 	return peak
 }

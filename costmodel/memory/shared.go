@@ -40,7 +40,7 @@ func keepsInput(kept []layerKept, layers []network.Layer) sharing {
 // findLate notes with which microbatches a W of a stage that shares its input with the stage
 // before comes after that one has given it up.
 func (l *Ledger) findLate() {
-	m := len(l.plan.Samples)
+	m := len(l.staged.Samples)
 	l.late = nil
 	if !slices.ContainsFunc(l.stages, func(s stage) bool { return s.input == untilWeight }) {
 		return
@@ -74,15 +74,15 @@ func (l *Ledger) sharedInput(t *graph.Task) int64 {
 	switch own := l.stages[s].input; {
 	case t.Kind == graph.Backward && own != notShared,
 		t.Kind == graph.InputGradient && own == untilInput,
-		t.Kind == graph.WeightGradient && own == untilWeight && !l.late[s*len(l.plan.Samples)+int(t.Microbatch)]:
-		return l.inputBytes(s, int(l.plan.SizeOf(t)), 0)
+		t.Kind == graph.WeightGradient && own == untilWeight && !l.late[s*len(l.staged.Samples)+int(t.Microbatch)]:
+		return l.inputBytes(s, int(l.staged.SizeOf(t)), 0)
 	}
 	return 0
 }
 
 // held returns 1 where the I or B of a stage leaves its result to a W of the next.
 func (l *Ledger) held(t *graph.Task) int {
-	at := (int(t.Stage)+1)*len(l.plan.Samples) + int(t.Microbatch)
+	at := (int(t.Stage)+1)*len(l.staged.Samples) + int(t.Microbatch)
 	if at < len(l.late) && l.late[at] {
 		return 1
 	}

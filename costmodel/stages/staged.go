@@ -8,7 +8,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// A Plan is a workload with all that follows from it for every stage.
+// Staged is a workload with all that follows from it for every stage.
 type Staged struct {
 	Workload
 	Stages []Stage
@@ -128,7 +128,7 @@ func (w Workload) Staged() *Staged {
 // PlanLike derives the plan of a workload that differs from a planned one in nothing but
 // its samples, its ZeRO stage below 3, its replicas where both have some, and its
 // recomputation where experts and operands are not of that. They share the stages.
-func (w Workload) PlanLike(staged *Staged) *Staged {
+func (w Workload) StagedLike(staged *Staged) *Staged {
 	w.Network = staged.Network
 	like := &Staged{Workload: w, Stages: staged.Stages, Tied: staged.Tied, PerParameter: staged.PerParameter}
 	like.sortSizes()
