@@ -20,10 +20,11 @@ import (
 // its code may import. cmd/psim may import all. The leaves under internal may
 // be imported by all, and import nothing.
 var arrows = map[string][]string{
-	".":                    {"configs", "costmodel", "costmodel/memory", "costmodel/network", "results", "results/compare", "schedules", "schedules/graph", "schedules/wiring", "sim"},
+	".":                    {"configs", "configs/parallel", "costmodel", "costmodel/memory", "costmodel/network", "results", "results/compare", "schedules", "schedules/graph", "schedules/wiring", "sim"},
 	"advise":               {".", "configs", "costmodel", "plans", "results", "schedules", "schedules/graph"},
 	"calibrate":            {"configs", "costmodel", "costmodel/link", "costmodel/network", "costmodel/training", "schedules/collective", "schedules/graph"},
-	"configs":              {"costmodel", "costmodel/link", "costmodel/memory", "costmodel/models", "costmodel/network", "costmodel/stages", "costmodel/training", "schedules", "schedules/collective", "schedules/graph", "schedules/order", "schedules/partition", "schedules/search", "schedules/wiring"},
+	"configs":              {"configs/parallel", "costmodel", "costmodel/link", "costmodel/memory", "costmodel/models", "costmodel/network", "costmodel/stages", "costmodel/training", "schedules", "schedules/collective", "schedules/graph", "schedules/order", "schedules/partition", "schedules/search", "schedules/wiring"},
+	"configs/parallel":     {"schedules/graph"},
 	"costmodel":            {"costmodel/link", "costmodel/memory", "costmodel/network", "costmodel/stages", "costmodel/training", "schedules/graph", "schedules/wiring"},
 	"costmodel/link":       {"schedules/graph"},
 	"costmodel/memory":     {"costmodel/network", "costmodel/stages", "costmodel/training", "schedules/graph"},
@@ -56,7 +57,7 @@ var arrows = map[string][]string{
 	"internal/setting":     {"internal/nearest", "internal/wrap"},
 	"internal/units":       {},
 	"internal/wrap":        {},
-	"plans":                {".", "configs", "costmodel", "costmodel/memory", "costmodel/models", "costmodel/network", "costmodel/stages", "reports", "reports/figures", "reports/picture", "results", "results/rankings", "schedules", "schedules/graph", "schedules/order", "schedules/wiring", "sim"},
+	"plans":                {".", "configs", "configs/parallel", "costmodel", "costmodel/memory", "costmodel/models", "costmodel/network", "costmodel/stages", "reports", "reports/figures", "reports/picture", "results", "results/rankings", "schedules", "schedules/graph", "schedules/order", "schedules/wiring", "sim"},
 	"published":            {".", "calibrate", "configs", "costmodel", "costmodel/link", "costmodel/models", "costmodel/network", "costmodel/training", "reports/picture", "results", "results/rankings", "schedules/graph"},
 	"reports":              {"reports/picture", "reports/table", "results", "results/compare", "results/rankings", "results/tracecsv", "schedules/graph"},
 	"reports/chart":        {},

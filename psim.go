@@ -18,12 +18,12 @@ import (
 	"strings"
 
 	"psim/configs"
+	"psim/configs/parallel"
 	"psim/costmodel"
 	"psim/costmodel/memory"
 	"psim/costmodel/network"
 	"psim/results"
 	"psim/results/compare"
-	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/sim"
 )
@@ -55,9 +55,9 @@ func Info(c *configs.Config, experiment *configs.Experiment) results.Info {
 // contextCollective names what the parts of sequences do with each other.
 func contextCollective(c *configs.Config) string {
 	switch c.Parallel.ContextMethod {
-	case schedules.ContextGather:
+	case parallel.ContextGather:
 		return "all-gather, reduce-scatter"
-	case schedules.ContextUlysses:
+	case parallel.ContextUlysses:
 		return "all-to-all"
 	}
 	return "send"

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"psim/configs/parallel"
 	"psim/costmodel"
 	"psim/costmodel/models"
 	"psim/costmodel/training"
@@ -24,9 +25,9 @@ type Config struct {
 	Times      costmodel.Times          `toml:"times"`
 	Memory     costmodel.MemoryOptions  `toml:"memory"`
 	Model      models.Model             `toml:"model"`
-	Batch      schedules.Batch          `toml:"batch"`
-	Data       schedules.Data           `toml:"data"`
-	Parallel   schedules.Parallel       `toml:"parallel"`
+	Batch      parallel.Batch           `toml:"batch"`
+	Data       parallel.Data            `toml:"data"`
+	Parallel   parallel.Options         `toml:"parallel"`
 	Train      training.Options         `toml:"train"`
 	Machine    costmodel.MachineOptions `toml:"machine"`
 	Collective collective.Options       `toml:"collective"`

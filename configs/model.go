@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"psim/configs/parallel"
 	"psim/costmodel"
 	"psim/costmodel/models"
 	"psim/costmodel/network"
@@ -96,7 +97,7 @@ func (c *Config) trainedOn(n network.Network, m costmodel.Machine) (training.Opt
 	}
 	switch {
 	case err != nil:
-	case t.Narrow() && c.Parallel.Zero == 3 && (c.Parallel.Gather == schedules.GatherTensor || c.Parallel.Simplified):
+	case t.Narrow() && c.Parallel.Zero == 3 && (c.Parallel.Gather == parallel.GatherTensor || c.Parallel.Simplified):
 		err = fmt.Errorf(`precision = %q: is not modelled with parallel.gather = "tensor", nor with parallel.simplified = true; remove them`, t.Precision)
 	case c.Parallel.Zero == 3 && t.Recompute == "full" && t.RecomputeMethod == training.RecomputeUniform && t.RecomputeLayers > 1:
 		err = fmt.Errorf(`recompute_layers = %d: is not modelled with parallel.zero = 3 and recompute_method = "uniform", which would gather so many blocks at once; set 0, or "block"`, t.RecomputeLayers)
@@ -127,7 +128,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	w := &stages.Workload{
 		Network: network, Training: training, Samples: samples, Shards: shards, Replicas: c.Parallel.Data, Context: c.Parallel.Context, Zero: c.Parallel.Zero,
 		Bucket: c.Parallel.Bucket.Bytes, BucketGradients: c.Parallel.Bucket.Gradients, Overlap: c.Parallel.Overlap, NoReduceScatter: c.Parallel.Collectives == "gloo",
-		WholeLast: c.Schedule.WholeLast, PerTensor: c.Parallel.Gather == schedules.GatherTensor, Copied: c.Parallel.Gather == schedules.GatherCopied, Simplified: c.Parallel.Simplified, Broadcast: c.Parallel.Broadcast, OverlapGather: c.Parallel.OverlapGather,
+		WholeLast: c.Schedule.WholeLast, PerTensor: c.Parallel.Gather == parallel.GatherTensor, Copied: c.Parallel.Gather == parallel.GatherCopied, Simplified: c.Parallel.Simplified, Broadcast: c.Parallel.Broadcast, OverlapGather: c.Parallel.OverlapGather,
 		Process: c.Memory.Process(c.groups()),
 	}
 	if err := w.Validate(); err != nil {
@@ -171,7 +172,7 @@ func (c *Config) groups() (n int) {
 // replica by replica first, how many of these.
 func (c *Config) layOut(m *costmodel.Machine) {
 	m.Tensor, m.Context = c.Parallel.Tensor, c.Parallel.Context
-	if c.Parallel.Order == schedules.ReplicasFirst {
+	if c.Parallel.Order == parallel.ReplicasFirst {
 		m.Stages, m.Replicas = c.Schedule.Stages, c.Parallel.Data
 	}
 }
@@ -199,7 +200,7 @@ func (c *Config) network() (network.Network, error) {
 		Context: c.Parallel.Context, Method: c.Parallel.ContextMethod,
 		Overlap: c.Parallel.TensorOverlap, Scatter: c.Parallel.ScatterGather,
 		Expert: c.Parallel.Expert, ExpertTensor: c.Parallel.ExpertTensor,
-		DeepEP: c.Parallel.Dispatcher == schedules.DispatcherDeepEP, EightBits: c.Parallel.Dispatch == schedules.DispatchFP8,
+		DeepEP: c.Parallel.Dispatcher == parallel.DispatcherDeepEP, EightBits: c.Parallel.Dispatch == parallel.DispatchFP8,
 	}
 	return c.shared.network(group, func() (network.Network, error) {
 		model, err := c.model()

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 
+	"psim/configs/parallel"
 	"psim/costmodel"
 	"psim/costmodel/link"
 	"psim/costmodel/models"
 	"psim/costmodel/stages"
 	"psim/internal/setting"
 	"psim/internal/units"
-	"psim/schedules"
 )
 
 // joined warns where a machine file named by --set makes one node of several, by
@@ -39,7 +39,7 @@ func (c *Config) nothingToGather() []string {
 // sequences are whole, and of a ring where windows make one useless: Transformer Engine
 // refuses it (attention/context_parallel.py).
 func (c *Config) nobodyToAttend() []string {
-	method, ring := c.Parallel.ContextMethod, c.Parallel.ContextMethod == schedules.ContextRing
+	method, ring := c.Parallel.ContextMethod, c.Parallel.ContextMethod == parallel.ContextRing
 	if m, err := c.model(); c.Parallel.Context > 1 {
 		if window, _ := m.UsedWindow(); err != nil || window == 0 || !ring {
 			return nil
@@ -58,10 +58,10 @@ func (c *Config) nobodyToDispatch() (warnings []string) {
 		return nil
 	}
 	const why = "no effect with parallel.expert = 1, since tokens stay where their experts are"
-	if d := c.Parallel.Dispatcher; d == schedules.DispatcherDeepEP {
+	if d := c.Parallel.Dispatcher; d == parallel.DispatcherDeepEP {
 		warnings = append(warnings, fmt.Sprintf("parallel.dispatcher = %q: %s", d, why))
 	}
-	if d := c.Parallel.Dispatch; d == schedules.DispatchFP8 {
+	if d := c.Parallel.Dispatch; d == parallel.DispatchFP8 {
 		warnings = append(warnings, fmt.Sprintf("parallel.dispatch = %q: %s", d, why))
 	}
 	for _, set := range []struct {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"psim/schedules"
+	"psim/configs/parallel"
 )
 
 // leastPart counts the tokens that a part of a sequence keeps where nobody asks for
@@ -55,6 +55,6 @@ func (s *Space) legalExpert(p *Plan) bool {
 	if p.Expert == 1 && p.ExpertTensor == 0 {
 		return true
 	}
-	shape := schedules.Parallel{Tensor: p.Tensor, Context: p.Context, Data: p.Data, Expert: p.Expert, ExpertTensor: p.ExpertTensor, Sequence: p.Tensor > 1}
+	shape := parallel.Options{Tensor: p.Tensor, Context: p.Context, Data: p.Data, Expert: p.Expert, ExpertTensor: p.ExpertTensor, Sequence: p.Tensor > 1}
 	return p.Expert > 0 && s.mixed > 0 && !s.config.Train.TwoPass() && shape.Validate() == nil && s.divides(p, p.Tensor > 1)
 }

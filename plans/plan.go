@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"psim/configs/parallel"
 	"psim/results/rankings"
 	"psim/schedules"
 )
@@ -56,7 +57,7 @@ func (p *Plan) Set() []string {
 	add(split && (by.Layers != nil || by.Rule != "" && by.Rule != schedules.BalancedPartition), "schedule.partition=balanced")
 	add(split && c.Schedule.FirstBlocks > 0, "schedule.first_blocks=0")
 	add(split && c.Schedule.LastBlocks > 0, "schedule.last_blocks=0")
-	add(c.Parallel.Gather == schedules.GatherTensor && p.Zero < 3, "parallel.gather=unit")
+	add(c.Parallel.Gather == parallel.GatherTensor && p.Zero < 3, "parallel.gather=unit")
 	add(c.Parallel.Simplified && p.Zero < 3, "parallel.simplified=false")
 	add(s.remarked, fmt.Sprintf("machine.memory_margin=%v", s.margin))
 	return sets

@@ -1,4 +1,4 @@
-package schedules_test
+package parallel_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim/schedules"
+	"psim/configs/parallel"
 )
 
 // Shares give every replica its samples in equal microbatches, also where they are
@@ -22,7 +22,7 @@ func TestShards(t *testing.T) {
 		for _, n := range want {
 			total += n * int64(m)
 		}
-		b := schedules.Batch{Global: total}
+		b := parallel.Batch{Global: total}
 		for _, n := range want {
 			share, err := strconv.ParseFloat(fmt.Sprintf("%.6f", float64(n*int64(m))/float64(total)), 64)
 			require.NoError(t, err)
@@ -33,7 +33,7 @@ func TestShards(t *testing.T) {
 		require.Equal(t, slices.Repeat([]int64{slices.Max(want)}, m), samples)
 		if slices.Min(want) == slices.Max(want) {
 			require.Nil(t, shards)
-			equal, none, err := schedules.Batch{Global: total}.Divide(len(want), m)
+			equal, none, err := parallel.Batch{Global: total}.Divide(len(want), m)
 			require.NoError(t, err)
 			require.Nil(t, none)
 			require.Equal(t, equal, samples)

@@ -1,4 +1,6 @@
-package schedules
+// Package parallel says how a batch and a network are divided over devices: the sections
+// [batch], [data] and [parallel] of a configuration.
+package parallel
 
 import (
 	"errors"
@@ -7,8 +9,8 @@ import (
 	"psim/internal/setting"
 )
 
-// Parallel is the [parallel] section.
-type Parallel struct {
+// Options is the [parallel] section.
+type Options struct {
 	Data          int      `toml:"data"`           // replicas
 	Tensor        int      `toml:"tensor"`         // devices of a tensor-parallel group
 	Context       int      `toml:"context"`        // parts of a sequence; a rank is tensor × context devices
@@ -34,7 +36,7 @@ type Parallel struct {
 }
 
 // Settings describes [parallel]. The default bucket is PyTorch's.
-func (Parallel) Settings() []setting.Setting {
+func (Options) Settings() []setting.Setting {
 	model := []string{"[model]"}
 	return []setting.Setting{
 		{Key: "data", Default: 1, Range: setting.Count(), Text: "replicas; stages × data × tensor × context devices in all"},
@@ -94,7 +96,7 @@ const (
 const maxTensor = 1 << 16
 
 // Validate checks what no other section can change.
-func (p Parallel) Validate() error {
+func (p Options) Validate() error {
 	switch {
 	case p.Sequence && p.Tensor == 1:
 		return errors.New("sequence = true: divides the sequence among a tensor-parallel group, and tensor = 1; set tensor above 1, or sequence = false")
@@ -109,7 +111,7 @@ func (p Parallel) Validate() error {
 }
 
 // checkExperts wants expert groups to lie within ranks, or to be whole ones.
-func (p Parallel) checkExperts() error {
+func (p Options) checkExperts() error {
 	rank, experts, tensor := max(1, p.Tensor)*max(1, p.Context), max(1, p.Expert)*max(1, p.ExpertTensor), max(1, p.ExpertTensor)
 	devices := rank * max(1, p.Data)
 	switch {
