@@ -23,8 +23,8 @@ func predicted(t require.TestingT, name string, sets ...string) *psim.Prediction
 	return p
 }
 
-// Four workers with VGG16 do not fit into a container of 4 GB and three do, as the
-// CS1390 course tells its students; each keeps its batch.
+// Four workers with VGG16 do not fit into a container of 4 GB, and three do; each keeps
+// its batch.
 func TestMemoryPerNode(t *testing.T) {
 	r := predicted(t, "vgg16-cpu-ddp", "machine.memory_per_node=4GB").Result
 	require.Equal(t, results.DoesNotFit, r.MemoryVerdict)

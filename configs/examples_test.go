@@ -65,7 +65,7 @@ func TestExamplesFromDisk(t *testing.T) {
 }
 
 // course-timeline.toml says 43.71 s, and 40.88 s with 1F1B.
-func TestCourseTimelineClaims(t *testing.T) {
+func TestMeasuredTimelineClaims(t *testing.T) {
 	_, s := example(t, "course-timeline")
 	require.Equal(t, 43710*time.Millisecond, s.StepTime)
 	_, s = example(t, "course-timeline", "schedule.name=1f1b")
@@ -168,7 +168,7 @@ func TestDDPClaims(t *testing.T) {
 
 // fsdp.toml says that layers are gathered one ahead of their use and gradients
 // scattered beside the backward. It sends half as much again as whole copies,
-// keeps a quarter, and the course's Gloo sends twice as much.
+// keeps a quarter, and Gloo, which has no reduce-scatter, sends twice as much.
 func TestFSDPClaims(t *testing.T) {
 	experiment, s := example(t, "fsdp")
 	counts := map[graph.Kind]int{}

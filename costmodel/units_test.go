@@ -121,8 +121,7 @@ func TestLedgerOfUnitsByHand(t *testing.T) {
 	require.Equal(t, []int64{96, 96}, trace.Persistent, "12 parameters of 8 bytes") // a half of both layers
 }
 
-// Of the course's VGG16, a pass gathers 8 layers, or 32 tensors, of which each is
-// filled up by itself.
+// A pass of VGG16 gathers 8 layers, or 32 tensors, each of which is padded by itself.
 func TestGathersOfVGG16(t *testing.T) {
 	w := sharded(build(t, models.Model{Preset: "vgg16"}), 3, 1)
 	count := func() (gathers, sums int) {
@@ -170,7 +169,7 @@ func TestSimplifiedUnits(t *testing.T) {
 	}
 }
 
-// The course's VGG16 of 134,301,514 parameters: a worker sends 3(W−1)/W of
+// VGG16 with ten classes has 134,301,514 parameters: a worker sends 3(W−1)/W of
 // their 537 MB, or 4(W−1)/W through Gloo, where data parallelism sends
 // 2(W−1)/W. Padding adds at most a few bytes a layer.
 func TestVGG16Sends(t *testing.T) {

@@ -58,7 +58,7 @@ func TestGPT2OnFourRanks(t *testing.T) {
 	require.EqualValues(t, 2*wte, tiedSums(w)[0].Bytes)
 }
 
-// The course puts the head back on rank 0, where the table is.
+// The preset puts the head back on rank 0, where the table is.
 func TestGPT2Placement(t *testing.T) {
 	n := gpt2(t)
 	layers, ranks, err := network.GPT2Placement(n, 2)

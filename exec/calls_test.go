@@ -14,8 +14,8 @@ import (
 	"psim/schedules/wiring"
 )
 
-// gradientCalls counts the programs that make gradients in a step of a VGG cut as CS1390
-// cuts it, by rank.
+// gradientCalls counts, by rank, the programs that make gradients in a step of a VGG that
+// is cut by network.VGG16Split.
 func gradientCalls(t *testing.T, workers int, backward string, samples []int) []int {
 	n := preset(t, "vgg-mini-pipeline")
 	w := mode{schedule: "gpipe", ranks: workers, replicas: 1, backward: backward}.workload(t, n, samples)
@@ -45,8 +45,8 @@ func gradientCalls(t *testing.T, workers int, backward string, samples []int) []
 }
 
 // Backwards layer by layer call for gradients as often as a partition has layers, of which
-// dropouts that are off are none; in two passes once more for every layer with parameters:
-// the courses' rule for programs of torch.autograd.grad. A whole backward is one call.
+// dropouts that are off are none; in two passes once more for every layer with parameters,
+// as programs that call torch.autograd.grad do. A whole backward is one call.
 func TestGradientCalls(t *testing.T) {
 	for workers, perLayer := range map[int][]int{1: {11}, 2: {5, 6}, 3: {2, 3, 6}} {
 		require.Equal(t, perLayer, gradientCalls(t, workers, training.BackwardPerLayer, []int{4}))

@@ -48,7 +48,7 @@ func TestDropoutTrainsAsUnsplit(t *testing.T) {
 		}
 	}
 	for _, m := range []mode{
-		{schedule: "gpipe", ranks: 3, replicas: 1, course: true}, {schedule: "gpipe", ranks: 2, replicas: 2},
+		{schedule: "gpipe", ranks: 3, replicas: 1, atHead: true}, {schedule: "gpipe", ranks: 2, replicas: 2},
 		{schedule: "ddp", ranks: 1, replicas: 2, bucket: 3000, overlap: true, backward: training.BackwardPerLayer, recompute: programs.RepeatLayer},
 	} {
 		t.Run(m.String(), func(t *testing.T) {

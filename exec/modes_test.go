@@ -30,7 +30,7 @@ type mode struct {
 	overlap         bool
 	backward        string // training.Options's
 	recompute       programs.Recompute
-	course          bool    // the course's placement of GPT-2
+	atHead          bool    // network.GPT2Placement, with the head on the table's rank
 	sharded, gloo   bool    // ZeRO 3, without reduce-scatter
 	perTensor       bool    // ZeRO 3, tensor by tensor
 	simplified      bool    // ZeRO 3, with the whole model kept
@@ -43,8 +43,8 @@ type mode struct {
 }
 
 func (m mode) String() string {
-	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/backward %s/recompute %d/course %v/sharded %v/gloo %v/per tensor %v/simplified %v/shards %v/broadcast %v/synchronous %v/virtual %d/microbatches %d/pairs %d",
-		m.schedule, m.ranks, m.replicas, m.bucket, m.overlap, m.backward, m.recompute, m.course, m.sharded, m.gloo, m.perTensor, m.simplified, m.shards, m.broadcast, m.synchronous, m.virtual, m.microbatches, m.pairs)
+	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/backward %s/recompute %d/at head %v/sharded %v/gloo %v/per tensor %v/simplified %v/shards %v/broadcast %v/synchronous %v/virtual %d/microbatches %d/pairs %d",
+		m.schedule, m.ranks, m.replicas, m.bucket, m.overlap, m.backward, m.recompute, m.atHead, m.sharded, m.gloo, m.perTensor, m.simplified, m.shards, m.broadcast, m.synchronous, m.virtual, m.microbatches, m.pairs)
 }
 
 // tiedGPT is a GPT-2 of three blocks whose head is the table of its embedding.
@@ -63,7 +63,7 @@ func (m mode) workload(t testing.TB, n network.Network, samples []int) stages.Wo
 	s, err := schedules.Find(m.schedule)
 	require.NoError(t, err)
 	w := stages.Workload{Network: n, Training: trainOptions, Replicas: m.replicas, Bucket: m.bucket, Overlap: m.overlap, NoReduceScatter: m.gloo, PerTensor: m.perTensor, Simplified: m.simplified, Shards: m.shards, Broadcast: m.broadcast, Placement: s.Placement(m.shape(samples))}
-	if w.Layers, err = partition.Equal(len(n.Layers), len(w.Placement.First)); m.course {
+	if w.Layers, err = partition.Equal(len(n.Layers), len(w.Placement.First)); m.atHead {
 		w.Layers, w.Placement.First, err = network.GPT2Placement(n, m.ranks)
 	}
 	if m.sharded {
@@ -113,8 +113,8 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 		{schedule: "gpipe", ranks: 3, replicas: 1, backward: training.BackwardTwoPass}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true, backward: training.BackwardTwoPass},
 		{schedule: "gpipe", ranks: 2, replicas: 1, backward: training.BackwardPerLayer}, {schedule: "1f1b", ranks: 2, replicas: 1, recompute: programs.RepeatLayer},
 		{schedule: "gpipe", ranks: 3, replicas: 1, recompute: programs.RepeatStage}, {schedule: "model-parallel", ranks: 3, replicas: 1},
-		{schedule: "gpipe", ranks: 2, replicas: 1, course: true}, {schedule: "model-parallel", ranks: 3, replicas: 1, course: true},
-		{schedule: "gpipe", ranks: 2, replicas: 2, course: true},
+		{schedule: "gpipe", ranks: 2, replicas: 1, atHead: true}, {schedule: "model-parallel", ranks: 3, replicas: 1, atHead: true},
+		{schedule: "gpipe", ranks: 2, replicas: 2, atHead: true},
 		{schedule: "ddp", ranks: 1, replicas: 1, sharded: true}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true},
 		{schedule: "ddp", ranks: 1, replicas: 2, sharded: true, overlap: true}, {schedule: "ddp", ranks: 1, replicas: 3, sharded: true, overlap: true},
 		{schedule: "ddp", ranks: 1, replicas: 3, sharded: true, gloo: true}, {schedule: "ddp", ranks: 1, replicas: 2, sharded: true, recompute: programs.RepeatLayer},
@@ -126,7 +126,7 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 		{schedule: "zb-h1", ranks: 2, replicas: 1}, {schedule: "zb-h1", ranks: 3, replicas: 1, backward: training.BackwardPerLayer}, {schedule: "zb-h1", ranks: 2, replicas: 2},
 		{schedule: "zb-h2", ranks: 2, replicas: 1}, {schedule: "zb-h2", ranks: 3, replicas: 1, recompute: programs.RepeatLayer},
 		{schedule: "interleaved-zero-bubble", ranks: 2, replicas: 1, virtual: 2}, {schedule: "interleaved-zero-bubble", ranks: 3, replicas: 1, virtual: 2},
-		{schedule: "hw4", ranks: 2, replicas: 1}, {schedule: "hw4", ranks: 3, replicas: 1, course: true},
+		{schedule: "hw4", ranks: 2, replicas: 1}, {schedule: "hw4", ranks: 3, replicas: 1, atHead: true},
 		{schedule: "zbv", ranks: 2, replicas: 1}, {schedule: "zbv", ranks: 3, replicas: 1, backward: training.BackwardPerLayer},
 		{schedule: "zbv", ranks: 2, replicas: 2, bucket: 2000, overlap: true},
 		{schedule: "v-half", ranks: 2, replicas: 1, microbatches: 6}, {schedule: "v-half", ranks: 3, replicas: 2},
@@ -147,7 +147,7 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 		all := batches(t, n, samples, steps)
 		want, wantLosses := train(t, job(t, n, "gpipe", 1, []int{samples}, false), all, 0)
 		for _, m := range modes {
-			if m.course && kind != "gpt" {
+			if m.atHead && kind != "gpt" {
 				continue
 			}
 			t.Run(kind+"/"+m.String(), func(t *testing.T) {

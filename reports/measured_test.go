@@ -64,7 +64,7 @@ func measured(t testing.TB, name string, p, m int) (r results.Result, trace, pre
 	weights, outputs, loss, tokens := 1.25e-7, 3e-8, 10.75, 61234.0
 	r.Backend, r.Devices, r.TimesComparable, r.HeapGrowth = "go", p, true, 3.25e9
 	r.Checks = &results.Checks{Weights: &weights, Outputs: &outputs, LossFirst: &loss, LossLast: &loss, Passed: true}
-	r.CourseTokens = &tokens
+	r.UnwaitedTokens = &tokens
 	return r, trace, predicted
 }
 
@@ -92,7 +92,7 @@ func TestMeasuredResult(t *testing.T) {
 func TestMeasuredContract(t *testing.T) {
 	r, _, _ := measured(t, "gpipe", 2, 4)
 	zero := 0.0
-	r.Checks.Gradients, r.Checks.LossDifference, r.CourseSamples, r.Partial = &zero, &zero, &zero, true
+	r.Checks.Gradients, r.Checks.LossDifference, r.UnwaitedSamples, r.Partial = &zero, &zero, &zero, true
 	r.Runs = []results.Result{result(run(t, "1f1b", 1, 1, unit()), nil)}
 	var b bytes.Buffer
 	require.NoError(t, r.WriteJSON(&b))

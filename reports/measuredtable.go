@@ -62,15 +62,15 @@ func longer(fraction float64) string {
 	}
 }
 
-// courseRate tells the throughput as the course measures it, which must not be
-// taken for the one above.
-func courseRate(r results.Result) string {
+// unwaitedRate tells the throughput by clocks that do not wait for all ranks, which must
+// not be taken for the one above.
+func unwaitedRate(r results.Result) string {
 	if r.Measurement == nil {
 		return ""
 	}
-	text := throughput(results.Throughput{Samples: results.OrZero(r.CourseSamples), Tokens: results.OrZero(r.CourseTokens)})
+	text := throughput(results.Throughput{Samples: results.OrZero(r.UnwaitedSamples), Tokens: results.OrZero(r.UnwaitedTokens)})
 	if text != "" {
-		text += " by clocks that do not wait for all ranks, as the course reports it"
+		text += " by clocks that do not wait for all ranks"
 	}
 	return text
 }

@@ -30,7 +30,7 @@ func WriteTable(w io.Writer, r results.Result) error {
 		{"throughput", throughput(r.Throughput)},
 	}, epochRows(r.Epochs), [][2]string{
 		{"parameters", parameters(r)}, {"MFU", utilization(r)},
-		{"unsynchronised", courseRate(r)},
+		{"unsynchronised", unwaitedRate(r)},
 		{"validation", validation(r)},
 		{"memory", memoryVerdict(r)},
 		{"at that peak", memoryParts(r)},

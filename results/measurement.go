@@ -40,8 +40,8 @@ type Measurement struct {
 	Checks *Checks `json:"checks,omitempty"`
 	// Backend is what computed.
 	Backend string `json:"backend"`
-	// Source is the file of a course's own scripts that this was read from; absent in
-	// what psim has measured.
+	// Source is the file of another program that this was read from; absent in what psim
+	// has measured.
 	Source string `json:"source,omitempty"`
 	// CoresPerWorker is how many cores each device computed on; absent where that was left
 	// to the system, which is one wherever it is free.
@@ -58,11 +58,10 @@ type Measurement struct {
 	// GradientCalls is how many programs that make gradients a step ran on every rank:
 	// as often would PyTorch's autograd be called (see train.backward).
 	GradientCalls []int `json:"gradient_calls,omitempty"`
-	// CourseTokens is the rate by clocks that do not wait for all ranks, as the course's
-	// own scripts report it, over the same steps: never below the throughput; absent if
-	// not measured.
-	CourseTokens  *float64 `json:"course_tokens_per_s,omitempty"`
-	CourseSamples *float64 `json:"course_samples_per_s,omitempty"` // the same of samples
+	// UnwaitedTokens is the rate over the same steps by clocks that do not wait for all
+	// ranks: never below the throughput; absent if not measured.
+	UnwaitedTokens  *float64 `json:"course_tokens_per_s,omitempty"`
+	UnwaitedSamples *float64 `json:"course_samples_per_s,omitempty"` // the same of samples
 	// Diverged is true where a loss or a difference is NaN or infinite.
 	Diverged bool `json:"diverged,omitempty"`
 	// Partial is true where the run was interrupted, so that not all steps, or not all of

@@ -53,7 +53,7 @@ type Result struct {
 	Startup  float64 `json:"startup_s,omitempty"`
 	Makespan float64 `json:"makespan_s"` // time of a step before the optimizer
 	// Idle share of the ranks' time; only F, B, I and W count as work. Absent where a
-	// file of a course does not tell it.
+	// file of another program does not tell it.
 	Bubble BubbleResult `json:"bubble,omitzero"`
 	// Time per microbatch without fill and drain, where the schedule has no flush
 	// (pipedream).
@@ -233,8 +233,8 @@ func (r *Result) setDevices(info Info) {
 // PerRank counts the devices of a rank.
 func (r Result) PerRank() int { return max(1, r.TensorParallel) * max(1, r.ContextParallel) }
 
-// Split reports whether it is known what the step of the ranks is made of. A file of a
-// course may say only how long it took.
+// Split reports whether it is known what the step of the ranks is made of. A file of
+// another program may say only how long it took.
 func (r Result) Split() bool {
 	return r.StepTime == 0 || slices.ContainsFunc(r.Ranks, func(x RankResult) bool {
 		return x.Compute+x.ExposedCommunication+x.Optimizer+x.Idle > 0

@@ -47,7 +47,8 @@ func sorted(cycles [][]cell) [][]cell {
 	return cycles
 }
 
-func TestClockCyclesOfTheCourse(t *testing.T) {
+// The clock cycles of two small pipelines, each a list of microbatch and stage.
+func TestClockCyclesOfSmallPipelines(t *testing.T) {
 	golden := readJSON[map[string][][][2]int](t, "clock_cycles.json")
 	require.Len(t, golden, 2)
 	for name, size := range map[string][2]int{"m6_n2": {6, 2}, "m3_n3": {3, 3}} {

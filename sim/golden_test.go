@@ -111,10 +111,10 @@ func TestPublishedSpans(t *testing.T) {
 	}
 }
 
-// The measured stage times of the course: three stages, two microbatches.
+// Stage times that were measured on three unequal stages with two microbatches.
 // 1F1B is the faster of the two because the last stage's backwards start
 // early.
-func TestCourseTimeline(t *testing.T) {
+func TestMeasuredTimeline(t *testing.T) {
 	const cs = 10 * time.Millisecond
 	forward := [3][2]time.Duration{{158, 138}, {313, 292}, {58, 49}}
 	backward := [3][2]time.Duration{{580, 741}, {1258, 1307}, {253, 268}}

@@ -10,9 +10,9 @@ import (
 	"psim/sim"
 )
 
-// The course's pipeline overlaps forwards only: (M+P-1)F + MPB, and every
-// message of a backward is waited for.
-func TestHW4ClosedForm(t *testing.T) {
+// This pipeline overlaps forwards only: (M+P-1)F + MPB, and every message of a backward is
+// waited for.
+func TestSerialBackwardClosedForm(t *testing.T) {
 	for p := 1; p <= 6; p++ {
 		for m := 1; m <= 12; m++ {
 			g := buildShape(t, "hw4", graph.Shape{Ranks: p, Microbatches: m})
@@ -26,12 +26,12 @@ func TestHW4ClosedForm(t *testing.T) {
 	}
 }
 
-// The course's GPT-2 in MFLOP per token: 174.6 in the blocks, half on each
+// GPT-2 124M in MFLOP per token: 174.6 in the blocks, half on each
 // device, 77.2 in the head, which is not cut into microbatches and belongs to
 // device 0. Overlapping forwards alone makes a step faster than model
 // parallelism by 6, 9 and 11 % (2, 4, 8 microbatches), where a whole pipeline
-// would by 21, 35 and 44 %. Measured runs of the course stay near the first.
-func TestHW4SpeedUps(t *testing.T) {
+// would by 21, 35 and 44 %. Measured runs stay near the first.
+func TestSerialBackwardSpeedUps(t *testing.T) {
 	const blocks, head = 174_600, 77_200
 	step := func(name string, m int) float64 {
 		f := time.Duration(blocks / 2 / m)

@@ -20,8 +20,8 @@ func ten() network.Network {
 	}}}
 }
 
-// The course's question 3.3: ten billion parameters over 8 workers, fp16 with
-// Adam (Rajbhandari et al. 2020, figure 1).
+// Ten billion parameters over 8 workers, fp16 with Adam (Rajbhandari et al. 2020,
+// figure 1).
 func TestPersistent(t *testing.T) {
 	w := stages.Workload{
 		Network: ten(), Layers: []int{1}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{1}, Replicas: 8,

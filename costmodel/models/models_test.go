@@ -18,7 +18,8 @@ func build(t require.TestingT, m Model) network.Network {
 
 func preset(t require.TestingT, name string) network.Network { return build(t, Model{Preset: name}) }
 
-// Counts of the published checkpoints (Hugging Face) and of CS1390's two VGG16.
+// Counts of the published checkpoints (Hugging Face) and of the two VGG16 with ten
+// classes.
 func TestParameters(t *testing.T) {
 	for _, c := range []struct {
 		preset     string

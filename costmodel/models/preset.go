@@ -13,7 +13,7 @@ type Preset struct {
 }
 
 // Presets lists the networks that Model.Preset can name. Shapes are those of
-// the published checkpoints or papers; vgg16 is that of CS1390's assignment.
+// the published checkpoints or papers; vgg16 has the ten classes of CIFAR-10.
 func Presets() []Preset {
 	list := []Preset{
 		gptPreset("gpt2", "GPT-2, 124M parameters (Radford 2019)", 12, 768, 12, 1024),

@@ -83,9 +83,8 @@ func (p Split) Completed(s int) []Tensor {
 	return tensors
 }
 
-// VGG16Split is the number of consecutive layers of vgg16-pipeline on each of 1
-// to 6 workers, as the code that the preset comes from cuts it (CS1390's training
-// assignment, fa26, split_vgg16).
+// VGG16Split returns the number of consecutive layers of vgg16-pipeline on each of 1 to 6
+// workers, as split_vgg16 cuts it in the program that the preset comes from.
 func VGG16Split(workers int) ([]int, error) {
 	splits := [][]int{{13}, {5, 8}, {2, 3, 8}, {2, 2, 3, 6}, {1, 2, 2, 3, 5}, {1, 1, 2, 2, 2, 5}}
 	if workers < 1 || workers > len(splits) {

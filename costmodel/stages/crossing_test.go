@@ -100,9 +100,9 @@ func TestCrossingsAreTheGraphs(t *testing.T) {
 	}
 }
 
-// What every worker of CS1390 receives, for its splits into 1 to 6 partitions and five
+// What every worker receives, for the splits of VGG16 into 1 to 6 partitions and five
 // batches; the source is named in the file.
-func TestCrossingsOfTheCourse(t *testing.T) {
+func TestCrossingsOfVGG16(t *testing.T) {
 	data, err := os.ReadFile("../models/testdata/communication_shapes.json")
 	require.NoError(t, err)
 	var want struct{ Partitions map[string][][2]network.Dims }

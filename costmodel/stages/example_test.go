@@ -47,7 +47,7 @@ func ExampleWorkload_Staged() {
 	// [wte.weight] is on stages [0 1]
 }
 
-// Under ZeRO 3 a pass of the course's VGG16 gathers 8 layers, or 32 tensors.
+// Under ZeRO 3 a pass of VGG16 gathers 8 layers, or 32 tensors.
 func ExampleStaged_Travels() {
 	network, err := models.Model{Preset: "vgg16"}.Network()
 	if err != nil {

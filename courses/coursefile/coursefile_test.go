@@ -75,9 +75,9 @@ func TestHomework(t *testing.T) {
 			require.False(t, r.Split())
 			require.True(t, r.Bubble.IsZero())
 			if w.times == 0 {
-				require.Nil(t, r.CourseTokens, w.label)
+				require.Nil(t, r.UnwaitedTokens, w.label)
 			} else {
-				require.InDelta(t, w.times, *r.CourseTokens/r.Throughput.Tokens, 0.006, w.label)
+				require.InDelta(t, w.times, *r.UnwaitedTokens/r.Throughput.Tokens, 0.006, w.label)
 			}
 		}
 	}

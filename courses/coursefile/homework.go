@@ -107,7 +107,7 @@ func (h homework) setRates(r *results.Result) {
 	}
 	r.Throughput = rateOf(epoch)
 	if h.tokens > 0 && math.Abs(h.tokens/r.Throughput.Tokens-1) > 0.05 {
-		r.CourseTokens = &h.tokens
+		r.UnwaitedTokens = &h.tokens
 		r.Warnings = append(r.Warnings, fmt.Sprintf("it says %.0f tokens/s, %.3g times the %.0f that follow from the time of an epoch and count here: the homework's clock stops before the device has finished",
 			h.tokens, h.tokens/r.Throughput.Tokens, r.Throughput.Tokens))
 	}

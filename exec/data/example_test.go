@@ -7,8 +7,8 @@ import (
 	"psim/exec/data"
 )
 
-// Two ranks share fourteen sequences as the course divides them, and train on
-// batches of four in microbatches of two. The last batch is ragged.
+// Two ranks share fourteen sequences that were shuffled, and train on batches of four in
+// microbatches of two. The last batch is ragged.
 func Example() {
 	set, err := data.MakeTokens(data.TokenRecipe{Samples: 14, Sequence: 8, Vocabulary: 100, Seed: 1234})
 	if err != nil {

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// dealSeed shuffles as the CMU course does.
+// dealSeed seeds the shuffle.
 const dealSeed = 1234
 
 // Deal gives every rank its shard of n samples as a run does, in proportion to what
 // each takes in a step: those of Strided, whose shards are equal, or those of Partition
-// with the course's seed.
+// with dealSeed.
 func Deal(n int, each []int64, strided bool) ([][]int, error) {
 	if len(each) == 0 || slices.Min(each) == slices.Max(each) {
 		if strided {
@@ -36,18 +36,16 @@ func Deal(n int, each []int64, strided bool) ([][]int, error) {
 // rounding keeps fractions from losing a sample, such as 7 sevenths of 7/49.
 const rounding = 1e-12
 
-// EqualFractions is 1/ranks for each rank, as the course cuts for data
-// parallelism. Rounding may lose samples: 49 times 1/49 is less than 1, so 49
-// ranks get none of 49 samples, here as there. [Strided] loses none.
+// EqualFractions returns 1/ranks for each rank. Rounding may lose samples: 49 times 1/49
+// is less than 1, so 49 ranks get none of 49 samples. [Strided] loses none.
 func EqualFractions(ranks int) []float64 {
 	return slices.Repeat([]float64{1 / float64(ranks)}, max(ranks, 0))
 }
 
-// Partition is the partitioner of the CMU course: the indices of n samples,
-// shuffled as random.Random(seed).shuffle of Python does, cut into one shard
-// for each fraction, of int(fraction·n) samples. Shards never overlap. What is
-// left at the end belongs to no shard, as in the course's code: 10 samples in
-// thirds are 3, 3, 3 and one that nobody sees.
+// Partition shuffles the indices of n samples as Python's random.Random(seed).shuffle
+// does, and cuts them into a shard of int(fraction·n) samples for each fraction. Shards
+// never overlap. What is left at the end belongs to no shard: 10 samples in thirds are 3,
+// 3, 3 and one that is not used.
 func Partition(n int, fractions []float64, seed int64) ([][]int, error) {
 	if err := checkFractions(n, fractions); err != nil {
 		return nil, err

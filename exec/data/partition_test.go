@@ -27,7 +27,8 @@ type golden struct {
 	}
 }
 
-func TestPartitionOfTheCourse(t *testing.T) {
+// The shards are those of a Python program with the same seed.
+func TestPartitionIsPythons(t *testing.T) {
 	text, err := os.ReadFile("testdata/partitions.json")
 	require.NoError(t, err)
 	var g golden
@@ -46,8 +47,8 @@ func TestPartitionOfTheCourse(t *testing.T) {
 	}
 }
 
-// TestPartitionOfTheAssignment counts what the course's test meant to count.
-func TestPartitionOfTheAssignment(t *testing.T) {
+// Powers of two are divided without a rest.
+func TestPartitionIsComplete(t *testing.T) {
 	for total, ranks := range map[int]int{64: 2, 128: 4, 512: 8} {
 		shards, err := data.Partition(total, data.EqualFractions(ranks), 1234)
 		require.NoError(t, err)

@@ -51,8 +51,8 @@ func TestAdviceFits(t *testing.T) {
 	require.NoError(t, planned(t, "ddp", 2).checkMemory(Options{}, ram.Room{Free: 1e12}))
 }
 
-// In a container of 4 GB, as the CS1390 course gives its students, VGG16 has no room for
-// four workers, little for two, and enough for one or for the pipeline of three.
+// In a container of 4 GB VGG16 has no room for four workers, little for two, and enough
+// for one or for the pipeline of three.
 func TestContainer(t *testing.T) {
 	here := ram.Room{Free: 3.9e9, Container: 4e9}
 	err := planned(t, "vgg16-cpu-ddp", 4).checkMemory(Options{}, here)

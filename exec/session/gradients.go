@@ -8,8 +8,8 @@ import (
 	"psim/internal/files"
 )
 
-// Gradients lists the files of the first step's gradients of all runs, as the CMU
-// course saves them: for every rank one that torch.load reads, a dictionary by name.
+// Gradients lists the files of the first step's gradients of all runs: for every rank one
+// that torch.load reads, a dictionary by name.
 // Several runs have a folder each.
 func (s *Session) Gradients() (list []files.File) {
 	for _, r := range s.Runs {

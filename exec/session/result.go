@@ -36,7 +36,7 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 		measurement.Steadiness, measurement.Disturbed = s, s.Score() > 1
 	}
 	if o.UnwaitedRates {
-		measurement.CourseTokens, measurement.CourseSamples = unwaitedRates(m.Traces, r.Plan.Tokens, r.Plan.Samples)
+		measurement.UnwaitedTokens, measurement.UnwaitedSamples = unwaitedRates(m.Traces, r.Plan.Tokens, r.Plan.Samples)
 	}
 	r.warn(o.Devices.Unpinned())
 }

@@ -146,7 +146,7 @@ func (s *Session) WriteText(w io.Writer) error {
 // writeRemarks prints what the table of several runs does not have.
 func (s *Session) writeRemarks(w io.Writer) {
 	for _, r := range s.Runs {
-		if tokens := r.Result.CourseTokens; tokens != nil {
+		if tokens := r.Result.UnwaitedTokens; tokens != nil {
 			fmt.Fprintf(w, "%s: %.0f tokens/s by a clock that does not wait for devices; in truth %.0f\n", r.Plan.Graph.Name, *tokens, r.Result.Throughput.Tokens)
 		}
 		if n := r.Result.RunsMade; n > 1 {

@@ -27,7 +27,7 @@ type planMap struct {
 }
 
 // PlanMap draws the shortest step that fits in memory over two dimensions of plans, as
-// reports.PlanDimensions names them; none are those in which it differs most. Squares
+// rankings.PlanDimensions names them; none are those in which it differs most. Squares
 // without such a plan say why.
 func PlanMap(title string, points []rankings.PlanPoint, dimensions []string) (Picture, error) {
 	m := planMap{title: title, points: points}

@@ -139,7 +139,7 @@ func TestSynchronousGPipe(t *testing.T) {
 
 // Backwards that run one at a time have a cycle each, after those they wait for,
 // whatever stages a rank holds.
-func TestSynchronousHW4(t *testing.T) {
+func TestSynchronousSerialBackward(t *testing.T) {
 	for _, placement := range [][]int32{{0, 1, 0}, {0, 1, 2, 0}, {2, 1, 0}, {0, 1, 2}} {
 		for m := 1; m <= 5; m++ {
 			p := ordertest.Pipeline(t, "hw4", 3, m, placement...)
