@@ -77,7 +77,7 @@ report: ## predict and run experiments on this quiet machine: docs/executed.md; 
 	mv docs/executed.md.new docs/executed.md
 
 course-checks: ## the eight checks of CS1390, whole VGG16 on two workers: docs/course-checks.md; takes 20 minutes
-	$(GO) run ./tools/coursechecks > docs/course-checks.md.new
+	$(GO) run ./courses/checks > docs/course-checks.md.new
 	mv docs/course-checks.md.new docs/course-checks.md
 
 speed: ## measure the engine, beside SimGrid where libsimgrid-dev is installed: docs/speed.md; takes a minute

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"strings"
 
-	"psim"
+	"psim/courses/modes"
 	"psim/courses/questions"
 	"psim/internal/units"
 )
 
 // answer answers the questions of the assignment: all from predictions, and those about
-// graphs from what was measured, too.
+// graphs from what was measured as well.
 func (r *Reproduction) answer(ctx context.Context) (err error) {
 	if r.Questions, err = questions.Answers(ctx, r.observed(false)); err == nil && r.MeasuredOn != "" {
 		r.answerMeasured(ctx)
@@ -19,15 +19,15 @@ func (r *Reproduction) answer(ctx context.Context) (err error) {
 	return err
 }
 
-// answerMeasured answers the questions about graphs from what was measured, as far as
-// that suffices.
+// answerMeasured answers the questions about graphs from what was measured, as far as that
+// suffices.
 func (r *Reproduction) answerMeasured(ctx context.Context) {
 	runs := r.observed(true)
 	for _, q := range r.Questions {
 		if q.Observed == nil {
 			continue
 		}
-		answers, err := questions.Answers(ctx, append([]questions.Run{}, runs...), q.ID)
+		answers, err := questions.Answers(ctx, runs, q.ID)
 		if err != nil {
 			r.unanswered = append(r.unanswered, q.ID)
 		}
@@ -36,15 +36,17 @@ func (r *Reproduction) answerMeasured(ctx context.Context) {
 }
 
 // observed lists the runs of the assignment's graphs, predicted or measured.
-func (r *Reproduction) observed(measured bool) (list []questions.Run) {
+func (r *Reproduction) observed(measured bool) []questions.ModeRun {
+	list := []questions.ModeRun{}
 	for _, run := range r.Runs {
-		mode, workers, ok, err := psim.ParseMode(run.Name)
+		m, workers, ok, err := modes.Parse(run.Name)
 		if !run.Asked || !ok || err != nil || measured && run.measured == nil {
 			continue
 		}
-		q := questions.Run{Mode: mode.Name, Workers: workers, Run: run.side(measured)}
+		q := questions.ModeRun{Mode: m.Name, Workers: workers, Run: run.side(measured)}
 		if measured {
-			q.Note = fmt.Sprintf("%.0f samples a step, %s", run.Measured.Throughput.Samples*run.Measured.StepTime, units.Plural(len(run.Measured.Steps), "step"))
+			samples := run.Measured.Throughput.Samples * run.Measured.StepTime
+			q.Note = fmt.Sprintf("%.0f samples a step, %s", samples, units.Plural(len(run.Measured.Steps), "step"))
 		}
 		list = append(list, q)
 	}
@@ -56,22 +58,25 @@ func (r *Reproduction) writeQuestions(b *strings.Builder) {
 	if len(r.Questions) == 0 {
 		return
 	}
-	report := questions.NewReport(r.Questions)
-	fmt.Fprintf(b, "\n# Questions, answered from predictions\n\nThose about graphs are answered from the predicted runs above, and the others by a closed form that a simulation checks: %d of %d are as expected.\n",
-		report.Passed, len(report.Questions))
+	sheet := questions.NewSheet(r.Questions)
+	fmt.Fprintf(b, "\n# Questions, answered from predictions\n\nThose about graphs are answered from the predicted "+
+		"runs above, and the others by a closed form that a simulation checks: %d of %d are as expected.\n",
+		sheet.Passed, len(sheet.Questions))
 	if r.MeasuredOn == "" {
-		report.WriteSections(b)
+		sheet.WriteSections(b)
 		return
 	}
 	var sections strings.Builder
-	report.WriteSections(&sections)
-	links := strings.NewReplacer("[graphs/", "["+predictedFolder+"graphs/", "(graphs/", "("+predictedFolder+"graphs/")
+	sheet.WriteSections(&sections)
+	links := strings.NewReplacer(
+		"[graphs/", "["+predictedFolder+"graphs/", "(graphs/", "("+predictedFolder+"graphs/")
 	links.WriteString(b, sections.String())
-	report = questions.NewReport(r.MeasuredQuestions)
-	fmt.Fprintf(b, "\n# Questions about graphs, answered from what was measured\n\nThese runs are shrunk, and share this machine's cores: what they do not bear out is said. %d of %d are as expected.\n",
-		report.Passed, len(report.Questions))
+	sheet = questions.NewSheet(r.MeasuredQuestions)
+	fmt.Fprintf(b, "\n# Questions about graphs, answered from what was measured\n\nThese runs are shrunk, and share "+
+		"this machine's cores: what they do not bear out is said. %d of %d are as expected.\n",
+		sheet.Passed, len(sheet.Questions))
 	if len(r.unanswered) > 0 {
 		fmt.Fprintf(b, "Too little was measured to answer %s.\n", strings.Join(r.unanswered, ", "))
 	}
-	report.WriteSections(b)
+	sheet.WriteSections(b)
 }

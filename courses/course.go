@@ -1,145 +1,166 @@
-// Package courses makes what the assignments on parallel training of two courses ask
-// for, CMU's 11-868 (homework 4) and Brown's CS1390: every run predicted, and run for
-// real if that is wanted, in sizes that end within a budget of time; the figures under
-// the names that the assignments give them, the results, and a sheet of answers.
+// Package courses makes what the assignments on parallel training of two courses ask for,
+// CMU's 11-868 (homework 4) and Brown's CS1390: every run predicted, and measured if that is
+// wanted, in sizes that end within a budget of time; the figures under the names that the
+// assignments give them, the results, and a sheet of answers.
 //
-// A course is a table of runs, figures and sizes. Make predicts and measures, and
-// Reproduction.Save writes.
+// A course is data, a TOML file: runs, figures, what the assignment asks, and the sizes that
+// are measured. Make predicts and measures, and Reproduction.Save writes.
 package courses
 
 import (
+	"embed"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/BurntSushi/toml"
+
 	"psim/configs"
+	"psim/courses/modes"
 	"psim/internal/nearest"
 	"psim/results"
 )
 
+//go:embed *.toml
+var courseFiles embed.FS
+
 // A course is what an assignment asks for.
 type course struct {
-	name, title string
-	device      string // that is predicted
-	machine     string // the same in words
-	published   string // tables of others' measurements there, which psim validate replays
-	runs        []experiment
-	figures     []figure
-	sizes       []size // of measured runs, the largest first
-	count       int    // of steps or epochs that a run of the assignment has
-	epochs      bool   // it is epochs
-	tasks       []task
-	questions   bool // the assignment has questions
+	Name, Title string
+	Device      string // that is predicted
+	Machine     string // the same in words
+	Published   string // table of others' measurements there, which psim validate replays
+	Questions   bool   // the assignment has questions
+	Epochs      bool   // runs are counted in epochs, not steps
+	Count       int    // of steps or epochs of a run of the assignment
+	Sets        []string
+	Series      []series
+	Runs        []assignedRun `toml:"run"` // those of the series, and further ones
+	Figures     []figure      `toml:"figure"`
+	Tasks       []task        `toml:"task"`
+	Sizes       []size        `toml:"size"` // of measured runs, the largest first
 }
 
-// An experiment is a run of an assignment, or one that belongs beside them.
-type experiment struct {
-	name   string // MODE=WORKERS, and what else tells it apart
-	config string // the example that it is
-	sets   []string
-	asked  bool // by the assignment; others show how it goes on
+// A series is the runs of a mode on several numbers of workers.
+type series struct {
+	Mode, Config   string
+	Batch          int // of a replica; 0 if workers are stages
+	Workers, Asked []int
+}
+
+// An assignedRun is a run of an assignment, or one that shows more.
+type assignedRun struct {
+	Name   string // MODE=WORKERS, and what else distinguishes it
+	Config string // the example that it is
+	Sets   []string
+	Asked  bool // by the assignment; the others show how it goes on
 }
 
 // A figure is a picture of some runs.
 type figure struct {
-	path    string // in the folder, as the assignment names it
-	kind    string // of package figures
-	key     string // the number that it draws, for kinds that take one
-	runs    []string
-	caption string
+	Path    string // in the folder, as the assignment names it
+	Kind    string // of package figures
+	Key     string // the number that it draws, for kinds that take one
+	Runs    string // their names, with commas between
+	Caption string
 }
 
 // A task is what an assignment wants to be shown, and the figures that show it.
 type task struct {
-	title   string
-	asks    string
-	figures []string
-	// says answers it from the results of runs, which are predicted or measured; it says
-	// nothing where one is missing. It may be nil.
-	says func(of func(name string) *results.Result) string
+	Title, Asks string
+	Figures     []string
+	// Says is what answers it from results: data, pipeline or nothing.
+	Says string
 }
 
 // A size says how much of a run is measured.
 type size struct {
-	divisor int64             // of the batch, of which a pipeline keeps enough for its microbatches
-	presets map[string]string // smaller networks in place of others
-	sets    []string
-	text    []string // what sets and presets shrink
+	Divisor int64             // of the batch, of which a pipeline keeps enough for its microbatches
+	Presets map[string]string // smaller networks in place of others
+	Sets    []string
+	Text    []string // what sets and presets shrink
 }
 
 // Names lists the courses.
 func Names() []string { return []string{"hw4", "cs1390"} }
 
-// find returns the course of a name.
-func find(name string) (course, error) {
-	switch name {
-	case "hw4":
-		return hw4(), nil
-	case "cs1390":
-		return cs1390(), nil
+// find reads the course with the given name.
+func find(name string) (c course, err error) {
+	if !slices.Contains(Names(), name) {
+		return c, fmt.Errorf("unknown course %q; use %s%s",
+			name, strings.Join(Names(), " or "), nearest.Suggest(name, Names()))
 	}
-	return course{}, fmt.Errorf("unknown course %q; use %s%s", name, strings.Join(Names(), " or "), nearest.Suggest(name, Names()))
+	read, err := toml.DecodeFS(courseFiles, name+".toml", &c)
+	if err != nil || len(read.Undecoded()) > 0 {
+		panic(fmt.Sprintf("%s.toml: %v %v", name, err, read.Undecoded())) // of psim's own, which is tested
+	}
+	c.Name = name
+	var runs []assignedRun
+	for _, s := range c.Series {
+		runs = append(runs, s.runs()...)
+	}
+	c.Runs = append(runs, c.Runs...)
+	for i := range c.Runs {
+		c.Runs[i].Sets = append(c.Runs[i].Sets, c.Sets...)
+	}
+	return c, nil
+}
+
+// runs lists the runs of a series.
+func (s series) runs() (list []assignedRun) {
+	for _, n := range s.Workers {
+		sets := []string{fmt.Sprint("schedule.stages=", n)}
+		if s.Batch > 0 {
+			sets = []string{fmt.Sprint("parallel.data=", n), fmt.Sprint("batch.global=", s.Batch*n)}
+		}
+		list = append(list, assignedRun{fmt.Sprintf("%s=%d", s.Mode, n), s.Config, sets, slices.Contains(s.Asked, n)})
+	}
+	return list
 }
 
 // load makes the configuration of a run at the assignment's own size.
-func (e experiment) load() (*configs.Config, error) { return configs.Load(e.config, e.sets...) }
+func (r assignedRun) load() (*configs.Config, error) { return configs.Load(r.Config, r.Sets...) }
 
 // command tells how to predict the run by itself.
-func (e experiment) command() string {
-	words := []string{"psim run", e.config}
-	for _, s := range e.sets {
+func (r assignedRun) command() string {
+	words := []string{"psim run", r.Config}
+	for _, s := range r.Sets {
 		words = append(words, "--set "+s)
 	}
 	return strings.Join(words, " ")
 }
 
+// folder names the run's folder.
+func (r assignedRun) folder() string { return strings.NewReplacer("=", "-", " ", "-").Replace(r.Name) }
+
+// runs lists the names of the runs that a figure is of.
+func (f figure) runs() []string { return modes.Words(f.Runs) }
+
+// figure returns the figure with the given path.
+func (c course) figure(path string) figure {
+	for _, f := range c.Figures {
+		if f.Path == path {
+			return f
+		}
+	}
+	return figure{}
+}
+
 // unit names what a run of the course is counted in.
-func (c course) unit() string { return map[bool]string{true: "epoch", false: "step"}[c.epochs] }
+func (c course) unit() string {
+	if c.Epochs {
+		return "epoch"
+	}
+	return "step"
+}
 
 // counted counts the steps, or whole epochs, that were measured.
 func (c course) counted(r results.Result) int {
 	switch {
-	case !c.epochs:
+	case !c.Epochs:
 		return len(r.Steps)
 	case r.Epochs == nil: // it was ended before
 		return 0
 	}
 	return r.Epochs.Number
-}
-
-// folder names the run's folder.
-func (e experiment) folder() string { return strings.NewReplacer("=", "-", " ", "-").Replace(e.name) }
-
-// words makes the names of runs of a mode.
-func words(mode string, workers ...int) (list []string) {
-	for _, n := range workers {
-		list = append(list, fmt.Sprintf("%s=%d", mode, n))
-	}
-	return list
-}
-
-// replicated makes the runs of a data-parallel mode, where every worker has a batch of
-// its own.
-func replicated(mode, config string, batch int, asked []int, workers ...int) (list []experiment) {
-	for i, name := range words(mode, workers...) {
-		n := workers[i]
-		list = append(list, experiment{name, config, []string{fmt.Sprint("parallel.data=", n), fmt.Sprint("batch.global=", batch*n)}, slices.Contains(asked, n)})
-	}
-	return list
-}
-
-// with adds settings to runs.
-func with(list []experiment, sets ...string) []experiment {
-	for i := range list {
-		list[i].sets = append(slices.Clone(list[i].sets), sets...)
-	}
-	return list
-}
-
-// staged makes the runs of a mode whose workers have a part of the network each.
-func staged(mode, config string, asked []int, workers ...int) (list []experiment) {
-	for i, name := range words(mode, workers...) {
-		list = append(list, experiment{name, config, []string{fmt.Sprint("schedule.stages=", workers[i])}, slices.Contains(asked, workers[i])})
-	}
-	return list
 }

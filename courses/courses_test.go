@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -20,23 +21,30 @@ import (
 	"psim/results"
 )
 
+// Devices share one core, so that psim does not probe how steady the machine is: no test
+// reads a time.
+func TestMain(m *testing.M) {
+	runtime.GOMAXPROCS(1)
+	os.Exit(m.Run())
+}
+
 func options(budget time.Duration) Options {
 	return Options{Measure: true, Budget: budget, Options: session.Options{Seed: 1390, MeasureOptions: exec.MeasureOptions{
 		Devices: exec.DeviceOptions{Backend: "go"}, TrainOptions: exec.TrainOptions{Warmup: 1}, Repeats: 1,
 	}}}
 }
 
-// smallest is a course with the smallest of its sizes alone, and the runs of some names.
+// smallest returns a course with only its smallest size and some of its runs.
 func smallest(t *testing.T, name string, runs ...string) course {
 	c, err := find(name)
 	require.NoError(t, err)
-	c.sizes, c.questions = c.sizes[len(c.sizes)-1:], false
-	c.runs = slices.DeleteFunc(c.runs, func(e experiment) bool { return !slices.Contains(runs, e.name) })
-	c.figures = slices.DeleteFunc(c.figures, func(f figure) bool {
-		return slices.ContainsFunc(f.runs, func(name string) bool { return !slices.Contains(runs, name) })
+	c.Sizes, c.Questions = c.Sizes[len(c.Sizes)-1:], false
+	c.Runs = slices.DeleteFunc(c.Runs, func(e assignedRun) bool { return !slices.Contains(runs, e.Name) })
+	c.Figures = slices.DeleteFunc(c.Figures, func(f figure) bool {
+		return slices.ContainsFunc(f.runs(), func(name string) bool { return !slices.Contains(runs, name) })
 	})
-	for i := range c.tasks {
-		c.tasks[i].figures = slices.DeleteFunc(c.tasks[i].figures, func(path string) bool { return c.figure(path).path == "" })
+	for i := range c.Tasks {
+		c.Tasks[i].Figures = slices.DeleteFunc(c.Tasks[i].Figures, func(path string) bool { return c.figure(path).Path == "" })
 	}
 	return c
 }
@@ -67,7 +75,7 @@ func TestSheet(t *testing.T) {
 	golden.Equal(t, "hw4.md", b.String())
 }
 
-// Every figure that an assignment names is there, of the runs that it asks for.
+// Every figure that an assignment names is made, from the runs that it asks for.
 func TestFigures(t *testing.T) {
 	for name, wanted := range map[string][]string{
 		"cs1390": {"graphs/ddp_split_time.png", "graphs/ddp_throughput_comparison.png", "graphs/model_timeline.png", "graphs/model_throughput_comparison.png",
@@ -77,29 +85,30 @@ func TestFigures(t *testing.T) {
 		c, err := find(name)
 		require.NoError(t, err)
 		names := map[string]bool{}
-		for _, e := range c.runs {
-			require.False(t, names[e.folder()], "%s: the folder of %s is another's", name, e.name)
+		for _, e := range c.Runs {
+			require.False(t, names[e.folder()], "%s: the folder of %s is another's", name, e.Name)
 			names[e.folder()] = true
 		}
 		for _, path := range wanted {
 			f := c.figure(path)
-			require.Equal(t, path, f.path)
-			for _, name := range f.runs {
-				i := slices.IndexFunc(c.runs, func(e experiment) bool { return e.name == name })
-				require.True(t, c.runs[i].asked, "%s of %s", name, path)
+			require.Equal(t, path, f.Path)
+			for _, name := range f.runs() {
+				i := slices.IndexFunc(c.Runs, func(e assignedRun) bool { return e.Name == name })
+				require.True(t, c.Runs[i].Asked, "%s of %s", name, path)
 			}
 		}
-		for _, task := range c.tasks {
-			for _, path := range task.figures {
-				require.NotEmpty(t, c.figure(path).kind, path)
+		for _, task := range c.Tasks {
+			for _, path := range task.Figures {
+				require.NotEmpty(t, c.figure(path).Kind, path)
 			}
 		}
 	}
 }
 
-// What is measured has its figures, results and the course's own files, and all of them
-// say what was shrunk.
+// Measured runs have figures, results and the course's own files, and all of these say what
+// was shrunk.
 func TestMeasured(t *testing.T) {
+	t.Parallel()
 	r, err := smallest(t, "cs1390", "ddp=1", "ddp=2", "ddp=4", "model=3").make(context.Background(), options(time.Minute))
 	require.NoError(t, err)
 	for _, run := range r.Runs {
@@ -131,10 +140,11 @@ func TestMeasured(t *testing.T) {
 	require.Contains(t, string(sheet), "Too little was measured to answer 2.2.")
 }
 
-// The homework's runs are counted in epochs, which are of the same samples in all.
+// The homework's runs are counted in epochs, which have the same samples in all runs.
 func TestEpochs(t *testing.T) {
+	t.Parallel()
 	c := smallest(t, "hw4", "ddp=1", "ddp=4", "model=2")
-	c.tasks = nil // which speak of runs that are not there
+	c.Tasks = nil // which speak of runs that are not there
 	r, err := c.make(context.Background(), options(time.Minute))
 	require.NoError(t, err)
 	for _, run := range r.Runs {
@@ -149,8 +159,10 @@ func TestEpochs(t *testing.T) {
 	require.Contains(t, names, "predicted/workdir/performance_summary.json")
 }
 
-// A budget in which nothing ends says so; one that is spent leaves the rest out.
+// If nothing ends within the budget, that is an error; once it is spent, the other runs are
+// left out.
 func TestBudget(t *testing.T) {
+	t.Parallel()
 	c := smallest(t, "cs1390", "ddp=1", "model=3")
 	_, err := c.make(context.Background(), options(time.Nanosecond))
 	require.ErrorContains(t, err, "nothing was measured: ddp=1: takes about ")

@@ -12,14 +12,14 @@ import (
 )
 
 // draw draws a figure from predictions at the assignment's own size, or from what was
-// measured beside its own predictions.
+// measured and its own predictions.
 func (r *Reproduction) draw(f figure, measured bool) (figures.Picture, error) {
-	kind, err := figures.Find(f.kind)
+	kind, err := figures.Find(f.Kind)
 	if err != nil {
 		return nil, err
 	}
-	request := figures.Request{Key: f.key, Notes: r.notes(f, measured)}
-	for _, name := range f.runs {
+	request := figures.Request{Key: f.Key, Notes: r.notes(f, measured)}
+	for _, name := range f.runs() {
 		run := r.find(name)
 		if !measured {
 			request.Items = append(request.Items, figures.Item{Label: name, Run: run.predicted})
@@ -32,23 +32,23 @@ func (r *Reproduction) draw(f figure, measured bool) (figures.Picture, error) {
 	}
 	picture, err := kind.Draw(request)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.path, err)
+		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
 	return picture, nil
 }
 
-// notes says below a figure of which machine it is, and how it differs from what the
-// assignment draws.
+// notes lists what stands below a figure: the machine, and how the figure differs from what
+// the assignment draws.
 func (r *Reproduction) notes(f figure, measured bool) []string {
 	if !measured {
-		return []string{"predicted for " + r.course.device}
+		return []string{"predicted for " + r.course.Device}
 	}
 	list := []string{"predicted from tasks measured alone, and measured, on " + units.Plural(runtime.NumCPU(), "core")}
 	for _, s := range r.Shrunk {
 		list = append(list, "shrunk: "+s)
 	}
 	var shared, missing []string
-	for _, name := range f.runs {
+	for _, name := range f.runs() {
 		switch run := r.find(name); {
 		case run.measured == nil:
 			missing = append(missing, name)

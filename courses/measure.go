@@ -13,27 +13,27 @@ import (
 	"psim/results"
 )
 
-// A measuring is under way.
+// A measuring is a reproduction while its runs are measured.
 type measuring struct {
 	*Reproduction
 	Options
 	from  time.Time
 	count int // of steps or epochs that are measured if there is time
-	// took and expected are the time of the runs that were measured, and what was
-	// expected of it: so the time of the others is corrected.
+	// took is the time of the runs that were measured, and expected the time that they were
+	// expected to take. Their ratio corrects what is expected of the others.
 	took, expected time.Duration
 }
 
-// errBudget ends what takes longer than there is time.
+// errBudget ends what takes longer than the budget.
 var errBudget = errors.New("the budget was spent")
 
-// least bounds how many steps or epochs are measured where time is short.
+// least bounds how many steps or epochs are measured if time is short.
 const least = 2
 
-// measure runs what the assignment asks for, and then the rest as far as time suffices.
+// measure runs what the assignment asks for, and then the rest as long as there is time.
 func (r *Reproduction) measure(ctx context.Context, o Options) error {
 	m := &measuring{Reproduction: r, Options: o, from: time.Now()}
-	m.count = r.course.count
+	m.count = r.course.Count
 	if o.Budget > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.Budget, errBudget)
@@ -49,15 +49,15 @@ func (r *Reproduction) measure(ctx context.Context, o Options) error {
 			run.LeftOut = "interrupted"
 		}
 	}
-	if len(r.names(func(run *Run) bool { return run.measured != nil })) == 0 {
+	if r.nothingMeasured() {
 		err = cmp.Or(err, fmt.Errorf("nothing was measured: %s: %s", r.Runs[0].Name, r.Runs[0].LeftOut))
 	}
 	return err
 }
 
-// choose measures the first run in the largest size in which all that is asked for
-// should end within the budget, and returns the other runs. Where the first shows early
-// that it will not, it goes on to a smaller size.
+// choose measures the first run in the largest size in which everything that is asked for
+// should end within the budget, and returns the other runs. If the first run shows early
+// that it will not, choose goes on to a smaller size.
 func (m *measuring) choose(ctx context.Context) (trials []trial, err error) {
 	sizes, err := m.probe(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func (m *measuring) choose(ctx context.Context) (trials []trial, err error) {
 		if err := m.run(ctx, trials); err != nil {
 			return nil, err
 		}
-		first := trials[0].Run
+		first := trials[0].ReproducedRun
 		if trials = trials[1:]; last || first.measured != nil && (m.fits(trials) || m.left() < m.Budget/2) {
 			break
 		}
@@ -84,10 +84,10 @@ func (m *measuring) choose(ctx context.Context) (trials []trial, err error) {
 	return trials, nil
 }
 
-// probe measures the first run in a small size, to know how fast the machine is, and
-// returns the sizes that come into question: the smallest alone if that did not end soon.
+// probe measures the first run in a small size, to find how fast the machine is, and returns
+// the sizes that are possible: only the smallest if that did not end soon.
 func (m *measuring) probe(ctx context.Context) ([]size, error) {
-	sizes := m.course.sizes
+	sizes := m.course.Sizes
 	if m.Full {
 		sizes = sizes[:1]
 	}
@@ -108,19 +108,19 @@ func (m *measuring) probe(ctx context.Context) ([]size, error) {
 	return sizes, err
 }
 
-// forget drops what was measured of a run, which is to be measured again.
-func (r *Run) forget() { r.measured, r.Measured, r.LeftOut = nil, nil, "" }
+// forget drops what was measured of a run, which will be measured again.
+func (r *ReproducedRun) forget() { r.measured, r.Measured, r.LeftOut = nil, nil, "" }
 
-// fits reports whether all that is asked for should end in time, with some to spare.
+// fits reports whether everything that is asked for should end in time, with some to spare.
 func (m *measuring) fits(trials []trial) bool {
 	return m.Budget == 0 || m.asked(trials, least) <= m.spare()
 }
 
-// spare returns how much of what is left of the budget may be planned, because other
-// runs take longer than the first lets expect.
+// spare returns how much of the rest of the budget may be planned. It is less than the rest,
+// because other runs may take longer than the first suggests.
 func (m *measuring) spare() time.Duration { return m.left() * 4 / 5 }
 
-// left returns what of the budget is left.
+// left returns the rest of the budget.
 func (m *measuring) left() time.Duration { return max(0, m.Budget-time.Since(m.from)) }
 
 // asked returns how long the trials that are asked for should take.
@@ -133,14 +133,14 @@ func (m *measuring) asked(trials []trial, count int) (sum time.Duration) {
 	return sum
 }
 
-// expect returns how long a trial of so many steps or epochs would take if this machine were
-// psim's own.
+// expect returns how long a trial of a number of steps or epochs would take on the machine
+// whose rates psim knows.
 func (m *measuring) expect(t trial, count int) time.Duration {
 	const start = time.Second // to open devices and to compile
 	return start + time.Duration(m.Repeats+1)*t.serial + time.Duration((m.Warmup+count)*t.each)*t.pass
 }
 
-// corrected corrects an expectation by what earlier ones have come to.
+// corrected scales an expectation by how far earlier ones were off.
 func (m *measuring) corrected(d time.Duration) time.Duration {
 	if m.expected == 0 {
 		return d
@@ -148,7 +148,7 @@ func (m *measuring) corrected(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * float64(m.took) / float64(m.expected))
 }
 
-// run measures the first of some trials, or says why not. An error is an interrupt.
+// run measures the first of some trials, or notes why not. An error is an interrupt.
 func (m *measuring) run(ctx context.Context, trials []trial) error {
 	t := trials[0]
 	count := m.count
@@ -156,7 +156,8 @@ func (m *measuring) run(ctx context.Context, trials []trial) error {
 		count--
 	}
 	if need := m.corrected(m.expect(t, 1)); m.Budget > 0 && need > m.left() {
-		t.LeftOut = fmt.Sprintf("takes about %s, and of the budget of %s there were %s left", round(need), short(m.Budget), m.left().Truncate(100*time.Millisecond))
+		t.LeftOut = fmt.Sprintf("takes about %s, and of the budget of %s there were %s left",
+			round(need), short(m.Budget), m.left().Truncate(100*time.Millisecond))
 	} else if err := m.once(ctx, t, count, m.asked(trials, count)); err != nil && t.measured == nil {
 		t.LeftOut = err.Error()
 		if context.Cause(ctx) == errBudget {
@@ -169,17 +170,18 @@ func (m *measuring) run(ctx context.Context, trials []trial) error {
 	return nil
 }
 
-// once measures a trial, and tells how long all that are asked for will take.
+// once measures a trial, and tells how long all trials that are asked for will take.
 func (m *measuring) once(ctx context.Context, t trial, count int, all time.Duration) error {
 	s := &session.Session{Options: m.Options.Options}
-	if s.Steps, s.Devices.Oversubscribe = count, true; m.course.epochs {
+	if s.Steps, s.Devices.Oversubscribe = count, true; m.course.Epochs {
 		s.Epochs = count
 	}
 	begin := time.Now()
 	if tell := m.Stage; tell != nil {
 		s.Stage = func(what string) {
-			_, what, _ = strings.Cut(what, ": ") // the schedule
-			tell(fmt.Sprintf("%s: %s%s", t.Name, what, m.remaining(max(all, m.corrected(m.expect(t, count)))-time.Since(begin))))
+			_, what, _ = strings.Cut(what, ": ") // without the schedule
+			left := max(all, m.corrected(m.expect(t, count))) - time.Since(begin)
+			tell(fmt.Sprintf("%s: %s%s", t.Name, what, m.remaining(left)))
 		}
 	}
 	err := s.Run(ctx, t.config)
@@ -193,7 +195,7 @@ func (m *measuring) once(ctx context.Context, t trial, count int, all time.Durat
 	return err
 }
 
-// remaining tells what time is left where it is expected to be so long.
+// remaining tells how much time is left, by what is expected.
 func (m *measuring) remaining(expected time.Duration) string {
 	switch {
 	case expected > 0:
@@ -204,13 +206,13 @@ func (m *measuring) remaining(expected time.Duration) string {
 	return ", longer than expected"
 }
 
-// remarks says what of a measured run is not as the assignment has it.
+// remarks lists how a measured run differs from the assignment.
 func (m *measuring) remarks(t trial, r results.Result) (list []string) {
 	for _, s := range m.Shrunk {
 		list = append(list, "shrunk: "+s)
 	}
-	if n := m.course.counted(r); n < m.course.count {
-		list = append(list, fmt.Sprintf("shrunk: %s instead of %d", units.Plural(n, m.course.unit()), m.course.count))
+	if n := m.course.counted(r); n < m.course.Count {
+		list = append(list, fmt.Sprintf("shrunk: %s instead of %d", units.Plural(n, m.course.unit()), m.course.Count))
 	}
 	if t.shared() {
 		list = append(list, t.sharing())

@@ -15,14 +15,14 @@ import (
 	"psim/results/tracecsv"
 )
 
-// Sheet is the name of the sheet of answers.
+// sheetName names the sheet of answers.
 const sheetName = "answers.md"
 
-// predictedFolder holds the predictions at the assignment's own sizes where the rest of
-// the folder is of what was measured.
+// predictedFolder holds the predictions at the assignment's own sizes if the rest of the
+// folder is of measurements.
 const predictedFolder = "predicted/"
 
-// Folder returns the folder that the files of a course go into.
+// Folder returns the folder for the files of a course.
 func Folder(path, name string) (files.Folder, error) {
 	c, err := find(name)
 	if err != nil {
@@ -31,24 +31,27 @@ func Folder(path, name string) (files.Folder, error) {
 	return files.Folder{Path: path, Owner: "reproduce", Guarded: c.paths()}, nil
 }
 
-// paths lists all files that can be written for a course, so that one of somebody else's
+// paths lists all files that can be written for a course, so that a file of somebody else
 // is found before anything is measured.
 func (c course) paths() []string {
 	var list []string
-	for _, f := range c.figures {
-		list = append(list, f.path)
+	for _, f := range c.Figures {
+		list = append(list, f.Path)
 	}
-	for _, e := range c.runs {
+	for _, e := range c.Runs {
 		for _, folder := range []string{"", predictedFolder} {
-			list = append(list, "results/"+e.folder()+"/"+folder+"result.json", "results/"+e.folder()+"/"+folder+"trace.csv", "results/"+e.folder()+"/"+folder+"memory.csv")
+			for _, name := range []string{"result.json", "trace.csv", "memory.csv"} {
+				list = append(list, "results/"+e.folder()+"/"+folder+name)
+			}
 		}
 		var workers int
-		switch _, err := fmt.Sscanf(e.name, "ddp=%d", &workers); {
-		case c.name == "cs1390":
-			list = append(list, "data/stats_"+strings.Replace(e.name, "=", "", 1)+".json")
+		switch _, err := fmt.Sscanf(e.Name, "ddp=%d", &workers); {
+		case c.Name == "cs1390":
+			list = append(list, "data/stats_"+strings.Replace(e.Name, "=", "", 1)+".json")
 		case err == nil:
-			for i := range workers * c.count {
-				list = append(list, fmt.Sprintf("workdir/%s/rank%d_results_epoch%d.json", e.folder(), i%workers, i/workers))
+			for i := range workers * c.Count {
+				name := fmt.Sprintf("rank%d_results_epoch%d.json", i%workers, i/workers)
+				list = append(list, "workdir/"+e.folder()+"/"+name)
 			}
 		}
 	}
@@ -59,8 +62,8 @@ func (c course) paths() []string {
 	return append(list, sheetName)
 }
 
-// Save writes the sheet, the figures and the results into a folder: those of what was
-// measured, and then all predictions in a folder of their own.
+// Save writes the sheet, the figures and the results into a folder. If anything was
+// measured, these are the measurements, and the predictions have a folder of their own.
 func (r *Reproduction) Save(ctx context.Context, folder files.Folder) error {
 	list := []files.File{{Path: sheetName, Render: r.WriteMarkdown}}
 	within := ""
@@ -78,26 +81,29 @@ func (r *Reproduction) Save(ctx context.Context, folder files.Folder) error {
 	return folder.Write(ctx, append(list, more...))
 }
 
-// side lists the figures and results of all that was measured, or predicted. A figure
-// that cannot show what was measured is that of the predictions, and says so.
+// side lists the figures and results of the measurements, or of the predictions. A figure
+// that cannot show measurements shows the predictions, and says so.
 func (r *Reproduction) side(within string, measured bool) (list []files.File, err error) {
-	for _, f := range r.course.figures {
+	for _, f := range r.course.Figures {
 		picture, err := r.draw(f, measured && r.shows(f))
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, files.File{Path: within + f.path, Render: render(picture)})
+		list = append(list, files.File{Path: within + f.Path, Render: render(picture)})
 	}
-	var runs []*Run
+	var runs []*ReproducedRun
 	for _, run := range r.Runs {
-		folder := within + "results/" + run.folder() + "/"
+		folder := within + "results/" + run.assigned.folder() + "/"
 		switch {
 		case !measured:
-			list, runs = append(list, saved(folder, run.predicted)...), append(runs, run)
+			list = append(list, saved(folder, run.predicted)...)
 		case run.measured != nil:
-			a, b := run.measured.Sides()
-			list, runs = append(list, append(saved(folder+"predicted/", a), saved(folder, b)...)...), append(runs, run)
+			predicted, measured := run.measured.Sides()
+			list = append(list, append(saved(folder+"predicted/", predicted), saved(folder, measured)...)...)
+		default:
+			continue
 		}
+		runs = append(runs, run)
 	}
 	own, err := r.own(runs, measured)
 	for _, f := range own {
@@ -107,7 +113,7 @@ func (r *Reproduction) side(within string, measured bool) (list []files.File, er
 }
 
 // side returns the prediction of a run, or its measurement.
-func (r *Run) side(measured bool) results.Run {
+func (r *ReproducedRun) side(measured bool) results.Run {
 	if measured {
 		_, b := r.measured.Sides()
 		return b
@@ -115,9 +121,9 @@ func (r *Run) side(measured bool) results.Run {
 	return r.predicted
 }
 
-// own lists what the course's own scripts would have saved of runs. What was shrunk
-// stands there, too.
-func (r *Reproduction) own(runs []*Run, measured bool) (list []files.File, err error) {
+// own lists the files that the course's own scripts would have saved of runs. They also say
+// what was shrunk.
+func (r *Reproduction) own(runs []*ReproducedRun, measured bool) (list []files.File, err error) {
 	var results []results.Result
 	for _, run := range runs {
 		side := run.side(measured)
@@ -131,7 +137,7 @@ func (r *Reproduction) own(runs []*Run, measured bool) (list []files.File, err e
 			list = append(list, r.remarked("data/", f, side.Result))
 		case strings.HasPrefix(run.Name, "ddp="):
 			for _, f := range coursefile.Epochs(side.Result) {
-				list = append(list, r.remarked("workdir/"+run.folder()+"/", f, side.Result))
+				list = append(list, r.remarked("workdir/"+run.assigned.folder()+"/", f, side.Result))
 			}
 		}
 		if r.Course == "hw4" && slices.Contains([]string{"ddp=1", "ddp=2", "model=2", "gpipe=2"}, run.Name) {
@@ -144,8 +150,8 @@ func (r *Reproduction) own(runs []*Run, measured bool) (list []files.File, err e
 	return list, nil
 }
 
-// remarked puts a file of a JSON object into a folder, with the kind of its numbers and
-// what was shrunk in it.
+// remarked puts a file of a JSON object into a folder, and adds the kind of its numbers and
+// what was shrunk.
 func (r *Reproduction) remarked(folder string, f files.File, of results.Result) files.File {
 	return files.File{Path: folder + f.Path, Render: func(w io.Writer) error {
 		var text bytes.Buffer
@@ -164,11 +170,13 @@ func (r *Reproduction) remarked(folder string, f files.File, of results.Result) 
 	}}
 }
 
-// saved lists the files of a run from which psim plot and psim compare draw all else.
+// saved lists the files of a run that psim plot and psim compare read.
 func saved(folder string, r results.Run) []files.File {
+	trace := func(w io.Writer) error { return tracecsv.WriteTraceCSV(w, r.Trace) }
+	memory := func(w io.Writer) error { return tracecsv.WriteMemoryCSV(w, tracecsv.MemoryCurves(r.Trace)) }
 	return []files.File{
-		{Path: folder + "trace.csv", Render: func(w io.Writer) error { return tracecsv.WriteTraceCSV(w, r.Trace) }},
-		{Path: folder + "memory.csv", Render: func(w io.Writer) error { return tracecsv.WriteMemoryCSV(w, tracecsv.MemoryCurves(r.Trace)) }},
+		{Path: folder + "trace.csv", Render: trace},
+		{Path: folder + "memory.csv", Render: memory},
 		{Path: folder + "result.json", Render: r.Result.WriteJSON},
 	}
 }

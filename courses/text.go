@@ -8,9 +8,9 @@ import (
 	"psim/internal/units"
 )
 
-// WriteText prints a line for every run, and what was left out.
+// WriteText prints a line for every run, and why runs were not measured.
 func (r *Reproduction) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "%s, predicted for %s\n", r.course.title, r.course.device)
+	fmt.Fprintf(w, "%s, predicted for %s\n", r.course.Title, r.course.Device)
 	if r.MeasuredOn != "" {
 		fmt.Fprintf(w, "measured on %s\n", r.MeasuredOn)
 		for _, s := range append(r.Shrunk, r.fewerSteps()...) {
@@ -26,13 +26,14 @@ func (r *Reproduction) WriteText(w io.Writer) error {
 	fmt.Fprintln(table, head)
 	for _, run := range r.Runs {
 		p := run.Predicted
-		fmt.Fprintf(table, "%s\t%s\t%s\t%.1f %%\t%s%s\n", run.Name, units.FormatSeconds(p.StepTime), rate(p), 100*p.Bubble.Makespan, units.FormatBytes(p.PeakMemory()), r.measuredText(run))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%.1f %%\t%s%s\n", run.Name, units.FormatSeconds(p.StepTime), rate(p),
+			100*p.Bubble.Makespan, units.FormatBytes(p.PeakMemory()), r.measuredText(run))
 	}
 	return table.Flush()
 }
 
 // measuredText writes the columns of a measured run.
-func (r *Reproduction) measuredText(run *Run) string {
+func (r *Reproduction) measuredText(run *ReproducedRun) string {
 	switch m := run.Measured; {
 	case r.MeasuredOn == "":
 		return ""
@@ -40,7 +41,8 @@ func (r *Reproduction) measuredText(run *Run) string {
 		return "\t\tnot measured: " + run.LeftOut + "\t"
 	default:
 		star := map[bool]string{true: " (disturbed)"}[m.Disturbed]
-		return fmt.Sprintf("\t%s\t%s ± %s\t%s%s", units.FormatSeconds(m.Predicted.StepTime), units.FormatSeconds(m.StepTime), units.FormatSeconds(m.StepTimeStd),
+		return fmt.Sprintf("\t%s\t%s ± %s\t%s%s", units.FormatSeconds(m.Predicted.StepTime),
+			units.FormatSeconds(m.StepTime), units.FormatSeconds(m.StepTimeStd),
 			units.FormatSignedPercent(m.StepTime/m.Predicted.StepTime-1), star)
 	}
 }

@@ -233,7 +233,7 @@ func (f *execFlags) places(list []*configs.Config, config, name string) (folder,
 	if err = f.checkTrace(config); err != nil {
 		return folder, gradients, err
 	}
-	folder = f.into(reports.RunFolder(filepath.Join("out", folderName(name, f.sets)), results.Measured, modes(list)...))
+	folder = f.into(reports.RunFolder(filepath.Join("out", folderName(name, f.sets)), results.Measured, severalSchedules(list)...))
 	if err = f.checkOut(folder); err != nil {
 		return folder, gradients, err
 	}
@@ -250,8 +250,8 @@ func (f *execFlags) session(ctx context.Context, list []*configs.Config, stderr 
 	return s, s.Run(ctx, list...)
 }
 
-// modes returns the schedules of several configurations.
-func modes(list []*configs.Config) (names []string) {
+// severalSchedules returns the schedules of several configurations, and nothing for one.
+func severalSchedules(list []*configs.Config) (names []string) {
 	if len(list) > 1 {
 		names = session.Modes()
 	}

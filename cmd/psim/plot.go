@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	lib "psim"
+	"psim/courses/coursefile"
+	"psim/courses/modes"
 	"psim/internal/interrupt"
 	"psim/internal/units"
 	"psim/reports/figures"
@@ -90,16 +92,16 @@ deviation of the measured steps. The same results give the same bytes.`)
 	return b.String()
 }
 
-// completePlot completes the kind, and then modes beside files.
+// completePlot completes the kind, and then modes as well as files.
 func completePlot(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return figures.Names(), cobra.ShellCompDirectiveNoFileComp
 	}
-	var modes []string
-	for _, name := range lib.ModeNames() {
-		modes = append(modes, name+"=")
+	var words []string
+	for _, name := range modes.Names() {
+		words = append(words, name+"=")
 	}
-	return modes, cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveNoSpace
+	return words, cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveNoSpace
 }
 
 func (f *plotFlags) run(cmd *cobra.Command, args []string) error {
@@ -113,7 +115,7 @@ func (f *plotFlags) run(cmd *cobra.Command, args []string) error {
 	if pictureFormat(f.out) == "" {
 		return fmt.Errorf("--out %s: the file must end in %s", f.out, pictureEndings())
 	}
-	request := figures.Request{Key: f.metric}
+	request := figures.Request{Key: f.metric, Pair: coursefile.LoadMeasured}
 	args = args[1:]
 	if kind.Key {
 		request.Key, args = args[0], args[1:]
@@ -168,7 +170,7 @@ func (f *plotFlags) items(ctx context.Context, kind figures.FigureKind, args []s
 	for _, arg := range args {
 		words := []string{arg}
 		if _, err := os.Stat(arg); err != nil {
-			words = lib.ModeWords(arg)
+			words = modes.Words(arg)
 		}
 		for _, word := range words {
 			if word == "" {
@@ -183,7 +185,7 @@ func (f *plotFlags) items(ctx context.Context, kind figures.FigureKind, args []s
 				list = append(list, figures.Item{Label: word, Run: run})
 				continue
 			}
-			items, err := interrupt.Await(ctx, func() ([]figures.Item, error) { return kind.Load(word) })
+			items, err := interrupt.Await(ctx, func() ([]figures.Item, error) { return kind.Load(word, loadForeign) })
 			if err != nil {
 				return nil, err
 			}
@@ -196,16 +198,25 @@ func (f *plotFlags) items(ctx context.Context, kind figures.FigureKind, args []s
 	return list, nil
 }
 
+// loadForeign reads what the scripts of a course have saved.
+func loadForeign(path string) (list []figures.Item, err error) {
+	found, err := coursefile.Load(path)
+	for _, f := range found {
+		list = append(list, figures.Item{Label: f.Label, Path: f.Path, Run: f.Run})
+	}
+	return list, err
+}
+
 // predictMode predicts MODE=WORKERS; it does not what is a file or has another form.
 func predictMode(ctx context.Context, word, config string, sets ...string) (run results.Run, predicted bool, err error) {
-	mode, workers, ok, err := lib.ParseMode(word)
+	m, workers, ok, err := modes.Parse(word)
 	if _, problem := os.Stat(word); problem == nil || !ok {
 		return run, false, nil
 	}
 	if err != nil {
 		return run, false, err
 	}
-	c, err := mode.Load(workers, config, sets...)
+	c, err := m.Load(workers, config, sets...)
 	if err != nil {
 		return run, false, fmt.Errorf("%s: %w", word, err)
 	}

@@ -139,7 +139,7 @@ func (f validateFlags) answer(ctx context.Context, ids []string, w io.Writer) er
 		}
 		return err
 	}
-	var answers []questions.Answer
+	var answers []questions.QuestionAnswer
 	if len(f.with) > 0 {
 		answers, err = questions.AnswersWith(ctx, f.with, selected...)
 		err = flagged("with", err)
@@ -149,7 +149,7 @@ func (f validateFlags) answer(ctx context.Context, ids []string, w io.Writer) er
 	if err != nil {
 		return err
 	}
-	report := questions.NewReport(answers)
+	report := questions.NewSheet(answers)
 	err = f.print(w, report, report.WriteMarkdown, func(w io.Writer) error {
 		return report.WriteText(w, len(ids) > 0 || len(f.with) > 0)
 	})

@@ -17,8 +17,8 @@ import (
 	"psim/schedules/graph"
 )
 
-// What CS1390's reference graphs show (testdata/README.md): the parts of a step and,
-// of the timelines, its passes.
+// The parts of a step, and the passes of the timelines, in CS1390's reference graphs
+// (testdata/README.md).
 func TestStats(t *testing.T) {
 	list, err := coursefile.Load("testdata/cs1390")
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestHomework(t *testing.T) {
 	}
 }
 
-// Epochs have their times by rank, and the deviation that numpy's std has.
+// Epochs have times by rank, and the deviation that numpy's std computes.
 func TestEpochs(t *testing.T) {
 	run, err := coursefile.LoadRun("testdata/workdir_dual_gpu")
 	require.NoError(t, err)
@@ -103,7 +103,7 @@ func TestEpochs(t *testing.T) {
 	require.Nil(t, list[2].Run.Result.Epochs) // the command does not say how many
 }
 
-// What is written is read back the same: of any pipeline its passes and step.
+// The passes and the step of any pipeline are read back as they were written.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		stages, microbatches := rapid.IntRange(1, 4).Draw(rt, "stages"), rapid.IntRange(1, 5).Draw(rt, "microbatches")
@@ -122,7 +122,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// The same of data parallelism, in every format.
+// The same for data parallelism, in every format.
 func TestRoundTripData(t *testing.T) {
 	for _, name := range []string{"vgg16-cpu-ddp", "vgg16-cpu-fsdp"} {
 		run := predict(name)
@@ -164,7 +164,7 @@ func readBack(t require.TestingT, file reports.File) results.Run {
 	return runs[0]
 }
 
-// Sums over batches are told from means where the file tells both.
+// If a file has the parts of a step as well as their total, sums over batches are recognised.
 func TestSums(t *testing.T) {
 	const text = `{"0": {"rank": 0, "computation_time": 2, "communication_time": 1, "optimizer_update_time": 0.5, "total_time": %g}, "num_workers": 1, "num_batches": 5, "batch_size": 64}`
 	for total, doubts := range map[float64]int{17.5: 0, 3.5: 1} {
@@ -175,7 +175,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// Errors are one line and say which key, and what would be right.
+// Errors are one line, and name the key and what it must be.
 func TestErrors(t *testing.T) {
 	const rest = `"num_workers": 1, "num_batches": 1, "batch_size": 64`
 	for _, x := range []struct{ name, text, message string }{
@@ -213,7 +213,7 @@ func TestErrors(t *testing.T) {
 	require.EqualError(t, err, "testdata/pipeline_parallel.log: is of a course's scripts, which predict nothing; name two results: psim compare A B")
 }
 
-// What psim reproduce notes as predicted is no measurement.
+// Numbers that psim reproduce has marked as predicted are not measurements.
 func TestPredicted(t *testing.T) {
 	folder := t.TempDir()
 	for name, text := range map[string]string{
@@ -231,7 +231,7 @@ func TestPredicted(t *testing.T) {
 	}
 }
 
-// What is no file of a course is left to others.
+// Other files are left to other readers.
 func TestOthers(t *testing.T) {
 	for name, text := range map[string]string{"a.json": `{"kind": "measured", "num_workers": 2}`, "b.json": `[]`, "c.csv": "a,b", "d.json": ""} {
 		runs, err := coursefile.Read(name, []byte(text))
@@ -275,7 +275,7 @@ func seed(f *testing.F, names ...string) {
 	}
 }
 
-// fuzz reads a file. What it holds can be compared, and is a result that psim reads.
+// fuzz reads a file. Its results can be compared, and psim can read them.
 func fuzz(t *testing.T, name string, data []byte) {
 	runs, err := coursefile.Read(name, data)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package coursefile reads and writes the result files of the courses that psim
-// predicts: what train.py of Brown's CS1390 saves (stats_ddp4.json), and of CMU's
-// 11-868 what homework 4 saves and prints (rank0_results_epoch1.json, logs) and what
-// homework 5 sums up (performance_summary.json). So a student's own run is compared,
-// plotted and laid over a prediction like any result.
+// Package coursefile reads and writes the result files of the two courses: what train.py
+// of Brown's CS1390 saves (stats_ddp4.json), what homework 4 of CMU's 11-868 saves and
+// prints (rank0_results_epoch1.json, logs), and the summary of homework 5
+// (performance_summary.json). With it a student's own run can be compared and plotted like
+// any result of psim.
 //
-// What a file does not say stays unknown: most say nothing of memory, of the bubble,
-// or of what a step is made of.
+// What a file does not say stays unknown: most say nothing about memory, about the bubble,
+// or about what a step is made of.
 package coursefile

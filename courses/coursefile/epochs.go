@@ -10,8 +10,8 @@ import (
 	"psim/results"
 )
 
-// The sizes of homework 4 of CMU's 11-868 (homework 5 since autumn 2025), which its
-// files do not say.
+// The sizes of homework 4 of CMU's 11-868 (homework 5 since autumn 2025), which are not in
+// its files.
 const (
 	pairs       = 5000 // of sentences, in an epoch
 	pairTokens  = 128  // of a pair, cut or padded
@@ -19,20 +19,19 @@ const (
 	splitBatch  = 32   // of a model-parallel or pipeline run
 )
 
-// An epoch is what run_data_parallel.py saves after each epoch of a rank. psim trains no
-// translation, so that it writes no BLEU.
+// An epoch is what run_data_parallel.py saves after each epoch of a rank. It also saves a
+// BLEU score; psim does not translate, and writes none.
 type epoch struct {
 	Loss   *float64 `json:"validation_loss,omitempty"`
 	Time   *float64 `json:"training_time"`
 	Tokens *float64 `json:"tokens_per_sec"`
 }
 
-// steps returns how many steps an epoch of the homework has with a batch of so many
-// samples over all replicas.
+// steps returns how many steps an epoch of the homework has with a batch of all replicas.
 func steps(batch float64) float64 { return math.Ceil(pairs / math.Max(1, math.Round(batch))) }
 
-// epochsOf returns the epochs of a result; of one that has none, an epoch of the
-// homework by its step.
+// epochsOf returns the epochs of a result, or an epoch of the homework that has its steps if
+// it has none.
 func epochsOf(r results.Result) results.Epochs {
 	if r.Epochs != nil {
 		return *r.Epochs
@@ -40,8 +39,8 @@ func epochsOf(r results.Result) results.Epochs {
 	return results.Epochs{Number: 1, Time: r.StepTime * steps(samples(r)), Throughput: r.Throughput}
 }
 
-// validation returns the loss of validation after an epoch that counts; nil where there
-// is none.
+// validation returns the validation loss after an epoch that counts, or nil if it is not
+// known.
 func validation(r results.Result, index int) *float64 {
 	if r.Measurement == nil || r.Epochs == nil || index+r.Epochs.Dropped >= len(r.ValidationLoss) {
 		return nil
@@ -49,10 +48,10 @@ func validation(r results.Result, index int) *float64 {
 	return &r.ValidationLoss[index+r.Epochs.Dropped]
 }
 
-// Epochs lists the files that homework 4's run_data_parallel.py would save of the
-// epochs of a result, one of each rank: rank0_results_epoch0.json. Of a result without
-// epochs it is one of 5000 pairs. The tokens per second are those of the rank by a clock
-// that waits for the device, which the homework's does not.
+// Epochs lists the files that homework 4's run_data_parallel.py would save for the epochs of
+// a result, one for each rank: rank0_results_epoch0.json. For a result without epochs it is
+// one epoch of 5000 pairs. The tokens per second are those of the rank by a clock that waits
+// for the device; the homework's clock does not.
 func Epochs(r results.Result) []reports.File {
 	var list []reports.File
 	e, ranks := epochsOf(r), float64(len(r.Ranks))

@@ -61,7 +61,7 @@ func ExampleEpochs() {
 	// rank1_results_epoch0.json
 }
 
-// What homework 5 sums up of two runs.
+// Homework 5's summary of two runs.
 func ExampleSummary() {
 	one, two := predict("gpt2-4090d-single"), predict("gpt2-4090d-data-parallel")
 	fmt.Println(coursefile.Summary(one.Result, two.Result).Path)

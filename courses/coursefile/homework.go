@@ -8,32 +8,33 @@ import (
 	"slices"
 	"time"
 
+	"psim/courses/modes"
 	"psim/results"
 )
 
-// A homework holds what the files and logs of homework 4 and 5 say of one run.
+// A homework holds what the files and logs of homework 4 and 5 say about one run.
 type homework struct {
-	mode
+	modes.Mode
 	workers int     // ranks, or devices of one process
 	batch   float64 // over all replicas; 0 is the homework's own
 	chunks  int     // microbatches of a pipeline; 0 is the homework's own
-	steps   float64 // of an epoch, where a log tells; else 0
-	// number is how many epochs there were, and how many before them count nowhere; 0
-	// where that is not known.
+	steps   float64 // of an epoch, if a log tells; 0 otherwise
+	// number is how many epochs count, and dropped how many before them do not; 0 if that
+	// is not known.
 	number, dropped int
-	// ranks are the times of an epoch on each, in seconds: the means over the epochs.
+	// ranks holds the times of an epoch on each rank, in seconds: the means over the epochs.
 	ranks    []results.RankEpoch
-	epochs   [][]float64    // times of every epoch by rank; nil where only the means are known
+	epochs   [][]float64    // times of every epoch by rank; nil if only the means are known
 	tokens   float64        // per second as printed, over all ranks
-	losses   results.Losses // of validation, after every epoch; nil where one is not known
+	losses   results.Losses // of validation, after every epoch; nil if one is not known
 	warnings []string
 }
 
-// result turns epochs into steps. Nothing is known of what these are made of.
+// result turns epochs into steps. What a step is made of is not known.
 func (h homework) result(source string) results.Result {
 	h.assume()
 	r := results.Result{
-		Schema: results.Schema, Kind: results.Measured, Name: "gpt2-hw4", Schedule: h.schedule,
+		Schema: results.Schema, Kind: results.Measured, Name: "gpt2-hw4", Schedule: h.Schedule,
 		Stages: 1, VirtualStages: 1, Microbatches: 1, DataParallel: 1, TensorParallel: 1, Devices: h.workers,
 		Bubble: results.Unknown(), FitsMemory: true, Ranks: make([]results.RankResult, h.workers),
 		Work: results.Work{SequenceLength: pairTokens},
@@ -42,9 +43,9 @@ func (h homework) result(source string) results.Result {
 		r.Ranks[i].Rank = i
 	}
 	switch {
-	case h.data:
+	case h.Data:
 		r.DataParallel = h.workers
-	case h.name == "pipeline":
+	case h.Name == "pipeline":
 		r.Stages, r.Microbatches = h.workers, 4
 		if h.chunks > 0 {
 			r.Microbatches = h.chunks
@@ -61,13 +62,12 @@ func (h homework) result(source string) results.Result {
 	return r
 }
 
-// assume takes the homework's own batch and the steps of its pairs where nothing tells
-// them.
+// assume takes the homework's own batch, and the steps of its pairs, if they are not given.
 func (h *homework) assume() {
 	switch {
 	case h.batch == 0 && h.steps > 0:
 		h.batch = math.Ceil(pairs / h.steps)
-	case h.batch == 0 && h.data:
+	case h.batch == 0 && h.Data:
 		h.batch = float64(deviceBatch * h.workers)
 	case h.batch == 0:
 		h.batch = splitBatch
@@ -82,7 +82,7 @@ func (h homework) slowest() results.RankEpoch {
 	return slices.MaxFunc(h.ranks, func(a, b results.RankEpoch) int { return cmp.Compare(a.Time, b.Time) })
 }
 
-// measurement holds a step for each epoch, the mean of its steps.
+// measurement makes a step of each epoch: the mean of its steps.
 func (h homework) measurement() *results.Measurement {
 	var durations []time.Duration
 	for _, times := range h.epochs {
@@ -97,37 +97,41 @@ func (h homework) measurement() *results.Measurement {
 	return m
 }
 
-// setRates sets the throughput by the time of epochs, and says how far what was printed
-// is from it.
+// setRates sets the throughput by the time of epochs, and warns if the printed rate is far
+// from it.
 func (h homework) setRates(r *results.Result) {
 	epoch := r.StepTime * h.steps
-	r.Warnings = append([]string{fmt.Sprintf("it tells the time of epochs, which are taken to have %g steps: %d pairs in batches of %g", h.steps, pairs, h.batch)}, h.warnings...)
+	assumed := fmt.Sprintf("it tells the time of epochs, which are taken to have %g steps: %d pairs in batches of %g",
+		h.steps, pairs, h.batch)
+	r.Warnings = append([]string{assumed}, h.warnings...)
 	if epoch <= 0 {
 		return
 	}
 	r.Throughput = rateOf(epoch)
 	if h.tokens > 0 && math.Abs(h.tokens/r.Throughput.Tokens-1) > 0.05 {
 		r.UnwaitedTokens = &h.tokens
-		r.Warnings = append(r.Warnings, fmt.Sprintf("it says %.0f tokens/s, %.3g times the %.0f that follow from the time of an epoch and count here: the homework's clock stops before the device has finished",
+		r.Warnings = append(r.Warnings, fmt.Sprintf("it says %.0f tokens/s, %.3g times the %.0f that follow from the "+
+			"time of an epoch and count here: the homework's clock stops before the device has finished",
 			h.tokens, h.tokens/r.Throughput.Tokens, r.Throughput.Tokens))
 	}
 	r.TokensPerDevice = r.Throughput.Tokens / float64(r.Devices)
 }
 
-// rateOf returns the work of an epoch of so many seconds over its time.
+// rateOf divides the work of an epoch by its time.
 func rateOf(seconds float64) results.Throughput {
 	return results.Throughput{Samples: pairs / seconds, Tokens: pairs * pairTokens / seconds}
 }
 
-// setEpochs adds the epochs, where it is known how many there were.
+// setEpochs adds the epochs, if their number is known.
 func (h homework) setEpochs(r *results.Result) {
 	if h.number == 0 || r.StepTime <= 0 {
 		return
 	}
 	x := h.slowest()
 	e := results.Epochs{
-		Number: h.number, Dropped: h.dropped, Samples: pairs, Steps: int64(h.steps), Batch: int64(h.batch),
-		LastBatch: int64(max(0, pairs-(h.steps-1)*h.batch)), Time: x.Time, TimeStd: x.TimeStd, Total: float64(h.number) * x.Time,
+		Number: h.number, Dropped: h.dropped, Samples: pairs, Steps: int64(h.steps),
+		Batch: int64(h.batch), LastBatch: int64(max(0, pairs-(h.steps-1)*h.batch)),
+		Time: x.Time, TimeStd: x.TimeStd, Total: float64(h.number) * x.Time,
 		Throughput: rateOf(x.Time), Ranks: h.ranks,
 	}
 	for _, times := range h.epochs {
@@ -144,14 +148,16 @@ type epochLine struct {
 	loss            *float64 // of validation
 }
 
-// take adds the epochs of all ranks. The first is a warm-up and left out where there
-// are more, as the homework advises.
+// take adds the epochs of all ranks. If there are several, the first is left out as a
+// warm-up, as the homework advises.
 func (h *homework) take(lines []epochLine) error {
 	ranks := 0
 	at := map[int]map[int]epochLine{} // by epoch, then by rank
 	for _, l := range lines {
 		if !(l.seconds > 0 && l.seconds <= longest) || !(l.tokens >= 0 && l.tokens <= 1e300) {
-			return fmt.Errorf("epoch %d of rank %d: its time is %g s and its rate %g tokens/s; the time must be above 0 and at most %g s, the rate 0 or more", l.index, l.rank, l.seconds, l.tokens, longest)
+			return fmt.Errorf("epoch %d of rank %d: its time is %g s and its rate %g tokens/s; "+
+				"the time must be above 0 and at most %g s, the rate 0 or more",
+				l.index, l.rank, l.seconds, l.tokens, longest)
 		}
 		if at[l.index] == nil {
 			at[l.index] = map[int]epochLine{}
@@ -160,7 +166,8 @@ func (h *homework) take(lines []epochLine) error {
 	}
 	maps.DeleteFunc(at, func(_ int, byRank map[int]epochLine) bool { return len(byRank) < ranks })
 	if len(at) == 0 {
-		return fmt.Errorf("no epoch is there of all ranks 0 to %d; run_data_parallel.py saves rank0_results_epoch0.json and so on for each", ranks-1)
+		return fmt.Errorf("no epoch is there of all ranks 0 to %d; "+
+			"run_data_parallel.py saves rank0_results_epoch0.json and so on for each", ranks-1)
 	}
 	h.validate(at)
 	if len(at) > 1 && at[0] != nil {
@@ -179,13 +186,13 @@ func (h *homework) take(lines []epochLine) error {
 	}
 	h.number = len(h.epochs)
 	h.meanRanks(ranks)
-	if h.data {
+	if h.Data {
 		h.workers = ranks
 	}
 	return nil
 }
 
-// validate notes the losses of validation, each the mean of those of the ranks.
+// validate sets the validation losses: the means over the ranks.
 func (h *homework) validate(at map[int]map[int]epochLine) {
 	for _, index := range slices.Sorted(maps.Keys(at)) {
 		mean := 0.0

@@ -8,7 +8,7 @@ import (
 	"reflect"
 )
 
-// decode reads JSON, and words what is wrong with it for people.
+// decode reads JSON, and says what is wrong with it in words for a user.
 func decode(data []byte, into any) error {
 	err := json.Unmarshal(data, into)
 	var kind *json.UnmarshalTypeError
@@ -25,7 +25,7 @@ func decode(data []byte, into any) error {
 	return err
 }
 
-// expected names the JSON that a value is read from.
+// expected names the JSON that a value can be read from.
 func expected(err *json.UnmarshalTypeError) string {
 	switch err.Type.Kind() {
 	case reflect.Int:

@@ -17,18 +17,18 @@ import (
 	"psim/results"
 )
 
-// epochName matches the name of a file of an epoch of homework 4.
+// epochName matches the names of homework 4's files of an epoch.
 var epochName = regexp.MustCompile(`^rank(\d{1,5})_results_epoch(\d{1,6})\.json$`)
 
-// A File is a result that was read, and what to call it.
-type File struct {
+// A SavedRun is a result that was read from a file, and what to call it.
+type SavedRun struct {
 	Label, Path string
 	Run         results.Run
 }
 
-// Load reads the results of a file or folder of a course's scripts. It returns none of
-// a path that is something else: a result of psim, or nothing.
-func Load(path string) ([]File, error) {
+// Load reads the results in a file or folder of a course's scripts. It returns no results if
+// the path is something else, such as a result of psim, or does not exist.
+func Load(path string) ([]SavedRun, error) {
 	if !files.IsFolder(path) {
 		return loadFile(path)
 	}
@@ -39,7 +39,7 @@ func Load(path string) ([]File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s", path, files.Reason(err))
 	}
-	var list []File
+	var list []SavedRun
 	epochs := false
 	for _, e := range entries {
 		name := e.Name()
@@ -60,8 +60,8 @@ func Load(path string) ([]File, error) {
 	return list, nil
 }
 
-// loadFile reads a file; one of an epoch with the others in its folder.
-func loadFile(path string) ([]File, error) {
+// loadFile reads a file. A file of an epoch is read with the others in its folder.
+func loadFile(path string) ([]SavedRun, error) {
 	name := filepath.Base(path)
 	if epochName.MatchString(name) {
 		folder := filepath.Dir(path)
@@ -73,17 +73,17 @@ func loadFile(path string) ([]File, error) {
 		if data, err := os.ReadFile(path); err == nil && predicts(data) {
 			run.Result.Kind = results.Predicted
 		}
-		return []File{{filepath.Base(folder), path, run}}, nil
+		return []SavedRun{{filepath.Base(folder), path, run}}, nil
 	}
 	if name == "result.json" || strings.HasSuffix(name, ".jsonl") || !files.Exists(path) {
 		return nil, nil
 	}
 	runs, err := files.Read(path, func(r io.Reader) ([]results.Run, error) { return read(path, r) })
-	var list []File
+	var list []SavedRun
 	for _, run := range runs {
-		f := File{strings.TrimSuffix(name, filepath.Ext(name)), path, run}
+		f := SavedRun{strings.TrimSuffix(name, filepath.Ext(name)), path, run}
 		if len(runs) > 1 {
-			f.Label = fmt.Sprintf("%s=%d", modeOf(run.Result).name, run.Result.Devices)
+			f.Label = fmt.Sprintf("%s=%d", modeOf(run.Result).Name, run.Result.Devices)
 		}
 		list = append(list, f)
 	}
@@ -95,13 +95,13 @@ func read(path string, r io.Reader) ([]results.Run, error) {
 	const limit = 1 << 30
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil || len(data) > limit {
-		return nil, err // of psim, which says what is wrong
+		return nil, err // psim's own reader says what is wrong
 	}
 	return Read(path, data)
 }
 
-// Read reads the results in a file of a course's scripts. Its name says what it is of:
-// what it holds does not. It returns none of a file that is something else.
+// Read reads the results in a file of a course's scripts. The name of the file says what it
+// is of, because its contents do not. Read returns no results if it is something else.
 func Read(path string, data []byte) ([]results.Run, error) {
 	name := filepath.Base(path)
 	var runs []results.Run
@@ -130,7 +130,7 @@ func Read(path string, data []byte) ([]results.Run, error) {
 }
 
 // predicts reports whether psim reproduce has noted in a file that its numbers are
-// predicted. Those of the courses' scripts are measured.
+// predicted. Numbers of the courses' own scripts are measured.
 func predicts(data []byte) bool {
 	var x struct {
 		Kind string `json:"kind"`
@@ -142,7 +142,7 @@ func predicts(data []byte) bool {
 func readHomework(path string, data []byte) ([]homework, error) {
 	name := filepath.Base(path)
 	if epochName.MatchString(name) {
-		h := homework{mode: named("ddp")}
+		h := homework{Mode: named("ddp")}
 		line, err := readEpoch(name, data)
 		if err == nil {
 			err = h.take([]epochLine{line})
@@ -152,7 +152,8 @@ func readHomework(path string, data []byte) ([]homework, error) {
 	if trimmed := bytes.TrimSpace(data); len(trimmed) == 0 || bytes.IndexByte(data, 0) >= 0 {
 		return nil, nil
 	} else if trimmed[0] != '{' {
-		if log := slices.Contains([]string{".log", ".txt", ".out"}, filepath.Ext(name)); log || epochForm.Match(data) || meanForm.Match(data) {
+		log := slices.Contains([]string{".log", ".txt", ".out"}, filepath.Ext(name))
+		if log || epochForm.Match(data) || meanForm.Match(data) {
 			return readLog(path, data)
 		}
 		return nil, nil
@@ -166,14 +167,16 @@ func readHomework(path string, data []byte) ([]homework, error) {
 	case keys["pipeline_parallel"] != nil:
 		return readSummary(data)
 	case keys["num_workers"] != nil:
-		return nil, errors.New("is what CS1390's train.py saves, and does not say of which mode; name it stats_ddp4.json, or with fsdp, model or pipeline and the number of workers")
+		return nil, errors.New("is what CS1390's train.py saves, and does not say of which mode; " +
+			"name it stats_ddp4.json, or with fsdp, model or pipeline and the number of workers")
 	case keys["training_time"] != nil:
-		return nil, errors.New("is what homework 4 saves of an epoch, and does not say of which rank; name it rank0_results_epoch0.json, or with its rank and epoch")
+		return nil, errors.New("is what homework 4 saves of an epoch, and does not say of which rank; " +
+			"name it rank0_results_epoch0.json, or with its rank and epoch")
 	}
 	return nil, nil
 }
 
-// readEpoch reads what run_data_parallel.py has saved of an epoch.
+// readEpoch reads what run_data_parallel.py has saved for an epoch.
 func readEpoch(name string, data []byte) (l epochLine, err error) {
 	var e epoch
 	if err := decode(data, &e); err != nil {
@@ -191,7 +194,7 @@ func readEpoch(name string, data []byte) (l epochLine, err error) {
 
 // loadEpochs reads all epochs of a folder.
 func loadEpochs(folder string) (homework, error) {
-	h := homework{mode: named("ddp")}
+	h := homework{Mode: named("ddp")}
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return h, fmt.Errorf("%s: %s", folder, files.Reason(err))
@@ -222,7 +225,7 @@ func loadEpochs(folder string) (homework, error) {
 	return h, nil
 }
 
-// LoadRun reads a result: of psim, or of a course's scripts.
+// LoadRun reads a result of psim or of a course's scripts.
 func LoadRun(path string) (results.Run, error) {
 	list, err := Load(path)
 	switch {
@@ -237,15 +240,17 @@ func LoadRun(path string) (results.Run, error) {
 	for _, f := range list {
 		names = append(names, f.Label)
 	}
-	return results.Run{}, fmt.Errorf("%s: holds %d results (%s); name a file that holds one", path, len(list), strings.Join(names, ", "))
+	return results.Run{}, fmt.Errorf("%s: holds %d results (%s); name a file that holds one",
+		path, len(list), strings.Join(names, ", "))
 }
 
-// LoadMeasured is reports.LoadPair of one result, which must be of psim: a course's
-// scripts predict nothing.
+// LoadMeasured reads a measured result and its prediction. The result must be one of psim,
+// because a course's scripts predict nothing.
 func LoadMeasured(path string) (predicted, measured results.Run, err error) {
 	list, err := Load(path)
 	if err == nil && len(list) > 0 {
-		err = fmt.Errorf("%s: is of a course's scripts, which predict nothing; name two results: psim compare A B", path)
+		err = fmt.Errorf("%s: is of a course's scripts, which predict nothing; "+
+			"name two results: psim compare A B", path)
 	}
 	if err != nil {
 		return predicted, measured, err

@@ -8,31 +8,34 @@ import (
 	"strconv"
 	"strings"
 
+	"psim/courses/modes"
 	"psim/results"
 )
 
-// The lines of homework 4's scripts: an epoch of a rank, or of the one process of
-// run_pipeline.py, and its loss; their mean at the end; the steps of an epoch in the bar of progress;
-// and the command, which a terminal's log holds.
+// The lines of homework 4's scripts: an epoch of a rank, or of the single process of
+// run_pipeline.py, and its loss; the mean of the epochs at the end; the steps of an epoch in
+// the progress bar; and the command, if it is in the log.
 var (
-	epochForm   = regexp.MustCompile(`Epoch (\d{1,6})(?: on Rank (\d{1,5}))?: Training Time = ([0-9.eE+-]+), Tokens_per_sec = ([0-9.eE+-]+)`)
-	meanForm    = regexp.MustCompile(`(?:Rank (\d{1,5}) )?[Tt]raining time: avg: ?([0-9.eE+-]+), std: ?([0-9.eE+-]+), *\s*tokens_per_second: avg: ?([0-9.eE+-]+)`)
+	epochForm = regexp.MustCompile(`Epoch (\d{1,6})(?: on Rank (\d{1,5}))?: ` +
+		`Training Time = ([0-9.eE+-]+), Tokens_per_sec = ([0-9.eE+-]+)`)
+	meanForm = regexp.MustCompile(`(?:Rank (\d{1,5}) )?[Tt]raining time: avg: ?([0-9.eE+-]+), ` +
+		`std: ?([0-9.eE+-]+), *\s*tokens_per_second: avg: ?([0-9.eE+-]+)`)
 	lossForm    = regexp.MustCompile(`Epoch (\d{1,6})(?: on Rank (\d{1,5}))?: Validation Loss = ([0-9.eE+-]+)`)
 	barForm     = regexp.MustCompile(`Training \(epoch \d+ / \d+\):.*\| (\d{1,9})/(\d{1,9}) \[`)
 	commandForm = regexp.MustCompile(`run_(data_parallel|pipeline)\.py(.*)`)
 	optionForm  = regexp.MustCompile(`--(world_size|batch_size|n_chunk|n_epochs|model_parallel_mode)[= ]+['"]?(\w+)`)
 )
 
-// A section is what a log says of one command.
+// A section is the part of a log that belongs to one command.
 type section struct {
 	homework
 	lines []epochLine
 	means map[int][3]float64 // of a rank: the mean of epochs, its deviation, tokens per second
-	world int                // ranks of the command; 0 where it does not say
+	world int                // ranks of the command; 0 if it does not say
 }
 
-// readLog reads what the scripts have printed, of one run or, with the commands before
-// them, of several. The name of a log may say which mode it is of.
+// readLog reads what the scripts have printed, for one run or, if the commands are in the
+// log as well, for several. The name of a log may say which mode it is of.
 func readLog(name string, data []byte) (list []homework, err error) {
 	for _, s := range sections(strings.ReplaceAll(string(data), "\r", "\n")) {
 		if len(s.lines) == 0 && len(s.means) == 0 {
@@ -45,7 +48,8 @@ func readLog(name string, data []byte) (list []homework, err error) {
 		list = append(list, h)
 	}
 	if len(list) == 0 {
-		return nil, errors.New(`holds no line of homework 4's scripts, such as "Epoch 0 on Rank 0: Training Time = 20.6, Tokens_per_sec = 217800.3"`)
+		return nil, errors.New(`holds no line of homework 4's scripts, such as ` +
+			`"Epoch 0 on Rank 0: Training Time = 20.6, Tokens_per_sec = 217800.3"`)
 	}
 	return list, nil
 }
@@ -57,7 +61,7 @@ func sections(text string) []section {
 		if m := commandForm.FindStringSubmatch(line); m != nil {
 			s := section{means: map[int][3]float64{}}
 			if m[1] == "data_parallel" {
-				s.mode = named("ddp")
+				s.Mode = named("ddp")
 			}
 			s.options(m[2])
 			list = append(list, s)
@@ -67,17 +71,13 @@ func sections(text string) []section {
 	return list
 }
 
-// named returns the mode of a name.
-func named(name string) mode {
-	for _, m := range modes() {
-		if m.name == name || m.name+"_parallel" == name {
-			return m
-		}
-	}
-	return mode{}
+// named returns the mode with the given name, such as model or model_parallel.
+func named(name string) modes.Mode {
+	m, _ := modes.Find(strings.TrimSuffix(name, "_parallel"))
+	return m
 }
 
-// options reads what a command says of its run.
+// options reads the options of a command.
 func (s *section) options(text string) {
 	for _, m := range optionForm.FindAllStringSubmatch(text, -1) {
 		n, _ := strconv.Atoi(m[2])
@@ -92,24 +92,26 @@ func (s *section) options(text string) {
 		case "n_chunk":
 			s.chunks = n
 		default:
-			s.mode = named(m[2])
+			s.Mode = named(m[2])
 		}
 	}
 }
 
-// read notes what a line says.
+// read notes what a line of the log says.
 func (s *section) read(line string) {
 	number := func(text string) float64 { x, _ := strconv.ParseFloat(text, 64); return x }
 	rank := func(text string) int {
 		if text != "" {
-			s.mode = named("ddp")
+			s.Mode = named("ddp")
 		}
 		n, _ := strconv.Atoi(text)
 		return n
 	}
 	if m := epochForm.FindStringSubmatch(line); m != nil {
 		index, _ := strconv.Atoi(m[1])
-		s.lines = append(s.lines, epochLine{rank: rank(m[2]), index: index, seconds: number(m[3]), tokens: number(m[4])})
+		s.lines = append(s.lines, epochLine{
+			rank: rank(m[2]), index: index, seconds: number(m[3]), tokens: number(m[4]),
+		})
 	}
 	if m := lossForm.FindStringSubmatch(line); m != nil {
 		index, _ := strconv.Atoi(m[1])
@@ -128,16 +130,17 @@ func (s *section) read(line string) {
 	}
 }
 
-// run makes the homework of a section: of its epochs, or else of their means.
+// run makes the homework of a section: from its epochs, or else from their means.
 func (s section) run(name string) (homework, error) {
 	h := s.homework
 	for _, guess := range []string{"pipeline", "model"} {
-		if h.name == "" && strings.Contains(strings.ToLower(name), guess) {
-			h.mode = named(guess)
+		if h.Name == "" && strings.Contains(strings.ToLower(name), guess) {
+			h.Mode = named(guess)
 		}
 	}
-	if h.name == "" {
-		return h, fmt.Errorf("does not say whether the run was model or pipeline parallel; name it model_parallel.log or pipeline_parallel.log")
+	if h.Name == "" {
+		return h, fmt.Errorf("does not say whether the run was model or pipeline parallel; " +
+			"name it model_parallel.log or pipeline_parallel.log")
 	}
 	h.workers = 2
 	if len(s.lines) > 0 {
@@ -146,21 +149,23 @@ func (s section) run(name string) (homework, error) {
 	for rank := range len(s.means) {
 		m, there := s.means[rank]
 		if !there || !(m[0] > 0 && m[0] <= longest && m[1] >= 0 && m[1] <= longest) || !(m[2] >= 0 && m[2] <= 1e300) {
-			return h, fmt.Errorf("rank %d: its mean time of an epoch is missing or not above 0; there must be a line of each of %d ranks", rank, len(s.means))
+			return h, fmt.Errorf("rank %d: its mean time of an epoch is missing or not above 0; "+
+				"there must be a line of each of %d ranks", rank, len(s.means))
 		}
 		h.ranks = append(h.ranks, results.RankEpoch{Rank: rank, Time: m[0], TimeStd: m[1]})
 		h.tokens += m[2]
 	}
-	if h.data {
+	if h.Data {
 		h.workers = len(s.means)
 	}
 	return h, s.complete(h)
 }
 
-// complete refuses a log that ends before all ranks of its command have printed a line.
+// complete refuses a log in which ranks of its command are missing.
 func (s section) complete(h homework) error {
-	if h.data && s.world > h.workers {
-		return fmt.Errorf("the command has --world_size %d, and there are lines of %d of these ranks; there must be one of each", s.world, h.workers)
+	if h.Data && s.world > h.workers {
+		return fmt.Errorf("the command has --world_size %d, and there are lines of %d of these ranks; "+
+			"there must be one of each", s.world, h.workers)
 	}
 	return nil
 }

@@ -7,13 +7,14 @@ import (
 	"slices"
 	"strconv"
 
+	"psim/courses/modes"
 	"psim/internal/files"
 	"psim/reports"
 	"psim/results"
 	"psim/schedules/graph"
 )
 
-// stats holds what CS1390's train.py saves of a run, beside its workers.
+// stats holds what CS1390's train.py saves for a run, apart from its workers.
 type stats struct {
 	Workers      int      `json:"num_workers"`
 	Batches      int      `json:"num_batches"`
@@ -22,55 +23,40 @@ type stats struct {
 	Cores        *int     `json:"cores_per_worker"`
 }
 
-// A worker is what train.py saves of one. Model and pipeline parallel runs have times
-// of batches, the others the three parts.
+// A worker is what train.py saves for one worker. Model and pipeline parallel runs have the
+// times of batches, and the others have the three parts.
 type worker struct {
 	Rank          int      `json:"rank"`
 	Computation   *float64 `json:"computation_time,omitempty"`
 	Communication *float64 `json:"communication_time,omitempty"`
 	Optimizer     *float64 `json:"optimizer_update_time,omitempty"`
 	Total         *float64 `json:"total_time"`
-	// Times are a start and an end for every forward, then for every backward, of one
+	// Times holds a start and an end for every forward, and then for every backward, of one
 	// batch after the other.
 	Times []float64 `json:"batches_times,omitempty"`
 }
 
-// A mode is one of the four ways to train, as the course names it in files and psim in
-// results.
-type mode struct {
-	name, config, schedule string
-	data, sharded          bool
-}
-
-func modes() []mode {
-	return []mode{
-		{"ddp", "vgg16-cpu-ddp", "ddp", true, false},
-		{"fsdp", "vgg16-cpu-fsdp", "ddp", true, true},
-		{"model", "vgg16-cpu-model", "model-parallel", false, false},
-		{"pipeline", "vgg16-cpu-pipeline", "gpipe", false, false},
+// modeOf returns the mode of a result. Every other schedule counts as a pipeline.
+func modeOf(r results.Result) modes.Mode {
+	for _, m := range modes.All() {
+		if m.Schedule == r.Schedule && m.Sharded == r.FullySharded {
+			return m
+		}
 	}
+	return named("pipeline")
 }
 
-// modeOf returns the mode of a result: every pipeline counts as the course's.
-func modeOf(r results.Result) mode {
-	list := modes()
-	i := slices.IndexFunc(list, func(m mode) bool { return m.schedule == r.Schedule && m.sharded == r.FullySharded })
-	if i < 0 {
-		i = len(list) - 1
-	}
-	return list[i]
-}
-
-// Stats returns the file that CS1390's train.py would save of a run, predicted or
-// measured: stats_ddp4.json, of one batch, with the means of a measured run's steps
-// as its times. Communication is what no work hides, because the course's code waits
-// for it. The learning rate and the cores of a worker are left out.
+// Stats returns the file that CS1390's train.py would save for a run, predicted or
+// measured: stats_ddp4.json, with one batch, whose times are the means of a measured run's
+// steps. Communication is what no work hides, because the course's code waits for it. The
+// learning rate and the cores of a worker are left out.
 func Stats(run results.Run) (reports.File, error) {
 	r := run.Result
 	m := modeOf(r)
-	file := reports.File{Path: fmt.Sprintf("stats_%s%d.json", m.name, len(r.Ranks))}
-	if !m.data && run.Trace == nil {
-		return file, fmt.Errorf("%s: needs the trace of the run, for the times of its forwards and backwards", file.Path)
+	file := reports.File{Path: fmt.Sprintf("stats_%s%d.json", m.Name, len(r.Ranks))}
+	if !m.Data && run.Trace == nil {
+		return file, fmt.Errorf("%s: needs the trace of the run, for the times of its forwards and backwards",
+			file.Path)
 	}
 	object := map[string]any{"num_workers": len(r.Ranks), "num_batches": 1}
 	if batch := math.Round(samples(r) / float64(max(1, r.DataParallel))); batch > 0 {
@@ -78,7 +64,7 @@ func Stats(run results.Run) (reports.File, error) {
 	}
 	for i, rank := range r.Ranks {
 		w := worker{Rank: i, Total: &r.StepTime}
-		if m.data {
+		if m.Data {
 			w.Computation, w.Communication, w.Optimizer = &rank.Compute, &rank.ExposedCommunication, &rank.Optimizer
 		} else {
 			w.Times = batchTimes(run.Trace, int32(i))
@@ -89,11 +75,11 @@ func Stats(run results.Run) (reports.File, error) {
 	return file, nil
 }
 
-// samples counts those of a step, over all replicas.
+// samples returns the samples of a step, over all replicas.
 func samples(r results.Result) float64 { return r.Throughput.Samples * r.StepTime }
 
-// batchTimes lists when the forwards of a rank start and end, and then its backwards,
-// in seconds.
+// batchTimes lists when the forwards of a rank start and end, and then its backwards, in
+// seconds.
 func batchTimes(t *graph.Trace, rank int32) (times []float64) {
 	var forwards, backwards []graph.Span
 	for i, task := range t.Graph.Tasks {

@@ -29,7 +29,7 @@ type summary struct {
 	} `json:"pipeline_parallel"`
 }
 
-// A row is the time of an epoch and the tokens per second, over all ranks.
+// A row has the time of an epoch and the tokens per second, over all ranks.
 type row struct {
 	Time      *float64 `json:"time_mean"`
 	TimeStd   *float64 `json:"time_std"`
@@ -37,15 +37,15 @@ type row struct {
 	TokensStd *float64 `json:"tok_std"`
 }
 
-// speedups tell how much better the second row is than the first.
+// speedups say how much better the second row is than the first.
 type speedups struct {
 	Time   *float64 `json:"speedup_time_reduction_x,omitempty"`
 	Tokens *float64 `json:"speedup_throughput_x,omitempty"`
 }
 
-// Summary returns the file that homework 5's run_benchmarks.py would save of results:
-// of data parallelism on one and two devices, of model and of pipeline parallelism,
-// those that are there. Of a result without epochs it is one of 5000 pairs.
+// Summary returns the file that homework 5's run_benchmarks.py would save for results: of
+// data parallelism on one and two devices, of model and of pipeline parallelism, as far as
+// they are given. A result without epochs counts as one epoch of 5000 pairs.
 func Summary(results ...results.Result) reports.File {
 	var s summary
 	for _, r := range results {
@@ -53,23 +53,24 @@ func Summary(results ...results.Result) reports.File {
 		s.Config.Epochs, s.Config.Dropped = max(s.Config.Epochs, e.Number+e.Dropped), max(s.Config.Dropped, e.Dropped)
 		line := newRow(r)
 		switch m := modeOf(r); {
-		case m.data && len(r.Ranks) == 1:
+		case m.Data && len(r.Ranks) == 1:
 			s.Data.One = line
-		case m.data:
+		case m.Data:
 			s.Data.Two = line
-		case m.name == "model":
+		case m.Name == "model":
 			s.Split.Model = line
 		default:
 			s.Split.Pipeline = line
 			s.Config.Chunks = r.Microbatches
 		}
-		if !modeOf(r).data {
+		if !modeOf(r).Data {
 			s.Config.SplitBatch = int(math.Round(samples(r)))
 		}
 	}
 	s.Data.speedups = speedup(s.Data.One, s.Data.Two)
 	s.Split.speedups = speedup(s.Split.Model, s.Split.Pipeline)
-	return reports.File{Path: "performance_summary.json", Render: func(w io.Writer) error { return files.WriteJSON(w, s) }}
+	render := func(w io.Writer) error { return files.WriteJSON(w, s) }
+	return reports.File{Path: "performance_summary.json", Render: render}
 }
 
 func newRow(r results.Result) *row {

@@ -7,19 +7,22 @@ import (
 	"slices"
 	"time"
 
+	"psim/courses/modes"
 	"psim/schedules/graph"
 )
 
-// batches divides the times of the workers by batches: of batch b, worker w it is
-// [b][w]. It returns the number of microbatches, too.
+// batches divides the times of the workers by batches: times[b][w] are those of worker w in
+// batch b. It also returns the number of microbatches.
 func (s stats) batches(workers []worker) (times [][][]float64, microbatches int, err error) {
 	n := len(workers[0].Times)
 	for i, w := range workers {
 		if len(w.Times) == 0 || len(w.Times)%(4*s.Batches) != 0 {
-			return nil, 0, fmt.Errorf(`"%d": batches_times has %d times; it must have a start and an end for every forward and backward, so a multiple of 4 for each of num_batches = %d`, i, len(w.Times), s.Batches)
+			return nil, 0, fmt.Errorf(`"%d": batches_times has %d times; it must have a start and an end for every `+
+				`forward and backward, so a multiple of 4 for each of num_batches = %d`, i, len(w.Times), s.Batches)
 		}
 		if len(w.Times) != n {
-			return nil, 0, fmt.Errorf(`"%d": batches_times has %d times and that of "0" %d; all workers must have as many`, i, len(w.Times), n)
+			return nil, 0, fmt.Errorf(`"%d": batches_times has %d times and that of "0" %d; `+
+				`all workers must have as many`, i, len(w.Times), n)
 		}
 	}
 	times = make([][][]float64, s.Batches)
@@ -52,8 +55,11 @@ func meanBusy(times [][][]float64, rank int) float64 {
 }
 
 // firstBatch makes a trace of the times of a batch.
-func firstBatch(m mode, batch [][]float64, microbatches int) (*graph.Trace, error) {
-	g := &graph.Graph{Name: m.schedule, Shape: graph.Shape{Ranks: len(batch), Virtual: 1, Microbatches: microbatches, Replicas: 1}, Placement: graph.InOrder(len(batch))}
+func firstBatch(m modes.Mode, batch [][]float64, microbatches int) (*graph.Trace, error) {
+	g := &graph.Graph{
+		Name: m.Schedule, Placement: graph.InOrder(len(batch)),
+		Shape: graph.Shape{Ranks: len(batch), Virtual: 1, Microbatches: microbatches, Replicas: 1},
+	}
 	t := &graph.Trace{Graph: g}
 	origin, _ := extent(batch)
 	for rank, times := range batch {
@@ -67,14 +73,18 @@ func firstBatch(m mode, batch [][]float64, microbatches int) (*graph.Trace, erro
 		for _, i := range order {
 			start, end := times[2*i], times[2*i+1]
 			if start < before {
-				return nil, fmt.Errorf(`"%d": batches_times: a pass starts at %g s, before the one before it ends at %g s; a worker does one at a time`, rank, start, before)
+				return nil, fmt.Errorf(`"%d": batches_times: a pass starts at %g s, `+
+					`before the one before it ends at %g s; a worker does one at a time`, rank, start, before)
 			}
 			before = end
 			kind := graph.Forward
 			if i >= microbatches {
 				kind = graph.Backward
 			}
-			g.Add(graph.Task{Kind: kind, Rank: int32(rank), Stream: stream, Stage: int32(rank), Microbatch: int32(i % microbatches), Peer: graph.None})
+			g.Add(graph.Task{
+				Kind: kind, Rank: int32(rank), Stream: stream, Stage: int32(rank),
+				Microbatch: int32(i % microbatches), Peer: graph.None,
+			})
 			t.Spans = append(t.Spans, graph.Span{Start: seconds(start - origin), End: seconds(end - origin)})
 		}
 	}
@@ -84,7 +94,7 @@ func firstBatch(m mode, batch [][]float64, microbatches int) (*graph.Trace, erro
 // seconds makes a duration.
 func seconds(s float64) time.Duration { return time.Duration(math.Round(s * 1e9)) }
 
-// known returns a number that may not be there.
+// known returns a number that may be missing, and 0 if it is.
 func known(x *float64) float64 {
 	if x == nil {
 		return 0

@@ -20,8 +20,7 @@ func number(n int64) string {
 // symbol matches a name in a formula.
 var symbol = regexp.MustCompile(`\b[A-Za-z]\w*`)
 
-// substitute replaces the symbols of a formula by their values. What is no
-// symbol stays.
+// substitute replaces the symbols of a formula by their values. Other names stay.
 func substitute(formula string, v values) string {
 	return symbol.ReplaceAllStringFunc(formula, func(name string) string {
 		if n, ok := v[name]; ok {
@@ -52,8 +51,7 @@ func figure(x float64, unit string) string {
 	return strconv.FormatFloat(x, 'g', 4, 64) + " " + plural(x, unit)
 }
 
-// plural writes a unit as it stands after a number. Units of one letter have no
-// plural.
+// plural writes a unit as it stands after a number. Units of one letter have no plural.
 func plural(x float64, unit string) string {
 	switch {
 	case x != 1 || len(unit) == 1:
@@ -76,8 +74,8 @@ func exact(x float64, unit string) string {
 	return digits + " " + plural(x, unit)
 }
 
-// readable prints a quantity for an answer sheet: whole numbers with all of
-// their digits, fractions with four and others with six, or all before the point.
+// readable prints a quantity for an answer sheet: whole numbers with all of their digits,
+// fractions with four and others with six, or all before the point.
 func readable(x float64, unit string) string {
 	digits := 6
 	switch {
@@ -90,8 +88,8 @@ func readable(x float64, unit string) string {
 	return exact(rounded, unit)
 }
 
-// both prints as readable does, and beside it the size of many bytes and the percentage of
-// a fraction.
+// both prints as readable does, and adds a rounded size to many bytes and a percentage to a
+// fraction.
 func both(x float64, unit string) string {
 	if unit == "fraction" || unit == "bytes" && x >= 1000 {
 		return readable(x, unit) + " (" + figure(x, unit) + ")"
@@ -99,16 +97,20 @@ func both(x float64, unit string) string {
 	return readable(x, unit)
 }
 
-// pair prints both sides of a comparison in a form, with all digits where they
-// differ.
-func pair(closedForm, simulated float64, unit string, ok bool, form func(float64, string) string) (string, string) {
-	if !ok {
+// pair prints both sides of a check in a form, and with all digits if they differ.
+func (c Check) pair(form func(float64, string) string) (closedForm, simulated string) {
+	if !c.OK {
 		form = exact
 	}
-	return form(closedForm, unit), form(simulated, unit)
+	return form(c.ClosedForm, c.Unit), form(c.Simulated, c.Unit)
 }
 
-func verdict(ok bool) string {
+// check returns the comparison that the question asks for.
+func (a QuestionAnswer) check() Check {
+	return Check{ClosedForm: a.ClosedForm, Simulated: a.Simulated, Unit: a.Unit, OK: a.OK}
+}
+
+func yesOrNo(ok bool) string {
 	if ok {
 		return "yes"
 	}

@@ -7,12 +7,13 @@ import (
 )
 
 // WriteMarkdown writes an answer sheet.
-func (r Report) WriteMarkdown(w io.Writer) error {
+func (r Sheet) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("# Questions\n\n")
-	fmt.Fprintf(&b, "Each answer is a closed form and was checked by simulation, or was read off runs; %d of %d agree. "+
-		"Bytes, counts and times must agree exactly, fractions to %g. Numbers that are not whole are shown with up to six digits. "+
-		"The command beside a graph draws it, in a folder that has one named graphs; `psim reproduce cs1390 --out DIR` draws all.\n",
+	fmt.Fprintf(&b, "Each answer is a closed form and was checked by simulation, or was read off runs; "+
+		"%d of %d agree. Bytes, counts and times must agree exactly, fractions to %g. Numbers that are not whole "+
+		"are shown with up to six digits. The command beside a graph draws it, in a folder that has one named "+
+		"graphs; `psim reproduce cs1390 --out DIR` draws all.\n",
 		r.Passed, len(r.Questions), rounding)
 	r.WriteSections(&b)
 	_, err := io.WriteString(w, b.String())
@@ -20,13 +21,13 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 }
 
 // WriteSections writes the answers of a sheet without its head.
-func (r Report) WriteSections(b *strings.Builder) {
+func (r Sheet) WriteSections(b *strings.Builder) {
 	for _, a := range r.Questions {
 		a.writeSection(b)
 	}
 }
 
-func (a Answer) writeSection(b *strings.Builder) {
+func (a QuestionAnswer) writeSection(b *strings.Builder) {
 	fmt.Fprintf(b, "\n## %s: %s\n\n%s\n\n", a.ID, a.Title, a.Question)
 	if a.Observed != nil {
 		a.writeGraphs(b)
@@ -36,7 +37,7 @@ func (a Answer) writeSection(b *strings.Builder) {
 	for _, s := range a.Given {
 		fmt.Fprintf(b, "| %s | %s | %s |\n", s.Name, s.Meaning, number(s.Value))
 	}
-	closedForm, simulated := pair(a.ClosedForm, a.Simulated, a.Unit, a.OK, both)
+	closedForm, simulated := a.check().pair(both)
 	b.WriteString("\n**Answer.** ")
 	if a.Verdict != "" {
 		fmt.Fprintf(b, "**%s** ", a.Verdict)
@@ -57,7 +58,7 @@ func (a Answer) writeSection(b *strings.Builder) {
 	a.writeChecks(b)
 }
 
-// writeGraphs writes what runs show, below a link to each graph.
+// writeGraphs writes the sentences, below a link to each graph.
 func (o *Observed) writeGraphs(b *strings.Builder) {
 	fmt.Fprintf(b, "**Answer**, from runs: %s.\n", o.sources())
 	for _, g := range o.Graphs {
@@ -77,7 +78,7 @@ func (o *Observed) writeGraphs(b *strings.Builder) {
 	}
 }
 
-func (a Answer) conclusion() string {
+func (a QuestionAnswer) conclusion() string {
 	agreeing, all := a.agreeing()
 	if a.OK && all == 0 {
 		return "the two agree"
@@ -88,7 +89,7 @@ func (a Answer) conclusion() string {
 	return fmt.Sprintf("**the two do not agree everywhere** (%d of %d further checks do)", agreeing, all)
 }
 
-func (a Answer) writeReadings(b *strings.Builder) {
+func (a QuestionAnswer) writeReadings(b *strings.Builder) {
 	if len(a.Readings) == 0 {
 		return
 	}
@@ -105,9 +106,9 @@ func (a Answer) writeReadings(b *strings.Builder) {
 	}
 }
 
-// writeChecks writes a table of the further comparisons, and below it a line
-// for every one that was made in many cases.
-func (a Answer) writeChecks(b *strings.Builder) {
+// writeChecks writes a table of the further comparisons, and below it a line for each that
+// was made in many cases.
+func (a QuestionAnswer) writeChecks(b *strings.Builder) {
 	var cases strings.Builder
 	head := "\n| check | closed form | simulated | agrees |\n|---|---:|---:|---|\n"
 	for _, c := range a.Checks {
@@ -115,14 +116,14 @@ func (a Answer) writeChecks(b *strings.Builder) {
 			fmt.Fprintf(&cases, "\n%s: %s.\n", c.What, c.count())
 			continue
 		}
-		closedForm, simulated := pair(c.ClosedForm, c.Simulated, c.Unit, c.OK, readable)
-		fmt.Fprintf(b, "%s| %s | %s | %s | %s |\n", head, c.What, closedForm, simulated, verdict(c.OK))
+		closedForm, simulated := c.pair(readable)
+		fmt.Fprintf(b, "%s| %s | %s | %s | %s |\n", head, c.What, closedForm, simulated, yesOrNo(c.OK))
 		head = ""
 	}
 	b.WriteString(cases.String())
 }
 
-// count says in how many of its cases a check agrees.
+// count tells in how many of its cases a check agrees.
 func (c Check) count() string {
 	if c.OK {
 		return fmt.Sprintf("all %.0f cases agree", c.ClosedForm)

@@ -1,16 +1,14 @@
 // Package questions answers the questions of Brown's CS1390 training assignment.
 //
-// Those for a formula it answers twice: by a closed form, and by running psim's own
-// schedules through the simulator and reading memory, messages and times off
-// the result. Neither way knows the other, so that they agree says something.
-// Those about graphs it answers from runs, predicted or measured, in sentences with
-// the runs' numbers; each sentence expects something, and says whether it was found.
+// A question that asks for a formula is answered twice: by a closed form, and by running
+// psim's own schedules through the simulator and reading memory, messages and times off
+// the result. The two ways share nothing, so their agreement means something. A question
+// about graphs is answered from runs, predicted or measured, in sentences with the runs'
+// numbers. Each sentence states what is expected, and whether the runs show it.
 //
-// A question for a formula is a row of data (see question): its symbols with sample values,
-// the formula as text and as a function, a simulation as a function of the same
-// symbols, and other values of the symbols for which the two are compared as
-// well. Some wordings can be read in more than one way; the closed form takes
-// the first reading, and the others are listed beside it.
+// The questions are data, in questions.toml: their symbols with sample values, formula,
+// derivation, other readings of the wording, what is simulated, what is read off it, and
+// other values for which the two ways are compared. The essays on graphs are in Go.
 package questions
 
 import (
@@ -21,19 +19,19 @@ import (
 	"strings"
 )
 
-// An Answer is a question with its answer: computed in two ways, or observed in runs.
-type Answer struct {
+// A QuestionAnswer is a question with its answer: computed in two ways, or observed in runs.
+type QuestionAnswer struct {
 	ID       string `json:"id"`
 	Title    string `json:"title"`
 	Question string `json:"question"`
 	*Computed
 	*Observed
-	// OK says that the two answers agree, here and in all checks; or that the runs bear
-	// out every sentence.
+	// OK says that the two answers agree, here and in all checks; or that the runs show
+	// what every sentence expects.
 	OK bool `json:"ok"`
 }
 
-// Computed is the answer to a question for a formula.
+// Computed is the answer to a question that asks for a formula.
 type Computed struct {
 	Given   []Symbol `json:"given"`
 	Formula string   `json:"formula"`
@@ -47,7 +45,7 @@ type Computed struct {
 	Slack float64 `json:"slack,omitempty"`
 	// Derivation is how the formula comes about.
 	Derivation []Step `json:"derivation"`
-	// Verdict answers a question that does not ask for a number alone.
+	// Verdict answers a question that asks for more than a number.
 	Verdict string `json:"verdict,omitempty"`
 	// Simulation says what was run, and what was read off it.
 	Simulation string    `json:"simulation"`
@@ -59,12 +57,14 @@ type Computed struct {
 // A Symbol is one of the quantities that a question is asked in terms of, with
 // its value in the sample, or the reader's own.
 type Symbol struct {
-	Name    string `json:"symbol"`
+	Name    string `json:"symbol" toml:"symbol"`
 	Meaning string `json:"meaning"`
 	Unit    string `json:"unit"`
 	Value   int64  `json:"value"`
-	// least and most are what can be simulated, in multiples of step.
-	least, most, step int64
+	// Least and Most are what can be simulated, in multiples of Step.
+	Least int64 `json:"-"`
+	Most  int64 `json:"-"`
+	Step  int64 `json:"-"`
 }
 
 // A Step is one in the derivation of a formula: what is counted, and how many there are.
@@ -75,8 +75,8 @@ type Step struct {
 	Unit    string  `json:"unit"`
 }
 
-// A Reading is what a question means to somebody who reads it differently.
-// Value is nil where the reading changes the argument and not a number.
+// A Reading is what a question means to a reader who understands it differently. Value is
+// nil if the reading changes the argument and not a number.
 type Reading struct {
 	Reading string   `json:"reading"`
 	Formula string   `json:"formula,omitempty"`
@@ -99,7 +99,7 @@ type Check struct {
 }
 
 // agreeing counts the checks that agree, or the sentences that hold, and all of them.
-func (a Answer) agreeing() (agreeing, all int) {
+func (a QuestionAnswer) agreeing() (agreeing, all int) {
 	if a.Observed != nil {
 		for _, s := range a.Sentences {
 			if s.OK {
@@ -120,7 +120,7 @@ func (a Answer) agreeing() (agreeing, all int) {
 func IDs() []string {
 	var ids []string
 	for _, q := range catalog() {
-		ids = append(ids, q.id)
+		ids = append(ids, q.ID)
 	}
 	return ids
 }
@@ -129,13 +129,13 @@ func IDs() []string {
 func WriteList(w io.Writer) {
 	fmt.Fprintln(w, "question\twhat it asks")
 	for _, q := range catalog() {
-		fmt.Fprintf(w, "%s\t%s\n", q.id, q.text)
+		fmt.Fprintf(w, "%s\t%s\n", q.ID, q.Text)
 	}
 }
 
-// Select turns arguments into question ids, each once and in the order of
-// IDs. The number of a question that has parts, such as 3.3, stands for all of
-// them. Without arguments it selects every question.
+// Select turns arguments into question ids, each once and in the order of IDs. The number
+// of a question that has parts, such as 3.3, stands for all of them. Without arguments it
+// selects every question.
 func Select(ids []string) ([]string, error) {
 	all := IDs()
 	if len(ids) == 0 {
@@ -156,11 +156,11 @@ func Select(ids []string) ([]string, error) {
 	return slices.DeleteFunc(all, func(id string) bool { return !wanted[id] }), nil
 }
 
-// Answers answers the questions that Select makes of ids. Those about graphs are
-// answered from runs, one for every mode and number of workers, or from predictions
-// where runs is nil. An error is a simulation that could
-// not be run, or a run that is missing; answers that differ are not errors.
-func Answers(ctx context.Context, runs []Run, ids ...string) ([]Answer, error) {
+// Answers answers the questions that Select makes of ids. Those about graphs are answered
+// from runs, one for every mode and number of workers, or from predictions if runs is nil.
+// An error means that a simulation could not be run, or that a run is missing; answers that
+// differ are not errors.
+func Answers(ctx context.Context, runs []ModeRun, ids ...string) ([]QuestionAnswer, error) {
 	wanted, err := selected(ids)
 	if err != nil {
 		return nil, err
@@ -174,45 +174,46 @@ func selected(ids []string) ([]question, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(catalog(), func(q question) bool { return !slices.Contains(known, q.id) }), nil
+	unknown := func(q question) bool { return !slices.Contains(known, q.ID) }
+	return slices.DeleteFunc(slices.Clone(catalog()), unknown), nil
 }
 
-func answerAll(ctx context.Context, runs []Run, wanted []question) (answers []Answer, err error) {
+func answerAll(ctx context.Context, runs []ModeRun, wanted []question) (answers []QuestionAnswer, err error) {
 	if runs == nil {
 		if runs, err = predictAll(ctx, wanted); err != nil {
 			return nil, err
 		}
 	}
 	for _, q := range wanted {
-		var a Answer
+		var a QuestionAnswer
 		if q.discuss != nil {
 			a, err = q.observe(ctx, runs)
 		} else {
 			a, err = q.answer()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("question %s: %w", q.id, err)
+			return nil, fmt.Errorf("question %s: %w", q.ID, err)
 		}
 		answers = append(answers, a)
 	}
 	return answers, nil
 }
 
-// A Report is a set of answers with the number of those whose two sides agree.
-type Report struct {
-	Questions []Answer `json:"questions"`
-	Passed    int      `json:"passed"`
-	Failed    int      `json:"failed"`
+// A Sheet holds answers, and counts those that agree.
+type Sheet struct {
+	Questions []QuestionAnswer `json:"questions"`
+	Passed    int              `json:"passed"`
+	Failed    int              `json:"failed"`
 }
 
-// NewReport counts.
-func NewReport(answers []Answer) Report {
-	r := Report{Questions: append([]Answer{}, answers...)}
+// NewSheet counts the answers that agree.
+func NewSheet(answers []QuestionAnswer) Sheet {
+	s := Sheet{Questions: append([]QuestionAnswer{}, answers...)}
 	for _, a := range answers {
 		if a.OK {
-			r.Passed++
+			s.Passed++
 		}
 	}
-	r.Failed = len(answers) - r.Passed
-	return r
+	s.Failed = len(answers) - s.Passed
+	return s
 }

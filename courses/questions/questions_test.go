@@ -9,10 +9,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"psim/courses/modes"
+	"psim/schedules/collective"
 )
 
-// published is what the answers have to be: the closed form, its unit, and the
-// numbers of the other readings in their order.
+// published lists the right answers: the closed form, its unit, and the numbers of the other
+// readings in their order.
 var published = []struct {
 	id         string
 	closedForm float64
@@ -37,26 +40,26 @@ var published = []struct {
 	{"4.4", 3. / 11, "fraction", []float64{0, 4, 43.71, 40.88}},
 }
 
-// formulas lists the questions that a formula answers.
+// formulas lists the questions that ask for a formula.
 func formulas() []question {
-	return slices.DeleteFunc(catalog(), func(q question) bool { return q.discuss != nil })
+	return slices.DeleteFunc(slices.Clone(catalog()), func(q question) bool { return q.discuss != nil })
 }
 
-// answered is all answers, computed once for the tests that read them.
-var answered = sync.OnceValues(func() ([]Answer, error) { return Answers(context.Background(), nil) })
+// answered computes all answers, once for all tests that read them.
+var answered = sync.OnceValues(func() ([]QuestionAnswer, error) { return Answers(context.Background(), nil) })
 
-// answers is the answers to some questions, or to all.
-func answers(t *testing.T, ids ...string) []Answer {
+// answers returns the answers to some questions, or to all.
+func answers(t *testing.T, ids ...string) []QuestionAnswer {
 	t.Helper()
 	all, err := answered()
 	require.NoError(t, err)
 	selected, err := Select(ids)
 	require.NoError(t, err)
-	return slices.DeleteFunc(slices.Clone(all), func(a Answer) bool { return !slices.Contains(selected, a.ID) })
+	return slices.DeleteFunc(slices.Clone(all), func(a QuestionAnswer) bool { return !slices.Contains(selected, a.ID) })
 }
 
 func TestAnswersAreThePublishedNumbers(t *testing.T) {
-	got := slices.DeleteFunc(answers(t), func(a Answer) bool { return a.Observed != nil })
+	got := slices.DeleteFunc(answers(t), func(a QuestionAnswer) bool { return a.Observed != nil })
 	require.Len(t, got, len(published))
 	for i, want := range published {
 		a := got[i]
@@ -115,7 +118,7 @@ func TestChecksOfNamedQuantities(t *testing.T) {
 }
 
 func TestTheVerdictComesFirst(t *testing.T) {
-	r := NewReport(answers(t, "4.4"))
+	r := NewSheet(answers(t, "4.4"))
 	require.Equal(t, 4.0, r.Questions[0].Checks[6].ClosedForm, "microbatches in flight, of which the verdict speaks")
 	require.Equal(t, "27.3 %", figure(r.Questions[0].Simulated, "fraction"))
 	var markdown strings.Builder
@@ -134,6 +137,41 @@ func TestRingIsCheckedForOneToSixteenWorkers(t *testing.T) {
 	}
 	require.Len(t, workers, 15)
 	require.False(t, workers["W = 4"], "the sample itself")
+}
+
+// Every question in questions.toml is complete, and every name in it is known.
+func TestTheFileIsComplete(t *testing.T) {
+	for _, q := range catalog() {
+		require.NotEmpty(t, q.Title, q.ID)
+		require.NotEmpty(t, q.Text, q.ID)
+		require.NotContains(t, q.Text+q.Note, "  ", q.ID)
+		if q.discuss != nil {
+			require.Subset(t, modes.Names(), q.Modes, q.ID)
+			require.NotEmpty(t, q.Modes, q.ID)
+			require.Empty(t, q.Formula, q.ID)
+			continue
+		}
+		require.NotEmpty(t, q.Further, q.ID)
+		require.Contains(t, []string{"replicas", "ring", "pipeline", "cut"}, q.Simulate.Kind, q.ID)
+		require.NotContains(t, q.verdict(q.sample())+q.sample().fill(q.Simulation), "{", q.ID)
+	}
+	require.Panics(t, func() { evaluate("W + nobody", values{"W": 1}.lookup) })
+	require.Panics(t, func() { evaluate("W +", values{"W": 1}.lookup) })
+	require.Panics(t, func() { whole("W / 2", values{"W": 1}.lookup) })
+}
+
+// The ring of 1.6 is compared as every library orders it.
+func TestEveryConventionIsCompared(t *testing.T) {
+	var want, got []string
+	for _, c := range collective.Conventions() {
+		want = append(want, "the ring as "+c.Name+" orders it")
+	}
+	for _, c := range answers(t, "1.6")[0].Checks {
+		if strings.HasPrefix(c.What, "the ring as ") {
+			got = append(got, c.What)
+		}
+	}
+	require.Equal(t, want, got)
 }
 
 func TestSelect(t *testing.T) {
@@ -161,7 +199,7 @@ func TestUnknownQuestionsAreRefused(t *testing.T) {
 }
 
 func TestListsAreNeverNull(t *testing.T) {
-	data, err := json.Marshal(NewReport(nil))
+	data, err := json.Marshal(NewSheet(nil))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"questions": [], "passed": 0, "failed": 0}`, string(data))
 	for _, a := range answers(t) {
@@ -177,7 +215,7 @@ func TestListsAreNeverNull(t *testing.T) {
 	}
 	bare := formulas()[0]
 	bare.readings, bare.cases = nil, nil
-	bare.further = func(question, run) ([]Check, error) { return nil, nil }
+	bare.Further = nil
 	a, err := bare.answer()
 	require.NoError(t, err)
 	data, err = json.Marshal(a)
@@ -186,7 +224,7 @@ func TestListsAreNeverNull(t *testing.T) {
 }
 
 func TestNumbersAreExactInJSON(t *testing.T) {
-	data, err := json.Marshal(NewReport(answers(t)))
+	data, err := json.Marshal(NewSheet(answers(t)))
 	require.NoError(t, err)
 	for _, want := range []string{
 		`"closed_form":640,"simulated":640,"unit":"GB"`,
@@ -201,6 +239,6 @@ func TestNumbersAreExactInJSON(t *testing.T) {
 
 // TestWhole checks that large ratios are in groups of digits, as counts are.
 func TestWhole(t *testing.T) {
-	require.Equal(t, "998", whole(997.6))
-	require.Equal(t, "1,053", whole(1053.2))
+	require.Equal(t, "998", wholeText(997.6))
+	require.Equal(t, "1,053", wholeText(1053.2))
 }

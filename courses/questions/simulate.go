@@ -1,6 +1,7 @@
 package questions
 
 import (
+	"slices"
 	"time"
 
 	"psim"
@@ -14,59 +15,44 @@ import (
 	"psim/schedules"
 	"psim/schedules/collective"
 	"psim/schedules/graph"
+	"psim/schedules/partition"
 	"psim/schedules/wiring"
 )
 
-// A run is a simulated step.
-type run struct{ psim.Simulation }
+// A setup is what is simulated for a question, with the values of its symbols.
+type setup struct {
+	// Kind is what runs: replicas (W workers, P parameters), ring (an all-reduce of P
+	// gradients by W workers), pipeline (K stages, M microbatches) or cut (a pipeline of P
+	// partitions of L equal layers).
+	Kind string
+	// The precision and optimizer of replicas, if Implied holds for the symbols, and else
+	// the bytes of a parameter, its gradient and its optimizer states, as formulas.
+	Precision, Optimizer, Implied string
+	Parameter, Gradient, States   string
+	Schedule                      string // of pipelines
+
+	latency    time.Duration    // of a ring's links
+	convention string           // by which a ring is ordered
+	times      *costmodel.Times // of a pipeline's unequal stages
+}
+
+// run simulates a step.
+func (s *setup) run(v values) (run, error) {
+	switch s.Kind {
+	case "replicas":
+		return s.replicas(v)
+	case "ring":
+		return s.ring(v)
+	}
+	return s.pipeline(v)
+}
 
 func execute(g *graph.Graph, costs graph.Costs) (run, error) {
-	s, err := psim.Simulate(&configs.Experiment{Graph: g, Costs: costs})
-	return run{s}, err
+	simulation, err := psim.Simulate(&configs.Experiment{Graph: g, Costs: costs})
+	return run{Simulation: simulation}, err
 }
 
-func (r run) makespan() float64 { return inSeconds(r.Summary.Makespan) }
-func (r run) bubble() float64   { return r.Summary.Bubble.Makespan }
-
-// bytes sums the payloads of the tasks of one kind, over all ranks.
-func (r run) bytes(k graph.Kind) (total float64) {
-	for _, t := range r.Experiment.Graph.Tasks {
-		if t.Kind == k {
-			total += float64(t.Bytes)
-		}
-	}
-	return total
-}
-
-// persistent sums the persistent memory of all ranks.
-func (r run) persistent() (total int64) {
-	for _, rank := range r.Summary.Ranks {
-		total += rank.PersistentMemory
-	}
-	return total
-}
-
-func (r run) perRank(read func(graph.RankSummary) float64) []float64 {
-	var numbers []float64
-	for _, rank := range r.Summary.Ranks {
-		numbers = append(numbers, read(rank))
-	}
-	return numbers
-}
-
-func persistent(r graph.RankSummary) float64 { return float64(r.PersistentMemory) }
-func gigabytes(r graph.RankSummary) float64  { return persistent(r) / 1e9 }
-func peak(r graph.RankSummary) float64       { return float64(r.PeakMemory) }
-func sent(r graph.RankSummary) float64       { return float64(r.SentBytes) }
-
-func sum(numbers []float64) (total float64) {
-	for _, n := range numbers {
-		total += n
-	}
-	return total
-}
-
-// machine makes devices of a round speed, joined by links of so many Gb/s. Memory
+// machine makes devices of a round speed, joined by links of a bandwidth in Gb/s. Memory
 // and traffic do not depend on it.
 func machine(gigabits int64, latency time.Duration) costmodel.Machine {
 	return costmodel.Machine{
@@ -84,9 +70,9 @@ func machine(gigabits int64, latency time.Duration) costmodel.Machine {
 	}
 }
 
-// network makes four layers without activations whose tensors, eight of different
-// sizes, hold so many parameters together. Up to sixteen workers share each of
-// them equally, so that sharding pads nothing.
+// sampleNetwork makes four layers without activations whose tensors, eight of different
+// sizes, hold a number of parameters together. Up to sixteen workers share each of them
+// equally, so that sharding pads nothing.
 func sampleNetwork(parameters int64) network.Network {
 	n := network.Network{Name: "sample network", TokensPerSample: 1}
 	left := parameters
@@ -103,34 +89,28 @@ func sampleNetwork(parameters int64) network.Network {
 				{Name: name + ".weight", Shape: network.Dims{int(size - bias)}},
 				{Name: name + ".bias", Shape: network.Dims{int(bias)}},
 			},
-			Ops: []network.Op{{Name: name, Class: network.Product, Count: 1, Rows: 1, Inner: size - bias, Cols: 1, Weight: true}},
+			Ops: []network.Op{{
+				Name: name, Class: network.Product, Count: 1, Rows: 1, Inner: size - bias, Cols: 1, Weight: true,
+			}},
 		})
 	}
 	return n
 }
 
-// trainer describes a data-parallel step: what is trained, in which precision, and
-// at which ZeRO stage. A zero state is the one that
-// training implies.
-type trainer struct {
-	parameters, workers int64
-	zero                int
-	state               training.State
-	training            training.Options
-}
-
-// run simulates the step: forward, backward, the gradients' sums, the update.
-func (t trainer) run() (run, error) {
+// replicas simulates a data-parallel step: forward, backward, the gradients' sums, the
+// update.
+func (s *setup) replicas(v values) (run, error) {
 	w := stages.Workload{
-		Network: sampleNetwork(t.parameters), Training: t.training, State: t.state, Zero: t.zero,
-		Layers: []int{4}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{1}, Replicas: int(t.workers),
-		Bucket: max(25<<20, t.parameters/16), Overlap: true,
+		Network: sampleNetwork(v["P"]), Zero: int(v["zero"]), Replicas: int(v["W"]),
+		Layers: []int{4}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{1},
+		Bucket: max(25<<20, v["P"]/16), Overlap: true,
 	}
-	if t.zero == 3 { // layer by layer
+	w.Training, w.State = s.training(v)
+	if w.Zero == 3 { // layer by layer
 		w.Layers, w.Placement.First = []int{1, 1, 1, 1}, make([]int32, 4)
 	}
 	staged := w.Staged()
-	p := wiring.Pipeline{Shape: graph.Shape{Ranks: 1, Microbatches: 1, Replicas: int(t.workers)}, Optimizer: true}
+	p := wiring.Pipeline{Shape: graph.Shape{Ranks: 1, Microbatches: 1, Replicas: w.Replicas}, Optimizer: true}
 	staged.Fill(&p)
 	g, err := wire("ddp", p)
 	if err != nil {
@@ -143,8 +123,23 @@ func (t trainer) run() (run, error) {
 	return execute(g, costs)
 }
 
-// wire turns a pipeline without a name and an order into the graph of a
-// schedule of the catalog.
+// training returns how replicas are trained, and what they keep of a parameter: nothing if
+// the training implies it.
+func (s *setup) training(v values) (o training.Options, kept training.State) {
+	if s.Implied != "" {
+		o = training.Options{Precision: s.Precision, Optimizer: s.Optimizer}
+	}
+	if s.Implied == "" || !holds(s.Implied, v.lookup) {
+		kept = training.State{
+			Parameter: whole(s.Parameter, v.lookup), Gradient: whole(s.Gradient, v.lookup),
+			Optimizer: whole(s.States, v.lookup),
+		}
+	}
+	return o, kept
+}
+
+// wire turns a pipeline without a name and an order into the graph of a schedule of the
+// catalog.
 func wire(name string, p wiring.Pipeline) (*graph.Graph, error) {
 	schedule, err := schedules.Find(name)
 	if err != nil {
@@ -157,56 +152,67 @@ func wire(name string, p wiring.Pipeline) (*graph.Graph, error) {
 	return p.Graph()
 }
 
-// ring describes an all-reduce of elements.
-type ring struct {
-	workers, length, elementBytes, gigabits int64
-	latency                                 time.Duration
-	convention                              string
-}
-
-// run simulates the all-reduce chunk by chunk.
-func (r ring) run() (run, error) {
+// ring simulates an all-reduce chunk by chunk.
+func (s *setup) ring(v values) (run, error) {
 	g, err := collective.Call{
-		Collective: collective.RingAllReduce, Ranks: int(r.workers),
-		Length: r.length, Element: r.elementBytes, Convention: r.convention,
+		Collective: collective.RingAllReduce, Ranks: int(v["W"]),
+		Length: v["P"], Element: v["Sg"] / 8, Convention: s.convention,
 	}.Graph()
 	if err != nil {
 		return run{}, err
 	}
-	costs, err := costmodel.RingCosts(machine(r.gigabits, r.latency), g)
+	costs, err := costmodel.RingCosts(machine(v["B"], s.latency), g)
 	if err != nil {
 		return run{}, err
 	}
 	return execute(g, costs)
 }
 
-// pipeline runs a schedule with explicit times.
-type pipeline struct {
-	schedule             string
-	stages, microbatches int64
-	times                costmodel.Times
-	samples              []int64
-	boundaries           []wiring.Boundary
-}
-
-// run simulates the pipeline. Crossing a boundary takes no time.
-func (p pipeline) run() (run, error) {
-	g, err := wire(p.schedule, wiring.Pipeline{
-		Shape:   graph.Shape{Ranks: int(p.stages), Microbatches: int(p.microbatches)},
-		Samples: p.samples, Boundaries: p.boundaries,
-	})
+// pipeline simulates a schedule with explicit times. Crossing a boundary takes no time.
+func (s *setup) pipeline(v values) (run, error) {
+	ranks, p, times := v["K"], wiring.Pipeline{}, costmodel.Times{}
+	switch {
+	case s.Kind == "cut":
+		ranks, times = v["P"], uniform(10, 20)
+		if err := cut(&p, v); err != nil {
+			return run{}, err
+		}
+	case s.times != nil:
+		times = *s.times
+	default:
+		times = uniform(v["tf"], v["tb"])
+	}
+	p.Shape = graph.Shape{Ranks: int(ranks), Microbatches: int(v["M"])}
+	g, err := wire(s.Schedule, p)
 	if err != nil {
 		return run{}, err
 	}
-	if err := p.times.Validate(int(p.stages), int(p.microbatches), false); err != nil {
+	if err := times.Validate(p.Shape.Ranks, p.Shape.Microbatches, false); err != nil {
 		return run{}, err
 	}
-	return execute(g, p.times.Costs(costmodel.MemoryOptions{}, g.Placement))
+	return execute(g, times.Costs(costmodel.MemoryOptions{}, g.Placement))
 }
 
-func uniform(forward, backward time.Duration) costmodel.Times {
-	return costmodel.Times{Forward: costmodel.Uniform(forward), Backward: costmodel.Uniform(backward)}
+// cut adds to a pipeline the boundaries and samples that a cut of equal layers gives. A
+// symbol that a question does not have is 0: nothing is sent in that direction.
+func cut(p *wiring.Pipeline, v values) error {
+	layers, err := partition.Equal(int(v["L"]), int(v["P"]))
+	if err != nil {
+		return err
+	}
+	boundary := wiring.Boundary{Forward: v["N_f"], Backward: v["N_b"]} // what every layer takes, and gives back
+	p.Boundaries = slices.Repeat([]wiring.Boundary{boundary}, len(layers)-1)
+	microbatches, err := partition.Equal(int(v["B"]), int(v["M"]))
+	for _, n := range microbatches {
+		p.Samples = append(p.Samples, int64(n))
+	}
+	return err
 }
 
-// inSeconds converts a time, exact to the last digit of the quotient.
-func inSeconds(d time.Duration) float64 { return float64(d) / 1e9 }
+// uniform returns equal times for all stages, in milliseconds.
+func uniform(forward, backward int64) costmodel.Times {
+	return costmodel.Times{
+		Forward:  costmodel.Uniform(time.Duration(forward) * time.Millisecond),
+		Backward: costmodel.Uniform(time.Duration(backward) * time.Millisecond),
+	}
+}

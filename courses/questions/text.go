@@ -10,10 +10,10 @@ import (
 	"psim/internal/wrap"
 )
 
-// WriteText writes a table for the terminal: a line for every question, and
-// under it the values that the answer is for, how it comes about if that is wanted, the
-// remark that goes with it, the other readings and the checks that fail.
-func (r Report) WriteText(w io.Writer, derive bool) error {
+// WriteText writes a table for the terminal: a line for every question, and under it the
+// values that the answer is for, its derivation if derive is true, the note, the other
+// readings and the checks that fail.
+func (r Sheet) WriteText(w io.Writer, derive bool) error {
 	rows := [][]string{{"", "question", "formula", "closed form", "simulated", "checks", "ok"}}
 	for _, a := range r.Questions {
 		rows = append(rows, a.row())
@@ -30,14 +30,14 @@ func (r Report) WriteText(w io.Writer, derive bool) error {
 	return err
 }
 
-func (a Answer) row() []string {
+func (a QuestionAnswer) row() []string {
 	if a.Observed != nil {
 		holding, all := a.agreeing()
-		return []string{a.ID, a.Title, "", "", "", fmt.Sprintf("%d/%d", holding, all), verdict(a.OK)}
+		return []string{a.ID, a.Title, "", "", "", fmt.Sprintf("%d/%d", holding, all), yesOrNo(a.OK)}
 	}
-	closedForm, simulated := pair(a.ClosedForm, a.Simulated, a.Unit, a.OK, figure)
+	closedForm, simulated := a.check().pair(figure)
 	agreeing, all := a.agreeing()
-	return []string{a.ID, a.Title, a.Formula, closedForm, simulated, fmt.Sprintf("%d/%d", agreeing, all), verdict(a.OK)}
+	return []string{a.ID, a.Title, a.Formula, closedForm, simulated, fmt.Sprintf("%d/%d", agreeing, all), yesOrNo(a.OK)}
 }
 
 const (
@@ -45,7 +45,7 @@ const (
 	textWidth = 100
 )
 
-func (a Answer) writeDetails(b *strings.Builder, derive bool) {
+func (a QuestionAnswer) writeDetails(b *strings.Builder, derive bool) {
 	if a.Observed != nil {
 		a.writeSentences(b)
 		return
@@ -74,12 +74,13 @@ func (a Answer) writeDetails(b *strings.Builder, derive bool) {
 		case c.Unit == caseUnit:
 			fmt.Fprintf(b, "%sNO: %s: %s\n", indent, c.What, c.count())
 		default:
-			fmt.Fprintf(b, "%sNO: %s: closed form %s, simulated %s\n", indent, c.What, exact(c.ClosedForm, c.Unit), exact(c.Simulated, c.Unit))
+			fmt.Fprintf(b, "%sNO: %s: closed form %s, simulated %s\n", indent, c.What,
+				exact(c.ClosedForm, c.Unit), exact(c.Simulated, c.Unit))
 		}
 	}
 }
 
-// writeSentences writes what runs show, by graph.
+// writeSentences writes the sentences, by graph.
 func (o *Observed) writeSentences(b *strings.Builder) {
 	paragraph(b, "", "from runs: "+o.sources())
 	graph := ""
@@ -95,12 +96,12 @@ func (o *Observed) writeSentences(b *strings.Builder) {
 
 // imprecision says why the simulation may be a little off.
 func (c Computed) imprecision() string {
-	return "The simulation counts in whole elements, bytes and nanoseconds, so that it may be off by " + figure(c.Slack, c.Unit) + "."
+	return "The simulation counts in whole elements, bytes and nanoseconds, so that it may be off by " +
+		figure(c.Slack, c.Unit) + "."
 }
 
-// sample lists the values of the symbols that are in the formula, and the
-// answer for them.
-func (a Answer) sample() string {
+// sample lists the values of the symbols in the formula, and the answer for them.
+func (a QuestionAnswer) sample() string {
 	var symbols []string
 	for _, s := range a.Given {
 		if slices.Contains(symbol.FindAllString(a.Formula, -1), s.Name) {

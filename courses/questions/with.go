@@ -10,9 +10,10 @@ import (
 	"strings"
 
 	"psim/internal/nearest"
+	"psim/internal/units"
 )
 
-// A setting is a symbol's value that the reader chose.
+// A setting is a value that the reader chose for a symbol.
 type setting struct {
 	text, name string
 	value      int64
@@ -33,10 +34,11 @@ func parseSetting(text string) (setting, error) {
 	return setting{text, parts[1], value.Num().Int64()}, nil
 }
 
-// AnswersWith answers questions for a formula with the reader's own values of their
-// symbols, settings NAME=VALUE, simulated again. A setting applies to every question that
-// has its symbol. Questions about graphs, which have none, are answered as by Answers.
-func AnswersWith(ctx context.Context, settings []string, ids ...string) ([]Answer, error) {
+// AnswersWith answers questions that ask for a formula with the reader's own values of
+// their symbols, settings NAME=VALUE, and simulates these. A setting applies to every
+// question that has its symbol. Questions about graphs have no symbols, and are answered as
+// by Answers.
+func AnswersWith(ctx context.Context, settings []string, ids ...string) ([]QuestionAnswer, error) {
 	wanted, err := selected(ids)
 	if err != nil {
 		return nil, err
@@ -56,10 +58,8 @@ func AnswersWith(ctx context.Context, settings []string, ids ...string) ([]Answe
 		}
 	}
 	for _, q := range wanted {
-		if q.needs != nil {
-			if err := q.needs(q.sample()); err != nil {
-				return nil, fmt.Errorf("%s: in question %s, %w", strings.Join(settings, " "), q.id, err)
-			}
+		if err := q.refuse(q.sample()); err != nil {
+			return nil, fmt.Errorf("%s: in question %s, %w", strings.Join(settings, " "), q.ID, err)
 		}
 	}
 	return answerAll(ctx, nil, wanted)
@@ -75,16 +75,27 @@ func (s setting) apply(wanted []question) ([]question, error) {
 			continue
 		}
 		if err := q.given[at].check(s.value); err != nil {
-			return nil, fmt.Errorf("%s: in question %s, %w", s.text, q.id, err)
+			return nil, fmt.Errorf("%s: in question %s, %w", s.text, q.ID, err)
 		}
 		found = true
 		q.given = slices.Clone(q.given)
-		q.given[at].Value, q.cases, q.grid = s.value, nil, nil // these are of the sample
+		q.given[at].Value, q.cases, q.grid = s.value, nil, nil // cases and grid are of the sample
 	}
 	if !found {
 		return nil, s.unknown(wanted)
 	}
 	return changed, nil
+}
+
+// check refuses a value that cannot be simulated.
+func (s Symbol) check(value int64) error {
+	switch {
+	case value < s.Least || value > s.Most:
+		return fmt.Errorf("%s must be %s to %s %s", s.Name, number(s.Least), number(s.Most), s.Unit)
+	case value%s.Step != 0:
+		return fmt.Errorf("%s must be a multiple of %s", s.Name, units.Plural(int(s.Step), "bit"))
+	}
+	return nil
 }
 
 // unknown says which symbols there are.
@@ -101,5 +112,6 @@ func (s setting) unknown(wanted []question) error {
 	if len(names) == 0 {
 		return errors.New(s.text + ": questions about graphs have no symbols; give one for a formula, such as 1.6")
 	}
-	return fmt.Errorf("%s: unknown symbol %q; there are %s%s", s.text, s.name, strings.Join(described, ", "), nearest.Suggest(s.name, names))
+	return fmt.Errorf("%s: unknown symbol %q; there are %s%s",
+		s.text, s.name, strings.Join(described, ", "), nearest.Suggest(s.name, names))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,8 +27,8 @@ func ExampleAnswersWith() {
 	// simulated: 0.375 true
 }
 
-// Whatever the values, the simulation gives the closed form: to the last digit where
-// they divide, else within what whole elements and nanoseconds account for.
+// For any values the simulation gives the closed form: to the last digit if they divide, and
+// otherwise within what whole elements and nanoseconds account for.
 func TestAnyValuesAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := formulas()[rapid.IntRange(0, len(formulas())-1).Draw(t, "question")]
@@ -38,25 +39,25 @@ func TestAnyValuesAgree(t *testing.T) {
 			if !rapid.Bool().Draw(t, "set "+s.Name) {
 				continue
 			}
-			most := s.most
+			most := s.Most
 			if limit := map[string]int64{"W": 48, "M": 64, "K": 24, "P": 24, "L": 48}[s.Name]; limit > 0 && s.Unit != "parameters" {
 				most = min(most, limit) // so that a run is quick
 			}
-			v[s.Name] = rapid.Int64Range((s.least+s.step-1)/s.step, most/s.step).Draw(t, s.Name) * s.step
+			v[s.Name] = rapid.Int64Range((s.Least+s.Step-1)/s.Step, most/s.Step).Draw(t, s.Name) * s.Step
 			settings = append(settings, fmt.Sprintf("%s=%d", s.Name, v[s.Name]))
 		}
-		answers, err := AnswersWith(t.Context(), settings, q.id)
-		if q.needs != nil && q.needs(v) != nil {
-			require.ErrorContains(t, err, q.needs(v).Error())
+		answers, err := AnswersWith(t.Context(), settings, q.ID)
+		if problem := q.refuse(v); problem != nil {
+			require.ErrorContains(t, err, problem.Error())
 			return
 		}
 		require.NoError(t, err, settings)
 		a := answers[0]
-		require.True(t, a.OK, "%s %v: %v and %v, %+v", q.id, settings, a.ClosedForm, a.Simulated, a.Checks)
-		require.Equal(t, evaluate(q.formula, v), a.ClosedForm)
+		require.True(t, a.OK, "%s %v: %v and %v, %+v", q.ID, settings, a.ClosedForm, a.Simulated, a.Checks)
+		require.Equal(t, evaluate(q.Formula, v.lookup), a.ClosedForm)
 		require.Equal(t, a.ClosedForm, a.Derivation[len(a.Derivation)-1].Value)
 		if len(settings) == 0 {
-			require.Zero(t, a.Slack, q.id)
+			require.Zero(t, a.Slack, q.ID)
 		}
 	})
 }
@@ -70,16 +71,17 @@ func TestValuesThatDoNotDivide(t *testing.T) {
 	require.Less(t, math.Abs(a[0].ClosedForm-a[0].Simulated), a[0].Slack)
 	require.Less(t, a[0].Slack, 2e-8)
 	var text, markdown strings.Builder
-	require.NoError(t, NewReport(a).WriteText(&text, true))
-	require.NoError(t, NewReport(a).WriteMarkdown(&markdown))
+	require.NoError(t, NewSheet(a).WriteText(&text, true))
+	require.NoError(t, NewSheet(a).WriteMarkdown(&markdown))
 	require.Contains(t, strings.Join(strings.Fields(text.String()), " "), "so that it may be off by 14 ns.")
 	require.Contains(t, markdown.String(), "so that it may be off by 14 ns")
 
 	for _, q := range formulas() { // an error beyond that is noticed
-		if q.id == "1.6" {
+		if q.ID == "1.6" {
+			q.given = slices.Clone(q.given)
 			q.given[0].Value, q.cases, q.grid = 7, nil, nil
 			read := q.read
-			q.read = func(r run) float64 { return read(r) + 2*ringSlack(q.sample()) }
+			q.read = func(r run) float64 { return read(r) + 2*q.off(q.sample()) }
 			a, err := q.answer()
 			require.NoError(t, err)
 			require.False(t, a.OK)
@@ -87,7 +89,7 @@ func TestValuesThatDoNotDivide(t *testing.T) {
 	}
 }
 
-// A setting goes to every question that has the symbol; readings follow it.
+// A setting applies to every question that has the symbol, and to its other readings.
 func TestSettingsApplyWhereTheNameExists(t *testing.T) {
 	all, err := AnswersWith(t.Context(), []string{"B=400", "W=16"}, "1.4", "1.6", "2.2")
 	require.NoError(t, err)
@@ -136,8 +138,7 @@ func TestBadSettings(t *testing.T) {
 	}
 }
 
-// Whatever is typed is an error or a whole number under a name, the same when it is
-// written again.
+// Any text is an error or a setting, which is read the same when it is written again.
 func FuzzSetting(f *testing.F) {
 	for _, seed := range []string{"W=16", "P=1.5e9", "B=12.5", "x=", "=4", "W=1e99", "P=00001.50E+2", "N_f=3", "W=16=3", "\xff=1", "W=９"} {
 		f.Add(seed)

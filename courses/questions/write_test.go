@@ -12,23 +12,23 @@ import (
 	"psim/internal/golden"
 )
 
-// All texts of all questions; of the JSON, whose numbers other tests hold, one answer
-// in each unit.
+// All texts of all questions, and the JSON of one answer in each unit. Other tests check the
+// numbers of the JSON.
 func TestGolden(t *testing.T) {
-	all := NewReport(answers(t))
+	all := NewSheet(answers(t))
 	var text, markdown bytes.Buffer
 	require.NoError(t, all.WriteText(&text, true))
 	require.NoError(t, all.WriteMarkdown(&markdown))
 	golden.Equal(t, "all.txt", text.Bytes())
 	golden.Equal(t, "all.md", markdown.Bytes())
-	data, err := json.MarshalIndent(NewReport(answers(t, "1.3", "1.4", "1.5", "2.2", "4.4")), "", "  ")
+	data, err := json.MarshalIndent(NewSheet(answers(t, "1.3", "1.4", "1.5", "2.2", "4.4")), "", "  ")
 	require.NoError(t, err)
 	golden.Equal(t, "some.json", append(data, '\n'))
 }
 
 func TestTextFitsATerminal(t *testing.T) {
 	var text bytes.Buffer
-	require.NoError(t, NewReport(answers(t)).WriteText(&text, true))
+	require.NoError(t, NewSheet(answers(t)).WriteText(&text, true))
 	for line := range strings.Lines(text.String()) {
 		line = strings.TrimSuffix(line, "\n")
 		require.Equal(t, strings.TrimRight(line, " "), line)
@@ -36,16 +36,16 @@ func TestTextFitsATerminal(t *testing.T) {
 	}
 }
 
-// wrong is a report in which one question and its last check fail.
-func wrong(t *testing.T) Report {
+// wrong returns a sheet in which one question and all of its checks fail.
+func wrong(t *testing.T) Sheet {
 	for _, q := range formulas() {
-		if q.id == "1.4" {
+		if q.ID == "1.4" {
 			right := q.closedForm
 			q.closedForm = func(v values) float64 { return right(v) + 1e-9 }
 			q.cases = q.cases[:1]
 			a, err := q.answer()
 			require.NoError(t, err)
-			return NewReport([]Answer{a})
+			return NewSheet([]QuestionAnswer{a})
 		}
 	}
 	panic("no question 1.4")
@@ -67,7 +67,7 @@ type brokenPipe struct{}
 func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
 func TestWriteErrorsAreReturned(t *testing.T) {
-	r := NewReport(answers(t, "1.6"))
+	r := NewSheet(answers(t, "1.6"))
 	require.EqualError(t, r.WriteText(brokenPipe{}, false), "broken pipe")
 	require.EqualError(t, r.WriteMarkdown(brokenPipe{}), "broken pipe")
 }

@@ -1,13 +1,11 @@
 package figures_test
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"strings"
 	"time"
 
-	"psim"
 	"psim/reports/figures"
 	"psim/reports/picture"
 )
@@ -21,16 +19,11 @@ func words(kind, key string, view picture.View, modes ...string) {
 	}
 	request := figures.Request{Key: key, View: view}
 	for _, word := range modes {
-		mode, workers, _, _ := psim.ParseMode(word)
-		c, err := mode.Load(workers, "")
+		run, err := predict(word)
 		if err != nil {
 			panic(err)
 		}
-		p, err := psim.Predict(context.Background(), c)
-		if err != nil {
-			panic(err)
-		}
-		request.Items = append(request.Items, figures.Item{Label: word, Run: p.Run()})
+		request.Items = append(request.Items, figures.Item{Label: word, Run: run})
 	}
 	var svg strings.Builder
 	drawn, err := k.Draw(request)

@@ -32,7 +32,13 @@ type Request struct {
 	Key   string       // which number of the results, for kinds that take one
 	View  picture.View // which part of timelines
 	Notes []string     // remarks on the whole figure, for its legend
+	// Pair reads a measured result and its prediction; it is results.LoadPair if nil.
+	Pair func(path string) (predicted, measured results.Run, err error)
 }
+
+// A Loader reads the results in a file or folder of another program. It returns no
+// items, and no error, if the path is something else.
+type Loader func(path string) ([]Item, error)
 
 // A Picture writes itself in a format of package reports.
 type Picture func(w io.Writer, format string) error
@@ -93,8 +99,16 @@ func Find(name string) (FigureKind, error) {
 }
 
 // Load reads what a path holds that the kind can draw: a result by its folder or its
-// result.json, or a sweep.
-func (k FigureKind) Load(path string) ([]Item, error) { return k.load(path) }
+// result.json, or a sweep. What other programs have saved is read by foreign, unless it
+// is nil.
+func (k FigureKind) Load(path string, foreign Loader) ([]Item, error) {
+	if foreign != nil {
+		if list, err := foreign(path); len(list) > 0 || err != nil {
+			return list, err
+		}
+	}
+	return k.load(path)
+}
 
 // Draw checks what was asked for and returns the picture.
 func (k FigureKind) Draw(r Request) (Picture, error) {

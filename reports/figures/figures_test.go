@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -25,16 +26,29 @@ import (
 func predicted(t testing.TB, words ...string) []figures.Item {
 	var list []figures.Item
 	for _, word := range words {
-		mode, workers, ok, err := psim.ParseMode(word)
-		require.True(t, ok)
+		run, err := predict(word)
 		require.NoError(t, err)
-		c, err := mode.Load(workers, "")
-		require.NoError(t, err)
-		p, err := psim.Predict(context.Background(), c)
-		require.NoError(t, err)
-		list = append(list, figures.Item{Label: word, Run: p.Run()})
+		list = append(list, figures.Item{Label: word, Run: run})
 	}
 	return list
+}
+
+// predict predicts a mode on a number of workers, such as ddp=2.
+func predict(word string) (results.Run, error) {
+	name, workers, _ := strings.Cut(word, "=")
+	sets := []string{"schedule.stages=" + workers}
+	if n, err := strconv.Atoi(workers); err == nil && (name == "ddp" || name == "fsdp") {
+		sets = []string{"parallel.data=" + workers, fmt.Sprint("batch.global=", 64*n)}
+	}
+	c, err := psim.Load("vgg16-cpu-"+name, sets...)
+	if err != nil {
+		return results.Run{}, err
+	}
+	p, err := psim.Predict(context.Background(), c)
+	if err != nil {
+		return results.Run{}, err
+	}
+	return p.Run(), nil
 }
 
 // measured makes a measurement of every item, of three steps, in which everything
@@ -82,7 +96,7 @@ func swept(t testing.TB) []figures.Item {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "sweep.jsonl"), lines.Bytes(), 0o644))
 	kind, err := figures.Find("sweep")
 	require.NoError(t, err)
-	items, err := kind.Load(folder)
+	items, err := kind.Load(folder, nil)
 	require.NoError(t, err)
 	require.Len(t, items, 12)
 	return items

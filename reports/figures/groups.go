@@ -32,8 +32,8 @@ func grouped(items []Item) []group {
 	return list
 }
 
-// same reports whether two results are of one experiment. What a course's own script
-// has measured has no configuration of psim: the schedule says what it is of.
+// same reports whether two results are of one experiment. What another program
+// has measured has no configuration of psim: its schedule says what was run.
 func (i *Item) same(other *Item) bool {
 	if i.foreign() || other.foreign() {
 		a, b := i.Run.Result, other.Run.Result
@@ -42,7 +42,7 @@ func (i *Item) same(other *Item) bool {
 	return i.experiment() == other.experiment()
 }
 
-// foreign reports whether an item is of a course's own script.
+// foreign reports whether an item was read from a file of another program.
 func (i *Item) foreign() bool {
 	return i.Run.Result.Measurement != nil && i.Run.Result.Source != ""
 }

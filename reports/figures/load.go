@@ -6,15 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"psim/courses/coursefile"
 	"psim/results"
 )
 
 // loadRun reads a result with its trace.
 func loadRun(path string) ([]Item, error) {
-	if list, err := loadCourse(path); len(list) > 0 || err != nil {
-		return list, err
-	}
 	run, err := results.Load(path)
 	return []Item{{Label: label(path), Path: path, Run: run}}, err
 }
@@ -22,9 +18,6 @@ func loadRun(path string) ([]Item, error) {
 // loadResults reads a result without its trace. One of several modes stands for all
 // of them.
 func loadResults(path string) ([]Item, error) {
-	if list, err := loadCourse(path); len(list) > 0 || err != nil {
-		return list, err
-	}
 	result, err := results.LoadResult(path)
 	if err != nil {
 		return nil, err
@@ -39,18 +32,7 @@ func loadResults(path string) ([]Item, error) {
 	return list, nil
 }
 
-// loadCourse reads what a file or folder of a course's own scripts holds; nothing of
-// others.
-func loadCourse(path string) (list []Item, err error) {
-	found, err := coursefile.Load(path)
-	for _, f := range found {
-		list = append(list, Item{Label: f.Label, Path: f.Path, Run: f.Run})
-	}
-	return list, err
-}
-
-// Doubts lists what speaks against results of a course's own scripts, each with their
-// paths.
+// Doubts lists what speaks against results of other programs, each with their paths.
 func Doubts(items []Item) []string {
 	var texts []string
 	paths := map[string][]string{}

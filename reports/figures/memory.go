@@ -18,7 +18,7 @@ import (
 func memory(r Request) (Picture, error) {
 	for i := range r.Items {
 		if r.Items[i].foreign() {
-			return nil, fmt.Errorf("%s: says nothing of memory, as no file of a course's scripts does", r.Items[i].named())
+			return nil, fmt.Errorf("%s: says nothing of memory; only results of psim do", r.Items[i].named())
 		}
 	}
 	if len(r.Items) == 1 {

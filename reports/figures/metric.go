@@ -47,7 +47,7 @@ func metrics(r results.Result) map[string]float64 {
 	if json.Unmarshal(data, &object) == nil {
 		flatten(list, "", object)
 	}
-	if r.Measurement != nil && r.Source != "" { // what a course's file does not tell is not 0
+	if r.Measurement != nil && r.Source != "" { // what a file of another program does not tell is not 0
 		maps.DeleteFunc(list, func(_ string, x float64) bool { return x == 0 })
 	}
 	return list
@@ -77,10 +77,10 @@ func flatten(list map[string]float64, prefix string, object map[string]any) {
 }
 
 // findKey returns the full key of a number that some of the results have: as it
-// stands, by a part of it that no other has, or by the name that a course has for it.
+// stands, by a part of it that no other has, or by the name that other programs give it.
 func findKey(key string, items []Item) (string, error) {
-	courses := map[string]string{"training_time": "step_time_s", "tokens_per_second": "throughput.tokens_per_s", "throughput": "throughput.samples_per_s"}
-	if k, ok := courses[key]; ok {
+	others := map[string]string{"training_time": "step_time_s", "tokens_per_second": "throughput.tokens_per_s", "throughput": "throughput.samples_per_s"}
+	if k, ok := others[key]; ok {
 		key = k
 	}
 	all := map[string]bool{}

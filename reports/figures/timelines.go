@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 
-	"psim/courses/coursefile"
 	"psim/reports/picture"
 	"psim/results"
 )
@@ -32,6 +31,14 @@ func (r Request) view() picture.View {
 	return v
 }
 
+// pair reads a measured result and its prediction.
+func (r Request) pair(path string) (predicted, measured results.Run, err error) {
+	if r.Pair == nil {
+		return results.LoadPair(path)
+	}
+	return r.Pair(path)
+}
+
 // drawable refuses what a timeline cannot show.
 func drawable(name string, run results.Run, view picture.View) error {
 	if !run.Drawable() {
@@ -54,7 +61,7 @@ func compare(r Request) (Picture, error) {
 	case r.Items[0].Path == "":
 		return nil, fmt.Errorf("%s: is a prediction, so there is nothing to hold it against; name two results", r.Items[0].Label)
 	default:
-		if a, b, err = coursefile.LoadMeasured(r.Items[0].Path); err != nil {
+		if a, b, err = r.pair(r.Items[0].Path); err != nil {
 			return nil, err
 		}
 	}

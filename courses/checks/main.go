@@ -1,5 +1,5 @@
-// Command coursechecks runs the eight checks of CS1390's training assignment, whole
-// VGG16 on two workers, and prints docs/course-checks.md. It fails if one of them does.
+// Command checks makes the eight checks of CS1390's training assignment, with whole VGG16 on
+// two workers, and prints docs/course-checks.md. It fails if a check fails.
 package main
 
 import (
@@ -21,6 +21,10 @@ import (
 // seed makes the weights: the default of psim exec.
 const seed = 1390
 
+// command does what a check does, but for the comparison of losses.
+const command = "psim exec CONFIG --gpus 2 --set batch.global=64 --learning-rate RATE --warmup 1 --steps 1 " +
+	"--repeats 1 --strided --check weights,output,grads"
+
 // A row is one check: a configuration, trained with a learning rate.
 type row struct {
 	config, rate string
@@ -37,8 +41,8 @@ func main() {
 	fmt.Print(document(rows))
 }
 
-// run makes the eight rows, and further settings of a configuration by its preset. It
-// returns what fails beside all rows.
+// run makes the eight rows, with further settings of the configurations. It returns all rows
+// and what failed.
 func run(ctx context.Context, devices exec.DeviceOptions, tell func(string), sets ...string) (rows []row, err error) {
 	for _, rate := range []string{"1e-2", "1e-3"} {
 		for _, mode := range []string{"ddp", "fsdp", "model", "pipeline"} {
@@ -56,9 +60,7 @@ func run(ctx context.Context, devices exec.DeviceOptions, tell func(string), set
 	return rows, err
 }
 
-// check does what this does, and compares the losses too:
-//
-//	psim exec CONFIG --gpus 2 --set batch.global=64 --learning-rate RATE --warmup 1 --steps 1 --repeats 1 --strided --check weights,output,grads
+// check does what the command does.
 func (r *row) check(ctx context.Context, devices exec.DeviceOptions, tell func(string), sets []string) error {
 	c, _, err := session.Load(r.config, 2, append([]string{"batch.global=64"}, sets...)...)
 	if err != nil {
@@ -80,7 +82,7 @@ func (r *row) check(ctx context.Context, devices exec.DeviceOptions, tell func(s
 	return s.Err()
 }
 
-// document returns the text of docs/course-checks.md.
+// document returns docs/course-checks.md.
 func document(rows []row) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# The course's checks
@@ -94,7 +96,7 @@ network, with torchvision's start values and strided samples, after three steps 
 
 on %s, with %s. Each is
 
-    psim exec CONFIG --gpus 2 --set batch.global=64 --learning-rate RATE --warmup 1 --steps 1 --repeats 1 --strided --check weights,output,grads
+    %s
 
 and the numbers are the largest absolute differences from the unsplit run: weights
 and gradients may differ by 1e-5, outputs by 1e-4. The first loss of ten equally
@@ -102,7 +104,7 @@ likely classes is ln 10 = 2.3026.
 
 | configuration | learning rate | weights | outputs | gradients | first loss | last loss | passed |
 |---|--:|--:|--:|--:|--:|--:|---|
-`, programs.Processor(), runtime.Version())
+`, programs.Processor(), runtime.Version(), command)
 	for _, r := range rows {
 		fmt.Fprintf(&b, "| %s | %s | %.2g | %.2g | %.2g | %.4f | %.4f | %t |\n",
 			r.config, r.rate, *r.Weights, *r.Outputs, *r.Gradients, *r.LossFirst, *r.LossLast, r.Passed)

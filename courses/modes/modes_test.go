@@ -1,4 +1,4 @@
-package psim_test
+package modes_test
 
 import (
 	"fmt"
@@ -7,14 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim"
+	"psim/courses/modes"
 )
 
 // Every worker keeps its batch, whether the workers are replicas or stages.
 func ExampleMode_Load() {
 	for _, word := range []string{"ddp=8", "fsdp=2", "model=2", "pipeline=3"} {
-		mode, workers, _, _ := psim.ParseMode(word)
-		c, err := mode.Load(workers, "")
+		m, workers, _, _ := modes.Parse(word)
+		c, err := m.Load(workers, "")
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -29,34 +29,34 @@ func ExampleMode_Load() {
 }
 
 func TestModes(t *testing.T) {
-	for _, m := range psim.Modes() {
-		again, workers, ok, err := psim.ParseMode(m.Name + "=3")
+	for _, m := range modes.All() {
+		again, workers, ok, err := modes.Parse(m.Name + "=3")
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, m, again)
 		require.Equal(t, 3, workers)
 	}
 	for _, text := range []string{"ddp=", "ddp=two", "ddp=-1", "ddp=0", "ddp=1e3", "ddp=99999999999999999999"} {
-		_, _, ok, err := psim.ParseMode(text)
+		_, _, ok, err := modes.Parse(text)
 		require.True(t, ok, text)
 		require.EqualError(t, err, text+": the number of workers must be a whole number from 1 to 65536, as in ddp=2")
 	}
 	for _, text := range []string{"out/ddp=2", "ddp", "ddp=2/result.json", "1=2", "a=b"} {
-		_, _, ok, err := psim.ParseMode(text)
+		_, _, ok, err := modes.Parse(text)
 		require.False(t, ok, text)
 		require.NoError(t, err)
 	}
-	mode, _, _, _ := psim.ParseMode("pipeline=2")
-	c, err := mode.Load(2, "1f1b")
+	m, _, _, _ := modes.Parse("pipeline=2")
+	c, err := m.Load(2, "1f1b")
 	require.NoError(t, err)
 	require.Equal(t, "1f1b", c.Schedule.Name, "a pipeline keeps its schedule")
-	c, err = mode.Load(2, "ddp", "model.layers=4")
+	c, err = m.Load(2, "ddp", "model.layers=4")
 	require.NoError(t, err)
 	require.Equal(t, "gpipe", c.Schedule.Name)
 }
 
-// TestModeWords also leaves alone what names no mode.
-func TestModeWords(t *testing.T) {
+// Words that name no mode stay as they are.
+func TestWords(t *testing.T) {
 	for list, want := range map[string][]string{
 		"ddp=1":            {"ddp=1"},
 		"ddp=1,ddp=2":      {"ddp=1", "ddp=2"},
@@ -65,7 +65,7 @@ func TestModeWords(t *testing.T) {
 		"ddp=1,out/a,2":    {"ddp=1", "out/a", "2"},
 		"ddp=1,,2":         {"ddp=1", "", "2"},
 	} {
-		if got := psim.ModeWords(list); !slices.Equal(got, want) {
+		if got := modes.Words(list); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", list, got, want)
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -11,8 +12,15 @@ import (
 	"psim/exec"
 )
 
-// The eight checks pass with a VGG of the same layers that is small, whose first loss
-// is that of ten equally likely classes.
+// Devices share one core, so that psim does not probe how steady the machine is: no check
+// reads a time.
+func TestMain(m *testing.M) {
+	runtime.GOMAXPROCS(1)
+	os.Exit(m.Run())
+}
+
+// The eight checks pass with a small VGG of the same layers. Its first loss is that of ten
+// equally likely classes.
 func TestSmall(t *testing.T) {
 	var told []string
 	devices := exec.DeviceOptions{Backend: "go", Oversubscribe: true}
@@ -33,7 +41,7 @@ func TestSmall(t *testing.T) {
 	require.Contains(t, told, "vgg16-cpu-fsdp at 1e-3: ddp: unsplit, to compare with: step 3 of 3")
 }
 
-// A check that fails is an error, as is one that cannot run.
+// A check that fails is an error, and so is a check that cannot run.
 func TestFailing(t *testing.T) {
 	devices := exec.DeviceOptions{Backend: "go", Oversubscribe: true}
 	r := row{config: "vgg16-cpu-ddp", rate: "500"}
@@ -42,7 +50,7 @@ func TestFailing(t *testing.T) {
 	require.ErrorContains(t, err, "vgg16-cpu-pipeline at 1e-3: ")
 }
 
-// The document has the eight rows, all passed, below the words of this command.
+// The document has the text of this command, and eight rows that all passed.
 func TestDocument(t *testing.T) {
 	saved, err := os.ReadFile("../../docs/course-checks.md")
 	require.NoError(t, err)

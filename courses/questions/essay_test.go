@@ -14,11 +14,11 @@ import (
 	"psim/schedules/graph"
 )
 
-// predictions is all runs of the course, computed once.
-var predictions = sync.OnceValues(func() ([]Run, error) { return predictAll(context.Background(), catalog()) })
+// predictions predicts all runs of the course, once.
+var predictions = sync.OnceValues(func() ([]ModeRun, error) { return predictAll(context.Background(), catalog()) })
 
 // course returns copies of all runs of the course.
-func course(t *testing.T) []Run {
+func course(t *testing.T) []ModeRun {
 	t.Helper()
 	shared, err := predictions()
 	require.NoError(t, err)
@@ -51,14 +51,14 @@ func ExampleAnswers() {
 }
 
 // pick finds a run, such as ddp=2.
-func pick(runs []Run, word string) *Run {
-	i := slices.IndexFunc(runs, func(r Run) bool { return fmt.Sprintf("%s=%d", r.Mode, r.Workers) == word })
+func pick(runs []ModeRun, word string) *ModeRun {
+	i := slices.IndexFunc(runs, func(r ModeRun) bool { return fmt.Sprintf("%s=%d", r.Mode, r.Workers) == word })
 	return &runs[i]
 }
 
 // everyRank changes all ranks of a run.
-func everyRank(word string, change func(*results.RankResult)) func([]Run) {
-	return func(runs []Run) {
+func everyRank(word string, change func(*results.RankResult)) func([]ModeRun) {
+	return func(runs []ModeRun) {
 		r := pick(runs, word)
 		for i := range r.Result.Ranks {
 			change(&r.Result.Ranks[i])
@@ -66,13 +66,13 @@ func everyRank(word string, change func(*results.RankResult)) func([]Run) {
 	}
 }
 
-func result(word string, change func(*results.Result)) func([]Run) {
-	return func(runs []Run) { change(&pick(runs, word).Result) }
+func result(word string, change func(*results.Result)) func([]ModeRun) {
+	return func(runs []ModeRun) { change(&pick(runs, word).Result) }
 }
 
 // spans changes the times of a run's computation.
-func spans(word string, change func(*graph.Task, *graph.Span)) func([]Run) {
-	return func(runs []Run) {
+func spans(word string, change func(*graph.Task, *graph.Span)) func([]ModeRun) {
+	return func(runs []ModeRun) {
 		trace := pick(runs, word).Trace
 		for i := range trace.Spans {
 			if task := &trace.Graph.Tasks[i]; task.Kind.Compute() {
@@ -82,8 +82,8 @@ func spans(word string, change func(*graph.Task, *graph.Span)) func([]Run) {
 	}
 }
 
-// untruths lists, for every sentence of every answer, runs that it is not true of.
-var untruths = map[string][][]func([]Run){
+// untruths lists, for every sentence of every answer, changes that make it untrue.
+var untruths = map[string][][]func([]ModeRun){
 	"1.1": {
 		{everyRank("ddp=4", func(r *results.RankResult) { r.Compute *= 1.2 })},
 		{everyRank("ddp=2", func(r *results.RankResult) { r.Optimizer *= 0.8 })},
@@ -143,10 +143,10 @@ var untruths = map[string][][]func([]Run){
 		},
 	},
 	"4.1": {
-		{func(runs []Run) { pick(runs, "pipeline=3").Trace = pick(runs, "model=3").Trace }},
+		{func(runs []ModeRun) { pick(runs, "pipeline=3").Trace = pick(runs, "model=3").Trace }},
 		{
 			everyRank("pipeline=3", func(r *results.RankResult) { r.PeakInFlight = 1 }),
-			func(runs []Run) { *pick(runs, "pipeline=3") = oneF1B() },
+			func(runs []ModeRun) { *pick(runs, "pipeline=3") = oneF1B() },
 		},
 		{everyRank("pipeline=3", func(r *results.RankResult) { r.Compute = 5 })},
 		{result("pipeline=3", func(r *results.Result) { r.Bubble.Makespan = 0.4 })},
@@ -163,7 +163,7 @@ var untruths = map[string][][]func([]Run){
 		},
 		{
 			everyRank("pipeline=3", func(r *results.RankResult) { r.Compute /= 4 }),
-			func(runs []Run) { // and faster than model parallelism
+			func(runs []ModeRun) { // and faster than model parallelism
 				everyRank("pipeline=3", func(r *results.RankResult) { r.Compute /= 4 })(runs)
 				result("model=3", func(r *results.Result) { r.Throughput.Samples = 1 })(runs)
 			},
@@ -175,8 +175,8 @@ var untruths = map[string][][]func([]Run){
 	},
 }
 
-// oneF1B is a pipeline in another order.
-func oneF1B() Run {
+// oneF1B returns a pipeline in another order.
+func oneF1B() ModeRun {
 	r, err := predictMode(context.Background(), "pipeline", 3, "schedule.name=1f1b")
 	if err != nil {
 		panic(err)
@@ -189,30 +189,30 @@ func TestEverySentenceCanBeUntrue(t *testing.T) {
 		if q.discuss == nil {
 			continue
 		}
-		for i, changes := range untruths[q.id] {
+		for i, changes := range untruths[q.ID] {
 			for k, change := range changes {
 				runs := course(t)
 				change(runs)
 				a, err := q.observe(t.Context(), runs)
 				require.NoError(t, err)
-				require.False(t, a.OK, "%s, %d, %d", q.id, i, k)
-				require.False(t, a.Sentences[i].OK, "%s, %d, %d: %s", q.id, i, k, a.Sentences[i].Text)
+				require.False(t, a.OK, "%s, %d, %d", q.ID, i, k)
+				require.False(t, a.Sentences[i].OK, "%s, %d, %d: %s", q.ID, i, k, a.Sentences[i].Text)
 				require.Regexp(t, `^Expected: .*\. Found: .*\.$`, a.Sentences[i].Text)
 				require.Contains(t, a.Answer, a.Sentences[i].Text)
-				require.Equal(t, Report{Questions: []Answer{a}, Failed: 1}, NewReport([]Answer{a}))
+				require.Equal(t, Sheet{Questions: []QuestionAnswer{a}, Failed: 1}, NewSheet([]QuestionAnswer{a}))
 			}
 		}
 		a, err := q.observe(t.Context(), course(t))
 		require.NoError(t, err)
-		require.True(t, a.OK, q.id)
-		tested := len(untruths[q.id])
-		if q.id == "1.1" {
+		require.True(t, a.OK, q.ID)
+		tested := len(untruths[q.ID])
+		if q.ID == "1.1" {
 			tested += 2 // of GPUs, below
 		}
-		if q.id == "3.1" {
+		if q.ID == "3.1" {
 			tested++ // of the simplified FSDP
 		}
-		require.Len(t, a.Sentences, tested, q.id)
+		require.Len(t, a.Sentences, tested, q.ID)
 	}
 }
 
@@ -237,7 +237,8 @@ func TestSavingMemoryMayFail(t *testing.T) {
 	require.False(t, e.sentences[1].OK, "nor does the full one")
 }
 
-// What was measured has no command that draws it, and says what disturbed it.
+// Answers from measured runs have no command that draws the graph, and say what disturbed the
+// runs.
 func TestMeasuredRuns(t *testing.T) {
 	runs := course(t)
 	for i := range runs {
@@ -260,26 +261,26 @@ func TestMissingRuns(t *testing.T) {
 	runs := course(t)
 	for _, c := range []struct {
 		id, want string
-		runs     []Run
+		runs     []ModeRun
 	}{
-		{"1.1", "question 1.1: 0 runs of mode ddp; at least 2 are needed", []Run{}},
+		{"1.1", "question 1.1: 0 runs of mode ddp; at least 2 are needed", []ModeRun{}},
 		{"1.2", "question 1.2: 1 run of mode ddp; at least 2 are needed", runs[:1]},
 		{"1.2", "question 1.2: two runs of ddp=2; give one", append(slices.Clone(runs), *pick(runs, "ddp=2"))},
-		{"2.1", "question 2.1: a run of mode model with one worker; two are needed to pass anything on", []Run{*pick(runs, "model=1")}},
-		{"2.1", "question 2.1: model=3 has no trace", []Run{{Mode: "model", Workers: 3, Run: results.Run{Result: runs[0].Result}}}},
-		{"3.1", "question 3.1: no runs of fsdp and ddp on as many workers, of at least two", slices.DeleteFunc(slices.Clone(runs), func(r Run) bool {
+		{"2.1", "question 2.1: a run of mode model with one worker; two are needed to pass anything on", []ModeRun{*pick(runs, "model=1")}},
+		{"2.1", "question 2.1: model=3 has no trace", []ModeRun{{Mode: "model", Workers: 3, Run: results.Run{Result: runs[0].Result}}}},
+		{"3.1", "question 3.1: no runs of fsdp and ddp on as many workers, of at least two", slices.DeleteFunc(slices.Clone(runs), func(r ModeRun) bool {
 			return r.Mode == "ddp" && r.Workers == 4 || r.Mode == "fsdp" && r.Workers == 2
 		})},
-		{"4.1", "question 4.1: no run of model=3, to which pipeline=3 is compared", slices.DeleteFunc(slices.Clone(runs), func(r Run) bool { return r.Mode == "model" && r.Workers == 3 })},
+		{"4.1", "question 4.1: no run of model=3, to which pipeline=3 is compared", slices.DeleteFunc(slices.Clone(runs), func(r ModeRun) bool { return r.Mode == "model" && r.Workers == 3 })},
 	} {
 		_, err := Answers(t.Context(), c.runs, c.id)
 		require.EqualError(t, err, c.want)
 	}
 }
 
-// Runs of other numbers of workers than the course's are answered from as well.
+// Answers can be read off runs on other numbers of workers than the course's.
 func TestOtherWorkers(t *testing.T) {
-	var runs []Run
+	var runs []ModeRun
 	for _, word := range []string{"ddp=8", "ddp=2", "fsdp=8", "fsdp=2", "model=4", "model=2", "pipeline=2", "pipeline=4"} {
 		mode, workers, _ := strings.Cut(word, "=")
 		r, err := predictMode(t.Context(), mode, int(workers[0]-'0'))

@@ -11,33 +11,32 @@ import (
 
 // Observed is the answer to a question about graphs.
 type Observed struct {
-	// Answer is all that is said.
+	// Answer holds all sentences.
 	Answer    string     `json:"answer"`
 	Sentences []Sentence `json:"sentences"`
 	// Excuse says what was wrong with measured runs.
-	Excuse string    `json:"excuse,omitempty"`
-	Graphs []Graph   `json:"graphs"`
-	Runs   []RunRead `json:"runs"`
+	Excuse string       `json:"excuse,omitempty"`
+	Graphs []AskedGraph `json:"graphs"`
+	Runs   []SourceRun  `json:"runs"`
 }
 
-// A Sentence says one thing of the runs, with its numbers.
+// A Sentence states one thing about the runs, with its numbers.
 type Sentence struct {
 	Text  string `json:"text"`
 	Graph string `json:"graph"` // file of the graph that shows it
-	// OK says that the runs' numbers bear out what is expected. Where they do not, the
-	// text says so.
+	// OK says that the runs' numbers are as expected. If they are not, the text says so.
 	OK bool `json:"ok"`
 }
 
-// A Graph is a figure that the assignment asks for.
-type Graph struct {
+// An AskedGraph is a figure that the assignment asks for.
+type AskedGraph struct {
 	File string `json:"file"`
-	// Command draws it from predictions; it is empty where the runs were measured.
+	// Command draws it from predictions; it is empty if the runs were measured.
 	Command string `json:"command,omitempty"`
 }
 
-// A RunRead is a run that an answer was read off.
-type RunRead struct {
+// A SourceRun is a run that an answer was read off.
+type SourceRun struct {
 	Mode     string  `json:"mode"`
 	Workers  int     `json:"workers"`
 	Kind     string  `json:"kind"` // predicted or measured
@@ -56,41 +55,52 @@ const (
 	pipelineThroughput = "graphs/pipeline_throughput_comparison.png"
 )
 
+// essays lists the functions that answer the questions about graphs.
+func essays() map[string]func(*essay) error {
+	return map[string]func(*essay) error{
+		"1.1": discussSplitTime, "1.2": discussDataThroughput,
+		"2.1": discussWorkOverTime, "2.2": discussModelScaling,
+		"3.1": discussShardedThroughput,
+		"4.1": discussPipelineOverTime, "4.2": discussPipelineScaling,
+	}
+}
+
 // An essay is an answer while it is written.
 type essay struct {
 	ctx       context.Context
-	runs      []Run // all that are given
-	read      []Run // those that it speaks of
+	runs      []ModeRun // all that are given
+	read      []ModeRun // those that it speaks of
+	graph     string    // that the next sentences are about
 	sentences []Sentence
 }
 
-// say adds a sentence on a graph: what is expected, which begins in lower case, and what
-// is found. ok says whether that is as expected.
-func (e *essay) say(graph string, ok bool, expected, found string, args ...any) {
+// say adds a sentence on the graph: what is expected, beginning in lower case, and what is
+// found. ok says whether that is as expected.
+func (e *essay) say(ok bool, expected, found string, args ...any) {
 	found = fmt.Sprintf(found, args...) + "."
 	text := strings.ToUpper(expected[:1]) + expected[1:] + ": " + found
 	if !ok {
 		text = "Expected: " + expected + ". Found: " + found
 	}
-	e.sentences = append(e.sentences, Sentence{Text: text, Graph: graph, OK: ok})
+	e.sentences = append(e.sentences, Sentence{Text: text, Graph: e.graph, OK: ok})
 }
 
-// of picks the runs of a mode, at least so many.
+// of picks the runs of a mode, and fails if there are fewer than least.
 func (e *essay) of(mode string, least int) (series, error) {
 	s, err := seriesOf(e.runs, mode, least)
 	e.read = append(e.read, s...)
 	return s, err
 }
 
-// timeline picks the run of a mode that its timeline shows: that with three workers, or
-// the most.
-func (e *essay) timeline(mode string) (r Run, err error) {
+// timeline picks the run that the timeline of a mode shows: the one with three workers, or
+// else with the most.
+func (e *essay) timeline(mode string) (r ModeRun, err error) {
 	s, err := seriesOf(e.runs, mode, 1)
 	if err != nil {
 		return r, err
 	}
 	r = s.last()
-	if i := slices.IndexFunc(s, func(r Run) bool { return r.Workers == 3 }); i >= 0 {
+	if i := slices.IndexFunc(s, func(r ModeRun) bool { return r.Workers == 3 }); i >= 0 {
 		r = s[i]
 	}
 	switch e.read = append(e.read, r); {
@@ -103,24 +113,24 @@ func (e *essay) timeline(mode string) (r Run, err error) {
 }
 
 // observe answers a question about graphs.
-func (q question) observe(ctx context.Context, runs []Run) (Answer, error) {
+func (q question) observe(ctx context.Context, runs []ModeRun) (QuestionAnswer, error) {
 	e := &essay{ctx: ctx, runs: runs}
 	if err := q.discuss(e); err != nil {
-		return Answer{}, err
+		return QuestionAnswer{}, err
 	}
 	o := &Observed{Sentences: e.sentences, Excuse: e.excuse()}
-	a := Answer{ID: q.id, Title: q.title, Question: q.text, Observed: o, OK: true}
+	a := QuestionAnswer{ID: q.ID, Title: q.Title, Question: q.Text, Observed: o, OK: true}
 	var texts []string
 	for _, s := range e.sentences {
 		texts = append(texts, s.Text)
 		a.OK = a.OK && s.OK
-		if !slices.ContainsFunc(o.Graphs, func(g Graph) bool { return g.File == s.Graph }) {
-			o.Graphs = append(o.Graphs, Graph{s.Graph, command(s.Graph, e.read)})
+		if !slices.ContainsFunc(o.Graphs, func(g AskedGraph) bool { return g.File == s.Graph }) {
+			o.Graphs = append(o.Graphs, AskedGraph{s.Graph, command(s.Graph, e.read)})
 		}
 	}
 	o.Answer = strings.TrimSpace(strings.Join(append(texts, o.Excuse), " "))
 	for _, r := range e.read {
-		o.Runs = append(o.Runs, RunRead{r.Mode, r.Workers, r.Result.Kind, r.Result.StepTime, r.Note})
+		o.Runs = append(o.Runs, SourceRun{r.Mode, r.Workers, r.Result.Kind, r.Result.StepTime, r.Note})
 	}
 	return a, nil
 }
@@ -135,7 +145,8 @@ func (e *essay) excuse() string {
 	}
 	var texts []string
 	if shared {
-		texts = append(texts, "In some of these runs workers shared processor cores, so that they computed more slowly the more of them did at once; on devices of their own they would not.")
+		texts = append(texts, "In some of these runs workers shared processor cores, so that they computed "+
+			"more slowly the more of them did at once; on devices of their own they would not.")
 	}
 	if disturbed {
 		texts = append(texts, "Something else ran on the machine during some of these runs.")
@@ -144,7 +155,7 @@ func (e *essay) excuse() string {
 }
 
 // command draws a graph from predictions; it is empty if a run was measured.
-func command(graph string, read []Run) string {
+func command(graph string, read []ModeRun) string {
 	kind, mode := "throughput", strings.TrimPrefix(graph, "graphs/")
 	mode, _, _ = strings.Cut(mode, "_")
 	switch graph {
@@ -165,7 +176,7 @@ func command(graph string, read []Run) string {
 	return fmt.Sprintf("psim plot %s %s=%s --out %s", kind, mode, strings.Join(workers, ","), graph)
 }
 
-// sources says which runs there were: "predicted ddp=1, ddp=2; measured ddp=4 (8 samples)".
+// sources lists the runs: "predicted ddp=1, ddp=2; measured ddp=4 (8 samples)".
 func (o *Observed) sources() string {
 	var b strings.Builder
 	kind, note := "", ""
