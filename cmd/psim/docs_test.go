@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -54,7 +55,10 @@ func documents(t *testing.T, root string) []string {
 	list, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	require.NoError(t, err)
 	require.Greater(t, len(list), 10)
-	return append([]string{filepath.Join(root, "README.md")}, list...)
+	developers, err := filepath.Glob(filepath.Join(root, "docs", "dev", "*.md"))
+	require.NoError(t, err)
+	require.NotEmpty(t, developers)
+	return slices.Concat([]string{filepath.Join(root, "README.md")}, list, developers)
 }
 
 // blocks are commands with their output (console), and commands alone (sh), whose

@@ -19,24 +19,25 @@ import (
 	"psim/schedules/graph"
 )
 
-const introduction = `# Schedules
+const introduction = `# Which schedule does what?
 
 <!-- Written by make gallery from the catalog (schedules/catalog.go). -->
 
-Every schedule of ` + "`psim list schedules`" + `, drawn for P = 4 ranks and M = 8 microbatches
-where it serves them: a row per rank, the number of the microbatch in every task.
-A forward (F), an input gradient (I) and a weight gradient (W) take one unit of
-time, a backward in one piece (B) two, messages none. Where a rank holds V
-stages, or second copies, lighter colours tell them apart; 2F0 is the forward of
-stage 2, microbatch 0.
+This page shows every schedule of ` + "`psim list schedules`" + `. Pictures have P = 4 ranks and
+M = 8 microbatches if the schedule can run them: a row per rank, and the number of the
+microbatch in every task. A forward (F), an input gradient (I) and a weight gradient
+(W) take one unit of time, a backward in one piece (B) takes two, and messages take no
+time. If a rank holds V stages, or second copies of stages, these have lighter colours.
+2F0 is the forward of stage 2, microbatch 0. [orders](orders.md) has the same schedules
+in a table.
 
-The bubble is the idle share of the ranks' time, or what is said. In flight is how
-many stage activations rank r holds at most, from the start of F to the end of
-B or W. R is the number of microbatches per round, F&B the time of an overlapped
-pair, T that of the step. The formulas hold for equal stages and free messages, W no
-longer than F and I, and tests compare them with simulations as they stand here.
+The bubble is the idle share of the ranks' time, unless the formula says otherwise. In
+flight is the largest number of stage activations that rank r holds, from the start of
+F to the end of B or W. R is the number of microbatches per round, F&B the time of an
+overlapped pair, T the time of the step. The formulas hold for equal stages, free
+messages, and W no longer than F and I. Tests compare them with simulations.
 
-Where no schedule fits, ` + "`schedule.name = \"auto\"`" + ` searches for an order.
+If no schedule fits, ` + "`schedule.name = \"auto\"`" + ` searches for an order.
 `
 
 // recorded holds a run of psim exec --gpus 2 on a quiet machine of two cores.
