@@ -43,7 +43,7 @@ var sizes = map[string][]string{
 // work. Where gradients travel in buckets that are filled up to a number of bytes, less
 // work may fill them in another way, and so complete one later (TestBucketAnomaly): by no
 // more than a part of a pass and a gather, where every rank has a thread of its own that
-// waits for nothing within a pass.
+// waits for nothing within a pass. docs/dev/monotony.md has the reasons and the exceptions.
 func TestStepIsMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawExperiment(t)
