@@ -23,6 +23,7 @@ var arrows = map[string][]string{
 	".":                    {"configs", "configs/parallel", "costmodel", "costmodel/memory", "costmodel/network", "results", "results/compare", "schedules", "schedules/graph", "schedules/wiring", "sim"},
 	"advise":               {".", "configs", "costmodel", "plans", "results", "schedules", "schedules/graph"},
 	"calibrate":            {"configs", "costmodel", "costmodel/link", "costmodel/network", "costmodel/training", "schedules/collective", "schedules/graph"},
+	"calibrate/layers":     {"calibrate", "costmodel", "costmodel/link", "costmodel/network", "costmodel/training", "exec/backend", "exec/kernels", "exec/measure", "exec/run"},
 	"configs":              {"configs/parallel", "costmodel", "costmodel/link", "costmodel/memory", "costmodel/models", "costmodel/network", "costmodel/stages", "costmodel/training", "schedules", "schedules/collective", "schedules/graph", "schedules/order", "schedules/partition", "schedules/search", "schedules/wiring"},
 	"configs/parallel":     {"schedules/graph"},
 	"costmodel":            {"costmodel/link", "costmodel/memory", "costmodel/network", "costmodel/stages", "costmodel/training", "schedules/graph", "schedules/wiring"},
@@ -32,21 +33,25 @@ var arrows = map[string][]string{
 	"costmodel/network":    {},
 	"costmodel/stages":     {"costmodel/network", "costmodel/training", "schedules/graph", "schedules/wiring"},
 	"costmodel/training":   {"costmodel/network"},
-	"courses":              {".", "configs", "courses/coursefile", "courses/modes", "courses/questions", "exec/programs", "exec/session", "reports/figures", "reports/picture", "results", "results/tracecsv"},
-	"courses/checks":       {"exec", "exec/programs", "exec/session", "results"},
+	"courses":              {".", "configs", "courses/coursefile", "courses/modes", "courses/questions", "exec/backend", "exec/session", "reports/figures", "reports/picture", "results", "results/tracecsv"},
+	"courses/checks":       {"exec/backend", "exec/data", "exec/measure", "exec/session", "exec/train", "results"},
 	"courses/coursefile":   {"courses/modes", "reports", "results", "schedules/graph"},
 	"courses/modes":        {"configs"},
 	"courses/questions":    {".", "configs", "costmodel", "costmodel/link", "costmodel/network", "costmodel/stages", "costmodel/training", "courses/modes", "results", "schedules", "schedules/collective", "schedules/graph", "schedules/partition", "schedules/wiring"},
-	"exec":                 {"costmodel/models", "costmodel/network", "costmodel/stages", "costmodel/training", "exec/data", "exec/processes", "exec/programs", "schedules", "schedules/collective", "schedules/graph", "schedules/wiring"},
-	"exec/calibration":     {"calibrate", "costmodel", "costmodel/link", "costmodel/network", "costmodel/training", "exec", "exec/programs"},
-	"exec/data":            {},
-	"exec/doctor":          {"exec", "exec/programs"},
-	"exec/mpi":             {},
-	"exec/processes":       {"exec/mpi"},
-	"exec/programs":        {"costmodel/network"},
+	"exec/backend":         {"exec/cluster"},
+	"exec/cluster":         {"exec/cluster/mpi"},
+	"exec/cluster/mpi":     {},
+	"exec/collectives":     {"exec/backend", "exec/kernels", "exec/run", "schedules/collective", "schedules/graph"},
+	"exec/data":            {"costmodel/network"},
+	"exec/doctor":          {"exec/backend"},
+	"exec/exectest":        {"costmodel/models", "costmodel/network", "costmodel/stages", "costmodel/training", "exec/cluster", "exec/data", "exec/kernels", "exec/train", "schedules", "schedules/graph", "schedules/order", "schedules/partition", "schedules/wiring"},
+	"exec/kernels":         {"costmodel/network", "exec/backend"},
+	"exec/measure":         {"costmodel/models", "costmodel/network", "costmodel/stages", "costmodel/training", "exec/backend", "exec/cluster", "exec/data", "exec/kernels", "exec/run", "exec/train", "schedules", "schedules/graph", "schedules/wiring"},
 	"exec/pth":             {},
-	"exec/session":         {".", "configs", "costmodel", "exec", "exec/processes", "exec/programs", "exec/pth", "reports", "reports/picture", "results", "results/compare", "results/tracecsv", "schedules/collective", "schedules/graph"},
-	"exec/validation":      {"exec/mpi", "exec/programs", "exec/session", "results", "results/compare"},
+	"exec/run":             {"exec/cluster", "schedules/graph"},
+	"exec/session":         {".", "configs", "costmodel", "exec/backend", "exec/cluster", "exec/collectives", "exec/kernels", "exec/measure", "exec/pth", "exec/run", "exec/train", "reports", "reports/picture", "results", "results/compare", "results/tracecsv", "schedules/collective", "schedules/graph"},
+	"exec/train":           {"costmodel/network", "costmodel/stages", "exec/backend", "exec/cluster", "exec/collectives", "exec/data", "exec/kernels", "exec/run", "schedules/collective", "schedules/graph"},
+	"exec/validation":      {"exec/backend", "exec/cluster/mpi", "exec/session", "results", "results/compare"},
 	"internal/cores":       {},
 	"internal/csvfile":     {},
 	"internal/fault":       {},
@@ -106,7 +111,7 @@ var owners = map[string][]string{
 // tests share.
 var (
 	testOnly     = []string{"github.com/stretchr/testify", "pgregory.net/rapid", "go.uber.org/goleak"}
-	testPackages = []string{"internal/golden", "internal/ordertest"}
+	testPackages = []string{"internal/golden", "internal/ordertest", "exec/exectest"}
 )
 
 func TestImports(t *testing.T) {
@@ -166,7 +171,7 @@ func forbidden(folder, name string) string {
 // TestForbidden proves that the rules can be broken.
 func TestForbidden(t *testing.T) {
 	for _, c := range [][2]string{
-		{"sim", "psim/costmodel"}, {"sim", "psim/internal/golden"}, {"cmd/psim", "psim/internal/ordertest"}, {"schedules", "psim/sim"}, {"schedules/graph", "psim/schedules/order"}, {"exec", "psim/sim"}, {"exec", "psim"}, {"reports", "psim/sim"}, {"reports/figures", "psim/courses/coursefile"}, {".", "psim/courses/modes"},
+		{"sim", "psim/costmodel"}, {"sim", "psim/internal/golden"}, {"cmd/psim", "psim/internal/ordertest"}, {"schedules", "psim/sim"}, {"schedules/graph", "psim/schedules/order"}, {"exec/run", "psim/sim"}, {"exec/measure", "psim"}, {"exec/run", "psim/exec/backend"}, {"reports", "psim/sim"}, {"reports/figures", "psim/courses/coursefile"}, {".", "psim/courses/modes"},
 		{"sim", "github.com/BurntSushi/toml"}, {"configs", "gonum.org/v1/plot/vg"}, {"sim", "github.com/stretchr/testify/require"},
 		{"internal/units", "psim/schedules"}, {"costmodel", "psim/configs"},
 	} {

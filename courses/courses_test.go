@@ -15,8 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/courses/questions"
-	"psim/exec"
+	"psim/exec/backend"
+	"psim/exec/measure"
 	"psim/exec/session"
+	"psim/exec/train"
 	"psim/internal/golden"
 	"psim/results"
 )
@@ -29,8 +31,8 @@ func TestMain(m *testing.M) {
 }
 
 func options(budget time.Duration) Options {
-	return Options{Measure: true, Budget: budget, Options: session.Options{Seed: 1390, MeasureOptions: exec.MeasureOptions{
-		Devices: exec.DeviceOptions{Backend: "go"}, TrainOptions: exec.TrainOptions{Warmup: 1}, Repeats: 1,
+	return Options{Measure: true, Budget: budget, Options: session.Options{Seed: 1390, Measure: measure.Options{
+		Devices: backend.Options{Backend: "go"}, Train: train.Options{Warmup: 1}, Repeats: 1,
 	}}}
 }
 
@@ -168,7 +170,7 @@ func TestBudget(t *testing.T) {
 	require.ErrorContains(t, err, "nothing was measured: ddp=1: takes about ")
 	o := options(time.Hour)
 	ctx, cancel := context.WithCancel(context.Background())
-	o.Stage = func(what string) {
+	o.Options.Measure.Stage = func(what string) {
 		if strings.HasPrefix(what, "model=3: ") {
 			cancel()
 		}

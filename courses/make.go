@@ -9,7 +9,7 @@ import (
 
 	"psim"
 	"psim/courses/questions"
-	"psim/exec/programs"
+	"psim/exec/backend"
 	"psim/exec/session"
 	"psim/results"
 )
@@ -62,7 +62,7 @@ type ReproducedRun struct {
 
 	assigned  assignedRun
 	predicted results.Run
-	measured  *session.Run
+	measured  *session.Trial
 }
 
 // A ReproducedFigure is a picture in the folder.
@@ -94,7 +94,7 @@ func (c course) make(ctx context.Context, o Options) (r *Reproduction, err error
 		r.Runs = append(r.Runs, run)
 	}
 	if o.Measure {
-		r.MeasuredOn = fmt.Sprintf("%s, gomlx's backend %s", programs.Processor(), o.Devices.Backend)
+		r.MeasuredOn = fmt.Sprintf("%s, gomlx's backend %s", backend.Processor(), o.Options.Measure.Devices.Backend)
 		if err = r.measure(ctx, o); r.nothingMeasured() {
 			return nil, err
 		}

@@ -137,7 +137,7 @@ func (m *measuring) asked(trials []trial, count int) (sum time.Duration) {
 // whose rates psim knows.
 func (m *measuring) expect(t trial, count int) time.Duration {
 	const start = time.Second // to open devices and to compile
-	return start + time.Duration(m.Repeats+1)*t.serial + time.Duration((m.Warmup+count)*t.each)*t.pass
+	return start + time.Duration(m.Options.Options.Measure.Repeats+1)*t.serial + time.Duration((m.Options.Options.Measure.Train.Warmup+count)*t.each)*t.pass
 }
 
 // corrected scales an expectation by how far earlier ones were off.
@@ -173,12 +173,12 @@ func (m *measuring) run(ctx context.Context, trials []trial) error {
 // once measures a trial, and tells how long all trials that are asked for will take.
 func (m *measuring) once(ctx context.Context, t trial, count int, all time.Duration) error {
 	s := &session.Session{Options: m.Options.Options}
-	if s.Steps, s.Devices.Oversubscribe = count, true; m.course.Epochs {
-		s.Epochs = count
+	if s.Measure.Train.Steps, s.Measure.Devices.Oversubscribe = count, true; m.course.Epochs {
+		s.Measure.Train.Epochs = count
 	}
 	begin := time.Now()
-	if tell := m.Stage; tell != nil {
-		s.Stage = func(what string) {
+	if tell := m.Options.Options.Measure.Stage; tell != nil {
+		s.Measure.Stage = func(what string) {
 			_, what, _ = strings.Cut(what, ": ") // without the schedule
 			left := max(all, m.corrected(m.expect(t, count))) - time.Since(begin)
 			tell(fmt.Sprintf("%s: %s%s", t.Name, what, m.remaining(left)))

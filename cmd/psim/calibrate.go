@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"psim/calibrate"
+	"psim/calibrate/layers"
 	"psim/configs"
-	"psim/exec"
-	"psim/exec/calibration"
+	"psim/exec/measure"
 	"psim/internal/files"
 )
 
@@ -102,13 +102,13 @@ func (f calibrateFlags) run(ctx context.Context, args []string, stdout, stderr i
 	if err != nil {
 		return err
 	}
-	o := exec.LayerOptions{Samples: f.samples, Repeats: f.repeats}
+	o := measure.LayerOptions{Samples: f.samples, Repeats: f.repeats}
 	if o.Samples == nil {
-		o.Samples = calibration.Sizes(micro)
+		o.Samples = layers.Sizes(micro)
 	}
 	progress := newProgress(stderr, f.quiet)
 	o.Progress = func(done, of int) { progress.say("measuring layers: %d %%", 100*done/of) }
-	found, err := calibration.Measure(ctx, network, c.Train, o)
+	found, err := layers.Measure(ctx, network, c.Train, o)
 	progress.clear()
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -126,7 +126,7 @@ func (f calibrateFlags) run(ctx context.Context, args []string, stdout, stderr i
 	return errors.Join(f.print(found, next, stdout), written)
 }
 
-func (f calibrateFlags) print(found *calibration.Calibration, next string, stdout io.Writer) error {
+func (f calibrateFlags) print(found *layers.Calibration, next string, stdout io.Writer) error {
 	if f.json {
 		return found.WriteJSON(stdout)
 	}

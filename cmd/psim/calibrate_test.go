@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/calibrate/layers"
 	"psim/configs"
-	"psim/exec/calibration"
 )
 
 // tinyGPT is a network that takes a few milliseconds to measure.
@@ -53,7 +53,7 @@ func TestCalibrate(t *testing.T) {
 	stdout, stderr, code = psim(t, "psim calibrate tiny.toml --repeats 1 --samples 2,4 --quiet --json")
 	require.Zero(t, code, stderr)
 	require.Empty(t, stderr)
-	var found calibration.Calibration
+	var found layers.Calibration
 	require.NoError(t, json.Unmarshal([]byte(stdout), &found))
 	second, err := os.ReadFile("my-machine.toml")
 	require.NoError(t, err)
@@ -91,8 +91,8 @@ func TestCalibrateDefault(t *testing.T) {
 	require.Positive(t, micro)
 	require.GreaterOrEqual(t, len(n.Distinct()), 4)
 	require.Contains(t, calibrateFlags{outputFlags: outputFlags{out: "x y.toml"}}.next(defaultNetwork), "psim run exec --set 'machine.file=x y.toml'")
-	require.Equal(t, []int{1, 2}, calibration.Sizes(1))
-	require.Equal(t, []int{1, 3, 6}, calibration.Sizes(3))
+	require.Equal(t, []int{1, 2}, layers.Sizes(1))
+	require.Equal(t, []int{1, 3, 6}, layers.Sizes(3))
 }
 
 // What cannot be done is said before anything is measured, and a file that is

@@ -7,14 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/exec/backend"
 	"psim/exec/doctor"
-	"psim/exec/programs"
 )
 
 // nowhere makes doctor find no plugin of the machine that the test runs on.
 func nowhere(t *testing.T) (folder string) {
 	folder = t.TempDir()
-	t.Setenv(programs.PluginVariable, folder)
+	t.Setenv(backend.PluginVariable, folder)
 	return folder
 }
 
@@ -48,9 +48,9 @@ func TestDoctorJSON(t *testing.T) {
 	var d doctor.Diagnosis
 	require.NoError(t, json.Unmarshal([]byte(stdout), &d))
 	require.True(t, d.GoBack.Works)
-	require.Equal(t, programs.SIMDCompiled, d.GoBack.SIMDCompiled)
+	require.Equal(t, backend.SIMDCompiled, d.GoBack.SIMDCompiled)
 	require.Greater(t, d.GoBack.MatrixSpeed, 1e6)
-	require.Equal(t, programs.XLACompiled, d.XLA.Compiled)
+	require.Equal(t, backend.XLACompiled, d.XLA.Compiled)
 	require.Equal(t, []string{folder}, d.XLA.Looked)
 	require.NotContains(t, stdout, "null")
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"psim/configs"
-	"psim/exec"
-	"psim/exec/processes"
+	"psim/exec/cluster"
+	"psim/exec/measure"
 	"psim/exec/session"
 	"psim/internal/files"
 	"psim/internal/nearest"
@@ -48,7 +48,7 @@ func newExec() *cobra.Command {
 		Args:              between(0, 1, "one CONFIG or collective, or none"),
 		ValidArgsFunction: completeExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			first := processes.First()
+			first := cluster.First()
 			err := f.run(cmd, args, first)
 			if !first {
 				return apart(cmd.Context(), err)
@@ -65,27 +65,27 @@ func (f *execFlags) register(cmd *cobra.Command) {
 	flags.IntVar(&f.gpus, "gpus", 0, "number of devices (default: as CONFIG says, or 2 without CONFIG)")
 	flags.IntVar(&f.gpus, "devices", 0, "the same as --gpus")
 	flags.IntVar(&f.processes, "processes", 0, "number of processes on this machine to divide the devices among (default: one, or as many as mpirun or srun has started)")
-	flags.StringVar(&f.Devices.Backend, "backend", "go", "what computes: go, xla or xla:/absolute/path/of/plugin.so")
-	flags.BoolVar(&f.Devices.Share, "share", false, "put all XLA devices on one GPU")
-	flags.IntVar(&f.Devices.CoresPerWorker, "cores-per-worker", 0, "keep each device on a core of its own (1; on Linux), or compute its products on N cores, unpinned (default: one, wherever the system puts it)")
-	flags.BoolVar(&f.Devices.Oversubscribe, "oversubscribe", false, "allow more devices than cores; times are then not comparable")
-	flags.IntVar(&f.Steps, "steps", 5, "number of steps to measure")
-	flags.IntVar(&f.Epochs, "epochs", 0, "number of passes over the data set to measure, instead of --steps")
-	flags.IntVar(&f.Warmup, "warmup", 1, "number of steps, with --epochs of epochs, to train before those that are measured")
-	flags.IntVar(&f.Repeats, "repeats", 3, "how often every task is timed by itself, for the prediction, and up to three times that while the machine is disturbed; how often a collective is run")
+	flags.StringVar(&f.Measure.Devices.Backend, "backend", "go", "what computes: go, xla or xla:/absolute/path/of/plugin.so")
+	flags.BoolVar(&f.Measure.Devices.Share, "share", false, "put all XLA devices on one GPU")
+	flags.IntVar(&f.Measure.Devices.CoresPerWorker, "cores-per-worker", 0, "keep each device on a core of its own (1; on Linux), or compute its products on N cores, unpinned (default: one, wherever the system puts it)")
+	flags.BoolVar(&f.Measure.Devices.Oversubscribe, "oversubscribe", false, "allow more devices than cores; times are then not comparable")
+	flags.IntVar(&f.Measure.Train.Steps, "steps", 5, "number of steps to measure")
+	flags.IntVar(&f.Measure.Train.Epochs, "epochs", 0, "number of passes over the data set to measure, instead of --steps")
+	flags.IntVar(&f.Measure.Train.Warmup, "warmup", 1, "number of steps, with --epochs of epochs, to train before those that are measured")
+	flags.IntVar(&f.Measure.Repeats, "repeats", 3, "how often every task is timed by itself, for the prediction, and up to three times that while the machine is disturbed; how often a collective is run")
 	flags.StringVar(&f.sizes, "sizes", "8B-64MiB", "of a collective: tensors from A to B, each four times the one before, and of B")
 	flags.IntVar(&f.Tries, "runs", 1, "how often to run, at most, until the machine is not disturbed (1 to 3); the least disturbed run counts")
-	flags.StringSliceVar(&f.Checks, "check", nil, "compare with the unsplit run (pipedream: a serial replay): weights,output,grads,loss or all")
+	flags.StringSliceVar(&f.Measure.Checks, "check", nil, "compare with the unsplit run (pipedream: a serial replay): weights,output,grads,loss or all")
 	flags.Var((*named)(&f.gradients), "save-gradients", "folder to write the gradients of the first step to, for every rank a model{rank}_gradients.pth for torch.load")
 	flags.BoolVar(&f.UnwaitedRates, "course-rates", false, "also print the rate as the courses report it, by a clock that does not wait for devices")
 	flags.BoolVar(&f.perLayer, "per-layer", false, "--set train.backward=per-layer: run backwards layer by layer, freeing activations as they go")
-	flags.StringVar(&f.Data.Source, "data", "synthetic", "what to train on: synthetic, cifar10:DIR or pairs:FILE")
-	flags.BoolVar(&f.Data.Strided, "strided", false, "give replica r the samples r, r+n, … instead of shuffled shards")
+	flags.StringVar(&f.Measure.Data.Source, "data", "synthetic", "what to train on: synthetic, cifar10:DIR or pairs:FILE")
+	flags.BoolVar(&f.Measure.Data.Strided, "strided", false, "give replica r the samples r, r+n, … instead of shuffled shards")
 	f.registerShards(flags)
-	flags.IntVar(&f.Data.Validation, "validation", 0, "number of samples to hold out, and to evaluate after every epoch or the last step")
+	flags.IntVar(&f.Measure.Data.Validation, "validation", 0, "number of samples to hold out, and to evaluate after every epoch or the last step")
 	flags.Uint64Var(&f.Seed, "seed", 1390, "seed of the first weights, and of dropout")
 	flags.Float64Var(&f.LearningRate, "learning-rate", 0, "of the optimizer (default 1e-4 with adam and adamw, 1e-3 with sgd)")
-	flags.DurationVar(&f.Stall, "stall", 10*time.Minute, "how long nothing may happen before a run counts as stuck")
+	flags.DurationVar(&f.Measure.Train.Run.Stall, "stall", 10*time.Minute, "how long nothing may happen before a run counts as stuck")
 	f.registerInput(flags)
 	f.registerVerbose(flags)
 	f.registerOutput(flags, "print the result as one JSON object and nothing else", "print one row per rank, of all schedules that ran, as CSV and nothing else",
@@ -111,16 +111,16 @@ func (f *execFlags) given(cmd *cobra.Command) error {
 		return fmt.Errorf("--processes %d: there must be at least 1 process", f.processes)
 	case f.Tries < 1 || f.Tries > 3:
 		return fmt.Errorf("--runs %d: must be 1 to 3", f.Tries)
-	case cmd.Flags().Changed("epochs") && f.Epochs < 1:
-		return fmt.Errorf("--epochs %d: at least 1 epoch has to be measured", f.Epochs)
-	case f.Epochs > 0 && cmd.Flags().Changed("steps"):
+	case cmd.Flags().Changed("epochs") && f.Measure.Train.Epochs < 1:
+		return fmt.Errorf("--epochs %d: at least 1 epoch has to be measured", f.Measure.Train.Epochs)
+	case f.Measure.Train.Epochs > 0 && cmd.Flags().Changed("steps"):
 		return errors.New("--epochs and --steps cannot be combined; an epoch has as many steps as its samples fill")
 	case f.perLayer && f.hasSet("train.backward"):
 		return errors.New("--per-layer and --set train.backward cannot be combined; the first is the second with per-layer")
 	case cmd.Flags().Changed("learning-rate") && f.LearningRate == 0:
 		return errors.New("--learning-rate 0: must be above 0 and below 1000, such as 1e-3")
 	}
-	f.MeasureOptions.Gradients = f.gradients != ""
+	f.Measure.Train.Gradients = f.gradients != ""
 	return nil
 }
 
@@ -129,7 +129,7 @@ func (f *execFlags) validate() error {
 	for _, n := range []struct {
 		flag  string
 		value int
-	}{{"steps", f.Steps}, {"epochs", f.Epochs}, {"validation", f.Data.Validation}, {"warmup", f.Warmup}, {"repeats", f.Repeats}} {
+	}{{"steps", f.Measure.Train.Steps}, {"epochs", f.Measure.Train.Epochs}, {"validation", f.Measure.Data.Validation}, {"warmup", f.Measure.Train.Warmup}, {"repeats", f.Measure.Repeats}} {
 		if n.value > mostSteps {
 			return fmt.Errorf("--%s %d: must be at most %d", n.flag, n.value, mostSteps)
 		}
@@ -137,31 +137,31 @@ func (f *execFlags) validate() error {
 	switch {
 	case f.gpus < 0:
 		return fmt.Errorf("--gpus %d: there must be at least 1 device", f.gpus)
-	case f.Steps < 1:
-		return fmt.Errorf("--steps %d: at least 1 step has to be measured", f.Steps)
-	case f.Warmup < 0 || f.Warmup == 0 && len(f.Checks) > 0:
-		return fmt.Errorf("--warmup %d: must be 0 or more, and with --check at least 1, because the first step is slower", f.Warmup)
-	case f.Devices.CoresPerWorker < 0 || f.Devices.CoresPerWorker > mostCores:
-		return fmt.Errorf("--cores-per-worker %d: must be 1 to %d", f.Devices.CoresPerWorker, mostCores)
-	case f.Data.Validation < 0:
-		return fmt.Errorf("--validation %d: must be the number of samples to hold out", f.Data.Validation)
-	case f.Repeats < 1:
-		return fmt.Errorf("--repeats %d: every task has to be profiled at least once", f.Repeats)
-	case f.Stall < time.Second:
-		return fmt.Errorf("--stall %s: must be at least 1s", f.Stall)
+	case f.Measure.Train.Steps < 1:
+		return fmt.Errorf("--steps %d: at least 1 step has to be measured", f.Measure.Train.Steps)
+	case f.Measure.Train.Warmup < 0 || f.Measure.Train.Warmup == 0 && len(f.Measure.Checks) > 0:
+		return fmt.Errorf("--warmup %d: must be 0 or more, and with --check at least 1, because the first step is slower", f.Measure.Train.Warmup)
+	case f.Measure.Devices.CoresPerWorker < 0 || f.Measure.Devices.CoresPerWorker > mostCores:
+		return fmt.Errorf("--cores-per-worker %d: must be 1 to %d", f.Measure.Devices.CoresPerWorker, mostCores)
+	case f.Measure.Data.Validation < 0:
+		return fmt.Errorf("--validation %d: must be the number of samples to hold out", f.Measure.Data.Validation)
+	case f.Measure.Repeats < 1:
+		return fmt.Errorf("--repeats %d: every task has to be profiled at least once", f.Measure.Repeats)
+	case f.Measure.Train.Run.Stall < time.Second:
+		return fmt.Errorf("--stall %s: must be at least 1s", f.Measure.Train.Run.Stall)
 	case !(f.LearningRate >= 0 && f.LearningRate < 1e3):
 		return fmt.Errorf("--learning-rate %g: must be above 0 and below 1000, such as 1e-3", f.LearningRate)
-	case f.Devices.Backend == "":
+	case f.Measure.Devices.Backend == "":
 		return errors.New("--backend: must not be empty; use go, xla or xla:/absolute/path/of/plugin.so")
 	}
-	names := exec.CheckNames()
-	for _, c := range f.Checks {
+	names := measure.CheckNames()
+	for _, c := range f.Measure.Checks {
 		if c != "all" && !slices.Contains(names, c) {
 			return fmt.Errorf("--check %s: use %s or all%s", c, strings.Join(names, ", "), nearest.Suggest(c, names))
 		}
 	}
-	if slices.Contains(f.Checks, "all") {
-		f.Checks = names
+	if slices.Contains(f.Measure.Checks, "all") {
+		f.Measure.Checks = names
 	}
 	return f.exclusive()
 }
@@ -246,7 +246,7 @@ func (f *execFlags) session(ctx context.Context, list []*configs.Config, stderr 
 	progress := newProgress(stderr, f.quiet || f.json || f.csv)
 	defer progress.clear()
 	s := &session.Session{Options: f.Options}
-	s.Shards, s.Stage = f.shards, progress.tell
+	s.Shards, s.Measure.Stage = f.shards, progress.tell
 	return s, s.Run(ctx, list...)
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"psim/configs"
-	"psim/exec"
+	"psim/exec/collectives"
 	"psim/exec/session"
 	"psim/internal/nearest"
 	"psim/internal/units"
@@ -70,14 +70,14 @@ func parseSizes(text string) (sizes []int64, err error) {
 		return nil, fmt.Errorf("--sizes %s: %w", text, err)
 	}
 	switch {
-	case least%exec.NumberBytes != 0 || least <= 0:
-		return nil, fmt.Errorf("--sizes %s: begins with %d bytes; numbers have %d bytes, so begin with a multiple, such as 8B", text, least, exec.NumberBytes)
+	case least%collectives.NumberBytes != 0 || least <= 0:
+		return nil, fmt.Errorf("--sizes %s: begins with %d bytes; numbers have %d bytes, so begin with a multiple, such as 8B", text, least, collectives.NumberBytes)
 	case most < least:
 		return nil, fmt.Errorf("--sizes %s: ends before it begins; give the smaller size first, such as 8B-64MiB", text)
 	case most > largestSize:
 		return nil, fmt.Errorf("--sizes %s: must end at %v at most", text, units.Bytes(largestSize))
 	}
-	last := int64(most) / exec.NumberBytes * exec.NumberBytes
+	last := int64(most) / collectives.NumberBytes * collectives.NumberBytes
 	for n := int64(least); n < last; n *= 4 {
 		sizes = append(sizes, n)
 	}
@@ -116,10 +116,10 @@ func runCollective(ctx context.Context, flags *pflag.FlagSet, name string, f exe
 		return err
 	}
 	progress := newProgress(stderr, f.quiet || f.json)
-	check := func() error { return f.Devices.Check(ranks) }
+	check := func() error { return f.Measure.Devices.Check(ranks) }
 	return f.inProcesses(ctx, ranks, check, func() error {
 		found, err := session.Collectives{
-			Devices: f.Devices, Name: name, Ranks: ranks, Sizes: sizes, Warmup: f.Warmup, Repeat: f.Repeats, RunOptions: f.RunOptions,
+			Devices: f.Measure.Devices, Name: name, Ranks: ranks, Sizes: sizes, Warmup: f.Measure.Train.Warmup, Repeat: f.Measure.Repeats, Options: f.Measure.Train.Run,
 			Stage: progress.tell,
 		}.Run(ctx)
 		progress.clear()

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"psim/exec/processes"
+	"psim/exec/cluster"
 )
 
 // An interrupted run stops after the tasks that are running, and then saves what
@@ -30,7 +30,7 @@ func main() { attend(context.Background()) }
 
 // attend runs the command line until a signal interrupts it.
 func attend(ctx context.Context) {
-	first := processes.First() // only one of several tells of an interrupt
+	first := cluster.First() // only one of several tells of an interrupt
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-ctx.Done()

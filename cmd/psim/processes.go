@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"psim/configs"
-	"psim/exec/processes"
+	"psim/exec/cluster"
 	"psim/schedules/collective"
 )
 
@@ -33,13 +33,13 @@ func apart(ctx context.Context, err error) error {
 	case <-time.After(notice):
 	}
 	host, _ := os.Hostname()
-	return fmt.Errorf("process %d on %s: %w", processes.Launched(os.Getenv).Rank, host, err)
+	return fmt.Errorf("process %d on %s: %w", cluster.Launched(os.Getenv).Rank, host, err)
 }
 
 // unmet keeps an interrupt of the first process from the user that came before it had met
 // the others: their launcher ends it when one of them has failed, and that one tells why.
 func unmet(err error) error {
-	if processes.Launched(os.Getenv).Size > 1 && errors.Is(err, context.Canceled) {
+	if cluster.Launched(os.Getenv).Size > 1 && errors.Is(err, context.Canceled) {
 		return said{err}
 	}
 	return err
@@ -53,7 +53,7 @@ func (s said) Unwrap() error { return s.error }
 // onlyOne refuses several processes of a command that does its work in one, so that each
 // would do and print the same.
 func onlyOne(cmd *cobra.Command) error {
-	l := processes.Launched(os.Getenv)
+	l := cluster.Launched(os.Getenv)
 	shard := cmd.Flags().Lookup("shard")
 	switch {
 	case l.Size == 0, !slices.Contains([]string{"run", "search", "sweep", "validate", "calibrate", "reproduce"}, cmd.Name()), shard != nil && shard.Changed:
@@ -108,14 +108,14 @@ func leastRanks(list []*configs.Config) int {
 // started for, or starts them, unless check finds that this machine cannot run it. One of
 // them tells the user of an error: the first, unless it is lost.
 func (f *execFlags) inProcesses(ctx context.Context, ranks int, check, run func() error) error {
-	f.Abandon = f.abandon
+	f.Measure.Train.Run.Abandon = f.abandon
 	args, _ := ctx.Value(arguments{}).([]string)
-	o := processes.Options{Processes: f.processes, Arguments: args, Ranks: ranks, Stall: f.Stall}
+	o := cluster.Options{Processes: f.processes, Arguments: args, Ranks: ranks, Stall: f.Measure.Train.Run.Stall}
 	o.Usage = func(err error) bool { return exitCode(err) == exitUsage }
 	if err := o.Check(); err != nil {
 		return err
 	}
-	if f.processes > 1 && processes.First() {
+	if f.processes > 1 && cluster.First() {
 		if err := check(); err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func (f *execFlags) inProcesses(ctx context.Context, ranks int, check, run func(
 	if f.processes > 1 {
 		p.say("starting %d processes", f.processes)
 	}
-	w, err := processes.Open(ctx, o)
+	w, err := cluster.Open(ctx, o)
 	p.clear()
 	if err != nil {
 		return failed(err)
@@ -132,7 +132,7 @@ func (f *execFlags) inProcesses(ctx context.Context, ranks int, check, run func(
 	if w == nil {
 		return run()
 	}
-	f.World = w
+	f.Measure.Train.Run.World = w
 	w.WhenLate(f.abandon)
 	if err = run(); err != nil {
 		if !errors.As(err, new(failure)) { // one of what all have ended well leaves the others alone
@@ -144,15 +144,18 @@ func (f *execFlags) inProcesses(ctx context.Context, ranks int, check, run func(
 	return err
 }
 
+// world returns the processes of the run; nil for this one alone.
+func (f *execFlags) world() *cluster.World { return f.Measure.Train.Run.World }
+
 // abandon ends this process, which cannot be stopped otherwise, and those that it is
 // the first of.
 func (f *execFlags) abandon(cause error) {
-	if f.World == nil {
+	if f.world() == nil {
 		tell(cause, f.voice)
 	} else {
-		f.World.Abort(failed(cause))
+		f.world().Abort(failed(cause))
 		f.told(cause)
-		f.World.Kill()
+		f.world().Kill()
 	}
 	os.Exit(exitFailed)
 }
@@ -160,17 +163,17 @@ func (f *execFlags) abandon(cause error) {
 // told tells the user why a run of several processes has ended, where it is for this
 // one to do so.
 func (f *execFlags) told(err error) error {
-	if cause := f.World.Cause(); errors.Is(err, context.Canceled) && cause != nil {
+	if cause := f.world().Cause(); errors.Is(err, context.Canceled) && cause != nil {
 		err = cause
 	}
-	var aborted *processes.AbortError
+	var aborted *cluster.AbortError
 	switch isAborted := errors.As(err, &aborted); {
-	case isAborted && aborted.Usage && aborted.Process.Host == f.World.Processes()[f.World.Rank].Host:
+	case isAborted && aborted.Usage && aborted.Process.Host == f.world().Processes()[f.world().Rank].Host:
 		err = errors.New(aborted.Text) // which this process would have found, too
-	case isAborted && !aborted.Usage, errors.As(err, new(*processes.LostError)):
+	case isAborted && !aborted.Usage, errors.As(err, new(*cluster.LostError)):
 		err = failed(err)
 	}
-	if f.World.Speaks() {
+	if f.world().Speaks() {
 		tell(err, f.voice)
 	}
 	return said{err}

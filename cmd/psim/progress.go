@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"psim/exec/programs"
+	"psim/exec/backend"
 )
 
 // progress tells on stderr what long work is at: on a terminal in one line that
@@ -60,7 +60,7 @@ func (f *execFlags) warn(stderr io.Writer) {
 	if f.quiet {
 		return
 	}
-	if f.Devices.Backend == "go" && !programs.SIMDCompiled {
+	if f.Measure.Devices.Backend == "go" && !backend.SIMDCompiled {
 		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd, so that training takes about ten times as long as it could")
 	}
 	f.Warn = func(what string) { fmt.Fprintln(stderr, "psim:", visible(what)) }

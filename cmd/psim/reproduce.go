@@ -12,8 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"psim/courses"
-	"psim/exec"
+	"psim/exec/backend"
+	"psim/exec/measure"
 	"psim/exec/session"
+	"psim/exec/train"
 	"psim/internal/files"
 )
 
@@ -98,10 +100,10 @@ func (f reproduceFlags) run(ctx context.Context, name string, stdout, stderr io.
 		return err
 	}
 	p := newProgress(stderr, f.quiet)
-	o := courses.Options{Measure: f.measure, Full: f.full, Budget: f.budget, Options: session.Options{Seed: 1390, MeasureOptions: exec.MeasureOptions{
-		Devices: exec.DeviceOptions{Backend: f.backend}, TrainOptions: exec.TrainOptions{Warmup: 1}, Repeats: 1, Stage: p.tell,
+	o := courses.Options{Measure: f.measure, Full: f.full, Budget: f.budget, Options: session.Options{Seed: 1390, Measure: measure.Options{
+		Devices: backend.Options{Backend: f.backend}, Train: train.Options{Warmup: 1}, Repeats: 1, Stage: p.tell,
 	}}}
-	o.Stall = 10 * time.Minute
+	o.Options.Measure.Train.Run.Stall = 10 * time.Minute
 	r, err := courses.Make(ctx, name, o)
 	p.clear()
 	if r == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"psim/configs"
-	"psim/exec"
+	execrun "psim/exec/run"
 	"psim/internal/files"
 	"psim/internal/nearest"
 	"psim/results"
@@ -77,7 +77,7 @@ func worded(err error) string {
 func exitCode(err error) int {
 	var failed failure
 	var deadlock *sim.DeadlockError
-	var ran *exec.RunError
+	var ran *execrun.Error
 	var unwritable files.Unwritable
 	switch {
 	case err == nil:

@@ -24,13 +24,13 @@ var executedFlags = []string{"gpus", "steps", "runs", "resume", "oversubscribe",
 
 func (f *execFlags) registerExecuted(cmd *cobra.Command, resume *string) {
 	f.register(&cobra.Command{}) // for the defaults
-	f.Repeats = executedRepeats
+	f.Measure.Repeats = executedRepeats
 	flags := cmd.Flags()
 	flags.IntVar(&f.gpus, "gpus", 2, "number of devices of --executed")
-	flags.IntVar(&f.Steps, "steps", executedSteps, "number of steps that --executed measures")
+	flags.IntVar(&f.Measure.Train.Steps, "steps", executedSteps, "number of steps that --executed measures")
 	flags.IntVar(&f.Tries, "runs", executedRuns, "how often --executed runs an experiment, 1 to 3; the run of the median error counts")
 	flags.StringVar(resume, "resume", "", "file in which --executed keeps what it has run, and does not run again")
-	flags.BoolVar(&f.Devices.Oversubscribe, "oversubscribe", false, "let --executed use more devices than cores")
+	flags.BoolVar(&f.Measure.Devices.Oversubscribe, "oversubscribe", false, "let --executed use more devices than cores")
 	flags.StringArrayVar(&f.sets, "set", nil, "change a setting of all experiments of --executed")
 	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
 }
@@ -40,8 +40,8 @@ func (f execFlags) changes() (text string) {
 	if f.gpus != 2 {
 		text += fmt.Sprintf(" --gpus %d", f.gpus)
 	}
-	if f.Steps != executedSteps {
-		text += fmt.Sprintf(" --steps %d", f.Steps)
+	if f.Measure.Train.Steps != executedSteps {
+		text += fmt.Sprintf(" --steps %d", f.Measure.Train.Steps)
 	}
 	if f.Tries != executedRuns {
 		text += fmt.Sprintf(" --runs %d", f.Tries)
@@ -63,8 +63,8 @@ func (f validateFlags) execute(ctx context.Context, names []string, stdout, stde
 		return err
 	}
 	p := newProgress(stderr, f.quiet)
-	o := validation.Options{Options: f.Options, Devices: f.gpus, Runs: f.Tries, Names: names, Sets: f.sets, Flags: f.changes(), Journal: f.resume}
-	o.Stage, o.Tries = p.tell, 1
+	o := validation.Options{Session: f.Options, Devices: f.gpus, Runs: f.Tries, Names: names, Sets: f.sets, Flags: f.changes(), Journal: f.resume}
+	o.Session.Measure.Stage, o.Session.Tries = p.tell, 1
 	r, err := validation.Run(ctx, o)
 	p.clear()
 	if r == nil || len(r.Rows) == 0 {

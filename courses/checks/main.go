@@ -12,9 +12,11 @@ import (
 	"runtime"
 	"strings"
 
-	"psim/exec"
-	"psim/exec/programs"
+	"psim/exec/backend"
+	"psim/exec/data"
+	"psim/exec/measure"
 	"psim/exec/session"
+	"psim/exec/train"
 	"psim/results"
 )
 
@@ -34,7 +36,7 @@ type row struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	rows, err := run(ctx, exec.DeviceOptions{Backend: "go"}, func(what string) { fmt.Fprintln(os.Stderr, what) })
+	rows, err := run(ctx, backend.Options{Backend: "go"}, func(what string) { fmt.Fprintln(os.Stderr, what) })
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -43,7 +45,7 @@ func main() {
 
 // run makes the eight rows, with further settings of the configurations. It returns all rows
 // and what failed.
-func run(ctx context.Context, devices exec.DeviceOptions, tell func(string), sets ...string) (rows []row, err error) {
+func run(ctx context.Context, devices backend.Options, tell func(string), sets ...string) (rows []row, err error) {
 	for _, rate := range []string{"1e-2", "1e-3"} {
 		for _, mode := range []string{"ddp", "fsdp", "model", "pipeline"} {
 			r := row{config: "vgg16-cpu-" + mode, rate: rate}
@@ -61,14 +63,14 @@ func run(ctx context.Context, devices exec.DeviceOptions, tell func(string), set
 }
 
 // check does what the command does.
-func (r *row) check(ctx context.Context, devices exec.DeviceOptions, tell func(string), sets []string) error {
+func (r *row) check(ctx context.Context, devices backend.Options, tell func(string), sets []string) error {
 	c, _, err := session.Load(r.config, 2, append([]string{"batch.global=64"}, sets...)...)
 	if err != nil {
 		return err
 	}
-	o := session.Options{Seed: seed, MeasureOptions: exec.MeasureOptions{
-		Devices: devices, Data: exec.DataOptions{Strided: true},
-		TrainOptions: exec.TrainOptions{Warmup: 1, Steps: 1}, Repeats: 1, Checks: exec.CheckNames(),
+	o := session.Options{Seed: seed, Measure: measure.Options{
+		Devices: devices, Data: data.Options{Strided: true},
+		Train: train.Options{Warmup: 1, Steps: 1}, Repeats: 1, Checks: measure.CheckNames(),
 		Stage: func(what string) { tell(r.config + " at " + r.rate + ": " + what) },
 	}}
 	if _, err := fmt.Sscan(r.rate, &o.LearningRate); err != nil {
@@ -104,7 +106,7 @@ likely classes is ln 10 = 2.3026.
 
 | configuration | learning rate | weights | outputs | gradients | first loss | last loss | passed |
 |---|--:|--:|--:|--:|--:|--:|---|
-`, programs.Processor(), runtime.Version(), command)
+`, backend.Processor(), runtime.Version(), command)
 	for _, r := range rows {
 		fmt.Fprintf(&b, "| %s | %s | %.2g | %.2g | %.2g | %.4f | %.4f | %t |\n",
 			r.config, r.rate, *r.Weights, *r.Outputs, *r.Gradients, *r.LossFirst, *r.LossLast, r.Passed)

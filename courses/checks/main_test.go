@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/exec"
+	"psim/exec/backend"
 )
 
 // Devices share one core, so that psim does not probe how steady the machine is: no check
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 // equally likely classes.
 func TestSmall(t *testing.T) {
 	var told []string
-	devices := exec.DeviceOptions{Backend: "go", Oversubscribe: true}
+	devices := backend.Options{Backend: "go", Oversubscribe: true}
 	for preset, ways := range map[string]string{"vgg-mini": "ddp fsdp", "vgg-mini-pipeline": "model pipeline"} {
 		for _, way := range strings.Fields(ways) {
 			for _, rate := range []string{"1e-2", "1e-3"} {
@@ -43,7 +43,7 @@ func TestSmall(t *testing.T) {
 
 // A check that fails is an error, and so is a check that cannot run.
 func TestFailing(t *testing.T) {
-	devices := exec.DeviceOptions{Backend: "go", Oversubscribe: true}
+	devices := backend.Options{Backend: "go", Oversubscribe: true}
 	r := row{config: "vgg16-cpu-ddp", rate: "500"}
 	require.ErrorContains(t, r.check(t.Context(), devices, func(string) {}, []string{"model.preset=vgg-mini", "batch.global=16"}), "a check failed: ")
 	_, err := run(t.Context(), devices, func(string) {}, "model.preset=gpt3")

@@ -15,9 +15,9 @@ const (
 	cifarRecord  = 1 + 3*cifarSide*cifarSide // a label, then the red, green and blue plane
 )
 
-// LoadCIFAR10 reads the 50,000 training pictures from a folder that holds
-// data_batch_1.bin to data_batch_5.bin, in the order of the files. With a
-// limit above 0 it reads only so many, and no file that it does not need.
+// LoadCIFAR10 reads the 50,000 training pictures from a folder with data_batch_1.bin to
+// data_batch_5.bin, in the order of the files. With a limit above 0 it reads at most that many,
+// and only the files that it needs.
 func LoadCIFAR10(folder string, limit int) (Images, error) {
 	all := emptyCIFAR10()
 	for i := 1; i <= 5; i++ {
@@ -41,11 +41,12 @@ func (s *Images) AddTest(folder string, n int) error {
 	return err
 }
 
-// addFile appends the pictures of one file, up to limit in all.
+// addFile appends the pictures of one file, up to limit in total.
 func (s *Images) addFile(path string, limit int) error {
 	file, err := openRegular(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%w; unpack the binary version of CIFAR-10 (cifar-10-binary.tar.gz) and name the folder with its .bin files", err)
+		return fmt.Errorf("%w; unpack the binary version of CIFAR-10 (cifar-10-binary.tar.gz) "+
+			"and name the folder with its .bin files", err)
 	}
 	if err != nil {
 		return err
@@ -63,8 +64,8 @@ func emptyCIFAR10() Images {
 	}
 }
 
-// addRecords appends CIFAR-10 records, a label byte and 3×32×32 pixel bytes each,
-// until the end, or until there are limit in all.
+// addRecords appends CIFAR-10 records of a label byte and 3×32×32 pixel bytes, up to limit
+// pictures in total.
 func (s *Images) addRecords(r io.Reader, name string, limit int) error {
 	buffered := bufio.NewReaderSize(r, 1<<16)
 	var record [cifarRecord]byte
@@ -76,11 +77,13 @@ func (s *Images) addRecords(r io.Reader, name string, limit int) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(err, io.ErrUnexpectedEOF):
-			return fmt.Errorf("%s: ends after %d bytes of record %d; the length must be a multiple of %d", name, n, number, cifarRecord)
+			return fmt.Errorf("%s: ends after %d bytes of record %d; the length must be a multiple of %d",
+				name, n, number, cifarRecord)
 		case err != nil:
 			return fmt.Errorf("%s: record %d: %w", name, number, err)
 		case record[0] >= cifarClasses:
-			return fmt.Errorf("%s: record %d has label %d; it must be 0 to %d (is this a CIFAR-10 file, and not cut?)", name, number, record[0], cifarClasses-1)
+			return fmt.Errorf("%s: record %d has label %d; it must be 0 to %d (is this a CIFAR-10 file, and not cut?)",
+				name, number, record[0], cifarClasses-1)
 		}
 		s.Labels = append(s.Labels, int32(record[0]))
 		s.Pixels = append(s.Pixels, record[1:]...)

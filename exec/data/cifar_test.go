@@ -16,7 +16,7 @@ import (
 
 const recordBytes = 3073
 
-// record is a CIFAR-10 record whose planes have one value each.
+// record makes a CIFAR-10 record with one value in each plane.
 func record(label, red, green, blue byte) []byte {
 	r := []byte{label}
 	for _, v := range []byte{red, green, blue} {
@@ -25,7 +25,7 @@ func record(label, red, green, blue byte) []byte {
 	return r
 }
 
-// writeFolder makes a CIFAR-10 folder with two pictures a file.
+// writeFolder makes a CIFAR-10 folder with two pictures in each file.
 func writeFolder(t *testing.T, files ...string) string {
 	folder := t.TempDir()
 	for i, name := range files {
@@ -75,9 +75,11 @@ func TestLoadCIFAR10(t *testing.T) {
 func TestCIFAR10Errors(t *testing.T) {
 	good := record(1, 2, 3, 4)
 	for want, text := range map[string][]byte{
-		"x.bin: empty; expected CIFAR-10 records of 3073 bytes":                               nil,
-		"x.bin: ends after 5 bytes of record 2; the length must be a multiple of 3073":        append(good, 1, 2, 3, 4, 5),
-		"x.bin: record 2 has label 10; it must be 0 to 9 (is this a CIFAR-10 file, and not c": append(good, record(10, 0, 0, 0)...),
+		"x.bin: empty; expected CIFAR-10 records of 3073 bytes": nil,
+		"x.bin: ends after 5 bytes of record 2; the length must be a multiple of 3073": append(
+			good, 1, 2, 3, 4, 5),
+		"x.bin: record 2 has label 10; it must be 0 to 9 (is this a CIFAR-10 file, and not c": append(
+			good, record(10, 0, 0, 0)...),
 	} {
 		_, err := data.ReadCIFAR10(bytes.NewReader(text), "x.bin", 0)
 		require.ErrorContains(t, err, want)
@@ -90,8 +92,7 @@ func TestCIFAR10Errors(t *testing.T) {
 	require.ErrorContains(t, err, "data_batch_1.bin")
 }
 
-// FuzzReadCIFAR10 reads a record for each label and a tail that is too short
-// for one: what must come out is plain to see.
+// FuzzReadCIFAR10 reads a record for each label, and a tail that is too short for one.
 func FuzzReadCIFAR10(f *testing.F) {
 	f.Add([]byte{}, []byte{}, 0)
 	f.Add([]byte{9}, []byte{}, 0)

@@ -34,8 +34,8 @@ func Example() {
 	// rank 1 microbatches [[1 7] [12]] tokens in the last 8
 }
 
-// A translation becomes one sequence: source, target, each with its end. Only the
-// target sentence and its end count in the loss.
+// A translation becomes one sequence: source and target, each with an end. Only the target
+// sentence and its end count in the loss.
 func ExampleEncodePairs() {
 	set, err := data.EncodePairs([]data.Pair{{Source: "ja", Target: "yes"}}, 8)
 	if err != nil {
@@ -50,8 +50,8 @@ func ExampleEncodePairs() {
 	// [-1 -1 121 101 115 257 -1 -1]
 }
 
-// Ten samples are dealt out to two replicas, shuffled or in strides, and to two of
-// which one takes four times as many.
+// Ten samples are dealt out to two replicas: shuffled, in strides, and so that one
+// replica takes four times as many as the other.
 func ExampleDeal() {
 	shuffled, _ := data.Deal(10, []int64{1, 1}, false)
 	strided, _ := data.Deal(10, []int64{1, 1}, true)

@@ -3,19 +3,19 @@ package data
 import "math/bits"
 
 const (
-	mtWords = 624 // of state
+	mtWords = 624 // words of the state
 	mtShift = 397 // distance of the words that are mixed
 )
 
-// mersenne holds the Mersenne Twister MT19937 (Matsumoto and Nishimura 1998),
-// seeded and read as the module random of CPython does.
+// mersenne generates numbers as the Mersenne Twister MT19937 (Matsumoto and Nishimura 1998),
+// seeded and read as CPython's module random does.
 type mersenne struct {
 	state [mtWords]uint32
-	next  int // word of the state that is read next
+	next  int // the word of the state to read next
 }
 
-// newMersenne makes random.Random(seed): the key is the absolute value of the
-// seed in words of 32 bits, the lowest first.
+// newMersenne makes random.Random(seed). The key is the absolute value of the seed in words of
+// 32 bits, the lowest first.
 func newMersenne(seed int64) *mersenne {
 	magnitude := uint64(seed)
 	if seed < 0 {
@@ -61,8 +61,8 @@ func (m *mersenne) mixed(i int) uint32 {
 	return before ^ before>>30
 }
 
-// after returns the word to seed after word i. Past the end it starts again at word
-// 1, and word 0 takes the value of the last.
+// after returns the word to seed after word i. Past the end it starts again at word 1, and word
+// 0 takes the value of the last.
 func (m *mersenne) after(i int) int {
 	if i+1 < mtWords {
 		return i + 1
@@ -91,8 +91,8 @@ func (m *mersenne) twist() {
 	m.next = 0
 }
 
-// getrandbits returns a number of k random bits, 1 to 64: the high bits of a word,
-// and above 32 bits a whole word for the low half first.
+// getrandbits returns a number of k random bits, 1 to 64: the high bits of a word and, above 32
+// bits, first a whole word for the low half.
 func (m *mersenne) getrandbits(k int) uint64 {
 	if k <= 32 {
 		return uint64(m.uint32() >> (32 - k))
@@ -101,7 +101,7 @@ func (m *mersenne) getrandbits(k int) uint64 {
 	return uint64(m.uint32()>>(64-k))<<32 | low
 }
 
-// randbelow returns a number of 0 … n−1, drawn again until it is below n.
+// randbelow returns a number of 0 … n−1. It draws again until the number is below n.
 func (m *mersenne) randbelow(n uint64) uint64 {
 	k := bits.Len64(n)
 	r := m.getrandbits(k)
@@ -111,7 +111,7 @@ func (m *mersenne) randbelow(n uint64) uint64 {
 	return r
 }
 
-// shuffle does what Python's does: Fisher and Yates, from the end.
+// shuffle does what Python's shuffle does: Fisher and Yates, from the end.
 func (m *mersenne) shuffle(list []int) {
 	for i := len(list) - 1; i > 0; i-- {
 		j := m.randbelow(uint64(i + 1))

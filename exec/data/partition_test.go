@@ -13,7 +13,7 @@ import (
 	"psim/exec/data"
 )
 
-// golden is testdata/partitions.json, written by Python; its source is within.
+// golden is testdata/partitions.json, written by the Python program that it contains.
 type golden struct {
 	Partitions []struct {
 		N         int
@@ -132,7 +132,7 @@ func TestStridedInterleaves(t *testing.T) {
 	})
 }
 
-// upTo is 0 … n−1.
+// upTo returns 0 … n−1.
 func upTo(n int) []int {
 	list := make([]int, n)
 	for i := range list {
@@ -141,7 +141,7 @@ func upTo(n int) []int {
 	return list
 }
 
-// lengths of the shards.
+// lengths returns the lengths of the shards.
 func lengths(shards [][]int) []int {
 	var sizes []int
 	for _, s := range shards {
@@ -150,7 +150,7 @@ func lengths(shards [][]int) []int {
 	return sizes
 }
 
-// requireDistinct says that no index of 0 … n−1 occurs twice.
+// requireDistinct checks that no index of 0 … n−1 occurs twice.
 func requireDistinct(t require.TestingT, n int, shards [][]int) {
 	seen := make([]bool, n)
 	for _, i := range slices.Concat(shards...) {
@@ -159,7 +159,7 @@ func requireDistinct(t require.TestingT, n int, shards [][]int) {
 	}
 }
 
-// requireAllOnce says that every index of 0 … n−1 occurs once.
+// requireAllOnce checks that every index of 0 … n−1 occurs once.
 func requireAllOnce(t require.TestingT, n int, shards [][]int) {
 	requireDistinct(t, n, shards)
 	require.Len(t, slices.Concat(shards...), n)

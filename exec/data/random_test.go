@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMersenneIsPythons compares with numbers that CPython gave.
+// TestMersenneIsPythons compares with numbers from CPython.
 func TestMersenneIsPythons(t *testing.T) {
 	var golden struct {
 		First  []uint64 `json:"getrandbits32_seed1234"`
@@ -41,11 +41,11 @@ func TestMersenneIsPythons(t *testing.T) {
 	require.Equal(t, golden.Late, m.uint32())
 }
 
-// TestSplitmix compares with the numbers that the author's C code gives for
-// the seed 1234567.
+// TestSplitmix compares with numbers from the author's C code for the seed 1234567.
 func TestSplitmix(t *testing.T) {
 	s := &splitmix{state: 1234567}
-	for _, want := range []uint64{6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821} {
+	for _, want := range []uint64{6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431,
+		16408922859458223821} {
 		require.Equal(t, want, s.next())
 	}
 	seen := make([]int, 7)

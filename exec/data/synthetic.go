@@ -2,7 +2,7 @@ package data
 
 import "math/bits"
 
-// ImageRecipe says what pictures to make up.
+// An ImageRecipe says what pictures to synthesise.
 type ImageRecipe struct {
 	Samples                 int
 	Channels, Height, Width int
@@ -10,21 +10,22 @@ type ImageRecipe struct {
 	Seed                    uint64
 }
 
+// How a class is drawn.
 const (
-	grid  = 4  // a class is drawn in grid × grid fields a channel
-	noise = 48 // a pixel differs by at most so much from its field
+	grid  = 4  // a class has grid × grid fields in a channel
+	noise = 48 // the most by which a pixel differs from its field
 )
 
-// MakeImages makes up pictures that can be told apart: every class has a
-// pattern of grid × grid grey fields in each channel, and a picture is the
-// pattern of its label with noise over it. More samples of the same recipe
-// begin with the same samples.
+// MakeImages synthesises pictures that can be classified: every class has a pattern of grid ×
+// grid grey fields in each channel, and a picture is the pattern of its label with noise. More
+// samples of the same recipe begin with the same samples.
 func MakeImages(r ImageRecipe) (Images, error) {
 	shape := []quantity{{"channels", r.Channels}, {"height", r.Height}, {"width", r.Width}}
 	if err := atLeastOne("synthetic images", append(shape, quantity{"samples", r.Samples})...); err != nil {
 		return Images{}, err
 	}
-	if err := atLeastOne("synthetic images", quantity{"channels", r.Channels * grid * grid}, quantity{"classes", r.Classes}); err != nil {
+	patterns := []quantity{{"channels", r.Channels * grid * grid}, {"classes", r.Classes}}
+	if err := atLeastOne("synthetic images", patterns...); err != nil {
 		return Images{}, err
 	}
 	random := &splitmix{state: r.Seed}
@@ -58,7 +59,7 @@ func (s *Images) draw(fields []byte, random *splitmix) {
 	}
 }
 
-// TokenRecipe says what token sequences to make up.
+// A TokenRecipe says what token sequences to synthesise.
 type TokenRecipe struct {
 	Samples    int
 	Sequence   int
@@ -66,25 +67,25 @@ type TokenRecipe struct {
 	Seed       uint64
 }
 
-// words counts the different tokens in a made-up set. It is small, so
-// that a model with a large vocabulary has something to learn at once.
-const words = 64
+// syntheticTokens counts the different tokens in a synthetic set. There are few, so that a
+// model with a large vocabulary has something to learn at once.
+const syntheticTokens = 64
 
-// MakeTokens makes up sequences with something to learn: they use at most 64
-// tokens, spread over the vocabulary, and after each of them one other follows
-// in seven of eight cases, any of them in the eighth. The loss of a model that
-// knows this is 0.88 (for 64 tokens); that of one that knows nothing is the
-// logarithm of the vocabulary. More samples of the same recipe begin with the
-// same samples.
+// MakeTokens synthesises sequences with something to learn. They use at most 64 tokens, spread
+// over the vocabulary. After each token, one other follows in seven of eight cases, and any of
+// them in the eighth. A model that knows this has a loss of 0.88 (for 64 tokens); one that
+// knows nothing has the logarithm of the vocabulary. More samples of the same recipe begin with
+// the same samples.
 func MakeTokens(r TokenRecipe) (Tokens, error) {
-	if err := atLeastOne("synthetic tokens", quantity{"sequence", r.Sequence}, quantity{"samples", r.Samples}); err != nil {
+	size := []quantity{{"sequence", r.Sequence}, {"samples", r.Samples}}
+	if err := atLeastOne("synthetic tokens", size...); err != nil {
 		return Tokens{}, err
 	}
 	if err := atLeastOne("synthetic tokens", quantity{"vocabulary", r.Vocabulary}); err != nil {
 		return Tokens{}, err
 	}
 	random := &splitmix{state: r.Seed}
-	used := min(words, r.Vocabulary)
+	used := min(syntheticTokens, r.Vocabulary)
 	next := random.permutation(used)
 	s := Tokens{Sequence: r.Sequence, Vocabulary: r.Vocabulary}
 	s.IDs = make([]int32, 0, r.Samples*(r.Sequence+1))
@@ -102,8 +103,8 @@ func MakeTokens(r TokenRecipe) (Tokens, error) {
 	return s, nil
 }
 
-// splitmix generates numbers as SplitMix64 does (Steele, Lea and Flood, OOPSLA 2014):
-// integers only, so it gives the same numbers everywhere.
+// splitmix generates numbers as SplitMix64 does (Steele, Lea and Flood, OOPSLA 2014). It uses
+// only integers, so it gives the same numbers everywhere.
 type splitmix struct{ state uint64 }
 
 func (s *splitmix) next() uint64 {

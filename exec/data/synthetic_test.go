@@ -28,8 +28,8 @@ func TestMakeImagesIsDeterministic(t *testing.T) {
 	require.NotEqual(t, a.Pixels, c.Pixels)
 }
 
-// TestMakeImagesCanBeLearned tells the second half of a set apart by the mean
-// pictures of the first half.
+// TestMakeImagesCanBeLearned classifies the second half of a set by the mean pictures of the
+// first half.
 func TestMakeImagesCanBeLearned(t *testing.T) {
 	for _, r := range []data.ImageRecipe{
 		cifarLike,
@@ -52,7 +52,7 @@ func TestMakeImagesCanBeLearned(t *testing.T) {
 	}
 }
 
-// classMeans is the mean picture of each class.
+// classMeans returns the mean picture of each class.
 func classMeans(pixels []float32, labels []int32, classes int) [][]float64 {
 	size := len(pixels) / len(labels)
 	means, count := make([][]float64, classes), make([]float64, classes)
@@ -73,7 +73,7 @@ func classMeans(pixels []float32, labels []int32, classes int) [][]float64 {
 	return means
 }
 
-// nearestMean is the class whose mean is nearest to a picture.
+// nearestMean returns the class whose mean is nearest to a picture.
 func nearestMean(means [][]float64, pixels []float32) int {
 	best, least := 0, -1.0
 	for c, mean := range means {
@@ -136,8 +136,10 @@ func TestRecipeErrors(t *testing.T) {
 		"synthetic images: samples is 0; it must be at least 1": func(r *data.ImageRecipe) { r.Samples = 0 },
 		"height is -3; it must be at least 1":                   func(r *data.ImageRecipe) { r.Height = -3 },
 		"classes is 0; it must be at least 1":                   func(r *data.ImageRecipe) { r.Classes = 0 },
-		"samples of 1073741824 makes the set larger than":       func(r *data.ImageRecipe) { r.Samples, r.Width = 1<<30, 2 },
-		"classes of 100000000 makes the set larger than":        func(r *data.ImageRecipe) { r.Classes = 1e8 },
+		"samples of 1073741824 makes the set larger than": func(r *data.ImageRecipe) {
+			r.Samples, r.Width = 1<<30, 2
+		},
+		"classes of 100000000 makes the set larger than": func(r *data.ImageRecipe) { r.Classes = 1e8 },
 	} {
 		r := good
 		change(&r)

@@ -1,25 +1,23 @@
 package data
 
-// Tokens is a set of token sequences of one length. Input and target overlap
-// in all but one token, so each sample is kept once.
+// Tokens is a set of token sequences of one length. Input and target overlap in all but one
+// token, so each sample is kept once.
 type Tokens struct {
 	Sequence   int     // positions of a sample
 	Vocabulary int     // every token is below it
-	IDs        []int32 // Sequence+1 a sample
-	// Counts says, Sequence a sample, whether a target counts in the loss; nil where
-	// all do.
+	IDs        []int32 // Sequence+1 for each sample
+	// Counts says which targets count in the loss, Sequence for each sample; nil if all do.
 	Counts []bool
 }
 
-// Ignored takes the place of a target that does not count in the loss.
+// Ignored stands for a target that does not count in the loss.
 const Ignored = -1
 
-// Len is the number of samples.
+// Len returns the number of samples.
 func (s Tokens) Len() int { return len(s.IDs) / (s.Sequence + 1) }
 
-// Batch copies the samples with these indices, which are below Len: inputs and, one
-// token further on, targets, each samples × sequence. Targets that do not count are
-// Ignored.
+// Batch copies the samples with these indices, which must be below Len: inputs and, one token
+// further on, targets, each samples × sequence. Targets that do not count are Ignored.
 func (s Tokens) Batch(indices []int) (inputs, targets []int32) {
 	total := len(indices) * s.Sequence
 	inputs, targets = make([]int32, 0, total), make([]int32, 0, total)
@@ -44,11 +42,12 @@ const (
 	ByteVocabulary              // number of tokens
 )
 
-// EncodePairs makes one sample of each sentence pair: the bytes of the source,
-// EndOfSource, the bytes of the target, EndOfTarget, cut or padded to
-// sequence+1 tokens. What counts in the loss is the target sentence and its end.
+// EncodePairs makes one sample of each sentence pair: the bytes of the source, EndOfSource, the
+// bytes of the target and EndOfTarget, cut or padded to sequence+1 tokens. The target sentence
+// and its end count in the loss.
 func EncodePairs(pairs []Pair, sequence int) (Tokens, error) {
-	if err := atLeastOne("encode sentence pairs", quantity{"number of pairs", len(pairs)}, quantity{"sequence", sequence}); err != nil {
+	size := []quantity{{"number of pairs", len(pairs)}, {"sequence", sequence}}
+	if err := atLeastOne("encode sentence pairs", size...); err != nil {
 		return Tokens{}, err
 	}
 	s := Tokens{Sequence: sequence, Vocabulary: ByteVocabulary}

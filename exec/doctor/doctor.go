@@ -1,5 +1,5 @@
-// Package doctor tries the backends that execute a graph, and says what works on
-// this machine and what to do about what does not.
+// Package doctor tries the backends that execute a graph. It says what works on this machine,
+// and what to do about the rest.
 package doctor
 
 import (
@@ -11,8 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"psim/exec"
-	"psim/exec/programs"
+	"psim/exec/backend"
 	"psim/internal/ram"
 )
 
@@ -30,10 +29,10 @@ type Diagnosis struct {
 // Memory is what the devices of the backend go share.
 type Memory struct {
 	Free      int64 `json:"free_bytes"`
-	Container int64 `json:"container_bytes,omitempty"` // limit of the container, where that leaves so little
+	Container int64 `json:"container_bytes,omitempty"` // limit of the container, if that limits the free memory
 }
 
-// GoBackend is about the backend that is always there.
+// GoBackend is about the backend that is always compiled in.
 type GoBackend struct {
 	Works        bool    `json:"works"`
 	Error        string  `json:"error,omitempty"`
@@ -45,36 +44,38 @@ type GoBackend struct {
 
 // XLA is about the backend for GPUs.
 type XLA struct {
-	Compiled  bool           `json:"compiled"`
-	CCompiler string         `json:"c_compiler"`
-	GPUs      []programs.GPU `json:"gpus"`
-	Plugins   []Plugin       `json:"plugins"`
-	Looked    []string       `json:"looked_in"`
-	Works     bool           `json:"works"`
-	Error     string         `json:"error,omitempty"`
-	Devices   []string       `json:"devices"`
-	Speed     float64        `json:"flops_per_s"` // of the first device
+	Compiled  bool          `json:"compiled"`
+	CCompiler string        `json:"c_compiler"`
+	GPUs      []backend.GPU `json:"gpus"`
+	Plugins   []PluginCheck `json:"plugins"`
+	Looked    []string      `json:"looked_in"`
+	Works     bool          `json:"works"`
+	Error     string        `json:"error,omitempty"`
+	Devices   []string      `json:"devices"`
+	Speed     float64       `json:"flops_per_s"` // of the first device
 }
 
-// Plugin is about one plugin that was found.
-type Plugin struct {
+// A PluginCheck is about one plugin that was found.
+type PluginCheck struct {
 	File      string   `json:"file"`
-	Version   string   `json:"version,omitempty"` // of PJRT; where XLA is compiled in
+	Version   string   `json:"version,omitempty"` // of PJRT, if XLA is compiled in
 	Libraries []string `json:"libraries"`
 	Export    string   `json:"export,omitempty"`
 	Error     string   `json:"error,omitempty"`
 }
 
-// Examine tries the backends for a psim of a version. It writes what it finds as it
-// goes, because a plugin is C++ and may end the process.
+// Examine tries the backends for a version of psim. It writes what it finds as it goes, because
+// a plugin is C++ and may end the process.
 func Examine(version string, w io.Writer) Diagnosis {
-	d := Diagnosis{Psim: version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Advice: []string{}}
+	d := Diagnosis{
+		Psim: version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Advice: []string{},
+	}
 	fmt.Fprintf(w, "psim %s, %s, %s\n\n", d.Psim, d.Go, d.System)
 	here := ram.Here()
 	d.Memory = Memory{here.Free, here.Container}
 	d.GoBack.examine()
 	d.GoBack.write(w, d.Memory)
-	search := programs.Search{Getenv: os.Getenv}
+	search := backend.PluginSearch{Getenv: os.Getenv}
 	d.XLA.examine(search)
 	d.XLA.write(w)
 	d.advise(search)
@@ -82,7 +83,7 @@ func Examine(version string, w io.Writer) Diagnosis {
 	return d
 }
 
-// Err is an error if nothing can be executed here.
+// Err is an error if nothing can be executed on this machine.
 func (d Diagnosis) Err() error {
 	if d.GoBack.Works {
 		return nil
@@ -90,22 +91,21 @@ func (d Diagnosis) Err() error {
 	return fmt.Errorf("the backend go does not work: %s", d.GoBack.Error)
 }
 
-// The sizes of the matrices whose product is timed: on a core, large enough for the
-// kernels to reach their speed and small enough for a second without them; on a
-// GPU, what takes it about as long.
+// The sizes of the matrices whose product is timed. On a core it is large enough for the
+// kernels to reach their speed, and takes less than a second without them. On a GPU it takes
+// about as long.
 const (
 	matrixSize    = 512
 	gpuMatrixSize = 4096
 	matrixTime    = 300 * time.Millisecond
 )
 
-// examine opens as many devices as there are cores, which copies numbers between
-// all of them.
+// examine opens one device for each core, and copies numbers between all of them.
 func (b *GoBackend) examine() {
-	*b = GoBackend{Devices: runtime.GOMAXPROCS(0), SIMDCompiled: programs.SIMDCompiled, SIMD: programs.SIMD()}
-	devices, err := exec.OpenDevices(b.Devices, exec.DeviceOptions{Backend: "go"})
+	*b = GoBackend{Devices: runtime.GOMAXPROCS(0), SIMDCompiled: backend.SIMDCompiled, SIMD: backend.SIMD()}
+	devices, err := backend.Open(b.Devices, backend.Options{Backend: "go"})
 	if err == nil {
-		defer exec.CloseDevices(devices)
+		defer backend.Close(devices)
 		if err = devices[0].Try(); err == nil {
 			b.MatrixSpeed, err = devices[0].MatrixSpeed(matrixSize, matrixTime)
 		}
@@ -113,19 +113,19 @@ func (b *GoBackend) examine() {
 	b.Works, b.Error = err == nil, message(err)
 }
 
-// examine looks for everything that XLA needs and, where it is compiled in, tries
-// the plugin that would be used.
-func (x *XLA) examine(search programs.Search) {
+// examine looks for everything that XLA needs and, if XLA is compiled in, tries the plugin that
+// would be used.
+func (x *XLA) examine(search backend.PluginSearch) {
 	found, looked := search.Plugins()
 	*x = XLA{
-		Compiled: programs.XLACompiled, CCompiler: cCompiler(), Looked: looked,
-		GPUs: append([]programs.GPU{}, search.GPUs()...), Plugins: []Plugin{}, Devices: []string{},
+		Compiled: backend.XLACompiled, CCompiler: cCompiler(), Looked: looked,
+		GPUs: append([]backend.GPU{}, search.GPUs()...), Plugins: []PluginCheck{}, Devices: []string{},
 	}
 	for _, p := range found {
-		plugin := Plugin{File: p.File, Libraries: append([]string{}, p.Libraries...), Export: p.Export()}
+		plugin := PluginCheck{File: p.File, Libraries: append([]string{}, p.Libraries...), Export: p.Export()}
 		if x.Compiled {
 			var err error
-			plugin.Version, err = programs.PluginVersion(p)
+			plugin.Version, err = backend.PluginVersion(p)
 			plugin.Error = message(err)
 		}
 		x.Plugins = append(x.Plugins, plugin)
@@ -137,16 +137,16 @@ func (x *XLA) examine(search programs.Search) {
 }
 
 // try opens all devices of a plugin and copies numbers between them.
-func (x *XLA) try(plugin programs.Plugin) error {
-	devices, err := programs.OpenXLA(plugin, programs.ClientOptions{})
+func (x *XLA) try(plugin backend.Plugin) error {
+	devices, err := backend.OpenXLA(plugin, backend.ClientOptions{})
 	if err != nil {
 		return err
 	}
-	defer exec.CloseDevices(devices)
+	defer backend.Close(devices)
 	for _, device := range devices {
 		x.Devices = append(x.Devices, device.Description())
 	}
-	if err := exec.SelfTest(devices); err != nil {
+	if err := backend.SelfTest(devices); err != nil {
 		return err
 	}
 	if x.Speed, err = devices[0].MatrixSpeed(gpuMatrixSize, matrixTime); err != nil {
@@ -155,7 +155,7 @@ func (x *XLA) try(plugin programs.Plugin) error {
 	return nil
 }
 
-// cCompiler finds the C compiler that go build would use; "" if there is none.
+// cCompiler finds the C compiler that go build would use, or returns "".
 func cCompiler() string {
 	names := []string{"gcc", "clang", "cc"}
 	if set := strings.Fields(os.Getenv("CC")); len(set) > 0 {
@@ -169,6 +169,7 @@ func cCompiler() string {
 	return ""
 }
 
+// message returns the text of an error; "" for nil.
 func message(err error) string {
 	if err == nil {
 		return ""

@@ -8,27 +8,29 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/exec/programs"
+	"psim/exec/backend"
 )
 
-// Without XLA compiled in, doctor says what there would be to use.
+// Without XLA, doctor says what it could use.
 func TestPluginIsFound(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pjrt_c_api_cuda_plugin.so")
 	require.NoError(t, os.WriteFile(file, []byte("no library"), 0o644))
-	t.Setenv(programs.PluginVariable, filepath.Dir(file))
+	t.Setenv(backend.PluginVariable, filepath.Dir(file))
 	var text strings.Builder
 	require.NoError(t, Examine("test", &text).Err(), "a plugin that does not work is no failure")
 	require.Contains(t, text.String(), file)
-	if programs.XLACompiled {
+	if backend.XLACompiled {
 		require.Contains(t, text.String(), "it does not load: ")
 	} else {
-		require.Contains(t, text.String(), "to use GPUs, build with GOEXPERIMENT=simd CGO_ENABLED=1 go build -tags xla ./cmd/psim\n")
+		require.Contains(t, text.String(),
+			"to use GPUs, build with GOEXPERIMENT=simd CGO_ENABLED=1 go build -tags xla ./cmd/psim\n")
 	}
 }
 
 func TestErr(t *testing.T) {
 	require.NoError(t, Diagnosis{GoBack: GoBackend{Works: true}, XLA: XLA{Error: "broken"}}.Err())
-	require.EqualError(t, Diagnosis{GoBack: GoBackend{Error: "out of memory"}}.Err(), "the backend go does not work: out of memory")
+	require.EqualError(t, Diagnosis{GoBack: GoBackend{Error: "out of memory"}}.Err(),
+		"the backend go does not work: out of memory")
 }
 
 func TestCCompiler(t *testing.T) {
@@ -44,21 +46,24 @@ func TestCCompiler(t *testing.T) {
 	require.Equal(t, filepath.Join(folder, "mine"), cCompiler())
 }
 
-// What is advised about GPUs depends on whether there are any.
+// Advice about GPUs depends on whether there are any.
 func TestAdvice(t *testing.T) {
-	search := programs.Search{Getenv: func(string) string { return "" }, Root: t.TempDir()}
-	gpu := []programs.GPU{{Device: "/dev/nvidia0"}}
+	search := backend.PluginSearch{Getenv: func(string) string { return "" }, Root: t.TempDir()}
+	gpu := []backend.GPU{{Device: "/dev/nvidia0"}}
 	for name, c := range map[string]struct {
 		xla  XLA
 		want []string
 	}{
-		"no GPU":                      {XLA{CCompiler: "gcc"}, nil},
-		"no GPU, XLA built in":        {XLA{Compiled: true}, []string{"there is no NVIDIA GPU here (no /dev/nvidia0), so --backend go is what there is; if"}},
-		"a GPU":                       {XLA{CCompiler: "gcc", GPUs: gpu}, []string{"build with GOEXPERIMENT=simd CGO_ENABLED=1 go build -tags xla", "pip install \"jax[cuda12]\""}},
-		"a GPU and no compiler":       {XLA{GPUs: gpu, Plugins: []Plugin{{}}}, []string{"install a C compiler", "-tags xla"}},
+		"no GPU": {XLA{CCompiler: "gcc"}, nil},
+		"no GPU, XLA built in": {XLA{Compiled: true},
+			[]string{"there is no NVIDIA GPU here (no /dev/nvidia0), so --backend go is what there is; if"}},
+		"a GPU": {XLA{CCompiler: "gcc", GPUs: gpu},
+			[]string{"build with GOEXPERIMENT=simd CGO_ENABLED=1 go build -tags xla", "pip install \"jax[cuda12]\""}},
+		"a GPU and no compiler": {XLA{GPUs: gpu, Plugins: []PluginCheck{{}}},
+			[]string{"install a C compiler", "-tags xla"}},
 		"a GPU, XLA built in":         {XLA{Compiled: true, GPUs: gpu}, []string{"pip install \"jax[cuda12]\""}},
-		"all of it":                   {XLA{Compiled: true, Works: true, GPUs: gpu, Plugins: []Plugin{{}}}, nil},
-		"a plugin for something else": {XLA{Compiled: true, Works: true, Plugins: []Plugin{{}}}, nil},
+		"all of it":                   {XLA{Compiled: true, Works: true, GPUs: gpu, Plugins: []PluginCheck{{}}}, nil},
+		"a plugin for something else": {XLA{Compiled: true, Works: true, Plugins: []PluginCheck{{}}}, nil},
 	} {
 		d := Diagnosis{GoBack: GoBackend{SIMDCompiled: true}, XLA: c.xla}
 		d.advise(search)

@@ -10,11 +10,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/exec/programs"
+	"psim/exec/backend"
 )
 
-// TestDoctorXLA examines the plugin without an accelerator that package exec's
-// tests use.
+// TestDoctorXLA examines the plugin without an accelerator that the tests of package backend
+// use.
 func TestDoctorXLA(t *testing.T) {
 	if _, err := exec.LookPath("cc"); err != nil {
 		t.Skip("this test makes a plugin of C code, and there is no C compiler (cc)")
@@ -22,10 +22,11 @@ func TestDoctorXLA(t *testing.T) {
 	headers, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/gomlx/go-xla").Output()
 	require.NoError(t, err)
 	folder := t.TempDir()
-	t.Setenv(programs.PluginVariable, folder)
+	t.Setenv(backend.PluginVariable, folder)
 	file := filepath.Join(folder, "pjrt_c_api_stub_plugin.so")
-	out, err := exec.Command("cc", "-shared", "-fPIC", "-o", file, "-I"+filepath.Join(strings.TrimSpace(string(headers)), "pjrt"),
-		"../programs/testdata/stub/stub.c").CombinedOutput()
+	out, err := exec.Command("cc", "-shared", "-fPIC", "-o", file,
+		"-I"+filepath.Join(strings.TrimSpace(string(headers)), "pjrt"),
+		"../backend/testdata/stub/stub.c").CombinedOutput()
 	require.NoError(t, err, string(out))
 
 	var text strings.Builder

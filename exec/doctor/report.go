@@ -8,12 +8,12 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"psim/exec/programs"
+	"psim/exec/backend"
 	"psim/internal/units"
 )
 
-// row prints a line of a diagnosis. Further lines of a text stand below it.
-func row(w io.Writer, name, format string, values ...any) {
+// writeRow prints a line of a diagnosis. Further lines of a text are put below it.
+func writeRow(w io.Writer, name, format string, values ...any) {
 	text := fmt.Sprintf(format, values...)
 	for line := range strings.Lines(text) {
 		fmt.Fprintf(w, "  %s\t%s\n", name, strings.TrimRight(line, "\n"))
@@ -24,7 +24,8 @@ func row(w io.Writer, name, format string, values ...any) {
 // String says how much is free, and of what.
 func (m Memory) String() string {
 	if m.Container > 0 {
-		return fmt.Sprintf("%s free of the container's %s, for all devices; where that is too little, use fewer workers (--gpus N)",
+		return fmt.Sprintf("%s free of the container's %s, for all devices; "+
+			"where that is too little, use fewer workers (--gpus N)",
 			units.FormatBytes(m.Free), units.FormatBytes(m.Container))
 	}
 	return units.FormatBytes(m.Free) + " free, for all devices"
@@ -35,36 +36,36 @@ func (b GoBackend) write(out io.Writer, m Memory) {
 	defer w.Flush()
 	fmt.Fprintf(w, "backend go\t%s\n", works(b.Works))
 	if b.Error != "" {
-		row(w, "error", "%s", b.Error)
+		writeRow(w, "error", "%s", b.Error)
 	}
-	row(w, "virtual devices", "%d, one per core", b.Devices)
-	row(w, "memory", "%s", m)
+	writeRow(w, "virtual devices", "%d, one per core", b.Devices)
+	writeRow(w, "memory", "%s", m)
 	switch {
 	case b.SIMD != "":
-		row(w, "vector kernels", "compiled in; they use %s", b.SIMD)
+		writeRow(w, "vector kernels", "compiled in; they use %s", b.SIMD)
 	case b.SIMDCompiled:
-		row(w, "vector kernels", "compiled in, but this processor has no AVX2")
+		writeRow(w, "vector kernels", "compiled in, but this processor has no AVX2")
 	case runtime.GOARCH == "amd64":
-		row(w, "vector kernels", "not compiled in: built without GOEXPERIMENT=simd")
+		writeRow(w, "vector kernels", "not compiled in: built without GOEXPERIMENT=simd")
 	default:
-		row(w, "vector kernels", "there are none for %s", runtime.GOARCH)
+		writeRow(w, "vector kernels", "there are none for %s", runtime.GOARCH)
 	}
 	writeTrials(w, b.MatrixSpeed, matrixSize, b.Works && b.Devices > 1)
 }
 
-// writeTrials prints the speed of a matrix product, if it was measured, and whether
-// devices have copied to each other.
+// writeTrials prints the speed of a matrix product, if it was measured, and whether devices
+// have copied to each other.
 func writeTrials(w io.Writer, speed float64, size int, copied bool) {
 	if speed > 0 {
-		row(w, "matrix product", "%s (float32, %d×%d, one device)", units.FormatFLOPS(speed), size, size)
+		writeRow(w, "matrix product", "%s (float32, %d×%d, one device)", units.FormatFLOPS(speed), size, size)
 	}
 	if copied {
-		row(w, "copies", "numbers survive between every two devices")
+		writeRow(w, "copies", "numbers survive between every two devices")
 	}
 	fmt.Fprintln(w)
 }
 
-// works judges a backend in a word or two.
+// works returns a verdict on a backend.
 func works(yes bool) string {
 	if yes {
 		return "works"
@@ -81,24 +82,24 @@ func (x XLA) write(out io.Writer) {
 		fmt.Fprintf(w, "backend xla\tnot compiled in\n")
 	}
 	if x.Error != "" {
-		row(w, "error", "%s", x.Error)
+		writeRow(w, "error", "%s", x.Error)
 	}
-	row(w, "C compiler", "%s", cmp.Or(x.CCompiler, "none"))
+	writeRow(w, "C compiler", "%s", cmp.Or(x.CCompiler, "none"))
 	var gpus []string
 	for _, g := range x.GPUs {
 		gpus = append(gpus, strings.TrimSpace(g.Device+" "+g.Model))
 	}
-	row(w, "GPUs", "%s", cmp.Or(strings.Join(gpus, "\n"), "none"))
+	writeRow(w, "GPUs", "%s", cmp.Or(strings.Join(gpus, "\n"), "none"))
 	x.writePlugins(w)
 	if len(x.Devices) > 0 {
-		row(w, "devices", "%s", strings.Join(x.Devices, "\n"))
+		writeRow(w, "devices", "%s", strings.Join(x.Devices, "\n"))
 	}
 	writeTrials(w, x.Speed, gpuMatrixSize, x.Works && len(x.Devices) > 1)
 }
 
 func (x XLA) writePlugins(w io.Writer) {
 	if len(x.Plugins) == 0 {
-		row(w, "plugins", "none")
+		writeRow(w, "plugins", "none")
 	}
 	name := "plugins"
 	for i, p := range x.Plugins {
@@ -116,14 +117,13 @@ func (x XLA) writePlugins(w io.Writer) {
 		if len(remarks) > 0 {
 			text += ": " + strings.Join(remarks, ", ")
 		}
-		row(w, name, "%s", text)
+		writeRow(w, name, "%s", text)
 		name = ""
 	}
 }
 
-// advise says what to do about what does not work, as far as it could work on
-// this machine.
-func (d *Diagnosis) advise(search programs.Search) {
+// advise says what to do about what does not work but could work on this machine.
+func (d *Diagnosis) advise(search backend.PluginSearch) {
 	add := func(format string, values ...any) { d.Advice = append(d.Advice, fmt.Sprintf(format, values...)) }
 	if !d.GoBack.SIMDCompiled && runtime.GOARCH == "amd64" {
 		add("to train about ten times as fast, build with GOEXPERIMENT=simd go build ./cmd/psim")
@@ -140,7 +140,8 @@ func (d *Diagnosis) advise(search programs.Search) {
 		add("to use GPUs: %s", message(err))
 	}
 	if x.Compiled && !x.Works && len(x.GPUs) == 0 {
-		add("there is no NVIDIA GPU here (no /dev/nvidia0), so --backend go is what there is; if there should be one, install its driver, or give the container access to it")
+		add("there is no NVIDIA GPU here (no /dev/nvidia0), so --backend go is what there is; " +
+			"if there should be one, install its driver, or give the container access to it")
 	}
 	if x.Compiled && x.Error != "" && x.Plugins[0].Export != "" && !strings.Contains(x.Error, x.Plugins[0].Export) {
 		add("if the plugin misses a library, start psim after %s", x.Plugins[0].Export)

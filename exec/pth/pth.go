@@ -1,6 +1,6 @@
-// Package pth writes tensors as torch.save writes a dictionary of them, for torch.load
-// to read: a zip archive, not compressed, of a pickle that names the tensors and a
-// file of numbers for each. Equal tensors give equal bytes.
+// Package pth writes tensors as torch.save writes a dictionary of them, so that torch.load can
+// read them: an uncompressed zip archive with a pickle that names the tensors and a file of
+// numbers for each. Equal tensors give equal bytes.
 package pth
 
 import (
@@ -13,16 +13,16 @@ import (
 	"strconv"
 )
 
-// A Tensor is numbers in rows, the last dimension fastest.
-type Tensor struct {
+// An Entry is a tensor of the dictionary, with its numbers in rows, the last dimension fastest.
+type Entry struct {
 	Name   string
 	Shape  []int
-	Values []float32 // as many as the shape says
+	Values []float32 // the number that the shape requires
 }
 
-// Write writes an archive of a name, the file's without its extension: a dictionary of
-// the tensors by name, in order.
-func Write(w io.Writer, name string, tensors []Tensor) error {
+// Write writes an archive. The name is the file's without its extension. The dictionary has the
+// tensors by name, in order.
+func Write(w io.Writer, name string, tensors []Entry) error {
 	archive := zip.NewWriter(w)
 	add := func(file string, content []byte) error {
 		stored, err := archive.CreateRaw(&zip.FileHeader{
@@ -65,17 +65,17 @@ const (
 	dict       = "}"
 	mark       = "("
 	tuple      = "t" // of what is above the mark
-	none       = ")" // the tuple of nothing
-	persistent = "Q" // an object that is outside, by the tuple that describes it
+	none       = ")" // the empty tuple
+	persistent = "Q" // an external object, by the tuple that describes it
 	no         = "\x89"
 	call       = "R" // a function with a tuple of arguments
 	setItems   = "u" // keys and values above the mark
 	stop       = "."
 )
 
-// dictionary pickles the tensors: each is a call that rebuilds it from a file of
-// numbers, with offset, shape, strides, no gradient and no hooks.
-func dictionary(tensors []Tensor) ([]byte, error) {
+// dictionary pickles the tensors. Each is a call that rebuilds it from a file of numbers, with
+// offset, shape, strides, no gradient and no hooks.
+func dictionary(tensors []Entry) ([]byte, error) {
 	var p pickle
 	p.write(protocol, dict, mark)
 	for i, t := range tensors {
@@ -84,7 +84,8 @@ func dictionary(tensors []Tensor) ([]byte, error) {
 			elements *= n
 		}
 		if elements != len(t.Values) {
-			return nil, fmt.Errorf("%s has %d numbers, and its shape %v as many as %d", t.Name, len(t.Values), t.Shape, elements)
+			return nil, fmt.Errorf("%s has %d numbers, and its shape %v as many as %d",
+				t.Name, len(t.Values), t.Shape, elements)
 		}
 		p.text(t.Name)
 		p.global("torch._utils", "_rebuild_tensor_v2")
@@ -106,7 +107,7 @@ func dictionary(tensors []Tensor) ([]byte, error) {
 	return p.Bytes(), nil
 }
 
-// strides tells how far apart the neighbours of each dimension are.
+// strides returns how far apart the neighbours along each dimension are.
 func strides(shape []int) []int {
 	list, stride := make([]int, len(shape)), 1
 	for i := len(shape) - 1; i >= 0; i-- {

@@ -16,9 +16,8 @@ import (
 	"psim/exec/pth"
 )
 
-// read is what a reader finds that knows zip archives and pickles, and nothing of how
-// these were written.
-func read(t require.TestingT, data []byte, name string) (tensors []pth.Tensor) {
+// read returns what a reader finds that knows only zip archives and pickles.
+func read(t require.TestingT, data []byte, name string) (tensors []pth.Entry) {
 	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	require.NoError(t, err)
 	content := map[string][]byte{}
@@ -26,7 +25,7 @@ func read(t require.TestingT, data []byte, name string) (tensors []pth.Tensor) {
 		require.Equal(t, zip.Store, f.Method)
 		r, err := f.Open()
 		require.NoError(t, err)
-		content[f.Name], err = io.ReadAll(r) // which checks the sum
+		content[f.Name], err = io.ReadAll(r) // checks the sum
 		require.NoError(t, err)
 	}
 	require.Equal(t, "3\n", string(content[name+"/version"]))
@@ -38,8 +37,9 @@ func read(t require.TestingT, data []byte, name string) (tensors []pth.Tensor) {
 		arguments := rebuilt[1].([]any)
 		storage := arguments[0].([]any)
 		require.Equal(t, []any{"storage", "torch.FloatStorage", "cpu"}, []any{storage[0], storage[1], storage[3]})
-		require.Equal(t, []any{0, false, []any{"collections.OrderedDict", []any{}}}, []any{arguments[1], arguments[4], arguments[5]})
-		tensor := pth.Tensor{Name: items[i].(string), Shape: []int{}, Values: make([]float32, storage[4].(int))}
+		require.Equal(t, []any{0, false, []any{"collections.OrderedDict", []any{}}},
+			[]any{arguments[1], arguments[4], arguments[5]})
+		tensor := pth.Entry{Name: items[i].(string), Shape: []int{}, Values: make([]float32, storage[4].(int))}
 		stride := 1
 		for k, n := range slices.Backward(arguments[2].([]any)) {
 			require.Equal(t, stride, arguments[3].([]any)[k])
@@ -57,8 +57,8 @@ func read(t require.TestingT, data []byte, name string) (tensors []pth.Tensor) {
 	return tensors
 }
 
-// unpickle runs a pickle: a call is the list of function and arguments, and a
-// dictionary that of keys and values.
+// unpickle runs a pickle. A call is the list of function and arguments, and a dictionary is the
+// list of keys and values.
 func unpickle(t require.TestingT, program []byte) any {
 	var stack []any
 	var marks []int
@@ -108,10 +108,10 @@ func unpickle(t require.TestingT, program []byte) any {
 	}
 }
 
-// What is written is read again, to the bit, and twice the same.
+// What is written can be read, to the bit, and writing twice gives the same bytes.
 func TestReadAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var tensors []pth.Tensor
+		var tensors []pth.Entry
 		for i := range rapid.IntRange(0, 4).Draw(t, "tensors") {
 			shape, elements := rapid.SliceOfN(rapid.SampledFrom([]int{0, 1, 2, 7, 300}), 0, 2).Draw(t, "shape"), 1
 			for _, n := range shape {
@@ -124,7 +124,7 @@ func TestReadAgain(t *testing.T) {
 					break
 				}
 			}
-			tensors = append(tensors, pth.Tensor{Name: fmt.Sprintf("layer.%d.größe", i), Shape: shape, Values: values})
+			tensors = append(tensors, pth.Entry{Name: fmt.Sprintf("layer.%d.größe", i), Shape: shape, Values: values})
 		}
 		var first, second bytes.Buffer
 		require.NoError(t, pth.Write(&first, "model0_gradients", tensors))
@@ -138,21 +138,23 @@ func TestReadAgain(t *testing.T) {
 	})
 }
 
-// A large table's number of elements needs four bytes; numbers that are none are kept.
+// The number of elements of a large table needs four bytes, and NaN is kept.
 func TestLargeAndStrange(t *testing.T) {
-	large := pth.Tensor{Name: "table", Shape: []int{300, 300}, Values: make([]float32, 90_000)}
+	large := pth.Entry{Name: "table", Shape: []int{300, 300}, Values: make([]float32, 90_000)}
 	large.Values[1], large.Values[2] = float32(math.Inf(-1)), math.SmallestNonzeroFloat32
 	var out bytes.Buffer
-	require.NoError(t, pth.Write(&out, "m", []pth.Tensor{large}))
-	require.Equal(t, []pth.Tensor{large}, read(t, out.Bytes(), "m"))
-	require.ErrorContains(t, pth.Write(io.Discard, "m", []pth.Tensor{{Name: "w", Shape: []int{2, 3}, Values: make([]float32, 5)}}),
+	require.NoError(t, pth.Write(&out, "m", []pth.Entry{large}))
+	require.Equal(t, []pth.Entry{large}, read(t, out.Bytes(), "m"))
+	require.ErrorContains(t, pth.Write(io.Discard, "m",
+		[]pth.Entry{{Name: "w", Shape: []int{2, 3}, Values: make([]float32, 5)}}),
 		"w has 5 numbers, and its shape [2 3] as many as 6")
 }
 
 // An archive lists the tensors, their numbers and the version of the format.
 func ExampleWrite() {
 	var out bytes.Buffer
-	if err := pth.Write(&out, "model0_gradients", []pth.Tensor{{Name: "bias", Shape: []int{2}, Values: []float32{1, 2}}}); err != nil {
+	if err := pth.Write(&out, "model0_gradients",
+		[]pth.Entry{{Name: "bias", Shape: []int{2}, Values: []float32{1, 2}}}); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -13,14 +13,13 @@ import (
 
 var advised = regexp.MustCompile(`--set (\S+)`)
 
-// What a run that does not fit is advised to type makes it fit, with the same number of
-// devices.
+// The settings that a run is advised to use make it fit, with the same number of devices.
 func TestAdviceFits(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		devices int
 		sets    []string
-		shares  []float64 // free, of what is needed
+		shares  []float64 // free, as a share of what is needed
 	}{
 		{"ddp", 2, nil, []float64{0.9, 0.6, 0.4, 0.25}},
 		{"ddp", 3, []string{"schedule.name=fsdp"}, []float64{0.9, 0.5}},
@@ -30,7 +29,7 @@ func TestAdviceFits(t *testing.T) {
 		for _, share := range c.shares {
 			t.Run(fmt.Sprint(c.name, share), func(t *testing.T) {
 				r := planned(t, c.name, c.devices, c.sets...)
-				need, err := r.need()
+				need, err := r.bytesNeeded()
 				require.NoError(t, err)
 				free := int64(share * need)
 				err = r.checkMemory(Options{}, ram.Room{Free: free})
@@ -42,7 +41,7 @@ func TestAdviceFits(t *testing.T) {
 				}
 				again := planned(t, c.name, c.devices, sets...)
 				require.NoError(t, again.checkMemory(Options{}, ram.Room{Free: free}), sets)
-				require.Equal(t, c.devices, again.Plan.Graph.Ranks())
+				require.Equal(t, c.devices, again.Experiment.Graph.Ranks())
 			})
 		}
 	}
@@ -68,13 +67,13 @@ func TestContainer(t *testing.T) {
 	require.Contains(t, warnings[0], "use fewer workers (--gpus 1)")
 }
 
-// planned is a run that was planned and not begun.
-func planned(t *testing.T, name string, devices int, sets ...string) *Run {
+// planned returns a run that was built and not begun.
+func planned(t *testing.T, name string, devices int, sets ...string) *Trial {
 	t.Helper()
 	c, _, err := Load(name, devices, sets...)
 	require.NoError(t, err)
-	r := &Run{Config: c}
-	require.NoError(t, r.plan())
+	r := &Trial{Config: c}
+	require.NoError(t, r.build())
 	require.Equal(t, costmodel.MachineOptions{Device: "cpu-core"}, c.Machine)
 	return r
 }

@@ -4,13 +4,13 @@ import (
 	"math"
 	"slices"
 
-	"psim/exec"
+	"psim/exec/measure"
 	"psim/results"
 )
 
-// steadiness tells how steady a machine was by the spread of steps and probes around them;
-// nil without probes.
-func steadiness(spread float64, probes []exec.Probe) *results.Steadiness {
+// steadiness says how steady the machine was, by the spread of steps and the probes around
+// them; nil without probes.
+func steadiness(spread float64, probes []measure.Probe) *results.Steadiness {
 	if len(probes) == 0 {
 		return nil
 	}
@@ -26,14 +26,14 @@ func steadiness(spread float64, probes []exec.Probe) *results.Steadiness {
 	return s
 }
 
-// leastDisturbed makes runs until the machine was not disturbed, at most so many, and
-// returns that with the lowest score with the attempts of all. A run that failed ends
-// it, and counts only where there is no other.
-func leastDisturbed(most int, run func() (*Run, error)) (*Run, error) {
-	var best *Run
+// leastDisturbed repeats a run while the machine is disturbed, up to a number of tries. It
+// returns the run with the lowest score, with the attempts of all. A failed run ends the
+// repetition, and is returned only if it was the first.
+func leastDisturbed(tries int, run func() (*Trial, error)) (*Trial, error) {
+	var best *Trial
 	var attempts []results.Attempt
 	var failed error
-	for range max(1, most) {
+	for range max(1, tries) {
 		r, err := run()
 		failed = err
 		if r == nil || err != nil && best != nil {
@@ -61,8 +61,8 @@ func leastDisturbed(most int, run func() (*Run, error)) (*Run, error) {
 	return best, failed
 }
 
-// score returns how disturbed a run was, above 1 where it was too much.
-func score(r *Run) float64 {
+// score returns how disturbed a run was. Above 1 it was disturbed too much.
+func score(r *Trial) float64 {
 	if s := r.Result.Steadiness; s != nil {
 		return s.Score()
 	}

@@ -8,38 +8,41 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/exec"
+	"psim/exec/measure"
 	"psim/results"
 )
 
-// Probes of 1 ms at best, of which one was slower on average and one at best.
+// Probes take 1 ms at best; one was slower on average, and one at best.
 func TestSteadinessOfProbes(t *testing.T) {
 	ms := func(x float64) time.Duration { return time.Duration(x * float64(time.Millisecond)) }
 	m := results.NewMeasurement(9*time.Second, 11*time.Second)
-	s := steadiness(m.StepTimeStd/m.StepTimeMean, []exec.Probe{{Fastest: ms(1), Mean: ms(1.1)}, {Fastest: ms(1.05), Mean: ms(1.6)}, {Fastest: ms(1.2), Mean: ms(1.2)}})
+	s := steadiness(m.StepTimeStd/m.StepTimeMean,
+		[]measure.Probe{{Fastest: ms(1), Mean: ms(1.1)}, {Fastest: ms(1.05), Mean: ms(1.6)},
+			{Fastest: ms(1.2), Mean: ms(1.2)}})
 	require.InDelta(t, m.StepTimeStd/10, s.Spread, 1e-12)
 	require.InDelta(t, 0.6, s.Slowdown, 1e-9)
 	require.InDelta(t, 0.2, s.Change, 1e-9)
 	require.Nil(t, steadiness(0, nil))
-	require.Zero(t, steadiness(0, []exec.Probe{{Fastest: ms(1), Mean: ms(1)}}).Score())
+	require.Zero(t, steadiness(0, []measure.Probe{{Fastest: ms(1), Mean: ms(1)}}).Score())
 }
 
-// ran is a run of one step, and how disturbed it was.
-func ran(step time.Duration, spread float64) *Run {
+// ran returns a run of one step, which was disturbed or not.
+func ran(step time.Duration, spread float64) *Trial {
 	m := results.NewMeasurement(step)
 	m.Steadiness = &results.Steadiness{Spread: spread}
 	m.Disturbed = m.Steadiness.Score() > 1
-	return &Run{Result: results.Result{StepTime: step.Seconds(), Measurement: m, Predicted: &results.Result{StepTime: 1}}}
+	return &Trial{Result: results.Result{StepTime: step.Seconds(), Measurement: m,
+		Predicted: &results.Result{StepTime: 1}}}
 }
 
-// A disturbed run is made again, at most so often, and the least disturbed counts; all
+// A disturbed run is repeated, up to a number of tries, and the least disturbed one counts; all
 // are kept.
 func TestLeastDisturbed(t *testing.T) {
 	for _, c := range []struct {
 		most    int
 		spreads []float64
 		made    int
-		counts  int // the step in seconds of the run that counts
+		counts  int // the step of the run that counts, in seconds
 	}{
 		{0, []float64{0.5}, 1, 1},
 		{1, []float64{0.5}, 1, 1},
@@ -49,7 +52,7 @@ func TestLeastDisturbed(t *testing.T) {
 		{2, []float64{0.2, 0.5}, 2, 1},
 	} {
 		made := 0
-		r, err := leastDisturbed(c.most, func() (*Run, error) {
+		r, err := leastDisturbed(c.most, func() (*Trial, error) {
 			made++
 			return ran(time.Duration(made)*time.Second, c.spreads[made-1]), nil
 		})
@@ -70,11 +73,10 @@ func TestLeastDisturbed(t *testing.T) {
 	}
 }
 
-// What was measured before a run failed counts; of the first run that is the part that
-// was measured.
+// What was measured before a run failed counts; of a first run, that is the measured part.
 func TestLeastDisturbedFails(t *testing.T) {
 	runs := 0
-	r, err := leastDisturbed(3, func() (*Run, error) {
+	r, err := leastDisturbed(3, func() (*Trial, error) {
 		if runs++; runs == 2 {
 			return ran(2*time.Second, 0), context.Canceled
 		}
@@ -84,12 +86,12 @@ func TestLeastDisturbedFails(t *testing.T) {
 	require.Equal(t, 1.0, r.Result.StepTime)
 	require.Equal(t, 1, r.Result.RunsMade)
 
-	r, err = leastDisturbed(3, func() (*Run, error) { return ran(time.Second, 0.5), context.Canceled })
+	r, err = leastDisturbed(3, func() (*Trial, error) { return ran(time.Second, 0.5), context.Canceled })
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 1.0, r.Result.StepTime)
 
 	failed := errors.New("no device")
-	r, err = leastDisturbed(3, func() (*Run, error) { return nil, failed })
+	r, err = leastDisturbed(3, func() (*Trial, error) { return nil, failed })
 	require.ErrorIs(t, err, failed)
 	require.Nil(t, r)
 }

@@ -7,13 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/exec"
+	"psim/exec/backend"
 	"psim/exec/session"
 	"psim/schedules/collective"
 )
 
-// Every collective leaves every number as it should be, for tensors that are smaller than
-// the group as well, and has a prediction.
+// Every collective leaves the right numbers, also for tensors smaller than the group, and has a
+// prediction.
 func TestCollectives(t *testing.T) {
 	for _, name := range collective.Names() {
 		for _, ranks := range []int{2, 3, 4} {
@@ -23,7 +23,8 @@ func TestCollectives(t *testing.T) {
 				continue
 			}
 			found, err := session.Collectives{
-				Devices: exec.DeviceOptions{Oversubscribe: true}, Name: name, Ranks: ranks, Sizes: []int64{8, 4096, 40000}, Warmup: 1, Repeat: 2,
+				Devices: backend.Options{Oversubscribe: true}, Name: name, Ranks: ranks, Sizes: []int64{8, 4096, 40000},
+				Warmup: 1, Repeat: 2,
 			}.Run(t.Context())
 			require.NoError(t, err)
 			for _, s := range found.Sizes {
@@ -38,7 +39,8 @@ func TestCollectives(t *testing.T) {
 
 // A collective over two devices leaves the right sums.
 func ExampleCollectives() {
-	found, err := session.Collectives{Devices: exec.DeviceOptions{Oversubscribe: true}, Name: collective.RingAllReduce, Ranks: 2, Sizes: []int64{1 << 10}, Repeat: 1}.Run(context.Background())
+	found, err := session.Collectives{Devices: backend.Options{Oversubscribe: true}, Name: collective.RingAllReduce,
+		Ranks: 2, Sizes: []int64{1 << 10}, Repeat: 1}.Run(context.Background())
 	if err != nil {
 		panic(err)
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"psim/exec"
+	"psim/exec/backend"
+	"psim/exec/measure"
 	"psim/exec/session"
+	"psim/exec/train"
 )
 
 // One configuration is predicted, run, compared and checked, on two devices that may
@@ -16,9 +18,9 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	s := &session.Session{Options: session.Options{Seed: 1, MeasureOptions: exec.MeasureOptions{
-		Devices:      exec.DeviceOptions{Backend: "go", Oversubscribe: true},
-		TrainOptions: exec.TrainOptions{Warmup: 1, Steps: 2}, Repeats: 1, Checks: exec.CheckNames(),
+	s := &session.Session{Options: session.Options{Seed: 1, Measure: measure.Options{
+		Devices: backend.Options{Backend: "go", Oversubscribe: true},
+		Train:   train.Options{Warmup: 1, Steps: 2}, Repeats: 1, Checks: measure.CheckNames(),
 	}}}
 	if err := s.Run(context.Background(), c); err != nil {
 		fmt.Println(err)

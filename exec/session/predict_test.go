@@ -7,12 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/exec"
+	"psim/exec/collectives"
 	"psim/schedules/collective"
 )
 
-// A ring over two ranks is four tasks one after another, side by side on two cores: what
-// they take, and what a run took longer than that in which nothing else was done.
+// A ring over two ranks has four tasks on its longest path. Its predicted time is theirs, plus
+// the time by which a run whose tasks did nothing took longer.
 func TestPredictCollective(t *testing.T) {
 	g, err := collective.Call{Collective: collective.RingAllReduce, Ranks: 2, Length: 8, Element: 4}.Graph()
 	require.NoError(t, err)
@@ -23,10 +23,11 @@ func TestPredictCollective(t *testing.T) {
 	}{
 		{2, 4 * time.Millisecond, 4 * time.Millisecond},
 		{2, 6 * time.Millisecond, 6 * time.Millisecond},
-		{2, time.Millisecond, 4 * time.Millisecond}, // never less than the tasks
+		{2, time.Millisecond, 4 * time.Millisecond}, // at least the time of the tasks
 		{1, 8 * time.Millisecond, 8 * time.Millisecond},
 	} {
-		got, err := predictCollective(exec.CollectiveTime{Graph: g, Alone: tasks, Passed: tasks, Empty: c.handing, Cores: c.cores})
+		got, err := predictCollective(collectives.BenchmarkResult{Graph: g, Alone: tasks, Passed: tasks,
+			Empty: c.handing, Cores: c.cores})
 		require.NoError(t, err)
 		require.Equal(t, c.want, got, "%+v", c)
 	}

@@ -11,8 +11,8 @@ import (
 	"psim/schedules/graph"
 )
 
-// Two steps of one rank, 10 and 30 long, begin their backwards after 4 and 12: 2 steps
-// in 16, where in truth there are 2 in 40.
+// Two steps of one rank, 10 and 30 long, begin their backwards after 4 and 12. That is 2 steps
+// in 16, while the true rate is 2 in 40.
 func TestUnwaitedRatesByHand(t *testing.T) {
 	tokens, samples := unwaitedRates([]*graph.Trace{step(1, 4, 6), step(1, 12, 18)}, 800, 8)
 	require.InEpsilon(t, 2*8/16.0, *samples, 1e-12)
@@ -21,14 +21,15 @@ func TestUnwaitedRatesByHand(t *testing.T) {
 	require.Nil(t, tokens)
 }
 
-// A clock that does not wait for devices never shows a rate below the true one, which
-// is over the same steps.
+// A clock that does not wait for devices never shows a rate below the true one over the same
+// steps.
 func TestUnwaitedRatesAreNoneBelow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := rapid.IntRange(1, 3).Draw(t, "ranks")
 		var traces []*graph.Trace
 		for range rapid.IntRange(1, 6).Draw(t, "steps") {
-			traces = append(traces, step(ranks, rapid.IntRange(1, 1000).Draw(t, "before"), rapid.IntRange(0, 1000).Draw(t, "last")))
+			traces = append(traces, step(ranks, rapid.IntRange(1, 1000).Draw(t, "before"),
+				rapid.IntRange(0, 1000).Draw(t, "last")))
 		}
 		r, _ := results.NewMeasured(traces, results.Info{Samples: 8, Tokens: 800})
 		tokens, samples := unwaitedRates(traces, 800, 8)
@@ -37,8 +38,8 @@ func TestUnwaitedRatesAreNoneBelow(t *testing.T) {
 	})
 }
 
-// step is a trace whose ranks compute one after another, each a forward of so many
-// seconds and a backward.
+// step makes a trace whose ranks compute one after another, each with a forward and a backward
+// of some seconds.
 func step(ranks, forward, backward int) *graph.Trace {
 	g := &graph.Graph{Shape: graph.Shape{Ranks: ranks, Microbatches: 1}, Placement: graph.InOrder(ranks)}
 	trace := &graph.Trace{Graph: g}
@@ -46,7 +47,8 @@ func step(ranks, forward, backward int) *graph.Trace {
 	for rank := range int32(ranks) {
 		stream := g.AddStream(rank, "compute")
 		for k, seconds := range []int{forward, backward} {
-			g.Add(graph.Task{Kind: []graph.Kind{graph.Forward, graph.Backward}[k], Rank: rank, Stage: rank, Stream: stream, Peer: graph.None})
+			g.Add(graph.Task{Kind: []graph.Kind{graph.Forward, graph.Backward}[k], Rank: rank, Stage: rank,
+				Stream: stream, Peer: graph.None})
 			took := time.Duration(seconds) * time.Second
 			trace.Spans = append(trace.Spans, graph.Span{Start: at, End: at + took})
 			at += took

@@ -5,15 +5,16 @@ import (
 	"time"
 
 	"psim"
-	"psim/exec"
+	"psim/exec/measure"
 	"psim/results"
 	"psim/schedules/graph"
 )
 
-func (r *Run) summarize(m *exec.Measurement, o Options) {
+// summarize makes the result of what was measured and predicted.
+func (r *Trial) summarize(m *measure.Findings, o Options) {
 	r.Verdict, r.gradients = m.Verdict, m.Gradients
-	info := psim.Info(r.Config, r.Plan)
-	if o.Epochs > 0 {
+	info := psim.Info(r.Config, r.Experiment)
+	if o.Measure.Train.Epochs > 0 {
 		info.DataSet = int64(m.Samples)
 	}
 	predicted := r.simulation.Result(info)
@@ -22,28 +23,29 @@ func (r *Run) summarize(m *exec.Measurement, o Options) {
 	if o.Shards {
 		r.Result.Shards = results.NewReplicaSamples(m.Shards)
 	}
-	if o.Epochs > 0 {
-		r.Result.MeasureEpochs(m.Traces, o.Warmup, info)
+	if o.Measure.Train.Epochs > 0 {
+		r.Result.MeasureEpochs(m.Traces, o.Measure.Train.Warmup, info)
 	}
 	measurement := r.Result.Measurement
-	measurement.Backend, measurement.Processes = o.Devices.Backend, placement(m.Processes)
-	measurement.CoresPerWorker, measurement.Pinned = o.Devices.CoresPerWorker, o.Devices.Pinned()
+	measurement.Backend, measurement.Processes = o.Measure.Devices.Backend, participants(m.Processes)
+	measurement.CoresPerWorker, measurement.Pinned = o.Measure.Devices.CoresPerWorker, o.Measure.Devices.Pinned()
 	measurement.TimesComparable = m.Comparable
 	measurement.HeapGrowth, measurement.GradientCalls = m.HeapGrowth, m.GradientCalls
-	measurement.Checks, measurement.Losses = checks(m, o.Checks), m.Record.Losses
-	measurement.ValidationLoss, measurement.ValidationSamples = m.Record.Validation, o.Data.Validation
+	measurement.Checks, measurement.Losses = checks(m, o.Measure.Checks), m.Record.Losses
+	measurement.ValidationLoss, measurement.ValidationSamples = m.Record.Validation, o.Measure.Data.Validation
 	if s := steadiness(measurement.StepTimeStd/measurement.StepTimeMean, m.Probes); s != nil {
 		measurement.Steadiness, measurement.Disturbed = s, s.Score() > 1
 	}
 	if o.UnwaitedRates {
-		measurement.UnwaitedTokens, measurement.UnwaitedSamples = unwaitedRates(m.Traces, r.Plan.Tokens, r.Plan.Samples)
+		tokens, samples := unwaitedRates(m.Traces, r.Experiment.Tokens, r.Experiment.Samples)
+		measurement.UnwaitedTokens, measurement.UnwaitedSamples = tokens, samples
 	}
-	r.warn(o.Devices.Unpinned())
+	r.warn(o.Measure.Devices.Unpinned())
 }
 
-// warn adds doubts about a run: that it is not pinned for a reason, was disturbed, or
-// has a slow rank.
-func (r *Run) warn(unpinned string) {
+// warn adds warnings about a run: why devices are not pinned, that the machine was disturbed,
+// or that a rank is slow.
+func (r *Trial) warn(unpinned string) {
 	warn := func(format string, args ...any) {
 		r.Result.Warnings = append(r.Result.Warnings, fmt.Sprintf(format, args...))
 	}
@@ -58,8 +60,8 @@ func (r *Run) warn(unpinned string) {
 	}
 }
 
-// checks returns the differences that were asked for; nil if none was found.
-func checks(m *exec.Measurement, names []string) *results.Checks {
+// checks returns the differences that were asked for; nil if nothing was compared.
+func checks(m *measure.Findings, names []string) *results.Checks {
 	if m.Verdict == nil {
 		return nil
 	}
@@ -67,13 +69,13 @@ func checks(m *exec.Measurement, names []string) *results.Checks {
 	c := &results.Checks{Reference: v.Reference, Passed: v.Err() == nil}
 	for _, name := range names {
 		switch name {
-		case exec.CheckWeights:
+		case measure.CheckWeights:
 			c.Weights = &v.Weights
-		case exec.CheckOutput:
+		case measure.CheckOutput:
 			c.Outputs = &v.Outputs
-		case exec.CheckGradients:
+		case measure.CheckGradients:
 			c.Gradients = &v.Gradients
-		case exec.CheckLoss:
+		case measure.CheckLoss:
 			losses := m.Record.Losses
 			c.LossDifference, c.LossFirst, c.LossLast = &v.Loss, &losses[0], &losses[len(losses)-1]
 		}
@@ -81,14 +83,13 @@ func checks(m *exec.Measurement, names []string) *results.Checks {
 	return c
 }
 
-// unwaitedRates returns the rates of steps of so many tokens and samples: those of
-// all steps over the time until a rank has begun its last forward or backward in
-// each, averaged over the ranks. No step ends earlier, so that no rate is below the
-// throughput.
+// unwaitedRates returns the rates of steps with a number of tokens and samples, by a clock that
+// does not wait: over the time until a rank has begun its last forward or backward in each
+// step, averaged over the ranks. Steps end later, so the rates are at least the throughput.
 func unwaitedRates(traces []*graph.Trace, tokensPerStep, samplesPerStep int64) (tokens, samples *float64) {
 	until := make([]time.Duration, traces[0].Graph.Ranks())
 	for _, t := range traces {
-		for rank, at := range exec.Launched(t) {
+		for rank, at := range launched(t) {
 			until[rank] += at
 		}
 	}
@@ -107,4 +108,16 @@ func unwaitedRates(traces []*graph.Trace, tokensPerStep, samplesPerStep int64) (
 		tokens = rate(tokensPerStep)
 	}
 	return tokens, rate(samplesPerStep)
+}
+
+// launched returns when the last forward or backward of every rank began, which is where a
+// clock stops that does not wait for the device.
+func launched(trace *graph.Trace) []time.Duration {
+	at := make([]time.Duration, trace.Graph.Ranks())
+	for i := range trace.Graph.Tasks {
+		if task := &trace.Graph.Tasks[i]; task.Kind.Compute() {
+			at[task.Rank] = max(at[task.Rank], trace.Spans[i].Start)
+		}
+	}
+	return at
 }

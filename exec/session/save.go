@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"psim/exec/pth"
 	"psim/internal/files"
 	"psim/internal/units"
 	"psim/reports"
@@ -15,18 +16,18 @@ import (
 	"psim/results/tracecsv"
 )
 
-// Main returns the run whose result stands for the session: the last, or nil if
-// nothing was run.
-func (s *Session) Main() *Run {
+// Main returns the run whose result stands for the session: the last one, or nil if nothing was
+// run.
+func (s *Session) Main() *Trial {
 	if len(s.Runs) == 0 {
 		return nil
 	}
 	return s.Runs[len(s.Runs)-1]
 }
 
-// Result returns that of the session: of its main run, with all runs in it if there
-// are several, and then with the worst of their checks. It is partial where an error has
-// ended the session, though the run itself was whole.
+// Result returns the result of the main run. If there are several runs, it contains all of
+// them, and the worst of their checks. It is partial if an error ended the session, even if the
+// run itself was complete.
 func (s *Session) Result() results.Result {
 	if len(s.Runs) == 0 {
 		return results.Result{}
@@ -52,28 +53,29 @@ func (s *Session) Result() results.Result {
 func (s *Session) Err() error {
 	for _, r := range s.Runs {
 		if err := r.Verdict.Err(); err != nil {
-			return fmt.Errorf("%s: %w", r.Plan.Graph.Name, err)
+			return fmt.Errorf("%s: %w", r.Experiment.Graph.Name, err)
 		}
 	}
 	return nil
 }
 
-// Sides returns the prediction and the measurement as reports take them.
-func (r *Run) Sides() (predicted, measured results.Run) {
-	return results.Run{Result: *r.Result.Predicted, Trace: r.Predicted}, results.Run{Result: r.Result, Trace: r.Measured}
+// Sides returns the prediction and the measurement in the form of reports.
+func (r *Trial) Sides() (predicted, measured results.Run) {
+	predicted = results.Run{Result: *r.Result.Predicted, Trace: r.Predicted}
+	return predicted, results.Run{Result: r.Result, Trace: r.Measured}
 }
 
-// Save writes the files of all runs: those of the main one into the folder itself,
-// and with several runs each one's into a folder of its schedule's name. With them
-// it writes further ones elsewhere, all or none.
+// Save writes the files of all runs: those of the main run into the folder itself and, if there
+// are several, those of each run into a folder with its schedule's name. It also writes files
+// elsewhere. All are written, or none.
 func (s *Session) Save(ctx context.Context, folder files.Folder, elsewhere ...files.File) error {
 	traced := len(elsewhere) > 0
 	list := s.Main().files(traced)
-	list = list[:len(list)-1] // the session's result takes the place of the run's
+	list = list[:len(list)-1] // the session's result replaces the run's
 	if len(s.Runs) > 1 {
 		for _, r := range s.Runs {
 			for _, f := range r.files(traced) {
-				f.Path = r.Plan.Graph.Name + "/" + f.Path
+				f.Path = r.Experiment.Graph.Name + "/" + f.Path
 				list = append(list, f)
 			}
 		}
@@ -83,17 +85,20 @@ func (s *Session) Save(ctx context.Context, folder files.Folder, elsewhere ...fi
 	return folder.Write(ctx, list, elsewhere...)
 }
 
-// files lists the files of one run, the result last, and the traces of very many tasks
+// files lists the files of one run, the result last. Traces of very many tasks are included
 // only if they are asked for.
-func (r *Run) files(traced bool) []files.File {
+func (r *Trial) files(traced bool) []files.File {
 	predicted, measured := r.Sides()
 	var list []files.File
 	if traced || len(r.Predicted.Graph.Tasks) <= reports.MostTraced {
-		list = append(list, files.File{Path: "predicted/trace.csv", Render: func(w io.Writer) error { return tracecsv.WriteTraceCSV(w, r.Predicted) }})
+		trace := func(w io.Writer) error { return tracecsv.WriteTraceCSV(w, r.Predicted) }
+		list = append(list, files.File{Path: "predicted/trace.csv", Render: trace})
 	}
 	list = append(list, []files.File{
 		{Path: "predicted/result.json", Render: r.Result.Predicted.WriteJSON},
-		{Path: "compare.png", Render: func(w io.Writer) error { return picture.CompareTimelines(w, picture.PNG, predicted, measured) }},
+		{Path: "compare.png", Render: func(w io.Writer) error {
+			return picture.CompareTimelines(w, picture.PNG, predicted, measured)
+		}},
 		{Path: "comparison.json", Render: compare.Compare(predicted, measured).WriteJSON},
 	}...)
 	return append(list, reports.FilesOf(measured, traced)...)
@@ -103,23 +108,24 @@ func (r *Run) files(traced bool) []files.File {
 func (s *Session) draw(w io.Writer) error {
 	var panels []picture.Panel
 	for _, r := range s.Runs {
+		predicted := r.Experiment.Graph.Name + ", predicted " + units.FormatDuration(r.Predicted.End())
 		panels = append(panels,
-			picture.Panel{Trace: r.Predicted, Label: r.Plan.Graph.Name + ", predicted " + units.FormatDuration(r.Predicted.End())},
+			picture.Panel{Trace: r.Predicted, Label: predicted},
 			picture.Panel{Trace: r.Measured, Label: r.measuredLabel()})
 	}
 	return picture.Timeline(w, picture.PNG, s.Main().Config.Name()+": predicted and measured", panels...)
 }
 
-// measuredLabel names the step that is drawn of a measured run.
-func (r *Run) measuredLabel() string {
-	label := r.Plan.Graph.Name + ", measured " + units.FormatDuration(r.Measured.End())
+// measuredLabel names the step of a measured run that is drawn.
+func (r *Trial) measuredLabel() string {
+	label := r.Experiment.Graph.Name + ", measured " + units.FormatDuration(r.Measured.End())
 	if n := len(r.Result.Steps); n > 1 {
 		label += fmt.Sprintf(", the median of %d steps", n)
 	}
 	return label
 }
 
-// WriteText prints one run with its comparison, or a table of several.
+// WriteText prints one run with its comparison, or a table of several runs.
 func (s *Session) WriteText(w io.Writer) error {
 	main := s.Main()
 	if len(s.Runs) == 1 {
@@ -134,7 +140,8 @@ func (s *Session) WriteText(w io.Writer) error {
 	if n := len(main.Result.Processes); n > 0 {
 		where += fmt.Sprintf(", %d processes", n)
 	}
-	fmt.Fprintf(w, "%s: %s on %s (%s), %s; predicted, then measured\n\n", main.Config.Name(), main.Plan.Staged.Network.Name,
+	fmt.Fprintf(w, "%s: %s on %s (%s), %s; predicted, then measured\n\n",
+		main.Config.Name(), main.Experiment.Staged.Network.Name,
 		units.Plural(result.Devices, "device"), where, units.Plural(result.Microbatches, "microbatch"))
 	if err := reports.WriteRuns(w, result.Runs); err != nil {
 		return err
@@ -143,25 +150,51 @@ func (s *Session) WriteText(w io.Writer) error {
 	return nil
 }
 
-// writeRemarks prints what the table of several runs does not have.
+// writeRemarks prints what the table of several runs does not show.
 func (s *Session) writeRemarks(w io.Writer) {
 	for _, r := range s.Runs {
 		if tokens := r.Result.UnwaitedTokens; tokens != nil {
-			fmt.Fprintf(w, "%s: %.0f tokens/s by a clock that does not wait for devices; in truth %.0f\n", r.Plan.Graph.Name, *tokens, r.Result.Throughput.Tokens)
+			fmt.Fprintf(w, "%s: %.0f tokens/s by a clock that does not wait for devices; in truth %.0f\n",
+				r.Experiment.Graph.Name, *tokens, r.Result.Throughput.Tokens)
 		}
 		if n := r.Result.RunsMade; n > 1 {
-			fmt.Fprintf(w, "%s: the least disturbed of %d runs\n", r.Plan.Graph.Name, n)
+			fmt.Fprintf(w, "%s: the least disturbed of %d runs\n", r.Experiment.Graph.Name, n)
 		}
 		for _, warning := range r.Result.Warnings {
-			if !slices.Contains(r.Plan.Warnings, warning) {
-				fmt.Fprintf(w, "warning: %s: %s\n", r.Plan.Graph.Name, warning)
+			if !slices.Contains(r.Experiment.Warnings, warning) {
+				fmt.Fprintf(w, "warning: %s: %s\n", r.Experiment.Graph.Name, warning)
 			}
 		}
 	}
 	if main := s.Main().Result; !main.TimesComparable {
 		fmt.Fprintf(w, "warning: %s\n", results.SharedCores(main.Devices))
 	}
-	for _, warning := range s.Main().Plan.Warnings { // which all runs have
+	for _, warning := range s.Main().Experiment.Warnings { // all runs have them
 		fmt.Fprintf(w, "warning: %s\n", warning)
 	}
 }
+
+// Gradients lists the files with the gradients of the first step of all runs: for every rank
+// one that torch.load reads, with a dictionary by name. Several runs have a folder each.
+func (s *Session) Gradients() (list []files.File) {
+	for _, r := range s.Runs {
+		folder := ""
+		if len(s.Runs) > 1 {
+			folder = r.Experiment.Graph.Name + "/"
+		}
+		for rank, held := range r.gradients {
+			name := GradientName(rank)
+			var tensors []pth.Entry
+			for _, t := range held.Tensors {
+				tensors = append(tensors, pth.Entry{Name: t.Name, Shape: t.Shape, Values: held.Values[t.Name]})
+			}
+			list = append(list, files.File{Path: folder + name + ".pth", Render: func(w io.Writer) error {
+				return pth.Write(w, name, tensors)
+			}})
+		}
+	}
+	return list
+}
+
+// GradientName names the file of a rank's gradients, without its extension.
+func GradientName(rank int) string { return fmt.Sprintf("model%d_gradients", rank) }

@@ -1,79 +1,84 @@
-// Package session predicts configurations and runs them, and holds the two beside
-// each other: it measures every task alone, predicts the step from these times,
-// runs the same graph, and compares.
+// Package session predicts configurations, runs them, and compares the two: it measures every
+// task alone, predicts the step from these times, runs the same graph, and holds one against
+// the other. It is the only package of execution that knows predictions, next to package
+// validation, which runs many sessions.
 package session
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 
 	"psim"
 	"psim/configs"
 	"psim/costmodel"
-	"psim/exec"
-	"psim/exec/programs"
+	"psim/exec/cluster"
+	"psim/exec/kernels"
+	"psim/exec/measure"
+	"psim/exec/train"
 	"psim/internal/ram"
 	"psim/internal/units"
 	"psim/results"
 	"psim/schedules/graph"
 )
 
-// Options say how configurations are run. Steps, or Epochs, and Repeats must be at
-// least 1: without tasks that were measured alone there is nothing to predict from.
+// Options say how configurations are run. Steps (or Epochs) and Repeats must be at least 1: a
+// prediction needs tasks that were measured alone.
 type Options struct {
-	exec.MeasureOptions
-	// Seed is that of the first weights, and of dropout.
+	// Measure says on what to run, with which data, and what to measure.
+	Measure measure.Options
+	// Seed of the first weights, and of dropout.
 	Seed uint64
-	// LearningRate is the optimizer's; 0 is 1e-4 with adam and adamw, and 1e-3
-	// with others.
+	// LearningRate of the optimizer; 0 is 1e-4 with adam and adamw, and 1e-3 with others.
 	LearningRate float64
-	// Tries is how often a configuration is run at most while the machine is
-	// disturbed; less than 2 is once.
+	// Tries is how often a configuration is run at most while the machine is disturbed; less
+	// than 2 is once.
 	Tries int
-	// Warn, which may be nil, is told of doubts before a run.
+	// Warn, which may be nil, is called with warnings before a run.
 	Warn func(what string)
-	// UnwaitedRates also reports the rates by a clock that does not wait for
-	// devices.
+	// UnwaitedRates also reports the rates by a clock that does not wait for devices.
 	UnwaitedRates bool
 	// Shards also reports which samples every replica trains on.
 	Shards bool
 }
 
-// A Session runs configurations one after another. Those that have the same
-// unsplit run train it once.
+// world returns the processes that run together; nil for this one alone.
+func (o Options) world() *cluster.World { return o.Measure.Train.Run.World }
+
+// A Session runs configurations one after another. Configurations with the same unsplit run
+// train that once.
 type Session struct {
 	Options
 	// Runs lists what was run, the main one last.
-	Runs []*Run
+	Runs []*Trial
 
-	early bool // an error has ended it before all was run
+	early bool // an error ended it before everything was run
 }
 
-// A Run is a configuration that was predicted and then run.
-type Run struct {
-	Config *configs.Config
-	Plan   *configs.Experiment
-	// Predicted and Measured are the traces of a step; of the measured ones, that
-	// of the median time.
+// A Trial is a configuration that was predicted and then run.
+type Trial struct {
+	Config     *configs.Config
+	Experiment *configs.Experiment
+	// Predicted and Measured are the traces of a step; of the measured steps, the one with the
+	// median time.
 	Predicted, Measured *graph.Trace
-	// Result is the measured one, with the prediction in it.
+	// Result is the measured result, with the prediction in it.
 	Result results.Result
 	// Verdict says whether the checks passed; nil if nothing was checked.
-	Verdict *exec.Verdict
+	Verdict *measure.Verdict
 
-	simulation psim.Simulation  // of the predicted trace
-	gradients  []exec.Gradients // by rank, where they were asked for
-	here       []int            // the ranks that run on this machine; nil for all
+	simulation psim.Simulation   // of the predicted trace
+	gradients  []train.Gradients // by rank, if they were asked for
+	localRanks []int             // on this machine; nil for all
 }
 
-// Modes names the schedules that a network is run with to compare them, the main
-// one last.
+// Modes names the schedules with which a network is run to compare them, the main one last.
 func Modes() []string { return []string{"model-parallel", "gpipe", "1f1b"} }
 
-// Load reads a configuration and fits it to a number of devices, 0 for as many as
-// it asks for. It says what had to be changed for that.
+// Load reads a configuration and fits it to a number of devices; 0 is as many as it asks for.
+// It says what had to be changed for that.
 func Load(pathOrName string, devices int, sets ...string) (*configs.Config, []string, error) {
 	c, err := psim.Load(pathOrName, sets...)
 	if err != nil {
@@ -82,18 +87,19 @@ func Load(pathOrName string, devices int, sets ...string) (*configs.Config, []st
 	return c.Executable(devices)
 }
 
-// Run predicts and runs configurations. It keeps what was measured until an error. Of
-// several processes, which all call it, the first keeps it, and the others nothing.
+// Run predicts and runs configurations. It keeps what was measured before an error. Several
+// processes all call it; only the first one keeps something.
 func (s *Session) Run(ctx context.Context, list ...*configs.Config) error {
 	switch {
-	case s.Repeats < 1:
-		return fmt.Errorf("%d repeats: every task has to be measured alone at least once, for the prediction", s.Repeats)
-	case s.Steps < 1 && s.Epochs < 1:
-		return fmt.Errorf("%d steps: at least 1 has to be measured", s.Steps)
-	case s.References == nil:
-		s.References = exec.References{}
+	case s.Measure.Repeats < 1:
+		return fmt.Errorf("%d repeats: every task has to be measured alone at least once, for the prediction",
+			s.Measure.Repeats)
+	case s.Measure.Train.Steps < 1 && s.Measure.Train.Epochs < 1:
+		return fmt.Errorf("%d steps: at least 1 has to be measured", s.Measure.Train.Steps)
+	case s.Measure.References == nil:
+		s.Measure.References = measure.References{}
 	}
-	if err := s.agree(ctx, list); err != nil {
+	if err := s.checkAgreement(ctx, list); err != nil {
 		return err
 	}
 	for _, c := range list {
@@ -103,8 +109,8 @@ func (s *Session) Run(ctx context.Context, list ...*configs.Config) error {
 		}
 		if err != nil {
 			s.early = true
-			if s.World != nil {
-				s.World.Abort(err)
+			if s.world() != nil {
+				s.world().Abort(err)
 			}
 			return err
 		}
@@ -112,43 +118,44 @@ func (s *Session) Run(ctx context.Context, list ...*configs.Config) error {
 	return nil
 }
 
-// Check refuses configurations that this machine cannot run with all devices on it: without
-// a plan, or with more than its cores and its free memory hold.
+// Check refuses configurations that this machine cannot run with all devices on it: those that
+// cannot be built, or need more than its cores and its free memory.
 func (o Options) Check(list ...*configs.Config) error {
 	o.Warn = nil // Run warns
 	for _, c := range list {
-		r := &Run{Config: c}
-		if err := r.build(o); err != nil {
+		r := &Trial{Config: c}
+		if err := r.prepare(o); err != nil {
 			return err
 		}
-		if err := o.Devices.Check(r.Plan.Graph.Ranks()); err != nil {
+		if err := o.Measure.Devices.Check(r.Experiment.Graph.Ranks()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// run returns nil where nothing was measured.
-func (s *Session) run(ctx context.Context, c *configs.Config) (*Run, error) {
-	if s.World != nil {
+// run returns nil if nothing was measured.
+func (s *Session) run(ctx context.Context, c *configs.Config) (*Trial, error) {
+	if s.world() != nil {
 		return s.runTogether(ctx, c)
 	}
-	return leastDisturbed(s.Tries, func() (*Run, error) { return s.once(ctx, c) })
+	return leastDisturbed(s.Tries, func() (*Trial, error) { return s.runOnce(ctx, c) })
 }
 
-func (s *Session) once(ctx context.Context, c *configs.Config) (*Run, error) {
-	r := &Run{Config: c}
-	if err := r.build(s.Options); err != nil {
+// runOnce runs a configuration once.
+func (s *Session) runOnce(ctx context.Context, c *configs.Config) (*Trial, error) {
+	r := &Trial{Config: c}
+	if err := r.prepare(s.Options); err != nil {
 		return nil, err
 	}
-	o := s.MeasureOptions
+	o := s.Measure
 	o.Data.Samples = int(c.Data.Samples)
-	o.Profiled = func(p exec.Profile) error { return r.predict(o, p) }
+	o.Profiled = func(p measure.Profile) error { return r.predict(o, p) }
 	o.Probe = true
-	if s.Stage != nil {
-		o.Stage = func(what string) { s.Stage(r.Plan.Graph.Name + ": " + what) }
+	if s.Measure.Stage != nil {
+		o.Stage = func(what string) { s.Measure.Stage(r.Experiment.Graph.Name + ": " + what) }
 	}
-	m, err := exec.Measure(ctx, r.job(s.Options), o)
+	m, err := measure.Job(ctx, r.job(s.Options), o)
 	if m == nil {
 		return nil, err
 	}
@@ -157,65 +164,46 @@ func (s *Session) once(ctx context.Context, c *configs.Config) (*Run, error) {
 	return r, err
 }
 
-// build makes the plan, and refuses what does not fit into this machine's memory.
-func (r *Run) build(o Options) error {
-	err := r.plan()
-	if err == nil && !strings.HasPrefix(o.Devices.Backend, "xla") { // its devices have memory of their own
-		r.here = here(r.Plan.Graph.Ranks(), o.World)
+// prepare builds the configuration, and refuses one that does not fit into this machine's
+// memory.
+func (r *Trial) prepare(o Options) error {
+	err := r.build()
+	if err == nil && !strings.HasPrefix(o.Measure.Devices.Backend, "xla") { // GPUs have memory of their own
+		r.localRanks = ranksHere(r.Experiment.Graph.Ranks(), o.world())
 		err = r.checkMemory(o, ram.Here())
 	}
 	return err
 }
 
-// plan makes the plan.
-func (r *Run) plan() (err error) {
+// build builds the configuration.
+func (r *Trial) build() (err error) {
 	if err := ram.CheckTasks(r.Config.Tasks()); err != nil {
 		return fmt.Errorf("%s: %w", r.Config.Name(), err)
 	}
-	r.Plan, err = r.Config.Build()
+	r.Experiment, err = r.Config.Build()
 	return err
 }
 
-// checkMemory refuses a run whose tensors alone would not fit into what is free of
-// this machine's memory or its container's, which all devices of the Go backend share.
-func (r *Run) checkMemory(o Options, here ram.Room) error {
-	need, err := r.need()
-	if err == nil && need > float64(here.Free) {
-		of := "this machine's memory"
-		if here.Container > 0 {
-			of = "the container's " + units.FormatBytes(here.Container)
-		}
-		err = fmt.Errorf("the tensors of all devices need %s at least, and %s of %s are free; %s",
-			units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(here.Free), of, cmp.Or(r.advice(here.Free), "train a smaller network"))
-	}
-	if err == nil && here.Container > 0 && need > roomyShare*float64(here.Free) && o.Warn != nil {
-		o.Warn(fmt.Sprintf("%s: the tensors of all devices need %s, and %s of the container's %s are free; programs may need as much again, and the system ends what needs more than there is: %s",
-			r.Config.Name(), units.FormatBytes(int64(need)), units.FormatBytes(here.Free), units.FormatBytes(here.Container), cmp.Or(r.advice(here.Free), "train a smaller network")))
-	}
-	if err != nil {
-		err = fmt.Errorf("%s: %w", r.Config.Name(), err)
-	}
-	return err
-}
-
-// predict simulates the step with the times of tasks that were measured alone, and what
+// predict simulates the step with the times of tasks that were measured alone, and with what
 // they take from each other on the cores of the devices.
-func (r *Run) predict(o exec.MeasureOptions, p exec.Profile) (err error) {
-	plan := *r.Plan
-	if plan.Costs, err = costmodel.Profiled(plan.Costs, plan.Staged, p.Alone, apart(plan.Graph, o.World)); err != nil {
+func (r *Trial) predict(o measure.Options, p measure.Profile) (err error) {
+	e := *r.Experiment
+	crosses := crossesProcesses(e.Graph, o.Train.Run.World)
+	if e.Costs, err = costmodel.Profiled(e.Costs, e.Staged, p.Alone, crosses); err != nil {
 		return err
 	}
-	plan.Costs = costmodel.Crowded(plan.Costs, p.Cores, o.Devices.Pinned(), p.Alone, p.Together)
-	r.simulation, err = psim.Simulate(&plan)
+	e.Costs = costmodel.Crowded(e.Costs, p.Cores, o.Devices.Pinned(), p.Alone, p.Together)
+	r.simulation, err = psim.Simulate(&e)
 	r.Predicted = r.simulation.Trace
 	return err
 }
 
-func (r *Run) job(o Options) exec.Job {
-	w := r.Plan.Staged
-	j := exec.Job{
-		Graph: r.Plan.Graph, Staged: w,
-		Optimizer: programs.DefaultOptimizer(w.Training.Optimizer), Seed: o.Seed,
+// job returns what to train.
+func (r *Trial) job(o Options) train.Job {
+	w := r.Experiment.Staged
+	j := train.Job{
+		Graph: r.Experiment.Graph, Staged: w,
+		Optimizer: kernels.DefaultOptimizer(w.Training.Optimizer), Seed: o.Seed,
 	}
 	switch {
 	case o.LearningRate > 0:
@@ -224,7 +212,43 @@ func (r *Run) job(o Options) exec.Job {
 		j.Optimizer.LearningRate = 1e-4
 	}
 	if w.Training.Recompute == "full" {
-		j.Recompute = programs.RepeatLayer
+		j.Recompute = kernels.RepeatLayer
 	}
 	return j
+}
+
+// Notes lists, before a run of some configurations begins, what it reads, assumes and decides,
+// for the first of them and the options. A configuration that cannot be built has only its
+// inputs.
+func Notes(list []*configs.Config, o Options) []string {
+	c := list[0]
+	experiment, err := c.Build()
+	if err != nil {
+		return c.Inputs()
+	}
+	lines := append(c.Inputs(), c.Decisions(experiment)...)
+	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	if source := cmp.Or(o.Measure.Data.Source, "synthetic"); source == "synthetic" {
+		made := "the same batch in every step"
+		if n := c.Data.Samples; n > 0 {
+			made = units.FormatCount(n) + " of them"
+		}
+		say("assumes  made-up samples, %s", made)
+	} else {
+		say("reads    samples of %s", source)
+	}
+	if len(list) > 1 {
+		say("decides  schedules %s, one after another", strings.Join(Modes(), ", "))
+	}
+	job := (&Trial{Config: c, Experiment: experiment}).job(o)
+	say("decides  backend %s, %s of %s of this machine", cmp.Or(o.Measure.Devices.Backend, "go"),
+		units.Plural(experiment.Graph.Ranks(), "device"), units.Plural(runtime.NumCPU(), "core"))
+	unit, measured := "step", o.Measure.Train.Steps
+	if o.Measure.Train.Epochs > 0 {
+		unit, measured = "epoch", o.Measure.Train.Epochs
+	}
+	say("decides  every task measured alone %s, then %s to warm up and %d to measure",
+		units.Plural(o.Measure.Repeats, "time"), units.Plural(o.Measure.Train.Warmup, unit), measured)
+	say("decides  seed %d, learning rate %g", o.Seed, job.Optimizer.LearningRate)
+	return lines
 }

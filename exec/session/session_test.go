@@ -9,7 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/exec"
+	"psim/exec/backend"
+	"psim/exec/measure"
+	"psim/exec/train"
 	"psim/reports"
 	"psim/results"
 )
@@ -19,21 +21,21 @@ func tiny() []string {
 	return []string{"model.layers=4", "model.hidden=8", "batch.global=16"}
 }
 
-// options are those of two devices that may share a core.
+// options are for two devices that may share a core.
 func options(steps int) Options {
-	return Options{Seed: 1, MeasureOptions: exec.MeasureOptions{
-		Devices:      exec.DeviceOptions{Backend: "go", Oversubscribe: true},
-		TrainOptions: exec.TrainOptions{Warmup: 1, Steps: steps}, Repeats: 1,
+	return Options{Seed: 1, Measure: measure.Options{
+		Devices: backend.Options{Backend: "go", Oversubscribe: true},
+		Train:   train.Options{Warmup: 1, Steps: steps}, Repeats: 1,
 	}}
 }
 
-// What was measured until an interrupt is kept, and marked.
+// What was measured before an interrupt is kept, and marked.
 func TestInterrupted(t *testing.T) {
 	c, _, err := Load("exec-mlp", 2, tiny()...)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Session{Options: options(20)}
-	s.Stage = func(what string) {
+	s.Measure.Stage = func(what string) {
 		if strings.Contains(what, "step 5 of") {
 			cancel()
 		}
@@ -50,7 +52,7 @@ func TestInterrupted(t *testing.T) {
 	require.Len(t, r.Steps, 3)
 }
 
-// A session that ends before all was run is marked though what was run is whole.
+// A session that ends before everything was run is marked, even if the run itself was complete.
 func TestInterruptedBetween(t *testing.T) {
 	c, _, err := Load("exec-mlp", 2, tiny()...)
 	require.NoError(t, err)
@@ -58,7 +60,7 @@ func TestInterruptedBetween(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Session{Options: options(2)}
-	s.Stage = func(what string) {
+	s.Measure.Stage = func(what string) {
 		if strings.HasPrefix(what, "1f1b: ") {
 			cancel()
 		}
@@ -69,14 +71,13 @@ func TestInterruptedBetween(t *testing.T) {
 	require.True(t, s.Result().Partial)
 }
 
-// What nobody set is refused before anything is trained, and an empty session has no
-// result.
+// Missing settings are refused before anything is trained, and an empty session has no result.
 func TestZeroSession(t *testing.T) {
 	c, _, err := Load("exec-mlp", 2, tiny()...)
 	require.NoError(t, err)
 	var s Session
 	require.ErrorContains(t, s.Run(t.Context(), c), "0 repeats")
-	s.Repeats = 1
+	s.Measure.Repeats = 1
 	require.ErrorContains(t, s.Run(t.Context(), c), "0 steps")
 	require.Nil(t, s.Main())
 	require.Zero(t, s.Result().Name)

@@ -12,13 +12,13 @@ import (
 // journalHead begins the journal of a report.
 const journalHead = `{"psim_executed_runs":`
 
-// A journal keeps runs, until a report has them all.
+// A journal keeps runs until a report has all of them.
 type journal struct {
-	*files.Journal       // nil for none
-	rows           []Row // of a run each
+	*files.Journal               // nil for none
+	rows           []ExecutedRow // one for each run
 }
 
-// A heading is the first line of a journal: what all of its runs have in common.
+// A heading is the first line of a journal: what all its runs have in common.
 type heading struct {
 	Version int    `json:"psim_executed_runs"`
 	Machine string `json:"machine"`
@@ -27,14 +27,15 @@ type heading struct {
 	Flags   string `json:"flags"`
 }
 
-// String says what runs have in common.
+// String says what the runs have in common.
 func (h heading) String() string {
-	return fmt.Sprintf("of %s on %s (%s), with%s", units.Plural(h.Devices, "device"), h.Machine, h.SIMD, cmp.Or(h.Flags, " the usual options"))
+	return fmt.Sprintf("of %s on %s (%s), with%s",
+		units.Plural(h.Devices, "device"), h.Machine, h.SIMD, cmp.Or(h.Flags, " the usual options"))
 }
 
-// openJournal opens a file, or makes it, and reads the runs in it, which have to be of the
-// same machine and options.
-func openJournal(path string, r *Report) (*journal, error) {
+// openJournal opens or creates a file, and reads its runs, which must be of the same machine
+// and options.
+func openJournal(path string, r *ExecutedReport) (*journal, error) {
 	if path == "" {
 		return &journal{}, nil
 	}
@@ -53,10 +54,11 @@ func openJournal(path string, r *Report) (*journal, error) {
 	var before heading
 	if err := json.Unmarshal(lines[0], &before); err != nil || before != own {
 		opened.Close()
-		return nil, fmt.Errorf("%s: holds experiments %s; these are %s; remove the file, or name another", path, before, own)
+		return nil, fmt.Errorf("%s: holds experiments %s; these are %s; remove the file, or name another",
+			path, before, own)
 	}
 	for n, line := range lines[1:] {
-		var row Row
+		var row ExecutedRow
 		if err := json.Unmarshal(line, &row); err != nil {
 			opened.Close()
 			return nil, fmt.Errorf("%s: line %d is no run of an experiment: %w; remove the line", path, n+2, err)
@@ -66,17 +68,19 @@ func openJournal(path string, r *Report) (*journal, error) {
 	return j, nil
 }
 
-// runs finds those of an experiment.
-func (j *journal) runs(e experiment) (list []Row) {
+// runs finds the runs of an experiment.
+func (j *journal) runs(e experiment) (list []ExecutedRow) {
 	for _, row := range j.rows {
-		if row.Example == e.model && row.Kind == e.kind && row.Microbatches == e.microbatches && row.Processes == e.processes && row.MPI == e.mpi {
+		same := row.Example == e.model && row.Kind == e.kind && row.Microbatches == e.microbatches
+		if same && row.Processes == e.processes && row.MPI == e.mpi {
 			list = append(list, row)
 		}
 	}
 	return list
 }
 
-func (j *journal) add(row Row) error {
+// add adds a run.
+func (j *journal) add(row ExecutedRow) error {
 	j.rows = append(j.rows, row)
 	if j.Journal == nil {
 		return nil
@@ -88,7 +92,7 @@ func (j *journal) add(row Row) error {
 	return err
 }
 
-// close leaves the journal as it is.
+// close closes the journal and leaves the file as it is.
 func (j *journal) close() error {
 	if j.Journal == nil {
 		return nil

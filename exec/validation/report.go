@@ -7,12 +7,12 @@ import (
 	"runtime"
 	"strings"
 
-	"psim/exec/mpi"
+	"psim/exec/cluster/mpi"
 	"psim/internal/units"
 )
 
-// WriteMarkdown prints the report as a document that says how to make it anew.
-func (r *Report) WriteMarkdown(w io.Writer) error {
+// WriteMarkdown prints the report as a document, which says how to make it again.
+func (r *ExecutedReport) WriteMarkdown(w io.Writer) error {
 	fmt.Fprintf(w, `# Predicted before it was run
 
 Every row is one experiment: its tasks were measured one by one, and with a neighbour on
@@ -31,13 +31,15 @@ error is the median counts; beside it are the errors of all. A star marks those 
 which the machine was disturbed, as psim exec --runs says it.
 
 `, units.Plural(r.Devices, "device"), build(), r.Flags, r.Machine, runtime.Version(), cmp.Or(r.SIMD, "plain Go"))
-	fmt.Fprintln(w, "| model | schedule | M | predicted | measured | error | of all runs | runs | bubble | off by | peak predicted | ledger | heap | dispatch | speed-up | ideal |")
+	fmt.Fprintln(w, "| model | schedule | M | predicted | measured | error | of all runs | runs "+
+		"| bubble | off by | peak predicted | ledger | heap | dispatch | speed-up | ideal |")
 	fmt.Fprintln(w, "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
 	for _, row := range r.Rows {
 		fmt.Fprintf(w, "| %s | %s | %d | %s | %s | %s | %s | %s | %s | %d | %d | %s | %.2f %% | %s | %s |\n",
 			row.Model, row.name(), row.Microbatches, units.FormatSeconds(row.Predicted), row.measured(),
 			units.FormatSignedPercent(row.Error), row.errors(), row.runs(), row.bubble(),
-			row.PredictedPeak, row.Peak, units.FormatBytes(row.HeapGrowth), 100*row.Dispatch, times(row.SpeedUp), times(row.Ideal))
+			row.PredictedPeak, row.Peak, units.FormatBytes(row.HeapGrowth), 100*row.Dispatch,
+			times(row.SpeedUp), times(row.Ideal))
 	}
 	_, err := fmt.Fprintf(w, `
 Step time: median error %.1f %%, worst %.1f %%. Bubble: at worst %.1f points off.
@@ -59,15 +61,15 @@ func build() string {
 	return "GOEXPERIMENT=simd go run "
 }
 
-// bubble prints that of a pipeline, and by how much it was off.
-func (r Row) bubble() string {
+// bubble prints the bubble of a pipeline, and by how much it was off.
+func (r ExecutedRow) bubble() string {
 	if r.Bubble == 0 {
 		return " | "
 	}
 	return fmt.Sprintf("%.1f %% | %s", 100*r.Bubble, units.FormatPoints(r.BubbleError))
 }
 
-// times prints a ratio; "" for none.
+// times prints a ratio; "" for 0.
 func times(ratio float64) string {
 	if ratio == 0 {
 		return ""
@@ -76,7 +78,7 @@ func times(ratio float64) string {
 }
 
 // name says how a row's step was spread.
-func (r Row) name() string {
+func (r ExecutedRow) name() string {
 	if r.MPI {
 		return fmt.Sprintf("%s, %d over MPI", r.Kind, r.Processes)
 	}
@@ -86,8 +88,8 @@ func (r Row) name() string {
 	return r.Kind
 }
 
-// errors prints those of all runs, from the least; "" for a single one.
-func (r Row) errors() string {
+// errors prints the errors of all runs, beginning with the lowest; "" for a single run.
+func (r ExecutedRow) errors() string {
 	if len(r.Errors) < 2 {
 		return ""
 	}
@@ -98,8 +100,8 @@ func (r Row) errors() string {
 	return strings.Join(list, ", ")
 }
 
-// ended says whether the rows are all that was asked for.
-func (r *Report) ended() string {
+// ended says how far a report got that ended early.
+func (r *ExecutedReport) ended() string {
 	if r.Partial {
 		made := 0
 		for _, row := range r.Rows {
@@ -111,13 +113,15 @@ func (r *Report) ended() string {
 }
 
 // WriteText prints the rows in columns.
-func (r *Report) WriteText(w io.Writer) error {
+func (r *ExecutedReport) WriteText(w io.Writer) error {
 	const line = "%-10s  %-18s %2s  %9s  %18s  %8s  %13s  %11s  %4s\n"
 	fmt.Fprintf(w, "%s of %s\n\n", units.Plural(r.Devices, "device"), r.Machine)
-	fmt.Fprintf(w, line, "model", "schedule", "M", "predicted", "measured", "error", "bubble off by", "peak off by", "runs")
+	fmt.Fprintf(w, line,
+		"model", "schedule", "M", "predicted", "measured", "error", "bubble off by", "peak off by", "runs")
 	for _, row := range r.Rows {
 		peak := strings.Replace(fmt.Sprint(row.Peak-row.PredictedPeak), "-", "−", 1)
-		fmt.Fprintf(w, line, row.Model, row.name(), fmt.Sprint(row.Microbatches), units.FormatSeconds(row.Predicted), row.measured(),
+		fmt.Fprintf(w, line,
+			row.Model, row.name(), fmt.Sprint(row.Microbatches), units.FormatSeconds(row.Predicted), row.measured(),
 			units.FormatSignedPercent(row.Error), units.FormatPoints(row.BubbleError), peak+" B", row.runs())
 	}
 	_, err := fmt.Fprintf(w, `
@@ -127,8 +131,8 @@ runs: how often an experiment was run; that of the median error counts (*: the m
 	return err
 }
 
-// runs prints how often it was run, with a star where the machine was disturbed.
-func (r Row) runs() string {
+// runs prints the number of runs, with a star if the machine was disturbed.
+func (r ExecutedRow) runs() string {
 	n := fmt.Sprint(len(r.Errors))
 	if r.Disturbed {
 		return n + "*"
@@ -136,8 +140,8 @@ func (r Row) runs() string {
 	return n
 }
 
-// measured prints the step time, and its deviation where several steps have one.
-func (r Row) measured() string {
+// measured prints the step time, with its deviation if there are several steps.
+func (r ExecutedRow) measured() string {
 	if r.Steps < 2 {
 		return units.FormatSeconds(r.Measured)
 	}

@@ -1,5 +1,5 @@
-// Package validation predicts steps of two networks, spread over devices in several ways,
-// runs them, and says how far off the predictions were.
+// Package validation predicts steps of two networks that are spread over devices in several
+// ways, runs them, and says how far off the predictions were.
 package validation
 
 import (
@@ -10,7 +10,7 @@ import (
 	"math"
 	"slices"
 
-	"psim/exec/programs"
+	"psim/exec/backend"
 	"psim/exec/session"
 	"psim/internal/units"
 	"psim/results"
@@ -19,88 +19,92 @@ import (
 
 // Options say how experiments are run.
 type Options struct {
-	session.Options
+	// Session says how a step is predicted and run.
+	Session session.Options
 	// Devices is how many an experiment has.
 	Devices int
-	// Runs is how often each is run; that of the median error counts.
+	// Runs is how often each experiment is run; the run with the median error counts.
 	Runs int
-	// Names chooses experiments (see Names); none is all.
+	// Names selects experiments (see Names); without any, all are run.
 	Names []string
 	// Sets changes settings of all experiments.
 	Sets []string
-	// Flags is the text of what differs from the usual options.
+	// Flags is the text of the options that differ from the defaults.
 	Flags string
-	// Journal is a file that keeps runs until all are there: those in it are not made again.
-	// "" is none.
+	// Journal is a file that keeps runs until all are done. Runs in it are not repeated. "" is
+	// no file.
 	Journal string
 
-	// apart runs an example over several processes; nil for psim itself.
-	apart func(ctx context.Context, e experiment, sets []string) (results.Result, error)
+	// overProcesses runs an example over several processes; nil is psim itself.
+	overProcesses func(ctx context.Context, e experiment, sets []string) (results.Result, error)
 }
 
-// A Row is one experiment that was predicted and then run.
-type Row struct {
+// An ExecutedRow is one experiment that was predicted and then run.
+type ExecutedRow struct {
 	Example      string  `json:"example"`
 	Model        string  `json:"model"`
 	Kind         string  `json:"kind"`
 	Microbatches int     `json:"microbatches"`
 	Processes    int     `json:"processes,omitempty"` // absent for one
-	MPI          bool    `json:"mpi,omitempty"`       // which talk over MPI
+	MPI          bool    `json:"mpi,omitempty"`       // they talk over MPI
 	Predicted    float64 `json:"predicted_s"`
 	Measured     float64 `json:"measured_s"`     // the median of the steps
 	Deviation    float64 `json:"measured_std_s"` // 0 for one step
 	Steps        int     `json:"steps"`
-	Error        float64 `json:"error"` // of the step time, of the predicted one
-	// Bubble is that of a pipeline, measured, of the makespan; 0 of replicas.
+	Error        float64 `json:"error"` // of the step time, relative to the predicted one
+	// Bubble is the measured bubble of a pipeline, as a share of the makespan; 0 for replicas.
 	Bubble      float64 `json:"bubble"`
 	BubbleError float64 `json:"bubble_error"`
 	// PredictedPeak and Peak are the largest of any rank.
 	PredictedPeak int64   `json:"predicted_peak_bytes"`
 	Peak          int64   `json:"peak_bytes"`
 	HeapGrowth    int64   `json:"heap_growth_bytes"`
-	Dispatch      float64 `json:"dispatch"` // of the step, on the worst rank
+	Dispatch      float64 `json:"dispatch"` // as a share of the step, on the worst rank
 	Makespan      float64 `json:"makespan_s"`
-	// SpeedUp is that of the makespan over model-parallel's with the same
-	// microbatches, and Ideal what equal stages and free messages would give.
+	// SpeedUp is the speed-up of the makespan over model-parallel's with the same microbatches,
+	// and Ideal the one of equal stages and free messages.
 	SpeedUp float64 `json:"speed_up,omitempty"`
 	Ideal   float64 `json:"ideal_speed_up,omitempty"`
-	// Errors are those of all runs, from the least; the one in the middle counts.
+	// Errors are those of all runs, in ascending order; the one in the middle counts.
 	Errors    []float64 `json:"errors"`
-	Disturbed bool      `json:"disturbed"` // the machine was, in the run that counts
+	Disturbed bool      `json:"disturbed"` // the machine was disturbed in the run that counts
 }
 
-// A Report is what was found.
-type Report struct {
-	Machine     string  `json:"machine"`
-	Devices     int     `json:"devices"`
-	SIMD        string  `json:"simd"`
-	Flags       string  `json:"flags"` // that differ from the defaults
-	Rows        []Row   `json:"rows"`
-	Chosen      int     `json:"experiments"`       // that were asked for
-	Runs        int     `json:"runs"`              // of each that were asked for
-	Partial     bool    `json:"partial,omitempty"` // ended before the last run
-	MedianError float64 `json:"median_error"`      // absolute
-	WorstError  float64 `json:"worst_error"`
-	WorstBubble float64 `json:"worst_bubble_error"`
-	SamePeak    int     `json:"same_peak"` // rows whose ledger is as predicted, to the byte
+// An ExecutedReport is the result of all experiments.
+type ExecutedReport struct {
+	Machine     string        `json:"machine"`
+	Devices     int           `json:"devices"`
+	SIMD        string        `json:"simd"`
+	Flags       string        `json:"flags"` // that differ from the defaults
+	Rows        []ExecutedRow `json:"rows"`
+	Chosen      int           `json:"experiments"`       // that were asked for
+	Runs        int           `json:"runs"`              // of each experiment that were asked for
+	Partial     bool          `json:"partial,omitempty"` // ended before the last run
+	MedianError float64       `json:"median_error"`      // absolute
+	WorstError  float64       `json:"worst_error"`
+	WorstBubble float64       `json:"worst_bubble_error"`
+	SamePeak    int           `json:"same_peak"` // rows whose ledger is as predicted, to the byte
 }
 
-// Run predicts and runs the experiments. What ends it early comes back as an error, with
-// the rows until then.
-func Run(ctx context.Context, o Options) (*Report, error) {
+// Run predicts and runs the experiments. If an error ends it early, it also returns the rows so
+// far.
+func Run(ctx context.Context, o Options) (*ExecutedReport, error) {
 	list, err := choose(o.Names)
 	if err != nil {
 		return nil, err
 	}
-	for _, model := range models() { // before any of them takes time
+	for _, model := range models() { // errors come before the first experiment
 		if _, _, err := session.Load(model, o.Devices, o.Sets...); err != nil {
 			return nil, err
 		}
 	}
-	if o.apart == nil {
-		o.apart = o.overProcesses
+	if o.overProcesses == nil {
+		o.overProcesses = o.runPsim
 	}
-	r := &Report{Flags: o.Flags, Machine: programs.Processor(), Devices: o.Devices, SIMD: programs.SIMD(), Chosen: len(list), Runs: max(1, o.Runs)}
+	r := &ExecutedReport{
+		Flags: o.Flags, Machine: backend.Processor(), Devices: o.Devices, SIMD: backend.SIMD(),
+		Chosen: len(list), Runs: max(1, o.Runs),
+	}
 	defer r.summarize()
 	known, err := openJournal(o.Journal, r)
 	if err != nil {
@@ -109,22 +113,22 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	err = o.rounds(ctx, list, known)
 	for _, e := range list {
 		if made := known.runs(e); len(made) > 0 {
-			r.Rows = append(r.Rows, middle(made))
+			r.Rows = append(r.Rows, medianRun(made))
 		}
 	}
 	r.Partial = err != nil
 	return r, errors.Join(err, known.close())
 }
 
-// rounds makes the runs that are not known: one of every experiment before the next of any,
-// so that what disturbs the machine for some minutes falls on one run of an experiment.
+// rounds makes the runs that are missing: one of every experiment before the next of any, so
+// that what disturbs the machine for some minutes affects one run of an experiment.
 func (o Options) rounds(ctx context.Context, list []experiment, known *journal) error {
 	for n := range max(1, o.Runs) {
 		for _, e := range list {
 			if len(known.runs(e)) > n {
 				continue
 			}
-			row, err := o.once(ctx, e, n)
+			row, err := o.runOnce(ctx, e, n)
 			if err == nil {
 				err = known.add(row)
 			}
@@ -136,9 +140,9 @@ func (o Options) rounds(ctx context.Context, list []experiment, known *journal) 
 	return nil
 }
 
-// middle makes a row of an experiment's runs: that whose error is the median.
-func middle(runs []Row) Row {
-	runs = slices.SortedFunc(slices.Values(runs), func(a, b Row) int { return cmp.Compare(a.Error, b.Error) })
+// medianRun makes a row of an experiment's runs: the one with the median error.
+func medianRun(runs []ExecutedRow) ExecutedRow {
+	runs = slices.SortedFunc(slices.Values(runs), func(a, b ExecutedRow) int { return cmp.Compare(a.Error, b.Error) })
 	row := runs[(len(runs)-1)/2]
 	for _, run := range runs {
 		row.Errors = append(row.Errors, run.Error)
@@ -146,45 +150,46 @@ func middle(runs []Row) Row {
 	return row
 }
 
-// once runs an experiment for the n-th time.
-func (o Options) once(ctx context.Context, e experiment, n int) (Row, error) {
+// runOnce runs an experiment for the n-th time.
+func (o Options) runOnce(ctx context.Context, e experiment, n int) (ExecutedRow, error) {
 	sets := append(slices.Clone(e.sets), o.Sets...)
 	c, _, err := session.Load(e.model, o.Devices, sets...)
 	if err != nil {
-		return Row{}, err
+		return ExecutedRow{}, err
 	}
 	say := func(what string) {
-		if o.Stage != nil {
-			o.Stage(fmt.Sprintf("%s, run %d of %d: %s", e.model, n+1, o.Runs, what))
+		if o.Session.Measure.Stage != nil {
+			o.Session.Measure.Stage(fmt.Sprintf("%s, run %d of %d: %s", e.model, n+1, o.Runs, what))
 		}
 	}
 	var result results.Result
 	if e.processes > 0 {
-		name := Row{Kind: e.kind, Processes: e.processes, MPI: e.mpi}.name()
+		name := ExecutedRow{Kind: e.kind, Processes: e.processes, MPI: e.mpi}.name()
 		say(name)
-		if result, err = o.apart(ctx, e, sets); err != nil {
-			return Row{}, fmt.Errorf("%s: %w", name, err)
+		if result, err = o.overProcesses(ctx, e, sets); err != nil {
+			return ExecutedRow{}, fmt.Errorf("%s: %w", name, err)
 		}
 	} else {
-		s := &session.Session{Options: o.Options}
-		s.Stage = say
+		s := &session.Session{Options: o.Session}
+		s.Measure.Stage = say
 		if err := s.Run(ctx, c); err != nil {
-			return Row{}, err
+			return ExecutedRow{}, err
 		}
 		result = s.Main().Result
 	}
 	plan, err := c.Build()
 	if err != nil {
-		return Row{}, err
+		return ExecutedRow{}, err
 	}
 	row := newRow(e, result)
 	row.Model = plan.Staged.Network.Name
 	return row, nil
 }
 
-func newRow(e experiment, r results.Result) Row {
+// newRow makes a row of the result of an experiment.
+func newRow(e experiment, r results.Result) ExecutedRow {
 	c := compare.Compare(results.Run{Result: *r.Predicted}, results.Run{Result: r})
-	row := Row{
+	row := ExecutedRow{
 		Example: e.model, Kind: e.kind, Microbatches: e.microbatches, Processes: e.processes, MPI: e.mpi,
 		Predicted: r.Predicted.StepTime, Measured: r.StepTimeMedian, Deviation: r.StepTimeStd, Steps: len(r.Steps),
 		Error:         r.StepTimeMedian/r.Predicted.StepTime - 1,
@@ -202,9 +207,10 @@ func newRow(e experiment, r results.Result) Row {
 	return row
 }
 
-func (r *Report) summarize() {
+// summarize fills in the speed-ups, and the errors of all rows.
+func (r *ExecutedReport) summarize() {
 	alone := map[string]float64{} // by example and microbatches, the makespan of model-parallel
-	key := func(row Row) string { return fmt.Sprint(row.Example, row.Microbatches) }
+	key := func(row ExecutedRow) string { return fmt.Sprint(row.Example, row.Microbatches) }
 	for _, row := range r.Rows {
 		if row.Kind == "model-parallel" {
 			alone[key(row)] = row.Makespan
@@ -214,7 +220,8 @@ func (r *Report) summarize() {
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		if base := alone[key(*row)]; base > 0 && row.Processes == 0 && slices.Contains(session.Modes(), row.Kind) {
-			row.SpeedUp, row.Ideal = base/row.Makespan, float64(r.Devices*row.Microbatches)/float64(row.Microbatches+r.Devices-1)
+			row.SpeedUp = base / row.Makespan
+			row.Ideal = float64(r.Devices*row.Microbatches) / float64(row.Microbatches+r.Devices-1)
 			if row.Kind == "model-parallel" {
 				row.Ideal = 1
 			}

@@ -12,24 +12,30 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/exec"
+	"psim/exec/backend"
+	"psim/exec/measure"
 	"psim/exec/session"
+	"psim/exec/train"
 	"psim/internal/files"
 	"psim/results"
 )
 
-// example is a report of two rows: one of a single step, which has no deviation, on a
+// example returns a report of two rows: one of a single step, which has no deviation, on a
 // disturbed machine.
-func example() *Report {
-	r := &Report{Machine: "a processor", Devices: 1, Rows: []Row{
-		{Model: "gpt-6x192", Example: "exec", Kind: "model-parallel", Microbatches: 2, Predicted: 0.783, Measured: 0.772, Deviation: 0.0266, Steps: 9, Error: -0.015, Errors: []float64{-0.02, -0.015, 0.01}, Makespan: 0.7},
-		{Model: "mlp-16x640", Example: "exec-mlp", Kind: "gpipe", Microbatches: 8, Predicted: 0.272, Measured: 0.28, Steps: 1, Error: 0.028, Errors: []float64{0.028}, BubbleError: -0.007, PredictedPeak: 10, Peak: 8, Disturbed: true},
+func example() *ExecutedReport {
+	r := &ExecutedReport{Machine: "a processor", Devices: 1, Rows: []ExecutedRow{
+		{Model: "gpt-6x192", Example: "exec", Kind: "model-parallel", Microbatches: 2, Predicted: 0.783,
+			Measured: 0.772, Deviation: 0.0266, Steps: 9, Error: -0.015, Errors: []float64{-0.02, -0.015, 0.01},
+			Makespan: 0.7},
+		{Model: "mlp-16x640", Example: "exec-mlp", Kind: "gpipe", Microbatches: 8, Predicted: 0.272, Measured: 0.28,
+			Steps: 1, Error: 0.028, Errors: []float64{0.028}, BubbleError: -0.007, PredictedPeak: 10, Peak: 8,
+			Disturbed: true},
 	}}
 	r.summarize()
 	return r
 }
 
-func ExampleReport_WriteText() {
+func ExampleExecutedReport_WriteText() {
 	example().WriteText(os.Stdout)
 	// Output:
 	// 1 device of a processor
@@ -50,13 +56,16 @@ func TestMarkdown(t *testing.T) {
 	require.Contains(t, markdown.String(), "was run on 1 device. Made by")
 }
 
-// The experiments that were finished before an interrupt are printed, and that they
-// are not all.
+// After an interrupt the finished experiments are printed, with a note that there are more.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	o := Options{Devices: 2, Runs: 1, Sets: []string{"model.hidden=16", "model.heads=2", "model.vocab=32", "model.sequence_length=8", "model.layers=2", "batch.global=8"}}
-	o.Options = session.Options{Seed: 1390, MeasureOptions: exec.MeasureOptions{
-		Devices: exec.DeviceOptions{Backend: "go", Oversubscribe: true}, TrainOptions: exec.TrainOptions{Warmup: 1, Steps: 1}, Repeats: 1,
+	o := Options{Devices: 2, Runs: 1, Sets: []string{
+		"model.hidden=16", "model.heads=2", "model.vocab=32", "model.sequence_length=8", "model.layers=2",
+		"batch.global=8",
+	}}
+	o.Session = session.Options{Seed: 1390, Measure: measure.Options{
+		Devices: backend.Options{Backend: "go", Oversubscribe: true}, Train: train.Options{Warmup: 1, Steps: 1},
+		Repeats: 1,
 		Stage: func(what string) {
 			if strings.HasPrefix(what, "exec, run 1 of 1: gpipe: step 1 of") {
 				cancel()
@@ -78,17 +87,18 @@ func TestInterrupted(t *testing.T) {
 	require.Contains(t, out.String(), `"partial": true`)
 }
 
-// An experiment is run as often as asked for, and that of the median error counts. What a
-// journal holds is not run again; that of other options is refused.
+// An experiment is run as often as asked for, and the run with the median error counts. Runs in
+// a journal are not repeated; a journal with other options is refused.
 func TestResume(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rows")
 	result := func(measured float64) results.Result {
 		predicted := results.Result{StepTime: 1}
-		return results.Result{StepTime: measured, Predicted: &predicted, Measurement: &results.Measurement{StepTimeMedian: measured, Steps: []float64{measured}}}
+		return results.Result{StepTime: measured, Predicted: &predicted,
+			Measurement: &results.Measurement{StepTimeMedian: measured, Steps: []float64{measured}}}
 	}
 	runs, times := 0, []float64{1.3, 1.1, 1.2} // by round
 	o := Options{Devices: 2, Runs: 3, Names: []string{"processes", "exec-mlp"}, Journal: path}
-	o.apart = func(_ context.Context, e experiment, sets []string) (results.Result, error) {
+	o.overProcesses = func(_ context.Context, e experiment, sets []string) (results.Result, error) {
 		require.Equal(t, []any{"exec-mlp", 2}, []any{e.model, e.processes})
 		runs++
 		if runs == 8 {
@@ -119,8 +129,7 @@ func TestResume(t *testing.T) {
 	require.ErrorIs(t, err, files.ErrForeignJournal)
 }
 
-// Examples and kinds are chosen by name, and experiments over processes by a name of
-// their own.
+// Examples and kinds are selected by name, and so are experiments over processes.
 func TestChoose(t *testing.T) {
 	count := func(names ...string) int {
 		list, err := choose(names)

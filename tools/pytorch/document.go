@@ -10,7 +10,7 @@ import (
 	"psim/internal/units"
 )
 
-// A kernel is timed under the same name by exec/programs' BenchmarkKernels and by
+// A kernel is timed under the same name by exec/kernels' BenchmarkKernels and by
 // kernels.py.
 type kernel struct {
 	name, title, shape string
@@ -53,7 +53,7 @@ adds a microbatch's gradients to the sums of those before it, PyTorch makes them
 Convolutions of wide layers go by tiles of fewer multiplications (Winograd), which round
 more than sums of nine taps do: with 256 channels by 5e-7 of the results' deviation in tiles
 of 2×2 and 1.6e-6 in tiles of 4×4 (images of 16 pixels and more), where the sums round by
-1.4e-7 (exec/programs, TestConvolutionRounding).
+1.4e-7 (exec/kernels, TestConvolutionRounding).
 
 | kernel | shape | psim ms | PyTorch ms | ratio | psim GFLOP/s | PyTorch GFLOP/s |
 |---|---|--:|--:|--:|--:|--:|

@@ -41,7 +41,7 @@ func run() error {
 	}
 	defer torch.stop()
 	ours := filepath.Join(folder, "programs.test")
-	build := exec.Command("go", "test", "-c", "-o", ours, "psim/exec/programs")
+	build := exec.Command("go", "test", "-c", "-o", ours, "psim/exec/kernels")
 	build.Env = append(os.Environ(), "GOEXPERIMENT=simd")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building psim's kernels: %w\n%s", err, out)
@@ -91,7 +91,7 @@ func (r row) ratio() float64 {
 
 var cpu = regexp.MustCompile(`([0-9.e+]+) cpu-ms/op`)
 
-// psim runs a benchmark of exec/programs and returns the milliseconds of CPU that one
+// psim runs a benchmark of exec/kernels and returns the milliseconds of CPU that one
 // forward and backward took.
 func psim(program, name string, times int) (float64, error) {
 	c := exec.Command(program, "-test.run", "^$", "-test.bench", "^BenchmarkKernels$/^"+name+"$", "-test.benchtime", fmt.Sprint(times, "x"))

@@ -21,7 +21,7 @@ func TestKernels(t *testing.T) {
 		return found
 	}
 	require.ElementsMatch(t, names, of(script, `(?m)^    "(\w+)": `))
-	benchmarks, err := os.ReadFile("../../exec/programs/kernels_test.go")
+	benchmarks, err := os.ReadFile("../../exec/kernels/kernels_test.go")
 	require.NoError(t, err)
 	require.ElementsMatch(t, names, of(string(benchmarks), `\{(?:name: )?"(\w+)", (?:samples|input|layers|\d)`))
 }

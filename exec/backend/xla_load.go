@@ -1,0 +1,135 @@
+//go:build xla && cgo
+
+package backend
+
+/*
+#cgo LDFLAGS: -ldl
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+// The head of PJRT's table of functions, which no version may change.
+struct head {
+	size_t size;
+	void *extensions;
+	size_t version_size;
+	void *version_extensions;
+	int major, minor;
+};
+
+// Local: other libraries can find a library that is loaded this way by its
+// name, but do not see its symbols.
+static void *load_local(const char *file) { return dlopen(file, RTLD_LAZY | RTLD_LOCAL); }
+
+static const struct head *get_head(void *function) { return ((const struct head *(*)(void))function)(); }
+
+// Returns a copy of standard output, and redirects it to standard error, or to
+// /dev/null if it is closed. Returns -1 if standard output does not exist.
+static int divert(void) {
+	fflush(stdout);
+	int kept = fcntl(1, F_DUPFD_CLOEXEC, 3);
+	if (kept >= 0 && dup2(2, 1) < 0) {
+		int nowhere = open("/dev/null", O_WRONLY);
+		if (nowhere >= 0) {
+			dup2(nowhere, 1);
+			if (nowhere != 1) close(nowhere);
+		}
+	}
+	return kept;
+}
+
+static void restore(int kept) {
+	fflush(stdout);
+	if (kept >= 0) {
+		dup2(kept, 1);
+		close(kept);
+	}
+}
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"unsafe"
+)
+
+// knownMajor names the major version of PJRT that gomlx is written for.
+const knownMajor = 0
+
+// divertOutput redirects standard output to standard error for everything in the process,
+// including a plugin's C code, until restore is called.
+func divertOutput() (restore func()) {
+	stdoutMutex.Lock()
+	kept := os.Stdout
+	os.Stdout = os.Stderr
+	file := C.divert()
+	return func() {
+		C.restore(file)
+		os.Stdout = kept
+		stdoutMutex.Unlock()
+	}
+}
+
+// libraries lists the libraries that JAX loads for its CUDA plugin.
+var libraries = []string{
+	"libcudart", "libnvJitLink", "libnvrtc", "libcublasLt", "libcublas", "libcusparse", "libcusolver",
+	"libcufft", "libcupti", "libcudnn", "libnccl", "libnvshmem_host",
+}
+
+// loadLibraries loads the libraries next to a plugin. A library can be loaded only after those
+// that it needs, so loadLibraries tries again as long as any succeeds. The rest is left to the
+// system's loader.
+func loadLibraries(plugin Plugin) {
+	var waiting []string
+	for _, folder := range plugin.Libraries {
+		for _, name := range libraries {
+			files, _ := filepath.Glob(filepath.Join(folder, name+".so*"))
+			waiting = append(waiting, files...)
+		}
+	}
+	for loaded := true; loaded; {
+		var left []string
+		for _, file := range waiting {
+			if handle, _ := openLibrary(file); handle == nil {
+				left = append(left, file)
+			}
+		}
+		loaded = len(left) < len(waiting)
+		waiting = left
+	}
+}
+
+// openLibrary loads a shared library, which stays loaded: CUDA's do not survive unloading.
+func openLibrary(file string) (unsafe.Pointer, error) {
+	name := C.CString(file)
+	defer C.free(unsafe.Pointer(name))
+	handle := C.load_local(name)
+	if handle == nil {
+		return nil, errors.New(C.GoString(C.dlerror()))
+	}
+	return handle, nil
+}
+
+// pjrtVersion asks a plugin for its version of PJRT.
+func pjrtVersion(file string) (major, minor int, err error) {
+	handle, err := openLibrary(file)
+	if err != nil {
+		return 0, 0, fmt.Errorf("it does not load: %w", err)
+	}
+	name := C.CString("GetPjrtApi")
+	defer C.free(unsafe.Pointer(name))
+	function := C.dlsym(handle, name)
+	if function == nil {
+		return 0, 0, errors.New("not a PJRT plugin: it lacks the function GetPjrtApi")
+	}
+	head := C.get_head(function)
+	if head == nil {
+		return 0, 0, errors.New("its function GetPjrtApi returned nothing")
+	}
+	return int(head.major), int(head.minor), nil
+}

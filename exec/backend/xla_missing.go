@@ -1,0 +1,18 @@
+//go:build !(xla && cgo)
+
+package backend
+
+import "errors"
+
+// XLACompiled says whether this program can use XLA.
+const XLACompiled = false
+
+var errNoXLA = errors.New("this psim is built without XLA: build one with\n" +
+	"  CGO_ENABLED=1 go build -tags xla ./cmd/psim\nwhich needs a C compiler")
+
+// OpenXLA opens the devices of a plugin. Without XLA it fails, and says how to build psim with
+// it.
+func OpenXLA(Plugin, ClientOptions) ([]*LocalDevice, error) { return nil, errNoXLA }
+
+// PluginVersion returns a plugin's version of PJRT. Without XLA it fails.
+func PluginVersion(Plugin) (string, error) { return "", errNoXLA }

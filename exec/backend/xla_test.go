@@ -1,0 +1,244 @@
+//go:build xla && cgo && linux
+
+package backend_test
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/costmodel/network"
+	"psim/exec/backend"
+	"psim/exec/exectest"
+	"psim/exec/kernels"
+)
+
+// compileC makes a shared library of C code, or skips the test.
+func compileC(t testing.TB, file string, arguments ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath("cc"); err != nil {
+		t.Skip("this test makes a plugin of C code, and there is no C compiler (cc)")
+	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	command := exec.Command("cc", append([]string{"-shared", "-fPIC", "-o", file}, arguments...)...)
+	out, err := command.CombinedOutput()
+	require.NoError(t, err, "%s\n%s", command, out)
+	return file
+}
+
+// stub compiles the plugin of testdata/stub. A process loads a file only once, so every test
+// has a file of its own.
+func stub(t testing.TB, file string, arguments ...string) string {
+	t.Helper()
+	headers, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/gomlx/go-xla").Output()
+	require.NoError(t, err)
+	include := "-I" + filepath.Join(strings.TrimSpace(string(headers)), "pjrt")
+	arguments = append([]string{include, "testdata/stub/stub.c"}, arguments...)
+	return compileC(t, file, arguments...)
+}
+
+func TestXLADevices(t *testing.T) {
+	file := stub(t, t.TempDir()+"/stub.so")
+	options := t.TempDir() + "/options"
+	t.Setenv("STUB_OPTIONS", options)
+	t.Setenv("STUB_DEVICES", "3")
+	devices, err := backend.Open(2, backend.Options{Backend: "xla:" + file})
+	require.NoError(t, err)
+	require.Len(t, devices, 2)
+	require.True(t, devices[0].Backend == devices[1].Backend, "they are devices of one client")
+	require.EqualValues(t, 1, devices[1].Number)
+	require.Contains(t, devices[1].Description(), "StubDevice")
+	for _, d := range devices {
+		require.NoError(t, d.Try())
+		require.Zero(t, d.Bytes(), "the self-test frees its tensors")
+	}
+	backend.Close(devices)
+	given, err := os.ReadFile(options)
+	require.NoError(t, err)
+	require.Equal(t, "preallocate=false\n", string(given))
+}
+
+// The plugin is found at the place that the user's variable names.
+func TestXLAIsFound(t *testing.T) {
+	file := stub(t, t.TempDir()+"/pjrt_c_api_stub_plugin.so")
+	t.Setenv(backend.PluginVariable, filepath.Dir(file))
+	devices, err := backend.Open(1, backend.Options{Backend: "xla"})
+	require.NoError(t, err)
+	backend.Close(devices)
+	t.Setenv(backend.PluginVariable, t.TempDir())
+	_, err = backend.Open(1, backend.Options{Backend: "xla"})
+	require.ErrorContains(t, err, "no XLA plugin was found")
+}
+
+// Devices that share a GPU have a client each, with a part of the memory.
+func TestXLAShare(t *testing.T) {
+	file := stub(t, t.TempDir()+"/stub.so")
+	options := t.TempDir() + "/options"
+	t.Setenv("STUB_OPTIONS", options)
+	t.Setenv("STUB_DEVICES", "1")
+	_, err := backend.Open(2, backend.Options{Backend: "xla:" + file})
+	require.EqualError(t, err, "2 devices, but plugin "+file+
+		" has 1: use at most 1, or share the first among all where times do not matter")
+	require.NoError(t, os.Remove(options))
+
+	devices, err := backend.Open(2, backend.Options{Backend: "xla:" + file, Share: true})
+	require.NoError(t, err)
+	defer backend.Close(devices)
+	require.Len(t, devices, 2)
+	require.False(t, devices[0].Backend == devices[1].Backend, "each has a client")
+	given, err := os.ReadFile(options)
+	require.NoError(t, err)
+	for _, want := range []string{
+		"preallocate=false\n", "memory_fraction=0.4\n", "visible_devices=1 devices, first 0\n",
+	} {
+		require.Equal(t, 2, strings.Count(string(given), want), "%s in %s", want, given)
+	}
+}
+
+// Every program of every kind of network can be built for XLA. The stub compiles anything, so
+// this shows no more than that.
+func TestXLAPrograms(t *testing.T) {
+	file := stub(t, t.TempDir()+"/stub.so")
+	devices, err := backend.Open(1, backend.Options{Backend: "xla:" + file})
+	require.NoError(t, err)
+	defer backend.Close(devices)
+	backend := devices[0].Backend
+	for name, n := range map[string]network.Network{
+		"gpt": exectest.MiniGPT(t), "mlp": exectest.MiniMLP(t),
+		"vgg": exectest.Preset(t, "vgg-mini-pipeline"), "vgg pooled": exectest.Preset(t, "vgg-mini"),
+	} {
+		for _, recompute := range []kernels.Recompute{kernels.SaveAll, kernels.RepeatLayer, kernels.RepeatStage} {
+			stage, err := kernels.Compile(backend, n.Layers, kernels.Options{Samples: 2, Recompute: recompute})
+			require.NoError(t, err, "%s, recompute %d", name, recompute)
+			for _, optimizer := range []string{"sgd", "sgd-momentum", "adam", "adamw"} {
+				updates, err := kernels.NewUpdates(backend, stage.Parameters(), kernels.DefaultOptimizer(optimizer))
+				require.NoError(t, err, "%s, %s", name, optimizer)
+				updates.Close()
+			}
+			stage.Close()
+		}
+	}
+}
+
+// gomlx lets CUDA's products drop bits unless the plugin's path says CUDA.
+func TestXLAPrecision(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("STUB_DEVICE", "CudaDevice(id=0)")
+	_, err := backend.Open(1, backend.Options{Backend: "xla:" + stub(t, folder+"/plugin.so")})
+	require.ErrorContains(t, err, `gomlx knows that only from the letters "cuda" in the path`)
+	devices, err := backend.Open(1, backend.Options{Backend: "xla:" + stub(t, folder+"/cuda.so")})
+	require.NoError(t, err)
+	backend.Close(devices)
+}
+
+// What a plugin prints on standard output goes to standard error.
+func TestXLAIsSilent(t *testing.T) {
+	file := stub(t, t.TempDir()+"/stub.so")
+	t.Setenv("STUB_SAY", "library chatter")
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	kept, err := syscall.Dup(1)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Dup3(int(write.Fd()), 1, 0))
+	devices, err := backend.Open(1, backend.Options{Backend: "xla:" + file})
+	os.Stdout.WriteString("ours\n")
+	require.NoError(t, syscall.Dup3(kept, 1, 0))
+	require.NoError(t, err)
+	backend.Close(devices)
+	write.Close()
+	printed, err := io.ReadAll(read)
+	require.NoError(t, err)
+	require.Equal(t, "ours\n", string(printed))
+}
+
+func TestXLAFailures(t *testing.T) {
+	for what, want := range map[string]string{
+		"STUB_FAIL=initialize": "the stub refuses to start",
+		"STUB_FAIL=client":     "(PJRT 0.104): making a client: while creating plugin",
+		"STUB_FAIL=compile":    "a trial program",
+		"STUB_FAIL=execute":    "out of memory",
+		"STUB_WRONG=1":         "a trial program computed [-300 -297 -288] and so on instead of [-200 -198 -192]",
+		"STUB_DEVICES=0":       "it has no devices",
+		"STUB_MAJOR=1":         "it speaks PJRT 1.104, and this psim speaks 0.x",
+		"STUB_CHANGE=1":        "copying from device 0 to device 1 and back: 1009 numbers came back changed",
+	} {
+		t.Run(what, func(t *testing.T) {
+			file := stub(t, t.TempDir()+"/stub.so")
+			name, value, _ := strings.Cut(what, "=")
+			t.Setenv(name, value)
+			_, err := backend.Open(2, backend.Options{Backend: "xla:" + file})
+			require.ErrorContains(t, err, want)
+			if name != "STUB_CHANGE" {
+				require.ErrorContains(t, err, "plugin "+file)
+			}
+		})
+	}
+}
+
+func TestNoXLAPlugin(t *testing.T) {
+	folder := t.TempDir()
+	text := folder + "/text.so"
+	require.NoError(t, os.WriteFile(text, []byte("not a library\n"), 0o644))
+	empty := folder + "/empty.c"
+	require.NoError(t, os.WriteFile(empty, []byte("int something_else;\n"), 0o644))
+	library := compileC(t, folder+"/cuda/library.so", empty)
+	for file, want := range map[string]string{
+		folder + "/none.so": "no such file",
+		text:                "it does not load: ",
+		library:             "not a PJRT plugin: it lacks the function GetPjrtApi\nNVIDIA's libraries are not beside it",
+		"relative.so":       "the path of a plugin must be absolute",
+	} {
+		_, err := backend.Open(1, backend.Options{Backend: "xla:" + file})
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// A plugin needs a library, which needs another one. Both are next to the plugin, where the
+// system's loader does not look, and the first in order needs the second.
+func TestXLALibraries(t *testing.T) {
+	packages := t.TempDir() + "/site-packages"
+	code := func(name, text string) string {
+		file := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+		return file
+	}
+	runtime := compileC(t, packages+"/nvidia/cuda_runtime/lib/libcudart.so.99",
+		code("runtime.c", "int number(void) { return 41; }"), "-Wl,-soname,libcudart.so.99")
+	blas := compileC(t, packages+"/nvidia/cublas/lib/libcublas.so.99",
+		code("blas.c", "int number(void); int next(void) { return number() + 1; }"), "-Wl,-soname,libcublas.so.99",
+		runtime)
+	file := stub(t, packages+"/jax_plugins/xla_cuda12/xla_cuda_plugin.so", "-DNEEDED=next", blas,
+		"-Wl,--allow-shlib-undefined")
+	require.NoError(t, os.MkdirAll(packages+"/nvidia/cuda_nvcc/nvvm/libdevice", 0o755))
+	t.Setenv("XLA_FLAGS", "--xla_dump_to=/nowhere")
+	t.Setenv("TF_CPP_MIN_LOG_LEVEL", "3") // set by gomlx, not by the user
+
+	plugin, err := backend.PluginAt(file)
+	require.NoError(t, err)
+	version, err := backend.PluginVersion(plugin)
+	require.NoError(t, err)
+	require.Equal(t, "0.42", version)
+	require.Equal(t, "--xla_dump_to=/nowhere --xla_gpu_cuda_data_dir="+packages+"/nvidia/cuda_nvcc",
+		os.Getenv("XLA_FLAGS"))
+
+	if start, err := os.ReadFile("/proc/self/environ"); err == nil &&
+		!strings.Contains(string(start), "TF_CPP_MIN_LOG_LEVEL=") {
+		require.Equal(t, "2", os.Getenv("TF_CPP_MIN_LOG_LEVEL"), "XLA's errors are shown")
+	}
+
+	// Without the second library nothing works, and the error says what to try.
+	require.NoError(t, os.RemoveAll(packages+"/nvidia/cublas/lib/libcublas.so.99"))
+	broken := stub(t, packages+"/jax_plugins/xla_cuda12/other.so", "-DNEEDED=absent", "-Wl,-z,now")
+	plugin, err = backend.PluginAt(broken)
+	require.NoError(t, err)
+	_, err = backend.PluginVersion(plugin)
+	require.ErrorContains(t, err, "it does not load: ")
+	require.ErrorContains(t, err, "\nif a library is missing, start psim after\n  export LD_LIBRARY_PATH="+packages+
+		"/nvidia/cublas/lib:")
+}

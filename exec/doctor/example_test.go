@@ -1,0 +1,15 @@
+package doctor_test
+
+import (
+	"fmt"
+	"io"
+
+	"psim/exec/doctor"
+)
+
+// The backend go works on every machine.
+func ExampleExamine() {
+	d := doctor.Examine("v1", io.Discard)
+	fmt.Println(d.GoBack.Works, d.Err())
+	// Output: true <nil>
+}

@@ -1,0 +1,96 @@
+package train
+
+import (
+	"fmt"
+
+	"github.com/gomlx/compute"
+
+	"psim/costmodel/network"
+	"psim/costmodel/stages"
+	"psim/exec/kernels"
+)
+
+// A programCache compiles programs, each only once for a backend, and owns them.
+type programCache struct {
+	job         Job
+	segments    map[segmentKey]*kernels.Programs
+	arithmetics map[compute.Backend]*kernels.Arithmetic
+	optimizers  map[optimizerKey]*kernels.Updates
+}
+
+type segmentKey struct {
+	backend        compute.Backend
+	first          string // the name of the first layer
+	layers         int
+	samples        int64
+	withoutDropout bool // without dropout
+}
+
+type optimizerKey struct {
+	backend compute.Backend
+	tensors string
+}
+
+func newProgramCache(job Job) *programCache {
+	return &programCache{
+		job: job, segments: map[segmentKey]*kernels.Programs{},
+		arithmetics: map[compute.Backend]*kernels.Arithmetic{}, optimizers: map[optimizerKey]*kernels.Updates{},
+	}
+}
+
+// segment compiles layers for every size of microbatch.
+func (c *programCache) segment(b compute.Backend, planned stages.Segment) (*segment, error) {
+	return c.compiled(b, planned, false)
+}
+
+// compiled compiles a segment, or finds its programs.
+func (c *programCache) compiled(b compute.Backend, planned stages.Segment, still bool) (*segment, error) {
+	g, layers := &segment{bySize: map[int64]*kernels.Programs{}, part: planned.Part}, planned.Layers
+	for _, n := range c.job.Sizes {
+		key := segmentKey{b, layers[0].Name, len(layers), n, still}
+		if c.segments[key] == nil {
+			made, err := kernels.Compile(b, layers, kernels.Options{
+				Samples: int(n), Recompute: c.job.Recompute, TwoPass: c.job.Training.TwoPass(),
+			})
+			if err != nil {
+				return nil, err
+			}
+			c.segments[key] = made
+		}
+		g.bySize[n] = c.segments[key]
+	}
+	return g, nil
+}
+
+// arithmetic returns the arithmetic of a backend.
+func (c *programCache) arithmetic(b compute.Backend) *kernels.Arithmetic {
+	if c.arithmetics[b] == nil {
+		c.arithmetics[b] = kernels.NewArithmetic(b)
+	}
+	return c.arithmetics[b]
+}
+
+// updates returns the updates of tensors on a backend.
+func (c *programCache) updates(b compute.Backend, tensors []network.Tensor) (*kernels.Updates, error) {
+	key := optimizerKey{b, fmt.Sprint(tensors)}
+	if c.optimizers[key] == nil {
+		made, err := kernels.NewUpdates(b, tensors, c.job.Optimizer)
+		if err != nil {
+			return nil, err
+		}
+		c.optimizers[key] = made
+	}
+	return c.optimizers[key], nil
+}
+
+func (c *programCache) close() {
+	for _, p := range c.segments {
+		p.Close()
+	}
+	for _, p := range c.arithmetics {
+		p.Close()
+	}
+	for _, p := range c.optimizers {
+		p.Close()
+	}
+}
