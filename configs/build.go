@@ -161,7 +161,7 @@ func (c *Config) exchanging(s schedules.Schedule, p wiring.Pipeline) (wiring.Pip
 	if !c.Parallel.ExpertOverlap {
 		return p, nil
 	}
-	p, err := s.Exchanging(p)
+	p, err := s.OverlapExperts(p)
 	if err != nil {
 		err = c.problem("parallel", err)
 	}

@@ -1,3 +1,23 @@
+// Package schedules is the catalog of pipeline schedules.
+//
+// A schedule writes order, never time: which forwards and backwards every rank of a
+// pipeline runs, one after another.
+//
+//	rank 0: 0F0 0F1 0B0 0B1      stage 0: forward of microbatches 0 and 1, …
+//	rank 1: 1F0 1B0 1F1 1B1
+//
+// When they run follows from the graph that is built from the order, and from what
+// its tasks cost. Five packages build it, and each knows only those above it:
+//
+//	graph       plain data: tasks, graphs, placements, traces, their summary
+//	order       orders, their notation, the rule of what an action needs
+//	wiring      order → graph: messages, gradient sums, the optimizer
+//	collective  collectives spelled out, message by message, as graphs of their own
+//	schedules   the catalog: a file for each schedule or family of schedules
+//
+// To add a schedule, write a function that returns its [Schedule] and name it in
+// [Catalog]. [Custom] makes a Schedule of an order from a file. Package partition cuts
+// layers into stages; package search finds new orders.
 package schedules
 
 import (
@@ -18,13 +38,14 @@ type Schedule struct {
 	// in P ranks, M microbatches, V stages per rank, R microbatches per round,
 	// rank r, and times F, B = I+W, I and W of one stage (W no longer than the
 	// others), F&B of an overlapped pair and T of the step. Bubble is the idle
-	// share of the ranks' time, or "of span" (see Bubble), or the idle time "of
-	// rank 0"; Memory counts the stage activations that rank r holds at most. A
-	// formula ends with the conditions that it is limited to, and may begin with
-	// "at most" or "about"; a condition Q=… gives a letter a meaning, and one that
-	// begins with "and" is a remark. A test reads it as it stands here and compares.
+	// share of the ranks' time, or "of span" the idle share of a rank's own span, or
+	// "of rank 0" its idle time; Memory is the largest number of stage activations
+	// on rank r. A formula ends with the conditions under which it holds, and may
+	// begin with "at most" or "about". The condition Q=… defines a letter, and a
+	// condition that begins with "and" is a remark. A test evaluates these strings
+	// and compares.
 	Bubble, Memory string
-	Constraint     string // what it demands of its shape; empty if nothing
+	Constraint     string // on the shape; empty if the schedule serves any
 	Paper          string
 	// MultiStage says that it serves placements with several stages on a rank.
 	MultiStage bool
@@ -34,27 +55,28 @@ type Schedule struct {
 	// Grouped that the size of their groups of microbatches may be set (group).
 	Virtual, Grouped bool
 	// PerRank is the number of stages of every rank where the schedule fixes
-	// it at more than one, or with Virtual the least; virtual_stages may then be
-	// left out.
+	// it at more than one, or with Virtual the smallest; virtual_stages may then be
+	// omitted.
 	PerRank int
 
-	// Lighter names a schedule of the same stages and time that holds fewer
-	// activations; empty if there is none.
+	// Lighter names a schedule with the same stages and time that holds fewer
+	// activations; may be empty.
 	Lighter string
 
-	// Single names the schedule that it is with one stage per rank; empty if none is.
+	// Single names the schedule that this one equals with one stage per rank; may be
+	// empty.
 	Single string
 
-	// LeftOut says what of a written order has no effect; empty if nothing.
+	// LeftOut says which parts of a written order have no effect; may be empty.
 	LeftOut string
 	// SerialBackward says that backwards run one at a time, Stashing that every
-	// backward updates its stage (see Pipeline).
+	// backward updates its stage (see wiring.Pipeline).
 	SerialBackward, Stashing bool
 
 	order func(s graph.Shape, stageRank []int32) order.Order
-	// place puts stages on ranks; nil is stage s on rank s.
+	// place puts stages on ranks; nil puts stage s on rank s.
 	place func(graph.Shape) graph.Placement
-	// legal reports a shape that the schedule cannot serve; nil is none.
+	// legal refuses shapes that the schedule cannot serve; nil refuses none.
 	legal func(graph.Shape) error
 }
 
@@ -78,12 +100,12 @@ func Names() []string {
 	return names
 }
 
-// Find returns the schedule of that name.
+// Find returns the schedule with a name.
 func Find(name string) (Schedule, error) {
 	for _, s := range Catalog() {
 		if s.Name == name {
 			return s, nil
 		}
 	}
-	return Schedule{}, fmt.Errorf("there is no schedule %q; the schedules are %s", name, strings.Join(Names(), ", "))
+	return Schedule{}, fmt.Errorf("unknown schedule %q; use one of %s", name, strings.Join(Names(), ", "))
 }

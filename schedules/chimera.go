@@ -9,13 +9,13 @@ import (
 )
 
 // chimera sends the two halves of the microbatches through the ranks in
-// opposite directions, each through stages of its own, so that every stage is
-// there twice, as in DualPipe, but with full backwards and P microbatches at a
+// opposite directions, each through stages of its own, so that every stage
+// exists twice, as in DualPipe, but with full backwards and P microbatches at a
 // time: both directions are 1F1B two slots apart, and because P is even one
-// falls into the gaps of the other (Li & Hoefler 2021, "Chimera", section 3.1).
-// Units of P microbatches follow each other directly, the next in the gaps of
-// the one before (section 3.5). With P = 4 and M = 4 (what goes up in lower
-// case, microbatches left out, B as long as F):
+// direction fills the gaps of the other (Li & Hoefler 2021, "Chimera", section 3.1).
+// Units of P microbatches follow each other directly, each in the gaps of
+// the unit before (section 3.5). With P = 4 and M = 4 (upward passes in lower
+// case, microbatches omitted, B as long as F):
 //
 //	rank 0   F · F f b f b B · B
 //	rank 1   · F f F f b B b B ·
@@ -28,17 +28,17 @@ func chimera() Schedule {
 			"the other's gaps: about half of 1F1B's bubble where M = P. Parameters are held twice, and " +
 			"their gradients are summed over two ranks.",
 		Bubble: "(P-2)/(2M+P-2), F=B, P|M", Memory: "P/2+1+min(r, P-1-r), M>=P", Paper: "Li & Hoefler 2021, Chimera",
-		Constraint: "P and M even", Pipelined: true, place: opposite,
-		order: func(s graph.Shape, _ []int32) order.Order { return bySlot(s, opposite(s), s.Ranks/2) },
-		legal: func(s graph.Shape) error { return evenShape("chimera", s) },
+		Constraint: "P and M even", Pipelined: true, place: oppositeCopies,
+		order: func(s graph.Shape, _ []int32) order.Order { return bySlot(s, oppositeCopies(s), s.Ranks/2) },
+		legal: func(s graph.Shape) error { return requireEven("chimera", s) },
 	}
 }
 
-// bySlot orders forwards and backwards by the slots of time that they fill, if F
-// and B take one each: a microbatch goes through all stages and back in a slot for
-// each, two slots after the one before, and so many make a unit, which begins where
-// the first microbatch of the unit before has come back. The microbatches of second
-// copies are counted by themselves.
+// bySlot orders forwards and backwards by time slots, where F and B take one slot each.
+// A microbatch goes through all stages and back, one slot per stage, two slots after the
+// microbatch before. unit microbatches form a unit, and a unit begins when the first
+// microbatch of the unit before is back. Microbatches of second copies are counted
+// separately.
 func bySlot(s graph.Shape, at graph.Placement, unit int) order.Order {
 	type slotted struct {
 		slot int
@@ -53,7 +53,8 @@ func bySlot(s graph.Shape, at graph.Placement, unit int) order.Order {
 				i %= int(at.Half)
 			}
 			first := i/unit*back + 2*(i%unit)
-			slots[r] = append(slots[r], slotted{first + stage, order.F(stage, m)}, slotted{first + back - 1 - stage, order.B(stage, m)})
+			slots[r] = append(slots[r],
+				slotted{first + stage, order.F(stage, m)}, slotted{first + back - 1 - stage, order.B(stage, m)})
 		}
 	}
 	ranks := make(order.Order, s.Ranks)
@@ -66,8 +67,8 @@ func bySlot(s graph.Shape, at graph.Placement, unit int) order.Order {
 	return ranks
 }
 
-// opposite places the second copy of stage s on rank P − 1 − s.
-func opposite(s graph.Shape) graph.Placement {
+// oppositeCopies places stage s on rank s and its second copy on rank P − 1 − s.
+func oppositeCopies(s graph.Shape) graph.Placement {
 	down := graph.InOrder(s.Ranks).First
 	up := slices.Clone(down)
 	slices.Reverse(up)

@@ -9,11 +9,11 @@ import (
 	"psim/schedules/order"
 )
 
-// Custom is a schedule whose order is given, as by a file, and the shape that
-// it is for. Where messages are written their places are checked, and left out
-// of the order, whose wiring sends every result at once; so are the collectives of
-// sharded parameters (see Schedule.LeftOut). An order that cannot
-// be run to its end is an *order.Error.
+// Custom makes a schedule of a given order, such as one from a file, and returns it
+// with the shape that the order is for. If the order has messages, their places are
+// checked and the messages dropped, because wiring sends every result at once;
+// collectives of sharded parameters are dropped too (see Schedule.LeftOut). The error of
+// an order that cannot run to its end is an *order.Error.
 func Custom(name string, o order.Order) (Schedule, graph.Shape, error) {
 	p, err := o.Placement()
 	if err != nil {
@@ -28,7 +28,8 @@ func Custom(name string, o order.Order) (Schedule, graph.Shape, error) {
 		shape.Virtual = p.Stages() / shape.Ranks
 	}
 	own := Schedule{
-		Name: name, Summary: "an order of one's own", Bubble: "-", Memory: "-", Paper: "-", Pipelined: true, Virtual: true,
+		Name: name, Summary: "an order of one's own", Bubble: "-", Memory: "-", Paper: "-",
+		Pipelined: true, Virtual: true,
 		order: func(graph.Shape, []int32) order.Order { return compute },
 		place: func(graph.Shape) graph.Placement { return p },
 	}
@@ -38,19 +39,21 @@ func Custom(name string, o order.Order) (Schedule, graph.Shape, error) {
 	return own, shape, nil
 }
 
-// checkWritten reports what keeps a written order, of which compute is what it
-// computes, from being a training step that can be run to its end.
+// checkWritten returns an error if a written order is not a training step that can run
+// to its end. compute holds the compute actions of the order.
 func checkWritten(o, compute order.Order, p graph.Placement) error {
 	if r := slices.IndexFunc(o, func(actions []order.Action) bool { return len(actions) == 0 }); r >= 0 {
 		return fmt.Errorf("rank %d has nothing to do: line %d is empty", r, r+1)
 	}
 	if compute.Actions() == 0 {
-		return errors.New("no rank computes anything: there is no F, B, I or W")
+		return errors.New("no rank computes anything: the order has no F, B, I or W")
 	}
 	microbatches := o.Microbatches()
-	// A number that is too high is found before anything of that size is made.
+	// Refuse a huge number before allocating anything of that size.
 	if n := float64(p.Stages()) * float64(microbatches); n > float64(o.Actions()) {
-		return fmt.Errorf("stages 0 to %d and microbatches 0 to %d would have %.0f forwards; there are %d actions in all: number both from 0, without gaps", p.Stages()-1, microbatches-1, n, o.Actions())
+		return fmt.Errorf("stages 0 to %d and microbatches 0 to %d would have %.0f forwards; "+
+			"there are %d actions in all: number both from 0, without gaps",
+			p.Stages()-1, microbatches-1, n, o.Actions())
 	}
 	if err := compute.Validate(p, microbatches); err != nil {
 		return err

@@ -8,11 +8,11 @@ import (
 	"psim/schedules/order"
 )
 
-// dualPipeV folds DualPipe into a V, so that every stage is there once:
-// rank r holds stages r and 2P − 1 − r, and forwards of the one run beside
-// backwards of the other in overlapped pairs (Qi et al. 2025, "Cut-in-half";
+// dualPipeV folds DualPipe into a V, so that every stage exists once:
+// rank r holds stages r and 2P − 1 − r, and forwards of one overlap with
+// backwards of the other in pairs (Qi et al. 2025, "Cut-in-half";
 // DeepSeek-AI 2025, the DualPipe repository). With P = 2 and M = 4 (second stage
-// in lower case, pairs in brackets, microbatches left out):
+// in lower case, pairs in brackets, microbatches omitted):
 //
 //	rank 0   F F F f i w f (F b) (f B) b (f B) b I W I W
 //	rank 1   · F f F f F b (f B) (F b) (f B) b B i I w W
@@ -22,9 +22,10 @@ func dualPipeV() Schedule {
 		About: "DualPipe cut in half: the V of zbv instead of two directions, so that every stage is on one " +
 			"rank only. A forward and a backward of different microbatches run as a pair, and the " +
 			"messages of one hide behind the work of the other.",
-		Bubble: "(P-1)(F&B+B-3W) of rank 0, F=I=W, F&B=F+B", Memory: "2P+1", Paper: "DeepSeek-AI 2025, DualPipe; Qi et al. 2025, Cut-in-half",
+		Bubble: "(P-1)(F&B+B-3W) of rank 0, F=I=W, F&B=F+B", Memory: "2P+1",
+		Paper:      "DeepSeek-AI 2025, DualPipe; Qi et al. 2025, Cut-in-half",
 		Constraint: "2 stages per rank, M>=2P", Pipelined: true, PerRank: 2,
-		order: byRank(dualPipeVRank), place: vShape, legal: twicePerRank("dualpipev"),
+		order: byRank(dualPipeVRank), place: vShape, legal: requireTwoPerRank("dualpipev"),
 	}
 }
 
@@ -33,8 +34,8 @@ func dualPipeVRank(s graph.Shape, r int) []order.Action {
 }
 
 // dualPipe sends the first half of the microbatches down the ranks and the
-// other up, each through stages of its own, so that every stage is there twice;
-// forwards of the one run beside backwards of the other in overlapped pairs
+// second half up, each through stages of its own, so that every stage exists twice;
+// forwards of one direction overlap with backwards of the other in pairs
 // (DeepSeek-AI 2024, "DeepSeek-V3", section 3.2.1). With P = 2 and M = 4
 // (microbatches 2 and 3 in lower case, pairs in brackets):
 //
@@ -49,8 +50,10 @@ func dualPipe() Schedule {
 			"over two ranks.",
 		Bubble: "(P/2-1)(F&B+B-3W) of rank 0, F=I=W, F&B=F+B", Memory: "P+1", Paper: "DeepSeek-AI 2024, DeepSeek-V3",
 		Constraint: "P and M even, M>=2P", Pipelined: true,
-		order: byRank(dualPipeRank), place: opposite,
-		legal: func(s graph.Shape) error { return cmp.Or(evenShape("dualpipe", s), twicePerRank("dualpipe")(s)) },
+		order: byRank(dualPipeRank), place: oppositeCopies,
+		legal: func(s graph.Shape) error {
+			return cmp.Or(requireEven("dualpipe", s), requireTwoPerRank("dualpipe")(s))
+		},
 	}
 }
 
@@ -64,22 +67,24 @@ func dualPipeRank(s graph.Shape, r int) []order.Action {
 	return dualPhases(r, s.Ranks/2, [2]lane{down, up})
 }
 
-// evenShape demands ranks and microbatches for two directions.
-func evenShape(name string, s graph.Shape) error {
+// requireEven demands even numbers of ranks and microbatches, for two directions.
+func requireEven(name string, s graph.Shape) error {
 	switch {
 	case s.Ranks%2 != 0:
-		return fmt.Errorf("stages = %d: %s has two directions, which meet in the middle; %s", s.Ranks, name, nextEven(s.Ranks))
+		return fmt.Errorf("stages = %d: %s has two directions, which meet in the middle; %s",
+			s.Ranks, name, nextEven(s.Ranks))
 	case s.Microbatches%2 != 0:
-		return fmt.Errorf("microbatches = %d: %s sends half of them in each direction; %s", s.Microbatches, name, nextEven(s.Microbatches))
+		return fmt.Errorf("microbatches = %d: %s sends half of them in each direction; %s",
+			s.Microbatches, name, nextEven(s.Microbatches))
 	}
 	return nil
 }
 
-// dualPhases orders the rank at distance h from the end, of height
-// ranks from the end to where the lanes turn or meet, in DualPipe's eight
-// phases. Weight gradients wait in one queue for both lanes.
-func dualPhases(h, height int, of [2]lane) []order.Action {
-	d := &dual{lanes: lanes{lane: of}}
+// dualPhases lists the order of one rank in DualPipe's eight phases. h is the rank's
+// distance from the end, and height the number of ranks from the end to the point where
+// the lanes turn or meet. Weight gradients of both lanes wait in one queue.
+func dualPhases(h, height int, both [2]lane) []order.Action {
+	d := &dualOrder{lanes: lanes{lane: both}}
 	d.do(2*(height-h-1), 0, graph.Forward)
 	for range h + 1 {
 		d.do(1, 0, graph.Forward)
@@ -90,8 +95,8 @@ func dualPhases(h, height int, of [2]lane) []order.Action {
 		d.weight()
 		d.do(1, 1, graph.Forward)
 	}
-	for i := range int(of[0].microbatches) - 2*height + h + 1 {
-		d.pair(0, i > 0 || h < height-1) // at the turn there is nothing yet to overlap with
+	for i := range int(both[0].microbatches) - 2*height + h + 1 {
+		d.pair(0, i > 0 || h < height-1) // the first forward at the turn has no backward to overlap with
 		d.pair(1, true)
 	}
 	for range height - h - 1 {
@@ -115,35 +120,35 @@ func dualPhases(h, height int, of [2]lane) []order.Action {
 	return d.actions
 }
 
-// dual makes a rank's order as DualPipe does.
-type dual struct {
+// dualOrder builds a rank's order as DualPipe does.
+type dualOrder struct {
 	lanes
 	waiting []order.Action // weight gradients, first in, first out
 }
 
-// backward appends the next B of a lane. It counts with the I.
-func (d *dual) backward(lane int) {
+// backward appends the next B of a lane. B and I share one count.
+func (d *dualOrder) backward(lane int) {
 	a, _ := d.lane[lane].take(graph.InputGradient)
 	a.Kind = graph.Backward
 	d.actions = append(d.actions, a)
 }
 
-// input appends the next I of a lane, whose W has to wait.
-func (d *dual) input(lane int) {
+// input appends the next I of a lane and queues its W.
+func (d *dualOrder) input(lane int) {
 	a, _ := d.lane[lane].take(graph.InputGradient)
 	d.actions = append(d.actions, a)
 	a.Kind = graph.WeightGradient
 	d.waiting = append(d.waiting, a)
 }
 
-// weight appends the W that has waited longest.
-func (d *dual) weight() {
+// weight appends the W that has waited the longest.
+func (d *dualOrder) weight() {
 	d.actions, d.waiting = append(d.actions, d.waiting[0]), d.waiting[1:]
 }
 
-// pair appends the next F of a lane and the next B of the other, overlapped or
-// one after the other.
-func (d *dual) pair(lane int, overlapped bool) {
+// pair appends the next F of a lane and the next B of the other lane, either overlapped
+// or one after the other.
+func (d *dualOrder) pair(lane int, overlapped bool) {
 	f, _ := d.lane[lane].take(graph.Forward)
 	f.Pair = overlapped
 	d.actions = append(d.actions, f)

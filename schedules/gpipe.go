@@ -20,7 +20,7 @@ func modelParallel() Schedule {
 	}
 }
 
-// ddp does not split the network: replicas of its one rank do.
+// ddp runs the whole network on one rank. Replicas of that rank share the batch.
 func ddp() Schedule {
 	return Schedule{
 		Name: "ddp", Summary: "copies, whole or sharded (ZeRO, FSDP); gradients summed",
@@ -46,8 +46,9 @@ func oneByOne(s graph.Shape, stageRank []int32) order.Order {
 }
 
 // gpipe runs all forwards, then all backwards, first in, first out, as
-// PyTorch does (Huang et al. 2019, "GPipe", figure 2c). It also serves ranks
-// that hold several stages: forwards by stage, backwards by stage reversed.
+// PyTorch does (Huang et al. 2019, "GPipe", figure 2c). A rank may hold several
+// stages: it then runs forwards stage by stage, and backwards in reverse order of
+// stages.
 func gpipe() Schedule {
 	return Schedule{
 		Name: "gpipe", Summary: "all forwards, then all backwards, first in, first out",
@@ -69,7 +70,8 @@ func gpipeOrder(s graph.Shape, stageRank []int32) order.Order {
 	return ranks
 }
 
-// forwardsByStage takes all microbatches through a stage before the next.
+// forwardsByStage lists the forwards of all microbatches on one stage, then those on the
+// next.
 func forwardsByStage(s graph.Shape, stageRank []int32) order.Order {
 	ranks := make(order.Order, s.Ranks)
 	for stage, r := range stageRank {
@@ -80,9 +82,9 @@ func forwardsByStage(s graph.Shape, stageRank []int32) order.Order {
 	return ranks
 }
 
-// thenReversed lets every rank's forwards be followed by their backwards, in
-// exactly the reverse order.
-func thenReversed(ranks order.Order) order.Order {
+// withReversedBackwards appends to every rank's forwards their backwards, in exactly the
+// reverse order.
+func withReversedBackwards(ranks order.Order) order.Order {
 	for r, forwards := range ranks {
 		for _, a := range slices.Backward(forwards) {
 			ranks[r] = append(ranks[r], order.B(int(a.Stage), int(a.Microbatch)))
@@ -104,8 +106,7 @@ func torchgpipe() Schedule {
 }
 
 // byClockCycle lists forwards by clock cycle: cycle k holds every microbatch i on
-// stage j with i + j = k, so that there are exactly M + P − 1 cycles, none of them
-// empty (Kim et al. 2020, section 3.2.1).
+// stage j with i + j = k, which makes M + P − 1 cycles (Kim et al. 2020, section 3.2.1).
 func byClockCycle(s graph.Shape, stageRank []int32) order.Order {
 	ranks := make(order.Order, s.Ranks)
 	for k := range s.Microbatches + len(stageRank) - 1 {
@@ -114,13 +115,13 @@ func byClockCycle(s graph.Shape, stageRank []int32) order.Order {
 			ranks[r] = append(ranks[r], order.F(stage, k-stage))
 		}
 	}
-	return thenReversed(ranks)
+	return withReversedBackwards(ranks)
 }
 
-// hw4 runs the pipeline of CMU's course 11-868, assignment 4, as PyTorch really
-// does: the forwards overlap by clock cycles, as in torchgpipe, but autograd
-// issues the backwards from one queue, in exactly the reverse order, and copies
-// between devices block, so that backwards run one at a time.
+// hw4 is the pipeline of CMU's course 11-868, assignment 4, as PyTorch really runs it.
+// Forwards overlap by clock cycles, as in torchgpipe. But autograd issues the backwards
+// from one queue, in exactly the reverse order, and copies between devices block, so
+// that backwards run one at a time.
 //
 //	rank 0   F0 F1 F2 F3 ·  ·  ·  B3 ·  B2 ·  B1 B0
 //	rank 1   ·  F0 F1 F2 F3 B3 B2 ·  B1 ·  B0 ·  ·    (B as long as F)
@@ -137,11 +138,11 @@ func hw4() Schedule {
 	}
 }
 
-// loopedBFS takes all microbatches through a chunk before the next: breadth
+// loopedBFS runs all microbatches of a chunk before the next chunk: breadth
 // first. Backwards go from the last chunk and the last microbatch to the first
 // (Lamy-Poirier 2023, "Breadth-First Pipeline Parallelism", figure 2). It has
 // the interleaved schedule's bubble and GPipe's memory, and needs every chunk's
-// parameters once each way, which suits parameters that are sharded.
+// parameters once each way, which suits sharded parameters.
 //
 //	P = 2, V = 2:
 //	rank 0: 0F0 0F1 2F0 2F1 2B1 2B0 0B1 0B0
@@ -154,6 +155,8 @@ func loopedBFS() Schedule {
 			"with sharded parameters, a piece is gathered once each way, not once for every round.",
 		Bubble: "(P-1)/(MV+P-1), M>=P", Memory: "MV", Paper: "Lamy-Poirier 2023, Breadth-First",
 		Pipelined: true, Virtual: true, place: loopedStages,
-		order: func(s graph.Shape, stageRank []int32) order.Order { return thenReversed(forwardsByStage(s, stageRank)) },
+		order: func(s graph.Shape, stageRank []int32) order.Order {
+			return withReversedBackwards(forwardsByStage(s, stageRank))
+		},
 	}
 }

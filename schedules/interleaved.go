@@ -7,12 +7,11 @@ import (
 	"psim/schedules/graph"
 )
 
-// interleaved runs 1F1B over ranks that hold V stages each,
-// chunk k of rank r being stage k·P + r, which divides the bubble by V and costs
-// V times the messages (Narayanan et al. 2021, "Efficient Large-Scale Language
-// Model Training on GPU Clusters Using Megatron-LM", section 2.2). A rank warms
-// up with all but the last chunk of a round of R microbatches, and two forwards
-// for each rank behind it. With one chunk it is 1F1B.
+// interleaved runs 1F1B over ranks that hold V stages each: chunk k of rank r is stage
+// k·P + r. It divides the bubble by V and costs V times the messages (Narayanan et al.
+// 2021, "Efficient Large-Scale Language Model Training on GPU Clusters Using
+// Megatron-LM", section 2.2). A rank warms up with all but the last chunk of a round of R
+// microbatches, and two forwards for each later rank. With one chunk it is 1F1B.
 //
 //	P = 2, V = 2:
 //	rank 0: 0F0 0F1 2F0 2F1 0F2 2B0 0F3 2B1 2F2 0B0 2F3 0B1 2B2 2B3 0B2 0B3
@@ -23,26 +22,26 @@ func interleaved() Schedule {
 		About: "Every rank holds V shorter pieces of the network, so that the pipeline fills and drains V " +
 			"times as fast. The bubble shrinks by V; messages grow by V, and memory a little. For fast " +
 			"links.",
-		Bubble: "(P-1)/(MV+P-1), M>=P", Memory: "min((V-1)R+2(P-1-r)+1, MV), V>1", Paper: "Narayanan et al. 2021, Megatron-LM",
+		Bubble: "(P-1)/(MV+P-1), M>=P", Memory: "min((V-1)R+2(P-1-r)+1, MV), V>1",
+		Paper:      "Narayanan et al. 2021, Megatron-LM",
 		Constraint: "⌊M/P⌋ divides M, or group", Pipelined: true, Virtual: true, Grouped: true, Single: "1f1b",
-		order: inTurn(interleavedWarmUp, nil), place: loopedStages, legal: legalRounds,
+		order: alternatingOrder(interleavedWarmUp, nil), place: loopedStages, legal: requireRounds,
 	}
 }
 
-// interleavedWarmUp counts two forwards for every rank behind, or one if a rank has
-// a single chunk.
+// interleavedWarmUp counts the forwards before the first backward: two for every later
+// rank, or one if a rank has a single chunk.
 func interleavedWarmUp(s graph.Shape, rank int) int {
 	if s.Virtual <= 1 {
-		return ahead(1)(s, rank)
+		return warmUpPerRank(1)(s, rank)
 	}
-	return (s.Virtual-1)*round(s) + ahead(2)(s, rank)
+	return (s.Virtual-1)*roundSize(s) + warmUpPerRank(2)(s, rank)
 }
 
-// interleavedZeroBubble splits the backwards of the interleaved schedule:
-// input gradients go back without waiting for weight gradients, so that half
-// the warm-up per rank is enough, and rank r runs every weight gradient r input
-// gradients late (Qi et al. 2023, ZB-H1, over several stages per rank as
-// PyTorch's ScheduleInterleavedZeroBubble has it).
+// interleavedZeroBubble splits the backwards of the interleaved schedule: input
+// gradients do not wait for weight gradients, so that half the warm-up per rank is
+// enough, and rank r delays every weight gradient by r input gradients (Qi et al. 2023,
+// ZB-H1, over several stages per rank as in PyTorch's ScheduleInterleavedZeroBubble).
 //
 //	P = 2, V = 2:
 //	rank 0: 0F0 0F1 2F0 2F1 2I0 2W0 0F2 2I1 2W1 0F3 0I0 0W0 …
@@ -54,12 +53,12 @@ func interleavedZeroBubble() Schedule {
 			"bubble of zb-h1 divided by V, for more messages.",
 		Bubble: "(P-1)(F+I-W)/T, P|M", Memory: "min((V-1)R+P, MV)", Paper: "Qi et al. 2023; PyTorch",
 		Constraint: "⌊M/P⌋ divides M", Pipelined: true, Virtual: true, Single: "zb-h1",
-		order: inTurn(zeroBubbleWarmUp, behind(1)), place: loopedStages, legal: legalRounds,
+		order: alternatingOrder(zeroBubbleWarmUp, delayPerRank(1)), place: loopedStages, legal: requireRounds,
 	}
 }
 
 func zeroBubbleWarmUp(s graph.Shape, rank int) int {
-	return (max(1, s.Virtual)-1)*round(s) + ahead(1)(s, rank)
+	return (max(1, s.Virtual)-1)*roundSize(s) + warmUpPerRank(1)(s, rank)
 }
 
 // loopedStages places stage s on rank s mod P: chunk k of rank r is k·P + r.
@@ -71,37 +70,41 @@ func loopedStages(s graph.Shape) graph.Placement {
 	return graph.Placement{First: stageRank}
 }
 
-// legalRounds reports microbatches that cannot be taken in rounds. PyTorch wants
+// requireRounds refuses microbatches that cannot go in rounds. PyTorch demands
 // M/P rounds, rounded down, of equal size. A group, which is Megatron-LM's
-// microbatch-group-size-per-virtual-pipeline-stage, may leave a last round that
-// is smaller, but in which every rank still finds a microbatch.
-func legalRounds(s graph.Shape) error {
+// microbatch-group-size-per-virtual-pipeline-stage, may leave a smaller last round,
+// as long as that has a microbatch for every rank.
+func requireRounds(s graph.Shape) error {
 	m, rounds := s.Microbatches, max(1, s.Microbatches/s.Ranks)
 	switch {
 	case s.Group != 0 && s.Virtual <= 1:
-		return fmt.Errorf("group = %d: the microbatches of a group pass through a rank's chunks together; with virtual_stages = 1 there is nothing to group", s.Group)
+		return fmt.Errorf("group = %d: the microbatches of a group pass through a rank's chunks together; "+
+			"with virtual_stages = 1 there is nothing to group", s.Group)
 	case s.Group == 0 && (s.Virtual <= 1 || m%rounds == 0):
 		return nil
 	case s.Group == 0:
-		return fmt.Errorf("microbatches = %d: over %d ranks they go in %d rounds of equal size; the next numbers that do are %s", m, s.Ranks, rounds, nearestRounds(s))
+		return fmt.Errorf("microbatches = %d: over %d ranks they must go in %d rounds of equal size; "+
+			"the nearest numbers that do are %s", m, s.Ranks, rounds, nearestRounds(s))
 	case m < s.Ranks:
-		return fmt.Errorf("group = %d: a group has a microbatch for each of the %d ranks, and there are %d; remove group", s.Group, s.Ranks, m)
+		return fmt.Errorf("group = %d: a group needs a microbatch for each of the %d ranks, and there are only %d; "+
+			"remove group", s.Group, s.Ranks, m)
 	case s.Group < s.Ranks || s.Group > m:
 		return fmt.Errorf("group = %d: must be from stages = %d to microbatches = %d", s.Group, s.Ranks, m)
-	case !groups(s, s.Group):
-		return fmt.Errorf("group = %d: of %d microbatches the last group would have %d, fewer than the %d ranks; use one of %s", s.Group, m, m%s.Group, s.Ranks, legalGroups(s))
+	case !legalGroup(s, s.Group):
+		return fmt.Errorf("group = %d: of %d microbatches the last group would have %d, fewer than the %d ranks; "+
+			"use one of %s", s.Group, m, m%s.Group, s.Ranks, legalGroups(s))
 	}
 	return nil
 }
 
-// groups reports whether every group of so many microbatches has one for every
-// rank.
-func groups(s graph.Shape, group int) bool {
+// legalGroup reports whether every group of this size, the last included, has a
+// microbatch for every rank.
+func legalGroup(s graph.Shape, group int) bool {
 	last := s.Microbatches % group
 	return last == 0 || last >= s.Ranks
 }
 
-// nearestRounds names the numbers of microbatches next to M that are legal.
+// nearestRounds names the legal numbers of microbatches next to M.
 func nearestRounds(s graph.Shape) string {
 	legal := func(m int) bool { return m%max(1, m/s.Ranks) == 0 }
 	below, above := s.Microbatches-1, s.Microbatches+1
@@ -114,12 +117,12 @@ func nearestRounds(s graph.Shape) string {
 	return fmt.Sprintf("%d and %d", below, above)
 }
 
-// legalGroups lists the sizes of group that are legal, the first few of them.
+// legalGroups lists the first few legal sizes of a group.
 func legalGroups(s graph.Shape) string {
 	const most = 8
 	var legal []string
 	for n := s.Ranks; n <= s.Microbatches && len(legal) < most; n++ {
-		if groups(s, n) {
+		if legalGroup(s, n) {
 			legal = append(legal, fmt.Sprint(n))
 		}
 	}

@@ -20,24 +20,24 @@ func oneForwardOneBackward() Schedule {
 			"The bubble is GPipe's, but rank r holds at most P-r microbatches, so M can grow: the usual " +
 			"choice.",
 		Bubble: "(P-1)/(M+P-1)", Memory: "min(M, P-r)", Paper: "Narayanan et al. 2021, PipeDream-flush",
-		Pipelined: true, order: inTurn(ahead(1), nil),
+		Pipelined: true, order: alternatingOrder(warmUpPerRank(1), nil),
 	}
 }
 
-// pipedream never lets the pipeline run empty: every backward updates its stage at
-// once, and the next microbatch's forward takes the weights as they are, so that a
+// pipedream never drains the pipeline: every backward updates its stage at
+// once, and the next microbatch's forward uses the weights as they are, so that a
 // steady state has no bubble (Narayanan et al. 2019, "PipeDream", section 3.2).
-// A backward needs the weights that its own forward had: a stage stashes a version
-// of them for every microbatch in flight (section 3.3), which are P − s at most on
-// stage s. The stages of one microbatch may have different versions, because there
-// is no vertical sync, which is PipeDream's default too. The order is 1F1B's, with
-// U for an update, microbatches left out:
+// A backward needs the weights that its own forward used. So a stage stashes a version
+// of them for every microbatch in flight (section 3.3), at most P − s on stage s. The
+// stages may use different versions for one microbatch, because vertical sync is off, as
+// in PipeDream by default. The order is 1F1B's, with U for an update and microbatches
+// omitted:
 //
 //	P = 2:   rank 0   F F · B U F B U F B U … B U
 //	         rank 1   · F B U F B U F B U …
 //
-// The forward of microbatch m on stage s thus has the weights after
-// max(0, m − (P − 1 − s)) updates. A graph is one run of M microbatches, which
+// The forward of microbatch m on stage s thus uses the weights after
+// max(0, m − (P − 1 − s)) updates. A graph holds one run of M microbatches, which
 // fills and drains the pipeline once.
 func pipedream() Schedule {
 	return Schedule{
@@ -45,16 +45,17 @@ func pipedream() Schedule {
 		About: "The pipeline never empties: every backward updates the weights at once, and a microbatch's " +
 			"backward uses the version that its forward used. No bubble in steady state, at the price of " +
 			"stale weights and of up to P-r versions of them. What trains is not what a single device trains.",
-		Bubble: "(P-1)/(M+P-1), and 0 in steady state", Memory: "min(M, P-r)", Paper: "Narayanan et al. 2019, PipeDream",
+		Bubble: "(P-1)/(M+P-1), and 0 in steady state", Memory: "min(M, P-r)",
+		Paper:      "Narayanan et al. 2019, PipeDream",
 		Constraint: "no parameter on two stages, data = 1", Pipelined: true, Stashing: true,
-		order: inTurn(ahead(1), nil), legal: wiring.OneReplica,
+		order: alternatingOrder(warmUpPerRank(1), nil), legal: wiring.OneReplica,
 	}
 }
 
 // zbH1 splits the backwards of 1F1B (Qi et al. 2023, "Zero Bubble Pipeline
 // Parallelism", section 2.1, figure 2): every rank warms up as in 1F1B, and
-// rank r runs every weight gradient r input gradients late, so that all ranks
-// hold P microbatches at most, as rank 0 of 1F1B does.
+// rank r delays every weight gradient by r input gradients, so that every rank
+// holds at most P microbatches, as rank 0 of 1F1B does.
 //
 //	rank 0: F0 F1 F2 I0 W0 F3 I1 W1 I2 W2 I3 W3
 //	rank 1: F0 F1 I0 F2 I1 W0 F3 I2 W1 I3 W2 W3
@@ -66,14 +67,14 @@ func zbH1() Schedule {
 			"weight gradient, which nobody waits for and which fills gaps. A third of 1F1B's bubble where " +
 			"F, I and W are equal, with the memory of 1F1B's first rank on all.",
 		Bubble: "(P-1)(F+I-W)/T, M>=P", Memory: "min(M, P)", Paper: "Qi et al. 2023, Zero Bubble",
-		Pipelined: true, order: inTurn(ahead(1), behind(1)),
+		Pipelined: true, order: alternatingOrder(warmUpPerRank(1), delayPerRank(1)),
 	}
 }
 
-// zbH2 doubles ZB-H1's warm-up and lateness, and with them the memory, so that
-// the ramp at the start is filled with forwards and the one at the end with
-// weight gradients (Qi et al. 2023, section 2.2, figure 3). If F = I = W, no
-// rank is idle between its first action and its last.
+// zbH2 doubles ZB-H1's warm-up and delay, and with them the memory, so that
+// forwards fill the ramp at the start and weight gradients the ramp at the end
+// (Qi et al. 2023, section 2.2, figure 3). If F = I = W, no rank is idle between its
+// first action and its last.
 //
 //	rank 0: F0 F1 F2 F3 F4 I0 W0 F5 I1 W1 I2 W2 I3 W3 …
 //	rank 1: F0 F1 F2 I0 F3 I1 F4 I2 W0 F5 I3 W1 …
@@ -84,21 +85,23 @@ func zbH2() Schedule {
 		About: "With about twice the memory of zb-h1, enough forwards come first that a rank, once begun, " +
 			"never waits if times are equal. What remains are the ramps, which steps that follow each " +
 			"other can overlap if the optimizer does not make all ranks wait.",
-		Bubble: "max(0, (P-1)(F+I-2W))/T of span, M>=2P-1", Memory: "min(M, 2P-1)", Paper: "Qi et al. 2023, Zero Bubble",
-		Pipelined: true, order: inTurn(ahead(2), behind(2)),
+		Bubble: "max(0, (P-1)(F+I-2W))/T of span, M>=2P-1", Memory: "min(M, 2P-1)",
+		Paper:     "Qi et al. 2023, Zero Bubble",
+		Pipelined: true, order: alternatingOrder(warmUpPerRank(2), delayPerRank(2)),
 	}
 }
 
-// inTurn orders a family of schedules: 1F1B, its interleaved form, and
-// those with split backwards. warmUp is how many forwards a rank runs before its
-// first backward; late how many input gradients a weight gradient waits, and nil
-// where backwards are whole.
-func inTurn(warmUp, late func(s graph.Shape, rank int) int) func(graph.Shape, []int32) order.Order {
+// alternatingOrder orders a family of schedules: 1F1B, its interleaved form, and those
+// with split backwards. warmUp returns how many forwards a rank runs before its first
+// backward. late returns by how many input gradients a weight gradient is delayed; nil
+// keeps backwards whole.
+func alternatingOrder(warmUp, late func(s graph.Shape, rank int) int) func(graph.Shape, []int32) order.Order {
 	return func(s graph.Shape, _ []int32) order.Order {
 		n := max(1, s.Virtual) * s.Microbatches
-		forwards, backwards := make([]order.Action, 0, n), make([]order.Action, 0, n) // of one rank after another
+		// Reused from rank to rank.
+		forwards, backwards := make([]order.Action, 0, n), make([]order.Action, 0, n)
 		return byRank(func(s graph.Shape, r int) []order.Action {
-			forwards, backwards = turns(s, r, forwards[:0], backwards[:0])
+			forwards, backwards = passesByRound(s, r, forwards[:0], backwards[:0])
 			actions := alternate(forwards, backwards, warmUp(s, r))
 			if late == nil {
 				return actions
@@ -108,25 +111,25 @@ func inTurn(warmUp, late func(s graph.Shape, rank int) int) func(graph.Shape, []
 	}
 }
 
-// ahead warms up with so many forwards for every rank behind a rank.
-func ahead(factor int) func(graph.Shape, int) int {
+// warmUpPerRank warms up with a number of forwards for every later rank.
+func warmUpPerRank(factor int) func(graph.Shape, int) int {
 	return func(s graph.Shape, rank int) int { return factor * (s.Ranks - 1 - rank) }
 }
 
-// behind delays by so many input gradients for every rank before a rank.
-func behind(factor int) func(graph.Shape, int) int {
+// delayPerRank delays by a number of input gradients for every earlier rank.
+func delayPerRank(factor int) func(graph.Shape, int) int {
 	return func(_ graph.Shape, rank int) int { return factor * rank }
 }
 
-// turns lists the forwards of a rank and its full backwards, in the order in
-// which a looped schedule takes them. Microbatches go in rounds: a round passes
+// passesByRound lists the forwards of a rank and its full backwards, each in the order in
+// which a looped schedule runs them. Microbatches go in rounds: a round passes
 // through all of the rank's chunks before the next begins, forwards from the
 // first chunk on, backwards from the last. Chunk k of rank r is stage k·P + r.
 //
 //	V = 2, rounds of 2:  F  0.0 0.1 1.0 1.1 | 0.2 0.3 1.2 1.3    chunk.microbatch
 //	                     B  1.0 1.1 0.0 0.1 | 1.2 1.3 0.2 0.3
-func turns(s graph.Shape, rank int, forwards, backwards []order.Action) (_, _ []order.Action) {
-	chunks, round := max(1, s.Virtual), round(s)
+func passesByRound(s graph.Shape, rank int, forwards, backwards []order.Action) (_, _ []order.Action) {
+	chunks, round := max(1, s.Virtual), roundSize(s)
 	for first := 0; first < s.Microbatches; first += round {
 		for k := range chunks {
 			for m := first; m < min(first+round, s.Microbatches); m++ {
@@ -138,9 +141,9 @@ func turns(s graph.Shape, rank int, forwards, backwards []order.Action) (_, _ []
 	return forwards, backwards
 }
 
-// round counts the microbatches of a round: the group that is asked for,
-// or else as many equal rounds as hold at least P microbatches each.
-func round(s graph.Shape) int {
+// roundSize counts the microbatches of a round: the configured group, or else the size
+// with the most equal rounds of at least P microbatches each.
+func roundSize(s graph.Shape) int {
 	if s.Group > 0 {
 		return s.Group
 	}
@@ -148,7 +151,7 @@ func round(s graph.Shape) int {
 }
 
 // alternate runs warmUp forwards, then one forward and one backward in turn, then
-// the backwards that are left.
+// the remaining backwards.
 //
 //	warmUp = 2:  F F  F B F B F B  B B
 func alternate(forwards, backwards []order.Action, warmUp int) []order.Action {
@@ -166,8 +169,8 @@ func alternate(forwards, backwards []order.Action, warmUp int) []order.Action {
 	return actions
 }
 
-// splitBackwards replaces every B by its halves: I in its place, and W so many
-// input gradients later, first in, first out. What is left comes at the end.
+// splitBackwards replaces every B by its halves: I in its place, and W delay input
+// gradients later, first in, first out. The remaining W come at the end.
 //
 //	delay = 1:  F B F B B  →  F I0 F I1 W0 I2 W1 W2
 func splitBackwards(actions []order.Action, delay int) []order.Action {

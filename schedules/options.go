@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"psim/internal/setting"
 )
@@ -16,11 +15,11 @@ type Options struct {
 	Microbatches  int         `toml:"microbatches"`
 	VirtualStages int         `toml:"virtual_stages"` // stages per rank
 	Group         int         `toml:"group"`          // microbatches that pass through a rank's chunks together
-	File          string      `toml:"file"`           // an order in PyTorch's CSV notation, in place of a name
+	File          string      `toml:"file"`           // an order in PyTorch's CSV notation, instead of a name
 	Partition     PartitionBy `toml:"partition"`
-	FirstBlocks   int         `toml:"first_blocks"` // of the first stage, and of the last, with BlocksPartition
-	LastBlocks    int         `toml:"last_blocks"`
-	Placement     []int32     `toml:"placement"` // rank of every stage, or with TaggedPartition of every layer
+	FirstBlocks   int         `toml:"first_blocks"` // blocks of the first stage, with BlocksPartition
+	LastBlocks    int         `toml:"last_blocks"`  // blocks of the last stage, with BlocksPartition
+	Placement     []int32     `toml:"placement"`    // rank of every stage, or with TaggedPartition of every layer
 	Synchronous   bool        `toml:"synchronous"`
 	WholeLast     bool        `toml:"whole_last"` // see wiring.Pipeline
 }
@@ -28,18 +27,37 @@ type Options struct {
 // Settings describes [schedule].
 func (Options) Settings() []setting.Setting {
 	return []setting.Setting{
-		{Key: "name", Example: `"1f1b"`, Shown: true, Text: `psim list schedules; "fsdp": ddp with parallel.zero = 3; "auto": the order of F, I and W with the shortest span under the memory of a rank; "auto-v": the same for two stages per rank, in a V`, Unset: "none; give a name or a file"},
+		{Key: "name", Example: `"1f1b"`, Shown: true, Unset: "none; give a name or a file",
+			Text: `psim list schedules; "fsdp": ddp with parallel.zero = 3; "auto": the order of F, I and W with the ` +
+				`shortest span under the memory of a rank; "auto-v": the same for two stages per rank, in a V`},
 		{Key: "stages", Default: 1, Example: "4", Shown: true, Range: setting.Count(), Text: "pipeline ranks (P)"},
-		{Key: "microbatches", Example: "8", Shown: true, Range: setting.Count(), Text: "per replica and step (M)", Unset: "as [batch] has it, or 1"},
-		{Key: "virtual_stages", Default: 1, Range: setting.Count(), Text: "stages per rank (V) of the schedules that hold several; hanayo: 2 for each wave"},
-		{Key: "group", Example: "4", Range: setting.Between(0, math.MaxInt32), Text: "interleaved-1f1b: microbatches per round, as Megatron counts", Unset: "M/P rounds of equal size, as with 0"},
-		{Key: "file", Example: `"mine.csv"`, Text: "in place of name: any order, in PyTorch's notation, a line per rank, as psim schedule --format csv writes", Unset: "none"},
-		{Key: "partition", Example: `"balanced"`, With: []string{"[model]"}, Text: `of the layers: "balanced" (by time), "equal" (in number), "blocks" (of a transformer, as many in every stage; what comes before them is on the first and what comes after on the last, which have fewer where stages do not divide them), "preset" (for gpt2, blocks in equal runs and the head back on rank 0; for vgg16-pipeline and vgg-mini-pipeline, a fixed cut for 1 to 6 ranks), "tagged" (placement has the rank of every layer, and a stage ends where it changes), or the layers per stage: [3, 4, 4, 4]`, Unset: "balanced"},
-		{Key: "first_blocks", Example: "3", Range: setting.Between(0, math.MaxInt32), With: []string{"[model]"}, Text: "blocks of the first stage, with partition = \"blocks\"", Unset: "as many as of others"},
-		{Key: "last_blocks", Example: "1", Range: setting.Between(0, math.MaxInt32), With: []string{"[model]"}, Text: "the same of the last stage", Unset: "as many as of others"},
-		{Key: "placement", Example: "[0, 1, 2, 3]", Text: "the rank of every stage; several may share one. With partition = \"tagged\", of every layer", Unset: "the schedule's own"},
+		{Key: "microbatches", Example: "8", Shown: true, Range: setting.Count(), Text: "per replica and step (M)",
+			Unset: "as [batch] has it, or 1"},
+		{Key: "virtual_stages", Default: 1, Range: setting.Count(),
+			Text: "stages per rank (V) of the schedules that hold several; hanayo: 2 for each wave"},
+		{Key: "group", Example: "4", Range: setting.Between(0, math.MaxInt32),
+			Text:  "interleaved-1f1b: microbatches per round, as Megatron counts",
+			Unset: "M/P rounds of equal size, as with 0"},
+		{Key: "file", Example: `"mine.csv"`, Unset: "none",
+			Text: "in place of name: any order, in PyTorch's notation, a line per rank, " +
+				"as psim schedule --format csv writes"},
+		{Key: "partition", Example: `"balanced"`, With: []string{"[model]"}, Unset: "balanced",
+			Text: `of the layers: "balanced" (by time), "equal" (in number), "blocks" (of a transformer, as many in ` +
+				`every stage; what comes before them is on the first and what comes after on the last, which have ` +
+				`fewer where stages do not divide them), "preset" (for gpt2, blocks in equal runs and the head back ` +
+				`on rank 0; for vgg16-pipeline and vgg-mini-pipeline, a fixed cut for 1 to 6 ranks), "tagged" ` +
+				`(placement has the rank of every layer, and a stage ends where it changes), or the layers per ` +
+				`stage: [3, 4, 4, 4]`},
+		{Key: "first_blocks", Example: "3", Range: setting.Between(0, math.MaxInt32), With: []string{"[model]"},
+			Text: "blocks of the first stage, with partition = \"blocks\"", Unset: "as many as of others"},
+		{Key: "last_blocks", Example: "1", Range: setting.Between(0, math.MaxInt32), With: []string{"[model]"},
+			Text: "the same of the last stage", Unset: "as many as of others"},
+		{Key: "placement", Example: "[0, 1, 2, 3]", Unset: "the schedule's own",
+			Text: "the rank of every stage; several may share one. With partition = \"tagged\", of every layer"},
 		{Key: "synchronous", Default: false, Text: "true: a barrier after every clock cycle, as in Pipe"},
-		{Key: "whole_last", Default: false, Text: "true: the last stage takes all microbatches at once, where only the blocks before a head are pipelined"},
+		{Key: "whole_last", Default: false,
+			Text: "true: the last stage takes all microbatches at once, " +
+				"where only the blocks before a head are pipelined"},
 	}
 }
 
@@ -47,9 +65,9 @@ func (Options) Settings() []setting.Setting {
 const (
 	BalancedPartition = "balanced"
 	EqualPartition    = "equal"
-	BlocksPartition   = "blocks" // in number of blocks, the rest at both ends
-	PresetPartition   = "preset" // the cut that belongs to the network (see models.VGG16Split)
-	TaggedPartition   = "tagged" // layers have ranks: a stage is a run of layers on one
+	BlocksPartition   = "blocks" // equal numbers of blocks, the other layers at both ends
+	PresetPartition   = "preset" // the network's own cut (see models.VGG16Split)
+	TaggedPartition   = "tagged" // a stage is a run of layers that are placed on one rank
 )
 
 // PartitionBy says how layers become stages: by a rule, or by the number of
@@ -61,13 +79,16 @@ type PartitionBy struct {
 
 // UnmarshalTOML reads a rule or a list. "course" is an older name of "preset".
 func (p *PartitionBy) UnmarshalTOML(value any) error {
-	const use = `use "balanced" (by time), "equal" (in number), "blocks" (in number of blocks), "preset" (the network's own), "tagged" (as placement has them), or the layers per stage, such as [3, 4, 4, 3]`
+	const use = `use "balanced" (by time), "equal" (in number), "blocks" (in number of blocks), ` +
+		`"preset" (the network's own), "tagged" (as placement has them), or the layers per stage, such as [3, 4, 4, 3]`
 	switch v := value.(type) {
 	case string:
 		if v == "course" {
 			v = PresetPartition
 		}
-		if !slices.Contains([]string{BalancedPartition, EqualPartition, BlocksPartition, PresetPartition, TaggedPartition}, v) {
+		switch v {
+		case BalancedPartition, EqualPartition, BlocksPartition, PresetPartition, TaggedPartition:
+		default:
 			return fmt.Errorf("unknown partition %q; %s", v, use)
 		}
 		*p = PartitionBy{Rule: v}

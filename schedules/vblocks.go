@@ -5,11 +5,11 @@ import (
 	"psim/schedules/order"
 )
 
-// vMin and vHalf hold a third and a half of 1F1B's activations, for some
-// bubble: both are a building block, the slots of one microbatch's passes on
-// every rank of a V, repeated every 6 slots and then compacted (Qi et al. 2024,
-// "Pipeline Parallelism with Controllable Memory", section 3; the order does
-// not depend on costs). A block of V-Min for P = 4, f and i of the second stage:
+// vMin holds a third of 1F1B's activations and vHalf a half, at the price of a bubble.
+// Both repeat a building block, the slots of one microbatch's passes on every rank of a
+// V, every 6 slots, and then compact the result (Qi et al. 2024, "Pipeline Parallelism
+// with Controllable Memory", section 3; the order does not depend on costs). A block of
+// V-Min for P = 4, with f and i of the second stage:
 //
 //	rank 0   F · · · · · · f i · · · · · · I
 //	rank 1   · F · · · · f · · i · · · · I ·
@@ -20,27 +20,29 @@ func vMin() Schedule {
 		Name: "v-min", Summary: "the V of zbv with a third of the activations of 1F1B",
 		About: "The least memory of the V-shaped schedules: about a third of 1F1B's activations. Its bubble " +
 			"is a third less than 1F1B's where F, I and W are equal; it grows where they are not.",
-		Bubble: "at most (4P-5)F/T of span, F=I=W, M>=2P-1, P>1", Memory: "at most 2⌊(P+4)/3⌋", Paper: "Qi et al. 2024, Controllable Memory",
-		Constraint: "2 stages per rank", Pipelined: true, PerRank: 2, order: fromBlocks(vMinBlock), place: vShape,
+		Bubble: "at most (4P-5)F/T of span, F=I=W, M>=2P-1, P>1", Memory: "at most 2⌊(P+4)/3⌋",
+		Paper:      "Qi et al. 2024, Controllable Memory",
+		Constraint: "2 stages per rank", Pipelined: true, PerRank: 2, order: fromBlock(vMinBlock), place: vShape,
 	}
 }
 
 func vMinBlock(r, p int) [4]int {
 	gap := 0
 	if p%3 == 0 {
-		gap = 2 // or passes of two microbatches would collide
+		gap = 2 // otherwise passes of two microbatches collide
 	}
 	return [4]int{r, 2*p - 1 - r, 2*p + gap + r, 4*p + gap - 1 - r}
 }
 
-// vHalf differs from vMin in passes two slots apart on the way down.
+// vHalf is vMin with two slots between passes on the way down.
 func vHalf() Schedule {
 	return Schedule{
 		Name: "v-half", Summary: "the V of zbv with half the activations of 1F1B",
 		About: "Passes are laid out so that about half of 1F1B's activations are held at a time, for about " +
 			"half of its bubble. Use it where memory, rather than time, decides what can be trained.",
-		Bubble: "at most (3P-4)F/T of span, F=I=W, M>=2P-1, P>1", Memory: "at most 2⌊(P+2)/2⌋", Paper: "Qi et al. 2024, Controllable Memory",
-		Constraint: "2 stages per rank", Pipelined: true, PerRank: 2, order: fromBlocks(vHalfBlock), place: vShape,
+		Bubble: "at most (3P-4)F/T of span, F=I=W, M>=2P-1, P>1", Memory: "at most 2⌊(P+2)/2⌋",
+		Paper:      "Qi et al. 2024, Controllable Memory",
+		Constraint: "2 stages per rank", Pipelined: true, PerRank: 2, order: fromBlock(vHalfBlock), place: vShape,
 	}
 }
 
@@ -52,8 +54,8 @@ func vHalfBlock(r, p int) [4]int {
 	return [4]int{2 * r, 3*p - 2 - r, 3*p + gap - 1 + 2*r, 6*p + gap - 2 - r}
 }
 
-// The passes of a microbatch on a rank, each after the one before: down the V
-// and up, then back. Weight gradients count over both stages.
+// The passes of a microbatch on a rank, in order: down the V and up, then back the same
+// way. Weight gradients of both stages are one kind.
 const (
 	passDown = iota
 	passUp
@@ -63,24 +65,27 @@ const (
 	passes
 )
 
-// blocks holds the slots of every pass while an order is made of blocks.
+// blocks holds the slots of every pass while an order is built from blocks.
 type blocks struct {
 	ranks, microbatches int
 	slot                [][passes][]int // by rank, pass and microbatch; ascending
 	timeline            []timeline      // the same, by rank
 }
 
-// fromBlocks orders by a building block, given by rank.
-func fromBlocks(block func(r, p int) [4]int) func(graph.Shape, []int32) order.Order {
-	return func(s graph.Shape, _ []int32) order.Order { return repeated(s, block) }
+// fromBlock orders by a building block: block returns the slots on rank r of p.
+func fromBlock(block func(r, p int) [4]int) func(graph.Shape, []int32) order.Order {
+	return func(s graph.Shape, _ []int32) order.Order { return repeatBlock(s, block) }
 }
 
-// repeated repeats a building block and compacts it: once with weight gradients
-// in the free slots, to fill the ramps, and once more without, after which they
-// take what slots are free.
-func repeated(s graph.Shape, block func(r, p int) [4]int) order.Order {
+// repeatBlock repeats a building block and compacts the result: once with weight
+// gradients in the free slots, to fill the ramps, and once without, after which weight
+// gradients take the remaining free slots.
+func repeatBlock(s graph.Shape, block func(r, p int) [4]int) order.Order {
 	const interval = 6 // F, I and W of two stages
-	b := &blocks{ranks: s.Ranks, microbatches: s.Microbatches, slot: make([][passes][]int, s.Ranks), timeline: make([]timeline, s.Ranks)}
+	b := &blocks{
+		ranks: s.Ranks, microbatches: s.Microbatches,
+		slot: make([][passes][]int, s.Ranks), timeline: make([]timeline, s.Ranks),
+	}
 	for r := range b.slot {
 		for k, first := range block(r, s.Ranks) {
 			for m := range s.Microbatches {
@@ -103,13 +108,13 @@ func repeated(s graph.Shape, block func(r, p int) [4]int) order.Order {
 	return ranks
 }
 
-// put adds the next microbatch's pass.
+// put adds a pass of the next microbatch.
 func (b *blocks) put(rank, kind, at int) {
 	b.slot[rank][kind] = append(b.slot[rank][kind], at)
 	b.timeline[rank].put(at, kind)
 }
 
-// move takes a pass to another slot.
+// move moves a pass to another slot.
 func (b *blocks) move(x pass, to int) {
 	b.slot[x.rank][x.kind][x.microbatch] = to
 	b.timeline[x.rank][x.slot] = graph.None
@@ -119,8 +124,8 @@ func (b *blocks) move(x pass, to int) {
 // A pass is one entry of the slots.
 type pass struct{ slot, rank, kind, microbatch int }
 
-// inOrder goes through all passes by slot, then rank. What it has come to may be
-// moved to any slot before.
+// inOrder yields all passes by slot, then rank. The caller may move a pass that was
+// yielded to an earlier slot.
 func (b *blocks) inOrder(yield func(pass) bool) {
 	next, end := make([][passes]int, b.ranks), 0
 	for _, t := range b.timeline {
@@ -158,7 +163,7 @@ func (b *blocks) addWeights() {
 	}
 }
 
-// dropWeights takes the weight gradients out again.
+// dropWeights removes the weight gradients.
 func (b *blocks) dropWeights() {
 	for r := range b.slot {
 		for _, at := range b.slot[r][passWeight] {
@@ -169,9 +174,9 @@ func (b *blocks) dropWeights() {
 	}
 }
 
-// compact moves the passes of the ramps, before the first microbatch is back
-// on rank 0 and after the last has started there, to earlier free slots where
-// no rank comes to hold more than some rank has held.
+// compact moves the passes of the ramps to earlier free slots: passes before the first
+// microbatch is back on rank 0, and passes after the last has started there. A move must
+// not make any rank hold more than the fullest rank held before.
 func (b *blocks) compact(withWeights bool) {
 	loads, limit := make([]load, b.ranks), int32(0)
 	for r, t := range b.timeline {
@@ -193,7 +198,7 @@ func (b *blocks) compact(withWeights bool) {
 		if !moves {
 			continue
 		}
-		for at := b.after(x) + 1; at < x.slot; at++ {
+		for at := b.lastNeeded(x) + 1; at < x.slot; at++ {
 			if b.timeline[x.rank][at] == graph.None && loads[x.rank].move(x, at, limit) {
 				b.move(x, at)
 				break
@@ -202,9 +207,9 @@ func (b *blocks) compact(withWeights bool) {
 	}
 }
 
-// after finds the last slot that a pass has to come after, or −1: of a weight
-// gradient that of the one before it (see load.move).
-func (b *blocks) after(x pass) int {
+// lastNeeded returns the latest slot of the passes that a pass must follow, or −1. A
+// weight gradient only follows the one before it (see load.move).
+func (b *blocks) lastNeeded(x pass) int {
 	last := -1
 	need := func(rank, kind, microbatch int) {
 		if rank >= 0 && rank < b.ranks && microbatch >= 0 {
@@ -224,14 +229,13 @@ func (b *blocks) after(x pass) int {
 	return last
 }
 
-// squeeze starts every pass as early as it can be in the order that the slots
-// have.
+// squeeze starts every pass as early as possible without changing the order.
 func (b *blocks) squeeze() {
 	free := make([]int, b.ranks)
 	for x := range b.inOrder {
 		at := free[x.rank]
 		if x.kind != passWeight {
-			at = max(at, b.after(x)+1)
+			at = max(at, b.lastNeeded(x)+1)
 		}
 		b.move(x, at)
 		free[x.rank] = at + 1
@@ -241,8 +245,8 @@ func (b *blocks) squeeze() {
 	}
 }
 
-// actions lists the order of a rank, weight gradients in the free slots: of the
-// second stage before the first.
+// actions lists the order of a rank, with weight gradients in the free slots: those of
+// the second stage before those of the first.
 func (b *blocks) actions(rank int) []order.Action {
 	own := &lanes{lane: vLanes(rank, b.ranks, b.microbatches)}
 	waiting := [2]int{}

@@ -2,10 +2,10 @@ package schedules
 
 import "psim/schedules/graph"
 
-// A timeline is the kind of pass in every slot of a rank of a V, or None.
+// A timeline holds, for a rank of a V, the kind of pass in every slot, or None.
 type timeline []int8
 
-// kind says what a slot has; the timeline has no end.
+// kind returns the pass in a slot; beyond the end of the timeline it is None.
 func (t timeline) kind(at int) int {
 	if at < len(t) {
 		return int(t[at])
@@ -20,19 +20,19 @@ func (t *timeline) put(at, kind int) {
 	(*t)[at] = int8(kind)
 }
 
-// trim ends the timeline with its last pass.
+// trim removes empty slots after the last pass.
 func (t *timeline) trim() {
 	for n := len(*t); n > 0 && (*t)[n-1] == graph.None; n-- {
 		*t = (*t)[:n-1]
 	}
 }
 
-// holding counts how many activations a rank holds after a slot, and how many of
-// their microbatches wait for a weight gradient.
+// holding counts the activations that a rank holds after a slot, and how many of them
+// wait for a weight gradient.
 type holding struct{ held, waiting int32 }
 
-// after says what a rank holds after one more slot with a pass of a kind. Where
-// the timeline has no weight gradients of their own, they run in free slots.
+// after returns what a rank holds after one more slot with a pass of a kind. Without
+// weight gradients in the timeline, they are assumed to run in free slots.
 func (h holding) after(kind int, withWeights bool) holding {
 	switch {
 	case kind == passDown || kind == passUp:
@@ -46,16 +46,16 @@ func (h holding) after(kind int, withWeights bool) holding {
 	return h
 }
 
-// A load follows what a rank holds, slot by slot, while its passes move. Trying a
-// move costs as many slots as it changes.
+// A load tracks what a rank holds, slot by slot, while passes move. The cost of trying a
+// move is proportional to the number of slots that it changes.
 type load struct {
 	timeline    timeline
 	after       []holding
 	withWeights bool
-	changed     []holding // what a move that is tried changes
+	changed     []holding // slots that the move on trial changes
 }
 
-// load follows what a rank with this timeline holds.
+// load returns what a rank with this timeline holds.
 func (t timeline) load(withWeights bool) load {
 	l := load{timeline: t, after: make([]holding, len(t)), withWeights: withWeights}
 	var h holding
@@ -66,10 +66,9 @@ func (t timeline) load(withWeights bool) load {
 	return l
 }
 
-// move takes a pass to an earlier free slot and reports true, unless it is a weight
-// gradient that would come before its input gradient, or the rank would then hold
-// more than the limit, which it does not before. The timeline itself is the
-// caller's to change.
+// move moves a pass to an earlier free slot and reports true, unless a weight gradient
+// would come before its input gradient, or the rank would hold more than the limit. The
+// caller then changes the timeline itself.
 func (l *load) move(x pass, to int, limit int32) bool {
 	var h holding
 	if to > 0 {
@@ -91,7 +90,7 @@ func (l *load) move(x pass, to int, limit int32) bool {
 			return false
 		}
 		if at >= x.slot && h == l.after[at] {
-			break // from here on nothing is different
+			break // later slots do not change
 		}
 		l.changed = append(l.changed, h)
 	}

@@ -7,9 +7,9 @@ import (
 	"psim/schedules/order"
 )
 
-// vShape folds 2P stages over P ranks: down the ranks and up again, so that
-// rank r holds stages r and 2P − 1 − r, and no message passes at the turn (Qi
-// et al. 2024, "Pipeline Parallelism with Controllable Memory", section 3.1).
+// vShape folds 2P stages over P ranks, down the ranks and up again: rank r holds stages
+// r and 2P − 1 − r, so that the turn needs no message (Qi et al. 2024, "Pipeline
+// Parallelism with Controllable Memory", section 3.1).
 //
 //	rank 0   0 7
 //	rank 1   1 6
@@ -23,36 +23,37 @@ func vShape(s graph.Shape) graph.Placement {
 	return graph.Placement{First: stageRank}
 }
 
-// twicePerRank demands at least two microbatches for every rank.
-func twicePerRank(name string) func(graph.Shape) error {
+// requireTwoPerRank demands at least two microbatches for every rank.
+func requireTwoPerRank(name string) func(graph.Shape) error {
 	return func(s graph.Shape) error {
 		if s.Microbatches < 2*s.Ranks {
-			return fmt.Errorf("microbatches = %d: %s over %d ranks needs at least %d", s.Microbatches, name, s.Ranks, 2*s.Ranks)
+			return fmt.Errorf("microbatches = %d: %s over %d ranks needs at least %d",
+				s.Microbatches, name, s.Ranks, 2*s.Ranks)
 		}
 		return nil
 	}
 }
 
-// A lane is one of the two ways through a rank: the rank's stage of it, and
-// how far the microbatches that take it have come. Kinds count by themselves.
+// A lane is one of the two ways through a rank: the stage of the rank on this way, and
+// the progress of its microbatches, counted separately for every kind.
 type lane struct {
 	stage, first, microbatches int32 // microbatches numbered from first
 	next                       [graph.Kinds]int32
 }
 
-// vLanes makes the two lanes of a rank of a V.
+// vLanes returns the two lanes of a rank of a V.
 func vLanes(r, p, m int) [2]lane {
 	return [2]lane{{stage: int32(r), microbatches: int32(m)}, {stage: int32(2*p - 1 - r), microbatches: int32(m)}}
 }
 
-// take returns the lane's next action of a kind; false if there is none left.
+// take returns the lane's next action of a kind, and false after the last.
 func (l *lane) take(k graph.Kind) (order.Action, bool) {
 	m := l.next[k]
 	l.next[k]++
 	return order.Action{Kind: k, Stage: l.stage, Microbatch: l.first + m}, m < l.microbatches
 }
 
-// lanes makes a rank's order of two lanes.
+// lanes builds a rank's order from two lanes.
 type lanes struct {
 	lane    [2]lane
 	actions []order.Action
@@ -69,12 +70,12 @@ func (l *lanes) do(times, lane int, kinds ...graph.Kind) {
 	}
 }
 
-// zbv has no bubble where F, I and W take the same time: rank r holds stages r
+// zbv has no bubble if F, I and W take the same time: rank r holds stages r
 // (lane 0) and 2P − 1 − r (lane 1), and fills every gap with weight gradients
 // (Qi et al. 2024, "Pipeline Parallelism with Controllable Memory", section
-// 3.2, V-ZB). It is written for no fewer than 2P − 1 microbatches; of fewer,
-// those that are not there are left out. With P = 2 and M = 4 (f, i, w of the
-// second stage in lower case, microbatches left out):
+// 3.2, V-ZB). The order is written for at least 2P − 1 microbatches; with fewer,
+// passes of missing microbatches are skipped. With P = 2 and M = 4 (f, i, w of the
+// second stage in lower case, microbatches omitted):
 //
 //	rank 0   F F F f i w f i w F I W f i w I W f i w I W I W
 //	rank 1   · F f F f i w F I W f i w F I W f i w I i I W w W

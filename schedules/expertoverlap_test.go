@@ -13,26 +13,26 @@ import (
 	"psim/schedules/wiring"
 )
 
-func exchanging(t *testing.T, name string, shape graph.Shape) wiring.Pipeline {
+func overlapExperts(t *testing.T, name string, shape graph.Shape) wiring.Pipeline {
 	t.Helper()
 	s, err := schedules.Find(name)
 	require.NoError(t, err)
 	p, err := s.Pipeline(shape, nil)
 	require.NoError(t, err)
-	p, err = s.Exchanging(p)
+	p, err = s.OverlapExperts(p)
 	require.NoError(t, err)
 	return p
 }
 
 func TestExchanging(t *testing.T) {
 	require.Equal(t, "0F0 (0F1;0B0)OVERLAP_F_B (0F2;0B1)OVERLAP_F_B 0B2\n",
-		exchanging(t, "ddp", graph.Shape{Ranks: 1, Microbatches: 3}).Order.String())
+		overlapExperts(t, "ddp", graph.Shape{Ranks: 1, Microbatches: 3}).Order.String())
 	require.Equal(t,
 		"0F0 0F1 0F2 (0F3;0B0)OVERLAP_F_B 0B1 0B2 0B3\n1F0 (1F1;1B0)OVERLAP_F_B (1F2;1B1)OVERLAP_F_B (1F3;1B2)OVERLAP_F_B 1B3\n",
-		exchanging(t, "1f1b", graph.Shape{Ranks: 2, Microbatches: 4}).Order.String())
+		overlapExperts(t, "1f1b", graph.Shape{Ranks: 2, Microbatches: 4}).Order.String())
 	s, err := schedules.Find("gpipe")
 	require.NoError(t, err)
-	_, err = s.Exchanging(wiring.Pipeline{})
+	_, err = s.OverlapExperts(wiring.Pipeline{})
 	require.EqualError(t, err, "expert_overlap = true: runs forwards beside backwards of 1f1b, interleaved-1f1b, ddp, dualpipe or dualpipev, and not of gpipe; choose one of these, or set expert_overlap = false")
 }
 
@@ -66,7 +66,7 @@ func TestExchangingHides(t *testing.T) {
 				return 0
 			}).End()
 		}
-		pairs := exchanging(t, name, shape)
+		pairs := overlapExperts(t, name, shape)
 		require.Equal(t, took(plain, 0), took(pairs, 0), name)
 		require.Less(t, 4*(took(pairs, 1)-took(pairs, 0)), took(plain, 1)-took(plain, 0), name)
 	}
@@ -75,7 +75,7 @@ func TestExchangingHides(t *testing.T) {
 func ExampleSchedule_Exchanging() {
 	s, _ := schedules.Find("1f1b")
 	p, _ := s.Pipeline(graph.Shape{Ranks: 2, Microbatches: 4}, nil)
-	p, _ = s.Exchanging(p)
+	p, _ = s.OverlapExperts(p)
 	fmt.Print(p.Order)
 	// Output:
 	// 0F0 0F1 0F2 (0F3;0B0)OVERLAP_F_B 0B1 0B2 0B3
