@@ -75,7 +75,7 @@ func TestOrderFileErrors(t *testing.T) {
   rank 0: 0F0 0B0 0F1 0B1
   rank 1: 1F0 1B1 1F1 1B0
               ^^^`},
-		{"0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1\n", "", `schedule.file = "mine.csv": rank 0, step 1: 0B0 waits for ever`},
+		{"0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1\n", "", `schedule.file = "mine.csv": rank 0, step 1: 0B0 waits forever`},
 		{"0F0,0X0", "", `schedule.file = "mine.csv": line 1, cell 2: "0X0" has the kind X`},
 		{good, "schedule.stages=3", "schedule.stages=3: schedule.stages = 3: mine.csv has 2; remove stages, which follows from the file"},
 		{good, "schedule.microbatches=3", "schedule.microbatches = 3: mine.csv has 2"},
@@ -128,7 +128,7 @@ func TestVirtualStages(t *testing.T) {
 	err := failure(configs.Parse("x.toml", []byte(small), append(sets, `times.forward=["1ms","2ms"]`)...))
 	require.ErrorContains(t, err, "times.forward = […]: 2 entries for 4 stages")
 	err = failure(configs.Parse("x.toml", []byte(small), append(sets, "schedule.microbatches=5", "schedule.stages=3", "schedule.microbatches=7")...))
-	require.ErrorContains(t, err, "schedule.microbatches = 7: over 3 ranks they go in 2 rounds of equal size; the next numbers that do are 6 and 8")
+	require.ErrorContains(t, err, "schedule.microbatches = 7: over 3 ranks they must go in 2 rounds of equal size; the nearest numbers that do are 6 and 8")
 	err = failure(configs.Parse("x.toml", []byte(small), append(sets, "schedule.group=3")...))
 	require.ErrorContains(t, err, "schedule.group=3: schedule.group = 3: of 4 microbatches the last group would have 1, fewer than the 2 ranks; use one of 2, 4")
 	err = failure(configs.Parse("x.toml", []byte(small), append(sets, "schedule.placement=[0,0,1,1]")...))

@@ -16,8 +16,8 @@ import (
 // An order of one's own is checked, messages and all.
 func TestCustomErrors(t *testing.T) {
 	for _, c := range []struct{ order, want string }{
-		{"0F0 0SEND_F0 0RECV_B0 0B0\n1F0 1B0 1SEND_B0", "rank 1, step 0: 1F0 has no 1RECV_F0 before it, which brings what it needs\n"},
-		{"0F0 0RECV_B0 0B0\n1RECV_F0 1F0 1B0 1SEND_B0", "rank 0, step 0: 0SEND_F0 is missing, which sends what 0F0 makes\n"},
+		{"0F0 0SEND_F0 0RECV_B0 0B0\n1F0 1B0 1SEND_B0", "rank 1, step 0: 1F0 needs a 1RECV_F0 before it, which receives its input\n"},
+		{"0F0 0RECV_B0 0B0\n1RECV_F0 1F0 1B0 1SEND_B0", "rank 0, step 0: 0SEND_F0, which sends the result of 0F0, is missing\n"},
 		{"0F0 0SEND_F0 0SEND_F0 0RECV_B0 0B0\n1RECV_F0 1F0 1B0 1SEND_B0", "rank 0, step 2: 0SEND_F0 appears twice\n"},
 		{"0SEND_F0 0F0 0RECV_B0 0B0\n1RECV_F0 1F0 1B0 1SEND_B0", "rank 0, step 0: 0SEND_F0 comes before 0F0, whose result it sends\n"},
 		{"0F0 0SEND_F0 0RECV_B0 0B0\n1RECV_F0 1F0 1SEND_F0 1B0 1SEND_B0", "rank 1, step 2: 1SEND_F0 is a message from or to a stage that does not exist; the stages are 0 to 1\n"},
@@ -25,10 +25,10 @@ func TestCustomErrors(t *testing.T) {
 		{"0F0 0SEND_F0 1F0 1B0 0B0", "rank 0, step 1: 0SEND_F0: stages 0 and 1 are both on rank 0, so there is nothing to send\n"},
 		{"0F0 0SEND_F0 0RECV_B0 0RECV_B1 0B0\n1RECV_F0 1F0 1B0 1SEND_B0", "rank 0: 0F1 is missing\n"},
 		{"0F0 0B0\n1B0 1F0", "rank 1, step 0: 1B0 comes before its forward 1F0\n"},
-		{"0F0 0B0 0F1 0B1\n1F1 1F0 1B0 1B1", "rank 0, step 1: 0B0 waits for ever"},
+		{"0F0 0B0 0F1 0B1\n1F1 1F0 1B0 1B1", "rank 0, step 1: 0B0 waits forever"},
 		{"0F0 0B0 0F2147483647 0B1", "stages 0 to 0 and microbatches 0 to 2147483647 would have 2147483648 forwards; there are 4 actions in all: number both from 0, without gaps"},
-		{"0REDUCE_GRAD", "no rank computes anything: there is no F, B, I or W"},
-		{"0SEND_F0\n1RECV_F0", "no rank computes anything: there is no F, B, I or W"},
+		{"0REDUCE_GRAD", "no rank computes anything: the order has no F, B, I or W"},
+		{"0SEND_F0\n1RECV_F0", "no rank computes anything: the order has no F, B, I or W"},
 		{"0F0\n0B0", "stage 0 is on rank 0 and on rank 1"},
 	} {
 		_, _, err := schedules.Custom("mine", ordertest.Parse(t, c.order))

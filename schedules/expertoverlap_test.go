@@ -24,7 +24,7 @@ func overlapExperts(t *testing.T, name string, shape graph.Shape) wiring.Pipelin
 	return p
 }
 
-func TestExchanging(t *testing.T) {
+func TestOverlapExperts(t *testing.T) {
 	require.Equal(t, "0F0 (0F1;0B0)OVERLAP_F_B (0F2;0B1)OVERLAP_F_B 0B2\n",
 		overlapExperts(t, "ddp", graph.Shape{Ranks: 1, Microbatches: 3}).Order.String())
 	require.Equal(t,
@@ -33,12 +33,12 @@ func TestExchanging(t *testing.T) {
 	s, err := schedules.Find("gpipe")
 	require.NoError(t, err)
 	_, err = s.OverlapExperts(wiring.Pipeline{})
-	require.EqualError(t, err, "expert_overlap = true: runs forwards beside backwards of 1f1b, interleaved-1f1b, ddp, dualpipe or dualpipev, and not of gpipe; choose one of these, or set expert_overlap = false")
+	require.EqualError(t, err, "expert_overlap = true: overlaps forwards and backwards of 1f1b, interleaved-1f1b, ddp, dualpipe or dualpipev, not of gpipe; choose one of these, or set expert_overlap = false")
 }
 
 // A step with pairs lasts as long as one without where exchanges take no time. Where they
 // take as long as what they are between, pairs hide three quarters of them or more.
-func TestExchangingHides(t *testing.T) {
+func TestOverlapExpertsHides(t *testing.T) {
 	for _, name := range []string{"1f1b", "interleaved-1f1b", "ddp"} {
 		shape := graph.Shape{Ranks: 4, Microbatches: 16, Virtual: 1}
 		switch name {
@@ -72,7 +72,7 @@ func TestExchangingHides(t *testing.T) {
 	}
 }
 
-func ExampleSchedule_Exchanging() {
+func ExampleSchedule_OverlapExperts() {
 	s, _ := schedules.Find("1f1b")
 	p, _ := s.Pipeline(graph.Shape{Ranks: 2, Microbatches: 4}, nil)
 	p, _ = s.OverlapExperts(p)

@@ -205,10 +205,10 @@ func TestScheduleErrors(t *testing.T) {
 		ranks, m, virtual, grouping int
 		want                        string
 	}{
-		{"interleaved-1f1b", 3, 7, 2, 0, "microbatches = 7: over 3 ranks they go in 2 rounds of equal size; the next numbers that do are 6 and 8"},
-		{"interleaved-zero-bubble", 2, 9, 3, 0, "microbatches = 9: over 2 ranks they go in 4 rounds of equal size; the next numbers that do are 8 and 10"},
+		{"interleaved-1f1b", 3, 7, 2, 0, "microbatches = 7: over 3 ranks they must go in 2 rounds of equal size; the nearest numbers that do are 6 and 8"},
+		{"interleaved-zero-bubble", 2, 9, 3, 0, "microbatches = 9: over 2 ranks they must go in 4 rounds of equal size; the nearest numbers that do are 8 and 10"},
 		{"interleaved-1f1b", 4, 8, 2, 3, "group = 3: must be from stages = 4 to microbatches = 8"},
-		{"interleaved-1f1b", 4, 2, 2, 3, "group = 3: a group has a microbatch for each of the 4 ranks, and there are 2; remove group"},
+		{"interleaved-1f1b", 4, 2, 2, 3, "group = 3: a group needs a microbatch for each of the 4 ranks, and there are only 2; remove group"},
 		{"interleaved-1f1b", 4, 12, 2, 5, "group = 5: of 12 microbatches the last group would have 2, fewer than the 4 ranks; use one of 4, 6, 7, 8, 12"},
 		{"interleaved-1f1b", 2, 40, 2, 39, "group = 39: of 40 microbatches the last group would have 1, fewer than the 2 ranks; use one of 2, 4, 5, 6, 7, 8, 9, 10, …"},
 		{"interleaved-1f1b", 4, 8, 1, 4, "group = 4: the microbatches of a group pass through a rank's chunks together; with virtual_stages = 1 there is nothing to group"},
@@ -234,5 +234,5 @@ func TestScheduleErrors(t *testing.T) {
 	_, err = bfs.Order(graph.Shape{Ranks: 2, Microbatches: 2, Virtual: 2}, []int32{0, 1})
 	require.EqualError(t, err, "looped-bfs cannot run 2 stages on 2 ranks: it needs 2 stages per rank (gpipe and model-parallel take any placement)")
 	_, err = schedules.Find("fifo")
-	require.EqualError(t, err, `there is no schedule "fifo"; the schedules are `+strings.Join(schedules.Names(), ", "))
+	require.EqualError(t, err, `unknown schedule "fifo"; use one of `+strings.Join(schedules.Names(), ", "))
 }

@@ -88,8 +88,8 @@ func TestDeadlock(t *testing.T) {
 	require.Equal(t, `every rank receives right before use:
   buffered sends: runs to its end
   blocking sends: hangs after 1 of 4 messages
-    rank 0 stands at step 3, 0SEND_F1: rank 1 has not come to 1RECV_F1, its step 4; it stands at 1SEND_B0
-    rank 1 stands at step 3, 1SEND_B0: rank 0 has not come to 0RECV_B0, its step 4; it stands at 0SEND_F1
+    rank 0 is blocked at step 3, 0SEND_F1: rank 1 has not reached 1RECV_F1, its step 4; it is blocked at 1SEND_B0
+    rank 1 is blocked at step 3, 1SEND_B0: rank 0 has not reached 0RECV_B0, its step 4; it is blocked at 0SEND_F1
 every rank receives when it is sent (--messages):
   buffered sends: runs to its end
   blocking sends: runs to its end

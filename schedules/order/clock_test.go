@@ -29,8 +29,8 @@ func TestClocksOfACircle(t *testing.T) {
 		0F0 0B0 0F1 0B1
 		1F1 1F0 1B0 1B1`)
 	_, err := o.Clocks()
-	require.EqualError(t, err, "rank 0, step 1: 0B0 waits for ever: it needs 1B0, which is behind what waits for this rank\n  step      0   1   2   3\n  rank 0: 0F0 0B0 0F1 0B1\n              ^^^\n  rank 1: 1F1 1F0 1B0 1B1")
+	require.EqualError(t, err, "rank 0, step 1: 0B0 waits forever: it needs 1B0, which comes after an action that waits for this rank\n  step      0   1   2   3\n  rank 0: 0F0 0B0 0F1 0B1\n              ^^^\n  rank 1: 1F1 1F0 1B0 1B1")
 	p := wiring.Pipeline{Shape: graph.Shape{Ranks: 2, Microbatches: 2}, Order: o, Synchronous: true}
 	_, err = p.Graph()
-	require.ErrorContains(t, err, "0B0 waits for ever")
+	require.ErrorContains(t, err, "0B0 waits forever")
 }

@@ -31,8 +31,8 @@ func Cells(actions []Action) []string {
 	return cells
 }
 
-// ParseCell is the inverse of Cells for one cell: an action, or two that are
-// a pair.
+// ParseCell is the inverse of Cells for one cell: an action, or the two actions of a
+// pair.
 func ParseCell(cell string) ([]Action, error) {
 	inner, isPair := strings.CutSuffix(cell, ")"+overlapped)
 	if !isPair || !strings.HasPrefix(inner, "(") {
@@ -41,7 +41,7 @@ func ParseCell(cell string) ([]Action, error) {
 	}
 	first, second, two := strings.Cut(inner[1:], ";")
 	if !two {
-		return nil, notPair(cell)
+		return nil, pairError(cell)
 	}
 	f, err := ParseAction(first)
 	if err != nil {
@@ -52,14 +52,15 @@ func ParseCell(cell string) ([]Action, error) {
 		return nil, err
 	}
 	if f.Kind != graph.Forward || b.Kind != graph.Backward {
-		return nil, notPair(cell)
+		return nil, pairError(cell)
 	}
 	f.Pair = true
 	return []Action{f, b}, nil
 }
 
-func notPair(cell string) error {
-	return fmt.Errorf("%q is not a pair; a pair is a forward and a backward, such as (0F3;3B1)%s", clip(cell), overlapped)
+func pairError(cell string) error {
+	return fmt.Errorf("%q is not a pair; a pair is a forward and a backward, such as (0F3;3B1)%s",
+		clip(cell), overlapped)
 }
 
 // WriteCSV writes the order in PyTorch's schedule notation: a line per rank, a
@@ -74,25 +75,25 @@ func (o Order) WriteCSV(w io.Writer) error {
 	return out.Flush()
 }
 
-// MaxFile is the size in bytes beyond which a file is refused: about five million
-// actions, ten times what 300 ranks do with 600 microbatches.
+// MaxFile is the largest size of a file in bytes. It is enough for about five million
+// actions, ten times those of 300 ranks with 600 microbatches.
 const MaxFile = 32 << 20
 
 // ReadCSV reads PyTorch's schedule notation, compute-only or with
-// communication; UNSHARD, RESHARD and REDUCE_GRAD, which PyTorch adds to every
-// form with communication, are kept. Rows may differ in length and lines may end in CR LF; empty
-// cells, which PyTorch writes for idle slots, are skipped. A file in which BW
-// stands for the full backward, as before November 2024, has B for the input
-// gradient. Errors name the line and the cell.
+// communication. It keeps UNSHARD, RESHARD and REDUCE_GRAD, which PyTorch adds to every
+// form with communication. Rows may differ in length and lines may end in CR LF. Empty
+// cells, which PyTorch writes for idle slots, are skipped. Before November 2024 PyTorch
+// wrote BW for the full backward and B for the input gradient; a file with BW is read
+// so. Errors name the line and the cell.
 func ReadCSV(r io.Reader) (Order, error) {
 	text, err := io.ReadAll(io.LimitReader(r, MaxFile+1))
 	switch {
 	case err != nil:
 		return nil, err
 	case len(text) > MaxFile:
-		return nil, fmt.Errorf("is larger than %d MiB, which is the most that a schedule file may have", MaxFile>>20)
+		return nil, fmt.Errorf("is larger than %d MiB, the limit for a schedule file", MaxFile>>20)
 	}
-	text = bytes.TrimPrefix(text, []byte("\ufeff")) // as spreadsheets write it
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // spreadsheets write a byte order mark
 	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
 		return nil, errors.New("is not text in UTF-8; one line per rank is needed, such as 0F0,0F1,0B0,0B1")
 	}
@@ -127,8 +128,8 @@ var (
 	legacyCell = regexp.MustCompile(`^([0-9]+)(BW|B)([0-9]+)$`)
 )
 
-// modernize writes a cell of a file from before November 2024 as it is written
-// since: BW as B, B as I.
+// modernize translates a cell from before November 2024 to today's notation: BW to B,
+// and B to I.
 func modernize(cell string) string {
 	m := legacyCell.FindStringSubmatch(cell)
 	switch {
@@ -144,18 +145,21 @@ var actionPattern = regexp.MustCompile(`^([0-9]+)([A-Z_]+)([0-9]*)$`)
 
 // ParseAction reads one action, such as 2F0 or 1SEND_F0.
 func ParseAction(s string) (Action, error) {
-	const legal = "an action is <stage><F, B, I or W><microbatch>, such as 2F0, or a SEND_F, RECV_F, SEND_B or RECV_B of that form; <stage>UNSHARD, RESHARD and REDUCE_GRAD have no microbatch"
+	const legal = "an action is <stage><F, B, I or W><microbatch>, such as 2F0, " +
+		"or a SEND_F, RECV_F, SEND_B or RECV_B of that form; " +
+		"<stage>UNSHARD, RESHARD and REDUCE_GRAD have no microbatch"
 	m := actionPattern.FindStringSubmatch(s)
 	if m == nil {
 		return Action{}, fmt.Errorf("%q is not an action; %s", clip(s), legal)
 	}
 	kind, err := graph.ParseKind(m[2])
 	switch {
-	case err != nil || !written(kind):
+	case err != nil || !isWritten(kind):
 		return Action{}, fmt.Errorf("%q has the kind %s; %s", clip(s), clip(m[2]), legal)
-	case shards(kind) && m[3] != "":
-		return Action{}, fmt.Errorf("%q has a microbatch: a %s is for a whole stage, such as %s%s", clip(s), kind, clip(m[1]), kind)
-	case m[3] == "" && !shards(kind):
+	case isSharding(kind) && m[3] != "":
+		return Action{}, fmt.Errorf("%q has a microbatch: a %s is for a whole stage, such as %s%s",
+			clip(s), kind, clip(m[1]), kind)
+	case m[3] == "" && !isSharding(kind):
 		return Action{}, fmt.Errorf("%q has no microbatch; %s", clip(s), legal)
 	}
 	stage, err := strconv.ParseInt(m[1], 10, 32)
@@ -171,7 +175,7 @@ func ParseAction(s string) (Action, error) {
 	return Action{Kind: kind, Stage: int32(stage), Microbatch: int32(microbatch)}, nil
 }
 
-// clip takes the beginning of a text that may be no cell at all, and of any length.
+// clip shortens a text from a file, which may be anything, for an error message.
 func clip(s string) string {
 	const most = 48
 	if len(s) > most {

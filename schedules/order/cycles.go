@@ -12,15 +12,14 @@ import (
 	"psim/schedules/graph"
 )
 
-// A Placed is an action and the rank that runs it.
+// A Placed is an action together with the rank that runs it.
 type Placed struct {
 	Action
 	Rank int
 }
 
 // Cycles lists the actions of every clock cycle (see Clocks), by stage and
-// microbatch: of GPipe, cycle k first holds the forwards of microbatch m on stage s
-// with m + s = k.
+// microbatch. In GPipe, the forward of microbatch m on stage s is in cycle m + s:
 //
 //	cycle 0: (0,0)
 //	cycle 1: (1,0) (0,1)
@@ -37,13 +36,14 @@ func (o Order) Cycles() ([][]Placed, error) {
 			for int(clocks[r][i]) >= len(cycles) {
 				cycles = append(cycles, nil)
 			}
-			a.Pair = false // both of a pair have a cycle
+			a.Pair = false // the two actions of a pair have cycles of their own
 			cycles[clocks[r][i]] = append(cycles[clocks[r][i]], Placed{a, r})
 		}
 	}
 	for _, c := range cycles {
 		slices.SortFunc(c, func(a, b Placed) int {
-			return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.Microbatch, b.Microbatch))
+			return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Stage, b.Stage),
+				cmp.Compare(a.Microbatch, b.Microbatch))
 		})
 	}
 	return cycles, nil
@@ -108,7 +108,9 @@ func WriteCyclesCSV(w io.Writer, cycles [][]Placed) error {
 	rows := [][]string{{"cycle", "kind", "microbatch", "stage", "rank"}}
 	for i, c := range cycles {
 		for _, p := range c {
-			rows = append(rows, []string{strconv.Itoa(i), p.Kind.String(), fmt.Sprint(p.Microbatch), fmt.Sprint(p.Stage), strconv.Itoa(p.Rank)})
+			rows = append(rows, []string{
+				strconv.Itoa(i), p.Kind.String(), fmt.Sprint(p.Microbatch), fmt.Sprint(p.Stage), strconv.Itoa(p.Rank),
+			})
 		}
 	}
 	return out.WriteAll(rows)

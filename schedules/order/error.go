@@ -7,13 +7,13 @@ import (
 
 // An Error shows where an order is illegal.
 type Error struct {
-	Rank, Index int    // the offending action; Index is -1 where one is missing
+	Rank, Index int    // the offending action; Index is -1 if an action is missing
 	Problem     string // what is wrong and what would be right
 	Order       Order
 }
 
-// Error prints the problem and the part of the grid of ranks and steps around
-// it, with an arrow at the offending action, or at the rank that lacks one.
+// Error prints the problem and the surrounding part of the grid of ranks and steps, with
+// an arrow at the offending action, or at the rank that lacks one.
 func (e *Error) Error() string {
 	place := fmt.Sprintf("rank %d", e.Rank)
 	if e.Index >= 0 {
@@ -22,7 +22,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s\n%s", place, e.Problem, e.grid())
 }
 
-// What is shown of a grid, beside the offending action.
+// The part of the grid around the offending action that Error prints.
 const (
 	stepsBefore, steps      = 4, 8
 	ranksBefore, ranksAfter = 4, 4
@@ -53,7 +53,7 @@ type gridWindow struct {
 	cell, label int // widths
 }
 
-// measure fits the columns to what they hold, and cuts what no rank has.
+// measure finds the widths of columns, and drops columns in which no rank has an action.
 func (w *gridWindow) measure(first, last int) {
 	end := w.from
 	for r := first; r <= last; r++ {

@@ -148,3 +148,12 @@ func TestOrderErrorsAreFound(t *testing.T) {
 		}
 	})
 }
+
+func TestPairErrors(t *testing.T) {
+	o := ordertest.Parse(t, "0F0 0F1 0B0 0B1")
+	o[0][1].Pair = true
+	require.NoError(t, o.Validate(graph.Placement{First: []int32{0}}, 2))
+	o = ordertest.Parse(t, "0F0 0B0 0F1 0B1")
+	o[0][1].Pair = true
+	require.ErrorContains(t, o.Validate(graph.Placement{First: []int32{0}}, 2), "rank 0, step 1: 0B0 does not begin a pair: an overlapped pair is an F and the B after it\n")
+}

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// A HangError says where every rank stands when an order with messages comes to
-// a halt.
+// A HangError says where every rank is blocked when an order with messages hangs.
 type HangError struct {
 	Order Order
-	// At is the action that every rank stands at, and the length of its row
-	// where it is done.
+	// At is the index of the action at which every rank is blocked, or the length of its
+	// row if the rank has finished.
 	At []int
-	// Messages that have arrived, and of how many.
+	// Arrived counts the messages that have arrived, Messages all of them.
 	Arrived, Messages int
 }
 
-// Error names, for every rank that is not done, what it stands at and why.
+// Error names, for every rank that has not finished, the action at which it is blocked,
+// and why.
 func (e *HangError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "hangs after %d of %d messages", e.Arrived, e.Messages)
@@ -30,18 +30,20 @@ func (e *HangError) Error() string {
 			b.WriteString("\n  …")
 			break
 		}
-		fmt.Fprintf(&b, "\n  rank %d stands at step %d, %s: %s", r, i, e.Order[r][i], e.reason(r, e.Order[r][i]))
+		a := e.Order[r][i]
+		fmt.Fprintf(&b, "\n  rank %d is blocked at step %d, %s: %s", r, i, a, e.reason(a))
 	}
 	return b.String()
 }
 
-// reason says what a rank that stands at a message waits for.
-func (e *HangError) reason(rank int, a Action) string {
+// reason says what a rank that is blocked at a message waits for.
+func (e *HangError) reason(a Action) string {
 	end := a.otherEnd()
 	for r, actions := range e.Order {
 		for i, b := range actions {
 			if b == end && e.At[r] < len(actions) {
-				return fmt.Sprintf("rank %d has not come to %s, its step %d; it stands at %s", r, end, i, actions[e.At[r]])
+				return fmt.Sprintf("rank %d has not reached %s, its step %d; it is blocked at %s",
+					r, end, i, actions[e.At[r]])
 			}
 		}
 	}
@@ -49,27 +51,29 @@ func (e *HangError) reason(rank int, a Action) string {
 }
 
 // Hang runs an order with messages as a program on every rank would, one action
-// after another, and returns a *HangError if it does not come to its end. A RECV
-// waits for its SEND. A SEND is done at once, if there is a buffer for what it
-// sends; if blocking, it lasts until its receiver stands at the RECV, as a
-// rendezvous does.
+// after another, and returns a *HangError if it does not finish. A RECV waits for its
+// SEND. A SEND returns at once, as with a buffer; if blocking is set, it waits until its
+// receiver has reached the RECV, as in a rendezvous.
 func (o Order) Hang(blocking bool) error {
-	h := hanging{order: o, blocking: blocking, at: make([]int, len(o)), rankOf: map[Action]int{}, sent: map[Action]bool{}, waits: map[Action][]int{}}
+	h := hangState{
+		order: o, blocking: blocking, at: make([]int, len(o)),
+		rankOf: map[Action]int{}, sent: map[Action]bool{}, waits: map[Action][]int{},
+	}
 	messages := 0
 	for r, actions := range o {
-		h.due = append(h.due, r)
+		h.runnable = append(h.runnable, r)
 		for _, a := range actions {
-			if receives(a.Kind) || sends(a.Kind) {
+			if isReceive(a.Kind) || isSend(a.Kind) {
 				h.rankOf[a] = r
 			}
-			if receives(a.Kind) {
+			if isReceive(a.Kind) {
 				messages++
 			}
 		}
 	}
-	for len(h.due) > 0 {
-		r := h.due[len(h.due)-1]
-		h.due = h.due[:len(h.due)-1]
+	for len(h.runnable) > 0 {
+		r := h.runnable[len(h.runnable)-1]
+		h.runnable = h.runnable[:len(h.runnable)-1]
 		h.advance(r)
 	}
 	for r, actions := range o {
@@ -80,36 +84,35 @@ func (o Order) Hang(blocking bool) error {
 	return nil
 }
 
-// hanging holds the state of one Hang call.
-type hanging struct {
+// hangState holds the state of one Hang call.
+type hangState struct {
 	order    Order
 	blocking bool
 	at       []int          // by rank
-	rankOf   map[Action]int // of every message's two ends
+	rankOf   map[Action]int // the rank of every SEND and RECV
 	sent     map[Action]bool
 	arrived  int
-	due      []int            // ranks that may go on
-	waits    map[Action][]int // ranks that wait, by the message's end that they wait for
+	runnable []int            // ranks that may go on
+	waits    map[Action][]int // waiting ranks, by the SEND or RECV that they wait for
 }
 
-// advance takes a rank as far as it goes alone or with those it meets, after which
-// others may go on.
-func (h *hanging) advance(rank int) {
+// advance runs a rank until it has to wait, and wakes ranks that waited for it.
+func (h *hangState) advance(rank int) {
 	for ; h.at[rank] < len(h.order[rank]); h.at[rank]++ {
 		a := h.order[rank][h.at[rank]]
 		end := a.otherEnd()
 		switch {
-		case a.Kind.Compute(), shards(a.Kind):
+		case a.Kind.Compute(), isSharding(a.Kind):
 		case h.blocking:
-			if !h.meets(end) {
+			if !h.reached(end) {
 				h.wait(rank, end)
-				h.wake(a) // who waits for this rank to stand here
+				h.wake(a) // ranks that wait for this one to reach a
 				return
 			}
 			h.at[h.rankOf[end]]++
-			h.due = append(h.due, h.rankOf[end])
+			h.runnable = append(h.runnable, h.rankOf[end])
 			h.arrived++
-		case sends(a.Kind):
+		case isSend(a.Kind):
 			h.sent[a] = true
 			h.wake(a)
 		default:
@@ -122,16 +125,16 @@ func (h *hanging) advance(rank int) {
 	}
 }
 
-func (h *hanging) wait(rank int, end Action) { h.waits[end] = append(h.waits[end], rank) }
+func (h *hangState) wait(rank int, end Action) { h.waits[end] = append(h.waits[end], rank) }
 
-// wake lets those go on that wait for an end of a message.
-func (h *hanging) wake(end Action) {
-	h.due = append(h.due, h.waits[end]...)
+// wake lets the ranks go on that wait for an end of a message.
+func (h *hangState) wake(end Action) {
+	h.runnable = append(h.runnable, h.waits[end]...)
 	delete(h.waits, end)
 }
 
-// meets reports whether the rank at the other end of a message stands at it.
-func (h *hanging) meets(end Action) bool {
+// reached reports whether the rank of one end of a message is at that action now.
+func (h *hangState) reached(end Action) bool {
 	r, ok := h.rankOf[end]
 	return ok && h.at[r] < len(h.order[r]) && h.order[r][h.at[r]] == end
 }

@@ -6,32 +6,34 @@ import (
 	"psim/schedules/graph"
 )
 
-// written reports whether actions of kind k stand in a written order: compute
-// actions, and what brings their results to other ranks. A SEND is numbered by
-// the sender's stage, a RECV by the receiver's: 1SEND_F0 arrives as 2RECV_F0.
-func written(k graph.Kind) bool { return k.Compute() || receives(k) || sends(k) || shards(k) }
+// isWritten reports whether a written order may have actions of kind k: compute actions,
+// messages and collectives. A SEND has the number of the sender's stage, a RECV that of
+// the receiver's: 1SEND_F0 arrives as 2RECV_F0.
+func isWritten(k graph.Kind) bool { return k.Compute() || isReceive(k) || isSend(k) || isSharding(k) }
 
-func sends(k graph.Kind) bool    { return k == graph.SendForward || k == graph.SendBackward }
-func receives(k graph.Kind) bool { return k == graph.ReceiveForward || k == graph.ReceiveBackward }
+func isSend(k graph.Kind) bool    { return k == graph.SendForward || k == graph.SendBackward }
+func isReceive(k graph.Kind) bool { return k == graph.ReceiveForward || k == graph.ReceiveBackward }
 
-// shards reports whether k is a collective that PyTorch writes for every stage,
-// once or more, without a microbatch. It does nothing there unless the stage's
-// parameters are sharded or copied, and never anything in a graph, whose wiring
-// adds what parallel.zero and parallel.data demand.
-func shards(k graph.Kind) bool {
+// isSharding reports whether k is a collective that PyTorch writes for every stage, once
+// or more, without a microbatch. In PyTorch it has an effect only if the stage's
+// parameters are sharded or replicated. Graphs ignore it: wiring adds the collectives
+// that parallel.zero and parallel.data demand.
+func isSharding(k graph.Kind) bool {
 	return k == graph.Unshard || k == graph.Reshard || k == graph.ReduceGradient
 }
 
-// HasSharding reports whether the order has any of these collectives.
-func (o Order) HasSharding() bool { return o.has(func(a Action) bool { return shards(a.Kind) }) }
-
-// HasMessages reports whether the order says when messages are sent and
-// received. Those of schedules do not: they say what is computed.
-func (o Order) HasMessages() bool {
-	return o.has(func(a Action) bool { return sends(a.Kind) || receives(a.Kind) })
+// HasSharding reports whether the order has any UNSHARD, RESHARD or REDUCE_GRAD.
+func (o Order) HasSharding() bool {
+	return o.contains(func(a Action) bool { return isSharding(a.Kind) })
 }
 
-// Compute is the order without its messages and collectives.
+// HasMessages reports whether the order says when messages are sent and
+// received. Orders of the catalog do not.
+func (o Order) HasMessages() bool {
+	return o.contains(func(a Action) bool { return isSend(a.Kind) || isReceive(a.Kind) })
+}
+
+// Compute returns the order without its messages and collectives.
 func (o Order) Compute() Order {
 	compute := make(Order, len(o))
 	for r, actions := range o {
@@ -44,17 +46,20 @@ func (o Order) Compute() Order {
 	return compute
 }
 
-// WithMessages adds a SEND right after every result that another rank needs,
-// and its RECV where the receiver has come to by then, if the ranks take one
-// action each in turn: PyTorch's rule for its compute_comms form. No rank then
-// waits in a circle, even if a send lasts until it is received. Without a legal
-// order it fails with an *Error. Overlapped pairs become two actions.
+// WithMessages adds a SEND right after every result that another rank needs, and its
+// RECV at the receiver's current position if the ranks take turns, one action each:
+// PyTorch's rule for its compute_comms form. Such an order never hangs, even if a send
+// waits until it is received. If the order is illegal, the error is an *Error.
+// Overlapped pairs become two actions.
 func (o Order) WithMessages() (Order, error) {
-	p, err := o.runnable()
+	p, err := o.checkRunnable()
 	if err != nil {
 		return nil, err
 	}
-	t := taking{order: o, placement: p, next: make([]int, len(o)), all: make(Order, len(o)), seen: map[Action]bool{}, waits: map[Action]int{}, waiting: make([]bool, len(o))}
+	t := messageState{
+		order: o, placement: p, next: make([]int, len(o)), all: make(Order, len(o)),
+		delivered: map[Action]bool{}, waits: map[Action]int{}, waiting: make([]bool, len(o)),
+	}
 	for taken := true; taken; {
 		taken = false
 		for r, actions := range o {
@@ -66,51 +71,51 @@ func (o Order) WithMessages() (Order, error) {
 	return t.all, nil
 }
 
-// taking holds the state of one WithMessages call.
-type taking struct {
+// messageState holds the state of one WithMessages call.
+type messageState struct {
 	order     Order
 	placement graph.Placement
 	next      []int // by rank
 	all       Order
-	seen      map[Action]bool // RECVs, and results that stay on their rank
-	waits     map[Action]int  // the rank that waits, by what for
+	delivered map[Action]bool // RECVs, and results that stay on their rank
+	waits     map[Action]int  // the waiting rank, by the action that it waits for
 	waiting   []bool          // by rank
 }
 
-// take takes a rank's next action, unless it has to wait.
-func (t *taking) take(rank int) bool {
+// take appends a rank's next action and its messages, unless it has to wait.
+func (t *messageState) take(rank int) bool {
 	a := t.order[rank][t.next[rank]]
 	a.Pair = false
 	_, need := a.Needs(t.placement.Stages())
 	if receive, needed := a.receive(t.placement); needed {
 		need = receive
 	}
-	if need.Stage != graph.None && !t.seen[need] {
+	if need.Stage != graph.None && !t.delivered[need] {
 		t.waits[need], t.waiting[rank] = rank, true
 		return false
 	}
 	t.next[rank]++
 	t.all[rank] = append(t.all[rank], a)
-	t.see(a.result())
+	t.deliver(a.result())
 	if send, leaves := a.Send(t.placement); leaves {
 		receive := send.otherEnd()
 		to := t.placement.Rank(receive.Stage, receive.Microbatch)
 		t.all[rank], t.all[to] = append(t.all[rank], send), append(t.all[to], receive)
-		t.see(receive)
+		t.deliver(receive)
 	}
 	return true
 }
 
-// see lets the rank go on that waits for what is made.
-func (t *taking) see(made Action) {
-	t.seen[made] = true
+// deliver notes a result and lets the rank go on that waits for it.
+func (t *messageState) deliver(made Action) {
+	t.delivered[made] = true
 	if rank, ok := t.waits[made]; ok {
 		t.waiting[rank] = false
 	}
 }
 
 // WithLateReceives adds a SEND right after every result that another rank needs
-// and a RECV right before its use, as a plain program has them. Overlapped pairs
+// and a RECV right before its use, as a simple program would. Overlapped pairs
 // become two actions.
 func (o Order) WithLateReceives() (Order, error) {
 	p, err := o.Placement()
@@ -133,9 +138,9 @@ func (o Order) WithLateReceives() (Order, error) {
 	return all, nil
 }
 
-// runnable reports what keeps an order of compute actions from being run to its
-// end, and where the stages are if nothing does.
-func (o Order) runnable() (graph.Placement, error) {
+// checkRunnable returns the placement of the stages, or an error if an order of compute
+// actions cannot run to its end.
+func (o Order) checkRunnable() (graph.Placement, error) {
 	p, err := o.Placement()
 	if err != nil {
 		return p, err
@@ -151,9 +156,9 @@ func (o Order) runnable() (graph.Placement, error) {
 	return p, err
 }
 
-// CheckMessages reports the first message that is in the wrong place: not
-// between ranks, there twice, sent before there is a result, received after its
-// use; or that is missing. The compute actions must be valid.
+// CheckMessages returns an *Error for the first message that is in the wrong place or
+// missing: not between two ranks, repeated, sent before its result exists, or received
+// after its use. The compute actions must be valid.
 func (o Order) CheckMessages(p graph.Placement) error {
 	seen := map[Action]bool{}
 	for r, actions := range o {
@@ -168,22 +173,23 @@ func (o Order) CheckMessages(p graph.Placement) error {
 	for r, actions := range o {
 		for i, a := range actions {
 			if send, leaves := a.Send(p); leaves && !seen[send] {
-				return &Error{Rank: r, Index: i, Order: o, Problem: fmt.Sprintf("%s is missing, which sends what %s makes", send, a)}
+				problem := fmt.Sprintf("%s, which sends the result of %s, is missing", send, a)
+				return &Error{Rank: r, Index: i, Order: o, Problem: problem}
 			}
 		}
 	}
 	return nil
 }
 
-// checkMessage returns what is wrong with an action, given those before it on
-// its rank.
+// checkMessage returns the problem of an action, given the actions before it on its
+// rank, or "".
 func checkMessage(a Action, p graph.Placement, rank int32, seen map[Action]bool) string {
-	if shards(a.Kind) {
+	if isSharding(a.Kind) {
 		return ""
 	}
 	if a.Kind.Compute() {
 		if receive, needed := a.receive(p); needed && !seen[receive] {
-			return fmt.Sprintf("%s has no %s before it, which brings what it needs", a, receive)
+			return fmt.Sprintf("%s needs a %s before it, which receives its input", a, receive)
 		}
 		return ""
 	}
@@ -193,14 +199,17 @@ func checkMessage(a Action, p graph.Placement, rank int32, seen map[Action]bool)
 	}
 	switch {
 	case int(a.Stage) < p.Stages() && p.Rank(a.Stage, a.Microbatch) != rank:
-		return fmt.Sprintf("%s: stage %d belongs to rank %d; a SEND has the sender's stage, a RECV the receiver's", a, a.Stage, p.Rank(a.Stage, a.Microbatch))
+		return fmt.Sprintf("%s: stage %d belongs to rank %d; a SEND has the sender's stage, a RECV the receiver's",
+			a, a.Stage, p.Rank(a.Stage, a.Microbatch))
 	case int(a.Stage) >= p.Stages() || end.Stage < 0 || int(end.Stage) >= p.Stages():
-		return fmt.Sprintf("%s is a message from or to a stage that does not exist; the stages are 0 to %d", a, p.Stages()-1)
+		return fmt.Sprintf("%s is a message from or to a stage that does not exist; the stages are 0 to %d",
+			a, p.Stages()-1)
 	case p.Rank(end.Stage, a.Microbatch) == rank:
-		return fmt.Sprintf("%s: stages %d and %d are both on rank %d, so there is nothing to send", a, a.Stage, end.Stage, rank)
+		return fmt.Sprintf("%s: stages %d and %d are both on rank %d, so there is nothing to send",
+			a, a.Stage, end.Stage, rank)
 	case seen[a]:
 		return fmt.Sprintf("%s appears twice", a)
-	case sends(a.Kind) && !seen[maker]:
+	case isSend(a.Kind) && !seen[maker]:
 		return fmt.Sprintf("%s comes before %s, whose result it sends", a, maker)
 	}
 	return ""

@@ -28,7 +28,7 @@ func TestWithMessages(t *testing.T) {
 	require.False(t, o.HasMessages())
 	require.Equal(t, o, all.Compute())
 	_, err = ordertest.Parse(t, "0F0 0B0 0F1 0B1\n1F1 1F0 1B0 1B1").WithMessages()
-	require.ErrorContains(t, err, "waits for ever")
+	require.ErrorContains(t, err, "waits forever")
 	_, err = ordertest.Parse(t, "0F0\n0B0").WithMessages()
 	require.ErrorContains(t, err, "rank 1, step 0: stage 0 is on rank 0 and on rank 1; ")
 }
@@ -43,8 +43,8 @@ func TestHang(t *testing.T) {
 			0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1
 			1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1`, "", `
 hangs after 1 of 4 messages
-  rank 0 stands at step 3, 0SEND_F1: rank 1 has not come to 1RECV_F1, its step 4; it stands at 1SEND_B0
-  rank 1 stands at step 3, 1SEND_B0: rank 0 has not come to 0RECV_B0, its step 4; it stands at 0SEND_F1`},
+  rank 0 is blocked at step 3, 0SEND_F1: rank 1 has not reached 1RECV_F1, its step 4; it is blocked at 1SEND_B0
+  rank 1 is blocked at step 3, 1SEND_B0: rank 0 has not reached 0RECV_B0, its step 4; it is blocked at 0SEND_F1`},
 		{"1F1B, the second rank receives first", `
 			0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1
 			1RECV_F0 1F0 1B0 1RECV_F1 1SEND_B0 1F1 1B1 1SEND_B1`, "", ""},
@@ -52,27 +52,27 @@ hangs after 1 of 4 messages
 			0F0 0F1 0SEND_F0 0SEND_F1
 			1RECV_F1 1F1 1RECV_F0 1F0`, "", `
 hangs after 0 of 2 messages
-  rank 0 stands at step 2, 0SEND_F0: rank 1 has not come to 1RECV_F0, its step 2; it stands at 1RECV_F1
-  rank 1 stands at step 0, 1RECV_F1: rank 0 has not come to 0SEND_F1, its step 3; it stands at 0SEND_F0`},
+  rank 0 is blocked at step 2, 0SEND_F0: rank 1 has not reached 1RECV_F0, its step 2; it is blocked at 1RECV_F1
+  rank 1 is blocked at step 0, 1RECV_F1: rank 0 has not reached 0SEND_F1, its step 3; it is blocked at 0SEND_F0`},
 		{"a circle of three", `
 			0F0 0SEND_F0 0RECV_B0 0B0
 			1RECV_B0 1RECV_F0 1F0 1SEND_F0 1B0 1SEND_B0
 			2RECV_F0 2F0 2B0 2SEND_B0`, `
 hangs after 0 of 4 messages
-  rank 0 stands at step 2, 0RECV_B0: rank 1 has not come to 1SEND_B0, its step 5; it stands at 1RECV_B0
-  rank 1 stands at step 0, 1RECV_B0: rank 2 has not come to 2SEND_B0, its step 3; it stands at 2RECV_F0
-  rank 2 stands at step 0, 2RECV_F0: rank 1 has not come to 1SEND_F0, its step 3; it stands at 1RECV_B0`, `
+  rank 0 is blocked at step 2, 0RECV_B0: rank 1 has not reached 1SEND_B0, its step 5; it is blocked at 1RECV_B0
+  rank 1 is blocked at step 0, 1RECV_B0: rank 2 has not reached 2SEND_B0, its step 3; it is blocked at 2RECV_F0
+  rank 2 is blocked at step 0, 2RECV_F0: rank 1 has not reached 1SEND_F0, its step 3; it is blocked at 1RECV_B0`, `
 hangs after 0 of 4 messages
-  rank 0 stands at step 1, 0SEND_F0: rank 1 has not come to 1RECV_F0, its step 1; it stands at 1RECV_B0
-  rank 1 stands at step 0, 1RECV_B0: rank 2 has not come to 2SEND_B0, its step 3; it stands at 2RECV_F0
-  rank 2 stands at step 0, 2RECV_F0: rank 1 has not come to 1SEND_F0, its step 3; it stands at 1RECV_B0`},
+  rank 0 is blocked at step 1, 0SEND_F0: rank 1 has not reached 1RECV_F0, its step 1; it is blocked at 1RECV_B0
+  rank 1 is blocked at step 0, 1RECV_B0: rank 2 has not reached 2SEND_B0, its step 3; it is blocked at 2RECV_F0
+  rank 2 is blocked at step 0, 2RECV_F0: rank 1 has not reached 1SEND_F0, its step 3; it is blocked at 1RECV_B0`},
 		{"nobody sends", `
 			0F0 0RECV_B0
 			1F0`, `
 hangs after 0 of 1 messages
-  rank 0 stands at step 1, 0RECV_B0: no rank has 1SEND_B0`, `
+  rank 0 is blocked at step 1, 0RECV_B0: no rank has 1SEND_B0`, `
 hangs after 0 of 1 messages
-  rank 0 stands at step 1, 0RECV_B0: no rank has 1SEND_B0`},
+  rank 0 is blocked at step 1, 0RECV_B0: no rank has 1SEND_B0`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for blocking, want := range map[bool]string{false: c.buffered, true: c.blocking} {

@@ -2,17 +2,17 @@ package order
 
 import "psim/schedules/graph"
 
-// Needs names the results that an action uses, in a pipeline of so many stages.
+// Needs returns the results that an action uses, in a pipeline with a number of stages.
 // This is the one rule that makes actions a pipeline:
 //
 //	F       needs  the F of the stage before
 //	B or I  needs  the F of its own stage, and the B or I of the stage after
 //	W       needs  the I of its own stage
 //
-// The B or I of another stage is named as a B. What is not needed has no stage:
-// its Stage is None.
+// The B or I of another stage is returned as a B. An action that needs no such result
+// gets one whose Stage is None.
 func (a Action) Needs(stages int) (own, neighbour Action) {
-	own, neighbour = nothing, nothing
+	own, neighbour = noAction, noAction
 	switch a.Kind {
 	case graph.Forward:
 		neighbour = a.on(a.Stage-1, graph.Forward)
@@ -27,8 +27,8 @@ func (a Action) Needs(stages int) (own, neighbour Action) {
 	return own, neighbour
 }
 
-// Feeds names the stage that needs an action's result as its neighbour's; None where
-// there is none. It is Needs, read the other way.
+// Feeds returns the neighbouring stage that needs an action's result, or None. It is the
+// inverse of Needs.
 func (a Action) Feeds(stages int) int32 {
 	switch {
 	case a.Kind == graph.Forward && int(a.Stage) < stages-1:
@@ -39,15 +39,16 @@ func (a Action) Feeds(stages int) int32 {
 	return graph.None
 }
 
-// nothing stands for what is not needed.
-var nothing = Action{Stage: graph.None, Microbatch: graph.None}
+// noAction stands for a result that is not needed.
+var noAction = Action{Stage: graph.None, Microbatch: graph.None}
 
-// on names another action on the same microbatch.
+// on returns another action on the same microbatch.
 func (a Action) on(stage int32, k graph.Kind) Action {
 	return Action{Kind: k, Stage: stage, Microbatch: a.Microbatch}
 }
 
-// result names what an action makes: B and I make the same for other stages.
+// result returns the name of an action's result: B and I make the same result for other
+// stages.
 func (a Action) result() Action {
 	if a.Kind == graph.InputGradient {
 		return a.on(a.Stage, graph.Backward)
@@ -55,8 +56,8 @@ func (a Action) result() Action {
 	return a.on(a.Stage, a.Kind)
 }
 
-// Send names the message with which an action's result leaves for another rank, as
-// its sender numbers it; false if it stays.
+// Send returns the message that takes an action's result to another rank, with the
+// sender's stage; false if the result stays on its rank.
 func (a Action) Send(p graph.Placement) (Action, bool) {
 	to := a.Feeds(p.Stages())
 	if to == graph.None || p.Rank(to, a.Microbatch) == p.Rank(a.Stage, a.Microbatch) {
@@ -68,8 +69,8 @@ func (a Action) Send(p graph.Placement) (Action, bool) {
 	return a.on(a.Stage, graph.SendBackward), true
 }
 
-// receive names the message that brings what an action needs from another rank, as
-// its receiver numbers it; false if it needs none.
+// receive returns the message that brings an action's input from another rank, with the
+// receiver's stage; false if the action needs none.
 func (a Action) receive(p graph.Placement) (Action, bool) {
 	_, need := a.Needs(p.Stages())
 	if need.Stage == graph.None {
@@ -79,7 +80,8 @@ func (a Action) receive(p graph.Placement) (Action, bool) {
 	return send.otherEnd(), leaves
 }
 
-// otherEnd names the same message as the rank at its other end numbers it.
+// otherEnd returns the other end of a message: the RECV of a SEND, and the SEND of a
+// RECV.
 func (a Action) otherEnd() Action {
 	switch a.Kind {
 	case graph.SendForward:

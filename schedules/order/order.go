@@ -1,8 +1,8 @@
 // Package order holds compute orders: which actions every rank of a pipeline
-// runs, one after another. An [Order] is written and read in PyTorch's notation,
-// validated, given messages ([Order.WithMessages]), and run against itself to
-// see whether it would hang ([Order.Hang]). What an action needs is one rule,
-// [Action.Needs]. The package knows no times.
+// runs, one after another. It reads and writes an [Order] in PyTorch's notation,
+// validates it, adds messages ([Order.WithMessages]), and finds out whether an order
+// with messages would hang ([Order.Hang]). One rule says which results an action needs:
+// [Action.Needs]. The package does not know how long actions take.
 package order
 
 import (
@@ -16,18 +16,18 @@ import (
 // An Action is one entry of a rank's compute order.
 type Action struct {
 	Kind graph.Kind // F, B, I or W
-	// Pair says of an F that it forms an overlapped pair with the B after it
-	// on the rank; how such a pair runs is a Pairing.
+	// Pair says that this F forms an overlapped pair with the B after it on the rank.
+	// A wiring.Pairing decides how such a pair runs.
 	Pair              bool
 	Stage, Microbatch int32 // Microbatch is None for an UNSHARD, RESHARD or REDUCE_GRAD
 }
 
-// F is the forward of a stage and microbatch.
+// F returns the forward of a stage and microbatch.
 func F(stage, microbatch int) Action {
 	return Action{Kind: graph.Forward, Stage: int32(stage), Microbatch: int32(microbatch)}
 }
 
-// B is the full backward of a stage and microbatch.
+// B returns the full backward of a stage and microbatch.
 func B(stage, microbatch int) Action {
 	return Action{Kind: graph.Backward, Stage: int32(stage), Microbatch: int32(microbatch)}
 }
@@ -35,7 +35,7 @@ func B(stage, microbatch int) Action {
 // String prints the action as PyTorch does: 2F0 is stage 2, forward,
 // microbatch 0.
 func (a Action) String() string {
-	if shards(a.Kind) {
+	if isSharding(a.Kind) {
 		return fmt.Sprintf("%d%s", a.Stage, a.Kind)
 	}
 	return fmt.Sprintf("%d%s%d", a.Stage, a.Kind, a.Microbatch)
@@ -54,7 +54,7 @@ func (o Order) String() string {
 	return b.String()
 }
 
-// Microbatches is one more than the highest microbatch in the order.
+// Microbatches returns the number of microbatches: one more than the highest in the order.
 func (o Order) Microbatches() int {
 	highest := int32(-1)
 	for _, rank := range o {
@@ -65,44 +65,52 @@ func (o Order) Microbatches() int {
 	return int(highest) + 1
 }
 
-// has reports whether any rank has such an action.
-func (o Order) has(such func(Action) bool) bool {
-	return slices.ContainsFunc(o, func(rank []Action) bool { return slices.ContainsFunc(rank, such) })
+// contains reports whether any rank has an action that matches.
+func (o Order) contains(matches func(Action) bool) bool {
+	return slices.ContainsFunc(o, func(rank []Action) bool { return slices.ContainsFunc(rank, matches) })
 }
 
-// Split reports whether the order uses I and W in place of B.
+// Split reports whether the order has I and W instead of B.
 func (o Order) Split() bool {
-	return o.has(func(a Action) bool { return a.Kind == graph.InputGradient || a.Kind == graph.WeightGradient })
+	return o.contains(func(a Action) bool { return a.Kind == graph.InputGradient || a.Kind == graph.WeightGradient })
 }
 
 // Paired reports whether the order has overlapped pairs.
-func (o Order) Paired() bool { return o.has(func(a Action) bool { return a.Pair }) }
+func (o Order) Paired() bool { return o.contains(func(a Action) bool { return a.Pair }) }
 
-// Validate reports the first place where the order is not a training step of
-// stages so placed and that many microbatches: an action out of range, repeated,
-// missing, on a rank that does not hold the stage, or before another on the same
-// rank that it needs.
+// Validate returns an *Error for the first place where the order is not a training step
+// with this placement and number of microbatches: an action that is out of range,
+// repeated, missing, on a rank that does not hold the stage, or before an action of the
+// same rank that it needs.
 func (o Order) Validate(p graph.Placement, microbatches int) error {
 	v := validation{placement: p, microbatches: microbatches, done: make([]uint8, p.Stages()*microbatches)}
 	for r, actions := range o {
 		for i, a := range actions {
 			problem := v.check(a, int32(r))
-			if problem == "" && a.Pair && (a.Kind != graph.Forward || i+1 == len(actions) || actions[i+1].Kind != graph.Backward) {
-				problem = fmt.Sprintf("%s begins no pair: an overlapped pair is an F and the B after it", a)
+			if problem == "" && a.Pair && !isPair(actions[i:]) {
+				problem = fmt.Sprintf("%s does not begin a pair: an overlapped pair is an F and the B after it", a)
 			}
 			if problem != "" {
 				return &Error{Rank: r, Index: i, Problem: problem, Order: o}
 			}
-			*v.of(a) |= 1 << a.Kind
+			*v.progress(a) |= 1 << a.Kind
 		}
 	}
-	const full, split = 1<<graph.Forward | 1<<graph.Backward, 1<<graph.Forward | 1<<graph.InputGradient | 1<<graph.WeightGradient
+	const (
+		full  = 1<<graph.Forward | 1<<graph.Backward
+		split = 1<<graph.Forward | 1<<graph.InputGradient | 1<<graph.WeightGradient
+	)
 	for at, d := range v.done {
 		if s, m := at/microbatches, at%microbatches; d != full && d != split {
 			return &Error{Rank: int(p.Rank(int32(s), int32(m))), Index: -1, Order: o, Problem: missing(s, m, d)}
 		}
 	}
 	return nil
+}
+
+// isPair reports whether actions begin with an F and a B.
+func isPair(actions []Action) bool {
+	return len(actions) > 1 && actions[0].Kind == graph.Forward && actions[1].Kind == graph.Backward
 }
 
 // validation holds the state of one Validate call.
@@ -112,12 +120,12 @@ type validation struct {
 	done         []uint8 // by stage and microbatch: a bit per kind
 }
 
-// of tells what has been done for an action's stage and microbatch.
-func (v *validation) of(a Action) *uint8 {
+// progress returns the bits of an action's stage and microbatch.
+func (v *validation) progress(a Action) *uint8 {
 	return &v.done[int(a.Stage)*v.microbatches+int(a.Microbatch)]
 }
 
-// check returns what is wrong with an action, given what has been done.
+// check returns the problem of an action, given the actions before it, or "".
 func (v *validation) check(a Action, rank int32) string {
 	stages := v.placement.Stages()
 	switch {
@@ -130,7 +138,7 @@ func (v *validation) check(a Action, rank int32) string {
 	case v.placement.Rank(a.Stage, a.Microbatch) != rank:
 		return fmt.Sprintf("stage %d belongs to rank %d", a.Stage, v.placement.Rank(a.Stage, a.Microbatch))
 	}
-	d := *v.of(a)
+	d := *v.progress(a)
 	switch {
 	case d&(1<<a.Kind) != 0:
 		return fmt.Sprintf("%s appears twice", a)
@@ -138,14 +146,16 @@ func (v *validation) check(a Action, rank int32) string {
 		return fmt.Sprintf("%s comes before its forward %s", a, a.on(a.Stage, graph.Forward))
 	case a.Kind == graph.Backward && d&(1<<graph.InputGradient|1<<graph.WeightGradient) != 0,
 		(a.Kind == graph.InputGradient || a.Kind == graph.WeightGradient) && d&(1<<graph.Backward) != 0:
-		return fmt.Sprintf("%s repeats part of another backward: a stage and microbatch has either one B, or one I and one W", a)
+		return fmt.Sprintf("%s repeats part of another backward: a stage and microbatch has either one B, "+
+			"or one I and one W", a)
 	case a.Kind == graph.WeightGradient && d&(1<<graph.InputGradient) == 0:
 		return fmt.Sprintf("%s comes before its input gradient %s", a, a.on(a.Stage, graph.InputGradient))
 	}
 	return ""
 }
 
-// missing names what a stage and microbatch lacks, d being what it has.
+// missing says which action a stage and microbatch lacks; d has a bit for every kind that
+// is there.
 func missing(stage, microbatch int, d uint8) string {
 	switch {
 	case d&(1<<graph.Forward) == 0:
@@ -156,7 +166,7 @@ func missing(stage, microbatch int, d uint8) string {
 	return fmt.Sprintf("the backward %[1]dB%[2]d is missing (or %[1]dI%[2]d and %[1]dW%[2]d)", stage, microbatch)
 }
 
-// Actions is how many there are on all ranks.
+// Actions counts the actions of all ranks.
 func (o Order) Actions() int {
 	n := 0
 	for _, rank := range o {

@@ -6,23 +6,26 @@ import (
 	"psim/schedules/graph"
 )
 
-// Placement reads off the actions where the stages are, messages aside: each on
-// one rank, or each on two, one for each half of the microbatches. Stages must be
-// numbered from 0 without gaps; an action of a second rank is an *Error.
+// Placement returns the rank of every stage, as the actions show it: each stage on one
+// rank, or each on two, one for each half of the microbatches. Messages do not count.
+// Stages must be numbered from 0 without gaps. If a stage is on other ranks, the error
+// is an *Error.
 func (o Order) Placement() (graph.Placement, error) {
-	one, first, second := rankOf{}, rankOf{}, rankOf{}
+	one, first, second := stageRanks{}, stageRanks{}, stageRanks{}
 	half := graph.TwoCopies(nil, nil, o.Microbatches()).Half
 	var conflict error
 	two := o.Microbatches()%2 == 0
 	for r, actions := range o {
 		for i, a := range actions {
 			switch {
-			case sends(a.Kind) || receives(a.Kind):
+			case isSend(a.Kind) || isReceive(a.Kind):
 				continue
 			case a.Stage < 0:
-				return graph.Placement{}, fmt.Errorf("rank %d has stage %d: the stages must be numbered from 0", r, a.Stage)
+				err := fmt.Errorf("rank %d has stage %d: the stages must be numbered from 0", r, a.Stage)
+				return graph.Placement{}, err
 			case !one.put(a.Stage, r) && conflict == nil:
-				problem := fmt.Sprintf("stage %d is on rank %d and on rank %d; a stage is on one rank, or all are on two, one for each half of the microbatches", a.Stage, one[a.Stage], r)
+				problem := fmt.Sprintf("stage %d is on rank %d and on rank %d; a stage is on one rank, "+
+					"or all are on two, one for each half of the microbatches", a.Stage, one[a.Stage], r)
 				conflict = &Error{Rank: r, Index: i, Problem: problem, Order: o}
 			}
 			switch {
@@ -38,7 +41,7 @@ func (o Order) Placement() (graph.Placement, error) {
 	if conflict == nil {
 		return graph.Placement{First: stages}, err
 	}
-	if err != nil || !two || len(first) != len(one) || !inPairs(first, second) {
+	if err != nil || !two || len(first) != len(one) || !ranksArePaired(first, second) {
 		return graph.Placement{}, conflict
 	}
 	p := graph.Placement{Half: half}
@@ -47,11 +50,11 @@ func (o Order) Placement() (graph.Placement, error) {
 	return p, nil
 }
 
-// rankOf holds the rank of every stage that was met.
-type rankOf map[int32]int32
+// stageRanks holds the rank of every stage that has been seen.
+type stageRanks map[int32]int32
 
-// put notes the rank of a stage; false if it has another.
-func (m rankOf) put(stage int32, r int) bool {
+// put notes the rank of a stage; false if the stage already has another rank.
+func (m stageRanks) put(stage int32, r int) bool {
 	if was, seen := m[stage]; seen {
 		return was == int32(r)
 	}
@@ -59,8 +62,8 @@ func (m rankOf) put(stage int32, r int) bool {
 	return true
 }
 
-// list puts the ranks in the order of the stages, if none is missing.
-func (m rankOf) list() ([]int32, error) {
+// list returns the ranks in the order of the stages, or an error if a stage is missing.
+func (m stageRanks) list() ([]int32, error) {
 	highest := int32(-1)
 	for s := range m {
 		highest = max(highest, s)
@@ -77,10 +80,10 @@ func (m rankOf) list() ([]int32, error) {
 	return ranks, nil
 }
 
-// inPairs reports whether every stage is on two ranks, which share all stages that
-// either of them has.
-func inPairs(first, second rankOf) bool {
-	partner := rankOf{}
+// ranksArePaired reports whether every stage is on two ranks, and both hold the same
+// stages.
+func ranksArePaired(first, second stageRanks) bool {
+	partner := stageRanks{}
 	for s, a := range first {
 		b, ok := second[s]
 		if !ok || a == b || !partner.put(a, int(b)) || !partner.put(b, int(a)) {

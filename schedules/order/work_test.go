@@ -173,7 +173,7 @@ func otherEnd(a order.Action) order.Action {
 func TestCSVSize(t *testing.T) {
 	endless := &counted{}
 	_, err := order.ReadCSV(endless)
-	require.EqualError(t, err, "is larger than 32 MiB, which is the most that a schedule file may have")
+	require.EqualError(t, err, "is larger than 32 MiB, the limit for a schedule file")
 	require.Less(t, endless.n, order.MaxFile+1<<20)
 }
 
