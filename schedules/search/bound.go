@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// lowerBound returns a span that no order is below, of any kind: the largest that holds
-// for one rank.
+// lowerBound returns a lower bound on the span of any order: the largest bound of a
+// single rank.
 //
-// A rank is busy for the sum of its passes. Beside that it waits where what it
-// needs is on its way through the ranks behind it: before its first I, once it
-// has run all forwards that memory can hold, and after its last F, once it
-// has run all that was left. And memory holds a microbatch from its F to its W,
-// which is longer than the way to the last rank and back.
+// A rank is busy for the sum of its passes. In addition it waits while its inputs are on
+// their way through later ranks: before its first I, after all the forwards that fit in
+// memory, and after its last F, when the remaining work is done. Moreover, memory holds
+// a microbatch from its F to its W, which takes at least the way to the last rank and
+// back.
 func (q *problem) lowerBound() int64 {
 	var best int64
 	busy := q.busy()
@@ -22,12 +22,12 @@ func (q *problem) lowerBound() int64 {
 	return best
 }
 
-// A trip is the least time, over all microbatches, from the start of a rank's first F
-// to that of its first I, to that of its last I, and from the start of its last F to
-// its first I. With one stage per rank they are the same.
+// A trip holds the shortest times of any microbatch from the start of an F to the start
+// of an I of one rank: from its first F to its first I, from its first F to its last I,
+// and from its last F to its first I. With one stage per rank they are the same.
 type trip struct{ toFirst, toLast, upper int64 }
 
-// trips finds them for every rank.
+// trips returns the trip of every rank.
 func (q *problem) trips() []trip {
 	least := slices.Repeat([]trip{{math.MaxInt64, math.MaxInt64, math.MaxInt64}}, q.p)
 	there, back := make([]int64, q.stages()), make([]int64, q.stages())
@@ -70,13 +70,13 @@ func (q *problem) rankBound(r int, t trip, busy int64) int64 {
 		after = q.idleAfterV(r, t.toLast)
 	}
 	best := max(busy+before, busy+after, t.toLast+leastRest, q.memoryBound(r, t))
-	if most < q.m { // the last F comes after the first I, so both waits are there
+	if most < q.m { // the last F comes after the first I, so both waits occur
 		best = max(best, busy+before+after)
 	}
 	return best
 }
 
-// mostForwards counts how many forwards a rank can run at most before its first I.
+// mostForwards bounds the number of forwards that a rank can run before its first I.
 func (q *problem) mostForwards(r int) int {
 	least, first := int64(math.MaxInt64), int64(math.MaxInt64)
 	for lane := range q.lanes {
@@ -88,12 +88,12 @@ func (q *problem) mostForwards(r int) int {
 	if least <= 0 {
 		return q.lanes * q.m
 	}
-	n := (q.limit[r] - max(0, first)) / least // that are there when another starts
+	n := (q.limit[r] - max(0, first)) / least // forwards held when another one starts
 	return int(max(1, min(int64(q.lanes*q.m), n+1)))
 }
 
-// warmUp bounds what so many forwards take: the longest of one stage, or over a V
-// as many as the longest of both.
+// warmUp bounds the time of a number of forwards from above: with one stage the sum of
+// the longest forwards, over a V all as long as the longest.
 func (q *problem) warmUp(r, forwards int) int64 {
 	var times []int64
 	for lane := range q.lanes {
@@ -111,14 +111,16 @@ func (q *problem) warmUp(r, forwards int) int64 {
 	return sum
 }
 
-// plain reports whether the microbatches of a stage, the first of which stands at
-// first, are all alike, F takes memory when it starts and I and W only give back. It
-// returns what F takes and what W gives.
-func (q *problem) plain(first int) (whole, late int64, ok bool) {
+// uniform reports whether the microbatches of a stage are all alike, F takes memory only
+// at its start, and I and W only free memory. It returns the bytes that F takes and that
+// W frees. first is the index of the stage's first microbatch.
+func (q *problem) uniform(first int) (whole, late int64, ok bool) {
 	whole, late = q.start[opF][first], -q.end[opW][first]
 	for i := first; i < first+q.m; i++ {
 		for k := range passes {
-			if q.time[k][i] != q.time[k][first] || q.start[k][i] != q.start[k][first] || q.end[k][i] != q.end[k][first] {
+			same := q.time[k][i] == q.time[k][first] &&
+				q.start[k][i] == q.start[k][first] && q.end[k][i] == q.end[k][first]
+			if !same {
 				return 0, 0, false
 			}
 		}
@@ -128,17 +130,17 @@ func (q *problem) plain(first int) (whole, late int64, ok bool) {
 	return whole, late, ok
 }
 
-// idleAfter returns how long a rank waits at least after the start of its last F. That
-// microbatch still takes a trip; the work that is left besides belongs to what
-// is held at that moment, which memory limits.
+// idleAfter bounds from below how long a rank waits after the start of its last F. The
+// last microbatch still takes a trip; all other remaining work belongs to microbatches
+// that the rank holds at that moment, and memory limits these.
 func (q *problem) idleAfter(r int, trip int64) int64 {
 	i := q.slot(r, 0).first
-	whole, late, ok := q.plain(i)
+	whole, late, ok := q.uniform(i)
 	if !ok {
 		return 0
 	}
 	f, in, w := q.time[opF][i], q.time[opI][i], q.time[opW][i]
-	var left float64 // of I and W, in the most that the limit can hold
+	var left float64 // time of I and W of all microbatches that fit in the limit
 	switch limit := float64(q.limit[r]); {
 	case late == whole:
 		left = float64(min(int64(q.m), q.limit[r]/whole)) * float64(in+w)
@@ -153,11 +155,11 @@ func (q *problem) idleAfter(r int, trip int64) int64 {
 	return trip + in + w - f - int64(left)
 }
 
-// idleAfterV returns the same over a V, after the start of the last F of the first stage.
+// idleAfterV is idleAfter over a V, after the start of the last F of the first stage.
 func (q *problem) idleAfterV(r int, trip int64) int64 {
 	down, up := q.slot(r, 0).first, q.slot(r, 1).first
-	a0, late0, ok0 := q.plain(down)
-	a1, late1, ok1 := q.plain(up)
+	a0, late0, ok0 := q.uniform(down)
+	a1, late1, ok1 := q.uniform(up)
 	if !ok0 || !ok1 || late0 == 0 || late1 == 0 {
 		return 0
 	}
@@ -165,7 +167,7 @@ func (q *problem) idleAfterV(r int, trip int64) int64 {
 	w0, w1 := t(opW, down), t(opW, up)
 	i0, i1 := t(opI, down), t(opI, up)
 	all := t(opF, up) + i1 + w1 + i0 + w0
-	perByte := max( // of what a microbatch can have left, by what it then holds
+	perByte := max( // remaining time per byte, for every state of a microbatch
 		all/float64(a0), (all-t(opF, up))/float64(a0+a1), (w1+i0+w0)/float64(a0+late1),
 		(i0+w0)/float64(a0), (w0+w1)/float64(late0+late1), w0/float64(late0), w1/float64(late1))
 	left := min(float64(q.m)*all, float64(q.limit[r])*perByte+1)
@@ -173,15 +175,15 @@ func (q *problem) idleAfterV(r int, trip int64) int64 {
 	return max(0, int64(idle))
 }
 
-// memoryBound bounds the span by memory: what every microbatch holds, and for how
-// long, has to fit into it. With one stage per rank memory is so many places, each of
-// which serves one microbatch after another.
+// memoryBound bounds the span by memory: the bytes of all microbatches, times how long
+// they are held, must fit into limit × span. With one stage per rank the limit is a
+// number of places, each of which serves one microbatch after another.
 func (q *problem) memoryBound(r int, t trip) int64 {
 	trips := []int64{t.toLast, t.upper}
 	var area float64
 	for lane := range q.lanes {
 		i := q.slot(r, lane).first
-		whole, late, ok := q.plain(i)
+		whole, late, ok := q.uniform(i)
 		if !ok {
 			return 0
 		}
@@ -193,7 +195,7 @@ func (q *problem) memoryBound(r int, t trip) int64 {
 		return bound
 	}
 	i := q.slot(r, 0).first
-	whole, late, _ := q.plain(i)
+	whole, late, _ := q.uniform(i)
 	places := min(int64(q.m), q.limit[r]/whole)
 	rounds := (int64(q.m) + places - 1) / places
 	in, w := q.time[opI][i], q.time[opW][i]

@@ -24,7 +24,7 @@ func optimum(q *problem) score {
 	var try func(r int)
 	try = func(r int) {
 		if r == q.p {
-			if got := e.run(seqs); got.better(best) {
+			if got := e.run(seqs); got.betterThan(best) {
 				best = got
 			}
 			return

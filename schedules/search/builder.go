@@ -2,47 +2,49 @@ package search
 
 import "math"
 
-// forever comes after every time.
+// forever is later than any time.
 const forever = int64(math.MaxInt64)
 
 // A builder makes an order by following the clock: whenever a rank is free, the
-// policy says what it runs next, or until when it waits. It serves one order after
-// another.
+// policy says which pass it runs next, or until when it waits. A builder is reused for
+// one order after another.
 type builder struct {
 	*problem
 	policy
 	limit    []int64
-	need     [3][]int64 // bytes for a pass, and for its microbatch to come to its end
-	arrives  [2][]int64 // when the input of F and of I is there, or notYet
+	needed   [3][]int64 // bytes that a pass and the rest of its microbatch need
+	arrives  [2][]int64 // when the input of F and of I arrives, or notYet
 	seqs     sequences
 	clock    *clock // when the ranks decide again
 	ranks    []state
-	busy     []int64 // by rank: what its passes take
+	busy     []int64 // by rank: the total time of its passes
 	mostIdle int64
-	useless  bool // some rank has been idle for too long
-	placed   int  // passes, for this order
+	tooIdle  bool // a rank has been idle for too long
+	placed   int  // passes of this order
 }
 
-// state says how far a rank has been built.
+// state holds the progress of a rank.
 type state struct {
 	done   [operations]int
-	next   [operations]int // which microbatch of which stage
+	next   [operations]int // index of the next microbatch of each stage
 	last   op              // F or I
 	level  int64
 	free   int64 // end of the last pass
 	warmUp int   // forwards before the first input gradient
 	idle   int64 // within the span so far
-	slack  int64 // idle time after which the order is of no use
+	slack  int64 // the idle time beyond which the order is discarded
 }
 
 func newBuilder(q *problem) *builder {
 	n := q.stages() * q.m
-	b := &builder{problem: q, seqs: make(sequences, q.p), clock: newClock(q.p), ranks: make([]state, q.p), busy: q.busy()}
+	b := &builder{
+		problem: q, seqs: make(sequences, q.p), clock: newClock(q.p), ranks: make([]state, q.p), busy: q.busy(),
+	}
 	for k := range b.arrives {
 		b.arrives[k] = make([]int64, n)
 	}
-	for k := range b.need {
-		b.need[k] = make([]int64, n)
+	for k := range b.needed {
+		b.needed[k] = make([]int64, n)
 	}
 	for r := range q.p {
 		b.seqs[r] = make(sequence, 0, 3*q.lanes*q.m)
@@ -51,36 +53,35 @@ func newBuilder(q *problem) *builder {
 	return b
 }
 
-// addNeeds finds what memory passes need so that their microbatch can come to its
-// end while all else on the rank stays as it is: what it goes through until W has
-// given back. For a forward it is the most of any microbatch, since others may get
-// ahead.
+// addNeeds finds the memory that a pass needs so that its microbatch can finish while
+// nothing else on the rank changes: the peak until its W. A forward takes the maximum
+// over all microbatches, since others may get ahead.
 func (b *builder) addNeeds(r int) {
-	var reserve int64 // that what follows on the rank may need on top
+	var reserve int64 // memory that later passes of the microbatch may need in addition
 	for lane := range b.lanes {
 		first := b.slot(r, lane).first
 		for i := first; i < first+b.m; i++ {
-			b.need[opW][i] = b.start[opW][i]
-			b.need[opI][i] = max(b.start[opI][i], b.net(opI, i)+b.start[opW][i])
-			reserve = max(reserve, b.need[opI][i])
+			b.needed[opW][i] = b.start[opW][i]
+			b.needed[opI][i] = max(b.start[opI][i], b.net(opI, i)+b.start[opW][i])
+			reserve = max(reserve, b.needed[opI][i])
 		}
 	}
 	for lane := b.lanes - 1; lane >= 0; lane-- {
 		first := b.slot(r, lane).first
 		var most int64
 		for i := first; i < first+b.m; i++ {
-			b.need[opF][i] = max(b.start[opF][i], b.net(opF, i)+reserve)
-			most = max(most, b.need[opF][i])
+			b.needed[opF][i] = max(b.start[opF][i], b.net(opF, i)+reserve)
+			most = max(most, b.needed[opF][i])
 		}
 		reserve = most
 	}
 }
 
-// build makes an order under a limit, which holds until the next one is built. It
-// returns nil where a span becomes longer than most, or the limit leaves no way on.
+// build makes an order under a limit. The order is valid until the next call. build
+// returns nil if a span becomes longer than most, or no pass can run within the limit.
 func (b *builder) build(pol policy, limit []int64, most int64) sequences {
 	b.policy, b.limit = pol, limit
-	b.mostIdle, b.useless, b.placed = 0, false, 0
+	b.mostIdle, b.tooIdle, b.placed = 0, false, 0
 	for i := range b.arrives[opF] {
 		b.arrives[opF][i], b.arrives[opI][i] = notYet, notYet
 	}
@@ -97,19 +98,19 @@ func (b *builder) build(pol policy, limit []int64, most int64) sequences {
 	for all := 3 * b.stages() * b.m; b.placed < all; {
 		r, now := b.clock.first()
 		switch {
-		case b.useless:
+		case b.tooIdle:
 			return nil
 		case now < forever:
 			b.decide(r, now)
-		case !b.insist():
+		case !b.breakDeadlock():
 			return nil
 		}
 	}
 	return b.seqs
 }
 
-// decide starts a pass on a rank or lets it wait. A rank that waits is asked
-// again when an input arrives, and when it becomes known that one will.
+// decide starts a pass on a rank or lets it wait. A waiting rank decides again when an
+// input arrives, and when it becomes known that an input will arrive.
 func (b *builder) decide(r int, now int64) {
 	var next op
 	var until int64
@@ -125,11 +126,11 @@ func (b *builder) decide(r int, now int64) {
 		b.clock.set(r, b.wait(r, now))
 		return
 	}
-	b.begin(r, next, now)
+	b.run(r, next, now)
 }
 
-// fillGap returns the weight gradient that should run now rather than the rank
-// wait: the one that is due first, if any.
+// fillGap returns the weight gradient to run while the rank would wait: the one that is
+// due first, or none.
 func (b *builder) fillGap(r int, gap int64) op {
 	x := &b.ranks[r]
 	best, first := none, forever
@@ -145,20 +146,21 @@ func (b *builder) fillGap(r int, gap int64) op {
 			best, first = o, due
 		}
 	}
-	if best != none && b.squeeze.takes(gap, b.time[opW][x.next[best]], x.idle, b.mostIdle) {
+	if best != none && b.squeeze.fillsGap(gap, b.time[opW][x.next[best]], x.idle, b.mostIdle) {
 		return best
 	}
 	return none
 }
 
-// insist starts a pass against the policy, where all ranks wait by it, and
-// reports whether any was left.
-func (b *builder) insist() bool {
+// breakDeadlock starts a pass against the policy when the policy makes all ranks wait. It
+// reports whether any pass could start.
+func (b *builder) breakDeadlock() bool {
 	for r := range b.p {
 		x := &b.ranks[r]
 		for _, o := range [operations]op{upI, opI, upW, opW, upF, opF} {
 			k := o.kind()
-			if o.lane() >= b.lanes || x.done[o] == b.m || k != opF && x.done[o] == x.done[o-1] || !b.fitsNext(r, o) {
+			finished := o.lane() >= b.lanes || x.done[o] == b.m
+			if finished || k != opF && x.done[o] == x.done[o-1] || !b.fitsNext(r, o) {
 				continue
 			}
 			at := x.free
@@ -166,7 +168,7 @@ func (b *builder) insist() bool {
 				at = b.arrives[k][x.next[o]]
 			}
 			if at != notYet {
-				b.begin(r, o, max(x.free, at))
+				b.run(r, o, max(x.free, at))
 				return true
 			}
 		}
@@ -174,9 +176,9 @@ func (b *builder) insist() bool {
 	return false
 }
 
-// fitsNext reports whether memory lets the next pass of an operation start, and its
-// microbatch come to its end. Alone on its rank, that always fits. With one stage per
-// rank W never waits for memory, which it gives back.
+// fitsNext reports whether memory suffices for the next pass of an operation and the
+// rest of its microbatch. A microbatch alone on its rank always fits. With one stage per
+// rank W never waits for memory, because it only frees some.
 func (b *builder) fitsNext(r int, o op) bool {
 	x := &b.ranks[r]
 	switch i, k := x.next[o], o.kind(); {
@@ -185,13 +187,13 @@ func (b *builder) fitsNext(r int, o op) bool {
 	case b.strict:
 		return x.level+b.start[k][i] <= b.limit[r]
 	default:
-		return x.level+b.need[k][i] <= b.limit[r]
+		return x.level+b.needed[k][i] <= b.limit[r]
 	}
 }
 
-// arrival returns when the next pass of an operation can start at the earliest, as far as
-// is known: forever where none is left or its own forward comes first, and later than
-// now where what it waits for has not run, even if that takes no time.
+// arrival returns the earliest time, as far as is known, when the input of the next pass
+// of an operation arrives. It is forever if no pass is left or its own forward has not
+// run, and later than now if its input has not been computed, even if that takes no time.
 func (b *builder) arrival(r int, o op, now int64) int64 {
 	x, k := &b.ranks[r], o.kind()
 	if x.done[o] == b.m || k == opI && x.done[o] >= x.done[o-1] {
@@ -208,7 +210,7 @@ func (b *builder) arrival(r int, o op, now int64) int64 {
 	return max(now+1, max(now, b.ranks[own.after].free)+b.time[opI][i+b.m]+own.toAfter)
 }
 
-// wait returns when a rank decides again if nothing new becomes known.
+// wait returns the time when a rank decides again unless it is woken before.
 func (b *builder) wait(r int, now int64) int64 {
 	until, x := forever, &b.ranks[r]
 	for o := range op(3 * b.lanes) {
@@ -221,14 +223,14 @@ func (b *builder) wait(r int, now int64) int64 {
 	return until
 }
 
-// begin runs a pass.
-func (b *builder) begin(r int, o op, now int64) {
+// run appends a pass to the order of a rank.
+func (b *builder) run(r int, o op, now int64) {
 	x := &b.ranks[r]
 	i, k, own := x.next[o], o.kind(), b.slot(r, o.lane())
 	if len(b.seqs[r]) > 0 {
 		x.idle += now - x.free
 		b.mostIdle = max(b.mostIdle, x.idle)
-		b.useless = b.useless || x.idle > x.slack
+		b.tooIdle = b.tooIdle || x.idle > x.slack
 	}
 	if o == opI && x.done[opI] == 0 {
 		x.warmUp = x.done[opF]
@@ -248,15 +250,15 @@ func (b *builder) begin(r int, o op, now int64) {
 		b.arrives[opI][i] = x.free
 	case k == opF:
 		b.arrives[opF][i+b.m] = x.free + own.toAfter
-		b.tell(own.after, now)
+		b.wake(own.after, now)
 	case k == opI && own.before >= 0:
 		b.arrives[opI][i-b.m] = x.free + own.toBefore
-		b.tell(own.before, now)
+		b.wake(own.before, now)
 	}
 }
 
-// tell lets a rank decide again once it is free, now that it knows more.
-func (b *builder) tell(r int, now int64) {
+// wake lets a rank decide again once it is free, because more is known.
+func (b *builder) wake(r int, now int64) {
 	if at := max(now, b.ranks[r].free); at < b.clock.at(r) {
 		b.clock.set(r, at)
 	}

@@ -1,10 +1,9 @@
 package search
 
-// A clock holds a time for every rank and knows the earliest. Ranks stand in
-// groups, each with the earliest of its own, because minima of a few numbers take
-// no branches, and a tree would.
+// A clock holds a time for every rank and finds the earliest. Ranks form groups, each
+// with its earliest time: the minimum of a few numbers needs no branches, unlike a tree.
 type clock struct {
-	times    []int64 // by rank; forever where there is none
+	times    []int64 // by rank; forever if the rank has none
 	earliest []int64 // by group
 }
 
@@ -32,7 +31,8 @@ func (c *clock) set(r int, at int64) {
 	c.earliest[r/groupSize] = min(min(t[0], t[1], t[2], t[3]), min(t[4], t[5], t[6], t[7]))
 }
 
-// first returns the rank with the earliest time, the lowest of several.
+// first returns the rank with the earliest time; of several, the one with the lowest
+// number.
 func (c *clock) first() (rank int, at int64) {
 	at = forever
 	for b, t := range c.earliest {

@@ -1,25 +1,25 @@
 package search
 
 // A score says how good an order is: the shorter span first, then the shorter
-// makespan. Spans is the sum over the ranks, which tells progress where the
-// longest span stays.
-type score struct{ span, makespan, spans int64 }
+// makespan. sumOfSpans is the sum over all ranks, which shows progress while the longest
+// span does not change.
+type score struct{ span, makespan, sumOfSpans int64 }
 
-// better orders by what is asked for.
-func (s score) better(t score) bool {
+// betterThan compares what a search is to minimise.
+func (s score) betterThan(t score) bool {
 	if s.span != t.span {
 		return s.span < t.span
 	}
 	return s.makespan < t.makespan
 }
 
-// closer orders by what leads there.
-func (s score) closer(t score) bool {
+// closerThan compares in a way that also sees progress towards a better score.
+func (s score) closerThan(t score) bool {
 	if s.span != t.span {
 		return s.span < t.span
 	}
-	if s.spans != t.spans {
-		return s.spans < t.spans
+	if s.sumOfSpans != t.sumOfSpans {
+		return s.sumOfSpans < t.sumOfSpans
 	}
 	return s.makespan < t.makespan
 }
@@ -28,26 +28,26 @@ func (s score) closer(t score) bool {
 var impossible = score{1 << 62, 1 << 62, 1 << 62}
 
 // An evaluator runs orders: every pass starts when the one before it on its rank
-// has ended and what it needs has arrived. It computes what sim would, without a
-// graph.
+// has ended and its input has arrived. It computes the same times as package sim, but
+// without a graph.
 type evaluator struct {
 	*problem
-	arrivesF, arrivesI []int64 // when the input of F and I is there; −1 is not yet
+	arrivesF, arrivesI []int64 // when the input of F and of I arrives, or notYet
 	at                 [][]int64
 	ranks              []progress
-	busy               []int64 // by rank: what its passes take
-	stack              []int   // of ranks that may get on
-	ran                int     // passes, by all runs
+	busy               []int64 // by rank: the total time of its passes
+	stack              []int   // ranks that may go on
+	ran                int     // passes in all runs
 }
 
-// progress says how far a rank has come.
+// progress holds the progress of a rank.
 type progress struct {
 	position int
-	next     [operations]int // by operation: which microbatch of which stage
+	next     [operations]int // by operation: index of the next microbatch of each stage
 	free     int64
 	idle     int64 // since its first pass started
-	slack    int64 // idle time after which the run is of no use
-	waiting  bool  // on the stack, or getting on
+	slack    int64 // the idle time beyond which the run is given up
+	waiting  bool  // on the stack, or being advanced
 }
 
 const notYet = -1
@@ -64,11 +64,11 @@ func newEvaluator(q *problem) *evaluator {
 	return e
 }
 
-// run computes when everything starts, into at, and the score.
+// run computes the start of every pass, in e.at, and the score.
 func (e *evaluator) run(seqs sequences) score { return e.runWithin(seqs, impossible.span) }
 
-// runWithin runs until a span is sure to become longer than most; such an order
-// counts as impossible.
+// runWithin is run, but stops once a span must become longer than most, and then returns
+// the score of an impossible order.
 func (e *evaluator) runWithin(seqs sequences, most int64) score {
 	for i := range e.arrivesF {
 		e.arrivesF[i], e.arrivesI[i] = notYet, notYet
@@ -104,13 +104,13 @@ func (e *evaluator) runWithin(seqs sequences, most int64) score {
 			return impossible
 		}
 		span := x.free - e.at[r][0]
-		s.span, s.makespan, s.spans = max(s.span, span), max(s.makespan, x.free), s.spans+span
+		s.span, s.makespan, s.sumOfSpans = max(s.span, span), max(s.makespan, x.free), s.sumOfSpans+span
 	}
 	return s
 }
 
-// advance runs a rank until it has to wait for another, and reports whether the
-// run is still of use.
+// advance runs a rank until it has to wait for another rank. It returns false if the run
+// should be given up.
 func (e *evaluator) advance(r int, seq sequence) bool {
 	x, at := &e.ranks[r], e.at[r][:len(seq)]
 	free, from := x.free, x.position
@@ -148,7 +148,7 @@ func (e *evaluator) advance(r int, seq sequence) bool {
 	return true
 }
 
-// deliver hands the result of an F or I to the rank that needs it.
+// deliver passes the result of an F or I to the rank that needs it.
 func (e *evaluator) deliver(own *slot, k op, i int, end int64) {
 	switch {
 	case k == opF && own.after < 0:

@@ -15,25 +15,24 @@ import (
 	"time"
 )
 
-// Solver is the program that Exact calls: the mixed-integer solver of COIN-OR,
-// Debian's package coinor-cbc.
+// Solver is the program that Exact calls: COIN-OR's mixed-integer solver, in Debian's
+// package coinor-cbc.
 const Solver = "cbc"
 
 // ErrNoSolver says that the solver is not installed.
 var ErrNoSolver = errors.New("the solver cbc is not installed; on Debian and Ubuntu: apt-get install coinor-cbc")
 
-// Exact is Find, and then proof: where what was found is above the lower bound,
-// it lets a mixed-integer solver look for a shorter span, for so long at most.
-// The bound is then the solver's, and equal to the span where that is proven to
-// be the shortest. It holds for orders in which the microbatches of a stage run
-// in turn.
+// Exact is Find with a proof: if the span that Find reaches is above the lower bound, a
+// mixed-integer solver looks for a shorter one, for at most the time limit. The bound is
+// then the solver's, and equals the span if that is proven to be the shortest. The proof
+// covers orders in which the microbatches of a stage run in turn.
 func Exact(ctx context.Context, in Problem, limit time.Duration) (Solution, error) {
 	q, err := in.prepare()
 	if err != nil {
 		return Solution{}, err
 	}
 	if in.Folded {
-		return Solution{}, errors.New("a solver is called for one stage per rank, not for two")
+		return Solution{}, errors.New("the solver takes one stage per rank, not two")
 	}
 	found, err := Find(ctx, in)
 	if err != nil || found.Span <= found.LowerBound {
@@ -46,43 +45,45 @@ func Exact(ctx context.Context, in Problem, limit time.Duration) (Solution, erro
 	model := newModel(q, found)
 	const mostChoices = 20_000
 	if n := model.choices(); n > mostChoices {
-		return found, fmt.Errorf("%d stages × %d microbatches leave %d choices of what comes first; a solver is called for at most %d", q.p, q.m, n, mostChoices)
+		return found, fmt.Errorf("%d stages × %d microbatches leave %d pairs of passes to put in order; "+
+			"the solver is called for at most %d", q.p, q.m, n, mostChoices)
 	}
 	answer, err := model.solve(ctx, program, limit)
 	if err != nil {
 		return found, err
 	}
-	return model.improved(found, answer), nil
+	return model.betterOf(found, answer), nil
 }
 
-// answer holds what the solver says, in the model's unit of time.
-type answer struct {
+// solverAnswer holds the solver's solution, in the model's unit of time.
+type solverAnswer struct {
 	values map[string]float64
 	bound  float64
 }
 
 // solve writes the model to a file, calls the solver and reads its solution.
-func (m *model) solve(ctx context.Context, program string, limit time.Duration) (answer, error) {
+func (m *model) solve(ctx context.Context, program string, limit time.Duration) (solverAnswer, error) {
 	folder, err := os.MkdirTemp("", "psim-")
 	if err != nil {
-		return answer{}, err
+		return solverAnswer{}, err
 	}
 	defer os.RemoveAll(folder)
 	in, out := filepath.Join(folder, "order.lp"), filepath.Join(folder, "solution.txt")
 	if err := os.WriteFile(in, []byte(m.text()), 0o600); err != nil {
-		return answer{}, err
+		return solverAnswer{}, err
 	}
 	seconds := strconv.FormatFloat(max(0.1, limit.Seconds()), 'f', 1, 64)
-	said, err := exec.CommandContext(ctx, program, in, "sec", seconds, "ratio", "0", "solve", "solution", out).CombinedOutput()
+	solver := exec.CommandContext(ctx, program, in, "sec", seconds, "ratio", "0", "solve", "solution", out)
+	said, err := solver.CombinedOutput()
 	if ctx.Err() != nil {
-		return answer{}, ctx.Err()
+		return solverAnswer{}, ctx.Err()
 	}
 	if err != nil {
-		return answer{}, fmt.Errorf("%s: %seqs: %s", program, err, lastLine(said))
+		return solverAnswer{}, fmt.Errorf("%s: %w: %s", program, err, lastLine(said))
 	}
 	data, err := os.ReadFile(out)
 	if err != nil {
-		return answer{}, fmt.Errorf("%s has written no solution: %s", program, lastLine(said))
+		return solverAnswer{}, fmt.Errorf("%s wrote no solution: %s", program, lastLine(said))
 	}
 	return readAnswer(string(data), string(said))
 }
@@ -94,20 +95,19 @@ func lastLine(output []byte) string {
 
 var provenBound = regexp.MustCompile(`(?m)^Lower bound:\s+(\S+)`)
 
-// readAnswer reads a solution file: a line that says how it ended, then one for
-// each variable that is not zero. The bound of a search that was stopped stands
-// in what the solver printed.
-func readAnswer(solution, said string) (answer, error) {
+// readAnswer reads a solution file: a status line, then a line for each variable that is
+// not zero. If the solver was stopped, the bound is in its output.
+func readAnswer(solution, said string) (solverAnswer, error) {
 	lines := bufio.NewScanner(strings.NewReader(solution))
 	lines.Scan()
 	status := lines.Text()
-	a := answer{values: map[string]float64{}}
+	a := solverAnswer{values: map[string]float64{}}
 	switch {
 	case strings.HasPrefix(status, "Optimal"):
 		fields := strings.Fields(status)
 		bound, err := strconv.ParseFloat(fields[len(fields)-1], 64)
 		if err != nil {
-			return a, fmt.Errorf("%s: %q is no status of a solution", Solver, status)
+			return a, fmt.Errorf("%s: cannot read the status %q", Solver, status)
 		}
 		a.bound = bound
 	case strings.HasPrefix(status, "Stopped on time"):
@@ -127,19 +127,19 @@ func readAnswer(solution, said string) (answer, error) {
 		}
 		value, err := strconv.ParseFloat(fields[2], 64)
 		if err != nil {
-			return a, fmt.Errorf("%s: %q is no line of a solution", Solver, lines.Text())
+			return a, fmt.Errorf("%s: cannot read the line %q", Solver, lines.Text())
 		}
 		a.values[fields[1]] = value
 	}
 	return a, nil
 }
 
-// improved returns the better of what was found and what the solver says, whose order
-// is run again because its times are rounded.
-func (m *model) improved(found Solution, a answer) Solution {
+// betterOf returns the better of two solutions: the one that Find has found, and the
+// solver's. The solver's times are rounded, so its order is run again.
+func (m *model) betterOf(found Solution, a solverAnswer) Solution {
 	s := &search{problem: m.problem, evaluator: newEvaluator(m.problem)}
-	s.best, s.score = m.found, s.evaluator.run(m.found)
-	if seqs := m.spell(a.values); seqs != nil && m.fit(seqs, m.limit) {
+	s.best, s.score = m.foundOrder, s.evaluator.run(m.foundOrder)
+	if seqs := m.readSequences(a.values); seqs != nil && m.allLegal(seqs, m.limit) {
 		s.offer(seqs)
 	}
 	const rounding = 1e-4
@@ -151,9 +151,9 @@ func (m *model) improved(found Solution, a answer) Solution {
 	return s.result()
 }
 
-// spell reads the sequences off the choices: a task stands behind as many as come
-// before it. It returns nil where there is no solution.
-func (m *model) spell(values map[string]float64) sequences {
+// readSequences makes sequences of the binary variables: the position of a task is the
+// number of tasks before it. It returns nil if the solver has no solution.
+func (m *model) readSequences(values map[string]float64) sequences {
 	if len(values) == 0 {
 		return nil
 	}

@@ -38,7 +38,7 @@ func TestExactAgainstAllOrders(t *testing.T) {
 		program, _ := exec.LookPath(Solver)
 		answer, err := m.solve(context.Background(), program, time.Minute)
 		require.NoError(t, err)
-		got := m.improved(worst, answer)
+		got := m.betterOf(worst, answer)
 		require.Equal(t, optimum(q).span, int64(got.Span), "%+v", a)
 		require.Equal(t, got.Span, got.LowerBound, "%+v", a)
 		checkResult(t, in, got)
@@ -83,7 +83,7 @@ func TestExactWithoutSolver(t *testing.T) {
 func TestReadAnswer(t *testing.T) {
 	a, err := readAnswer("Optimal - objective value 12.00000000\n      0 S  12  0\n      3 y0_10_0_1   1   0\n", "")
 	require.NoError(t, err)
-	require.Equal(t, answer{map[string]float64{"S": 12, "y0_10_0_1": 1}, 12}, a)
+	require.Equal(t, solverAnswer{map[string]float64{"S": 12, "y0_10_0_1": 1}, 12}, a)
 	a, err = readAnswer("Stopped on time - objective value 13.00000000\n      0 S  13  0\n", "x\nLower bound:                    11.250\n")
 	require.NoError(t, err)
 	require.Equal(t, 11.25, a.bound)
@@ -104,7 +104,7 @@ func TestSpell(t *testing.T) {
 		require.NoError(t, err)
 		m := newModel(q, find(t, in))
 		values := map[string]float64{"S": 1}
-		for r, seq := range m.found {
+		for r, seq := range m.foundOrder {
 			at := map[task]int{}
 			var done [3]int
 			for i, k := range seq {
@@ -117,7 +117,7 @@ func TestSpell(t *testing.T) {
 				}
 			})
 		}
-		require.Equal(t, m.found, m.spell(values))
+		require.Equal(t, m.foundOrder, m.readSequences(values))
 	})
 }
 
@@ -144,7 +144,7 @@ func FuzzReadAnswer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		got := newModel(q, found).improved(found, a)
+		got := newModel(q, found).betterOf(found, a)
 		checkResult(t, in, got)
 		require.LessOrEqual(t, got.Span, found.Span)
 		require.GreaterOrEqual(t, got.LowerBound, found.LowerBound)

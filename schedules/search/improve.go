@@ -2,10 +2,10 @@ package search
 
 import "slices"
 
-// A move takes the operation at from out of a rank's sequence and puts it back at to.
+// A move takes an operation out of a rank's sequence and inserts it elsewhere.
 type move struct{ rank, from, to int }
 
-// apply makes the move, and reversed takes it back.
+// apply makes the move; the reversed move undoes it.
 func (v move) apply(seqs sequences) {
 	seq := seqs[v.rank]
 	k := seq[v.from]
@@ -19,9 +19,9 @@ func (v move) apply(seqs sequences) {
 
 func (v move) reversed() move { return move{v.rank, v.to, v.from} }
 
-// improve moves single passes as long as that helps: into the gaps of the rank
-// with the longest span, and out of the way of what its gaps wait for. work
-// bounds the passes that are run again.
+// improve moves single passes as long as that helps: into the gaps of the rank with the
+// longest span, and out of the way of passes that these gaps wait for. work bounds the
+// number of passes that are run again.
 func (s *search) improve(from sequences, limit []int64, work int) sequences {
 	seqs := from.clone()
 	e := s.evaluator
@@ -34,7 +34,7 @@ func (s *search) improve(from sequences, limit []int64, work int) sequences {
 			}
 			v.apply(seqs)
 			if s.legal(v.rank, seqs[v.rank], limit[v.rank]) {
-				if got := e.runWithin(seqs, score.span); got.closer(score) {
+				if got := e.runWithin(seqs, score.span); got.closerThan(score) {
 					score, found = got, true
 					break
 				}
@@ -48,8 +48,8 @@ func (s *search) improve(from sequences, limit []int64, work int) sequences {
 	return seqs
 }
 
-// moves lists what may help the rank with the longest span; the evaluator has
-// just run the sequences.
+// moves lists the moves that may help the rank with the longest span. The evaluator must
+// just have run the sequences.
 func (s *search) moves(seqs sequences) []move {
 	e := s.evaluator
 	longest := 0
@@ -71,8 +71,8 @@ func (s *search) moves(seqs sequences) []move {
 	return list
 }
 
-// gaps lists the positions of a rank's sequence that start late, the longest wait
-// first.
+// gaps lists the positions in a rank's sequence before which the rank waits, the longest
+// wait first.
 func (s *search) gaps(seqs sequences, r int) []int {
 	const most = 8
 	wait := make([]int64, len(seqs[r]))
@@ -87,8 +87,7 @@ func (s *search) gaps(seqs sequences, r int) []int {
 	return list[:min(most, len(list))]
 }
 
-// walk goes through a sequence with the time that the rank is idle before each
-// operation.
+// walk visits the operations of a sequence with the idle time before each.
 func (s *search) walk(seq sequence, r int, visit func(i int, o op, idle int64)) {
 	var done [operations]int
 	end := int64(0)
@@ -100,8 +99,8 @@ func (s *search) walk(seq sequence, r int, visit func(i int, o op, idle int64)) 
 	}
 }
 
-// chain follows what a late operation waits for, back through the ranks that keep
-// each other waiting, and lists the moves that get something out of the way.
+// chain follows the chain of operations that a late operation waits for, back through
+// the ranks, and lists the moves that take other operations out of their way.
 func (s *search) chain(seqs sequences, r, i int) []move {
 	const longest = 60
 	var list []move
@@ -132,7 +131,7 @@ func (s *search) chain(seqs sequences, r, i int) []move {
 	return list
 }
 
-// count returns how often an operation occurs.
+// count counts an operation in a sequence.
 func count(seq sequence, k op) int {
 	n := 0
 	for _, o := range seq {
@@ -143,7 +142,7 @@ func count(seq sequence, k op) int {
 	return n
 }
 
-// nth returns the position of the n-th operation of a kind, counted from 0.
+// nth returns the position of the n-th occurrence of an operation, counted from 0, or −1.
 func nth(seq sequence, k op, n int) int {
 	for i, o := range seq {
 		if o == k {

@@ -7,18 +7,18 @@ import (
 	"psim/internal/units"
 )
 
-// A model is a problem as a mixed-integer program. A task has a start time; of two
-// tasks of a rank either comes first, and a variable of 0 or 1 says which where
-// that is open. Each rank starts as soon as its first input is there, as it will
-// when the order is run, and spans end with the last W.
+// A model is a problem as a mixed-integer program. A variable holds the start time of
+// every task. One of two tasks on a rank comes first; where this is open, a binary
+// variable says which. Each rank starts as soon as its first input arrives, as it does
+// when the order runs, and spans end with the last W.
 type model struct {
 	*problem
-	found sequences // what is known to be possible
-	span  int64     // of that
-	bound int64
-	unit  int64 // of time: all times are multiples
-	head  []int64
-	out   strings.Builder
+	foundOrder sequences // the order that Find has found
+	span       int64     // of foundOrder
+	bound      int64
+	unit       int64 // all times are multiples of it
+	head       []int64
+	out        strings.Builder
 }
 
 // A task is one pass of a rank.
@@ -28,7 +28,10 @@ type task struct {
 }
 
 func newModel(q *problem, found Solution) *model {
-	m := &model{problem: q, span: int64(found.Span), bound: int64(found.LowerBound), found: q.sequences(found.Order), head: make([]int64, q.p)}
+	m := &model{
+		problem: q, span: int64(found.Span), bound: int64(found.LowerBound),
+		foundOrder: q.sequences(found.Order), head: make([]int64, q.p),
+	}
 	for _, times := range append(q.time[:], q.latency) {
 		for _, t := range times {
 			m.unit = units.CommonDivisor(m.unit, t)
@@ -41,7 +44,7 @@ func newModel(q *problem, found Solution) *model {
 	return m
 }
 
-// choices counts the variables of 0 or 1.
+// choices counts the binary variables.
 func (m *model) choices() int { return 3 * m.p * m.m * (m.m - 1) / 2 }
 
 // tasks lists the passes of a rank.
@@ -55,24 +58,24 @@ func (m *model) tasks(r int) []task {
 	return list
 }
 
-// known says whether an order of two tasks is settled.
-type known int
+// settled says whether the order of two tasks is fixed in advance.
+type settled int
 
 const (
-	open known = iota
-	yes
-	no
+	open settled = iota
+	yes          // a comes before b
+	no           // b comes before a
 )
 
-// before names the variable that is 1 where a comes before b, both on one rank;
-// empty where the other order has it, or where it is settled.
-func (m *model) before(a, b task) (name string, fixed known) {
+// before names the variable that is 1 if a comes before b, both on one rank. The name is
+// empty if the order is settled, or if the variable belongs to the reverse order.
+func (m *model) before(a, b task) (name string, fixed settled) {
 	switch {
 	case a.k == b.k && a.m < b.m, a.k < b.k && a.m <= b.m:
 		return "", yes
 	case a.k == b.k, a.k > b.k && a.m >= b.m:
 		return "", no
-	case a.k > b.k: // the earlier microbatch's later pass, before the later one's earlier
+	case a.k > b.k: // a later pass of an earlier microbatch
 		return fmt.Sprintf("y%d_%d%d_%d_%d", a.r, a.k, b.k, a.m, b.m), open
 	}
 	return "", open
@@ -88,8 +91,8 @@ func (m *model) text() string {
 	m.line("Minimize\n span: S\nSubject To\n")
 	for r := range m.p {
 		m.spans(r)
-		m.waits(r)
-		m.oneAtATime(r)
+		m.dependencies(r)
+		m.exclusions(r)
 		if m.limit[r] < unlimited {
 			m.memory(r)
 		}
@@ -106,14 +109,14 @@ func (m *model) text() string {
 
 func (m *model) line(format string, args ...any) { fmt.Fprintf(&m.out, format, args...) }
 
-// spans makes S no less than a rank's span.
+// spans writes that S is at least the span of a rank.
 func (m *model) spans(r int) {
 	last := task{opW, r, m.m - 1}
 	m.line(" S - %s >= %d\n", last.name(), m.time(last)-m.head[r]/m.unit)
 }
 
-// waits lets every pass wait for what it needs.
-func (m *model) waits(r int) {
+// dependencies writes that every pass of a rank starts after the passes that it needs.
+func (m *model) dependencies(r int) {
 	after := func(b, a task, latency int64) {
 		m.line(" %s - %s >= %d\n", b.name(), a.name(), m.time(a)+latency/m.unit)
 	}
@@ -133,7 +136,7 @@ func (m *model) waits(r int) {
 	}
 }
 
-// eachChoice visits the pairs of tasks whose order is open.
+// eachChoice visits all pairs of tasks whose order is open.
 func (m *model) eachChoice(visit func(name string, a, b task)) {
 	for r := range m.p {
 		m.eachChoiceOf(r, visit)
@@ -150,10 +153,11 @@ func (m *model) eachChoiceOf(r int, visit func(name string, a, b task)) {
 	}
 }
 
-// oneAtATime keeps the passes of a rank apart: of two, one ends before the other
-// starts. What comes before a task comes before the later ones of its kind.
-func (m *model) oneAtATime(r int) {
-	slack := m.span / m.unit // no two tasks of the rank are further apart
+// exclusions writes that the passes of a rank do not overlap: one of two ends before the
+// other starts. A pass that comes before a task also comes before the later tasks of the
+// same kind.
+func (m *model) exclusions(r int) {
+	slack := m.span / m.unit // the largest distance between two tasks of the rank
 	m.eachChoiceOf(r, func(name string, a, b task) {
 		m.line(" %s - %s - %d %s >= %d\n", b.name(), a.name(), slack+m.time(a), name, -slack)
 		m.line(" %s - %s + %d %s >= %d\n", a.name(), b.name(), slack+m.time(b), name, m.time(b))
@@ -167,8 +171,8 @@ func (m *model) oneAtATime(r int) {
 	})
 }
 
-// memory keeps the level at the start of every pass within the limit: what all that
-// come before have left, and what it takes itself.
+// memory writes that the memory at the start of every pass, with what all earlier passes
+// have left and what the pass itself takes, is within the limit.
 func (m *model) memory(r int) {
 	tasks := m.tasks(r)
 	for _, x := range tasks {
@@ -186,7 +190,7 @@ func (m *model) memory(r int) {
 				level += net
 				continue
 			}
-			if name == "" { // 1 − the other order
+			if name == "" { // 1 − the variable of the reverse order
 				level += net
 				name, _ = m.before(x, a)
 				net = -net

@@ -1,40 +1,40 @@
 package search
 
-// A policy settles what a builder leaves open: what comes first, F or I, and when W
-// does (compare Qi et al. 2023, section 4, which tries such choices in all
-// combinations). With a building block, F and I come as they are due by it;
+// A policy settles what a builder leaves open: whether F or I comes first, and when W
+// runs (compare Qi et al. 2023, section 4, which tries such choices in all
+// combinations). With a building block, F and I run when the block says they are due;
 // otherwise, with one stage per rank, they take turns.
 type policy struct {
 	block *block
-	// strict runs F and I as the block has them. Otherwise whatever is ready may
-	// run earlier: the ramps have gaps, and times are not all alike.
+	// strict runs F and I in the order of the block. Otherwise any pass that is ready may
+	// run earlier: the ramps have gaps, and times differ.
 	strict bool
-	// patient lets no pass run earlier where that delays the next one by the block.
+	// patient does not run a pass early if it would delay the next pass of the block.
 	patient bool
-	// delayFirst runs a forward although the first input gradient arrives before
-	// it would end, delayLater although another does.
+	// delayFirst runs a forward even if the first input gradient arrives before the
+	// forward ends; delayLater does so for later input gradients.
 	delayFirst, delayLater bool
-	// alternate runs a forward after an input gradient, even where the next
-	// input gradient has arrived, and before it W where that frees its memory.
+	// alternate runs a forward after an input gradient, even if the next input gradient
+	// has arrived, and a W before that forward if this frees its memory.
 	alternate bool
-	// capped lets no more forwards be ahead of the input gradients than the
-	// warm-up ran.
+	// capped limits forwards ahead of input gradients to the number of warm-up forwards.
 	capped bool
-	// squeeze says when W runs in a gap that is shorter than it.
+	// squeeze says when W runs in a gap that is too short for it.
 	squeeze squeeze
 }
 
+// squeeze says when a W runs in a gap that is too short for it.
 type squeeze uint8
 
 const (
 	never        squeeze = iota
-	ifBehind             // where waiting would make this rank the one with most idle time
-	ifMostlyFits         // where at least half of it fits
+	ifBehind             // if waiting would give this rank the most idle time
+	ifMostlyFits         // if at least half of it fits
 )
 
-// takes reports whether a W that is so long runs in a gap of a rank that has idled
-// for so long, where none has for longer than mostIdle.
-func (s squeeze) takes(gap, long, idle, mostIdle int64) bool {
+// fillsGap reports whether a W of a given length runs in a gap. idle is the idle time of
+// its rank, mostIdle that of the rank that has idled most.
+func (s squeeze) fillsGap(gap, long, idle, mostIdle int64) bool {
 	switch {
 	case gap >= long:
 		return true
@@ -66,13 +66,14 @@ func turnPolicies() []policy {
 func blockPolicies() []policy {
 	var list []policy
 	for _, squeeze := range []squeeze{ifBehind, never, ifMostlyFits} {
-		list = append(list, policy{strict: true, squeeze: squeeze}, policy{patient: true, squeeze: squeeze}, policy{squeeze: squeeze})
+		list = append(list,
+			policy{strict: true, squeeze: squeeze}, policy{patient: true, squeeze: squeeze}, policy{squeeze: squeeze})
 	}
 	return list
 }
 
-// takeTurns says which of F and I a rank with one stage runs now; none where it
-// waits, until when one of them can start. It makes way for W by waiting forever.
+// takeTurns returns whether a rank with one stage runs F or I now, or none if it waits,
+// and until when. To let a W run, it waits forever.
 func (b *builder) takeTurns(r int, now int64) (next op, until int64) {
 	x := &b.ranks[r]
 	n := &x.done
@@ -102,8 +103,8 @@ func (b *builder) takeTurns(r int, now int64) (next op, until int64) {
 	return none, until
 }
 
-// followBlock says which F or I a rank runs now by the building block; none where
-// it waits, until when one can start.
+// followBlock returns the F or I that a rank runs now by its building block, or none if
+// it waits, and until when.
 func (b *builder) followBlock(r int, now int64) (next op, until int64) {
 	a := b.lookAhead(r, now)
 	if a.ready == none {
@@ -115,12 +116,12 @@ func (b *builder) followBlock(r int, now int64) (next op, until int64) {
 	return none, a.headAt
 }
 
-// A lookahead is what a rank could run next of F and I: head is due first by the
-// block, ready first of those that can start now; none where there is no such.
+// A lookahead holds the next F or I of a rank: head is due first by the block, ready is
+// due first of those that can start now; either may be none.
 type lookahead struct {
 	head, ready op
-	headAt      int64 // when head can start, as far as is known; forever where memory is full
-	until       int64 // when any other can
+	headAt      int64 // when head can start, as far as is known; forever if memory is full
+	until       int64 // when any other can start
 }
 
 func (b *builder) lookAhead(r int, now int64) lookahead {

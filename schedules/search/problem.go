@@ -10,27 +10,26 @@ import (
 	"psim/schedules/order"
 )
 
-// A Problem is what an order is sought for.
+// A Problem describes the pipeline that an order is searched for.
 type Problem struct {
 	Ranks, Microbatches int
 	// Folded puts two stages on every rank, in a V: r and 2·Ranks−1−r on rank r.
 	// Otherwise stage s is on rank s.
 	Folded bool
 	// Step prices F, I and W: how long each takes, and how it changes the memory
-	// in use on its rank when it starts and ends. Of a cost it reads Busy,
-	// BytesAtStart and BytesAtEnd.
+	// in use on its rank when it starts and ends. Only Busy, BytesAtStart and BytesAtEnd
+	// of a cost are read.
 	Step func(order.Action) graph.Cost
-	// Latency[s] is how long after its end the result of a pass reaches the
-	// neighbour across the boundary between stages s and s+1, either way; nil is
-	// at once. Within a rank, at the turn of the V, it is at once anyway.
+	// Latency[s] is the time from the end of a pass until its result crosses the
+	// boundary between stages s and s+1, in either direction; nil means no latency.
+	// Within a rank, at the turn of the V, there is none.
 	Latency []time.Duration
-	// Limit is the memory of every rank for what Step counts, inclusive; nil is
-	// unlimited.
+	// Limit is the memory of every rank in bytes, inclusive, for the bytes that Step
+	// counts; nil is unlimited.
 	Limit []int64
 }
 
-// FromCosts takes the problem from the costs of a graph whose orders are sought,
-// folded as in [Problem].
+// FromCosts makes a problem of the costs of a graph's tasks. folded is as in [Problem].
 // A message counts with its time on the link and its latency, but as if it never
 // had to queue.
 func FromCosts(ranks, microbatches int, folded bool, costs graph.Costs) Problem {
@@ -38,13 +37,15 @@ func FromCosts(ranks, microbatches int, folded bool, costs graph.Costs) Problem 
 	q := &problem{p: ranks}
 	p.Step = func(a order.Action) graph.Cost {
 		rank := int32(q.rankOf(int(a.Stage)))
-		return costs.Task(&graph.Task{Kind: a.Kind, Rank: rank, Stage: a.Stage, Microbatch: a.Microbatch, Peer: graph.None})
+		return costs.Task(&graph.Task{
+			Kind: a.Kind, Rank: rank, Stage: a.Stage, Microbatch: a.Microbatch, Peer: graph.None,
+		})
 	}
 	return p
 }
 
-// Split is an order that is legal for every size: one microbatch after another,
-// its backward in two halves, over one stage per rank or over a V.
+// Split returns a simple order that is always legal: one microbatch after another, with
+// split backwards, over one stage per rank or over a V.
 func Split(ranks, microbatches int, folded bool) order.Order {
 	q := &problem{p: ranks, m: microbatches, lanes: Problem{Folded: folded}.lanes()}
 	q.latency = make([]int64, max(0, q.stages()-1))
@@ -52,9 +53,9 @@ func Split(ranks, microbatches int, folded bool) order.Order {
 	return q.order(q.sequential())
 }
 
-// Relaxed is the problem with limits that hold at least one microbatch on every
-// rank. Where the given ones do not, an order still comes out: of those that
-// need the least memory on that rank.
+// Relaxed returns the problem with limits raised to hold at least one microbatch on
+// every rank. A rank whose limit was too low then gets an order that needs the least
+// memory.
 func (in Problem) Relaxed() Problem {
 	if in.Limit == nil {
 		return in
@@ -68,17 +69,16 @@ func (in Problem) Relaxed() Problem {
 	in.Limit = slices.Clone(in.Limit)
 	for r := range in.Limit {
 		for m := range q.m {
-			in.Limit[r] = max(in.Limit[r], q.alone(r, m))
+			in.Limit[r] = max(in.Limit[r], q.peakOfOne(r, m))
 		}
 	}
 	return in
 }
 
-// passes lists the kinds of a split step, in the order of their codes.
+// passes lists the kinds of passes of a split step, indexed by op.
 var passes = [3]graph.Kind{graph.Forward, graph.InputGradient, graph.WeightGradient}
 
-// An op is what a rank does: an index of passes for its first stage, and those of its
-// second stage follow in the same order.
+// An op is a pass of a rank: F, I and W of its first stage, then those of its second.
 type op uint8
 
 const (
@@ -88,23 +88,23 @@ const (
 	upF
 	upI
 	upW
-	none // of them
+	none // no pass
 )
 
-// operations counts the different ones.
+// operations counts the different ops.
 const operations = int(none)
 
-// kind returns the operation of the first stage that stands for the same kind.
+// kind returns the op of the first stage with the same kind of pass.
 func (o op) kind() op { return kinds[o] }
 
-// A table, because searches ask for little else.
+// kinds is a table because searches look up little else.
 var kinds = [operations]op{opF, opI, opW, opF, opI, opW}
 
-// lane says which of the rank's stages it is of.
+// lane returns the index of the rank's stage.
 func (o op) lane() int { return int(o / 3) }
 
-// problem holds a Problem with everything looked up. What belongs to stage s and
-// microbatch m stands at s·m + m of its slice.
+// problem holds a Problem with all costs looked up. Slices by pass have the value of
+// stage s and microbatch i at index s·m + i, where m is the number of microbatches.
 type problem struct {
 	p, m       int
 	lanes      int // stages per rank
@@ -118,20 +118,20 @@ type problem struct {
 // A slot holds one stage of a rank.
 type slot struct {
 	stage int
-	first int // of the stage's microbatches: where 0 stands
-	// The ranks of the stages before and after, and how long messages to them
-	// take; −1 where there is none.
+	first int // index of the stage's microbatch 0 in slices by pass
+	// The ranks of the stages before and after, −1 at the ends, and the latency of
+	// messages to them.
 	before, after     int
 	toBefore, toAfter int64
 }
 
-// slot finds a rank's stage.
+// slot returns a stage of a rank.
 func (q *problem) slot(r, lane int) *slot { return &q.slots[r*q.lanes+lane] }
 
 // stages counts the stages of all ranks.
 func (q *problem) stages() int { return q.p * q.lanes }
 
-// rankOf returns the rank of a stage: of two lanes, the second runs back up the V.
+// rankOf returns the rank of a stage: the second lane runs back up the V.
 func (q *problem) rankOf(stage int) int {
 	if stage < q.p {
 		return stage
@@ -155,10 +155,10 @@ func (q *problem) placeStages() {
 	}
 }
 
-// unlimited exceeds the memory that any sum of steps needs.
+// unlimited exceeds any sum of memory.
 const unlimited = int64(1) << 62
 
-// MaxTasks bounds the problems that are searched.
+// MaxTasks is the largest number of tasks that Find accepts.
 const MaxTasks = 1 << 22
 
 // lanes counts the stages per rank.
@@ -172,13 +172,15 @@ func (in Problem) lanes() int {
 // stages counts the stages of all ranks.
 func (in Problem) stages() int { return in.Ranks * in.lanes() }
 
-// prepare looks everything up.
+// prepare checks the problem and looks up all costs.
 func (in Problem) prepare() (*problem, error) {
 	switch {
 	case in.Ranks < 1 || in.Microbatches < 1:
-		return nil, fmt.Errorf("%d stages and %d microbatches: there must be at least one of each", in.Ranks, in.Microbatches)
+		return nil, fmt.Errorf("%d stages and %d microbatches: there must be at least one of each",
+			in.Ranks, in.Microbatches)
 	case 3*float64(in.stages())*float64(in.Microbatches) > MaxTasks:
-		return nil, fmt.Errorf("%d stages × %d microbatches: more than the %d tasks that an order is searched for", in.stages(), in.Microbatches, MaxTasks)
+		return nil, fmt.Errorf("%d stages × %d microbatches: more than the %d tasks that an order is searched for",
+			in.stages(), in.Microbatches, MaxTasks)
 	case in.Latency != nil && len(in.Latency) != in.stages()-1:
 		return nil, fmt.Errorf("%d latencies for %d boundaries", len(in.Latency), in.stages()-1)
 	case in.Limit != nil && len(in.Limit) != in.Ranks:
@@ -207,30 +209,31 @@ func (in Problem) prepare() (*problem, error) {
 			cost := in.Step(order.Action{Kind: kind, Stage: int32(i / q.m), Microbatch: int32(i % q.m)})
 			q.time[k][i], q.start[k][i], q.end[k][i] = int64(cost.Busy), cost.BytesAtStart, cost.BytesAtEnd
 			if cost.Busy < 0 || cost.Delay < 0 {
-				return nil, errors.New("a task takes less than no time")
+				return nil, errors.New("a task has a negative time")
 			}
 		}
 	}
-	return q, q.fits()
+	return q, q.checkFits()
 }
 
-// A MemoryError says that no order fits: even one microbatch after another
-// needs more than the limit.
+// A MemoryError says that no order fits: even one microbatch at a time needs more than
+// the limit.
 type MemoryError struct {
 	Rank        int
 	Need, Limit int64
 }
 
-// Error names the rank, and in bytes what it needs and has.
+// Error names the rank, the bytes that it needs, and its limit.
 func (e *MemoryError) Error() string {
-	return fmt.Sprintf("rank %d needs %d bytes for one microbatch, more than its limit of %d", e.Rank, e.Need, e.Limit)
+	return fmt.Sprintf("rank %d needs %d bytes for one microbatch, more than its limit of %d",
+		e.Rank, e.Need, e.Limit)
 }
 
-// fits reports the rank that cannot hold even one microbatch at a time.
-func (q *problem) fits() error {
+// checkFits returns a *MemoryError if a rank cannot hold even one microbatch at a time.
+func (q *problem) checkFits() error {
 	for r := range q.p {
 		for m := range q.m {
-			if need := q.alone(r, m); need > q.limit[r] {
+			if need := q.peakOfOne(r, m); need > q.limit[r] {
 				return &MemoryError{Rank: r, Need: need, Limit: q.limit[r]}
 			}
 		}
@@ -238,18 +241,18 @@ func (q *problem) fits() error {
 	return nil
 }
 
-// byItself returns the sequence of one microbatch by itself: down the V and up, and back.
-func (q *problem) byItself() sequence {
+// oneMicrobatch returns the sequence of a single microbatch: down the V and up, and back.
+func (q *problem) oneMicrobatch() sequence {
 	if q.lanes == 1 {
 		return sequence{opF, opI, opW}
 	}
 	return sequence{opF, upF, upI, upW, opI, opW}
 }
 
-// alone returns the highest level on a rank in one microbatch by itself.
-func (q *problem) alone(r, m int) int64 {
+// peakOfOne returns the memory peak of a rank when microbatch m runs alone.
+func (q *problem) peakOfOne(r, m int) int64 {
 	level, peak := int64(0), int64(0)
-	for _, l := range q.byItself() {
+	for _, l := range q.oneMicrobatch() {
 		i, k := q.slot(r, l.lane()).first+m, l.kind()
 		peak = max(peak, level+q.start[k][i])
 		level += q.start[k][i] + q.end[k][i]
@@ -257,10 +260,10 @@ func (q *problem) alone(r, m int) int64 {
 	return peak
 }
 
-// net returns how a pass changes the level.
+// net returns the change of memory by a pass.
 func (q *problem) net(k op, i int) int64 { return q.start[k][i] + q.end[k][i] }
 
-// busy returns what the passes of every rank take.
+// busy returns the total time of the passes of every rank.
 func (q *problem) busy() []int64 {
 	busy := make([]int64, q.p)
 	for k := range passes {

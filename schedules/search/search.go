@@ -1,3 +1,21 @@
+// Package search finds compute orders. For one stage per rank and backwards that are
+// split into input and weight gradient, it finds the order of F, I and W on every rank
+// whose longest span is shortest, under a memory limit. A rank's span runs from its own
+// first start to its own last end, as in the zero-bubble papers (Qi et al. 2023, "Zero
+// Bubble Pipeline Parallelism").
+//
+// A [Problem] may also be folded: two stages on every rank, in a V. The search is then
+// over orders that repeat a building block (Qi et al. 2024, "Pipeline Parallelism with
+// Controllable Memory").
+//
+// [Find] is fast and heuristic. It also returns a lower bound, which shows how far from
+// the optimum its order can be. [Exact] proves the best order of small problems with an
+// installed solver.
+//
+// In every kind of pass the microbatches of a stage run in order. This loses nothing if
+// they are all alike, because two that run out of order can swap their numbers. An order
+// is then a sequence of F, I and W of a rank's stages, in which no pass is ahead of the
+// one that it needs, and a change of an order moves one operation.
 package search
 
 import (
@@ -14,12 +32,12 @@ type Solution struct {
 	Order order.Order
 	// Span is the longest of the ranks' own spans, from first start to last end.
 	Span, Makespan time.Duration
-	// LowerBound is a span that no order is below. It is proven, but not always
-	// reached by any order.
+	// LowerBound is a proven lower bound on the span. There may be no order that reaches
+	// it.
 	LowerBound time.Duration
 }
 
-// Gap is how far the span is above the lower bound, as a fraction of the bound.
+// Gap returns how far the span is above the lower bound, as a fraction of the bound.
 func (r Solution) Gap() float64 {
 	if r.LowerBound <= 0 {
 		return 0
@@ -27,11 +45,10 @@ func (r Solution) Gap() float64 {
 	return float64(r.Span)/float64(r.LowerBound) - 1
 }
 
-// Find searches for the order with the shortest span, and among those the
-// shortest makespan. It tries the published orders that fit, builds others, by
-// policies under several limits or over a V by building blocks, and improves the best
-// by moving passes. What it does depends on nothing but the problem, so that equal
-// input gives equal orders.
+// Find searches for the order with the shortest span and, among those, the shortest
+// makespan. It tries the published orders that fit, builds others, and improves the best
+// by moving passes. Others are built by policies under several limits, or over a V from
+// building blocks. The result depends on nothing but the problem.
 func Find(ctx context.Context, in Problem) (Solution, error) {
 	q, err := in.prepare()
 	if err != nil {
@@ -40,7 +57,7 @@ func Find(ctx context.Context, in Problem) (Solution, error) {
 	s := &search{problem: q, evaluator: newEvaluator(q), builder: newBuilder(q), bound: q.lowerBound()}
 	s.offer(q.sequential())
 	for _, seqs := range q.published() {
-		if q.fit(seqs, q.limit) {
+		if q.allLegal(seqs, q.limit) {
 			s.offer(seqs)
 		}
 	}
@@ -67,7 +84,7 @@ type search struct {
 
 // offer keeps an order if it is the best so far.
 func (s *search) offer(seqs sequences) {
-	if got := s.evaluator.run(seqs); s.best == nil || got.better(s.score) {
+	if got := s.evaluator.run(seqs); s.best == nil || got.betterThan(s.score) {
 		s.best, s.score = seqs, got
 	}
 }
@@ -79,10 +96,10 @@ func (s *search) result() Solution {
 	}
 }
 
-// published lists the orders that are known: 1F1B with the backward in two halves,
-// ZB-H1 and ZB-H2 (Qi et al. 2023, section 2), or over a V V-Min, V-Half and ZBV (Qi et
-// al. 2024). To make the first two of a V takes time with the square of its passes, so
-// that there is a most.
+// published lists the published orders: 1F1B with the backward in two halves, ZB-H1
+// and ZB-H2 (Qi et al. 2023, section 2), or over a V V-Min, V-Half and ZBV (Qi et al.
+// 2024). Making V-Min and V-Half takes time quadratic in the number of passes, so large
+// problems skip them.
 func (q *problem) published() []sequences {
 	names := []string{"1f1b", "zb-h1", "zb-h2"}
 	const most = 1 << 16
@@ -105,11 +122,11 @@ func (q *problem) published() []sequences {
 	return list
 }
 
-// try builds an order under a limit and runs it; it returns nil where its span becomes
-// longer than most, or it does not fit.
+// try builds an order under a limit and runs it. It returns nil if the span becomes
+// longer than most, or the order does not fit.
 func (s *search) try(p policy, limit []int64, most int64) (sequences, score) {
 	seqs := s.builder.build(p, limit, most)
-	if seqs == nil || !s.fit(seqs, s.limit) {
+	if seqs == nil || !s.allLegal(seqs, s.limit) {
 		return nil, impossible
 	}
 	return seqs, s.evaluator.runWithin(seqs, most)

@@ -86,7 +86,7 @@ func TestNoWorseThanPublished(t *testing.T) {
 			for r := range peaks {
 				fits = fits && (in.Limit == nil || peaks[r] <= in.Limit[r])
 			}
-			require.Equal(t, fits, q.fit(w, q.limit))
+			require.Equal(t, fits, q.allLegal(w, q.limit))
 			if fits {
 				fitting++
 				require.LessOrEqual(t, found.Span, span)
@@ -150,7 +150,7 @@ func TestProblemErrors(t *testing.T) {
 		{unit(3000, 3000, 0).shape(), "more than the 4194304 tasks"},
 		{Problem{Ranks: 2, Microbatches: 1, Limit: []int64{1}}, "1 memory limits for 2 ranks"},
 		{Problem{Ranks: 1, Microbatches: 1, Latency: unit(3, 1, 0).problem().Latency}, "2 latencies for 0 boundaries"},
-		{alike{p: 1, m: 1, f: -1}.problem(), "less than no time"},
+		{alike{p: 1, m: 1, f: -1}.problem(), "negative time"},
 		{alike{p: 2, m: 3, f: 1, i: 1, w: 1, whole: 9, late: 3, limit: 8}.problem(), "rank 0 needs 9 bytes for one microbatch, more than its limit of 8"},
 	} {
 		_, err := Find(context.Background(), c.in)

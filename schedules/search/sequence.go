@@ -8,10 +8,10 @@ import (
 )
 
 // A sequence is the order of one rank: F, I and W of each of its stages. The n-th
-// time that an operation stands there, it is for microbatch n.
+// occurrence of an operation is for microbatch n.
 type sequence []op
 
-// sequences has one for every rank.
+// sequences holds the sequence of every rank.
 type sequences []sequence
 
 func (s sequences) clone() sequences {
@@ -22,7 +22,7 @@ func (s sequences) clone() sequences {
 	return c
 }
 
-// order names stages and microbatches.
+// order makes an order of sequences, with stages and microbatches.
 func (q *problem) order(seqs sequences) order.Order {
 	actions := make(order.Order, len(seqs))
 	for r, seq := range seqs {
@@ -37,7 +37,8 @@ func (q *problem) order(seqs sequences) order.Order {
 	return actions
 }
 
-// sequences leaves stages and microbatches out of an order, and halves its backwards.
+// sequences makes sequences of an order: it drops stages and microbatches, and splits
+// backwards.
 func (q *problem) sequences(from order.Order) sequences {
 	seqs := make(sequences, q.p)
 	for r, actions := range from {
@@ -59,15 +60,17 @@ func (q *problem) sequences(from order.Order) sequences {
 	return seqs
 }
 
-// legal reports whether a rank's sequence never puts a pass before the one that it
-// needs, and never holds more than a limit.
+// legal reports whether a rank's sequence runs every pass after the one that it needs,
+// and never holds more than a limit.
 func (q *problem) legal(r int, seq sequence, limit int64) bool {
 	var done [operations]int
 	level := int64(0)
 	for _, o := range seq {
 		i, k := q.slot(r, o.lane()).first+done[o], o.kind()
 		done[o]++
-		if k != opF && done[o] > done[o-1] || o == upF && done[o] > done[opF] || o == opI && q.lanes > 1 && done[o] > done[upI] {
+		switch { // a pass whose input is missing
+		case k != opF && done[o] > done[o-1], o == upF && done[o] > done[opF],
+			o == opI && q.lanes > 1 && done[o] > done[upI]:
 			return false
 		}
 		if level+q.start[k][i] > limit {
@@ -78,8 +81,8 @@ func (q *problem) legal(r int, seq sequence, limit int64) bool {
 	return true
 }
 
-// fit reports whether all sequences are legal.
-func (q *problem) fit(seqs sequences, limit []int64) bool {
+// allLegal reports whether all sequences are legal.
+func (q *problem) allLegal(seqs sequences, limit []int64) bool {
 	for r := range seqs {
 		if !q.legal(r, seqs[r], limit[r]) {
 			return false
@@ -88,12 +91,11 @@ func (q *problem) fit(seqs sequences, limit []int64) bool {
 	return true
 }
 
-// sequential does one microbatch after another on every rank, which fits
-// whenever anything does.
+// sequential runs one microbatch after another on every rank. It fits if any order fits.
 func (q *problem) sequential() sequences {
 	seqs := make(sequences, q.p)
 	for r := range seqs {
-		seqs[r] = slices.Repeat(q.byItself(), q.m)
+		seqs[r] = slices.Repeat(q.oneMicrobatch(), q.m)
 	}
 	return seqs
 }

@@ -5,29 +5,32 @@ import (
 	"slices"
 )
 
-// A block says when each F and I of one microbatch is due on every rank of a V.
-// Repeated every period, passes of different microbatches never meet (Qi et al. 2024,
-// "Pipeline Parallelism with Controllable Memory", section 3, where it is a building
-// block). Weight gradients have no place of their own; they fill what is left.
+// A block is a building block: it says when each F and I of one microbatch is due on
+// every rank of a V. Repeated every period, passes of different microbatches never
+// collide (Qi et al. 2024, "Pipeline Parallelism with Controllable Memory", section 3).
+// Weight gradients have no fixed place; they fill the gaps.
 type block struct {
 	period int64
-	due    [][operations]int64 // when each starts, by rank
-	memory float64             // what is held on average on the fullest rank, as a share of its limit
+	due    [][operations]int64 // the start of each pass, by rank
+	memory float64             // average memory of the fullest rank, as a share of its limit
 }
 
-// phases lists the ways of a microbatch through the ranks: down, up, and back.
+// phases lists the passes of a microbatch that travel through the ranks: down, up, and
+// back.
 var phases = [4]op{opF, upF, upI, opI}
 
 // hops holds the pauses between neighbouring ranks in each phase, in sixths of the
-// period: all 0 is V-Min; 1, 0, 1, 0 is V-Half; 3, 1, 3, 1 is ZBV.
+// period: 0, 0, 0, 0 is V-Min; 1, 0, 1, 0 is V-Half; 3, 1, 3, 1 is ZBV.
 type hops [4]int64
 
-// blocks lists building blocks, by families that take turns: for the times of the
-// stages, and for passes that all take the same time, whose orders are the most
-// regular; filling the limit on average, or keeping some of it for when more is held.
+// blocks lists building blocks of several families in turn. Families are made for the
+// times of the stages, or for passes that all take the same time, whose orders are the
+// most regular. They fill the limit on average, or leave a share of it for peaks.
 func (q *problem) blocks() []block {
 	times, even := q.meanTimes(), q.evenTimes()
-	families := [][]block{q.family(even, 1), q.family(times, 1), q.family(times, 0.9), q.family(even, 0.8), q.family(times, 0.8)}
+	families := [][]block{
+		q.family(even, 1), q.family(times, 1), q.family(times, 0.9), q.family(even, 0.8), q.family(times, 0.8),
+	}
 	var list []block
 	for n := range len(families[0]) + len(families[1]) {
 		for _, family := range families {
@@ -39,9 +42,9 @@ func (q *problem) blocks() []block {
 	return list
 }
 
-// family lists the blocks with all hops up to a few, without those that repeat
-// another: the shortest period first, and of equal ones the most memory. Where a
-// block would hold more than a share of the limit, its period is longer.
+// family lists the different blocks with small hops: the shortest period first, then
+// the most memory. If a block would hold more than a share of the limit, its period is
+// stretched.
 func (q *problem) family(times [3][]int64, share float64) []block {
 	const most = 4
 	var list []block
@@ -61,14 +64,14 @@ func (q *problem) family(times [3][]int64, share float64) []block {
 	return list
 }
 
-// at returns when a rank should start an operation on a microbatch.
+// at returns the time at which an operation of a rank on a microbatch is due.
 func (b *block) at(r int, o op, microbatch int) int64 {
 	return b.due[r][o] + int64(microbatch)*b.period
 }
 
 func (b block) equal(c block) bool { return slices.Equal(b.due, c.due) }
 
-// meanTimes returns what a pass of every kind takes on average on each stage.
+// meanTimes returns the average time of every kind of pass on each stage.
 func (q *problem) meanTimes() [3][]int64 {
 	var times [3][]int64
 	for k := range passes {
@@ -83,7 +86,7 @@ func (q *problem) meanTimes() [3][]int64 {
 	return times
 }
 
-// evenTimes lets every pass take the same time.
+// evenTimes returns the same time for every pass.
 func (q *problem) evenTimes() [3][]int64 {
 	var times [3][]int64
 	for k := range times {
@@ -92,9 +95,9 @@ func (q *problem) evenTimes() [3][]int64 {
 	return times
 }
 
-// place puts the passes of a microbatch one after another, each as early as its hop
-// and what the rank does for other microbatches allow; false where the period is too
-// short.
+// place makes a block: it places the passes of a microbatch one after another, each as
+// early as its hop and the rank's passes of other microbatches allow. It returns false
+// if the period is too short.
 func (q *problem) place(times [3][]int64, h hops, stretch float64) (block, bool) {
 	b := block{due: make([][operations]int64, q.p)}
 	for r := range q.p {
@@ -117,8 +120,9 @@ func (q *problem) place(times [3][]int64, h hops, stretch float64) (block, bool)
 			}
 			own := q.slot(r, o.lane())
 			long := times[o.kind()][own.stage]
+			busy := q.occupied(&b, r, phase, times)
 			var ok bool
-			if at, ok = b.free(r, phase, at, long, times, q); !ok {
+			if at, ok = busy.free(at, long, b.period); !ok {
 				return b, false
 			}
 			b.due[r][o] = at
@@ -145,18 +149,32 @@ func (q *problem) perMicrobatch(times [3][]int64, r int) int64 {
 	return sum
 }
 
-// free returns the first time from at on when a rank can run a pass in every period,
-// beside those of the phases before.
-func (b *block) free(r, phase int, at, long int64, times [3][]int64, q *problem) (int64, bool) {
-	for tries := 0; tries <= 2*phase; tries++ {
+// An occupation is one pass that a rank runs in every period.
+type occupation struct{ due, long int64 }
+
+// occupations lists the passes that a rank runs in every period.
+type occupations []occupation
+
+// occupied lists the passes of a rank in the phases before one.
+func (q *problem) occupied(b *block, r, phase int, times [3][]int64) occupations {
+	list := make(occupations, phase)
+	for i, o := range phases[:phase] {
+		list[i] = occupation{b.due[r][o], times[o.kind()][q.slot(r, o.lane()).stage]}
+	}
+	return list
+}
+
+// free returns the first time from at on when the rank can run one more pass in every
+// period.
+func (list occupations) free(at, long, period int64) (int64, bool) {
+	for tries := 0; tries <= 2*len(list); tries++ {
 		clear := true
-		for _, o := range phases[:phase] {
-			other := times[o.kind()][q.slot(r, o.lane()).stage]
-			after := mod(at-b.due[r][o], b.period) // since the other one started
-			if after < other {
-				at, clear = at+other-after, false
-			} else if after+long > b.period {
-				at, clear = at+b.period-after+other, false
+		for _, other := range list {
+			after := mod(at-other.due, period) // since the other pass started
+			if after < other.long {
+				at, clear = at+other.long-after, false
+			} else if after+long > period {
+				at, clear = at+period-after+other.long, false
 			}
 		}
 		if clear {
@@ -168,7 +186,7 @@ func (b *block) free(r, phase int, at, long int64, times [3][]int64, q *problem)
 
 func mod(a, b int64) int64 { return (a%b + b) % b }
 
-// held estimates what the fullest rank holds on average.
+// held estimates the average memory of the fullest rank, as a share of its limit.
 func (q *problem) held(b block, times [3][]int64) float64 {
 	var most float64
 	for r := range q.p {
