@@ -10,7 +10,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// Options is the [collective] section: a collective by itself.
+// Options is the [collective] section: a collective on its own.
 type Options struct {
 	Bytes      units.Bytes `toml:"bytes"`
 	Ranks      int         `toml:"ranks"`
@@ -26,12 +26,13 @@ func (Options) Settings() []setting.Setting {
 	}
 }
 
-// A Call is a collective over ranks and a tensor (rings: Patarasuk & Yuan 2009).
+// A Call is a collective with a number of ranks and a tensor (rings: Patarasuk & Yuan
+// 2009).
 type Call struct {
 	Collective string // the name of a Collective
 	Ranks      int    // 1 or more
 	Length     int64  // elements of the whole tensor
-	Element    int64  // bytes of one; 0 means 1
+	Element    int64  // bytes of an element; 0 means 1
 	Convention string // of a ring: nccl, gloo or baidu; empty means nccl
 }
 
@@ -48,34 +49,37 @@ func RingChunks(length int64, ranks int) []int64 {
 	return chunks
 }
 
-// Graph spells the collective out. Every Move is one Send, and on its receiver one Reduce
-// or Copy of what arrived, which its next Send waits for. One rank alone has nothing to do.
+// Graph spells the collective out. Every Move becomes a Send and, on its receiver, a
+// Reduce or Copy, which the receiver's next Send waits for. The graph of one rank is
+// empty.
 func (r Call) Graph() (*graph.Graph, error) {
 	row, steps, err := r.moves()
 	if err != nil {
 		return nil, err
 	}
 	b := &builder{
-		graph:  &graph.Graph{Name: r.Collective, Shape: graph.Shape{Ranks: r.Ranks, Virtual: 1, Microbatches: 1, Replicas: 1}},
+		graph: &graph.Graph{
+			Name: r.Collective, Shape: graph.Shape{Ranks: r.Ranks, Virtual: 1, Microbatches: 1, Replicas: 1},
+		},
 		chunks: RingChunks(r.Length, row.Chunks(r.Ranks)), element: max(1, r.Element),
 	}
 	if r.Ranks > 1 {
-		b.streams(row, steps, r.Ranks)
+		b.addStreams(row, steps, r.Ranks)
 	}
 	for _, step := range steps {
-		b.step(step)
+		b.addStep(step)
 	}
 	return b.graph, nil
 }
 
-// Moves lists those of all steps, in the order of the graph's tasks: the first two tasks
-// are the two ends of the first move, and so on.
+// Moves lists the moves of all steps in the order of the graph's tasks: the first two
+// tasks are the two ends of the first move, and so on.
 func (r Call) Moves() ([]Move, error) {
 	_, steps, err := r.moves()
 	return slices.Concat(steps...), err
 }
 
-// moves finds the row, and lists the moves by step.
+// moves returns the row of the collective, and its moves by step.
 func (r Call) moves() (Collective, [][]Move, error) {
 	row, err := Find(r.Collective)
 	if err != nil {
@@ -88,7 +92,7 @@ func (r Call) moves() (Collective, [][]Move, error) {
 	return row, row.steps(c, r.Ranks), nil
 }
 
-// validate returns the convention or says what is wrong.
+// validate returns the convention of the call, or an error if the call is illegal.
 func (r Call) validate(row Collective) (Convention, error) {
 	if err := row.Legal(r.Ranks); err != nil {
 		return Convention{}, err
@@ -98,13 +102,14 @@ func (r Call) validate(row Collective) (Convention, error) {
 	}
 	for i, c := range Conventions() {
 		if i > 0 && c.Name == r.Convention && !row.ring {
-			return Convention{}, fmt.Errorf("convention = %q: %s is no ring; leave it out", r.Convention, row.Name)
+			return c, fmt.Errorf("convention = %q: %s is not a ring; remove convention", r.Convention, row.Name)
 		}
 		if c.Name == r.Convention || r.Convention == "" {
 			return c, nil
 		}
 	}
-	return Convention{}, fmt.Errorf("unknown convention %q; use one of %s", r.Convention, strings.Join(conventionNames(), ", "))
+	known := strings.Join(conventionNames(), ", ")
+	return Convention{}, fmt.Errorf("unknown convention %q; use one of %s", r.Convention, known)
 }
 
 // builder holds the state of one Graph call.
@@ -112,12 +117,11 @@ type builder struct {
 	graph   *graph.Graph
 	chunks  []int64 // elements
 	element int64   // bytes
-	arrived []int32 // by rank, the task that took in what came last
+	arrived []int32 // by rank: the task of the last arrival
 }
 
-// streams makes one stream per rank for sending and one for taking in: the streams of
-// rank r are 2r and 2r+1.
-func (b *builder) streams(row Collective, steps [][]Move, ranks int) {
+// addStreams adds two streams per rank, 2r for sending and 2r+1 for arrivals.
+func (b *builder) addStreams(row Collective, steps [][]Move, ranks int) {
 	to := make([]string, ranks)
 	for r := range to {
 		b.arrived, to[r] = append(b.arrived, graph.None), "send"
@@ -133,8 +137,8 @@ func (b *builder) streams(row Collective, steps [][]Move, ranks int) {
 	}
 }
 
-// step adds what is sent at one step.
-func (b *builder) step(moves []Move) {
+// addStep adds the tasks of the moves of one step.
+func (b *builder) addStep(moves []Move) {
 	arrived := slices.Clone(b.arrived)
 	for _, m := range moves {
 		var bytes int64

@@ -1,6 +1,7 @@
 // Package collective spells collectives out as task graphs, chunk by chunk: rings, trees
-// and others. A collective is a row of [Collectives]; graphs ([Call.Graph]), executions,
-// lists, error messages and estimates of size follow from it.
+// and others. A collective is a row of [Collectives], which lists what every rank sends
+// at every step. Graphs ([Call.Graph]), executions, lists, error messages and estimates
+// of size follow from the row.
 package collective
 
 import (
@@ -10,41 +11,42 @@ import (
 	"psim/schedules/graph"
 )
 
-// A Collective is one row of the table of collectives that can be spelled out.
-// Graphs, lists, error messages and estimates of size follow from the row, and so
-// do the tests of its formulas.
+// A Collective is one row of the table of collectives.
 type Collective struct {
 	Name, Summary string
-	// Steps, and the bytes that rank r sends, are formulas in N ranks and S bytes. A
-	// formula ends with the conditions that it is limited to, such as r<N-1.
+	// Steps is the number of steps, and Sent the bytes that rank r sends: formulas in N
+	// ranks and S bytes. A formula ends with the conditions under which it holds, such as
+	// r<N-1. A test evaluates these strings and compares.
 	Steps, Sent string
-	// Result is the kind of what every rank ends with.
+	// Result is the kind of collective that every rank has run in the end.
 	Result graph.Kind
 
-	ring bool // Conventions differ
-	// moves counts what is sent, and steps lists it, for each step in turn.
+	ring bool // has Conventions
+	// moves counts the moves of all steps, and steps lists those of each step.
 	moves func(ranks int) float64
 	steps func(c Convention, ranks int) [][]Move
 	// legal refuses numbers of ranks; nil refuses none.
 	legal func(ranks int) error
-	// whole: the tensor is one chunk, not one for each rank.
+	// whole says that the tensor is one chunk, instead of one for each rank.
 	whole bool
 }
 
-// Collectives lists them all.
+// Collectives lists all collectives.
 func Collectives() []Collective {
-	return []Collective{ringAllReduce(), ringReduceScatter(), ringAllGather(), treeAllReduce(), halvingDoubling(), allToAll()}
+	return []Collective{
+		ringAllReduce(), ringReduceScatter(), ringAllGather(), treeAllReduce(), halvingDoubling(), allToAll(),
+	}
 }
 
-// A Move is what a rank sends to another at a step: Count chunks from Chunk on. There they
-// go to Place and the chunks after it, and are added to those, or replace them.
+// A Move is a message from one rank to another at a step: Count chunks from Chunk on. On
+// arrival they are added to the chunks from Place on, or replace them.
 type Move struct {
 	From, To            int
 	Chunk, Count, Place int
 	Adds                bool
 }
 
-// arrival says what the receiver does.
+// arrival returns the kind of task that the receiver runs.
 func (m Move) arrival() graph.Kind {
 	if m.Adds {
 		return graph.Reduce
@@ -61,7 +63,7 @@ func Names() []string {
 	return names
 }
 
-// Find returns the collective of that name.
+// Find returns the collective with a name.
 func Find(name string) (Collective, error) {
 	for _, c := range Collectives() {
 		if c.Name == name {
@@ -71,29 +73,30 @@ func Find(name string) (Collective, error) {
 	return Collective{}, fmt.Errorf("unknown collective %q; use one of %s", name, strings.Join(Names(), ", "))
 }
 
-// Tasks is the number of tasks of the collective over so many ranks.
+// Tasks returns the number of tasks of the collective over a number of ranks.
 func (c Collective) Tasks(ranks int) float64 {
-	const ends = 2 // a send, and what is done on arrival
+	const ends = 2 // a send, and the task on arrival
 	if c.moves == nil || ranks < 2 {
 		return 0
 	}
 	return ends * c.moves(ranks)
 }
 
-// Legal reports whether the collective can be had over so many ranks.
+// Legal returns an error if the collective cannot run over a number of ranks.
 func (c Collective) Legal(ranks int) error {
 	switch {
 	case ranks < 1:
 		return fmt.Errorf("ranks = %d: there must be at least 1", ranks)
 	case ranks > 1<<14:
-		return fmt.Errorf("ranks = %d: must be at most %d; a ring of more would have more than %d tasks", ranks, 1<<14, graph.MaxTasks/2)
+		return fmt.Errorf("ranks = %d: must be at most %d; a ring of more would have more than %d tasks",
+			ranks, 1<<14, graph.MaxTasks/2)
 	case c.legal != nil:
 		return c.legal(ranks)
 	}
 	return nil
 }
 
-// Chunks is the number of parts that a tensor is cut into.
+// Chunks returns the number of chunks of a tensor.
 func (c Collective) Chunks(ranks int) int {
 	if c.whole {
 		return 1

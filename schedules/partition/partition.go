@@ -1,4 +1,5 @@
-// Package partition cuts layers, given by their costs, into contiguous stages.
+// Package partition cuts a list of layers into contiguous stages: equal in number,
+// balanced by cost, by blocks, by rank, or as an explicit list says.
 package partition
 
 import (
@@ -25,8 +26,8 @@ func Equal(n, stages int) ([]int, error) {
 	return sizes, nil
 }
 
-// Tagged cuts layers that have ranks: a stage is a run of layers on one rank. It returns
-// the number of layers of every stage, and its rank.
+// Tagged cuts layers by their ranks: a stage is a run of layers on the same rank. It
+// returns the number of layers of every stage, and its rank.
 func Tagged(ranks []int32) (sizes []int, placement []int32) {
 	for i, r := range ranks {
 		if i == 0 || r != ranks[i-1] {
@@ -37,11 +38,10 @@ func Tagged(ranks []int32) (sizes []int, placement []int32) {
 	return sizes, placement
 }
 
-// Balanced cuts layers of the given costs into contiguous stages so
-// that the most expensive stage is as cheap as it can be; among those cuts it
-// takes the one whose stages are the most even, by the sum of squares; and among
-// those, whatever the unit of costs, always the same one. Every stage gets at least
-// one layer. Costs are finite and not negative. It takes time n² · stages.
+// Balanced cuts layers with given costs so that the most expensive stage is as cheap as
+// possible. Among such cuts it takes the most even one, by the sum of squares, and among
+// those always the same one, whatever the unit of costs. Every stage gets at least one
+// layer. Costs must be finite and not negative. It takes time n² · stages.
 func Balanced(costs []float64, stages int) ([]int, error) {
 	n := len(costs)
 	if err := check(n, stages); err != nil {
@@ -52,7 +52,7 @@ func Balanced(costs []float64, stages int) ([]int, error) {
 			return nil, fmt.Errorf("layer %d costs %v: a cost must be finite and not negative", i, c)
 		}
 	}
-	_, exponent := math.Frexp(slices.Max(costs)) // for squares that are neither 0 nor infinite
+	_, exponent := math.Frexp(slices.Max(costs)) // scale costs so that squares neither vanish nor overflow
 	sum := make([]float64, n+1)
 	for i, c := range costs {
 		sum[i+1] = sum[i] + math.Ldexp(c, -exponent)
@@ -63,24 +63,26 @@ func Balanced(costs []float64, stages int) ([]int, error) {
 	return sizes, nil
 }
 
-// rounding bounds the share by which what is equal may differ, as added up in different
+// rounding bounds the relative difference of equal sums that were added up in different
 // orders.
 const rounding = 1e-12
 
-// best cuts layers, given by prefix sums of their costs, so that the worth of the
-// stages is the least: add is that of some stages and one more. No stage is above
-// the limit.
+// best finds the cut with the smallest total, and returns both. sum holds prefix sums of
+// costs, and add returns the total of some stages with total before and one more stage.
+// No stage may cost more than the limit.
 func best(sum []float64, stages int, limit float64, add func(before, load float64) float64) (float64, []int) {
 	n := len(sum) - 1
-	least := append([]float64{0}, slices.Repeat([]float64{math.Inf(1)}, n)...) // of the stages so far over the first i layers
-	cut := make([][]int, stages)                                               // where the last of them begins
+	// least[i] is the smallest total of the stages so far over the first i layers, and
+	// cut[s][i] the layer at which the last of them begins.
+	least := append([]float64{0}, slices.Repeat([]float64{math.Inf(1)}, n)...)
+	cut := make([][]int, stages)
 	for s := range cut {
 		next := slices.Repeat([]float64{math.Inf(1)}, n+1)
 		cut[s] = make([]int, n+1)
 		for i := s + 1; i <= n; i++ {
 			for j := i - 1; j >= s; j-- {
 				load := sum[i] - sum[j]
-				if load > limit || add(0, load) >= next[i] { // and so for all that are longer
+				if load > limit || add(0, load) >= next[i] { // longer stages cost no less
 					break
 				}
 				if v := add(least[j], load); v < next[i]*(1-rounding) {
@@ -98,13 +100,15 @@ func best(sum []float64, stages int, limit float64, add func(before, load float6
 	return least[n], sizes
 }
 
-// Ends is what a network has before its blocks and after them, in layers, and how many
-// blocks the first and the last stage are to have; 0 is as many as the others.
+// Ends describes both ends of a network of blocks: the number of layers before the blocks
+// and after them, and how many blocks the first and the last stage get; 0 is as many as
+// the other stages.
 type Ends struct{ Before, After, First, Last int }
 
-// Blocks cuts blocks into stages of equal number. What comes before them goes with the first
-// stage and what comes after with the last. Where the stages do not divide the blocks, those
-// at the ends have one block fewer, from the last, the first, the last but one, the second on.
+// Blocks cuts n blocks into stages with equal numbers of blocks. Layers before the blocks
+// go to the first stage, layers after them to the last. If the number of blocks is not
+// divisible, stages get one block fewer from the ends inward: the last, the first, the
+// last but one, the second and so on.
 func Blocks(n int, e Ends, stages int) ([]int, error) {
 	if err := check(n, stages); err != nil {
 		return nil, err
@@ -129,7 +133,8 @@ func Blocks(n int, e Ends, stages int) ([]int, error) {
 		rest -= sizes[stages-1]
 	}
 	if rest < each || each == 0 && rest != 0 {
-		return nil, fmt.Errorf("first_blocks = %d and last_blocks = %d leave %s of %d for %s", e.First, e.Last, units.Plural(rest, "block"), n, units.Plural(each, "other stage"))
+		return nil, fmt.Errorf("first_blocks = %d and last_blocks = %d leave %s of %d for %s",
+			e.First, e.Last, units.Plural(rest, "block"), n, units.Plural(each, "other stage"))
 	}
 	for k, s := range free {
 		sizes[s] = rest / each
@@ -142,16 +147,17 @@ func Blocks(n int, e Ends, stages int) ([]int, error) {
 	return sizes, nil
 }
 
-// Explicit checks a list of layers per stage against the number of
-// layers.
+// Explicit checks a list of the layers of every stage against the numbers of layers and
+// stages.
 func Explicit(sizes []int, n, stages int) ([]int, error) {
 	if len(sizes) != stages {
-		return nil, fmt.Errorf("the partition is of %s; there are %d", units.Plural(len(sizes), "stage"), stages)
+		return nil, fmt.Errorf("the partition has %s; there must be %d", units.Plural(len(sizes), "stage"), stages)
 	}
 	total := 0
 	for s, size := range sizes {
 		if size < 1 {
-			return nil, fmt.Errorf("the partition gives stage %d %s; every stage needs at least one", s, units.Plural(size, "layer"))
+			return nil, fmt.Errorf("the partition gives stage %d %s; every stage needs at least one",
+				s, units.Plural(size, "layer"))
 		}
 		total += size
 	}
@@ -166,7 +172,8 @@ func check(layers, stages int) error {
 	case stages < 1:
 		return fmt.Errorf("%d stages: there must be at least 1", stages)
 	case stages > layers:
-		return fmt.Errorf("%s for a network of %s: every stage needs at least one layer", units.Plural(stages, "stage"), units.Plural(layers, "layer"))
+		return fmt.Errorf("%s for a network of %s: every stage needs at least one layer",
+			units.Plural(stages, "stage"), units.Plural(layers, "layer"))
 	}
 	return nil
 }

@@ -181,7 +181,7 @@ func TestPartitionErrors(t *testing.T) {
 		n, stages int
 		want      string
 	}{
-		{[]int{1, 2}, 3, 3, "the partition is of 2 stages; there are 3"},
+		{[]int{1, 2}, 3, 3, "the partition has 2 stages; there must be 3"},
 		{[]int{1, 0, 2}, 3, 3, "the partition gives stage 1 0 layers; every stage needs at least one"},
 		{[]int{1, 2, -1}, 2, 3, "the partition gives stage 2 -1 layers; every stage needs at least one"},
 		{[]int{1, 2}, 4, 2, "the partition adds up to 3 layers; the network has 4"},

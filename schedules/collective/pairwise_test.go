@@ -47,7 +47,7 @@ func TestPairsOnNumbers(t *testing.T) {
 
 func TestLegalRanks(t *testing.T) {
 	_, err := collective.Call{Collective: "halving-doubling", Ranks: 6, Length: 6}.Graph()
-	require.EqualError(t, err, "ranks = 6: halving-doubling has partners for all only where ranks are a power of two, such as 4")
+	require.EqualError(t, err, "ranks = 6: halving-doubling needs a power of two, such as 4")
 	_, err = collective.Call{Collective: "tree-allreduce", Ranks: 4, Convention: "gloo"}.Graph()
-	require.EqualError(t, err, `convention = "gloo": tree-allreduce is no ring; leave it out`)
+	require.EqualError(t, err, `convention = "gloo": tree-allreduce is not a ring; remove convention`)
 }

@@ -8,8 +8,9 @@ import (
 	"psim/schedules/graph"
 )
 
-// treeAllReduce sums up a binomial tree to rank 0, and goes down again (MPICH's reduce and
-// broadcast of short messages; Thakur et al. 2005, sections 4.3 and 4.5).
+// treeAllReduce sums up a binomial tree to rank 0 and broadcasts down the same tree
+// (MPICH's reduce and broadcast of short messages; Thakur et al. 2005, sections 4.3 and
+// 4.5).
 func treeAllReduce() Collective {
 	return Collective{
 		Name: "tree-allreduce", Summary: "sums up a binomial tree to rank 0 and down again, the tensor whole",
@@ -31,13 +32,14 @@ func treeAllReduce() Collective {
 	}
 }
 
-// halvingDoubling makes Rabenseifner's all-reduce: a reduce-scatter in which the distance
-// between partners, and what they exchange, halve, and an all-gather in which both double
-// (Thakur et al. 2005, section 4.5).
+// halvingDoubling is Rabenseifner's all-reduce: a reduce-scatter in which the distance
+// between partners and the size of their messages halve at every step, then an
+// all-gather in which both double (Thakur et al. 2005, section 4.5).
 func halvingDoubling() Collective {
 	return Collective{
-		Name: "halving-doubling", Summary: "all-reduce between partners at half the distance with half the tensor, and back",
-		Steps: "2*log2(N)", Sent: "2(N-1)/N*S", Result: graph.AllReduce,
+		Name:    "halving-doubling",
+		Summary: "all-reduce between partners at half the distance with half the tensor, and back",
+		Steps:   "2*log2(N)", Sent: "2(N-1)/N*S", Result: graph.AllReduce,
 		moves: func(ranks int) float64 { return 2 * float64(ranks) * float64(bits.Len(uint(ranks))-1) },
 		steps: func(_ Convention, ranks int) [][]Move {
 			var halving, doubling [][]Move
@@ -45,8 +47,10 @@ func halvingDoubling() Collective {
 				var sums, copies []Move
 				for rank := range ranks {
 					partner := rank ^ half
-					own, other := rank&^(half-1), partner&^(half-1) // the first chunks that they keep
-					sums = append(sums, Move{From: rank, To: partner, Chunk: other, Count: half, Place: other, Adds: true})
+					own, other := rank&^(half-1), partner&^(half-1) // the first chunk that each keeps
+					sums = append(sums, Move{
+						From: rank, To: partner, Chunk: other, Count: half, Place: other, Adds: true,
+					})
 					copies = append(copies, Move{From: rank, To: partner, Chunk: own, Count: half, Place: own})
 				}
 				halving, doubling = append(halving, sums), append(doubling, copies)
@@ -56,14 +60,15 @@ func halvingDoubling() Collective {
 		},
 		legal: func(ranks int) error {
 			if ranks&(ranks-1) != 0 {
-				return fmt.Errorf("ranks = %d: halving-doubling has partners for all only where ranks are a power of two, such as %d", ranks, 1<<(bits.Len(uint(ranks))-1))
+				return fmt.Errorf("ranks = %d: halving-doubling needs a power of two, such as %d",
+					ranks, 1<<(bits.Len(uint(ranks))-1))
 			}
 			return nil
 		},
 	}
 }
 
-// allToAll has every rank send a chunk of its own to every other, at step i to the one i
+// allToAll lets every rank send a chunk to every other rank, at step i to the rank i
 // places after it (MPICH's pairwise exchange).
 func allToAll() Collective {
 	return Collective{
