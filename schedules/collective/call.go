@@ -98,7 +98,8 @@ func (r Call) validate(row Collective) (Convention, error) {
 		return Convention{}, err
 	}
 	if r.Length < 0 || r.Element < 0 {
-		return Convention{}, fmt.Errorf("the tensor has %d elements of %d bytes: neither may be negative", r.Length, r.Element)
+		return Convention{}, fmt.Errorf("the tensor has %d elements of %d bytes: neither may be negative",
+			r.Length, r.Element)
 	}
 	for i, c := range Conventions() {
 		if i > 0 && c.Name == r.Convention && !row.ring {
