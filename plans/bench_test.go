@@ -45,7 +45,7 @@ func BenchmarkSearch(b *testing.B) {
 	begin := cpu(b)
 	for b.Loop() {
 		space := gpt175b(b)
-		found, err := Find(context.Background(), space.Plans, Options{Rows: 20})
+		found, err := decideAll(context.Background(), space.Plans, searchOptions{Rows: 20})
 		require.NoError(b, err)
 		require.Zero(b, found.Gap)
 		plans, simulated = len(found.Points), found.Simulated
@@ -61,26 +61,26 @@ func BenchmarkSearch(b *testing.B) {
 // are found between times.
 func BenchmarkSimulate(b *testing.B) {
 	space := gpt175b(b)
-	found, err := Find(context.Background(), space.Plans, Options{Rows: 20})
+	found, err := decideAll(context.Background(), space.Plans, searchOptions{Rows: 20})
 	require.NoError(b, err)
 	var e engine
 	var took time.Duration
 	var tasks, all int
 	for b.Loop() {
-		units := map[*unit]*unit{}
+		units := map[*stageGroup]*stageGroup{}
 		for i := range found.Points {
 			p := &found.Points[i]
 			if p.Step == 0 {
 				continue
 			}
-			if units[p.unit] == nil {
-				units[p.unit] = price(p.unit.cut)
+			if units[p.stages] == nil {
+				units[p.stages] = newStageGroup(p.stages.cut)
 			}
 			begin := cpu(b)
-			out, _, err := e.simulate(p.Plan, units[p.unit])
+			out, _, err := e.simulate(p.Plan, units[p.stages])
 			took += cpu(b) - begin
 			require.NoError(b, err)
-			require.Equal(b, p.Outcome, out)
+			require.Equal(b, p.outcome, out)
 			tasks += out.Tasks
 			all += out.Tasks * p.Data
 		}

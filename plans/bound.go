@@ -11,31 +11,20 @@ import (
 // never stands for a time later than any step.
 const never = time.Duration(1) << 62
 
-// A kind of order says what a rank's backwards are, and beside what it works.
-type kind int
-
-const (
-	wholeOrder  kind = iota // whole backwards
-	splitOrder              // I and W
-	pairedOrder             // I and W, and work beside exchanges: pairs of passes, or delayed weight gradients
-	serialOrder             // whole backwards, and one rank at a time
-	kinds       = 4
-)
-
 // bounds hold times that no step is shorter than, by the kind of its order.
-type bounds [kinds]time.Duration
+type bounds [orderKinds]time.Duration
 
 // A rankBound is what bounds the step of one rank from below.
 type rankBound struct {
-	work  time.Duration // all its forwards and backwards
-	spare time.Duration // of which pairs may hide so much: what experts exchange
-	head  time.Duration // before the first of its forwards can start
-	tail  time.Duration // after its last backward, if that makes input gradients
-	first time.Duration // before the first of its backwards can start
-	sums  time.Duration // of gradients over replicas, that its last backward leaves behind
-	last  time.Duration // the last of these alone
-	all   time.Duration // all sums of the step, one after another
-	ends  time.Duration // average, update and the gathering of parameters after it
+	work          time.Duration // all its forwards and backwards
+	exchanged     time.Duration // of which pairs may hide so much: what experts exchange
+	start         time.Duration // before the first of its forwards can start
+	wayBack       time.Duration // after its last backward, if that makes input gradients
+	firstBackward time.Duration // before the first of its backwards can start
+	exposedSums   time.Duration // of gradients over replicas, that its last backward leaves behind
+	lastSum       time.Duration // the last of these alone
+	allSums       time.Duration // all sums of the step, one after another
+	update        time.Duration // average, update and the gathering of parameters after it
 }
 
 // A route is what a microbatch meets on its way through the stages of a replica.
@@ -55,10 +44,10 @@ type passTimes struct {
 // come through the stages before, has all its work to do, and then what it made has to
 // go back, and its gradients to be summed. Messages and collectives queue for nothing
 // here, hosts launch for nothing, and all but the last of the sums are hidden.
-func (u *unit) bound() {
+func (u *stageGroup) bound() {
 	ranks := newRankBounds(u.Shape.Ranks)
 	for r := range ranks {
-		ranks[r].sums, ranks[r].last = never, never
+		ranks[r].exposedSums, ranks[r].lastSum = never, never
 	}
 	for microbatch, count := range copies(u.graph.Placement, u.Shape.Microbatches) {
 		way := u.route(microbatch)
@@ -76,28 +65,28 @@ func (u *unit) bound() {
 
 // newRankBounds returns bounds that nothing has shortened yet.
 func newRankBounds(ranks int) []rankBound {
-	return slices.Repeat([]rankBound{{head: never, tail: never, first: never}}, ranks)
+	return slices.Repeat([]rankBound{{start: never, wayBack: never, firstBackward: never}}, ranks)
 }
 
 // longest finds the rank that takes the longest.
 func longest(ranks []rankBound, at graph.Placement) (all bounds) {
 	start := at.Ranks(0)
-	back := ranks[start[0]].ends
+	back := ranks[start[0]].update
 	for _, s := range start {
-		back = min(back, ranks[s].ends)
+		back = min(back, ranks[s].update)
 	}
 	var one time.Duration // rank after another
 	for r := range ranks {
 		b := &ranks[r]
 		one += b.work
 		for k := range all {
-			done := b.head + b.work
-			if kind(k) == pairedOrder {
-				done -= b.spare
+			done := b.start + b.work
+			if orderKind(k) == pairedOrder {
+				done -= b.exchanged
 			}
-			all[k] = max(all[k], max(done+b.last, done+b.sums, b.first+b.all)+b.ends)
-			if kind(k) == wholeOrder || kind(k) == serialOrder {
-				all[k] = max(all[k], done+b.tail+back)
+			all[k] = max(all[k], max(done+b.lastSum, done+b.exposedSums, b.firstBackward+b.allSums)+b.update)
+			if orderKind(k) == wholeOrder || orderKind(k) == serialOrder {
+				all[k] = max(all[k], done+b.wayBack+back)
 			}
 		}
 	}
@@ -119,7 +108,7 @@ func copies(at graph.Placement, microbatches int) iter.Seq2[int32, int32] {
 }
 
 // route prices the way of a microbatch.
-func (u *unit) route(microbatch int32) route {
+func (u *stageGroup) route(microbatch int32) route {
 	n := len(u.Workload.Stages)
 	w := route{u.graph.Placement, make([]passTimes, n), make([]time.Duration, n), make([]time.Duration, n)}
 	for s := range n {
@@ -146,9 +135,9 @@ func (w *route) bound(ranks []rankBound, microbatch, count int32) {
 	var there, back, home time.Duration // forwards; what goes back, in the end; whole backwards
 	for s := range n {
 		p, b := &w.passes[s], &ranks[w.at.Rank(int32(s), microbatch)]
-		b.head, b.tail = min(b.head, there), min(b.tail, home)
+		b.start, b.wayBack = min(b.start, there), min(b.wayBack, home)
 		b.work += time.Duration(count) * (p.forward + min(p.backward, p.input+p.weight))
-		b.spare += time.Duration(count) * p.exchanged
+		b.exchanged += time.Duration(count) * p.exchanged
 		there += p.forward + w.there[s]
 		home += p.backward
 		if s+1 < n {
@@ -157,14 +146,14 @@ func (w *route) bound(ranks []rankBound, microbatch, count int32) {
 	}
 	for s := n - 1; s >= 0; s-- {
 		p, b := &w.passes[s], &ranks[w.at.Rank(int32(s), microbatch)]
-		b.first = min(b.first, there+back)
+		b.firstBackward = min(b.firstBackward, there+back)
 		back += min(p.backward, p.input) + w.back[s]
 	}
 }
 
 // sums adds what the replicas sum of a stage, whose last backward takes so long. The
 // sums of the stage whose backward is the last of the rank begin no earlier than that.
-func (u *unit) sums(b *rankBound, rank int32, stage int, count int32, backward time.Duration) {
+func (u *stageGroup) sums(b *rankBound, rank int32, stage int, count int32, backward time.Duration) {
 	var total, last time.Duration
 	if stage < len(u.sync.Buckets) {
 		for part, bytes := range u.sync.Buckets[stage] {
@@ -172,31 +161,31 @@ func (u *unit) sums(b *rankBound, rank int32, stage int, count int32, backward t
 			total += last
 		}
 	}
-	b.sums, b.last = min(b.sums, total-backward), min(b.last, last)
+	b.exposedSums, b.lastSum = min(b.exposedSums, total-backward), min(b.lastSum, last)
 	if u.sync.EveryMicrobatch {
 		total *= time.Duration(count)
 	}
-	b.all += total
+	b.allSums += total
 }
 
 // collective prices a collective over the replicas.
-func (u *unit) collective(k graph.Kind, rank int32, stage, part int, bytes int64, expert bool) time.Duration {
+func (u *stageGroup) collective(k graph.Kind, rank int32, stage, part int, bytes int64, expert bool) time.Duration {
 	return u.costs.Task(&graph.Task{
 		Kind: k, Part: uint16(part), Rank: rank, Stage: int32(stage), Microbatch: graph.None, Peer: u.group(rank, expert), Bytes: bytes,
 	}).Busy
 }
 
 // update adds what comes after the gradients of a rank.
-func (u *unit) update(rank int32, b *rankBound) {
-	b.ends = u.costs.Task(&graph.Task{Kind: graph.Optimizer, Rank: rank, Stage: graph.None, Microbatch: graph.None, Peer: graph.None}).Busy
+func (u *stageGroup) update(rank int32, b *rankBound) {
+	b.update = u.costs.Task(&graph.Task{Kind: graph.Optimizer, Rank: rank, Stage: graph.None, Microbatch: graph.None, Peer: graph.None}).Busy
 	if !u.sync.Sharded || u.sync.Units != nil || u.sync.Ahead != nil {
 		return
 	}
 	for stage, bytes := range u.sync.Parameters {
 		if u.graph.Placement.Holds(rank, int32(stage)) {
-			b.ends += u.collective(graph.AllGather, rank, stage, 0, bytes, false)
+			b.update += u.collective(graph.AllGather, rank, stage, 0, bytes, false)
 			if u.sync.ExpertParameters != nil && u.sync.ExpertParameters[stage] > 0 {
-				b.ends += u.collective(graph.AllGather, rank, stage, 0, u.sync.ExpertParameters[stage], true)
+				b.update += u.collective(graph.AllGather, rank, stage, 0, u.sync.ExpertParameters[stage], true)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"psim/configs"
 	"psim/configs/parallel"
 	"psim/results/rankings"
 	"psim/schedules"
@@ -17,8 +18,8 @@ import (
 // A Plan is one value for every dimension, and settings of keys that are no dimension.
 type Plan struct {
 	rankings.PlanShape
-	Others []string // KEY=VALUE
-	space  *Space
+	Extra []string // KEY=VALUE
+	space *Space
 }
 
 // Compare orders plans by their settings.
@@ -38,13 +39,13 @@ func (p *Plan) Part(of int) int {
 // configuration would not go with them.
 func (p *Plan) Set() []string {
 	s := p.space
-	sets := make([]string, 0, len(s.dimensions)+len(p.Others)+1)
+	sets := make([]string, 0, len(s.dimensions)+len(p.Extra)+1)
 	for i := range s.dimensions {
 		if d := &s.dimensions[i]; d.implied == nil || !d.implied(p) || s.config.Defined(d.key) {
-			sets = append(sets, s.word(d.key, text(d.at(p))))
+			sets = append(sets, s.setting(d.key, text(d.at(p))))
 		}
 	}
-	sets = append(sets, p.Others...)
+	sets = append(sets, p.Extra...)
 	add := func(when bool, set string) {
 		if key, _, _ := strings.Cut(set, "="); when && !slices.Contains(s.fixed, key) {
 			sets = append(sets, set)
@@ -59,15 +60,36 @@ func (p *Plan) Set() []string {
 	add(split && c.Schedule.LastBlocks > 0, "schedule.last_blocks=0")
 	add(c.Parallel.Gather == parallel.GatherTensor && p.Zero < 3, "parallel.gather=unit")
 	add(c.Parallel.Simplified && p.Zero < 3, "parallel.simplified=false")
-	add(s.remarked, fmt.Sprintf("machine.memory_margin=%v", s.margin))
+	add(s.marginDiffers, fmt.Sprintf("machine.memory_margin=%v", s.margin))
 	return sets
 }
 
 // word writes a setting, of which all plans share one text: there may be millions.
-func (s *Space) word(key, value string) string {
-	if known, ok := s.words.Load([2]string{key, value}); ok {
+func (s *Space) setting(key, value string) string {
+	if known, ok := s.texts.Load([2]string{key, value}); ok {
 		return known.(string)
 	}
-	known, _ := s.words.LoadOrStore([2]string{key, value}, key+"="+value)
+	known, _ := s.texts.LoadOrStore([2]string{key, value}, key+"="+value)
 	return known.(string)
+}
+
+// divide gives a configuration the values of a plan.
+func (p *Plan) divide(s *Space) func(*configs.Config) {
+	return func(c *configs.Config) {
+		c.Parallel.Tensor, c.Parallel.Data, c.Parallel.Zero, c.Parallel.Sequence = p.Tensor, p.Data, p.Zero, p.Sequence
+		c.Parallel.Context, c.Parallel.Expert, c.Parallel.ExpertTensor = p.Context, p.Expert, p.ExpertTensor
+		c.Schedule.Name, c.Schedule.Stages, c.Schedule.VirtualStages = p.Schedule, p.Stages, p.VirtualStages
+		c.Schedule.Microbatches, c.Batch.Micro, c.Batch.Global = p.Microbatches, p.Micro, s.Global
+		c.Train.Recompute = p.Recompute
+		if !slices.Contains(s.fixed, "schedule.group") {
+			c.Schedule.Group = 0
+		}
+		if !slices.Contains(s.fixed, "schedule.partition") {
+			c.Schedule.Partition.Layers, c.Schedule.Partition.Rule = nil, ""
+			c.Schedule.FirstBlocks, c.Schedule.LastBlocks = 0, 0
+		}
+		if p.Zero < 3 {
+			c.Parallel.Gather, c.Parallel.Simplified = "", false
+		}
+	}
 }

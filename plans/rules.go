@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"psim/configs/parallel"
 	"psim/costmodel/network"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -26,13 +27,13 @@ func numbers(from, to int) []string {
 func (s *Space) tensors(*Plan) []string {
 	return slices.DeleteFunc(divisors(int64(s.Devices)), func(text string) bool {
 		n, _ := strconv.Atoi(text)
-		return s.perNode > 0 && s.perNode%n != 0
+		return s.devicesPerNode > 0 && s.devicesPerNode%n != 0
 	})
 }
 
 // legalTensor wants groups that divide heads and all else that they share, and nodes.
 func (s *Space) legalTensor(p *Plan) bool {
-	whole := s.perNode == 0 || s.perNode%p.Tensor == 0 || p.Tensor%s.perNode == 0
+	whole := s.devicesPerNode == 0 || s.devicesPerNode%p.Tensor == 0 || p.Tensor%s.devicesPerNode == 0
 	return p.Tensor > 0 && s.Devices%p.Tensor == 0 && whole && !(s.config.Train.TwoPass() && p.Tensor > 1) && (s.divides(p, false) || s.divides(p, true))
 }
 
@@ -81,7 +82,7 @@ func (s *Space) names(p *Plan) []string {
 
 func (s *Space) legalName(p *Plan) bool {
 	one, known := s.schedules[p.Schedule]
-	return known && one.Pipelined == (p.Stages > 1) && !(one.Stashing && p.Context > 1) && !(s.config.Train.TwoPass() && s.kinds[p.Schedule] != wholeOrder && s.kinds[p.Schedule] != serialOrder)
+	return known && one.Pipelined == (p.Stages > 1) && !(one.Stashing && p.Context > 1) && !(s.config.Train.TwoPass() && s.orderKinds[p.Schedule] != wholeOrder && s.orderKinds[p.Schedule] != serialOrder)
 }
 
 func (s *Space) virtual(p *Plan) []string {
@@ -118,7 +119,7 @@ func (s *Space) shape(p *Plan) graph.Shape {
 // attention by modules, too, as Megatron-LM recommends them, from the cheapest on.
 func (s *Space) recomputes(*Plan) []string {
 	list := []string{"none", "selective", "full"}
-	if s.mixed > 0 || s.differing["mla_up_proj"] {
+	if s.layerExperts > 0 || s.distinctRecompute["mla_up_proj"] {
 		list = append(list, "norm", "moe_act", "moe_act,norm", "mla_up_proj", "norm,mla_up_proj", "moe_act,norm,mla_up_proj", "mlp", "moe")
 	}
 	return list
@@ -127,17 +128,17 @@ func (s *Space) recomputes(*Plan) []string {
 // legalRecompute leaves out what the network has not, and what repeats nothing, or the same
 // as another value.
 func (s *Space) legalRecompute(p *Plan) bool {
-	differs, known := s.differing[p.Recompute]
+	differs, known := s.distinctRecompute[p.Recompute]
 	if !known {
-		differs = s.repeating(p.Recompute)
-		s.differing[p.Recompute] = differs
+		differs = s.noteRecompute(p.Recompute)
+		s.distinctRecompute[p.Recompute] = differs
 	}
 	return differs
 }
 
 // repeating reports whether a recomputation is possible, and repeats other operations than
 // those before.
-func (s *Space) repeating(recompute string) bool {
+func (s *Space) noteRecompute(recompute string) bool {
 	t := s.config.Train
 	t.Recompute = recompute
 	if t.Validate() != nil || t.Check(s.network) != nil {
@@ -153,8 +154,8 @@ func (s *Space) repeating(recompute string) bool {
 			fmt.Fprintf(&again, " %s", op.Name)
 		}
 	}
-	same := s.operations[again.String()]
-	s.operations[again.String()] = true
+	same := s.seenRepeats[again.String()]
+	s.seenRepeats[again.String()] = true
 	return !same
 }
 
@@ -187,11 +188,63 @@ func (s *Space) divides(p *Plan, sequence bool) bool {
 		Devices: p.Tensor, Sequence: sequence, Context: p.Context, Method: s.config.Parallel.ContextMethod,
 		Expert: p.Expert, ExpertTensor: p.ExpertTensor,
 	}
-	fits, known := s.divided[group]
+	fits, known := s.divisible[group]
 	if !known {
 		_, err := s.model.On(group)
 		fits = err == nil
-		s.divided[group] = fits
+		s.divisible[group] = fits
 	}
 	return fits
+}
+
+// leastPart counts the tokens that a part of a sequence keeps where nobody asks for
+// less: long sequences are what context parallelism is for.
+const leastPart = 4096
+
+// ranks counts the ranks of all replicas.
+func (s *Space) ranks(p *Plan) int { return s.Devices / p.Tensor / p.Context }
+
+// contexts lists the parts of a sequence whose devices are in one node.
+func (s *Space) contexts(p *Plan) []string {
+	return slices.DeleteFunc(divisors(int64(s.Devices/p.Tensor)), func(text string) bool {
+		n, _ := strconv.Atoi(text)
+		return n > 1 && (s.devicesPerNode > 0 && s.devicesPerNode%(p.Tensor*n) != 0 || s.network.TokensPerSample/n < leastPart)
+	})
+}
+
+// legalContext wants parts that divide sequences, devices and nodes.
+func (s *Space) legalContext(p *Plan) bool {
+	devices := p.Tensor * p.Context
+	whole := s.devicesPerNode == 0 || s.devicesPerNode%devices == 0 || devices%s.devicesPerNode == 0
+	return p.Context > 0 && s.Devices%devices == 0 && whole && !(s.config.Train.TwoPass() && p.Context > 1) && (s.divides(p, false) || s.divides(p, true))
+}
+
+// experts lists the sizes of expert groups: divisors of the experts.
+func (s *Space) experts(*Plan) []string { return divisors(int64(max(1, s.layerExperts))) }
+
+// expertTensors lists how many devices divide an expert: one, or those of a
+// tensor-parallel group.
+func (s *Space) expertTensors(p *Plan) []string {
+	least, tensor := "0", strconv.Itoa(p.Tensor) // 0 leaves it open
+	if s.config.Defined("parallel.expert_tensor") {
+		least = "1"
+	}
+	switch {
+	case p.Expert == 1 && least == "0":
+		return []string{"0"}
+	case p.Expert == 1 || p.Tensor == 1 && least == "1":
+		return []string{tensor}
+	case p.Tensor == 1:
+		return []string{"0"}
+	}
+	return []string{least, tensor}
+}
+
+// legalExpert wants groups that lie within ranks, or are whole ones.
+func (s *Space) legalExpert(p *Plan) bool {
+	if p.Expert == 1 && p.ExpertTensor == 0 {
+		return true
+	}
+	shape := parallel.Options{Tensor: p.Tensor, Context: p.Context, Data: p.Data, Expert: p.Expert, ExpertTensor: p.ExpertTensor, Sequence: p.Tensor > 1}
+	return p.Expert > 0 && s.layerExperts > 0 && !s.config.Train.TwoPass() && shape.Validate() == nil && s.divides(p, p.Tensor > 1)
 }

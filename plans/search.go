@@ -13,7 +13,7 @@ import (
 )
 
 // A Point is a plan and what is known of it.
-type Point struct {
+type point struct {
 	*Plan
 	// Pruned is why it was discarded, "" if it was not.
 	Pruned string
@@ -21,20 +21,20 @@ type Point struct {
 	// do on average, and the longest path that no order avoids, 0 where that is not known.
 	Work, Bound time.Duration
 	// Outcome is that of its simulation; Step is 0 if there was none.
-	Outcome
-	index int // among the plans
-	unit  *unit
+	outcome
+	index  int // among the plans
+	stages *stageGroup
 }
 
 // before orders points by their steps, and by their settings where these are equal.
-func (p *Point) before(q *Point) int { return cmp.Or(cmp.Compare(p.Step, q.Step), p.Compare(q.Plan)) }
+func (p *point) before(q *point) int { return cmp.Or(cmp.Compare(p.Step, q.Step), p.Compare(q.Plan)) }
 
 // Options say how to search.
-type Options struct {
+type searchOptions struct {
 	Rows    int // how many of the best plans are wanted
 	Workers int // 0 is one for every processor
 	// Predict simulates a plan whose order is searched for.
-	Predict func(ctx context.Context, p *Plan) (Outcome, error)
+	Predict func(ctx context.Context, p *Plan) (outcome, error)
 	// Progress is told how far the search has come, one call at a time; nil is not.
 	Progress func(Progress)
 }
@@ -47,9 +47,9 @@ type Progress struct {
 }
 
 // Found is what a search has found.
-type Found struct {
-	Best   []*Point // those that fit, best first
-	Points []Point  // all, in the order of the plans
+type decisions struct {
+	Best   []*point // those that fit, best first
+	Points []point  // all, in the order of the plans
 	// Gap is by how much the step of a better plan may be shorter, as a fraction: 0 where
 	// the best is proved, 1 where nothing was found.
 	Gap float64
@@ -61,34 +61,34 @@ type Found struct {
 // cannot be as short as those of the best, or simulated. The best are the same whatever
 // the number of workers. Where the context ends it, what was found so far comes with the
 // context's error.
-func Find(ctx context.Context, list []Plan, o Options) (*Found, error) {
-	s := &finding{ctx: ctx, Options: o}
+func decideAll(ctx context.Context, list []Plan, o searchOptions) (*decisions, error) {
+	s := &search{ctx: ctx, searchOptions: o}
 	s.changed = sync.NewCond(&s.mutex)
 	s.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
 	s.engines = make([]engine, s.Workers)
-	s.Gap, s.Points = 1, make([]Point, len(list))
+	s.Gap, s.Points = 1, make([]point, len(list))
 	s.begin(list)
 	s.parallel(s.next)
 	s.settle()
-	return &s.Found, errors.Join(s.err, ctx.Err())
+	return &s.decisions, errors.Join(s.err, ctx.Err())
 }
 
-type finding struct {
-	Options
-	Found
+type search struct {
+	searchOptions
+	decisions
 	ctx     context.Context
 	mutex   sync.Mutex
 	changed *sync.Cond         // waiting or running
 	waiting queue              // to be decided, lowest bound first
 	running map[int]*candidate // by worker
 	engines []engine           // likewise
-	kept    kept
+	cache   priceCache
 	decided int
 	err     error
 }
 
 // parallel calls a function on every worker until it returns false.
-func (s *finding) parallel(step func(worker int) bool) {
+func (s *search) parallel(step func(worker int) bool) {
 	var all sync.WaitGroup
 	s.running = map[int]*candidate{}
 	for w := range s.Workers {
@@ -101,8 +101,8 @@ func (s *finding) parallel(step func(worker int) bool) {
 }
 
 // begin bounds all plans by the work of their networks, and queues them unit by unit.
-func (s *finding) begin(list []Plan) {
-	works, next := s.together(list), 0
+func (s *search) begin(list []Plan) {
+	works, next := s.group(list), 0
 	s.parallel(func(int) bool {
 		s.mutex.Lock()
 		at := next
@@ -127,24 +127,24 @@ func (s *finding) begin(list []Plan) {
 }
 
 // next takes the candidate with the lowest bound, and decides its plan, or bounds it better.
-func (s *finding) next(worker int) bool {
+func (s *search) next(worker int) bool {
 	c := s.take(worker)
 	switch {
 	case c == nil:
 		return false
 	case c.priced:
-		return s.decide(worker, c)
+		return s.simulate(worker, c)
 	case c.followed:
-		s.price(worker, c)
+		s.boundByPrices(worker, c)
 	default:
-		s.follow(worker, c)
+		s.boundByPath(worker, c)
 	}
 	return true
 }
 
 // follow bounds plans by the path through their stages.
-func (s *finding) follow(worker int, c *candidate) {
-	way, pruned := c.follow()
+func (s *search) boundByPath(worker int, c *candidate) {
+	way, pruned := c.boundByPath()
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if pruned != "" {
@@ -153,15 +153,15 @@ func (s *finding) follow(worker int, c *candidate) {
 		c.raise(way) // not before: others read the bounds of those that run
 		s.waiting.push(c)
 	}
-	s.proceed(worker)
+	s.release(worker)
 }
 
 // price makes the unit of some plans, which then wait by themselves, unless none is worth a
 // simulation.
-func (s *finding) price(worker int, c *candidate) {
-	u := &unit{pruned: Impossible}
+func (s *search) boundByPrices(worker int, c *candidate) {
+	u := &stageGroup{pruned: Impossible}
 	if cut, err := c.cut(); err == nil {
-		u = price(cut)
+		u = newStageGroup(cut)
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -169,17 +169,17 @@ func (s *finding) price(worker int, c *candidate) {
 		s.prune(c, u.pruned)
 	} else {
 		c.raise(u.bounds)
-		s.kept.add(u)
+		s.cache.add(u)
 		for _, p := range c.points {
-			p.unit = u
-			s.waiting.push(&candidate{points: []*Point{p}, bound: p.Bound, priced: true})
+			p.stages = u
+			s.waiting.push(&candidate{points: []*point{p}, bound: p.Bound, priced: true})
 		}
 	}
-	s.proceed(worker)
+	s.release(worker)
 }
 
 // prune discards all plans of a candidate.
-func (s *finding) prune(c *candidate, why string) {
+func (s *search) prune(c *candidate, why string) {
 	for _, p := range c.points {
 		p.Pruned = why
 	}
@@ -187,7 +187,7 @@ func (s *finding) prune(c *candidate, why string) {
 }
 
 // decide evaluates a plan.
-func (s *finding) decide(worker int, c *candidate) bool {
+func (s *search) simulate(worker int, c *candidate) bool {
 	p := c.points[0]
 	out, pruned, err := s.evaluate(worker, p)
 	s.mutex.Lock()
@@ -197,22 +197,22 @@ func (s *finding) decide(worker int, c *candidate) bool {
 			s.err = cmp.Or(s.err, err)
 		}
 		s.waiting.push(c)
-		s.proceed(worker)
+		s.release(worker)
 		return false
 	}
 	s.decided++
-	s.kept.add(p.unit)
-	p.Outcome, p.Pruned = out, pruned
+	s.cache.add(p.stages)
+	p.outcome, p.Pruned = out, pruned
 	if pruned == "" {
-		s.keep(p)
+		s.rank(p)
 	}
-	s.proceed(worker)
+	s.release(worker)
 	return true
 }
 
 // proceed notes that a worker is done with its candidate, and says how far the search has
 // come.
-func (s *finding) proceed(worker int) {
+func (s *search) release(worker int) {
 	delete(s.running, worker)
 	s.changed.Broadcast()
 	s.Gap = s.gap()
@@ -227,25 +227,25 @@ func (s *finding) proceed(worker int) {
 }
 
 // evaluate simulates a plan, unless another has the same order.
-func (s *finding) evaluate(worker int, p *Point) (Outcome, string, error) {
+func (s *search) evaluate(worker int, p *point) (outcome, string, error) {
 	if configs.IsSearched(p.Schedule) {
 		out, err := s.Predict(s.ctx, p.Plan)
 		return out, "", err
 	}
-	if p.space.repeated(p.Plan) {
-		return Outcome{}, Same, nil
+	if p.space.repeatsEarlier(p.Plan) {
+		return outcome{}, Same, nil
 	}
-	return s.engines[worker].simulate(p.Plan, p.unit)
+	return s.engines[worker].simulate(p.Plan, p.stages)
 }
 
 // keep counts a plan that was simulated, and puts it where it belongs among the best.
-func (s *finding) keep(p *Point) {
+func (s *search) rank(p *point) {
 	s.Simulated++
 	s.Tasks += p.Tasks
 	if !p.Fits {
 		return
 	}
-	at, _ := slices.BinarySearchFunc(s.Best, p, (*Point).before)
+	at, _ := slices.BinarySearchFunc(s.Best, p, (*point).before)
 	if at < s.Rows {
 		s.Best = slices.Insert(s.Best, at, p)
 		s.Best = s.Best[:min(s.Rows, len(s.Best))]
@@ -253,7 +253,7 @@ func (s *finding) keep(p *Point) {
 }
 
 // gap compares the best with the lowest bound of those that are not decided.
-func (s *finding) gap() float64 {
+func (s *search) gap() float64 {
 	lowest := never
 	if len(s.waiting) > 0 {
 		lowest = s.waiting[0].bound
@@ -271,7 +271,7 @@ func (s *finding) gap() float64 {
 }
 
 // settle says of the plans that were not looked at why not, and how sure the best is.
-func (s *finding) settle() {
+func (s *search) settle() {
 	clear(s.running)
 	switch {
 	case s.ctx.Err() == nil && s.err == nil:

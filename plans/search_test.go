@@ -50,7 +50,7 @@ func TestSpaceAsked(t *testing.T) {
 		require.Equal(t, 4, p.Stages)
 		require.Equal(t, "gpipe", p.Schedule)
 		require.Contains(t, []int64{2, 4}, p.Micro)
-		precisions[p.Others[0]]++
+		precisions[p.Extra[0]]++
 	}
 	require.Len(t, precisions, 2)
 	require.Equal(t, precisions["train.precision=bf16"], precisions["train.precision=fp16"])
@@ -61,7 +61,7 @@ func TestSpaceAsked(t *testing.T) {
 func TestNotPossible(t *testing.T) {
 	space := small(t, Query{Schedules: []string{"pipedream"}})
 	require.NotEmpty(t, space.Plans)
-	found, err := Find(context.Background(), space.Plans, Options{Rows: 20})
+	found, err := decideAll(context.Background(), space.Plans, searchOptions{Rows: 20})
 	require.NoError(t, err)
 	require.Empty(t, found.Best)
 	for _, p := range found.Points {
@@ -73,27 +73,27 @@ func TestNotPossible(t *testing.T) {
 // Work is no longer than the path, and that no longer than what a unit makes of it.
 func TestBounds(t *testing.T) {
 	space := small(t, Query{Vary: []rankings.Variation{{Key: "batch.micro", Values: []string{"2"}}}})
-	s := &finding{Found: Found{Points: make([]Point, len(space.Plans))}}
-	for _, w := range s.together(space.Plans) {
+	s := &search{decisions: decisions{Points: make([]point, len(space.Plans))}}
+	for _, w := range s.group(space.Plans) {
 		w.bound()
 		for _, c := range w.candidates {
 			p := c.points[0]
 			require.Positive(t, p.Work)
-			way, pruned := c.follow()
+			way, pruned := c.boundByPath()
 			require.Empty(t, pruned)
 			cut, err := c.cut()
 			require.NoError(t, err)
 			if lasting := cut.Lasting(); lasting != nil {
 				d := cut.Divide()
 				require.Equal(t, memory.Persistent(d.Workload, d.Shape.Ranks*max(1, d.Shape.Replicas))[:d.Shape.Ranks], lasting)
-				whole, err := space.whole(p.Plan)
+				whole, err := space.uncut(p.Plan)
 				require.NoError(t, err)
 				require.LessOrEqual(t, whole.Least(p.Stages, p.Data, p.Zero), slices.Max(lasting))
 				require.Positive(t, whole.Least(p.Stages, p.Data, p.Zero))
 			}
 			c.raise(way)
 			require.GreaterOrEqual(t, p.Bound, p.Work)
-			if u, path := price(cut), p.Bound; u.pruned == "" {
+			if u, path := newStageGroup(cut), p.Bound; u.pruned == "" {
 				p.Bound = 0
 				c.raise(u.bounds)
 				require.GreaterOrEqual(t, p.Bound, path, p.Set())
@@ -107,7 +107,7 @@ func TestWorkersConcurrent(t *testing.T) {
 	space := small(t, Query{Vary: []rankings.Variation{{Key: "batch.micro", Values: []string{"2"}}}})
 	var first []string
 	for _, workers := range []int{1, 2, 5} {
-		found, err := Find(context.Background(), space.Plans, Options{Rows: 7, Workers: workers})
+		found, err := decideAll(context.Background(), space.Plans, searchOptions{Rows: 7, Workers: workers})
 		require.NoError(t, err)
 		require.Zero(t, found.Gap)
 		var sets []string
@@ -126,7 +126,7 @@ func TestWorkersConcurrent(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	space := small(t, Query{Trainer: Any})
 	ctx, cancel := context.WithCancel(context.Background())
-	found, err := Find(ctx, space.Plans, Options{Rows: 20, Workers: 1, Progress: func(p Progress) {
+	found, err := decideAll(ctx, space.Plans, searchOptions{Rows: 20, Workers: 1, Progress: func(p Progress) {
 		require.Less(t, p.Decided, p.Space)
 		if p.Simulated == 3 {
 			cancel()
@@ -142,7 +142,7 @@ func TestInterrupted(t *testing.T) {
 	}
 	require.InDelta(t, max(0, 1-float64(lowest)/float64(found.Best[0].Step)), found.Gap, 1e-12)
 
-	cancelled, err := Find(ctx, space.Plans, Options{Rows: 20})
+	cancelled, err := decideAll(ctx, space.Plans, searchOptions{Rows: 20})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Empty(t, cancelled.Best)
 	require.EqualValues(t, 1, cancelled.Gap)

@@ -13,7 +13,7 @@ import (
 )
 
 // An Outcome is what a simulation says of a plan.
-type Outcome struct {
+type outcome struct {
 	Step  time.Duration
 	Peak  int64 // of the rank that needs the most memory
 	Fits  bool  // with the margin
@@ -29,8 +29,8 @@ type engine struct {
 }
 
 // simulate runs a plan, and returns what decides about it, or why it is not run.
-func (e *engine) simulate(p *Plan, u *unit) (out Outcome, pruned string, err error) {
-	ready, err := u.ready()
+func (e *engine) simulate(p *Plan, u *stageGroup) (out outcome, pruned string, err error) {
+	ready, err := u.sharedPrices()
 	if err != nil {
 		return out, Impossible, nil
 	}
@@ -39,15 +39,15 @@ func (e *engine) simulate(p *Plan, u *unit) (out Outcome, pruned string, err err
 	if err != nil {
 		return out, Impossible, nil
 	}
-	if u.tooMuch(pipeline.Order) {
+	if u.exceedsMemory(pipeline.Order) {
 		return out, Activations, nil
 	}
-	out.Tasks, err = e.pack(ready, pipeline)
+	out.Tasks, err = e.simulatePacked(ready, pipeline)
 	if errors.Is(err, graph.ErrNotPacked) {
-		out.Tasks, err = e.alone(ready, pipeline)
+		out.Tasks, err = e.simulateGraph(ready, pipeline)
 	}
 	if errors.Is(err, errImpossible) {
-		return Outcome{}, Impossible, nil
+		return outcome{}, Impossible, nil
 	}
 	if err != nil {
 		return out, "", err
@@ -66,7 +66,7 @@ var errImpossible = errors.New(Impossible)
 
 // pack simulates a packed graph, of one replica where that stands for all. It returns how
 // many tasks that were.
-func (e *engine) pack(u *ready, p wiring.Pipeline) (tasks int, err error) {
+func (e *engine) simulatePacked(u *sharedPrices, p wiring.Pipeline) (tasks int, err error) {
 	for _, folded := range []bool{true, false} {
 		packed, err := e.packer.Pack(p, folded)
 		if err == nil {
@@ -95,7 +95,7 @@ func (e *engine) pack(u *ready, p wiring.Pipeline) (tasks int, err error) {
 }
 
 // alone simulates what cannot be packed, and does what pack does.
-func (e *engine) alone(u *ready, p wiring.Pipeline) (tasks int, err error) {
+func (e *engine) simulateGraph(u *sharedPrices, p wiring.Pipeline) (tasks int, err error) {
 	for _, p.Alone = range []bool{true, false} {
 		g, err := p.Graph()
 		if err != nil {

@@ -11,7 +11,6 @@ import (
 	"psim/costmodel/models"
 	"psim/costmodel/network"
 	"psim/schedules"
-	"psim/schedules/order"
 )
 
 // Any is the trainer that runs everything.
@@ -26,41 +25,41 @@ type Space struct {
 	// can have more; else 0.
 	WithinNode int
 
-	dimensions []dimension
-	config     *configs.Config
-	model      models.Model
-	network    network.Network // undivided
-	blocks     int
-	mixed      int // experts of a layer
-	perNode    int
-	margin     float64
-	remarked   bool // the margin is not the configuration's
-	schedules  map[string]schedules.Schedule
-	asked      map[string][]string // values by key, in place of a dimension's own
-	offered    configs.Offers      // by the trainer
-	fixed      []string
-	differing  map[string]bool        // whether a recomputation is one of its own
-	operations map[string]bool        // that some recomputation repeats
-	divided    map[network.Group]bool // whether it can share the network
-	shared     *configs.Config
-	placements map[placementKey]string
-	serving    map[placementKey][]string // schedules for a shape, whose key names none
-	same       map[placementKey]bool     // see repeated
-	mutex      sync.Mutex
-	kinds      map[string]kind // of the orders of schedules
-	others     []string
-	words      sync.Map // settings by key and value
-	end        deadEnd
+	dimensions        []dimension
+	config            *configs.Config
+	model             models.Model
+	network           network.Network // undivided
+	blocks            int
+	layerExperts      int // experts of a layer
+	devicesPerNode    int
+	margin            float64
+	marginDiffers     bool // the margin is not the configuration's
+	schedules         map[string]schedules.Schedule
+	asked             map[string][]string // values by key, in place of a dimension's own
+	offered           configs.Offers      // by the trainer
+	fixed             []string
+	distinctRecompute map[string]bool        // whether a recomputation is one of its own
+	seenRepeats       map[string]bool        // that some recomputation repeats
+	divisible         map[network.Group]bool // whether it can share the network
+	shared            *configs.Config
+	placements        map[placementKey]string
+	schedulesFor      map[placementKey][]string // schedules for a shape, whose key names none
+	sameOrder         map[placementKey]bool     // see repeated
+	mutex             sync.Mutex
+	orderKinds        map[string]orderKind // of the orders of schedules
+	others            []string
+	texts             sync.Map // settings by key and value
+	deadEnd           deadEnd
 }
 
 // NewSpace lists the plans of a configuration. That there are none is no error.
 func NewSpace(c *configs.Config, q Query) (*Space, error) {
-	if err := check(c, q); err != nil {
+	if err := checkQuery(c, q); err != nil {
 		return nil, err
 	}
 	var whole *Space
 	var unjoined error
-	for _, others := range combinations(q.varied()) {
+	for _, others := range extraSettings(q.varied()) {
 		asked, err := c.With(others...)
 		if err != nil {
 			return nil, err
@@ -73,9 +72,9 @@ func NewSpace(c *configs.Config, q Query) (*Space, error) {
 			unjoined = cmp.Or(unjoined, err)
 			continue // no plan of these settings can run
 		}
-		p := Plan{Others: others}
+		p := Plan{Extra: others}
 		p.Context, p.Expert = 1, 1
-		s.choose(0, &p)
+		s.enumerate(0, &p)
 		if whole != nil {
 			whole.Plans = append(whole.Plans, s.Plans...)
 			whole.WithinNode = min(whole.WithinNode, s.WithinNode)
@@ -92,12 +91,12 @@ func NewSpace(c *configs.Config, q Query) (*Space, error) {
 // newSpace makes the space, without plans, of a configuration with others of the settings
 // that vary.
 func newSpace(c *configs.Config, q Query, others []string) (s *Space, err error) {
-	s = &Space{dimensions: dimensions(), Devices: q.Devices, margin: q.Margin, asked: map[string][]string{}, divided: map[network.Group]bool{}, placements: map[placementKey]string{}, serving: map[placementKey][]string{}, same: map[placementKey]bool{}, kinds: map[string]kind{}, differing: map[string]bool{}, operations: map[string]bool{}, fixed: q.Fix, others: others}
-	s.remarked = c.Machine.MemoryMargin != q.Margin
+	s = &Space{dimensions: dimensions(), Devices: q.Devices, margin: q.Margin, asked: map[string][]string{}, divisible: map[network.Group]bool{}, placements: map[placementKey]string{}, schedulesFor: map[placementKey][]string{}, sameOrder: map[placementKey]bool{}, orderKinds: map[string]orderKind{}, distinctRecompute: map[string]bool{}, seenRepeats: map[string]bool{}, fixed: q.Fix, others: others}
+	s.marginDiffers = c.Machine.MemoryMargin != q.Margin
 	if s.config, err = c.With(fmt.Sprintf("machine.memory_margin=%v", q.Margin)); err != nil {
 		return nil, err
 	}
-	if s.offered, err = offers(s.config, q); err != nil {
+	if s.offered, err = offersOf(s.config, q); err != nil {
 		return nil, err
 	}
 	if err := s.read(q); err != nil {
@@ -110,10 +109,10 @@ func newSpace(c *configs.Config, q Query, others []string) (s *Space, err error)
 }
 
 // combinations makes the settings of keys that are no dimension, all with all.
-func combinations(vary map[string][]string) [][]string {
+func extraSettings(vary map[string][]string) [][]string {
 	keys := Keys()
 	all := [][]string{nil}
-	for _, key := range sorted(vary) {
+	for _, key := range sortedKeys(vary) {
 		if slices.Contains(keys, key) {
 			continue
 		}
@@ -128,7 +127,7 @@ func combinations(vary map[string][]string) [][]string {
 	return all
 }
 
-func sorted(vary map[string][]string) []string {
+func sortedKeys(vary map[string][]string) []string {
 	var keys []string
 	for key := range vary {
 		keys = append(keys, key)
@@ -157,7 +156,7 @@ func (s *Space) read(q Query) (err error) {
 			}
 		}
 	}
-	if s.Global, err = global(s.config); err != nil {
+	if s.Global, err = globalBatch(s.config); err != nil {
 		return err
 	}
 	s.schedules = map[string]schedules.Schedule{}
@@ -165,12 +164,12 @@ func (s *Space) read(q Query) (err error) {
 		s.schedules[one.Name] = one
 	}
 	for _, l := range s.network.Layers {
-		s.mixed = max(s.mixed, l.Experts)
+		s.layerExperts = max(s.layerExperts, l.Experts)
 	}
 	for _, recompute := range []string{"none", "full", "selective", "mla_up_proj"} { // which come before modules
-		s.differing[recompute] = s.repeating(recompute)
+		s.distinctRecompute[recompute] = s.noteRecompute(recompute)
 	}
-	s.findKinds()
+	s.readOrderKinds()
 	s.shared = s.config.Sharing()
 	return s.ask(q)
 }
@@ -181,46 +180,15 @@ func (s *Space) readNodes() error {
 	if err != nil {
 		return err
 	}
-	s.perNode = machine.DevicesPerNode
+	s.devicesPerNode = machine.DevicesPerNode
 	if machine.Network.Bandwidth == 0 {
-		s.WithinNode = s.perNode
+		s.WithinNode = s.devicesPerNode
 	}
 	return nil
 }
 
-// findKinds finds the kinds of orders.
-func (s *Space) findKinds() {
-	for name, one := range s.schedules {
-		s.kinds[name] = splitOrder
-		if configs.IsSearched(name) {
-			continue
-		}
-		switch o, err := one.Order(one.Example(), nil); {
-		case err != nil || o.Paired() || s.config.Parallel.ExpertOverlap || s.config.Parallel.DelayWeights:
-			s.kinds[name] = pairedOrder
-		case o.Split():
-		case one.Pipelined && serial(o):
-			s.kinds[name] = serialOrder
-		default:
-			s.kinds[name] = wholeOrder
-		}
-	}
-}
-
-// serial reports whether an order of several ranks has one action at a time, because each
-// waits for the one before.
-func serial(o order.Order) bool {
-	clocks, err := o.Clocks()
-	if err != nil {
-		return false
-	}
-	all := slices.Concat(clocks...)
-	slices.Sort(all)
-	return len(slices.Compact(all)) == o.Actions()
-}
-
 // global finds the samples of a step.
-func global(c *configs.Config) (int64, error) {
+func globalBatch(c *configs.Config) (int64, error) {
 	if c.Batch.Global > 0 {
 		return c.Batch.Global, nil
 	}
@@ -232,11 +200,11 @@ func global(c *configs.Config) (int64, error) {
 }
 
 // choose tries the values of a dimension, and of those after it.
-func (s *Space) choose(i int, p *Plan) {
+func (s *Space) enumerate(i int, p *Plan) {
 	if i == len(s.dimensions) {
 		plan := *p
 		plan.space = s
-		s.place(&plan)
+		s.notePlacement(&plan)
 		s.Plans = append(s.Plans, plan)
 		return
 	}
@@ -245,11 +213,11 @@ func (s *Space) choose(i int, p *Plan) {
 	for _, v := range values {
 		if assign(d.at(p), v) == nil && d.legal(s, p) {
 			legal = true
-			s.choose(i+1, p)
+			s.enumerate(i+1, p)
 		}
 	}
 	if !legal {
-		s.note(i, values, p)
+		s.noteDeadEnd(i, values, p)
 	}
 }
 

@@ -14,18 +14,18 @@ func (r *Answer) Explain(ctx context.Context, c *configs.Config, q Query) error 
 	if len(r.Plans) == 0 {
 		return nil
 	}
-	best, err := timesOf(ctx, c, r.Plans[0].Set)
+	best, err := explain(ctx, c, r.Plans[0].Set)
 	if err != nil {
 		return err
 	}
 	if len(r.Plans) > 1 {
-		second, err := timesOf(ctx, c, r.Plans[1].Set)
+		second, err := explain(ctx, c, r.Plans[1].Set)
 		if err != nil {
 			return err
 		}
 		r.Why = append(r.Why, rankings.NewPlanWhy("runner-up", r.Plans[1].Set, r.Plans[1].StepTime, best.classes, second.classes))
 	}
-	own, err := timesOf(ctx, c, []string{marginSet(q)})
+	own, err := explain(ctx, c, []string{marginSet(q)})
 	if err == nil && own.Result.Fits() && own.Devices() == q.Devices && own.Result.StepTime != r.Plans[0].StepTime {
 		r.Why = append(r.Why, rankings.NewPlanWhy("configuration", nil, own.Result.StepTime, best.classes, own.classes))
 	}
@@ -33,23 +33,23 @@ func (r *Answer) Explain(ctx context.Context, c *configs.Config, q Query) error 
 }
 
 // classed holds a prediction, and the seconds of its step by class.
-type classed struct {
+type explained struct {
 	*psim.Prediction
 	classes map[string]float64
 }
 
-func timesOf(ctx context.Context, c *configs.Config, sets []string) (classed, error) {
+func explain(ctx context.Context, c *configs.Config, sets []string) (explained, error) {
 	c, err := c.With(sets...)
 	if err != nil {
-		return classed{}, err
+		return explained{}, err
 	}
 	p, err := psim.Predict(ctx, c)
 	if err != nil {
-		return classed{}, err
+		return explained{}, err
 	}
 	e, err := p.Explain()
 	if err != nil {
-		return classed{}, err
+		return explained{}, err
 	}
-	return classed{p, e.ByClass}, nil
+	return explained{p, e.ByClass}, nil
 }

@@ -9,11 +9,12 @@ import (
 	"psim/configs"
 	"psim/internal/nearest"
 	"psim/internal/setting"
+	"psim/results/rankings"
 	"psim/schedules"
 )
 
 // check refuses what a search over plans cannot serve.
-func check(c *configs.Config, q Query) error {
+func checkQuery(c *configs.Config, q Query) error {
 	refuse := func(text string) error { return fmt.Errorf("%s: %s", c.Name(), text) }
 	switch {
 	case q.Devices < 1:
@@ -63,7 +64,7 @@ func checkFixed(key string) error {
 
 // offers lists what the trainer has, by key; nothing where it is not limited. A trainer
 // beside the stack of another would search what one offers at the other's prices.
-func offers(c *configs.Config, q Query) (configs.Offers, error) {
+func offersOf(c *configs.Config, q Query) (configs.Offers, error) {
 	name, stack := q.Trainer, c.Train.Stack
 	if name == "" {
 		name = stack
@@ -163,3 +164,36 @@ func (s *Space) own() (p Plan, err error) {
 	}
 	return p, nil
 }
+
+// A Query says which plans are asked for.
+type Query struct {
+	Devices int
+	// Trainer limits schedules and options to what a stack offers (see configs.Stack); Any
+	// does not limit them, "" stands for the configuration's stack.
+	Trainer string
+	// Schedules limits the schedules; nil: all but those whose order is searched for.
+	Schedules []string
+	// Fix lists keys that keep the configuration's value, and Vary restricts keys to
+	// values; keys that a search does not choose by itself are searched, too.
+	Fix  []string
+	Vary []rankings.Variation
+	// Margin is the share of the memory that a plan has to leave free.
+	Margin float64
+	// Shard is the part of the plans to search, and Rows how many of the best are wanted;
+	// 0 is 20.
+	Shard rankings.Shard
+	Rows  int
+	// Points asks for what is known of every plan, of which there may be millions.
+	Points bool
+}
+
+// varied holds the values of the settings that vary, by key.
+func (q Query) varied() map[string][]string {
+	values := map[string][]string{}
+	for _, v := range q.Vary {
+		values[v.Key] = v.Values
+	}
+	return values
+}
+
+const defaultRows = 20

@@ -6,11 +6,12 @@ import (
 	"psim/configs"
 	"psim/costmodel"
 	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
 // A ready has what the plans of a unit have in common when they are simulated: stages, and
 // their prices.
-type ready struct {
+type sharedPrices struct {
 	*configs.Division
 	*costmodel.Prices
 	mutex    sync.Mutex
@@ -19,31 +20,33 @@ type ready struct {
 }
 
 // ready returns what the plans of a unit have in common, made again where it was forgotten.
-func (u *unit) ready() (*ready, error) {
+func (u *stageGroup) sharedPrices() (*sharedPrices, error) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
-	if u.kept == nil {
-		p, err := pricesOf(u.cut.Divide())
+	if u.shared == nil {
+		p, err := newStagePrices(u.cut.Divide())
 		if err != nil {
 			return nil, err
 		}
-		u.kept = p.ready()
+		u.shared = p.shared()
 	}
-	return u.kept, nil
+	return u.shared, nil
 }
 
-func (p *prices) ready() *ready { return &ready{Division: p.Division, Prices: p.all} }
+func (p *stagePrices) shared() *sharedPrices {
+	return &sharedPrices{Division: p.Division, Prices: p.all}
+}
 
 // forget drops it, which takes memory.
-func (u *unit) forget() {
+func (u *stageGroup) forget() {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
-	u.kept, u.noted = nil, false
+	u.shared, u.cached = nil, false
 }
 
 // A kept lists the units whose prices are kept, first those longest kept.
-type kept struct {
-	units   []*unit
+type priceCache struct {
+	units   []*stageGroup
 	tensors int // of all
 }
 
@@ -51,11 +54,11 @@ type kept struct {
 const mostTensors = 2 << 20
 
 // add notes that the prices of a unit are kept, and forgets others where they are many.
-func (k *kept) add(u *unit) {
-	if u.noted {
+func (k *priceCache) add(u *stageGroup) {
+	if u.cached {
 		return
 	}
-	u.noted = true
+	u.cached = true
 	k.units, k.tensors = append(k.units, u), k.tensors+u.tensors
 	for k.tensors > mostTensors && len(k.units) > 1 {
 		k.tensors -= k.units[0].tensors
@@ -68,7 +71,7 @@ func (k *kept) add(u *unit) {
 // these do the same then at the same time, and a message or collective of every stream
 // costs the same in each, on links that they do not share. Which these are the order does
 // not say.
-func (u *ready) price(g *graph.Graph, folded bool, tied int, to func(graph.Costs) error) error {
+func (u *sharedPrices) price(g *graph.Graph, folded bool, tied int, to func(graph.Costs) error) error {
 	costs, err := u.Costs(g)
 	if err != nil {
 		return errImpossible
@@ -80,7 +83,7 @@ func (u *ready) price(g *graph.Graph, folded bool, tied int, to func(graph.Costs
 }
 
 // same reports whether one replica stands for all.
-func (u *ready) same(g *graph.Graph, costs graph.Costs, tied int) bool {
+func (u *sharedPrices) same(g *graph.Graph, costs graph.Costs, tied int) bool {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
 	if !u.compared {
@@ -89,4 +92,30 @@ func (u *ready) same(g *graph.Graph, costs graph.Costs, tied int) bool {
 		u.compared = true
 	}
 	return u.alike
+}
+
+// prices hold what a unit is made from.
+type stagePrices struct {
+	*configs.Division
+	graph      *graph.Graph // without tasks
+	all        *costmodel.Prices
+	costs      graph.Costs
+	boundaries []wiring.Boundary  // sizes of messages
+	exchanges  []wiring.Exchanges // of experts, by stage; nil for none
+	sync       wiring.Sync        // what is summed over replicas
+	group      func(rank int32, expert bool) int32
+}
+
+// pricesOf prices tasks that are not there: of a graph with groups and nothing else.
+func newStagePrices(d *configs.Division) (p stagePrices, err error) {
+	whole := wiring.Pipeline{Shape: d.Shape, Placement: d.Workload.Placement}
+	d.Workload.Fill(&whole)
+	p = stagePrices{Division: d, boundaries: whole.Boundaries, exchanges: whole.Exchanges, sync: whole.Sync.Derived()}
+	p.graph = &graph.Graph{Name: d.Schedule.Name, Shape: d.Shape, Placement: d.Workload.Placement, Layered: d.Workload.Zero == 3}
+	p.group = whole.AddGroups(p.graph)
+	if p.all, err = costmodel.NewPrices(d.Machine, d.Workload, p.graph); err != nil {
+		return p, err
+	}
+	p.costs, err = p.all.Costs(p.graph)
+	return p, err
 }

@@ -17,7 +17,7 @@ const mostTimes = 64
 // devices.
 func (q Query) Remedies(ctx context.Context, c *configs.Config) ([]results.Remedy, error) {
 	var found []results.Remedy
-	for _, wider := range q.wider() {
+	for _, wider := range q.relaxations() {
 		remedy, err := wider.remedy(ctx, c)
 		if err != nil {
 			return found, err
@@ -28,7 +28,7 @@ func (q Query) Remedies(ctx context.Context, c *configs.Config) ([]results.Remed
 		}
 	}
 	for times := 2; times <= mostTimes; times *= 2 {
-		more := widened{q, []string{fmt.Sprintf("--devices %d", q.Devices*times)}}
+		more := relaxedQuery{q, []string{fmt.Sprintf("--devices %d", q.Devices*times)}}
 		more.Devices *= times
 		remedy, err := more.remedy(ctx, c)
 		if err != nil {
@@ -43,16 +43,16 @@ func (q Query) Remedies(ctx context.Context, c *configs.Config) ([]results.Remed
 }
 
 // A widened query limits less than another, by some flags.
-type widened struct {
+type relaxedQuery struct {
 	Query
 	flags []string
 }
 
 // wider lists queries for the same devices, each with one limit less.
-func (q Query) wider() (list []widened) {
+func (q Query) relaxations() (list []relaxedQuery) {
 	add := func(when bool, flag string, change func(*Query)) {
 		if when {
-			w := widened{q, []string{flag}}
+			w := relaxedQuery{q, []string{flag}}
 			change(&w.Query)
 			list = append(list, w)
 		}
@@ -66,7 +66,7 @@ func (q Query) wider() (list []widened) {
 }
 
 // remedy finds the best plan of a query, nil if none fits or there is none at all.
-func (q widened) remedy(ctx context.Context, c *configs.Config) (*results.Remedy, error) {
+func (q relaxedQuery) remedy(ctx context.Context, c *configs.Config) (*results.Remedy, error) {
 	q.Rows, q.Shard, q.Points = 1, rankings.Shard{}, false
 	found, err := Search(ctx, c, q.Query, nil)
 	if ctx.Err() != nil {

@@ -15,28 +15,6 @@ import (
 	"psim/results/rankings"
 )
 
-// A Query says which plans are asked for.
-type Query struct {
-	Devices int
-	// Trainer limits schedules and options to what a stack offers (see configs.Stack); Any
-	// does not limit them, "" stands for the configuration's stack.
-	Trainer string
-	// Schedules limits the schedules; nil: all but those whose order is searched for.
-	Schedules []string
-	// Fix lists keys that keep the configuration's value, and Vary restricts keys to
-	// values; keys that a search does not choose by itself are searched, too.
-	Fix  []string
-	Vary []rankings.Variation
-	// Margin is the share of the memory that a plan has to leave free.
-	Margin float64
-	// Shard is the part of the plans to search, and Rows how many of the best are wanted;
-	// 0 is 20.
-	Shard rankings.Shard
-	Rows  int
-	// Points asks for what is known of every plan, of which there may be millions.
-	Points bool
-}
-
 // An Answer is what Search has found.
 type Answer struct {
 	rankings.PlanRanking
@@ -47,17 +25,6 @@ type Answer struct {
 	// the query asks for them.
 	Points []rankings.PlanPoint
 }
-
-// varied holds the values of the settings that vary, by key.
-func (q Query) varied() map[string][]string {
-	values := map[string][]string{}
-	for _, v := range q.Vary {
-		values[v.Key] = v.Values
-	}
-	return values
-}
-
-const defaultRows = 20
 
 // Search finds the best plans for a network on a number of devices: over replicas,
 // tensor-parallel groups, stages, microbatches, schedules, recomputation, sharding and
@@ -80,38 +47,38 @@ func Search(ctx context.Context, c *configs.Config, q Query, progress func(Progr
 	if q.Shard.Of > 0 {
 		list = slices.DeleteFunc(list, func(p Plan) bool { return p.Part(q.Shard.Of) != q.Shard.Number-1 })
 	}
-	s := &answering{config: c}
+	s := &draft{config: c}
 	s.Varied = rankings.VariedKeys(q.Vary)
-	found, err := Find(ctx, list, Options{Rows: cmp.Or(q.Rows, defaultRows), Predict: s.predict, Progress: progress})
+	found, err := decideAll(ctx, list, searchOptions{Rows: cmp.Or(q.Rows, defaultRows), Predict: s.predict, Progress: progress})
 	if err != nil && ctx.Err() == nil {
 		return nil, err
 	}
 	if q.Points {
-		s.list(found)
+		s.listPoints(found)
 	}
 	if err := s.rank(context.WithoutCancel(ctx), found); err != nil {
 		return nil, err
 	}
 	s.WithinNode = space.WithinNode
-	s.Partial, s.Nothing = ctx.Err() != nil, space.Nothing()
+	s.Partial, s.Nothing = ctx.Err() != nil, space.WhyEmpty()
 	return &s.Answer, ctx.Err()
 }
 
-type answering struct {
+type draft struct {
 	Answer
 	config *configs.Config
 }
 
 // predict simulates a plan as psim.Predict does.
-func (s *answering) predict(ctx context.Context, p *Plan) (Outcome, error) {
-	one, err := s.prediction(ctx, p)
+func (s *draft) predict(ctx context.Context, p *Plan) (outcome, error) {
+	one, err := s.estimate(ctx, p)
 	if err != nil {
-		return Outcome{}, err
+		return outcome{}, err
 	}
-	return Outcome{Step: one.Summary.StepTime, Peak: one.Result.PeakMemory(), Fits: one.Result.Fits(), Tasks: one.Result.Tasks}, nil
+	return outcome{Step: one.Summary.StepTime, Peak: one.Result.PeakMemory(), Fits: one.Result.Fits(), Tasks: one.Result.Tasks}, nil
 }
 
-func (s *answering) prediction(ctx context.Context, p *Plan) (*psim.Prediction, error) {
+func (s *draft) estimate(ctx context.Context, p *Plan) (*psim.Prediction, error) {
 	c, err := s.config.With(p.Set()...)
 	if err != nil {
 		return nil, fmt.Errorf("the plan %v: %w", p.Set(), err)
@@ -120,7 +87,7 @@ func (s *answering) prediction(ctx context.Context, p *Plan) (*psim.Prediction, 
 }
 
 // list writes what is known of all plans.
-func (s *answering) list(found *Found) {
+func (s *draft) listPoints(found *decisions) {
 	s.Points = make([]rankings.PlanPoint, len(found.Points))
 	for i := range found.Points {
 		p := &found.Points[i]
@@ -132,7 +99,7 @@ func (s *answering) list(found *Found) {
 }
 
 // rank writes what was found as results.
-func (s *answering) rank(ctx context.Context, found *Found) error {
+func (s *draft) rank(ctx context.Context, found *decisions) error {
 	s.Space, s.Evaluated, s.Gap, s.PrunedBy = len(found.Points), found.Simulated, found.Gap, map[string]int{}
 	for i := range found.Points {
 		if why := found.Points[i].Pruned; why != "" {
@@ -148,7 +115,7 @@ func (s *answering) rank(ctx context.Context, found *Found) error {
 	for range min(runtime.GOMAXPROCS(0), len(best)) {
 		all.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(best); i = int(next.Add(1)) - 1 {
-				best[i], failed[i] = s.again(ctx, found.Best[i])
+				best[i], failed[i] = s.verify(ctx, found.Best[i])
 			}
 		})
 	}
@@ -170,8 +137,8 @@ type predictedPlan struct {
 }
 
 // again predicts a plan that was found, as psim.Predict does.
-func (s *answering) again(ctx context.Context, p *Point) (r predictedPlan, err error) {
-	one, err := s.prediction(ctx, p.Plan)
+func (s *draft) verify(ctx context.Context, p *point) (r predictedPlan, err error) {
+	one, err := s.estimate(ctx, p.Plan)
 	if err != nil {
 		return r, err
 	}
@@ -184,3 +151,12 @@ func (s *answering) again(ctx context.Context, p *Point) (r predictedPlan, err e
 	r.RankedPlan = rankings.RankedPlan{Result: one.Result, Plan: p.PlanShape, Set: p.Set()}
 	return r, nil
 }
+
+// Why plans are discarded.
+const (
+	Impossible  = "not possible"
+	Parameters  = "parameters, gradients and optimizer do not fit"
+	Activations = "even the fewest activations do not fit"
+	Slower      = rankings.Slower
+	Same        = "the same order as another"
+)

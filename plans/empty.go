@@ -17,35 +17,35 @@ type deadEnd struct {
 }
 
 // note keeps the dead ends that came furthest, until there is a plan.
-func (s *Space) note(depth int, values []string, p *Plan) {
+func (s *Space) noteDeadEnd(depth int, values []string, p *Plan) {
 	switch {
-	case len(s.Plans) > 0 || depth < s.end.depth:
+	case len(s.Plans) > 0 || depth < s.deadEnd.depth:
 		return
-	case depth > s.end.depth || s.end.values == nil:
-		s.end = deadEnd{depth: depth, plan: *p}
+	case depth > s.deadEnd.depth || s.deadEnd.values == nil:
+		s.deadEnd = deadEnd{depth: depth, plan: *p}
 	}
 	for _, v := range values {
-		if !slices.Contains(s.end.values, v) {
-			s.end.values = append(s.end.values, v)
+		if !slices.Contains(s.deadEnd.values, v) {
+			s.deadEnd.values = append(s.deadEnd.values, v)
 		}
 	}
 }
 
 // Nothing says which numbers keep a space without plans from having any; "" where it has some.
-func (s *Space) Nothing() string {
+func (s *Space) WhyEmpty() string {
 	if len(s.Plans) > 0 {
 		return ""
 	}
-	d, p := s.dimensions[s.end.depth], s.end.plan
+	d, p := s.dimensions[s.deadEnd.depth], s.deadEnd.plan
 	if d.key == "parallel.data" && s.asked[d.key] == nil {
-		return s.undivided()
+		return s.whyBatchDoesNotDivide()
 	}
-	if s.end.values == nil {
+	if s.deadEnd.values == nil {
 		return "the trainer offers no value of " + d.key
 	}
-	why := fmt.Sprintf("no plan has %s = %s", d.key, listed(s.end.values))
+	why := fmt.Sprintf("no plan has %s = %s", d.key, listed(s.deadEnd.values))
 	var before []string
-	for _, earlier := range s.dimensions[:s.end.depth] {
+	for _, earlier := range s.dimensions[:s.deadEnd.depth] {
 		if earlier.implied == nil || !earlier.implied(&p) {
 			before = append(before, earlier.key+" = "+text(earlier.at(&p)))
 		}
@@ -57,9 +57,9 @@ func (s *Space) Nothing() string {
 }
 
 // undivided says that no number of replicas divides the batch, and which numbers would.
-func (s *Space) undivided() string {
+func (s *Space) whyBatchDoesNotDivide() string {
 	var counts []int64
-	for _, v := range s.end.values {
+	for _, v := range s.deadEnd.values {
 		n, _ := strconv.ParseInt(v, 10, 64)
 		counts = append(counts, n)
 	}
