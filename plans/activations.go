@@ -5,76 +5,80 @@ import (
 	"psim/schedules/order"
 )
 
-// A held is what a stage does to the memory of its rank for a microbatch, without what a
-// rank holds by chance: messages are there when they are needed, and sent at once.
+// stageMemory holds the bytes that a microbatch takes on the rank of a stage. It assumes
+// that messages arrive when they are needed and leave at once, so that an order needs at
+// least this.
 type stageMemory struct {
-	inForward    int64 // the most while F runs
-	afterForward int64 // from F on
-	afterInput   int64 // from I on, where a W follows
+	inForward    int64 // the peak while F runs
+	afterForward int64 // from the end of F on
+	afterInput   int64 // from the end of I until W
 }
 
-// activations finds what every stage holds, and reports whether a single microbatch is
-// too much for a rank. Ranks on which neighbouring stages share tensors are left out.
-func (u *stageGroup) measureActivations() (tooMuch bool) {
-	at, stages := u.graph.Placement, len(u.Workload.Stages)
-	u.stageMemory, u.counted = make([]stageMemory, stages), make([]bool, u.Shape.Ranks)
-	for r := range u.counted {
-		u.counted[r] = true
+// measureActivations finds the memory of every stage, and reports whether a single
+// microbatch already exceeds the memory of a rank. Ranks on which neighbouring stages
+// share tensors are not counted.
+func (g *stageGroup) measureActivations() (exceeds bool) {
+	at, stages := g.graph.Placement, len(g.Workload.Stages)
+	g.memory, g.counted = make([]stageMemory, stages), make([]bool, g.Shape.Ranks)
+	for r := range g.counted {
+		g.counted[r] = true
 	}
 	for s := range stages - 1 {
 		if at.Together(s, s+1) {
 			for _, r := range at.Ranks(s) {
-				u.counted[r] = false
+				g.counted[r] = false
 			}
 		}
 	}
 	for s := range stages {
-		h := u.memoryOf(s)
-		u.stageMemory[s] = h
+		m := g.memoryOf(s)
+		g.memory[s] = m
 		for _, r := range at.Ranks(s) {
-			tooMuch = tooMuch || u.counted[r] && u.exceeds(int(r), max(h.inForward, h.afterForward))
+			exceeds = exceeds || g.counted[r] && g.exceeds(int(r), max(m.inForward, m.afterForward))
 		}
 	}
-	return tooMuch
+	return exceeds
 }
 
-// hold follows a microbatch through a stage.
-func (u *stageGroup) memoryOf(stage int) (h stageMemory) {
-	rank := u.graph.Placement.First[stage]
-	f, i := u.task(graph.Forward, rank, stage, 0), u.task(graph.InputGradient, rank, stage, 0)
-	activations, gradients := u.message(graph.SendForward, stage-1, stage, 0), u.message(graph.SendBackward, stage+1, stage, 0)
-	on, back := u.message(graph.SendForward, stage, stage+1, 0), u.message(graph.SendBackward, stage, stage-1, 0)
-	h.inForward = activations.BytesAtStart + f.BytesAtStart
-	h.afterForward = h.inForward + f.BytesAtEnd + on.BytesAtEnd
-	h.afterInput = h.afterForward + gradients.BytesAtStart + i.BytesAtStart + i.BytesAtEnd + back.BytesAtEnd
-	return h
+// memoryOf follows a microbatch through a stage.
+func (g *stageGroup) memoryOf(stage int) (m stageMemory) {
+	rank := g.graph.Placement.First[stage]
+	f, i := g.task(graph.Forward, rank, stage, 0), g.task(graph.InputGradient, rank, stage, 0)
+	activationsIn := g.message(graph.SendForward, stage-1, stage, 0)
+	activationsOut := g.message(graph.SendForward, stage, stage+1, 0)
+	gradientsIn := g.message(graph.SendBackward, stage+1, stage, 0)
+	gradientsOut := g.message(graph.SendBackward, stage, stage-1, 0)
+	m.inForward = activationsIn.BytesAtStart + f.BytesAtStart
+	m.afterForward = m.inForward + f.BytesAtEnd + activationsOut.BytesAtEnd
+	m.afterInput = m.afterForward + gradientsIn.BytesAtStart + i.BytesAtStart + i.BytesAtEnd + gradientsOut.BytesAtEnd
+	return m
 }
 
-// tooMuch reports whether an order holds more microbatches than the memory of a rank has
-// room for, whenever messages come.
-func (u *stageGroup) exceedsMemory(o order.Order) bool {
+// exceedsMemory reports whether the microbatches that an order holds at some time exceed
+// the memory of a rank, whenever messages arrive.
+func (g *stageGroup) exceedsMemory(o order.Order) bool {
 	for r, actions := range o {
-		if !u.counted[r] {
+		if !g.counted[r] {
 			continue
 		}
 		var level int64
 		for i := range actions {
 			a := &actions[i]
-			h := &u.stageMemory[a.Stage]
+			m := &g.memory[a.Stage]
 			switch a.Kind {
 			case graph.Forward:
-				if u.exceeds(r, level+h.inForward) {
+				if g.exceeds(r, level+m.inForward) {
 					return true
 				}
-				level += h.afterForward
+				level += m.afterForward
 			case graph.Backward:
-				level -= h.afterForward
+				level -= m.afterForward
 			case graph.InputGradient:
-				level += h.afterInput - h.afterForward
+				level += m.afterInput - m.afterForward
 			case graph.WeightGradient:
-				level -= h.afterInput
+				level -= m.afterInput
 			}
-			if u.exceeds(r, level) {
+			if g.exceeds(r, level) {
 				return true
 			}
 		}
@@ -82,8 +86,7 @@ func (u *stageGroup) exceedsMemory(o order.Order) bool {
 	return false
 }
 
-// over reports whether activations are too much for a rank, with what the allocator holds
-// beside them.
-func (u *stageGroup) exceeds(rank int, activations int64) bool {
-	return u.capacity > 0 && u.persistent[rank]+activations+u.process.Reserve(activations) > u.capacity
+// exceeds reports whether activations do not fit on a rank, with the allocator's reserve.
+func (g *stageGroup) exceeds(rank int, activations int64) bool {
+	return g.capacity > 0 && g.persistent[rank]+activations+g.process.Reserve(activations) > g.capacity
 }

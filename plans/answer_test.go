@@ -79,9 +79,9 @@ func TestSearchPlansErrors(t *testing.T) {
 		"0 devices":                      {},
 		`unknown trainer "megatron"`:     {Devices: 4, Trainer: "megatron"},
 		`unknown schedule "1f2b"`:        {Devices: 4, Schedules: []string{"1f2b"}},
-		"schedule.stagse: is no key":     {Devices: 4, Fix: []string{"schedule.stagse"}},
+		"schedule.stagse: is not a key":  {Devices: 4, Fix: []string{"schedule.stagse"}},
 		"--fix parallel.zero and --vary": {Devices: 4, Fix: []string{"parallel.zero"}, Vary: few.Vary},
-		`parallel.tensor: "x" is no val`: {Devices: 4, Vary: []rankings.Variation{{Key: "parallel.tensor", Values: []string{"x"}}}},
+		`parallel.tensor: invalid value`: {Devices: 4, Vary: []rankings.Variation{{Key: "parallel.tensor", Values: []string{"x"}}}},
 	} {
 		_, err := plans.Search(context.Background(), c, q, nil)
 		require.ErrorContains(t, err, want)

@@ -8,77 +8,85 @@ import (
 	"psim/schedules/graph"
 )
 
-// never stands for a time later than any step.
-const never = time.Duration(1) << 62
+// forever is longer than any step.
+const forever = time.Duration(1) << 62
 
-// bounds hold times that no step is shorter than, by the kind of its order.
+// bounds hold, for every kind of order, a time that no step is shorter than.
 type bounds [orderKinds]time.Duration
 
-// A rankBound is what bounds the step of one rank from below.
+// A rankBound holds the lower bounds of one rank that together bound its step.
 type rankBound struct {
 	work          time.Duration // all its forwards and backwards
-	exchanged     time.Duration // of which pairs may hide so much: what experts exchange
+	exchanged     time.Duration // the part of work that pairs may hide: exchanges with experts
 	start         time.Duration // before the first of its forwards can start
 	wayBack       time.Duration // after its last backward, if that makes input gradients
 	firstBackward time.Duration // before the first of its backwards can start
-	exposedSums   time.Duration // of gradients over replicas, that its last backward leaves behind
-	lastSum       time.Duration // the last of these alone
+	exposedSums   time.Duration // sums of gradients that remain after its last backward
+	lastSum       time.Duration // the last of these sums
 	allSums       time.Duration // all sums of the step, one after another
-	update        time.Duration // average, update and the gathering of parameters after it
+	update        time.Duration // gradient norm, optimizer, and the gathers after it
 }
 
-// A route is what a microbatch meets on its way through the stages of a replica.
+// A route is the way of a microbatch through the stages of a replica.
 type route struct {
 	at          graph.Placement
 	passes      []passTimes     // by stage
-	there, back []time.Duration // messages, by the stage that sends them; nil: none are known
+	there, back []time.Duration // messages, by the sending stage; nil if unknown
 }
 
-// A passTimes is what a stage takes for a microbatch.
+// passTimes are the times of a stage, or of some layers, for one microbatch.
 type passTimes struct {
 	forward, backward, input, weight time.Duration
-	exchanged                        time.Duration // in a forward and a backward, which is part of them
+	exchanged                        time.Duration // the exchanges in a forward and a backward
 }
 
-// bound finds times that no step is shorter than: a rank gets its first microbatch when that has
-// come through the stages before, has all its work to do, and then what it made has to
-// go back, and its gradients to be summed. Messages and collectives queue for nothing
-// here, hosts launch for nothing, and all but the last of the sums are hidden.
-func (u *stageGroup) bound() {
-	ranks := newRankBounds(u.Shape.Ranks)
+// bound bounds the step by prices. A rank gets its first microbatch after that has passed
+// the earlier stages. Then it has all its work to do. After that its results travel back,
+// and its gradients are summed. The bound ignores queues of messages and collectives and
+// the host's time to launch, and hides all sums but the last.
+func (g *stageGroup) bound() {
+	ranks := newRankBounds(g.Shape.Ranks)
 	for r := range ranks {
-		ranks[r].exposedSums, ranks[r].lastSum = never, never
+		ranks[r].exposedSums, ranks[r].lastSum = forever, forever
 	}
-	for microbatch, count := range copies(u.graph.Placement, u.Shape.Microbatches) {
-		way := u.route(microbatch)
+	for microbatch, count := range microbatchesByCopy(g.graph.Placement, g.Shape.Microbatches) {
+		way := g.route(microbatch)
 		way.bound(ranks, microbatch, count)
 		for s := range way.passes {
 			p, r := &way.passes[s], way.at.Rank(int32(s), microbatch)
-			u.sums(&ranks[r], r, s, count, max(p.backward, p.weight))
+			total, last := g.sums(r, s)
+			b := &ranks[r]
+			// The sums of the rank's last stage start after its last backward or later.
+			b.exposedSums = min(b.exposedSums, total-max(p.backward, p.weight))
+			b.lastSum = min(b.lastSum, last)
+			if g.sync.EveryMicrobatch {
+				total *= time.Duration(count)
+			}
+			b.allSums += total
 		}
 	}
 	for r := range ranks {
-		u.update(int32(r), &ranks[r])
+		ranks[r].update = g.update(int32(r))
 	}
-	u.bounds = longest(ranks, u.graph.Placement)
+	g.bounds = longest(ranks, g.graph.Placement)
 }
 
-// newRankBounds returns bounds that nothing has shortened yet.
+// newRankBounds returns the bounds of ranks before any route is added.
 func newRankBounds(ranks int) []rankBound {
-	return slices.Repeat([]rankBound{{start: never, wayBack: never, firstBackward: never}}, ranks)
+	return slices.Repeat([]rankBound{{start: forever, wayBack: forever, firstBackward: forever}}, ranks)
 }
 
-// longest finds the rank that takes the longest.
+// longest returns the bound of the rank with the longest step.
 func longest(ranks []rankBound, at graph.Placement) (all bounds) {
-	start := at.Ranks(0)
-	back := ranks[start[0]].update
-	for _, s := range start {
-		back = min(back, ranks[s].update)
+	first := at.Ranks(0)
+	update := ranks[first[0]].update
+	for _, r := range first {
+		update = min(update, ranks[r].update)
 	}
-	var one time.Duration // rank after another
+	var serial time.Duration // the work of all ranks, one after another
 	for r := range ranks {
 		b := &ranks[r]
-		one += b.work
+		serial += b.work
 		for k := range all {
 			done := b.start + b.work
 			if orderKind(k) == pairedOrder {
@@ -86,17 +94,17 @@ func longest(ranks []rankBound, at graph.Placement) (all bounds) {
 			}
 			all[k] = max(all[k], max(done+b.lastSum, done+b.exposedSums, b.firstBackward+b.allSums)+b.update)
 			if orderKind(k) == wholeOrder || orderKind(k) == serialOrder {
-				all[k] = max(all[k], done+b.wayBack+back)
+				all[k] = max(all[k], done+b.wayBack+update)
 			}
 		}
 	}
-	all[serialOrder] = max(all[serialOrder], one+back)
+	all[serialOrder] = max(all[serialOrder], serial+update)
 	return all
 }
 
-// copies goes through the copies of the stages: the first microbatch of each, and how many
-// it has.
-func copies(at graph.Placement, microbatches int) iter.Seq2[int32, int32] {
+// microbatchesByCopy yields, for each copy of the stages, its first microbatch and the
+// number of its microbatches.
+func microbatchesByCopy(at graph.Placement, microbatches int) iter.Seq2[int32, int32] {
 	return func(yield func(int32, int32) bool) {
 		all := int32(microbatches)
 		if at.Second == nil || at.Half >= all {
@@ -108,31 +116,38 @@ func copies(at graph.Placement, microbatches int) iter.Seq2[int32, int32] {
 }
 
 // route prices the way of a microbatch.
-func (u *stageGroup) route(microbatch int32) route {
-	n := len(u.Workload.Stages)
-	w := route{u.graph.Placement, make([]passTimes, n), make([]time.Duration, n), make([]time.Duration, n)}
+func (g *stageGroup) route(microbatch int32) route {
+	n := len(g.Workload.Stages)
+	w := route{g.graph.Placement, make([]passTimes, n), make([]time.Duration, n), make([]time.Duration, n)}
 	for s := range n {
 		busy := func(k graph.Kind) time.Duration {
-			return u.task(k, w.at.Rank(int32(s), microbatch), s, microbatch).Busy
+			return g.task(k, w.at.Rank(int32(s), microbatch), s, microbatch).Busy
 		}
-		there, back := u.exchange(s, microbatch)
-		w.passes[s] = passTimes{busy(graph.Forward) + there, busy(graph.Backward) + back, busy(graph.InputGradient) + back, busy(graph.WeightGradient), there + back}
-		w.there[s] = released(u.message(graph.SendForward, s, s+1, microbatch))
-		w.back[s] = released(u.message(graph.SendBackward, s, s-1, microbatch))
+		there, back := g.exchange(s, microbatch)
+		w.passes[s] = passTimes{
+			forward: busy(graph.Forward) + there, backward: busy(graph.Backward) + back,
+			input: busy(graph.InputGradient) + back, weight: busy(graph.WeightGradient),
+			exchanged: there + back,
+		}
+		w.there[s] = arrival(g.message(graph.SendForward, s, s+1, microbatch))
+		w.back[s] = arrival(g.message(graph.SendBackward, s, s-1, microbatch))
 	}
 	return w
 }
 
-// released returns when what a message brings is there.
-func released(c graph.Cost) time.Duration { return c.Busy + c.Delay }
+// arrival returns the time from the start of a message to its arrival.
+func arrival(c graph.Cost) time.Duration { return c.Busy + c.Delay }
 
-// bound goes with a microbatch through the stages and back, for all of its copy.
+// bound follows the first microbatch of a copy through the stages and back, and adds the
+// work of all count microbatches of the copy.
 func (w *route) bound(ranks []rankBound, microbatch, count int32) {
 	n := len(w.passes)
 	if w.there == nil {
 		w.there, w.back = make([]time.Duration, n), make([]time.Duration, n)
 	}
-	var there, back, home time.Duration // forwards; what goes back, in the end; whole backwards
+	// Forwards so far; the shortest way back so far; and whole backwards of the stages
+	// before, down to the first.
+	var there, back, home time.Duration
 	for s := range n {
 		p, b := &w.passes[s], &ranks[w.at.Rank(int32(s), microbatch)]
 		b.start, b.wayBack = min(b.start, there), min(b.wayBack, home)
@@ -151,42 +166,46 @@ func (w *route) bound(ranks []rankBound, microbatch, count int32) {
 	}
 }
 
-// sums adds what the replicas sum of a stage, whose last backward takes so long. The
-// sums of the stage whose backward is the last of the rank begin no earlier than that.
-func (u *stageGroup) sums(b *rankBound, rank int32, stage int, count int32, backward time.Duration) {
-	var total, last time.Duration
-	if stage < len(u.sync.Buckets) {
-		for part, bytes := range u.sync.Buckets[stage] {
-			last = u.collective(u.sync.Kind(), rank, stage, part, bytes, u.sync.Experts != nil && u.sync.Experts[stage][part])
-			total += last
-		}
+// sums returns the time of all sums of a stage's gradients over the replicas, and of the
+// last one.
+func (g *stageGroup) sums(rank int32, stage int) (total, last time.Duration) {
+	if stage >= len(g.sync.Buckets) {
+		return 0, 0
 	}
-	b.exposedSums, b.lastSum = min(b.exposedSums, total-backward), min(b.lastSum, last)
-	if u.sync.EveryMicrobatch {
-		total *= time.Duration(count)
+	for part, bytes := range g.sync.Buckets[stage] {
+		expert := g.sync.Experts != nil && g.sync.Experts[stage][part]
+		last = g.collective(graph.Task{
+			Kind: g.sync.Kind(), Part: uint16(part), Rank: rank, Stage: int32(stage), Bytes: bytes,
+		}, expert)
+		total += last
 	}
-	b.allSums += total
+	return total, last
 }
 
-// collective prices a collective over the replicas.
-func (u *stageGroup) collective(k graph.Kind, rank int32, stage, part int, bytes int64, expert bool) time.Duration {
-	return u.costs.Task(&graph.Task{
-		Kind: k, Part: uint16(part), Rank: rank, Stage: int32(stage), Microbatch: graph.None, Peer: u.group(rank, expert), Bytes: bytes,
+// collective prices a collective over the replicas, or over the replicas of an expert.
+func (g *stageGroup) collective(t graph.Task, expert bool) time.Duration {
+	t.Microbatch, t.Peer = graph.None, g.group(t.Rank, expert)
+	return g.costs.Task(&t).Busy
+}
+
+// update prices what a rank does after its gradients are summed.
+func (g *stageGroup) update(rank int32) time.Duration {
+	total := g.costs.Task(&graph.Task{
+		Kind: graph.Optimizer, Rank: rank, Stage: graph.None, Microbatch: graph.None, Peer: graph.None,
 	}).Busy
-}
-
-// update adds what comes after the gradients of a rank.
-func (u *stageGroup) update(rank int32, b *rankBound) {
-	b.update = u.costs.Task(&graph.Task{Kind: graph.Optimizer, Rank: rank, Stage: graph.None, Microbatch: graph.None, Peer: graph.None}).Busy
-	if !u.sync.Sharded || u.sync.Units != nil || u.sync.Ahead != nil {
-		return
+	if !g.sync.Sharded || g.sync.Units != nil || g.sync.Ahead != nil {
+		return total
 	}
-	for stage, bytes := range u.sync.Parameters {
-		if u.graph.Placement.Holds(rank, int32(stage)) {
-			b.update += u.collective(graph.AllGather, rank, stage, 0, bytes, false)
-			if u.sync.ExpertParameters != nil && u.sync.ExpertParameters[stage] > 0 {
-				b.update += u.collective(graph.AllGather, rank, stage, 0, u.sync.ExpertParameters[stage], true)
-			}
+	for stage, bytes := range g.sync.Parameters {
+		if !g.graph.Placement.Holds(rank, int32(stage)) {
+			continue
+		}
+		gather := graph.Task{Kind: graph.AllGather, Rank: rank, Stage: int32(stage), Bytes: bytes}
+		total += g.collective(gather, false)
+		if g.sync.ExpertParameters != nil && g.sync.ExpertParameters[stage] > 0 {
+			gather.Bytes = g.sync.ExpertParameters[stage]
+			total += g.collective(gather, true)
 		}
 	}
+	return total
 }

@@ -6,37 +6,44 @@ import (
 	"strconv"
 )
 
-// A dimension is one choice that a plan makes. They are chosen in order, so that what
-// is possible may depend on those before.
+// A dimension is one choice that a plan makes. Dimensions are chosen in order, so that
+// legal values may depend on earlier choices.
 type dimension struct {
 	key string
 	at  func(*Plan) any // *int, *int64, *string or *bool
-	// values lists what is tried where nobody asks for other values.
+	// values lists the values to try unless the query asks for others.
 	values func(s *Space, p *Plan) []string
-	// legal reports whether a value goes with those before it.
+	// legal reports whether a plan's value is legal with the earlier choices.
 	legal func(s *Space, p *Plan) bool
-	// implied reports whether a plan need not be told its value where the configuration
-	// gives none; nil: it must.
+	// implied reports whether the settings of a plan may omit the value if the
+	// configuration does not set it; nil is never.
 	implied func(p *Plan) bool
 }
 
-// dimensions lists them all. A new one has its row here, its share of the time in
-// Bound, and of the memory in Least.
+// dimensions lists all dimensions. A new one needs a field of rankings.PlanShape, a row
+// here, its effect in Plan.divide, and a place in layerKey or stageKey.
 func dimensions() []dimension {
 	return []dimension{
 		{"parallel.tensor", func(p *Plan) any { return &p.Tensor }, (*Space).tensors, (*Space).legalTensor, nil},
-		{"parallel.context", func(p *Plan) any { return &p.Context }, (*Space).contexts, (*Space).legalContext, func(p *Plan) bool { return p.Context == 1 }},
+		{"parallel.context", func(p *Plan) any { return &p.Context }, (*Space).contexts, (*Space).legalContext,
+			func(p *Plan) bool { return p.Context == 1 }},
 		{"schedule.stages", func(p *Plan) any { return &p.Stages }, (*Space).stages, (*Space).legalStages, nil},
 		{"parallel.data", func(p *Plan) any { return &p.Data }, (*Space).replicas, (*Space).legalReplicas, nil},
-		{"parallel.expert", func(p *Plan) any { return &p.Expert }, (*Space).experts, (*Space).legalExpert, func(p *Plan) bool { return p.Expert == 1 }},
-		{"parallel.expert_tensor", func(p *Plan) any { return &p.ExpertTensor }, (*Space).expertTensors, (*Space).legalExpert, func(p *Plan) bool { return p.ExpertTensor == 0 }},
+		{"parallel.expert", func(p *Plan) any { return &p.Expert }, (*Space).experts, (*Space).legalExpert,
+			func(p *Plan) bool { return p.Expert == 1 }},
+		{"parallel.expert_tensor", func(p *Plan) any { return &p.ExpertTensor }, (*Space).expertTensors,
+			(*Space).legalExpert, func(p *Plan) bool { return p.ExpertTensor == 0 }},
 		{"batch.micro", func(p *Plan) any { return &p.Micro }, (*Space).micro, (*Space).legalMicro, nil},
-		{"schedule.microbatches", func(p *Plan) any { return &p.Microbatches }, (*Space).microbatches, (*Space).legalMicrobatches, func(*Plan) bool { return true }},
+		{"schedule.microbatches", func(p *Plan) any { return &p.Microbatches }, (*Space).microbatches,
+			(*Space).legalMicrobatches, func(*Plan) bool { return true }},
 		{"schedule.name", func(p *Plan) any { return &p.Schedule }, (*Space).names, (*Space).legalName, nil},
-		{"schedule.virtual_stages", func(p *Plan) any { return &p.VirtualStages }, (*Space).virtual, (*Space).legalVirtual, nil},
-		{"train.recompute", func(p *Plan) any { return &p.Recompute }, (*Space).recomputes, (*Space).legalRecompute, nil},
+		{"schedule.virtual_stages", func(p *Plan) any { return &p.VirtualStages }, (*Space).virtual,
+			(*Space).legalVirtual, nil},
+		{"train.recompute", func(p *Plan) any { return &p.Recompute }, (*Space).recomputes,
+			(*Space).legalRecompute, nil},
 		{"parallel.zero", func(p *Plan) any { return &p.Zero }, (*Space).zeros, (*Space).legalZero, nil},
-		{"parallel.sequence", func(p *Plan) any { return &p.Sequence }, (*Space).sequences, (*Space).legalSequence, nil},
+		{"parallel.sequence", func(p *Plan) any { return &p.Sequence }, (*Space).sequences,
+			(*Space).legalSequence, nil},
 	}
 }
 
@@ -49,7 +56,7 @@ func Keys() []string {
 	return keys
 }
 
-// text prints a value.
+// text prints the value of a dimension.
 func text(at any) string {
 	switch v := at.(type) {
 	case *int:
@@ -62,7 +69,7 @@ func text(at any) string {
 	return *at.(*string)
 }
 
-// assign reads a value.
+// assign parses a value of a dimension.
 func assign(at any, value string) (err error) {
 	switch v := at.(type) {
 	case *int:
@@ -75,12 +82,12 @@ func assign(at any, value string) (err error) {
 		*v = value
 	}
 	if err != nil {
-		return fmt.Errorf("%q is no value of it", value)
+		return fmt.Errorf("invalid value %q", value)
 	}
 	return nil
 }
 
-// divisors lists those of a number, in order.
+// divisors lists the divisors of a number in ascending order.
 func divisors(n int64) []string {
 	var list []int64
 	for d := int64(1); d*d <= n; d++ {

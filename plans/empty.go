@@ -9,14 +9,14 @@ import (
 	"psim/internal/units"
 )
 
-// A deadEnd is where no value of a dimension went with those before it.
+// A deadEnd is a dimension for which no value was legal after the earlier choices.
 type deadEnd struct {
-	depth  int      // of the dimension
-	values []string // that were tried of it, each once
-	plan   Plan     // as it was chosen until then
+	depth  int      // the index of the dimension
+	values []string // the values that were tried, each once
+	plan   Plan     // the earlier choices
 }
 
-// note keeps the dead ends that came furthest, until there is a plan.
+// noteDeadEnd keeps the dead ends that got furthest, as long as there is no plan.
 func (s *Space) noteDeadEnd(depth int, values []string, p *Plan) {
 	switch {
 	case len(s.Plans) > 0 || depth < s.deadEnd.depth:
@@ -31,7 +31,7 @@ func (s *Space) noteDeadEnd(depth int, values []string, p *Plan) {
 	}
 }
 
-// Nothing says which numbers keep a space without plans from having any; "" where it has some.
+// WhyEmpty says why the space has no plans, or returns "" if it has some.
 func (s *Space) WhyEmpty() string {
 	if len(s.Plans) > 0 {
 		return ""
@@ -56,7 +56,8 @@ func (s *Space) WhyEmpty() string {
 	return why
 }
 
-// undivided says that no number of replicas divides the batch, and which numbers would.
+// whyBatchDoesNotDivide says that no number of replicas divides the batch, and which batch
+// or number of devices would work.
 func (s *Space) whyBatchDoesNotDivide() string {
 	var counts []int64
 	for _, v := range s.deadEnd.values {
@@ -75,11 +76,13 @@ func (s *Space) whyBatchDoesNotDivide() string {
 		}
 	}
 	batch := (s.Global + least - 1) / least * least
-	return fmt.Sprintf("of %s devices parallel.data can be %s, and batch.global = %d is divisible by none of these; set batch.global = %d, or take %s devices",
-		units.FormatCount(int64(s.Devices)), listed(replicas), s.Global, batch, units.FormatCount(int64(s.Devices)/least*fits))
+	return fmt.Sprintf("with %s devices parallel.data can be %s, but none of these divides batch.global = %d; "+
+		"set batch.global = %d, or take %s devices",
+		units.FormatCount(int64(s.Devices)), listed(replicas), s.Global, batch,
+		units.FormatCount(int64(s.Devices)/least*fits))
 }
 
-// listed writes some values, and how many more there are.
+// listed writes the first few values, and how many more there are.
 func listed(values []string) string {
 	const most = 4
 	text := strings.Join(values[:min(most, len(values))], ", ")

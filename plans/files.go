@@ -20,23 +20,22 @@ import (
 // marginSet writes the setting of a query's margin.
 func marginSet(q Query) string { return fmt.Sprintf("machine.memory_margin=%v", q.Margin) }
 
-// Saved puts a ranking with its points in the form of its files, which says what was asked
-// for.
+// Saved returns the answer with its points and its query in the form of its files.
 func (r *Answer) Saved(c *configs.Config, q Query, version string) (rankings.SavedPlans, error) {
 	if !q.Points || len(r.Points) < r.Space {
-		return rankings.SavedPlans{}, errors.New("files of plans need the points of all: set Points in the query")
+		return rankings.SavedPlans{}, errors.New("saving plans needs all points: set Points in the query")
 	}
 	return r.PlanRanking.Saved(rankings.PlanSearch{
 		Schema: results.Schema, Name: c.Name(), Configuration: c.Fingerprint(), Version: version,
-		Devices: q.Devices, Trainer: cmp.Or(q.Trainer, c.Train.Stack), Schedules: q.Schedules, Fix: q.Fix, Vary: q.Vary,
-		Margin: q.Margin, Rows: cmp.Or(q.Rows, defaultRows), Capacity: r.Capacity, Shard: q.Shard.String(),
+		Devices: q.Devices, Trainer: cmp.Or(q.Trainer, c.Train.Stack),
+		Schedules: q.Schedules, Fix: q.Fix, Vary: q.Vary, Margin: q.Margin,
+		Rows: cmp.Or(q.Rows, defaultRows), Capacity: r.Capacity, Shard: q.Shard.String(),
 	}, r.Points)
 }
 
-// Save writes what a search over plans has found into a folder, with its pictures:
-// the step time of the plans over their memory, and the shortest step over two
-// dimensions, by default those in which it differs most. It returns the names of the
-// files.
+// Save writes the plans of a search into a folder, with two pictures: the step time of
+// plans over their memory, and the shortest step over two dimensions, by default those in
+// which it differs most. It returns the names of the files.
 func Save(ctx context.Context, s rankings.SavedPlans, folder string, dimensions []string) (names []string, err error) {
 	points, err := s.Settled()
 	if err != nil {
@@ -45,7 +44,8 @@ func Save(ctx context.Context, s rankings.SavedPlans, folder string, dimensions 
 	title := fmt.Sprintf("%s on %d devices", s.Name, s.Devices)
 	var pictures []files.File
 	add := func(name string, draw figures.Picture) {
-		pictures = append(pictures, files.File{Path: name, Render: func(w io.Writer) error { return draw(w, picture.PNG) }})
+		render := func(w io.Writer) error { return draw(w, picture.PNG) }
+		pictures = append(pictures, files.File{Path: name, Render: render})
 	}
 	if f := picture.PointsFigure(title+" · plans", points, s.Capacity, s.Margin); len(f.Plans) > 0 {
 		add("pareto.png", func(w io.Writer, format string) error { return picture.Pareto(w, format, f) })
@@ -58,16 +58,16 @@ func Save(ctx context.Context, s rankings.SavedPlans, folder string, dimensions 
 	return reports.SaveSearch(ctx, s, folder, pictures...)
 }
 
-// Holds reports whether the first of some folders is of a search over plans, or
-// holds shards of one.
+// Holds reports whether the first of some folders holds a search over plans, or its
+// shards.
 func Holds(folders []string) bool {
 	parts, err := rankings.PartFolders("search", folders[:1])
 	return err == nil && len(parts) > 0
 }
 
-// Merge joins the shards of a search over plans. The best plans are those that one
-// search of the whole would have found. A folder is that of a shard, or one that holds
-// the folders of shards; if some are missing the error is a *MissingPoints.
+// Merge joins the shards of a search over plans. The best plans are the same as those of
+// one search over the whole space. A folder holds one shard, or folders of shards. If
+// shards are missing, the error is a *rankings.MissingPoints.
 func Merge(folders ...string) (rankings.SavedPlans, error) {
 	var whole rankings.SavedPlans
 	parts, err := rankings.PartFolders("search", folders)
@@ -80,15 +80,16 @@ func Merge(folders ...string) (rankings.SavedPlans, error) {
 		if err != nil {
 			return whole, err
 		}
-		capacity := s.Capacity // not known where nothing was built
+		capacity := s.Capacity // 0 if the shard has not built any plan
 		if s.Capacity = whole.Capacity; i == 0 {
 			of, whole.PlanSearch = shard.Of, s.PlanSearch
 		}
 		switch before, twice := from[shard.Number]; {
 		case !reflect.DeepEqual(s.PlanSearch, whole.PlanSearch) || shard.Of != of:
-			return whole, fmt.Errorf("%s: is of another search than %s; only shards of one can be merged", folder, parts[0])
+			return whole, fmt.Errorf("%s: belongs to another search than %s; only shards of one search can be merged",
+				folder, parts[0])
 		case twice:
-			return whole, fmt.Errorf("%s: is shard %d/%d, as %s is", folder, shard.Number, of, before)
+			return whole, fmt.Errorf("%s: is shard %d/%d, and so is %s", folder, shard.Number, of, before)
 		}
 		from[shard.Number] = folder
 		whole.Capacity = cmp.Or(whole.Capacity, capacity)
@@ -107,7 +108,7 @@ func Merge(folders ...string) (rankings.SavedPlans, error) {
 	return whole, whole.Rank()
 }
 
-// loadShard reads a shard, which is 1/1 of a search of the whole.
+// loadShard reads a shard; a search over the whole space is shard 1/1.
 func loadShard(folder string) (s rankings.SavedPlans, shard rankings.Shard, err error) {
 	if s, err = rankings.LoadPlans(folder); err != nil {
 		return s, shard, err

@@ -1,6 +1,3 @@
-// Package plans lists the ways to train a network on a number of devices: every
-// combination of replicas, tensor-parallel groups, stages, microbatches, schedule,
-// recomputation and sharding that is possible, each as settings over a configuration.
 package plans
 
 import (
@@ -15,7 +12,7 @@ import (
 	"psim/schedules"
 )
 
-// A Plan is one value for every dimension, and settings of keys that are no dimension.
+// A Plan has one value for every dimension, and settings of other keys that vary.
 type Plan struct {
 	rankings.PlanShape
 	Extra []string // KEY=VALUE
@@ -25,8 +22,8 @@ type Plan struct {
 // Compare orders plans by their settings.
 func (p *Plan) Compare(q *Plan) int { return slices.Compare(p.Set(), q.Set()) }
 
-// Part is which of several parts a plan belongs to, from 0 on. It depends on its
-// settings alone.
+// Part returns to which of several parts a plan belongs, counted from 0. It depends on
+// the plan's settings only.
 func (p *Plan) Part(of int) int {
 	h := fnv.New64a()
 	for _, s := range p.Set() {
@@ -35,8 +32,8 @@ func (p *Plan) Part(of int) int {
 	return int(h.Sum64() % uint64(of))
 }
 
-// Set writes a plan as --set takes it: all dimensions, and what else of the
-// configuration would not go with them.
+// Set writes a plan as settings for --set: all dimensions, and settings that replace
+// values of the configuration which conflict with them.
 func (p *Plan) Set() []string {
 	s := p.space
 	sets := make([]string, 0, len(s.dimensions)+len(p.Extra)+1)
@@ -51,11 +48,12 @@ func (p *Plan) Set() []string {
 			sets = append(sets, set)
 		}
 	}
-	c, split := s.config, p.Schedule != "ddp" // which drops what the file has of stages
+	c, split := s.config, p.Schedule != "ddp" // ddp ignores the file's settings of stages
 	add(c.Batch.Global == 0, fmt.Sprintf("batch.global=%d", s.Global))
 	add(split && c.Schedule.Group != 0, "schedule.group=0")
 	by := c.Schedule.Partition
-	add(split && (by.Layers != nil || by.Rule != "" && by.Rule != schedules.BalancedPartition), "schedule.partition=balanced")
+	balanced := by.Layers == nil && (by.Rule == "" || by.Rule == schedules.BalancedPartition)
+	add(split && !balanced, "schedule.partition=balanced")
 	add(split && c.Schedule.FirstBlocks > 0, "schedule.first_blocks=0")
 	add(split && c.Schedule.LastBlocks > 0, "schedule.last_blocks=0")
 	add(c.Parallel.Gather == parallel.GatherTensor && p.Zero < 3, "parallel.gather=unit")
@@ -64,7 +62,7 @@ func (p *Plan) Set() []string {
 	return sets
 }
 
-// word writes a setting, of which all plans share one text: there may be millions.
+// setting writes KEY=VALUE. All plans share one text for it, as there may be millions.
 func (s *Space) setting(key, value string) string {
 	if known, ok := s.texts.Load([2]string{key, value}); ok {
 		return known.(string)
@@ -73,7 +71,7 @@ func (s *Space) setting(key, value string) string {
 	return known.(string)
 }
 
-// divide gives a configuration the values of a plan.
+// divide returns a function that gives a configuration the values of a plan.
 func (p *Plan) divide(s *Space) func(*configs.Config) {
 	return func(c *configs.Config) {
 		c.Parallel.Tensor, c.Parallel.Data, c.Parallel.Zero, c.Parallel.Sequence = p.Tensor, p.Data, p.Zero, p.Sequence

@@ -1,3 +1,29 @@
+// Package plans finds the best plan for training a network on a number of devices.
+//
+// A [Plan] has one value for every dimension: replicas, tensor-parallel groups, parts of
+// sequences, expert groups, stages, microbatches, schedule, recomputation and sharding.
+// A [Query] says what may vary, and [Search] answers it in five steps:
+//
+//	space       all legal plans, as settings over a configuration; dimension.go has
+//	            a row for each dimension, rules.go its values and what is legal. If
+//	            there are no plans, empty.go says why.
+//	bounds      a time that no step of a plan is shorter than. There are three bounds,
+//	            each tighter and more expensive than the one before: from the work of
+//	            the layers (layers.go), from the path through the stages (bound.go),
+//	            and from prices of the stages (stages.go). Plans share them, and plans
+//	            that cannot fit in memory are discarded on the way (activations.go).
+//	queue       plans with the same stages wait together, lowest bound first. The first
+//	            entry gets its next bound, or is simulated if it has all of them
+//	            (queue.go, search.go).
+//	simulation  of one plan after another, until the lowest bound exceeds the steps of
+//	            the best plans (simulate.go).
+//	answer      the best plans, predicted once more as psim.Predict does.
+//
+// [Answer.Explain] says why the best plan wins, and [Query.Remedies] what would fit if no
+// plan does. A search may be split into shards, which [Save] writes and [Merge] joins.
+//
+// [Schedules] is a smaller search: it keeps the division of the network and varies the
+// schedule, microbatches and stages per rank ([Combine]).
 package plans
 
 import (
@@ -15,23 +41,31 @@ import (
 	"psim/results/rankings"
 )
 
-// An Answer is what Search has found.
+// The reasons why plans are discarded.
+const (
+	Impossible  = "not possible"
+	Parameters  = "parameters, gradients and optimizer do not fit"
+	Activations = "even the fewest activations do not fit"
+	Slower      = rankings.Slower
+	Same        = "the same order as another"
+)
+
+// An Answer holds the best plans of a query.
 type Answer struct {
 	rankings.PlanRanking
-	// Capacity is the memory in bytes that a rank may use, less the margin, 0 if that is
-	// unlimited or not known.
+	// Capacity is the memory in bytes that a rank may use, less the margin; 0 if it is
+	// unlimited or unknown.
 	Capacity int64
-	// Points are all plans, decided or not, in the order in which the space lists them, if
-	// the query asks for them.
+	// Points lists all plans, decided or not, in the order of the space, if the query asks
+	// for them.
 	Points []rankings.PlanPoint
 }
 
-// Search finds the best plans for a network on a number of devices: over replicas,
+// Search finds the best plans for a network on a number of devices, over replicas,
 // tensor-parallel groups, stages, microbatches, schedules, recomputation, sharding and
 // sequence parallelism, whatever values the configuration has. Batch, model, machine and
-// optimizer stay. progress, which may be nil, is told now and then how far the search
-// has come. If the context ends it, Search returns what it has found so far beside
-// the context's error.
+// optimizer stay. progress, which may be nil, is called from time to time. If the context
+// ends, Search returns what it has found so far along with the context's error.
 func Search(ctx context.Context, c *configs.Config, q Query, progress func(Progress)) (*Answer, error) {
 	if err := q.Shard.Check(); err != nil {
 		return nil, err
@@ -47,67 +81,72 @@ func Search(ctx context.Context, c *configs.Config, q Query, progress func(Progr
 	if q.Shard.Of > 0 {
 		list = slices.DeleteFunc(list, func(p Plan) bool { return p.Part(q.Shard.Of) != q.Shard.Number-1 })
 	}
-	s := &draft{config: c}
-	s.Varied = rankings.VariedKeys(q.Vary)
-	found, err := decideAll(ctx, list, searchOptions{Rows: cmp.Or(q.Rows, defaultRows), Predict: s.predict, Progress: progress})
+	d := &draft{config: c}
+	found, err := decideAll(ctx, list, searchOptions{
+		Rows: cmp.Or(q.Rows, defaultRows), Predict: d.predict, Progress: progress,
+	})
 	if err != nil && ctx.Err() == nil {
 		return nil, err
 	}
 	if q.Points {
-		s.listPoints(found)
+		d.listPoints(found)
 	}
-	if err := s.rank(context.WithoutCancel(ctx), found); err != nil {
+	if err := d.rank(context.WithoutCancel(ctx), found); err != nil {
 		return nil, err
 	}
-	s.WithinNode = space.WithinNode
-	s.Partial, s.Nothing = ctx.Err() != nil, space.WhyEmpty()
-	return &s.Answer, ctx.Err()
+	d.Varied = rankings.VariedKeys(q.Vary)
+	d.WithinNode = space.WithinNode
+	d.Partial, d.Nothing = ctx.Err() != nil, space.WhyEmpty()
+	return &d.Answer, ctx.Err()
 }
 
+// draft is an Answer in the making.
 type draft struct {
 	Answer
 	config *configs.Config
 }
 
-// predict simulates a plan as psim.Predict does.
-func (s *draft) predict(ctx context.Context, p *Plan) (outcome, error) {
-	one, err := s.estimate(ctx, p)
-	if err != nil {
-		return outcome{}, err
-	}
-	return outcome{Step: one.Summary.StepTime, Peak: one.Result.PeakMemory(), Fits: one.Result.Fits(), Tasks: one.Result.Tasks}, nil
-}
-
-func (s *draft) estimate(ctx context.Context, p *Plan) (*psim.Prediction, error) {
-	c, err := s.config.With(p.Set()...)
+// estimate predicts a plan as psim.Predict does.
+func (d *draft) estimate(ctx context.Context, p *Plan) (*psim.Prediction, error) {
+	c, err := d.config.With(p.Set()...)
 	if err != nil {
 		return nil, fmt.Errorf("the plan %v: %w", p.Set(), err)
 	}
 	return psim.Estimate(ctx, c)
 }
 
-// list writes what is known of all plans.
-func (s *draft) listPoints(found *decisions) {
-	s.Points = make([]rankings.PlanPoint, len(found.Points))
+// predict is estimate for plans whose order is searched for.
+func (d *draft) predict(ctx context.Context, p *Plan) (outcome, error) {
+	e, err := d.estimate(ctx, p)
+	if err != nil {
+		return outcome{}, err
+	}
+	r := e.Result
+	return outcome{Step: e.Summary.StepTime, Peak: r.PeakMemory(), Fits: r.Fits(), Tasks: r.Tasks}, nil
+}
+
+// listPoints writes what is known about all plans.
+func (d *draft) listPoints(found *decisions) {
+	d.Points = make([]rankings.PlanPoint, len(found.Points))
 	for i := range found.Points {
 		p := &found.Points[i]
-		s.Points[i] = rankings.PlanPoint{
+		d.Points[i] = rankings.PlanPoint{
 			Plan: p.PlanShape, Set: p.Set(), Pruned: p.Pruned, Work: p.Work, Bound: p.Bound,
 			Simulated: p.Step > 0, StepTime: p.Step, PeakMemory: p.Peak, Fits: p.Fits,
 		}
 	}
 }
 
-// rank writes what was found as results.
-func (s *draft) rank(ctx context.Context, found *decisions) error {
-	s.Space, s.Evaluated, s.Gap, s.PrunedBy = len(found.Points), found.Simulated, found.Gap, map[string]int{}
+// rank counts the decisions and writes the best plans.
+func (d *draft) rank(ctx context.Context, found *decisions) error {
+	d.Space, d.Evaluated, d.Gap, d.PrunedBy = len(found.Points), found.Simulated, found.Gap, map[string]int{}
 	for i := range found.Points {
 		if why := found.Points[i].Pruned; why != "" {
-			s.Pruned++
-			s.PrunedBy[why]++
+			d.Pruned++
+			d.PrunedBy[why]++
 		}
 	}
-	s.Bounded = s.PrunedBy[Slower]
+	d.Bounded = d.PrunedBy[Slower]
 	best := make([]predictedPlan, len(found.Best))
 	failed := make([]error, len(best))
 	var next atomic.Int32
@@ -115,7 +154,7 @@ func (s *draft) rank(ctx context.Context, found *decisions) error {
 	for range min(runtime.GOMAXPROCS(0), len(best)) {
 		all.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(best); i = int(next.Add(1)) - 1 {
-				best[i], failed[i] = s.verify(ctx, found.Best[i])
+				best[i], failed[i] = d.verify(ctx, found.Best[i])
 			}
 		})
 	}
@@ -124,39 +163,31 @@ func (s *draft) rank(ctx context.Context, found *decisions) error {
 		return err
 	}
 	for _, p := range best {
-		s.Capacity = cmp.Or(p.capacity, s.Capacity)
-		s.Plans = append(s.Plans, p.RankedPlan)
+		d.Capacity = cmp.Or(p.capacity, d.Capacity)
+		d.Plans = append(d.Plans, p.RankedPlan)
 	}
 	return nil
 }
 
-// A predictedPlan is a plan with what its ranks may use.
+// A predictedPlan is a ranked plan and the memory that its ranks may use.
 type predictedPlan struct {
 	rankings.RankedPlan
 	capacity int64
 }
 
-// again predicts a plan that was found, as psim.Predict does.
-func (s *draft) verify(ctx context.Context, p *point) (r predictedPlan, err error) {
-	one, err := s.estimate(ctx, p.Plan)
+// verify predicts one of the best plans as psim.Predict does, and compares.
+func (d *draft) verify(ctx context.Context, p *point) (r predictedPlan, err error) {
+	e, err := d.estimate(ctx, p.Plan)
 	if err != nil {
 		return r, err
 	}
-	if one.Summary.StepTime != p.Step || one.Result.Fits() != p.Fits {
-		return r, fmt.Errorf("the plan %v was found to take %v, and takes %v: please report this", p.Set(), p.Step, one.Summary.StepTime)
+	if e.Summary.StepTime != p.Step || e.Result.Fits() != p.Fits {
+		return r, fmt.Errorf("the search found that the plan %v takes %v, but it takes %v: please report this",
+			p.Set(), p.Step, e.Summary.StepTime)
 	}
-	if one.Experiment.Capacity != nil {
-		r.capacity = slices.Min(one.Experiment.Capacity)
+	if e.Experiment.Capacity != nil {
+		r.capacity = slices.Min(e.Experiment.Capacity)
 	}
-	r.RankedPlan = rankings.RankedPlan{Result: one.Result, Plan: p.PlanShape, Set: p.Set()}
+	r.RankedPlan = rankings.RankedPlan{Result: e.Result, Plan: p.PlanShape, Set: p.Set()}
 	return r, nil
 }
-
-// Why plans are discarded.
-const (
-	Impossible  = "not possible"
-	Parameters  = "parameters, gradients and optimizer do not fit"
-	Activations = "even the fewest activations do not fit"
-	Slower      = rankings.Slower
-	Same        = "the same order as another"
-)

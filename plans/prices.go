@@ -9,92 +9,7 @@ import (
 	"psim/schedules/wiring"
 )
 
-// A ready has what the plans of a unit have in common when they are simulated: stages, and
-// their prices.
-type sharedPrices struct {
-	*configs.Division
-	*costmodel.Prices
-	mutex    sync.Mutex
-	compared bool // whether the replicas have been
-	alike    bool // whether one stands for all
-}
-
-// ready returns what the plans of a unit have in common, made again where it was forgotten.
-func (u *stageGroup) sharedPrices() (*sharedPrices, error) {
-	u.mutex.Lock()
-	defer u.mutex.Unlock()
-	if u.shared == nil {
-		p, err := newStagePrices(u.cut.Divide())
-		if err != nil {
-			return nil, err
-		}
-		u.shared = p.shared()
-	}
-	return u.shared, nil
-}
-
-func (p *stagePrices) shared() *sharedPrices {
-	return &sharedPrices{Division: p.Division, Prices: p.all}
-}
-
-// forget drops it, which takes memory.
-func (u *stageGroup) forget() {
-	u.mutex.Lock()
-	defer u.mutex.Unlock()
-	u.shared, u.cached = nil, false
-}
-
-// A kept lists the units whose prices are kept, first those longest kept.
-type priceCache struct {
-	units   []*stageGroup
-	tensors int // of all
-}
-
-// mostTensors bounds what is kept: a mixture of hundreds of experts has tens of thousands.
-const mostTensors = 2 << 20
-
-// add notes that the prices of a unit are kept, and forgets others where they are many.
-func (k *priceCache) add(u *stageGroup) {
-	if u.cached {
-		return
-	}
-	u.cached = true
-	k.units, k.tensors = append(k.units, u), k.tensors+u.tensors
-	for k.tensors > mostTensors && len(k.units) > 1 {
-		k.tensors -= k.units[0].tensors
-		k.units[0].forget()
-		k.units = k.units[1:]
-	}
-}
-
-// price hands the costs of a graph's tasks on, if of the first replica that stands for all:
-// these do the same then at the same time, and a message or collective of every stream
-// costs the same in each, on links that they do not share. Which these are the order does
-// not say.
-func (u *sharedPrices) price(g *graph.Graph, folded bool, tied int, to func(graph.Costs) error) error {
-	costs, err := u.Costs(g)
-	if err != nil {
-		return errImpossible
-	}
-	if folded && !u.same(g, costs, tied) {
-		return graph.ErrNotAlike
-	}
-	return to(costs)
-}
-
-// same reports whether one replica stands for all.
-func (u *sharedPrices) same(g *graph.Graph, costs graph.Costs, tied int) bool {
-	u.mutex.Lock()
-	defer u.mutex.Unlock()
-	if !u.compared {
-		costs.Host = nil
-		u.alike = u.Workload.Shards == nil && u.Machine.Host.Threads != "node" && g.Alike(costs, tied)
-		u.compared = true
-	}
-	return u.alike
-}
-
-// prices hold what a unit is made from.
+// stagePrices price the tasks of a stage group.
 type stagePrices struct {
 	*configs.Division
 	graph      *graph.Graph // without tasks
@@ -102,20 +17,111 @@ type stagePrices struct {
 	costs      graph.Costs
 	boundaries []wiring.Boundary  // sizes of messages
 	exchanges  []wiring.Exchanges // of experts, by stage; nil for none
-	sync       wiring.Sync        // what is summed over replicas
+	sync       wiring.Sync        // sums over replicas
 	group      func(rank int32, expert bool) int32
 }
 
-// pricesOf prices tasks that are not there: of a graph with groups and nothing else.
+// newStagePrices makes prices without wiring any tasks: its graph has groups only.
 func newStagePrices(d *configs.Division) (p stagePrices, err error) {
-	whole := wiring.Pipeline{Shape: d.Shape, Placement: d.Workload.Placement}
-	d.Workload.Fill(&whole)
-	p = stagePrices{Division: d, boundaries: whole.Boundaries, exchanges: whole.Exchanges, sync: whole.Sync.Derived()}
-	p.graph = &graph.Graph{Name: d.Schedule.Name, Shape: d.Shape, Placement: d.Workload.Placement, Layered: d.Workload.Zero == 3}
-	p.group = whole.AddGroups(p.graph)
+	pipeline := wiring.Pipeline{Shape: d.Shape, Placement: d.Workload.Placement}
+	d.Workload.Fill(&pipeline)
+	p = stagePrices{
+		Division: d, boundaries: pipeline.Boundaries, exchanges: pipeline.Exchanges, sync: pipeline.Sync.Derived(),
+	}
+	p.graph = &graph.Graph{
+		Name: d.Schedule.Name, Shape: d.Shape, Placement: d.Workload.Placement, Layered: d.Workload.Zero == 3,
+	}
+	p.group = pipeline.AddGroups(p.graph)
 	if p.all, err = costmodel.NewPrices(d.Machine, d.Workload, p.graph); err != nil {
 		return p, err
 	}
 	p.costs, err = p.all.Costs(p.graph)
 	return p, err
+}
+
+// sharedPrices are the stages and prices that the simulations of a stage group share.
+type sharedPrices struct {
+	*configs.Division
+	*costmodel.Prices
+	mutex    sync.Mutex
+	compared bool // whether alike is known
+	alike    bool // whether one replica stands for all
+}
+
+func (p *stagePrices) shared() *sharedPrices {
+	return &sharedPrices{Division: p.Division, Prices: p.all}
+}
+
+// sharedPrices returns the group's shared prices, and makes them again if they were
+// forgotten.
+func (g *stageGroup) sharedPrices() (*sharedPrices, error) {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	if g.shared == nil {
+		p, err := newStagePrices(g.cut.Divide())
+		if err != nil {
+			return nil, err
+		}
+		g.shared = p.shared()
+	}
+	return g.shared, nil
+}
+
+// forget frees the memory of the shared prices.
+func (g *stageGroup) forget() {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	g.shared, g.cached = nil, false
+}
+
+// A priceCache lists the groups whose shared prices are in memory, the oldest first.
+type priceCache struct {
+	groups  []*stageGroup
+	tensors int // of all groups
+}
+
+// mostTensors bounds the cache: a mixture of hundreds of experts has tens of thousands of
+// tensors.
+const mostTensors = 2 << 20
+
+// add puts a group into the cache, and forgets the oldest ones if the cache is full.
+func (c *priceCache) add(g *stageGroup) {
+	if g.cached {
+		return
+	}
+	g.cached = true
+	c.groups, c.tensors = append(c.groups, g), c.tensors+g.tensors
+	for c.tensors > mostTensors && len(c.groups) > 1 {
+		c.tensors -= c.groups[0].tensors
+		c.groups[0].forget()
+		c.groups = c.groups[1:]
+	}
+}
+
+// price passes the costs of a graph's tasks to a function. In a folded graph the first
+// replica stands for all, and price returns graph.ErrNotAlike if it cannot: replicas are
+// alike if they do the same at the same time, so that a message or collective of every
+// stream costs the same in each, on links that they do not share.
+func (p *sharedPrices) price(g *graph.Graph, folded bool, tied int, to func(graph.Costs) error) error {
+	costs, err := p.Costs(g)
+	if err != nil {
+		return errImpossible
+	}
+	if folded && !p.replicasAlike(g, costs, tied) {
+		return graph.ErrNotAlike
+	}
+	return to(costs)
+}
+
+// replicasAlike reports whether one replica stands for all. The answer does not depend on
+// the order of tasks, so the plans of a group are compared once.
+func (p *sharedPrices) replicasAlike(g *graph.Graph, costs graph.Costs, tied int) bool {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if !p.compared {
+		costs.Host = nil
+		p.alike = p.Workload.Shards == nil && p.Machine.Host.Threads != "node" && g.Alike(costs, tied)
+		p.compared = true
+	}
+	return p.alike
 }

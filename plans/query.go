@@ -13,7 +13,7 @@ import (
 	"psim/schedules"
 )
 
-// check refuses what a search over plans cannot serve.
+// checkQuery refuses queries and configurations that a search over plans cannot serve.
 func checkQuery(c *configs.Config, q Query) error {
 	refuse := func(text string) error { return fmt.Errorf("%s: %s", c.Name(), text) }
 	switch {
@@ -22,11 +22,13 @@ func checkQuery(c *configs.Config, q Query) error {
 	case q.Margin < 0 || q.Margin >= 1:
 		return fmt.Errorf("a margin of %v: must be a share of the memory, from 0 to below 1", q.Margin)
 	case !c.Defined("model"):
-		return refuse("plans for a number of devices need a [model], which can be divided; without --devices a search keeps what it has")
+		return refuse("plans for a number of devices need a [model], which can be divided; " +
+			"without --devices a search keeps the configured division")
 	case c.Schedule.File != "":
-		return refuse("schedule.file gives the order, and a search chooses it; remove file")
+		return refuse("schedule.file gives the order, but a search chooses it; remove file")
 	case c.Schedule.Placement != nil:
-		return refuse("schedule.placement says where the stages are, and a search chooses how many there are; remove placement")
+		return refuse("schedule.placement says where the stages are, but a search chooses how many there are; " +
+			"remove placement")
 	case c.Schedule.WholeLast:
 		return refuse("schedule.whole_last is for one replica and no tensor parallelism; remove it")
 	case c.Batch.Shards != nil:
@@ -43,33 +45,38 @@ func checkQuery(c *configs.Config, q Query) error {
 	}
 	const margin = "machine.memory_margin"
 	if varied[margin] != nil || slices.Contains(q.Fix, margin) {
-		return fmt.Errorf("--fix or --vary %s: a search has one margin; give it by --margin, such as --margin 3%%", margin)
+		return fmt.Errorf("--fix or --vary %s: a search has one margin; set it by --margin, such as --margin 3%%",
+			margin)
 	}
 	return nil
 }
 
-// checkFixed refuses what is not one key.
+// checkFixed returns an error if an argument of --fix is not a key.
 func checkFixed(key string) error {
 	key, value, given := strings.Cut(key, "=")
 	switch {
 	case given:
-		return fmt.Errorf("--fix %s=%s: takes a key alone; its value is given by --set %s=%s --fix %s", key, value, key, value, key)
+		return fmt.Errorf("--fix %s=%s: takes a key without a value; to fix that value, use --set %s=%s --fix %s",
+			key, value, key, value, key)
 	case setting.IsTable(configs.Config{}, key):
 		return fmt.Errorf("--fix %s: is a section, not a key; a search chooses %s", key, strings.Join(Keys(), ", "))
 	case !setting.IsKey(configs.Config{}, key):
-		return fmt.Errorf("--fix %s: is no key of a configuration (psim help config); a search chooses %s%s", key, strings.Join(Keys(), ", "), nearest.Suggest(key, Keys()))
+		return fmt.Errorf("--fix %s: is not a key of a configuration (psim help config); a search chooses %s%s",
+			key, strings.Join(Keys(), ", "), nearest.Suggest(key, Keys()))
 	}
 	return nil
 }
 
-// offers lists what the trainer has, by key; nothing where it is not limited. A trainer
-// beside the stack of another would search what one offers at the other's prices.
+// offersOf lists the values that the trainer offers, by key; nil if there is no limit. A
+// trainer other than the configured stack is refused: the search would try what one
+// program offers at the prices of the other.
 func offersOf(c *configs.Config, q Query) (configs.Offers, error) {
 	name, stack := q.Trainer, c.Train.Stack
 	if name == "" {
 		name = stack
 	} else if name != Any && stack != "" && stack != "none" && name != stack {
-		return nil, fmt.Errorf("--trainer %s and train.stack = %q are two programs; give one of them, or --trainer any", name, stack)
+		return nil, fmt.Errorf("--trainer %s and train.stack = %q are two programs; give one of them, or --trainer any",
+			name, stack)
 	}
 	if name == Any || name == "none" || name == "" {
 		return nil, nil
@@ -81,10 +88,11 @@ func offersOf(c *configs.Config, q Query) (configs.Offers, error) {
 		}
 		names = append(names, s.Name)
 	}
-	return nil, fmt.Errorf("unknown trainer %q; use %s%s", name, strings.Join(names, ", "), nearest.Suggest(name, names))
+	return nil, fmt.Errorf("unknown trainer %q; use %s%s",
+		name, strings.Join(names, ", "), nearest.Suggest(name, names))
 }
 
-// ask notes the values that are asked for.
+// ask notes the values of dimensions that the query fixes or varies.
 func (s *Space) ask(q Query) error {
 	own, err := s.own()
 	if err != nil {
@@ -96,7 +104,7 @@ func (s *Space) ask(q Query) error {
 		fixed := slices.Contains(q.Fix, d.key)
 		switch {
 		case d.key == "schedule.name" && q.Schedules != nil && (asked || fixed):
-			return errors.New("--schedules beside --fix or --vary schedule.name: give one of them")
+			return errors.New("--schedules with --fix or --vary schedule.name: give one of them")
 		case fixed:
 			values = []string{text(d.at(&own))}
 		case d.key == "schedule.name" && q.Schedules != nil:
@@ -116,7 +124,7 @@ func (s *Space) ask(q Query) error {
 	return nil
 }
 
-// values reads those of a dimension.
+// values parses values of a dimension, and returns them in their usual form.
 func (s *Space) values(d dimension, texts []string) (list []string, err error) {
 	var p Plan
 	for _, v := range texts {
@@ -133,8 +141,8 @@ func (s *Space) values(d dimension, texts []string) (list []string, err error) {
 	return list, nil
 }
 
-// recomputation reads one that is asked for, in its one form. It refuses what the network
-// has not.
+// recomputation parses a value of train.recompute, and returns it in its usual form. It
+// refuses modules that the network does not have.
 func (s *Space) recomputation(value string) (string, error) {
 	c, err := s.config.With("train.recompute=" + value)
 	if err != nil {
@@ -146,7 +154,7 @@ func (s *Space) recomputation(value string) (string, error) {
 	return c.Train.Recompute, nil
 }
 
-// own reads the plan that the configuration is, for the values that are fixed.
+// own returns the configuration's own plan, whose values can be fixed.
 func (s *Space) own() (p Plan, err error) {
 	c := s.config
 	p.Tensor, p.Stages, p.Data = max(1, c.Parallel.Tensor), max(1, c.Schedule.Stages), max(1, c.Parallel.Data)
@@ -165,29 +173,30 @@ func (s *Space) own() (p Plan, err error) {
 	return p, nil
 }
 
-// A Query says which plans are asked for.
+// A Query says which plans to search.
 type Query struct {
 	Devices int
-	// Trainer limits schedules and options to what a stack offers (see configs.Stack); Any
-	// does not limit them, "" stands for the configuration's stack.
+	// Trainer limits schedules and options to those that a stack offers (see
+	// configs.Stack); Any does not limit them, "" stands for the configuration's stack.
 	Trainer string
-	// Schedules limits the schedules; nil: all but those whose order is searched for.
+	// Schedules limits the schedules; nil allows all but those whose order is searched
+	// for.
 	Schedules []string
 	// Fix lists keys that keep the configuration's value, and Vary restricts keys to
-	// values; keys that a search does not choose by itself are searched, too.
+	// values. Keys that are no dimension become one by Vary.
 	Fix  []string
 	Vary []rankings.Variation
-	// Margin is the share of the memory that a plan has to leave free.
+	// Margin is the share of the memory that a plan must leave free.
 	Margin float64
-	// Shard is the part of the plans to search, and Rows how many of the best are wanted;
-	// 0 is 20.
+	// Shard is the part of the plans to search.
 	Shard rankings.Shard
-	Rows  int
-	// Points asks for what is known of every plan, of which there may be millions.
+	// Rows is the number of best plans wanted; 0 is 20.
+	Rows int
+	// Points asks for what is known about every plan; there may be millions.
 	Points bool
 }
 
-// varied holds the values of the settings that vary, by key.
+// varied returns the values of the settings that vary, by key.
 func (q Query) varied() map[string][]string {
 	values := map[string][]string{}
 	for _, v := range q.Vary {

@@ -8,53 +8,63 @@ import (
 	"psim/configs"
 )
 
-// A candidate is a plan to be decided, or several of one unit that is to be bounded.
+// A precision says how a candidate's bound was found.
+type precision int
+
+const (
+	byWork   precision = iota // from the work of its layers
+	byPath                    // from the path through its stages, without messages
+	byPrices                  // from the prices of its stages
+)
+
+// A candidate is an entry of the queue: the plans of a stage group, or once these are
+// bounded by prices, a single plan.
 type candidate struct {
-	points           []*point
-	bound            time.Duration // the least of theirs
-	layers           *layerGroup
-	followed, priced bool
+	points    []*point
+	bound     time.Duration // the smallest of its points
+	precision precision
+	layers    *layerGroup
 }
 
-// cut cuts the network as the plans of a candidate do. It is not kept: there may be a
-// million.
+// cut cuts the network into the stages of a candidate's plans. The result is not kept:
+// there may be a million.
 func (c *candidate) cut() (*configs.Cut, error) {
 	p := c.points[0]
 	return p.space.shared.Cut(p.divide(p.space))
 }
 
-// follow finds the path through the stages of a candidate's plans, without what these send:
-// it is much less to do than pricing the unit. It says why none of them is possible.
-func (c *candidate) boundByPath() (way bounds, pruned string) {
+// pathBound bounds plans by the path through their stages, without messages: this is much
+// cheaper than pricing the stages. If no plan can run, it returns why.
+func (c *candidate) pathBound() (path bounds, pruned string) {
 	cut, err := c.cut()
 	if err != nil {
-		return way, Impossible
+		return path, Impossible
 	}
-	if lasting, most := cut.Lasting(), cut.Machine.RankMemory(); lasting != nil && most > 0 && slices.Max(lasting) > most {
-		return way, Parameters
+	capacity := cut.Machine.RankMemory()
+	if persistent := cut.Lasting(); persistent != nil && capacity > 0 && slices.Max(persistent) > capacity {
+		return path, Parameters
 	}
-	c.followed = true
 	at, ranks := cut.Workload.Placement, newRankBounds(cut.Shape.Ranks)
-	path := route{at: at, passes: c.layers.stageTimes(cut.Workload.Layers)}
-	for microbatch, count := range copies(at, cut.Shape.Microbatches) {
-		path.bound(ranks, microbatch, count)
+	way := route{at: at, passes: c.layers.stageTimes(cut.Workload.Layers)}
+	for microbatch, count := range microbatchesByCopy(at, cut.Shape.Microbatches) {
+		way.bound(ranks, microbatch, count)
 	}
 	return longest(ranks, at), ""
 }
 
-// raise gives plans a longer bound.
+// raise raises the bounds of a candidate's plans to those of their kinds of orders.
 func (c *candidate) raise(all bounds) {
-	c.bound = never
+	c.bound = forever
 	for _, p := range c.points {
 		p.Bound = max(p.Bound, all[p.space.orderKinds[p.Schedule]])
 		c.bound = min(c.bound, p.Bound)
 	}
 }
 
-// A queue is a heap of candidates, lowest bound first.
+// A queue is a heap of candidates with the lowest bound first.
 type queue []*candidate
 
-// before orders two candidates of a queue.
+// before reports whether candidate i comes before candidate j.
 func (q queue) before(i, j int) bool {
 	return cmp.Or(cmp.Compare(q[i].bound, q[j].bound), cmp.Compare(q[i].points[0].index, q[j].points[0].index)) < 0
 }
@@ -68,7 +78,7 @@ func (q *queue) push(c *candidate) {
 	}
 }
 
-// pop takes the first.
+// pop removes the first candidate and returns it.
 func (q *queue) pop() *candidate {
 	list, first := *q, (*q)[0]
 	last := len(list) - 1
@@ -88,8 +98,9 @@ func (q *queue) pop() *candidate {
 	return first
 }
 
-// take waits for a candidate that may be among the best. Once the lowest bound is worse
-// than the last of these, so are all others, but plans of units that are being priced.
+// take returns the first candidate of the queue for a worker, or nil when the search is
+// over: when the lowest bound exceeds the step of the last of the best plans. take waits
+// while other workers bound candidates that may come back to the queue.
 func (s *search) take(worker int) *candidate {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -99,11 +110,11 @@ func (s *search) take(worker int) *candidate {
 			s.running[worker] = c
 			return c
 		}
-		pricing := false
+		bounding := false
 		for _, c := range s.running {
-			pricing = pricing || !c.priced
+			bounding = bounding || c.precision < byPrices
 		}
-		if !pricing {
+		if !bounding {
 			break
 		}
 		s.changed.Wait()
@@ -111,7 +122,7 @@ func (s *search) take(worker int) *candidate {
 	return nil
 }
 
-// worse reports whether a candidate's plans cannot be among the best.
+// cannotRank reports whether a candidate's plans cannot be among the best.
 func (s *search) cannotRank(c *candidate) bool {
 	return len(s.Best) == s.Rows && c.bound > s.Best[s.Rows-1].Step
 }

@@ -9,12 +9,12 @@ import (
 	"psim/results/rankings"
 )
 
-// mostTimes bounds by how many times more devices are tried where nothing fits.
+// mostTimes bounds the factor by which Remedies increases the devices.
 const mostTimes = 64
 
-// Remedies says what would fit where no plan does: the best plan without the margin, with
-// any trainer, or without what else the query limits, and on how many times as many
-// devices.
+// Remedies finds out what would fit if no plan of the query does: without the margin, with
+// any trainer, without each other limit of the query, and on more devices. It returns the
+// best plan of each.
 func (q Query) Remedies(ctx context.Context, c *configs.Config) ([]results.Remedy, error) {
 	var found []results.Remedy
 	for _, wider := range q.relaxations() {
@@ -42,13 +42,13 @@ func (q Query) Remedies(ctx context.Context, c *configs.Config) ([]results.Remed
 	return found, nil
 }
 
-// A widened query limits less than another, by some flags.
+// A relaxedQuery is a query with one limit less, and the flags that relax it.
 type relaxedQuery struct {
 	Query
 	flags []string
 }
 
-// wider lists queries for the same devices, each with one limit less.
+// relaxations lists queries for the same devices, each with one limit less.
 func (q Query) relaxations() (list []relaxedQuery) {
 	add := func(when bool, flag string, change func(*Query)) {
 		if when {
@@ -58,14 +58,14 @@ func (q Query) relaxations() (list []relaxedQuery) {
 		}
 	}
 	add(q.Margin > 0, "--margin 0%", func(q *Query) { q.Margin = 0 })
-	add(q.Trainer != "any", "--trainer any", func(q *Query) { q.Trainer = "any" })
+	add(q.Trainer != Any, "--trainer any", func(q *Query) { q.Trainer = Any })
 	add(q.Schedules != nil, "all --schedules", func(q *Query) { q.Schedules = nil })
 	add(q.Fix != nil, "no --fix", func(q *Query) { q.Fix = nil })
 	add(q.Vary != nil, "no --vary", func(q *Query) { q.Vary = nil })
 	return list
 }
 
-// remedy finds the best plan of a query, nil if none fits or there is none at all.
+// remedy returns the best plan of a query, or nil if none fits.
 func (q relaxedQuery) remedy(ctx context.Context, c *configs.Config) (*results.Remedy, error) {
 	q.Rows, q.Shard, q.Points = 1, rankings.Shard{}, false
 	found, err := Search(ctx, c, q.Query, nil)
@@ -73,8 +73,10 @@ func (q relaxedQuery) remedy(ctx context.Context, c *configs.Config) (*results.R
 		return nil, ctx.Err()
 	}
 	if err != nil || len(found.Plans) == 0 {
-		return nil, nil // a limit less is no plan more
+		return nil, nil // relaxing this limit does not help
 	}
 	best := found.Plans[0]
-	return &results.Remedy{Set: best.Set, PeakMemory: best.PeakMemory(), StepTime: best.StepTime, Devices: best.Devices}, nil
+	return &results.Remedy{
+		Set: best.Set, PeakMemory: best.PeakMemory(), StepTime: best.StepTime, Devices: best.Devices,
+	}, nil
 }

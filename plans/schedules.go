@@ -18,32 +18,35 @@ import (
 	"psim/schedules/graph"
 )
 
-// A Ranking is what a search has found: plans with their settings and predictions,
-// best first. Partial says that it was interrupted.
+// A ScheduleRanking holds the plans that Schedules has found, with their settings and
+// predictions, best first. Partial says that the search was interrupted.
 type ScheduleRanking struct {
 	results.Ranking
-	// Capacity is the memory in bytes of the rank that has the least, 0 if that
-	// is unlimited or not known.
+	// Capacity is the memory in bytes of the rank that has the least; 0 if it is unlimited
+	// or unknown.
 	Capacity int64
 }
 
-// Save writes plans.json and, if there is something to draw, pareto.png into a
-// folder, and returns their names.
+// Save writes plans.json and, if there are plans to draw, pareto.png into a folder, and
+// returns their names.
 func (r *ScheduleRanking) Save(ctx context.Context, folder, title string) (names []string, err error) {
 	return reports.SaveRanking(ctx, r.Ranking, folder, title, r.Capacity)
 }
 
-// Search predicts a configuration with every schedule that can run it, 1, 2 and 4
-// stages per rank where a schedule holds several, and for a [model] every number of
-// equal microbatches, and ranks what it finds. progress, which may be nil, is told
-// which plan comes next. If the context ends the search, Search returns what it has
-// found so far, nil for nothing, beside the context's error.
-func Schedules(ctx context.Context, c *configs.Config, progress func(plan, of int, settings []string)) (*ScheduleRanking, error) {
+// Schedules predicts a configuration with every schedule that can run it, with 1, 2 and 4
+// stages per rank if a schedule holds several, and for a [model] with every number of
+// equal microbatches, and ranks the results. progress, which may be nil, is called before
+// each plan. If the context ends, Schedules returns what it has found so far, nil for
+// nothing, along with the context's error.
+func Schedules(
+	ctx context.Context, c *configs.Config, progress func(plan, of int, settings []string),
+) (*ScheduleRanking, error) {
 	if c.Defined("collective") {
-		return nil, fmt.Errorf("%s: a [collective] has no schedule to be searched; give [times] or [model]", c.Name())
+		return nil, fmt.Errorf("%s: a [collective] has no schedule to search; give [times] or [model]", c.Name())
 	}
 	if c.Schedule.File != "" {
-		return nil, fmt.Errorf("%s: schedule.file gives the order, and a search chooses it; remove file, or simulate it with psim run", c.Name())
+		return nil, fmt.Errorf("%s: schedule.file gives the order, but a search chooses it; "+
+			"remove file, or simulate it with psim run", c.Name())
 	}
 	if c.Batch.Shards != nil {
 		return nil, fmt.Errorf("%s: a search gives all replicas the same share; remove batch.shards", c.Name())
@@ -74,15 +77,16 @@ func Schedules(ctx context.Context, c *configs.Config, progress func(plan, of in
 	return &s.ScheduleRanking, ctx.Err()
 }
 
+// scheduleSearch holds the state of one call of Schedules.
 type scheduleSearch struct {
 	ScheduleRanking
-	seen    map[string]bool   // plans by what tells them apart
+	seen    map[string]bool   // plans, by schedule, stages per rank and microbatches
 	served  map[string]bool   // schedules that have a plan
-	refused map[string]string // the last reason why a schedule has none
-	first   error             // the first reason why a combination is none
+	refused map[string]string // the last reason why a combination was refused, by schedule
+	first   error             // the first such reason
 }
 
-// note keeps whether a combination was possible, and if not the reason.
+// note notes whether a combination was possible, and if not the reason.
 func (s *scheduleSearch) note(schedule string, err error) {
 	if err == nil {
 		s.served[schedule] = true
@@ -97,17 +101,17 @@ func (s *scheduleSearch) note(schedule string, err error) {
 	s.refused[schedule], _, _ = strings.Cut(err.Error(), "\n")
 }
 
-// leaveOut lists the schedules of which no combination was possible.
+// leaveOut lists the schedules for which no combination was possible.
 func (s *scheduleSearch) leaveOut(all []Combination) {
 	for _, one := range all {
 		if reason := s.refused[one.Schedule]; reason != "" && !s.served[one.Schedule] {
 			s.LeftOut = append(s.LeftOut, results.LeftOut{Schedule: one.Schedule, Reason: reason})
-			s.served[one.Schedule] = true // once
+			s.served[one.Schedule] = true // list it once
 		}
 	}
 }
 
-// evaluate predicts one plan, unless its parameters alone do not fit.
+// evaluate predicts one plan, unless its parameters already exceed the memory.
 func (s *scheduleSearch) evaluate(ctx context.Context, c *configs.Config, sets []string) error {
 	c, err := c.With(sets...)
 	if err != nil {
@@ -141,7 +145,8 @@ func (s *scheduleSearch) evaluate(ctx context.Context, c *configs.Config, sets [
 	return nil
 }
 
-// hopeless reports whether what stays in memory from step to step is too much.
+// exceedsCapacity reports whether the memory that stays allocated from step to step is too
+// much.
 func exceedsCapacity(experiment *configs.Experiment) bool {
 	for r, bytes := range experiment.Costs.Persistent {
 		if experiment.Capacity != nil && bytes > experiment.Capacity[r] {
@@ -151,7 +156,7 @@ func exceedsCapacity(experiment *configs.Experiment) bool {
 	return false
 }
 
-// Combination holds the settings that make a plan to try, or why there are none.
+// A Combination is a plan to try: its settings, or the reason why there are none.
 type Combination struct {
 	Schedule string
 	PerRank  int
@@ -159,15 +164,16 @@ type Combination struct {
 	Err      error
 }
 
-// Combine lists the settings of all plans: the configuration's own shape with
-// each schedule, number of microbatches and number of stages per rank.
+// Combine lists the combinations of every schedule, number of microbatches and number of
+// stages per rank for a configuration.
 func Combine(c *configs.Config) []Combination {
 	var list []Combination
 	for _, s := range schedulesToTry(c) {
 		for _, microbatches := range microbatchesToTry(c) {
 			for _, virtual := range stagesPerRankToTry(c) {
 				fixed := s.PerRank > 0 && !s.Virtual
-				if virtual < s.PerRank || fixed && virtual != s.PerRank || virtual > 1 && s.PerRank == 0 && !s.Virtual {
+				single := s.PerRank == 0 && !s.Virtual
+				if virtual < s.PerRank || fixed && virtual != s.PerRank || single && virtual > 1 {
 					continue
 				}
 				times, ok := divideTimes(c, virtual)
@@ -194,10 +200,11 @@ func Combine(c *configs.Config) []Combination {
 	return list
 }
 
-var errIndivisible = errors.New("holds several stages per rank, and [times] or activations that differ from stage to stage, or do not divide, cannot be cut into them")
+var errIndivisible = errors.New("holds several stages per rank, and [times] or activations " +
+	"that differ between stages, or do not divide evenly, cannot be shared among them")
 
-// perRanks lists the numbers of stages per rank to try. A single rank has nothing to
-// gain from several, but may be configured so.
+// stagesPerRankToTry lists the numbers of stages per rank to try. Several stages do not
+// help a single rank, but it may be configured so.
 func stagesPerRankToTry(c *configs.Config) []int {
 	own := c.PerRank()
 	if c.Schedule.Stages <= 1 {
@@ -210,18 +217,19 @@ func stagesPerRankToTry(c *configs.Config) []int {
 	return list
 }
 
-// candidates lists the schedules to try: all that spread stages over ranks, or
-// without ranks the configuration's own. With [times], which price a stage of one
-// copy, those that hold every stage twice do not do the same work. One that updates
-// without waiting for the whole batch trains something else, and is tried only if
-// it is the configuration's own.
+// schedulesToTry lists the schedules to try: all that spread stages over ranks, or for a
+// single rank the configuration's own. With [times], which price one copy of a stage,
+// schedules that hold every stage twice would do other work and are omitted. A schedule
+// that updates before the whole batch is done trains differently, and is tried only if it
+// is the configuration's own.
 func schedulesToTry(c *configs.Config) []schedules.Schedule {
 	if c.Schedule.Stages <= 1 {
 		all := append(schedules.Catalog(), configs.Searched()...)
-		if i := slices.IndexFunc(all, func(s schedules.Schedule) bool { return s.Name == c.Schedule.Name }); i >= 0 {
+		isOwn := func(s schedules.Schedule) bool { return s.Name == c.Schedule.Name }
+		if i := slices.IndexFunc(all, isOwn); i >= 0 {
 			return all[i : i+1]
 		}
-		return []schedules.Schedule{{Name: c.Schedule.Name, Virtual: true}} // building says that there is none
+		return []schedules.Schedule{{Name: c.Schedule.Name, Virtual: true}} // building reports the unknown name
 	}
 	shape := graph.Shape{Ranks: c.Schedule.Stages, Microbatches: 1}
 	var list []schedules.Schedule
@@ -234,8 +242,9 @@ func schedulesToTry(c *configs.Config) []schedules.Schedule {
 	return append(list, configs.Searched()...)
 }
 
-// shares lists the ways to cut a replica's share of the batch into equal
-// microbatches. With [times], which price a microbatch as it is, there is one.
+// microbatchesToTry lists the ways to cut a replica's share of the batch into equal
+// microbatches, as settings. With [times], which price a microbatch of one size, there is
+// one.
 func microbatchesToTry(c *configs.Config) [][]string {
 	const most = 1 << 12
 	perReplica := c.Batch.Global / int64(max(1, c.Parallel.Data))
@@ -256,10 +265,9 @@ func microbatchesToTry(c *configs.Config) [][]string {
 	return list
 }
 
-// cut makes the settings with which every rank does the same work in another number of
-// stages: [times] and [memory] count for one stage, of which there are then more or
-// fewer. It is false where that is not the same for all stages, or leaves parts of
-// nanoseconds or bytes.
+// divideTimes returns settings of [times] and [memory] with which every rank does the same
+// work in another number of stages. It returns false if stages differ, or the result is
+// not a whole number of nanoseconds or bytes.
 func divideTimes(c *configs.Config, perRank int) (sets []string, ok bool) {
 	own := c.PerRank()
 	if c.Defined("model") || perRank == own {

@@ -12,55 +12,55 @@ import (
 	"psim/configs"
 )
 
-// A Point is a plan and what is known of it.
+// A point is a plan and what a search knows about it.
 type point struct {
 	*Plan
-	// Pruned is why it was discarded, "" if it was not.
+	// Pruned is the reason why the plan was discarded, "" if it was not.
 	Pruned string
-	// Work and Bound are times that no step of it is shorter than: what its ranks have to
-	// do on average, and the longest path that no order avoids, 0 where that is not known.
+	// Work and Bound are times that no step of the plan is shorter than: the average work
+	// of its ranks, and the best bound that was found, 0 for none.
 	Work, Bound time.Duration
-	// Outcome is that of its simulation; Step is 0 if there was none.
+	// outcome is that of its simulation; Step is 0 if there was none.
 	outcome
 	index  int // among the plans
 	stages *stageGroup
 }
 
-// before orders points by their steps, and by their settings where these are equal.
+// before orders points by their steps, and equal steps by their settings.
 func (p *point) before(q *point) int { return cmp.Or(cmp.Compare(p.Step, q.Step), p.Compare(q.Plan)) }
 
-// Options say how to search.
+// searchOptions say how to search.
 type searchOptions struct {
 	Rows    int // how many of the best plans are wanted
 	Workers int // 0 is one for every processor
 	// Predict simulates a plan whose order is searched for.
 	Predict func(ctx context.Context, p *Plan) (outcome, error)
-	// Progress is told how far the search has come, one call at a time; nil is not.
+	// Progress, which may be nil, is called from time to time, one call at a time.
 	Progress func(Progress)
 }
 
 // Progress is how far a search has come.
 type Progress struct {
-	Space, Decided, Simulated int
+	Space, Decided, Simulated int           // numbers of plans
 	Best                      time.Duration // the shortest step so far, 0 for none
-	Gap                       float64       // see Found
+	Gap                       float64       // by how much a better step may be shorter, as a fraction
 }
 
-// Found is what a search has found.
+// decisions hold what a search has decided.
 type decisions struct {
 	Best   []*point // those that fit, best first
 	Points []point  // all, in the order of the plans
-	// Gap is by how much the step of a better plan may be shorter, as a fraction: 0 where
-	// the best is proved, 1 where nothing was found.
+	// Gap is the fraction by which the step of a better plan may be shorter: 0 if the best
+	// plan is proven, 1 if none was found.
 	Gap float64
-	// Simulated counts plans and Tasks their tasks.
+	// Simulated counts the simulated plans, and Tasks their tasks.
 	Simulated, Tasks int
 }
 
-// Find decides plans: each is discarded because it cannot fit, or because its step
-// cannot be as short as those of the best, or simulated. The best are the same whatever
-// the number of workers. Where the context ends it, what was found so far comes with the
-// context's error.
+// decideAll decides plans. It discards a plan because it cannot fit in memory, or because
+// its step cannot be as short as those of the best plans; it simulates all others. The
+// best plans do not depend on the number of workers. If the context ends, decideAll
+// returns what it has decided so far along with the context's error.
 func decideAll(ctx context.Context, list []Plan, o searchOptions) (*decisions, error) {
 	s := &search{ctx: ctx, searchOptions: o}
 	s.changed = sync.NewCond(&s.mutex)
@@ -73,15 +73,16 @@ func decideAll(ctx context.Context, list []Plan, o searchOptions) (*decisions, e
 	return &s.decisions, errors.Join(s.err, ctx.Err())
 }
 
+// search holds the state of one decideAll.
 type search struct {
 	searchOptions
 	decisions
 	ctx     context.Context
 	mutex   sync.Mutex
-	changed *sync.Cond         // waiting or running
-	waiting queue              // to be decided, lowest bound first
+	changed *sync.Cond         // when waiting or running changes
+	waiting queue              // candidates that are not decided
 	running map[int]*candidate // by worker
-	engines []engine           // likewise
+	engines []engine           // by worker
 	cache   priceCache
 	decided int
 	err     error
@@ -100,41 +101,43 @@ func (s *search) parallel(step func(worker int) bool) {
 	all.Wait()
 }
 
-// begin bounds all plans by the work of their networks, and queues them unit by unit.
+// begin bounds all plans by the work of their layers, and queues them.
 func (s *search) begin(list []Plan) {
-	works, next := s.group(list), 0
+	groups, next := s.group(list), 0
 	s.parallel(func(int) bool {
 		s.mutex.Lock()
 		at := next
 		next++
 		s.mutex.Unlock()
-		if at >= len(works) {
+		if at >= len(groups) {
 			return false
 		}
-		works[at].bound()
+		groups[at].bound()
 		return true
 	})
 	if s.ctx.Err() != nil {
 		return
 	}
 	s.decided = len(s.Points)
-	for _, w := range works {
-		for _, c := range w.candidates {
+	for _, g := range groups {
+		for _, c := range g.candidates {
 			s.waiting.push(c)
 			s.decided -= len(c.points)
 		}
 	}
 }
 
-// next takes the candidate with the lowest bound, and decides its plan, or bounds it better.
+// next takes the first candidate of the queue and bounds it more precisely, or, if that is
+// not possible, simulates its plan.
 func (s *search) next(worker int) bool {
 	c := s.take(worker)
-	switch {
-	case c == nil:
+	if c == nil {
 		return false
-	case c.priced:
+	}
+	switch c.precision {
+	case byPrices:
 		return s.simulate(worker, c)
-	case c.followed:
+	case byPath:
 		s.boundByPrices(worker, c)
 	default:
 		s.boundByPath(worker, c)
@@ -142,37 +145,38 @@ func (s *search) next(worker int) bool {
 	return true
 }
 
-// follow bounds plans by the path through their stages.
+// boundByPath bounds plans by the path through their stages.
 func (s *search) boundByPath(worker int, c *candidate) {
-	way, pruned := c.boundByPath()
+	path, pruned := c.pathBound()
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if pruned != "" {
 		s.prune(c, pruned)
 	} else {
-		c.raise(way) // not before: others read the bounds of those that run
+		c.precision = byPath
+		c.raise(path) // with the lock, because gap reads the bounds of running candidates
 		s.waiting.push(c)
 	}
 	s.release(worker)
 }
 
-// price makes the unit of some plans, which then wait by themselves, unless none is worth a
-// simulation.
+// boundByPrices bounds plans by the prices of their stages, and queues each of them on its
+// own.
 func (s *search) boundByPrices(worker int, c *candidate) {
-	u := &stageGroup{pruned: Impossible}
+	g := &stageGroup{pruned: Impossible}
 	if cut, err := c.cut(); err == nil {
-		u = newStageGroup(cut)
+		g = newStageGroup(cut)
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if u.pruned != "" {
-		s.prune(c, u.pruned)
+	if g.pruned != "" {
+		s.prune(c, g.pruned)
 	} else {
-		c.raise(u.bounds)
-		s.cache.add(u)
+		c.raise(g.bounds)
+		s.cache.add(g)
 		for _, p := range c.points {
-			p.stages = u
-			s.waiting.push(&candidate{points: []*point{p}, bound: p.Bound, priced: true})
+			p.stages = g
+			s.waiting.push(&candidate{points: []*point{p}, bound: p.Bound, precision: byPrices})
 		}
 	}
 	s.release(worker)
@@ -186,7 +190,7 @@ func (s *search) prune(c *candidate, why string) {
 	s.decided += len(c.points)
 }
 
-// decide evaluates a plan.
+// simulate decides the plan of a candidate.
 func (s *search) simulate(worker int, c *candidate) bool {
 	p := c.points[0]
 	out, pruned, err := s.evaluate(worker, p)
@@ -210,8 +214,7 @@ func (s *search) simulate(worker int, c *candidate) bool {
 	return true
 }
 
-// proceed notes that a worker is done with its candidate, and says how far the search has
-// come.
+// release notes that a worker has finished its candidate, and reports progress.
 func (s *search) release(worker int) {
 	delete(s.running, worker)
 	s.changed.Broadcast()
@@ -226,7 +229,7 @@ func (s *search) release(worker int) {
 	s.Progress(progress)
 }
 
-// evaluate simulates a plan, unless another has the same order.
+// evaluate simulates a plan, unless an earlier one has the same order.
 func (s *search) evaluate(worker int, p *point) (outcome, string, error) {
 	if configs.IsSearched(p.Schedule) {
 		out, err := s.Predict(s.ctx, p.Plan)
@@ -238,7 +241,7 @@ func (s *search) evaluate(worker int, p *point) (outcome, string, error) {
 	return s.engines[worker].simulate(p.Plan, p.stages)
 }
 
-// keep counts a plan that was simulated, and puts it where it belongs among the best.
+// rank counts a simulated plan, and inserts it among the best if it belongs there.
 func (s *search) rank(p *point) {
 	s.Simulated++
 	s.Tasks += p.Tasks
@@ -252,9 +255,9 @@ func (s *search) rank(p *point) {
 	}
 }
 
-// gap compares the best with the lowest bound of those that are not decided.
+// gap compares the best step with the lowest bound of the plans that are not decided.
 func (s *search) gap() float64 {
-	lowest := never
+	lowest := forever
 	if len(s.waiting) > 0 {
 		lowest = s.waiting[0].bound
 	}
@@ -262,7 +265,7 @@ func (s *search) gap() float64 {
 		lowest = min(lowest, c.bound)
 	}
 	switch {
-	case lowest == never:
+	case lowest == forever:
 		return 0
 	case len(s.Best) == 0:
 		return 1
@@ -270,7 +273,8 @@ func (s *search) gap() float64 {
 	return max(0, 1-float64(lowest)/float64(s.Best[0].Step))
 }
 
-// settle says of the plans that were not looked at why not, and how sure the best is.
+// settle ends a search: plans that are still waiting are slower than the best ones, unless
+// the search was interrupted.
 func (s *search) settle() {
 	clear(s.running)
 	switch {

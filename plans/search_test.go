@@ -79,7 +79,7 @@ func TestBounds(t *testing.T) {
 		for _, c := range w.candidates {
 			p := c.points[0]
 			require.Positive(t, p.Work)
-			way, pruned := c.boundByPath()
+			way, pruned := c.pathBound()
 			require.Empty(t, pruned)
 			cut, err := c.cut()
 			require.NoError(t, err)
@@ -134,7 +134,7 @@ func TestInterrupted(t *testing.T) {
 	}})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Len(t, found.Best, 3)
-	lowest := time.Duration(never)
+	lowest := time.Duration(forever)
 	for _, p := range found.Points {
 		if p.Pruned == "" && p.Step == 0 {
 			lowest = min(lowest, p.Bound)

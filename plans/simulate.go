@@ -12,15 +12,15 @@ import (
 	"psim/sim"
 )
 
-// An Outcome is what a simulation says of a plan.
+// outcome is the result of a plan's simulation.
 type outcome struct {
 	Step  time.Duration
-	Peak  int64 // of the rank that needs the most memory
+	Peak  int64 // bytes of the fullest rank
 	Fits  bool  // with the margin
-	Tasks int   // simulated
+	Tasks int   // number of simulated tasks
 }
 
-// An engine simulates plans, one after another, in memory that it keeps.
+// An engine simulates one plan after another, and reuses its memory.
 type engine struct {
 	packer     wiring.Packer
 	packed     sim.Packed
@@ -28,23 +28,23 @@ type engine struct {
 	summary    graph.Summary
 }
 
-// simulate runs a plan, and returns what decides about it, or why it is not run.
-func (e *engine) simulate(p *Plan, u *stageGroup) (out outcome, pruned string, err error) {
-	ready, err := u.sharedPrices()
+// simulate simulates a plan, and returns its outcome, or why it was not simulated.
+func (e *engine) simulate(p *Plan, g *stageGroup) (out outcome, pruned string, err error) {
+	prices, err := g.sharedPrices()
 	if err != nil {
 		return out, Impossible, nil
 	}
-	d := ready.Scheduled(p.space.schedules[p.Schedule], p.divide(p.space))
+	d := prices.Scheduled(p.space.schedules[p.Schedule], p.divide(p.space))
 	pipeline, err := d.Pipeline()
 	if err != nil {
 		return out, Impossible, nil
 	}
-	if u.exceedsMemory(pipeline.Order) {
+	if g.exceedsMemory(pipeline.Order) {
 		return out, Activations, nil
 	}
-	out.Tasks, err = e.simulatePacked(ready, pipeline)
+	out.Tasks, err = e.simulatePacked(prices, pipeline)
 	if errors.Is(err, graph.ErrNotPacked) {
-		out.Tasks, err = e.simulateGraph(ready, pipeline)
+		out.Tasks, err = e.simulateGraph(prices, pipeline)
 	}
 	if errors.Is(err, errImpossible) {
 		return outcome{}, Impossible, nil
@@ -64,15 +64,15 @@ func (e *engine) simulate(p *Plan, u *stageGroup) (out outcome, pruned string, e
 // errImpossible says that a plan cannot be built.
 var errImpossible = errors.New(Impossible)
 
-// pack simulates a packed graph, of one replica where that stands for all. It returns how
-// many tasks that were.
-func (e *engine) simulatePacked(u *sharedPrices, p wiring.Pipeline) (tasks int, err error) {
+// simulatePacked simulates a pipeline as a packed graph, of one replica if that stands for
+// all. It returns the number of simulated tasks.
+func (e *engine) simulatePacked(prices *sharedPrices, p wiring.Pipeline) (tasks int, err error) {
 	for _, folded := range []bool{true, false} {
 		packed, err := e.packer.Pack(p, folded)
 		if err == nil {
-			err = u.price(packed.Graph, folded, len(p.Tied), func(costs graph.Costs) error {
+			err = prices.price(packed.Graph, folded, len(p.Tied), func(costs graph.Costs) error {
 				copies := packed.Copies
-				packed.Copies = 1 // of which no others are compared, as they were
+				packed.Copies = 1 // skip the comparison of replicas, which price has made
 				defer func() { packed.Copies = copies }()
 				return packed.Price(costs)
 			})
@@ -94,14 +94,14 @@ func (e *engine) simulatePacked(u *sharedPrices, p wiring.Pipeline) (tasks int, 
 	return 0, graph.ErrNotPacked
 }
 
-// alone simulates what cannot be packed, and does what pack does.
-func (e *engine) simulateGraph(u *sharedPrices, p wiring.Pipeline) (tasks int, err error) {
+// simulateGraph does the same for a pipeline that cannot be packed.
+func (e *engine) simulateGraph(prices *sharedPrices, p wiring.Pipeline) (tasks int, err error) {
 	for _, p.Alone = range []bool{true, false} {
 		g, err := p.Graph()
 		if err != nil {
 			return 0, errImpossible
 		}
-		err = u.price(g, p.Alone, len(p.Tied), func(costs graph.Costs) error {
+		err = prices.price(g, p.Alone, len(p.Tied), func(costs graph.Costs) error {
 			one := g
 			if p.Alone {
 				one = g.Alone()
@@ -119,7 +119,8 @@ func (e *engine) simulateGraph(u *sharedPrices, p wiring.Pipeline) (tasks int, e
 	return 0, graph.ErrNotAlike
 }
 
-// fits compares the peaks of all ranks with what they and their nodes have.
+// fits reports whether the peaks of all ranks fit in their memory and in that of their
+// nodes.
 func fits(d *configs.Division, peaks []int64) bool {
 	m, nodes := &d.Machine, map[int32]int64{}
 	if most := m.RankMemory(); most > 0 && slices.Max(peaks) > most {

@@ -13,16 +13,16 @@ import (
 	"psim/schedules"
 )
 
-// Any is the trainer that runs everything.
+// Any names a trainer without limits.
 const Any = "any"
 
-// A Space is all plans of a configuration on a number of devices.
+// A Space holds all legal plans of a configuration on a number of devices.
 type Space struct {
 	Devices int
 	Global  int64 // samples of a step
 	Plans   []Plan
-	// WithinNode counts the devices of a node where no network joins nodes, so that no plan
-	// can have more; else 0.
+	// WithinNode is the number of devices of a node if no network connects nodes, so that
+	// no plan can have more; otherwise 0.
 	WithinNode int
 
 	dimensions        []dimension
@@ -30,49 +30,48 @@ type Space struct {
 	model             models.Model
 	network           network.Network // undivided
 	blocks            int
-	layerExperts      int // experts of a layer
+	layerExperts      int // the largest number of experts of a layer
 	devicesPerNode    int
 	margin            float64
-	marginDiffers     bool // the margin is not the configuration's
+	marginDiffers     bool // from the configuration's
 	schedules         map[string]schedules.Schedule
-	asked             map[string][]string // values by key, in place of a dimension's own
+	asked             map[string][]string // values that the query asks for, by key
 	offered           configs.Offers      // by the trainer
 	fixed             []string
-	distinctRecompute map[string]bool        // whether a recomputation is one of its own
-	seenRepeats       map[string]bool        // that some recomputation repeats
-	divisible         map[network.Group]bool // whether it can share the network
+	distinctRecompute map[string]bool        // recomputations that are legal and differ from others
+	seenRepeats       map[string]bool        // operations that a recomputation repeats, as text
+	divisible         map[network.Group]bool // whether the network divides over a group
 	shared            *configs.Config
 	placements        map[placementKey]string
-	schedulesFor      map[placementKey][]string // schedules for a shape, whose key names none
-	sameOrder         map[placementKey]bool     // see repeated
-	mutex             sync.Mutex
-	orderKinds        map[string]orderKind // of the orders of schedules
-	others            []string
-	texts             sync.Map // settings by key and value
+	schedulesFor      map[placementKey][]string // by shape: keys without a schedule
+	sameOrder         map[placementKey]bool     // answers of repeatsEarlier
+	mutex             sync.Mutex                // of sameOrder
+	orderKinds        map[string]orderKind      // by schedule
+	texts             sync.Map                  // settings by key and value
 	deadEnd           deadEnd
 }
 
-// NewSpace lists the plans of a configuration. That there are none is no error.
+// NewSpace lists the plans of a configuration. A space may be empty (see WhyEmpty).
 func NewSpace(c *configs.Config, q Query) (*Space, error) {
 	if err := checkQuery(c, q); err != nil {
 		return nil, err
 	}
 	var whole *Space
 	var unjoined error
-	for _, others := range extraSettings(q.varied()) {
-		asked, err := c.With(others...)
+	for _, extra := range extraSettings(q.varied()) {
+		varied, err := c.With(extra...)
 		if err != nil {
 			return nil, err
 		}
-		s, err := newSpace(asked, q, others)
+		s, err := newSpace(varied, q)
 		if err != nil {
 			return nil, err
 		}
-		if err := asked.Joined(q.Devices); err != nil {
+		if err := varied.Joined(q.Devices); err != nil {
 			unjoined = cmp.Or(unjoined, err)
-			continue // no plan of these settings can run
+			continue // no plan with these settings can run
 		}
-		p := Plan{Extra: others}
+		p := Plan{Extra: extra}
 		p.Context, p.Expert = 1, 1
 		s.enumerate(0, &p)
 		if whole != nil {
@@ -88,10 +87,15 @@ func NewSpace(c *configs.Config, q Query) (*Space, error) {
 	return whole, nil
 }
 
-// newSpace makes the space, without plans, of a configuration with others of the settings
-// that vary.
-func newSpace(c *configs.Config, q Query, others []string) (s *Space, err error) {
-	s = &Space{dimensions: dimensions(), Devices: q.Devices, margin: q.Margin, asked: map[string][]string{}, divisible: map[network.Group]bool{}, placements: map[placementKey]string{}, schedulesFor: map[placementKey][]string{}, sameOrder: map[placementKey]bool{}, orderKinds: map[string]orderKind{}, distinctRecompute: map[string]bool{}, seenRepeats: map[string]bool{}, fixed: q.Fix, others: others}
+// newSpace makes a space without plans.
+func newSpace(c *configs.Config, q Query) (s *Space, err error) {
+	s = &Space{
+		dimensions: dimensions(), Devices: q.Devices, margin: q.Margin, fixed: q.Fix,
+		asked: map[string][]string{}, divisible: map[network.Group]bool{},
+		placements: map[placementKey]string{}, schedulesFor: map[placementKey][]string{},
+		sameOrder: map[placementKey]bool{}, orderKinds: map[string]orderKind{},
+		distinctRecompute: map[string]bool{}, seenRepeats: map[string]bool{},
+	}
 	s.marginDiffers = c.Machine.MemoryMargin != q.Margin
 	if s.config, err = c.With(fmt.Sprintf("machine.memory_margin=%v", q.Margin)); err != nil {
 		return nil, err
@@ -103,12 +107,13 @@ func newSpace(c *configs.Config, q Query, others []string) (s *Space, err error)
 		return nil, err
 	}
 	if list, own := s.offered["train.precision"], s.config.Train.Precision; !s.offered.Has("train.precision", own) {
-		return nil, fmt.Errorf("the trainer %s does not train in %s; it has %s; --trainer names another", cmp.Or(q.Trainer, s.config.Train.Stack), own, strings.Join(list, ", "))
+		return nil, fmt.Errorf("the trainer %s does not train in %s, only in %s; name another by --trainer",
+			cmp.Or(q.Trainer, s.config.Train.Stack), own, strings.Join(list, ", "))
 	}
 	return s, nil
 }
 
-// combinations makes the settings of keys that are no dimension, all with all.
+// extraSettings lists all combinations of the settings that vary and are no dimension.
 func extraSettings(vary map[string][]string) [][]string {
 	keys := Keys()
 	all := [][]string{nil}
@@ -136,7 +141,7 @@ func sortedKeys(vary map[string][]string) []string {
 	return keys
 }
 
-// read finds in the configuration what bounds the dimensions.
+// read reads from the configuration all that limits the dimensions.
 func (s *Space) read(q Query) (err error) {
 	if s.model, err = s.config.ReadModel(); err != nil {
 		return err
@@ -166,7 +171,8 @@ func (s *Space) read(q Query) (err error) {
 	for _, l := range s.network.Layers {
 		s.layerExperts = max(s.layerExperts, l.Experts)
 	}
-	for _, recompute := range []string{"none", "full", "selective", "mla_up_proj"} { // which come before modules
+	// These names are preferred to lists of modules that repeat the same operations.
+	for _, recompute := range []string{"none", "full", "selective", "mla_up_proj"} {
 		s.distinctRecompute[recompute] = s.noteRecompute(recompute)
 	}
 	s.readOrderKinds()
@@ -174,7 +180,7 @@ func (s *Space) read(q Query) (err error) {
 	return s.ask(q)
 }
 
-// readNodes finds how many devices a node has.
+// readNodes reads the number of devices of a node.
 func (s *Space) readNodes() error {
 	machine, err := s.config.ReadMachine()
 	if err != nil {
@@ -187,7 +193,7 @@ func (s *Space) readNodes() error {
 	return nil
 }
 
-// global finds the samples of a step.
+// globalBatch returns the number of samples of a step.
 func globalBatch(c *configs.Config) (int64, error) {
 	if c.Batch.Global > 0 {
 		return c.Batch.Global, nil
@@ -199,7 +205,7 @@ func globalBatch(c *configs.Config) (int64, error) {
 	return samples[0] * int64(len(samples)) * int64(max(1, c.Parallel.Data)), nil
 }
 
-// choose tries the values of a dimension, and of those after it.
+// enumerate adds the plans with all legal values of dimension i and later ones.
 func (s *Space) enumerate(i int, p *Plan) {
 	if i == len(s.dimensions) {
 		plan := *p
@@ -221,9 +227,9 @@ func (s *Space) enumerate(i int, p *Plan) {
 	}
 }
 
-// valuesOf lists the values of a dimension: those that are asked for, or else its own,
-// of which the trainer may offer some. Without tensor-parallel groups there is no sequence
-// to divide, even where a trainer always does.
+// valuesOf lists the values of a dimension: those that the query asks for, or else its
+// own, as far as the trainer offers them. parallel.sequence divides nothing without
+// tensor-parallel groups, so its values are then not limited by the trainer.
 func (s *Space) valuesOf(p *Plan, key string, values []string) []string {
 	if asked, ok := s.asked[key]; ok {
 		values = asked

@@ -8,8 +8,8 @@ import (
 	"psim/results/rankings"
 )
 
-// Explain says why the best plan wins: where the second, and the plan that the
-// configuration is if it is one for as many devices and fits, take longer.
+// Explain says why the best plan wins: where the second plan takes longer, and where the
+// configuration's own plan does, if that fits on the same number of devices.
 func (r *Answer) Explain(ctx context.Context, c *configs.Config, q Query) error {
 	if len(r.Plans) == 0 {
 		return nil
@@ -23,7 +23,8 @@ func (r *Answer) Explain(ctx context.Context, c *configs.Config, q Query) error 
 		if err != nil {
 			return err
 		}
-		r.Why = append(r.Why, rankings.NewPlanWhy("runner-up", r.Plans[1].Set, r.Plans[1].StepTime, best.classes, second.classes))
+		why := rankings.NewPlanWhy("runner-up", r.Plans[1].Set, r.Plans[1].StepTime, best.classes, second.classes)
+		r.Why = append(r.Why, why)
 	}
 	own, err := explain(ctx, c, []string{marginSet(q)})
 	if err == nil && own.Result.Fits() && own.Devices() == q.Devices && own.Result.StepTime != r.Plans[0].StepTime {
@@ -32,7 +33,7 @@ func (r *Answer) Explain(ctx context.Context, c *configs.Config, q Query) error 
 	return ctx.Err()
 }
 
-// classed holds a prediction, and the seconds of its step by class.
+// explained holds a prediction, and the seconds of its step by class.
 type explained struct {
 	*psim.Prediction
 	classes map[string]float64

@@ -148,7 +148,7 @@ func TestSearchErrors(t *testing.T) {
 		"psim search":                                                     "takes one CONFIG",
 		"psim search nowhere.toml":                                        "no such file",
 		"psim search gpipe --rows 0":                                      "--rows 0: must be at least 1",
-		"psim search gpipe --set schedule.file=mine.csv":                  "schedule.file gives the order, and a search chooses it; remove file",
+		"psim search gpipe --set schedule.file=mine.csv":                  "schedule.file gives the order, but a search chooses it; remove file",
 		"psim search ring-allreduce":                                      "[collective] has no schedule",
 		"psim search gpipe --out mine":                                    "holds plans.json, which psim has not written",
 		"psim search gpipe --set schedule.stages=1000":                    "stages = 1000",
@@ -223,7 +223,7 @@ func TestSearchLeavesOut(t *testing.T) {
 	require.Zero(t, code)
 	plans, err = results.ReadPlans(strings.NewReader(stdout))
 	require.NoError(t, err)
-	require.Equal(t, results.LeftOut{Schedule: "zbv", Reason: "holds several stages per rank, and [times] or activations that differ from stage to stage, or do not divide, cannot be cut into them"}, plans.LeftOut[0])
+	require.Equal(t, results.LeftOut{Schedule: "zbv", Reason: "holds several stages per rank, and [times] or activations that differ between stages, or do not divide evenly, cannot be shared among them"}, plans.LeftOut[0])
 }
 
 // A group and a list of layers per stage are for one number of stages per rank, which

@@ -71,7 +71,7 @@ func TestSearchShards(t *testing.T) {
 	require.Contains(t, merged, `"evaluated"`)
 	_, stderr, code = psim(t, "psim merge parts/shard-1-of-3 whole")
 	require.Equal(t, exitUsage, code)
-	require.Contains(t, stderr, "whole: is of another search than parts/shard-1-of-3")
+	require.Contains(t, stderr, "whole: belongs to another search than parts/shard-1-of-3")
 }
 
 // Where nothing fits the plans are none, and what would fit is said.
@@ -92,8 +92,8 @@ func TestSearchFindsNothing(t *testing.T) {
 	require.Empty(t, stderr) // the table says it
 	require.Contains(t, stdout, "no plan divides network, batch and devices as asked\n  no plan has parallel.tensor = 3\n  with no --vary: --set ")
 	for line, want := range map[string]string{
-		"psim search gpipe --devices 1000000":                                             "\n  of 1,000,000 devices parallel.data can be 100,000, 125,000, 200,000, 250,000 or 2 more numbers, and batch.global = 32 is divisible by none of these; set batch.global = 100000, or take 320 devices\n",
-		"psim search gpipe --devices 13":                                                  "\n  of 13 devices parallel.data can be 13, and batch.global = 32 is divisible by none of these; set batch.global = 39, or take 8 devices\n",
+		"psim search gpipe --devices 1000000":                                             "\n  with 1,000,000 devices parallel.data can be 100,000, 125,000, 200,000, 250,000 or 2 more numbers, but none of these divides batch.global = 32; set batch.global = 100000, or take 320 devices\n",
+		"psim search gpipe --devices 13":                                                  "\n  with 13 devices parallel.data can be 13, but none of these divides batch.global = 32; set batch.global = 39, or take 8 devices\n",
 		"psim search gpipe --devices 4 --vary schedule.virtual_stages=3 --schedules 1f1b": "\n  no plan has schedule.virtual_stages = 3, for instance with parallel.tensor = 1, schedule.stages = 2, parallel.data = 2, batch.micro = 1, schedule.name = 1f1b\n",
 	} {
 		stdout, _, code = psim(t, line)
@@ -113,14 +113,14 @@ func TestSearchDevicesErrors(t *testing.T) {
 		"psim search apart.toml --devices 16 --json":                                                   "psim: apart.toml:5:2: machine.network: 16 devices take 2 nodes (devices_per_node = 8), and no network joins them; name one",
 		"psim search apart.toml --devices 16 --set machine.network.latency=5us":                        "psim: --set machine.network.latency=5us: machine.network: bandwidth is missing",
 		"psim search apart.toml --devices 16 --vary machine.network.latency=5us":                       "psim: --vary machine.network.latency=5us: machine.network: bandwidth is missing",
-		"psim search gpipe --devices 4 --vary machine.memory_margin=0.97,0.98":                         "--fix or --vary machine.memory_margin: a search has one margin; give it by --margin",
-		"psim search gpipe --devices 4 --fix machine.memory_margin":                                    "--fix or --vary machine.memory_margin: a search has one margin; give it by --margin",
+		"psim search gpipe --devices 4 --vary machine.memory_margin=0.97,0.98":                         "--fix or --vary machine.memory_margin: a search has one margin; set it by --margin",
+		"psim search gpipe --devices 4 --fix machine.memory_margin":                                    "--fix or --vary machine.memory_margin: a search has one margin; set it by --margin",
 		"psim search gpipe --devices 4 --trainer torchtitan --set train.stack=megatron-te":             `--trainer torchtitan and train.stack = "megatron-te" are two programs`,
 		"psim search gpipe --devices 4 --trainer torchtitan --vary train.stack=torchtitan,megatron-te": `--trainer torchtitan and train.stack = "megatron-te" are two programs`,
 		"psim search gpipe --devices 4 --fix schedule":                                                 "--fix schedule: is a section, not a key",
 		"psim search gpipe --devices 4 --fix machine.compute":                                          "--fix machine.compute: is a section, not a key",
-		"psim search gpipe --devices 4 --fix machine.link.foo":                                         "--fix machine.link.foo: is no key of a configuration",
-		"psim search gpipe --devices 4 --fix schedule.stages=2":                                        "--fix schedule.stages=2: takes a key alone; its value is given by --set schedule.stages=2 --fix schedule.stages",
+		"psim search gpipe --devices 4 --fix machine.link.foo":                                         "--fix machine.link.foo: is not a key of a configuration",
+		"psim search gpipe --devices 4 --fix schedule.stages=2":                                        "--fix schedule.stages=2: takes a key without a value; to fix that value, use --set schedule.stages=2 --fix schedule.stages",
 		"psim search gpipe --trainer any":                                                              "--trainer: needs --devices",
 		"psim search gpipe --margin 5%":                                                                "--margin: needs --devices",
 		"psim search gpipe --devices 4 --schedules=":                                                   "--schedules: names no schedule; use some of model-parallel, gpipe",
@@ -136,7 +136,7 @@ func TestSearchDevicesErrors(t *testing.T) {
 		"psim search gpipe --devices 4 --fix batch.micro --vary batch.micro=1":                         "--fix batch.micro and --vary batch.micro: give one of the two",
 		"psim search gpipe --devices 4 --fix train.stack --vary train.stack=none":                      "--fix train.stack and --vary train.stack: give one of the two",
 		"psim search gpipe --devices 4 --vary train.stack=none --vary train.stack=nanotron":            "--vary train.stack is given twice",
-		"psim search gpipe --devices 4 --fix schedule.name --schedules 1f1b":                           "--schedules beside --fix or --vary schedule.name",
+		"psim search gpipe --devices 4 --fix schedule.name --schedules 1f1b":                           "--schedules with --fix or --vary schedule.name",
 		"psim search gpipe --devices 4 --shard 1/2":                                                    "--out is missing: --shard needs it",
 		"psim search gpipe --devices 4 --shard 3/2 --out x":                                            "--shard 3/2: shards are numbered",
 		"psim search gpipe --devices 4 --map tensor":                                                   "--map tensor: a map needs two dimensions",
