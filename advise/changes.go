@@ -9,12 +9,13 @@ import (
 	"psim/schedules"
 )
 
-// kinds lists the ways to save memory, those that need other devices last. The
-// first change of every kind is none, and a later one saves more.
-func (p advised) kinds() [][]change {
-	kinds := [][]change{p.schedules()}
-	if p.Experiment.Staged != nil {
-		kinds = append(kinds, p.recomputations(), p.smaller(), p.zeros(), p.workers(), p.tensor(), p.stages())
+// kinds lists the ways to save memory; those that need other devices come last. The
+// first change of every kind changes nothing, and each later one saves more.
+func (b baseline) kinds() [][]change {
+	kinds := [][]change{b.lighterSchedules()}
+	if b.Experiment.Staged != nil {
+		kinds = append(kinds, b.moreRecomputation(), b.smallerMicrobatches(), b.higherZero(),
+			b.fewerReplicas(), b.largerTensorGroups(), b.deeperPipelines())
 	}
 	for k := range kinds {
 		kinds[k] = slices.Insert(kinds[k], 0, nil)
@@ -22,9 +23,9 @@ func (p advised) kinds() [][]change {
 	return kinds
 }
 
-// combinations lists what can be changed together, as the number of the change of
-// every kind: fewest kinds first, the most thorough last. What needs other devices
-// comes after what does not.
+// combinations lists all combinations of changes, as the index of the change of every
+// kind: those of the fewest kinds first. Combinations that need other devices come after
+// those that do not.
 func combinations(kinds [][]change) [][]int {
 	list := [][]int{{}}
 	for _, kind := range kinds {
@@ -37,16 +38,16 @@ func combinations(kinds [][]change) [][]int {
 		list = next
 	}
 	slices.SortStableFunc(list, func(a, b []int) int {
-		x, kindsA := changed(a)
-		y, kindsB := changed(b)
+		x, kindsA := weigh(a)
+		y, kindsB := weigh(b)
 		return cmp.Or(cmp.Compare(x, y), slices.Compare(kindsA, kindsB), slices.Compare(a, b))
 	})
 	return list[1:] // without the combination that changes nothing
 }
 
-// changed returns the kinds that a combination changes, and how much that asks.
-func changed(chosen []int) (weight int, kinds []int) {
-	const own = 4 // kinds that need no other devices
+// weigh returns the kinds that a combination changes, and a weight to order by.
+func weigh(chosen []int) (weight int, kinds []int) {
+	const own = 4 // the number of kinds that need no other devices
 	for k, i := range chosen {
 		if i == 0 {
 			continue
@@ -59,7 +60,8 @@ func changed(chosen []int) (weight int, kinds []int) {
 	return weight, kinds
 }
 
-// covers reports whether a combination changes all that another does, or more.
+// covers reports whether combination a changes everything that b changes, at least as
+// much.
 func covers(a, b []int) bool {
 	for k := range a {
 		if a[k] < b[k] {
@@ -69,34 +71,34 @@ func covers(a, b []int) bool {
 	return true
 }
 
-// schedules lists schedules that hold fewer activations.
-func (p advised) schedules() []change {
-	s, err := schedules.Find(p.Experiment.Graph.Name)
-	if err != nil || s.Lighter == "" { // a found order, or one from a file
+// lighterSchedules lists schedules that hold fewer activations.
+func (b baseline) lighterSchedules() []change {
+	s, err := schedules.Find(b.Experiment.Graph.Name)
+	if err != nil || s.Lighter == "" { // err: an order from a search or a file
 		return nil
 	}
 	return []change{{"schedule.name=" + s.Lighter}}
 }
 
-// recomputations lists what keeps less than the configuration does.
-func (p advised) recomputations() []change {
+// moreRecomputation lists recomputations that keep fewer activations.
+func (b baseline) moreRecomputation() []change {
 	full := change{"train.recompute=full"}
-	switch p.Config.Train.Recompute {
+	switch b.Config.Train.Recompute {
 	case "none":
-		return append(p.modules("train.recompute=selective"), full)
+		return append(b.cheapModules("train.recompute=selective"), full)
 	case "selective":
-		return append(p.modules(), full)
+		return append(b.cheapModules(), full)
 	case "full":
 		return nil
 	}
 	return []change{full}
 }
 
-// modules lists settings, and after them the modules of experts and of latent attention that
-// keep less for little work, where the network has such blocks.
-func (p advised) modules(settings ...string) (list []change) {
+// cheapModules lists settings, followed by the recomputation of all modules of experts and
+// of latent attention that save memory for little work, if the network has several.
+func (b baseline) cheapModules(settings ...string) (list []change) {
 	var cheap []string
-	for _, name := range p.Experiment.Network.Modules() {
+	for _, name := range b.Experiment.Network.Modules() {
 		if slices.Contains([]string{"moe_act", "norm", "mla_up_proj"}, name) {
 			cheap = append(cheap, name)
 		}
@@ -111,31 +113,34 @@ func (p advised) modules(settings ...string) (list []change) {
 }
 
 // pipelined reports whether the network is split into stages.
-func (p advised) pipelined() bool {
-	s, err := schedules.Find(p.Experiment.Graph.Name)
-	return err != nil || s.Pipelined // or a found order, or one from a file
+func (b baseline) pipelined() bool {
+	s, err := schedules.Find(b.Experiment.Graph.Name)
+	return err != nil || s.Pipelined // err: an order from a search or a file
 }
 
-// zeros lists higher ZeRO stages than the configuration's. Only whole networks have
-// the third.
-func (p advised) zeros() (list []change) {
+// higherZero lists higher ZeRO stages than the configuration's. Only networks that are not
+// pipelined can have the third.
+func (b baseline) higherZero() (list []change) {
 	highest := 3
-	if p.pipelined() {
+	if b.pipelined() {
 		highest = 2
 	}
-	for z := p.Experiment.Staged.Zero + 1; z <= highest && max(p.Experiment.Graph.Shape.Replicas, p.Config.Parallel.Context) > 1; z++ {
+	if max(b.Experiment.Graph.Shape.Replicas, b.Config.Parallel.Context) <= 1 {
+		return nil
+	}
+	for z := b.Experiment.Staged.Zero + 1; z <= highest; z++ {
 		list = append(list, change{fmt.Sprintf("parallel.zero=%d", z)})
 	}
 	return list
 }
 
-// workers lists fewer replicas, of many by halves, where those of a node share its
-// memory. Each keeps its batch, as with psim exec --gpus.
-func (p advised) workers() (list []change) {
-	if len(p.Result.Nodes) == 0 || p.Config.Batch.Shards != nil {
+// fewerReplicas lists smaller numbers of replicas, by halves while there are many, if the
+// replicas of a node share its memory. Each keeps its batch, as with psim exec --gpus.
+func (b baseline) fewerReplicas() (list []change) {
+	if len(b.Result.Nodes) == 0 || b.Config.Batch.Shards != nil {
 		return nil
 	}
-	replicas := p.Experiment.Graph.Shape.Replicas
+	replicas := b.Experiment.Graph.Shape.Replicas
 	const few = 8
 	for n := replicas; n > 1; {
 		if n > few {
@@ -144,20 +149,20 @@ func (p advised) workers() (list []change) {
 			n--
 		}
 		sets := change{fmt.Sprintf("parallel.data=%d", n)}
-		if p.Config.Defined("batch.global") {
-			sets = append(sets, fmt.Sprintf("batch.global=%d", p.Experiment.Staged.Batch(0)*int64(n)))
+		if b.Config.Defined("batch.global") {
+			sets = append(sets, fmt.Sprintf("batch.global=%d", b.Experiment.Staged.Batch(0)*int64(n)))
 		}
 		list = append(list, sets)
 	}
 	return list
 }
 
-// smaller lists smaller microbatches, by halves, or where the batch is given by its
-// microbatches, by less: then they have to divide it.
-func (p advised) smaller() (list []change) {
-	micro, count := p.Experiment.Staged.Samples[0], int64(p.Experiment.Graph.Shape.Microbatches)
-	total := p.Experiment.Staged.Batch(0)
-	global, own := p.Config.Defined("batch.global"), p.Config.Defined("batch.micro")
+// smallerMicrobatches lists smaller microbatches, by halves, or in smaller steps if the
+// configuration gives no global batch: they then have to divide the batch.
+func (b baseline) smallerMicrobatches() (list []change) {
+	micro, count := b.Experiment.Staged.Samples[0], int64(b.Experiment.Graph.Shape.Microbatches)
+	total := b.Experiment.Staged.Batch(0)
+	global, own := b.Config.Defined("batch.global"), b.Config.Defined("batch.micro")
 	for micro > 1 && count < budget {
 		micro, count = (micro+1)/2, count*2
 		for !global && total%micro != 0 {
@@ -170,7 +175,7 @@ func (p advised) smaller() (list []change) {
 		if own {
 			sets = append(sets, fmt.Sprintf("batch.micro=%d", micro))
 		}
-		if p.Config.Defined("schedule.microbatches") || !global || len(sets) == 0 {
+		if b.Config.Defined("schedule.microbatches") || !global || len(sets) == 0 {
 			sets = append(sets, fmt.Sprintf("schedule.microbatches=%d", count))
 		}
 		list = append(list, sets)
@@ -178,13 +183,13 @@ func (p advised) smaller() (list []change) {
 	return list
 }
 
-// tensor lists larger tensor-parallel groups, up to the eight devices that a node
-// commonly has.
-func (p advised) tensor() (list []change) {
+// largerTensorGroups lists larger tensor-parallel groups, up to the usual eight devices of
+// a node.
+func (b baseline) largerTensorGroups() (list []change) {
 	const most = 8
-	for t := 2 * max(1, p.Config.Parallel.Tensor); t <= most; t *= 2 {
+	for t := 2 * max(1, b.Config.Parallel.Tensor); t <= most; t *= 2 {
 		sets := change{fmt.Sprintf("parallel.tensor=%d", t)}
-		if !p.Config.Parallel.Sequence && !p.Config.Offers().Has("parallel.sequence", "false") {
+		if !b.Config.Parallel.Sequence && !b.Config.Offers().Has("parallel.sequence", "false") {
 			sets = append(sets, "parallel.sequence=true")
 		}
 		list = append(list, sets)
@@ -192,19 +197,20 @@ func (p advised) tensor() (list []change) {
 	return list
 }
 
-// stages lists deeper pipelines, by doubling, where it is not said which layers and
-// ranks every stage has. A whole network is split by 1F1B, the usual choice.
-func (p advised) stages() (list []change) {
-	shape := p.Experiment.Graph.Shape
-	if s := p.Config.Schedule; s.Partition.Layers != nil || s.Placement != nil || s.File != "" {
+// deeperPipelines lists pipelines with more stages, by doubling, unless the configuration
+// fixes the layers or ranks of every stage. A whole network is split by 1F1B, the usual
+// choice.
+func (b baseline) deeperPipelines() (list []change) {
+	shape := b.Experiment.Graph.Shape
+	if s := b.Config.Schedule; s.Partition.Layers != nil || s.Placement != nil || s.File != "" {
 		return nil
 	}
 	// Under ZeRO 3 a layer is a stage, all on one rank.
 	ranks, virtual, schedule := shape.Ranks, shape.Virtual, change(nil)
-	if !p.pipelined() {
+	if !b.pipelined() {
 		ranks, virtual, schedule = 1, 1, change{"schedule.name=1f1b"}
 	}
-	layers := len(p.Experiment.Staged.Network.Layers)
+	layers := len(b.Experiment.Staged.Network.Layers)
 	for n := 2 * ranks; n*virtual <= layers; n *= 2 {
 		list = append(list, append(slices.Clone(schedule), fmt.Sprintf("schedule.stages=%d", n)))
 	}

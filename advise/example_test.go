@@ -26,9 +26,9 @@ func ExampleWhatIf() {
 		log.Fatal(err)
 	}
 	best := list[0]
-	fmt.Printf("%.1f s with %s, in place of %.1f s\n", best.StepTime, strings.Join(best.Set, " "), p.Result.StepTime)
+	fmt.Printf("%.1f s with %s, instead of %.1f s\n", best.StepTime, strings.Join(best.Set, " "), p.Result.StepTime)
 	// Output:
-	// 40.9 s with schedule.name=1f1b, in place of 43.7 s
+	// 40.9 s with schedule.name=1f1b, instead of 43.7 s
 }
 
 // What keeps a network out of a small device's memory, and what would help.

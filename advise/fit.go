@@ -1,5 +1,7 @@
-// Package advise says what to change: what would make a step fit in memory, and what one
-// change each would give. It finds both by predicting variants.
+// Package advise says what to change. [Fit] finds changes that make a step fit in memory,
+// and [WhatIf] predicts what single changes would give. Both take a prediction as the
+// baseline, list changes of its configuration, and predict each variant. They propose only
+// changes that the configured stack supports.
 package advise
 
 import (
@@ -15,77 +17,80 @@ import (
 	"psim/schedules/graph"
 )
 
-// Fit adds to the result what would make a prediction fit in memory that does not, found
-// by simulating variants.
-func Fit(ctx context.Context, p *psim.Prediction) { advised{p}.fit(ctx) }
+// Fit adds to a prediction that does not fit in memory what would make it fit: remedies,
+// and a warning that names them. It finds them by simulating variants.
+func Fit(ctx context.Context, p *psim.Prediction) { baseline{p}.fit(ctx) }
 
-// An advised prediction is one whose changes are looked for.
-type advised struct{ *psim.Prediction }
+// A baseline is the prediction that changes are tried on.
+type baseline struct{ *psim.Prediction }
 
-func (p advised) fit(ctx context.Context) {
-	if p.Result.Fits() {
+func (b baseline) fit(ctx context.Context) {
+	if b.Result.Fits() {
 		return
 	}
-	s := remedySearch{least: shortage(p.Result), budget: budget}
-	s.run(ctx, p)
-	p.Result.WouldFit = s.found
-	advice := s.failure(p)
-	if len(s.found) > 0 {
-		var texts []string
-		for _, r := range s.found {
-			texts = append(texts, p.describe(r))
-		}
-		advice = "it would fit with " + strings.Join(texts, "; or with ")
-	}
-	p.Result.Warnings = append(p.Result.Warnings, advice)
+	s := remedySearch{shortage: shortageOf(b.Result), budget: budget}
+	s.run(ctx, b)
+	b.Result.WouldFit = s.found
+	b.Result.Warnings = append(b.Result.Warnings, s.advice(b))
 }
 
-func (p advised) describe(r results.Remedy) string {
-	text := fmt.Sprintf("--set %s (%s at most, step %s", strings.Join(r.Set, " --set "), units.FormatBytes(r.PeakMemory), units.FormatSeconds(r.StepTime))
-	have := p.Devices()
+// advice words the result of the search for a warning.
+func (s *remedySearch) advice(b baseline) string {
+	if len(s.found) == 0 {
+		return s.describeFailure(b)
+	}
+	var texts []string
+	for _, r := range s.found {
+		texts = append(texts, b.describe(r))
+	}
+	return "it would fit with " + strings.Join(texts, "; or with ")
+}
+
+// describe words a remedy for a warning.
+func (b baseline) describe(r results.Remedy) string {
+	text := fmt.Sprintf("--set %s (%s at most, step %s",
+		strings.Join(r.Set, " --set "), units.FormatBytes(r.PeakMemory), units.FormatSeconds(r.StepTime))
+	have := b.Devices()
 	if r.Devices < have {
 		text = "fewer workers: " + text
 	}
 	if r.Devices != have {
-		text += fmt.Sprintf(", on %s in place of %d", units.Plural(r.Devices, "device"), have)
+		text += fmt.Sprintf(", on %s instead of %d", units.Plural(r.Devices, "device"), have)
 	}
 	return text + ")"
 }
 
-// batch counts the samples of a step over all replicas; 0 where no network is known.
-func (p advised) batch() int64 {
+// samplesOf counts the samples of a step over all replicas; 0 without a network.
+func samplesOf(p *psim.Prediction) int64 {
 	if p.Experiment.Staged == nil {
 		return 0
 	}
 	return p.Experiment.Staged.Total()
 }
 
-// A change is a way to save memory: settings to make, none for leaving things
-// as they are.
+// A change is a list of settings to try; nil changes nothing.
 type change []string
 
-// budget bounds the tasks that looking for advice may simulate in all, and enough the
-// remedies that are worth naming.
 const (
-	budget = 2_000_000
-	enough = 3
+	budget       = 2_000_000 // tasks that a search for remedies may simulate in all
+	mostRemedies = 3         // remedies that are worth naming
 )
 
-// remedySearch looks for the least changes under which every rank's memory
-// suffices: none of them is another with more changed.
+// remedySearch looks for minimal changes that make every rank fit: no remedy contains
+// another one.
 type remedySearch struct {
-	found        []results.Remedy
-	fitting      [][]int // the combinations of those found
-	tried, large int     // combinations that were simulated, or too large for it
-	closest      change  // of those that do not fit
-	least        int64   // bytes that its fullest rank or node lacks; before any, those that the plan itself does
-	budget       float64 // tasks that may still be simulated
+	found           []results.Remedy
+	fitting         [][]int // the combinations of found
+	tried, tooLarge int     // combinations that were simulated, or were too large for it
+	closest         change  // the change with the smallest shortage
+	shortage        int64   // bytes that the fullest rank or node lacks with closest, or without changes
+	budget          float64 // tasks that may still be simulated
 }
 
-func (s *remedySearch) run(ctx context.Context, p advised) {
-	kinds := p.offeredKinds()
+func (s *remedySearch) run(ctx context.Context, b baseline) {
+	kinds := b.supportedKinds()
 	for _, chosen := range combinations(kinds) {
-		if len(s.found) == enough {
+		if len(s.found) == mostRemedies {
 			return
 		}
 		if slices.ContainsFunc(s.fitting, func(f []int) bool { return covers(chosen, f) }) {
@@ -95,84 +100,94 @@ func (s *remedySearch) run(ctx context.Context, p advised) {
 		for k, i := range chosen {
 			sets = append(sets, kinds[k][i]...)
 		}
-		if c, err := p.Config.With(sets...); err == nil && s.try(ctx, p, c, sets) {
+		if c, err := b.Config.With(sets...); err == nil && s.try(ctx, b, c, sets) {
 			s.fitting = append(s.fitting, chosen)
 		}
 	}
 }
 
-// try simulates a variant of a prediction, as far as the budget goes and its settings
-// are legal together, and reports whether it fits. A variant with another batch is
-// another training, and no advice, unless fewer workers have as much each.
-func (s *remedySearch) try(ctx context.Context, before advised, c *configs.Config, sets change) bool {
-	tasks := before.tasksOf(c)
+// try simulates a variant, if the budget allows it and its settings are legal together,
+// and reports whether it fits. A variant with another batch trains differently and does
+// not count, unless it has fewer replicas with the same batch each.
+func (s *remedySearch) try(ctx context.Context, b baseline, c *configs.Config, sets change) bool {
+	tasks := b.tasksOf(c)
 	if tasks > s.budget {
-		s.large++
+		s.tooLarge++
 		return false
 	}
 	s.budget -= tasks
-	estimated, err := psim.Estimate(ctx, c)
-	p := advised{estimated}
-	if err != nil || !p.sameBatch(before) {
+	p, err := psim.Estimate(ctx, c)
+	if err != nil || !b.hasBatchOf(p) {
 		return false
 	}
 	s.tried++
 	if p.Result.Fits() {
-		s.found = append(s.found, results.Remedy{Set: sets, PeakMemory: p.Result.PeakMemory(), StepTime: p.Result.StepTime, Devices: p.Devices()})
-	} else if short := shortage(p.Result); short < s.least {
-		s.least, s.closest = short, sets
+		s.found = append(s.found, results.Remedy{
+			Set: sets, PeakMemory: p.Result.PeakMemory(), StepTime: p.Result.StepTime, Devices: p.Devices(),
+		})
+	} else if short := shortageOf(p.Result); short < s.shortage {
+		s.shortage, s.closest = short, sets
 	}
 	return p.Result.Fits()
 }
 
-// sameBatch reports whether two trainings have the same batch in all, or p has fewer
-// replicas with the same batch each.
-func (p advised) sameBatch(before advised) bool {
-	now, then := int64(p.Experiment.Graph.Shape.Replicas), int64(before.Experiment.Graph.Shape.Replicas)
+// hasBatchOf reports whether the baseline has the same batch as a variant, or the variant
+// has fewer replicas with the same batch each.
+func (b baseline) hasBatchOf(p *psim.Prediction) bool {
+	now, then := int64(p.Experiment.Graph.Shape.Replicas), int64(b.Experiment.Graph.Shape.Replicas)
 	if now < then {
-		return p.batch()*then == before.batch()*now
+		return samplesOf(p)*then == samplesOf(b.Prediction)*now
 	}
-	return p.batch() == before.batch()
+	return samplesOf(p) == samplesOf(b.Prediction)
 }
 
-// failure says what was tried where nothing was found, why not more devices, and where to look.
-func (s *remedySearch) failure(p advised) string {
-	text := s.fruitless(p)
-	if m := p.Experiment.Machine; m.DevicesPerNode > 0 && m.Network.Bandwidth == 0 {
-		text += fmt.Sprintf("; machine.network is not given, so that there can be no more than the %s of a node", units.Plural(m.DevicesPerNode, "device"))
+// describeFailure says what was tried if nothing was found, why more devices are not
+// possible, and where to look further.
+func (s *remedySearch) describeFailure(b baseline) string {
+	text := s.describeTries(b)
+	if m := b.Experiment.Machine; m.DevicesPerNode > 0 && m.Network.Bandwidth == 0 {
+		text += fmt.Sprintf("; machine.network is not given, so that there can be no more than the %s of a node",
+			units.Plural(m.DevicesPerNode, "device"))
 	}
-	if p.divisible() {
-		text += fmt.Sprintf("; psim search CONFIG --devices %d%s, with the same settings, tries all ways to divide the network among as many devices", p.Devices(), p.trainer())
+	if b.hasOtherDivisions() {
+		text += fmt.Sprintf("; psim search CONFIG --devices %d%s, with the same settings, "+
+			"tries all ways to divide the network among as many devices", b.Devices(), b.trainerFlag())
 	}
 	return text
 }
 
-// divisible reports whether the devices may share the network in other ways, of which a
-// search for advice, unlike psim search, tries few: none that has fewer replicas for it.
-func (p advised) divisible() bool { return p.Experiment.Staged != nil && p.Devices() > 1 }
+// hasOtherDivisions reports whether the devices may divide the network in other ways. Fit
+// tries few of these, unlike psim search.
+func (b baseline) hasOtherDivisions() bool { return b.Experiment.Staged != nil && b.Devices() > 1 }
 
-// fruitless says what was tried.
-func (s *remedySearch) fruitless(p advised) string {
+// describeTries says what was tried.
+func (s *remedySearch) describeTries(b baseline) string {
 	closest := strings.Join(s.closest, " --set ")
 	switch {
-	case p.Experiment.Staged == nil && s.tried == 0:
-		return "[times] says how much each task holds, and no other schedule here holds less: raise memory.limit or lower memory.activation"
-	case s.large > 0:
-		return fmt.Sprintf("%d of %d changes that save memory%s were small enough to try, and none makes it fit", s.tried, s.tried+s.large, p.ofStack())
-	case s.tried == 0 && p.divisible():
-		return "as the network is divided, nothing that saves memory" + p.ofStack() + " is left to change"
+	case b.Experiment.Staged == nil && s.tried == 0:
+		return "[times] says how much each task holds, and no other schedule here holds less: " +
+			"raise memory.limit or lower memory.activation"
+	case s.tooLarge > 0:
+		return fmt.Sprintf("%d of %d changes that save memory%s were small enough to try, and none makes it fit",
+			s.tried, s.tried+s.tooLarge, b.stackClause())
+	case s.tried == 0 && b.hasOtherDivisions():
+		return "as the network is divided, nothing that saves memory" + b.stackClause() + " is left to change"
 	case s.tried == 0:
-		return "nothing that saves memory" + p.ofStack() + " is left to change: take a smaller model, shorter sequences or a device with more memory"
+		return "nothing that saves memory" + b.stackClause() + " is left to change: " +
+			"take a smaller model, shorter sequences or a device with more memory"
 	case s.closest == nil:
-		return fmt.Sprintf("no change that saves memory%s brings it nearer to fitting (%d tried)", p.ofStack(), s.tried)
+		return fmt.Sprintf("no change that saves memory%s brings it nearer to fitting (%d tried)",
+			b.stackClause(), s.tried)
 	case s.tried == 1:
-		return fmt.Sprintf("the one change that saves memory%s, --set %s, does not make it fit: it is %s short", p.ofStack(), closest, units.FormatBytes(s.least))
+		return fmt.Sprintf("the one change that saves memory%s, --set %s, does not make it fit: it is %s short",
+			b.stackClause(), closest, units.FormatBytes(s.shortage))
 	}
-	return fmt.Sprintf("none of %d changes that save memory%s makes it fit; the closest is --set %s, which is %s short", s.tried, p.ofStack(), closest, units.FormatBytes(s.least))
+	return fmt.Sprintf("none of %d changes that save memory%s makes it fit; the closest is --set %s, which is %s short",
+		s.tried, b.stackClause(), closest, units.FormatBytes(s.shortage))
 }
 
-// shortage returns the bytes that the fullest rank or node has too little.
-func shortage(r results.Result) (bytes int64) {
+// shortageOf returns the bytes that the fullest rank or node lacks.
+func shortageOf(r results.Result) (bytes int64) {
 	for _, rank := range r.Ranks {
 		if rank.MemoryCapacity > 0 {
 			bytes = max(bytes, rank.PeakMemory-rank.MemoryCapacity)
@@ -184,22 +199,22 @@ func shortage(r results.Result) (bytes int64) {
 	return bytes
 }
 
-// tasksOf estimates the number of tasks of a variant of this prediction. The
-// sums of gradients are as many in each, or under ZeRO 2 for each microbatch.
-func (p advised) tasksOf(c *configs.Config) float64 {
+// tasksOf estimates the number of tasks of a variant. It assumes as many sums of gradients
+// as in the baseline, and from ZeRO 2 on for each microbatch.
+func (b baseline) tasksOf(c *configs.Config) float64 {
 	sums := 0
-	for i := range p.Experiment.Graph.Tasks {
-		switch k := p.Experiment.Graph.Tasks[i].Kind; {
+	for i := range b.Experiment.Graph.Tasks {
+		switch k := b.Experiment.Graph.Tasks[i].Kind; {
 		case k != graph.AllReduce && k != graph.ReduceScatter:
-		case p.Experiment.Packed != nil:
-			sums += int(p.Experiment.Packed.Counts[i]) * p.Experiment.Packed.Copies
+		case b.Experiment.Packed != nil:
+			sums += int(b.Experiment.Packed.Counts[i]) * b.Experiment.Packed.Copies
 		default:
 			sums++
 		}
 	}
 	collectives := float64(sums)
-	if p.Experiment.Staged != nil && p.Experiment.Staged.Zero >= 2 {
-		collectives /= float64(p.Experiment.Graph.Shape.Microbatches)
+	if b.Experiment.Staged != nil && b.Experiment.Staged.Zero >= 2 {
+		collectives /= float64(b.Experiment.Graph.Shape.Microbatches)
 	}
 	if c.Parallel.Zero >= 2 {
 		collectives *= c.Microbatches()

@@ -78,7 +78,7 @@ func TestWhatIfStops(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// A ring twice as fast takes half as long, but for its latency.
+// A ring twice as fast takes half as long, except for its latency.
 func TestSpeedup(t *testing.T) {
 	times := map[string]float64{}
 	for _, speedup := range []string{"0.5", "1", "2"} {

@@ -11,33 +11,33 @@ import (
 	"psim/results/rankings"
 )
 
-// sweepJournalName names the file in which a sweep keeps the points that it has
-// finished, until the files of the whole sweep hold them.
-const sweepJournalName = "sweep.journal"
+// journalName names the file in which a sweep keeps its finished points until the files of
+// the whole sweep hold them.
+const journalName = "sweep.journal"
 
-// sweepJournalHead begins the journal of a sweep.
-const sweepJournalHead = `{"psim_sweep":`
+// journalPrefix is the beginning of every journal.
+const journalPrefix = `{"psim_sweep":`
 
-// sweepJournal holds lines of points, below ones that say which version of psim has
-// found them.
-type sweepJournal struct {
+// journal is a file with a line for every point. The points of a version of psim are below
+// a line with a journalHead.
+type journal struct {
 	*files.Journal
 	version string
-	found   int  // points that are in it
+	points  int  // points in the file
 	damaged int  // lines that cannot be read
-	headed  bool // its last head is of this version
+	hasHead bool // whether the last head has this version
 }
 
-// journalHead tells a journal of psim, and which version wrote what follows.
+// journalHead marks a journal of psim, and names the version that wrote the lines below.
 type journalHead struct {
 	Sweep   int    `json:"psim_sweep"`
 	Version string `json:"version"`
 }
 
-// openSweep opens the journal of a folder, and reads the points that are in it and in
-// the files of a finished sweep, by their fingerprints. Those of another version of
-// psim are there by other keys.
-func openSweep(folder, version string) (*sweepJournal, map[string]rankings.SweepPoint, error) {
+// openJournal opens the journal of a folder. It also returns the points in the journal and
+// in the files of a finished sweep, by their fingerprints. The keys of points of other
+// versions of psim begin with the version.
+func openJournal(folder, version string) (*journal, map[string]rankings.SweepPoint, error) {
 	if err := reports.SweepFolder(folder).Check(); err != nil {
 		return nil, nil, err
 	}
@@ -55,19 +55,20 @@ func openSweep(folder, version string) (*sweepJournal, map[string]rankings.Sweep
 	for _, p := range before.Points {
 		keep(before.Version, p)
 	}
-	path := filepath.Join(folder, sweepJournalName)
-	opened, lines, err := files.OpenJournal(path, sweepJournalHead)
+	path := filepath.Join(folder, journalName)
+	opened, lines, err := files.OpenJournal(path, journalPrefix)
 	if err != nil {
 		return nil, nil, err
 	}
-	j := &sweepJournal{Journal: opened, version: version}
+	j := &journal{Journal: opened, version: version}
 	j.read(lines, keep)
 	return j, known, nil
 }
 
-// read passes on the points of a journal, and the version of psim that found them.
-// Below a damaged line that may have been a head nobody knows the version.
-func (j *sweepJournal) read(lines [][]byte, keep func(version string, p rankings.SweepPoint)) {
+// read calls keep with the points of a journal, and the version of psim that computed
+// them. Below a damaged line that may have been a head, points are damaged too, since
+// their version is unknown.
+func (j *journal) read(lines [][]byte, keep func(version string, p rankings.SweepPoint)) {
 	var head journalHead
 	for _, line := range lines {
 		next := journalHead{}
@@ -84,14 +85,14 @@ func (j *sweepJournal) read(lines [][]byte, keep func(version string, p rankings
 			continue
 		}
 		keep(head.Version, p)
-		j.found++
+		j.points++
 	}
-	j.headed = head.Sweep > 0 && head.Version == j.version
+	j.hasHead = head.Sweep > 0 && head.Version == j.version
 }
 
 // add appends a point.
-func (j *sweepJournal) add(p rankings.SweepPoint) error {
-	if !j.headed {
+func (j *journal) add(p rankings.SweepPoint) error {
+	if !j.hasHead {
 		head, err := json.Marshal(journalHead{1, j.version})
 		if err == nil {
 			err = j.Append(head)
@@ -99,21 +100,21 @@ func (j *sweepJournal) add(p rankings.SweepPoint) error {
 		if err != nil {
 			return err
 		}
-		j.headed = true
+		j.hasHead = true
 	}
 	line, err := p.Line()
 	if err == nil {
 		err = j.Append(line)
 	}
 	if err == nil {
-		j.found++
+		j.points++
 	}
 	return err
 }
 
-// leave closes the journal for a later sweep, or removes it if nothing is in it.
-func (j *sweepJournal) leave() error {
-	if j.found == 0 {
+// closeForLater closes the journal for a later sweep, or removes it if it is empty.
+func (j *journal) closeForLater() error {
+	if j.points == 0 {
 		return j.Remove()
 	}
 	return j.Close()

@@ -8,10 +8,10 @@ import (
 	"psim/results/rankings"
 )
 
-// Merge joins sweeps of one configuration over the same settings: the shards of
-// one, or sweeps over other values. A folder is that of a sweep, or one that holds
-// the folders of shards. What stands in several must agree, and if points are missing
-// the error is a *MissingPoints.
+// Merge joins sweeps of one configuration over the same settings: the shards of one
+// sweep, or sweeps over different values. A folder holds a sweep, or folders of shards.
+// Points that are in several sweeps must agree. If points are missing, the error is a
+// *rankings.MissingPoints.
 func Merge(folders ...string) (rankings.Sweep, error) {
 	parts, err := rankings.PartFolders("sweep", folders)
 	if err != nil {
@@ -27,29 +27,30 @@ func Merge(folders ...string) (rankings.Sweep, error) {
 		if i == 0 {
 			whole.SweepInfo = s.SweepInfo
 			whole.Shard, whole.Vary = "", slices.Clone(s.Vary)
-		} else if err := join(&whole.SweepInfo, s.SweepInfo); err != nil {
+		} else if err := addValues(&whole.SweepInfo, s.SweepInfo); err != nil {
 			return whole, fmt.Errorf("%s: %w %s; only parts of one sweep can be merged", folder, err, parts[0])
 		}
 		for _, p := range s.Points {
 			set := strings.Join(p.Set, "\n")
 			if before, ok := points[set]; ok && !before.Same(p) {
-				return whole, fmt.Errorf("%s: has another result of %s than %s", folder, strings.Join(p.Set, " "), from[set])
+				return whole, fmt.Errorf("%s: has another result for %s than %s",
+					folder, strings.Join(p.Set, " "), from[set])
 			}
 			points[set], from[set] = p, folder
 		}
 	}
-	return whole, gather(&whole, points)
+	return whole, orderPoints(&whole, points)
 }
 
 // mostMerged limits the combinations of a merged sweep.
 const mostMerged = 1_000_000
 
-// gather puts points into their order.
-func gather(whole *rankings.Sweep, points map[string]rankings.SweepPoint) error {
+// orderPoints adds the points in the order of their settings.
+func orderPoints(whole *rankings.Sweep, points map[string]rankings.SweepPoint) error {
 	whole.Count = 1
 	for _, v := range whole.Vary {
 		if whole.Count *= len(v.Values); whole.Count > mostMerged {
-			return fmt.Errorf("the values of all parts make more than %d combinations, which cannot all be there; merge fewer", mostMerged)
+			return fmt.Errorf("the values of all parts make more than %d combinations; merge fewer sweeps", mostMerged)
 		}
 	}
 	missing := &rankings.MissingPoints{Of: whole.Count}
@@ -71,9 +72,9 @@ func gather(whole *rankings.Sweep, points map[string]rankings.SweepPoint) error 
 	return nil
 }
 
-// join adds the values of another sweep of the same configuration, or says what it
-// has that the first has not.
-func join(whole *rankings.SweepInfo, part rankings.SweepInfo) error {
+// addValues adds the values of another sweep of the same configuration, or returns how the
+// sweeps differ; Merge appends the first folder's name to that error.
+func addValues(whole *rankings.SweepInfo, part rankings.SweepInfo) error {
 	keys := func(i rankings.SweepInfo) (list []string) {
 		for _, v := range i.Vary {
 			list = append(list, v.Key)
@@ -82,11 +83,11 @@ func join(whole *rankings.SweepInfo, part rankings.SweepInfo) error {
 	}
 	switch {
 	case part.Configuration != whole.Configuration || part.Name != whole.Name:
-		return fmt.Errorf("is of another configuration than")
+		return fmt.Errorf("has another configuration than")
 	case part.Version != whole.Version:
 		return fmt.Errorf("was computed by another version of psim than")
 	case !slices.Equal(keys(part), keys(*whole)):
-		return fmt.Errorf("varies %s, other settings than", strings.Join(keys(part), ", "))
+		return fmt.Errorf("varies %s, unlike", strings.Join(keys(part), ", "))
 	}
 	for i, v := range part.Vary {
 		values := slices.Clone(whole.Vary[i].Values)

@@ -1,5 +1,8 @@
 // Package sweep predicts a configuration with every combination of the values of some
-// settings, on one machine or in shards on several, and joins what these have found.
+// settings: the points of a sweep. [Run] computes them on all cores and keeps finished
+// points in a journal, so that an interrupted sweep goes on from there. A sweep may be
+// split into shards on several machines, whose folders [Merge] joins. [Save] writes the
+// files.
 package sweep
 
 import (
@@ -21,45 +24,45 @@ import (
 	"psim/results/rankings"
 )
 
-// Options says what a sweep varies, and where it keeps what it has found.
+// Options says what a sweep varies, and where it keeps its results.
 type Options struct {
 	Vary  []rankings.Variation
 	Shard rankings.Shard // the zero value is all points
 	// Folder is where the files go, "" for none. Points that an earlier sweep of the
 	// same configurations has left there are not computed again.
 	Folder string
-	// Version tells versions of psim apart: points of another are computed again.
+	// Version is the version of psim. Points of another version are computed again.
 	Version string
-	// Progress, which may be nil, is told how many points are finished of those that
-	// have to be computed.
+	// Progress, which may be nil, is called with the number of points computed so far and
+	// the number of points to compute.
 	Progress func(done, of int)
 }
 
-// A Swept is the outcome of a sweep.
-type Swept struct {
+// An Outcome is a finished or interrupted sweep.
+type Outcome struct {
 	rankings.Sweep
-	// Reused counts the points that were there before, and Stale those whose
-	// settings were, but with another configuration or version of psim.
+	// Reused counts the points that an earlier sweep had computed, and Stale those that it
+	// had computed with another configuration or version of psim.
 	Reused, Stale int
 	// Damaged counts the lines of an interrupted sweep that cannot be read; their points
 	// are computed again.
 	Damaged int
 	// Kept counts the points that a later call need not compute.
 	Kept int
-	// Wrote names the files in the folder, and Unsaved is why there are none.
+	// Wrote names the files in the folder, and Unsaved is the reason why there are none.
 	Wrote   []string
 	Unsaved error
 }
 
-// Run predicts a configuration with every combination of the values of some
-// settings, the last of which changes first, on all cores. A combination that cannot
-// be is a point with an error; a value that no configuration can have is an error of
-// the sweep. A sweep that is killed or interrupted keeps the points that it has
-// finished in its folder, and the same call goes on from there. If the context ends
-// it, Sweep returns what it has found so far beside the context's error.
-func Run(ctx context.Context, c *configs.Config, o Options) (*Swept, error) {
+// Run predicts a configuration with every combination of the values of some settings, on
+// all cores. The last setting changes first. An illegal combination is a point with an
+// error; a value that no configuration can have is an error of Run. If a sweep is killed
+// or interrupted, its finished points stay in the folder, and the same call goes on from
+// there. If the context ends, Run returns what it has found so far along with the
+// context's error.
+func Run(ctx context.Context, c *configs.Config, o Options) (*Outcome, error) {
 	s := &sweep{config: c, options: o}
-	if err := s.plan(); err != nil {
+	if err := s.listPoints(); err != nil {
 		return nil, err
 	}
 	if err := s.open(); err != nil {
@@ -69,30 +72,31 @@ func Run(ctx context.Context, c *configs.Config, o Options) (*Swept, error) {
 	return s.end(ctx)
 }
 
+// sweep holds the state of one Run.
 type sweep struct {
-	Swept
-	config  *configs.Config
-	options Options
-	todo    []pending
-	journal *sweepJournal // nil for none
-	alone   sync.RWMutex  // held whole by a point too large to be computed beside others
-	mutex   sync.Mutex    // of what follows, and of the journal
-	done    int
-	lost    error // the first error of the journal
+	Outcome
+	config     *configs.Config
+	options    Options
+	todo       []pending
+	journal    *journal     // nil for none
+	large      sync.RWMutex // write-locked by points that are too large to run with others
+	mutex      sync.Mutex   // of the journal and the fields below
+	done       int
+	journalErr error // the first error of the journal
 }
 
-// pending holds a point that is to be computed, and its configuration.
+// pending is a point that is to be computed, with its configuration.
 type pending struct {
 	*rankings.SweepPoint
 	config *configs.Config
 }
 
-// open takes over what is finished, and opens the journal if anything is not.
+// open opens the journal, takes over finished points, and lists the others.
 func (s *sweep) open() error {
 	known, stale := map[string]rankings.SweepPoint{}, map[string]bool{}
 	if s.options.Folder != "" {
 		var err error
-		if s.journal, known, err = openSweep(s.options.Folder, s.options.Version); err != nil {
+		if s.journal, known, err = openJournal(s.options.Folder, s.options.Version); err != nil {
 			return err
 		}
 		s.Damaged = s.journal.damaged
@@ -104,7 +108,7 @@ func (s *sweep) open() error {
 		p := &s.Points[i]
 		c, err := s.config.With(p.Set...)
 		if err != nil {
-			p.Error = reason(err)
+			p.Error = firstLine(err)
 			continue
 		}
 		p.Key = c.Fingerprint()
@@ -143,19 +147,19 @@ func (s *sweep) run(ctx context.Context) {
 	workers.Wait()
 }
 
-// compute predicts a point, unless the context ends.
+// compute predicts a point, and notes it unless the context has ended.
 func (s *sweep) compute(ctx context.Context, p pending) {
 	found, err := s.predict(ctx, p)
 	if ctx.Err() != nil {
 		return
 	}
 	if *p.SweepPoint = found; err != nil {
-		p.Error = reason(err)
+		p.Error = firstLine(err)
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if err == nil && s.journal != nil && s.lost == nil {
-		s.lost = s.journal.add(found)
+	if err == nil && s.journal != nil && s.journalErr == nil {
+		s.journalErr = s.journal.add(found)
 	}
 	s.done++
 	if s.options.Progress != nil {
@@ -165,11 +169,11 @@ func (s *sweep) compute(ctx context.Context, p pending) {
 
 func (s *sweep) predict(ctx context.Context, p pending) (rankings.SweepPoint, error) {
 	if ram.CheckTasks(p.config.Tasks()*float64(runtime.GOMAXPROCS(0))) != nil {
-		s.alone.Lock()
-		defer s.alone.Unlock()
+		s.large.Lock()
+		defer s.large.Unlock()
 	} else {
-		s.alone.RLock()
-		defer s.alone.RUnlock()
+		s.large.RLock()
+		defer s.large.RUnlock()
 	}
 	predicted, err := psim.Estimate(ctx, p.config)
 	if err != nil {
@@ -178,15 +182,15 @@ func (s *sweep) predict(ctx context.Context, p pending) (rankings.SweepPoint, er
 	return rankings.NewSweepPoint(p.Index, p.Set, p.Key, predicted.Result)
 }
 
-// reason prints an error in one line.
-func reason(err error) string {
+// firstLine returns the first line of an error.
+func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
 }
 
-// end writes the files of a finished sweep, and removes the journal, whose points
-// they hold. That of one that was interrupted stays for the next call.
-func (s *sweep) end(ctx context.Context) (*Swept, error) {
+// end writes the files of a finished sweep and removes the journal, whose points are now
+// in the files. The journal of an interrupted sweep stays for the next call.
+func (s *sweep) end(ctx context.Context) (*Outcome, error) {
 	for _, p := range s.Points {
 		if p.Result.Kind != "" {
 			s.Kept++
@@ -195,20 +199,20 @@ func (s *sweep) end(ctx context.Context) (*Swept, error) {
 	switch {
 	case s.journal == nil:
 	case ctx.Err() != nil:
-		s.Unsaved = errors.Join(s.lost, s.journal.leave())
+		s.Unsaved = errors.Join(s.journalErr, s.journal.closeForLater())
 	default:
 		if s.Wrote, s.Unsaved = Save(ctx, s.Sweep, s.options.Folder); s.Unsaved == nil {
 			s.Unsaved = s.journal.Remove()
 		} else {
-			s.journal.leave()
+			s.journal.closeForLater()
 		}
 	}
-	return &s.Swept, ctx.Err()
+	return &s.Outcome, ctx.Err()
 }
 
-// Save writes the files of a sweep into a folder, and returns their names. Its
-// picture is the throughput where that is known of all points, and else the step time;
-// there is none where nothing can be drawn.
+// Save writes the files of a sweep into a folder, and returns their names. The picture
+// shows the throughput if it is known for all points, otherwise the step time; it is
+// omitted if there is nothing to draw.
 func Save(ctx context.Context, s rankings.Sweep, folder string) (names []string, err error) {
 	request := figures.Request{Key: "throughput.samples_per_s"}
 	for _, p := range s.Points {

@@ -37,7 +37,7 @@ func varied() []rankings.Variation {
 }
 
 // sweepInto runs the sweep of varied into a folder.
-func sweepInto(t *testing.T, folder string, o sweep.Options, sets ...string) *sweep.Swept {
+func sweepInto(t *testing.T, folder string, o sweep.Options, sets ...string) *sweep.Outcome {
 	t.Helper()
 	c, err := psim.Load("gpipe", sets...)
 	require.NoError(t, err)
@@ -284,7 +284,7 @@ func TestMergeSweeps(t *testing.T) {
 	other := filepath.Join(folder, "other")
 	sweepInto(t, other, sweep.Options{}, "train.precision=fp16")
 	_, err = sweep.Merge(whole, other)
-	require.EqualError(t, err, other+": is of another configuration than "+whole+"; only parts of one sweep can be merged")
+	require.EqualError(t, err, other+": has another configuration than "+whole+"; only parts of one sweep can be merged")
 	_, err = sweep.Merge(folder)
 	require.ErrorContains(t, err, "holds no finished sweep")
 	_, err = sweep.Merge("")
@@ -319,13 +319,13 @@ func TestMergeValues(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(far, "sweep.json"), info, 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(far, "sweep.jsonl"), nil, 0o644))
 	_, err = sweep.Merge(far)
-	require.ErrorContains(t, err, "more than 1000000 combinations, which cannot all be there")
+	require.ErrorContains(t, err, "more than 1000000 combinations; merge fewer")
 
 	text := sweepFiles(t, filepath.Join(folder, "1"))["sweep.jsonl"]
 	require.NoError(t, os.Remove(filepath.Join(folder, "1", ".psim.json")))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "1", "sweep.jsonl"), []byte(strings.Replace(text, `"tasks":`, `"tasks":1`, 1)), 0o644))
 	_, err = sweep.Merge(filepath.Join(folder, "0"), filepath.Join(folder, "1"))
-	require.ErrorContains(t, err, "has another result of schedule.microbatches=4 than")
+	require.ErrorContains(t, err, "has another result for schedule.microbatches=4 than")
 }
 
 // A sweep is refused at the start for what can never be, and where another is at work.
@@ -350,7 +350,7 @@ func TestSweepRefused(t *testing.T) {
 		large.Vary[0].Values = append(large.Vary[0].Values, fmt.Sprint(n+1<<20))
 	}
 	_, err = sweep.Run(context.Background(), c, large)
-	require.ErrorContains(t, err, "the results of 101 points have 4.24e+08 ranks together and need about 847 GB of memory, of which ")
+	require.ErrorContains(t, err, "the results of 101 points have 4.24e+08 ranks together and need about 847 GB of memory, but only ")
 	require.NoDirExists(t, large.Folder)
 	o := sweep.Options{Vary: varied(), Folder: folder}
 	o.Progress = func(done, of int) {

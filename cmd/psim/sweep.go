@@ -168,7 +168,7 @@ func sweepError(err error, vary []rankings.Variation) error {
 }
 
 // tell says what of a folder was of use.
-func (f sweepFlags) tell(stderr io.Writer, s *sweep.Swept, folder string) {
+func (f sweepFlags) tell(stderr io.Writer, s *sweep.Outcome, folder string) {
 	if f.quiet {
 		return
 	}

@@ -14,8 +14,8 @@ import (
 // maxPoints limits a sweep, whose results are all in memory.
 const maxPoints = 20_000
 
-// plan lists the points of the shard, once their values are known to be possible.
-func (s *sweep) plan() error {
+// listPoints checks the values to vary, and lists the points of the shard.
+func (s *sweep) listPoints() error {
 	if err := checkVary(s.options.Vary); err != nil {
 		return err
 	}
@@ -38,7 +38,8 @@ func (s *sweep) plan() error {
 	return nil
 }
 
-// checkVary refuses variations that make no sweep.
+// checkVary refuses variations without values, with impossible values, or with too many
+// combinations.
 func checkVary(vary []rankings.Variation) error {
 	if len(vary) == 0 {
 		return errors.New("a sweep varies at least one setting")
@@ -60,12 +61,13 @@ func checkVary(vary []rankings.Variation) error {
 		sizes = append(sizes, fmt.Sprint(len(v.Values)))
 	}
 	if count > maxPoints {
-		return fmt.Errorf("%s = %.0f points are more than the %d of a sweep; vary less, or in several sweeps", strings.Join(sizes, " × "), count, maxPoints)
+		return fmt.Errorf("%s = %.0f points are more than the %d of a sweep; vary less, or in several sweeps",
+			strings.Join(sizes, " × "), count, maxPoints)
 	}
 	return nil
 }
 
-// combinationAt makes the settings of a point. The first key changes last.
+// combinationAt returns the settings of a point. The first key changes last.
 func combinationAt(vary []rankings.Variation, index int) []string {
 	set := make([]string, len(vary))
 	for i := len(vary) - 1; i >= 0; i-- {
@@ -76,11 +78,11 @@ func combinationAt(vary []rankings.Variation, index int) []string {
 	return set
 }
 
-// bytesPerRank bounds what a rank of a result takes: its numbers, their JSON, and what
-// writing it takes, measured on results of 8192 ranks and rounded up.
+// bytesPerRank bounds the memory of a rank of a result: its numbers, their JSON, and the
+// buffers for writing it, measured on results of 8192 ranks and rounded up.
 const bytesPerRank = 2000
 
-// checkSize refuses results that would not fit into memory together.
+// checkSize refuses sweeps whose results would not fit in memory together.
 func (s *sweep) checkSize() error {
 	var ranks float64
 	for _, p := range s.todo {
@@ -88,9 +90,10 @@ func (s *sweep) checkSize() error {
 	}
 	if need, free := int64(ranks*bytesPerRank), ram.Free(); need > free {
 		if s.journal != nil {
-			s.journal.leave()
+			s.journal.closeForLater()
 		}
-		return fmt.Errorf("the results of %s have %.3g ranks together and need about %s of memory, of which %s are free here; vary less, or compute the points in shards",
+		return fmt.Errorf("the results of %s have %.3g ranks together and need about %s of memory, "+
+			"but only %s are free here; vary less, or compute the points in shards",
 			units.Plural(len(s.todo), "point"), ranks, units.FormatBytes(need), units.FormatBytes(free))
 	}
 	return nil

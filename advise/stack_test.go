@@ -54,8 +54,8 @@ func TestOnlyWhatStacksOffer(t *testing.T) {
 	}
 }
 
-// With fused attention selective recomputation is none by another name, and is not listed
-// beside it.
+// With fused attention selective recomputation repeats nothing, and is not listed in
+// addition to none.
 func TestSelectiveOnce(t *testing.T) {
 	for _, c := range []struct {
 		sets []string
