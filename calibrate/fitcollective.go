@@ -15,29 +15,29 @@ import (
 	"psim/schedules/graph"
 )
 
-// A CollectiveTiming is how long a collective took.
+// A CollectiveTiming is the measured time of a collective.
 type CollectiveTiming struct {
 	Kind  graph.Kind // AllReduce, AllGather or ReduceScatter
 	Ranks int
 	Bytes int64 // of the whole tensor
 	Time  time.Duration
-	Nodes int // over which the ranks are; 0 where that is one, or not told
-	// Guessed: no test is named, and the numbers are of an all-gather; those of
-	// alltoall are alike.
+	Nodes int // of the ranks; 0 if there is one, or if unknown
+	// Guessed says that the file does not name its test. The numbers are those of an
+	// all-gather, but those of alltoall look the same.
 	Guessed bool
-	Doubt   string // what whoever has measured it warned of
+	Warning string // of the program that measured
 }
 
 // Limits of the fit, for each number of ranks.
 const (
 	mostRanges   = 3     // protocols and algorithms together
 	leastInRange = 3     // sizes
-	steady       = 0.001 // relative differences below it do not speak for another range
-	mostTimings  = 250   // the fit's time grows with their cube
+	noise        = 0.001 // relative differences below it do not justify another range
+	mostTimings  = 250   // the time of the fit grows with their cube
 )
 
 // FitTimings fits a link to timings: a table for every kind of collective that was
-// timed, and for numbers of ranks that it has not what extrapolate finds.
+// timed, and constants for other numbers of ranks.
 func FitTimings(timings []CollectiveTiming) (link.Link, error) {
 	var l link.Link
 	if len(timings) == 0 {
@@ -59,9 +59,9 @@ func FitTimings(timings []CollectiveTiming) (link.Link, error) {
 }
 
 // fitTable finds the ranges that price the collectives of one kind with the least
-// relative squares, for every number of ranks by itself. How many they are is
-// decided by the Bayesian information criterion (Schwarz 1978), so that a range
-// must be worth its three numbers.
+// relative squares, separately for every number of ranks. The Bayesian information
+// criterion (Schwarz 1978) decides how many ranges there are, so that a range must be
+// worth its three numbers.
 func fitTable(table link.CollectiveTable, timings []CollectiveTiming) ([]link.SizeRange, error) {
 	byRanks := map[int][]CollectiveTiming{}
 	for _, t := range timings {
@@ -73,7 +73,8 @@ func fitTable(table link.CollectiveTable, timings []CollectiveTiming) ([]link.Si
 	for _, n := range slices.Sorted(maps.Keys(byRanks)) {
 		list := byRanks[n]
 		if len(list) > mostTimings {
-			return nil, fmt.Errorf("there are %d times of %s over %d ranks, more than the %d that can be fitted; leave out some sizes", len(list), table.Key, n, mostTimings)
+			return nil, fmt.Errorf("there are %d times of %s over %d ranks, more than the %d that can be fitted; "+
+				"leave out some sizes", len(list), table.Key, n, mostTimings)
 		}
 		slices.SortStableFunc(list, func(a, b CollectiveTiming) int { return cmp.Compare(a.Bytes, b.Bytes) })
 		ranges = append(ranges, fitRanges(list)...)
@@ -81,25 +82,25 @@ func fitTable(table link.CollectiveTable, timings []CollectiveTiming) ([]link.Si
 	return ranges, nil
 }
 
-// A rangesTo is the best way to price the first timings by some ranges.
-type rangesTo struct {
+// A prefixFit is the best fit of some ranges to the first timings of a list.
+type prefixFit struct {
 	squares float64
 	ranges  []link.SizeRange
 }
 
-// fitRanges fits the timings of one kind and number of ranks, by size.
+// fitRanges fits ranges of sizes to the timings of one kind and number of ranks.
 func fitRanges(list []CollectiveTiming) []link.SizeRange {
 	n := len(list)
 	best, least := []link.SizeRange(nil), math.Inf(1)
-	before := []rangesTo{0: {}} // by the number of timings that are priced
+	before := []prefixFit{0: {}} // by the number of timings
 	for k := 1; k <= mostRanges; k++ {
-		cuts := make([]rangesTo, n+1)
+		cuts := make([]prefixFit, n+1)
 		for end := range cuts {
-			cuts[end] = extend(list[:end], before, k == 1)
+			cuts[end] = extendBest(list[:end], before, k == 1)
 		}
 		if last := cuts[n]; last.ranges != nil {
 			constants := float64(3*k - 1)
-			criterion := float64(n)*math.Log(last.squares/float64(n)+steady*steady) + constants*math.Log(float64(n))
+			criterion := float64(n)*math.Log(last.squares/float64(n)+noise*noise) + constants*math.Log(float64(n))
 			if criterion < least {
 				best, least = last.ranges, criterion
 			}
@@ -109,15 +110,17 @@ func fitRanges(list []CollectiveTiming) []link.SizeRange {
 	return best
 }
 
-// extend prices timings by the ranges of one of the cuts and one range more.
-func extend(list []CollectiveTiming, before []rangesTo, first bool) rangesTo {
-	best := rangesTo{squares: math.Inf(1)}
+// extendBest fits timings by one of the prefix fits and one range more.
+func extendBest(list []CollectiveTiming, before []prefixFit, first bool) prefixFit {
+	best := prefixFit{squares: math.Inf(1)}
 	for from := range list {
 		switch {
 		case first && from > 0:
 			return best
 		case first:
-		case from == 0 || before[from].ranges == nil || len(list)-from < leastInRange || list[from-1].Bytes == list[from].Bytes:
+		case from == 0 || before[from].ranges == nil || len(list)-from < leastInRange:
+			continue
+		case list[from-1].Bytes == list[from].Bytes:
 			continue
 		}
 		r, squares := fitRange(list[from:])
@@ -125,31 +128,32 @@ func extend(list []CollectiveTiming, before []rangesTo, first bool) rangesTo {
 			r.From = 0
 		}
 		if sum := before[from].squares + squares; sum < best.squares {
-			best = rangesTo{sum, append(slices.Clone(before[from].ranges), r)}
+			best = prefixFit{sum, append(slices.Clone(before[from].ranges), r)}
 		}
 	}
 	return best
 }
 
 // fitRange fits one range to timings of one kind and number of ranks, and returns
-// its relative squares. Where times show no influence of the bytes, those get so
-// little that it cannot be seen.
+// its relative squares. If the bytes have no visible effect on times, they get a slope
+// that is too small to be seen.
 func fitRange(list []CollectiveTiming) (link.SizeRange, float64) {
 	var rows [][]float64
 	var times []float64
 	kind, n := list[0].Kind, float64(list[0].Ranks)
 	for _, t := range list {
-		rows, times = append(rows, []float64{1, float64(link.Moves(kind)) * (n - 1) / n * float64(t.Bytes)}), append(times, t.Time.Seconds())
+		moved := float64(link.Moves(kind)) * (n - 1) / n * float64(t.Bytes)
+		rows, times = append(rows, []float64{1, moved}), append(times, t.Time.Seconds())
 	}
 	last := len(rows) - 1
 	per := leastSquares(rows, times, times)
-	if list[0].Bytes == list[last].Bytes { // which does not tell a start-up from bytes: all is that of bytes
+	if list[0].Bytes == list[last].Bytes { // one size cannot separate start-up from bytes: all counts as bytes
 		for _, row := range rows {
 			row[0] = 0
 		}
 		per = leastSquares(rows, times, times)
 	}
-	slope := max(per[1], steady*times[last]/max(1, rows[last][1]))
+	slope := max(per[1], noise*times[last]/max(1, rows[last][1]))
 	r := link.SizeRange{
 		Ranks: list[0].Ranks, From: units.Bytes(list[0].Bytes),
 		Call: units.Duration(units.Seconds(Significant(per[0]))), Bandwidth: units.Rate(Significant(1 / slope)),
@@ -162,7 +166,7 @@ func fitRange(list []CollectiveTiming) (link.SizeRange, float64) {
 	return r, squares
 }
 
-// Significant rounds to four digits, which is more than a measurement tells.
+// Significant rounds to four digits, more than the precision of measurements.
 func Significant(x float64) float64 {
 	r, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
 	if err != nil {
@@ -171,10 +175,10 @@ func Significant(x float64) float64 {
 	return r
 }
 
-// extrapolate adds what prices numbers of ranks that the tables have not, by the table of
-// all-reduces or else by the first that there is: a start-up of one call and the
-// steps of a ring is fitted to those of the table, and the bandwidth is that of the
-// most ranks. One transfer has the bandwidth of two ranks, if they were measured.
+// extrapolate adds the constants that price other numbers of ranks, from the table of
+// all-reduces or else from the first table. A start-up that consists of one call and the
+// steps of a ring is fitted to the start-ups of the table, and the bandwidth is that of
+// the most ranks. A single transfer has the bandwidth of the fewest ranks.
 func extrapolate(l link.Link) link.Link {
 	tables := l.Tables()
 	from := slices.IndexFunc(tables, func(t link.CollectiveTable) bool { return len(t.Ranges) > 0 })
@@ -183,7 +187,8 @@ func extrapolate(l link.Link) link.Link {
 	var calls []float64
 	for i, r := range ranges {
 		if r.From == 0 {
-			rows, calls = append(rows, []float64{1, steps * float64(r.Ranks-1)}), append(calls, time.Duration(r.Call).Seconds())
+			rows = append(rows, []float64{1, steps * float64(r.Ranks-1)})
+			calls = append(calls, time.Duration(r.Call).Seconds())
 		}
 		if last := i+1 == len(ranges) || ranges[i+1].Ranks != r.Ranks; last {
 			l.Collective = r.Bandwidth
@@ -194,6 +199,7 @@ func extrapolate(l link.Link) link.Link {
 	}
 	ones := slices.Repeat([]float64{1}, len(calls))
 	per := leastSquares(rows, calls, ones)
-	l.Call, l.Latency = units.Duration(units.Seconds(Significant(per[0]))), units.Duration(units.Seconds(Significant(per[1])))
+	l.Call = units.Duration(units.Seconds(Significant(per[0])))
+	l.Latency = units.Duration(units.Seconds(Significant(per[1])))
 	return l
 }

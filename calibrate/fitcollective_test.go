@@ -66,8 +66,8 @@ func timingsBy(k graph.Kind, r link.SizeRange, sizes ...int64) (list []calibrate
 	return list
 }
 
-// Numbers of ranks that were not measured go by all-reduces, of which a call has
-// 2(n−1) steps, and by all-gathers, with half as many, only where there are none.
+// Other numbers of ranks are priced from all-reduces, whose calls have 2(n−1) steps, or,
+// without these, from all-gathers, which have half as many.
 func TestFitLinkBeyondTables(t *testing.T) {
 	two := link.SizeRange{Ranks: 2, Call: 12_000, Bandwidth: 6e9}
 	eight := link.SizeRange{Ranks: 8, Call: 24_000, Bandwidth: 9e9}

@@ -17,7 +17,7 @@ import (
 
 // A LinkFit is a link that was fitted to the output of nccl-tests.
 type LinkFit struct {
-	// File and Command are where the link was written to, and by which command.
+	// File is the file to which the link was written, and Command the command that wrote it.
 	File    string        `json:"file"`
 	Command string        `json:"command"`
 	Inputs  []string      `json:"inputs"`
@@ -25,29 +25,32 @@ type LinkFit struct {
 	Link    LinkConstants `json:"link"`
 	FitErrors
 	Tables []FittedTable `json:"collectives"`
-	// Warnings are of what the files leave open.
+	// Warnings say what the files leave open.
 	Warnings []string `json:"warnings,omitempty"`
 
-	link, network link.Link // what is written; without a bandwidth there is none
+	link, network link.Link // to write; without a bandwidth they are omitted
 }
 
-// LinkConstants are a link's numbers, in seconds and bytes per second.
+// LinkConstants are a link's constants, in seconds and bytes per second.
 type LinkConstants struct {
 	Latency   float64 `json:"latency_s"`
 	Bandwidth float64 `json:"bandwidth_bytes_per_s"`
-	// Of a collective, beside its steps' latency.
+	// Call is the time of a collective in addition to the latency of its steps.
 	Call       float64 `json:"collective_call_s"`
 	Collective float64 `json:"collective_bandwidth_bytes_per_s"`
 }
 
-// NewLinkConstants returns the numbers of a link.
+// NewLinkConstants returns the constants of a link.
 func NewLinkConstants(l link.Link) LinkConstants {
-	return LinkConstants{time.Duration(l.Latency).Seconds(), float64(l.Bandwidth), time.Duration(l.Call).Seconds(), float64(l.Collective)}
+	return LinkConstants{
+		Latency: time.Duration(l.Latency).Seconds(), Bandwidth: float64(l.Bandwidth),
+		Call: time.Duration(l.Call).Seconds(), Collective: float64(l.Collective),
+	}
 }
 
-// FitErrors say how well a link fits timings. They are absolute fractions of the
-// measured times: of all sizes by the fit to all, and, held out, of every second
-// size by the fit to the others.
+// FitErrors say how well a link fits timings, as absolute fractions of the measured
+// times: all sizes with the fit to all, and held out, every second size with the fit to
+// the others.
 type FitErrors struct {
 	Sizes        int      `json:"sizes"` // times that were read
 	MeanError    float64  `json:"mean_error"`
@@ -64,7 +67,7 @@ type FittedTable struct {
 	FitErrors
 }
 
-// A FittedRange is one range of sizes of one number of ranks.
+// A FittedRange is one range of sizes for one number of ranks.
 type FittedRange struct {
 	Collective string  `json:"collective"`
 	Ranks      int     `json:"ranks"`
@@ -75,9 +78,9 @@ type FittedRange struct {
 
 type timings []CollectiveTiming
 
-// FitLink fits a link to files with the output of nccl-tests' all_reduce_perf,
-// all_gather_perf and reduce_scatter_perf, or of psim exec with such a collective, text or
-// JSON, and says how far off it is.
+// FitLink fits a link to files, and measures the errors of the fit. The files hold the
+// output of nccl-tests' all_reduce_perf, all_gather_perf and reduce_scatter_perf, or of
+// psim exec with such a collective, as text or JSON.
 func FitLink(paths ...string) (*LinkFit, error) {
 	byFile, err := readEach(paths)
 	if err != nil {
@@ -89,7 +92,7 @@ func FitLink(paths ...string) (*LinkFit, error) {
 		return nil, err
 	}
 	fitted.Algorithm = link.Auto
-	written, network, err := sections(fitted, all)
+	written, network, err := splitNodes(fitted, all)
 	if err != nil {
 		return nil, err
 	}
@@ -100,23 +103,29 @@ func FitLink(paths ...string) (*LinkFit, error) {
 			return nil, err
 		}
 	}
-	f := &LinkFit{link: written, network: network, Inputs: paths, Link: NewLinkConstants(fitted), FitErrors: all.errors(fitted, half, odd)}
+	f := &LinkFit{
+		link: written, network: network, Inputs: paths, Link: NewLinkConstants(fitted),
+		FitErrors: all.errors(fitted, half, odd),
+	}
 	for _, t := range fitted.Tables() {
-		own := all.of(t.Kind)
+		own := all.ofKind(t.Kind)
 		if len(own) == 0 {
 			continue
 		}
-		table := FittedTable{Collective: t.Key, Inputs: inputs(t.Kind, paths, byFile), FitErrors: own.errors(fitted, half, odd.of(t.Kind))}
+		table := FittedTable{
+			Collective: t.Key, Inputs: inputs(t.Kind, paths, byFile),
+			FitErrors: own.errors(fitted, half, odd.ofKind(t.Kind)),
+		}
 		table.Smallest, table.Largest = own.sizes()
 		f.Tables = append(f.Tables, table)
 		f.Warnings = append(f.Warnings, own.warnings(table.name())...)
 		f.Ranges = append(f.Ranges, fittedRanges(t)...)
-		f.Warnings = append(f.Warnings, tooFast(table.name(), t)...)
+		f.Warnings = append(f.Warnings, bandwidthWarnings(table.name(), t)...)
 	}
 	return f, nil
 }
 
-// readEach reads files, each of which may be there once.
+// readEach reads files, and refuses a file that is given twice.
 func readEach(paths []string) (byFile []timings, err error) {
 	byFile = make([]timings, len(paths))
 	for i, path := range paths {
@@ -130,17 +139,20 @@ func readEach(paths []string) (byFile []timings, err error) {
 	return byFile, nil
 }
 
-// fittedRanges lists the ranges of a table as a result has them.
+// fittedRanges lists the ranges of a table for a LinkFit.
 func fittedRanges(t link.CollectiveTable) (list []FittedRange) {
 	for _, r := range t.Ranges {
-		list = append(list, FittedRange{t.Key, r.Ranks, int64(r.From), time.Duration(r.Call).Seconds(), float64(r.Bandwidth)})
+		list = append(list, FittedRange{
+			Collective: t.Key, Ranks: r.Ranks, From: int64(r.From),
+			Call: time.Duration(r.Call).Seconds(), Bandwidth: float64(r.Bandwidth),
+		})
 	}
 	return list
 }
 
-// sections returns the link inside a node and the network, as far as timings tell them
-// apart: those of several nodes, if there are all-reduces, are the network's alone.
-func sections(fitted link.Link, all timings) (inside, network link.Link, err error) {
+// splitNodes returns the link inside a node and the network. If there are all-reduces over
+// several nodes, all timings over several nodes count for the network only.
+func splitNodes(fitted link.Link, all timings) (inside, network link.Link, err error) {
 	within, across := Split(all)
 	if network, err = FitNetwork(across); err != nil || network.Bandwidth == 0 {
 		return fitted, network, err
@@ -155,21 +167,22 @@ func sections(fitted link.Link, all timings) (inside, network link.Link, err err
 // inputs lists the files that have timings of a kind.
 func inputs(k graph.Kind, paths []string, byFile []timings) (list []string) {
 	for i, path := range paths {
-		if len(byFile[i].of(k)) > 0 {
+		if len(byFile[i].ofKind(k)) > 0 {
 			list = append(list, path)
 		}
 	}
 	return list
 }
 
-// largestNCCL bounds the bytes of a file.
+// largestNCCL is the largest size of a file, in bytes.
 const largestNCCL = 256 << 20
 
 func readNCCLTests(path string) (timings, error) {
 	if info, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("%s: %s", path, files.Reason(err))
 	} else if info.Size() > largestNCCL {
-		return nil, fmt.Errorf("%s: has %v, more than the output of any test; name a file of at most %v", path, units.Bytes(info.Size()), units.Bytes(largestNCCL))
+		return nil, fmt.Errorf("%s: has %v, more than the output of any test; name a file of at most %v",
+			path, units.Bytes(info.Size()), units.Bytes(largestNCCL))
 	}
 	data, err := files.Read(path, io.ReadAll)
 	if err != nil {
@@ -178,19 +191,19 @@ func readNCCLTests(path string) (timings, error) {
 	return ReadNCCLTests(path, data)
 }
 
-// errors measures how far off a link is, and the link of every second size for those that
-// were held out.
+// errors measures the errors of a link, and those of the link that was fitted to half the
+// sizes for the sizes that were held out.
 func (list timings) errors(l, half link.Link, heldOut timings) FitErrors {
 	e := FitErrors{Sizes: len(list)}
-	e.MeanError, e.WorstError = list.off(l)
+	e.MeanError, e.WorstError = list.relativeErrors(l)
 	if len(heldOut) > 0 {
-		mean, _ := heldOut.off(half)
+		mean, _ := heldOut.relativeErrors(half)
 		e.HeldOutError = &mean
 	}
 	return e
 }
 
-func (list timings) off(l link.Link) (mean, worst float64) {
+func (list timings) relativeErrors(l link.Link) (mean, worst float64) {
 	for _, t := range list {
 		off := math.Abs(float64(l.CollectiveTime(t.Kind, t.Ranks, t.Bytes))/float64(t.Time) - 1)
 		mean, worst = mean+off/float64(len(list)), max(worst, off)
@@ -206,7 +219,7 @@ func (list timings) sizes() (smallest, largest int64) {
 	return smallest, largest
 }
 
-func (list timings) of(k graph.Kind) timings {
+func (list timings) ofKind(k graph.Kind) timings {
 	return slices.DeleteFunc(slices.Clone(list), func(t CollectiveTiming) bool { return t.Kind != k })
 }
 

@@ -10,8 +10,8 @@ import (
 	"psim/schedules/graph"
 )
 
-// Split divides timings into those inside a node, or of nodes that are not told, and those
-// over several.
+// Split divides timings into those inside a node, or without hosts, and those over several
+// nodes.
 func Split(timings []CollectiveTiming) (inside, across []CollectiveTiming) {
 	for _, t := range timings {
 		if t.Nodes > 1 {
@@ -23,9 +23,9 @@ func Split(timings []CollectiveTiming) (inside, across []CollectiveTiming) {
 	return inside, across
 }
 
-// FitNetwork fits a network to timings over several nodes: what all-reduces take by nodes,
-// of those with the most devices, and for messages a card for each device. It is a link
-// without bandwidth where there are no all-reduces.
+// FitNetwork fits a network to timings over several nodes: a table of all-reduces by the
+// number of nodes, from runs with the most devices, and a rate of messages, assuming a
+// network card for each device. Without all-reduces the network has no bandwidth.
 func FitNetwork(across []CollectiveTiming) (link.Link, error) {
 	byNodes := map[int][]CollectiveTiming{}
 	for _, t := range across {
@@ -47,7 +47,9 @@ func FitNetwork(across []CollectiveTiming) (link.Link, error) {
 		slices.SortStableFunc(list, func(a, b CollectiveTiming) int { return cmp.Compare(a.Bytes, b.Bytes) })
 		for _, r := range fitRanges(list) {
 			devices := r.Ranks / nodes
-			network.Measured = append(network.Measured, link.OverNodes{Nodes: nodes, Devices: devices, From: r.From, Call: r.Call, Bandwidth: r.Bandwidth})
+			network.Measured = append(network.Measured, link.OverNodes{
+				Nodes: nodes, Devices: devices, From: r.From, Call: r.Call, Bandwidth: r.Bandwidth,
+			})
 			network.Bandwidth = units.Rate(Significant(float64(r.Bandwidth) / float64(devices)))
 		}
 		used = append(used, list...)

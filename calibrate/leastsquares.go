@@ -6,10 +6,9 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// leastSquares finds the numbers x, none negative, for which rows·x comes
-// nearest to times, when the difference of a row is divided by its scale. The few
-// columns allow to try every set of those that are not zero, of which one holds
-// the best solution.
+// leastSquares finds numbers x, none negative, for which rows·x is nearest to times, where
+// the difference of a row is divided by its scale. There are few columns, so it tries every
+// set of columns whose x is not zero.
 func leastSquares(rows [][]float64, times, scales []float64) []float64 {
 	columns := 0
 	if len(rows) > 0 {
@@ -17,7 +16,7 @@ func leastSquares(rows [][]float64, times, scales []float64) []float64 {
 	}
 	best, least := make([]float64, columns), math.Inf(1)
 	for set := 1; set < 1<<columns; set++ {
-		x, squares, ok := solveSet(rows, times, scales, set, columns)
+		x, squares, ok := solveSet(rows, times, scales, set)
 		if ok && squares < least {
 			best, least = x, squares
 		}
@@ -25,9 +24,10 @@ func leastSquares(rows [][]float64, times, scales []float64) []float64 {
 	return best
 }
 
-// solveSet solves for the columns of a bit set alone. It fails where they do
-// not tell each other apart, or a number would be negative.
-func solveSet(rows [][]float64, times, scales []float64, set, columns int) (x []float64, squares float64, ok bool) {
+// solveSet solves for the columns of a bit set, with x = 0 in the others. It fails if the
+// columns are linearly dependent, or a number would be negative.
+func solveSet(rows [][]float64, times, scales []float64, set int) (x []float64, squares float64, ok bool) {
+	columns := len(rows[0])
 	var used []int
 	for c := range columns {
 		if set>>c&1 == 1 {
@@ -37,7 +37,8 @@ func solveSet(rows [][]float64, times, scales []float64, set, columns int) (x []
 	if len(used) > len(rows) {
 		return nil, 0, false
 	}
-	a, b, unit := mat.NewDense(len(rows), len(used), nil), mat.NewVecDense(len(rows), nil), make([]float64, len(used))
+	a, b := mat.NewDense(len(rows), len(used), nil), mat.NewVecDense(len(rows), nil)
+	unit := make([]float64, len(used))
 	for j, c := range used {
 		for i, row := range rows {
 			unit[j] = max(unit[j], row[c]/scales[i])

@@ -13,14 +13,14 @@ import (
 	"psim/schedules/graph"
 )
 
-// ncclSized is a row of so many bytes, as a test with an operation and a factor
+// ncclSized is a row of a number of bytes, as a test with an operation and a factor
 // between its bandwidths prints it.
 func ncclSized(size int, redop string, us, factor float64) string {
 	algbw := float64(size) / us / 1e3
 	return fmt.Sprintf("%12d  %12d  %8s  %6s  %6d  %7.2f  %6.2f  %6.2f  %6s", size, size/4, "float", redop, -1, us, algbw, factor*algbw, "N/A")
 }
 
-// ncclRun is a run over sizes of which the first two are too slow to tell, under
+// ncclRun is a run over sizes, the first two of which are too slow to be recognised, under
 // the test's name if it has one.
 func ncclRun(ranks int, name, redop string, factor float64) string {
 	text := ncclText(ranks, ncclSized(64, redop, 9.5, factor), ncclSized(256, redop, 9.75, factor), ncclSized(1<<20, redop, 25, factor), ncclSized(1<<26, redop, 800, factor))
@@ -31,7 +31,7 @@ func ncclRun(ranks int, name, redop string, factor float64) string {
 		"# Collective test concluded: " + name + "\n"
 }
 
-// What a run has measured is told by its name, or by its operation and the factor
+// The collective of a run follows from its name, or from its operation and the factor
 // between its bandwidths.
 func TestReadNCCLCollectives(t *testing.T) {
 	for _, c := range []struct {
@@ -120,7 +120,7 @@ func TestReadNCCLCollectivesErrors(t *testing.T) {
 		{ncclRun(256, "", "none", 1), "x:267: busbw is 1 times algbw, where an all-gather over 256 ranks has 0.996; is it another"},
 		{ncclRun(4, "", "none", 1.5), "x:15: busbw is 1.5 times algbw, where an all-gather over 4 ranks has 0.75"},
 		{ncclRun(4, "", "sum", 1), "an all-reduce over 4 ranks has 1.5 and a reduce-scatter over 4 ranks has 0.75"},
-		{slow, "x:17: busbw = 0.01 is too small or too near to algbw to tell an all-gather from other collectives; measure larger sizes"},
+		{slow, "x:17: busbw = 0.01 is too small or too near to algbw to distinguish an all-gather from other collectives; measure larger sizes"},
 		{ncclText(4, ncclSized(1<<20, "sum", 25, 1.5), ncclSized(1<<26, "sum", 800, 0.75)), "x:12: busbw is 1.5 times algbw, where a reduce-scatter over 4 ranks has 0.75; is it another"},
 		{ncclText(4, ncclSized(1<<20, "sum", 25, 0.75), ncclSized(1<<26, "none", 800, 0.75)), "x:12: redop = sum, but other rows of the run are of an all-gather"},
 	} {
@@ -143,7 +143,7 @@ func TestReadNCCLRooted(t *testing.T) {
 	}
 	for _, root := range []string{`"     3"`, "3"} {
 		_, err := calibrate.ReadNCCLTests("x", []byte(strings.Replace(ncclJSON, `"    -1"`, root, 1)))
-		require.ErrorContains(t, err, "x: results[0]: root = 3, where all_reduce_perf has none; is the file put together from two?")
+		require.ErrorContains(t, err, "x: results[0]: root = 3, but all_reduce_perf has no root; is the file put together from two?")
 	}
 	_, err := calibrate.ReadNCCLTests("x", []byte(strings.Replace(ncclJSON, `"    -1"`, "-1", 1)))
 	require.NoError(t, err)

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// An ncclReport is what is read of a JSON report.
+// An ncclReport holds the parts of a JSON report that are read.
 type ncclReport struct {
-	Args   json.RawMessage `json:"args"` // the program's name first, or anything else
+	Args   json.RawMessage `json:"args"` // a list that begins with the program's name, or anything else
 	Config *struct {
 		Threads int               `json:"nthreads"`
 		GPUs    int               `json:"ngpus"`
@@ -30,12 +30,12 @@ type ncclReport struct {
 			AlgBW  float64  `json:"alg_bw"`
 			BusBW  float64  `json:"bus_bw"`
 			Launch *float64 `json:"cpu_time"`
-			// How many results were wrong; null where they were not checked.
+			// The number of wrong results; null if they were not checked.
 			Wrong  *float64 `json:"nwrong"`
 			Errors *float64 `json:"wrong"`
 		} `json:"out_of_place"`
 	} `json:"results"`
-	Kind string `json:"kind"` // of what psim run or exec has written; else ""
+	Kind string `json:"kind"` // of a result of psim run or exec; otherwise ""
 	psimReport
 }
 
@@ -67,28 +67,31 @@ func (r ncclReport) run(label string) (ncclRun, error) {
 		return r.psimReport.run(label)
 	}
 	if r.Kind != "" {
-		return run, fmt.Errorf("this is a %s result of psim run or exec, which has no times of collectives by themselves; give the output of nccl-tests, or of psim exec ring-allreduce and its like", r.Kind)
+		return run, fmt.Errorf("this is a %s result of psim run or exec, which has no times of separate collectives; "+
+			"give the output of nccl-tests, or of psim exec ring-allreduce and the like", r.Kind)
 	}
 	if r.Config == nil {
-		return run, errors.New("config is missing: this is no report of nccl-tests, nor of psim exec COLLECTIVE --json")
+		return run, errors.New("config is missing: " +
+			"this is not a report of nccl-tests, nor of psim exec COLLECTIVE --json")
 	}
 	const most = 1 << 20
 	if r.Config.Threads < 1 || r.Config.GPUs < 1 || r.Config.Threads > most || r.Config.GPUs > most {
-		return run, fmt.Errorf("config: nthreads = %d, ngpus = %d: each must be at least 1", r.Config.Threads, r.Config.GPUs)
+		return run, fmt.Errorf("config: nthreads = %d, ngpus = %d: each must be at least 1",
+			r.Config.Threads, r.Config.GPUs)
 	}
 	var err error
 	if run.test, err = r.program(); err != nil {
 		return run, err
 	}
 	if r.Verdict != nil && r.Verdict.OK != nil && !*r.Verdict.OK {
-		return run, errors.New("out_of_bounds.okay is false: the measurement is of a broken collective, whose times mean nothing")
+		return run, errors.New("out_of_bounds.okay is false: " + brokenCollective)
 	}
 	for _, device := range r.Config.Devices {
 		var place struct {
 			Host string `json:"hostname"`
 		}
 		if json.Unmarshal(device, &place) == nil && place.Host != "" {
-			run.on(place.Host)
+			run.addHost(place.Host)
 		}
 	}
 	run.ranks = r.Config.Threads * r.Config.GPUs * max(1, len(r.Config.Devices))
@@ -96,19 +99,22 @@ func (r ncclReport) run(label string) (ncclRun, error) {
 	return run, err
 }
 
-// rows reads the sizes of a report that were measured out of place.
+// rows reads the out-of-place measurements of a report.
 func (r ncclReport) rows(label string) (rows []ncclRow, err error) {
 	for i, result := range r.Results {
 		o := result.OutOfPlace
 		switch {
 		case o == nil:
-			continue // in place alone
+			continue // measured in place only
 		case o.Launch != nil:
 			return nil, fmt.Errorf("results[%d]: these are times of the CPU (-C), not of the collectives", i)
 		case o.Time == nil:
 			return nil, fmt.Errorf("results[%d].out_of_place: time is missing", i)
 		}
-		row := ncclRow{at: fmt.Sprintf("%s: results[%d]", label, i), redop: result.Operation, size: result.Size, us: *o.Time, algbw: o.AlgBW, busbw: o.BusBW}
+		row := ncclRow{
+			at: fmt.Sprintf("%s: results[%d]", label, i), redop: result.Operation,
+			size: result.Size, us: *o.Time, algbw: o.AlgBW, busbw: o.BusBW,
+		}
 		if result.Root != nil {
 			row.root = strings.TrimSpace(fmt.Sprint(result.Root))
 		}
@@ -122,8 +128,8 @@ func (r ncclReport) rows(label string) (rows []ncclRow, err error) {
 	return rows, nil
 }
 
-// program finds the test that made the report, and an error if that prices nothing.
-// Arguments that name no test tell nothing, as a program may have been renamed.
+// program finds the test that made the report. It returns an error for a test that a link
+// cannot price, and nil if the arguments name no test: a program may have been renamed.
 func (r ncclReport) program() (*ncclTest, error) {
 	var args []string
 	if json.Unmarshal(r.Args, &args) != nil || len(args) == 0 || !strings.Contains(args[0], "_perf") {
@@ -132,8 +138,8 @@ func (r ncclReport) program() (*ncclTest, error) {
 	return testNamed(args[0])
 }
 
-// jsonWanted says in words what a kind of value is in JSON.
-func jsonWanted(k reflect.Kind) string {
+// describeKind describes a kind of value in terms of JSON.
+func describeKind(k reflect.Kind) string {
 	switch k {
 	case reflect.Int:
 		return "an integer"
@@ -149,7 +155,8 @@ func jsonWanted(k reflect.Kind) string {
 	return "an object"
 }
 
-// jsonError names the line of a mistake in the value that starts at a byte.
+// jsonError words a JSON error and names its line. The value with the error starts at a
+// byte offset.
 func jsonError(label string, data []byte, start int64, err error) error {
 	at := start
 	text := err.Error()
@@ -160,7 +167,7 @@ func jsonError(label string, data []byte, start int64, err error) error {
 		at, text = syntax.Offset, fmt.Sprintf("invalid JSON: %v", err)
 	case errors.As(err, &wrong):
 		at += wrong.Offset
-		text = fmt.Sprintf("%s: must be %s, not %s", wrong.Field, jsonWanted(wrong.Type.Kind()), wrong.Value)
+		text = fmt.Sprintf("%s: must be %s, not %s", wrong.Field, describeKind(wrong.Type.Kind()), wrong.Value)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		at, text = int64(len(data)), "the file ends within the JSON; run again what wrote it"
 	}

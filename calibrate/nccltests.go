@@ -14,10 +14,10 @@ import (
 	"psim/schedules/graph"
 )
 
-// ReadNCCLTests reads what nccl-tests' all_reduce_perf, all_gather_perf and
-// reduce_scatter_perf have printed, or the JSON that their -J writes, and both of what psim
-// exec prints of such a collective: one run or several, one after the other. Times are those
-// out of place. Errors begin with the label and, in text, the line.
+// ReadNCCLTests reads the output of nccl-tests' all_reduce_perf, all_gather_perf and
+// reduce_scatter_perf, or the JSON that their -J writes, and both forms of the output of
+// psim exec with such a collective: one run, or several in a row. It takes the
+// out-of-place times. Errors begin with the label and, in text, the line.
 func ReadNCCLTests(label string, data []byte) ([]CollectiveTiming, error) {
 	read := readNCCLText
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
@@ -37,22 +37,22 @@ func ReadNCCLTests(label string, data []byte) ([]CollectiveTiming, error) {
 		list = append(list, timings...)
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%s: holds no times; give the output of nccl-tests' %s, as text or as its -J writes it, or of psim exec ring-allreduce and its like", label, ncclNames)
+		return nil, fmt.Errorf("%s: holds no times; give the output of nccl-tests' %s, "+
+			"as text or as its -J writes it, or of psim exec ring-allreduce and the like", label, readableTests)
 	}
 	return list, nil
 }
 
-// An ncclRun is what one start of a test has measured.
+// An ncclRun holds the measurements of one run of a test.
 type ncclRun struct {
-	test  *ncclTest // nil where it is not named
-	ranks int
-	hosts map[string]bool // of the ranks, as far as they are told
-	rows  []ncclRow
-	// doubts are warnings of whoever has measured.
-	doubts []string
+	test     *ncclTest // nil if the file does not name it
+	ranks    int
+	hosts    map[string]bool // of the ranks, as far as the file names them
+	rows     []ncclRow
+	warnings []string // of the program that measured
 }
 
-// nodes counts the hosts; 0 if there is one, or they are not told.
+// nodes counts the hosts; it returns 0 for one host, or if they are unknown.
 func (r ncclRun) nodes() int {
 	if len(r.hosts) < 2 {
 		return 0
@@ -61,24 +61,24 @@ func (r ncclRun) nodes() int {
 }
 
 // on adds the host of a rank.
-func (r *ncclRun) on(host string) {
+func (r *ncclRun) addHost(host string) {
 	if r.hosts == nil {
 		r.hosts = map[string]bool{}
 	}
 	r.hosts[host] = true
 }
 
-// An ncclRow is one size of it.
+// An ncclRow is the measurement of one size.
 type ncclRow struct {
 	at                     string // file and line
-	redop                  string // "" where it is not told
-	root                   string // "" where it is not told, -1 where the test has none
+	redop                  string // "" if unknown
+	root                   string // "" if unknown, -1 if the test has no root
 	size, us, algbw, busbw float64
-	wrong                  float64 // results, 0 where they were not checked
+	wrong                  float64 // number of wrong results, 0 if they were not checked
 }
 
-// timings checks a run, and finds out what it has measured. nccl-tests print sizes
-// that are too small for the ranks as 0 bytes.
+// timings checks a run, finds its test, and returns its timings. It skips sizes that are
+// too small for the ranks, which nccl-tests print as 0 bytes.
 func (r ncclRun) timings() ([]CollectiveTiming, error) {
 	for _, row := range r.rows {
 		if err := row.check(r.ranks); err != nil {
@@ -91,10 +91,10 @@ func (r ncclRun) timings() ([]CollectiveTiming, error) {
 	}
 	test := r.test
 	if test == nil {
-		// Of the largest bandwidth the most digits are printed.
+		// The largest bandwidth is printed with the most digits.
 		most := slices.MaxFunc(rows, func(a, b ncclRow) int { return cmp.Compare(a.rate(), b.rate()) })
 		var err error
-		if test, err = most.test(r.ranks); err != nil {
+		if test, err = most.findTest(r.ranks); err != nil {
 			return nil, fmt.Errorf("%s: %w", most.at, err)
 		}
 	}
@@ -104,28 +104,30 @@ func (r ncclRun) timings() ([]CollectiveTiming, error) {
 			return nil, fmt.Errorf("%s: %w", row.at, err)
 		}
 		list = append(list, CollectiveTiming{
-			Kind: test.kind, Ranks: r.ranks, Bytes: int64(row.size), Time: row.took(), Nodes: r.nodes(),
-			Guessed: r.test == nil && test.kind == graph.AllGather, Doubt: strings.Join(r.doubts, "; "),
+			Kind: test.kind, Ranks: r.ranks, Bytes: int64(row.size), Time: row.time(), Nodes: r.nodes(),
+			Guessed: r.test == nil && test.kind == graph.AllGather, Warning: strings.Join(r.warnings, "; "),
 		})
 	}
 	return list, nil
 }
 
-// digits says how far off a quotient of printed numbers may be, and lastDigit how far
-// off a bandwidth itself, of which two decimals are printed.
+// brokenCollective explains why a measurement with wrong results is refused.
+const brokenCollective = "the measured collective is broken, so its times mean nothing"
+
+// Tolerances for printed numbers.
 const (
-	digits    = 0.02
-	lastDigit = 0.006
+	quotientTolerance  = 0.02  // relative, of a quotient of two
+	bandwidthTolerance = 0.006 // in GB/s, of a bandwidth with two decimals
 )
 
-func (r ncclRow) took() time.Duration { return units.Seconds(r.us / 1e6) }
+func (r ncclRow) time() time.Duration { return units.Seconds(r.us / 1e6) }
 
-// rate returns the size over the time in GB/s, which algbw is when rounded.
+// rate returns the size over the time in GB/s: algbw before rounding.
 func (r ncclRow) rate() float64 { return r.size / (r.us * 1e3) }
 
-// check refuses what no measurement has.
+// check refuses values that no measurement has.
 func (r ncclRow) check(ranks int) error {
-	switch took := r.took(); {
+	switch took := r.time(); {
 	case ranks < 2:
 		return errors.New("one rank has nothing to exchange with; measure over 2 or more")
 	case ranks > math.MaxInt32:
@@ -137,9 +139,10 @@ func (r ncclRow) check(ranks int) error {
 	case !(r.wrong >= 0):
 		return fmt.Errorf("#wrong = %v: must be a number of results, or N/A", r.wrong)
 	case r.wrong > 0:
-		return fmt.Errorf("%v wrong results: the measurement is of a broken collective, whose times mean nothing; measure again until there are 0", r.wrong)
-	case !(r.algbw >= 0) || !(math.Abs(r.rate()-r.algbw) <= lastDigit+digits*r.algbw):
-		return fmt.Errorf("size = %v in time = %v microseconds are %.3g GB/s, where algbw is %.3g; is the time in another unit?", r.size, r.us, r.rate(), r.algbw)
+		return fmt.Errorf("%v wrong results: %s; measure again until there are 0", r.wrong, brokenCollective)
+	case !(r.algbw >= 0) || !(math.Abs(r.rate()-r.algbw) <= bandwidthTolerance+quotientTolerance*r.algbw):
+		return fmt.Errorf("size = %v in time = %v microseconds are %.3g GB/s, where algbw is %.3g; "+
+			"is the time in another unit?", r.size, r.us, r.rate(), r.algbw)
 	}
 	return nil
 }

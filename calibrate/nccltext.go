@@ -9,31 +9,30 @@ import (
 	"strings"
 )
 
-// An ncclText is the state of reading text.
+// An ncclText holds the state of reading text.
 type ncclText struct {
-	runs    []ncclRun // of which the last is being read
+	runs    []ncclRun // the last one is being read
 	columns []string  // of its rows
-	rows    bool      // the heading was there, and not yet the end
+	rows    bool      // between the heading and the end of the rows
 }
 
 var (
-	// mpirunTag matches what mpirun and others put before lines that they tag.
-	mpirunTag  = regexp.MustCompile(`^(\[[^\]]*\]<std\w+>:\s?|\d+:\s|\[\d+\]\s)`) // srun -l: "3: ", hydra: "[3] "
-	ncclDoubt  = regexp.MustCompile(`^# warning: (.*\S)`)                         // as psim exec writes it
-	ncclStart  = regexp.MustCompile(`^#\s*Collective test starting:\s*(\S+)`)
-	ncclRank   = regexp.MustCompile(`^#\s+Rank\s+(\d+)\s`)
-	ncclFailed = regexp.MustCompile(`^#\s*(Out of bounds values|Bitwise mismatches)\s*:\s*\d+\s+FAILED`)
-	ncclHost   = regexp.MustCompile(`\son\s+(\S+)\s+device\s`)
-	ncclEnd    = regexp.MustCompile(`^#\s*(Out of bounds values|Avg bus bandwidth)`)
-	ncclWhole  = regexp.MustCompile(`^\s*\d+\s+\d+\s`)
-	// ncclGlued matches a row behind other output, which NCCL_DEBUG=INFO of another
-	// process may leave without an end of its line.
+	// mpirunTag matches the tags that mpirun and others put before lines.
+	mpirunTag   = regexp.MustCompile(`^(\[[^\]]*\]<std\w+>:\s?|\d+:\s|\[\d+\]\s)`) // srun -l: "3: ", hydra: "[3] "
+	ncclWarning = regexp.MustCompile(`^# warning: (.*\S)`)                         // as psim exec writes it
+	ncclStart   = regexp.MustCompile(`^#\s*Collective test starting:\s*(\S+)`)
+	ncclRank    = regexp.MustCompile(`^#\s+Rank\s+(\d+)\s`)
+	ncclFailed  = regexp.MustCompile(`^#\s*(Out of bounds values|Bitwise mismatches)\s*:\s*\d+\s+FAILED`)
+	ncclHost    = regexp.MustCompile(`\son\s+(\S+)\s+device\s`)
+	ncclEnd     = regexp.MustCompile(`^#\s*(Out of bounds values|Avg bus bandwidth)`)
+	ncclWhole   = regexp.MustCompile(`^\s*\d+\s+\d+\s`)
+	// ncclGlued matches a row that follows other output on its line: NCCL_DEBUG=INFO of
+	// another process may leave a line open.
 	ncclGlued  = regexp.MustCompile(`\d+\s+\d+\s+(u?int\d+|half|float|double|bfloat16|f\w*8\w*)\s.*`)
 	ncclNumber = regexp.MustCompile(`^\d[\d.]*$`)
 )
 
-// readNCCLText reads lines; those that are no part of a run say nothing about
-// times.
+// readNCCLText reads the runs in a text, and skips all other lines.
 func readNCCLText(label string, data []byte) ([]ncclRun, error) {
 	var t ncclText
 	count := 0
@@ -60,21 +59,22 @@ func (t *ncclText) read(at, line string) error {
 			t.begin(nil)
 		}
 		if next := strconv.Itoa(t.run().ranks); rank != next {
-			return fmt.Errorf("rank %s, where rank %s is next: the number of ranks cannot be told; were lines lost, or do several processes print into one file?", rank, next)
+			return fmt.Errorf("rank %s, where rank %s is next: the number of ranks is unknown; "+
+				"were lines lost, or do several processes print into one file?", rank, next)
 		}
 		t.run().ranks++
 		if host := ncclHost.FindStringSubmatch(line); host != nil {
-			t.run().on(host[1])
+			t.run().addHost(host[1])
 		}
-	case len(t.runs) > 0 && ncclDoubt.MatchString(line):
-		t.run().doubts = append(t.run().doubts, ncclDoubt.FindStringSubmatch(line)[1])
+	case len(t.runs) > 0 && ncclWarning.MatchString(line):
+		t.run().warnings = append(t.run().warnings, ncclWarning.FindStringSubmatch(line)[1])
 	case strings.HasPrefix(line, "#") && slices.Contains(words, "size") && slices.Contains(words, "busbw"):
 		t.columns, t.rows = words, true
 		if slices.Contains(words, "cputime") {
 			return errors.New("these are times of the CPU (-C), not of the collectives")
 		}
 	case ncclFailed.MatchString(line):
-		return errors.New("nccl-tests found wrong results: the measurement is of a broken collective, whose times mean nothing")
+		return errors.New("nccl-tests found wrong results: " + brokenCollective)
 	case ncclEnd.MatchString(line):
 		t.rows = false
 	case ncclWhole.MatchString(line) || t.rows && beginsRow(words):
@@ -91,23 +91,22 @@ func (t *ncclText) begin(test *ncclTest) {
 
 func (t *ncclText) run() *ncclRun { return &t.runs[len(t.runs)-1] }
 
-// beginsRow reports whether the words are a row, though one of the first two may
-// be garbled.
+// beginsRow reports whether words are a row, even if one of the first two is garbled.
 func beginsRow(words []string) bool {
 	return len(words) > 0 && (ncclNumber.MatchString(words[0]) ||
 		len(words) > 1 && strings.ContainsAny(words[0][:1], "0123456789") && ncclNumber.MatchString(words[1]))
 }
 
-// row reads a row by the columns of the heading.
+// row reads a row with the columns of the heading.
 func (t *ncclText) row(at string, words []string) error {
 	if t.columns == nil {
 		return errors.New(`a row before the heading "# size count type redop … time algbw busbw"`)
 	}
 	if len(t.runs) == 0 || t.run().ranks == 0 {
-		return errors.New(`a row before the lines "# Rank 0 … on HOST device …", which tell the number of ranks`)
+		return errors.New(`a row before the lines "# Rank 0 … on HOST device …", which give the number of ranks`)
 	}
 	row := ncclRow{at: at}
-	var count float64 // which nothing needs, but which shows a row to be whole
+	var count float64 // unused, but shows that the row is complete
 	for _, c := range []struct {
 		column string
 		value  *float64
@@ -122,7 +121,7 @@ func (t *ncclText) row(at string, words []string) error {
 	}
 	row.redop, _ = t.cell(words, "redop")
 	row.root, _ = t.cell(words, "root")
-	// Old versions have no such column, but the largest difference.
+	// Old versions print the largest difference instead of this column.
 	if word, ok := t.cell(words, "#wrong"); ok && word != "N/A" {
 		if err := parseCell("#wrong", word, &row.wrong); err != nil {
 			return err
@@ -132,7 +131,8 @@ func (t *ncclText) row(at string, words []string) error {
 	return nil
 }
 
-// cell finds the word of a row in a column, out of place where there are two.
+// cell returns the word of a row in a column; of two such columns, the first is out of
+// place.
 func (t *ncclText) cell(words []string, column string) (string, bool) {
 	i := slices.Index(t.columns, column)
 	if i < 0 || i >= len(words) {

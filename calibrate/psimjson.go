@@ -6,9 +6,9 @@ import (
 	"psim/schedules/collective"
 )
 
-// A psimReport is what is read of the JSON that psim exec prints of a collective by itself.
+// A psimReport holds the parts that are read of the JSON of psim exec COLLECTIVE.
 type psimReport struct {
-	Collective string `json:"collective"` // "" where the JSON is another
+	Collective string `json:"collective"` // "" if the JSON is something else
 	Ranks      int    `json:"devices"`
 	Processes  []struct {
 		Host string `json:"host"`
@@ -22,9 +22,9 @@ type psimReport struct {
 	Warnings []string `json:"warnings"`
 }
 
-// run reads one report in the units of nccl-tests.
+// run converts a report to the units of nccl-tests.
 func (r psimReport) run(label string) (ncclRun, error) {
-	run := ncclRun{ranks: r.Ranks, doubts: r.Warnings}
+	run := ncclRun{ranks: r.Ranks, warnings: r.Warnings}
 	row, err := collective.Find(r.Collective)
 	if err != nil {
 		return run, err
@@ -35,15 +35,17 @@ func (r psimReport) run(label string) (ncclRun, error) {
 		}
 	}
 	if run.test == nil {
-		return run, fmt.Errorf("this is the output of %s, which prices no collective of a link; use that of an all-reduce, all-gather or reduce-scatter", r.Collective)
+		return run, fmt.Errorf("this is the output of %s, which prices no collective of a link; "+
+			"use that of an all-reduce, all-gather or reduce-scatter", r.Collective)
 	}
 	for _, p := range r.Processes {
-		run.on(p.Host)
+		run.addHost(p.Host)
 	}
 	for i, s := range r.Sizes {
 		us := s.Time * 1e6
 		run.rows = append(run.rows, ncclRow{
-			at: fmt.Sprintf("%s: sizes[%d]", label, i), size: s.Bytes, us: us, algbw: s.Bytes / us / 1e3, busbw: s.BusBandwidth / 1e9, wrong: s.Wrong,
+			at: fmt.Sprintf("%s: sizes[%d]", label, i), size: s.Bytes, us: us,
+			algbw: s.Bytes / us / 1e3, busbw: s.BusBandwidth / 1e9, wrong: s.Wrong,
 		})
 	}
 	return run, nil

@@ -16,8 +16,8 @@ import (
 // WriteJSON writes the fit as an indented JSON object.
 func (f *LinkFit) WriteJSON(w io.Writer) error { return files.WriteJSON(w, f) }
 
-// WriteMachine writes the link as a machine file, beside which a configuration names
-// the device.
+// WriteMachine writes the link as a machine file. A configuration that uses it must name
+// the device as well.
 func (f *LinkFit) WriteMachine(w io.Writer) error {
 	return configs.WriteLink(w, f.link, f.network, f.comment())
 }
@@ -25,7 +25,8 @@ func (f *LinkFit) WriteMachine(w io.Writer) error {
 // WriteTable prints the fit for people.
 func (f *LinkFit) WriteTable(w io.Writer) error {
 	for _, t := range f.Tables {
-		fmt.Fprintf(w, "%ss: %s, of %v to %v, from %s\n\n", t.name(), units.Plural(t.Sizes, "measured time"), units.Bytes(t.Smallest), units.Bytes(t.Largest), strings.Join(t.Inputs, ", "))
+		fmt.Fprintf(w, "%ss: %s, of %v to %v, from %s\n\n", t.name(), units.Plural(t.Sizes, "measured time"),
+			units.Bytes(t.Smallest), units.Bytes(t.Largest), strings.Join(t.Inputs, ", "))
 		if err := f.writeRanges(w, t.Collective); err != nil {
 			return err
 		}
@@ -35,14 +36,15 @@ func (f *LinkFit) WriteTable(w io.Writer) error {
 		}
 		fmt.Fprint(w, "\n\n")
 	}
-	fmt.Fprintf(w, "other numbers of ranks  %s, %s for a call and %s for a step\n", units.FormatRate(f.Link.Collective), units.FormatSeconds(f.Link.Call), units.FormatSeconds(f.Link.Latency))
+	fmt.Fprintf(w, "other numbers of ranks  %s, %s for a call and %s for a step\n",
+		units.FormatRate(f.Link.Collective), units.FormatSeconds(f.Link.Call), units.FormatSeconds(f.Link.Latency))
 	for _, text := range f.Warnings {
 		fmt.Fprintf(w, "\nwarning: %s\n", wrap.Text(text, 90, "  "))
 	}
 	return nil
 }
 
-// name returns the name of the collective as prose has it.
+// name returns the name of the collective in prose.
 func (t FittedTable) name() string { return strings.ReplaceAll(t.Collective, "_", "-") }
 
 func (f *LinkFit) writeRanges(w io.Writer, collective string) error {
@@ -51,21 +53,22 @@ func (f *LinkFit) writeRanges(w io.Writer, collective string) error {
 	for _, r := range f.Ranges {
 		if r.Collective == collective {
 			star := ""
-			if f.steep(r) {
+			if f.isSlope(r) {
 				star, starred = "*", true
 			}
-			fmt.Fprintf(table, "%d\t%s\t%s\t%s%s\t\n", r.Ranks, units.Bytes(r.From), units.FormatSeconds(r.Call), star, units.FormatRate(r.Bandwidth))
+			fmt.Fprintf(table, "%d\t%s\t%s\t%s%s\t\n",
+				r.Ranks, units.Bytes(r.From), units.FormatSeconds(r.Call), star, units.FormatRate(r.Bandwidth))
 		}
 	}
 	if err := table.Flush(); err != nil || !starred {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "  * %s\n", steepNote)
+	_, err := fmt.Fprintf(w, "  * %s\n", slopeNote)
 	return err
 }
 
-// steepNote says what the bandwidth of a steep range is.
-const steepNote = "how little times grow with the bytes: it is no rate of the link"
+// slopeNote explains the bandwidth of a range for which isSlope holds.
+const slopeNote = "how little times grow with the bytes: it is no rate of the link"
 
 func (f *LinkFit) comment() []string {
 	lines := []string{fmt.Sprintf("A link, fitted to %s of nccl-tests", units.Plural(f.Sizes, "time"))}
@@ -73,14 +76,17 @@ func (f *LinkFit) comment() []string {
 		lines = []string{lines[0] + " by", "  " + f.Command}
 	}
 	for _, t := range f.Tables {
-		lines = append(lines, fmt.Sprintf("%s is from %s of %v to %v in %s: off by %.1f %% on average, %.1f %% at worst.",
-			t.Collective, units.Plural(t.Sizes, "time"), units.Bytes(t.Smallest), units.Bytes(t.Largest), strings.Join(t.Inputs, ", "), 100*t.MeanError, 100*t.WorstError))
+		line := fmt.Sprintf("%s is from %s of %v to %v in %s: off by %.1f %% on average, %.1f %% at worst.",
+			t.Collective, units.Plural(t.Sizes, "time"), units.Bytes(t.Smallest), units.Bytes(t.Largest),
+			strings.Join(t.Inputs, ", "), 100*t.MeanError, 100*t.WorstError)
+		lines = append(lines, line)
 	}
-	if slices.ContainsFunc(f.Ranges, f.steep) {
-		lines = append(lines, "A bandwidth far above that of the largest sizes says "+steepNote+".")
+	if slices.ContainsFunc(f.Ranges, f.isSlope) {
+		lines = append(lines, "A bandwidth far above that of the largest sizes says "+slopeNote+".")
 	}
 	for _, text := range f.Warnings {
 		lines = append(lines, "Warning: "+text+".")
 	}
-	return append(lines, "The rest, for other numbers of ranks, is from "+f.Tables[0].Collective+". Name the device beside this file.")
+	return append(lines, "The rest, for other numbers of ranks, is from "+f.Tables[0].Collective+
+		". Name the device beside this file.")
 }

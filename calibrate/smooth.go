@@ -8,7 +8,7 @@ import (
 	"psim/internal/units"
 )
 
-// Smooth makes measured times fit for a machine file: where a size took less
+// Smooth makes measured times monotone, as a machine file needs them: if a size took less
 // time than a smaller one, which is noise, both get their mean.
 func Smooth(list []costmodel.Measured) []costmodel.Measured {
 	smooth := slices.Clone(list)
@@ -26,19 +26,21 @@ func Smooth(list []costmodel.Measured) []costmodel.Measured {
 			poolViolators(points)
 		}
 	}
-	// In the order of the list, for readers.
+	// Keep the order of the layers in the list, for readers of the file.
 	order := map[string]int{}
 	for _, m := range list {
 		if _, ok := order[m.Layer]; !ok {
 			order[m.Layer] = len(order)
 		}
 	}
-	slices.SortStableFunc(smooth, func(a, b costmodel.Measured) int { return cmp.Compare(order[a.Layer], order[b.Layer]) })
+	slices.SortStableFunc(smooth, func(a, b costmodel.Measured) int {
+		return cmp.Compare(order[a.Layer], order[b.Layer])
+	})
 	return smooth
 }
 
-// poolViolators finds the rising sequence that is nearest in the least squares
-// (Ayer et al. 1955): neighbours that fall are replaced by their mean.
+// poolViolators finds the nearest rising sequence in the least squares (Ayer et al. 1955):
+// it replaces neighbours that fall by their mean.
 func poolViolators(points []*units.Duration) {
 	type block struct{ sum, n int64 }
 	var blocks []block

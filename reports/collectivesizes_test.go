@@ -30,7 +30,7 @@ func TestReadBackCollectives(t *testing.T) {
 			require.Len(t, timings, 2)
 			require.Equal(t, kind, timings[1].Kind)
 			require.Equal(t, 4, timings[1].Ranks)
-			require.Equal(t, "4 devices that share cores: the times say little about devices of their own", timings[1].Doubt)
+			require.Equal(t, "4 devices that share cores: the times say little about devices of their own", timings[1].Warning)
 			require.InDelta(t, 1058.58e-6, timings[1].Time.Seconds(), 10e-9)
 		}
 	}

@@ -136,11 +136,11 @@ func TestCalibrateNCCLWarnings(t *testing.T) {
 	hosts := strings.Replace(text, " node device", " other device", 1)
 	slow := strings.Replace(text, lines[7], strings.SplitAfter(ncclOutput(4, 10_000, 100), "\n")[7], 1)
 	for name, c := range map[string][2]string{
-		"small.txt": {small, "all-reduces over 4 ranks end at 4KiB: what larger tensors take"},
-		"one.txt":   {one, "all-reduces over 4 ranks have one size, 1KiB: all of its time counts for bandwidth"},
+		"small.txt": {small, "all-reduces over 4 ranks end at 4KiB: the times of larger tensors are unknown"},
+		"one.txt":   {one, "all-reduces over 4 ranks have one size, 1KiB: all of its time counts as bandwidth"},
 		"slow.txt":  {slow, "all-reduces over 4 ranks take 10.0 ms at 1KiB and only "},
 		"fast.txt":  {ncclOutput(4, 10, 3000), "all-reduces over 4 ranks reach 3.00 TB/s at the largest sizes, more than any link does: check"},
-		"hosts.txt": {hosts, "all-reduces over 4 ranks are of 2 nodes, and go into [machine.network]: set machine.devices_per_node = 2 beside"},
+		"hosts.txt": {hosts, "all-reduces over 4 ranks are of 2 nodes, and go into [machine.network]: set machine.devices_per_node = 2 and nics_per_node in addition"},
 	} {
 		require.NoError(t, os.WriteFile(name, []byte(c[0]), 0o644))
 		stdout, stderr, code := psim(t, "psim calibrate --nccl "+name+" --json")
@@ -223,7 +223,7 @@ func TestCalibrateNCCLErrors(t *testing.T) {
 		{"--nccl my.toml", "--nccl my.toml: holds no times"},
 		{"--nccl good.txt --nccl bad.txt", "--nccl bad.txt:8: time = \"x"},
 		{"--nccl good.txt --nccl other.txt", "--nccl other.txt:1: this is the output of alltoall_perf, which prices no collective of a link"},
-		{"--nccl wrong.txt", "--nccl wrong.txt:8: 3 wrong results: the measurement is of a broken collective"},
+		{"--nccl wrong.txt", "--nccl wrong.txt:8: 3 wrong results: the measured collective is broken"},
 		{"--nccl good.txt gpipe", "--nccl fits a link to files and measures nothing here; leave out CONFIG"},
 		{"--nccl good.txt --set model.layers=1", "leave out CONFIG, --set"},
 		{"--nccl good.txt --repeats 3", "leave out CONFIG, --set, --samples and --repeats"},

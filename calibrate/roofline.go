@@ -1,6 +1,7 @@
-// Package calibrate turns measurements into what package costmodel prices with:
-// timings of layers into the rates of a roofline, transfers into the rate of a
-// copy, and the output of nccl-tests into links with tables of collectives.
+// Package calibrate fits the constants of package costmodel to measurements: rates of a
+// roofline to timings of layers ([FitRoofline]), the rate of a copy to transfers
+// ([FitTransfers]), and links with tables of collectives to the output of nccl-tests
+// ([ReadNCCLTests], [FitLink]).
 package calibrate
 
 import (
@@ -14,7 +15,7 @@ import (
 	"psim/internal/units"
 )
 
-// A Timing is how long one pass of a layer took on a device, in fp32.
+// A Timing is the measured time of one pass of a layer on a device, in fp32.
 type Timing struct {
 	Layer   network.Layer
 	Pass    network.Pass
@@ -22,31 +23,30 @@ type Timing struct {
 	Time    time.Duration
 }
 
-// Roofline are those of the roofline: achievable rates, and the cost of
-// starting one operation.
+// A Roofline holds the constants of a roofline: achievable rates, and the time to start
+// an operation.
 type Roofline struct {
 	FLOPS     units.FLOPS
 	Bandwidth units.Rate // 0 is unlimited
 	Launch    units.Duration
-	// Error is the sum of the differences between timings and prices by these
+	// Error is the sum of the differences between timings and prices with these
 	// constants, as a fraction of the sum of the timings.
 	Error float64
 }
 
-// fitRounds allows more rounds than the operations ever took to find their side of the
-// roofline.
+// fitRounds is more than FitRoofline has ever needed.
 const fitRounds = 30
 
-// fitElement counts the bytes of an activation in fp32.
+// fitElement is the size of an activation in fp32, in bytes.
 const fitElement = 4
 
-// FitRoofline finds the constants that price the passes of layers with the
-// least squares, where a long pass may be off by more than a short one: the
-// square of a difference counts per second of the timing. An operation is bound by
-// computing or by moving. With that assumed of each (products compute, others
-// move), times are linear in the constants' reciprocals; with the constants found the assumption is made anew,
-// until it stays. The launch is at most what calling a program took whose one
-// operation does nothing: what remains above that belongs to the work.
+// FitRoofline finds the constants that price the passes of layers with the least squares.
+// A square counts per second of its timing, so that a long pass may be off by more than a
+// short one. Every operation is bound either by computing or by moving data. Once that is
+// assumed for each (at first, products compute and others move), times are linear in the
+// reciprocals of the constants. The fit then derives new assumptions from the constants,
+// and repeats until they stay the same. The launch is at most call, the time to call a
+// program whose only operation does nothing; the rest belongs to the work.
 func FitRoofline(timings []Timing, call time.Duration) (Roofline, error) {
 	best := Roofline{Error: math.Inf(1)}
 	var flops, took float64
@@ -56,12 +56,12 @@ func FitRoofline(timings []Timing, call time.Duration) (Roofline, error) {
 		}
 	}
 	if flops == 0 {
-		return best, errors.New("no layer that was measured has a matrix product, so that the rate of computing is not known")
+		return best, errors.New("no measured layer has a matrix product, so the rate of computing is unknown")
 	}
 	computes := func(o network.Op, _, _ float64) bool { return o.Class == network.Product }
 	var before []float64
 	for range fitRounds {
-		per := fitOnce(timings, call, computes)
+		per := fitSides(timings, call, computes)
 		if c := constants(per, timings); c.Error < best.Error {
 			best = c
 		}
@@ -71,21 +71,22 @@ func FitRoofline(timings []Timing, call time.Duration) (Roofline, error) {
 		before = per
 		computes = func(_ network.Op, flops, bytes float64) bool { return flops*per[0] >= bytes*per[1] }
 	}
-	if math.IsInf(best.Error, 1) { // the timings do not tell: all of the time goes to computing
+	if math.IsInf(best.Error, 1) { // undetermined: all of the time counts as computing
 		best = constants([]float64{took / flops, 0, 0}, timings)
 	}
 	return best, nil
 }
 
-// fitOnce finds the seconds per FLOP, per byte and per operation, with every
-// operation on one side of the roofline.
-func fitOnce(timings []Timing, call time.Duration, computes func(o network.Op, flops, bytes float64) bool) []float64 {
+// fitSides finds the seconds per FLOP, per byte and per operation. computes says on which
+// side of the roofline an operation is.
+func fitSides(timings []Timing, call time.Duration, computes func(o network.Op, flops, bytes float64) bool) []float64 {
 	var rows [][]float64
 	var times, scales []float64
 	for _, t := range timings {
 		row := make([]float64, 3)
 		for _, o := range t.Layer.Ops {
-			flops, bytes := float64(o.FLOPs(t.Pass))*float64(t.Samples), float64(o.Bytes(t.Pass, t.Samples, fitElement))
+			flops := float64(o.FLOPs(t.Pass)) * float64(t.Samples)
+			bytes := float64(o.Bytes(t.Pass, t.Samples, fitElement))
 			switch {
 			case flops == 0 && bytes == 0:
 				continue
@@ -112,9 +113,12 @@ func fitOnce(timings []Timing, call time.Duration, computes func(o network.Op, f
 	return append(leastSquares(rows, times, scales), most)
 }
 
-// constants turns reciprocals into rates.
+// constants makes a Roofline of reciprocals, and computes its error.
 func constants(per []float64, timings []Timing) Roofline {
-	c := Roofline{FLOPS: units.FLOPS(reciprocal(per[0])), Bandwidth: units.Rate(reciprocal(per[1])), Launch: units.Duration(units.Seconds(per[2])), Error: math.Inf(1)}
+	c := Roofline{
+		FLOPS: units.FLOPS(reciprocal(per[0])), Bandwidth: units.Rate(reciprocal(per[1])),
+		Launch: units.Duration(units.Seconds(per[2])), Error: math.Inf(1),
+	}
 	if c.FLOPS == 0 {
 		return c
 	}
@@ -122,7 +126,7 @@ func constants(per []float64, timings []Timing) Roofline {
 		Peak: costmodel.Peak{FP32: c.FLOPS}, MemoryBandwidth: c.Bandwidth, Launch: c.Launch,
 		Efficiency: costmodel.Efficiency{FP32: 1, Memory: 1},
 	}, training.Options{})
-	if err != nil { // a rate without bounds
+	if err != nil { // a rate is out of range
 		return c
 	}
 	var off, whole float64
@@ -141,16 +145,15 @@ func reciprocal(x float64) float64 {
 	return 1 / x
 }
 
-// A MeasuredCopy is how long moving a number of bytes took, in a number of pieces.
+// A MeasuredCopy is the time to move a number of bytes in a number of pieces.
 type MeasuredCopy struct {
 	Pieces int
 	Bytes  int64
 	Time   time.Duration
 }
 
-// FitTransfers finds the time that every piece takes whatever its size, and the
-// bytes per second (0 if their number shows no influence), with the least
-// relative squares.
+// FitTransfers finds the time per piece and the bytes per second with the least relative
+// squares. The rate is 0 if the number of bytes has no effect.
 func FitTransfers(list []MeasuredCopy) (perPiece units.Duration, rate units.Rate) {
 	var rows [][]float64
 	var times []float64

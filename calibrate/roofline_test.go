@@ -76,10 +76,10 @@ func TestFitRooflineOfLittle(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, c.FLOPS)
 	_, err = calibrate.FitRoofline(nil, 0)
-	require.ErrorContains(t, err, "no layer that was measured has a matrix product")
+	require.ErrorContains(t, err, "no measured layer has a matrix product")
 }
 
-// A line through exact timings is that line; a negative start is none.
+// A line through exact timings is that line; a negative start becomes zero.
 func TestFitTransfers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		latency := rapid.Int64Range(0, 1e6).Draw(t, "latency")
