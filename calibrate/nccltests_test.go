@@ -118,7 +118,7 @@ func TestReadNCCLTestsErrors(t *testing.T) {
 		{edit("7259.4", "7.2594"), fmt.Sprintf("x:%d: size = 1.073741824e+09 in time = 7.2594 microseconds are 1.48e+05 GB/s, where algbw is 148; is the time in another unit?", first+1)},
 		{edit("#  Rank  1", "#"), "x:6: rank 2, where rank 1 is next: the number of ranks is unknown; were lines lost"},
 		{edit("#  Rank  3", "#  Rank  2"), "x:7: rank 2, where rank 3 is next"},
-		{edit("values : 0 OK", "values : 12 FAILED"), fmt.Sprintf("x:%d: nccl-tests found wrong results: the measurement", first+2)},
+		{edit("values : 0 OK", "values : 12 FAILED"), fmt.Sprintf("x:%d: nccl-tests found wrong results: the measured collective", first+2)},
 		{edit("    0.08    0.13 ", "    0.50    0.75 "), fmt.Sprintf("x:%d: size = 1024 in time = 12.1 microseconds are 0.0846 GB/s, where algbw is 0.5; is the time in another unit?", first)},
 		{edit("    0.08    0.13 ", "    -5    0.13 "), fmt.Sprintf("x:%d: size = 1024 in time = 12.1 microseconds are 0.0846 GB/s, where algbw is -5", first)},
 		{strings.Replace(ncclJSON, `"results":[`, `"out_of_bounds":{"count":4,"okay":false},"results":[`, 1), "x: out_of_bounds.okay is false: the measurement"},
