@@ -121,7 +121,7 @@ func TestReadNCCLTestsErrors(t *testing.T) {
 		{edit("values : 0 OK", "values : 12 FAILED"), fmt.Sprintf("x:%d: nccl-tests found wrong results: the measured collective", first+2)},
 		{edit("    0.08    0.13 ", "    0.50    0.75 "), fmt.Sprintf("x:%d: size = 1024 in time = 12.1 microseconds are 0.0846 GB/s, where algbw is 0.5; is the time in another unit?", first)},
 		{edit("    0.08    0.13 ", "    -5    0.13 "), fmt.Sprintf("x:%d: size = 1024 in time = 12.1 microseconds are 0.0846 GB/s, where algbw is -5", first)},
-		{strings.Replace(ncclJSON, `"results":[`, `"out_of_bounds":{"count":4,"okay":false},"results":[`, 1), "x: out_of_bounds.okay is false: the measurement"},
+		{strings.Replace(ncclJSON, `"results":[`, `"out_of_bounds":{"count":4,"okay":false},"results":[`, 1), "x: out_of_bounds.okay is false: the measured collective"},
 		{edit("#  Rank  3", "#"), fmt.Sprintf("x:%d: busbw is 1.5 times algbw, where an all-reduce over 3 ranks has 1.33", first+1)},
 		{strings.ReplaceAll(text, "Rank", "GPU"), fmt.Sprintf("x:%d: a row before the lines", first)},
 		{strings.ReplaceAll(text, "busbw", "bus"), fmt.Sprintf("x:%d: a row before the heading", first)},
