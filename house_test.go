@@ -138,16 +138,15 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
-// Comments on unexported names begin with the verb or with what the name is, not "x
-// is": of a function the first word after its name is what it does.
+// The comment on a function begins with its name and what it does, not "x is".
 func TestCommentsDefine(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.test() {
 			continue
 		}
 		for _, n := range s.names() {
-			if !ast.IsExported(n.name) && regexp.MustCompile(`^`+regexp.QuoteMeta(n.name)+` (is|are)\b`).MatchString(n.doc) {
-				t.Errorf(`%s: the comment on %s begins "x is"; begin with what it does or holds`, n.at, n.name)
+			if n.function && !ast.IsExported(n.name) && regexp.MustCompile(`^`+regexp.QuoteMeta(n.name)+` (is|are)\b`).MatchString(n.doc) {
+				t.Errorf(`%s: the comment on %s begins "x is"; begin with what it does`, n.at, n.name)
 			}
 		}
 	}

@@ -85,7 +85,7 @@ func (s *Space) repeatsEarlier(p *Plan) bool {
 	return s.sameOrder[key]
 }
 
-// findEarlier is repeatsEarlier without its table of known answers.
+// findEarlier computes the answer that repeatsEarlier keeps.
 func (s *Space) findEarlier(p *Plan, key placementKey) bool {
 	own, shape := s.schedules[p.Schedule], s.shape(p)
 	shapeKey := key

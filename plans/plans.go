@@ -115,7 +115,7 @@ func (d *draft) estimate(ctx context.Context, p *Plan) (*psim.Prediction, error)
 	return psim.Estimate(ctx, c)
 }
 
-// predict is estimate for plans whose order is searched for.
+// predict does what estimate does, for plans whose order is searched for.
 func (d *draft) predict(ctx context.Context, p *Plan) (outcome, error) {
 	e, err := d.estimate(ctx, p)
 	if err != nil {

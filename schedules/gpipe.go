@@ -118,7 +118,7 @@ func byClockCycle(s graph.Shape, stageRank []int32) order.Order {
 	return withReversedBackwards(ranks)
 }
 
-// hw4 is the pipeline of CMU's course 11-868, assignment 4, as PyTorch really runs it.
+// hw4 describes the pipeline of CMU's course 11-868, assignment 4, as PyTorch really runs it.
 // Forwards overlap by clock cycles, as in torchgpipe. But autograd issues the backwards
 // from one queue, in exactly the reverse order, and copies between devices block, so
 // that backwards run one at a time.

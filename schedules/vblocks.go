@@ -34,7 +34,7 @@ func vMinBlock(r, p int) [4]int {
 	return [4]int{r, 2*p - 1 - r, 2*p + gap + r, 4*p + gap - 1 - r}
 }
 
-// vHalf is vMin with two slots between passes on the way down.
+// vHalf describes vMin with two slots between passes on the way down.
 func vHalf() Schedule {
 	return Schedule{
 		Name: "v-half", Summary: "the V of zbv with half the activations of 1F1B",

@@ -32,7 +32,7 @@ func treeAllReduce() Collective {
 	}
 }
 
-// halvingDoubling is Rabenseifner's all-reduce: a reduce-scatter in which the distance
+// halvingDoubling describes Rabenseifner's all-reduce: a reduce-scatter in which the distance
 // between partners and the size of their messages halve at every step, then an
 // all-gather in which both double (Thakur et al. 2005, section 4.5).
 func halvingDoubling() Collective {

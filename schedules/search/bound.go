@@ -155,7 +155,7 @@ func (q *problem) idleAfter(r int, trip int64) int64 {
 	return trip + in + w - f - int64(left)
 }
 
-// idleAfterV is idleAfter over a V, after the start of the last F of the first stage.
+// idleAfterV does what idleAfter does over a V, after the start of the last F of the first stage.
 func (q *problem) idleAfterV(r int, trip int64) int64 {
 	down, up := q.slot(r, 0).first, q.slot(r, 1).first
 	a0, late0, ok0 := q.uniform(down)

@@ -67,7 +67,7 @@ func newEvaluator(q *problem) *evaluator {
 // run computes the start of every pass, in e.at, and the score.
 func (e *evaluator) run(seqs sequences) score { return e.runWithin(seqs, impossible.span) }
 
-// runWithin is run, but stops once a span must become longer than most, and then returns
+// runWithin does what run does, but stops once a span must become longer than most, and then returns
 // the score of an impossible order.
 func (e *evaluator) runWithin(seqs sequences, most int64) score {
 	for i := range e.arrivesF {
