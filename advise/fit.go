@@ -187,17 +187,13 @@ func shortage(r results.Result) (bytes int64) {
 // tasksOf estimates the number of tasks of a variant of this prediction. The
 // sums of gradients are as many in each, or under ZeRO 2 for each microbatch.
 func (p advised) tasksOf(c *configs.Config) float64 {
-	sums := 0
-	for i := range p.Experiment.Graph.Tasks {
-		switch k := p.Experiment.Graph.Tasks[i].Kind; {
-		case k != graph.AllReduce && k != graph.ReduceScatter:
-		case p.Experiment.Packed != nil:
-			sums += int(p.Experiment.Packed.Counts[i]) * p.Experiment.Packed.Copies
-		default:
-			sums++
+	sums, g := 0, p.Experiment.Graph
+	for i, n := range g.Counts() {
+		if k := g.Classes[i].Kind; k == graph.AllReduce || k == graph.ReduceScatter {
+			sums += n
 		}
 	}
-	collectives := float64(sums)
+	collectives := float64(sums * max(1, g.Copies))
 	if p.Experiment.Staged != nil && p.Experiment.Staged.Zero >= 2 {
 		collectives /= float64(p.Experiment.Graph.Shape.Microbatches)
 	}

@@ -19,7 +19,7 @@ func TestAtOnce(t *testing.T) {
 		var mu sync.Mutex
 		running, most, beside := 0, 0, false
 		trace, err := exec.OneByOne(t.Context(), g, func(_ context.Context, i int32) error {
-			kind := g.Tasks[i].Kind
+			kind := g.Task(i).Kind
 			mu.Lock()
 			if !kind.Collective() {
 				running++
@@ -37,8 +37,8 @@ func TestAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, max(1, atOnce), most)
 		require.False(t, beside)
-		for i := range g.Tasks {
-			require.Positive(t, trace.Spans[i].Duration())
+		for i := range int32(g.Len()) {
+			require.Positive(t, trace.Span(i).Duration())
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (o RunOptions) collect(ctx context.Context, own int64) ([]int64, error) {
 // apart performs the tasks of a carrier of several processes in steps, and returns beside the
 // trace what messages between processes take that carry nothing.
 func (c *carrier) apart(ctx context.Context, steps [][]int32, o RunOptions) (*graph.Trace, []time.Duration, error) {
-	empty := make([]time.Duration, len(c.graph.Tasks))
+	empty := make([]time.Duration, c.graph.Len())
 	nothing := o
 	part := *o.part
 	part.name, part.word, part.take = o.World.Next(c.graph.Name), nil, nil
@@ -66,7 +66,7 @@ func (c *carrier) apart(ctx context.Context, steps [][]int32, o RunOptions) (*gr
 		return without, empty, err
 	}
 	for i := range empty {
-		if t := &c.graph.Tasks[i]; t.Kind.Message() && part.owners[t.Rank] != part.owners[t.Peer] {
+		if t := c.graph.Like(int32(i)); t.Kind.Message() && part.owners[t.Rank] != part.owners[t.Peer] {
 			empty[i] = without.Spans[i].Duration()
 		}
 	}

@@ -36,7 +36,7 @@ func newCarrier(call collective.Call) (*carrier, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &carrier{graph: g, moves: moves, sent: make([]programs.List, len(g.Tasks)), inbox: map[[2]int]chan struct{}{}}
+	c := &carrier{graph: g, moves: moves, sent: make([]programs.List, g.Len()), inbox: map[[2]int]chan struct{}{}}
 	for _, m := range moves {
 		if pair := [2]int{m.From, m.To}; c.inbox[pair] == nil {
 			c.inbox[pair] = make(chan struct{}, 1)

@@ -41,9 +41,9 @@ func TestGrownRounding(t *testing.T) {
 func TestWrongSum(t *testing.T) {
 	j := mode{schedule: "ddp", ranks: 1, replicas: 2}.job(t, miniMLP(t), []int{2, 2})
 	j.Optimizer = programs.DefaultOptimizer("sgd")
-	for i := range j.Graph.Tasks {
-		if j.Graph.Tasks[i].Kind == graph.Average {
-			j.Graph.Tasks[i].Kind = graph.Optimizer
+	for i := range j.Graph.Classes {
+		if j.Graph.Classes[i].Kind == graph.Average {
+			j.Graph.Classes[i].Kind = graph.Optimizer
 		}
 	}
 	for _, steps := range []int{1, 20} {

@@ -58,7 +58,7 @@ func copyWhole(ctx context.Context, t *programs.Tensor, d *programs.Device) (*pr
 
 // left points at the tensors that a task has just left for others.
 func (s *step) left(i int32) (at []**programs.Tensor) {
-	t := s.job.Graph.Tasks[i]
+	t := s.job.Graph.Task(i)
 	m := s.members[t.Rank]
 	switch t.Kind {
 	case graph.Forward:

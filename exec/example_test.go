@@ -22,7 +22,7 @@ func ExampleRun() {
 	order, _ := schedule.Order(shape, nil)
 	g, _ := wiring.Pipeline{Name: "gpipe", Shape: shape, Order: order}.Graph()
 	_, err := exec.Run(context.Background(), g, func(_ context.Context, i int32) error {
-		fmt.Println(g.Tasks[i])
+		fmt.Println(g.Task(i))
 		return nil
 	}, exec.RunOptions{})
 	fmt.Println(err)
@@ -67,7 +67,7 @@ func ExampleRun_processes() {
 		})
 	}
 	all.Wait()
-	fmt.Println(performed, "of", len(g.Tasks), "tasks")
+	fmt.Println(performed, "of", g.Len(), "tasks")
 	// Output: [6 6] of 12 tasks
 }
 

@@ -51,7 +51,7 @@ func (r CollectiveRun) WrongWithout(ctx context.Context, devices []*programs.Dev
 		defer arithmetic[i].Close()
 	}
 	wrong, _, err := r.once(ctx, devices, arithmetic, func(ctx context.Context, c *carrier, _ RunOptions) error {
-		for i := range c.graph.Tasks {
+		for i := range int32(c.graph.Len()) {
 			if without(int32(i / 2)) {
 				continue
 			}

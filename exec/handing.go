@@ -92,8 +92,8 @@ func (h *handing) apart(ctx context.Context, result *CollectiveTime) (took []tim
 // sends, and when these have ended what is done with them. It returns what tasks took.
 func (h *handing) steps(ctx context.Context) (took []time.Duration, err error) {
 	_, _, err = h.run.once(ctx, h.devices, h.arithmetic, func(ctx context.Context, c *carrier, _ RunOptions) error {
-		took = make([]time.Duration, len(c.graph.Tasks))
-		errs := make([]error, len(c.graph.Tasks))
+		took = make([]time.Duration, c.graph.Len())
+		errs := make([]error, c.graph.Len())
 		perform := func(tasks []int32) {
 			var all sync.WaitGroup
 			for _, i := range tasks {

@@ -13,6 +13,7 @@ import (
 	"psim/costmodel/training"
 	"psim/exec"
 	"psim/exec/programs"
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 )
 
@@ -90,19 +91,19 @@ func peaks(trace *graph.Trace) (list []int64) {
 
 // addMemory changes the memory of a trace as its tasks cost.
 func addMemory(trace *graph.Trace, costs graph.Costs) {
-	add := func(at time.Duration, rank int32, bytes int64, task int) {
-		trace.Memory = append(trace.Memory, graph.MemoryEvent{At: at, Rank: rank, Bytes: bytes, Task: int32(task)})
+	add := func(at time.Duration, rank int32, bytes int64, task int32) {
+		trace.Memory = append(trace.Memory, graph.MemoryEvent{At: at, Rank: rank, Bytes: bytes, Task: task})
 	}
-	for i := range trace.Graph.Tasks {
-		task := &trace.Graph.Tasks[i]
+	for i := range int32(trace.Graph.Len()) {
+		task := new(trace.Graph.Task(i))
 		cost, at := costs.Task(task), task.Rank
 		if task.Kind.Message() {
 			at = task.Peer
 		}
-		add(trace.Spans[i].Start, at, cost.BytesAtStart, i)
-		add(trace.Spans[i].End, task.Rank, cost.BytesAtEnd, i)
+		add(trace.Span(i).Start, at, cost.BytesAtStart, i)
+		add(trace.Span(i).End, task.Rank, cost.BytesAtEnd, i)
 	}
-	trace.SortMemory()
+	ordertest.SortMemory(trace, trace.Memory)
 }
 
 // alone is a step whose tasks ran one by one.

@@ -85,12 +85,12 @@ func sameProfile(t *testing.T, want, got *graph.Trace) {
 	for i := range byStart {
 		byStart[i] = int32(i)
 	}
-	slices.SortStableFunc(byStart, func(a, b int32) int { return int(got.Spans[a].Start - got.Spans[b].Start) })
+	slices.SortStableFunc(byStart, func(a, b int32) int { return int(got.Span(a).Start - got.Span(b).Start) })
 	for k, i := range byStart[1:] {
 		a, b := byStart[k], i
-		require.Positive(t, got.Spans[a].Duration())
-		if !got.Graph.Tasks[a].Kind.Collective() || !got.Graph.Tasks[b].Kind.Collective() {
-			require.LessOrEqual(t, got.Spans[a].End, got.Spans[b].Start, "%s and %s", got.Graph.Describe(a), got.Graph.Describe(b))
+		require.Positive(t, got.Span(a).Duration())
+		if !got.Graph.Task(a).Kind.Collective() || !got.Graph.Task(b).Kind.Collective() {
+			require.LessOrEqual(t, got.Span(a).End, got.Span(b).Start, "%s and %s", got.Graph.Describe(a), got.Graph.Describe(b))
 		}
 	}
 }
@@ -157,7 +157,13 @@ func runAmong(t *testing.T, g *graph.Graph, n int, stall time.Duration, do func(
 // nothing has happened anywhere for long enough, and not before.
 func TestFailingTaskAmongProcesses(t *testing.T) {
 	g := pipeline(t, "gpipe", 3, 4, 1)
-	bad := slices.IndexFunc(g.Tasks, func(t graph.Task) bool { return t.Kind == graph.Backward && t.Rank == 1 })
+	bad := -1
+	for i, task := range g.Tasks() {
+		if task.Kind == graph.Backward && task.Rank == 1 {
+			bad = int(i)
+			break
+		}
+	}
 	broken := errors.New("out of paper")
 	errs := runAmong(t, g, 3, 0, func(_ context.Context, k int, i int32) error {
 		if int(i) == bad {

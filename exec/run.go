@@ -113,8 +113,8 @@ func newRunner(ctx context.Context, g *graph.Graph, do Do, o RunOptions) (*runne
 	start, order := g.ByStream()
 	r := &runner{
 		graph: g, do: do, fault: fault.From(ctx), begin: o.Begin, share: o.share(g), inner: map[*runner]bool{},
-		trace: &graph.Trace{Graph: g, Spans: make([]graph.Span, len(g.Tasks)), Ready: make([]time.Duration, len(g.Tasks))},
-		start: start, order: order, done: make([]chan struct{}, len(g.Tasks)), head: make([]int32, len(g.Streams)),
+		trace: &graph.Trace{Graph: g, Spans: make([]graph.Span, g.Len()), Ready: make([]time.Duration, g.Len())},
+		start: start, order: order, done: make([]chan struct{}, g.Len()), head: make([]int32, len(g.Streams)),
 	}
 	for i := range r.done {
 		r.done[i] = make(chan struct{})
@@ -190,7 +190,7 @@ func (r *runner) wait(ctx context.Context, i int32) bool {
 			return false
 		}
 	}
-	if t := &r.graph.Tasks[i]; t.Kind.Collective() {
+	if t := r.graph.Like(i); t.Kind.Collective() {
 		return r.groups[t.Peer].arrive(ctx, r)
 	}
 	return ctx.Err() == nil
@@ -200,7 +200,7 @@ func (r *runner) wait(ctx context.Context, i int32) bool {
 func (r *runner) perform(ctx context.Context, i int32) (damage fault.Damage, err error) {
 	defer caught(&err)
 	if r.fault != nil {
-		if damage, err = r.fault(ctx, r.graph.Name, r.graph.Tasks[i].Rank, i); err != nil {
+		if damage, err = r.fault(ctx, r.graph.Name, r.graph.Like(i).Rank, i); err != nil {
 			return damage, err
 		}
 		ctx = context.WithValue(ctx, damageKey{}, damage)

@@ -45,14 +45,17 @@ func wired(t require.TestingT, name string, shape graph.Shape) *graph.Graph {
 // shuffleStreams puts a graph's streams, and so the goroutines that run them, in an
 // order drawn from a seed.
 func shuffleStreams(g *graph.Graph, seed uint64) {
-	streams := slices.Clone(g.Streams)
-	places := rand.New(rand.NewPCG(seed, seed)).Perm(len(streams))
+	shuffled := *g
+	shuffled.Streams, shuffled.Classes, shuffled.Columns = slices.Clone(g.Streams), nil, graph.Columns{}
+	places := rand.New(rand.NewPCG(seed, seed)).Perm(len(g.Streams))
 	for s, place := range places {
-		g.Streams[place] = streams[s]
+		shuffled.Streams[place] = g.Streams[s]
 	}
-	for i := range g.Tasks {
-		g.Tasks[i].Stream = int32(places[g.Tasks[i].Stream])
+	for i, task := range g.Tasks() {
+		task.Stream = int32(places[task.Stream])
+		shuffled.Add(task, g.Deps(i)...)
 	}
+	*g = shuffled
 }
 
 func nothing(context.Context, int32) error { return nil }
@@ -66,12 +69,12 @@ func checkRules(t require.TestingT, trace *graph.Trace) {
 	for s := range g.Streams {
 		for n := start[s]; n < start[s+1]; n++ {
 			i := order[n]
-			require.LessOrEqual(t, trace.Spans[i].Start, trace.Spans[i].End)
+			require.LessOrEqual(t, trace.Span(i).Start, trace.Span(i).End)
 			if n > start[s] {
-				require.LessOrEqual(t, trace.Spans[order[n-1]].End, trace.Spans[i].Start)
+				require.LessOrEqual(t, trace.Span(order[n-1]).End, trace.Span(i).Start)
 			}
 			for _, d := range g.Deps(i) {
-				require.LessOrEqual(t, trace.Spans[d].End, trace.Spans[i].Start, "%s before %s", g.Describe(i), g.Describe(d))
+				require.LessOrEqual(t, trace.Span(d).End, trace.Span(i).Start, "%s before %s", g.Describe(i), g.Describe(d))
 			}
 		}
 	}
@@ -104,7 +107,7 @@ func TestRules(t *testing.T) {
 			return nil
 		}, exec.RunOptions{})
 		require.NoError(t, err)
-		require.EqualValues(t, len(g.Tasks), ran.Load())
+		require.EqualValues(t, g.Len(), ran.Load())
 		checkRules(t, trace)
 	})
 }
@@ -116,9 +119,9 @@ func TestQueuedBeforeAnyRuns(t *testing.T) {
 	const ranks, microbatches = 4, 32
 	g := pipeline(t, "gpipe", ranks, microbatches, 1)
 	var values [microbatches]int
-	work := make([]func(), len(g.Tasks))
-	for i := range g.Tasks {
-		task := g.Tasks[i]
+	work := make([]func(), g.Len())
+	for i := range int32(g.Len()) {
+		task := g.Task(i)
 		work[i] = func() {
 			if task.Kind == graph.Forward {
 				values[task.Microbatch] = values[task.Microbatch]*int(task.Stage+2) + int(task.Microbatch)
@@ -151,9 +154,9 @@ func TestRingOnNumbers(t *testing.T) {
 				values[r][c] = 100*r + c
 			}
 		}
-		sent := make([]int, len(g.Tasks))
+		sent := make([]int, g.Len())
 		_, err = exec.Run(context.Background(), g, func(_ context.Context, i int32) error {
-			task := g.Tasks[i]
+			task := g.Task(i)
 			switch task.Kind {
 			case graph.Send:
 				sent[i] = values[task.Rank][task.Part]
@@ -177,7 +180,7 @@ func TestRingOnNumbers(t *testing.T) {
 func TestFailure(t *testing.T) {
 	g := pipeline(t, "1f1b", 3, 4, 1)
 	broken := errors.New("broken")
-	for i := range g.Tasks {
+	for i := range int32(g.Len()) {
 		trace, err := exec.Run(context.Background(), g, func(_ context.Context, at int32) error {
 			if at == int32(i) {
 				return broken
@@ -189,7 +192,7 @@ func TestFailure(t *testing.T) {
 		require.EqualValues(t, i, failed.Task)
 		require.ErrorIs(t, err, broken)
 		require.EqualError(t, err, g.Describe(int32(i))+": broken")
-		require.Equal(t, graph.Span{}, trace.Spans[i])
+		require.Equal(t, graph.Span{}, trace.Span(i))
 	}
 }
 
@@ -248,7 +251,7 @@ func TestDeadlock(t *testing.T) {
 func TestTaskThatHangs(t *testing.T) {
 	g := pipeline(t, "ddp", 1, 1, 2)
 	_, err := exec.Run(context.Background(), g, func(ctx context.Context, i int32) error {
-		if g.Tasks[i].Kind == graph.Backward && g.Tasks[i].Rank == 1 {
+		if g.Task(i).Kind == graph.Backward && g.Task(i).Rank == 1 {
 			<-ctx.Done()
 			return ctx.Err()
 		}
@@ -276,5 +279,5 @@ func BenchmarkRun(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/float64(len(g.Tasks)), "ns/task")
+	b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/float64(g.Len()), "ns/task")
 }

@@ -130,7 +130,7 @@ func (s *step) release() {
 }
 
 func (s *step) do(ctx context.Context, i int32) error {
-	t := s.job.Graph.Tasks[i]
+	t := s.job.Graph.Task(i)
 	leave, err := s.devices[t.Rank].Enter()
 	if err != nil {
 		return err
@@ -212,7 +212,7 @@ func (s *step) sent(t graph.Task) (from, to **programs.Tensor) {
 // pack makes a message to another process of a tensor, and frees it here. There is none
 // where a network is evaluated and goes back over nothing.
 func (s *step) pack(i int32) ([]byte, error) {
-	from, _ := s.sent(s.job.Graph.Tasks[i])
+	from, _ := s.sent(s.job.Graph.Task(i))
 	if *from == nil {
 		return nil, nil
 	}
@@ -227,7 +227,7 @@ func (s *step) unpack(_ context.Context, i int32, word []byte) error {
 	if len(word) == 0 {
 		return nil
 	}
-	t := s.job.Graph.Tasks[i]
+	t := s.job.Graph.Task(i)
 	leave, err := s.devices[t.Peer].Enter()
 	if err != nil {
 		return err

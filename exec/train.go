@@ -234,8 +234,8 @@ func heapBytes() int64 {
 // is where a clock stops that does not wait for the device.
 func Launched(trace *graph.Trace) []time.Duration {
 	at := make([]time.Duration, trace.Graph.Ranks())
-	for i := range trace.Graph.Tasks {
-		if task := &trace.Graph.Tasks[i]; task.Kind.Compute() {
+	for i := range int32(trace.Graph.Len()) {
+		if task := trace.Graph.Like(i); task.Kind.Compute() {
 			at[task.Rank] = max(at[task.Rank], trace.Spans[i].Start)
 		}
 	}

@@ -64,28 +64,15 @@ func (k *kept) add(u *unit) {
 	}
 }
 
-// price hands the costs of a graph's tasks on, if of the first replica that stands for all:
-// these do the same then at the same time, and a message or collective of every stream
-// costs the same in each, on links that they do not share. Which these are the order does
-// not say.
-func (u *ready) price(g *graph.Graph, folded bool, tied int, to func(graph.Costs) error) error {
-	costs, err := u.Costs(g)
-	if err != nil {
-		return errImpossible
-	}
-	if folded && !u.same(g, costs, tied) {
-		return graph.ErrNotAlike
-	}
-	return to(costs)
-}
-
-// same reports whether one replica stands for all.
-func (u *ready) same(g *graph.Graph, costs graph.Costs, tied int) bool {
+// same reports whether one replica stands for all: these do the same then at the same time, and a
+// message or collective of every stream costs the same in each, on links that they do not share.
+// The order says nothing about that, so plans of a unit are compared once.
+func (u *ready) same(g *graph.Graph, costs graph.Costs) bool {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
 	if !u.compared {
 		costs.Host = nil
-		u.alike = u.Workload.Shards == nil && u.Machine.Host.Threads != "node" && g.Alike(costs, tied)
+		u.alike = u.Workload.Shards == nil && u.Machine.Host.Threads != "node" && g.Links().Alike(costs)
 		u.compared = true
 	}
 	return u.alike

@@ -22,8 +22,8 @@ type Outcome struct {
 
 // An engine simulates plans, one after another, in memory that it keeps.
 type engine struct {
-	packer     wiring.Packer
-	packed     sim.Packed
+	builder    wiring.Builder
+	engine     sim.Engine
 	statistics graph.Statistics
 	summary    graph.Summary
 }
@@ -42,17 +42,13 @@ func (e *engine) simulate(p *Plan, u *unit) (out Outcome, pruned string, err err
 	if u.tooMuch(pipeline.Order) {
 		return out, Activations, nil
 	}
-	out.Tasks, err = e.pack(ready, pipeline)
-	if errors.Is(err, graph.ErrNotPacked) {
-		out.Tasks, err = e.alone(ready, pipeline)
-	}
+	out.Tasks, err = e.run(ready, pipeline)
 	if errors.Is(err, errImpossible) {
 		return Outcome{}, Impossible, nil
 	}
 	if err != nil {
 		return out, "", err
 	}
-	memory.ReservePeaks(d.Workload, &e.summary)
 	peaks := make([]int64, p.Stages*p.Data)
 	for r := range peaks {
 		peaks[r] = e.summary.Ranks[r%len(e.summary.Ranks)].PeakMemory
@@ -64,59 +60,31 @@ func (e *engine) simulate(p *Plan, u *unit) (out Outcome, pruned string, err err
 // errImpossible says that a plan cannot be built.
 var errImpossible = errors.New(Impossible)
 
-// pack simulates a packed graph, of one replica where that stands for all. It returns how
-// many tasks that were.
-func (e *engine) pack(u *ready, p wiring.Pipeline) (tasks int, err error) {
-	for _, folded := range []bool{true, false} {
-		packed, err := e.packer.Pack(p, folded)
-		if err == nil {
-			err = u.price(packed.Graph, folded, len(p.Tied), func(costs graph.Costs) error {
-				copies := packed.Copies
-				packed.Copies = 1 // of which no others are compared, as they were
-				defer func() { packed.Copies = copies }()
-				return packed.Price(costs)
-			})
-		} else if !errors.Is(err, graph.ErrNotPacked) && !errors.Is(err, graph.ErrNotAlike) {
+// run simulates the graph of a pipeline, or of its first replica where that stands for all. It
+// returns how many tasks that were.
+func (e *engine) run(u *ready, p wiring.Pipeline) (tasks int, err error) {
+	p.Brief, e.engine.NoCauses = true, true
+	for _, p.Folded = range []bool{p.Foldable(), false} {
+		g, err := e.builder.Graph(p)
+		if err != nil {
 			return 0, errImpossible
 		}
-		if errors.Is(err, graph.ErrNotAlike) {
+		costs, err := u.Costs(g)
+		if err != nil {
+			return 0, errImpossible
+		}
+		if p.Folded && !u.same(g, costs) {
 			continue
 		}
-		if err == nil {
-			err = e.packed.Run(packed)
-		}
+		trace, err := e.engine.Run(g, costs)
 		if err != nil {
 			return 0, err
 		}
-		e.statistics.Extremes(packed, &e.summary)
-		return len(packed.Tasks), nil
+		memory.Reserve(u.Workload, trace)
+		e.statistics.Extremes(trace, &e.summary)
+		return g.Len(), nil
 	}
-	return 0, graph.ErrNotPacked
-}
-
-// alone simulates what cannot be packed, and does what pack does.
-func (e *engine) alone(u *ready, p wiring.Pipeline) (tasks int, err error) {
-	for _, p.Alone = range []bool{true, false} {
-		g, err := p.Graph()
-		if err != nil {
-			return 0, errImpossible
-		}
-		err = u.price(g, p.Alone, len(p.Tied), func(costs graph.Costs) error {
-			one := g
-			if p.Alone {
-				one = g.Alone()
-			}
-			t, err := sim.Run(one, costs)
-			if err == nil {
-				e.summary = graph.Summarize(t)
-			}
-			return err
-		})
-		if !errors.Is(err, graph.ErrNotAlike) {
-			return len(g.Tasks), err
-		}
-	}
-	return 0, graph.ErrNotAlike
+	return 0, errImpossible
 }
 
 // fits compares the peaks of all ranks with what they and their nodes have.

@@ -8,28 +8,28 @@ import (
 	"psim/schedules/graph"
 )
 
-// shareCores finds how long every task takes beside those that run at the same time on
-// the same cores. It goes from instant to instant at which a task starts or ends, and
+// shareCores finds how long every task takes next to those that run at the same time on
+// the same cores, and puts that into its price: in a graph with a class for every task. It goes
+// from instant to instant at which a task starts or ends, and
 // between two of them all tasks run at a constant speed: a task is done when its time
 // alone has been worked off. What cannot run to its end keeps its time alone, and Run says why.
-func shareCores(g *graph.Graph, costs graph.Costs) ([]time.Duration, error) {
+func shareCores(g *graph.Graph, cores graph.Cores, prices []graph.Price) {
 	start, order := g.ByStream()
 	c := &crowd{
-		graph: g, cores: *costs.Cores, order: order, head: start[:len(g.Streams)], end: slices.Clone(start[1:]),
-		busy: make([]bool, len(g.Streams)), released: filled(len(g.Tasks), unfinished), took: make([]time.Duration, len(g.Tasks)),
-		cost: make([]graph.Cost, len(g.Tasks)), held: map[int32]bool{}, onCore: map[int32]int{},
+		graph: g, cores: cores, order: order, head: start[:len(g.Streams)], end: slices.Clone(start[1:]),
+		busy: make([]bool, len(g.Streams)), released: filled[time.Duration](nil, g.Len(), unfinished),
+		prices: prices, took: make([]time.Duration, g.Len()), held: map[int32]bool{}, onCore: map[int32]int{},
 	}
-	for i := range g.Tasks {
-		c.cost[i] = costs.Task(&g.Tasks[i])
-		if c.cost[i].Busy < 0 || c.cost[i].Delay < 0 {
-			return nil, newEngine(g, costs).negative(int32(i), c.cost[i])
-		}
-		c.took[i] = c.cost[i].Busy
+	for i := range prices {
+		c.took[i] = prices[i].Busy
 	}
 	for c.start() {
 		c.run()
 	}
-	return c.took, nil
+	for i := range prices {
+		p := &prices[i]
+		p.Busy, p.Release = c.took[i], c.took[i]+p.Delay()
+	}
 }
 
 // A crowd is the state of tasks that share cores.
@@ -40,7 +40,7 @@ type crowd struct {
 	order, head, end []int32         // as in the engine
 	busy             []bool          // by stream: its head runs
 	released         []time.Duration // by task: end plus delay, or unfinished
-	cost             []graph.Cost    // by task
+	prices           []graph.Price   // by task: alone
 	took             []time.Duration // by task
 
 	now     time.Duration
@@ -76,7 +76,7 @@ func (c *crowd) settle() (began bool) {
 		if !ok {
 			continue
 		}
-		switch t := &c.graph.Tasks[i]; {
+		switch t := &c.graph.Classes[i]; {
 		case at > c.now:
 			if c.later == 0 || at < c.later {
 				c.later = at
@@ -87,9 +87,9 @@ func (c *crowd) settle() (began bool) {
 				c.begin(arrived[t.Peer]...)
 				return true
 			}
-		case c.cost[i].Link > 0:
-			if q, ok := first[c.cost[i].Link]; !ok || at < q.since || at == q.since && i < q.task {
-				first[c.cost[i].Link] = queued{i, at}
+		case c.prices[i].Link > 0:
+			if q, ok := first[c.prices[i].Link]; !ok || at < q.since || at == q.since && i < q.task {
+				first[c.prices[i].Link] = queued{i, at}
 			}
 		default:
 			c.begin(i)
@@ -119,9 +119,9 @@ func (c *crowd) ready(s int) (i int32, at time.Duration, ok bool) {
 		return 0, 0, false
 	}
 	i = c.order[c.head[s]]
-	if before := c.head[s] - 1; before >= 0 && c.graph.Tasks[c.order[before]].Stream == int32(s) {
+	if before := c.head[s] - 1; before >= 0 && c.graph.Classes[c.order[before]].Stream == int32(s) {
 		p := c.order[before]
-		at = c.released[p] - c.cost[p].Delay // a delay holds nothing
+		at = c.released[p] - c.prices[p].Delay() // a delay holds nothing
 	}
 	for _, d := range c.graph.Deps(i) {
 		if c.released[d] == unfinished {
@@ -133,9 +133,9 @@ func (c *crowd) ready(s int) (i int32, at time.Duration, ok bool) {
 }
 
 func (c *crowd) begin(tasks ...int32) {
-	w := work{tasks: slices.Clone(tasks), begin: c.now, left: float64(c.cost[tasks[0]].Busy)}
+	w := work{tasks: slices.Clone(tasks), begin: c.now, left: float64(c.prices[tasks[0]].Busy)}
 	for _, i := range tasks {
-		c.busy[c.graph.Tasks[i].Stream] = true
+		c.busy[c.graph.Classes[i].Stream] = true
 		c.onCore[c.core(i)]++
 	}
 	if w.left == 0 {
@@ -147,13 +147,13 @@ func (c *crowd) begin(tasks ...int32) {
 
 func (c *crowd) finish(w work) {
 	for _, i := range w.tasks {
-		s := c.graph.Tasks[i].Stream
+		s := c.graph.Classes[i].Stream
 		c.busy[s] = false
 		c.head[s]++
 		c.onCore[c.core(i)]--
-		c.took[i], c.released[i] = c.now-w.begin, c.now+c.cost[i].Delay
-		if !c.graph.Tasks[i].Kind.Collective() {
-			delete(c.held, c.cost[i].Link)
+		c.took[i], c.released[i] = c.now-w.begin, c.now+c.prices[i].Delay()
+		if !c.graph.Classes[i].Kind.Collective() {
+			delete(c.held, c.prices[i].Link)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func (c *crowd) finish(w work) {
 // core returns the one that a task runs on.
 func (c *crowd) core(i int32) int32 {
 	if c.cores.Pinned && c.cores.Number > 0 {
-		return c.graph.Tasks[i].Rank % int32(c.cores.Number)
+		return c.graph.Classes[i].Rank % int32(c.cores.Number)
 	}
 	return 0
 }
@@ -202,7 +202,7 @@ func (c *crowd) others() int {
 	ranks := map[int32]bool{}
 	for _, w := range c.running {
 		for _, i := range w.tasks {
-			ranks[c.graph.Tasks[i].Rank] = true
+			ranks[c.graph.Classes[i].Rank] = true
 		}
 	}
 	return len(ranks)
@@ -221,7 +221,7 @@ func (c *crowd) speed(i int32, ranks int) float64 {
 		speed = min(1, float64(own)/float64(c.onCore[c.core(i)]))
 	}
 	if all > 1 && c.cores.Slower != nil {
-		speed /= 1 + (c.cores.Slower(&c.graph.Tasks[i])-1)*float64(min(ranks, all)-1)/float64(all-1)
+		speed /= 1 + (c.cores.Slower(&c.graph.Classes[i])-1)*float64(min(ranks, all)-1)/float64(all-1)
 	}
 	return speed
 }

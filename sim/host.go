@@ -8,14 +8,65 @@ import (
 	"psim/schedules/graph"
 )
 
+// threads are the hosts' threads while they launch tasks.
+type threads struct {
+	host     *graph.Host     // nil: launching costs nothing
+	launched []time.Duration // by thread: when it had launched its last computing task
+	last     []int32         // by thread: that task, or none
+	before   []int32         // by task: the one that its thread launches before it; empty where that is the one before on its stream
+	started  [][]recent      // by stream: the last tasks, as many as a thread may be ahead, in a ring
+	count    []int           // by stream: tasks so far
+}
+
+// A recent is a task that has started.
+type recent struct {
+	at   time.Duration
+	task int32
+}
+
+// reset readies the threads for a graph.
+func (h *threads) reset(g *graph.Graph, host *graph.Host) error {
+	h.host, h.before, h.started, h.count = host, h.before[:0], nil, nil
+	if host == nil {
+		return nil
+	}
+	n := 0
+	for _, thread := range host.Thread {
+		n = max(n, int(thread)+1)
+	}
+	h.launched, h.last = filled(h.launched, n, 0), filled(h.last, n, none)
+	if host.Queue > 0 {
+		h.started, h.count = make([][]recent, len(g.Streams)), make([]int, len(g.Streams))
+	}
+	if host.Thread == nil || oneStream(g, host) {
+		return nil
+	}
+	var err error
+	h.before, err = launchOrder(g, host.Thread)
+	return err
+}
+
+// oneStream reports whether every thread launches the tasks of one stream, and so in its order.
+func oneStream(g *graph.Graph, host *graph.Host) bool {
+	stream := map[int32]int32{} // by thread
+	for i := range g.Classes {
+		t := &g.Classes[i]
+		if !t.Kind.Compute() {
+			continue
+		}
+		thread := host.Thread[t.Rank]
+		if s, ok := stream[thread]; ok && s != t.Stream {
+			return false
+		}
+		stream[thread] = t.Stream
+	}
+	return true
+}
+
 // launchOrder finds the task that the thread of every task launches before it, or
 // none. Clock cycles are what a step takes in which every computing task takes one
 // unit of time and others none.
 func launchOrder(g *graph.Graph, thread []int32) ([]int32, error) {
-	before, last := filled(len(g.Tasks), none), map[int32]int32{}
-	if thread == nil {
-		return before, nil
-	}
 	cycles, err := Run(g, graph.Costs{Task: func(t *graph.Task) graph.Cost {
 		if t.Kind.Compute() {
 			return graph.Cost{Busy: 1}
@@ -26,16 +77,17 @@ func launchOrder(g *graph.Graph, thread []int32) ([]int32, error) {
 		return nil, err
 	}
 	var order []int32
-	for i := range g.Tasks {
-		if g.Tasks[i].Kind.Compute() {
+	for i, row := range g.Rows {
+		if g.Classes[row.Class].Kind.Compute() {
 			order = append(order, int32(i))
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(cycles.Spans[a].End, cycles.Spans[b].End), cmp.Compare(g.Tasks[a].Stage, g.Tasks[b].Stage))
+		return cmp.Or(cmp.Compare(cycles.Released[a], cycles.Released[b]), cmp.Compare(g.Like(a).Stage, g.Like(b).Stage))
 	})
+	before, last := filled[int32](nil, g.Len(), none), map[int32]int32{}
 	for _, i := range order {
-		t := thread[g.Tasks[i].Rank]
+		t := thread[g.Like(i).Rank]
 		if b, ok := last[t]; ok {
 			before[i] = b
 		}
@@ -44,33 +96,62 @@ func launchOrder(g *graph.Graph, thread []int32) ([]int32, error) {
 	return before, nil
 }
 
+// turn returns the task that has to be launched before another, or none.
+func (h *threads) turn(i int32) int32 {
+	if len(h.before) == 0 {
+		return none
+	}
+	return h.before[i]
+}
+
 // launch finds when a task that is ready can start, and the task that this is due
 // to: its host thread has to have launched its kernels in time.
-func (e *engine) launch(i int32, ready time.Duration, cause int32, cost *graph.Cost) (time.Duration, int32) {
-	if e.launched == nil {
-		return ready, cause
-	}
-	e.trace.Ready[i] = ready
+func (e *Engine) launch(i, s int32, p *graph.Price, ready time.Duration, cause int32) (time.Duration, int32) {
+	h := &e.threads
 	begin, why := time.Duration(0), none
 	later := func(at time.Duration, task int32) {
 		if at > begin {
 			begin, why = at, task
 		}
 	}
-	if b := e.before[i]; b != none {
-		later(e.launched[b], b)
+	thread := none
+	if h.host.Thread != nil && p.Kind.Compute() {
+		thread = h.host.Thread[e.graph.Streams[s].Rank]
+		later(h.launched[thread], h.last[thread])
 	}
-	if e.costs.Host.Waits {
+	if h.host.Waits {
 		later(ready, cause)
 	}
-	stream := e.graph.Tasks[i].Stream
-	if at := e.head[stream] - int32(e.costs.Host.Queue); e.costs.Host.Queue > 0 && at >= e.first[stream] {
-		full := e.order[at]
-		later(e.trace.Spans[full].Start, full)
+	if full, ok := h.full(s); ok {
+		later(full.at, full.task)
 	}
-	e.launched[i] = begin + cost.Launch
-	if start := begin + cost.LaunchLead; start > ready {
-		return start, why
+	if thread != none {
+		h.launched[thread], h.last[thread] = begin+p.Launch, i
 	}
+	if start := begin + p.Lead; start > ready {
+		ready, cause = start, why
+	}
+	h.note(s, recent{ready, i})
 	return ready, cause
+}
+
+// full returns the task after whose start a thread may begin to launch the next one of a stream.
+func (h *threads) full(s int32) (recent, bool) {
+	if h.started == nil || h.count[s] < h.host.Queue {
+		return recent{}, false
+	}
+	return h.started[s][h.count[s]%h.host.Queue], true
+}
+
+// note keeps a task of a stream that has started.
+func (h *threads) note(s int32, r recent) {
+	if h.started == nil {
+		return
+	}
+	if h.count[s] < h.host.Queue {
+		h.started[s] = append(h.started[s], r)
+	} else {
+		h.started[s][h.count[s]%h.host.Queue] = r
+	}
+	h.count[s]++
 }

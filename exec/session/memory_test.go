@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/exec"
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 )
 
@@ -53,19 +54,19 @@ func TestPredictedPeakIsTheLedgersPeak(t *testing.T) {
 // replay is the predicted memory of a step, at the times at which it ran.
 func replay(r *Run, measured *graph.Trace) *graph.Trace {
 	trace := &graph.Trace{Graph: r.Plan.Graph, Spans: measured.Spans, Persistent: r.Plan.Costs.Persistent}
-	change := func(at time.Duration, rank int32, bytes int64, task int) {
-		trace.Memory = append(trace.Memory, graph.MemoryEvent{At: at, Rank: rank, Bytes: bytes, Task: int32(task)})
+	change := func(at time.Duration, rank int32, bytes int64, task int32) {
+		trace.Memory = append(trace.Memory, graph.MemoryEvent{At: at, Rank: rank, Bytes: bytes, Task: task})
 	}
-	for i := range trace.Graph.Tasks {
-		task := &trace.Graph.Tasks[i]
+	for i := range int32(trace.Graph.Len()) {
+		task := new(trace.Graph.Task(i))
 		cost, at := r.Plan.Costs.Task(task), task.Rank
 		if task.Kind.Message() {
 			at = task.Peer
 		}
-		change(trace.Spans[i].Start, at, cost.BytesAtStart, i)
-		change(trace.Spans[i].End, task.Rank, cost.BytesAtEnd, i)
+		change(trace.Span(i).Start, at, cost.BytesAtStart, i)
+		change(trace.Span(i).End, task.Rank, cost.BytesAtEnd, i)
 	}
-	trace.SortMemory()
+	ordertest.SortMemory(trace, trace.Memory)
 	return trace
 }
 

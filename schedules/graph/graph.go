@@ -6,11 +6,15 @@
 // A task may start when every task it depends on has ended, and when it is at
 // the head of its stream: the tasks of one stream run one at a time, in graph
 // order, as on a CUDA stream.
+//
+// A step may have a hundred million tasks, but only a few thousand that differ in more than
+// their microbatch. So a graph keeps a [Task] for each of these classes, and four numbers for
+// every task ([Columns]). What tasks cost is asked once for each class ([Price]).
 package graph
 
 import (
 	"fmt"
-	"math"
+	"iter"
 	"slices"
 )
 
@@ -22,8 +26,7 @@ type Stream struct {
 }
 
 // A Graph is a step of training as a value: what has to be done, by whom, in
-// which order and after what. It holds no times. Task i depends on the tasks
-// Deps(i) and follows the task before it on its stream.
+// which order and after what. It holds no times.
 type Graph struct {
 	// Name is the schedule's.
 	Name string
@@ -37,23 +40,28 @@ type Graph struct {
 	// Layered says that stages are the layers of a network that no rank has a part
 	// of, as under ZeRO 3: a microbatch in flight is one activation, not one for each.
 	Layered bool
-	// Late tells of a graph that stands for a Packed, by stage and microbatch, whether
-	// the W comes when the stage before, on the same rank, has gone back over the
-	// microbatch. nil where no stage and the one before are on one rank.
+	// Late tells, by stage and microbatch, whether the W comes when the stage before, on the
+	// same rank, has gone back over the microbatch. It is nil where no stage and the one
+	// before are on one rank, and where backwards are not split.
 	Late    []bool
 	Streams []Stream
-	// Groups lists the ranks of every group that runs fused collectives.
+	// Groups lists the ranks of every group that runs fused collectives. The last ones are those
+	// within a replica, Within for each.
 	Groups [][]int32
+	Within int
 	// Widths says, by group, how many devices of each of its ranks take part in the same
-	// collective, where a rank stands for several; nil: one of each, beside those of the
-	// other devices.
+	// collective, where a rank stands for several. Nil means one device of each.
 	Widths []int32
-	// Experts says which of them are groups of experts.
+	// Experts says which groups are groups of experts.
 	Experts Experts
-	Tasks   []Task
-
-	depStart []uint32 // len(Tasks)+1 offsets into deps
-	deps     []int32
+	// Copies is how many replicas the tasks stand for: all of them, where these do the same at
+	// the same time and the graph has the tasks of the first one only; else 1, or 0. See
+	// [Graph.Alike].
+	Copies int
+	// Classes has a task for every class. Tasks of one class are alike but for their microbatch,
+	// and cost the same. The class has that of the first of them.
+	Classes []Task
+	Columns
 }
 
 // Shape is the size of a schedule.
@@ -71,36 +79,69 @@ type Shape struct {
 // same number of them.
 func (s Shape) Stages() int { return s.Ranks * max(1, s.Virtual) }
 
-// MaxTasks is the size beyond which a graph is refused.
-const MaxTasks = math.MaxInt32
-
-// Grow reserves memory for so many more tasks and dependencies, so that Add does
-// not have to.
-func (g *Graph) Grow(tasks, deps int) {
-	g.Tasks = slices.Grow(g.Tasks, tasks)
-	g.depStart = slices.Grow(g.depStart, tasks+1)
-	g.deps = slices.Grow(g.deps, deps)
-}
-
-// Add appends a task and what it depends on, and returns its index. A
+// Add appends a task, a class of its own, and what it depends on, and returns its index. A
 // dependency may be a task that is added later; None is skipped.
 func (g *Graph) Add(t Task, deps ...int32) int32 {
-	g.Tasks = append(g.Tasks, t)
-	g.Connect(deps...)
-	return int32(len(g.Tasks) - 1)
+	g.Classes = append(g.Classes, t)
+	i := g.Put(int32(len(g.Classes)-1), t.Stream, None)
+	g.Wait(i, deps...)
+	return i
 }
 
-// Connect appends the dependencies of the first task that has none yet.
-func (g *Graph) Connect(deps ...int32) {
-	if len(g.depStart) == 0 {
-		g.depStart = append(g.depStart, 0)
+// Task returns the i-th task. That of a graph without [Columns.Microbatch] has the microbatch of
+// its class.
+func (g *Graph) Task(i int32) Task {
+	t := *g.Like(i)
+	if g.Microbatch != nil {
+		t.Microbatch = g.Microbatch[i]
 	}
-	for _, d := range deps {
-		if d != None {
-			g.deps = append(g.deps, d)
+	return t
+}
+
+// Like returns the class of a task: the task but for its microbatch. It is for reading.
+func (g *Graph) Like(i int32) *Task { return &g.Classes[g.Rows[i].Class] }
+
+// Tasks yields all tasks in order.
+func (g *Graph) Tasks() iter.Seq2[int32, Task] {
+	return func(yield func(int32, Task) bool) {
+		for i := range int32(g.Len()) {
+			if !yield(i, g.Task(i)) {
+				return
+			}
 		}
 	}
-	g.depStart = append(g.depStart, uint32(len(g.deps)))
+}
+
+// Apart returns the graph with a class for every task, for costs that depend on the microbatch.
+func (g *Graph) Apart() *Graph {
+	if g.apart() {
+		return g
+	}
+	apart := *g
+	apart.Classes, apart.Rows, apart.Microbatch = make([]Task, g.Len()), slices.Clone(g.Rows), nil
+	for i := range apart.Rows {
+		apart.Classes[i], apart.Rows[i].Class = g.Task(int32(i)), int32(i)
+	}
+	return &apart
+}
+
+// apart reports whether the i-th task is of the i-th class already.
+func (g *Graph) apart() bool {
+	for i := range g.Rows {
+		if int(g.Rows[i].Class) != i {
+			return false
+		}
+	}
+	return len(g.Classes) == len(g.Rows)
+}
+
+// Counts tells how many tasks there are of every class.
+func (g *Graph) Counts() []int {
+	counts := make([]int, len(g.Classes))
+	for _, row := range g.Rows {
+		counts[row.Class]++
+	}
+	return counts
 }
 
 // AddStream appends a stream of a rank and returns its index.
@@ -112,7 +153,7 @@ func (g *Graph) AddStream(rank int32, name string) int32 {
 // AddGroup appends a group of ranks and returns its index.
 func (g *Graph) AddGroup(ranks []int32) int32 { return g.AddWide(ranks, 1) }
 
-// AddWide appends a group of ranks, each of which takes part with so many of its devices.
+// AddWide appends a group of ranks, each of which takes part with several of its devices.
 func (g *Graph) AddWide(ranks []int32, width int) int32 {
 	g.Groups, g.Widths = append(g.Groups, ranks), append(g.Widths, int32(width))
 	return int32(len(g.Groups) - 1)
@@ -129,36 +170,33 @@ func (g *Graph) Width(group int32) int {
 // Members counts the devices that take part in a group's collectives.
 func (g *Graph) Members(group int32) int { return len(g.Groups[group]) * g.Width(group) }
 
-// Deps lists the tasks that task i waits for, its stream aside. The slice
-// belongs to the graph.
-func (g *Graph) Deps(i int32) []int32 { return g.deps[g.depStart[i]:g.depStart[i+1]] }
+// Arriving counts the ranks of a group whose tasks the graph has.
+func (g *Graph) Arriving(group int32) int {
+	ranks := g.Groups[group]
+	if g.Copies <= 1 {
+		return len(ranks)
+	}
+	n := 0
+	for n < len(ranks) && int(ranks[n]) < g.Shape.Ranks {
+		n++
+	}
+	return n
+}
 
-// Ranks is the number of devices over all replicas.
+// Ranks is the number of ranks over all replicas.
 func (g *Graph) Ranks() int { return g.Shape.Ranks * max(1, g.Shape.Replicas) }
 
-// ByStream returns the tasks of every stream in order: those of stream s are
-// order[start[s]:start[s+1]].
-func (g *Graph) ByStream() (start, order []int32) {
-	start = make([]int32, len(g.Streams)+1)
-	for i := range g.Tasks {
-		start[g.Tasks[i].Stream+1]++
-	}
-	for s := 1; s < len(start); s++ {
-		start[s] += start[s-1]
-	}
-	next := slices.Clone(start)
-	order = make([]int32, len(g.Tasks))
-	for i := range g.Tasks {
-		s := g.Tasks[i].Stream
-		order[next[s]] = int32(i)
-		next[s]++
-	}
-	return start, order
-}
+// Size counts the tasks of all replicas.
+func (g *Graph) Size() int { return g.Len() * max(1, g.Copies) }
 
 // Describe names task i in words, too, with its rank and stream, for messages.
 func (g *Graph) Describe(i int32) string {
-	t := g.Tasks[i]
+	t := g.Task(i)
+	return g.DescribeTask(&t)
+}
+
+// DescribeTask does what Describe does, of a task or a class.
+func (g *Graph) DescribeTask(t *Task) string {
 	name := t.String()
 	if t.Kind.Message() {
 		name += fmt.Sprintf(" to rank %d", t.Peer)

@@ -17,9 +17,9 @@ const (
 	Waiting   = "waiting"   // nothing runs: bubbles, and what comes from other ranks
 )
 
-// Class names the work of a task that does not compute: averaging, optimizer, or
+// Work names the class of work of a task that does not compute: averaging, optimizer, or
 // communication by dimension (pipeline, data, tied, collective) and collective.
-func (g *Graph) Class(t *Task) string {
+func (g *Graph) Work(t *Task) string {
 	switch {
 	case t.Kind == Optimizer:
 		return Updating

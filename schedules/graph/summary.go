@@ -1,6 +1,9 @@
 package graph
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A Summary is everything that is measured of a trace.
 type Summary struct {
@@ -52,37 +55,9 @@ type RankSummary struct {
 
 // Summarize computes the metrics of a trace.
 func Summarize(t *Trace) Summary {
-	s := Summary{Ranks: make([]RankSummary, t.Graph.Ranks())}
-	for i := range t.Graph.Tasks {
-		task, end := &t.Graph.Tasks[i], t.Spans[i].End
-		s.StepTime = max(s.StepTime, end)
-		if !task.updates() {
-			s.Makespan = max(s.Makespan, end)
-		}
-		s.Ranks[task.Rank].SentBytes += t.Graph.SentBytes(task)
-		if task.Kind.Message() {
-			s.Messages++
-		}
-	}
-	var busy time.Duration
-	streams := newRankStreams(t)
-	for r := range s.Ranks {
-		rank := &s.Ranks[r]
-		rank.Rank = r
-		s.LongestSpan = max(s.LongestSpan, streams.summarize(rank, s.StepTime))
-		busy += rank.Compute
-	}
-	made := len(s.Ranks)
-	if t.Alone {
-		made = t.Graph.Shape.Ranks
-		s.Messages *= len(s.Ranks) / made
-	}
-	s.Bubble = Bubble{idleShare(busy, s.Makespan, made), idleShare(busy, s.LongestSpan, made)}
-	t.summarizeMemory(s.Ranks)
-	t.summarizeInFlight(s.Ranks)
-	s.SteadyMicrobatch, s.Startup = t.steadyMicrobatch(), t.Startup()
-	t.summarizeInner(s.Ranks)
-	s.copy(made)
+	var x Statistics
+	var s Summary
+	x.Summarize(t, &s)
 	return s
 }
 
@@ -90,35 +65,16 @@ func Summarize(t *Trace) Summary {
 // broadcast first, which happens once in a training. A step after it takes no longer
 // than this one without it. It is 0 where nothing is broadcast.
 func (t *Trace) Startup() time.Duration {
-	first, found := t.End(), false
-	for i := range t.Graph.Tasks {
-		k := t.Graph.Tasks[i].Kind
-		found = found || k == Broadcast
-		if k.Compute() {
-			first = min(first, t.Spans[i].Start)
-		}
-	}
-	if !found {
+	if !slices.ContainsFunc(t.Graph.Classes, func(t Task) bool { return t.Kind == Broadcast }) {
 		return 0
 	}
+	first := t.End()
+	for i, row := range t.Graph.Rows {
+		if t.Graph.Classes[row.Class].Kind.Compute() {
+			first = min(first, t.Span(int32(i)).Start)
+		}
+	}
 	return first
-}
-
-// summarizeInner takes the communication within tasks out of compute, where its
-// exposed part was counted.
-func (t *Trace) summarizeInner(ranks []RankSummary) {
-	exposed := make([]time.Duration, len(ranks))
-	for i, inner := range t.Inner {
-		r := t.Graph.Tasks[i].Rank
-		ranks[r].Communication += inner.Communication
-		ranks[r].SentBytes += inner.SentBytes
-		exposed[r] += inner.Exposed
-	}
-	for r := range ranks {
-		part := min(exposed[r], ranks[r].Compute) // less where tasks ran side by side
-		ranks[r].Compute -= part
-		ranks[r].ExposedCommunication += part
-	}
 }
 
 // updates reports whether a task belongs to the update of the parameters,
@@ -157,78 +113,6 @@ func (g *Graph) SentBytes(t *Task) int64 {
 	return 0
 }
 
-// summarizeMemory finds the highest level of every rank.
-func (t *Trace) summarizeMemory(ranks []RankSummary) {
-	level := make([]int64, len(ranks))
-	for r := range ranks {
-		if t.Persistent != nil {
-			level[r] = t.Persistent[r]
-		}
-		ranks[r].PersistentMemory, ranks[r].PeakMemory = level[r], level[r]
-	}
-	for _, e := range t.Memory {
-		level[e.Rank] += e.Bytes
-		ranks[e.Rank].PeakMemory = max(ranks[e.Rank].PeakMemory, level[e.Rank])
-	}
-}
-
-// summarizeInFlight counts activations held. A rank computes one task at a
-// time, so the order of the tasks is enough.
-func (t *Trace) summarizeInFlight(ranks []RankSummary) {
-	g := t.Graph
-	held, ends := make([]int, g.Ranks()), g.backwards()
-	for i := range g.Tasks {
-		task := &g.Tasks[i]
-		if !task.Kind.Compute() || g.Layered && task.Stage > 0 {
-			continue
-		}
-		switch r := task.Rank; {
-		case task.Kind == Forward && task.Part == 0:
-			held[r]++
-			ranks[r].PeakInFlight = max(ranks[r].PeakInFlight, held[r])
-		case task.Kind == Backward || task.Kind == WeightGradient:
-			if task.Part == ends.of(task) {
-				held[r]--
-			}
-		}
-	}
-}
-
-// backwards tells the last part of every B or W of the first replica, by stage and
-// microbatch. Without experts, whose exchanges alone let other tasks come between, it is
-// empty: the first part then does as well.
-type backwards struct {
-	microbatches int
-	last         []uint16
-}
-
-func (g *Graph) backwards() backwards {
-	b := backwards{microbatches: g.Shape.Microbatches}
-	if g.Experts.Span == 0 {
-		return b
-	}
-	b.last = make([]uint16, g.Placement.Stages()*b.microbatches)
-	for i := range g.Tasks {
-		t := &g.Tasks[i]
-		if int(t.Rank) >= g.Shape.Ranks {
-			break
-		}
-		if t.Kind == Backward || t.Kind == WeightGradient {
-			last := &b.last[int(t.Stage)*b.microbatches+int(t.Microbatch)]
-			*last = max(*last, t.Part)
-		}
-	}
-	return b
-}
-
-// of finds the last part of the action that a task is part of.
-func (b backwards) of(t *Task) uint16 {
-	if b.last == nil {
-		return 0
-	}
-	return b.last[int(t.Stage)*b.microbatches+int(t.Microbatch)]
-}
-
 // steadyMicrobatch measures the time from one microbatch to the next without fill and
 // drain, where the pipeline has no flush: the mean of the times between the ends of
 // the first stage's backwards. 0 for other graphs, and for a single microbatch.
@@ -237,9 +121,9 @@ func (t *Trace) steadyMicrobatch() time.Duration {
 		return 0
 	}
 	var first, last time.Duration
-	for i := range t.Graph.Tasks {
-		if task := &t.Graph.Tasks[i]; task.Kind == Backward && task.Stage == 0 {
-			if last = t.Spans[i].End; task.Microbatch == 0 {
+	for i, row := range t.Graph.Rows {
+		if task := &t.Graph.Classes[row.Class]; task.Kind == Backward && task.Stage == 0 {
+			if last = t.Span(int32(i)).End; t.Graph.Task(int32(i)).Microbatch == 0 {
 				first = last
 			}
 		}

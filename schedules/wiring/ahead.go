@@ -34,11 +34,11 @@ func (b *rankBuilder) gatherAhead() {
 	if b.first == nil {
 		return
 	}
-	for _, s := range slices.Backward(b.stagesOn[b.pipelineRank]) {
-		b.first[s].gather = int32(len(b.graph.Tasks))
+	for _, s := range slices.Backward(b.stagesOn[b.rank]) {
+		b.first[s].gather = int32(b.graph.Len())
 		for part, bytes := range b.Sync.Ahead[s] {
-			b.add(graph.Task{
-				Kind: graph.AllGather, Part: uint16(part), Stream: b.stream(&b.gradients, "gradients"), Stage: s, Microbatch: graph.None,
+			b.single(graph.Task{
+				Kind: graph.AllGather, Part: uint16(part), Stream: b.open(&b.gradients, "gradients"), Stage: s, Microbatch: graph.None,
 				Peer: b.group(b.Sync.ahead(s, part)), Bytes: bytes,
 			})
 		}
@@ -46,19 +46,11 @@ func (b *rankBuilder) gatherAhead() {
 }
 
 // besides counts the gathers beside an action: of a first forward those of its stage.
-func (b *builder) besides(a order.Action) int {
+func (b *Builder) besides(a order.Action) int {
 	if b.first == nil || a.Kind != graph.Forward || b.first[a.Stage].microbatch != a.Microbatch {
 		return 0
 	}
 	return len(b.Sync.Ahead[a.Stage])
-}
-
-// awaited names the gather that a task waits for, or none.
-func (b *builder) awaited(t *graph.Task) int32 {
-	if b.besides(order.Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch}) == 0 {
-		return graph.None
-	}
-	return b.awaits(t.Stage, b.first[t.Stage].gather, int(t.Part))
 }
 
 // awaits finds the gather that a part of a stage's first forward waits for, given the

@@ -3,8 +3,6 @@ package wiring
 import (
 	"fmt"
 	"slices"
-
-	"psim/schedules/graph"
 )
 
 // maxBarriers bounds the dependencies that barriers add, a gigabyte of them:
@@ -15,7 +13,7 @@ const maxBarriers = 1 << 28
 // graph without barriers.
 type cycles struct {
 	of    [][]int32 // by pipeline rank and action
-	tasks [][]int32 // by cycle: with which its actions end in the replica at hand
+	tasks [][]int32 // by cycle: with which its actions end
 }
 
 // cycles finds the cycles of a synchronous graph, and refuses one whose barriers
@@ -48,13 +46,6 @@ func (p *Pipeline) cycles(t turns) (*cycles, error) {
 	return &cycles{of: of, tasks: make([][]int32, len(actions))}, nil
 }
 
-// restart forgets the tasks of the replica before.
-func (c *cycles) restart() {
-	for k := range c.tasks {
-		c.tasks[k] = c.tasks[k][:0]
-	}
-}
-
 // ends notes the task with which an action, the i-th of its rank, ends: its
 // message, or without one its compute task.
 func (c *cycles) ends(rank, i int, task int32) {
@@ -64,16 +55,15 @@ func (c *cycles) ends(rank, i int, task int32) {
 	}
 }
 
-// barrier adds the clock cycle before to what a compute task, the i-th action of
-// its rank, waits for, but for what its own stream and the results that it needs
-// say anyway.
-func (c *connector) barrier(deps []int32, t *graph.Task, i int, results []int32) []int32 {
-	k := c.cycles.of[int(t.Rank)%c.Shape.Ranks][i]
+// barrier adds the clock cycle before to what the first task of the action at hand waits for, but
+// for what its own stream and the results that it needs say anyway.
+func (c *connector) barrier(deps []int32, i int32, results []int32) []int32 {
+	k := c.cycles.of[c.rank][c.at]
 	if k == 0 {
 		return deps
 	}
 	for _, before := range c.cycles.tasks[k-1] {
-		if c.graph.Tasks[before].Stream != t.Stream && !slices.Contains(results, before) {
+		if c.stream(before) != c.stream(i) && !slices.Contains(results, before) {
 			deps = append(deps, before)
 		}
 	}

@@ -44,8 +44,8 @@ func (p *Pipeline) divided(stage int32) bool {
 }
 
 // delayed reports whether an action is a B whose weight gradients have tasks of their own.
-func (p *Pipeline) delayed(a order.Action) bool {
-	return p.DelayWeights && a.Kind == graph.Backward && p.divided(a.Stage)
+func (p *Pipeline) delayed(k graph.Kind, stage int32) bool {
+	return p.DelayWeights && k == graph.Backward && p.divided(stage)
 }
 
 // A cut says how an action is cut into parts, and what leaves after each.
@@ -126,40 +126,31 @@ func (p *Pipeline) expertGroups(g *graph.Graph) {
 	}
 }
 
-// exchange adds the all-to-all after a part of an action.
-func (b *rankBuilder) exchange(a order.Action, c cut, part int) {
-	ranks := int32(b.Shape.Ranks)
-	b.add(graph.Task{
-		Kind: graph.AllToAll, Part: uint16(c.first + part), Stream: b.stream(&b.experts, "experts"), Stage: a.Stage, Microbatch: a.Microbatch,
-		Peer:  b.graph.Experts.ExchangeGroup(int32(b.replica), int32(b.pipelineRank), ranks),
-		Bytes: c.exchanges[part] * b.samples(a.Microbatch, b.replica),
-	})
-}
-
-// exchange finds the all-to-all that a part of an action waits for, or none.
-func (c *connector) exchange(t *graph.Task, at *progress) int32 {
-	if !c.divided(t.Stage) || t.Kind == graph.WeightGradient {
-		return graph.None
+// exchange adds the all-to-all after the last part of an action that has been added.
+func (b *rankBuilder) exchange(p *parts) {
+	d := direction(p.Kind)
+	stream, class := b.open(&b.experts, "experts"), b.at(exchanges+d, p.on, p.variant)
+	if *class == graph.None {
+		*class = int32(len(b.graph.Classes))
+		for k, bytes := range p.cut.exchanges {
+			t := b.pass(&p.Action, graph.AllToAll, stream)
+			t.Part, t.Bytes = uint16(p.cut.first+k), bytes*b.samples(p.Microbatch, 0)
+			t.Peer = b.graph.Experts.ExchangeGroup(0, b.rank, int32(b.Shape.Ranks))
+			b.add(t, 1)
+		}
 	}
-	return at.exchanged[direction(t.Kind)]
-}
-
-// exchangesIn tells all-to-alls of an F, 0, from those of a B or I, 1.
-func (c *connector) exchangesIn(t *graph.Task) int {
-	if int(t.Part) < len(c.Exchanges[t.Stage].Forward) {
-		return 0
-	}
-	return 1
+	b.exchanged[d] = b.graph.Put(*class+int32(p.next), stream, p.Microbatch)
+	b.graph.Wait(b.exchanged[d], b.computed)
 }
 
 // exchanging counts the tasks that all-to-alls add to an action: themselves, and the parts
 // between.
-func (p *Pipeline) exchanging(a order.Action) int64 {
+func (p *Pipeline) exchanging(k graph.Kind, stage int32) int64 {
 	if p.Exchanges == nil {
 		return 0
 	}
-	n := int64(len(p.Exchanges[a.Stage].of(a.Kind)))
-	if p.delayed(a) {
+	n := int64(len(p.Exchanges[stage].of(k)))
+	if p.delayed(k, stage) {
 		return 3*n + 1
 	}
 	return 2 * n

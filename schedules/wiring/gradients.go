@@ -74,21 +74,26 @@ func (b *rankBuilder) broadcast() {
 	if b.Sync.Broadcast == nil || !b.Sync.active(b.Shape) {
 		return
 	}
-	for _, s := range slices.Backward(b.stagesOn[b.pipelineRank]) {
+	for _, s := range slices.Backward(b.stagesOn[b.rank]) {
 		for part, bytes := range b.Sync.Broadcast[s] {
-			b.add(graph.Task{
-				Kind: graph.Broadcast, Part: uint16(part), Stream: b.stream(&b.gradients, "gradients"), Stage: s, Microbatch: graph.None,
+			b.broadcasted = b.single(graph.Task{
+				Kind: graph.Broadcast, Part: uint16(part), Stream: b.open(&b.gradients, "gradients"), Stage: s, Microbatch: graph.None,
 				Peer: b.group(b.Sync.expert(s, part)), Bytes: bytes,
 			})
 		}
 	}
 }
 
+// leavesEarly reports whether gradients leave before the end of the step.
+func (p *Pipeline) leavesEarly() bool {
+	return (p.Sync.Overlap || p.Sync.EveryMicrobatch) && p.Sync.active(p.Shape)
+}
+
 // leaves reports whether gradients leave with an action, the i-th of its
 // rank, and not only after the last: with every backward, or with the one that
 // completes them if they leave early.
 func (b *rankBuilder) leaves(i int, a order.Action) bool {
-	return b.sums(a.Kind, a.Stage) && (b.Sync.EveryMicrobatch || b.Sync.Overlap && b.last[b.Placement.Copy(a.Stage, a.Microbatch)] == i)
+	return b.sums(a.Kind, a.Stage) && (b.Sync.EveryMicrobatch || b.Sync.Overlap && b.last[b.copyOf(&a)] == int32(i))
 }
 
 // leaving counts the tasks with which the gradients of a stage leave: a sum per
@@ -107,67 +112,99 @@ func (p *Pipeline) sums(k graph.Kind, stage int32) bool {
 	return makesGradients(k) && p.Sync.active(p.Shape) && len(p.Sync.Buckets[stage]) > 0
 }
 
-// sum adds the collective of one gradient bucket: with units of an action's
+// sum adds the collective of one gradient bucket of a copy of a stage: with units of a
 // microbatch, otherwise of the whole step.
-func (b *rankBuilder) sum(a order.Action, bucket int) {
-	microbatch := int32(graph.None)
-	if b.Sync.Units != nil {
-		microbatch = a.Microbatch
+func (b *rankBuilder) sum(stage, on int32, bucket int, microbatch int32) {
+	if b.Sync.Units == nil {
+		microbatch = graph.None
 	}
-	b.add(graph.Task{
-		Kind: b.Sync.Kind(), Part: uint16(bucket), Stream: b.stream(&b.gradients, "gradients"),
-		Stage: a.Stage, Microbatch: microbatch, Peer: b.group(b.Sync.expert(a.Stage, bucket)), Bytes: b.Sync.Buckets[a.Stage][bucket],
-	})
+	stream, class := b.open(&b.gradients, "gradients"), b.at(buckets, on, 0)
+	if *class == graph.None {
+		*class = int32(len(b.graph.Classes))
+		for k, bytes := range b.Sync.Buckets[stage] {
+			b.add(graph.Task{
+				Kind: b.Sync.Kind(), Part: uint16(k), Rank: b.rank, Stream: stream,
+				Stage: stage, Microbatch: microbatch, Peer: b.group(b.Sync.expert(stage, k)), Bytes: bytes,
+			}, 1)
+		}
+	}
+	b.closing = b.graph.Put(*class+int32(bucket), stream, microbatch)
+	b.graph.Wait(b.closing, b.computed)
+	if bucket == 0 {
+		b.summed[0] = b.summed[1]
+	}
+	b.summed[1] = b.closing
 }
 
 // group finds that over which gradients or parameters travel: of experts, or of all else.
 func (b *rankBuilder) group(expert bool) int32 {
 	if expert {
-		return b.graph.Experts.SumGroup(int32(b.replica), int32(b.pipelineRank), int32(b.Shape.Ranks))
+		return b.graph.Experts.SumGroup(0, b.rank, int32(b.Shape.Ranks))
 	}
-	return b.groups.stage[b.pipelineRank]
+	return b.groups.stage[b.rank]
 }
 
 // gathers lists the sizes of the parameters that an action needs and that are
 // sharded. A weight gradient needs none.
-func (p *Pipeline) gathers(a order.Action) []int64 {
-	if p.Sync.Units == nil || !p.Sync.active(p.Shape) || a.Kind == graph.WeightGradient {
+func (p *Pipeline) gathers(k graph.Kind, stage int32) []int64 {
+	if p.Sync.Units == nil || !p.Sync.active(p.Shape) || k == graph.WeightGradient {
 		return nil
 	}
-	return p.Sync.Units[a.Stage].Gather
+	return p.Sync.Units[stage].Gather
 }
 
-// gather adds the all-gathers of the parameters that an action needs.
-func (b *rankBuilder) gather(a order.Action) {
-	for part, bytes := range b.gathers(a) {
-		b.add(graph.Task{
-			Kind: graph.AllGather, Part: uint16(part), Stream: b.stream(&b.parameters, "parameters"), Stage: a.Stage, Microbatch: a.Microbatch,
-			Peer: b.groups.gather[b.pipelineRank], Bytes: bytes,
-		})
+// gather adds the all-gathers of the parameters that an action needs. With overlap only two units
+// are whole at a time, so that the gather waits for the use before the last; otherwise for all
+// before it.
+func (b *rankBuilder) gather(p *parts) {
+	sizes := b.gathers(p.Kind, p.Stage)
+	if len(sizes) == 0 {
+		return
+	}
+	stream, class := b.open(&b.parameters, "parameters"), b.at(units, p.on, 0)
+	if *class == graph.None {
+		*class = int32(len(b.graph.Classes))
+		for k, bytes := range sizes {
+			t := b.pass(&p.Action, graph.AllGather, stream)
+			t.Part, t.Peer, t.Bytes = uint16(k), b.groups.gather[b.rank], bytes
+			b.add(t, 1)
+		}
+	}
+	for k := range sizes {
+		b.gathered = b.graph.Put(*class+int32(k), stream, p.Microbatch)
+		if b.Sync.Overlap {
+			b.graph.Wait(b.gathered, b.uses[0])
+		} else {
+			b.graph.Wait(b.gathered, b.computed, b.closing)
+		}
 	}
 }
 
 // tail adds what follows the last backward of a rank: tied gradients, the
 // sums over replicas that have not left early, the average, the optimizer,
-// and the gathering of updated parameters.
+// and the gathering of updated parameters. Each follows what ends the step before it.
 func (b *rankBuilder) tail() {
-	shares := b.Placement.Second != nil && b.Sync.active(b.Shape) && b.Sync.Sharded
+	active := b.Sync.active(b.Shape)
+	shares := b.Placement.Second != nil && active && b.Sync.Sharded
 	if !shares {
 		b.sumTied()
 	}
-	if b.Sync.active(b.Shape) {
+	whole := graph.Task{Stream: b.compute, Stage: graph.None, Microbatch: graph.None, Peer: graph.None}
+	if active {
 		b.sumRest()
 		if shares {
 			b.sumTied()
 		}
-		b.average()
+		whole.Kind, whole.Bytes = graph.Average, b.averaged(b.stagesOn[b.rank])
+		b.closing = b.single(whole, b.closing)
 	}
 	if !b.Optimizer || b.Stashing {
 		return
 	}
-	b.add(graph.Task{Kind: graph.Optimizer, Stream: b.compute, Stage: graph.None, Microbatch: graph.None, Peer: graph.None})
-	if b.Sync.active(b.Shape) && b.Sync.Sharded && b.Sync.Units == nil && b.Sync.Ahead == nil {
-		b.gathersUpdated()
+	whole.Kind, whole.Bytes = graph.Optimizer, 0
+	b.closing = b.single(whole, b.closing)
+	if b.gathersUpdated() {
+		b.gatherUpdated()
 	}
 }
 
@@ -175,30 +212,29 @@ func (b *rankBuilder) tail() {
 // optimizer is sharded, these are sums of shares.
 func (b *rankBuilder) sumTied() {
 	for i, t := range b.Tied {
-		if ranks := b.tiedRanks(t); len(ranks) > 1 && slices.Contains(ranks, int32(b.pipelineRank)) {
-			b.add(graph.Task{
-				Kind: graph.AllReduce, Stream: b.stream(&b.gradients, "gradients"), Stage: graph.None, Microbatch: graph.None,
-				Peer: b.groups.tied[b.replica][i], Bytes: t.Bytes,
-			})
+		if ranks := b.tiedRanks(t); len(ranks) > 1 && slices.Contains(ranks, b.rank) {
+			b.closing = b.single(graph.Task{
+				Kind: graph.AllReduce, Stream: b.open(&b.gradients, "gradients"), Stage: graph.None, Microbatch: graph.None,
+				Peer: b.groups.tied[0][i], Bytes: t.Bytes,
+			}, b.computed)
 		}
 	}
 }
 
 // sumRest adds the sums that have not left early.
 func (b *rankBuilder) sumRest() {
-	if b.Sync.Overlap || b.Sync.EveryMicrobatch {
+	if b.leavesEarly() {
 		return
 	}
-	for _, s := range b.stagesOn[b.pipelineRank] {
+	for _, s := range b.stagesOn[b.rank] {
+		on := s
+		if b.Placement.First[s] != b.rank {
+			on += int32(b.Placement.Stages())
+		}
 		for bucket := range b.Sync.Buckets[s] {
-			b.sum(order.Action{Stage: s}, bucket)
+			b.sum(s, on, bucket, graph.None)
 		}
 	}
-}
-
-// average adds the division by the number of replicas.
-func (b *rankBuilder) average() {
-	b.add(graph.Task{Kind: graph.Average, Stream: b.compute, Stage: graph.None, Microbatch: graph.None, Peer: graph.None, Bytes: b.averaged(b.stagesOn[b.pipelineRank])})
 }
 
 // averaged counts the bytes of summed gradients that a rank with some stages divides.
@@ -225,16 +261,21 @@ func (p *Pipeline) averaged(stages []int32) int64 {
 	return all + experts
 }
 
-// gathersUpdated adds the gathers of what a sharded optimizer has updated: of a stage's
-// parameters, and of its experts' beside them.
-func (b *rankBuilder) gathersUpdated() {
+// gathersUpdated reports whether updated parameters are gathered at the end.
+func (p *Pipeline) gathersUpdated() bool {
+	return p.Optimizer && !p.Stashing && p.Sync.active(p.Shape) && p.Sync.Sharded && p.Sync.Units == nil && p.Sync.Ahead == nil
+}
+
+// gatherUpdated adds the gathers of what a sharded optimizer has updated: of a stage's
+// parameters, and of its experts'.
+func (b *rankBuilder) gatherUpdated() {
 	gather := func(stage int32, part uint16, group int32, bytes int64) {
-		b.add(graph.Task{
-			Kind: graph.AllGather, Part: part, Stream: b.stream(&b.gradients, "gradients"), Stage: stage, Microbatch: graph.None,
+		b.single(graph.Task{
+			Kind: graph.AllGather, Part: part, Stream: b.open(&b.gradients, "gradients"), Stage: stage, Microbatch: graph.None,
 			Peer: group, Bytes: bytes,
-		})
+		}, b.closing)
 	}
-	for _, s := range b.stagesOn[b.pipelineRank] {
+	for _, s := range b.stagesOn[b.rank] {
 		gather(s, 0, b.group(false), b.Sync.Parameters[s])
 		if b.Sync.expertParameters(s) > 0 {
 			gather(s, 1, b.group(true), b.Sync.ExpertParameters[s])

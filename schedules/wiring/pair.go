@@ -47,7 +47,7 @@ func ParsePairing(name string) (Pairing, error) {
 // partner finds the other half of an overlapped pair, given the i-th action of a
 // rank.
 func (p *Pipeline) partner(rank int32, i int) (order.Action, bool) {
-	actions := p.Order[int(rank)%p.Shape.Ranks]
+	actions := p.Order[rank]
 	switch {
 	case actions[i].Pair:
 		return actions[i+1], true
@@ -67,12 +67,12 @@ func (b *rankBuilder) streamOf(i int) int32 {
 	if !ok || partner.Kind != graph.Forward {
 		return b.compute
 	}
-	return b.stream(&b.beside, "compute beside")
+	return b.open(&b.beside, "compute beside")
 }
 
 // interleaved reports whether the i-th action of a pipeline rank is the first of a pair
 // whose parts alternate.
-func (p *Pipeline) interleaved(rank, i int) bool {
+func (p *Pipeline) interleaved(rank int32, i int) bool {
 	a := p.Order[rank][i]
 	return a.Pair && p.Pairs != Serial && (p.divided(a.Stage) || p.divided(p.Order[rank][i+1].Stage))
 }
@@ -94,74 +94,63 @@ func (b *rankBuilder) pair(i int) {
 	}
 }
 
-// partnerNeeds adds what a compute task waits for beyond its own needs: the first half
-// of a fused pair, and both of an overlapped one, for what the other half needs, half of
-// an overlapped one for all before the pair on its rank, and what comes after an
+// begins finds which action of a rank begins as the n-th: the B of a fused pair whose parts
+// alternate comes first.
+func (p *Pipeline) begins(rank int32, n int) int {
+	switch {
+	case p.Pairs != Fused || p.Exchanges == nil:
+	case p.interleaved(rank, n):
+		return n + 1
+	case n > 0 && p.interleaved(rank, n-1):
+		return n - 1
+	}
+	return n
+}
+
+// partnerNeeds adds what the n-th action that a rank begins waits for beyond its own needs: the
+// first half of a fused pair, and both of an overlapped one, for what the other half needs, half
+// of an overlapped one for all before the pair on its rank, and what comes after an
 // overlapped pair for both halves, which run on streams of their own.
-func (c *connector) partnerNeeds(deps []int32, t *graph.Task, at *progress) []int32 {
-	partner, isHalf := c.partner(t.Rank, at.action)
-	if isHalf && !(c.Pairs == Fused && at.again) {
-		deps = c.needs(deps, partner)
+func (c *connector) partnerNeeds(deps []int32, n int, i int32) []int32 {
+	partner, isHalf := c.partner(c.rank, c.at)
+	again := n > 0 && c.Order[c.rank][n-1].Pair
+	if isHalf && !(c.Pairs == Fused && again) {
+		deps = c.needs(deps, &partner, i)
 	}
 	if c.Pairs != Overlap {
 		return deps
 	}
 	second := isHalf && partner.Kind == graph.Forward
 	if !second {
-		at.before, at.ended = at.ended, [2]int32{graph.None, graph.None}
+		c.before, c.ended = c.ended, [2]int32{graph.None, graph.None}
 	}
-	if isHalf || at.before[1] != graph.None {
-		deps = append(deps, at.before[0], at.before[1])
+	if isHalf || c.before[1] != graph.None {
+		deps = append(deps, c.before[0], c.before[1])
 	}
 	return deps
 }
 
-// begins goes on to the next action of a rank, of which a task is the first part.
-func (c *connector) begins(t *graph.Task, at *progress) {
-	actions := c.Order[int(t.Rank)%c.Shape.Ranks]
-	is := func(a order.Action) bool {
-		same := a.Stage == t.Stage && a.Microbatch == t.Microbatch
-		return same && (a.Kind == t.Kind || a.Kind == graph.Backward && t.Kind == graph.InputGradient)
+// passed notes a task of the action at hand, where pairs overlap: a compute task for what comes
+// after it, while a message waits for the other half of its pair as well.
+func (c *connector) passed(i int32) {
+	if c.Pairs == Overlap {
+		c.overlaps(i)
 	}
-	i := at.actions
-	at.again = i > 0 && actions[i-1].Pair
+}
+
+func (c *connector) overlaps(i int32) {
+	kind := c.graph.Like(i).Kind
+	partner, isHalf := c.partner(c.rank, c.at)
 	switch {
-	case is(actions[i]):
-		at.action = i
-	case at.again: // the B came first
-		at.action = i - 1
-	default:
-		at.action = i + 1
+	case kind.Compute() && isHalf && kind != graph.Forward:
+		c.ended[1] = i
+	case kind.Compute():
+		c.ended[0] = i
+	case kind.Message() && isHalf:
+		other := &partner
+		if (other.Kind == graph.Forward) == (kind == graph.SendForward) {
+			other = &c.Order[c.rank][c.at]
+		}
+		c.graph.Wait(i, i-1, c.computed(other))
 	}
-	at.actions++
-}
-
-// follows reports whether a task is a W of the B at hand.
-func (c *connector) follows(t *graph.Task, at *progress) bool {
-	return c.DelayWeights && t.Kind == graph.WeightGradient && c.Order[int(t.Rank)%c.Shape.Ranks][at.action].Kind == graph.Backward
-}
-
-// ends notes a compute task that ends an action, for what comes after it.
-func (c *connector) ends(t *graph.Task, i int32, at *progress) {
-	half := 0
-	if _, ok := c.partner(t.Rank, at.action); ok && t.Kind != graph.Forward {
-		half = 1
-	}
-	at.ended[half] = i
-}
-
-// released lists what a message waits for: the compute task before it, and the
-// other half of an overlapped pair.
-func (c *connector) released(t *graph.Task, at *progress) (computed, partner int32) {
-	if c.Pairs != Overlap {
-		return at.computed, graph.None
-	}
-	other, ok := c.partner(t.Rank, at.action)
-	if ok && (other.Kind == graph.Forward) == (t.Kind == graph.SendForward) {
-		other = c.Order[int(t.Rank)%c.Shape.Ranks][at.action]
-	}
-	if !ok {
-		return at.computed, graph.None
-	}
-	return at.computed, *c.made.of(other)
 }

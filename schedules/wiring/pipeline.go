@@ -12,9 +12,6 @@
 package wiring
 
 import (
-	"fmt"
-
-	"psim/internal/ram"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 )
@@ -68,13 +65,22 @@ type Pipeline struct {
 	// the end; backwards use the weights of their forwards (see pipedream). It takes
 	// one stage per rank.
 	Stashing bool
-	// Alone makes the tasks of the first replica only. Groups have the ranks of all.
-	Alone bool
+	// Brief leaves out the microbatches of tasks, and so a sixth of the memory: statistics need
+	// none, unless costs depend on it, as with Stashing.
+	Brief bool
+	// Folded makes the tasks of the first replica only, to stand for all (see graph.Graph).
+	Folded bool
 	// Layered says that stages are layers (see graph.Graph).
 	Layered bool
 	// Pairs says how overlapped pairs run; in clock cycles they are two
 	// ordinary actions.
 	Pairs Pairing
+}
+
+// Foldable reports whether the first replica may stand for all: not where these differ in size, or
+// have something from the first. Whether they cost the same is for the graph to tell.
+func (p *Pipeline) Foldable() bool {
+	return p.Shape.Replicas > 1 && p.Shards == nil && p.Sync.Broadcast == nil
 }
 
 // A Boundary is the size in bytes, per sample, of the activations that leave
@@ -94,52 +100,7 @@ type Tied struct {
 // A message goes on a stream of its own for that neighbour and direction, in
 // the order in which the rank computes. (In another order, microbatch by
 // microbatch say, an in-order stream deadlocks.)
-func (p Pipeline) Graph() (*graph.Graph, error) {
-	p.fill()
-	if err := p.check(); err != nil {
-		return nil, err
-	}
-	whole, err := p.arrange()
-	if err != nil {
-		return nil, err
-	}
-	size := p.size()
-	if err := checkTasks(size); err != nil {
-		return nil, err
-	}
-	turns, err := p.turns(whole)
-	if err != nil {
-		return nil, err
-	}
-	cycles, err := p.cycles(turns)
-	if err != nil {
-		return nil, err
-	}
-	if err := ram.CheckTasks(float64(size)); err != nil {
-		return nil, err
-	}
-	g := &graph.Graph{Name: p.Name, Shape: p.Shape, Placement: p.Placement, Stashing: p.Stashing, Layered: p.Layered}
-	g.Grow(int(size), int(size)+int(size)/2)
-	b := newBuilder(&p, g, cycles)
-	c := connector{builder: b, whole: whole, turns: turns}
-	for d := range p.made() {
-		first := len(g.Tasks)
-		cycles.restart()
-		for r := range p.Order {
-			b.rank(d, r)
-		}
-		c.connect(first)
-	}
-	return g, nil
-}
-
-// checkTasks refuses more tasks than can be numbered.
-func checkTasks(n int64) error {
-	if n > graph.MaxTasks {
-		return fmt.Errorf("the graph would have %d tasks; at most %d are supported: use fewer microbatches, stages or replicas", n, graph.MaxTasks)
-	}
-	return nil
-}
+func (p Pipeline) Graph() (*graph.Graph, error) { return new(Builder).Graph(p) }
 
 // fill puts values in place of those that are left out or implied by others.
 func (p *Pipeline) fill() {
@@ -148,84 +109,8 @@ func (p *Pipeline) fill() {
 	}
 	p.Shape.Replicas, p.Shape.Virtual = max(1, p.Shape.Replicas), max(1, p.Shape.Virtual)
 	p.Sync = p.Sync.Derived()
+	p.Brief = p.Brief && !p.Stashing
 	if p.Synchronous || !p.Order.Paired() {
 		p.Pairs = Serial
 	}
-}
-
-// size counts the tasks.
-func (p *Pipeline) size() int64 {
-	var n int64
-	for _, actions := range p.Order {
-		for _, a := range actions {
-			n += p.tasksOf(a)
-		}
-		if p.Optimizer && !p.Stashing {
-			n++
-		}
-	}
-	for _, t := range p.Tied {
-		if ranks := p.tiedRanks(t); len(ranks) > 1 {
-			n += int64(len(ranks))
-		}
-	}
-	return (n + p.syncTasks()) * int64(p.made())
-}
-
-// made counts the replicas whose tasks are made.
-func (p *Pipeline) made() int {
-	if p.Alone {
-		return 1
-	}
-	return p.Shape.Replicas
-}
-
-// tasksOf counts the tasks of an action without those that only the last of a stage
-// has: itself, its message and its update, and what is gathered before or summed
-// after every one.
-func (p *Pipeline) tasksOf(a order.Action) int64 {
-	n := int64(1)
-	if p.destination(a) != graph.None {
-		n++
-	}
-	if p.Stashing && p.Optimizer && makesGradients(a.Kind) {
-		n++
-	}
-	n += p.exchanging(a) + int64(len(p.gathers(a)))
-	if p.Sync.EveryMicrobatch && p.sums(a.Kind, a.Stage) {
-		n += p.leaving(a.Stage)
-	}
-	return n
-}
-
-// syncTasks counts what a replica does once for its share of the gradients: the sums,
-// the average, and the gathering of updated parameters.
-func (p *Pipeline) syncTasks() int64 {
-	if !p.Sync.active(p.Shape) {
-		return 0
-	}
-	n := int64(p.Shape.Ranks)
-	for s := range p.Placement.Stages() {
-		copies := int64(len(p.Placement.Ranks(s)))
-		if !p.Sync.EveryMicrobatch {
-			n += copies * p.leaving(int32(s))
-		}
-		switch pieces := int64(0); {
-		case p.Sync.Ahead != nil:
-			pieces = int64(len(p.Sync.Ahead[s]))
-			n += copies * pieces
-			if !p.divided(int32(s)) {
-				n += copies * max(0, pieces-1) // parts of the first forward
-			}
-		case p.Optimizer && !p.Stashing && p.Sync.Sharded && p.Sync.Units == nil:
-			n += copies
-			if p.Sync.expertParameters(int32(s)) > 0 {
-				n += copies
-			}
-		}
-		if p.Sync.Broadcast != nil {
-			n += copies * int64(len(p.Sync.Broadcast[s]))
-		}
-	}
-	return n
 }
