@@ -55,7 +55,7 @@ func (r *runner) pick(atOnce int) (tasks []int32) {
 			continue
 		}
 		i := r.order[at]
-		t := r.graph.Like(i)
+		t := r.graph.Class(i)
 		if slices.ContainsFunc(r.graph.Deps(i), r.pending) {
 			continue
 		}
@@ -67,7 +67,7 @@ func (r *runner) pick(atOnce int) (tasks []int32) {
 			}
 		case t.Kind.Message() || atOnce == 1:
 			return []int32{i}
-		case len(tasks) < atOnce && !slices.ContainsFunc(tasks, func(j int32) bool { return r.graph.Like(j).Rank == t.Rank }):
+		case len(tasks) < atOnce && !slices.ContainsFunc(tasks, func(j int32) bool { return r.graph.Class(j).Rank == t.Rank }):
 			tasks = append(tasks, i)
 		}
 	}
@@ -117,7 +117,7 @@ func (r *runner) under(tasks []int32) {
 
 // alone performs a task that waits for nothing.
 func (r *runner) alone(ctx context.Context, i int32) {
-	s := int(r.graph.Like(i).Stream)
+	s := int(r.graph.Class(i).Stream)
 	ended := int(r.head[s])
 	r.advance(s, ended)
 	from := time.Since(r.begin)

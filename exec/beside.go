@@ -66,7 +66,7 @@ func (c *carrier) apart(ctx context.Context, steps [][]int32, o RunOptions) (*gr
 		return without, empty, err
 	}
 	for i := range empty {
-		if t := c.graph.Like(int32(i)); t.Kind.Message() && part.owners[t.Rank] != part.owners[t.Peer] {
+		if t := c.graph.Class(int32(i)); t.Kind.Message() && part.owners[t.Rank] != part.owners[t.Peer] {
 			empty[i] = without.Spans[i].Duration()
 		}
 	}

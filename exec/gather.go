@@ -159,7 +159,7 @@ func (x *routes) merge(k int, own *ownTrace, trace *graph.Trace, begin time.Dura
 		return processes.Aligned(own.Before, own.After, own.Begin+t) - begin
 	}
 	for i, span := range own.Spans {
-		if x.owners[trace.Graph.Like(int32(i)).Rank] == k {
+		if x.owners[trace.Graph.Class(int32(i)).Rank] == k {
 			trace.Spans[i].Start = at(span.Start)
 		}
 		if x.ends(int32(i)) == k {
@@ -195,7 +195,7 @@ func (x *routes) straighten(trace *graph.Trace) {
 	slices.SortStableFunc(byStart, func(a, b int32) int { return cmp.Compare(trace.Spans[a].Start, trace.Spans[b].Start) })
 	ended := make([]time.Duration, len(x.graph.Streams))
 	for _, i := range byStart {
-		stream, span := x.graph.Like(i).Stream, &trace.Spans[i]
+		stream, span := x.graph.Class(i).Stream, &trace.Spans[i]
 		ready := ended[stream]
 		for _, d := range x.graph.Deps(i) {
 			ready = max(ready, trace.Spans[d].End)

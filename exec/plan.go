@@ -36,7 +36,7 @@ func planTasks(j Job) (taskPlan, error) {
 func (p *taskPlan) findTied(j Job) error {
 	next := make([]int, j.Graph.Ranks()) // by rank: of j.Tied
 	for i := range int32(j.Graph.Len()) {
-		t := j.Graph.Like(i)
+		t := j.Graph.Class(i)
 		if t.Kind != graph.AllReduce || t.Stage != graph.None {
 			continue
 		}

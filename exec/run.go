@@ -190,7 +190,7 @@ func (r *runner) wait(ctx context.Context, i int32) bool {
 			return false
 		}
 	}
-	if t := r.graph.Like(i); t.Kind.Collective() {
+	if t := r.graph.Class(i); t.Kind.Collective() {
 		return r.groups[t.Peer].arrive(ctx, r)
 	}
 	return ctx.Err() == nil
@@ -200,7 +200,7 @@ func (r *runner) wait(ctx context.Context, i int32) bool {
 func (r *runner) perform(ctx context.Context, i int32) (damage fault.Damage, err error) {
 	defer caught(&err)
 	if r.fault != nil {
-		if damage, err = r.fault(ctx, r.graph.Name, r.graph.Like(i).Rank, i); err != nil {
+		if damage, err = r.fault(ctx, r.graph.Name, r.graph.Class(i).Rank, i); err != nil {
 			return damage, err
 		}
 		ctx = context.WithValue(ctx, damageKey{}, damage)

@@ -48,7 +48,7 @@ func newRoutes(g *graph.Graph, owners []int, me int) *routes {
 	x := &routes{graph: g, me: me, owners: owners, waiters: map[int32][]int{}, arrivals: map[int][]int32{}}
 	here := make([]bool, g.Len()) // whether a task of this process waits for it
 	for i := range int32(g.Len()) {
-		at := owners[g.Like(i).Rank]
+		at := owners[g.Class(i).Rank]
 		for _, d := range g.Deps(i) {
 			here[d] = here[d] || at == me
 			if x.ends(d) == me && at != me && !slices.Contains(x.waiters[d], at) {
@@ -57,7 +57,7 @@ func newRoutes(g *graph.Graph, owners []int, me int) *routes {
 		}
 	}
 	for i := range int32(g.Len()) {
-		if t := g.Like(i); x.ends(i) == me && owners[t.Rank] != me || x.ends(i) != me && here[i] {
+		if t := g.Class(i); x.ends(i) == me && owners[t.Rank] != me || x.ends(i) != me && here[i] {
 			x.arrivals[int(t.Stream)] = append(x.arrivals[int(t.Stream)], i)
 		}
 	}
@@ -79,14 +79,14 @@ func newRoutes(g *graph.Graph, owners []int, me int) *routes {
 
 // ends returns the process in which a task ends.
 func (x *routes) ends(i int32) int {
-	if t := x.graph.Like(i); t.Kind.Message() {
+	if t := x.graph.Class(i); t.Kind.Message() {
 		return x.owners[t.Peer]
 	}
-	return x.owners[x.graph.Like(i).Rank]
+	return x.owners[x.graph.Class(i).Rank]
 }
 
 // begins reports whether a task begins in this process; all do where there is no other.
-func (s *share) begins(i int32) bool { return s == nil || s.owners[s.graph.Like(i).Rank] == s.me }
+func (s *share) begins(i int32) bool { return s == nil || s.owners[s.graph.Class(i).Rank] == s.me }
 
 // runs reports whether the tasks of a stream are run here, and arrives whether word of
 // some comes from other processes.
@@ -173,7 +173,7 @@ func (r *runner) arrive(ctx context.Context, s int) {
 // receive takes in a message from another process.
 func (r *runner) receive(ctx context.Context, i int32) error {
 	s := r.share
-	word, err := s.world.Receive(ctx, s.owners[r.graph.Like(i).Rank], s.key(i, ""))
+	word, err := s.world.Receive(ctx, s.owners[r.graph.Class(i).Rank], s.key(i, ""))
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (r *runner) settle(ctx context.Context, tasks []int32) {
 	}
 	for _, i := range tasks {
 		close(r.done[i])
-		if t := r.graph.Like(i); !s.begins(i) {
+		if t := r.graph.Class(i); !s.begins(i) {
 			r.advance(int(t.Stream), int(r.head[t.Stream])+1)
 		}
 	}
@@ -285,7 +285,7 @@ func (r *runner) cause(ctx context.Context) error {
 	for _, h := range r.heads() {
 		t := r.graph.Task(h.Task)
 		switch {
-		case h.WaitsFor != graph.None && gone(r.graph.Like(h.WaitsFor).Rank):
+		case h.WaitsFor != graph.None && gone(r.graph.Class(h.WaitsFor).Rank):
 			return fmt.Errorf("%w; %s waits for %s", err, r.graph.Describe(h.Task), r.graph.Describe(h.WaitsFor))
 		case h.WaitsFor == graph.None && t.Kind.Collective() && slices.ContainsFunc(r.graph.Groups[t.Peer], gone):
 			return fmt.Errorf("%w; %s waits for the other ranks of group %v", err, r.graph.Describe(h.Task), r.graph.Groups[t.Peer])

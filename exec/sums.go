@@ -49,7 +49,7 @@ func profileSum(ctx context.Context, devices []*programs.Device, width, repeats 
 	times := make([]time.Duration, len(profile.Alone))
 	for n, trace := range profile.Alone {
 		for i := range int32(trace.Graph.Len()) {
-			if trace.Graph.Like(i).Kind == graph.AllReduce {
+			if trace.Graph.Class(i).Kind == graph.AllReduce {
 				times[n] = max(times[n], trace.Spans[i].Duration()) // the ranks wait for each other
 			}
 		}

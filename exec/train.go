@@ -235,7 +235,7 @@ func heapBytes() int64 {
 func Launched(trace *graph.Trace) []time.Duration {
 	at := make([]time.Duration, trace.Graph.Ranks())
 	for i := range int32(trace.Graph.Len()) {
-		if task := trace.Graph.Like(i); task.Kind.Compute() {
+		if task := trace.Graph.Class(i); task.Kind.Compute() {
 			at[task.Rank] = max(at[task.Rank], trace.Spans[i].Start)
 		}
 	}

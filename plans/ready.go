@@ -72,7 +72,7 @@ func (u *ready) same(g *graph.Graph, costs graph.Costs) bool {
 	defer u.mutex.Unlock()
 	if !u.compared {
 		costs.Host = nil
-		u.alike = u.Workload.Shards == nil && u.Machine.Host.Threads != "node" && g.Links().Alike(costs)
+		u.alike = u.Workload.Shards == nil && u.Machine.Host.Threads != "node" && g.Routes().Alike(costs)
 		u.compared = true
 	}
 	return u.alike

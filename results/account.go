@@ -26,7 +26,7 @@ func newAccount(t *graph.Trace, made func(*graph.Task) []graph.Share) account {
 // task counts a part of a task's time: of a computing one by what it is made of, in
 // proportion.
 func (a *account) task(i int32, part time.Duration) {
-	t := a.trace.Graph.Like(i)
+	t := a.trace.Graph.Class(i)
 	if !t.Kind.Compute() {
 		a.time[a.trace.Graph.Work(t)] += part
 		return
@@ -134,7 +134,7 @@ func (a *account) moment(active []stretch, part time.Duration) {
 	}
 }
 
-func (a *account) class(s stretch) string { return a.trace.Graph.Work(a.trace.Graph.Like(s.task)) }
+func (a *account) class(s stretch) string { return a.trace.Graph.Work(a.trace.Graph.Class(s.task)) }
 
 // stretches lists those of every rank by their start, and adds what tasks hide within.
 func (a *account) stretches() [][]stretch {
@@ -145,12 +145,12 @@ func (a *account) stretches() [][]stretch {
 	}
 	add := func(i int32, span graph.Span, level int) {
 		if span.End > span.Start {
-			r := g.Like(i).Rank
+			r := g.Class(i).Rank
 			byRank[r] = append(byRank[r], stretch{span, i, level})
 		}
 	}
 	for i := range int32(g.Len()) {
-		t, span := g.Like(i), a.trace.Span(i)
+		t, span := g.Class(i), a.trace.Span(i)
 		switch {
 		case t.Kind.Compute():
 			add(i, span, computing)

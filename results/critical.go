@@ -23,7 +23,7 @@ type CriticalPath struct {
 func NewCriticalPath(t *graph.Trace, path []int32) *CriticalPath {
 	var compute, communication, optimizer, dispatch, latency time.Duration
 	walk(t, path, func(i int32, what stretchOfPath, d time.Duration) {
-		switch k, inner := t.Graph.Like(i).Kind, t.Inner(i); {
+		switch k, inner := t.Graph.Class(i).Kind, t.Inner(i); {
 		case what == launching:
 			dispatch += d
 		case what == following:
@@ -75,7 +75,7 @@ func walk(t *graph.Trace, path []int32, count func(i int32, what stretchOfPath, 
 		switch {
 		case n == 0:
 			back(i, launching, 0)
-		case t.Graph.Like(path[n-1]).Kind.Compute(): // its thread, not a message, let this one start
+		case t.Graph.Class(path[n-1]).Kind.Compute(): // its thread, not a message, let this one start
 			back(i, launching, t.Span(path[n-1]).End)
 		}
 	}

@@ -95,7 +95,7 @@ func newEpoch(traces []*graph.Trace, info Info) Epoch {
 		startup := t.Startup()
 		ends := make([]time.Duration, len(byRank))
 		for i := range int32(t.Graph.Len()) {
-			rank := t.Graph.Like(i).Rank
+			rank := t.Graph.Class(i).Rank
 			ends[rank] = max(ends[rank], t.Span(i).End)
 		}
 		whole += t.End() - startup

@@ -168,7 +168,7 @@ func TestBrief(t *testing.T) {
 			short, err := engine.Run(brief, costs)
 			require.NoError(t, err)
 			for i := range int32(brief.Len()) {
-				like := *brief.Like(i)
+				like := *brief.Class(i)
 				like.Microbatch = g.Task(i).Microbatch
 				require.Equal(t, g.Task(i), like)
 				require.Equal(t, g.Deps(i), brief.Deps(i))

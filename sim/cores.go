@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -8,11 +9,11 @@ import (
 	"psim/schedules/graph"
 )
 
-// shareCores finds how long every task takes next to those that run at the same time on
-// the same cores, and puts that into its price: in a graph with a class for every task. It goes
-// from instant to instant at which a task starts or ends, and
-// between two of them all tasks run at a constant speed: a task is done when its time
-// alone has been worked off. What cannot run to its end keeps its time alone, and Run says why.
+// shareCores sets the price of every task, in a graph with a class for every task, to how long it
+// takes when it shares the cores with the tasks that run at the same time. It goes from one
+// instant at which a task starts or ends to the next. In between all tasks run at constant speeds.
+// A task is done when it has worked as long as it takes alone. A task that never
+// runs, because of a deadlock, keeps its price; Run then reports the deadlock.
 func shareCores(g *graph.Graph, cores graph.Cores, prices []graph.Price) {
 	start, order := g.ByStream()
 	c := &crowd{
@@ -37,20 +38,21 @@ type crowd struct {
 	graph *graph.Graph
 	cores graph.Cores
 
-	order, head, end []int32         // as in the engine
-	busy             []bool          // by stream: its head runs
-	released         []time.Duration // by task: end plus delay, or unfinished
-	prices           []graph.Price   // by task: alone
-	took             []time.Duration // by task
+	order     []int32         // tasks by stream
+	head, end []int32         // by stream: its next task, and the end of its tasks, in order
+	busy      []bool          // by stream: its head runs
+	released  []time.Duration // by task: end plus delay, or unfinished
+	prices    []graph.Price   // by task: what it takes alone
+	took      []time.Duration // by task
 
 	now     time.Duration
-	later   time.Duration // when the next delay is over; 0 for none
+	later   time.Duration // when the next delay is over; 0 if nothing waits for one
 	running []work
-	held    map[int32]bool // links
-	onCore  map[int32]int  // tasks that run, by core; 0 stands for all if none is pinned
+	held    map[int32]bool // links in use
+	onCore  map[int32]int  // running tasks by core; all are on core 0 if they are not pinned
 }
 
-// A work is a task that runs, or a collective, whose ranks begin and end together.
+// A work is a running task, or a running collective, whose ranks begin and end together.
 type work struct {
 	tasks []int32
 	begin time.Duration
@@ -58,15 +60,16 @@ type work struct {
 	speed float64
 }
 
-// start begins what can begin now, links' tasks in the order in which they queue, and
-// reports whether anything runs or will.
+// start begins all tasks that can begin now, those on links in the order in which they queue, and
+// reports whether anything runs or waits for a delay.
 func (c *crowd) start() bool {
 	for c.settle() {
 	}
 	return len(c.running) > 0 || c.later > 0
 }
 
-// settle begins what is ready, and ends what takes no time; false if there was nothing.
+// settle begins tasks that are ready, and finishes those that take no time. It returns false if
+// there were none.
 func (c *crowd) settle() (began bool) {
 	c.later = 0
 	first := map[int32]queued{} // by link
@@ -96,14 +99,17 @@ func (c *crowd) settle() (began bool) {
 			began = true
 		}
 	}
-	for link, q := range first {
-		if !began && !c.held[link] { // whatever else begins now may be ahead in the queue
+	if began {
+		return true // tasks that become ready now may be ahead in the queues of links
+	}
+	for _, link := range slices.Sorted(maps.Keys(first)) {
+		if !c.held[link] {
 			c.held[link] = true
-			c.begin(q.task)
+			c.begin(first[link].task)
 			return true
 		}
 	}
-	return began
+	return false
 }
 
 // A queued task waits for a link.
@@ -112,8 +118,8 @@ type queued struct {
 	since time.Duration
 }
 
-// ready returns the head of a stream and when it can begin; false where it runs, or waits
-// for what has not ended.
+// ready returns the head of a stream and when it can begin. It returns false if the head runs
+// already, or waits for a task that is still to end.
 func (c *crowd) ready(s int) (i int32, at time.Duration, ok bool) {
 	if c.busy[s] || c.head[s] == c.end[s] {
 		return 0, 0, false
@@ -158,7 +164,7 @@ func (c *crowd) finish(w work) {
 	}
 }
 
-// core returns the one that a task runs on.
+// core returns the core that a task runs on.
 func (c *crowd) core(i int32) int32 {
 	if c.cores.Pinned && c.cores.Number > 0 {
 		return c.graph.Classes[i].Rank % int32(c.cores.Number)
@@ -166,13 +172,13 @@ func (c *crowd) core(i int32) int32 {
 	return 0
 }
 
-// run goes on to the next instant at which something ends or a delay is over.
+// run proceeds to the next instant at which a task ends or a delay is over.
 func (c *crowd) run() {
 	next := time.Duration(math.MaxInt64)
 	if c.later > 0 {
 		next = c.later
 	}
-	others := c.others()
+	others := c.ranksRunning()
 	ends := make([]time.Duration, len(c.running))
 	for k := range c.running {
 		w := &c.running[k]
@@ -197,8 +203,8 @@ func (c *crowd) run() {
 	c.running = still
 }
 
-// others returns how many ranks run something.
-func (c *crowd) others() int {
+// ranksRunning counts the ranks that run something.
+func (c *crowd) ranksRunning() int {
 	ranks := map[int32]bool{}
 	for _, w := range c.running {
 		for _, i := range w.tasks {
@@ -208,8 +214,8 @@ func (c *crowd) others() int {
 	return len(ranks)
 }
 
-// speed returns how much of a task's time alone passes in a unit of time while so many
-// ranks run something.
+// speed returns the speed of a task, relative to its speed alone, while a number of ranks run
+// something.
 func (c *crowd) speed(i int32, ranks int) float64 {
 	speed, all := 1.0, c.graph.Ranks()
 	if n := c.cores.Number; n > 0 {

@@ -7,11 +7,11 @@ import (
 	"psim/schedules/graph"
 )
 
-// A DeadlockError says that a graph cannot be run to its end: every stream
+// A DeadlockError reports that a graph cannot be run to its end: every stream
 // that has tasks left is blocked.
 type DeadlockError struct {
 	Graph   *graph.Graph
-	Done    int // tasks that could run
+	Done    int // tasks that ran
 	Blocked []BlockedStream
 }
 
@@ -20,7 +20,7 @@ type BlockedStream struct {
 	Stream int32
 	Head   int32 // the task at its head
 	// WaitsFor is the task that the head depends on, or None where it is a
-	// fused collective whose group has not arrived.
+	// fused collective whose group is incomplete.
 	WaitsFor int32
 	Left     int // tasks left on the stream, the head included
 }

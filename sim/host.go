@@ -8,14 +8,16 @@ import (
 	"psim/schedules/graph"
 )
 
-// threads are the hosts' threads while they launch tasks.
+// threads are the state of the host threads that launch tasks.
 type threads struct {
-	host     *graph.Host     // nil: launching costs nothing
+	host     *graph.Host     // nil if launching costs nothing
 	launched []time.Duration // by thread: when it had launched its last computing task
-	last     []int32         // by thread: that task, or none
-	before   []int32         // by task: the one that its thread launches before it; empty where that is the one before on its stream
-	started  [][]recent      // by stream: the last tasks, as many as a thread may be ahead, in a ring
-	count    []int           // by stream: tasks so far
+	last     []int32         // by thread: its last computing task, or none
+	// before has, by task, the task that its thread launches before it. It is empty if that is
+	// always the task before it on its stream.
+	before  []int32
+	started [][]recent // by stream: a ring of the last Host.Queue tasks that have started
+	count   []int      // by stream: tasks that have started
 }
 
 // A recent is a task that has started.
@@ -24,7 +26,7 @@ type recent struct {
 	task int32
 }
 
-// reset readies the threads for a graph.
+// reset prepares the threads for a graph.
 func (h *threads) reset(g *graph.Graph, host *graph.Host) error {
 	h.host, h.before, h.started, h.count = host, h.before[:0], nil, nil
 	if host == nil {
@@ -46,7 +48,8 @@ func (h *threads) reset(g *graph.Graph, host *graph.Host) error {
 	return err
 }
 
-// oneStream reports whether every thread launches the tasks of one stream, and so in its order.
+// oneStream reports whether every thread launches computing tasks of one stream only, and so in
+// the order of the stream.
 func oneStream(g *graph.Graph, host *graph.Host) bool {
 	stream := map[int32]int32{} // by thread
 	for i := range g.Classes {
@@ -63,9 +66,9 @@ func oneStream(g *graph.Graph, host *graph.Host) bool {
 	return true
 }
 
-// launchOrder finds the task that the thread of every task launches before it, or
-// none. Clock cycles are what a step takes in which every computing task takes one
-// unit of time and others none.
+// launchOrder returns, by task, the task that its thread launches before it, or none. It finds
+// clock cycles by simulating a step in which every computing task takes one unit of time and
+// all others take none.
 func launchOrder(g *graph.Graph, thread []int32) ([]int32, error) {
 	cycles, err := Run(g, graph.Costs{Task: func(t *graph.Task) graph.Cost {
 		if t.Kind.Compute() {
@@ -83,11 +86,12 @@ func launchOrder(g *graph.Graph, thread []int32) ([]int32, error) {
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(cycles.Released[a], cycles.Released[b]), cmp.Compare(g.Like(a).Stage, g.Like(b).Stage))
+		byCycle := cmp.Compare(cycles.Released[a], cycles.Released[b])
+		return cmp.Or(byCycle, cmp.Compare(g.Class(a).Stage, g.Class(b).Stage))
 	})
 	before, last := filled[int32](nil, g.Len(), none), map[int32]int32{}
 	for _, i := range order {
-		t := thread[g.Like(i).Rank]
+		t := thread[g.Class(i).Rank]
 		if b, ok := last[t]; ok {
 			before[i] = b
 		}
@@ -96,16 +100,16 @@ func launchOrder(g *graph.Graph, thread []int32) ([]int32, error) {
 	return before, nil
 }
 
-// turn returns the task that has to be launched before another, or none.
-func (h *threads) turn(i int32) int32 {
+// previous returns the task that has to be launched before task i, or none.
+func (h *threads) previous(i int32) int32 {
 	if len(h.before) == 0 {
 		return none
 	}
 	return h.before[i]
 }
 
-// launch finds when a task that is ready can start, and the task that this is due
-// to: its host thread has to have launched its kernels in time.
+// launch returns when a ready task can start, given when its host thread launches its kernels, and
+// the task that determines that time.
 func (e *Engine) launch(i, s int32, p *graph.Price, ready time.Duration, cause int32) (time.Duration, int32) {
 	h := &e.threads
 	begin, why := time.Duration(0), none
@@ -122,7 +126,7 @@ func (e *Engine) launch(i, s int32, p *graph.Price, ready time.Duration, cause i
 	if h.host.Waits {
 		later(ready, cause)
 	}
-	if full, ok := h.full(s); ok {
+	if full, ok := h.limit(s); ok {
 		later(full.at, full.task)
 	}
 	if thread != none {
@@ -135,15 +139,16 @@ func (e *Engine) launch(i, s int32, p *graph.Price, ready time.Duration, cause i
 	return ready, cause
 }
 
-// full returns the task after whose start a thread may begin to launch the next one of a stream.
-func (h *threads) full(s int32) (recent, bool) {
+// limit returns the task that must have started before a thread may launch the next task of a
+// stream. It returns false if there is none.
+func (h *threads) limit(s int32) (recent, bool) {
 	if h.started == nil || h.count[s] < h.host.Queue {
 		return recent{}, false
 	}
 	return h.started[s][h.count[s]%h.host.Queue], true
 }
 
-// note keeps a task of a stream that has started.
+// note records a task of a stream that has started.
 func (h *threads) note(s int32, r recent) {
 	if h.started == nil {
 		return

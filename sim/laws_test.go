@@ -43,7 +43,7 @@ func TestMoreCostIsNeverFaster(t *testing.T) {
 // order of these, whatever it takes.
 func TestMoreCostIsNeverFasterOverOwnLinks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := random{Graph: drawPipeline(t).Apart()}
+		r := random{Graph: drawPipeline(t).Distinct()}
 		for _, task := range r.Tasks() {
 			c := graph.Cost{Busy: time.Duration(rapid.IntRange(1, 9).Draw(t, "busy"))}
 			switch k := task.Kind; {

@@ -109,7 +109,7 @@ func SlicedIn(g *graph.Graph) Sliced {
 		s.note(g, &g.Classes[i], g.Classes[i].Microbatch)
 	}
 	for i, microbatch := range g.Microbatch {
-		s.note(g, g.Like(int32(i)), microbatch)
+		s.note(g, g.Class(int32(i)), microbatch)
 	}
 	return s
 }

@@ -57,7 +57,7 @@ func collectBars(t *graph.Trace, ranks []int, from, to time.Duration) panelBars 
 		rows[int32(rank)] = row
 	}
 	for i := range int32(t.Graph.Len()) {
-		task, span := t.Graph.Like(i), t.Span(i)
+		task, span := t.Graph.Class(i), t.Span(i)
 		shown := graph.Span{Start: max(span.Start, from), End: min(span.End, to)}
 		row, ok := rows[task.Rank]
 		if !ok || shown.End <= shown.Start {
@@ -95,7 +95,7 @@ func phases(g *graph.Graph) map[int32]graph.Kind {
 	}
 	arrivals, copies := map[place][]graph.Kind{}, make([]int, g.Ranks())
 	for i := range int32(g.Len()) {
-		switch t := g.Like(i); t.Kind {
+		switch t := g.Class(i); t.Kind {
 		case graph.Reduce:
 			arrivals[place{t.Rank, t.Part}] = append(arrivals[place{t.Rank, t.Part}], graph.ReduceScatter)
 		case graph.Copy:
@@ -108,7 +108,7 @@ func phases(g *graph.Graph) map[int32]graph.Kind {
 		return phase
 	}
 	for i := range int32(g.Len()) {
-		t := g.Like(i)
+		t := g.Class(i)
 		at := place{t.Peer, t.Part}
 		if next := arrivals[at]; t.Kind == graph.Send && len(next) > 0 {
 			phase[i], arrivals[at] = next[0], next[1:]
@@ -155,7 +155,7 @@ func (r rankBars) durations(g *graph.Graph, lane int) []time.Duration {
 	var list []time.Duration
 	for rank := range r {
 		for _, b := range r[rank][lane] {
-			if numbered(g.Like(b.task).Kind) {
+			if numbered(g.Class(b.task).Kind) {
 				list = append(list, b.Duration())
 			}
 		}

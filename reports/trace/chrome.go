@@ -175,7 +175,7 @@ func fields(t *graph.Task) iter.Seq2[string, int64] {
 func (c *chrome) arrows() {
 	id, g := 0, c.trace.Graph
 	for source, task := range waits(c.trace) {
-		if !c.shows(g.Like(source).Rank) || !c.shows(g.Like(task).Rank) {
+		if !c.shows(g.Class(source).Rank) || !c.shows(g.Class(task).Rank) {
 			continue
 		}
 		id++
@@ -192,7 +192,7 @@ func waits(t *graph.Trace) iter.Seq2[int32, int32] {
 	return func(yield func(source, task int32) bool) {
 		for i := range int32(g.Len()) {
 			for _, d := range g.Deps(i) {
-				if !g.Like(d).Kind.Message() {
+				if !g.Class(d).Kind.Message() {
 					continue
 				}
 				source := d
@@ -210,7 +210,7 @@ func waits(t *graph.Trace) iter.Seq2[int32, int32] {
 // flow writes one end of an arrow.
 func (c *chrome) flow(phase, binding string, task int32, at time.Duration, id int) {
 	c.event(`"ph": "%s"%s, "cat": "message", "name": "message", "id": %d, "pid": %d, "tid": %d, "ts": %s`,
-		phase, binding, id, c.trace.Graph.Like(task).Rank, c.thread[task], micros(at))
+		phase, binding, id, c.trace.Graph.Class(task).Rank, c.thread[task], micros(at))
 }
 
 // memory writes the memory in use as a counter of every rank that has any.

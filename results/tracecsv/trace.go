@@ -50,7 +50,7 @@ func WriteTraceCSV(w io.Writer, t *graph.Trace) error {
 // byRankAndStream lists the tasks by rank, stream, start and index.
 func byRankAndStream(t *graph.Trace) []int32 {
 	return sorted(t.Graph.Len(), func(a, b int32) int {
-		x, y := t.Graph.Like(a), t.Graph.Like(b)
+		x, y := t.Graph.Class(a), t.Graph.Class(b)
 		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Stream, y.Stream), cmp.Compare(t.Span(a).Start, t.Span(b).Start))
 	})
 }
@@ -185,15 +185,15 @@ func (b *traceBuilder) note(t *graph.Task) {
 func (b *traceBuilder) checkStreams() error {
 	t := b.trace
 	order := sorted(len(t.Spans), func(x, y int32) int {
-		return cmp.Or(cmp.Compare(t.Graph.Like(x).Stream, t.Graph.Like(y).Stream),
+		return cmp.Or(cmp.Compare(t.Graph.Class(x).Stream, t.Graph.Class(y).Stream),
 			cmp.Compare(t.Spans[x].Start, t.Spans[y].Start), cmp.Compare(t.Spans[x].End, t.Spans[y].End))
 	})
 	for k := 1; k < len(order); k++ {
 		before, i := order[k-1], order[k]
-		stream := t.Graph.Like(i).Stream
-		if stream == t.Graph.Like(before).Stream && t.Spans[i].Start < t.Spans[before].End {
+		stream := t.Graph.Class(i).Stream
+		if stream == t.Graph.Class(before).Stream && t.Spans[i].Start < t.Spans[before].End {
 			return fmt.Errorf("row %d after the header starts at %d ns, but row %d is on the same stream, %s of rank %d, until %d ns", i+1,
-				t.Spans[i].Start.Nanoseconds(), before+1, t.Graph.Streams[stream].Name, t.Graph.Like(i).Rank, t.Spans[before].End.Nanoseconds())
+				t.Spans[i].Start.Nanoseconds(), before+1, t.Graph.Streams[stream].Name, t.Graph.Class(i).Rank, t.Spans[before].End.Nanoseconds())
 		}
 	}
 	return nil

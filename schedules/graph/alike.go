@@ -1,10 +1,10 @@
 package graph
 
-// Alike reports whether all replicas do the same at the same time as the first one, whose
-// tasks the graph has, so that it stands for all: they cost the same, and share no link and no
-// host thread.
+// Alike reports whether every replica does the same at the same time as the first one, whose
+// tasks are in the graph, so that the first can stand for all: their tasks cost the same, and
+// they share neither links nor host threads.
 func (g *Graph) Alike(costs Costs) bool {
-	if h := costs.Host; h != nil && !h.apart() || costs.Cores != nil {
+	if h := costs.Host; h != nil && !h.separate() || costs.Cores != nil {
 		return false
 	}
 	ranks := g.Shape.Ranks
@@ -18,7 +18,7 @@ func (g *Graph) Alike(costs Costs) bool {
 	for d := range int32(max(1, g.Shape.Replicas)) {
 		clear(l.other)
 		for i := range g.Classes {
-			t := g.Copied(int32(i), d)
+			t := g.InReplica(int32(i), d)
 			cost := costs.Task(&t)
 			if d == 0 {
 				own[i] = cost
@@ -34,9 +34,9 @@ func (g *Graph) Alike(costs Costs) bool {
 	return true
 }
 
-// Links returns the graph with one class for every stream and whom its tasks go to, and without
-// those that do not leave their rank.
-func (g *Graph) Links() *Graph {
+// Routes returns a copy of the graph with one class for each stream and peer of its messages
+// and collectives, and without all other classes.
+func (g *Graph) Routes() *Graph {
 	one, seen := *g, map[[2]int32]bool{}
 	one.Classes = nil
 	for _, t := range g.Classes {
@@ -48,20 +48,21 @@ func (g *Graph) Links() *Graph {
 	return &one
 }
 
-// links notes which replica uses which links.
+// links records which replica uses which links.
 type links struct {
 	uses  []linkUse // by link
-	other []int32   // by link of the first replica: that of the replica at hand
+	other []int32   // by link of the first replica: the link that the current replica uses for it
 }
 
-// A linkUse is that of a link: by a replica, counted from 1, in place of a link of the first.
+// A linkUse says that a replica, counted from 1, uses a link for the same tasks as the first
+// replica uses its own.
 type linkUse struct{ replica, link int32 }
 
-// use notes that a replica uses a link in place of one of the first replica. It returns false
-// where another replica uses it, or where the replica uses another link in the same place.
+// use records that a replica uses a link where the first replica uses the link first. It returns
+// false if the link is in use otherwise, or if the replica uses a different one in the same role.
 func (l *links) use(replica, first, link int32) bool {
 	u := linkUse{replica + 1, first}
-	l.uses, l.other = reaching(l.uses, link), reaching(l.other, first)
+	l.uses, l.other = extended(l.uses, link), extended(l.other, first)
 	if before := l.uses[link]; before != (linkUse{}) && before != u {
 		return false
 	}
@@ -72,25 +73,28 @@ func (l *links) use(replica, first, link int32) bool {
 	return true
 }
 
-// reaching returns a slice that has an index.
-func reaching[T any](s []T, index int32) []T {
+// extended returns a slice that is long enough to have an index.
+func extended[T any](s []T, index int32) []T {
 	if n := int(index) + 1 - len(s); n > 0 {
 		return append(s, make([]T, n)...)
 	}
 	return s
 }
 
-// equal reports whether costs are the same, perhaps on another link.
+// equal reports whether costs are the same, except that they may be on different links.
 func (c Cost) equal(d Cost) bool {
-	if (c.Inner == nil) != (d.Inner == nil) || c.Inner != nil && *c.Inner != *d.Inner || (c.Link == 0) != (d.Link == 0) {
+	if (c.Inner == nil) != (d.Inner == nil) || c.Inner != nil && *c.Inner != *d.Inner {
+		return false
+	}
+	if (c.Link == 0) != (d.Link == 0) {
 		return false
 	}
 	d.Inner, d.Link = c.Inner, c.Link
 	return c == d
 }
 
-// apart reports whether no two ranks share a thread.
-func (h *Host) apart() bool {
+// separate reports whether every rank has a thread of its own.
+func (h *Host) separate() bool {
 	for r, thread := range h.Thread {
 		if int(thread) != r {
 			return false
@@ -99,9 +103,9 @@ func (h *Host) apart() bool {
 	return true
 }
 
-// Copied returns the task of a class of the first replica as another replica has it, but for its
-// stream.
-func (g *Graph) Copied(class, replica int32) Task {
+// InReplica returns the task with which a replica does what a class of the first replica does. Its
+// stream is that of the first replica.
+func (g *Graph) InReplica(class, replica int32) Task {
 	t, ranks := g.Classes[class], int32(g.Shape.Ranks)
 	t.Rank += replica * ranks
 	switch within := g.Within * max(1, g.Shape.Replicas); {
@@ -111,7 +115,7 @@ func (g *Graph) Copied(class, replica int32) Task {
 		t.Peer += replica * int32(g.Within)
 	case t.Kind == AllToAll:
 		t.Peer += replica / g.Experts.Span * ranks
-	case g.Experts.sums(t.Peer, int(ranks)):
+	case g.Experts.isSum(t.Peer, int(ranks)):
 		t.Peer += replica % g.Experts.Span * ranks
 	}
 	return t

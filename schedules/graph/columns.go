@@ -5,36 +5,38 @@ import (
 	"slices"
 )
 
-// Columns have a row for every task. What a simulation reads together lies together.
+// Columns hold the tasks of a graph, in the order in which they were added. What a simulation
+// reads together is stored together.
 type Columns struct {
 	Rows []Row
-	// Skip is how far away the next task of the same stream is; 0 where that is too far to say,
-	// and for the last one.
+	// Skip is the distance to the next task of the same stream. It is 0 where the distance does
+	// not fit, and for the last task of a stream.
 	Skip []uint16
-	// Microbatch is that of the task. It is nil where nobody asks for it, and where every task is a
-	// class of its own.
+	// Microbatch is nil where the caller needs no microbatches, and where every task has a class
+	// of its own.
 	Microbatch []int32
-	// More has the lists of tasks that wait for several: their number, then the tasks.
+	// More has the lists of dependencies of the tasks that have several: the number of
+	// dependencies, then the dependencies.
 	More []int32
 
-	first, last []int32 // by stream; None of one without tasks
+	first, last []int32 // by stream; None where a stream has no tasks
 }
 
-// A Row says what a task is and what it waits for. That it follows the task before it on its
-// stream goes without saying.
+// A Row is the class of a task and the tasks it depends on. The task before it on its stream is
+// not listed: every task waits for that one.
 type Row struct {
-	Class int32 // which of Graph.Classes
+	Class int32 // index of Graph.Classes
 	After int32 // a task, None, or −2−i for the list at Columns.More[i]
 }
 
-// MaxTasks is the size beyond which a graph is refused.
+// MaxTasks is the largest number of tasks in a graph.
 const MaxTasks = math.MaxInt32
 
 // Len is the number of tasks.
 func (c *Columns) Len() int { return len(c.Rows) }
 
-// Reserve empties the columns and takes memory for a number of tasks. Without names they have no
-// microbatches.
+// Reserve empties the columns and allocates memory for a number of tasks, with microbatches if
+// names is set.
 func (c *Columns) Reserve(tasks int, names bool) {
 	c.Rows, c.Skip = reserved(c.Rows, tasks), reserved(c.Skip, tasks)
 	c.More, c.first, c.last, c.Microbatch = c.More[:0], c.first[:0], c.last[:0], nil
@@ -62,7 +64,7 @@ func (c *Columns) Put(class, stream, microbatch int32) int32 {
 		c.first, c.last = append(c.first, None), append(c.last, None)
 	}
 	if stream < 0 {
-		return i // which is not well formed
+		return i // Validate refuses the task
 	}
 	switch last := c.last[stream]; {
 	case last == None:
@@ -74,11 +76,11 @@ func (c *Columns) Put(class, stream, microbatch int32) int32 {
 	return i
 }
 
-// Repeat appends the tasks, which are those of one replica, for others, until there are as many
-// replicas. Each has classes and streams of its own, as many as the first.
+// Repeat copies the tasks of the first replica, which are all so far, for each of the others. Every
+// replica has classes and streams of its own, as many as the first.
 func (c *Columns) Repeat(replicas int, classes, streams int32) {
 	n, more := int32(len(c.Rows)), int32(len(c.More))
-	for len(c.first) < int(streams) { // without tasks
+	for len(c.first) < int(streams) { // the last streams have no tasks
 		c.first, c.last = append(c.first, None), append(c.last, None)
 	}
 	for d := int32(1); int(d) < replicas; d++ {
@@ -103,20 +105,20 @@ func (c *Columns) Repeat(replicas int, classes, streams int32) {
 			}
 		}
 		for s := range streams {
-			c.first, c.last = append(c.first, later(c.First(s), d*n)), append(c.last, later(c.Last(s), d*n))
+			c.first, c.last = append(c.first, shifted(c.First(s), d*n)), append(c.last, shifted(c.Last(s), d*n))
 		}
 	}
 }
 
-// later returns a task that is so many rows after another, or None.
-func later(i, rows int32) int32 {
+// shifted returns the task a number of rows after task i, or None if i is.
+func shifted(i, rows int32) int32 {
 	if i == None {
 		return None
 	}
 	return i + rows
 }
 
-// Wait has a task wait for others, in place of those that it has waited for. None is skipped.
+// Wait sets the tasks that task i depends on. None is skipped.
 func (c *Columns) Wait(i int32, deps ...int32) {
 	n, one := 0, int32(None)
 	for _, d := range deps {
@@ -137,7 +139,8 @@ func (c *Columns) Wait(i int32, deps ...int32) {
 	}
 }
 
-// Deps lists the tasks that task i waits for. It is for reading.
+// Deps lists the tasks that task i depends on, without the one before it on its stream. The list
+// must not be changed.
 func (c *Columns) Deps(i int32) []int32 {
 	switch on := c.Rows[i].After; {
 	case on >= 0:
@@ -156,40 +159,40 @@ func (c *Columns) List(after int32) []int32 {
 }
 
 // First returns the first task of a stream, or None.
-func (c *Columns) First(stream int32) int32 { return at(c.first, stream) }
+func (c *Columns) First(stream int32) int32 { return entry(c.first, stream) }
 
 // Last returns the last task of a stream, or None.
-func (c *Columns) Last(stream int32) int32 { return at(c.last, stream) }
+func (c *Columns) Last(stream int32) int32 { return entry(c.last, stream) }
 
-func at(list []int32, stream int32) int32 {
+func entry(list []int32, stream int32) int32 {
 	if int(stream) >= len(list) {
-		return None // tasks are yet to be put on it
+		return None // the stream has no tasks yet
 	}
 	return list[stream]
 }
 
-// Next returns the task that follows on the stream of another, or None.
+// Next returns the task after task i on its stream, or None.
 func (g *Graph) Next(i int32) int32 {
 	if skip := g.Skip[i]; skip > 0 {
 		return i + int32(skip)
 	}
-	stream := g.Like(i).Stream
+	stream := g.Class(i).Stream
 	if i == g.last[stream] {
 		return None
 	}
-	for i += math.MaxUint16 + 1; g.Like(i).Stream != stream; {
+	for i += math.MaxUint16 + 1; g.Class(i).Stream != stream; {
 		i++
 	}
 	return i
 }
 
-// Before returns the task that comes before another on its stream, or None.
+// Before returns the task before task i on its stream, or None.
 func (g *Graph) Before(i int32) int32 {
-	stream := g.Like(i).Stream
+	stream := g.Class(i).Stream
 	if i == g.first[stream] {
 		return None
 	}
-	for i--; g.Like(i).Stream != stream; {
+	for i--; g.Class(i).Stream != stream; {
 		i--
 	}
 	return i

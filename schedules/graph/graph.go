@@ -1,15 +1,16 @@
 // Package graph is the plain data that all of psim shares: a [Task], the
 // [Graph] of one training step, the [Placement] of its stages, the [Costs] that a
-// simulation takes, the [Trace] that a run leaves, and its [Summary]. It imports
+// simulation takes, the [Trace] of a run, and its [Summary]. It imports
 // nothing of psim.
 //
 // A task may start when every task it depends on has ended, and when it is at
 // the head of its stream: the tasks of one stream run one at a time, in graph
 // order, as on a CUDA stream.
 //
-// A step may have a hundred million tasks, but only a few thousand that differ in more than
-// their microbatch. So a graph keeps a [Task] for each of these classes, and four numbers for
-// every task ([Columns]). What tasks cost is asked once for each class ([Price]).
+// A step may have a hundred million tasks, but only a few thousand of them differ in more
+// than their microbatch. So a graph stores a [Task] for each class of tasks that are alike, and
+// only a few numbers for every task ([Columns]). A cost model is asked for one cost per class
+// ([Price]).
 package graph
 
 import (
@@ -25,28 +26,28 @@ type Stream struct {
 	Name string // "compute", "send F to 1", …
 }
 
-// A Graph is a step of training as a value: what has to be done, by whom, in
-// which order and after what. It holds no times.
+// A Graph is a step of training as a value: which tasks each rank runs, in which order, and
+// which tasks each of them depends on. It holds no times.
 type Graph struct {
 	// Name is the schedule's.
 	Name string
-	// Shape is what the graph was built from.
+	// Shape is the size that the graph was built for.
 	Shape Shape
-	// Placement is where the stages are, in the first replica.
+	// Placement says on which ranks the stages of the first replica are.
 	Placement Placement
 	// Stashing says that every backward is followed by an update of its stage,
 	// and uses the weights that its forward had (see Pipeline).
 	Stashing bool
-	// Layered says that stages are the layers of a network that no rank has a part
-	// of, as under ZeRO 3: a microbatch in flight is one activation, not one for each.
+	// Layered says that the stages are layers and every rank runs all of them, as under
+	// ZeRO 3: a microbatch in flight is one activation, not one for each stage.
 	Layered bool
-	// Late tells, by stage and microbatch, whether the W comes when the stage before, on the
-	// same rank, has gone back over the microbatch. It is nil where no stage and the one
-	// before are on one rank, and where backwards are not split.
+	// Late says, by stage and microbatch, whether the W runs after the backward of the stage
+	// before it, on the same rank. It is nil unless backwards are split and a rank holds two
+	// neighbouring stages.
 	Late    []bool
 	Streams []Stream
-	// Groups lists the ranks of every group that runs fused collectives. The last ones are those
-	// within a replica, Within for each.
+	// Groups lists the ranks of every group that runs fused collectives. The last ones are
+	// groups within one replica, of which each replica has Within.
 	Groups [][]int32
 	Within int
 	// Widths says, by group, how many devices of each of its ranks take part in the same
@@ -54,12 +55,11 @@ type Graph struct {
 	Widths []int32
 	// Experts says which groups are groups of experts.
 	Experts Experts
-	// Copies is how many replicas the tasks stand for: all of them, where these do the same at
-	// the same time and the graph has the tasks of the first one only; else 1, or 0. See
-	// [Graph.Alike].
+	// Copies is greater than 1 where the graph has the tasks of the first replica only, and
+	// these stand for Copies replicas that do the same at the same time. See [Graph.Alike].
 	Copies int
-	// Classes has a task for every class. Tasks of one class are alike but for their microbatch,
-	// and cost the same. The class has that of the first of them.
+	// Classes has one task for every class. The tasks of a class differ in their microbatch
+	// only, and cost the same. The entry has the microbatch of the first of them.
 	Classes []Task
 	Columns
 }
@@ -79,8 +79,8 @@ type Shape struct {
 // same number of them.
 func (s Shape) Stages() int { return s.Ranks * max(1, s.Virtual) }
 
-// Add appends a task, a class of its own, and what it depends on, and returns its index. A
-// dependency may be a task that is added later; None is skipped.
+// Add appends a task with a class of its own and the tasks it depends on, and returns its index.
+// A dependency may be a task that is added later; None is skipped.
 func (g *Graph) Add(t Task, deps ...int32) int32 {
 	g.Classes = append(g.Classes, t)
 	i := g.Put(int32(len(g.Classes)-1), t.Stream, None)
@@ -88,18 +88,18 @@ func (g *Graph) Add(t Task, deps ...int32) int32 {
 	return i
 }
 
-// Task returns the i-th task. That of a graph without [Columns.Microbatch] has the microbatch of
-// its class.
+// Task returns the i-th task. Without [Columns.Microbatch] its microbatch is that of its class.
 func (g *Graph) Task(i int32) Task {
-	t := *g.Like(i)
+	t := *g.Class(i)
 	if g.Microbatch != nil {
 		t.Microbatch = g.Microbatch[i]
 	}
 	return t
 }
 
-// Like returns the class of a task: the task but for its microbatch. It is for reading.
-func (g *Graph) Like(i int32) *Task { return &g.Classes[g.Rows[i].Class] }
+// Class returns the class of the i-th task, which must not be changed: it equals the task except
+// for the microbatch.
+func (g *Graph) Class(i int32) *Task { return &g.Classes[g.Rows[i].Class] }
 
 // Tasks yields all tasks in order.
 func (g *Graph) Tasks() iter.Seq2[int32, Task] {
@@ -112,21 +112,21 @@ func (g *Graph) Tasks() iter.Seq2[int32, Task] {
 	}
 }
 
-// Apart returns the graph with a class for every task, for costs that depend on the microbatch.
-func (g *Graph) Apart() *Graph {
-	if g.apart() {
+// Distinct returns the graph with a class for every task, for costs that depend on the microbatch.
+func (g *Graph) Distinct() *Graph {
+	if g.distinct() {
 		return g
 	}
-	apart := *g
-	apart.Classes, apart.Rows, apart.Microbatch = make([]Task, g.Len()), slices.Clone(g.Rows), nil
-	for i := range apart.Rows {
-		apart.Classes[i], apart.Rows[i].Class = g.Task(int32(i)), int32(i)
+	d := *g
+	d.Classes, d.Rows, d.Microbatch = make([]Task, g.Len()), slices.Clone(g.Rows), nil
+	for i := range d.Rows {
+		d.Classes[i], d.Rows[i].Class = g.Task(int32(i)), int32(i)
 	}
-	return &apart
+	return &d
 }
 
 // apart reports whether the i-th task is of the i-th class already.
-func (g *Graph) apart() bool {
+func (g *Graph) distinct() bool {
 	for i := range g.Rows {
 		if int(g.Rows[i].Class) != i {
 			return false
@@ -135,7 +135,7 @@ func (g *Graph) apart() bool {
 	return len(g.Classes) == len(g.Rows)
 }
 
-// Counts tells how many tasks there are of every class.
+// Counts returns the number of tasks in every class.
 func (g *Graph) Counts() []int {
 	counts := make([]int, len(g.Classes))
 	for _, row := range g.Rows {
@@ -153,13 +153,13 @@ func (g *Graph) AddStream(rank int32, name string) int32 {
 // AddGroup appends a group of ranks and returns its index.
 func (g *Graph) AddGroup(ranks []int32) int32 { return g.AddWide(ranks, 1) }
 
-// AddWide appends a group of ranks, each of which takes part with several of its devices.
+// AddWide appends a group of ranks that each take part with width of their devices.
 func (g *Graph) AddWide(ranks []int32, width int) int32 {
 	g.Groups, g.Widths = append(g.Groups, ranks), append(g.Widths, int32(width))
 	return int32(len(g.Groups) - 1)
 }
 
-// Width is how many devices of each of its ranks take part in a group's collectives.
+// Width is the number of devices with which every rank of a group takes part in its collectives.
 func (g *Graph) Width(group int32) int {
 	if g.Widths == nil {
 		return 1
@@ -170,7 +170,8 @@ func (g *Graph) Width(group int32) int {
 // Members counts the devices that take part in a group's collectives.
 func (g *Graph) Members(group int32) int { return len(g.Groups[group]) * g.Width(group) }
 
-// Arriving counts the ranks of a group whose tasks the graph has.
+// Arriving counts the ranks of a group whose tasks are in the graph. The others are in replicas
+// that the first one stands for.
 func (g *Graph) Arriving(group int32) int {
 	ranks := g.Groups[group]
 	if g.Copies <= 1 {
@@ -189,13 +190,13 @@ func (g *Graph) Ranks() int { return g.Shape.Ranks * max(1, g.Shape.Replicas) }
 // Size counts the tasks of all replicas.
 func (g *Graph) Size() int { return g.Len() * max(1, g.Copies) }
 
-// Describe names task i in words, too, with its rank and stream, for messages.
+// Describe names task i for messages: its notation, its meaning in words, its rank and stream.
 func (g *Graph) Describe(i int32) string {
 	t := g.Task(i)
 	return g.DescribeTask(&t)
 }
 
-// DescribeTask does what Describe does, of a task or a class.
+// DescribeTask is [Graph.Describe] of a task that is not in the graph, or of a class.
 func (g *Graph) DescribeTask(t *Task) string {
 	name := t.String()
 	if t.Kind.Message() {

@@ -1,6 +1,7 @@
 package graph
 
-// activations tells by class whether its tasks begin to hold an activation, 1, or end to, −1.
+// activations returns, by class, by how much a task changes the number of activations that its
+// rank holds: 1, −1 or 0.
 func (g *Graph) activations() []int8 {
 	change, ends := make([]int8, len(g.Classes)), g.backwards()
 	for i := range g.Classes {
@@ -8,16 +9,16 @@ func (g *Graph) activations() []int8 {
 		case !t.Kind.Compute() || g.Layered && t.Stage > 0:
 		case t.Kind == Forward && t.Part == 0:
 			change[i] = 1
-		case (t.Kind == Backward || t.Kind == WeightGradient) && t.Part == ends.of(t):
+		case (t.Kind == Backward || t.Kind == WeightGradient) && t.Part == ends.lastPart(t):
 			change[i] = -1
 		}
 	}
 	return change
 }
 
-// backwards tells the last part of every B or W of the first replica, by stage and microbatch.
-// Without experts, whose exchanges alone let other tasks come between, it is
-// empty: the first part then does as well.
+// backwards has the number of the last part of every B or W, by stage and microbatch of the first
+// replica. It is empty without experts. Then no other task runs between the parts of a
+// backward, so that the first part will do.
 type backwards struct {
 	microbatches int
 	last         []uint16
@@ -39,8 +40,8 @@ func (g *Graph) backwards() backwards {
 	return b
 }
 
-// of finds the last part of the action that a task is part of.
-func (b backwards) of(t *Task) uint16 {
+// lastPart returns the number of the last part of the action that a task is part of.
+func (b backwards) lastPart(t *Task) uint16 {
 	if b.last == nil {
 		return 0
 	}

@@ -3,20 +3,20 @@ package graph
 import "time"
 
 // The memory of a rank in a simulation changes when its tasks start and end, and when messages to
-// it start. Every stream is in order, so that going through all of them at once, always on with
-// the one whose next change is the earliest, finds all changes in order without a list of them.
+// it start. The tasks of a stream run in order. So the changes of a rank are found in order by
+// merging its streams, without making a list of them and sorting it.
 
-// A cursor is how far a stream has been read.
+// A cursor is a position in a stream.
 type cursor struct {
-	at   time.Duration // of the next change
-	task int32         // that it is of
-	ends bool          // and at its end
-	// incoming: only the starts of messages count, which fall on another rank than the stream's.
+	at   time.Duration // when the next change happens
+	task int32         // the task that makes it
+	ends bool          // the change is at the end of the task, not at its start
+	// incoming means that only starts of messages count, whose memory is on the rank that they
+	// go to.
 	incoming bool
 }
 
-// step moves a cursor on, to the end of its task or to a next one, until something changes; false
-// at the end of the stream.
+// step moves a cursor to the next change of its stream. It returns false at the end of the stream.
 func (t *Trace) step(c *cursor) bool {
 	for {
 		if c.ends {
@@ -31,7 +31,7 @@ func (t *Trace) step(c *cursor) bool {
 	}
 }
 
-// changes reports whether memory changes where a cursor is, and notes the time.
+// changes reports whether memory changes at the cursor, and sets its time.
 func (t *Trace) changes(c *cursor) bool {
 	p := &t.Prices[t.Graph.Rows[c.task].Class]
 	start := t.Released[c.task] - p.Release
@@ -43,8 +43,8 @@ func (t *Trace) changes(c *cursor) bool {
 	return p.AtEnd != 0 && !c.incoming
 }
 
-// earlier orders changes at the same time: ends of tasks that take time come first, and else the
-// order is that of the tasks.
+// earlier orders changes at the same time: ends of tasks that take time come first, then changes
+// are in the order of their tasks.
 func (t *Trace) earlier(a, b *cursor) bool {
 	if x, y := t.endsWork(a), t.endsWork(b); x != y {
 		return x
@@ -56,7 +56,7 @@ func (t *Trace) endsWork(c *cursor) bool {
 	return c.ends && t.Prices[t.Graph.Rows[c.task].Class].Busy > 0
 }
 
-// bytes returns the change where a cursor is.
+// bytes returns the change at a cursor.
 func (t *Trace) bytes(c *cursor) int64 {
 	p := &t.Prices[t.Graph.Rows[c.task].Class]
 	if c.ends {
@@ -65,19 +65,19 @@ func (t *Trace) bytes(c *cursor) int64 {
 	return p.AtStart
 }
 
-// A front is how far all the streams have been read on which the memory of a rank depends.
+// A front holds the cursors in all streams that change the memory of a rank.
 type front struct {
 	trace *Trace
-	live  []cursor // that are not at their ends
-	first int      // of them the one with the earliest change
+	live  []cursor // without those that have come to the end of their streams
+	first int      // index of the one with the earliest change
 }
 
-// begin puts cursors at the first changes of a rank.
+// begin sets the cursors to the first changes of a rank.
 func (f *front) begin(t *Trace, streams *rankStreams, r int) {
 	f.trace, f.live = t, f.live[:0]
 	for k, list := range [2][]int32{streams.own[r], streams.incoming[r]} {
 		for _, s := range list {
-			if k == 0 && streams.does[s]&takesMemory == 0 {
+			if k == 0 && streams.works[s]&takesMemory == 0 {
 				continue
 			}
 			c := cursor{task: t.Graph.First(s), incoming: k == 1}
@@ -89,7 +89,7 @@ func (f *front) begin(t *Trace, streams *rankStreams, r int) {
 	f.find()
 }
 
-// find finds the cursor with the earliest change.
+// find sets first.
 func (f *front) find() {
 	f.first = 0
 	for k := 1; k < len(f.live); k++ {
@@ -100,7 +100,7 @@ func (f *front) find() {
 	}
 }
 
-// next returns the earliest change that is left; false where there is none.
+// next returns the earliest remaining change, or false after the last.
 func (f *front) next() (e MemoryEvent, ok bool) {
 	if len(f.live) == 0 {
 		return e, false
@@ -116,8 +116,9 @@ func (f *front) next() (e MemoryEvent, ok bool) {
 	return e, true
 }
 
-// Changes tells the changes of memory: those of a simulation rank by rank, and of every rank in
-// order. They include what the process holds.
+// Changes calls each with every change of memory. Those of a measured trace are in order of time;
+// those of a simulation come rank by rank, each rank's in order of time, and include what the
+// process holds.
 func (t *Trace) Changes(each func(MemoryEvent)) {
 	for _, e := range t.Memory {
 		each(e)
@@ -127,7 +128,7 @@ func (t *Trace) Changes(each func(MemoryEvent)) {
 	}
 	var streams rankStreams
 	var f front
-	streams.of(t, t.Graph.Ranks())
+	streams.reset(t, t.Graph.Ranks())
 	for r := range streams.own {
 		taken := int64(0)
 		f.begin(t, &streams, r)

@@ -1,6 +1,6 @@
 package graph
 
-// memory finds how much a rank holds at most.
+// memory finds the peak memory of a rank.
 func (x *Statistics) memory(r int, rank *RankSummary) {
 	t, level := x.trace, int64(0)
 	if t.Persistent != nil {
@@ -34,39 +34,39 @@ func (x *Statistics) memory(r int, rank *RankSummary) {
 	}
 }
 
-// A peak is how far the streams of a rank, and those that send to it, have come when its
-// memory is at its highest: they stand at live, or at their ends. It is not found where
-// the rank never holds more than what stays.
+// A peak records where the streams are that change the memory of a rank when that is at its
+// highest. Streams without a cursor have come to their ends. found is false if the rank
+// never holds more than its persistent memory.
 type peak struct {
 	found bool
 	live  []cursor
 }
 
-// changes count, by class, the tasks that have started and ended.
+// changes count, by class, the starts and ends of tasks.
 type changes struct {
-	of    []change
-	which []int32 // the classes whose counts are not 0
+	counts []change
+	which  []int32 // the classes whose counts are not 0
 }
 
 type change struct{ starts, ends int64 }
 
 func (c *changes) add(class int32, starts, ends int64) {
-	one := &c.of[class]
+	one := &c.counts[class]
 	if *one == (change{}) {
 		c.which = append(c.which, class)
 	}
 	one.starts, one.ends = one.starts+starts, one.ends+ends
 }
 
-// AtPeak tells how many tasks of a class have changed the memory of a rank at their start
-// and at their end when that is at its highest, the first time. [Statistics.Peaks] has to
-// ask for it.
+// AtPeak calls add for every class with how many of its tasks have changed the memory of a rank
+// at their start and at their end before the memory is at its highest for the first time. It
+// needs [Statistics.Peaks].
 func (x *Statistics) AtPeak(rank int, add func(class int32, starts, ends int64)) {
 	r := rank % len(x.streams.own)
 	if !x.peaks[r].found {
 		return
 	}
-	x.changes.of, x.changes.which = reaching(x.changes.of, int32(len(x.trace.Graph.Classes))), x.changes.which[:0]
+	x.changes.counts, x.changes.which = extended(x.changes.counts, int32(len(x.trace.Graph.Classes))), x.changes.which[:0]
 	for _, s := range x.streams.own[r] {
 		x.until(s, x.peaks[r].live, false)
 	}
@@ -74,17 +74,17 @@ func (x *Statistics) AtPeak(rank int, add func(class int32, starts, ends int64))
 		x.until(s, x.peaks[r].live, true)
 	}
 	for _, class := range x.changes.which {
-		c := &x.changes.of[class]
+		c := &x.changes.counts[class]
 		add(class, c.starts, c.ends)
 		*c = change{}
 	}
 }
 
-// until counts the tasks of a stream that has come as far as one of the cursors tells.
+// until counts the tasks of a stream before its cursor, or all of them if it has none.
 func (x *Statistics) until(s int32, live []cursor, incoming bool) {
 	g, end, started := x.trace.Graph, int32(None), false
 	for i := range live {
-		if c := &live[i]; c.incoming == incoming && g.Like(c.task).Stream == s {
+		if c := &live[i]; c.incoming == incoming && g.Class(c.task).Stream == s {
 			end, started = c.task, c.ends
 			break
 		}
@@ -99,7 +99,7 @@ func (x *Statistics) until(s int32, live []cursor, incoming bool) {
 			x.changes.add(class, 1, 1)
 		}
 	}
-	if started && !g.Like(end).Kind.Message() {
+	if started && !g.Class(end).Kind.Message() {
 		x.changes.add(g.Rows[end].Class, 1, 0)
 	}
 }

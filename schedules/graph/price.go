@@ -2,24 +2,23 @@ package graph
 
 import "time"
 
-// A Price is the cost of a class of tasks, with what an engine and statistics need to know of
-// them.
+// A Price is the cost of the tasks of a class, in the form that the engine and the statistics
+// read: they need not look at the class itself.
 type Price struct {
-	Busy, Release  time.Duration // Release is Busy and the delay
-	AtStart, AtEnd int64         // bytes
-	Link           int32         // 0 of collectives, too
-	Group          int32         // None but of collectives
-	Other          int32         // the rank on which AtStart falls
+	Busy, Release  time.Duration // Release is the sum of Busy and the delay
+	AtStart, AtEnd int64         // changes of memory in bytes
+	Link           int32         // 0 also for collectives, which use none
+	Group          int32         // of collectives; None otherwise
 	Kind           Kind
-	Update         bool // comes after the makespan
-	// Special tasks do not start as soon as they are ready: collectives, those on a link, those
-	// that a host launches, and those whose cost is refused.
+	Update         bool // the tasks run after the makespan
+	// Special tasks need not start as soon as they are ready: collectives, tasks on a link,
+	// tasks that a host launches. A task with a negative cost is special too.
 	Special      bool
 	Launch, Lead time.Duration // see Cost
 	Inner        *Inner
 }
 
-// Price asks for the cost of every class, and puts the prices into a list.
+// Price asks for the cost of every class. It stores the prices in the memory of list.
 func (g *Graph) Price(costs Costs, list []Price) []Price {
 	list = list[:0]
 	for i := range g.Classes {
@@ -33,25 +32,22 @@ func priceOf(t *Task, c Cost, launched bool) Price {
 	p := Price{
 		Busy: c.Busy, Release: c.Busy + c.Delay, AtStart: c.BytesAtStart, AtEnd: c.BytesAtEnd,
 		Launch: c.Launch, Lead: c.LaunchLead, Inner: c.Inner,
-		Link: c.Link, Group: None, Other: t.Rank, Kind: t.Kind, Update: t.updates(),
+		Link: c.Link, Group: None, Kind: t.Kind, Update: t.updates(),
 	}
-	switch {
-	case t.Kind.Collective():
+	if t.Kind.Collective() {
 		p.Group, p.Link = t.Peer, 0
-	case t.Kind.Message():
-		p.Other = t.Peer
 	}
 	p.Special = p.Group != None || p.Link > 0 || launched || p.Negative()
 	return p
 }
 
-// Negative reports whether a part of the cost is.
+// Negative reports whether a duration of the cost is negative.
 func (p *Price) Negative() bool {
 	return p.Busy < 0 || p.Release < p.Busy || p.Launch < 0 || p.Lead < 0
 }
 
-// Delay is that of the cost.
+// Delay is the delay of the cost.
 func (p *Price) Delay() time.Duration { return p.Release - p.Busy }
 
-// Launched reports whether a host launches the tasks, if there is one.
+// Launched reports whether hosts launch tasks of this class.
 func (p *Price) Launched() bool { return p.Group == None && p.Link == 0 }

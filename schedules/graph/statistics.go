@@ -5,60 +5,61 @@ import (
 	"time"
 )
 
-// Statistics sum up traces, one after another, in memory that they keep. The zero value is ready.
+// Statistics summarize traces, one after another, and reuse their memory. The zero value is ready
+// for use.
 type Statistics struct {
-	// Peaks asks for what AtPeak needs.
+	// Peaks asks for the data that AtPeak needs.
 	Peaks bool
 
 	trace   *Trace
 	streams rankStreams
 	counts  []int32         // of tasks, by class
-	exposed []time.Duration // by rank: communication within tasks during which they compute nothing
+	exposed []time.Duration // by rank: communication inside tasks during which they compute nothing
 	heads   []head
 	front   front
 	peaks   []peak // by rank
 	changes changes
 }
 
-// rankStreams lists the streams of every rank, and those whose messages take memory there.
+// rankStreams lists the streams of every rank, and the streams whose messages take memory on it.
 type rankStreams struct {
 	own, incoming [][]int32
-	does          []work // by stream
+	works         []work // by stream
 }
 
-// work says what a stream does.
+// work says what the tasks of a stream do.
 type work uint8
 
 const (
 	takesTime work = 1 << iota
 	takesMemory
-	waitsForHost // as it computes or updates
+	waitsForHost // computes or updates
 )
 
-// of readies the lists for a trace whose tasks are on so many ranks.
-func (s *rankStreams) of(t *Trace, ranks int) {
+// reset fills the lists for a trace whose tasks run on a number of ranks.
+func (s *rankStreams) reset(t *Trace, ranks int) {
 	s.own, s.incoming = emptied(s.own, ranks), emptied(s.incoming, ranks)
 	for i, stream := range t.Graph.Streams {
 		if r := int(stream.Rank); r < ranks {
 			s.own[r] = append(s.own[r], int32(i))
 		}
 	}
-	s.does = zeros(s.does, len(t.Graph.Streams))
+	s.works = zeros(s.works, len(t.Graph.Streams))
 	for i := range t.Graph.Classes {
 		task := &t.Graph.Classes[i]
-		does := &s.does[task.Stream]
+		work := &s.works[task.Stream]
 		if task.Kind.Compute() || task.Kind == Optimizer {
-			*does |= waitsForHost
+			*work |= waitsForHost
 		}
 		if t.Prices == nil {
 			continue
 		}
 		p := &t.Prices[i]
 		if p.Busy > 0 || p.Kind.Compute() {
-			*does |= takesTime
+			*work |= takesTime
 		}
 		if p.AtEnd != 0 || p.AtStart != 0 && !p.Kind.Message() {
-			*does |= takesMemory
+			*work |= takesMemory
 		}
 		if p.AtStart == 0 || !p.Kind.Message() {
 			continue
@@ -69,7 +70,7 @@ func (s *rankStreams) of(t *Trace, ranks int) {
 	}
 }
 
-// emptied returns n empty lists, in the same memory if it suffices.
+// emptied returns n empty lists that reuse the memory of the given ones.
 func emptied(lists [][]int32, n int) [][]int32 {
 	for len(lists) < n {
 		lists = append(lists, nil)
@@ -81,7 +82,7 @@ func emptied(lists [][]int32, n int) [][]int32 {
 	return lists
 }
 
-// zeros returns n zeros, in the same memory if it suffices.
+// zeros returns n zeros, in the memory of s if that is large enough.
 func zeros[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)
@@ -105,7 +106,7 @@ func (x *Statistics) Summarize(t *Trace, s *Summary) {
 		u.fill(rank, s.StepTime)
 		busy += rank.Compute
 		rank.Communication += inner
-		part := min(x.exposed[r], rank.Compute) // less where tasks ran side by side
+		part := min(x.exposed[r], rank.Compute) // less where tasks ran at the same time
 		rank.Compute -= part
 		rank.ExposedCommunication += part
 		x.memory(r, rank)
@@ -116,8 +117,7 @@ func (x *Statistics) Summarize(t *Trace, s *Summary) {
 	s.SteadyMicrobatch, s.Startup = t.steadyMicrobatch(), t.Startup()
 }
 
-// Extremes computes of what Summarize does how long the step takes, and the memory of every rank
-// at its highest.
+// Extremes computes only the step time and the peak memory of every rank.
 func (x *Statistics) Extremes(t *Trace, s *Summary) {
 	ranks := x.begin(t, s)
 	for r := range ranks {
@@ -126,7 +126,8 @@ func (x *Statistics) Extremes(t *Trace, s *Summary) {
 	s.copy(ranks)
 }
 
-// begin begins a summary, and counts the ranks that have tasks.
+// begin resets the summary and the statistics for a trace, and returns how many ranks have tasks
+// in it.
 func (x *Statistics) begin(t *Trace, s *Summary) (ranks int) {
 	all := t.Graph.Ranks()
 	ranks = all / max(1, t.Graph.Copies)
@@ -135,12 +136,13 @@ func (x *Statistics) begin(t *Trace, s *Summary) (ranks int) {
 		s.Ranks[r].Rank = r
 	}
 	x.trace, x.peaks = t, x.peaks[:0]
-	x.streams.of(t, ranks)
+	x.streams.reset(t, ranks)
 	return ranks
 }
 
-// count adds up what follows from the order of the tasks, and from how many there are of every
-// class. A rank computes one task at a time, so the order says how many activations it holds.
+// count computes the metrics that do not depend on times: activations in flight, bytes sent, and
+// the sums over all tasks of a class. A rank computes one task at a time, so the order of its
+// tasks determines how many activations it holds.
 func (x *Statistics) count(s *Summary) {
 	t := x.trace
 	g := t.Graph
@@ -170,7 +172,7 @@ func (x *Statistics) count(s *Summary) {
 	}
 }
 
-// copy gives the other replicas what the first one's ranks have.
+// copy fills in the ranks of the replicas that the first one stands for.
 func (s *Summary) copy(ranks int) {
 	for r := ranks; r < len(s.Ranks); r++ {
 		s.Ranks[r] = s.Ranks[r%ranks]
@@ -178,17 +180,18 @@ func (s *Summary) copy(ranks int) {
 	}
 }
 
-// A head is how far a stream has been read, to see what the time of its rank goes into.
+// A head is the next task of a stream, while the streams of a rank are merged.
 type head struct {
 	at    time.Duration // start of the task, or when it was ready
 	task  int32
 	price *Price
-	// launches: what counts is the time from when the task was ready to its start.
+	// launches means that the head yields the times from when tasks are ready to their starts.
 	launches bool
-	before   int32 // of those: the task before
+	before   int32 // the task before, where launches is set
 }
 
-// merge goes through the tasks of a rank in the order of their starts.
+// merge adds up how a rank spends its time, by going through its tasks in the order of their
+// starts.
 func (x *Statistics) merge(r int) (u use) {
 	t := x.trace
 	if t.Spans != nil {
@@ -201,11 +204,11 @@ func (x *Statistics) merge(r int) (u use) {
 			continue
 		}
 		u.makespan = max(u.makespan, t.makespan(s))
-		if x.streams.does[s]&takesTime != 0 {
+		if x.streams.works[s]&takesTime != 0 {
 			live = append(live, head{})
 			t.set(&live[len(live)-1], first)
 		}
-		if t.Host != nil && x.streams.does[s]&waitsForHost != 0 {
+		if t.Host != nil && x.streams.works[s]&waitsForHost != 0 {
 			live = append(live, head{launches: true, before: None})
 			t.set(&live[len(live)-1], first)
 		}
@@ -231,7 +234,7 @@ func (x *Statistics) merge(r int) (u use) {
 	return u
 }
 
-// set puts a head at a task of its stream; false if there is none.
+// set moves a head to a task of its stream. It returns false for None, at the end of the stream.
 func (t *Trace) set(h *head, task int32) bool {
 	if task == None {
 		return false
@@ -243,7 +246,7 @@ func (t *Trace) set(h *head, task int32) bool {
 	return true
 }
 
-// makespan finds the end of the last task of a stream that is no update.
+// makespan returns the end of the last task of a stream that is not part of the update.
 func (t *Trace) makespan(s int32) time.Duration {
 	for i := t.Graph.Last(s); i != None; i = t.Graph.Before(i) {
 		if !t.Prices[t.Graph.Rows[i].Class].Update {

@@ -5,45 +5,44 @@ import (
 	"time"
 )
 
-// A Summary is everything that is measured of a trace.
+// A Summary has the metrics of a trace.
 type Summary struct {
 	StepTime time.Duration // end of the last task
 	Makespan time.Duration // end of the last task before the optimizer
-	// Bubble is the idle share of the ranks' time, two ways. Only F, B, I and
-	// W count as busy, with the communication that is part of them.
+	// Bubble is the idle share of the ranks' time, in two definitions. Only F, B, I and
+	// W count as busy, including the communication inside them.
 	Bubble Bubble
-	// LongestSpan is the longest of the ranks' own spans, last end − first start
-	// of their compute.
+	// LongestSpan is the longest time from the first start to the last end of a rank's
+	// compute tasks.
 	LongestSpan time.Duration
 	Ranks       []RankSummary
 	Messages    int // sends
 	// SteadyMicrobatch is the time per microbatch without fill and drain, where
-	// the pipeline is never flushed (pipedream); else 0.
+	// the pipeline is never flushed (pipedream); 0 otherwise.
 	SteadyMicrobatch time.Duration
-	// Startup is the trace's (see Trace.Startup).
+	// Startup is described at [Trace.Startup].
 	Startup time.Duration
 }
 
 // Bubble is 1 − busy / (ranks × time). Makespan takes the makespan as the
-// time; Span takes the longest of the ranks' own spans, last end − first
-// start of their compute, as the zero-bubble papers do (Qi et al. 2023).
+// time; Span takes Summary.LongestSpan, as the zero-bubble papers do (Qi et al. 2023).
 type Bubble struct{ Makespan, Span float64 }
 
-// A RankSummary is one rank's share. Compute, ExposedCommunication, Optimizer
+// A RankSummary has the metrics of one rank. Compute, ExposedCommunication, Optimizer
 // and Idle add up to the step time.
 type RankSummary struct {
 	Rank    int
 	Compute time.Duration // F, B, I and W
 	// Communication is the time during which at least one of the rank's own
-	// communication tasks runs; exposed is the part beside neither compute
-	// nor optimizer. Both include the communication within tasks (see Inner),
-	// whose exposed part does not count as compute.
+	// communication tasks runs. ExposedCommunication is the part of it during which neither
+	// compute nor the optimizer runs. Both include the communication inside tasks (see
+	// Inner), whose exposed part does not count as compute.
 	Communication, ExposedCommunication time.Duration
 	Optimizer, Idle                     time.Duration
 	// Dispatch and Waiting are the two parts of Idle. Dispatch is the idle time
 	// during which a task of the compute stream was ready and had not started:
-	// launching it, waking the one who runs it. Waiting is the rest, and all of
-	// it where the trace does not know when tasks were ready.
+	// launching it, or waking the thread that runs it. Waiting is the rest, and all of
+	// it if the trace does not say when tasks were ready.
 	Dispatch, Waiting            time.Duration
 	PeakMemory, PersistentMemory int64
 	// PeakInFlight counts stage activations, from the start of F to the end
@@ -61,9 +60,9 @@ func Summarize(t *Trace) Summary {
 	return s
 }
 
-// Startup is how long a trace lasts before the first compute task, where parameters are
-// broadcast first, which happens once in a training. A step after it takes no longer
-// than this one without it. It is 0 where nothing is broadcast.
+// Startup returns the time before the first compute task in a step that begins by broadcasting
+// parameters, and 0 for other steps. Parameters are broadcast once in a training: later
+// steps take no longer than this one less Startup.
 func (t *Trace) Startup() time.Duration {
 	if !slices.ContainsFunc(t.Graph.Classes, func(t Task) bool { return t.Kind == Broadcast }) {
 		return 0
@@ -90,9 +89,10 @@ func idleShare(busy, time time.Duration, ranks int) float64 {
 	return max(0, 1-float64(busy)/(float64(ranks)*float64(time)))
 }
 
-// SentBytes counts what a task makes its rank send. Fused collectives count as a
-// ring: 2(N−1)/N of the tensor for an all-reduce, half to scatter or to gather, rounded
-// down to a byte; a broadcast is passed on whole by all but the last device.
+// SentBytes returns how many bytes a task makes its rank send. Fused collectives count as
+// rings: 2(N−1)/N of the tensor for an all-reduce, half of that for a reduce-scatter or an
+// all-gather, rounded down to a byte. In a broadcast every device but the last sends the
+// whole tensor.
 func (g *Graph) SentBytes(t *Task) int64 {
 	switch {
 	case t.Kind.Message(), t.Kind == AllToAll:
@@ -113,9 +113,9 @@ func (g *Graph) SentBytes(t *Task) int64 {
 	return 0
 }
 
-// steadyMicrobatch measures the time from one microbatch to the next without fill and
-// drain, where the pipeline has no flush: the mean of the times between the ends of
-// the first stage's backwards. 0 for other graphs, and for a single microbatch.
+// steadyMicrobatch returns the time from one microbatch to the next without fill and drain, for
+// a pipeline without flush: the mean time between the ends of the first stage's backwards.
+// It is 0 for other graphs, and for a single microbatch.
 func (t *Trace) steadyMicrobatch() time.Duration {
 	if !t.Graph.Stashing || t.Graph.Shape.Microbatches < 2 {
 		return 0

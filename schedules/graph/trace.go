@@ -8,7 +8,7 @@ type Span struct{ Start, End time.Duration }
 // Duration is the length of the span.
 func (s Span) Duration() time.Duration { return s.End - s.Start }
 
-// A MemoryEvent is a change of the memory in use on a rank.
+// A MemoryEvent changes the memory in use on a rank.
 type MemoryEvent struct {
 	At    time.Duration
 	Bytes int64
@@ -16,38 +16,39 @@ type MemoryEvent struct {
 	Task  int32
 }
 
-// A Trace is a graph that has been run, in simulation or for real. A simulation has prices and a
-// time for every task, and the rest follows from these. What was measured has spans.
+// A Trace is a graph that has been run, in simulation or for real. A simulated trace has the price
+// of every class and one time for every task, from which everything else is computed. A measured
+// trace has the span of every task.
 type Trace struct {
 	Graph *Graph
-	// Persistent is the memory of every rank outside the events.
+	// Persistent is the memory that every rank holds during the whole step.
 	Persistent []int64
 
-	// Spans[i] is when task i ran, where that was measured.
+	// Spans[i] is when task i ran, in a measured trace.
 	Spans []Span
-	// Ready[i] is when task i had everything it depends on and its turn on its
-	// stream; what is left until its span starts went into starting it. Nil if
-	// not known, and in a simulation.
+	// Ready[i] is when task i had everything it depends on and was at the head of its stream, in
+	// a measured trace; nil if unknown. The time from then to the start of its span was spent on
+	// starting it.
 	Ready []time.Duration
-	// Memory has the changes that were measured, sorted by time.
+	// Memory has the measured changes of memory, sorted by time.
 	Memory []MemoryEvent
 
-	// Prices are those of the classes, in a simulation.
+	// Prices has the price of every class, in a simulated trace.
 	Prices []Price
-	// Released[i] is when what depends on task i may go on: at its end, or after a delay.
+	// Released[i] is when tasks that depend on task i may start: its end plus its delay.
 	Released []time.Duration
 	// Cause[i] is the task whose end let task i start: a dependency, or the
-	// one before it in a queue; None at time zero. Nil where every task starts as soon as it is
-	// ready.
+	// one before it in a queue; None at time zero. It is nil where every task starts as soon as
+	// it is ready: CauseOf then computes it.
 	Cause []int32
-	// Host is what launched the tasks of a simulation; nil where that cost nothing.
+	// Host describes how the tasks were launched; nil where launching cost nothing.
 	Host *Host
-	// Held returns what a process holds beyond the bytes that its tasks have taken. Nil means
-	// nothing.
+	// Held returns the bytes that a process holds in addition to those that its tasks have
+	// taken, such as the reserve of an allocator. Nil means 0.
 	Held func(taken int64) int64
 }
 
-// Span tells when a task ran.
+// Span returns when a task ran.
 func (t *Trace) Span(i int32) Span {
 	if t.Spans != nil {
 		return t.Spans[i]
@@ -57,7 +58,7 @@ func (t *Trace) Span(i int32) Span {
 	return Span{start, start + p.Busy}
 }
 
-// Inner is the communication within a task; nil where there is none, or it is not known.
+// Inner returns the communication inside a task; nil if it has none, or if it is unknown.
 func (t *Trace) Inner(i int32) *Inner {
 	if t.Prices == nil {
 		return nil
@@ -68,7 +69,7 @@ func (t *Trace) Inner(i int32) *Inner {
 // End is when the last task ended.
 func (t *Trace) End() time.Duration {
 	var end time.Duration
-	if t.Spans == nil { // streams are in order
+	if t.Spans == nil { // the last task of every stream ends last
 		for s := range t.Graph.Streams {
 			if i := t.Graph.Last(int32(s)); i != None {
 				end = max(end, t.Span(i).End)
@@ -82,12 +83,12 @@ func (t *Trace) End() time.Duration {
 	return end
 }
 
-// KnowsReady reports whether the trace knows when tasks were ready. In a simulation without a
-// host a task is ready when it starts, unless it waits for others of its group or link.
+// KnowsReady reports whether the trace says when tasks were ready to be started. A simulation
+// without a host does not: starting a task takes no time there.
 func (t *Trace) KnowsReady() bool { return t.Ready != nil || t.Host != nil }
 
-// ReadyAt tells when a task was ready, in a trace that knows. Of tasks that no host launches it is
-// when they started.
+// ReadyAt returns when a task was ready, if the trace [Trace.KnowsReady]. For a task that hosts do
+// not launch this is its start.
 func (t *Trace) ReadyAt(i int32) time.Duration {
 	if t.Ready != nil {
 		return t.Ready[i]
@@ -99,7 +100,7 @@ func (t *Trace) ReadyAt(i int32) time.Duration {
 	return ready
 }
 
-// CauseOf returns the task that let another one start, or None.
+// CauseOf returns the task whose end let task i start, or None.
 func (t *Trace) CauseOf(i int32) int32 {
 	if t.Cause != nil {
 		return t.Cause[i]
@@ -108,8 +109,9 @@ func (t *Trace) CauseOf(i int32) int32 {
 	return cause
 }
 
-// due tells when a task of a simulation had its turn and what it waits for, and the task that this
-// was due to: the one before it on its stream, if none of the others was later.
+// due returns when a simulated task was at the head of its stream and had everything it depends
+// on, and the task that was last to end. Of several that end at the same time this is the one
+// before it on its stream, if that is among them, or else the first dependency.
 func (t *Trace) due(i, before int32) (ready time.Duration, cause int32) {
 	cause = before
 	if before != None {
@@ -123,12 +125,12 @@ func (t *Trace) due(i, before int32) (ready time.Duration, cause int32) {
 	return ready, cause
 }
 
-// A Sum is what tasks that are alike take together.
+// A Sum adds up tasks that are alike.
 type Sum struct {
 	Task  *Task
 	Count int64
 	Time  time.Duration
-	Inner *Inner // of each of them
+	Inner *Inner // of one task
 }
 
 // Sums adds up the tasks of a simulation by class, and lists those of a measured trace one by one.

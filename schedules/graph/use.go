@@ -6,17 +6,16 @@ import (
 	"time"
 )
 
-// A use adds up what the time of a rank goes into, from spans in the order of their
-// starts.
+// A use adds up how a rank spends its time, from spans in the order of their starts.
 type use struct {
 	compute, working, communication, busy cover
-	launching                             cover // busy, or ready and launched
+	launching                             cover // busy, or waiting for a launch
 	computes                              bool
 	first, last                           time.Duration // of compute
 	makespan                              time.Duration
 }
 
-// A cover is how much time spans cover that come in the order of their starts.
+// A cover is the length of the union of spans that are added in the order of their starts.
 type cover struct{ total, until time.Duration }
 
 func (c *cover) add(s Span) {
@@ -47,7 +46,7 @@ func (u *use) add(k Kind, s Span) {
 	u.launching.add(s)
 }
 
-// fill puts the sums into a rank's summary, for a step of some length.
+// fill writes the sums into a rank's summary.
 func (u *use) fill(rank *RankSummary, step time.Duration) {
 	rank.Compute, rank.Communication = u.compute.total, u.communication.total
 	rank.Optimizer = u.working.total - u.compute.total
@@ -60,24 +59,25 @@ func (u *use) fill(rank *RankSummary, step time.Duration) {
 // span returns the time from the first start to the last end of compute.
 func (u *use) span() time.Duration { return u.last - u.first }
 
-// A measuredSpan is when a task of a rank ran, or waited for its host.
+// A measuredSpan is a time during which a task ran or waited to be launched.
 type measuredSpan struct {
 	Span
 	kind  Kind
 	waits bool
 }
 
-// measured adds up a rank of a trace that was measured, whose streams may not be in order.
+// measured is merge of a measured trace, whose streams may not be in order.
 func (x *Statistics) measured(r int) (u use) {
 	t, list := x.trace, []measuredSpan{}
 	for _, s := range x.streams.own[r] {
 		for i := t.Graph.First(s); i != None; i = t.Graph.Next(i) {
-			task := t.Graph.Like(i)
+			task := t.Graph.Class(i)
 			list = append(list, measuredSpan{Span: t.Spans[i], kind: task.Kind})
 			if !task.updates() {
 				u.makespan = max(u.makespan, t.Spans[i].End)
 			}
-			if t.Ready != nil && x.streams.does[s]&waitsForHost != 0 && t.Ready[i] < t.Spans[i].Start {
+			launched := t.Ready != nil && x.streams.works[s]&waitsForHost != 0
+			if launched && t.Ready[i] < t.Spans[i].Start {
 				list = append(list, measuredSpan{Span: Span{t.Ready[i], t.Spans[i].Start}, waits: true})
 			}
 		}

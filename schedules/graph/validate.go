@@ -8,10 +8,10 @@ import (
 )
 
 // Validate reports the first way in which the graph is not well formed: a
-// task on a stream, rank, stage or group that does not exist, a dependency on
-// no task, a message to its own rank, an impossible group, a group whose
-// members do not call the same collectives in the same order. That it can be run to the end is for
-// the simulator to find.
+// task of a class, or on a stream, rank, stage or group, that does not exist, a dependency on
+// a task that does not exist, a message to its own rank, an impossible group, a group whose
+// members do not call the same collectives in the same order. It does not find deadlocks: the
+// simulator does.
 func (g *Graph) Validate() error {
 	for group, ranks := range g.Groups {
 		if err := g.validateRanks(ranks); err != nil {
@@ -100,14 +100,16 @@ func (g *Graph) validateGroup(group int, byRank map[int32][]Task) error {
 		}
 		for _, t := range byRank[r] {
 			if first := byRank[r][0].Stream; t.Stream != first {
-				return fmt.Errorf("group %d: rank %d calls its collectives on streams %d and %d; their order is known on one stream only", group, r, first, t.Stream)
+				return fmt.Errorf("group %d: rank %d calls its collectives on streams %d and %d; "+
+					"their order is known on one stream only", group, r, first, t.Stream)
 			}
 		}
 	}
 	for _, r := range ranks[1:] {
 		first, own := byRank[ranks[0]], byRank[r]
 		if len(first) != len(own) {
-			return fmt.Errorf("group %d: rank %d calls %d collectives, rank %d calls %d", group, ranks[0], len(first), r, len(own))
+			return fmt.Errorf("group %d: rank %d calls %d collectives, rank %d calls %d",
+				group, ranks[0], len(first), r, len(own))
 		}
 		for i := range own {
 			if own[i].Kind != first[i].Kind || own[i].Bytes != first[i].Bytes {

@@ -37,16 +37,16 @@ func (b *rankBuilder) gatherAhead() {
 	for _, s := range slices.Backward(b.stagesOn[b.rank]) {
 		b.first[s].gather = int32(b.graph.Len())
 		for part, bytes := range b.Sync.Ahead[s] {
-			b.single(graph.Task{
+			b.addSingle(graph.Task{
 				Kind: graph.AllGather, Part: uint16(part), Stream: b.open(&b.gradients, "gradients"), Stage: s, Microbatch: graph.None,
-				Peer: b.group(b.Sync.ahead(s, part)), Bytes: bytes,
+				Peer: b.group(b.Sync.aheadIsExpert(s, part)), Bytes: bytes,
 			})
 		}
 	}
 }
 
-// besides counts the gathers beside an action: of a first forward those of its stage.
-func (b *Builder) besides(a order.Action) int {
+// piecesAhead counts the gathers beside an action: of a first forward those of its stage.
+func (b *Builder) piecesAhead(a order.Action) int {
 	if b.first == nil || a.Kind != graph.Forward || b.first[a.Stage].microbatch != a.Microbatch {
 		return 0
 	}

@@ -12,8 +12,8 @@ const maxBarriers = 1 << 28
 // cycles holds the clock cycles of a synchronous graph. The zero value is of a
 // graph without barriers.
 type cycles struct {
-	of    [][]int32 // by pipeline rank and action
-	tasks [][]int32 // by cycle: with which its actions end
+	clocks [][]int32 // by pipeline rank and action
+	tasks  [][]int32 // by cycle: with which its actions end
 }
 
 // cycles finds the cycles of a synchronous graph, and refuses one whose barriers
@@ -22,7 +22,7 @@ func (p *Pipeline) cycles(t turns) (*cycles, error) {
 	if !p.Synchronous {
 		return &cycles{}, nil
 	}
-	of, err := p.Order.ClocksAfter(t.of)
+	of, err := p.Order.ClocksAfter(t.before)
 	if err != nil {
 		return nil, err
 	}
@@ -43,14 +43,14 @@ func (p *Pipeline) cycles(t turns) (*cycles, error) {
 		return nil, fmt.Errorf("synchronous = true: the barriers between %d clock cycles would be %d dependencies in each of %d replicas; at most %d in all are supported: use fewer stages, microbatches or replicas",
 			len(actions), deps, p.Shape.Replicas, maxBarriers)
 	}
-	return &cycles{of: of, tasks: make([][]int32, len(actions))}, nil
+	return &cycles{clocks: of, tasks: make([][]int32, len(actions))}, nil
 }
 
 // ends notes the task with which an action, the i-th of its rank, ends: its
 // message, or without one its compute task.
-func (c *cycles) ends(rank, i int, task int32) {
-	if c.of != nil {
-		k := c.of[rank][i]
+func (c *cycles) note(rank, i int, task int32) {
+	if c.clocks != nil {
+		k := c.clocks[rank][i]
 		c.tasks[k] = append(c.tasks[k], task)
 	}
 }
@@ -58,7 +58,7 @@ func (c *cycles) ends(rank, i int, task int32) {
 // barrier adds the clock cycle before to what the first task of the action at hand waits for, but
 // for what its own stream and the results that it needs say anyway.
 func (c *connector) barrier(deps []int32, i int32, results []int32) []int32 {
-	k := c.cycles.of[c.rank][c.at]
+	k := c.cycles.clocks[c.rank][c.at]
 	if k == 0 {
 		return deps
 	}

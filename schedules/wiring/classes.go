@@ -60,7 +60,7 @@ func (c *classes) reset(b *Builder) {
 		c.width *= 2 // by stream
 	}
 	c.slot = p.copies() * c.width
-	c.first, c.heads = filled(c.first, slots*c.slot), c.heads[:0]
+	c.first, c.heads = nones(c.first, slots*c.slot), c.heads[:0]
 }
 
 // findSizes numbers the sizes of microbatches.
@@ -80,8 +80,8 @@ func (c *classes) findSizes(p *Pipeline) {
 	c.sizes = len(sizes)
 }
 
-// at returns the place of a class, or of the first of consecutive ones.
-func (c *classes) at(slot int, on, variant int32) *int32 {
+// entry returns the place of a class, or of the first of consecutive ones.
+func (c *classes) entry(slot int, on, variant int32) *int32 {
 	return &c.first[slot*c.slot+int(on)*c.width+int(variant)]
 }
 
@@ -123,7 +123,7 @@ func (b *Builder) variant(a *order.Action, on int32) int32 {
 		case b.delayed(a.Kind, a.Stage):
 			b.done[at] |= input | weight
 		}
-		if int(a.Stage) < b.Placement.Stages()-1 && b.to[0][on] == graph.None && b.done[at+m]&(input|weight) == input {
+		if int(a.Stage) < b.Placement.Stages()-1 && b.destinations[0][on] == graph.None && b.done[at+m]&(input|weight) == input {
 			v++
 		}
 	}
@@ -140,13 +140,13 @@ func (b *Builder) add(t graph.Task, parts int) int32 {
 	return first
 }
 
-// pass is the task of an action, or its first part, as a task of a kind on a stream.
-func (b *rankBuilder) pass(a *order.Action, kind graph.Kind, stream int32) graph.Task {
+// task is the task of an action, or its first part, as a task of a kind on a stream.
+func (b *rankBuilder) task(a *order.Action, kind graph.Kind, stream int32) graph.Task {
 	return graph.Task{Kind: kind, Rank: b.rank, Stream: stream, Stage: a.Stage, Microbatch: a.Microbatch, Peer: graph.None}
 }
 
-// single adds a task that is a class of its own, and what it waits for.
-func (b *rankBuilder) single(t graph.Task, deps ...int32) int32 {
+// addSingle adds a task that is a class of its own, and what it waits for.
+func (b *rankBuilder) addSingle(t graph.Task, deps ...int32) int32 {
 	t.Rank = b.rank
 	i := b.graph.Put(b.add(t, 1), t.Stream, t.Microbatch)
 	b.graph.Wait(i, deps...)

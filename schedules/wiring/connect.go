@@ -24,18 +24,18 @@ func (b *Builder) connect(r int32) {
 	actions, rows, i := b.Order[r], b.graph.Rows, c.begin
 	for n := range actions {
 		for ; !b.heads[rows[i].Class]; i++ {
-			c.passed(i)
+			c.note(i)
 		}
 		if !simple || rows[i].After != graph.None {
 			c.action(n, i)
 		} else if on := b.received(&actions[n]); on < c.begin || on >= i {
 			rows[i].After = on
 		}
-		c.passed(i)
+		c.note(i)
 		i++
 	}
 	for ; i < b.begin[r+1]; i++ {
-		c.passed(i)
+		c.note(i)
 	}
 }
 
@@ -52,7 +52,7 @@ func (c *connector) action(n int, i int32) {
 	deps = c.needs(deps, a, i)
 	if results := deps[needs:]; c.turns != nil || c.Synchronous {
 		deps = append(deps, c.graph.Deps(i)...)
-		if before := c.turns.of(*a); before.Stage != graph.None {
+		if before := c.turns.before(*a); before.Stage != graph.None {
 			deps = append(deps, *c.result(&before))
 		}
 		if c.Synchronous {
@@ -86,7 +86,7 @@ func (c *connector) needs(deps []int32, a *order.Action, i int32) []int32 {
 }
 
 // stream returns that of a task.
-func (b *Builder) stream(i int32) int32 { return b.graph.Like(i).Stream }
+func (b *Builder) stream(i int32) int32 { return b.graph.Class(i).Stream }
 
 // received finds the task after which what an action receives is there; None of the first
 // and the last on its way.
@@ -94,9 +94,9 @@ func (b *Builder) received(a *order.Action) int32 {
 	m := b.Shape.Microbatches
 	switch {
 	case a.Kind == graph.Forward && a.Stage > 0:
-		return b.made[0][int(a.Stage-1)*m+int(a.Microbatch)]
+		return b.results[0][int(a.Stage-1)*m+int(a.Microbatch)]
 	case (a.Kind == graph.Backward || a.Kind == graph.InputGradient) && int(a.Stage) < len(b.Placement.First)-1:
-		return b.made[1][int(a.Stage+1)*m+int(a.Microbatch)]
+		return b.results[1][int(a.Stage+1)*m+int(a.Microbatch)]
 	}
 	return graph.None
 }
@@ -104,13 +104,13 @@ func (b *Builder) received(a *order.Action) int32 {
 // result points to the task after which the result of an F, B or I is at hand where it is needed:
 // the message, if there is one.
 func (b *Builder) result(a *order.Action) *int32 {
-	return &b.made[direction(a.Kind)][int(a.Stage)*b.Shape.Microbatches+int(a.Microbatch)]
+	return &b.results[direction(a.Kind)][int(a.Stage)*b.Shape.Microbatches+int(a.Microbatch)]
 }
 
 // computed finds the last compute task of an F, B or I.
 func (b *Builder) computed(a *order.Action) int32 {
 	i := *b.result(a)
-	if b.to[direction(a.Kind)][b.copyOf(a)] != graph.None {
+	if b.destinations[direction(a.Kind)][b.copyOf(a)] != graph.None {
 		i--
 	}
 	return i

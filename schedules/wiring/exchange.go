@@ -80,7 +80,7 @@ func (p *Pipeline) cut(a order.Action, buckets, ahead int) cut {
 }
 
 // left counts the buckets that have left after a part.
-func (c *cut) left(part int) int {
+func (c *cut) sent(part int) int {
 	switch {
 	case part == c.parts-1:
 		return c.buckets
@@ -129,11 +129,11 @@ func (p *Pipeline) expertGroups(g *graph.Graph) {
 // exchange adds the all-to-all after the last part of an action that has been added.
 func (b *rankBuilder) exchange(p *parts) {
 	d := direction(p.Kind)
-	stream, class := b.open(&b.experts, "experts"), b.at(exchanges+d, p.on, p.variant)
+	stream, class := b.open(&b.experts, "experts"), b.entry(exchanges+d, p.on, p.variant)
 	if *class == graph.None {
 		*class = int32(len(b.graph.Classes))
 		for k, bytes := range p.cut.exchanges {
-			t := b.pass(&p.Action, graph.AllToAll, stream)
+			t := b.task(&p.Action, graph.AllToAll, stream)
 			t.Part, t.Bytes = uint16(p.cut.first+k), bytes*b.samples(p.Microbatch, 0)
 			t.Peer = b.graph.Experts.ExchangeGroup(0, b.rank, int32(b.Shape.Ranks))
 			b.add(t, 1)

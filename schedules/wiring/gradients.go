@@ -14,9 +14,9 @@ type groups struct {
 	tied   [][]int32 // by replica and tied parameter
 }
 
-// groups makes a group of every pipeline rank over the replicas, and one per
+// makeGroups makes a group of every pipeline rank over the replicas, and one per
 // replica and tied parameter.
-func (p *Pipeline) groups(g *graph.Graph) groups {
+func (p *Pipeline) makeGroups(g *graph.Graph) groups {
 	var made groups
 	if p.Sync.active(p.Shape) {
 		for r := range p.Shape.Ranks {
@@ -48,7 +48,7 @@ func (p *Pipeline) groups(g *graph.Graph) groups {
 // experts travel, or of all else.
 func (p Pipeline) AddGroups(g *graph.Graph) (of func(rank int32, expert bool) int32) {
 	p.fill()
-	made := p.groups(g)
+	made := p.makeGroups(g)
 	return func(rank int32, expert bool) int32 {
 		if expert {
 			return g.Experts.SumGroup(0, rank, int32(p.Shape.Ranks))
@@ -76,9 +76,9 @@ func (b *rankBuilder) broadcast() {
 	}
 	for _, s := range slices.Backward(b.stagesOn[b.rank]) {
 		for part, bytes := range b.Sync.Broadcast[s] {
-			b.broadcasted = b.single(graph.Task{
+			b.broadcasted = b.addSingle(graph.Task{
 				Kind: graph.Broadcast, Part: uint16(part), Stream: b.open(&b.gradients, "gradients"), Stage: s, Microbatch: graph.None,
-				Peer: b.group(b.Sync.expert(s, part)), Bytes: bytes,
+				Peer: b.group(b.Sync.isExpert(s, part)), Bytes: bytes,
 			})
 		}
 	}
@@ -93,12 +93,12 @@ func (p *Pipeline) leavesEarly() bool {
 // rank, and not only after the last: with every backward, or with the one that
 // completes them if they leave early.
 func (b *rankBuilder) leaves(i int, a order.Action) bool {
-	return b.sums(a.Kind, a.Stage) && (b.Sync.EveryMicrobatch || b.Sync.Overlap && b.last[b.copyOf(&a)] == int32(i))
+	return b.makesSums(a.Kind, a.Stage) && (b.Sync.EveryMicrobatch || b.Sync.Overlap && b.last[b.copyOf(&a)] == int32(i))
 }
 
-// leaving counts the tasks with which the gradients of a stage leave: a sum per
+// sumTasks counts the tasks with which the gradients of a stage leave: a sum per
 // bucket, and where these cut the backward a slice of it for each but the first.
-func (p *Pipeline) leaving(stage int32) int64 {
+func (p *Pipeline) sumTasks(stage int32) int64 {
 	buckets := int64(len(p.Sync.Buckets[stage]))
 	if p.Sync.Overlap && p.Sync.Units == nil && buckets > 0 && !p.divided(stage) {
 		return 2*buckets - 1
@@ -108,7 +108,7 @@ func (p *Pipeline) leaving(stage int32) int64 {
 
 // sums reports whether tasks of a kind and stage make gradients that are summed over
 // replicas.
-func (p *Pipeline) sums(k graph.Kind, stage int32) bool {
+func (p *Pipeline) makesSums(k graph.Kind, stage int32) bool {
 	return makesGradients(k) && p.Sync.active(p.Shape) && len(p.Sync.Buckets[stage]) > 0
 }
 
@@ -118,13 +118,13 @@ func (b *rankBuilder) sum(stage, on int32, bucket int, microbatch int32) {
 	if b.Sync.Units == nil {
 		microbatch = graph.None
 	}
-	stream, class := b.open(&b.gradients, "gradients"), b.at(buckets, on, 0)
+	stream, class := b.open(&b.gradients, "gradients"), b.entry(buckets, on, 0)
 	if *class == graph.None {
 		*class = int32(len(b.graph.Classes))
 		for k, bytes := range b.Sync.Buckets[stage] {
 			b.add(graph.Task{
 				Kind: b.Sync.Kind(), Part: uint16(k), Rank: b.rank, Stream: stream,
-				Stage: stage, Microbatch: microbatch, Peer: b.group(b.Sync.expert(stage, k)), Bytes: bytes,
+				Stage: stage, Microbatch: microbatch, Peer: b.group(b.Sync.isExpert(stage, k)), Bytes: bytes,
 			}, 1)
 		}
 	}
@@ -161,11 +161,11 @@ func (b *rankBuilder) gather(p *parts) {
 	if len(sizes) == 0 {
 		return
 	}
-	stream, class := b.open(&b.parameters, "parameters"), b.at(units, p.on, 0)
+	stream, class := b.open(&b.parameters, "parameters"), b.entry(units, p.on, 0)
 	if *class == graph.None {
 		*class = int32(len(b.graph.Classes))
 		for k, bytes := range sizes {
-			t := b.pass(&p.Action, graph.AllGather, stream)
+			t := b.task(&p.Action, graph.AllGather, stream)
 			t.Part, t.Peer, t.Bytes = uint16(k), b.groups.gather[b.rank], bytes
 			b.add(t, 1)
 		}
@@ -196,13 +196,13 @@ func (b *rankBuilder) tail() {
 			b.sumTied()
 		}
 		whole.Kind, whole.Bytes = graph.Average, b.averaged(b.stagesOn[b.rank])
-		b.closing = b.single(whole, b.closing)
+		b.closing = b.addSingle(whole, b.closing)
 	}
 	if !b.Optimizer || b.Stashing {
 		return
 	}
 	whole.Kind, whole.Bytes = graph.Optimizer, 0
-	b.closing = b.single(whole, b.closing)
+	b.closing = b.addSingle(whole, b.closing)
 	if b.gathersUpdated() {
 		b.gatherUpdated()
 	}
@@ -213,7 +213,7 @@ func (b *rankBuilder) tail() {
 func (b *rankBuilder) sumTied() {
 	for i, t := range b.Tied {
 		if ranks := b.tiedRanks(t); len(ranks) > 1 && slices.Contains(ranks, b.rank) {
-			b.closing = b.single(graph.Task{
+			b.closing = b.addSingle(graph.Task{
 				Kind: graph.AllReduce, Stream: b.open(&b.gradients, "gradients"), Stage: graph.None, Microbatch: graph.None,
 				Peer: b.groups.tied[0][i], Bytes: t.Bytes,
 			}, b.computed)
@@ -242,7 +242,7 @@ func (p *Pipeline) averaged(stages []int32) int64 {
 	var shares, all, experts int64
 	for _, s := range stages {
 		for bucket, size := range p.Sync.Buckets[s] {
-			if p.Sync.expert(s, bucket) {
+			if p.Sync.isExpert(s, bucket) {
 				experts += size
 			} else {
 				all += size
@@ -270,7 +270,7 @@ func (p *Pipeline) gathersUpdated() bool {
 // parameters, and of its experts'.
 func (b *rankBuilder) gatherUpdated() {
 	gather := func(stage int32, part uint16, group int32, bytes int64) {
-		b.single(graph.Task{
+		b.addSingle(graph.Task{
 			Kind: graph.AllGather, Part: part, Stream: b.open(&b.gradients, "gradients"), Stage: stage, Microbatch: graph.None,
 			Peer: group, Bytes: bytes,
 		}, b.closing)

@@ -67,7 +67,7 @@ func (b *rankBuilder) streamOf(i int) int32 {
 	if !ok || partner.Kind != graph.Forward {
 		return b.compute
 	}
-	return b.open(&b.beside, "compute beside")
+	return b.open(&b.overlapped, "compute beside")
 }
 
 // interleaved reports whether the i-th action of a pipeline rank is the first of a pair
@@ -87,9 +87,9 @@ func (b *rankBuilder) pair(i int) {
 	}
 	for x, y := &first, &second; x.next < x.cut.parts || y.next < y.cut.parts; {
 		if x.next*y.cut.parts <= y.next*x.cut.parts {
-			b.part(x)
+			b.addPart(x)
 		} else {
-			b.part(y)
+			b.addPart(y)
 		}
 	}
 }
@@ -130,16 +130,16 @@ func (c *connector) partnerNeeds(deps []int32, n int, i int32) []int32 {
 	return deps
 }
 
-// passed notes a task of the action at hand, where pairs overlap: a compute task for what comes
+// note notes a task of the action at hand, where pairs overlap: a compute task for what comes
 // after it, while a message waits for the other half of its pair as well.
-func (c *connector) passed(i int32) {
+func (c *connector) note(i int32) {
 	if c.Pairs == Overlap {
-		c.overlaps(i)
+		c.noteOverlap(i)
 	}
 }
 
-func (c *connector) overlaps(i int32) {
-	kind := c.graph.Like(i).Kind
+func (c *connector) noteOverlap(i int32) {
+	kind := c.graph.Class(i).Kind
 	partner, isHalf := c.partner(c.rank, c.at)
 	switch {
 	case kind.Compute() && isHalf && kind != graph.Forward:

@@ -44,7 +44,7 @@ func (b *Builder) receivers() []messageTo {
 
 // copied returns the task of a class as another replica has it.
 func (b *Builder) copied(class, d int32) graph.Task {
-	t := b.graph.Copied(class, d)
+	t := b.graph.InReplica(class, d)
 	switch {
 	case b.Shards == nil:
 	case t.Kind == graph.AllToAll:

@@ -40,7 +40,7 @@ func (b *Builder) size() (int64, error) {
 // count counts the actions on every copy of a stage, and finds the last one that makes gradients.
 func (b *Builder) count() {
 	copies := b.copies()
-	b.last = filled(b.last, copies)
+	b.last = nones(b.last, copies)
 	for k := range b.counts {
 		b.counts[k] = grown(b.counts[k], copies)
 		clear(b.counts[k])
@@ -68,7 +68,7 @@ func (b *Builder) sizeOf(stage, on int32) (n int64) {
 		return n
 	}
 	if !s.EveryMicrobatch {
-		n += b.leaving(stage)
+		n += b.sumTasks(stage)
 	}
 	switch {
 	case s.Ahead != nil:
@@ -101,8 +101,8 @@ func (p *Pipeline) tasksOf(k graph.Kind, stage int32) int64 {
 		n++
 	}
 	n += p.exchanging(k, stage) + int64(len(p.gathers(k, stage)))
-	if p.Sync.EveryMicrobatch && p.sums(k, stage) {
-		n += p.leaving(stage)
+	if p.Sync.EveryMicrobatch && p.makesSums(k, stage) {
+		n += p.sumTasks(stage)
 	}
 	return n
 }

@@ -61,13 +61,13 @@ func (s Sync) width() int { return max(1, s.Width) }
 // members counts the devices that hold the same parameters.
 func (s Sync) members(shape graph.Shape) int { return max(1, shape.Replicas) * s.width() }
 
-// expert reports whether a bucket is gradients of experts.
-func (s Sync) expert(stage int32, bucket int) bool {
+// isExpert reports whether a bucket is gradients of experts.
+func (s Sync) isExpert(stage int32, bucket int) bool {
 	return s.Experts != nil && s.Experts[stage][bucket]
 }
 
-// ahead reports whether a piece that is gathered ahead is of experts.
-func (s Sync) ahead(stage int32, piece int) bool {
+// aheadIsExpert reports whether a piece that is gathered ahead is of experts.
+func (s Sync) aheadIsExpert(stage int32, piece int) bool {
 	return s.AheadExperts != nil && s.AheadExperts[stage][piece]
 }
 

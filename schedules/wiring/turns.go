@@ -46,7 +46,7 @@ func (p *Pipeline) turns(whole wholeStage) (turns, error) {
 
 // of finds the backward that an action waits for; its stage is None where there is
 // none.
-func (t turns) of(a order.Action) order.Action {
+func (t turns) before(a order.Action) order.Action {
 	if a.Kind == graph.Backward || a.Kind == graph.InputGradient {
 		if before, ok := t[[2]int32{a.Stage, a.Microbatch}]; ok {
 			return before
