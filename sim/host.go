@@ -110,7 +110,7 @@ func (h *threads) previous(i int32) int32 {
 
 // launch returns when a ready task can start, given when its host thread launches its kernels, and
 // the task that determines that time.
-func (e *Engine) launch(i, s int32, p *graph.Price, ready time.Duration, cause int32) (time.Duration, int32) {
+func (e *Engine) launch(c candidate) (time.Duration, int32) {
 	h := &e.threads
 	begin, why := time.Duration(0), none
 	later := func(at time.Duration, task int32) {
@@ -119,24 +119,25 @@ func (e *Engine) launch(i, s int32, p *graph.Price, ready time.Duration, cause i
 		}
 	}
 	thread := none
-	if h.host.Thread != nil && p.Kind.Compute() {
-		thread = h.host.Thread[e.graph.Streams[s].Rank]
+	if h.host.Thread != nil && c.price.Kind.Compute() {
+		thread = h.host.Thread[e.graph.Streams[c.stream].Rank]
 		later(h.launched[thread], h.last[thread])
 	}
 	if h.host.Waits {
-		later(ready, cause)
+		later(c.ready, c.cause)
 	}
-	if full, ok := h.limit(s); ok {
-		later(full.at, full.task)
+	if started, ok := h.limit(c.stream); ok {
+		later(started.at, started.task)
 	}
 	if thread != none {
-		h.launched[thread], h.last[thread] = begin+p.Launch, i
+		h.launched[thread], h.last[thread] = begin+c.price.Launch, c.task
 	}
-	if start := begin + p.Lead; start > ready {
-		ready, cause = start, why
+	start, cause := c.ready, c.cause
+	if at := begin + c.price.Lead; at > start {
+		start, cause = at, why
 	}
-	h.note(s, recent{ready, i})
-	return ready, cause
+	h.note(c.stream, recent{start, c.task})
+	return start, cause
 }
 
 // limit returns the task that must have started before a thread may launch the next task of a

@@ -184,7 +184,7 @@ func (e *Engine) advance(s int32) error {
 		if p.Special {
 			on.head, on.free, on.last = i, free, before
 			var err error
-			if ready, cause, err = e.special(s, i, p, ready, cause); err != nil || ready < 0 {
+			if ready, cause, err = e.special(candidate{s, i, p, ready, cause}); err != nil || ready < 0 {
 				return err
 			}
 		}

@@ -7,24 +7,32 @@ import (
 	"psim/schedules/graph"
 )
 
-// special returns when a ready task of a special price can start, and the task that determines
+// A candidate is the head of a stream, whose dependencies have ended and whose turn it is.
+type candidate struct {
+	stream, task int32
+	price        *graph.Price
+	ready        time.Duration
+	cause        int32 // the task that determines when it is ready
+}
+
+// special returns when a candidate with a special price can start, and the task that determines
 // that time. The time is negative if its stream has to wait.
-func (e *Engine) special(s, i int32, p *graph.Price, ready time.Duration, cause int32) (time.Duration, int32, error) {
-	if p.Negative() {
-		return unfinished, none, e.negative(i)
+func (e *Engine) special(c candidate) (time.Duration, int32, error) {
+	if c.price.Negative() {
+		return unfinished, none, e.negative(c.task)
 	}
-	if b := e.threads.previous(i); b != none && e.released[b] < 0 {
-		e.wait(s, b)
+	if b := e.threads.previous(c.task); b != none && e.released[b] < 0 {
+		e.wait(c.stream, b)
 		return unfinished, none, nil
 	}
 	switch {
-	case p.Group != none:
-		e.arrive(s, p, ready, cause)
-	case p.Link > 0:
-		e.queue(s, i, p, ready, cause)
+	case c.price.Group != none:
+		e.arrive(c)
+	case c.price.Link > 0:
+		e.queue(c)
 	default:
-		at, why := e.launch(i, s, p, ready, cause)
-		return at, why, nil
+		at, cause := e.launch(c)
+		return at, cause, nil
 	}
 	return unfinished, none, nil
 }
@@ -51,12 +59,12 @@ func (e *Engine) finish(s int32, at time.Duration, cause int32) {
 
 // queue puts the head of a stream into the queue of its link. If the task before it on its stream
 // uses the same link, the head queues from when its dependencies have ended.
-func (e *Engine) queue(s, i int32, p *graph.Price, ready time.Duration, cause int32) {
-	since := ready
-	if last := e.streams[s].last; last != none && e.prices[e.graph.Rows[last].Class].Link == p.Link {
-		since, _, _ = e.latest(s, e.graph.Deps(i), 0, none)
+func (e *Engine) queue(c candidate) {
+	since, last := c.ready, e.streams[c.stream].last
+	if last != none && e.prices[e.graph.Rows[last].Class].Link == c.price.Link {
+		since, _, _ = e.latest(c.stream, e.graph.Deps(c.task), 0, none)
 	}
-	e.links.push(event{since, i, cause, s})
+	e.links.push(event{since, c.task, c.cause, c.stream})
 }
 
 // grant gives a link to the task that was ready first.
@@ -80,19 +88,19 @@ type rendezvous struct {
 	last    int32 // the stream that is ready last; the lowest if there are several
 }
 
-// park adds a stream.
-func (g *rendezvous) park(s int32, ready time.Duration, cause int32) {
-	if len(g.streams) == 0 || ready > g.ready || ready == g.ready && s < g.last {
-		g.ready, g.cause, g.last = ready, cause, s
+// park adds a candidate.
+func (g *rendezvous) park(c candidate) {
+	if len(g.streams) == 0 || c.ready > g.ready || c.ready == g.ready && c.stream < g.last {
+		g.ready, g.cause, g.last = c.ready, c.cause, c.stream
 	}
-	g.streams = append(g.streams, s)
+	g.streams = append(g.streams, c.stream)
 }
 
-// arrive parks a stream at a fused collective. When the last rank of the group arrives,
+// arrive parks a candidate at a fused collective. When the last rank of the group arrives,
 // the collective runs on all of them.
-func (e *Engine) arrive(s int32, p *graph.Price, ready time.Duration, cause int32) {
-	g := &e.groups[p.Group]
-	g.park(s, ready, cause)
+func (e *Engine) arrive(c candidate) {
+	g := &e.groups[c.price.Group]
+	g.park(c)
 	if len(g.streams) < g.members {
 		return
 	}

@@ -66,7 +66,8 @@ func (x *Statistics) AtPeak(rank int, add func(class int32, starts, ends int64))
 	if !x.peaks[r].found {
 		return
 	}
-	x.changes.counts, x.changes.which = extended(x.changes.counts, int32(len(x.trace.Graph.Classes))), x.changes.which[:0]
+	x.changes.counts = extended(x.changes.counts, int32(len(x.trace.Graph.Classes)))
+	x.changes.which = x.changes.which[:0]
 	for _, s := range x.streams.own[r] {
 		x.until(s, x.peaks[r].live, false)
 	}

@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// maxBarriers bounds the dependencies that barriers add, a gigabyte of them:
-// they grow with the square of the ranks.
+// maxBarriers limits the dependencies of barriers, whose number grows with the square of the
+// ranks, to a gigabyte of memory.
 const maxBarriers = 1 << 28
 
-// cycles holds the clock cycles of a synchronous graph. The zero value is of a
+// cycles are the clock cycles of a synchronous graph. The zero value is for a
 // graph without barriers.
 type cycles struct {
 	clocks [][]int32 // by pipeline rank and action
-	tasks  [][]int32 // by cycle: with which its actions end
+	tasks  [][]int32 // by cycle: the last tasks of its actions
 }
 
-// cycles finds the cycles of a synchronous graph, and refuses one whose barriers
-// are more than can be counted.
+// cycles finds the clock cycles of a synchronous graph. It refuses a graph whose barriers
+// have too many dependencies.
 func (p *Pipeline) cycles(t turns) (*cycles, error) {
 	if !p.Synchronous {
 		return &cycles{}, nil
@@ -40,14 +40,15 @@ func (p *Pipeline) cycles(t turns) (*cycles, error) {
 		deps += actions[k-1] * actions[k]
 	}
 	if deps > maxBarriers/int64(p.Shape.Replicas) {
-		return nil, fmt.Errorf("synchronous = true: the barriers between %d clock cycles would be %d dependencies in each of %d replicas; at most %d in all are supported: use fewer stages, microbatches or replicas",
+		return nil, fmt.Errorf("synchronous = true: the barriers between %d clock cycles would be %d dependencies "+
+			"in each of %d replicas; at most %d in all are supported: use fewer stages, microbatches or replicas",
 			len(actions), deps, p.Shape.Replicas, maxBarriers)
 	}
 	return &cycles{clocks: of, tasks: make([][]int32, len(actions))}, nil
 }
 
-// ends notes the task with which an action, the i-th of its rank, ends: its
-// message, or without one its compute task.
+// note records the last task of an action, the i-th of its rank: its message, or its compute task if
+// it has no message.
 func (c *cycles) note(rank, i int, task int32) {
 	if c.clocks != nil {
 		k := c.clocks[rank][i]
@@ -55,8 +56,9 @@ func (c *cycles) note(rank, i int, task int32) {
 	}
 }
 
-// barrier adds the clock cycle before to what the first task of the action at hand waits for, but
-// for what its own stream and the results that it needs say anyway.
+// barrier appends the last tasks of the clock cycle before to the dependencies of task i, the first
+// of the current action. It leaves out tasks of the same stream and results, which are among the
+// dependencies already.
 func (c *connector) barrier(deps []int32, i int32, results []int32) []int32 {
 	k := c.cycles.clocks[c.rank][c.at]
 	if k == 0 {

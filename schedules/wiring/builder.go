@@ -6,8 +6,8 @@ import (
 	"psim/schedules/order"
 )
 
-// A Builder wires pipelines, one after another, in memory that it keeps: the graph that it made
-// before is lost. The zero value is ready.
+// A Builder wires pipelines, one after another, and reuses its memory: a graph is valid until it
+// makes the next. The zero value is ready for use.
 type Builder struct {
 	*Pipeline
 	graph  *graph.Graph
@@ -16,16 +16,21 @@ type Builder struct {
 	turns  turns
 	cycles *cycles
 	classes
-	plain bool // actions are one task and its message, but for the first or last of a stage
-	// Copies of stages are numbered as by [graph.Placement.Copy].
-	destinations [2][]int32 // by direction and copy: the rank where results go; None if they stay
-	results      [2][]int32 // by direction, stage and microbatch: the task after which a result is there
-	counts       [4][]int32 // by kind of action and copy: how many there are
-	last         []int32    // by copy: the action of its rank that completes its gradients
-	first        []ahead    // by stage, where parameters are gathered ahead; else nil
-	stagesOn     [][]int32  // by rank, last first: the order in which gradients are complete
-	begin        []int32    // by rank: its first task; and the end
-	deps         []int32    // of the task at hand
+	// plain says that every action is one task and its message, except for the first forward
+	// and the last backward of a stage.
+	plain bool
+
+	// By direction, and copy of a stage as [graph.Placement.Copy] numbers it: the rank that
+	// results are sent to; None if the next stage is on the same rank.
+	destinations [2][]int32
+	// By direction, stage and microbatch: the task at whose end the result has arrived.
+	results  [2][]int32
+	counts   [4][]int32 // by kind and copy: the number of actions
+	last     []int32    // by copy: the index of the action that completes its gradients
+	first    []ahead    // by stage, if parameters are gathered ahead; nil otherwise
+	stagesOn [][]int32  // by rank, last stage first: the order in which gradients are complete
+	begin    []int32    // by rank: its first task; at the end the number of tasks
+	deps     []int32    // buffer for the dependencies of a task
 }
 
 // Graph is [Pipeline.Graph].
@@ -58,31 +63,32 @@ func (b *Builder) Graph(p Pipeline) (*graph.Graph, error) {
 	}
 	b.reset(int(size))
 	for r := range p.Order {
-		b.rank(int32(r))
+		b.addRank(int32(r))
 	}
 	b.begin = append(b.begin, int32(b.graph.Len()))
 	for r := range p.Order {
-		b.connect(int32(r))
+		b.connectRank(int32(r))
 	}
 	b.replicate()
 	return b.graph, nil
 }
 
-// reset readies the memory for a graph.
+// reset prepares the builder for a graph of a number of tasks.
 func (b *Builder) reset(size int) {
 	p, g := b.Pipeline, &graph.Graph{}
 	if b.graph != nil {
 		g.Columns, g.Classes = b.graph.Columns, b.graph.Classes[:0]
 	}
 	b.graph = g
-	g.Name, g.Shape, g.Placement, g.Stashing, g.Layered, g.Within = p.Name, p.Shape, p.Placement, p.Stashing, p.Layered, len(p.Tied)
+	g.Name, g.Shape, g.Placement = p.Name, p.Shape, p.Placement
+	g.Stashing, g.Layered, g.Within = p.Stashing, p.Layered, len(p.Tied)
 	g.Reserve(size, !p.Brief)
 	b.groups, b.first, b.stagesOn, b.begin = p.makeGroups(g), p.firstForwards(), p.stagesOn(), b.begin[:0]
-	every := p.Sync.EveryMicrobatch && p.Sync.active(p.Shape)
-	b.plain = p.Exchanges == nil && p.Sync.Units == nil && p.Sync.Broadcast == nil && !every && !p.Stashing && !p.Synchronous && p.Pairs != Overlap
+	b.plain = p.plain()
 	stages, copies := p.Placement.Stages(), p.copies()
 	for d := range b.destinations {
-		b.destinations[d], b.results[d] = nones(b.destinations[d], copies), grown(b.results[d], stages*p.Shape.Microbatches)
+		b.destinations[d] = nones(b.destinations[d], copies)
+		b.results[d] = grown(b.results[d], stages*p.Shape.Microbatches)
 	}
 	for s := range stages - 1 {
 		if p.Placement.Together(s, s+1) {
@@ -96,10 +102,16 @@ func (b *Builder) reset(size int) {
 	b.classes.reset(b)
 }
 
-// copies counts those of all stages.
+// plain reports whether no option of the pipeline adds tasks to every action.
+func (p *Pipeline) plain() bool {
+	sums := p.Sync.Units != nil || p.Sync.Broadcast != nil || p.Sync.EveryMicrobatch && p.Sync.active(p.Shape)
+	return !sums && p.Exchanges == nil && !p.Stashing && !p.Synchronous && p.Pairs != Overlap
+}
+
+// copies counts the copies of all stages.
 func (p *Pipeline) copies() int { return len(p.Placement.First) + len(p.Placement.Second) }
 
-// copyOf numbers the copy of its stage that an action is on.
+// copyOf returns the number of the copy of its stage that an action runs on.
 func (p *Pipeline) copyOf(a *order.Action) int32 {
 	if p.Placement.Second == nil {
 		return a.Stage
@@ -107,7 +119,7 @@ func (p *Pipeline) copyOf(a *order.Action) int32 {
 	return int32(p.Placement.Copy(a.Stage, a.Microbatch))
 }
 
-// stagesOn lists the stages of every pipeline rank, last first.
+// stagesOn lists the stages of every pipeline rank, last stage first.
 func (p *Pipeline) stagesOn() [][]int32 {
 	on := make([][]int32, p.Shape.Ranks)
 	for s := p.Placement.Stages() - 1; s >= 0; s-- {
@@ -118,7 +130,7 @@ func (p *Pipeline) stagesOn() [][]int32 {
 	return on
 }
 
-// grown returns a slice of some length, in the same memory if it suffices.
+// grown returns a slice of length n, in the memory of s if that is large enough.
 func grown[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)
@@ -126,7 +138,7 @@ func grown[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// nones returns n times None.
+// nones returns a slice of n times None, in the memory of s if that is large enough.
 func nones(s []int32, n int) []int32 {
 	s = grown(s, n)
 	for i := range s {
@@ -135,7 +147,8 @@ func nones(s []int32, n int) []int32 {
 	return s
 }
 
-// direction returns 0 for what goes to the next stage, and 1 for what comes back.
+// direction returns 0 for a forward, whose result goes to the next stage, and 1 for others, whose
+// result goes to the stage before.
 func direction(k graph.Kind) int {
 	if k == graph.Forward {
 		return 0
@@ -143,6 +156,6 @@ func direction(k graph.Kind) int {
 	return 1
 }
 
-// makesGradients reports whether a task of that kind completes a microbatch's
+// makesGradients reports whether a task of a kind completes a microbatch's
 // share of a stage's gradients.
 func makesGradients(k graph.Kind) bool { return k == graph.Backward || k == graph.WeightGradient }

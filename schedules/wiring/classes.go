@@ -7,33 +7,36 @@ import (
 	"psim/schedules/order"
 )
 
-// classes finds the class of a task without a look at other tasks: by what it is, by the copy of
-// its stage, and by the variant of its microbatch.
+// classes is the table of the classes that many tasks share. A task is looked up by its slot,
+// which says what it does, by the copy of its stage, and by the variant of its microbatch.
 type classes struct {
-	first []int32 // by slot, copy and variant: the class, or that of the first part; or None
-	slot  int     // entries of a slot
-	width int     // variants
-	heads []bool  // by class: whether its tasks begin actions
+	// By slot, copy and variant: the class, of the first part if a task has several parts,
+	// whose classes are consecutive. It is None until the first task of the class is added.
+	first []int32
+	slot  int    // number of entries of a slot
+	width int    // number of variants
+	heads []bool // by class: its tasks are the first of actions
 
-	sized  []int32 // by microbatch: which of the sizes that differ; empty if none do
-	sizes  int
-	shared bool   // a stage may hold what the W of the next one needs
-	done   []bits // by stage and microbatch, where shared
+	sized  []int32 // by microbatch: index of its size among all sizes; empty if all are equal
+	sizes  int     // number of different sizes
+	shared bool    // backwards are split, and neighbouring stages may be on one rank
+	done   []bits  // by stage and microbatch, if shared
 }
 
-// The slots of a copy beyond those of F, B, I, W and messages, which are their kinds.
+// The slots of F, B, I, W and messages are their kinds. These are the others.
 const (
 	exchanges = int(graph.Send) + iota // all-to-alls of forwards
-	_                                  // of backwards
+	_                                  // all-to-alls of backwards
 	buckets                            // gradient sums
 	units                              // gathers of sharded parameters
-	updates                            // by stage
+	updates                            // updates of a stage
 	halves                             // the I of a B whose weight gradients have tasks of their own
 	inParts                            // F, B, I and W that are cut
 	slots     = inParts + int(graph.WeightGradient) + 1
 )
 
-// bits tell from each other the microbatches of a stage whose neighbour is on the same rank.
+// bits record what a stage has done with a microbatch. The cost of a W or I may depend on whether
+// the neighbouring stage on the same rank still holds what both need.
 type bits uint8
 
 const (
@@ -42,7 +45,7 @@ const (
 	weight                    // W has run
 )
 
-// reset readies the table for a pipeline.
+// reset prepares the table for a pipeline.
 func (c *classes) reset(b *Builder) {
 	p, stages := b.Pipeline, b.Placement.Stages()
 	c.findSizes(p)
@@ -55,9 +58,9 @@ func (c *classes) reset(b *Builder) {
 		clear(c.done)
 		b.graph.Late = make([]bool, len(c.done))
 	}
-	c.width = c.sizes * 2 // by what the neighbour on the rank has done
+	c.width = c.sizes * 2 // two variants, by what the neighbour on the rank has done
 	if p.Pairs == Overlap {
-		c.width *= 2 // by stream
+		c.width *= 2 // two streams
 	}
 	c.slot = p.copies() * c.width
 	c.first, c.heads = nones(c.first, slots*c.slot), c.heads[:0]
@@ -66,7 +69,8 @@ func (c *classes) reset(b *Builder) {
 // findSizes numbers the sizes of microbatches.
 func (c *classes) findSizes(p *Pipeline) {
 	c.sized, c.sizes = c.sized[:0], 1
-	if p.Samples == nil || p.Shards != nil || !slices.ContainsFunc(p.Samples, func(n int64) bool { return n != p.Samples[0] }) {
+	differs := func(n int64) bool { return n != p.Samples[0] }
+	if p.Samples == nil || p.Shards != nil || !slices.ContainsFunc(p.Samples, differs) {
 		return
 	}
 	var sizes []int64
@@ -80,13 +84,13 @@ func (c *classes) findSizes(p *Pipeline) {
 	c.sizes = len(sizes)
 }
 
-// entry returns the place of a class, or of the first of consecutive ones.
+// entry returns the entry of a class in the table.
 func (c *classes) entry(slot int, on, variant int32) *int32 {
 	return &c.first[slot*c.slot+int(on)*c.width+int(variant)]
 }
 
-// slotOf finds the slot of a part of an action.
-func (c *classes) slotOf(k graph.Kind, p *parts) int {
+// slotOf returns the slot of the parts of an action that are tasks of a kind.
+func (c *classes) slotOf(k graph.Kind, p *progress) int {
 	switch {
 	case p.delayed && k == graph.InputGradient:
 		return halves
@@ -96,8 +100,8 @@ func (c *classes) slotOf(k graph.Kind, p *parts) int {
 	return int(k)
 }
 
-// variant tells from each other the microbatches of a stage that differ in size, or in what the
-// neighbour on the same rank has done.
+// variant returns the variant of an action, which depends on the size of its microbatch and on what
+// the neighbouring stage on the same rank has done. It records the action.
 func (b *Builder) variant(a *order.Action, on int32) int32 {
 	v := int32(0)
 	if b.sizes > 1 {
@@ -123,15 +127,16 @@ func (b *Builder) variant(a *order.Action, on int32) int32 {
 		case b.delayed(a.Kind, a.Stage):
 			b.done[at] |= input | weight
 		}
-		if int(a.Stage) < b.Placement.Stages()-1 && b.destinations[0][on] == graph.None && b.done[at+m]&(input|weight) == input {
+		nextIsHere := int(a.Stage) < b.Placement.Stages()-1 && b.destinations[0][on] == graph.None
+		if nextIsHere && b.done[at+m]&(input|weight) == input {
 			v++
 		}
 	}
 	return v
 }
 
-// add adds classes for the parts of a task and returns the first.
-func (b *Builder) add(t graph.Task, parts int) int32 {
+// addClasses adds a class for each part of a task and returns the first.
+func (b *Builder) addClasses(t graph.Task, parts int) int32 {
 	first := int32(len(b.graph.Classes))
 	for range parts {
 		b.graph.Classes, b.heads = append(b.graph.Classes, t), append(b.heads, t.Kind.Compute() && t.Part == 0)
@@ -140,15 +145,18 @@ func (b *Builder) add(t graph.Task, parts int) int32 {
 	return first
 }
 
-// task is the task of an action, or its first part, as a task of a kind on a stream.
+// task returns a task of a kind for an action on a stream.
 func (b *rankBuilder) task(a *order.Action, kind graph.Kind, stream int32) graph.Task {
-	return graph.Task{Kind: kind, Rank: b.rank, Stream: stream, Stage: a.Stage, Microbatch: a.Microbatch, Peer: graph.None}
+	return graph.Task{
+		Kind: kind, Rank: b.rank, Stream: stream,
+		Stage: a.Stage, Microbatch: a.Microbatch, Peer: graph.None,
+	}
 }
 
-// addSingle adds a task that is a class of its own, and what it waits for.
+// addSingle adds a task with a class of its own, and its dependencies.
 func (b *rankBuilder) addSingle(t graph.Task, deps ...int32) int32 {
 	t.Rank = b.rank
-	i := b.graph.Put(b.add(t, 1), t.Stream, t.Microbatch)
+	i := b.graph.Put(b.addClasses(t, 1), t.Stream, t.Microbatch)
 	b.graph.Wait(i, deps...)
 	return i
 }

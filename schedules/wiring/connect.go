@@ -5,28 +5,29 @@ import (
 	"psim/schedules/order"
 )
 
-// A connector adds what the actions of a rank wait for beyond what is known when they are added:
-// the other half of a pair, results, their turn, the clock cycle before.
+// A connector adds the dependencies of a rank's actions on tasks that may be added later: results
+// of other stages, the other half of a pair, the backward whose turn comes before, the clock
+// cycle before.
 type connector struct {
 	*Builder
-	rank, begin int32 // and its first task
-	at          int   // the action at hand
-	// With overlapped pairs: the tasks that the last action, or pair, ended
-	// with, and those of the one before.
+	rank, begin int32 // the rank and its first task
+	at          int   // index of the current action
+	// With overlapped pairs: the tasks with which the current action or pair ends, and those
+	// with which the one before it ended.
 	ended, before [2]int32
 }
 
-// connect goes through the tasks and the actions of a rank side by side.
-func (b *Builder) connect(r int32) {
+// connectRank goes through the tasks and the actions of a rank in parallel.
+func (b *Builder) connectRank(r int32) {
 	none := [2]int32{graph.None, graph.None}
 	c := connector{Builder: b, rank: r, begin: b.begin[r], ended: none, before: none}
-	simple := b.Pairs == Serial && b.whole.stage == graph.None && b.turns == nil && !b.Synchronous
+	resultsOnly := b.Pairs == Serial && b.whole.stage == graph.None && b.turns == nil && !b.Synchronous
 	actions, rows, i := b.Order[r], b.graph.Rows, c.begin
 	for n := range actions {
 		for ; !b.heads[rows[i].Class]; i++ {
 			c.note(i)
 		}
-		if !simple || rows[i].After != graph.None {
+		if !resultsOnly || rows[i].After != graph.None {
 			c.action(n, i)
 		} else if on := b.received(&actions[n]); on < c.begin || on >= i {
 			rows[i].After = on
@@ -39,8 +40,8 @@ func (b *Builder) connect(r int32) {
 	}
 }
 
-// action has the first task of an action, the n-th that the rank begins, wait for others, and
-// then for what it waits for already. What comes before it on its stream goes without saying.
+// action adds dependencies to task i, the first of the n-th action that the rank begins. They come
+// before those that it has already.
 func (c *connector) action(n int, i int32) {
 	c.at = c.begins(c.rank, n)
 	a := &c.Order[c.rank][c.at]
@@ -67,7 +68,8 @@ func (c *connector) action(n int, i int32) {
 	c.deps = deps
 }
 
-// needs adds the tasks after which the results are there that an action uses.
+// needs appends the tasks at whose end the results have arrived that an action uses. Task i is the
+// first of the action, or of the other half of its pair.
 func (c *connector) needs(deps []int32, a *order.Action, i int32) []int32 {
 	if c.Pairs == Overlap {
 		if own, _ := a.Needs(c.Placement.Stages()); own.Stage != graph.None {
@@ -85,11 +87,11 @@ func (c *connector) needs(deps []int32, a *order.Action, i int32) []int32 {
 	return deps
 }
 
-// stream returns that of a task.
+// stream returns the stream of a task.
 func (b *Builder) stream(i int32) int32 { return b.graph.Class(i).Stream }
 
-// received finds the task after which what an action receives is there; None of the first
-// and the last on its way.
+// received returns the task at whose end the result has arrived that an action gets from a
+// neighbouring stage. It is None for the forward of the first stage and the backward of the last.
 func (b *Builder) received(a *order.Action) int32 {
 	m := b.Shape.Microbatches
 	switch {
@@ -101,13 +103,13 @@ func (b *Builder) received(a *order.Action) int32 {
 	return graph.None
 }
 
-// result points to the task after which the result of an F, B or I is at hand where it is needed:
-// the message, if there is one.
+// result returns the entry with the task at whose end the result of an F, B or I has arrived: the
+// message, if there is one.
 func (b *Builder) result(a *order.Action) *int32 {
 	return &b.results[direction(a.Kind)][int(a.Stage)*b.Shape.Microbatches+int(a.Microbatch)]
 }
 
-// computed finds the last compute task of an F, B or I.
+// computed returns the last compute task of an F, B or I.
 func (b *Builder) computed(a *order.Action) int32 {
 	i := *b.result(a)
 	if b.destinations[direction(a.Kind)][b.copyOf(a)] != graph.None {

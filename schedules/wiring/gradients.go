@@ -7,58 +7,58 @@ import (
 	"psim/schedules/order"
 )
 
-// groups indexes Graph.Groups.
+// groups are indices of Graph.Groups.
 type groups struct {
 	stage  []int32   // by pipeline rank: the same rank of all replicas
-	gather []int32   // the same ranks again, for the gathering of units
+	gather []int32   // the same ranks again, for gathering units
 	tied   [][]int32 // by replica and tied parameter
 }
 
-// makeGroups makes a group of every pipeline rank over the replicas, and one per
-// replica and tied parameter.
+// makeGroups adds a group of every pipeline rank over the replicas, the groups of experts, and a
+// group per replica and tied parameter.
 func (p *Pipeline) makeGroups(g *graph.Graph) groups {
-	var made groups
+	var all groups
 	if p.Sync.active(p.Shape) {
 		for r := range p.Shape.Ranks {
 			var ranks []int32
 			for d := range p.Shape.Replicas {
 				ranks = append(ranks, int32(d*p.Shape.Ranks+r))
 			}
-			made.stage = append(made.stage, g.AddWide(ranks, p.Sync.width()))
+			all.stage = append(all.stage, g.AddWide(ranks, p.Sync.width()))
 			if p.Sync.Units != nil {
-				made.gather = append(made.gather, g.AddWide(ranks, p.Sync.width()))
+				all.gather = append(all.gather, g.AddWide(ranks, p.Sync.width()))
 			}
 		}
 	}
 	p.expertGroups(g)
-	made.tied = make([][]int32, p.Shape.Replicas)
-	for d := range made.tied {
+	all.tied = make([][]int32, p.Shape.Replicas)
+	for d := range all.tied {
 		for _, t := range p.Tied {
 			ranks := p.tiedRanks(t)
 			for i := range ranks {
 				ranks[i] += int32(d * p.Shape.Ranks)
 			}
-			made.tied[d] = append(made.tied[d], g.AddGroup(ranks))
+			all.tied[d] = append(all.tied[d], g.AddGroup(ranks))
 		}
 	}
-	return made
+	return all
 }
 
-// AddGroups makes the groups of a graph as [Pipeline.Graph] does. It returns that of a rank of the first replica over which gradients of
-// experts travel, or of all else.
+// AddGroups adds the groups of a graph as [Pipeline.Graph] does. It returns the group over which a
+// rank of the first replica sums gradients, of experts or of everything else.
 func (p Pipeline) AddGroups(g *graph.Graph) (of func(rank int32, expert bool) int32) {
 	p.fill()
-	made := p.makeGroups(g)
+	all := p.makeGroups(g)
 	return func(rank int32, expert bool) int32 {
 		if expert {
 			return g.Experts.SumGroup(0, rank, int32(p.Shape.Ranks))
 		}
-		return made.stage[rank]
+		return all.stage[rank]
 	}
 }
 
-// tiedRanks lists the distinct ranks of a tied parameter's stages. On a
-// single rank there is one copy and nothing to sum.
+// tiedRanks lists the distinct ranks of a tied parameter's stages. If there is only
+// one rank, it has one copy and nothing to sum.
 func (p *Pipeline) tiedRanks(t Tied) []int32 {
 	var ranks []int32
 	for _, s := range t.Stages {
@@ -69,35 +69,36 @@ func (p *Pipeline) tiedRanks(t Tied) []int32 {
 	return ranks
 }
 
-// broadcast adds what brings the first replica's parameters to the others.
-func (b *rankBuilder) broadcast() {
+// addBroadcasts adds the broadcasts of the first replica's parameters.
+func (b *rankBuilder) addBroadcasts() {
 	if b.Sync.Broadcast == nil || !b.Sync.active(b.Shape) {
 		return
 	}
 	for _, s := range slices.Backward(b.stagesOn[b.rank]) {
 		for part, bytes := range b.Sync.Broadcast[s] {
-			b.broadcasted = b.addSingle(graph.Task{
-				Kind: graph.Broadcast, Part: uint16(part), Stream: b.open(&b.gradients, "gradients"), Stage: s, Microbatch: graph.None,
-				Peer: b.group(b.Sync.isExpert(s, part)), Bytes: bytes,
-			})
+			t := b.stageTask(graph.Broadcast, s, part)
+			t.Peer, t.Bytes = b.group(b.Sync.isExpert(s, part)), bytes
+			b.broadcasted = b.addSingle(t)
 		}
 	}
 }
 
-// leavesEarly reports whether gradients leave before the end of the step.
-func (p *Pipeline) leavesEarly() bool {
+// sumsEarly reports whether gradients are sent before the end of the step.
+func (p *Pipeline) sumsEarly() bool {
 	return (p.Sync.Overlap || p.Sync.EveryMicrobatch) && p.Sync.active(p.Shape)
 }
 
-// leaves reports whether gradients leave with an action, the i-th of its
-// rank, and not only after the last: with every backward, or with the one that
-// completes them if they leave early.
-func (b *rankBuilder) leaves(i int, a order.Action) bool {
-	return b.makesSums(a.Kind, a.Stage) && (b.Sync.EveryMicrobatch || b.Sync.Overlap && b.last[b.copyOf(&a)] == int32(i))
+// sumsWith reports whether gradients are sent with an action, the i-th of its rank: that is with
+// every backward, or with the one that completes them. Otherwise they are sent at the end.
+func (b *rankBuilder) sumsWith(i int, a order.Action) bool {
+	if !b.makesSums(a.Kind, a.Stage) {
+		return false
+	}
+	return b.Sync.EveryMicrobatch || b.Sync.Overlap && b.last[b.copyOf(&a)] == int32(i)
 }
 
-// sumTasks counts the tasks with which the gradients of a stage leave: a sum per
-// bucket, and where these cut the backward a slice of it for each but the first.
+// sumTasks counts the tasks that summing the gradients of a stage adds: a sum per
+// bucket, and if buckets cut the backward, one more slice of it for each bucket but the first.
 func (p *Pipeline) sumTasks(stage int32) int64 {
 	buckets := int64(len(p.Sync.Buckets[stage]))
 	if p.Sync.Overlap && p.Sync.Units == nil && buckets > 0 && !p.divided(stage) {
@@ -106,15 +107,15 @@ func (p *Pipeline) sumTasks(stage int32) int64 {
 	return buckets
 }
 
-// sums reports whether tasks of a kind and stage make gradients that are summed over
+// makesSums reports whether tasks of a kind make gradients of a stage that are summed over
 // replicas.
 func (p *Pipeline) makesSums(k graph.Kind, stage int32) bool {
 	return makesGradients(k) && p.Sync.active(p.Shape) && len(p.Sync.Buckets[stage]) > 0
 }
 
-// sum adds the collective of one gradient bucket of a copy of a stage: with units of a
-// microbatch, otherwise of the whole step.
-func (b *rankBuilder) sum(stage, on int32, bucket int, microbatch int32) {
+// addSum adds the collective that sums one gradient bucket of a copy of a stage. With units it is
+// of one microbatch, otherwise of the whole step.
+func (b *rankBuilder) addSum(stage, on int32, bucket int, microbatch int32) {
 	if b.Sync.Units == nil {
 		microbatch = graph.None
 	}
@@ -122,10 +123,9 @@ func (b *rankBuilder) sum(stage, on int32, bucket int, microbatch int32) {
 	if *class == graph.None {
 		*class = int32(len(b.graph.Classes))
 		for k, bytes := range b.Sync.Buckets[stage] {
-			b.add(graph.Task{
-				Kind: b.Sync.Kind(), Part: uint16(k), Rank: b.rank, Stream: stream,
-				Stage: stage, Microbatch: microbatch, Peer: b.group(b.Sync.isExpert(stage, k)), Bytes: bytes,
-			}, 1)
+			t := b.stageTask(b.Sync.Kind(), stage, k)
+			t.Microbatch, t.Peer, t.Bytes = microbatch, b.group(b.Sync.isExpert(stage, k)), bytes
+			b.addClasses(t, 1)
 		}
 	}
 	b.closing = b.graph.Put(*class+int32(bucket), stream, microbatch)
@@ -136,7 +136,16 @@ func (b *rankBuilder) sum(stage, on int32, bucket int, microbatch int32) {
 	b.summed[1] = b.closing
 }
 
-// group finds that over which gradients or parameters travel: of experts, or of all else.
+// stageTask returns a task for a part of a stage's gradients or parameters in the whole step.
+func (b *rankBuilder) stageTask(kind graph.Kind, stage int32, part int) graph.Task {
+	return graph.Task{
+		Kind: kind, Part: uint16(part), Rank: b.rank, Stream: b.open(&b.gradients, "gradients"),
+		Stage: stage, Microbatch: graph.None,
+	}
+}
+
+// group returns the group over which gradients or parameters are sent, of experts or of everything
+// else.
 func (b *rankBuilder) group(expert bool) int32 {
 	if expert {
 		return b.graph.Experts.SumGroup(0, b.rank, int32(b.Shape.Ranks))
@@ -144,8 +153,8 @@ func (b *rankBuilder) group(expert bool) int32 {
 	return b.groups.stage[b.rank]
 }
 
-// gathers lists the sizes of the parameters that an action needs and that are
-// sharded. A weight gradient needs none.
+// gathers lists the sizes of the sharded parameters that an action needs. A weight gradient
+// does not need parameters.
 func (p *Pipeline) gathers(k graph.Kind, stage int32) []int64 {
 	if p.Sync.Units == nil || !p.Sync.active(p.Shape) || k == graph.WeightGradient {
 		return nil
@@ -153,10 +162,10 @@ func (p *Pipeline) gathers(k graph.Kind, stage int32) []int64 {
 	return p.Sync.Units[stage].Gather
 }
 
-// gather adds the all-gathers of the parameters that an action needs. With overlap only two units
-// are whole at a time, so that the gather waits for the use before the last; otherwise for all
-// before it.
-func (b *rankBuilder) gather(p *parts) {
+// addGathers adds the all-gathers of the parameters that an action needs. With overlap at most two
+// units are whole at a time, so that the gather waits for the use before the last. Otherwise it
+// waits for everything before it.
+func (b *rankBuilder) addGathers(p *progress) {
 	sizes := b.gathers(p.Kind, p.Stage)
 	if len(sizes) == 0 {
 		return
@@ -167,7 +176,7 @@ func (b *rankBuilder) gather(p *parts) {
 		for k, bytes := range sizes {
 			t := b.task(&p.Action, graph.AllGather, stream)
 			t.Part, t.Peer, t.Bytes = uint16(k), b.groups.gather[b.rank], bytes
-			b.add(t, 1)
+			b.addClasses(t, 1)
 		}
 	}
 	for k := range sizes {
@@ -180,20 +189,20 @@ func (b *rankBuilder) gather(p *parts) {
 	}
 }
 
-// tail adds what follows the last backward of a rank: tied gradients, the
-// sums over replicas that have not left early, the average, the optimizer,
-// and the gathering of updated parameters. Each follows what ends the step before it.
-func (b *rankBuilder) tail() {
+// addTail adds the tasks after the last backward of a rank: the sums of tied gradients, the
+// remaining sums over replicas, the average, the optimizer, and the gathers of updated
+// parameters. Each depends on the one before it.
+func (b *rankBuilder) addTail() {
 	active := b.Sync.active(b.Shape)
 	shares := b.Placement.Second != nil && active && b.Sync.Sharded
 	if !shares {
-		b.sumTied()
+		b.addTiedSums()
 	}
 	whole := graph.Task{Stream: b.compute, Stage: graph.None, Microbatch: graph.None, Peer: graph.None}
 	if active {
-		b.sumRest()
+		b.addRemainingSums()
 		if shares {
-			b.sumTied()
+			b.addTiedSums()
 		}
 		whole.Kind, whole.Bytes = graph.Average, b.averaged(b.stagesOn[b.rank])
 		b.closing = b.addSingle(whole, b.closing)
@@ -204,26 +213,25 @@ func (b *rankBuilder) tail() {
 	whole.Kind, whole.Bytes = graph.Optimizer, 0
 	b.closing = b.addSingle(whole, b.closing)
 	if b.gathersUpdated() {
-		b.gatherUpdated()
+		b.addGathersUpdated()
 	}
 }
 
-// sumTied adds the sums of what several ranks of the replica hold; of second copies whose
-// optimizer is sharded, these are sums of shares.
-func (b *rankBuilder) sumTied() {
+// addTiedSums adds the sums of gradients over the ranks of the replica that hold the same
+// parameters. For second copies with a sharded optimizer these are sums of shares.
+func (b *rankBuilder) addTiedSums() {
 	for i, t := range b.Tied {
 		if ranks := b.tiedRanks(t); len(ranks) > 1 && slices.Contains(ranks, b.rank) {
-			b.closing = b.addSingle(graph.Task{
-				Kind: graph.AllReduce, Stream: b.open(&b.gradients, "gradients"), Stage: graph.None, Microbatch: graph.None,
-				Peer: b.groups.tied[0][i], Bytes: t.Bytes,
-			}, b.computed)
+			sum := b.stageTask(graph.AllReduce, graph.None, 0)
+			sum.Peer, sum.Bytes = b.groups.tied[0][i], t.Bytes
+			b.closing = b.addSingle(sum, b.computed)
 		}
 	}
 }
 
-// sumRest adds the sums that have not left early.
-func (b *rankBuilder) sumRest() {
-	if b.leavesEarly() {
+// addRemainingSums adds the sums over replicas at the end of the step.
+func (b *rankBuilder) addRemainingSums() {
+	if b.sumsEarly() {
 		return
 	}
 	for _, s := range b.stagesOn[b.rank] {
@@ -232,12 +240,13 @@ func (b *rankBuilder) sumRest() {
 			on += int32(b.Placement.Stages())
 		}
 		for bucket := range b.Sync.Buckets[s] {
-			b.sum(s, on, bucket, graph.None)
+			b.addSum(s, on, bucket, graph.None)
 		}
 	}
 }
 
-// averaged counts the bytes of summed gradients that a rank with some stages divides.
+// averaged counts the bytes of summed gradients that a rank with a list of stages divides by the
+// number of replicas.
 func (p *Pipeline) averaged(stages []int32) int64 {
 	var shares, all, experts int64
 	for _, s := range stages {
@@ -256,29 +265,28 @@ func (p *Pipeline) averaged(stages []int32) int64 {
 	case p.Sync.Units != nil:
 		return shares
 	case p.Sync.Sharded: // each replica has its share of the sum
-		return all/int64(p.Sync.members(p.Shape)) + experts/int64(p.Shape.Replicas/max(1, p.ExpertSpan)*max(1, p.Sync.ExpertWidth))
+		holders := p.Shape.Replicas / max(1, p.ExpertSpan) * max(1, p.Sync.ExpertWidth) // of the same experts
+		return all/int64(p.Sync.members(p.Shape)) + experts/int64(holders)
 	}
 	return all + experts
 }
 
 // gathersUpdated reports whether updated parameters are gathered at the end.
 func (p *Pipeline) gathersUpdated() bool {
-	return p.Optimizer && !p.Stashing && p.Sync.active(p.Shape) && p.Sync.Sharded && p.Sync.Units == nil && p.Sync.Ahead == nil
+	s := &p.Sync
+	return p.Optimizer && !p.Stashing && s.active(p.Shape) && s.Sharded && s.Units == nil && s.Ahead == nil
 }
 
-// gatherUpdated adds the gathers of what a sharded optimizer has updated: of a stage's
-// parameters, and of its experts'.
-func (b *rankBuilder) gatherUpdated() {
-	gather := func(stage int32, part uint16, group int32, bytes int64) {
-		b.addSingle(graph.Task{
-			Kind: graph.AllGather, Part: part, Stream: b.open(&b.gradients, "gradients"), Stage: stage, Microbatch: graph.None,
-			Peer: group, Bytes: bytes,
-		}, b.closing)
-	}
+// addGathersUpdated adds the gathers of the parameters that a sharded optimizer has updated: those
+// of each stage, and separately those of its experts.
+func (b *rankBuilder) addGathersUpdated() {
 	for _, s := range b.stagesOn[b.rank] {
-		gather(s, 0, b.group(false), b.Sync.Parameters[s])
-		if b.Sync.expertParameters(s) > 0 {
-			gather(s, 1, b.group(true), b.Sync.ExpertParameters[s])
+		t := b.stageTask(graph.AllGather, s, 0)
+		t.Peer, t.Bytes = b.group(false), b.Sync.Parameters[s]
+		b.addSingle(t, b.closing)
+		if bytes := b.Sync.expertParameters(s); bytes > 0 {
+			t.Part, t.Peer, t.Bytes = 1, b.group(true), bytes
+			b.addSingle(t, b.closing)
 		}
 	}
 }

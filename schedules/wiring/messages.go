@@ -7,29 +7,28 @@ import (
 	"psim/schedules/order"
 )
 
-// deliver sends what a task of an action made, if another rank needs it, and notes after which task
-// it is there.
+// deliver sends the result of an action if it is needed on another rank, and records the task at
+// whose end it has arrived, which it returns. Task i is the last of the action.
 func (b *rankBuilder) deliver(a *order.Action, on, variant, i int32) int32 {
 	d := direction(a.Kind)
 	if to := b.destinations[d][on]; to != graph.None {
-		i = b.message(a, on, variant, to)
+		i = b.addMessage(a, on, variant, to)
 	}
 	b.results[d][int(a.Stage)*b.Shape.Microbatches+int(a.Microbatch)] = i
 	return i
 }
 
-// message adds the send of what an action made to a rank.
-func (b *rankBuilder) message(a *order.Action, on, variant, to int32) int32 {
+// addMessage adds the message with the result of an action to a rank.
+func (b *rankBuilder) addMessage(a *order.Action, on, variant, to int32) int32 {
 	kind, boundary := graph.SendForward, a.Stage
 	if a.Kind != graph.Forward {
 		kind, boundary = graph.SendBackward, a.Stage-1
 	}
 	class := b.entry(int(kind), on, variant)
 	if *class == graph.None {
-		*class = b.add(graph.Task{
-			Kind: kind, Rank: b.rank, Stream: b.streamTo(to, direction(a.Kind)), Stage: a.Stage, Microbatch: a.Microbatch,
-			Peer: to, Bytes: b.payload(kind, boundary, a.Microbatch, 0),
-		}, 1)
+		t := b.task(a, kind, b.streamTo(to, direction(a.Kind)))
+		t.Peer, t.Bytes = to, b.payload(kind, boundary, a.Microbatch, 0)
+		*class = b.addClasses(t, 1)
 	}
 	i := b.graph.Put(*class, b.graph.Classes[*class].Stream, a.Microbatch)
 	b.graph.Rows[i].After = i - 1
@@ -52,7 +51,7 @@ func streamName(direction int, to int32) string {
 	return fmt.Sprintf("send %s to %d", [2]string{"F", "B"}[direction], to)
 }
 
-// payload gives the size in bytes of a message across a boundary of a replica.
+// payload returns the size in bytes of a message across a boundary.
 func (p *Pipeline) payload(k graph.Kind, boundary, microbatch int32, replica int) int64 {
 	if p.Boundaries == nil {
 		return 0
@@ -64,7 +63,7 @@ func (p *Pipeline) payload(k graph.Kind, boundary, microbatch int32, replica int
 	return bytes * p.samples(microbatch, replica)
 }
 
-// samples returns the size of a microbatch of a replica.
+// samples returns the number of samples in a microbatch of a replica.
 func (p *Pipeline) samples(microbatch int32, replica int) int64 {
 	switch {
 	case p.Shards != nil:

@@ -18,7 +18,7 @@ import (
 //	          ·BBB       longer has ended
 //
 // With experts on other devices, the parts of a fused pair between its all-to-alls are
-// interleaved, the B's first, so that one computes while the other exchanges:
+// interleaved, B first, so that one computes while the other exchanges:
 //
 //	compute   B F B  F B  F
 //	experts    b f bbf bbf        of B, of F
@@ -44,8 +44,8 @@ func ParsePairing(name string) (Pairing, error) {
 	return 0, fmt.Errorf("%q: must be one of %s", name, strings.Join(Pairings(), ", "))
 }
 
-// partner finds the other half of an overlapped pair, given the i-th action of a
-// rank.
+// partner returns the other half of an overlapped pair, given the i-th action of a
+// rank, or false if that is not half of a pair.
 func (p *Pipeline) partner(rank int32, i int) (order.Action, bool) {
 	actions := p.Order[rank]
 	switch {
@@ -57,8 +57,8 @@ func (p *Pipeline) partner(rank int32, i int) (order.Action, bool) {
 	return order.Action{}, false
 }
 
-// streamOf chooses the stream of the i-th action: the backward of an overlapped
-// pair has one beside the forward's.
+// streamOf returns the stream of the i-th action. The backward of an overlapped
+// pair runs on a second compute stream.
 func (b *rankBuilder) streamOf(i int) int32 {
 	if b.Pairs != Overlap {
 		return b.compute
@@ -71,17 +71,17 @@ func (b *rankBuilder) streamOf(i int) int32 {
 }
 
 // interleaved reports whether the i-th action of a pipeline rank is the first of a pair
-// whose parts alternate.
+// whose parts are interleaved.
 func (p *Pipeline) interleaved(rank int32, i int) bool {
 	a := p.Order[rank][i]
 	return a.Pair && p.Pairs != Serial && (p.divided(a.Stage) || p.divided(p.Order[rank][i+1].Stage))
 }
 
-// pair adds a pair, of which the i-th action is the first, part by part: of both as much
-// at any time, and a fused one's B first, whose part before its first all-to-all is small
-// but on the last stage.
-func (b *rankBuilder) pair(i int) {
-	first, second := b.parts(i), b.parts(i+1)
+// addPair adds the pair whose first action is the i-th, interleaving the parts of both evenly. A
+// fused pair begins with the B, whose part before its first all-to-all is short except on the last
+// stage.
+func (b *rankBuilder) addPair(i int) {
+	first, second := b.start(i), b.start(i+1)
 	if b.Pairs == Fused {
 		first, second = second, first
 	}
@@ -94,8 +94,8 @@ func (b *rankBuilder) pair(i int) {
 	}
 }
 
-// begins finds which action of a rank begins as the n-th: the B of a fused pair whose parts
-// alternate comes first.
+// begins returns the index of the action of a rank that begins as the n-th. It differs from n in
+// interleaved fused pairs, where the B begins first.
 func (p *Pipeline) begins(rank int32, n int) int {
 	switch {
 	case p.Pairs != Fused || p.Exchanges == nil:
@@ -107,21 +107,20 @@ func (p *Pipeline) begins(rank int32, n int) int {
 	return n
 }
 
-// partnerNeeds adds what the n-th action that a rank begins waits for beyond its own needs: the
-// first half of a fused pair, and both of an overlapped one, for what the other half needs, half
-// of an overlapped one for all before the pair on its rank, and what comes after an
-// overlapped pair for both halves, which run on streams of their own.
+// partnerNeeds appends what the n-th action that a rank begins waits for because of pairs. The first
+// half of a fused pair, and both halves of an overlapped one, wait for what the other half
+// needs. The halves of an overlapped pair run on two streams: both wait for the action or pair
+// before on their rank, and the action after waits for both.
 func (c *connector) partnerNeeds(deps []int32, n int, i int32) []int32 {
 	partner, isHalf := c.partner(c.rank, c.at)
-	again := n > 0 && c.Order[c.rank][n-1].Pair
-	if isHalf && !(c.Pairs == Fused && again) {
+	second := n > 0 && c.Order[c.rank][n-1].Pair
+	if isHalf && !(c.Pairs == Fused && second) {
 		deps = c.needs(deps, &partner, i)
 	}
 	if c.Pairs != Overlap {
 		return deps
 	}
-	second := isHalf && partner.Kind == graph.Forward
-	if !second {
+	if backward := isHalf && partner.Kind == graph.Forward; !backward { // the forward comes first
 		c.before, c.ended = c.ended, [2]int32{graph.None, graph.None}
 	}
 	if isHalf || c.before[1] != graph.None {
@@ -130,8 +129,8 @@ func (c *connector) partnerNeeds(deps []int32, n int, i int32) []int32 {
 	return deps
 }
 
-// note notes a task of the action at hand, where pairs overlap: a compute task for what comes
-// after it, while a message waits for the other half of its pair as well.
+// note handles a task of the current action, if pairs overlap: it records a compute task for the
+// actions after it, and makes a message wait for the other half of its pair.
 func (c *connector) note(i int32) {
 	if c.Pairs == Overlap {
 		c.noteOverlap(i)

@@ -5,60 +5,67 @@ import (
 	"psim/schedules/order"
 )
 
-// rankBuilder adds the tasks of one rank of the first replica, each with what it waits for on its
-// own rank. Tasks that are not there yet are None.
+// A rankBuilder adds the tasks of one rank of the first replica, each with its dependencies on
+// tasks of the same rank that have been added before. Streams and tasks that do not exist yet
+// are None.
 type rankBuilder struct {
 	*Builder
-	rank                              int32
-	compute                           int32       // stream
-	overlapped, gradients, parameters int32       // streams, None until they are needed
-	experts                           int32       // likewise
-	sends                             []messageTo // streams of messages
-	computed, closing                 int32       // the last compute task; the last that ends the step
-	broadcasted                       int32       // the last broadcast, until the first compute task
-	exchanged                         [2]int32    // the last all-to-all of an F, and of a B or I
-	gathered                          int32       // the last all-gather for the next compute task
-	uses                              [2]int32    // the last two compute tasks that an all-gather was for
-	summed                            [2]int32    // the last gradient sums of the last two backwards
+	rank int32
+
+	// Streams.
+	compute, overlapped            int32
+	gradients, parameters, experts int32
+	sends                          []messageTo
+
+	computed    int32    // the last compute task
+	closing     int32    // the last sum, average or update of parameters, which end the step
+	broadcasted int32    // the last broadcast, until the first compute task
+	exchanged   [2]int32 // by direction: the last all-to-all
+	gathered    int32    // the last all-gather for the next compute task
+	uses        [2]int32 // the last two compute tasks that use gathered parameters
+	summed      [2]int32 // the last gradient sums of the last two backwards
 }
 
 // A messageTo is a stream of messages to a rank in a direction.
 type messageTo struct{ rank, direction, stream int32 }
 
-func (b *Builder) rank(r int32) {
-	none := [2]int32{graph.None, graph.None}
+// addRank adds the tasks of a rank.
+func (b *Builder) addRank(r int32) {
+	const none = graph.None
+	nones := [2]int32{none, none}
 	b.begin = append(b.begin, int32(b.graph.Len()))
 	rb := &rankBuilder{
-		Builder: b, rank: r, compute: b.graph.AddStream(r, "compute"), overlapped: graph.None, gradients: graph.None, parameters: graph.None, experts: graph.None,
-		computed: graph.None, closing: graph.None, broadcasted: graph.None, exchanged: none, gathered: graph.None, uses: none, summed: none,
+		Builder: b, rank: r,
+		compute: b.graph.AddStream(r, "compute"), overlapped: none, gradients: none, parameters: none, experts: none,
+		computed: none, closing: none, broadcasted: none, exchanged: nones, gathered: none, uses: nones, summed: nones,
 	}
-	rb.broadcast()
-	rb.gatherAhead()
+	rb.addBroadcasts()
+	rb.addGathersAhead()
 	actions := b.Order[r]
 	for i := 0; i < len(actions); i++ {
 		switch {
 		case b.plain && !rb.isCut(int32(i), &actions[i]):
 			rb.addPlain(&actions[i])
 		case b.interleaved(r, i):
-			rb.pair(i)
+			rb.addPair(i)
 			i++
 		default:
-			rb.action(i)
+			rb.addAction(i)
 		}
 	}
-	rb.tail()
+	rb.addTail()
 }
 
-// open returns one of the rank's streams, made when first needed.
-func (b *rankBuilder) open(of *int32, name string) int32 {
-	if *of == graph.None {
-		*of = b.graph.AddStream(b.rank, name)
+// open returns a stream of the rank, which it adds if it does not exist yet.
+func (b *rankBuilder) open(stream *int32, name string) int32 {
+	if *stream == graph.None {
+		*stream = b.graph.AddStream(b.rank, name)
 	}
-	return *of
+	return *stream
 }
 
-// isCut reports whether an action, the i-th of its rank, is cut, or anything leaves with it, in a
-// plain pipeline.
+// isCut reports whether the i-th action of the rank may be cut in a plain pipeline: a first forward
+// next to gathers of its parameters, or a last backward whose gradients leave early.
 func (b *rankBuilder) isCut(i int32, a *order.Action) bool {
 	if a.Kind == graph.Forward {
 		return b.first != nil && b.first[a.Stage].microbatch == a.Microbatch
@@ -66,13 +73,13 @@ func (b *rankBuilder) isCut(i int32, a *order.Action) bool {
 	return b.Sync.Overlap && b.last[b.copyOf(a)] == i && b.makesSums(a.Kind, a.Stage)
 }
 
-// addPlain adds an action that is one task, with its message.
+// addPlain adds an action that is one task, and its message.
 func (b *rankBuilder) addPlain(a *order.Action) {
 	on := b.copyOf(a)
 	variant := b.variant(a, on)
 	class := b.entry(int(a.Kind), on, variant)
 	if *class == graph.None {
-		*class = b.add(b.task(a, a.Kind, b.compute), 1)
+		*class = b.addClasses(b.task(a, a.Kind, b.compute), 1)
 	}
 	b.computed = b.graph.Put(*class, b.compute, a.Microbatch)
 	if a.Kind != graph.WeightGradient {
@@ -80,38 +87,41 @@ func (b *rankBuilder) addPlain(a *order.Action) {
 	}
 }
 
-// action adds the tasks of an action, the i-th of its rank, and what leaves
-// with them: one task, or its parts. Under ZeRO 3 the parameters that it uses
-// are gathered first.
-func (b *rankBuilder) action(i int) {
-	parts := b.parts(i)
-	for parts.next < parts.cut.parts {
-		b.addPart(&parts)
+// addAction adds the i-th action of the rank, in one part or several, with its messages,
+// exchanges, gathers and sums.
+func (b *rankBuilder) addAction(i int) {
+	p := b.start(i)
+	for p.next < p.cut.parts {
+		b.addPart(&p)
 	}
 }
 
-// parts holds an action, the i-th of its rank, of which some parts have been added.
-type parts struct {
+// A progress is the i-th action of a rank while its parts are added.
+type progress struct {
 	order.Action
-	i, next, sent int // left: gradient buckets that have
-	cut           cut
-	stream        int32
-	on, variant   int32 // the copy of its stage, and the variant of its class
-	ahead         int   // pieces of parameters that are gathered next to it
-	delayed       bool
+	i           int
+	next        int // number of the next part
+	sent        int // gradient buckets that have left
+	cut         cut
+	stream      int32
+	on, variant int32 // the copy of its stage, and the variant of its class
+	ahead       int   // pieces of parameters that are gathered at the same time
+	delayed     bool  // weight gradients have tasks of their own
 }
 
-// parts begins to add an action.
-func (b *rankBuilder) parts(i int) parts {
+// start starts adding the i-th action of the rank. Under ZeRO 3 it gathers the parameters that the
+// action uses.
+func (b *rankBuilder) start(i int) progress {
 	a := &b.Order[b.rank][i]
-	p := parts{Action: *a, i: i, stream: b.streamOf(i), on: b.copyOf(a), ahead: b.piecesAhead(*a), delayed: b.delayed(a.Kind, a.Stage)}
+	p := progress{Action: *a, i: i, stream: b.streamOf(i), on: b.copyOf(a)}
+	p.ahead, p.delayed = b.piecesAhead(*a), b.delayed(a.Kind, a.Stage)
 	p.variant = b.variant(a, p.on)
 	if p.stream == b.overlapped {
 		p.variant += int32(b.width) / 2
 	}
-	b.gather(&p)
+	b.addGathers(&p)
 	buckets := 0
-	if b.leaves(i, *a) {
+	if b.sumsWith(i, *a) {
 		buckets = len(b.Sync.Buckets[a.Stage])
 	}
 	p.cut = b.cut(*a, buckets, p.ahead)
@@ -119,7 +129,7 @@ func (b *rankBuilder) parts(i int) parts {
 }
 
 // addPart adds the next part of an action.
-func (b *rankBuilder) addPart(p *parts) {
+func (b *rankBuilder) addPart(p *progress) {
 	last, kind := p.next == p.cut.parts-1, p.Kind
 	if p.delayed {
 		kind = graph.InputGradient
@@ -128,57 +138,55 @@ func (b *rankBuilder) addPart(p *parts) {
 	if last {
 		b.finish(p, i)
 	} else if p.cut.exchanges != nil {
-		b.exchange(p)
+		b.addExchange(p)
 	}
 	if p.delayed {
 		b.addTask(p, graph.WeightGradient)
 	}
 	for ; p.sent < p.cut.sent(p.next); p.sent++ {
-		b.sum(p.Stage, p.on, p.sent, p.Microbatch)
+		b.addSum(p.Stage, p.on, p.sent, p.Microbatch)
 	}
 	p.next++
 	if last && b.Stashing && b.Optimizer && makesGradients(p.Kind) {
 		class := b.entry(updates, p.on, 0)
 		if *class == graph.None {
-			*class = b.add(b.task(&p.Action, graph.Optimizer, b.compute), 1)
+			*class = b.addClasses(b.task(&p.Action, graph.Optimizer, b.compute), 1)
 		}
 		b.graph.Wait(b.graph.Put(*class, b.compute, p.Microbatch), b.computed)
 	}
 }
 
 // addTask adds the next part of an action as a task of a kind.
-func (b *rankBuilder) addTask(p *parts, kind graph.Kind) int32 {
+func (b *rankBuilder) addTask(p *progress, kind graph.Kind) int32 {
 	class := b.entry(b.slotOf(kind, p), p.on, p.variant)
 	follows := p.delayed && kind == graph.WeightGradient
 	if *class == graph.None {
-		*class = b.add(b.task(&p.Action, kind, p.stream), p.cut.parts)
+		*class = b.addClasses(b.task(&p.Action, kind, p.stream), p.cut.parts)
 		b.heads[*class] = !follows
 	}
 	i := b.graph.Put(*class+int32(p.next), p.stream, p.Microbatch)
-	limit, awaited := b.limit(kind, p), int32(graph.None)
+	var piece, before int32 = graph.None, graph.None
 	if p.ahead > 0 {
-		awaited = b.awaits(p.Stage, b.first[p.Stage].gather, p.next)
+		piece = b.awaits(p.Stage, b.first[p.Stage].gather, p.next)
 	}
 	switch {
 	case p.next == 0 && !follows:
-		b.graph.Wait(i, limit, b.gathered, awaited, b.broadcasted)
-		b.broadcasted = graph.None
+		before, b.broadcasted = b.broadcasted, graph.None
 	case b.divided(p.Stage) && kind != graph.WeightGradient:
-		b.graph.Wait(i, limit, b.gathered, awaited, b.exchanged[direction(kind)])
-	default:
-		b.graph.Wait(i, limit, b.gathered, awaited)
+		before = b.exchanged[direction(kind)]
 	}
+	b.graph.Wait(i, b.limit(kind, p), b.gathered, piece, before)
 	if b.computed = i; b.gathered != graph.None {
 		b.uses, b.gathered = [2]int32{b.uses[1], i}, graph.None
 	}
 	return i
 }
 
-// limit finds the gradient sum that a compute task waits for under ZeRO 2 and 3,
-// where the whole gradients of one microbatch, or two units, may be live. Without
-// overlap any task waits for the sums of those before; with it the next one
-// that makes gradients does, or under ZeRO 3 the next but one.
-func (b *rankBuilder) limit(kind graph.Kind, p *parts) int32 {
+// limit returns the gradient sum that a compute task waits for under ZeRO 2 and 3, which
+// limit how many unsummed gradients a rank holds: those of one microbatch, or of two units. Without
+// overlap every task waits for the last sum. With overlap a task that makes
+// gradients does; under ZeRO 3 it waits for the sum before the last.
+func (b *rankBuilder) limit(kind graph.Kind, p *progress) int32 {
 	switch {
 	case !b.Sync.EveryMicrobatch || p.next > 0 || b.Sync.Overlap && !b.makesSums(kind, p.Stage):
 		return graph.None
@@ -188,8 +196,8 @@ func (b *rankBuilder) limit(kind graph.Kind, p *parts) int32 {
 	return b.closing
 }
 
-// finish hands on what an action made that ends with a task.
-func (b *rankBuilder) finish(p *parts, i int32) {
+// finish delivers the result of an action that ends with task i.
+func (b *rankBuilder) finish(p *progress, i int32) {
 	if p.Kind != graph.WeightGradient {
 		i = b.deliver(&p.Action, p.on, p.variant, i)
 	}

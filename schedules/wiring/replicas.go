@@ -2,7 +2,7 @@ package wiring
 
 import "psim/schedules/graph"
 
-// replicate has the tasks of the first replica stand for all, or adds those of the others.
+// replicate adds the tasks of the other replicas, unless the first replica stands for all.
 func (b *Builder) replicate() {
 	g, replicas := b.graph, b.Shape.Replicas
 	if b.Folded {
@@ -28,7 +28,7 @@ func (b *Builder) replicate() {
 	g.Repeat(replicas, classes, streams)
 }
 
-// receivers tells of every stream of messages where they go.
+// receivers returns, by stream, where its messages go. The rank is None for streams of other tasks.
 func (b *Builder) receivers() []messageTo {
 	to := make([]messageTo, len(b.graph.Streams))
 	for s := range to {
@@ -42,7 +42,7 @@ func (b *Builder) receivers() []messageTo {
 	return to
 }
 
-// copied returns the task of a class as another replica has it.
+// copied returns the task with which replica d does what a class of the first replica does.
 func (b *Builder) copied(class, d int32) graph.Task {
 	t := b.graph.InReplica(class, d)
 	switch {

@@ -6,7 +6,8 @@ import (
 	"psim/schedules/graph"
 )
 
-// size counts the tasks that are made before they are, and refuses more than can be numbered.
+// size counts the tasks of the graph before they are added, and refuses more than
+// [graph.MaxTasks].
 func (b *Builder) size() (int64, error) {
 	b.count()
 	var n int64
@@ -32,12 +33,13 @@ func (b *Builder) size() (int64, error) {
 		n *= int64(b.Shape.Replicas)
 	}
 	if n > graph.MaxTasks {
-		return n, fmt.Errorf("the graph would have %d tasks; at most %d are supported: use fewer microbatches, stages or replicas", n, graph.MaxTasks)
+		return n, fmt.Errorf("the graph would have %d tasks; at most %d are supported: "+
+			"use fewer microbatches, stages or replicas", n, graph.MaxTasks)
 	}
 	return n, nil
 }
 
-// count counts the actions on every copy of a stage, and finds the last one that makes gradients.
+// count counts the actions on every copy of a stage, and finds the last action that makes gradients.
 func (b *Builder) count() {
 	copies := b.copies()
 	b.last = nones(b.last, copies)
@@ -57,8 +59,8 @@ func (b *Builder) count() {
 	}
 }
 
-// sizeOf counts the tasks of a copy of a stage: those of its actions, and what a step does once
-// with its share of parameters and gradients.
+// sizeOf counts the tasks of a copy of a stage: the tasks of its actions, and the tasks that a step
+// has once for the parameters and gradients of the stage.
 func (b *Builder) sizeOf(stage, on int32) (n int64) {
 	for k := range graph.WeightGradient + 1 {
 		n += int64(b.counts[k][on]) * b.tasksOf(k, stage)
@@ -89,9 +91,8 @@ func (b *Builder) sizeOf(stage, on int32) (n int64) {
 	return n
 }
 
-// tasksOf counts the tasks of an action without those that only the last of a stage
-// has: itself, its message and its update, and what is gathered before or summed
-// after every one.
+// tasksOf counts the tasks that every action of a kind has: the action itself, its message and
+// its update, and what is gathered before it or summed after it.
 func (p *Pipeline) tasksOf(k graph.Kind, stage int32) int64 {
 	n := int64(1)
 	if p.sends(k, stage) {
