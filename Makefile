@@ -90,8 +90,8 @@ bench-pytorch: ## psim's kernels beside PyTorch's (Debian's python3-torch and li
 	"$${TMPDIR:-/tmp}/psim-pytorch" > docs/pytorch.md.new
 	mv docs/pytorch.md.new docs/pytorch.md
 
-engine: ## the packed engine against the other on 40,000 random pipelines; takes two minutes
-	$(GO) test ./sim -run '^(TestPackedPipelines|TestFolding)$$' -rapid.checks 20000 -count 1
+engine: ## the engine against a plain one, and brief graphs against named ones, on 60,000 random pipelines and graphs; takes two minutes
+	$(GO) test ./sim -run '^(TestEngineIsPlain|TestEngineIsPlainOnAny|TestBrief)$$' -rapid.checks 20000 -count 1
 
 accuracy: ## replay the published tables: docs/accuracy.md, its pictures, and the errors that psim search names
 	rm -rf docs/accuracy

@@ -34,7 +34,7 @@ func TestBoundariesOfConfigurations(t *testing.T) {
 		for _, b := range boundaries {
 			said[b.Direction] += b.Bytes * int64(b.Microbatches*p.Result.DataParallel)
 		}
-		for _, task := range p.Experiment.Graph.Tasks {
+		for _, task := range p.Experiment.Graph.Tasks() {
 			switch task.Kind {
 			case graph.SendForward:
 				sent["forward"] += task.Bytes

@@ -13,6 +13,7 @@ import (
 	"psim/configs"
 	"psim/results"
 	"psim/schedules"
+	"psim/schedules/graph"
 )
 
 // What a rank's memory holds at its peak adds up to the peak, whatever ZeRO's stage,
@@ -93,9 +94,7 @@ func training(name string, zero int, recompute string) []string {
 // less than nothing. The optimizer's part is what lasts, and what comes goes.
 func requireSums(t require.TestingT, p *psim.Prediction) {
 	left := make([]int64, len(p.Result.Ranks))
-	for _, e := range p.Trace.Memory {
-		left[e.Rank] += e.Bytes
-	}
+	p.Trace.Changes(func(e graph.MemoryEvent) { left[e.Rank] += e.Bytes })
 	if !p.Experiment.Graph.Stashing {
 		require.Equal(t, make([]int64, len(left)), left)
 	}

@@ -19,36 +19,46 @@ import (
 	"psim/sim"
 )
 
-// A Simulation is a plan that has been run by the simulator.
+// A Simulation is an experiment that has been run by the simulator.
 type Simulation struct {
 	Experiment *configs.Experiment
 	Trace      *graph.Trace
 	Summary    graph.Summary
+	statistics *graph.Statistics
 }
 
-// Simulate runs a plan. The error of an order that cannot come to its end is a
+// Simulate runs an experiment. The error of an order that cannot come to its end is a
 // *sim.DeadlockError.
 func Simulate(experiment *configs.Experiment) (Simulation, error) {
-	g := experiment.Graph
-	if experiment.Alone {
-		g = g.Alone()
-	}
-	trace, err := sim.Run(g, experiment.Costs)
-	if err != nil {
+	s := Simulation{Experiment: experiment, statistics: &graph.Statistics{Peaks: true}}
+	var err error
+	if s.Trace, err = sim.Run(experiment.Graph, experiment.Costs); err != nil {
 		return Simulation{Experiment: experiment}, err
 	}
-	trace.Graph, trace.Alone = experiment.Graph, experiment.Alone
 	if experiment.Staged != nil {
-		ledger.Reserve(experiment.Staged, trace)
+		ledger.Reserve(experiment.Staged, s.Trace)
 	}
-	return Simulation{experiment, trace, graph.Summarize(trace)}, nil
+	s.statistics.Summarize(s.Trace, &s.Summary)
+	return s, nil
 }
 
 // Result puts a simulation in the form of result.json.
 func (s Simulation) Result(info results.Info) results.Result {
+	info.Memory = s.memory
 	r := results.NewResult(results.Predicted, s.Trace, s.Summary, info)
 	r.CriticalPath = results.NewCriticalPath(s.Trace, sim.CriticalPath(s.Trace))
 	return r
+}
+
+// memory divides the peak of every rank by what it holds.
+func (s Simulation) memory(*graph.Trace, graph.Summary) []results.MemoryBytes {
+	switch {
+	case s.Experiment.Staged != nil:
+		return memoryBytes(ledger.NewLedger(s.Experiment.Staged, s.Trace.Graph).AtPeak(s.statistics))
+	case s.Trace.MemoryChanges() == 0:
+		return nil
+	}
+	return activations(s.Summary)
 }
 
 // A Prediction is a configuration that has been built and simulated.
@@ -58,7 +68,7 @@ type Prediction struct {
 	// Result is the prediction in the form of result.json: times, bubble, memory,
 	// communication, and warnings.
 	Result results.Result
-	packer *wiring.Packer // nil where a trace is wanted
+	brief  bool // whether no trace is wanted
 	// BuildTime and SimulationTime are how long psim itself took.
 	BuildTime, SimulationTime time.Duration
 }
@@ -69,10 +79,10 @@ func Predict(ctx context.Context, c *configs.Config) (*Prediction, error) {
 	return predict(ctx, &Prediction{Config: c})
 }
 
-// Estimate is Predict without the trace of every task, which is nil: the same result, in
-// a fraction of the time and memory where the graph can be packed (see graph.Packed).
+// Estimate is Predict without the trace, which is nil: the same result, in less time and memory,
+// as tasks need no names, and one replica stands for all if they do the same at the same time.
 func Estimate(ctx context.Context, c *configs.Config) (*Prediction, error) {
-	return predict(ctx, &Prediction{Config: c, packer: &wiring.Packer{}})
+	return predict(ctx, &Prediction{Config: c, brief: true})
 }
 
 func predict(ctx context.Context, p *Prediction) (*Prediction, error) {
@@ -88,7 +98,7 @@ func predict(ctx context.Context, p *Prediction) (*Prediction, error) {
 // Prepare is the first half of Estimate: it builds the graph and its costs, and leaves the
 // simulation to Prediction.Simulate.
 func Prepare(ctx context.Context, c *configs.Config) (*Prediction, error) {
-	p := &Prediction{Config: c, packer: &wiring.Packer{}}
+	p := &Prediction{Config: c, brief: true}
 	return p, p.build(ctx, nil)
 }
 
@@ -112,14 +122,16 @@ func (p *Prediction) Run() results.Run { return results.Run{Result: p.Result, Tr
 // searched for leaves free.
 func (p *Prediction) build(ctx context.Context, reserve []int64) (err error) {
 	err = ram.CheckTasks(p.Config.Tasks())
-	if p.packer != nil { // packing counts exactly; F and B of every stage are certain
-		err = ram.CheckPacked(p.Config.Tasks() / 2)
+	if p.brief { // building counts exactly; F and B of every stage are certain
+		err = ram.CheckBrief(p.Config.Tasks() / 2)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.Config.Name(), err)
 	}
 	start := time.Now()
-	build := func() (*configs.Experiment, error) { return p.Config.BuildReserving(ctx, reserve, p.packer) }
+	build := func() (*configs.Experiment, error) {
+		return p.Config.BuildFor(ctx, configs.BuildOptions{Reserve: reserve, Brief: p.brief})
+	}
 	if configs.IsSearched(p.Config.Schedule.Name) { // a search has a solver to end
 		p.Experiment, err = build()
 	} else {
@@ -147,20 +159,28 @@ func (p *Prediction) simulate(ctx context.Context) error {
 
 func (p *Prediction) simulateWhole() (err error) {
 	start := time.Now()
-	if p.Experiment.Packed != nil {
-		err = p.simulatePacked(start)
-	} else if p.Simulation, err = Simulate(p.Experiment); err == nil {
-		p.SimulationTime += time.Since(start)
-		p.Result = p.Simulation.Result(Info(p.Config, p.Experiment))
-		if p.Experiment.Alone {
-			p.Result.Tasks *= max(1, p.Experiment.Graph.Shape.Replicas)
-		}
+	if p.Simulation, err = Simulate(p.Experiment); err != nil && p.brief {
+		return p.explain(err)
 	}
 	if err != nil {
 		return err
 	}
+	p.SimulationTime += time.Since(start)
+	p.Result = p.Simulation.Result(Info(p.Config, p.Experiment))
 	p.Result.Search = p.found()
+	if p.brief {
+		p.Trace, p.statistics = nil, nil
+	}
 	return nil
+}
+
+// explain simulates every task of what cannot be run, for an error that names them.
+func (p *Prediction) explain(blocked error) error {
+	experiment, err := p.Config.Build()
+	if err == nil {
+		_, err = Simulate(experiment)
+	}
+	return cmp.Or(err, blocked)
 }
 
 // reserveForMessages searches again where the order that was found does not fit,
@@ -246,7 +266,7 @@ func UnitTrace(s schedules.Schedule, shape graph.Shape) (*graph.Trace, error) {
 	times := costmodel.Times{Forward: one, InputGradient: one, WeightGradient: one}
 	costs := times.Costs(costmodel.MemoryOptions{}, g.Placement)
 	task := costs.Task
-	costs.Task = func(t *graph.Task) graph.Cost {
+	costs.ByMicrobatch, costs.Task = true, func(t *graph.Task) graph.Cost {
 		slice := !s.Pipelined && t.Kind == graph.Backward && int(t.Microbatch) == shape.Microbatches-1
 		if t.Kind.Collective() || slice {
 			return graph.Cost{Busy: Unit}
@@ -254,51 +274,4 @@ func UnitTrace(s schedules.Schedule, shape graph.Shape) (*graph.Trace, error) {
 		return task(t)
 	}
 	return sim.Run(g, costs)
-}
-
-// simulatePacked simulates a packed plan. What cannot be run is simulated as it is
-// otherwise, for the reason.
-func (p *Prediction) simulatePacked(start time.Time) error {
-	packed := p.Experiment.Packed
-	engine := sim.Packed{Causes: true}
-	if blocked := engine.Run(packed); blocked != nil {
-		experiment, err := p.Config.Build()
-		if err == nil {
-			_, err = Simulate(experiment)
-		}
-		return cmp.Or(err, blocked)
-	}
-	statistics := graph.Statistics{Peaks: true}
-	p.Simulation = Simulation{Experiment: p.Experiment}
-	statistics.Summarize(packed, &p.Summary)
-	if p.Experiment.Staged != nil {
-		ledger.ReservePeaks(p.Experiment.Staged, &p.Summary)
-	}
-	p.SimulationTime += time.Since(start)
-	info := Info(p.Config, p.Experiment)
-	info.Memory = func(*graph.Trace, graph.Summary) []results.MemoryBytes { return packedMemory(p, &statistics) }
-	p.Result = results.NewResult(results.Predicted, packed.Trace(), p.Summary, info)
-	p.Result.Tasks = packed.Size()
-	path := packed.Path(engine.CriticalPath())
-	whole := make([]int32, len(path.Spans))
-	for i := range whole {
-		whole[i] = int32(i)
-	}
-	p.Result.CriticalPath = results.NewCriticalPath(path, whole)
-	return nil
-}
-
-// packedMemory divides the peaks of a packed plan by what they hold.
-func packedMemory(p *Prediction, s *graph.Statistics) []results.MemoryBytes {
-	if p.Experiment.Staged != nil {
-		return memoryBytes(ledger.NewLedger(p.Experiment.Staged, p.Experiment.Graph).AtPackedPeak(s))
-	}
-	if !p.Experiment.Packed.Remembers() {
-		return nil
-	}
-	list := make([]results.MemoryBytes, len(p.Summary.Ranks))
-	for r, rank := range p.Summary.Ranks {
-		list[r].Activations = rank.PeakMemory
-	}
-	return list
 }

@@ -93,22 +93,27 @@ func work(c *configs.Config, experiment *configs.Experiment) results.Work {
 	return w
 }
 
-// memoryOf returns what divides the peak memory of a trace of the plan's graph by what
-// it holds. It returns nothing where no memory was modelled.
+// memoryOf returns what divides the peak memory of a measured trace of the experiment's graph by
+// what it holds. It returns nothing where no memory was modelled.
 func memoryOf(experiment *configs.Experiment) func(*graph.Trace, graph.Summary) []results.MemoryBytes {
 	return func(t *graph.Trace, s graph.Summary) []results.MemoryBytes {
 		switch {
 		case experiment.Staged != nil:
-			return memoryBytes(memory.NewLedger(experiment.Staged, experiment.Graph).AtPeak(t))
+			return memoryBytes(memory.NewLedger(experiment.Staged, experiment.Graph).AtMeasuredPeak(t))
 		case len(t.Memory) == 0:
 			return nil
 		}
-		list := make([]results.MemoryBytes, len(s.Ranks))
-		for r, rank := range s.Ranks {
-			list[r].Activations = rank.PeakMemory
-		}
-		return list
+		return activations(s)
 	}
+}
+
+// activations counts all memory as that of activations, where no other is modelled.
+func activations(s graph.Summary) []results.MemoryBytes {
+	list := make([]results.MemoryBytes, len(s.Ranks))
+	for r, rank := range s.Ranks {
+		list[r].Activations = rank.PeakMemory
+	}
+	return list
 }
 
 func memoryBytes(parts []memory.Breakdown) []results.MemoryBytes {

@@ -202,17 +202,13 @@ func shortageOf(r results.Result) (bytes int64) {
 // tasksOf estimates the number of tasks of a variant. It assumes as many sums of gradients
 // as in the baseline, and from ZeRO 2 on for each microbatch.
 func (b baseline) tasksOf(c *configs.Config) float64 {
-	sums := 0
-	for i := range b.Experiment.Graph.Tasks {
-		switch k := b.Experiment.Graph.Tasks[i].Kind; {
-		case k != graph.AllReduce && k != graph.ReduceScatter:
-		case b.Experiment.Packed != nil:
-			sums += int(b.Experiment.Packed.Counts[i]) * b.Experiment.Packed.Copies
-		default:
-			sums++
+	sums, g := 0, b.Experiment.Graph
+	for i, n := range g.Counts() {
+		if k := g.Classes[i].Kind; k == graph.AllReduce || k == graph.ReduceScatter {
+			sums += n
 		}
 	}
-	collectives := float64(sums)
+	collectives := float64(sums * max(1, g.Copies))
 	if b.Experiment.Staged != nil && b.Experiment.Staged.Zero >= 2 {
 		collectives /= float64(b.Experiment.Graph.Shape.Microbatches)
 	}

@@ -140,8 +140,8 @@ func (c *Config) searchModel(ctx context.Context, shape graph.Shape, w *stages.W
 // boundaryTimes finds the slowest message over every stage boundary.
 func boundaryTimes(g *graph.Graph, costs graph.Costs) []time.Duration {
 	times := make([]time.Duration, g.Placement.Stages()-1)
-	for i := range g.Tasks {
-		t := &g.Tasks[i]
+	for i := range g.Classes {
+		t := &g.Classes[i]
 		if !t.Kind.Message() {
 			continue
 		}

@@ -128,7 +128,7 @@ func TestAutoModel(t *testing.T) {
 	// Room that is reserved is not used: with almost all of it, one microbatch
 	// after another.
 	c := parse(t, networkKeys, "schedule.name=auto")
-	tight, err := c.BuildReserving(context.Background(), []int64{1 << 60, 1 << 60}, nil)
+	tight, err := c.BuildFor(context.Background(), configs.BuildOptions{Reserve: []int64{1 << 60, 1 << 60}})
 	require.NoError(t, err)
 	trace, err := sim.Run(tight.Graph, tight.Costs)
 	require.NoError(t, err)

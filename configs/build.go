@@ -24,12 +24,6 @@ const maxBytes = 1 << 61
 type Experiment struct {
 	Graph *graph.Graph
 	Costs graph.Costs
-	// Packed is the graph with its costs where it was asked for and can be packed; Graph
-	// then has one task of every class.
-	Packed *graph.Packed
-	// Alone says that Graph has the tasks of the first replica, which stands for all,
-	// where that was asked for but the graph cannot be packed.
-	Alone bool
 	// Samples and Tokens are what one step trains on, over all replicas; 0
 	// where the experiment does not say.
 	Samples, Tokens int64
@@ -50,14 +44,21 @@ type Experiment struct {
 
 // Build turns the experiment into a graph and its costs.
 func (c *Config) Build() (*Experiment, error) {
-	return c.BuildReserving(context.Background(), nil, nil)
+	return c.BuildFor(context.Background(), BuildOptions{})
 }
 
-// BuildReserving is Build where a schedule that is found by search leaves some
-// memory free on every rank of a replica, for messages that wait to be used: how
-// many there are is known only when the graph has been run. The context ends the
-// search. With a packer the graph is packed if it can be, in that one's memory.
-func (c *Config) BuildReserving(ctx context.Context, reserve []int64, packer *wiring.Packer) (*Experiment, error) {
+// BuildOptions say for what an experiment is built.
+type BuildOptions struct {
+	// Reserve is the memory that a schedule which is found by search leaves free on every rank of
+	// a replica, for messages that wait to be used: how many there are is known only when the
+	// graph has been run.
+	Reserve []int64
+	// Brief is for statistics alone: tasks have no names, and one replica may stand for all.
+	Brief bool
+}
+
+// BuildFor is Build with options. The context ends the search for a schedule.
+func (c *Config) BuildFor(ctx context.Context, o BuildOptions) (*Experiment, error) {
 	kind, err := c.work()
 	if err != nil {
 		return nil, err
@@ -76,14 +77,14 @@ func (c *Config) BuildReserving(ctx context.Context, reserve []int64, packer *wi
 		return nil, c.problem("schedule", err)
 	}
 	build := func() (*Experiment, error) {
-		experiment, err := c.buildTimes(ctx, schedule, packer)
+		experiment, err := c.buildTimes(ctx, schedule, o.Brief)
 		if err == nil {
 			experiment.Warnings = slices.Concat(c.changes, experiment.Warnings)
 		}
 		return experiment, err
 	}
 	if kind == byModel {
-		build = func() (*Experiment, error) { return c.buildModel(ctx, schedule, reserve, packer) }
+		build = func() (*Experiment, error) { return c.buildModel(ctx, schedule, o) }
 	}
 	experiment, err := build()
 	if err == nil && c.Data.Samples > 0 && experiment.Samples == 0 {
@@ -168,7 +169,7 @@ func (c *Config) exchanging(s schedules.Schedule, p wiring.Pipeline) (wiring.Pip
 	return p, err
 }
 
-func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule, packer *wiring.Packer) (*Experiment, error) {
+func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule, brief bool) (*Experiment, error) {
 	samples, shape, stageRank, err := c.timesShape(schedule)
 	if err != nil {
 		return nil, err
@@ -187,10 +188,9 @@ func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule, pa
 	}
 	pipeline.Samples, pipeline.Optimizer = samples, c.Times.Optimizer > 0
 	experiment := &Experiment{Samples: sum(samples), Search: found}
-	if c.Times.ByMicrobatch() {
-		packer = nil
-	}
-	if err := c.wire(experiment, pipeline, packer, func(g *graph.Graph) (graph.Costs, error) { return c.Times.Costs(c.Memory, g.Placement), nil }); err != nil {
+	pipeline.Brief = brief && !c.Times.ByMicrobatch()
+	price := func(g *graph.Graph) (graph.Costs, error) { return c.Times.Costs(c.Memory, g.Placement), nil }
+	if err := c.wire(experiment, pipeline, price); err != nil {
 		return nil, err
 	}
 	if c.Memory.Limit > 0 {

@@ -41,7 +41,7 @@ func TestExamples(t *testing.T) {
 			}
 		}
 		fmt.Fprintf(&b, "%-26s %6d tasks, step %v, makespan %v, bubble %.6f, peak %d B, sent %d B, %d samples, %d tokens\n",
-			name, len(experiment.Graph.Tasks), s.StepTime, s.Makespan, s.Bubble.Makespan, peak, sent, experiment.Samples, experiment.Tokens)
+			name, experiment.Graph.Len(), s.StepTime, s.Makespan, s.Bubble.Makespan, peak, sent, experiment.Samples, experiment.Tokens)
 	}
 	golden.Equal(t, "examples.golden", b.String())
 }
@@ -153,7 +153,7 @@ func TestModelParallelClaims(t *testing.T) {
 func TestDDPClaims(t *testing.T) {
 	experiment, s := example(t, "ddp")
 	var buckets []int64
-	for _, task := range experiment.Graph.Tasks {
+	for _, task := range experiment.Graph.Tasks() {
 		if task.Kind == graph.AllReduce && task.Rank == 0 {
 			buckets = append(buckets, task.Bytes)
 		}
@@ -172,7 +172,7 @@ func TestDDPClaims(t *testing.T) {
 func TestFSDPClaims(t *testing.T) {
 	experiment, s := example(t, "fsdp")
 	counts := map[graph.Kind]int{}
-	for _, task := range experiment.Graph.Tasks {
+	for _, task := range experiment.Graph.Tasks() {
 		counts[task.Kind]++
 	}
 	layers := 8 // of 14, those that have parameters
@@ -189,7 +189,7 @@ func TestFSDPClaims(t *testing.T) {
 	require.InEpsilon(t, 2, float64(gloo.Ranks[0].SentBytes)/float64(copies.Ranks[0].SentBytes), 1e-6)
 
 	experiment, alone := example(t, "fsdp", "parallel.data=1", "batch.global=128")
-	require.Equal(t, 2*14+1, len(experiment.Graph.Tasks), "one replica shards nothing")
+	require.Equal(t, 2*14+1, experiment.Graph.Len(), "one replica shards nothing")
 	require.Zero(t, alone.Ranks[0].SentBytes)
 }
 
@@ -227,7 +227,7 @@ func TestSynchronous(t *testing.T) {
 func TestDataParallelHomeworkClaims(t *testing.T) {
 	experiment, s := example(t, "gpt2-4090d-data-parallel")
 	count, bytes := 0, int64(0)
-	for _, task := range experiment.Graph.Tasks {
+	for _, task := range experiment.Graph.Tasks() {
 		if task.Kind == graph.AllReduce && task.Rank == 0 {
 			count, bytes = count+1, bytes+task.Bytes
 		}
@@ -247,7 +247,7 @@ func ExampleLoad() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Printf("%s: %s over %d ranks, %d tasks\n", c.Name(), experiment.Graph.Name, experiment.Graph.Ranks(), len(experiment.Graph.Tasks))
+	fmt.Printf("%s: %s over %d ranks, %d tasks\n", c.Name(), experiment.Graph.Name, experiment.Graph.Ranks(), experiment.Graph.Len())
 	_, err = configs.Load("course-timeline", "times.forward=1.58")
 	fmt.Println(err)
 	// Output:

@@ -44,14 +44,14 @@ func check(t *testing.T, c *configs.Config) {
 		t.Fatalf("%d samples, %d tokens", experiment.Samples, experiment.Tokens)
 	}
 	var longest time.Duration
-	for i := range experiment.Graph.Tasks {
-		cost := experiment.Costs.Task(&experiment.Graph.Tasks[i])
-		if cost.Busy < 0 || cost.Delay < 0 || experiment.Graph.Tasks[i].Bytes < 0 {
+	for i := range int32(experiment.Graph.Len()) {
+		cost := experiment.Costs.Task(new(experiment.Graph.Task(i)))
+		if cost.Busy < 0 || cost.Delay < 0 || experiment.Graph.Task(i).Bytes < 0 {
 			t.Fatalf("%s costs %+v", experiment.Graph.Describe(int32(i)), cost)
 		}
 		longest = max(longest, cost.Busy, cost.Delay)
 	}
-	if longest > time.Duration(1<<62)/time.Duration(2*len(experiment.Graph.Tasks)+1) {
+	if longest > time.Duration(1<<62)/time.Duration(2*experiment.Graph.Len()+1) {
 		return // years, whose sum may not fit
 	}
 	trace, err := sim.Run(experiment.Graph, experiment.Costs)
@@ -59,9 +59,7 @@ func check(t *testing.T, c *configs.Config) {
 		t.Fatal(err)
 	}
 	level := make([]int64, experiment.Graph.Ranks())
-	for _, e := range trace.Memory {
-		level[e.Rank] += e.Bytes
-	}
+	trace.Changes(func(e graph.MemoryEvent) { level[e.Rank] += e.Bytes })
 	for r := range level {
 		if experiment.Staged != nil && level[r] != 0 {
 			t.Fatalf("rank %d ends with %d bytes more than it began with", r, level[r])

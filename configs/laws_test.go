@@ -125,7 +125,7 @@ func (d drawn) summary(t require.TestingT, factor func(key string) float64) (s g
 	experiment := d.plan(t, factor)
 	trace, err := sim.Run(experiment.Graph, experiment.Costs)
 	require.NoError(t, err)
-	return graph.Summarize(trace), time.Duration(len(experiment.Graph.Tasks))
+	return graph.Summarize(trace), time.Duration(experiment.Graph.Len())
 }
 
 func (d drawn) plan(t require.TestingT, factor func(key string) float64) *configs.Experiment {

@@ -17,17 +17,16 @@ import (
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/search"
-	"psim/schedules/wiring"
 )
 
-func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, reserve []int64, packer *wiring.Packer) (*Experiment, error) {
+func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, o BuildOptions) (*Experiment, error) {
 	w, machine, err := c.workload(schedule)
 	if err != nil {
 		return nil, err
 	}
 	shape := c.shape(schedule, len(w.Samples))
 	pipeline, found, err := c.pipeline(schedule, shape, w.Placement.First, func() (*search.Solution, error) {
-		return c.searchModel(ctx, shape, w, machine, reserve)
+		return c.searchModel(ctx, shape, w, machine, o.Reserve)
 	})
 	if err != nil {
 		return nil, err
@@ -37,9 +36,9 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, re
 	}
 	planned := w.Staged()
 	planned.Fill(&pipeline)
-	pipeline.Optimizer = true
+	pipeline.Optimizer, pipeline.Brief = true, o.Brief
 	experiment := &Experiment{Staged: planned, Machine: machine, Samples: w.Total(), Search: found}
-	if err := c.wire(experiment, pipeline, packer, c.stepCosts(machine, planned)); err != nil {
+	if err := c.wire(experiment, pipeline, c.stepCosts(machine, planned)); err != nil {
 		return nil, err
 	}
 	g := experiment.Graph

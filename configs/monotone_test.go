@@ -119,8 +119,8 @@ func filledAlike(a, b *configs.Experiment) bool {
 func partAndGather(experiment *configs.Experiment) time.Duration {
 	var part, gather time.Duration
 	cut := stages.SlicedIn(experiment.Graph)
-	for i := range experiment.Graph.Tasks {
-		task := &experiment.Graph.Tasks[i]
+	for i := range int32(experiment.Graph.Len()) {
+		task := new(experiment.Graph.Task(i))
 		switch cost := experiment.Costs.Task(task); {
 		case task.Kind == graph.AllGather:
 			gather = max(gather, cost.Busy)

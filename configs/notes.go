@@ -205,8 +205,8 @@ func linkNotes(p *Experiment) (lines []string) {
 		say(fmt.Sprintf("sequences in %d parts, which attend to each other by %s", m.Context, cmp.Or(p.Staged.Network.Group.Method, models.ContextRing)), p.within(max(1, m.Tensor), m.Context))
 	}
 	var messages []string
-	for i := range p.Graph.Tasks {
-		if t := &p.Graph.Tasks[i]; t.Kind.Message() {
+	for i := range p.Graph.Classes {
+		if t := &p.Graph.Classes[i]; t.Kind.Message() {
 			messages = p.between(messages, t.Rank, t.Peer)
 		}
 	}

@@ -57,7 +57,7 @@ func TestOrderFile(t *testing.T) {
 // orderOf reads the compute order off a graph.
 func orderOf(g *graph.Graph) order.Order {
 	o := make(order.Order, g.Ranks())
-	for _, task := range g.Tasks {
+	for _, task := range g.Tasks() {
 		if task.Kind.Compute() {
 			o[task.Rank] = append(o[task.Rank], order.Action{Kind: task.Kind, Stage: task.Stage, Microbatch: task.Microbatch})
 		}
@@ -120,8 +120,8 @@ func TestVirtualStages(t *testing.T) {
 	require.Equal(t, []int32{0, 1, 0, 1}, experiment.Graph.Placement.First)
 	require.EqualValues(t, (4*2+1)*30e6, s.Makespan)
 	experiment, _ = run(t, parse(t, small, append(sets, `times.forward=["1ms","2ms","3ms","4ms"]`)...))
-	for i := range experiment.Graph.Tasks {
-		if task := &experiment.Graph.Tasks[i]; task.Kind == graph.Forward {
+	for i := range int32(experiment.Graph.Len()) {
+		if task := new(experiment.Graph.Task(i)); task.Kind == graph.Forward {
 			require.EqualValues(t, (task.Stage+1)*1e6, experiment.Costs.Task(task).Busy)
 		}
 	}

@@ -1,48 +1,22 @@
 package configs
 
 import (
-	"errors"
-
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 )
 
-// wire makes the graph of a plan and its costs: packed if there is a packer and the graph
-// can be packed; and with a packer one replica for all if they do the same.
-func (c *Config) wire(experiment *Experiment, p wiring.Pipeline, packer *wiring.Packer, price func(*graph.Graph) (graph.Costs, error)) error {
+// wire makes the graph of an experiment and its costs. In a brief one the first replica stands
+// for all if these do the same at the same time.
+func (c *Config) wire(e *Experiment, p wiring.Pipeline, price func(*graph.Graph) (graph.Costs, error)) (err error) {
 	p.Synchronous, p.WholeLast = c.Schedule.Synchronous, c.Schedule.WholeLast
-	pack := packer != nil
-	for _, folded := range []bool{true, false} {
-		if !pack {
-			break
-		}
-		packed, err := packer.Pack(p, folded)
-		if err == nil {
-			experiment.Graph, experiment.Packed = packed.Graph, packed
-			if experiment.Costs, err = price(packed.Graph); err != nil {
-				return err
-			}
-			err = packed.Price(experiment.Costs)
-		}
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, graph.ErrNotPacked):
-			pack = false
-		case !errors.Is(err, graph.ErrNotAlike):
+	for _, p.Folded = range []bool{p.Brief && p.Foldable(), false} {
+		if e.Graph, err = p.Graph(); err != nil {
 			return c.problem("schedule", err)
 		}
-	}
-	for _, p.Alone = range []bool{packer != nil && p.Shape.Replicas > 1 && p.Shards == nil && p.Sync.Broadcast == nil, false} {
-		g, err := p.Graph()
-		if err != nil {
-			return c.problem("schedule", err)
-		}
-		experiment.Graph, experiment.Packed, experiment.Alone = g, nil, p.Alone
-		if experiment.Costs, err = price(g); err != nil {
+		if e.Costs, err = price(e.Graph); err != nil {
 			return err
 		}
-		if !p.Alone || g.Alike(experiment.Costs, len(p.Tied)) {
+		if !p.Folded || e.Graph.Alike(e.Costs) {
 			break
 		}
 	}

@@ -28,12 +28,12 @@ func busy(t *testing.T, n network.Network, training training.Options, m costmode
 	w.Training = training
 	g := graphOf(t, w, orderOf(t, "gpipe", w))
 	costs := costsOf(t, w, m, g)
-	for i := range g.Tasks {
-		switch g.Tasks[i].Kind {
+	for i := range int32(g.Len()) {
+		switch g.Task(i).Kind {
 		case graph.Forward:
-			forward = costs.Task(&g.Tasks[i])
+			forward = costs.Task(new(g.Task(i)))
 		case graph.Backward:
-			backward = costs.Task(&g.Tasks[i])
+			backward = costs.Task(new(g.Task(i)))
 		}
 	}
 	return forward, backward

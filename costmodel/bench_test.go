@@ -8,7 +8,7 @@ import (
 	"psim/costmodel/training"
 )
 
-// BenchmarkTask prices the tasks of GPT-2 over two replicas of four ranks.
+// BenchmarkTask prices the classes of tasks of GPT-2 over two replicas of four ranks.
 func BenchmarkTask(b *testing.B) {
 	w := workload(b, gpt2(b), []int32{0, 1, 2, 3}, 4, 4, 4, 4, 4, 4, 4, 4)
 	w.Replicas = 2
@@ -21,8 +21,8 @@ func BenchmarkTask(b *testing.B) {
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		costs.Task(&g.Tasks[i])
-		if i++; i == len(g.Tasks) {
+		costs.Task(&g.Classes[i])
+		if i++; i == len(g.Classes) {
 			i = 0
 		}
 	}

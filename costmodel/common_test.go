@@ -13,6 +13,7 @@ import (
 	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/costmodel/training"
+	"psim/internal/ordertest"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/order"
@@ -141,7 +142,7 @@ func run(t tester, g *graph.Graph, costs graph.Costs) *graph.Trace {
 func ledger(t tester, trace *graph.Trace) []int64 {
 	t.Helper()
 	level, peak := make([]int64, trace.Graph.Ranks()), make([]int64, trace.Graph.Ranks())
-	for _, e := range trace.Memory {
+	for _, e := range ordertest.Memory(trace) {
 		level[e.Rank] += e.Bytes
 		if level[e.Rank] < 0 {
 			require.Fail(t, fmt.Sprintf("rank %d is at %d bytes after %s at %v", e.Rank, level[e.Rank], trace.Graph.Describe(e.Task), e.At))

@@ -90,8 +90,8 @@ func TestPartsShareAsReplicas(t *testing.T) {
 		sums := func(w stages.Workload, m costmodel.Machine, g *graph.Graph) (list []graph.Cost, sent []int64) {
 			costs, err := costmodel.StepCosts(m, w.Staged(), g)
 			require.NoError(t, err)
-			for i := range g.Tasks {
-				if task := &g.Tasks[i]; task.Rank == 0 && (task.Kind.Collective() || task.Kind == graph.Average || task.Kind == graph.Optimizer) {
+			for i := range int32(g.Len()) {
+				if task := new(g.Task(i)); task.Rank == 0 && (task.Kind.Collective() || task.Kind == graph.Average || task.Kind == graph.Optimizer) {
 					list, sent = append(list, costs.Task(task)), append(sent, g.SentBytes(task))
 				}
 			}
@@ -120,8 +120,8 @@ func TestContextParallel(t *testing.T) {
 		}
 		made, err := costmodel.MadeOf(m, w.Staged(), g.Ranks())
 		require.NoError(t, err)
-		for i := range g.Tasks {
-			task := &g.Tasks[i]
+		for i := range int32(g.Len()) {
+			task := new(g.Task(i))
 			if !task.Kind.Compute() || task.Part > 0 || w.Overlap && task.Kind != graph.Forward {
 				continue
 			}
@@ -129,7 +129,7 @@ func TestContextParallel(t *testing.T) {
 			for _, share := range made(task) {
 				sum += share.Time
 			}
-			require.Equal(t, trace.Spans[i].Duration(), sum)
+			require.Equal(t, trace.Span(i).Duration(), sum)
 		}
 		m.Link, m.Network = link.Link{Bandwidth: 1e30}, link.Link{Bandwidth: 1e30}
 		free := graph.Summarize(simulate(t, w, m, g))
@@ -150,7 +150,7 @@ func TestContextOverNodes(t *testing.T) {
 	w.Context = 4
 	exchanged := func() time.Duration {
 		trace := simulate(t, w, m, graphOf(t, w, orderOf(t, "ddp", w)))
-		return trace.Inner[0].Context.Communication
+		return trace.Inner(0).Context.Communication
 	}
 	const part = 256 / 4 * 2 * 64 / 2 * 4                                                   // bytes of keys and values of one device
 	require.Equal(t, 4*3*units.Seconds(part/2e6), exchanged(), "blocks, hops, half a card") // of the forward

@@ -75,7 +75,7 @@ func TestSecondCopiesSharded(t *testing.T) {
 		pair := parameters(w, 0) + parameters(w, 3)
 		require.Equal(t, 4*pair/2, tiedSums(w)[0].Bytes)
 		scattered := map[int]int{} // by rank, what has been scattered before the pair's sum
-		for _, task := range g.Tasks {
+		for _, task := range g.Tasks() {
 			switch {
 			case task.Kind == graph.ReduceScatter:
 				scattered[int(task.Rank)]++

@@ -76,7 +76,7 @@ func (p *Prices) Costs(g *graph.Graph) (graph.Costs, error) {
 	if err := m.checkTimes(g, p.collective, p.updates); err != nil {
 		return graph.Costs{}, err
 	}
-	costs := graph.Costs{Persistent: p.persistent, Host: m.threads(g), Cores: m.Cores.of(g)}
+	costs := graph.Costs{Persistent: p.persistent, Host: m.threads(g), Cores: m.Cores.of(g), ByMicrobatch: g.Stashing}
 	passes, ledger := p.passes.in(g, costs.Host != nil), p.ledger.In(g)
 	costs.Task = func(t *graph.Task) graph.Cost {
 		var c graph.Cost

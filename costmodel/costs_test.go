@@ -11,6 +11,7 @@ import (
 	"psim/costmodel"
 	"psim/costmodel/link"
 	"psim/costmodel/stages"
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 )
 
@@ -21,8 +22,8 @@ func backwards(t tester, w stages.Workload, m costmodel.Machine, g *graph.Graph,
 	costs, err := costmodel.StepCosts(m, w.Staged(), g)
 	require.NoError(t, err)
 	sum = map[[2]int32]graph.Cost{}
-	for i := range g.Tasks {
-		task := &g.Tasks[i]
+	for i := range int32(g.Len()) {
+		task := new(g.Task(i))
 		if task.Kind != kind || int(task.Rank) >= g.Shape.Ranks {
 			continue
 		}
@@ -238,8 +239,8 @@ func TestPricingAllocatesNothing(t *testing.T) {
 	g := graphOf(t, w, orderOf(t, "gpipe", w))
 	costs := costsOf(t, w, machine(), g)
 	require.Zero(t, testing.AllocsPerRun(10, func() {
-		for i := range g.Tasks {
-			costs.Task(&g.Tasks[i])
+		for i := range g.Classes {
+			costs.Task(&g.Classes[i])
 		}
 	}))
 }
@@ -256,8 +257,8 @@ func TestWholeGradientsUnderZero2(t *testing.T) {
 		w = synced(w, layer, overlap)
 		g := graphOf(t, w, orderOf(t, "ddp", w))
 		room := map[graph.Kind][]int64{}
-		for _, e := range simulate(t, w, machine(), g).Memory {
-			k := g.Tasks[e.Task].Kind
+		for _, e := range ordertest.Memory(simulate(t, w, machine(), g)) {
+			k := g.Task(e.Task).Kind
 			if e.Rank == 0 && (k == graph.Backward && e.Bytes >= layer || k == graph.ReduceScatter) {
 				room[k] = append(room[k], e.Bytes)
 			}

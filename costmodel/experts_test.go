@@ -62,8 +62,8 @@ func TestPartsAddUp(t *testing.T) {
 			costs, err := costmodel.StepCosts(m, staged, g)
 			require.NoError(t, err)
 			parts := 0
-			for j := range g.Tasks {
-				task := &g.Tasks[j]
+			for j := range int32(g.Len()) {
+				task := new(g.Task(j))
 				if !task.Kind.Compute() {
 					continue
 				}
@@ -98,9 +98,9 @@ func TestAllToAllTime(t *testing.T) {
 		g, err := p.Graph()
 		require.NoError(t, err)
 		costs := costsOf(t, w, m, g)
-		for i := range g.Tasks {
-			if g.Tasks[i].Kind == graph.AllToAll {
-				return costs.Task(&g.Tasks[i]).Busy
+		for i := range int32(g.Len()) {
+			if g.Task(i).Kind == graph.AllToAll {
+				return costs.Task(new(g.Task(i))).Busy
 			}
 		}
 		return 0
@@ -130,9 +130,9 @@ func TestDeepEPTime(t *testing.T) {
 		staged.Fill(&p)
 		g, err := p.Graph()
 		require.NoError(t, err)
-		for i := range g.Tasks {
-			if g.Tasks[i].Kind == graph.AllToAll {
-				return costsOf(t, w, m, g).Task(&g.Tasks[i]).Busy
+		for i := range int32(g.Len()) {
+			if g.Task(i).Kind == graph.AllToAll {
+				return costsOf(t, w, m, g).Task(new(g.Task(i))).Busy
 			}
 		}
 		return 0
@@ -166,8 +166,8 @@ func TestDelayedWeights(t *testing.T) {
 			costs, err := costmodel.StepCosts(m, staged, g)
 			require.NoError(t, err)
 			times = map[graph.Kind]graph.Cost{}
-			for i := range g.Tasks {
-				if c, k := costs.Task(&g.Tasks[i]), g.Tasks[i].Kind; k.Compute() {
+			for i := range int32(g.Len()) {
+				if c, k := costs.Task(new(g.Task(i))), g.Task(i).Kind; k.Compute() {
 					sum := times[k]
 					sum.Busy, sum.Launch = sum.Busy+c.Busy, sum.Launch+c.Launch
 					times[k] = sum

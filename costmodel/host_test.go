@@ -28,8 +28,8 @@ func TestLaunchesBesideMeasuredLayers(t *testing.T) {
 		w.Training.Recompute = recompute
 		g := graphOf(t, w, orderOf(t, schedule, w))
 		costs, list := costsOf(t, w, machine, g), map[graph.Kind]time.Duration{}
-		for i := range g.Tasks {
-			list[g.Tasks[i].Kind] = costs.Task(&g.Tasks[i]).LaunchLead
+		for i := range int32(g.Len()) {
+			list[g.Task(i).Kind] = costs.Task(new(g.Task(i))).LaunchLead
 		}
 		return list
 	}
@@ -71,8 +71,8 @@ func TestGraphs(t *testing.T) {
 		g := graphOf(t, w, orderOf(t, "ddp", w))
 		costs := costsOf(t, w, m, g)
 		require.Equal(t, graphs == "all", costs.Host == nil)
-		for i := range g.Tasks {
-			sum += costs.Task(&g.Tasks[i]).Launch
+		for i := range int32(g.Len()) {
+			sum += costs.Task(new(g.Task(i))).Launch
 		}
 		return sum
 	}

@@ -29,8 +29,8 @@ func TestRoomOfCollectives(t *testing.T) {
 		w = synced(w, 1<<20, false)
 		g := graphOf(t, w, orderOf(t, "ddp", w))
 		costs, found := costsOf(t, w, machine(), g), 0
-		for i := range g.Tasks {
-			if task := &g.Tasks[i]; task.Kind == e.kind && task.Stage == 0 {
+		for i := range int32(g.Len()) {
+			if task := new(g.Task(i)); task.Kind == e.kind && task.Stage == 0 {
 				c := costs.Task(task)
 				require.Equal(t, [2]int64{e.start, e.end}, [2]int64{c.BytesAtStart, c.BytesAtEnd}, "%+v", e)
 				found++

@@ -90,9 +90,9 @@ func times(t tester, w stages.Workload, m costmodel.Machine, g *graph.Graph) []i
 	t.Helper()
 	costs, err := costmodel.StepCosts(m, w.Staged(), g)
 	require.NoError(t, err)
-	list := make([]int64, len(g.Tasks))
-	for i := range g.Tasks {
-		c := costs.Task(&g.Tasks[i])
+	list := make([]int64, g.Len())
+	for i := range int32(g.Len()) {
+		c := costs.Task(new(g.Task(i)))
 		list[i] = int64(c.Busy + c.Delay)
 	}
 	return list
@@ -156,8 +156,8 @@ func ends(t tester, w stages.Workload, m costmodel.Machine) []time.Duration {
 	require.NoError(t, err)
 	var list []time.Duration
 	var launched, done time.Duration
-	for i := range g.Tasks {
-		task := &g.Tasks[i]
+	for i := range int32(g.Len()) {
+		task := new(g.Task(i))
 		if task.Kind != graph.Backward || int(task.Microbatch) != len(w.Samples)-1 || int(task.Rank) >= g.Shape.Ranks {
 			continue
 		}
@@ -220,10 +220,10 @@ func TestLaunchedBeforeItEnds(t *testing.T) {
 		}
 		costs, err := costmodel.StepCosts(m, w.Staged(), g)
 		require.NoError(t, err)
-		for i := range g.Tasks {
-			c := costs.Task(&g.Tasks[i])
-			require.Equal(t, free.Task(&g.Tasks[i]).Busy, c.Busy)
-			if g.Tasks[i].Kind.Compute() {
+		for i := range int32(g.Len()) {
+			c := costs.Task(new(g.Task(i)))
+			require.Equal(t, free.Task(new(g.Task(i))).Busy, c.Busy)
+			if g.Task(i).Kind.Compute() {
 				require.GreaterOrEqual(t, c.LaunchLead+c.Busy, c.Launch, g.Describe(int32(i)))
 				require.GreaterOrEqual(t, c.LaunchLead, time.Duration(m.Host.Task))
 			}
@@ -268,8 +268,8 @@ func forwards(t tester, w stages.Workload, m costmodel.Machine) int64 {
 	costs, err := costmodel.StepCosts(m, w.Staged(), g)
 	require.NoError(t, err)
 	var sum int64
-	for i := range g.Tasks {
-		if t := &g.Tasks[i]; t.Kind == graph.Forward && t.Microbatch == 0 && int(t.Rank) < g.Shape.Ranks {
+	for i := range int32(g.Len()) {
+		if t := new(g.Task(i)); t.Kind == graph.Forward && t.Microbatch == 0 && int(t.Rank) < g.Shape.Ranks {
 			sum += costs.Task(t).BytesAtStart
 		}
 	}

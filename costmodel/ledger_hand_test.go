@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 )
 
@@ -41,8 +42,8 @@ func TestLedgerByHandTwoStages(t *testing.T) {
 	}
 	changes := func(trace *graph.Trace) []change {
 		var all []change
-		for _, e := range trace.Memory {
-			all = append(all, change{trace.Graph.Tasks[e.Task].String(), e.Rank, e.Bytes})
+		for _, e := range ordertest.Memory(trace) {
+			all = append(all, change{trace.Graph.Task(e.Task).String(), e.Rank, e.Bytes})
 		}
 		return all
 	}

@@ -33,8 +33,8 @@ func (m *Machine) checkTimes(g *graph.Graph, collective func(*graph.Task) time.D
 // rank to one other, so the largest of each stands for all.
 func (m *Machine) checkMessages(g *graph.Graph) error {
 	largest := make([]*graph.Task, len(g.Streams))
-	for i := range g.Tasks {
-		t := &g.Tasks[i]
+	for i := range g.Classes {
+		t := &g.Classes[i]
 		if t.Kind.Message() && (largest[t.Stream] == nil || t.Bytes > largest[t.Stream].Bytes) {
 			largest[t.Stream] = t
 		}
@@ -56,8 +56,8 @@ func (m *Machine) checkMessages(g *graph.Graph) error {
 // the largest.
 func (m *Machine) checkCollectives(g *graph.Graph, collective func(*graph.Task) time.Duration) error {
 	priced := make([][graph.Kinds]int64, len(g.Groups)) // the largest so far, and one byte: 0 is none
-	for i := range g.Tasks {
-		t := &g.Tasks[i]
+	for i := range g.Classes {
+		t := &g.Classes[i]
 		if !t.Kind.Collective() || t.Bytes < priced[t.Peer][t.Kind] {
 			continue
 		}

@@ -24,8 +24,8 @@ func TestMadeOfAddsUp(t *testing.T) {
 		require.NoError(t, err)
 		madeOf, err := costmodel.MadeOf(m, staged, g.Ranks())
 		require.NoError(t, err)
-		for i := range g.Tasks {
-			task := &g.Tasks[i]
+		for i := range int32(g.Len()) {
+			task := new(g.Task(i))
 			if !task.Kind.Compute() {
 				continue
 			}

@@ -137,8 +137,8 @@ func TestPriceByMeasurements(t *testing.T) {
 		g := graphOf(t, w, orderOf(t, name, w))
 		costs := costsOf(t, w, m, g)
 		times := map[graph.Kind]time.Duration{}
-		for i := range g.Tasks {
-			times[g.Tasks[i].Kind] = costs.Task(&g.Tasks[i]).Busy
+		for i := range int32(g.Len()) {
+			times[g.Task(i).Kind] = costs.Task(new(g.Task(i))).Busy
 		}
 		return times
 	}
@@ -176,9 +176,9 @@ func TestMeasuredAverage(t *testing.T) {
 		w = synced(w, 1<<30, false)
 		g := graphOf(t, w, orderOf(t, "ddp", w))
 		costs := costsOf(t, w, m, g)
-		for i := range g.Tasks {
-			if g.Tasks[i].Kind == graph.Average {
-				return costs.Task(&g.Tasks[i]).Busy
+		for i := range int32(g.Len()) {
+			if g.Task(i).Kind == graph.Average {
+				return costs.Task(new(g.Task(i))).Busy
 			}
 		}
 		require.Fail(t, "there is no average")

@@ -69,8 +69,8 @@ type graphPasses struct {
 func (p *passPrices) in(g *graph.Graph, launched bool) graphPasses {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	for i := range g.Tasks {
-		if t := &g.Tasks[i]; t.Kind.Compute() && t.Part > 0 {
+	for i := range g.Classes {
+		if t := &g.Classes[i]; t.Kind.Compute() && t.Part > 0 {
 			p.slice(t)
 		}
 	}

@@ -137,9 +137,9 @@ func TestNarrowUnits(t *testing.T) {
 func update(t *testing.T, m costmodel.Machine, staged *stages.Staged, g *graph.Graph) time.Duration {
 	costs, err := costmodel.StepCosts(m, staged, g)
 	require.NoError(t, err)
-	for i := range g.Tasks {
-		if g.Tasks[i].Kind == graph.Optimizer {
-			return costs.Task(&g.Tasks[i]).Busy
+	for i := range int32(g.Len()) {
+		if g.Task(i).Kind == graph.Optimizer {
+			return costs.Task(new(g.Task(i))).Busy
 		}
 	}
 	t.Fatal("no update")

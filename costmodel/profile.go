@@ -39,9 +39,9 @@ func Profiled(base graph.Costs, staged *stages.Staged, traces []*graph.Trace, ap
 	}
 	times := map[taskKind][]time.Duration{}
 	for _, trace := range traces {
-		for i := range trace.Graph.Tasks {
-			k := kindOf(&trace.Graph.Tasks[i])
-			times[k] = append(times[k], trace.Spans[i].Duration())
+		for i, task := range trace.Graph.Tasks() {
+			k := kindOf(&task)
+			times[k] = append(times[k], trace.Span(i).Duration())
 		}
 	}
 	medians := map[taskKind]time.Duration{}
@@ -105,15 +105,15 @@ func lostShares(cores int, alone, together *graph.Trace) (shares [graph.Kinds]fl
 	g := together.Graph
 	cores = min(cores, g.Ranks())
 	var product, square [graph.Kinds]float64
-	order := make([]int32, len(g.Tasks)) // by start
+	order := make([]int32, g.Len()) // by start
 	for i := range order {
 		order[i] = int32(i)
 	}
-	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(together.Spans[a].Start, together.Spans[b].Start) })
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(together.Span(a).Start, together.Span(b).Start) })
 	for at, i := range order {
-		kind, own := g.Tasks[i].Kind, together.Spans[i]
+		kind, own := g.Task(i).Kind, together.Span(i)
 		seconds := beside(together, order, at).Seconds() / float64(cores-1)
-		product[kind] += seconds * (own.Duration() - alone.Spans[i].Duration()).Seconds()
+		product[kind] += seconds * (own.Duration() - alone.Span(i).Duration()).Seconds()
 		square[kind] += seconds * seconds
 	}
 	for kind := range shares {
@@ -127,16 +127,16 @@ func lostShares(cores int, alone, together *graph.Trace) (shares [graph.Kinds]fl
 // beside returns for how long tasks of other ranks ran beside one, in a trace in which what
 // begins together has ended before more begins.
 func beside(t *graph.Trace, order []int32, at int) (sum time.Duration) {
-	own := t.Spans[order[at]]
+	own, rank := t.Span(order[at]), t.Graph.Task(order[at]).Rank
 	add := func(i int32) {
-		if t.Graph.Tasks[i].Rank != t.Graph.Tasks[order[at]].Rank {
-			sum += max(0, min(own.End, t.Spans[i].End)-max(own.Start, t.Spans[i].Start))
+		if other := t.Span(i); t.Graph.Task(i).Rank != rank {
+			sum += max(0, min(own.End, other.End)-max(own.Start, other.Start))
 		}
 	}
-	for k := at + 1; k < len(order) && t.Spans[order[k]].Start < own.End; k++ {
+	for k := at + 1; k < len(order) && t.Span(order[k]).Start < own.End; k++ {
 		add(order[k])
 	}
-	for k := at - 1; k >= 0 && t.Spans[order[k]].End > own.Start; k-- {
+	for k := at - 1; k >= 0 && t.Span(order[k]).End > own.Start; k-- {
 		add(order[k])
 	}
 	return sum

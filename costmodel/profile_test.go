@@ -18,8 +18,8 @@ func TestProfiled(t *testing.T) {
 	base := costsOf(t, w, machine(), g)
 	var traces []*graph.Trace
 	for n := range 3 {
-		trace := &graph.Trace{Graph: g, Spans: make([]graph.Span, len(g.Tasks))}
-		for i, task := range g.Tasks {
+		trace := &graph.Trace{Graph: g, Spans: make([]graph.Span, g.Len())}
+		for i, task := range g.Tasks() {
 			took := time.Duration(task.Kind)*time.Millisecond + time.Duration(task.Stage)*time.Microsecond
 			if task.Microbatch == 3 {
 				took /= 2
@@ -33,10 +33,10 @@ func TestProfiled(t *testing.T) {
 	}
 	costs, err := costmodel.Profiled(base, w.Staged(), traces, nil)
 	require.NoError(t, err)
-	for i := range g.Tasks {
-		task := &g.Tasks[i]
+	for i := range int32(g.Len()) {
+		task := new(g.Task(i))
 		got, was := costs.Task(task), base.Task(task)
-		require.Equal(t, traces[0].Spans[i].Duration(), got.Busy, task.String())
+		require.Equal(t, traces[0].Span(i).Duration(), got.Busy, task.String())
 		require.Zero(t, got.Delay)
 		require.Equal(t, was.BytesAtStart, got.BytesAtStart)
 		require.Equal(t, was.BytesAtEnd, got.BytesAtEnd)

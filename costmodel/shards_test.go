@@ -37,12 +37,11 @@ func TestShardsCostByReplica(t *testing.T) {
 			equal := graphOf(t, same, o)
 			want, err := costmodel.StepCosts(m, same.Staged(), equal)
 			require.NoError(t, err)
-			require.Len(t, g.Tasks, len(equal.Tasks))
-			for i := range g.Tasks {
-				task := &g.Tasks[i]
+			require.Equal(t, equal.Len(), g.Len())
+			for i, task := range g.Tasks() {
 				if int(task.Rank)/g.Shape.Ranks == replica || task.Microbatch == graph.None {
-					require.Equal(t, equal.Tasks[i], *task)
-					require.Equal(t, want.Task(&equal.Tasks[i]), costs.Task(task), g.Describe(int32(i)))
+					require.Equal(t, equal.Task(i), task)
+					require.Equal(t, want.Task(&task), costs.Task(&task), g.Describe(i))
 				}
 			}
 		}

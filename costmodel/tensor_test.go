@@ -115,9 +115,10 @@ func TestTensorParallel(t *testing.T) {
 // innerOf sums the communication within tasks by rank.
 func innerOf(trace *graph.Trace) []graph.Inner {
 	sum := make([]graph.Inner, trace.Graph.Ranks())
-	for i, inner := range trace.Inner {
-		r := trace.Graph.Tasks[i].Rank
-		sum[r] = sum[r].Plus(inner)
+	for i, task := range trace.Graph.Tasks() {
+		if inner := trace.Inner(i); inner != nil {
+			sum[task.Rank] = sum[task.Rank].Plus(*inner)
+		}
 	}
 	return sum
 }
@@ -208,10 +209,10 @@ func TestScatterGather(t *testing.T) {
 	trace, parts := tensorRun(t, network.Group{Devices: 4, Scatter: true}, "gpipe", "none", unchanged)
 	_, m := dividedGPT(t, network.Group{Devices: 4})
 	gather := m.Link.CollectiveTime(graph.AllGather, 4, boundary)
-	for i, task := range trace.Graph.Tasks {
+	for i, task := range trace.Graph.Tasks() {
 		if task.Kind.Message() {
 			require.EqualValues(t, boundary/4, task.Bytes)
-			require.Equal(t, m.Link.Transfer(boundary/4), trace.Spans[i].Duration())
+			require.Equal(t, m.Link.Transfer(boundary/4), trace.Span(i).Duration())
 		}
 	}
 	for r := range parts.Ranks {

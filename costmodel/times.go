@@ -238,9 +238,9 @@ func (t Times) Costs(m MemoryOptions, p graph.Placement) graph.Costs {
 		return graph.Cost{}
 	}
 	if t.Host == 0 && t.HostMessage == 0 {
-		return graph.Costs{Task: price}
+		return graph.Costs{ByMicrobatch: t.ByMicrobatch(), Task: price}
 	}
-	return graph.Costs{Host: &graph.Host{Waits: true}, Task: func(task *graph.Task) graph.Cost {
+	return graph.Costs{ByMicrobatch: t.ByMicrobatch(), Host: &graph.Host{Waits: true}, Task: func(task *graph.Task) graph.Cost {
 		cost := price(task)
 		if task.Kind.Compute() {
 			cost.LaunchLead = time.Duration(t.Host)

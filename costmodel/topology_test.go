@@ -22,9 +22,9 @@ func sums(t *testing.T, change func(*costmodel.Machine)) map[time.Duration]int {
 	m.DevicesPerNode, m.NICsPerNode, m.Network = 4, 4, link.Link{Bandwidth: 1e3}
 	change(&m)
 	costs, took := costsOf(t, w, m, g), map[time.Duration]int{}
-	for i := range g.Tasks {
-		if g.Tasks[i].Kind == graph.AllReduce {
-			took[costs.Task(&g.Tasks[i]).Busy]++
+	for i := range int32(g.Len()) {
+		if g.Task(i).Kind == graph.AllReduce {
+			took[costs.Task(new(g.Task(i))).Busy]++
 		}
 	}
 	return took

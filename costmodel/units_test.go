@@ -12,6 +12,7 @@ import (
 	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/costmodel/training"
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 )
@@ -107,9 +108,9 @@ func TestLedgerOfUnitsByHand(t *testing.T) {
 		bytes int64
 	}
 	var changes []change
-	for _, e := range trace.Memory {
+	for _, e := range ordertest.Memory(trace) {
 		if e.Rank == 0 {
-			changes = append(changes, change{trace.Graph.Tasks[e.Task].String(), e.Bytes})
+			changes = append(changes, change{trace.Graph.Task(e.Task).String(), e.Bytes})
 		}
 	}
 	require.Equal(t, []change{
@@ -126,8 +127,8 @@ func TestGathersOfVGG16(t *testing.T) {
 	w := sharded(build(t, models.Model{Preset: "vgg16"}), 3, 1)
 	count := func() (gathers, sums int) {
 		g := graphOf(t, w, orderOf(t, "ddp", w))
-		for i := range g.Tasks {
-			switch task := &g.Tasks[i]; {
+		for i := range int32(g.Len()) {
+			switch task := new(g.Task(i)); {
 			case task.Rank > 0:
 			case task.Kind == graph.AllGather:
 				gathers++
@@ -156,7 +157,7 @@ func TestSimplifiedUnits(t *testing.T) {
 			plain := step()
 			w.Simplified = true
 			simplified := step()
-			require.Equal(t, plain.Spans, simplified.Spans)
+			require.Equal(t, ordertest.Spans(plain), ordertest.Spans(simplified))
 			more := 8 * n.Parameters()
 			if replicas == 1 { // nothing is shared
 				more = 0
@@ -222,8 +223,8 @@ func TestCopiesOfUnits(t *testing.T) {
 		g := graphOf(t, w, orderOf(t, "ddp", w))
 		costs, err := costmodel.StepCosts(machine(), w.Staged(), g)
 		require.NoError(t, err)
-		for i := range g.Tasks {
-			if task := &g.Tasks[i]; task.Stage == 0 {
+		for i := range int32(g.Len()) {
+			if task := new(g.Task(i)); task.Stage == 0 {
 				times[task.Kind] = costs.Task(task).Busy
 			}
 		}

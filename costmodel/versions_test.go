@@ -35,8 +35,8 @@ func TestStashedVersions(t *testing.T) {
 			}
 			stashing, plain := pricedAs(t, w, machine, "pipedream", p, m), pricedAs(t, w, machine, "1f1b", p, m)
 			held, most := make([]int64, p), make([]int64, p)
-			for i := range stashing.graph.Tasks {
-				task := &stashing.graph.Tasks[i]
+			for i := range int32(stashing.graph.Len()) {
+				task := new(stashing.graph.Task(i))
 				got, want := stashing.Task(task), plain.Task(task)
 				held[task.Rank] += got.BytesAtStart - want.BytesAtStart
 				most[task.Rank] = max(most[task.Rank], held[task.Rank])

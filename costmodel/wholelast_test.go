@@ -29,8 +29,8 @@ func TestWholeLastPrice(t *testing.T) {
 		costs, err := costmodel.StepCosts(host, w.Staged(), g)
 		require.NoError(t, err)
 		busy, launch = map[int32]time.Duration{}, map[int32]time.Duration{}
-		for i := range g.Tasks {
-			if task := &g.Tasks[i]; task.Kind.Compute() {
+		for i := range int32(g.Len()) {
+			if task := new(g.Task(i)); task.Kind.Compute() {
 				cost := costs.Task(task)
 				busy[task.Stage] += cost.Busy
 				launch[task.Stage] += cost.Launch

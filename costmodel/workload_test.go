@@ -99,7 +99,7 @@ func TestSync(t *testing.T) {
 	w = synced(w, 0, false)
 	g := graphOf(t, w, orderOf(t, "ddp", w))
 	count := 0
-	for _, task := range g.Tasks {
+	for _, task := range g.Tasks() {
 		if task.Kind == graph.ReduceScatter && task.Rank == 1 {
 			count++
 		}
@@ -115,8 +115,8 @@ func TestStageTimes(t *testing.T) {
 	g := graphOf(t, w, orderOf(t, "gpipe", w))
 	costs := costsOf(t, w, machine(), g)
 	took := map[graph.Kind]map[int32]time.Duration{graph.Forward: {}, graph.Backward: {}}
-	for i := range g.Tasks {
-		if task := &g.Tasks[i]; task.Kind.Compute() {
+	for i := range int32(g.Len()) {
+		if task := new(g.Task(i)); task.Kind.Compute() {
 			took[task.Kind][task.Stage] = costs.Task(task).Busy
 		}
 	}

@@ -98,29 +98,16 @@ func (c *priceCache) add(g *stageGroup) {
 	}
 }
 
-// price passes the costs of a graph's tasks to a function. In a folded graph the first
-// replica stands for all, and price returns graph.ErrNotAlike if it cannot: replicas are
-// alike if they do the same at the same time, so that a message or collective of every
-// stream costs the same in each, on links that they do not share.
-func (p *sharedPrices) price(g *graph.Graph, folded bool, tied int, to func(graph.Costs) error) error {
-	costs, err := p.Costs(g)
-	if err != nil {
-		return errImpossible
-	}
-	if folded && !p.replicasAlike(g, costs, tied) {
-		return graph.ErrNotAlike
-	}
-	return to(costs)
-}
-
-// replicasAlike reports whether one replica stands for all. The answer does not depend on
-// the order of tasks, so the plans of a group are compared once.
-func (p *sharedPrices) replicasAlike(g *graph.Graph, costs graph.Costs, tied int) bool {
+// replicasAlike reports whether one replica stands for all: replicas do the same at the same
+// time if a message or collective of every stream costs the same in each, on links that they
+// do not share. The answer does not depend on the order of tasks, so the plans of a group are
+// compared once.
+func (p *sharedPrices) replicasAlike(g *graph.Graph, costs graph.Costs) bool {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if !p.compared {
 		costs.Host = nil
-		p.alike = p.Workload.Shards == nil && p.Machine.Host.Threads != "node" && g.Alike(costs, tied)
+		p.alike = p.Workload.Shards == nil && p.Machine.Host.Threads != "node" && g.Routes().Alike(costs)
 		p.compared = true
 	}
 	return p.alike

@@ -22,8 +22,8 @@ type outcome struct {
 
 // An engine simulates one plan after another, and reuses its memory.
 type engine struct {
-	packer     wiring.Packer
-	packed     sim.Packed
+	builder    wiring.Builder
+	engine     sim.Engine
 	statistics graph.Statistics
 	summary    graph.Summary
 }
@@ -42,17 +42,13 @@ func (e *engine) simulate(p *Plan, g *stageGroup) (out outcome, pruned string, e
 	if g.exceedsMemory(pipeline.Order) {
 		return out, Activations, nil
 	}
-	out.Tasks, err = e.simulatePacked(prices, pipeline)
-	if errors.Is(err, graph.ErrNotPacked) {
-		out.Tasks, err = e.simulateGraph(prices, pipeline)
-	}
+	out.Tasks, err = e.run(prices, pipeline)
 	if errors.Is(err, errImpossible) {
 		return outcome{}, Impossible, nil
 	}
 	if err != nil {
 		return out, "", err
 	}
-	memory.ReservePeaks(d.Workload, &e.summary)
 	peaks := make([]int64, p.Stages*p.Data)
 	for r := range peaks {
 		peaks[r] = e.summary.Ranks[r%len(e.summary.Ranks)].PeakMemory
@@ -64,59 +60,31 @@ func (e *engine) simulate(p *Plan, g *stageGroup) (out outcome, pruned string, e
 // errImpossible says that a plan cannot be built.
 var errImpossible = errors.New(Impossible)
 
-// simulatePacked simulates a pipeline as a packed graph, of one replica if that stands for
-// all. It returns the number of simulated tasks.
-func (e *engine) simulatePacked(prices *sharedPrices, p wiring.Pipeline) (tasks int, err error) {
-	for _, folded := range []bool{true, false} {
-		packed, err := e.packer.Pack(p, folded)
-		if err == nil {
-			err = prices.price(packed.Graph, folded, len(p.Tied), func(costs graph.Costs) error {
-				copies := packed.Copies
-				packed.Copies = 1 // skip the comparison of replicas, which price has made
-				defer func() { packed.Copies = copies }()
-				return packed.Price(costs)
-			})
-		} else if !errors.Is(err, graph.ErrNotPacked) && !errors.Is(err, graph.ErrNotAlike) {
+// run simulates the graph of a pipeline, or of its first replica if that stands for all. It
+// returns the number of simulated tasks.
+func (e *engine) run(prices *sharedPrices, p wiring.Pipeline) (tasks int, err error) {
+	p.Brief, e.engine.NoCauses = true, true
+	for _, p.Folded = range []bool{p.Foldable(), false} {
+		g, err := e.builder.Graph(p)
+		if err != nil {
 			return 0, errImpossible
 		}
-		if errors.Is(err, graph.ErrNotAlike) {
+		costs, err := prices.Costs(g)
+		if err != nil {
+			return 0, errImpossible
+		}
+		if p.Folded && !prices.replicasAlike(g, costs) {
 			continue
 		}
-		if err == nil {
-			err = e.packed.Run(packed)
-		}
+		trace, err := e.engine.Run(g, costs)
 		if err != nil {
 			return 0, err
 		}
-		e.statistics.Extremes(packed, &e.summary)
-		return len(packed.Tasks), nil
+		memory.Reserve(prices.Workload, trace)
+		e.statistics.Extremes(trace, &e.summary)
+		return g.Len(), nil
 	}
-	return 0, graph.ErrNotPacked
-}
-
-// simulateGraph does the same for a pipeline that cannot be packed.
-func (e *engine) simulateGraph(prices *sharedPrices, p wiring.Pipeline) (tasks int, err error) {
-	for _, p.Alone = range []bool{true, false} {
-		g, err := p.Graph()
-		if err != nil {
-			return 0, errImpossible
-		}
-		err = prices.price(g, p.Alone, len(p.Tied), func(costs graph.Costs) error {
-			one := g
-			if p.Alone {
-				one = g.Alone()
-			}
-			t, err := sim.Run(one, costs)
-			if err == nil {
-				e.summary = graph.Summarize(t)
-			}
-			return err
-		})
-		if !errors.Is(err, graph.ErrNotAlike) {
-			return len(g.Tasks), err
-		}
-	}
-	return 0, graph.ErrNotAlike
+	return 0, errImpossible
 }
 
 // fits reports whether the peaks of all ranks fit in their memory and in that of their

@@ -71,9 +71,9 @@ func (r record) deepEP() (Row, error) {
 		Label: fmt.Sprintf("%s %d devices", r.text("operation"), devices), Unit: "GB/s",
 		Published: r.number("gb_s"), Used: devices == 8 || devices == 32,
 	}
-	for i, t := range p.Trace.Graph.Tasks {
+	for i, t := range p.Trace.Graph.Tasks() {
 		if t.Kind == graph.AllToAll && t.Rank == 0 && t.Part == part {
-			row.Predicted = deepEPTokens * deepEPHidden * bytes * routing.Reached(places) / 1e9 / p.Trace.Spans[i].Duration().Seconds()
+			row.Predicted = deepEPTokens * deepEPHidden * bytes * routing.Reached(places) / 1e9 / p.Trace.Span(i).Duration().Seconds()
 		}
 	}
 	return row, nil

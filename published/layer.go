@@ -93,15 +93,15 @@ const allStages = -1
 
 // passes returns how long the forwards and the backwards of a stage take.
 func passes(trace *graph.Trace, stage int) (forward, backward time.Duration) {
-	for i, t := range trace.Graph.Tasks {
+	for i, t := range trace.Graph.Tasks() {
 		if stage != allStages && int(t.Stage) != stage {
 			continue
 		}
 		switch t.Kind {
 		case graph.Forward:
-			forward += trace.Spans[i].Duration()
+			forward += trace.Span(i).Duration()
 		case graph.Backward:
-			backward += trace.Spans[i].Duration()
+			backward += trace.Span(i).Duration()
 		}
 	}
 	return forward, backward

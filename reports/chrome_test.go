@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/internal/golden"
+	"psim/internal/ordertest"
 	"psim/reports/trace"
 	"psim/results"
 	"psim/schedules/graph"
@@ -73,7 +74,7 @@ func TestChromeLaws(t *testing.T) {
 				require.True(t, inside)
 			}
 		}
-		require.Len(t, slices, len(traced.Graph.Tasks))
+		require.Len(t, slices, traced.Graph.Len())
 		for _, ends := range open {
 			require.Equal(t, 2, ends)
 		}
@@ -83,7 +84,7 @@ func TestChromeLaws(t *testing.T) {
 // overlapping is a trace as a measurement may give it, with a stream whose
 // tasks overlap.
 func overlapping(t *testing.T) *graph.Trace {
-	trace := run(t, "gpipe", 2, 4, unit())
+	trace := ordertest.Measured(run(t, "gpipe", 2, 4, unit()))
 	for i := range trace.Spans {
 		trace.Spans[i].End += 5 * ms
 	}

@@ -17,14 +17,14 @@ func TestCriticalPath(t *testing.T) {
 	g := &graph.Graph{Shape: graph.Shape{Ranks: 1, Microbatches: 1}}
 	trace := &graph.Trace{Graph: g}
 	for i, k := range []graph.Kind{graph.Forward, graph.AllReduce, graph.Backward, graph.Optimizer} {
-		g.Tasks = append(g.Tasks, graph.Task{Kind: k})
+		g.Add(graph.Task{Kind: k})
 		start := 10e9 * float64(i) // of which the task takes 6, 7, 8, 9 seconds
 		trace.Spans = append(trace.Spans, graph.Span{Start: time.Duration(start), End: time.Duration(start + 6e9 + 1e9*float64(i))})
 	}
 	c := results.NewCriticalPath(trace, []int32{0, 1, 2, 3})
 	require.Equal(t, &results.CriticalPath{Compute: 14, Communication: 7, Optimizer: 9, Latency: 9}, c)
 	require.Equal(t, "35.9 % compute, 17.9 % communication, 23.1 % latency, 23.1 % optimizer", criticalPathText(c, 39))
-	trace.Inner = []graph.Inner{{Within: graph.Within{Communication: 9e9, Exposed: 2e9}}, {}, {Within: graph.Within{Exposed: 1e9}}, {}}
+	trace.Prices = []graph.Price{{Inner: &graph.Inner{Within: graph.Within{Communication: 9e9, Exposed: 2e9}}}, {}, {Inner: &graph.Inner{Within: graph.Within{Exposed: 1e9}}}, {}}
 	c = results.NewCriticalPath(trace, []int32{0, 1, 2, 3})
 	require.Equal(t, &results.CriticalPath{Compute: 11, Communication: 10, Optimizer: 9, Latency: 9}, c)
 	require.Empty(t, criticalPathText(c, 0))

@@ -19,7 +19,10 @@ import (
 
 // endingAt is a step of two replicas of one rank, whose only tasks end at these times.
 func endingAt(first, second time.Duration) *graph.Trace {
-	g := &graph.Graph{Tasks: []graph.Task{{Kind: graph.Forward}, {Kind: graph.Forward, Rank: 1}}, Shape: graph.Shape{Ranks: 1, Microbatches: 1, Replicas: 2}}
+	g := &graph.Graph{Shape: graph.Shape{Ranks: 1, Microbatches: 1, Replicas: 2}}
+	for rank := range int32(2) {
+		g.Add(graph.Task{Kind: graph.Forward, Rank: rank, Stream: g.AddStream(rank, "compute")})
+	}
 	return &graph.Trace{Graph: g, Spans: []graph.Span{{End: first}, {End: second}}}
 }
 

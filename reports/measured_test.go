@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/internal/golden"
+	"psim/internal/ordertest"
 	"psim/reports"
 	"psim/results"
 	"psim/results/tracecsv"
@@ -33,17 +34,19 @@ func measure(t testing.TB, g *graph.Graph, c times, factor float64) *graph.Trace
 		return time.Duration((0.02 + 0.08*random(task).Float64()) * float64(c.f) * factor)
 	}
 	costs := c.costs(g.Ranks())
-	noisy := graph.Costs{Persistent: costs.Persistent, Task: func(task *graph.Task) graph.Cost {
+	noisy := graph.Costs{Persistent: costs.Persistent, ByMicrobatch: true, Task: func(task *graph.Task) graph.Cost {
 		cost := costs.Task(task)
 		cost.Busy = launch(task) + time.Duration(float64(cost.Busy)*factor*(0.95+0.1*random(task).Float64()))
 		return cost
 	}}
-	trace, err := sim.Run(g, noisy)
+	simulated, err := sim.Run(g, noisy)
 	require.NoError(t, err)
+	trace := ordertest.Measured(simulated)
+	trace.Memory = ordertest.Memory(simulated)
 	trace.Ready = make([]time.Duration, len(trace.Spans))
-	for i := range trace.Spans {
+	for i, task := range g.Tasks() {
 		trace.Ready[i] = trace.Spans[i].Start
-		trace.Spans[i].Start += launch(&g.Tasks[i])
+		trace.Spans[i].Start += launch(&task)
 	}
 	return trace
 }

@@ -186,7 +186,7 @@ func TestPerfettoLaws(t *testing.T) {
 			}
 			slices++
 		}
-		require.Equal(t, 2*len(trace.Graph.Tasks), slices)
+		require.Equal(t, 2*trace.Graph.Len(), slices)
 		for id, ends := range flows {
 			require.Equal(t, 2, ends, id)
 		}

@@ -43,14 +43,14 @@ func FilesOf(r results.Run, traced bool) []File {
 		}
 		list = append(list, File{Path: "timeline.png", Render: draw(picture.PNG)}, File{Path: "timeline.svg", Render: draw(picture.SVG)})
 	}
-	if traced || len(r.Trace.Graph.Tasks) <= MostTraced {
+	if traced || r.Trace.Graph.Len() <= MostTraced {
 		list = append(list, File{Path: "trace.csv", Render: func(w io.Writer) error { return tracecsv.WriteTraceCSV(w, r.Trace) }})
 	}
 	if r.Drawable() && r.Result.UsesMemory() {
 		figure := picture.NewMemoryFigure(r)
 		list = append(list, File{Path: "memory.png", Render: func(w io.Writer) error { return picture.Memory(w, picture.PNG, figure) }})
 	}
-	if r.Result.UsesMemory() && (traced || len(r.Trace.Memory) <= MostCurved) {
+	if r.Result.UsesMemory() && (traced || r.Trace.MemoryChanges() <= MostCurved) {
 		list = append(list, File{Path: "memory.csv", Render: func(w io.Writer) error { return tracecsv.WriteMemoryCSV(w, tracecsv.MemoryCurves(r.Trace)) }})
 	}
 	return append(list, File{Path: "result.json", Render: r.Result.WriteJSON})

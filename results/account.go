@@ -26,9 +26,9 @@ func newAccount(t *graph.Trace, made func(*graph.Task) []graph.Share) account {
 // task counts a part of a task's time: of a computing one by what it is made of, in
 // proportion.
 func (a *account) task(i int32, part time.Duration) {
-	t := &a.trace.Graph.Tasks[i]
+	t := a.trace.Graph.Class(i)
 	if !t.Kind.Compute() {
-		a.time[a.trace.Graph.Class(t)] += part
+		a.time[a.trace.Graph.Work(t)] += part
 		return
 	}
 	shares := a.made(t)
@@ -134,23 +134,23 @@ func (a *account) moment(active []stretch, part time.Duration) {
 	}
 }
 
-func (a *account) class(s stretch) string { return a.trace.Graph.Class(&a.trace.Graph.Tasks[s.task]) }
+func (a *account) class(s stretch) string { return a.trace.Graph.Work(a.trace.Graph.Class(s.task)) }
 
 // stretches lists those of every rank by their start, and adds what tasks hide within.
 func (a *account) stretches() [][]stretch {
 	g := a.trace.Graph
 	byRank, works := make([][]stretch, g.Ranks()), make([]bool, len(g.Streams))
-	for i := range g.Tasks { // streams that compute or update wait for their host
-		works[g.Tasks[i].Stream] = works[g.Tasks[i].Stream] || g.Tasks[i].Kind.Compute() || g.Tasks[i].Kind == graph.Optimizer
+	for _, t := range g.Classes { // streams that compute or update wait for their host
+		works[t.Stream] = works[t.Stream] || t.Kind.Compute() || t.Kind == graph.Optimizer
 	}
 	add := func(i int32, span graph.Span, level int) {
 		if span.End > span.Start {
-			r := g.Tasks[i].Rank
+			r := g.Class(i).Rank
 			byRank[r] = append(byRank[r], stretch{span, i, level})
 		}
 	}
-	for k := range g.Tasks {
-		i, t, span := int32(k), &g.Tasks[k], a.trace.Spans[k]
+	for i := range int32(g.Len()) {
+		t, span := g.Class(i), a.trace.Span(i)
 		switch {
 		case t.Kind.Compute():
 			add(i, span, computing)
@@ -159,11 +159,11 @@ func (a *account) stretches() [][]stretch {
 		default:
 			add(i, span, communicating)
 		}
-		if a.trace.Ready != nil && works[t.Stream] {
-			add(i, graph.Span{Start: a.trace.Ready[i], End: span.Start}, starting)
+		if a.trace.KnowsReady() && works[t.Stream] {
+			add(i, graph.Span{Start: a.trace.ReadyAt(i), End: span.Start}, starting)
 		}
-		if a.trace.Inner != nil {
-			tensor, context := a.trace.Inner[i].Tensor(), a.trace.Inner[i].Context
+		if inner := a.trace.Inner(i); inner != nil {
+			tensor, context := inner.Tensor(), inner.Context
 			a.beside[TensorClass] += tensor.Communication - tensor.Exposed
 			a.beside[ContextClass] += context.Communication - context.Exposed
 		}

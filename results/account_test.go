@@ -71,19 +71,19 @@ func TestAccountByInstant(t *testing.T) {
 // classAt says what a rank does at a moment.
 func classAt(t *graph.Trace, rank int32, now time.Duration) string {
 	var found [4]string
-	for i, task := range t.Graph.Tasks {
+	for i, task := range t.Graph.Tasks() {
 		if task.Rank != rank {
 			continue
 		}
-		running := t.Spans[i].Start <= now && now < t.Spans[i].End
+		running := t.Span(i).Start <= now && now < t.Span(i).End
 		switch {
 		case running && task.Kind == graph.Forward:
 			found[0] = "products"
 		case running && task.Kind == graph.Optimizer:
 			found[1] = "optimizer"
 		case running && found[2] == "":
-			found[2] = t.Graph.Class(&task)
-		case (task.Kind == graph.Forward || task.Kind == graph.Optimizer) && t.Ready[i] <= now && now < t.Spans[i].Start:
+			found[2] = t.Graph.Work(&task)
+		case (task.Kind == graph.Forward || task.Kind == graph.Optimizer) && t.Ready[i] <= now && now < t.Span(i).Start:
 			found[3] = "launches"
 		}
 	}

@@ -23,13 +23,13 @@ type CriticalPath struct {
 func NewCriticalPath(t *graph.Trace, path []int32) *CriticalPath {
 	var compute, communication, optimizer, dispatch, latency time.Duration
 	walk(t, path, func(i int32, what stretchOfPath, d time.Duration) {
-		switch k := t.Graph.Tasks[i].Kind; {
+		switch k, inner := t.Graph.Class(i).Kind, t.Inner(i); {
 		case what == launching:
 			dispatch += d
 		case what == following:
 			latency += d
-		case k.Compute() && t.Inner != nil:
-			exposed := min(d, t.Inner[i].Exposed)
+		case k.Compute() && inner != nil:
+			exposed := min(d, inner.Exposed)
 			compute += d - exposed
 			communication += exposed
 		case k.Compute():
@@ -65,17 +65,18 @@ func walk(t *graph.Trace, path []int32, count func(i int32, what stretchOfPath, 
 		count(i, what, d)
 	}
 	for n, i := range slices.Backward(path) {
-		back(i, following, t.Spans[i].End)
-		back(i, running, t.Spans[i].Start)
-		if t.Ready == nil || t.Ready[i] == t.Spans[i].Start {
+		span := t.Span(i)
+		back(i, following, span.End)
+		back(i, running, span.Start)
+		if !t.KnowsReady() || t.ReadyAt(i) == span.Start {
 			continue
 		}
-		back(i, launching, t.Ready[i])
+		back(i, launching, t.ReadyAt(i))
 		switch {
 		case n == 0:
 			back(i, launching, 0)
-		case t.Graph.Tasks[path[n-1]].Kind.Compute(): // its thread, not a message, let this one start
-			back(i, launching, t.Spans[path[n-1]].End)
+		case t.Graph.Class(path[n-1]).Kind.Compute(): // its thread, not a message, let this one start
+			back(i, launching, t.Span(path[n-1]).End)
 		}
 	}
 	if len(path) > 0 {

@@ -94,9 +94,9 @@ func newEpoch(traces []*graph.Trace, info Info) Epoch {
 	for _, t := range traces {
 		startup := t.Startup()
 		ends := make([]time.Duration, len(byRank))
-		for i := range t.Graph.Tasks {
-			rank := t.Graph.Tasks[i].Rank
-			ends[rank] = max(ends[rank], t.Spans[i].End)
+		for i := range int32(t.Graph.Len()) {
+			rank := t.Graph.Class(i).Rank
+			ends[rank] = max(ends[rank], t.Span(i).End)
 		}
 		whole += t.End() - startup
 		for rank, end := range ends {

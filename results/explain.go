@@ -72,7 +72,7 @@ func NewExplanation(t *graph.Trace, path []int32, made func(*graph.Task) []graph
 	all, chain := newAccount(t, made), newAccount(t, made)
 	all.ranks()
 	walk(t, path, func(i int32, what stretchOfPath, part time.Duration) {
-		switch task := &t.Graph.Tasks[i]; {
+		switch task := t.Graph.Class(i); {
 		case what == running:
 			chain.task(i, part)
 		case what == launching:

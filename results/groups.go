@@ -32,23 +32,25 @@ type traffics struct {
 	list  []traffic
 }
 
-// add counts a task's communication in a group of so many.
-func (l *traffics) add(i int, dimension, collective string, ranks int, sent int64, took time.Duration) {
+// add counts the communication of tasks that are alike, in a group of so many: what each sends, and
+// the time of all.
+func (l *traffics) add(tasks graph.Sum, dimension, collective string, ranks int, sent int64) {
 	k := slices.IndexFunc(l.list, func(x traffic) bool { return x.Dimension == dimension && x.Collective == collective })
 	if k < 0 {
 		all := l.trace.Graph.Ranks()
 		k, l.list = len(l.list), append(l.list, traffic{GroupTraffic: GroupTraffic{Dimension: dimension, Collective: collective}, sent: make([]int64, all), time: make([]time.Duration, all)})
 	}
-	x, rank, n := &l.list[k], l.trace.Graph.Tasks[i].Rank, l.trace.Count(i)
+	x, rank := &l.list[k], tasks.Task.Rank
 	x.Ranks = max(x.Ranks, ranks)
-	x.sent[rank] += n * sent
-	x.time[rank] += time.Duration(n) * took
+	x.sent[rank] += tasks.Count * sent
+	x.time[rank] += tasks.Time
 }
 
-// within counts what a task exchanges inside its rank.
-func (l *traffics) within(i int, dimension, collective string, ranks int, x graph.Within) {
+// within counts what tasks exchange inside their rank.
+func (l *traffics) within(tasks graph.Sum, dimension, collective string, ranks int, x graph.Within) {
 	if x.Communication > 0 || x.SentBytes > 0 {
-		l.add(i, dimension, collective, ranks, x.SentBytes, x.Communication)
+		tasks.Time = time.Duration(tasks.Count) * x.Communication
+		l.add(tasks, dimension, collective, ranks, x.SentBytes)
 	}
 }
 
@@ -59,19 +61,21 @@ func groups(t *graph.Trace, info Info) []GroupTraffic {
 	if info.Sequence {
 		collective = "all-gather, reduce-scatter"
 	}
-	for i, inner := range t.Inner {
-		l.within(i, "tensor", collective, info.TensorParallel, inner.Tensor())
-		l.within(i, "context", info.ContextCollective, info.ContextParallel, inner.Context)
+	sums := t.Sums()
+	for _, s := range sums {
+		if s.Inner != nil {
+			l.within(s, "tensor", collective, info.TensorParallel, s.Inner.Tensor())
+			l.within(s, "context", info.ContextCollective, info.ContextParallel, s.Inner.Context)
+		}
 	}
-	for i := range t.Graph.Tasks {
-		task, took := &t.Graph.Tasks[i], t.Spans[i].Duration()
-		switch k := task.Kind; {
+	for _, s := range sums {
+		switch k := s.Task.Kind; {
 		case k == graph.Send:
-			l.add(i, "collective", info.Schedule, t.Graph.Ranks(), task.Bytes, took)
+			l.add(s, "collective", info.Schedule, t.Graph.Ranks(), s.Task.Bytes)
 		case k.Message():
-			l.add(i, "pipeline", "send", t.Graph.Shape.Ranks, task.Bytes, took)
+			l.add(s, "pipeline", "send", t.Graph.Shape.Ranks, s.Task.Bytes)
 		case k.Collective():
-			l.add(i, t.Graph.Dimension(task), collectiveName(k), t.Graph.Members(task.Peer), t.Graph.SentBytes(task), took)
+			l.add(s, t.Graph.Dimension(s.Task), collectiveName(k), t.Graph.Members(s.Task.Peer), t.Graph.SentBytes(s.Task))
 		}
 	}
 	return longestOf(l.list)

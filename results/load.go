@@ -54,7 +54,7 @@ func load(path string) (Run, error) {
 
 // sameRun refuses a trace that is not the one of a result.
 func sameRun(path string, r Result, trace *graph.Trace) error {
-	ranks, tasks, end := trace.Graph.Ranks(), len(trace.Graph.Tasks), trace.End().Seconds()
+	ranks, tasks, end := trace.Graph.Ranks(), trace.Graph.Len(), trace.End().Seconds()
 	switch {
 	case ranks != len(r.Ranks):
 		return fmt.Errorf("%s: trace.csv has %d ranks and result.json %d; they are not of one run", path, ranks, len(r.Ranks))

@@ -187,7 +187,7 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 		StepTime: s.StepTime.Seconds(), Startup: s.Startup.Seconds(), Makespan: s.Makespan.Seconds(),
 		Bubble: BubbleResult{Makespan: s.Bubble.Makespan, Span: s.Bubble.Span}, SteadyMicrobatch: s.SteadyMicrobatch.Seconds(),
 		Work: info.Work, Ranks: make([]RankResult, len(s.Ranks)), Groups: groups(t, info),
-		Tasks: len(t.Graph.Tasks), MemoryMargin: info.Limits.Margin,
+		Tasks: t.Graph.Size(), MemoryMargin: info.Limits.Margin,
 		Warnings: append([]string{}, info.Warnings...), Config: info.Config,
 	}
 	r.setDevices(info)
@@ -207,7 +207,7 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 		if info.Shards != nil {
 			r.Ranks[i].Samples = info.Shards[i*len(info.Shards)/len(s.Ranks)]
 		}
-		if t.Ready != nil {
+		if t.KnowsReady() {
 			dispatch, waiting := rank.Dispatch.Seconds(), rank.Waiting.Seconds()
 			r.Ranks[i].Dispatch, r.Ranks[i].Waiting = &dispatch, &waiting
 		}

@@ -26,7 +26,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	for i, task := range g.Tasks {
+	for i, task := range g.Tasks() {
 		if task.Rank == 1 {
 			fmt.Println(g.Describe(int32(i)))
 		}

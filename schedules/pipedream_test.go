@@ -27,12 +27,12 @@ func TestPipedreamUpdates(t *testing.T) {
 		start, order := g.ByStream()
 		for s, stream := range g.Streams {
 			for n := start[s]; n < start[s+1]; n++ {
-				task := g.Tasks[order[n]]
+				task := g.Task(order[n])
 				switch task.Kind {
 				case graph.Forward:
 					require.Equal(t, max(0, int(task.Microbatch)-(ranks-1-int(stream.Rank))), updates[stream.Rank])
 				case graph.Backward:
-					next := g.Tasks[order[n+1]]
+					next := g.Task(order[n+1])
 					require.Equal(t, graph.Optimizer, next.Kind)
 					require.Equal(t, [2]int32{task.Stage, task.Microbatch}, [2]int32{next.Stage, next.Microbatch})
 				case graph.Optimizer:

@@ -20,7 +20,7 @@ func perTask(b *testing.B, g *graph.Graph, work func()) {
 		work()
 	}
 	runtime.ReadMemStats(&after)
-	tasks := float64(len(g.Tasks)) * float64(b.N)
+	tasks := float64(g.Len()) * float64(b.N)
 	b.ReportMetric(tasks/b.Elapsed().Seconds(), "tasks/s")
 	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/tasks, "B/task")
 }
@@ -57,33 +57,35 @@ func BenchmarkRun(b *testing.B) {
 	}}))
 }
 
-func BenchmarkPacked(b *testing.B) {
+// BenchmarkBrief does what a search does, in memory that is kept.
+func BenchmarkBrief(b *testing.B) {
 	p, costs := ordertest.Pipeline(b, "1f1b", 64, 1024), uniform(10*time.Millisecond, 20*time.Millisecond, 0)
-	g := build(b, "1f1b", 64, 1024)
-	var packer wiring.Packer
-	var engine sim.Packed
+	p.Brief = true
+	var builder wiring.Builder
+	engine := sim.Engine{NoCauses: true}
 	var statistics graph.Statistics
 	var s graph.Summary
-	packed, err := packer.Pack(p, true)
+	g, err := builder.Graph(p)
 	if err != nil {
 		b.Fatal(err)
 	}
-	run := func() {
-		if err := engine.Run(packed); err != nil {
-			b.Fatal(err)
-		}
+	trace, err := engine.Run(g, costs)
+	if err != nil {
+		b.Fatal(err)
 	}
-	b.Run("build", func(b *testing.B) {
+	b.Run("simulate", func(b *testing.B) {
 		perTask(b, g, func() {
-			packed, err = packer.Pack(p, true)
-			if err == nil {
-				err = packed.Price(costs)
-			}
-			if err != nil {
+			if trace, err = engine.Run(g, costs); err != nil {
 				b.Fatal(err)
 			}
 		})
 	})
-	b.Run("simulate", func(b *testing.B) { perTask(b, g, run) })
-	b.Run("summarize", func(b *testing.B) { perTask(b, g, func() { statistics.Summarize(packed, &s) }) })
+	b.Run("summarize", func(b *testing.B) { perTask(b, g, func() { statistics.Summarize(trace, &s) }) })
+	b.Run("build", func(b *testing.B) {
+		perTask(b, g, func() {
+			if g, err = builder.Graph(p); err != nil {
+				b.Fatal(err)
+			}
+		})
+	})
 }

@@ -59,14 +59,14 @@ func onGrid(t *testing.T, name string, virtual int, form func(t *testing.T, shap
 func longestSpan(trace *graph.Trace) time.Duration {
 	first, last := map[int32]time.Duration{}, map[int32]time.Duration{}
 	longest := time.Duration(0)
-	for i, task := range trace.Graph.Tasks {
+	for i, task := range trace.Graph.Tasks() {
 		if !task.Kind.Compute() {
 			continue
 		}
 		if _, seen := first[task.Rank]; !seen {
-			first[task.Rank] = trace.Spans[i].Start
+			first[task.Rank] = trace.Span(i).Start
 		}
-		last[task.Rank] = max(last[task.Rank], trace.Spans[i].End)
+		last[task.Rank] = max(last[task.Rank], trace.Span(i).End)
 		longest = max(longest, last[task.Rank]-first[task.Rank])
 	}
 	return longest

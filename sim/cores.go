@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -8,28 +9,28 @@ import (
 	"psim/schedules/graph"
 )
 
-// shareCores finds how long every task takes beside those that run at the same time on
-// the same cores. It goes from instant to instant at which a task starts or ends, and
-// between two of them all tasks run at a constant speed: a task is done when its time
-// alone has been worked off. What cannot run to its end keeps its time alone, and Run says why.
-func shareCores(g *graph.Graph, costs graph.Costs) ([]time.Duration, error) {
+// shareCores sets the price of every task, in a graph with a class for every task, to how long it
+// takes when it shares the cores with the tasks that run at the same time. It goes from one
+// instant at which a task starts or ends to the next. In between all tasks run at constant speeds.
+// A task is done when it has worked as long as it takes alone. A task that never
+// runs, because of a deadlock, keeps its price; Run then reports the deadlock.
+func shareCores(g *graph.Graph, cores graph.Cores, prices []graph.Price) {
 	start, order := g.ByStream()
 	c := &crowd{
-		graph: g, cores: *costs.Cores, order: order, head: start[:len(g.Streams)], end: slices.Clone(start[1:]),
-		busy: make([]bool, len(g.Streams)), released: filled(len(g.Tasks), unfinished), took: make([]time.Duration, len(g.Tasks)),
-		cost: make([]graph.Cost, len(g.Tasks)), held: map[int32]bool{}, onCore: map[int32]int{},
+		graph: g, cores: cores, order: order, head: start[:len(g.Streams)], end: slices.Clone(start[1:]),
+		busy: make([]bool, len(g.Streams)), released: filled[time.Duration](nil, g.Len(), unfinished),
+		prices: prices, took: make([]time.Duration, g.Len()), held: map[int32]bool{}, onCore: map[int32]int{},
 	}
-	for i := range g.Tasks {
-		c.cost[i] = costs.Task(&g.Tasks[i])
-		if c.cost[i].Busy < 0 || c.cost[i].Delay < 0 {
-			return nil, newEngine(g, costs).negative(int32(i), c.cost[i])
-		}
-		c.took[i] = c.cost[i].Busy
+	for i := range prices {
+		c.took[i] = prices[i].Busy
 	}
 	for c.start() {
 		c.run()
 	}
-	return c.took, nil
+	for i := range prices {
+		p := &prices[i]
+		p.Busy, p.Release = c.took[i], c.took[i]+p.Delay()
+	}
 }
 
 // A crowd is the state of tasks that share cores.
@@ -37,20 +38,21 @@ type crowd struct {
 	graph *graph.Graph
 	cores graph.Cores
 
-	order, head, end []int32         // as in the engine
-	busy             []bool          // by stream: its head runs
-	released         []time.Duration // by task: end plus delay, or unfinished
-	cost             []graph.Cost    // by task
-	took             []time.Duration // by task
+	order     []int32         // tasks by stream
+	head, end []int32         // by stream: its next task, and the end of its tasks, in order
+	busy      []bool          // by stream: its head runs
+	released  []time.Duration // by task: end plus delay, or unfinished
+	prices    []graph.Price   // by task: what it takes alone
+	took      []time.Duration // by task
 
 	now     time.Duration
-	later   time.Duration // when the next delay is over; 0 for none
+	later   time.Duration // when the next delay is over; 0 if nothing waits for one
 	running []work
-	held    map[int32]bool // links
-	onCore  map[int32]int  // tasks that run, by core; 0 stands for all if none is pinned
+	held    map[int32]bool // links in use
+	onCore  map[int32]int  // running tasks by core; all are on core 0 if they are not pinned
 }
 
-// A work is a task that runs, or a collective, whose ranks begin and end together.
+// A work is a running task, or a running collective, whose ranks begin and end together.
 type work struct {
 	tasks []int32
 	begin time.Duration
@@ -58,15 +60,16 @@ type work struct {
 	speed float64
 }
 
-// start begins what can begin now, links' tasks in the order in which they queue, and
-// reports whether anything runs or will.
+// start begins all tasks that can begin now, those on links in the order in which they queue, and
+// reports whether anything runs or waits for a delay.
 func (c *crowd) start() bool {
 	for c.settle() {
 	}
 	return len(c.running) > 0 || c.later > 0
 }
 
-// settle begins what is ready, and ends what takes no time; false if there was nothing.
+// settle begins tasks that are ready, and finishes those that take no time. It returns false if
+// there were none.
 func (c *crowd) settle() (began bool) {
 	c.later = 0
 	first := map[int32]queued{} // by link
@@ -76,7 +79,7 @@ func (c *crowd) settle() (began bool) {
 		if !ok {
 			continue
 		}
-		switch t := &c.graph.Tasks[i]; {
+		switch t := &c.graph.Classes[i]; {
 		case at > c.now:
 			if c.later == 0 || at < c.later {
 				c.later = at
@@ -87,23 +90,26 @@ func (c *crowd) settle() (began bool) {
 				c.begin(arrived[t.Peer]...)
 				return true
 			}
-		case c.cost[i].Link > 0:
-			if q, ok := first[c.cost[i].Link]; !ok || at < q.since || at == q.since && i < q.task {
-				first[c.cost[i].Link] = queued{i, at}
+		case c.prices[i].Link > 0:
+			if q, ok := first[c.prices[i].Link]; !ok || at < q.since || at == q.since && i < q.task {
+				first[c.prices[i].Link] = queued{i, at}
 			}
 		default:
 			c.begin(i)
 			began = true
 		}
 	}
-	for link, q := range first {
-		if !began && !c.held[link] { // whatever else begins now may be ahead in the queue
+	if began {
+		return true // tasks that become ready now may be ahead in the queues of links
+	}
+	for _, link := range slices.Sorted(maps.Keys(first)) {
+		if !c.held[link] {
 			c.held[link] = true
-			c.begin(q.task)
+			c.begin(first[link].task)
 			return true
 		}
 	}
-	return began
+	return false
 }
 
 // A queued task waits for a link.
@@ -112,16 +118,16 @@ type queued struct {
 	since time.Duration
 }
 
-// ready returns the head of a stream and when it can begin; false where it runs, or waits
-// for what has not ended.
+// ready returns the head of a stream and when it can begin. It returns false if the head runs
+// already, or waits for a task that is still to end.
 func (c *crowd) ready(s int) (i int32, at time.Duration, ok bool) {
 	if c.busy[s] || c.head[s] == c.end[s] {
 		return 0, 0, false
 	}
 	i = c.order[c.head[s]]
-	if before := c.head[s] - 1; before >= 0 && c.graph.Tasks[c.order[before]].Stream == int32(s) {
+	if before := c.head[s] - 1; before >= 0 && c.graph.Classes[c.order[before]].Stream == int32(s) {
 		p := c.order[before]
-		at = c.released[p] - c.cost[p].Delay // a delay holds nothing
+		at = c.released[p] - c.prices[p].Delay() // a delay holds nothing
 	}
 	for _, d := range c.graph.Deps(i) {
 		if c.released[d] == unfinished {
@@ -133,9 +139,9 @@ func (c *crowd) ready(s int) (i int32, at time.Duration, ok bool) {
 }
 
 func (c *crowd) begin(tasks ...int32) {
-	w := work{tasks: slices.Clone(tasks), begin: c.now, left: float64(c.cost[tasks[0]].Busy)}
+	w := work{tasks: slices.Clone(tasks), begin: c.now, left: float64(c.prices[tasks[0]].Busy)}
 	for _, i := range tasks {
-		c.busy[c.graph.Tasks[i].Stream] = true
+		c.busy[c.graph.Classes[i].Stream] = true
 		c.onCore[c.core(i)]++
 	}
 	if w.left == 0 {
@@ -147,32 +153,32 @@ func (c *crowd) begin(tasks ...int32) {
 
 func (c *crowd) finish(w work) {
 	for _, i := range w.tasks {
-		s := c.graph.Tasks[i].Stream
+		s := c.graph.Classes[i].Stream
 		c.busy[s] = false
 		c.head[s]++
 		c.onCore[c.core(i)]--
-		c.took[i], c.released[i] = c.now-w.begin, c.now+c.cost[i].Delay
-		if !c.graph.Tasks[i].Kind.Collective() {
-			delete(c.held, c.cost[i].Link)
+		c.took[i], c.released[i] = c.now-w.begin, c.now+c.prices[i].Delay()
+		if !c.graph.Classes[i].Kind.Collective() {
+			delete(c.held, c.prices[i].Link)
 		}
 	}
 }
 
-// core returns the one that a task runs on.
+// core returns the core that a task runs on.
 func (c *crowd) core(i int32) int32 {
 	if c.cores.Pinned && c.cores.Number > 0 {
-		return c.graph.Tasks[i].Rank % int32(c.cores.Number)
+		return c.graph.Classes[i].Rank % int32(c.cores.Number)
 	}
 	return 0
 }
 
-// run goes on to the next instant at which something ends or a delay is over.
+// run proceeds to the next instant at which a task ends or a delay is over.
 func (c *crowd) run() {
 	next := time.Duration(math.MaxInt64)
 	if c.later > 0 {
 		next = c.later
 	}
-	others := c.others()
+	others := c.ranksRunning()
 	ends := make([]time.Duration, len(c.running))
 	for k := range c.running {
 		w := &c.running[k]
@@ -197,19 +203,19 @@ func (c *crowd) run() {
 	c.running = still
 }
 
-// others returns how many ranks run something.
-func (c *crowd) others() int {
+// ranksRunning counts the ranks that run something.
+func (c *crowd) ranksRunning() int {
 	ranks := map[int32]bool{}
 	for _, w := range c.running {
 		for _, i := range w.tasks {
-			ranks[c.graph.Tasks[i].Rank] = true
+			ranks[c.graph.Classes[i].Rank] = true
 		}
 	}
 	return len(ranks)
 }
 
-// speed returns how much of a task's time alone passes in a unit of time while so many
-// ranks run something.
+// speed returns the speed of a task, relative to its speed alone, while a number of ranks run
+// something.
 func (c *crowd) speed(i int32, ranks int) float64 {
 	speed, all := 1.0, c.graph.Ranks()
 	if n := c.cores.Number; n > 0 {
@@ -221,7 +227,7 @@ func (c *crowd) speed(i int32, ranks int) float64 {
 		speed = min(1, float64(own)/float64(c.onCore[c.core(i)]))
 	}
 	if all > 1 && c.cores.Slower != nil {
-		speed /= 1 + (c.cores.Slower(&c.graph.Tasks[i])-1)*float64(min(ranks, all)-1)/float64(all-1)
+		speed /= 1 + (c.cores.Slower(&c.graph.Classes[i])-1)*float64(min(ranks, all)-1)/float64(all-1)
 	}
 	return speed
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 	"psim/sim"
 )
@@ -49,7 +50,7 @@ func TestCores(t *testing.T) {
 		{graph.Cores{Number: 1, Pinned: true}, [2]time.Duration{20, 40}},
 	} {
 		trace := run(t, sideBySide(graph.Forward, graph.Forward), sharing(costs, c.cores))
-		require.Equal(t, c.want, [2]time.Duration{trace.Spans[0].End, trace.Spans[1].End}, "%+v", c.cores)
+		require.Equal(t, c.want, [2]time.Duration{trace.Span(0).End, trace.Span(1).End}, "%+v", c.cores)
 	}
 }
 
@@ -59,7 +60,7 @@ func TestCoresOfCollective(t *testing.T) {
 	costs := graph.Costs{Task: func(*graph.Task) graph.Cost { return graph.Cost{Busy: 10} }}
 	for number, want := range map[int]time.Duration{0: 20, 1: 20, 2: 20} { // on one core because they take turns
 		trace := run(t, sideBySide(graph.AllReduce, graph.AllReduce), sharing(costs, graph.Cores{Number: number, Slower: slow}))
-		require.Equal(t, []graph.Span{{End: want}, {End: want}}, trace.Spans)
+		require.Equal(t, []graph.Span{{End: want}, {End: want}}, ordertest.Spans(trace))
 	}
 }
 
@@ -72,15 +73,15 @@ func TestCoresLaws(t *testing.T) {
 		require.NoError(t, err)
 		plenty, err := sim.Run(r.Graph, sharing(r.costs(), graph.Cores{Number: len(r.Streams)}))
 		require.NoError(t, err)
-		require.Equal(t, alone.Spans, plenty.Spans)
+		require.Equal(t, ordertest.Spans(alone), ordertest.Spans(plenty))
 
 		n := rapid.IntRange(1, 4).Draw(t, "cores")
 		few, err := sim.Run(r.Graph, sharing(r.costs(), graph.Cores{Number: n}))
 		require.NoError(t, err)
 		var work time.Duration
-		for i := range r.Tasks {
-			work += alone.Spans[i].Duration()
-			require.GreaterOrEqual(t, few.Spans[i].Duration(), alone.Spans[i].Duration())
+		for i := range int32(r.Len()) {
+			work += alone.Span(i).Duration()
+			require.GreaterOrEqual(t, few.Span(i).Duration(), alone.Span(i).Duration())
 		}
 		require.GreaterOrEqual(t, time.Duration(n)*few.End(), work)
 	})

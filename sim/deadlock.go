@@ -7,11 +7,11 @@ import (
 	"psim/schedules/graph"
 )
 
-// A DeadlockError says that a graph cannot be run to its end: every stream
+// A DeadlockError reports that a graph cannot be run to its end: every stream
 // that has tasks left is blocked.
 type DeadlockError struct {
 	Graph   *graph.Graph
-	Done    int // tasks that could run
+	Done    int // tasks that ran
 	Blocked []BlockedStream
 }
 
@@ -20,7 +20,7 @@ type BlockedStream struct {
 	Stream int32
 	Head   int32 // the task at its head
 	// WaitsFor is the task that the head depends on, or None where it is a
-	// fused collective whose group has not arrived.
+	// fused collective whose group is incomplete.
 	WaitsFor int32
 	Left     int // tasks left on the stream, the head included
 }
@@ -28,7 +28,7 @@ type BlockedStream struct {
 // Error prints the head of every blocked stream and what it waits for.
 func (e *DeadlockError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "deadlock: %d of %d tasks ran, then every stream was blocked", e.Done, len(e.Graph.Tasks))
+	fmt.Fprintf(&b, "deadlock: %d of %d tasks ran, then every stream was blocked", e.Done, e.Graph.Len())
 	const most = 32
 	for i, s := range e.Blocked {
 		if i == most {
@@ -37,8 +37,7 @@ func (e *DeadlockError) Error() string {
 		}
 		fmt.Fprintf(&b, "\n  %s waits for ", e.Graph.Describe(s.Head))
 		if s.WaitsFor == graph.None {
-			t := e.Graph.Tasks[s.Head]
-			fmt.Fprintf(&b, "the other ranks of group %v", e.Graph.Groups[t.Peer])
+			fmt.Fprintf(&b, "the other ranks of group %v", e.Graph.Groups[e.Graph.Task(s.Head).Peer])
 		} else {
 			b.WriteString(e.Graph.Describe(s.WaitsFor))
 		}
@@ -47,15 +46,24 @@ func (e *DeadlockError) Error() string {
 }
 
 // deadlock describes the blocked streams, in order.
-func (e *engine) deadlock() error {
-	err := &DeadlockError{Graph: e.graph, Done: e.done}
-	for s := range e.graph.Streams {
-		if e.head[s] == e.end[s] {
+func (e *Engine) deadlock() error {
+	err := &DeadlockError{Graph: e.graph}
+	for _, at := range e.released {
+		if at >= 0 {
+			err.Done++
+		}
+	}
+	for s := range e.streams {
+		head := e.streams[s].head
+		if head == none {
 			continue
 		}
-		b := BlockedStream{Stream: int32(s), Head: e.order[e.head[s]], WaitsFor: none, Left: int(e.end[s] - e.head[s])}
-		for _, d := range e.graph.Deps(b.Head) {
-			if e.released[d] == unfinished {
+		b := BlockedStream{Stream: int32(s), Head: head, WaitsFor: none}
+		for i := head; i != none; i = e.graph.Next(i) {
+			b.Left++
+		}
+		for _, d := range e.graph.Deps(head) {
+			if e.released[d] < 0 {
 				b.WaitsFor = d
 				break
 			}

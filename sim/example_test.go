@@ -38,16 +38,16 @@ func ExampleRun() {
 	if err != nil {
 		panic(err)
 	}
-	for i, task := range g.Tasks {
+	for i, task := range g.Tasks() {
 		if task.Kind.Compute() {
-			fmt.Printf("%v from %v to %v\n", task, trace.Spans[i].Start, trace.Spans[i].End)
+			fmt.Printf("%v from %v to %v\n", task, trace.Span(i).Start, trace.Span(i).End)
 		}
 	}
 	summary := graph.Summarize(trace)
 	fmt.Printf("%v, %.0f %% bubble\n", summary.StepTime, 100*summary.Bubble.Makespan)
 	fmt.Print("critical path:")
 	for _, i := range sim.CriticalPath(trace) {
-		fmt.Print(" ", g.Tasks[i])
+		fmt.Print(" ", g.Task(i))
 	}
 	// Output:
 	// 0F0 from 0s to 10ms
@@ -63,11 +63,20 @@ func ExampleRun() {
 }
 
 // What a search does: many pipelines, one after another, in the same memory.
-func ExamplePacked() {
-	var packer wiring.Packer
-	var engine sim.Packed
+func ExampleEngine() {
+	var builder wiring.Builder
+	var engine sim.Engine
 	var statistics graph.Statistics
 	var s graph.Summary
+	costs := graph.Costs{Task: func(t *graph.Task) graph.Cost {
+		switch t.Kind {
+		case graph.Forward:
+			return graph.Cost{Busy: 10 * time.Millisecond, BytesAtStart: 1000}
+		case graph.Backward:
+			return graph.Cost{Busy: 20 * time.Millisecond, BytesAtEnd: -1000}
+		}
+		return graph.Cost{}
+	}}
 	for _, name := range []string{"gpipe", "1f1b"} {
 		schedule, err := schedules.Find(name)
 		if err != nil {
@@ -77,25 +86,16 @@ func ExamplePacked() {
 		if err != nil {
 			panic(err)
 		}
-		packed, err := packer.Pack(p, true)
-		if err == nil {
-			err = packed.Price(graph.Costs{Task: func(t *graph.Task) graph.Cost {
-				switch t.Kind {
-				case graph.Forward:
-					return graph.Cost{Busy: 10 * time.Millisecond, BytesAtStart: 1000}
-				case graph.Backward:
-					return graph.Cost{Busy: 20 * time.Millisecond, BytesAtEnd: -1000}
-				}
-				return graph.Cost{}
-			}})
-		}
-		if err == nil {
-			err = engine.Run(packed)
-		}
+		p.Brief, p.Folded = true, true
+		g, err := builder.Graph(p)
 		if err != nil {
 			panic(err)
 		}
-		statistics.Summarize(packed, &s)
+		trace, err := engine.Run(g, costs)
+		if err != nil {
+			panic(err)
+		}
+		statistics.Summarize(trace, &s)
 		fmt.Println(name, s.StepTime, s.Ranks[0].Idle, s.Ranks[0].PeakMemory, len(s.Ranks))
 	}
 	// Output:

@@ -118,7 +118,7 @@ func TestMeasuredTimeline(t *testing.T) {
 	const cs = 10 * time.Millisecond
 	forward := [3][2]time.Duration{{158, 138}, {313, 292}, {58, 49}}
 	backward := [3][2]time.Duration{{580, 741}, {1258, 1307}, {253, 268}}
-	costs := graph.Costs{Task: func(t *graph.Task) graph.Cost {
+	costs := graph.Costs{ByMicrobatch: true, Task: func(t *graph.Task) graph.Cost {
 		switch t.Kind {
 		case graph.Forward:
 			return graph.Cost{Busy: forward[t.Stage][t.Microbatch] * cs}

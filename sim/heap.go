@@ -2,8 +2,7 @@ package sim
 
 import "time"
 
-// An event is a task that queues for a link from the time it is ready. Of packed graphs
-// it is the head of a stream, and task is what it waited for: in the same order.
+// An event is a task that queues for a link from the time it is ready.
 type event struct {
 	ready               time.Duration
 	task, cause, stream int32
@@ -13,8 +12,8 @@ func (a event) before(b event) bool {
 	return a.ready < b.ready || a.ready == b.ready && a.task < b.task
 }
 
-// A heap holds events, the earliest first, with four children to a parent. It is typed and by
-// value because container/heap takes twice the time.
+// A heap holds events, the earliest first, with four children to a parent. It stores events by
+// value, because container/heap takes twice the time.
 type heap struct{ events []event }
 
 func (h *heap) push(ev event) {

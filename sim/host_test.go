@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 )
 
@@ -47,9 +48,9 @@ func TestLaunchOfOneRank(t *testing.T) {
 	} {
 		host := &graph.Host{Thread: ownThreads(g), Waits: c.waits}
 		trace := run(t, g, launching(uniform(10, 20, 0), c.launch, c.lead, host))
-		f, b := trace.Spans[0], trace.Spans[1]
+		f, b := trace.Span(0), trace.Span(1)
 		require.Equal(t, c.want, [4]time.Duration{f.Start, f.End, b.Start, b.End}, "%+v", c)
-		require.Equal(t, []time.Duration{0, trace.Spans[0].End}, trace.Ready[:2])
+		require.Equal(t, []time.Duration{0, trace.Span(0).End}, []time.Duration{trace.ReadyAt(0), trace.ReadyAt(1)})
 	}
 }
 
@@ -58,7 +59,7 @@ func TestLaunchOfOneRank(t *testing.T) {
 func TestLaunchWithoutThreads(t *testing.T) {
 	g := build(t, "gpipe", 2, 3)
 	spans := func(threads []int32) []graph.Span {
-		return run(t, g, launching(uniform(10, 20, 0), 1, 1, &graph.Host{Thread: threads, Waits: true})).Spans
+		return ordertest.Spans(run(t, g, launching(uniform(10, 20, 0), 1, 1, &graph.Host{Thread: threads, Waits: true})))
 	}
 	require.Equal(t, spans(ownThreads(g)), spans(nil))
 }
@@ -70,17 +71,17 @@ func TestLaunchOrder(t *testing.T) {
 	g := build(t, "gpipe", 2, 3)
 	launched := func(threads ...int32) string {
 		trace := run(t, g, launching(uniform(1, 1, 0), 1000, 1000, &graph.Host{Thread: threads}))
-		byThread := make([][]int, 2)
-		for i := range g.Tasks {
-			if task := &g.Tasks[i]; task.Kind.Compute() {
+		byThread := make([][]int32, 2)
+		for i := range int32(g.Len()) {
+			if task := new(g.Task(i)); task.Kind.Compute() {
 				byThread[threads[task.Rank]] = append(byThread[threads[task.Rank]], i)
 			}
 		}
 		text := ""
 		for _, tasks := range byThread {
-			slices.SortFunc(tasks, func(a, b int) int { return cmp.Compare(trace.Spans[a].Start, trace.Spans[b].Start) })
+			slices.SortFunc(tasks, func(a, b int32) int { return cmp.Compare(trace.Span(a).Start, trace.Span(b).Start) })
 			for _, i := range tasks {
-				text += g.Tasks[i].String() + " "
+				text += g.Task(i).String() + " "
 			}
 			text += "| "
 		}
@@ -102,9 +103,9 @@ func TestLaunchQueue(t *testing.T) {
 		host := &graph.Host{Thread: oneThread(g), Queue: queue}
 		trace := run(t, g, launching(graph.Costs{Task: price}, 1, 1, host))
 		var end time.Duration
-		for i, span := range trace.Spans {
-			if g.Tasks[i].Rank == 1 {
-				end = max(end, span.End)
+		for i, task := range g.Tasks() {
+			if task.Rank == 1 {
+				end = max(end, trace.Span(i).End)
 			}
 		}
 		return end
@@ -146,21 +147,21 @@ func TestLaunchingLaws(t *testing.T) {
 		free := run(t, g, costs)
 		host := drawHost(t, g)
 		if !host.Waits && host.Queue == 0 { // it never stops for a device
-			require.Equal(t, free.Spans, run(t, g, launching(costs, 0, 0, host)).Spans, "launching for nothing changes nothing")
+			require.Equal(t, ordertest.Spans(free), ordertest.Spans(run(t, g, launching(costs, 0, 0, host))), "launching for nothing changes nothing")
 		}
 
 		launch, lead := time.Duration(rapid.IntRange(0, 9).Draw(t, "launch")), time.Duration(rapid.IntRange(0, 9).Draw(t, "lead"))
 		trace := run(t, g, launching(costs, launch, lead, host))
 		slower := run(t, g, launching(costs, launch+1, lead+1, host))
-		for i := range trace.Spans {
-			require.LessOrEqual(t, free.Spans[i].End, trace.Spans[i].End)
-			require.LessOrEqual(t, trace.Spans[i].End, slower.Spans[i].End)
-			require.Equal(t, free.Spans[i].Duration(), trace.Spans[i].Duration(), "a device works as long as before")
-			require.LessOrEqual(t, trace.Ready[i], trace.Spans[i].Start)
+		for i := range int32(g.Len()) {
+			require.LessOrEqual(t, free.Span(i).End, trace.Span(i).End)
+			require.LessOrEqual(t, trace.Span(i).End, slower.Span(i).End)
+			require.Equal(t, free.Span(i).Duration(), trace.Span(i).Duration(), "a device works as long as before")
+			require.LessOrEqual(t, trace.ReadyAt(i), trace.Span(i).Start)
 		}
 		launches := map[int32]time.Duration{} // by rank: so far
-		for i := range g.Tasks {
-			if r := g.Tasks[i].Rank; g.Tasks[i].Kind.Compute() {
+		for i := range int32(g.Len()) {
+			if r := g.Task(i).Rank; g.Task(i).Kind.Compute() {
 				require.GreaterOrEqual(t, trace.End(), launches[r]+lead, "a rank's launches follow one another")
 				launches[r] += launch
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 	"psim/sim"
 )
@@ -27,13 +28,13 @@ func TestMoreCostIsNeverFaster(t *testing.T) {
 		before := run(t, r.Graph, r.costs())
 		for i := range r.cost {
 			r.cost[i].Delay += time.Duration(max(0, rapid.IntRange(-2, 3).Draw(t, "delay")))
-			if !r.Tasks[i].Kind.Collective() { // their costs stay equal over the group
+			if !r.Classes[i].Kind.Collective() { // their costs stay equal over the group
 				r.cost[i].Busy += time.Duration(max(0, rapid.IntRange(-2, 3).Draw(t, "busy")))
 			}
 		}
 		after := run(t, r.Graph, r.costs())
-		for i := range before.Spans {
-			require.LessOrEqual(t, before.Spans[i].End, after.Spans[i].End)
+		for i := range int32(before.Graph.Len()) {
+			require.LessOrEqual(t, before.Span(i).End, after.Span(i).End)
 		}
 	})
 }
@@ -42,29 +43,27 @@ func TestMoreCostIsNeverFaster(t *testing.T) {
 // order of these, whatever it takes.
 func TestMoreCostIsNeverFasterOverOwnLinks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := random{Graph: drawPipeline(t)}
-		for i := range r.Tasks {
+		r := random{Graph: drawPipeline(t).Distinct()}
+		for _, task := range r.Tasks() {
 			c := graph.Cost{Busy: time.Duration(rapid.IntRange(1, 9).Draw(t, "busy"))}
-			switch k := r.Tasks[i].Kind; {
+			switch k := task.Kind; {
 			case k.Collective():
 				c.Busy = 3
 			case k.Message():
-				c.Busy, c.Link = 5*c.Busy, r.Tasks[i].Rank+1
+				c.Busy, c.Link = 5*c.Busy, task.Rank+1
 			}
 			r.cost = append(r.cost, c)
 		}
-		costs := graph.Costs{Task: func(task *graph.Task) graph.Cost {
-			return r.cost[slices.IndexFunc(r.Tasks, func(other graph.Task) bool { return other == *task })]
-		}}
+		costs := graph.Costs{Task: func(task *graph.Task) graph.Cost { return r.cost[slices.Index(r.Classes, *task)] }}
 		before := run(t, r.Graph, costs)
 		for i := range r.cost {
-			if !r.Tasks[i].Kind.Collective() {
+			if !r.Classes[i].Kind.Collective() {
 				r.cost[i].Busy += time.Duration(max(0, rapid.IntRange(-6, 9).Draw(t, "more")))
 			}
 		}
 		after := run(t, r.Graph, costs)
-		for i := range before.Spans {
-			require.LessOrEqual(t, before.Spans[i].End, after.Spans[i].End, r.Describe(int32(i)))
+		for i := range int32(before.Graph.Len()) {
+			require.LessOrEqual(t, before.Span(i).End, after.Span(i).End, r.Describe(i))
 		}
 	})
 }
@@ -76,16 +75,16 @@ func TestMessagesQueueAsTheyAreMade(t *testing.T) {
 		g := &graph.Graph{Shape: graph.Shape{Ranks: 3, Microbatches: 6}}
 		compute, right, left := g.AddStream(1, "compute"), g.AddStream(1, "right"), g.AddStream(1, "left")
 		send := func(stream, peer int32) {
-			made := g.Add(graph.Task{Kind: graph.Forward, Rank: 1, Stream: compute, Stage: graph.None, Microbatch: int32(len(g.Tasks)), Peer: graph.None})
-			g.Add(graph.Task{Kind: graph.Send, Rank: 1, Stream: stream, Stage: graph.None, Microbatch: int32(len(g.Tasks)), Peer: peer}, made)
+			made := g.Add(graph.Task{Kind: graph.Forward, Rank: 1, Stream: compute, Stage: graph.None, Microbatch: int32(g.Len()), Peer: graph.None})
+			g.Add(graph.Task{Kind: graph.Send, Rank: 1, Stream: stream, Stage: graph.None, Microbatch: int32(g.Len()), Peer: peer}, made)
 		}
 		send(right, 2)
 		send(right, 2)
 		send(left, 0)
 		cost := []graph.Cost{{Busy: 1}, {Busy: first, Link: 1}, {Busy: 1}, {Busy: 5, Link: 1}, {Busy: 1}, {Busy: 1, Link: 1}}
 		trace := run(t, g, random{g, cost}.costs())
-		require.Equal(t, graph.Span{Start: 1 + first, End: 6 + first}, trace.Spans[3])
-		require.Equal(t, graph.Span{Start: 6 + first, End: 7 + first}, trace.Spans[5])
+		require.Equal(t, graph.Span{Start: 1 + first, End: 6 + first}, trace.Span(3))
+		require.Equal(t, graph.Span{Start: 6 + first, End: 7 + first}, trace.Span(5))
 	}
 }
 
@@ -95,7 +94,7 @@ func TestMessagesQueueAsTheyAreMade(t *testing.T) {
 func TestLinkAnomaly(t *testing.T) {
 	g := &graph.Graph{Shape: graph.Shape{Ranks: 2, Microbatches: 5}}
 	add := func(k graph.Kind, rank int32, deps ...int32) int32 {
-		return g.Add(graph.Task{Kind: k, Rank: rank, Stream: g.AddStream(rank, "s"), Stage: graph.None, Microbatch: int32(len(g.Tasks)), Peer: 1 - rank}, deps...)
+		return g.Add(graph.Task{Kind: k, Rank: rank, Stream: g.AddStream(rank, "s"), Stage: graph.None, Microbatch: int32(g.Len()), Peer: 1 - rank}, deps...)
 	}
 	first := add(graph.Send, 0, add(graph.Forward, 0))
 	second := add(graph.Send, 1, add(graph.Forward, 1))
@@ -105,15 +104,15 @@ func TestLinkAnomaly(t *testing.T) {
 	costs := random{g, cost}.costs()
 
 	trace := run(t, g, costs)
-	require.Equal(t, graph.Span{Start: 0, End: 10}, trace.Spans[first])
-	require.Equal(t, graph.Span{Start: 10, End: 11}, trace.Spans[second])
-	require.Equal(t, first, trace.Cause[second], "it waited for the link")
+	require.Equal(t, graph.Span{Start: 0, End: 10}, trace.Span(first))
+	require.Equal(t, graph.Span{Start: 10, End: 11}, trace.Span(second))
+	require.Equal(t, first, trace.CauseOf(second), "it waited for the link")
 	require.EqualValues(t, 31, trace.End())
 
 	cost[0].Busy = 2
 	trace = run(t, g, costs)
-	require.Equal(t, graph.Span{Start: 2, End: 12}, trace.Spans[first])
-	require.Equal(t, graph.Span{Start: 2, End: 22}, trace.Spans[work])
+	require.Equal(t, graph.Span{Start: 2, End: 12}, trace.Span(first))
+	require.Equal(t, graph.Span{Start: 2, End: 22}, trace.Span(work))
 	require.EqualValues(t, 22, trace.End())
 }
 
@@ -121,7 +120,7 @@ func TestScaling(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawGraph(t, 2, false)
 		k := time.Duration(rapid.IntRange(0, 1000).Draw(t, "factor"))
-		want := run(t, r.Graph, r.costs()).Spans
+		want := ordertest.Spans(run(t, r.Graph, r.costs()))
 		for i := range r.cost {
 			r.cost[i].Busy *= k
 			r.cost[i].Delay *= k
@@ -134,7 +133,7 @@ func TestScaling(t *testing.T) {
 			want[i].Start *= k
 			want[i].End *= k
 		}
-		require.Equal(t, want, run(t, r.Graph, r.costs()).Spans)
+		require.Equal(t, want, ordertest.Spans(run(t, r.Graph, r.costs())))
 	})
 }
 
@@ -146,18 +145,18 @@ func TestLowerBounds(t *testing.T) {
 		trace := run(t, r.Graph, r.costs())
 		busy := make([]time.Duration, len(r.Streams))
 		link := map[int32]time.Duration{}
-		chain := make([]time.Duration, len(r.Tasks)) // to the end of each task
-		for i, task := range r.Tasks {
+		chain := make([]time.Duration, r.Len()) // to the end of each task
+		for i, task := range r.Tasks() {
 			busy[task.Stream] += r.cost[i].Busy
 			if r.cost[i].Link > 0 {
 				link[r.cost[i].Link] += r.cost[i].Busy
 			}
-			for _, d := range r.Deps(int32(i)) {
+			for _, d := range r.Deps(i) {
 				chain[i] = max(chain[i], chain[d]+r.cost[d].Delay)
 			}
 			chain[i] += r.cost[i].Busy
-			require.GreaterOrEqual(t, trace.Spans[i].End, chain[i])
-			require.Equal(t, r.cost[i].Busy, trace.Spans[i].Duration())
+			require.GreaterOrEqual(t, trace.Span(i).End, chain[i])
+			require.Equal(t, r.cost[i].Busy, trace.Span(i).Duration())
 		}
 		for _, b := range busy {
 			require.GreaterOrEqual(t, trace.End(), b)
@@ -188,14 +187,15 @@ func TestLinksServeOneAtATime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawGraph(t, 2, false)
 		for i := range r.cost {
-			if rapid.IntRange(0, 3).Draw(t, "empty") == 0 && !r.Tasks[i].Kind.Collective() {
+			if rapid.IntRange(0, 3).Draw(t, "empty") == 0 && !r.Classes[i].Kind.Collective() {
 				r.cost[i].Busy = 0
 			}
 		}
 		trace := run(t, r.Graph, r.costs())
-		for i, a := range trace.Spans {
-			for j, b := range trace.Spans[:i] {
-				if r.Tasks[i].Kind.Collective() || r.Tasks[j].Kind.Collective() || r.cost[i].Link == 0 || r.cost[i].Link != r.cost[j].Link {
+		spans := ordertest.Spans(trace)
+		for i, a := range spans {
+			for j, b := range spans[:i] {
+				if r.Classes[i].Kind.Collective() || r.Classes[j].Kind.Collective() || r.cost[i].Link == 0 || r.cost[i].Link != r.cost[j].Link {
 					continue
 				}
 				require.True(t, a.End <= b.Start || b.End <= a.Start, "%v %v", a, b)

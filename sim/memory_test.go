@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 )
 
@@ -45,8 +46,8 @@ func TestMemory(t *testing.T) {
 		task  string
 	}
 	var events []event
-	for _, e := range trace.Memory {
-		events = append(events, event{e.At, e.Rank, e.Bytes, g.Tasks[e.Task].String()})
+	for _, e := range ordertest.Memory(trace) {
+		events = append(events, event{e.At, e.Rank, e.Bytes, g.Task(e.Task).String()})
 	}
 	require.Equal(t, []event{
 		{0, 0, 10, "0F0"},
@@ -83,7 +84,7 @@ func TestPeakMemoryOfSchedules(t *testing.T) {
 	}
 }
 
-// Events are sorted by time, happen at a start or an end of their task, on its
+// Events are sorted by rank and time, happen at a start or an end of their task, on its
 // rank or the receiver's, and none is lost.
 func TestMemoryEvents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -99,10 +100,14 @@ func TestMemoryEvents(t *testing.T) {
 			}
 		}
 		trace := run(t, r.Graph, r.costs())
-		require.Len(t, trace.Memory, want)
-		require.True(t, slices.IsSortedFunc(trace.Memory, func(a, b graph.MemoryEvent) int { return cmp.Compare(a.At, b.At) }))
-		for _, e := range trace.Memory {
-			task, span, cost := r.Tasks[e.Task], trace.Spans[e.Task], r.cost[e.Task]
+		var events []graph.MemoryEvent
+		trace.Changes(func(e graph.MemoryEvent) { events = append(events, e) })
+		require.Len(t, events, want)
+		require.True(t, slices.IsSortedFunc(events, func(a, b graph.MemoryEvent) int {
+			return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.At, b.At))
+		}))
+		for _, e := range events {
+			task, span, cost := r.Task(e.Task), trace.Span(e.Task), r.cost[e.Task]
 			if e.Bytes > 0 {
 				rank := task.Rank
 				if task.Kind.Message() {

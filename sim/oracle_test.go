@@ -25,18 +25,18 @@ type oracle struct {
 // slow runs a graph to its end, or as far as it goes.
 func slow(g *graph.Graph, costs graph.Costs) *oracle {
 	o := &oracle{
-		graph: g, left: make([][]int32, len(g.Streams)), spans: make([]graph.Span, len(g.Tasks)),
-		started: make([]bool, len(g.Tasks)), ended: make([]time.Duration, len(g.Streams)),
+		graph: g, left: make([][]int32, len(g.Streams)), spans: make([]graph.Span, g.Len()),
+		started: make([]bool, g.Len()), ended: make([]time.Duration, len(g.Streams)),
 		linkFree: map[int32]time.Duration{}, readySeen: map[int32]time.Duration{}, last: slices.Repeat([]int32{graph.None}, len(g.Streams)),
 	}
 	horizon := time.Duration(1)
-	for i := range g.Tasks {
-		c := costs.Task(&g.Tasks[i])
+	for i := range int32(g.Len()) {
+		c := costs.Task(new(g.Task(i)))
 		o.cost = append(o.cost, c)
-		o.left[g.Tasks[i].Stream] = append(o.left[g.Tasks[i].Stream], int32(i))
+		o.left[g.Task(i).Stream] = append(o.left[g.Task(i).Stream], int32(i))
 		horizon += c.Busy + c.Delay
 	}
-	for now := time.Duration(0); now <= horizon && o.done < len(g.Tasks); now++ {
+	for now := time.Duration(0); now <= horizon && o.done < g.Len(); now++ {
 		for o.settle(now) {
 		}
 		o.grant(now)
@@ -99,8 +99,8 @@ func (o *oracle) settle(now time.Duration) bool {
 		}
 		i := o.left[s][0]
 		switch {
-		case o.graph.Tasks[i].Kind.Collective():
-			o.meet(o.graph.Tasks[i].Peer, now)
+		case o.graph.Task(i).Kind.Collective():
+			o.meet(o.graph.Task(i).Peer, now)
 		case o.cost[i].Link > 0:
 			if _, queued := o.readySeen[i]; !queued {
 				o.readySeen[i] = now
@@ -117,7 +117,7 @@ func (o *oracle) meet(group int32, now time.Duration) {
 	var streams []int
 	for s := range o.left {
 		if o.ready(s, now) {
-			if t := o.graph.Tasks[o.left[s][0]]; t.Kind.Collective() && t.Peer == group {
+			if t := o.graph.Task(o.left[s][0]); t.Kind.Collective() && t.Peer == group {
 				streams = append(streams, s)
 			}
 		}
@@ -142,7 +142,7 @@ func (o *oracle) grant(now time.Duration) {
 	}
 	for link, i := range first {
 		if o.linkFree[link] <= now {
-			o.start(int(o.graph.Tasks[i].Stream), now)
+			o.start(int(o.graph.Task(i).Stream), now)
 			o.linkFree[link] = o.spans[i].End
 			delete(o.readySeen, i)
 		}

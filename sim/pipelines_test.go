@@ -64,7 +64,7 @@ func drawPrices(t *rapid.T, g *graph.Graph) graph.Costs {
 	latency := rapid.IntRange(0, 3).Draw(t, "latency")
 	links := rapid.Bool().Draw(t, "links")
 	spread := rapid.IntRange(0, 2).Draw(t, "spread")
-	return graph.Costs{Task: func(task *graph.Task) graph.Cost {
+	return graph.Costs{ByMicrobatch: true, Task: func(task *graph.Task) graph.Cost {
 		c := graph.Cost{Busy: time.Duration(busy[task.Kind])}
 		switch {
 		case task.Kind.Compute():

@@ -63,14 +63,14 @@ func TestDependenciesOfSchedules(t *testing.T) {
 		for k := graph.Forward; k <= graph.WeightGradient; k++ {
 			done[k] = map[place]graph.Span{}
 		}
-		for i, task := range g.Tasks {
+		for i, task := range g.Tasks() {
 			if task.Kind.Compute() {
-				done[task.Kind][place{task.Stage, task.Microbatch}] = trace.Spans[i]
+				done[task.Kind][place{task.Stage, task.Microbatch}] = trace.Span(i)
 			}
 		}
 		last := int32(len(g.Placement.First) - 1)
-		for i, task := range g.Tasks {
-			at, start := place{task.Stage, task.Microbatch}, trace.Spans[i].Start
+		for i, task := range g.Tasks() {
+			at, start := place{task.Stage, task.Microbatch}, trace.Span(i).Start
 			after := func(k graph.Kind, stage int32) {
 				if span, there := done[k][place{stage, at.microbatch}]; there {
 					latency := time.Duration(0)

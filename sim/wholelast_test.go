@@ -31,9 +31,9 @@ func TestWholeLast(t *testing.T) {
 
 		last := int32(len(placement) - 1)
 		var into, head, out span
-		for i := range g.Tasks {
-			at := trace.Spans[i]
-			switch task := &g.Tasks[i]; {
+		for i := range int32(g.Len()) {
+			at := trace.Span(i)
+			switch task := new(g.Task(i)); {
 			case task.Stage == last && task.Kind.Compute():
 				head.add(at)
 			case task.Kind == graph.Forward:

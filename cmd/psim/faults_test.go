@@ -138,7 +138,7 @@ func drawFaultyCollective(t *testing.T, random *rand.Rand, kinds ...string) faul
 func (f *faulty) draw(random *rand.Rand, kinds ...string) {
 	f.Kind, f.Graph = kinds[random.IntN(len(kinds))], f.graph.Name
 	tasks := make([][]int32, f.graph.Ranks())
-	for i, t := range f.graph.Tasks {
+	for i, t := range f.graph.Tasks() {
 		switch {
 		case (f.Kind == "lost" || f.Kind == "truncated") && !t.Kind.Message(): // that is within a collective
 		case f.Kind == "nan" && t.Stage == 0 && (t.Kind == graph.InputGradient || t.Kind == graph.AllGather): // nothing that others have to use
@@ -153,7 +153,7 @@ func (f *faulty) draw(random *rand.Rand, kinds ...string) {
 	}
 	list := tasks[random.IntN(len(tasks))]
 	f.Task = list[random.IntN(len(list))]
-	f.Rank = f.graph.Tasks[f.Task].Rank
+	f.Rank = f.graph.Task(f.Task).Rank
 	if f.Kind == "slow" {
 		f.Skip, f.Again = int64(faultyProfile*len(tasks[f.Rank])), true
 	}
@@ -164,7 +164,7 @@ func (f faulty) check(t *testing.T, stdout, stderr string, code int) {
 	if f.Kind == "slow" {
 		require.Zero(t, code, "%v\n%s", f, stderr)
 		if f.graph.Ranks() <= runtime.GOMAXPROCS(0) { // else times mean nothing
-			require.Regexp(t, fmt.Sprintf(`warning: (rank %d computed .* its device was slow|the machine was disturbed: )`, f.graph.Tasks[f.Task].Rank), stdout, f)
+			require.Regexp(t, fmt.Sprintf(`warning: (rank %d computed .* its device was slow|the machine was disturbed: )`, f.graph.Task(f.Task).Rank), stdout, f)
 		}
 		return
 	}

@@ -144,8 +144,8 @@ func (f runFlags) tellMissing(r results.Run, stderr io.Writer) {
 	if f.trace == "" && r.Result.Tasks > reports.MostTraced {
 		fmt.Fprintf(stderr, "psim: no trace.csv is written: the run has %d tasks, more than %d; --trace FILE.json writes a trace, and trace.csv with it\n", r.Result.Tasks, reports.MostTraced)
 	}
-	if f.trace == "" && r.Trace != nil && len(r.Trace.Memory) > reports.MostCurved {
-		fmt.Fprintf(stderr, "psim: no memory.csv is written: memory changes %s times, more than %s; --trace FILE.json writes a trace, and memory.csv with it\n", units.FormatCount(int64(len(r.Trace.Memory))), units.FormatCount(reports.MostCurved))
+	if f.trace == "" && r.Trace != nil && r.Trace.MemoryChanges() > reports.MostCurved {
+		fmt.Fprintf(stderr, "psim: no memory.csv is written: memory changes %s times, more than %s; --trace FILE.json writes a trace, and memory.csv with it\n", units.FormatCount(int64(r.Trace.MemoryChanges())), units.FormatCount(reports.MostCurved))
 	}
 	if !r.Drawable() {
 		fmt.Fprintln(stderr, "psim: no picture is drawn: the run takes no time, so there is nothing to draw")

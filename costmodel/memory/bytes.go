@@ -76,48 +76,19 @@ func Lasting(staged *stages.Staged, ranks int) []Breakdown {
 	return lasting
 }
 
-// AtPeak is what the memory of every rank holds when it is at its highest, the first
-// time, in a trace of the ledger's graph. Changes of memory that were simulated name
-// their tasks. Those that were measured are of tensors and name none: there, what
-// lasts, is gathered or waits to be scattered is as the ledger has it at that time, and
-// activations are the rest.
-func (l *Ledger) AtPeak(t *graph.Trace) []Breakdown {
-	if len(t.Memory) > 0 && t.Memory[0].Task == graph.None {
-		return l.atMeasuredPeak(t)
-	}
-	lasting := Lasting(l.staged, t.Graph.Ranks())
-	now, peak := slices.Clone(lasting), slices.Clone(lasting)
-	began := make([]bool, len(t.Graph.Tasks))
-	for _, e := range t.Memory {
-		start, end := l.Parts(&t.Graph.Tasks[e.Task])
-		change := &end
-		if !began[e.Task] && start.Sum() != 0 { // what changes nothing has no event
-			change = &start
-		}
-		began[e.Task] = true
-		now[e.Rank].add(*change)
-		if now[e.Rank].Sum() > peak[e.Rank].Sum() {
-			peak[e.Rank] = now[e.Rank]
-		}
-	}
-	for r := t.Graph.Shape.Ranks; t.Alone && r < len(peak); r++ {
-		peak[r] = peak[r%t.Graph.Shape.Ranks]
-	}
-	return l.reserved(peak, lasting)
-}
-
-// AtPackedPeak does what AtPeak does for a packed graph, which the ledger's stands for.
-func (l *Ledger) AtPackedPeak(x *graph.Statistics) []Breakdown {
+// AtPeak is what the memory of every rank holds when it is at its highest, the first time, in a
+// simulation of the ledger's graph that has been summed up, peaks included.
+func (l *Ledger) AtPeak(x *graph.Statistics) []Breakdown {
 	lasting := Lasting(l.staged, l.graph.Ranks())
 	peak := slices.Clone(lasting)
 	for r := range peak {
 		x.AtPeak(r, func(class int32, starts, ends int64) {
-			start, end := l.Parts(&l.graph.Tasks[class])
+			start, end := l.Parts(&l.graph.Classes[class])
 			for _, c := range []struct {
 				change Breakdown
 				times  int64
 			}{{start, starts}, {end, ends}} {
-				if c.change.Sum() != 0 { // what changes nothing has no event
+				if c.change.Sum() != 0 { // what changes nothing is not counted
 					peak[r].add(c.change.times(c.times))
 				}
 			}
@@ -126,13 +97,17 @@ func (l *Ledger) AtPackedPeak(x *graph.Statistics) []Breakdown {
 	return l.reserved(peak, lasting)
 }
 
-// atMeasuredPeak does what AtPeak does for a trace that was measured.
-func (l *Ledger) atMeasuredPeak(t *graph.Trace) []Breakdown {
-	at, level := highest(t)
+// AtMeasuredPeak does what AtPeak does for a trace that was measured. Its changes are those of
+// tensors, and do not name tasks: what stays, is gathered or waits to be scattered is as the
+// ledger has it at that time, and activations are the rest.
+func (l *Ledger) AtMeasuredPeak(t *graph.Trace) []Breakdown {
 	peak := Lasting(l.staged, t.Graph.Ranks())
-	for i := range t.Graph.Tasks {
-		task := &t.Graph.Tasks[i]
-		start, end := l.Parts(task)
+	if len(t.Memory) == 0 {
+		return l.reserved(peak, slices.Clone(peak))
+	}
+	at, level := highest(t)
+	for i, task := range t.Graph.Tasks() {
+		start, end := l.Parts(&task)
 		start.Activations, end.Activations = 0, 0
 		if t.Spans[i].Start <= at[task.Rank] {
 			peak[task.Rank].add(start)

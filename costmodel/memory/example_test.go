@@ -34,8 +34,8 @@ func ExampleLedger() {
 	}
 	fmt.Println("persistent:", memory.Persistent(staged, g.Ranks()))
 	ledger := memory.NewLedger(staged, g)
-	for i := range g.Tasks {
-		if t := &g.Tasks[i]; t.Kind == graph.Forward && t.Microbatch == 0 {
+	for i := range int32(g.Len()) {
+		if t := new(g.Task(i)); t.Kind == graph.Forward && t.Microbatch == 0 {
 			start, end := ledger.Task(t)
 			fmt.Println(t, start, end)
 		}

@@ -246,8 +246,7 @@ func versionsOf(g *graph.Graph) versions {
 	newest := make([]int, g.Placement.Stages())
 	took := map[action]int{}  // the version of every forward
 	users := map[[2]int]int{} // by stage and version: microbatches in flight
-	for i := range g.Tasks {
-		t := &g.Tasks[i]
+	for _, t := range g.Tasks() {
 		s, a := int(t.Stage), action{t.Stage, t.Microbatch}
 		switch {
 		case t.Microbatch == graph.None:

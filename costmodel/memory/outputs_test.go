@@ -21,8 +21,8 @@ func TestKeptOutputs(t *testing.T) {
 		require.NoError(t, err)
 		g := experiment.Graph
 		ledger := memory.NewLedger(experiment.Staged, g)
-		for i := range g.Tasks {
-			task := &g.Tasks[i]
+		for i := range int32(g.Len()) {
+			task := new(g.Task(i))
 			switch start, end := ledger.Task(task); {
 			case task.Stage != 0 || task.Microbatch != 1:
 			case task.Kind == graph.SendForward:

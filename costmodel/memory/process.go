@@ -34,23 +34,8 @@ func keptOf(staged *stages.Staged) kept {
 // Reserve adds to the memory of a simulated trace what the allocator holds beyond the
 // tensors that come and go.
 func Reserve(staged *stages.Staged, t *graph.Trace) {
-	if staged.Process.Allocator == 0 {
-		return
-	}
-	live := make([]int64, t.Graph.Ranks())
-	for i := range t.Memory {
-		e := &t.Memory[i]
-		before := live[e.Rank]
-		live[e.Rank] += e.Bytes
-		e.Bytes += staged.Process.Reserve(live[e.Rank]) - staged.Process.Reserve(before)
-	}
-}
-
-// ReservePeaks does to a summary what Reserve does to a trace.
-func ReservePeaks(staged *stages.Staged, s *graph.Summary) {
-	for r := range s.Ranks {
-		rank := &s.Ranks[r]
-		rank.PeakMemory += staged.Process.Reserve(rank.PeakMemory - rank.PersistentMemory)
+	if staged.Process.Allocator != 0 {
+		t.Held = staged.Process.Reserve
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"psim/costmodel/stages"
 	"psim/costmodel/training"
 	"psim/schedules/graph"
+	"psim/sim"
 )
 
 // What 1e10 parameters over 8 workers take with Adam, in bytes a parameter: whole ones,
@@ -48,11 +49,16 @@ func TestReserve(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		share := rapid.Float64Range(0, 2).Draw(t, "share")
 		staged := &stages.Staged{Workload: stages.Workload{Process: stages.ProcessMemory{Allocator: share}}}
-		trace := &graph.Trace{Graph: &graph.Graph{Shape: graph.Shape{Ranks: 2}}}
+		g := &graph.Graph{Shape: graph.Shape{Ranks: 2, Microbatches: 1}}
+		var changes []int64
 		live := make([]int64, 2)
 		change := func(rank int32, bytes int64) {
 			live[rank] += bytes
-			trace.Memory = append(trace.Memory, graph.MemoryEvent{Rank: rank, Bytes: bytes})
+			changes = append(changes, bytes)
+			g.Add(graph.Task{Rank: rank, Stream: rank, Part: uint16(len(changes) - 1), Peer: graph.None})
+		}
+		for rank := range int32(2) {
+			g.AddStream(rank, "compute")
 		}
 		for _, bytes := range rapid.SliceOf(rapid.Int64Range(0, 1<<40)).Draw(t, "bytes") {
 			change(int32(bytes%2), bytes)
@@ -64,17 +70,22 @@ func TestReserve(t *testing.T) {
 		for r, bytes := range before {
 			change(int32(r), -bytes)
 		}
+		trace, err := sim.Run(g, graph.Costs{Task: func(t *graph.Task) graph.Cost {
+			return graph.Cost{Busy: 1, BytesAtStart: changes[t.Part]}
+		}})
+		require.NoError(t, err)
 		memory.Reserve(staged, trace)
-		sum := make([]int64, 2)
-		for i, e := range trace.Memory {
-			if i == len(trace.Memory)-2 {
-				for r, bytes := range before {
-					require.Equal(t, bytes+staged.Process.Reserve(bytes), sum[r])
-				}
+		sum, peak := make([]int64, 2), make([]int64, 2)
+		trace.Changes(func(e graph.MemoryEvent) {
+			if int(e.Task) == len(changes)-2+int(e.Rank) {
+				require.Equal(t, before[e.Rank]+staged.Process.Reserve(before[e.Rank]), sum[e.Rank])
 			}
 			sum[e.Rank] += e.Bytes
 			require.GreaterOrEqual(t, sum[e.Rank], int64(0))
-		}
+			peak[e.Rank] = max(peak[e.Rank], sum[e.Rank])
+		})
 		require.Equal(t, []int64{0, 0}, sum)
+		s := graph.Summarize(trace)
+		require.Equal(t, peak, []int64{s.Ranks[0].PeakMemory, s.Ranks[1].PeakMemory})
 	})
 }

@@ -46,24 +46,8 @@ func (l *Ledger) findLate() {
 		return
 	}
 	l.late = make([]bool, len(l.stages)*m)
-	if l.graph.Late != nil { // the graph has not all tasks
-		for at, late := range l.graph.Late {
-			l.late[at] = late && l.stages[at/m].input == untilWeight
-		}
-		return
-	}
-	gone := make([]bool, len(l.late)) // given up by the first stage
-	for i := range l.graph.Tasks {
-		t := &l.graph.Tasks[i]
-		if int(t.Rank) >= l.graph.Shape.Ranks {
-			break
-		}
-		switch at := int(t.Stage)*m + int(t.Microbatch); {
-		case t.Kind == graph.InputGradient || t.Kind == graph.Backward:
-			gone[at] = true
-		case t.Kind == graph.WeightGradient && l.stages[t.Stage].input == untilWeight:
-			l.late[at] = gone[at-m]
-		}
+	for at, late := range l.graph.Late {
+		l.late[at] = late && l.stages[at/m].input == untilWeight
 	}
 }
 

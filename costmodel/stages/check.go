@@ -55,8 +55,8 @@ func checkPieces(planned [][]int64, g *graph.Graph, what string, kinds []graph.K
 	for s := range planned {
 		seen[s] = make([]bool, len(planned[s]))
 	}
-	for i := range g.Tasks {
-		t := &g.Tasks[i]
+	for i := range g.Classes {
+		t := &g.Classes[i]
 		if int(t.Rank) >= g.Shape.Ranks {
 			break
 		}
@@ -64,7 +64,7 @@ func checkPieces(planned [][]int64, g *graph.Graph, what string, kinds []graph.K
 			continue
 		}
 		if int(t.Stage) >= len(planned) || int(t.Part) >= len(planned[t.Stage]) || planned[t.Stage][t.Part] != t.Bytes {
-			return fmt.Errorf("%s %ss %d bytes, which is no planned bucket", g.Describe(int32(i)), what, t.Bytes)
+			return fmt.Errorf("%s %ss %d bytes, which is no planned bucket", g.DescribeTask(t), what, t.Bytes)
 		}
 		seen[t.Stage][t.Part] = true
 	}
@@ -81,8 +81,8 @@ func checkPieces(planned [][]int64, g *graph.Graph, what string, kinds []graph.K
 // checkParts compares the parts into which passes are cut.
 func (staged *Staged) checkParts(g *graph.Graph) error {
 	forward, backward := make([]int, len(staged.Stages)), make([]int, len(staged.Stages))
-	for i := range g.Tasks {
-		parts, t := backward, &g.Tasks[i]
+	for i := range g.Classes {
+		parts, t := backward, &g.Classes[i]
 		if t.Kind == graph.Forward {
 			parts = forward
 		}

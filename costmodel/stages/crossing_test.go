@@ -47,8 +47,8 @@ type message struct {
 func TestCrossingsAreTheGraphs(t *testing.T) {
 	check := func(t *testing.T, w wired) {
 		var sent, said []message
-		for i := range w.g.Tasks {
-			if task := &w.g.Tasks[i]; int(task.Rank) < w.g.Shape.Ranks && (task.Kind == graph.SendForward || task.Kind == graph.SendBackward) {
+		for i := range int32(w.g.Len()) {
+			if task := new(w.g.Task(i)); int(task.Rank) < w.g.Shape.Ranks && (task.Kind == graph.SendForward || task.Kind == graph.SendBackward) {
 				sent = append(sent, message{task.Kind == graph.SendBackward, task.Stage, task.Rank, task.Peer, task.Microbatch, task.Bytes})
 			}
 		}

@@ -105,20 +105,25 @@ type Sliced struct {
 // matter, as the first forward or last backward of a stage may be of any microbatch.
 func SlicedIn(g *graph.Graph) Sliced {
 	s := Sliced{microbatches: g.Shape.Microbatches}
-	for i := range g.Tasks {
-		t := &g.Tasks[i]
-		if int(t.Rank) >= g.Shape.Ranks {
-			break
-		}
-		if t.Kind.Compute() && t.Part > 0 {
-			of := s.of(t.Kind)
-			if *of == nil {
-				*of = make([]bool, g.Placement.Stages()*s.microbatches)
-			}
-			(*of)[int(t.Stage)*s.microbatches+int(t.Microbatch)] = true
-		}
+	for i := range g.Classes {
+		s.note(g, &g.Classes[i], g.Classes[i].Microbatch)
+	}
+	for i, microbatch := range g.Microbatch {
+		s.note(g, g.Class(int32(i)), microbatch)
 	}
 	return s
+}
+
+// note notes what a task of the first replica is a part of.
+func (s *Sliced) note(g *graph.Graph, t *graph.Task, microbatch int32) {
+	if t.Part == 0 || !t.Kind.Compute() || int(t.Rank) >= g.Shape.Ranks {
+		return
+	}
+	of := s.of(t.Kind)
+	if *of == nil {
+		*of = make([]bool, g.Placement.Stages()*s.microbatches)
+	}
+	(*of)[int(t.Stage)*s.microbatches+int(microbatch)] = true
 }
 
 func (s *Sliced) of(k graph.Kind) *[]bool {

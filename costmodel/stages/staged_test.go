@@ -107,8 +107,8 @@ func TestPlanIsTheGraphs(t *testing.T) {
 		require.NoError(t, w.plan.Check(w.g))
 		sums, parts := make([]map[uint16]int64, len(w.plan.Stages)), make([]int, len(w.plan.Stages))
 		tied := make([][]int64, w.g.Ranks())
-		for i := range w.g.Tasks {
-			task := &w.g.Tasks[i]
+		for i := range int32(w.g.Len()) {
+			task := new(w.g.Task(i))
 			switch {
 			case task.Kind.Compute() && task.Kind != graph.Forward:
 				parts[task.Stage] = max(parts[task.Stage], int(task.Part)+1)
@@ -220,7 +220,7 @@ func TestCheck(t *testing.T) {
 		require.ErrorContains(t, w.Staged().Check(made.g), c.want)
 	}
 	alone, _ := wire(t, gpipe, stages.Workload{Network: networks(t)[0], Replicas: 2})
-	alone.g.Tasks = slices.DeleteFunc(alone.g.Tasks, func(task graph.Task) bool { return task.Kind == graph.AllReduce && task.Stage == 1 })
+	alone.g.Classes = slices.DeleteFunc(alone.g.Classes, func(task graph.Task) bool { return task.Kind == graph.AllReduce && task.Stage == 1 })
 	require.ErrorContains(t, alone.plan.Check(alone.g), "stage 1: the graph does not sum bucket 0 of its tensors")
 }
 

@@ -38,7 +38,7 @@ func TestStats(t *testing.T) {
 	require.InDelta(t, 1-(1.47+3.91+.51+5.82+14.44+2.39)/(3*28.75), model.Result.Bubble.Makespan, 1e-9)
 	require.InDelta(t, 44.06, pipeline.Result.StepTime, 1e-9)
 	require.InDelta(t, 3.13+2.92+12.58+13.07, pipeline.Result.Ranks[1].Compute, 1e-9)
-	require.Equal(t, "1F0", pipeline.Trace.Graph.Tasks[4].String())
+	require.Equal(t, "1F0", pipeline.Trace.Graph.Task(4).String())
 	for _, r := range []results.Run{model, pipeline} {
 		require.Equal(t, r.Trace.Graph.Ranks(), 3)
 		require.NoError(t, r.Trace.Graph.Validate())

@@ -82,13 +82,13 @@ func samples(r results.Result) float64 { return r.Throughput.Samples * r.StepTim
 // seconds.
 func batchTimes(t *graph.Trace, rank int32) (times []float64) {
 	var forwards, backwards []graph.Span
-	for i, task := range t.Graph.Tasks {
+	for i, task := range t.Graph.Tasks() {
 		switch {
 		case task.Rank != rank || !task.Kind.Compute():
 		case task.Kind == graph.Forward:
-			forwards = append(forwards, t.Spans[i])
+			forwards = append(forwards, t.Span(i))
 		default:
-			backwards = append(backwards, t.Spans[i])
+			backwards = append(backwards, t.Span(i))
 		}
 	}
 	for _, list := range [][]graph.Span{forwards, backwards} {

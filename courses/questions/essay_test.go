@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/ordertest"
 	"psim/results"
 	"psim/schedules/graph"
 )
@@ -26,9 +27,7 @@ func course(t *testing.T) []ModeRun {
 	for i := range runs {
 		r := &runs[i]
 		r.Result.Ranks, r.Result.Groups = slices.Clone(r.Result.Ranks), slices.Clone(r.Result.Groups)
-		trace := *r.Trace
-		trace.Spans = slices.Clone(trace.Spans)
-		r.Trace = &trace
+		r.Trace = ordertest.Measured(r.Trace)
 	}
 	return runs
 }
@@ -74,9 +73,9 @@ func result(word string, change func(*results.Result)) func([]ModeRun) {
 func spans(word string, change func(*graph.Task, *graph.Span)) func([]ModeRun) {
 	return func(runs []ModeRun) {
 		trace := pick(runs, word).Trace
-		for i := range trace.Spans {
-			if task := &trace.Graph.Tasks[i]; task.Kind.Compute() {
-				change(task, &trace.Spans[i])
+		for i, task := range trace.Graph.Tasks() {
+			if task.Kind.Compute() {
+				change(&task, &trace.Spans[i])
 			}
 		}
 	}

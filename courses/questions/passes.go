@@ -23,8 +23,8 @@ type pass struct {
 
 func passesOf(t *graph.Trace) passes {
 	p := passes{byRank: make([][]pass, t.Graph.Ranks())}
-	for i := range t.Graph.Tasks {
-		task, span := &t.Graph.Tasks[i], t.Spans[i]
+	for i, task := range t.Graph.Tasks() {
+		span := t.Span(i)
 		if !task.Kind.Compute() {
 			continue
 		}

@@ -60,7 +60,7 @@ func (r run) quantity(name string) constant.Value {
 
 // bytes sums the payloads of the tasks of one kind, over all ranks.
 func (r run) bytes(k graph.Kind) (total int64) {
-	for _, t := range r.Experiment.Graph.Tasks {
+	for _, t := range r.Experiment.Graph.Tasks() {
 		if t.Kind == k {
 			total += t.Bytes
 		}
@@ -71,7 +71,7 @@ func (r run) bytes(k graph.Kind) (total int64) {
 // sends counts the sends of every rank.
 func (r run) sends() []int64 {
 	counts := make([]int64, len(r.Summary.Ranks))
-	for _, t := range r.Experiment.Graph.Tasks {
+	for _, t := range r.Experiment.Graph.Tasks() {
 		if t.Kind == graph.Send {
 			counts[t.Rank]++
 		}

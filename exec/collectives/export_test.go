@@ -14,7 +14,7 @@ func (b Benchmark) WrongWithout(
 	ranks, closeAll := newRanks(devices)
 	defer closeAll()
 	wrong, _, err := b.runOnce(ctx, ranks, func(ctx context.Context, c *Mover, _ run.Options) error {
-		for i := range c.Graph.Tasks {
+		for i := range int32(c.Graph.Len()) {
 			if without(int32(i / 2)) {
 				continue
 			}

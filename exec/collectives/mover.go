@@ -69,7 +69,7 @@ func NewMover(call collective.Call) (*Mover, error) {
 	}
 	c := &Mover{
 		Graph: g, moves: moves,
-		sent: make([]backend.Tensors, len(g.Tasks)), inbox: map[[2]int]chan struct{}{},
+		sent: make([]backend.Tensors, g.Len()), inbox: map[[2]int]chan struct{}{},
 	}
 	for _, m := range moves {
 		if pair := [2]int{m.From, m.To}; c.inbox[pair] == nil {
@@ -198,7 +198,7 @@ func (c *Mover) options(o run.Options) run.Options {
 // timeSteps performs the tasks step by step in several processes. In addition to the trace it
 // returns the times of messages between processes that carry nothing.
 func (c *Mover) timeSteps(ctx context.Context, steps [][]int32, o run.Options) (*graph.Trace, []time.Duration, error) {
-	empty := make([]time.Duration, len(c.Graph.Tasks))
+	empty := make([]time.Duration, c.Graph.Len())
 	portion := *o.Portion
 	portion.Name, portion.Pack, portion.Unpack = o.World.Next(c.Graph.Name), nil, nil
 	options := o
@@ -208,7 +208,7 @@ func (c *Mover) timeSteps(ctx context.Context, steps [][]int32, o run.Options) (
 		return trace, empty, err
 	}
 	for i := range empty {
-		if t := &c.Graph.Tasks[i]; t.Kind.Message() && portion.Owners[t.Rank] != portion.Owners[t.Peer] {
+		if t := c.Graph.Class(int32(i)); t.Kind.Message() && portion.Owners[t.Rank] != portion.Owners[t.Peer] {
 			empty[i] = trace.Spans[i].Duration()
 		}
 	}

@@ -91,8 +91,8 @@ func (t *taskTimes) overProcesses(ctx context.Context, result *BenchmarkResult) 
 // first their sends, and then their receiving ends. It returns the times of the tasks.
 func (t *taskTimes) inProcess(ctx context.Context) (took []time.Duration, err error) {
 	_, _, err = t.benchmark.runOnce(ctx, t.ranks, func(ctx context.Context, c *Mover, _ run.Options) error {
-		took = make([]time.Duration, len(c.Graph.Tasks))
-		errs := make([]error, len(c.Graph.Tasks))
+		took = make([]time.Duration, c.Graph.Len())
+		errs := make([]error, c.Graph.Len())
 		perform := func(tasks []int32) {
 			var all sync.WaitGroup
 			for _, i := range tasks {

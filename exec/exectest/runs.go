@@ -31,14 +31,17 @@ func Wired(t require.TestingT, name string, shape graph.Shape) *graph.Graph {
 // ShuffleStreams puts a graph's streams, and so the goroutines that run them, in a random
 // order.
 func ShuffleStreams(g *graph.Graph, seed uint64) {
-	streams := slices.Clone(g.Streams)
-	places := rand.New(rand.NewPCG(seed, seed)).Perm(len(streams))
+	shuffled := *g
+	shuffled.Streams, shuffled.Classes, shuffled.Columns = slices.Clone(g.Streams), nil, graph.Columns{}
+	places := rand.New(rand.NewPCG(seed, seed)).Perm(len(g.Streams))
 	for s, place := range places {
-		g.Streams[place] = streams[s]
+		shuffled.Streams[place] = g.Streams[s]
 	}
-	for i := range g.Tasks {
-		g.Tasks[i].Stream = int32(places[g.Tasks[i].Stream])
+	for i, task := range g.Tasks() {
+		task.Stream = int32(places[task.Stream])
+		shuffled.Add(task, g.Deps(i)...)
 	}
+	*g = shuffled
 }
 
 // CheckRules holds a trace to the rules of a schedule: a task begins after everything that it
@@ -49,12 +52,12 @@ func CheckRules(t require.TestingT, trace *graph.Trace) {
 	for s := range g.Streams {
 		for n := start[s]; n < start[s+1]; n++ {
 			i := order[n]
-			require.LessOrEqual(t, trace.Spans[i].Start, trace.Spans[i].End)
+			require.LessOrEqual(t, trace.Span(i).Start, trace.Span(i).End)
 			if n > start[s] {
-				require.LessOrEqual(t, trace.Spans[order[n-1]].End, trace.Spans[i].Start)
+				require.LessOrEqual(t, trace.Span(order[n-1]).End, trace.Span(i).Start)
 			}
 			for _, d := range g.Deps(i) {
-				require.LessOrEqual(t, trace.Spans[d].End, trace.Spans[i].Start,
+				require.LessOrEqual(t, trace.Span(d).End, trace.Span(i).Start,
 					"%s before %s", g.Describe(i), g.Describe(d))
 			}
 		}

@@ -43,9 +43,9 @@ func TestGrownRounding(t *testing.T) {
 func TestWrongSum(t *testing.T) {
 	j := exectest.Spread{Schedule: "ddp", Ranks: 1, Replicas: 2}.Job(t, exectest.MiniMLP(t), []int{2, 2})
 	j.Optimizer = kernels.DefaultOptimizer("sgd")
-	for i := range j.Graph.Tasks {
-		if j.Graph.Tasks[i].Kind == graph.Average {
-			j.Graph.Tasks[i].Kind = graph.Optimizer
+	for i := range j.Graph.Classes {
+		if j.Graph.Classes[i].Kind == graph.Average {
+			j.Graph.Classes[i].Kind = graph.Optimizer
 		}
 	}
 	for _, steps := range []int{1, 20} {

@@ -113,8 +113,8 @@ func profileSum(ctx context.Context, devices []*backend.LocalDevice, width, repe
 	}
 	times := make([]time.Duration, len(profile.Alone))
 	for n, trace := range profile.Alone {
-		for i := range trace.Graph.Tasks {
-			if trace.Graph.Tasks[i].Kind == graph.AllReduce {
+		for i := range int32(trace.Graph.Len()) {
+			if trace.Graph.Class(i).Kind == graph.AllReduce {
 				times[n] = max(times[n], trace.Spans[i].Duration()) // the ranks wait for each other
 			}
 		}

@@ -88,12 +88,12 @@ func sameProfile(t *testing.T, want, got *graph.Trace) {
 	for i := range byStart {
 		byStart[i] = int32(i)
 	}
-	slices.SortStableFunc(byStart, func(a, b int32) int { return int(got.Spans[a].Start - got.Spans[b].Start) })
+	slices.SortStableFunc(byStart, func(a, b int32) int { return int(got.Span(a).Start - got.Span(b).Start) })
 	for k, i := range byStart[1:] {
 		a, b := byStart[k], i
-		require.Positive(t, got.Spans[a].Duration())
-		if !got.Graph.Tasks[a].Kind.Collective() || !got.Graph.Tasks[b].Kind.Collective() {
-			require.LessOrEqual(t, got.Spans[a].End, got.Spans[b].Start, "%s and %s", got.Graph.Describe(a),
+		require.Positive(t, got.Span(a).Duration())
+		if !got.Graph.Class(a).Kind.Collective() || !got.Graph.Class(b).Kind.Collective() {
+			require.LessOrEqual(t, got.Span(a).End, got.Span(b).Start, "%s and %s", got.Graph.Describe(a),
 				got.Graph.Describe(b))
 		}
 	}

@@ -72,9 +72,9 @@ func (r *runner) endCause(ctx context.Context) error {
 	}
 	gone := func(rank int32) bool { return r.portion.Owners[rank] == lost.Process.Rank }
 	for _, h := range r.heads() {
-		t, task := r.graph.Tasks[h.Task], r.graph.Describe(h.Task)
+		t, task := r.graph.Task(h.Task), r.graph.Describe(h.Task)
 		switch {
-		case h.WaitsFor != graph.None && gone(r.graph.Tasks[h.WaitsFor].Rank):
+		case h.WaitsFor != graph.None && gone(r.graph.Class(h.WaitsFor).Rank):
 			return fmt.Errorf("%w; %s waits for %s", err, task, r.graph.Describe(h.WaitsFor))
 		case h.WaitsFor == graph.None && t.Kind.Collective() && slices.ContainsFunc(r.graph.Groups[t.Peer], gone):
 			return fmt.Errorf("%w; %s waits for the other ranks of group %v", err, task, r.graph.Groups[t.Peer])

@@ -19,7 +19,7 @@ func ExampleGraph() {
 	order, _ := schedule.Order(shape, nil)
 	g, _ := wiring.Pipeline{Name: "gpipe", Shape: shape, Order: order}.Graph()
 	_, err := run.Graph(context.Background(), g, func(_ context.Context, i int32) error {
-		fmt.Println(g.Tasks[i])
+		fmt.Println(g.Task(i))
 		return nil
 	}, run.Options{})
 	fmt.Println(err)
@@ -64,6 +64,6 @@ func ExampleGraph_processes() {
 		})
 	}
 	all.Wait()
-	fmt.Println(performed, "of", len(g.Tasks), "tasks")
+	fmt.Println(performed, "of", g.Len(), "tasks")
 	// Output: [6 6] of 12 tasks
 }

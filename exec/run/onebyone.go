@@ -18,7 +18,7 @@ func OneByOne(ctx context.Context, g *graph.Graph, do Do, o Options) (*graph.Tra
 	r, ctx := newRunner(ctx, g, do, o)
 	defer r.close()
 	defer r.startWatchdog(ctx, o)()
-	for done := 0; done < len(g.Tasks); {
+	for done := 0; done < g.Len(); {
 		tasks := r.nextTasks(max(1, o.AtOnce))
 		if len(tasks) == 0 {
 			return r.trace, r.stuckError(0)
@@ -55,11 +55,11 @@ func (r *runner) nextTasks(atOnce int) (tasks []int32) {
 			continue
 		}
 		i := r.order[at]
-		t := &r.graph.Tasks[i]
+		t := r.graph.Class(i)
 		if slices.ContainsFunc(r.graph.Deps(i), r.pending) {
 			continue
 		}
-		ofRank := func(j int32) bool { return r.graph.Tasks[j].Rank == t.Rank }
+		ofRank := func(j int32) bool { return r.graph.Class(j).Rank == t.Rank }
 		switch {
 		case t.Kind.Collective():
 			waiting[t.Peer] = append(waiting[t.Peer], i)
@@ -118,7 +118,7 @@ func (r *runner) setCurrent(tasks []int32) {
 
 // performAlone performs a task that is ready.
 func (r *runner) performAlone(ctx context.Context, i int32) {
-	s := int(r.graph.Tasks[i].Stream)
+	s := int(r.graph.Class(i).Stream)
 	ended := int(r.head[s])
 	r.advance(s, ended)
 	from := time.Since(r.begin)

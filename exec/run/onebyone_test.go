@@ -20,7 +20,7 @@ func TestAtOnce(t *testing.T) {
 		var mu sync.Mutex
 		running, most, beside := 0, 0, false
 		trace, err := run.OneByOne(t.Context(), g, func(_ context.Context, i int32) error {
-			kind := g.Tasks[i].Kind
+			kind := g.Class(i).Kind
 			mu.Lock()
 			if !kind.Collective() {
 				running++
@@ -38,7 +38,7 @@ func TestAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, max(1, atOnce), most)
 		require.False(t, beside)
-		for i := range g.Tasks {
+		for i := range int32(g.Len()) {
 			require.Positive(t, trace.Spans[i].Duration())
 		}
 	}

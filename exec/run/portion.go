@@ -46,9 +46,9 @@ type Routes struct {
 // NewRoutes finds the routes of process self.
 func NewRoutes(g *graph.Graph, owners []int, self int) *Routes {
 	x := &Routes{graph: g, Self: self, Owners: owners, waiters: map[int32][]int{}, arrivals: map[int][]int32{}}
-	awaited := make([]bool, len(g.Tasks)) // by a task of this process
-	for i := range g.Tasks {
-		at := owners[g.Tasks[i].Rank]
+	awaited := make([]bool, g.Len()) // by a task of this process
+	for i := range int32(g.Len()) {
+		at := owners[g.Class(i).Rank]
 		for _, d := range g.Deps(int32(i)) {
 			awaited[d] = awaited[d] || at == self
 			if x.endsIn(d) == self && at != self && !slices.Contains(x.waiters[d], at) {
@@ -56,8 +56,8 @@ func NewRoutes(g *graph.Graph, owners []int, self int) *Routes {
 			}
 		}
 	}
-	for i := range g.Tasks {
-		t, endsHere := &g.Tasks[i], x.endsIn(int32(i)) == self
+	for i := range int32(g.Len()) {
+		t, endsHere := g.Class(i), x.endsIn(int32(i)) == self
 		if endsHere && owners[t.Rank] != self || !endsHere && awaited[i] {
 			x.arrivals[int(t.Stream)] = append(x.arrivals[int(t.Stream)], int32(i))
 		}
@@ -85,15 +85,15 @@ func (x *Routes) findGroups() {
 
 // endsIn returns the process in which a task ends.
 func (x *Routes) endsIn(i int32) int {
-	if t := &x.graph.Tasks[i]; t.Kind.Message() {
+	if t := x.graph.Class(i); t.Kind.Message() {
 		return x.Owners[t.Peer]
 	}
-	return x.Owners[x.graph.Tasks[i].Rank]
+	return x.Owners[x.graph.Class(i).Rank]
 }
 
 // beginsHere reports whether a task begins in this process. A nil Portion is the whole graph.
 func (s *Portion) beginsHere(i int32) bool {
-	return s == nil || s.Owners[s.graph.Tasks[i].Rank] == s.Self
+	return s == nil || s.Owners[s.graph.Class(i).Rank] == s.Self
 }
 
 // runsHere reports whether the tasks of a stream run in this process.
@@ -179,7 +179,7 @@ func (r *runner) receiveAll(ctx context.Context, s int) {
 // receive takes in a message from another process.
 func (r *runner) receive(ctx context.Context, i int32) error {
 	s := r.portion
-	word, err := s.World.Receive(ctx, s.Owners[r.graph.Tasks[i].Rank], s.key(i, ""))
+	word, err := s.World.Receive(ctx, s.Owners[r.graph.Class(i).Rank], s.key(i, ""))
 	if err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (r *runner) finishStep(ctx context.Context, tasks []int32) {
 	}
 	for _, i := range tasks {
 		close(r.done[i])
-		if t := &r.graph.Tasks[i]; !s.beginsHere(i) {
+		if t := r.graph.Class(i); !s.beginsHere(i) {
 			r.advance(int(t.Stream), int(r.head[t.Stream])+1)
 		}
 	}

@@ -3,7 +3,6 @@ package run_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -37,7 +36,13 @@ func runAmong(t *testing.T, g *graph.Graph, n int, stall time.Duration,
 // when nothing has happened anywhere for the given time, and not before.
 func TestFailingTaskAmongProcesses(t *testing.T) {
 	g := exectest.Wired(t, "gpipe", graph.Shape{Ranks: 3, Microbatches: 4})
-	bad := slices.IndexFunc(g.Tasks, func(t graph.Task) bool { return t.Kind == graph.Backward && t.Rank == 1 })
+	bad := -1
+	for i, task := range g.Tasks() {
+		if task.Kind == graph.Backward && task.Rank == 1 {
+			bad = int(i)
+			break
+		}
+	}
 	broken := errors.New("out of paper")
 	errs := runAmong(t, g, 3, 0, func(_ context.Context, k int, i int32) error {
 		if int(i) == bad {

@@ -104,7 +104,7 @@ func newRunner(ctx context.Context, g *graph.Graph, do Do, o Options) (*runner, 
 	if o.Begin.IsZero() {
 		o.Begin = time.Now()
 	}
-	n := len(g.Tasks)
+	n := g.Len()
 	start, order := g.ByStream()
 	r := &runner{
 		graph: g, do: do, fault: fault.From(ctx), begin: o.Begin, portion: o.portion(g), inner: map[*runner]bool{},
@@ -185,7 +185,7 @@ func (r *runner) wait(ctx context.Context, i int32) bool {
 			return false
 		}
 	}
-	if t := &r.graph.Tasks[i]; t.Kind.Collective() {
+	if t := r.graph.Class(i); t.Kind.Collective() {
 		return r.groups[t.Peer].arrive(ctx, r)
 	}
 	return ctx.Err() == nil
@@ -195,7 +195,7 @@ func (r *runner) wait(ctx context.Context, i int32) bool {
 func (r *runner) perform(ctx context.Context, i int32) (damage fault.Damage, err error) {
 	defer recoverAsError(&err)
 	if r.fault != nil {
-		if damage, err = r.fault(ctx, r.graph.Name, r.graph.Tasks[i].Rank, i); err != nil {
+		if damage, err = r.fault(ctx, r.graph.Name, r.graph.Class(i).Rank, i); err != nil {
 			return damage, err
 		}
 		ctx = fault.WithDamage(ctx, damage)

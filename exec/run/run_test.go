@@ -50,7 +50,7 @@ func TestRules(t *testing.T) {
 			return nil
 		}, run.Options{})
 		require.NoError(t, err)
-		require.EqualValues(t, len(g.Tasks), ran.Load())
+		require.EqualValues(t, g.Len(), ran.Load())
 		exectest.CheckRules(t, trace)
 	})
 }
@@ -62,9 +62,9 @@ func TestQueuedBeforeAnyRuns(t *testing.T) {
 	const ranks, microbatches = 4, 32
 	g := exectest.Wired(t, "gpipe", graph.Shape{Ranks: ranks, Microbatches: microbatches})
 	var values [microbatches]int
-	work := make([]func(), len(g.Tasks))
-	for i := range g.Tasks {
-		task := g.Tasks[i]
+	work := make([]func(), g.Len())
+	for i := range int32(g.Len()) {
+		task := g.Task(i)
 		work[i] = func() {
 			if task.Kind == graph.Forward {
 				values[task.Microbatch] = values[task.Microbatch]*int(task.Stage+2) + int(task.Microbatch)
@@ -97,9 +97,9 @@ func TestRingOnNumbers(t *testing.T) {
 				values[r][c] = 100*r + c
 			}
 		}
-		sent := make([]int, len(g.Tasks))
+		sent := make([]int, g.Len())
 		_, err = run.Graph(context.Background(), g, func(_ context.Context, i int32) error {
-			task := g.Tasks[i]
+			task := g.Task(i)
 			switch task.Kind {
 			case graph.Send:
 				sent[i] = values[task.Rank][task.Part]
@@ -123,7 +123,7 @@ func TestRingOnNumbers(t *testing.T) {
 func TestFailure(t *testing.T) {
 	g := exectest.Wired(t, "1f1b", graph.Shape{Ranks: 3, Microbatches: 4})
 	broken := errors.New("broken")
-	for i := range g.Tasks {
+	for i := range int32(g.Len()) {
 		trace, err := run.Graph(context.Background(), g, func(_ context.Context, at int32) error {
 			if at == int32(i) {
 				return broken
@@ -196,7 +196,7 @@ func TestDeadlock(t *testing.T) {
 func TestTaskThatHangs(t *testing.T) {
 	g := exectest.Wired(t, "ddp", graph.Shape{Ranks: 1, Microbatches: 1, Replicas: 2})
 	_, err := run.Graph(context.Background(), g, func(ctx context.Context, i int32) error {
-		if g.Tasks[i].Kind == graph.Backward && g.Tasks[i].Rank == 1 {
+		if g.Class(i).Kind == graph.Backward && g.Class(i).Rank == 1 {
 			<-ctx.Done()
 			return ctx.Err()
 		}
@@ -224,5 +224,5 @@ func BenchmarkRun(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/float64(len(g.Tasks)), "ns/task")
+	b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/float64(g.Len()), "ns/task")
 }

@@ -51,7 +51,7 @@ func (e *StuckError) lines() string {
 func (e *StuckError) describe(b *strings.Builder) {
 	for _, h := range e.Heads {
 		fmt.Fprintf(b, "\n  %s ", e.Graph.Describe(h.Task))
-		t := e.Graph.Tasks[h.Task]
+		t := e.Graph.Task(h.Task)
 		switch {
 		case h.WaitsFor != graph.None:
 			fmt.Fprintf(b, "waits for %s", e.Graph.Describe(h.WaitsFor))

@@ -26,7 +26,7 @@ func (x *Routes) Merge(k int, own *PartTrace, trace *graph.Trace, begin time.Dur
 		return cluster.Aligned(own.Before, own.After, own.Begin+t) - begin
 	}
 	for i, span := range own.Spans {
-		if x.Owners[trace.Graph.Tasks[i].Rank] == k {
+		if x.Owners[trace.Graph.Class(int32(i)).Rank] == k {
 			trace.Spans[i].Start = at(span.Start)
 		}
 		if x.endsIn(int32(i)) == k {
@@ -56,7 +56,7 @@ func (x *Routes) Straighten(trace *graph.Trace) {
 	})
 	ended := make([]time.Duration, len(x.graph.Streams))
 	for _, i := range byStart {
-		stream, span := x.graph.Tasks[i].Stream, &trace.Spans[i]
+		stream, span := x.graph.Class(i).Stream, &trace.Spans[i]
 		ready := ended[stream]
 		for _, d := range x.graph.Deps(i) {
 			ready = max(ready, trace.Spans[d].End)

@@ -161,8 +161,8 @@ func predictCollective(m collectives.BenchmarkResult) (time.Duration, error) {
 // simulated returns the time of the graph if its tasks take these times.
 func simulated(m collectives.BenchmarkResult, busy func(task int) time.Duration) (time.Duration, error) {
 	index := map[*graph.Task]int{}
-	for i := range m.Graph.Tasks {
-		index[&m.Graph.Tasks[i]] = i
+	for i := range m.Graph.Classes { // every task is one
+		index[&m.Graph.Classes[i]] = i
 	}
 	costs := graph.Costs{Cores: &graph.Cores{Number: m.Cores}}
 	costs.Task = func(t *graph.Task) graph.Cost { return graph.Cost{Busy: busy(index[t])} }

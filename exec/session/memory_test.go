@@ -12,6 +12,7 @@ import (
 	"psim/exec/backend"
 	"psim/exec/measure"
 	"psim/exec/train"
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 )
 
@@ -62,19 +63,19 @@ func TestPredictedPeakIsTheLedgersPeak(t *testing.T) {
 // replay returns the predicted memory of a step, at the times at which its tasks ran.
 func replay(r *Trial, measured *graph.Trace) *graph.Trace {
 	trace := &graph.Trace{Graph: r.Experiment.Graph, Spans: measured.Spans, Persistent: r.Experiment.Costs.Persistent}
-	change := func(at time.Duration, rank int32, bytes int64, task int) {
-		trace.Memory = append(trace.Memory, graph.MemoryEvent{At: at, Rank: rank, Bytes: bytes, Task: int32(task)})
+	change := func(at time.Duration, rank int32, bytes int64, task int32) {
+		trace.Memory = append(trace.Memory, graph.MemoryEvent{At: at, Rank: rank, Bytes: bytes, Task: task})
 	}
-	for i := range trace.Graph.Tasks {
-		task := &trace.Graph.Tasks[i]
+	for i := range int32(trace.Graph.Len()) {
+		task := new(trace.Graph.Task(i))
 		cost, at := r.Experiment.Costs.Task(task), task.Rank
 		if task.Kind.Message() {
 			at = task.Peer
 		}
-		change(trace.Spans[i].Start, at, cost.BytesAtStart, i)
-		change(trace.Spans[i].End, task.Rank, cost.BytesAtEnd, i)
+		change(trace.Span(i).Start, at, cost.BytesAtStart, i)
+		change(trace.Span(i).End, task.Rank, cost.BytesAtEnd, i)
 	}
-	trace.SortMemory()
+	ordertest.SortMemory(trace, trace.Memory)
 	return trace
 }
 

@@ -16,7 +16,7 @@ import (
 func TestPredictCollective(t *testing.T) {
 	g, err := collective.Call{Collective: collective.RingAllReduce, Ranks: 2, Length: 8, Element: 4}.Graph()
 	require.NoError(t, err)
-	tasks := slices.Repeat([]time.Duration{time.Millisecond}, len(g.Tasks))
+	tasks := slices.Repeat([]time.Duration{time.Millisecond}, g.Len())
 	for _, c := range []struct {
 		cores         int
 		handing, want time.Duration

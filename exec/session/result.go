@@ -114,8 +114,8 @@ func unwaitedRates(traces []*graph.Trace, tokensPerStep, samplesPerStep int64) (
 // clock stops that does not wait for the device.
 func launched(trace *graph.Trace) []time.Duration {
 	at := make([]time.Duration, trace.Graph.Ranks())
-	for i := range trace.Graph.Tasks {
-		if task := &trace.Graph.Tasks[i]; task.Kind.Compute() {
+	for i := range int32(trace.Graph.Len()) {
+		if task := trace.Graph.Class(i); task.Kind.Compute() {
 			at[task.Rank] = max(at[task.Rank], trace.Spans[i].Start)
 		}
 	}

@@ -90,7 +90,7 @@ func (s *Session) Save(ctx context.Context, folder files.Folder, elsewhere ...fi
 func (r *Trial) files(traced bool) []files.File {
 	predicted, measured := r.Sides()
 	var list []files.File
-	if traced || len(r.Predicted.Graph.Tasks) <= reports.MostTraced {
+	if traced || r.Predicted.Graph.Len() <= reports.MostTraced {
 		trace := func(w io.Writer) error { return tracecsv.WriteTraceCSV(w, r.Predicted) }
 		list = append(list, files.File{Path: "predicted/trace.csv", Render: trace})
 	}

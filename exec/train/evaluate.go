@@ -48,7 +48,7 @@ func (t *Trainer) Evaluate(ctx context.Context, source *data.Source, o run.Optio
 
 // evaluate performs a task if it belongs to a forward pass.
 func (s *step) evaluate(ctx context.Context, i int32, gathers map[int32]bool) error {
-	t := s.job.Graph.Tasks[i]
+	t := s.job.Graph.Task(i)
 	switch {
 	case t.Kind == graph.Forward:
 		err := s.do(ctx, i)
@@ -68,9 +68,9 @@ func (t *Trainer) forwardGathers() map[int32]bool {
 		part                    uint16
 	}
 	found, seen := map[int32]bool{}, map[place]bool{}
-	for i, task := range t.job.Graph.Tasks {
+	for i, task := range t.job.Graph.Tasks() {
 		if at := (place{task.Rank, task.Stage, task.Microbatch, task.Part}); task.Kind == graph.AllGather && !seen[at] {
-			found[int32(i)], seen[at] = true, true
+			found[i], seen[at] = true, true
 		}
 	}
 	return found

@@ -16,6 +16,7 @@ import (
 	"psim/exec/exectest"
 	"psim/exec/kernels"
 	"psim/exec/train"
+	"psim/internal/ordertest"
 	"psim/schedules/graph"
 )
 
@@ -99,19 +100,19 @@ func ledgers(t *testing.T, m exectest.Spread, n network.Network, samples []int) 
 
 // addMemory adds the memory changes of the tasks to a trace.
 func addMemory(trace *graph.Trace, costs graph.Costs) {
-	add := func(at time.Duration, rank int32, bytes int64, task int) {
-		trace.Memory = append(trace.Memory, graph.MemoryEvent{At: at, Rank: rank, Bytes: bytes, Task: int32(task)})
+	add := func(at time.Duration, rank int32, bytes int64, task int32) {
+		trace.Memory = append(trace.Memory, graph.MemoryEvent{At: at, Rank: rank, Bytes: bytes, Task: task})
 	}
-	for i := range trace.Graph.Tasks {
-		task := &trace.Graph.Tasks[i]
+	for i := range int32(trace.Graph.Len()) {
+		task := new(trace.Graph.Task(i))
 		cost, at := costs.Task(task), task.Rank
 		if task.Kind.Message() {
 			at = task.Peer
 		}
-		add(trace.Spans[i].Start, at, cost.BytesAtStart, i)
-		add(trace.Spans[i].End, task.Rank, cost.BytesAtEnd, i)
+		add(trace.Span(i).Start, at, cost.BytesAtStart, i)
+		add(trace.Span(i).End, task.Rank, cost.BytesAtEnd, i)
 	}
-	trace.SortMemory()
+	ordertest.SortMemory(trace, trace.Memory)
 }
 
 // alone returns the trace of a step whose tasks ran one by one.

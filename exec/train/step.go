@@ -135,7 +135,7 @@ func (s *step) release() {
 
 // do performs a task on the device of its rank.
 func (s *step) do(ctx context.Context, i int32) error {
-	t := s.job.Graph.Tasks[i]
+	t := s.job.Graph.Task(i)
 	leave, err := s.devices[t.Rank].Enter()
 	if err != nil {
 		return err
@@ -219,7 +219,7 @@ func (s *step) sent(t graph.Task) (from, to **backend.DeviceTensor) {
 // pack makes a message to another process from a tensor, and frees the tensor. The message is
 // empty if an evaluation has no gradient to send.
 func (s *step) pack(i int32) ([]byte, error) {
-	from, _ := s.sent(s.job.Graph.Tasks[i])
+	from, _ := s.sent(s.job.Graph.Task(i))
 	if *from == nil {
 		return nil, nil
 	}
@@ -234,7 +234,7 @@ func (s *step) unpack(_ context.Context, i int32, word []byte) error {
 	if len(word) == 0 {
 		return nil
 	}
-	t := s.job.Graph.Tasks[i]
+	t := s.job.Graph.Task(i)
 	leave, err := s.devices[t.Peer].Enter()
 	if err != nil {
 		return err

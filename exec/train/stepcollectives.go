@@ -126,7 +126,7 @@ func (s *step) ring(ctx context.Context, kind string, ranks []int32, r *round) e
 // allReduce sums a bucket of gradients over the replicas, or the gradients of a tied tensor
 // over the stages that use it.
 func (s *step) allReduce(ctx context.Context, i int32) error {
-	t := s.job.Graph.Tasks[i]
+	t := s.job.Graph.Task(i)
 	m := s.ranks[t.Rank]
 	names := s.plan.tied[i]
 	if t.Stage != graph.None {

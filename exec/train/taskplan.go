@@ -36,16 +36,16 @@ func planTasks(j Job) (taskPlan, error) {
 // order.
 func (p *taskPlan) findTied(j Job) error {
 	next := make([]int, j.Graph.Ranks()) // by rank: of j.Tied
-	for i := range j.Graph.Tasks {
-		t := &j.Graph.Tasks[i]
+	for i := range int32(j.Graph.Len()) {
+		t := j.Graph.Class(i)
 		if t.Kind != graph.AllReduce || t.Stage != graph.None {
 			continue
 		}
 		k := j.tiedFrom(next[t.Rank], t.Rank)
 		if k == len(j.Tied) {
-			return fmt.Errorf("%s sums no tensor that stages share", j.Graph.Describe(int32(i)))
+			return fmt.Errorf("%s sums no tensor that stages share", j.Graph.Describe(i))
 		}
-		next[t.Rank], p.tied[int32(i)] = k+1, j.Tied[k].Tensors
+		next[t.Rank], p.tied[i] = k+1, j.Tied[k].Tensors
 	}
 	for rank, from := range next {
 		if k := j.tiedFrom(from, int32(rank)); k < len(j.Tied) {

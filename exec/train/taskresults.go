@@ -7,7 +7,7 @@ import (
 
 // results points at the tensors that a task has just made for others.
 func (s *step) results(i int32) (at []**backend.DeviceTensor) {
-	t := s.job.Graph.Tasks[i]
+	t := s.job.Graph.Task(i)
 	m := s.ranks[t.Rank]
 	switch t.Kind {
 	case graph.Forward:

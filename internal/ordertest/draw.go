@@ -54,3 +54,77 @@ func plain(t rapid.TB, s schedules.Schedule) bool {
 	}
 	return true
 }
+
+// DrawAny draws a pipeline with anything that wiring knows, whether or not it goes together: any
+// order of the catalog, messages of several sizes, all ways to sum gradients and to gather
+// parameters, pairs, experts, barriers.
+func DrawAny(t *rapid.T) wiring.Pipeline {
+	p := Draw(t)
+	some := rapid.Bool()
+	if some.Draw(t, "as the catalog has it") {
+		p = drawScheduled(t, p.Shape.Replicas)
+	}
+	stages := max(p.Placement.Stages(), len(p.Boundaries)+1)
+	if some.Draw(t, "sums") {
+		drawSync(t, &p, stages)
+	}
+	if stages > 1 && some.Draw(t, "tied") {
+		p.Tied = []wiring.Tied{{Stages: []int{0, stages - 1}, Bytes: 7}, {Stages: []int{0}}}
+	}
+	if r := p.Shape.Replicas; r > 1 && rapid.IntRange(0, 3).Draw(t, "shards") == 0 {
+		p.Samples = nil // which shards take the place of
+		p.Shards = rapid.SliceOfN(rapid.Int64Range(1, 3), r, r).Draw(t, "shares")
+	}
+	if p.Sync.Units == nil && some.Draw(t, "experts") {
+		DrawExperts(t, &p)
+		if p.Shards != nil {
+			p.ExpertSpan = 1
+		}
+		p.DelayWeights = some.Draw(t, "delayed weights")
+	}
+	seldom := rapid.IntRange(0, 4)
+	p.Synchronous, p.WholeLast = seldom.Draw(t, "synchronous") == 0, seldom.Draw(t, "whole last") == 0
+	p.SerialBackward = p.SerialBackward || seldom.Draw(t, "serial backward") == 0
+	p.Layered = p.Sync.Units != nil
+	return p
+}
+
+// drawScheduled draws a pipeline as a schedule of the catalog has it.
+func drawScheduled(t *rapid.T, replicas int) wiring.Pipeline {
+	s := rapid.SampledFrom(schedules.Catalog()).Draw(t, "other schedule")
+	shape := rapid.SampledFrom(Served(s, 4, 8, 3)).Draw(t, "other shape")
+	if shape.Replicas = replicas; s.Check(shape) != nil {
+		shape.Replicas = 1
+	}
+	p, err := s.Pipeline(shape, nil)
+	require.NoError(t, err)
+	p.Pairs = rapid.SampledFrom([]wiring.Pairing{wiring.Serial, wiring.Fused, wiring.Overlap}).Draw(t, "pairs")
+	p.Optimizer = rapid.Bool().Draw(t, "with optimizer")
+	return p
+}
+
+// drawSync draws how gradients are summed and parameters gathered.
+func drawSync(t *rapid.T, p *wiring.Pipeline, stages int) {
+	some, bytes := rapid.Bool(), rapid.Int64Range(0, 50)
+	pieces := rapid.SliceOfN(bytes, 0, 3)
+	s := &p.Sync
+	s.Overlap, s.Sharded, s.EveryMicrobatch = some.Draw(t, "overlap"), some.Draw(t, "sharded"), some.Draw(t, "every microbatch")
+	s.Width = rapid.IntRange(0, 2).Draw(t, "width")
+	if rapid.IntRange(0, 3).Draw(t, "units") == 0 {
+		for range stages {
+			s.Units = append(s.Units, wiring.Unit{Gather: pieces.Draw(t, "gather"), Scatter: pieces.Draw(t, "scatter"), Share: 3})
+		}
+		return
+	}
+	s.Parameters = rapid.SliceOfN(bytes, stages, stages).Draw(t, "parameters")
+	ahead := p.Placement.Second == nil && rapid.IntRange(0, 2).Draw(t, "ahead") == 0
+	for range stages {
+		s.Buckets = append(s.Buckets, pieces.Draw(t, "buckets"))
+		if ahead {
+			s.Ahead = append(s.Ahead, pieces.Draw(t, "pieces"))
+		}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "broadcast") == 0 {
+		s.Broadcast = s.Buckets
+	}
+}

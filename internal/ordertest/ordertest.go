@@ -4,7 +4,9 @@ package ordertest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -123,15 +125,51 @@ func Split(o order.Order) order.Order {
 // Dump writes every task of a graph with its index, stream and dependencies.
 func Dump(g *graph.Graph) string {
 	var b strings.Builder
-	for i := range g.Tasks {
-		fmt.Fprintf(&b, "%d: %s", i, g.Describe(int32(i)))
-		for j, d := range g.Deps(int32(i)) {
+	for i := range int32(g.Len()) {
+		fmt.Fprintf(&b, "%d: %s", i, g.Describe(i))
+		for j, d := range g.Deps(i) {
 			b.WriteString([]string{" after ", ", "}[min(j, 1)])
-			fmt.Fprintf(&b, "%d: %s", d, g.Tasks[d])
+			fmt.Fprintf(&b, "%d: %s", d, g.Task(d))
 		}
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// Spans lists when the tasks of a trace ran.
+func Spans(t *graph.Trace) []graph.Span {
+	spans := make([]graph.Span, t.Graph.Len())
+	for i := range spans {
+		spans[i] = t.Span(int32(i))
+	}
+	return spans
+}
+
+// Measured makes a trace of a simulation's times, as if they had been measured.
+func Measured(t *graph.Trace) *graph.Trace {
+	return &graph.Trace{Graph: t.Graph, Spans: Spans(t), Persistent: t.Persistent}
+}
+
+// Memory lists the changes of memory of a trace in order of time: at equal times ends of tasks
+// come before starts, but for tasks that take no time.
+func Memory(t *graph.Trace) []graph.MemoryEvent {
+	var events []graph.MemoryEvent
+	t.Changes(func(e graph.MemoryEvent) { events = append(events, e) })
+	SortMemory(t, events)
+	return events
+}
+
+// SortMemory puts changes of memory into that order.
+func SortMemory(t *graph.Trace, events []graph.MemoryEvent) {
+	phase := func(e graph.MemoryEvent) int {
+		if span := t.Span(e.Task); span.Start != span.End && e.At == span.End {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(events, func(a, b graph.MemoryEvent) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), phase(a)-phase(b), cmp.Compare(a.Task, b.Task))
+	})
 }
 
 // Unit is the cost model F1 B2 I1 W1, everything else free.
@@ -150,18 +188,18 @@ func Unit(t *graph.Task) time.Duration {
 // collectives are taken for tasks of one rank.
 func Relax(t rapid.TB, g *graph.Graph, cost func(*graph.Task) time.Duration) *graph.Trace {
 	t.Helper()
-	spans := make([]graph.Span, len(g.Tasks))
+	spans := make([]graph.Span, g.Len())
 	for round := 0; ; round++ {
-		require.LessOrEqual(t, round, len(g.Tasks), "deadlock")
+		require.LessOrEqual(t, round, g.Len(), "deadlock")
 		moved := false
 		free := make([]time.Duration, len(g.Streams))
-		for i := range g.Tasks {
-			task := &g.Tasks[i]
+		for i := range spans {
+			task := g.Task(int32(i))
 			start := free[task.Stream]
 			for _, d := range g.Deps(int32(i)) {
 				start = max(start, spans[d].End)
 			}
-			span := graph.Span{Start: start, End: start + cost(task)}
+			span := graph.Span{Start: start, End: start + cost(&task)}
 			moved = moved || span != spans[i]
 			spans[i], free[task.Stream] = span, span.End
 		}

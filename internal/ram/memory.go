@@ -16,8 +16,8 @@ import (
 // takes per task, measured on 1F1B with 1 to 20 million tasks and rounded up.
 const bytesPerTask = 420
 
-// bytesPerPacked bounds what a task of a packed graph takes, measured likewise.
-const bytesPerPacked = 64
+// bytesPerBrief bounds what a task of a brief graph takes, measured in the same way.
+const bytesPerBrief = 64
 
 // alwaysFits bounds the needs for which it is not worth asking how much is free.
 const alwaysFits = 16 << 20
@@ -26,8 +26,8 @@ const alwaysFits = 16 << 20
 // estimate.
 func CheckTasks(tasks float64) error { return check(tasks, bytesPerTask) }
 
-// CheckPacked is CheckTasks for graphs that are packed.
-func CheckPacked(tasks float64) error { return check(tasks, bytesPerPacked) }
+// CheckBrief is CheckTasks for graphs of which only statistics are wanted.
+func CheckBrief(tasks float64) error { return check(tasks, bytesPerBrief) }
 
 func check(tasks, bytes float64) error {
 	need := tasks * bytes

@@ -56,18 +56,18 @@ func collectBars(t *graph.Trace, ranks []int, from, to time.Duration) panelBars 
 	for row, rank := range ranks {
 		rows[int32(rank)] = row
 	}
-	for i := range t.Graph.Tasks {
-		task, span := &t.Graph.Tasks[i], t.Spans[i]
+	for i := range int32(t.Graph.Len()) {
+		task, span := t.Graph.Class(i), t.Span(i)
 		shown := graph.Span{Start: max(span.Start, from), End: min(span.End, to)}
 		row, ok := rows[task.Rank]
 		if !ok || shown.End <= shown.Start {
 			continue
 		}
 		lane, kind := laneOf(task.Kind), task.Kind
-		if k, ok := phase[int32(i)]; ok {
+		if k, ok := phase[i]; ok {
 			kind = k
 		}
-		p.bars[row][lane] = append(p.bars[row][lane], bar{Span: shown, kind: kind, tone: p.tones.of(task), task: int32(i), cut: shown != span})
+		p.bars[row][lane] = append(p.bars[row][lane], bar{Span: shown, kind: kind, tone: p.tones.of(task), task: i, cut: shown != span})
 		p.used[lane], p.kinds[kind] = true, true
 	}
 	for r := range p.bars {
@@ -94,8 +94,8 @@ func phases(g *graph.Graph) map[int32]graph.Kind {
 		part uint16
 	}
 	arrivals, copies := map[place][]graph.Kind{}, make([]int, g.Ranks())
-	for i := range g.Tasks {
-		switch t := &g.Tasks[i]; t.Kind {
+	for i := range int32(g.Len()) {
+		switch t := g.Class(i); t.Kind {
 		case graph.Reduce:
 			arrivals[place{t.Rank, t.Part}] = append(arrivals[place{t.Rank, t.Part}], graph.ReduceScatter)
 		case graph.Copy:
@@ -107,11 +107,11 @@ func phases(g *graph.Graph) map[int32]graph.Kind {
 	if len(copies) > 0 && slices.Min(copies) < slices.Max(copies) {
 		return phase
 	}
-	for i := range g.Tasks {
-		t := &g.Tasks[i]
+	for i := range int32(g.Len()) {
+		t := g.Class(i)
 		at := place{t.Peer, t.Part}
 		if next := arrivals[at]; t.Kind == graph.Send && len(next) > 0 {
-			phase[int32(i)], arrivals[at] = next[0], next[1:]
+			phase[i], arrivals[at] = next[0], next[1:]
 		}
 	}
 	return phase
@@ -125,7 +125,7 @@ func (r rankBars) actions(g *graph.Graph, gap time.Duration) rankBars {
 		for lane, bars := range r[rank] {
 			var list []bar
 			for _, b := range bars {
-				if n := len(list); n > 0 && b.Start-list[n-1].End <= gap && sameAction(g.Tasks[list[n-1].task], g.Tasks[b.task]) {
+				if n := len(list); n > 0 && b.Start-list[n-1].End <= gap && sameAction(g.Task(list[n-1].task), g.Task(b.task)) {
 					list[n-1].End, list[n-1].joined = max(list[n-1].End, b.End), true
 				} else {
 					list = append(list, b)
@@ -155,7 +155,7 @@ func (r rankBars) durations(g *graph.Graph, lane int) []time.Duration {
 	var list []time.Duration
 	for rank := range r {
 		for _, b := range r[rank][lane] {
-			if numbered(g.Tasks[b.task].Kind) {
+			if numbered(g.Class(b.task).Kind) {
 				list = append(list, b.Duration())
 			}
 		}
@@ -182,5 +182,5 @@ func typical(durations []time.Duration) time.Duration {
 // computes reports whether a graph holds any work. A collective by itself has
 // neither microbatches nor a bubble.
 func computes(g *graph.Graph) bool {
-	return slices.ContainsFunc(g.Tasks, func(t graph.Task) bool { return t.Kind.Compute() })
+	return slices.ContainsFunc(g.Classes, func(t graph.Task) bool { return t.Kind.Compute() })
 }

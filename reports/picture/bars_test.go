@@ -39,7 +39,7 @@ func TestSlicesAreOneAction(t *testing.T) {
 	bars = collectBars(trace, []int{0}, 0, trace.End()).bars
 	require.Len(t, bars.actions(g, 0)[0][workLane], 3)
 	require.Len(t, bars.actions(g, 1)[0][workLane], 2)
-	g.Tasks[3].Microbatch = 1
+	g.Classes[3].Microbatch = 1
 	require.Len(t, bars.actions(g, 1)[0][workLane], 3)
 }
 
@@ -62,9 +62,9 @@ func TestDense(t *testing.T) {
 		dense  bool
 	}{{wide, false, false}, {narrow, false, true}, {narrow, true, false}} {
 		trace := work([]graph.Kind{graph.Forward}, c.times...)
-		for i := range trace.Graph.Tasks {
+		for i := range int32(trace.Graph.Len()) {
 			if !c.slices {
-				trace.Graph.Tasks[i].Microbatch = int32(i)
+				trace.Graph.Classes[i].Microbatch = int32(i)
 			}
 		}
 		_, l, err := newTimeline("", []Panel{{Trace: trace}})
@@ -95,8 +95,8 @@ func TestPhases(t *testing.T) {
 		g, err := collective.Call{Collective: collective.RingAllReduce, Ranks: 5, Length: 5, Convention: convention.Name}.Graph()
 		require.NoError(t, err)
 		phase, sent := phases(g), make([]int, 5)
-		for i := range g.Tasks {
-			if task := &g.Tasks[i]; task.Kind == graph.Send {
+		for i := range int32(g.Len()) {
+			if task := new(g.Task(i)); task.Kind == graph.Send {
 				want := graph.ReduceScatter
 				if sent[task.Rank] >= 4 {
 					want = graph.AllGather

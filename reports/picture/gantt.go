@@ -74,7 +74,7 @@ func (g *gantt) scale(width int) {
 	for r := range g.bars {
 		for _, b := range g.bars[r][workLane] {
 			unit = units.CommonDivisor(units.CommonDivisor(unit, b.Start), b.End)
-			longest = max(longest, len(g.label(&g.trace.Graph.Tasks[b.task])))
+			longest = max(longest, len(g.label(g.trace.Graph.Task(b.task))))
 		}
 	}
 	worked := unit > 0
@@ -101,7 +101,7 @@ func secondStages(g *graph.Graph) []bool {
 }
 
 // label names a task by a letter for its kind, and its microbatch.
-func (g *gantt) label(t *graph.Task) string {
+func (g *gantt) label(t graph.Task) string {
 	label := string(g.letter(t))
 	if t.Kind.Compute() && t.Microbatch != graph.None {
 		label += strconv.Itoa(int(t.Microbatch))
@@ -109,7 +109,7 @@ func (g *gantt) label(t *graph.Task) string {
 	return label
 }
 
-func (g *gantt) letter(t *graph.Task) byte {
+func (g *gantt) letter(t graph.Task) byte {
 	switch {
 	case t.Kind.Compute() && t.Stage >= 0 && int(t.Stage) < len(g.stages) && g.stages[t.Stage]:
 		return t.Kind.String()[0] + 'a' - 'A'
@@ -143,7 +143,7 @@ func (g *gantt) rows() [][]byte {
 // the picture is dense work only adds to the shares.
 func (g *gantt) draw(row []byte, shares []map[byte]float64, bars []bar, work bool) {
 	for _, b := range bars {
-		task := &g.trace.Graph.Tasks[b.task]
+		task := g.trace.Graph.Task(b.task)
 		if task.Kind.Communication() == work {
 			continue
 		}

@@ -72,7 +72,7 @@ func (p *timelinePanel) fit(l labelling, lane int, task vg.Length, sizes []vg.Le
 	g, longest := p.Trace.Graph, ""
 	for r := range p.actions {
 		for _, b := range p.actions[r][lane] {
-			if s := l.text(&g.Tasks[b.task]); len(s) > len(longest) {
+			if s := l.text(g.Task(b.task)); len(s) > len(longest) {
 				longest = s
 			}
 		}
@@ -90,7 +90,7 @@ func (p *timelinePanel) fit(l labelling, lane int, task vg.Length, sizes []vg.Le
 // text labels a task with its microbatch, or in the notation 2F0 where
 // the stage must be told, or the chunk that it moves. A slice of a backward that
 // stands apart from the first has its number too.
-func (l labelling) text(t *graph.Task) string {
+func (l labelling) text(t graph.Task) string {
 	switch {
 	case !numbered(t.Kind) || t.Kind.Compute() && t.Microbatch == graph.None:
 		return ""
@@ -107,7 +107,7 @@ func (l labelling) text(t *graph.Task) string {
 }
 
 // draw labels a block, if there is enough of it.
-func (l labelling) draw(c canvas, t *graph.Task, b block) {
+func (l labelling) draw(c canvas, t graph.Task, b block) {
 	text, width := l.text(t), b.x1-b.x0
 	bottom, top := c.edges(b)
 	if l.size == 0 || text == "" || width < l.width+1 || top-bottom < l.size*0.8 {

@@ -69,17 +69,17 @@ func (p *timelinePanel) drawLane(c canvas, rank, lane int) {
 		c.block(b.apart())
 	}
 	for _, b := range single(p.actions[rank][lane], c.x) {
-		p.label[lane].draw(c, &p.Trace.Graph.Tasks[b.bar.task], b.apart())
+		p.label[lane].draw(c, p.Trace.Graph.Task(b.bar.task), b.apart())
 	}
 }
 
 // ready returns when the task of a bar could have started: its start, except
 // where work is known to have been ready before.
 func (p *timelinePanel) ready(b bar) time.Duration {
-	if p.Trace.Ready == nil || laneOf(b.kind) != workLane {
+	if !p.Trace.KnowsReady() || laneOf(b.kind) != workLane {
 		return b.Start
 	}
-	return min(b.Start, p.Trace.Ready[b.task])
+	return min(b.Start, p.Trace.ReadyAt(b.task))
 }
 
 // launches reports whether the time from ready to start can be seen anywhere.

@@ -20,8 +20,8 @@ type tones struct {
 // newTones finds what every rank holds.
 func newTones(g *graph.Graph) *tones {
 	t := &tones{graph: g, held: map[int32][]int{}}
-	for i := range g.Tasks {
-		task := &g.Tasks[i]
+	for i := range g.Classes {
+		task := &g.Classes[i]
 		if !task.Kind.Compute() {
 			continue
 		}

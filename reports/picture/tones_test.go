@@ -29,8 +29,8 @@ func TestTones(t *testing.T) {
 	for name, virtual := range map[string]int{"looped-bfs": 3, "zbv": 2, "chimera": 1} {
 		g := wired(t, name, virtual)
 		tones := newTones(g)
-		for i := range g.Tasks {
-			task := &g.Tasks[i]
+		for i := range int32(g.Len()) {
+			task := new(g.Task(i))
 			var want float64
 			switch {
 			case !task.Kind.Compute():
@@ -45,7 +45,7 @@ func TestTones(t *testing.T) {
 		}
 	}
 	single := wired(t, "1f1b", 1)
-	require.Zero(t, newTones(single).of(&single.Tasks[0]))
+	require.Zero(t, newTones(single).of(&single.Classes[0]))
 }
 
 // Every tone of every kind of work can be told from every other, and from idle

@@ -89,8 +89,8 @@ func (c *chrome) name(rank int32, thread, order int, name string) {
 // itself: what would, as two clocks can make it in a measured trace, goes to a
 // thread of its own.
 func (c *chrome) slices() {
-	g, spans := c.trace.Graph, c.trace.Spans
-	c.thread = make([]int, len(g.Tasks))
+	g := c.trace.Graph
+	c.thread = make([]int, g.Len())
 	start, order := g.ByStream()
 	threads := len(g.Streams)
 	for s, stream := range g.Streams {
@@ -98,9 +98,9 @@ func (c *chrome) slices() {
 		if !c.shows(stream.Rank) {
 			continue
 		}
-		byStart(spans, tasks)
+		byStart(c.trace, tasks)
 		ids := []int{s}
-		for k, lane := range apart(spans, tasks) {
+		for k, lane := range apart(c.trace, tasks) {
 			if lane == len(ids) {
 				c.name(stream.Rank, threads, s, stream.Name+" (overlapping)")
 				ids = append(ids, threads)
@@ -113,30 +113,31 @@ func (c *chrome) slices() {
 }
 
 // byStart sorts the tasks of a stream.
-func byStart(spans []graph.Span, tasks []int32) {
-	slices.SortStableFunc(tasks, func(a, b int32) int { return cmp.Compare(spans[a].Start, spans[b].Start) })
+func byStart(t *graph.Trace, tasks []int32) {
+	slices.SortStableFunc(tasks, func(a, b int32) int { return cmp.Compare(t.Span(a).Start, t.Span(b).Start) })
 }
 
 // apart puts the tasks of a stream, sorted by start, into lanes that do not overlap
 // themselves: the first one that is free.
-func apart(spans []graph.Span, tasks []int32) (lane []int) {
+func apart(t *graph.Trace, tasks []int32) (lane []int) {
 	var free []time.Duration
 	for _, i := range tasks {
-		k := slices.IndexFunc(free, func(end time.Duration) bool { return end <= spans[i].Start })
+		span := t.Span(i)
+		k := slices.IndexFunc(free, func(end time.Duration) bool { return end <= span.Start })
 		if k < 0 {
 			k = len(free)
 			free = append(free, 0)
 		}
-		free[k] = spans[i].End
+		free[k] = span.End
 		lane = append(lane, k)
 	}
 	return lane
 }
 
 func (c *chrome) slice(i int32) {
-	t, span := &c.trace.Graph.Tasks[i], c.trace.Spans[i]
+	t, span := c.trace.Graph.Task(i), c.trace.Span(i)
 	c.event(`"ph": "X", "cat": "kernel", "name": %s, "pid": %d, "tid": %d, "ts": %s, "dur": %s, "args": {%s}`,
-		jsonString(chromeName(t)), t.Rank, c.thread[i], micros(span.Start), micros(span.Duration()), c.details(i))
+		jsonString(chromeName(&t)), t.Rank, c.thread[i], micros(span.Start), micros(span.Duration()), c.details(i, &t))
 }
 
 // chromeName names a slice. Trace analysis takes for communication
@@ -152,8 +153,7 @@ func chromeName(t *graph.Task) string {
 }
 
 // details lists the arguments of a slice.
-func (c *chrome) details(i int32) string {
-	t := &c.trace.Graph.Tasks[i]
+func (c *chrome) details(i int32, t *graph.Task) string {
 	s := fmt.Sprintf(`"device": %d, "stream": %d, "correlation": %d, "kind": "%s"`, t.Rank, t.Stream, i, t.Kind)
 	for name, n := range fields(t) {
 		s += fmt.Sprintf(`, "%s": %d`, name, n)
@@ -173,14 +173,15 @@ func fields(t *graph.Task) iter.Seq2[string, int64] {
 
 // arrows writes a flow for every message.
 func (c *chrome) arrows() {
-	id, spans, tasks := 0, c.trace.Spans, c.trace.Graph.Tasks
+	id, g := 0, c.trace.Graph
 	for source, task := range waits(c.trace) {
-		if !c.shows(tasks[source].Rank) || !c.shows(tasks[task].Rank) {
+		if !c.shows(g.Class(source).Rank) || !c.shows(g.Class(task).Rank) {
 			continue
 		}
 		id++
-		c.flow("s", "", source, max(spans[source].Start, spans[source].End-1), id)
-		c.flow("f", `, "bp": "e"`, task, spans[task].Start, id)
+		sent := c.trace.Span(source)
+		c.flow("s", "", source, max(sent.Start, sent.End-1), id)
+		c.flow("f", `, "bp": "e"`, task, c.trace.Span(task).Start, id)
 	}
 }
 
@@ -189,13 +190,16 @@ func (c *chrome) arrows() {
 func waits(t *graph.Trace) iter.Seq2[int32, int32] {
 	g := t.Graph
 	return func(yield func(source, task int32) bool) {
-		for i := range int32(len(g.Tasks)) {
+		for i := range int32(g.Len()) {
 			for _, d := range g.Deps(i) {
-				source := d
-				if t.Spans[d].Duration() == 0 && len(g.Deps(d)) > 0 {
-					source = g.Deps(d)[0]
+				if !g.Class(d).Kind.Message() {
+					continue
 				}
-				if g.Tasks[d].Kind.Message() && !yield(source, i) {
+				source := d
+				if deps := g.Deps(d); t.Span(d).Duration() == 0 && len(deps) > 0 {
+					source = deps[0]
+				}
+				if !yield(source, i) {
 					return
 				}
 			}
@@ -206,7 +210,7 @@ func waits(t *graph.Trace) iter.Seq2[int32, int32] {
 // flow writes one end of an arrow.
 func (c *chrome) flow(phase, binding string, task int32, at time.Duration, id int) {
 	c.event(`"ph": "%s"%s, "cat": "message", "name": "message", "id": %d, "pid": %d, "tid": %d, "ts": %s`,
-		phase, binding, id, c.trace.Graph.Tasks[task].Rank, c.thread[task], micros(at))
+		phase, binding, id, c.trace.Graph.Class(task).Rank, c.thread[task], micros(at))
 }
 
 // memory writes the memory in use as a counter of every rank that has any.

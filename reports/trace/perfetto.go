@@ -156,13 +156,12 @@ func (p *perfetto) thread(stream graph.Stream, suffix string) uint64 {
 // that what would goes to a thread of its own.
 func (p *perfetto) slices() {
 	p.flows()
-	spans := p.trace.Spans
 	start, order := p.trace.Graph.ByStream()
 	for s, stream := range p.trace.Graph.Streams {
 		tasks := order[start[s]:start[s+1]]
-		byStart(spans, tasks)
+		byStart(p.trace, tasks)
 		tracks := []uint64{p.track[s]}
-		for k, lane := range apart(spans, tasks) {
+		for k, lane := range apart(p.trace, tasks) {
 			if lane == len(tracks) {
 				tracks = append(tracks, p.thread(stream, " (overlapping)"))
 			}
@@ -174,7 +173,7 @@ func (p *perfetto) slices() {
 // flows numbers the arrows from messages to what waited for them. Those that end at
 // a task follow each other.
 func (p *perfetto) flows() {
-	n := len(p.trace.Graph.Tasks)
+	n := p.trace.Graph.Len()
 	p.to, p.from = make([][2]uint64, n), make([][]uint64, n)
 	id := uint64(1)
 	for source, task := range waits(p.trace) {
@@ -188,8 +187,8 @@ func (p *perfetto) flows() {
 }
 
 func (p *perfetto) slice(i int32, track uint64) {
-	t, span := &p.trace.Graph.Tasks[i], p.trace.Spans[i]
-	event := p.notes(i).number(eventType, sliceBegin).number(eventTrack, track).
+	t, span := p.trace.Graph.Task(i), p.trace.Span(i)
+	event := p.notes(i, &t).number(eventType, sliceBegin).number(eventTrack, track).
 		text(eventCategory, category(t.Kind)).text(eventName, t.String())
 	for _, flow := range p.from[i] {
 		event = event.fixed(eventFlow, flow)
@@ -213,8 +212,7 @@ func category(k graph.Kind) string {
 }
 
 // notes lists the arguments of a slice.
-func (p *perfetto) notes(i int32) (event message) {
-	t := &p.trace.Graph.Tasks[i]
+func (p *perfetto) notes(i int32, t *graph.Task) (event message) {
 	event = event.nested(eventNotes, message(nil).text(noteText, t.Kind.String()).text(noteName, "kind"))
 	number := func(name string, n int64) {
 		event = event.nested(eventNotes, message(nil).number(noteInteger, uint64(n)).text(noteName, name))
@@ -223,8 +221,8 @@ func (p *perfetto) notes(i int32) (event message) {
 	for name, n := range fields(t) {
 		number(name, n)
 	}
-	if p.trace.Ready != nil {
-		number("ready_ns", p.trace.Ready[i].Nanoseconds())
+	if p.trace.KnowsReady() {
+		number("ready_ns", p.trace.ReadyAt(i).Nanoseconds())
 	}
 	return event
 }

@@ -185,13 +185,13 @@ func (c *Comparison) compareTasks(a, b *graph.Trace) {
 	counts := map[graph.Task]int{} // how many more A has
 	var tasks int                  // of A
 	tally := func(t *graph.Trace, sign int, add func(k *KindComparison, tasks int, s float64)) {
-		for i, task := range t.Graph.Tasks {
+		for i, task := range t.Graph.Tasks() {
 			kind := c.ByKind[task.Kind.String()]
 			whole := 1
 			if task.Kind.Compute() && task.Part > 0 {
 				whole = 0 // a further piece of a pass that is cut
 			}
-			add(&kind, whole, t.Spans[i].Duration().Seconds())
+			add(&kind, whole, t.Span(i).Duration().Seconds())
 			c.ByKind[task.Kind.String()] = kind
 			task.Stream, task.Bytes = 0, 0 // the same work, wherever it queues
 			counts[task] += sign * whole

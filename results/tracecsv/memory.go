@@ -59,10 +59,10 @@ func MemoryCurves(t *graph.Trace) []MemoryCurve {
 			curves[r].Persistent, level[r] = t.Persistent[r], t.Persistent[r]
 		}
 	}
-	for _, e := range t.Memory {
+	t.Changes(func(e graph.MemoryEvent) {
 		level[e.Rank] += e.Bytes
 		curves[e.Rank].Points = append(curves[e.Rank].Points, MemoryPoint{e.At, level[e.Rank]})
-	}
+	})
 	return curves
 }
 

@@ -31,16 +31,16 @@ const readyColumn = ",ready_ns"
 // ready_ns where that is known. A cell is empty where a task has no such thing.
 func WriteTraceCSV(w io.Writer, t *graph.Trace) error {
 	columns := traceColumns
-	if t.Ready == nil {
+	if !t.KnowsReady() {
 		columns = strings.TrimSuffix(columns, readyColumn)
 	}
 	out := csvfile.NewWriter(w, columns)
 	for _, i := range byRankAndStream(t) {
-		task, span := &t.Graph.Tasks[i], t.Spans[i]
+		task, span := t.Graph.Task(i), t.Span(i)
 		row := []any{int64(task.Rank), t.Graph.Streams[task.Stream].Name, task.Kind.String(), optional(task.Stage), optional(task.Microbatch),
 			span.Start.Nanoseconds(), span.End.Nanoseconds(), task.Bytes, int64(task.Part), optional(task.Peer)}
-		if t.Ready != nil {
-			row = append(row, t.Ready[i].Nanoseconds())
+		if t.KnowsReady() {
+			row = append(row, t.ReadyAt(i).Nanoseconds())
 		}
 		out.Row(row...)
 	}
@@ -49,9 +49,9 @@ func WriteTraceCSV(w io.Writer, t *graph.Trace) error {
 
 // byRankAndStream lists the tasks by rank, stream, start and index.
 func byRankAndStream(t *graph.Trace) []int32 {
-	return sorted(len(t.Spans), func(a, b int32) int {
-		x, y := &t.Graph.Tasks[a], &t.Graph.Tasks[b]
-		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Stream, y.Stream), cmp.Compare(t.Spans[a].Start, t.Spans[b].Start))
+	return sorted(t.Graph.Len(), func(a, b int32) int {
+		x, y := t.Graph.Class(a), t.Graph.Class(b)
+		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Stream, y.Stream), cmp.Compare(t.Span(a).Start, t.Span(b).Start))
 	})
 }
 
@@ -185,15 +185,15 @@ func (b *traceBuilder) note(t *graph.Task) {
 func (b *traceBuilder) checkStreams() error {
 	t := b.trace
 	order := sorted(len(t.Spans), func(x, y int32) int {
-		return cmp.Or(cmp.Compare(t.Graph.Tasks[x].Stream, t.Graph.Tasks[y].Stream),
+		return cmp.Or(cmp.Compare(t.Graph.Class(x).Stream, t.Graph.Class(y).Stream),
 			cmp.Compare(t.Spans[x].Start, t.Spans[y].Start), cmp.Compare(t.Spans[x].End, t.Spans[y].End))
 	})
 	for k := 1; k < len(order); k++ {
 		before, i := order[k-1], order[k]
-		stream := t.Graph.Tasks[i].Stream
-		if stream == t.Graph.Tasks[before].Stream && t.Spans[i].Start < t.Spans[before].End {
+		stream := t.Graph.Class(i).Stream
+		if stream == t.Graph.Class(before).Stream && t.Spans[i].Start < t.Spans[before].End {
 			return fmt.Errorf("row %d after the header starts at %d ns, but row %d is on the same stream, %s of rank %d, until %d ns", i+1,
-				t.Spans[i].Start.Nanoseconds(), before+1, t.Graph.Streams[stream].Name, t.Graph.Tasks[i].Rank, t.Spans[before].End.Nanoseconds())
+				t.Spans[i].Start.Nanoseconds(), before+1, t.Graph.Streams[stream].Name, t.Graph.Class(i).Rank, t.Spans[before].End.Nanoseconds())
 		}
 	}
 	return nil
@@ -225,8 +225,8 @@ func (b *traceBuilder) connectGroups() {
 		slices.Sort(g.Groups[group])
 	}
 	alone := map[int32]int32{}
-	for i := range g.Tasks {
-		t := &g.Tasks[i]
+	for i := range g.Classes { // every task is one
+		t := &g.Classes[i]
 		if !t.Kind.Collective() || t.Peer != graph.None {
 			continue
 		}

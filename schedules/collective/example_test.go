@@ -12,7 +12,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	for i, task := range g.Tasks {
+	for i, task := range g.Tasks() {
 		if task.Rank == 0 {
 			fmt.Println(g.Describe(int32(i)), task.Bytes, "bytes")
 		}

@@ -32,13 +32,13 @@ func replay(t rapid.TB, call collective.Call, memory, into [][]int64, pick func(
 	require.NoError(t, err)
 	moves, err := call.Moves()
 	require.NoError(t, err)
-	require.Len(t, g.Tasks, 2*len(moves))
+	require.Equal(t, 2*len(moves), g.Len())
 	parts := row.Chunks(len(memory))
-	flying := make([][]int64, len(g.Tasks)) // by send: the numbers under way
+	flying := make([][]int64, g.Len()) // by send: the numbers under way
 	start, order := g.ByStream()
 	end := append([]int32{}, start[1:]...)
-	ended := make([]bool, len(g.Tasks))
-	for range g.Tasks {
+	ended := make([]bool, g.Len())
+	for range g.Len() {
 		var heads []int32
 		for s := range g.Streams {
 			if start[s] < end[s] && ready(g, ended, order[start[s]]) {
@@ -47,7 +47,7 @@ func replay(t rapid.TB, call collective.Call, memory, into [][]int64, pick func(
 		}
 		require.NotEmpty(t, heads, "deadlock")
 		i := pick(heads)
-		task, move := g.Tasks[i], moves[i/2]
+		task, move := g.Task(i), moves[i/2]
 		if task.Kind == graph.Send {
 			require.Equal(t, []int{move.From, move.To, move.Chunk}, []int{int(task.Rank), int(task.Peer), int(task.Part)})
 			flying[i] = append([]int64{}, chunks(memory[task.Rank], parts, move.Chunk, move.Count)...)

@@ -44,7 +44,7 @@ func TestRingRules(t *testing.T) {
 			mod := func(a int) int { return (a + 4*n) % n }
 			g := ring(t, collective.RingAllReduce, n, int64(3*n+1), name)
 			sent, reduced := make([][]int, n), make([][]int, n)
-			for _, task := range g.Tasks {
+			for _, task := range g.Tasks() {
 				switch task.Kind {
 				case graph.Send:
 					require.Equal(t, int32(mod(rules.to(int(task.Rank), 0))), task.Peer)
@@ -146,5 +146,5 @@ func TestRingErrors(t *testing.T) {
 	}
 	g, err := collective.Call{Collective: collective.RingAllReduce, Ranks: 1, Length: 5}.Graph()
 	require.NoError(t, err)
-	require.Empty(t, g.Tasks)
+	require.Zero(t, g.Len())
 }

@@ -1,16 +1,21 @@
 // Package graph is the plain data that all of psim shares: a [Task], the
 // [Graph] of one training step, the [Placement] of its stages, the [Costs] that a
-// simulation takes, the [Trace] that a run leaves, and its [Summary]. It imports
+// simulation takes, the [Trace] of a run, and its [Summary]. It imports
 // nothing of psim.
 //
 // A task may start when every task it depends on has ended, and when it is at
 // the head of its stream: the tasks of one stream run one at a time, in graph
 // order, as on a CUDA stream.
+//
+// A step may have a hundred million tasks, but only a few thousand of them differ in more
+// than their microbatch. So a graph stores a [Task] for each class of tasks that are alike, and
+// only a few numbers for every task ([Columns]). A cost model is asked for one cost per class
+// ([Price]).
 package graph
 
 import (
 	"fmt"
-	"math"
+	"iter"
 	"slices"
 )
 
@@ -21,39 +26,42 @@ type Stream struct {
 	Name string // "compute", "send F to 1", …
 }
 
-// A Graph is a step of training as a value: what has to be done, by whom, in
-// which order and after what. It holds no times. Task i depends on the tasks
-// Deps(i) and follows the task before it on its stream.
+// A Graph is a step of training as a value: which tasks each rank runs, in which order, and
+// which tasks each of them depends on. It holds no times.
 type Graph struct {
 	// Name is the schedule's.
 	Name string
-	// Shape is what the graph was built from.
+	// Shape is the size that the graph was built for.
 	Shape Shape
-	// Placement is where the stages are, in the first replica.
+	// Placement says on which ranks the stages of the first replica are.
 	Placement Placement
 	// Stashing says that every backward is followed by an update of its stage,
 	// and uses the weights that its forward had (see Pipeline).
 	Stashing bool
-	// Layered says that stages are the layers of a network that no rank has a part
-	// of, as under ZeRO 3: a microbatch in flight is one activation, not one for each.
+	// Layered says that the stages are layers and every rank runs all of them, as under
+	// ZeRO 3: a microbatch in flight is one activation, not one for each stage.
 	Layered bool
-	// Late tells of a graph that stands for a Packed, by stage and microbatch, whether
-	// the W comes when the stage before, on the same rank, has gone back over the
-	// microbatch. nil where no stage and the one before are on one rank.
+	// Late says, by stage and microbatch, whether the W runs after the backward of the stage
+	// before it, on the same rank. It is nil unless backwards are split and a rank holds two
+	// neighbouring stages.
 	Late    []bool
 	Streams []Stream
-	// Groups lists the ranks of every group that runs fused collectives.
+	// Groups lists the ranks of every group that runs fused collectives. The last ones are
+	// groups within one replica, of which each replica has Within.
 	Groups [][]int32
+	Within int
 	// Widths says, by group, how many devices of each of its ranks take part in the same
-	// collective, where a rank stands for several; nil: one of each, beside those of the
-	// other devices.
+	// collective, where a rank stands for several. Nil means one device of each.
 	Widths []int32
-	// Experts says which of them are groups of experts.
+	// Experts says which groups are groups of experts.
 	Experts Experts
-	Tasks   []Task
-
-	depStart []uint32 // len(Tasks)+1 offsets into deps
-	deps     []int32
+	// Copies is greater than 1 where the graph has the tasks of the first replica only, and
+	// these stand for Copies replicas that do the same at the same time. See [Graph.Alike].
+	Copies int
+	// Classes has one task for every class. The tasks of a class differ in their microbatch
+	// only, and cost the same. The entry has the microbatch of the first of them.
+	Classes []Task
+	Columns
 }
 
 // Shape is the size of a schedule.
@@ -71,36 +79,69 @@ type Shape struct {
 // same number of them.
 func (s Shape) Stages() int { return s.Ranks * max(1, s.Virtual) }
 
-// MaxTasks is the size beyond which a graph is refused.
-const MaxTasks = math.MaxInt32
-
-// Grow reserves memory for so many more tasks and dependencies, so that Add does
-// not have to.
-func (g *Graph) Grow(tasks, deps int) {
-	g.Tasks = slices.Grow(g.Tasks, tasks)
-	g.depStart = slices.Grow(g.depStart, tasks+1)
-	g.deps = slices.Grow(g.deps, deps)
-}
-
-// Add appends a task and what it depends on, and returns its index. A
-// dependency may be a task that is added later; None is skipped.
+// Add appends a task with a class of its own and the tasks it depends on, and returns its index.
+// A dependency may be a task that is added later; None is skipped.
 func (g *Graph) Add(t Task, deps ...int32) int32 {
-	g.Tasks = append(g.Tasks, t)
-	g.Connect(deps...)
-	return int32(len(g.Tasks) - 1)
+	g.Classes = append(g.Classes, t)
+	i := g.Put(int32(len(g.Classes)-1), t.Stream, None)
+	g.Wait(i, deps...)
+	return i
 }
 
-// Connect appends the dependencies of the first task that has none yet.
-func (g *Graph) Connect(deps ...int32) {
-	if len(g.depStart) == 0 {
-		g.depStart = append(g.depStart, 0)
+// Task returns the i-th task. Without [Columns.Microbatch] its microbatch is that of its class.
+func (g *Graph) Task(i int32) Task {
+	t := *g.Class(i)
+	if g.Microbatch != nil {
+		t.Microbatch = g.Microbatch[i]
 	}
-	for _, d := range deps {
-		if d != None {
-			g.deps = append(g.deps, d)
+	return t
+}
+
+// Class returns the class of the i-th task, which must not be changed: it equals the task except
+// for the microbatch.
+func (g *Graph) Class(i int32) *Task { return &g.Classes[g.Rows[i].Class] }
+
+// Tasks yields all tasks in order.
+func (g *Graph) Tasks() iter.Seq2[int32, Task] {
+	return func(yield func(int32, Task) bool) {
+		for i := range int32(g.Len()) {
+			if !yield(i, g.Task(i)) {
+				return
+			}
 		}
 	}
-	g.depStart = append(g.depStart, uint32(len(g.deps)))
+}
+
+// Distinct returns the graph with a class for every task, for costs that depend on the microbatch.
+func (g *Graph) Distinct() *Graph {
+	if g.distinct() {
+		return g
+	}
+	d := *g
+	d.Classes, d.Rows, d.Microbatch = make([]Task, g.Len()), slices.Clone(g.Rows), nil
+	for i := range d.Rows {
+		d.Classes[i], d.Rows[i].Class = g.Task(int32(i)), int32(i)
+	}
+	return &d
+}
+
+// apart reports whether the i-th task is of the i-th class already.
+func (g *Graph) distinct() bool {
+	for i := range g.Rows {
+		if int(g.Rows[i].Class) != i {
+			return false
+		}
+	}
+	return len(g.Classes) == len(g.Rows)
+}
+
+// Counts returns the number of tasks in every class.
+func (g *Graph) Counts() []int {
+	counts := make([]int, len(g.Classes))
+	for _, row := range g.Rows {
+		counts[row.Class]++
+	}
+	return counts
 }
 
 // AddStream appends a stream of a rank and returns its index.
@@ -112,13 +153,13 @@ func (g *Graph) AddStream(rank int32, name string) int32 {
 // AddGroup appends a group of ranks and returns its index.
 func (g *Graph) AddGroup(ranks []int32) int32 { return g.AddWide(ranks, 1) }
 
-// AddWide appends a group of ranks, each of which takes part with so many of its devices.
+// AddWide appends a group of ranks that each take part with width of their devices.
 func (g *Graph) AddWide(ranks []int32, width int) int32 {
 	g.Groups, g.Widths = append(g.Groups, ranks), append(g.Widths, int32(width))
 	return int32(len(g.Groups) - 1)
 }
 
-// Width is how many devices of each of its ranks take part in a group's collectives.
+// Width is the number of devices with which every rank of a group takes part in its collectives.
 func (g *Graph) Width(group int32) int {
 	if g.Widths == nil {
 		return 1
@@ -129,36 +170,34 @@ func (g *Graph) Width(group int32) int {
 // Members counts the devices that take part in a group's collectives.
 func (g *Graph) Members(group int32) int { return len(g.Groups[group]) * g.Width(group) }
 
-// Deps lists the tasks that task i waits for, its stream aside. The slice
-// belongs to the graph.
-func (g *Graph) Deps(i int32) []int32 { return g.deps[g.depStart[i]:g.depStart[i+1]] }
-
-// Ranks is the number of devices over all replicas.
-func (g *Graph) Ranks() int { return g.Shape.Ranks * max(1, g.Shape.Replicas) }
-
-// ByStream returns the tasks of every stream in order: those of stream s are
-// order[start[s]:start[s+1]].
-func (g *Graph) ByStream() (start, order []int32) {
-	start = make([]int32, len(g.Streams)+1)
-	for i := range g.Tasks {
-		start[g.Tasks[i].Stream+1]++
+// Arriving counts the ranks of a group whose tasks are in the graph. The others are in replicas
+// that the first one stands for.
+func (g *Graph) Arriving(group int32) int {
+	ranks := g.Groups[group]
+	if g.Copies <= 1 {
+		return len(ranks)
 	}
-	for s := 1; s < len(start); s++ {
-		start[s] += start[s-1]
+	n := 0
+	for n < len(ranks) && int(ranks[n]) < g.Shape.Ranks {
+		n++
 	}
-	next := slices.Clone(start)
-	order = make([]int32, len(g.Tasks))
-	for i := range g.Tasks {
-		s := g.Tasks[i].Stream
-		order[next[s]] = int32(i)
-		next[s]++
-	}
-	return start, order
+	return n
 }
 
-// Describe names task i in words, too, with its rank and stream, for messages.
+// Ranks is the number of ranks over all replicas.
+func (g *Graph) Ranks() int { return g.Shape.Ranks * max(1, g.Shape.Replicas) }
+
+// Size counts the tasks of all replicas.
+func (g *Graph) Size() int { return g.Len() * max(1, g.Copies) }
+
+// Describe names task i for messages: its notation, its meaning in words, its rank and stream.
 func (g *Graph) Describe(i int32) string {
-	t := g.Tasks[i]
+	t := g.Task(i)
+	return g.DescribeTask(&t)
+}
+
+// DescribeTask is [Graph.Describe] of a task that is not in the graph, or of a class.
+func (g *Graph) DescribeTask(t *Task) string {
 	name := t.String()
 	if t.Kind.Message() {
 		name += fmt.Sprintf(" to rank %d", t.Peer)

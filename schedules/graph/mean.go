@@ -3,8 +3,7 @@ package graph
 import "time"
 
 // MeanTimes returns a summary whose times are the means over several runs of one
-// graph, and whose bubbles follow from these. Memory, and what all runs have in
-// common, is the receiver's.
+// graph, and whose bubbles are computed from these. Everything else is taken from the receiver.
 func (s Summary) MeanTimes(runs []Summary) Summary {
 	m := s
 	m.Ranks = append([]RankSummary{}, s.Ranks...)
@@ -23,7 +22,7 @@ func (s Summary) MeanTimes(runs []Summary) Summary {
 	var busy time.Duration
 	for r := range m.Ranks {
 		rank := &m.Ranks[r]
-		// Idle is the rest, so that rounding to nanoseconds does not show in the sum.
+		// Idle is the rest, so that the parts add up to the step time in spite of rounding.
 		rank.Idle = max(0, m.StepTime-rank.Compute-rank.ExposedCommunication-rank.Optimizer)
 		rank.Dispatch = min(rank.Dispatch, rank.Idle)
 		rank.Waiting = rank.Idle - rank.Dispatch
@@ -33,12 +32,13 @@ func (s Summary) MeanTimes(runs []Summary) Summary {
 	return m
 }
 
-// times lists all times of a summary that do not follow from others.
+// times lists all times of a summary that are not computed from others.
 func (s *Summary) times() []*time.Duration {
 	list := []*time.Duration{&s.StepTime, &s.Makespan, &s.LongestSpan, &s.SteadyMicrobatch, &s.Startup}
 	for r := range s.Ranks {
 		rank := &s.Ranks[r]
-		list = append(list, &rank.Compute, &rank.Communication, &rank.ExposedCommunication, &rank.Optimizer, &rank.Dispatch)
+		list = append(list, &rank.Compute, &rank.Communication, &rank.ExposedCommunication)
+		list = append(list, &rank.Optimizer, &rank.Dispatch)
 	}
 	return list
 }

@@ -1,6 +1,8 @@
 package graph_test
 
 import (
+	"cmp"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,26 +13,44 @@ import (
 	"psim/schedules/graph"
 )
 
+// simulated turns a trace made by hand into that of a simulation whose tasks change memory at
+// their starts and ends.
+func simulated(measured *graph.Trace, bytes ...[2]int64) *graph.Trace {
+	t := &graph.Trace{Graph: measured.Graph, Persistent: measured.Persistent}
+	i := 0
+	t.Prices = t.Graph.Price(graph.Costs{Task: func(*graph.Task) (c graph.Cost) {
+		c.Busy = measured.Spans[i].Duration()
+		if i < len(bytes) {
+			c.BytesAtStart, c.BytesAtEnd = bytes[i][0], bytes[i][1]
+		}
+		t.Released = append(t.Released, measured.Spans[i].End)
+		i++
+		return c
+	}}, nil)
+	return t
+}
+
+// changes lists those of memory.
+func changes(t *graph.Trace) (list []graph.MemoryEvent) {
+	t.Changes(func(e graph.MemoryEvent) { list = append(list, e) })
+	return list
+}
+
 // At time 2 task 0 gives back 10 and task 1 takes 8: the end comes first, so
 // the two are never held together. Task 2 takes no time: its start comes
 // before its end, and after the end of task 0.
 func TestMemoryTies(t *testing.T) {
-	trace := hand(1,
-		row{graph.Forward, 0, 0, 2}, row{graph.Forward, 0, 2, 5}, row{graph.Forward, 0, 2, 2})
+	trace := simulated(hand(1, row{graph.Forward, 0, 0, 2}, row{graph.Forward, 0, 2, 5}, row{graph.Forward, 0, 2, 2}),
+		[2]int64{10, -10}, [2]int64{8, -8}, [2]int64{3, -3})
 	trace.Persistent = []int64{100}
-	trace.Memory = []graph.MemoryEvent{
-		{At: 2, Bytes: 8, Task: 1}, {At: 5, Bytes: -8, Task: 1},
-		{At: 2, Bytes: 3, Task: 2}, {At: 2, Bytes: -3, Task: 2},
-		{At: 0, Bytes: 10, Task: 0}, {At: 2, Bytes: -10, Task: 0},
-	}
-	trace.SortMemory()
 	require.Equal(t, []graph.MemoryEvent{
 		{At: 0, Bytes: 10, Task: 0},
 		{At: 2, Bytes: -10, Task: 0},
 		{At: 2, Bytes: 8, Task: 1},
 		{At: 2, Bytes: 3, Task: 2}, {At: 2, Bytes: -3, Task: 2},
 		{At: 5, Bytes: -8, Task: 1},
-	}, trace.Memory)
+	}, changes(trace))
+	require.Equal(t, 6, trace.MemoryChanges())
 	s := graph.Summarize(trace)
 	require.EqualValues(t, 100, s.Ranks[0].PersistentMemory)
 	require.EqualValues(t, 111, s.Ranks[0].PeakMemory)
@@ -45,39 +65,73 @@ func TestMemoryByRank(t *testing.T) {
 	require.EqualValues(t, 0, s.Ranks[1].PersistentMemory)
 }
 
-// Sorting is by time, keeps every event, and does not depend on the order it
-// finds them in.
-func TestSortMemoryLaws(t *testing.T) {
+// drawStreams draws a simulation of two ranks with several streams each, whose tasks run one after
+// another, and what they change. Some are messages, which take memory on the other rank.
+func drawStreams(t *rapid.T) *graph.Trace {
+	g := &graph.Graph{Shape: graph.Shape{Ranks: 2, Microbatches: 1}}
+	trace := &graph.Trace{Graph: g, Persistent: []int64{3, 7}}
+	streams := rapid.IntRange(1, 5).Draw(t, "streams")
+	for s := range streams {
+		g.AddStream(int32(s%2), "s")
+	}
+	free, bytes := make([]time.Duration, streams), [][2]int64{}
+	for range rapid.IntRange(0, 30).Draw(t, "tasks") {
+		s := rapid.IntRange(0, streams-1).Draw(t, "stream")
+		task := graph.Task{Kind: graph.Kind(rapid.IntRange(0, int(graph.Broadcast)).Draw(t, "kind")), Rank: int32(s % 2), Stream: int32(s), Peer: int32(1 - s%2)}
+		if task.Kind.Collective() || s > 2 {
+			task.Kind, task.Peer = graph.SendForward, int32(1-s%2)
+		}
+		g.Add(task)
+		start := free[s] + time.Duration(rapid.IntRange(0, 3).Draw(t, "gap"))
+		free[s] = start + time.Duration(rapid.IntRange(0, 3).Draw(t, "busy"))
+		trace.Spans = append(trace.Spans, graph.Span{Start: start, End: free[s]})
+		change := rapid.Int64Range(-2, 4)
+		bytes = append(bytes, [2]int64{change.Draw(t, "at start"), change.Draw(t, "at end")})
+	}
+	return simulated(trace, bytes...)
+}
+
+// Going through streams finds the changes that sorting all of them does, and the peaks follow.
+func TestMemoryOfStreams(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var rows []row
-		var events []graph.MemoryEvent
-		for i := range rapid.IntRange(1, 8).Draw(t, "tasks") {
-			start := time.Duration(rapid.IntRange(0, 5).Draw(t, "start"))
-			end := start + time.Duration(rapid.IntRange(1, 3).Draw(t, "length"))
-			rows = append(rows, row{graph.Forward, 0, start, end})
-			events = append(events,
-				graph.MemoryEvent{At: start, Bytes: 5, Task: int32(i)}, graph.MemoryEvent{At: end, Bytes: -5, Task: int32(i)})
-		}
-		trace := hand(1, rows...)
-		trace.Memory = append(trace.Memory, events...)
-		trace.SortMemory()
-		level := int64(0)
-		for k, e := range trace.Memory {
-			if k > 0 {
-				before := trace.Memory[k-1]
-				require.LessOrEqual(t, before.At, e.At)
-				if before.At == e.At {
-					require.LessOrEqual(t, before.Bytes, e.Bytes, "what is given back comes first")
+		trace := drawStreams(t)
+		var want []graph.MemoryEvent
+		for i, task := range trace.Graph.Tasks() {
+			p, span := trace.Prices[i], trace.Span(i)
+			if p.AtStart != 0 {
+				rank := task.Rank
+				if task.Kind.Message() {
+					rank = task.Peer
 				}
+				want = append(want, graph.MemoryEvent{At: span.Start, Bytes: p.AtStart, Rank: rank, Task: i})
 			}
-			level += e.Bytes
-			require.GreaterOrEqual(t, level, int64(0))
+			if p.AtEnd != 0 {
+				want = append(want, graph.MemoryEvent{At: span.End, Bytes: p.AtEnd, Rank: task.Rank, Task: i})
+			}
 		}
-		require.ElementsMatch(t, events, trace.Memory)
-		shuffled := hand(1, rows...)
-		shuffled.Memory = rapid.Permutation(events).Draw(t, "shuffled")
-		shuffled.SortMemory()
-		require.Equal(t, trace.Memory, shuffled.Memory)
+		ordertest.SortMemory(trace, want)
+		slices.SortStableFunc(want, func(a, b graph.MemoryEvent) int { return cmp.Compare(a.Rank, b.Rank) })
+		require.Equal(t, want, changes(trace))
+		require.Equal(t, len(want), trace.MemoryChanges())
+		s, level := graph.Summarize(trace), []int64{3, 7}
+		peak := []int64{3, 7}
+		for _, e := range want {
+			level[e.Rank] += e.Bytes
+			peak[e.Rank] = max(peak[e.Rank], level[e.Rank])
+		}
+		require.Equal(t, peak, []int64{s.Ranks[0].PeakMemory, s.Ranks[1].PeakMemory})
+	})
+}
+
+// Going through the streams of a simulation gives what sorting the spans of all its tasks does.
+func TestStreamsMerge(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		trace := drawStreams(t)
+		want, have := graph.Summarize(ordertest.Measured(trace)), graph.Summarize(trace)
+		for r := range have.Ranks {
+			have.Ranks[r].PeakMemory = want.Ranks[r].PeakMemory // which measuring would have found
+		}
+		require.Equal(t, want, have)
 	})
 }
 
@@ -95,7 +149,7 @@ func TestPeakInFlight(t *testing.T) {
 	sliced := hand(1,
 		row{graph.Forward, 0, 0, 1}, row{graph.Backward, 0, 1, 2}, row{graph.Backward, 0, 2, 3},
 		row{graph.Forward, 0, 3, 4}, row{graph.Forward, 0, 4, 5})
-	sliced.Graph.Tasks[2].Part = 1
+	sliced.Graph.Classes[2].Part = 1
 	require.Equal(t, 2, graph.Summarize(sliced).Ranks[0].PeakInFlight, "a sliced backward frees once")
 }
 
@@ -112,7 +166,7 @@ func TestSentBytesOfCollectives(t *testing.T) {
 		{graph.AllReduce, 6_000_000_000_000_000_000, 8_000_000_000_000_000_000}, // no overflow
 	} {
 		trace := hand(3, row{c.kind, 0, 0, 1})
-		trace.Graph.Tasks[0].Bytes = c.bytes
+		trace.Graph.Classes[0].Bytes = c.bytes
 		require.Equal(t, c.want, graph.Summarize(trace).Ranks[0].SentBytes, "%v %d", c.kind, c.bytes)
 	}
 }

@@ -6,8 +6,8 @@ import "slices"
 //
 // Some schedules hold every stage twice, and send the two halves of the
 // microbatches through the ranks in opposite directions: DualPipe and Chimera.
-// Stages keep their numbers; which copy an action runs on follows from its
-// microbatch:
+// Both copies of a stage have its number. The microbatch of an action determines the copy
+// that it runs on:
 //
 //	rank 0   0F0 ·   ·   3F1        microbatch 0 goes down the ranks,
 //	rank 1   ·   1F0 2F1 ·          microbatch 1 comes up
@@ -19,7 +19,7 @@ import "slices"
 type Placement struct {
 	// First is the rank of every stage, or of its first copy.
 	First []int32
-	// Second is the rank of every stage's second copy; nil where there is none.
+	// Second is the rank of every stage's second copy; nil if stages have one copy.
 	Second []int32
 	// Half is the first microbatch that runs on second copies.
 	Half int32
@@ -55,8 +55,8 @@ func (p Placement) Rank(stage, microbatch int32) int32 {
 	return p.First[stage]
 }
 
-// Copy numbers the copies of all stages, first copies first: the one of a stage
-// that a microbatch runs on.
+// Copy returns the number of the copy of a stage that a microbatch runs on. First copies of
+// all stages are numbered first, then second copies.
 func (p Placement) Copy(stage, microbatch int32) int {
 	if p.Second != nil && microbatch >= p.Half {
 		return len(p.First) + int(stage)
@@ -77,12 +77,12 @@ func (p Placement) Holds(rank, stage int32) bool {
 	return p.First[stage] == rank || p.Second != nil && p.Second[stage] == rank
 }
 
-// Together reports whether two stages are on the same rank, as their second
-// copies then are too: no message passes between them.
+// Together reports whether two stages are on the same rank, so that no message passes between
+// them. Their second copies are then on the same rank too.
 func (p Placement) Together(a, b int) bool { return p.First[a] == p.First[b] }
 
-// Receives reports whether what a task begins with came in a message: the activations
-// of an F from the stage before, the gradient of a B or I from the one after.
+// Receives reports whether the input of a task came in a message: the activations
+// of an F from the stage before, or the gradient of a B or I from the stage after.
 func (p Placement) Receives(t *Task) bool {
 	from := t.Stage + 1
 	switch {
@@ -94,8 +94,8 @@ func (p Placement) Receives(t *Task) bool {
 	return t.Part == 0 && from >= 0 && int(from) < p.Stages() && !p.Together(int(t.Stage), int(from))
 }
 
-// LowestRanks is, for every stage, the lowest rank that holds it. Stages with the
-// same one share all their ranks, as copies go in pairs.
+// LowestRanks returns, for every stage, the lowest rank that holds it. Stages with the same
+// lowest rank share all their ranks.
 func (p Placement) LowestRanks() []int32 {
 	if p.Second == nil {
 		return p.First

@@ -1,42 +1,44 @@
 package graph
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
-// A Share is a part of a task's time, or of a step's, of one class of work.
+// A Share is the part of a task's or a step's time that goes into one kind of work.
 type Share struct {
 	Class string
 	Time  time.Duration
 }
 
-// The classes of work that are told from a task's kind. What computing tasks are made
-// of, whoever prices them says.
+// The kinds of work other than communication that do not depend on the network. A cost model
+// names the kinds of work inside computing tasks.
 const (
 	Launches  = "launches"  // devices wait for their host, or a kernel starts
 	Updating  = "optimizer" // update of the parameters
 	Averaging = "averaging" // division of summed gradients
-	Waiting   = "waiting"   // nothing runs: bubbles, and what comes from other ranks
+	Waiting   = "waiting"   // nothing runs: bubbles, and waiting for other ranks
 )
 
-// Class names the work of a task that does not compute: averaging, optimizer, or
+// Work names the work of a task that does not compute: averaging, optimizer, or
 // communication by dimension (pipeline, data, tied, collective) and collective.
-func (g *Graph) Class(t *Task) string {
+func (g *Graph) Work(t *Task) string {
 	switch {
 	case t.Kind == Optimizer:
 		return Updating
 	case t.Kind == Average:
 		return Averaging
 	case t.Kind.Collective():
-		return g.Dimension(t) + "_" + map[Kind]string{
-			AllReduce: "all_reduce", ReduceScatter: "reduce_scatter", AllGather: "all_gather", Broadcast: "broadcast", AllToAll: "all_to_all",
-		}[t.Kind]
+		return g.Dimension(t) + "_" + strings.ToLower(t.Kind.String())
 	}
 	return g.Dimension(t)
 }
 
-// Dimension says what the ranks of a message or of a collective have to do with each
-// other: pipeline, data, expert, which are those that share the experts of a layer,
-// expert-data, which hold the same ones, or tied, which are those of one replica that
-// hold the same parameters; and collective, of one by itself.
+// Dimension names the dimension of parallelism along which a message or a collective
+// communicates: pipeline; data; expert, among the ranks that divide the experts of a layer;
+// expert-data, among those that hold the same experts; tied, among ranks of one replica that hold
+// the same parameters. Tasks of a collective that is simulated by itself are of dimension
+// collective.
 func (g *Graph) Dimension(t *Task) string {
 	switch {
 	case t.Kind == SendForward || t.Kind == SendBackward:
@@ -45,7 +47,7 @@ func (g *Graph) Dimension(t *Task) string {
 		return "collective"
 	case t.Kind == AllToAll:
 		return "expert"
-	case g.Experts.sums(t.Peer, g.Shape.Ranks):
+	case g.Experts.isSum(t.Peer, g.Shape.Ranks):
 		return "expert-data"
 	}
 	ranks, perReplica := g.Groups[t.Peer], int32(g.Shape.Ranks)

@@ -35,7 +35,7 @@ func TestBubbles(t *testing.T) {
 // ownSpan is from the first start to the last end of a rank's compute.
 func ownSpan(trace *graph.Trace, rank int32) (first, last time.Duration) {
 	first = time.Hour
-	for i, task := range trace.Graph.Tasks {
+	for i, task := range trace.Graph.Tasks() {
 		if task.Rank == rank && task.Kind.Compute() {
 			first, last = min(first, trace.Spans[i].Start), max(last, trace.Spans[i].End)
 		}
@@ -61,10 +61,11 @@ func TestBubbleBySpan(t *testing.T) {
 // part does not count as compute, the rest runs beside it. In the bubble the task
 // is busy from start to end.
 func TestInnerCommunication(t *testing.T) {
-	trace := hand(1,
+	trace := simulated(hand(1,
 		row{graph.Forward, 0, 0, 4}, row{graph.Backward, 0, 5, 10},
-		row{graph.SendForward, 0, 4, 5}, row{graph.Optimizer, 0, 10, 12})
-	trace.Inner = []graph.Inner{{Within: graph.Within{Communication: 1, Exposed: 1, SentBytes: 10}}, {Within: graph.Within{Communication: 3, Exposed: 2, SentBytes: 7}}, {}, {}}
+		row{graph.SendForward, 0, 4, 5}, row{graph.Optimizer, 0, 10, 12}))
+	trace.Prices[0].Inner = &graph.Inner{Within: graph.Within{Communication: 1, Exposed: 1, SentBytes: 10}}
+	trace.Prices[1].Inner = &graph.Inner{Within: graph.Within{Communication: 3, Exposed: 2, SentBytes: 7}}
 	s := graph.Summarize(trace)
 	rank := s.Ranks[0]
 	require.EqualValues(t, 9-3, rank.Compute)

@@ -11,37 +11,40 @@ type Kind uint8
 
 // The kinds of task.
 const (
-	Forward         Kind = iota // F: one stage's forward of one microbatch
-	Backward                    // B: its full backward, input and weight gradient together
-	InputGradient               // I: the half that the previous stage waits for
-	WeightGradient              // W: the half that nobody waits for
-	SendForward                 // activations to the rank of the next stage
-	SendBackward                // gradients to the rank of the previous stage
-	Send                        // one chunk of a spelled-out collective, to a neighbour
-	Reduce                      // adds a received chunk to the rank's own
-	Copy                        // puts a received chunk in its place
-	AllReduce                   // fused collective: every rank ends with the sum
-	ReduceScatter               // fused collective: every rank ends with its share of the sum
-	AllGather                   // fused collective: every rank ends with all shares
-	Average                     // divides summed gradients by the number of replicas
-	Optimizer                   // updates a rank's parameters
-	Broadcast                   // fused collective: every rank ends with what the first has
-	AllToAll                    // fused collective: every device sends a part to every other of its expert group
-	ReceiveForward              // receipt of activations: in written orders, never in a graph
-	ReceiveBackward             // receipt of gradients: likewise
-	Unshard                     // gather of a stage's sharded parameters: likewise
-	Reshard                     // end of their use: likewise
-	ReduceGradient              // sum of a stage's gradients: likewise
-	Kinds
+	Forward        Kind = iota // F: one stage's forward of one microbatch
+	Backward                   // B: its full backward, input and weight gradient together
+	InputGradient              // I: the half that the previous stage waits for
+	WeightGradient             // W: the other half
+	SendForward                // activations to the rank of the next stage
+	SendBackward               // gradients to the rank of the previous stage
+	Send                       // one chunk of a spelled-out collective, to a neighbour
+	Reduce                     // adds a received chunk to the rank's own
+	Copy                       // puts a received chunk in its place
+	AllReduce                  // fused collective: every rank ends with the sum
+	ReduceScatter              // fused collective: every rank ends with its share of the sum
+	AllGather                  // fused collective: every rank ends with all shares
+	Average                    // divides summed gradients by the number of replicas
+	Optimizer                  // updates a rank's parameters
+	Broadcast                  // fused collective: every rank ends with what the first has
+	AllToAll                   // fused collective: every device sends a part to every other of its expert group
+
+	// These occur in written orders, never in a graph.
+	ReceiveForward  // receipt of activations
+	ReceiveBackward // receipt of gradients
+	Unshard         // gather of a stage's sharded parameters
+	Reshard         // end of their use
+	ReduceGradient  // sum of a stage's gradients
+
+	Kinds // the number of kinds
 )
 
 var kindNames = [Kinds]string{
 	"F", "B", "I", "W", "SEND_F", "SEND_B", "SEND", "REDUCE", "COPY",
-	"ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER", "AVERAGE", "OPTIMIZER", "BROADCAST", "ALL_TO_ALL", "RECV_F", "RECV_B",
-	"UNSHARD", "RESHARD", "REDUCE_GRAD",
+	"ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER", "AVERAGE", "OPTIMIZER", "BROADCAST", "ALL_TO_ALL",
+	"RECV_F", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD",
 }
 
-// String returns the kind's notation: F, B, I, W, SEND_F, ALL_REDUCE….
+// String returns the kind's notation: F, B, I, W, SEND_F, ALL_REDUCE and so on.
 func (k Kind) String() string {
 	if k < Kinds {
 		return kindNames[k]
@@ -75,30 +78,29 @@ func (k Kind) Communication() bool {
 	return k.Message() || k.Collective() || k == Reduce || k == Copy || k == Average
 }
 
-// None marks a field that a task does not have: no stage, no microbatch, no
-// peer.
+// None is the value of fields that do not apply: a stage, microbatch or peer of a task that has
+// no such thing, or a task where there is none.
 const None = -1
 
-// A Task is one unit of work. It is 32 bytes, because graphs of a hundred
-// million of them are meant to fit in memory.
+// A Task is one unit of work.
 type Task struct {
 	Kind Kind
-	// Part numbers the pieces of one action, from 0: the buckets of a
-	// backward that is sliced so that gradients can leave early, a pass between
-	// its all-to-alls, or the chunk that a step of a collective moves. All-to-alls
-	// of a stage count on from those of the forward to those of the backward.
+	// Part numbers the pieces of one action, from 0: the slices of a backward that is cut so
+	// that gradients can leave early, the parts of a pass between its all-to-alls, or the chunks
+	// of a collective. The all-to-alls of a stage's backward are numbered after those of its
+	// forward.
 	Part uint16
-	// Rank is the device that the task belongs to.
+	// Rank is the device that runs the task.
 	Rank int32
 	// Stream indexes Graph.Streams.
 	Stream int32
-	// Stage and Microbatch are None for work that belongs to neither.
+	// Stage and Microbatch are None for work that does not belong to one.
 	Stage, Microbatch int32
 	// Peer is the destination rank of a message, the group of a fused
 	// collective (an index into Graph.Groups), and None otherwise.
 	Peer int32
-	// Bytes is the payload of a message, the tensor that a collective
-	// reduces or gathers, whole, or what a device sends in an all-to-all.
+	// Bytes is the size of a message, of the whole tensor that a collective reduces or
+	// gathers, or of everything that one device sends in an all-to-all.
 	Bytes int64
 }
 
@@ -118,14 +120,14 @@ func (t Task) String() string {
 	return fmt.Sprintf("%s.%d", t.Kind, t.Part)
 }
 
-// kindWords say what a task of each kind in a graph does.
+// kindWords describe the kinds of task that occur in a graph.
 var kindWords = [ReceiveForward]string{
 	"forward", "backward", "input gradient", "weight gradient", "activations sent", "gradients sent",
 	"chunk sent", "chunk added", "chunk replaced", "all-reduce", "reduce-scatter", "all-gather",
 	"average of gradients", "optimizer", "broadcast", "all-to-all",
 }
 
-// words says what the task does, and for which stage and microbatch.
+// words describes what the task does, and for which stage and microbatch.
 func (t Task) words() string {
 	text := t.Kind.String()
 	if t.Kind < ReceiveForward {

@@ -8,115 +8,7 @@ type Span struct{ Start, End time.Duration }
 // Duration is the length of the span.
 func (s Span) Duration() time.Duration { return s.End - s.Start }
 
-// A Cost is what running one task takes.
-type Cost struct {
-	// Busy is how long the task holds its stream, and its link if it has one.
-	Busy time.Duration
-	// Delay postpones what depends on the task beyond its end, and holds
-	// nothing: the latency of a link.
-	Delay time.Duration
-	// BytesAtStart and BytesAtEnd change the memory in use on the task's rank
-	// when it starts and ends. Those at the start of a message fall on the
-	// receiving rank, which must be able to hold it.
-	BytesAtStart, BytesAtEnd int64
-	// Link is the shared queue that the task also waits for and holds while
-	// busy: a network card, a host bridge. 0 is none.
-	Link int32
-	// Launch is how long a host thread is busy launching the task's kernels, and
-	// LaunchLead how long a device that is there when launching begins waits for them,
-	// all in all. They count where Costs.Host is given, for tasks that are
-	// neither collectives nor on a link.
-	Launch, LaunchLead time.Duration
-	// Inner is communication that is part of the task itself; nil where there is
-	// none.
-	Inner *Inner
-}
-
-// Inner is communication within tasks, among the devices that a rank stands
-// for, which do all the same.
-type Inner struct {
-	Within
-	// Context is the part of it among devices that have parts of the same sequences. The
-	// rest is among those of tensor-parallel groups.
-	Context Within
-}
-
-// Within is communication within tasks.
-type Within struct {
-	// Communication is how long it takes; Exposed is the part in which the task
-	// computes nothing, and so a part of its Busy.
-	Communication, Exposed time.Duration
-	SentBytes              int64 // by every device
-}
-
-// Plus adds two tasks' communication.
-func (a Inner) Plus(b Inner) Inner { return Inner{a.Within.Plus(b.Within), a.Context.Plus(b.Context)} }
-
-// Plus adds the communication of two.
-func (a Within) Plus(b Within) Within {
-	return Within{a.Communication + b.Communication, a.Exposed + b.Exposed, a.SentBytes + b.SentBytes}
-}
-
-// Less takes a part of it away.
-func (a Inner) Less(b Inner) Inner { return Inner{a.Within.less(b.Within), a.Context.less(b.Context)} }
-
-func (a Within) less(b Within) Within {
-	return Within{a.Communication - b.Communication, a.Exposed - b.Exposed, a.SentBytes - b.SentBytes}
-}
-
-// Tensor is what is among the devices of tensor-parallel groups.
-func (a Inner) Tensor() Within { return a.Within.less(a.Context) }
-
-// Costs is what a simulation needs to know beyond the graph.
-type Costs struct {
-	// Task prices a task. Tasks of one fused collective must cost the same.
-	Task func(t *Task) Cost
-	// Persistent is the memory of every rank that stays through the step:
-	// parameters, gradients, optimizer states. Nil means none.
-	Persistent []int64
-	// Host is how tasks are launched; nil where that costs nothing.
-	Host *Host
-	// Cores are what tasks take from each other; nil where nothing.
-	Cores *Cores
-}
-
-// Cores are those of one machine on which all ranks run. Tasks that run at the same time
-// share them and their memory. They do not count beside a Host.
-type Cores struct {
-	// Number is how many tasks can run at once, ranks of a collective one by one: of more
-	// than that each has an equal share of the time. 0 is no limit.
-	Number int
-	// Pinned says that what rank r runs stays on core r, modulo their number.
-	Pinned bool
-	// Slower returns how much longer a task takes while as many other ranks run something as
-	// can than it takes alone: 1 is not at all. While a part of them do, it is that part slower.
-	Slower func(t *Task) float64
-}
-
-// A Host is the threads that launch tasks on devices. A thread launches its
-// tasks one after another and does not wait for them to run, as with CUDA's
-// streams: it may be ahead of its devices, and a device whose thread is behind
-// stands still.
-//
-// A task starts when it is ready, but no earlier than its launch lead after its launch
-// begins. So spans show what devices do, and the gap before them what they wait
-// for, although that is really spread over the task.
-type Host struct {
-	// Thread is that of every rank. Several ranks may have the same, as where one
-	// process drives several devices. It launches computing tasks by clock cycle,
-	// counted as if every task took one, and in a cycle by stage: the order of
-	// torchgpipe's loop (Kim et al. 2020, section 3.2). Nil means that no task is
-	// launched after another, as is right for threads that wait.
-	Thread []int32
-	// Queue is how far a thread may be ahead: it begins to launch a task when
-	// the one so many places before it on its stream has started. 0 is no limit.
-	Queue int
-	// Waits says that a thread begins to launch a task when it is ready, as
-	// where messages are received synchronously.
-	Waits bool
-}
-
-// A MemoryEvent is a change of the memory in use on a rank.
+// A MemoryEvent changes the memory in use on a rank.
 type MemoryEvent struct {
 	At    time.Duration
 	Bytes int64
@@ -124,44 +16,138 @@ type MemoryEvent struct {
 	Task  int32
 }
 
-// A Trace is a graph that has been run, in simulation or for real.
+// A Trace is a graph that has been run, in simulation or for real. A simulated trace has the price
+// of every class and one time for every task, from which everything else is computed. A measured
+// trace has the span of every task.
 type Trace struct {
 	Graph *Graph
-	// Spans[i] is when task i ran.
-	Spans []Span
-	// Ready[i] is when task i had everything it depends on and its turn on its
-	// stream; what is left until its span starts went into starting it. Nil if
-	// not known, as in a simulation without a Host, where no time passes between
-	// the two.
-	Ready []time.Duration
-	// Cause[i] is the task whose end let task i start: a dependency, or the
-	// one before it in a queue; None at time zero. Nil if not known.
-	Cause []int32
-	// Persistent is the memory of every rank outside the events.
+	// Persistent is the memory that every rank holds during the whole step.
 	Persistent []int64
-	// Inner[i] is the communication within task i; nil where no task has any.
-	Inner []Inner
-	// Counts says, of a trace that stands for a Packed, how many tasks each is; nil: one.
-	Counts []int32
-	// Alone says that the tasks are those of the first replica, which stands for all.
-	Alone bool
-	// Memory is sorted by time; at equal times, ends come before starts.
+
+	// Spans[i] is when task i ran, in a measured trace.
+	Spans []Span
+	// Ready[i] is when task i had everything it depends on and was at the head of its stream, in
+	// a measured trace; nil if unknown. The time from then to the start of its span was spent on
+	// starting it.
+	Ready []time.Duration
+	// Memory has the measured changes of memory, sorted by time.
 	Memory []MemoryEvent
+
+	// Prices has the price of every class, in a simulated trace.
+	Prices []Price
+	// Released[i] is when tasks that depend on task i may start: its end plus its delay.
+	Released []time.Duration
+	// Cause[i] is the task whose end let task i start: a dependency, or the
+	// one before it in a queue; None at time zero. It is nil where every task starts as soon as
+	// it is ready: CauseOf then computes it.
+	Cause []int32
+	// Host describes how the tasks were launched; nil where launching cost nothing.
+	Host *Host
+	// Held returns the bytes that a process holds in addition to those that its tasks have
+	// taken, such as the reserve of an allocator. Nil means 0.
+	Held func(taken int64) int64
+}
+
+// Span returns when a task ran.
+func (t *Trace) Span(i int32) Span {
+	if t.Spans != nil {
+		return t.Spans[i]
+	}
+	p := &t.Prices[t.Graph.Rows[i].Class]
+	start := t.Released[i] - p.Release
+	return Span{start, start + p.Busy}
+}
+
+// Inner returns the communication inside a task; nil if it has none, or if it is unknown.
+func (t *Trace) Inner(i int32) *Inner {
+	if t.Prices == nil {
+		return nil
+	}
+	return t.Prices[t.Graph.Rows[i].Class].Inner
 }
 
 // End is when the last task ended.
 func (t *Trace) End() time.Duration {
 	var end time.Duration
+	if t.Spans == nil { // the last task of every stream ends last
+		for s := range t.Graph.Streams {
+			if i := t.Graph.Last(int32(s)); i != None {
+				end = max(end, t.Span(i).End)
+			}
+		}
+		return end
+	}
 	for i := range t.Spans {
 		end = max(end, t.Spans[i].End)
 	}
 	return end
 }
 
-// Count returns how many tasks task i stands for.
-func (t *Trace) Count(i int) int64 {
-	if t.Counts == nil {
-		return 1
+// KnowsReady reports whether the trace says when tasks were ready to be started. A simulation
+// without a host does not: starting a task takes no time there.
+func (t *Trace) KnowsReady() bool { return t.Ready != nil || t.Host != nil }
+
+// ReadyAt returns when a task was ready, if the trace [Trace.KnowsReady]. For a task that hosts do
+// not launch this is its start.
+func (t *Trace) ReadyAt(i int32) time.Duration {
+	if t.Ready != nil {
+		return t.Ready[i]
 	}
-	return int64(t.Counts[i])
+	if !t.Prices[t.Graph.Rows[i].Class].Launched() {
+		return t.Span(i).Start
+	}
+	ready, _ := t.due(i, t.Graph.Before(i))
+	return ready
+}
+
+// CauseOf returns the task whose end let task i start, or None.
+func (t *Trace) CauseOf(i int32) int32 {
+	if t.Cause != nil {
+		return t.Cause[i]
+	}
+	_, cause := t.due(i, t.Graph.Before(i))
+	return cause
+}
+
+// due returns when a simulated task was at the head of its stream and had everything it depends
+// on, and the task that was last to end. Of several that end at the same time this is the one
+// before it on its stream, if that is among them, or else the first dependency.
+func (t *Trace) due(i, before int32) (ready time.Duration, cause int32) {
+	cause = before
+	if before != None {
+		ready = t.Span(before).End
+	}
+	for _, d := range t.Graph.Deps(i) {
+		if at := t.Released[d]; at > ready {
+			ready, cause = at, d
+		}
+	}
+	return ready, cause
+}
+
+// A Sum adds up tasks that are alike.
+type Sum struct {
+	Task  *Task
+	Count int64
+	Time  time.Duration
+	Inner *Inner // of one task
+}
+
+// Sums adds up the tasks of a simulation by class, and lists those of a measured trace one by one.
+func (t *Trace) Sums() []Sum {
+	g := t.Graph
+	if t.Prices == nil {
+		list := make([]Sum, g.Len())
+		for i := range list {
+			task := g.Task(int32(i))
+			list[i] = Sum{Task: &task, Count: 1, Time: t.Spans[i].Duration()}
+		}
+		return list
+	}
+	list := make([]Sum, len(g.Classes))
+	for i, n := range g.Counts() {
+		p := &t.Prices[i]
+		list[i] = Sum{&g.Classes[i], int64(n), time.Duration(n) * p.Busy, p.Inner}
+	}
+	return list
 }

@@ -8,25 +8,26 @@ import (
 )
 
 // Validate reports the first way in which the graph is not well formed: a
-// task on a stream, rank, stage or group that does not exist, a dependency on
-// no task, a message to its own rank, an impossible group, a group whose
-// members do not call the same collectives in the same order. That it can be run to the end is for
-// the simulator to find.
+// task of a class, or on a stream, rank, stage or group, that does not exist, a dependency on
+// a task that does not exist, a message to its own rank, an impossible group, a group whose
+// members do not call the same collectives in the same order. It does not find deadlocks: the
+// simulator does.
 func (g *Graph) Validate() error {
-	if n := len(g.depStart); n != len(g.Tasks)+1 && len(g.Tasks) > 0 {
-		return fmt.Errorf("%d tasks have dependencies recorded, of %d", max(0, n-1), len(g.Tasks))
-	}
 	for group, ranks := range g.Groups {
 		if err := g.validateRanks(ranks); err != nil {
 			return fmt.Errorf("group %d: %w", group, err)
 		}
 	}
 	calls := make([]map[int32][]Task, len(g.Groups))
-	for i := range g.Tasks {
-		if err := g.validateTask(int32(i)); err != nil {
-			return fmt.Errorf("task %d, %s: %w", i, g.Tasks[i], err)
+	for i, row := range g.Rows {
+		if row.Class < 0 || int(row.Class) >= len(g.Classes) {
+			return fmt.Errorf("task %d is of class %d; there are %d", i, row.Class, len(g.Classes))
 		}
-		if t := g.Tasks[i]; t.Kind.Collective() {
+		t := g.Task(int32(i))
+		if err := g.validateTask(int32(i)); err != nil {
+			return fmt.Errorf("task %d, %s: %w", i, t, err)
+		}
+		if t.Kind.Collective() {
 			if calls[t.Peer] == nil {
 				calls[t.Peer] = map[int32][]Task{}
 			}
@@ -42,7 +43,7 @@ func (g *Graph) Validate() error {
 }
 
 func (g *Graph) validateTask(i int32) error {
-	t := g.Tasks[i]
+	t := g.Task(i)
 	switch {
 	case t.Kind >= Kinds:
 		return errors.New("no such kind of task")
@@ -64,7 +65,7 @@ func (g *Graph) validateTask(i int32) error {
 		return fmt.Errorf("group %d does not exist", t.Peer)
 	}
 	for _, d := range g.Deps(i) {
-		if d < 0 || int(d) >= len(g.Tasks) || d == i {
+		if d < 0 || int(d) >= g.Len() || d == i {
 			return fmt.Errorf("it depends on task %d", d)
 		}
 	}
@@ -99,14 +100,16 @@ func (g *Graph) validateGroup(group int, byRank map[int32][]Task) error {
 		}
 		for _, t := range byRank[r] {
 			if first := byRank[r][0].Stream; t.Stream != first {
-				return fmt.Errorf("group %d: rank %d calls its collectives on streams %d and %d; their order is known on one stream only", group, r, first, t.Stream)
+				return fmt.Errorf("group %d: rank %d calls its collectives on streams %d and %d; "+
+					"their order is known on one stream only", group, r, first, t.Stream)
 			}
 		}
 	}
 	for _, r := range ranks[1:] {
 		first, own := byRank[ranks[0]], byRank[r]
 		if len(first) != len(own) {
-			return fmt.Errorf("group %d: rank %d calls %d collectives, rank %d calls %d", group, ranks[0], len(first), r, len(own))
+			return fmt.Errorf("group %d: rank %d calls %d collectives, rank %d calls %d",
+				group, ranks[0], len(first), r, len(own))
 		}
 		for i := range own {
 			if own[i].Kind != first[i].Kind || own[i].Bytes != first[i].Bytes {

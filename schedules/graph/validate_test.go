@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/internal/ordertest"
 	"psim/schedules/graph"
 )
 
@@ -33,33 +32,33 @@ func TestValidateGraph(t *testing.T) {
 		want  string
 		spoil func(*graph.Graph)
 	}{
-		{"task 0, 0Kind(99)0: no such kind of task", func(g *graph.Graph) { g.Tasks[0].Kind = 99 }},
-		{"task 0, 0F0: rank 2 is outside 0 to 1", func(g *graph.Graph) { g.Tasks[0].Rank = 2 }},
-		{"task 0, 0F0: rank -1 is outside 0 to 1", func(g *graph.Graph) { g.Tasks[0].Rank = -1 }},
-		{"task 0, 0F0: stream 4 does not exist", func(g *graph.Graph) { g.Tasks[0].Stream = 4 }},
-		{"task 0, 0F0: its stream belongs to rank 1, the task to rank 0", func(g *graph.Graph) { g.Tasks[0].Stream = 2 }},
-		{"task 1, 0SEND_F0: -1 bytes", func(g *graph.Graph) { g.Tasks[1].Bytes = -1 }},
-		{"task 0, 2F0: stage 2 is outside 0 to 1", func(g *graph.Graph) { g.Tasks[0].Stage = 2 }},
-		{"task 0, -2F0: stage -2 is outside 0 to 1", func(g *graph.Graph) { g.Tasks[0].Stage = -2 }},
-		{"task 0, 0F1: microbatch 1 is outside 0 to 0", func(g *graph.Graph) { g.Tasks[0].Microbatch = 1 }},
-		{"task 1, 0SEND_F0: a message from rank 0 to rank 0", func(g *graph.Graph) { g.Tasks[1].Peer = 0 }},
-		{"task 1, 0SEND_F0: a message from rank 0 to rank 2", func(g *graph.Graph) { g.Tasks[1].Peer = 2 }},
-		{"task 1, 0SEND_F0: a message from rank 0 to rank -1", func(g *graph.Graph) { g.Tasks[1].Peer = graph.None }},
-		{"task 2, ALL_REDUCE.0: group 1 does not exist", func(g *graph.Graph) { g.Tasks[2].Peer = 1 }},
-		{"task 1, 0SEND_F0: it depends on task 9", func(g *graph.Graph) { g.Deps(1)[0] = 9 }},
-		{"task 1, 0SEND_F0: it depends on task 1", func(g *graph.Graph) { g.Deps(1)[0] = 1 }},
-		{"task 1, 0SEND_F0: it depends on task -2", func(g *graph.Graph) { g.Deps(1)[0] = -2 }},
-		{"5 tasks have dependencies recorded, of 6", func(g *graph.Graph) { g.Tasks = append(g.Tasks, g.Tasks[0]) }},
+		{"task 0, 0Kind(99)0: no such kind of task", func(g *graph.Graph) { g.Classes[0].Kind = 99 }},
+		{"task 0, 0F0: rank 2 is outside 0 to 1", func(g *graph.Graph) { g.Classes[0].Rank = 2 }},
+		{"task 0, 0F0: rank -1 is outside 0 to 1", func(g *graph.Graph) { g.Classes[0].Rank = -1 }},
+		{"task 0, 0F0: stream 4 does not exist", func(g *graph.Graph) { g.Classes[0].Stream = 4 }},
+		{"task 0, 0F0: its stream belongs to rank 1, the task to rank 0", func(g *graph.Graph) { g.Classes[0].Stream = 2 }},
+		{"task 1, 0SEND_F0: -1 bytes", func(g *graph.Graph) { g.Classes[1].Bytes = -1 }},
+		{"task 0, 2F0: stage 2 is outside 0 to 1", func(g *graph.Graph) { g.Classes[0].Stage = 2 }},
+		{"task 0, -2F0: stage -2 is outside 0 to 1", func(g *graph.Graph) { g.Classes[0].Stage = -2 }},
+		{"task 0, 0F1: microbatch 1 is outside 0 to 0", func(g *graph.Graph) { g.Classes[0].Microbatch = 1 }},
+		{"task 1, 0SEND_F0: a message from rank 0 to rank 0", func(g *graph.Graph) { g.Classes[1].Peer = 0 }},
+		{"task 1, 0SEND_F0: a message from rank 0 to rank 2", func(g *graph.Graph) { g.Classes[1].Peer = 2 }},
+		{"task 1, 0SEND_F0: a message from rank 0 to rank -1", func(g *graph.Graph) { g.Classes[1].Peer = graph.None }},
+		{"task 2, ALL_REDUCE.0: group 1 does not exist", func(g *graph.Graph) { g.Classes[2].Peer = 1 }},
+		{"task 1, 0SEND_F0: it depends on task 9", func(g *graph.Graph) { g.Wait(1, 9) }},
+		{"task 1, 0SEND_F0: it depends on task 1", func(g *graph.Graph) { g.Wait(1, 1) }},
+		{"task 1, 0SEND_F0: it depends on task -2", func(g *graph.Graph) { g.Wait(1, -2, 0) }},
+		{"task 3 is of class 5; there are 5", func(g *graph.Graph) { g.Rows[3].Class = 5 }},
 		{"group 0: it has no ranks", func(g *graph.Graph) { g.Groups[0] = nil }},
 		{"group 1: it has no ranks", func(g *graph.Graph) { g.AddGroup(nil) }},
 		{"group 0: rank 1 is in it twice", func(g *graph.Graph) { g.Groups[0] = []int32{0, 1, 1} }},
 		{"group 0: rank 2 is outside 0 to 1", func(g *graph.Graph) { g.Groups[0] = []int32{0, 2} }},
 		{"rank 1 calls a collective of group 0, which is ranks [0]", func(g *graph.Graph) { g.Groups[0] = []int32{0} }},
-		{"group 0: rank 0 calls 0 collectives, rank 1 calls 1", func(g *graph.Graph) { g.Tasks[2].Kind = graph.Optimizer }},
-		{"group 0, collective 0: rank 0 calls ALL_REDUCE of 5 bytes, rank 1 calls ALL_GATHER of 5 bytes", func(g *graph.Graph) { g.Tasks[4].Kind = graph.AllGather }},
-		{"group 0, collective 0: rank 0 calls ALL_REDUCE of 5 bytes, rank 1 calls ALL_REDUCE of 6 bytes", func(g *graph.Graph) { g.Tasks[4].Bytes = 6 }},
+		{"group 0: rank 0 calls 0 collectives, rank 1 calls 1", func(g *graph.Graph) { g.Classes[2].Kind = graph.Optimizer }},
+		{"group 0, collective 0: rank 0 calls ALL_REDUCE of 5 bytes, rank 1 calls ALL_GATHER of 5 bytes", func(g *graph.Graph) { g.Classes[4].Kind = graph.AllGather }},
+		{"group 0, collective 0: rank 0 calls ALL_REDUCE of 5 bytes, rank 1 calls ALL_REDUCE of 6 bytes", func(g *graph.Graph) { g.Classes[4].Bytes = 6 }},
 		{"group 0: rank 0 calls its collectives on streams 0 and 1; their order is known on one stream only", func(g *graph.Graph) {
-			again := g.Tasks[2]
+			again := g.Task(2)
 			again.Stream = 1
 			g.Add(again)
 		}},
@@ -68,8 +67,6 @@ func TestValidateGraph(t *testing.T) {
 		c.spoil(g)
 		require.EqualError(t, g.Validate(), c.want)
 	}
-	untied := &graph.Graph{Shape: graph.Shape{Ranks: 1}, Tasks: make([]graph.Task, 1)}
-	require.EqualError(t, untied.Validate(), "0 tasks have dependencies recorded, of 1")
 }
 
 func TestByStream(t *testing.T) {
@@ -77,15 +74,4 @@ func TestByStream(t *testing.T) {
 	start, order := g.ByStream()
 	require.Equal(t, []int32{0, 2, 3, 5, 5}, start)
 	require.Equal(t, []int32{0, 2, 1, 3, 4}, order)
-}
-
-func TestGrow(t *testing.T) {
-	g := twoRanks()
-	before := ordertest.Dump(g)
-	g.Grow(100, 100)
-	require.Equal(t, before, ordertest.Dump(g))
-	at := &g.Tasks[0]
-	g.Add(graph.Task{Rank: 1, Stream: 2, Peer: graph.None}, 3)
-	require.Same(t, at, &g.Tasks[0], "the tasks have not moved")
-	require.NoError(t, g.Validate())
 }

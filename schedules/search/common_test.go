@@ -126,7 +126,7 @@ func simulate(in Problem, o order.Order) (span, makespan time.Duration, peaks []
 	if err != nil {
 		return 0, 0, nil, err
 	}
-	trace, err := sim.Run(g, graph.Costs{Task: func(task *graph.Task) graph.Cost {
+	trace, err := sim.Run(g, graph.Costs{ByMicrobatch: true, Task: func(task *graph.Task) graph.Cost {
 		switch task.Kind {
 		case graph.SendForward:
 			return graph.Cost{Delay: in.Latency[task.Stage]}
@@ -139,14 +139,14 @@ func simulate(in Problem, o order.Order) (span, makespan time.Duration, peaks []
 		return 0, 0, nil, err
 	}
 	first, last := map[int32]time.Duration{}, map[int32]time.Duration{}
-	for i, task := range g.Tasks { // in the order of each rank
+	for i, task := range g.Tasks() { // in the order of each rank
 		if !task.Kind.Compute() {
 			continue
 		}
 		if _, seen := first[task.Rank]; !seen {
-			first[task.Rank] = trace.Spans[i].Start
+			first[task.Rank] = trace.Span(i).Start
 		}
-		last[task.Rank] = trace.Spans[i].End
+		last[task.Rank] = trace.Span(i).End
 		span = max(span, last[task.Rank]-first[task.Rank])
 	}
 	summary := graph.Summarize(trace)

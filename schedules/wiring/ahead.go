@@ -7,12 +7,12 @@ import (
 	"psim/schedules/order"
 )
 
-// ahead names the microbatch of a stage's first forward, and the first of the gathers of
-// parameters beside it.
+// ahead has the microbatch of a stage's first forward, and the first of the gathers of
+// parameters that it waits for.
 type ahead struct{ microbatch, gather int32 }
 
-// firstForwards finds the first forward of every stage; nil where nothing is gathered
-// ahead.
+// firstForwards finds the first forward of every stage. It returns nil if parameters are not
+// gathered ahead.
 func (p *Pipeline) firstForwards() []ahead {
 	if p.Sync.Ahead == nil || !p.Sync.active(p.Shape) {
 		return nil
@@ -28,41 +28,33 @@ func (p *Pipeline) firstForwards() []ahead {
 	return first
 }
 
-// gatherAhead adds the gathers of parameters that the step before has updated, in the
-// order in which forwards use them.
-func (b *rankBuilder) gatherAhead() {
+// addGathersAhead adds the gathers of parameters that the step before has updated, in the
+// order in which the forwards use them.
+func (b *rankBuilder) addGathersAhead() {
 	if b.first == nil {
 		return
 	}
-	for _, s := range slices.Backward(b.stagesOn[b.pipelineRank]) {
-		b.first[s].gather = int32(len(b.graph.Tasks))
+	for _, s := range slices.Backward(b.stagesOn[b.rank]) {
+		b.first[s].gather = int32(b.graph.Len())
 		for part, bytes := range b.Sync.Ahead[s] {
-			b.add(graph.Task{
-				Kind: graph.AllGather, Part: uint16(part), Stream: b.stream(&b.gradients, "gradients"), Stage: s, Microbatch: graph.None,
-				Peer: b.group(b.Sync.ahead(s, part)), Bytes: bytes,
-			})
+			t := b.stageTask(graph.AllGather, s, part)
+			t.Peer, t.Bytes = b.group(b.Sync.aheadIsExpert(s, part)), bytes
+			b.addSingle(t)
 		}
 	}
 }
 
-// besides counts the gathers beside an action: of a first forward those of its stage.
-func (b *builder) besides(a order.Action) int {
+// piecesAhead counts the gathers that the parts of an action wait for: those of its stage for a first
+// forward, otherwise 0.
+func (b *Builder) piecesAhead(a order.Action) int {
 	if b.first == nil || a.Kind != graph.Forward || b.first[a.Stage].microbatch != a.Microbatch {
 		return 0
 	}
 	return len(b.Sync.Ahead[a.Stage])
 }
 
-// awaited names the gather that a task waits for, or none.
-func (b *builder) awaited(t *graph.Task) int32 {
-	if b.besides(order.Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch}) == 0 {
-		return graph.None
-	}
-	return b.awaits(t.Stage, b.first[t.Stage].gather, int(t.Part))
-}
-
-// awaits finds the gather that a part of a stage's first forward waits for, given the
-// stage's first, or none.
+// awaits returns the gather that a part of a stage's first forward waits for, given the first
+// gather of the stage. It is None if the part needs no new parameters.
 func (p *Pipeline) awaits(stage, first int32, part int) int32 {
 	if !p.divided(stage) {
 		return first + int32(part)

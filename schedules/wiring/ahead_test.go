@@ -28,9 +28,9 @@ func TestAhead(t *testing.T) {
 		return 4
 	})
 	var ends []time.Duration
-	for i, task := range g.Tasks {
+	for i, task := range g.Tasks() {
 		if task.Rank == 0 && task.Kind == graph.Forward {
-			ends = append(ends, trace.Spans[i].End)
+			ends = append(ends, trace.Span(i).End)
 		}
 	}
 	require.Equal(t, []time.Duration{5 + 4, 10 + 4, 15 + 4, 15 + 4 + 4 + 4}, ends)

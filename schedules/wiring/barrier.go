@@ -3,28 +3,26 @@ package wiring
 import (
 	"fmt"
 	"slices"
-
-	"psim/schedules/graph"
 )
 
-// maxBarriers bounds the dependencies that barriers add, a gigabyte of them:
-// they grow with the square of the ranks.
+// maxBarriers limits the dependencies of barriers, whose number grows with the square of the
+// ranks, to a gigabyte of memory.
 const maxBarriers = 1 << 28
 
-// cycles holds the clock cycles of a synchronous graph. The zero value is of a
+// cycles are the clock cycles of a synchronous graph. The zero value is for a
 // graph without barriers.
 type cycles struct {
-	of    [][]int32 // by pipeline rank and action
-	tasks [][]int32 // by cycle: with which its actions end in the replica at hand
+	clocks [][]int32 // by pipeline rank and action
+	tasks  [][]int32 // by cycle: the last tasks of its actions
 }
 
-// cycles finds the cycles of a synchronous graph, and refuses one whose barriers
-// are more than can be counted.
+// cycles finds the clock cycles of a synchronous graph. It refuses a graph whose barriers
+// have too many dependencies.
 func (p *Pipeline) cycles(t turns) (*cycles, error) {
 	if !p.Synchronous {
 		return &cycles{}, nil
 	}
-	of, err := p.Order.ClocksAfter(t.of)
+	of, err := p.Order.ClocksAfter(t.before)
 	if err != nil {
 		return nil, err
 	}
@@ -42,38 +40,32 @@ func (p *Pipeline) cycles(t turns) (*cycles, error) {
 		deps += actions[k-1] * actions[k]
 	}
 	if deps > maxBarriers/int64(p.Shape.Replicas) {
-		return nil, fmt.Errorf("synchronous = true: the barriers between %d clock cycles would be %d dependencies in each of %d replicas; at most %d in all are supported: use fewer stages, microbatches or replicas",
+		return nil, fmt.Errorf("synchronous = true: the barriers between %d clock cycles would be %d dependencies "+
+			"in each of %d replicas; at most %d in all are supported: use fewer stages, microbatches or replicas",
 			len(actions), deps, p.Shape.Replicas, maxBarriers)
 	}
-	return &cycles{of: of, tasks: make([][]int32, len(actions))}, nil
+	return &cycles{clocks: of, tasks: make([][]int32, len(actions))}, nil
 }
 
-// restart forgets the tasks of the replica before.
-func (c *cycles) restart() {
-	for k := range c.tasks {
-		c.tasks[k] = c.tasks[k][:0]
-	}
-}
-
-// ends notes the task with which an action, the i-th of its rank, ends: its
-// message, or without one its compute task.
-func (c *cycles) ends(rank, i int, task int32) {
-	if c.of != nil {
-		k := c.of[rank][i]
+// note records the last task of an action, the i-th of its rank: its message, or its compute task if
+// it has no message.
+func (c *cycles) note(rank, i int, task int32) {
+	if c.clocks != nil {
+		k := c.clocks[rank][i]
 		c.tasks[k] = append(c.tasks[k], task)
 	}
 }
 
-// barrier adds the clock cycle before to what a compute task, the i-th action of
-// its rank, waits for, but for what its own stream and the results that it needs
-// say anyway.
-func (c *connector) barrier(deps []int32, t *graph.Task, i int, results []int32) []int32 {
-	k := c.cycles.of[int(t.Rank)%c.Shape.Ranks][i]
+// barrier appends the last tasks of the clock cycle before to the dependencies of task i, the first
+// of the current action. It leaves out tasks of the same stream and results, which are among the
+// dependencies already.
+func (c *connector) barrier(deps []int32, i int32, results []int32) []int32 {
+	k := c.cycles.clocks[c.rank][c.at]
 	if k == 0 {
 		return deps
 	}
 	for _, before := range c.cycles.tasks[k-1] {
-		if c.graph.Tasks[before].Stream != t.Stream && !slices.Contains(results, before) {
+		if c.stream(before) != c.stream(i) && !slices.Contains(results, before) {
 			deps = append(deps, before)
 		}
 	}

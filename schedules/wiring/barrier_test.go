@@ -72,19 +72,19 @@ func TestBarriers(t *testing.T) {
 			}
 			return [2]int32{task.Rank / int32(p.Shape.Ranks), of[a]}
 		}
-		for i, task := range g.Tasks {
+		for i, task := range g.Tasks() {
 			if task.Kind.Message() || task.Kind.Compute() {
-				ends[cycle(task)] = max(ends[cycle(task)], trace.Spans[i].End)
+				ends[cycle(task)] = max(ends[cycle(task)], trace.Span(i).End)
 			}
 		}
-		for i, task := range g.Tasks {
+		for i, task := range g.Tasks() {
 			seen := map[int32]bool{}
 			for _, d := range g.Deps(int32(i)) {
 				require.False(t, seen[d], "%s waits twice for %s", g.Describe(int32(i)), g.Describe(d))
 				seen[d] = true
 			}
 			if at := cycle(task); task.Kind.Compute() && at[1] > 0 {
-				require.GreaterOrEqual(t, trace.Spans[i].Start, ends[[2]int32{at[0], at[1] - 1}])
+				require.GreaterOrEqual(t, trace.Span(i).Start, ends[[2]int32{at[0], at[1] - 1}])
 			}
 		}
 	})
@@ -148,7 +148,7 @@ func TestSynchronousSerialBackward(t *testing.T) {
 			trace := ordertest.Relax(t, ordertest.Graph(t, p), ordertest.Unit)
 			require.GreaterOrEqual(t, int(trace.End()), m+n-1+2*m*n, "%v, M = %d", placement, m)
 			backwards := 0
-			for _, k := range trace.Graph.Tasks {
+			for _, k := range trace.Graph.Tasks() {
 				if k.Kind == graph.Backward {
 					backwards++
 				}

@@ -53,12 +53,12 @@ func TestStartupIsAllThatIsMore(t *testing.T) {
 		g := ordertest.Graph(t, p)
 		first := ordertest.Relax(t, g, times)
 		ends := make([]graph.Span, g.Ranks())
-		for i, task := range g.Tasks {
+		for i, task := range g.Tasks() {
 			switch {
 			case task.Kind == graph.Broadcast:
-				ends[task.Rank] = first.Spans[i]
+				ends[task.Rank] = first.Span(i)
 			case task.Kind.Compute():
-				require.GreaterOrEqual(t, first.Spans[i].Start, ends[task.Rank].End)
+				require.GreaterOrEqual(t, first.Span(i).Start, ends[task.Rank].End)
 			}
 		}
 		rest := first.End() - first.Startup()

@@ -1,42 +1,125 @@
 package wiring
 
 import (
-	"fmt"
-
+	"psim/internal/ram"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 )
 
-// builder adds the tasks of a pipeline, without what they depend on.
-type builder struct {
+// A Builder wires pipelines, one after another, and reuses its memory: a graph is valid until it
+// makes the next. The zero value is ready for use.
+type Builder struct {
 	*Pipeline
-	graph    *graph.Graph
-	made     *results
-	cycles   *cycles
-	groups   groups
-	last     []int     // by stage and copy: the action of its rank that completes its gradients
-	first    []ahead   // by stage, where parameters are gathered ahead
-	stagesOn [][]int32 // by pipeline rank, last first: the order in which gradients are complete
+	graph  *graph.Graph
+	groups groups
+	whole  wholeStage
+	turns  turns
+	cycles *cycles
+	classes
+	// plain says that every action is one task and its message, except for the first forward
+	// and the last backward of a stage.
+	plain bool
+
+	// By direction, and copy of a stage as [graph.Placement.Copy] numbers it: the rank that
+	// results are sent to; None if the next stage is on the same rank.
+	destinations [2][]int32
+	// By direction, stage and microbatch: the task at whose end the result has arrived.
+	results  [2][]int32
+	counts   [4][]int32 // by kind and copy: the number of actions
+	last     []int32    // by copy: the index of the action that completes its gradients
+	first    []ahead    // by stage, if parameters are gathered ahead; nil otherwise
+	stagesOn [][]int32  // by rank, last stage first: the order in which gradients are complete
+	begin    []int32    // by rank: its first task; at the end the number of tasks
+	deps     []int32    // buffer for the dependencies of a task
 }
 
-func newBuilder(p *Pipeline, g *graph.Graph, cycles *cycles) *builder {
-	b := &builder{
-		Pipeline: p, graph: g, made: newResults(p), cycles: cycles, groups: p.groups(g),
-		last:     make([]int, len(p.Placement.First)+len(p.Placement.Second)),
-		first:    p.firstForwards(),
-		stagesOn: p.stagesOn(),
+// Graph is [Pipeline.Graph].
+func (b *Builder) Graph(p Pipeline) (*graph.Graph, error) {
+	p.fill()
+	if err := p.check(); err != nil {
+		return nil, err
 	}
-	for _, actions := range p.Order {
-		for i, a := range actions {
-			if makesGradients(a.Kind) {
-				b.last[p.Placement.Copy(a.Stage, a.Microbatch)] = i
-			}
+	var err error
+	if b.whole, err = p.arrange(); err != nil {
+		return nil, err
+	}
+	b.Pipeline = &p
+	size, err := b.size()
+	if err != nil {
+		return nil, err
+	}
+	if b.turns, err = p.turns(b.whole); err != nil {
+		return nil, err
+	}
+	if b.cycles, err = p.cycles(b.turns); err != nil {
+		return nil, err
+	}
+	check := ram.CheckTasks
+	if p.Brief {
+		check = ram.CheckBrief
+	}
+	if err := check(float64(size)); err != nil {
+		return nil, err
+	}
+	b.reset(int(size))
+	for r := range p.Order {
+		b.addRank(int32(r))
+	}
+	b.begin = append(b.begin, int32(b.graph.Len()))
+	for r := range p.Order {
+		b.connectRank(int32(r))
+	}
+	b.replicate()
+	return b.graph, nil
+}
+
+// reset prepares the builder for a graph of a number of tasks.
+func (b *Builder) reset(size int) {
+	p, g := b.Pipeline, &graph.Graph{}
+	if b.graph != nil {
+		g.Columns, g.Classes = b.graph.Columns, b.graph.Classes[:0]
+	}
+	b.graph = g
+	g.Name, g.Shape, g.Placement = p.Name, p.Shape, p.Placement
+	g.Stashing, g.Layered, g.Within = p.Stashing, p.Layered, len(p.Tied)
+	g.Reserve(size, !p.Brief)
+	b.groups, b.first, b.stagesOn, b.begin = p.makeGroups(g), p.firstForwards(), p.stagesOn(), b.begin[:0]
+	b.plain = p.plain()
+	stages, copies := p.Placement.Stages(), p.copies()
+	for d := range b.destinations {
+		b.destinations[d] = nones(b.destinations[d], copies)
+		b.results[d] = grown(b.results[d], stages*p.Shape.Microbatches)
+	}
+	for s := range stages - 1 {
+		if p.Placement.Together(s, s+1) {
+			continue
+		}
+		b.destinations[0][s], b.destinations[1][s+1] = p.Placement.First[s+1], p.Placement.First[s]
+		if p.Placement.Second != nil {
+			b.destinations[0][stages+s], b.destinations[1][stages+s+1] = p.Placement.Second[s+1], p.Placement.Second[s]
 		}
 	}
-	return b
+	b.classes.reset(b)
 }
 
-// stagesOn lists the stages of every pipeline rank, last first.
+// plain reports whether no option of the pipeline adds tasks to every action.
+func (p *Pipeline) plain() bool {
+	sums := p.Sync.Units != nil || p.Sync.Broadcast != nil || p.Sync.EveryMicrobatch && p.Sync.active(p.Shape)
+	return !sums && p.Exchanges == nil && !p.Stashing && !p.Synchronous && p.Pairs != Overlap
+}
+
+// copies counts the copies of all stages.
+func (p *Pipeline) copies() int { return len(p.Placement.First) + len(p.Placement.Second) }
+
+// copyOf returns the number of the copy of its stage that an action runs on.
+func (p *Pipeline) copyOf(a *order.Action) int32 {
+	if p.Placement.Second == nil {
+		return a.Stage
+	}
+	return int32(p.Placement.Copy(a.Stage, a.Microbatch))
+}
+
+// stagesOn lists the stages of every pipeline rank, last stage first.
 func (p *Pipeline) stagesOn() [][]int32 {
 	on := make([][]int32, p.Shape.Ranks)
 	for s := p.Placement.Stages() - 1; s >= 0; s-- {
@@ -47,188 +130,32 @@ func (p *Pipeline) stagesOn() [][]int32 {
 	return on
 }
 
-// makesGradients reports whether a task of that kind completes a microbatch's
-// share of a stage's gradients.
-func makesGradients(k graph.Kind) bool { return k == graph.Backward || k == graph.WeightGradient }
-
-// rankBuilder adds the tasks of one rank of one replica.
-type rankBuilder struct {
-	*builder
-	replica, pipelineRank         int
-	rank                          int32
-	compute                       int32              // stream
-	beside, gradients, parameters int32              // streams, None until they are needed
-	experts                       int32              // likewise
-	sends                         map[[2]int32]int32 // streams by peer and kind
+// grown returns a slice of length n, in the memory of s if that is large enough.
+func grown[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
 }
 
-func (b *builder) rank(replica, pipelineRank int) {
-	rank := int32(replica*b.Shape.Ranks + pipelineRank)
-	rb := &rankBuilder{
-		builder: b, replica: replica, pipelineRank: pipelineRank, rank: rank,
-		compute: b.graph.AddStream(rank, "compute"), beside: graph.None, gradients: graph.None, parameters: graph.None, experts: graph.None, sends: map[[2]int32]int32{},
+// nones returns a slice of n times None, in the memory of s if that is large enough.
+func nones(s []int32, n int) []int32 {
+	s = grown(s, n)
+	for i := range s {
+		s[i] = graph.None
 	}
-	rb.broadcast()
-	rb.gatherAhead()
-	for i := 0; i < len(b.Order[pipelineRank]); i++ {
-		if b.interleaved(pipelineRank, i) {
-			rb.pair(i)
-			i++
-		} else {
-			rb.action(i)
-		}
-	}
-	rb.tail()
+	return s
 }
 
-// stream returns one of the rank's streams, made when first needed.
-func (b *rankBuilder) stream(of *int32, name string) int32 {
-	if *of == graph.None {
-		*of = b.graph.AddStream(b.rank, name)
-	}
-	return *of
-}
-
-func (b *rankBuilder) add(t graph.Task) int32 {
-	t.Rank = b.rank
-	b.graph.Tasks = append(b.graph.Tasks, t)
-	return int32(len(b.graph.Tasks) - 1)
-}
-
-// action adds the tasks of an action, the i-th of its rank, and what leaves
-// with them: one task, or its parts. Under ZeRO 3 the parameters that it uses
-// are gathered first.
-func (b *rankBuilder) action(i int) {
-	parts := b.parts(i)
-	for parts.next < parts.cut.parts {
-		b.part(&parts)
-	}
-}
-
-// parts holds an action, the i-th of its rank, of which some parts have been added.
-type parts struct {
-	order.Action
-	i, next, left int // left: gradient buckets that have
-	cut           cut
-	stream        int32
-}
-
-// parts begins to add an action.
-func (b *rankBuilder) parts(i int) parts {
-	a := b.Order[b.pipelineRank][i]
-	b.gather(a)
-	buckets := 0
-	if b.leaves(i, a) {
-		buckets = len(b.Sync.Buckets[a.Stage])
-	}
-	return parts{Action: a, i: i, cut: b.cut(a, buckets, b.besides(a)), stream: b.streamOf(i)}
-}
-
-// part adds the next part of an action.
-func (b *rankBuilder) part(p *parts) {
-	a, last, delayed := p.Action, p.next == p.cut.parts-1, b.delayed(p.Action)
-	task := graph.Task{Kind: a.Kind, Part: uint16(p.next), Stream: p.stream, Stage: a.Stage, Microbatch: a.Microbatch, Peer: graph.None}
-	if delayed {
-		task.Kind = graph.InputGradient
-	}
-	id := b.add(task)
-	if last {
-		b.ends(p.i, a, id)
-	} else if p.cut.exchanges != nil {
-		b.exchange(a, p.cut, p.next)
-	}
-	if delayed {
-		task.Kind = graph.WeightGradient
-		b.add(task)
-	}
-	for ; p.left < p.cut.left(p.next); p.left++ {
-		b.sum(a, p.left)
-	}
-	p.next++
-	if last && b.Stashing && b.Optimizer && makesGradients(a.Kind) {
-		b.add(graph.Task{Kind: graph.Optimizer, Stream: b.compute, Stage: a.Stage, Microbatch: a.Microbatch, Peer: graph.None})
-	}
-}
-
-// ends notes the task that ends an action, the i-th of its rank, and sends what it
-// made.
-func (b *rankBuilder) ends(i int, a order.Action, id int32) {
-	if a.Kind != graph.WeightGradient {
-		*b.made.of(a) = id
-	}
-	if to := b.destination(a); to != graph.None {
-		id = b.message(a, int32(b.replica*b.Shape.Ranks)+to)
-	}
-	b.cycles.ends(b.pipelineRank, i, id)
-}
-
-// message adds the send of what an action made to a rank, and returns its index.
-func (b *rankBuilder) message(a order.Action, to int32) int32 {
-	kind, direction, boundary := graph.SendForward, "F", a.Stage
-	if a.Kind != graph.Forward {
-		kind, direction, boundary = graph.SendBackward, "B", a.Stage-1
-	}
-	stream, ok := b.sends[[2]int32{to, int32(kind)}]
-	if !ok {
-		stream = b.graph.AddStream(b.rank, fmt.Sprintf("send %s to %d", direction, to))
-		b.sends[[2]int32{to, int32(kind)}] = stream
-	}
-	return b.add(graph.Task{
-		Kind: kind, Stream: stream, Stage: a.Stage, Microbatch: a.Microbatch,
-		Peer: to, Bytes: b.payload(kind, boundary, a.Microbatch, b.replica),
-	})
-}
-
-// payload gives the size in bytes of a message across a boundary of a replica.
-func (p *Pipeline) payload(k graph.Kind, boundary, microbatch int32, replica int) int64 {
-	if p.Boundaries == nil {
+// direction returns 0 for a forward, whose result goes to the next stage, and 1 for others, whose
+// result goes to the stage before.
+func direction(k graph.Kind) int {
+	if k == graph.Forward {
 		return 0
-	}
-	bytes := p.Boundaries[boundary].Forward
-	if k == graph.SendBackward {
-		bytes = p.Boundaries[boundary].Backward
-	}
-	return bytes * p.samples(microbatch, replica)
-}
-
-// samples returns the size of a microbatch of a replica.
-func (p *Pipeline) samples(microbatch int32, replica int) int64 {
-	switch {
-	case p.Shards != nil:
-		return p.Shards[replica]
-	case p.Samples != nil:
-		return p.Samples[microbatch]
 	}
 	return 1
 }
 
-// destination finds the rank that an action's result is sent to; None where it
-// stays.
-func (p *Pipeline) destination(a order.Action) int32 {
-	if _, leaves := a.Send(p.Placement); leaves {
-		return p.Placement.Rank(a.Feeds(p.Placement.Stages()), a.Microbatch)
-	}
-	return graph.None
-}
-
-// results holds, by stage and microbatch, the tasks of the replica at hand that make
-// activations and input gradients. Where a message carries the result, it is the
-// next task.
-type results struct {
-	microbatches      int
-	forward, backward []int32
-}
-
-func newResults(p *Pipeline) *results {
-	n := p.Placement.Stages() * p.Shape.Microbatches
-	return &results{microbatches: p.Shape.Microbatches, forward: make([]int32, n), backward: make([]int32, n)}
-}
-
-// of points to where the task of an F, B or I stands.
-func (r *results) of(a order.Action) *int32 {
-	at := int(a.Stage)*r.microbatches + int(a.Microbatch)
-	if a.Kind == graph.Forward {
-		return &r.forward[at]
-	}
-	return &r.backward[at]
-}
+// makesGradients reports whether a task of a kind completes a microbatch's
+// share of a stage's gradients.
+func makesGradients(k graph.Kind) bool { return k == graph.Backward || k == graph.WeightGradient }

@@ -10,7 +10,7 @@ import (
 )
 
 // Two stages, one microbatch: wiring adds the messages between the ranks, and what
-// every task waits for.
+// every task waits for beyond the one before it on its stream.
 func Example() {
 	o, err := order.ReadCSV(strings.NewReader("0F0,0B0\n1F0,1B0\n"))
 	if err != nil {
@@ -20,18 +20,18 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	for i, task := range g.Tasks {
+	for i, task := range g.Tasks() {
 		fmt.Print(task)
-		for _, d := range g.Deps(int32(i)) {
-			fmt.Print(" after ", g.Tasks[d])
+		for _, d := range g.Deps(i) {
+			fmt.Print(" after ", g.Task(d))
 		}
 		fmt.Println()
 	}
 	// Output:
 	// 0F0
 	// 0SEND_F0 after 0F0
-	// 0B0 after 0F0 after 1SEND_B0
+	// 0B0 after 1SEND_B0
 	// 1F0 after 0SEND_F0
-	// 1B0 after 1F0
+	// 1B0
 	// 1SEND_B0 after 1B0
 }

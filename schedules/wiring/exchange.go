@@ -10,20 +10,20 @@ import (
 )
 
 // Exchanges lists the all-to-alls of a stage whose layers have experts on other devices:
-// a dispatch and a combine for every such layer. They cut a pass into parts, of which each
+// a dispatch and a combine for every such layer. They cut a pass into parts. Each part
 // waits for the all-to-all before it:
 //
 //	compute    F.0        F.1          F.2
 //	experts       dispatch    combine
 //
-// A W has none, and stays whole. The zero value has none.
+// A W has no all-to-alls and is not cut. The zero value is for stages without experts.
 type Exchanges struct {
-	// Forward lists the bytes per sample that a device sends, in the order in which an F
-	// comes to them; Backward likewise of a B or I.
+	// Forward lists the bytes per sample that a device sends in the all-to-alls of an F, in
+	// order; Backward lists those of a B or I.
 	Forward, Backward []int64
 	// Leaves[k] is the part of a B with which gradient bucket k is complete.
 	Leaves []int
-	// Awaits[k] is how many pieces of Sync.Ahead part k of the first F needs.
+	// Awaits[k] is the number of pieces of Sync.Ahead that part k of the first F needs.
 	Awaits []int
 }
 
@@ -44,21 +44,23 @@ func (p *Pipeline) divided(stage int32) bool {
 }
 
 // delayed reports whether an action is a B whose weight gradients have tasks of their own.
-func (p *Pipeline) delayed(a order.Action) bool {
-	return p.DelayWeights && a.Kind == graph.Backward && p.divided(a.Stage)
+func (p *Pipeline) delayed(k graph.Kind, stage int32) bool {
+	return p.DelayWeights && k == graph.Backward && p.divided(stage)
 }
 
-// A cut says how an action is cut into parts, and what leaves after each.
+// A cut says how an action is cut into parts, and what is sent after each.
 type cut struct {
 	parts     int
-	exchanges []int64 // after every part but the last, bytes per sample; nil where nothing is exchanged
-	first     int     // number of the first of them among those of the stage
-	buckets   int     // of gradients that leave
-	leaves    []int   // by bucket: the part after which; nil: with as many parts its own, else the last
+	exchanges []int64 // by part except the last: bytes per sample of the all-to-all after it; or nil
+	first     int     // number of the first all-to-all among those of the stage
+	buckets   int     // gradient buckets that are sent
+	// leaves has, by bucket, the part after which it is sent. If it is nil, bucket k is sent after
+	// part k if there are as many parts as buckets, and otherwise after the last part.
+	leaves []int
 }
 
-// cut finds how an action is cut with which so many buckets leave, and beside which so
-// many pieces of parameters are gathered.
+// cut returns how an action is cut that completes a number of gradient buckets, while ahead pieces
+// of parameters are gathered.
 func (p *Pipeline) cut(a order.Action, buckets, ahead int) cut {
 	c := cut{parts: 1, buckets: buckets}
 	if p.divided(a.Stage) {
@@ -79,8 +81,8 @@ func (p *Pipeline) cut(a order.Action, buckets, ahead int) cut {
 	return c
 }
 
-// left counts the buckets that have left after a part.
-func (c *cut) left(part int) int {
+// sent returns the number of buckets that have been sent after a part.
+func (c *cut) sent(part int) int {
 	switch {
 	case part == c.parts-1:
 		return c.buckets
@@ -96,23 +98,23 @@ func (c *cut) left(part int) int {
 	return 0
 }
 
-// expertGroups makes the groups of experts (see graph.Experts).
+// expertGroups adds the groups of experts (see graph.Experts).
 func (p *Pipeline) expertGroups(g *graph.Graph) {
 	if p.Exchanges == nil {
 		return
 	}
 	span, ranks := max(1, p.ExpertSpan), p.Shape.Ranks
 	g.Experts = graph.Experts{Span: int32(span), Exchange: int32(len(g.Groups)), Sum: graph.None}
-	every := func(from, to, step, rank, width int) {
-		var group []int32
+	// ranksOf lists the same rank of the replicas from, from + step, … before to.
+	ranksOf := func(rank, from, to, step int) (group []int32) {
 		for d := from; d < to; d += step {
 			group = append(group, int32(d*ranks+rank))
 		}
-		g.AddWide(group, max(1, width))
+		return group
 	}
 	for block := 0; block < p.Shape.Replicas; block += span {
 		for r := range ranks {
-			every(block, block+span, 1, r, p.ExpertWidth)
+			g.AddWide(ranksOf(r, block, block+span, 1), max(1, p.ExpertWidth))
 		}
 	}
 	if p.Sync.Experts == nil || !p.Sync.active(p.Shape) {
@@ -121,51 +123,42 @@ func (p *Pipeline) expertGroups(g *graph.Graph) {
 	g.Experts.Sum = int32(len(g.Groups))
 	for place := range span {
 		for r := range ranks {
-			every(place, p.Shape.Replicas, span, r, p.Sync.ExpertWidth)
+			g.AddWide(ranksOf(r, place, p.Shape.Replicas, span), max(1, p.Sync.ExpertWidth))
 		}
 	}
 }
 
-// exchange adds the all-to-all after a part of an action.
-func (b *rankBuilder) exchange(a order.Action, c cut, part int) {
-	ranks := int32(b.Shape.Ranks)
-	b.add(graph.Task{
-		Kind: graph.AllToAll, Part: uint16(c.first + part), Stream: b.stream(&b.experts, "experts"), Stage: a.Stage, Microbatch: a.Microbatch,
-		Peer:  b.graph.Experts.ExchangeGroup(int32(b.replica), int32(b.pipelineRank), ranks),
-		Bytes: c.exchanges[part] * b.samples(a.Microbatch, b.replica),
-	})
-}
-
-// exchange finds the all-to-all that a part of an action waits for, or none.
-func (c *connector) exchange(t *graph.Task, at *progress) int32 {
-	if !c.divided(t.Stage) || t.Kind == graph.WeightGradient {
-		return graph.None
+// addExchange adds the all-to-all after the part of an action that has just been added.
+func (b *rankBuilder) addExchange(p *progress) {
+	d := direction(p.Kind)
+	stream, class := b.open(&b.experts, "experts"), b.entry(exchanges+d, p.on, p.variant)
+	if *class == graph.None {
+		*class = int32(len(b.graph.Classes))
+		for k, bytes := range p.cut.exchanges {
+			t := b.task(&p.Action, graph.AllToAll, stream)
+			t.Part, t.Bytes = uint16(p.cut.first+k), bytes*b.samples(p.Microbatch, 0)
+			t.Peer = b.graph.Experts.ExchangeGroup(0, b.rank, int32(b.Shape.Ranks))
+			b.addClasses(t, 1)
+		}
 	}
-	return at.exchanged[direction(t.Kind)]
+	b.exchanged[d] = b.graph.Put(*class+int32(p.next), stream, p.Microbatch)
+	b.graph.Wait(b.exchanged[d], b.computed)
 }
 
-// exchangesIn tells all-to-alls of an F, 0, from those of a B or I, 1.
-func (c *connector) exchangesIn(t *graph.Task) int {
-	if int(t.Part) < len(c.Exchanges[t.Stage].Forward) {
-		return 0
-	}
-	return 1
-}
-
-// exchanging counts the tasks that all-to-alls add to an action: themselves, and the parts
-// between.
-func (p *Pipeline) exchanging(a order.Action) int64 {
+// exchanging counts the tasks that all-to-alls add to an action: the all-to-alls and the additional
+// parts.
+func (p *Pipeline) exchanging(k graph.Kind, stage int32) int64 {
 	if p.Exchanges == nil {
 		return 0
 	}
-	n := int64(len(p.Exchanges[a.Stage].of(a.Kind)))
-	if p.delayed(a) {
+	n := int64(len(p.Exchanges[stage].of(k)))
+	if p.delayed(k, stage) {
 		return 3*n + 1
 	}
 	return 2 * n
 }
 
-// checkExchanges reports all-to-alls that do not go with the stages, and groups of experts
+// checkExchanges reports all-to-alls that do not match the stages, and groups of experts
 // that do not divide the replicas.
 func (p *Pipeline) checkExchanges() error {
 	span := max(1, p.ExpertSpan)
@@ -175,9 +168,11 @@ func (p *Pipeline) checkExchanges() error {
 	case len(p.Exchanges) != p.Placement.Stages():
 		return fmt.Errorf("all-to-alls of %d stages; there are %d", len(p.Exchanges), p.Placement.Stages())
 	case p.Shape.Replicas%span != 0:
-		return fmt.Errorf("experts over %d replicas each; there are %d, and one must divide the other", span, p.Shape.Replicas)
+		return fmt.Errorf("experts over %d replicas each; there are %d, and one must divide the other",
+			span, p.Shape.Replicas)
 	case p.Shards != nil && span > 1, p.Sync.Units != nil, p.WholeLast, p.Stashing:
-		return errors.New("experts on several devices go with equal replicas, parameters that are whole, and microbatches one by one")
+		return errors.New("experts on several devices go with equal replicas, parameters that are whole, " +
+			"and microbatches one by one")
 	}
 	for s := range p.Exchanges {
 		if err := p.checkCuts(s); err != nil {
@@ -187,18 +182,20 @@ func (p *Pipeline) checkExchanges() error {
 	return nil
 }
 
-// checkCuts reports parts of a stage's passes that there are not.
+// checkCuts reports lists of a stage's all-to-alls whose lengths do not match.
 func (p *Pipeline) checkCuts(stage int) error {
 	e := &p.Exchanges[stage]
 	switch {
 	case (len(e.Forward) == 0) != (len(e.Backward) == 0):
-		return fmt.Errorf("%d all-to-alls forward and %d backward: there must be some in both, or none", len(e.Forward), len(e.Backward))
+		return fmt.Errorf("%d all-to-alls forward and %d backward: there must be some in both, or none",
+			len(e.Forward), len(e.Backward))
 	case len(e.Forward)+len(e.Backward) >= math.MaxUint16:
 		return fmt.Errorf("%d all-to-alls; at most %d are supported", len(e.Forward)+len(e.Backward), math.MaxUint16)
 	case len(e.Forward) == 0:
 		return nil
 	case p.Sync.Buckets != nil && p.Sync.Overlap && len(e.Leaves) != len(p.Sync.Buckets[stage]):
-		return fmt.Errorf("%d gradient buckets, and parts after which %d leave", len(p.Sync.Buckets[stage]), len(e.Leaves))
+		return fmt.Errorf("%d gradient buckets, and parts after which %d leave",
+			len(p.Sync.Buckets[stage]), len(e.Leaves))
 	case p.Sync.Ahead != nil && len(e.Awaits) != len(e.Forward)+1:
 		return fmt.Errorf("a forward in %d parts, of which %d say what they wait for", len(e.Forward)+1, len(e.Awaits))
 	}

@@ -32,10 +32,10 @@ func TestExchanges(t *testing.T) {
 		0 gradients: 0ALL_REDUCE 0ALL_REDUCE`), strings.Join(text, "\n"))
 	require.Equal(t, [][]int32{{0, 1, 2, 3}, {0, 1}, {2, 3}, {0, 2}, {1, 3}}, g.Groups)
 	members, dimensions := map[string]string{}, map[string]bool{}
-	for i, task := range g.Tasks {
+	for i, task := range g.Tasks() {
 		if task.Kind.Collective() && task.Rank == 3 {
-			members[task.String()+fmt.Sprint(task.Part)] = fmt.Sprint(g.Groups[task.Peer], " after ", g.Tasks[g.Deps(int32(i))[0]])
-			dimensions[g.Class(&task)] = true
+			members[task.String()+fmt.Sprint(task.Part)] = fmt.Sprint(g.Groups[task.Peer], " after ", g.Task(g.Deps(int32(i))[0]))
+			dimensions[g.Work(&task)] = true
 		}
 	}
 	require.Equal(t, map[string]string{
@@ -61,7 +61,7 @@ func TestExchangesOfAny(t *testing.T) {
 		g := ordertest.Graph(t, p)
 		took := ordertest.Relax(t, g, func(t *graph.Task) time.Duration { return 1 }).End()
 		exchanges := make([]time.Duration, g.Ranks())
-		for _, task := range g.Tasks {
+		for _, task := range g.Tasks() {
 			if task.Kind == graph.AllToAll || task.Kind.Compute() && task.Part == 0 {
 				exchanges[task.Rank]++
 			}
@@ -139,9 +139,9 @@ func TestDelayedWeights(t *testing.T) {
 		0 compute: 0F0 0F0.1 0F0.2 0I0 0W0 0I0.1 0W0.1 0I0.2 0W0.2 AVERAGE.0 OPTIMIZER.0
 		0 experts: 0ALL_TO_ALL0 0ALL_TO_ALL0.1 0ALL_TO_ALL0.2 0ALL_TO_ALL0.3
 		0 gradients: 0ALL_REDUCE`), strings.Split(synchronised(g), "1 compute")[0])
-	for i, task := range g.Tasks {
+	for i, task := range g.Tasks() {
 		if task.Kind == graph.AllReduce {
-			require.Equal(t, "0W0.1", g.Tasks[g.Deps(int32(i))[0]].String())
+			require.Equal(t, "0W0.1", g.Task(g.Deps(int32(i))[0]).String())
 		}
 	}
 	require.Equal(t, time.Duration(5+6+2), ordertest.Relax(t, g, func(*graph.Task) time.Duration { return 1 }).End())
@@ -166,29 +166,29 @@ func TestExchangesOfAnyPairs(t *testing.T) {
 		key := func(task *graph.Task, part int) string {
 			return fmt.Sprint(task.Kind, task.Stage, task.Microbatch, part)
 		}
-		for i := range g.Tasks {
-			task := &g.Tasks[i]
+		for i := range int32(g.Len()) {
+			task := new(g.Task(i))
 			switch {
 			case task.Kind == graph.AllToAll:
-				before := g.Tasks[g.Deps(int32(i))[0]]
-				ends[key(&before, int(before.Part))+" sent"] = trace.Spans[i].End
+				before := g.Task(g.Deps(int32(i))[0])
+				ends[key(&before, int(before.Part))+" sent"] = trace.Span(i).End
 			case task.Kind.Compute():
-				ends[key(task, int(task.Part))] = trace.Spans[i].End
+				ends[key(task, int(task.Part))] = trace.Span(i).End
 			}
 		}
-		for i := range g.Tasks {
-			task := &g.Tasks[i]
+		for i := range int32(g.Len()) {
+			task := new(g.Task(i))
 			if !task.Kind.Compute() {
 				continue
 			}
 			if e := p.Exchanges[task.Stage]; task.Part > 0 && task.Kind != graph.WeightGradient && len(e.Forward) > 0 {
 				sent, ok := ends[key(task, int(task.Part)-1)+" sent"]
 				require.True(t, ok)
-				require.GreaterOrEqual(t, trace.Spans[i].Start, sent)
+				require.GreaterOrEqual(t, trace.Span(i).Start, sent)
 			}
 			if last, ok := ends[key(&graph.Task{Kind: graph.Forward, Stage: task.Stage, Microbatch: task.Microbatch}, len(p.Exchanges[task.Stage].Forward))]; task.Kind != graph.Forward {
 				require.True(t, ok)
-				require.GreaterOrEqual(t, trace.Spans[i].Start, last)
+				require.GreaterOrEqual(t, trace.Span(i).Start, last)
 			}
 		}
 	})

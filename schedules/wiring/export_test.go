@@ -9,5 +9,5 @@ func Size(p Pipeline) (int64, error) {
 	if _, err := p.arrange(); err != nil {
 		return 0, err
 	}
-	return p.size(), nil
+	return (&Builder{Pipeline: &p}).size()
 }

@@ -35,7 +35,7 @@ func TestUnits(t *testing.T) {
 		0 gradients: 2REDUCE_SCATTER0 0REDUCE_SCATTER0`), streams)
 	require.Equal(t, [][]int32{{0, 1}, {0, 1}}, g.Groups)
 	golden.Equal(t, "units_overlap_graph.golden", ordertest.Dump(g))
-	for _, task := range g.Tasks {
+	for _, task := range g.Tasks() {
 		switch task.Kind {
 		case graph.AllGather:
 			require.Equal(t, []int64{40, 0, 80}[task.Stage], task.Bytes)
@@ -120,8 +120,8 @@ func TestUnitsAtHand(t *testing.T) {
 		for r := range int32(g.Ranks()) {
 			var whole, gradients, all []graph.Span
 			start := map[graph.Task]time.Duration{} // of gathers and backwards, by what they are for
-			for i, task := range g.Tasks {
-				span, use := trace.Spans[i], graph.Task{Stage: task.Stage, Microbatch: task.Microbatch}
+			for i, task := range g.Tasks() {
+				span, use := trace.Span(i), graph.Task{Stage: task.Stage, Microbatch: task.Microbatch}
 				if task.Rank != r || task.Kind.Message() {
 					continue
 				}
@@ -135,7 +135,7 @@ func TestUnitsAtHand(t *testing.T) {
 					if task.Part == 0 {
 						start[use] = span.Start
 					}
-					require.GreaterOrEqual(t, trace.Spans[i+1].Start, span.End)
+					require.GreaterOrEqual(t, trace.Span(i+1).Start, span.End)
 				case task.Kind == graph.ReduceScatter && last:
 					use.Kind = graph.ReduceScatter
 					gradients = append(gradients, graph.Span{Start: start[use], End: span.End})
@@ -150,7 +150,7 @@ func TestUnitsAtHand(t *testing.T) {
 				}
 			}
 			gathers := 0
-			for _, task := range g.Tasks {
+			for _, task := range g.Tasks() {
 				if task.Rank == r && task.Kind == graph.AllGather && task.Part == 0 {
 					gathers++
 				}
@@ -240,8 +240,8 @@ func TestNoReduceScatter(t *testing.T) {
 		got := ordertest.Graph(t, p)
 		require.NotContains(t, ordertest.Dump(got), "SCATTER")
 		require.Equal(t, strings.NewReplacer("REDUCE_SCATTER", "ALL_REDUCE", "reduce-scatter", "all-reduce").Replace(ordertest.Dump(want)), ordertest.Dump(got))
-		for i := range want.Tasks {
-			require.Equal(t, want.Tasks[i].Bytes, got.Tasks[i].Bytes)
+		for i := range int32(want.Len()) {
+			require.Equal(t, want.Task(i).Bytes, got.Task(i).Bytes)
 		}
 	}
 	zero0 := ddp(t, 3, 2, 30, 20)

@@ -7,58 +7,58 @@ import (
 	"psim/schedules/order"
 )
 
-// groups indexes Graph.Groups.
+// groups are indices of Graph.Groups.
 type groups struct {
 	stage  []int32   // by pipeline rank: the same rank of all replicas
-	gather []int32   // the same ranks again, for the gathering of units
+	gather []int32   // the same ranks again, for gathering units
 	tied   [][]int32 // by replica and tied parameter
 }
 
-// groups makes a group of every pipeline rank over the replicas, and one per
-// replica and tied parameter.
-func (p *Pipeline) groups(g *graph.Graph) groups {
-	var made groups
+// makeGroups adds a group of every pipeline rank over the replicas, the groups of experts, and a
+// group per replica and tied parameter.
+func (p *Pipeline) makeGroups(g *graph.Graph) groups {
+	var all groups
 	if p.Sync.active(p.Shape) {
 		for r := range p.Shape.Ranks {
 			var ranks []int32
 			for d := range p.Shape.Replicas {
 				ranks = append(ranks, int32(d*p.Shape.Ranks+r))
 			}
-			made.stage = append(made.stage, g.AddWide(ranks, p.Sync.width()))
+			all.stage = append(all.stage, g.AddWide(ranks, p.Sync.width()))
 			if p.Sync.Units != nil {
-				made.gather = append(made.gather, g.AddWide(ranks, p.Sync.width()))
+				all.gather = append(all.gather, g.AddWide(ranks, p.Sync.width()))
 			}
 		}
 	}
 	p.expertGroups(g)
-	made.tied = make([][]int32, p.Shape.Replicas)
-	for d := range made.tied {
+	all.tied = make([][]int32, p.Shape.Replicas)
+	for d := range all.tied {
 		for _, t := range p.Tied {
 			ranks := p.tiedRanks(t)
 			for i := range ranks {
 				ranks[i] += int32(d * p.Shape.Ranks)
 			}
-			made.tied[d] = append(made.tied[d], g.AddGroup(ranks))
+			all.tied[d] = append(all.tied[d], g.AddGroup(ranks))
 		}
 	}
-	return made
+	return all
 }
 
-// AddGroups makes the groups of a graph as [Pipeline.Graph] does. It returns that of a rank of the first replica over which gradients of
-// experts travel, or of all else.
+// AddGroups adds the groups of a graph as [Pipeline.Graph] does. It returns the group over which a
+// rank of the first replica sums gradients, of experts or of everything else.
 func (p Pipeline) AddGroups(g *graph.Graph) (of func(rank int32, expert bool) int32) {
 	p.fill()
-	made := p.groups(g)
+	all := p.makeGroups(g)
 	return func(rank int32, expert bool) int32 {
 		if expert {
 			return g.Experts.SumGroup(0, rank, int32(p.Shape.Ranks))
 		}
-		return made.stage[rank]
+		return all.stage[rank]
 	}
 }
 
-// tiedRanks lists the distinct ranks of a tied parameter's stages. On a
-// single rank there is one copy and nothing to sum.
+// tiedRanks lists the distinct ranks of a tied parameter's stages. If there is only
+// one rank, it has one copy and nothing to sum.
 func (p *Pipeline) tiedRanks(t Tied) []int32 {
 	var ranks []int32
 	for _, s := range t.Stages {
@@ -69,31 +69,37 @@ func (p *Pipeline) tiedRanks(t Tied) []int32 {
 	return ranks
 }
 
-// broadcast adds what brings the first replica's parameters to the others.
-func (b *rankBuilder) broadcast() {
+// addBroadcasts adds the broadcasts of the first replica's parameters.
+func (b *rankBuilder) addBroadcasts() {
 	if b.Sync.Broadcast == nil || !b.Sync.active(b.Shape) {
 		return
 	}
-	for _, s := range slices.Backward(b.stagesOn[b.pipelineRank]) {
+	for _, s := range slices.Backward(b.stagesOn[b.rank]) {
 		for part, bytes := range b.Sync.Broadcast[s] {
-			b.add(graph.Task{
-				Kind: graph.Broadcast, Part: uint16(part), Stream: b.stream(&b.gradients, "gradients"), Stage: s, Microbatch: graph.None,
-				Peer: b.group(b.Sync.expert(s, part)), Bytes: bytes,
-			})
+			t := b.stageTask(graph.Broadcast, s, part)
+			t.Peer, t.Bytes = b.group(b.Sync.isExpert(s, part)), bytes
+			b.broadcasted = b.addSingle(t)
 		}
 	}
 }
 
-// leaves reports whether gradients leave with an action, the i-th of its
-// rank, and not only after the last: with every backward, or with the one that
-// completes them if they leave early.
-func (b *rankBuilder) leaves(i int, a order.Action) bool {
-	return b.sums(a.Kind, a.Stage) && (b.Sync.EveryMicrobatch || b.Sync.Overlap && b.last[b.Placement.Copy(a.Stage, a.Microbatch)] == i)
+// sumsEarly reports whether gradients are sent before the end of the step.
+func (p *Pipeline) sumsEarly() bool {
+	return (p.Sync.Overlap || p.Sync.EveryMicrobatch) && p.Sync.active(p.Shape)
 }
 
-// leaving counts the tasks with which the gradients of a stage leave: a sum per
-// bucket, and where these cut the backward a slice of it for each but the first.
-func (p *Pipeline) leaving(stage int32) int64 {
+// sumsWith reports whether gradients are sent with an action, the i-th of its rank: that is with
+// every backward, or with the one that completes them. Otherwise they are sent at the end.
+func (b *rankBuilder) sumsWith(i int, a order.Action) bool {
+	if !b.makesSums(a.Kind, a.Stage) {
+		return false
+	}
+	return b.Sync.EveryMicrobatch || b.Sync.Overlap && b.last[b.copyOf(&a)] == int32(i)
+}
+
+// sumTasks counts the tasks that summing the gradients of a stage adds: a sum per
+// bucket, and if buckets cut the backward, one more slice of it for each bucket but the first.
+func (p *Pipeline) sumTasks(stage int32) int64 {
 	buckets := int64(len(p.Sync.Buckets[stage]))
 	if p.Sync.Overlap && p.Sync.Units == nil && buckets > 0 && !p.divided(stage) {
 		return 2*buckets - 1
@@ -101,112 +107,151 @@ func (p *Pipeline) leaving(stage int32) int64 {
 	return buckets
 }
 
-// sums reports whether tasks of a kind and stage make gradients that are summed over
+// makesSums reports whether tasks of a kind make gradients of a stage that are summed over
 // replicas.
-func (p *Pipeline) sums(k graph.Kind, stage int32) bool {
+func (p *Pipeline) makesSums(k graph.Kind, stage int32) bool {
 	return makesGradients(k) && p.Sync.active(p.Shape) && len(p.Sync.Buckets[stage]) > 0
 }
 
-// sum adds the collective of one gradient bucket: with units of an action's
-// microbatch, otherwise of the whole step.
-func (b *rankBuilder) sum(a order.Action, bucket int) {
-	microbatch := int32(graph.None)
-	if b.Sync.Units != nil {
-		microbatch = a.Microbatch
+// addSum adds the collective that sums one gradient bucket of a copy of a stage. With units it is
+// of one microbatch, otherwise of the whole step.
+func (b *rankBuilder) addSum(stage, on int32, bucket int, microbatch int32) {
+	if b.Sync.Units == nil {
+		microbatch = graph.None
 	}
-	b.add(graph.Task{
-		Kind: b.Sync.Kind(), Part: uint16(bucket), Stream: b.stream(&b.gradients, "gradients"),
-		Stage: a.Stage, Microbatch: microbatch, Peer: b.group(b.Sync.expert(a.Stage, bucket)), Bytes: b.Sync.Buckets[a.Stage][bucket],
-	})
+	stream, class := b.open(&b.gradients, "gradients"), b.entry(buckets, on, 0)
+	if *class == graph.None {
+		*class = int32(len(b.graph.Classes))
+		for k, bytes := range b.Sync.Buckets[stage] {
+			t := b.stageTask(b.Sync.Kind(), stage, k)
+			t.Microbatch, t.Peer, t.Bytes = microbatch, b.group(b.Sync.isExpert(stage, k)), bytes
+			b.addClasses(t, 1)
+		}
+	}
+	b.closing = b.graph.Put(*class+int32(bucket), stream, microbatch)
+	b.graph.Wait(b.closing, b.computed)
+	if bucket == 0 {
+		b.summed[0] = b.summed[1]
+	}
+	b.summed[1] = b.closing
 }
 
-// group finds that over which gradients or parameters travel: of experts, or of all else.
+// stageTask returns a task for a part of a stage's gradients or parameters in the whole step.
+func (b *rankBuilder) stageTask(kind graph.Kind, stage int32, part int) graph.Task {
+	return graph.Task{
+		Kind: kind, Part: uint16(part), Rank: b.rank, Stream: b.open(&b.gradients, "gradients"),
+		Stage: stage, Microbatch: graph.None,
+	}
+}
+
+// group returns the group over which gradients or parameters are sent, of experts or of everything
+// else.
 func (b *rankBuilder) group(expert bool) int32 {
 	if expert {
-		return b.graph.Experts.SumGroup(int32(b.replica), int32(b.pipelineRank), int32(b.Shape.Ranks))
+		return b.graph.Experts.SumGroup(0, b.rank, int32(b.Shape.Ranks))
 	}
-	return b.groups.stage[b.pipelineRank]
+	return b.groups.stage[b.rank]
 }
 
-// gathers lists the sizes of the parameters that an action needs and that are
-// sharded. A weight gradient needs none.
-func (p *Pipeline) gathers(a order.Action) []int64 {
-	if p.Sync.Units == nil || !p.Sync.active(p.Shape) || a.Kind == graph.WeightGradient {
+// gathers lists the sizes of the sharded parameters that an action needs. A weight gradient
+// does not need parameters.
+func (p *Pipeline) gathers(k graph.Kind, stage int32) []int64 {
+	if p.Sync.Units == nil || !p.Sync.active(p.Shape) || k == graph.WeightGradient {
 		return nil
 	}
-	return p.Sync.Units[a.Stage].Gather
+	return p.Sync.Units[stage].Gather
 }
 
-// gather adds the all-gathers of the parameters that an action needs.
-func (b *rankBuilder) gather(a order.Action) {
-	for part, bytes := range b.gathers(a) {
-		b.add(graph.Task{
-			Kind: graph.AllGather, Part: uint16(part), Stream: b.stream(&b.parameters, "parameters"), Stage: a.Stage, Microbatch: a.Microbatch,
-			Peer: b.groups.gather[b.pipelineRank], Bytes: bytes,
-		})
+// addGathers adds the all-gathers of the parameters that an action needs. With overlap at most two
+// units are whole at a time, so that the gather waits for the use before the last. Otherwise it
+// waits for everything before it.
+func (b *rankBuilder) addGathers(p *progress) {
+	sizes := b.gathers(p.Kind, p.Stage)
+	if len(sizes) == 0 {
+		return
 	}
-}
-
-// tail adds what follows the last backward of a rank: tied gradients, the
-// sums over replicas that have not left early, the average, the optimizer,
-// and the gathering of updated parameters.
-func (b *rankBuilder) tail() {
-	shares := b.Placement.Second != nil && b.Sync.active(b.Shape) && b.Sync.Sharded
-	if !shares {
-		b.sumTied()
-	}
-	if b.Sync.active(b.Shape) {
-		b.sumRest()
-		if shares {
-			b.sumTied()
+	stream, class := b.open(&b.parameters, "parameters"), b.entry(units, p.on, 0)
+	if *class == graph.None {
+		*class = int32(len(b.graph.Classes))
+		for k, bytes := range sizes {
+			t := b.task(&p.Action, graph.AllGather, stream)
+			t.Part, t.Peer, t.Bytes = uint16(k), b.groups.gather[b.rank], bytes
+			b.addClasses(t, 1)
 		}
-		b.average()
+	}
+	for k := range sizes {
+		b.gathered = b.graph.Put(*class+int32(k), stream, p.Microbatch)
+		if b.Sync.Overlap {
+			b.graph.Wait(b.gathered, b.uses[0])
+		} else {
+			b.graph.Wait(b.gathered, b.computed, b.closing)
+		}
+	}
+}
+
+// addTail adds the tasks after the last backward of a rank: the sums of tied gradients, the
+// remaining sums over replicas, the average, the optimizer, and the gathers of updated
+// parameters. Each depends on the one before it.
+func (b *rankBuilder) addTail() {
+	active := b.Sync.active(b.Shape)
+	shares := b.Placement.Second != nil && active && b.Sync.Sharded
+	if !shares {
+		b.addTiedSums()
+	}
+	whole := graph.Task{Stream: b.compute, Stage: graph.None, Microbatch: graph.None, Peer: graph.None}
+	if active {
+		b.addRemainingSums()
+		if shares {
+			b.addTiedSums()
+		}
+		whole.Kind, whole.Bytes = graph.Average, b.averaged(b.stagesOn[b.rank])
+		b.closing = b.addSingle(whole, b.closing)
 	}
 	if !b.Optimizer || b.Stashing {
 		return
 	}
-	b.add(graph.Task{Kind: graph.Optimizer, Stream: b.compute, Stage: graph.None, Microbatch: graph.None, Peer: graph.None})
-	if b.Sync.active(b.Shape) && b.Sync.Sharded && b.Sync.Units == nil && b.Sync.Ahead == nil {
-		b.gathersUpdated()
+	whole.Kind, whole.Bytes = graph.Optimizer, 0
+	b.closing = b.addSingle(whole, b.closing)
+	if b.gathersUpdated() {
+		b.addGathersUpdated()
 	}
 }
 
-// sumTied adds the sums of what several ranks of the replica hold; of second copies whose
-// optimizer is sharded, these are sums of shares.
-func (b *rankBuilder) sumTied() {
+// addTiedSums adds the sums of gradients over the ranks of the replica that hold the same
+// parameters. For second copies with a sharded optimizer these are sums of shares.
+func (b *rankBuilder) addTiedSums() {
 	for i, t := range b.Tied {
-		if ranks := b.tiedRanks(t); len(ranks) > 1 && slices.Contains(ranks, int32(b.pipelineRank)) {
-			b.add(graph.Task{
-				Kind: graph.AllReduce, Stream: b.stream(&b.gradients, "gradients"), Stage: graph.None, Microbatch: graph.None,
-				Peer: b.groups.tied[b.replica][i], Bytes: t.Bytes,
-			})
+		if ranks := b.tiedRanks(t); len(ranks) > 1 && slices.Contains(ranks, b.rank) {
+			sum := b.stageTask(graph.AllReduce, graph.None, 0)
+			sum.Peer, sum.Bytes = b.groups.tied[0][i], t.Bytes
+			b.closing = b.addSingle(sum, b.computed)
 		}
 	}
 }
 
-// sumRest adds the sums that have not left early.
-func (b *rankBuilder) sumRest() {
-	if b.Sync.Overlap || b.Sync.EveryMicrobatch {
+// addRemainingSums adds the sums over replicas at the end of the step.
+func (b *rankBuilder) addRemainingSums() {
+	if b.sumsEarly() {
 		return
 	}
-	for _, s := range b.stagesOn[b.pipelineRank] {
+	for _, s := range b.stagesOn[b.rank] {
+		on := s
+		if b.Placement.First[s] != b.rank {
+			on += int32(b.Placement.Stages())
+		}
 		for bucket := range b.Sync.Buckets[s] {
-			b.sum(order.Action{Stage: s}, bucket)
+			b.addSum(s, on, bucket, graph.None)
 		}
 	}
 }
 
-// average adds the division by the number of replicas.
-func (b *rankBuilder) average() {
-	b.add(graph.Task{Kind: graph.Average, Stream: b.compute, Stage: graph.None, Microbatch: graph.None, Peer: graph.None, Bytes: b.averaged(b.stagesOn[b.pipelineRank])})
-}
-
-// averaged counts the bytes of summed gradients that a rank with some stages divides.
+// averaged counts the bytes of summed gradients that a rank with a list of stages divides by the
+// number of replicas.
 func (p *Pipeline) averaged(stages []int32) int64 {
 	var shares, all, experts int64
 	for _, s := range stages {
 		for bucket, size := range p.Sync.Buckets[s] {
-			if p.Sync.expert(s, bucket) {
+			if p.Sync.isExpert(s, bucket) {
 				experts += size
 			} else {
 				all += size
@@ -220,24 +265,28 @@ func (p *Pipeline) averaged(stages []int32) int64 {
 	case p.Sync.Units != nil:
 		return shares
 	case p.Sync.Sharded: // each replica has its share of the sum
-		return all/int64(p.Sync.members(p.Shape)) + experts/int64(p.Shape.Replicas/max(1, p.ExpertSpan)*max(1, p.Sync.ExpertWidth))
+		holders := p.Shape.Replicas / max(1, p.ExpertSpan) * max(1, p.Sync.ExpertWidth) // of the same experts
+		return all/int64(p.Sync.members(p.Shape)) + experts/int64(holders)
 	}
 	return all + experts
 }
 
-// gathersUpdated adds the gathers of what a sharded optimizer has updated: of a stage's
-// parameters, and of its experts' beside them.
-func (b *rankBuilder) gathersUpdated() {
-	gather := func(stage int32, part uint16, group int32, bytes int64) {
-		b.add(graph.Task{
-			Kind: graph.AllGather, Part: part, Stream: b.stream(&b.gradients, "gradients"), Stage: stage, Microbatch: graph.None,
-			Peer: group, Bytes: bytes,
-		})
-	}
-	for _, s := range b.stagesOn[b.pipelineRank] {
-		gather(s, 0, b.group(false), b.Sync.Parameters[s])
-		if b.Sync.expertParameters(s) > 0 {
-			gather(s, 1, b.group(true), b.Sync.ExpertParameters[s])
+// gathersUpdated reports whether updated parameters are gathered at the end.
+func (p *Pipeline) gathersUpdated() bool {
+	s := &p.Sync
+	return p.Optimizer && !p.Stashing && s.active(p.Shape) && s.Sharded && s.Units == nil && s.Ahead == nil
+}
+
+// addGathersUpdated adds the gathers of the parameters that a sharded optimizer has updated: those
+// of each stage, and separately those of its experts.
+func (b *rankBuilder) addGathersUpdated() {
+	for _, s := range b.stagesOn[b.rank] {
+		t := b.stageTask(graph.AllGather, s, 0)
+		t.Peer, t.Bytes = b.group(false), b.Sync.Parameters[s]
+		b.addSingle(t, b.closing)
+		if bytes := b.Sync.expertParameters(s); bytes > 0 {
+			t.Part, t.Peer, t.Bytes = 1, b.group(true), bytes
+			b.addSingle(t, b.closing)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 //	          ·BBB       longer has ended
 //
 // With experts on other devices, the parts of a fused pair between its all-to-alls are
-// interleaved, the B's first, so that one computes while the other exchanges:
+// interleaved, B first, so that one computes while the other exchanges:
 //
 //	compute   B F B  F B  F
 //	experts    b f bbf bbf        of B, of F
@@ -44,10 +44,10 @@ func ParsePairing(name string) (Pairing, error) {
 	return 0, fmt.Errorf("%q: must be one of %s", name, strings.Join(Pairings(), ", "))
 }
 
-// partner finds the other half of an overlapped pair, given the i-th action of a
-// rank.
+// partner returns the other half of an overlapped pair, given the i-th action of a
+// rank, or false if that is not half of a pair.
 func (p *Pipeline) partner(rank int32, i int) (order.Action, bool) {
-	actions := p.Order[int(rank)%p.Shape.Ranks]
+	actions := p.Order[rank]
 	switch {
 	case actions[i].Pair:
 		return actions[i+1], true
@@ -57,8 +57,8 @@ func (p *Pipeline) partner(rank int32, i int) (order.Action, bool) {
 	return order.Action{}, false
 }
 
-// streamOf chooses the stream of the i-th action: the backward of an overlapped
-// pair has one beside the forward's.
+// streamOf returns the stream of the i-th action. The backward of an overlapped
+// pair runs on a second compute stream.
 func (b *rankBuilder) streamOf(i int) int32 {
 	if b.Pairs != Overlap {
 		return b.compute
@@ -67,101 +67,89 @@ func (b *rankBuilder) streamOf(i int) int32 {
 	if !ok || partner.Kind != graph.Forward {
 		return b.compute
 	}
-	return b.stream(&b.beside, "compute beside")
+	return b.open(&b.overlapped, "compute beside")
 }
 
 // interleaved reports whether the i-th action of a pipeline rank is the first of a pair
-// whose parts alternate.
-func (p *Pipeline) interleaved(rank, i int) bool {
+// whose parts are interleaved.
+func (p *Pipeline) interleaved(rank int32, i int) bool {
 	a := p.Order[rank][i]
 	return a.Pair && p.Pairs != Serial && (p.divided(a.Stage) || p.divided(p.Order[rank][i+1].Stage))
 }
 
-// pair adds a pair, of which the i-th action is the first, part by part: of both as much
-// at any time, and a fused one's B first, whose part before its first all-to-all is small
-// but on the last stage.
-func (b *rankBuilder) pair(i int) {
-	first, second := b.parts(i), b.parts(i+1)
+// addPair adds the pair whose first action is the i-th, interleaving the parts of both evenly. A
+// fused pair begins with the B, whose part before its first all-to-all is short except on the last
+// stage.
+func (b *rankBuilder) addPair(i int) {
+	first, second := b.start(i), b.start(i+1)
 	if b.Pairs == Fused {
 		first, second = second, first
 	}
 	for x, y := &first, &second; x.next < x.cut.parts || y.next < y.cut.parts; {
 		if x.next*y.cut.parts <= y.next*x.cut.parts {
-			b.part(x)
+			b.addPart(x)
 		} else {
-			b.part(y)
+			b.addPart(y)
 		}
 	}
 }
 
-// partnerNeeds adds what a compute task waits for beyond its own needs: the first half
-// of a fused pair, and both of an overlapped one, for what the other half needs, half of
-// an overlapped one for all before the pair on its rank, and what comes after an
-// overlapped pair for both halves, which run on streams of their own.
-func (c *connector) partnerNeeds(deps []int32, t *graph.Task, at *progress) []int32 {
-	partner, isHalf := c.partner(t.Rank, at.action)
-	if isHalf && !(c.Pairs == Fused && at.again) {
-		deps = c.needs(deps, partner)
+// begins returns the index of the action of a rank that begins as the n-th. It differs from n in
+// interleaved fused pairs, where the B begins first.
+func (p *Pipeline) begins(rank int32, n int) int {
+	switch {
+	case p.Pairs != Fused || p.Exchanges == nil:
+	case p.interleaved(rank, n):
+		return n + 1
+	case n > 0 && p.interleaved(rank, n-1):
+		return n - 1
+	}
+	return n
+}
+
+// partnerNeeds appends what the n-th action that a rank begins waits for because of pairs. The first
+// half of a fused pair, and both halves of an overlapped one, wait for what the other half
+// needs. The halves of an overlapped pair run on two streams: both wait for the action or pair
+// before on their rank, and the action after waits for both.
+func (c *connector) partnerNeeds(deps []int32, n int, i int32) []int32 {
+	partner, isHalf := c.partner(c.rank, c.at)
+	second := n > 0 && c.Order[c.rank][n-1].Pair
+	if isHalf && !(c.Pairs == Fused && second) {
+		deps = c.needs(deps, &partner, i)
 	}
 	if c.Pairs != Overlap {
 		return deps
 	}
-	second := isHalf && partner.Kind == graph.Forward
-	if !second {
-		at.before, at.ended = at.ended, [2]int32{graph.None, graph.None}
+	if backward := isHalf && partner.Kind == graph.Forward; !backward { // the forward comes first
+		c.before, c.ended = c.ended, [2]int32{graph.None, graph.None}
 	}
-	if isHalf || at.before[1] != graph.None {
-		deps = append(deps, at.before[0], at.before[1])
+	if isHalf || c.before[1] != graph.None {
+		deps = append(deps, c.before[0], c.before[1])
 	}
 	return deps
 }
 
-// begins goes on to the next action of a rank, of which a task is the first part.
-func (c *connector) begins(t *graph.Task, at *progress) {
-	actions := c.Order[int(t.Rank)%c.Shape.Ranks]
-	is := func(a order.Action) bool {
-		same := a.Stage == t.Stage && a.Microbatch == t.Microbatch
-		return same && (a.Kind == t.Kind || a.Kind == graph.Backward && t.Kind == graph.InputGradient)
+// note handles a task of the current action, if pairs overlap: it records a compute task for the
+// actions after it, and makes a message wait for the other half of its pair.
+func (c *connector) note(i int32) {
+	if c.Pairs == Overlap {
+		c.noteOverlap(i)
 	}
-	i := at.actions
-	at.again = i > 0 && actions[i-1].Pair
+}
+
+func (c *connector) noteOverlap(i int32) {
+	kind := c.graph.Class(i).Kind
+	partner, isHalf := c.partner(c.rank, c.at)
 	switch {
-	case is(actions[i]):
-		at.action = i
-	case at.again: // the B came first
-		at.action = i - 1
-	default:
-		at.action = i + 1
+	case kind.Compute() && isHalf && kind != graph.Forward:
+		c.ended[1] = i
+	case kind.Compute():
+		c.ended[0] = i
+	case kind.Message() && isHalf:
+		other := &partner
+		if (other.Kind == graph.Forward) == (kind == graph.SendForward) {
+			other = &c.Order[c.rank][c.at]
+		}
+		c.graph.Wait(i, i-1, c.computed(other))
 	}
-	at.actions++
-}
-
-// follows reports whether a task is a W of the B at hand.
-func (c *connector) follows(t *graph.Task, at *progress) bool {
-	return c.DelayWeights && t.Kind == graph.WeightGradient && c.Order[int(t.Rank)%c.Shape.Ranks][at.action].Kind == graph.Backward
-}
-
-// ends notes a compute task that ends an action, for what comes after it.
-func (c *connector) ends(t *graph.Task, i int32, at *progress) {
-	half := 0
-	if _, ok := c.partner(t.Rank, at.action); ok && t.Kind != graph.Forward {
-		half = 1
-	}
-	at.ended[half] = i
-}
-
-// released lists what a message waits for: the compute task before it, and the
-// other half of an overlapped pair.
-func (c *connector) released(t *graph.Task, at *progress) (computed, partner int32) {
-	if c.Pairs != Overlap {
-		return at.computed, graph.None
-	}
-	other, ok := c.partner(t.Rank, at.action)
-	if ok && (other.Kind == graph.Forward) == (t.Kind == graph.SendForward) {
-		other = c.Order[int(t.Rank)%c.Shape.Ranks][at.action]
-	}
-	if !ok {
-		return at.computed, graph.None
-	}
-	return at.computed, *c.made.of(other)
 }

@@ -46,9 +46,9 @@ func TestPairings(t *testing.T) {
 		p := wiring.Pipeline{Shape: graph.Shape{Ranks: 2, Microbatches: 2}, Order: o, Pairs: pairings[name]}
 		trace := ordertest.Relax(t, ordertest.Graph(t, p), ordertest.Unit)
 		var got []string
-		for i, task := range trace.Graph.Tasks {
+		for i, task := range trace.Graph.Tasks() {
 			if task.Kind.Compute() {
-				got = append(got, fmt.Sprintf("%s %d-%d", task, trace.Spans[i].Start, trace.Spans[i].End))
+				got = append(got, fmt.Sprintf("%s %d-%d", task, trace.Span(i).Start, trace.Span(i).End))
 			}
 		}
 		require.Equal(t, want, strings.Join(got, ", "), name)

@@ -17,7 +17,7 @@ func sameSize(t rapid.TB, p wiring.Pipeline) {
 	t.Helper()
 	n, err := wiring.Size(p)
 	require.NoError(t, err)
-	require.EqualValues(t, len(ordertest.Graph(t, p).Tasks), n, "%s %+v %+v", p.Name, p.Shape, p.Sync)
+	require.EqualValues(t, ordertest.Graph(t, p).Len(), n, "%s %+v %+v", p.Name, p.Shape, p.Sync)
 }
 
 // The count of tasks is exact, with any schedule and any way to sum gradients: the

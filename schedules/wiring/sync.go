@@ -2,35 +2,35 @@ package wiring
 
 import "psim/schedules/graph"
 
-// Sync says how the gradients of data-parallel replicas are summed. Without
-// replicas or other devices that hold the same, or without buckets and units, there is nothing to do.
+// Sync says how the gradients of data-parallel replicas are summed. It has no effect if every
+// parameter is held by one device only, or without buckets and units.
 type Sync struct {
 	// Buckets[s] lists the sizes in bytes of the pieces in which the
-	// gradients of stage s travel, in the order in which a backward completes
+	// gradients of stage s are sent, in the order in which a backward completes
 	// them: one per parameter tensor, or PyTorch's buckets.
 	Buckets [][]int64
-	// Experts[s] says which of the stage's buckets are gradients of experts, which only
-	// the replicas that hold the same ones sum; nil: none.
+	// Experts[s] says which of the stage's buckets are gradients of experts. Only the
+	// replicas that hold the same experts sum these. Nil means that no bucket is.
 	Experts [][]bool
-	// ExpertWidth is how many devices of a rank hold the same experts; 0 means 1.
+	// ExpertWidth is the number of devices of a rank that hold the same experts; 0 means 1.
 	ExpertWidth int
 	// Parameters[s] is the size in bytes of stage s's parameters, which a
-	// sharded optimizer gathers after its update, and ExpertParameters[s] that of
-	// its experts' beside them; nil: none.
+	// sharded optimizer gathers after its update. ExpertParameters[s] is the size of its
+	// experts' parameters, which are gathered separately; nil means 0.
 	Parameters, ExpertParameters []int64
 	// Ahead[s] lists, in the order of a forward, the sizes in bytes of the pieces in which
 	// a sharded optimizer's parameters of stage s are gathered at the beginning of the
-	// step after its update, in place of the end: the first forward of the stage is cut
-	// into as many parts, of which each waits for its own piece. Nil: at the end.
+	// next step. The first forward of the stage is cut into as many parts, and each part waits
+	// for its own piece. Nil means that parameters are gathered at the end of the step.
 	Ahead [][]int64
-	// AheadExperts[s] says which of these are of experts; nil: none.
+	// AheadExperts[s] says which of these pieces are of experts; nil means that no piece is.
 	AheadExperts [][]bool
 	// Broadcast[s] lists the sizes in bytes of the pieces in which the first replica's
-	// parameters of stage s travel to the others before the step; nil for none. It goes
-	// with Buckets: a rank computes nothing before it has the last.
+	// parameters of stage s are sent to the others before the step; nil means that they are not
+	// sent. It needs Buckets. A rank computes nothing before it has received the last piece.
 	Broadcast [][]int64
-	// Width is how many devices of every rank hold the same parameters, and take part in
-	// the same collectives; 0 means 1.
+	// Width is the number of devices of every rank that hold the same parameters, and take part
+	// in the same collectives; 0 means 1.
 	Width int
 	// Overlap slices the last backward of every stage, one slice per bucket,
 	// so that a bucket leaves while the next is computed.
@@ -38,12 +38,11 @@ type Sync struct {
 	// Sharded is ZeRO stages 1 and 2: gradients are reduce-scattered and the
 	// updated parameters gathered (Rajbhandari et al. 2020, section 7).
 	Sharded bool
-	// EveryMicrobatch is ZeRO stage 2: a rank holds whole gradients of one
-	// microbatch at most, so they are summed after each, not only the last.
+	// EveryMicrobatch is ZeRO stage 2: a rank holds the whole gradients of at most one
+	// microbatch, so they are summed after each, not only the last.
 	EveryMicrobatch bool
 	// Units is ZeRO stage 3, by stage: every stage is gathered before it is
-	// used. Units take the place of Buckets and Parameters, and imply Sharded
-	// and EveryMicrobatch.
+	// used. Units replace Buckets and Parameters, and imply Sharded and EveryMicrobatch.
 	Units []Unit
 	// NoReduceScatter is for libraries that lack the collective, such as Gloo:
 	// gradients that would be reduce-scattered are all-reduced, and each rank
@@ -61,13 +60,13 @@ func (s Sync) width() int { return max(1, s.Width) }
 // members counts the devices that hold the same parameters.
 func (s Sync) members(shape graph.Shape) int { return max(1, shape.Replicas) * s.width() }
 
-// expert reports whether a bucket is gradients of experts.
-func (s Sync) expert(stage int32, bucket int) bool {
+// isExpert reports whether a bucket is gradients of experts.
+func (s Sync) isExpert(stage int32, bucket int) bool {
 	return s.Experts != nil && s.Experts[stage][bucket]
 }
 
-// ahead reports whether a piece that is gathered ahead is of experts.
-func (s Sync) ahead(stage int32, piece int) bool {
+// aheadIsExpert reports whether a piece that is gathered ahead is of experts.
+func (s Sync) aheadIsExpert(stage int32, piece int) bool {
 	return s.AheadExperts != nil && s.AheadExperts[stage][piece]
 }
 
@@ -91,21 +90,21 @@ func (s Sync) Kind() graph.Kind {
 // 3, PyTorch's fully sharded data parallelism (Rajbhandari et al. 2020,
 // section 5.3; Zhao et al. 2023, "PyTorch FSDP").
 //
-// Before each F, and each B or I, of the stage an all-gather, or several, makes
-// its parameters whole; they are freed when that task ends. After each B or W a
-// reduce-scatter, or several, leaves every replica with its share of the sum. Both
+// Before each F, and each B or I, of the stage one or several all-gathers make
+// its parameters whole; they are freed when that task ends. After each B or W one or several
+// reduce-scatters leave every replica with its share of the sum. Both
 // carry the stage, the microbatch and their number, and run on streams and in
 // groups of their own, so that neither waits for the other. The average and the optimizer then work
 // on shares, and nothing is gathered after them. A stage without parameters
 // has no collectives.
 //
-// Without Sync.Overlap all of a rank's tasks are strictly in turn. With it at
+// Without Sync.Overlap the tasks of a rank run strictly one after another. With it at
 // most two units are whole at any time: the gather for a use waits for the end
 // of the use before the last, and a backward for the sum of the gradients
 // before the last.
 type Unit struct {
-	// Gather lists the sizes in bytes of the whole parameters that a use needs: what
-	// travels together, one vector or every tensor by itself.
+	// Gather lists the sizes in bytes of the whole parameters that a use needs, by collective:
+	// one vector, or every tensor separately.
 	Gather []int64
 	// Scatter lists the sizes in bytes of the whole gradients that a backward makes.
 	Scatter []int64
@@ -114,7 +113,7 @@ type Unit struct {
 	Share int64
 }
 
-// Derived adds what units imply.
+// Derived returns the settings with the fields that units imply.
 func (s Sync) Derived() Sync {
 	if s.Units == nil {
 		return s

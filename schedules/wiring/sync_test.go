@@ -24,7 +24,7 @@ func synchronised(g *graph.Graph) string {
 		}
 		b.WriteString(fmt.Sprintf("%d %s:", stream.Rank, stream.Name))
 		for _, i := range order[start[s]:start[s+1]] {
-			b.WriteString(" " + g.Tasks[i].String())
+			b.WriteString(" " + g.Task(i).String())
 		}
 		b.WriteByte('\n')
 	}
@@ -51,7 +51,7 @@ func TestDDP(t *testing.T) {
 	golden.Equal(t, "ddp_graph.golden", ordertest.Dump(g))
 	for _, rank := range []int32{0, 1} {
 		var bytes []int64
-		for _, task := range g.Tasks {
+		for _, task := range g.Tasks() {
 			if task.Kind == graph.AllReduce && task.Rank == rank {
 				require.Equal(t, int(task.Part), len(bytes))
 				require.Zero(t, task.Peer, "the group")
@@ -112,7 +112,7 @@ func TestSharded(t *testing.T) {
 	g := ordertest.Graph(t, p)
 	golden.Equal(t, "sharded_graph.golden", ordertest.Dump(g))
 	require.Equal(t, 3, strings.Count(synchronised(g), "gradients: 0REDUCE_SCATTER 0REDUCE_SCATTER 0ALL_GATHER\n"))
-	for _, task := range g.Tasks {
+	for _, task := range g.Tasks() {
 		if task.Kind == graph.AllGather {
 			require.Equal(t, int64(40), task.Bytes)
 		}
@@ -131,7 +131,7 @@ func TestTied(t *testing.T) {
 	g := ordertest.Graph(t, p)
 	golden.Equal(t, "tied_graph.golden", ordertest.Dump(g))
 	var tied []int64
-	for _, task := range g.Tasks {
+	for _, task := range g.Tasks() {
 		if task.Kind == graph.AllReduce && task.Stage == graph.None {
 			tied = append(tied, int64(task.Rank), task.Bytes)
 			require.Contains(t, g.Groups[task.Peer], task.Rank)

@@ -8,8 +8,8 @@ import (
 	"psim/schedules/order"
 )
 
-// turns holds the backward that every other one waits for, by stage and microbatch,
-// if they run one at a time; nil has none.
+// turns has, by stage and microbatch of a backward, the backward that it waits for. It is nil unless
+// backwards run one at a time.
 type turns map[[2]int32]order.Action
 
 // turns finds the order of backwards that run one at a time.
@@ -34,19 +34,20 @@ func (p *Pipeline) turns(whole wholeStage) (turns, error) {
 		}
 	}
 	slices.SortFunc(forwards, func(x, y issue) int {
-		return cmp.Or(whole.phase(x.Action)-whole.phase(y.Action), cmp.Compare(x.clock, y.clock), cmp.Compare(x.Stage, y.Stage))
+		byPhase := whole.phase(x.Action) - whole.phase(y.Action)
+		return cmp.Or(byPhase, cmp.Compare(x.clock, y.clock), cmp.Compare(x.Stage, y.Stage))
 	})
 	t := turns{}
 	for i := range len(forwards) - 1 {
 		next := forwards[i+1]
-		t[[2]int32{forwards[i].Stage, forwards[i].Microbatch}] = order.Action{Kind: graph.Backward, Stage: next.Stage, Microbatch: next.Microbatch}
+		t[[2]int32{forwards[i].Stage, forwards[i].Microbatch}] = order.B(int(next.Stage), int(next.Microbatch))
 	}
 	return t, nil
 }
 
-// of finds the backward that an action waits for; its stage is None where there is
-// none.
-func (t turns) of(a order.Action) order.Action {
+// before returns the backward that an action waits for. Its stage is None if the action does not
+// wait for one.
+func (t turns) before(a order.Action) order.Action {
 	if a.Kind == graph.Backward || a.Kind == graph.InputGradient {
 		if before, ok := t[[2]int32{a.Stage, a.Microbatch}]; ok {
 			return before

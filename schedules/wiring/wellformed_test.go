@@ -28,7 +28,7 @@ func TestBuildersAreWellFormed(t *testing.T) {
 		}
 		g := ordertest.Graph(t, p)
 		sums := 0
-		for _, task := range g.Tasks {
+		for _, task := range g.Tasks() {
 			if (task.Kind == graph.AllReduce || task.Kind == graph.ReduceScatter) && task.Stage != graph.None {
 				sums++
 			}

@@ -9,16 +9,16 @@ import (
 )
 
 // A wholeStage is a last stage that takes all microbatches at once. Messages between
-// two stages arrive in order, so that the last one stands for all.
+// two stages arrive in order, so that all have arrived when the last one has.
 type wholeStage struct {
-	stage int32 // None where microbatches pass one by one
-	// in is the last microbatch to come to the stage, out the last whose gradient
-	// leaves it.
+	stage int32 // None if the last stage takes microbatches one by one
+	// in is the last microbatch that arrives at the stage, out the last whose gradient
+	// it sends.
 	in, out int32
 }
 
-// arrange puts the actions of a whole last stage between the forwards and the
-// backwards of the others, if there is to be one.
+// arrange moves the actions of a whole last stage between the forwards and the
+// backwards of the others, if the pipeline has such a stage.
 func (p *Pipeline) arrange() (wholeStage, error) {
 	w := wholeStage{stage: graph.None}
 	if !p.WholeLast {
@@ -30,9 +30,11 @@ func (p *Pipeline) arrange() (wholeStage, error) {
 	w.stage = int32(p.Placement.Stages() - 1)
 	arranged := make(order.Order, len(p.Order))
 	for r, actions := range p.Order {
-		back := slices.IndexFunc(actions, func(a order.Action) bool { return a.Kind != graph.Forward })
-		if back >= 0 && slices.ContainsFunc(actions[back:], func(a order.Action) bool { return a.Kind == graph.Forward }) {
-			return w, errors.New("whole_last = true: the last stage needs all forwards before its backwards, but this schedule has backwards between them; use gpipe, torchgpipe, hw4 or looped-bfs")
+		isForward := func(a order.Action) bool { return a.Kind == graph.Forward }
+		back := slices.IndexFunc(actions, func(a order.Action) bool { return !isForward(a) })
+		if back >= 0 && slices.ContainsFunc(actions[back:], isForward) {
+			return w, errors.New("whole_last = true: the last stage needs all forwards before its backwards, " +
+				"but this schedule has backwards between them; use gpipe, torchgpipe, hw4 or looped-bfs")
 		}
 		arranged[r] = slices.Clone(actions)
 		slices.SortStableFunc(arranged[r], func(a, b order.Action) int { return w.phase(a) - w.phase(b) })
@@ -49,8 +51,8 @@ func (p *Pipeline) arrange() (wholeStage, error) {
 	return w, nil
 }
 
-// phase orders actions by what comes first around a whole last stage: forwards,
-// those of the stage, its backwards, the rest.
+// phase numbers the order of actions around a whole last stage: first the forwards of other stages,
+// then the forwards and the backwards of the stage, then the backwards of other stages.
 func (w wholeStage) phase(a order.Action) int {
 	switch {
 	case w.stage == graph.None || a.Kind == graph.Forward && a.Stage != w.stage:
@@ -63,8 +65,8 @@ func (w wholeStage) phase(a order.Action) int {
 	return 3
 }
 
-// last names what has to be there where a result is needed: of what enters and
-// leaves a whole stage, the last.
+// last replaces an action whose result is needed by the action whose result arrives last, if results
+// enter or leave a whole stage.
 func (w wholeStage) last(a order.Action) order.Action {
 	switch {
 	case w.stage == graph.None:

@@ -28,7 +28,7 @@ func TestMessageBytes(t *testing.T) {
 	bytes := func(samples []int64) map[string]int64 {
 		p.Samples = samples
 		sizes := map[string]int64{}
-		for _, task := range ordertest.Graph(t, p).Tasks {
+		for _, task := range ordertest.Graph(t, p).Tasks() {
 			if task.Kind.Message() {
 				sizes[task.String()] = task.Bytes
 			}

@@ -16,10 +16,10 @@ import (
 
 // cases do what is measured, of a size, and return what of it stays in use.
 var cases = map[string]func(size string) (measured, any, error){
-	"graph":  graphs,
-	"packed": packed,
-	"trace":  func(nodes string) (measured, any, error) { return steps(nodes, psim.Predict) },
-	"step":   func(nodes string) (measured, any, error) { return steps(nodes, psim.Estimate) },
+	"named": func(size string) (measured, any, error) { return run(size, false) },
+	"brief": func(size string) (measured, any, error) { return run(size, true) },
+	"trace": func(nodes string) (measured, any, error) { return steps(nodes, psim.Predict) },
+	"step":  func(nodes string) (measured, any, error) { return steps(nodes, psim.Estimate) },
 }
 
 const ranks = 64
@@ -39,48 +39,26 @@ func pipeline(size string) (p wiring.Pipeline, costs graph.Costs, err error) {
 	return p, times.Costs(costmodel.MemoryOptions{Activation: 1 << 20}, p.Placement), err
 }
 
-// graphs makes an order, its graph, a trace and their statistics.
-func graphs(size string) (m measured, keep any, err error) {
+// run makes an order, its graph, a trace and their statistics: a brief graph, or one whose tasks
+// have names.
+func run(size string, brief bool) (m measured, keep any, err error) {
 	begin := cpu()
 	p, costs, err := pipeline(size)
 	if err != nil {
 		return m, nil, err
 	}
+	p.Brief, p.Folded = brief, brief
 	g, err := p.Graph()
 	if err != nil {
 		return m, nil, err
 	}
-	t, err := sim.Run(g, costs)
+	engine := sim.Engine{NoCauses: brief}
+	t, err := engine.Run(g, costs)
 	if err != nil {
 		return m, nil, err
 	}
 	s := graph.Summarize(t)
-	return measured{Tasks: len(g.Tasks), CPU: cpu() - begin, Step: s.StepTime}, t, nil
-}
-
-// packed does the same packed.
-func packed(size string) (m measured, keep any, err error) {
-	begin := cpu()
-	p, costs, err := pipeline(size)
-	if err != nil {
-		return m, nil, err
-	}
-	var packer wiring.Packer
-	k, err := packer.Pack(p, true)
-	if err != nil {
-		return m, nil, err
-	}
-	var engine sim.Packed
-	if err = k.Price(costs); err == nil {
-		err = engine.Run(k)
-	}
-	if err != nil {
-		return m, nil, err
-	}
-	var statistics graph.Statistics
-	var s graph.Summary
-	statistics.Summarize(k, &s)
-	return measured{Tasks: k.Size(), CPU: cpu() - begin, Step: s.StepTime}, []any{p, &packer, &engine, &statistics}, nil
+	return measured{Tasks: g.Size(), CPU: cpu() - begin, Step: s.StepTime}, []any{p, g, t}, nil
 }
 
 // steps predicts a step of Megatron's 1T on 3,072 GPUs, in nodes of some size: all that

@@ -19,13 +19,13 @@ those of the CPU, user and system, over all threads, the garbage collector's amo
 
 ## The engine
 
-1F1B over 64 ranks with messages, from order to statistics. A graph with a trace of every
-task (sim.Run) is what pictures and files are made of; packed (sim.Packed) is what
-` + "`psim run --json`, `psim sweep` and `psim search`" + ` need: the same numbers to the nanosecond and
-the byte. "Kept" is what remains on the heap when the statistics are there, the order
-among it; "resident" is all that the process ever had.
+1F1B over 64 ranks with messages, from order to statistics. Pictures and files need the microbatch
+of every task, and critical paths need causes: these are the rows "named". The rows "brief" are without
+(Pipeline.Brief, Engine.NoCauses), as ` + "`psim run --json`, `psim sweep` and `psim search`" + ` need
+it: the same numbers to the nanosecond and the byte. "Kept" is what remains on the heap
+after the statistics, including the order; "resident" is the most memory that the process ever had.
 
-| engine | tasks | CPU | tasks a second | kept a task | resident a task | resident |
+| tasks | number | CPU | tasks a second | kept a task | resident a task | resident |
 |---|--:|--:|--:|--:|--:|--:|
 `
 
@@ -36,8 +36,8 @@ func document() error {
 		name, label string
 		sizes       []string
 	}{
-		{"graph", "graph and trace", []string{"512", "1024", "4096", "16384", "40960"}},
-		{"packed", "packed", []string{"512", "1024", "4096", "16384", "40960", "161500"}},
+		{"named", "named", []string{"512", "1024", "4096", "16384", "40960"}},
+		{"brief", "brief", []string{"512", "1024", "4096", "16384", "40960", "161500"}},
 	} {
 		for _, size := range of.sizes {
 			m, err := best(of.name, size)
@@ -50,7 +50,7 @@ func document() error {
 	if err := simgrid("1024"); err != nil {
 		return err
 	}
-	alone, err := best("packed", "1")
+	alone, err := best("brief", "1")
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func simgrid(microbatches string) error {
 		fmt.Print("\nSimGrid is not installed here (Debian's libsimgrid-dev and a C compiler), so its row is missing.\n")
 		return nil
 	}
-	ours, err := best("packed", microbatches)
+	ours, err := best("brief", microbatches)
 	if err != nil {
 		return err
 	}
@@ -112,8 +112,8 @@ func document1T() error {
 	for _, of := range []struct{ name, label, nodes string }{
 		{"trace", "with a trace of every task", "8"},
 		{"trace", "with a trace of every task, nodes of 24", "24"},
-		{"step", "packed, one replica for all", "8"},
-		{"step", "packed, every replica: nodes of 24", "24"},
+		{"step", "statistics, one replica for all", "8"},
+		{"step", "statistics, every replica: nodes of 24", "24"},
 	} {
 		m, err := best(of.name, of.nodes)
 		if err != nil {
