@@ -91,8 +91,9 @@ func (c *crowd) settle() (began bool) {
 				return true
 			}
 		case c.prices[i].Link > 0:
-			if q, ok := first[c.prices[i].Link]; !ok || at < q.since || at == q.since && i < q.task {
-				first[c.prices[i].Link] = queued{i, at}
+			since := c.queuesSince(s, i, at)
+			if q, ok := first[c.prices[i].Link]; !ok || since < q.since || since == q.since && i < q.task {
+				first[c.prices[i].Link] = queued{i, since}
 			}
 		default:
 			c.begin(i)
@@ -136,6 +137,24 @@ func (c *crowd) ready(s int) (i int32, at time.Duration, ok bool) {
 		at = max(at, c.released[d])
 	}
 	return i, at, true
+}
+
+// queuesSince returns the time from which the head of a stream queues for its link. As in
+// [Engine.queue], that is when its dependencies ended if the task before it uses the same link.
+func (c *crowd) queuesSince(s int, i int32, ready time.Duration) time.Duration {
+	before := c.head[s] - 1
+	if before < 0 {
+		return ready
+	}
+	p := c.order[before]
+	if c.graph.Classes[p].Stream != int32(s) || c.prices[p].Link != c.prices[i].Link {
+		return ready
+	}
+	var since time.Duration
+	for _, d := range c.graph.Deps(i) {
+		since = max(since, c.released[d])
+	}
+	return since
 }
 
 func (c *crowd) begin(tasks ...int32) {
