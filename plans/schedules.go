@@ -10,13 +10,13 @@ import (
 	"psim"
 	"psim/configs"
 	"psim/reports"
-	"psim/results"
+	"psim/results/rankings"
 )
 
 // A Ranking is what a search has found: plans with their settings and predictions,
 // best first. Partial says that it was interrupted.
 type ScheduleRanking struct {
-	results.Ranking
+	rankings.Ranking
 	// Capacity is the memory in bytes of the rank that has the least, 0 if that
 	// is unlimited or not known.
 	Capacity int64
@@ -96,7 +96,7 @@ func (s *scheduleSearch) note(schedule string, err error) {
 func (s *scheduleSearch) leaveOut(all []Combination) {
 	for _, one := range all {
 		if reason := s.refused[one.Schedule]; reason != "" && !s.served[one.Schedule] {
-			s.LeftOut = append(s.LeftOut, results.LeftOut{Schedule: one.Schedule, Reason: reason})
+			s.LeftOut = append(s.LeftOut, rankings.LeftOut{Schedule: one.Schedule, Reason: reason})
 			s.served[one.Schedule] = true // once
 		}
 	}
@@ -132,7 +132,7 @@ func (s *scheduleSearch) evaluate(ctx context.Context, c *configs.Config, sets [
 		return err
 	}
 	s.Evaluated++
-	s.Plans = append(s.Plans, results.Candidate{Result: p.Result, Settings: sets})
+	s.Plans = append(s.Plans, rankings.Candidate{Result: p.Result, Settings: sets})
 	return nil
 }
 

@@ -9,10 +9,11 @@ import (
 	"psim/internal/units"
 	"psim/reports/table"
 	"psim/results"
+	"psim/results/rankings"
 )
 
 // WriteTable prints the first of the plans for people, and how to run the best.
-func WriteRanking(w io.Writer, p results.Ranking, rows int) error {
+func WriteRanking(w io.Writer, p rankings.Ranking, rows int) error {
 	if len(p.Plans) == 0 {
 		_, err := fmt.Fprintf(w, "no plan fits: of all %d, parameters, gradients and optimizer state alone need more than a rank may hold, its memory less machine.memory_margin; psim run says what would fit\n", p.Pruned)
 		return err
@@ -48,7 +49,7 @@ func WriteRanking(w io.Writer, p results.Ranking, rows int) error {
 }
 
 // verdict says what the first plan is.
-func rankingVerdict(p results.Ranking) string {
+func rankingVerdict(p rankings.Ranking) string {
 	const least = "none fits in memory; the least is needed with"
 	switch {
 	case p.Plans[0].Fits():

@@ -16,6 +16,7 @@ import (
 	"psim/reports/picture"
 	"psim/results"
 	"psim/results/compare"
+	"psim/results/rankings"
 	"psim/results/tracecsv"
 )
 
@@ -80,7 +81,7 @@ func SaveComparison(ctx context.Context, c compare.Comparison, folder string, a,
 
 // Save writes plans, and their picture of so much memory per rank if there is
 // something to draw, into a folder, and returns the names of the files.
-func SaveRanking(ctx context.Context, p results.Ranking, folder, title string, capacity int64) (names []string, err error) {
+func SaveRanking(ctx context.Context, p rankings.Ranking, folder, title string, capacity int64) (names []string, err error) {
 	list := []files.File{{Path: "plans.json", Render: p.WriteJSON}}
 	var drawn bytes.Buffer
 	if picture.Pareto(&drawn, picture.PNG, picture.ParetoFigure{Title: title, Plans: p.Plans, Capacity: capacity}) == nil {
@@ -155,7 +156,7 @@ func earlierRun(folder string) (owner string, names []string) {
 
 // PlansFolder returns a folder for the files of a search.
 func PlansFolder(path string) files.Folder {
-	return ownFolder(path, "search", []string{"pareto.png", "map.png", "points.csv", "search.json", "plans.json"}, results.ReadPlans)
+	return ownFolder(path, "search", []string{"pareto.png", "map.png", "points.csv", "search.json", "plans.json"}, rankings.ReadPlans)
 }
 
 // ComparisonFolder returns a folder for the files of a comparison.

@@ -11,6 +11,7 @@ import (
 	"psim/internal/golden"
 	"psim/reports"
 	"psim/results"
+	"psim/results/schema"
 )
 
 // Results of psim before schema 1 load, with what they said.
@@ -34,7 +35,7 @@ func TestSchema0(t *testing.T) {
 // The schema is that of docs, and every field in it is described.
 func TestSchemaDescribes(t *testing.T) {
 	var b bytes.Buffer
-	require.NoError(t, results.WriteSchema(&b))
+	require.NoError(t, schema.WriteJSON(&b))
 	golden.Equal(t, "../../docs/result.schema.json", b.Bytes())
 	var schema struct {
 		Defs map[string]struct {
