@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"psim/internal/files"
+	"psim/internal/jsonfile"
 	"psim/reports/picture"
 	"psim/results"
 	"psim/results/compare"
@@ -180,7 +181,7 @@ func readComparison(r io.Reader) (compare.Comparison, error) {
 	var c struct {
 		ByKind map[string]compare.KindComparison `json:"by_kind"`
 	}
-	err := results.ReadJSON(r, results.MostJSON, &c)
+	err := jsonfile.Read(r, jsonfile.MostBytes, &c)
 	if err == nil && c.ByKind == nil {
 		err = errors.New("by_kind is missing")
 	}

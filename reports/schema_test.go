@@ -25,7 +25,7 @@ func TestSchema0(t *testing.T) {
 		require.Equal(t, devices, r.Devices)
 		require.True(t, r.Fits())
 		var table bytes.Buffer
-		require.NoError(t, reports.WriteTable(&table, r))
+		require.NoError(t, reports.WriteResult(&table, r))
 		require.NotContains(t, table.String(), "MFU")
 	}
 	_, err := results.ReadResult(bytes.NewReader([]byte(`{"schema": 2, "kind": "predicted", "ranks": [{}]}`)))

@@ -7,77 +7,87 @@ import (
 	"psim/schedules/graph"
 )
 
-// A GroupTraffic is what the ranks of one kind of group do with each other in a step: on
-// the rank that takes the longest for it.
+// A GroupTraffic is the communication of one kind of group in a step, on the rank that takes
+// the longest for it.
 type GroupTraffic struct {
 	// What the ranks of the group have to do with each other; tied are stages that hold
 	// the same parameters, collective is one by itself.
-	Dimension  string  `json:"dimension" oneof:"tensor,context,expert,pipeline,data,expert-data,tied,collective"`
-	Ranks      int     `json:"ranks"`      // of a group; devices, where a rank has several of it
-	Collective string  `json:"collective"` // all-reduce, all-gather, reduce-scatter, all-to-all, broadcast or send, or the name of the one by itself
-	Bytes      int64   `json:"bytes"`      // sent in a step by the rank that takes the longest
-	Time       float64 `json:"time_s"`     // that this takes it, whether or not beside computation
+	Dimension string `json:"dimension" oneof:"tensor,context,expert,pipeline,data,expert-data,tied,collective"`
+	Ranks     int    `json:"ranks"` // of a group; devices, where a rank has several of it
+	// All-reduce, all-gather, reduce-scatter, all-to-all, broadcast or send, or the name of the one by itself.
+	Collective string  `json:"collective"`
+	Bytes      int64   `json:"bytes"`  // sent in a step by the rank that takes the longest
+	Time       float64 `json:"time_s"` // that this takes it, whether or not beside computation
 }
 
-// A traffic adds up to a Group, by rank.
+// A traffic adds up the communication of one kind of group, by rank.
 type traffic struct {
-	GroupTraffic
-	sent []int64
-	time []time.Duration
+	group GroupTraffic // without bytes and time
+	sent  []int64
+	time  []time.Duration
 }
 
-// traffics adds up those of a trace.
+// traffics adds up the communication of a trace, by kind of group.
 type traffics struct {
 	trace *graph.Trace
 	list  []traffic
 }
 
-// add counts a task's communication in a group of so many.
-func (l *traffics) add(i int, dimension, collective string, ranks int, sent int64, took time.Duration) {
-	k := slices.IndexFunc(l.list, func(x traffic) bool { return x.Dimension == dimension && x.Collective == collective })
+// add counts the communication of a task in a group: the bytes that its rank sends and the
+// time that this takes.
+func (l *traffics) add(task int, group GroupTraffic, sent int64, took time.Duration) {
+	k := slices.IndexFunc(l.list, func(x traffic) bool {
+		return x.group.Dimension == group.Dimension && x.group.Collective == group.Collective
+	})
 	if k < 0 {
 		all := l.trace.Graph.Ranks()
-		k, l.list = len(l.list), append(l.list, traffic{GroupTraffic: GroupTraffic{Dimension: dimension, Collective: collective}, sent: make([]int64, all), time: make([]time.Duration, all)})
+		k, l.list = len(l.list), append(l.list, traffic{group, make([]int64, all), make([]time.Duration, all)})
 	}
-	x, rank, n := &l.list[k], l.trace.Graph.Tasks[i].Rank, l.trace.Count(i)
-	x.Ranks = max(x.Ranks, ranks)
+	x, rank, n := &l.list[k], l.trace.Graph.Tasks[task].Rank, l.trace.Count(task)
+	x.group.Ranks = max(x.group.Ranks, group.Ranks)
 	x.sent[rank] += n * sent
 	x.time[rank] += time.Duration(n) * took
 }
 
 // within counts what a task exchanges inside its rank.
-func (l *traffics) within(i int, dimension, collective string, ranks int, x graph.Within) {
+func (l *traffics) within(task int, group GroupTraffic, x graph.Within) {
 	if x.Communication > 0 || x.SentBytes > 0 {
-		l.add(i, dimension, collective, ranks, x.SentBytes, x.Communication)
+		l.add(task, group, x.SentBytes, x.Communication)
 	}
 }
 
 // groups lists the communication of a trace by dimension and collective.
 func groups(t *graph.Trace, info Info) []GroupTraffic {
 	l := traffics{trace: t}
-	collective := "all-reduce"
-	if info.Sequence {
-		collective = "all-gather, reduce-scatter"
+	tensor := GroupTraffic{Dimension: "tensor", Collective: "all-reduce", Ranks: info.TensorParallel}
+	if info.SequenceParallel {
+		tensor.Collective = "all-gather, reduce-scatter"
 	}
+	context := GroupTraffic{Dimension: "context", Collective: info.ContextCollective, Ranks: info.ContextParallel}
 	for i, inner := range t.Inner {
-		l.within(i, "tensor", collective, info.TensorParallel, inner.Tensor())
-		l.within(i, "context", info.ContextCollective, info.ContextParallel, inner.Context)
+		l.within(i, tensor, inner.Tensor())
+		l.within(i, context, inner.Context)
 	}
 	for i := range t.Graph.Tasks {
 		task, took := &t.Graph.Tasks[i], t.Spans[i].Duration()
 		switch k := task.Kind; {
 		case k == graph.Send:
-			l.add(i, "collective", info.Schedule, t.Graph.Ranks(), task.Bytes, took)
+			alone := GroupTraffic{Dimension: "collective", Collective: info.Schedule, Ranks: t.Graph.Ranks()}
+			l.add(i, alone, task.Bytes, took)
 		case k.Message():
-			l.add(i, "pipeline", "send", t.Graph.Shape.Ranks, task.Bytes, took)
+			pipeline := GroupTraffic{Dimension: "pipeline", Collective: "send", Ranks: t.Graph.Shape.Ranks}
+			l.add(i, pipeline, task.Bytes, took)
 		case k.Collective():
-			l.add(i, t.Graph.Dimension(task), collectiveName(k), t.Graph.Members(task.Peer), t.Graph.SentBytes(task), took)
+			group := GroupTraffic{
+				Dimension: t.Graph.Dimension(task), Collective: collectiveName(k), Ranks: t.Graph.Members(task.Peer),
+			}
+			l.add(i, group, t.Graph.SentBytes(task), took)
 		}
 	}
 	return longestOf(l.list)
 }
 
-// collectiveName names a fused collective as people do.
+// collectiveName returns the name of a fused collective in prose.
 func collectiveName(k graph.Kind) string {
 	switch k {
 	case graph.AllGather:
@@ -92,8 +102,8 @@ func collectiveName(k graph.Kind) string {
 	return "all-reduce"
 }
 
-// longestOf takes of every group the rank with the longest time, and of those the one
-// that sends most.
+// longestOf picks, for every kind of group, the rank with the longest time. Of ranks with
+// equal times it picks the one that sends most.
 func longestOf(list []traffic) (groups []GroupTraffic) {
 	for _, x := range list {
 		most := 0
@@ -102,8 +112,9 @@ func longestOf(list []traffic) (groups []GroupTraffic) {
 				most = r
 			}
 		}
-		if x.Bytes, x.Time = x.sent[most], x.time[most].Seconds(); x.Bytes > 0 || x.Time > 0 {
-			groups = append(groups, x.GroupTraffic)
+		group := x.group
+		if group.Bytes, group.Time = x.sent[most], x.time[most].Seconds(); group.Bytes > 0 || group.Time > 0 {
+			groups = append(groups, group)
 		}
 	}
 	slices.SortStableFunc(groups, func(a, b GroupTraffic) int {

@@ -2,7 +2,7 @@ package results
 
 import "embed"
 
-//go:embed boundary.go critical.go epochs.go explain.go groups.go measurement.go memoryresult.go
+//go:embed boundary.go checks.go critical.go epochs.go explain.go groups.go measurement.go memory.go
 //go:embed result.go shards.go steadiness.go whatif.go work.go
 var sources embed.FS
 

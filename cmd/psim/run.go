@@ -236,7 +236,7 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 	case f.csv:
 		return reports.WriteResultCSV(stdout, p.Result)
 	}
-	if err := reports.WriteTable(stdout, p.Result); err != nil {
+	if err := reports.WriteResult(stdout, p.Result); err != nil {
 		return err
 	}
 	if a := accuracy(p.Config); a != nil && p.Experiment.Staged != nil {

@@ -72,7 +72,7 @@ func TestHomework(t *testing.T) {
 			require.Equal(t, w.label, list[i].Label)
 			require.InEpsilon(t, w.step, r.StepTime, 1e-4, w.label)
 			require.InEpsilon(t, w.tokens, r.Throughput.Tokens, 1e-4, w.label)
-			require.False(t, r.Split())
+			require.False(t, r.HasBreakdown())
 			require.True(t, r.Bubble.IsZero())
 			if w.times == 0 {
 				require.Nil(t, r.UnwaitedTokens, w.label)

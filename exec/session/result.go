@@ -53,7 +53,7 @@ func (r *Run) warn(unpinned string) {
 	if s := r.Result.Steadiness; s != nil && r.Result.Disturbed {
 		warn("%s", s.Warning())
 	}
-	if slow := r.Result.SlowRank(); slow != "" && r.Result.TimesComparable {
+	if slow := r.Result.SlowRankWarning(); slow != "" && r.Result.TimesComparable {
 		warn("%s", slow)
 	}
 }

@@ -123,7 +123,7 @@ func (r *Run) measuredLabel() string {
 func (s *Session) WriteText(w io.Writer) error {
 	main := s.Main()
 	if len(s.Runs) == 1 {
-		if err := reports.WriteTable(w, main.Result); err != nil {
+		if err := reports.WriteResult(w, main.Result); err != nil {
 			return err
 		}
 		fmt.Fprintln(w)
@@ -159,7 +159,7 @@ func (s *Session) writeRemarks(w io.Writer) {
 		}
 	}
 	if main := s.Main().Result; !main.TimesComparable {
-		fmt.Fprintf(w, "warning: %s\n", results.SharedCores(main.Devices))
+		fmt.Fprintf(w, "warning: %s\n", units.Plural(main.Devices, "device")+results.SharedCores)
 	}
 	for _, warning := range s.Main().Plan.Warnings { // which all runs have
 		fmt.Fprintf(w, "warning: %s\n", warning)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"psim/internal/files"
+	"psim/internal/jsonfile"
 	"psim/results"
 )
 
@@ -63,7 +64,7 @@ func (p Ranking) WriteJSON(w io.Writer) error {
 // ReadPlans reads a plans.json.
 func ReadPlans(r io.Reader) (Ranking, error) {
 	var p Ranking
-	if err := results.ReadJSON(r, results.MostJSON, &p); err != nil {
+	if err := jsonfile.Read(r, jsonfile.MostBytes, &p); err != nil {
 		return p, err
 	}
 	if p.Plans == nil {
