@@ -10,6 +10,7 @@ import (
 	"psim"
 	"psim/configs"
 	"psim/reports"
+	"psim/reports/picture"
 	"psim/results/rankings"
 )
 
@@ -25,7 +26,8 @@ type ScheduleRanking struct {
 // Save writes plans.json and, if there is something to draw, pareto.png into a
 // folder, and returns their names.
 func (r *ScheduleRanking) Save(ctx context.Context, folder, title string) (names []string, err error) {
-	return reports.SaveRanking(ctx, r.Ranking, folder, title, r.Capacity)
+	figure := picture.ParetoFigure{Title: title, Plans: r.Plans, Capacity: r.Capacity}
+	return reports.SaveRanking(ctx, r.Ranking, folder, figure)
 }
 
 // Search predicts a configuration with every schedule that can run it, 1, 2 and 4

@@ -78,9 +78,8 @@ type comparedNumber struct{ name, a, b, difference string }
 // totalTable compares the whole steps.
 func totalTable(c compare.Comparison) table.Table[comparedNumber] {
 	a, b := c.Columns()
-	rows := []comparedNumber{{
-		"step time", units.FormatSeconds(c.A.StepTime), units.FormatSeconds(c.B.StepTime), ofStep(c, c.StepTimeDifference),
-	}}
+	stepA, stepB := units.FormatSeconds(c.A.StepTime), units.FormatSeconds(c.B.StepTime)
+	rows := []comparedNumber{{"step time", stepA, stepB, ofStep(c, c.StepTimeDifference)}}
 	if c.A.Parts.Compute > 0 || c.B.Parts.Compute > 0 { // otherwise a bubble has no meaning
 		points := cell(!c.BubbleDifference.IsZero(), units.FormatPoints(float64(c.BubbleDifference)))
 		rows = append(rows, comparedNumber{"bubble", share(c.A.Bubble), share(c.B.Bubble), points})
@@ -146,7 +145,10 @@ func stepParts(c compare.Comparison) []stepPart {
 	x, y, e := c.A.Parts, c.B.Parts, c.ByPart
 	list := []stepPart{
 		{"compute", x.Compute, y.Compute, e.Compute, "forward, backward and optimizer take %s"},
-		{"communication", x.Communication, y.Communication, e.Communication, "communication that no work hides takes %s"},
+		{
+			"communication", x.Communication, y.Communication, e.Communication,
+			"communication that no work hides takes %s",
+		},
 		{"waiting", x.Waiting, y.Waiting, e.Waiting, "waiting for other ranks takes %s"},
 		{"dispatch", x.Dispatch, y.Dispatch, e.Dispatch, "starting work that is ready takes %s"},
 	}

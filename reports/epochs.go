@@ -21,7 +21,8 @@ func epochLines(e *results.Epochs) (lines [][2]string) {
 			text += fmt.Sprintf(" after %d to warm up", e.Dropped)
 		}
 	}
-	text += fmt.Sprintf("; %s samples in %s of %d", units.FormatCount(e.Samples), units.Plural(int(e.Steps), "step"), e.Batch)
+	steps := units.Plural(int(e.Steps), "step")
+	text += fmt.Sprintf("; %s samples in %s of %d", units.FormatCount(e.Samples), steps, e.Batch)
 	if e.LastBatch != e.Batch {
 		text += fmt.Sprintf(", of which the last has %d left and is filled up", e.LastBatch)
 	}

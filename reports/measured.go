@@ -19,7 +19,8 @@ func stepTime(r results.Result) string {
 	}
 	text := measuredStep(r) + ", one step"
 	if len(r.Steps) > 1 {
-		text = fmt.Sprintf("%s, mean of %d steps (median %s)", measuredStep(r), len(r.Steps), units.FormatSeconds(r.StepTimeMedian))
+		median := units.FormatSeconds(r.StepTimeMedian)
+		text = fmt.Sprintf("%s, mean of %d steps (median %s)", measuredStep(r), len(r.Steps), median)
 	}
 	if r.Partial {
 		text += "; interrupted before the last"

@@ -113,8 +113,8 @@ func startup(r results.Result) string {
 	if r.Startup == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s of it the broadcast of the parameters, once in a training: throughput and MFU leave it out",
-		units.FormatSeconds(r.Startup))
+	return fmt.Sprintf("; %s of it the broadcast of the parameters, once in a training: "+
+		"throughput and MFU leave it out", units.FormatSeconds(r.Startup))
 }
 
 // bubble prints the bubble of a run that trains.

@@ -43,16 +43,16 @@ func WriteRuns(w io.Writer, runs []results.Result) error {
 
 // measuredTable makes the table of predictions and measurements.
 func measuredTable(runs []comparedRun) table.Table[comparedRun] {
-	empty := func(comparedRun) any { return "" }
+	percent, empty := units.FormatSignedPercent, func(comparedRun) any { return "" }
 	return table.Table[comparedRun]{Rows: runs, Columns: []table.Column[comparedRun]{
 		{Left: true, Cell: func(r comparedRun) any { return mode(r.measured) }},
 		{Head: "step time:", Cell: empty},
 		{Head: "predicted", Cell: func(r comparedRun) any { return units.FormatSeconds(r.with.A.StepTime) }},
 		{Head: "measured (mean)", Cell: func(r comparedRun) any { return measuredStep(r.measured) }},
-		{Head: "error", Cell: func(r comparedRun) any { return units.FormatSignedPercent(r.with.StepTimeDifference) }},
+		{Head: "error", Cell: func(r comparedRun) any { return percent(r.with.StepTimeDifference) }},
 		{Head: "bubble:", Cell: empty},
 		{Head: "predicted", Cell: func(r comparedRun) any { return share(r.with.A.Bubble) }},
-		{Head: "measured", Cell: func(r comparedRun) any { return share(compare.Optional(r.measured.Bubble.Makespan)) }},
+		{Head: "measured", Cell: func(r comparedRun) any { return bubbleShare(r.measured) }},
 		{Head: "peak memory:", Cell: empty},
 		{Head: "predicted", Cell: func(r comparedRun) any { return units.FormatBytes(r.with.A.PeakMemory) }},
 		{Head: "ledger", Cell: func(r comparedRun) any { return units.FormatBytes(r.with.B.PeakMemory) }},
@@ -106,7 +106,7 @@ func runTable(runs []results.Result) table.Table[results.Result] {
 			}
 			return units.FormatSignedPercent(r.StepTime/r.Predicted.StepTime - 1)
 		}},
-		{Head: "bubble", Cell: func(r results.Result) any { return share(compare.Optional(r.Bubble.Makespan)) }},
+		{Head: "bubble", Cell: func(r results.Result) any { return bubbleShare(r) }},
 		{Head: "checks", Cell: func(r results.Result) any {
 			if r.Measurement == nil || r.Checks == nil {
 				return ""
@@ -115,6 +115,9 @@ func runTable(runs []results.Result) table.Table[results.Result] {
 		}},
 	}}
 }
+
+// bubbleShare prints the bubble as a share of the makespan.
+func bubbleShare(r results.Result) string { return share(compare.Optional(r.Bubble.Makespan)) }
 
 func verdict(passed bool) string {
 	if passed {

@@ -130,7 +130,7 @@ func TestParetoNearCapacity(t *testing.T) {
 
 // The trace of a very large run is written only where it is asked for.
 func TestTraceLimit(t *testing.T) {
-	for tasks, written := range map[int]bool{reports.MostTraced: true, reports.MostTraced + 1: false} {
+	for tasks, written := range map[int]bool{reports.MostTracedTasks: true, reports.MostTracedTasks + 1: false} {
 		g := &graph.Graph{}
 		g.AddStream(0, "compute")
 		trace := &graph.Trace{Graph: g}
@@ -140,7 +140,7 @@ func TestTraceLimit(t *testing.T) {
 		}
 		for _, asked := range []bool{false, true} {
 			names := ""
-			for _, f := range reports.FilesOf((results.Run{Trace: trace}), asked) {
+			for _, f := range reports.RunFiles((results.Run{Trace: trace}), asked) {
 				names += f.Path + " "
 			}
 			require.Equal(t, written || asked, strings.Contains(names, "trace.csv"))

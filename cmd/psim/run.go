@@ -141,11 +141,11 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 
 // tellMissing says which files of a run there are not, and why.
 func (f runFlags) tellMissing(r results.Run, stderr io.Writer) {
-	if f.trace == "" && r.Result.Tasks > reports.MostTraced {
-		fmt.Fprintf(stderr, "psim: no trace.csv is written: the run has %d tasks, more than %d; --trace FILE.json writes a trace, and trace.csv with it\n", r.Result.Tasks, reports.MostTraced)
+	if f.trace == "" && r.Result.Tasks > reports.MostTracedTasks {
+		fmt.Fprintf(stderr, "psim: no trace.csv is written: the run has %d tasks, more than %d; --trace FILE.json writes a trace, and trace.csv with it\n", r.Result.Tasks, reports.MostTracedTasks)
 	}
-	if f.trace == "" && r.Trace != nil && len(r.Trace.Memory) > reports.MostCurved {
-		fmt.Fprintf(stderr, "psim: no memory.csv is written: memory changes %s times, more than %s; --trace FILE.json writes a trace, and memory.csv with it\n", units.FormatCount(int64(len(r.Trace.Memory))), units.FormatCount(reports.MostCurved))
+	if f.trace == "" && r.Trace != nil && len(r.Trace.Memory) > reports.MostMemoryChanges {
+		fmt.Fprintf(stderr, "psim: no memory.csv is written: memory changes %s times, more than %s; --trace FILE.json writes a trace, and memory.csv with it\n", units.FormatCount(int64(len(r.Trace.Memory))), units.FormatCount(reports.MostMemoryChanges))
 	}
 	if !r.Drawable() {
 		fmt.Fprintln(stderr, "psim: no picture is drawn: the run takes no time, so there is nothing to draw")
@@ -261,7 +261,7 @@ func (f *runFlags) checkTrace(config string) error {
 	if f.trace == "" {
 		return nil
 	}
-	run, measured := reports.RunFiles()
+	run, measured := reports.RunFileNames()
 	folder, base := filepath.Split(filepath.Clean(f.trace))
 	inOut := f.out != "" && f.out != "-" && files.Same(filepath.Clean("./"+folder), f.out)
 	switch {

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/courses/coursefile"
-	"psim/reports"
+	"psim/internal/files"
 	"psim/results"
 	"psim/results/compare"
 	"psim/schedules/graph"
@@ -155,7 +155,7 @@ func TestRoundTripData(t *testing.T) {
 }
 
 // readBack writes a file and reads it.
-func readBack(t require.TestingT, file reports.File) results.Run {
+func readBack(t require.TestingT, file files.File) results.Run {
 	var data bytes.Buffer
 	require.NoError(t, file.Render(&data))
 	runs, err := coursefile.Read(file.Path, data.Bytes())

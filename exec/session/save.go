@@ -88,7 +88,7 @@ func (s *Session) Save(ctx context.Context, folder files.Folder, elsewhere ...fi
 func (r *Run) files(traced bool) []files.File {
 	predicted, measured := r.Sides()
 	var list []files.File
-	if traced || len(r.Predicted.Graph.Tasks) <= reports.MostTraced {
+	if traced || len(r.Predicted.Graph.Tasks) <= reports.MostTracedTasks {
 		list = append(list, files.File{Path: "predicted/trace.csv", Render: func(w io.Writer) error { return tracecsv.WriteTraceCSV(w, r.Predicted) }})
 	}
 	list = append(list, []files.File{
@@ -96,7 +96,7 @@ func (r *Run) files(traced bool) []files.File {
 		{Path: "compare.png", Render: func(w io.Writer) error { return picture.CompareTimelines(w, picture.PNG, predicted, measured) }},
 		{Path: "comparison.json", Render: compare.Compare(predicted, measured).WriteJSON},
 	}...)
-	return append(list, reports.FilesOf(measured, traced)...)
+	return append(list, reports.RunFiles(measured, traced)...)
 }
 
 // draw draws all runs, predicted and measured, on one time axis.

@@ -24,11 +24,11 @@ func TestRead(t *testing.T) {
 		On   bool
 	}
 	for text, want := range map[string]string{
-		" \n":                "the file is empty: run again what wrote it",
+		" \n":                  "the file is empty: run again what wrote it",
 		"{\n \"List\": [\"a\"": "line 2, column 13: the JSON ends too early; the file is damaged: run again what wrote it",
-		"{\n \"List\": [x]":   "line 2, column 11: invalid character 'x' looking for beginning of value; the file is damaged: run again what wrote it",
-		`{"List": 1}`:        "line 1, column 10: List is a JSON number; it must be an array",
-		`{"On": {"a": 1}}`:   "line 1, column 8: On is a JSON object; it must be true or false",
+		"{\n \"List\": [x]":    "line 2, column 11: invalid character 'x' looking for beginning of value; the file is damaged: run again what wrote it",
+		`{"List": 1}`:          "line 1, column 10: List is a JSON number; it must be an array",
+		`{"On": {"a": 1}}`:     "line 1, column 8: On is a JSON object; it must be true or false",
 	} {
 		require.EqualError(t, jsonfile.Read(strings.NewReader(text), jsonfile.MostBytes, &into), want, text)
 	}
