@@ -35,7 +35,7 @@ var arrows = map[string][]string{
 	"costmodel/training":   {"costmodel/network"},
 	"courses":              {".", "configs", "courses/coursefile", "courses/modes", "courses/questions", "exec/backend", "exec/session", "reports/figures", "reports/picture", "results", "results/tracecsv"},
 	"courses/checks":       {"exec/backend", "exec/data", "exec/measure", "exec/session", "exec/train", "results"},
-	"courses/coursefile":   {"courses/modes", "reports", "results", "schedules/graph"},
+	"courses/coursefile":   {"courses/modes", "results", "schedules/graph"},
 	"courses/modes":        {"configs"},
 	"courses/questions":    {".", "configs", "costmodel", "costmodel/link", "costmodel/network", "costmodel/stages", "costmodel/training", "courses/modes", "results", "schedules", "schedules/collective", "schedules/graph", "schedules/partition", "schedules/wiring"},
 	"exec/backend":         {"exec/cluster"},
@@ -58,6 +58,7 @@ var arrows = map[string][]string{
 	"internal/files":       {},
 	"internal/golden":      {},
 	"internal/interrupt":   {},
+	"internal/jsonfile":    {"internal/csvfile"},
 	"internal/nearest":     {},
 	"internal/ordertest":   {"schedules", "schedules/graph", "schedules/order", "schedules/wiring"},
 	"internal/ram":         {"internal/units"},
@@ -75,6 +76,7 @@ var arrows = map[string][]string{
 	"results":              {"results/tracecsv", "schedules/graph"},
 	"results/compare":      {"results", "schedules/graph"},
 	"results/rankings":     {"results"},
+	"results/schema":       {"results", "results/rankings"},
 	"results/tracecsv":     {"schedules/graph"},
 	"schedules":            {"schedules/graph", "schedules/order", "schedules/wiring"},
 	"schedules/collective": {"schedules/graph"},
@@ -90,7 +92,7 @@ var arrows = map[string][]string{
 	"tools/gallery":        {".", "reports/picture", "results", "schedules", "schedules/graph"},
 	"tools/pairs":          {"results"},
 	"tools/pytorch":        {},
-	"tools/schema":         {"results"},
+	"tools/schema":         {"results/schema"},
 	"tools/speed":          {".", "configs", "costmodel", "schedules", "schedules/graph", "schedules/wiring", "sim"},
 }
 

@@ -45,7 +45,7 @@ func Info(c *configs.Config, experiment *configs.Experiment) results.Info {
 	return results.Info{
 		Name: c.Name(), Schedule: experiment.Graph.Name,
 		Stages: shape.Ranks, VirtualStages: shape.Virtual, Microbatches: shape.Microbatches,
-		DataParallel: max(1, shape.Replicas), TensorParallel: max(1, c.Parallel.Tensor), ContextParallel: c.Parallel.Context, ExpertParallel: c.Parallel.Expert, ContextCollective: contextCollective(c), Sequence: c.Parallel.Sequence,
+		DataParallel: max(1, shape.Replicas), TensorParallel: max(1, c.Parallel.Tensor), ContextParallel: c.Parallel.Context, ExpertParallel: c.Parallel.Expert, ContextCollective: contextCollective(c), SequenceParallel: c.Parallel.Sequence,
 		Samples: experiment.Samples, Shards: shards(experiment), Tokens: experiment.Tokens, DataSet: c.Data.Samples, Work: work(c, experiment), Config: c.Object(), Memory: memoryOf(experiment), Warnings: slices.Clone(experiment.Warnings),
 		Limits: results.Limits{Capacity: experiment.Capacity, Margin: experiment.Machine.Device.Margin, Close: experiment.Close, Memory: int64(experiment.Machine.Device.Memory),
 			Node: int64(experiment.Machine.MemoryPerNode), DevicesPerNode: experiment.Machine.DevicesPerNode, On: experiment.Machine.Node},

@@ -13,7 +13,8 @@ import (
 	"psim/costmodel"
 	"psim/internal/units"
 	"psim/reports"
-	"psim/results"
+	"psim/reports/picture"
+	"psim/results/rankings"
 	"psim/schedules"
 	"psim/schedules/graph"
 )
@@ -21,7 +22,7 @@ import (
 // A ScheduleRanking holds the plans that Schedules has found, with their settings and
 // predictions, best first. Partial says that the search was interrupted.
 type ScheduleRanking struct {
-	results.Ranking
+	rankings.Ranking
 	// Capacity is the memory in bytes of the rank that has the least; 0 if it is unlimited
 	// or unknown.
 	Capacity int64
@@ -30,7 +31,8 @@ type ScheduleRanking struct {
 // Save writes plans.json and, if there are plans to draw, pareto.png into a folder, and
 // returns their names.
 func (r *ScheduleRanking) Save(ctx context.Context, folder, title string) (names []string, err error) {
-	return reports.SaveRanking(ctx, r.Ranking, folder, title, r.Capacity)
+	figure := picture.ParetoFigure{Title: title, Plans: r.Plans, Capacity: r.Capacity}
+	return reports.SaveRanking(ctx, r.Ranking, folder, figure)
 }
 
 // Schedules predicts a configuration with every schedule that can run it, with 1, 2 and 4
@@ -105,7 +107,7 @@ func (s *scheduleSearch) note(schedule string, err error) {
 func (s *scheduleSearch) leaveOut(all []Combination) {
 	for _, one := range all {
 		if reason := s.refused[one.Schedule]; reason != "" && !s.served[one.Schedule] {
-			s.LeftOut = append(s.LeftOut, results.LeftOut{Schedule: one.Schedule, Reason: reason})
+			s.LeftOut = append(s.LeftOut, rankings.LeftOut{Schedule: one.Schedule, Reason: reason})
 			s.served[one.Schedule] = true // list it once
 		}
 	}
@@ -141,7 +143,7 @@ func (s *scheduleSearch) evaluate(ctx context.Context, c *configs.Config, sets [
 		return err
 	}
 	s.Evaluated++
-	s.Plans = append(s.Plans, results.Candidate{Result: p.Result, Settings: sets})
+	s.Plans = append(s.Plans, rankings.Candidate{Result: p.Result, Settings: sets})
 	return nil
 }
 

@@ -66,7 +66,7 @@ func TestEpochRows(t *testing.T) {
 	r := result(run(t, "gpipe", 2, 2, unit()), nil)
 	r.MeasureEpochs([]*graph.Trace{endingAt(1*time.Second, 2*time.Second), endingAt(1*time.Second, 2*time.Second), endingAt(2*time.Second, 2*time.Second), endingAt(2*time.Second, 2*time.Second)}, 1, twoReplicas())
 	var table bytes.Buffer
-	require.NoError(t, reports.WriteTable(&table, r))
+	require.NoError(t, reports.WriteResult(&table, r))
 	require.Contains(t, table.String(), `
   epoch          4.00 s ± 0 s, mean of 2 epochs after 1 to warm up; 13 samples in 2 steps of 8, of which the last has 5 left and is filled up
   epoch by rank  rank 0 3.00 s ± 1.00 s, rank 1 4.00 s ± 0 s

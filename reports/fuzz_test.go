@@ -10,7 +10,7 @@ import (
 
 	"psim/reports"
 	"psim/reports/picture"
-	"psim/results"
+	"psim/results/rankings"
 )
 
 // A plans.json never makes psim panic, and what was read is printed and written, and
@@ -26,7 +26,7 @@ func FuzzReadPlans(f *testing.F) {
 	f.Add([]byte(`{"plans": [], "pruned": 3, "partial": true, "seconds": 1, "left_out": [{"schedule": "zbv"}]}`))
 	f.Add([]byte(`{"plans": [{"kind": "predicted", "ranks": [{"peak_memory_bytes": 9223372036854775807}], "step_time_s": 9.2e9, "settings": null}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := results.ReadPlans(bytes.NewReader(data))
+		p, err := rankings.ReadPlans(bytes.NewReader(data))
 		if err != nil {
 			return
 		}
@@ -34,7 +34,7 @@ func FuzzReadPlans(f *testing.F) {
 		if err := p.WriteJSON(&first); err != nil {
 			t.Fatal(err)
 		}
-		again, err := results.ReadPlans(bytes.NewReader(first.Bytes()))
+		again, err := rankings.ReadPlans(bytes.NewReader(first.Bytes()))
 		if err != nil {
 			t.Fatalf("%v\n%s", err, first.Bytes())
 		}
@@ -50,9 +50,9 @@ func FuzzReadPlans(f *testing.F) {
 
 // The longest times and the most memory that a file can hold are drawn.
 func TestParetoExtremes(t *testing.T) {
-	p, err := results.ReadPlans(bytes.NewReader([]byte(`{"plans": [{"kind": "predicted", "step_time_s": 9.2e9, "ranks": [{"peak_memory_bytes": 9223372036854775807}]}]}`)))
+	p, err := rankings.ReadPlans(bytes.NewReader([]byte(`{"plans": [{"kind": "predicted", "step_time_s": 9.2e9, "ranks": [{"peak_memory_bytes": 9223372036854775807}]}]}`)))
 	require.NoError(t, err)
 	require.NoError(t, picture.Pareto(io.Discard, picture.SVG, picture.ParetoFigure{Plans: p.Plans, Capacity: math.MaxInt64}))
-	_, err = results.ReadPlans(bytes.NewReader([]byte(`{"plans": [{"kind": "predicted", "step_time_s": 1e10, "ranks": [{}]}]}`)))
+	_, err = rankings.ReadPlans(bytes.NewReader([]byte(`{"plans": [{"kind": "predicted", "step_time_s": 1e10, "ranks": [{}]}]}`)))
 	require.EqualError(t, err, "plans[0]: step_time_s or makespan_s is negative or above 9.2e+09")
 }

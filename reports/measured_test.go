@@ -87,7 +87,7 @@ func TestMeasuredResult(t *testing.T) {
 	require.NoError(t, reports.WriteResultCSV(&b, r))
 	golden.Equal(t, "measured.csv", b.Bytes())
 	b.Reset()
-	require.NoError(t, reports.WriteTable(&b, r))
+	require.NoError(t, reports.WriteResult(&b, r))
 	golden.Equal(t, "table-steps.txt", b.Bytes())
 }
 
@@ -210,7 +210,7 @@ func TestDivergedResult(t *testing.T) {
 	again, err = results.ReadResult(&b)
 	require.NoError(t, err)
 	require.True(t, again.Runs[0].Diverged && math.IsNaN(*again.Runs[0].Checks.LossFirst))
-	require.NoError(t, reports.WriteTable(&table, again))
+	require.NoError(t, reports.WriteResult(&table, again))
 	require.Contains(t, table.String(), "FAILED; off the unsplit run at most: weights by no number; loss no number → no number")
 }
 
@@ -234,8 +234,8 @@ func TestRunsTable(t *testing.T) {
 	gpipe.Measurement.TimesComparable, gpipe.HeapGrowth = false, -1e6
 	r.Runs = []results.Result{r, gpipe, result(run(t, "1f1b", 2, 2, unit()), nil)}
 	var b bytes.Buffer
-	require.NoError(t, reports.WriteTable(&b, r))
-	require.NoError(t, reports.WriteTable(&b, gpipe))
+	require.NoError(t, reports.WriteResult(&b, r))
+	require.NoError(t, reports.WriteResult(&b, gpipe))
 	golden.Equal(t, "table-runs.txt", b.Bytes())
 
 	b.Reset()

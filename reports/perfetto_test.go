@@ -23,16 +23,16 @@ import (
 type protoField struct{ label, kind, name string }
 
 // A schema holds the messages and enums of a .proto file, by name and number.
-type schema struct {
+type protoSchema struct {
 	messages map[string]map[protowire.Number]protoField
 	enums    map[string]map[uint64]string
 }
 
 // perfettoSchema reads the subset of the language that testdata/perfetto.proto uses.
-func perfettoSchema(t *testing.T) schema {
+func perfettoSchema(t *testing.T) protoSchema {
 	text, err := os.ReadFile("testdata/perfetto.proto")
 	require.NoError(t, err)
-	s := schema{map[string]map[protowire.Number]protoField{}, map[string]map[uint64]string{}}
+	s := protoSchema{map[string]map[protowire.Number]protoField{}, map[string]map[uint64]string{}}
 	block := regexp.MustCompile(`(?s)(message|enum) (\w+) \{(.*?)\}`)
 	field := regexp.MustCompile(`(?:(optional|repeated) (\w+) )?(\w+) = (\d+);`)
 	for _, b := range block.FindAllStringSubmatch(string(text), -1) {
@@ -54,7 +54,7 @@ func perfettoSchema(t *testing.T) schema {
 
 // decode writes a message as protoc --decode does, and refuses what the schema does
 // not have, a field twice that is not repeated, and fields out of order.
-func (s schema) decode(t *testing.T, out *strings.Builder, name string, data []byte, indent string) {
+func (s protoSchema) decode(t *testing.T, out *strings.Builder, name string, data []byte, indent string) {
 	last := protowire.Number(0)
 	for len(data) > 0 {
 		number, wire, n := protowire.ConsumeTag(data)
@@ -80,7 +80,7 @@ func (s schema) decode(t *testing.T, out *strings.Builder, name string, data []b
 	}
 }
 
-func (s schema) scalar(t *testing.T, f protoField, wire protowire.Type, data []byte) (text string, n int) {
+func (s protoSchema) scalar(t *testing.T, f protoField, wire protowire.Type, data []byte) (text string, n int) {
 	switch f.kind {
 	case "string":
 		require.Equal(t, protowire.BytesType, wire)

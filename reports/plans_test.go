@@ -12,12 +12,12 @@ import (
 	"psim/internal/golden"
 	"psim/reports"
 	"psim/reports/picture"
-	"psim/results"
+	"psim/results/rankings"
 )
 
 // plans are a few schedules and numbers of microbatches.
-func plans(t testing.TB, capacity int64) results.Ranking {
-	var p results.Ranking
+func plans(t testing.TB, capacity int64) rankings.Ranking {
+	var p rankings.Ranking
 	for _, name := range []string{"gpipe", "1f1b", "model-parallel"} {
 		for _, m := range []int{2, 4, 8} {
 			c := times{f: 80*ms/time.Duration(m) + 2*ms, b: 160 * ms / time.Duration(m), activation: 8e9 / int64(m), resident: 1e9}
@@ -26,7 +26,7 @@ func plans(t testing.TB, capacity int64) results.Ranking {
 				limits = nil
 			}
 			r := result(run(t, name, 4, m, c), limits)
-			p.Plans = append(p.Plans, results.Candidate{Result: r, Settings: []string{"schedule.name=" + name}})
+			p.Plans = append(p.Plans, rankings.Candidate{Result: r, Settings: []string{"schedule.name=" + name}})
 		}
 	}
 	p.Evaluated = len(p.Plans)
@@ -57,16 +57,16 @@ func TestPlans(t *testing.T) {
 	for _, key := range []string{`"evaluated": 9`, `"pruned": 0`, `"settings": [`, `"kind": "predicted"`} {
 		require.Contains(t, saved.String(), key)
 	}
-	again, err := results.ReadPlans(&saved)
+	again, err := rankings.ReadPlans(&saved)
 	require.NoError(t, err)
 	require.Equal(t, p, again)
 	for _, text := range []string{"", "{}", "[]"} {
-		_, err := results.ReadPlans(strings.NewReader(text))
+		_, err := rankings.ReadPlans(strings.NewReader(text))
 		require.Error(t, err)
 	}
 
 	table.Reset()
-	require.NoError(t, reports.WriteRanking(&table, results.Ranking{Pruned: 3}, 20))
+	require.NoError(t, reports.WriteRanking(&table, rankings.Ranking{Pruned: 3}, 20))
 	require.Contains(t, table.String(), "no plan fits: of all 3,")
 	none := plans(t, 1e9)
 	table.Reset()

@@ -147,7 +147,7 @@ func FuzzReadResult(f *testing.F) {
 		}
 		var b bytes.Buffer
 		require.NoError(t, r.WriteJSON(&b))
-		require.NoError(t, reports.WriteTable(&b, r))
+		require.NoError(t, reports.WriteResult(&b, r))
 		require.NoError(t, reports.WriteResultCSV(&b, r))
 	})
 }

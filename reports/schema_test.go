@@ -11,6 +11,7 @@ import (
 	"psim/internal/golden"
 	"psim/reports"
 	"psim/results"
+	"psim/results/schema"
 )
 
 // Results of psim before schema 1 load, with what they said.
@@ -24,7 +25,7 @@ func TestSchema0(t *testing.T) {
 		require.Equal(t, devices, r.Devices)
 		require.True(t, r.Fits())
 		var table bytes.Buffer
-		require.NoError(t, reports.WriteTable(&table, r))
+		require.NoError(t, reports.WriteResult(&table, r))
 		require.NotContains(t, table.String(), "MFU")
 	}
 	_, err := results.ReadResult(bytes.NewReader([]byte(`{"schema": 2, "kind": "predicted", "ranks": [{}]}`)))
@@ -34,7 +35,7 @@ func TestSchema0(t *testing.T) {
 // The schema is that of docs, and every field in it is described.
 func TestSchemaDescribes(t *testing.T) {
 	var b bytes.Buffer
-	require.NoError(t, results.WriteSchema(&b))
+	require.NoError(t, schema.WriteJSON(&b))
 	golden.Equal(t, "../../docs/result.schema.json", b.Bytes())
 	var schema struct {
 		Defs map[string]struct {

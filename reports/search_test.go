@@ -23,7 +23,7 @@ func TestSearchedResult(t *testing.T) {
 	} {
 		r.Search = c.search
 		var table, saved bytes.Buffer
-		require.NoError(t, reports.WriteTable(&table, r))
+		require.NoError(t, reports.WriteResult(&table, r))
 		require.Contains(t, table.String(), c.want)
 		require.NoError(t, r.WriteJSON(&saved))
 		again, err := results.ReadResult(&saved)

@@ -43,7 +43,7 @@ func TestAttempts(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, r.Measurement, again.Measurement)
 	b.Reset()
-	require.NoError(t, reports.WriteTable(&b, r))
+	require.NoError(t, reports.WriteResult(&b, r))
 	require.Contains(t, b.String(), "  runs           the least disturbed of 2, whose steps took 200 ms, 172 ms\n")
 }
 
@@ -72,7 +72,7 @@ func TestSlowRank(t *testing.T) {
 	} {
 		r := results.Result{DataParallel: c.replicas, Ranks: ranks(c.measured...), Predicted: &results.Result{Ranks: ranks(c.alone...)},
 			Measurement: &results.Measurement{StepTimeStd: c.deviation}}
-		require.Equal(t, c.want, r.SlowRank(), c)
+		require.Equal(t, c.want, r.SlowRankWarning(), c)
 	}
-	require.Empty(t, results.Result{}.SlowRank())
+	require.Empty(t, results.Result{}.SlowRankWarning())
 }

@@ -61,7 +61,7 @@ func TestTable(t *testing.T) {
 		"table-ring":     result(ring(t, 4), nil),
 	} {
 		var b bytes.Buffer
-		require.NoError(t, reports.WriteTable(&b, r))
+		require.NoError(t, reports.WriteResult(&b, r))
 		golden.Equal(t, name+".txt", b.Bytes())
 	}
 	var b bytes.Buffer
@@ -82,7 +82,7 @@ func TestMemoryVerdict(t *testing.T) {
 		"does not fit; the highest peak is 9.00 GB, on rank 0\n":          {Kind: results.Measured, Ranks: []results.RankResult{{PeakMemory: 9e9}}},
 	} {
 		var b bytes.Buffer
-		require.NoError(t, reports.WriteTable(&b, r))
+		require.NoError(t, reports.WriteResult(&b, r))
 		require.Contains(t, b.String(), want)
 	}
 }

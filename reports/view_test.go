@@ -12,6 +12,7 @@ import (
 	"psim/reports"
 	"psim/reports/picture"
 	"psim/results"
+	"psim/results/rankings"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
@@ -104,16 +105,16 @@ func TestControlCharacters(t *testing.T) {
 
 // Plans far beyond the capacity stay out of the picture, unless there are no others.
 func TestParetoNearCapacity(t *testing.T) {
-	plans := func(gigabytes ...int64) (list []results.Candidate) {
+	plans := func(gigabytes ...int64) (list []rankings.Candidate) {
 		for i, g := range gigabytes {
-			var p results.Candidate
+			var p rankings.Candidate
 			p.Schedule, p.StepTime, p.Microbatches = "gpipe", 1+float64(i), 4
 			p.Ranks = []results.RankResult{{PeakMemory: g * 1e9}}
 			list = append(list, p)
 		}
 		return list
 	}
-	draw := func(plans []results.Candidate) string {
+	draw := func(plans []rankings.Candidate) string {
 		var svg bytes.Buffer
 		require.NoError(t, picture.Pareto(&svg, picture.SVG, picture.ParetoFigure{Title: "plans", Plans: plans, Capacity: 80e9}))
 		return svg.String()
@@ -129,7 +130,7 @@ func TestParetoNearCapacity(t *testing.T) {
 
 // The trace of a very large run is written only where it is asked for.
 func TestTraceLimit(t *testing.T) {
-	for tasks, written := range map[int]bool{reports.MostTraced: true, reports.MostTraced + 1: false} {
+	for tasks, written := range map[int]bool{reports.MostTracedTasks: true, reports.MostTracedTasks + 1: false} {
 		g := &graph.Graph{}
 		g.AddStream(0, "compute")
 		trace := &graph.Trace{Graph: g}
@@ -139,7 +140,7 @@ func TestTraceLimit(t *testing.T) {
 		}
 		for _, asked := range []bool{false, true} {
 			names := ""
-			for _, f := range reports.FilesOf((results.Run{Trace: trace}), asked) {
+			for _, f := range reports.RunFiles((results.Run{Trace: trace}), asked) {
 				names += f.Path + " "
 			}
 			require.Equal(t, written || asked, strings.Contains(names, "trace.csv"))

@@ -9,21 +9,20 @@ import (
 	"psim/schedules/graph"
 )
 
-// An account adds up time by class.
+// An account adds up the time of a trace by class.
 type account struct {
 	trace *graph.Trace
-	// made says what a computing task is made of.
-	made func(*graph.Task) []graph.Share
-	time map[string]time.Duration
-	// beside is communication next to what its rank counts.
-	beside map[string]time.Duration
+	made  func(*graph.Task) []graph.Share // the shares of a computing task
+	time  map[string]time.Duration
+	// hidden is communication that runs while its rank counts as doing something else.
+	hidden map[string]time.Duration
 }
 
 func newAccount(t *graph.Trace, made func(*graph.Task) []graph.Share) account {
 	return account{t, made, map[string]time.Duration{}, map[string]time.Duration{}}
 }
 
-// task counts a part of a task's time: of a computing one by what it is made of, in
+// task counts a part of a task's time. Of a computing task it counts each share in
 // proportion.
 func (a *account) task(i int32, part time.Duration) {
 	t := a.trace.Graph.Class(i)
@@ -42,17 +41,17 @@ func (a *account) task(i int32, part time.Duration) {
 		a.time[s.Class] += upTo - done
 		done = upTo
 	}
-	if done != part { // tasks that are made of nothing take no time
+	if done != part { // the task has no shares
 		a.time[graph.Waiting] += part - done
 	}
 }
 
-// mean divides by a number of ranks, in a way that keeps the sum: each class is rounded
-// together with those before it.
+// mean divides times by the number of ranks and keeps their sum: it rounds the running total
+// over the classes.
 func mean(by map[string]time.Duration, ranks int) map[string]float64 {
 	seconds := map[string]float64{}
 	var sum, done time.Duration
-	for _, class := range SortClasses(by) {
+	for _, class := range SortedClasses(by) {
 		sum += by[class]
 		upTo := time.Duration((int64(sum) + int64(ranks)/2) / int64(ranks))
 		if upTo > done {
@@ -63,15 +62,15 @@ func mean(by map[string]time.Duration, ranks int) map[string]float64 {
 	return seconds
 }
 
-// What a rank does counts by these levels: of what runs at the same time, the first.
+// The levels of what a rank does. Of tasks that run at the same time the lowest level counts.
 const (
 	computing = iota
 	updating
 	communicating
-	starting // ready, and waiting for the host
+	starting // ready, but the host has not launched it yet
 )
 
-// A stretch is a task's, at a level.
+// A stretch is a time in which a task is at a level.
 type stretch struct {
 	graph.Span
 	task  int32
@@ -106,7 +105,7 @@ func (a *account) ranks() {
 	}
 }
 
-// moment counts a time in which some tasks of a rank are active.
+// moment counts a time in which the active tasks of a rank stay the same.
 func (a *account) moment(active []stretch, part time.Duration) {
 	if part == 0 {
 		return
@@ -130,13 +129,14 @@ func (a *account) moment(active []stretch, part time.Duration) {
 			continue
 		}
 		counted = append(counted, a.class(s))
-		a.beside[a.class(s)] += part
+		a.hidden[a.class(s)] += part
 	}
 }
 
 func (a *account) class(s stretch) string { return a.trace.Graph.Work(a.trace.Graph.Class(s.task)) }
 
-// stretches lists those of every rank by their start, and adds what tasks hide within.
+// stretches lists the stretches of every rank by their start. It also counts the
+// communication that tasks hide inside themselves.
 func (a *account) stretches() [][]stretch {
 	g := a.trace.Graph
 	byRank, works := make([][]stretch, g.Ranks()), make([]bool, len(g.Streams))
@@ -164,8 +164,8 @@ func (a *account) stretches() [][]stretch {
 		}
 		if inner := a.trace.Inner(i); inner != nil {
 			tensor, context := inner.Tensor(), inner.Context
-			a.beside[TensorClass] += tensor.Communication - tensor.Exposed
-			a.beside[ContextClass] += context.Communication - context.Exposed
+			a.hidden[TensorClass] += tensor.Communication - tensor.Exposed
+			a.hidden[ContextClass] += context.Communication - context.Exposed
 		}
 	}
 	for _, list := range byRank {

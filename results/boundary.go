@@ -6,7 +6,8 @@ const (
 	BackwardDirection = "backward" // their gradients
 )
 
-// A StageBoundary is what passes from a stage to its neighbour for one microbatch.
+// A StageBoundary is the tensor that passes from a stage to a neighbouring stage for one
+// microbatch.
 type StageBoundary struct {
 	From         int    `json:"from"`         // stage that sends
 	To           int    `json:"to"`           // stage that receives

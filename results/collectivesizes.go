@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"psim/internal/files"
+	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
@@ -26,7 +27,7 @@ type CollectiveSizes struct {
 // reason, or that the machine was disturbed; nil where that was not measured.
 func (c *CollectiveSizes) Doubt(s *Steadiness, unpinned string) {
 	if !c.TimesComparable {
-		c.Warnings = append(c.Warnings, SharedCores(c.Devices))
+		c.Warnings = append(c.Warnings, units.Plural(c.Devices, "device")+SharedCores)
 	}
 	if unpinned != "" {
 		c.Warnings = append(c.Warnings, unpinned)

@@ -7,10 +7,8 @@ import (
 	"psim/schedules/graph"
 )
 
-// A CriticalPath splits the chain of tasks that determines the step time into
-// seconds of work, by kind, of dispatch, in which a task is ready and its device
-// waits for the host, and of latency between one task and the next. They add up to
-// the step time.
+// A CriticalPath splits the time of the chain of tasks that determines the step time: into
+// work by kind, dispatch and latency. The parts add up to the step time.
 type CriticalPath struct {
 	Compute       float64 `json:"compute_s"`            // F, B, I and W
 	Communication float64 `json:"communication_s"`      // messages and collectives
@@ -19,7 +17,7 @@ type CriticalPath struct {
 	Latency       float64 `json:"latency_s"`            // between one task and the next
 }
 
-// NewCriticalPath splits the time that a path of a trace covers.
+// NewCriticalPath splits the time of a path through a trace.
 func NewCriticalPath(t *graph.Trace, path []int32) *CriticalPath {
 	var compute, communication, optimizer, dispatch, latency time.Duration
 	walk(t, path, func(i int32, what stretchOfPath, d time.Duration) {
@@ -46,20 +44,20 @@ func NewCriticalPath(t *graph.Trace, path []int32) *CriticalPath {
 	}
 }
 
-// stretchOfPath tells what a path does at a time.
+// stretchOfPath is the state of a path at a time.
 type stretchOfPath uint8
 
 const (
-	running   stretchOfPath = iota // the task
-	launching                      // it is ready, and its device waits for the host
-	following                      // the task has ended, and what depends on it has not begun
+	running   stretchOfPath = iota // the task runs
+	launching                      // the task is ready, and its device waits for the host
+	following                      // the task has ended, and the next has not begun
 )
 
-// walk follows a path back from the end of the step, so that every moment counts once:
-// where a task waited for what a host thread launched before it, that one may still run.
+// walk follows a path back from the end of the step and counts every moment once. Where a
+// task waited for a host thread, the task that the thread launched before it may still run.
 func walk(t *graph.Trace, path []int32, count func(i int32, what stretchOfPath, d time.Duration)) {
 	now := t.End()
-	back := func(i int32, what stretchOfPath, to time.Duration) { // to a moment
+	back := func(i int32, what stretchOfPath, to time.Duration) { // goes back to a moment
 		d := max(0, now-to)
 		now -= d
 		count(i, what, d)
@@ -75,7 +73,7 @@ func walk(t *graph.Trace, path []int32, count func(i int32, what stretchOfPath, 
 		switch {
 		case n == 0:
 			back(i, launching, 0)
-		case t.Graph.Class(path[n-1]).Kind.Compute(): // its thread, not a message, let this one start
+		case t.Graph.Class(path[n-1]).Kind.Compute(): // the task waited for its thread, not for a message
 			back(i, launching, t.Span(path[n-1]).End)
 		}
 	}

@@ -7,14 +7,15 @@ import (
 	"psim/schedules/graph"
 )
 
-// Epochs are passes over a data set: predicted from the step, or measured. A deviation
-// is the population's, with n, over the epochs, as numpy's std has it.
+// Epochs are passes over a data set, predicted from the step or measured. Deviations are over
+// the epochs, divided by their number n, as numpy's std computes them.
 type Epochs struct {
-	Number  int   `json:"number"`            // epochs that count
-	Dropped int   `json:"dropped,omitempty"` // epochs that were trained before them to warm up, and count nowhere here
-	Samples int64 `json:"samples"`           // of the data set
-	Steps   int64 `json:"steps"`             // of an epoch
-	Batch   int64 `json:"batch_samples"`     // samples of a step, over all replicas
+	Number int `json:"number"` // epochs that count
+	// Epochs that were trained before them to warm up, and count nowhere here.
+	Dropped int   `json:"dropped,omitempty"`
+	Samples int64 `json:"samples"`       // of the data set
+	Steps   int64 `json:"steps"`         // of an epoch
+	Batch   int64 `json:"batch_samples"` // samples of a step, over all replicas
 	// Samples that are left for the last step of an epoch. It is filled up from the
 	// beginning of the data set, and takes as long as the others.
 	LastBatch int64 `json:"last_batch_samples"`
@@ -26,12 +27,13 @@ type Epochs struct {
 	// of what each trains over its own time, and this the mean over the epochs.
 	Throughput    Throughput  `json:"throughput"`
 	ThroughputStd *Throughput `json:"throughput_std,omitempty"` // deviation; absent from a prediction
-	Ranks         []RankEpoch `json:"ranks,omitempty"`          // time of every rank by itself; absent from a prediction
-	Each          []Epoch     `json:"each,omitempty"`           // epochs in order; absent from a prediction
+	// Time of every rank by itself; absent from a prediction.
+	Ranks []RankEpoch `json:"ranks,omitempty"`
+	Each  []Epoch     `json:"each,omitempty"` // epochs in order; absent from a prediction
 }
 
-// A RankEpoch is how long an epoch takes on one rank: in every step until its own last
-// task has ended.
+// A RankEpoch is the time of an epoch on one rank. Each step counts until the rank's own last
+// task ends.
 type RankEpoch struct {
 	Rank    int     `json:"rank"`       // from 0, replica by replica
 	Time    float64 `json:"time_s"`     // mean over the epochs
@@ -45,7 +47,7 @@ type Epoch struct {
 	Throughput Throughput `json:"throughput"`   // sum over the replicas
 }
 
-// predictEpochs adds what an epoch takes, where the data set is known.
+// predictEpochs adds the time of an epoch, if the size of the data set is known.
 func (r *Result) predictEpochs(info Info) {
 	if info.DataSet == 0 {
 		return
@@ -58,13 +60,14 @@ func (r *Result) predictEpochs(info Info) {
 	r.RepeatEpochs(1)
 }
 
-// RepeatEpochs makes a number of epochs of the one that was predicted.
+// RepeatEpochs sets the number of predicted epochs.
 func (r *Result) RepeatEpochs(n int) {
 	r.Epochs.Number, r.Epochs.Total = n, float64(n)*r.Epochs.Time
 }
 
-// MeasureEpochs adds what whole epochs have taken, of which traces are the steps.
-// Dropped ones came before. Steps behind the last whole epoch are left out.
+// MeasureEpochs adds the times of measured epochs, given the traces of their steps and the
+// number of epochs that were dropped before them. It leaves out the steps after the last
+// whole epoch.
 func (r *Result) MeasureEpochs(traces []*graph.Trace, dropped int, info Info) {
 	r.predictEpochs(info)
 	e := r.Epochs
@@ -72,7 +75,7 @@ func (r *Result) MeasureEpochs(traces []*graph.Trace, dropped int, info Info) {
 		e.Each = append(e.Each, newEpoch(traces[:n], info))
 	}
 	e.Number, e.Dropped = len(e.Each), dropped
-	if e.Number == 0 { // interrupted
+	if e.Number == 0 { // the run was interrupted
 		r.Epochs = nil
 		return
 	}
@@ -87,7 +90,7 @@ func (r *Result) MeasureEpochs(traces []*graph.Trace, dropped int, info Info) {
 	}
 }
 
-// newEpoch sums up the steps of one epoch.
+// newEpoch adds up the steps of one epoch.
 func newEpoch(traces []*graph.Trace, info Info) Epoch {
 	var whole time.Duration
 	byRank := make([]time.Duration, traces[0].Graph.Ranks())
@@ -111,7 +114,7 @@ func newEpoch(traces []*graph.Trace, info Info) Epoch {
 		replicas[replica] = max(replicas[replica], t.Seconds())
 	}
 	for replica, t := range replicas {
-		steps := float64(len(traces)) / float64(info.DataParallel) // of the whole batch
+		steps := float64(len(traces)) / float64(info.DataParallel) // in units of the whole batch
 		if info.Shards != nil {
 			steps = float64(len(traces)) * float64(info.Shards[replica]) / float64(info.Samples)
 		}
@@ -121,7 +124,7 @@ func newEpoch(traces []*graph.Trace, info Info) Epoch {
 	return e
 }
 
-// mean returns the mean of something over the epochs, and its deviation.
+// mean returns the mean of a number over the epochs, and its deviation.
 func (e *Epochs) mean(of func(Epoch) float64) (mean, deviation float64) {
 	n := float64(len(e.Each))
 	for _, epoch := range e.Each {

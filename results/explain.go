@@ -9,13 +9,15 @@ import (
 	"psim/schedules/graph"
 )
 
-// An Explanation says what the time of a step is made of, and which settings price it.
+// An Explanation splits the time of a step by class of work, and lists the settings that
+// price each class.
 type Explanation struct {
 	// Seconds by class: products (with parameters), attention (fused, or its two products), between
 	// (what is bound by memory: norms, functions, softmax, loss), tensor (exchanges of its
 	// groups), context (those among the parts of sequences), launches (the host, starts of
-	// kernels), measured (layers that were measured whole), what [times] gives (forward, backward, backward_input, backward_weight), pipeline
-	// (messages), data_*, expert_*, expert-data_*, tied_* (collectives), averaging, optimizer, and waiting. Every moment
+	// kernels), measured (layers that were measured whole), what [times] gives (forward,
+	// backward, backward_input, backward_weight), pipeline (messages), data_*, expert_*,
+	// expert-data_*, tied_* (collectives), averaging, optimizer, and waiting. Every moment
 	// of a rank counts once, as what computes, else what updates, communicates or launches;
 	// means over all ranks, which add up to the step time.
 	ByClass map[string]float64 `json:"by_class_s"`
@@ -24,13 +26,14 @@ type Explanation struct {
 	// Communication that runs beside what by_class_s counts, by class: hidden. Means over ranks.
 	Beside   map[string]float64 `json:"beside_s,omitempty"`
 	Settings []Pricing          `json:"settings"` // by which classes are priced
-	WhatIf   []WhatIf           `json:"what_if"`  // what one change each would give, the shortest step first; what changes nothing is left out
+	// What one change each would give, the shortest step first; what changes nothing is left out.
+	WhatIf []WhatIf `json:"what_if"`
 	// Changes that what_if leaves out because layers that they need were not measured, where
 	// those of the configuration were, or the other way round: their prices have another source.
 	Unmeasured [][]string `json:"what_if_unmeasured,omitempty"`
 }
 
-// A Pricing is a setting that some classes are priced by.
+// A Pricing is a setting that prices some classes.
 type Pricing struct {
 	Key     string   `json:"key"`     // as psim help config has it
 	Value   string   `json:"value"`   // as TOML writes it, without quotes
@@ -44,14 +47,15 @@ const (
 	ContextClass = "context"
 )
 
-// classOrder lists classes as tables do; collectives come after the pipeline's messages, by name.
+// classOrder lists the classes in the order of tables. The empty string stands for all others,
+// the collectives, which are sorted by name.
 var classOrder = [...]string{
 	"products", "attention", "between", "measured", "forward", "backward", "backward_input", "backward_weight",
 	TensorClass, ContextClass, graph.Launches, "pipeline", "", graph.Averaging, graph.Updating, graph.Waiting,
 }
 
-// classesOf lists the classes of a map in their order.
-func SortClasses[V any](by map[string]V) []string {
+// SortedClasses returns the classes of a map in the order of tables.
+func SortedClasses[V any](by map[string]V) []string {
 	place := func(class string) int {
 		if i := slices.Index(classOrder[:], class); i >= 0 {
 			return i
@@ -66,8 +70,8 @@ func SortClasses[V any](by map[string]V) []string {
 	})
 }
 
-// NewExplanation counts a trace, given its critical path and what its computing tasks
-// are made of.
+// NewExplanation splits the time of a trace, given its critical path and the shares of its
+// computing tasks.
 func NewExplanation(t *graph.Trace, path []int32, made func(*graph.Task) []graph.Share) *Explanation {
 	all, chain := newAccount(t, made), newAccount(t, made)
 	all.ranks()
@@ -84,14 +88,14 @@ func NewExplanation(t *graph.Trace, path []int32, made func(*graph.Task) []graph
 		}
 	})
 	n := t.Graph.Ranks()
-	return &Explanation{ByClass: mean(all.time, n), CriticalPath: mean(chain.time, 1), Beside: mean(all.beside, n)}
+	return &Explanation{ByClass: mean(all.time, n), CriticalPath: mean(chain.time, 1), Beside: mean(all.hidden, n)}
 }
 
-// Classes lists those that have any time.
+// Classes lists the classes that have any time.
 func (e *Explanation) Classes() []string {
 	all := map[string]float64{}
 	for _, by := range []map[string]float64{e.ByClass, e.CriticalPath, e.Beside} {
 		maps.Copy(all, by)
 	}
-	return SortClasses(all)
+	return SortedClasses(all)
 }

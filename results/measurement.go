@@ -9,11 +9,9 @@ import (
 	"psim/schedules/graph"
 )
 
-// A Measurement is what a measured result has beside what a prediction has. The
-// times of such a result, those of its ranks too, are means over the measured steps,
-// its throughput all their samples over all their time. Its memory, its trace and its
-// pictures are of one step: that of the median time, of an even number the shorter
-// of the two in the middle.
+// A Measurement holds the fields that only a measured result has. The times of a measured
+// result and of its ranks are means over the measured steps. Its memory, trace and pictures
+// show one step: the one of the median time, or the shorter of the two in the middle.
 type Measurement struct {
 	// Steps are the times of the measured steps, in seconds.
 	Steps        []float64 `json:"steps"`
@@ -29,9 +27,10 @@ type Measurement struct {
 	ValidationLoss    Losses `json:"validation_loss,omitempty"`
 	ValidationSamples int    `json:"validation_samples,omitempty"` // how many are held out
 	// StepTimeMedian is the median of the measured steps.
-	StepTimeMedian float64     `json:"step_time_median_s"`
-	Disturbed      bool        `json:"disturbed"`            // whether something else seems to have run on the machine
-	Steadiness     *Steadiness `json:"steadiness,omitempty"` // what tells whether the machine was disturbed; absent where that was not measured
+	StepTimeMedian float64 `json:"step_time_median_s"`
+	Disturbed      bool    `json:"disturbed"` // whether something else seems to have run on the machine
+	// What tells whether the machine was disturbed; absent where that was not measured.
+	Steadiness *Steadiness `json:"steadiness,omitempty"`
 	// RunsMade is how often it was run, because the machine was disturbed. Of several
 	// runs, which are listed in order, this is the least disturbed.
 	RunsMade int       `json:"runs_made"`
@@ -69,7 +68,13 @@ type Measurement struct {
 	Partial bool `json:"partial,omitempty"`
 }
 
-// A Process is one of several that ran a graph together.
+// UnwaitedRate returns the throughput by clocks that do not wait for all ranks; 0 where it was
+// not measured.
+func (m *Measurement) UnwaitedRate() Throughput {
+	return Throughput{Samples: orZero(m.UnwaitedSamples), Tokens: orZero(m.UnwaitedTokens)}
+}
+
+// A Process is one of several processes that ran a graph together.
 type Process struct {
 	Rank  int    `json:"rank"`  // 0 is the first, which measures
 	Host  string `json:"host"`  // machine that it ran on
@@ -79,8 +84,8 @@ type Process struct {
 	ClockResidual float64 `json:"clock_residual_s"`
 }
 
-// NewMeasured puts measured steps of one graph, at least one, in the form of
-// result.json, and returns the trace of the step that it shows.
+// NewMeasured makes a Result of the measured steps of one graph, at least one. It also
+// returns the trace of the step that the result shows.
 func NewMeasured(traces []*graph.Trace, info Info) (Result, *graph.Trace) {
 	steps, summaries := make([]time.Duration, len(traces)), make([]graph.Summary, len(traces))
 	for i, t := range traces {
@@ -94,7 +99,7 @@ func NewMeasured(traces []*graph.Trace, info Info) (Result, *graph.Trace) {
 	return r, traces[shown]
 }
 
-// meanGroups averages the time of communication by group over the steps.
+// meanGroups averages the communication times of the groups over the steps.
 func (r *Result) meanGroups(traces []*graph.Trace, info Info) {
 	sums := map[[2]string]float64{}
 	for _, t := range traces {
@@ -107,7 +112,7 @@ func (r *Result) meanGroups(traces []*graph.Trace, info Info) {
 	}
 }
 
-// NewMeasurement is a measurement of steps, with their mean, deviation and median.
+// NewMeasurement makes a measurement of steps, with their mean, deviation and median.
 func NewMeasurement(steps ...time.Duration) *Measurement {
 	m := &Measurement{Steps: []float64{}}
 	n := time.Duration(len(steps))
@@ -131,13 +136,13 @@ func NewMeasurement(steps ...time.Duration) *Measurement {
 	return m
 }
 
-// lowerMedian returns the median of some times, of an even number the lower of the
-// two in the middle.
+// lowerMedian returns the median of some times. Of an even number it is the lower of the two
+// in the middle.
 func lowerMedian[T time.Duration | float64](times []T) T {
 	return slices.Sorted(slices.Values(times))[(len(times)-1)/2]
 }
 
-// StepCount returns the number of measured steps; 0 for a prediction.
+// StepCount returns the number of measured steps, 0 for a prediction.
 func (r Result) StepCount() int {
 	if r.Kind != Measured || r.Measurement == nil {
 		return 0
@@ -145,17 +150,17 @@ func (r Result) StepCount() int {
 	return len(r.Steps)
 }
 
-// shown returns how long the step takes that the result's trace and pictures show.
-func (r Result) ShownTime() float64 {
+// TracedStep returns the time of the step that the trace and the pictures show.
+func (r Result) TracedStep() float64 {
 	if r.StepCount() == 0 {
 		return r.StepTime
 	}
 	return lowerMedian(r.Steps)
 }
 
-// upgrade turns a measured result of before there were medians, whose times are
-// those of the step it shows, into one whose step time is the mean. The shares of
-// its ranks stay those of that step.
+// upgrade changes a measured result of an older version, which has no median and whose times
+// are those of the step that it shows: the step time becomes the mean. The times of its
+// ranks stay those of that step.
 func (r *Result) upgrade() {
 	if r.StepCount() > 0 && r.StepTimeMedian == 0 && r.StepTimeMean > 0 {
 		r.StepTimeMedian = units.Median(r.Steps)
@@ -168,47 +173,8 @@ func (r *Result) upgrade() {
 	}
 }
 
-// Checks compares a run with the unsplit one. A number is nil where it was not
-// checked. What is NaN or infinite is null in files.
-type Checks struct {
-	Weights        *float64 `json:"weights,omitempty"`         // largest absolute difference of any
-	Outputs        *float64 `json:"outputs,omitempty"`         // largest absolute difference of any
-	Gradients      *float64 `json:"gradients,omitempty"`       // largest absolute difference of any
-	LossFirst      *float64 `json:"loss_first,omitempty"`      // loss of the first step
-	LossLast       *float64 `json:"loss_last,omitempty"`       // loss of the last step
-	LossDifference *float64 `json:"loss_difference,omitempty"` // largest difference of any step's loss
-	// Reference is the run that they are from; empty is the unsplit one.
-	Reference string `json:"reference,omitempty"`
-	// Passed is the verdict over all that was checked.
-	Passed bool `json:"passed"`
-}
-
-// Worst joins the checks of several runs: the largest differences, and passed
-// only if both did. Losses and the reference, which belong to one run, are the
-// receiver's.
-func (c Checks) Worst(d Checks) Checks {
-	c.Weights, c.Outputs = larger(c.Weights, d.Weights), larger(c.Outputs, d.Outputs)
-	c.Gradients, c.LossDifference = larger(c.Gradients, d.Gradients), larger(c.LossDifference, d.LossDifference)
-	c.Passed = c.Passed && d.Passed
-	return c
-}
-
-// larger returns the larger of two numbers that may be unknown. NaN counts as
-// larger than all.
-func larger(a, b *float64) *float64 {
-	switch {
-	case a == nil:
-		return b
-	case b == nil || math.IsNaN(*a):
-		return a
-	case math.IsNaN(*b) || *b > *a:
-		return b
-	}
-	return a
-}
-
-// writable writes a list that is always there as empty, and notes what JSON has no
-// number for.
+// writable makes the list of steps empty rather than null, and notes whether a number is NaN
+// or infinite.
 func (m *Measurement) writable() *Measurement {
 	if m == nil {
 		return nil

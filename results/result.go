@@ -1,8 +1,10 @@
-// Package results is the saved form of a run: Result with its metrics, predicted or
-// measured, as result.json holds them, and what explains them. It reads what it writes:
-// Load brings a saved run back with its trace. Package compare below it holds one run
-// against another, rankings are the saved forms of searches and sweeps, and tracecsv of
-// traces.
+// Package results is the saved form of a run: Result has its metrics, predicted or measured,
+// as result.json holds them. NewResult and NewMeasured make one of traces; Load reads a saved
+// run with its trace.
+//
+// Below it, compare compares two runs, rankings holds the plans of a search and the points of
+// a sweep, collectives the times of a collective alone, tracecsv reads and writes traces, and
+// schema describes the fields of a result.
 //
 // Equal input gives equal bytes.
 package results
@@ -23,9 +25,8 @@ const (
 // Schema is the version of the format of results.
 const Schema = 1
 
-// A Result is what result.json holds: the metrics of one step, predicted or
-// measured. Times are in seconds and memory in bytes. Zero stands for a number that is
-// absent from the file.
+// A Result is the content of result.json: the metrics of one step, predicted or measured.
+// Times are in seconds and memory in bytes. A number that is absent from the file is 0.
 type Result struct {
 	Schema   int    `json:"schema"`                          // version of this format: 1
 	Kind     string `json:"kind" oneof:"predicted,measured"` // where it comes from
@@ -57,23 +58,30 @@ type Result struct {
 	Bubble BubbleResult `json:"bubble,omitzero"`
 	// Time per microbatch without fill and drain, where the schedule has no flush
 	// (pipedream).
-	SteadyMicrobatch float64    `json:"steady_microbatch_s,omitempty"`
-	Throughput       Throughput `json:"throughput"`       // work over time; of a measured result, all samples of its steps over all their time
-	Epochs           *Epochs    `json:"epochs,omitempty"` // passes over the data set, where its size is known
+	SteadyMicrobatch float64 `json:"steady_microbatch_s,omitempty"`
+	// Work over time; of a measured result, all samples of its steps over all their time.
+	Throughput Throughput `json:"throughput"`
+	Epochs     *Epochs    `json:"epochs,omitempty"` // passes over the data set, where its size is known
 	Work
-	Ranks      []RankResult     `json:"ranks"`               // one for each stage rank and replica; a tensor-parallel group, or several that divide sequences, is one
-	Nodes      []NodeResult     `json:"nodes,omitempty"`     // memory of the nodes, where machine.memory_per_node says what they have
-	Groups     []GroupTraffic   `json:"groups,omitempty"`    // communication in a step, by kind of group
-	Boundaries []StageBoundary  `json:"boundaries,omitzero"` // what passes between stages, where --boundaries asks for it
-	Shards     []ReplicaSamples `json:"shards,omitempty"`    // samples of every replica, where --shards asks for them
-	FitsMemory bool             `json:"fits_memory"`         // no peak is beyond the memory of its device, nor those of a node beyond the node's
+	// One for each stage rank and replica; a tensor-parallel group, or several that divide
+	// sequences, is one.
+	Ranks []RankResult `json:"ranks"`
+	// Memory of the nodes, where machine.memory_per_node says what they have.
+	Nodes  []NodeResult   `json:"nodes,omitempty"`
+	Groups []GroupTraffic `json:"groups,omitempty"` // communication in a step, by kind of group
+	// What passes between stages, where --boundaries asks for it.
+	Boundaries []StageBoundary  `json:"boundaries,omitzero"`
+	Shards     []ReplicaSamples `json:"shards,omitempty"` // samples of every replica, where --shards asks for them
+	// No peak is beyond the memory of its device, nor those of a node beyond the node's.
+	FitsMemory bool `json:"fits_memory"`
 	// Whether the highest peaks are within the memory less machine.memory_margin (fits),
 	// within the memory (close) or beyond it; absent where no limit is known. With a margin
 	// of 0 a peak above 0.87 of the memory of a GPU or TPU is close.
-	MemoryVerdict string   `json:"memory_verdict,omitempty" oneof:"fits,close,does not fit"`
-	MemoryMargin  float64  `json:"memory_margin,omitempty" unit:"fraction"` // share of the memory that is to stay free
-	WouldFit      []Remedy `json:"would_fit,omitempty"`                     // changes with which the memory would suffice
-	Tasks         int      `json:"tasks"`                                   // of the graph, messages included
+	MemoryVerdict string `json:"memory_verdict,omitempty" oneof:"fits,close,does not fit"`
+	// Share of the memory that is to stay free.
+	MemoryMargin float64  `json:"memory_margin,omitempty" unit:"fraction"`
+	WouldFit     []Remedy `json:"would_fit,omitempty"` // changes with which the memory would suffice
+	Tasks        int      `json:"tasks"`               // of the graph, messages included
 	// What the time of the step is made of, along the chain of tasks that determines it.
 	CriticalPath *CriticalPath `json:"critical_path,omitempty"`
 	// What the step's time is made of by operation, and what prices it, where --explain asks for it.
@@ -110,13 +118,14 @@ type BubbleResult struct {
 	Span float64 `json:"span" unit:"fraction"`
 }
 
-// Unknown returns a bubble that is not known, and so absent from files.
-func Unknown() BubbleResult { return BubbleResult{math.NaN(), math.NaN()} }
+// UnknownBubble returns a bubble that is not known. Files leave it out.
+func UnknownBubble() BubbleResult { return BubbleResult{math.NaN(), math.NaN()} }
 
-// IsZero reports whether the bubble is not known. One of 0 is.
+// IsZero reports whether the bubble is unknown, for encoding/json's omitzero. A bubble of 0
+// is known.
 func (b BubbleResult) IsZero() bool { return math.IsNaN(b.Makespan) }
 
-// Search is the outcome of a search for an order.
+// A FoundOrder is the outcome of a search for an order.
 type FoundOrder struct {
 	LowerBound float64  `json:"lower_bound_s"`       // no order's longest span is shorter
 	Span       float64  `json:"span_s"`              // longest span of the order
@@ -124,9 +133,8 @@ type FoundOrder struct {
 	Order      []string `json:"order"`               // actions of every rank: 0F0 is stage 0, forward, microbatch 0
 }
 
-// Throughput is the work of a step divided by the step time, so of a measured result
-// all samples of its steps over all their time. Tokens are 0 for
-// networks that have none.
+// Throughput is the work of a step divided by the step time. Of a measured result it is all
+// samples of the steps divided by their total time.
 type Throughput struct {
 	Samples float64 `json:"samples_per_s"` // over all replicas
 	Tokens  float64 `json:"tokens_per_s"`  // 0 for networks that have none
@@ -135,71 +143,98 @@ type Throughput struct {
 // A RankResult is one rank's share of a Result. Compute, ExposedCommunication,
 // Optimizer and Idle add up to the step time.
 type RankResult struct {
-	Rank          int     `json:"rank"`              // from 0, replica by replica
-	Samples       int64   `json:"samples,omitempty"` // of its replica in a step, where replicas have unequal shares
-	Compute       float64 `json:"compute_s"`         // F, B, I and W
-	Communication float64 `json:"communication_s"`   // while a message or collective of the rank runs, or gradients are averaged
+	Rank    int     `json:"rank"`              // from 0, replica by replica
+	Samples int64   `json:"samples,omitempty"` // of its replica in a step, where replicas have unequal shares
+	Compute float64 `json:"compute_s"`         // F, B, I and W
+	// While a message or collective of the rank runs, or gradients are averaged.
+	Communication float64 `json:"communication_s"`
 	// Part of it beside neither computation nor optimizer. With compute_s, optimizer_s and
 	// idle_s it adds up to the step time.
-	ExposedCommunication float64      `json:"exposed_communication_s"`
-	Optimizer            float64      `json:"optimizer_s"`                     // update of the parameters
-	Idle                 float64      `json:"idle_s"`                          // in which nothing runs
-	Dispatch             *float64     `json:"dispatch_s,omitempty"`            // part of idle_s in which a task was ready and the device waited for its host
-	Waiting              *float64     `json:"waiting_s,omitempty"`             // the rest of idle_s: for other ranks
-	PeakMemory           int64        `json:"peak_memory_bytes"`               // highest in the step
-	PersistentMemory     int64        `json:"persistent_memory_bytes"`         // what lasts from step to step: parameters, gradients, optimizer
-	Memory               *MemoryBytes `json:"memory_bytes,omitempty"`          // what the peak holds, which adds up to it
-	MemoryCapacity       int64        `json:"memory_capacity_bytes,omitempty"` // memory of a device less the margin; absent where it is not known
-	PeakInFlight         int          `json:"peak_in_flight"`                  // most activations held at once: from the start of F to the end of B or W
-	SentBytes            int64        `json:"sent_bytes"`                      // in a step, by each device; collectives count as rings
+	ExposedCommunication float64 `json:"exposed_communication_s"`
+	Optimizer            float64 `json:"optimizer_s"` // update of the parameters
+	Idle                 float64 `json:"idle_s"`      // in which nothing runs
+	// Part of idle_s in which a task was ready and the device waited for its host.
+	Dispatch   *float64 `json:"dispatch_s,omitempty"`
+	Waiting    *float64 `json:"waiting_s,omitempty"` // the rest of idle_s: for other ranks
+	PeakMemory int64    `json:"peak_memory_bytes"`   // highest in the step
+	// What lasts from step to step: parameters, gradients, optimizer.
+	PersistentMemory int64        `json:"persistent_memory_bytes"`
+	Memory           *MemoryBytes `json:"memory_bytes,omitempty"` // what the peak holds, which adds up to it
+	// Memory of a device less the margin; absent where it is not known.
+	MemoryCapacity int64 `json:"memory_capacity_bytes,omitempty"`
+	// Most activations held at once: from the start of F to the end of B or W.
+	PeakInFlight int   `json:"peak_in_flight"`
+	SentBytes    int64 `json:"sent_bytes"` // in a step, by each device; collectives count as rings
 }
 
-// Info is what a Result says that its trace does not.
+// IdleParts splits the idle time. Both parts are 0 where the split is unknown.
+func (r RankResult) IdleParts() (dispatch, waiting float64) {
+	return orZero(r.Dispatch), orZero(r.Waiting)
+}
+
+// orZero returns a number, and 0 for one that is unknown.
+func orZero(x *float64) float64 {
+	if x == nil {
+		return 0
+	}
+	return *x
+}
+
+// Info is the part of a Result that does not follow from its trace.
 type Info struct {
 	Name, Schedule               string
 	Stages, VirtualStages        int
 	Microbatches                 int
 	DataParallel, TensorParallel int
-	ContextParallel              int     // 0 or 1: sequences are whole
-	ExpertParallel               int     // 0 or 1: every device has all experts
-	ContextCollective            string  // with which their parts attend to each other
+	ContextParallel              int     // devices that share a sequence; 0 or 1: sequences are whole
+	ContextCollective            string  // by which the parts of a sequence attend to each other
+	ExpertParallel               int     // devices that share experts; 0 or 1: every device has all experts
 	Samples, Tokens              int64   // per step, over all replicas
-	Shards                       []int64 // of Samples, by replica, where these differ; else nil
-	DataSet                      int64   // samples of the data set; 0 where that is not known
+	Shards                       []int64 // the samples of each replica, where they differ; else nil
+	DataSet                      int64   // samples of the data set; 0 where unknown
 	Work                         Work
 	Config                       map[string]any
 	Limits                       Limits
-	// Sequence: tensor-parallel groups divide the sequence as well.
-	Sequence bool
-	// Memory divides the peak of every rank by what it holds; nil, and what it returns,
-	// where that is not known.
+	SequenceParallel             bool // tensor-parallel groups divide the sequence as well
+	// Memory splits the peak of every rank into its parts. It is nil, or returns nil, where
+	// the parts are unknown.
 	Memory   func(*graph.Trace, graph.Summary) []MemoryBytes
 	Warnings []string
 }
 
-// NewResult puts the metrics of a trace in the form of result.json. A rank
-// whose peak exceeds its capacity adds a warning.
+// NewResult makes a Result of a trace and its summary. A rank whose peak exceeds its capacity
+// adds a warning.
 func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 	r := Result{
 		Schema: Schema, Kind: kind, Name: info.Name, Schedule: info.Schedule, FullySharded: t.Graph.Layered,
 		Stages: info.Stages, VirtualStages: info.VirtualStages, Microbatches: info.Microbatches,
 		DataParallel: info.DataParallel, TensorParallel: info.TensorParallel,
 		StepTime: s.StepTime.Seconds(), Startup: s.Startup.Seconds(), Makespan: s.Makespan.Seconds(),
-		Bubble: BubbleResult{Makespan: s.Bubble.Makespan, Span: s.Bubble.Span}, SteadyMicrobatch: s.SteadyMicrobatch.Seconds(),
-		Work: info.Work, Ranks: make([]RankResult, len(s.Ranks)), Groups: groups(t, info),
+		Bubble:           BubbleResult{Makespan: s.Bubble.Makespan, Span: s.Bubble.Span},
+		SteadyMicrobatch: s.SteadyMicrobatch.Seconds(),
+		Work:             info.Work, Groups: groups(t, info),
 		Tasks: t.Graph.Size(), MemoryMargin: info.Limits.Margin,
 		Warnings: append([]string{}, info.Warnings...), Config: info.Config,
 	}
+	r.setRanks(t, s, info)
 	r.setDevices(info)
 	r.setRates(info.Samples, info.Tokens)
 	r.predictEpochs(info)
+	r.checkMemory(info.Limits)
+	return r
+}
+
+// setRanks adds the ranks of a trace.
+func (r *Result) setRanks(t *graph.Trace, s graph.Summary, info Info) {
 	var memory []MemoryBytes
 	if info.Memory != nil {
 		memory = info.Memory(t, s)
 	}
+	r.Ranks = make([]RankResult, len(s.Ranks))
 	for i, rank := range s.Ranks {
 		r.Ranks[i] = RankResult{
-			Rank: rank.Rank, Compute: rank.Compute.Seconds(), Optimizer: rank.Optimizer.Seconds(), Idle: rank.Idle.Seconds(),
+			Rank: rank.Rank, Compute: rank.Compute.Seconds(),
+			Optimizer: rank.Optimizer.Seconds(), Idle: rank.Idle.Seconds(),
 			Communication: rank.Communication.Seconds(), ExposedCommunication: rank.ExposedCommunication.Seconds(),
 			PeakMemory: rank.PeakMemory, PersistentMemory: rank.PersistentMemory,
 			PeakInFlight: rank.PeakInFlight, SentBytes: rank.SentBytes,
@@ -215,11 +250,9 @@ func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 			r.Ranks[i].Memory = &memory[i]
 		}
 	}
-	r.checkMemory(info.Limits)
-	return r
 }
 
-// setDevices counts the devices of all ranks.
+// setDevices sets the number of devices, and the sizes of groups that have several.
 func (r *Result) setDevices(info Info) {
 	if info.ContextParallel > 1 {
 		r.ContextParallel = info.ContextParallel
@@ -227,21 +260,21 @@ func (r *Result) setDevices(info Info) {
 	if info.ExpertParallel > 1 {
 		r.ExpertParallel = info.ExpertParallel
 	}
-	r.Devices = len(r.Ranks) * r.PerRank()
+	r.Devices = len(r.Ranks) * r.DevicesPerRank()
 }
 
-// PerRank counts the devices of a rank.
-func (r Result) PerRank() int { return max(1, r.TensorParallel) * max(1, r.ContextParallel) }
+// DevicesPerRank returns the number of devices of a rank.
+func (r Result) DevicesPerRank() int { return max(1, r.TensorParallel) * max(1, r.ContextParallel) }
 
-// Split reports whether it is known what the step of the ranks is made of. A file of
-// another program may say only how long it took.
-func (r Result) Split() bool {
+// HasBreakdown reports whether the result says what the ranks did during the step. The file
+// of another program may say only how long the step took.
+func (r Result) HasBreakdown() bool {
 	return r.StepTime == 0 || slices.ContainsFunc(r.Ranks, func(x RankResult) bool {
 		return x.Compute+x.ExposedCommunication+x.Optimizer+x.Idle > 0
 	})
 }
 
-// PeakMemory is the highest memory of any rank.
+// PeakMemory returns the highest peak of any rank.
 func (r Result) PeakMemory() int64 {
 	var peak int64
 	for _, rank := range r.Ranks {
@@ -250,13 +283,5 @@ func (r Result) PeakMemory() int64 {
 	return peak
 }
 
-// known reads a number that may be unknown as 0.
-func OrZero(x *float64) float64 {
-	if x == nil {
-		return 0
-	}
-	return *x
-}
-
-// perDevice returns the throughput in samples of a device.
+// SamplesPerDevice returns the throughput of one device, in samples.
 func (r Result) SamplesPerDevice() float64 { return r.Throughput.Samples / float64(r.Devices) }

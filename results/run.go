@@ -7,17 +7,17 @@ import (
 	"psim/schedules/graph"
 )
 
-// A Run is a result and, where that is known, its trace.
+// A Run is a result with its trace.
 type Run struct {
 	Result Result
-	Trace  *graph.Trace
+	Trace  *graph.Trace // nil where unknown
 }
 
-// Drawable reports whether a run has a timeline.
+// Drawable reports whether the run has a timeline.
 func (r Run) Drawable() bool { return r.Trace != nil && r.Trace.End() > 0 }
 
-// KindText says whether the run was measured, and of several steps which one its trace
-// is.
+// KindText says whether the run was predicted or measured, and which of several steps its
+// trace shows.
 func (r Run) KindText() string {
 	if n := r.Result.StepCount(); n > 1 {
 		return fmt.Sprintf("%s, the median of %d steps", r.Result.Kind, n)
@@ -25,15 +25,14 @@ func (r Run) KindText() string {
 	return r.Result.Kind
 }
 
-// Label names a run by its configuration and schedule, and says whether it was measured.
-func (r Run) Label() string {
-	return FullName(r.Result.Name, r.Result.ScheduleText()) + ", " + r.KindText()
-}
+// Label names the run by its configuration and schedule, and says whether it was predicted or
+// measured.
+func (r Run) Label() string { return r.Result.FullName() + ", " + r.KindText() }
 
-// ScheduleText names the schedule of a run as people do.
+// ScheduleText returns the usual name of the result's schedule.
 func (r Result) ScheduleText() string { return ScheduleText(r.Schedule, r.FullySharded) }
 
-// ScheduleText names a schedule as people do.
+// ScheduleText returns the usual name of a schedule: a fully sharded one is FSDP.
 func ScheduleText(name string, sharded bool) string {
 	if sharded {
 		return "FSDP"
@@ -41,21 +40,26 @@ func ScheduleText(name string, sharded bool) string {
 	return name
 }
 
-// FullName names a run by its configuration and schedule.
-func FullName(name, schedule string) string {
-	if name == "" || strings.EqualFold(name, schedule) {
+// FullName names the result by its configuration and schedule.
+func (r Result) FullName() string {
+	schedule := r.ScheduleText()
+	if r.Name == "" || strings.EqualFold(r.Name, schedule) {
 		return schedule
 	}
-	return name + " (" + schedule + ")"
+	return r.Name + " (" + schedule + ")"
 }
 
-// GraphText names the graph of a run by its schedule and sizes, in the symbols of the literature.
-func GraphText(r Result) string {
+// GraphText describes the graph of the run by its schedule and sizes, in the symbols of the
+// literature.
+func (r Result) GraphText() string {
 	text := fmt.Sprintf("%s with P = %d, M = %d", r.ScheduleText(), r.Stages, r.Microbatches)
 	for _, x := range []struct {
 		symbol string
 		size   int
-	}{{"V", r.VirtualStages}, {"D", r.DataParallel}, {"T", r.TensorParallel}, {"C", r.ContextParallel}, {"E", r.ExpertParallel}} {
+	}{
+		{"V", r.VirtualStages}, {"D", r.DataParallel}, {"T", r.TensorParallel},
+		{"C", r.ContextParallel}, {"E", r.ExpertParallel},
+	} {
 		if x.size > 1 {
 			text += fmt.Sprintf(", %s = %d", x.symbol, x.size)
 		}

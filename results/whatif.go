@@ -1,6 +1,6 @@
 package results
 
-// A WhatIf is a change of a configuration, and what is predicted with it.
+// A WhatIf is a change of the configuration and the prediction with it.
 type WhatIf struct {
 	Set        []string `json:"set"`               // KEY=VALUE, as --set takes them
 	StepTime   float64  `json:"step_time_s"`       // of a step with the optimizer

@@ -1,15 +1,16 @@
 package results
 
-// Work is what a step computes, and how well the devices are used: what is known
-// where there is a [model]. Fields without a meaning are zero.
+// Work is the computation of a step, and how well it uses the devices. It is known where the
+// configuration has a [model]. A field that has no meaning for the run is 0.
 type Work struct {
-	Parameters       int64  `json:"parameters,omitempty"`        // of the network, shared ones counted once
-	ActiveParameters int64  `json:"active_parameters,omitempty"` // those that a token goes through: fewer in a mixture of experts
-	Read             bool   `json:"-"`                           // the network is that of a file
-	SequenceLength   int    `json:"sequence_length,omitempty"`   // tokens of a sample of a language model
-	Precision        string `json:"precision,omitempty"`         // of training: fp32, fp16, bf16
-	Device           string `json:"device,omitempty"`            // its name in the catalog (psim list devices), or inline
-	Stack            string `json:"stack,omitempty"`             // the program that trains, as train.stack; absent for none
+	Parameters int64 `json:"parameters,omitempty"` // of the network, shared ones counted once
+	// Those that a token goes through: fewer in a mixture of experts.
+	ActiveParameters int64  `json:"active_parameters,omitempty"`
+	Read             bool   `json:"-"`                         // the network was read from a file
+	SequenceLength   int    `json:"sequence_length,omitempty"` // tokens of a sample of a language model
+	Precision        string `json:"precision,omitempty"`       // of training: fp32, fp16, bf16
+	Device           string `json:"device,omitempty"`          // its name in the catalog (psim list devices), or inline
+	Stack            string `json:"stack,omitempty"`           // the program that trains, as train.stack; absent for none
 	// Floating-point operations of a step by definition: three times the forward's
 	// matrix products, with attention over the whole square and nothing that is
 	// computed again (Chowdhery et al. 2022, PaLM, appendix B).
@@ -24,12 +25,13 @@ type Work struct {
 	// Model FLOPs utilization: model_flops over the step time and the peak of all devices.
 	MFU float64 `json:"mfu,omitempty" unit:"fraction"`
 	// Hardware FLOPs utilization: the same of hardware_flops.
-	HFU             float64 `json:"hfu,omitempty" unit:"fraction"`
-	TokensPerDevice float64 `json:"tokens_per_s_per_device,omitempty" unit:"per second"` // tokens per second divided by the devices
+	HFU float64 `json:"hfu,omitempty" unit:"fraction"`
+	// Tokens per second divided by the devices.
+	TokensPerDevice float64 `json:"tokens_per_s_per_device,omitempty" unit:"per second"`
 }
 
-// setRates sets what follows from the step time, for so many samples and tokens in
-// a step.
+// setRates sets the rates that follow from the step time, given the samples and tokens of a
+// step.
 func (r *Result) setRates(samples, tokens int64) {
 	perSecond := func(n float64) float64 {
 		if r.StepTime <= r.Startup {

@@ -233,5 +233,5 @@ func Save(ctx context.Context, s rankings.Sweep, folder string) (names []string,
 		render := func(w io.Writer) error { return draw(w, picture.PNG) }
 		pictures = append(pictures, files.File{Path: "sweep.png", Render: render})
 	}
-	return reports.SaveSweepFiles(ctx, s, folder, pictures...)
+	return reports.SaveSweep(ctx, s, folder, pictures...)
 }

@@ -16,7 +16,7 @@ import (
 	execrun "psim/exec/run"
 	"psim/internal/files"
 	"psim/internal/nearest"
-	"psim/results"
+	"psim/results/schema"
 	"psim/sim"
 )
 
@@ -236,6 +236,6 @@ func newResultHelp() *cobra.Command {
 		Use:   "result",
 		Short: "all fields of a result in JSON, with their unit and meaning",
 	}
-	c.SetHelpFunc(func(cmd *cobra.Command, _ []string) { results.WriteFields(cmd.OutOrStdout()) })
+	c.SetHelpFunc(func(cmd *cobra.Command, _ []string) { schema.WriteText(cmd.OutOrStdout()) })
 	return c
 }

@@ -141,11 +141,11 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 
 // tellMissing says which files of a run there are not, and why.
 func (f runFlags) tellMissing(r results.Run, stderr io.Writer) {
-	if f.trace == "" && r.Result.Tasks > reports.MostTraced {
-		fmt.Fprintf(stderr, "psim: no trace.csv is written: the run has %d tasks, more than %d; --trace FILE.json writes a trace, and trace.csv with it\n", r.Result.Tasks, reports.MostTraced)
+	if f.trace == "" && r.Result.Tasks > reports.MostTracedTasks {
+		fmt.Fprintf(stderr, "psim: no trace.csv is written: the run has %d tasks, more than %d; --trace FILE.json writes a trace, and trace.csv with it\n", r.Result.Tasks, reports.MostTracedTasks)
 	}
-	if f.trace == "" && r.Trace != nil && r.Trace.MemoryChanges() > reports.MostCurved {
-		fmt.Fprintf(stderr, "psim: no memory.csv is written: memory changes %s times, more than %s; --trace FILE.json writes a trace, and memory.csv with it\n", units.FormatCount(int64(r.Trace.MemoryChanges())), units.FormatCount(reports.MostCurved))
+	if f.trace == "" && r.Trace != nil && r.Trace.MemoryChanges() > reports.MostMemoryChanges {
+		fmt.Fprintf(stderr, "psim: no memory.csv is written: memory changes %s times, more than %s; --trace FILE.json writes a trace, and memory.csv with it\n", units.FormatCount(int64(r.Trace.MemoryChanges())), units.FormatCount(reports.MostMemoryChanges))
 	}
 	if !r.Drawable() {
 		fmt.Fprintln(stderr, "psim: no picture is drawn: the run takes no time, so there is nothing to draw")
@@ -236,7 +236,7 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 	case f.csv:
 		return reports.WriteResultCSV(stdout, p.Result)
 	}
-	if err := reports.WriteTable(stdout, p.Result); err != nil {
+	if err := reports.WriteResult(stdout, p.Result); err != nil {
 		return err
 	}
 	if a := accuracy(p.Config); a != nil && p.Experiment.Staged != nil {
@@ -261,7 +261,7 @@ func (f *runFlags) checkTrace(config string) error {
 	if f.trace == "" {
 		return nil
 	}
-	run, measured := reports.RunFiles()
+	run, measured := reports.RunFileNames()
 	folder, base := filepath.Split(filepath.Clean(f.trace))
 	inOut := f.out != "" && f.out != "-" && files.Same(filepath.Clean("./"+folder), f.out)
 	switch {

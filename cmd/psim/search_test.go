@@ -17,6 +17,7 @@ import (
 	"psim/configs"
 	"psim/plans"
 	"psim/results"
+	"psim/results/rankings"
 )
 
 // TestSearch ranks the plans of a network: the best is "auto", all orders fit, and
@@ -32,7 +33,7 @@ func TestSearch(t *testing.T) {
 	for _, key := range []string{"plans", "evaluated", "pruned", "seconds"} {
 		require.Contains(t, object, key)
 	}
-	plans, err := results.ReadPlans(strings.NewReader(stdout))
+	plans, err := rankings.ReadPlans(strings.NewReader(stdout))
 	require.NoError(t, err)
 	require.Equal(t, len(plans.Plans), plans.Evaluated)
 	require.Zero(t, plans.Pruned)
@@ -43,7 +44,7 @@ func TestSearch(t *testing.T) {
 	}
 	require.True(t, schedules["auto"] && schedules["auto-v"] && schedules["1f1b"] && schedules["gpipe"])
 	require.Equal(t, map[int]bool{1: true, 2: true, 4: true, 8: true}, microbatches)
-	best := plans.Plans[slices.IndexFunc(plans.Plans, func(p results.Candidate) bool { return p.Schedule == "auto" })]
+	best := plans.Plans[slices.IndexFunc(plans.Plans, func(p rankings.Candidate) bool { return p.Schedule == "auto" })]
 	require.NotNil(t, best.Search)
 
 	stdout, _, code = psim(t, "psim run gpipe --json"+sets+" --set "+strings.Join(best.Settings, " --set "))
@@ -101,7 +102,7 @@ func TestSearchCuts(t *testing.T) {
 	for own, perRank := range map[string]int{"auto": 1, "zbv": 2} {
 		stdout, stderr, code := psim(t, "psim search auto.toml --json --set memory.limit=8GB --set schedule.name="+own)
 		require.Zero(t, code, stderr)
-		plans, err := results.ReadPlans(strings.NewReader(stdout))
+		plans, err := rankings.ReadPlans(strings.NewReader(stdout))
 		require.NoError(t, err)
 		virtual := map[string]int{}
 		for _, p := range plans.Plans {
@@ -120,7 +121,7 @@ func TestSearchCuts(t *testing.T) {
 	// Of stages that differ nothing says how they would be cut.
 	stdout, _, code := psim(t, `psim search auto.toml --json --set times.forward=["10ms","12ms"]`)
 	require.Zero(t, code)
-	plans, err := results.ReadPlans(strings.NewReader(stdout))
+	plans, err := rankings.ReadPlans(strings.NewReader(stdout))
 	require.NoError(t, err)
 	require.NotEmpty(t, plans.Plans)
 	for _, p := range plans.Plans {
@@ -133,7 +134,7 @@ func TestSearchPrunes(t *testing.T) {
 	userFolder(t)
 	stdout, _, code := psim(t, "psim search gpipe --json --set batch.global=2 --set machine.compute.memory=100MB")
 	require.Equal(t, exitFailed, code)
-	plans, err := results.ReadPlans(strings.NewReader(stdout))
+	plans, err := rankings.ReadPlans(strings.NewReader(stdout))
 	require.NoError(t, err)
 	require.Empty(t, plans.Plans)
 	require.Zero(t, plans.Evaluated)
@@ -182,7 +183,7 @@ func TestSearchInterrupted(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, outputFlags{out: "o"}.report(ctx, c.Name(), found, 3, time.Second, &out, io.Discard))
 	require.Contains(t, out.String(), "\nwarning: the search was interrupted; there may be better plans\n")
-	plans, err := results.ReadPlans(strings.NewReader(contents(t, "o")["plans.json"]))
+	plans, err := rankings.ReadPlans(strings.NewReader(contents(t, "o")["plans.json"]))
 	require.NoError(t, err)
 	require.True(t, plans.Partial)
 	require.Len(t, plans.Plans, 5)
@@ -199,7 +200,7 @@ func TestSearchLeavesOut(t *testing.T) {
 	const line = "psim search gpt2-4090d-pipeline --set machine.compute.memory=1370MB"
 	stdout, _, code := psim(t, line+" --json")
 	require.Equal(t, exitFailed, code, "none of those that are left fits")
-	plans, err := results.ReadPlans(strings.NewReader(stdout))
+	plans, err := rankings.ReadPlans(strings.NewReader(stdout))
 	require.NoError(t, err)
 	reasons := map[string]string{}
 	for _, l := range plans.LeftOut {
@@ -221,9 +222,9 @@ func TestSearchLeavesOut(t *testing.T) {
 	require.NoError(t, os.WriteFile("auto.toml", []byte(autoTimes), 0o644))
 	stdout, _, code = psim(t, `psim search auto.toml --json --set times.forward=["10ms","12ms"]`)
 	require.Zero(t, code)
-	plans, err = results.ReadPlans(strings.NewReader(stdout))
+	plans, err = rankings.ReadPlans(strings.NewReader(stdout))
 	require.NoError(t, err)
-	require.Equal(t, results.LeftOut{Schedule: "zbv", Reason: "holds several stages per rank, and [times] or activations that differ between stages, or do not divide evenly, cannot be shared among them"}, plans.LeftOut[0])
+	require.Equal(t, rankings.LeftOut{Schedule: "zbv", Reason: "holds several stages per rank, and [times] or activations that differ between stages, or do not divide evenly, cannot be shared among them"}, plans.LeftOut[0])
 }
 
 // A group and a list of layers per stage are for one number of stages per rank, which
@@ -232,7 +233,7 @@ func TestSearchGroup(t *testing.T) {
 	userFolder(t)
 	stdout, stderr, code := psim(t, "psim search megatron-175b --json --set batch.global=16")
 	require.Zero(t, code, stderr)
-	plans, err := results.ReadPlans(strings.NewReader(stdout))
+	plans, err := rankings.ReadPlans(strings.NewReader(stdout))
 	require.NoError(t, err)
 	seen := map[string]bool{}
 	for _, p := range plans.Plans {

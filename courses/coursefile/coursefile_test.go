@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/courses/coursefile"
-	"psim/reports"
+	"psim/internal/files"
 	"psim/results"
 	"psim/results/compare"
 	"psim/schedules/graph"
@@ -72,7 +72,7 @@ func TestHomework(t *testing.T) {
 			require.Equal(t, w.label, list[i].Label)
 			require.InEpsilon(t, w.step, r.StepTime, 1e-4, w.label)
 			require.InEpsilon(t, w.tokens, r.Throughput.Tokens, 1e-4, w.label)
-			require.False(t, r.Split())
+			require.False(t, r.HasBreakdown())
 			require.True(t, r.Bubble.IsZero())
 			if w.times == 0 {
 				require.Nil(t, r.UnwaitedTokens, w.label)
@@ -155,7 +155,7 @@ func TestRoundTripData(t *testing.T) {
 }
 
 // readBack writes a file and reads it.
-func readBack(t require.TestingT, file reports.File) results.Run {
+func readBack(t require.TestingT, file files.File) results.Run {
 	var data bytes.Buffer
 	require.NoError(t, file.Render(&data))
 	runs, err := coursefile.Read(file.Path, data.Bytes())

@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"psim/internal/files"
-	"psim/reports"
 	"psim/results"
 )
 
@@ -52,8 +51,8 @@ func validation(r results.Result, index int) *float64 {
 // a result, one for each rank: rank0_results_epoch0.json. For a result without epochs it is
 // one epoch of 5000 pairs. The tokens per second are those of the rank by a clock that waits
 // for the device; the homework's clock does not.
-func Epochs(r results.Result) []reports.File {
-	var list []reports.File
+func Epochs(r results.Result) []files.File {
+	var list []files.File
 	e, ranks := epochsOf(r), float64(len(r.Ranks))
 	each := e.Each
 	if len(each) == 0 {
@@ -65,7 +64,7 @@ func Epochs(r results.Result) []reports.File {
 			if len(one.RankTimes) > rank {
 				seconds = one.RankTimes[rank]
 			}
-			list = append(list, reports.File{
+			list = append(list, files.File{
 				Path: fmt.Sprintf("rank%d_results_epoch%d.json", rank, index),
 				Render: func(w io.Writer) error {
 					return files.WriteJSON(w, epoch{Loss: validation(r, index), Time: &seconds, Tokens: &tokens})

@@ -36,7 +36,7 @@ func (h homework) result(source string) results.Result {
 	r := results.Result{
 		Schema: results.Schema, Kind: results.Measured, Name: "gpt2-hw4", Schedule: h.Schedule,
 		Stages: 1, VirtualStages: 1, Microbatches: 1, DataParallel: 1, TensorParallel: 1, Devices: h.workers,
-		Bubble: results.Unknown(), FitsMemory: true, Ranks: make([]results.RankResult, h.workers),
+		Bubble: results.UnknownBubble(), FitsMemory: true, Ranks: make([]results.RankResult, h.workers),
 		Work: results.Work{SequenceLength: pairTokens},
 	}
 	for i := range r.Ranks {

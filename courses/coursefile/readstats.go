@@ -157,7 +157,7 @@ func (s stats) dataRun(m modes.Mode, workers []worker) (results.Run, error) {
 func (s stats) result(m modes.Mode) results.Result {
 	return results.Result{
 		Schema: results.Schema, Kind: results.Measured, Name: m.Config, Schedule: m.Schedule, FullySharded: m.Sharded,
-		VirtualStages: 1, TensorParallel: 1, Devices: s.Workers, Bubble: results.Unknown(), FitsMemory: true,
+		VirtualStages: 1, TensorParallel: 1, Devices: s.Workers, Bubble: results.UnknownBubble(), FitsMemory: true,
 		Ranks: make([]results.RankResult, s.Workers), Warnings: []string{},
 		Measurement: &results.Measurement{RunsMade: 1, TimesComparable: true, Steps: []float64{}},
 	}

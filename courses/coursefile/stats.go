@@ -9,7 +9,6 @@ import (
 
 	"psim/courses/modes"
 	"psim/internal/files"
-	"psim/reports"
 	"psim/results"
 	"psim/schedules/graph"
 )
@@ -50,10 +49,10 @@ func modeOf(r results.Result) modes.Mode {
 // measured: stats_ddp4.json, with one batch, whose times are the means of a measured run's
 // steps. Communication is what no work hides, because the course's code waits for it. The
 // learning rate and the cores of a worker are left out.
-func Stats(run results.Run) (reports.File, error) {
+func Stats(run results.Run) (files.File, error) {
 	r := run.Result
 	m := modeOf(r)
-	file := reports.File{Path: fmt.Sprintf("stats_%s%d.json", m.Name, len(r.Ranks))}
+	file := files.File{Path: fmt.Sprintf("stats_%s%d.json", m.Name, len(r.Ranks))}
 	if !m.Data && run.Trace == nil {
 		return file, fmt.Errorf("%s: needs the trace of the run, for the times of its forwards and backwards",
 			file.Path)

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"psim/internal/files"
-	"psim/reports"
 	"psim/results"
 )
 
@@ -46,7 +45,7 @@ type speedups struct {
 // Summary returns the file that homework 5's run_benchmarks.py would save for results: of
 // data parallelism on one and two devices, of model and of pipeline parallelism, as far as
 // they are given. A result without epochs counts as one epoch of 5000 pairs.
-func Summary(results ...results.Result) reports.File {
+func Summary(results ...results.Result) files.File {
 	var s summary
 	for _, r := range results {
 		e := epochsOf(r)
@@ -70,7 +69,7 @@ func Summary(results ...results.Result) reports.File {
 	s.Data.speedups = speedup(s.Data.One, s.Data.Two)
 	s.Split.speedups = speedup(s.Split.Model, s.Split.Pipeline)
 	render := func(w io.Writer) error { return files.WriteJSON(w, s) }
-	return reports.File{Path: "performance_summary.json", Render: render}
+	return files.File{Path: "performance_summary.json", Render: render}
 }
 
 func newRow(r results.Result) *row {

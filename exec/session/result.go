@@ -55,7 +55,7 @@ func (r *Trial) warn(unpinned string) {
 	if s := r.Result.Steadiness; s != nil && r.Result.Disturbed {
 		warn("%s", s.Warning())
 	}
-	if slow := r.Result.SlowRank(); slow != "" && r.Result.TimesComparable {
+	if slow := r.Result.SlowRankWarning(); slow != "" && r.Result.TimesComparable {
 		warn("%s", slow)
 	}
 }

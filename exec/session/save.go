@@ -90,7 +90,7 @@ func (s *Session) Save(ctx context.Context, folder files.Folder, elsewhere ...fi
 func (r *Trial) files(traced bool) []files.File {
 	predicted, measured := r.Sides()
 	var list []files.File
-	if traced || r.Predicted.Graph.Len() <= reports.MostTraced {
+	if traced || r.Predicted.Graph.Len() <= reports.MostTracedTasks {
 		trace := func(w io.Writer) error { return tracecsv.WriteTraceCSV(w, r.Predicted) }
 		list = append(list, files.File{Path: "predicted/trace.csv", Render: trace})
 	}
@@ -101,7 +101,7 @@ func (r *Trial) files(traced bool) []files.File {
 		}},
 		{Path: "comparison.json", Render: compare.Compare(predicted, measured).WriteJSON},
 	}...)
-	return append(list, reports.FilesOf(measured, traced)...)
+	return append(list, reports.RunFiles(measured, traced)...)
 }
 
 // draw draws all runs, predicted and measured, on one time axis.
@@ -129,7 +129,7 @@ func (r *Trial) measuredLabel() string {
 func (s *Session) WriteText(w io.Writer) error {
 	main := s.Main()
 	if len(s.Runs) == 1 {
-		if err := reports.WriteTable(w, main.Result); err != nil {
+		if err := reports.WriteResult(w, main.Result); err != nil {
 			return err
 		}
 		fmt.Fprintln(w)
@@ -167,7 +167,7 @@ func (s *Session) writeRemarks(w io.Writer) {
 		}
 	}
 	if main := s.Main().Result; !main.TimesComparable {
-		fmt.Fprintf(w, "warning: %s\n", results.SharedCores(main.Devices))
+		fmt.Fprintf(w, "warning: %s\n", units.Plural(main.Devices, "device")+results.SharedCores)
 	}
 	for _, warning := range s.Main().Experiment.Warnings { // all runs have them
 		fmt.Fprintf(w, "warning: %s\n", warning)

@@ -32,7 +32,7 @@ type stackChart struct {
 // splitTime draws what a step is made of, averaged over the ranks.
 func splitTime(r Request) (Picture, error) {
 	for i := range r.Items {
-		if !r.Items[i].Run.Result.Split() {
+		if !r.Items[i].Run.Result.HasBreakdown() {
 			return nil, fmt.Errorf("%s: tells how long a step takes, and not what it is made of; draw its time with psim plot time", r.Items[i].named())
 		}
 	}

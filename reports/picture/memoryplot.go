@@ -40,7 +40,7 @@ func capacityText(capacity int64, margin float64) string {
 
 // MemoryFigure is the memory of a run that has a trace.
 func NewMemoryFigure(r results.Run) MemoryFigure {
-	return MemoryFigure{Title: "memory  ·  " + runTitle(r), Curves: tracecsv.MemoryCurves(r.Trace), End: r.Trace.End(), Capacity: r.Result.Capacities(), Margin: r.Result.MemoryMargin}
+	return MemoryFigure{Title: "memory  ·  " + runTitle(r), Curves: tracecsv.MemoryCurves(r.Trace), End: r.Trace.End(), Capacity: r.Result.MemoryCapacities(), Margin: r.Result.MemoryMargin}
 }
 
 // maxMemoryLines limits the different curves that get a colour of their own.

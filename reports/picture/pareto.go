@@ -22,7 +22,7 @@ import (
 // A ParetoFigure is plans by the memory they need and the time they take.
 type ParetoFigure struct {
 	Title string
-	Plans []results.Candidate
+	Plans []rankings.Candidate
 	// Capacity is the memory of a rank in bytes; 0 is unlimited or not known.
 	Capacity int64
 	// Shapes says that plans differ in how they divide the network, which their settings
@@ -37,7 +37,7 @@ func PointsFigure(title string, points []rankings.PlanPoint, capacity int64, mar
 	f := ParetoFigure{Title: title, Capacity: capacity, Shapes: true}
 	for _, p := range points {
 		if p.Simulated {
-			f.Plans = append(f.Plans, results.Candidate{Settings: []string{planLabel(p.Plan)}, Result: results.Result{
+			f.Plans = append(f.Plans, rankings.Candidate{Settings: []string{planLabel(p.Plan)}, Result: results.Result{
 				Schedule: p.Plan.Schedule, StepTime: p.StepTime.Seconds(), VirtualStages: p.Plan.VirtualStages,
 				Ranks: []results.RankResult{{PeakMemory: p.PeakMemory}}, MemoryMargin: margin,
 			}})
@@ -229,7 +229,7 @@ func once(texts []string) []string {
 
 // sizes labels a plan with its microbatches, and its stages per rank if there are
 // several; or with how it divides the network.
-func (p ParetoFigure) sizes(plan results.Candidate) string {
+func (p ParetoFigure) sizes(plan rankings.Candidate) string {
 	text := fmt.Sprintf("M=%d", plan.Microbatches)
 	if p.Shapes {
 		text = plan.Settings[0]
@@ -242,7 +242,7 @@ func (p ParetoFigure) sizes(plan results.Candidate) string {
 
 // paretoFront lists the plans that no other beats both in memory and in time, by
 // memory.
-func paretoFront(plans []results.Candidate) []int32 {
+func paretoFront(plans []rankings.Candidate) []int32 {
 	order := make([]int32, len(plans))
 	for i := range order {
 		order[i] = int32(i)

@@ -75,9 +75,9 @@ func compareTitle(c compare.Comparison, a, b results.Run) string {
 	first, second := c.Columns()
 	name, size := "", ""
 	switch x, y := a.Result, b.Result; {
-	case results.GraphText(x) == results.GraphText(y) && x.Name == y.Name:
-		name, size = results.FullName(x.Name, x.ScheduleText()), sizeText(b.Trace.Graph)
-	case results.GraphText(x) == results.GraphText(y):
+	case x.GraphText() == y.GraphText() && x.Name == y.Name:
+		name, size = x.FullName(), sizeText(b.Trace.Graph)
+	case x.GraphText() == y.GraphText():
 		name, size = x.ScheduleText(), sizeText(b.Trace.Graph)
 	case x.ScheduleText() != y.ScheduleText():
 		first, second = x.ScheduleText()+" (A)", y.ScheduleText()+" (B)"
@@ -91,8 +91,8 @@ func compareTitle(c compare.Comparison, a, b results.Run) string {
 // common is in the title.
 func panelLabel(side string, r results.Run, c compare.Comparison) string {
 	name := r.KindText()
-	if first, _ := c.Columns(); first == "A" || c.A.Name != c.B.Name || c.A.ScheduleText != c.B.ScheduleText {
-		name = results.FullName(r.Result.Name, r.Result.ScheduleText()) + ", " + name
+	if first, _ := c.Columns(); first == "A" || c.A.Name != c.B.Name || c.A.FullName != c.B.FullName {
+		name = r.Result.FullName() + ", " + name
 	}
 	return side + ":  " + join(name, timeText(r.Trace))
 }

@@ -1,5 +1,5 @@
-// Package compare holds one run against another: by how much the step differs, and which
-// part of the step that comes from.
+// Package compare compares two runs: by how much their steps differ, and which parts of the
+// step the difference comes from.
 package compare
 
 import (
@@ -12,70 +12,61 @@ import (
 	"psim/schedules/graph"
 )
 
-// A Comparison says by how much B differs from A and which part of the step
-// that comes from. Differences are B − A: positive where B takes longer, idles
-// more or needs more. Fractions are of A; where A's is 0, so are they. The times of
-// a measured run are means over its steps; only those by kind, which come from its
-// trace, are of the step of the median time.
+// A Comparison says by how much B differs from A, and which parts of the step the difference
+// comes from. Differences are B − A: they are positive where B takes longer, idles more or
+// needs more. Fractions are of A, and 0 where A's value is 0. The times of a measured run are
+// means over its steps; only those by kind are of a single step, whose trace was saved.
 type Comparison struct {
 	A Side `json:"a"`
 	B Side `json:"b"`
-	// StepTimeDifference is a fraction of A's step time. The four parts add up to it.
+	// StepTimeDifference is a fraction of A's step time. ByPart adds up to it.
 	StepTimeDifference float64 `json:"step_time_error"`
-	// BubbleDifference is one of shares of the makespan: 0.02 is two
+	// BubbleDifference is the difference of two shares of the makespan: 0.02 is two
 	// percentage points.
-	BubbleDifference Maybe `json:"bubble_error,omitzero"`
-	// PeakMemoryDifference is of the highest peaks, a fraction of A's.
-	PeakMemoryDifference Maybe                     `json:"peak_memory_error,omitzero"`
+	BubbleDifference Optional `json:"bubble_error,omitzero"`
+	// PeakMemoryDifference compares the highest peaks; it is a fraction of A's.
+	PeakMemoryDifference Optional                  `json:"peak_memory_error,omitzero"`
 	ByPart               Parts                     `json:"by_part,omitzero"` // fractions of A's step time
 	ByKind               map[string]KindComparison `json:"by_kind"`          // by the notation of the kind
-	ByRank               []RankComparison          `json:"by_rank"`          // the ranks that both have
-	// Tasks counts the tasks that both runs have, and those of only one.
-	Tasks    TaskCounts `json:"tasks"`
-	Warnings []string   `json:"warnings"`
+	ByRank               []RankComparison          `json:"by_rank"`          // the ranks that both runs have
+	Tasks                TaskCounts                `json:"tasks"`
+	Warnings             []string                  `json:"warnings"`
 }
 
-// A Maybe is a number that is unknown where it is NaN, and then absent from files.
-type Maybe float64
+// An Optional is a number that may be unknown. It is NaN then, and absent from files.
+type Optional float64
 
-// IsZero reports whether the number is unknown.
-func (m Maybe) IsZero() bool { return math.IsNaN(float64(m)) }
+// IsZero reports whether the number is unknown, for encoding/json's omitzero.
+func (x Optional) IsZero() bool { return math.IsNaN(float64(x)) }
 
-// Equal reports whether both are the same number, or unknown.
-func (m Maybe) Equal(other Maybe) bool { return m == other || m.IsZero() && other.IsZero() }
+// Equal reports whether both numbers are the same, or both are unknown.
+func (x Optional) Equal(y Optional) bool { return x == y || x.IsZero() && y.IsZero() }
 
-// unknown returns a number that is not known.
-func unknown() float64 { return math.NaN() }
-
-// A Side is what a Comparison needs to know of one run.
+// A Side is one of the two runs of a Comparison.
 type Side struct {
-	Name         string  `json:"name"`
-	Schedule     string  `json:"schedule"`
-	ScheduleText string  `json:"-"` // names the schedule as people do
-	Kind         string  `json:"kind"`
-	Steps        int     `json:"steps,omitempty"` // that were measured
-	StepTime     float64 `json:"step_time_s"`
-	Bubble       Maybe   `json:"bubble,omitzero"` // of the makespan
-	PeakMemory   int64   `json:"peak_memory_bytes,omitempty"`
-	Parts        Parts   `json:"parts_s,omitzero"` // seconds, averaged over the ranks
+	Name       string   `json:"name"`
+	Schedule   string   `json:"schedule"`
+	FullName   string   `json:"-"` // the configuration and the schedule
+	Kind       string   `json:"kind"`
+	Steps      int      `json:"steps,omitempty"` // how many were measured
+	StepTime   float64  `json:"step_time_s"`
+	Bubble     Optional `json:"bubble,omitzero"` // share of the makespan
+	PeakMemory int64    `json:"peak_memory_bytes,omitempty"`
+	Parts      Parts    `json:"parts_s,omitzero"` // seconds, averaged over the ranks
 }
 
-// Parts splits the step time of a rank into four that add up to it. Compute is
-// with the optimizer; Communication is what is exposed, beside no work;
-// Dispatch is idle time with work that is ready, Waiting is without.
+// Parts splits the step time of a rank into four parts that add up to it.
 type Parts struct {
-	Compute       float64 `json:"compute"`
-	Communication float64 `json:"communication"`
-	Waiting       float64 `json:"waiting"`
-	Dispatch      float64 `json:"dispatch"`
+	Compute       float64 `json:"compute"`       // with the optimizer
+	Communication float64 `json:"communication"` // the exposed part
+	Waiting       float64 `json:"waiting"`       // idle time in which no work is ready
+	Dispatch      float64 `json:"dispatch"`      // idle time in which work is ready
 }
 
-// IsZero reports whether it is unknown what a step is made of.
+// IsZero reports whether the parts are unknown, for encoding/json's omitzero.
 func (p Parts) IsZero() bool { return math.IsNaN(p.Compute) }
 
 // A KindComparison compares all tasks of a kind. A pass that is cut into pieces counts once.
-// Error is of the mean time, a fraction of A's; OfStep is of the time of a rank, a fraction of
-// A's step.
 type KindComparison struct {
 	CountA int     `json:"count_a"`
 	CountB int     `json:"count_b"`
@@ -83,36 +74,39 @@ type KindComparison struct {
 	MeanB  float64 `json:"mean_b_s"`
 	TotalA float64 `json:"total_a_s"`
 	TotalB float64 `json:"total_b_s"`
-	Error  float64 `json:"error"`
-	OfStep float64 `json:"of_step"`
+	Error  float64 `json:"error"`   // of the mean time, a fraction of A's
+	OfStep float64 `json:"of_step"` // of a rank's time, a fraction of A's step
 }
 
-// A RankComparison compares a rank. Busy is with the optimizer. The errors of
-// Busy and Idle are fractions of A's step, that of the peak of A's peak.
+// A RankComparison compares a rank. Busy times include the optimizer.
 type RankComparison struct {
-	Rank            int     `json:"rank"`
-	BusyA           float64 `json:"busy_a_s"`
-	BusyB           float64 `json:"busy_b_s"`
-	BusyError       float64 `json:"busy_error"`
-	IdleA           float64 `json:"idle_a_s"`
-	IdleB           float64 `json:"idle_b_s"`
-	IdleError       float64 `json:"idle_error"`
-	PeakMemoryA     int64   `json:"peak_memory_a_bytes,omitempty"`
-	PeakMemoryB     int64   `json:"peak_memory_b_bytes,omitempty"`
-	PeakMemoryError Maybe   `json:"peak_memory_error,omitzero"`
+	Rank            int      `json:"rank"`
+	BusyA           float64  `json:"busy_a_s"`
+	BusyB           float64  `json:"busy_b_s"`
+	BusyError       float64  `json:"busy_error"` // a fraction of A's step
+	IdleA           float64  `json:"idle_a_s"`
+	IdleB           float64  `json:"idle_b_s"`
+	IdleError       float64  `json:"idle_error"` // a fraction of A's step
+	PeakMemoryA     int64    `json:"peak_memory_a_bytes,omitempty"`
+	PeakMemoryB     int64    `json:"peak_memory_b_bytes,omitempty"`
+	PeakMemoryError Optional `json:"peak_memory_error,omitzero"` // a fraction of A's peak
 }
 
-// TaskCounts says how far two graphs are the same. A pass that is cut into pieces counts once.
+// TaskCounts counts the tasks that both graphs have, and those that only one has. A pass that
+// is cut into pieces counts once.
 type TaskCounts struct {
 	Both  int `json:"both"`
 	OnlyA int `json:"only_a"`
 	OnlyB int `json:"only_b"`
 }
 
-// Compare holds B against A. They need not be of the same graph, nor have
-// traces: what cannot be compared is left out, and a warning says so.
+// Compare compares B with A. They may be of different graphs, or have no traces: it leaves out
+// what cannot be compared, and adds a warning.
 func Compare(a, b results.Run) Comparison {
-	c := Comparison{A: newSide(a.Result), B: newSide(b.Result), ByKind: map[string]KindComparison{}, ByRank: []RankComparison{}, Warnings: []string{}}
+	c := Comparison{
+		A: newSide(a.Result), B: newSide(b.Result),
+		ByKind: map[string]KindComparison{}, ByRank: []RankComparison{}, Warnings: []string{},
+	}
 	step := c.A.StepTime
 	c.StepTimeDifference = Fraction(c.B.StepTime-step, step)
 	c.BubbleDifference = c.B.Bubble - c.A.Bubble
@@ -137,34 +131,39 @@ func Compare(a, b results.Run) Comparison {
 	return c
 }
 
-// Fraction divides a difference by a whole; a whole of 0 gives 0.
-func Fraction(difference, of float64) float64 {
-	if of == 0 {
+// Fraction divides a difference by a whole. It is 0 where the whole is 0.
+func Fraction(difference, whole float64) float64 {
+	if whole == 0 {
 		return 0
 	}
-	return difference / of
+	return difference / whole
 }
 
-// peakDifference returns by how much a peak exceeds another, as a fraction of it; a
-// peak of 0 is not known.
-func peakDifference(a, b int64) Maybe {
+// peakDifference returns by how much peak b exceeds peak a, as a fraction of a. A peak of 0 is
+// unknown, and so is then the difference.
+func peakDifference(a, b int64) Optional {
 	if a == 0 || b == 0 {
-		return Maybe(unknown())
+		return Optional(math.NaN())
 	}
-	return Maybe(Fraction(float64(b)-float64(a), float64(a)))
+	return Optional(Fraction(float64(b)-float64(a), float64(a)))
 }
 
 func newSide(r results.Result) Side {
-	s := Side{Name: r.Name, Schedule: r.Schedule, ScheduleText: r.ScheduleText(), Kind: r.Kind, Steps: r.StepCount(), StepTime: r.StepTime, Bubble: Maybe(r.Bubble.Makespan), PeakMemory: r.PeakMemory()}
-	if !r.Split() {
-		s.Parts = Parts{unknown(), unknown(), unknown(), unknown()}
+	s := Side{
+		Name: r.Name, Schedule: r.Schedule, FullName: r.FullName(), Kind: r.Kind, Steps: r.StepCount(),
+		StepTime: r.StepTime, Bubble: Optional(r.Bubble.Makespan), PeakMemory: r.PeakMemory(),
+	}
+	if !r.HasBreakdown() {
+		unknown := math.NaN()
+		s.Parts = Parts{unknown, unknown, unknown, unknown}
 		return s
 	}
 	n := float64(len(r.Ranks))
 	for _, rank := range r.Ranks {
+		dispatch, _ := rank.IdleParts()
 		s.Parts.Compute += (rank.Compute + rank.Optimizer) / n
 		s.Parts.Communication += rank.ExposedCommunication / n
-		s.Parts.Dispatch += results.OrZero(rank.Dispatch) / n
+		s.Parts.Dispatch += dispatch / n
 	}
 	s.Parts.Waiting = r.StepTime - s.Parts.Compute - s.Parts.Communication - s.Parts.Dispatch
 	return s
@@ -180,20 +179,20 @@ func compareRanks(a, b results.RankResult, step float64) RankComparison {
 	return c
 }
 
-// compareTasks fills what follows from the tasks themselves.
+// compareTasks compares the tasks by kind, and counts those that both traces have.
 func (c *Comparison) compareTasks(a, b *graph.Trace) {
-	counts := map[graph.Task]int{} // how many more A has
-	var tasks int                  // of A
+	counts := map[graph.Task]int{} // how many more of a task A has than B
+	var tasks int                  // the number of A's tasks
 	tally := func(t *graph.Trace, sign int, add func(k *KindComparison, tasks int, s float64)) {
 		for i, task := range t.Graph.Tasks() {
 			kind := c.ByKind[task.Kind.String()]
 			whole := 1
 			if task.Kind.Compute() && task.Part > 0 {
-				whole = 0 // a further piece of a pass that is cut
+				whole = 0 // a later piece of a pass that is cut
 			}
 			add(&kind, whole, t.Span(i).Duration().Seconds())
 			c.ByKind[task.Kind.String()] = kind
-			task.Stream, task.Bytes = 0, 0 // the same work, wherever it queues
+			task.Stream, task.Bytes = 0, 0 // the work is the same wherever it queues
 			counts[task] += sign * whole
 			tasks += max(0, sign*whole)
 		}
@@ -213,10 +212,11 @@ func (c *Comparison) compareTasks(a, b *graph.Trace) {
 	c.Tasks.Both = tasks - c.Tasks.OnlyA
 }
 
-// warn says what the comparison lacks, and what speaks against it.
+// warn adds warnings about what could not be compared, and about times that are not
+// comparable.
 func (c *Comparison) warn(a, b results.Run) {
 	add := func(format string, args ...any) { c.Warnings = append(c.Warnings, fmt.Sprintf(format, args...)) }
-	if x, y := results.GraphText(a.Result), results.GraphText(b.Result); x != y {
+	if x, y := a.Result.GraphText(), b.Result.GraphText(); x != y {
 		add("the graphs differ: A is %s, B is %s", x, y)
 	}
 	if c.Tasks.OnlyA > 0 || c.Tasks.OnlyB > 0 {
@@ -230,7 +230,7 @@ func (c *Comparison) warn(a, b results.Run) {
 		if run.Trace == nil {
 			add("%s has no trace, so that no tasks are compared", side)
 		}
-		if !run.Result.Split() {
+		if !run.Result.HasBreakdown() {
 			add("%s does not say what its step is made of, so that only the steps are compared", side)
 		}
 		m := run.Result.Measurement
@@ -245,7 +245,8 @@ func (c *Comparison) warn(a, b results.Run) {
 		if m != nil && m.Partial {
 			add("%s was interrupted", side)
 		}
-		if run.Result.Kind == results.Measured && len(run.Result.Ranks) > 0 && run.Result.Ranks[0].Dispatch == nil && run.Result.Split() {
+		unsplit := len(run.Result.Ranks) > 0 && run.Result.Ranks[0].Dispatch == nil
+		if run.Result.Kind == results.Measured && unsplit && run.Result.HasBreakdown() {
 			add("%s does not know when tasks were ready, so that its dispatch counts as waiting", side)
 		}
 	}
@@ -254,7 +255,7 @@ func (c *Comparison) warn(a, b results.Run) {
 // WriteJSON writes the comparison as an indented JSON object.
 func (c Comparison) WriteJSON(w io.Writer) error { return files.WriteJSON(w, c) }
 
-// Columns heads the columns of both runs: predicted and measured, or A and B.
+// Columns returns the headings of the two runs: predicted and measured, or A and B.
 func (c Comparison) Columns() (a, b string) {
 	if c.A.Kind == c.B.Kind {
 		return "A", "B"

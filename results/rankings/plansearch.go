@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"psim/internal/files"
+	"psim/internal/jsonfile"
 	"psim/results"
 )
 
@@ -109,7 +110,7 @@ func (s *SavedPlans) Rank() error {
 func (s SavedPlans) Ranking() (PlanRanking, error) {
 	p := PlanRanking{Plans: []RankedPlan{}, Space: s.Space, Gap: s.Gap, Partial: s.Partial, PrunedBy: map[string]int{}, Varied: VariedKeys(s.Vary)}
 	for _, text := range s.Plans {
-		plan := RankedPlan{Result: results.Result{Bubble: results.Unknown()}}
+		plan := RankedPlan{Result: results.Result{Bubble: results.UnknownBubble()}}
 		if err := json.Unmarshal(text, &plan); err != nil {
 			return p, err
 		}
@@ -165,7 +166,7 @@ func LoadPlans(folder string) (SavedPlans, error) {
 }
 
 func readPlanSearch(r io.Reader) (s PlanSearch, err error) {
-	if err = results.ReadJSON(r, results.MostJSON, &s); err == nil && (s.Configuration == "" || s.Devices < 1 || s.Rows < 1) {
+	if err = jsonfile.Read(r, jsonfile.MostBytes, &s); err == nil && (s.Configuration == "" || s.Devices < 1 || s.Rows < 1) {
 		err = errors.New("is no search.json: configuration, devices or rows is missing")
 	}
 	return s, err
@@ -173,7 +174,7 @@ func readPlanSearch(r io.Reader) (s PlanSearch, err error) {
 
 // readPlansFile reads a plans.json of a search over devices.
 func readPlansFile(r io.Reader) (p PlansFile, err error) {
-	if err = results.ReadJSON(r, results.MostJSON, &p); err != nil {
+	if err = jsonfile.Read(r, jsonfile.MostBytes, &p); err != nil {
 		return p, err
 	}
 	for i, text := range p.Plans {

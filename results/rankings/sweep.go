@@ -14,6 +14,7 @@ import (
 
 	"psim/internal/csvfile"
 	"psim/internal/files"
+	"psim/internal/jsonfile"
 	"psim/results"
 )
 
@@ -140,7 +141,7 @@ func ReadPoints(r io.Reader) (points []SweepPoint, err error) {
 // ReadSweepInfo reads a sweep.json.
 func ReadSweepInfo(r io.Reader) (SweepInfo, error) {
 	var info SweepInfo
-	if err := results.ReadJSON(r, 1<<24, &info); err != nil {
+	if err := jsonfile.Read(r, 1<<24, &info); err != nil {
 		return info, err
 	}
 	if info.Configuration == "" || info.Vary == nil {

@@ -6,12 +6,12 @@ import (
 	"log"
 	"os"
 
-	"psim/results"
+	"psim/results/schema"
 )
 
 func main() {
 	var b bytes.Buffer
-	if err := results.WriteSchema(&b); err != nil {
+	if err := schema.WriteJSON(&b); err != nil {
 		log.Fatal(err)
 	}
 	if err := os.WriteFile("docs/result.schema.json", b.Bytes(), 0o644); err != nil {

@@ -9,18 +9,18 @@ import (
 
 	"psim/internal/units"
 	"psim/results"
-	"psim/results/compare"
 )
 
-// stepTime tells the step time; of a measured result the mean over its steps, their
-// deviation, and their median.
+// stepTime prints the step time. Of a measured result it is the mean of the steps, with their
+// deviation and median.
 func stepTime(r results.Result) string {
 	if r.StepCount() == 0 {
 		return units.FormatSeconds(r.StepTime) + startup(r)
 	}
 	text := measuredStep(r) + ", one step"
 	if len(r.Steps) > 1 {
-		text = fmt.Sprintf("%s, mean of %d steps (median %s)", measuredStep(r), len(r.Steps), units.FormatSeconds(r.StepTimeMedian))
+		median := units.FormatSeconds(r.StepTimeMedian)
+		text = fmt.Sprintf("%s, mean of %d steps (median %s)", measuredStep(r), len(r.Steps), median)
 	}
 	if r.Partial {
 		text += "; interrupted before the last"
@@ -28,8 +28,7 @@ func stepTime(r results.Result) string {
 	return text + startup(r)
 }
 
-// measuredStep tells the mean of the steps with their deviation, if there are
-// several.
+// measuredStep prints the mean of the steps, and their deviation if there are several.
 func measuredStep(r results.Result) string {
 	text := units.FormatSeconds(r.StepTime)
 	if r.StepCount() > 1 {
@@ -38,7 +37,7 @@ func measuredStep(r results.Result) string {
 	return text
 }
 
-// prediction says what was predicted, and how far off that was.
+// prediction prints the predicted step time, and how far off it was.
 func prediction(r results.Result) string {
 	if r.Predicted == nil {
 		return ""
@@ -50,7 +49,7 @@ func prediction(r results.Result) string {
 	return text
 }
 
-// longer says by which fraction a time exceeds another one.
+// longer says by which fraction a time exceeds another time.
 func longer(fraction float64) string {
 	switch text := units.FormatPercent(math.Abs(fraction)); {
 	case text == units.FormatPercent(0):
@@ -62,20 +61,20 @@ func longer(fraction float64) string {
 	}
 }
 
-// unwaitedRate tells the throughput by clocks that do not wait for all ranks, which must
-// not be taken for the one above.
+// unwaitedRate prints the throughput by clocks that do not wait for all ranks. It says so,
+// because the line "throughput" has another number.
 func unwaitedRate(r results.Result) string {
 	if r.Measurement == nil {
 		return ""
 	}
-	text := throughput(results.Throughput{Samples: results.OrZero(r.UnwaitedSamples), Tokens: results.OrZero(r.UnwaitedTokens)})
+	text := throughput(r.UnwaitedRate())
 	if text != "" {
 		text += " by clocks that do not wait for all ranks"
 	}
 	return text
 }
 
-// validation tells the loss on samples that are held out.
+// validation prints the losses on held-out samples.
 func validation(r results.Result) string {
 	if r.Measurement == nil || len(r.ValidationLoss) == 0 {
 		return ""
@@ -92,10 +91,11 @@ func validation(r results.Result) string {
 	if r.Epochs != nil && r.Epochs.Each != nil {
 		when = "after every epoch"
 	}
-	return fmt.Sprintf("loss %s on %s that no replica trains on, %s", strings.Join(losses, " → "), units.Plural(r.ValidationSamples, "sample"), when)
+	return fmt.Sprintf("loss %s on %s that no replica trains on, %s",
+		strings.Join(losses, " → "), units.Plural(r.ValidationSamples, "sample"), when)
 }
 
-// attempts tells the step times of several runs.
+// attempts prints the step times of repeated runs.
 func attempts(r results.Result) string {
 	if r.Measurement == nil || len(r.Attempts) < 2 {
 		return ""
@@ -107,7 +107,8 @@ func attempts(r results.Result) string {
 	return fmt.Sprintf("the least disturbed of %d, whose steps took %s", len(times), strings.Join(times, ", "))
 }
 
-// heapGrowth tells what the process itself took, beside the ledger of the ranks.
+// heapGrowth prints the growth of the process's heap, and the sum of the ranks' peaks to
+// compare it with.
 func heapGrowth(r results.Result) string {
 	switch {
 	case r.Measurement == nil || r.HeapGrowth == 0:
@@ -126,7 +127,7 @@ func heapGrowth(r results.Result) string {
 	return text
 }
 
-// backend says what computed, and whether its times mean anything.
+// backend says what computed, and whether its times are comparable.
 func backend(r results.Result) string {
 	if r.Measurement == nil || r.Backend == "" {
 		return ""
@@ -139,12 +140,12 @@ func backend(r results.Result) string {
 		text += " of " + units.Plural(r.CoresPerWorker, "core") + " each, not pinned"
 	}
 	if !r.TimesComparable {
-		text += results.SharingCores
+		text += results.SharedCores
 	}
 	return text
 }
 
-// processes tells which process ran what, where there were several.
+// processes says which of several processes ran which ranks.
 func processes(r results.Result) string {
 	if r.Measurement == nil || len(r.Processes) == 0 {
 		return ""
@@ -165,10 +166,11 @@ func processes(r results.Result) string {
 		parts = append(parts, text)
 		residual = max(residual, p.ClockResidual)
 	}
-	return fmt.Sprintf("%d, %s; clocks agree within %s", len(parts), strings.Join(parts, ", "), units.FormatSeconds(residual))
+	return fmt.Sprintf("%d, %s; clocks agree within %s",
+		len(parts), strings.Join(parts, ", "), units.FormatSeconds(residual))
 }
 
-// checks says how far the run is from the unsplit one.
+// checks says how far the run is from the unsplit run.
 func checks(r results.Result) string {
 	if r.Measurement == nil || r.Checks == nil {
 		return ""
@@ -193,76 +195,10 @@ func checks(r results.Result) string {
 	return text
 }
 
-// digits prints a number of unknown size in few digits.
+// digits prints a number of any size in a few digits.
 func digits(x float64, precision int) string {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return "no number"
 	}
 	return strconv.FormatFloat(x, 'g', precision, 64)
-}
-
-func runRows(runs []results.Result) [][]string {
-	rows := [][]string{{"run", "step time", "predicted", "error", "bubble", "checks"}}
-	for _, r := range runs {
-		row := []string{mode(r), measuredStep(r), "", "", share(compare.Maybe(r.Bubble.Makespan)), ""}
-		if p := r.Predicted; p != nil {
-			row[2] = units.FormatSeconds(p.StepTime)
-			if p.StepTime > 0 {
-				row[3] = units.FormatSignedPercent(r.StepTime/p.StepTime - 1)
-			}
-		}
-		if r.Measurement != nil && r.Checks != nil {
-			row[5] = verdict(r.Checks.Passed)
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-// rows tells of the epochs: their time, and of measured ones that of every rank and the
-// rate.
-func epochRows(e *results.Epochs) (rows [][2]string) {
-	if e == nil {
-		return nil
-	}
-	text := units.FormatSeconds(e.Time)
-	if e.Each != nil {
-		text += " ± " + units.FormatSeconds(e.TimeStd) + ", mean of " + units.Plural(e.Number, "epoch")
-		if e.Dropped > 0 {
-			text += fmt.Sprintf(" after %d to warm up", e.Dropped)
-		}
-	}
-	text += fmt.Sprintf("; %s samples in %s of %d", units.FormatCount(e.Samples), units.Plural(int(e.Steps), "step"), e.Batch)
-	if e.LastBatch != e.Batch {
-		text += fmt.Sprintf(", of which the last has %d left and is filled up", e.LastBatch)
-	}
-	rows = append(rows, [2]string{"epoch", text})
-	if e.Each == nil {
-		if e.Number > 1 {
-			rows = append(rows, [2]string{units.Plural(e.Number, "epoch"), units.FormatSeconds(e.Total)})
-		}
-		return rows
-	}
-	var ranks []string
-	for _, r := range e.Ranks {
-		ranks = append(ranks, fmt.Sprintf("rank %d %s ± %s", r.Rank, units.FormatSeconds(r.Time), units.FormatSeconds(r.TimeStd)))
-	}
-	const most = 8
-	if len(ranks) > most {
-		ranks = append(ranks[:most], "…")
-	}
-	return append(rows, [2]string{"epoch by rank", strings.Join(ranks, ", ")}, [2]string{"epoch's rate", epochRate(e)})
-}
-
-// rate tells the throughput of measured epochs.
-func epochRate(e *results.Epochs) string {
-	var parts []string
-	add := func(mean, deviation float64, what string) {
-		if mean > 0 {
-			parts = append(parts, fmt.Sprintf("%s ± %s %s", units.FormatPerSecond(mean), units.FormatPerSecond(deviation), what))
-		}
-	}
-	add(e.Throughput.Samples, e.ThroughputStd.Samples, "samples/s")
-	add(e.Throughput.Tokens, e.ThroughputStd.Tokens, "tokens/s")
-	return strings.Join(parts, ", ") + ", summed over the replicas; ± is the deviation over the epochs, with n"
 }

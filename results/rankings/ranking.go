@@ -1,4 +1,4 @@
-package results
+package rankings
 
 import (
 	"cmp"
@@ -8,12 +8,14 @@ import (
 	"slices"
 
 	"psim/internal/files"
+	"psim/internal/jsonfile"
+	"psim/results"
 )
 
 // A Plan is one way to run an experiment: the settings that make it, as --set
 // takes them, and what is predicted for it.
 type Candidate struct {
-	Result
+	results.Result
 	Settings []string `json:"settings"` // KEY=VALUE, as --set takes them
 }
 
@@ -62,7 +64,7 @@ func (p Ranking) WriteJSON(w io.Writer) error {
 // ReadPlans reads a plans.json.
 func ReadPlans(r io.Reader) (Ranking, error) {
 	var p Ranking
-	if err := ReadJSON(r, MostJSON, &p); err != nil {
+	if err := jsonfile.Read(r, jsonfile.MostBytes, &p); err != nil {
 		return p, err
 	}
 	if p.Plans == nil {

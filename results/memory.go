@@ -8,29 +8,29 @@ import (
 	"psim/internal/units"
 )
 
-// The verdicts on memory.
+// The verdicts on whether memory suffices.
 const (
 	Fits       = "fits"         // within the memory less the margin
 	Close      = "close"        // above that, and within the memory
-	DoesNotFit = "does not fit" // beyond the memory
+	DoesNotFit = "does not fit" // above the memory
 )
 
-// MemoryBytes is what the memory of a rank holds at its peak, whose bytes add up to
-// the peak.
+// MemoryBytes splits the peak memory of a rank into its parts.
 type MemoryBytes struct {
 	// Weights in the precision of training: the rank's own, those that ZeRO 3 has
 	// gathered, and versions that are stashed.
 	Parameters int64 `json:"parameters" unit:"bytes"`
 	// Sums over microbatches, and under ZeRO 2 and 3 whole ones that have yet to be
 	// scattered.
-	Gradients   int64 `json:"gradients" unit:"bytes"`
-	Optimizer   int64 `json:"optimizer" unit:"bytes"`   // moments, and in mixed precision the fp32 weights
-	Activations int64 `json:"activations" unit:"bytes"` // what passes make and keep, their gradients, and messages between stages
-	Buffers     int64 `json:"buffers" unit:"bytes"`     // what collectives need to run, and memory.buffers
-	Context     int64 `json:"context" unit:"bytes"`     // memory.context, and what memory.allocator adds
+	Gradients int64 `json:"gradients" unit:"bytes"`
+	Optimizer int64 `json:"optimizer" unit:"bytes"` // moments, and in mixed precision the fp32 weights
+	// What passes make and keep, their gradients, and messages between stages.
+	Activations int64 `json:"activations" unit:"bytes"`
+	Buffers     int64 `json:"buffers" unit:"bytes"` // what collectives need to run, and memory.buffers
+	Context     int64 `json:"context" unit:"bytes"` // memory.context, and what memory.allocator adds
 }
 
-// NodeResult is the memory of a node, which its devices share.
+// A NodeResult is the memory of a node, which its devices share.
 type NodeResult struct {
 	Node           int   `json:"node"`                  // from 0
 	Devices        int   `json:"devices"`               // that the step uses there
@@ -40,30 +40,31 @@ type NodeResult struct {
 
 // Limits are the memory of the ranks and of the nodes, in bytes.
 type Limits struct {
-	// Capacity is what every rank may use; nil is unlimited. A peak equal to it fits.
+	// Capacity is the memory that each rank may use, without the margin; nil is unlimited.
+	// A peak equal to it fits.
 	Capacity []int64
-	// Margin is the share of the memory that Capacity is without, and Memory what a
-	// rank has with it, where there is a margin.
+	// Margin is the share of the memory that is to stay free. Memory is the memory of a rank
+	// including the margin.
 	Margin float64
 	Memory int64
-	// Close is the share of a rank's memory at whose end a peak is close. It is above Margin
-	// where nothing is to stay free: then a close peak is taken all the same.
+	// Close is the share of the memory that a peak has to leave free: otherwise it is close.
+	// It exceeds Margin only where the margin is 0; then a close peak still fits.
 	Close float64
-	// Node is what the devices of a node share, with the margin; 0 is unlimited.
-	// DevicesPerNode is 0 where all are in one; On finds the node of a rank's first device.
+	// Node is the memory that the devices of a node share, including the margin; 0 is
+	// unlimited. DevicesPerNode is 0 where all devices are in one node.
 	Node           int64
 	DevicesPerNode int
-	On             func(rank int32) int32
+	On             func(rank int32) int32 // the node of a rank's first device
 }
 
-// Fits reports whether the memory of every rank and node suffices, with its margin: without
-// one, a close peak does.
+// Fits reports whether the memory of every rank and node suffices and leaves the margin free.
+// With a margin of 0 a close peak fits, too.
 func (r Result) Fits() bool {
 	return r.FitsMemory && (r.MemoryVerdict != Close || r.MemoryMargin == 0)
 }
 
-// checkMemory sets the verdict and the capacities, and warns about the rank and the
-// node that lack the most.
+// checkMemory sets the verdict and the capacities. It warns about the rank and the node that
+// lack the most memory.
 func (r *Result) checkMemory(l Limits) {
 	r.FitsMemory = true
 	var ranks, nodes []need
@@ -81,7 +82,7 @@ func (r *Result) checkMemory(l Limits) {
 	r.judge(nodes, "node", l.Margin)
 }
 
-// within returns how much of a rank's capacity a peak may fill without being close.
+// within returns the highest peak of a rank that is not close.
 func (l Limits) within(capacity int64) int64 {
 	if l.Close <= l.Margin {
 		return capacity
@@ -95,13 +96,14 @@ func (r *Result) nodes(l Limits) (list []NodeResult) {
 		return nil
 	}
 	for i, rank := range r.Ranks {
-		for d := range r.PerRank() {
+		for d := range r.DevicesPerRank() {
 			node := 0
 			if l.DevicesPerNode > 0 {
 				node = int(l.On(int32(i))) + d/l.DevicesPerNode
 			}
 			for len(list) <= node {
-				list = append(list, NodeResult{Node: len(list), MemoryCapacity: int64(float64(l.Node) * (1 - l.Margin))})
+				capacity := int64(float64(l.Node) * (1 - l.Margin))
+				list = append(list, NodeResult{Node: len(list), MemoryCapacity: capacity})
 			}
 			list[node].Devices++
 			list[node].PeakMemory += rank.PeakMemory
@@ -110,17 +112,18 @@ func (r *Result) nodes(l Limits) (list []NodeResult) {
 	return list
 }
 
-// A need is what a rank or a node needs, what it may use without being close, and what it
-// has; form says so.
+// A need compares the peak of a rank or node with its memory.
 type need struct {
-	form                string
-	peak, within, whole int64
+	form   string // a format of a sentence with the peak and the whole memory
+	peak   int64
+	within int64 // the highest peak that is not close
+	whole  int64 // the whole memory
 }
 
 func (n need) lack() int64 { return n.peak - n.within }
 
-// judge sets the verdict by what is needed, unless it is worse already, and warns
-// about the one that lacks the most.
+// judge sets the verdict on some ranks or nodes, unless it is worse already. It warns about
+// the one that lacks the most.
 func (r *Result) judge(needs []need, what string, margin float64) {
 	if len(needs) == 0 {
 		return
@@ -158,10 +161,11 @@ func (r *Result) judge(needs []need, what string, margin float64) {
 	r.Warnings = append(r.Warnings, text)
 }
 
-// leaves says how much of the memory is left free, and for what.
+// leaves says how much of the memory is to stay free, and why.
 func (r *Result) leaves(margin float64) string {
 	if r.MemoryMargin == 0 {
-		return fmt.Sprintf("what is not counted, such as fragmentation, may take %s: see machine.memory_margin", units.FormatPercent(margin))
+		return fmt.Sprintf("what is not counted, such as fragmentation, may take %s: see machine.memory_margin",
+			units.FormatPercent(margin))
 	}
 	return fmt.Sprintf("machine.memory_margin is to leave %s free", units.FormatPercent(margin))
 }
@@ -171,8 +175,8 @@ func (r Result) UsesMemory() bool {
 	return slices.ContainsFunc(r.Ranks, func(rank RankResult) bool { return rank.PeakMemory > 0 })
 }
 
-// capacity returns the memory of every rank, nil unless all are known.
-func (r Result) Capacities() []int64 {
+// MemoryCapacities returns the memory of every rank, or nil if one is unknown.
+func (r Result) MemoryCapacities() []int64 {
 	var list []int64
 	for _, rank := range r.Ranks {
 		if rank.MemoryCapacity == 0 {

@@ -1,0 +1,62 @@
+package reports
+
+import (
+	"fmt"
+	"strings"
+
+	"psim/internal/units"
+	"psim/results"
+)
+
+// epochLines lists the numbers of the epochs with their names: their time, and of measured
+// epochs the time of every rank and the rate.
+func epochLines(e *results.Epochs) (lines [][2]string) {
+	if e == nil {
+		return nil
+	}
+	text := units.FormatSeconds(e.Time)
+	if e.Each != nil {
+		text += " ± " + units.FormatSeconds(e.TimeStd) + ", mean of " + units.Plural(e.Number, "epoch")
+		if e.Dropped > 0 {
+			text += fmt.Sprintf(" after %d to warm up", e.Dropped)
+		}
+	}
+	steps := units.Plural(int(e.Steps), "step")
+	text += fmt.Sprintf("; %s samples in %s of %d", units.FormatCount(e.Samples), steps, e.Batch)
+	if e.LastBatch != e.Batch {
+		text += fmt.Sprintf(", of which the last has %d left and is filled up", e.LastBatch)
+	}
+	lines = append(lines, [2]string{"epoch", text})
+	if e.Each == nil {
+		if e.Number > 1 {
+			lines = append(lines, [2]string{units.Plural(e.Number, "epoch"), units.FormatSeconds(e.Total)})
+		}
+		return lines
+	}
+	var ranks []string
+	for _, r := range e.Ranks {
+		text := fmt.Sprintf("rank %d %s ± %s", r.Rank, units.FormatSeconds(r.Time), units.FormatSeconds(r.TimeStd))
+		ranks = append(ranks, text)
+	}
+	const most = 8
+	if len(ranks) > most {
+		ranks = append(ranks[:most], "…")
+	}
+	byRank := [2]string{"epoch by rank", strings.Join(ranks, ", ")}
+	return append(lines, byRank, [2]string{"epoch's rate", epochRate(e)})
+}
+
+// epochRate prints the throughput of measured epochs.
+func epochRate(e *results.Epochs) string {
+	var parts []string
+	add := func(mean, deviation float64, what string) {
+		if mean > 0 {
+			text := units.FormatPerSecond(mean) + " ± " + units.FormatPerSecond(deviation) + " " + what
+			parts = append(parts, text)
+		}
+	}
+	add(e.Throughput.Samples, e.ThroughputStd.Samples, "samples/s")
+	add(e.Throughput.Tokens, e.ThroughputStd.Tokens, "tokens/s")
+	return strings.Join(parts, ", ") +
+		", summed over the replicas; ± is the deviation over the epochs, with n"
+}

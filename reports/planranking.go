@@ -1,0 +1,241 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"psim/internal/units"
+	"psim/reports/table"
+	"psim/results"
+	"psim/results/rankings"
+)
+
+// WritePlanRanking prints the best plans for people, a line each, and what is the same in
+// every search: why the first wins, how sure that is, and the settings of all plans.
+func WritePlanRanking(w io.Writer, p rankings.PlanRanking) error {
+	out := table.NewPage(w)
+	out.Print("%s\n", units.Plural(p.Space, "plan"))
+	if len(p.Plans) == 0 {
+		printNothing(p, out)
+		return out.Flush()
+	}
+	out.Print("\n")
+	planTable(p).Text(out)
+	for i, why := range p.Why {
+		if i == 0 {
+			out.Print("\nwhy the first wins\n")
+		}
+		out.Print("  %s\n", whyText(why, p.Plans[0].StepTime))
+	}
+	out.Print("\nhow sure: %s\n", strings.Join(sure(p), "\n  "))
+	out.Print("\nsettings, for psim run and the like\n")
+	for i, plan := range p.Plans {
+		out.Print("  %2d  --set %s\n", i+1, strings.Join(plan.Set, " --set "))
+	}
+	for _, warning := range p.Plans[0].Warnings {
+		out.Print("warning: %s\n", warning)
+	}
+	return out.Flush()
+}
+
+// A numberedPlan is a plan with its place in the ranking.
+type numberedPlan struct {
+	rankings.RankedPlan
+	place int // from 1
+}
+
+// planTable makes the table of the best plans. Parts of sequences and expert groups have
+// columns if some plan has them. So have settings with several values that are no dimension.
+func planTable(p rankings.PlanRanking) table.Table[numberedPlan] {
+	single := func(number func(rankings.PlanShape) int) bool { // whether no plan has several of something
+		return !slices.ContainsFunc(p.Plans, func(one rankings.RankedPlan) bool { return number(one.Plan) > 1 })
+	}
+	noContext := single(func(s rankings.PlanShape) int { return s.Context })
+	noExperts := single(func(s rankings.PlanShape) int { return s.Expert })
+	t := table.Table[numberedPlan]{Columns: []table.Column[numberedPlan]{
+		{Left: true, Cell: func(p numberedPlan) any { return p.place }},
+		{Head: "step", Cell: func(p numberedPlan) any { return units.FormatSeconds(p.StepTime) }},
+		{Head: "MFU", Cell: func(p numberedPlan) any { return units.FormatPercent(p.MFU) }},
+		{Head: "tokens/s", Cell: func(p numberedPlan) any { return tokenRate(p.Result) }},
+		{Head: "peak memory", Cell: func(p numberedPlan) any { return units.FormatBytes(p.PeakMemory()) }},
+		{Head: "most of it", Cell: func(p numberedPlan) any { return largestPart(p.Result) }},
+		{Head: "schedule", Cell: func(p numberedPlan) any { return p.Plan.Schedule }},
+		{Head: "stages", Cell: func(p numberedPlan) any { return p.Plan.Stages }},
+		{Head: "virtual", Cell: func(p numberedPlan) any { return p.Plan.VirtualStages }},
+		{Head: "tensor", Cell: func(p numberedPlan) any { return p.Plan.Tensor }},
+		{Head: "context", Hide: noContext, Cell: func(p numberedPlan) any { return p.Plan.Context }},
+		{Head: "expert", Hide: noExperts, Cell: func(p numberedPlan) any { return expertsText(p.Plan) }},
+		{Head: "data", Cell: func(p numberedPlan) any { return p.Plan.Data }},
+		{Head: "micro", Cell: func(p numberedPlan) any { return p.Plan.Micro }},
+		{Head: "M", Cell: func(p numberedPlan) any { return p.Plan.Microbatches }},
+		{Head: "recompute", Cell: func(p numberedPlan) any { return p.Plan.Recompute }},
+		{Head: "ZeRO", Cell: func(p numberedPlan) any { return p.Plan.Zero }},
+		{Head: "sequence", Cell: func(p numberedPlan) any { return yesNo(p.Plan.Sequence) }},
+	}}
+	for _, key := range p.Varied {
+		t.Columns = append(t.Columns, table.Column[numberedPlan]{
+			Head: key[strings.LastIndex(key, ".")+1:],
+			Cell: func(p numberedPlan) any { return rankings.PlanPoint{Set: p.Set}.SetValue(key) },
+		})
+	}
+	for i, plan := range p.Plans {
+		t.Rows = append(t.Rows, numberedPlan{plan, i + 1})
+	}
+	return t
+}
+
+func yesNo(x bool) string {
+	if x {
+		return "yes"
+	}
+	return "no"
+}
+
+// tokenRate prints the tokens per second of a device.
+func tokenRate(r results.Result) string {
+	if r.TokensPerDevice > 0 {
+		return units.FormatCount(int64(r.TokensPerDevice + 0.5))
+	}
+	return "-"
+}
+
+// expertsText prints the devices of an expert group, and how many of them share each expert.
+func expertsText(p rankings.PlanShape) string {
+	if p.ExpertTensor > 1 {
+		return fmt.Sprintf("%d × %d", p.Expert, p.ExpertTensor)
+	}
+	return strconv.Itoa(p.Expert)
+}
+
+// largestPart names the largest part of the highest peak.
+func largestPart(r results.Result) string {
+	if parts := memoryParts(highestRank(r).Memory); parts != nil {
+		return parts[0]
+	}
+	return "-"
+}
+
+// CountPlans says how many plans there are, and how many of them were simulated or discarded.
+func CountPlans(p rankings.PlanRanking) string {
+	count := func(n int) string { return units.FormatCount(int64(n)) }
+	text := fmt.Sprintf("%s plans: %s simulated", count(p.Space), count(p.Evaluated))
+	reasons := slices.SortedFunc(maps.Keys(p.PrunedBy), func(a, b string) int {
+		return cmp.Or(cmp.Compare(p.PrunedBy[b], p.PrunedBy[a]), cmp.Compare(a, b))
+	})
+	var discarded []string
+	for _, reason := range reasons {
+		discarded = append(discarded, fmt.Sprintf("%s (%s)", count(p.PrunedBy[reason]), reason))
+	}
+	if len(discarded) > 0 {
+		text += "; discarded without that: " + strings.Join(discarded, ", ")
+	}
+	if left := p.Space - p.Decided(); left > 0 {
+		text += fmt.Sprintf("; %s not reached", count(left))
+	}
+	if p.Seconds != nil {
+		text += fmt.Sprintf("; in %s", units.FormatSeconds(*p.Seconds))
+	}
+	return text
+}
+
+// sure says how reliable the ranking is.
+func sure(p rankings.PlanRanking) []string {
+	list := []string{"proved: no other plan of these has a shorter step in psim's model"}
+	if p.Gap > 0 {
+		list[0] = fmt.Sprintf("not proved: a better plan may take up to %s less", units.FormatPercent(p.Gap))
+	}
+	if p.Partial {
+		list[0] = "interrupted: " + list[0]
+	}
+	if len(p.Plans) > 1 {
+		longer := fmt.Sprintf("%.2f %% longer", 100*(p.Plans[1].StepTime/p.Plans[0].StepTime-1))
+		if strings.HasPrefix(longer, "0.00 ") {
+			longer = "as long"
+		}
+		list = append(list, "the runner-up takes "+longer)
+	}
+	if m := p.Plans[0].MemoryMargin; m > 0 {
+		list = append(list, fmt.Sprintf("memory: all plans leave %.0f %% of it free", 100*m))
+	}
+	if a := p.Accuracy; a != nil {
+		text := a.Text()
+		if a.Rows > 0 {
+			text += ": plans closer than that may change places"
+		}
+		list = append(list, text)
+	}
+	return list
+}
+
+// printNothing explains why there is no plan, and prints what would fit.
+func printNothing(p rankings.PlanRanking, out table.Page) {
+	switch {
+	case p.Partial && p.Decided() == 0:
+		out.Print("\ninterrupted before any plan was decided\n")
+		return
+	case p.Partial:
+		out.Print("\ninterrupted: of %s decided until then none fits in memory\n", units.Plural(p.Decided(), "plan"))
+		return
+	case p.Space == 0:
+		out.Print("\nno plan divides network, batch and devices as asked\n")
+		if p.Nothing != "" {
+			out.Print("  %s\n", p.Nothing)
+		}
+	default:
+		out.Print("\nno plan fits in memory\n")
+	}
+	for _, r := range p.WouldFit {
+		out.Print("  with %s: --set %s (%s at most, step %s)\n", strings.Join(r.Flags, " "),
+			strings.Join(r.Set, " --set "), units.FormatBytes(r.PeakMemory), units.FormatSeconds(r.StepTime))
+	}
+	switch {
+	case len(p.WouldFit) > 0:
+	case p.Space == 0:
+		out.Print("  allow other values or schedules, or another number of devices\n")
+	case p.WithinNode > 0:
+		out.Print("  nor without the margin or with any trainer: %s\n", instead)
+	default:
+		out.Print("  nor without the margin, with any trainer or with more devices: %s\n", instead)
+	}
+	if p.WithinNode > 0 {
+		out.Print("  machine.network is not given, so that no plan has more than the %s of a node; "+
+			"name one (psim list devices -v) to try more\n", units.Plural(p.WithinNode, "device"))
+	}
+}
+
+// instead says what to change where nothing fits.
+const instead = "take a smaller model, shorter sequences or devices with more memory"
+
+// whyText says in a line which classes of work take longer in the other plan, and which less.
+func whyText(w rankings.PlanWhy, best float64) string {
+	const most = 5     // classes
+	const least = 0.03 // of the largest difference, for a class to be named
+	classes := results.SortedClasses(w.Longer)
+	slices.SortStableFunc(classes, func(a, b string) int {
+		return cmp.Compare(math.Abs(w.Longer[b]), math.Abs(w.Longer[a]))
+	})
+	var parts []string
+	for _, class := range classes[:min(most, len(classes))] {
+		d := w.Longer[class]
+		if math.Abs(d) < least*math.Abs(w.Longer[classes[0]]) {
+			break
+		}
+		sign := "+"
+		if d < 0 {
+			sign = "−"
+		}
+		parts = append(parts, sign+units.FormatSeconds(math.Abs(d))+" "+className(class))
+	}
+	name := map[string]string{"runner-up": "plan 2", "configuration": "the configuration's own plan"}[w.Plan]
+	if parts == nil {
+		return fmt.Sprintf("%s takes as long, of the same parts; ties go by their settings", name)
+	}
+	longer := units.FormatSeconds(w.StepTime - best)
+	return fmt.Sprintf("%s takes %s longer: %s", name, longer, strings.Join(parts, ", "))
+}

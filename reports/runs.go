@@ -1,0 +1,135 @@
+package reports
+
+import (
+	"cmp"
+	"io"
+	"slices"
+
+	"psim/internal/units"
+	"psim/reports/table"
+	"psim/results"
+	"psim/results/compare"
+)
+
+// A comparedRun is a measured result, compared with its prediction.
+type comparedRun struct {
+	measured results.Result
+	with     compare.Comparison // with the prediction, A
+}
+
+// WriteRuns prints several measured results next to their predictions: what was predicted and
+// measured, where the errors come from, and the checks.
+func WriteRuns(w io.Writer, runs []results.Result) error {
+	out := table.NewPage(w)
+	compared := make([]comparedRun, len(runs))
+	for i, r := range runs {
+		compared[i].measured = r
+		if r.Predicted != nil {
+			compared[i].with = compare.Compare(results.Run{Result: *r.Predicted}, results.Run{Result: r})
+		}
+	}
+	measuredTable(compared).Text(out)
+	out.Section("where the error comes from, as shares of the predicted step")
+	errorTable(compared).Text(out)
+	checked := slices.DeleteFunc(slices.Clone(runs), func(r results.Result) bool {
+		return r.Measurement == nil || r.Checks == nil
+	})
+	if len(checked) > 0 {
+		out.Section("largest differences from the unsplit run")
+		checkTable(checked).Text(out)
+	}
+	return out.Flush()
+}
+
+// measuredTable makes the table of predictions and measurements.
+func measuredTable(runs []comparedRun) table.Table[comparedRun] {
+	percent, empty := units.FormatSignedPercent, func(comparedRun) any { return "" }
+	return table.Table[comparedRun]{Rows: runs, Columns: []table.Column[comparedRun]{
+		{Left: true, Cell: func(r comparedRun) any { return mode(r.measured) }},
+		{Head: "step time:", Cell: empty},
+		{Head: "predicted", Cell: func(r comparedRun) any { return units.FormatSeconds(r.with.A.StepTime) }},
+		{Head: "measured (mean)", Cell: func(r comparedRun) any { return measuredStep(r.measured) }},
+		{Head: "error", Cell: func(r comparedRun) any { return percent(r.with.StepTimeDifference) }},
+		{Head: "bubble:", Cell: empty},
+		{Head: "predicted", Cell: func(r comparedRun) any { return share(r.with.A.Bubble) }},
+		{Head: "measured", Cell: func(r comparedRun) any { return bubbleShare(r.measured) }},
+		{Head: "peak memory:", Cell: empty},
+		{Head: "predicted", Cell: func(r comparedRun) any { return units.FormatBytes(r.with.A.PeakMemory) }},
+		{Head: "ledger", Cell: func(r comparedRun) any { return units.FormatBytes(r.with.B.PeakMemory) }},
+	}}
+}
+
+// mode names a run among several by its schedule.
+func mode(r results.Result) string { return cmp.Or(r.ScheduleText(), r.Name) }
+
+// errorTable makes the table of the parts of the error.
+func errorTable(runs []comparedRun) table.Table[comparedRun] {
+	percent := units.FormatSignedPercent
+	return table.Table[comparedRun]{Rows: runs, Columns: []table.Column[comparedRun]{
+		{Left: true, Cell: func(r comparedRun) any { return mode(r.measured) }},
+		{Head: "compute", Cell: func(r comparedRun) any { return percent(r.with.ByPart.Compute) }},
+		{Head: "communication", Cell: func(r comparedRun) any { return percent(r.with.ByPart.Communication) }},
+		{Head: "waiting", Cell: func(r comparedRun) any { return percent(r.with.ByPart.Waiting) }},
+		{Head: "dispatch", Cell: func(r comparedRun) any { return percent(r.with.ByPart.Dispatch) }},
+		{Head: "together", Cell: func(r comparedRun) any { return percent(r.with.StepTimeDifference) }},
+	}}
+}
+
+// checkTable makes the table of checks of runs that were checked.
+func checkTable(runs []results.Result) table.Table[results.Result] {
+	return table.Table[results.Result]{Rows: runs, Columns: []table.Column[results.Result]{
+		{Left: true, Cell: func(r results.Result) any { return mode(r) }},
+		{Head: "weights", Cell: func(r results.Result) any { return optionalDigits(r.Checks.Weights, 3) }},
+		{Head: "outputs", Cell: func(r results.Result) any { return optionalDigits(r.Checks.Outputs, 3) }},
+		{Head: "gradients", Cell: func(r results.Result) any { return optionalDigits(r.Checks.Gradients, 3) }},
+		{Head: "loss", Cell: func(r results.Result) any { return optionalDigits(r.Checks.LossDifference, 3) }},
+		{Head: "first loss", Cell: func(r results.Result) any { return optionalDigits(r.Checks.LossFirst, 5) }},
+		{Head: "last loss", Cell: func(r results.Result) any { return optionalDigits(r.Checks.LossLast, 5) }},
+		{Head: "checks", Cell: func(r results.Result) any { return verdict(r.Checks.Passed) }},
+	}}
+}
+
+// runTable makes the table of the runs of a result.
+func runTable(runs []results.Result) table.Table[results.Result] {
+	return table.Table[results.Result]{Rows: runs, Columns: []table.Column[results.Result]{
+		{Head: "run", Left: true, Cell: func(r results.Result) any { return mode(r) }},
+		{Head: "step time", Cell: func(r results.Result) any { return measuredStep(r) }},
+		{Head: "predicted", Cell: func(r results.Result) any {
+			if r.Predicted == nil {
+				return ""
+			}
+			return units.FormatSeconds(r.Predicted.StepTime)
+		}},
+		{Head: "error", Cell: func(r results.Result) any {
+			if r.Predicted == nil || r.Predicted.StepTime <= 0 {
+				return ""
+			}
+			return units.FormatSignedPercent(r.StepTime/r.Predicted.StepTime - 1)
+		}},
+		{Head: "bubble", Cell: func(r results.Result) any { return bubbleShare(r) }},
+		{Head: "checks", Cell: func(r results.Result) any {
+			if r.Measurement == nil || r.Checks == nil {
+				return ""
+			}
+			return verdict(r.Checks.Passed)
+		}},
+	}}
+}
+
+// bubbleShare prints the bubble as a share of the makespan.
+func bubbleShare(r results.Result) string { return share(compare.Optional(r.Bubble.Makespan)) }
+
+func verdict(passed bool) string {
+	if passed {
+		return "passed"
+	}
+	return "FAILED"
+}
+
+// optionalDigits prints a number, or a dash where it is unknown.
+func optionalDigits(x *float64, precision int) string {
+	if x == nil {
+		return "-"
+	}
+	return digits(*x, precision)
+}

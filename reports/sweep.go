@@ -1,0 +1,194 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"psim/internal/units"
+	"psim/reports/table"
+	"psim/results"
+	"psim/results/rankings"
+)
+
+// A sweepRow is a row of the table of a sweep.
+type sweepRow struct {
+	rankings.SweepPoint
+	values     []string // of the varied settings
+	efficiency *float64 // nil where it has no meaning
+}
+
+// sweepRows lists the points of a sweep.
+func sweepRows(s rankings.Sweep) []sweepRow {
+	rows := make([]sweepRow, len(s.Points))
+	for i, efficiency := range s.Efficiencies() {
+		rows[i] = sweepRow{s.Points[i], s.Values(s.Points[i]), efficiency}
+	}
+	return rows
+}
+
+// variedColumns makes a column for every varied setting.
+func variedColumns(s rankings.Sweep) (columns []table.Column[sweepRow]) {
+	for i, v := range s.Vary {
+		columns = append(columns, table.Column[sweepRow]{
+			Head: v.Key, Left: i == 0, Cell: func(r sweepRow) any { return r.values[i] },
+		})
+	}
+	return columns
+}
+
+// resultColumn makes a column with a number of the points' results. A point that has none, because
+// its combination is impossible, has a substitute.
+func resultColumn(head, substitute string, cell func(results.Result) any) table.Column[sweepRow] {
+	return table.Column[sweepRow]{Head: head, Cell: func(r sweepRow) any {
+		if r.Error != "" {
+			return substitute
+		}
+		return cell(r.Result)
+	}}
+}
+
+// WriteSweepCSV writes a row per point: its index, the varied settings and the numbers of its
+// result, or the reason why it has none in the last column.
+func WriteSweepCSV(w io.Writer, s rankings.Sweep) error {
+	type result = results.Result
+	number := func(head string, cell func(result) any) table.Column[sweepRow] {
+		return resultColumn(head, "", cell)
+	}
+	columns := []table.Column[sweepRow]{{Head: "index", Cell: func(r sweepRow) any { return r.Index }}}
+	columns = append(columns, variedColumns(s)...)
+	columns = append(columns,
+		number("schedule", func(r result) any { return r.Schedule }),
+		number("stages", func(r result) any { return r.Stages }),
+		number("virtual_stages", func(r result) any { return r.VirtualStages }),
+		number("microbatches", func(r result) any { return r.Microbatches }),
+		number("data_parallel", func(r result) any { return r.DataParallel }),
+		number("tensor_parallel", func(r result) any { return r.TensorParallel }),
+		number("devices", func(r result) any { return r.Devices }),
+		number("step_time_s", func(r result) any { return r.StepTime }),
+		number("makespan_s", func(r result) any { return r.Makespan }),
+		number("bubble_makespan", func(r result) any { return r.Bubble.Makespan }),
+		number("bubble_span", func(r result) any { return r.Bubble.Span }),
+		number("samples_per_s", func(r result) any { return r.Throughput.Samples }),
+		number("tokens_per_s", func(r result) any { return r.Throughput.Tokens }),
+		number("tokens_per_s_per_device", func(r result) any { return r.TokensPerDevice }),
+		number("mfu", func(r result) any { return r.MFU }),
+		number("hfu", func(r result) any { return r.HFU }),
+		number("peak_memory_bytes", func(r result) any { return r.PeakMemory() }),
+		number("fits_memory", func(r result) any { return r.FitsMemory }),
+		number("memory_verdict", func(r result) any { return r.MemoryVerdict }),
+		number("epoch_time_s", func(r result) any {
+			if r.Epochs == nil {
+				return ""
+			}
+			return r.Epochs.Time
+		}),
+		table.Column[sweepRow]{Head: "efficiency", Cell: func(r sweepRow) any {
+			if r.efficiency == nil {
+				return ""
+			}
+			return *r.efficiency
+		}},
+		table.Column[sweepRow]{Head: "error", Cell: func(r sweepRow) any { return r.Error }},
+	)
+	return table.Table[sweepRow]{Columns: columns, Rows: sweepRows(s)}.CSV(w)
+}
+
+// WriteSweep prints a row per point for people.
+func WriteSweep(w io.Writer, s rankings.Sweep) error {
+	out := table.NewPage(w)
+	sweepTable(s).Text(out)
+	explainSweep(s, out)
+	return out.Flush()
+}
+
+// sweepTable makes the table of the points. MFU, epochs and efficiency have columns if some
+// points have them.
+func sweepTable(s rankings.Sweep) table.Table[sweepRow] {
+	type result = results.Result
+	const unknown = "–"
+	rows := sweepRows(s)
+	none := func(has func(sweepRow) bool) bool { return !slices.ContainsFunc(rows, has) }
+	columns := append(variedColumns(s),
+		resultColumn("devices", unknown, func(r result) any { return r.Devices }),
+		resultColumn("step time", unknown, func(r result) any { return units.FormatSeconds(r.StepTime) }),
+		resultColumn("bubble", unknown, func(r result) any { return units.FormatPercent(r.Bubble.Makespan) }),
+		resultColumn("samples/s", unknown, func(r result) any {
+			return cell(r.Throughput.Samples > 0, units.FormatPerSecond(r.Throughput.Samples))
+		}),
+		resultColumn("peak memory", unknown, func(r result) any {
+			return cell(r.UsesMemory(), units.FormatBytes(r.PeakMemory()))
+		}),
+		resultColumn("fits", "no", func(r result) any { return fitsText(r) }),
+		resultColumn("MFU", "", func(r result) any { return units.FormatPercent(r.MFU) }),
+		resultColumn("epoch", "", func(r result) any {
+			if r.Epochs == nil {
+				return unknown
+			}
+			return units.FormatSeconds(r.Epochs.Time)
+		}),
+		table.Column[sweepRow]{Head: "efficiency", Cell: func(r sweepRow) any {
+			if r.efficiency == nil {
+				return ""
+			}
+			return units.FormatPercent(*r.efficiency)
+		}},
+	)
+	optional := columns[len(columns)-3:]
+	optional[0].Hide = none(func(r sweepRow) bool { return r.Result.MFU > 0 })
+	optional[1].Hide = none(func(r sweepRow) bool { return r.Result.Epochs != nil })
+	optional[2].Hide = none(func(r sweepRow) bool { return r.efficiency != nil })
+	return table.Table[sweepRow]{Columns: columns, Rows: rows}
+}
+
+// explainSweep says which point is the fastest that fits, with the margin that is set, and why
+// some points have no result.
+func explainSweep(s rankings.Sweep, out table.Page) {
+	fits := slices.DeleteFunc(slices.Clone(s.Points), func(p rankings.SweepPoint) bool {
+		return p.Error != "" || !p.Result.Fits()
+	})
+	if len(fits) > 1 {
+		rate := func(p rankings.SweepPoint) float64 { return p.Result.Throughput.Samples }
+		what, best := "the shortest step", slices.MinFunc(fits, func(a, b rankings.SweepPoint) int {
+			return cmp.Compare(a.Result.StepTime, b.Result.StepTime)
+		})
+		if rate(best) > 0 {
+			what, best = "the highest throughput", slices.MaxFunc(fits, func(a, b rankings.SweepPoint) int {
+				return cmp.Compare(rate(a), rate(b))
+			})
+		}
+		out.Print("\n%s: --set %s\n", what, strings.Join(best.Set, " --set "))
+	}
+	explainImpossible(s, out)
+}
+
+// explainImpossible prints why combinations are impossible, each reason once.
+func explainImpossible(s rankings.Sweep, out table.Page) {
+	var reasons []string
+	points, count := 0, map[string]int{}
+	for _, p := range s.Points {
+		if p.Error == "" {
+			continue
+		}
+		points++
+		if count[p.Error]++; count[p.Error] == 1 {
+			reasons = append(reasons, p.Error)
+		}
+	}
+	if points > 0 {
+		out.Print("\n%s cannot be:\n", units.Plural(points, "combination"))
+	}
+	const most = 5
+	for i, reason := range reasons {
+		if i == most {
+			out.Print("  … and %s more, in --csv\n", units.Plural(len(reasons)-most, "reason"))
+			return
+		}
+		if n := count[reason]; n > 1 {
+			reason += fmt.Sprintf(" (%d times)", n)
+		}
+		out.Print("  %s\n", reason)
+	}
+}

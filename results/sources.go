@@ -1,0 +1,11 @@
+package results
+
+import "embed"
+
+//go:embed boundary.go checks.go critical.go epochs.go explain.go groups.go measurement.go memory.go
+//go:embed result.go shards.go steadiness.go whatif.go work.go
+var sources embed.FS
+
+// Sources returns the Go files of the structs that results are written from. Package schema
+// describes fields by the comments in them.
+func Sources() embed.FS { return sources }
