@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"psim/configs/catalog"
 	"psim/costmodel"
 )
 
@@ -37,8 +38,13 @@ type Stack struct {
 }
 
 // Stacks is the catalog of stacks, in the order of its file.
-var Stacks = sync.OnceValue(func() []Stack {
-	return decodeCatalog("catalog/stacks.toml", true, func(s *Stack, name string) { s.Name = name })
+var Stacks = sync.OnceValue(func() (list []Stack) {
+	for _, e := range catalog.Read[Stack]("stacks") {
+		e.Value.Name = e.Name
+		catalog.FoldAll(e.Value.Source)
+		list = append(list, e.Value)
+	}
+	return list
 })
 
 // Offers lists the values that it has.
@@ -132,8 +138,13 @@ type KernelHost struct {
 }
 
 // KernelHosts is the catalog of hosts' times by kernels, in the order of its file.
-var KernelHosts = sync.OnceValue(func() []KernelHost {
-	return decodeCatalog("catalog/kernels.toml", true, func(k *KernelHost, name string) { k.Name = name })
+var KernelHosts = sync.OnceValue(func() (list []KernelHost) {
+	for _, e := range catalog.Read[KernelHost]("kernels") {
+		e.Value.Name = e.Name
+		e.Value.Source = catalog.Fold(e.Value.Source)
+		list = append(list, e.Value)
+	}
+	return list
 })
 
 // kernelSettings lists the settings that the kernels of a transformer stand for where no
