@@ -165,7 +165,7 @@ func (c *Config) kernelSettings() []string {
 // laid returns the settings of the catalog that lie under the experiment's own, and what
 // stands for them: its stack, or without one its kernels.
 func (c *Config) laid() (from string, sets []string) {
-	if c.Train.Stack != "none" {
+	if c.Train.Stack != noStack {
 		return "stack " + c.Train.Stack, c.stackSettings()
 	}
 	return "kernels " + c.Model.UsedKernels(), c.kernelSettings()

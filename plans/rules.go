@@ -138,7 +138,7 @@ func (s *Space) legalRecompute(p *Plan) bool {
 // repeating reports whether a recomputation is possible, and repeats other operations than
 // those before.
 func (s *Space) repeating(recompute string) bool {
-	t := s.config.Train
+	t := s.config.Train.Options
 	t.Recompute = recompute
 	if t.Validate() != nil || t.Check(s.network) != nil {
 		return false

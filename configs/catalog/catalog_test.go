@@ -1,0 +1,42 @@
+package catalog_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/configs/catalog"
+)
+
+// Every catalog has entries, whose names are known without decoding it, and the same ones
+// without their sources.
+func TestNames(t *testing.T) {
+	for _, file := range []string{"devices", "kernels", "links", "stacks"} {
+		all, values := catalog.Read[map[string]any](file), catalog.ReadValues[map[string]any](file)
+		require.NotEmpty(t, all, file)
+		require.Len(t, values, len(all), file)
+		for i, name := range catalog.Names(file) {
+			require.Equal(t, name, all[i].Name, file)
+			require.Equal(t, name, values[i].Name, file)
+			require.NotEmpty(t, all[i].Value["source"], name)
+		}
+		require.Len(t, catalog.Names(file), len(all), file)
+	}
+}
+
+func TestFold(t *testing.T) {
+	require.Equal(t, "one two\n\nthree", catalog.Fold("\n  one\n  two\n\n  three\n"))
+	sources := map[string]string{"a": "one\n  two"}
+	catalog.FoldAll(sources)
+	require.Equal(t, map[string]string{"a": "one two"}, sources)
+}
+
+// Texts are folded as they are decoded, and keys that the type lacks refused.
+func TestDecode(t *testing.T) {
+	var table struct {
+		Note catalog.Text `toml:"note"`
+	}
+	require.NoError(t, catalog.Decode("note = \"\"\"\n  a\n  b\"\"\"", &table))
+	require.Equal(t, catalog.Text("a b"), table.Note)
+	require.ErrorContains(t, catalog.Decode(`place = "x"`, &table), "place")
+}
