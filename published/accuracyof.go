@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 
-	"psim/costmodel/training"
 	"psim/results/rankings"
 )
 
@@ -30,12 +29,4 @@ func (r Report) stacksCSV() string {
 		b.WriteString(strings.Join([]string{g.stack, g.device, strconv.Itoa(len(g.errors)), strconv.FormatFloat(100*g.mean(), 'f', 2, 64)}, ",") + "\n")
 	}
 	return b.String()
-}
-
-// deviceIn names a device in a precision of fewer than 16 bits, whose rates are others.
-func deviceIn(device, precision string) string {
-	if (training.Options{Precision: precision}).Narrow() {
-		return device + " in " + precision
-	}
-	return device
 }

@@ -58,7 +58,7 @@ func Holds(expression string, scope Scope) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	truth, ok := value.(bool)
+	truth, ok := AsTruth(value)
 	if !ok {
 		return false, fmt.Errorf("formula %q: %q is neither true nor false", expression, Text(value))
 	}
@@ -107,6 +107,17 @@ func AsNumber(value any) (float64, bool) {
 	return 0, false
 }
 
+// AsTruth returns the truth value that a value is or reads as.
+func AsTruth(value any) (truth, ok bool) {
+	switch v := value.(type) {
+	case bool:
+		return v, true
+	case string:
+		return v == "true", v == "true" || v == "false"
+	}
+	return false, false
+}
+
 func compute(e ast.Expr, scope Scope) (any, error) {
 	switch e := e.(type) {
 	case *ast.ParenExpr:
@@ -120,6 +131,9 @@ func compute(e ast.Expr, scope Scope) (any, error) {
 		name, err := nameOf(e)
 		if err != nil {
 			return nil, err
+		}
+		if name == "true" || name == "false" {
+			return name == "true", nil
 		}
 		return scope.Value(name)
 	case *ast.UnaryExpr:
@@ -149,7 +163,7 @@ func unary(e *ast.UnaryExpr, scope Scope) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if truth, ok := value.(bool); ok && e.Op == token.NOT {
+	if truth, ok := AsTruth(value); ok && e.Op == token.NOT {
 		return !truth, nil
 	}
 	if x, ok := AsNumber(value); ok && e.Op == token.SUB {
@@ -163,7 +177,7 @@ func binary(e *ast.BinaryExpr, scope Scope) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if truth, ok := left.(bool); ok && (e.Op == token.LAND && !truth || e.Op == token.LOR && truth) {
+	if truth, ok := AsTruth(left); ok && (e.Op == token.LAND && !truth || e.Op == token.LOR && truth) {
 		return truth, nil
 	}
 	right, err := compute(e.Y, scope)
@@ -171,14 +185,18 @@ func binary(e *ast.BinaryExpr, scope Scope) (any, error) {
 		return nil, err
 	}
 	x, isNumber := AsNumber(left)
-	y, both := AsNumber(right)
+	y, areNumbers := AsNumber(right)
+	_, isTruth := AsTruth(left)
+	truth, areTruths := AsTruth(right)
 	var value any
-	switch _, truth := left.(bool); {
-	case isNumber && both:
+	switch {
+	case e.Op == token.LAND || e.Op == token.LOR: // whose left side does not settle it
+		if isTruth && areTruths {
+			value = truth
+		}
+	case isNumber && areNumbers:
 		value = ofNumbers(e.Op, x, y)
-	case truth && (e.Op == token.LAND || e.Op == token.LOR):
-		value = right
-	case !isNumber && !both || e.Op == token.EQL || e.Op == token.NEQ || e.Op == token.ADD:
+	case isNumber == areNumbers || e.Op == token.EQL || e.Op == token.NEQ || e.Op == token.ADD:
 		value = ofTexts(e.Op, Text(left), Text(right))
 	}
 	if value == nil {

@@ -27,7 +27,7 @@ func (n names) Call(name string, arguments []any) (any, error) {
 }
 
 func TestEvaluate(t *testing.T) {
-	scope := names{"p": "8", "m": 24., "model": "22b", "train.stack": "none", "used": "", "x": 0.1}
+	scope := names{"p": "8", "m": 24., "model": "22b", "train.stack": "none", "used": "", "x": 0.1, "yes": "true"}
 	for expression, want := range map[string]any{
 		"1 + 2*3":                           7.,
 		"(m - 1) / p":                       23. / 8,
@@ -42,6 +42,7 @@ func TestEvaluate(t *testing.T) {
 		`pick(used == "", p, nosuch)`:       "8",
 		"max(min(p, 3), 2)":                 3.,
 		"floor(2.5) + ceil(2.5) + round(3)": 8.,
+		`!yes || yes && p == "8"`:           true,
 		"fixed(2.345, 2)":                   "2.35",
 		"twice(m)":                          48.,
 	} {

@@ -75,7 +75,7 @@ func pick(arguments []ast.Expr, scope Scope) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	truth, ok := condition.(bool)
+	truth, ok := AsTruth(condition)
 	switch {
 	case !ok:
 		return nil, fmt.Errorf("pick: %q is neither true nor false", Text(condition))
