@@ -125,6 +125,10 @@ func (t *Table) solved() ([]byte, error) {
 	for i := range list {
 		for _, s := range t.Solve {
 			r := row{ctx: context.Background(), runs: &predictions{}, table: t, records: list, record: list[i]}
+			var err error
+			if r.looked, err = r.lookUp(); err != nil {
+				return nil, err
+			}
 			of, err := r.holds(s.Of)
 			if err != nil {
 				return nil, err

@@ -81,7 +81,7 @@ func (f fitted) list(onChip string) ([]row, error) {
 				return nil, err
 			}
 		}
-		if used && holds && chip(formula.Text(device)) == onChip {
+		if used && holds && chipOf(formula.Text(device)) == onChip {
 			rows = append(rows, r)
 		}
 	}

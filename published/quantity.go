@@ -104,13 +104,17 @@ var measures = map[string]func(r row, arguments []any) (any, error){
 
 // passes sums the seconds of a kind of task: forward(), of all stages, or forward(stage).
 func (r row) passes(kind graph.Kind, arguments []any) (any, error) {
+	stages, err := formula.Numbers("a pass", arguments, min(1, len(arguments)))
+	if err != nil {
+		return nil, err
+	}
 	p, err := r.prediction(true)
 	if err != nil {
 		return nil, err
 	}
 	var took time.Duration
 	for i, t := range p.trace.Graph.Tasks {
-		if t.Kind == kind && (len(arguments) == 0 || fmt.Sprint(t.Stage) == fmt.Sprint(arguments[0])) {
+		if t.Kind == kind && (len(stages) == 0 || float64(t.Stage) == stages[0]) {
 			took += p.trace.Spans[i].Duration()
 		}
 	}
@@ -120,13 +124,17 @@ func (r row) passes(kind graph.Kind, arguments []any) (any, error) {
 // allToAll returns the seconds of the last all-to-all of the first rank after a part of a
 // pass: all_to_all(part).
 func (r row) allToAll(arguments []any) (any, error) {
+	part, err := formula.Numbers("all_to_all", arguments, 1)
+	if err != nil {
+		return nil, err
+	}
 	p, err := r.prediction(true)
 	if err != nil {
 		return nil, err
 	}
 	var took time.Duration
 	for i, t := range p.trace.Graph.Tasks {
-		if t.Kind == graph.AllToAll && t.Rank == 0 && fmt.Sprint(t.Part) == fmt.Sprint(arguments[0]) {
+		if t.Kind == graph.AllToAll && t.Rank == 0 && float64(t.Part) == part[0] {
 			took = p.trace.Spans[i].Duration()
 		}
 	}

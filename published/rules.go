@@ -14,7 +14,7 @@ import (
 // rules are functions that need no prediction.
 var rules = map[string]func(arguments []any) (any, error){
 	"upper":     ofText(strings.ToUpper),
-	"chip":      ofText(chip),
+	"chip":      ofText(chipOf),
 	"binary":    ofNumbers(1, func(x []float64) any { return binary(int64(x[0])) }),
 	"seconds":   ofNumbers(1, func(x []float64) any { return time.Duration(x[0]).Seconds() }), // of nanoseconds
 	"even":      ofNumbers(2, func(x []float64) any { return partition(int(x[0]), int(x[1]), 0, false) }),
@@ -45,8 +45,8 @@ func ofNumbers(count int, f func(x []float64) any) func([]any) (any, error) {
 	}
 }
 
-// chip cuts the name of a board's chip from a device's.
-func chip(device string) string {
+// chipOf cuts the name of a board's chip from a device's.
+func chipOf(device string) string {
 	name, _, _ := strings.Cut(device, "-")
 	return name
 }
