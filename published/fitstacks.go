@@ -28,7 +28,7 @@ type stackFit struct {
 	rows []row
 }
 
-// fitted are used rows of a table on the chip.
+// A fitted lists used rows of a table on the chip.
 type fitted struct {
 	Table string   `toml:"table"`
 	Where string   `toml:"where"` // expression: which of them; "" is all

@@ -1,11 +1,39 @@
 // Package published replays tables that others have published: every row is predicted and
 // compared with what the paper says.
 //
-// A table is data: tables/NAME.toml says where it is from, what configuration a row stands
-// for and which quantity of its prediction is compared; the rows are in testdata, a CSV file
-// with the source at its head. A new table needs no Go unless it compares a quantity that no
-// other table has (quantity.go). Where constants are fitted, rows that the fit has used say
-// so and are left out of the errors.
+// A table is data. Its numbers are a CSV file in testdata, with the source at its head. What
+// they are is said by tables/NAME.toml, and tables/order.txt lists the names as they are
+// reported. A new table is these two files, its name in the list and its ceilings in
+// testdata/ceilings.csv:
+//
+//	title = "iteration times of GPTs on up to 8 A100"
+//	figure = "gpts"                  # the scatter plot that it is drawn in
+//	paper = "Doe et al. 2026, arXiv 2601.00001"
+//	place = "table 3"
+//	data = "doe.csv"
+//	unit = "ms"
+//	label = "{layers} layers over {tp} devices"
+//	published = "iteration_ms"       # a column
+//	predicted = "step * 1e3"         # a quantity of the prediction, in seconds
+//	used = "line % 2 == 1"           # rows that constants were fitted to
+//	fitted = """
+//	the rate of the device, from every second row"""
+//
+//	[config.schedule]                # what a row stands for: psim help config
+//	name = "1f1b"
+//	stages = "{pp}"
+//	[config.model]
+//	...
+//
+// A column whose name has a dot is a setting by itself. Published, predicted and used are
+// expressions (package formula), and other texts may have expressions in braces. These see the
+// columns of the data, those that the table or a series of it adds under columns, cells of
+// other lists (lookups), settings, the quantities of quantity.go and the functions of
+// quantity.go and rules.go; [Table] has all keys, and row.Value all names. Go is needed only
+// for a quantity that no table has compared so far.
+//
+// Where constants are fitted, rows that the fit has used say so and are left out of the errors.
+// make fit computes the constants again, and make fit-check holds the data to them.
 package published
 
 // A Row is one number of a table.

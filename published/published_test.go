@@ -48,6 +48,32 @@ func TestCatalog(t *testing.T) {
 	}
 }
 
+// Every description is in the list of tables, and every file of data is in use.
+func TestTablesAreListed(t *testing.T) {
+	files, err := fs.Glob(data, "tables/*.toml")
+	require.NoError(t, err)
+	require.Len(t, files, len(tables()))
+	used := map[string]bool{}
+	for _, table := range tables() {
+		require.Contains(t, files, "tables/"+table.Name+".toml")
+		used[table.Data], used[table.Machine] = true, true
+		for _, l := range table.Lookups {
+			used[l.File] = true
+		}
+	}
+	for _, name := range []string{
+		"ceilings.csv", "claims.csv", "stacks.csv", "stack_constants.csv", "stack_fits.toml", // read by name
+		"memory_rates.csv", "products.csv", "rates.csv", // that the catalog is fitted to, in tests
+	} {
+		used[name] = true
+	}
+	entries, err := fs.ReadDir(data, "testdata")
+	require.NoError(t, err)
+	for _, e := range entries {
+		require.True(t, used[e.Name()], "testdata/%s: no table reads it", e.Name())
+	}
+}
+
 // Every file of data begins with a comment that names its source.
 func TestDataHasSources(t *testing.T) {
 	files, err := fs.Glob(data, "testdata/*.csv")

@@ -16,7 +16,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// quantities are what expressions may compare of a prediction, in seconds and bytes.
+// quantities lists what expressions may compare of a prediction, in seconds and bytes.
 var quantities = map[string]func(p *prediction) float64{
 	"step":         func(p *prediction) float64 { return p.StepTime },
 	"span":         func(p *prediction) float64 { return p.span },
@@ -92,7 +92,7 @@ func (r row) build() (*configs.Config, *configs.Plan, error) {
 	return config, plan, err
 }
 
-// measures are functions of a row's prediction.
+// measures lists functions of a row's prediction by name.
 var measures = map[string]func(r row, arguments []any) (any, error){
 	"forward":    func(r row, arguments []any) (any, error) { return r.passes(graph.Forward, arguments) },
 	"backward":   func(r row, arguments []any) (any, error) { return r.passes(graph.Backward, arguments) },

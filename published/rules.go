@@ -11,7 +11,7 @@ import (
 	"psim/internal/formula"
 )
 
-// rules are functions that need no prediction.
+// rules lists functions by name that need no prediction.
 var rules = map[string]func(arguments []any) (any, error){
 	"upper":     ofText(strings.ToUpper),
 	"chip":      ofText(chipOf),
@@ -60,7 +60,7 @@ func binary(bytes int64) string {
 	return fmt.Sprint(bytes, []string{" B", " KiB", " MiB", " GiB"}[unit])
 }
 
-// cut is partition(blocks, stages, predictors, fill).
+// cut applies partition(blocks, stages, predictors, fill).
 func cut(arguments []any) (any, error) {
 	if len(arguments) != 4 {
 		return nil, fmt.Errorf("partition takes 4 arguments, not %d", len(arguments))

@@ -83,8 +83,8 @@ type change struct {
 	Set    settings `toml:"set"`    // settings by key, over the others
 }
 
-// settings are values of TOML by key, whose texts may have expressions in braces. A text that
-// is empty then is left out.
+// settings hold values of TOML by key, whose texts may have expressions in braces. A key whose
+// text is empty then is left out.
 type settings map[string]any
 
 // UnmarshalTOML takes the table as it is.
