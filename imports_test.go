@@ -28,7 +28,7 @@ var arrows = map[string][]string{
 	"costmodel":            {"costmodel/link", "costmodel/memory", "costmodel/network", "costmodel/stages", "costmodel/training", "schedules/graph", "schedules/wiring"},
 	"costmodel/link":       {"schedules/graph"},
 	"costmodel/memory":     {"costmodel/network", "costmodel/stages", "costmodel/training", "schedules/graph"},
-	"costmodel/models":     {"costmodel/network"},
+	"costmodel/models":     {"configs/catalog", "costmodel/network"},
 	"costmodel/network":    {},
 	"costmodel/stages":     {"costmodel/network", "costmodel/training", "schedules/graph", "schedules/wiring"},
 	"costmodel/training":   {"costmodel/network"},

@@ -46,9 +46,10 @@ func ReadValues[T any](name string) []Entry[T] {
 // Names lists the entries of a catalog without decoding it.
 func Names(name string) (names []string) {
 	for line := range strings.Lines(text(name)) {
-		entry, isTable := strings.CutPrefix(line, "[")
-		if isTable && !strings.Contains(entry, ".") {
-			names = append(names, strings.TrimSuffix(entry, "]\n"))
+		entry, isTable := strings.CutPrefix(strings.TrimSuffix(line, "]\n"), "[")
+		quoted := strings.Trim(entry, `"`)
+		if isTable && (len(quoted) < len(entry) || !strings.Contains(entry, ".")) {
+			names = append(names, quoted)
 		}
 	}
 	return names
