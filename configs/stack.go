@@ -8,6 +8,7 @@ import (
 
 	"psim/configs/catalog"
 	"psim/costmodel"
+	"psim/costmodel/models"
 )
 
 // A Stack is a program that trains, and the settings that train.stack = its name stands
@@ -130,23 +131,6 @@ func (s Stack) differsOnBoards(chip string) bool {
 	})
 }
 
-// KernelHost is what a host takes to launch the kernels that model.kernels = its name names.
-type KernelHost struct {
-	Name   string   `toml:"-"`
-	Sets   []string `toml:"sets"` // lines of TOML
-	Source string   `toml:"source"`
-}
-
-// KernelHosts is the catalog of hosts' times by kernels, in the order of its file.
-var KernelHosts = sync.OnceValue(func() (list []KernelHost) {
-	for _, e := range catalog.Read[KernelHost]("kernels") {
-		e.Value.Name = e.Name
-		e.Value.Source = catalog.Fold(e.Value.Source)
-		list = append(list, e.Value)
-	}
-	return list
-})
-
 // kernelSettings lists the settings that the kernels of a transformer stand for where no
 // stack names the program. Cores of a CPU are launched for nothing, and a machine file says
 // what its host takes.
@@ -155,11 +139,11 @@ func (c *Config) kernelSettings() []string {
 		return nil
 	}
 	kernels := c.Model.UsedKernels()
-	i := slices.IndexFunc(KernelHosts(), func(k KernelHost) bool { return k.Name == kernels })
-	if i < 0 || len(KernelHosts()[i].Sets) == 0 {
+	i := slices.IndexFunc(models.KernelSets(), func(k models.KernelSet) bool { return k.Name == kernels })
+	if i < 0 || len(models.KernelSets()[i].Sets) == 0 {
 		return nil
 	}
-	return KernelHosts()[i].Sets
+	return models.KernelSets()[i].Sets
 }
 
 // laid returns the settings of the catalog that lie under the experiment's own, and what

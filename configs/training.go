@@ -1,6 +1,8 @@
 package configs
 
 import (
+	"sync"
+
 	"psim/configs/catalog"
 	"psim/costmodel/training"
 	"psim/internal/setting"
@@ -16,10 +18,13 @@ type Training struct {
 // noStack names no stack.
 const noStack = "none"
 
+// stackNames lists the stacks of the catalog.
+var stackNames = sync.OnceValue(func() []string { return catalog.Names("stacks") })
+
 // Settings describes [train].
 func (t Training) Settings() []setting.Setting {
 	return append(t.Options.Settings(), setting.Setting{
-		Key: "stack", Default: noStack, OneOf: append([]string{noStack}, catalog.Names("stacks")...),
+		Key: "stack", Default: noStack, OneOf: append([]string{noStack}, stackNames()...),
 		Text: "the program that trains: it stands for settings (psim list stacks -v), which keys that are given replace",
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"embed"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/BurntSushi/toml"
 )
@@ -45,14 +46,62 @@ func ReadValues[T any](name string) []Entry[T] {
 
 // Names lists the entries of a catalog without decoding it.
 func Names(name string) (names []string) {
-	for line := range strings.Lines(text(name)) {
-		entry, isTable := strings.CutPrefix(strings.TrimSuffix(line, "]\n"), "[")
-		quoted := strings.Trim(entry, `"`)
-		if isTable && (len(quoted) < len(entry) || !strings.Contains(entry, ".")) {
-			names = append(names, quoted)
-		}
+	for _, s := range sections(name) {
+		names = append(names, s.name)
 	}
 	return names
+}
+
+// Texts lists what a key of every entry says, without decoding any: "" where it has none.
+func Texts(name, key string) (texts []string) {
+	for _, s := range sections(name) {
+		_, text, _ := strings.Cut(s.text, "\n"+key+" = \"")
+		if long, ok := strings.CutPrefix(text, `""`); ok {
+			text, _, _ = strings.Cut(long, `"""`)
+		} else {
+			text, _, _ = strings.Cut(text, "\"\n")
+			text = strings.ReplaceAll(text, `\"`, `"`)
+		}
+		texts = append(texts, Fold(text))
+	}
+	return texts
+}
+
+// ByName returns a function that decodes an entry of a catalog when it is first asked for, and
+// reports whether there is one of that name.
+func ByName[T any](name string) func(entry string) (T, bool) {
+	known := sync.OnceValue(func() map[string]func() T {
+		all := map[string]func() T{}
+		for _, s := range sections(name) {
+			all[s.name] = sync.OnceValue(func() T { return entries[T](name, s.text)[0].Value })
+		}
+		return all
+	})
+	return func(entry string) (value T, ok bool) {
+		decode, ok := known()[entry]
+		if ok {
+			value = decode()
+		}
+		return value, ok
+	}
+}
+
+// A section is the text of an entry, with the tables in it.
+type section struct{ name, text string }
+
+// sections cuts a catalog into its entries.
+func sections(name string) (list []section) {
+	for line := range strings.Lines(text(name)) {
+		header, isTable := strings.CutPrefix(strings.TrimSuffix(line, "]\n"), "[")
+		quoted := strings.Trim(header, `"`)
+		if isTable && (len(quoted) < len(header) || !strings.Contains(header, ".")) {
+			list = append(list, section{name: quoted})
+		}
+		if list != nil {
+			list[len(list)-1].text += line
+		}
+	}
+	return list
 }
 
 func text(name string) string {

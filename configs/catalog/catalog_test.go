@@ -19,7 +19,7 @@ func (t *table) UnmarshalTOML(value any) error {
 // Every catalog has entries, whose names are known without decoding it, and the same ones
 // without their sources.
 func TestNames(t *testing.T) {
-	for _, file := range []string{"devices", "kernels", "models", "stacks"} {
+	for _, file := range []string{"codes", "devices", "kernels", "models", "stacks"} {
 		all, values := catalog.Read[table](file), catalog.ReadValues[table](file)
 		require.NotEmpty(t, all, file)
 		require.Len(t, values, len(all), file)
@@ -28,6 +28,26 @@ func TestNames(t *testing.T) {
 			require.Equal(t, name, values[i].Name, file)
 		}
 		require.Len(t, catalog.Names(file), len(all), file)
+		one := catalog.ByName[table](file)
+		for _, e := range all {
+			value, ok := one(e.Name)
+			require.True(t, ok, e.Name)
+			require.Equal(t, e.Value, value, e.Name)
+		}
+		_, ok := one("nosuch")
+		require.False(t, ok)
+	}
+}
+
+// The texts of a key are those of the entries, on one line or several, and empty where an entry
+// has none.
+func TestTexts(t *testing.T) {
+	for file, key := range map[string]string{"codes": "help", "kernels": "help", "stacks": "description", "devices": "memory", "models": "positions"} {
+		texts := catalog.Texts(file, key)
+		for i, e := range catalog.Read[table](file) {
+			want, _ := e.Value[key].(string)
+			require.Equal(t, catalog.Fold(want), texts[i], e.Name)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package models
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -17,18 +16,24 @@ type Preset struct {
 }
 
 // Presets lists the networks that Model.Preset can name: the catalog's.
-var Presets = sync.OnceValue(func() (list []Preset) {
-	for _, e := range catalog.Read[Preset]("models") {
-		e.Value.Name = e.Name
-		list = append(list, e.Value)
+func Presets() (list []Preset) {
+	for _, name := range presetNames() {
+		p, _ := findPreset(name)
+		list = append(list, p)
 	}
 	return list
-})
+}
+
+var (
+	presetsByName = catalog.ByName[Preset]("models")
+	presetNames   = sync.OnceValue(func() []string { return catalog.Names("models") })
+)
 
 func findPreset(name string) (Preset, error) {
-	i := slices.IndexFunc(Presets(), func(p Preset) bool { return p.Name == name })
-	if i < 0 {
-		return Preset{}, fmt.Errorf("preset = %q: must be one of %s", name, strings.Join(catalog.Names("models"), ", "))
+	p, ok := presetsByName(name)
+	if !ok {
+		return p, fmt.Errorf("preset = %q: must be one of %s", name, strings.Join(presetNames(), ", "))
 	}
-	return Presets()[i], nil
+	p.Name = name
+	return p, nil
 }

@@ -129,7 +129,7 @@ type Op struct {
 	Adds bool
 
 	// Unless, if not 0: the operation runs only over microbatches of a number of
-	// samples × Count that is no multiple of it (see KernelsMegatron).
+	// samples × Count that is no multiple of it (a softmax over several matrices at a time).
 	Unless int64
 
 	// Modules are the parts of a block that it belongs to, with which it is run again.
