@@ -25,6 +25,7 @@ var stackNames = sync.OnceValue(func() []string { return catalog.Names("stacks")
 func (t Training) Settings() []setting.Setting {
 	return append(t.Options.Settings(), setting.Setting{
 		Key: "stack", Default: noStack, OneOf: append([]string{noStack}, stackNames()...),
-		Text: "the program that trains: it stands for settings (psim list stacks -v), which keys that are given replace",
+		Text: "the program that trains: it stands for settings (psim list stacks -v), " +
+			"which keys that are given replace",
 	})
 }

@@ -142,7 +142,7 @@ func (t *Table) solved() ([]byte, error) {
 			}
 			for _, other := range list {
 				if other.line == r.line || s.Of != "" && other.group(t.Group) == r.group(t.Group) {
-					other.cells[s.Column] = strconv.FormatFloat(math.Round(x*math.Pow10(s.Digits))/math.Pow10(s.Digits), 'f', -1, 64)
+					other.cells[s.Column] = formula.Text(math.Round(x*math.Pow10(s.Digits)) / math.Pow10(s.Digits))
 				}
 			}
 		}

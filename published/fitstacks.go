@@ -173,11 +173,16 @@ func (f stackFit) misfit(constants []constantOf, x []float64) float64 {
 // at writes the constant at its value times a factor, by its logarithm.
 func (c constantOf) at(x float64) string { return fmt.Sprintf("%.4g%s", c.value*math.Exp(x), c.unit) }
 
+// constantsHead is the comment of stack_constants.csv.
+const constantsHead = `# The constants of stacks that are fitted, as the catalogs have them and where the rows are met best, and how far
+# predictions of these rows are off on average (of logarithms). Written by make fit.
+`
+
 // fitStacks writes a table of the constants, as the catalogs have them and as they come
 // closest to their rows.
 func fitStacks(folder string) error {
 	var text bytes.Buffer
-	fmt.Fprint(&text, "# The constants of stacks that are fitted, as the catalogs have them and where the rows are met best, and how far\n# predictions of these rows are off on average (of logarithms). Written by make fit.\n")
+	text.WriteString(constantsHead)
 	w := csv.NewWriter(&text)
 	lines := [][]string{{"stack", "chip", "key", "catalog", "fitted", "rows", "off_catalog", "off_fitted"}}
 	fits, err := stackFits()
@@ -193,7 +198,8 @@ func fitStacks(folder string) error {
 		best := descend(len(constants), 12, off)
 		before, after := fmt.Sprintf("%.4f", off(make([]float64, len(constants)))), fmt.Sprintf("%.4f", off(best))
 		for i, c := range constants {
-			lines = append(lines, []string{f.Stack, f.Chip, c.key, c.at(0), c.at(best[i]), strconv.Itoa(len(f.rows)), before, after})
+			rows := strconv.Itoa(len(f.rows))
+			lines = append(lines, []string{f.Stack, f.Chip, c.key, c.at(0), c.at(best[i]), rows, before, after})
 		}
 	}
 	if err := w.WriteAll(lines); err != nil {

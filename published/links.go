@@ -90,5 +90,7 @@ func (r row) timing() (calibrate.CollectiveTiming, error) {
 			return calibrate.CollectiveTiming{}, err
 		}
 	}
-	return calibrate.CollectiveTiming{Kind: graph.AllReduce, Ranks: int(x[0]), Bytes: int64(x[1]), Time: time.Duration(x[2])}, nil
+	return calibrate.CollectiveTiming{
+		Kind: graph.AllReduce, Ranks: int(x[0]), Bytes: int64(x[1]), Time: time.Duration(x[2]),
+	}, nil
 }

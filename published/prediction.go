@@ -45,8 +45,11 @@ func (p *predictions) of(ctx context.Context, c configuration, trace bool) (*pre
 	return one()
 }
 
+// A predictor is psim.Predict or psim.Estimate.
+type predictor func(context.Context, *configs.Config) (*psim.Prediction, error)
+
 // predictOnce keeps no more of a prediction than rows compare.
-func predictOnce(ctx context.Context, c configuration, predict func(context.Context, *configs.Config) (*psim.Prediction, error)) (*prediction, error) {
+func predictOnce(ctx context.Context, c configuration, predict predictor) (*prediction, error) {
 	config, err := c.load()
 	if err != nil {
 		return nil, err

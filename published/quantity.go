@@ -30,11 +30,9 @@ var quantities = map[string]func(p *prediction) float64{
 	"exposed":   func(p *prediction) float64 { return p.Ranks[0].ExposedCommunication },
 	"optimizer": func(p *prediction) float64 { return p.Ranks[0].Optimizer },
 	// Means over the ranks.
-	"mean_work": func(p *prediction) float64 {
-		return p.mean(func(r results.RankResult) float64 { return r.Compute + r.ExposedCommunication })
-	},
-	"mean_idle":   func(p *prediction) float64 { return p.mean(func(r results.RankResult) float64 { return r.Idle }) },
-	"mean_update": func(p *prediction) float64 { return p.mean(func(r results.RankResult) float64 { return r.Optimizer }) },
+	"mean_work":   meanOf(func(r results.RankResult) float64 { return r.Compute + r.ExposedCommunication }),
+	"mean_idle":   meanOf(func(r results.RankResult) float64 { return r.Idle }),
+	"mean_update": meanOf(func(r results.RankResult) float64 { return r.Optimizer }),
 	// Of the rank with the highest peak: all of it, and what is allocated for tensors.
 	"peak_memory": func(p *prediction) float64 { return float64(p.highest().PeakMemory) },
 	"peak_tensors": func(p *prediction) float64 {
@@ -43,12 +41,14 @@ var quantities = map[string]func(p *prediction) float64{
 	},
 }
 
-// mean averages over the ranks.
-func (p *prediction) mean(of func(results.RankResult) float64) (mean float64) {
-	for _, r := range p.Ranks {
-		mean += of(r) / float64(len(p.Ranks))
+// meanOf averages over the ranks.
+func meanOf(of func(results.RankResult) float64) func(p *prediction) float64 {
+	return func(p *prediction) (mean float64) {
+		for _, r := range p.Ranks {
+			mean += of(r) / float64(len(p.Ranks))
+		}
+		return mean
 	}
-	return mean
 }
 
 // highest returns the rank with the highest peak.

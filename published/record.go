@@ -3,6 +3,7 @@ package published
 import (
 	"encoding/csv"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,17 +110,13 @@ func (l lookup) find(value func(column string) (string, error)) (map[string]stri
 		}
 	}
 	found := map[string]string{}
-	for _, row := range rows {
-		matches := l.matches(row, own)
-		for column, cell := range l.taken(row, matched) {
-			found[column] = "" // though no row matches
-			if matches {
-				found[column] = cell
-			}
+	for _, row := range rows { // columns that some row has are there though none matches
+		for column := range l.taken(row, matched) {
+			found[column] = ""
 		}
-		if matches {
-			break
-		}
+	}
+	if i := slices.IndexFunc(rows, func(row map[string]string) bool { return l.matches(row, own) }); i >= 0 {
+		maps.Copy(found, l.taken(rows[i], matched))
 	}
 	return found, nil
 }

@@ -119,9 +119,10 @@ func atOnce(ctx context.Context, n int, do func(i int) error) error {
 // result sums up the rows of a table.
 func (t *Table) result(rows []Row) (Result, error) {
 	r := Result{
-		Name: t.Name, Rows: len(rows), Fitted: t.Fitted != "", FittedFrom: string(t.Fitted), DeviceFrom: string(t.Device),
-		Title: t.Title, Paper: string(t.Paper), Place: string(t.Place), Claim: string(t.Claim), Note: string(t.Note), Figure: t.Figure,
-		Splits: splits(rows), Orders: orders(rows), Replayed: rows,
+		Name: t.Name, Title: t.Title, Figure: t.Figure, Paper: string(t.Paper), Place: string(t.Place),
+		Fitted: t.Fitted != "", FittedFrom: string(t.Fitted), DeviceFrom: string(t.Device),
+		Claim: string(t.Claim), Note: string(t.Note),
+		Rows: len(rows), Splits: splits(rows), Orders: orders(rows), Replayed: rows,
 	}
 	return r, r.summarize()
 }
@@ -132,7 +133,8 @@ func (t *Result) summarize() error {
 	for _, row := range t.Replayed {
 		e := math.Abs(row.Error())
 		if math.IsNaN(e) || math.IsInf(e, 0) {
-			return fmt.Errorf("row %s: predicted %v and published %v have no relative error", row.Label, row.Predicted, row.Published)
+			return fmt.Errorf("row %s: predicted %v and published %v have no relative error",
+				row.Label, row.Predicted, row.Published)
 		}
 		t.AllMean += e / float64(t.Rows)
 		t.AllWorst = max(t.AllWorst, e)
@@ -162,7 +164,8 @@ func (r Report) Figures() map[string]picture.ScatterFigure {
 		f.Unit = t.Replayed[0].Unit
 		series := picture.ScatterSeries{Name: t.Title}
 		for _, row := range t.Replayed {
-			series.Points = append(series.Points, picture.ScatterPoint{Published: row.Published, Predicted: row.Predicted, Used: row.Used})
+			point := picture.ScatterPoint{Published: row.Published, Predicted: row.Predicted, Used: row.Used}
+			series.Points = append(series.Points, point)
 		}
 		f.Series = append(f.Series, series)
 		figures[t.Figure] = f

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	"psim/internal/formula"
@@ -65,9 +66,7 @@ func (r row) lookUp() (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		for column, cell := range found {
-			r.looked[column] = cell
-		}
+		maps.Copy(r.looked, found)
 	}
 	return r.looked, nil
 }

@@ -59,7 +59,8 @@ func splits(rows []Row) (list []Split) {
 	}
 	list = slices.DeleteFunc(list, func(s Split) bool { return classes[s.By] < 2 })
 	slices.SortStableFunc(list, func(a, b Split) int {
-		return cmp.Or(first[a.By]-first[b.By], a.order-b.order, cmp.Compare(len(a.Class), len(b.Class)), strings.Compare(a.Class, b.Class))
+		shorter := cmp.Compare(len(a.Class), len(b.Class))
+		return cmp.Or(first[a.By]-first[b.By], a.order-b.order, shorter, strings.Compare(a.Class, b.Class))
 	})
 	return list
 }

@@ -25,7 +25,9 @@ func (r Report) byStack() []stackError {
 			if row.Stack == "" {
 				continue
 			}
-			i := slices.IndexFunc(groups, func(g stackError) bool { return g.stack == row.Stack && g.device == row.Device })
+			i := slices.IndexFunc(groups, func(g stackError) bool {
+				return g.stack == row.Stack && g.device == row.Device
+			})
 			if i < 0 {
 				i, groups = len(groups), append(groups, stackError{stack: row.Stack, device: row.Device})
 			}
@@ -85,7 +87,8 @@ func (g stackError) line() string {
 		counted = fmt.Sprintf("%d of %d", n, g.rows)
 	}
 	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s | %s |\n", g.stack, g.device, counted,
-		percent(g.mean()), percent(g.median()), percent(g.worst()), signed(signs/float64(n)), cmp.Or(g.claim(), "none known"))
+		percent(g.mean()), percent(g.median()), percent(g.worst()), signed(signs/float64(n)),
+		cmp.Or(g.claim(), "none known"))
 }
 
 // claim says how far off other tools are by their authors on runs of a stack and a kind
@@ -110,7 +113,8 @@ func (r Report) writeStacks(b *strings.Builder) {
 		"device. The sign says whether predictions are too slow (+) or too fast (−) on average. Errors of\n" +
 		"other tools on these rows are not known: what is cited is claimed by their authors, of runs of\n" +
 		"their own.\n\n" +
-		"| stack | device | rows | mean | median | worst | sign | best claims of other tools, elsewhere |\n|---|---|--:|--:|--:|--:|--:|---|\n")
+		"| stack | device | rows | mean | median | worst | sign | best claims of other tools, elsewhere |\n" +
+		"|---|---|--:|--:|--:|--:|--:|---|\n")
 	for _, g := range groups {
 		b.WriteString(g.line())
 	}

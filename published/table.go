@@ -167,7 +167,8 @@ func Select(names []string) ([]Table, error) {
 			for _, t := range all {
 				known = append(known, t.Name)
 			}
-			return nil, fmt.Errorf("unknown published table %q%s", name, cmp.Or(nearest.Suggest(name, known), "; use one of "+strings.Join(known, ", ")))
+			hint := cmp.Or(nearest.Suggest(name, known), "; use one of "+strings.Join(known, ", "))
+			return nil, fmt.Errorf("unknown published table %q%s", name, hint)
 		}
 	}
 	return slices.DeleteFunc(all, func(t Table) bool { return !wanted[t.Name] }), nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"psim/costmodel/training"
 	"psim/internal/formula"
@@ -62,7 +63,7 @@ type size struct {
 	by     string
 	of     float64
 	limits []float64
-	names  []string
+	names  string // of the classes
 }
 
 // facets classifies a training run by what its source says of it.
@@ -72,10 +73,10 @@ func (r row) facets() ([]Facet, error) {
 		return nil, err
 	}
 	sizes := []size{
-		{"GPUs", float64(p.Devices), []float64{8, 64, 256}, []string{"to 8", "to 64", "to 256", "more"}},
-		{"parameters", float64(p.Parameters), []float64{2e9, 1e10, 5e10}, []string{"to 2B", "to 10B", "to 50B", "more"}},
-		{"tokens of a sample", 0, []float64{1024, 2048, 8192}, []string{"to 1,024", "2,048", "to 8,192", "more"}},
-		{"samples of a microbatch", 0, []float64{1, 4, 16}, []string{"1", "to 4", "to 16", "more"}},
+		{"GPUs", float64(p.Devices), []float64{8, 64, 256}, "to 8|to 64|to 256|more"},
+		{"parameters", float64(p.Parameters), []float64{2e9, 1e10, 5e10}, "to 2B|to 10B|to 50B|more"},
+		{"tokens of a sample", 0, []float64{1024, 2048, 8192}, "to 1,024|2,048|to 8,192|more"},
+		{"samples of a microbatch", 0, []float64{1, 4, 16}, "1|to 4|to 16|more"},
 	}
 	if sizes[2].of, err = formula.Number("model.sequence_length", r); err != nil {
 		return nil, err
@@ -93,7 +94,7 @@ func (r row) facets() ([]Facet, error) {
 		for i < len(s.limits) && s.of > s.limits[i] {
 			i++
 		}
-		list = append(list, Facet{By: s.by, Class: s.names[i], order: i})
+		list = append(list, Facet{By: s.by, Class: strings.Split(s.names, "|")[i], order: i})
 	}
 	for _, key := range []string{"parallel.tensor", "schedule.stages", "train.recompute"} {
 		if value, err := r.key(key); err == nil {

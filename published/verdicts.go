@@ -29,13 +29,15 @@ func (r Report) writeVerdicts(b *strings.Builder, head, form string) {
 		}
 		b.WriteString(head)
 		head = ""
-		fmt.Fprintf(b, form, t.Name, all, counts[results.Fits], counts[results.Close], counts[results.DoesNotFit], all-counts[results.DoesNotFit])
+		fits, tight, not := counts[results.Fits], counts[results.Close], counts[results.DoesNotFit]
+		fmt.Fprintf(b, form, t.Name, all, fits, tight, not, all-not)
 	}
 }
 
 // The forms of verdicts in text and in Markdown.
 const (
-	verdictText     = "%s: of %d runs, all of which ran, %d fit, %d are close and %d do not fit: right %d times\n"
-	verdictHead     = "\nMemory of the training runs, all of which ran, by the verdict of `psim run`:\n\n| table | rows | fits | close | does not fit | right |\n|---|--:|--:|--:|--:|--:|\n"
+	verdictText = "%s: of %d runs, all of which ran, %d fit, %d are close and %d do not fit: right %d times\n"
+	verdictHead = "\nMemory of the training runs, all of which ran, by the verdict of `psim run`:\n\n" +
+		"| table | rows | fits | close | does not fit | right |\n|---|--:|--:|--:|--:|--:|\n"
 	verdictMarkdown = "| %s | %d | %d | %d | %d | %d |\n"
 )

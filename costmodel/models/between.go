@@ -132,7 +132,8 @@ func (m Model) softmax(name string) []network.Op {
 	}
 	narrow, same, wide := traffic(4, 2), traffic(4, 4), traffic(2, 4)
 	return []network.Op{
-		step("to_fp32", wide, narrow, network.Mixed), step("scale", same, same, network.FP32), step("mask", same, same, network.FP32), fused,
+		step("to_fp32", wide, narrow, network.Mixed), step("scale", same, same, network.FP32),
+		step("mask", same, same, network.FP32), fused,
 		step("to_fp16", narrow, wide, network.Mixed),
 	}
 }
@@ -167,9 +168,12 @@ func (m Model) loss() []network.Op {
 			return moves{forward: forward, input: input, numbers: numbers}.op(name, n)
 		}
 		ops = []network.Op{
-			step("loss.to_fp32", traffic(2, 4), traffic(4, 2), network.Mixed), step("loss.max", traffic(4, 0), traffic(0, 0), network.FP32),
-			step("loss.subtract", traffic(4, 4), traffic(0, 0), network.FP32), step("loss.exp", traffic(4, 4), traffic(0, 0), network.FP32),
-			step("loss.sum", traffic(4, 0), traffic(0, 0), network.FP32), step("loss", traffic(4, 4), traffic(4, 4), network.FP32),
+			step("loss.to_fp32", traffic(2, 4), traffic(4, 2), network.Mixed),
+			step("loss.max", traffic(4, 0), traffic(0, 0), network.FP32),
+			step("loss.subtract", traffic(4, 4), traffic(0, 0), network.FP32),
+			step("loss.exp", traffic(4, 4), traffic(0, 0), network.FP32),
+			step("loss.sum", traffic(4, 0), traffic(0, 0), network.FP32),
+			step("loss", traffic(4, 4), traffic(4, 4), network.FP32),
 		}
 	}
 	last := &ops[len(ops)-1]

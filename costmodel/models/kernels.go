@@ -178,8 +178,10 @@ func (m Model) repeated(s, q, kv int) []network.Op {
 	if !m.between().repeats || q == kv {
 		return nil
 	}
-	repeat := moves{forward: traffic(2, 2), input: traffic(2, 2), kernels: 2, inverse: 2}.op("self_attn.repeat", elements(s, q+kv))
-	repeat.Writes = [3]int64{network.Forward: elements(s, 2*q), network.InputGradient: elements(s, 2*kv)} // reads the reverse
+	both := moves{forward: traffic(2, 2), input: traffic(2, 2), kernels: 2, inverse: 2}
+	repeat := both.op("self_attn.repeat", elements(s, q+kv))
+	// Reads the reverse.
+	repeat.Writes = [3]int64{network.Forward: elements(s, 2*q), network.InputGradient: elements(s, 2*kv)}
 	return []network.Op{repeat.Divided()}
 }
 
@@ -192,6 +194,7 @@ func (m Model) copied(s, q, kv int) []network.Op {
 	all, keys := elements(s, q+2*kv), elements(s, 2*kv)
 	return []network.Op{{
 		Name: "self_attn.copies", Class: network.Elementwise, Elements: all, Sharded: true,
-		Moved: [3]int64{2*all + 4*keys, 4*all + 2*keys, 0}, Writes: [3]int64{all + 2*keys, 2*all + keys, 0}, Launches: [3]int{3, 3, 0},
+		Moved: [3]int64{2*all + 4*keys, 4*all + 2*keys, 0}, Writes: [3]int64{all + 2*keys, 2*all + keys, 0},
+		Launches: [3]int{3, 3, 0},
 	}}
 }

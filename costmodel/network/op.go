@@ -135,7 +135,7 @@ type Op struct {
 	// Modules are the parts of a block that it belongs to, with which it is run again.
 	Modules Module
 
-	// Sharded: divided among the devices of a Megatron tensor-parallel group. A
+	// Sharded: divided among the devices of a tensor-parallel group. A
 	// product with a weight is cut along its columns, or along Inner where it is
 	// RowParallel; one without along Count; a table along its rows.
 	Sharded, RowParallel bool
