@@ -173,7 +173,7 @@ func (f stackFit) misfit(constants []constantOf, x []float64) float64 {
 // at writes the constant at its value times a factor, by its logarithm.
 func (c constantOf) at(x float64) string { return fmt.Sprintf("%.4g%s", c.value*math.Exp(x), c.unit) }
 
-// constantsHead is the comment of stack_constants.csv.
+// constantsHead begins stack_constants.csv.
 const constantsHead = `# The constants of stacks that are fitted, as the catalogs have them and where the rows are met best, and how far
 # predictions of these rows are off on average (of logarithms). Written by make fit.
 `

@@ -14,9 +14,9 @@ import (
 func machineOf(t *testing.T, section string) costmodel.Machine {
 	c, err := configs.Parse("fit", []byte("schedule.name = \"ddp\"\nmodel.preset = \"gpt2\"\nbatch.global = 1\n"+section))
 	require.NoError(t, err)
-	plan, err := c.Build()
+	experiment, err := c.Build()
 	require.NoError(t, err)
-	return plan.Machine
+	return experiment.Machine
 }
 
 // What was fitted is what users get: the catalog's A100, and the example of
@@ -38,9 +38,9 @@ func TestFittedMachines(t *testing.T) {
 
 	example, err := configs.Load("megatron-deepspeed")
 	require.NoError(t, err)
-	plan, err := example.Build()
+	experiment, err := example.Build()
 	require.NoError(t, err)
 	machine := machineOf(t, read("testdata/vtrain_machine.toml"))
-	machine.Tensor = plan.Machine.Tensor
-	require.Equal(t, machine, plan.Machine)
+	machine.Tensor = experiment.Machine.Tensor
+	require.Equal(t, machine, experiment.Machine)
 }

@@ -53,7 +53,7 @@ func TestLatencyOfInfiniBand(t *testing.T) {
 }
 
 // inTOML writes ranges as the catalog has them.
-func inTOML(ranges []link.Range) string {
+func inTOML(ranges []link.SizeRange) string {
 	var b strings.Builder
 	for _, r := range ranges {
 		fmt.Fprintf(&b, "  {ranks = %d, from = %q, call = %q, bandwidth = %q},\n", r.Ranks, r.From, r.Call, r.Bandwidth)

@@ -58,5 +58,5 @@ func predictOnce(ctx context.Context, c configuration, predict predictor) (*pred
 	if err != nil {
 		return nil, err
 	}
-	return &prediction{p.Result, p.Summary.LongestSpan.Seconds(), float64(p.Plan.Samples), p.Trace}, nil
+	return &prediction{p.Result, p.Summary.LongestSpan.Seconds(), float64(p.Experiment.Samples), p.Trace}, nil
 }

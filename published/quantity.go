@@ -79,7 +79,7 @@ func (r row) prediction(trace bool) (*prediction, error) {
 }
 
 // build builds the row's configuration without simulating it.
-func (r row) build() (*configs.Config, *configs.Plan, error) {
+func (r row) build() (*configs.Config, *configs.Experiment, error) {
 	c, err := r.configuration()
 	if err != nil {
 		return nil, nil, err
@@ -88,8 +88,8 @@ func (r row) build() (*configs.Config, *configs.Plan, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	plan, err := config.Build()
-	return config, plan, err
+	experiment, err := config.Build()
+	return config, experiment, err
 }
 
 // measures lists functions of a row's prediction by name.
@@ -169,14 +169,14 @@ type fusedAttention struct {
 
 // attentionOn returns the attention of a row's network, on its device.
 func (r row) attentionOn() (fusedAttention, error) {
-	_, plan, err := r.build()
+	_, experiment, err := r.build()
 	if err != nil {
 		return fusedAttention{}, err
 	}
-	for _, l := range plan.Workload.Network.Layers {
+	for _, l := range experiment.Staged.Network.Layers {
 		for _, o := range l.Ops {
 			if o.Class == network.Attention {
-				return fusedAttention{o, plan.Machine.Device, plan.Workload.Training}, nil
+				return fusedAttention{o, experiment.Machine.Device, experiment.Staged.Training}, nil
 			}
 		}
 	}
@@ -201,13 +201,13 @@ func (a fusedAttention) seconds(heads int64, masked, backward bool) (float64, er
 
 // kept returns the bytes that a device keeps of the first block for one sample: kept().
 func (r row) kept([]any) (any, error) {
-	_, plan, err := r.build()
+	_, experiment, err := r.build()
 	if err != nil {
 		return nil, err
 	}
 	const element = 2
 	var bytes int64
-	for _, b := range plan.Workload.Training.Kept(plan.Workload.Network.Layers[1]) {
+	for _, b := range experiment.Staged.Training.Kept(experiment.Staged.Network.Layers[1]) {
 		bytes += b.Bytes(element)
 	}
 	return float64(bytes), nil

@@ -54,8 +54,8 @@ type KernelSet struct {
 	Between launches `toml:"between"`
 }
 
-// launches are the operations between products of a set of kernels, or what a program's code
-// changes of them; nil is as elsewhere.
+// launches lists the operations between products of a set of kernels, or what a program's code
+// changes of them; nil leaves one as it is.
 type launches struct {
 	Norm       *launch `toml:"norm"`
 	RMSNorm    *launch `toml:"rms_norm"` // where PyTorch has had no kernel for it
