@@ -65,7 +65,7 @@ lint:
 ci:
 	.ci/run
 
-fit: ## fit the machines of published tables to their rows again; takes up to two hours
+fit: ## fit to published rows again: machines, stacks, columns of data; takes ten minutes
 	$(GO) run ./tools/fit
 
 fit-check: ## hold what is fitted to published rows to its fits, computed again; takes a minute

@@ -31,7 +31,7 @@ type constant struct {
 }
 
 // Fit writes what is fitted to published rows into a folder: the constants of stacks as a
-// table, the machines of tables, and columns of their data. It takes up to two hours.
+// table, the machines of tables, and columns of their data. It takes ten minutes.
 func Fit(folder string) error {
 	if err := fitStacks(folder); err != nil {
 		return err
