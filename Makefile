@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench laws fuzz kill processes faults processes-pairs full-disk golden gallery schema fit exhaustive lint report course-checks accuracy speed bench-pytorch engine ci
+.PHONY: run test bench laws fuzz kill processes faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report course-checks accuracy speed bench-pytorch engine ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -65,8 +65,11 @@ lint:
 ci:
 	.ci/run
 
-fit: ## fit the machines of published tables to their rows again; takes up to two hours
+fit: ## fit to published rows again: machines, stacks, columns of data; takes ten minutes
 	$(GO) run ./tools/fit
+
+fit-check: ## hold what is fitted to published rows to its fits, computed again; takes a minute
+	PSIM_FITS=1 $(GO) test ./published -run Fit -count 1
 
 exhaustive: ## predict every plan of four small spaces one by one, and compare with psim search; takes minutes
 	$(GO) run ./tools/exhaustive

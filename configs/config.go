@@ -12,7 +12,6 @@ import (
 	"psim/configs/parallel"
 	"psim/costmodel"
 	"psim/costmodel/models"
-	"psim/costmodel/training"
 	"psim/internal/setting"
 	"psim/schedules"
 	"psim/schedules/collective"
@@ -28,7 +27,7 @@ type Config struct {
 	Batch      parallel.Batch           `toml:"batch"`
 	Data       parallel.Data            `toml:"data"`
 	Parallel   parallel.Options         `toml:"parallel"`
-	Train      training.Options         `toml:"train"`
+	Train      Training                 `toml:"train"`
 	Machine    costmodel.MachineOptions `toml:"machine"`
 	Collective collective.Options       `toml:"collective"`
 

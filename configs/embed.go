@@ -9,15 +9,14 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/BurntSushi/toml"
-
+	"psim/configs/catalog"
 	"psim/costmodel"
 	"psim/costmodel/link"
 	"psim/internal/nearest"
 	"psim/internal/setting"
 )
 
-//go:embed *.toml catalog/*.toml plans/*.toml
+//go:embed *.toml plans/*.toml
 var files embed.FS
 
 // Reference is every setting with its meaning, range and default, as a commented
@@ -75,42 +74,22 @@ var Catalog = sync.OnceValue(func() costmodel.Catalog { return loadCatalog(true)
 var unsourced = sync.OnceValue(func() costmodel.Catalog { return loadCatalog(false) })
 
 func loadCatalog(sources bool) costmodel.Catalog {
-	return costmodel.Catalog{
-		Devices: decodeCatalog("catalog/devices.toml", sources, func(d *costmodel.Device, name string) { d.Name = name }),
-		Links:   decodeCatalog("catalog/links.toml", sources, func(l *link.Link, name string) { l.Name = name }),
+	devices, links := catalog.ReadValues[costmodel.Device], catalog.ReadValues[link.Link]
+	if sources {
+		devices, links = catalog.Read[costmodel.Device], catalog.Read[link.Link]
 	}
-}
-
-// decodeCatalog decodes an embedded file of named tables, in its order. The files are
-// part of the program, so a mistake in them is ours.
-func decodeCatalog[T any](path string, sources bool, setName func(*T, string)) (entries []T) {
-	data, err := files.ReadFile(path)
-	if err != nil {
-		panic(err)
+	var c costmodel.Catalog
+	for _, e := range devices("devices") {
+		e.Value.Name = e.Name
+		catalog.FoldAll(e.Value.Source)
+		c.Devices = append(c.Devices, e.Value)
 	}
-	var text strings.Builder
-	keep := true
-	for line := range strings.Lines(string(data)) {
-		if strings.HasPrefix(line, "[") {
-			keep = sources || !strings.HasSuffix(line, ".source]\n")
-		}
-		if keep {
-			text.WriteString(line)
-		}
+	for _, e := range links("links") {
+		e.Value.Name = e.Name
+		catalog.FoldAll(e.Value.Source)
+		c.Links = append(c.Links, e.Value)
 	}
-	tables := map[string]T{}
-	meta, err := toml.Decode(text.String(), &tables)
-	if err != nil || len(meta.Undecoded()) > 0 {
-		panic(fmt.Sprintf("%s: %v, unknown keys %v", path, err, meta.Undecoded()))
-	}
-	for _, key := range meta.Keys() {
-		if len(key) == 1 {
-			entry := tables[key[0]]
-			setName(&entry, key[0])
-			entries = append(entries, entry)
-		}
-	}
-	return entries
+	return c
 }
 
 // ExampleSummary is the comment at the head of an embedded example, up to the

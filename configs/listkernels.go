@@ -19,18 +19,18 @@ import (
 func WriteKernels(w io.Writer, verbose bool) {
 	fmt.Fprintln(w, "kernels\thost\twhat lies between products")
 	for _, set := range models.KernelSets() {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", set.Name, hostOf(set.Name).operation(), set.Summary)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", set.Name, hostOperation(set), set.Summary)
 	}
 	if !verbose {
 		return
 	}
 	fmt.Fprintln(w, "\nhost, for a kernel, where no stack is set:")
-	for _, k := range KernelHosts() {
+	for _, k := range models.KernelSets() {
 		sets := k.Sets
 		if len(sets) == 0 {
 			sets = []string{"no time"}
 		}
-		describeSets(w, k.Name, sets, k.Source)
+		describeSets(w, k.Name, sets, string(k.Source))
 	}
 	for _, set := range models.KernelSets() {
 		for _, family := range []string{"gpt", "llama"} {
@@ -40,18 +40,8 @@ func WriteKernels(w io.Writer, verbose bool) {
 	writeRecipes(w)
 }
 
-// hostOf returns the catalog's entry of a set of kernels.
-func hostOf(kernels string) (host KernelHost) {
-	for _, k := range KernelHosts() {
-		if k.Name == kernels {
-			host = k
-		}
-	}
-	return host
-}
-
-// operation returns what the host takes for a kernel, "-" where that is nothing.
-func (k KernelHost) operation() string {
+// hostOperation returns what the host takes for a kernel, "-" where that is nothing.
+func hostOperation(k models.KernelSet) string {
 	for _, set := range k.Sets {
 		if value, ok := strings.CutPrefix(set, "machine.host.operation = "); ok {
 			return strings.Trim(value, `"`)
@@ -75,7 +65,7 @@ func writeKernels(w io.Writer, set models.KernelSet, family string) {
 	if family == "gpt" {
 		m.Dropout = 0.1
 	}
-	if set.Name == models.KernelsMegatron {
+	if set.UnfusedAttention {
 		m.Attention = models.AttentionUnfused
 	}
 	n, err := m.Network()

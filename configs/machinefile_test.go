@@ -135,7 +135,7 @@ func TestMeasuredMachineFile(t *testing.T) {
 	require.Equal(t, "inline", m.Device.Name, "not the configuration's t4")
 	require.Len(t, m.Device.Measured, 1)
 	require.EqualValues(t, 1e9, m.Link.Bandwidth)
-	compute, err := costmodel.NewCompute(m.Device, c.Train)
+	compute, err := costmodel.NewCompute(m.Device, c.Train.Options)
 	require.NoError(t, err)
 	embedding := experiment.Staged.Network.Layers[0]
 	require.Equal(t, layer, embedding.Signature())

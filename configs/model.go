@@ -88,7 +88,7 @@ func (c *Config) checkTwoPass(split bool) error {
 // no rate for, or the network no use, and recomputation of what the network has not, or that
 // is not modelled.
 func (c *Config) trainedOn(n network.Network, m costmodel.Machine) (training.Options, error) {
-	t := c.Train
+	t := c.Train.Options
 	t.BothWays, t.Microbatches = m.Device.Microscaling, c.Microbatches()
 	_, err := m.Compute(t)
 	if err == nil {

@@ -2,6 +2,7 @@ package configs
 
 import (
 	"flag"
+	"maps"
 	"os"
 	"reflect"
 	"regexp"
@@ -137,6 +138,9 @@ func isList(field reflect.Value) bool {
 func fields(v reflect.Value) map[string]reflect.Value {
 	byKey := map[string]reflect.Value{}
 	for i := range v.NumField() {
+		if v.Type().Field(i).Anonymous {
+			maps.Copy(byKey, fields(v.Field(i)))
+		}
 		if key := v.Type().Field(i).Tag.Get("toml"); key != "" && key != "-" {
 			byKey[key] = v.Field(i)
 		}

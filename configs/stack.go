@@ -6,7 +6,9 @@ import (
 	"strings"
 	"sync"
 
+	"psim/configs/catalog"
 	"psim/costmodel"
+	"psim/costmodel/models"
 )
 
 // A Stack is a program that trains, and the settings that train.stack = its name stands
@@ -37,8 +39,13 @@ type Stack struct {
 }
 
 // Stacks is the catalog of stacks, in the order of its file.
-var Stacks = sync.OnceValue(func() []Stack {
-	return decodeCatalog("catalog/stacks.toml", true, func(s *Stack, name string) { s.Name = name })
+var Stacks = sync.OnceValue(func() (list []Stack) {
+	for _, e := range catalog.Read[Stack]("stacks") {
+		e.Value.Name = e.Name
+		catalog.FoldAll(e.Value.Source)
+		list = append(list, e.Value)
+	}
+	return list
 })
 
 // Offers lists the values that it has.
@@ -124,18 +131,6 @@ func (s Stack) differsOnBoards(chip string) bool {
 	})
 }
 
-// KernelHost is what a host takes to launch the kernels that model.kernels = its name names.
-type KernelHost struct {
-	Name   string   `toml:"-"`
-	Sets   []string `toml:"sets"` // lines of TOML
-	Source string   `toml:"source"`
-}
-
-// KernelHosts is the catalog of hosts' times by kernels, in the order of its file.
-var KernelHosts = sync.OnceValue(func() []KernelHost {
-	return decodeCatalog("catalog/kernels.toml", true, func(k *KernelHost, name string) { k.Name = name })
-})
-
 // kernelSettings lists the settings that the kernels of a transformer stand for where no
 // stack names the program. Cores of a CPU are launched for nothing, and a machine file says
 // what its host takes.
@@ -144,17 +139,17 @@ func (c *Config) kernelSettings() []string {
 		return nil
 	}
 	kernels := c.Model.UsedKernels()
-	i := slices.IndexFunc(KernelHosts(), func(k KernelHost) bool { return k.Name == kernels })
-	if i < 0 || len(KernelHosts()[i].Sets) == 0 {
+	i := slices.IndexFunc(models.KernelSets(), func(k models.KernelSet) bool { return k.Name == kernels })
+	if i < 0 || len(models.KernelSets()[i].Sets) == 0 {
 		return nil
 	}
-	return KernelHosts()[i].Sets
+	return models.KernelSets()[i].Sets
 }
 
 // laid returns the settings of the catalog that lie under the experiment's own, and what
 // stands for them: its stack, or without one its kernels.
 func (c *Config) laid() (from string, sets []string) {
-	if c.Train.Stack != "none" {
+	if c.Train.Stack != noStack {
 		return "stack " + c.Train.Stack, c.stackSettings()
 	}
 	return "kernels " + c.Model.UsedKernels(), c.kernelSettings()

@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/configs"
+	"psim/configs/catalog"
 	"psim/costmodel"
 	"psim/costmodel/network"
 	"psim/costmodel/stages"
-	"psim/costmodel/training"
 	"psim/internal/units"
 	"psim/schedules"
 )
@@ -83,7 +83,7 @@ func TestStacks(t *testing.T) {
 			require.NoError(t, err, s.Name)
 		}
 	}
-	require.Equal(t, training.Stacks(), names)
+	require.Equal(t, names, catalog.Names("stacks"), "train.stack names them")
 }
 
 // Every setting of a stack has a source: one that names it before its colon, or that of

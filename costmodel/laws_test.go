@@ -28,7 +28,7 @@ func drawModel(t *rapid.T) models.Model {
 		FFNHidden: 4 * rapid.IntRange(1, 128).Draw(t, "ffn"), Vocab: 4 * rapid.IntRange(1, 64).Draw(t, "vocab"),
 		SequenceLength: 4 * rapid.IntRange(1, 32).Draw(t, "sequence"),
 		Attention:      rapid.SampledFrom([]string{models.AttentionUnfused, models.AttentionFlash}).Draw(t, "attention"),
-		Kernels:        rapid.SampledFrom([]string{models.KernelsFused, models.KernelsEager, models.KernelsCompiled, models.KernelsTE}).Draw(t, "kernels"),
+		Kernels:        rapid.SampledFrom([]string{models.KernelsFused, "eager", "compiled", "te"}).Draw(t, "kernels"),
 	}
 	if family == "mixtral" {
 		m.Experts, m.ExpertsPerToken = 3, rapid.IntRange(1, 3).Draw(t, "active")

@@ -160,7 +160,7 @@ func (s *Space) legalRecompute(p *Plan) bool {
 // noteRecompute reports whether a recomputation is possible and repeats other operations
 // than all recomputations noted before.
 func (s *Space) noteRecompute(recompute string) bool {
-	t := s.config.Train
+	t := s.config.Train.Options
 	t.Recompute = recompute
 	if t.Validate() != nil || t.Check(s.network) != nil {
 		return false

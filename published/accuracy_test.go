@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +19,25 @@ import (
 )
 
 // replayed is all tables, replayed once for the tests that read them.
-var replayed = sync.OnceValues(func() (Report, error) { return Replay(context.Background(), catalog()) })
+var replayed = sync.OnceValues(func() (Report, error) { return Replay(context.Background(), tables()) })
+
+// replayedTable is one of them.
+func replayedTable(t *testing.T, name string) Result {
+	t.Helper()
+	r, err := replayed()
+	require.NoError(t, err)
+	i := slices.IndexFunc(r.Tables, func(table Result) bool { return table.Name == name })
+	require.GreaterOrEqual(t, i, 0, name)
+	return r.Tables[i]
+}
+
+// rowsOf lists the rows of a table, which have not been predicted.
+func rowsOf(t *testing.T, of *Table) []row {
+	t.Helper()
+	rows, err := of.forms(t.Context(), &predictions{})
+	require.NoError(t, err)
+	return rows
+}
 
 // TestAccuracy compares docs/accuracy.md and its pictures with what make accuracy
 // would write.

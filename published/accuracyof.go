@@ -1,10 +1,9 @@
 package published
 
 import (
-	"strconv"
+	"fmt"
 	"strings"
 
-	"psim/costmodel/training"
 	"psim/results/rankings"
 )
 
@@ -25,17 +24,10 @@ func Accuracy(stack, device, precision string) *rankings.StackAccuracy {
 // stacksCSV writes the errors of stacks.
 func (r Report) stacksCSV() string {
 	var b strings.Builder
-	b.WriteString("# Errors of training runs by stack and device, over the rows that no constant was fitted to: go test ./published -run Stacks -update\nstack,device,rows,mean_percent\n")
+	b.WriteString("# Errors of training runs by stack and device, over the rows that no constant was fitted to: " +
+		"go test ./published -run Stacks -update\nstack,device,rows,mean_percent\n")
 	for _, g := range r.byStack() {
-		b.WriteString(strings.Join([]string{g.stack, g.device, strconv.Itoa(len(g.errors)), strconv.FormatFloat(100*g.mean(), 'f', 2, 64)}, ",") + "\n")
+		fmt.Fprintf(&b, "%s,%s,%d,%.2f\n", g.stack, g.device, len(g.errors), 100*g.mean())
 	}
 	return b.String()
-}
-
-// deviceIn names a device in a precision of fewer than 16 bits, whose rates are others.
-func deviceIn(device, precision string) string {
-	if (training.Options{Precision: precision}).Narrow() {
-		return device + " in " + precision
-	}
-	return device
 }

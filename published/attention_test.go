@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/configs"
+	"psim/costmodel"
+	"psim/internal/formula"
 )
 
 // attentionWidths names the device whose rows say how much slower narrow heads are, where a
@@ -33,20 +35,15 @@ var attentionAs = map[string]string{
 var attentionKept = []string{"a100-80gb-sxm", "h100-80gb-sxm"}
 
 // The catalog's attention and half_head are the fit to the rows that count, to their last
-// digit, and of other devices those of the device that the source names.
-func TestAttentionIsTheFit(t *testing.T) {
-	fitted := map[string]bool{}
-	for _, r := range attentionRows("fit") {
-		fitted[r.text("device")] = true
-	}
-	require.Greater(t, len(fitted), 10)
-	for name := range fitted {
-		attention, half := attentionFit(t, name)
+// digit.
+func TestFittedAttention(t *testing.T) {
+	all := timedAttention(t)
+	for name := range devicesFitted(t, all) {
+		attention, half := all.fit(t, name)
 		t.Logf("%s: attention = %.3f, half_head = %.0f", name, attention, half)
-		d, err := attentionDevice(name)
-		require.NoError(t, err)
+		d := all.device(t, name)
 		switch {
-		case attentionElsewhere[name] != "":
+		case all.elsewhere(t, name):
 		case slices.Contains(attentionKept, name):
 			require.InEpsilon(t, attention/(1+half/128), d.Attention/(1+d.HalfHead/128), 0.01, name)
 		default:
@@ -54,13 +51,16 @@ func TestAttentionIsTheFit(t *testing.T) {
 			require.Equal(t, half, d.HalfHead, name)
 		}
 	}
+}
+
+// Devices without rows have the attention and half_head of the device that the source names.
+func TestFittedAttentionOfOthers(t *testing.T) {
+	all := timedAttention(t)
+	fitted := devicesFitted(t, all)
 	for name, as := range attentionAs {
-		d, err := attentionDevice(name)
-		require.NoError(t, err)
-		from, err := attentionDevice(as)
-		require.NoError(t, err)
-		if attentionElsewhere[as] != "" {
-			from.Attention, from.HalfHead = attentionFit(t, as)
+		from, d := all.device(t, as), catalogDevice(t, name)
+		if all.elsewhere(t, as) {
+			from.Attention, from.HalfHead = all.fit(t, as)
 		}
 		require.InDelta(t, from.Attention, d.Attention, 5.1e-4, name)
 		require.Equal(t, from.HalfHead, d.HalfHead, name)
@@ -68,18 +68,90 @@ func TestAttentionIsTheFit(t *testing.T) {
 	}
 }
 
+// devicesFitted lists the devices with rows that count.
+func devicesFitted(t *testing.T, all timings) map[string]bool {
+	fitted := map[string]bool{}
+	for _, r := range all.of("fit") {
+		fitted[r.text("device")] = true
+	}
+	require.Greater(t, len(fitted), 10)
+	return fitted
+}
+
+// A timing is a row of attention.csv with what prices it.
+type timing struct {
+	row
+	fusedAttention
+	heads            int64
+	masked, backward bool
+	flops, rate      float64 // published, in TFLOP/s
+}
+
+// timings are rows, whatever their use.
+type timings []timing
+
+// timedAttention reads them.
+func timedAttention(t *testing.T) (all timings) {
+	of := *table("attention")
+	of.Where = ""
+	for _, r := range rowsOf(t, &of) {
+		number := func(expression string) float64 {
+			x, err := formula.Number(expression, r)
+			require.NoError(t, err)
+			return x
+		}
+		priced, err := r.attentionOn()
+		require.NoError(t, err)
+		backward, err := r.holds("backward")
+		require.NoError(t, err)
+		all = append(all, timing{r, priced, int64(number("batch")), r.text("mask") != "no mask", backward, number("flops"), number(of.Published)})
+	}
+	return all
+}
+
+// of lists those of some uses.
+func (all timings) of(uses ...string) timings {
+	return slices.DeleteFunc(slices.Clone(all), func(r timing) bool { return !slices.Contains(uses, r.text("use")) })
+}
+
+// device returns the one of some rows, or of the catalog.
+func (all timings) device(t *testing.T, name string) costmodel.Device {
+	if all.elsewhere(t, name) {
+		return all.first(name).fusedAttention.device
+	}
+	return catalogDevice(t, name)
+}
+
+// elsewhere reports whether the catalog lacks a device that has rows.
+func (all timings) elsewhere(t *testing.T, name string) bool {
+	if all.first(name) == nil {
+		return false
+	}
+	like, err := all.first(name).Value("like")
+	require.NoError(t, err)
+	return like != ""
+}
+
+// first returns the first row of a device, if it has any.
+func (all timings) first(name string) *timing {
+	i := slices.IndexFunc(all, func(r timing) bool { return r.text("device") == name })
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}
+
 // Attention of stack megatron-te on Hopper is the mean of logarithms over cuDNN's rows of 128
 // features, over what its products reach; half_head, to its last digit, comes from rows that
 // differ in the width of heads.
-func TestStackAttentionIsTheFit(t *testing.T) {
-	half, found := halfHeadFit(t, "h100-80gb-sxm", "megatron-te")
+func TestFittedAttentionOfStack(t *testing.T) {
+	all := timedAttention(t)
+	half, found := all.halfHead(t, "h100-80gb-sxm", "megatron-te")
 	require.True(t, found)
 	sum, n := 0., 0.
-	for _, r := range attentionRows("megatron-te") {
+	for _, r := range all.of("megatron-te") {
 		if r.text("features") == "128" {
-			d, err := attentionDevice(r.text("device"))
-			require.NoError(t, err)
-			sum, n = sum+math.Log(wideRate(t, r, half)*d.Efficiency.BF16), n+1
+			sum, n = sum+math.Log(r.wideRate(t, half)*r.fusedAttention.device.Efficiency.BF16), n+1
 		}
 	}
 	for _, s := range configs.Stacks() {
@@ -99,37 +171,35 @@ func TestStackAttentionIsTheFit(t *testing.T) {
 	}
 }
 
-// attentionFit returns the least squares of logarithms: first half_head over rows that
+// fit returns the least squares of logarithms: first half_head over rows that
 // differ in nothing but the width of heads, and then attention over the rows that count.
-func attentionFit(t *testing.T, name string) (attention, half float64) {
+func (all timings) fit(t *testing.T, name string) (attention, half float64) {
 	half = -1
 	for _, as := range []string{name, attentionWidths[name]} {
-		if h, found := halfHeadFit(t, as, "fit", "widths"); half < 0 && found {
+		if h, found := all.halfHead(t, as, "fit", "widths"); half < 0 && found {
 			half = h
 		}
 	}
 	if half < 0 { // no row says; assumed
-		d, err := attentionDevice(name)
-		require.NoError(t, err)
-		half = d.HalfHead
+		half = all.device(t, name).HalfHead
 	}
 	sum, n := 0., 0.
-	for _, r := range attentionRows("fit") {
+	for _, r := range all.of("fit") {
 		if r.text("device") == name {
-			sum, n = sum+math.Log(wideRate(t, r, half)), n+1
+			sum, n = sum+math.Log(r.wideRate(t, half)), n+1
 		}
 	}
 	return math.Exp(sum / n), half
 }
 
-// halfHeadFit looks for a whole number of features in rows of some uses, and reports whether
+// halfHead looks for a whole number of features in rows of some uses, and reports whether
 // there are rows of two widths.
-func halfHeadFit(t *testing.T, name string, uses ...string) (best float64, found bool) {
-	groups := map[string][]record{}
-	for _, r := range attentionRows(uses...) {
+func (all timings) halfHead(t *testing.T, name string, uses ...string) (best float64, found bool) {
+	groups := map[string]timings{}
+	for _, r := range all.of(uses...) {
 		if r.text("device") == name {
-			table, _, _ := strings.Cut(r.text("source"), ":") // what follows is the time of a row
-			key := r.text("kernel") + r.text("tokens") + r.text("mask") + table
+			source, _, _ := strings.Cut(r.text("source"), ":") // what follows is the time of a row
+			key := r.text("kernel") + r.text("tokens") + r.text("mask") + source
 			groups[key] = append(groups[key], r)
 		}
 	}
@@ -137,13 +207,13 @@ func halfHeadFit(t *testing.T, name string, uses ...string) (best float64, found
 	for half := 0.; half <= 256; half++ {
 		squares := 0.
 		for _, rows := range groups {
-			if !slices.ContainsFunc(rows, func(r record) bool { return r.text("features") != rows[0].text("features") }) {
+			if !slices.ContainsFunc(rows, func(r timing) bool { return r.text("features") != rows[0].text("features") }) {
 				continue
 			}
 			found = true
 			sum, sumSquares := 0., 0.
 			for _, r := range rows {
-				x := math.Log(wideRate(t, r, half))
+				x := math.Log(r.wideRate(t, half))
 				sum, sumSquares = sum+x, sumSquares+x*x
 			}
 			squares += sumSquares - sum*sum/float64(len(rows))
@@ -156,15 +226,13 @@ func halfHeadFit(t *testing.T, name string, uses ...string) (best float64, found
 }
 
 // wideRate is the share of the rate of products that a row says wide heads reach, if narrow
-// ones reach half of it with so many features.
-func wideRate(t *testing.T, r record, half float64) float64 {
-	d, err := attentionDevice(r.text("device"))
+// ones reach half of it with a number of features.
+func (r timing) wideRate(t *testing.T, half float64) float64 {
+	wide := r.fusedAttention
+	wide.device.Attention, wide.device.HalfHead, wide.device.Launch = 1, half, 0
+	took, err := wide.seconds(r.heads, r.masked, r.backward)
 	require.NoError(t, err)
-	d.Attention, d.HalfHead, d.Launch = 1, half, 0
-	took, err := r.attentionTime(d)
-	require.NoError(t, err)
-	work, rate := r.attentionWork()
-	return took.Seconds() * rate * 1e12 / work
+	return took * r.rate * 1e12 / r.flops
 }
 
 // docs/kernels.md has a line for every device with rows.
@@ -178,19 +246,19 @@ func TestAttentionInDocs(t *testing.T) {
 // attentionTable writes the devices that have rows in Markdown, with the mean error of those
 // that they were fitted to, and the devices that have the same.
 func attentionTable(t *testing.T) string {
+	all := timedAttention(t)
 	var b strings.Builder
 	b.WriteString("| device | attention | half_head | TFLOP/s with 64 and 128 features | rows | mean error | kernel | rows of | as well |\n|---|---|---|---|---|---|---|---|---|\n")
 	var names []string
-	for _, r := range attentionRows("fit") {
+	for _, r := range all.of("fit") {
 		if name := r.text("device"); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
 	for _, name := range names {
-		d, err := attentionDevice(name)
-		require.NoError(t, err)
-		if attentionElsewhere[name] != "" {
-			d.Attention, d.HalfHead = attentionFit(t, name)
+		d := all.device(t, name)
+		if all.elsewhere(t, name) {
+			d.Attention, d.HalfHead = all.fit(t, name)
 		}
 		products, err := d.Achievable("bf16")
 		if err != nil {
@@ -204,26 +272,26 @@ func attentionTable(t *testing.T) string {
 			}
 			return products * d.Attention / (1 + d.HalfHead/padded) * features / padded / 1e12
 		}
-		n, off, kernels, sources := attentionFitted(t, name)
+		n, off, kernels, sources := all.fitted(t, name)
 		fmt.Fprintf(&b, "| %s | %.3f | %.0f | %.0f and %.0f | %d | %.1f %% | %s | %s | %s |\n", name, d.Attention, d.HalfHead, rate(64), rate(128), n, 100*off, kernels, sources, alsoAs(name))
 	}
 	return b.String()
 }
 
-// attentionFitted counts the rows that a device is fitted to, with the mean size of their
+// fitted counts the rows that a device is fitted to, with the mean size of their
 // errors, their kernels and their sources.
-func attentionFitted(t *testing.T, name string) (n int, off float64, kernels, sources string) {
+func (all timings) fitted(t *testing.T, name string) (n int, off float64, kernels, sources string) {
 	var k, s []string
-	for _, r := range attentionRows("fit", "widths") {
+	for _, r := range all.of("fit", "widths") {
 		if r.text("device") != name {
 			continue
 		}
 		source, _, _ := strings.Cut(r.text("source"), ",")
 		k, s = append(k, r.text("kernel")), append(s, source)
 		if r.text("use") == "fit" {
-			row, err := r.attention()
-			require.NoError(t, err)
-			n, off = n+1, off+math.Abs(row.Error())
+			var made Row
+			require.NoError(t, r.numbers(&made))
+			n, off = n+1, off+math.Abs(made.Error())
 		}
 	}
 	return n, off / float64(n), listed(k), listed(s)

@@ -7,44 +7,32 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A fitted rate gives the epoch it was fitted to, and so does a fitted host.
-func TestCourseFits(t *testing.T) {
-	run := courseRun{schedule: "model-parallel", device: "v100-32gb-sxm", batch: 96, microbatches: 1}
-	require.NoError(t, run.fitRate(50))
-	seconds, err := run.epoch()
-	require.NoError(t, err)
-	require.InEpsilon(t, 50, seconds, 1e-3)
-
-	run.schedule, run.microbatches = "hw4", 4
-	require.NoError(t, run.fitOperation(80))
-	seconds, err = run.epoch()
-	require.NoError(t, err)
-	require.InEpsilon(t, 80, seconds, 1e-3)
-}
-
-// An epoch is 5000 samples, whatever the batch: 39 of 128 and one of 8.
+// An epoch is 5000 samples, whatever the batch.
 func TestCourseEpoch(t *testing.T) {
-	run := courseRun{schedule: "ddp", device: "rtx-4090d", batch: 128, microbatches: 1}
-	whole, err := run.step(128, 1)
-	require.NoError(t, err)
-	left, err := run.step(8, 1)
-	require.NoError(t, err)
-	seconds, err := run.epoch()
-	require.NoError(t, err)
-	require.InDelta(t, 39*whole.Seconds()+left.Seconds(), seconds, 1e-9)
+	for _, name := range []string{"gpt2-4090d", "course-pipeline"} {
+		for _, r := range rowsOf(t, table(name)) {
+			whole, err := r.Value("samples")
+			require.NoError(t, err)
+			samples := math.Floor(5000/r.number("batch")) * whole.(float64)
+			if math.Mod(5000, r.number("batch")) > 0 {
+				left, err := r.Value("left.samples")
+				require.NoError(t, err)
+				samples += left.(float64)
+			}
+			require.Equal(t, 5000., samples)
+		}
+	}
 }
 
 // With the host that the slow pipeline shows, two RTX 4090D are not bound by
 // launches where a batch is whole; and the public pipelines are predicted to 6 %.
 func TestCourseTables(t *testing.T) {
-	rows, err := gpt24090D().Rows()
-	require.NoError(t, err)
+	rows := replayedTable(t, "gpt2-4090d").Replayed
 	for _, row := range rows {
 		require.Less(t, math.Abs(row.Error()), 0.05, row.Label)
 	}
 	require.Greater(t, rows[3].Predicted, rows[2].Predicted, "the pipeline is slower than model parallel")
-	pipelines, err := coursePipeline().replay()
-	require.NoError(t, err)
+	pipelines := replayedTable(t, "course-pipeline")
 	require.Equal(t, []int{18, 16}, []int{pipelines.Rows, pipelines.Compared})
 	require.Less(t, pipelines.MeanError, 0.06)
 }

@@ -1,152 +1,199 @@
 package published
 
 import (
+	"bytes"
+	"context"
+	"encoding/csv"
 	"fmt"
+	"maps"
 	"math"
-	"math/rand"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
+
+	"psim/internal/formula"
 )
 
-// A constant is a number of a machine that is fitted: it is written by format,
-// and searched from start on.
+// A machineFit says how the machine of a table is fitted to its used rows.
+type machineFit struct {
+	Head      string     `toml:"head"` // of the file
+	Constants []constant `toml:"constants"`
+}
+
+// A constant is a number of a machine that is fitted.
 type constant struct {
-	format string // such as `launch = "%.2fus"`
-	start  float64
+	Key    string  `toml:"key"`
+	Start  float64 `toml:"start"` // of the search
+	Digits int     `toml:"digits"`
+	Unit   string  `toml:"unit"`
 }
 
-// A fit says which constants of a machine are fitted to which rows.
-type fit struct {
-	file, head string
-	constants  []constant
-	rows       []record
-	predict    func(r record, machine string) (Row, error)
-}
-
-// fits lists the machines of testdata: vTrain's is fitted to the rows that are marked
-// as used, Korthikanti's A100 to the four rows with full recomputation.
-func fits() []fit {
-	used := slices.DeleteFunc(records("vtrain_single_node.csv"), func(r record) bool { return !r.odd() })
-	return []fit{{
-		file: "vtrain_machine.toml",
-		head: `# Fitted to every second row of vtrain_single_node.csv by make fit.
-[machine]
-device = "a100-80gb-sxm"
-devices_per_node = 8
-host.waits = true
-compute.serial_tiles = false
-compute.half_rows = 0
-`,
-		constants: []constant{
-			{`compute.efficiency = %.3f`, 0.88},
-			{`compute.unaligned = %.3f`, 0.5},
-			{`host.operation = "%.2fus"`, 51.2},
-			{`host.task = "%.3fms"`, 0.58},
-		},
-		rows: used, predict: record.iteration,
-	}, {
-		file: "korthikanti_machine.toml",
-		head: `# Fitted to the four rows of korthikanti.csv with full recomputation by make fit.
-[machine]
-device = "a100-80gb-sxm"
-devices_per_node = 8
-network = "ib-hdr"
-nics_per_node = 8
-`,
-		constants: []constant{
-			{`compute.flops = "%.1fTFLOP/s"`, 250},
-			{`compute.launch = "%.2fus"`, 10},
-		},
-		rows:    records("korthikanti.csv"),
-		predict: func(r record, machine string) (Row, error) { return r.megatron(machine, false) },
-	}}
-}
-
-// Fit writes the machines that are fitted to published rows into a folder, and a table of
-// the constants of stacks. It takes up to two hours.
+// Fit writes what is fitted to published rows into a folder: the constants of stacks as a
+// table, the machines of tables, and columns of their data. It takes ten minutes.
 func Fit(folder string) error {
 	if err := fitStacks(folder); err != nil {
 		return err
 	}
-	for _, f := range fits() {
-		best := descend(len(f.constants), 25, func(x []float64) float64 { return f.error(f.machine(x)) })
-		if err := os.WriteFile(filepath.Join(folder, f.file), []byte(f.machine(best)), 0o644); err != nil {
-			return err
+	for i := range tables() {
+		t := &tables()[i]
+		if t.Fit != nil {
+			best := descend(len(t.Fit.Constants), 25, func(x []float64) float64 { return t.misfit(t.Fit.machine(x)) })
+			if err := os.WriteFile(filepath.Join(folder, t.Machine), []byte(t.Fit.machine(best)), 0o644); err != nil {
+				return err
+			}
+		}
+		if t.Solve != nil {
+			text, err := t.solved()
+			if err != nil {
+				return fmt.Errorf("%s: %w", t.Name, err)
+			}
+			if err := os.WriteFile(filepath.Join(folder, t.Data), text, 0o644); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// machine writes a machine file with the constants at so many times their start, by
-// logarithm.
-func (f fit) machine(x []float64) string {
-	var lines []string
-	for i, c := range f.constants {
-		lines = append(lines, fmt.Sprintf(c.format, c.start*math.Exp(x[i])))
+// machine writes a machine file with every constant at its start times a factor, whose
+// logarithm x has.
+func (f machineFit) machine(x []float64) string {
+	text := strings.TrimPrefix(f.Head, "\n")
+	for i, c := range f.Constants {
+		value := strconv.FormatFloat(c.Start*math.Exp(x[i]), 'f', c.Digits, 64)
+		if c.Unit != "" {
+			value = strconv.Quote(value + c.Unit)
+		}
+		text += c.Key + " = " + value + "\n"
 	}
-	return f.head + strings.Join(lines, "\n") + "\n"
+	return text
 }
 
-// error sums the absolute logarithms of predicted over published, on two cores.
-func (f fit) error(machine string) (sum float64) {
-	list := make([]float64, len(f.rows))
-	var wait sync.WaitGroup
-	for worker := range 2 {
-		wait.Go(func() {
-			for i := worker; i < len(list); i += 2 {
-				row, err := f.predict(f.rows[i], machine)
-				list[i] = row.Error()
-				if err != nil { // a constant that is out of range
-					list[i] = math.MaxFloat64
-				}
-			}
-		})
+// misfit sums the absolute logarithms of predicted over published of the used rows, on a
+// machine.
+func (t *Table) misfit(machine string) (sum float64) {
+	ctx := context.Background()
+	rows, err := t.forms(ctx, &predictions{})
+	if err != nil {
+		return math.MaxFloat64
 	}
-	wait.Wait()
-	for _, e := range list {
-		sum += math.Abs(math.Log1p(e))
+	off := make([]float64, len(rows))
+	err = atOnce(ctx, len(rows), func(i int) error {
+		rows[i].machine = machine
+		used, err := rows[i].used()
+		if err == nil && used {
+			off[i], err = rows[i].logarithm()
+		}
+		return err
+	})
+	if err != nil { // a constant that is out of range
+		return math.MaxFloat64
+	}
+	for _, e := range off {
+		sum += math.Abs(e)
 	}
 	return sum
 }
 
-// descend looks for a minimum from zero on: along every axis with a step that
-// grows where it helps and shrinks where it does not, and in random directions.
-func descend(n, rounds int, f func([]float64) float64) []float64 {
-	x, step := make([]float64, n), slices.Repeat([]float64{0.3}, n)
-	best, random := f(x), rand.New(rand.NewSource(1))
-	try := func(y []float64) bool {
-		v := f(y)
-		if v < best {
-			best, x = v, y
-			return true
-		}
-		return false
+// logarithm computes that of predicted over published.
+func (r row) logarithm() (float64, error) {
+	var made Row
+	if err := r.numbers(&made); err != nil {
+		return 0, err
 	}
-	for range rounds {
-		for i := range x {
-			moved := false
-			for _, sign := range []float64{1, -1} {
-				y := slices.Clone(x)
-				y[i] += sign * step[i]
-				if moved = try(y); moved {
-					step[i] *= 1.5 * sign
-					break
+	return math.Log1p(made.Error()), nil
+}
+
+// A solve says how a column of a table's data is fitted: to the smallest number with which a
+// condition holds for a record. All records of its group get it.
+type solve struct {
+	Column string `toml:"column"`
+	Of     string `toml:"of"`     // expression: records that are solved; "" is all
+	Enough string `toml:"enough"` // expression: holds from some number on
+	// The number lies between these. From 0 on the range is halved until it is as small as
+	// the last of the digits; else the range of its logarithm, to a part in ten thousand.
+	From   float64 `toml:"from"`
+	To     float64 `toml:"to"`
+	Digits int     `toml:"digits"`
+}
+
+// solved returns the table's data with what is solved.
+func (t *Table) solved() ([]byte, error) {
+	list := t.records()
+	for i := range list {
+		for _, s := range t.Solve {
+			r := row{ctx: context.Background(), runs: &predictions{}, table: t, records: list, record: list[i]}
+			var err error
+			if r.looked, err = r.lookUp(); err != nil {
+				return nil, err
+			}
+			of, err := r.holds(s.Of)
+			if err != nil {
+				return nil, err
+			}
+			if !of {
+				continue
+			}
+			x, err := s.least(r)
+			if err != nil {
+				return nil, err
+			}
+			for _, other := range list {
+				if other.line == r.line || s.Of != "" && other.group(t.Group) == r.group(t.Group) {
+					other.cells[s.Column] = formula.Text(math.Round(x*math.Pow10(s.Digits)) / math.Pow10(s.Digits))
 				}
 			}
-			if !moved {
-				step[i] *= 0.5
-			}
-		}
-		for range n {
-			y, width := slices.Clone(x), math.Exp(-2-4*random.Float64())
-			for i := range y {
-				y[i] += width * random.NormFloat64()
-			}
-			try(y)
 		}
 	}
-	return x
+	return t.write(list)
+}
+
+// least finds the number for a record.
+func (s solve) least(r row) (float64, error) {
+	low, high := s.From, s.To
+	for s.From == 0 && high-low > math.Pow10(-s.Digits) || s.From > 0 && high/low > 1.0001 {
+		middle := math.Sqrt(low * high)
+		if s.From == 0 {
+			middle = (low + high) / 2
+		}
+		tried := r
+		tried.cells = maps.Clone(r.cells)
+		tried.cells[s.Column] = formula.Text(middle)
+		enough, err := formula.Holds(s.Enough, tried)
+		if err != nil {
+			return 0, err
+		}
+		if enough {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return high, nil
+}
+
+// write returns the table's file with other records.
+func (t *Table) write(list []record) ([]byte, error) {
+	var text bytes.Buffer
+	var columns []string
+	for line := range strings.Lines(read("testdata/" + t.Data)) {
+		if !strings.HasPrefix(line, "#") {
+			columns = strings.Split(strings.TrimSpace(line), ",")
+			break
+		}
+		text.WriteString(line)
+	}
+	w := csv.NewWriter(&text)
+	lines := [][]string{columns}
+	for _, r := range list {
+		var cells []string
+		for _, column := range columns {
+			cells = append(cells, r.text(column))
+		}
+		lines = append(lines, cells)
+	}
+	err := w.WriteAll(slices.Clip(lines))
+	return text.Bytes(), err
 }

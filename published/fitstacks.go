@@ -2,6 +2,7 @@ package published
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"fmt"
 	"math"
@@ -13,48 +14,78 @@ import (
 	"strings"
 
 	"psim/configs"
+	"psim/configs/catalog"
+	"psim/internal/formula"
 )
 
 // A stackFit says which constants of a stack on a chip are fitted to which rows.
 type stackFit struct {
-	stack, chip string
-	keys        []string
-	rows        []record
+	Stack string   `toml:"stack"`
+	Chip  string   `toml:"chip"`
+	Keys  []string `toml:"keys"`
+	Of    []fitted `toml:"rows"`
+
+	rows []row
 }
 
-// stackFits lists them. Every file of rows has as much weight as any other.
-func stackFits() []stackFit {
-	var vtrain []record
-	for i, r := range records("vtrain_single_node.csv") {
-		if i%14 == 0 {
-			vtrain = append(vtrain, r)
+// A fitted lists used rows of a table on the chip.
+type fitted struct {
+	Table string   `toml:"table"`
+	Where string   `toml:"where"` // expression: which of them; "" is all
+	Set   settings `toml:"set"`   // over the rows' configurations
+	// Machine is a [machine] section in place of the table's, of that chip.
+	Machine string `toml:"machine"`
+}
+
+// stackFits reads them from stack_fits.toml.
+func stackFits() ([]stackFit, error) {
+	var file struct {
+		Fits []stackFit `toml:"fits"`
+	}
+	if err := catalog.Decode(read("testdata/stack_fits.toml"), &file); err != nil {
+		return nil, err
+	}
+	for i, f := range file.Fits {
+		for _, of := range f.Of {
+			rows, err := of.list(f.Chip)
+			if err != nil {
+				return nil, fmt.Errorf("%s on %s: %w", f.Stack, f.Chip, err)
+			}
+			file.Fits[i].rows = append(file.Fits[i].rows, rows...)
 		}
 	}
-	attention, layer, rate, half := "machine.compute.attention", "machine.host.layer", "machine.compute.efficiency", "machine.compute.half_rows"
-	list := []stackFit{
-		{"pytorch-fsdp", "a100", []string{attention, layer}, usedOn("runs_mpt.csv", "a100")},
-		{"pytorch-fsdp", "h100", []string{attention, layer, rate}, usedOn("runs_mpt.csv", "h100")},
-		{"megatron-deepspeed", "a100", []string{rate, "machine.host.operation", "machine.host.task"}, append(usedOn("runs_bloom.csv", "a100"), vtrain...)},
-		{"megatron-te", "h100", []string{rate, half}, usedOn("runs_dgxc.csv", "h100")},
-		{"torchtitan", "a100", []string{rate}, usedOn("runs_torchtitan.csv", "a100")},
-	}
-	for _, chip := range []string{"h100", "gb200", "gb300"} {
-		list = append(list, stackFit{"megatron-te", chip, []string{rate + "_fp8"}, dense(bridgeUsed(chip, "fp8", "mxfp8"))})
-	}
-	list = append(list, stackFit{"megatron-te", "h100", []string{"machine.host.operation"}, slices.DeleteFunc(bridgeUsed("h100", "fp8"), func(r record) bool {
-		return r.text("model.preset") != "qwen3-30b-a3b"
-	})})
-	for _, chip := range []string{"gb200", "gb300"} {
-		list = append(list, stackFit{"megatron-te", chip, []string{rate + "_fp4"}, bridgeUsed(chip, "nvfp4")})
-	}
-	return list
+	return file.Fits, nil
 }
 
-// usedOn lists the rows of training runs on a chip that constants are fitted to.
-func usedOn(file, chip string) []record {
-	return slices.DeleteFunc(records(file), func(r record) bool {
-		return r.text("used") == "" || !strings.HasPrefix(r.text("machine.device"), chip+"-")
-	})
+// list returns the rows.
+func (f fitted) list(onChip string) ([]row, error) {
+	all, err := table(f.Table).forms(context.Background(), &predictions{})
+	if err != nil {
+		return nil, err
+	}
+	var rows []row
+	for _, r := range all {
+		r.machine = f.Machine
+		r = r.with(change{Set: f.Set})
+		used, err := r.used()
+		if err != nil {
+			return nil, err
+		}
+		holds, err := r.holds(f.Where)
+		if err != nil {
+			return nil, err
+		}
+		device := any(onChip)
+		if f.Machine == "" {
+			if device, err = r.Value("machine.device"); err != nil {
+				return nil, err
+			}
+		}
+		if used && holds && chipOf(formula.Text(device)) == onChip {
+			rows = append(rows, r)
+		}
+	}
+	return rows, nil
 }
 
 // A constantOf is what a catalog has for a key, such as 2.02ms: a number and a unit.
@@ -66,14 +97,14 @@ type constantOf struct {
 var number = regexp.MustCompile(`^"?([0-9.]+)([a-zµ]*)"?$`)
 
 // catalog reads the constants: a stack's own, or its device's rate.
-func (f stackFit) catalog() (list []constantOf) {
-	for _, key := range f.keys {
+func (f stackFit) catalog() (list []constantOf, err error) {
+	for _, key := range f.Keys {
 		c := constantOf{key: key}
 		for _, s := range configs.Stacks() {
-			if s.Name != f.stack {
+			if s.Name != f.Stack {
 				continue
 			}
-			for _, set := range slices.Concat(s.Sets, s.Devices[f.chip], s.Mixtures) {
+			for _, set := range slices.Concat(s.Sets, s.Devices[f.Chip], s.Mixtures) {
 				if k, value, _ := strings.Cut(set, " = "); k == key {
 					parts := number.FindStringSubmatch(value)
 					c.value, _ = strconv.ParseFloat(parts[1], 64)
@@ -82,84 +113,97 @@ func (f stackFit) catalog() (list []constantOf) {
 			}
 		}
 		if c.value == 0 { // the stack leaves it to the device
-			c.value = f.device(key)
+			if c.value, err = f.device(key); err != nil {
+				return nil, err
+			}
 		}
 		list = append(list, c)
 	}
-	return list
+	return list, nil
 }
 
 // device returns the catalog's value: of a key, or the share of the peak that products in 16
 // bits reach.
-func (f stackFit) device(key string) float64 {
-	name := f.rows[0].text("machine.device")
+func (f stackFit) device(key string) (float64, error) {
+	name, err := f.rows[0].Value("machine.device")
+	if err != nil {
+		return 0, err
+	}
 	for _, d := range configs.Catalog().Devices {
 		switch {
 		case d.Name != name:
 		case key == "machine.compute.half_rows":
-			return d.HalfRows
+			return d.HalfRows, nil
 		default:
-			return d.Efficiency.BF16
+			return d.Efficiency.BF16, nil
 		}
 	}
-	panic("no device " + name)
+	return 0, fmt.Errorf("no device %s", name)
 }
 
-// error averages the absolute logarithms of predicted over published, file by file, with
-// the constants at so many times the catalog's, by logarithm.
-func (f stackFit) error(constants []constantOf, x []float64) float64 {
+// misfit averages the absolute logarithms of predicted over published, table by table, with
+// every constant at the catalog's value times a factor, whose logarithm x has.
+func (f stackFit) misfit(constants []constantOf, x []float64) float64 {
 	var sets []string
 	for i, c := range constants {
 		sets = append(sets, c.key+"="+c.at(x[i]))
 	}
+	off := make([]float64, len(f.rows))
+	err := atOnce(context.Background(), len(f.rows), func(i int) (err error) {
+		r := f.rows[i]
+		r.runs, r.over = &predictions{}, sets
+		off[i], err = r.logarithm()
+		return err
+	})
+	if err != nil { // a constant that is out of range
+		return math.MaxFloat64
+	}
 	sum, rows := map[string]float64{}, map[string]float64{}
-	for _, r := range f.rows {
-		e, err := f.off(r, sets)
-		if err != nil { // a constant that is out of range
-			return math.MaxFloat64
-		}
-		sum[r.file] += math.Abs(e)
-		rows[r.file]++
+	for i, r := range f.rows {
+		sum[r.table.Name] += math.Abs(off[i])
+		rows[r.table.Name]++
 	}
 	var mean float64
-	for file := range sum {
-		mean += sum[file] / rows[file] / float64(len(sum))
+	for name := range sum {
+		mean += sum[name] / rows[name] / float64(len(sum))
 	}
 	return mean
 }
 
-// at writes a constant at so many times its value, by logarithm.
+// at writes the constant at its value times a factor, by its logarithm.
 func (c constantOf) at(x float64) string { return fmt.Sprintf("%.4g%s", c.value*math.Exp(x), c.unit) }
 
-// off computes the logarithm of a row's predicted over published time.
-func (f stackFit) off(r record, sets []string) (float64, error) {
-	if r.file == "vtrain_single_node.csv" {
-		text := r.vtrainConfig() + fmt.Sprintf("stack = %q\n[machine]\ndevice = \"a100-80gb-sxm\"\ndevices_per_node = 8\n", f.stack)
-		p, err := predict(configs.Parse("table", []byte(text), sets...))
-		return math.Log(p.Summary.StepTime.Seconds() * 1e3 / r.number("iter_ms")), err
-	}
-	p, err := r.predicted(sets...)
-	return math.Log(p.StepTime / r.number("seconds")), err
-}
+// constantsHead begins stack_constants.csv.
+const constantsHead = `# The constants of stacks that are fitted, as the catalogs have them and where the rows are met best, and how far
+# predictions of these rows are off on average (of logarithms). Written by make fit.
+`
 
 // fitStacks writes a table of the constants, as the catalogs have them and as they come
 // closest to their rows.
 func fitStacks(folder string) error {
 	var text bytes.Buffer
-	fmt.Fprint(&text, "# The constants of stacks that are fitted, as the catalogs have them and where the rows are met best, and how far\n# predictions of these rows are off on average (of logarithms). Written by make fit.\n")
+	text.WriteString(constantsHead)
 	w := csv.NewWriter(&text)
-	w.Write([]string{"stack", "chip", "key", "catalog", "fitted", "rows", "off_catalog", "off_fitted"})
-	for _, f := range stackFits() {
-		constants := f.catalog()
-		off := func(x []float64) float64 { return f.error(constants, x) }
+	lines := [][]string{{"stack", "chip", "key", "catalog", "fitted", "rows", "off_catalog", "off_fitted"}}
+	fits, err := stackFits()
+	if err != nil {
+		return err
+	}
+	for _, f := range fits {
+		constants, err := f.catalog()
+		if err != nil {
+			return err
+		}
+		off := func(x []float64) float64 { return f.misfit(constants, x) }
 		best := descend(len(constants), 12, off)
 		before, after := fmt.Sprintf("%.4f", off(make([]float64, len(constants)))), fmt.Sprintf("%.4f", off(best))
 		for i, c := range constants {
-			if err := w.Write([]string{f.stack, f.chip, c.key, c.at(0), c.at(best[i]), strconv.Itoa(len(f.rows)), before, after}); err != nil {
-				return err
-			}
+			rows := strconv.Itoa(len(f.rows))
+			lines = append(lines, []string{f.Stack, f.Chip, c.key, c.at(0), c.at(best[i]), rows, before, after})
 		}
 	}
-	w.Flush()
+	if err := w.WriteAll(lines); err != nil {
+		return err
+	}
 	return os.WriteFile(filepath.Join(folder, "stack_constants.csv"), text.Bytes(), 0o644)
 }

@@ -24,7 +24,7 @@ func machineOf(t *testing.T, section string) costmodel.Machine {
 func TestFittedMachines(t *testing.T) {
 	devices := configs.Catalog().Devices
 	a100 := devices[slices.IndexFunc(devices, func(d costmodel.Device) bool { return d.Name == "a100-80gb-sxm" })]
-	fitted := machineOf(t, korthikantiMachine)
+	fitted := machineOf(t, read("testdata/korthikanti_machine.toml"))
 	for _, precision := range []string{"fp16", "bf16"} {
 		want, err := fitted.Device.Achievable(precision)
 		require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestFittedMachines(t *testing.T) {
 	require.NoError(t, err)
 	experiment, err := example.Build()
 	require.NoError(t, err)
-	machine := machineOf(t, vtrainMachine)
+	machine := machineOf(t, read("testdata/vtrain_machine.toml"))
 	machine.Tensor = experiment.Machine.Tensor
 	require.Equal(t, machine, experiment.Machine)
 }

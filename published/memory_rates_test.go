@@ -76,19 +76,19 @@ func medianOf(list []float64) float64 {
 // Rates in fp32 that are fitted to an epoch of a course give that epoch, beside the
 // device's launch and memory.
 func TestRatesInFP32AreFitted(t *testing.T) {
+	rows := rowsOf(t, table("gpt2-4090d"))
 	for device, want := range map[string]struct {
-		schedule string
-		batch    int
-		seconds  float64
+		run     int
+		seconds float64
 	}{
-		"v100-32gb-sxm": {"ddp", 64, 48.3},
-		"l40":           {"model-parallel", 32, 23.76},
-		"rtx-3090":      {"model-parallel", 32, 35.72},
+		"v100-32gb-sxm": {0, 48.3},  // 64 samples on one device
+		"l40":           {2, 23.76}, // 32 over two, without a pipeline
+		"rtx-3090":      {2, 35.72},
 	} {
-		run := courseRun{schedule: want.schedule, device: device, batch: want.batch, microbatches: 1}
-		epoch, err := run.epoch()
-		require.NoError(t, err)
-		require.InEpsilon(t, want.seconds, epoch, 0.002, device)
+		var epoch Row
+		run := rows[want.run].with(change{Set: settings{"machine.device": device, "machine.host.operation": "0us"}})
+		require.NoError(t, run.numbers(&epoch))
+		require.InEpsilon(t, want.seconds, epoch.Predicted, 0.002, device)
 		require.Contains(t, catalogDevice(t, device).Source["efficiency_fp32"], fmt.Sprintf("fit: %v s per epoch", want.seconds))
 	}
 }

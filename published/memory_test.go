@@ -28,13 +28,15 @@ func setBy(t *testing.T, stack, key string) (value float64) {
 // that it is fitted to, by least absolute errors, as no other whole percent does with which
 // all rows, which have run, fit.
 func TestFittedAllocator(t *testing.T) {
+	long(t)
 	type need struct{ peak, live, measured, memory float64 }
 	var needs []need
 	used := 0
-	for _, r := range records("runs_bloom.csv") {
-		p, err := r.predicted("memory.allocator=0")
+	for _, r := range rowsOf(t, table("runs-bloom")) {
+		r.over = []string{"memory.allocator=0"}
+		p, err := r.prediction(false)
 		require.NoError(t, err)
-		rank := highest(p)
+		rank := p.highest()
 		n := need{peak: float64(rank.PeakMemory), live: float64(rank.PeakMemory - rank.PersistentMemory), memory: float64(rank.MemoryCapacity) / (1 - p.MemoryMargin)}
 		if r.text("used") != "" && r.text("nvidia_smi_gb") != "" {
 			n.measured = r.number("nvidia_smi_gb") * (1 << 30)
@@ -64,12 +66,14 @@ func TestFittedAllocator(t *testing.T) {
 
 // What the allocator of FSDP is stated to hold is half of the largest whole percent with
 // which no run of it is said to need more than its device has.
-func TestStatedAllocator(t *testing.T) {
+func TestFittedAllocatorOfFSDP(t *testing.T) {
+	long(t)
 	largest := 100
-	for _, r := range records("runs_mpt.csv") {
-		p, err := r.predicted("memory.allocator=0")
+	for _, r := range rowsOf(t, table("runs-mpt")) {
+		r.over = []string{"memory.allocator=0"}
+		p, err := r.prediction(false)
 		require.NoError(t, err)
-		rank := highest(p)
+		rank := p.highest()
 		room := float64(rank.MemoryCapacity)/(1-p.MemoryMargin) - float64(rank.PeakMemory)
 		largest = min(largest, int(100*room/float64(rank.PeakMemory-rank.PersistentMemory)))
 	}

@@ -28,23 +28,6 @@ type NamedRank struct {
 	Rank float64 `json:"rank_correlation"`
 }
 
-// training names what a run trains and on how many devices, whatever its plan.
-func (r record) training() string {
-	n := func(column string) int { return int(max(1, r.number(column))) }
-	if r.text("model.heads") == "" || r.text("model.hidden") == "" {
-		return ""
-	}
-	stages := 1
-	if s := r.cells["schedule.stages"]; s != "" {
-		stages = n("schedule.stages")
-	}
-	tensor := 1
-	if t := r.cells["parallel.tensor"]; t != "" {
-		tensor = n("parallel.tensor")
-	}
-	return fmt.Sprintf("%s layers of %s, %s heads, %s samples on %d devices", r.text("model.layers"), r.text("model.hidden"), r.text("model.heads"), r.text("batch.global"), n("parallel.data")*stages*tensor)
-}
-
 // orders compares the order of the plans of every training that has enough of them.
 func orders(rows []Row) (list []Order) {
 	var names []string

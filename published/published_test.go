@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io/fs"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -21,11 +25,11 @@ func TestCatalog(t *testing.T) {
 	names, units := map[string]bool{}, map[string]string{}
 	all, err := replayed()
 	require.NoError(t, err)
-	require.Len(t, all.Tables, len(catalog()))
-	for i, table := range catalog() {
+	require.Len(t, all.Tables, len(tables()))
+	for i, table := range tables() {
 		require.False(t, names[table.Name], table.Name)
 		names[table.Name] = true
-		for _, text := range []string{table.Name, table.Title, table.Paper, table.Place, table.Figure} {
+		for _, text := range []string{table.Name, table.Title, string(table.Paper), string(table.Place), table.Figure} {
 			require.NotEmpty(t, text, table.Name)
 			require.NotContains(t, text, "|", "it stands in a Markdown table")
 		}
@@ -44,6 +48,32 @@ func TestCatalog(t *testing.T) {
 	}
 }
 
+// Every description is in the list of tables, and every file of data is in use.
+func TestTablesAreListed(t *testing.T) {
+	files, err := fs.Glob(data, "tables/*.toml")
+	require.NoError(t, err)
+	require.Len(t, files, len(tables()))
+	used := map[string]bool{}
+	for _, table := range tables() {
+		require.Contains(t, files, "tables/"+table.Name+".toml")
+		used[table.Data], used[table.Machine] = true, true
+		for _, l := range table.Lookups {
+			used[l.File] = true
+		}
+	}
+	for _, name := range []string{
+		"ceilings.csv", "claims.csv", "stacks.csv", "stack_constants.csv", "stack_fits.toml", // read by name
+		"memory_rates.csv", "products.csv", "rates.csv", // that the catalog is fitted to, in tests
+	} {
+		used[name] = true
+	}
+	entries, err := fs.ReadDir(data, "testdata")
+	require.NoError(t, err)
+	for _, e := range entries {
+		require.True(t, used[e.Name()], "testdata/%s: no table reads it", e.Name())
+	}
+}
+
 // Every file of data begins with a comment that names its source.
 func TestDataHasSources(t *testing.T) {
 	files, err := fs.Glob(data, "testdata/*.csv")
@@ -58,8 +88,7 @@ func TestDataHasSources(t *testing.T) {
 
 // The 36 rates of the table are ours to the digit that is printed.
 func TestZeroBubbleTable5(t *testing.T) {
-	rows, err := zeroBubbleTable5().Rows()
-	require.NoError(t, err)
+	rows := replayedTable(t, "zero-bubble-2023-table-5").Replayed
 	require.Len(t, rows, 36)
 	for _, row := range rows {
 		require.InDelta(t, row.Published, row.Predicted, 0.5e-4+1e-12, row.Label)
@@ -75,7 +104,7 @@ func TestSelect(t *testing.T) {
 		}
 		return list
 	}
-	require.Len(t, names(), len(catalog()))
+	require.Len(t, names(), len(tables()))
 	require.Equal(t, []string{"zero-bubble-2023-table-5"}, names("zero-bubble-2023-table-5"))
 	require.Subset(t, names("zero-bubble"), []string{"zero-bubble-2023-table-5", "zero-bubble-2023-table-5-interleaved"})
 	_, err := Select([]string{"zero-bubble-2023-table-6"})
@@ -86,24 +115,25 @@ func TestSelect(t *testing.T) {
 
 // made is a table whose errors are known: +10 %, −20 %, and one that was used.
 func made() Table {
+	cells := func(label, published, predicted, used string) record {
+		return record{cells: map[string]string{"label": label, "was": published, "is": predicted, "used": used}}
+	}
 	return Table{
-		Name: "made-up", Title: "steps", Paper: "Nobody 2026", Place: "table 1", Figure: "made", Fitted: "one rate, from row b",
-		Rows: func() ([]Row, error) {
-			return []Row{
-				{Label: "a", Unit: "s", Published: 10, Predicted: 11, Parts: []Part{{"compute", 0.12}, {"communication", -0.02}}},
-				{Label: "b", Unit: "s", Published: 20, Predicted: 200, Used: true},
-				{Label: "c", Unit: "s", Published: 40, Predicted: 32, Alternatives: []Alternative{{"two hosts", 42}}},
-			}, nil
+		Name: "made-up", Title: "steps", Paper: "Nobody 2026", Place: "table 1", Figure: "made", Fitted: "one rate, from row b", Unit: "s",
+		form: form{Label: "{label}", Published: "was", Predicted: "is", Used: `used == "yes"`},
+		Parts: []part{
+			{Name: "compute", When: `label == "a"`, Error: "0.12"},
+			{Name: "communication", When: `label == "a"`, Error: "rest"},
 		},
+		Alternatives: []alternative{{Name: "two hosts", When: `label == "c"`, Predicted: "is + 10"}},
+		rows:         []record{cells("a", "10", "11", ""), cells("b", "20", "200", "yes"), cells("c", "40", "32", "")},
 	}
 }
 
 // The parts of a row's error add up to it.
 func TestParts(t *testing.T) {
-	report, err := Replay(t.Context(), []Table{korthikantiTable5()})
-	require.NoError(t, err)
 	split := 0
-	for _, row := range report.Tables[0].Replayed {
+	for _, row := range replayedTable(t, "korthikanti-2022-table-5").Replayed {
 		if row.Parts == nil {
 			continue
 		}
@@ -155,21 +185,58 @@ func TestErrors(t *testing.T) {
 // A table without rows to compare, or with a number that has no relative error,
 // is a mistake.
 func TestNothingToCompare(t *testing.T) {
-	for _, rows := range [][]Row{nil, {{Published: 1, Predicted: 1, Used: true}}, {{Published: 0, Predicted: 1}}} {
+	for _, change := range []func(table *Table){
+		func(table *Table) { table.Where = "false" },
+		func(table *Table) { table.Used = "true" },
+		func(table *Table) { table.Published = "0" },
+	} {
 		table := made()
-		table.Rows = func() ([]Row, error) { return rows, nil }
+		change(&table)
 		_, err := Replay(t.Context(), []Table{table})
 		require.ErrorContains(t, err, "made-up: ")
 	}
 }
 
-// An interrupt ends a replay before its next table.
+// The error of a replay is that of the first row that cannot be predicted, however many rows
+// are predicted at once, and names the row and what cannot be computed.
+func TestReplayFails(t *testing.T) {
+	table := made()
+	table.Predicted = `pick(label == "a", 1, nosuch)`
+	for range 20 {
+		_, err := Replay(t.Context(), []Table{made(), table, made()})
+		require.EqualError(t, err, `made-up: b: formula "pick(label == \"a\", 1, nosuch)": no column and no quantity nosuch`)
+	}
+	table.Label = "{label"
+	_, err := Replay(t.Context(), []Table{table})
+	require.ErrorContains(t, err, "a brace is not closed")
+}
+
+// An interrupt ends a replay before its next row, in the middle of a prediction too.
 func TestReplayInterrupted(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	rows := made()
-	again := rows.Rows
-	rows.Rows = func() ([]Row, error) { stop(); return again() }
-	report, err := Replay(ctx, []Table{rows, made()})
+	stop()
+	_, err := Replay(ctx, tables())
 	require.ErrorIs(t, err, context.Canceled)
-	require.Len(t, report.Tables, 1)
+	ctx, stop = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
+	start := time.Now()
+	_, err = Replay(ctx, tables())
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Less(t, time.Since(start), 5*time.Second)
+}
+
+// What is done at once is done once each, and nothing is begun after what has failed.
+func TestAtOnce(t *testing.T) {
+	var done [100]atomic.Int32
+	require.NoError(t, atOnce(t.Context(), len(done), func(i int) error { done[i].Add(1); return nil }))
+	for i := range done {
+		require.EqualValues(t, 1, done[i].Load())
+	}
+	var begun atomic.Int32
+	err := atOnce(t.Context(), 1000, func(i int) error {
+		begun.Add(1)
+		return fmt.Errorf("number %d", i)
+	})
+	require.EqualError(t, err, "number 0")
+	require.LessOrEqual(t, int(begun.Load()), runtime.GOMAXPROCS(0))
 }

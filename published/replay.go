@@ -4,6 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
 
 	"psim/internal/units"
 	"psim/reports/picture"
@@ -43,30 +47,82 @@ type Result struct {
 	Replayed []Row   `json:"replayed"`
 }
 
-// Replay predicts all rows of tables, and ends between two where it is interrupted.
+// Replay predicts all rows of tables, several at once, and ends where it is interrupted.
 func Replay(ctx context.Context, tables []Table) (Report, error) {
-	r := Report{Tables: []Result{}}
-	for _, t := range tables {
-		if ctx.Err() != nil {
-			return r, ctx.Err()
-		}
-		result, err := t.replay()
+	runs := &predictions{}
+	var all []row
+	for i := range tables {
+		rows, err := tables[i].forms(ctx, runs)
 		if err != nil {
-			return r, fmt.Errorf("%s: %w", t.Name, err)
+			return Report{}, fmt.Errorf("%s: %w", tables[i].Name, err)
 		}
-		r.Tables = append(r.Tables, result)
+		all = append(all, rows...)
 	}
-	return r, nil
+	predicted := make([]Row, len(all))
+	err := atOnce(ctx, len(all), func(i int) (err error) {
+		if predicted[i], err = all[i].predict(); err != nil {
+			err = fmt.Errorf("%s: %w", all[i].table.Name, err)
+		}
+		return err
+	})
+	if err != nil {
+		return Report{}, err
+	}
+	report := Report{Tables: []Result{}}
+	for i := range tables {
+		var rows []Row
+		for k := range all {
+			if all[k].table == &tables[i] {
+				rows = append(rows, predicted[k])
+			}
+		}
+		result, err := tables[i].result(rows)
+		if err != nil {
+			return Report{}, fmt.Errorf("%s: %w", tables[i].Name, err)
+		}
+		report.Tables = append(report.Tables, result)
+	}
+	return report, nil
 }
 
-func (t Table) replay() (Result, error) {
-	rows, err := t.Rows()
-	if err != nil {
-		return Result{}, err
+// atOnce does a number of things on all cores, in their order, up to the first that fails. Its
+// error is that of the first, whatever the number of cores.
+func atOnce(ctx context.Context, n int, do func(i int) error) error {
+	var next atomic.Int64
+	var failed atomic.Bool
+	errs := make([]error, n)
+	var workers sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		workers.Go(func() {
+			for !failed.Load() && ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if errs[i] = do(i); errs[i] != nil {
+					failed.Store(true)
+				}
+			}
+		})
 	}
+	workers.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	i := slices.IndexFunc(errs, func(err error) bool { return err != nil })
+	if i < 0 {
+		return nil
+	}
+	return errs[i]
+}
+
+// result sums up the rows of a table.
+func (t *Table) result(rows []Row) (Result, error) {
 	r := Result{
-		Name: t.Name, Rows: len(rows), Fitted: t.Fitted != "", FittedFrom: t.Fitted, DeviceFrom: t.Device,
-		Title: t.Title, Paper: t.Paper, Place: t.Place, Claim: t.Claim, Note: t.Note, Figure: t.Figure, Splits: splits(rows), Orders: orders(rows), Replayed: rows,
+		Name: t.Name, Title: t.Title, Figure: t.Figure, Paper: string(t.Paper), Place: string(t.Place),
+		Fitted: t.Fitted != "", FittedFrom: string(t.Fitted), DeviceFrom: string(t.Device),
+		Claim: string(t.Claim), Note: string(t.Note),
+		Rows: len(rows), Splits: splits(rows), Orders: orders(rows), Replayed: rows,
 	}
 	return r, r.summarize()
 }
@@ -77,7 +133,8 @@ func (t *Result) summarize() error {
 	for _, row := range t.Replayed {
 		e := math.Abs(row.Error())
 		if math.IsNaN(e) || math.IsInf(e, 0) {
-			return fmt.Errorf("row %s: predicted %v and published %v have no relative error", row.Label, row.Predicted, row.Published)
+			return fmt.Errorf("row %s: predicted %v and published %v have no relative error",
+				row.Label, row.Predicted, row.Published)
 		}
 		t.AllMean += e / float64(t.Rows)
 		t.AllWorst = max(t.AllWorst, e)
@@ -107,7 +164,8 @@ func (r Report) Figures() map[string]picture.ScatterFigure {
 		f.Unit = t.Replayed[0].Unit
 		series := picture.ScatterSeries{Name: t.Title}
 		for _, row := range t.Replayed {
-			series.Points = append(series.Points, picture.ScatterPoint{Published: row.Published, Predicted: row.Predicted, Used: row.Used})
+			point := picture.ScatterPoint{Published: row.Published, Predicted: row.Predicted, Used: row.Used}
+			series.Points = append(series.Points, point)
 		}
 		f.Series = append(f.Series, series)
 		figures[t.Figure] = f

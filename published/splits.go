@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"psim/internal/units"
-	"psim/results"
 )
 
 // A Facet is the class of a row in one respect, such as how long its sequences are.
@@ -25,31 +24,6 @@ type Split struct {
 	Rows      int     `json:"rows"`
 	MeanError float64 `json:"mean_error"`
 	Sign      float64 `json:"mean_signed_error"` // too slow is positive
-}
-
-// facets classifies a training run by what its source says of it.
-func (r record) facets(p results.Result) []Facet {
-	class := func(by string, n float64, limits []float64, names ...string) Facet {
-		i := 0
-		for i < len(limits) && n > limits[i] {
-			i++
-		}
-		return Facet{by, names[i], i, false}
-	}
-	word := func(by, class string) Facet { return Facet{by, class, 0, false} }
-	list := []Facet{
-		word("device", r.text("machine.device")),
-		class("GPUs", float64(p.Devices), []float64{8, 64, 256}, "to 8", "to 64", "to 256", "more"),
-		class("parameters", float64(p.Parameters), []float64{2e9, 1e10, 5e10}, "to 2B", "to 10B", "to 50B", "more"),
-		class("tokens of a sample", r.number("model.sequence_length"), []float64{1024, 2048, 8192}, "to 1,024", "2,048", "to 8,192", "more"),
-		class("samples of a microbatch", r.number("batch.micro"), []float64{1, 4, 16}, "1", "to 4", "to 16", "more"),
-	}
-	for _, key := range []string{"parallel.tensor", "schedule.stages", "train.recompute"} {
-		if value := r.cells[key]; value != "" {
-			list = append(list, word(key, value))
-		}
-	}
-	return list
 }
 
 // fewestRows limits the splits that are shown: classes of fewer rows say nothing, except
@@ -85,7 +59,8 @@ func splits(rows []Row) (list []Split) {
 	}
 	list = slices.DeleteFunc(list, func(s Split) bool { return classes[s.By] < 2 })
 	slices.SortStableFunc(list, func(a, b Split) int {
-		return cmp.Or(first[a.By]-first[b.By], a.order-b.order, cmp.Compare(len(a.Class), len(b.Class)), strings.Compare(a.Class, b.Class))
+		shorter := cmp.Compare(len(a.Class), len(b.Class))
+		return cmp.Or(first[a.By]-first[b.By], a.order-b.order, shorter, strings.Compare(a.Class, b.Class))
 	})
 	return list
 }

@@ -25,7 +25,9 @@ func (r Report) byStack() []stackError {
 			if row.Stack == "" {
 				continue
 			}
-			i := slices.IndexFunc(groups, func(g stackError) bool { return g.stack == row.Stack && g.device == row.Device })
+			i := slices.IndexFunc(groups, func(g stackError) bool {
+				return g.stack == row.Stack && g.device == row.Device
+			})
 			if i < 0 {
 				i, groups = len(groups), append(groups, stackError{stack: row.Stack, device: row.Device})
 			}
@@ -85,20 +87,19 @@ func (g stackError) line() string {
 		counted = fmt.Sprintf("%d of %d", n, g.rows)
 	}
 	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s | %s |\n", g.stack, g.device, counted,
-		percent(g.mean()), percent(g.median()), percent(g.worst()), signed(signs/float64(n)), cmp.Or(g.claim(), "none known"))
+		percent(g.mean()), percent(g.median()), percent(g.worst()), signed(signs/float64(n)),
+		cmp.Or(g.claim(), "none known"))
 }
 
 // claim says how far off other tools are by their authors on runs of a stack and a kind
 // of device.
 func (g stackError) claim() string {
-	chip, _, _ := strings.Cut(g.device, "-")
-	return map[string]string{
-		"megatron-deepspeed a100": "vTrain (Bang et al. 2024), kernels timed on the device: 14.73 % on up to 512 A100",
-		"megatron-te h100": "Lumos (Liang et al. 2025), replaying a trace of the run itself: 3.3 % on up to 512 H100; " +
-			"Echo (Feng et al. 2024), tracing one device: 8 % for GPT 175B on 96 H800",
-		"all ": "SimAI (Wang et al. 2025): 1.9 % on their clusters; Proteus (Duan et al. 2023): 3.0 % on three kinds of machine; " +
-			"Zhang et al. 2025, operators sampled on the machine: 4.98 % on 128 A100, 9.38 % on 128 GH200",
-	}[g.stack+" "+chip]
+	for _, r := range records("claims.csv") {
+		if r.text("stack") == g.stack && r.text("chip") == chipOf(g.device) {
+			return r.text("claim")
+		}
+	}
+	return ""
 }
 
 // writeStacks writes a table of training runs by stack and device, if there are any.
@@ -112,7 +113,8 @@ func (r Report) writeStacks(b *strings.Builder) {
 		"device. The sign says whether predictions are too slow (+) or too fast (−) on average. Errors of\n" +
 		"other tools on these rows are not known: what is cited is claimed by their authors, of runs of\n" +
 		"their own.\n\n" +
-		"| stack | device | rows | mean | median | worst | sign | best claims of other tools, elsewhere |\n|---|---|--:|--:|--:|--:|--:|---|\n")
+		"| stack | device | rows | mean | median | worst | sign | best claims of other tools, elsewhere |\n" +
+		"|---|---|--:|--:|--:|--:|--:|---|\n")
 	for _, g := range groups {
 		b.WriteString(g.line())
 	}

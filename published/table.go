@@ -1,127 +1,155 @@
-// Package published replays tables that others have published: every row is
-// predicted and compared with what the paper says.
-//
-// A table is one file with a function that returns a Table, a row in catalog
-// (table.go), and its data in testdata, with the paper, the table and the place
-// it was read from at the head of the file. Where constants are fitted, rows that
-// the fit has used say so and are left out of the errors.
 package published
 
 import (
 	"cmp"
+	"embed"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
+	"sync"
 
+	"psim/configs/catalog"
 	"psim/internal/nearest"
 )
 
-// A Table is a published table that psim can predict.
+//go:embed tables testdata
+var data embed.FS
+
+// A Table is a published table that psim can predict. The file tables/NAME.toml describes it;
+// its rows are those of Data, or several for each where there are Series. Texts called
+// expressions are those of package formula, over the names that [row.Value] lists; all others
+// may have expressions in braces.
 type Table struct {
-	Name  string // unique, such as "korthikanti-2022-table-5"
-	Title string // what is measured, in a few words
-	Paper string
-	Place string // table and page, or where the data were read
-	// Fitted says which constants come from which rows; empty where nothing
-	// was fitted.
-	Fitted string
-	// Device says where a device's constants are from, which others were fitted
-	// to; empty where there are none.
-	Device string
-	// Claim is the best that any other tool says of the same or a like table,
-	// with its source; empty where none is known.
-	Claim string
-	// Note is what a reader must know besides, such as where the rest of the
-	// error is; empty lines part its paragraphs.
-	Note string
-	// Figure names the scatter plot; tables with the same name share one, and
-	// must have one unit.
-	Figure string
-	// Rows predicts all rows.
-	Rows func() ([]Row, error)
+	Name  string `toml:"-"` // such as "korthikanti-2022-table-5"
+	Title string `toml:"title"`
+	// Figure names the scatter plot; tables with the same name share one, and must have one
+	// unit.
+	Figure string       `toml:"figure"`
+	Paper  catalog.Text `toml:"paper"`
+	Place  catalog.Text `toml:"place"` // table and page, or where the data were read
+	// Fitted says which constants come from which rows; empty where nothing was fitted.
+	Fitted catalog.Text `toml:"fitted"`
+	// Device says where a device's constants are from that others were fitted to; empty
+	// where there are none.
+	Device catalog.Text `toml:"device"`
+	// Claim is the best that any other tool says of the same or a like table, with its
+	// source; empty where none is known.
+	Claim catalog.Text `toml:"claim"`
+	// Note tells what else a reader must know, such as where the rest of the error is.
+	Note catalog.Text `toml:"note"`
+
+	Data  string   `toml:"data"`  // a file of testdata, CSV with a line of column names
+	Group []string `toml:"group"` // columns; nth counts the rows that have the same there
+	Unit  string   `toml:"unit"`  // of all rows; "" for fractions
+	// Rows are training runs: their stack and device, the order of plans for one training and
+	// the verdict on memory are reported. Splits: errors are split by what is known of a row.
+	TrainingRuns bool `toml:"training_runs"`
+	Splits       bool `toml:"splits"`
+	form
+	Series []form `toml:"series"`
+
+	Lookups []lookup `toml:"lookups"`
+	Base    string   `toml:"base"`   // an example that configurations begin with
+	Config  settings `toml:"config"` // sections of the configuration
+	// Machine is a file of testdata with a [machine] section, and Fit how make fit writes it.
+	Machine string      `toml:"machine"`
+	Fit     *machineFit `toml:"fit"`
+	Solve   []solve     `toml:"solve"`
+	Link    *linkOfRows `toml:"link"`
+	// Predictions are others of a row, by name, for its expressions.
+	Predictions  map[string]change `toml:"predictions"`
+	Alternatives []alternative     `toml:"alternatives"`
+	Parts        []part            `toml:"parts"`
+	Facets       []facet           `toml:"facets"`
+
+	rows []record // in place of those of Data
 }
 
-// A Row is one number of a table.
-type Row struct {
-	Label     string  `json:"label"`
-	Unit      string  `json:"unit"` // of both numbers; "" for fractions
-	Published float64 `json:"published"`
-	Predicted float64 `json:"predicted"`
-	// Used rows were fitted to, and do not count in the table's errors.
-	Used bool `json:"used"`
-	// Stack and Device are what trained, of training runs.
-	Stack  string `json:"stack,omitempty"`
-	Device string `json:"device,omitempty"`
-	// Training is what is trained on how many devices, whatever the plan; rows that share
-	// it are plans of one training.
-	Training string `json:"training,omitempty"`
-	// Facets classify a training run.
-	Facets []Facet `json:"facets,omitempty"`
-	// Verdict is that on the memory of a training run, which has run.
-	Verdict string `json:"memory_verdict,omitempty"`
-	// Parts split the error where the source allows: each is a part's
-	// predicted minus published amount, as a fraction of Published.
-	Parts []Part `json:"parts,omitempty"`
-	// Alternatives are what other explanations of the row predict, where it is
-	// not settled which is right.
-	Alternatives []Alternative `json:"alternatives,omitempty"`
+// A form says how a record becomes a row; what a series leaves empty is its table's.
+type form struct {
+	Where     string            `toml:"where"`   // expression: which records have such a row; "" is all
+	Columns   map[string]string `toml:"columns"` // texts by name, over the record's cells
+	Label     string            `toml:"label"`
+	Published string            `toml:"published"` // expression
+	Predicted string            `toml:"predicted"` // expression
+	Used      string            `toml:"used"`      // expression: whether constants were fitted to the row
+	Set       settings          `toml:"set"`       // over the configuration, by key
 }
 
-// An Alternative is another prediction of a row.
-type Alternative struct {
-	Name      string  `json:"name"`
-	Predicted float64 `json:"predicted"`
+// A change makes another configuration for a row.
+type change struct {
+	Config settings `toml:"config"` // sections, in place of all of the table's
+	Set    settings `toml:"set"`    // settings by key, over the others
 }
 
-// A Part is what one part adds to the error of a row.
-type Part struct {
-	Name  string  `json:"name"`
-	Error float64 `json:"error"`
+// settings hold values of TOML by key, whose texts may have expressions in braces. A key whose
+// text is empty then is left out.
+type settings map[string]any
+
+// UnmarshalTOML takes the table as it is.
+func (s *settings) UnmarshalTOML(table any) error {
+	*s, _ = table.(map[string]any)
+	return nil
 }
 
-// Error returns by how much the prediction is too high, as a fraction of what was
-// published.
-func (r Row) Error() float64 { return r.Predicted/r.Published - 1 }
+// An alternative is another explanation of rows.
+type alternative struct {
+	Name      string   `toml:"name"`
+	When      string   `toml:"when"` // expression: of which rows; "" is all
+	Predicted string   `toml:"predicted"`
+	Set       settings `toml:"set"`
+}
 
-// rowsPer predicts rows for each entry of a list.
-func rowsPer[T any](list []T, predict func(T) ([]Row, error)) ([]Row, error) {
-	var rows []Row
-	for _, entry := range list {
-		more, err := predict(entry)
-		if err != nil {
-			return nil, err
+// A part of the error of rows.
+type part struct {
+	Name  string `toml:"name"`
+	When  string `toml:"when"`  // expression: of which rows; "" is all
+	Error string `toml:"error"` // expression
+}
+
+// A facet that is not of every training run.
+type facet struct {
+	By    string `toml:"by"`
+	Class string `toml:"class"`
+	Few   bool   `toml:"few"` // classes of few rows are shown as well
+}
+
+// tables reads the descriptions of all tables, in the order of tables/order.txt. They are part
+// of the program, so that a mistake in one panics.
+var tables = sync.OnceValue(func() (list []Table) {
+	for _, name := range strings.Fields(read("tables/order.txt")) {
+		t := Table{Name: name}
+		if err := catalog.Decode(read("tables/"+name+".toml"), &t); err != nil {
+			panic(fmt.Sprintf("tables/%s.toml: %v", name, err))
 		}
-		rows = append(rows, more...)
+		list = append(list, t)
 	}
-	return rows, nil
+	return list
+})
+
+// read returns the text of a file of this package.
+func read(name string) string {
+	text, err := data.ReadFile(path.Clean(name))
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }
 
-func rowPer[T any](list []T, predict func(T) (Row, error)) ([]Row, error) {
-	return rowsPer(list, func(entry T) ([]Row, error) {
-		row, err := predict(entry)
-		return []Row{row}, err
-	})
+// table returns the table of a name.
+func table(name string) *Table {
+	i := slices.IndexFunc(tables(), func(t Table) bool { return t.Name == name })
+	if i < 0 {
+		panic("no table " + name)
+	}
+	return &tables()[i]
 }
 
-func catalog() []Table {
-	return slices.Concat([]Table{
-		zeroBubbleTable5(), zeroBubbleTable5Interleaved(), dualPipeBubbles(),
-		zeroBubbleTable4(), zeroBubbleTable4Bare(), zeroBubbleTable4Schedules(),
-		korthikantiTable5(), korthikantiTable4(),
-		korthikantiActivations(), korthikantiShares(),
-		narayananTable2(), llama3405B(), vtrainSingleNode(),
-		gpt24090D(), coursePipeline(), cs1390Ratios(), cs1390Times(),
-		ncclTable("vtrain-2024-nccl-a100", "nccl_a100.csv", "nvlink3-a100"),
-		ncclTable("vtrain-2024-nccl-v100", "nccl_v100.csv", "nvlink2-v100"),
-		ncclOthers(), rcclMachines(), deepEP(), attentionRates(),
-	}, trainingRuns(), []Table{megatronBridge(), deepSeekV3()}, memoryTables())
-}
-
-// Select returns the tables of some names, all if there are none. What is no
-// table's whole name stands for all that go on after it with "-": zero-bubble for
-// zero-bubble-2023-table-5.
+// Select returns the tables of some names, all if there are none. A prefix selects all tables
+// whose names start with it and a dash: zero-bubble for zero-bubble-2023-table-5.
 func Select(names []string) ([]Table, error) {
-	all := catalog()
+	all := slices.Clone(tables())
 	if len(names) == 0 {
 		return all, nil
 	}
@@ -139,7 +167,8 @@ func Select(names []string) ([]Table, error) {
 			for _, t := range all {
 				known = append(known, t.Name)
 			}
-			return nil, fmt.Errorf("unknown published table %q%s", name, cmp.Or(nearest.Suggest(name, known), "; use one of "+strings.Join(known, ", ")))
+			hint := cmp.Or(nearest.Suggest(name, known), "; use one of "+strings.Join(known, ", "))
+			return nil, fmt.Errorf("unknown published table %q%s", name, hint)
 		}
 	}
 	return slices.DeleteFunc(all, func(t Table) bool { return !wanted[t.Name] }), nil

@@ -40,7 +40,8 @@ func (r Report) writeSummary(b *strings.Builder) {
 	fmt.Fprintln(table, "table\trows\tmean\tmedian\tworst\tfitted")
 	for _, t := range r.Tables {
 		fitted := map[bool]string{true: "yes", false: "nothing"}[t.Fitted]
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", t.Name, t.counted(), percent(t.MeanError), percent(t.MedianError), percent(t.WorstError), fitted)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", t.Name, t.counted(),
+			percent(t.MeanError), percent(t.MedianError), percent(t.WorstError), fitted)
 	}
 	table.Flush() // into memory
 	r.writeVerdicts(b, "\n", verdictText)
@@ -54,7 +55,8 @@ func (t Result) writeText(b *strings.Builder) {
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "  row\tpredicted\tpublished\terror")
 	for _, row := range t.Replayed {
-		fmt.Fprintf(table, "  %s\t%s\t%s\t%s%s\n", row.Label, amount(row.Predicted, row.Unit), amount(row.Published, row.Unit), signed(row.Error()), row.remark())
+		predicted, published := amount(row.Predicted, row.Unit), amount(row.Published, row.Unit)
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s%s\n", row.Label, predicted, published, signed(row.Error()), row.remark())
 	}
 	table.Flush() // into memory
 	if t.Fitted {
@@ -77,7 +79,8 @@ func (t Result) writeText(b *strings.Builder) {
 }
 
 func (t Result) allRows() string {
-	return fmt.Sprintf("Over all %d rows, those used included: mean %s, worst %s.", t.Rows, percent(t.AllMean), percent(t.AllWorst))
+	return fmt.Sprintf("Over all %d rows, those used included: mean %s, worst %s.",
+		t.Rows, percent(t.AllMean), percent(t.AllWorst))
 }
 
 // remark lists what stands behind a row: that it was used, its error's parts, and the
@@ -153,7 +156,8 @@ made by ` + "`make accuracy`" + `; one table with its rows is ` + "`psim validat
 `)
 	for _, t := range r.Tables {
 		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s | %s | %s | %s | %s |\n", t.Name, t.Name, t.Title, t.counted(),
-			percent(t.MeanError), percent(t.MedianError), percent(t.WorstError), t.constantsFrom(), cmp.Or(t.Claim, "–"))
+			percent(t.MeanError), percent(t.MedianError), percent(t.WorstError),
+			t.constantsFrom(), cmp.Or(t.Claim, "–"))
 	}
 	r.writeVerdicts(&b, verdictHead, verdictMarkdown)
 	for i, t := range r.Tables {
@@ -171,7 +175,8 @@ made by ` + "`make accuracy`" + `; one table with its rows is ` + "`psim validat
 
 // writeMarkdown writes a section of docs/accuracy.md.
 func (t Result) writeMarkdown(b *strings.Builder) {
-	fmt.Fprintf(b, "\n## %s\n\n%s.\n%s. Worst row: %s.\n", t.Name, upper(strings.TrimSuffix(t.Paper, ".")), upper(t.Place), t.WorstRow)
+	fmt.Fprintf(b, "\n## %s\n\n%s.\n%s. Worst row: %s.\n", t.Name,
+		upper(strings.TrimSuffix(t.Paper, ".")), upper(t.Place), t.WorstRow)
 	if t.Fitted {
 		fmt.Fprintf(b, "%s\n", t.allRows())
 	}

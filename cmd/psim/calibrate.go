@@ -108,7 +108,7 @@ func (f calibrateFlags) run(ctx context.Context, args []string, stdout, stderr i
 	}
 	progress := newProgress(stderr, f.quiet)
 	o.Progress = func(done, of int) { progress.say("measuring layers: %d %%", 100*done/of) }
-	found, err := layers.Measure(ctx, network, c.Train, o)
+	found, err := layers.Measure(ctx, network, c.Train.Options, o)
 	progress.clear()
 	if ctx.Err() != nil {
 		return ctx.Err()

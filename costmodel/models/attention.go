@@ -19,9 +19,9 @@ const (
 )
 
 // Fused returns the model with fused attention, unless it says how its attention is
-// computed, has Megatron's kernels, or is no transformer.
+// computed, has kernels that do not fuse it, or is no transformer.
 func (m Model) Fused() Model {
-	if r, err := m.resolve(); err == nil && r.transformer() && r.Attention == "" && !r.megatron() {
+	if r, err := m.resolve(); err == nil && r.transformer() && r.Attention == "" && !r.kernels().UnfusedAttention {
 		m.Attention = AttentionFlash
 	}
 	return m

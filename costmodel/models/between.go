@@ -1,6 +1,9 @@
 package models
 
 import (
+	"cmp"
+	"sync"
+
 	"psim/costmodel/network"
 )
 
@@ -25,77 +28,90 @@ func (v moves) op(name string, n int64) network.Op {
 	return op
 }
 
-// A between is what a set of kernels has for each operation between products.
+// A between has what a set of kernels launches for each operation between products, with a
+// program's code.
 type between struct {
-	norm, residual, activation, gate, rotary, loss moves
-	split                                          moves           // of queries, keys and values that one product made
-	gradient                                       network.Traffic // of W for one element of a weight, in a kernel of its own
-	sums                                           network.Numbers // that this kernel adds up
+	norm, residual, activation, gate, rotary, loss, split moves
+
+	rmsNorm  *moves          // nil: as norm
+	gradient network.Traffic // of W for one element of a weight, in a kernel of its own
+	sums     network.Numbers // that this kernel adds up
+	copies   bool
+	repeats  bool
 }
 
-// The steps of eager PyTorch, added up kernel by kernel; a copy or a multiplication by what
-// is small reads a number and writes one.
-var (
-	// Rotary positions of queries and of keys: a product with cosines, half of the numbers
-	// negated, both halves joined, a product with sines and a sum; I likewise.
-	eagerRotary = moves{forward: traffic(11, 9), input: traffic(11, 9), kernels: 10, inverse: 10}
-	// Complex numbers: to fp32, a product and back.
-	complexRotary = moves{forward: traffic(10, 10), input: traffic(10, 10), kernels: 6, inverse: 6, numbers: network.Mixed}
-	// RMSNorm: to fp32, squares, their mean, a product with its root, back, and one with the
-	// gains; I the reverse, in which the input has two gradients that are added.
-	eagerRMSNorm = moves{forward: traffic(20, 16), input: traffic(50, 34), kernels: 8, inverse: 14, numbers: network.Mixed}
-	// The loss: to fp32, logarithms of probabilities and those of the targets; I fills zeros
-	// with these, and goes back through both.
-	eagerLoss = moves{forward: traffic(6, 8), input: traffic(12, 10), kernels: 3, inverse: 3, numbers: network.Mixed}
-)
+// betweens has them by the names of sets of kernels and of programs, made when they are first
+// asked for.
+var betweens = sync.OnceValue(func() map[[2]string]func() between {
+	all := map[[2]string]func() between{}
+	for _, kernels := range kernelNames() {
+		for _, program := range append([]string{""}, codeNames()...) {
+			all[[2]string{kernels, program}] = sync.OnceValue(func() between { return newBetween(kernels, program) })
+		}
+	}
+	return all
+})
 
-// between tells what the model's kernels move, counted from what every one of them has to
+// newBetween changes what fused kernels have by what others have, and that by a program's code.
+func newBetween(kernels, program string) (b between) {
+	b.change(kernelSet(KernelsFused).Between)
+	b.change(kernelSet(kernels).Between)
+	code, _ := codesByName(program)
+	b.change(code.With[kernels])
+	return b
+}
+
+// change puts in what is given.
+func (b *between) change(given launches) {
+	for _, one := range []struct {
+		to   *moves
+		from *launch
+	}{
+		{&b.norm, given.Norm}, {&b.residual, given.Residual}, {&b.activation, given.Activation}, {&b.gate, given.Gate},
+		{&b.rotary, given.Rotary}, {&b.loss, given.Loss}, {&b.split, given.Split},
+	} {
+		if one.from != nil {
+			*one.to = one.from.moves()
+		}
+	}
+	if given.RMSNorm != nil {
+		norm := given.RMSNorm.moves()
+		b.rmsNorm = &norm
+	}
+	if g := given.Gradient; g != nil {
+		b.gradient, b.sums = traffic(g.W[0], g.W[1]), g.numbers()
+	}
+	b.copies, b.repeats = b.copies || given.Copies, b.repeats || given.Repeats
+}
+
+// moves returns what an operation moves.
+func (l launch) moves() moves {
+	return moves{
+		forward: traffic(l.F[0], l.F[1]), input: traffic(l.I[0], l.I[1]),
+		kernels: l.Kernels.F, inverse: l.Kernels.I, numbers: l.numbers(),
+	}
+}
+
+// numbers returns what the numbers of an operation are.
+func (l launch) numbers() network.Numbers {
+	if l.Numbers == "mixed" {
+		return network.Mixed
+	}
+	return network.Narrow
+}
+
+// between returns what the model's kernels move, counted from what every one of them has to
 // read and write: docs/kernels.md says it operation by operation.
 func (m Model) between() between {
-	b := between{
-		norm: moves{forward: traffic(2, 2), input: traffic(8, 2)}, residual: moves{forward: traffic(4, 2), input: traffic(4, 2)},
-		activation: moves{forward: traffic(2, 2), input: traffic(4, 2)}, gate: moves{forward: traffic(4, 2), input: traffic(6, 4)},
-		rotary: moves{forward: traffic(2, 2), input: traffic(2, 2)}, loss: moves{forward: traffic(2, 2), input: traffic(2, 2)},
-	}
-	switch m.Kernels {
-	case KernelsEager:
-		m.eager(&b)
-	case KernelsCompiled: // what is summed or multiplied is in registers already
-		b.residual = moves{forward: traffic(2, 2), input: traffic(2, 0)}
-		b.norm.inverse = 2
-		b.gate = moves{forward: traffic(2, 0), input: traffic(2, 2)}
-		b.loss = eagerLoss
-		b.gradient = traffic(4, 2)
-	case KernelsMegatron:
-		b.norm.input = traffic(4, 2)
-		if m.Code == CodeMegatron2021 {
-			b.norm.input, b.gradient = traffic(8, 2), traffic(4, 2)
-		}
-	case KernelsTE: // the loss: to fp32, maximum, difference, exponentials with their sum
-		b.norm.inverse = 2
-		b.gate = moves{forward: traffic(2, 0), input: traffic(2, 2)}
-		b.loss = moves{forward: traffic(14, 12), input: traffic(8, 6), kernels: 4, inverse: 2, numbers: network.Mixed}
-	}
-	if m.torchtitan() {
-		b.rotary = complexRotary
+	b := betweens()[[2]string{cmp.Or(m.Kernels, KernelsFused), m.Code}]()
+	if b.rmsNorm != nil && m.rms() {
+		b.norm = *b.rmsNorm
 	}
 	return b
 }
 
-// eager sets what eager PyTorch has: gradients of weights are added up in fp32.
-func (m Model) eager(b *between) {
-	b.norm.inverse = 2
-	b.gate = moves{forward: traffic(4, 2), input: traffic(8, 4), inverse: 2}
-	b.rotary, b.loss = eagerRotary, eagerLoss
-	switch {
-	case m.Code == CodeNanotron: // both gradients of the gate are joined
-		b.gate, b.rotary = moves{forward: traffic(4, 2), input: traffic(12, 8), inverse: 3}, moves{forward: traffic(2, 2), input: traffic(2, 2)}
-	case m.rms():
-		b.norm = eagerRMSNorm
-	}
-	b.split = moves{forward: traffic(2, 2), input: traffic(2, 2), kernels: 3}
-	b.gradient, b.sums = traffic(6, 4), network.Mixed
-}
+// rms reports whether norms are RMSNorm.
+func (m Model) rms() bool { return m.Family == familyLlama || m.Family == familyMixtral }
 
 // In the counts below, elements are of 16 bits, and one in fp32 is two.
 
@@ -105,7 +121,7 @@ func (m Model) eager(b *between) {
 func (m Model) softmax(name string) []network.Op {
 	n := elements(m.Heads, m.SequenceLength, m.SequenceLength)
 	fused := network.NewElementwise(name, n, traffic(2, 2), traffic(4, 2))
-	if !m.megatron() {
+	if !m.kernels().MaskedSoftmax {
 		return []network.Op{fused}
 	}
 	fused.Moved = [3]int64{3 * n / 2, 2 * n, 0}
@@ -116,7 +132,8 @@ func (m Model) softmax(name string) []network.Op {
 	}
 	narrow, same, wide := traffic(4, 2), traffic(4, 4), traffic(2, 4)
 	return []network.Op{
-		step("to_fp32", wide, narrow, network.Mixed), step("scale", same, same, network.FP32), step("mask", same, same, network.FP32), fused,
+		step("to_fp32", wide, narrow, network.Mixed), step("scale", same, same, network.FP32),
+		step("mask", same, same, network.FP32), fused,
 		step("to_fp16", narrow, wide, network.Mixed),
 	}
 }
@@ -124,7 +141,7 @@ func (m Model) softmax(name string) []network.Op {
 // apart makes an operation on s × n elements that other frameworks have in the
 // product beside it.
 func (m Model) apart(name string, n int, forward, input network.Traffic) []network.Op {
-	if !m.megatron() {
+	if !m.kernels().SeparateBias {
 		return nil
 	}
 	return []network.Op{network.NewElementwise(name, elements(m.SequenceLength, n), forward, input).Divided()}
@@ -133,27 +150,30 @@ func (m Model) apart(name string, n int, forward, input network.Traffic) []netwo
 // summed has the first operation after a product read the gradient of its bias in W, where
 // that is summed in a kernel of its own.
 func (m Model) summed(ops []network.Op) []network.Op {
-	if m.megatron() && len(ops) > 0 {
+	if m.kernels().SeparateBias && len(ops) > 0 {
 		ops[0].Moved[network.WeightGradient] = ops[0].Elements
 	}
 	return ops
 }
 
-// loss returns the cross-entropy over the vocabulary. Megatron's goes over the logits
+// loss returns the cross-entropy over the vocabulary. Step by step it goes over the logits
 // for their maximum and to subtract it, for exponentials and their sum, and to
 // divide by that; I multiplies the result, and converts it back.
 func (m Model) loss() []network.Op {
 	n := elements(m.SequenceLength, m.Vocab)
 	loss := m.between().loss.op("loss", n)
 	ops := []network.Op{loss}
-	if m.megatron() {
+	if m.kernels().StepwiseLoss {
 		step := func(name string, forward, input network.Traffic, numbers network.Numbers) network.Op {
 			return moves{forward: forward, input: input, numbers: numbers}.op(name, n)
 		}
 		ops = []network.Op{
-			step("loss.to_fp32", traffic(2, 4), traffic(4, 2), network.Mixed), step("loss.max", traffic(4, 0), traffic(0, 0), network.FP32),
-			step("loss.subtract", traffic(4, 4), traffic(0, 0), network.FP32), step("loss.exp", traffic(4, 4), traffic(0, 0), network.FP32),
-			step("loss.sum", traffic(4, 0), traffic(0, 0), network.FP32), step("loss", traffic(4, 4), traffic(4, 4), network.FP32),
+			step("loss.to_fp32", traffic(2, 4), traffic(4, 2), network.Mixed),
+			step("loss.max", traffic(4, 0), traffic(0, 0), network.FP32),
+			step("loss.subtract", traffic(4, 4), traffic(0, 0), network.FP32),
+			step("loss.exp", traffic(4, 4), traffic(0, 0), network.FP32),
+			step("loss.sum", traffic(4, 0), traffic(0, 0), network.FP32),
+			step("loss", traffic(4, 4), traffic(4, 4), network.FP32),
 		}
 	}
 	last := &ops[len(ops)-1]
@@ -169,7 +189,7 @@ func (m Model) loss() []network.Op {
 func (m Model) dropoutAdd(dropout, sum string) []network.Op {
 	s, h := m.SequenceLength, m.Hidden
 	ops := append(m.dropout(dropout, s, h), m.residual(sum, s, h))
-	if m.megatron() && len(ops) == 2 {
+	if m.kernels().DropoutSum && len(ops) == 2 {
 		ops[0].Moved[network.Forward], ops[0].Mask[network.Forward] = 0, 0
 		ops[1].Mask[network.Forward] = elements(s, h)
 	}

@@ -25,7 +25,7 @@ func TestExpertKernels(t *testing.T) {
 		}
 		return list
 	}
-	m := Model{Preset: "qwen3-30b-a3b", Kernels: KernelsTE, Attention: AttentionFlash}
+	m := Model{Preset: "qwen3-30b-a3b", Kernels: "te", Attention: AttentionFlash}
 	require.Equal(t, [3]int{2 * 16, 2 * 16, 2 * 16}, kernels(m, "bf16", 8))
 	require.Equal(t, [3]int{2 * 8, 2 * 8, 2 * 8}, kernels(m, "bf16", 16))
 	require.Equal(t, [3]int{4 * 16, 4 * 16, 2 * 16}, kernels(m, "mxfp8", 8), "a cast for each")
@@ -44,7 +44,7 @@ func TestExpertsOfGPTOSS(t *testing.T) {
 		}
 		return list
 	}
-	m := Model{Preset: "gpt-oss-120b", Kernels: KernelsTE, Attention: AttentionFlash}
+	m := Model{Preset: "gpt-oss-120b", Kernels: "te", Attention: AttentionFlash}
 	require.Equal(t, []string{"clamp", "silu", "gate", "bias"}, names(m))
 	m.Kernels = KernelsFused
 	require.Equal(t, []string{"silu", "gate"}, names(m))

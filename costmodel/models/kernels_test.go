@@ -25,7 +25,7 @@ func TestMegatronKernels(t *testing.T) {
 		m := Model{Family: familyGPT, Layers: 2, Hidden: all * 8, Heads: all, Vocab: v, SequenceLength: s, Dropout: 0.1}
 		fused, err := m.On(group)
 		require.NoError(t, err)
-		m.Kernels = KernelsMegatron
+		m.Kernels = "megatron"
 		megatron, err := m.On(group)
 		require.NoError(t, err)
 		for i, l := range megatron.Layers {
@@ -95,17 +95,17 @@ func TestEagerLlama(t *testing.T) {
 		forward, input           int64 // of the block
 		finalForward, finalInput int64 // of the norm after it
 	}{
-		{CodePlain, 2*(18-2)*s*h + (10-2)*s*(h+kv), 2*(42-5)*s*h + (10-2)*s*(h+kv) + (6-5)*s*f, (18 - 2) * s * h, (42 - 5) * s * h},
-		{CodeTorchtitan, 2*(18-2)*s*h + (10-2)*s*(h+kv) + 2*s*(h+kv), 2*(42-5)*s*h + (10-2)*s*(h+kv) + 2*s*(h+kv) + (6-5)*s*f, (18 - 2) * s * h, (42 - 5) * s * h},
-		{CodeNanotron, 2*s*(h+2*kv) + 4*s*2*kv, 4*s*(h+2*kv) + 2*s*2*kv + (10-5)*s*f, 0, 0},
+		{"plain", 2*(18-2)*s*h + (10-2)*s*(h+kv), 2*(42-5)*s*h + (10-2)*s*(h+kv) + (6-5)*s*f, (18 - 2) * s * h, (42 - 5) * s * h},
+		{"torchtitan", 2*(18-2)*s*h + (10-2)*s*(h+kv) + 2*s*(h+kv), 2*(42-5)*s*h + (10-2)*s*(h+kv) + 2*s*(h+kv) + (6-5)*s*f, (18 - 2) * s * h, (42 - 5) * s * h},
+		{"nanotron", 2*s*(h+2*kv) + 4*s*2*kv, 4*s*(h+2*kv) + 2*s*2*kv + (10-5)*s*f, 0, 0},
 	} {
-		eager := layers(KernelsEager, c.eager)
+		eager := layers("eager", c.eager)
 		for p, want := range map[network.Pass][]int64{network.Forward: {c.forward, c.finalForward}, network.InputGradient: {c.input, c.finalInput}} {
 			require.Equal(t, want[0], eager[1].Traffic(p, 1)-fused[1].Traffic(p, 1), "%s %s", c.eager, p)
 			require.Equal(t, want[1], eager[2].Traffic(p, 1)-fused[2].Traffic(p, 1), "%s %s", c.eager, p)
 		}
 	}
-	plain, titan := layers(KernelsCompiled, "")[1], layers(KernelsCompiled, CodeTorchtitan)[1]
+	plain, titan := layers("compiled", "")[1], layers("compiled", "torchtitan")[1]
 	require.EqualValues(t, (10-2+2)*s*(h+kv), titan.Traffic(network.Forward, 1)-plain.Traffic(network.Forward, 1), "complex numbers are not compiled")
 	require.ErrorContains(t, Model{Preset: "gpt2", Code: "jax"}.Validate(), "code = \"jax\": must be one of plain, nanotron, torchtitan, megatron-2021")
 }
@@ -113,9 +113,9 @@ func TestEagerLlama(t *testing.T) {
 // Megatron of 2021 adds gradients of weights up in kernels of their own, and its norms read
 // their input and gradient twice; the rest is the same.
 func TestMegatron2021(t *testing.T) {
-	m := Model{Family: familyGPT, Layers: 1, Hidden: 64, Heads: 4, Vocab: 64, SequenceLength: 16, Kernels: KernelsMegatron, Dropout: 0.1}
+	m := Model{Family: familyGPT, Layers: 1, Hidden: 64, Heads: 4, Vocab: 64, SequenceLength: 16, Kernels: "megatron", Dropout: 0.1}
 	now := build(t, m).Layers[1]
-	m.Code = CodeMegatron2021
+	m.Code = "megatron-2021"
 	for i, o := range build(t, m).Layers[1].Ops {
 		later := now.Ops[i]
 		if o.Class == network.Product && o.Weight {

@@ -230,8 +230,8 @@ func mlpBuffers(m Model) []network.Buffer {
 }
 
 // gatedBuffers lists the buffers inside a gated MLP over n tokens. Where the activation
-// function and the gate are two kernels, the gate keeps both its factors; Megatron's fused
-// one keeps what both read (megatron/core/fusions/fused_bias_swiglu.py).
+// function and the gate are two kernels, the gate keeps both its factors; a fused one keeps
+// what both read.
 func (m Model) gatedBuffers(prefix string, n, f int) []network.Buffer {
 	buffers := []network.Buffer{
 		{Name: prefix + "silu.input", Shape: network.Dims{n, f}, Sharded: true},
@@ -239,7 +239,7 @@ func (m Model) gatedBuffers(prefix string, n, f int) []network.Buffer {
 		{Name: prefix + "down_proj.input", Shape: network.Dims{n, f}, Lifetime: network.ForwardToWeight, Sharded: true},
 		{Name: prefix + "gate_up.output_gradient", Shape: network.Dims{n, 2 * f}, Lifetime: network.InputToWeight, Sharded: true},
 	}
-	if m.Kernels == KernelsTE {
+	if m.kernels().FusedGate {
 		return buffers
 	}
 	return slices.Insert(buffers, 1, network.Buffer{Name: prefix + "silu.output", Shape: network.Dims{n, f}, Sharded: true})

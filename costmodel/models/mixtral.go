@@ -42,12 +42,6 @@ func expertParams(m Model) []network.Tensor {
 	return params
 }
 
-// routerKernels counts those that choose the experts of a token and prepare its dispatch with
-// Transformer Engine and Megatron, beside the router's product and the copies of tokens: 17
-// in all (NVIDIA/Megatron-LM, docs/discussions/deepseek-v3-gb200-optimization, section
-// 2.2.1). The backward is taken to have as many.
-const routerKernels = 15
-
 func expertOps(m Model) []network.Op {
 	s, h, f, k, n := m.SequenceLength, m.Hidden, m.expertHidden(), m.ExpertsPerToken, m.routedRows()
 	ops := []network.Op{
@@ -57,10 +51,9 @@ func expertOps(m Model) []network.Op {
 		m.experts(m.linear("block_sparse_moe.experts.w1", n, h, f, m.MLPBias)),
 		m.experts(m.linear("block_sparse_moe.experts.w3", n, h, f, m.MLPBias)),
 	}
-	if m.Kernels == KernelsTE {
-		ops[1].Launches = [3]int{network.Forward: routerKernels, network.InputGradient: routerKernels}
-	}
-	ops[len(ops)-1].Joined = m.Kernels == KernelsTE
+	kernels := m.kernels()
+	ops[1].Launches = [3]int{network.Forward: kernels.Router, network.InputGradient: kernels.Router}
+	ops[len(ops)-1].Joined = kernels.ExpertByExpert
 	ops = append(ops, m.expertClamps(n, f)...)
 	ops = append(ops,
 		m.activation("mlp.experts.silu", n, f).Of(network.ExpertActivation),
@@ -87,13 +80,12 @@ func expertOps(m Model) []network.Op {
 	return append(sharedOps(m), ops...)
 }
 
-// expertBias adds biases to what experts made, as Megatron-LM does beside Transformer Engine:
-// expert by expert and in fp32, because they are weighted by the router's probabilities
-// first (megatron/core/transformer/moe/experts.py, TEGroupedMLP._apply_bias). F weights a
+// expertBias adds biases to what experts made: expert by expert and in fp32, because they are
+// weighted by the router's probabilities first. F weights a
 // bias, adds it, joins the experts and converts the result: 28 bytes for an element. I
 // converts, and multiplies and sums for the gradients of the biases and of their weights: 36.
 func (m Model) expertBias(n, h int) []network.Op {
-	if !m.MLPBias || m.Kernels != KernelsTE {
+	if !m.MLPBias || !m.kernels().ExpertByExpert {
 		return nil
 	}
 	bias := network.NewElementwise("mlp.experts.bias", elements(n, h), traffic(14, 14), traffic(22, 14))
@@ -102,10 +94,9 @@ func (m Model) expertBias(n, h int) []network.Op {
 }
 
 // expertClamps bounds what goes into the function and its gate, where experts have biases as
-// GPT-OSS's: two kernels, and one that joins their results, with their gradients likewise
-// (megatron/core/fusions/fused_bias_geglu.py, weighted_bias_quick_geglu_impl).
+// GPT-OSS's: two kernels, and one that joins their results; so with their gradients.
 func (m Model) expertClamps(n, f int) []network.Op {
-	if !m.MLPBias || m.Kernels != KernelsTE {
+	if !m.MLPBias || !m.kernels().ExpertByExpert {
 		return nil
 	}
 	return network.Within(network.ExpertActivation, []network.Op{moves{forward: traffic(8, 8), input: traffic(12, 8), kernels: 3, inverse: 3}.op("mlp.experts.clamp", elements(n, f))})
@@ -139,14 +130,13 @@ func (m Model) routedRows() int {
 
 // experts makes a product one of all experts.
 func (m Model) experts(o network.Op) network.Op {
-	o.Experts, o.Apart = int64(m.Experts), m.Kernels == KernelsTE
+	o.Experts, o.Apart = int64(m.Experts), m.kernels().ExpertByExpert
 	return o
 }
 
 // weighsInside reports whether a token's weights are multiplied with what the activation
-// function returns, so that the gradients of weights need no results of experts (Megatron's
-// weighted SwiGLU, megatron/core/fusions/fused_bias_swiglu.py).
-func (m Model) weighsInside() bool { return m.Kernels == KernelsTE }
+// function returns, so that the gradients of weights need no results of experts.
+func (m Model) weighsInside() bool { return m.kernels().ExpertByExpert }
 
 func expertBuffers(m Model) []network.Buffer {
 	s, h, n := m.SequenceLength, m.Hidden, m.routedRows()

@@ -62,7 +62,7 @@ type Model struct {
 
 	Attention string `toml:"attention"` // AttentionUnfused, which "" stands for, or AttentionFlash
 	Kernels   string `toml:"kernels"`   // KernelsFused, the default, or another of KernelSets
-	Code      string `toml:"code"`      // CodePlain, the default, CodeNanotron, CodeTorchtitan or CodeMegatron2021
+	Code      string `toml:"code"`      // a name of the catalog: whose code the kernels launch; "" is plain
 
 	parts network.Group // that cuts sequences, of which SequenceLength is one's part
 }
@@ -95,8 +95,8 @@ func (Model) Settings() []setting.Setting {
 		{Key: "qkv_bias", Default: false, With: llama, Text: "biases of queries, keys and values"},
 		{Key: "dropout", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true}, With: gpt, Text: "rate after the embedding, on the attention and after both projections"},
 		{Key: "attention", Example: `"flash"`, OneOf: []string{AttentionFlash, AttentionUnfused}, With: append(transformers, "file"), Text: "flash: one kernel that keeps no square and leaves out what the mask covers. unfused: scores of all pairs of tokens are written and read", Unset: "flash in 16 bits on GPUs and TPUs; unfused in fp32, on CPUs and with Megatron's kernels"},
-		{Key: "kernels", Example: `"fused"`, OneOf: kernelNames(), With: append(transformers, "file"), Text: "what lies between products (psim list kernels -v). eager: a kernel for each of PyTorch's operations. compiled: torch.compile's. te: Transformer Engine's. fused: one kernel each. megatron: what Megatron-LM launches in 16 bits (the loss in steps over fp32 logits; a bias, a copy; softmax in five where samples × heads of a device are no multiple of 4). Only times differ", Unset: "fused; megatron for presets megatron-*"},
-		{Key: "code", Example: `"plain"`, OneOf: []string{CodePlain, CodeNanotron, CodeTorchtitan, CodeMegatron2021}, With: append(transformers, "file"), Text: "whose code kernels launch. Of a Llama with kernels = \"eager\" and \"compiled\" plain: norms and rotary positions step by step, where they are not compiled. nanotron: FlashAttention's, and copies of queries, keys and values. torchtitan: rotary positions as complex numbers, which are not compiled, keys and values repeated for every head. With kernels = \"megatron\" megatron-2021: before products added gradients of weights up, and norms went over their gradient once", Unset: "plain"},
+		{Key: "kernels", Example: `"fused"`, OneOf: kernelNames(), With: append(transformers, "file"), Text: "what lies between products (psim list kernels -v). " + kernelHelp() + ". Only times differ", Unset: "fused; megatron for presets megatron-*"},
+		{Key: "code", Example: `"plain"`, OneOf: codeNames(), With: append(transformers, "file"), Text: "whose code kernels launch. " + codeHelp(), Unset: "plain"},
 	}, blockSettings()...)
 }
 

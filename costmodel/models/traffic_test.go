@@ -19,14 +19,14 @@ func TestTrafficOfKernels(t *testing.T) {
 		gradient int64
 	}{
 		{Model{Kernels: KernelsFused}, sums{[2]int64{2, 5}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 5}, [2]int64{2, 2}, [2]int64{2, 2}}, 0, 0},
-		{Model{Kernels: KernelsEager}, sums{[2]int64{2, 5}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 6}, [2]int64{10, 10}, [2]int64{7, 11}}, 2, 5},
-		{Model{Kernels: KernelsEager, Family: familyLlama}, sums{[2]int64{18, 42}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 6}, [2]int64{10, 10}, [2]int64{7, 11}}, 2, 5},
-		{Model{Kernels: KernelsEager, Code: CodeTorchtitan}, sums{[2]int64{2, 5}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 6}, [2]int64{10, 10}, [2]int64{7, 11}}, 2, 5},
-		{Model{Kernels: KernelsEager, Code: CodeNanotron}, sums{[2]int64{2, 5}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 10}, [2]int64{2, 2}, [2]int64{7, 11}}, 2, 5},
-		{Model{Kernels: KernelsCompiled}, sums{[2]int64{2, 5}, [2]int64{2, 1}, [2]int64{2, 3}, [2]int64{1, 2}, [2]int64{2, 2}, [2]int64{7, 11}}, 0, 3},
-		{Model{Kernels: KernelsTE}, sums{[2]int64{2, 5}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{1, 2}, [2]int64{2, 2}, [2]int64{13, 7}}, 0, 0},
-		{Model{Kernels: KernelsMegatron}, sums{[2]int64{2, 3}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 5}, [2]int64{2, 2}, [2]int64{2, 2}}, 0, 0},
-		{Model{Kernels: KernelsMegatron, Code: CodeMegatron2021}, sums{[2]int64{2, 5}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 5}, [2]int64{2, 2}, [2]int64{2, 2}}, 0, 3},
+		{Model{Kernels: "eager"}, sums{[2]int64{2, 5}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 6}, [2]int64{10, 10}, [2]int64{7, 11}}, 2, 5},
+		{Model{Kernels: "eager", Family: familyLlama}, sums{[2]int64{18, 42}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 6}, [2]int64{10, 10}, [2]int64{7, 11}}, 2, 5},
+		{Model{Kernels: "eager", Code: "torchtitan"}, sums{[2]int64{2, 5}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 6}, [2]int64{10, 10}, [2]int64{7, 11}}, 2, 5},
+		{Model{Kernels: "eager", Code: "nanotron"}, sums{[2]int64{2, 5}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 10}, [2]int64{2, 2}, [2]int64{7, 11}}, 2, 5},
+		{Model{Kernels: "compiled"}, sums{[2]int64{2, 5}, [2]int64{2, 1}, [2]int64{2, 3}, [2]int64{1, 2}, [2]int64{2, 2}, [2]int64{7, 11}}, 0, 3},
+		{Model{Kernels: "te"}, sums{[2]int64{2, 5}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{1, 2}, [2]int64{2, 2}, [2]int64{13, 7}}, 0, 0},
+		{Model{Kernels: "megatron"}, sums{[2]int64{2, 3}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 5}, [2]int64{2, 2}, [2]int64{2, 2}}, 0, 0},
+		{Model{Kernels: "megatron", Code: "megatron-2021"}, sums{[2]int64{2, 5}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 5}, [2]int64{2, 2}, [2]int64{2, 2}}, 0, 3},
 	} {
 		b := c.of.between()
 		of := func(m moves) [2]int64 { return [2]int64{m.forward.Moved(1), m.input.Moved(1)} }
@@ -54,7 +54,7 @@ func TestBytesApart(t *testing.T) {
 			mixtral.Family, mixtral.Experts, mixtral.ExpertsPerToken = familyMixtral, 4, 2
 			for _, m := range []Model{gpt, llama, mixtral} {
 				m.Kernels = set.Name
-				if m.Attention = AttentionFlash; set.Name == KernelsMegatron && g.Context < 2 {
+				if m.Attention = AttentionFlash; set.Name == "megatron" && g.Context < 2 {
 					m.Attention = AttentionUnfused
 				}
 				checked += requireApart(t, m, g)

@@ -29,7 +29,7 @@ type Buffer struct {
 	// Modules are the parts of a block that make it, with which it is not kept but made
 	// again.
 	Modules Module
-	// Sharded: divided among the devices of a Megatron tensor-parallel group.
+	// Sharded: divided among the devices of a tensor-parallel group.
 	// What is not is divided only by sequence parallelism, and what is Gathered
 	// not by that either.
 	Sharded, Gathered bool

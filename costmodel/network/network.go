@@ -33,7 +33,7 @@ func (s Dims) Elements() int64 {
 type Tensor struct {
 	Name    string
 	Shape   Dims
-	Sharded bool // divided among the devices of a Megatron tensor-parallel group
+	Sharded bool // divided among the devices of a tensor-parallel group
 	Axis    int  // the dimension that is divided
 	Norm    bool // a gain or bias of a norm, whose gradient I makes
 	Expert  bool // of one of the layer's Experts

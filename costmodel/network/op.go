@@ -129,13 +129,13 @@ type Op struct {
 	Adds bool
 
 	// Unless, if not 0: the operation runs only over microbatches of a number of
-	// samples × Count that is no multiple of it (see KernelsMegatron).
+	// samples × Count that is no multiple of it (a softmax over several matrices at a time).
 	Unless int64
 
 	// Modules are the parts of a block that it belongs to, with which it is run again.
 	Modules Module
 
-	// Sharded: divided among the devices of a Megatron tensor-parallel group. A
+	// Sharded: divided among the devices of a tensor-parallel group. A
 	// product with a weight is cut along its columns, or along Inner where it is
 	// RowParallel; one without along Count; a table along its rows.
 	Sharded, RowParallel bool

@@ -12,7 +12,7 @@ import (
 	"psim/internal/setting"
 )
 
-// Training is the [train] section: what decides the bytes of a parameter and of
+// Options is what [train] says of a network: what decides the bytes of a parameter and of
 // an activation. The zero value is fp32, adamw, no recomputation.
 type Options struct {
 	Precision string `toml:"precision"`
@@ -47,8 +47,6 @@ type Options struct {
 	Backward string `toml:"backward"`
 	// DetectAnomaly: every gradient is looked through for NaN when it is made.
 	DetectAnomaly bool `toml:"detect_anomaly"`
-	// Stack names settings that are defaults where others are not given.
-	Stack string `toml:"stack"`
 }
 
 // mostBlocks keeps a mistyped number of blocks from going unnoticed.
@@ -72,15 +70,6 @@ func (Options) Settings() []setting.Setting {
 		{Key: "selective", Default: SelectiveAttention, OneOf: []string{SelectiveAttention, SelectiveOperations}, Text: "what selective recomputation repeats. attention: what lies between queries, keys, values and the context, where attention is unfused. operations: all of a block but fused attention, reduce-scatters, and the first product with a weight and every second after it, as torchtitan does"},
 		{Key: "backward", Default: BackwardWhole, OneOf: []string{BackwardWhole, BackwardPerLayer, BackwardTwoPass}, Text: "whole: one backward of a stage. per-layer: one of every layer, which frees what that kept. two-pass: two of every layer, for its parameters and for its input, each of which walks it again"},
 		{Key: "detect_anomaly", Default: false, Text: "true: every gradient is looked through for NaN, in two kernels, as PyTorch's anomaly detection does; simulated only"},
-		{Key: "stack", Default: "none", OneOf: append([]string{"none"}, Stacks()...), Text: "the program that trains: it stands for settings (psim list stacks -v), which keys that are given replace"},
-	}
-}
-
-// Stacks lists the programs that Training.Stack may name.
-func Stacks() []string {
-	return []string{
-		"megatron-2021", "megatron-2023", "megatron-deepspeed", "megatron-te", "nanotron",
-		"pytorch-fsdp", "pytorch-fsdp-compiled", "torchtitan",
 	}
 }
 

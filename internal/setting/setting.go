@@ -71,15 +71,25 @@ func Given(options any) iter.Seq2[Setting, any] {
 func each(options reflect.Value) iter.Seq2[Setting, reflect.Value] {
 	return func(yield func(Setting, reflect.Value) bool) {
 		fields := map[string]reflect.Value{}
-		for i := range options.NumField() {
-			key, _, _ := strings.Cut(options.Type().Field(i).Tag.Get("toml"), ",")
-			fields[key] = options.Field(i)
-		}
+		addFields(fields, options)
 		for _, s := range settings(options) {
 			if field, ok := fields[s.Key]; ok && !yield(s, field) {
 				return
 			}
 		}
+	}
+}
+
+// addFields adds the fields of a struct by key, and those of the structs that it embeds.
+func addFields(fields map[string]reflect.Value, options reflect.Value) {
+	for i := range options.NumField() {
+		field := options.Type().Field(i)
+		if field.Anonymous {
+			addFields(fields, options.Field(i))
+			continue
+		}
+		key, _, _ := strings.Cut(field.Tag.Get("toml"), ",")
+		fields[key] = options.Field(i)
 	}
 }
 

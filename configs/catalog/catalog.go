@@ -1,0 +1,162 @@
+// Package catalog holds the catalogs that psim brings along, and reads files like them: TOML
+// whose tables are entries with a name each, in the order of the file. It knows no entry's
+// type, so that every package can keep what it knows by name in a file here.
+package catalog
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/BurntSushi/toml"
+)
+
+//go:embed *.toml
+var files embed.FS
+
+// An Entry is a named table of a catalog, decoded.
+type Entry[T any] struct {
+	Name  string
+	Value T
+}
+
+// Read decodes a catalog, such as "devices". The files are part of the program, so a
+// mistake in them is ours and panics; tests read all of them.
+func Read[T any](name string) []Entry[T] {
+	return entries[T](name, text(name))
+}
+
+// ReadValues does what Read does, but leaves out tables named source, which say where the
+// values are from. They are most of the text, and take longer to decode than a small
+// pipeline to simulate.
+func ReadValues[T any](name string) []Entry[T] {
+	var kept strings.Builder
+	keep := true
+	for line := range strings.Lines(text(name)) {
+		if strings.HasPrefix(line, "[") {
+			keep = !strings.HasSuffix(line, ".source]\n")
+		}
+		if keep {
+			kept.WriteString(line)
+		}
+	}
+	return entries[T](name, kept.String())
+}
+
+// Names lists the entries of a catalog without decoding it.
+func Names(name string) (names []string) {
+	for _, s := range sections(name) {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// Texts lists what a key of every entry says, without decoding any: "" where it has none.
+func Texts(name, key string) (texts []string) {
+	for _, s := range sections(name) {
+		_, text, _ := strings.Cut(s.text, "\n"+key+" = \"")
+		if long, ok := strings.CutPrefix(text, `""`); ok {
+			text, _, _ = strings.Cut(long, `"""`)
+		} else {
+			text, _, _ = strings.Cut(text, "\"\n")
+			text = strings.ReplaceAll(text, `\"`, `"`)
+		}
+		texts = append(texts, Fold(text))
+	}
+	return texts
+}
+
+// ByName returns a function that decodes an entry of a catalog when it is first asked for, and
+// reports whether there is one of that name.
+func ByName[T any](name string) func(entry string) (T, bool) {
+	known := sync.OnceValue(func() map[string]func() T {
+		all := map[string]func() T{}
+		for _, s := range sections(name) {
+			all[s.name] = sync.OnceValue(func() T { return entries[T](name, s.text)[0].Value })
+		}
+		return all
+	})
+	return func(entry string) (value T, ok bool) {
+		decode, ok := known()[entry]
+		if ok {
+			value = decode()
+		}
+		return value, ok
+	}
+}
+
+// A section is the text of an entry, with the tables in it.
+type section struct{ name, text string }
+
+// sections cuts a catalog into its entries.
+func sections(name string) (list []section) {
+	for line := range strings.Lines(text(name)) {
+		header, isTable := strings.CutPrefix(strings.TrimSuffix(line, "]\n"), "[")
+		quoted := strings.Trim(header, `"`)
+		if isTable && (len(quoted) < len(header) || !strings.Contains(header, ".")) {
+			list = append(list, section{name: quoted})
+		}
+		if list != nil {
+			list[len(list)-1].text += line
+		}
+	}
+	return list
+}
+
+func text(name string) string {
+	data, err := files.ReadFile(name + ".toml")
+	if err != nil {
+		panic(err)
+	}
+	return string(data)
+}
+
+func entries[T any](name, text string) (list []Entry[T]) {
+	tables := map[string]T{}
+	meta, err := toml.Decode(text, &tables)
+	if err != nil || len(meta.Undecoded()) > 0 {
+		panic(fmt.Sprintf("%s.toml: %v, unknown keys %v", name, err, meta.Undecoded()))
+	}
+	for _, key := range meta.Keys() {
+		if len(key) == 1 {
+			list = append(list, Entry[T]{key[0], tables[key[0]]})
+		}
+	}
+	return list
+}
+
+// Decode reads a file that is one entry, and refuses keys that its type does not have.
+func Decode(text string, into any) error {
+	meta, err := toml.Decode(text, into)
+	if err == nil && len(meta.Undecoded()) > 0 {
+		err = fmt.Errorf("unknown keys %v", meta.Undecoded())
+	}
+	return err
+}
+
+// Fold joins the lines of a text that is written over several, with one space between
+// words. Paragraphs, with an empty line between them, stay apart.
+func Fold(text string) string {
+	paragraphs := strings.Split(text, "\n\n")
+	for i, p := range paragraphs {
+		paragraphs[i] = strings.Join(strings.Fields(p), " ")
+	}
+	return strings.TrimSpace(strings.Join(paragraphs, "\n\n"))
+}
+
+// FoldAll folds every text of a table of sources.
+func FoldAll(sources map[string]string) {
+	for key, text := range sources {
+		sources[key] = Fold(text)
+	}
+}
+
+// A Text is one that a file may write over several lines; it is folded as it is read.
+type Text string
+
+// UnmarshalText folds a text.
+func (t *Text) UnmarshalText(text []byte) error {
+	*t = Text(Fold(string(text)))
+	return nil
+}

@@ -1,0 +1,96 @@
+package published
+
+import (
+	"fmt"
+	"time"
+
+	"psim/calibrate"
+	"psim/configs"
+	"psim/costmodel/link"
+	"psim/internal/formula"
+	"psim/schedules/graph"
+)
+
+// A linkOfRows says which link all-reduces of a table go over, and how its columns describe
+// them.
+type linkOfRows struct {
+	Name string `toml:"name"` // of the catalog
+	// Of is, without a name, the column that tells machines apart, each of which has a link
+	// that is fitted to its used rows.
+	Of    string `toml:"of"`
+	Ranks string `toml:"ranks"` // expressions
+	Bytes string `toml:"bytes"`
+	Time  string `toml:"time"` // nanoseconds
+}
+
+// allReduce returns the seconds of the row's all-reduce: all_reduce().
+func (r row) allReduce([]any) (any, error) {
+	l, err := r.link()
+	if err != nil {
+		return nil, err
+	}
+	t, err := r.timing()
+	if err != nil {
+		return nil, err
+	}
+	return l.CollectiveTime(graph.AllReduce, t.Ranks, t.Bytes).Seconds(), nil
+}
+
+// link returns the catalog's, or the one that is fitted to the machine's used rows.
+func (r row) link() (link.Link, error) {
+	if r.table.Link.Name != "" {
+		return catalogLink(r.table.Link.Name)
+	}
+	timings, err := r.usedTimings()
+	if err != nil {
+		return link.Link{}, err
+	}
+	return calibrate.FitTimings(timings)
+}
+
+func catalogLink(name string) (link.Link, error) {
+	for _, l := range configs.Catalog().Links {
+		if l.Name == name {
+			return l, nil
+		}
+	}
+	return link.Link{}, fmt.Errorf("the catalog has no link %s", name)
+}
+
+// usedTimings lists the used rows of the row's machine.
+func (r row) usedTimings() (list []calibrate.CollectiveTiming, err error) {
+	for _, other := range r.records {
+		if of := r.table.Link.Of; of != "" && other.text(of) != r.text(of) {
+			continue
+		}
+		one := r
+		one.record = other
+		used, err := one.used()
+		if err != nil {
+			return nil, err
+		}
+		if !used {
+			continue
+		}
+		timing, err := one.timing()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, timing)
+	}
+	return list, nil
+}
+
+// timing reads what the row has measured.
+func (r row) timing() (calibrate.CollectiveTiming, error) {
+	var x [3]float64
+	for i, expression := range []string{r.table.Link.Ranks, r.table.Link.Bytes, r.table.Link.Time} {
+		var err error
+		if x[i], err = formula.Number(expression, r); err != nil {
+			return calibrate.CollectiveTiming{}, err
+		}
+	}
+	return calibrate.CollectiveTiming{
+		Kind: graph.AllReduce, Ranks: int(x[0]), Bytes: int64(x[1]), Time: time.Duration(x[2]),
+	}, nil
+}

@@ -1,0 +1,62 @@
+package published
+
+import (
+	"context"
+	"sync"
+
+	"psim"
+	"psim/configs"
+	"psim/results"
+	"psim/schedules/graph"
+)
+
+// A prediction is what rows compare of a simulated step.
+type prediction struct {
+	results.Result
+	span    float64 // the longest of a rank, in seconds
+	samples float64 // of a step
+	trace   *graph.Trace
+}
+
+// predictions remembers what was predicted, as several rows may stand for one configuration.
+// Rows may ask at the same time.
+type predictions struct {
+	mutex sync.Mutex
+	known map[string]func() (*prediction, error)
+}
+
+// of predicts a configuration, with the trace of all tasks where one is wanted.
+func (p *predictions) of(ctx context.Context, c configuration, trace bool) (*prediction, error) {
+	predict, id := psim.Estimate, "estimated\n"
+	if trace {
+		predict, id = psim.Predict, "traced\n"
+	}
+	p.mutex.Lock()
+	if p.known == nil {
+		p.known = map[string]func() (*prediction, error){}
+	}
+	id += c.id()
+	one, ok := p.known[id]
+	if !ok {
+		one = sync.OnceValues(func() (*prediction, error) { return predictOnce(ctx, c, predict) })
+		p.known[id] = one
+	}
+	p.mutex.Unlock()
+	return one()
+}
+
+// A predictor is psim.Predict or psim.Estimate.
+type predictor func(context.Context, *configs.Config) (*psim.Prediction, error)
+
+// predictOnce keeps no more of a prediction than rows compare.
+func predictOnce(ctx context.Context, c configuration, predict predictor) (*prediction, error) {
+	config, err := c.load()
+	if err != nil {
+		return nil, err
+	}
+	p, err := predict(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return &prediction{p.Result, p.Summary.LongestSpan.Seconds(), float64(p.Experiment.Samples), p.Trace}, nil
+}

@@ -1,0 +1,112 @@
+package published
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"psim/costmodel/training"
+	"psim/internal/formula"
+)
+
+// trained fills what a row says as a training run.
+func (r row) trained(made *Row) error {
+	stack, err := r.key("train.stack")
+	if err != nil {
+		return err
+	}
+	device, err := r.key("machine.device")
+	if err != nil {
+		return err
+	}
+	precision, err := r.key("train.precision")
+	if err != nil {
+		return err
+	}
+	p, err := r.prediction(false)
+	if err != nil {
+		return err
+	}
+	made.Stack, made.Verdict = formula.Text(stack), p.MemoryVerdict
+	made.Device = deviceIn(formula.Text(device), formula.Text(precision))
+	made.Training = r.training()
+	return nil
+}
+
+// deviceIn names a device in a precision of fewer than 16 bits, whose rates are others.
+func deviceIn(device, precision string) string {
+	if (training.Options{Precision: precision}).Narrow() {
+		return device + " in " + precision
+	}
+	return device
+}
+
+// training names what a run trains and on how many devices, whatever its plan, where the data
+// have the numbers of its network.
+func (r record) training() string {
+	if r.cells["model.heads"] == "" || r.cells["model.hidden"] == "" {
+		return ""
+	}
+	devices := 1
+	for _, column := range []string{"parallel.data", "schedule.stages", "parallel.tensor"} {
+		if n, err := strconv.ParseFloat(r.cells[column], 64); err == nil {
+			devices *= int(max(1, n))
+		}
+	}
+	return fmt.Sprintf("%s layers of %s, %s heads, %s samples on %d devices",
+		r.text("model.layers"), r.text("model.hidden"), r.text("model.heads"), r.text("batch.global"), devices)
+}
+
+// A size is a number by which rows are classified, and the limits of its classes.
+type size struct {
+	by     string
+	of     float64
+	limits []float64
+	names  string // of the classes
+}
+
+// facets classifies a training run by what its source says of it.
+func (r row) facets() ([]Facet, error) {
+	p, err := r.prediction(false)
+	if err != nil {
+		return nil, err
+	}
+	sizes := []size{
+		{"GPUs", float64(p.Devices), []float64{8, 64, 256}, "to 8|to 64|to 256|more"},
+		{"parameters", float64(p.Parameters), []float64{2e9, 1e10, 5e10}, "to 2B|to 10B|to 50B|more"},
+		{"tokens of a sample", 0, []float64{1024, 2048, 8192}, "to 1,024|2,048|to 8,192|more"},
+		{"samples of a microbatch", 0, []float64{1, 4, 16}, "1|to 4|to 16|more"},
+	}
+	if sizes[2].of, err = formula.Number("model.sequence_length", r); err != nil {
+		return nil, err
+	}
+	if sizes[3].of, err = formula.Number("batch.micro", r); err != nil {
+		return nil, err
+	}
+	device, err := r.key("machine.device")
+	if err != nil {
+		return nil, err
+	}
+	list := []Facet{{By: "device", Class: formula.Text(device)}}
+	for _, s := range sizes {
+		i := 0
+		for i < len(s.limits) && s.of > s.limits[i] {
+			i++
+		}
+		list = append(list, Facet{By: s.by, Class: strings.Split(s.names, "|")[i], order: i})
+	}
+	for _, key := range []string{"parallel.tensor", "schedule.stages", "train.recompute"} {
+		if value, err := r.key(key); err == nil {
+			list = append(list, Facet{By: key, Class: formula.Text(value)})
+		}
+	}
+	for _, f := range r.table.Facets {
+		class, err := formula.Fill(f.Class, r)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Facet{By: f.By, Class: cmp.Or(class, "none"), few: f.Few})
+	}
+	return list, nil
+}
