@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/network"
+	"psim/costmodel/models"
 	"psim/costmodel/training"
 	"psim/exec"
 	"psim/schedules"
@@ -20,7 +20,7 @@ func gradientCalls(t *testing.T, workers int, backward string, samples []int) []
 	n := preset(t, "vgg-mini-pipeline")
 	w := mode{schedule: "gpipe", ranks: workers, replicas: 1, backward: backward}.workload(t, n, samples)
 	var err error
-	w.Layers, err = network.VGG16Split(workers)
+	w.Layers, err = models.VGG16Split(workers)
 	require.NoError(t, err)
 	j := job(t, n, "gpipe", workers, samples, false)
 	j.Staged = w.Staged()

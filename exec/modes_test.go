@@ -64,7 +64,7 @@ func (m mode) workload(t testing.TB, n network.Network, samples []int) stages.Wo
 	require.NoError(t, err)
 	w := stages.Workload{Network: n, Training: trainOptions, Replicas: m.replicas, Bucket: m.bucket, Overlap: m.overlap, NoReduceScatter: m.gloo, PerTensor: m.perTensor, Simplified: m.simplified, Shards: m.shards, Broadcast: m.broadcast, Placement: s.Placement(m.shape(samples))}
 	if w.Layers, err = partition.Equal(len(n.Layers), len(w.Placement.First)); m.atHead {
-		w.Layers, w.Placement.First, err = network.GPT2Placement(n, m.ranks)
+		w.Layers, w.Placement.First, err = models.GPT2Placement(n, m.ranks)
 	}
 	if m.sharded {
 		w.Zero, w.Layers, w.Placement.First = 3, slices.Repeat([]int{1}, len(n.Layers)), make([]int32, len(n.Layers))

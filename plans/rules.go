@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"psim/costmodel/network"
+	"psim/costmodel/group"
 	"psim/schedules"
 	"psim/schedules/graph"
 )
@@ -183,7 +183,7 @@ func (s *Space) legalSequence(p *Plan) bool {
 // divides reports whether the devices of a rank, and of its expert group, can share the
 // network.
 func (s *Space) divides(p *Plan, sequence bool) bool {
-	group := network.Group{
+	group := group.Group{
 		Devices: p.Tensor, Sequence: sequence, Context: p.Context, Method: s.config.Parallel.ContextMethod,
 		Expert: p.Expert, ExpertTensor: p.ExpertTensor,
 	}

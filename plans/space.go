@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"psim/configs"
+	"psim/costmodel/group"
 	"psim/costmodel/models"
 	"psim/costmodel/network"
 	"psim/schedules"
@@ -39,9 +40,9 @@ type Space struct {
 	asked      map[string][]string // values by key, in place of a dimension's own
 	offered    configs.Offers      // by the trainer
 	fixed      []string
-	differing  map[string]bool        // whether a recomputation is one of its own
-	operations map[string]bool        // that some recomputation repeats
-	divided    map[network.Group]bool // whether it can share the network
+	differing  map[string]bool      // whether a recomputation is one of its own
+	operations map[string]bool      // that some recomputation repeats
+	divided    map[group.Group]bool // whether it can share the network
 	shared     *configs.Config
 	placements map[placementKey]string
 	serving    map[placementKey][]string // schedules for a shape, whose key names none
@@ -92,7 +93,7 @@ func NewSpace(c *configs.Config, q Query) (*Space, error) {
 // newSpace makes the space, without plans, of a configuration with others of the settings
 // that vary.
 func newSpace(c *configs.Config, q Query, others []string) (s *Space, err error) {
-	s = &Space{dimensions: dimensions(), Devices: q.Devices, margin: q.Margin, asked: map[string][]string{}, divided: map[network.Group]bool{}, placements: map[placementKey]string{}, serving: map[placementKey][]string{}, same: map[placementKey]bool{}, kinds: map[string]kind{}, differing: map[string]bool{}, operations: map[string]bool{}, fixed: q.Fix, others: others}
+	s = &Space{dimensions: dimensions(), Devices: q.Devices, margin: q.Margin, asked: map[string][]string{}, divided: map[group.Group]bool{}, placements: map[placementKey]string{}, serving: map[placementKey][]string{}, same: map[placementKey]bool{}, kinds: map[string]kind{}, differing: map[string]bool{}, operations: map[string]bool{}, fixed: q.Fix, others: others}
 	s.remarked = c.Machine.MemoryMargin != q.Margin
 	if s.config, err = c.With(fmt.Sprintf("machine.memory_margin=%v", q.Margin)); err != nil {
 		return nil, err

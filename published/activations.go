@@ -3,8 +3,8 @@ package published
 import (
 	"strings"
 
+	"psim/costmodel/group"
 	"psim/costmodel/models"
-	"psim/costmodel/network"
 	"psim/costmodel/training"
 )
 
@@ -69,7 +69,7 @@ func activationRows(ways []activations, value func(r record, layer float64) floa
 // kept returns the bytes of fp16 that one of 8 devices keeps of a transformer layer for
 // a microbatch.
 func (r record) kept(recompute string, sequence bool) (float64, error) {
-	n, err := models.Model{Preset: "megatron-" + r.text("model")}.On(network.Group{Devices: 8, Sequence: sequence})
+	n, err := models.Model{Preset: "megatron-" + r.text("model")}.On(group.Group{Devices: 8, Sequence: sequence})
 	if err != nil {
 		return 0, err
 	}

@@ -3,7 +3,7 @@ package published
 import (
 	"fmt"
 
-	"psim/costmodel/network"
+	"psim/costmodel/group"
 	"psim/schedules/graph"
 )
 
@@ -58,7 +58,7 @@ func (r record) deepEP() (Row, error) {
 		part, bytes = 0, 1+4./128
 	}
 	nodes := devices / 8
-	routing := network.Routing{Experts: 256, PerToken: 8, Groups: nodes, GroupsPerToken: min(4, nodes)}
+	routing := group.Routing{Experts: 256, PerToken: 8, Groups: nodes, GroupsPerToken: min(4, nodes)}
 	p, err := simulate(fmt.Sprintf(deepEPConfig, deepEPHidden, deepEPTokens, routing.Groups, routing.GroupsPerToken, devices))
 	if err != nil {
 		return Row{}, err

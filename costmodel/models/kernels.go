@@ -50,7 +50,7 @@ func (m Model) repeated(s, q, kv int) []network.Op {
 
 // rms reports whether norms are RMSNorm, which PyTorch has had no kernel for: it is steps
 // in fp32.
-func (m Model) rms() bool { return m.Family == familyLlama || m.Family == familyMixtral }
+func (m Model) rms() bool { return m.Family == FamilyLlama || m.Family == FamilyMixtral }
 
 // copied makes the copies of queries, keys and values in nanotron: the results of one
 // product into three tensors, keys and values joined and put in order; and back.

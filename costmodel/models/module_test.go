@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 	"psim/costmodel/training"
 )
@@ -88,7 +89,7 @@ func TestModulesCheck(t *testing.T) {
 
 // Under tensor parallelism a dense MLP runs its collectives of the forward again.
 func TestModulesExchange(t *testing.T) {
-	n, err := Model{Family: "gpt", Layers: 1, Hidden: 64, Heads: 4, Vocab: 64, SequenceLength: 32}.On(network.Group{Devices: 2, Sequence: true})
+	n, err := Model{Family: "gpt", Layers: 1, Hidden: 64, Heads: 4, Vocab: 64, SequenceLength: 32}.On(group.Group{Devices: 2, Sequence: true})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"mlp.c_fc.enter", "mlp.c_fc", "mlp.gelu", "mlp.c_proj", "mlp.c_proj.leave"}, repeatedNames(training.Options{Recompute: "mlp"}, n.Layers[1]))
 }

@@ -54,7 +54,7 @@ func Presets() []Preset {
 
 func gptPreset(name, summary string, layers, hidden, heads, positions int) Preset {
 	return Preset{name, summary, Model{
-		Family: familyGPT, Layers: layers, Hidden: hidden, Heads: heads,
+		Family: FamilyGPT, Layers: layers, Hidden: hidden, Heads: heads,
 		Vocab: 50257, SequenceLength: positions, Positions: positions,
 	}}
 }
@@ -69,14 +69,14 @@ func megatronPreset(name, summary string, layers, hidden, heads int) Preset {
 
 func llamaPreset(name, summary string, layers, hidden, heads, kvHeads, ffn, vocab, sequence int) Preset {
 	return Preset{name, summary, Model{
-		Family: familyLlama, Layers: layers, Hidden: hidden, Heads: heads, KVHeads: kvHeads,
+		Family: FamilyLlama, Layers: layers, Hidden: hidden, Heads: heads, KVHeads: kvHeads,
 		FFNHidden: ffn, Vocab: vocab, SequenceLength: sequence,
 	}}
 }
 
 func mixtralPreset(name, summary string, layers, hidden, heads, kvHeads, ffn, vocab, sequence, experts, active int) Preset {
 	p := llamaPreset(name, summary, layers, hidden, heads, kvHeads, ffn, vocab, sequence)
-	p.Model.Family, p.Model.Experts, p.Model.ExpertsPerToken = familyMixtral, experts, active
+	p.Model.Family, p.Model.Experts, p.Model.ExpertsPerToken = FamilyMixtral, experts, active
 	return p
 }
 

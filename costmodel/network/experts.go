@@ -3,6 +3,8 @@ package network
 import (
 	"math"
 	"slices"
+
+	"psim/costmodel/group"
 )
 
 // Experts may be on other devices than the rest of their layer (Lepikhin et al. 2021;
@@ -10,18 +12,6 @@ import (
 // it has. Two all-to-alls over the expert group bring them to their experts and
 // back, dispatch and combine, and the same ones bring gradients. Where experts
 // are divided by themselves, what came is gathered over those who divide them.
-
-// Routing is how the layers of a network choose experts; the zero value is a network
-// without them.
-type Routing struct {
-	Experts, PerToken int
-	// Groups and GroupsPerToken limit a token to the experts of some groups, which are of
-	// equal size (DeepSeek-AI 2024, section 2.1.2); 1 where there is no limit.
-	Groups, GroupsPerToken int
-	// Imbalance is what the busiest device of an expert group has to do over the mean.
-	Imbalance float64
-	Capacity  float64 // of every expert in rows, over the mean; 0 is none
-}
 
 // Routed says whose rows an operation or a buffer of a mixture of experts has.
 type Routed uint8
@@ -32,47 +22,25 @@ const (
 	ByExpert                // of those that came to a device's experts
 )
 
-// ExpertParts counts the devices that share the experts of a layer.
-func (g Group) ExpertParts() int { return max(1, g.Expert) }
-
-// ExpertTensorParts counts the devices among which every expert is divided.
-func (g Group) ExpertTensorParts() int {
-	switch {
-	case g.ExpertTensor > 0:
-		return g.ExpertTensor
-	case g.Expert > 1:
-		return 1
-	}
-	return g.TensorParts()
-}
-
-// Dispatches reports whether experts are divided otherwise than the layers around them.
-func (g Group) Dispatches() bool {
-	return g.ExpertParts() > 1 || g.ExpertTensorParts() != g.TensorParts()
-}
-
-// ExpertDevices is the number of devices that share the experts of a layer.
-func (g Group) ExpertDevices() int { return g.ExpertParts() * g.ExpertTensorParts() }
-
 // load returns how much more than the mean the busiest device has to do.
-func (g Group) load(r Routing) float64 {
-	return min(max(1, r.Imbalance), float64(g.ExpertParts()))
+func (d division) load() float64 {
+	return min(max(1, d.routing.Imbalance), float64(d.ExpertParts()))
 }
 
 // rows counts those of a device's experts, of so many in a whole sequence.
-func (g Group) rows(whole int64, r Routing) int64 {
-	return int64(math.Ceil(float64(whole) * float64(g.ExpertTensorParts()) / float64(g.TensorParts()) * g.load(r)))
+func (d division) rows(whole int64) int64 {
+	return int64(math.Ceil(float64(whole) * float64(d.ExpertTensorParts()) / float64(d.TensorParts()) * d.load()))
 }
 
 // expertTensors takes the first of equal shares of a layer's experts.
-func (g Group) expertTensors(whole []Tensor) []Tensor {
+func (d division) expertTensors(whole []Tensor) []Tensor {
 	var experts int
 	for _, t := range whole {
 		if t.Expert {
 			experts++
 		}
 	}
-	left := experts / g.ExpertParts()
+	left := experts / d.ExpertParts()
 	return slices.DeleteFunc(slices.Clone(whole), func(t Tensor) bool {
 		if t.Expert {
 			left--
@@ -82,40 +50,40 @@ func (g Group) expertTensors(whole []Tensor) []Tensor {
 }
 
 // routedBuffer makes a device's part of what a mixture keeps.
-func (g Group) routedBuffer(b Buffer, r Routing) Buffer {
+func (d division) routedBuffer(b Buffer) Buffer {
 	b.Shape = slices.Clone(b.Shape)
 	if b.Routed == ByToken {
-		b.Shape[0] /= g.TensorParts()
+		b.Shape[0] /= d.TensorParts()
 		return b
 	}
-	b.Shape[0] = int(g.rows(int64(b.Shape[0]), r))
+	b.Shape[0] = int(d.rows(int64(b.Shape[0])))
 	if b.Sharded {
-		b.Shape[len(b.Shape)-1] /= g.ExpertTensorParts()
+		b.Shape[len(b.Shape)-1] /= d.ExpertTensorParts()
 	}
 	return b
 }
 
 // routedOp makes a device's part of an operation of a mixture.
-func (g Group) routedOp(o Op, r Routing) Op {
+func (d division) routedOp(o Op) Op {
 	o.Enters, o.Leaves = false, false
-	of, by := int64(g.TensorParts()), int64(1)
+	of, by := int64(d.TensorParts()), int64(1)
 	if o.Routed == ByExpert {
-		by = int64(g.ExpertTensorParts())
-		o.Experts /= int64(g.ExpertParts())
+		by = int64(d.ExpertTensorParts())
+		o.Experts /= int64(d.ExpertParts())
 	}
 	switch {
 	case o.Class != Product && o.Routed == ByToken:
 		o.Elements /= of
 		o.divideMoved(of)
 	case o.Class != Product:
-		o.Elements = g.rows(o.Elements, r) / by
+		o.Elements = d.rows(o.Elements) / by
 		for p := range o.Moved {
-			o.Moved[p], o.Writes[p] = g.rows(o.Moved[p], r)/by, g.rows(o.Writes[p], r)/by
+			o.Moved[p], o.Writes[p] = d.rows(o.Moved[p])/by, d.rows(o.Writes[p])/by
 		}
 	case o.Routed == ByToken:
 		o.Rows /= of
 	default:
-		o.Rows = g.rows(o.Rows, r)
+		o.Rows = d.rows(o.Rows)
 		if o.RowParallel {
 			o.Inner /= by
 		} else {
@@ -126,25 +94,25 @@ func (g Group) routedOp(o Op, r Routing) Op {
 }
 
 // dispatch brings rows × hidden elements of a sequence from tokens to experts.
-func (g Group) dispatch(first Op, r Routing) []Op {
+func (d division) dispatch(first Op) []Op {
 	rows, hidden := first.Rows, first.Inner
-	sent, received := g.rows(rows, r)/int64(g.ExpertTensorParts())*hidden, g.rows(rows, r)*hidden
+	sent, received := d.rows(rows)/int64(d.ExpertTensorParts())*hidden, d.rows(rows)*hidden
 	var ops []Op
 	exchange := Op{Name: "mlp.dispatch", Class: Exchange, Routed: ByToken}
-	exchange.Exchanges[Forward] = Transfer{Collective: AllToAll, Elements: sent}
-	exchange.Exchanges[InputGradient] = Transfer{Collective: AllToAll, Elements: sent}
-	if g.EightBits && g.ExpertParts() > 1 {
-		tokens := rows / int64(max(1, r.PerToken)) / int64(g.TensorParts()) * hidden
+	exchange.Exchanges[Forward] = group.Transfer{Collective: group.AllToAll, Elements: sent}
+	exchange.Exchanges[InputGradient] = group.Transfer{Collective: group.AllToAll, Elements: sent}
+	if d.EightBits && d.ExpertParts() > 1 {
+		tokens := rows / int64(max(1, d.routing.PerToken)) / int64(d.TensorParts()) * hidden
 		cast := NewElementwise("mlp.dispatch.cast", tokens, Traffic{}, Traffic{})
 		cast.Moved[Forward], cast.Writes[Forward] = tokens*3/2, tokens/2 // of 16 bits: reads them, writes half of them
 		ops = append(ops, cast)
-		exchange.Exchanges[Forward] = Transfer{Collective: AllToAll, Elements: sent + sent/scaled*4, ElementBytes: 1}
+		exchange.Exchanges[Forward] = group.Transfer{Collective: group.AllToAll, Elements: sent + sent/scaled*4, ElementBytes: 1}
 	}
-	if g.ExpertParts() > 1 {
+	if d.ExpertParts() > 1 {
 		ops = append(ops, exchange)
 	}
-	ops = append(ops, g.gathered("mlp.dispatch", Forward, received)...)
-	return append(ops, g.sorted("mlp.sort_received", received, r)...)
+	ops = append(ops, d.gathered("mlp.dispatch", Forward, received)...)
+	return append(ops, d.sorted("mlp.sort_received", received)...)
 }
 
 // scaled counts the elements that have an fp32 scale in common when they are sent in
@@ -152,14 +120,14 @@ func (g Group) dispatch(first Op, r Routing) []Op {
 const scaled = 128
 
 // combine brings the results of experts back to their tokens.
-func (g Group) combine(last Op, r Routing) []Op {
+func (d division) combine(last Op) []Op {
 	rows, hidden := last.Rows, last.Cols
-	sent, received := g.rows(rows, r)/int64(g.ExpertTensorParts())*hidden, g.rows(rows, r)*hidden
-	ops := append(g.sorted("mlp.sort_back", received, r), g.gathered("mlp.combine", InputGradient, received)...)
-	if g.ExpertParts() > 1 {
+	sent, received := d.rows(rows)/int64(d.ExpertTensorParts())*hidden, d.rows(rows)*hidden
+	ops := append(d.sorted("mlp.sort_back", received), d.gathered("mlp.combine", InputGradient, received)...)
+	if d.ExpertParts() > 1 {
 		exchange := Op{Name: "mlp.combine", Class: Exchange, Routed: ByToken}
-		exchange.Exchanges[Forward] = Transfer{Collective: AllToAll, Elements: sent}
-		exchange.Exchanges[InputGradient] = Transfer{Collective: AllToAll, Elements: sent}
+		exchange.Exchanges[Forward] = group.Transfer{Collective: group.AllToAll, Elements: sent}
+		exchange.Exchanges[InputGradient] = group.Transfer{Collective: group.AllToAll, Elements: sent}
 		ops = append(ops, exchange)
 	}
 	return ops
@@ -167,16 +135,16 @@ func (g Group) combine(last Op, r Routing) []Op {
 
 // gathered makes the collectives among those who divide an expert: a gather in one
 // pass, and a scattered sum in the other.
-func (g Group) gathered(name string, in Pass, elements int64) []Op {
-	x := g.ExpertTensorParts()
+func (d division) gathered(name string, in Pass, elements int64) []Op {
+	x := d.ExpertTensorParts()
 	if x == 1 {
 		return nil
 	}
 	op := Op{Name: name + ".tensor", Class: Exchange, Routed: ByExpert}
 	for _, p := range []Pass{Forward, InputGradient} {
-		op.Exchanges[p] = Transfer{Collective: ReduceScatter, Elements: elements, Devices: x}
+		op.Exchanges[p] = group.Transfer{Collective: group.ReduceScatter, Elements: elements, Devices: x}
 		if p == in {
-			op.Exchanges[p].Collective = AllGather
+			op.Exchanges[p].Collective = group.AllGather
 		}
 	}
 	return []Op{op}
@@ -184,8 +152,8 @@ func (g Group) gathered(name string, in Pass, elements int64) []Op {
 
 // sorted makes the sorting of what came from several devices by experts, where a device
 // has several and rows do not come in their order.
-func (g Group) sorted(name string, elements int64, r Routing) []Op {
-	if r.Experts == g.ExpertParts() || g.ExpertParts() == 1 || g.DeepEP {
+func (d division) sorted(name string, elements int64) []Op {
+	if d.routing.Experts == d.ExpertParts() || d.ExpertParts() == 1 || d.DeepEP {
 		return nil
 	}
 	op := NewElementwise(name, elements, Traffic{Read: 2, Written: 2}, Traffic{Read: 2, Written: 2})
@@ -204,31 +172,17 @@ func (n Network) SentToExperts(bytes int64) int64 {
 	return int64(float64(bytes) * n.Routing.Reached(int(e)) / float64(n.Routing.PerToken) * float64(e-1) / float64(e))
 }
 
-// Reached is how many of so many equal parts of the experts, devices or nodes, a
-// token goes to on average, where all choices are equally likely.
-func (r Routing) Reached(parts int) float64 {
-	groups := max(1, r.Groups/parts) // of a part, which is in one, or is several
-	each := float64(r.Experts) / float64(parts) / float64(groups)
-	choice := float64(r.Experts) * float64(r.GroupsPerToken) / float64(r.Groups)
-	missed := 0.0
-	for chosen := range min(groups, r.GroupsPerToken) + 1 {
-		likely := binomial(groups, chosen) * binomial(r.Groups-groups, r.GroupsPerToken-chosen) / binomial(r.Groups, r.GroupsPerToken)
-		for i := range r.PerToken {
-			likely *= max(0, choice-each*float64(chosen)-float64(i)) / (choice - float64(i))
-		}
-		missed += likely
-	}
-	return float64(parts) * (1 - missed)
-}
-
-// binomial returns how many choices of k among n there are.
-func binomial(n, k int) float64 {
-	if k > n {
+// Surplus is the FLOPs of a pass of operations that the busiest device of an expert group
+// has beyond the mean, per sample.
+func (n Network) Surplus(ops []Op, p Pass) float64 {
+	load := division{n.Group, n.Routing}.load()
+	if load == 1 || !n.Group.Dispatches() {
 		return 0
 	}
-	choices := 1.0
-	for i := range k {
-		choices *= float64(n-i) / float64(i+1)
-	}
-	return choices
+	return (1 - 1/load) * float64(sum(ops, func(o Op) int64 {
+		if o.Routed != ByExpert {
+			return 0
+		}
+		return o.FLOPs(p)
+	}))
 }

@@ -64,3 +64,19 @@ func (n Network) Modules() (names []string) {
 func (l Layer) IsBlock() bool {
 	return l.Repeatable && slices.ContainsFunc(l.Ops, func(op Op) bool { return op.Modules&(Square|FusedCore) != 0 })
 }
+
+// Ends counts the blocks of a transformer, and the layers before and after them. Modules that
+// predict further tokens are no blocks: they stay with the head.
+func (n Network) Ends() (before, blocks, after int) {
+	for _, l := range n.Layers {
+		switch {
+		case l.IsBlock() && len(l.Tied) == 0:
+			blocks++
+		case blocks == 0:
+			before++
+		default:
+			after++
+		}
+	}
+	return before, blocks, after
+}

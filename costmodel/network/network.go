@@ -15,6 +15,10 @@
 // so small that their gradients are made within I.
 package network
 
+import (
+	"psim/costmodel/group"
+)
+
 // Dims is the shape of a tensor. For activations it is that of one sample,
 // without the batch dimension; images are channels × height × width.
 type Dims []int
@@ -133,9 +137,9 @@ type Network struct {
 	TokensPerSample int // the sequence length of a language model, 1 for an image
 	// Group is the tensor-parallel group that the layers are divided among:
 	// shapes, operations and buffers are those of one of its devices.
-	Group Group
+	Group group.Group
 	// Routing is how its layers choose experts.
-	Routing Routing
+	Routing group.Routing
 }
 
 // Parameters is the number of parameters, tied ones counted once.

@@ -2,6 +2,8 @@ package network
 
 import (
 	"fmt"
+
+	"psim/costmodel/group"
 )
 
 // Pass is one of the three passes of a layer over a microbatch.
@@ -146,43 +148,12 @@ type Op struct {
 	Enters, Leaves bool
 
 	// Exchanges is what an operation of class Exchange does in each pass.
-	Exchanges [3]Transfer
+	Exchanges [3]group.Transfer
 
 	// Beside: the exchange of I runs beside W of the products that follow in
 	// forward order, and that of W beside their I, where both halves of the
 	// backward run together (Megatron's asynchronous tensor parallelism).
 	Beside bool
-}
-
-// OpCollective is a pattern of communication within a group of devices.
-type OpCollective uint8
-
-// The collectives; NoCollective is a pass that exchanges nothing.
-const (
-	NoCollective OpCollective = iota
-	AllReduce
-	AllGather
-	ReduceScatter
-	AllToAll  // of an expert group: every device sends a part to every other
-	Transpose // the same within a rank: parts of sequences for whole ones of some heads
-)
-
-// Transfer is one collective over a tensor of Elements per sample, whole.
-type Transfer struct {
-	Collective   OpCollective
-	Elements     int64
-	ElementBytes int // 0: an activation's
-	Devices      int // 0: those of the tensor-parallel group
-	// Context: among the devices that have parts of the same sequences.
-	Context bool
-}
-
-// Bytes of the tensor for a microbatch, where an activation takes elementBytes.
-func (t Transfer) Bytes(elementBytes, samples int64) int64 {
-	if t.ElementBytes != 0 {
-		elementBytes = int64(t.ElementBytes)
-	}
-	return t.Elements * elementBytes * samples
 }
 
 // FLOPs of one pass over one sample: two per multiply-add of a Product and of
@@ -240,7 +211,7 @@ func (o Op) Kernels(p Pass, samples int64) int {
 		return int(o.products(p))
 	case o.Class == Attention && p != WeightGradient:
 		return o.attentionKernels(p)
-	case o.Class == Exchange && o.Exchanges[p].Collective != NoCollective, o.Moved[p] > 0:
+	case o.Class == Exchange && o.Exchanges[p].Collective != group.NoCollective, o.Moved[p] > 0:
 		return max(1, o.Launches[p])
 	}
 	return 0

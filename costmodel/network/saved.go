@@ -1,6 +1,10 @@
 package network
 
-import "cmp"
+import (
+	"cmp"
+
+	"psim/costmodel/group"
+)
 
 // SavedOps parts the operations of a block into those whose results SelectiveOperations
 // keeps, and the others.
@@ -13,7 +17,7 @@ func (l Layer) SavedOps() (saved, again []Op) {
 			keep = products%2 == 0
 			products++
 		case op.Class == Exchange:
-			keep = op.Exchanges[Forward].Collective == ReduceScatter
+			keep = op.Exchanges[Forward].Collective == group.ReduceScatter
 		}
 		if keep {
 			saved = append(saved, op)

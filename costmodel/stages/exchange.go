@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
@@ -76,7 +77,7 @@ func partsOf(l network.Layer, held []network.Tensor) []int {
 	parts := slices.Repeat([]int{-1}, len(held))
 	part := 0
 	for _, o := range slices.Backward(l.Ops) {
-		if o.Exchanges[network.InputGradient].Collective == network.AllToAll {
+		if o.Exchanges[network.InputGradient].Collective == group.AllToAll {
 			part++
 			continue
 		}
@@ -117,7 +118,7 @@ func (staged *Staged) awaits(st *Stage) (awaits []int) {
 // exchangesIn counts the all-to-alls among one pass of operations.
 func exchangesIn(ops iter.Seq[network.Op], pass network.Pass) (n int) {
 	for o := range ops {
-		if o.Exchanges[pass].Collective == network.AllToAll {
+		if o.Exchanges[pass].Collective == group.AllToAll {
 			n++
 		}
 	}

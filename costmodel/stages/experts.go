@@ -3,6 +3,7 @@ package stages
 import (
 	"slices"
 
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 	"psim/schedules/graph"
 )
@@ -75,7 +76,7 @@ func reversed(ops []network.Op) func(func(network.Op) bool) {
 // exchanged appends the all-to-alls among one pass of operations.
 func (staged *Staged) exchanged(list []Exchange, layer int, ops func(func(network.Op) bool), pass network.Pass) []Exchange {
 	for o := range ops {
-		if o.Exchanges[pass].Collective == network.AllToAll {
+		if o.Exchanges[pass].Collective == group.AllToAll {
 			whole := o.Exchanges[pass].Bytes(staged.Training.ActivationElement(), 1)
 			list = append(list, Exchange{layer, staged.Network.SentToExperts(whole)})
 		}

@@ -206,7 +206,7 @@ func roundUp(n, of int64) int64 { return (n + of - 1) / of * of }
 
 // owners lists the stages of its rank whose tensors a stage uses: itself, and
 // the owners of what is tied.
-func (staged *Staged) owners(split network.Split, stage int) []int {
+func (staged *Staged) owners(split Split, stage int) []int {
 	owners := []int{stage}
 	for _, l := range split.Stage(stage) {
 		for _, t := range l.Tied {
@@ -220,7 +220,7 @@ func (staged *Staged) owners(split network.Split, stage int) []int {
 }
 
 // ties lists the parameters that stages on several ranks use.
-func (staged *Staged) ties(split network.Split) []TiedTensor {
+func (staged *Staged) ties(split Split) []TiedTensor {
 	var tied []TiedTensor
 	for s := range staged.Stages {
 		for _, l := range staged.Stages[s].Layers {

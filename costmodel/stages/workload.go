@@ -164,8 +164,8 @@ func (w Workload) Total() int64 {
 }
 
 // split returns the network as it is cut and placed.
-func (w Workload) split() network.Split {
-	return network.Split{Network: w.Network, Layers: w.Layers, Ranks: w.Placement.LowestRanks()}
+func (w Workload) split() Split {
+	return Split{Network: w.Network, Layers: w.Layers, Ranks: w.Placement.LowestRanks()}
 }
 
 // pipelined counts the layers of the stages of the pipeline, which with ZeRO 3 has one.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 )
 
@@ -32,13 +33,13 @@ func (w *narrowing) layer(l *network.Layer) {
 			ops, i = append(ops, op), i+1
 			continue
 		}
-		group := together(l.Ops[i:])
-		i += len(group)
+		devices := together(l.Ops[i:])
+		i += len(devices)
 		var after *network.Op
-		if i < len(l.Ops) && l.Ops[i].Routed == network.NotRouted && l.Ops[i].Exchanges[network.InputGradient].Collective == network.AllGather {
+		if i < len(l.Ops) && l.Ops[i].Routed == network.NotRouted && l.Ops[i].Exchanges[network.InputGradient].Collective == group.AllGather {
 			after = &l.Ops[i]
 		}
-		ops = w.group(ops, group, after)
+		ops = w.group(ops, devices, after)
 		if after != nil {
 			leave := *after
 			leave.Exchanges[network.InputGradient] = w.transfer(leave.Exchanges[network.InputGradient])
@@ -76,7 +77,7 @@ func (w *narrowing) group(ops, products []network.Op, after *network.Op) []netwo
 	w.keep(network.ForwardToWeight, first, first.Name+".input", operand)
 	w.keepGradients(products, result)
 	at := len(ops)
-	if at > 0 && ops[at-1].Routed == network.NotRouted && ops[at-1].Exchanges[network.Forward].Collective == network.AllGather {
+	if at > 0 && ops[at-1].Routed == network.NotRouted && ops[at-1].Exchanges[network.Forward].Collective == group.AllGather {
 		at--
 		operand /= w.devices
 		enter := &ops[at]
@@ -111,7 +112,7 @@ func (w *narrowing) group(ops, products []network.Op, after *network.Op) []netwo
 // narrowDispatch reports whether an operation sends tokens to experts in 8 bits.
 func narrowDispatch(o network.Op) bool {
 	t := o.Exchanges[network.Forward]
-	return t.Collective == network.AllToAll && t.ElementBytes == 1
+	return t.Collective == group.AllToAll && t.ElementBytes == 1
 }
 
 // moved counts the elements of 16 bits that making n numbers narrow reads and writes: all
@@ -122,8 +123,8 @@ func (w *narrowing) moved(n int64) int64 { return w.reads*n + w.writes(n) }
 func (w *narrowing) writes(n int64) int64 { return w.copies * w.bytes(n) / 2 }
 
 // transfer makes what is gathered narrow.
-func (w *narrowing) transfer(t network.Transfer) network.Transfer {
-	if t.Collective == network.AllGather {
+func (w *narrowing) transfer(t group.Transfer) group.Transfer {
+	if t.Collective == group.AllGather {
 		t.Elements, t.ElementBytes = w.bytes(t.Elements), 1
 	}
 	return t

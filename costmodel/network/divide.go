@@ -1,0 +1,215 @@
+package network
+
+import (
+	"slices"
+
+	"psim/costmodel/group"
+)
+
+// A division gives one device of a group its part of the layers of a network.
+type division struct {
+	group.Group
+	routing group.Routing
+}
+
+// Divided returns the network as one device of a group has it, with the exchanges among the
+// group. The group has to divide all sizes.
+func (n Network) Divided(g group.Group) Network {
+	d := division{g, n.Routing}
+	n.Group = g
+	n.Layers = slices.Clone(n.Layers)
+	first := Same(n.Layers)
+	for i, l := range n.Layers {
+		part := &n.Layers[i]
+		*part = d.layer(l, i == len(n.Layers)-1)
+		if k := first[i]; k < i {
+			part.Ops, part.Buffers = n.Layers[k].Ops, n.Layers[k].Buffers
+		} else {
+			part.Ops, part.Buffers = d.ops(l.Ops), d.buffers(l.Buffers)
+		}
+	}
+	return n
+}
+
+// layer returns one device's part of a layer, without operations and buffers.
+func (d division) layer(l Layer, last bool) Layer {
+	t := d.TensorParts()
+	l.Heads /= t
+	l.Params, l.Tied = d.tensors(l.Params), d.tensors(l.Tied)
+	if d.Sequence && len(l.Input) > 1 {
+		l.Input = l.Input.cut(0, t)
+	}
+	switch {
+	case last:
+		l.Output = l.Output.cut(len(l.Output)-1, t)
+	case d.Sequence:
+		l.Output = l.Output.cut(0, t)
+	}
+	return l
+}
+
+// cut divides one dimension by t.
+func (s Dims) cut(axis, t int) Dims {
+	part := slices.Clone(s)
+	part[axis] /= t
+	return part
+}
+
+func (d division) tensors(whole []Tensor) []Tensor {
+	parts := d.expertTensors(whole)
+	for i, p := range parts {
+		switch {
+		case p.Sharded && p.Expert:
+			parts[i].Shape = p.Shape.cut(p.Axis, d.ExpertTensorParts())
+		case p.Sharded:
+			parts[i].Shape = p.Shape.cut(p.Axis, d.TensorParts())
+		}
+	}
+	return parts
+}
+
+// buffers cuts sharded ones by head or by feature. Under sequence parallelism
+// the others are cut along the sequence, but for gradients kept from I to W,
+// which I has gathered, token ids, and what lies between the collectives.
+func (d division) buffers(whole []Buffer) []Buffer {
+	parts := slices.Clone(whole)
+	for i, b := range parts {
+		switch {
+		case b.Routed != NotRouted && d.Dispatches():
+			parts[i] = d.routedBuffer(b)
+		case b.Sharded && len(b.Shape) == 3:
+			parts[i].Shape = b.Shape.cut(0, d.TensorParts())
+		case b.Sharded:
+			parts[i].Shape = b.Shape.cut(len(b.Shape)-1, d.TensorParts())
+		case d.Sequence && len(b.Shape) > 1 && (b.Lifetime != InputToWeight || b.Local) && !b.Gathered:
+			parts[i].Shape = b.Shape.cut(0, d.TensorParts())
+		}
+	}
+	return parts
+}
+
+// ops divides operations and puts the exchanges between them.
+func (d division) ops(whole []Op) []Op {
+	var ops []Op
+	inside := false
+	var product Op // the last
+	for i, op := range whole {
+		if op.Class == Product {
+			product = op
+		}
+		if op.Routed != NotRouted && d.Dispatches() {
+			if op.Routed == ByExpert && whole[i-1].Routed == ByToken {
+				ops = append(ops, Within(op.Modules, d.dispatch(op))...)
+			}
+			ops = append(ops, d.routedOp(op))
+			if op.Routed == ByExpert && whole[i+1].Routed == ByToken {
+				ops = append(ops, Within(op.Modules, d.combine(product))...)
+			}
+			continue
+		}
+		if op.Enters && d.TensorParts() > 1 {
+			inside = true
+			ops = append(ops, d.enter(op))
+		}
+		ops = append(ops, d.op(op, inside))
+		if op.Leaves && d.TensorParts() > 1 {
+			inside = false
+			ops = append(ops, d.leave(op))
+		}
+		if op.Function == CrossEntropy && d.TensorParts() > 1 {
+			ops = append(ops, d.loss(op)...)
+		}
+	}
+	return ops
+}
+
+// op makes one device's part of an operation. What is not sharded is divided by
+// sequence parallelism, outside the parts that are.
+func (d division) op(o Op, inside bool) Op {
+	t := int64(d.TensorParts())
+	switch {
+	case o.Sharded && o.Class == Lookup:
+		o.Rows /= t
+	case o.Sharded && o.Class == Attention:
+		o.Count, o.Elements, o.Passed = o.Count/t, o.Elements/t, o.Passed/t
+		o.divideMoved(t)
+	case o.Sharded && o.Class == Exchange:
+		for p := range o.Exchanges {
+			o.Exchanges[p].Elements /= t
+		}
+	case o.Sharded && o.Class == Product:
+		switch {
+		case o.RowParallel:
+			o.Inner /= t
+		case o.Weight:
+			o.Cols /= t
+		default:
+			o.Count /= t
+		}
+	case d.Sequence && !inside && o.Class == Product && o.Weight:
+		o.Rows /= t
+	case o.Sharded || d.Sequence && !inside && o.Class != Product:
+		o.Elements /= t
+		if o.Unless != 0 {
+			o.Count /= t
+		}
+		o.divideMoved(t)
+	}
+	return o
+}
+
+func (o *Op) divideMoved(by int64) {
+	for p := range o.Moved {
+		o.Moved[p], o.Writes[p], o.Mask[p] = o.Moved[p]/by, o.Writes[p]/by, o.Mask[p]/by
+	}
+}
+
+// enter makes Megatron's f: nothing in F and an all-reduce of the input gradients in I, or
+// with sequence parallelism an all-gather in F and a reduce-scatter in I. The
+// gathered input is not kept: W, if there is one, gathers it again.
+func (d division) enter(first Op) Op {
+	n := first.Elements
+	if first.Class == Product {
+		n = first.Rows * first.Inner
+	}
+	op := Op{Name: first.Name + ".enter", Class: Exchange, Beside: d.Overlap, Modules: first.Modules}
+	if !d.Sequence {
+		op.Exchanges[InputGradient] = group.Transfer{Collective: group.AllReduce, Elements: n}
+		return op
+	}
+	op.Exchanges[Forward] = group.Transfer{Collective: group.AllGather, Elements: n}
+	op.Exchanges[InputGradient] = group.Transfer{Collective: group.ReduceScatter, Elements: n}
+	if first.Weight {
+		op.Exchanges[WeightGradient] = group.Transfer{Collective: group.AllGather, Elements: n}
+	}
+	return op
+}
+
+// leave makes Megatron's g: an all-reduce of the results in F, or with sequence parallelism
+// a reduce-scatter, and an all-gather of their gradients in I.
+func (d division) leave(last Op) Op {
+	n := last.Elements
+	if last.Class == Product {
+		n = last.Rows * last.Cols
+	}
+	op := Op{Name: last.Name + ".leave", Class: Exchange, Modules: last.Modules}
+	if !d.Sequence {
+		op.Exchanges[Forward] = group.Transfer{Collective: group.AllReduce, Elements: n}
+		return op
+	}
+	op.Exchanges[Forward] = group.Transfer{Collective: group.ReduceScatter, Elements: n}
+	op.Exchanges[InputGradient] = group.Transfer{Collective: group.AllGather, Elements: n}
+	return op
+}
+
+// loss returns what a cross-entropy over a divided vocabulary exchanges in F: for
+// every token the largest logit, the target's, and the sum, in fp32.
+func (d division) loss(o Op) []Op {
+	var ops []Op
+	for _, name := range []string{"max", "target", "sum"} {
+		op := Op{Name: o.Name + "." + name, Class: Exchange}
+		op.Exchanges[Forward] = group.Transfer{Collective: group.AllReduce, Elements: o.Rows, ElementBytes: 4}
+		ops = append(ops, op)
+	}
+	return ops
+}
