@@ -1,26 +1,28 @@
 package group
 
-// Routing is how the layers of a network choose experts; the zero value is a network
-// without them.
+// Routing is how the layers of a network choose experts. The zero value stands for a network
+// without experts.
 type Routing struct {
 	Experts, PerToken int
-	// Groups and GroupsPerToken limit a token to the experts of some groups, which are of
-	// equal size (DeepSeek-AI 2024, section 2.1.2); 1 where there is no limit.
+	// Groups and GroupsPerToken limit a token to the experts of some groups. All groups have
+	// the same size (DeepSeek-AI 2024, section 2.1.2). Both are 1 without a limit.
 	Groups, GroupsPerToken int
-	// Imbalance is what the busiest device of an expert group has to do over the mean.
+	// Imbalance is the work of the busiest device of an expert group over the mean.
 	Imbalance float64
-	Capacity  float64 // of every expert in rows, over the mean; 0 is none
+	// Capacity is the number of rows that each expert takes over the mean; 0 sets no limit.
+	Capacity float64
 }
 
-// Reached is how many of so many equal parts of the experts, devices or nodes, a
-// token goes to on average, where all choices are equally likely.
+// Reached is the number of parts (devices or nodes) that a token goes to on average, where
+// the experts are divided into equal parts and all choices are equally likely.
 func (r Routing) Reached(parts int) float64 {
-	groups := max(1, r.Groups/parts) // of a part, which is in one, or is several
+	groups := max(1, r.Groups/parts) // in a part; a part smaller than a group lies in one
 	each := float64(r.Experts) / float64(parts) / float64(groups)
 	choice := float64(r.Experts) * float64(r.GroupsPerToken) / float64(r.Groups)
 	missed := 0.0
 	for chosen := range min(groups, r.GroupsPerToken) + 1 {
-		likely := binomial(groups, chosen) * binomial(r.Groups-groups, r.GroupsPerToken-chosen) / binomial(r.Groups, r.GroupsPerToken)
+		likely := binomial(groups, chosen) * binomial(r.Groups-groups, r.GroupsPerToken-chosen)
+		likely /= binomial(r.Groups, r.GroupsPerToken)
 		for i := range r.PerToken {
 			likely *= max(0, choice-each*float64(chosen)-float64(i)) / (choice - float64(i))
 		}
@@ -29,7 +31,7 @@ func (r Routing) Reached(parts int) float64 {
 	return float64(parts) * (1 - missed)
 }
 
-// binomial returns how many choices of k among n there are.
+// binomial returns the number of ways to choose k of n.
 func binomial(n, k int) float64 {
 	if k > n {
 		return 0

@@ -6,14 +6,14 @@ import (
 	"psim/costmodel/group"
 )
 
-// A division gives one device of a group its part of the layers of a network.
+// A division gives one device of a group its part of a network.
 type division struct {
 	group.Group
 	routing group.Routing
 }
 
-// Divided returns the network as one device of a group has it, with the exchanges among the
-// group. The group has to divide all sizes.
+// Divided returns the part of the network that one device of a group has, with the exchanges
+// among the devices. The group must divide all sizes (models.Model.On checks that).
 func (n Network) Divided(g group.Group) Network {
 	d := division{g, n.Routing}
 	n.Group = g
@@ -31,7 +31,7 @@ func (n Network) Divided(g group.Group) Network {
 	return n
 }
 
-// layer returns one device's part of a layer, without operations and buffers.
+// layer returns one device's part of a layer, apart from its operations and buffers.
 func (d division) layer(l Layer, last bool) Layer {
 	t := d.TensorParts()
 	l.Heads /= t
@@ -48,13 +48,14 @@ func (d division) layer(l Layer, last bool) Layer {
 	return l
 }
 
-// cut divides one dimension by t.
+// cut returns the shape with one dimension divided by t.
 func (s Dims) cut(axis, t int) Dims {
 	part := slices.Clone(s)
 	part[axis] /= t
 	return part
 }
 
+// tensors returns one device's part of parameter tensors.
 func (d division) tensors(whole []Tensor) []Tensor {
 	parts := d.expertTensors(whole)
 	for i, p := range parts {
@@ -68,9 +69,9 @@ func (d division) tensors(whole []Tensor) []Tensor {
 	return parts
 }
 
-// buffers cuts sharded ones by head or by feature. Under sequence parallelism
-// the others are cut along the sequence, but for gradients kept from I to W,
-// which I has gathered, token ids, and what lies between the collectives.
+// buffers returns one device's part of buffers. Sharded buffers are cut by head or by
+// feature. Sequence parallelism cuts the others along the sequence, except gradients that
+// are kept from I to W (I has gathered these), token ids, and Gathered buffers.
 func (d division) buffers(whole []Buffer) []Buffer {
 	parts := slices.Clone(whole)
 	for i, b := range parts {
@@ -88,11 +89,11 @@ func (d division) buffers(whole []Buffer) []Buffer {
 	return parts
 }
 
-// ops divides operations and puts the exchanges between them.
+// ops returns one device's part of operations, with the exchanges between them.
 func (d division) ops(whole []Op) []Op {
 	var ops []Op
 	inside := false
-	var product Op // the last
+	var product Op // the last one so far
 	for i, op := range whole {
 		if op.Class == Product {
 			product = op
@@ -123,8 +124,8 @@ func (d division) ops(whole []Op) []Op {
 	return ops
 }
 
-// op makes one device's part of an operation. What is not sharded is divided by
-// sequence parallelism, outside the parts that are.
+// op returns one device's part of an operation. Outside the parts of a layer that tensor
+// parallelism divides, sequence parallelism divides the operations that are not sharded.
 func (d division) op(o Op, inside bool) Op {
 	t := int64(d.TensorParts())
 	switch {
@@ -158,15 +159,17 @@ func (d division) op(o Op, inside bool) Op {
 	return o
 }
 
-func (o *Op) divideMoved(by int64) {
+// divideMoved divides what an operation moves between n devices.
+func (o *Op) divideMoved(n int64) {
 	for p := range o.Moved {
-		o.Moved[p], o.Writes[p], o.Mask[p] = o.Moved[p]/by, o.Writes[p]/by, o.Mask[p]/by
+		o.Moved[p], o.Writes[p], o.Mask[p] = o.Moved[p]/n, o.Writes[p]/n, o.Mask[p]/n
 	}
 }
 
-// enter makes Megatron's f: nothing in F and an all-reduce of the input gradients in I, or
-// with sequence parallelism an all-gather in F and a reduce-scatter in I. The
-// gathered input is not kept: W, if there is one, gathers it again.
+// enter returns Megatron's f, the exchange before a divided part of a layer: nothing in F and
+// an all-reduce of the input gradients in I; with sequence parallelism an all-gather in F and
+// a reduce-scatter in I. The gathered input is not kept, so a product with a weight gathers it
+// again in W.
 func (d division) enter(first Op) Op {
 	n := first.Elements
 	if first.Class == Product {
@@ -185,8 +188,9 @@ func (d division) enter(first Op) Op {
 	return op
 }
 
-// leave makes Megatron's g: an all-reduce of the results in F, or with sequence parallelism
-// a reduce-scatter, and an all-gather of their gradients in I.
+// leave returns Megatron's g, the exchange after a divided part of a layer: an all-reduce of
+// the results in F; with sequence parallelism a reduce-scatter in F and an all-gather of the
+// gradients in I.
 func (d division) leave(last Op) Op {
 	n := last.Elements
 	if last.Class == Product {
@@ -202,8 +206,8 @@ func (d division) leave(last Op) Op {
 	return op
 }
 
-// loss returns what a cross-entropy over a divided vocabulary exchanges in F: for
-// every token the largest logit, the target's, and the sum, in fp32.
+// loss returns the exchanges of a cross-entropy over a divided vocabulary, all in F: for every
+// token the largest logit, the target's logit and the sum, in fp32.
 func (d division) loss(o Op) []Op {
 	var ops []Op
 	for _, name := range []string{"max", "target", "sum"} {

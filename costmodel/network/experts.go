@@ -7,32 +7,36 @@ import (
 	"psim/costmodel/group"
 )
 
-// Experts may be on other devices than the rest of their layer (Lepikhin et al. 2021;
-// megatron/core/transformer/moe/token_dispatcher.py). A device then routes the tokens that
-// it has. Two all-to-alls over the expert group bring them to their experts and
-// back, dispatch and combine, and the same ones bring gradients. Where experts
-// are divided by themselves, what came is gathered over those who divide them.
+// The experts of a mixture may be on other devices than the rest of their layer (Lepikhin et
+// al. 2021; megatron/core/transformer/moe/token_dispatcher.py). Each device routes the tokens
+// that it has. Two all-to-alls over the expert group, dispatch and combine, bring them to
+// their experts and back; in the backward the same two bring the gradients. Devices that
+// divide an expert gather the rows that they have received.
 
-// Routed says whose rows an operation or a buffer of a mixture of experts has.
+// Routed says which rows an operation or a buffer of a mixture of experts works on.
 type Routed uint8
 
 const (
-	NotRouted Routed = iota // no mixture's
-	ByToken                 // of a device's tokens: the router, what sorts them, their weighted sums
-	ByExpert                // of those that came to a device's experts
+	NotRouted Routed = iota // not part of a mixture
+	ByToken                 // the tokens of a device: router, sorting, weighted sums
+	ByExpert                // the rows that came to the experts of a device
 )
 
-// load returns how much more than the mean the busiest device has to do.
+// load returns the work of the busiest device of the expert group over the mean.
 func (d division) load() float64 {
 	return min(max(1, d.routing.Imbalance), float64(d.ExpertParts()))
 }
 
-// rows counts those of a device's experts, of so many in a whole sequence.
+// rows returns the number of rows for the experts of the busiest device, given the number of
+// rows of a whole sequence.
 func (d division) rows(whole int64) int64 {
-	return int64(math.Ceil(float64(whole) * float64(d.ExpertTensorParts()) / float64(d.TensorParts()) * d.load()))
+	mean := float64(whole) * float64(d.ExpertTensorParts()) / float64(d.TensorParts())
+	return int64(math.Ceil(mean * d.load()))
 }
 
-// expertTensors takes the first of equal shares of a layer's experts.
+// expertTensors keeps the first of the equal shares of a layer's experts, and all other
+// tensors.
+
 func (d division) expertTensors(whole []Tensor) []Tensor {
 	var experts int
 	for _, t := range whole {
@@ -49,7 +53,7 @@ func (d division) expertTensors(whole []Tensor) []Tensor {
 	})
 }
 
-// routedBuffer makes a device's part of what a mixture keeps.
+// routedBuffer returns one device's part of a buffer of a mixture.
 func (d division) routedBuffer(b Buffer) Buffer {
 	b.Shape = slices.Clone(b.Shape)
 	if b.Routed == ByToken {
@@ -63,37 +67,38 @@ func (d division) routedBuffer(b Buffer) Buffer {
 	return b
 }
 
-// routedOp makes a device's part of an operation of a mixture.
+// routedOp returns one device's part of an operation of a mixture.
 func (d division) routedOp(o Op) Op {
 	o.Enters, o.Leaves = false, false
-	of, by := int64(d.TensorParts()), int64(1)
+	tensor, expert := int64(d.TensorParts()), int64(1)
 	if o.Routed == ByExpert {
-		by = int64(d.ExpertTensorParts())
+		expert = int64(d.ExpertTensorParts())
 		o.Experts /= int64(d.ExpertParts())
 	}
 	switch {
 	case o.Class != Product && o.Routed == ByToken:
-		o.Elements /= of
-		o.divideMoved(of)
+		o.Elements /= tensor
+		o.divideMoved(tensor)
 	case o.Class != Product:
-		o.Elements = d.rows(o.Elements) / by
+		o.Elements = d.rows(o.Elements) / expert
 		for p := range o.Moved {
-			o.Moved[p], o.Writes[p] = d.rows(o.Moved[p])/by, d.rows(o.Writes[p])/by
+			o.Moved[p], o.Writes[p] = d.rows(o.Moved[p])/expert, d.rows(o.Writes[p])/expert
 		}
 	case o.Routed == ByToken:
-		o.Rows /= of
+		o.Rows /= tensor
 	default:
 		o.Rows = d.rows(o.Rows)
 		if o.RowParallel {
-			o.Inner /= by
+			o.Inner /= expert
 		} else {
-			o.Cols /= by
+			o.Cols /= expert
 		}
 	}
 	return o
 }
 
-// dispatch brings rows × hidden elements of a sequence from tokens to experts.
+// dispatch returns the operations that bring the rows of a sequence to the experts, given the
+// experts' first product.
 func (d division) dispatch(first Op) []Op {
 	rows, hidden := first.Rows, first.Inner
 	sent, received := d.rows(rows)/int64(d.ExpertTensorParts())*hidden, d.rows(rows)*hidden
@@ -104,26 +109,32 @@ func (d division) dispatch(first Op) []Op {
 	if d.EightBits && d.ExpertParts() > 1 {
 		tokens := rows / int64(max(1, d.routing.PerToken)) / int64(d.TensorParts()) * hidden
 		cast := NewElementwise("mlp.dispatch.cast", tokens, Traffic{}, Traffic{})
-		cast.Moved[Forward], cast.Writes[Forward] = tokens*3/2, tokens/2 // of 16 bits: reads them, writes half of them
+		// A cast reads 16 bits and writes 8.
+		cast.Moved[Forward], cast.Writes[Forward] = tokens*3/2, tokens/2
 		ops = append(ops, cast)
-		exchange.Exchanges[Forward] = group.Transfer{Collective: group.AllToAll, Elements: sent + sent/scaled*4, ElementBytes: 1}
+		const scale = 4 // bytes
+		exchange.Exchanges[Forward] = group.Transfer{
+			Collective: group.AllToAll, Elements: sent + sent/perScale*scale, ElementBytes: 1,
+		}
 	}
 	if d.ExpertParts() > 1 {
 		ops = append(ops, exchange)
 	}
-	ops = append(ops, d.gathered("mlp.dispatch", Forward, received)...)
-	return append(ops, d.sorted("mlp.sort_received", received)...)
+	ops = append(ops, d.tensorCollectives("mlp.dispatch", Forward, received)...)
+	return append(ops, d.sorting("mlp.sort_received", received)...)
 }
 
-// scaled counts the elements that have an fp32 scale in common when they are sent in
-// 8 bits (DeepSeek-AI 2024, section 3.3.2).
-const scaled = 128
+// perScale is the number of elements that share an fp32 scale when they are sent in 8 bits
+// (DeepSeek-AI 2024, section 3.3.2).
+const perScale = 128
 
-// combine brings the results of experts back to their tokens.
+// combine returns the operations that bring the results of experts back to their tokens, given
+// the experts' last product.
 func (d division) combine(last Op) []Op {
 	rows, hidden := last.Rows, last.Cols
 	sent, received := d.rows(rows)/int64(d.ExpertTensorParts())*hidden, d.rows(rows)*hidden
-	ops := append(d.sorted("mlp.sort_back", received), d.gathered("mlp.combine", InputGradient, received)...)
+	ops := d.sorting("mlp.sort_back", received)
+	ops = append(ops, d.tensorCollectives("mlp.combine", InputGradient, received)...)
 	if d.ExpertParts() > 1 {
 		exchange := Op{Name: "mlp.combine", Class: Exchange, Routed: ByToken}
 		exchange.Exchanges[Forward] = group.Transfer{Collective: group.AllToAll, Elements: sent}
@@ -133,9 +144,9 @@ func (d division) combine(last Op) []Op {
 	return ops
 }
 
-// gathered makes the collectives among those who divide an expert: a gather in one
-// pass, and a scattered sum in the other.
-func (d division) gathered(name string, in Pass, elements int64) []Op {
+// tensorCollectives returns the collectives among the devices that divide an expert: an
+// all-gather in one of F and I, and a reduce-scatter in the other.
+func (d division) tensorCollectives(name string, gathers Pass, elements int64) []Op {
 	x := d.ExpertTensorParts()
 	if x == 1 {
 		return nil
@@ -143,16 +154,16 @@ func (d division) gathered(name string, in Pass, elements int64) []Op {
 	op := Op{Name: name + ".tensor", Class: Exchange, Routed: ByExpert}
 	for _, p := range []Pass{Forward, InputGradient} {
 		op.Exchanges[p] = group.Transfer{Collective: group.ReduceScatter, Elements: elements, Devices: x}
-		if p == in {
+		if p == gathers {
 			op.Exchanges[p].Collective = group.AllGather
 		}
 	}
 	return []Op{op}
 }
 
-// sorted makes the sorting of what came from several devices by experts, where a device
-// has several and rows do not come in their order.
-func (d division) sorted(name string, elements int64) []Op {
+// sorting returns the operation that sorts rows from several devices by expert. A device with
+// a single expert needs none, and DeepEP delivers rows in their order.
+func (d division) sorting(name string, elements int64) []Op {
 	if d.routing.Experts == d.ExpertParts() || d.ExpertParts() == 1 || d.DeepEP {
 		return nil
 	}
@@ -161,19 +172,20 @@ func (d division) sorted(name string, elements int64) []Op {
 	return []Op{op}
 }
 
-// SentToExperts is what a device sends to others, of rows of so many bytes that go to
-// experts: all but the part that its own have. A dispatcher that sends a token once to
-// every device sends fewer.
+// SentToExperts returns the bytes that a device sends to other devices, given the bytes of the
+// rows for all experts: all but the share of its own experts. DeepEP sends fewer, because it
+// sends a token only once to each device.
 func (n Network) SentToExperts(bytes int64) int64 {
 	e := int64(n.Group.ExpertParts())
 	if !n.Group.DeepEP {
 		return bytes/e*(e-1) + bytes%e*(e-1)/e
 	}
-	return int64(float64(bytes) * n.Routing.Reached(int(e)) / float64(n.Routing.PerToken) * float64(e-1) / float64(e))
+	copies := float64(bytes) * n.Routing.Reached(int(e)) / float64(n.Routing.PerToken)
+	return int64(copies * float64(e-1) / float64(e))
 }
 
-// Surplus is the FLOPs of a pass of operations that the busiest device of an expert group
-// has beyond the mean, per sample.
+// Surplus returns the FLOPs per sample that a pass of operations takes on the busiest device
+// of an expert group beyond the mean.
 func (n Network) Surplus(ops []Op, p Pass) float64 {
 	load := division{n.Group, n.Routing}.load()
 	if load == 1 || !n.Group.Dispatches() {
