@@ -53,8 +53,8 @@ type trained struct {
 // trained finds the network of a workload as it is trained.
 func (s *shared) trained(w *stages.Workload) trained {
 	make := func() (trained, error) {
-		n := w.Training.Asked(w.Network)
-		return trained{n, w.Training.Units(n, []int{len(n.Layers)}), stages.Counts(n.Layers)}, nil
+		n := w.Training.Trained(w.Network)
+		return trained{n, w.Training.MarkRepeated(n, []int{len(n.Layers)}), stages.Counts(n.Layers)}, nil
 	}
 	if s == nil {
 		t, _ := make()

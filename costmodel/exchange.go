@@ -93,7 +93,7 @@ func (c Compute) within(o network.Op, p network.Pass, samples int64) graph.Inner
 func (c Compute) hidden(ops []network.Op, samples int64) time.Duration {
 	var sum time.Duration
 	for i, o := range ops {
-		if o.Class != network.Exchange || !o.Beside {
+		if o.Class != network.Exchange || !o.Overlapped {
 			continue
 		}
 		var input, weight time.Duration

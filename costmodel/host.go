@@ -107,7 +107,7 @@ func launchesOf(c Compute, h HostTimes, known *walks, staged *stages.Staged, sta
 		forward.layer(l, network.Forward)
 	}
 	for i, l := range slices.Backward(layers) {
-		for _, again := range staged.Training.Repeating(layers, i) {
+		for _, again := range staged.Training.RepeatedBefore(layers, i) {
 			input.repeated(again, staged.Training)
 			backward.repeated(again, staged.Training)
 		}

@@ -150,7 +150,7 @@ func (m *made) operations(c Compute, ops []network.Op, p network.Pass, samples i
 		o.Passed = 0
 		whole, work := c.Op(o, p, samples), started.Op(o, p, samples)
 		alone := o
-		alone.Gathered = 0
+		alone.GradientMoved = 0
 		own := plain.Op(alone, p, samples)
 		m[classOf(o)] += own
 		m[between] += work - own

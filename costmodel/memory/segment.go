@@ -113,7 +113,7 @@ func keptBy(staged *stages.Staged, layers []network.Layer, samples int64) []laye
 		}
 	}
 	for i := range list {
-		together := staged.Training.Repeating(layers, i)
+		together := staged.Training.RepeatedBefore(layers, i)
 		for k := range together {
 			of := &list[i-k]
 			for _, lifetime := range []network.Lifetime{network.ForwardToInput, network.ForwardToWeight} {

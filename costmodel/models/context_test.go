@@ -26,7 +26,7 @@ func ExampleGroup_context() {
 	fmt.Println(n.TokensPerSample, "tokens per sample, of which a block has", n.Layers[1].Input)
 	for _, o := range n.Layers[1].Ops {
 		for block := range o.Blocks {
-			fmt.Println("block", block, "passes", o.PassedBeside(network.Forward, block), "elements in F,", o.PassedBeside(network.InputGradient, block), "in I")
+			fmt.Println("block", block, "passes", o.PassedOn(network.Forward, block), "elements in F,", o.PassedOn(network.InputGradient, block), "in I")
 		}
 	}
 	// Output:
@@ -131,7 +131,7 @@ func TestContextExchanges(t *testing.T) {
 func sentAmongParts(l network.Layer, p network.Pass, parts int64) (sum int64) {
 	for _, o := range l.Ops {
 		for block := range o.Blocks {
-			sum += o.PassedBeside(p, block)
+			sum += o.PassedOn(p, block)
 		}
 		if x := o.Exchanges[p]; x.Context {
 			sum += x.Elements * (parts - 1) / parts

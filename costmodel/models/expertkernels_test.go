@@ -16,7 +16,7 @@ import (
 func TestExpertKernels(t *testing.T) {
 	kernels := func(m Model, precision string, devices int) (list [3]int) {
 		n := on(t, m, group.Group{Devices: 1, Expert: devices})
-		n = training.Options{Precision: precision}.Asked(n)
+		n = training.Options{Precision: precision}.Trained(n)
 		for _, o := range n.Layers[1].Ops {
 			if strings.Contains(o.Name, ".experts.w") {
 				for _, p := range []network.Pass{network.Forward, network.InputGradient, network.WeightGradient} {

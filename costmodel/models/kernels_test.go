@@ -121,8 +121,8 @@ func TestMegatron2021(t *testing.T) {
 		later := now.Ops[i]
 		if o.Class == network.Product && o.Weight {
 			require.Equal(t, later.Kernels(network.WeightGradient, 1)+1, o.Kernels(network.WeightGradient, 1), o.Name)
-			require.True(t, o.Adds)
-			o.Gathered, o.GatherWrites = o.Gathered-3, o.GatherWrites-1
+			require.True(t, o.AddsGradient)
+			o.GradientMoved, o.GradientWrites = o.GradientMoved-3, o.GradientWrites-1
 		}
 		if o.Function == network.LayerNorm {
 			o.Moved[network.InputGradient] -= 2 * 16 * 64

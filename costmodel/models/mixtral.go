@@ -51,7 +51,7 @@ const routerKernels = 15
 func expertOps(m Model) []network.Op {
 	s, h, f, k, n := m.SequenceLength, m.Hidden, m.expertHidden(), m.ExpertsPerToken, m.routedRows()
 	ops := []network.Op{
-		m.linear("block_sparse_moe.gate", s, h, m.Experts, m.MLPBias).Entering().Undivided().InWide(),
+		m.linear("block_sparse_moe.gate", s, h, m.Experts, m.MLPBias).Entering().Undivided().In16Bits(),
 		network.NewElementwise("mlp.softmax", elements(s, m.Experts), traffic(2, 2), traffic(4, 2)),
 		network.NewElementwise("mlp.sort", elements(n, h), traffic(2, 2), traffic(2, 2)),
 		m.experts(m.linear("block_sparse_moe.experts.w1", n, h, f, m.MLPBias)),
@@ -60,7 +60,7 @@ func expertOps(m Model) []network.Op {
 	if m.Kernels == KernelsTE {
 		ops[1].Launches = [3]int{network.Forward: routerKernels, network.InputGradient: routerKernels}
 	}
-	ops[len(ops)-1].Joined = m.Kernels == KernelsTE
+	ops[len(ops)-1].Fused = m.Kernels == KernelsTE
 	ops = append(ops, m.expertClamps(n, f)...)
 	ops = append(ops,
 		m.activation("mlp.experts.silu", n, f).Of(network.ExpertActivation),
@@ -139,7 +139,7 @@ func (m Model) routedRows() int {
 
 // experts makes a product one of all experts.
 func (m Model) experts(o network.Op) network.Op {
-	o.Experts, o.Apart = int64(m.Experts), m.Kernels == KernelsTE
+	o.Experts, o.KernelPerExpert = int64(m.Experts), m.Kernels == KernelsTE
 	return o
 }
 
@@ -170,6 +170,6 @@ func expertBuffers(m Model) []network.Buffer {
 	if m.SharedExperts == 0 {
 		return buffers
 	}
-	buffers = append(buffers, network.MadeWithin(network.SharedExperts, m.gatedBuffers(sharedExperts, s, m.SharedExperts*m.expertHidden()))...)
+	buffers = append(buffers, network.BuffersWithin(network.SharedExperts, m.gatedBuffers(sharedExperts, s, m.SharedExperts*m.expertHidden()))...)
 	return append(buffers, network.Buffer{Name: sharedExperts + "down_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight})
 }

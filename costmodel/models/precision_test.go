@@ -47,7 +47,7 @@ func TestNarrowed(t *testing.T) {
 // narrowed checks one.
 func narrowed(t *testing.T, n network.Network, train training.Options) {
 	before := n.Layers[1].Ops[0]
-	made := train.Asked(n)
+	made := train.Trained(n)
 	require.Equal(t, before, n.Layers[1].Ops[0], "the network itself stays")
 	require.Equal(t, n.Parameters(), made.Parameters())
 	for i, l := range made.Layers {
@@ -93,7 +93,7 @@ func TestNarrowBlock(t *testing.T) {
 	n, err := m.On(group.Group{Devices: devices, Sequence: true})
 	require.NoError(t, err)
 	const s, h, q, kv, f = 8192, 4096, 4096, 1024, 14336
-	wide, narrow := n.Layers[1], training.Options{Precision: training.PrecisionFP8}.Asked(n).Layers[1]
+	wide, narrow := n.Layers[1], training.Options{Precision: training.PrecisionFP8}.Trained(n).Layers[1]
 	kept := func(l network.Layer) [3]int64 { return network.BufferBytes(l.Buffers, 2, 1) }
 	for lifetime, less := range [3]int64{
 		network.ForwardToInput:  -2 * s * q / devices,                                              // the context

@@ -75,7 +75,7 @@ func requireApart(t *testing.T, m Model, g group.Group) (checked int) {
 	for _, l := range n.Layers {
 		for _, o := range l.Ops {
 			for _, p := range []network.Pass{network.Forward, network.InputGradient, network.WeightGradient} {
-				read, written := o.BytesApart(p, 3, 2)
+				read, written := o.ReadWritten(p, 3, 2)
 				require.Equal(t, o.Bytes(p, 3, 2), read+written, "%s %s", o.Name, p)
 				require.GreaterOrEqual(t, min(read, written), int64(0), "%s %s %s %+v", m.Kernels, o.Name, p, g)
 				require.True(t, read+written == 0 || read > 0, "%s %s %s", m.Kernels, o.Name, p)

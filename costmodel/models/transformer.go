@@ -11,8 +11,8 @@ import (
 func (m Model) linear(name string, s, in, out int, bias bool) network.Op {
 	b := m.between()
 	return network.Op{
-		Name: name, Class: network.Product, Weight: true, Bias: bias, Sharded: true, Adds: m.megatron(),
-		Gathered: b.gradient.Moved(1), GatherWrites: b.gradient.Writes(1), Numbers: b.sums,
+		Name: name, Class: network.Product, Weight: true, Bias: bias, Sharded: true, AddsGradient: m.megatron(),
+		GradientMoved: b.gradient.Moved(1), GradientWrites: b.gradient.Writes(1), Numbers: b.sums,
 		Count: 1, Rows: int64(s), Inner: int64(in), Cols: int64(out),
 	}
 }

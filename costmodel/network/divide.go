@@ -151,7 +151,7 @@ func (d division) op(o Op, inside bool) Op {
 		o.Rows /= t
 	case o.Sharded || d.Sequence && !inside && o.Class != Product:
 		o.Elements /= t
-		if o.Unless != 0 {
+		if o.UnlessMultiple != 0 {
 			o.Count /= t
 		}
 		o.divideMoved(t)
@@ -175,7 +175,7 @@ func (d division) enter(first Op) Op {
 	if first.Class == Product {
 		n = first.Rows * first.Inner
 	}
-	op := Op{Name: first.Name + ".enter", Class: Exchange, Beside: d.Overlap, Modules: first.Modules}
+	op := Op{Name: first.Name + ".enter", Class: Exchange, Overlapped: d.Overlap, Modules: first.Modules}
 	if !d.Sequence {
 		op.Exchanges[InputGradient] = group.Transfer{Collective: group.AllReduce, Elements: n}
 		return op

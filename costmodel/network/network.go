@@ -79,7 +79,7 @@ type Layer struct {
 	// Whole: full recomputation does not repeat this layer. Joined: it repeats this layer
 	// together with the one before, and keeps the input only of the first of them. Both are
 	// set by training.Options.Units.
-	Whole, Joined bool
+	KeptWhole, JoinsPrevious bool
 }
 
 // LayerKind says how the operations of a layer are connected. An executor needs it together
@@ -112,7 +112,7 @@ func (l Layer) Shares(m Layer) bool {
 	if len(l.Ops) == 0 || len(m.Ops) != len(l.Ops) || &m.Ops[0] != &l.Ops[0] {
 		return false
 	}
-	return m.Whole == l.Whole && m.Joined == l.Joined
+	return m.KeptWhole == l.KeptWhole && m.JoinsPrevious == l.JoinsPrevious
 }
 
 // FLOPs returns the FLOPs of one pass, per sample.
@@ -221,7 +221,7 @@ func Same(layers []Layer) []int {
 		if len(l.Ops) == 0 {
 			continue
 		}
-		key := sharedKey{&l.Ops[0], l.Whole, l.Joined}
+		key := sharedKey{&l.Ops[0], l.KeptWhole, l.JoinsPrevious}
 		if k, ok := seen[key]; ok && layers[k].Shares(l) {
 			first[i] = k
 		} else {

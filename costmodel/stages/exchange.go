@@ -55,7 +55,7 @@ func (staged *Staged) leaves(st *Stage) []int {
 	var known network.Layer
 	var made []int // by tensor of the layer that is known
 	for i, l := range slices.Backward(st.Layers) {
-		for _, again := range staged.Training.Repeating(st.Layers, i) {
+		for _, again := range staged.Training.RepeatedBefore(st.Layers, i) {
 			part += exchangesIn(slices.Values(staged.Training.Repeated(again)), network.Forward)
 		}
 		if !l.Shares(known) || len(made) != len(st.Held[i]) {

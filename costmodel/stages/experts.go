@@ -54,7 +54,7 @@ func (staged *Staged) exchanges(layers []network.Layer, k graph.Kind) []Exchange
 		return list
 	}
 	for i, l := range slices.Backward(layers) {
-		again := staged.Training.Repeating(layers, i)
+		again := staged.Training.RepeatedBefore(layers, i)
 		for k, r := range again {
 			list = staged.exchanged(list, i+1-len(again)+k, slices.Values(staged.Training.Repeated(r)), network.Forward)
 		}

@@ -24,7 +24,7 @@ func narrowWeights(layers []network.Layer) (all, experts int64) {
 func (staged *Staged) HeldBeside(s *Stage) int64 {
 	switch {
 	case !staged.Gathers():
-		return staged.Training.HeldBeside(s.Narrow)
+		return staged.Training.HeldExtra(s.Narrow)
 	case staged.Process.FP32Shards:
 		return 0
 	}
@@ -32,16 +32,16 @@ func (staged *Staged) HeldBeside(s *Stage) int64 {
 	for _, f := range s.Flats {
 		narrow += f.Narrow
 	}
-	return -staged.Share(-staged.Training.GatheredBeside(narrow), 3)
+	return -staged.Share(-staged.Training.GatheredExtra(narrow), 3)
 }
 
 // Unit counts the bytes of a flat that was gathered, with both copies of its narrow weights.
 func (staged *Staged) Unit(f Flat) int64 {
-	return f.Parameters*staged.PerParameter.Parameter + staged.Training.HeldBeside(f.Narrow)
+	return f.Parameters*staged.PerParameter.Parameter + staged.Training.HeldExtra(f.Narrow)
 }
 
 // updated counts the bytes that the replicas gather of parameters that were updated, so many
 // of them narrow.
 func (staged *Staged) updated(parameters, narrow int64) int64 {
-	return parameters*staged.PerParameter.Parameter + staged.Training.GatheredBeside(narrow)
+	return parameters*staged.PerParameter.Parameter + staged.Training.GatheredExtra(narrow)
 }

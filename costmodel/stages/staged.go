@@ -85,7 +85,7 @@ type TiedTensor struct {
 
 // Plan derives the plan.
 func (w Workload) Staged() *Staged {
-	w.Network = w.Training.Units(w.Training.Asked(w.Network), w.pipelined())
+	w.Network = w.Training.MarkRepeated(w.Training.Trained(w.Network), w.pipelined())
 	staged := &Staged{Workload: w, PerParameter: w.state()}
 	split := w.split()
 	for s := range w.Layers {

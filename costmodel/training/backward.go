@@ -31,7 +31,7 @@ func (t Options) TwoPass() bool { return t.Backward == BackwardTwoPass }
 // Asked returns a network as it is trained: in the precision, and with layers that make the
 // gradients that a backward asks them for, with BackwardTwoPass that of the network's input,
 // too.
-func (t Options) Asked(n network.Network) network.Network {
+func (t Options) Trained(n network.Network) network.Network {
 	n = t.narrowed(n)
 	if !t.TwoPass() {
 		return n

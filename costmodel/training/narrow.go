@@ -94,7 +94,7 @@ func (w *narrowing) group(ops, products []network.Op, after *network.Op) []netwo
 		Writes:   [3]int64{network.Forward: w.writes(operand), network.InputGradient: w.writes(result)},
 		Launches: [3]int{network.Forward: int(w.reads), network.InputGradient: int(w.reads)},
 	}
-	if first.Apart {
+	if first.KernelPerExpert {
 		cast.Launches = [3]int{network.Forward: int(w.reads * first.Experts), network.InputGradient: int(w.reads * first.Experts)}
 	}
 	if first.Routed == network.ByExpert && !first.RowParallel && slices.ContainsFunc(ops, narrowDispatch) { // it has come narrow

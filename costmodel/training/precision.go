@@ -127,7 +127,7 @@ func (t Options) weights8() bool {
 
 // HeldBeside counts the bytes that n weights of narrow products take beside 16 bits each;
 // less than 0 where they come in the place of these.
-func (t Options) HeldBeside(n int64) int64 {
+func (t Options) HeldExtra(n int64) int64 {
 	if n == 0 {
 		return 0
 	}
@@ -142,7 +142,7 @@ func (t Options) HeldBeside(n int64) int64 {
 // GatheredBeside counts the bytes that n of them take less than 16 bits each, as a negative
 // number, when replicas gather what they have updated. A weight with scales of 32 numbers
 // is gathered in 16 bits, since both of its copies are made of these.
-func (t Options) GatheredBeside(n int64) int64 {
+func (t Options) GatheredExtra(n int64) int64 {
 	if n == 0 || !t.weights8() || t.Precision == PrecisionMXFP8 {
 		return 0
 	}
@@ -154,7 +154,7 @@ func (t Options) GatheredBeside(n int64) int64 {
 // the first.
 func (t Options) CastBytes(n int64) int64 {
 	s := t.scaling()
-	if t.GatheredBeside(n) != 0 {
+	if t.GatheredExtra(n) != 0 {
 		return (s.copies - 1) * 2 * s.bytes(n)
 	}
 	return s.reads*2*n + s.copies*s.bytes(n)
@@ -248,7 +248,7 @@ func Recipes() (list []Recipe) {
 		per := func(bytes int64) float64 { return float64(bytes) / n }
 		list = append(list, Recipe{
 			Name: name, Kernels: s.reads, Cast: per(s.reads*2*n + s.copies*s.bytes(n)), Kept: per(s.bytes(n)),
-			Held: per(2*n + t.HeldBeside(n)), Gathered: per(2*n + t.GatheredBeside(n)), Step: per(t.CastBytes(n)),
+			Held: per(2*n + t.HeldExtra(n)), Gathered: per(2*n + t.GatheredExtra(n)), Step: per(t.CastBytes(n)),
 		})
 	}
 	return list

@@ -27,7 +27,7 @@ func (t Options) Kept(l network.Layer) []network.Buffer {
 	input := network.Buffer{Name: "input", Shape: l.Input, Lifetime: network.ForwardToInput}
 	var kept []network.Buffer
 	switch {
-	case t.Repeats(l) && l.Joined:
+	case t.Repeats(l) && l.JoinsPrevious:
 		return nil
 	case t.Repeats(l):
 		return []network.Buffer{input}
@@ -50,7 +50,7 @@ func (t Options) Kept(l network.Layer) []network.Buffer {
 
 // Repeats reports whether a layer keeps its input at most and runs F again.
 func (t Options) Repeats(l network.Layer) bool {
-	return t.Recompute == "full" && l.Repeatable && !l.Whole
+	return t.Recompute == "full" && l.Repeatable && !l.KeptWhole
 }
 
 // The legal values of Training.RecomputeMethod, as Megatron-LM has them: which blocks full
@@ -62,7 +62,7 @@ const (
 
 // Units marks what full recomputation repeats of a network that is cut into stages of so
 // many layers each.
-func (t Options) Units(n network.Network, stages []int) network.Network {
+func (t Options) MarkRepeated(n network.Network, stages []int) network.Network {
 	t = t.defaults()
 	if t.RecomputeLayers == 0 || t.RecomputeLayers == 1 && t.RecomputeMethod == RecomputeUniform {
 		return n
@@ -76,8 +76,8 @@ func (t Options) Units(n network.Network, stages []int) network.Network {
 			if !l.IsBlock() {
 				continue
 			}
-			l.Whole = t.RecomputeMethod == RecomputeBlock && blocks >= t.RecomputeLayers
-			l.Joined = t.RecomputeMethod == RecomputeUniform && blocks%t.RecomputeLayers > 0
+			l.KeptWhole = t.RecomputeMethod == RecomputeBlock && blocks >= t.RecomputeLayers
+			l.JoinsPrevious = t.RecomputeMethod == RecomputeUniform && blocks%t.RecomputeLayers > 0
 			blocks++
 		}
 		rest = rest[count:]
@@ -87,14 +87,14 @@ func (t Options) Units(n network.Network, stages []int) network.Network {
 
 // Repeating lists the layers of a stage that run F again before the backward of one of
 // them: itself, or all that are repeated together where it is the last of these.
-func (t Options) Repeating(stage []network.Layer, i int) []network.Layer {
+func (t Options) RepeatedBefore(stage []network.Layer, i int) []network.Layer {
 	first := i
 	switch {
 	case !t.Repeats(stage[i]):
-	case i+1 < len(stage) && stage[i+1].Joined:
+	case i+1 < len(stage) && stage[i+1].JoinsPrevious:
 		return nil
 	default:
-		for first > 0 && stage[first].Joined {
+		for first > 0 && stage[first].JoinsPrevious {
 			first--
 		}
 	}
@@ -146,7 +146,7 @@ func (t Options) modules() (parts network.Module) {
 }
 
 // Lists reports whether recomputation is a list with a module.
-func (t Options) Lists(module string) bool {
+func (t Options) RepeatsModule(module string) bool {
 	return slices.Contains(strings.Split(t.Recompute, ","), module)
 }
 

@@ -149,7 +149,7 @@ func TestTwoPassBitwise(t *testing.T) {
 			require.Equal(t, []int{1, 2}, []int{twice.stages[0].GradientCalls(), twice.stages[1].GradientCalls()}, "the first has no input gradient")
 		})
 	}
-	asked := training.Options{Backward: training.BackwardTwoPass}.Asked(tinyMLP(t))
+	asked := training.Options{Backward: training.BackwardTwoPass}.Trained(tinyMLP(t))
 	s, err := programs.Compile(device(t).Backend, asked.Layers[:1], programs.Options{Samples: 2, TwoPass: true})
 	require.NoError(t, err)
 	defer s.Close()
