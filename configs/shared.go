@@ -47,14 +47,14 @@ type trainingKey struct {
 // A trained is a network as it is trained on one rank, and its parameters by layer.
 type trained struct {
 	asked, network network.Network // without what is repeated in one, and with it
-	counts         []stages.Count
+	counts         []stages.ParameterCount
 }
 
 // trained finds the network of a workload as it is trained.
 func (s *shared) trained(w *stages.Workload) trained {
 	make := func() (trained, error) {
 		n := w.Training.Trained(w.Network)
-		return trained{n, w.Training.MarkRepeated(n, []int{len(n.Layers)}), stages.Counts(n.Layers)}, nil
+		return trained{n, w.Training.MarkRepeated(n, []int{len(n.Layers)}), stages.CountParameters(n.Layers)}, nil
 	}
 	if s == nil {
 		t, _ := make()

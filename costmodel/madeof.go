@@ -65,7 +65,7 @@ func MadeOf(m Machine, staged *stages.Staged, ranks int) (func(t *graph.Task) []
 
 // madeOf adds up a pass of a stage over a microbatch.
 func (c Compute) madeOf(staged *stages.Staged, k graph.Kind, stage int, samples int64) (m made) {
-	if staged.Whole(stage) {
+	if staged.TakesAll(stage) {
 		samples = staged.Batch(0)
 	}
 	for _, l := range staged.Stages[stage].Layers {

@@ -35,7 +35,7 @@ func (p *taskPlan) findUnits(j Job) {
 	}
 	p.units = make([][][]*unit, len(j.Stages))
 	for s := range j.Stages {
-		for _, flats := range j.Travels(s) {
+		for _, flats := range j.GatheredFlats(s) {
 			var units []*unit
 			for _, f := range flats {
 				units = append(units, known[f.Name])

@@ -60,7 +60,7 @@ func Lasting(staged *stages.Staged, ranks int) []Breakdown {
 	for _, s := range staged.Stages {
 		for _, r := range s.Ranks {
 			perReplica[r].add(Breakdown{
-				Parameters: staged.ShareOf(&s, kept.Parameter, 3) + staged.HeldBeside(&s),
+				Parameters: staged.ShareOf(&s, kept.Parameter, 3) + staged.HeldExtra(&s),
 				Gradients:  staged.ShareOf(&s, kept.Gradient, 2) + staged.ShareOf(&s, kept.copies, 1),
 				Optimizer:  staged.ShareOf(&s, per.Optimizer, 1),
 			})

@@ -15,7 +15,7 @@ func (l *Ledger) collective(t *graph.Task) (start, end Breakdown) {
 	case t.Kind == graph.AllGather:
 		for _, f := range l.stages[t.Stage].travels[t.Part] {
 			if f.Narrow > 0 {
-				r.gather(staged.Unit(f), 1)
+				r.gather(staged.UnitBytes(f), 1)
 				continue
 			}
 			r.gather(f.Parameters, staged.PerParameter.Parameter)

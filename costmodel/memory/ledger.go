@@ -76,11 +76,11 @@ func (l *Ledger) stage(s int) stage {
 		st.gradients = append(st.gradients, b.Bytes)
 	}
 	if staged.Gathers() {
-		st.travels = staged.Travels(s)
+		st.travels = staged.GatheredFlats(s)
 		var used int64 // without the zeros that travel with it
 		for _, flats := range st.travels {
 			for _, f := range flats {
-				used, st.gathered = used+f.Parameters, st.gathered+staged.Unit(f)
+				used, st.gathered = used+f.Parameters, st.gathered+staged.UnitBytes(f)
 			}
 		}
 		if used > 0 {
@@ -131,7 +131,7 @@ func (l *Ledger) Parts(t *graph.Task) (start, end Breakdown) {
 // compute says how F, B, I and W change the live bytes. Parameters that were gathered
 // are freed after F, B and I, and stashed ones after the last B that needs them.
 func (l *Ledger) compute(t *graph.Task) (start, end Breakdown) {
-	if l.sliced.Halved(t) {
+	if l.sliced.SplitBackward(t) {
 		return l.half(t)
 	}
 	st, p := &l.stages[t.Stage], l.at(int(t.Stage), t)

@@ -80,7 +80,7 @@ func TestModulesCheck(t *testing.T) {
 		`recompute = "mlp,moe": gpt2 has no experts for moe; it has core_attn, mlp, norm`:                      {training.Options{Recompute: "mlp,moe"}, gpt},
 		`recompute = "mla_up_proj": gpt2 has no latent attention for mla_up_proj; it has core_attn, mlp, norm`: {training.Options{Recompute: "mla_up_proj"}, gpt},
 		`recompute = "norm": mlp-3x8 has no blocks with norms for norm; use none or full`:                      {training.Options{Recompute: "norm"}, mlp},
-		`recompute_layers = 2: is a number of blocks of a transformer, and mlp-3x8 has no blocks; set 0`:                {training.Options{Recompute: "full", RecomputeLayers: 2}, mlp},
+		`recompute_layers = 2: is a number of blocks of a transformer, and mlp-3x8 has no blocks; set 0`:       {training.Options{Recompute: "full", RecomputeLayers: 2}, mlp},
 	} {
 		assert.EqualError(t, c.Check(c.Network), want)
 	}

@@ -20,7 +20,7 @@ func (staged *Staged) buckets(tensors []network.Tensor) []Bucket {
 	open := []Bucket{{}, {Experts: true}}
 	for _, t := range tensors {
 		of := 0
-		if staged.sumsExperts(t) {
+		if staged.dispatched(t) {
 			of = 1
 		}
 		b := &open[of]
@@ -61,7 +61,7 @@ func (staged *Staged) ahead(st *Stage) []Piece {
 		var parameters, experts int64
 		for _, t := range st.Held[i] {
 			parameters += t.Shape.Elements()
-			if staged.sumsExperts(t) {
+			if staged.dispatched(t) {
 				experts += t.Shape.Elements()
 			}
 		}
@@ -73,18 +73,18 @@ func (staged *Staged) ahead(st *Stage) []Piece {
 		narrow, narrowExperts := narrowWeights(st.Layers[i : i+1])
 		gradients += parameters * staged.PerParameter.Gradient
 		pieces[n-1].Layers++
-		pieces[n-1].Bytes += staged.updated(parameters, narrow)
-		pieces[n-1].Experts += staged.updated(experts, narrowExperts)
+		pieces[n-1].Bytes += staged.updatedBytes(parameters, narrow)
+		pieces[n-1].Experts += staged.updatedBytes(experts, narrowExperts)
 	}
 	if staged.Network.Group.Expert < 2 {
-		pieces = apart(pieces)
+		pieces = separateExperts(pieces)
 	}
 	return pieces
 }
 
-// apart cuts pieces whose experts are gathered by themselves: nothing runs before these are
+// separateExperts cuts pieces whose experts are gathered by themselves: nothing runs before these are
 // there, too. Where tokens are exchanged passes are cut otherwise.
-func apart(pieces []Piece) (list []Piece) {
+func separateExperts(pieces []Piece) (list []Piece) {
 	for _, p := range pieces {
 		if p.Experts > 0 && p.Experts < p.Bytes {
 			list = append(list, Piece{Bytes: p.Bytes - p.Experts})
@@ -98,11 +98,11 @@ func apart(pieces []Piece) (list []Piece) {
 // gathersAhead reports whether updated parameters are gathered beside the next forwards;
 // those of second copies are not.
 func (staged *Staged) gathersAhead() bool {
-	return staged.OverlapGather && staged.Zero >= 1 && staged.Zero <= 2 && staged.summed() && !staged.WholeLast && staged.Placement.Second == nil
+	return staged.OverlapGather && staged.Zero >= 1 && staged.Zero <= 2 && staged.sumsGradients() && !staged.WholeLast && staged.Placement.Second == nil
 }
 
-// bucketOf tells which bucket the gradient of each tensor is in.
-func bucketOf(buckets []Bucket) map[string]int {
+// bucketByTensor tells which bucket the gradient of each tensor is in.
+func bucketByTensor(buckets []Bucket) map[string]int {
 	of := map[string]int{}
 	for k, b := range buckets {
 		for _, name := range b.Tensors {
@@ -112,9 +112,9 @@ func bucketOf(buckets []Bucket) map[string]int {
 	return of
 }
 
-// bucketsOf finds those of all tensors of a stage.
-func bucketsOf(st *Stage) [][]int {
-	of, list := bucketOf(st.Buckets), make([][]int, len(st.Held))
+// bucketsByLayer finds those of all tensors of a stage.
+func bucketsByLayer(st *Stage) [][]int {
+	of, list := bucketByTensor(st.Buckets), make([][]int, len(st.Held))
 	for i, held := range st.Held {
 		for _, t := range held {
 			list[i] = append(list[i], of[t.Name])

@@ -27,7 +27,7 @@ func (staged *Staged) Check(g *graph.Graph) error {
 	case !staged.Placement.Equal(g.Placement):
 		return fmt.Errorf("stages on ranks %v, in the graph on %v", staged.Placement.First, g.Placement.First)
 	}
-	sums := staged.sums()
+	sums := staged.summedBytes()
 	if staged.Gathers() {
 		for s, u := range staged.units() {
 			sums[s] = u.Scatter
@@ -39,7 +39,7 @@ func (staged *Staged) Check(g *graph.Graph) error {
 		kinds   []graph.Kind
 	}{
 		{sums, "sum", []graph.Kind{graph.AllReduce, graph.ReduceScatter}},
-		{staged.broadcasts(), "broadcast", []graph.Kind{graph.Broadcast}},
+		{staged.broadcastBytes(), "broadcast", []graph.Kind{graph.Broadcast}},
 	} {
 		if err := checkPieces(of.planned, g, of.what, of.kinds); err != nil {
 			return err

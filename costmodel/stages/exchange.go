@@ -10,27 +10,9 @@ import (
 	"psim/schedules/wiring"
 )
 
-// sumsExperts reports whether a tensor is of experts that are not on the devices that have
-// the rest of their layer.
-func (staged *Staged) sumsExperts(t network.Tensor) bool {
-	return t.Expert && staged.Network.Group.Dispatches()
-}
-
-// summed reports whether several devices hold the same parameters, or the same experts.
-func (staged *Staged) summed() bool {
-	return staged.holders() > 1 || staged.Network.Group.Dispatches() && staged.expertReplicas() > 1
-}
-
-// expertGroup tells over how many replicas an expert group is, and how many devices of each
-// of their ranks exchange tokens: of those that divide an expert, one.
-func (staged *Staged) expertGroup() (span, width int) {
-	g := staged.Network.Group
-	return max(1, g.ExpertDevices()/g.All()), min(max(1, g.Expert), max(1, g.All()*max(1, g.Expert)/g.ExpertDevices()))
-}
-
-// cuts lists the all-to-alls of all stages, and what goes on beside the parts of their
+// wiringExchanges lists the all-to-alls of all stages, and what goes on beside the parts of their
 // passes; nil where experts are as all else.
-func (staged *Staged) cuts() []wiring.Exchanges {
+func (staged *Staged) wiringExchanges() []wiring.Exchanges {
 	if !staged.Network.Group.Dispatches() {
 		return nil
 	}
@@ -43,37 +25,37 @@ func (staged *Staged) cuts() []wiring.Exchanges {
 		for _, x := range staged.Exchanges(s, graph.Backward) {
 			e.Backward = append(e.Backward, x.Bytes)
 		}
-		e.Leaves, e.Awaits = staged.Stages[s].leaves, staged.Stages[s].awaits
+		e.Leaves, e.Awaits = staged.Stages[s].bucketParts, staged.Stages[s].awaitedGathers
 	}
 	return list
 }
 
-// leaves finds, by bucket of gradients, the part of a backward with which it is complete.
-func (staged *Staged) leaves(st *Stage) []int {
-	of, leaves := bucketOf(st.Buckets), make([]int, len(st.Buckets))
+// bucketPartsOf finds, by bucket of gradients, the part of a backward with which it is complete.
+func (staged *Staged) bucketPartsOf(st *Stage) []int {
+	of, leaves := bucketByTensor(st.Buckets), make([]int, len(st.Buckets))
 	part := 0
 	var known network.Layer
 	var made []int // by tensor of the layer that is known
 	for i, l := range slices.Backward(st.Layers) {
 		for _, again := range staged.Training.RepeatedBefore(st.Layers, i) {
-			part += exchangesIn(slices.Values(staged.Training.Repeated(again)), network.Forward)
+			part += countExchanges(slices.Values(staged.Training.Repeated(again)), network.Forward)
 		}
 		if !l.Shares(known) || len(made) != len(st.Held[i]) {
-			known, made = l, partsOf(l, st.Held[i])
+			known, made = l, gradientParts(l, st.Held[i])
 		}
 		for j, t := range st.Held[i] {
 			if k, ok := of[t.Name]; ok {
 				leaves[k] = max(leaves[k], part+made[j])
 			}
 		}
-		part += exchangesIn(slices.Values(l.Ops), network.InputGradient)
+		part += countExchanges(slices.Values(l.Ops), network.InputGradient)
 	}
 	return leaves
 }
 
-// partsOf finds, by tensor of a layer, the part of its backward that makes the gradient:
+// gradientParts finds, by tensor of a layer, the part of its backward that makes the gradient:
 // the last, where no operation does.
-func partsOf(l network.Layer, held []network.Tensor) []int {
+func gradientParts(l network.Layer, held []network.Tensor) []int {
 	parts := slices.Repeat([]int{-1}, len(held))
 	part := 0
 	for _, o := range slices.Backward(l.Ops) {
@@ -95,18 +77,18 @@ func partsOf(l network.Layer, held []network.Tensor) []int {
 	return parts
 }
 
-// awaits counts, by part of a forward, the gathers that bring the parameters it needs.
-func (staged *Staged) awaits(st *Stage) (awaits []int) {
+// awaitedGathersOf counts, by part of a forward, the gathers that bring the parameters it needs.
+func (staged *Staged) awaitedGathersOf(st *Stage) (awaits []int) {
 	if st.Ahead == nil {
 		return nil
 	}
 	gathers, layers := 0, st.Layers
 	awaits = []int{0}
 	for _, piece := range st.Ahead {
-		gathers += len(piece.gathers())
+		gathers += len(piece.collectives())
 		awaits[len(awaits)-1] = gathers
 		for _, l := range layers[:piece.Layers] {
-			for range exchangesIn(slices.Values(l.Ops), network.Forward) {
+			for range countExchanges(slices.Values(l.Ops), network.Forward) {
 				awaits = append(awaits, gathers)
 			}
 		}
@@ -116,7 +98,7 @@ func (staged *Staged) awaits(st *Stage) (awaits []int) {
 }
 
 // exchangesIn counts the all-to-alls among one pass of operations.
-func exchangesIn(ops iter.Seq[network.Op], pass network.Pass) (n int) {
+func countExchanges(ops iter.Seq[network.Op], pass network.Pass) (n int) {
 	for o := range ops {
 		if o.Exchanges[pass].Collective == group.AllToAll {
 			n++
@@ -125,43 +107,78 @@ func exchangesIn(ops iter.Seq[network.Op], pass network.Pass) (n int) {
 	return n
 }
 
-// A gathering is what is gathered together: of experts on other devices apart, and last.
-type gathering struct {
-	bytes  int64
-	expert bool
+// An Exchange is an all-to-all of an expert group within a pass of a stage, which it
+// parts in two.
+type Exchange struct {
+	Layer int   // of the stage
+	Bytes int64 // that a device sends to others, per sample
 }
 
-// gathers lists what is gathered for a piece.
-func (p Piece) gathers() (list []gathering) {
-	if p.Experts == 0 || p.Experts < p.Bytes {
-		list = append(list, gathering{bytes: p.Bytes - p.Experts})
+// Exchanges lists the all-to-alls of a pass of a stage, F, B or I, in the order in which
+// it comes to them; W has none.
+func (staged *Staged) Exchanges(stage int, k graph.Kind) []Exchange {
+	switch k {
+	case graph.Forward:
+		return staged.Stages[stage].forwardExchanges
+	case graph.WeightGradient:
+		return nil
 	}
-	if p.Experts > 0 {
-		list = append(list, gathering{p.Experts, true})
+	return staged.Stages[stage].backwardExchanges
+}
+
+// PartsOf is the number of parts into which a pass of a stage is cut when all of it is: at
+// its all-to-alls, or else where gradients leave or parameters come.
+func (staged *Staged) PartsOf(stage int, k graph.Kind) int {
+	st := &staged.Stages[stage]
+	switch exchanges := len(staged.Exchanges(stage, graph.Forward)); {
+	case exchanges > 0 && k == graph.Forward:
+		return exchanges + 1
+	case exchanges > 0:
+		return len(staged.Exchanges(stage, k)) + 1
+	case k == graph.Forward:
+		return max(1, len(st.Ahead))
+	}
+	return staged.Parts(st)
+}
+
+func (staged *Staged) exchanges(layers []network.Layer, k graph.Kind) []Exchange {
+	if !staged.Network.Group.Dispatches() {
+		return nil
+	}
+	var list []Exchange
+	if k == graph.Forward {
+		for i, l := range layers {
+			list = staged.appendExchanges(list, i, slices.Values(l.Ops), network.Forward)
+		}
+		return list
+	}
+	for i, l := range slices.Backward(layers) {
+		again := staged.Training.RepeatedBefore(layers, i)
+		for k, r := range again {
+			list = staged.appendExchanges(list, i+1-len(again)+k, slices.Values(staged.Training.Repeated(r)), network.Forward)
+		}
+		list = staged.appendExchanges(list, i, reversed(l.Ops), network.InputGradient)
 	}
 	return list
 }
 
-// syncExperts tells experts apart in what the replicas sum and gather.
-func (staged *Staged) syncExperts(sync *wiring.Sync) {
-	sync.ExpertWidth = max(1, staged.Network.Group.All()/staged.Network.Group.ExpertDevices())
-	sync.Experts = make([][]bool, len(staged.Stages))
-	for s := range staged.Stages {
-		st := &staged.Stages[s]
-		for _, b := range st.Buckets {
-			sync.Experts[s] = append(sync.Experts[s], b.Experts)
-		}
-		experts := staged.updated(st.Experts, st.NarrowExperts)
-		sync.Parameters[s] -= experts
-		sync.ExpertParameters = append(sync.ExpertParameters, experts)
-		if sync.Ahead == nil {
-			continue
-		}
-		sync.Ahead[s], sync.AheadExperts = nil, append(sync.AheadExperts, nil)
-		for _, piece := range st.Ahead {
-			for _, g := range piece.gathers() {
-				sync.Ahead[s], sync.AheadExperts[s] = append(sync.Ahead[s], g.bytes), append(sync.AheadExperts[s], g.expert)
+func reversed(ops []network.Op) func(func(network.Op) bool) {
+	return func(yield func(network.Op) bool) {
+		for _, o := range slices.Backward(ops) {
+			if !yield(o) {
+				return
 			}
 		}
 	}
+}
+
+// exchanged appends the all-to-alls among one pass of operations.
+func (staged *Staged) appendExchanges(list []Exchange, layer int, ops func(func(network.Op) bool), pass network.Pass) []Exchange {
+	for o := range ops {
+		if o.Exchanges[pass].Collective == group.AllToAll {
+			whole := o.Exchanges[pass].Bytes(staged.Training.ActivationElement(), 1)
+			list = append(list, Exchange{layer, staged.Network.SentToExperts(whole)})
+		}
+	}
+	return list
 }

@@ -1,87 +1,67 @@
 package stages
 
 import (
-	"slices"
-
-	"psim/costmodel/group"
 	"psim/costmodel/network"
-	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
-// An Exchange is an all-to-all of an expert group within a pass of a stage, which it
-// parts in two.
-type Exchange struct {
-	Layer int   // of the stage
-	Bytes int64 // that a device sends to others, per sample
+// dispatched reports whether a tensor is of experts that are not on the devices that have
+// the rest of their layer.
+func (staged *Staged) dispatched(t network.Tensor) bool {
+	return t.Expert && staged.Network.Group.Dispatches()
 }
 
-// Exchanges lists the all-to-alls of a pass of a stage, F, B or I, in the order in which
-// it comes to them; W has none.
-func (staged *Staged) Exchanges(stage int, k graph.Kind) []Exchange {
-	switch k {
-	case graph.Forward:
-		return staged.Stages[stage].there
-	case graph.WeightGradient:
-		return nil
-	}
-	return staged.Stages[stage].back
+// sumsGradients reports whether several devices hold the same parameters, or the same experts.
+func (staged *Staged) sumsGradients() bool {
+	return staged.holders() > 1 || staged.Network.Group.Dispatches() && staged.expertReplicas() > 1
 }
 
-// PartsOf is the number of parts into which a pass of a stage is cut when all of it is: at
-// its all-to-alls, or else where gradients leave or parameters come.
-func (staged *Staged) PartsOf(stage int, k graph.Kind) int {
-	st := &staged.Stages[stage]
-	switch exchanges := len(staged.Exchanges(stage, graph.Forward)); {
-	case exchanges > 0 && k == graph.Forward:
-		return exchanges + 1
-	case exchanges > 0:
-		return len(staged.Exchanges(stage, k)) + 1
-	case k == graph.Forward:
-		return max(1, len(st.Ahead))
-	}
-	return staged.Parts(st)
+// expertGroup tells over how many replicas an expert group is, and how many devices of each
+// of their ranks exchange tokens: of those that divide an expert, one.
+func (staged *Staged) expertSpan() (span, width int) {
+	g := staged.Network.Group
+	return max(1, g.ExpertDevices()/g.All()), min(max(1, g.Expert), max(1, g.All()*max(1, g.Expert)/g.ExpertDevices()))
 }
 
-func (staged *Staged) exchanges(layers []network.Layer, k graph.Kind) []Exchange {
-	if !staged.Network.Group.Dispatches() {
-		return nil
+// A gathering is what is gathered together: of experts on other devices apart, and last.
+type gatheredBytes struct {
+	bytes  int64
+	expert bool
+}
+
+// gathers lists what is gathered for a piece.
+func (p Piece) collectives() (list []gatheredBytes) {
+	if p.Experts == 0 || p.Experts < p.Bytes {
+		list = append(list, gatheredBytes{bytes: p.Bytes - p.Experts})
 	}
-	var list []Exchange
-	if k == graph.Forward {
-		for i, l := range layers {
-			list = staged.exchanged(list, i, slices.Values(l.Ops), network.Forward)
-		}
-		return list
-	}
-	for i, l := range slices.Backward(layers) {
-		again := staged.Training.RepeatedBefore(layers, i)
-		for k, r := range again {
-			list = staged.exchanged(list, i+1-len(again)+k, slices.Values(staged.Training.Repeated(r)), network.Forward)
-		}
-		list = staged.exchanged(list, i, reversed(l.Ops), network.InputGradient)
+	if p.Experts > 0 {
+		list = append(list, gatheredBytes{p.Experts, true})
 	}
 	return list
 }
 
-func reversed(ops []network.Op) func(func(network.Op) bool) {
-	return func(yield func(network.Op) bool) {
-		for _, o := range slices.Backward(ops) {
-			if !yield(o) {
-				return
+// syncExperts tells experts apart in what the replicas sum and gather.
+func (staged *Staged) syncExperts(sync *wiring.Sync) {
+	sync.ExpertWidth = max(1, staged.Network.Group.All()/staged.Network.Group.ExpertDevices())
+	sync.Experts = make([][]bool, len(staged.Stages))
+	for s := range staged.Stages {
+		st := &staged.Stages[s]
+		for _, b := range st.Buckets {
+			sync.Experts[s] = append(sync.Experts[s], b.Experts)
+		}
+		experts := staged.updatedBytes(st.Experts, st.NarrowExperts)
+		sync.Parameters[s] -= experts
+		sync.ExpertParameters = append(sync.ExpertParameters, experts)
+		if sync.Ahead == nil {
+			continue
+		}
+		sync.Ahead[s], sync.AheadExperts = nil, append(sync.AheadExperts, nil)
+		for _, piece := range st.Ahead {
+			for _, g := range piece.collectives() {
+				sync.Ahead[s], sync.AheadExperts[s] = append(sync.Ahead[s], g.bytes), append(sync.AheadExperts[s], g.expert)
 			}
 		}
 	}
-}
-
-// exchanged appends the all-to-alls among one pass of operations.
-func (staged *Staged) exchanged(list []Exchange, layer int, ops func(func(network.Op) bool), pass network.Pass) []Exchange {
-	for o := range ops {
-		if o.Exchanges[pass].Collective == group.AllToAll {
-			whole := o.Exchanges[pass].Bytes(staged.Training.ActivationElement(), 1)
-			list = append(list, Exchange{layer, staged.Network.SentToExperts(whole)})
-		}
-	}
-	return list
 }
 
 // expertReplicas counts the devices that have the same experts, over which their gradients

@@ -33,10 +33,10 @@ func (staged *Staged) flats(stage int, held [][]network.Tensor) []Flat {
 	return flats
 }
 
-// Travels lists, under ZeRO 3, what is gathered for a stage, and what its gradients
+// GatheredFlats lists, under ZeRO 3, what is gathered for a stage, and what its gradients
 // are scattered as, by collective: the flats of all its Units together, or with
 // PerTensor each by itself.
-func (staged *Staged) Travels(stage int) [][]Flat {
+func (staged *Staged) GatheredFlats(stage int) [][]Flat {
 	var all []Flat
 	for _, owner := range staged.Stages[stage].Units {
 		all = append(all, staged.Stages[owner].Flats...)
@@ -52,4 +52,48 @@ func (staged *Staged) Travels(stage int) [][]Flat {
 		each = append(each, all[i:i+1])
 	}
 	return each
+}
+
+// narrowWeights counts the weights of layers that products have in fewer than 16 bits, and
+// those of experts among them.
+func narrowWeights(layers []network.Layer) (all, experts int64) {
+	for _, l := range layers {
+		for _, o := range l.Ops {
+			if o.Bits == 0 {
+				continue
+			}
+			all += o.Weights()
+			if o.Experts > 0 {
+				experts += o.Weights()
+			}
+		}
+	}
+	return all, experts
+}
+
+// HeldExtra counts the bytes that a stage's narrow weights take from step to step beside
+// what they would in 16 bits. ZeRO 3 keeps a share of what it gathers, fp32 shards none.
+func (staged *Staged) HeldExtra(s *Stage) int64 {
+	switch {
+	case !staged.Gathers():
+		return staged.Training.HeldExtra(s.Narrow)
+	case staged.Process.FP32Shards:
+		return 0
+	}
+	var narrow int64
+	for _, f := range s.Flats {
+		narrow += f.Narrow
+	}
+	return -staged.Share(-staged.Training.GatheredExtra(narrow), 3)
+}
+
+// UnitBytes counts the bytes of a flat that was gathered, with both copies of its narrow weights.
+func (staged *Staged) UnitBytes(f Flat) int64 {
+	return f.Parameters*staged.PerParameter.Parameter + staged.Training.HeldExtra(f.Narrow)
+}
+
+// updated counts the bytes that the replicas gather of parameters that were updated, so many
+// of them narrow.
+func (staged *Staged) updatedBytes(parameters, narrow int64) int64 {
+	return parameters*staged.PerParameter.Parameter + staged.Training.GatheredExtra(narrow)
 }

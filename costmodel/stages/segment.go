@@ -30,7 +30,7 @@ func (staged *Staged) Parts(s *Stage) int {
 // the first of its gradients, or a later one. A layer that computes nothing goes with
 // the one before it, whose result it hands on.
 func (staged *Staged) segments(st *Stage) []Segment {
-	of, parts := bucketOf(st.Buckets), staged.Parts(st)
+	of, parts := bucketByTensor(st.Buckets), staged.Parts(st)
 	var segments []Segment // last first
 	part, end := 0, len(st.Layers)
 	for first := end - 1; first >= 0; first-- {
@@ -69,7 +69,7 @@ func firstOf(tensors []network.Tensor, bucketOf map[string]int) int {
 // ranks on either side.
 func (staged *Staged) Alike(s, t int) bool {
 	a, b := &staged.Stages[s], &staged.Stages[t]
-	if len(a.Buckets) != len(b.Buckets) || !staged.between(s) || !staged.between(t) || !staged.SameLayers(s, t) {
+	if len(a.Buckets) != len(b.Buckets) || !staged.hasNeighbours(s) || !staged.hasNeighbours(t) || !staged.SameLayers(s, t) {
 		return false
 	}
 	for i := range a.Layers {
@@ -90,8 +90,8 @@ func (staged *Staged) SameLayers(s, t int) bool {
 	return slices.EqualFunc(staged.Stages[s].Layers, staged.Stages[t].Layers, network.Layer.Shares)
 }
 
-// between reports whether a stage has others on other ranks on either side.
-func (staged *Staged) between(s int) bool {
+// hasNeighbours reports whether a stage has others on other ranks on either side.
+func (staged *Staged) hasNeighbours(s int) bool {
 	return s > 0 && s < len(staged.Stages)-1 && !staged.Placement.Together(s-1, s) && !staged.Placement.Together(s, s+1)
 }
 
@@ -111,7 +111,7 @@ func SlicedIn(g *graph.Graph) Sliced {
 			break
 		}
 		if t.Kind.Compute() && t.Part > 0 {
-			of := s.of(t.Kind)
+			of := s.passesOf(t.Kind)
 			if *of == nil {
 				*of = make([]bool, g.Placement.Stages()*s.microbatches)
 			}
@@ -121,7 +121,7 @@ func SlicedIn(g *graph.Graph) Sliced {
 	return s
 }
 
-func (s *Sliced) of(k graph.Kind) *[]bool {
+func (s *Sliced) passesOf(k graph.Kind) *[]bool {
 	switch k {
 	case graph.Forward:
 		return &s.forward
@@ -133,13 +133,13 @@ func (s *Sliced) of(k graph.Kind) *[]bool {
 
 // Halved reports whether a task is half of a part of a backward: the I and the W of a stage
 // and microbatch are cut alike, and their parts take turns.
-func (s *Sliced) Halved(t *graph.Task) bool {
+func (s *Sliced) SplitBackward(t *graph.Task) bool {
 	at := int(t.Stage)*s.microbatches + int(t.Microbatch)
 	return s.inputs != nil && s.backwards != nil && (t.Kind == graph.InputGradient || t.Kind == graph.WeightGradient) && s.inputs[at] && s.backwards[at]
 }
 
 // Has reports whether a task is of such a pass.
 func (s *Sliced) Has(t *graph.Task) bool {
-	of := *s.of(t.Kind)
+	of := *s.passesOf(t.Kind)
 	return of != nil && of[int(t.Stage)*s.microbatches+int(t.Microbatch)]
 }

@@ -5,13 +5,13 @@ import (
 	"psim/costmodel/training"
 )
 
-// A Count is how many parameters a layer has of its own, how many of them are experts', and
+// A ParameterCount is how many parameters a layer has of its own, how many of them are experts', and
 // weights of products in fewer than 16 bits.
-type Count struct{ parameters, experts, narrow, narrowExperts int64 }
+type ParameterCount struct{ parameters, experts, narrow, narrowExperts int64 }
 
-// Counts counts the parameters of layers.
-func Counts(layers []network.Layer) []Count {
-	list := make([]Count, len(layers))
+// CountParameters counts the parameters of layers.
+func CountParameters(layers []network.Layer) []ParameterCount {
+	list := make([]ParameterCount, len(layers))
 	for i, l := range layers {
 		c := &list[i]
 		for _, t := range l.Params {
@@ -28,7 +28,7 @@ func Counts(layers []network.Layer) []Count {
 
 // Sketch derives of a plan with a ZeRO stage below 3 what lasts in memory, given the counts of
 // its layers: it takes no list of tensors, of which a mixture may have tens of thousands.
-func (w Workload) Sketch(counts []Count) *Staged {
+func (w Workload) Sketch(counts []ParameterCount) *Staged {
 	staged := &Staged{Workload: w, PerParameter: w.state()}
 	split, layer := w.split(), 0
 	for s, n := range w.Layers {

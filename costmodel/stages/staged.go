@@ -57,8 +57,8 @@ type Stage struct {
 	Segments []Segment
 	// there and back are its all-to-alls in a forward and in a backward; leaves and awaits
 	// what goes on beside the parts between them (see wiring.Exchanges).
-	there, back    []Exchange
-	leaves, awaits []int
+	forwardExchanges, backwardExchanges []Exchange
+	bucketParts, awaitedGathers         []int
 }
 
 // A Piece is consecutive layers whose parameters are gathered together.
@@ -85,7 +85,7 @@ type TiedTensor struct {
 
 // Plan derives the plan.
 func (w Workload) Staged() *Staged {
-	w.Network = w.Training.MarkRepeated(w.Training.Trained(w.Network), w.pipelined())
+	w.Network = w.Training.MarkRepeated(w.Training.Trained(w.Network), w.pipelineLayers())
 	staged := &Staged{Workload: w, PerParameter: w.state()}
 	split := w.split()
 	for s := range w.Layers {
@@ -109,19 +109,19 @@ func (w Workload) Staged() *Staged {
 			if len(st.Flats) == 1 {
 				st.Flats[0].Narrow = st.Narrow
 			}
-		} else if staged.summed() {
+		} else if staged.sumsGradients() {
 			st.Buckets = staged.buckets(st.Tensors)
-			st.BucketOf = bucketsOf(&st)
+			st.BucketOf = bucketsByLayer(&st)
 		}
 		st.Segments, st.Ahead = staged.segments(&st), staged.ahead(&st)
-		st.there, st.back = staged.exchanges(st.Layers, graph.Forward), staged.exchanges(st.Layers, graph.Backward)
-		if len(st.there) > 0 {
-			st.leaves, st.awaits = staged.leaves(&st), staged.awaits(&st)
+		st.forwardExchanges, st.backwardExchanges = staged.exchanges(st.Layers, graph.Forward), staged.exchanges(st.Layers, graph.Backward)
+		if len(st.forwardExchanges) > 0 {
+			st.bucketParts, st.awaitedGathers = staged.bucketPartsOf(&st), staged.awaitedGathersOf(&st)
 		}
 		staged.Stages = append(staged.Stages, st)
 	}
-	staged.Tied = append(staged.copies(split.Ranks), staged.ties(split)...)
-	staged.sortSizes()
+	staged.Tied = append(staged.copiesTied(split.Ranks), staged.crossRankTied(split)...)
+	staged.findSizes()
 	return staged
 }
 
@@ -131,12 +131,12 @@ func (w Workload) Staged() *Staged {
 func (w Workload) StagedLike(staged *Staged) *Staged {
 	w.Network = staged.Network
 	like := &Staged{Workload: w, Stages: staged.Stages, Tied: staged.Tied, PerParameter: staged.PerParameter}
-	like.sortSizes()
+	like.findSizes()
 	return like
 }
 
 // sortSizes finds the distinct sizes of microbatches.
-func (staged *Staged) sortSizes() {
+func (staged *Staged) findSizes() {
 	list := staged.Shards
 	if list == nil {
 		list = staged.Samples
@@ -186,8 +186,10 @@ func (staged *Staged) executed(ops []network.Op, pass network.Pass) float64 {
 	return sum
 }
 
-// Whole reports whether a stage takes all microbatches at once.
-func (staged *Staged) Whole(stage int) bool { return staged.WholeLast && stage == len(staged.Stages)-1 }
+// TakesAll reports whether a stage takes all microbatches at once.
+func (staged *Staged) TakesAll(stage int) bool {
+	return staged.WholeLast && stage == len(staged.Stages)-1
+}
 
 // Gathers reports whether parameters are sharded, so that every use gathers them.
 func (staged *Staged) Gathers() bool { return staged.Zero >= 3 && staged.holders() > 1 }
@@ -220,7 +222,7 @@ func (staged *Staged) owners(split Split, stage int) []int {
 }
 
 // ties lists the parameters that stages on several ranks use.
-func (staged *Staged) ties(split Split) []TiedTensor {
+func (staged *Staged) crossRankTied(split Split) []TiedTensor {
 	var tied []TiedTensor
 	for s := range staged.Stages {
 		for _, l := range staged.Stages[s].Layers {
@@ -236,7 +238,7 @@ func (staged *Staged) ties(split Split) []TiedTensor {
 
 // copies lists what is summed over the two copies of all stages: for every pair
 // of ranks, which hold the same, all of their gradients, or their shares of these.
-func (staged *Staged) copies(lowest []int32) []TiedTensor {
+func (staged *Staged) copiesTied(lowest []int32) []TiedTensor {
 	var copies []TiedTensor
 	at := map[int32]int{} // by the lower rank of the pair
 	for s := range staged.Placement.Second {

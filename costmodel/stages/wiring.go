@@ -8,8 +8,8 @@ import (
 func (staged *Staged) Fill(w *wiring.Pipeline) {
 	w.Placement, w.Samples, w.WholeLast, w.Layered = staged.Placement, staged.Samples, staged.WholeLast, staged.Zero >= 3
 	w.Boundaries, w.Sync, w.Shards = staged.Boundaries(), staged.Sync(), staged.Shards
-	w.Exchanges = staged.cuts()
-	w.ExpertSpan, w.ExpertWidth = staged.expertGroup()
+	w.Exchanges = staged.wiringExchanges()
+	w.ExpertSpan, w.ExpertWidth = staged.expertSpan()
 	for _, t := range staged.Tied {
 		w.Tied = append(w.Tied, wiring.Tied{Stages: t.Stages, Bytes: t.Bytes})
 	}
@@ -37,7 +37,7 @@ func (staged *Staged) Activations(stage int, samples int64) int64 {
 
 // Sync is how the replicas sum their gradients.
 func (staged *Staged) Sync() wiring.Sync {
-	if !staged.summed() {
+	if !staged.sumsGradients() {
 		return wiring.Sync{}
 	}
 	sync := wiring.Sync{Width: staged.Context, Overlap: staged.Overlap, NoReduceScatter: staged.NoReduceScatter}
@@ -46,9 +46,9 @@ func (staged *Staged) Sync() wiring.Sync {
 		return sync
 	}
 	sync.Sharded, sync.EveryMicrobatch = staged.Zero > 0, staged.Zero >= 2
-	sync.Buckets, sync.Broadcast = staged.sums(), staged.broadcasts()
+	sync.Buckets, sync.Broadcast = staged.summedBytes(), staged.broadcastBytes()
 	for s := range staged.Stages {
-		sync.Parameters = append(sync.Parameters, staged.updated(staged.Stages[s].Parameters, staged.Stages[s].Narrow))
+		sync.Parameters = append(sync.Parameters, staged.updatedBytes(staged.Stages[s].Parameters, staged.Stages[s].Narrow))
 		if staged.gathersAhead() {
 			var bytes []int64
 			for _, piece := range staged.Stages[s].Ahead {
@@ -63,8 +63,8 @@ func (staged *Staged) Sync() wiring.Sync {
 	return sync
 }
 
-// sums lists the bytes that the replicas sum, by stage and bucket.
-func (staged *Staged) sums() [][]int64 {
+// summedBytes lists the bytes that the replicas sum, by stage and bucket.
+func (staged *Staged) summedBytes() [][]int64 {
 	sums := make([][]int64, len(staged.Stages))
 	for s := range staged.Stages {
 		for _, b := range staged.Stages[s].Buckets {
@@ -74,13 +74,13 @@ func (staged *Staged) sums() [][]int64 {
 	return sums
 }
 
-// broadcasts lists the bytes that the first replica sends to the others before a step,
+// broadcastBytes lists the bytes that the first replica sends to the others before a step,
 // by stage and bucket of gradients; nil for none.
-func (staged *Staged) broadcasts() [][]int64 {
+func (staged *Staged) broadcastBytes() [][]int64 {
 	if !staged.Broadcast || staged.holders() < 2 {
 		return nil
 	}
-	pieces := staged.sums()
+	pieces := staged.summedBytes()
 	for _, bytes := range pieces {
 		for k := range bytes {
 			bytes[k] = bytes[k] / staged.PerParameter.Gradient * staged.PerParameter.Parameter
@@ -102,12 +102,12 @@ func (staged *Staged) units() []wiring.Unit {
 	for s := range units {
 		u := &units[s]
 		u.Share = staged.Share(staged.Stages[s].Stored*staged.PerParameter.Gradient, 3)
-		for _, flats := range staged.Travels(s) {
+		for _, flats := range staged.GatheredFlats(s) {
 			var stored, narrow int64
 			for _, f := range flats {
 				stored, narrow = stored+f.Stored, narrow+f.Narrow
 			}
-			u.Gather, u.Scatter = append(u.Gather, staged.updated(stored, narrow)), append(u.Scatter, stored*staged.PerParameter.Gradient)
+			u.Gather, u.Scatter = append(u.Gather, staged.updatedBytes(stored, narrow)), append(u.Scatter, stored*staged.PerParameter.Gradient)
 		}
 	}
 	return units

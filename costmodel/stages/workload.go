@@ -168,8 +168,8 @@ func (w Workload) split() Split {
 	return Split{Network: w.Network, Layers: w.Layers, Ranks: w.Placement.LowestRanks()}
 }
 
-// pipelined counts the layers of the stages of the pipeline, which with ZeRO 3 has one.
-func (w Workload) pipelined() []int {
+// pipelineLayers counts the layers of the stages of the pipeline, which with ZeRO 3 has one.
+func (w Workload) pipelineLayers() []int {
 	if w.Zero >= 3 {
 		return []int{len(w.Network.Layers)}
 	}
