@@ -1,7 +1,6 @@
 package stages
 
 import (
-	"iter"
 	"slices"
 
 	"psim/costmodel/group"
@@ -10,8 +9,74 @@ import (
 	"psim/schedules/wiring"
 )
 
-// wiringExchanges lists the all-to-alls of all stages, and what goes on beside the parts of their
-// passes; nil where experts are as all else.
+// An Exchange is an all-to-all of an expert group within a pass of a stage. It cuts the pass in
+// two.
+type Exchange struct {
+	Layer int   // index in the stage
+	Bytes int64 // that a device sends to other devices, per sample
+}
+
+// Exchanges lists the all-to-alls of a pass of a stage (F, B or I) in the order in which the
+// pass runs them. W has none.
+func (staged *Staged) Exchanges(stage int, k graph.Kind) []Exchange {
+	switch k {
+	case graph.Forward:
+		return staged.Stages[stage].forwardExchanges
+	case graph.WeightGradient:
+		return nil
+	}
+	return staged.Stages[stage].backwardExchanges
+}
+
+// PartsOf is the number of parts into which a pass of a stage is cut: at its all-to-alls, or
+// without any where gradients leave (backward) or parameters arrive (forward).
+func (staged *Staged) PartsOf(stage int, k graph.Kind) int {
+	st := &staged.Stages[stage]
+	switch exchanges := len(staged.Exchanges(stage, graph.Forward)); {
+	case exchanges > 0 && k == graph.Forward:
+		return exchanges + 1
+	case exchanges > 0:
+		return len(staged.Exchanges(stage, k)) + 1
+	case k == graph.Forward:
+		return max(1, len(st.Ahead))
+	}
+	return staged.Parts(st)
+}
+
+// exchanges lists the all-to-alls of a forward or a backward of layers.
+func (staged *Staged) exchanges(layers []network.Layer, k graph.Kind) []Exchange {
+	if !staged.Network.Group.Dispatches() {
+		return nil
+	}
+	var list []Exchange
+	add := func(layer int, ops []network.Op, pass network.Pass) {
+		for _, o := range ops {
+			if o.Exchanges[pass].Collective == group.AllToAll {
+				whole := o.Exchanges[pass].Bytes(staged.Training.ActivationElement(), 1)
+				list = append(list, Exchange{layer, staged.Network.SentToExperts(whole)})
+			}
+		}
+	}
+	if k == graph.Forward {
+		for i, l := range layers {
+			add(i, l.Ops, network.Forward)
+		}
+		return list
+	}
+	for i, l := range slices.Backward(layers) {
+		repeated := staged.Training.RepeatedBefore(layers, i)
+		for k, r := range repeated {
+			add(i+1-len(repeated)+k, staged.Training.Repeated(r), network.Forward)
+		}
+		backward := len(list)
+		add(i, l.Ops, network.InputGradient)
+		slices.Reverse(list[backward:])
+	}
+	return list
+}
+
+// wiringExchanges returns the all-to-alls of all stages as the wiring takes them; nil if experts
+// are divided as the rest of their layer.
 func (staged *Staged) wiringExchanges() []wiring.Exchanges {
 	if !staged.Network.Group.Dispatches() {
 		return nil
@@ -30,31 +95,32 @@ func (staged *Staged) wiringExchanges() []wiring.Exchanges {
 	return list
 }
 
-// bucketPartsOf finds, by bucket of gradients, the part of a backward with which it is complete.
+// bucketPartsOf returns, for every bucket of gradients, the part of the backward that completes
+// it.
 func (staged *Staged) bucketPartsOf(st *Stage) []int {
-	of, leaves := bucketByTensor(st.Buckets), make([]int, len(st.Buckets))
+	bucketOf, completed := bucketByTensor(st.Buckets), make([]int, len(st.Buckets))
 	part := 0
-	var known network.Layer
-	var made []int // by tensor of the layer that is known
+	var last network.Layer
+	var parts []int // of the tensors of the last layer
 	for i, l := range slices.Backward(st.Layers) {
-		for _, again := range staged.Training.RepeatedBefore(st.Layers, i) {
-			part += countExchanges(slices.Values(staged.Training.Repeated(again)), network.Forward)
+		for _, repeated := range staged.Training.RepeatedBefore(st.Layers, i) {
+			part += countExchanges(staged.Training.Repeated(repeated), network.Forward)
 		}
-		if !l.Shares(known) || len(made) != len(st.Held[i]) {
-			known, made = l, gradientParts(l, st.Held[i])
+		if !l.Shares(last) || len(parts) != len(st.Held[i]) {
+			last, parts = l, gradientParts(l, st.Held[i])
 		}
 		for j, t := range st.Held[i] {
-			if k, ok := of[t.Name]; ok {
-				leaves[k] = max(leaves[k], part+made[j])
+			if k, ok := bucketOf[t.Name]; ok {
+				completed[k] = max(completed[k], part+parts[j])
 			}
 		}
-		part += countExchanges(slices.Values(l.Ops), network.InputGradient)
+		part += countExchanges(l.Ops, network.InputGradient)
 	}
-	return leaves
+	return completed
 }
 
-// gradientParts finds, by tensor of a layer, the part of its backward that makes the gradient:
-// the last, where no operation does.
+// gradientParts returns, for every tensor of a layer, the part of the layer's backward that
+// makes its gradient: the last part if no operation makes it.
 func gradientParts(l network.Layer, held []network.Tensor) []int {
 	parts := slices.Repeat([]int{-1}, len(held))
 	part := 0
@@ -77,108 +143,33 @@ func gradientParts(l network.Layer, held []network.Tensor) []int {
 	return parts
 }
 
-// awaitedGathersOf counts, by part of a forward, the gathers that bring the parameters it needs.
-func (staged *Staged) awaitedGathersOf(st *Stage) (awaits []int) {
+// awaitedGathersOf returns, for every part of a forward, the number of gathers that must have
+// ended before it can start.
+func (staged *Staged) awaitedGathersOf(st *Stage) (awaited []int) {
 	if st.Ahead == nil {
 		return nil
 	}
 	gathers, layers := 0, st.Layers
-	awaits = []int{0}
+	awaited = []int{0}
 	for _, piece := range st.Ahead {
 		gathers += len(piece.collectives())
-		awaits[len(awaits)-1] = gathers
+		awaited[len(awaited)-1] = gathers
 		for _, l := range layers[:piece.Layers] {
-			for range countExchanges(slices.Values(l.Ops), network.Forward) {
-				awaits = append(awaits, gathers)
+			for range countExchanges(l.Ops, network.Forward) {
+				awaited = append(awaited, gathers)
 			}
 		}
 		layers = layers[piece.Layers:]
 	}
-	return awaits
+	return awaited
 }
 
-// exchangesIn counts the all-to-alls among one pass of operations.
-func countExchanges(ops iter.Seq[network.Op], pass network.Pass) (n int) {
-	for o := range ops {
+// countExchanges returns the number of all-to-alls in a pass of operations.
+func countExchanges(ops []network.Op, pass network.Pass) (n int) {
+	for _, o := range ops {
 		if o.Exchanges[pass].Collective == group.AllToAll {
 			n++
 		}
 	}
 	return n
-}
-
-// An Exchange is an all-to-all of an expert group within a pass of a stage, which it
-// parts in two.
-type Exchange struct {
-	Layer int   // of the stage
-	Bytes int64 // that a device sends to others, per sample
-}
-
-// Exchanges lists the all-to-alls of a pass of a stage, F, B or I, in the order in which
-// it comes to them; W has none.
-func (staged *Staged) Exchanges(stage int, k graph.Kind) []Exchange {
-	switch k {
-	case graph.Forward:
-		return staged.Stages[stage].forwardExchanges
-	case graph.WeightGradient:
-		return nil
-	}
-	return staged.Stages[stage].backwardExchanges
-}
-
-// PartsOf is the number of parts into which a pass of a stage is cut when all of it is: at
-// its all-to-alls, or else where gradients leave or parameters come.
-func (staged *Staged) PartsOf(stage int, k graph.Kind) int {
-	st := &staged.Stages[stage]
-	switch exchanges := len(staged.Exchanges(stage, graph.Forward)); {
-	case exchanges > 0 && k == graph.Forward:
-		return exchanges + 1
-	case exchanges > 0:
-		return len(staged.Exchanges(stage, k)) + 1
-	case k == graph.Forward:
-		return max(1, len(st.Ahead))
-	}
-	return staged.Parts(st)
-}
-
-func (staged *Staged) exchanges(layers []network.Layer, k graph.Kind) []Exchange {
-	if !staged.Network.Group.Dispatches() {
-		return nil
-	}
-	var list []Exchange
-	if k == graph.Forward {
-		for i, l := range layers {
-			list = staged.appendExchanges(list, i, slices.Values(l.Ops), network.Forward)
-		}
-		return list
-	}
-	for i, l := range slices.Backward(layers) {
-		again := staged.Training.RepeatedBefore(layers, i)
-		for k, r := range again {
-			list = staged.appendExchanges(list, i+1-len(again)+k, slices.Values(staged.Training.Repeated(r)), network.Forward)
-		}
-		list = staged.appendExchanges(list, i, reversed(l.Ops), network.InputGradient)
-	}
-	return list
-}
-
-func reversed(ops []network.Op) func(func(network.Op) bool) {
-	return func(yield func(network.Op) bool) {
-		for _, o := range slices.Backward(ops) {
-			if !yield(o) {
-				return
-			}
-		}
-	}
-}
-
-// exchanged appends the all-to-alls among one pass of operations.
-func (staged *Staged) appendExchanges(list []Exchange, layer int, ops func(func(network.Op) bool), pass network.Pass) []Exchange {
-	for o := range ops {
-		if o.Exchanges[pass].Collective == group.AllToAll {
-			whole := o.Exchanges[pass].Bytes(staged.Training.ActivationElement(), 1)
-			list = append(list, Exchange{layer, staged.Network.SentToExperts(whole)})
-		}
-	}
-	return list
 }

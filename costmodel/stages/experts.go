@@ -5,31 +5,51 @@ import (
 	"psim/schedules/wiring"
 )
 
-// dispatched reports whether a tensor is of experts that are not on the devices that have
-// the rest of their layer.
+// dispatched reports whether a tensor belongs to an expert that is divided differently from the
+// rest of its layer.
 func (staged *Staged) dispatched(t network.Tensor) bool {
 	return t.Expert && staged.Network.Group.Dispatches()
 }
 
-// sumsGradients reports whether several devices hold the same parameters, or the same experts.
+// sumsGradients reports whether several devices hold the same parameters or the same experts.
 func (staged *Staged) sumsGradients() bool {
 	return staged.holders() > 1 || staged.Network.Group.Dispatches() && staged.expertReplicas() > 1
 }
 
-// expertGroup tells over how many replicas an expert group is, and how many devices of each
-// of their ranks exchange tokens: of those that divide an expert, one.
-func (staged *Staged) expertSpan() (span, width int) {
+// expertSpan returns the number of replicas over which an expert group extends, and the number
+// of devices of each rank that exchange tokens: one for each share of the experts.
+func (staged *Staged) expertSpan() (replicas, width int) {
 	g := staged.Network.Group
-	return max(1, g.ExpertDevices()/g.All()), min(max(1, g.Expert), max(1, g.All()*max(1, g.Expert)/g.ExpertDevices()))
+	shares := g.All() * g.ExpertParts() / g.ExpertDevices()
+	return max(1, g.ExpertDevices()/g.All()), min(g.ExpertParts(), max(1, shares))
 }
 
-// A gathering is what is gathered together: of experts on other devices apart, and last.
+// expertReplicas is the number of devices that hold the same experts, and sum their gradients.
+func (staged *Staged) expertReplicas() int {
+	g := staged.Network.Group
+	return max(1, g.All()*staged.replicas()/g.ExpertDevices())
+}
+
+// ShareOf returns the bytes that a device holds of a state that takes perParameter bytes and is
+// sharded from a ZeRO stage on: experts over the devices that hold the same ones, everything
+// else over the replicas. Each share is rounded up.
+func (staged *Staged) ShareOf(s *Stage, perParameter int64, from int) int64 {
+	if staged.Zero < from || !staged.Network.Group.Dispatches() {
+		return staged.Share(s.Stored*perParameter, from)
+	}
+	shards := int64(staged.expertReplicas())
+	experts := roundUp(s.Experts*perParameter, shards) / shards
+	return staged.Share((s.Stored-s.Experts)*perParameter, from) + experts
+}
+
+// gatheredBytes is the size of one collective that gathers parameters.
 type gatheredBytes struct {
-	bytes  int64
-	expert bool
+	bytes   int64
+	experts bool
 }
 
-// gathers lists what is gathered for a piece.
+// collectives lists the collectives that gather a piece. Experts on other devices have one of
+// their own, the last.
 func (p Piece) collectives() (list []gatheredBytes) {
 	if p.Experts == 0 || p.Experts < p.Bytes {
 		list = append(list, gatheredBytes{bytes: p.Bytes - p.Experts})
@@ -40,7 +60,7 @@ func (p Piece) collectives() (list []gatheredBytes) {
 	return list
 }
 
-// syncExperts tells experts apart in what the replicas sum and gather.
+// syncExperts separates the experts from everything else that the replicas sum and gather.
 func (staged *Staged) syncExperts(sync *wiring.Sync) {
 	sync.ExpertWidth = max(1, staged.Network.Group.All()/staged.Network.Group.ExpertDevices())
 	sync.Experts = make([][]bool, len(staged.Stages))
@@ -55,29 +75,13 @@ func (staged *Staged) syncExperts(sync *wiring.Sync) {
 		if sync.Ahead == nil {
 			continue
 		}
-		sync.Ahead[s], sync.AheadExperts = nil, append(sync.AheadExperts, nil)
+		var bytes []int64
+		var isExperts []bool
 		for _, piece := range st.Ahead {
-			for _, g := range piece.collectives() {
-				sync.Ahead[s], sync.AheadExperts[s] = append(sync.Ahead[s], g.bytes), append(sync.AheadExperts[s], g.expert)
+			for _, c := range piece.collectives() {
+				bytes, isExperts = append(bytes, c.bytes), append(isExperts, c.experts)
 			}
 		}
+		sync.Ahead[s], sync.AheadExperts = bytes, append(sync.AheadExperts, isExperts)
 	}
-}
-
-// expertReplicas counts the devices that have the same experts, over which their gradients
-// are summed.
-func (staged *Staged) expertReplicas() int {
-	g := staged.Network.Group
-	return max(1, g.All()*staged.replicas()/g.ExpertDevices())
-}
-
-// ShareOf is what a device holds of so many bytes for every parameter of a stage that are
-// sharded from a ZeRO stage on: of experts over the devices that have the same ones, and
-// of all else over the replicas. Each share is rounded up.
-func (staged *Staged) ShareOf(s *Stage, perParameter int64, from int) int64 {
-	if staged.Zero < from || !staged.Network.Group.Dispatches() {
-		return staged.Share(s.Stored*perParameter, from)
-	}
-	shards := int64(staged.expertReplicas())
-	return staged.Share((s.Stored-s.Experts)*perParameter, from) + roundUp(s.Experts*perParameter, shards)/shards
 }

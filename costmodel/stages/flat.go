@@ -6,18 +6,18 @@ import (
 	"psim/costmodel/network"
 )
 
-// A Flat is tensors laid end to end and filled up with zeros, of which every replica
-// holds an equal part: PyTorch's flat parameter.
+// A Flat is a row of tensors, laid end to end and padded with zeros so that it divides into equal
+// parts, one for each replica. PyTorch calls it a flat parameter.
 type Flat struct {
 	Name       string
 	Tensors    []network.Tensor
 	Parameters int64
-	Stored     int64 // Parameters and zeros
-	Narrow     int64 // of Parameters, weights that travel in fewer than 16 bits; with PerTensor none
+	Stored     int64 // Parameters and padding
+	Narrow     int64 // those of Parameters that are gathered in fewer than 16 bits; 0 with PerTensor
 }
 
-// flats lays the tensors that a stage's layers hold end to end, in the order in which
-// these list them: all, or with PerTensor each by itself.
+// flats returns the flats of a stage, given the tensors that its layers hold: one flat, or with
+// PerTensor one for each tensor.
 func (staged *Staged) flats(stage int, held [][]network.Tensor) []Flat {
 	var flats []Flat
 	for _, tensors := range held {
@@ -33,9 +33,9 @@ func (staged *Staged) flats(stage int, held [][]network.Tensor) []Flat {
 	return flats
 }
 
-// GatheredFlats lists, under ZeRO 3, what is gathered for a stage, and what its gradients
-// are scattered as, by collective: the flats of all its Units together, or with
-// PerTensor each by itself.
+// GatheredFlats lists, under ZeRO 3, the flats of each collective that gathers parameters for a
+// stage or scatters their gradients: the flats of all its Units in one collective, or with
+// PerTensor one collective for each.
 func (staged *Staged) GatheredFlats(stage int) [][]Flat {
 	var all []Flat
 	for _, owner := range staged.Stages[stage].Units {
@@ -54,8 +54,8 @@ func (staged *Staged) GatheredFlats(stage int) [][]Flat {
 	return each
 }
 
-// narrowWeights counts the weights of layers that products have in fewer than 16 bits, and
-// those of experts among them.
+// narrowWeights returns the number of weights of layers in products of fewer than 16 bits, and
+// the number of them that belong to experts.
 func narrowWeights(layers []network.Layer) (all, experts int64) {
 	for _, l := range layers {
 		for _, o := range l.Ops {
@@ -71,8 +71,8 @@ func narrowWeights(layers []network.Layer) (all, experts int64) {
 	return all, experts
 }
 
-// HeldExtra counts the bytes that a stage's narrow weights take from step to step beside
-// what they would in 16 bits. ZeRO 3 keeps a share of what it gathers, fp32 shards none.
+// HeldExtra returns the bytes that a stage's narrow weights take from step to step in addition to
+// 16 bits each. ZeRO 3 keeps a share of the narrow copies, unless it shards fp32 weights.
 func (staged *Staged) HeldExtra(s *Stage) int64 {
 	switch {
 	case !staged.Gathers():
@@ -87,13 +87,14 @@ func (staged *Staged) HeldExtra(s *Stage) int64 {
 	return -staged.Share(-staged.Training.GatheredExtra(narrow), 3)
 }
 
-// UnitBytes counts the bytes of a flat that was gathered, with both copies of its narrow weights.
+// UnitBytes returns the bytes of a flat that has been gathered, with both copies of its narrow
+// weights.
 func (staged *Staged) UnitBytes(f Flat) int64 {
 	return f.Parameters*staged.PerParameter.Parameter + staged.Training.HeldExtra(f.Narrow)
 }
 
-// updated counts the bytes that the replicas gather of parameters that were updated, so many
-// of them narrow.
+// updatedBytes returns the bytes that replicas gather of updated parameters, given the number of
+// narrow ones among them.
 func (staged *Staged) updatedBytes(parameters, narrow int64) int64 {
 	return parameters*staged.PerParameter.Parameter + staged.Training.GatheredExtra(narrow)
 }
