@@ -129,7 +129,7 @@ func TestNarrowUnits(t *testing.T) {
 		require.Equal(t, []int64{2*norms + block*c.sent/32}, staged.Sync().Units[1].Gather, "%+v", c.training)
 		require.EqualValues(t, 2*norms+block*c.held/32, staged.UnitBytes(staged.Stages[1].Flats[0]), "%+v", c.training)
 		shares := int64(2*(2*100*64+64*9) + 4*block*c.sent/32)
-		require.Equal(t, shares/2, memory.Lasting(staged, 2)[0].Parameters, "%+v", c.training)
+		require.Equal(t, shares/2, memory.PersistentBreakdown(staged, 2)[0].Parameters, "%+v", c.training)
 	}
 }
 

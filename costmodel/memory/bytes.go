@@ -51,12 +51,12 @@ func (b Breakdown) times(n int64) Breakdown {
 // et al. 2020, figure 1). A share is rounded up: to a byte, or with ZeRO 3 to a
 // parameter of every flat. The simplified ZeRO 3 keeps what is whole as well. What a
 // process holds beside tensors is once for every rank.
-func Lasting(staged *stages.Staged, ranks int) []Breakdown {
+func PersistentBreakdown(staged *stages.Staged, ranks int) []Breakdown {
 	perReplica := make([]Breakdown, ranks/max(1, staged.Replicas))
 	for r := range perReplica {
 		perReplica[r] = Breakdown{Buffers: staged.Process.Buffers, Context: staged.Process.Context}
 	}
-	per, kept := staged.PerParameter, keptOf(staged)
+	per, kept := staged.PerParameter, keptStateOf(staged)
 	for _, s := range staged.Stages {
 		for _, r := range s.Ranks {
 			perReplica[r].add(Breakdown{
@@ -85,7 +85,7 @@ func (l *Ledger) AtPeak(t *graph.Trace) []Breakdown {
 	if len(t.Memory) > 0 && t.Memory[0].Task == graph.None {
 		return l.atMeasuredPeak(t)
 	}
-	lasting := Lasting(l.staged, t.Graph.Ranks())
+	lasting := PersistentBreakdown(l.staged, t.Graph.Ranks())
 	now, peak := slices.Clone(lasting), slices.Clone(lasting)
 	began := make([]bool, len(t.Graph.Tasks))
 	for _, e := range t.Memory {
@@ -103,12 +103,12 @@ func (l *Ledger) AtPeak(t *graph.Trace) []Breakdown {
 	for r := t.Graph.Shape.Ranks; t.Alone && r < len(peak); r++ {
 		peak[r] = peak[r%t.Graph.Shape.Ranks]
 	}
-	return l.reserved(peak, lasting)
+	return l.addReserve(peak, lasting)
 }
 
 // AtPackedPeak does what AtPeak does for a packed graph, which the ledger's stands for.
 func (l *Ledger) AtPackedPeak(x *graph.Statistics) []Breakdown {
-	lasting := Lasting(l.staged, l.graph.Ranks())
+	lasting := PersistentBreakdown(l.staged, l.graph.Ranks())
 	peak := slices.Clone(lasting)
 	for r := range peak {
 		x.AtPeak(r, func(class int32, starts, ends int64) {
@@ -123,13 +123,13 @@ func (l *Ledger) AtPackedPeak(x *graph.Statistics) []Breakdown {
 			}
 		})
 	}
-	return l.reserved(peak, lasting)
+	return l.addReserve(peak, lasting)
 }
 
 // atMeasuredPeak does what AtPeak does for a trace that was measured.
 func (l *Ledger) atMeasuredPeak(t *graph.Trace) []Breakdown {
-	at, level := highest(t)
-	peak := Lasting(l.staged, t.Graph.Ranks())
+	at, level := peaksOf(t)
+	peak := PersistentBreakdown(l.staged, t.Graph.Ranks())
 	for i := range t.Graph.Tasks {
 		task := &t.Graph.Tasks[i]
 		start, end := l.Parts(task)
@@ -156,7 +156,7 @@ func (l *Ledger) atMeasuredPeak(t *graph.Trace) []Breakdown {
 }
 
 // highest finds when the memory of every rank is at its highest, and how high.
-func highest(t *graph.Trace) (at []time.Duration, level []int64) {
+func peaksOf(t *graph.Trace) (at []time.Duration, level []int64) {
 	now := make([]int64, t.Graph.Ranks())
 	copy(now, t.Persistent)
 	at, level = make([]time.Duration, len(now)), slices.Clone(now)

@@ -38,7 +38,7 @@ func NewLedger(staged *stages.Staged, g *graph.Graph) *Ledger {
 		l.stages[s] = l.stage(s)
 	}
 	for _, n := range staged.Sizes {
-		kept := keptBy(staged, staged.Network.Layers, n)
+		kept := keptByLayers(staged, staged.Network.Layers, n)
 		for s := range staged.Stages {
 			segments := segmentsOf(staged, s, kept, n)
 			kept = kept[len(staged.Stages[s].Layers):]
@@ -47,7 +47,7 @@ func NewLedger(staged *stages.Staged, g *graph.Graph) *Ledger {
 	}
 	for s := range staged.Stages {
 		for size := range staged.Sizes {
-			l.follow(s, size)
+			l.followStage(s, size)
 		}
 		if l.shares(s, 0, 0) {
 			l.stages[s].input = l.stages[s].sizes[0].segments[0].input
@@ -91,7 +91,7 @@ func (l *Ledger) stage(s int) stage {
 }
 
 // at finds what a task looks up: its stage, for its size of microbatch.
-func (l *Ledger) at(stage int, t *graph.Task) *passes {
+func (l *Ledger) passesOf(stage int, t *graph.Task) *passes {
 	return &l.stages[stage].sizes[l.staged.SizeOf(t)]
 }
 
@@ -108,13 +108,13 @@ func (l *Ledger) Parts(t *graph.Task) (start, end Breakdown) {
 	case graph.Forward, graph.Backward, graph.InputGradient, graph.WeightGradient:
 		return l.compute(t)
 	case graph.SendForward: // both sides hold the whole tensor, whatever part of it is sent
-		from := l.at(int(t.Stage), t).last()
+		from := l.passesOf(int(t.Stage), t).last()
 		start.Activations = from.result
 		kept, _ := l.keptOutput(t)
 		end.Activations = kept - from.output
 		return start, end
 	case graph.SendBackward:
-		result := l.at(int(t.Stage)-1, t).last().result
+		result := l.passesOf(int(t.Stage)-1, t).last().result
 		return Breakdown{Activations: result}, Breakdown{Activations: -result}
 	case graph.AllReduce, graph.ReduceScatter, graph.AllGather:
 		return l.collective(t)
@@ -132,9 +132,9 @@ func (l *Ledger) Parts(t *graph.Task) (start, end Breakdown) {
 // are freed after F, B and I, and stashed ones after the last B that needs them.
 func (l *Ledger) compute(t *graph.Task) (start, end Breakdown) {
 	if l.sliced.SplitBackward(t) {
-		return l.half(t)
+		return l.halfBackward(t)
 	}
-	st, p := &l.stages[t.Stage], l.at(int(t.Stage), t)
+	st, p := &l.stages[t.Stage], l.passesOf(int(t.Stage), t)
 	switch t.Kind {
 	case graph.Forward:
 		start.Activations, end.Activations = p.forward.bytes()
@@ -144,9 +144,9 @@ func (l *Ledger) compute(t *graph.Task) (start, end Breakdown) {
 		start.Activations += gathered
 		end.Activations += l.sharedInput(t) - kept - gathered
 	case graph.WeightGradient:
-		start, end = l.part(t, p.weight, p.weights)
+		start, end = l.backwardPart(t, p.weight, p.weightParts)
 	case graph.Backward:
-		start, end = l.part(t, p.backward[l.held(t)], p.backwards[l.held(t)])
+		start, end = l.backwardPart(t, p.backward[l.held(t)], p.backwardParts[l.held(t)])
 		if l.versions.freed[action{t.Stage, t.Microbatch}] {
 			end.Parameters -= st.weights
 		}
@@ -167,7 +167,7 @@ func (l *Ledger) compute(t *graph.Task) (start, end Breakdown) {
 
 // half says how a half of a part of a backward changes the live bytes: the I takes what the
 // part does, and the W gives back.
-func (l *Ledger) half(t *graph.Task) (start, end Breakdown) {
+func (l *Ledger) halfBackward(t *graph.Task) (start, end Breakdown) {
 	whole := *t
 	whole.Kind = graph.Backward
 	if start, end = l.compute(&whole); t.Kind == graph.InputGradient {
@@ -183,7 +183,7 @@ func (l *Ledger) keptOutput(t *graph.Task) (kept, gathered int64) {
 	if !l.staged.Process.KeepOutputs || t.Kind == graph.WeightGradient || s == len(l.stages)-1 || l.staged.Placement.Together(s, s+1) {
 		return 0, 0
 	}
-	output := l.at(s, t).last().output
+	output := l.passesOf(s, t).last().output
 	if group := l.staged.Network.Group; l.staged.Process.PartOutputs && group.Devices > 1 && !group.Sequence { // which are parts already
 		return (output-1)/int64(group.Devices) + 1, output
 	}
@@ -193,7 +193,7 @@ func (l *Ledger) keptOutput(t *graph.Task) (kept, gathered int64) {
 // part says how B or W changes the live bytes, or a slice of one, in which some
 // segments run. Under ZeRO 2 and 3 it also takes the whole gradients, which are
 // there until they have been reduced and scattered.
-func (l *Ledger) part(t *graph.Task, whole change, parts []change) (start, end Breakdown) {
+func (l *Ledger) backwardPart(t *graph.Task, whole change, parts []change) (start, end Breakdown) {
 	gradients, first, last := l.stages[t.Stage].gradients, true, true
 	if st := &l.stages[t.Stage]; st.parts[t.Kind] < 2 && l.sliced.Has(t) {
 		whole, first, last = parts[t.Part], t.Part == 0, int(t.Part) == len(gradients)-1
@@ -218,7 +218,7 @@ func (l *Ledger) part(t *graph.Task, whole change, parts []change) (start, end B
 // Persistent is the memory of every rank that lasts from step to step (see Lasting).
 func Persistent(staged *stages.Staged, ranks int) []int64 {
 	persistent := make([]int64, ranks)
-	for r, b := range Lasting(staged, ranks) {
+	for r, b := range PersistentBreakdown(staged, ranks) {
 		persistent[r] = b.Sum()
 	}
 	return persistent

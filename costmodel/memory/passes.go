@@ -26,27 +26,27 @@ type passes struct {
 	segments        []segment
 	forward, weight change
 	input, backward [2]change
-	backwards       [2][]change
-	weights         []change
+	backwardParts   [2][]change
+	weightParts     []change
 }
 
 // last returns the segment whose result the stage hands on.
 func (p *passes) last() *segment { return &p.segments[len(p.segments)-1] }
 
 // follow goes through the segments of a stage, pass by pass.
-func (l *Ledger) follow(s, size int) {
+func (l *Ledger) followStage(s, size int) {
 	p := &l.stages[s].sizes[size]
 	parts := max(1, len(l.stages[s].gradients))
-	p.forward, p.weights = l.forward(s, size), make([]change, parts)
+	p.forward, p.weightParts = l.forward(s, size), make([]change, parts)
 	for held := range 2 {
 		p.input[held] = l.inputGradient(s, size, held)
-		p.backwards[held] = make([]change, parts)
+		p.backwardParts[held] = make([]change, parts)
 		l.followBackward(p, s, size, held)
 	}
 	for _, g := range slices.Backward(p.segments) {
-		freed := g.keptForWeight + g.recomputedForWeight + g.between
+		freed := g.keptForWeight + g.recomputedForWeight + g.inputToWeight
 		p.weight.then(0, -freed)
-		p.weights[g.part].then(0, -freed)
+		p.weightParts[g.part].then(0, -freed)
 	}
 }
 
@@ -56,18 +56,18 @@ func (l *Ledger) follow(s, size int) {
 func (l *Ledger) followBackward(p *passes, s, size, held int) {
 	for k, g := range slices.Backward(p.segments) {
 		peak := g.backwardPeak[0]
-		end := g.ahead - g.keptForInput - g.keptForWeight - g.result
+		end := g.repeatedEarly - g.keptForInput - g.keptForWeight - g.result
 		if held == 1 && k == len(p.segments)-1 {
 			peak = g.backwardPeak[1]
 			end += g.result
 		}
 		given := l.inputBytes(s, size, k)
-		peak += l.unused(s, size, k)
+		peak += l.inputGradientBytes(s, size, k)
 		if k > 0 && l.shares(s, size, k) {
 			end += given
 		}
 		p.backward[held].then(given+peak, end-peak)
-		p.backwards[held][g.part].then(given+peak, end-peak)
+		p.backwardParts[held][g.part].then(given+peak, end-peak)
 	}
 }
 
@@ -76,7 +76,7 @@ func (l *Ledger) followBackward(p *passes, s, size, held int) {
 func (l *Ledger) forward(s, size int) (c change) {
 	for k, g := range l.stages[s].sizes[size].segments {
 		var given int64
-		if b := l.before(s, size, k); b != nil {
+		if b := l.previous(s, size, k); b != nil {
 			given = b.output
 			if message := k == 0 && !l.sameRank(s); message || l.shares(s, size, k) {
 				given = b.result
@@ -98,7 +98,7 @@ func (l *Ledger) inputGradient(s, size, held int) (c change) {
 	segments := l.stages[s].sizes[size].segments
 	for k, g := range slices.Backward(segments) {
 		peak := g.inputPeak[0]
-		end := g.ahead + g.recomputedForWeight + g.between - g.keptForInput - g.result
+		end := g.repeatedEarly + g.recomputedForWeight + g.inputToWeight - g.keptForInput - g.result
 		outlives := held == 1
 		if k < len(segments)-1 { // the W of the next segment is still to come
 			outlives = l.shares(s, size, k+1) && segments[k+1].input == untilWeight
@@ -117,7 +117,7 @@ func (l *Ledger) inputGradient(s, size, held int) (c change) {
 }
 
 // before finds the segment whose result a segment gets; nil for the first of all.
-func (l *Ledger) before(s, size, k int) *segment {
+func (l *Ledger) previous(s, size, k int) *segment {
 	if k > 0 {
 		return &l.stages[s].sizes[size].segments[k-1]
 	}
@@ -129,7 +129,7 @@ func (l *Ledger) before(s, size, k int) *segment {
 
 // inputBytes returns the size of a segment's input, and of the gradient it hands on.
 func (l *Ledger) inputBytes(s, size, k int) int64 {
-	if b := l.before(s, size, k); b != nil {
+	if b := l.previous(s, size, k); b != nil {
 		return b.result
 	}
 	return 0
@@ -137,7 +137,7 @@ func (l *Ledger) inputBytes(s, size, k int) int64 {
 
 // unused returns the size of the gradient of the network's input, which a backward in
 // two passes makes for nobody; there is none of tokens.
-func (l *Ledger) unused(s, size, k int) int64 {
+func (l *Ledger) inputGradientBytes(s, size, k int) int64 {
 	first := l.staged.Stages[0].Layers[0]
 	if s > 0 || k > 0 || !l.staged.Training.TwoPass() || first.Ops[0].Class == network.Lookup {
 		return 0
@@ -151,6 +151,6 @@ func (l *Ledger) sameRank(s int) bool { return l.staged.Placement.Together(s-1, 
 // shares reports whether a segment's input and the result that the one before
 // keeps are one tensor.
 func (l *Ledger) shares(s, size, k int) bool {
-	b := l.before(s, size, k)
+	b := l.previous(s, size, k)
 	return b != nil && (k > 0 || l.sameRank(s)) && b.keepsOutput && l.stages[s].sizes[size].segments[k].input != notShared
 }

@@ -8,7 +8,7 @@ import (
 
 // kept counts the bytes of a parameter that last from step to step, with the copies of its
 // gradient that a rank makes of its share of the optimizer.
-type kept struct {
+type keptState struct {
 	training.State
 	copies int64
 }
@@ -17,8 +17,8 @@ type kept struct {
 // shards (torch.distributed.fsdp, MixedPrecision). DeepSpeed's BF16_Optimizer adds 16-bit
 // gradients to fp32 ones, neither of which is sharded; its fp16 optimizers flatten the
 // 16-bit gradients of their share, and convert that to fp32 (stage_1_and_2.py, step).
-func keptOf(staged *stages.Staged) kept {
-	k := kept{State: staged.PerParameter}
+func keptStateOf(staged *stages.Staged) keptState {
+	k := keptState{State: staged.PerParameter}
 	switch process := staged.Process; {
 	case k.Parameter != 2:
 	case process.FP32Shards && staged.Gathers():
@@ -55,7 +55,7 @@ func ReservePeaks(staged *stages.Staged, s *graph.Summary) {
 }
 
 // reserved adds it to what the ranks hold at their peaks.
-func (l *Ledger) reserved(peak, lasting []Breakdown) []Breakdown {
+func (l *Ledger) addReserve(peak, lasting []Breakdown) []Breakdown {
 	for r := range peak {
 		peak[r].Context += l.staged.Process.Reserve(peak[r].Sum() - lasting[r].Sum())
 	}

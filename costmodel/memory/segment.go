@@ -12,8 +12,8 @@ import (
 type segment struct {
 	// keptForInput and keptForWeight last from F to the end of I and of W;
 	// recomputedForWeight and between, which I makes, last to the end of W.
-	keptForInput, keptForWeight  int64
-	recomputedForWeight, between int64
+	keptForInput, keptForWeight        int64
+	recomputedForWeight, inputToWeight int64
 	// inputPeak and backwardPeak are the most that I and B need beyond what
 	// was kept, as they go from the last layer to the first, recomputing and
 	// freeing each: first where the result, which is kept for I, is freed with its
@@ -28,7 +28,7 @@ type segment struct {
 	keepsOutput, idle bool
 	part              uint16 // of the stage's backward that it is in
 	// ahead is what its backward repeats of other segments beyond what these repeat of it.
-	ahead int64
+	repeatedEarly int64
 }
 
 // segmentsOf follows the memory of all segments of a stage, whose layers keep so much.
@@ -50,7 +50,7 @@ const lossBytes = 4
 // segmentOf follows the memory of layers, the network's last ones or others.
 func segmentOf(staged *stages.Staged, planned stages.Segment, kept []layerKept, samples int64, last bool) segment {
 	layers, element := planned.Layers, staged.Training.ActivationElement()
-	g := segment{input: keepsInput(kept, layers), idle: !slices.ContainsFunc(layers, works), part: planned.Part}
+	g := segment{input: keepsInput(kept, layers), idle: !slices.ContainsFunc(layers, computes), part: planned.Part}
 	for i := range kept {
 		g.keptForInput += kept[i].bytes[network.ForwardToInput]
 		g.keptForWeight += kept[i].bytes[network.ForwardToWeight]
@@ -60,7 +60,7 @@ func segmentOf(staged *stages.Staged, planned stages.Segment, kept []layerKept, 
 	} else {
 		g.result = layers[len(layers)-1].Output.Elements() * element * samples
 		g.output = g.result
-		i := lastAtWork(layers)
+		i := lastComputing(layers)
 		switch atWork := layers[i]; {
 		case atWork.KeepsOutput && !staged.Training.Repeats(atWork):
 			g.keepsOutput = true
@@ -72,7 +72,7 @@ func segmentOf(staged *stages.Staged, planned stages.Segment, kept []layerKept, 
 	}
 	for i := range kept {
 		for _, lifetime := range []network.Lifetime{network.ForwardToInput, network.ForwardToWeight} {
-			g.ahead += kept[i].repeated[lifetime] - kept[i].missing(lifetime)
+			g.repeatedEarly += kept[i].repeated[lifetime] - kept[i].missing(lifetime)
 		}
 	}
 	for held := range 2 {
@@ -97,7 +97,7 @@ func (k *layerKept) missing(lifetime network.Lifetime) int64 {
 }
 
 // keptBy finds it for layers; those that share their buffers keep the same.
-func keptBy(staged *stages.Staged, layers []network.Layer, samples int64) []layerKept {
+func keptByLayers(staged *stages.Staged, layers []network.Layer, samples int64) []layerKept {
 	list, element := make([]layerKept, len(layers)), staged.Training.ActivationElement()
 	same := network.Same(layers)
 	for i, l := range layers {
@@ -109,7 +109,7 @@ func keptBy(staged *stages.Staged, layers []network.Layer, samples int64) []laye
 		b.buffers = staged.Training.Kept(l)
 		b.bytes, b.whole = network.BufferBytes(b.buffers, element, samples), network.BufferBytes(l.Buffers, element, samples)
 		if staged.Training.Repeats(l) {
-			b.whole[network.ForwardToInput] += unlisted(l) * element * samples
+			b.whole[network.ForwardToInput] += unlistedElements(l) * element * samples
 		}
 	}
 	for i := range list {
@@ -136,10 +136,10 @@ func listsOutput(kept []network.Buffer, l network.Layer) bool {
 }
 
 // works reports whether a layer does more than hand on what it is given.
-func works(l network.Layer) bool { return !l.Idle() }
+func computes(l network.Layer) bool { return !l.Idle() }
 
 // lastAtWork finds the last layer that computes anything, or the first.
-func lastAtWork(layers []network.Layer) int {
+func lastComputing(layers []network.Layer) int {
 	for i := len(layers) - 1; i > 0; i-- {
 		if len(layers[i].Ops) > 0 {
 			return i
@@ -152,9 +152,9 @@ func lastAtWork(layers []network.Layer) int {
 // the result freed with its layer (held 0) or not (1). Where the last layer's W
 // needs the gradient of the result, I does not free that.
 func (g *segment) walkBack(staged *stages.Staged, layers []network.Layer, of []layerKept, held int) {
-	g.recomputedForWeight, g.between = 0, 0
+	g.recomputedForWeight, g.inputToWeight = 0, 0
 	var input, backward int64 // levels, 0 when the backward starts
-	last := lastAtWork(layers)
+	last := lastComputing(layers)
 	if layers[last].KeepsGradient {
 		input -= g.result
 	}
@@ -163,7 +163,7 @@ func (g *segment) walkBack(staged *stages.Staged, layers []network.Layer, of []l
 		again := of[i].repeated[network.ForwardToInput] + of[i].repeated[network.ForwardToWeight]
 		between := whole[network.InputToWeight] + l.NormParameters()*staged.PerParameter.Gradient
 		g.recomputedForWeight += of[i].missing(network.ForwardToWeight)
-		g.between += between
+		g.inputToWeight += between
 
 		input += again + between
 		g.inputPeak[held] = max(g.inputPeak[held], input)
@@ -181,7 +181,7 @@ func (g *segment) walkBack(staged *stages.Staged, layers []network.Layer, of []l
 
 // unlisted counts the elements per sample that a repeated layer has beside its
 // buffers: its output, apart from what the next layer keeps, and its input.
-func unlisted(l network.Layer) (elements int64) {
+func unlistedElements(l network.Layer) (elements int64) {
 	if l.KeepsOutput {
 		elements += l.Output.Elements()
 	}
