@@ -6,17 +6,17 @@ import (
 	"psim/schedules/graph"
 )
 
-// kept counts the bytes of a parameter that last from step to step, with the copies of its
-// gradient that a rank makes of its share of the optimizer.
+// keptState is the bytes that a parameter takes from step to step, with the copies of its gradient
+// that a rank makes for its share of the optimizer.
 type keptState struct {
 	training.State
 	copies int64
 }
 
-// keptOf finds them for a plan. FSDP casts weights as it gathers them, and has no 16-bit
-// shards (torch.distributed.fsdp, MixedPrecision). DeepSpeed's BF16_Optimizer adds 16-bit
-// gradients to fp32 ones, neither of which is sharded; its fp16 optimizers flatten the
-// 16-bit gradients of their share, and convert that to fp32 (stage_1_and_2.py, step).
+// keptStateOf returns the state of a parameter. FSDP casts weights as it gathers them, so it has
+// no 16-bit shards (torch.distributed.fsdp, MixedPrecision). DeepSpeed's BF16_Optimizer adds
+// 16-bit gradients to fp32 ones, and shards neither of them; its fp16 optimizers flatten the
+// 16-bit gradients of their share, and convert them to fp32 (stage_1_and_2.py, step).
 func keptStateOf(staged *stages.Staged) keptState {
 	k := keptState{State: staged.PerParameter}
 	switch process := staged.Process; {
@@ -31,7 +31,7 @@ func keptStateOf(staged *stages.Staged) keptState {
 	return k
 }
 
-// Reserve adds to the memory of a simulated trace what the allocator holds beyond the
+// Reserve adds the allocator's reserve to the memory of a simulated trace: it holds more than the
 // tensors that come and go.
 func Reserve(staged *stages.Staged, t *graph.Trace) {
 	if staged.Process.Allocator == 0 {
@@ -46,7 +46,7 @@ func Reserve(staged *stages.Staged, t *graph.Trace) {
 	}
 }
 
-// ReservePeaks does to a summary what Reserve does to a trace.
+// ReservePeaks is Reserve for a summary.
 func ReservePeaks(staged *stages.Staged, s *graph.Summary) {
 	for r := range s.Ranks {
 		rank := &s.Ranks[r]
@@ -54,10 +54,10 @@ func ReservePeaks(staged *stages.Staged, s *graph.Summary) {
 	}
 }
 
-// reserved adds it to what the ranks hold at their peaks.
-func (l *Ledger) addReserve(peak, lasting []Breakdown) []Breakdown {
+// addReserve adds the allocator's reserve to the peaks of all ranks.
+func (l *Ledger) addReserve(peak, persistent []Breakdown) []Breakdown {
 	for r := range peak {
-		peak[r].Context += l.staged.Process.Reserve(peak[r].Sum() - lasting[r].Sum())
+		peak[r].Context += l.staged.Process.Reserve(peak[r].Sum() - persistent[r].Sum())
 	}
 	return peak
 }
