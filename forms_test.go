@@ -153,7 +153,7 @@ func TestMegatronStates(t *testing.T) {
 		for _, l := range f.layouts() {
 			for zero := range 2 {
 				staged := f.divide(t, l, fmt.Sprint("parallel.zero=", zero))
-				lasting := memory.Lasting(staged, int(l.stages*l.data))
+				lasting := memory.PersistentBreakdown(staged, int(l.stages*l.data))
 				var whole int64
 				for s := range l.stages {
 					rest, experts := f.stage(s, l.stages, l.tensor, l.expert)

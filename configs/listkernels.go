@@ -112,22 +112,22 @@ var passes = []network.Pass{network.Forward, network.InputGradient, network.Weig
 func moved(o network.Op, p network.Pass) (read, written string) {
 	const element = 2
 	switch {
-	case o.Class == network.Product && p == network.WeightGradient && o.Gathered > 0:
-		return fmt.Sprint(element * (o.Gathered - o.GatherWrites)), fmt.Sprint(element * o.GatherWrites)
+	case o.Class == network.Product && p == network.WeightGradient && o.GradientMoved > 0:
+		return fmt.Sprint(element * (o.GradientMoved - o.GradientWrites)), fmt.Sprint(element * o.GradientWrites)
 	case o.Class == network.Product || o.Moved[p] == 0:
 		return "-", "-"
 	}
 	each := func(bytes int64) string {
 		return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(bytes)/float64(o.Elements)), ".0")
 	}
-	r, w := o.BytesApart(p, 1, element)
+	r, w := o.ReadWritten(p, 1, element)
 	return each(r), each(w)
 }
 
 // precision says what numbers the bytes of an operation are.
 func precision(o network.Op) string {
 	switch {
-	case o.Class == network.Product && o.Gathered == 0:
+	case o.Class == network.Product && o.GradientMoved == 0:
 		return "-"
 	case slices.Max(o.Mask[:]) > 0:
 		return o.Numbers.String() + ", mask of 1 byte"

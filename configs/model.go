@@ -9,6 +9,8 @@ import (
 
 	"psim/configs/parallel"
 	"psim/costmodel"
+	"psim/costmodel/group"
+	"psim/costmodel/hfconfig"
 	"psim/costmodel/models"
 	"psim/costmodel/network"
 	"psim/costmodel/stages"
@@ -194,7 +196,7 @@ func (c *Config) layerByLayer(w *stages.Workload) error {
 // network reads [model], and the file it names. Its layers are those of one
 // device of a tensor-parallel group.
 func (c *Config) network() (network.Network, error) {
-	group := network.Group{
+	group := group.Group{
 		Devices: c.Parallel.Tensor, Sequence: c.Parallel.Sequence,
 		Context: c.Parallel.Context, Method: c.Parallel.ContextMethod,
 		Overlap: c.Parallel.TensorOverlap, Scatter: c.Parallel.ScatterGather,
@@ -240,7 +242,7 @@ func (c *Config) modelFile() (models.Model, []string, error) {
 	if err != nil {
 		return models.Model{}, nil, fmt.Errorf("file = %q: %w", c.Model.File, err)
 	}
-	model, unread, err := models.ParseConfig(data, c.Model.SequenceLength)
+	model, unread, err := hfconfig.Parse(data, c.Model.SequenceLength)
 	if err != nil {
 		err = fmt.Errorf("file = %q: %w", c.Model.File, err)
 	}

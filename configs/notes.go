@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"psim/costmodel"
+	"psim/costmodel/group"
 	"psim/costmodel/models"
 	"psim/internal/setting"
 	"psim/internal/units"
@@ -202,7 +203,7 @@ func linkNotes(p *Experiment) (lines []string) {
 		say(fmt.Sprintf("tensor-parallel groups of %d devices", m.Tensor), p.within(1, m.Tensor))
 	}
 	if m.Context > 1 {
-		say(fmt.Sprintf("sequences in %d parts, which attend to each other by %s", m.Context, cmp.Or(p.Staged.Network.Group.Method, models.ContextRing)), p.within(max(1, m.Tensor), m.Context))
+		say(fmt.Sprintf("sequences in %d parts, which attend to each other by %s", m.Context, cmp.Or(p.Staged.Network.Group.Method, group.ContextRing)), p.within(max(1, m.Tensor), m.Context))
 	}
 	var messages []string
 	for i := range p.Graph.Classes {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"psim/costmodel"
+	"psim/costmodel/models"
 	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/costmodel/training"
@@ -95,13 +96,13 @@ func (c *Config) uneven() bool { return c.Schedule.FirstBlocks+c.Schedule.LastBl
 // presetPartition finds the cut, and the placement, that belongs to a network.
 func presetPartition(n network.Network, ranks int) ([]int, []int32, error) {
 	if strings.HasPrefix(n.Name, "vgg16-pipeline") || strings.HasPrefix(n.Name, "vgg-mini-pipeline") {
-		layers, err := network.VGG16Split(ranks)
+		layers, err := models.VGG16Split(ranks)
 		return layers, graph.InOrder(ranks).First, err
 	}
 	if !strings.HasPrefix(n.Name, "gpt2") {
 		return nil, nil, fmt.Errorf(`gpt2, vgg16-pipeline and vgg-mini-pipeline have a partition "preset", %s has none`, n.Name)
 	}
-	return network.GPT2Placement(n, ranks)
+	return models.GPT2Placement(n, ranks)
 }
 
 // layerCosts prices every layer as it is trained, forward and backward, for the first

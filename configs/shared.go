@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"psim/costmodel"
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/costmodel/training"
@@ -18,14 +19,14 @@ import (
 // is used no more, nothing may change but what Divide may.
 func (c *Config) Sharing() *Config {
 	v := *c
-	v.shared = &shared{networks: map[network.Group]network.Network{}, trainings: map[trainingKey]trained{}, cuts: map[cutKey][]int{}, costs: map[cutKey][]float64{}, plans: map[stagedKey]*stages.Staged{}, pipelines: map[pipelineKey]wiring.Pipeline{}}
+	v.shared = &shared{networks: map[group.Group]network.Network{}, trainings: map[trainingKey]trained{}, cuts: map[cutKey][]int{}, costs: map[cutKey][]float64{}, plans: map[stagedKey]*stages.Staged{}, pipelines: map[pipelineKey]wiring.Pipeline{}}
 	return &v
 }
 
 // shared holds what many plans of a network have in common. nil holds nothing.
 type shared struct {
 	mutex     sync.Mutex
-	networks  map[network.Group]network.Network
+	networks  map[group.Group]network.Network
 	trainings map[trainingKey]trained
 	machine   *costmodel.Machine
 	plans     map[stagedKey]*stages.Staged
@@ -39,21 +40,21 @@ type shared struct {
 // A trainingKey is what a network's operations and parameters depend on as they are trained,
 // but for what is repeated in one.
 type trainingKey struct {
-	group     network.Group
+	group     group.Group
 	recompute string // where that says which operands are kept
 }
 
 // A trained is a network as it is trained on one rank, and its parameters by layer.
 type trained struct {
 	asked, network network.Network // without what is repeated in one, and with it
-	counts         []stages.Count
+	counts         []stages.ParameterCount
 }
 
 // trained finds the network of a workload as it is trained.
 func (s *shared) trained(w *stages.Workload) trained {
 	make := func() (trained, error) {
-		n := w.Training.Asked(w.Network)
-		return trained{n, w.Training.Units(n, []int{len(n.Layers)}), stages.Counts(n.Layers)}, nil
+		n := w.Training.Trained(w.Network)
+		return trained{n, w.Training.MarkRepeated(n, []int{len(n.Layers)}), stages.CountParameters(n.Layers)}, nil
 	}
 	if s == nil {
 		t, _ := make()
@@ -79,7 +80,7 @@ func (s *shared) layerCosts(w *stages.Workload, m costmodel.Machine) ([]float64,
 
 // A cutKey is what a balanced cut depends on.
 type cutKey struct {
-	group    network.Group
+	group    group.Group
 	training training.Options
 	samples  int64
 	stages   int
@@ -94,7 +95,7 @@ type pipelineKey struct {
 
 // A planKey is what the stages of a plan depend on.
 type stagedKey struct {
-	group               network.Group
+	group               group.Group
 	layers, placement   string
 	replicated, layered int // layered: replicas, which share layers
 	sharded             bool
@@ -156,7 +157,7 @@ func remember[K comparable, V any](s *shared, known map[K]V, key K, make func() 
 	return v, err
 }
 
-func (s *shared) network(g network.Group, make func() (network.Network, error)) (network.Network, error) {
+func (s *shared) network(g group.Group, make func() (network.Network, error)) (network.Network, error) {
 	if s == nil {
 		return make()
 	}

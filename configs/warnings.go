@@ -221,7 +221,7 @@ func (c *Config) unasked(m costmodel.Machine, ranks int) []string {
 	if c.NothingSelective() {
 		warn(`train.recompute = "selective": there is nothing to repeat, because model.attention = "flash" keeps no scores; set recompute to none or full, or train.selective to operations`)
 	}
-	if err == nil && model.Attention == models.AttentionFlash && c.Train.Lists("core_attn") {
+	if err == nil && model.Attention == models.AttentionFlash && c.Train.RepeatsModule("core_attn") {
 		warn(`train.recompute = %q: with model.attention = "flash", core_attn runs attention again to save no more than a number of every row and head`, c.Train.Recompute)
 	}
 	if err == nil && c.Model.File != "" {

@@ -25,7 +25,7 @@ func nodes() costmodel.Machine {
 }
 
 // group is the ranks from 0 on.
-func group(n int) []int32 {
+func ranksUpTo(n int) []int32 {
 	ranks := make([]int32, n)
 	for i := range ranks {
 		ranks[i] = int32(i)
@@ -55,18 +55,18 @@ func TestAlgorithms(t *testing.T) {
 		{"6 ranks: 4, and all bytes before and after", link.HalvingDoubling, graph.AllReduce, one, 6, 800, 7*us + (4+2)*us + (120+160)*us},
 		{"7 ranks pass all bytes on", link.RingAlgorithm, graph.Broadcast, one, 8, 700, 7*us + 7*us + 70*us},
 		{"a tree of 3 levels, each of all bytes", link.HalvingDoubling, graph.Broadcast, one, 8, 800, 7*us + 3*81*us},
-		{"one node has one level: ring", link.Hierarchical, graph.AllReduce, m.Group(group(4)), 4, 800, 6 * 21 * us},
+		{"one node has one level: ring", link.Hierarchical, graph.AllReduce, m.Group(ranksUpTo(4)), 4, 800, 6 * 21 * us},
 		// In a node 3 steps of 1 + 20 µs, twice; between two nodes 2 steps of 3 µs
 		// and 400 bytes on 10 B/µs.
-		{"in nodes, between, in nodes", link.Hierarchical, graph.AllReduce, m.Group(group(8)), 8, 800, 2*3*21*us + 2*43*us},
-		{"in nodes, between", link.Hierarchical, graph.AllGather, m.Group(group(8)), 8, 800, 3*21*us + 43*us},
+		{"in nodes, between, in nodes", link.Hierarchical, graph.AllReduce, m.Group(ranksUpTo(8)), 8, 800, 2*3*21*us + 2*43*us},
+		{"in nodes, between", link.Hierarchical, graph.AllGather, m.Group(ranksUpTo(8)), 8, 800, 3*21*us + 43*us},
 		// Two nodes exchange 800 bytes on 10 B/µs; chains of four send 1600 on 10.
-		{"tree of nodes, chains in nodes", link.TreeAlgorithm, graph.AllReduce, m.Group(group(8)), 8, 800, 2*3*us + 6*us + 160*us},
+		{"tree of nodes, chains in nodes", link.TreeAlgorithm, graph.AllReduce, m.Group(ranksUpTo(8)), 8, 800, 2*3*us + 6*us + 160*us},
 	} {
 		c.link.Algorithm = c.algorithm
 		require.Equal(t, c.want, c.link.CollectiveTime(c.kind, c.n, c.bytes), "%s: %s", c.algorithm, c.what)
 	}
-	uneven := m.Group(group(6))
+	uneven := m.Group(ranksUpTo(6))
 	uneven.Algorithm = link.Hierarchical
 	require.Equal(t, link.RingAlgorithm, algorithmOf(uneven, graph.AllReduce, 6, 800), "nodes of 4 and 2")
 }
@@ -100,7 +100,7 @@ func drawNodes(t *rapid.T) (costmodel.Machine, []int32) {
 		DevicesPerNode: rapid.IntRange(1, 8).Draw(t, "devices per node"), NICsPerNode: rapid.IntRange(0, 8).Draw(t, "cards"),
 		Link: drawLink(t), Network: drawLink(t),
 	}
-	return m, group(m.DevicesPerNode * rapid.IntRange(1, 4).Draw(t, "nodes"))
+	return m, ranksUpTo(m.DevicesPerNode * rapid.IntRange(1, 4).Draw(t, "nodes"))
 }
 
 // By every algorithm time grows with bytes and latency, and falls with

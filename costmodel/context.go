@@ -46,7 +46,7 @@ func (c contexts) transpose(bytes int64) time.Duration {
 func (c Compute) ring(o network.Op, p network.Pass, samples int64, computing time.Duration) graph.Inner {
 	var x graph.Within
 	for i := range o.Blocks {
-		bytes := o.PassedBeside(p, i) * samples * int64(c.element)
+		bytes := o.PassedOn(p, i) * samples * int64(c.element)
 		if bytes == 0 {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/costmodel"
+	"psim/costmodel/group"
 	"psim/costmodel/link"
 	"psim/costmodel/memory"
 	"psim/costmodel/models"
@@ -20,7 +21,7 @@ import (
 )
 
 // inParts is a small Llama on a device of a group that cuts sequences, and the machine.
-func inParts(t tester, g network.Group) (network.Network, costmodel.Machine) {
+func inParts(t tester, g group.Group) (network.Network, costmodel.Machine) {
 	t.Helper()
 	n, err := models.Model{Family: "llama", Layers: 4, Hidden: 64, Heads: 8, KVHeads: 8, FFNHidden: 64, Vocab: 64, SequenceLength: 256, Attention: models.AttentionFlash}.On(g)
 	require.NoError(t, err)
@@ -35,7 +36,7 @@ func TestRing(t *testing.T) {
 	const samples = 3
 	for _, c := range []int64{2, 4} {
 		for _, bandwidth := range []units.Rate{1e8, 1e9, 1e12} {
-			n, m := inParts(t, network.Group{Context: int(c)})
+			n, m := inParts(t, group.Group{Context: int(c)})
 			m.Link.Bandwidth = bandwidth
 			compute, err := m.Compute(training.Options{})
 			require.NoError(t, err)
@@ -59,10 +60,10 @@ func TestRing(t *testing.T) {
 }
 
 // drawParts draws a workload whose sequences are cut, over replicas.
-func drawParts(t *rapid.T) (stages.Workload, costmodel.Machine, network.Group) {
-	g := network.Group{
+func drawParts(t *rapid.T) (stages.Workload, costmodel.Machine, group.Group) {
+	g := group.Group{
 		Devices: rapid.SampledFrom([]int{1, 2}).Draw(t, "tensor"), Context: rapid.SampledFrom([]int{2, 4}).Draw(t, "context"),
-		Method: rapid.SampledFrom([]string{models.ContextRing, models.ContextGather, models.ContextUlysses}).Draw(t, "method"),
+		Method: rapid.SampledFrom([]string{group.ContextRing, group.ContextGather, group.ContextUlysses}).Draw(t, "method"),
 	}
 	n, m := inParts(t, g)
 	m.DevicesPerNode, m.NICsPerNode = rapid.SampledFrom([]int{0, 4, 8}).Draw(t, "devices_per_node"), rapid.IntRange(1, 8).Draw(t, "nics")
@@ -143,7 +144,7 @@ func TestContextParallel(t *testing.T) {
 // What goes round leaves a node where the parts are on several: tensor-parallel groups
 // share its cards. By hand, for four parts of two devices on nodes of four.
 func TestContextOverNodes(t *testing.T) {
-	n, m := inParts(t, network.Group{Devices: 2, Context: 4})
+	n, m := inParts(t, group.Group{Devices: 2, Context: 4})
 	m.Network, m.Link.Bandwidth = link.Link{Bandwidth: 4e6}, 1e12
 	m.DevicesPerNode, m.NICsPerNode = 4, 1
 	w := workload(t, n, []int32{0}, 1)

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"time"
 
+	"psim/costmodel/group"
 	"psim/costmodel/link"
 	"psim/costmodel/network"
 	"psim/costmodel/stages"
@@ -16,17 +17,17 @@ import (
 // their rank: every device waits for it, as the next operation does.
 
 // collectiveKinds lists the tasks that cost what a collective within a rank does.
-var collectiveKinds = map[network.OpCollective]graph.Kind{
-	network.AllReduce: graph.AllReduce, network.AllGather: graph.AllGather, network.ReduceScatter: graph.ReduceScatter,
+var collectiveKinds = map[group.Pattern]graph.Kind{
+	group.AllReduce: graph.AllReduce, group.AllGather: graph.AllGather, group.ReduceScatter: graph.ReduceScatter,
 }
 
 // exchange returns the time of one pass of an exchange over a microbatch.
 func (c Compute) exchange(o network.Op, p network.Pass, samples int64) time.Duration {
 	t := o.Exchanges[p]
-	if t.Collective == network.NoCollective || t.Collective == network.AllToAll { // which is a task by itself
+	if t.Collective == group.NoCollective || t.Collective == group.AllToAll { // which is a task by itself
 		return 0
 	}
-	if t.Collective == network.Transpose {
+	if t.Collective == group.Transpose {
 		return c.contexts.transpose(t.Bytes(int64(c.element), samples))
 	}
 	l, n := c.among(t)
@@ -34,7 +35,7 @@ func (c Compute) exchange(o network.Op, p network.Pass, samples int64) time.Dura
 }
 
 // among finds how many devices take part in a transfer, and through what.
-func (c Compute) among(t network.Transfer) (link.Link, int) {
+func (c Compute) among(t group.Transfer) (link.Link, int) {
 	switch {
 	case t.Context:
 		return c.contexts.together, c.contexts.parts
@@ -51,11 +52,11 @@ func (c Compute) sent(o network.Op, p network.Pass, samples int64) int64 {
 	t := o.Exchanges[p]
 	_, devices := c.among(t)
 	n := int64(devices)
-	if t.Collective == network.NoCollective || t.Collective == network.AllToAll || n < 2 {
+	if t.Collective == group.NoCollective || t.Collective == group.AllToAll || n < 2 {
 		return 0
 	}
 	bytes := t.Bytes(int64(c.element), samples)
-	if t.Collective == network.AllReduce {
+	if t.Collective == group.AllReduce {
 		bytes *= 2
 	}
 	return bytes/n*(n-1) + bytes%n*(n-1)/n
@@ -92,7 +93,7 @@ func (c Compute) within(o network.Op, p network.Pass, samples int64) graph.Inner
 func (c Compute) hidden(ops []network.Op, samples int64) time.Duration {
 	var sum time.Duration
 	for i, o := range ops {
-		if o.Class != network.Exchange || !o.Beside {
+		if o.Class != network.Exchange || !o.Overlapped {
 			continue
 		}
 		var input, weight time.Duration

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"psim/costmodel/group"
 	"psim/costmodel/link"
 	"psim/costmodel/network"
 	"psim/costmodel/stages"
@@ -33,7 +34,7 @@ func (s *slicer) exchanged(staged *stages.Staged, stage int) {
 		for i, ops := range s.steps {
 			s.done = units.Sum(s.done, s.took[i])
 			s.walker.follow(&s.hosts[i])
-			if ops[0].Exchanges[network.InputGradient].Collective == network.AllToAll {
+			if ops[0].Exchanges[network.InputGradient].Collective == group.AllToAll {
 				s.end()
 			}
 		}
@@ -54,7 +55,7 @@ func (s *slicer) forwards(l network.Layer, of func(network.Layer) []network.Op) 
 			s.done = units.Sum(s.done, s.anew[i])
 			s.walker.operations(s.again[i:i+1], network.Forward)
 		}
-		if s.again[i].Exchanges[network.Forward].Collective == network.AllToAll {
+		if s.again[i].Exchanges[network.Forward].Collective == group.AllToAll {
 			s.end()
 		}
 	}
@@ -120,7 +121,7 @@ const ncclShare = 0.69
 
 // exchangers counts the devices of some ranks among which an expert group exchanges tokens,
 // and those of them that are in one node.
-func (m *Machine) exchangers(ranks []int32, g network.Group) (members, perNode int) {
+func (m *Machine) exchangers(ranks []int32, g group.Group) (members, perNode int) {
 	apart := g.ExpertDevices() / max(1, g.Expert)
 	on := map[int]int{}
 	for _, r := range ranks {

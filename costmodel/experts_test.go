@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/costmodel"
+	"psim/costmodel/group"
 	"psim/costmodel/link"
 	"psim/costmodel/models"
 	"psim/costmodel/network"
@@ -16,7 +17,7 @@ import (
 )
 
 // mixture is a small mixture of experts on a device of a group.
-func mixture(t tester, g network.Group) network.Network {
+func mixture(t tester, g group.Group) network.Network {
 	t.Helper()
 	n, err := models.Model{
 		Family: "mixtral", Layers: 4, Hidden: 64, Heads: 4, FFNHidden: 96, Vocab: 64, SequenceLength: 32, Experts: 8, ExpertsPerToken: 2,
@@ -29,7 +30,7 @@ func mixture(t tester, g network.Group) network.Network {
 // the rank and bytes, whatever is repeated, in whole backwards and in halves.
 func TestPartsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		group := rapid.SampledFrom([]network.Group{
+		group := rapid.SampledFrom([]group.Group{
 			{Expert: 4}, {Expert: 8, EightBits: true}, {Devices: 2, Sequence: true, Expert: 4}, {Devices: 2, Sequence: true, Overlap: true, Expert: 2, ExpertTensor: 2},
 		}).Draw(t, "group")
 		m := machine()
@@ -89,7 +90,7 @@ func TestPartsAddUp(t *testing.T) {
 func TestAllToAllTime(t *testing.T) {
 	m := machine()
 	m.Network = link.Link{Name: "test", Bandwidth: 1e9, Latency: 5000, Call: 7000}
-	took := func(group network.Group, perNode, nics int) time.Duration {
+	took := func(group group.Group, perNode, nics int) time.Duration {
 		m.Tensor, m.DevicesPerNode, m.NICsPerNode = max(1, group.Devices), perNode, nics
 		w := workload(t, mixture(t, group), []int32{0}, 1)
 		w.Replicas = 8 / m.Tensor
@@ -108,15 +109,15 @@ func TestAllToAllTime(t *testing.T) {
 	const whole = 32 * 2 * 64 * 4 // bytes of a device's rows
 	const share = 0.69            // that NCCL reaches of the network
 	in, out := func(n float64) time.Duration { return time.Duration(n*whole/10 + 0.5) }, func(n float64) time.Duration { return time.Duration(n*whole/share + 0.5) }
-	require.Equal(t, 2000+in(7./8), took(network.Group{Expert: 8}, 0, 0))
-	require.Equal(t, 2000+in(7./8), took(network.Group{Expert: 8}, 8, 1))
-	require.Equal(t, 12000+out(4./8), took(network.Group{Expert: 8}, 4, 4))
-	require.Equal(t, 12000+out(4./8*2), took(network.Group{Expert: 8}, 4, 2))
-	require.Equal(t, 12000+out(6./8), took(network.Group{Expert: 8}, 2, 4), "no device has two cards")
-	require.Equal(t, 2000+in(3./4), took(network.Group{Expert: 4}, 4, 4))
-	require.Equal(t, 12000+out(4./8/2), took(network.Group{Devices: 2, Sequence: true, Expert: 8}, 4, 4))
-	require.Equal(t, 12000+out(2./4/2), took(network.Group{Devices: 2, Sequence: true, Expert: 4, ExpertTensor: 2}, 4, 4))
-	require.Equal(t, 2000+in(1./2/2), took(network.Group{Devices: 2, Sequence: true, Expert: 2}, 4, 4), "within a rank")
+	require.Equal(t, 2000+in(7./8), took(group.Group{Expert: 8}, 0, 0))
+	require.Equal(t, 2000+in(7./8), took(group.Group{Expert: 8}, 8, 1))
+	require.Equal(t, 12000+out(4./8), took(group.Group{Expert: 8}, 4, 4))
+	require.Equal(t, 12000+out(4./8*2), took(group.Group{Expert: 8}, 4, 2))
+	require.Equal(t, 12000+out(6./8), took(group.Group{Expert: 8}, 2, 4), "no device has two cards")
+	require.Equal(t, 2000+in(3./4), took(group.Group{Expert: 4}, 4, 4))
+	require.Equal(t, 12000+out(4./8/2), took(group.Group{Devices: 2, Sequence: true, Expert: 8}, 4, 4))
+	require.Equal(t, 12000+out(2./4/2), took(group.Group{Devices: 2, Sequence: true, Expert: 4, ExpertTensor: 2}, 4, 4))
+	require.Equal(t, 2000+in(1./2/2), took(group.Group{Devices: 2, Sequence: true, Expert: 2}, 4, 4), "within a rank")
 }
 
 // A token that is sent to every node once crosses the network as often as it has nodes.
@@ -124,7 +125,7 @@ func TestDeepEPTime(t *testing.T) {
 	m := machine()
 	m.Network, m.DevicesPerNode, m.NICsPerNode = link.Link{Name: "test", Bandwidth: 1e6}, 4, 4
 	took := func(deepep bool) time.Duration {
-		w := workload(t, mixture(t, network.Group{Expert: 8, DeepEP: deepep}), []int32{0}, 1)
+		w := workload(t, mixture(t, group.Group{Expert: 8, DeepEP: deepep}), []int32{0}, 1)
 		w.Replicas = 8
 		p, staged := wiring.Pipeline{Name: "test", Shape: shape(w), Order: orderOf(t, "ddp", w)}, w.Staged()
 		staged.Fill(&p)
@@ -150,7 +151,7 @@ func TestDelayedWeights(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := machine()
 		m.Host = costmodel.HostTimes{Operation: 500, Task: 3000}
-		w := workload(t, mixture(t, network.Group{Expert: 4}), []int32{0}, 2, 2, 1)
+		w := workload(t, mixture(t, group.Group{Expert: 4}), []int32{0}, 2, 2, 1)
 		w.Replicas = 8
 		w.Training = rapid.SampledFrom(recomputations()).Draw(t, "recompute")
 		plain := orderOf(t, "gpipe", w)

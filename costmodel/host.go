@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/internal/setting"
@@ -63,7 +64,7 @@ const (
 
 // launches counts the kernels of a pass of an operation that the thread launches.
 func (h HostTimes) launches(c Compute, o network.Op, p network.Pass, samples int64) int {
-	if h.Graphs == graphsAll || h.Graphs == graphsFixed && o.Routed != network.ByExpert && o.Exchanges[p].Collective != network.AllToAll {
+	if h.Graphs == graphsAll || h.Graphs == graphsFixed && o.Routed != network.ByExpert && o.Exchanges[p].Collective != group.AllToAll {
 		return 0
 	}
 	return c.kernels(o, p, samples)
@@ -106,7 +107,7 @@ func launchesOf(c Compute, h HostTimes, known *walks, staged *stages.Staged, sta
 		forward.layer(l, network.Forward)
 	}
 	for i, l := range slices.Backward(layers) {
-		for _, again := range staged.Training.Repeating(layers, i) {
+		for _, again := range staged.Training.RepeatedBefore(layers, i) {
 			input.repeated(again, staged.Training)
 			backward.repeated(again, staged.Training)
 		}

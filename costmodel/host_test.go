@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel"
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 	"psim/internal/units"
 	"psim/schedules/graph"
@@ -62,7 +63,7 @@ func TestLaunchesBesideMeasuredLayers(t *testing.T) {
 // CUDA graphs take launches from the thread: those of all kernels, or of all but what experts
 // do and exchange.
 func TestGraphs(t *testing.T) {
-	group := network.Group{Expert: 4}
+	group := group.Group{Expert: 4}
 	launched := func(n network.Network, graphs string) (sum time.Duration) {
 		m := machine()
 		m.Host = costmodel.HostTimes{Operation: units.Duration(time.Millisecond), Graphs: graphs}

@@ -9,10 +9,10 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/costmodel"
+	"psim/costmodel/group"
 	"psim/costmodel/link"
 	"psim/costmodel/memory"
 	"psim/costmodel/models"
-	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/costmodel/training"
 	"psim/internal/units"
@@ -63,7 +63,7 @@ func drawBlock(t *rapid.T, m *models.Model) {
 
 // drawWorkload draws the training of one, over two pipeline ranks and replicas.
 func drawWorkload(t *rapid.T) (stages.Workload, costmodel.Machine) {
-	g := network.Group{Devices: 1}
+	g := group.Group{Devices: 1}
 	if rapid.Bool().Draw(t, "divided") {
 		g = drawGroup(t)
 	}
@@ -184,7 +184,7 @@ func TestGradientsAreMonotone(t *testing.T) {
 		on := machine()
 		on.Tensor, on.Host = rapid.SampledFrom([]int{1, 2}).Draw(t, "tensor"), costmodel.HostTimes{Operation: draw("operation"), Task: draw("task"), Layer: draw("layer")}
 		on.Device.Launch = draw("launch")
-		group := network.Group{Devices: on.Tensor, Overlap: rapid.Bool().Draw(t, "overlap")}
+		group := group.Group{Devices: on.Tensor, Overlap: rapid.Bool().Draw(t, "overlap")}
 		of := func(m models.Model, on costmodel.Machine) []time.Duration {
 			n, err := m.On(group)
 			require.NoError(t, err)

@@ -65,7 +65,7 @@ func MadeOf(m Machine, staged *stages.Staged, ranks int) (func(t *graph.Task) []
 
 // madeOf adds up a pass of a stage over a microbatch.
 func (c Compute) madeOf(staged *stages.Staged, k graph.Kind, stage int, samples int64) (m made) {
-	if staged.Whole(stage) {
+	if staged.TakesAll(stage) {
 		samples = staged.Batch(0)
 	}
 	for _, l := range staged.Stages[stage].Layers {
@@ -150,7 +150,7 @@ func (m *made) operations(c Compute, ops []network.Op, p network.Pass, samples i
 		o.Passed = 0
 		whole, work := c.Op(o, p, samples), started.Op(o, p, samples)
 		alone := o
-		alone.Gathered = 0
+		alone.GradientMoved = 0
 		own := plain.Op(alone, p, samples)
 		m[classOf(o)] += own
 		m[between] += work - own

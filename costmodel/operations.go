@@ -103,7 +103,7 @@ func (c Compute) alone(o network.Op, p network.Pass, samples int64) time.Duratio
 		computing = c.product(o, p, flops, samples)
 	}
 	t := units.Sum(time.Duration(max(1, o.Blocks))*c.launch, units.Seconds(max(computing, c.moving(moved))), c.detection(o, p, samples))
-	if p == network.WeightGradient && o.Gathered > 0 {
+	if p == network.WeightGradient && o.GradientMoved > 0 {
 		t = units.Sum(t, c.gather(o))
 	}
 	return t
@@ -112,8 +112,8 @@ func (c Compute) alone(o network.Op, p network.Pass, samples int64) time.Duratio
 // gather returns the time of the kernel that adds a weight's gradient to others or copies it, on
 // average over microbatches.
 func (c Compute) gather(o network.Op) time.Duration {
-	took := units.Sum(c.launch, units.Seconds(c.moving(float64(o.Gathered*o.Weights())*c.element)))
-	if o.Adds {
+	took := units.Sum(c.launch, units.Seconds(c.moving(float64(o.GradientMoved*o.Weights())*c.element)))
+	if o.AddsGradient {
 		return units.Nanoseconds(float64(took) * c.added)
 	}
 	return took

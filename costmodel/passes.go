@@ -75,7 +75,7 @@ func (p *passPrices) in(g *graph.Graph, launched bool) graphPasses {
 		}
 	}
 	for s := len(p.launches); launched && s < len(p.staged.Stages); s++ {
-		if s > 0 && p.staged.Whole(s) == p.staged.Whole(s-1) && p.staged.SameLayers(s-1, s) {
+		if s > 0 && p.staged.TakesAll(s) == p.staged.TakesAll(s-1) && p.staged.SameLayers(s-1, s) {
 			p.launches = append(p.launches, p.launches[s-1])
 			continue
 		}

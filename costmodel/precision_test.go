@@ -90,7 +90,7 @@ func TestNarrowWeights(t *testing.T) {
 			if zero == 1 {
 				require.Equal(t, []int64{2*heads + blocks*block*c.sent/32}, pipeline.Sync.Parameters, "%+v", c.training)
 			}
-			require.EqualValues(t, blocks*block*(c.held-64)/32, staged.HeldBeside(&staged.Stages[0]))
+			require.EqualValues(t, blocks*block*(c.held-64)/32, staged.HeldExtra(&staged.Stages[0]))
 			g, err := pipeline.Graph()
 			require.NoError(t, err)
 			m := machine()
@@ -127,9 +127,9 @@ func TestNarrowUnits(t *testing.T) {
 		}
 		staged := w.Staged()
 		require.Equal(t, []int64{2*norms + block*c.sent/32}, staged.Sync().Units[1].Gather, "%+v", c.training)
-		require.EqualValues(t, 2*norms+block*c.held/32, staged.Unit(staged.Stages[1].Flats[0]), "%+v", c.training)
+		require.EqualValues(t, 2*norms+block*c.held/32, staged.UnitBytes(staged.Stages[1].Flats[0]), "%+v", c.training)
 		shares := int64(2*(2*100*64+64*9) + 4*block*c.sent/32)
-		require.Equal(t, shares/2, memory.Lasting(staged, 2)[0].Parameters, "%+v", c.training)
+		require.Equal(t, shares/2, memory.PersistentBreakdown(staged, 2)[0].Parameters, "%+v", c.training)
 	}
 }
 

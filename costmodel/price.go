@@ -71,7 +71,7 @@ func layerPrices(c Compute, staged *stages.Staged) [][][]price {
 		for s := range staged.Stages {
 			layers := whole[first : first+len(staged.Stages[s].Layers)]
 			first += len(layers)
-			if staged.Whole(s) {
+			if staged.TakesAll(s) {
 				layers = c.pricesOf(staged.Stages[s].Layers, staged.Training, staged.Batch(0))
 			}
 			list[s] = append(list[s], layers)
@@ -145,7 +145,7 @@ func (c Compute) copies(staged *stages.Staged, stage int) time.Duration {
 // price where the stage takes all microbatches at once.
 func taskPrice(c Compute, staged *stages.Staged, stage int, layers []price, samples int64) price {
 	priced := samples
-	if staged.Whole(stage) {
+	if staged.TakesAll(stage) {
 		priced = staged.Batch(0)
 	}
 	p := stagePrice(c, staged, stage, layers, priced)
@@ -161,7 +161,7 @@ func taskPrice(c Compute, staged *stages.Staged, stage int, layers []price, samp
 
 // taskLaunch returns what launching a stage's kernels takes, shared likewise.
 func taskLaunch(c Compute, h HostTimes, known *walks, staged *stages.Staged, stage int, samples int64) byPass[launch] {
-	if !staged.Whole(stage) {
+	if !staged.TakesAll(stage) {
 		return launchesOf(c, h, known, staged, stage, samples)
 	}
 	all := staged.Batch(0)

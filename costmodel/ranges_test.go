@@ -121,6 +121,6 @@ func TestTablesOfAGroup(t *testing.T) {
 		shared.Tensor, shared.NICsPerNode = 4, 2
 		took, alone := shared.Group([]int32{0, 1}).CollectiveTime(kind, 2, 1000)-5000, m.Group([]int32{0, 4}).CollectiveTime(kind, 2, 1000)-5000
 		require.Equal(t, 2*alone, took)
-		require.Equal(t, link.RingAlgorithm, algorithmOf(m.Group(group(8)), kind, 8, 100))
+		require.Equal(t, link.RingAlgorithm, algorithmOf(m.Group(ranksUpTo(8)), kind, 8, 100))
 	}
 }

@@ -77,7 +77,7 @@ func (s *slicer) backward(staged *stages.Staged, stage int) {
 	}
 	for i, l := range slices.Backward(st.Layers) {
 		if s.kind == graph.Backward {
-			s.repeat(s.training.Repeating(st.Layers, i))
+			s.repeat(s.training.RepeatedBefore(st.Layers, i))
 		}
 		s.layer(l, st.Held[i], st.BucketOf[i])
 	}

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/costmodel"
+	"psim/costmodel/group"
 	"psim/costmodel/link"
 	"psim/costmodel/models"
 	"psim/costmodel/network"
@@ -16,7 +17,7 @@ import (
 )
 
 // dividedGPT is a small GPT, and the machine, for groups of t devices.
-func dividedGPT(t tester, g network.Group) (network.Network, costmodel.Machine) {
+func dividedGPT(t tester, g group.Group) (network.Network, costmodel.Machine) {
 	t.Helper()
 	n, err := models.Model{Family: "gpt", Layers: 4, Hidden: 64, Heads: 4, Vocab: 64, SequenceLength: 32, Dropout: 0.1}.On(g)
 	require.NoError(t, err)
@@ -26,7 +27,7 @@ func dividedGPT(t tester, g network.Group) (network.Network, costmodel.Machine) 
 }
 
 // tensorRun simulates it on two pipeline ranks.
-func tensorRun(t tester, g network.Group, schedule, recompute string, change func(*costmodel.Machine)) (*graph.Trace, graph.Summary) {
+func tensorRun(t tester, g group.Group, schedule, recompute string, change func(*costmodel.Machine)) (*graph.Trace, graph.Summary) {
 	t.Helper()
 	n, m := dividedGPT(t, g)
 	change(&m)
@@ -47,13 +48,13 @@ func unchanged(*costmodel.Machine) {}
 func TestBlockCommunication(t *testing.T) {
 	const bytes = 3 * 32 * 64 * 4 // three samples in fp32
 	for _, e := range []struct {
-		group                  network.Group
+		group                  group.Group
 		communication, exposed int64 // all-gathers of that size; an all-reduce is two
 		sent                   int64
 	}{
-		{network.Group{Devices: 2}, 8, 8, 8},
-		{network.Group{Devices: 4}, 8, 8, 8},
-		{network.Group{Devices: 4, Sequence: true}, 10, 10, 10},
+		{group.Group{Devices: 2}, 8, 8, 8},
+		{group.Group{Devices: 4}, 8, 8, 8},
+		{group.Group{Devices: 4, Sequence: true}, 10, 10, 10},
 	} {
 		n, m := dividedGPT(t, e.group)
 		n.Layers = n.Layers[1:2]
@@ -68,7 +69,7 @@ func TestBlockCommunication(t *testing.T) {
 		require.Equal(t, e.sent*bytes*(d-1)/d, rank.SentBytes)
 		require.Equal(t, s.StepTime, rank.Compute+rank.ExposedCommunication+rank.Optimizer+rank.Idle)
 
-		n, m = dividedGPT(t, network.Group{Devices: e.group.Devices, Sequence: e.group.Sequence, Overlap: true})
+		n, m = dividedGPT(t, group.Group{Devices: e.group.Devices, Sequence: e.group.Sequence, Overlap: true})
 		m.Device.Launch = 1e6 // long products
 		n.Layers = n.Layers[1:2]
 		w.Network = n
@@ -80,8 +81,8 @@ func TestBlockCommunication(t *testing.T) {
 }
 
 // drawGroup draws a group of the small GPT.
-func drawGroup(t *rapid.T) network.Group {
-	return network.Group{
+func drawGroup(t *rapid.T) group.Group {
+	return group.Group{
 		Devices: rapid.SampledFrom([]int{2, 4}).Draw(t, "tensor"), Sequence: rapid.Bool().Draw(t, "sequence"),
 		Overlap: rapid.Bool().Draw(t, "overlap"), Scatter: rapid.Bool().Draw(t, "scatter"),
 	}
@@ -179,7 +180,7 @@ func TestRanksOfDevices(t *testing.T) {
 // A group that is larger than a node exchanges over the network.
 func TestGroupLink(t *testing.T) {
 	step := func(devicesPerNode int) time.Duration {
-		_, s := tensorRun(t, network.Group{Devices: 4}, "gpipe", "none", func(m *costmodel.Machine) {
+		_, s := tensorRun(t, group.Group{Devices: 4}, "gpipe", "none", func(m *costmodel.Machine) {
 			m.DevicesPerNode, m.Network = devicesPerNode, link.Link{Bandwidth: 1e8, Latency: 1e5}
 		})
 		return s.StepTime
@@ -190,7 +191,7 @@ func TestGroupLink(t *testing.T) {
 }
 
 func TestGroupAcrossNodes(t *testing.T) {
-	n, m := dividedGPT(t, network.Group{Devices: 4})
+	n, m := dividedGPT(t, group.Group{Devices: 4})
 	m.DevicesPerNode, m.Network = 6, m.Link
 	w := workload(t, n, []int32{0, 1}, 1)
 	g := graphOf(t, w, orderOf(t, "gpipe", w))
@@ -205,9 +206,9 @@ func TestGroupAcrossNodes(t *testing.T) {
 // receiver, of activations and of gradients.
 func TestScatterGather(t *testing.T) {
 	const boundary = 2 * 32 * 64 * 4 // two samples in fp32
-	_, whole := tensorRun(t, network.Group{Devices: 4}, "gpipe", "none", unchanged)
-	trace, parts := tensorRun(t, network.Group{Devices: 4, Scatter: true}, "gpipe", "none", unchanged)
-	_, m := dividedGPT(t, network.Group{Devices: 4})
+	_, whole := tensorRun(t, group.Group{Devices: 4}, "gpipe", "none", unchanged)
+	trace, parts := tensorRun(t, group.Group{Devices: 4, Scatter: true}, "gpipe", "none", unchanged)
+	_, m := dividedGPT(t, group.Group{Devices: 4})
 	gather := m.Link.CollectiveTime(graph.AllGather, 4, boundary)
 	for i, task := range trace.Graph.Tasks() {
 		if task.Kind.Message() {
@@ -221,9 +222,9 @@ func TestScatterGather(t *testing.T) {
 		require.Equal(t, whole.Ranks[r].PeakMemory, parts.Ranks[r].PeakMemory)
 		require.Equal(t, whole.Ranks[r].Compute, parts.Ranks[r].Compute)
 	}
-	inner := func(g network.Group) time.Duration {
+	inner := func(g group.Group) time.Duration {
 		trace, _ := tensorRun(t, g, "gpipe", "none", unchanged)
 		return innerOf(trace)[0].Communication
 	}
-	require.Equal(t, 3*gather, inner(network.Group{Devices: 4, Scatter: true})-inner(network.Group{Devices: 4}))
+	require.Equal(t, 3*gather, inner(group.Group{Devices: 4, Scatter: true})-inner(group.Group{Devices: 4}))
 }

@@ -168,7 +168,7 @@ func (w *walker) backward(ops []network.Op) {
 
 // step walks through a step of a whole backward.
 func (w *walker) step(ops []network.Op) {
-	if o := ops[0]; o.Class == network.Exchange && o.Beside {
+	if o := ops[0]; o.Class == network.Exchange && o.Overlapped {
 		w.beside(ops[1:], network.InputGradient, o, network.WeightGradient)
 		w.beside(ops[1:], network.WeightGradient, o, network.InputGradient)
 		return
@@ -184,7 +184,7 @@ func steps(ops []network.Op) (list [][]network.Op) {
 		for i > 0 && hides(ops[i]) {
 			i--
 		}
-		if o := ops[i]; o.Class != network.Exchange || !o.Beside {
+		if o := ops[i]; o.Class != network.Exchange || !o.Overlapped {
 			i = end - 1
 		}
 		list = append(list, ops[i:end])

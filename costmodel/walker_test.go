@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/costmodel/group"
 	"psim/costmodel/models"
 	"psim/costmodel/network"
 	"psim/costmodel/training"
@@ -17,7 +18,7 @@ import (
 // through each comes to, from wherever the walker is and in whatever order of passes.
 func TestWalkedOnce(t *testing.T) {
 	m := models.Model{Family: "llama", Layers: 4, Hidden: 256, Heads: 4, FFNHidden: 512, Vocab: 512, SequenceLength: 128, Kernels: "eager", Attention: models.AttentionFlash}
-	n, err := m.On(network.Group{Devices: 2, Overlap: true})
+	n, err := m.On(group.Group{Devices: 2, Overlap: true})
 	require.NoError(t, err)
 	device := Device{Launch: 3000, Peak: Peak{BF16: 1e14}, Efficiency: Efficiency{BF16: 1, Memory: 1}, MemoryBandwidth: 1e12}
 	rapid.Check(t, func(t *rapid.T) {

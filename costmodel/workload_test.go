@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel/memory"
+	"psim/costmodel/models"
 	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/schedules/graph"
@@ -61,7 +62,7 @@ func TestGPT2OnFourRanks(t *testing.T) {
 // The preset puts the head back on rank 0, where the table is.
 func TestGPT2Placement(t *testing.T) {
 	n := gpt2(t)
-	layers, ranks, err := network.GPT2Placement(n, 2)
+	layers, ranks, err := models.GPT2Placement(n, 2)
 	require.NoError(t, err)
 	require.Equal(t, []int32{0, 1, 0}, ranks)
 	w := stages.Workload{Network: n, Layers: layers, Placement: graph.Placement{First: []int32{0, 1, 0}}, Samples: []int64{1}}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"psim/configs/parallel"
-	"psim/costmodel/network"
+	"psim/costmodel/group"
 	"psim/schedules"
 	"psim/schedules/graph"
 )
@@ -205,7 +205,7 @@ func (s *Space) legalSequence(p *Plan) bool {
 // divides reports whether the network divides over the devices of a rank and of its expert
 // group.
 func (s *Space) divides(p *Plan, sequence bool) bool {
-	group := network.Group{
+	group := group.Group{
 		Devices: p.Tensor, Sequence: sequence, Context: p.Context, Method: s.config.Parallel.ContextMethod,
 		Expert: p.Expert, ExpertTensor: p.ExpertTensor,
 	}

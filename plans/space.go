@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"psim/configs"
+	"psim/costmodel/group"
 	"psim/costmodel/models"
 	"psim/costmodel/network"
 	"psim/schedules"
@@ -40,7 +41,7 @@ type Space struct {
 	fixed             []string
 	distinctRecompute map[string]bool        // recomputations that are legal and differ from others
 	seenRepeats       map[string]bool        // operations that a recomputation repeats, as text
-	divisible         map[network.Group]bool // whether the network divides over a group
+	divisible         map[group.Group]bool // whether the network divides over a group
 	shared            *configs.Config
 	placements        map[placementKey]string
 	schedulesFor      map[placementKey][]string // by shape: keys without a schedule
@@ -91,7 +92,7 @@ func NewSpace(c *configs.Config, q Query) (*Space, error) {
 func newSpace(c *configs.Config, q Query) (s *Space, err error) {
 	s = &Space{
 		dimensions: dimensions(), Devices: q.Devices, margin: q.Margin, fixed: q.Fix,
-		asked: map[string][]string{}, divisible: map[network.Group]bool{},
+		asked: map[string][]string{}, divisible: map[group.Group]bool{},
 		placements: map[placementKey]string{}, schedulesFor: map[placementKey][]string{},
 		sameOrder: map[placementKey]bool{}, orderKinds: map[string]orderKind{},
 		distinctRecompute: map[string]bool{}, seenRepeats: map[string]bool{},

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"psim/configs"
-	"psim/costmodel/network"
+	"psim/costmodel/group"
 	"psim/internal/formula"
 )
 
@@ -21,7 +21,7 @@ var rules = map[string]func(arguments []any) (any, error){
 	"partition": cut,
 	"rate":      rate,
 	"reached": ofNumbers(5, func(x []float64) any {
-		r := network.Routing{Experts: int(x[0]), PerToken: int(x[1]), Groups: int(x[2]), GroupsPerToken: int(x[3])}
+		r := group.Routing{Experts: int(x[0]), PerToken: int(x[1]), Groups: int(x[2]), GroupsPerToken: int(x[3])}
 		return r.Reached(int(x[4]))
 	}),
 }

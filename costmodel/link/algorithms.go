@@ -9,9 +9,9 @@ import (
 	"psim/schedules/graph"
 )
 
-// The algorithms of collectives that a link may name. Auto is the faster of those that
-// NCCL has everywhere, ring and tree; halving-doubling is MPI's and Gloo's, the one in
-// two levels Horovod's, and they are taken only by name.
+// The algorithms of collectives that a link may name. Auto is the faster of ring and tree, which
+// NCCL has everywhere. HalvingDoubling (MPI, Gloo) and Hierarchical (Horovod) are used only if
+// they are named.
 const (
 	Auto            = "auto"
 	RingAlgorithm   = "ring"
@@ -20,15 +20,14 @@ const (
 	Hierarchical    = "hierarchical"
 )
 
-// Algorithms lists what a link's algorithm may be.
+// Algorithms lists the values of Link.Algorithm.
 func Algorithms() []string {
 	return []string{RingAlgorithm, TreeAlgorithm, HalvingDoubling, Hierarchical, Auto}
 }
 
-// CollectiveTime is how long a fused collective with a tensor of S bytes takes
-// over n ranks: what was measured, if a table of the link has n; else the
-// closed form of the algorithm that the link names, a ring if it names none.
-// An algorithm that is not possible there gives way to the ring.
+// CollectiveTime returns the time of a fused collective over n ranks with a tensor of that size:
+// the measured time if a table of the link has n ranks; else the closed form of the link's
+// algorithm. A ring replaces an algorithm that is not possible for the group.
 func (l Link) CollectiveTime(k graph.Kind, n int, bytes int64) time.Duration {
 	switch {
 	case n < 2:
@@ -44,18 +43,19 @@ func (l Link) CollectiveTime(k graph.Kind, n int, bytes int64) time.Duration {
 		if l.Algorithm != candidate && (l.Algorithm != Auto || candidate != TreeAlgorithm) {
 			continue
 		}
-		if took, possible := l.alternative(candidate, k, n, bytes); possible && (took < best || l.Algorithm == candidate) {
+		took, possible := l.alternative(candidate, k, n, bytes)
+		if possible && (took < best || l.Algorithm == candidate) {
 			best = took
 		}
 	}
 	return best
 }
 
-// broadcastTime prices a ring on which every rank but the last passes on the whole
-// tensor, in small pieces: n − 1 steps of latency, and the time of S bytes. That is the
-// gathering half of an all-reduce of n/(n−1) times as many, by whose table it goes where
-// there is one. With halving-doubling it is a binomial tree: log₂ n steps, each of the
-// whole tensor (Thakur, Rabenseifner & Gropp 2005, section 4.2; Gloo).
+// broadcastTime prices a ring on which every rank but the last passes on the whole tensor, in
+// small pieces: n − 1 steps of latency, and the time to move all bytes once. That equals an
+// all-gather of n/(n−1) times the bytes, so it uses the table of all-reduces if there is one.
+// With halving-doubling it is a binomial tree: log₂ n steps, each with the whole tensor (Thakur,
+// Rabenseifner & Gropp 2005, section 4.2; Gloo).
 func (l Link) broadcastTime(n int, bytes int64) time.Duration {
 	if l.Algorithm == HalvingDoubling {
 		step := units.Sum(time.Duration(l.Latency), units.Seconds(float64(bytes)/l.BusBandwidth()))
@@ -65,9 +65,8 @@ func (l Link) broadcastTime(n int, bytes int64) time.Duration {
 	return l.CollectiveTime(graph.AllGather, n, bytes+bytes/int64(n-1))
 }
 
-// alternative prices an algorithm beside the ring, if it is possible there. Only
-// all-reduces go through trees; two levels take several nodes and several ranks
-// on each.
+// alternative prices an algorithm other than the ring, if it is possible. Trees are only for
+// all-reduces; the hierarchical algorithm needs several nodes with several ranks each.
 func (l Link) alternative(algorithm string, k graph.Kind, n int, bytes int64) (took time.Duration, possible bool) {
 	switch algorithm {
 	case HalvingDoubling:
@@ -81,15 +80,16 @@ func (l Link) alternative(algorithm string, k graph.Kind, n int, bytes int64) (t
 	return l.hierarchicalTime(k, bytes), true
 }
 
-// ringTime evaluates the closed form of a ring: n − 1 steps of S/n bytes for a
-// reduce-scatter or an all-gather, twice that for an all-reduce (Patarasuk &
-// Yuan 2009, section 3). On equal links, with a length that n divides, it is what
-// simulating collective.Call gives. A ring over nodes goes from one to the next as often
-// as there are nodes, and takes all other steps inside them.
+// ringTime evaluates the closed form of a ring: n − 1 steps of bytes/n for a reduce-scatter or an
+// all-gather, twice that for an all-reduce (Patarasuk & Yuan 2009, section 3). On equal links,
+// with a length that n divides, a simulation of collective.Call gives the same time. In a ring
+// over several nodes, one step for each node goes between nodes, and all other steps stay inside
+// a node.
 func (l Link) ringTime(k graph.Kind, n int, bytes int64) time.Duration {
 	step, moves := units.Seconds(float64(bytes)/float64(n)/l.BusBandwidth()), Moves(k)
 	if l.levels == nil {
-		return units.Sum(time.Duration(l.Call), units.Repeat(moves*(n-1), units.Sum(step, time.Duration(l.Latency))))
+		step = units.Sum(step, time.Duration(l.Latency))
+		return units.Sum(time.Duration(l.Call), units.Repeat(moves*(n-1), step))
 	}
 	between := min(l.levels.nodes, n-1)
 	return units.Sum(time.Duration(l.Call), units.Repeat(moves*(n-1), step),
@@ -97,23 +97,25 @@ func (l Link) ringTime(k graph.Kind, n int, bytes int64) time.Duration {
 		units.Repeat(moves*(n-1-between), time.Duration(l.levels.within.Latency)))
 }
 
-// treeTime prices an all-reduce through two binary trees of which each takes half of
-// the tensor, up and down, in pieces so small that levels overlap: 2⌈log₂ n⌉
-// steps of latency, and every rank sends its half up one tree and down the other
-// to two children, 2S in all (Sanders, Speck & Träff 2009; NCCL 2.4). Two ranks
-// have one child between them and send S. Over nodes the trees are of nodes, and
-// within one the ranks make a chain; the slower of both levels bounds the flow.
+// treeTime prices an all-reduce through two binary trees. Each tree takes half of the tensor, up
+// and down, in pieces so small that levels overlap: 2⌈log₂ n⌉ steps of latency. Every rank sends
+// its half up one tree, and to two children down the other: twice the bytes in all (Sanders,
+// Speck & Träff 2009; NCCL 2.4). Two ranks have a single child and send the bytes once. Over
+// several nodes the trees connect nodes, and the ranks of a node form a chain; the slower of the
+// two levels bounds the flow.
 func (l Link) treeTime(n int, bytes int64) time.Duration {
 	if l.levels == nil || l.levels.perNode == 0 {
-		return units.Sum(time.Duration(l.Call), units.Repeat(2*log2(n), time.Duration(l.Latency)), units.Seconds(treeBytes(n, bytes)/l.BusBandwidth()))
+		return units.Sum(time.Duration(l.Call), units.Repeat(2*log2(n), time.Duration(l.Latency)),
+			units.Seconds(treeBytes(n, bytes)/l.BusBandwidth()))
 	}
 	v := l.levels
-	flow := max(treeBytes(v.nodes, bytes)/v.across.BusBandwidth(), treeBytes(v.perNode, bytes)/v.within.BusBandwidth())
+	flow := max(treeBytes(v.nodes, bytes)/v.across.BusBandwidth(),
+		treeBytes(v.perNode, bytes)/v.within.BusBandwidth())
 	return units.Sum(time.Duration(l.Call), units.Repeat(2*log2(v.nodes), time.Duration(v.across.Latency)),
 		units.Repeat(2*(v.perNode-1), time.Duration(v.within.Latency)), units.Seconds(flow))
 }
 
-// treeBytes counts what the busiest rank of two trees sends.
+// treeBytes returns the bytes that the busiest rank of two trees sends.
 func treeBytes(n int, bytes int64) float64 {
 	if n == 2 {
 		return float64(bytes)
@@ -121,11 +123,10 @@ func treeBytes(n int, bytes int64) float64 {
 	return 2 * float64(bytes)
 }
 
-// halvingTime prices recursive halving, doubling, or one after the other: log₂ n
-// steps each, with as many bytes as a ring (Thakur, Rabenseifner & Gropp 2005,
-// sections 4.1 to 4.4). If n is no power of two, the ranks above the largest give
-// their tensors to others first and get the result at last. It supposes that any
-// two ranks can exchange at full speed.
+// halvingTime prices recursive halving, doubling, or both in turn: log₂ n steps each, with the
+// bytes of a ring (Thakur, Rabenseifner & Gropp 2005, sections 4.1 to 4.4). If n is not a power
+// of two, the ranks beyond the largest power first give their tensors to other ranks, and get
+// the result in the end. It assumes that any two ranks can exchange at full speed.
 func (l Link) halvingTime(k graph.Kind, n int, bytes int64) time.Duration {
 	power := 1 << (bits.Len(uint(n)) - 1)
 	rounds, folds := Moves(k), 0
@@ -134,14 +135,14 @@ func (l Link) halvingTime(k graph.Kind, n int, bytes int64) time.Duration {
 	}
 	share := float64(power-1) / float64(power)
 	moved := (float64(rounds)*share + float64(folds)) * float64(bytes)
-	return units.Sum(time.Duration(l.Call), units.Repeat(rounds*log2(power)+folds, time.Duration(l.Latency)), units.Seconds(moved/l.BusBandwidth()))
+	return units.Sum(time.Duration(l.Call), units.Repeat(rounds*log2(power)+folds, time.Duration(l.Latency)),
+		units.Seconds(moved/l.BusBandwidth()))
 }
 
-// hierarchicalTime prices a collective in two levels, one after the other: a
-// reduce-scatter within every node, the collective between nodes, in which every
-// rank has its share, and an all-gather within every node (Thakur et al. 2005
-// call for it on clusters of SMPs; NCCL, Horovod and BlueConnect have it). The
-// shares of a node's ranks go through all of its cards.
+// hierarchicalTime prices a collective in two levels, one after the other: a reduce-scatter in
+// every node, the collective between nodes over each rank's share, and an all-gather in every
+// node (Thakur et al. 2005 propose it for clusters of SMPs; NCCL, Horovod and BlueConnect have
+// it). The shares of the ranks of a node use all of its network cards.
 func (l Link) hierarchicalTime(k graph.Kind, bytes int64) time.Duration {
 	v := l.levels
 	within := func(k graph.Kind) time.Duration { return v.within.CollectiveTime(k, v.perNode, bytes) }
@@ -152,16 +153,16 @@ func (l Link) hierarchicalTime(k graph.Kind, bytes int64) time.Duration {
 	return units.Sum(within(k), between)
 }
 
-// An AllToAll is what an all-to-all goes through in which every device sends to Peers others
-// of its node, and to other nodes over what it has of a network.
+// An AllToAll describes the links of an all-to-all in which every device sends to Peers other
+// devices of its node over Within, and to other nodes over its share of a network, Across.
 type AllToAll struct {
 	Peers          int
 	Within, Across Link
 }
 
-// Time is how long it takes with so many bytes that a device sends inside its node, and
-// between nodes: side by side, and to all at once. What a switch adds up in other
-// collectives does not help it.
+// Time returns the time of an all-to-all, given the bytes that a device sends inside its node
+// and between nodes. It sends to all receivers at once. A switch that adds up tensors of other
+// collectives does not make it faster.
 func (a AllToAll) Time(inside, between float64) time.Duration {
 	var call, latency, moving time.Duration
 	for _, part := range []struct {

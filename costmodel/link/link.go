@@ -1,6 +1,17 @@
-// Package link says how long messages and collectives take over the links of a
-// network: what was measured of a link, or closed forms of latency and bandwidth.
-// It knows no devices and no graphs.
+// Package link gives the time of messages and collectives over the links between devices.
+//
+// A message occupies its link for bytes / bandwidth and arrives a latency later. A collective
+// over n ranks takes the time that was measured for its link and size, if there is a table
+// ([SizeRange], [OverNodes]); otherwise the closed form of an algorithm:
+//
+//	ring                all-gather  (n−1) (latency + bytes/(n·bandwidth)); all-reduce twice that
+//	tree                all-reduce  2⌈log₂ n⌉ latency + 2 bytes/bandwidth
+//	halving-doubling    all-gather  log₂ n latency + (n−1)/n bytes/bandwidth; all-reduce twice that
+//	hierarchical        first inside nodes, then between them
+//
+// Bandwidths of collectives are bus bandwidths, as nccl-tests define them. Bytes are those of
+// the whole tensor. The package knows neither devices nor graphs; package costmodel finds the
+// link that a group of ranks uses.
 package link
 
 import (
@@ -17,70 +28,111 @@ type Link struct {
 	Description string         `toml:"description"`
 	Bandwidth   units.Rate     `toml:"bandwidth"` // one transfer, one direction
 	Latency     units.Duration `toml:"latency"`   // of one transfer, or one step of a collective
-	// Collective is the bandwidth of a ring over such links where it differs
-	// from Bandwidth: NCCL's "bus bandwidth". 0 means the same.
+	// Collective is the bandwidth of a ring over such links: NCCL's "bus bandwidth". 0 means
+	// Bandwidth.
 	Collective units.Rate `toml:"collective_bandwidth"`
-	// AllToAll is the bandwidth that a device sends to all others at once; 0 is the lower of
-	// Bandwidth and Collective.
+	// AllToAll is the bandwidth with which a device sends to all others at once; 0 means the
+	// lower of Bandwidth and Collective.
 	AllToAll units.Rate `toml:"all_to_all_bandwidth"`
-	// Call is what a fused collective costs beside its steps.
+	// Call is the time that a fused collective takes in addition to its steps.
 	Call units.Duration `toml:"collective_call"`
-	// Shared says which transfers queue for each other: those that leave one
-	// device ("device", the default), or all of the node ("node"), as where
-	// they pass through host memory.
+	// Shared says which transfers queue for each other: those that leave one device
+	// ("device", or ""), or all transfers of a node ("node"), which pass through host memory.
 	Shared string `toml:"shared"`
-	// Algorithm is that of collectives, one of Algorithms; "" is a ring.
+	// Algorithm is one of Algorithms; "" means a ring.
 	Algorithm string `toml:"algorithm"`
-	// AllReduce, AllGather and ReduceScatter are what these took, by ranks and
-	// bytes. Numbers of ranks that a collective's own table has go by that alone;
-	// those that only AllReduce has take half of it to gather or to scatter.
+	// AllReduce, AllGather and ReduceScatter are measured times, by ranks and bytes. A number
+	// of ranks that is only in AllReduce takes half of that time to gather or to scatter.
 	AllReduce     []SizeRange `toml:"all_reduce"`
 	AllGather     []SizeRange `toml:"all_gather"`
 	ReduceScatter []SizeRange `toml:"reduce_scatter"`
-	// Speedup is how many times as fast everything is that goes over the link, latency
-	// aside: for questions. 0 means 1.
+	// Speedup multiplies all bandwidths, to ask what a faster link would give. 0 means 1.
 	Speedup float64 `toml:"speedup"`
-	// Measured is what all-reduces took over whole nodes, of a network.
+	// Measured is measured times of all-reduces over whole nodes of a network.
 	Measured []OverNodes `toml:"measured"`
-	// Source says, by key, where a value is from.
+	// Source says where values come from, by key.
 	Source map[string]string `toml:"source"`
 
-	levels *levels // of a group over several nodes
+	levels *levels // of a group over several nodes; else nil
 }
 
 // Settings describes the keys of a link in a configuration.
 func (Link) Settings() []setting.Setting {
 	return []setting.Setting{
-		{Key: "bandwidth", Required: true, Example: `"25GB/s"`, Range: setting.Positive(), Text: "of one transfer, in one direction"},
+		{
+			Key: "bandwidth", Required: true, Example: `"25GB/s"`, Range: setting.Positive(),
+			Text: "of one transfer, in one direction",
+		},
 		{Key: "latency", Example: `"5us"`, Text: "of one transfer, or of one step of a collective", Unset: "0us"},
-		{Key: "collective_bandwidth", Example: `"20GB/s"`, Range: setting.Positive(), Text: "of a ring, NCCL's bus bandwidth", Unset: "bandwidth"},
-		{Key: "all_to_all_bandwidth", Example: `"310GB/s"`, Range: setting.Positive(), Text: "of a device to all others at once, as where every pair has a link of its own", Unset: "the lower of bandwidth and collective_bandwidth"},
-		{Key: "collective_call", Example: `"20us"`, Text: "what a fused collective costs beside its steps", Unset: "0us"},
-		{Key: "speedup", Example: "2.0", Range: setting.Positive(), Text: "times these bandwidths, measured ones as well: what a faster or slower link would give", Unset: "1"},
-		{Key: "shared", Example: `"device"`, OneOf: []string{"device", "node"}, Text: "which transfers queue for each other: those that leave one device, or all of a node", Unset: "device"},
-		{Key: "algorithm", Example: `"ring"`, OneOf: Algorithms(), Text: "of collectives: ring, tree, halving-doubling, hierarchical (in every node, then between them), or auto, the faster of ring and tree, as in NCCL. Where it does not apply, ring does", Unset: "ring"},
-		{Key: "all_reduce", Example: `[{ranks = 8, from = "0B", call = "70us", bandwidth = "220GB/s"}]`, Text: "what all-reduces took, as psim calibrate --nccl finds it: call + 2 (n-1)/n of the bytes over bandwidth, for whole tensors of at least from bytes. A named link loses its own lists where latency, algorithm or collective_* is set", Unset: "by algorithm"},
-		{Key: "all_gather", Example: `[{ranks = 8, from = "0B", call = "40us", bandwidth = "230GB/s"}]`, Text: "the same of all-gathers, with (n-1)/n of the bytes. A number of ranks that only all_reduce has takes half of its steps and of collective_call", Unset: "by all_reduce"},
-		{Key: "reduce_scatter", Example: `[{ranks = 8, from = "0B", call = "40us", bandwidth = "230GB/s"}]`, Text: "the same of reduce-scatters", Unset: "by all_reduce"},
-		{Key: "measured", Example: `[{nodes = 4, devices = 8, from = "0B", call = "400us", bandwidth = "340GB/s"}]`, Text: "of a network, what all-reduces over that many nodes took, as psim calibrate --nccl finds it. Numbers of nodes between take the next that was measured, and more take the last", Unset: "by algorithm"},
+		{
+			Key: "collective_bandwidth", Example: `"20GB/s"`, Range: setting.Positive(),
+			Text: "of a ring, NCCL's bus bandwidth", Unset: "bandwidth",
+		},
+		{
+			Key: "all_to_all_bandwidth", Example: `"310GB/s"`, Range: setting.Positive(),
+			Text: "of a device to all others at once, as where every pair has a link of its own",
+			Unset: "the lower of bandwidth and collective_bandwidth",
+		},
+		{
+			Key: "collective_call", Example: `"20us"`,
+			Text: "what a fused collective costs in addition to its steps", Unset: "0us",
+		},
+		{
+			Key: "speedup", Example: "2.0", Range: setting.Positive(),
+			Text: "times these bandwidths, measured ones as well: what a faster or slower link would give", Unset: "1",
+		},
+		{
+			Key: "shared", Example: `"device"`, OneOf: []string{"device", "node"},
+			Text: "which transfers queue for each other: those that leave one device, or all of a node",
+			Unset: "device",
+		},
+		{
+			Key: "algorithm", Example: `"ring"`, OneOf: Algorithms(),
+			Text: "of collectives: ring, tree, halving-doubling, hierarchical (in every node, then between them), or " +
+				"auto, the faster of ring and tree, as in NCCL. Where it does not apply, ring does",
+			Unset: "ring",
+		},
+		{
+			Key: "all_reduce", Example: `[{ranks = 8, from = "0B", call = "70us", bandwidth = "220GB/s"}]`,
+			Text: "what all-reduces took, as psim calibrate --nccl finds it: call + 2 (n-1)/n of the bytes over " +
+				"bandwidth, for whole tensors of at least from bytes. A named link loses its own lists where " +
+				"latency, algorithm or collective_* is set",
+			Unset: "by algorithm",
+		},
+		{
+			Key: "all_gather", Example: `[{ranks = 8, from = "0B", call = "40us", bandwidth = "230GB/s"}]`,
+			Text: "the same of all-gathers, with (n-1)/n of the bytes. A number of ranks that only all_reduce has " +
+				"takes half of its steps and of collective_call",
+			Unset: "by all_reduce",
+		},
+		{
+			Key: "reduce_scatter", Example: `[{ranks = 8, from = "0B", call = "40us", bandwidth = "230GB/s"}]`,
+			Text: "the same of reduce-scatters", Unset: "by all_reduce",
+		},
+		{
+			Key: "measured", Example: `[{nodes = 4, devices = 8, from = "0B", call = "400us", bandwidth = "340GB/s"}]`,
+			Text: "of a network, what all-reduces over that many nodes took, as psim calibrate --nccl finds it. " +
+				"Numbers of nodes between take the next that was measured, and more take the last",
+			Unset: "by algorithm",
+		},
 	}
 }
 
-// levels describe a group over several nodes that has several ranks on one of them: the
-// links inside a node, and the network with all cards that the ranks of a node have.
+// levels describe a group over several nodes with several ranks on some of them: the links
+// inside a node, and the network with all cards of a node.
 type levels struct {
-	nodes, perNode int // perNode is 0 where nodes have different numbers of ranks
+	nodes, perNode int // perNode is 0 if nodes have different numbers of ranks
 	within, across Link
 }
 
-// WithLevels is the link that bounds a ring over a group, for a group that has
-// perNode ranks on each of its nodes; 0 where these numbers differ.
+// WithLevels returns the link for a group with perNode ranks on each of its nodes, or 0 if these
+// numbers differ. l is the link that bounds a ring over the group.
 func (l Link) WithLevels(nodes, perNode int, within, across Link) Link {
 	l.levels = &levels{nodes, perNode, within, across}
 	return l
 }
 
-// Transfer is how long a link is busy with a message.
+// Transfer returns the time for which a message occupies the link.
 func (l Link) Transfer(bytes int64) time.Duration {
 	return units.Seconds(float64(bytes) / float64(l.Bandwidth))
 }
@@ -93,8 +145,8 @@ func (l Link) BusBandwidth() float64 {
 	return float64(l.Bandwidth)
 }
 
-// Share is a link of which each of the devices that use it at the same time gets a
-// share. Its tables stay those of the whole link (see ShareTables).
+// Share returns the link with a share of its bandwidth, for each of several devices that use it
+// at the same time. Its tables stay those of the whole link (see ShareTables).
 func (l Link) Share(share float64) Link {
 	l.Bandwidth = units.Rate(float64(l.Bandwidth) * share)
 	l.Collective = units.Rate(float64(l.Collective) * share)
@@ -102,7 +154,7 @@ func (l Link) Share(share float64) Link {
 	return l
 }
 
-// ShareTables is the link with a share of the bandwidth in its tables.
+// ShareTables returns the link with a share of the bandwidth in its tables.
 func (l Link) ShareTables(share float64) Link {
 	for _, t := range l.Tables() {
 		ranges := slices.Clone(t.Ranges)
@@ -118,7 +170,7 @@ func (l Link) ShareTables(share float64) Link {
 	return l
 }
 
-// WithoutTables is the link with the closed forms alone.
+// WithoutTables returns the link without measured times, so that closed forms apply.
 func (l Link) WithoutTables() Link {
 	l.AllReduce, l.AllGather, l.ReduceScatter, l.Measured = nil, nil, nil, nil
 	return l

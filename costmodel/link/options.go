@@ -10,15 +10,15 @@ import (
 	"psim/internal/setting"
 )
 
-// Options is a link by name, link = "pcie4", or in place, [machine.link].
-// Keys that come after a name change that link; what they say of collectives goes
-// before what was measured of it, so that its tables are dropped.
+// Options is a link by name, link = "pcie4", or described in place, [machine.link]. Keys after a
+// name change that link. Those about collectives override measured times, so the tables of the
+// named link are dropped.
 type Options struct {
 	Name string
 	keys map[string]any
 }
 
-// UnmarshalTOML reads a name or a table, over what is there.
+// UnmarshalTOML reads a name, or a table whose keys are added to those already read.
 func (o *Options) UnmarshalTOML(value any) error {
 	switch v := value.(type) {
 	case string:
@@ -28,7 +28,7 @@ func (o *Options) UnmarshalTOML(value any) error {
 		keys := map[string]any{}
 		maps.Copy(keys, o.keys)
 		maps.Copy(keys, v)
-		o.keys = keys // even where one is out of range: a later table may replace it
+		o.keys = keys // even if one is out of range, since a later table may replace it
 		return new(Link).fill(v)
 	}
 	return errors.New(`must be a name (psim list devices), or a table with bandwidth = "25GB/s" and latency = "5us"`)
@@ -53,8 +53,8 @@ func (l *Link) fill(table map[string]any) error {
 // Given reports whether the options name or describe a link.
 func (o Options) Given() bool { return o.Name != "" || o.keys != nil }
 
-// Over returns the options with the name of a link that they change, unless they name or
-// describe one: what has no bandwidth is no link, and so must be meant as a change.
+// Over returns the options as changes to a named link, unless they name or describe a link
+// themselves: keys without a bandwidth can only be changes.
 func (o Options) Over(name string) Options {
 	if !o.Describes() {
 		o.Name = name
@@ -62,14 +62,14 @@ func (o Options) Over(name string) Options {
 	return o
 }
 
-// Describes reports whether the options say which link there is, by name or in place.
+// Describes reports whether the options say which link it is, by name or in place.
 func (o Options) Describes() bool { return o.Name != "" || o.keys["bandwidth"] != nil }
 
 // Named reports whether the options are a name alone.
 func (o Options) Named() bool { return o.Name != "" && o.keys == nil }
 
-// Link puts a link together from those that are known by name, with its speedup; without
-// options there is none. Errors begin with the key.
+// Link returns the link that the options describe, with its speedup applied. known are the links
+// that have names. Without options it returns the zero Link. Errors begin with the key.
 func (o Options) Link(known []Link, key string) (Link, error) {
 	l, err := o.AsGiven(known, key)
 	if err == nil && l.Speedup > 0 {
@@ -78,7 +78,7 @@ func (o Options) Link(known []Link, key string) (Link, error) {
 	return l, err
 }
 
-// AsGiven is Link but for its speedup, which it has as a key alone.
+// AsGiven is Link without the speedup applied.
 func (o Options) AsGiven(known []Link, key string) (Link, error) {
 	if !o.Given() {
 		return Link{}, nil
@@ -91,7 +91,8 @@ func (o Options) AsGiven(known []Link, key string) (Link, error) {
 		}
 		i := slices.Index(names, o.Name)
 		if i < 0 {
-			return l, fmt.Errorf("%s = %q: not in the catalog%s (psim list devices)", key, o.Name, nearest.Suggest(o.Name, names))
+			return l, fmt.Errorf("%s = %q: not in the catalog%s (psim list devices)",
+				key, o.Name, nearest.Suggest(o.Name, names))
 		}
 		l = known[i]
 	}
@@ -107,7 +108,8 @@ func (o Options) AsGiven(known []Link, key string) (Link, error) {
 		return l, fmt.Errorf("%s: %w", key, err)
 	}
 	if key == "link" && l.Measured != nil {
-		return l, errors.New("link: measured: is of nodes; a link joins devices of one: write it into [machine.network], or all_reduce with ranks here")
+		return l, errors.New("link: measured: is about several nodes, and this link is inside a node: " +
+			"write it into [machine.network], or all_reduce with ranks here")
 	}
 	return l, nil
 }

@@ -10,19 +10,17 @@ import (
 	"psim/schedules/graph"
 )
 
-// A SizeRange is how long a library's collective over a number of ranks
-// takes, as measured, from a number of bytes on to the next range. Ranges differ
-// because libraries change protocol and algorithm with the size (NCCL: LL, LL128
-// and Simple, in rings and trees), and numbers of ranks because the topology
-// decides how many links their rings find.
+// A SizeRange is the measured time of a library's collective over a number of ranks, from a
+// number of bytes up to the next range. Ranges differ because libraries change protocol and
+// algorithm with the size (NCCL: LL, LL128 and Simple, in rings and trees). Numbers of ranks
+// differ because the topology decides how many links their rings find.
 type SizeRange struct {
 	Ranks int            `toml:"ranks"`
 	From  units.Bytes    `toml:"from"` // of the whole tensor
-	Call  units.Duration `toml:"call"` // what it takes whatever its size
-	// Bandwidth is the bus bandwidth as nccl-tests define it: beside Call, a tensor
-	// of S bytes takes (n−1)/n · S over it to gather or to scatter, and twice that
-	// to reduce on all ranks. Where latency decides, it is above what the links
-	// carry.
+	Call  units.Duration `toml:"call"` // whatever the size
+	// Bandwidth is the bus bandwidth as nccl-tests define it: in addition to Call, a tensor of
+	// S bytes takes (n−1)/n · S / Bandwidth to gather or to scatter, and twice that to
+	// all-reduce. For small tensors, whose time is latency, it may exceed the links' own.
 	Bandwidth units.Rate `toml:"bandwidth"`
 }
 
@@ -30,21 +28,27 @@ type SizeRange struct {
 // reduce_scatter.
 func (SizeRange) Settings() []setting.Setting {
 	return []setting.Setting{
-		{Key: "ranks", Required: true, Example: "8", Range: setting.Between(2, math.MaxInt32), Text: "of the collective"},
+		{
+			Key: "ranks", Required: true, Example: "8", Range: setting.Between(2, math.MaxInt32),
+			Text: "of the collective",
+		},
 		{Key: "from", Default: "0B", Text: "smallest size of the whole tensor"},
 		{Key: "call", Default: "0us", Text: "what it takes whatever its size"},
-		{Key: "bandwidth", Required: true, Example: `"200GB/s"`, Range: setting.Positive(), Text: "bus bandwidth, as nccl-tests define it"},
+		{
+			Key: "bandwidth", Required: true, Example: `"200GB/s"`, Range: setting.Positive(),
+			Text: "bus bandwidth, as nccl-tests define it",
+		},
 	}
 }
 
-// A Table is how long the collectives of one kind take over a link.
+// A CollectiveTable is the measured times of the collectives of one kind over a link.
 type CollectiveTable struct {
 	Kind   graph.Kind
 	Key    string // in a link's TOML: all_reduce, all_gather or reduce_scatter
 	Ranges []SizeRange
 }
 
-// Tables are those of the link, of every kind, with or without ranges.
+// Tables lists the tables of the link, one for each kind, with or without ranges.
 func (l Link) Tables() []CollectiveTable {
 	return []CollectiveTable{
 		{graph.AllReduce, "all_reduce", l.AllReduce},
@@ -53,7 +57,7 @@ func (l Link) Tables() []CollectiveTable {
 	}
 }
 
-// table finds the table of a kind of collective.
+// table returns the table of a kind of collective.
 func (l *Link) table(k graph.Kind) *[]SizeRange {
 	switch k {
 	case graph.AllGather:
@@ -67,7 +71,7 @@ func (l *Link) table(k graph.Kind) *[]SizeRange {
 // SetTable replaces the table of a kind of collective.
 func (l *Link) SetTable(k graph.Kind, ranges []SizeRange) { *l.table(k) = ranges }
 
-// Moves is how often a collective over n ranks moves (n−1)/n of its tensor.
+// Moves is the number of times that a collective over n ranks moves (n−1)/n of its tensor.
 func Moves(k graph.Kind) int {
 	if k == graph.AllReduce {
 		return 2
@@ -75,25 +79,25 @@ func Moves(k graph.Kind) int {
 	return 1
 }
 
-// Time is what a collective of S bytes takes by a range of its own table.
+// Time returns the time of a collective by a range of its own table.
 func (r SizeRange) Time(k graph.Kind, bytes int64) time.Duration {
 	return units.Sum(time.Duration(r.Call), units.Repeat(Moves(k), r.moving(bytes)))
 }
 
-// half returns what one of the two halves of an all-reduce takes, by a range of
-// all-reduces: half of the steps, but all of the link's own call.
+// half returns the time of one of the two halves of an all-reduce by a range of all-reduces: half
+// of the steps, but the whole call of the link.
 func (r SizeRange) half(call units.Duration, bytes int64) time.Duration {
 	once := min(call, r.Call)
 	return units.Sum(time.Duration(once+(r.Call-once)/2), r.moving(bytes))
 }
 
-// moving returns how long (n−1)/n of a tensor takes.
+// moving returns the time to move (n−1)/n of a tensor.
 func (r SizeRange) moving(bytes int64) time.Duration {
 	n := float64(r.Ranks)
 	return units.Seconds((n - 1) / n * float64(bytes) / float64(r.Bandwidth))
 }
 
-// rangesOf finds the ranges of a list for a number of ranks, by size.
+// rangesOf returns the ranges of a list for a number of ranks, by size.
 func rangesOf(list []SizeRange, ranks int) []SizeRange {
 	for i, r := range list {
 		if r.Ranks == ranks {
@@ -107,8 +111,8 @@ func rangesOf(list []SizeRange, ranks int) []SizeRange {
 	return nil
 }
 
-// measured finds the time by the table of the collective's own kind, if it has the
-// number of ranks; else, of the halves of an all-reduce, by that of all-reduces.
+// measured returns the time by the table of the collective's kind, if it has the number of ranks;
+// else, for a half of an all-reduce, by the table of all-reduces.
 func (l Link) measured(k graph.Kind, ranks int, bytes int64) (took time.Duration, ok bool) {
 	price := func(r SizeRange, bytes int64) time.Duration { return r.Time(k, bytes) }
 	ranges := rangesOf(*l.table(k), ranks)
@@ -122,9 +126,9 @@ func (l Link) measured(k graph.Kind, ranks int, bytes int64) (took time.Duration
 	return monotone(ranges, bytes, price), true
 }
 
-// monotone finds the time by ranges. At the end of a range libraries are at times slower
-// than at the beginning of the next, because they change late; here no size takes
-// longer than a larger one.
+// monotone returns the time by ranges. Libraries may be slower at the end of a range than at the
+// start of the next, because they change protocol too late. Here no size takes longer than a
+// larger one.
 func monotone(ranges []SizeRange, bytes int64, price func(SizeRange, int64) time.Duration) time.Duration {
 	in := 0
 	for i, r := range ranges {
@@ -139,16 +143,19 @@ func monotone(ranges []SizeRange, bytes int64, price func(SizeRange, int64) time
 	return took
 }
 
-// check refuses a table that is no function of ranks and bytes.
+// check refuses a table that gives two times for the same ranks and bytes.
 func (t CollectiveTable) check() error {
 	for i, r := range t.Ranges {
 		at := fmt.Sprintf("%s[%d].", t.Key, i)
-		switch of := rangesOf(t.Ranges[:i], r.Ranks); {
-		case of == nil:
+		switch {
+		case rangesOf(t.Ranges[:i], r.Ranks) == nil:
 		case t.Ranges[i-1].Ranks != r.Ranks:
-			return &setting.Error{Key: at + "ranks", Problem: fmt.Sprintf(" = %d: ranges of one number of ranks must stand together", r.Ranks)}
+			return &setting.Error{Key: at + "ranks", Problem: fmt.Sprintf(
+				" = %d: ranges of one number of ranks must stand together", r.Ranks)}
 		case t.Ranges[i-1].From >= r.From:
-			return &setting.Error{Key: at + "from", Problem: fmt.Sprintf(": ranges of %d ranks must be in the order of their sizes, each from a larger one than the range before", r.Ranks)}
+			return &setting.Error{Key: at + "from", Problem: fmt.Sprintf(
+				": ranges of %d ranks must be in the order of their sizes, each from a larger one than the range before",
+				r.Ranks)}
 		}
 	}
 	return nil

@@ -8,31 +8,31 @@ import (
 	"psim/schedules/graph"
 )
 
-// Breakdown is memory by what it holds.
+// Breakdown is bytes of memory by use.
 type Breakdown struct {
-	// Parameters are the weights in the precision of training: a rank's own, those
-	// that ZeRO 3 has gathered for a task, and versions that are stashed.
+	// Parameters are weights in the precision of training: a rank's own, those that ZeRO 3
+	// has gathered for a task, and stashed versions.
 	Parameters int64
-	// Gradients are sums over microbatches, and under ZeRO 2 and 3 also whole ones
-	// that have yet to be scattered.
+	// Gradients are sums over microbatches, and under ZeRO 2 and 3 also whole gradients that
+	// wait to be scattered.
 	Gradients int64
-	// Optimizer is moments, and in mixed precision the fp32 weights.
+	// Optimizer is moments, and in mixed precision fp32 weights.
 	Optimizer int64
-	// Activations are what passes make and keep, the gradients of that, and what
-	// messages bring.
+	// Activations are tensors that passes make and keep, their gradients, and received
+	// messages.
 	Activations int64
-	// Buffers are what collectives need to run, and the communication library.
+	// Buffers are the working memory of collectives and of the communication library.
 	Buffers int64
-	// Context is what driver and libraries take, and what the allocator holds beyond the
-	// tensors.
+	// Context is the memory of driver and libraries, and the reserve of the allocator.
 	Context int64
 }
 
-// Sum is all of it.
+// Sum is the total.
 func (b Breakdown) Sum() int64 {
 	return b.Parameters + b.Gradients + b.Optimizer + b.Activations + b.Buffers + b.Context
 }
 
+// add adds another breakdown.
 func (b *Breakdown) add(c Breakdown) {
 	b.Parameters += c.Parameters
 	b.Gradients += c.Gradients
@@ -42,45 +42,50 @@ func (b *Breakdown) add(c Breakdown) {
 	b.Context += c.Context
 }
 
+// times returns n times the bytes.
 func (b Breakdown) times(n int64) Breakdown {
-	return Breakdown{b.Parameters * n, b.Gradients * n, b.Optimizer * n, b.Activations * n, b.Buffers * n, b.Context * n}
+	return Breakdown{
+		b.Parameters * n, b.Gradients * n, b.Optimizer * n, b.Activations * n, b.Buffers * n, b.Context * n,
+	}
 }
 
-// Lasting is the memory of every rank that lasts from step to step: parameters,
-// gradients and optimizer state, sharded over the replicas as Zero says (Rajbhandari
-// et al. 2020, figure 1). A share is rounded up: to a byte, or with ZeRO 3 to a
-// parameter of every flat. The simplified ZeRO 3 keeps what is whole as well. What a
-// process holds beside tensors is once for every rank.
-func Lasting(staged *stages.Staged, ranks int) []Breakdown {
+// PersistentBreakdown returns the memory that every rank holds from step to step: parameters,
+// gradients and optimizer state, sharded over the replicas as Zero says (Rajbhandari et al.
+// 2020, figure 1). Shares are rounded up: to a byte, or under ZeRO 3 to a parameter of every
+// flat. The simplified ZeRO 3 holds the whole tensors as well. The memory of the process that
+// is not in tensors counts once for every rank.
+func PersistentBreakdown(staged *stages.Staged, ranks int) []Breakdown {
 	perReplica := make([]Breakdown, ranks/max(1, staged.Replicas))
 	for r := range perReplica {
 		perReplica[r] = Breakdown{Buffers: staged.Process.Buffers, Context: staged.Process.Context}
 	}
-	per, kept := staged.PerParameter, keptOf(staged)
+	per, kept := staged.PerParameter, keptStateOf(staged)
 	for _, s := range staged.Stages {
 		for _, r := range s.Ranks {
 			perReplica[r].add(Breakdown{
-				Parameters: staged.ShareOf(&s, kept.Parameter, 3) + staged.HeldBeside(&s),
+				Parameters: staged.ShareOf(&s, kept.Parameter, 3) + staged.HeldExtra(&s),
 				Gradients:  staged.ShareOf(&s, kept.Gradient, 2) + staged.ShareOf(&s, kept.copies, 1),
 				Optimizer:  staged.ShareOf(&s, per.Optimizer, 1),
 			})
 			if staged.Simplified && staged.Gathers() {
-				perReplica[r].add(Breakdown{Parameters: s.Parameters * per.Parameter, Gradients: s.Parameters * per.Gradient})
+				perReplica[r].add(Breakdown{
+					Parameters: s.Parameters * per.Parameter, Gradients: s.Parameters * per.Gradient,
+				})
 			}
 		}
 	}
-	lasting := make([]Breakdown, ranks)
-	for r := range lasting {
-		lasting[r] = perReplica[r%len(perReplica)]
+	persistent := make([]Breakdown, ranks)
+	for r := range persistent {
+		persistent[r] = perReplica[r%len(perReplica)]
 	}
-	return lasting
+	return persistent
 }
 
-// AtPeak is what the memory of every rank holds when it is at its highest, the first time, in a
-// simulation of the ledger's graph that has been summed up, peaks included.
+// AtPeak returns the memory of every rank at its peak (the first, if it is reached several times)
+// in a simulation of the ledger's graph that has been summed up, peaks included.
 func (l *Ledger) AtPeak(x *graph.Statistics) []Breakdown {
-	lasting := Lasting(l.staged, l.graph.Ranks())
-	peak := slices.Clone(lasting)
+	persistent := PersistentBreakdown(l.staged, l.graph.Ranks())
+	peak := slices.Clone(persistent)
 	for r := range peak {
 		x.AtPeak(r, func(class int32, starts, ends int64) {
 			start, end := l.Parts(&l.graph.Classes[class])
@@ -88,24 +93,24 @@ func (l *Ledger) AtPeak(x *graph.Statistics) []Breakdown {
 				change Breakdown
 				times  int64
 			}{{start, starts}, {end, ends}} {
-				if c.change.Sum() != 0 { // what changes nothing is not counted
+				if c.change.Sum() != 0 { // the times do not count changes of no bytes
 					peak[r].add(c.change.times(c.times))
 				}
 			}
 		})
 	}
-	return l.reserved(peak, lasting)
+	return l.addReserve(peak, persistent)
 }
 
-// AtMeasuredPeak does what AtPeak does for a trace that was measured. Its changes are those of
-// tensors, and do not name tasks: what stays, is gathered or waits to be scattered is as the
-// ledger has it at that time, and activations are the rest.
+// AtMeasuredPeak does what AtPeak does for a measured trace. Measured changes of memory do not name
+// their tasks: parameters, gradients, optimizer and buffers are those that the ledger has at that
+// time, and activations are the rest.
 func (l *Ledger) AtMeasuredPeak(t *graph.Trace) []Breakdown {
-	peak := Lasting(l.staged, t.Graph.Ranks())
+	peak := PersistentBreakdown(l.staged, t.Graph.Ranks())
 	if len(t.Memory) == 0 {
-		return l.reserved(peak, slices.Clone(peak))
+		return l.addReserve(peak, slices.Clone(peak))
 	}
-	at, level := highest(t)
+	at, level := peaksOf(t)
 	for i, task := range t.Graph.Tasks() {
 		start, end := l.Parts(&task)
 		start.Activations, end.Activations = 0, 0
@@ -120,7 +125,7 @@ func (l *Ledger) AtMeasuredPeak(t *graph.Trace) []Breakdown {
 		p := &peak[r]
 		p.Activations = level[r] - p.Sum()
 		for _, less := range []*int64{&p.Buffers, &p.Gradients, &p.Parameters} {
-			if p.Activations < 0 { // a task has begun, and its tensor has yet to be made
+			if p.Activations < 0 { // a task has begun, but its tensor does not exist yet
 				part := min(*less, -p.Activations)
 				*less -= part
 				p.Activations += part
@@ -130,8 +135,8 @@ func (l *Ledger) AtMeasuredPeak(t *graph.Trace) []Breakdown {
 	return peak
 }
 
-// highest finds when the memory of every rank is at its highest, and how high.
-func highest(t *graph.Trace) (at []time.Duration, level []int64) {
+// peaksOf returns the time at which the memory of every rank is at its peak, and that peak.
+func peaksOf(t *graph.Trace) (at []time.Duration, level []int64) {
 	now := make([]int64, t.Graph.Ranks())
 	copy(now, t.Persistent)
 	at, level = make([]time.Duration, len(now)), slices.Clone(now)

@@ -6,11 +6,11 @@ import (
 	"psim/costmodel/network"
 )
 
-// A change is what a task does to the live bytes of its rank: the most on the way
-// and what is left, above where it began.
+// A change is how a task changes the live bytes of its rank, relative to those before it: by peak
+// at most while it runs, and by left when it has ended.
 type change struct{ peak, left int64 }
 
-// then goes on: bytes are taken, of which some are given back.
+// then appends a step that allocates start bytes and changes the level by end when it is done.
 func (c *change) then(start, end int64) {
 	c.peak = max(c.peak, c.left+start)
 	c.left += start + end
@@ -19,64 +19,63 @@ func (c *change) then(start, end int64) {
 // bytes splits the change between the start and the end of a task.
 func (c change) bytes() (start, end int64) { return c.peak, c.left - c.peak }
 
-// passes hold the changes by a stage's tasks for one size of microbatch; those of
-// slices are by part. I and B have two: the second where the result of the stage
-// outlives them, because the W of the next stage on the same rank still needs it.
+// passes hold the changes by the passes of a stage for one size of microbatch, and by the parts
+// of B and W. I and B have two changes: the second if the stage's result outlives them, because
+// the W of the next stage on the same rank still needs it.
 type passes struct {
 	segments        []segment
 	forward, weight change
 	input, backward [2]change
-	backwards       [2][]change
-	weights         []change
+	backwardParts   [2][]change
+	weightParts     []change
 }
 
-// last returns the segment whose result the stage hands on.
+// last returns the segment whose result the stage passes on.
 func (p *passes) last() *segment { return &p.segments[len(p.segments)-1] }
 
-// follow goes through the segments of a stage, pass by pass.
-func (l *Ledger) follow(s, size int) {
+// followStage walks through the segments of a stage, pass by pass.
+func (l *Ledger) followStage(s, size int) {
 	p := &l.stages[s].sizes[size]
 	parts := max(1, len(l.stages[s].gradients))
-	p.forward, p.weights = l.forward(s, size), make([]change, parts)
+	p.forward, p.weightParts = l.forward(s, size), make([]change, parts)
 	for held := range 2 {
 		p.input[held] = l.inputGradient(s, size, held)
-		p.backwards[held] = make([]change, parts)
+		p.backwardParts[held] = make([]change, parts)
 		l.followBackward(p, s, size, held)
 	}
 	for _, g := range slices.Backward(p.segments) {
-		freed := g.keptForWeight + g.recomputedForWeight + g.between
+		freed := g.keptForWeight + g.recomputedForWeight + g.inputToWeight
 		p.weight.then(0, -freed)
-		p.weights[g.part].then(0, -freed)
+		p.weightParts[g.part].then(0, -freed)
 	}
 }
 
-// followBackward goes through B: a segment takes the bytes of the gradient that it
-// hands on, and frees the one it received. Its input is freed by the segment before
-// if that keeps it as its result.
+// followBackward walks through B: a segment allocates the gradient that it passes on, and frees
+// the one that it received. The segment before frees its input if it keeps that as its result.
 func (l *Ledger) followBackward(p *passes, s, size, held int) {
 	for k, g := range slices.Backward(p.segments) {
 		peak := g.backwardPeak[0]
-		end := g.ahead - g.keptForInput - g.keptForWeight - g.result
+		end := g.repeatedEarly - g.keptForInput - g.keptForWeight - g.result
 		if held == 1 && k == len(p.segments)-1 {
 			peak = g.backwardPeak[1]
 			end += g.result
 		}
 		given := l.inputBytes(s, size, k)
-		peak += l.unused(s, size, k)
+		peak += l.inputGradientBytes(s, size, k)
 		if k > 0 && l.shares(s, size, k) {
 			end += given
 		}
 		p.backward[held].then(given+peak, end-peak)
-		p.backwards[held][g.part].then(given+peak, end-peak)
+		p.backwardParts[held][g.part].then(given+peak, end-peak)
 	}
 }
 
-// forward goes through F: a segment takes over the buffer its input came in, or
-// frees it at its end, and takes the bytes of what it keeps and its output.
+// forward walks through F: a segment allocates the tensors that it keeps and its output. It
+// keeps the buffer of its input, or frees it at its end.
 func (l *Ledger) forward(s, size int) (c change) {
 	for k, g := range l.stages[s].sizes[size].segments {
 		var given int64
-		if b := l.before(s, size, k); b != nil {
+		if b := l.previous(s, size, k); b != nil {
 			given = b.output
 			if message := k == 0 && !l.sameRank(s); message || l.shares(s, size, k) {
 				given = b.result
@@ -93,12 +92,12 @@ func (l *Ledger) forward(s, size int) (c change) {
 	return c
 }
 
-// inputGradient goes through I, as followBackward does.
+// inputGradient walks through I, as followBackward does through B.
 func (l *Ledger) inputGradient(s, size, held int) (c change) {
 	segments := l.stages[s].sizes[size].segments
 	for k, g := range slices.Backward(segments) {
 		peak := g.inputPeak[0]
-		end := g.ahead + g.recomputedForWeight + g.between - g.keptForInput - g.result
+		end := g.repeatedEarly + g.recomputedForWeight + g.inputToWeight - g.keptForInput - g.result
 		outlives := held == 1
 		if k < len(segments)-1 { // the W of the next segment is still to come
 			outlives = l.shares(s, size, k+1) && segments[k+1].input == untilWeight
@@ -116,8 +115,8 @@ func (l *Ledger) inputGradient(s, size, held int) (c change) {
 	return c
 }
 
-// before finds the segment whose result a segment gets; nil for the first of all.
-func (l *Ledger) before(s, size, k int) *segment {
+// previous returns the segment whose result a segment gets; nil for the first one.
+func (l *Ledger) previous(s, size, k int) *segment {
 	if k > 0 {
 		return &l.stages[s].sizes[size].segments[k-1]
 	}
@@ -127,17 +126,17 @@ func (l *Ledger) before(s, size, k int) *segment {
 	return l.stages[s-1].sizes[size].last()
 }
 
-// inputBytes returns the size of a segment's input, and of the gradient it hands on.
+// inputBytes returns the size of a segment's input, which is that of the gradient it passes on.
 func (l *Ledger) inputBytes(s, size, k int) int64 {
-	if b := l.before(s, size, k); b != nil {
+	if b := l.previous(s, size, k); b != nil {
 		return b.result
 	}
 	return 0
 }
 
-// unused returns the size of the gradient of the network's input, which a backward in
-// two passes makes for nobody; there is none of tokens.
-func (l *Ledger) unused(s, size, k int) int64 {
+// inputGradientBytes returns the size of the gradient of the network's input, which only a
+// backward in two passes makes, and which is not used. Tokens have no gradient.
+func (l *Ledger) inputGradientBytes(s, size, k int) int64 {
 	first := l.staged.Stages[0].Layers[0]
 	if s > 0 || k > 0 || !l.staged.Training.TwoPass() || first.Ops[0].Class == network.Lookup {
 		return 0
@@ -145,12 +144,15 @@ func (l *Ledger) unused(s, size, k int) int64 {
 	return first.Input.Elements() * l.staged.Training.ActivationElement() * l.staged.Sizes[size]
 }
 
-// sameRank reports whether no message brings a stage's input.
+// sameRank reports whether a stage gets its input without a message.
 func (l *Ledger) sameRank(s int) bool { return l.staged.Placement.Together(s-1, s) }
 
-// shares reports whether a segment's input and the result that the one before
-// keeps are one tensor.
+// shares reports whether a segment's input and the result that the segment before keeps are the
+// same tensor.
 func (l *Ledger) shares(s, size, k int) bool {
-	b := l.before(s, size, k)
-	return b != nil && (k > 0 || l.sameRank(s)) && b.keepsOutput && l.stages[s].sizes[size].segments[k].input != notShared
+	b := l.previous(s, size, k)
+	if b == nil || k == 0 && !l.sameRank(s) {
+		return false
+	}
+	return b.keepsOutput && l.stages[s].sizes[size].segments[k].input != notShared
 }

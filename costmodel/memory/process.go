@@ -6,19 +6,19 @@ import (
 	"psim/schedules/graph"
 )
 
-// kept counts the bytes of a parameter that last from step to step, with the copies of its
-// gradient that a rank makes of its share of the optimizer.
-type kept struct {
+// keptState is the bytes that a parameter takes from step to step, with the copies of its gradient
+// that a rank makes for its share of the optimizer.
+type keptState struct {
 	training.State
 	copies int64
 }
 
-// keptOf finds them for a plan. FSDP casts weights as it gathers them, and has no 16-bit
-// shards (torch.distributed.fsdp, MixedPrecision). DeepSpeed's BF16_Optimizer adds 16-bit
-// gradients to fp32 ones, neither of which is sharded; its fp16 optimizers flatten the
-// 16-bit gradients of their share, and convert that to fp32 (stage_1_and_2.py, step).
-func keptOf(staged *stages.Staged) kept {
-	k := kept{State: staged.PerParameter}
+// keptStateOf returns the state of a parameter. FSDP casts weights as it gathers them, so it has
+// no 16-bit shards (torch.distributed.fsdp, MixedPrecision). DeepSpeed's BF16_Optimizer adds
+// 16-bit gradients to fp32 ones, and shards neither of them; its fp16 optimizers flatten the
+// 16-bit gradients of their share, and convert them to fp32 (stage_1_and_2.py, step).
+func keptStateOf(staged *stages.Staged) keptState {
+	k := keptState{State: staged.PerParameter}
 	switch process := staged.Process; {
 	case k.Parameter != 2:
 	case process.FP32Shards && staged.Gathers():
@@ -31,7 +31,7 @@ func keptOf(staged *stages.Staged) kept {
 	return k
 }
 
-// Reserve adds to the memory of a simulated trace what the allocator holds beyond the
+// Reserve adds the allocator's reserve to the memory of a simulated trace: it holds more than the
 // tensors that come and go.
 func Reserve(staged *stages.Staged, t *graph.Trace) {
 	if staged.Process.Allocator != 0 {
@@ -39,10 +39,10 @@ func Reserve(staged *stages.Staged, t *graph.Trace) {
 	}
 }
 
-// reserved adds it to what the ranks hold at their peaks.
-func (l *Ledger) reserved(peak, lasting []Breakdown) []Breakdown {
+// addReserve adds the allocator's reserve to the peaks of all ranks.
+func (l *Ledger) addReserve(peak, persistent []Breakdown) []Breakdown {
 	for r := range peak {
-		peak[r].Context += l.staged.Process.Reserve(peak[r].Sum() - lasting[r].Sum())
+		peak[r].Context += l.staged.Process.Reserve(peak[r].Sum() - persistent[r].Sum())
 	}
 	return peak
 }

@@ -37,7 +37,7 @@ func TestProcess(t *testing.T) {
 			Network: ten(), Layers: []int{1}, Placement: graph.Placement{First: []int32{0}}, Samples: []int64{1}, Replicas: 8, Zero: c.zero,
 			Training: training.Options{Precision: c.precision, Gradients: c.gradients, Optimizer: "adam"}, Process: c.process,
 		}
-		lasting := memory.Lasting(w.Staged(), 8)[3]
+		lasting := memory.PersistentBreakdown(w.Staged(), 8)[3]
 		require.EqualValues(t, 1e10*(c.whole+c.shared/8)+float64(c.process.Context+c.process.Buffers), lasting.Sum(), "%+v", c)
 		require.Equal(t, c.process.Context, lasting.Context)
 		require.Equal(t, c.process.Buffers, lasting.Buffers)

@@ -8,96 +8,103 @@ import (
 	"psim/costmodel/stages"
 )
 
-// A segment holds the memory of a planned segment for one size of microbatch.
+// A segment holds the bytes of a segment of a stage for one size of microbatch.
 type segment struct {
-	// keptForInput and keptForWeight last from F to the end of I and of W;
-	// recomputedForWeight and between, which I makes, last to the end of W.
-	keptForInput, keptForWeight  int64
-	recomputedForWeight, between int64
-	// inputPeak and backwardPeak are the most that I and B need beyond what
-	// was kept, as they go from the last layer to the first, recomputing and
-	// freeing each: first where the result, which is kept for I, is freed with its
-	// layer, second where it is not because the next one's W needs it.
+	// keptForInput and keptForWeight stay from F to the end of I and of W. I makes
+	// recomputedForWeight and inputToWeight, which stay to the end of W.
+	keptForInput, keptForWeight        int64
+	recomputedForWeight, inputToWeight int64
+	// inputPeak and backwardPeak are the peaks of I and B beyond the kept bytes. Both go from
+	// the last layer to the first, and recompute and free layer by layer. The first peak is
+	// for a result that is kept for I and freed with its layer, the second for one that stays
+	// because the W of the next segment needs it.
 	inputPeak, backwardPeak [2]int64
-	// output is the result on its way to the next segment or stage, 0 where this
-	// one keeps it anyway; result is its size.
+	// result is the size of the result. output is the result on its way to the next segment
+	// or stage: 0 if this segment keeps it anyway.
 	output, result int64
-	// input says until when the input is kept. keepsOutput: the result is kept
-	// for I, whoever else keeps it; idle: the result is the input.
-	input             sharing
-	keepsOutput, idle bool
-	part              uint16 // of the stage's backward that it is in
-	// ahead is what its backward repeats of other segments beyond what these repeat of it.
-	ahead int64
+	input          sharing // how long the input is kept
+	keepsOutput    bool    // the result is kept for I
+	idle           bool    // the result is the input
+	part           uint16  // of the stage's backward
+	// repeatedEarly is the bytes of other segments that the backward of this one recomputes,
+	// less the bytes of this one that others recompute.
+	repeatedEarly int64
 }
 
-// segmentsOf follows the memory of all segments of a stage, whose layers keep so much.
+// segmentsOf counts the bytes of all segments of a stage, given the tensors that its layers keep.
 func segmentsOf(staged *stages.Staged, s int, kept []layerKept, samples int64) []segment {
 	var list []segment
 	planned := staged.Stages[s].Segments
-	for k, g := range planned {
-		last := s == len(staged.Stages)-1 && k == len(planned)-1
-		list = append(list, segmentOf(staged, g, kept[:len(g.Layers)], samples, last))
-		kept = kept[len(g.Layers):]
+	for k, p := range planned {
+		g := newSegment(staged, p, kept[:len(p.Layers)])
+		if s == len(staged.Stages)-1 && k == len(planned)-1 {
+			g.keptForInput += lossBytes
+		} else {
+			g.addResult(staged, p.Layers, kept, samples)
+		}
+		for held := range 2 {
+			g.walkBack(staged, p.Layers, kept, held)
+		}
+		list = append(list, g)
+		kept = kept[len(p.Layers):]
 	}
 	return list
 }
 
-// lossBytes counts the bytes of the loss of a microbatch, and then its gradient: a scalar that
-// the last stage has from F to I.
+// lossBytes is the size of the loss of a microbatch, and later of its gradient: a scalar that the
+// last stage holds from F to I.
 const lossBytes = 4
 
-// segmentOf follows the memory of layers, the network's last ones or others.
-func segmentOf(staged *stages.Staged, planned stages.Segment, kept []layerKept, samples int64, last bool) segment {
-	layers, element := planned.Layers, staged.Training.ActivationElement()
-	g := segment{input: keepsInput(kept, layers), idle: !slices.ContainsFunc(layers, works), part: planned.Part}
+// newSegment counts the bytes that a segment keeps.
+func newSegment(staged *stages.Staged, planned stages.Segment, kept []layerKept) segment {
+	g := segment{
+		input: keepsInput(kept, planned.Layers),
+		idle:  !slices.ContainsFunc(planned.Layers, computes),
+		part:  planned.Part,
+	}
 	for i := range kept {
 		g.keptForInput += kept[i].bytes[network.ForwardToInput]
 		g.keptForWeight += kept[i].bytes[network.ForwardToWeight]
-	}
-	if last {
-		g.keptForInput += lossBytes
-	} else {
-		g.result = layers[len(layers)-1].Output.Elements() * element * samples
-		g.output = g.result
-		i := lastAtWork(layers)
-		switch atWork := layers[i]; {
-		case atWork.KeepsOutput && !staged.Training.Repeats(atWork):
-			g.keepsOutput = true
-			g.keptForInput += g.result
-			g.output = 0
-		case listsOutput(kept[i].buffers, atWork):
-			g.output = 0
-		}
-	}
-	for i := range kept {
 		for _, lifetime := range []network.Lifetime{network.ForwardToInput, network.ForwardToWeight} {
-			g.ahead += kept[i].repeated[lifetime] - kept[i].missing(lifetime)
+			g.repeatedEarly += kept[i].repeated[lifetime] - kept[i].missing(lifetime)
 		}
-	}
-	for held := range 2 {
-		g.walkBack(staged, layers, kept, held)
 	}
 	return g
 }
 
-// layerKept holds what a layer keeps between F and its backward, and counts that, and what
-// is there when the rest is repeated, by lifetime.
+// addResult counts the result that a segment passes on.
+func (g *segment) addResult(staged *stages.Staged, layers []network.Layer, kept []layerKept, samples int64) {
+	g.result = layers[len(layers)-1].Output.Elements() * staged.Training.ActivationElement() * samples
+	g.output = g.result
+	i := lastComputing(layers)
+	switch last := layers[i]; {
+	case last.KeepsOutput && !staged.Training.Repeats(last):
+		g.keepsOutput = true
+		g.keptForInput += g.result
+		g.output = 0
+	case listsOutput(kept[i].buffers, last):
+		g.output = 0
+	}
+}
+
+// layerKept holds the buffers that a layer keeps between F and its backward. Bytes are by
+// lifetime.
 type layerKept struct {
-	buffers      []network.Buffer
-	bytes, whole [3]int64
-	// repeated is what its backward begins by making, by lifetime: of itself, or of all
-	// layers that are repeated together.
+	buffers []network.Buffer
+	bytes   [3]int64 // of buffers
+	whole   [3]int64 // of all buffers, when the missing ones have been recomputed
+	// repeated is the bytes that the layer's backward recomputes first: those of this layer,
+	// or of all layers that are repeated together.
 	repeated [3]int64
 }
 
-// missing counts the bytes that are not kept of a layer and made again.
+// missing returns the bytes that a layer does not keep and recomputes.
 func (k *layerKept) missing(lifetime network.Lifetime) int64 {
 	return k.whole[lifetime] - k.bytes[lifetime]
 }
 
-// keptBy finds it for layers; those that share their buffers keep the same.
-func keptBy(staged *stages.Staged, layers []network.Layer, samples int64) []layerKept {
+// keptByLayers returns the tensors that layers keep. Layers that share their buffers keep the same.
+func keptByLayers(staged *stages.Staged, layers []network.Layer, samples int64) []layerKept {
 	list, element := make([]layerKept, len(layers)), staged.Training.ActivationElement()
 	same := network.Same(layers)
 	for i, l := range layers {
@@ -107,25 +114,24 @@ func keptBy(staged *stages.Staged, layers []network.Layer, samples int64) []laye
 		}
 		b := &list[i]
 		b.buffers = staged.Training.Kept(l)
-		b.bytes, b.whole = network.BufferBytes(b.buffers, element, samples), network.BufferBytes(l.Buffers, element, samples)
+		b.bytes = network.BufferBytes(b.buffers, element, samples)
+		b.whole = network.BufferBytes(l.Buffers, element, samples)
 		if staged.Training.Repeats(l) {
-			b.whole[network.ForwardToInput] += unlisted(l) * element * samples
+			b.whole[network.ForwardToInput] += unlistedElements(l) * element * samples
 		}
 	}
 	for i := range list {
-		together := staged.Training.Repeating(layers, i)
-		for k := range together {
-			of := &list[i-k]
+		for k := range staged.Training.RepeatedBefore(layers, i) {
 			for _, lifetime := range []network.Lifetime{network.ForwardToInput, network.ForwardToWeight} {
-				list[i].repeated[lifetime] += of.missing(lifetime)
+				list[i].repeated[lifetime] += list[i-k].missing(lifetime)
 			}
 		}
 	}
 	return list
 }
 
-// listsOutput reports whether a layer's result is among its buffers, as that of a
-// convolution's ReLU.
+// listsOutput reports whether a layer's result is among its buffers, as with the ReLU after a
+// convolution.
 func listsOutput(kept []network.Buffer, l network.Layer) bool {
 	for _, b := range kept {
 		if n := len(l.Ops); n > 0 && b.Name == l.Ops[n-1].Name+".output" {
@@ -135,11 +141,11 @@ func listsOutput(kept []network.Buffer, l network.Layer) bool {
 	return false
 }
 
-// works reports whether a layer does more than hand on what it is given.
-func works(l network.Layer) bool { return !l.Idle() }
+// computes reports whether a layer does more than pass its input on.
+func computes(l network.Layer) bool { return !l.Idle() }
 
-// lastAtWork finds the last layer that computes anything, or the first.
-func lastAtWork(layers []network.Layer) int {
+// lastComputing returns the index of the last layer with operations, or 0.
+func lastComputing(layers []network.Layer) int {
 	for i := len(layers) - 1; i > 0; i-- {
 		if len(layers[i].Ops) > 0 {
 			return i
@@ -148,30 +154,30 @@ func lastAtWork(layers []network.Layer) int {
 	return 0
 }
 
-// walkBack follows the memory of I and of B from the last layer to the first, with
-// the result freed with its layer (held 0) or not (1). Where the last layer's W
-// needs the gradient of the result, I does not free that.
-func (g *segment) walkBack(staged *stages.Staged, layers []network.Layer, of []layerKept, held int) {
-	g.recomputedForWeight, g.between = 0, 0
-	var input, backward int64 // levels, 0 when the backward starts
-	last := lastAtWork(layers)
+// walkBack follows the memory of I and of B from the last layer to the first. The result is freed
+// with its layer if held is 0, and stays if it is 1. I does not free the gradient of the result
+// if the last layer's W needs it.
+func (g *segment) walkBack(staged *stages.Staged, layers []network.Layer, kept []layerKept, held int) {
+	g.recomputedForWeight, g.inputToWeight = 0, 0
+	var input, backward int64 // live bytes in I and in B, relative to their start
+	last := lastComputing(layers)
 	if layers[last].KeepsGradient {
 		input -= g.result
 	}
 	for i := len(layers) - 1; i >= 0; i-- {
-		l, whole := layers[i], of[i].whole
-		again := of[i].repeated[network.ForwardToInput] + of[i].repeated[network.ForwardToWeight]
-		between := whole[network.InputToWeight] + l.NormParameters()*staged.PerParameter.Gradient
-		g.recomputedForWeight += of[i].missing(network.ForwardToWeight)
-		g.between += between
+		l, k := layers[i], &kept[i]
+		recomputed := k.repeated[network.ForwardToInput] + k.repeated[network.ForwardToWeight]
+		inputToWeight := k.whole[network.InputToWeight] + l.NormParameters()*staged.PerParameter.Gradient
+		g.recomputedForWeight += k.missing(network.ForwardToWeight)
+		g.inputToWeight += inputToWeight
 
-		input += again + between
+		input += recomputed + inputToWeight
 		g.inputPeak[held] = max(g.inputPeak[held], input)
-		input -= whole[network.ForwardToInput]
+		input -= k.whole[network.ForwardToInput]
 
-		backward += again
+		backward += recomputed
 		g.backwardPeak[held] = max(g.backwardPeak[held], backward)
-		backward -= whole[network.ForwardToInput] + whole[network.ForwardToWeight]
+		backward -= k.whole[network.ForwardToInput] + k.whole[network.ForwardToWeight]
 
 		if i == last && g.keepsOutput && held == 0 {
 			input, backward = input-g.result, backward-g.result
@@ -179,9 +185,9 @@ func (g *segment) walkBack(staged *stages.Staged, layers []network.Layer, of []l
 	}
 }
 
-// unlisted counts the elements per sample that a repeated layer has beside its
-// buffers: its output, apart from what the next layer keeps, and its input.
-func unlisted(l network.Layer) (elements int64) {
+// unlistedElements returns the elements per sample that a repeated layer has in addition to its
+// buffers: its output unless the next layer keeps it, and its input.
+func unlistedElements(l network.Layer) (elements int64) {
 	if l.KeepsOutput {
 		elements += l.Output.Elements()
 	}
@@ -191,7 +197,7 @@ func unlisted(l network.Layer) (elements int64) {
 	return elements
 }
 
-// inputOf finds a layer's input among its buffers; nil if none is that.
+// inputOf returns the buffer that is a layer's input; nil if there is none.
 func inputOf(buffers []network.Buffer, l network.Layer) *network.Buffer {
 	for i, b := range buffers {
 		if strings.HasSuffix(b.Name, "input") && b.Shape.Elements() == l.Input.Elements() {

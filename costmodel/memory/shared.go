@@ -7,20 +7,20 @@ import (
 	"psim/schedules/graph"
 )
 
-// Where a stage keeps its output, and the next one is on the same rank and keeps
-// its input, that is one tensor. It goes with the later of the two tasks that
-// give it up: the I or B of the first stage, the B, I or W of the second.
+// If a stage keeps its output, and the next stage is on the same rank and keeps its input, they
+// keep the same tensor. The later of the two tasks that need it frees it: the I or B of the
+// first stage, or the B, I or W of the second.
 
-// sharing says until when a segment keeps its input.
+// sharing says until which pass a segment keeps its input.
 type sharing uint8
 
 const (
-	notShared   sharing = iota // not beyond F
+	notShared   sharing = iota // until F
 	untilInput                 // until I
 	untilWeight                // until W
 )
 
-// keepsInput finds the buffer that is the input of layers.
+// keepsInput returns how long layers keep their input.
 func keepsInput(kept []layerKept, layers []network.Layer) sharing {
 	for i, l := range layers {
 		if l.Idle() {
@@ -37,8 +37,8 @@ func keepsInput(kept []layerKept, layers []network.Layer) sharing {
 	return notShared
 }
 
-// findLate notes with which microbatches a W of a stage that shares its input with the stage
-// before comes after that one has given it up.
+// findLate finds the microbatches for which the W of a stage that shares its input comes after
+// the stage before has freed it.
 func (l *Ledger) findLate() {
 	m := len(l.staged.Samples)
 	l.late = nil
@@ -51,8 +51,7 @@ func (l *Ledger) findLate() {
 	}
 }
 
-// sharedInput returns what a task would free and the stage before has counted and frees:
-// its input.
+// sharedInput returns the bytes of a task's input if the stage before counts and frees them, too.
 func (l *Ledger) sharedInput(t *graph.Task) int64 {
 	s := int(t.Stage)
 	switch own := l.stages[s].input; {
@@ -64,7 +63,7 @@ func (l *Ledger) sharedInput(t *graph.Task) int64 {
 	return 0
 }
 
-// held returns 1 where the I or B of a stage leaves its result to a W of the next.
+// held returns 1 if the I or B of a stage leaves its result to a W of the next stage, else 0.
 func (l *Ledger) held(t *graph.Task) int {
 	at := (int(t.Stage)+1)*len(l.staged.Samples) + int(t.Microbatch)
 	if at < len(l.late) && l.late[at] {

@@ -107,7 +107,7 @@ func attentionBuffers(prefix string, m Model) []network.Buffer {
 		{Name: prefix + "v", Shape: network.Dims{s, v}, Sharded: true},
 	}
 	if m.latent() {
-		network.MadeWithin(network.UpProjection, buffers)
+		network.BuffersWithin(network.UpProjection, buffers)
 	}
 	if m.Attention == AttentionFlash {
 		buffers = append(buffers, network.Buffer{Name: prefix + "flash.statistic", Shape: network.Dims{s, m.Heads}, ElementBytes: 4, Modules: network.FusedCore, Sharded: true})

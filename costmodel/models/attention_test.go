@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 	"psim/costmodel/training"
 )
@@ -17,7 +18,7 @@ func TestFlash(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 6)
 		heads := 2 * size.Draw(t, "heads")
-		m := Model{Family: familyLlama, Layers: 1, Hidden: 16 * heads, Heads: heads, FFNHidden: 64, Vocab: 64, SequenceLength: 100 * size.Draw(t, "hundreds of tokens")}
+		m := Model{Family: FamilyLlama, Layers: 1, Hidden: 16 * heads, Heads: heads, FFNHidden: 64, Vocab: 64, SequenceLength: 100 * size.Draw(t, "hundreds of tokens")}
 		square, err := m.Network()
 		require.NoError(t, err)
 		m.Attention = AttentionFlash
@@ -38,7 +39,7 @@ func TestFlash(t *testing.T) {
 		assert.Equal(t, bytes(before)-2*rows*int64(m.SequenceLength)+4*rows, bytes(after))
 		assert.Empty(t, training.Options{Recompute: "selective"}.Repeated(after), "there is nothing to repeat")
 
-		half, err := m.On(network.Group{Devices: 2})
+		half, err := m.On(group.Group{Devices: 2})
 		require.NoError(t, err)
 		for _, p := range []network.Pass{network.Forward, network.InputGradient} {
 			assert.Equal(t, after.FLOPs(p), 2*half.Layers[1].FLOPs(p))

@@ -58,8 +58,8 @@ func TestGradients(t *testing.T) {
 // In two passes the network's input has a gradient; the network asked is left as it was.
 func TestAsked(t *testing.T) {
 	n := preset(t, "vgg16-pipeline")
-	assert.Equal(t, n, training.Options{Backward: training.BackwardPerLayer}.Asked(n))
-	asked := training.Options{Backward: training.BackwardTwoPass}.Asked(n)
+	assert.Equal(t, n, training.Options{Backward: training.BackwardPerLayer}.Trained(n))
+	asked := training.Options{Backward: training.BackwardTwoPass}.Trained(n)
 	assert.Equal(t, n.FLOPs(network.Forward), asked.FLOPs(network.InputGradient))
 	assert.Less(t, n.FLOPs(network.InputGradient), n.FLOPs(network.Forward))
 	assert.EqualError(t, training.Options{Backward: training.BackwardTwoPass, Recompute: "full"}.Validate(),

@@ -111,7 +111,7 @@ func (m Model) between() between {
 }
 
 // rms reports whether norms are RMSNorm.
-func (m Model) rms() bool { return m.Family == familyLlama || m.Family == familyMixtral }
+func (m Model) rms() bool { return m.Family == FamilyLlama || m.Family == FamilyMixtral }
 
 // In the counts below, elements are of 16 bits, and one in fp32 is two.
 
@@ -127,7 +127,7 @@ func (m Model) softmax(name string) []network.Op {
 	fused.Moved = [3]int64{3 * n / 2, 2 * n, 0}
 	step := func(step string, forward, input network.Traffic, numbers network.Numbers) network.Op {
 		op := network.NewElementwise(name+"."+step, n, forward, input)
-		op.Count, op.Unless, op.Numbers = int64(m.Heads), 4, numbers
+		op.Count, op.UnlessMultiple, op.Numbers = int64(m.Heads), 4, numbers
 		return op
 	}
 	narrow, same, wide := traffic(4, 2), traffic(4, 4), traffic(2, 4)

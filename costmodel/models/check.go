@@ -14,11 +14,11 @@ import (
 // defaults fills what may be left out. It leaves bad numbers to checkNumbers.
 func (m Model) defaults() Model {
 	switch m.Family {
-	case familyGPT:
+	case FamilyGPT:
 		m.KVHeads = m.Heads
 		m.FFNHidden = cmp.Or(m.FFNHidden, 4*min(m.Hidden, maxSize))
 		m.Positions = cmp.Or(m.Positions, m.SequenceLength)
-	case familyLlama, familyMixtral:
+	case FamilyLlama, FamilyMixtral:
 		m.KVHeads = cmp.Or(m.KVHeads, m.Heads)
 		m.ExpertGroups, m.Imbalance = cmp.Or(m.ExpertGroups, 1), cmp.Or(m.Imbalance, 1)
 		m.GroupsPerToken = cmp.Or(m.GroupsPerToken, m.ExpertGroups)
@@ -30,7 +30,7 @@ func (m Model) defaults() Model {
 		m.HeadDim = m.Hidden / m.Heads
 	}
 	if m.Tied == nil {
-		tied := m.Family == familyGPT
+		tied := m.Family == FamilyGPT
 		m.Tied = &tied
 	}
 	return m
@@ -108,7 +108,7 @@ func (m Model) checkAttention() error {
 	if every := max(1, m.MoEEvery); m.Experts > 0 && m.Layers/every*every <= m.DenseLayers {
 		return fmt.Errorf("dense_layers = %d, moe_every = %d: leave none of %d blocks with experts", m.DenseLayers, every, m.Layers)
 	}
-	if m.Family == familyGPT && m.SequenceLength > m.Positions {
+	if m.Family == FamilyGPT && m.SequenceLength > m.Positions {
 		return fmt.Errorf("sequence_length = %d: must be at most positions = %d", m.SequenceLength, m.Positions)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 )
 
@@ -13,21 +14,9 @@ import (
 // chunks as there are parts, of which part r has the r-th from both ends: all compute
 // equally many pairs.
 
-// The ways in which parts attend to each other, legal values of Group.Method.
-const (
-	// ContextRing passes keys and values round, beside attention to those that are there
-	// (Liu et al. 2023, Ring Attention; Transformer Engine's p2p).
-	ContextRing = "ring"
-	// ContextGather gathers all keys and values first (Llama Team 2024, section 3.3.2).
-	ContextGather = "all-gather"
-	// ContextUlysses exchanges parts of sequences for whole ones of some of the heads
-	// (Jacobs et al. 2023, DeepSpeed Ulysses; Transformer Engine's a2a).
-	ContextUlysses = "ulysses"
-)
-
 // inParts builds the network as a device has it that computes one of the parts into which a
 // group cuts sequences.
-func (m Model) inParts(g network.Group) (network.Network, error) {
+func (m Model) inParts(g group.Group) (network.Network, error) {
 	if g.ContextParts() == 1 {
 		return m.Network()
 	}
@@ -47,7 +36,7 @@ func (m Model) inParts(g network.Group) (network.Network, error) {
 }
 
 // checkContext wants equal parts, and attention that takes them.
-func (m Model) checkContext(g network.Group) error {
+func (m Model) checkContext(g group.Group) error {
 	c := g.ContextParts()
 	switch {
 	case !m.transformer():
@@ -58,7 +47,7 @@ func (m Model) checkContext(g network.Group) error {
 		return fmt.Errorf("sequence_length = %d: parallel.context = %d cuts it into %d chunks, which must be equal", m.SequenceLength, c, 2*c)
 	case g.Sequence && m.SequenceLength%(c*g.TensorParts()) != 0:
 		return fmt.Errorf("sequence_length = %d: parallel.context × parallel.tensor = %d must divide it", m.SequenceLength, c*g.TensorParts())
-	case g.Method != ContextUlysses:
+	case g.Method != group.ContextUlysses:
 		return nil
 	}
 	for _, heads := range []struct {
@@ -79,9 +68,9 @@ func (m Model) inContext(prefix string, core network.Op) []network.Op {
 	switch {
 	case m.parts.ContextParts() == 1:
 		return []network.Op{core}
-	case m.parts.Method == ContextGather:
+	case m.parts.Method == group.ContextGather:
 		return m.gatheredContext(prefix, core)
-	case m.parts.Method == ContextUlysses:
+	case m.parts.Method == group.ContextUlysses:
 		return m.exchangedContext(prefix, core)
 	}
 	return m.ringContext(prefix, core)
@@ -119,10 +108,10 @@ func (m Model) ringContext(prefix string, core network.Op) []network.Op {
 // have a kernel each, with the keys up to its end: half a chunk more than all of them.
 func (m Model) gatheredContext(prefix string, core network.Op) []network.Op {
 	c, kv := int64(m.parts.ContextParts()), m.keysAndValues()
-	whole := network.Transfer{Elements: c * kv, Context: true}
+	whole := group.Transfer{Elements: c * kv, Context: true}
 	gather := network.Op{Name: prefix + "gather", Class: network.Exchange}
 	gather.Exchanges[network.Forward], gather.Exchanges[network.InputGradient] = whole, whole
-	gather.Exchanges[network.Forward].Collective, gather.Exchanges[network.InputGradient].Collective = network.AllGather, network.ReduceScatter
+	gather.Exchanges[network.Forward].Collective, gather.Exchanges[network.InputGradient].Collective = group.AllGather, group.ReduceScatter
 	again := network.Op{Name: prefix + "gather_again", Class: network.Exchange}
 	again.Exchanges[network.InputGradient] = gather.Exchanges[network.Forward]
 	order := network.NewElementwise(prefix+"order_chunks", c*kv, traffic(2, 2), traffic(4, 4)) // as they stand in the sequence, and gradients back
@@ -143,7 +132,7 @@ func (m Model) exchangedContext(prefix string, core network.Op) []network.Op {
 	core.Rows, core.Cols, core.Pairs = core.Rows*c, core.Cols*c, core.Pairs*c
 	exchange := func(name string, tensors int, n int64) []network.Op {
 		op := network.Op{Name: prefix + name, Class: network.Exchange}
-		op.Exchanges[network.Forward] = network.Transfer{Collective: network.Transpose, Elements: n, Context: true}
+		op.Exchanges[network.Forward] = group.Transfer{Collective: group.Transpose, Elements: n, Context: true}
 		op.Exchanges[network.InputGradient] = op.Exchanges[network.Forward]
 		order := network.NewElementwise(prefix+name+".order", n, traffic(4, 4), traffic(4, 4))
 		order.Launches = [3]int{network.Forward: 2 * tensors, network.InputGradient: 2 * tensors}

@@ -7,17 +7,18 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/costmodel/group"
 	"psim/costmodel/models"
 	"psim/costmodel/network"
 )
 
-var contextMethods = []string{models.ContextRing, models.ContextGather, models.ContextUlysses}
+var contextMethods = []string{group.ContextRing, group.ContextGather, group.ContextUlysses}
 
 // What a device of Llama 3 8B passes on in a block of one sequence of 32k tokens in four
 // parts: keys and values of a quarter, three times, and with their gradients back.
 func ExampleGroup_context() {
 	m := models.Model{Preset: "llama3-8b", SequenceLength: 32768, Attention: models.AttentionFlash}
-	n, err := m.On(network.Group{Context: 4})
+	n, err := m.On(group.Group{Context: 4})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -25,7 +26,7 @@ func ExampleGroup_context() {
 	fmt.Println(n.TokensPerSample, "tokens per sample, of which a block has", n.Layers[1].Input)
 	for _, o := range n.Layers[1].Ops {
 		for block := range o.Blocks {
-			fmt.Println("block", block, "passes", o.PassedBeside(network.Forward, block), "elements in F,", o.PassedBeside(network.InputGradient, block), "in I")
+			fmt.Println("block", block, "passes", o.PassedOn(network.Forward, block), "elements in F,", o.PassedOn(network.InputGradient, block), "in I")
 		}
 	}
 	// Output:
@@ -37,8 +38,8 @@ func ExampleGroup_context() {
 }
 
 // drawContext draws a model of fused attention, and a group that cuts its sequences.
-func drawContext(t *rapid.T) (models.Model, network.Group) {
-	g := network.Group{
+func drawContext(t *rapid.T) (models.Model, group.Group) {
+	g := group.Group{
 		Devices: rapid.SampledFrom([]int{1, 2}).Draw(t, "tensor"), Context: rapid.SampledFrom([]int{2, 4}).Draw(t, "context"),
 		Method: rapid.SampledFrom(contextMethods).Draw(t, "method"),
 	}
@@ -111,11 +112,11 @@ func TestContextExchanges(t *testing.T) {
 				part := int64(m.SequenceLength / c)
 				q, kv, n := part*16*8/int64(tensor), part*int64(kvHeads)*2*8/int64(tensor), int64(c)
 				for method, want := range map[string][2]int64{
-					models.ContextRing:    {(n - 1) * kv, 2 * (n - 1) * kv},
-					models.ContextGather:  {(n - 1) * kv, 2 * (n - 1) * kv},
-					models.ContextUlysses: {(2*q + kv) * (n - 1) / n, (2*q + kv) * (n - 1) / n},
+					group.ContextRing:    {(n - 1) * kv, 2 * (n - 1) * kv},
+					group.ContextGather:  {(n - 1) * kv, 2 * (n - 1) * kv},
+					group.ContextUlysses: {(2*q + kv) * (n - 1) / n, (2*q + kv) * (n - 1) / n},
 				} {
-					net, err := m.On(network.Group{Devices: tensor, Context: c, Method: method})
+					net, err := m.On(group.Group{Devices: tensor, Context: c, Method: method})
 					require.NoError(t, err)
 					for p := range want {
 						require.Equal(t, want[p], sentAmongParts(net.Layers[1], network.Pass(p), n), "%s over %d with tensor = %d in %s", method, c, tensor, network.Pass(p))
@@ -130,7 +131,7 @@ func TestContextExchanges(t *testing.T) {
 func sentAmongParts(l network.Layer, p network.Pass, parts int64) (sum int64) {
 	for _, o := range l.Ops {
 		for block := range o.Blocks {
-			sum += o.PassedBeside(p, block)
+			sum += o.PassedOn(p, block)
 		}
 		if x := o.Exchanges[p]; x.Context {
 			sum += x.Elements * (parts - 1) / parts
@@ -142,18 +143,18 @@ func sentAmongParts(l network.Layer, p network.Pass, parts int64) (sum int64) {
 // Parts that are not equal, or cannot attend to each other, are refused.
 func TestContextErrors(t *testing.T) {
 	m := models.Model{Family: "llama", Layers: 1, Heads: 8, KVHeads: 2, Hidden: 64, FFNHidden: 64, Vocab: 64, SequenceLength: 24, Attention: models.AttentionFlash}
-	for want, g := range map[string]network.Group{
+	for want, g := range map[string]group.Group{
 		"sequence_length = 24: parallel.context = 8 cuts":                     {Context: 8},
 		"sequence_length = 24: parallel.context × parallel.tensor = 16":       {Context: 2, Devices: 8, Sequence: true},
-		`kv_heads = 2: with context_method = "ulysses"`:                       {Context: 4, Method: models.ContextUlysses},
-		`heads = 8: with context_method = "ulysses" parallel.context × paral`: {Context: 3, Method: models.ContextUlysses},
+		`kv_heads = 2: with context_method = "ulysses"`:                       {Context: 4, Method: group.ContextUlysses},
+		`heads = 8: with context_method = "ulysses" parallel.context × paral`: {Context: 3, Method: group.ContextUlysses},
 	} {
 		_, err := m.On(g)
 		require.ErrorContains(t, err, want)
 	}
 	m.Attention = models.AttentionUnfused
-	_, err := m.On(network.Group{Context: 2})
+	_, err := m.On(group.Group{Context: 2})
 	require.ErrorContains(t, err, `attention = "unfused": parallel.context = 2 takes fused attention`)
-	_, err = models.Model{Preset: "vgg16"}.On(network.Group{Context: 2})
+	_, err = models.Model{Preset: "vgg16"}.On(group.Group{Context: 2})
 	require.ErrorContains(t, err, "context parallelism divides transformers alone")
 }

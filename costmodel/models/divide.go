@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"slices"
 
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 	"psim/internal/setting"
 )
 
 // On builds the layers as one device of a group has them, with the exchanges
 // among the group. It fails where the group does not divide the model.
-func (m Model) On(g network.Group) (network.Network, error) {
+func (m Model) On(g group.Group) (network.Network, error) {
 	n, err := m.inParts(g)
 	if err != nil || g.TensorParts() == 1 && !g.Dispatches() {
 		return n, err
@@ -23,22 +24,11 @@ func (m Model) On(g network.Group) (network.Network, error) {
 	if err != nil {
 		return network.Network{}, err
 	}
-	n.Group = g
-	first := network.Same(n.Layers)
-	for i, l := range n.Layers {
-		part := &n.Layers[i]
-		*part = g.DivideLayer(l, i == len(n.Layers)-1)
-		if k := first[i]; k < i {
-			part.Ops, part.Buffers = n.Layers[k].Ops, n.Layers[k].Buffers
-		} else {
-			part.Ops, part.Buffers = g.DivideOps(l.Ops, n.Routing), g.DivideBuffers(l.Buffers, n.Routing)
-		}
-	}
-	return n, nil
+	return n.Divided(g), nil
 }
 
 // checkGroup wants equal shares of everything that is divided.
-func (m Model) checkGroup(g network.Group) error {
+func (m Model) checkGroup(g group.Group) error {
 	t := g.TensorParts()
 	if !m.transformer() {
 		return errors.New("tensor parallelism divides transformers alone (gpt, llama, mixtral); set parallel.tensor = 1")

@@ -11,12 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 	"psim/costmodel/training"
 )
 
 // on builds a model as one device of a group has it.
-func on(t require.TestingT, m Model, g network.Group) network.Network {
+func on(t require.TestingT, m Model, g group.Group) network.Network {
 	n, err := m.On(g)
 	require.NoError(t, err)
 	return n
@@ -29,22 +30,22 @@ func keptBytes(recompute string, l network.Layer) float64 {
 }
 
 // drawDivided draws a model and a group that divides it.
-func drawDivided(t *rapid.T) (Model, network.Group) {
+func drawDivided(t *rapid.T) (Model, group.Group) {
 	devices := rapid.SampledFrom([]int{2, 4, 8}).Draw(t, "devices")
 	heads := devices * rapid.IntRange(1, 4).Draw(t, "heads")
 	kv := heads
-	family := rapid.SampledFrom([]string{familyGPT, familyLlama, familyMixtral}).Draw(t, "family")
+	family := rapid.SampledFrom([]string{FamilyGPT, FamilyLlama, FamilyMixtral}).Draw(t, "family")
 	m := Model{
 		Family: family, Layers: rapid.IntRange(1, 3).Draw(t, "layers"),
 		Heads: heads, Hidden: heads * rapid.IntRange(1, 32).Draw(t, "head_dim"),
 		FFNHidden: devices * rapid.IntRange(1, 200).Draw(t, "ffn"), Vocab: devices * rapid.IntRange(1, 100).Draw(t, "vocab"),
 		SequenceLength: devices * rapid.IntRange(1, 40).Draw(t, "sequence"),
 	}
-	if family == familyMixtral {
+	if family == FamilyMixtral {
 		m.Experts = rapid.IntRange(1, 4).Draw(t, "experts")
 		m.ExpertsPerToken = rapid.IntRange(1, m.Experts).Draw(t, "experts_per_token")
 	}
-	if family != familyGPT {
+	if family != FamilyGPT {
 		if heads%(2*devices) == 0 && rapid.Bool().Draw(t, "grouped") {
 			kv = heads / 2
 		}
@@ -52,14 +53,14 @@ func drawDivided(t *rapid.T) (Model, network.Group) {
 	} else if rapid.Bool().Draw(t, "dropout") {
 		m.Dropout = 0.1
 	}
-	return m, network.Group{Devices: devices, Sequence: rapid.Bool().Draw(t, "sequence_parallel")}
+	return m, group.Group{Devices: devices, Sequence: rapid.Bool().Draw(t, "sequence_parallel")}
 }
 
 // Equations 1 to 6 of Korthikanti et al. 2022 (table 2), to the byte.
 func TestKorthikantiTable2(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, g := drawDivided(t)
-		m.Family, m.KVHeads, m.FFNHidden, m.Experts, m.ExpertsPerToken, m.Dropout = familyGPT, 0, 0, 0, 0, 0.1
+		m.Family, m.KVHeads, m.FFNHidden, m.Experts, m.ExpertsPerToken, m.Dropout = FamilyGPT, 0, 0, 0, 0, 0.1
 		s, h, a, d := float64(m.SequenceLength), float64(m.Hidden), float64(m.Heads), float64(g.Devices)
 		for _, e := range []struct {
 			sequence  bool
@@ -110,9 +111,9 @@ func TestKorthikantiFigures(t *testing.T) {
 	}
 	for _, e := range data.Models {
 		block := func(recompute string, sequence bool) float64 {
-			return e.MicroBatch * keptBytes(recompute, on(t, Model{Preset: e.Preset}, network.Group{Devices: 8, Sequence: sequence}).Layers[1])
+			return e.MicroBatch * keptBytes(recompute, on(t, Model{Preset: e.Preset}, group.Group{Devices: 8, Sequence: sequence}).Layers[1])
 		}
-		n := on(t, Model{Preset: e.Preset}, network.Group{Devices: 8})
+		n := on(t, Model{Preset: e.Preset}, group.Group{Devices: 8})
 		held := float64(len(n.Layers) - 3)
 		if p, v := float64(e.Pipeline), float64(e.Interleaving); v > 1 {
 			held *= 1 + (p-1)/(p*v)
@@ -196,7 +197,7 @@ func replicatedFLOPs(l network.Layer, p network.Pass) int64 {
 func exchanged(l network.Layer, p network.Pass) int64 {
 	var n int64
 	for _, op := range l.Ops {
-		times := map[network.OpCollective]int64{network.AllReduce: 2, network.AllGather: 1, network.ReduceScatter: 1}
+		times := map[group.Pattern]int64{group.AllReduce: 2, group.AllGather: 1, group.ReduceScatter: 1}
 		n += times[op.Exchanges[p].Collective] * op.Exchanges[p].Elements
 	}
 	return n
@@ -225,7 +226,7 @@ func TestBlockExchanges(t *testing.T) {
 // The embedding sums the rows that the devices have; the head makes input
 // gradients and three sums of a number per token, in fp32.
 func TestEndsExchange(t *testing.T) {
-	n := on(t, Model{Preset: "llama2-7b", SequenceLength: 128}, network.Group{Devices: 4})
+	n := on(t, Model{Preset: "llama2-7b", SequenceLength: 128}, group.Group{Devices: 4})
 	const sh = 128 * 4096
 	assert.EqualValues(t, 2*sh, exchanged(n.Layers[0], network.Forward))
 	assert.Zero(t, exchanged(n.Layers[0], network.InputGradient))
@@ -239,7 +240,7 @@ func TestEndsExchange(t *testing.T) {
 // The smaller product is the one that is seen: attention by heads, the first
 // of two linear layers by columns, the second by what it sums over.
 func TestProductsAreCut(t *testing.T) {
-	n := on(t, Model{Preset: "megatron-22b"}, network.Group{Devices: 8})
+	n := on(t, Model{Preset: "megatron-22b"}, group.Group{Devices: 8})
 	got := map[string][4]int64{}
 	for _, op := range n.Layers[1].Ops {
 		if op.Class == network.Product {
@@ -255,22 +256,22 @@ func TestProductsAreCut(t *testing.T) {
 func TestGroupErrors(t *testing.T) {
 	for _, c := range []struct {
 		model Model
-		group network.Group
+		group group.Group
 		want  string
 	}{
-		{Model{Preset: "gpt2"}, network.Group{Devices: 2}, "vocab = 50257: parallel.tensor = 2 must divide it; Megatron would fill it up to 50432, set vocab = 50432"},
-		{Model{Preset: "gpt2"}, network.Group{Devices: 8}, "heads = 12: parallel.tensor = 8 must divide it"},
-		{Model{Preset: "gpt2", Vocab: 51200}, network.Group{Devices: 8}, "heads = 12: parallel.tensor = 8 must divide it"},
-		{Model{Preset: "llama3-8b"}, network.Group{Devices: 16}, "kv_heads = 8: parallel.tensor = 16 must divide it"},
-		{Model{Preset: "llama3-8b", FFNHidden: 1001}, network.Group{Devices: 2}, "ffn_hidden = 1001"},
-		{Model{Preset: "llama3-8b", SequenceLength: 9}, network.Group{Devices: 2, Sequence: true}, "sequence_length = 9"},
-		{Model{Preset: "mlp"}, network.Group{Devices: 2}, "tensor parallelism divides transformers alone"},
-		{Model{Preset: "vgg16"}, network.Group{Devices: 2}, "tensor parallelism divides transformers alone"},
-		{Model{Preset: "nothing"}, network.Group{Devices: 2}, "preset"},
+		{Model{Preset: "gpt2"}, group.Group{Devices: 2}, "vocab = 50257: parallel.tensor = 2 must divide it; Megatron would fill it up to 50432, set vocab = 50432"},
+		{Model{Preset: "gpt2"}, group.Group{Devices: 8}, "heads = 12: parallel.tensor = 8 must divide it"},
+		{Model{Preset: "gpt2", Vocab: 51200}, group.Group{Devices: 8}, "heads = 12: parallel.tensor = 8 must divide it"},
+		{Model{Preset: "llama3-8b"}, group.Group{Devices: 16}, "kv_heads = 8: parallel.tensor = 16 must divide it"},
+		{Model{Preset: "llama3-8b", FFNHidden: 1001}, group.Group{Devices: 2}, "ffn_hidden = 1001"},
+		{Model{Preset: "llama3-8b", SequenceLength: 9}, group.Group{Devices: 2, Sequence: true}, "sequence_length = 9"},
+		{Model{Preset: "mlp"}, group.Group{Devices: 2}, "tensor parallelism divides transformers alone"},
+		{Model{Preset: "vgg16"}, group.Group{Devices: 2}, "tensor parallelism divides transformers alone"},
+		{Model{Preset: "nothing"}, group.Group{Devices: 2}, "preset"},
 	} {
 		_, err := c.model.On(c.group)
 		assert.ErrorContains(t, err, c.want)
 	}
-	n := on(t, Model{Preset: "gpt2"}, network.Group{Devices: 1, Sequence: true})
+	n := on(t, Model{Preset: "gpt2"}, group.Group{Devices: 1, Sequence: true})
 	assert.Equal(t, build(t, Model{Preset: "gpt2"}), n)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 	"psim/costmodel/training"
 )
@@ -14,8 +15,8 @@ import (
 // and makes their operands narrow one by one; fused kernels are one for all.
 func TestExpertKernels(t *testing.T) {
 	kernels := func(m Model, precision string, devices int) (list [3]int) {
-		n := on(t, m, network.Group{Devices: 1, Expert: devices})
-		n = training.Options{Precision: precision}.Asked(n)
+		n := on(t, m, group.Group{Devices: 1, Expert: devices})
+		n = training.Options{Precision: precision}.Trained(n)
 		for _, o := range n.Layers[1].Ops {
 			if strings.Contains(o.Name, ".experts.w") {
 				for _, p := range []network.Pass{network.Forward, network.InputGradient, network.WeightGradient} {
@@ -37,7 +38,7 @@ func TestExpertKernels(t *testing.T) {
 // Experts with biases have these added, and what goes into their function bounded, apart.
 func TestExpertsOfGPTOSS(t *testing.T) {
 	names := func(m Model) (list []string) {
-		for _, o := range on(t, m, network.Group{Devices: 1, Expert: 8}).Layers[1].Ops {
+		for _, o := range on(t, m, group.Group{Devices: 1, Expert: 8}).Layers[1].Ops {
 			if name, ok := strings.CutPrefix(o.Name, "mlp.experts."); ok {
 				list = append(list, name)
 			}

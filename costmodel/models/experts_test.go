@@ -7,11 +7,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 )
 
 // divided builds one device's part of a small mixture.
-func divided(t *testing.T, g network.Group, change func(*Model)) (whole, part network.Network) {
+func divided(t *testing.T, g group.Group, change func(*Model)) (whole, part network.Network) {
 	m := Model{Family: "mixtral", Layers: 2, Hidden: 64, Heads: 8, FFNHidden: 96, Vocab: 256, SequenceLength: 32, Experts: 16, ExpertsPerToken: 4}
 	if change != nil {
 		change(&m)
@@ -26,7 +27,7 @@ func divided(t *testing.T, g network.Group, change func(*Model)) (whole, part ne
 // All devices of an expert group have as many parameters of experts as a layer has, and
 // compute as much for them as one that has all experts.
 func TestExpertsDivided(t *testing.T) {
-	for _, g := range []network.Group{
+	for _, g := range []group.Group{
 		{Expert: 4}, {Expert: 16}, {Devices: 2, Sequence: true, Expert: 4}, {Devices: 4, Sequence: true, Expert: 2, ExpertTensor: 2},
 		{Devices: 4, Sequence: true, ExpertTensor: 1}, {Devices: 4, Sequence: true, Expert: 8, ExpertTensor: 4}, {Devices: 4, Sequence: true},
 	} {
@@ -57,7 +58,7 @@ func TestExpertsDivided(t *testing.T) {
 
 // routerTwice is what the devices of a tensor-parallel group that divides every expert
 // compute beyond a whole router: each routes all tokens.
-func routerTwice(whole network.Network, g network.Group, p network.Pass) int64 {
+func routerTwice(whole network.Network, g group.Group, p network.Pass) int64 {
 	if g.Dispatches() {
 		return 0
 	}
@@ -75,22 +76,22 @@ func routerTwice(whole network.Network, g network.Group, p network.Pass) int64 {
 func TestAllToAlls(t *testing.T) {
 	const rows, hidden = 32 * 4, 64
 	for _, c := range []struct {
-		group    network.Group
-		dispatch network.Transfer
+		group    group.Group
+		dispatch group.Transfer
 	}{
-		{network.Group{Expert: 8}, network.Transfer{Collective: network.AllToAll, Elements: rows * hidden}},
-		{network.Group{Devices: 4, Sequence: true, Expert: 8}, network.Transfer{Collective: network.AllToAll, Elements: rows / 4 * hidden}},
-		{network.Group{Devices: 4, Sequence: true, Expert: 8, ExpertTensor: 2}, network.Transfer{Collective: network.AllToAll, Elements: rows / 4 * hidden}},
-		{network.Group{Expert: 8, EightBits: true}, network.Transfer{Collective: network.AllToAll, Elements: rows * (hidden + hidden/128.*4), ElementBytes: 1}},
+		{group.Group{Expert: 8}, group.Transfer{Collective: group.AllToAll, Elements: rows * hidden}},
+		{group.Group{Devices: 4, Sequence: true, Expert: 8}, group.Transfer{Collective: group.AllToAll, Elements: rows / 4 * hidden}},
+		{group.Group{Devices: 4, Sequence: true, Expert: 8, ExpertTensor: 2}, group.Transfer{Collective: group.AllToAll, Elements: rows / 4 * hidden}},
+		{group.Group{Expert: 8, EightBits: true}, group.Transfer{Collective: group.AllToAll, Elements: rows * (hidden + hidden/128.*4), ElementBytes: 1}},
 	} {
 		_, part := divided(t, c.group, nil)
 		var names []string
 		for _, o := range part.Layers[1].Ops {
-			if o.Exchanges[network.Forward].Collective != network.AllToAll {
+			if o.Exchanges[network.Forward].Collective != group.AllToAll {
 				continue
 			}
 			names = append(names, o.Name)
-			want := [3]network.Transfer{network.Forward: c.dispatch, network.InputGradient: {Collective: network.AllToAll, Elements: rows * hidden / int64(c.group.TensorParts())}}
+			want := [3]group.Transfer{network.Forward: c.dispatch, network.InputGradient: {Collective: group.AllToAll, Elements: rows * hidden / int64(c.group.TensorParts())}}
 			if o.Name == "mlp.combine" {
 				want[network.Forward] = want[network.InputGradient]
 			}
@@ -103,7 +104,7 @@ func TestAllToAlls(t *testing.T) {
 // A busiest device has more rows, sends and keeps more; a capacity is the same for all.
 func TestImbalanceAndCapacity(t *testing.T) {
 	rows := func(change func(*Model)) int64 {
-		_, part := divided(t, network.Group{Expert: 4}, change)
+		_, part := divided(t, group.Group{Expert: 4}, change)
 		for _, o := range part.Layers[1].Ops {
 			if o.Experts > 0 {
 				return o.Rows
@@ -115,8 +116,8 @@ func TestImbalanceAndCapacity(t *testing.T) {
 	assert.Equal(t, even*3/2, rows(func(m *Model) { m.Imbalance = 1.5 }))
 	assert.Equal(t, even*4, rows(func(m *Model) { m.Imbalance = 100 }), "one device has all rows")
 	assert.Equal(t, even*5/4, rows(func(m *Model) { m.Capacity = 1.25 }))
-	_, busiest := divided(t, network.Group{Expert: 4}, func(m *Model) { m.Imbalance = 1.5 })
-	_, mean := divided(t, network.Group{Expert: 4}, nil)
+	_, busiest := divided(t, group.Group{Expert: 4}, func(m *Model) { m.Imbalance = 1.5 })
+	_, mean := divided(t, group.Group{Expert: 4}, nil)
 	for i, l := range busiest.Layers {
 		assert.InDelta(t, float64(mean.Layers[i].FLOPs(network.Forward)), float64(l.FLOPs(network.Forward))-busiest.Surplus(l.Ops, network.Forward), 1e-6)
 	}
@@ -125,33 +126,33 @@ func TestImbalanceAndCapacity(t *testing.T) {
 // What a token reaches: by counting, and DeepSeek-V3's four of eight nodes, of which it
 // reaches nearly all.
 func TestReached(t *testing.T) {
-	assert.InDelta(t, 1, network.Routing{Experts: 8, PerToken: 2, Groups: 1, GroupsPerToken: 1}.Reached(1), 1e-12)
-	assert.InDelta(t, 2, network.Routing{Experts: 8, PerToken: 2, Groups: 1, GroupsPerToken: 1}.Reached(8), 1e-12)
-	assert.InDelta(t, 2-2./14*3, network.Routing{Experts: 8, PerToken: 2, Groups: 1, GroupsPerToken: 1}.Reached(2), 1e-12)
-	limited := network.Routing{Experts: 256, PerToken: 8, Groups: 8, GroupsPerToken: 4}
+	assert.InDelta(t, 1, group.Routing{Experts: 8, PerToken: 2, Groups: 1, GroupsPerToken: 1}.Reached(1), 1e-12)
+	assert.InDelta(t, 2, group.Routing{Experts: 8, PerToken: 2, Groups: 1, GroupsPerToken: 1}.Reached(8), 1e-12)
+	assert.InDelta(t, 2-2./14*3, group.Routing{Experts: 8, PerToken: 2, Groups: 1, GroupsPerToken: 1}.Reached(2), 1e-12)
+	limited := group.Routing{Experts: 256, PerToken: 8, Groups: 8, GroupsPerToken: 4}
 	assert.InDelta(t, 3.65, limited.Reached(8), 0.05)
-	free := network.Routing{Experts: 256, PerToken: 8, Groups: 1, GroupsPerToken: 1}
+	free := group.Routing{Experts: 256, PerToken: 8, Groups: 1, GroupsPerToken: 1}
 	assert.InDelta(t, 5.32, free.Reached(8), 0.05)
 	assert.Less(t, limited.Reached(64), free.Reached(64))
-	assert.InDelta(t, 2, network.Routing{Experts: 8, PerToken: 2, Groups: 4, GroupsPerToken: 1}.Reached(8), 1e-12)
+	assert.InDelta(t, 2, group.Routing{Experts: 8, PerToken: 2, Groups: 4, GroupsPerToken: 1}.Reached(8), 1e-12)
 }
 
 func TestExpertsRefused(t *testing.T) {
 	m := Model{Family: "mixtral", Layers: 2, Hidden: 64, Heads: 8, FFNHidden: 96, Vocab: 256, SequenceLength: 32, Experts: 16, ExpertsPerToken: 4}
 	for _, c := range []struct {
 		change func(*Model)
-		group  network.Group
+		group  group.Group
 		want   string
 	}{
-		{nil, network.Group{Expert: 3}, "experts = 16: parallel.expert = 3 must divide it"},
-		{nil, network.Group{Devices: 2, Expert: 2}, "set parallel.sequence = true"},
-		{nil, network.Group{Devices: 64, Sequence: true, ExpertTensor: 64}, "heads = 8"},
-		{func(m *Model) { m.Family, m.Experts, m.ExpertsPerToken = "llama", 0, 0 }, network.Group{Expert: 2}, "parallel.expert = 2 divides those of a mixture"},
-		{func(m *Model) { m.ExpertGroups = 3 }, network.Group{}, "expert_groups = 3: must divide experts = 16"},
-		{func(m *Model) { m.ExpertGroups, m.GroupsPerToken = 2, 4 }, network.Group{}, "groups_per_token = 4: must be at most expert_groups = 2"},
-		{func(m *Model) { m.ExpertGroups, m.GroupsPerToken = 8, 1 }, network.Group{}, "fewer than experts_per_token = 4"},
-		{func(m *Model) { m.Capacity = 5 }, network.Group{}, "capacity = 5: must be at most experts / experts_per_token = 4"},
-		{func(m *Model) { m.Capacity, m.Imbalance = 2, 2 }, network.Group{}, "imbalance = 2: with capacity = 2"},
+		{nil, group.Group{Expert: 3}, "experts = 16: parallel.expert = 3 must divide it"},
+		{nil, group.Group{Devices: 2, Expert: 2}, "set parallel.sequence = true"},
+		{nil, group.Group{Devices: 64, Sequence: true, ExpertTensor: 64}, "heads = 8"},
+		{func(m *Model) { m.Family, m.Experts, m.ExpertsPerToken = "llama", 0, 0 }, group.Group{Expert: 2}, "parallel.expert = 2 divides those of a mixture"},
+		{func(m *Model) { m.ExpertGroups = 3 }, group.Group{}, "expert_groups = 3: must divide experts = 16"},
+		{func(m *Model) { m.ExpertGroups, m.GroupsPerToken = 2, 4 }, group.Group{}, "groups_per_token = 4: must be at most expert_groups = 2"},
+		{func(m *Model) { m.ExpertGroups, m.GroupsPerToken = 8, 1 }, group.Group{}, "fewer than experts_per_token = 4"},
+		{func(m *Model) { m.Capacity = 5 }, group.Group{}, "capacity = 5: must be at most experts / experts_per_token = 4"},
+		{func(m *Model) { m.Capacity, m.Imbalance = 2, 2 }, group.Group{}, "imbalance = 2: with capacity = 2"},
 	} {
 		changed := m
 		if c.change != nil {
@@ -164,12 +165,12 @@ func TestExpertsRefused(t *testing.T) {
 
 // Mixtral's eight experts on as many devices: each has one, and sends seven of eight rows.
 func ExampleModel_On_experts() {
-	net, err := Model{Preset: "mixtral-8x7b", SequenceLength: 4096}.On(network.Group{Expert: 8})
+	net, err := Model{Preset: "mixtral-8x7b", SequenceLength: 4096}.On(group.Group{Expert: 8})
 	if err != nil {
 		panic(err)
 	}
 	for _, op := range net.Layers[1].Ops {
-		if transfer := op.Exchanges[network.Forward]; transfer.Collective == network.AllToAll {
+		if transfer := op.Exchanges[network.Forward]; transfer.Collective == group.AllToAll {
 			rows := transfer.Bytes(2, 1)
 			fmt.Println(op.Name, rows, "bytes,", net.SentToExperts(rows), "to others")
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 )
 
@@ -18,11 +19,11 @@ import (
 func TestMegatronKernels(t *testing.T) {
 	const s, v = 16, 64
 	rapid.Check(t, func(t *rapid.T) {
-		group := network.Group{Devices: rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "devices")}
+		group := group.Group{Devices: rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "devices")}
 		heads := int64(rapid.IntRange(1, 9).Draw(t, "heads of a device"))
 		samples := rapid.Int64Range(1, 9).Draw(t, "samples")
 		all := group.TensorParts() * int(heads)
-		m := Model{Family: familyGPT, Layers: 2, Hidden: all * 8, Heads: all, Vocab: v, SequenceLength: s, Dropout: 0.1}
+		m := Model{Family: FamilyGPT, Layers: 2, Hidden: all * 8, Heads: all, Vocab: v, SequenceLength: s, Dropout: 0.1}
 		fused, err := m.On(group)
 		require.NoError(t, err)
 		m.Kernels = "megatron"
@@ -82,7 +83,7 @@ func TestKernelsErrors(t *testing.T) {
 // RMSNorm in steps, and nanotron's with its copies.
 func TestEagerLlama(t *testing.T) {
 	const s, h, kv, f, v = 16, 32, 8, 64, 50
-	m := Model{Family: familyLlama, Layers: 1, Hidden: h, Heads: 4, KVHeads: 1, FFNHidden: f, Vocab: v, SequenceLength: s}
+	m := Model{Family: FamilyLlama, Layers: 1, Hidden: h, Heads: 4, KVHeads: 1, FFNHidden: f, Vocab: v, SequenceLength: s}
 	layers := func(kernels, eager string) []network.Layer {
 		m.Kernels, m.Code = kernels, eager
 		n, err := m.Network()
@@ -113,15 +114,15 @@ func TestEagerLlama(t *testing.T) {
 // Megatron of 2021 adds gradients of weights up in kernels of their own, and its norms read
 // their input and gradient twice; the rest is the same.
 func TestMegatron2021(t *testing.T) {
-	m := Model{Family: familyGPT, Layers: 1, Hidden: 64, Heads: 4, Vocab: 64, SequenceLength: 16, Kernels: "megatron", Dropout: 0.1}
+	m := Model{Family: FamilyGPT, Layers: 1, Hidden: 64, Heads: 4, Vocab: 64, SequenceLength: 16, Kernels: "megatron", Dropout: 0.1}
 	now := build(t, m).Layers[1]
 	m.Code = "megatron-2021"
 	for i, o := range build(t, m).Layers[1].Ops {
 		later := now.Ops[i]
 		if o.Class == network.Product && o.Weight {
 			require.Equal(t, later.Kernels(network.WeightGradient, 1)+1, o.Kernels(network.WeightGradient, 1), o.Name)
-			require.True(t, o.Adds)
-			o.Gathered, o.GatherWrites = o.Gathered-3, o.GatherWrites-1
+			require.True(t, o.AddsGradient)
+			o.GradientMoved, o.GradientWrites = o.GradientMoved-3, o.GradientWrites-1
 		}
 		if o.Function == network.LayerNorm {
 			o.Moved[network.InputGradient] -= 2 * 16 * 64

@@ -216,16 +216,16 @@ func llamaBlockBuffers(m Model) []network.Buffer {
 func mlpBuffers(m Model) []network.Buffer {
 	s, h := m.SequenceLength, m.Hidden
 	if m.ParallelBlock {
-		return network.MadeWithin(network.DenseMLP, m.gatedBuffers("mlp.", s, m.FFNHidden))
+		return network.BuffersWithin(network.DenseMLP, m.gatedBuffers("mlp.", s, m.FFNHidden))
 	}
 	buffers := []network.Buffer{
 		{Name: "post_attention_layernorm.input", Shape: network.Dims{s, h}},
 		{Name: "mlp.input", Shape: network.Dims{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms},
 	}
 	if m.Experts > 0 {
-		return append(buffers, network.MadeWithin(network.Mixture, expertBuffers(m))...)
+		return append(buffers, network.BuffersWithin(network.Mixture, expertBuffers(m))...)
 	}
-	buffers = append(buffers, network.MadeWithin(network.DenseMLP, m.gatedBuffers("mlp.", s, m.FFNHidden))...)
+	buffers = append(buffers, network.BuffersWithin(network.DenseMLP, m.gatedBuffers("mlp.", s, m.FFNHidden))...)
 	return append(buffers, network.Buffer{Name: "mlp.down_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight})
 }
 

@@ -45,7 +45,7 @@ func expertParams(m Model) []network.Tensor {
 func expertOps(m Model) []network.Op {
 	s, h, f, k, n := m.SequenceLength, m.Hidden, m.expertHidden(), m.ExpertsPerToken, m.routedRows()
 	ops := []network.Op{
-		m.linear("block_sparse_moe.gate", s, h, m.Experts, m.MLPBias).Entering().Undivided().InWide(),
+		m.linear("block_sparse_moe.gate", s, h, m.Experts, m.MLPBias).Entering().Undivided().In16Bits(),
 		network.NewElementwise("mlp.softmax", elements(s, m.Experts), traffic(2, 2), traffic(4, 2)),
 		network.NewElementwise("mlp.sort", elements(n, h), traffic(2, 2), traffic(2, 2)),
 		m.experts(m.linear("block_sparse_moe.experts.w1", n, h, f, m.MLPBias)),
@@ -53,7 +53,7 @@ func expertOps(m Model) []network.Op {
 	}
 	kernels := m.kernels()
 	ops[1].Launches = [3]int{network.Forward: kernels.Router, network.InputGradient: kernels.Router}
-	ops[len(ops)-1].Joined = kernels.ExpertByExpert
+	ops[len(ops)-1].Fused = kernels.ExpertByExpert
 	ops = append(ops, m.expertClamps(n, f)...)
 	ops = append(ops,
 		m.activation("mlp.experts.silu", n, f).Of(network.ExpertActivation),
@@ -130,7 +130,7 @@ func (m Model) routedRows() int {
 
 // experts makes a product one of all experts.
 func (m Model) experts(o network.Op) network.Op {
-	o.Experts, o.Apart = int64(m.Experts), m.kernels().ExpertByExpert
+	o.Experts, o.KernelPerExpert = int64(m.Experts), m.kernels().ExpertByExpert
 	return o
 }
 
@@ -160,6 +160,6 @@ func expertBuffers(m Model) []network.Buffer {
 	if m.SharedExperts == 0 {
 		return buffers
 	}
-	buffers = append(buffers, network.MadeWithin(network.SharedExperts, m.gatedBuffers(sharedExperts, s, m.SharedExperts*m.expertHidden()))...)
+	buffers = append(buffers, network.BuffersWithin(network.SharedExperts, m.gatedBuffers(sharedExperts, s, m.SharedExperts*m.expertHidden()))...)
 	return append(buffers, network.Buffer{Name: sharedExperts + "down_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight})
 }

@@ -35,10 +35,10 @@ func TestMixtralFLOPs(t *testing.T) {
 func TestOneExpertIsLlama(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, _ := drawDivided(t)
-		m.Family, m.Dropout, m.Experts, m.ExpertsPerToken = familyLlama, 0, 0, 0
+		m.Family, m.Dropout, m.Experts, m.ExpertsPerToken = FamilyLlama, 0, 0, 0
 		m.KVHeads = m.Heads
 		dense := build(t, m).Layers[1]
-		m.Family, m.Experts, m.ExpertsPerToken = familyMixtral, 1, 1
+		m.Family, m.Experts, m.ExpertsPerToken = FamilyMixtral, 1, 1
 		one := build(t, m).Layers[1]
 		s, h := int64(m.SequenceLength), int64(m.Hidden)
 		assert.Equal(t, dense.Parameters()+h, one.Parameters())

@@ -7,13 +7,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 	"psim/costmodel/training"
 )
 
 // deepSeek is a small network with all that modules name: a dense block and one with
 // experts, two of them shared, latent attention in one kernel.
-func deepSeek(t *testing.T, g network.Group) network.Network {
+func deepSeek(t *testing.T, g group.Group) network.Network {
 	m := Model{
 		Family: "mixtral", Layers: 2, Hidden: 64, Heads: 4, FFNHidden: 128, Vocab: 96, SequenceLength: 32, Attention: AttentionFlash,
 		QLoraRank: 24, KVLoraRank: 16, QKNopeHeadDim: 8, QKRopeHeadDim: 4, VHeadDim: 8,
@@ -27,7 +28,7 @@ func deepSeek(t *testing.T, g network.Group) network.Network {
 // What modules of blocks of DeepSeek-V3's kind save, in elements of 16 bits of a sample, and
 // what they run again.
 func TestModulesOfDeepSeek(t *testing.T) {
-	n := deepSeek(t, network.Group{})
+	n := deepSeek(t, group.Group{})
 	const s, h, a, dense, shared, expert = 32, 64, 4, 128, 2 * 32, 32
 	routed := 2 * s // two experts a token
 	experts := s*8 + routed*h*2 + 4*routed*expert + 4*s*shared
@@ -66,7 +67,7 @@ func TestModulesOfDeepSeek(t *testing.T) {
 // A mixture that is run again exchanges again: dispatch and combine, and what tensor groups
 // do within it; its activation function does not.
 func TestModulesDispatch(t *testing.T) {
-	exchanges := func(g network.Group, modules string) (names []string) {
+	exchanges := func(g group.Group, modules string) (names []string) {
 		for _, name := range repeatedNames(training.Options{Recompute: modules}, deepSeek(t, g).Layers[2]) {
 			if _, last, _ := strings.Cut(name, "mlp."); name == "mlp.dispatch" || name == "mlp.combine" || strings.HasSuffix(last, "er") || strings.HasSuffix(last, "leave") {
 				names = append(names, name)
@@ -74,16 +75,16 @@ func TestModulesDispatch(t *testing.T) {
 		}
 		return names
 	}
-	assert.Equal(t, []string{"mlp.dispatch", "mlp.combine"}, exchanges(network.Group{Expert: 4}, "moe"))
-	assert.Empty(t, exchanges(network.Group{Expert: 4}, "moe_act"))
-	assert.Empty(t, exchanges(network.Group{Expert: 4}, "shared_experts"))
+	assert.Equal(t, []string{"mlp.dispatch", "mlp.combine"}, exchanges(group.Group{Expert: 4}, "moe"))
+	assert.Empty(t, exchanges(group.Group{Expert: 4}, "moe_act"))
+	assert.Empty(t, exchanges(group.Group{Expert: 4}, "shared_experts"))
 	assert.Equal(t, []string{"mlp.shared_experts.gate_proj.enter", "mlp.shared_experts.down_proj.leave", "mlp.dispatch", "mlp.combine"},
-		exchanges(network.Group{Devices: 2, Sequence: true, Expert: 4}, "moe"))
+		exchanges(group.Group{Devices: 2, Sequence: true, Expert: 4}, "moe"))
 }
 
 // Blocks of several kinds are all marked: whatever a module is not, full repeats more.
 func TestModulesAreParts(t *testing.T) {
-	n := deepSeek(t, network.Group{})
+	n := deepSeek(t, group.Group{})
 	for _, l := range n.Layers {
 		for _, m := range network.ModuleNames() {
 			part := training.Options{Recompute: m.Name}

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 	"psim/costmodel/training"
 )
@@ -79,7 +80,7 @@ func TestModulesCheck(t *testing.T) {
 		`recompute = "mlp,moe": gpt2 has no experts for moe; it has core_attn, mlp, norm`:                      {training.Options{Recompute: "mlp,moe"}, gpt},
 		`recompute = "mla_up_proj": gpt2 has no latent attention for mla_up_proj; it has core_attn, mlp, norm`: {training.Options{Recompute: "mla_up_proj"}, gpt},
 		`recompute = "norm": mlp-3x8 has no blocks with norms for norm; use none or full`:                      {training.Options{Recompute: "norm"}, mlp},
-		`recompute_layers = 2: counts the blocks of a transformer, and mlp-3x8 has none; set 0`:                {training.Options{Recompute: "full", RecomputeLayers: 2}, mlp},
+		`recompute_layers = 2: is a number of blocks of a transformer, and mlp-3x8 has no blocks; set 0`:       {training.Options{Recompute: "full", RecomputeLayers: 2}, mlp},
 	} {
 		assert.EqualError(t, c.Check(c.Network), want)
 	}
@@ -88,7 +89,7 @@ func TestModulesCheck(t *testing.T) {
 
 // Under tensor parallelism a dense MLP runs its collectives of the forward again.
 func TestModulesExchange(t *testing.T) {
-	n, err := Model{Family: "gpt", Layers: 1, Hidden: 64, Heads: 4, Vocab: 64, SequenceLength: 32}.On(network.Group{Devices: 2, Sequence: true})
+	n, err := Model{Family: "gpt", Layers: 1, Hidden: 64, Heads: 4, Vocab: 64, SequenceLength: 32}.On(group.Group{Devices: 2, Sequence: true})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"mlp.c_fc.enter", "mlp.c_fc", "mlp.gelu", "mlp.c_proj", "mlp.c_proj.leave"}, repeatedNames(training.Options{Recompute: "mlp"}, n.Layers[1]))
 }

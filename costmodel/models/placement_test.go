@@ -24,7 +24,7 @@ func TestVGG16SplitShapes(t *testing.T) {
 	for workers, partitions := range want.Partitions {
 		w, err := strconv.Atoi(workers)
 		require.NoError(t, err)
-		split, err := network.VGG16Split(w)
+		split, err := VGG16Split(w)
 		require.NoError(t, err)
 		require.Len(t, split, w)
 		first := 0
@@ -36,7 +36,7 @@ func TestVGG16SplitShapes(t *testing.T) {
 		assert.Equal(t, len(layers), first)
 	}
 	for _, w := range []int{-1, 0, 7} {
-		_, err := network.VGG16Split(w)
+		_, err := VGG16Split(w)
 		assert.ErrorContains(t, err, "must be 1 to 6")
 	}
 }
@@ -86,16 +86,16 @@ func TestGPT2Placement(t *testing.T) {
 		{4, []int{4, 3, 3, 4, 1}, []int32{0, 1, 2, 3, 0}},
 		{12, []int{2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1}, []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0}},
 	} {
-		layers, rankOf, err := network.GPT2Placement(n, c.ranks)
+		layers, rankOf, err := GPT2Placement(n, c.ranks)
 		require.NoError(t, err)
 		assert.Equal(t, c.layers, layers)
 		assert.Equal(t, c.rankOf, rankOf)
 	}
 	for ranks, want := range map[int]string{0: "must be 1 to 12", 13: "must be 1 to 12", 5: "leave rank 4 without one"} {
-		_, _, err := network.GPT2Placement(n, ranks)
+		_, _, err := GPT2Placement(n, ranks)
 		assert.ErrorContains(t, err, want)
 	}
-	_, _, err := network.GPT2Placement(preset(t, "llama2-7b"), 2)
+	_, _, err := GPT2Placement(preset(t, "llama2-7b"), 2)
 	assert.ErrorContains(t, err, `"llama2-7b" is not a GPT`)
 }
 
@@ -103,7 +103,7 @@ func TestPlacementCoversTheNetwork(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := build(t, drawGPT(t))
 		ranks := rapid.IntRange(1, 8).Draw(t, "ranks")
-		layers, rankOf, err := network.GPT2Placement(n, ranks)
+		layers, rankOf, err := GPT2Placement(n, ranks)
 		if err != nil {
 			return
 		}

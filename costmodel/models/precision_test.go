@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 	"psim/costmodel/training"
 )
@@ -24,7 +25,7 @@ func recipes() []training.Options {
 // but routers are theirs, and all that they keep is narrow.
 func TestNarrowed(t *testing.T) {
 	for _, model := range []string{"gpt2", "llama2-7b", "llama3-8b", "mixtral-8x7b", "deepseek-v3", "gpt-oss-20b", "qwen3-30b-a3b"} {
-		for _, g := range []network.Group{{}, {Devices: 4}, {Devices: 4, Sequence: true}, {Devices: 2, Sequence: true, Expert: 4, EightBits: true}, {Expert: 8, ExpertTensor: 2}, {Devices: 2, Sequence: true, Context: 2}, {Devices: 2, Sequence: true, Context: 2, Method: ContextGather}} {
+		for _, g := range []group.Group{{}, {Devices: 4}, {Devices: 4, Sequence: true}, {Devices: 2, Sequence: true, Expert: 4, EightBits: true}, {Expert: 8, ExpertTensor: 2}, {Devices: 2, Sequence: true, Context: 2}, {Devices: 2, Sequence: true, Context: 2, Method: group.ContextGather}} {
 			for _, attention := range []string{AttentionFlash, AttentionUnfused} {
 				m := Model{Preset: model, Attention: attention}
 				if r, err := m.resolve(); err != nil || r.Experts == 0 && g.Expert > 1 || g.Context > 1 && attention == AttentionUnfused {
@@ -46,7 +47,7 @@ func TestNarrowed(t *testing.T) {
 // narrowed checks one.
 func narrowed(t *testing.T, n network.Network, train training.Options) {
 	before := n.Layers[1].Ops[0]
-	made := train.Asked(n)
+	made := train.Trained(n)
 	require.Equal(t, before, n.Layers[1].Ops[0], "the network itself stays")
 	require.Equal(t, n.Parameters(), made.Parameters())
 	for i, l := range made.Layers {
@@ -89,10 +90,10 @@ func narrowed(t *testing.T, n network.Network, train training.Options) {
 func TestNarrowBlock(t *testing.T) {
 	const devices = 4
 	m := Model{Preset: "llama3-8b", Attention: AttentionFlash}
-	n, err := m.On(network.Group{Devices: devices, Sequence: true})
+	n, err := m.On(group.Group{Devices: devices, Sequence: true})
 	require.NoError(t, err)
 	const s, h, q, kv, f = 8192, 4096, 4096, 1024, 14336
-	wide, narrow := n.Layers[1], training.Options{Precision: training.PrecisionFP8}.Asked(n).Layers[1]
+	wide, narrow := n.Layers[1], training.Options{Precision: training.PrecisionFP8}.Trained(n).Layers[1]
 	kept := func(l network.Layer) [3]int64 { return network.BufferBytes(l.Buffers, 2, 1) }
 	for lifetime, less := range [3]int64{
 		network.ForwardToInput:  -2 * s * q / devices,                                              // the context
@@ -102,7 +103,7 @@ func TestNarrowBlock(t *testing.T) {
 		require.Equal(t, kept(wide)[lifetime]-less, kept(narrow)[lifetime], "lifetime %d", lifetime)
 	}
 	var casts [3]int64
-	bytes := map[network.OpCollective]int64{}
+	bytes := map[group.Pattern]int64{}
 	for _, o := range narrow.Ops {
 		if strings.HasSuffix(o.Name, ".cast") {
 			for p := range casts {
@@ -116,5 +117,5 @@ func TestNarrowBlock(t *testing.T) {
 	// Each is read twice in 16 bits, and written along rows and columns.
 	require.Equal(t, [3]int64{6 * s * (2*h + q + f) / devices, 6 * s * (q + 2*kv + 2*h + 2*f) / devices, 0}, casts)
 	// Gathered are two inputs in F and W and two gradients in I, scattered the same in 16 bits.
-	require.Equal(t, map[network.OpCollective]int64{network.NoCollective: 0, network.AllGather: 6 * s * h, network.ReduceScatter: 4 * 2 * s * h}, bytes)
+	require.Equal(t, map[group.Pattern]int64{group.NoCollective: 0, group.AllGather: 6 * s * h, group.ReduceScatter: 4 * 2 * s * h}, bytes)
 }

@@ -3,12 +3,12 @@ package models
 import (
 	"fmt"
 
-	"psim/costmodel/network"
+	"psim/costmodel/group"
 )
 
 // routing tells how the layers of a model choose experts.
-func (m Model) routing() network.Routing {
-	return network.Routing{
+func (m Model) routing() group.Routing {
+	return group.Routing{
 		Experts: m.Experts, PerToken: m.ExpertsPerToken, Imbalance: m.Imbalance, Capacity: m.Capacity,
 		Groups: m.ExpertGroups, GroupsPerToken: m.GroupsPerToken,
 	}
@@ -36,7 +36,7 @@ func (m Model) checkRouting() error {
 }
 
 // checkExperts wants equal shares of experts.
-func (m Model) checkExperts(g network.Group) error {
+func (m Model) checkExperts(g group.Group) error {
 	e, x := g.ExpertParts(), g.ExpertTensorParts()
 	switch {
 	case !g.Dispatches():

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 )
 
@@ -20,7 +21,7 @@ func TestTrafficOfKernels(t *testing.T) {
 	}{
 		{Model{Kernels: KernelsFused}, sums{[2]int64{2, 5}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 5}, [2]int64{2, 2}, [2]int64{2, 2}}, 0, 0},
 		{Model{Kernels: "eager"}, sums{[2]int64{2, 5}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 6}, [2]int64{10, 10}, [2]int64{7, 11}}, 2, 5},
-		{Model{Kernels: "eager", Family: familyLlama}, sums{[2]int64{18, 42}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 6}, [2]int64{10, 10}, [2]int64{7, 11}}, 2, 5},
+		{Model{Kernels: "eager", Family: FamilyLlama}, sums{[2]int64{18, 42}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 6}, [2]int64{10, 10}, [2]int64{7, 11}}, 2, 5},
 		{Model{Kernels: "eager", Code: "torchtitan"}, sums{[2]int64{2, 5}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 6}, [2]int64{10, 10}, [2]int64{7, 11}}, 2, 5},
 		{Model{Kernels: "eager", Code: "nanotron"}, sums{[2]int64{2, 5}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 10}, [2]int64{2, 2}, [2]int64{7, 11}}, 2, 5},
 		{Model{Kernels: "compiled"}, sums{[2]int64{2, 5}, [2]int64{2, 1}, [2]int64{2, 3}, [2]int64{1, 2}, [2]int64{2, 2}, [2]int64{7, 11}}, 0, 3},
@@ -39,19 +40,19 @@ func TestTrafficOfKernels(t *testing.T) {
 // An operation reads what it does not write, however its device's part is made: by tensors,
 // along sequences and contexts, by experts, in 8 bits.
 func TestBytesApart(t *testing.T) {
-	var groups []network.Group
-	for _, method := range []string{ContextRing, ContextGather, ContextUlysses} {
-		groups = append(groups, network.Group{Devices: 2, Sequence: true, Context: 2, Method: method})
+	var groups []group.Group
+	for _, method := range []string{group.ContextRing, group.ContextGather, group.ContextUlysses} {
+		groups = append(groups, group.Group{Devices: 2, Sequence: true, Context: 2, Method: method})
 	}
-	groups = append(groups, network.Group{}, network.Group{Devices: 2, Sequence: true, Expert: 2, EightBits: true})
+	groups = append(groups, group.Group{}, group.Group{Devices: 2, Sequence: true, Expert: 2, EightBits: true})
 	checked := 0
 	base := Model{Layers: 2, Hidden: 64, Heads: 8, FFNHidden: 128, Vocab: 512, SequenceLength: 64}
 	for _, set := range KernelSets() {
 		for _, g := range groups {
 			gpt, llama, mixtral := base, base, base
-			gpt.Family, gpt.Dropout = familyGPT, 0.1
-			llama.Family, llama.KVHeads = familyLlama, 4
-			mixtral.Family, mixtral.Experts, mixtral.ExpertsPerToken = familyMixtral, 4, 2
+			gpt.Family, gpt.Dropout = FamilyGPT, 0.1
+			llama.Family, llama.KVHeads = FamilyLlama, 4
+			mixtral.Family, mixtral.Experts, mixtral.ExpertsPerToken = FamilyMixtral, 4, 2
 			for _, m := range []Model{gpt, llama, mixtral} {
 				m.Kernels = set.Name
 				if m.Attention = AttentionFlash; set.Name == "megatron" && g.Context < 2 {
@@ -66,7 +67,7 @@ func TestBytesApart(t *testing.T) {
 }
 
 // requireApart checks all operations of a model that can be divided so, and counts them.
-func requireApart(t *testing.T, m Model, g network.Group) (checked int) {
+func requireApart(t *testing.T, m Model, g group.Group) (checked int) {
 	n, err := m.On(g)
 	if err != nil {
 		return 0
@@ -74,7 +75,7 @@ func requireApart(t *testing.T, m Model, g network.Group) (checked int) {
 	for _, l := range n.Layers {
 		for _, o := range l.Ops {
 			for _, p := range []network.Pass{network.Forward, network.InputGradient, network.WeightGradient} {
-				read, written := o.BytesApart(p, 3, 2)
+				read, written := o.ReadWritten(p, 3, 2)
 				require.Equal(t, o.Bytes(p, 3, 2), read+written, "%s %s", o.Name, p)
 				require.GreaterOrEqual(t, min(read, written), int64(0), "%s %s %s %+v", m.Kernels, o.Name, p, g)
 				require.True(t, read+written == 0 || read > 0, "%s %s %s", m.Kernels, o.Name, p)

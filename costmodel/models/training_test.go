@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 	"psim/costmodel/training"
 )
@@ -73,14 +74,14 @@ func TestRepeatedByOperations(t *testing.T) {
 func TestRepeatedByOperationsExchanges(t *testing.T) {
 	by := training.Options{Recompute: "selective", Selective: training.SelectiveOperations}
 	for _, sequence := range []bool{false, true} {
-		n, err := Model{Preset: "llama2-7b", Attention: AttentionFlash}.On(network.Group{Devices: 4, Sequence: sequence})
+		n, err := Model{Preset: "llama2-7b", Attention: AttentionFlash}.On(group.Group{Devices: 4, Sequence: sequence})
 		require.NoError(t, err)
 		var reduced, scattered int
 		for _, op := range by.Repeated(n.Layers[1]) {
 			switch op.Exchanges[network.Forward].Collective {
-			case network.AllReduce:
+			case group.AllReduce:
 				reduced++
-			case network.ReduceScatter:
+			case group.ReduceScatter:
 				scattered++
 			}
 		}

@@ -11,8 +11,9 @@ import (
 func (m Model) linear(name string, s, in, out int, bias bool) network.Op {
 	b := m.between()
 	return network.Op{
-		Name: name, Class: network.Product, Weight: true, Bias: bias, Sharded: true, Adds: m.kernels().AddsGradients,
-		Gathered: b.gradient.Moved(1), GatherWrites: b.gradient.Writes(1), Numbers: b.sums,
+		Name: name, Class: network.Product, Weight: true, Bias: bias, Sharded: true,
+		AddsGradient: m.kernels().AddsGradients,
+		GradientMoved: b.gradient.Moved(1), GradientWrites: b.gradient.Writes(1), Numbers: b.sums,
 		Count: 1, Rows: int64(s), Inner: int64(in), Cols: int64(out),
 	}
 }

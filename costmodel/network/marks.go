@@ -1,32 +1,33 @@
 package network
 
-// Entering marks the first reader of the input of a tensor-parallel part.
+// Entering marks the first operation that reads the input of a part of a layer that a
+// tensor-parallel group divides.
 func (o Op) Entering() Op {
 	o.Enters = true
 	return o
 }
 
-// Leaving marks a product that is cut along Inner, so that its result is a sum
-// over the tensor-parallel group.
+// Leaving marks a product that is cut along Inner, so that its results have to be summed over
+// the tensor-parallel group.
 func (o Op) Leaving() Op {
 	o.RowParallel, o.Leaves = true, true
 	return o
 }
 
-// Undivided marks a product that every device of a tensor-parallel group makes, with sequence
-// parallelism for its part of the sequence.
+// Undivided marks a product that every device of a tensor-parallel group computes whole, or
+// with sequence parallelism for its own part of the sequence.
 func (o Op) Undivided() Op {
 	o.Sharded = false
 	return o
 }
 
-// InWide marks a product that keeps operands of 16 bits, whatever the precision.
-func (o Op) InWide() Op {
+// In16Bits marks a product whose operands have 16 bits whatever the precision.
+func (o Op) In16Bits() Op {
 	o.Wide = true
 	return o
 }
 
-// Divided marks what a tensor-parallel group divides.
+// Divided marks an operation that a tensor-parallel group divides.
 func (o Op) Divided() Op {
 	o.Sharded = true
 	return o
@@ -46,8 +47,9 @@ func Within(m Module, ops []Op) []Op {
 	return ops
 }
 
-// MadeWithin marks what operations of modules make, which is not kept when they are repeated.
-func MadeWithin(m Module, buffers []Buffer) []Buffer {
+// BuffersWithin marks the results of operations of modules, which are not kept when the modules
+// are repeated.
+func BuffersWithin(m Module, buffers []Buffer) []Buffer {
 	for i := range buffers {
 		buffers[i].Modules |= m
 	}

@@ -4,31 +4,33 @@ import (
 	"slices"
 )
 
-// A Module is a set of parts of a block that recomputation repeats by themselves, as bits.
+// A Module is a set of parts of a block, one bit each, that recomputation can repeat without
+// the rest of the block.
 type Module uint16
 
-// The parts that Training.Recompute lists by name; core_attn is both of the first.
+// The parts of a block. The name core_attn of a list in [train] recompute stands for the first
+// two.
 const (
-	Square           Module = 1 << iota // the products and the softmax between q, k, v and the context
+	Square           Module = 1 << iota // products and softmax between q, k, v and the context
 	FusedCore                           // the same in one kernel
 	DenseMLP                            // an MLP that every token goes through
 	Mixture                             // a mixture of experts with its router
-	ExpertActivation                    // the activation function of its experts, with their gate
+	ExpertActivation                    // the activation function of the experts, with their gate
 	SharedExperts                       // the experts of a mixture that every token goes through
 	Norms                               // the norms before attention and before the MLP
 	UpProjection                        // the projections out of latent vectors, and the positions
 )
 
-// A ModuleName is a name of Training.Recompute, and what a network needs to have it.
+// A ModuleName is a name in [train] recompute, with the parts that it stands for.
 type ModuleName struct {
 	Name    string
 	Parts   Module
-	Without string
+	Without string // what a network without these parts lacks, for messages
 }
 
-// ModuleNames lists them in the order in which a list is kept. What is repeated is as in
-// Megatron-LM's recompute_modules (megatron/core/transformer/transformer_config.py), which
-// calls norm layernorm.
+// ModuleNames lists the names in the order in which a list of them is kept. Names and parts are
+// those of recompute_modules in Megatron-LM (megatron/core/transformer/transformer_config.py),
+// which calls norm layernorm.
 func ModuleNames() []ModuleName {
 	return []ModuleName{
 		{"core_attn", Square | FusedCore, "no attention"},
@@ -43,24 +45,41 @@ func ModuleNames() []ModuleName {
 
 // Modules lists the modules that a network has.
 func (n Network) Modules() (names []string) {
-	var has Module
+	var parts Module
 	for i, first := range Same(n.Layers) {
 		if first < i {
 			continue
 		}
 		for _, op := range n.Layers[i].Ops {
-			has |= op.Modules
+			parts |= op.Modules
 		}
 	}
 	for _, m := range ModuleNames() {
-		if has&m.Parts != 0 {
+		if parts&m.Parts != 0 {
 			names = append(names, m.Name)
 		}
 	}
 	return names
 }
 
-// IsBlock reports whether a layer is a block of a transformer.
+// IsBlock reports whether a layer is a block of a transformer, with attention.
 func (l Layer) IsBlock() bool {
-	return l.Repeatable && slices.ContainsFunc(l.Ops, func(op Op) bool { return op.Modules&(Square|FusedCore) != 0 })
+	attends := func(op Op) bool { return op.Modules&(Square|FusedCore) != 0 }
+	return l.Repeatable && slices.ContainsFunc(l.Ops, attends)
+}
+
+// Ends returns the number of blocks of a transformer, and of the layers before and after them.
+// Modules that predict further tokens do not count as blocks: they stay with the head.
+func (n Network) Ends() (before, blocks, after int) {
+	for _, l := range n.Layers {
+		switch {
+		case l.IsBlock() && len(l.Tied) == 0:
+			blocks++
+		case blocks == 0:
+			before++
+		default:
+			after++
+		}
+	}
+	return before, blocks, after
 }

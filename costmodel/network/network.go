@@ -1,22 +1,31 @@
-// Package network says what a network is: its layers in the order in which they
-// run, the tensors they own, the FLOPs of each pass and the buffers kept from
-// one pass to another. It knows no times, devices or schedules.
+// Package network describes a network: its layers in the order in which they run, their
+// operations, the tensors they own and the buffers they keep from one pass to another. It
+// knows no times, devices or schedules.
 //
-// Numbers are per sample unless a comment says otherwise. A sample is one
-// sequence of a language model or one image. FLOPs count matrix products
-// alone, two per multiply-add, and attention over the whole s×s square, as
-// published totals do. Dropout is off unless the model says otherwise. In a
-// network that a tensor-parallel group divides (see [Group]), all numbers are
-// those of one of its devices.
+//	Network
+//	└── Layer          the smallest part that a stage can hold, such as a block
+//	    ├── Params     []Tensor: weights, biases, gains
+//	    ├── Ops        []Op: one kernel each; FLOPs, bytes and launches of its passes
+//	    └── Buffers    []Buffer: activations and gradients that stay between two passes
 //
-// The backward pass comes in two parts: InputGradient (I) makes the gradient
-// that goes to the layer before, WeightGradient (W) the gradients of weight
-// matrices, embedding tables and linear biases. Gains and biases of norms are
-// so small that their gradients are made within I.
+// A layer has three passes. F is the forward. The backward has two halves, which some
+// schedules run at different times: InputGradient (I) makes the gradient for the layer
+// before, WeightGradient (W) the gradients of weight matrices, embedding tables and linear
+// biases (Qi et al. 2024). Gains and biases of norms are so small that I makes their
+// gradients.
+//
+// Numbers are per sample unless a comment says otherwise. A sample is one sequence of a
+// language model, or one image. FLOPs count matrix products only, two per multiply-add, and
+// attention over the whole square of tokens, as published totals do. In a network that a
+// group of devices divides (see [Network.Divided]), all numbers are those of one device.
 package network
 
-// Dims is the shape of a tensor. For activations it is that of one sample,
-// without the batch dimension; images are channels × height × width.
+import (
+	"psim/costmodel/group"
+)
+
+// Dims is the shape of a tensor. For activations it is the shape of one sample, without the
+// batch dimension; images are channels × height × width.
 type Dims []int
 
 // Elements is the product of the dimensions; 1 for the empty shape.
@@ -28,60 +37,65 @@ func (s Dims) Elements() int64 {
 	return n
 }
 
-// Tensor is a parameter tensor, named and shaped as in the PyTorch model it is
-// known from: GPT-2's weights are [in, out], those of nn.Linear [out, in].
+// Tensor is a parameter tensor. Its name and shape are those of the PyTorch model: weights of
+// GPT-2 are [in, out], weights of nn.Linear [out, in].
 type Tensor struct {
 	Name    string
 	Shape   Dims
 	Sharded bool // divided among the devices of a tensor-parallel group
 	Axis    int  // the dimension that is divided
 	Norm    bool // a gain or bias of a norm, whose gradient I makes
-	Expert  bool // of one of the layer's Experts
-	// Deviation is that of the normal distribution that the first values of a
-	// weight are drawn from; 0 stands for √(2/inputs) (He et al. 2015). Gains start
-	// at 1 and biases at 0.
+	Expert  bool // belongs to one of the layer's Experts
+	// Deviation is the standard deviation of the normal distribution from which the weight
+	// is initialized; 0 stands for √(2/inputs) (He et al. 2015). Gains start at 1 and biases
+	// at 0.
 	Deviation float64
 }
 
 // Layer is the smallest part of a network that a stage can hold.
 type Layer struct {
-	Name  string
-	Kind  LayerKind
-	Heads int // attention heads of a KindGPTBlock
-	// Dropout is the rate of every dropout in a KindEmbedding or KindGPTBlock.
-	Dropout float64
-	Params  []Tensor // owned
-	Tied    []Tensor // used here, owned by another layer: a copy when that one is on another rank
-	Input   Dims     // elements of one sample, from the layer before
-	Output  Dims     // elements of one sample, to the layer after; the last layer's logits
-	Ops     []Op     // in forward order; the last layer's end with the loss
-	Experts int      // MLPs that a token may go through; 0 where there is no choice
-	Active  int      // of them, those that it goes through
-	// Buffers are what this layer keeps for its backward passes. A tensor that
-	// two layers need is listed once, by the later one.
+	Name    string
+	Kind    LayerKind
+	Heads   int      // attention heads of a KindGPTBlock
+	Dropout float64  // rate of every dropout in a KindEmbedding or KindGPTBlock
+	Params  []Tensor // owned by this layer
+	Tied    []Tensor // used here, owned by another layer; copied if that layer is on another rank
+	Input   Dims     // one sample, from the layer before
+	Output  Dims     // one sample, to the layer after; the logits of the last layer
+	Ops     []Op     // in forward order; those of the last layer end with the loss
+	Experts int      // MLPs among which a token's experts are chosen; 0 without a mixture
+	Active  int      // the number of experts that each token goes through
+	// Buffers are kept for the backward passes. A tensor that two layers need is listed once,
+	// by the later one.
 	Buffers []Buffer
-	// KeepsOutput: this layer's I needs Output, which the next layer lists as
-	// its own buffer (a final ReLU). A stage that ends here keeps it as well.
+	// KeepsOutput: the I of this layer needs Output, which the next layer lists as its buffer
+	// (a final ReLU). A stage that ends here keeps Output as well.
 	KeepsOutput bool
-	// KeepsGradient: W needs the gradient of Output itself, which is listed as a
-	// buffer. A stage that ends here does not free what it has received.
+	// KeepsGradient: W needs the gradient of Output itself, which is listed as a buffer. A
+	// stage that ends here does not free the gradient that it has received.
 	KeepsGradient bool
 	// Repeatable: full recomputation keeps only Input and runs F again.
 	Repeatable bool
-	// Whole: full recomputation leaves it as it is; Joined: it repeats it with the layer
-	// before, of which alone it keeps the input (see Training.Units).
-	Whole, Joined bool
+	// Whole: full recomputation does not repeat this layer. Joined: it repeats this layer
+	// together with the one before, and keeps the input only of the first of them. Both are
+	// set by training.Options.Units.
+	KeptWhole, JoinsPrevious bool
 }
 
-// LayerKind says how the operations of a layer are put together. With Ops, Params
-// and Input it is what an executor needs to know.
+// LayerKind says how the operations of a layer are connected. An executor needs it together
+// with Ops, Params and Input.
 type LayerKind uint8
 
 const (
-	KindUnknown   LayerKind = iota // not described well enough to be executed: llama
-	KindChain                      // each of Ops takes the result of the one before; without Ops the input is passed on, in the shape of Output
-	KindEmbedding                  // the sum of rows of two tables, by token and by position
-	KindGPTBlock                   // x + attention(norm(x)), then x + MLP(norm(x))
+	// KindUnknown is not described well enough to be executed (llama).
+	KindUnknown LayerKind = iota
+	// KindChain: each operation takes the result of the one before. Without operations the
+	// input is passed on, in the shape of Output.
+	KindChain
+	// KindEmbedding is the sum of rows of two tables, by token and by position.
+	KindEmbedding
+	// KindGPTBlock is x + attention(norm(x)), then x + MLP(norm(x)).
+	KindGPTBlock
 )
 
 // String names the kind in lower case.
@@ -89,33 +103,35 @@ func (k LayerKind) String() string {
 	return nameOf("Kind", uint8(k), "unknown", "chain", "embedding", "gpt block")
 }
 
-// Idle reports whether the layer hands on what it is given, such as a dropout of
-// rate 0.
+// Idle reports whether the layer passes its input on unchanged, such as a dropout of rate 0.
 func (l Layer) Idle() bool { return len(l.Ops) == 0 && len(l.Input) == len(l.Output) }
 
-// Shares reports whether two layers have their operations and buffers in common, as the
-// blocks of a network have, and are repeated alike: then they compute the same.
+// Shares reports whether two layers share their operations and buffers, as equal blocks of a
+// network do, and are repeated in the same way. Then they cost the same.
 func (l Layer) Shares(m Layer) bool {
-	return len(l.Ops) > 0 && len(m.Ops) == len(l.Ops) && &m.Ops[0] == &l.Ops[0] && m.Whole == l.Whole && m.Joined == l.Joined
+	if len(l.Ops) == 0 || len(m.Ops) != len(l.Ops) || &m.Ops[0] != &l.Ops[0] {
+		return false
+	}
+	return m.KeptWhole == l.KeptWhole && m.JoinsPrevious == l.JoinsPrevious
 }
 
-// FLOPs of one pass, per sample.
+// FLOPs returns the FLOPs of one pass, per sample.
 func (l Layer) FLOPs(p Pass) int64 {
 	return sum(l.Ops, func(op Op) int64 { return op.FLOPs(p) })
 }
 
-// Traffic is the number of elements that one pass over a microbatch of samples
-// moves to and from memory.
+// Traffic returns the number of elements that one pass over a microbatch of samples moves to
+// and from memory.
 func (l Layer) Traffic(p Pass, samples int64) int64 {
 	return sum(l.Ops, func(op Op) int64 { return op.Traffic(p, samples) })
 }
 
-// Parameters is the number of parameters the layer owns.
+// Parameters is the number of parameters that the layer owns.
 func (l Layer) Parameters() int64 {
 	return sum(l.Params, func(t Tensor) int64 { return t.Shape.Elements() })
 }
 
-// NormParameters is the number of those whose gradients I makes.
+// NormParameters is the number of parameters of norms, whose gradients I makes.
 func (l Layer) NormParameters() int64 {
 	var n int64
 	for _, t := range l.Params {
@@ -126,16 +142,15 @@ func (l Layer) NormParameters() int64 {
 	return n
 }
 
-// Network is a chain of layers: each one's Output is the next one's Input.
+// Network is a chain of layers: the Output of each is the Input of the next.
 type Network struct {
 	Name            string
 	Layers          []Layer
 	TokensPerSample int // the sequence length of a language model, 1 for an image
-	// Group is the tensor-parallel group that the layers are divided among:
-	// shapes, operations and buffers are those of one of its devices.
-	Group Group
-	// Routing is how its layers choose experts.
-	Routing Routing
+	// Group divides the layers: shapes, operations and buffers are those of one of its
+	// devices.
+	Group   group.Group
+	Routing group.Routing // how mixtures choose experts
 }
 
 // Parameters is the number of parameters, tied ones counted once.
@@ -143,8 +158,8 @@ func (n Network) Parameters() int64 {
 	return sum(n.Layers, Layer.Parameters)
 }
 
-// ActiveParameters is the number of those that a token goes through: of a layer with
-// Experts, as many experts as are Active.
+// ActiveParameters is the number of parameters that a token goes through: in a layer with
+// experts, those of the active ones.
 func (n Network) ActiveParameters() int64 {
 	active := n.Parameters()
 	for _, l := range n.Layers {
@@ -171,8 +186,8 @@ func (n Network) ParameterTensors() []Tensor {
 	return all
 }
 
-// FLOPs of one pass, per sample, of tokens that all go through as many experts as they
-// choose, whatever these have a capacity for.
+// FLOPs returns the FLOPs of one pass, per sample. Every token counts for all experts that it
+// chooses, even where their capacity would drop it.
 func (n Network) FLOPs(p Pass) int64 {
 	return sum(n.Layers, func(l Layer) int64 {
 		if n.Routing.Capacity == 0 {
@@ -187,25 +202,26 @@ func (n Network) FLOPs(p Pass) int64 {
 	})
 }
 
-func sum[T any](list []T, of func(T) int64) int64 {
+// sum adds up a number of every element.
+func sum[T any](list []T, number func(T) int64) int64 {
 	var n int64
 	for _, x := range list {
-		n += of(x)
+		n += number(x)
 	}
 	return n
 }
 
-// Same finds for each of a network's layers the first that it shares its operations and
-// buffers with, maybe itself.
+// Same returns, for every layer, the index of the first layer that shares its operations and
+// buffers, which may be the layer itself.
 func Same(layers []Layer) []int {
 	first := make([]int, len(layers))
-	seen := map[alike]int{}
+	seen := map[sharedKey]int{}
 	for i, l := range layers {
 		first[i] = i
 		if len(l.Ops) == 0 {
 			continue
 		}
-		key := alike{&l.Ops[0], l.Whole, l.Joined}
+		key := sharedKey{&l.Ops[0], l.KeptWhole, l.JoinsPrevious}
 		if k, ok := seen[key]; ok && layers[k].Shares(l) {
 			first[i] = k
 		} else {
@@ -215,8 +231,8 @@ func Same(layers []Layer) []int {
 	return first
 }
 
-// alike holds what layers have in common that share.
-type alike struct {
+// sharedKey identifies layers that share operations and buffers.
+type sharedKey struct {
 	ops           *Op
 	whole, joined bool
 }

@@ -2,6 +2,8 @@ package network
 
 import (
 	"fmt"
+
+	"psim/costmodel/group"
 )
 
 // Pass is one of the three passes of a layer over a microbatch.
@@ -18,15 +20,21 @@ func (p Pass) String() string {
 	return nameOf("Pass", uint8(p), "F", "I", "W")
 }
 
-// OpClass says what bounds an operation and how its FLOPs and traffic follow.
+// OpClass says what bounds the time of an operation, and how its FLOPs and traffic follow.
 type OpClass uint8
 
 const (
-	Product     OpClass = iota // matrix product, or a convolution as one
-	Elementwise                // bound by memory: activation functions, norms, softmax, sums, pooling, loss
-	Lookup                     // rows gathered from a table: embeddings
-	Exchange                   // a collective among the devices of a tensor-parallel group
-	Attention                  // the core of attention in one kernel, which keeps no square (see attention.go)
+	// Product is a matrix product, or a convolution computed as one.
+	Product OpClass = iota
+	// Elementwise is bound by memory: activation functions, norms, softmax, sums, pooling,
+	// the loss.
+	Elementwise
+	// Lookup gathers rows from a table: embeddings.
+	Lookup
+	// Exchange is a collective among the devices of a group.
+	Exchange
+	// Attention is the core of attention in one kernel, which keeps no square (attention.go).
+	Attention
 )
 
 // String names the class in lower case.
@@ -41,9 +49,9 @@ const (
 	NoFunction   Function = iota // not described
 	ReLU                         // max(x, 0)
 	MaxPool                      // the largest of 2×2 pixels
-	Spread                       // one pixel repeated over the output's square
-	LayerNorm                    // of the last axis, with gain and bias
-	CrossEntropy                 // of logits and a target, at the network's end
+	Spread                       // one pixel repeated over the square of the output
+	LayerNorm                    // over the last axis, with gain and bias
+	CrossEntropy                 // of logits and a target, at the end of the network
 )
 
 // String names the function in lower case.
@@ -51,141 +59,96 @@ func (f Function) String() string {
 	return nameOf("Function", uint8(f), "none", "relu", "max pool", "spread", "layer norm", "cross entropy")
 }
 
-// Op is one operation of the size of a kernel. Which fields count depends on
-// Class; all numbers are per sample, and of one device.
+// Op is one operation of the size of a kernel. Class decides which fields count. All numbers
+// are per sample, and those of one device.
 type Op struct {
 	Name     string
 	Class    OpClass
 	Function Function // of an Elementwise operation in a KindChain
+	Modules  Module   // the parts of a block that it belongs to; it is run again with them
 
-	// Product: Count products of Rows×Inner by Inner×Cols.
-	// Lookup: a table of Rows×Cols. Elementwise: Rows targets of a loss, Count
-	// matrices of attention. Attention: Count heads of Inner features, with Rows
-	// queries and Cols keys.
+	// Sizes.
+
+	// Product: Count products of Rows×Inner by Inner×Cols. Lookup: a table of Rows×Cols.
+	// Attention: Count heads of Inner features, with Rows queries and Cols keys.
+	// Elementwise: Rows targets of a loss, or Count matrices of attention.
 	Count, Rows, Inner, Cols int64
-
-	// Pairs is how many pairs of a query and a key Attention computes for a head, and Values
-	// the features of its values, where they are not Inner.
+	// Elements is the number of elements that F of an Elementwise, Lookup or Attention writes.
+	Elements int64
+	// Left is the number of elements of all left operands in memory, if that differs from
+	// Count×Rows×Inner: a convolution reads its image, not the matrix of patches.
+	Left int64
+	// Pairs is the number of pairs of a query and a key that Attention computes for each
+	// head. Values is the number of features of its values, if it differs from Inner.
 	Pairs, Values int64
-
-	// Blocks is in how many kernels, one after another, Attention is computed; 0 means 1.
-	// Passed is the elements of keys and values that a device has, where they go round
-	// beside these (see PassedBeside).
+	// Blocks is the number of kernels in which Attention is computed, one after another; 0
+	// means 1. Passed is the number of elements of keys and values on a device, if they go
+	// round from device to device meanwhile (see PassedOn).
 	Blocks, Passed int64
 
-	// Left is the number of elements of all left operands in memory where it
-	// is not Count×Rows×Inner: a convolution reads its image, not the matrix of
-	// patches.
-	Left int64
+	// What a Product multiplies by.
 
-	// Weight: the right operand is a parameter, read once per microbatch, and W
-	// makes its gradient. Otherwise both gradients of the product belong to I.
+	// Weight: the right operand is a parameter. It is read once per microbatch, and W makes
+	// its gradient. Otherwise I makes the gradients of both operands.
 	Weight bool
-
-	// Experts: there are so many weights, and Rows are shared among them; 0 means
-	// one. Rows are taken to be equally many for each.
+	// Bias: a vector of Cols is added in the same kernel; W sums its gradient.
+	Bias bool
+	// NoInputGradient: the left operand is the network's input, so I does nothing.
+	NoInputGradient bool
+	// Experts is the number of weights among which Rows are divided evenly; 0 means 1.
 	Experts int64
-	// Apart: each of them has a kernel of its own. Joined: the product is made in the kernel
-	// of the one before, whose left operand it has.
-	Apart, Joined bool
-	// Routed says whose rows these are, in a mixture of experts.
-	Routed Routed
-
-	// Bits of the operands of a product with a weight, where these are fewer than an
-	// activation's; 0 where they are not. Wide: it keeps those of an activation, as a
-	// router does.
+	Routed  Routed // which rows these are, in a mixture of experts
+	// KernelPerExpert: each of the Experts has a kernel of its own.
+	KernelPerExpert bool
+	// Fused: the product is made in the kernel of the operation before, which has the same
+	// left operand.
+	Fused bool
+	// Bits of the operands of a product with a weight, if fewer than those of an activation;
+	// otherwise 0. Wide: its operands always have the bits of an activation, as in a router.
 	Bits int64
 	Wide bool
 
-	// Bias: a vector of Cols is added in the same kernel; W sums its gradient.
-	Bias bool
+	// Memory traffic and launches. Arrays are indexed by Pass.
 
-	// NoInputGradient: the left operand is the network's input; I does nothing.
-	NoInputGradient bool
-
-	// Elements written by F, for Elementwise and Lookup.
-	Elements int64
-
-	// Moved is the number of elements read and written by each pass, indexed by
-	// Pass, of what is no Product; 0 where a pass has no such kernel.
-	Moved [3]int64
-	// Writes is how many of these are written, and Numbers what they are; those of a product
-	// are what Gathered counts, as its results are Written.
-	Writes  [3]int64
+	// Moved is the number of elements that a pass reads and writes, Writes the number of them
+	// that it writes; 0 if a pass has no kernel. For a Product both follow from its sizes.
+	Moved, Writes [3]int64
+	// Numbers is the format of Moved; of a Product the format of GradientMoved.
 	Numbers Numbers
-
-	// Mask is the number of bytes beside these of a dropout's mask, which F writes and I reads.
+	// Mask is the size in bytes of a dropout's mask, which F writes and I reads in addition.
 	Mask [3]int64
-
-	// Launches is how many kernels a pass launches that moves something, indexed by
-	// Pass; 0 means 1.
+	// Launches is the number of kernels of a pass that moves something; 0 means 1.
 	Launches [3]int
+	// GradientMoved is the number of elements that W reads and writes per element of a
+	// weight, in a kernel of its own that adds the gradient to others or copies it.
+	// GradientWrites is the number of them that it writes.
+	GradientMoved, GradientWrites int64
+	// AddsGradient: that kernel adds the gradient to those of earlier microbatches, so the
+	// first microbatch does not run it.
+	AddsGradient bool
+	// UnlessMultiple, if not 0: the operation runs only if samples × Count is not a multiple
+	// of it (see models.KernelsMegatron).
+	UnlessMultiple int64
 
-	// Gathered is the number of elements that W reads and writes in a kernel of its own
-	// for one element of a weight, to add its gradient to others or to copy it; it writes
-	// GatherWrites of them.
-	Gathered, GatherWrites int64
-	// Adds: that is to add it to those of earlier microbatches, which the first has not.
-	Adds bool
+	// How a group of devices divides it.
 
-	// Unless, if not 0: the operation runs only over microbatches of a number of
-	// samples × Count that is no multiple of it (a softmax over several matrices at a time).
-	Unless int64
-
-	// Modules are the parts of a block that it belongs to, with which it is run again.
-	Modules Module
-
-	// Sharded: divided among the devices of a tensor-parallel group. A
-	// product with a weight is cut along its columns, or along Inner where it is
-	// RowParallel; one without along Count; a table along its rows.
+	// Sharded: divided among the devices of a tensor-parallel group. A product with a weight
+	// is cut along Cols, or along Inner if RowParallel; a product without one along Count; a
+	// table along Rows.
 	Sharded, RowParallel bool
-
-	// Enters and Leaves bound the part of a layer that a tensor-parallel group
-	// divides: the first operation that reads its input, and the one whose
+	// Enters and Leaves bound the part of a layer that a tensor-parallel group divides:
+	// Enters marks the first operation that reads the part's input, Leaves the one whose
 	// results have to be summed (f and g of Shoeybi et al. 2019, figure 3).
 	Enters, Leaves bool
-
-	// Exchanges is what an operation of class Exchange does in each pass.
-	Exchanges [3]Transfer
-
-	// Beside: the exchange of I runs beside W of the products that follow in
-	// forward order, and that of W beside their I, where both halves of the
-	// backward run together (Megatron's asynchronous tensor parallelism).
-	Beside bool
+	// Exchanges is the collective of each pass of an Exchange.
+	Exchanges [3]group.Transfer
+	// Overlapped: in a backward that is not cut into I and W, the exchange of I runs at the
+	// same time as the W of the products after it in forward order, and the exchange of W at
+	// the same time as their I (Megatron's asynchronous tensor parallelism).
+	Overlapped bool
 }
 
-// OpCollective is a pattern of communication within a group of devices.
-type OpCollective uint8
-
-// The collectives; NoCollective is a pass that exchanges nothing.
-const (
-	NoCollective OpCollective = iota
-	AllReduce
-	AllGather
-	ReduceScatter
-	AllToAll  // of an expert group: every device sends a part to every other
-	Transpose // the same within a rank: parts of sequences for whole ones of some heads
-)
-
-// Transfer is one collective over a tensor of Elements per sample, whole.
-type Transfer struct {
-	Collective   OpCollective
-	Elements     int64
-	ElementBytes int // 0: an activation's
-	Devices      int // 0: those of the tensor-parallel group
-	// Context: among the devices that have parts of the same sequences.
-	Context bool
-}
-
-// Bytes of the tensor for a microbatch, where an activation takes elementBytes.
-func (t Transfer) Bytes(elementBytes, samples int64) int64 {
-	if t.ElementBytes != 0 {
-		elementBytes = int64(t.ElementBytes)
-	}
-	return t.Elements * elementBytes * samples
-}
-
-// FLOPs of one pass over one sample: two per multiply-add of a Product and of
+// FLOPs returns the FLOPs of one pass over one sample: two per multiply-add of a Product and of
 // Attention over the whole square, 0 for the other classes.
 func (o Op) FLOPs(p Pass) int64 {
 	n := 2 * o.Count * o.Rows * o.Inner * o.Cols
@@ -198,23 +161,23 @@ func (o Op) FLOPs(p Pass) int64 {
 	return 0
 }
 
-// Traffic is the number of elements that a pass over a microbatch moves to and
-// from memory when every operand is read once and every result written once.
-// A weight is read once per microbatch, activations once per sample. Adding a
-// weight gradient to that of earlier microbatches is left out.
+// Traffic returns the number of elements that a pass over a microbatch moves to and from memory
+// if every operand is read once and every result written once. A weight is read once per
+// microbatch, activations once per sample. Adding a weight gradient to those of earlier
+// microbatches does not count.
 func (o Op) Traffic(p Pass, samples int64) int64 {
 	if samples < 1 || !o.runs(samples) {
 		return 0
 	}
 	if o.Class != Product { // an Exchange moves nothing by itself
 		n := samples * o.Moved[p]
-		if o.Class == Lookup && p == WeightGradient { // zeros fill the whole table's gradient before rows are added
+		if o.Class == Lookup && p == WeightGradient { // zeros for the whole table, to which rows are added
 			n += o.Rows * o.Cols
 		}
 		return n
 	}
 	n := o.products(p) * (samples*(o.left()+o.out()) + o.right(samples))
-	if o.Bits > 0 { // all but the result
+	if o.Bits > 0 { // the operands are narrow, the result is not
 		result := o.Written(p, samples)
 		n = result + (n-result)*o.Bits/16
 	}
@@ -224,34 +187,34 @@ func (o Op) Traffic(p Pass, samples int64) int64 {
 	return n
 }
 
-// Kernels is how many kernels a pass over a microbatch launches: a product, an
-// elementwise operation and a collective are one each, and fused attention three in I: what
-// rows of the gradient and of the context have in common, the gradients, and that of q
-// converted.
+// Kernels returns the number of kernels that a pass over a microbatch launches: one for a
+// product, an elementwise operation and a collective. Fused attention has three in I: a product
+// of each row of the context with its gradient, the gradients, and the conversion of q's
+// gradient.
 func (o Op) Kernels(p Pass, samples int64) int {
 	switch {
-	case !o.runs(samples) || o.Joined:
+	case !o.runs(samples) || o.Fused:
 		return 0
-	case o.Apart:
+	case o.KernelPerExpert:
 		return int(o.products(p) * o.Experts)
-	case o.Class == Product && p == WeightGradient && o.Gathered > 0:
+	case o.Class == Product && p == WeightGradient && o.GradientMoved > 0:
 		return int(o.products(p)) + 1
 	case o.Class == Product:
 		return int(o.products(p))
 	case o.Class == Attention && p != WeightGradient:
 		return o.attentionKernels(p)
-	case o.Class == Exchange && o.Exchanges[p].Collective != NoCollective, o.Moved[p] > 0:
+	case o.Class == Exchange && o.Exchanges[p].Collective != group.NoCollective, o.Moved[p] > 0:
 		return max(1, o.Launches[p])
 	}
 	return 0
 }
 
-// runs reports whether there is something to do for so many samples.
+// runs reports whether the operation runs for a number of samples.
 func (o Op) runs(samples int64) bool {
-	return o.Unless == 0 || samples*o.Count%o.Unless != 0
+	return o.UnlessMultiple == 0 || samples*o.Count%o.UnlessMultiple != 0
 }
 
-// Weights counts the elements of the parameters that a Product multiplies by.
+// Weights returns the number of parameters that a Product multiplies by.
 func (o Op) Weights() int64 {
 	if !o.Weight {
 		return 0
@@ -259,7 +222,7 @@ func (o Op) Weights() int64 {
 	return o.right(1)
 }
 
-// products counts how many products of the forward size a pass makes.
+// products returns the number of products of the forward size that a pass makes.
 func (o Op) products(p Pass) int64 {
 	switch {
 	case p == Forward:
@@ -274,6 +237,7 @@ func (o Op) products(p Pass) int64 {
 	return 1
 }
 
+// left returns the number of elements of the left operands, per sample.
 func (o Op) left() int64 {
 	if o.Left != 0 {
 		return o.Left
@@ -281,6 +245,7 @@ func (o Op) left() int64 {
 	return o.Count * o.Rows * o.Inner
 }
 
+// right returns the number of elements of the right operands for a microbatch.
 func (o Op) right(samples int64) int64 {
 	n := o.Count * o.Inner * o.Cols * max(1, o.Experts)
 	if !o.Weight {
@@ -289,9 +254,10 @@ func (o Op) right(samples int64) int64 {
 	return n
 }
 
+// out returns the number of elements of the results, per sample.
 func (o Op) out() int64 { return o.Count * o.Rows * o.Cols }
 
-// nameOf finds the name of a constant, or writes type and number of what is none.
+// nameOf returns the name of a constant, or the type and the number if there is no such constant.
 func nameOf(constants string, i uint8, names ...string) string {
 	if int(i) < len(names) {
 		return names[i]

@@ -1,10 +1,14 @@
 package network
 
-import "cmp"
+import (
+	"cmp"
 
-// SavedOps parts the operations of a block into those whose results SelectiveOperations
-// keeps, and the others.
-func (l Layer) SavedOps() (saved, again []Op) {
+	"psim/costmodel/group"
+)
+
+// SavedOps divides the operations of a block into those whose results
+// training.SelectiveOperations keeps, and those that it runs again.
+func (l Layer) SavedOps() (saved, repeated []Op) {
 	products := 0
 	for _, op := range l.Ops {
 		keep := op.Class == Attention
@@ -13,27 +17,33 @@ func (l Layer) SavedOps() (saved, again []Op) {
 			keep = products%2 == 0
 			products++
 		case op.Class == Exchange:
-			keep = op.Exchanges[Forward].Collective == ReduceScatter
+			keep = op.Exchanges[Forward].Collective == group.ReduceScatter
 		}
 		if keep {
 			saved = append(saved, op)
 		} else {
-			again = append(again, op)
+			repeated = append(repeated, op)
 		}
 	}
-	return saved, again
+	return saved, repeated
 }
 
-// Results lists what an operation that is saved hands on; fused attention has a statistic
-// of every row beside its context, and a reduce-scatter leaves a tensor as the layer's input.
+// Results lists the results of an operation whose results are saved. Fused attention has its
+// context and a statistic of every row; a reduce-scatter has a tensor of the shape of the
+// layer's input.
 func (o Op) Results(l Layer) []Buffer {
-	result := Buffer{Name: o.Name + ".result", Shape: Dims{int(o.Count * o.Rows), int(o.Cols)}, Sharded: o.Sharded && !o.RowParallel}
+	result := Buffer{
+		Name: o.Name + ".result", Shape: Dims{int(o.Count * o.Rows), int(o.Cols)}, Sharded: o.Sharded && !o.RowParallel,
+	}
 	switch o.Class {
 	case Exchange:
 		result.Shape = l.Input
 	case Attention:
-		result.Shape, result.Lifetime = Dims{int(o.Rows), int(o.Count * cmp.Or(o.Values, o.Inner))}, ForwardToWeight
-		statistic := Buffer{Name: o.Name + ".statistic", Shape: Dims{int(o.Rows), int(o.Count)}, ElementBytes: 4, Sharded: o.Sharded}
+		result.Shape = Dims{int(o.Rows), int(o.Count * cmp.Or(o.Values, o.Inner))}
+		result.Lifetime = ForwardToWeight
+		statistic := Buffer{
+			Name: o.Name + ".statistic", Shape: Dims{int(o.Rows), int(o.Count)}, ElementBytes: 4, Sharded: o.Sharded,
+		}
 		return []Buffer{result, statistic}
 	}
 	return []Buffer{result}

@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// Signature tells apart layers that compute different things: it is equal for
-// layers of equal kind, operations, shapes, heads and parameters, whatever their
-// names, so that what one of them took is what another takes. It is a line of
-// text for people, such as
+// Signature identifies what a layer computes. Layers of equal kind, operations, shapes, heads
+// and parameters have equal signatures, whatever their names, so that the measured time of one
+// of them holds for the others. It is a line of text for people, such as
 //
 //	gpt block 64x256 to 64x256, 4 heads, 12 operations, parameters 256 256 256x768 …
 //
-// Files hold it: a change of its form makes old measurements unknown.
+// Files of measurements contain it: if its form changes, old measurements are no longer found.
 func (l Layer) Signature() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s to %s", l.Kind, l.Input.text(), l.Output.text())
@@ -21,7 +20,7 @@ func (l Layer) Signature() string {
 		fmt.Fprintf(&b, ", %d heads", l.Heads)
 	}
 	if l.Dropout > 0 {
-		b.WriteString(", dropout") // at whatever rate
+		b.WriteString(", dropout") // its rate does not change the time
 	}
 	if l.Kind == KindChain {
 		b.WriteString(", " + l.functions())
@@ -38,7 +37,7 @@ func (l Layer) Signature() string {
 	return b.String()
 }
 
-// functions lists what a chain computes, in order.
+// functions names the operations of a chain, in order.
 func (l Layer) functions() string {
 	var names []string
 	for _, op := range l.Ops {
@@ -69,7 +68,7 @@ func (s Dims) text() string {
 	return strings.Join(dims, "x")
 }
 
-// Distinct lists the layers that differ in their signatures, the first of each.
+// Distinct lists the first layer of each signature.
 func (n Network) Distinct() []Layer {
 	var list []Layer
 	seen := map[string]bool{}

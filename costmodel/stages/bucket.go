@@ -2,28 +2,27 @@ package stages
 
 import "psim/costmodel/network"
 
-// firstBucket closes the first bucket of a limit in bytes, which PyTorch keeps small so that
-// the first collective starts early.
+// firstBucket is the size in bytes that closes the first bucket. PyTorch keeps that one small so
+// that the first collective starts early.
 const firstBucket = 1 << 20
 
-// buckets joins the gradients of tensors, in the order in which they become
-// complete, into what travels together. A bucket is closed when it has reached
-// Bucket bytes, so it may exceed it; the first closes at 1 MiB. A limit of 0 keeps
-// every tensor by itself (Li et al. 2020, "PyTorch Distributed", section 3.2.2;
-// PyTorch's reducer). With BucketGradients it is closed at so many, the first one, too
-// (Megatron-LM, megatron/core/distributed/param_and_grad_buffer.py).
+// buckets puts the gradients of tensors into buckets, in the order in which they become
+// complete. A bucket is closed when it has reached Bucket bytes, so it may exceed that; the
+// first one closes at 1 MiB. A Bucket of 0 gives every tensor its own (Li et al. 2020, "PyTorch
+// Distributed", section 3.2.2; PyTorch's reducer). With BucketGradients every bucket, also the
+// first, is closed at that number of gradients (Megatron-LM,
+// megatron/core/distributed/param_and_grad_buffer.py).
 //
-// Gradients of experts that are divided among devices by themselves have buckets of their
-// own.
+// Gradients of experts that are divided differently from the rest have buckets of their own.
 func (staged *Staged) buckets(tensors []network.Tensor) []Bucket {
 	var buckets []Bucket
 	open := []Bucket{{}, {Experts: true}}
 	for _, t := range tensors {
-		of := 0
-		if staged.sumsExperts(t) {
-			of = 1
+		kind := 0
+		if staged.dispatched(t) {
+			kind = 1
 		}
-		b := &open[of]
+		b := &open[kind]
 		b.Tensors = append(b.Tensors, t.Name)
 		b.Bytes += t.Shape.Elements() * staged.PerParameter.Gradient
 		closes := staged.bucketBytes()
@@ -31,7 +30,7 @@ func (staged *Staged) buckets(tensors []network.Tensor) []Bucket {
 			closes = min(closes, firstBucket)
 		}
 		if b.Bytes >= closes {
-			buckets, open[of] = append(buckets, *b), Bucket{Experts: of == 1}
+			buckets, open[kind] = append(buckets, *b), Bucket{Experts: kind == 1}
 		}
 	}
 	for _, b := range open {
@@ -42,7 +41,7 @@ func (staged *Staged) buckets(tensors []network.Tensor) []Bucket {
 	return buckets
 }
 
-// bucketBytes returns the size that closes a bucket.
+// bucketBytes returns the size in bytes that closes a bucket.
 func (staged *Staged) bucketBytes() int64 {
 	if staged.BucketGradients > 0 {
 		return staged.BucketGradients * staged.PerParameter.Gradient
@@ -50,7 +49,8 @@ func (staged *Staged) bucketBytes() int64 {
 	return staged.Bucket
 }
 
-// ahead cuts a stage into pieces whose parameters are gathered beside its first forward.
+// ahead cuts a stage into pieces whose parameters are gathered during its first forward; nil if
+// they are not.
 func (staged *Staged) ahead(st *Stage) []Piece {
 	if !staged.gathersAhead() {
 		return nil
@@ -61,7 +61,7 @@ func (staged *Staged) ahead(st *Stage) []Piece {
 		var parameters, experts int64
 		for _, t := range st.Held[i] {
 			parameters += t.Shape.Elements()
-			if staged.sumsExperts(t) {
+			if staged.dispatched(t) {
 				experts += t.Shape.Elements()
 			}
 		}
@@ -73,18 +73,19 @@ func (staged *Staged) ahead(st *Stage) []Piece {
 		narrow, narrowExperts := narrowWeights(st.Layers[i : i+1])
 		gradients += parameters * staged.PerParameter.Gradient
 		pieces[n-1].Layers++
-		pieces[n-1].Bytes += staged.updated(parameters, narrow)
-		pieces[n-1].Experts += staged.updated(experts, narrowExperts)
+		pieces[n-1].Bytes += staged.updatedBytes(parameters, narrow)
+		pieces[n-1].Experts += staged.updatedBytes(experts, narrowExperts)
 	}
 	if staged.Network.Group.Expert < 2 {
-		pieces = apart(pieces)
+		pieces = separateExperts(pieces)
 	}
 	return pieces
 }
 
-// apart cuts pieces whose experts are gathered by themselves: nothing runs before these are
-// there, too. Where tokens are exchanged passes are cut otherwise.
-func apart(pieces []Piece) (list []Piece) {
+// separateExperts cuts pieces that hold experts in two, because a collective of its own gathers
+// the experts. The layers come with the second piece, so they wait for both. This is for groups
+// that do not exchange tokens; otherwise passes are cut at the exchanges.
+func separateExperts(pieces []Piece) (list []Piece) {
 	for _, p := range pieces {
 		if p.Experts > 0 && p.Experts < p.Bytes {
 			list = append(list, Piece{Bytes: p.Bytes - p.Experts})
@@ -95,29 +96,30 @@ func apart(pieces []Piece) (list []Piece) {
 	return list
 }
 
-// gathersAhead reports whether updated parameters are gathered beside the next forwards;
-// those of second copies are not.
+// gathersAhead reports whether updated parameters are gathered during the next forwards. Those
+// of second copies are not.
 func (staged *Staged) gathersAhead() bool {
-	return staged.OverlapGather && staged.Zero >= 1 && staged.Zero <= 2 && staged.summed() && !staged.WholeLast && staged.Placement.Second == nil
+	return staged.OverlapGather && staged.Zero >= 1 && staged.Zero <= 2 && staged.sumsGradients() &&
+		!staged.WholeLast && staged.Placement.Second == nil
 }
 
-// bucketOf tells which bucket the gradient of each tensor is in.
-func bucketOf(buckets []Bucket) map[string]int {
-	of := map[string]int{}
+// bucketByTensor returns the bucket of every gradient, by the name of its tensor.
+func bucketByTensor(buckets []Bucket) map[string]int {
+	bucketOf := map[string]int{}
 	for k, b := range buckets {
 		for _, name := range b.Tensors {
-			of[name] = k
+			bucketOf[name] = k
 		}
 	}
-	return of
+	return bucketOf
 }
 
-// bucketsOf finds those of all tensors of a stage.
-func bucketsOf(st *Stage) [][]int {
-	of, list := bucketOf(st.Buckets), make([][]int, len(st.Held))
+// bucketsByLayer returns the buckets of all tensors of a stage, layer by layer.
+func bucketsByLayer(st *Stage) [][]int {
+	bucketOf, list := bucketByTensor(st.Buckets), make([][]int, len(st.Held))
 	for i, held := range st.Held {
 		for _, t := range held {
-			list[i] = append(list[i], of[t.Name])
+			list[i] = append(list[i], bucketOf[t.Name])
 		}
 	}
 	return list

@@ -7,9 +7,9 @@ import (
 	"psim/schedules/graph"
 )
 
-// Check reports where a graph is not wired from the plan: of other stages or
-// microbatches, with other gradients that travel together, or with backwards cut
-// elsewhere. What is executed then is what was priced.
+// Check reports a graph that was not wired from these stages: one with other stages or
+// microbatches, other buckets of gradients, or other cuts of its passes. So a run executes
+// exactly what was priced.
 func (staged *Staged) Check(g *graph.Graph) error {
 	layers := 0
 	for _, n := range staged.Layers {
@@ -27,30 +27,30 @@ func (staged *Staged) Check(g *graph.Graph) error {
 	case !staged.Placement.Equal(g.Placement):
 		return fmt.Errorf("stages on ranks %v, in the graph on %v", staged.Placement.First, g.Placement.First)
 	}
-	sums := staged.sums()
+	sums := staged.summedBytes()
 	if staged.Gathers() {
 		for s, u := range staged.units() {
 			sums[s] = u.Scatter
 		}
 	}
-	for _, of := range []struct {
+	for _, check := range []struct {
 		planned [][]int64
-		what    string
+		verb    string
 		kinds   []graph.Kind
 	}{
 		{sums, "sum", []graph.Kind{graph.AllReduce, graph.ReduceScatter}},
-		{staged.broadcasts(), "broadcast", []graph.Kind{graph.Broadcast}},
+		{staged.broadcastBytes(), "broadcast", []graph.Kind{graph.Broadcast}},
 	} {
-		if err := checkPieces(of.planned, g, of.what, of.kinds); err != nil {
+		if err := checkPieces(check.planned, g, check.verb, check.kinds); err != nil {
 			return err
 		}
 	}
 	return staged.checkParts(g)
 }
 
-// checkPieces compares what the first replica sums with the others, or sends to them, by
-// stage and bucket, with what is planned.
-func checkPieces(planned [][]int64, g *graph.Graph, what string, kinds []graph.Kind) error {
+// checkPieces compares the collectives of some kinds in the first replica with the planned bytes
+// by stage and bucket. verb says in messages what the collectives do.
+func checkPieces(planned [][]int64, g *graph.Graph, verb string, kinds []graph.Kind) error {
 	seen := make([][]bool, len(planned))
 	for s := range planned {
 		seen[s] = make([]bool, len(planned[s]))
@@ -64,21 +64,21 @@ func checkPieces(planned [][]int64, g *graph.Graph, what string, kinds []graph.K
 			continue
 		}
 		if int(t.Stage) >= len(planned) || int(t.Part) >= len(planned[t.Stage]) || planned[t.Stage][t.Part] != t.Bytes {
-			return fmt.Errorf("%s %ss %d bytes, which is no planned bucket", g.DescribeTask(t), what, t.Bytes)
+			return fmt.Errorf("%s %ss %d bytes, which is not a planned bucket", g.DescribeTask(t), verb, t.Bytes)
 		}
 		seen[t.Stage][t.Part] = true
 	}
 	for s := range seen {
-		for k, there := range seen[s] {
-			if !there {
-				return fmt.Errorf("stage %d: the graph does not %s bucket %d of its tensors", s, what, k)
+		for k, found := range seen[s] {
+			if !found {
+				return fmt.Errorf("stage %d: the graph does not %s bucket %d of its tensors", s, verb, k)
 			}
 		}
 	}
 	return nil
 }
 
-// checkParts compares the parts into which passes are cut.
+// checkParts compares the numbers of parts into which passes are cut.
 func (staged *Staged) checkParts(g *graph.Graph) error {
 	forward, backward := make([]int, len(staged.Stages)), make([]int, len(staged.Stages))
 	for i := range g.Classes {
@@ -92,7 +92,8 @@ func (staged *Staged) checkParts(g *graph.Graph) error {
 	}
 	for s := range staged.Stages {
 		if want := staged.PartsOf(s, graph.Backward); backward[s] != want {
-			return fmt.Errorf("stage %d: the graph cuts its backward into %d parts, planned are %d", s, backward[s], want)
+			return fmt.Errorf("stage %d: the graph cuts its backward into %d parts, planned are %d",
+				s, backward[s], want)
 		}
 		if want := staged.PartsOf(s, graph.Forward); forward[s] != want {
 			return fmt.Errorf("stage %d: the graph cuts its forward into %d parts, planned are %d", s, forward[s], want)

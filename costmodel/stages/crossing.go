@@ -6,23 +6,22 @@ import (
 	"psim/costmodel/network"
 )
 
-// A Crossing is what passes between two neighbouring stages for one microbatch:
-// activations to the stage after, gradients to the one before.
+// A Crossing is the tensor that passes between two neighbouring stages for one microbatch:
+// activations to the stage after, or gradients to the stage before.
 type Crossing struct {
 	From, To         int // stages
 	FromRank, ToRank int32
-	Shape            network.Dims // samples first
-	Parts            int          // in which a tensor-parallel group sends it, each device one
-	Bytes            int64        // that a device sends; 0 within a rank
-	Microbatches     []int32      // that are of this size, and go this way
+	Shape            network.Dims // the first dimension is samples
+	Parts            int          // in which a tensor-parallel group sends it, one for each device
+	Bytes            int64        // that one device sends; 0 within a rank
+	Microbatches     []int32      // all of this size between these ranks
 }
 
-// Backward reports whether gradients pass.
+// Backward reports whether the tensor is gradients.
 func (c Crossing) Backward() bool { return c.To < c.From }
 
-// Crossings lists what passes between stages in a step of a replica: by boundary,
-// first forward, then backward. With ZeRO 3 layers are units of one rank, and there
-// are no boundaries.
+// Crossings lists the tensors that pass between stages in a step of a replica: by boundary, first
+// forward, then backward. Under ZeRO 3 all stages are on one rank, so nothing passes.
 func (staged *Staged) Crossings() []Crossing {
 	if staged.Zero >= 3 {
 		return nil
@@ -35,14 +34,18 @@ func (staged *Staged) Crossings() []Crossing {
 	return list
 }
 
-// crossings lists those from one stage to another, of so many bytes per sample.
+// crossings lists the crossings from one stage to another, given their bytes per sample.
 func (staged *Staged) crossings(from, to int, bytes int64) []Crossing {
 	before := staged.Stages[min(from, to)].Layers
 	var list []Crossing
 	for m, samples := range staged.Samples {
 		c := Crossing{
-			From: from, To: to, FromRank: staged.Placement.Rank(int32(from), int32(m)), ToRank: staged.Placement.Rank(int32(to), int32(m)),
-			Shape: append(network.Dims{int(samples)}, before[len(before)-1].Output...), Parts: staged.Network.Group.Parts(), Bytes: bytes * samples,
+			From: from, To: to,
+			FromRank: staged.Placement.Rank(int32(from), int32(m)),
+			ToRank:   staged.Placement.Rank(int32(to), int32(m)),
+			Shape:    append(network.Dims{int(samples)}, before[len(before)-1].Output...),
+			Parts:    staged.Network.Group.Parts(),
+			Bytes:    bytes * samples,
 		}
 		if c.FromRank == c.ToRank {
 			c.Parts, c.Bytes = 1, 0

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/costmodel/group"
 	"psim/costmodel/models"
 	"psim/costmodel/network"
 	"psim/costmodel/stages"
@@ -72,15 +73,15 @@ func TestCrossingsAreTheGraphs(t *testing.T) {
 	gpt := models.Model{Family: "gpt", Layers: 6, Hidden: 30, Heads: 2, Vocab: 64, SequenceLength: 15}
 	for _, g := range []struct {
 		model models.Model
-		group network.Group
+		group group.Group
 		want  network.Dims // of one sample, at every boundary between blocks
 		parts int
 	}{
-		{llama, network.Group{Devices: 4}, network.Dims{16, 32}, 1},
-		{llama, network.Group{Devices: 4, Sequence: true}, network.Dims{4, 32}, 1},
-		{llama, network.Group{Devices: 4, Scatter: true}, network.Dims{16, 32}, 4},
-		{llama, network.Group{Devices: 4, Scatter: true, Sequence: true}, network.Dims{4, 32}, 1},
-		{gpt, network.Group{Devices: 2, Scatter: true}, network.Dims{15, 30}, 2},
+		{llama, group.Group{Devices: 4}, network.Dims{16, 32}, 1},
+		{llama, group.Group{Devices: 4, Sequence: true}, network.Dims{4, 32}, 1},
+		{llama, group.Group{Devices: 4, Scatter: true}, network.Dims{16, 32}, 4},
+		{llama, group.Group{Devices: 4, Scatter: true, Sequence: true}, network.Dims{4, 32}, 1},
+		{gpt, group.Group{Devices: 2, Scatter: true}, network.Dims{15, 30}, 2},
 	} {
 		n, err := g.model.On(g.group)
 		require.NoError(t, err)
@@ -111,7 +112,7 @@ func TestCrossingsOfVGG16(t *testing.T) {
 	for workers := 1; workers <= 6; workers++ {
 		partitions := want.Partitions[strconv.Itoa(workers)]
 		require.Len(t, partitions, workers)
-		layers, err := network.VGG16Split(workers)
+		layers, err := models.VGG16Split(workers)
 		require.NoError(t, err)
 		for _, batch := range []int64{1, 3, 32, 41, 64} {
 			w := stages.Workload{Network: n, Layers: layers, Placement: graph.InOrder(workers), Samples: []int64{batch}}

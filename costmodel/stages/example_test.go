@@ -48,7 +48,7 @@ func ExampleWorkload_Staged() {
 }
 
 // Under ZeRO 3 a pass of VGG16 gathers 8 layers, or 32 tensors.
-func ExampleStaged_Travels() {
+func ExampleStaged_GatheredFlats() {
 	network, err := models.Model{Preset: "vgg16"}.Network()
 	if err != nil {
 		fmt.Println(err)
@@ -61,7 +61,7 @@ func ExampleStaged_Travels() {
 	for _, w.PerTensor = range []bool{false, true} {
 		staged, gathers := w.Staged(), 0
 		for s := range staged.Stages {
-			gathers += len(staged.Travels(s))
+			gathers += len(staged.GatheredFlats(s))
 		}
 		fmt.Println(gathers)
 	}

@@ -1,35 +1,83 @@
 package stages
 
 import (
-	"iter"
 	"slices"
 
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 )
 
-// sumsExperts reports whether a tensor is of experts that are not on the devices that have
-// the rest of their layer.
-func (staged *Staged) sumsExperts(t network.Tensor) bool {
-	return t.Expert && staged.Network.Group.Dispatches()
+// An Exchange is an all-to-all of an expert group within a pass of a stage. It cuts the pass in
+// two.
+type Exchange struct {
+	Layer int   // index in the stage
+	Bytes int64 // that a device sends to other devices, per sample
 }
 
-// summed reports whether several devices hold the same parameters, or the same experts.
-func (staged *Staged) summed() bool {
-	return staged.holders() > 1 || staged.Network.Group.Dispatches() && staged.expertReplicas() > 1
+// Exchanges lists the all-to-alls of a pass of a stage (F, B or I) in the order in which the
+// pass runs them. W has none.
+func (staged *Staged) Exchanges(stage int, k graph.Kind) []Exchange {
+	switch k {
+	case graph.Forward:
+		return staged.Stages[stage].forwardExchanges
+	case graph.WeightGradient:
+		return nil
+	}
+	return staged.Stages[stage].backwardExchanges
 }
 
-// expertGroup tells over how many replicas an expert group is, and how many devices of each
-// of their ranks exchange tokens: of those that divide an expert, one.
-func (staged *Staged) expertGroup() (span, width int) {
-	g := staged.Network.Group
-	return max(1, g.ExpertDevices()/g.All()), min(max(1, g.Expert), max(1, g.All()*max(1, g.Expert)/g.ExpertDevices()))
+// PartsOf is the number of parts into which a pass of a stage is cut: at its all-to-alls, or
+// without any where gradients leave (backward) or parameters arrive (forward).
+func (staged *Staged) PartsOf(stage int, k graph.Kind) int {
+	st := &staged.Stages[stage]
+	switch exchanges := len(staged.Exchanges(stage, graph.Forward)); {
+	case exchanges > 0 && k == graph.Forward:
+		return exchanges + 1
+	case exchanges > 0:
+		return len(staged.Exchanges(stage, k)) + 1
+	case k == graph.Forward:
+		return max(1, len(st.Ahead))
+	}
+	return staged.Parts(st)
 }
 
-// cuts lists the all-to-alls of all stages, and what goes on beside the parts of their
-// passes; nil where experts are as all else.
-func (staged *Staged) cuts() []wiring.Exchanges {
+// exchanges lists the all-to-alls of a forward or a backward of layers.
+func (staged *Staged) exchanges(layers []network.Layer, k graph.Kind) []Exchange {
+	if !staged.Network.Group.Dispatches() {
+		return nil
+	}
+	var list []Exchange
+	add := func(layer int, ops []network.Op, pass network.Pass) {
+		for _, o := range ops {
+			if o.Exchanges[pass].Collective == group.AllToAll {
+				whole := o.Exchanges[pass].Bytes(staged.Training.ActivationElement(), 1)
+				list = append(list, Exchange{layer, staged.Network.SentToExperts(whole)})
+			}
+		}
+	}
+	if k == graph.Forward {
+		for i, l := range layers {
+			add(i, l.Ops, network.Forward)
+		}
+		return list
+	}
+	for i, l := range slices.Backward(layers) {
+		repeated := staged.Training.RepeatedBefore(layers, i)
+		for k, r := range repeated {
+			add(i+1-len(repeated)+k, staged.Training.Repeated(r), network.Forward)
+		}
+		backward := len(list)
+		add(i, l.Ops, network.InputGradient)
+		slices.Reverse(list[backward:])
+	}
+	return list
+}
+
+// wiringExchanges returns the all-to-alls of all stages as the wiring takes them; nil if experts
+// are divided as the rest of their layer.
+func (staged *Staged) wiringExchanges() []wiring.Exchanges {
 	if !staged.Network.Group.Dispatches() {
 		return nil
 	}
@@ -42,41 +90,42 @@ func (staged *Staged) cuts() []wiring.Exchanges {
 		for _, x := range staged.Exchanges(s, graph.Backward) {
 			e.Backward = append(e.Backward, x.Bytes)
 		}
-		e.Leaves, e.Awaits = staged.Stages[s].leaves, staged.Stages[s].awaits
+		e.Leaves, e.Awaits = staged.Stages[s].bucketParts, staged.Stages[s].awaitedGathers
 	}
 	return list
 }
 
-// leaves finds, by bucket of gradients, the part of a backward with which it is complete.
-func (staged *Staged) leaves(st *Stage) []int {
-	of, leaves := bucketOf(st.Buckets), make([]int, len(st.Buckets))
+// bucketPartsOf returns, for every bucket of gradients, the part of the backward that completes
+// it.
+func (staged *Staged) bucketPartsOf(st *Stage) []int {
+	bucketOf, completed := bucketByTensor(st.Buckets), make([]int, len(st.Buckets))
 	part := 0
-	var known network.Layer
-	var made []int // by tensor of the layer that is known
+	var last network.Layer
+	var parts []int // of the tensors of the last layer
 	for i, l := range slices.Backward(st.Layers) {
-		for _, again := range staged.Training.Repeating(st.Layers, i) {
-			part += exchangesIn(slices.Values(staged.Training.Repeated(again)), network.Forward)
+		for _, repeated := range staged.Training.RepeatedBefore(st.Layers, i) {
+			part += countExchanges(staged.Training.Repeated(repeated), network.Forward)
 		}
-		if !l.Shares(known) || len(made) != len(st.Held[i]) {
-			known, made = l, partsOf(l, st.Held[i])
+		if !l.Shares(last) || len(parts) != len(st.Held[i]) {
+			last, parts = l, gradientParts(l, st.Held[i])
 		}
 		for j, t := range st.Held[i] {
-			if k, ok := of[t.Name]; ok {
-				leaves[k] = max(leaves[k], part+made[j])
+			if k, ok := bucketOf[t.Name]; ok {
+				completed[k] = max(completed[k], part+parts[j])
 			}
 		}
-		part += exchangesIn(slices.Values(l.Ops), network.InputGradient)
+		part += countExchanges(l.Ops, network.InputGradient)
 	}
-	return leaves
+	return completed
 }
 
-// partsOf finds, by tensor of a layer, the part of its backward that makes the gradient:
-// the last, where no operation does.
-func partsOf(l network.Layer, held []network.Tensor) []int {
+// gradientParts returns, for every tensor of a layer, the part of the layer's backward that
+// makes its gradient: the last part if no operation makes it.
+func gradientParts(l network.Layer, held []network.Tensor) []int {
 	parts := slices.Repeat([]int{-1}, len(held))
 	part := 0
 	for _, o := range slices.Backward(l.Ops) {
-		if o.Exchanges[network.InputGradient].Collective == network.AllToAll {
+		if o.Exchanges[network.InputGradient].Collective == group.AllToAll {
 			part++
 			continue
 		}
@@ -94,73 +143,33 @@ func partsOf(l network.Layer, held []network.Tensor) []int {
 	return parts
 }
 
-// awaits counts, by part of a forward, the gathers that bring the parameters it needs.
-func (staged *Staged) awaits(st *Stage) (awaits []int) {
+// awaitedGathersOf returns, for every part of a forward, the number of gathers that must have
+// ended before it can start.
+func (staged *Staged) awaitedGathersOf(st *Stage) (awaited []int) {
 	if st.Ahead == nil {
 		return nil
 	}
 	gathers, layers := 0, st.Layers
-	awaits = []int{0}
+	awaited = []int{0}
 	for _, piece := range st.Ahead {
-		gathers += len(piece.gathers())
-		awaits[len(awaits)-1] = gathers
+		gathers += len(piece.collectives())
+		awaited[len(awaited)-1] = gathers
 		for _, l := range layers[:piece.Layers] {
-			for range exchangesIn(slices.Values(l.Ops), network.Forward) {
-				awaits = append(awaits, gathers)
+			for range countExchanges(l.Ops, network.Forward) {
+				awaited = append(awaited, gathers)
 			}
 		}
 		layers = layers[piece.Layers:]
 	}
-	return awaits
+	return awaited
 }
 
-// exchangesIn counts the all-to-alls among one pass of operations.
-func exchangesIn(ops iter.Seq[network.Op], pass network.Pass) (n int) {
-	for o := range ops {
-		if o.Exchanges[pass].Collective == network.AllToAll {
+// countExchanges returns the number of all-to-alls in a pass of operations.
+func countExchanges(ops []network.Op, pass network.Pass) (n int) {
+	for _, o := range ops {
+		if o.Exchanges[pass].Collective == group.AllToAll {
 			n++
 		}
 	}
 	return n
-}
-
-// A gathering is what is gathered together: of experts on other devices apart, and last.
-type gathering struct {
-	bytes  int64
-	expert bool
-}
-
-// gathers lists what is gathered for a piece.
-func (p Piece) gathers() (list []gathering) {
-	if p.Experts == 0 || p.Experts < p.Bytes {
-		list = append(list, gathering{bytes: p.Bytes - p.Experts})
-	}
-	if p.Experts > 0 {
-		list = append(list, gathering{p.Experts, true})
-	}
-	return list
-}
-
-// syncExperts tells experts apart in what the replicas sum and gather.
-func (staged *Staged) syncExperts(sync *wiring.Sync) {
-	sync.ExpertWidth = max(1, staged.Network.Group.All()/staged.Network.Group.ExpertDevices())
-	sync.Experts = make([][]bool, len(staged.Stages))
-	for s := range staged.Stages {
-		st := &staged.Stages[s]
-		for _, b := range st.Buckets {
-			sync.Experts[s] = append(sync.Experts[s], b.Experts)
-		}
-		experts := staged.updated(st.Experts, st.NarrowExperts)
-		sync.Parameters[s] -= experts
-		sync.ExpertParameters = append(sync.ExpertParameters, experts)
-		if sync.Ahead == nil {
-			continue
-		}
-		sync.Ahead[s], sync.AheadExperts = nil, append(sync.AheadExperts, nil)
-		for _, piece := range st.Ahead {
-			for _, g := range piece.gathers() {
-				sync.Ahead[s], sync.AheadExperts[s] = append(sync.Ahead[s], g.bytes), append(sync.AheadExperts[s], g.expert)
-			}
-		}
-	}
 }

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/costmodel/group"
 	"psim/costmodel/models"
-	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/costmodel/training"
 	"psim/schedules/graph"
@@ -16,7 +16,7 @@ import (
 // last of the layers that are repeated together; that of other modules does not.
 func TestExchangesAgain(t *testing.T) {
 	m := models.Model{Family: "mixtral", Layers: 4, Hidden: 64, Heads: 4, FFNHidden: 32, Vocab: 96, SequenceLength: 32, Experts: 8, ExpertsPerToken: 2}
-	n, err := m.On(network.Group{Expert: 4})
+	n, err := m.On(group.Group{Expert: 4})
 	require.NoError(t, err)
 	for _, c := range []struct {
 		training.Options

@@ -1,102 +1,87 @@
 package stages
 
 import (
-	"slices"
-
 	"psim/costmodel/network"
-	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
-// An Exchange is an all-to-all of an expert group within a pass of a stage, which it
-// parts in two.
-type Exchange struct {
-	Layer int   // of the stage
-	Bytes int64 // that a device sends to others, per sample
+// dispatched reports whether a tensor belongs to an expert that is divided differently from the
+// rest of its layer.
+func (staged *Staged) dispatched(t network.Tensor) bool {
+	return t.Expert && staged.Network.Group.Dispatches()
 }
 
-// Exchanges lists the all-to-alls of a pass of a stage, F, B or I, in the order in which
-// it comes to them; W has none.
-func (staged *Staged) Exchanges(stage int, k graph.Kind) []Exchange {
-	switch k {
-	case graph.Forward:
-		return staged.Stages[stage].there
-	case graph.WeightGradient:
-		return nil
-	}
-	return staged.Stages[stage].back
+// sumsGradients reports whether several devices hold the same parameters or the same experts.
+func (staged *Staged) sumsGradients() bool {
+	return staged.holders() > 1 || staged.Network.Group.Dispatches() && staged.expertReplicas() > 1
 }
 
-// PartsOf is the number of parts into which a pass of a stage is cut when all of it is: at
-// its all-to-alls, or else where gradients leave or parameters come.
-func (staged *Staged) PartsOf(stage int, k graph.Kind) int {
-	st := &staged.Stages[stage]
-	switch exchanges := len(staged.Exchanges(stage, graph.Forward)); {
-	case exchanges > 0 && k == graph.Forward:
-		return exchanges + 1
-	case exchanges > 0:
-		return len(staged.Exchanges(stage, k)) + 1
-	case k == graph.Forward:
-		return max(1, len(st.Ahead))
-	}
-	return staged.Parts(st)
+// expertSpan returns the number of replicas over which an expert group extends, and the number
+// of devices of each rank that exchange tokens: one for each share of the experts.
+func (staged *Staged) expertSpan() (replicas, width int) {
+	g := staged.Network.Group
+	shares := g.All() * g.ExpertParts() / g.ExpertDevices()
+	return max(1, g.ExpertDevices()/g.All()), min(g.ExpertParts(), max(1, shares))
 }
 
-func (staged *Staged) exchanges(layers []network.Layer, k graph.Kind) []Exchange {
-	if !staged.Network.Group.Dispatches() {
-		return nil
-	}
-	var list []Exchange
-	if k == graph.Forward {
-		for i, l := range layers {
-			list = staged.exchanged(list, i, slices.Values(l.Ops), network.Forward)
-		}
-		return list
-	}
-	for i, l := range slices.Backward(layers) {
-		again := staged.Training.Repeating(layers, i)
-		for k, r := range again {
-			list = staged.exchanged(list, i+1-len(again)+k, slices.Values(staged.Training.Repeated(r)), network.Forward)
-		}
-		list = staged.exchanged(list, i, reversed(l.Ops), network.InputGradient)
-	}
-	return list
-}
-
-func reversed(ops []network.Op) func(func(network.Op) bool) {
-	return func(yield func(network.Op) bool) {
-		for _, o := range slices.Backward(ops) {
-			if !yield(o) {
-				return
-			}
-		}
-	}
-}
-
-// exchanged appends the all-to-alls among one pass of operations.
-func (staged *Staged) exchanged(list []Exchange, layer int, ops func(func(network.Op) bool), pass network.Pass) []Exchange {
-	for o := range ops {
-		if o.Exchanges[pass].Collective == network.AllToAll {
-			whole := o.Exchanges[pass].Bytes(staged.Training.ActivationElement(), 1)
-			list = append(list, Exchange{layer, staged.Network.SentToExperts(whole)})
-		}
-	}
-	return list
-}
-
-// expertReplicas counts the devices that have the same experts, over which their gradients
-// are summed.
+// expertReplicas is the number of devices that hold the same experts, and sum their gradients.
 func (staged *Staged) expertReplicas() int {
 	g := staged.Network.Group
 	return max(1, g.All()*staged.replicas()/g.ExpertDevices())
 }
 
-// ShareOf is what a device holds of so many bytes for every parameter of a stage that are
-// sharded from a ZeRO stage on: of experts over the devices that have the same ones, and
-// of all else over the replicas. Each share is rounded up.
+// ShareOf returns the bytes that a device holds of a state that takes perParameter bytes and is
+// sharded from a ZeRO stage on: experts over the devices that hold the same ones, everything
+// else over the replicas. Each share is rounded up.
 func (staged *Staged) ShareOf(s *Stage, perParameter int64, from int) int64 {
 	if staged.Zero < from || !staged.Network.Group.Dispatches() {
 		return staged.Share(s.Stored*perParameter, from)
 	}
 	shards := int64(staged.expertReplicas())
-	return staged.Share((s.Stored-s.Experts)*perParameter, from) + roundUp(s.Experts*perParameter, shards)/shards
+	experts := roundUp(s.Experts*perParameter, shards) / shards
+	return staged.Share((s.Stored-s.Experts)*perParameter, from) + experts
+}
+
+// gatheredBytes is the size of one collective that gathers parameters.
+type gatheredBytes struct {
+	bytes   int64
+	experts bool
+}
+
+// collectives lists the collectives that gather a piece. Experts on other devices have one of
+// their own, the last.
+func (p Piece) collectives() (list []gatheredBytes) {
+	if p.Experts == 0 || p.Experts < p.Bytes {
+		list = append(list, gatheredBytes{bytes: p.Bytes - p.Experts})
+	}
+	if p.Experts > 0 {
+		list = append(list, gatheredBytes{p.Experts, true})
+	}
+	return list
+}
+
+// syncExperts separates the experts from everything else that the replicas sum and gather.
+func (staged *Staged) syncExperts(sync *wiring.Sync) {
+	sync.ExpertWidth = max(1, staged.Network.Group.All()/staged.Network.Group.ExpertDevices())
+	sync.Experts = make([][]bool, len(staged.Stages))
+	for s := range staged.Stages {
+		st := &staged.Stages[s]
+		for _, b := range st.Buckets {
+			sync.Experts[s] = append(sync.Experts[s], b.Experts)
+		}
+		experts := staged.updatedBytes(st.Experts, st.NarrowExperts)
+		sync.Parameters[s] -= experts
+		sync.ExpertParameters = append(sync.ExpertParameters, experts)
+		if sync.Ahead == nil {
+			continue
+		}
+		var bytes []int64
+		var isExperts []bool
+		for _, piece := range st.Ahead {
+			for _, c := range piece.collectives() {
+				bytes, isExperts = append(bytes, c.bytes), append(isExperts, c.experts)
+			}
+		}
+		sync.Ahead[s], sync.AheadExperts = bytes, append(sync.AheadExperts, isExperts)
+	}
 }

@@ -6,18 +6,18 @@ import (
 	"psim/costmodel/network"
 )
 
-// A Flat is tensors laid end to end and filled up with zeros, of which every replica
-// holds an equal part: PyTorch's flat parameter.
+// A Flat is a row of tensors, laid end to end and padded with zeros so that it divides into equal
+// parts, one for each replica. PyTorch calls it a flat parameter.
 type Flat struct {
 	Name       string
 	Tensors    []network.Tensor
 	Parameters int64
-	Stored     int64 // Parameters and zeros
-	Narrow     int64 // of Parameters, weights that travel in fewer than 16 bits; with PerTensor none
+	Stored     int64 // Parameters and padding
+	Narrow     int64 // those of Parameters that are gathered in fewer than 16 bits; 0 with PerTensor
 }
 
-// flats lays the tensors that a stage's layers hold end to end, in the order in which
-// these list them: all, or with PerTensor each by itself.
+// flats returns the flats of a stage, given the tensors that its layers hold: one flat, or with
+// PerTensor one for each tensor.
 func (staged *Staged) flats(stage int, held [][]network.Tensor) []Flat {
 	var flats []Flat
 	for _, tensors := range held {
@@ -33,10 +33,10 @@ func (staged *Staged) flats(stage int, held [][]network.Tensor) []Flat {
 	return flats
 }
 
-// Travels lists, under ZeRO 3, what is gathered for a stage, and what its gradients
-// are scattered as, by collective: the flats of all its Units together, or with
-// PerTensor each by itself.
-func (staged *Staged) Travels(stage int) [][]Flat {
+// GatheredFlats lists, under ZeRO 3, the flats of each collective that gathers parameters for a
+// stage or scatters their gradients: the flats of all its Units in one collective, or with
+// PerTensor one collective for each.
+func (staged *Staged) GatheredFlats(stage int) [][]Flat {
 	var all []Flat
 	for _, owner := range staged.Stages[stage].Units {
 		all = append(all, staged.Stages[owner].Flats...)
@@ -52,4 +52,49 @@ func (staged *Staged) Travels(stage int) [][]Flat {
 		each = append(each, all[i:i+1])
 	}
 	return each
+}
+
+// narrowWeights returns the number of weights of layers in products of fewer than 16 bits, and
+// the number of them that belong to experts.
+func narrowWeights(layers []network.Layer) (all, experts int64) {
+	for _, l := range layers {
+		for _, o := range l.Ops {
+			if o.Bits == 0 {
+				continue
+			}
+			all += o.Weights()
+			if o.Experts > 0 {
+				experts += o.Weights()
+			}
+		}
+	}
+	return all, experts
+}
+
+// HeldExtra returns the bytes that a stage's narrow weights take from step to step in addition to
+// 16 bits each. ZeRO 3 keeps a share of the narrow copies, unless it shards fp32 weights.
+func (staged *Staged) HeldExtra(s *Stage) int64 {
+	switch {
+	case !staged.Gathers():
+		return staged.Training.HeldExtra(s.Narrow)
+	case staged.Process.FP32Shards:
+		return 0
+	}
+	var narrow int64
+	for _, f := range s.Flats {
+		narrow += f.Narrow
+	}
+	return -staged.Share(-staged.Training.GatheredExtra(narrow), 3)
+}
+
+// UnitBytes returns the bytes of a flat that has been gathered, with both copies of its narrow
+// weights.
+func (staged *Staged) UnitBytes(f Flat) int64 {
+	return f.Parameters*staged.PerParameter.Parameter + staged.Training.HeldExtra(f.Narrow)
+}
+
+// updatedBytes returns the bytes that replicas gather of updated parameters, given the number of
+// narrow ones among them.
+func (staged *Staged) updatedBytes(parameters, narrow int64) int64 {
+	return parameters*staged.PerParameter.Parameter + staged.Training.GatheredExtra(narrow)
 }

@@ -7,17 +7,16 @@ import (
 	"psim/schedules/graph"
 )
 
-// A Segment is consecutive layers of a stage that run together, and are compiled
-// together: all of the stage, or what completes a gradient bucket, or one layer.
+// A Segment is a run of layers of a stage that run and are compiled together: the whole stage,
+// the layers that complete a bucket of gradients, or one layer.
 type Segment struct {
 	Layers []network.Layer
-	// Part of the stage's backward that runs them, where it is cut into parts.
-	Part uint16
+	Part   uint16 // the part of the stage's backward that runs them
 }
 
-// Parts is the number of parts into which the backward of a stage is cut when its
-// gradients leave: one for each bucket that leaves before the next is computed. Where
-// all-to-alls cut it, gradients do not.
+// Parts is the number of parts into which the backward of a stage is cut so that gradients can
+// leave: one for each bucket that leaves before the next one is computed. A backward that is
+// cut at all-to-alls is not cut at buckets.
 func (staged *Staged) Parts(s *Stage) int {
 	if !staged.Overlap || len(staged.exchanges(s.Layers, graph.Forward)) > 0 {
 		return 1
@@ -25,17 +24,17 @@ func (staged *Staged) Parts(s *Stage) int {
 	return max(1, len(s.Buckets))
 }
 
-// segments cuts a stage where a part of its backward ends, or at every layer where
-// each has a backward of its own. A layer's backward is in the part that waits for
-// the first of its gradients, or a later one. A layer that computes nothing goes with
-// the one before it, whose result it hands on.
+// segments cuts a stage where a part of its backward ends, or after every layer if each has a
+// backward of its own. The backward of a layer belongs to the part that completes the first of
+// its gradients, or to a later one. A layer that computes nothing stays with the one before it,
+// whose result it passes on.
 func (staged *Staged) segments(st *Stage) []Segment {
-	of, parts := bucketOf(st.Buckets), staged.Parts(st)
-	var segments []Segment // last first
+	bucketOf, parts := bucketByTensor(st.Buckets), staged.Parts(st)
+	var segments []Segment // in the order of the backward
 	part, end := 0, len(st.Layers)
 	for first := end - 1; first >= 0; first-- {
 		if parts > 1 {
-			part = max(part, firstOf(st.Held[first], of))
+			part = max(part, firstBucketOf(st.Held[first], bucketOf))
 		}
 		if first > 0 && st.Layers[first].Idle() {
 			continue
@@ -53,8 +52,8 @@ func (staged *Staged) segments(st *Stage) []Segment {
 	return segments
 }
 
-// firstOf finds the first bucket with one of the tensors, or 0.
-func firstOf(tensors []network.Tensor, bucketOf map[string]int) int {
+// firstBucketOf returns the first bucket that has one of the tensors, or 0.
+func firstBucketOf(tensors []network.Tensor, bucketOf map[string]int) int {
 	first := -1
 	for _, t := range tensors {
 		if k, ok := bucketOf[t.Name]; ok && (first < 0 || k < first) {
@@ -64,12 +63,14 @@ func firstOf(tensors []network.Tensor, bucketOf map[string]int) int {
 	return max(first, 0)
 }
 
-// Alike reports whether two stages do the same: their layers share what they
-// compute, their gradients travel in the same pieces, and both have other stages on other
-// ranks on either side.
+// Alike reports whether two stages cost the same: their layers share operations and buffers,
+// their gradients are in equal buckets, and both have neighbours on other ranks on both sides.
 func (staged *Staged) Alike(s, t int) bool {
 	a, b := &staged.Stages[s], &staged.Stages[t]
-	if len(a.Buckets) != len(b.Buckets) || !staged.between(s) || !staged.between(t) || !staged.SameLayers(s, t) {
+	if len(a.Buckets) != len(b.Buckets) || !staged.SameLayers(s, t) {
+		return false
+	}
+	if !staged.hasNeighbours(s) || !staged.hasNeighbours(t) {
 		return false
 	}
 	for i := range a.Layers {
@@ -85,24 +86,26 @@ func (staged *Staged) Alike(s, t int) bool {
 	return true
 }
 
-// SameLayers reports whether the layers of two stages share what they compute.
+// SameLayers reports whether the layers of two stages share operations and buffers.
 func (staged *Staged) SameLayers(s, t int) bool {
 	return slices.EqualFunc(staged.Stages[s].Layers, staged.Stages[t].Layers, network.Layer.Shares)
 }
 
-// between reports whether a stage has others on other ranks on either side.
-func (staged *Staged) between(s int) bool {
-	return s > 0 && s < len(staged.Stages)-1 && !staged.Placement.Together(s-1, s) && !staged.Placement.Together(s, s+1)
+// hasNeighbours reports whether a stage has others on other ranks on either side.
+func (staged *Staged) hasNeighbours(s int) bool {
+	return s > 0 && s < len(staged.Stages)-1 &&
+		!staged.Placement.Together(s-1, s) && !staged.Placement.Together(s, s+1)
 }
 
-// Sliced tells which passes of a graph are cut into parts.
+// Sliced records which passes of a graph are cut into parts.
 type Sliced struct {
-	microbatches               int
-	forward, inputs, backwards []bool // by stage and microbatch; a B or W is a backward; nil: none
+	microbatches int
+	// By stage and microbatch; nil if no pass of the kind is cut. A B or a W is a backward.
+	forward, inputs, backwards []bool
 }
 
-// SlicedIn reads them off the first replica: which they are is the schedule's
-// matter, as the first forward or last backward of a stage may be of any microbatch.
+// SlicedIn finds the passes that are cut in the first replica. They depend on the schedule,
+// because the first forward or the last backward of a stage may belong to any microbatch.
 func SlicedIn(g *graph.Graph) Sliced {
 	s := Sliced{microbatches: g.Shape.Microbatches}
 	for i := range g.Classes {
@@ -114,19 +117,20 @@ func SlicedIn(g *graph.Graph) Sliced {
 	return s
 }
 
-// note notes what a task of the first replica is a part of.
+// note notes the pass of a task of the first replica.
 func (s *Sliced) note(g *graph.Graph, t *graph.Task, microbatch int32) {
 	if t.Part == 0 || !t.Kind.Compute() || int(t.Rank) >= g.Shape.Ranks {
 		return
 	}
-	of := s.of(t.Kind)
-	if *of == nil {
-		*of = make([]bool, g.Placement.Stages()*s.microbatches)
+	passes := s.passesOf(t.Kind)
+	if *passes == nil {
+		*passes = make([]bool, g.Placement.Stages()*s.microbatches)
 	}
-	(*of)[int(t.Stage)*s.microbatches+int(microbatch)] = true
+	(*passes)[int(t.Stage)*s.microbatches+int(microbatch)] = true
 }
 
-func (s *Sliced) of(k graph.Kind) *[]bool {
+// passesOf returns the list for a kind of pass.
+func (s *Sliced) passesOf(k graph.Kind) *[]bool {
 	switch k {
 	case graph.Forward:
 		return &s.forward
@@ -136,15 +140,18 @@ func (s *Sliced) of(k graph.Kind) *[]bool {
 	return &s.backwards
 }
 
-// Halved reports whether a task is half of a part of a backward: the I and the W of a stage
-// and microbatch are cut alike, and their parts take turns.
-func (s *Sliced) Halved(t *graph.Task) bool {
+// SplitBackward reports whether a task is the I or the W of a part of a backward: both passes of
+// the stage and microbatch are cut in the same places, and their parts take turns.
+func (s *Sliced) SplitBackward(t *graph.Task) bool {
+	if s.inputs == nil || s.backwards == nil || t.Kind != graph.InputGradient && t.Kind != graph.WeightGradient {
+		return false
+	}
 	at := int(t.Stage)*s.microbatches + int(t.Microbatch)
-	return s.inputs != nil && s.backwards != nil && (t.Kind == graph.InputGradient || t.Kind == graph.WeightGradient) && s.inputs[at] && s.backwards[at]
+	return s.inputs[at] && s.backwards[at]
 }
 
-// Has reports whether a task is of such a pass.
+// Has reports whether a task belongs to a pass that is cut.
 func (s *Sliced) Has(t *graph.Task) bool {
-	of := *s.of(t.Kind)
-	return of != nil && of[int(t.Stage)*s.microbatches+int(t.Microbatch)]
+	passes := *s.passesOf(t.Kind)
+	return passes != nil && passes[int(t.Stage)*s.microbatches+int(t.Microbatch)]
 }

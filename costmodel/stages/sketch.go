@@ -5,13 +5,13 @@ import (
 	"psim/costmodel/training"
 )
 
-// A Count is how many parameters a layer has of its own, how many of them are experts', and
-// weights of products in fewer than 16 bits.
-type Count struct{ parameters, experts, narrow, narrowExperts int64 }
+// A ParameterCount is the number of parameters that a layer owns, the number of them that belong
+// to experts, and of both the number of weights in products of fewer than 16 bits.
+type ParameterCount struct{ parameters, experts, narrow, narrowExperts int64 }
 
-// Counts counts the parameters of layers.
-func Counts(layers []network.Layer) []Count {
-	list := make([]Count, len(layers))
+// CountParameters counts the parameters of every layer.
+func CountParameters(layers []network.Layer) []ParameterCount {
+	list := make([]ParameterCount, len(layers))
 	for i, l := range layers {
 		c := &list[i]
 		for _, t := range l.Params {
@@ -26,9 +26,10 @@ func Counts(layers []network.Layer) []Count {
 	return list
 }
 
-// Sketch derives of a plan with a ZeRO stage below 3 what lasts in memory, given the counts of
-// its layers: it takes no list of tensors, of which a mixture may have tens of thousands.
-func (w Workload) Sketch(counts []Count) *Staged {
+// Sketch derives only what persistent memory depends on, for a ZeRO stage below 3, given the
+// counts of all layers. It needs no lists of tensors, which have tens of thousands of entries
+// in a mixture of experts.
+func (w Workload) Sketch(counts []ParameterCount) *Staged {
 	staged := &Staged{Workload: w, PerParameter: w.state()}
 	split, layer := w.split(), 0
 	for s, n := range w.Layers {
@@ -49,7 +50,7 @@ func (w Workload) Sketch(counts []Count) *Staged {
 	return staged
 }
 
-// state finds the bytes that a parameter takes.
+// state returns the bytes of one parameter.
 func (w Workload) state() training.State {
 	if w.State == (training.State{}) {
 		return w.Training.State()

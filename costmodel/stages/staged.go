@@ -8,135 +8,139 @@ import (
 	"psim/schedules/graph"
 )
 
-// Staged is a workload with all that follows from it for every stage.
+// Staged is a workload with everything that follows from it for every stage.
 type Staged struct {
 	Workload
 	Stages []Stage
 	Tied   []TiedTensor
-	// PerParameter is the bytes that a parameter takes.
+	// PerParameter is the bytes of one parameter.
 	PerParameter training.State
 	// Sizes are the distinct sizes of microbatches (see SizeOf).
 	Sizes  []int64
-	sizeOf []int32 // by microbatch, or by replica where these differ
+	sizeOf []int32 // indices of Sizes, by microbatch, or by replica if replicas differ
 	ranks  int32   // of a replica
 }
 
-// A Stage is consecutive layers that are a rank's work for a microbatch.
+// A Stage is a run of layers that a rank computes in one pass for each microbatch.
 type Stage struct {
 	Layers []network.Layer
-	// Held lists the tensors that each layer brings to its rank (see network.Split).
+	// Held lists, by layer, the tensors that the layer brings to its rank (see Split).
 	Held [][]network.Tensor
-	// Ranks of a replica hold it: one, or two where there are second copies.
+	// Ranks are the ranks of a replica that hold the stage: one, or two with second copies.
 	Ranks []int32
-	// Tensors are all of Held in the order in which a backward completes their
-	// gradients, with Parameters elements in all.
+	// Tensors are all of Held in the order in which a backward completes their gradients.
 	Tensors    []network.Tensor
-	Parameters int64
-	// Experts is how many of Parameters are experts'.
-	Experts int64
-	// Narrow of Parameters are weights of products in fewer than 16 bits, and NarrowExperts
-	// of these are experts'.
+	Parameters int64 // elements of Tensors
+	Experts    int64 // those of Parameters that belong to experts
+	// Narrow is the number of Parameters that are weights of products in fewer than 16 bits,
+	// NarrowExperts the number of them that belong to experts.
 	Narrow, NarrowExperts int64
-	// Stored is the number of parameters that are stored for it over all replicas:
-	// with ZeRO 3 a multiple of their number.
+	// Stored is the number of parameters stored for the stage over all replicas: Parameters,
+	// or under ZeRO 3 a multiple of the number of replicas.
 	Stored int64
-	// Buckets are what the replicas sum, as a backward completes it. There are
-	// none without replicas, and under ZeRO 3.
+	// Buckets are the gradients that replicas sum together, in the order in which a backward
+	// completes them. There are none with one replica, and none under ZeRO 3.
 	Buckets []Bucket
-	// BucketOf tells, by layer, which of Buckets every tensor of Held is in.
+	// BucketOf is the index in Buckets of every tensor of Held.
 	BucketOf [][]int
-	// Flats are, under ZeRO 3, its own tensors as the replicas share them.
+	// Flats are, under ZeRO 3, the stage's own tensors as the replicas share them.
 	Flats []Flat
-	// Units names, under ZeRO 3, the stages whose parameters are gathered for this
-	// one: itself, and the owners of what it is tied to.
+	// Units lists, under ZeRO 3, the stages whose parameters are gathered for this one: the
+	// stage itself, and the owners of its tied tensors.
 	Units []int
-	// Ahead are its layers in pieces whose parameters are gathered beside its first
-	// forward; nil where they are not.
+	// Ahead are pieces of the stage whose parameters are gathered during its first forward;
+	// nil if they are gathered before it.
 	Ahead []Piece
 	// Segments are the layers in groups that run together.
 	Segments []Segment
-	// there and back are its all-to-alls in a forward and in a backward; leaves and awaits
-	// what goes on beside the parts between them (see wiring.Exchanges).
-	there, back    []Exchange
-	leaves, awaits []int
+
+	forwardExchanges, backwardExchanges []Exchange
+	bucketParts                         []int // by bucket, the part of a backward that completes it
+	awaitedGathers                      []int // by part of a forward, the gathers that end before it
 }
 
-// A Piece is consecutive layers whose parameters are gathered together.
+// A Piece is a run of layers whose parameters are gathered together.
 type Piece struct {
-	Layers  int   // in number
-	Bytes   int64 // of the parameters
-	Experts int64 // of these, those of experts on other devices
+	Layers  int   // the number of layers
+	Bytes   int64 // of their parameters
+	Experts int64 // those of Bytes that belong to experts on other devices
 }
 
-// A Bucket is gradients that travel together.
+// A Bucket is gradients that one collective sums.
 type Bucket struct {
 	Tensors []string
 	Bytes   int64
-	Experts bool // that other devices have too, or not
+	Experts bool // the gradients belong to experts that are divided differently from the rest
 }
 
-// TiedTensor is parameters that more than one rank of a replica holds, and whose
-// gradients are summed over them.
+// TiedTensor is parameters that more than one rank of a replica holds. Their gradients are
+// summed over these ranks.
 type TiedTensor struct {
 	Stages  []int
 	Tensors []string
 	Bytes   int64 // of the gradients
 }
 
-// Plan derives the plan.
+// Staged derives everything that follows from the workload.
 func (w Workload) Staged() *Staged {
-	w.Network = w.Training.Units(w.Training.Asked(w.Network), w.pipelined())
+	w.Network = w.Training.MarkRepeated(w.Training.Trained(w.Network), w.pipelineLayers())
 	staged := &Staged{Workload: w, PerParameter: w.state()}
 	split := w.split()
 	for s := range w.Layers {
-		st := Stage{Layers: split.Stage(s), Ranks: w.Placement.Ranks(s), Tensors: split.Completed(s)}
-		for _, l := range st.Layers {
-			st.Held = append(st.Held, split.Held(s, l))
-		}
-		for _, t := range st.Tensors {
-			st.Parameters += t.Shape.Elements()
-			if t.Expert {
-				st.Experts += t.Shape.Elements()
-			}
-		}
-		st.Stored = st.Parameters
-		st.Narrow, st.NarrowExperts = narrowWeights(st.Layers)
-		if w.Zero >= 3 {
-			st.Flats, st.Units, st.Stored = staged.flats(s, st.Held), staged.owners(split, s), 0
-			for _, f := range st.Flats {
-				st.Stored += f.Stored
-			}
-			if len(st.Flats) == 1 {
-				st.Flats[0].Narrow = st.Narrow
-			}
-		} else if staged.summed() {
-			st.Buckets = staged.buckets(st.Tensors)
-			st.BucketOf = bucketsOf(&st)
-		}
-		st.Segments, st.Ahead = staged.segments(&st), staged.ahead(&st)
-		st.there, st.back = staged.exchanges(st.Layers, graph.Forward), staged.exchanges(st.Layers, graph.Backward)
-		if len(st.there) > 0 {
-			st.leaves, st.awaits = staged.leaves(&st), staged.awaits(&st)
-		}
-		staged.Stages = append(staged.Stages, st)
+		staged.Stages = append(staged.Stages, staged.stage(split, s))
 	}
-	staged.Tied = append(staged.copies(split.Ranks), staged.ties(split)...)
-	staged.sortSizes()
+	staged.Tied = append(staged.copiesTied(split.Ranks), staged.crossRankTied(split)...)
+	staged.findSizes()
 	return staged
 }
 
-// PlanLike derives the plan of a workload that differs from a planned one in nothing but
-// its samples, its ZeRO stage below 3, its replicas where both have some, and its
-// recomputation where experts and operands are not of that. They share the stages.
+// stage derives what follows for one stage.
+func (staged *Staged) stage(split Split, s int) Stage {
+	st := Stage{Layers: split.Stage(s), Ranks: staged.Placement.Ranks(s), Tensors: split.Completed(s)}
+	for _, l := range st.Layers {
+		st.Held = append(st.Held, split.Held(s, l))
+	}
+	for _, t := range st.Tensors {
+		st.Parameters += t.Shape.Elements()
+		if t.Expert {
+			st.Experts += t.Shape.Elements()
+		}
+	}
+	st.Stored = st.Parameters
+	st.Narrow, st.NarrowExperts = narrowWeights(st.Layers)
+	if staged.Zero >= 3 {
+		st.Flats, st.Units, st.Stored = staged.flats(s, st.Held), staged.owners(split, s), 0
+		for _, f := range st.Flats {
+			st.Stored += f.Stored
+		}
+		if len(st.Flats) == 1 {
+			st.Flats[0].Narrow = st.Narrow
+		}
+	} else if staged.sumsGradients() {
+		st.Buckets = staged.buckets(st.Tensors)
+		st.BucketOf = bucketsByLayer(&st)
+	}
+	st.Segments, st.Ahead = staged.segments(&st), staged.ahead(&st)
+	st.forwardExchanges = staged.exchanges(st.Layers, graph.Forward)
+	st.backwardExchanges = staged.exchanges(st.Layers, graph.Backward)
+	if len(st.forwardExchanges) > 0 {
+		st.bucketParts, st.awaitedGathers = staged.bucketPartsOf(&st), staged.awaitedGathersOf(&st)
+	}
+	return st
+}
+
+// StagedLike is Staged for a workload that shares its stages with another one. They may differ
+// only in samples, in a ZeRO stage below 3, in the number of replicas if both have several, and
+// in recomputation if it changes neither experts nor operands.
 func (w Workload) StagedLike(staged *Staged) *Staged {
 	w.Network = staged.Network
 	like := &Staged{Workload: w, Stages: staged.Stages, Tied: staged.Tied, PerParameter: staged.PerParameter}
-	like.sortSizes()
+	like.findSizes()
 	return like
 }
 
-// sortSizes finds the distinct sizes of microbatches.
-func (staged *Staged) sortSizes() {
+// findSizes finds the distinct sizes of microbatches.
+func (staged *Staged) findSizes() {
 	list := staged.Shards
 	if list == nil {
 		list = staged.Samples
@@ -151,7 +155,7 @@ func (staged *Staged) sortSizes() {
 	staged.ranks = 1 + slices.Max(slices.Concat([]int32{0}, staged.Placement.First, staged.Placement.Second))
 }
 
-// SizeOf tells which of Sizes the microbatch of a task has.
+// SizeOf returns the index in Sizes of a task's microbatch.
 func (staged *Staged) SizeOf(t *graph.Task) int32 {
 	if staged.Shards != nil {
 		return staged.sizeOf[t.Rank/staged.ranks]
@@ -159,9 +163,9 @@ func (staged *Staged) SizeOf(t *graph.Task) int32 {
 	return staged.sizeOf[t.Microbatch]
 }
 
-// FLOPs are what all devices of all replicas execute in a step: F, I and W of every
-// layer, what is run again, and what a backward in two passes does twice. Devices of an
-// expert group count as the mean of them.
+// FLOPs is the number of FLOPs that all devices of all replicas execute in a step: F, I and W of
+// every layer, repeated operations, and the ones that a backward in two passes runs twice. Of
+// an expert group it is the mean device that counts.
 func (staged *Staged) FLOPs() float64 {
 	var perSample float64 // of one device of a rank
 	for _, l := range staged.Network.Layers {
@@ -176,8 +180,8 @@ func (staged *Staged) FLOPs() float64 {
 	return perSample * float64(staged.Total()) * float64(staged.Network.Group.All())
 }
 
-// executed sums what a pass of operations computes for a sample, on the mean device: of
-// attention what its kernel covers.
+// executed returns the FLOPs of a pass of operations for a sample on the mean device. Attention
+// counts only the tiles that its kernel computes.
 func (staged *Staged) executed(ops []network.Op, pass network.Pass) float64 {
 	sum := -staged.Network.Surplus(ops, pass)
 	for _, o := range ops {
@@ -186,14 +190,16 @@ func (staged *Staged) executed(ops []network.Op, pass network.Pass) float64 {
 	return sum
 }
 
-// Whole reports whether a stage takes all microbatches at once.
-func (staged *Staged) Whole(stage int) bool { return staged.WholeLast && stage == len(staged.Stages)-1 }
+// TakesAll reports whether a stage takes all microbatches at once.
+func (staged *Staged) TakesAll(stage int) bool {
+	return staged.WholeLast && stage == len(staged.Stages)-1
+}
 
 // Gathers reports whether parameters are sharded, so that every use gathers them.
 func (staged *Staged) Gathers() bool { return staged.Zero >= 3 && staged.holders() > 1 }
 
-// Share is what one device holds of bytes that are sharded from a ZeRO stage
-// on, rounded up.
+// Share returns the bytes that one device holds of a state that is sharded from a ZeRO stage on,
+// rounded up.
 func (staged *Staged) Share(bytes int64, from int) int64 {
 	if staged.Zero < from {
 		return bytes
@@ -201,12 +207,12 @@ func (staged *Staged) Share(bytes int64, from int) int64 {
 	return roundUp(bytes, int64(staged.holders())) / int64(staged.holders())
 }
 
-// roundUp finds the next multiple.
-func roundUp(n, of int64) int64 { return (n + of - 1) / of * of }
+// roundUp returns the next multiple of a unit.
+func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
 
-// owners lists the stages of its rank whose tensors a stage uses: itself, and
-// the owners of what is tied.
-func (staged *Staged) owners(split network.Split, stage int) []int {
+// owners lists the stages on the same rank whose tensors a stage uses: itself, and the owners of
+// tied tensors.
+func (staged *Staged) owners(split Split, stage int) []int {
 	owners := []int{stage}
 	for _, l := range split.Stage(stage) {
 		for _, t := range l.Tied {
@@ -219,14 +225,15 @@ func (staged *Staged) owners(split network.Split, stage int) []int {
 	return owners
 }
 
-// ties lists the parameters that stages on several ranks use.
-func (staged *Staged) ties(split network.Split) []TiedTensor {
+// crossRankTied lists the parameters that stages on different ranks use.
+func (staged *Staged) crossRankTied(split Split) []TiedTensor {
 	var tied []TiedTensor
 	for s := range staged.Stages {
 		for _, l := range staged.Stages[s].Layers {
 			for _, t := range l.Tied {
 				if owner := split.Owner(t.Name); owner >= 0 && split.Ranks[owner] != split.Ranks[s] {
-					tied = append(tied, TiedTensor{[]int{owner, s}, []string{t.Name}, t.Shape.Elements() * staged.PerParameter.Gradient})
+					bytes := t.Shape.Elements() * staged.PerParameter.Gradient
+					tied = append(tied, TiedTensor{[]int{owner, s}, []string{t.Name}, bytes})
 				}
 			}
 		}
@@ -234,9 +241,9 @@ func (staged *Staged) ties(split network.Split) []TiedTensor {
 	return tied
 }
 
-// copies lists what is summed over the two copies of all stages: for every pair
-// of ranks, which hold the same, all of their gradients, or their shares of these.
-func (staged *Staged) copies(lowest []int32) []TiedTensor {
+// copiesTied lists the sums over the two copies of all stages. There is one for each pair of
+// ranks that hold the same stages, with all of their gradients or their shares of these.
+func (staged *Staged) copiesTied(lowest []int32) []TiedTensor {
 	var copies []TiedTensor
 	at := map[int32]int{} // by the lower rank of the pair
 	for s := range staged.Placement.Second {

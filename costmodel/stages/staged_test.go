@@ -210,8 +210,8 @@ func TestCheck(t *testing.T) {
 		{func(w *stages.Workload) { w.Samples = w.Samples[1:] }, "7 sizes for 8 microbatches"},
 		{func(w *stages.Workload) { w.Replicas = 3 }, "a plan for 3 replicas and a graph of 2"},
 		{func(w *stages.Workload) { w.Placement = graph.Placement{First: []int32{1, 0}} }, "stages on ranks [1 0], in the graph on [0 1]"},
-		{func(w *stages.Workload) { w.Bucket = 20_000 }, "which is no planned bucket"},
-		{func(w *stages.Workload) { w.Layers = []int{4, 5} }, "which is no planned bucket"},
+		{func(w *stages.Workload) { w.Bucket = 20_000 }, "which is not a planned bucket"},
+		{func(w *stages.Workload) { w.Layers = []int{4, 5} }, "which is not a planned bucket"},
 		{func(w *stages.Workload) { w.Overlap = false }, "planned are 1"},
 		{func(w *stages.Workload) { w.Broadcast = true }, "does not broadcast bucket 0 of its tensors"},
 	} {

@@ -1,7 +1,24 @@
-// Package stages plans how a network is trained in stages: which layers every
-// stage runs together, which gradients travel together, what the replicas shard
-// and which parameters several ranks hold. The plan is made once. Wiring, prices,
-// memory and execution all read it, so that they cannot disagree.
+// Package stages derives what follows from cutting a network into stages: the layers that run
+// together, the gradients that are summed together, the parts that replicas shard, and the
+// parameters that several ranks hold. It does so once ([Workload.Staged]). Wiring, prices,
+// memory and execution all read the result, so that they cannot disagree.
+//
+//	layers     embed  h.0  h.1  h.2 │ h.3  h.4  h.5  ln_f  head
+//	stages     ───────── 0 ──────── │ ──────────── 1 ──────────    each is on a rank
+//	segments   [embed  h.0][h.1  h.2] [h.3  h.4][h.5  ln_f  head]  run and compiled together
+//	buckets    [    1     ][    0   ] [    1   ][       0       ]  gradients summed together
+//
+// A backward goes from right to left. With Overlap it is cut wherever a bucket is complete, so
+// that bucket 0 is summed while layers further left still compute. Those cuts make the
+// segments; without them a stage is one segment. Where experts are on other devices, passes are
+// cut at their all-to-alls instead.
+//
+// Under ZeRO 3 every layer is a stage, all on one rank. The parameters of a stage are a unit,
+// which is gathered before a pass uses it and freed afterwards:
+//
+//	gather 0 → F of 0 → free 0,  gather 1 → F of 1 → free 1,  …   (Rajbhandari et al. 2020)
+//
+// Sizes are in bytes, of one device, unless a name says parameters or samples.
 package stages
 
 import (
@@ -12,92 +29,92 @@ import (
 	"psim/schedules/graph"
 )
 
-// A Workload is a network cut into stages and trained in microbatches.
+// A Workload is a network that is cut into stages and trained in microbatches.
 type Workload struct {
 	Network  network.Network
 	Training training.Options
 	// Layers[s] is the number of layers of stage s.
 	Layers []int
-	// Placement is where the stages are in every replica.
+	// Placement says where the stages of every replica are.
 	Placement graph.Placement
-	// Samples[m] is the size of microbatch m; where replicas differ, of the one with the
+	// Samples[m] is the size of microbatch m; if replicas differ, of the replica with the
 	// most samples.
 	Samples  []int64
 	Replicas int // 0 means 1
-	// Context is how many devices of a rank have parts of the same samples: they hold the
-	// same parameters, as those of other replicas do. 0 means 1.
+	// Context is the number of devices of a rank that have parts of the same samples. Like
+	// replicas, they hold the same parameters. 0 means 1.
 	Context int
-	// Shards is the size of all microbatches of a replica, where replicas differ, else
-	// nil. Their gradients count by their samples.
+	// Shards[r] is the size of every microbatch of replica r if replicas differ, else nil.
+	// Gradients are then weighted by samples.
 	Shards []int64
-	// Zero is the ZeRO stage: 1 shards the optimizer's state over the
-	// replicas (and Context), 2 the gradients as well, 3 everything, stage by stage (see
-	// wiring.Unit).
+	// Zero is the ZeRO stage: 1 shards the optimizer's state over the replicas (and Context),
+	// 2 also the gradients, 3 everything, stage by stage (see wiring.Unit).
 	Zero int
-	// PerTensor has ZeRO 3 gather and scatter every tensor by itself, not all of a
-	// stage together.
+	// PerTensor: ZeRO 3 gathers and scatters every tensor of a stage in a collective of its
+	// own.
 	PerTensor bool
-	// Copied has ZeRO 3 copy what it gathers of a stage into tensors of their own.
+	// Copied: ZeRO 3 copies the gathered parameters of a stage into separate tensors.
 	Copied bool
-	// Simplified has ZeRO 3 shard parameters alone: a rank keeps the whole model,
-	// and its last whole gradients, beside its share of both.
+	// Simplified: ZeRO 3 keeps the whole model and the last whole gradients on every rank, in
+	// addition to its share of both.
 	Simplified bool
-	// Bucket is the size in bytes that closes a bucket of gradients (see
-	// Buckets); 0 sends every tensor by itself. With ZeRO 3 a stage's gradients
-	// travel whole.
+	// Bucket is the size in bytes that closes a bucket of gradients; 0 sends every tensor by
+	// itself. It has no effect under ZeRO 3.
 	Bucket int64
-	// BucketGradients closes a bucket at so many gradients, in place of Bucket; 0 does not.
+	// BucketGradients, if not 0, is the number of gradients that closes a bucket; Bucket then
+	// has no effect.
 	BucketGradients int64
-	// Overlap has gradients leave before the backward ends, bucket by bucket.
+	// Overlap: gradients leave before the backward ends, bucket by bucket.
 	Overlap bool
-	// Broadcast has the first replica send its parameters to the others before the step,
-	// in pieces of as many tensors as Buckets. It does not go with ZeRO 3.
+	// Broadcast: before the step the first replica sends its parameters to the others, in
+	// pieces of the same tensors as Buckets. Not with ZeRO 3.
 	Broadcast bool
-	// OverlapGather has ZeRO 1 and 2 gather the parameters that a step has updated beside
-	// the first forwards of the next, in pieces of whole layers with gradients of Bucket
-	// bytes. It does not go with WholeLast.
+	// OverlapGather: ZeRO 1 and 2 gather updated parameters during the first forwards of the
+	// next step, in pieces of whole layers whose gradients fill a bucket. Not with WholeLast.
 	OverlapGather bool
-	// NoReduceScatter is for libraries without that collective, such as Gloo.
+	// NoReduceScatter is set for libraries without that collective, such as Gloo.
 	NoReduceScatter bool
-	// WholeLast has the last stage take all microbatches at once (see
-	// wiring.Pipeline); each has its share of what that takes.
+	// WholeLast: the last stage takes all microbatches at once (see wiring.Pipeline). Each
+	// microbatch is charged its share of the time.
 	WholeLast bool
-	// State overrides the bytes per parameter that Training implies, for
-	// precisions it cannot express. The zero value does not.
+	// State, if not zero, overrides the bytes per parameter that follow from Training, for
+	// precisions that Training cannot express.
 	State training.State
-	// Process is what every device's process holds beside its tensors.
+	// Process is the memory of a device's process in addition to tensors.
 	Process ProcessMemory
 }
 
-// A ProcessMemory is what the process of a device holds beside the tensors of its tasks, and how.
-// The zero value holds nothing.
+// A ProcessMemory describes the memory that the process of a device holds in addition to the
+// tensors of its tasks. The zero value holds nothing.
 type ProcessMemory struct {
-	// Context is the bytes that driver and libraries take, Buffers those of communication.
+	// Context is the bytes of driver and libraries, Buffers those of communication.
 	Context, Buffers int64
-	// Allocator is what it holds beyond the tensors that come and go, as a share of them.
+	// Allocator is the memory that the allocator reserves beyond the tensors that come and
+	// go, as a share of them.
 	Allocator float64
-	// GradientCopies has gradients held in 16 bits and in fp32.
+	// GradientCopies: gradients are held both in 16 bits and in fp32.
 	GradientCopies bool
-	// KeepOutputs has what a stage has sent stay until its backward, which asks for it.
+	// KeepOutputs: the result that a stage has sent stays until its backward, which starts
+	// from it.
 	KeepOutputs bool
-	// PartOutputs has each device of a tensor group keep a part of that alone, and gather
-	// it for the backward.
+	// PartOutputs: each device of a tensor-parallel group keeps only a part of that result,
+	// and the group gathers it for the backward.
 	PartOutputs bool
-	// FP32Shards has ZeRO 3 shard fp32 weights and gradients, and no others.
+	// FP32Shards: ZeRO 3 shards only fp32 weights and gradients.
 	FP32Shards bool
 }
 
-// Reserve is what the allocator holds beyond so many bytes that come and go.
+// Reserve returns the bytes that the allocator holds in addition to tensors that come and go.
 func (p ProcessMemory) Reserve(bytes int64) int64 { return int64(p.Allocator * float64(bytes)) }
 
-// Validate reports a step so large that its bytes cannot be counted.
+// Validate reports a step whose bytes would overflow an int64.
 func (w Workload) Validate() error {
-	var perSample float64 // no less than the bytes that any pass moves or keeps
-	of, same := make([]float64, len(w.Network.Layers)), network.Same(w.Network.Layers)
+	var perSample float64 // at least the bytes that any pass moves or keeps
+	byLayer, same := make([]float64, len(w.Network.Layers)), network.Same(w.Network.Layers)
 	for i, l := range w.Network.Layers {
 		if k := same[i]; k < i {
-			of[i] = of[k]
-			perSample += of[i]
+			byLayer[i] = byLayer[k]
+			perSample += byLayer[i]
 			continue
 		}
 		before := perSample
@@ -108,24 +125,25 @@ func (w Workload) Validate() error {
 		for _, b := range l.Buffers {
 			perSample += float64(b.Bytes(8))
 		}
-		of[i] = perSample - before
+		byLayer[i] = perSample - before
 	}
 	var samples float64
 	for _, n := range w.Samples {
 		samples += float64(n)
 	}
 	if samples *= float64(w.replicas()); samples*perSample > 1<<62 {
-		return fmt.Errorf("%.0f samples per step of %s are more than can be counted in bytes: use fewer", samples, w.Network.Name)
+		return fmt.Errorf("%.0f samples per step of %s are more than can be counted in bytes: use fewer",
+			samples, w.Network.Name)
 	}
 	return nil
 }
 
 func (w Workload) replicas() int { return max(1, w.Replicas) }
 
-// holders counts the devices that hold the same parameters.
+// holders is the number of devices that hold the same parameters.
 func (w Workload) holders() int { return w.replicas() * max(1, w.Context) }
 
-// SamplesOf is the size of a microbatch of a replica.
+// SamplesOf returns the size of a microbatch of a replica.
 func (w Workload) SamplesOf(replica, microbatch int) int64 {
 	if w.Shards != nil {
 		return w.Shards[replica]
@@ -133,7 +151,7 @@ func (w Workload) SamplesOf(replica, microbatch int) int64 {
 	return w.Samples[microbatch]
 }
 
-// Batch is the samples of a replica's step.
+// Batch returns the samples of one step of a replica.
 func (w Workload) Batch(replica int) int64 {
 	var n int64
 	for m := range w.Samples {
@@ -142,7 +160,7 @@ func (w Workload) Batch(replica int) int64 {
 	return n
 }
 
-// PerReplica lists the samples of a step of every replica.
+// PerReplica lists the samples of one step of every replica.
 func (w Workload) PerReplica() []int64 {
 	list := make([]int64, w.replicas())
 	for r := range list {
@@ -151,7 +169,7 @@ func (w Workload) PerReplica() []int64 {
 	return list
 }
 
-// Total is the samples of a step over all replicas.
+// Total is the samples of one step over all replicas.
 func (w Workload) Total() int64 {
 	if w.Shards == nil {
 		return w.Batch(0) * int64(w.replicas())
@@ -163,13 +181,14 @@ func (w Workload) Total() int64 {
 	return n
 }
 
-// split returns the network as it is cut and placed.
-func (w Workload) split() network.Split {
-	return network.Split{Network: w.Network, Layers: w.Layers, Ranks: w.Placement.LowestRanks()}
+// split returns the network with its cuts and ranks.
+func (w Workload) split() Split {
+	return Split{Network: w.Network, Layers: w.Layers, Ranks: w.Placement.LowestRanks()}
 }
 
-// pipelined counts the layers of the stages of the pipeline, which with ZeRO 3 has one.
-func (w Workload) pipelined() []int {
+// pipelineLayers lists the numbers of layers by stage of the pipeline, which under ZeRO 3 has one
+// stage.
+func (w Workload) pipelineLayers() []int {
 	if w.Zero >= 3 {
 		return []int{len(w.Network.Layers)}
 	}

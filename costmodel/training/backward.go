@@ -6,32 +6,31 @@ import (
 	"psim/costmodel/network"
 )
 
-// The legal values of Training.Backward: how a stage takes its backward.
+// The values of Options.Backward: how a stage runs its backward.
 const (
-	// BackwardWhole is one backward through all of its layers.
+	// BackwardWhole is one backward through all layers of the stage.
 	BackwardWhole = "whole"
-	// BackwardPerLayer has a backward for every layer, which frees what that kept.
+	// BackwardPerLayer is one backward for every layer, which frees what the layer kept.
 	BackwardPerLayer = "per-layer"
-	// BackwardTwoPass has two for every layer, as a program makes them that calls
-	// torch.autograd.grad for the gradients of the layer's parameters and again for that
-	// of its input. Each walks the layer from its output: the first makes all weight
-	// gradients and every gradient on the way to them, the second makes these again and
-	// goes on to the input. Nothing that the layer kept is freed in between
-	// (retain_graph). The network's own input has a gradient as well, since every layer
-	// is asked for one.
+	// BackwardTwoPass is two backwards for every layer, as in a program that calls
+	// torch.autograd.grad for the gradients of the layer's parameters, and again for the
+	// gradient of its input. Each walks the layer from its output: the first makes all
+	// weight gradients and every gradient on the way to them; the second makes the latter
+	// again and continues to the input. What the layer kept is freed only after the second
+	// (retain_graph). The network's own input has a gradient as well, since the program asks
+	// every layer for one.
 	BackwardTwoPass = "two-pass"
 )
 
 // PerLayer reports whether every layer has a backward of its own.
 func (t Options) PerLayer() bool { return t.Backward == BackwardPerLayer || t.TwoPass() }
 
-// TwoPass reports whether every layer has two.
+// TwoPass reports whether every layer has two backwards.
 func (t Options) TwoPass() bool { return t.Backward == BackwardTwoPass }
 
-// Asked returns a network as it is trained: in the precision, and with layers that make the
-// gradients that a backward asks them for, with BackwardTwoPass that of the network's input,
-// too.
-func (t Options) Asked(n network.Network) network.Network {
+// Trained returns a network as it is trained: with the operands and buffers of the precision,
+// and with BackwardTwoPass a gradient of the network's input.
+func (t Options) Trained(n network.Network) network.Network {
 	n = t.narrowed(n)
 	if !t.TwoPass() {
 		return n

@@ -4,20 +4,21 @@ import (
 	"slices"
 	"strings"
 
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 )
 
-// narrowing rewrites one block.
+// narrowing rewrites one block for the recipe of its scaling.
 type narrowing struct {
 	scaling
-	devices int64          // of a tensor-parallel group
-	again   network.Module // what recomputation runs again
-	buffers []network.Buffer
-	claimed []bool
-	more    []network.Buffer
+	devices  int64            // of a tensor-parallel group
+	repeated network.Module   // the parts that recomputation runs again
+	buffers  []network.Buffer // of the block
+	claimed  []bool           // whether a buffer belongs to a product that has been rewritten
+	added    []network.Buffer // narrow copies that the block did not have
 }
 
-// layer rewrites the operations of a block and its buffers.
+// layer rewrites the operations and the buffers of a block.
 func (w *narrowing) layer(l *network.Layer) {
 	w.buffers, w.claimed = slices.Clone(l.Buffers), make([]bool, len(l.Buffers))
 	for _, op := range l.Ops {
@@ -28,34 +29,42 @@ func (w *narrowing) layer(l *network.Layer) {
 	var ops []network.Op
 	for i := 0; i < len(l.Ops); {
 		op := l.Ops[i]
-		if op.Class != network.Product || !op.Weight || op.Wide {
+		if !narrows(op) {
 			ops, i = append(ops, op), i+1
 			continue
 		}
-		group := together(l.Ops[i:])
-		i += len(group)
-		var after *network.Op
-		if i < len(l.Ops) && l.Ops[i].Routed == network.NotRouted && l.Ops[i].Exchanges[network.InputGradient].Collective == network.AllGather {
-			after = &l.Ops[i]
+		products := sameOperand(l.Ops[i:])
+		i += len(products)
+		var leave *network.Op
+		if i < len(l.Ops) && gathers(l.Ops[i], network.InputGradient) {
+			leave = &l.Ops[i]
 		}
-		ops = w.group(ops, group, after)
-		if after != nil {
-			leave := *after
-			leave.Exchanges[network.InputGradient] = w.transfer(leave.Exchanges[network.InputGradient])
-			ops, i = append(ops, leave), i+1
+		ops = w.products(ops, products, leave != nil)
+		if leave != nil {
+			exchange := *leave
+			exchange.Exchanges[network.InputGradient] = w.transfer(exchange.Exchanges[network.InputGradient])
+			ops, i = append(ops, exchange), i+1
 		}
 	}
-	l.Ops, l.Buffers = ops, append(w.keepContext(*l), w.more...)
+	l.Ops, l.Buffers = ops, append(w.keepContext(*l), w.added...)
 }
 
-// together returns the products at the beginning of a list that have one operand, which is
-// made narrow once.
-func together(ops []network.Op) []network.Op {
+// narrows reports whether an operation is a product with narrow operands.
+func narrows(o network.Op) bool { return o.Class == network.Product && o.Weight && !o.Wide }
+
+// gathers reports whether a pass of an operation gathers a tensor over a tensor-parallel group.
+func gathers(o network.Op, p network.Pass) bool {
+	return o.Routed == network.NotRouted && o.Exchanges[p].Collective == group.AllGather
+}
+
+// sameOperand returns the products at the start of a list that share their left operand, which
+// is made narrow once.
+func sameOperand(ops []network.Op) []network.Op {
 	first := ops[0]
 	n := 1
 	for n < len(ops) {
 		next := ops[n]
-		if next.Class != network.Product || !next.Weight || next.Wide || next.RowParallel || first.RowParallel ||
+		if !narrows(next) || next.RowParallel || first.RowParallel ||
 			next.Rows != first.Rows || next.Inner != first.Inner || next.Experts != first.Experts {
 			break
 		}
@@ -64,10 +73,11 @@ func together(ops []network.Op) []network.Op {
 	return ops[:n]
 }
 
-// group appends products of one operand, with the kernel before them that makes it narrow,
-// and in I the gradient of their results. What is gathered among the devices of a group is
-// made narrow before (Transformer Engine, distributed.py).
-func (w *narrowing) group(ops, products []network.Op, after *network.Op) []network.Op {
+// products appends products that share an operand. Before them it puts the kernel that makes
+// the operand narrow in F, and the gradients of their results in I. A tensor that a
+// tensor-parallel group gathers is made narrow before it is sent (Transformer Engine,
+// distributed.py); gradientGathered says so of the gradients.
+func (w *narrowing) products(ops, products []network.Op, gradientGathered bool) []network.Op {
 	first := products[0]
 	operand, result := max(1, first.Count)*first.Rows*first.Inner, int64(0)
 	for _, p := range products {
@@ -76,7 +86,7 @@ func (w *narrowing) group(ops, products []network.Op, after *network.Op) []netwo
 	w.keep(network.ForwardToWeight, first, first.Name+".input", operand)
 	w.keepGradients(products, result)
 	at := len(ops)
-	if at > 0 && ops[at-1].Routed == network.NotRouted && ops[at-1].Exchanges[network.Forward].Collective == network.AllGather {
+	if at > 0 && gathers(ops[at-1], network.Forward) {
 		at--
 		operand /= w.devices
 		enter := &ops[at]
@@ -84,23 +94,10 @@ func (w *narrowing) group(ops, products []network.Op, after *network.Op) []netwo
 			enter.Exchanges[p] = w.transfer(enter.Exchanges[p])
 		}
 	}
-	if after != nil {
+	if gradientGathered {
 		result /= w.devices
 	}
-	cast := network.Op{
-		Name: first.Name + ".cast", Class: network.Elementwise, Elements: operand, Modules: first.Modules, Routed: first.Routed,
-		Moved:    [3]int64{network.Forward: w.moved(operand), network.InputGradient: w.moved(result)},
-		Writes:   [3]int64{network.Forward: w.writes(operand), network.InputGradient: w.writes(result)},
-		Launches: [3]int{network.Forward: int(w.reads), network.InputGradient: int(w.reads)},
-	}
-	if first.Apart {
-		cast.Launches = [3]int{network.Forward: int(w.reads * first.Experts), network.InputGradient: int(w.reads * first.Experts)}
-	}
-	if first.Routed == network.ByExpert && !first.RowParallel && slices.ContainsFunc(ops, narrowDispatch) { // it has come narrow
-		cast.Moved[network.Forward] = (w.copies - 1) * w.bytes(operand)
-		cast.Writes[network.Forward] = cast.Moved[network.Forward] / 2
-	}
-	ops = slices.Insert(ops, at, cast)
+	ops = slices.Insert(ops, at, w.cast(ops, first, operand, result))
 	for _, p := range products {
 		p.Bits = w.bits
 		ops = append(ops, p)
@@ -108,45 +105,70 @@ func (w *narrowing) group(ops, products []network.Op, after *network.Op) []netwo
 	return ops
 }
 
+// cast returns the kernel that makes operand numbers narrow in F and result numbers in I, given
+// the operations before it and the first product after it.
+func (w *narrowing) cast(before []network.Op, first network.Op, operand, result int64) network.Op {
+	cast := network.Op{
+		Name: first.Name + ".cast", Class: network.Elementwise, Elements: operand,
+		Modules: first.Modules, Routed: first.Routed,
+		Moved:  [3]int64{network.Forward: w.moved(operand), network.InputGradient: w.moved(result)},
+		Writes: [3]int64{network.Forward: w.writes(operand), network.InputGradient: w.writes(result)},
+	}
+	kernels := w.reads
+	if first.KernelPerExpert {
+		kernels *= first.Experts
+	}
+	cast.Launches = [3]int{network.Forward: int(kernels), network.InputGradient: int(kernels)}
+	if first.Routed == network.ByExpert && !first.RowParallel && slices.ContainsFunc(before, narrowDispatch) {
+		// The operand arrives narrow, so only the other copy is made.
+		cast.Moved[network.Forward] = (w.copies - 1) * w.bytes(operand)
+		cast.Writes[network.Forward] = cast.Moved[network.Forward] / 2
+	}
+	return cast
+}
+
 // narrowDispatch reports whether an operation sends tokens to experts in 8 bits.
 func narrowDispatch(o network.Op) bool {
 	t := o.Exchanges[network.Forward]
-	return t.Collective == network.AllToAll && t.ElementBytes == 1
+	return t.Collective == group.AllToAll && t.ElementBytes == 1
 }
 
-// moved counts the elements of 16 bits that making n numbers narrow reads and writes: all
-// of them as often as the recipe reads, and what is needed along rows and along columns.
+// moved returns the number of elements of 16 bits that are read and written to make n numbers
+// narrow.
 func (w *narrowing) moved(n int64) int64 { return w.reads*n + w.writes(n) }
 
-// writes counts those that it writes.
+// writes returns the number of elements of 16 bits that are written to make n numbers narrow.
 func (w *narrowing) writes(n int64) int64 { return w.copies * w.bytes(n) / 2 }
 
-// transfer makes what is gathered narrow.
-func (w *narrowing) transfer(t network.Transfer) network.Transfer {
-	if t.Collective == network.AllGather {
+// transfer makes a tensor narrow that is gathered.
+func (w *narrowing) transfer(t group.Transfer) group.Transfer {
+	if t.Collective == group.AllGather {
 		t.Elements, t.ElementBytes = w.bytes(t.Elements), 1
 	}
 	return t
 }
 
-// keep makes the buffer of n numbers narrow that is kept until W, or adds one. What a
-// product that runs again begins with stays as it is, and is made narrow again.
-func (w *narrowing) keep(lifetime network.Lifetime, first network.Op, name string, n int64) {
-	if i := w.claim(lifetime, first, n); i >= 0 {
+// keep makes the buffer narrow that holds n numbers for a product's W, or adds a narrow one. A
+// buffer from which recomputation starts stays as it is, and is made narrow again later.
+func (w *narrowing) keep(lifetime network.Lifetime, product network.Op, name string, n int64) {
+	if i := w.claim(lifetime, product, n); i >= 0 {
 		b := &w.buffers[i]
-		if n = b.Shape.Elements(); first.Modules&w.again == 0 || b.Modules&w.again != 0 {
+		if n = b.Shape.Elements(); product.Modules&w.repeated == 0 || b.Modules&w.repeated != 0 {
 			b.Shape, b.ElementBytes = network.Dims{int(w.bytes(n))}, 1
 			return
 		}
 	}
-	w.more = append(w.more, network.Buffer{Name: name + ".narrow", Shape: network.Dims{int(w.bytes(n))}, ElementBytes: 1, Lifetime: lifetime, Modules: first.Modules})
+	w.added = append(w.added, network.Buffer{
+		Name: name + ".narrow", Shape: network.Dims{int(w.bytes(n))}, ElementBytes: 1,
+		Lifetime: lifetime, Modules: product.Modules,
+	})
 }
 
-// keepGradients does so with what W needs of the gradients of products' results, one tensor or
-// one each.
-func (w *narrowing) keepGradients(products []network.Op, together int64) {
-	if w.find(network.InputToWeight, products[0], together) >= 0 {
-		w.keep(network.InputToWeight, products[0], products[0].Name+".output_gradient", together)
+// keepGradients keeps the gradients of the products' results for W: as one tensor of n numbers
+// if the block has such a buffer, else one tensor for each product.
+func (w *narrowing) keepGradients(products []network.Op, n int64) {
+	if w.find(network.InputToWeight, products[0], n) >= 0 {
+		w.keep(network.InputToWeight, products[0], products[0].Name+".output_gradient", n)
 		return
 	}
 	for _, p := range products {
@@ -154,33 +176,36 @@ func (w *narrowing) keepGradients(products []network.Op, together int64) {
 	}
 }
 
-// claim finds a buffer, which no other product has then.
-func (w *narrowing) claim(lifetime network.Lifetime, of network.Op, n int64) int {
-	i := w.find(lifetime, of, n)
+// claim finds a buffer for a product, and marks it as taken; −1 if there is none.
+func (w *narrowing) claim(lifetime network.Lifetime, product network.Op, n int64) int {
+	i := w.find(lifetime, product, n)
 	if i >= 0 {
 		w.claimed[i] = true
 	}
 	return i
 }
 
-// find finds the first buffer of n numbers, or of a device's part of them, in the product's
-// half of the block that no product before has; −1 if there is none.
-func (w *narrowing) find(lifetime network.Lifetime, of network.Op, n int64) int {
+// find returns the first buffer of n numbers, or of a device's part of them, in the product's
+// half of the block that no earlier product has claimed; −1 if there is none.
+func (w *narrowing) find(lifetime network.Lifetime, product network.Op, n int64) int {
 	half := func(name string) string {
 		name, _, _ = strings.Cut(name, ".")
 		return strings.Replace(name, "block_sparse_moe", "mlp", 1)
 	}
 	for i, b := range w.buffers {
+		if w.claimed[i] || half(b.Name) != half(product.Name) || b.Lifetime != lifetime || b.ElementBytes != 0 {
+			continue
+		}
 		size := b.Shape.Elements()
-		if !w.claimed[i] && half(b.Name) == half(of.Name) && b.Lifetime == lifetime && b.ElementBytes == 0 && (size == n || lifetime == network.ForwardToWeight && size*w.devices == n) {
+		if size == n || lifetime == network.ForwardToWeight && size*w.devices == n {
 			return i
 		}
 	}
 	return -1
 }
 
-// keepContext returns the buffers. The result of fused attention is an operand of its own I
-// as well, which reads it as it was.
+// keepContext returns the buffers of the block. The I of fused attention reads its result in 16
+// bits, so the context is kept in both forms.
 func (w *narrowing) keepContext(l network.Layer) []network.Buffer {
 	if !slices.ContainsFunc(l.Ops, func(o network.Op) bool { return o.Class == network.Attention }) {
 		return w.buffers
@@ -190,7 +215,7 @@ func (w *narrowing) keepContext(l network.Layer) []network.Buffer {
 			whole := l.Buffers[i]
 			whole.Lifetime = network.ForwardToInput
 			w.buffers[i].Name += ".narrow"
-			w.more = append(w.more, whole)
+			w.added = append(w.added, whole)
 		}
 	}
 	return w.buffers

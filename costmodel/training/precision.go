@@ -8,34 +8,33 @@ import (
 	"psim/costmodel/network"
 )
 
-// The precisions of Training that compute the linear layers of blocks in fewer than 16
-// bits, and all else as bf16 does.
+// The precisions that compute the linear layers of blocks in fewer than 16 bits, and everything
+// else in bf16.
 const (
 	PrecisionFP8   = "fp8"
 	PrecisionMXFP8 = "mxfp8" // with a scale for every 32 numbers
 	PrecisionNVFP4 = "nvfp4" // 4 bits, with a scale for every 16
 )
 
-// The legal values of Training.FP8Recipe: how numbers are scaled to what 8 bits hold, as
-// Transformer Engine's recipes do.
+// The values of Options.FP8Recipe: how numbers are scaled to the range of 8 bits. They are
+// recipes of Transformer Engine.
 const (
-	// RecipeDelayed has a scale for a tensor, which follows from the largest values of
-	// earlier steps.
+	// RecipeDelayed has one scale for a tensor, from the largest values of earlier steps.
 	RecipeDelayed = "delayed"
-	// RecipeCurrent finds the largest value of every tensor first.
+	// RecipeCurrent has one scale for a tensor, from its largest value, which is found first.
 	RecipeCurrent = "current"
 	// RecipeBlockwise has a scale for every 128 numbers, and for every 128 × 128 of a weight
 	// (DeepSeek-V3, section 3.3.2).
 	RecipeBlockwise = "blockwise"
 )
 
-// The legal values of Training.Weights: what the weights of such products are held in.
+// The values of Options.Weights: how weights of narrow products are held.
 const (
 	Weights8  = "8-bit"
 	Weights16 = "16-bit"
 )
 
-// Precisions lists what Training.Precision may be.
+// Precisions lists the values of Options.Precision.
 func Precisions() []string {
 	return []string{"fp32", "fp16", "bf16", PrecisionFP8, PrecisionMXFP8, PrecisionNVFP4}
 }
@@ -45,7 +44,7 @@ func (t Options) Narrow() bool {
 	return t.Precision == PrecisionFP8 || t.Precision == PrecisionMXFP8 || t.Precision == PrecisionNVFP4
 }
 
-// Base is the precision of all else.
+// Base is the precision of everything but narrow products.
 func (t Options) Base() string {
 	if t.Narrow() {
 		return "bf16"
@@ -53,11 +52,11 @@ func (t Options) Base() string {
 	return t.defaults().Precision
 }
 
-// checkNarrow wants a precision below 16 bits for what says how that is done.
+// checkNarrow refuses keys about narrow numbers with a precision that they do not apply to.
 func (t Options) checkNarrow() error {
-	for _, given := range []struct {
-		key string
-		is  bool
+	for _, key := range []struct {
+		text  string
+		wrong bool
 	}{
 		{fmt.Sprintf("fp8_recipe = %q", t.FP8Recipe), t.FP8Recipe != "" && t.Precision != PrecisionFP8},
 		{fmt.Sprintf("weights = %q", t.Weights), t.Weights != "" && !t.Narrow()},
@@ -65,10 +64,11 @@ func (t Options) checkNarrow() error {
 		{fmt.Sprintf("bf16_last = %d", t.BF16Last), t.BF16Last > 0 && !t.Narrow()},
 	} {
 		switch {
-		case given.is && t.Narrow():
-			return fmt.Errorf("%s: goes with precision = \"fp8\"; %s has one recipe", given.key, t.Precision)
-		case given.is:
-			return fmt.Errorf("%s: has no effect with precision = %q; set precision to fp8, mxfp8 or nvfp4", given.key, t.defaults().Precision)
+		case key.wrong && t.Narrow():
+			return fmt.Errorf("%s: goes with precision = \"fp8\"; %s has one recipe", key.text, t.Precision)
+		case key.wrong:
+			return fmt.Errorf("%s: has no effect with precision = %q; set precision to fp8, mxfp8 or nvfp4",
+				key.text, t.defaults().Precision)
 		}
 	}
 	if t.Precision == PrecisionNVFP4 && t.Weights == Weights8 {
@@ -77,16 +77,16 @@ func (t Options) checkNarrow() error {
 	return nil
 }
 
-// A scaling is how numbers are made narrow.
+// A scaling is the way in which a recipe makes numbers narrow.
 type scaling struct {
-	bits         int64 // of a number
-	block, scale int64 // numbers that share a scale, and bytes of that; 0: one for a tensor
-	reads        int64 // of the wide tensor, each a kernel: one finds the largest value
-	copies       int64 // that are kept of a weight: one along rows, one along columns
+	bits         int64 // of a narrow number
+	block, scale int64 // numbers that share a scale, and its bytes; 0 if a tensor has one scale
+	reads        int64 // kernels that read the wide tensor; all but one find its largest value
+	copies       int64 // narrow copies of a weight: along rows, and maybe along columns
 }
 
-// scaling finds that of the recipe. A tensor with one scale needs no copy along columns where
-// tensor cores read narrow numbers both ways.
+// scaling returns the scaling of the recipe. A tensor with one scale needs no copy along columns
+// if tensor cores read narrow numbers both ways.
 func (t Options) scaling() scaling {
 	s := scaling{bits: 8, reads: 1, copies: 2}
 	switch {
@@ -107,7 +107,7 @@ func (t Options) scaling() scaling {
 	return s
 }
 
-// bytes counts those of n numbers and their scales.
+// bytes returns the size of n narrow numbers with their scales.
 func (s scaling) bytes(n int64) int64 {
 	b := (n*s.bits + 7) / 8
 	if s.block > 0 {
@@ -116,8 +116,8 @@ func (s scaling) bytes(n int64) int64 {
 	return b
 }
 
-// weights8 reports whether weights are held in 8 bits alone. Megatron's recipes do that but
-// for scales of 128 numbers and for 4 bits (Megatron-Bridge, training/mixed_precision.py).
+// weights8 reports whether weights are held only in 8 bits. Megatron's recipes do that, except
+// with scales of 128 numbers and with 4 bits (Megatron-Bridge, training/mixed_precision.py).
 func (t Options) weights8() bool {
 	if t.Weights != "" || t.Precision == PrecisionNVFP4 {
 		return t.Weights == Weights8
@@ -125,9 +125,9 @@ func (t Options) weights8() bool {
 	return t.FP8Recipe != RecipeBlockwise
 }
 
-// HeldBeside counts the bytes that n weights of narrow products take beside 16 bits each;
-// less than 0 where they come in the place of these.
-func (t Options) HeldBeside(n int64) int64 {
+// HeldExtra returns the bytes that n weights of narrow products take in addition to 16 bits
+// each. It is negative if the narrow copies replace those of 16 bits.
+func (t Options) HeldExtra(n int64) int64 {
 	if n == 0 {
 		return 0
 	}
@@ -139,29 +139,29 @@ func (t Options) HeldBeside(n int64) int64 {
 	return held
 }
 
-// GatheredBeside counts the bytes that n of them take less than 16 bits each, as a negative
-// number, when replicas gather what they have updated. A weight with scales of 32 numbers
-// is gathered in 16 bits, since both of its copies are made of these.
-func (t Options) GatheredBeside(n int64) int64 {
+// GatheredExtra returns the same for n weights that replicas gather after an update: 0, or
+// negative if they are gathered in 8 bits. A weight with a scale for 32 numbers is gathered in
+// 16 bits, since both of its copies are made from these.
+func (t Options) GatheredExtra(n int64) int64 {
 	if n == 0 || !t.weights8() || t.Precision == PrecisionMXFP8 {
 		return 0
 	}
 	return t.scaling().bytes(n) - 2*n
 }
 
-// CastBytes counts what a device moves once a step to make n weights narrow: each read in 16
-// bits and its copies written, or where they were gathered narrow, the second copy made of
-// the first.
+// CastBytes returns the bytes that a device moves once a step to make n weights narrow: it reads
+// 16 bits and writes the copies, or makes the second copy from the first if weights were
+// gathered narrow.
 func (t Options) CastBytes(n int64) int64 {
 	s := t.scaling()
-	if t.GatheredBeside(n) != 0 {
+	if t.GatheredExtra(n) != 0 {
 		return (s.copies - 1) * 2 * s.bytes(n)
 	}
 	return s.reads*2*n + s.copies*s.bytes(n)
 }
 
-// narrowed returns a network whose blocks have their products in the bits of the recipe, the
-// casts before these, and the narrow operands among their buffers.
+// narrowed returns a network with narrow products in its blocks, casts before them, and narrow
+// operands among the buffers.
 func (t Options) narrowed(n network.Network) network.Network {
 	if !t.Narrow() {
 		return n
@@ -169,7 +169,7 @@ func (t Options) narrowed(n network.Network) network.Network {
 	whole := n.Layers
 	n.Layers = slices.Clone(whole)
 	first, last := t.narrowBlocks(whole)
-	made := map[*network.Op]int{} // by the first operation, where it was made
+	made := map[*network.Op]int{} // index of the layer that was rewritten, by its first operation
 	for i := first; i < last; i++ {
 		l := &n.Layers[i]
 		if !l.Repeatable || len(l.Ops) == 0 {
@@ -179,15 +179,15 @@ func (t Options) narrowed(n network.Network) network.Network {
 			l.Ops, l.Buffers = n.Layers[at].Ops, n.Layers[at].Buffers
 		} else {
 			made[&l.Ops[0]] = i
-			w := narrowing{scaling: t.scaling(), devices: int64(n.Group.TensorParts()), again: t.modules()}
+			w := narrowing{scaling: t.scaling(), devices: int64(n.Group.TensorParts()), repeated: t.modules()}
 			w.layer(l)
 		}
-		l.KeepsGradient = false // W needs a narrow one
+		l.KeepsGradient = false // W needs a narrow copy
 	}
 	return n
 }
 
-// CheckBlocks wants blocks in a network that the precision is of.
+// CheckBlocks reports a precision that no block of a network would have.
 func (t Options) CheckBlocks(n network.Network) error {
 	blocks := 0
 	for _, l := range n.Layers {
@@ -199,16 +199,19 @@ func (t Options) CheckBlocks(n network.Network) error {
 	case !t.Narrow():
 		return nil
 	case blocks == 0:
-		return fmt.Errorf("precision = %q: is of the blocks of transformers, and %s has none; use bf16", t.Precision, n.Name)
+		return fmt.Errorf("precision = %q: applies to the blocks of a transformer, and %s has no blocks; use bf16",
+			t.Precision, n.Name)
 	case t.BF16First >= blocks:
-		return fmt.Errorf("bf16_first = %d: leaves none of the %d blocks of %s in %s", t.BF16First, blocks, n.Name, t.Precision)
+		return fmt.Errorf("bf16_first = %d: leaves none of the %d blocks of %s in %s",
+			t.BF16First, blocks, n.Name, t.Precision)
 	case wide >= blocks:
-		return fmt.Errorf("bf16_last = %d: with bf16_first = %d leaves none of the %d blocks of %s in %s", t.BF16Last, t.BF16First, blocks, n.Name, t.Precision)
+		return fmt.Errorf("bf16_last = %d: with bf16_first = %d leaves none of the %d blocks of %s in %s",
+			t.BF16Last, t.BF16First, blocks, n.Name, t.Precision)
 	}
 	return nil
 }
 
-// narrowBlocks finds the layers from the first to before the last that are narrow.
+// narrowBlocks returns the range of layers whose blocks are narrow; end is exclusive.
 func (t Options) narrowBlocks(layers []network.Layer) (first, end int) {
 	var blocks []int
 	for i, l := range layers {
@@ -222,33 +225,37 @@ func (t Options) narrowBlocks(layers []network.Layer) (first, end int) {
 	return blocks[t.BF16First], blocks[len(blocks)-1-t.BF16Last] + 1
 }
 
-// A Recipe is a way to compute products in fewer than 16 bits, in kernels and bytes.
+// A Recipe is a way to compute products in fewer than 16 bits, in kernels and in bytes per
+// number.
 type Recipe struct {
 	Name    string
-	Kernels int64 // that make a tensor narrow
-	// Cast is what these move for a number, and Kept what stays of one that a product's W
-	// needs.
-	Cast, Kept float64
-	// Held, Gathered and Step are of a weight: what it takes beside fp32 and its gradient,
-	// what ZeRO 1 gathers of it, and what making it narrow moves once a step.
+	Kernels int64   // that make a tensor narrow
+	Cast    float64 // moved by these kernels
+	Kept    float64 // kept of an operand that W needs
+	// Of a weight: Held in addition to fp32 and the gradient, Gathered by ZeRO 1, and moved
+	// once a Step to make it narrow.
 	Held, Gathered, Step float64
 }
 
-// Recipes lists them, as tensor cores need them that read narrow numbers along rows alone.
+// Recipes lists the recipes for tensor cores that read narrow numbers only along rows.
 func Recipes() (list []Recipe) {
 	for _, t := range []Options{
-		{Precision: PrecisionFP8, FP8Recipe: RecipeDelayed}, {Precision: PrecisionFP8, FP8Recipe: RecipeCurrent},
-		{Precision: PrecisionFP8, FP8Recipe: RecipeBlockwise}, {Precision: PrecisionMXFP8}, {Precision: PrecisionNVFP4},
+		{Precision: PrecisionFP8, FP8Recipe: RecipeDelayed},
+		{Precision: PrecisionFP8, FP8Recipe: RecipeCurrent},
+		{Precision: PrecisionFP8, FP8Recipe: RecipeBlockwise},
+		{Precision: PrecisionMXFP8},
+		{Precision: PrecisionNVFP4},
 	} {
-		const n = 128 // whole blocks
+		const n = 128 // numbers: whole blocks of every recipe
 		s, name := t.scaling(), t.Precision
 		if t.FP8Recipe != "" {
 			name += ", " + t.FP8Recipe
 		}
 		per := func(bytes int64) float64 { return float64(bytes) / n }
 		list = append(list, Recipe{
-			Name: name, Kernels: s.reads, Cast: per(s.reads*2*n + s.copies*s.bytes(n)), Kept: per(s.bytes(n)),
-			Held: per(2*n + t.HeldBeside(n)), Gathered: per(2*n + t.GatheredBeside(n)), Step: per(t.CastBytes(n)),
+			Name: name, Kernels: s.reads,
+			Cast: per(s.reads*2*n + s.copies*s.bytes(n)), Kept: per(s.bytes(n)),
+			Held: per(2*n + t.HeldExtra(n)), Gathered: per(2*n + t.GatheredExtra(n)), Step: per(t.CastBytes(n)),
 		})
 	}
 	return list

@@ -8,26 +8,26 @@ import (
 	"psim/costmodel/network"
 )
 
-// The legal values of Training.Selective: what selective recomputation runs again.
+// The values of Options.Selective: what selective recomputation runs again.
 const (
-	// SelectiveAttention is the core of attention (Korthikanti et al. 2022, section 5). A
-	// fused core keeps no square, and nothing is left to repeat.
+	// SelectiveAttention repeats the core of attention (Korthikanti et al. 2022, section 5).
+	// Fused attention keeps no square, so there is nothing to repeat.
 	SelectiveAttention = "attention"
-	// SelectiveOperations keeps the results of single operations, and runs the others of a
-	// block again: kept are those of fused attention, of reduce-scatters, and of every other
-	// product with a weight, from the first (torchtitan, parallelize_llama.py of 2024, with
-	// selective_ac_option = "op").
+	// SelectiveOperations keeps the results of some operations of a block and runs the others
+	// again. It keeps those of fused attention, of reduce-scatters, and of the first product
+	// with a weight and every second one after it (torchtitan, parallelize_llama.py of 2024,
+	// with selective_ac_option = "op").
 	SelectiveOperations = "operations"
 )
 
-// Kept lists what a layer holds between F and the start of its backward. Under
-// recomputation that is less than l.Buffers; backward then begins with
-// Repeated(l), after which all of l.Buffers are present.
+// Kept lists the buffers that a layer holds between F and the start of its backward. With
+// recomputation these are fewer than l.Buffers: the backward then begins with Repeated(l),
+// after which all of l.Buffers exist.
 func (t Options) Kept(l network.Layer) []network.Buffer {
 	input := network.Buffer{Name: "input", Shape: l.Input, Lifetime: network.ForwardToInput}
 	var kept []network.Buffer
 	switch {
-	case t.Repeats(l) && l.Joined:
+	case t.Repeats(l) && l.JoinsPrevious:
 		return nil
 	case t.Repeats(l):
 		return []network.Buffer{input}
@@ -48,21 +48,24 @@ func (t Options) Kept(l network.Layer) []network.Buffer {
 	return kept
 }
 
-// Repeats reports whether a layer keeps its input at most and runs F again.
+// Repeats reports whether a layer runs all of F again, and keeps at most its input.
 func (t Options) Repeats(l network.Layer) bool {
-	return t.Recompute == "full" && l.Repeatable && !l.Whole
+	return t.Recompute == "full" && l.Repeatable && !l.KeptWhole
 }
 
-// The legal values of Training.RecomputeMethod, as Megatron-LM has them: which blocks full
-// recomputation repeats, and how many from one input, where RecomputeLayers is not 0.
+// The values of Options.RecomputeMethod, as in Megatron-LM: which blocks full recomputation
+// repeats, and how many of them from one input, if RecomputeLayers is not 0.
 const (
-	RecomputeUniform = "uniform" // all, so many of a stage at a time
-	RecomputeBlock   = "block"   // the first so many of a stage, each from its own input
+	// RecomputeUniform repeats all blocks, RecomputeLayers of a stage from one input.
+	RecomputeUniform = "uniform"
+	// RecomputeBlock repeats the first RecomputeLayers of a stage, each from its own input.
+	RecomputeBlock = "block"
 )
 
-// Units marks what full recomputation repeats of a network that is cut into stages of so
-// many layers each.
-func (t Options) Units(n network.Network, stages []int) network.Network {
+// MarkRepeated marks the layers that full recomputation repeats (Layer.KeptWhole,
+// Layer.JoinsPrevious) in a network that is cut into stages. stages lists their numbers of
+// layers.
+func (t Options) MarkRepeated(n network.Network, stages []int) network.Network {
 	t = t.defaults()
 	if t.RecomputeLayers == 0 || t.RecomputeLayers == 1 && t.RecomputeMethod == RecomputeUniform {
 		return n
@@ -76,8 +79,8 @@ func (t Options) Units(n network.Network, stages []int) network.Network {
 			if !l.IsBlock() {
 				continue
 			}
-			l.Whole = t.RecomputeMethod == RecomputeBlock && blocks >= t.RecomputeLayers
-			l.Joined = t.RecomputeMethod == RecomputeUniform && blocks%t.RecomputeLayers > 0
+			l.KeptWhole = t.RecomputeMethod == RecomputeBlock && blocks >= t.RecomputeLayers
+			l.JoinsPrevious = t.RecomputeMethod == RecomputeUniform && blocks%t.RecomputeLayers > 0
 			blocks++
 		}
 		rest = rest[count:]
@@ -85,50 +88,50 @@ func (t Options) Units(n network.Network, stages []int) network.Network {
 	return n
 }
 
-// Repeating lists the layers of a stage that run F again before the backward of one of
-// them: itself, or all that are repeated together where it is the last of these.
-func (t Options) Repeating(stage []network.Layer, i int) []network.Layer {
+// RepeatedBefore lists the layers of a stage that run F again before the backward of layer i:
+// that layer, or all layers that are repeated together if it is the last of them.
+func (t Options) RepeatedBefore(stage []network.Layer, i int) []network.Layer {
 	first := i
 	switch {
 	case !t.Repeats(stage[i]):
-	case i+1 < len(stage) && stage[i+1].Joined:
+	case i+1 < len(stage) && stage[i+1].JoinsPrevious:
 		return nil
 	default:
-		for first > 0 && stage[first].Joined {
+		for first > 0 && stage[first].JoinsPrevious {
 			first--
 		}
 	}
 	return stage[first : i+1]
 }
 
-// Repeated lists the operations whose F runs a second time before backward: those of
-// modules, all that is not saved, or all operations of a Repeatable layer, which are not to
-// be changed.
+// Repeated lists the operations whose F runs a second time before the backward: those of listed
+// modules, those whose results are not saved, or all operations of a Repeatable layer. The
+// caller must not change them.
 func (t Options) Repeated(l network.Layer) []network.Op {
 	if t.byOperation(l) {
-		_, again := l.SavedOps()
-		return again
+		_, repeated := l.SavedOps()
+		return repeated
 	}
 	if t.Repeats(l) {
 		return slices.Clip(l.Ops)
 	}
 	modules := t.modules()
-	var again []network.Op
+	var repeated []network.Op
 	for _, op := range l.Ops {
 		if op.Modules&modules != 0 {
-			again = append(again, op)
+			repeated = append(repeated, op)
 		}
 	}
-	return again
+	return repeated
 }
 
-// byOperation reports whether a layer keeps its input and the results of single operations:
-// it is a transformer's block.
+// byOperation reports whether a layer keeps its input and the results of some operations
+// (SelectiveOperations).
 func (t Options) byOperation(l network.Layer) bool {
 	return t.Recompute == "selective" && t.Selective == SelectiveOperations && l.IsBlock()
 }
 
-// modules lists what recomputation repeats by parts.
+// modules returns the parts of blocks that recomputation repeats on their own.
 func (t Options) modules() (parts network.Module) {
 	if t.Recompute == "selective" && t.Selective != SelectiveOperations {
 		return network.Square
@@ -145,15 +148,15 @@ func (t Options) modules() (parts network.Module) {
 	return parts
 }
 
-// Lists reports whether recomputation is a list with a module.
-func (t Options) Lists(module string) bool {
+// RepeatsModule reports whether Recompute is a list that names a module.
+func (t Options) RepeatsModule(module string) bool {
 	return slices.Contains(strings.Split(t.Recompute, ","), module)
 }
 
-// ByModule reports whether recomputation is a list of modules.
+// ByModule reports whether Recompute is a list of modules.
 func (t Options) ByModule() bool { return t.Recompute != "selective" && t.modules() != 0 }
 
-// Check reports what recomputation asks of a network that has no such thing.
+// Check reports recomputation of parts that a network does not have.
 func (t Options) Check(n network.Network) error {
 	var known []string
 	if t.ByModule() {
@@ -170,7 +173,8 @@ func (t Options) Check(n network.Network) error {
 		return fmt.Errorf("recompute = %q: %s has %s for %s; %s", t.Recompute, n.Name, m.Without, m.Name, use)
 	}
 	if t.RecomputeLayers > 0 && !slices.ContainsFunc(n.Layers, network.Layer.IsBlock) {
-		return fmt.Errorf("recompute_layers = %d: counts the blocks of a transformer, and %s has none; set 0", t.RecomputeLayers, n.Name)
+		return fmt.Errorf("recompute_layers = %d: is a number of blocks of a transformer, and %s has no blocks; set 0",
+			t.RecomputeLayers, n.Name)
 	}
 	return nil
 }

@@ -23,15 +23,15 @@ func TestScaling(t *testing.T) {
 	} {
 		require.NoError(t, c.train.Validate())
 		require.Equal(t, c.bytes, c.train.scaling().bytes(1024), "%+v", c.train)
-		require.Equal(t, c.held, c.train.HeldBeside(1024), "%+v", c.train)
-		require.Equal(t, c.gathered, c.train.GatheredBeside(1024), "%+v", c.train)
+		require.Equal(t, c.held, c.train.HeldExtra(1024), "%+v", c.train)
+		require.Equal(t, c.gathered, c.train.GatheredExtra(1024), "%+v", c.train)
 		require.Equal(t, c.casts, c.train.CastBytes(1024), "%+v", c.train)
 	}
 }
 
-func ExampleOptions_HeldBeside() {
+func ExampleOptions_HeldExtra() {
 	for _, t := range []Options{{Precision: PrecisionFP8, FP8Recipe: RecipeBlockwise}, {Precision: PrecisionMXFP8}} {
-		fmt.Println(2+float64(t.HeldBeside(1024))/1024, "bytes for a weight,", 2+float64(t.GatheredBeside(1024))/1024, "of them gathered")
+		fmt.Println(2+float64(t.HeldExtra(1024))/1024, "bytes for a weight,", 2+float64(t.GatheredExtra(1024))/1024, "of them gathered")
 	}
 	// Output:
 	// 4.0625 bytes for a weight, 2 of them gathered

@@ -1,6 +1,13 @@
-// Package training says how a network is trained: the precision of its numbers, the
-// optimizer, what the backward keeps and what it computes again. From these follow the
-// bytes of a parameter and of an activation.
+// Package training describes how a network is trained: precision, optimizer, recomputation and
+// the way in which a stage runs its backward.
+//
+// It answers two questions. How many bytes does a number take: a parameter with its gradient
+// and the optimizer's state ([Options.State], Rajbhandari et al. 2020), an activation
+// ([Options.ActivationElement]), a weight in 8 or 4 bits ([Options.HeldExtra])? And how does
+// training change a layer: which buffers are kept ([Options.Kept]), which operations run a
+// second time ([Options.Repeated]), which operands become narrow ([Options.Trained])?
+//
+// Prices, memory and execution ask here, so that they agree. Sizes are in bytes.
 package training
 
 import (
@@ -12,71 +19,128 @@ import (
 	"psim/internal/setting"
 )
 
-// Options is what [train] says of a network: what decides the bytes of a parameter and of
-// an activation. The zero value is fp32, adamw, no recomputation.
+// Options holds the keys of [train] that decide the bytes of a parameter and of an activation, and
+// the operations of a pass. The zero value is fp32, adamw, no recomputation.
 type Options struct {
 	Precision string `toml:"precision"`
-	// FP8Recipe: "" is RecipeCurrent.
+	// FP8Recipe: "" stands for RecipeCurrent.
 	FP8Recipe string `toml:"fp8_recipe"`
-	// Weights: "" is as Megatron's recipe has it.
+	// Weights: "" stands for the choice of Megatron's recipe.
 	Weights string `toml:"weights"`
-	// BF16First and BF16Last blocks at the ends are not narrow.
+	// BF16First and BF16Last are numbers of blocks at both ends that stay in bf16 where
+	// Precision is narrower.
 	BF16First int `toml:"bf16_first"`
 	BF16Last  int `toml:"bf16_last"`
 	// BothWays: the device's tensor cores read narrow numbers along rows and along columns,
-	// so that one copy of a tensor with one scale is enough.
+	// so that a tensor with one scale needs only one copy.
 	BothWays bool `toml:"-"`
-	// Microbatches of a replica; 0 is not known, and taken for many.
+	// Microbatches is the number of microbatches of a replica; 0 means unknown, and counts as
+	// very many.
 	Microbatches float64 `toml:"-"`
-	// Gradients: "" is as the parameters.
+	// Gradients: "" stands for the precision of the parameters.
 	Gradients string `toml:"gradients"`
 	Optimizer string `toml:"optimizer"`
-	// Moments: "" is fp32.
+	// Moments: "" stands for fp32.
 	Moments string `toml:"moments"`
 	Clip    bool   `toml:"clip"`
-	// Recompute: "" is none, selective is what Selective says, full all of a Repeatable
-	// layer but its input; else names of modules with commas between.
+	// Recompute is none (or ""), selective (see Selective), full, which keeps only the input
+	// of a Repeatable layer, or names of modules separated by commas.
 	Recompute string `toml:"recompute"`
-	// RecomputeLayers is the number of blocks that RecomputeMethod ("" is
-	// RecomputeUniform) is about; 0 repeats all, each from its own input.
+	// RecomputeLayers is the number of blocks to which RecomputeMethod applies ("" stands for
+	// RecomputeUniform); 0 repeats all blocks, each from its own input.
 	RecomputeLayers int    `toml:"recompute_layers"`
 	RecomputeMethod string `toml:"recompute_method"`
-	// Selective: "" is SelectiveAttention.
+	// Selective: "" stands for SelectiveAttention.
 	Selective string `toml:"selective"`
-	// Backward: "" is BackwardWhole.
+	// Backward: "" stands for BackwardWhole.
 	Backward string `toml:"backward"`
-	// DetectAnomaly: every gradient is looked through for NaN when it is made.
+	// DetectAnomaly: every gradient is checked for NaN when it is made.
 	DetectAnomaly bool `toml:"detect_anomaly"`
 }
 
-// mostBlocks keeps a mistyped number of blocks from going unnoticed.
+// mostBlocks is a bound that catches a mistyped number of blocks.
 const mostBlocks = 10_000
 
 // Settings describes [train].
 func (Options) Settings() []setting.Setting {
 	return []setting.Setting{
-		{Key: "precision", Default: "fp32", OneOf: Precisions(), Text: "fp32, or mixed with fp32 master weights: fp16, bf16; or bf16 with the linear layers of blocks in 8 or 4 bits, without routers: fp8, mxfp8 (a scale for 32 numbers), nvfp4 (for 16)"},
-		{Key: "fp8_recipe", Example: `"current"`, OneOf: []string{RecipeDelayed, RecipeCurrent, RecipeBlockwise}, Text: "how fp8 is scaled. delayed: by the largest values of earlier steps. current: by that of the tensor, which is read once more. blockwise: every 128 numbers, as DeepSeek-V3", Unset: "current"},
-		{Key: "weights", Example: `"8-bit"`, OneOf: []string{Weights8, Weights16}, Text: "what weights of narrow products are held in beside the fp32 ones. 8-bit: alone, and ZeRO 1 and 2 gather them so, but for mxfp8. 16-bit: with narrow copies", Unset: "8-bit for delayed, current and mxfp8, else 16-bit"},
-		{Key: "bf16_first", Default: 0, Range: setting.Between(0, mostBlocks), Text: "blocks at the beginning that stay in bf16 where precision is narrower"},
-		{Key: "bf16_last", Default: 0, Range: setting.Between(0, mostBlocks), Text: "blocks at the end that do"},
-		{Key: "gradients", Example: `"fp32"`, OneOf: []string{"fp32", "fp16", "bf16"}, Text: "fp32, which Megatron adds them up in, or the precision", Unset: "as precision"},
+		{
+			Key: "precision", Default: "fp32", OneOf: Precisions(),
+			Text: "fp32, or mixed with fp32 master weights: fp16, bf16; or bf16 with the linear layers of blocks in " +
+				"8 or 4 bits, without routers: fp8, mxfp8 (a scale for 32 numbers), nvfp4 (for 16)",
+		},
+		{
+			Key: "fp8_recipe", Example: `"current"`, OneOf: []string{RecipeDelayed, RecipeCurrent, RecipeBlockwise},
+			Text: "how fp8 is scaled. delayed: by the largest values of earlier steps. current: by that of the " +
+				"tensor, which is read once more. blockwise: every 128 numbers, as DeepSeek-V3",
+			Unset: "current",
+		},
+		{
+			Key: "weights", Example: `"8-bit"`, OneOf: []string{Weights8, Weights16},
+			Text: "how weights of narrow products are held, in addition to the fp32 ones. 8-bit: only in 8 bits, and " +
+				"ZeRO 1 and 2 gather them so, except with mxfp8. 16-bit: in 16 bits, with narrow copies",
+			Unset: "8-bit for delayed, current and mxfp8, else 16-bit",
+		},
+		{
+			Key: "bf16_first", Default: 0, Range: setting.Between(0, mostBlocks),
+			Text: "blocks at the beginning that stay in bf16 where precision is narrower",
+		},
+		{
+			Key: "bf16_last", Default: 0, Range: setting.Between(0, mostBlocks),
+			Text: "blocks at the end that stay in bf16",
+		},
+		{
+			Key: "gradients", Example: `"fp32"`, OneOf: []string{"fp32", "fp16", "bf16"},
+			Text: "fp32, which Megatron adds them up in, or the precision", Unset: "as precision",
+		},
 		{Key: "optimizer", Default: "adamw", OneOf: Optimizers(), Text: "how parameters are updated"},
-		{Key: "moments", Default: "fp32", OneOf: []string{"fp32", "bf16"}, Text: "what the optimizer's moments are held in; bf16 as DeepSeek-V3"},
+		{
+			Key: "moments", Default: "fp32", OneOf: []string{"fp32", "bf16"},
+			Text: "what the optimizer's moments are held in; bf16 as DeepSeek-V3",
+		},
 		{Key: "clip", Default: false, Text: "true: the update begins with the norm of all gradients"},
-		{Key: "recompute", Default: "none", OneOf: []string{"none", "selective", "full"}, Parts: modulesByName(), Text: "none, selective (as selective says), full, or a list of modules of every block, such as [\"core_attn\", \"moe_act\"]: core_attn (what lies between q, k, v and the context), mlp (a dense one), moe (experts with router and exchanges), moe_act (the activation function of experts), shared_experts, norm (those before attention and MLP, Megatron's layernorm), mla_up_proj (projections out of latent vectors)"},
-		{Key: "recompute_layers", Default: 0, Range: setting.Between(0, mostBlocks), Text: "with recompute = \"full\", the blocks of a stage that recompute_method is about; 0: all, each from its own input"},
-		{Key: "recompute_method", Default: RecomputeUniform, OneOf: []string{RecomputeUniform, RecomputeBlock}, Text: "uniform: all blocks, recompute_layers at a time from one input. block: the first recompute_layers of a stage, each from its own input, and no others"},
-		{Key: "selective", Default: SelectiveAttention, OneOf: []string{SelectiveAttention, SelectiveOperations}, Text: "what selective recomputation repeats. attention: what lies between queries, keys, values and the context, where attention is unfused. operations: all of a block but fused attention, reduce-scatters, and the first product with a weight and every second after it, as torchtitan does"},
-		{Key: "backward", Default: BackwardWhole, OneOf: []string{BackwardWhole, BackwardPerLayer, BackwardTwoPass}, Text: "whole: one backward of a stage. per-layer: one of every layer, which frees what that kept. two-pass: two of every layer, for its parameters and for its input, each of which walks it again"},
-		{Key: "detect_anomaly", Default: false, Text: "true: every gradient is looked through for NaN, in two kernels, as PyTorch's anomaly detection does; simulated only"},
+		{
+			Key: "recompute", Default: "none", OneOf: []string{"none", "selective", "full"}, Parts: modulesByName(),
+			Text: "none, selective (as selective says), full, or a list of modules of every block, such as " +
+				"[\"core_attn\", \"moe_act\"]: core_attn (everything between q, k, v and the context), mlp (a dense " +
+				"one), moe (experts with router and exchanges), moe_act (the activation function of experts), " +
+				"shared_experts, norm (those before attention and MLP, Megatron's layernorm), mla_up_proj " +
+				"(projections out of latent vectors)",
+		},
+		{
+			Key: "recompute_layers", Default: 0, Range: setting.Between(0, mostBlocks),
+			Text: "with recompute = \"full\", the blocks of a stage that recompute_method is about; 0: all, each " +
+				"from its own input",
+		},
+		{
+			Key: "recompute_method", Default: RecomputeUniform, OneOf: []string{RecomputeUniform, RecomputeBlock},
+			Text: "uniform: all blocks, recompute_layers at a time from one input. block: the first recompute_layers " +
+				"of a stage, each from its own input, and no others",
+		},
+		{
+			Key: "selective", Default: SelectiveAttention, OneOf: []string{SelectiveAttention, SelectiveOperations},
+			Text: "what selective recomputation repeats. attention: everything between queries, keys, values and the " +
+				"context, where attention is unfused. operations: all of a block except fused attention, " +
+				"reduce-scatters, and the first product with a weight and every second after it, as torchtitan does",
+		},
+		{
+			Key: "backward", Default: BackwardWhole, OneOf: []string{BackwardWhole, BackwardPerLayer, BackwardTwoPass},
+			Text: "whole: one backward for a stage. per-layer: one for every layer, which frees what the layer kept. " +
+				"two-pass: two for every layer, one for its parameters and one for its input, each of which walks " +
+				"the layer again",
+		},
+		{
+			Key: "detect_anomaly", Default: false,
+			Text: "true: every gradient is looked through for NaN, in two kernels, as PyTorch's anomaly detection " +
+				"does; simulated only",
+		},
 	}
 }
 
-// Optimizers lists what Training.Optimizer may be.
+// Optimizers lists the values of Options.Optimizer.
 func Optimizers() []string { return []string{"sgd", "sgd-momentum", "adam", "adamw"} }
 
-// Validate reports the first key with a value that it may not have.
+// Validate reports the first key with a bad value.
 func (t Options) Validate() error {
 	if err := setting.Validate(t); err != nil {
 		return err
@@ -92,22 +156,23 @@ func (t Options) Validate() error {
 		return fmt.Errorf("gradients = %q: must be fp32, or as precision = %q", t.Gradients, t.Precision)
 	}
 	if t.Moments == "bf16" && t.Optimizer == "sgd" {
-		return errors.New(`moments = "bf16": optimizer = "sgd" has none`)
+		return errors.New(`moments = "bf16": optimizer = "sgd" has no moments`)
 	}
 	if t.TwoPass() && t.Recompute != "none" {
-		return fmt.Errorf("recompute = %q: must be none with backward = %q, as PyTorch's checkpoints do not go with autograd.grad", t.Recompute, t.Backward)
+		return fmt.Errorf("recompute = %q: must be none with backward = %q, "+
+			"as PyTorch's checkpoints do not go with autograd.grad", t.Recompute, t.Backward)
 	}
 	return nil
 }
 
-// State is the memory of one parameter that lasts from step to step, in bytes.
+// State is the memory that one parameter takes from step to step, in bytes.
 type State struct {
 	Parameter int64
 	Gradient  int64
 	Optimizer int64 // moments, and in mixed precision the fp32 master weight
 }
 
-// State in bytes per parameter, for settings that Validate accepts.
+// State returns the bytes per parameter, for options that Validate accepts.
 func (t Options) State() State {
 	t = t.defaults()
 	s := State{Parameter: 4, Gradient: 4}
@@ -130,10 +195,10 @@ func (t Options) State() State {
 	return s
 }
 
-// GradientPasses is how often a step reads or writes all gradients between the
-// backward and the update that reads them: in fp16 they are divided by the loss's
-// scale and checked (Micikevicius et al. 2018, section 3.2), clipping multiplies
-// them, and a buffer of their own in fp32 is filled with zeros.
+// GradientPasses is the number of times that a step reads or writes all gradients between the
+// backward and the update: in fp16 they are divided by the scale of the loss and checked
+// (Micikevicius et al. 2018, section 3.2), clipping multiplies them, and a separate buffer in
+// fp32 is filled with zeros.
 func (t Options) GradientPasses() int64 {
 	t = t.defaults()
 	var n int64
@@ -149,8 +214,7 @@ func (t Options) GradientPasses() int64 {
 	return n
 }
 
-// ActivationElement is the size of an activation in bytes: 4, or 2 in mixed
-// precision.
+// ActivationElement is the size of an activation in bytes: 4, or 2 in mixed precision.
 func (t Options) ActivationElement() int64 {
 	if t.defaults().Precision == "fp32" {
 		return 4
@@ -158,6 +222,7 @@ func (t Options) ActivationElement() int64 {
 	return 2
 }
 
+// defaults returns the options with defaults for empty strings.
 func (t Options) defaults() Options {
 	t.Precision = cmp.Or(t.Precision, "fp32")
 	if t.Gradients == "" {
@@ -174,7 +239,7 @@ func (t Options) defaults() Options {
 	return t
 }
 
-// modulesByName lists the names.
+// modulesByName lists the names of modules that Recompute may list.
 func modulesByName() (names []string) {
 	for _, m := range network.ModuleNames() {
 		names = append(names, m.Name)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/costmodel/models"
 	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/costmodel/training"
@@ -36,7 +37,7 @@ type Spread struct {
 	Overlap         bool
 	Backward        string // training.Options's
 	Recompute       kernels.Recompute
-	AtHead          bool    // network.GPT2Placement, with the head on the table's rank
+	AtHead          bool    // models.GPT2Placement, with the head on the table's rank
 	Sharded, Gloo   bool    // ZeRO 3, without reduce-scatter
 	PerTensor       bool    // ZeRO 3, tensor by tensor
 	Simplified      bool    // ZeRO 3, with the whole model kept
@@ -70,7 +71,7 @@ func (m Spread) Workload(t testing.TB, n network.Network, samples []int) stages.
 		Broadcast: m.Broadcast, Placement: s.Placement(m.shape(samples)),
 	}
 	if w.Layers, err = partition.Equal(len(n.Layers), len(w.Placement.First)); m.AtHead {
-		w.Layers, w.Placement.First, err = network.GPT2Placement(n, m.Ranks)
+		w.Layers, w.Placement.First, err = models.GPT2Placement(n, m.Ranks)
 	}
 	if m.Sharded {
 		w.Zero, w.Layers, w.Placement.First = 3, slices.Repeat([]int{1}, len(n.Layers)), make([]int32, len(n.Layers))

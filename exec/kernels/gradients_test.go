@@ -153,7 +153,7 @@ func TestTwoPassBitwise(t *testing.T) {
 				"the first has no input gradient")
 		})
 	}
-	asked := training.Options{Backward: training.BackwardTwoPass}.Asked(tinyMLP(t))
+	asked := training.Options{Backward: training.BackwardTwoPass}.Trained(tinyMLP(t))
 	s, err := kernels.Compile(device(t).Backend, asked.Layers[:1], kernels.Options{Samples: 2, TwoPass: true})
 	require.NoError(t, err)
 	defer s.Close()

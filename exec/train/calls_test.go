@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/costmodel/network"
+	"psim/costmodel/models"
 	"psim/costmodel/training"
 	"psim/exec/backend"
 	"psim/exec/exectest"
@@ -23,7 +23,7 @@ func gradientCalls(t *testing.T, workers int, backward string, samples []int) []
 	n := exectest.Preset(t, "vgg-mini-pipeline")
 	w := exectest.Spread{Schedule: "gpipe", Ranks: workers, Replicas: 1, Backward: backward}.Workload(t, n, samples)
 	var err error
-	w.Layers, err = network.VGG16Split(workers)
+	w.Layers, err = models.VGG16Split(workers)
 	require.NoError(t, err)
 	j := exectest.Even{Schedule: "gpipe", Ranks: workers, Samples: samples}.Job(t, n)
 	j.Staged = w.Staged()

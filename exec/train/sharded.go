@@ -35,7 +35,7 @@ func (p *taskPlan) findUnits(j Job) {
 	}
 	p.unitsOf = make([][][]*shardUnit, len(j.Stages))
 	for s := range j.Stages {
-		for _, flats := range j.Travels(s) {
+		for _, flats := range j.GatheredFlats(s) {
 			var units []*shardUnit
 			for _, f := range flats {
 				units = append(units, known[f.Name])

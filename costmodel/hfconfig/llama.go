@@ -1,10 +1,12 @@
-package models
+package hfconfig
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+
+	"psim/costmodel/models"
 )
 
 // A llamaConfig is what the configuration classes of the Llama family have in
@@ -34,17 +36,17 @@ type llamaType struct {
 	qkvBias, attentionBias, mlpBias bool // biases that it has always, or may have
 	windowed                        bool // sliding_window is used, with use_sliding_window where that is there
 	// newer types have more, by which block reads them.
-	block func(m *Model, c llamaConfig, b blockConfig) error
+	block func(m *models.Model, c llamaConfig, b blockConfig) error
 	more  blockConfig
 	needs []string // keys without which a file says too little
 }
 
-func parseLlama(data []byte, keys configKeys, sequence int, modelType string, t llamaType) (Model, error) {
+func parseLlama(data []byte, keys configKeys, sequence int, modelType string, t llamaType) (models.Model, error) {
 	c := t.llamaConfig
 	mixed := c.Experts != nil // by its type: other types have no such key
 	if !mixed {
 		if err := keys.dense(modelType); err != nil {
-			return Model{}, err
+			return models.Model{}, err
 		}
 	}
 	b := t.more
@@ -53,10 +55,10 @@ func parseLlama(data []byte, keys configKeys, sequence int, modelType string, t 
 		err = cmp.Or(err, keys.fill(data, &b))
 	}
 	if err != nil {
-		return Model{}, err
+		return models.Model{}, err
 	}
 	if err := c.experts(keys, mixed, &b); err != nil {
-		return Model{}, err
+		return models.Model{}, err
 	}
 	err = cmp.Or(
 		positive("vocab_size", &c.Vocab), positive("max_position_embeddings", &c.Positions),
@@ -66,15 +68,15 @@ func parseLlama(data []byte, keys configKeys, sequence int, modelType string, t 
 		absent("attention_bias", c.AttentionBias && !t.attentionBias), absent("mlp_bias", c.MLPBias && !t.mlpBias),
 	)
 	if err != nil {
-		return Model{}, err
+		return models.Model{}, err
 	}
 	return t.model(c, b, mixed, sequence)
 }
 
 // model makes a Model of what was read.
-func (t llamaType) model(c llamaConfig, b blockConfig, mixed bool, sequence int) (Model, error) {
-	m := Model{
-		Family: familyLlama, QKVBias: t.qkvBias, Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, KVHeads: value(c.KVHeads),
+func (t llamaType) model(c llamaConfig, b blockConfig, mixed bool, sequence int) (models.Model, error) {
+	m := models.Model{
+		Family: models.FamilyLlama, QKVBias: t.qkvBias, Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, KVHeads: value(c.KVHeads),
 		HeadDim: value(c.HeadDim), FFNHidden: c.Inner, Vocab: c.Vocab, AttentionBias: c.AttentionBias, MLPBias: c.MLPBias,
 		SequenceLength: cmp.Or(sequence, c.Positions), Tied: &c.Tied,
 	}
@@ -82,11 +84,11 @@ func (t llamaType) model(c llamaConfig, b blockConfig, mixed bool, sequence int)
 		m.Window = value(c.Window)
 	}
 	if mixed {
-		m.Family, m.Experts, m.ExpertsPerToken = familyMixtral, value(c.Experts), value(c.PerToken)
+		m.Family, m.Experts, m.ExpertsPerToken = models.FamilyMixtral, value(c.Experts), value(c.PerToken)
 	}
 	if t.block != nil {
 		if err := t.block(&m, c, b); err != nil {
-			return Model{}, err
+			return models.Model{}, err
 		}
 	}
 	return m, m.Validate()

@@ -1,121 +1,19 @@
 package models
 
 import (
-	"encoding/json"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 )
 
-// Published configurations have the counts of parameters that their checkpoints or reports
-// have; of a token they name billions. Checkpoints with modules that predict have a table
-// and a head for each.
-func TestPublishedCounts(t *testing.T) {
-	for _, c := range publishedConfigs(t) {
-		m, _, err := ParseConfig(c.Config, 4096)
-		require.NoError(t, err, c.Name)
-		n := build(t, m)
-		assert.Equal(t, c.Parameters, n.Parameters(), c.Name)
-		if c.Active > 0 {
-			assert.InEpsilon(t, c.Active, float64(n.ActiveParameters()), 0.02, c.Name)
-		} else {
-			assert.Equal(t, c.Parameters, n.ActiveParameters(), c.Name)
-		}
-		if c.Checkpoint > 0 {
-			m.MTPLayers = 1
-			assert.Equal(t, c.Checkpoint, build(t, m).Parameters()+2*int64(m.Vocab*m.Hidden), c.Name)
-		}
-	}
-}
-
-// A publishedConfig is a file of testdata/published.json.
-type publishedConfig struct {
-	Name                   string
-	Parameters, Checkpoint int64
-	Active                 float64
-	Config                 json.RawMessage
-}
-
-func publishedConfigs(t *testing.T) (list []publishedConfig) {
-	data, err := os.ReadFile("testdata/published.json")
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(data, &list))
-	require.GreaterOrEqual(t, len(list), 12)
-	return list
-}
-
-// Presets are the networks of the published files.
-func TestPresetsArePublished(t *testing.T) {
-	files := map[string]Model{}
-	for _, c := range publishedConfigs(t) {
-		m, _, err := ParseConfig(c.Config, 4096)
-		require.NoError(t, err, c.Name)
-		files[strings.ToLower(c.Name)] = m
-	}
-	files["llama3-405b"] = files["llama-3.1-405b"]
-	for _, name := range []string{
-		"llama3-405b", "mixtral-8x22b", "qwen2.5-72b", "qwen3-30b-a3b", "qwen3-235b-a22b", "deepseek-v3", "gpt-oss-20b", "gpt-oss-120b",
-	} {
-		want, got := build(t, files[name]), build(t, Model{Preset: name, SequenceLength: 4096})
-		assert.Equal(t, want.Layers, got.Layers, name)
-		assert.Equal(t, want.Routing, got.Routing, name)
-	}
-}
-
-// What a file has that psim does not read is named.
-func TestUnread(t *testing.T) {
-	for _, c := range publishedConfigs(t) {
-		_, unread, err := ParseConfig(c.Config, 4096)
-		require.NoError(t, err)
-		want := map[string][]string{
-			"DeepSeek-V3":        {"num_nextn_predict_layers = 1: modules", "quantization_config = {…}: weights have"},
-			"gpt-oss-20b":        {"quantization_config = {…}: weights have"},
-			"gpt-oss-120b":       {"quantization_config = {…}: weights have"},
-			"Llama-4-Scout text": {"vision_config = {…}: the network for text"}, "Llama-4-Maverick text": {"vision_config = {…}: the network for text"},
-			"gemma-2-2b": {"attn_logit_softcapping = 50.0: a tanh", "final_logit_softcapping = 30.0: a tanh"}, "gemma-2-9b": {"attn_", "final_"}, "gemma-2-27b": {"attn_", "final_"},
-			"gemma-3-27b text": {"vision_config", "vocab_size is not given"},
-			"GLM-4.5":          {"num_nextn_predict_layers"}, "GLM-4.5-Air": {"num_nextn_predict_layers"},
-		}[c.Name]
-		require.Len(t, unread, len(want), "%s: %q", c.Name, unread)
-		for i := range want {
-			assert.True(t, strings.HasPrefix(unread[i], want[i]), "%s: %s", c.Name, unread[i])
-		}
-	}
-	_, unread, err := ParseConfig([]byte(`{"model_type": "llama", "attention_dropout": 0.1, "engram_size": 3, "use_cache": true}`), 8)
-	require.NoError(t, err)
-	assert.Equal(t, []string{"attention_dropout = 0.1: dropout is left out", "engram_size = 3: psim does not know this key, and leaves it out"}, unread)
-}
-
-// Blocks that differ in ways that no Model says are refused by name.
-func TestParseBlockErrors(t *testing.T) {
-	const sizes = `"vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 96, `
-	for config, want := range map[string]string{
-		`{"model_type": "qwen3", "hidden_size": 64}`:                                                                                              `has no vocab_size, which model_type "qwen3" needs`,
-		`{"model_type": "qwen3_moe", ` + sizes + `"num_experts_per_tok": 2}`:                                                                      "has no num_experts or num_local_experts",
-		`{"model_type": "gpt_oss", ` + sizes + `"num_key_value_heads": 4, "num_experts": 4, "num_experts_per_tok": 8}`:                            "experts_per_token = 8: must be at most experts = 4",
-		`{"model_type": "gemma2", ` + sizes + `"layer_types": ["full_attention"]}`:                                                                "layer_types has 1 entries",
-		`{"model_type": "gemma2", ` + sizes + `"layer_types": ["a", "b", "c", "linear_attention"]}`:                                               `layer_types has "a", which psim does not model`,
-		`{"model_type": "gemma2", ` + sizes + `"layer_types": ["full_attention", "sliding_attention", "sliding_attention", "sliding_attention"]}`: "block 1 is none of these",
-		`{"model_type": "qwen3", ` + sizes + `"use_sliding_window": true, "max_window_layers": 2}`:                                                "max_window_layers = 2: psim has windows in all blocks",
-		`{"model_type": "llama4"}`:                                     `has no text_config, which model_type "llama4" needs`,
-		`{"model_type": "llama4", "text_config": {"hidden_size": 64}}`: "text_config: has no num_hidden_layers",
-		`{"model_type": "nemotron_h"}`:                                 `model_type "nemotron_h" is not supported: it has Mamba layers, which psim does not model`,
-		`{"model_type": "qwen3_next"}`:                                 "it has linear attention layers",
-	} {
-		_, _, err := ParseConfig([]byte(config), 8)
-		assert.ErrorContains(t, err, want, config)
-	}
-}
-
 // A block that is as another has its operations and buffers; one that is not has its own.
 func TestBlocksShare(t *testing.T) {
-	n, err := Model{Preset: "gpt-oss-20b", Layers: 4, Attention: AttentionFlash}.On(network.Group{Devices: 2, Sequence: true})
+	n, err := Model{Preset: "gpt-oss-20b", Layers: 4, Attention: AttentionFlash}.On(group.Group{Devices: 2, Sequence: true})
 	require.NoError(t, err)
 	assert.Equal(t, []int{0, 1, 2, 1, 2, 5, 6}, network.Same(n.Layers))
 	windowed, full := n.Layers[1].Ops, n.Layers[2].Ops
@@ -186,7 +84,7 @@ func TestBlockErrors(t *testing.T) {
 func TestDividedBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawBlocks(t)
-		g := network.Group{Devices: rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "tensor"), Sequence: true, Expert: rapid.SampledFrom([]int{2, 4}).Draw(t, "expert"), ExpertTensor: 1}
+		g := group.Group{Devices: rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "tensor"), Sequence: true, Expert: rapid.SampledFrom([]int{2, 4}).Draw(t, "expert"), ExpertTensor: 1}
 		whole := build(t, m)
 		part, err := m.On(g)
 		require.NoError(t, err)

@@ -1,4 +1,5 @@
-package models
+// Package hfconfig reads a config.json of Hugging Face.
+package hfconfig
 
 import (
 	"bytes"
@@ -8,6 +9,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"psim/costmodel/models"
 )
 
 // ParseConfig turns the contents of a Hugging Face config.json into a Model of
@@ -21,9 +24,9 @@ import (
 // none and quantization are refused, but newer types are published quantized.
 // sequence is the number of tokens per sample; 0 means the longest that the
 // file declares.
-func ParseConfig(data []byte, sequence int) (Model, []string, error) {
+func Parse(data []byte, sequence int) (models.Model, []string, error) {
 	if sequence < 0 {
-		return Model{}, nil, fmt.Errorf("sequence_length = %d: must be at least 1", sequence)
+		return models.Model{}, nil, fmt.Errorf("sequence_length = %d: must be at least 1", sequence)
 	}
 	m, unread, err := parseConfig(data, sequence)
 	if err != nil {
@@ -32,21 +35,21 @@ func ParseConfig(data []byte, sequence int) (Model, []string, error) {
 	return m, unread, nil
 }
 
-func parseConfig(data []byte, sequence int) (Model, []string, error) {
+func parseConfig(data []byte, sequence int) (models.Model, []string, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if len(bytes.TrimSpace(data)) == 0 {
-		return Model{}, nil, errors.New("is empty")
+		return models.Model{}, nil, errors.New("is empty")
 	}
 	if bytes.IndexByte(data, 0) >= 0 {
-		return Model{}, nil, errors.New("is a binary file, not JSON")
+		return models.Model{}, nil, errors.New("is a binary file, not JSON")
 	}
 	keys, err := readKeys(data)
 	if err != nil {
-		return Model{}, nil, err
+		return models.Model{}, nil, err
 	}
 	modelType, err := keys.modelType(data)
 	if err != nil {
-		return Model{}, nil, err
+		return models.Model{}, nil, err
 	}
 	if slices.Contains(withImages(), modelType) {
 		return parseText(data, keys, sequence, modelType)
@@ -59,23 +62,23 @@ func parseConfig(data []byte, sequence int) (Model, []string, error) {
 func withImages() []string { return []string{"gemma3", "llama4"} }
 
 // parseText reads the part of a file that describes the network for text.
-func parseText(data []byte, keys configKeys, sequence int, modelType string) (Model, []string, error) {
+func parseText(data []byte, keys configKeys, sequence int, modelType string) (models.Model, []string, error) {
 	var whole struct {
 		Text json.RawMessage `json:"text_config"`
 	}
 	if err := keys.fill(data, &whole); err != nil {
-		return Model{}, nil, err
+		return models.Model{}, nil, err
 	}
 	if !keys.given("text_config") {
-		return Model{}, nil, fmt.Errorf("has no text_config, which model_type %q needs", modelType)
+		return models.Model{}, nil, fmt.Errorf("has no text_config, which model_type %q needs", modelType)
 	}
 	text, err := readKeys(whole.Text)
 	if err != nil {
-		return Model{}, nil, fmt.Errorf("text_config: %w", err)
+		return models.Model{}, nil, fmt.Errorf("text_config: %w", err)
 	}
 	m, err := parseType(whole.Text, text, sequence, modelType+"_text")
 	if err != nil {
-		return Model{}, nil, fmt.Errorf("text_config: %w", err)
+		return models.Model{}, nil, fmt.Errorf("text_config: %w", err)
 	}
 	return m, append(keys.unread(modelType), text.unread(modelType+"_text")...), nil
 }
@@ -89,17 +92,17 @@ func (k configKeys) modelType(data []byte) (string, error) {
 		return "", err
 	}
 	if head.ModelType == nil {
-		return "", fmt.Errorf("has no model_type; must be one of %s", strings.Join(ConfigTypes(), ", "))
+		return "", fmt.Errorf("has no model_type; must be one of %s", strings.Join(models.ConfigTypes(), ", "))
 	}
 	return *head.ModelType, nil
 }
 
 // parseType reads what is of one type.
-func parseType(data []byte, keys configKeys, sequence int, modelType string) (Model, error) {
+func parseType(data []byte, keys configKeys, sequence int, modelType string) (models.Model, error) {
 	t, known := llamaTypes()[modelType]
 	if t.needs == nil {
 		if err := keys.plain(); err != nil {
-			return Model{}, err
+			return models.Model{}, err
 		}
 	}
 	switch mixed := hybrid(modelType); {
@@ -108,17 +111,9 @@ func parseType(data []byte, keys configKeys, sequence int, modelType string) (Mo
 	case known:
 		return parseLlama(data, keys, sequence, modelType, t)
 	case mixed != "":
-		return Model{}, fmt.Errorf("model_type %q is not supported: it has %s layers, which psim does not model", modelType, mixed)
+		return models.Model{}, fmt.Errorf("model_type %q is not supported: it has %s layers, which psim does not model", modelType, mixed)
 	}
-	return Model{}, fmt.Errorf("model_type %q is not supported; must be one of %s", modelType, strings.Join(ConfigTypes(), ", "))
-}
-
-// ConfigTypes lists the values of model_type that ParseConfig knows.
-func ConfigTypes() []string {
-	return []string{
-		"gpt2", "llama", "mistral", "mixtral", "qwen2", "gemma", "gemma2", "gemma3", "gemma3_text", "qwen3", "qwen3_moe",
-		"deepseek_v2", "deepseek_v3", "gpt_oss", "llama4", "llama4_text", "phi3", "glm4_moe", "cohere",
-	}
+	return models.Model{}, fmt.Errorf("model_type %q is not supported; must be one of %s", modelType, strings.Join(models.ConfigTypes(), ", "))
 }
 
 // gpt2Config and its defaults are transformers' GPT2Config.
@@ -139,10 +134,10 @@ type gpt2Config struct {
 	AllHeads     *int `json:"num_attention_heads"`
 }
 
-func parseGPT2(data []byte, keys configKeys, sequence int) (Model, error) {
+func parseGPT2(data []byte, keys configKeys, sequence int) (models.Model, error) {
 	c := gpt2Config{Vocab: 50257, Positions: 1024, Hidden: 768, Layers: 12, Heads: 12, Tied: true}
 	if err := cmp.Or(keys.dense("gpt2"), keys.fill(data, &c)); err != nil {
-		return Model{}, err
+		return models.Model{}, err
 	}
 	err := cmp.Or(
 		alias{"n_positions", &c.Positions, "max_position_embeddings", c.MaxPositions}.resolve(keys),
@@ -154,10 +149,10 @@ func parseGPT2(data []byte, keys configKeys, sequence int) (Model, error) {
 		absent("add_cross_attention", c.CrossAttention),
 	)
 	if err != nil {
-		return Model{}, err
+		return models.Model{}, err
 	}
-	m := Model{
-		Family: familyGPT, Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, FFNHidden: value(c.Inner),
+	m := models.Model{
+		Family: models.FamilyGPT, Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, FFNHidden: value(c.Inner),
 		Vocab: c.Vocab, Positions: c.Positions, SequenceLength: cmp.Or(sequence, c.Positions), Tied: &c.Tied,
 	}
 	return m, m.Validate()

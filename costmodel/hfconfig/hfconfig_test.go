@@ -1,4 +1,4 @@
-package models
+package hfconfig
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"psim/costmodel/models"
 	"psim/costmodel/network"
 )
 
@@ -48,9 +49,9 @@ func TestParseConfig(t *testing.T) {
 			10*64 + 4*64*96 + 3*64*96 + 3*64, 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m, _, err := ParseConfig([]byte(c.config), c.sequence)
+			m, _, err := Parse([]byte(c.config), c.sequence)
 			require.NoError(t, err)
-			n := build(t, m)
+			n := networkOf(t, m)
 			assert.Equal(t, c.parameters, n.Parameters())
 			assert.Equal(t, c.tokens, n.TokensPerSample)
 		})
@@ -101,7 +102,7 @@ func TestParseConfigErrors(t *testing.T) {
 		{`{"model_type": "llama", "hidden_size": 1e30}`, 8, "hidden_size"},
 		{`{"model_type": "llama", "num_hidden_layers": 2000000000}`, 8, "layers = 2000000000"},
 	} {
-		_, _, err := ParseConfig([]byte(c.config), c.sequence)
+		_, _, err := Parse([]byte(c.config), c.sequence)
 		assert.ErrorContains(t, err, c.want, c.config)
 		assert.ErrorContains(t, err, map[bool]string{true: "config.json", false: ""}[c.sequence >= 0])
 	}
@@ -125,7 +126,7 @@ func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte(`{"model_type": "gemma3", "text_config": {"hidden_size": 64, "num_hidden_layers": 4, "intermediate_size": 96, "layer_types": ["full_attention"]}}`), 64)
 	f.Add([]byte(`{"model_type": "llama4", "text_config": {"hidden_size": 64, "num_hidden_layers": 4, "intermediate_size": 96, "no_rope_layers": [1, 0, 1, 0], "moe_layers": [1]}}`), 64)
 	f.Fuzz(func(t *testing.T, data []byte, sequence int) {
-		m, _, err := ParseConfig(data, sequence)
+		m, _, err := Parse(data, sequence)
 		if err != nil {
 			return
 		}
@@ -141,4 +142,11 @@ func FuzzParseConfig(f *testing.F) {
 			}
 		}
 	})
+}
+
+// networkOf makes the network of a model.
+func networkOf(t require.TestingT, m models.Model) network.Network {
+	n, err := m.Network()
+	require.NoError(t, err)
+	return n
 }

@@ -1,9 +1,11 @@
-package models
+package hfconfig
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"psim/costmodel/models"
 )
 
 // mixtureTypes lists the configuration classes of mixtures with shared experts.
@@ -15,16 +17,16 @@ func mixtureTypes() map[string]llamaType {
 			attentionBias: true, needs: deepseek, more: blockConfig{QLoraRank: new(1536)}, block: latentMixture},
 		"deepseek_v3": {llamaConfig: llamaConfig{Vocab: 129280, Positions: 4096, Hidden: 7168, Inner: 18432, Layers: 61, Heads: 128, Experts: new(256)},
 			attentionBias: true, needs: deepseek, more: blockConfig{QLoraRank: new(1536), Dense: 3, Groups: new(8), TopGroups: new(4)},
-			block: func(m *Model, c llamaConfig, b blockConfig) error {
+			block: func(m *models.Model, c llamaConfig, b blockConfig) error {
 				m.RouterBias = true
 				return latentMixture(m, c, b)
 			}},
 		"glm4_moe": {llamaConfig: llamaConfig{Vocab: 151552, Positions: 131072, Hidden: 4096, Inner: 10944, Layers: 46, Heads: 96, KVHeads: new(8), Experts: new(128)},
 			attentionBias: true, needs: sizes("n_routed_experts|num_local_experts|num_experts", "num_experts_per_tok", "moe_intermediate_size", "n_shared_experts"),
-			more: blockConfig{Dense: 1}, block: func(m *Model, _ llamaConfig, b blockConfig) error {
+			more: blockConfig{Dense: 1}, block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
 				m.RouterBias, m.QKNorm = true, b.QKNorm
 				m.QKVBias, m.AttentionBias = m.AttentionBias, false // none of the output
-				return m.mixture(b)
+				return readMixture(m, b)
 			}},
 		"llama4_text": {llamaConfig: llamaConfig{
 			Vocab: 202048, Positions: 4096 * 32, Hidden: 5120, Inner: 8192, Layers: 48, Heads: 40, KVHeads: new(8), HeadDim: new(128),
@@ -36,18 +38,18 @@ func mixtureTypes() map[string]llamaType {
 
 // latentMixture reads DeepSeek's blocks. A file of latent attention may name as many heads of
 // keys and values as there are heads, which that has.
-func latentMixture(m *Model, c llamaConfig, b blockConfig) error {
+func latentMixture(m *models.Model, c llamaConfig, b blockConfig) error {
 	if kv := value(c.KVHeads); kv != 0 && kv != c.Heads {
 		return fmt.Errorf("num_key_value_heads = %d: latent attention has as many as num_attention_heads = %d", kv, c.Heads)
 	}
 	m.KVHeads, m.HeadDim = 0, 0
 	m.QLoraRank, m.KVLoraRank = value(b.QLoraRank), b.KVLoraRank
 	m.QKNopeHeadDim, m.QKRopeHeadDim, m.VHeadDim = b.NopeDim, b.RopeDim, b.ValueDim
-	return cmp.Or(m.mixture(b), positive("kv_lora_rank", &b.KVLoraRank))
+	return cmp.Or(readMixture(m, b), positive("kv_lora_rank", &b.KVLoraRank))
 }
 
-// mixture reads which blocks have experts, and which of them are shared.
-func (m *Model) mixture(b blockConfig) error {
+// readMixture reads which blocks have experts, and which of them are shared.
+func readMixture(m *models.Model, b blockConfig) error {
 	m.ExpertHidden, m.SharedExperts, m.DenseLayers = b.ExpertInner, value(b.Shared), b.Dense
 	m.ExpertGroups, m.GroupsPerToken = value(b.Groups), value(b.TopGroups)
 	if frequency := b.MoEFrequency; frequency != nil && *frequency != 1 {
@@ -58,7 +60,7 @@ func (m *Model) mixture(b blockConfig) error {
 
 // llama4 reads Llama 4's blocks: intermediate_size is that of experts, of which one is shared,
 // and every so many-th block has attention to all tokens, without positions.
-func llama4(m *Model, c llamaConfig, b blockConfig) error {
+func llama4(m *models.Model, c llamaConfig, b blockConfig) error {
 	m.ExpertHidden, m.FFNHidden, m.SharedExperts = c.Inner, b.DenseInner, 1
 	m.QKNorm, m.PlainQKNorm = b.QKNorm, b.QKNorm
 	m.MoEEvery = value(b.MoEStep)
@@ -76,13 +78,13 @@ func llama4(m *Model, c llamaConfig, b blockConfig) error {
 	}
 	switch {
 	case b.LayerTypes != nil:
-		return m.layerTypes(b.LayerTypes)
+		return readLayerTypes(m, b.LayerTypes)
 	case len(b.NoRope) > 0:
 		types := make([]string, len(b.NoRope))
 		for i, rope := range b.NoRope {
 			types[i] = []string{"full_attention", "chunked_attention"}[min(1, max(0, rope))]
 		}
-		return m.layerTypes(types)
+		return readLayerTypes(m, types)
 	}
 	m.FullAttentionEvery = value(b.NoRopeEvery)
 	return positive("no_rope_layer_interval", b.NoRopeEvery)

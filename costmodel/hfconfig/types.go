@@ -1,9 +1,11 @@
-package models
+package hfconfig
 
 import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"psim/costmodel/models"
 )
 
 // A blockConfig is what newer configuration classes have beside those of llamaConfig.
@@ -57,7 +59,7 @@ func llamaTypes() map[string]llamaType {
 			HeadDim: new(256), Tied: true,
 		}, attentionBias: true},
 		"phi3": {llamaConfig: llamaConfig{Vocab: 32064, Positions: 4096, Hidden: 3072, Inner: 8192, Layers: 32, Heads: 32}, windowed: true, needs: sizes()},
-		"cohere": {llamaConfig: llamaConfig{Vocab: 256000, Positions: 8192, Hidden: 8192, Inner: 22528, Layers: 40, Heads: 64, Tied: true}, attentionBias: true, needs: sizes(), block: func(m *Model, _ llamaConfig, b blockConfig) error {
+		"cohere": {llamaConfig: llamaConfig{Vocab: 256000, Positions: 8192, Hidden: 8192, Inner: 22528, Layers: 40, Heads: 64, Tied: true}, attentionBias: true, needs: sizes(), block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
 			m.ParallelBlock = true
 			return absent("use_qk_norm", b.QKNorm)
 		}},
@@ -78,20 +80,20 @@ func windowTypes() map[string]llamaType {
 	gemma3 := gemma
 	gemma3.Vocab, gemma3.Positions = 262208, 131072
 	return map[string]llamaType{
-		"gemma2": {llamaConfig: gemma, attentionBias: true, windowed: true, needs: sizes(), more: blockConfig{Pattern: new(2)}, block: func(m *Model, _ llamaConfig, b blockConfig) error {
+		"gemma2": {llamaConfig: gemma, attentionBias: true, windowed: true, needs: sizes(), more: blockConfig{Pattern: new(2)}, block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
 			m.PostNorms = true
-			return m.windows(b)
+			return readWindows(m, b)
 		}},
-		"gemma3_text": {llamaConfig: gemma3, attentionBias: true, windowed: true, needs: []string{"hidden_size", "num_hidden_layers", "intermediate_size"}, more: blockConfig{Pattern: new(6)}, block: func(m *Model, _ llamaConfig, b blockConfig) error {
+		"gemma3_text": {llamaConfig: gemma3, attentionBias: true, windowed: true, needs: []string{"hidden_size", "num_hidden_layers", "intermediate_size"}, more: blockConfig{Pattern: new(6)}, block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
 			m.PostNorms, m.QKNorm = true, true
-			return m.windows(b)
+			return readWindows(m, b)
 		}},
 		"gpt_oss": {llamaConfig: llamaConfig{
 			Vocab: 201088, Positions: 131072, Hidden: 2880, Inner: 2880, Layers: 36, Heads: 64, KVHeads: new(8), HeadDim: new(64),
 			Experts: new(128), PerToken: new(4), Window: new(128), AttentionBias: true,
-		}, attentionBias: true, windowed: true, needs: sizes("num_local_experts|num_experts", "num_experts_per_tok"), more: blockConfig{Pattern: new(2)}, block: func(m *Model, _ llamaConfig, b blockConfig) error {
+		}, attentionBias: true, windowed: true, needs: sizes("num_local_experts|num_experts", "num_experts_per_tok"), more: blockConfig{Pattern: new(2)}, block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
 			m.MLPBias, m.Sinks = true, true
-			return m.windows(b)
+			return readWindows(m, b)
 		}},
 	}
 }
@@ -101,14 +103,14 @@ func qwen3Types() map[string]llamaType {
 	return map[string]llamaType{
 		"qwen3": {llamaConfig: llamaConfig{
 			Vocab: 151936, Positions: 32768, Hidden: 4096, Inner: 22016, Layers: 32, Heads: 32, KVHeads: new(32), HeadDim: new(128), Window: new(4096), UseWindow: new(false),
-		}, attentionBias: true, windowed: true, needs: sizes(), more: blockConfig{WindowFrom: new(28)}, block: func(m *Model, _ llamaConfig, b blockConfig) error {
+		}, attentionBias: true, windowed: true, needs: sizes(), more: blockConfig{WindowFrom: new(28)}, block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
 			m.QKNorm = true
-			return m.windows(b)
+			return readWindows(m, b)
 		}},
 		"qwen3_moe": {llamaConfig: llamaConfig{
 			Vocab: 151936, Positions: 32768, Hidden: 2048, Inner: 6144, Layers: 24, Heads: 32, KVHeads: new(4), Window: new(4096), UseWindow: new(false),
 			Experts: new(128), PerToken: new(8),
-		}, attentionBias: true, windowed: true, needs: sizes("num_experts|num_local_experts", "num_experts_per_tok", "moe_intermediate_size"), block: func(m *Model, _ llamaConfig, b blockConfig) error {
+		}, attentionBias: true, windowed: true, needs: sizes("num_experts|num_local_experts", "num_experts_per_tok", "moe_intermediate_size"), block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
 			m.QKNorm, m.ExpertHidden, m.MoEEvery = true, b.ExpertInner, value(b.SparseStep)
 			m.DenseLayers = len(b.MLPOnly)
 			for i, layer := range b.MLPOnly {
@@ -121,13 +123,13 @@ func qwen3Types() map[string]llamaType {
 	}
 }
 
-// windows reads which blocks attend to a window, the others to all tokens before.
-func (m *Model) windows(b blockConfig) error {
+// readWindows reads which blocks attend to a window, the others to all tokens before.
+func readWindows(m *models.Model, b blockConfig) error {
 	switch {
 	case m.Window == 0:
 		return nil
 	case b.LayerTypes != nil:
-		return m.layerTypes(b.LayerTypes)
+		return readLayerTypes(m, b.LayerTypes)
 	case b.WindowFrom != nil && *b.WindowFrom >= m.Layers:
 		m.Window = 0
 	case b.WindowFrom != nil && *b.WindowFrom > 0:
@@ -139,8 +141,8 @@ func (m *Model) windows(b blockConfig) error {
 	return nil
 }
 
-// layerTypes reads the kind of every block.
-func (m *Model) layerTypes(types []string) error {
+// readLayerTypes reads the kind of every block.
+func readLayerTypes(m *models.Model, types []string) error {
 	if len(types) < m.Layers {
 		return fmt.Errorf("layer_types has %d entries: must have num_hidden_layers = %d", len(types), m.Layers)
 	}
