@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench laws fuzz kill processes faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report course-checks accuracy speed bench-pytorch engine ci
+.PHONY: run test bench laws fuzz kill processes examples faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report course-checks accuracy speed bench-pytorch engine ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -15,8 +15,9 @@ test:
 bench: ## speed and allocations; compare two runs with benchstat
 	$(GO) test -run '^$$' -bench . -benchtime 20x ./...
 
-laws: ## the laws of a search over plans on 2,000 spaces: bounds, memory, the same best as by simulating all
-	$(GO) test ./plans -run '^TestSearchPlansLaws$$' -count 1 -rapid.checks 2000 -timeout 2h
+DRAWS ?= 2000
+laws: ## the laws of a search over plans on DRAWS spaces: bounds, memory, the same best as by simulating all
+	$(GO) test ./plans -run '^TestSearchPlansLaws$$' -count 1 -v -rapid.checks $(DRAWS) -timeout 2h
 
 fuzz: ## every fuzz target for FUZZTIME
 	@grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do \
@@ -29,20 +30,25 @@ fuzz: ## every fuzz target for FUZZTIME
 kill: ## kill writers of one folder at 300 moments
 	PSIM_KILLS=300 $(GO) test ./internal/files -run '^TestKilled$$' -count 1 -v
 
-faults: ## let tasks of any rank go wrong, 540 in one process and 108 in several, over MPI too where mpicc and mpirun are; takes a quarter of an hour
-	PSIM_FAULTS=1 $(GO) test ./cmd/psim -run '^Test(Faults|FaultyProcesses)$$' -count 1 -timeout 1h -v
-	PSIM_FAULTS=1 .ci/mpi -run '^TestFaultyProcesses$$' -count 1 -v
+FAULTS ?= 540
+faults: ## let tasks of any rank go wrong, FAULTS times in one process and up to 108 times in several, over MPI too where mpicc and mpirun are
+	PSIM_FAULTS=$(FAULTS) $(GO) test ./cmd/psim/e2e -run '^Test(Faults|FaultyProcesses)$$' -count 1 -timeout 1h -v
+	PSIM_FAULTS=$(FAULTS) .ci/mpi -run '^TestFaultyProcesses$$' -count 1 -v
 
-processes: ## runs of several processes on this machine: the recipes, and processes lost at 20 moments; over MPI too where mpicc and mpirun are
-	PSIM_LOST=20 $(GO) test ./cmd/psim -run '^(TestLost|TestRecipesProcesses)$$' -count 1 -v
-	.ci/mpi -count 1 -v
+LOST ?= 20
+processes: ## runs of several processes on this machine: the recipes, interrupts, and processes lost at LOST moments; over MPI too where mpicc and mpirun are
+	PSIM_LONG=1 PSIM_LOST=$(LOST) $(GO) test ./cmd/psim/e2e -run '^(TestLost|TestInterruptedStart|TestRecipesProcesses)$$' -count 1 -v
+	PSIM_LOST=$(LOST) .ci/mpi -count 1 -v
+
+examples: ## the commands of documents, help, courses and recipes on devices with cores of their own, and all sizes of collectives
+	PSIM_LONG=1 $(GO) test ./cmd/psim/e2e -run '^Test(Documents|HelpExamples|CoursesTables|Recipes|ExecCollective|ReadDuringSwap)$$' -count 1 -v
 
 processes-pairs: ## two devices in one process beside two, over sockets and MPI: nine pairs on a quiet machine; takes five minutes
 	$(GO) build -o "$${TMPDIR:-/tmp}/psim-pairs" ./tools/pairs
 	"$${TMPDIR:-/tmp}/psim-pairs" $(ARGS)
 
 full-disk: ## write onto disks that fill at any write; skipped where nothing can be mounted
-	PSIM_FULL_DISK=1 $(GO) test ./cmd/psim -run '^TestFullDisk$$' -count 1 -timeout 1h -v
+	PSIM_FULL_DISK=1 $(GO) test ./cmd/psim/e2e -run '^TestFullDisk$$' -count 1 -timeout 1h -v
 
 golden: gallery schema ## rewrite golden files, and the output and pictures in the documents; read the diff
 	$(GO) test $$(git grep -lE '^\s"psim/internal/golden"' | xargs dirname | sort -u | sed 's|^|./|') -update

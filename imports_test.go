@@ -54,7 +54,7 @@ var arrows = map[string][]string{
 	"exec/run":             {"exec/cluster", "schedules/graph"},
 	"exec/session":         {".", "configs", "costmodel", "exec/backend", "exec/cluster", "exec/collectives", "exec/kernels", "exec/measure", "exec/pth", "exec/run", "exec/train", "reports", "reports/picture", "results", "results/compare", "results/tracecsv", "schedules/collective", "schedules/graph"},
 	"exec/train":           {"costmodel/network", "costmodel/stages", "exec/backend", "exec/cluster", "exec/collectives", "exec/data", "exec/kernels", "exec/run", "schedules/collective", "schedules/graph"},
-	"exec/validation":      {"exec/backend", "exec/cluster/mpi", "exec/session", "results", "results/compare"},
+	"exec/validation":      {"exec/backend", "exec/cluster/mpi", "exec/session", "reports/table", "results", "results/compare"},
 	"internal/cores":       {},
 	"internal/csvfile":     {},
 	"internal/fault":       {},

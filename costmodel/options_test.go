@@ -111,7 +111,7 @@ func TestMeasuredErrors(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []link.OverNodes{{Nodes: 2, Bandwidth: 7}, {Nodes: 2, From: 1000, Bandwidth: 8}}, m.Network.Measured)
 	_, err = costmodel.MachineOptions{Device: "fast", Link: over(two)}.Machine(catalog())
-	require.ErrorContains(t, err, "link: measured: is of nodes; a link joins devices of one")
+	require.ErrorContains(t, err, "link: measured: is about several nodes, and this link is inside a node")
 	for want, entries := range map[string][]map[string]any{
 		"measured[1].from: entries of 2 nodes must be in the order of their sizes": {larger, two},
 		"measured[1].devices = 4: the entry before of 2 nodes has 1":               {two, {"nodes": int64(2), "devices": int64(4), "from": "1kB", "bandwidth": "8B/s"}},

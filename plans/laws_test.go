@@ -3,6 +3,7 @@ package plans_test
 import (
 	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -123,8 +124,13 @@ func estimatedPlan(c *configs.Config, set []string) *psim.Prediction {
 
 // Bounds are no longer than steps, what is discarded does not fit or is no better, what
 // is simulated in the search is what psim run says, and the best plans are those of
-// all simulations.
+// all simulations. There are 20 spaces, or as many as -rapid.checks says: make laws draws 2,000.
 func TestSearchPlansLaws(t *testing.T) {
+	checks := flag.Lookup("rapid.checks")
+	if usual := checks.DefValue; checks.Value.String() == usual {
+		require.NoError(t, checks.Value.Set("20"))
+		t.Cleanup(func() { require.NoError(t, checks.Value.Set(usual)) })
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		c, q := drawSpace(t)
 		c, q = thin(t, c, q)

@@ -39,8 +39,8 @@ type Space struct {
 	asked             map[string][]string // values that the query asks for, by key
 	offered           configs.Offers      // by the trainer
 	fixed             []string
-	distinctRecompute map[string]bool        // recomputations that are legal and differ from others
-	seenRepeats       map[string]bool        // operations that a recomputation repeats, as text
+	distinctRecompute map[string]bool      // recomputations that are legal and differ from others
+	seenRepeats       map[string]bool      // operations that a recomputation repeats, as text
 	divisible         map[group.Group]bool // whether the network divides over a group
 	shared            *configs.Config
 	placements        map[placementKey]string

@@ -83,6 +83,7 @@ func requireSameSweep(t *testing.T, want, got string) {
 // The first key changes slowest, a point says the same as a prediction by itself, and
 // what cannot be says why.
 func TestSweepPoints(t *testing.T) {
+	t.Parallel()
 	s := sweepInto(t, "", sweep.Options{})
 	require.Len(t, s.Points, 3*3*2*5)
 	require.Equal(t, []string{"schedule.name=gpipe", "schedule.stages=2", "schedule.partition=balanced", "batch.global=16"}, s.Points[1].Set)
@@ -105,6 +106,7 @@ func TestSweepPoints(t *testing.T) {
 
 // Files are the same whatever the number of cores, and a second call computes nothing.
 func TestSweepAgain(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	one, many := filepath.Join(folder, "one"), filepath.Join(folder, "many")
 	old := runtime.GOMAXPROCS(1)
@@ -139,6 +141,7 @@ func TestSweepAgain(t *testing.T) {
 
 // An interrupt keeps what is finished, beside the files of an earlier sweep.
 func TestSweepInterrupted(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	out := filepath.Join(folder, "out")
 	c, err := psim.Load("gpipe")
@@ -169,6 +172,7 @@ func TestSweepInterrupted(t *testing.T) {
 // A damaged line of a journal loses its point, and one that may have been a head all
 // points below it.
 func TestSweepDamaged(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	out, undisturbed := filepath.Join(folder, "out"), filepath.Join(folder, "undisturbed")
 	sweepInto(t, undisturbed, sweep.Options{})
@@ -216,6 +220,7 @@ func TestSweeper(t *testing.T) {
 // the same bytes as one that nobody disturbed, and computes no point twice that was
 // finished before a kill.
 func TestSweepKilled(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	out, undisturbed := filepath.Join(folder, "out"), filepath.Join(folder, "undisturbed")
 	start := time.Now()
@@ -255,6 +260,7 @@ func TestSweepKilled(t *testing.T) {
 // Shards together are the whole, however many there are, and whatever a journal or
 // somebody else has left among them.
 func TestMergeSweeps(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	whole := filepath.Join(folder, "whole")
 	sweepInto(t, whole, sweep.Options{})
@@ -293,6 +299,7 @@ func TestMergeSweeps(t *testing.T) {
 
 // Sweeps over other values of the same settings are one.
 func TestMergeValues(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	vary := func(values ...string) sweep.Options {
 		return sweep.Options{Vary: []rankings.Variation{{Key: "schedule.microbatches", Values: values}}}
@@ -330,6 +337,7 @@ func TestMergeValues(t *testing.T) {
 
 // A sweep is refused at the start for what can never be, and where another is at work.
 func TestSweepRefused(t *testing.T) {
+	t.Parallel()
 	c, err := psim.Load("gpipe")
 	require.NoError(t, err)
 	many := slices.Repeat([]string{"1"}, 200)

@@ -70,7 +70,7 @@ func (Link) Settings() []setting.Setting {
 		},
 		{
 			Key: "all_to_all_bandwidth", Example: `"310GB/s"`, Range: setting.Positive(),
-			Text: "of a device to all others at once, as where every pair has a link of its own",
+			Text:  "of a device to all others at once, as where every pair has a link of its own",
 			Unset: "the lower of bandwidth and collective_bandwidth",
 		},
 		{
@@ -83,7 +83,7 @@ func (Link) Settings() []setting.Setting {
 		},
 		{
 			Key: "shared", Example: `"device"`, OneOf: []string{"device", "node"},
-			Text: "which transfers queue for each other: those that leave one device, or all of a node",
+			Text:  "which transfers queue for each other: those that leave one device, or all of a node",
 			Unset: "device",
 		},
 		{

@@ -12,7 +12,7 @@ func (m Model) linear(name string, s, in, out int, bias bool) network.Op {
 	b := m.between()
 	return network.Op{
 		Name: name, Class: network.Product, Weight: true, Bias: bias, Sharded: true,
-		AddsGradient: m.kernels().AddsGradients,
+		AddsGradient:  m.kernels().AddsGradients,
 		GradientMoved: b.gradient.Moved(1), GradientWrites: b.gradient.Writes(1), Numbers: b.sums,
 		Count: 1, Rows: int64(s), Inner: int64(in), Cols: int64(out),
 	}

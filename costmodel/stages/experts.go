@@ -24,7 +24,7 @@ func (staged *Staged) expertSpan() (replicas, width int) {
 	return max(1, g.ExpertDevices()/g.All()), min(g.ExpertParts(), max(1, shares))
 }
 
-// expertReplicas is the number of devices that hold the same experts, and sum their gradients.
+// expertReplicas counts the devices that hold the same experts, and sum their gradients.
 func (staged *Staged) expertReplicas() int {
 	g := staged.Network.Group
 	return max(1, g.All()*staged.replicas()/g.ExpertDevices())

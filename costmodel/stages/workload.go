@@ -140,7 +140,7 @@ func (w Workload) Validate() error {
 
 func (w Workload) replicas() int { return max(1, w.Replicas) }
 
-// holders is the number of devices that hold the same parameters.
+// holders counts the devices that hold the same parameters.
 func (w Workload) holders() int { return w.replicas() * max(1, w.Context) }
 
 // SamplesOf returns the size of a microbatch of a replica.

@@ -9,6 +9,7 @@ import (
 
 	"psim/exec/cluster/mpi"
 	"psim/internal/units"
+	"psim/reports/table"
 )
 
 // WriteMarkdown prints the report as a document, which says how to make it again.
@@ -31,16 +32,7 @@ error is the median counts; beside it are the errors of all. A star marks those 
 which the machine was disturbed, as psim exec --runs says it.
 
 `, units.Plural(r.Devices, "device"), build(), r.Flags, r.Machine, runtime.Version(), cmp.Or(r.SIMD, "plain Go"))
-	fmt.Fprintln(w, "| model | schedule | M | predicted | measured | error | of all runs | runs "+
-		"| bubble | off by | peak predicted | ledger | heap | dispatch | speed-up | ideal |")
-	fmt.Fprintln(w, "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
-	for _, row := range r.Rows {
-		fmt.Fprintf(w, "| %s | %s | %d | %s | %s | %s | %s | %s | %s | %d | %d | %s | %.2f %% | %s | %s |\n",
-			row.Model, row.name(), row.Microbatches, units.FormatSeconds(row.Predicted), row.measured(),
-			units.FormatSignedPercent(row.Error), row.errors(), row.runs(), row.bubble(),
-			row.PredictedPeak, row.Peak, units.FormatBytes(row.HeapGrowth), 100*row.Dispatch,
-			times(row.SpeedUp), times(row.Ideal))
-	}
+	r.table().Markdown(w)
 	_, err := fmt.Fprintf(w, `
 Step time: median error %.1f %%, worst %.1f %%. Bubble: at worst %.1f points off.
 Peak memory: to the byte in %d of %d rows.
@@ -61,12 +53,35 @@ func build() string {
 	return "GOEXPERIMENT=simd go run "
 }
 
-// bubble prints the bubble of a pipeline, and by how much it was off.
-func (r ExecutedRow) bubble() string {
+// table lists the rows in columns.
+func (r *ExecutedReport) table() table.Table[ExecutedRow] {
+	type row = ExecutedRow
+	return table.Table[row]{Rows: r.Rows, Columns: []table.Column[row]{
+		{Head: "model", Left: true, Cell: func(r row) any { return r.Model }},
+		{Head: "schedule", Left: true, Cell: func(r row) any { return r.name() }},
+		{Head: "M", Cell: func(r row) any { return r.Microbatches }},
+		{Head: "predicted", Cell: func(r row) any { return units.FormatSeconds(r.Predicted) }},
+		{Head: "measured", Cell: func(r row) any { return r.measured() }},
+		{Head: "error", Cell: func(r row) any { return units.FormatSignedPercent(r.Error) }},
+		{Head: "of all runs", Cell: func(r row) any { return r.errors() }},
+		{Head: "runs", Cell: func(r row) any { return r.runs() }},
+		{Head: "bubble", Cell: func(r row) any { return r.ofBubble(fmt.Sprintf("%.1f %%", 100*r.Bubble)) }},
+		{Head: "off by", Cell: func(r row) any { return r.ofBubble(units.FormatPoints(r.BubbleError)) }},
+		{Head: "peak predicted", Cell: func(r row) any { return r.PredictedPeak }},
+		{Head: "ledger", Cell: func(r row) any { return r.Peak }},
+		{Head: "heap", Cell: func(r row) any { return units.FormatBytes(r.HeapGrowth) }},
+		{Head: "dispatch", Cell: func(r row) any { return fmt.Sprintf("%.2f %%", 100*r.Dispatch) }},
+		{Head: "speed-up", Cell: func(r row) any { return times(r.SpeedUp) }},
+		{Head: "ideal", Cell: func(r row) any { return times(r.Ideal) }},
+	}}
+}
+
+// ofBubble returns a text about the bubble of a pipeline, or "" without a bubble.
+func (r ExecutedRow) ofBubble(text string) string {
 	if r.Bubble == 0 {
-		return " | "
+		return ""
 	}
-	return fmt.Sprintf("%.1f %% | %s", 100*r.Bubble, units.FormatPoints(r.BubbleError))
+	return text
 }
 
 // times prints a ratio; "" for 0.

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/results"
+)
+
+// TestMemoryAdvice checks that the advice of a run that does not fit is true.
+func TestMemoryAdvice(t *testing.T) {
+	userFolder(t)
+	line := "psim run gpipe --set machine.device=rtx-2080ti --set train.precision=fp16 --set batch.global=64 --set model.attention=unfused --json"
+	stdout, _, code := psim(t, line)
+	require.Zero(t, code, "not fitting is a warning")
+	var r struct {
+		FitsMemory bool     `json:"fits_memory"`
+		Warnings   []string `json:"warnings"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.False(t, r.FitsMemory)
+	require.Len(t, r.Warnings, 2)
+	require.Contains(t, r.Warnings[0], "rank 0 needs 14.0 GB of memory and has 11.8 GB, 2.18 GB too little")
+	_, advice, found := strings.Cut(r.Warnings[1], "it would fit with ")
+	require.True(t, found, r.Warnings[1])
+	advice, _, _ = strings.Cut(advice, " (")
+	stdout, _, code = psim(t, line+" "+advice)
+	require.Zero(t, code)
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.True(t, r.FitsMemory)
+}
+
+// TestNothingFits checks what is said where no change makes a run fit.
+func TestNothingFits(t *testing.T) {
+	userFolder(t)
+	const line = "psim run gpipe --out - --set schedule.name=ddp --set schedule.stages=1 --set schedule.microbatches=8 --set batch.global=8 " +
+		"--set machine.compute.memory=1MB --set schedule.partition=[15]"
+	stdout, _, code := psim(t, line+" --set train.recompute=full")
+	require.Zero(t, code)
+	require.Contains(t, stdout, "nothing that saves memory is left to change")
+
+	// What is lacking is the node's, however little a rank takes.
+	stdout, _, code = psim(t, "psim run gpipe --out - --set machine.memory_per_node=1GB")
+	require.Zero(t, code)
+	require.Regexp(t, `the closest is --set .*, which is 1\.\d+ GB short`, stdout)
+}
+
+// Where the devices may share the network in other ways, it is not said that nothing is left,
+// but how to look for these; and there is one.
+func TestNothingFitsAsDivided(t *testing.T) {
+	userFolder(t)
+	const text = "[schedule]\nname = \"ddp\"\n[model]\npreset = \"llama3-8b\"\nsequence_length = 2048\n[batch]\nglobal = 8\n[parallel]\ndata = 8\nzero = 1\n" +
+		"[train]\nstack = \"megatron-te\"\nprecision = \"fp16\"\nrecompute = \"full\"\n[machine]\ndevice = \"v100-32gb-sxm\"\ndevices_per_node = 8\n"
+	require.NoError(t, os.WriteFile("v100.toml", []byte(text), 0o644))
+	stdout, _, code := psim(t, "psim run v100.toml --out -")
+	require.Zero(t, code)
+	require.Contains(t, stdout, "warning: as the network is divided, nothing that saves memory and that stack megatron-te has is left to change; ")
+	require.Contains(t, stdout, "; psim search CONFIG --devices 8 --trainer megatron-te, with the same settings, tries all ways to divide the network among as many devices\n")
+	require.NotContains(t, stdout, "take a smaller model")
+	stdout, stderr, code := psim(t, "psim search v100.toml --devices 8 --trainer megatron-te --rows 1")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "  1  --set parallel.tensor=")
+}
+
+// Where no network joins nodes, advice says why it does not take more devices, and psim
+// search does, too.
+func TestNothingFitsInNode(t *testing.T) {
+	userFolder(t)
+	const text = "[schedule]\nname = \"ddp\"\n[model]\npreset = \"gpt2-xl\"\nsequence_length = 1024\n[batch]\nglobal = 8\n" +
+		"[train]\nprecision = \"fp16\"\n[machine]\ndevice = \"t4\"\ndevices_per_node = 1\n"
+	require.NoError(t, os.WriteFile("t4.toml", []byte(text), 0o644))
+	stdout, _, code := psim(t, "psim run t4.toml --out -")
+	require.Zero(t, code)
+	require.Contains(t, stdout, " short; machine.network is not given, so that there can be no more than the 1 device of a node\n")
+	_, stderr, code := psim(t, "psim search t4.toml --devices 2")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "machine.network: 2 devices take 2 nodes (devices_per_node = 1), and no network joins them; name one")
+	stdout, _, code = psim(t, "psim search t4.toml --devices 1 --set machine.compute.memory=1GB")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stdout, "machine.network is not given, so that no plan has more than the 1 device of a node; name one (psim list devices -v) to try more\n")
+	stdout, stderr, code = psim(t, "psim search t4.toml")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stdout, "no plan fits: of all 4, parameters")
+	require.Empty(t, stderr)
+}
+
+// TestWouldFit checks every change that is said to make a run fit: with it the
+// run fits, and its peak, time and devices are those that were named.
+func TestWouldFit(t *testing.T) {
+	userFolder(t)
+	for _, line := range []string{
+		"psim run gpipe --json --set machine.memory_margin=0.92",
+		"psim run gpipe --json --set machine.compute.memory=1.5GB --set parallel.data=2 --set model.vocab=50304 --set batch.global=64",
+		"psim run gpipe --json --set schedule.name=ddp --set schedule.stages=1 --set batch.global=8 --set model.vocab=50304 --set machine.compute.memory=1.5GB",
+	} {
+		stdout, stderr, code := psim(t, line)
+		require.Zero(t, code, stderr)
+		before, err := results.ReadResult(strings.NewReader(stdout))
+		require.NoError(t, err)
+		require.False(t, before.Fits())
+		require.NotEmpty(t, before.WouldFit)
+		for _, change := range before.WouldFit {
+			stdout, stderr, code = psim(t, line+" --set "+strings.Join(change.Set, " --set "))
+			require.Zero(t, code, stderr)
+			after, err := results.ReadResult(strings.NewReader(stdout))
+			require.NoError(t, err)
+			require.True(t, after.Fits())
+			require.Empty(t, after.WouldFit)
+			peak := int64(0)
+			for _, r := range after.Ranks {
+				peak = max(peak, r.PeakMemory)
+			}
+			require.Equal(t, change, results.Remedy{
+				Set: change.Set, PeakMemory: peak, StepTime: after.StepTime, Devices: len(after.Ranks) * after.TensorParallel,
+			})
+			require.Contains(t, strings.Join(before.Warnings, "\n"), "--set "+strings.Join(change.Set, " --set ")+" (")
+		}
+	}
+}
+
+// TestMargin checks that a margin counts as memory that is not there, and that a
+// peak that is close without one is said to be, and taken.
+func TestMargin(t *testing.T) {
+	userFolder(t)
+	const tight = "psim run gpipe --out - --set model.attention=unfused --set machine.compute.memory=10GB" // its peak is 9.04 GB
+	stdout, _, _ := psim(t, tight)
+	require.Contains(t, stdout, "close; the highest peak is 9.04 GB of 10.0 GB, on rank 3\n")
+	require.Contains(t, stdout, "warning: rank 3 needs 9.04 GB of memory and has 10.0 GB, of which what is not counted, such as fragmentation, may take 13.0 %: see machine.memory_margin\n")
+	require.NotContains(t, stdout, "it would fit with")
+	stdout, _, _ = psim(t, "psim search gpipe --set machine.compute.memory=2GB")
+	require.Regexp(t, `\n  zb-h1 .* close\n(.*\n)+\nthe best: --set schedule.name=zb-h1 `, stdout, "a close one is taken")
+	require.Regexp(t, `\nwarning: rank \d needs \S+ GB of memory and has 2.00 GB, of which what is not counted`, stdout)
+	stdout, _, _ = psim(t, tight+" --set machine.memory_margin=0.05")
+	require.Contains(t, stdout, "fits; the highest peak is 9.04 GB of 9.50 GB (a margin of 5.0 % stays free), on rank 3\n")
+	require.NotContains(t, stdout, "warning")
+	stdout, _, _ = psim(t, tight+" --set machine.memory_margin=0.1")
+	require.Contains(t, stdout, "close; the highest peak is 9.04 GB of 10.0 GB, which is within the margin of 10.0 %, on rank 3\n")
+	require.Contains(t, stdout, "warning: rank 3 needs 9.04 GB of memory and has 10.0 GB, of which machine.memory_margin is to leave 10.0 % free\n")
+	stdout, _, _ = psim(t, tight+" --set machine.memory_margin=0.1 --set machine.compute.memory=9GB")
+	require.Contains(t, stdout, "does not fit; the highest peak is 9.04 GB of 9.00 GB, on rank 3\n")
+	require.Contains(t, stdout, "warning: rank 3 needs 9.04 GB of memory and has 9.00 GB, ")
+}
+
+// TestAdviceKeepsBatch checks that no advice changes the samples of a step, where
+// halves of the microbatches do not divide it or only its microbatches are given.
+func TestAdviceKeepsBatch(t *testing.T) {
+	const line = "psim run testdata/advice-changes-batch.toml --json"
+	for _, c := range []struct {
+		sets    string
+		samples float64
+		want    []string // of the remedies' settings
+	}{
+		{"", 56, []string{"batch.micro=4", "schedule.microbatches=14"}},
+		{" --set schedule.microbatches=1 --set machine.compute.memory=3.5GB", 7, []string{"batch.micro=1", "schedule.microbatches=7"}},
+		{" --set batch.global=56", 56, []string{"batch.micro=4", "schedule.microbatches=14"}},
+	} {
+		before := predicted(t, line+c.sets)
+		require.False(t, before.Fits())
+		require.NotEmpty(t, before.WouldFit)
+		var sets []string
+		for _, change := range before.WouldFit {
+			after := predicted(t, line+c.sets+" --set "+strings.Join(change.Set, " --set "))
+			require.True(t, after.FitsMemory)
+			require.InDelta(t, c.samples, after.Throughput.Samples*after.StepTime, 1e-6, change.Set)
+			sets = append(sets, change.Set...)
+		}
+		require.Subset(t, sets, c.want, before.WouldFit)
+	}
+}
+
+func predicted(t *testing.T, line string) results.Result {
+	t.Helper()
+	stdout, stderr, code := psim(t, line)
+	require.Zero(t, code, stderr)
+	r, err := results.ReadResult(strings.NewReader(stdout))
+	require.NoError(t, err)
+	return r
+}

@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"psim/calibrate"
+	"psim/calibrate/layers"
+	"psim/configs"
+	"psim/exec/measure"
+	"psim/internal/files"
+)
+
+type calibrateFlags struct {
+	outputFlags
+	samples []int
+	repeats int
+	nccl    []string
+}
+
+// What is measured, and where to, if nothing else is said.
+const (
+	defaultNetwork     = "exec"
+	defaultMachineFile = "my-machine.toml"
+	defaultLinkFile    = "my-link.toml" // of --nccl
+)
+
+const calibrateManual = `calibrate runs every layer of a network by itself on one core of this machine,
+with gomlx's Go backend, for a few sizes of microbatch: its forward, its backward
+and both halves of that, and the optimizer's step. It times copies between two
+devices, too. The medians go into a machine file, with which psim run predicts other
+schedules, splits and numbers of microbatches of the same layers on this machine.
+For other layers the file has rates fitted to what was measured.
+
+CONFIG is a file or an example with a [model]; without it, the small GPT-2 of the
+example exec is measured. Nothing else should run meanwhile.
+
+--nccl FILE instead fits a link to the output of nccl-tests' all_reduce_perf,
+all_gather_perf and reduce_scatter_perf, text or JSON (-J), or of psim exec with such
+a collective, one test in a file or several: for every collective and number of ranks
+a start-up and a bandwidth in up to three ranges of sizes. It prints the fit and its
+errors, and writes my-link.toml. Without all_gather_perf and reduce_scatter_perf these
+take half of an all-reduce's steps, and the call. Messages between stages take the
+bandwidth of the fewest ranks.`
+
+func newCalibrate() *cobra.Command {
+	var f calibrateFlags
+	cmd := &cobra.Command{
+		Use:   "calibrate [CONFIG]",
+		Short: "measure layers here, or fit links to nccl-tests, and write a machine file",
+		Long:  calibrateManual,
+		Example: `  psim calibrate --samples 1,2 --repeats 1
+  psim run exec --set machine.file=my-machine.toml --set schedule.name=gpipe
+  psim calibrate --set model.hidden=64 --quiet --repeats 1 --out small.toml
+  psim calibrate --nccl 2-gpus.txt --nccl 8-gpus.json --out nvlink.toml
+  psim calibrate --nccl all_reduce.txt --nccl all_gather.txt --nccl reduce_scatter.txt`,
+		Args:              between(0, 1, "one CONFIG or none"),
+		ValidArgsFunction: completeExamples,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(f.nccl) > 0 {
+				if !cmd.Flags().Changed("out") {
+					f.out = defaultLinkFile
+				}
+				if len(args) > 0 || len(f.sets) > 0 || f.samples != nil || cmd.Flags().Changed("repeats") {
+					return errors.New("--nccl fits a link to files and measures nothing here; leave out CONFIG, --set, --samples and --repeats")
+				}
+				return f.runNCCL(cmd.Context(), cmd.OutOrStdout())
+			}
+			return f.run(cmd.Context(), args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	f.registerInput(flags)
+	flags.StringVar(&f.out, "out", defaultMachineFile, "machine file to write")
+	flags.StringArrayVar(&f.nccl, "nccl", nil, "fit a link to this output of nccl-tests, or of psim exec COLLECTIVE; may be repeated")
+	flags.IntSliceVar(&f.samples, "samples", nil, "sizes of microbatches to measure (default the configuration's, half and twice that)")
+	flags.IntVar(&f.repeats, "repeats", 9, "measurements of each time, of which the median counts")
+	flags.BoolVar(&f.json, "json", false, "print what was measured as one JSON object and nothing else")
+	return cmd
+}
+
+func (f calibrateFlags) run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	name := defaultNetwork
+	if len(args) == 1 {
+		name = args[0]
+	}
+	c, err := configs.Load(name, f.sets...)
+	if err != nil {
+		return err
+	}
+	network, micro, err := c.Trained()
+	if err != nil {
+		return err
+	}
+	o := measure.LayerOptions{Samples: f.samples, Repeats: f.repeats}
+	if o.Samples == nil {
+		o.Samples = layers.Sizes(micro)
+	}
+	progress := newProgress(stderr, f.quiet)
+	o.Progress = func(done, of int) { progress.say("measuring layers: %d %%", 100*done/of) }
+	found, err := layers.Measure(ctx, network, c.Train.Options, o)
+	progress.clear()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Name(), err)
+	}
+	found.File, found.Command = f.out, f.command(name)
+	render := func(w io.Writer) error { return configs.WriteMachine(w, found.Machine, found.Comment()) }
+	written := failed(files.Write(ctx, []files.File{{Path: f.out, Render: render}}))
+	next := f.next(name)
+	if written != nil {
+		next = ""
+	}
+	return errors.Join(f.print(found, next, stdout), written)
+}
+
+func (f calibrateFlags) print(found *layers.Calibration, next string, stdout io.Writer) error {
+	if f.json {
+		return found.WriteJSON(stdout)
+	}
+	return found.WriteText(stdout, next)
+}
+
+// check refuses what cannot be written before anything is measured.
+func (f calibrateFlags) check() error {
+	if f.repeats < 1 || f.repeats > mostSteps {
+		return fmt.Errorf("--repeats %d: must be between 1 and %d", f.repeats, mostSteps)
+	}
+	for _, n := range f.samples {
+		if n < 1 {
+			return fmt.Errorf("--samples %d: a microbatch has at least 1 sample", n)
+		}
+	}
+	if info, err := os.Stat(f.out); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return fmt.Errorf("--out %s: is not a regular file; name one", f.out)
+	}
+	data, err := os.ReadFile(f.out)
+	switch {
+	case f.out == "" || f.out == "-":
+		return fmt.Errorf("--out %s: name a file; calibrate has no other output of it", f.out)
+	case files.IsFolder(f.out):
+		return fmt.Errorf("--out %s: is a folder; name a file", f.out)
+	case err == nil && len(f.nccl) > 0 && !configs.WrittenLink(data):
+		return fmt.Errorf("--out %s: exists and was not written by psim calibrate --nccl; name another file", f.out)
+	case err == nil && len(f.nccl) == 0 && !configs.WrittenMachine(data):
+		return fmt.Errorf("--out %s: exists and was not written by psim calibrate; name another file", f.out)
+	case err != nil && !os.IsNotExist(err):
+		return fmt.Errorf("--out %s: cannot be replaced: %s", f.out, files.Reason(err))
+	case !files.IsFolder(filepath.Dir(f.out)):
+		return fmt.Errorf("--out %s: there is no folder %s", f.out, filepath.Dir(f.out))
+	}
+	if err := files.CheckWritable(filepath.Dir(f.out)); err != nil {
+		return fmt.Errorf("--out %s: cannot be written: %s", f.out, files.Reason(err))
+	}
+	return nil
+}
+
+// command writes the line that repeats the calibration.
+func (f calibrateFlags) command(name string) string {
+	line := append([]string{"psim calibrate", quoted(name)}, f.settings()...)
+	if f.samples != nil {
+		line = append(line, "--samples", strings.Trim(strings.ReplaceAll(fmt.Sprint(f.samples), " ", ","), "[]"))
+	}
+	return strings.Join(append(line, fmt.Sprintf("--repeats %d --out %s", f.repeats, quoted(f.out))), " ")
+}
+
+// next writes the command that uses the file.
+func (f calibrateFlags) next(name string) string {
+	line := append([]string{"psim run", quoted(name)}, f.settings()...)
+	return strings.Join(append(line, "--set", quoted("machine.file="+f.out)), " ")
+}
+
+// settings lists the flags --set as they were given.
+func (f calibrateFlags) settings() []string {
+	var words []string
+	for _, s := range f.sets {
+		words = append(words, "--set", quoted(s))
+	}
+	return words
+}
+
+func quoted(word string) string {
+	special := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=./,:+%", r))
+	}
+	if word != "" && strings.IndexFunc(word, special) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+func (f calibrateFlags) runNCCL(ctx context.Context, stdout io.Writer) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	fit, err := calibrate.FitLink(f.nccl...)
+	if err != nil {
+		return flagged("nccl", err)
+	}
+	wrote := "wrote"
+	if files.Exists(f.out) {
+		wrote = "replaced"
+	}
+	fit.File, fit.Command = f.out, "psim calibrate"
+	for _, path := range f.nccl {
+		fit.Command += " --nccl " + quoted(path)
+	}
+	fit.Command += " --out " + quoted(f.out)
+	written := failed(files.Write(ctx, []files.File{{Path: f.out, Render: fit.WriteMachine}}))
+	if f.json {
+		return errors.Join(fit.WriteJSON(stdout), written)
+	}
+	if err := errors.Join(fit.WriteTable(stdout), written); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "\n%s %s; use it with\n  psim run CONFIG --set %s --set machine.device=DEVICE\nwhere all devices are in one node, and otherwise with file = %q in [machine]\n",
+		wrote, f.out, quoted("machine.file="+f.out), f.out)
+	return err
+}

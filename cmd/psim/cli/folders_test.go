@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// zeroTimeMemory takes no time and yet memory, so that no picture can be drawn.
+const zeroTimeMemory = "testdata/zero-time-memory.toml"
+
+// A second run leaves what is not its own: a comparison, the user's files.
+func TestRunAgain(t *testing.T) {
+	userFolder(t)
+	for _, line := range []string{"psim run gpipe", "psim run gpipe --set schedule.name=1f1b --out b", "psim compare out/gpipe b --out out/gpipe"} {
+		_, stderr, code := psim(t, line)
+		require.Zero(t, code, stderr)
+	}
+	require.NoError(t, os.WriteFile("out/gpipe/modes.png", []byte("mine"), 0o644))
+	require.NoError(t, os.Mkdir("out/gpipe/predicted", 0o755))
+	require.NoError(t, os.WriteFile("out/gpipe/predicted/trace2.csv", []byte("mine"), 0o644))
+	before := contents(t, "out/gpipe")
+	_, stderr, code := psim(t, "psim run gpipe")
+	require.Zero(t, code, stderr)
+	require.Equal(t, before, contents(t, "out/gpipe"))
+}
+
+// A folder that cannot be written to is refused before any work, and an empty name at once.
+func TestRefusedBefore(t *testing.T) {
+	userFolder(t)
+	const nowhere = "/dev/null/x" // which root cannot make either
+	for command, want := range map[string]string{
+		"psim exec --gpus 2 --oversubscribe --out " + nowhere:            "psim: --out /dev/null/x: cannot be made: not a directory\n",
+		"psim exec --gpus 2 --oversubscribe --save-gradients " + nowhere: "psim: --save-gradients /dev/null/x: cannot be made: not a directory\n",
+		"psim search gpipe --out " + nowhere:                             "psim: --out /dev/null/x: cannot be made: not a directory\n",
+		"psim search gpipe --out=":                                       "psim: --out: must not be empty; name a path, or leave the flag out\nsee \"psim search --help\"\n",
+		"psim exec --gpus 2 --trace=":                                    "psim: --trace: must not be empty; name a path, or leave the flag out\nsee \"psim exec --help\"\n",
+	} {
+		stdout, stderr, code := psim(t, command)
+		require.Equal(t, exitUsage, code, command)
+		require.Equal(t, want, stderr)
+		require.Empty(t, stdout)
+	}
+	if runtime.GOOS != "linux" {
+		return
+	}
+	for _, command := range []string{"run gpipe", "compare ddp=1 ddp=2", "validate --published zero-bubble", "exec --gpus 2 --oversubscribe", "search gpipe", "search gpipe --devices 4", "sweep gpipe --vary schedule.microbatches=4,8", "reproduce hw4"} {
+		stdout, stderr, code := psim(t, "psim "+command+" --out /proc/x")
+		require.Equal(t, exitUsage, code, command)
+		require.Equal(t, "psim: --out /proc/x: cannot be made: the kernel's folders keep no files\n", stderr)
+		require.Empty(t, stdout)
+	}
+	for flag, command := range map[string]string{
+		"--trace /proc/x.json": "run gpipe", "--out /proc/x.png": "plot timeline ddp=1", "--plot /proc/x.png": "schedule gpipe --stages 2 --microbatches 2",
+	} {
+		stdout, stderr, code := psim(t, "psim "+command+" "+flag)
+		require.Equal(t, exitUsage, code, command)
+		require.Equal(t, "psim: "+flag+": cannot be written: the kernel's folders keep no files\n", stderr)
+		require.Empty(t, stdout)
+	}
+}
+
+// Files of two runs in one folder are not drawn or compared.
+func TestTornFolder(t *testing.T) {
+	userFolder(t)
+	for _, line := range []string{"psim run gpipe --out a", "psim run 1f1b --out b"} {
+		_, stderr, code := psim(t, line)
+		require.Zero(t, code, stderr)
+	}
+	data, err := os.ReadFile("b/memory.csv")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile("a/memory.csv", data, 0o644))
+	_, stderr, code := psim(t, "psim plot memory a --out m.png")
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "psim: a: memory.csv is not the one that psim wrote with the other files there; run it again\n", stderr)
+	require.NoError(t, os.Remove("a/.psim.json")) // as an older psim left it
+	_, stderr, code = psim(t, "psim plot memory a --out m.png")
+	require.Zero(t, code, stderr)
+	_, stderr, code = psim(t, "psim run gpipe --out a")
+	require.Zero(t, code, stderr)
+}
+
+// A figure with nothing to draw is a warning, of run and of plot.
+func TestNothingToDraw(t *testing.T) {
+	text, err := os.ReadFile(zeroTimeMemory)
+	require.NoError(t, err)
+	userFolder(t)
+	require.NoError(t, os.WriteFile("zero.toml", text, 0o644))
+	stdout, stderr, code := psim(t, "psim run zero.toml --out z")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "step time")
+	require.Contains(t, stderr, "nothing to draw\n")
+	require.NoFileExists(t, "z/memory.png")
+	require.FileExists(t, "z/memory.csv")
+	for _, kind := range []string{"timeline", "memory"} {
+		_, stderr, code = psim(t, "psim plot "+kind+" z")
+		require.Zero(t, code, stderr)
+		require.True(t, strings.HasPrefix(stderr, "psim: no picture is drawn: z: the run takes no time"), stderr)
+		require.NoFileExists(t, kind+".png")
+	}
+}
+
+// What cannot be written does not keep back a comparison.
+func TestCompareCannotWrite(t *testing.T) {
+	userFolder(t)
+	_, stderr, code := psim(t, "psim run gpipe --out a")
+	require.Zero(t, code, stderr)
+	require.NoError(t, os.MkdirAll(filepath.Join("c", "compare.png"), 0o755))
+	stdout, stderr, code := psim(t, "psim compare a a --out c")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr, "a folder of that name is in the way")
+	require.Contains(t, stdout, "step time")
+}
+
+// A machine file is not called "-".
+func TestCalibrateOut(t *testing.T) {
+	userFolder(t)
+	_, stderr, code := psim(t, "psim calibrate --samples 1 --repeats 1 --out -")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "--out -: name a file")
+	require.NoFileExists(t, "-")
+}
+
+// A picture replaces one that psim drew, and no other.
+func TestPlotForeign(t *testing.T) {
+	userFolder(t)
+	for _, line := range []string{"psim run gpipe --out a", "psim run 1f1b --out b", "psim plot timeline a --out p.svg", "psim plot timeline b --out p.svg", "psim plot timeline a --out a/timeline.svg"} {
+		_, stderr, code := psim(t, line)
+		require.Zero(t, code, stderr)
+	}
+	require.NoError(t, os.WriteFile("mine.svg", []byte("mine"), 0o644))
+	for line, want := range map[string]string{
+		"psim plot timeline a --out mine.svg":       "psim: --out .: holds mine.svg, which psim has not written; name another file\n",
+		"psim plot timeline b --out a/timeline.svg": "psim: --out a: holds timeline.svg of psim run; name another file\n",
+		"psim schedule gpipe --plot mine.svg":       "psim: --plot .: holds mine.svg, which psim has not written; name another file\n",
+	} {
+		_, stderr, code := psim(t, line)
+		require.Equal(t, exitUsage, code, line)
+		require.Equal(t, want, stderr)
+	}
+	require.Equal(t, "mine", contents(t, ".")["mine.svg"])
+	_, stderr, code := psim(t, "psim plot timeline a --out q.svg")
+	require.Zero(t, code, stderr)
+	require.FileExists(t, "p.svg")
+	_, stderr, code = psim(t, "psim run gpipe --out a")
+	require.Zero(t, code, stderr)
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"psim/configs"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
+	"psim/courses/questions"
+	"psim/internal/nearest"
+	"psim/internal/units"
+	"psim/internal/wrap"
+	"psim/schedules"
+	"psim/schedules/collective"
+)
+
+type listing struct {
+	name  string
+	write func(w io.Writer, verbose bool)
+}
+
+func listings() []listing {
+	return []listing{
+		{"schedules", listSchedules}, {"models", listModels}, {"kernels", configs.WriteKernels}, {"stacks", configs.WriteStacks}, {"devices", configs.WriteDevices},
+		{"examples", listExamples}, {"questions", func(w io.Writer, _ bool) { questions.WriteList(w) }},
+	}
+}
+
+func newList() *cobra.Command {
+	var verbose bool
+	var names []string
+	for _, l := range listings() {
+		names = append(names, l.name)
+	}
+	cmd := &cobra.Command{
+		Use:       "list " + strings.Join(names, "|"),
+		Short:     "list schedules, models, kernels, stacks, devices and links, examples or questions",
+		Example:   "  psim list schedules\n  psim list devices --verbose",
+		ValidArgs: names,
+		Args:      exactly(1, "one of "+strings.Join(names, ", ")),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i := slices.Index(names, args[0])
+			if i < 0 {
+				return fmt.Errorf("unknown list %q; use one of %s%s", args[0], strings.Join(names, ", "), nearest.Suggest(args[0], names))
+			}
+			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			listings()[i].write(table, verbose)
+			return table.Flush()
+		},
+	}
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "more: what each schedule is for, what kernels and stacks are made of, where every value of a device is from")
+	return cmd
+}
+
+func listSchedules(w io.Writer, verbose bool) {
+	catalog := schedules.Catalog()
+	if verbose {
+		describeSchedules(w, catalog)
+		catalog = nil
+	}
+	fmt.Fprintln(w, "schedule\tbubble\tin flight on rank r\twhat it does\tneeds\tpaper")
+	for _, s := range catalog {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.Bubble, s.Memory, s.Summary, cmp.Or(s.Constraint, "-"), s.Paper)
+	}
+	fmt.Fprintln(w, "fsdp\t0\t1\tddp with parallel.zero = 3: parameters sharded layer by layer\t[model]\tZhao et al. 2023, PyTorch FSDP")
+	fmt.Fprintln(w, "auto\t-\twhat memory allows\tthe order of F, I and W with the shortest span that a search finds\ttimes\tQi et al. 2023, Zero Bubble")
+	fmt.Fprintln(w, "auto-v\t-\twhat memory allows\tthe same over the V of zbv\ttimes, 2 stages per rank\tQi et al. 2024, Controllable Memory")
+	fmt.Fprintln(w, "\ncollective\tsteps\tbytes sent per rank\twhat it does")
+	for _, c := range collective.Collectives() {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Name, c.Steps, c.Sent, c.Summary)
+	}
+}
+
+func describeSchedules(w io.Writer, catalog []schedules.Schedule) {
+	for _, s := range catalog {
+		fmt.Fprintf(w, "%s: %s\n  %s\n", s.Name, s.Summary, wrap.Text(s.About, 84, "  "))
+		fmt.Fprintf(w, "  bubble\t%s\n  in flight\t%s\n", s.Bubble, s.Memory)
+		if s.Constraint != "" {
+			fmt.Fprintf(w, "  needs\t%s\n", s.Constraint)
+		}
+		fmt.Fprintf(w, "  paper\t%s\n\n", s.Paper)
+	}
+}
+
+func listModels(w io.Writer, _ bool) {
+	fmt.Fprintln(w, "model\tparameters\tof a token\ttensors\tlayers\tforward FLOPs per sample\twhat it is")
+	for _, p := range models.Presets() {
+		n, err := models.Model{Preset: p.Name}.Network()
+		if err != nil {
+			continue // presets are tested to build
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%.4g\t%s\n", p.Name, units.FormatCount(n.Parameters()), units.FormatCount(n.ActiveParameters()), len(n.ParameterTensors()), len(n.Layers), float64(n.FLOPs(network.Forward)), p.Summary)
+	}
+}
+
+func listExamples(w io.Writer, _ bool) {
+	fmt.Fprintln(w, "example\twhat it is")
+	for _, name := range slices.Concat(configs.Examples(), configs.Plans()) {
+		fmt.Fprintf(w, "%s\t%s\n", name, configs.ExampleSummary(name))
+	}
+}
+
+func newShow() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show NAME",
+		Short: "print the configuration of an example",
+		Long: `show prints an embedded example (psim list examples) as it is: a TOML file to start
+your own from.`,
+		Example:           "  psim show gpipe\n  psim show gpipe > my.toml",
+		Args:              exactly(1, "the NAME of an example (psim list examples)"),
+		ValidArgsFunction: completeExamples,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := configs.Example(args[0])
+			if err == nil {
+				_, err = io.WriteString(cmd.OutOrStdout(), text)
+			}
+			return err
+		},
+	}
+}

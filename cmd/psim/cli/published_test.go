@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The document shows the pictures that are written beside it, as for docs/accuracy.md.
+func TestPublishedPictures(t *testing.T) {
+	t.Chdir(t.TempDir())
+	stdout, stderr, code := psim(t, "psim validate --published --markdown --out accuracy zero-bubble-2023-table-5")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "](accuracy/zero-bubble-bubbles.png)")
+	require.Len(t, contents(t, "accuracy"), 1)
+	require.NoError(t, os.RemoveAll("accuracy"))
+	require.NoError(t, os.Mkdir("accuracy", 0o755))
+	require.NoError(t, os.WriteFile("accuracy/zero-bubble-bubbles.png", []byte("mine"), 0o644))
+	_, stderr, code = psim(t, "psim validate --published --out accuracy zero-bubble-2023-table-5")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr, "holds zero-bubble-bubbles.png, which psim has not written")
+	require.Equal(t, "mine", contents(t, "accuracy")["zero-bubble-bubbles.png"])
+}
+
+// A run with a stack says how far off its predictions were, as a search does; on stdout for
+// people alone.
+func TestHowSure(t *testing.T) {
+	userFolder(t)
+	const sure = "predictions of megatron-te on h100-80gb-sxm were "
+	for line, want := range map[string]string{
+		"run llama3-70b --out -":                                     "\nhow sure: " + sure,
+		"run llama3-70b --out - --quiet":                             "\nhow sure: " + sure,
+		"search llama3-70b --devices 64 --fix batch.micro --rows 1":  "\n  " + sure,
+		"run llama3-70b --out - --set machine.device=h200-141gb-sxm": "\nhow sure: no published run of megatron-te on h200-141gb-sxm stands beside these constants (docs/accuracy.md)\n",
+	} {
+		stdout, stderr, code := psim(t, "psim "+line)
+		require.Zero(t, code, stderr)
+		require.Contains(t, stdout, want, line)
+	}
+	for _, line := range []string{"run gpipe --out -", "run course-timeline --out -", "run llama3-70b --json", "run llama3-70b --csv"} {
+		stdout, stderr, code := psim(t, "psim "+line)
+		require.Zero(t, code, stderr)
+		require.NotContains(t, stdout+stderr, "how sure", line)
+	}
+}

@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/results/rankings"
+)
+
+// small is a search with few plans.
+const fewPlans = "psim search gpipe --devices 4 --schedules 1f1b,ddp,interleaved-1f1b --fix batch.micro --rows 5"
+
+// The object has what scripts read, and a plan's settings give what it says.
+func TestSearchDevices(t *testing.T) {
+	userFolder(t)
+	stdout, stderr, code := psim(t, fewPlans+" --json")
+	require.Zero(t, code, stderr)
+	require.Empty(t, stderr)
+	var object map[string]any
+	require.NoError(t, json.Unmarshal([]byte(stdout), &object))
+	for _, key := range []string{"plans", "evaluated", "bounded", "pruned", "pruned_by", "gap", "seconds", "why"} {
+		require.Contains(t, object, key)
+	}
+	plans := object["plans"].([]any)
+	require.Len(t, plans, 5)
+	best := plans[0].(map[string]any)
+	for _, key := range []string{"data", "tensor", "stages", "virtual_stages", "micro", "microbatches", "schedule", "recompute", "zero", "sequence", "context", "expert"} {
+		require.Contains(t, best["plan"], key)
+	}
+	require.NotContains(t, best, "build_s")
+	line := "psim run gpipe --json"
+	for _, set := range best["set"].([]any) {
+		line += " --set " + set.(string)
+	}
+	stdout, _, code = psim(t, line)
+	require.Zero(t, code)
+	var again map[string]any
+	require.NoError(t, json.Unmarshal([]byte(stdout), &again))
+	require.Equal(t, best["step_time_s"], again["step_time_s"])
+	require.Equal(t, best["ranks"], again["ranks"])
+
+	stdout, _, code = psim(t, fewPlans)
+	require.Zero(t, code)
+	for _, text := range []string{"why the first wins", "the configuration's own plan takes ", "how sure: proved", "  5  --set parallel.tensor="} {
+		require.Contains(t, stdout, text)
+	}
+}
+
+// What shards have found is, merged, what one search finds, to the byte.
+func TestSearchShards(t *testing.T) {
+	userFolder(t)
+	_, stderr, code := psim(t, fewPlans+" --out whole --map tensor,stages")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "wrote pareto.png, map.png, points.csv, search.json, plans.json in whole\npsim: ")
+	for _, shard := range []string{"1", "2", "3"} {
+		_, stderr, code := psim(t, fewPlans+" --out parts --quiet --shard "+shard+"/3")
+		require.Zero(t, code, stderr)
+	}
+	_, stderr, code = psim(t, "psim merge parts/shard-1-of-3 parts/shard-3-of-3")
+	require.Equal(t, exitFailed, code)
+	require.Equal(t, "psim: 1 of 3 shards are missing\n  2/3\n", stderr)
+	merged, stderr, code := psim(t, "psim merge parts --out merged --map tensor,stages --json")
+	require.Zero(t, code, stderr)
+	require.Equal(t, contents(t, "whole"), contents(t, "merged"))
+	require.Contains(t, merged, `"evaluated"`)
+	_, stderr, code = psim(t, "psim merge parts/shard-1-of-3 whole")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "whole: belongs to another search than parts/shard-1-of-3")
+}
+
+// Where nothing fits the plans are none, and what would fit is said.
+func TestSearchFindsNothing(t *testing.T) {
+	userFolder(t)
+	const line = "psim search gpipe --devices 2 --schedules 1f1b,ddp --margin 30% --set machine.compute.memory=1GB --vary batch.micro=1"
+	stdout, stderr, code := psim(t, line+" --json")
+	require.Equal(t, exitFailed, code)
+	require.Equal(t, "psim: no plan fits in memory\n", stderr)
+	var found rankings.PlanRanking
+	require.NoError(t, json.Unmarshal([]byte(stdout), &found))
+	require.Contains(t, stdout, `"plans": []`)
+	require.Zero(t, found.Evaluated)
+	require.NotEmpty(t, found.WouldFit)
+	require.Equal(t, []string{"--devices 8"}, found.WouldFit[len(found.WouldFit)-1].Flags)
+	stdout, stderr, code = psim(t, "psim search gpipe --devices 7 --vary parallel.tensor=3")
+	require.Equal(t, exitFailed, code)
+	require.Empty(t, stderr) // the table says it
+	require.Contains(t, stdout, "no plan divides network, batch and devices as asked\n  no plan has parallel.tensor = 3\n  with no --vary: --set ")
+	for line, want := range map[string]string{
+		"psim search gpipe --devices 1000000":                                             "\n  with 1,000,000 devices parallel.data can be 100,000, 125,000, 200,000, 250,000 or 2 more numbers, but none of these divides batch.global = 32; set batch.global = 100000, or take 320 devices\n",
+		"psim search gpipe --devices 13":                                                  "\n  with 13 devices parallel.data can be 13, but none of these divides batch.global = 32; set batch.global = 39, or take 8 devices\n",
+		"psim search gpipe --devices 4 --vary schedule.virtual_stages=3 --schedules 1f1b": "\n  no plan has schedule.virtual_stages = 3, for instance with parallel.tensor = 1, schedule.stages = 2, parallel.data = 2, batch.micro = 1, schedule.name = 1f1b\n",
+	} {
+		stdout, _, code = psim(t, line)
+		require.Equal(t, exitFailed, code)
+		require.Contains(t, stdout, want)
+	}
+}
+
+func TestSearchDevicesErrors(t *testing.T) {
+	userFolder(t)
+	require.NoError(t, os.Mkdir("mine", 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join("mine", "points.csv"), []byte("x"), 0o644))
+	const apart = "schedule = {name = \"1f1b\", stages = 4, microbatches = 8}\nmodel = {preset = \"gpt2\"}\nbatch.global = 32\ntrain.precision = \"bf16\"\n[machine]\ndevice = \"a100-80gb-sxm\"\ndevices_per_node = 8\n"
+	require.NoError(t, os.WriteFile("apart.toml", []byte(apart), 0o644))
+	for line, want := range map[string]string{
+		"psim search apart.toml --devices 16":                                                          "psim: apart.toml:5:2: machine.network: 16 devices take 2 nodes (devices_per_node = 8), and no network joins them; name one",
+		"psim search apart.toml --devices 16 --json":                                                   "psim: apart.toml:5:2: machine.network: 16 devices take 2 nodes (devices_per_node = 8), and no network joins them; name one",
+		"psim search apart.toml --devices 16 --set machine.network.latency=5us":                        "psim: --set machine.network.latency=5us: machine.network: bandwidth is missing",
+		"psim search apart.toml --devices 16 --vary machine.network.latency=5us":                       "psim: --vary machine.network.latency=5us: machine.network: bandwidth is missing",
+		"psim search gpipe --devices 4 --vary machine.memory_margin=0.97,0.98":                         "--fix or --vary machine.memory_margin: a search has one margin; set it by --margin",
+		"psim search gpipe --devices 4 --fix machine.memory_margin":                                    "--fix or --vary machine.memory_margin: a search has one margin; set it by --margin",
+		"psim search gpipe --devices 4 --trainer torchtitan --set train.stack=megatron-te":             `--trainer torchtitan and train.stack = "megatron-te" are two programs`,
+		"psim search gpipe --devices 4 --trainer torchtitan --vary train.stack=torchtitan,megatron-te": `--trainer torchtitan and train.stack = "megatron-te" are two programs`,
+		"psim search gpipe --devices 4 --fix schedule":                                                 "--fix schedule: is a section, not a key",
+		"psim search gpipe --devices 4 --fix machine.compute":                                          "--fix machine.compute: is a section, not a key",
+		"psim search gpipe --devices 4 --fix machine.link.foo":                                         "--fix machine.link.foo: is not a key of a configuration",
+		"psim search gpipe --devices 4 --fix schedule.stages=2":                                        "--fix schedule.stages=2: takes a key without a value; to fix that value, use --set schedule.stages=2 --fix schedule.stages",
+		"psim search gpipe --trainer any":                                                              "--trainer: needs --devices",
+		"psim search gpipe --margin 5%":                                                                "--margin: needs --devices",
+		"psim search gpipe --devices 4 --schedules=":                                                   "--schedules: names no schedule; use some of model-parallel, gpipe",
+		"psim search gpipe --devices 0":                                                                "--devices 0: must be at least 1",
+		"psim search gpipe --devices x":                                                                "--devices x: must be a whole number",
+		"psim search gpipe --devices 4 --rows 0":                                                       "--rows 0: must be at least 1",
+		"psim search gpipe --devices 4 --trainer megatron":                                             `--trainer: unknown name "megatron"; use any, megatron-2021`,
+		"psim search gpipe --devices 4 --schedules 1f1b,1f2b":                                          `--schedules: unknown name "1f2b"`,
+		"psim search gpipe --devices 4 --fix parallel.tenso":                                           "did you mean parallel.tensor?",
+		"psim search gpipe --devices 4 --margin 10":                                                    "--margin 10: must be a share of the memory",
+		"psim search gpipe --devices 4 --vary parallel.tensor=x":                                       "--vary parallel.tensor=x: parallel.tensor: must be an integer",
+		"psim search gpipe --devices 4 --vary tensor":                                                  "--vary tensor: must be KEY=V1,V2…",
+		"psim search gpipe --devices 4 --fix batch.micro --vary batch.micro=1":                         "--fix batch.micro and --vary batch.micro: give one of the two",
+		"psim search gpipe --devices 4 --fix train.stack --vary train.stack=none":                      "--fix train.stack and --vary train.stack: give one of the two",
+		"psim search gpipe --devices 4 --vary train.stack=none --vary train.stack=nanotron":            "--vary train.stack is given twice",
+		"psim search gpipe --devices 4 --fix schedule.name --schedules 1f1b":                           "--schedules with --fix or --vary schedule.name",
+		"psim search gpipe --devices 4 --shard 1/2":                                                    "--out is missing: --shard needs it",
+		"psim search gpipe --devices 4 --shard 3/2 --out x":                                            "--shard 3/2: shards are numbered",
+		"psim search gpipe --devices 4 --map tensor":                                                   "--map tensor: a map needs two dimensions",
+		"psim search gpipe --devices 4 --out mine":                                                     "--out mine: holds points.csv, which psim has not written",
+		"psim search course-timeline --devices 4":                                                      "need a [model], which can be divided",
+		"psim search ring-allreduce --devices 4":                                                       "need a [model], which can be divided",
+	} {
+		stdout, stderr, code := psim(t, line)
+		require.Equal(t, exitUsage, code, line)
+		require.Empty(t, stdout, line)
+		require.Contains(t, strings.Split(stderr, "\n")[0], want, line)
+	}
+}
+
+// What a search keeps may be fixed, too; settings that vary may be what joins the nodes.
+func TestSearchDevicesKeeps(t *testing.T) {
+	userFolder(t)
+	_, stderr, code := psim(t, fewPlans+" --json --fix machine.link.latency --fix schedule.partition")
+	require.Zero(t, code, stderr)
+	const apart = "schedule = {name = \"ddp\"}\nmodel = {preset = \"gpt2\"}\nbatch.global = 32\ntrain.precision = \"bf16\"\nmachine = {device = \"a100-80gb-sxm\", devices_per_node = 2}\n"
+	require.NoError(t, os.WriteFile("apart.toml", []byte(apart), 0o644))
+	const line = "psim search apart.toml --devices 4 --schedules ddp --vary batch.micro=4 --rows 1 --json"
+	for _, vary := range []string{"machine.network=ib-hdr", "machine.devices_per_node=2,4"} {
+		stdout, stderr, code := psim(t, line+" --vary "+vary)
+		require.Zero(t, code, stderr)
+		key, _, _ := strings.Cut(vary, "=")
+		require.Contains(t, stdout, key)
+		require.NotContains(t, stdout, `"not possible"`)
+	}
+	stdout, _, code := psim(t, strings.TrimSuffix(line, " --json")+" --vary machine.network=ib-hdr --set machine.compute.memory=100MB")
+	require.Equal(t, exitFailed, code)
+	require.NotContains(t, stdout, "machine.network is not given")
+}
+
+// An interrupted search prints what it has found, and how sure that is.
+func TestSearchDevicesInterrupted(t *testing.T) {
+	userFolder(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var stdout, stderr strings.Builder
+	require.Equal(t, exitFailed, Run(ctx, strings.Fields("search gpipe --devices 4 --json"), &stdout, &stderr))
+	require.Equal(t, "psim: interrupted\n", stderr.String())
+	var found rankings.PlanRanking
+	require.NoError(t, json.Unmarshal([]byte(stdout.String()), &found))
+	require.True(t, found.Partial)
+	require.Equal(t, 1.0, found.Gap)
+}

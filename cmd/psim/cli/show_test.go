@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/configs"
+)
+
+// What psim show prints is the example: a run of it predicts the same.
+func TestShow(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range configs.Examples() {
+		stdout, stderr, code := psim(t, "psim show "+name)
+		require.Zero(t, code, stderr)
+		require.NoError(t, os.WriteFile(name+".toml", []byte(stdout), 0o600))
+		for _, config := range []string{name, "./" + name + ".toml"} {
+			c, err := configs.Load(config)
+			require.NoError(t, err)
+			require.Equal(t, name, c.Name())
+		}
+	}
+	want, _, code := psim(t, "psim run gpipe --csv")
+	require.Zero(t, code)
+	got, _, code := psim(t, "psim run ./gpipe.toml --csv")
+	require.Zero(t, code)
+	require.Equal(t, want, got)
+}
+
+// Misspelt names get the nearest that there is, with exit code 2.
+func TestNearest(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("mine.toml", nil, 0o600))
+	for line, want := range map[string]string{
+		"psim show gpip":            "unknown example \"gpip\"; did you mean gpipe?\n",
+		"psim show zzz":             "unknown example \"zzz\"; the examples are 1f1b, ",
+		"psim show":                 "show takes the NAME of an example (psim list examples), not nothing\n",
+		"psim run gpip":             "gpip: no such file, and no example of that name; did you mean gpipe?\n",
+		"psim run gpip.toml":        "gpip.toml: no such file, and no example of that name; did you mean gpipe?\n",
+		"psim run mime.toml":        "mime.toml: no such file, and no example of that name; did you mean mine.toml?\n",
+		"psim run ./mime.toml":      "./mime.toml: no such file, and no example of that name; did you mean ./mine.toml?\n",
+		"psim help serch":           "unknown help topic \"serch\"; did you mean search?\nsee \"psim --help\"\n",
+		"psim help zzz":             "unknown help topic \"zzz\"\nsee \"psim --help\"\n",
+		"psim run gpipe --jsn":      "unknown flag --jsn; did you mean --json?\nsee \"psim run --help\"\n",
+		"psim exec --gpu 2":         "unknown flag --gpu; did you mean --gpus?\nsee \"psim exec --help\"\n",
+		"psim run gpipe --zzz":      "unknown flag --zzz\nsee \"psim run --help\"\n",
+		"psim exec --data foo":      "--data foo: unknown data source; use synthetic, cifar10:DIR or pairs:FILE\n",
+		"psim run gpipe --stages 2": "unknown flag --stages; a setting is changed with --set schedule.stages=VALUE\nsee \"psim run --help\"\n",
+		"psim --jsn":                "unknown flag --jsn\nsee \"psim --help\"\n",
+		"psim help run --nothing":   "unknown flag --nothing\nsee \"psim help --help\"\n",
+	} {
+		_, stderr, code := psim(t, line)
+		require.Equal(t, exitUsage, code, line)
+		require.Contains(t, stderr, "psim: "+want, line)
+	}
+	stdout, _, code := psim(t, "psim help run")
+	require.Zero(t, code)
+	manual, _, _ := psim(t, "psim run --help")
+	require.Equal(t, manual, stdout)
+}

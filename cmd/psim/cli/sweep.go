@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	lib "psim"
+	"psim/configs"
+	"psim/internal/units"
+	"psim/reports"
+	"psim/results/rankings"
+	"psim/sweep"
+)
+
+type sweepFlags struct {
+	outputFlags
+	vary  []string
+	shard string
+}
+
+func newSweep() *cobra.Command {
+	var f sweepFlags
+	cmd := &cobra.Command{
+		Use:   "sweep CONFIG --vary KEY=V1,V2…",
+		Short: "predict every combination of the values of some settings, on all cores",
+		Long: `sweep predicts CONFIG with every combination of the values of some settings, and
+prints a row for each: the first --vary changes slowest. A list or a text with a
+comma is one value: --vary schedule.partition=[1,2],[2,1].
+
+The efficiency is the throughput per device against that of the point with the
+fewest devices whose other values are the same. An impossible combination (3 stages
+of a network with 2 layers) is an empty row, with the reason below the table; the
+exit code is 1 only if all are impossible. A value that is wrong in any combination
+is refused at the start.
+
+--out writes sweep.jsonl (a line for each point, as psim plot sweep reads it),
+sweep.csv, sweep.png and sweep.json. Points that are finished are kept there as
+they come: after an interrupt or a kill the same command resumes from there, and
+points whose configuration has not changed are never computed again.
+
+--shard I/N computes the I-th of N parts and writes into a folder of its own in
+--out, for job arrays; psim merge joins them. --shard auto takes I and N from a Slurm
+job array, auto/N takes I from an indexed Kubernetes job.`,
+		Example: `  psim sweep gpipe --vary schedule.microbatches=4,8,16
+  psim sweep gpipe --vary schedule.name=gpipe,1f1b --vary schedule.stages=2,4 --out out/both
+  psim sweep gpipe --vary parallel.data=1,2,4 --shard 1/2 --out out/parts
+  psim sweep gpipe --vary parallel.data=1,2,4 --shard 2/2 --out out/parts
+  psim merge out/parts --out out/whole`,
+		Args:              exactly(1, "one CONFIG, a file or the name of an example"),
+		ValidArgsFunction: completeExamples,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runSweep(cmd.Context(), args[0], f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f.register(cmd.Flags())
+	return cmd
+}
+
+func (f *sweepFlags) register(flags *pflag.FlagSet) {
+	f.registerInput(flags)
+	f.registerVerbose(flags)
+	f.registerOutput(flags, "print all results as one JSON object and nothing else", "print one row per point as CSV and nothing else", "folder to write to, and to resume from")
+	flags.StringArrayVar(&f.vary, "vary", nil, "values of a setting: KEY=V1,V2… with a dotted key; may be repeated")
+	flags.StringVar(&f.shard, "shard", "", "compute only the I-th of N parts: I/N, auto or auto/N")
+}
+
+func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.Writer) error {
+	f.noDash()
+	if err := f.exclusive(); err != nil {
+		return err
+	}
+	o, err := f.options(stderr)
+	if err != nil {
+		return err
+	}
+	c, err := lib.Load(path, f.sets...)
+	if err != nil {
+		return err
+	}
+	if err := f.checkOut(reports.SweepFolder(o.Folder)); err != nil {
+		return err
+	}
+	f.note(stderr, c.Inputs)
+	p, start := newProgress(stderr, f.quiet), time.Now()
+	o.Progress = func(done, of int) { p.tell(remaining(done, of, time.Since(start))) }
+	s, err := sweep.Run(ctx, c, o)
+	p.clear()
+	if s == nil {
+		return sweepError(err, o.Vary)
+	}
+	f.tell(stderr, s, o.Folder)
+	if err != nil {
+		if s.Kept > 0 && f.out != "" && s.Unsaved == nil {
+			fmt.Fprintf(stderr, "psim: %d of %s are kept for the same command in %s\n", s.Kept, units.Plural(len(s.Points), "point"), visible(o.Folder))
+		}
+		return errors.Join(s.Unsaved, err)
+	}
+	err = f.printSweep(s.Sweep, stdout)
+	if s.Wrote != nil && s.Unsaved == nil {
+		f.wrote(stderr, strings.Join(s.Wrote, ", "), o.Folder)
+	}
+	return errors.Join(err, failed(s.Unsaved))
+}
+
+// options reads the flags of a sweep.
+func (f sweepFlags) options(stderr io.Writer) (o sweep.Options, err error) {
+	if len(f.vary) == 0 {
+		return o, errors.New("--vary is missing: say what varies, such as --vary schedule.microbatches=4,8,16")
+	}
+	if o.Vary, err = variations(f.vary); err != nil {
+		return o, err
+	}
+	o.Version, o.Folder = versionName(), f.out
+	if f.shard == "" {
+		if task := os.Getenv("SLURM_ARRAY_TASK_ID"); task != "" && !f.quiet {
+			fmt.Fprintf(stderr, "psim: this is task %s of a job array, and computes all points; --shard auto would compute its part\n", task)
+		}
+		return o, nil
+	}
+	if o.Shard, err = rankings.ParseShard(f.shard, os.LookupEnv); err != nil {
+		return o, fmt.Errorf("--shard %w", err)
+	}
+	if f.out == "" {
+		return o, errors.New("--shard: needs --out, for psim merge to find it")
+	}
+	o.Folder = filepath.Join(f.out, o.Shard.Folder())
+	return o, nil
+}
+
+// variations reads what --vary is given.
+func variations(texts []string) (list []rankings.Variation, err error) {
+	for _, text := range texts {
+		key, values, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, fmt.Errorf("--vary %s: must be KEY=V1,V2…, such as schedule.microbatches=4,8,16", text)
+		}
+		v := rankings.Variation{Key: strings.TrimSpace(key)}
+		if v.Values, err = configs.SplitValues(values); err != nil {
+			return nil, fmt.Errorf("--vary %s: %w", text, err)
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+// sweepError names the flag that an error of the library is about, if that is --vary: one
+// of --set is named where it is printed.
+func sweepError(err error, vary []rankings.Variation) error {
+	var e *configs.Error
+	varied := func(v rankings.Variation) bool {
+		return slices.ContainsFunc(v.Values, func(value string) bool { return e.Label == v.Key+"="+value })
+	}
+	if errors.As(err, &e) && e.Override && slices.ContainsFunc(vary, varied) {
+		e.Label, e.Override = "--vary "+e.Label, false
+		return e
+	}
+	return err
+}
+
+// tell says what of a folder was of use.
+func (f sweepFlags) tell(stderr io.Writer, s *sweep.Outcome, folder string) {
+	if f.quiet {
+		return
+	}
+	if s.Reused > 0 {
+		fmt.Fprintf(stderr, "psim: %d of %s were there already\n", s.Reused, units.Plural(len(s.Points), "point"))
+	}
+	if s.Damaged > 0 {
+		fmt.Fprintf(stderr, "psim: %s in %s cannot be read; the points are computed again\n", units.Plural(s.Damaged, "line"), visible(filepath.Join(folder, "sweep.journal")))
+	}
+	if s.Stale > 0 {
+		fmt.Fprintf(stderr, "psim: %s were there for another configuration or version of psim, and are computed again\n", units.Plural(s.Stale, "point"))
+	}
+}
+
+// remaining tells how far a sweep is, and how long the rest will take at that rate.
+func remaining(done, of int, took time.Duration) string {
+	left := time.Duration(float64(took) / float64(done) * float64(of-done))
+	return fmt.Sprintf("%d of %s, about %s left", done, units.Plural(of, "point"), left.Round(time.Second))
+}
+
+// printSweep writes a sweep to stdout in the wanted form. That no point of it can be
+// is a failure.
+func (f outputFlags) printSweep(s rankings.Sweep, stdout io.Writer) error {
+	var err error
+	switch {
+	case f.json:
+		err = s.WriteJSON(stdout)
+	case f.csv:
+		err = reports.WriteSweepCSV(stdout, s)
+	default:
+		err = reports.WriteSweep(stdout, s)
+	}
+	for _, p := range s.Points {
+		if p.Error == "" {
+			return err
+		}
+	}
+	if len(s.Points) == 0 { // of a shard
+		return err
+	}
+	return errors.Join(err, failure{errors.New("none of the combinations can be")})
+}

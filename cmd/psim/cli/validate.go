@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"psim/courses/questions"
+	"psim/exec/validation"
+	"psim/internal/files"
+	"psim/published"
+	"psim/reports/picture"
+)
+
+type validateFlags struct {
+	execFlags
+	markdown, published, executed bool
+	figures, resume               string
+	with                          []string
+}
+
+// validateManual tells what psim help validate prints.
+const validateManual = `validate answers the questions of Brown's CS1390 assignment on parallel training.
+Those for a formula it answers in two independent ways: by a closed form, and by
+simulating the task graph. Those about graphs it answers from predicted runs, in
+sentences with the runs' numbers, each of which is checked. It fails (exit code 1) if
+the two ways disagree, or the runs do not show what is expected. Without an ID it
+answers all; 3.3 stands for all of its parts.
+
+--with NAME=VALUE answers a question for a formula with your own value of one of its
+symbols, in their unit, and simulates that; of several questions, those that have the
+symbol.
+
+--published instead predicts the rows of published tables and says how far off it
+was: a line for each table, or all rows of the tables in NAME. --out DIR draws them.
+Rows that constants were fitted to are marked, and left out of the errors.
+
+--executed instead predicts steps of two networks (exec, exec-mlp), runs them for real
+on --gpus devices, and says how far off it was: model-parallel, gpipe and 1f1b with 2, 4
+and 8 microbatches, zbv, ddp, and fsdp with reduce-scatters and without (fsdp-gloo); and
+some of them over two processes (processes). Names of networks and schedules restrict it
+to these. Every experiment is run --runs times, and the run of the median error counts.
+With --resume FILE it can be ended and goes on later.`
+
+func newValidate() *cobra.Command {
+	var f validateFlags
+	cmd := &cobra.Command{
+		Use:   "validate [ID… | --published [NAME…] | --executed [NAME…]]",
+		Short: "answer the course's questions, by closed form and by simulation",
+		Long:  validateManual,
+		Example: `  psim validate
+  psim validate 1.6 4.4
+  psim validate 1.6 --with W=16 --with B=400
+  psim validate --markdown > answers.md
+  psim validate --published zero-bubble --out figures
+  psim validate --executed                            predictions against this machine
+  psim validate --executed exec-mlp fsdp              some of them`,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return f.names(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(cmd, args); err != nil {
+				return err
+			}
+			ctx, stdout, stderr := cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+			switch {
+			case f.published:
+				return f.replay(ctx, args, stdout, stderr)
+			case f.executed:
+				return f.execute(ctx, args, stdout, stderr)
+			}
+			return f.answer(ctx, args, stdout)
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+// names lists what can be validated.
+func (f *validateFlags) names() (names []string) {
+	switch {
+	case f.executed:
+		return validation.Names()
+	case !f.published:
+		return questions.IDs()
+	}
+	tables, _ := published.Select(nil) // all of them
+	for _, t := range tables {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// register declares the flags; some are for --executed alone.
+func (f *validateFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.BoolVar(&f.json, "json", false, "print one JSON object and nothing else")
+	flags.BoolVar(&f.markdown, "markdown", false, "print an answer sheet in Markdown")
+	flags.StringArrayVar(&f.with, "with", nil, "answer for your own value of a symbol: NAME=VALUE; may be repeated")
+	flags.BoolVar(&f.published, "published", false, "predict the rows of published tables")
+	flags.Var((*named)(&f.figures), "out", "folder for the scatter plots of --published")
+	flags.BoolVar(&f.executed, "executed", false, "predict steps, run them for real and compare")
+	f.registerExecuted(cmd, &f.resume)
+}
+
+// check refuses flags and arguments that do not go together.
+func (f validateFlags) check(cmd *cobra.Command, args []string) error {
+	switch {
+	case f.json && f.markdown:
+		return errors.New("--json and --markdown cannot be combined; stdout holds one of them")
+	case f.published && f.executed:
+		return errors.New("--published and --executed cannot be combined")
+	case len(f.with) > 0 && (f.published || f.executed):
+		return fmt.Errorf("--with %s: is for questions, which --published and --executed do not answer", f.with[0])
+	}
+	for _, name := range executedFlags {
+		if cmd.Flags().Changed(name) && !f.executed {
+			return fmt.Errorf("--%s: is for the experiments of --executed, which is not given", name)
+		}
+	}
+	if f.figures != "" && !f.published {
+		return fmt.Errorf("--out %s: is for --published", f.figures)
+	}
+	return nil
+}
+
+func (f validateFlags) answer(ctx context.Context, ids []string, w io.Writer) error {
+	selected, err := questions.Select(ids)
+	if err != nil {
+		if _, other := published.Select(ids); other == nil {
+			return fmt.Errorf("%[1]s: is a published table, not a question; psim validate --published %[1]s replays it", strings.Join(ids, " "))
+		}
+		return err
+	}
+	var answers []questions.QuestionAnswer
+	if len(f.with) > 0 {
+		answers, err = questions.AnswersWith(ctx, f.with, selected...)
+		err = flagged("with", err)
+	} else if answers, err = questions.Answers(ctx, nil, selected...); err != nil {
+		err = failure{err}
+	}
+	if err != nil {
+		return err
+	}
+	report := questions.NewSheet(answers)
+	err = f.print(w, report, report.WriteMarkdown, func(w io.Writer) error {
+		return report.WriteText(w, len(ids) > 0 || len(f.with) > 0)
+	})
+	if err == nil && report.Failed > 0 {
+		err = failure{fmt.Errorf("%d of %d questions: closed form and simulation disagree, or runs do not show what is expected", report.Failed, len(answers))}
+	}
+	return err
+}
+
+func (f validateFlags) print(w io.Writer, report any, markdown, text func(io.Writer) error) error {
+	switch {
+	case f.json:
+		return files.WriteJSON(w, report)
+	case f.markdown:
+		return markdown(w)
+	}
+	return text(w)
+}
+
+// replay predicts the tables of some names, all if there are none.
+func (f validateFlags) replay(ctx context.Context, names []string, stdout, stderr io.Writer) error {
+	tables, err := published.Select(names)
+	if err != nil {
+		return err
+	}
+	if err := new(outputFlags).checkOut(files.Folder{Path: f.figures, Owner: "validate"}); err != nil {
+		return err
+	}
+	report, err := published.Replay(ctx, tables)
+	if err != nil {
+		return failure{err}
+	}
+	var written error
+	if f.figures != "" {
+		if written = f.draw(ctx, report); written == nil {
+			fmt.Fprintln(stderr, "wrote", visible(f.figures))
+		}
+	}
+	markdown, text := func(w io.Writer) error {
+		pictures := ""
+		if f.figures != "" {
+			pictures = filepath.Base(f.figures)
+		}
+		return report.WriteMarkdown(w, pictures)
+	}, report.WriteText
+	if len(names) == 0 {
+		text = report.WriteSummary
+	}
+	return errors.Join(f.print(stdout, report, markdown, text), written)
+}
+
+func (f validateFlags) draw(ctx context.Context, r published.Report) error {
+	figures := r.Figures()
+	var list []files.File
+	for _, name := range slices.Sorted(maps.Keys(figures)) {
+		list = append(list, files.File{Path: name + ".png", Render: func(w io.Writer) error {
+			return picture.Scatter(w, picture.PNG, figures[name])
+		}})
+	}
+	return failed(files.Folder{Path: f.figures, Owner: "validate"}.Write(ctx, list))
+}

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/internal/golden"
+)
+
+// What -v says is on stderr, short, and the same every time; stdout does not change.
+func TestVerbose(t *testing.T) {
+	var all strings.Builder
+	for _, line := range []string{
+		"psim run gpipe --csv",
+		"psim run gpipe --csv --set parallel.data=4 --set batch.global=128 --set machine.devices_per_node=8 --set machine.network=ib-hdr --set machine.memory_margin=0.1",
+		"psim run megatron-175b --csv", "psim run fsdp --csv", "psim run vgg16-cpu-pipeline --csv", "psim run launch-bound --csv",
+		"psim run gpipe --csv --set schedule.name=zbv --set schedule.partition=equal --set batch.global=31",
+		"psim run course-timeline --csv", "psim run ring-allreduce --csv", "psim run auto --csv",
+		"psim search course-timeline --quiet",
+		"psim sweep gpipe --csv --quiet --set batch.global=16 --vary schedule.microbatches=4,8",
+	} {
+		quiet, stderr, code := psim(t, line)
+		require.Zero(t, code, stderr)
+		require.Empty(t, stderr)
+		stdout, stderr, code := psim(t, line+" -v")
+		require.Zero(t, code, stderr)
+		require.Equal(t, quiet, stdout)
+		for note := range strings.Lines(stderr) {
+			require.Regexp(t, `^(reads|assumes|decides) +\S`, note)
+			require.LessOrEqual(t, len(note), 160)
+		}
+		all.WriteString("$ " + line + " -v\n" + stderr + "\n")
+	}
+	golden.Equal(t, "verbose.txt", all.String())
+}
+
+// Of a file psim says which files it reads beside it.
+func TestVerboseFiles(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{
+		"mine.toml":    "[schedule]\nfile = \"order.csv\"\n[model]\nfile = \"config.json\"\n[batch]\nglobal = 4\n[machine]\nfile = \"machine.toml\"\n",
+		"order.csv":    "0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n",
+		"config.json":  `{"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 2, "n_positions": 32, "vocab_size": 100}`,
+		"machine.toml": "[machine]\ndevice = \"t4\"\nlink = \"pcie3\"\n",
+	} {
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	}
+	_, stderr, code := psim(t, "psim run mine.toml --csv -v")
+	require.Zero(t, code, stderr)
+	require.True(t, strings.HasPrefix(stderr, "reads    file mine.toml\nreads    order order.csv\nreads    network config.json\nreads    machine machine.toml\n"), stderr)
+	require.Contains(t, stderr, "\nreads    device t4 of the catalog\nreads    link pcie3 of the catalog\n")
+}

@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A play is a command that several tests run: the first of them does, and the others get what
+// it printed and wrote.
+type play struct {
+	once           sync.Once
+	stdout, stderr string
+	code           int
+	changed        map[string]string // files, by path
+	removed        []string
+	done           bool
+}
+
+// plays holds them by command line.
+var plays sync.Map
+
+// played runs a command, or repeats what it did before in a folder of the same files.
+func (u user) played(t *testing.T, command string) (stdout, stderr string, code int) {
+	t.Helper()
+	if !repeats(command) {
+		return u.psim(t, command)
+	}
+	found, _ := plays.LoadOrStore(command, new(play))
+	p := found.(*play)
+	p.once.Do(func() {
+		other := newReader(t)
+		before := other.tree(t, ".")
+		p.stdout, p.stderr, p.code = other.psim(t, command)
+		p.changed = other.tree(t, ".")
+		for name, text := range before {
+			switch now, is := p.changed[name]; {
+			case !is:
+				p.removed = append(p.removed, name)
+			case now == text:
+				delete(p.changed, name)
+			}
+		}
+		p.done = true
+	})
+	require.True(t, p.done, "%s failed in another test", command)
+	for _, name := range p.removed {
+		require.NoError(t, os.RemoveAll(u.path(name)))
+	}
+	u.put(t, p.changed)
+	return p.stdout, p.stderr, p.code
+}
+
+// repeats reports whether a command takes long and reads nothing but examples and what all
+// readers have, so that it does the same in any of their folders.
+func repeats(command string) bool {
+	return trains(command) || strings.HasPrefix(command, "psim reproduce") || strings.HasSuffix(command, " --out -")
+}
+
+// put writes files of another folder.
+func (u user) put(t *testing.T, files map[string]string) {
+	for name, text := range files {
+		if text != aFolder {
+			u.write(t, name, text)
+		}
+	}
+}
+
+// newReader returns a user who has what the documents' commands read besides configurations:
+// results, those of a course's scripts too, and the output of nccl-tests.
+func newReader(t *testing.T) user {
+	t.Helper()
+	u := newUser(t)
+	course := filepath.Join(root(t), "courses", "coursefile", "testdata")
+	for name, folder := range map[string]string{"data": "cs1390", "workdir_single_gpu": "workdir_single_gpu", "workdir_dual_gpu": "workdir_dual_gpu"} {
+		require.NoError(t, os.Symlink(filepath.Join(course, folder), u.path(name)))
+	}
+	timed, err := os.ReadFile(filepath.Join("testdata", "all_reduce.txt"))
+	require.NoError(t, err)
+	for _, name := range []string{"2-gpus.txt", "8-gpus.json", "all_reduce.txt", "all_gather.txt", "reduce_scatter.txt"} { // whatever is in them
+		u.write(t, name, string(timed))
+	}
+	u.put(t, savedResults(t))
+	return u
+}
+
+// saved holds the results that every reader has.
+var saved struct {
+	sync.Once
+	files map[string]string
+}
+
+// savedResults makes them once: two predictions, the parts of a sweep, and a measurement.
+func savedResults(t *testing.T) map[string]string {
+	t.Helper()
+	saved.Do(func() {
+		u := mlpUser(t)
+		const shard = "psim sweep gpipe --vary parallel.data=1,2,4 --out out/parts --shard "
+		const measured = "psim exec mlp.toml" + untimed + " --steps 1 --repeats 1 --out out/measured"
+		for _, line := range []string{"psim run gpipe", "psim run 1f1b", shard + "1/2", shard + "2/2", measured} {
+			_, stderr, code := u.psim(t, line)
+			require.Zero(t, code, stderr)
+		}
+		saved.files = u.tree(t, "out")
+	})
+	require.NotNil(t, saved.files, "the test that made the results has failed")
+	return saved.files
+}
