@@ -74,7 +74,7 @@ type Prediction struct {
 }
 
 // Predict builds and simulates a configuration. That a rank's memory does not
-// suffice is no error, but a warning of the result; Advise says what would help.
+// suffice is not an error but a warning of the result; Advise says what would help.
 func Predict(ctx context.Context, c *configs.Config) (*Prediction, error) {
 	return predict(ctx, &Prediction{Config: c})
 }

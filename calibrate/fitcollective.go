@@ -41,7 +41,7 @@ const (
 func FitTimings(timings []CollectiveTiming) (link.Link, error) {
 	var l link.Link
 	if len(timings) == 0 {
-		return l, errors.New("there is no timing to fit")
+		return l, errors.New("no timing to fit")
 	}
 	for _, t := range timings {
 		if !t.Kind.Collective() || t.Ranks < 2 || t.Time <= 0 || t.Bytes <= 0 {

@@ -68,7 +68,7 @@ func (f *LinkFit) writeRanges(w io.Writer, collective string) error {
 }
 
 // slopeNote explains the bandwidth of a range for which isSlope holds.
-const slopeNote = "how little times grow with the bytes: it is no rate of the link"
+const slopeNote = "how little times grow with the bytes: it is not a rate of the link"
 
 func (f *LinkFit) comment() []string {
 	lines := []string{fmt.Sprintf("A link, fitted to %s of nccl-tests", units.Plural(f.Sizes, "time"))}
@@ -88,5 +88,5 @@ func (f *LinkFit) comment() []string {
 		lines = append(lines, "Warning: "+text+".")
 	}
 	return append(lines, "The rest, for other numbers of ranks, is from "+f.Tables[0].Collective+
-		". Name the device beside this file.")
+		". Name the device next to this file.")
 }

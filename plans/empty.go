@@ -16,7 +16,7 @@ type deadEnd struct {
 	plan   Plan     // the earlier choices
 }
 
-// noteDeadEnd keeps the dead ends that got furthest, as long as there is no plan.
+// noteDeadEnd keeps the dead ends that got furthest, until a plan is found.
 func (s *Space) noteDeadEnd(depth int, values []string, p *Plan) {
 	switch {
 	case len(s.Plans) > 0 || depth < s.deadEnd.depth:

@@ -6,7 +6,7 @@
 //
 //	space       all legal plans, as settings over a configuration; dimension.go has
 //	            a row for each dimension, rules.go its values and what is legal. If
-//	            there are no plans, empty.go says why.
+//	            a search finds no plan, empty.go says why.
 //	bounds      a time that no step of a plan is shorter than. There are three bounds,
 //	            each tighter and more expensive than the one before: from the work of
 //	            the layers (layers.go), from the path through the stages (bound.go),

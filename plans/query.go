@@ -183,7 +183,7 @@ type Query struct {
 	// for.
 	Schedules []string
 	// Fix lists keys that keep the configuration's value, and Vary restricts keys to
-	// values. Keys that are no dimension become one by Vary.
+	// values. Keys that are not dimensions become dimensions by Vary.
 	Fix  []string
 	Vary []rankings.Variation
 	// Margin is the share of the memory that a plan must leave free.

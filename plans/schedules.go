@@ -158,7 +158,7 @@ func exceedsCapacity(experiment *configs.Experiment) bool {
 	return false
 }
 
-// A Combination is a plan to try: its settings, or the reason why there are none.
+// A Combination is a plan to try: its settings, or the reason why it cannot be tried.
 type Combination struct {
 	Schedule string
 	PerRank  int

@@ -114,7 +114,7 @@ func newSpace(c *configs.Config, q Query) (s *Space, err error) {
 	return s, nil
 }
 
-// extraSettings lists all combinations of the settings that vary and are no dimension.
+// extraSettings lists all combinations of the settings that vary and are not dimensions.
 func extraSettings(vary map[string][]string) [][]string {
 	keys := Keys()
 	all := [][]string{nil}

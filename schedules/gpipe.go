@@ -25,7 +25,7 @@ func ddp() Schedule {
 	return Schedule{
 		Name: "ddp", Summary: "copies, whole or sharded (ZeRO, FSDP); gradients summed",
 		About: "Every rank holds the network, computes on its share of the batch, and sums gradients with " +
-			"the others, in buckets beside the backward. The first thing to try where the network fits on " +
+			"the others, in buckets during the backward. The first thing to try where the network fits on " +
 			"a device; with ZeRO or FSDP, what all would hold alike is shared out.",
 		Bubble: "0", Memory: "1", Paper: "Li et al. 2020, PyTorch Distributed",
 		Constraint: "stages = 1", MultiStage: true, order: oneByOne,

@@ -83,7 +83,7 @@ func zbH2() Schedule {
 	return Schedule{
 		Name: "zb-h2", Summary: "twice zb-h1's warm-up, for no bubble in a rank's own span",
 		About: "With about twice the memory of zb-h1, enough forwards come first that a rank, once begun, " +
-			"never waits if times are equal. What remains are the ramps, which steps that follow each " +
+			"never waits if times are equal. Only the ramps remain, which steps that follow each " +
 			"other can overlap if the optimizer does not make all ranks wait.",
 		Bubble: "max(0, (P-1)(F+I-2W))/T of span, M>=2P-1", Memory: "min(M, 2P-1)",
 		Paper:     "Qi et al. 2023, Zero Bubble",

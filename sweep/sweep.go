@@ -49,7 +49,7 @@ type Outcome struct {
 	Damaged int
 	// Kept counts the points that a later call need not compute.
 	Kept int
-	// Wrote names the files in the folder, and Unsaved is the reason why there are none.
+	// Wrote names the files in the folder. If it is empty, Unsaved is the reason.
 	Wrote   []string
 	Unsaved error
 }

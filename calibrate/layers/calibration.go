@@ -160,7 +160,7 @@ func check(n network.Network, t training.Options, samples int) error {
 	need := need(n.Distinct(), t, samples)
 	if have := float64(ram.Free()); need > have {
 		return fmt.Errorf("measuring microbatches of %d samples would need about %s of memory, "+
-			"of which %s are free here; use fewer samples or a smaller model",
+			"but only %s are free here; use fewer samples or a smaller model",
 			samples, units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(int64(have)))
 	}
 	return nil

@@ -1,4 +1,4 @@
-// Package memory says how much of this machine's memory is free, and refuses
+// Package ram says how much of this machine's memory is free, and refuses
 // graphs that do not fit into it.
 package ram
 
@@ -26,7 +26,7 @@ const alwaysFits = 16 << 20
 // estimate.
 func CheckTasks(tasks float64) error { return check(tasks, bytesPerTask) }
 
-// CheckBrief is CheckTasks for graphs of which only statistics are wanted.
+// CheckBrief does what CheckTasks does for graphs without names of tasks.
 func CheckBrief(tasks float64) error { return check(tasks, bytesPerBrief) }
 
 func check(tasks, bytes float64) error {
@@ -38,7 +38,7 @@ func check(tasks, bytes float64) error {
 	if need <= have {
 		return nil
 	}
-	return fmt.Errorf("the graph would have about %.2g tasks and need about %s of memory, of which %s are free here; make it smaller",
+	return fmt.Errorf("the graph would have about %.2g tasks and need about %s of memory, but only %s are free here; make it smaller",
 		tasks, units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(int64(have)))
 }
 

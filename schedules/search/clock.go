@@ -3,7 +3,7 @@ package search
 // A clock holds a time for every rank and finds the earliest. Ranks form groups, each
 // with its earliest time: the minimum of a few numbers needs no branches, unlike a tree.
 type clock struct {
-	times    []int64 // by rank; forever if the rank has none
+	times    []int64 // by rank; forever if the rank has no such pass
 	earliest []int64 // by group
 }
 

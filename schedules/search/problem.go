@@ -22,7 +22,7 @@ type Problem struct {
 	Step func(order.Action) graph.Cost
 	// Latency[s] is the time from the end of a pass until its result crosses the
 	// boundary between stages s and s+1, in either direction; nil means no latency.
-	// Within a rank, at the turn of the V, there is none.
+	// Within a rank, at the turn of the V, nothing is sent.
 	Latency []time.Duration
 	// Limit is the memory of every rank in bytes, inclusive, for the bytes that Step
 	// counts; nil is unlimited.

@@ -169,7 +169,7 @@ func TestCalibrateNCCLSteep(t *testing.T) {
 	require.NoError(t, os.WriteFile("steep.txt", []byte(strings.Join(append(flat[:13], rising[13:]...), "")), 0o644))
 	stdout, stderr, code := psim(t, "psim calibrate --nccl steep.txt")
 	require.Zero(t, code, stderr)
-	const note = "how little times grow with the bytes: it is no rate of the link"
+	const note = "how little times grow with the bytes: it is not a rate of the link"
 	require.Regexp(t, `2 +0B  30.0 µs +\*4.36 TB/s\n`, stdout)
 	require.Contains(t, stdout, "\n  * "+note+"\n")
 	require.Contains(t, stdout, "\nwrote my-link.toml; use it with\n")
