@@ -32,7 +32,7 @@ func ExampleFitLink() {
 	// # A machine file, written by psim calibrate --nccl.
 	// # A link, fitted to 10 times of nccl-tests
 	// # all_reduce is from 10 times of 1KiB to 256MiB in testdata/all_reduce.txt: off by 0.0 % on average, 0.0 % at worst.
-	// # The rest, for other numbers of ranks, is from all_reduce. Name the device beside this file.
+	// # The rest, for other numbers of ranks, is from all_reduce. Name the device next to this file.
 	//
 	// [machine.link]
 	// bandwidth = "80GB/s"

@@ -17,5 +17,5 @@ func ExampleCheckTasks() {
 
 func TestCheckTasks(t *testing.T) {
 	require.Greater(t, ram.Free(), int64(1<<20))
-	require.ErrorContains(t, ram.CheckTasks(1e15), "the graph would have about 1e+15 tasks and need about 420 PB of memory, of which ")
+	require.ErrorContains(t, ram.CheckTasks(1e15), "the graph would have about 1e+15 tasks and need about 420 PB of memory, but only ")
 }
