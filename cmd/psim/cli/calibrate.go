@@ -25,30 +25,30 @@ type calibrateFlags struct {
 	nccl    []string
 }
 
-// What is measured, and where to, if nothing else is said.
+// Defaults of CONFIG and --out.
 const (
 	defaultNetwork     = "exec"
 	defaultMachineFile = "my-machine.toml"
-	defaultLinkFile    = "my-link.toml" // of --nccl
+	defaultLinkFile    = "my-link.toml" // with --nccl
 )
 
 const calibrateManual = `calibrate runs every layer of a network by itself on one core of this machine,
 with gomlx's Go backend, for a few sizes of microbatch: its forward, its backward
-and both halves of that, and the optimizer's step. It times copies between two
-devices, too. The medians go into a machine file, with which psim run predicts other
+and both halves of that, and the optimizer's step. It also times copies between two
+devices. The medians go into a machine file, with which psim run predicts other
 schedules, splits and numbers of microbatches of the same layers on this machine.
-For other layers the file has rates fitted to what was measured.
+For other layers the file has rates fitted to the measurements.
 
-CONFIG is a file or an example with a [model]; without it, the small GPT-2 of the
-example exec is measured. Nothing else should run meanwhile.
+CONFIG is a file or an example with a [model]; without it, calibrate measures the small
+GPT-2 of the example exec. Nothing else should run meanwhile.
 
 --nccl FILE instead fits a link to the output of nccl-tests' all_reduce_perf,
 all_gather_perf and reduce_scatter_perf, text or JSON (-J), or of psim exec with such
-a collective, one test in a file or several: for every collective and number of ranks
-a start-up and a bandwidth in up to three ranges of sizes. It prints the fit and its
-errors, and writes my-link.toml. Without all_gather_perf and reduce_scatter_perf these
-take half of an all-reduce's steps, and the call. Messages between stages take the
-bandwidth of the fewest ranks.`
+a collective. A file holds one test or several. For every collective and number of ranks
+calibrate fits a start-up time and a bandwidth in up to three ranges of sizes. It prints
+the fit and its errors, and writes my-link.toml. Without all_gather_perf and
+reduce_scatter_perf these collectives take half of an all-reduce's steps, and the call.
+Messages between stages take the bandwidth of the fewest ranks.`
 
 func newCalibrate() *cobra.Command {
 	var f calibrateFlags
@@ -61,32 +61,35 @@ func newCalibrate() *cobra.Command {
   psim calibrate --set model.hidden=64 --quiet --repeats 1 --out small.toml
   psim calibrate --nccl 2-gpus.txt --nccl 8-gpus.json --out nvlink.toml
   psim calibrate --nccl all_reduce.txt --nccl all_gather.txt --nccl reduce_scatter.txt`,
-		Args:              between(0, 1, "one CONFIG or none"),
+		Args:              argsBetween(0, 1, "one CONFIG or none"),
 		ValidArgsFunction: completeExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(f.nccl) > 0 {
-				if !cmd.Flags().Changed("out") {
-					f.out = defaultLinkFile
-				}
-				if len(args) > 0 || len(f.sets) > 0 || f.samples != nil || cmd.Flags().Changed("repeats") {
-					return errors.New("--nccl fits a link to files and measures nothing here; leave out CONFIG, --set, --samples and --repeats")
-				}
-				return f.runNCCL(cmd.Context(), cmd.OutOrStdout())
+			if len(f.nccl) == 0 {
+				return f.run(cmd.Context(), args, streamsOf(cmd))
 			}
-			return f.run(cmd.Context(), args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			if !cmd.Flags().Changed("out") {
+				f.out = defaultLinkFile
+			}
+			if len(args) > 0 || len(f.sets) > 0 || f.samples != nil || cmd.Flags().Changed("repeats") {
+				return errors.New("--nccl fits a link to files and measures nothing here; " +
+					"leave out CONFIG, --set, --samples and --repeats")
+			}
+			return f.runNCCL(cmd.Context(), streamsOf(cmd))
 		},
 	}
 	flags := cmd.Flags()
 	f.registerInput(flags)
 	flags.StringVar(&f.out, "out", defaultMachineFile, "machine file to write")
-	flags.StringArrayVar(&f.nccl, "nccl", nil, "fit a link to this output of nccl-tests, or of psim exec COLLECTIVE; may be repeated")
-	flags.IntSliceVar(&f.samples, "samples", nil, "sizes of microbatches to measure (default the configuration's, half and twice that)")
-	flags.IntVar(&f.repeats, "repeats", 9, "measurements of each time, of which the median counts")
-	flags.BoolVar(&f.json, "json", false, "print what was measured as one JSON object and nothing else")
+	flags.StringArrayVar(&f.nccl, "nccl", nil,
+		"fit a link to this output of nccl-tests, or of psim exec COLLECTIVE; may be repeated")
+	flags.IntSliceVar(&f.samples, "samples", nil,
+		"sizes of microbatches to measure (default the configuration's, half and twice that)")
+	flags.IntVar(&f.repeats, "repeats", 9, "how often each time is measured; the median counts")
+	flags.BoolVar(&f.json, "json", false, "print the measurements as one JSON object and nothing else")
 	return cmd
 }
 
-func (f calibrateFlags) run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func (f calibrateFlags) run(ctx context.Context, args []string, std streams) error {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -106,9 +109,9 @@ func (f calibrateFlags) run(ctx context.Context, args []string, stdout, stderr i
 	if o.Samples == nil {
 		o.Samples = layers.Sizes(micro)
 	}
-	progress := newProgress(stderr, f.quiet)
-	o.Progress = func(done, of int) { progress.say("measuring layers: %d %%", 100*done/of) }
-	found, err := layers.Measure(ctx, network, c.Train.Options, o)
+	progress := newProgress(std.err, f.quiet)
+	o.Progress = func(done, of int) { progress.showf("measuring layers: %d %%", 100*done/of) }
+	calibration, err := layers.Measure(ctx, network, c.Train.Options, o)
 	progress.clear()
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -116,24 +119,24 @@ func (f calibrateFlags) run(ctx context.Context, args []string, stdout, stderr i
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Name(), err)
 	}
-	found.File, found.Command = f.out, f.command(name)
-	render := func(w io.Writer) error { return configs.WriteMachine(w, found.Machine, found.Comment()) }
-	written := failed(files.Write(ctx, []files.File{{Path: f.out, Render: render}}))
-	next := f.next(name)
-	if written != nil {
+	calibration.File, calibration.Command = f.out, f.command(name)
+	render := func(w io.Writer) error { return configs.WriteMachine(w, calibration.Machine, calibration.Comment()) }
+	unsaved := failed(files.Write(ctx, []files.File{{Path: f.out, Render: render}}))
+	next := f.nextCommand(name)
+	if unsaved != nil {
 		next = ""
 	}
-	return errors.Join(f.print(found, next, stdout), written)
+	return errors.Join(f.print(calibration, next, std.out), unsaved)
 }
 
-func (f calibrateFlags) print(found *layers.Calibration, next string, stdout io.Writer) error {
+func (f calibrateFlags) print(c *layers.Calibration, next string, stdout io.Writer) error {
 	if f.json {
-		return found.WriteJSON(stdout)
+		return c.WriteJSON(stdout)
 	}
-	return found.WriteText(stdout, next)
+	return c.WriteText(stdout, next)
 }
 
-// check refuses what cannot be written before anything is measured.
+// check refuses wrong flags, and a file that cannot be written, before anything is measured.
 func (f calibrateFlags) check() error {
 	if f.repeats < 1 || f.repeats > mostSteps {
 		return fmt.Errorf("--repeats %d: must be between 1 and %d", f.repeats, mostSteps)
@@ -143,13 +146,18 @@ func (f calibrateFlags) check() error {
 			return fmt.Errorf("--samples %d: a microbatch has at least 1 sample", n)
 		}
 	}
+	return f.checkFile()
+}
+
+// checkFile refuses a file of --out that cannot be written, or that a user may have written.
+func (f calibrateFlags) checkFile() error {
 	if info, err := os.Stat(f.out); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return fmt.Errorf("--out %s: is not a regular file; name one", f.out)
 	}
 	data, err := os.ReadFile(f.out)
 	switch {
 	case f.out == "" || f.out == "-":
-		return fmt.Errorf("--out %s: name a file; calibrate has no other output of it", f.out)
+		return fmt.Errorf("--out %s: name a file; calibrate writes its measurements nowhere else", f.out)
 	case files.IsFolder(f.out):
 		return fmt.Errorf("--out %s: is a folder; name a file", f.out)
 	case err == nil && len(f.nccl) > 0 && !configs.WrittenLink(data):
@@ -167,33 +175,34 @@ func (f calibrateFlags) check() error {
 	return nil
 }
 
-// command writes the line that repeats the calibration.
+// command returns the command line that repeats the calibration.
 func (f calibrateFlags) command(name string) string {
-	line := append([]string{"psim calibrate", quoted(name)}, f.settings()...)
+	line := append([]string{"psim calibrate", shellQuoted(name)}, f.setFlags()...)
 	if f.samples != nil {
 		line = append(line, "--samples", strings.Trim(strings.ReplaceAll(fmt.Sprint(f.samples), " ", ","), "[]"))
 	}
-	return strings.Join(append(line, fmt.Sprintf("--repeats %d --out %s", f.repeats, quoted(f.out))), " ")
+	return strings.Join(append(line, fmt.Sprintf("--repeats %d --out %s", f.repeats, shellQuoted(f.out))), " ")
 }
 
-// next writes the command that uses the file.
-func (f calibrateFlags) next(name string) string {
-	line := append([]string{"psim run", quoted(name)}, f.settings()...)
-	return strings.Join(append(line, "--set", quoted("machine.file="+f.out)), " ")
+// nextCommand returns the command line that uses the machine file.
+func (f calibrateFlags) nextCommand(name string) string {
+	line := append([]string{"psim run", shellQuoted(name)}, f.setFlags()...)
+	return strings.Join(append(line, "--set", shellQuoted("machine.file="+f.out)), " ")
 }
 
-// settings lists the flags --set as they were given.
-func (f calibrateFlags) settings() []string {
+// setFlags returns the flags --set as they were given, quoted for a shell.
+func (f calibrateFlags) setFlags() []string {
 	var words []string
 	for _, s := range f.sets {
-		words = append(words, "--set", quoted(s))
+		words = append(words, "--set", shellQuoted(s))
 	}
 	return words
 }
 
-func quoted(word string) string {
+func shellQuoted(word string) string {
 	special := func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=./,:+%", r))
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		return !letter && !(r >= '0' && r <= '9') && !strings.ContainsRune("-_=./,:+%", r)
 	}
 	if word != "" && strings.IndexFunc(word, special) < 0 {
 		return word
@@ -201,7 +210,7 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-func (f calibrateFlags) runNCCL(ctx context.Context, stdout io.Writer) error {
+func (f calibrateFlags) runNCCL(ctx context.Context, std streams) error {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -215,17 +224,18 @@ func (f calibrateFlags) runNCCL(ctx context.Context, stdout io.Writer) error {
 	}
 	fit.File, fit.Command = f.out, "psim calibrate"
 	for _, path := range f.nccl {
-		fit.Command += " --nccl " + quoted(path)
+		fit.Command += " --nccl " + shellQuoted(path)
 	}
-	fit.Command += " --out " + quoted(f.out)
-	written := failed(files.Write(ctx, []files.File{{Path: f.out, Render: fit.WriteMachine}}))
+	fit.Command += " --out " + shellQuoted(f.out)
+	unsaved := failed(files.Write(ctx, []files.File{{Path: f.out, Render: fit.WriteMachine}}))
 	if f.json {
-		return errors.Join(fit.WriteJSON(stdout), written)
+		return errors.Join(fit.WriteJSON(std.out), unsaved)
 	}
-	if err := errors.Join(fit.WriteTable(stdout), written); err != nil {
+	if err := errors.Join(fit.WriteTable(std.out), unsaved); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "\n%s %s; use it with\n  psim run CONFIG --set %s --set machine.device=DEVICE\nwhere all devices are in one node, and otherwise with file = %q in [machine]\n",
-		wrote, f.out, quoted("machine.file="+f.out), f.out)
+	_, err = fmt.Fprintf(std.out, "\n%s %s; use it with\n  psim run CONFIG --set %s --set machine.device=DEVICE\n"+
+		"where all devices are in one node, and otherwise with file = %q in [machine]\n",
+		wrote, f.out, shellQuoted("machine.file="+f.out), f.out)
 	return err
 }

@@ -90,7 +90,7 @@ func TestCalibrateDefault(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, micro)
 	require.GreaterOrEqual(t, len(n.Distinct()), 4)
-	require.Contains(t, calibrateFlags{outputFlags: outputFlags{out: "x y.toml"}}.next(defaultNetwork), "psim run exec --set 'machine.file=x y.toml'")
+	require.Contains(t, calibrateFlags{outputFlags: outputFlags{out: "x y.toml"}}.nextCommand(defaultNetwork), "psim run exec --set 'machine.file=x y.toml'")
 	require.Equal(t, []int{1, 2}, layers.Sizes(1))
 	require.Equal(t, []int{1, 3, 6}, layers.Sizes(3))
 }
@@ -146,6 +146,6 @@ func TestCalibrateInterrupted(t *testing.T) {
 
 func TestQuoted(t *testing.T) {
 	for word, want := range map[string]string{"": "''", "a=b": "a=b", "a b": "'a b'", "it's": `'it'\''s'`, "x$y": "'x$y'"} {
-		require.Equal(t, want, quoted(word))
+		require.Equal(t, want, shellQuoted(word))
 	}
 }

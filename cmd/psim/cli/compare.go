@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,22 +16,24 @@ import (
 	"psim/results/compare"
 )
 
-func newCompare() *cobra.Command {
-	var f outputFlags
-	cmd := &cobra.Command{
-		Use:   "compare A [B]",
-		Short: "compare two results, predicted or measured, and explain the difference",
-		Long: `compare says by how much result B differs from result A, and where the difference
+const compareManual = `compare prints how much result B differs from result A, and where the difference
 comes from: compute, communication that no work hides, waiting for other ranks,
-and dispatch (work that is ready and has not started); by kind of task and by
+and dispatch (work that is ready but has not started); by kind of task and by
 rank. A and B are folders that psim run or psim exec has written, or the
-result.json in them; MODE=WORKERS, which psim predicts as for psim plot; or what a
+result.json in them; MODE=WORKERS, which psim predicts as for psim plot; or files that a
 course's own scripts have saved (see psim plot --help). A single folder must be one of
 psim exec: its prediction is then A, and its measured step B.
 
 Differences are B − A: a measured step that takes longer than predicted has a
 positive error. Under "B against A" a percentage is of A's own value; under "of
-A's step" it is of A's step time, so that parts add up to the error of the step.`,
+A's step" it is of A's step time, so that parts add up to the error of the step.`
+
+func newCompare() *cobra.Command {
+	var f outputFlags
+	cmd := &cobra.Command{
+		Use:   "compare A [B]",
+		Short: "compare two results, predicted or measured, and explain the difference",
+		Long:  compareManual,
 		Example: `  psim compare out/gpipe out/1f1b
   psim compare out/measured                           of psim exec, against its prediction
   psim compare out/gpipe out/1f1b --out out/both      comparison.json and compare.png`,
@@ -40,42 +41,47 @@ A's step" it is of A's step time, so that parts add up to the error of the step.
 			if len(args) == 1 || len(args) == 2 {
 				return nil
 			}
-			return fmt.Errorf("compare takes two results, or one that was measured, not %s\nsee \"psim compare --help\"", cmp.Or(strings.Join(args, " "), "nothing"))
+			given := cmp.Or(strings.Join(args, " "), "nothing")
+			return fmt.Errorf("compare takes two results, or one that was measured, not %s\n"+
+				"see \"psim compare --help\"", given)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runCompare(cmd.Context(), args, f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runCompare(cmd.Context(), args, f, streamsOf(cmd))
 		},
 	}
-	f.registerOutput(cmd.Flags(), "print the comparison as one JSON object and nothing else", "print one row per quantity as CSV and nothing else",
-		"folder to write comparison.json and compare.png to")
+	f.registerOutput(cmd.Flags(), outputHelp{
+		json: "print the comparison as one JSON object and nothing else",
+		csv:  "print one row per quantity as CSV and nothing else",
+		out:  "folder to write comparison.json and compare.png to",
+	})
 	return cmd
 }
 
-func runCompare(ctx context.Context, args []string, f outputFlags, stdout, stderr io.Writer) error {
+func runCompare(ctx context.Context, args []string, f outputFlags, std streams) error {
 	if err := f.exclusive(); err != nil {
 		return err
 	}
-	f.noDash()
+	f.clearDash()
 	if err := f.checkOut(reports.ComparisonFolder(f.out)); err != nil {
 		return err
 	}
-	a, b, err := sides(ctx, args)
+	a, b, err := loadSides(ctx, args)
 	if err != nil {
 		return err
 	}
 	c := lib.Compare(a, b)
-	var written error
+	var unsaved error
 	if f.out != "" {
 		var names []string
-		if names, written = reports.SaveComparison(ctx, c, f.out, a, b); written == nil {
-			f.wrote(stderr, strings.Join(names, ", "), f.out)
+		if names, unsaved = reports.SaveComparison(ctx, c, f.out, a, b); unsaved == nil {
+			f.reportWritten(std.err, strings.Join(names, ", "), f.out)
 		}
 	}
-	return errors.Join(f.printComparison(c, stdout), failed(written))
+	return errors.Join(f.printComparison(c, std), failed(unsaved))
 }
 
-// sides loads what is to be compared, and predicts MODE=WORKERS.
-func sides(ctx context.Context, args []string) (a, b results.Run, err error) {
+// loadSides loads the two results to compare, and predicts those of the form MODE=WORKERS.
+func loadSides(ctx context.Context, args []string) (a, b results.Run, err error) {
 	if len(args) == 1 {
 		return coursefile.LoadMeasured(args[0])
 	}
@@ -91,13 +97,13 @@ func sides(ctx context.Context, args []string) (a, b results.Run, err error) {
 	return a, b, nil
 }
 
-// printComparison writes a comparison to stdout in the wanted form.
-func (f outputFlags) printComparison(c compare.Comparison, stdout io.Writer) error {
+// printComparison prints a comparison in the form that the flags ask for.
+func (f outputFlags) printComparison(c compare.Comparison, std streams) error {
 	switch {
 	case f.json:
-		return c.WriteJSON(stdout)
+		return c.WriteJSON(std.out)
 	case f.csv:
-		return reports.WriteComparisonCSV(stdout, c)
+		return reports.WriteComparisonCSV(std.out, c)
 	}
-	return reports.WriteComparison(stdout, c)
+	return reports.WriteComparison(std.out, c)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A shell is one that psim completes words for.
+// A shell can complete the words of psim with the script that write prints.
 type shell struct {
 	name  string
 	write func(root *cobra.Command, w io.Writer) error
@@ -24,7 +24,7 @@ func shells() []shell {
 }
 
 const completionManual = `completion prints a script with which a shell completes verbs, flags, their values
-and the names of examples. Load it where the shell starts:
+and the names of examples. Load it when the shell starts:
 
   bash        psim completion bash > ~/.local/share/bash-completion/completions/psim
               (needs the package bash-completion)
@@ -34,7 +34,7 @@ and the names of examples. Load it where the shell starts:
   powershell  psim completion powershell | Out-String | Invoke-Expression
               (a line for the profile)
 
-bash and zsh take it for one session by source <(psim completion SHELL).`
+For one session of bash or zsh: source <(psim completion SHELL).`
 
 func newCompletion() *cobra.Command {
 	var names []string
@@ -42,10 +42,12 @@ func newCompletion() *cobra.Command {
 		names = append(names, s.name)
 	}
 	return &cobra.Command{
-		Use: "completion SHELL", Short: "print a script with which a shell completes psim's words", Long: completionManual,
+		Use:       "completion SHELL",
+		Short:     "print a script with which a shell completes psim's words",
+		Long:      completionManual,
 		Example:   "  psim completion bash",
 		ValidArgs: names,
-		Args:      between(0, 1, "one shell: "+strings.Join(names, ", ")),
+		Args:      argsBetween(0, 1, "one shell: "+strings.Join(names, ", ")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Help()

@@ -17,10 +17,9 @@ func newDoctor() *cobra.Command {
 		Long: `doctor tries the backends that execute a graph: gomlx's own, which needs nothing,
 and XLA for NVIDIA GPUs, which needs a build with -tags xla and a plugin. It says
 what works here and what to do about the rest. No GPU is needed: psim exec runs on
-cores. It fails (exit code 1) only if gomlx's own
-backend does not work.`,
+cores. It fails (exit code 1) only if gomlx's own backend does not work.`,
 		Example: "  psim doctor\n  psim doctor --json",
-		Args:    exactly(0, "no arguments"),
+		Args:    exactArgs(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			text := cmd.OutOrStdout()
 			if asJSON {

@@ -17,8 +17,8 @@ import (
 	"psim/internal/setting"
 )
 
-// outputFlags holds what most commands have: settings over a configuration,
-// and in which form results are printed and saved.
+// outputFlags holds the flags that most verbs share: changes of settings, the form in which
+// results are printed, and where they are saved.
 type outputFlags struct {
 	sets      []string
 	json, csv bool
@@ -27,7 +27,7 @@ type outputFlags struct {
 	verbose   bool
 }
 
-// registerInput declares what a command has that runs a configuration.
+// registerInput declares the flags of a verb that loads a configuration.
 func (f *outputFlags) registerInput(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.sets, "set", nil, "change a setting: KEY=VALUE with a dotted key; may be repeated")
 	flags.BoolVar(&f.quiet, "quiet", false, "no progress on stderr")
@@ -41,12 +41,12 @@ func (f *outputFlags) hasSet(key string) bool {
 	})
 }
 
-// registerVerbose declares what a command has that says what it reads and decides.
+// registerVerbose declares the flag of a verb that can explain what it reads and decides.
 func (f *outputFlags) registerVerbose(flags *pflag.FlagSet) {
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say on stderr what is read, assumed and decided")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print on stderr what is read, assumed and decided")
 }
 
-// note says something, a line each, if --verbose is given.
+// note prints lines if --verbose is given.
 func (f *outputFlags) note(stderr io.Writer, lines func() []string) {
 	if f.verbose {
 		for _, line := range lines() {
@@ -55,33 +55,36 @@ func (f *outputFlags) note(stderr io.Writer, lines func() []string) {
 	}
 }
 
-// registerOutput declares the forms of output by their help, "" for those that a
-// command does not have.
-func (f *outputFlags) registerOutput(flags *pflag.FlagSet, json, csv, out string) {
-	flags.BoolVar(&f.json, "json", false, json)
-	if csv != "" {
-		flags.BoolVar(&f.csv, "csv", false, csv)
+// outputHelp is the help of the flags --json, --csv and --out. An empty help for --csv leaves out that
+// flag.
+type outputHelp struct{ json, csv, out string }
+
+// registerOutput declares the flags for the form of the output and where it is saved.
+func (f *outputFlags) registerOutput(flags *pflag.FlagSet, help outputHelp) {
+	flags.BoolVar(&f.json, "json", false, help.json)
+	if help.csv != "" {
+		flags.BoolVar(&f.csv, "csv", false, help.csv)
 	}
-	flags.Var((*named)(&f.out), "out", out)
+	flags.Var((*pathValue)(&f.out), "out", help.out)
 }
 
-// named holds the value of a flag that names a file or a folder.
-type named string
+// pathValue is the value of a flag that names a file or a folder.
+type pathValue string
 
 // Set refuses an empty name.
-func (n *named) Set(text string) error {
+func (n *pathValue) Set(text string) error {
 	if text == "" {
 		return errors.New("is empty")
 	}
-	*n = named(text)
+	*n = pathValue(text)
 	return nil
 }
 
-// Type is what stands for the name in help.
-func (n *named) Type() string { return "string" }
+// Type returns the placeholder for the value in help.
+func (n *pathValue) Type() string { return "string" }
 
 // String returns the name.
-func (n *named) String() string { return string(*n) }
+func (n *pathValue) String() string { return string(*n) }
 
 // exclusive refuses two forms of output at once.
 func (f *outputFlags) exclusive() error {
@@ -91,23 +94,23 @@ func (f *outputFlags) exclusive() error {
 	return nil
 }
 
-// noDash takes --out - as no folder, as run and exec do.
-func (f *outputFlags) noDash() {
+// clearDash makes --out - mean that nothing is saved, for verbs that save nothing by default.
+func (f *outputFlags) clearDash() {
 	if f.out == "-" {
 		f.out = ""
 	}
 }
 
-// checkOut refuses a folder that cannot be written to before anything is computed.
+// checkOut refuses a folder that cannot be written to, before anything is computed.
 func (f *outputFlags) checkOut(folder files.Folder) error {
 	if folder.Path == "" {
 		return nil
 	}
-	return refused("out", folder.Check())
+	return usageError("out", folder.Check())
 }
 
-// wrote says which files are where.
-func (f *outputFlags) wrote(stderr io.Writer, names, folder string) {
+// reportWritten prints which files were written and to which folder.
+func (f *outputFlags) reportWritten(stderr io.Writer, names, folder string) {
 	if !f.quiet {
 		fmt.Fprintf(stderr, "wrote %s in %s\n", names, strings.ReplaceAll(visible(folder), "\n", `\n`))
 	}
@@ -125,16 +128,17 @@ func flagged(flag string, err error) error {
 	return fmt.Errorf("--%s %w", flag, err)
 }
 
-// refused does likewise before any work, where whatever is wrong is the flag's.
-func refused(flag string, err error) error {
+// usageError names the flag, too, and makes any error one of usage: before the work begins, every
+// error comes from the value of the flag.
+func usageError(flag string, err error) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("--%s %s", flag, err)
 }
 
-// wanted says what the value of a flag must be, by the flag's type.
-var wanted = map[string]string{
+// valueRules says what the value of a flag must be, by the flag's type.
+var valueRules = map[string]string{
 	"int":      "must be a whole number of at most 18 digits",
 	"uint64":   "must be a whole number from 0 to 18446744073709551615",
 	"float64":  "must be a number, such as 1e-3",
@@ -143,14 +147,14 @@ var wanted = map[string]string{
 	"intSlice": "must be whole numbers, such as 1,2,4",
 }
 
-// badFlag says in psim's words what is wrong with a flag, and where to look.
-func badFlag(cmd *cobra.Command, err error) error {
+// explainFlagError rewords an error of the flag parser, and names the help to read.
+func explainFlagError(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
 		flag := invalid.GetFlag()
-		if must, ok := wanted[flag.Value.Type()]; ok {
-			err = fmt.Errorf("--%s %s: %s", flag.Name, invalid.GetValue(), must)
-		} else if _, ok := flag.Value.(*named); ok {
+		if rule, ok := valueRules[flag.Value.Type()]; ok {
+			err = fmt.Errorf("--%s %s: %s", flag.Name, invalid.GetValue(), rule)
+		} else if _, ok := flag.Value.(*pathValue); ok {
 			err = fmt.Errorf("--%s: must not be empty; name a path, or leave the flag out", flag.Name)
 		}
 	}
@@ -160,22 +164,28 @@ func badFlag(cmd *cobra.Command, err error) error {
 	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
-		var names []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		name := unknown.GetSpecifiedName()
-		err = fmt.Errorf("unknown flag --%s", name)
-		if keys := keysNamed(name); len(keys) > 0 && cmd.Flags().Lookup("set") != nil {
-			err = fmt.Errorf("%w; a setting is changed with --set %s=VALUE", err, strings.Join(keys, "=VALUE or --set "))
-		} else if best, ok := nearest.Word(name, names); ok {
-			err = fmt.Errorf("%w; did you mean --%s?", err, best)
-		}
+		err = unknownFlagError(cmd.Flags(), unknown.GetSpecifiedName())
 	}
 	return fmt.Errorf("%w\nsee \"%s --help\"", err, cmd.CommandPath())
 }
 
-// keysNamed lists the dotted keys of a configuration that a flag may have been meant for:
-// those whose last part it is, or the name in a table that it names.
-func keysNamed(flag string) (keys []string) {
+// unknownFlagError suggests a setting or a flag with a similar name.
+func unknownFlagError(flags *pflag.FlagSet, name string) error {
+	if keys := settingsNamed(name); len(keys) > 0 && flags.Lookup("set") != nil {
+		return fmt.Errorf("unknown flag --%s; a setting is changed with --set %s=VALUE",
+			name, strings.Join(keys, "=VALUE or --set "))
+	}
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if best, ok := nearest.Word(name, names); ok {
+		return fmt.Errorf("unknown flag --%s; did you mean --%s?", name, best)
+	}
+	return fmt.Errorf("unknown flag --%s", name)
+}
+
+// settingsNamed lists the dotted keys of a configuration that an unknown flag may stand for: keys
+// whose last part is the flag, and the key "name" of a table that the flag names.
+func settingsNamed(flag string) (keys []string) {
 	key := strings.ReplaceAll(flag, "-", "_")
 	for _, table := range setting.Tables(configs.Config{}, key) {
 		keys = append(keys, table+"."+key)
@@ -188,14 +198,15 @@ func keysNamed(flag string) (keys []string) {
 	return keys
 }
 
-// folderName joins a configuration's name and what was set, so
-// that variants of one file do not overwrite each other.
+// folderName joins a configuration's name and the changes of --set, so that variants of one file do
+// not overwrite each other.
 func folderName(name string, sets []string) string {
 	for _, s := range sets {
 		name += "-" + s
 	}
 	safe := func(r rune) rune {
-		if r == '.' || r == '-' || r == '_' || r == '=' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		if letter || '0' <= r && r <= '9' || strings.ContainsRune(".-_=", r) {
 			return r
 		}
 		return '_'

@@ -43,7 +43,7 @@ func userFolder(t *testing.T) (root string) {
 // seen.
 func TestHelp(t *testing.T) {
 	var all strings.Builder
-	for _, verb := range append([]string{""}, verbs(New())...) {
+	for _, verb := range append([]string{""}, verbNames(New())...) {
 		command := strings.TrimSpace("psim " + verb + " --help")
 		stdout, _, code := psim(t, strings.Join(strings.Fields(command), " "))
 		require.Zero(t, code)

@@ -21,6 +21,7 @@ import (
 	"psim/schedules/collective"
 )
 
+// A listing is a table that psim list prints.
 type listing struct {
 	name  string
 	write func(w io.Writer, verbose bool)
@@ -28,8 +29,13 @@ type listing struct {
 
 func listings() []listing {
 	return []listing{
-		{"schedules", listSchedules}, {"models", listModels}, {"kernels", configs.WriteKernels}, {"stacks", configs.WriteStacks}, {"devices", configs.WriteDevices},
-		{"examples", listExamples}, {"questions", func(w io.Writer, _ bool) { questions.WriteList(w) }},
+		{"schedules", listSchedules},
+		{"models", listModels},
+		{"kernels", configs.WriteKernels},
+		{"stacks", configs.WriteStacks},
+		{"devices", configs.WriteDevices},
+		{"examples", listExamples},
+		{"questions", func(w io.Writer, _ bool) { questions.WriteList(w) }},
 	}
 }
 
@@ -44,18 +50,20 @@ func newList() *cobra.Command {
 		Short:     "list schedules, models, kernels, stacks, devices and links, examples or questions",
 		Example:   "  psim list schedules\n  psim list devices --verbose",
 		ValidArgs: names,
-		Args:      exactly(1, "one of "+strings.Join(names, ", ")),
+		Args:      exactArgs(1, "one of "+strings.Join(names, ", ")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i := slices.Index(names, args[0])
 			if i < 0 {
-				return fmt.Errorf("unknown list %q; use one of %s%s", args[0], strings.Join(names, ", "), nearest.Suggest(args[0], names))
+				return fmt.Errorf("unknown list %q; use one of %s%s",
+					args[0], strings.Join(names, ", "), nearest.Suggest(args[0], names))
 			}
 			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			listings()[i].write(table, verbose)
 			return table.Flush()
 		},
 	}
-	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "more: what each schedule is for, what kernels and stacks are made of, where every value of a device is from")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false,
+		"more: what each schedule is for, what kernels and stacks are made of, the source of every value of a device")
 	return cmd
 }
 
@@ -67,11 +75,19 @@ func listSchedules(w io.Writer, verbose bool) {
 	}
 	fmt.Fprintln(w, "schedule\tbubble\tin flight on rank r\twhat it does\tneeds\tpaper")
 	for _, s := range catalog {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.Bubble, s.Memory, s.Summary, cmp.Or(s.Constraint, "-"), s.Paper)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n",
+			s.Name, s.Bubble, s.Memory, s.Summary, cmp.Or(s.Constraint, "-"), s.Paper)
 	}
-	fmt.Fprintln(w, "fsdp\t0\t1\tddp with parallel.zero = 3: parameters sharded layer by layer\t[model]\tZhao et al. 2023, PyTorch FSDP")
-	fmt.Fprintln(w, "auto\t-\twhat memory allows\tthe order of F, I and W with the shortest span that a search finds\ttimes\tQi et al. 2023, Zero Bubble")
-	fmt.Fprintln(w, "auto-v\t-\twhat memory allows\tthe same over the V of zbv\ttimes, 2 stages per rank\tQi et al. 2024, Controllable Memory")
+	for _, row := range [][]string{
+		{"fsdp", "0", "1", "ddp with parallel.zero = 3: parameters sharded layer by layer",
+			"[model]", "Zhao et al. 2023, PyTorch FSDP"},
+		{"auto", "-", "what memory allows", "the order of F, I and W with the shortest span that a search finds",
+			"times", "Qi et al. 2023, Zero Bubble"},
+		{"auto-v", "-", "what memory allows", "the same over the V of zbv",
+			"times, 2 stages per rank", "Qi et al. 2024, Controllable Memory"},
+	} {
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
 	fmt.Fprintln(w, "\ncollective\tsteps\tbytes sent per rank\twhat it does")
 	for _, c := range collective.Collectives() {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Name, c.Steps, c.Sent, c.Summary)
@@ -94,9 +110,11 @@ func listModels(w io.Writer, _ bool) {
 	for _, p := range models.Presets() {
 		n, err := models.Model{Preset: p.Name}.Network()
 		if err != nil {
-			continue // presets are tested to build
+			continue // tests build every preset
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%.4g\t%s\n", p.Name, units.FormatCount(n.Parameters()), units.FormatCount(n.ActiveParameters()), len(n.ParameterTensors()), len(n.Layers), float64(n.FLOPs(network.Forward)), p.Summary)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%.4g\t%s\n",
+			p.Name, units.FormatCount(n.Parameters()), units.FormatCount(n.ActiveParameters()),
+			len(n.ParameterTensors()), len(n.Layers), float64(n.FLOPs(network.Forward)), p.Summary)
 	}
 }
 
@@ -111,10 +129,10 @@ func newShow() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
 		Short: "print the configuration of an example",
-		Long: `show prints an embedded example (psim list examples) as it is: a TOML file to start
-your own from.`,
+		Long: `show prints an embedded example (psim list examples) unchanged: a TOML file as a start for
+your own.`,
 		Example:           "  psim show gpipe\n  psim show gpipe > my.toml",
-		Args:              exactly(1, "the NAME of an example (psim list examples)"),
+		Args:              exactArgs(1, "the NAME of an example (psim list examples)"),
 		ValidArgsFunction: completeExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := configs.Example(args[0])

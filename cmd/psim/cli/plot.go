@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	lib "psim"
 	"psim/courses/coursefile"
@@ -21,7 +21,6 @@ import (
 	"psim/internal/units"
 	"psim/reports/figures"
 	"psim/reports/picture"
-	"psim/reports/trace"
 	"psim/results"
 )
 
@@ -50,37 +49,45 @@ func newPlot() *cobra.Command {
 		ValidArgsFunction: completePlot,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return fmt.Errorf("psim plot takes a KIND (%s) and at least one A, a result or MODE=WORKERS\nsee \"psim plot --help\"", strings.Join(figures.Names(), ", "))
+				return fmt.Errorf("psim plot takes a KIND (%s) and at least one A, a result or MODE=WORKERS\n"+
+					"see \"psim plot --help\"", strings.Join(figures.Names(), ", "))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
-	flags := cmd.Flags()
-	flags.Var((*named)(&f.out), "out", "file to write: .png, .svg or .pdf (default KIND.png)")
-	flags.StringVar(&f.config, "config", "", "configuration that MODE=WORKERS is of (default the examples vgg16-cpu-MODE)")
-	flags.StringArrayVar(&f.sets, "set", nil, "change a setting of what MODE=WORKERS predicts: KEY=VALUE; may be repeated")
-	flags.StringVar(&f.metric, "metric", "", "heatmap, sweep: the number to draw, by its key in result.json (default step_time_s)")
-	flags.StringVar(&f.ranks, "ranks", "", "timeline, compare: ranks to show, such as 0-7 or 0,3")
-	flags.IntVar(&f.replica, "replica", 0, "timeline, compare: the replica whose ranks to show (default: all, of more than 16 ranks the first)")
-	flags.StringVar(&f.window, "window", "", "timeline, compare: part of the time to show, such as 10ms-40ms")
+	f.register(cmd.Flags())
 	return cmd
+}
+
+func (f *plotFlags) register(flags *pflag.FlagSet) {
+	flags.Var((*pathValue)(&f.out), "out", "file to write: .png, .svg or .pdf (default KIND.png)")
+	flags.StringVar(&f.config, "config", "",
+		"configuration of which MODE=WORKERS is a variant (default the examples vgg16-cpu-MODE)")
+	flags.StringArrayVar(&f.sets, "set", nil,
+		"change a setting in the predictions of MODE=WORKERS: KEY=VALUE; may be repeated")
+	flags.StringVar(&f.metric, "metric", "",
+		"heatmap, sweep: the number to draw, by its key in result.json (default step_time_s)")
+	flags.StringVar(&f.ranks, "ranks", "", "timeline, compare: ranks to show, such as 0-7 or 0,3")
+	flags.IntVar(&f.replica, "replica", 0,
+		"timeline, compare: the replica whose ranks to show (default: all, of more than 16 ranks the first)")
+	flags.StringVar(&f.window, "window", "", "timeline, compare: part of the time to show, such as 10ms-40ms")
 }
 
 // plotManual describes all kinds of figure.
 func plotManual() string {
 	var b strings.Builder
-	b.WriteString(`plot draws a figure, at the width of a page of text. A is the folder of a result or
+	b.WriteString(`plot draws a figure, as wide as a page of text. A is the folder of a result or
 the result.json in it, predicted or measured; or MODE=WORKERS, which psim predicts:
-ddp=2, fsdp=4, model=3 or pipeline=3, of the examples vgg16-cpu-MODE or of --config,
-where every worker of ddp and fsdp keeps its batch. Several may stand in one word:
-ddp=1,fsdp=1, or ddp=1,2,4 for three of one mode. A prediction and a measurement of
-the same configuration on as many devices stand side by side.
+ddp=2, fsdp=4, model=3 or pipeline=3, of the examples vgg16-cpu-MODE or of --config.
+Every worker of ddp and fsdp keeps its batch. Commas separate several of them in one
+word: ddp=1,fsdp=1, or ddp=1,2,4 for three of one mode. A prediction and a measurement
+of the same configuration on as many devices are drawn side by side.
 
-A may also be what a course's own scripts have saved: CS1390's data/stats_ddp2.json,
-homework 4's folder of rank0_results_epoch0.json and so on, its log, homework 5's
-performance_summary.json, or a folder of several. Such a run stands beside a prediction
-of the same schedule on as many devices.
+A may also be a file that a course's own scripts have saved: CS1390's
+data/stats_ddp2.json, homework 4's folder of rank0_results_epoch0.json and so on, its log,
+homework 5's performance_summary.json, or a folder of several. Such a run is drawn next to
+a prediction of the same schedule on as many devices.
 
 `)
 	for _, k := range figures.FigureKinds() {
@@ -130,7 +137,7 @@ func (f *plotFlags) run(cmd *cobra.Command, args []string) error {
 	for _, doubt := range figures.Doubts(request.Items) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", visible(doubt))
 	}
-	picture, err := interrupt.Await(cmd.Context(), func() (figures.Picture, error) { return kind.Draw(request) })
+	draw, err := interrupt.Await(cmd.Context(), func() (figures.Picture, error) { return kind.Draw(request) })
 	if nothing := new(figures.Nothing); errors.As(err, nothing) {
 		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "psim: no picture is drawn: %v\n", nothing)
 		return err
@@ -138,7 +145,8 @@ func (f *plotFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	return writeOne(cmd, "out", f.out, func(w io.Writer) error { return picture(w, pictureFormat(f.out)) })
+	render := func(w io.Writer) error { return draw(w, pictureFormat(f.out)) }
+	return pictureFile{flag: "out", path: f.out, render: render}.write(cmd)
 }
 
 // check refuses flags that a kind does not have, and reads the view.
@@ -146,9 +154,11 @@ func (f *plotFlags) check(cmd *cobra.Command, kind figures.FigureKind, args []st
 	for _, flag := range []struct {
 		name string
 		has  bool
-	}{{"ranks", kind.Timeline}, {"replica", kind.Timeline}, {"window", kind.Timeline}, {"metric", kind.Metric}} {
+	}{
+		{"ranks", kind.Timeline}, {"replica", kind.Timeline}, {"window", kind.Timeline}, {"metric", kind.Metric},
+	} {
 		if cmd.Flags().Changed(flag.name) && !flag.has {
-			return fmt.Errorf("--%s: psim plot %s has none; remove it", flag.name, kind.Name)
+			return fmt.Errorf("--%s: does not apply to psim plot %s; remove it", flag.name, kind.Name)
 		}
 	}
 	if len(args) == 0 {
@@ -164,9 +174,10 @@ func (f *plotFlags) check(cmd *cobra.Command, kind figures.FigureKind, args []st
 	return err
 }
 
-// items loads results and predicts what was not run.
-func (f *plotFlags) items(ctx context.Context, kind figures.FigureKind, args []string) (list []figures.Item, err error) {
-	predicts := false
+// items loads the saved results, and predicts those of the form MODE=WORKERS.
+func (f *plotFlags) items(ctx context.Context, kind figures.FigureKind, args []string) ([]figures.Item, error) {
+	var list []figures.Item
+	anyPredicted := false
 	for _, arg := range args {
 		words := []string{arg}
 		if _, err := os.Stat(arg); err != nil {
@@ -181,34 +192,39 @@ func (f *plotFlags) items(ctx context.Context, kind figures.FigureKind, args []s
 				return nil, err
 			}
 			if predicted {
-				predicts = true
+				anyPredicted = true
 				list = append(list, figures.Item{Label: word, Run: run})
 				continue
 			}
-			items, err := interrupt.Await(ctx, func() ([]figures.Item, error) { return kind.Load(word, loadForeign) })
+			load := func() ([]figures.Item, error) { return kind.Load(word, loadForeign) }
+			items, err := interrupt.Await(ctx, load)
 			if err != nil {
 				return nil, err
 			}
 			list = append(list, items...)
 		}
 	}
-	if !predicts && (f.config != "" || len(f.sets) > 0) {
-		return nil, errors.New("--config and --set: are for MODE=WORKERS, such as ddp=2; saved results stay as they are")
+	if !anyPredicted && (f.config != "" || len(f.sets) > 0) {
+		return nil, errors.New("--config and --set: apply only to MODE=WORKERS, such as ddp=2; " +
+			"saved results stay as they are")
 	}
 	return list, nil
 }
 
-// loadForeign reads what the scripts of a course have saved.
+// loadForeign reads files that the scripts of a course have saved.
 func loadForeign(path string) (list []figures.Item, err error) {
-	found, err := coursefile.Load(path)
-	for _, f := range found {
+	loaded, err := coursefile.Load(path)
+	for _, f := range loaded {
 		list = append(list, figures.Item{Label: f.Label, Path: f.Path, Run: f.Run})
 	}
 	return list, err
 }
 
-// predictMode predicts MODE=WORKERS; it does not what is a file or has another form.
-func predictMode(ctx context.Context, word, config string, sets ...string) (run results.Run, predicted bool, err error) {
+// predictMode predicts a word of the form MODE=WORKERS. It leaves a word of another form, or that
+// names a file, to the caller.
+func predictMode(
+	ctx context.Context, word, config string, sets ...string,
+) (run results.Run, predicted bool, err error) {
 	m, workers, ok, err := modes.Parse(word)
 	if _, problem := os.Stat(word); problem == nil || !ok {
 		return run, false, nil
@@ -227,7 +243,7 @@ func predictMode(ctx context.Context, word, config string, sets ...string) (run 
 	return p.Run(), true, nil
 }
 
-// parseRanks reads lists and ranges of ranks; "" is nil.
+// parseRanks reads lists and ranges of ranks, such as 0-7 or 0,3. An empty text gives nil.
 func parseRanks(text string) (ranks []int, err error) {
 	if text == "" {
 		return nil, nil
@@ -251,7 +267,7 @@ func parseRanks(text string) (ranks []int, err error) {
 	return ranks, nil
 }
 
-// parseWindow reads two times; "" is all.
+// parseWindow reads two times, such as 10ms-40ms. An empty text gives 0 and 0, which show all.
 func parseWindow(text string) (from, to time.Duration, err error) {
 	if text == "" {
 		return 0, 0, nil
@@ -263,19 +279,4 @@ func parseWindow(text string) (from, to time.Duration, err error) {
 		return 0, 0, fmt.Errorf("--window %s: must be two times, the earlier first, such as 10ms-40ms", text)
 	}
 	return time.Duration(a), time.Duration(b), nil
-}
-
-// pictureFormat returns the format that a file's name asks for, or nothing.
-func pictureFormat(path string) string {
-	format := strings.TrimPrefix(filepath.Ext(path), ".")
-	if !slices.Contains(trace.Formats(), format) {
-		return ""
-	}
-	return format
-}
-
-// pictureEndings lists how the names of pictures end.
-func pictureEndings() string {
-	formats := trace.Formats()
-	return "." + strings.Join(formats[:len(formats)-1], ", .") + " or ." + formats[len(formats)-1]
 }

@@ -5,12 +5,10 @@ import (
 	"io"
 	"os"
 	"time"
-
-	"psim/exec/backend"
 )
 
-// progress tells on stderr what long work is at: on a terminal in one line that
-// changes, else in a line every few seconds.
+// progress shows on stderr how far long work is: on a terminal in one line that changes, otherwise
+// in a new line every few seconds.
 type progress struct {
 	w        io.Writer
 	quiet    bool
@@ -19,8 +17,8 @@ type progress struct {
 	width    int
 }
 
-// betweenLines passes before the next line, where it is not a terminal.
-const betweenLines = 5 * time.Second
+// progressInterval is the least time between two lines where stderr is not a terminal.
+const progressInterval = 5 * time.Second
 
 func newProgress(w io.Writer, quiet bool) *progress {
 	p := &progress{w: w, quiet: quiet, last: time.Now()}
@@ -31,10 +29,10 @@ func newProgress(w io.Writer, quiet bool) *progress {
 	return p
 }
 
-func (p *progress) say(format string, args ...any) { p.tell(fmt.Sprintf(format, args...)) }
+func (p *progress) showf(format string, args ...any) { p.show(fmt.Sprintf(format, args...)) }
 
-// tell tells what is being done.
-func (p *progress) tell(text string) {
+// show replaces the line of a terminal by the text.
+func (p *progress) show(text string) {
 	if p.quiet {
 		return
 	}
@@ -42,7 +40,7 @@ func (p *progress) tell(text string) {
 	case p.terminal:
 		fmt.Fprintf(p.w, "\r%-*s", p.width, text)
 		p.width = len(text)
-	case time.Since(p.last) > betweenLines:
+	case time.Since(p.last) > progressInterval:
 		p.last = time.Now()
 		fmt.Fprintln(p.w, text)
 	}
@@ -53,15 +51,4 @@ func (p *progress) clear() {
 		fmt.Fprintf(p.w, "\r%*s\r", p.width, "")
 		p.width = 0
 	}
-}
-
-// warn says what slows training down, and lets a run say what it doubts.
-func (f *execFlags) warn(stderr io.Writer) {
-	if f.quiet {
-		return
-	}
-	if f.Measure.Devices.Backend == "go" && !backend.SIMDCompiled {
-		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd, so that training takes about ten times as long as it could")
-	}
-	f.Warn = func(what string) { fmt.Fprintln(stderr, "psim:", visible(what)) }
 }

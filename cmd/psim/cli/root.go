@@ -27,13 +27,13 @@ const (
 	exitUsage  = 2 // wrong usage or bad input
 )
 
-// failure marks an error that is not the user's: a check that failed, a schedule
-// that deadlocks.
+// A failure is an error that the user did not cause: a check that failed, or a schedule that
+// deadlocks.
 type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }
 
-// failed marks an error as one that is not the user's. An interrupt stays one.
+// failed marks an error as a failure. An interrupt stays an interrupt.
 func failed(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
@@ -41,30 +41,44 @@ func failed(err error) error {
 	return failure{err}
 }
 
+// A reported error was printed already, or another process prints it.
+type reported struct{ error }
+
+func (r reported) Unwrap() error { return r.error }
+
 // Run runs a command line, and returns the exit code.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := New()
 	root.SetArgs(args)
-	out := &watched{Writer: stdout}
+	out := &visibleWriter{Writer: stdout}
 	root.SetOut(out)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(context.WithValue(ctx, arguments{}, args))
+	err := root.ExecuteContext(context.WithValue(ctx, argumentsKey{}, args))
 	if out.err != nil {
 		err = failure{fmt.Errorf("stdout: %s", files.Reason(out.err))}
 	}
-	if err != nil && !errors.As(err, new(said)) {
-		tell(err, stderr)
+	if err != nil && !errors.As(err, new(reported)) {
+		printError(err, stderr)
 	}
 	return exitCode(err)
 }
 
-// arguments keys the command line in a context: exec starts copies of psim with the
-// same.
-type arguments struct{}
+// argumentsKey is the key of the command line in a context: exec starts copies of psim with the
+// same arguments.
+type argumentsKey struct{}
 
-// worded names a setting that is wrong as the flag that gave it, which the library does
-// not know.
-func worded(err error) string {
+// printError prints an error for the user.
+func printError(err error, stderr io.Writer) {
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintln(stderr, "psim: interrupted")
+	} else {
+		fmt.Fprintln(stderr, "psim:", visible(errorText(err)))
+	}
+}
+
+// errorText returns the text of an error. A wrong setting is preceded by the flag that gave it,
+// which the library does not know.
+func errorText(err error) string {
 	text := err.Error()
 	var wrong *configs.Error
 	if errors.As(err, &wrong) && wrong.Override {
@@ -73,33 +87,22 @@ func worded(err error) string {
 	return text
 }
 
-// exitCode tells the user's errors from those that are not the user's.
+// exitCode distinguishes errors that the user caused from failures.
 func exitCode(err error) int {
-	var failed failure
-	var deadlock *sim.DeadlockError
-	var ran *execrun.Error
-	var unwritable files.Unwritable
-	switch {
-	case err == nil:
+	if err == nil {
 		return exitDone
-	case errors.Is(err, context.Canceled), errors.As(err, &failed), errors.As(err, &deadlock), errors.As(err, &ran), errors.As(err, &unwritable):
+	}
+	var (
+		failed     failure
+		deadlock   *sim.DeadlockError
+		execution  *execrun.Error
+		unwritable files.Unwritable
+	)
+	if errors.Is(err, context.Canceled) || errors.As(err, &failed) || errors.As(err, &deadlock) ||
+		errors.As(err, &execution) || errors.As(err, &unwritable) {
 		return exitFailed
 	}
 	return exitUsage
-}
-
-// watched makes what is written visible, and keeps the first error of writing for run,
-// which reports it: not every printer does.
-type watched struct {
-	io.Writer
-	err error
-}
-
-func (w *watched) Write(p []byte) (int, error) {
-	if w.err == nil {
-		_, w.err = io.WriteString(w.Writer, visible(string(p)))
-	}
-	return len(p), nil
 }
 
 // New returns psim with all its verbs.
@@ -111,8 +114,8 @@ func New() *cobra.Command {
 and communication. psim exec runs the same task graph for real, to check.`,
 		Example: `  psim run gpipe                                      an example, by name
   psim run my.toml --set schedule.microbatches=16     a file, with a change
-  psim schedule 1f1b --stages 4 --microbatches 8      the order alone
-  psim validate 1.6                                   a formula question, answered twice
+  psim schedule 1f1b --stages 4 --microbatches 8      only the order of tasks
+  psim validate 1.6                                   a formula question, answered in two ways
   psim exec --gpus 2                                  predict, then train on two cores
   psim list examples                                  configurations to start from`,
 		Version:       version,
@@ -121,38 +124,44 @@ and communication. psim exec runs the same task graph for real, to check.`,
 			if len(args) == 0 {
 				return nil
 			}
-			return fmt.Errorf("unknown command %q%s\nsee \"psim --help\"", args[0], nearest.Suggest(args[0], verbs(cmd)))
+			return fmt.Errorf("unknown command %q%s\nsee \"psim --help\"",
+				args[0], nearest.Suggest(args[0], verbNames(cmd)))
 		},
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return onlyOne(cmd) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return refuseLaunched(cmd) },
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(newRun(), newExec(), newValidate(), newSchedule(), newCompare(), newSearch(), newSweep(), newMerge(), newPlot(), newReproduce(), newCalibrate(), newList(), newShow(), newDoctor(), newCompletion(), newVersion(), newConfigHelp(), newResultHelp())
-	root.SetFlagErrorFunc(badFlag)
+	root.AddCommand(
+		newRun(), newExec(), newValidate(), newSchedule(), newCompare(), newSearch(), newSweep(), newMerge(),
+		newPlot(), newReproduce(), newCalibrate(), newList(), newShow(), newDoctor(), newCompletion(), newVersion(),
+		newConfigHelp(), newResultHelp(),
+	)
+	root.SetFlagErrorFunc(explainFlagError)
 	root.SetHelpCommand(newHelp())
 	return root
 }
 
-// newHelp makes an unknown topic an error, where cobra's prints the manual.
+// newHelp returns the verb help. It refuses an unknown topic, where cobra's would print the manual.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "explain a command, the settings (config) or the fields of a result (result)",
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return verbs(cmd.Root()), cobra.ShellCompDirectiveNoFileComp
+			return verbNames(cmd.Root()), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			topic, _, err := cmd.Root().Find(args)
 			if err != nil || topic == cmd.Root() && len(args) > 0 {
-				return fmt.Errorf("unknown help topic %q%s\nsee \"psim --help\"", args[0], nearest.Suggest(args[0], verbs(cmd.Root())))
+				return fmt.Errorf("unknown help topic %q%s\nsee \"psim --help\"",
+					args[0], nearest.Suggest(args[0], verbNames(cmd.Root())))
 			}
-			topic.InitDefaultHelpFlag() // which the manual lists
+			topic.InitDefaultHelpFlag() // the manual lists these flags
 			topic.InitDefaultVersionFlag()
 			return topic.Help()
 		},
 	}
 }
 
-func verbs(cmd *cobra.Command) []string {
+func verbNames(cmd *cobra.Command) []string {
 	var names []string
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
@@ -160,15 +169,15 @@ func verbs(cmd *cobra.Command) []string {
 	return names
 }
 
-// exactly refuses any other number of arguments, saying which are wanted.
-func exactly(n int, usage string) cobra.PositionalArgs { return between(n, n, usage) }
+// exactArgs accepts n arguments; the error for any other number says what the verb takes.
+func exactArgs(n int, usage string) cobra.PositionalArgs { return argsBetween(n, n, usage) }
 
-func between(least, most int, usage string) cobra.PositionalArgs {
+func argsBetween(least, most int, usage string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if least <= len(args) && len(args) <= most {
 			return nil
 		}
-		if err := swallowed(cmd); err != nil {
+		if err := missingValueError(cmd); err != nil {
 			return err
 		}
 		got := "nothing"
@@ -179,8 +188,9 @@ func between(least, most int, usage string) cobra.PositionalArgs {
 	}
 }
 
-// swallowed names a flag whose value was left out, so that the next flag became it.
-func swallowed(cmd *cobra.Command) (err error) {
+// missingValueError reports a flag whose value was left out, so that the parser took the next flag as
+// its value.
+func missingValueError(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		values := []string{f.Value.String()}
 		if list, ok := f.Value.(pflag.SliceValue); ok {
@@ -188,27 +198,32 @@ func swallowed(cmd *cobra.Command) (err error) {
 		}
 		for _, value := range values {
 			if name, ok := strings.CutPrefix(value, "--"); ok && cmd.Flags().Lookup(name) != nil {
-				err = fmt.Errorf("--%s needs a value, and --%s is a flag\nsee \"%s --help\"", f.Name, name, cmd.CommandPath())
+				err = fmt.Errorf("--%s needs a value, and --%s is a flag\nsee \"%s --help\"",
+					f.Name, name, cmd.CommandPath())
 			}
 		}
 	})
 	return err
 }
 
-// version names the release; CHANGELOG.md says what is in it.
+// version is the number of the release, as in CHANGELOG.md.
 const version = "0.1.0"
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "print the version", Example: "  psim version", Args: exactly(0, "no arguments"),
+		Use:     "version",
+		Short:   "print the version",
+		Example: "  psim version",
+		Args:    exactArgs(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "psim %s %s %s/%s\n", versionName(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "psim %s %s %s/%s\n",
+				versionName(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}
 }
 
-// versionName returns the release, and the revision that was built where it is known.
+// versionName returns the release, followed by the revision of the source if the build recorded it.
 func versionName() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -220,8 +235,8 @@ func versionName() string {
 	return version
 }
 
-// newConfigHelp makes the help topic "psim help config": no command, only a text,
-// which is made when it is asked for, because every start of psim comes here.
+// newConfigHelp returns the help topic "psim help config": a text without a command. The text is made
+// only when it is asked for, because every start of psim calls this function.
 func newConfigHelp() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
@@ -231,7 +246,7 @@ func newConfigHelp() *cobra.Command {
 	return c
 }
 
-// newResultHelp makes the help topic "psim help result".
+// newResultHelp returns the help topic "psim help result".
 func newResultHelp() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "result",

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	lib "psim"
 	"psim/advise"
@@ -25,16 +26,14 @@ import (
 
 type runFlags struct {
 	outputFlags
-	trace string
-	exact bool
-	limit time.Duration
-	// boundaries asks for what passes between stages.
-	boundaries bool
-	// explain asks what the time is made of, and for what one change each would give.
-	explain bool
-	epochs  int
-	shards  bool // whether to print the samples of every replica
-	strided bool // for those
+	trace      string        // file to write the timeline to
+	exact      bool          // whether to prove a searched order
+	limit      time.Duration // of the proof
+	boundaries bool          // whether to show the tensors that pass between stages
+	explain    bool          // whether to break the time down, and to try single changes
+	epochs     int
+	shards     bool // whether to show the samples of every replica
+	strided    bool // how to deal them to the replicas
 }
 
 const runManual = `run simulates one training step and predicts its time, bubble, memory and
@@ -42,27 +41,27 @@ communication. CONFIG is a TOML file or the bare name of an embedded example
 (psim list examples).
 
 It prints a summary and a timeline, and writes result.json, timeline.png,
-timeline.svg, memory.png, trace.csv and memory.csv into a folder: --out, or
-out/NAME, with what was --set appended. With --json or --csv it writes files
+timeline.svg, memory.png, trace.csv and memory.csv into a folder: --out, or by default
+out/NAME with the changes of --set appended. With --json or --csv it writes files
 only if --out is given. With --out - it writes none. "psim help config" lists
 all settings.
 
---boundaries adds what passes between neighbouring stages for one microbatch, shapes
-and bytes, forward and backward; with --csv it takes the place of the ranks.
+--boundaries adds the tensors that pass between neighbouring stages for one microbatch,
+forward and backward, with shapes and bytes. With --csv they replace the ranks.
 
---explain adds what the time of the step is made of, by operation: the mean of all ranks
-and the chain of tasks that determines it, each of which adds up to the step, and the
-settings by which every class is priced; and what one change each would give, by
-simulation: a link or a rate of the device twice as fast, other microbatches, another
-recomputation, another schedule. What changes nothing is left out. With --csv what the
-time is made of takes the place of the ranks.
+--explain adds what the time of the step is made of, by operation: as the mean of all
+ranks, and along the chain of tasks that determines it. Both add up to the step time. It
+also names the settings that price every class of tasks, and simulates single changes: a
+link or a rate of the device twice as fast, other microbatches, another recomputation,
+another schedule. Changes without effect are left out. With --csv the parts of the time
+replace the ranks.
 
-With data.samples, the size of the data set, it tells the time of an epoch as well: of
-as many steps as take so many samples. The last one, for which fewer may be left, is
-filled up, so that it takes as long as the others. --epochs N adds up N epochs, and
---shards adds which samples every replica trains on, in place of the ranks with --csv.
+With data.samples, the size of the data set, it also predicts the time of an epoch, one
+pass over all samples. The last step, for which fewer samples may be left, is filled up
+and takes as long as the others. --epochs N adds up N epochs. --shards adds which samples
+every replica trains on; with --csv they replace the ranks.
 
-With schedule.name = "auto" the order of F, I and W is searched for: the one with
+With schedule.name = "auto" psim searches for the order of F, I and W: the one with
 the shortest span, then makespan, under the memory of a rank. --exact also calls
 the solver cbc (Debian's coinor-cbc), which proves the span of small pipelines.
 "auto-v" searches in the same way for two stages per rank, in the V of zbv.`
@@ -77,27 +76,38 @@ func newRun() *cobra.Command {
   psim run gpipe --set schedule.name=1f1b --set schedule.microbatches=16
   psim run configs/course-timeline.toml --json
   psim run my.toml --out results/my --trace my.pftrace`,
-		Args:              exactly(1, "one CONFIG, a file or the name of an example"),
+		Args:              exactArgs(1, "one CONFIG, a file or the name of an example"),
 		ValidArgsFunction: completeExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runRun(cmd.Context(), args[0], f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runRun(cmd.Context(), args[0], f, streamsOf(cmd))
 		},
 	}
 	flags := cmd.Flags()
 	f.registerInput(flags)
 	f.registerVerbose(flags)
-	f.registerOutput(flags, "print the result as one JSON object and nothing else", "print one row per rank as CSV and nothing else",
-		"folder to write the result and pictures to; - for none (default out/NAME)")
-	flags.Var((*named)(&f.trace), "trace", "also write the timeline for Perfetto (.pftrace) or chrome://tracing and PyTorch's tools (.json, .json.gz)")
-	flags.BoolVar(&f.exact, "exact", false, "let the solver cbc prove the order of schedule.name = \"auto\", for small pipelines")
-	flags.BoolVar(&f.boundaries, "boundaries", false, "also say what passes between stages, shapes and bytes")
-	flags.BoolVar(&f.explain, "explain", false, "also say what the step's time is made of, which settings price it, and what one change each would give")
+	f.registerOutput(flags, outputHelp{
+		json: "print the result as one JSON object and nothing else",
+		csv:  "print one row per rank as CSV and nothing else",
+		out:  "folder to write the result and pictures to; - for none (default out/NAME)",
+	})
+	f.registerTrace(flags, "also write the timeline")
+	flags.BoolVar(&f.exact, "exact", false,
+		"let the solver cbc prove the order of schedule.name = \"auto\", for small pipelines")
+	flags.BoolVar(&f.boundaries, "boundaries", false, "also print what passes between stages, shapes and bytes")
+	flags.BoolVar(&f.explain, "explain", false,
+		"also print what the step's time is made of, which settings price it, and what one change each would give")
 	f.registerEpochs(flags)
 	flags.DurationVar(&f.limit, "time-limit", time.Minute, "how long the solver of --exact may take")
 	return cmd
 }
 
-func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writer) error {
+// registerTrace declares --trace with a help that begins with the given words.
+func (f *runFlags) registerTrace(flags *pflag.FlagSet, help string) {
+	flags.Var((*pathValue)(&f.trace), "trace",
+		help+" for Perfetto (.pftrace) or chrome://tracing and PyTorch's tools (.json, .json.gz)")
+}
+
+func runRun(ctx context.Context, path string, f runFlags, std streams) error {
 	if err := f.exclusive(); err != nil {
 		return err
 	}
@@ -108,56 +118,61 @@ func runRun(ctx context.Context, path string, f runFlags, stdout, stderr io.Writ
 	if err := f.checkTrace(path); err != nil {
 		return err
 	}
-	if err := f.prove(c); err != nil {
+	if err := f.requestProof(c); err != nil {
 		return err
 	}
-	folder, unwritable, err := f.folder(reports.RunFolder(filepath.Join("out", folderName(c.Name(), f.sets)), results.Predicted))
+	name := folderName(c.Name(), f.sets)
+	folder, unwritable, err := f.writableFolder(reports.RunFolder(filepath.Join("out", name), results.Predicted))
 	if err != nil {
 		return err
 	}
-	p, err := f.predict(ctx, c, stderr)
+	p, err := f.predict(ctx, c, std.err)
 	if err != nil {
 		return err
 	}
-	f.note(stderr, func() []string {
+	f.note(std.err, func() []string {
 		return slices.Concat(c.Inputs(), c.Decisions(p.Experiment), c.MachineNotes(p.Experiment))
 	})
-	// Files come before the summary, so that a reader of it who leaves early
-	// (psim run … | head) still gets them. That they cannot be written does not
-	// keep the summary back.
-	names, written := reports.SaveRun(ctx, p.Run(), folder.Path, f.traceFile(p.Run())...)
-	if errors.Is(written, context.Canceled) {
-		return written
+	// Files are written before the summary is printed, so that they are complete even if the reader
+	// of the summary closes it early (psim run … | head). The summary is printed even if the files
+	// cannot be written.
+	names, unsaved := reports.SaveRun(ctx, p.Run(), folder.Path, f.traceFile(p.Run())...)
+	if errors.Is(unsaved, context.Canceled) {
+		return unsaved
 	}
-	err = f.print(p, stdout)
+	err = f.print(p, std.out)
 	if folder.Path != "" {
-		f.tellMissing(p.Run(), stderr)
+		f.warnMissingFiles(p.Run(), std.err)
 	}
-	if written == nil && folder.Path != "" {
-		f.wrote(stderr, strings.Join(names, ", "), folder.Path)
+	if unsaved == nil && folder.Path != "" {
+		f.reportWritten(std.err, strings.Join(names, ", "), folder.Path)
 	}
-	return failed(errors.Join(err, unwritable, written))
+	return failed(errors.Join(err, unwritable, unsaved))
 }
 
-// tellMissing says which files of a run there are not, and why.
-func (f runFlags) tellMissing(r results.Run, stderr io.Writer) {
+// warnMissingFiles explains which of its usual files a run does not write.
+func (f runFlags) warnMissingFiles(r results.Run, stderr io.Writer) {
 	if f.trace == "" && r.Result.Tasks > reports.MostTracedTasks {
-		fmt.Fprintf(stderr, "psim: no trace.csv is written: the run has %d tasks, more than %d; --trace FILE.json writes a trace, and trace.csv with it\n", r.Result.Tasks, reports.MostTracedTasks)
+		fmt.Fprintf(stderr, "psim: no trace.csv is written: the run has %d tasks, more than %d; "+
+			"--trace FILE.json writes a trace, and trace.csv with it\n", r.Result.Tasks, reports.MostTracedTasks)
 	}
 	if f.trace == "" && r.Trace != nil && r.Trace.MemoryChanges() > reports.MostMemoryChanges {
-		fmt.Fprintf(stderr, "psim: no memory.csv is written: memory changes %s times, more than %s; --trace FILE.json writes a trace, and memory.csv with it\n", units.FormatCount(int64(r.Trace.MemoryChanges())), units.FormatCount(reports.MostMemoryChanges))
+		fmt.Fprintf(stderr, "psim: no memory.csv is written: memory changes %s times, more than %s; "+
+			"--trace FILE.json writes a trace, and memory.csv with it\n",
+			units.FormatCount(int64(r.Trace.MemoryChanges())), units.FormatCount(reports.MostMemoryChanges))
 	}
 	if !r.Drawable() {
 		fmt.Fprintln(stderr, "psim: no picture is drawn: the run takes no time, so there is nothing to draw")
 	}
 }
 
-// predict predicts, and adds what is asked for.
+// predict predicts the step and adds the parts that flags ask for.
 func (f runFlags) predict(ctx context.Context, c *configs.Config, stderr io.Writer) (*lib.Prediction, error) {
 	predict := lib.Predict
-	if (f.json || f.csv) && (f.out == "" || f.out == "-") && f.trace == "" && !f.explain { // nobody sees a trace
+	saves := f.out != "" && f.out != "-" || f.trace != ""
+	if (f.json || f.csv) && !saves && !f.explain { // nothing needs a trace
 		predict = lib.Estimate
-		collectLate()
+		delayCollection()
 	}
 	p, err := predict(ctx, c)
 	if err != nil {
@@ -169,7 +184,7 @@ func (f runFlags) predict(ctx context.Context, c *configs.Config, stderr io.Writ
 		}
 	}
 	advise.Fit(ctx, p)
-	if err := f.explanation(ctx, p, stderr); err != nil {
+	if err := f.addExplanation(ctx, p, stderr); err != nil {
 		return nil, err
 	}
 	return p, f.addEpochs(p)
@@ -182,8 +197,8 @@ func (f runFlags) traceFile(r results.Run) []files.File {
 	return []files.File{trace.TraceFile(r, f.trace)}
 }
 
-// prove asks for an exact search, where --exact does.
-func (f runFlags) prove(c *configs.Config) error {
+// requestProof makes the search of an order exact if --exact is given.
+func (f runFlags) requestProof(c *configs.Config) error {
 	switch {
 	case !f.exact:
 		return nil
@@ -196,21 +211,22 @@ func (f runFlags) prove(c *configs.Config) error {
 	return nil
 }
 
-// into returns the folder of --out, by default another, whose path is empty for none.
-func (f runFlags) into(to files.Folder) files.Folder {
+// outputFolder returns the folder of --out, or else the default. Its path is empty if nothing is to be
+// saved.
+func (f runFlags) outputFolder(byDefault files.Folder) files.Folder {
 	switch {
 	case f.out == "-" || f.out == "" && (f.json || f.csv):
 		return files.Folder{}
 	case f.out != "":
-		to.Path = f.out
+		byDefault.Path = f.out
 	}
-	return to
+	return byDefault
 }
 
-// folder returns that folder, if it can be written to. If the default, which nobody has asked
-// for, cannot, there are no files, and that is a failure only once the result is printed.
-func (f runFlags) folder(to files.Folder) (folder files.Folder, unwritable, err error) {
-	folder = f.into(to)
+// writableFolder returns the output folder if it can be written to. If the default folder cannot,
+// no files are written, and unwritable is the failure to return once the result is printed.
+func (f runFlags) writableFolder(byDefault files.Folder) (folder files.Folder, unwritable, err error) {
+	folder = f.outputFolder(byDefault)
 	if f.out != "" || folder.Path == "" {
 		return folder, nil, f.checkOut(folder)
 	}
@@ -239,7 +255,7 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 	if err := reports.WriteResult(stdout, p.Result); err != nil {
 		return err
 	}
-	if a := accuracy(p.Config); a != nil && p.Experiment.Staged != nil {
+	if a := stackAccuracy(p.Config); a != nil && p.Experiment.Staged != nil {
 		fmt.Fprintf(stdout, "how sure: %s\n", a.Text())
 	}
 	if f.boundaries {
@@ -255,8 +271,8 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 	return picture.Gantt(stdout, p.Trace, picture.GanttOptions{Ranks: 32})
 }
 
-// checkTrace refuses a trace that cannot be written, or would overwrite what the run reads or
-// writes, before any work.
+// checkTrace refuses, before any work, a trace file that cannot be written or that would overwrite a
+// file that the run reads or writes.
 func (f *runFlags) checkTrace(config string) error {
 	if f.trace == "" {
 		return nil
@@ -264,8 +280,9 @@ func (f *runFlags) checkTrace(config string) error {
 	run, measured := reports.RunFileNames()
 	folder, base := filepath.Split(filepath.Clean(f.trace))
 	inOut := f.out != "" && f.out != "-" && files.Same(filepath.Clean("./"+folder), f.out)
+	ends := func(ending string) bool { return strings.HasSuffix(f.trace, ending) }
 	switch {
-	case !slices.ContainsFunc(trace.TraceFormats(), func(end string) bool { return strings.HasSuffix(f.trace, end) }):
+	case !slices.ContainsFunc(trace.TraceFormats(), ends):
 		return fmt.Errorf("--trace %s: must end in .json, .json.gz or .pftrace, the formats that are written", f.trace)
 	case files.IsFolder(f.trace) || files.Same(f.trace, f.out):
 		return fmt.Errorf("--trace %s: is a folder; name a file", f.trace)
@@ -276,7 +293,7 @@ func (f *runFlags) checkTrace(config string) error {
 	case slices.Contains(run, base) || slices.Contains(measured, base):
 		return fmt.Errorf("--trace %s: is the name of a file that a run writes into its folder; name another", f.trace)
 	}
-	if !files.IsFolder(folder) && folder != "" { // that of --out, which is yet to be made
+	if !files.IsFolder(folder) && folder != "" { // the folder of --out, which will be made
 		return nil
 	}
 	if err := files.CheckWritable(filepath.Clean(folder)); err != nil {

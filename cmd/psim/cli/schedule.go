@@ -32,36 +32,40 @@ type scheduleFlags struct {
 	clock              bool
 }
 
+const scheduleManual = `schedule prints the compute order of every rank. An action is
+<stage><F, B, I or W><microbatch>: 2F0 is the forward of stage 2, microbatch 0.
+The csv format is PyTorch's compute-only schedule notation, a row per rank; with
+--messages it also has SEND and RECV. A FILE.csv in either form may be given instead
+of a name, and is checked; [schedule] file simulates and executes it.
+
+--deadlock prints whether every rank gets to its end if it runs its actions one after
+another: with buffered sends, and with sends that block until they are received. If
+not, it prints where every rank is stuck.
+
+--clock prints clock cycles instead of ranks: the (microbatch, stage) pairs that run
+in the same cycle, if every action takes one cycle and messages take none.`
+
 func newSchedule() *cobra.Command {
 	var f scheduleFlags
+	names := schedules.Names()
 	cmd := &cobra.Command{
 		Use:   "schedule NAME|FILE.csv",
 		Short: "print the order of tasks in a schedule, without times",
-		Long: `schedule prints the compute order of every rank. An action is
-<stage><F, B, I or W><microbatch>: 2F0 is the forward of stage 2, microbatch 0.
-The csv format is PyTorch's compute-only schedule notation, a row per rank; with
---messages it has SEND and RECV as well. A FILE.csv in either form is checked and
-takes the place of a name; [schedule] file simulates and executes it.
-
---deadlock tells whether every rank gets to its end if it runs its actions one after
-another: with buffered sends, and with sends that block until they are received. If
-not, it says where every rank stands.
-
---clock prints clock cycles instead of ranks: the (microbatch, stage) pairs that run
-in the same cycle, if every action takes one cycle and messages take none.`,
+		Long:  scheduleManual,
 		Example: `  psim schedule 1f1b --stages 4 --microbatches 8
   psim schedule gpipe --stages 2 --microbatches 4 --format csv
   psim schedule interleaved-1f1b --stages 2 --microbatches 4 --virtual 2
   psim schedule gpipe --stages 3 --microbatches 4 --clock
   psim schedule zb-h1 --plot zb-h1.png
   psim schedule 1f1b --stages 2 --microbatches 4 --deadlock`,
-		ValidArgs: schedules.Names(),
-		Args:      exactly(1, "one NAME of a schedule ("+strings.Join(schedules.Names(), ", ")+") or FILE.csv"),
+		ValidArgs: names,
+		Args:      exactArgs(1, "one NAME of a schedule ("+strings.Join(names, ", ")+") or FILE.csv"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
 				return err
 			}
-			w, err := interrupt.Await(cmd.Context(), func() (namedOrder, error) { return f.find(cmd, args[0]) })
+			find := func() (namedOrder, error) { return f.find(cmd, args[0]) }
+			w, err := interrupt.Await(cmd.Context(), find)
 			if err != nil {
 				return err
 			}
@@ -76,12 +80,14 @@ func (f *scheduleFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&f.shape.Ranks, "stages", 4, "pipeline ranks")
 	flags.IntVar(&f.shape.Microbatches, "microbatches", 8, "microbatches")
 	flags.IntVar(&f.shape.Virtual, "virtual", 1, "stages per rank")
-	flags.IntVar(&f.shape.Group, "group", 0, "interleaved-1f1b: microbatches per round, as Megatron counts (default: equal rounds)")
+	flags.IntVar(&f.shape.Group, "group", 0,
+		"interleaved-1f1b: microbatches per round, as Megatron counts (default: equal rounds)")
 	flags.StringVar(&f.format, "format", "text", "text, csv or json")
 	flags.BoolVar(&f.messages, "messages", false, "with SEND and RECV, where PyTorch puts them")
 	flags.BoolVar(&f.deadlock, "deadlock", false, "instead of the order, whether and where it hangs")
 	flags.BoolVar(&f.clock, "clock", false, "instead of the order, the (microbatch, stage) pairs of every clock cycle")
-	flags.Var((*named)(&f.plot), "plot", "also draw the order, every action of one unit (B of two), to a .png, .svg or .pdf")
+	flags.Var((*pathValue)(&f.plot), "plot",
+		"also draw the order, every action of one unit (B of two), to a .png, .svg or .pdf")
 }
 
 func (f *scheduleFlags) check() error {
@@ -89,7 +95,7 @@ func (f *scheduleFlags) check() error {
 	case !slices.Contains([]string{"text", "csv", "json"}, f.format):
 		return fmt.Errorf("--format %s: use text, csv or json", f.format)
 	case f.clock && (f.messages || f.deadlock):
-		return errors.New("--clock: cannot be combined with --messages or --deadlock; cycles hold what is computed")
+		return errors.New("--clock: cannot be combined with --messages or --deadlock; cycles hold only computation")
 	case f.shape.Virtual < 1:
 		return fmt.Errorf("--virtual %d: must be at least 1", f.shape.Virtual)
 	case f.plot != "" && pictureFormat(f.plot) == "":
@@ -98,27 +104,27 @@ func (f *scheduleFlags) check() error {
 	return ram.CheckTasks(2 * float64(f.shape.Ranks) * float64(f.shape.Microbatches) * float64(f.shape.Virtual))
 }
 
-// namedOrder holds an order to print, and the schedule and size that it is of.
+// A namedOrder is an order to print, with its schedule and size.
 type namedOrder struct {
 	schedules.Schedule
 	shape graph.Shape
 	order order.Order
 }
 
-// find makes the order of a name, or reads that of a file.
+// find makes the order of the schedule with a name, or reads the order in a file.
 func (f *scheduleFlags) find(cmd *cobra.Command, name string) (w namedOrder, err error) {
 	if strings.HasSuffix(name, ".csv") {
 		return f.read(cmd, name)
 	}
 	if w.Schedule, err = schedules.Find(name); err != nil {
-		return w, unknownOrder(name, err)
+		return w, unknownOrderError(name, err)
 	}
 	if !w.Pipelined && !cmd.Flags().Changed("stages") {
 		f.shape.Ranks = 1
 	}
 	w.shape = w.Sized(f.shape)
 	if w.order, err = w.Order(f.shape, nil); err != nil {
-		return w, flagError(err)
+		return w, shapeFlagError(err)
 	}
 	if f.messages {
 		w.order, err = w.order.WithMessages()
@@ -126,7 +132,7 @@ func (f *scheduleFlags) find(cmd *cobra.Command, name string) (w namedOrder, err
 	return w, err
 }
 
-// read reads the order of a file, whose size is its own.
+// read reads the order in a file, which also gives its size.
 func (f *scheduleFlags) read(cmd *cobra.Command, path string) (w namedOrder, err error) {
 	for _, flag := range []string{"stages", "microbatches", "virtual", "group"} {
 		if cmd.Flags().Changed(flag) {
@@ -148,7 +154,7 @@ func (f *scheduleFlags) read(cmd *cobra.Command, path string) (w namedOrder, err
 	return w, err
 }
 
-// write prints the order or what becomes of it, and draws it.
+// write draws the order if --plot is given, and prints it, its clock cycles or its hangs.
 func (f *scheduleFlags) write(cmd *cobra.Command, w namedOrder) error {
 	if f.plot != "" {
 		if err := w.plot(cmd, f.plot); err != nil {
@@ -157,15 +163,15 @@ func (f *scheduleFlags) write(cmd *cobra.Command, w namedOrder) error {
 	}
 	text, err := interrupt.Await(cmd.Context(), func() (string, error) {
 		var text strings.Builder
-		if f.deadlock {
-			err := w.writeHangs(&text)
-			return text.String(), err
+		var err error
+		switch {
+		case f.deadlock:
+			err = w.writeHangs(&text)
+		case f.clock:
+			err = w.writeClock(&text, f.format)
+		default:
+			err = w.write(&text, f.format)
 		}
-		if f.clock {
-			err := w.writeClock(&text, f.format)
-			return text.String(), err
-		}
-		err := writeOrder(&text, f.format, w.Name, w.shape, w.order)
 		return text.String(), err
 	})
 	if err != nil {
@@ -176,25 +182,31 @@ func (f *scheduleFlags) write(cmd *cobra.Command, w namedOrder) error {
 }
 
 func (w namedOrder) plot(cmd *cobra.Command, path string) error {
-	trace, err := interrupt.Await(cmd.Context(), func() (*graph.Trace, error) { return lib.UnitTrace(w.Schedule, w.shape) })
+	simulate := func() (*graph.Trace, error) { return lib.UnitTrace(w.Schedule, w.shape) }
+	trace, err := interrupt.Await(cmd.Context(), simulate)
 	if err != nil {
 		return err
 	}
-	return writeOne(cmd, "plot", path, func(out io.Writer) error {
-		return picture.Timeline(out, pictureFormat(path), picture.UnitTitle(trace, lib.Unit), picture.Panel{Trace: trace, Unit: lib.Unit})
-	})
+	render := func(out io.Writer) error {
+		title, panel := picture.UnitTitle(trace, lib.Unit), picture.Panel{Trace: trace, Unit: lib.Unit}
+		return picture.Timeline(out, pictureFormat(path), title, panel)
+	}
+	return pictureFile{flag: "plot", path: path, render: render}.write(cmd)
 }
 
-// unknownOrder returns the error for a name that has no compute order.
-func unknownOrder(name string, err error) error {
+// unknownOrderError explains why there is no compute order of a name.
+func unknownOrderError(name string, err error) error {
 	if configs.IsSearched(name) {
-		return fmt.Errorf("%[1]s has no order before tasks have times: psim run CONFIG --set schedule.name=%[1]s finds one", name)
+		return fmt.Errorf("%[1]s has no order before tasks have times: "+
+			"psim run CONFIG --set schedule.name=%[1]s finds one", name)
 	}
 	if name == "fsdp" {
-		return errors.New("fsdp is ddp with parallel.zero = 3: psim schedule ddp prints its order, and psim run fsdp simulates it layer by layer")
+		return errors.New("fsdp is ddp with parallel.zero = 3: psim schedule ddp prints its order, " +
+			"and psim run fsdp simulates it layer by layer")
 	}
 	if _, err := collective.Find(name); err == nil {
-		return fmt.Errorf("%s is a collective, which has no compute order; psim run %s simulates one", name, collective.RingAllReduce)
+		return fmt.Errorf("%s is a collective, which has no compute order; psim run %s simulates one",
+			name, collective.RingAllReduce)
 	}
 	if strings.ContainsAny(name, `/\.`) {
 		return fmt.Errorf("%s: the name of an order's file ends in .csv", name)
@@ -202,41 +214,74 @@ func unknownOrder(name string, err error) error {
 	return fmt.Errorf("%w%s", err, nearest.Suggest(name, schedules.Names()))
 }
 
-// flagError rewords an error about a setting as one about the flag.
-func flagError(err error) error {
-	flags := strings.NewReplacer("remove virtual_stages", "remove --virtual", "remove group", "remove --group", "virtual_stages", "virtual")
+// shapeFlagError rewords an error about a setting of the shape as one about its flag.
+func shapeFlagError(err error) error {
+	flags := strings.NewReplacer(
+		"remove virtual_stages", "remove --virtual", "remove group", "remove --group", "virtual_stages", "virtual",
+	)
 	return fmt.Errorf("--%s", strings.Replace(flags.Replace(err.Error()), " = ", " ", 1))
 }
 
-func writeOrder(w io.Writer, format, name string, shape graph.Shape, o order.Order) error {
+// write prints the order of every rank.
+func (w namedOrder) write(out io.Writer, format string) error {
 	switch format {
 	case "csv":
-		return o.WriteCSV(w)
+		return w.order.WriteCSV(out)
 	case "json":
-		return writeOrderJSON(w, name, shape, o)
+		ranks := make([][]string, len(w.order))
+		for r, actions := range w.order {
+			ranks[r] = order.Cells(actions)
+		}
+		return w.writeJSON(out, "order", ranks)
 	}
-	width := len(fmt.Sprint(len(o) - 1))
-	for r, line := range strings.Split(strings.TrimSuffix(o.String(), "\n"), "\n") {
-		if _, err := fmt.Fprintf(w, "rank %*d: %s\n", width, r, line); err != nil {
+	width := len(fmt.Sprint(len(w.order) - 1))
+	for r, line := range strings.Split(strings.TrimSuffix(w.order.String(), "\n"), "\n") {
+		if _, err := fmt.Fprintf(out, "rank %*d: %s\n", width, r, line); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func writeOrderJSON(w io.Writer, name string, shape graph.Shape, o order.Order) error {
-	ranks := make([][]string, len(o))
-	for r, actions := range o {
-		ranks[r] = order.Cells(actions)
-	}
-	return files.WriteJSON(w, map[string]any{
-		"schedule": name, "stages": shape.Ranks, "virtual_stages": shape.Virtual,
-		"microbatches": shape.Microbatches, "order": ranks,
+// writeJSON prints the schedule, its size, and a view of its order under a key.
+func (w namedOrder) writeJSON(out io.Writer, key string, view any) error {
+	return files.WriteJSON(out, map[string]any{
+		"schedule": w.Name, "stages": w.shape.Ranks, "virtual_stages": w.shape.Virtual,
+		"microbatches": w.shape.Microbatches, key: view,
 	})
 }
 
-// writeHangs prints whether the order runs to its end, for what its messages
-// may be.
+// A cycleAction is an action of a clock cycle in JSON.
+type cycleAction struct {
+	Kind       string `json:"kind"`
+	Microbatch int32  `json:"microbatch"`
+	Stage      int32  `json:"stage"`
+	Rank       int    `json:"rank"`
+}
+
+// writeClock prints the clock cycles of the order.
+func (w namedOrder) writeClock(out io.Writer, format string) error {
+	cycles, err := w.order.Cycles()
+	if err != nil {
+		return err
+	}
+	switch format {
+	case "csv":
+		return order.WriteCyclesCSV(out, cycles)
+	case "text":
+		return order.WriteCycles(out, cycles)
+	}
+	list := make([][]cycleAction, len(cycles))
+	for i, c := range cycles {
+		for _, p := range c {
+			list[i] = append(list[i], cycleAction{p.Kind.String(), p.Microbatch, p.Stage, p.Rank})
+		}
+	}
+	return w.writeJSON(out, "cycles", list)
+}
+
+// writeHangs prints whether the order runs to its end or hangs, with receives in both places where
+// they may be, and with buffered and blocking sends.
 func (w namedOrder) writeHangs(out io.Writer) error {
 	variants := []struct {
 		title string

@@ -107,7 +107,7 @@ func TestScheduleClock(t *testing.T) {
 	golden := map[string][][][2]int32{}
 	require.NoError(t, json.Unmarshal(data, &golden))
 	for name, size := range map[string]string{"m6_n2": "--microbatches 6 --stages 2", "m3_n3": "--microbatches 3 --stages 3"} {
-		var got struct{ Cycles [][]action }
+		var got struct{ Cycles [][]cycleAction }
 		stdout, stderr, code := psim(t, "psim schedule gpipe --clock --format json "+size)
 		require.Zero(t, code, stderr)
 		require.NoError(t, json.Unmarshal([]byte(stdout), &got))

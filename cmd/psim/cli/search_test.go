@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -181,7 +180,9 @@ func TestSearchInterrupted(t *testing.T) {
 	require.Len(t, found.Plans, 5)
 	require.True(t, found.Partial)
 	var out strings.Builder
-	require.NoError(t, outputFlags{out: "o"}.report(ctx, c.Name(), found, 3, time.Second, &out, io.Discard))
+	f := searchFlags{outputFlags: outputFlags{out: "o"}, rows: 3}
+	require.NoError(t, f.saveRanking(ctx, found, c.Name(), io.Discard))
+	require.NoError(t, f.printRanking(found, &out))
 	require.Contains(t, out.String(), "\nwarning: the search was interrupted; there may be better plans\n")
 	plans, err := rankings.ReadPlans(strings.NewReader(contents(t, "o")["plans.json"]))
 	require.NoError(t, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,7 +27,7 @@ import (
 	"psim/schedules"
 )
 
-// planFlags holds those of a search over the plans for a number of devices.
+// planFlags holds the flags of a search over the plans for a number of devices.
 type planFlags struct {
 	devices    int
 	trainer    string
@@ -39,21 +38,25 @@ type planFlags struct {
 	dimensions []string
 }
 
-// ofPlans names the flags that go with --devices.
-var ofPlans = []string{"trainer", "schedules", "fix", "vary", "margin", "shard", "map"}
+// planFlagNames lists the flags that need --devices.
+var planFlagNames = []string{"trainer", "schedules", "fix", "vary", "margin", "shard", "map"}
 
 func (f *planFlags) register(flags *pflag.FlagSet) {
-	flags.IntVar(&f.devices, "devices", 0, "find the best plan for so many devices, whatever plan CONFIG has")
-	flags.StringVar(&f.trainer, "trainer", "", "with --devices: keep to what this stack offers (psim list stacks), or any (default: CONFIG's train.stack)")
-	flags.StringSliceVar(&f.schedules, "schedules", nil, "with --devices: only these schedules, A,B (default: all whose order is known)")
+	flags.IntVar(&f.devices, "devices", 0, "find the best plan for this number of devices, whatever plan CONFIG has")
+	flags.StringVar(&f.trainer, "trainer", "",
+		"with --devices: keep to what this stack offers (psim list stacks), or any (default: CONFIG's train.stack)")
+	flags.StringSliceVar(&f.schedules, "schedules", nil,
+		"with --devices: only these schedules, A,B (default: all whose order is known)")
 	flags.StringArrayVar(&f.fix, "fix", nil, "with --devices: keep CONFIG's value of this KEY; may be repeated")
-	flags.StringArrayVar(&f.vary, "vary", nil, "with --devices: only these values of a setting, KEY=V1,V2…; may be repeated")
+	flags.StringArrayVar(&f.vary, "vary", nil,
+		"with --devices: only these values of a setting, KEY=V1,V2…; may be repeated")
 	flags.StringVar(&f.margin, "margin", "10%", "with --devices: share of the memory that a plan must leave free")
 	flags.StringVar(&f.shard, "shard", "", "with --devices: search only the I-th of N parts: I/N, auto or auto/N")
-	flags.StringSliceVar(&f.dimensions, "map", nil, "with --devices: two dimensions of map.png, such as tensor,stages (default: those that matter most)")
+	flags.StringSliceVar(&f.dimensions, "map", nil,
+		"with --devices: two dimensions of map.png, such as tensor,stages (default: those that matter most)")
 }
 
-// complete offers names for the flags that take them.
+// complete lets a shell complete the names that flags take.
 func (f *planFlags) complete(cmd *cobra.Command) {
 	names := func(list func() []string) cobra.CompletionFunc {
 		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -61,16 +64,17 @@ func (f *planFlags) complete(cmd *cobra.Command) {
 		}
 	}
 	for flag, list := range map[string]func() []string{
-		"trainer": trainers, "schedules": searchable, "fix": plans.Keys, "vary": plans.Keys, "map": rankings.PlanDimensions,
+		"trainer": trainerNames, "schedules": scheduleNames, "fix": plans.Keys, "vary": plans.Keys,
+		"map": rankings.PlanDimensions,
 	} {
 		if err := cmd.RegisterFlagCompletionFunc(flag, names(list)); err != nil {
-			panic(err) // a flag that register has not declared
+			panic(err) // register does not declare the flag
 		}
 	}
 }
 
-// trainers lists what --trainer takes.
-func trainers() []string {
+// trainerNames lists the values of --trainer.
+func trainerNames() []string {
 	names := []string{plans.Any}
 	for _, s := range configs.Stacks() {
 		names = append(names, s.Name)
@@ -78,8 +82,8 @@ func trainers() []string {
 	return names
 }
 
-// searchable lists what --schedules takes.
-func searchable() []string {
+// scheduleNames lists the values of --schedules.
+func scheduleNames() []string {
 	names := schedules.Names()
 	for _, s := range configs.Searched() {
 		names = append(names, s.Name)
@@ -87,64 +91,65 @@ func searchable() []string {
 	return names
 }
 
-// known refuses a value of a flag that is not among some names.
-func known(flag, value string, names []string) error {
+// checkName refuses a value of a flag that is not one of the names.
+func checkName(flag, value string, names []string) error {
 	if slices.Contains(names, value) {
 		return nil
 	}
-	return fmt.Errorf("--%s: unknown name %q; use %s%s", flag, value, strings.Join(names, ", "), nearest.Suggest(value, names))
+	return fmt.Errorf("--%s: unknown name %q; use %s%s",
+		flag, value, strings.Join(names, ", "), nearest.Suggest(value, names))
 }
 
-// checkNames refuses names that stand for nothing.
+// checkNames refuses unknown trainers, schedules and dimensions.
 func (f planFlags) checkNames() error {
 	if f.trainer != "" {
-		if err := known("trainer", f.trainer, trainers()); err != nil {
+		if err := checkName("trainer", f.trainer, trainerNames()); err != nil {
 			return err
 		}
 	}
 	for _, name := range f.schedules {
-		if err := known("schedules", name, searchable()); err != nil {
+		if err := checkName("schedules", name, scheduleNames()); err != nil {
 			return err
 		}
 	}
 	return flagged("map", figures.CheckDimensions(f.dimensions))
 }
 
-// check refuses flags of a search over plans without --devices.
+// check refuses wrong flags, and without --devices those that need it.
 func (f planFlags) check(flags *pflag.FlagSet) error {
 	if flags.Changed("devices") {
 		if f.devices < 1 {
 			return fmt.Errorf("--devices %d: must be at least 1", f.devices)
 		}
 		if flags.Changed("schedules") && len(f.schedules) == 0 {
-			return fmt.Errorf("--schedules: names no schedule; use some of %s", strings.Join(searchable(), ", "))
+			return fmt.Errorf("--schedules: names no schedule; use some of %s", strings.Join(scheduleNames(), ", "))
 		}
 		return f.checkNames()
 	}
-	for _, name := range ofPlans {
+	for _, name := range planFlagNames {
 		if flags.Changed(name) {
-			return fmt.Errorf("--%s: needs --devices, which says for how many devices plans are searched", name)
+			return fmt.Errorf("--%s: needs --devices, the number of devices to search plans for", name)
 		}
 	}
 	return nil
 }
 
-// query reads the flags.
-func (f planFlags) query(c *configs.Config, margin bool, rows int) (q plans.Query, err error) {
-	q = plans.Query{Devices: f.devices, Trainer: f.trainer, Schedules: f.schedules, Fix: f.fix, Rows: rows}
-	if q.Margin, err = share(f.margin); err != nil {
+// query returns what to search for. The margin of a configuration applies unless --margin is given.
+func (f searchFlags) query(c *configs.Config, marginGiven bool) (q plans.Query, err error) {
+	q = plans.Query{Devices: f.devices, Trainer: f.trainer, Schedules: f.schedules, Fix: f.fix, Rows: f.rows}
+	if q.Margin, err = parseShare(f.margin); err != nil {
 		return q, fmt.Errorf("--margin %s: %w", f.margin, err)
 	}
-	if !margin && c.Defined("machine.memory_margin") {
+	if !marginGiven && c.Defined("machine.memory_margin") {
 		q.Margin = c.Machine.MemoryMargin
 	}
-	if q.Vary, err = variations(f.vary); err != nil {
+	if q.Vary, err = parseVariations(f.vary); err != nil {
 		return q, err
 	}
 	for _, v := range q.Vary {
 		for _, value := range v.Values {
 			if err := configs.CheckSet(v.Key + "=" + value); err != nil {
-				return q, sweepError(err, q.Vary)
+				return q, variationError(err, q.Vary)
 			}
 		}
 	}
@@ -156,8 +161,8 @@ func (f planFlags) query(c *configs.Config, margin bool, rows int) (q plans.Quer
 	return q, nil
 }
 
-// share reads a share of a whole: 10% or 0.1.
-func share(text string) (float64, error) {
+// parseShare reads a share of a whole: 10% or 0.1.
+func parseShare(text string) (float64, error) {
 	number, percent := strings.CutSuffix(text, "%")
 	x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if percent {
@@ -169,96 +174,108 @@ func share(text string) (float64, error) {
 	return x, nil
 }
 
-func (f planFlags) run(ctx context.Context, cmd *cobra.Command, path string, o outputFlags, rows int) error {
-	stderr := cmd.ErrOrStderr()
-	c, err := lib.Load(path, o.sets...)
+// A planSearch is a search over the plans for a number of devices.
+type planSearch struct {
+	searchFlags
+	config *configs.Config
+	query  plans.Query
+	std    streams
+}
+
+// searchPlans finds the best plans for --devices.
+func (f searchFlags) searchPlans(cmd *cobra.Command, path string) error {
+	ctx := cmd.Context()
+	c, err := lib.Load(path, f.sets...)
 	if err != nil {
 		return err
 	}
-	q, err := f.query(c, cmd.Flags().Changed("margin"), rows)
+	q, err := f.query(c, cmd.Flags().Changed("margin"))
 	if err != nil {
 		return err
 	}
-	folder, err := f.folder(&o, q.Shard)
+	folder, err := f.folder(q.Shard)
 	if err != nil {
 		return err
 	}
-	o.note(stderr, c.Inputs)
-	q.Points = o.out != ""
-	found, searched := f.search(ctx, c, q, o, stderr)
-	if found == nil {
-		return sweepError(searched, q.Vary)
+	s := planSearch{searchFlags: f, config: c, query: q, std: streamsOf(cmd)}
+	s.note(s.std.err, c.Inputs)
+	s.query.Points = folder.Path != ""
+	answer, searched := s.search(ctx)
+	if answer == nil {
+		return variationError(searched, q.Vary)
 	}
-	if o.out = folder.Path; searched != nil {
-		o.out = folder.Aside().Path
+	if s.out = folder.Path; searched != nil {
+		s.out = folder.Aside().Path
 	} else {
-		searched = f.explain(ctx, c, q, found)
+		searched = s.explain(ctx, answer)
 	}
-	written := f.save(ctx, c, q, found, o, stderr)
-	err = errors.Join(printPlans(found.PlanRanking, o, cmd), written, searched)
-	if err == nil && len(found.Plans) == 0 {
-		return o.noPlan(found.PlanRanking)
+	unsaved := s.save(ctx, answer)
+	err = errors.Join(s.printPlans(answer.PlanRanking, s.std), unsaved, searched)
+	if err == nil && len(answer.Plans) == 0 {
+		return s.noPlanError(answer.PlanRanking)
 	}
 	return err
 }
 
-// folder returns the folder for files, that of a shard in --out.
-func (f planFlags) folder(o *outputFlags, shard rankings.Shard) (folder files.Folder, err error) {
-	o.noDash()
-	to := o.out
+// folder returns the folder for files: --out, or for a shard a folder in it. Its path is empty if
+// nothing is to be saved.
+func (f searchFlags) folder(shard rankings.Shard) (folder files.Folder, err error) {
+	f.clearDash()
+	path := f.out
 	if f.shard != "" {
-		if to == "" {
+		if path == "" {
 			return folder, errors.New("--out is missing: --shard needs it, for psim merge to find the part")
 		}
-		to = filepath.Join(to, shard.Folder())
+		path = filepath.Join(path, shard.Folder())
 	}
-	folder = reports.PlansFolder(to)
-	return folder, o.checkOut(folder)
+	folder = reports.PlansFolder(path)
+	return folder, f.checkOut(folder)
 }
 
-// printPlans prints what was found in the wanted form; in words it tells on stderr what
-// is not the same from run to run.
-func printPlans(found rankings.PlanRanking, o outputFlags, cmd *cobra.Command) error {
-	if o.json {
-		return found.WriteJSON(cmd.OutOrStdout())
+// printPlans prints the plans in the form that the flags ask for. It prints how many plans were
+// simulated on stderr, because these numbers differ from run to run.
+func (f outputFlags) printPlans(ranking rankings.PlanRanking, std streams) error {
+	if f.json {
+		return ranking.WriteJSON(std.out)
 	}
-	if !o.quiet && found.Space > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "psim: %s\n", reports.CountPlans(found))
+	if !f.quiet && ranking.Space > 0 {
+		fmt.Fprintf(std.err, "psim: %s\n", reports.CountPlans(ranking))
 	}
-	return reports.WritePlanRanking(cmd.OutOrStdout(), found)
+	return reports.WritePlanRanking(std.out, ranking)
 }
 
-// search runs the search, and tells how far it is.
-func (f planFlags) search(ctx context.Context, c *configs.Config, q plans.Query, o outputFlags, stderr io.Writer) (*plans.Answer, error) {
-	p, start := newProgress(stderr, o.quiet), time.Now()
-	found, err := plans.Search(ctx, c, q, func(now plans.Progress) {
+// search searches the plans and shows its progress.
+func (s planSearch) search(ctx context.Context) (*plans.Answer, error) {
+	p, start := newProgress(s.std.err, s.quiet), time.Now()
+	answer, err := plans.Search(ctx, s.config, s.query, func(now plans.Progress) {
 		best := "none fits yet"
 		if now.Best > 0 {
 			best = "the best takes " + units.FormatDuration(now.Best)
 		}
-		p.say("%d of %d plans decided, %d simulated; %s", now.Decided, now.Space, now.Simulated, best)
+		p.showf("%d of %d plans decided, %d simulated; %s", now.Decided, now.Space, now.Simulated, best)
 	})
 	p.clear()
-	if found != nil {
+	if answer != nil {
 		seconds := time.Since(start).Seconds()
-		found.Seconds = &seconds
+		answer.Seconds = &seconds
 	}
-	return found, err
+	return answer, err
 }
 
-// explain adds why the best plan wins and how sure that is, or what would fit.
-func (f planFlags) explain(ctx context.Context, c *configs.Config, q plans.Query, found *plans.Answer) (err error) {
-	if len(found.Plans) == 0 {
-		found.WouldFit, err = q.Remedies(ctx, c)
+// explain adds why the best plan wins and how accurate its prediction is. If no plan fits, it adds
+// which changes would make one fit.
+func (s planSearch) explain(ctx context.Context, answer *plans.Answer) (err error) {
+	if len(answer.Plans) == 0 {
+		answer.WouldFit, err = s.query.Remedies(ctx, s.config)
 		return err
 	}
-	found.Accuracy = accuracy(c)
-	return found.Explain(ctx, c, q)
+	answer.Accuracy = stackAccuracy(s.config)
+	return answer.Explain(ctx, s.config, s.query)
 }
 
-// accuracy tells how far off predictions of a configuration's stack on its device were; nil
-// where it names no stack.
-func accuracy(c *configs.Config) *rankings.StackAccuracy {
+// stackAccuracy returns the errors of earlier predictions for a configuration's stack on its device,
+// or nil if it names no stack.
+func stackAccuracy(c *configs.Config) *rankings.StackAccuracy {
 	if c.Offers() == nil {
 		return nil
 	}
@@ -266,22 +283,18 @@ func accuracy(c *configs.Config) *rankings.StackAccuracy {
 }
 
 // save writes the files into the folder, if there is one.
-func (f planFlags) save(ctx context.Context, c *configs.Config, q plans.Query, found *plans.Answer, o outputFlags, stderr io.Writer) error {
-	if o.out == "" {
+func (s planSearch) save(ctx context.Context, answer *plans.Answer) error {
+	if s.out == "" {
 		return nil
 	}
-	saved, err := found.Saved(c, q, versionName())
+	saved, err := answer.Saved(s.config, s.query, versionName())
 	if err != nil {
 		return err
 	}
-	names, err := plans.Save(context.WithoutCancel(ctx), saved, o.out, f.dimensions)
+	names, err := plans.Save(context.WithoutCancel(ctx), saved, s.out, s.dimensions)
 	if err != nil {
 		return failure{err}
 	}
-	what := strings.Join(names, ", ")
-	if found.Partial {
-		what += ", of what was found until the interrupt,"
-	}
-	o.wrote(stderr, what, o.out)
+	s.reportPlans(s.std.err, names, answer.Partial)
 	return nil
 }

@@ -28,12 +28,7 @@ type sweepFlags struct {
 	shard string
 }
 
-func newSweep() *cobra.Command {
-	var f sweepFlags
-	cmd := &cobra.Command{
-		Use:   "sweep CONFIG --vary KEY=V1,V2…",
-		Short: "predict every combination of the values of some settings, on all cores",
-		Long: `sweep predicts CONFIG with every combination of the values of some settings, and
+const sweepManual = `sweep predicts CONFIG with every combination of the values of some settings, and
 prints a row for each: the first --vary changes slowest. A list or a text with a
 comma is one value: --vary schedule.partition=[1,2],[2,1].
 
@@ -44,22 +39,29 @@ exit code is 1 only if all are impossible. A value that is wrong in any combinat
 is refused at the start.
 
 --out writes sweep.jsonl (a line for each point, as psim plot sweep reads it),
-sweep.csv, sweep.png and sweep.json. Points that are finished are kept there as
-they come: after an interrupt or a kill the same command resumes from there, and
+sweep.csv, sweep.png and sweep.json. Finished points are kept there one by one:
+after an interrupt or a kill the same command resumes from there, and
 points whose configuration has not changed are never computed again.
 
 --shard I/N computes the I-th of N parts and writes into a folder of its own in
 --out, for job arrays; psim merge joins them. --shard auto takes I and N from a Slurm
-job array, auto/N takes I from an indexed Kubernetes job.`,
+job array, auto/N takes I from an indexed Kubernetes job.`
+
+func newSweep() *cobra.Command {
+	var f sweepFlags
+	cmd := &cobra.Command{
+		Use:   "sweep CONFIG --vary KEY=V1,V2…",
+		Short: "predict every combination of the values of some settings, on all cores",
+		Long:  sweepManual,
 		Example: `  psim sweep gpipe --vary schedule.microbatches=4,8,16
   psim sweep gpipe --vary schedule.name=gpipe,1f1b --vary schedule.stages=2,4 --out out/both
   psim sweep gpipe --vary parallel.data=1,2,4 --shard 1/2 --out out/parts
   psim sweep gpipe --vary parallel.data=1,2,4 --shard 2/2 --out out/parts
   psim merge out/parts --out out/whole`,
-		Args:              exactly(1, "one CONFIG, a file or the name of an example"),
+		Args:              exactArgs(1, "one CONFIG, a file or the name of an example"),
 		ValidArgsFunction: completeExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runSweep(cmd.Context(), args[0], f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runSweep(cmd.Context(), args[0], f, streamsOf(cmd))
 		},
 	}
 	f.register(cmd.Flags())
@@ -69,17 +71,21 @@ job array, auto/N takes I from an indexed Kubernetes job.`,
 func (f *sweepFlags) register(flags *pflag.FlagSet) {
 	f.registerInput(flags)
 	f.registerVerbose(flags)
-	f.registerOutput(flags, "print all results as one JSON object and nothing else", "print one row per point as CSV and nothing else", "folder to write to, and to resume from")
+	f.registerOutput(flags, outputHelp{
+		json: "print all results as one JSON object and nothing else",
+		csv:  "print one row per point as CSV and nothing else",
+		out:  "folder to write to, and to resume from",
+	})
 	flags.StringArrayVar(&f.vary, "vary", nil, "values of a setting: KEY=V1,V2… with a dotted key; may be repeated")
 	flags.StringVar(&f.shard, "shard", "", "compute only the I-th of N parts: I/N, auto or auto/N")
 }
 
-func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.Writer) error {
-	f.noDash()
+func runSweep(ctx context.Context, path string, f sweepFlags, std streams) error {
+	f.clearDash()
 	if err := f.exclusive(); err != nil {
 		return err
 	}
-	o, err := f.options(stderr)
+	o, err := f.options(std.err)
 	if err != nil {
 		return err
 	}
@@ -90,40 +96,42 @@ func runSweep(ctx context.Context, path string, f sweepFlags, stdout, stderr io.
 	if err := f.checkOut(reports.SweepFolder(o.Folder)); err != nil {
 		return err
 	}
-	f.note(stderr, c.Inputs)
-	p, start := newProgress(stderr, f.quiet), time.Now()
-	o.Progress = func(done, of int) { p.tell(remaining(done, of, time.Since(start))) }
+	f.note(std.err, c.Inputs)
+	p, start := newProgress(std.err, f.quiet), time.Now()
+	o.Progress = func(done, of int) { p.show(remaining(done, of, time.Since(start))) }
 	s, err := sweep.Run(ctx, c, o)
 	p.clear()
 	if s == nil {
-		return sweepError(err, o.Vary)
+		return variationError(err, o.Vary)
 	}
-	f.tell(stderr, s, o.Folder)
+	f.reportReuse(std.err, s, o.Folder)
 	if err != nil {
 		if s.Kept > 0 && f.out != "" && s.Unsaved == nil {
-			fmt.Fprintf(stderr, "psim: %d of %s are kept for the same command in %s\n", s.Kept, units.Plural(len(s.Points), "point"), visible(o.Folder))
+			fmt.Fprintf(std.err, "psim: %d of %s are kept for the same command in %s\n",
+				s.Kept, units.Plural(len(s.Points), "point"), visible(o.Folder))
 		}
 		return errors.Join(s.Unsaved, err)
 	}
-	err = f.printSweep(s.Sweep, stdout)
+	err = f.printSweep(s.Sweep, std)
 	if s.Wrote != nil && s.Unsaved == nil {
-		f.wrote(stderr, strings.Join(s.Wrote, ", "), o.Folder)
+		f.reportWritten(std.err, strings.Join(s.Wrote, ", "), o.Folder)
 	}
 	return errors.Join(err, failed(s.Unsaved))
 }
 
-// options reads the flags of a sweep.
+// options returns the options of the library for the flags.
 func (f sweepFlags) options(stderr io.Writer) (o sweep.Options, err error) {
 	if len(f.vary) == 0 {
 		return o, errors.New("--vary is missing: say what varies, such as --vary schedule.microbatches=4,8,16")
 	}
-	if o.Vary, err = variations(f.vary); err != nil {
+	if o.Vary, err = parseVariations(f.vary); err != nil {
 		return o, err
 	}
 	o.Version, o.Folder = versionName(), f.out
 	if f.shard == "" {
 		if task := os.Getenv("SLURM_ARRAY_TASK_ID"); task != "" && !f.quiet {
-			fmt.Fprintf(stderr, "psim: this is task %s of a job array, and computes all points; --shard auto would compute its part\n", task)
+			fmt.Fprintf(stderr, "psim: this is task %s of a job array, and computes all points; "+
+				"--shard auto would compute its part\n", task)
 		}
 		return o, nil
 	}
@@ -137,8 +145,8 @@ func (f sweepFlags) options(stderr io.Writer) (o sweep.Options, err error) {
 	return o, nil
 }
 
-// variations reads what --vary is given.
-func variations(texts []string) (list []rankings.Variation, err error) {
+// parseVariations reads the values of --vary.
+func parseVariations(texts []string) (list []rankings.Variation, err error) {
 	for _, text := range texts {
 		key, values, ok := strings.Cut(text, "=")
 		if !ok {
@@ -153,9 +161,9 @@ func variations(texts []string) (list []rankings.Variation, err error) {
 	return list, nil
 }
 
-// sweepError names the flag that an error of the library is about, if that is --vary: one
-// of --set is named where it is printed.
-func sweepError(err error, vary []rankings.Variation) error {
+// variationError names the flag --vary in an error about a setting that it gave. The flag --set is
+// named where an error is printed.
+func variationError(err error, vary []rankings.Variation) error {
 	var e *configs.Error
 	varied := func(v rankings.Variation) bool {
 		return slices.ContainsFunc(v.Values, func(value string) bool { return e.Label == v.Key+"="+value })
@@ -167,8 +175,8 @@ func sweepError(err error, vary []rankings.Variation) error {
 	return err
 }
 
-// tell says what of a folder was of use.
-func (f sweepFlags) tell(stderr io.Writer, s *sweep.Outcome, folder string) {
+// reportReuse prints which points in the folder were used, and which are computed again.
+func (f sweepFlags) reportReuse(stderr io.Writer, s *sweep.Outcome, folder string) {
 	if f.quiet {
 		return
 	}
@@ -176,37 +184,39 @@ func (f sweepFlags) tell(stderr io.Writer, s *sweep.Outcome, folder string) {
 		fmt.Fprintf(stderr, "psim: %d of %s were there already\n", s.Reused, units.Plural(len(s.Points), "point"))
 	}
 	if s.Damaged > 0 {
-		fmt.Fprintf(stderr, "psim: %s in %s cannot be read; the points are computed again\n", units.Plural(s.Damaged, "line"), visible(filepath.Join(folder, "sweep.journal")))
+		fmt.Fprintf(stderr, "psim: %s in %s cannot be read; the points are computed again\n",
+			units.Plural(s.Damaged, "line"), visible(filepath.Join(folder, "sweep.journal")))
 	}
 	if s.Stale > 0 {
-		fmt.Fprintf(stderr, "psim: %s were there for another configuration or version of psim, and are computed again\n", units.Plural(s.Stale, "point"))
+		fmt.Fprintf(stderr, "psim: %s were there for another configuration or version of psim, "+
+			"and are computed again\n", units.Plural(s.Stale, "point"))
 	}
 }
 
-// remaining tells how far a sweep is, and how long the rest will take at that rate.
+// remaining says how far a sweep is, and how long the rest will take at the same rate.
 func remaining(done, of int, took time.Duration) string {
 	left := time.Duration(float64(took) / float64(done) * float64(of-done))
 	return fmt.Sprintf("%d of %s, about %s left", done, units.Plural(of, "point"), left.Round(time.Second))
 }
 
-// printSweep writes a sweep to stdout in the wanted form. That no point of it can be
-// is a failure.
-func (f outputFlags) printSweep(s rankings.Sweep, stdout io.Writer) error {
+// printSweep prints a sweep in the form that the flags ask for. A sweep in which every combination is
+// impossible is a failure.
+func (f outputFlags) printSweep(s rankings.Sweep, std streams) error {
 	var err error
 	switch {
 	case f.json:
-		err = s.WriteJSON(stdout)
+		err = s.WriteJSON(std.out)
 	case f.csv:
-		err = reports.WriteSweepCSV(stdout, s)
+		err = reports.WriteSweepCSV(std.out, s)
 	default:
-		err = reports.WriteSweep(stdout, s)
+		err = reports.WriteSweep(std.out, s)
 	}
 	for _, p := range s.Points {
 		if p.Error == "" {
 			return err
 		}
 	}
-	if len(s.Points) == 0 { // of a shard
+	if len(s.Points) == 0 { // a shard may be empty
 		return err
 	}
 	return errors.Join(err, failure{errors.New("none of the combinations can be")})

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"psim/courses/questions"
 	"psim/exec/validation"
@@ -26,28 +27,27 @@ type validateFlags struct {
 	with                          []string
 }
 
-// validateManual tells what psim help validate prints.
 const validateManual = `validate answers the questions of Brown's CS1390 assignment on parallel training.
-Those for a formula it answers in two independent ways: by a closed form, and by
-simulating the task graph. Those about graphs it answers from predicted runs, in
+It answers questions about formulas in two independent ways: by a closed form, and by
+simulating the task graph. It answers questions about graphs from predicted runs, in
 sentences with the runs' numbers, each of which is checked. It fails (exit code 1) if
-the two ways disagree, or the runs do not show what is expected. Without an ID it
-answers all; 3.3 stands for all of its parts.
+the two ways disagree, or if the runs do not show what is expected. Without an ID it
+answers all questions; 3.3 stands for all of its parts.
 
---with NAME=VALUE answers a question for a formula with your own value of one of its
-symbols, in their unit, and simulates that; of several questions, those that have the
-symbol.
+--with NAME=VALUE answers a question about a formula with your own value of one of its
+symbols, in the symbol's unit, and simulates that; of several questions, those that have
+the symbol.
 
---published instead predicts the rows of published tables and says how far off it
-was: a line for each table, or all rows of the tables in NAME. --out DIR draws them.
-Rows that constants were fitted to are marked, and left out of the errors.
+--published instead predicts the rows of published tables and prints the errors
+of the predictions: a line for each table, or all rows of the tables in NAME. --out DIR
+draws them. Rows to which constants were fitted are marked, and left out of the errors.
 
 --executed instead predicts steps of two networks (exec, exec-mlp), runs them for real
-on --gpus devices, and says how far off it was: model-parallel, gpipe and 1f1b with 2, 4
-and 8 microbatches, zbv, ddp, and fsdp with reduce-scatters and without (fsdp-gloo); and
-some of them over two processes (processes). Names of networks and schedules restrict it
-to these. Every experiment is run --runs times, and the run of the median error counts.
-With --resume FILE it can be ended and goes on later.`
+on --gpus devices, and prints the errors of the predictions: model-parallel, gpipe and
+1f1b with 2, 4 and 8 microbatches, zbv, ddp, and fsdp with reduce-scatters and without
+(fsdp-gloo); and some of them over two processes (processes). Names of networks and
+schedules restrict it to these. Every experiment is run --runs times, and the run with the
+median error counts. With --resume FILE it can be ended, and continued later.`
 
 func newValidate() *cobra.Command {
 	var f validateFlags
@@ -66,24 +66,23 @@ func newValidate() *cobra.Command {
 			return f.names(), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(cmd, args); err != nil {
+			if err := f.check(cmd.Flags()); err != nil {
 				return err
 			}
-			ctx, stdout, stderr := cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 			switch {
 			case f.published:
-				return f.replay(ctx, args, stdout, stderr)
+				return f.replay(cmd.Context(), args, streamsOf(cmd))
 			case f.executed:
-				return f.execute(ctx, args, stdout, stderr)
+				return f.execute(cmd.Context(), args, streamsOf(cmd))
 			}
-			return f.answer(ctx, args, stdout)
+			return f.answer(cmd.Context(), args, cmd.OutOrStdout())
 		},
 	}
-	f.register(cmd)
+	f.register(cmd.Flags())
 	return cmd
 }
 
-// names lists what can be validated.
+// names lists the arguments that the flags allow: experiments, questions or tables.
 func (f *validateFlags) names() (names []string) {
 	switch {
 	case f.executed:
@@ -98,35 +97,35 @@ func (f *validateFlags) names() (names []string) {
 	return names
 }
 
-// register declares the flags; some are for --executed alone.
-func (f *validateFlags) register(cmd *cobra.Command) {
-	flags := cmd.Flags()
+// register declares the flags, among them those that apply only to --executed.
+func (f *validateFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.json, "json", false, "print one JSON object and nothing else")
 	flags.BoolVar(&f.markdown, "markdown", false, "print an answer sheet in Markdown")
 	flags.StringArrayVar(&f.with, "with", nil, "answer for your own value of a symbol: NAME=VALUE; may be repeated")
 	flags.BoolVar(&f.published, "published", false, "predict the rows of published tables")
-	flags.Var((*named)(&f.figures), "out", "folder for the scatter plots of --published")
+	flags.Var((*pathValue)(&f.figures), "out", "folder for the scatter plots of --published")
 	flags.BoolVar(&f.executed, "executed", false, "predict steps, run them for real and compare")
-	f.registerExecuted(cmd, &f.resume)
+	f.registerExecuted(flags)
 }
 
-// check refuses flags and arguments that do not go together.
-func (f validateFlags) check(cmd *cobra.Command, args []string) error {
+// check refuses flags that cannot be combined.
+func (f validateFlags) check(flags *pflag.FlagSet) error {
 	switch {
 	case f.json && f.markdown:
 		return errors.New("--json and --markdown cannot be combined; stdout holds one of them")
 	case f.published && f.executed:
 		return errors.New("--published and --executed cannot be combined")
 	case len(f.with) > 0 && (f.published || f.executed):
-		return fmt.Errorf("--with %s: is for questions, which --published and --executed do not answer", f.with[0])
+		return fmt.Errorf("--with %s: applies only to questions, which --published and --executed do not answer",
+			f.with[0])
 	}
 	for _, name := range executedFlags {
-		if cmd.Flags().Changed(name) && !f.executed {
-			return fmt.Errorf("--%s: is for the experiments of --executed, which is not given", name)
+		if flags.Changed(name) && !f.executed {
+			return fmt.Errorf("--%s: applies only to the experiments of --executed, which is not given", name)
 		}
 	}
 	if f.figures != "" && !f.published {
-		return fmt.Errorf("--out %s: is for --published", f.figures)
+		return fmt.Errorf("--out %s: applies only to --published", f.figures)
 	}
 	return nil
 }
@@ -135,7 +134,8 @@ func (f validateFlags) answer(ctx context.Context, ids []string, w io.Writer) er
 	selected, err := questions.Select(ids)
 	if err != nil {
 		if _, other := published.Select(ids); other == nil {
-			return fmt.Errorf("%[1]s: is a published table, not a question; psim validate --published %[1]s replays it", strings.Join(ids, " "))
+			return fmt.Errorf("%[1]s: is a published table, not a question; psim validate --published %[1]s replays it",
+				strings.Join(ids, " "))
 		}
 		return err
 	}
@@ -154,7 +154,8 @@ func (f validateFlags) answer(ctx context.Context, ids []string, w io.Writer) er
 		return report.WriteText(w, len(ids) > 0 || len(f.with) > 0)
 	})
 	if err == nil && report.Failed > 0 {
-		err = failure{fmt.Errorf("%d of %d questions: closed form and simulation disagree, or runs do not show what is expected", report.Failed, len(answers))}
+		err = failure{fmt.Errorf("%d of %d questions: closed form and simulation disagree, "+
+			"or runs do not show what is expected", report.Failed, len(answers))}
 	}
 	return err
 }
@@ -169,8 +170,8 @@ func (f validateFlags) print(w io.Writer, report any, markdown, text func(io.Wri
 	return text(w)
 }
 
-// replay predicts the tables of some names, all if there are none.
-func (f validateFlags) replay(ctx context.Context, names []string, stdout, stderr io.Writer) error {
+// replay predicts the published tables with the given names, or all tables without names.
+func (f validateFlags) replay(ctx context.Context, names []string, std streams) error {
 	tables, err := published.Select(names)
 	if err != nil {
 		return err
@@ -182,23 +183,20 @@ func (f validateFlags) replay(ctx context.Context, names []string, stdout, stder
 	if err != nil {
 		return failure{err}
 	}
-	var written error
+	var unsaved error
+	pictures := "" // the folder that the Markdown refers to
 	if f.figures != "" {
-		if written = f.draw(ctx, report); written == nil {
-			fmt.Fprintln(stderr, "wrote", visible(f.figures))
+		pictures = filepath.Base(f.figures)
+		if unsaved = f.draw(ctx, report); unsaved == nil {
+			fmt.Fprintln(std.err, "wrote", visible(f.figures))
 		}
 	}
-	markdown, text := func(w io.Writer) error {
-		pictures := ""
-		if f.figures != "" {
-			pictures = filepath.Base(f.figures)
-		}
-		return report.WriteMarkdown(w, pictures)
-	}, report.WriteText
+	markdown := func(w io.Writer) error { return report.WriteMarkdown(w, pictures) }
+	text := report.WriteText
 	if len(names) == 0 {
 		text = report.WriteSummary
 	}
-	return errors.Join(f.print(stdout, report, markdown, text), written)
+	return errors.Join(f.print(std.out, report, markdown, text), unsaved)
 }
 
 func (f validateFlags) draw(ctx context.Context, r published.Report) error {

@@ -9,7 +9,7 @@ import (
 	"psim/internal/files"
 )
 
-// gradientFolder returns the folder of --save-gradients, whose path is empty for none.
+// gradientFolder returns the folder of --save-gradients; its path is empty without the flag.
 func (f *execFlags) gradientFolder(list []*configs.Config) (files.Folder, error) {
 	folder := files.Folder{Path: f.gradients, Owner: "exec --save-gradients"}
 	for _, c := range list {
@@ -24,11 +24,13 @@ func (f *execFlags) gradientFolder(list []*configs.Config) (files.Folder, error)
 	if folder.Path == "" {
 		return folder, nil
 	}
-	return folder, refused("save-gradients", folder.Check())
+	return folder, usageError("save-gradients", folder.Check())
 }
 
-// saveGradients writes those of a session, where they are asked for.
-func (f *execFlags) saveGradients(ctx context.Context, s *session.Session, folder files.Folder, stderr io.Writer) error {
+// saveGradients writes the gradients of a session if --save-gradients is given.
+func (f *execFlags) saveGradients(
+	ctx context.Context, s *session.Session, folder files.Folder, stderr io.Writer,
+) error {
 	list := s.Gradients()
 	if folder.Path == "" || len(list) == 0 {
 		return nil
@@ -36,6 +38,6 @@ func (f *execFlags) saveGradients(ctx context.Context, s *session.Session, folde
 	if err := folder.Write(context.WithoutCancel(ctx), list); err != nil {
 		return failure{err}
 	}
-	f.wrote(stderr, "the gradients of the first step, a file for every rank,", folder.Path)
+	f.reportWritten(stderr, "the gradients of the first step, a file for every rank,", folder.Path)
 	return nil
 }

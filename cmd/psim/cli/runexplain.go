@@ -12,9 +12,9 @@ import (
 	"psim/results"
 )
 
-// explanation adds what the step is made of and what one change each would give, where
-// that is asked for and can be printed.
-func (f runFlags) explanation(ctx context.Context, p *lib.Prediction, stderr io.Writer) error {
+// addExplanation adds to a prediction what the step's time is made of and what single changes would
+// give, if --explain is given. Single changes are not part of the CSV on stdout.
+func (f runFlags) addExplanation(ctx context.Context, p *lib.Prediction, stderr io.Writer) error {
 	if !f.explain {
 		return nil
 	}
@@ -22,9 +22,11 @@ func (f runFlags) explanation(ctx context.Context, p *lib.Prediction, stderr io.
 	if p.Result.Explain = e; err != nil || f.csv && f.out == "" {
 		return err
 	}
-	said := newProgress(stderr, f.quiet)
-	e.WhatIf, e.Unmeasured, err = advise.WhatIf(ctx, p, func(number, of int, set []string) { said.say("change %d of %d: %v", number, of, set) })
-	said.clear()
+	progress := newProgress(stderr, f.quiet)
+	e.WhatIf, e.Unmeasured, err = advise.WhatIf(ctx, p, func(number, of int, set []string) {
+		progress.showf("change %d of %d: %v", number, of, set)
+	})
+	progress.clear()
 	return err
 }
 

@@ -14,18 +14,21 @@ import (
 	"psim/results"
 )
 
-// registerEpochs declares what a prediction can say of a data set.
+// registerEpochs declares the flags that concern a data set.
 func (f *runFlags) registerEpochs(flags *pflag.FlagSet) {
 	f.registerShards(flags)
-	flags.BoolVar(&f.strided, "strided", false, "with --shards: replica r has the samples r, r+n, … instead of shuffled ones")
-	flags.IntVar(&f.epochs, "epochs", 1, "number of passes over the data set, of data.samples samples, to tell the time of")
+	flags.BoolVar(&f.strided, "strided", false,
+		"with --shards: replica r has the samples r, r+n, … instead of shuffled ones")
+	flags.IntVar(&f.epochs, "epochs", 1,
+		"number of passes over the data set, of data.samples samples, to predict the time of")
 }
 
 func (f *runFlags) registerShards(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.shards, "shards", false, "also say which samples every replica trains on; --json and --csv have all of them")
+	flags.BoolVar(&f.shards, "shards", false,
+		"also print which samples every replica trains on; --json and --csv have all of them")
 }
 
-// addEpochs adds what is asked for of the data set to a prediction.
+// addEpochs adds the time of --epochs and the samples of --shards to a prediction.
 func (f runFlags) addEpochs(p *lib.Prediction) error {
 	switch {
 	case f.epochs < 1:
@@ -33,13 +36,15 @@ func (f runFlags) addEpochs(p *lib.Prediction) error {
 	case p.Result.Epochs != nil:
 		p.Result.RepeatEpochs(f.epochs)
 	case f.epochs > 1:
-		return fmt.Errorf("--epochs %d: how long an epoch is follows from the size of the data set; say it, as in --set data.samples=5000", f.epochs)
+		return fmt.Errorf("--epochs %d: the time of an epoch depends on the size of the data set; "+
+			"set it, as in --set data.samples=5000", f.epochs)
 	}
 	if !f.shards {
 		return nil
 	}
 	if p.Config.Data.Samples == 0 {
-		return errors.New("--shards: which samples a replica has follows from how many there are; say it, as in --set data.samples=5000")
+		return errors.New("--shards: the samples of a replica depend on the size of the data set; " +
+			"set it, as in --set data.samples=5000")
 	}
 	each := slices.Repeat([]int64{1}, p.Result.DataParallel)
 	if w := p.Experiment.Staged; w != nil {
@@ -50,7 +55,7 @@ func (f runFlags) addEpochs(p *lib.Prediction) error {
 	return flagged("shards:", err)
 }
 
-// printShards prints the samples of every replica, where they are asked for.
+// printShards prints the samples of every replica if --shards is given.
 func (f runFlags) printShards(r results.Result, stdout io.Writer) error {
 	if !f.shards {
 		return nil

@@ -21,16 +21,20 @@ import (
 	"psim/schedules/collective"
 )
 
-// ofCollectives lists the flags that a collective by itself takes.
-var ofCollectives = []string{"gpus", "devices", "backend", "share", "processes", "cores-per-worker", "oversubscribe", "warmup", "repeats", "stall", "sizes", "json", "quiet"}
+// collectiveFlags lists the flags that apply to a collective by itself.
+var collectiveFlags = []string{
+	"gpus", "devices", "backend", "share", "processes", "cores-per-worker", "oversubscribe", "warmup", "repeats",
+	"stall", "sizes", "json", "quiet",
+}
 
 // isCollective reports whether the arguments name a collective, to be run by itself.
 func isCollective(args []string) bool {
 	return len(args) == 1 && slices.Contains(collective.Names(), args[0])
 }
 
-// orCollective names the collective that was meant by what is no file and no example.
-func orCollective(name string, err error) error {
+// suggestCollective names a similar collective in the error for a name that is neither a file nor an
+// example.
+func suggestCollective(name string, err error) error {
 	wrong := new(configs.Error)
 	best, near := nearest.Word(name, collective.Names())
 	if !near || !errors.As(err, &wrong) || wrong.Label != name || !errors.Is(err, os.ErrNotExist) {
@@ -39,20 +43,21 @@ func orCollective(name string, err error) error {
 	return fmt.Errorf("%s: no such file, example or collective; did you mean %s?", name, best)
 }
 
-// onlyCollective refuses flags that have no meaning for a collective by itself.
-func onlyCollective(flags *pflag.FlagSet) (err error) {
+// checkCollectiveFlags refuses flags that do not apply to a collective by itself.
+func checkCollectiveFlags(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
-		if err == nil && !slices.Contains(ofCollectives, f.Name) {
-			err = fmt.Errorf("--%s: has no meaning for a collective by itself, which takes --%s", f.Name, strings.Join(ofCollectives, ", --"))
+		if err == nil && !slices.Contains(collectiveFlags, f.Name) {
+			err = fmt.Errorf("--%s: does not apply to a collective by itself, which takes --%s",
+				f.Name, strings.Join(collectiveFlags, ", --"))
 		}
 	})
 	return err
 }
 
-// largestSize bounds what every device holds of a tensor, some four times.
+// largestSize bounds the tensor of a collective. Every device holds about four times as much.
 const largestSize = 4 << 30
 
-// parseSizes reads A-B, every size four times the one before and the last B, or A.
+// parseSizes reads a range A-B, whose sizes grow by a factor of four up to B itself, or one size A.
 func parseSizes(text string) (sizes []int64, err error) {
 	from, to, isRange := strings.Cut(text, "-")
 	if !isRange {
@@ -71,7 +76,8 @@ func parseSizes(text string) (sizes []int64, err error) {
 	}
 	switch {
 	case least%collectives.NumberBytes != 0 || least <= 0:
-		return nil, fmt.Errorf("--sizes %s: begins with %d bytes; numbers have %d bytes, so begin with a multiple, such as 8B", text, least, collectives.NumberBytes)
+		return nil, fmt.Errorf("--sizes %s: begins with %d bytes; numbers have %d bytes, so begin with a multiple, "+
+			"such as 8B", text, least, collectives.NumberBytes)
 	case most < least:
 		return nil, fmt.Errorf("--sizes %s: ends before it begins; give the smaller size first, such as 8B-64MiB", text)
 	case most > largestSize:
@@ -84,7 +90,7 @@ func parseSizes(text string) (sizes []int64, err error) {
 	return append(sizes, last), nil
 }
 
-// checkRanks finds over how many devices a collective is run.
+// checkRanks returns the number of devices that a collective runs over.
 func checkRanks(name string, gpus int) (int, error) {
 	row, err := collective.Find(name)
 	if err != nil {
@@ -103,10 +109,7 @@ func checkRanks(name string, gpus int) (int, error) {
 }
 
 // runCollective runs a collective by itself.
-func runCollective(ctx context.Context, flags *pflag.FlagSet, name string, f execFlags, stdout, stderr io.Writer) error {
-	if err := onlyCollective(flags); err != nil {
-		return err
-	}
+func (f execFlags) runCollective(ctx context.Context, name string, std streams) error {
 	sizes, err := parseSizes(f.sizes)
 	if err != nil {
 		return err
@@ -115,30 +118,32 @@ func runCollective(ctx context.Context, flags *pflag.FlagSet, name string, f exe
 	if err != nil {
 		return err
 	}
-	progress := newProgress(stderr, f.quiet || f.json)
+	progress := newProgress(std.err, f.quiet || f.json)
 	check := func() error { return f.Measure.Devices.Check(ranks) }
 	return f.inProcesses(ctx, ranks, check, func() error {
-		found, err := session.Collectives{
-			Devices: f.Measure.Devices, Name: name, Ranks: ranks, Sizes: sizes, Warmup: f.Measure.Train.Warmup, Repeat: f.Measure.Repeats, Options: f.Measure.Train.Run,
-			Stage: progress.tell,
+		timed, err := session.Collectives{
+			Devices: f.Measure.Devices, Name: name, Ranks: ranks, Sizes: sizes,
+			Warmup: f.Measure.Train.Warmup, Repeat: f.Measure.Repeats, Options: f.Measure.Train.Run,
+			Stage: progress.show,
 		}.Run(ctx)
 		progress.clear()
-		if len(found.Sizes) == 0 {
+		if len(timed.Sizes) == 0 {
 			return err
 		}
-		write := func(w io.Writer) error { return reports.WriteNCCL(w, found) }
+		write := func(w io.Writer) error { return reports.WriteNCCL(w, timed) }
 		if f.json {
-			write = found.WriteJSON
+			write = timed.WriteJSON
 		}
-		return errors.Join(write(stdout), anyWrong(name, found.Sizes), err)
+		return errors.Join(write(std.out), wrongNumbersError(name, timed.Sizes), err)
 	})
 }
 
-// anyWrong reports the first size that left wrong numbers.
-func anyWrong(name string, sizes []results.CollectiveSize) error {
+// wrongNumbersError reports the first size that left wrong numbers.
+func wrongNumbersError(name string, sizes []results.CollectiveSize) error {
 	for _, s := range sizes {
 		if s.Wrong > 0 {
-			return failure{fmt.Errorf("%s of %v left %s wrong", name, units.Bytes(s.Bytes), units.Plural(s.Wrong, "number"))}
+			wrong := units.Plural(s.Wrong, "number")
+			return failure{fmt.Errorf("%s of %v left %s wrong", name, units.Bytes(s.Bytes), wrong)}
 		}
 	}
 	return nil
