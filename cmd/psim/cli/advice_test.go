@@ -34,7 +34,7 @@ func TestMemoryAdvice(t *testing.T) {
 	require.True(t, r.FitsMemory)
 }
 
-// TestNothingFits checks what is said where no change makes a run fit.
+// TestNothingFits checks the advice if no change makes a run fit.
 func TestNothingFits(t *testing.T) {
 	userFolder(t)
 	const line = "psim run gpipe --out - --set schedule.name=ddp --set schedule.stages=1 --set schedule.microbatches=8 --set batch.global=8 " +
@@ -43,14 +43,14 @@ func TestNothingFits(t *testing.T) {
 	require.Zero(t, code)
 	require.Contains(t, stdout, "nothing that saves memory is left to change")
 
-	// What is lacking is the node's, however little a rank takes.
+	// The memory of the node is too small, however little a rank takes.
 	stdout, _, code = psim(t, "psim run gpipe --out - --set machine.memory_per_node=1GB")
 	require.Zero(t, code)
 	require.Regexp(t, `the closest is --set .*, which is 1\.\d+ GB short`, stdout)
 }
 
-// Where the devices may share the network in other ways, it is not said that nothing is left,
-// but how to look for these; and there is one.
+// If the network can be divided among the devices in other ways, the advice names the search that finds them
+// instead of giving up; and the search finds one.
 func TestNothingFitsAsDivided(t *testing.T) {
 	userFolder(t)
 	const text = "[schedule]\nname = \"ddp\"\n[model]\npreset = \"llama3-8b\"\nsequence_length = 2048\n[batch]\nglobal = 8\n[parallel]\ndata = 8\nzero = 1\n" +
@@ -66,8 +66,8 @@ func TestNothingFitsAsDivided(t *testing.T) {
 	require.Contains(t, stdout, "  1  --set parallel.tensor=")
 }
 
-// Where no network joins nodes, advice says why it does not take more devices, and psim
-// search does, too.
+// If no network joins the nodes, the advice says why it does not add devices, and so does psim
+// search.
 func TestNothingFitsInNode(t *testing.T) {
 	userFolder(t)
 	const text = "[schedule]\nname = \"ddp\"\n[model]\npreset = \"gpt2-xl\"\nsequence_length = 1024\n[batch]\nglobal = 8\n" +
@@ -88,8 +88,8 @@ func TestNothingFitsInNode(t *testing.T) {
 	require.Empty(t, stderr)
 }
 
-// TestWouldFit checks every change that is said to make a run fit: with it the
-// run fits, and its peak, time and devices are those that were named.
+// TestWouldFit checks every change that psim advises: with it the run fits, and its peak, time and
+// devices are as the advice says.
 func TestWouldFit(t *testing.T) {
 	userFolder(t)
 	for _, line := range []string{
@@ -122,8 +122,8 @@ func TestWouldFit(t *testing.T) {
 	}
 }
 
-// TestMargin checks that a margin counts as memory that is not there, and that a
-// peak that is close without one is said to be, and taken.
+// TestMargin checks that a margin reduces the memory. Without a margin a peak just below the memory
+// fits, with a warning that it is close.
 func TestMargin(t *testing.T) {
 	userFolder(t)
 	const tight = "psim run gpipe --out - --set model.attention=unfused --set machine.compute.memory=10GB" // its peak is 9.04 GB

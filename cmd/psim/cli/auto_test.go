@@ -11,7 +11,7 @@ import (
 	"psim/results"
 )
 
-// autoTimes is a configuration whose order is searched for.
+// autoTimes is a configuration with schedule.name = "auto".
 //
 //go:embed testdata/auto.toml
 var autoTimes string

@@ -38,8 +38,8 @@ func tinyFolder(t *testing.T) {
 	require.NoError(t, os.WriteFile("tiny.toml", []byte(tinyGPT), 0o644))
 }
 
-// A calibration makes a machine file by which psim run predicts what was
-// measured, for any number of microbatches.
+// A calibration makes a machine file with which psim run predicts the measured times, for any number
+// of microbatches.
 func TestCalibrate(t *testing.T) {
 	tinyFolder(t)
 	stdout, stderr, code := psim(t, "psim calibrate tiny.toml --repeats 2")
@@ -82,7 +82,7 @@ func TestCalibrate(t *testing.T) {
 	}
 }
 
-// Without a configuration there is a default, whose layers can be measured.
+// Without CONFIG calibrate measures the layers of a default network.
 func TestCalibrateDefault(t *testing.T) {
 	c, err := configs.Load(defaultNetwork)
 	require.NoError(t, err)
@@ -95,8 +95,7 @@ func TestCalibrateDefault(t *testing.T) {
 	require.Equal(t, []int{1, 3, 6}, layers.Sizes(3))
 }
 
-// What cannot be done is said before anything is measured, and a file that is
-// not a calibration's stays as it is.
+// Wrong flags are refused before anything is measured, and a file of another origin is not replaced.
 func TestCalibrateErrors(t *testing.T) {
 	tinyFolder(t)
 	require.NoError(t, os.WriteFile("foreign.toml", []byte("[machine]\n"), 0o644))

@@ -15,13 +15,13 @@ import (
 	"psim/schedules/graph"
 )
 
-// ncclOutput is nccl-tests' text of all-reduces for a call of so many µs and a bus
-// bandwidth of so many GB/s, over sizes of 1 KiB to 256 MiB.
+// ncclOutput is the text that nccl-tests prints for all-reduces of 1 KiB to 256 MiB, with a start-up
+// in µs and a bus bandwidth in GB/s.
 func ncclOutput(ranks int, call, bandwidth float64) string {
 	return ncclOutputOf("all_reduce_perf", "sum", 2, ranks, call, bandwidth)
 }
 
-// ncclOutputOf is that of a test that moves its tensor once or twice.
+// ncclOutputOf is the text of a collective that moves its tensor once or twice.
 func ncclOutputOf(test, redop string, moves float64, ranks int, call, bandwidth float64) string {
 	var b strings.Builder
 	b.WriteString("# Collective test starting: " + test + "\n# Using devices\n")
@@ -47,8 +47,8 @@ func linked(t *testing.T, file string) costmodel.Machine {
 	return experiment.Machine
 }
 
-// Two files make a link whose table has both numbers of ranks, and whose steps
-// are what eight ranks take more than two; psim run accepts it.
+// Two files make a link whose table has both numbers of ranks, and whose time per step follows from
+// the difference between eight ranks and two; psim run accepts it.
 func TestCalibrateNCCL(t *testing.T) {
 	userFolder(t)
 	require.NoError(t, os.WriteFile("2-gpus.txt", []byte(ncclOutput(2, 12, 50)), 0o644))
@@ -82,8 +82,8 @@ func TestCalibrateNCCL(t *testing.T) {
 	require.NotContains(t, stdout, "on the others")
 }
 
-// Tests of three collectives, in one file or several, make a table each, and the
-// step that runs on the link takes what they say.
+// Tests of three collectives, in one file or several, make a table each, and a step that runs on the
+// link takes the times in them.
 func TestCalibrateNCCLCollectives(t *testing.T) {
 	userFolder(t)
 	gather, scatter := ncclOutputOf("all_gather_perf", "none", 1, 8, 15, 90), ncclOutputOf("reduce_scatter_perf", "sum", 1, 8, 18, 70)
@@ -124,8 +124,8 @@ func TestCalibrateNCCLCollectives(t *testing.T) {
 	require.Contains(t, stdout, "other numbers of ranks  90.0 GB/s")
 }
 
-// What files leave open is said, in the link's file too. The time of a single size
-// is all bandwidth.
+// Doubts about the measurements are printed, and written into the link's file. From a single size only
+// a bandwidth is fitted.
 func TestCalibrateNCCLWarnings(t *testing.T) {
 	userFolder(t)
 	text := ncclOutput(4, 10, 100)
@@ -161,8 +161,8 @@ func TestCalibrateNCCLWarnings(t *testing.T) {
 	}
 }
 
-// Where times of small sizes hardly grow, the bandwidth that was fitted is no rate, and
-// that is said; and that an earlier file is replaced.
+// If the times of small sizes hardly grow, calibrate warns that the fitted bandwidth is no rate. It
+// also reports that it replaced an earlier file.
 func TestCalibrateNCCLSteep(t *testing.T) {
 	userFolder(t)
 	flat, rising := strings.SplitAfter(ncclOutput(2, 30, 5000), "\n"), strings.SplitAfter(ncclOutput(2, 12, 50), "\n")
@@ -184,7 +184,8 @@ func TestCalibrateNCCLSteep(t *testing.T) {
 	require.Contains(t, stdout, "\nreplaced my-link.toml; use it with\n")
 }
 
-// What was measured over nodes is the network's, and a machine of such nodes takes as long.
+// A link measured over several nodes is that of the network, and a machine of such nodes takes as
+// long.
 func TestCalibrateNCCLOverNodes(t *testing.T) {
 	userFolder(t)
 	hosts := strings.Replace(ncclOutput(4, 10, 100), " node device", " other device", 1)

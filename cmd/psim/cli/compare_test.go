@@ -46,7 +46,7 @@ func saveMeasured(t *testing.T, folder string) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "trace.csv"), rows.Bytes(), 0o644))
 }
 
-// Whoever names an example is told where its result is.
+// The error for an example says where its result is.
 func TestCompareExamples(t *testing.T) {
 	userFolder(t)
 	_, stderr, code := psim(t, "psim compare gpipe 1f1b")
@@ -59,7 +59,7 @@ func TestCompareExamples(t *testing.T) {
 	require.Equal(t, "psim: gpipe: no such file or directory; did you mean out/gpipe?\n", stderr)
 }
 
-// Whoever names a sweep is told what takes it.
+// The error for a sweep names the verb that reads it.
 func TestCompareSweep(t *testing.T) {
 	userFolder(t)
 	_, stderr, code := psim(t, "psim sweep gpipe --vary schedule.stages=2,4 --out s")
@@ -104,8 +104,7 @@ func TestCompare(t *testing.T) {
 	require.Equal(t, compare.Parts{}, c.ByPart)
 }
 
-// TestCompareFiles writes the files of a comparison, and does not replace
-// others'.
+// TestCompareFiles writes the files of a comparison, and does not replace other files.
 func TestCompareFiles(t *testing.T) {
 	userFolder(t)
 	saveMeasured(t, "m")
@@ -135,8 +134,7 @@ func TestCompareFiles(t *testing.T) {
 	require.Equal(t, map[string]string{"compare.png": "mine"}, contents(t, "mine"))
 }
 
-// TestComparePrediction finds the prediction of a measured result, or says
-// what is wrong with it.
+// TestComparePrediction finds the prediction of a measured result, or reports why it cannot be used.
 func TestComparePrediction(t *testing.T) {
 	userFolder(t)
 	saveMeasured(t, "m")
@@ -168,7 +166,7 @@ func TestComparePrediction(t *testing.T) {
 	require.Contains(t, stderr, "psim: m/trace.csv: line 1: the header is")
 }
 
-// TestForeignTrace refuses a trace that is not the result's.
+// TestForeignTrace refuses a trace of another result.
 func TestForeignTrace(t *testing.T) {
 	userFolder(t)
 	saveMeasured(t, "m")

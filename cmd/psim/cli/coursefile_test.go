@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A student's files stand wherever a result does: compared with a prediction, and
-// beside it in figures. Doubts are said.
+// A student's files can be used like a result: compared with a prediction, and drawn next to it.
+// Doubts about them are printed.
 func TestCourseFiles(t *testing.T) {
 	root := userFolder(t)
 	files := filepath.Join(root, "courses", "coursefile", "testdata")

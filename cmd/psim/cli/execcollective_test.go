@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Sizes begin and end as they are given, the last at a whole number.
+// Sizes begin and end as given; the last is rounded down to a multiple of 4 bytes.
 func TestSizes(t *testing.T) {
 	for text, want := range map[string][]int64{
 		"8B-64B": {8, 32, 64}, "8B-128B": {8, 32, 128}, "8B": {8}, "4B-7B": {4}, "1KiB-5KiB": {1 << 10, 4 << 10, 5 << 10},

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// zeroTimeMemory takes no time and yet memory, so that no picture can be drawn.
+// zeroTimeMemory is a configuration that uses memory but no time, so that no picture can be drawn.
 const zeroTimeMemory = "testdata/zero-time-memory.toml"
 
-// A second run leaves what is not its own: a comparison, the user's files.
+// A second run leaves files that no run has written: a comparison, and the user's files.
 func TestRunAgain(t *testing.T) {
 	userFolder(t)
 	for _, line := range []string{"psim run gpipe", "psim run gpipe --set schedule.name=1f1b --out b", "psim compare out/gpipe b --out out/gpipe"} {
@@ -32,7 +32,7 @@ func TestRunAgain(t *testing.T) {
 // A folder that cannot be written to is refused before any work, and an empty name at once.
 func TestRefusedBefore(t *testing.T) {
 	userFolder(t)
-	const nowhere = "/dev/null/x" // which root cannot make either
+	const nowhere = "/dev/null/x" // root cannot make it either
 	for command, want := range map[string]string{
 		"psim exec --gpus 2 --oversubscribe --out " + nowhere:            "psim: --out /dev/null/x: cannot be made: not a directory\n",
 		"psim exec --gpus 2 --oversubscribe --save-gradients " + nowhere: "psim: --save-gradients /dev/null/x: cannot be made: not a directory\n",
@@ -64,7 +64,7 @@ func TestRefusedBefore(t *testing.T) {
 	}
 }
 
-// Files of two runs in one folder are not drawn or compared.
+// A folder with files of two runs is neither drawn nor compared.
 func TestTornFolder(t *testing.T) {
 	userFolder(t)
 	for _, line := range []string{"psim run gpipe --out a", "psim run 1f1b --out b"} {
@@ -104,7 +104,7 @@ func TestNothingToDraw(t *testing.T) {
 	}
 }
 
-// What cannot be written does not keep back a comparison.
+// A comparison is printed even if its files cannot be written.
 func TestCompareCannotWrite(t *testing.T) {
 	userFolder(t)
 	_, stderr, code := psim(t, "psim run gpipe --out a")
@@ -116,7 +116,7 @@ func TestCompareCannotWrite(t *testing.T) {
 	require.Contains(t, stdout, "step time")
 }
 
-// A machine file is not called "-".
+// calibrate refuses "-" as the name of a machine file.
 func TestCalibrateOut(t *testing.T) {
 	userFolder(t)
 	_, stderr, code := psim(t, "psim calibrate --samples 1 --repeats 1 --out -")
@@ -125,7 +125,7 @@ func TestCalibrateOut(t *testing.T) {
 	require.NoFileExists(t, "-")
 }
 
-// A picture replaces one that psim drew, and no other.
+// A picture replaces a picture of psim, and no other file.
 func TestPlotForeign(t *testing.T) {
 	userFolder(t)
 	for _, line := range []string{"psim run gpipe --out a", "psim run 1f1b --out b", "psim plot timeline a --out p.svg", "psim plot timeline b --out p.svg", "psim plot timeline a --out a/timeline.svg"} {

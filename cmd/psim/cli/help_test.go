@@ -39,8 +39,7 @@ func userFolder(t *testing.T) (root string) {
 	return root
 }
 
-// TestHelp compares the manual with a golden file, so that a change of it is
-// seen.
+// TestHelp compares the manual with a golden file, so that changes are noticed.
 func TestHelp(t *testing.T) {
 	var all strings.Builder
 	for _, verb := range append([]string{""}, verbNames(New())...) {

@@ -11,8 +11,8 @@ import (
 	"psim/schedules"
 )
 
-// TestListDevices checks that the verbose list has every value of the catalog, and
-// where each is from.
+// TestListDevices checks that the verbose list has every value of the catalog,
+// with its source.
 func TestListDevices(t *testing.T) {
 	stdout, _, code := psim(t, "psim list devices -v")
 	require.Zero(t, code)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FSDP is called so in text and pictures, and its schedule is ddp.
+// Text and pictures name FSDP, whose schedule is ddp.
 func TestShardedIsNamed(t *testing.T) {
 	userFolder(t)
 	stdout, stderr, code := psim(t, "psim run ddp --set schedule.name=fsdp --set parallel.data=2 --set batch.global=16 --out o")

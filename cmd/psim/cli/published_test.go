@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The document shows the pictures that are written beside it, as for docs/accuracy.md.
+// The Markdown shows the pictures from the folder that --out names, as in docs/accuracy.md.
 func TestPublishedPictures(t *testing.T) {
 	t.Chdir(t.TempDir())
 	stdout, stderr, code := psim(t, "psim validate --published --markdown --out accuracy zero-bubble-2023-table-5")
@@ -23,8 +23,8 @@ func TestPublishedPictures(t *testing.T) {
 	require.Equal(t, "mine", contents(t, "accuracy")["zero-bubble-bubbles.png"])
 }
 
-// A run with a stack says how far off its predictions were, as a search does; on stdout for
-// people alone.
+// A run with a stack prints the errors of earlier predictions, as a search does, but not as JSON or
+// CSV.
 func TestHowSure(t *testing.T) {
 	userFolder(t)
 	const sure = "predictions of megatron-te on h100-80gb-sxm were "

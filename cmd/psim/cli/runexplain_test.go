@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// --explain adds what the step is made of to every form of output, and nothing without it.
+// --explain adds the parts of the step to every form of output; without it no output has them.
 func TestRunExplain(t *testing.T) {
 	t.Chdir(t.TempDir())
 	stdout, stderr, code := psim(t, "psim run gpipe --explain --json")

@@ -80,7 +80,7 @@ device = "cpu-core"
 	require.Contains(t, stderr, "the order of schedule.file is for 2 ranks")
 }
 
-// TestDeadlock checks what is said of an order without buffers.
+// TestDeadlock checks the report on orders that hang with blocking sends.
 func TestDeadlock(t *testing.T) {
 	userFolder(t)
 	stdout, stderr, code := psim(t, "psim schedule 1f1b --stages 2 --microbatches 2 --deadlock")
@@ -100,7 +100,7 @@ every rank receives when it is sent (--messages):
 	require.Regexp(t, `^messages where they are written:\n  buffered sends: runs to its end\n  blocking sends: hangs after 1 of 4`, stdout)
 }
 
-// The clock cycles of the course's assignment, in JSON, and those of every schedule.
+// The clock cycles in JSON equal the course's, and every schedule has clock cycles.
 func TestScheduleClock(t *testing.T) {
 	data, err := os.ReadFile("../../../schedules/testdata/clock_cycles.json")
 	require.NoError(t, err)

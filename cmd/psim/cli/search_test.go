@@ -80,7 +80,7 @@ func TestSearchFiles(t *testing.T) {
 	require.Len(t, contents(t, "a"), 1)
 }
 
-// Where plans do not fit, all are listed, and that is the command's answer.
+// If no plan fits, all are listed, and the command fails.
 func TestSearchNoneFits(t *testing.T) {
 	userFolder(t)
 	stdout, stderr, code := psim(t, "psim search gpipe --set machine.compute.memory=1GB")
@@ -93,7 +93,7 @@ func TestSearchNoneFits(t *testing.T) {
 	require.Equal(t, "psim: no plan fits in memory\n", stderr)
 }
 
-// With [times] that are alike for all stages, schedules with several stages per rank
+// With equal [times] for all stages, schedules with several stages per rank
 // take part, and every rank does the same work in all.
 func TestSearchCuts(t *testing.T) {
 	userFolder(t)
@@ -117,7 +117,7 @@ func TestSearchCuts(t *testing.T) {
 		require.NotContains(t, virtual, "dualpipe")
 	}
 
-	// Of stages that differ nothing says how they would be cut.
+	// Stages with different times cannot be cut into more stages.
 	stdout, _, code := psim(t, `psim search auto.toml --json --set times.forward=["10ms","12ms"]`)
 	require.Zero(t, code)
 	plans, err := rankings.ReadPlans(strings.NewReader(stdout))
@@ -128,7 +128,7 @@ func TestSearchCuts(t *testing.T) {
 	}
 }
 
-// Where parameters alone do not fit nothing is simulated, and that is said.
+// If the parameters alone do not fit, nothing is simulated, and the output says so.
 func TestSearchPrunes(t *testing.T) {
 	userFolder(t)
 	stdout, _, code := psim(t, "psim search gpipe --json --set batch.global=2 --set machine.compute.memory=100MB")
@@ -164,8 +164,8 @@ func TestSearchErrors(t *testing.T) {
 	}
 }
 
-// What was found until an interrupt is kept, and marked; before that there is
-// nothing.
+// After an interrupt the plans found so far are saved and marked as partial. Before the first plan
+// nothing is saved.
 func TestSearchInterrupted(t *testing.T) {
 	userFolder(t)
 	c, err := configs.Load("gpipe")
@@ -194,8 +194,8 @@ func TestSearchInterrupted(t *testing.T) {
 	require.NoFileExists(t, "p/plans.json")
 }
 
-// A schedule without any plan is named, and why; the best plan's warnings are
-// printed.
+// The output names schedules without any plan, with the reason, and prints the warnings of the best
+// plan.
 func TestSearchLeavesOut(t *testing.T) {
 	userFolder(t)
 	const line = "psim search gpt2-4090d-pipeline --set machine.compute.memory=1370MB"
@@ -219,7 +219,7 @@ func TestSearchLeavesOut(t *testing.T) {
 	require.NotEmpty(t, plans.Plans[0].Warnings)
 	require.Contains(t, stdout, "\nwarning: "+plans.Plans[0].Warnings[0]+"\n")
 
-	// Stages that differ cannot be cut into more.
+	// Stages with different times cannot be cut into more stages.
 	require.NoError(t, os.WriteFile("auto.toml", []byte(autoTimes), 0o644))
 	stdout, _, code = psim(t, `psim search auto.toml --json --set times.forward=["10ms","12ms"]`)
 	require.Zero(t, code)
@@ -228,8 +228,8 @@ func TestSearchLeavesOut(t *testing.T) {
 	require.Equal(t, rankings.LeftOut{Schedule: "zbv", Reason: "holds several stages per rank, and [times] or activations that differ between stages, or do not divide evenly, cannot be shared among them"}, plans.LeftOut[0])
 }
 
-// A group and a list of layers per stage are for one number of stages per rank, which
-// is among those that are tried; the others do without.
+// A group and a list of layers per stage apply to one number of stages per rank. The search tries it
+// with them, and other numbers without.
 func TestSearchGroup(t *testing.T) {
 	userFolder(t)
 	stdout, stderr, code := psim(t, "psim search megatron-175b --json --set batch.global=16")

@@ -16,7 +16,7 @@ import (
 // small is a search with few plans.
 const fewPlans = "psim search gpipe --devices 4 --schedules 1f1b,ddp,interleaved-1f1b --fix batch.micro --rows 5"
 
-// The object has what scripts read, and a plan's settings give what it says.
+// The JSON has the fields that scripts read, and a run with a plan's settings gives the plan's numbers.
 func TestSearchDevices(t *testing.T) {
 	userFolder(t)
 	stdout, stderr, code := psim(t, fewPlans+" --json")
@@ -52,7 +52,7 @@ func TestSearchDevices(t *testing.T) {
 	}
 }
 
-// What shards have found is, merged, what one search finds, to the byte.
+// Merged shards equal one search, byte for byte.
 func TestSearchShards(t *testing.T) {
 	userFolder(t)
 	_, stderr, code := psim(t, fewPlans+" --out whole --map tensor,stages")
@@ -74,7 +74,7 @@ func TestSearchShards(t *testing.T) {
 	require.Contains(t, stderr, "whole: belongs to another search than parts/shard-1-of-3")
 }
 
-// Where nothing fits the plans are none, and what would fit is said.
+// If nothing fits, the list of plans is empty, and the output says which changes would fit.
 func TestSearchFindsNothing(t *testing.T) {
 	userFolder(t)
 	const line = "psim search gpipe --devices 2 --schedules 1f1b,ddp --margin 30% --set machine.compute.memory=1GB --vary batch.micro=1"
@@ -151,7 +151,7 @@ func TestSearchDevicesErrors(t *testing.T) {
 	}
 }
 
-// What a search keeps may be fixed, too; settings that vary may be what joins the nodes.
+// Settings that a search keeps anyway may be fixed, too, and the link between nodes may vary.
 func TestSearchDevicesKeeps(t *testing.T) {
 	userFolder(t)
 	_, stderr, code := psim(t, fewPlans+" --json --fix machine.link.latency --fix schedule.partition")
@@ -171,7 +171,7 @@ func TestSearchDevicesKeeps(t *testing.T) {
 	require.NotContains(t, stdout, "machine.network is not given")
 }
 
-// An interrupted search prints what it has found, and how sure that is.
+// An interrupted search prints the plans found so far, and their gap.
 func TestSearchDevicesInterrupted(t *testing.T) {
 	userFolder(t)
 	ctx, cancel := context.WithCancel(context.Background())

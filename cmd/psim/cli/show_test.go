@@ -9,7 +9,7 @@ import (
 	"psim/configs"
 )
 
-// What psim show prints is the example: a run of it predicts the same.
+// psim show prints the example: a run of the output predicts the same.
 func TestShow(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, name := range configs.Examples() {
@@ -29,7 +29,7 @@ func TestShow(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// Misspelt names get the nearest that there is, with exit code 2.
+// The error for a misspelt name suggests the nearest one, with exit code 2.
 func TestNearest(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("mine.toml", nil, 0o600))

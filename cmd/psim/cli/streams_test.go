@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestVisible checks that no name commands the terminal.
+// TestVisible checks that no name can command the terminal.
 func TestVisible(t *testing.T) {
 	require.Equal(t, "a\tb\nµ …", visible("a\tb\nµ …"))
 	require.Equal(t, `\u001b[31m\u007f\u009b\u000d`, visible("\x1b[31m\x7f\u009b\r"))
@@ -24,7 +24,7 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-// TestRefused checks what must not pass as done.
+// TestRefused checks that wrong arguments are errors.
 func TestRefused(t *testing.T) {
 	for _, c := range [][2]string{
 		{"psim completion nope", `unknown shell "nope"; use one of bash, fish, powershell, zsh`},

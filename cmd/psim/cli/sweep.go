@@ -219,5 +219,5 @@ func (f outputFlags) printSweep(s rankings.Sweep, std streams) error {
 	if len(s.Points) == 0 { // a shard may be empty
 		return err
 	}
-	return errors.Join(err, failure{errors.New("none of the combinations can be")})
+	return errors.Join(err, failure{errors.New("none of the combinations is possible")})
 }

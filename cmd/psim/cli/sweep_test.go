@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The contract's files: lines by index with what is set and the result of psim run,
-// whatever way they came to be.
+// A sweep's files have a line for each index, with the settings and the result of psim run, whether
+// the sweep was computed at once, resumed or merged.
 func TestSweepFiles(t *testing.T) {
 	userFolder(t)
 	const vary = "psim sweep gpipe --vary schedule.name=gpipe,1f1b --vary schedule.partition=[4,4,4,3],[3,4,4,4] --quiet"
@@ -69,7 +69,7 @@ func TestSweepFiles(t *testing.T) {
 	require.NoDirExists(t, "less")
 }
 
-// Combinations that cannot be are rows, and a failure only if no other is there.
+// Impossible combinations are rows, and a failure only if all are impossible.
 func TestSweepExitCodes(t *testing.T) {
 	userFolder(t)
 	stdout, _, code := psim(t, "psim sweep gpipe --vary schedule.stages=2,20")
@@ -77,7 +77,7 @@ func TestSweepExitCodes(t *testing.T) {
 	require.Contains(t, stdout, "1 combination cannot be:\n  schedule.stages=20: schedule.stages = 20: gpt2 has 15 layers")
 	_, stderr, code := psim(t, "psim sweep gpipe --vary schedule.stages=20,30 --out o")
 	require.Equal(t, exitFailed, code)
-	require.Contains(t, stderr, "psim: none of the combinations can be\n")
+	require.Contains(t, stderr, "psim: none of the combinations is possible\n")
 	t.Setenv("SLURM_ARRAY_TASK_ID", "3")
 	_, stderr, code = psim(t, "psim sweep gpipe --vary schedule.stages=2")
 	require.Zero(t, code)

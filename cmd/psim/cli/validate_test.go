@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The object is as the contract has it: questions for a formula have numbers, those about
-// graphs an answer.
+// In JSON questions about formulas have numbers, and those about graphs an answer.
 func TestValidateJSON(t *testing.T) {
 	stdout, stderr, code := psim(t, "psim validate 1.6 2.2 --with W=16 --with B=400 --json")
 	require.Zero(t, code, stderr)

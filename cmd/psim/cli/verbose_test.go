@@ -10,7 +10,7 @@ import (
 	"psim/internal/golden"
 )
 
-// What -v says is on stderr, short, and the same every time; stdout does not change.
+// -v prints on stderr, little, and the same every time; stdout does not change.
 func TestVerbose(t *testing.T) {
 	var all strings.Builder
 	for _, line := range []string{
@@ -37,7 +37,7 @@ func TestVerbose(t *testing.T) {
 	golden.Equal(t, "verbose.txt", all.String())
 }
 
-// Of a file psim says which files it reads beside it.
+// For a file psim -v also lists the files that it refers to.
 func TestVerboseFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{

@@ -26,7 +26,7 @@ func TestCoursesTables(t *testing.T) {
 		}
 		for _, m := range inline.FindAllStringSubmatch(line, -1) {
 			if command := m[1]; strings.HasPrefix(command, "psim ") {
-				switch verb := strings.Fields(command)[1]; { // pictures take time, and large batches
+				switch verb := strings.Fields(command)[1]; { // pictures and large batches take time
 				case verb == "run" && strings.Contains(command, " --") && !strings.Contains(command, "--out"):
 					command += " --out -"
 				case verb == "exec":
@@ -40,7 +40,7 @@ func TestCoursesTables(t *testing.T) {
 	require.Greater(t, commands, 35)
 }
 
-// script runs a recipe in bash, with psim on its PATH and what a scheduler sets. Its
+// script runs a recipe in bash, with psim on its PATH and the variables that a scheduler sets. Its
 // srun starts one process.
 func (u user) script(t *testing.T, line string, environment ...string) string {
 	bin := t.TempDir()

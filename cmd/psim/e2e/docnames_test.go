@@ -20,8 +20,8 @@ var (
 	fences = regexp.MustCompile("(?s)```.*?```")
 )
 
-// Commands and flags that a document's sentences name exist, and so do the files that
-// it links to. All of docs is reached from the README.
+// The commands and flags that a document's sentences name exist, and so do the files that it links
+// to. All of docs is reached from the README.
 func TestDocumentsName(t *testing.T) {
 	t.Parallel()
 	reached := map[string]bool{}
@@ -46,14 +46,14 @@ func TestDocumentsName(t *testing.T) {
 	}
 }
 
-// checkNames checks the verb and flags of a command in a sentence, or of a flag alone,
-// which some verb must have.
+// checkNames checks the verb and flags of a command in a sentence. A flag without a verb must be a
+// flag of some verb.
 func checkNames(t *testing.T, path, command string) {
 	words := strings.Fields(command)
 	commands := cli.New().Commands()
 	if words[0] == "psim" {
 		if len(words) == 1 || strings.ToUpper(words[1]) == words[1] {
-			return // psim VERB
+			return // as in psim VERB
 		}
 		verb, _, err := cli.New().Find(words[1:2])
 		require.NoError(t, err, "%s: %s", path, command)
@@ -76,7 +76,8 @@ func checkNames(t *testing.T, path, command string) {
 
 // The README is short.
 func TestREADMELength(t *testing.T) {
-	data, err := os.ReadFile("../../../README.md")
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join(root(t), "README.md"))
 	require.NoError(t, err)
 	require.LessOrEqual(t, strings.Count(string(data), "\n"), 220)
 }

@@ -17,14 +17,14 @@ import (
 	"psim/internal/golden"
 )
 
-// notRun are the commands of documents that a test cannot run inside itself, with
-// the line of .ci/run that stands for each.
+// notRun maps the commands of documents that a test cannot run to the line of .ci/run that runs each
+// of them.
 var notRun = map[string]string{
 	"GOEXPERIMENT=simd go test ./...":                               "GOEXPERIMENT=simd go test ./...",
 	"GOEXPERIMENT=simd CGO_ENABLED=1 go build -tags xla ./cmd/psim": "go build -tags xla -o /dev/null ./cmd/psim",
 }
 
-// documents lists the README and what it leads to.
+// documents lists the README and the documents that it leads to.
 func documents(t *testing.T) []string {
 	list, err := filepath.Glob(filepath.Join(root(t), "docs", "*.md"))
 	require.NoError(t, err)
@@ -35,12 +35,11 @@ func documents(t *testing.T) []string {
 	return slices.Concat([]string{filepath.Join(root(t), "README.md")}, list, developers)
 }
 
-// blocks are commands with their output (console), and commands alone (sh), whose
-// output differs from run to run.
+// blocks matches commands with their output (console), and commands without it (sh), because it
+// differs from run to run.
 var blocks = regexp.MustCompile("(?s)```(console|sh)\n(.*?)```")
 
-// TestDocuments runs every command of every document, in its order, and compares
-// the output.
+// TestDocuments runs the commands of every document in order, and compares the output.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	list := documents(t)
@@ -59,8 +58,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// checkDocument runs the commands of a document in a folder of its own, and returns
-// how many there are.
+// checkDocument runs the commands of a document in a folder of its own, and returns their number.
 func checkDocument(t *testing.T, path string) (commands int64) {
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -103,11 +101,10 @@ func checkDocument(t *testing.T, path string) (commands int64) {
 	return commands
 }
 
-// images are the pictures that a document shows from its own folder.
+// images matches the pictures that a document shows from its own folder.
 var images = regexp.MustCompile(`!\[[^]]*\]\(([^/)]+\.png)\)`)
 
-// checkShown compares a picture of a document with the one that a command of it has
-// drawn.
+// checkShown compares a picture of a document with the picture that the document's command has drawn.
 func checkShown(t *testing.T, drawn, path string) {
 	picture, err := os.ReadFile(drawn)
 	require.NoError(t, err)
@@ -146,8 +143,7 @@ func (u user) terminal(t *testing.T, line string) string {
 	return shown
 }
 
-// small returns a command that does the same with networks that train in a moment,
-// and whether a test can run it.
+// small returns the command for a network that trains in a moment, and whether a test can run it.
 func small(command string) (string, bool) {
 	switch {
 	case testing.Short() && (trains(command) || strings.Contains(command, "my-machine.toml")), // for minutes, under the race detector
@@ -156,9 +152,9 @@ func small(command string) (string, bool) {
 	case strings.HasPrefix(command, "psim validate --executed"):
 		command += " exec-mlp --gpus 4 --oversubscribe --steps 1 --runs 1 --set batch.global=8 --set model.layers=8 --set model.hidden=16" // more devices than cores: the machine is not timed
 		if !long() {
-			command += " fsdp-gloo" // one of 18 runs
+			command += " fsdp-gloo" // only one of 18 runs
 		}
-	case strings.HasPrefix(command, "psim reproduce"): // courses tests what is measured
+	case strings.HasPrefix(command, "psim reproduce"): // the tests of courses measure
 		command, _, _ = strings.Cut(strings.Replace(command, " --measure", "", 1), " --budget")
 	case strings.HasPrefix(command, "psim exec"):
 		return smallExec(command), true
@@ -168,8 +164,8 @@ func small(command string) (string, bool) {
 	return command, true
 }
 
-// smallExec returns the command of an execution that takes a moment: small networks, on devices that
-// share cores if the command does not say how many they have.
+// smallExec returns the command for an execution that takes a moment: a small network, on devices that
+// share cores unless the command gives their number of cores.
 func smallExec(command string) string {
 	network, shares := tiny, !long() && !strings.Contains(command, "--cores-per-worker")
 	switch {
@@ -182,7 +178,7 @@ func smallExec(command string) string {
 		network = " --steps 1 --repeats 1 --set batch.global=8 --set model.preset=vgg-mini-pipeline"
 	case strings.HasPrefix(command, "psim exec vgg16-cpu-"):
 		network = " --steps 1 --repeats 1 --set batch.global=8 --set model.preset=vgg-mini"
-	case strings.Contains(command, "--epochs"): // which has its steps
+	case strings.Contains(command, "--epochs"): // the epochs determine the steps
 		network = strings.Replace(tiny, "--steps 2", "", 1)
 	}
 	if !shares {
@@ -231,8 +227,8 @@ func trains(command string) bool {
 	return false
 }
 
-// TestREADMEPredictions recomputes the predicted steps of the README's table, and finds
-// its other numbers in the documents that they are from.
+// TestREADMEPredictions recomputes the predicted steps of the README's table, and looks up its other
+// numbers in the documents that are their source.
 func TestREADMEPredictions(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)

@@ -15,8 +15,8 @@ import (
 	"psim/results"
 )
 
-// untimed lets devices share cores, so that psim does not probe the machine before and after what
-// it times.
+// untimed lets devices share cores, so that psim does not probe the machine before and after its
+// measurements.
 const untimed = " --oversubscribe --cores-per-worker 1024"
 
 // tiny makes the networks of exec's examples so small that a test can train
@@ -90,7 +90,7 @@ func TestExecModes(t *testing.T) {
 	}
 }
 
-// Without a configuration three modes run; the result is 1F1B's and has all.
+// Without a configuration three modes run; the result is that of 1F1B, and holds all three.
 func TestExecWithoutConfig(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -127,7 +127,7 @@ func TestExecWithoutConfig(t *testing.T) {
 	}
 }
 
-// Without a configuration, but with a schedule that is set, that runs alone.
+// Without a configuration, but with --set schedule.name, only that schedule runs.
 func TestExecOneSchedule(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -136,8 +136,8 @@ func TestExecOneSchedule(t *testing.T) {
 	require.Empty(t, r.Runs)
 }
 
-// One mode in the folder of three leaves the folders of the others, and a prediction
-// does not replace a measurement, nor a measurement a prediction. As CSV, three modes are the ranks of all.
+// A run of one mode into a folder with three modes leaves the folders of the others. A prediction does
+// not replace a measurement, nor a measurement a prediction. The CSV of three modes has the ranks of all.
 func TestExecAfterModes(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -175,7 +175,7 @@ func TestExecAfterModes(t *testing.T) {
 	require.Contains(t, stderr, "of psim run; name another folder")
 }
 
-// What exec changes in a configuration is in the result, and is said before.
+// The changes that exec makes in a configuration are printed at once, and are in the result.
 func TestExecWarnings(t *testing.T) {
 	t.Parallel()
 	u := mlpUser(t)
@@ -193,7 +193,7 @@ func TestExecWarnings(t *testing.T) {
 	}
 }
 
-// An interrupt that has already come leaves no file.
+// A run that is interrupted before it begins leaves no file.
 func TestExecInterrupted(t *testing.T) {
 	t.Parallel()
 	u := mlpUser(t)
@@ -202,7 +202,7 @@ func TestExecInterrupted(t *testing.T) {
 	require.NoFileExists(t, u.path("p/result.json"))
 }
 
-// What does not fit is refused before anything is allocated.
+// A network that does not fit in memory is refused before anything is allocated.
 func TestExecTooLarge(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -211,7 +211,7 @@ func TestExecTooLarge(t *testing.T) {
 	require.Contains(t, stderr, "of this machine's memory are free")
 }
 
-// A check that fails is an exit code of 1, and says which mode.
+// A failed check gives exit code 1, and the message names the mode.
 func TestExecCheckFails(t *testing.T) {
 	t.Parallel()
 	u := mlpUser(t)
@@ -221,8 +221,8 @@ func TestExecCheckFails(t *testing.T) {
 	require.Contains(t, stderr, "a smaller learning rate may help")
 }
 
-// A loss that is no number ends the run, which says where it begins. What was measured
-// before is kept.
+// A loss that is NaN or infinite ends the run, and the message says where it begins. Earlier
+// measurements are kept.
 func TestExecDiverges(t *testing.T) {
 	t.Parallel()
 	u := mlpUser(t)
@@ -232,13 +232,12 @@ func TestExecDiverges(t *testing.T) {
 	require.Regexp(t, "^psim: "+says, stderr)
 	require.Contains(t, stdout, `"partial": true`)
 	require.Contains(t, u.contents(t, "o")["result.json"], `"partial": true`)
-	_, stderr, code = u.psim(t, line+"- --processes 2") // the second notices it, and searches alone
+	_, stderr, code = u.psim(t, line+"- --processes 2") // the second process notices it, and looks for the cause by itself
 	require.Equal(t, exitFailed, code)
 	require.Regexp(t, `^psim: process 1 \(pid \d+ on .*, rank 1\) ended the run: `+says, stderr)
 }
 
-// What was measured is printed even if it cannot be written, and nothing is
-// left in the folders.
+// Measurements are printed even if they cannot be written, and then no file is left in the folders.
 func TestExecCannotWrite(t *testing.T) {
 	t.Parallel()
 	u := mlpUser(t)
@@ -252,8 +251,7 @@ func TestExecCannotWrite(t *testing.T) {
 	require.NoFileExists(t, u.path("t.json"))
 }
 
-// An interrupt before anything was measured leaves no folder, not even those
-// above --out.
+// An interrupt before any measurement leaves no folder, not even the parents of --out.
 func TestExecInterruptedEarly(t *testing.T) {
 	t.Parallel()
 	u := mlpUser(t)
@@ -266,7 +264,7 @@ func TestExecInterruptedEarly(t *testing.T) {
 	}
 }
 
-// Whole epochs are measured after one that is dropped, beside their prediction.
+// Whole epochs are measured after a first one that is dropped, and predicted.
 func TestExecEpochs(t *testing.T) {
 	t.Parallel()
 	u := mlpUser(t)
@@ -290,8 +288,8 @@ func TestExecEpochs(t *testing.T) {
 	require.Len(t, strings.Split(strings.TrimSpace(stdout), "\n"), 1+30)
 }
 
-// The first step's gradients of every rank are files of a folder of their own: the
-// same bytes from every run, and never in the place of somebody else's.
+// The first step's gradients of every rank are files in a folder of their own: the same bytes from
+// every run. They never replace files that psim has not written.
 func TestExecSavesGradients(t *testing.T) {
 	t.Parallel()
 	u := mlpUser(t)
@@ -311,7 +309,7 @@ func TestExecSavesGradients(t *testing.T) {
 	require.Equal(t, "psim: --save-gradients mine: holds model1_gradients.pth, which psim has not written; name another folder\n", stderr)
 }
 
-// A schedule that was typed runs on as many devices as were typed.
+// A schedule of --set runs on the number of devices of --gpus.
 func TestTypedSchedule(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -325,7 +323,7 @@ func TestTypedSchedule(t *testing.T) {
 	require.Contains(t, stderr, "psim: --gpus 20: schedule.stages = 20: gpt2 has 15 layers")
 }
 
-// What exec reads, assumes and decides is on stderr with --verbose.
+// With --verbose exec prints its inputs, assumptions and decisions on stderr.
 func TestVerboseExec(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains")

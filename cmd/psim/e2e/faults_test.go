@@ -23,18 +23,18 @@ import (
 	"psim/schedules/graph"
 )
 
-// A misfortune is what goes wrong at one task of a graph.
+// A misfortune is a fault at one task of a graph.
 type misfortune struct {
 	Kind  string
-	Graph string // its name
+	Graph string // name of the graph
 	Task  int32
 	Rank  int32 // of the task
-	Skip  int64 // how often the task goes well before; of a slow rank, how many of its tasks
-	Again bool  // whether it goes wrong every time from then on
-	Alone bool  // whether the run is of one process, in which no goroutine may be left
+	Skip  int64 // how often the task runs without the fault; of a slow rank, how many of its tasks
+	Again bool  // whether the fault occurs every time from then on
+	Alone bool  // whether the run has one process, in which no goroutine may be left
 }
 
-// hook makes it happen.
+// hook makes the misfortune happen.
 func (m misfortune) hook(interrupt func()) fault.Hook {
 	var count atomic.Int64
 	return func(ctx context.Context, name string, rank, task int32) (fault.Damage, error) {
@@ -75,14 +75,14 @@ func (m misfortune) hook(interrupt func()) fault.Hook {
 type faulty struct {
 	misfortune
 	command string
-	graph   *graph.Graph // in which the task is
+	graph   *graph.Graph // that has the task
 }
 
 func (f faulty) String() string {
 	return fmt.Sprintf("%s: %s of %s in %s after %d, again %v", f.command, f.Kind, f.graph.Describe(f.Task), f.Graph, f.Skip, f.Again)
 }
 
-// faultyShapes are executions that go wrong: how many devices, and settings.
+// faultyShapes are the executions to go wrong: their numbers of devices, and settings.
 var faultyShapes = []struct {
 	gpus int
 	sets string
@@ -97,10 +97,10 @@ var faultyShapes = []struct {
 
 const (
 	faultySteps   = 2
-	faultyProfile = 3 // runs of the graph, task by task, before; 2 on a single core
+	faultyProfile = 3 // runs of the graph, task by task, before the steps; 2 on a single core
 )
 
-// drawFaulty draws one: a command, a task of it, and what goes wrong there.
+// drawFaulty draws a command, a task of its graph, and the fault of the task.
 func drawFaulty(t *testing.T, u user, seed uint64, kinds ...string) faulty {
 	random := rand.New(rand.NewPCG(seed, 18))
 	if random.IntN(6) == 0 {
@@ -130,18 +130,18 @@ func drawFaultyCollective(t *testing.T, random *rand.Rand, kinds ...string) faul
 	f.graph, err = collective.Call{Collective: name, Ranks: 4, Length: 16}.Graph()
 	require.NoError(t, err)
 	f.draw(random, slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return kind == "slow" })...)
-	f.Again = f.Again || f.Kind == "nan" || f.Kind == "truncated" // for some runs have no numbers
+	f.Again = f.Again || f.Kind == "nan" || f.Kind == "truncated" // because some runs have no numbers
 	return f
 }
 
-// draw draws what goes wrong, and a task of any rank of which that can be said.
+// draw draws a fault, and a task of any rank that can have it.
 func (f *faulty) draw(random *rand.Rand, kinds ...string) {
 	f.Kind, f.Graph = kinds[random.IntN(len(kinds))], f.graph.Name
 	tasks := make([][]int32, f.graph.Ranks())
 	for i, t := range f.graph.Tasks() {
 		switch {
-		case (f.Kind == "lost" || f.Kind == "truncated") && !t.Kind.Message(): // that is within a collective
-		case f.Kind == "nan" && t.Stage == 0 && (t.Kind == graph.InputGradient || t.Kind == graph.AllGather): // nothing that others have to use
+		case (f.Kind == "lost" || f.Kind == "truncated") && !t.Kind.Message(): // a message within a collective
+		case f.Kind == "nan" && t.Stage == 0 && (t.Kind == graph.InputGradient || t.Kind == graph.AllGather): // no task uses its output
 		default:
 			tasks[t.Rank] = append(tasks[t.Rank], int32(i))
 		}
@@ -159,11 +159,11 @@ func (f *faulty) draw(random *rand.Rand, kinds ...string) {
 	}
 }
 
-// check holds what was printed to what went wrong.
+// check compares the output with the fault.
 func (f faulty) check(t *testing.T, stdout, stderr string, code int) {
 	if f.Kind == "slow" {
 		require.Zero(t, code, "%v\n%s", f, stderr)
-		if f.graph.Ranks() <= runtime.GOMAXPROCS(0) { // else times mean nothing
+		if f.graph.Ranks() <= runtime.GOMAXPROCS(0) { // with more ranks than cores times mean nothing
 			require.Regexp(t, fmt.Sprintf(`warning: (rank %d computed .* its device was slow|the machine was disturbed: )`, f.graph.Task(f.Task).Rank), stdout, f)
 		}
 		return
@@ -198,10 +198,10 @@ func (f faulty) check(t *testing.T, stdout, stderr string, code int) {
 	}
 }
 
-// Whatever goes wrong at any task of any rank, psim exec ends soon, says what and where,
-// and leaves nothing behind: no goroutine, no temporary file, an earlier result as it was,
-// and of what was measured until then all or nothing. There is a case of every kind;
-// PSIM_FAULTS asks for another number of cases.
+// Whatever goes wrong at any task of any rank, psim exec ends soon and reports the fault and its task.
+// No goroutine and no temporary file is left, an earlier result is unchanged, and the measurements
+// until then are saved completely or not at all. There is a case of every kind of fault; PSIM_FAULTS
+// asks for another number of cases.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	kinds := []string{"panic", "error", "stall", "interrupt", "nan", "lost", "truncated", "slow"}
@@ -224,8 +224,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// drawFaulties draws cases from so many, by their seeds: one of every kind, or as many as
-// PSIM_FAULTS says, spread evenly.
+// drawFaulties draws cases by their seeds, which are below the given number: one of every kind, or as
+// many as PSIM_FAULTS says, spread evenly.
 func drawFaulties(t *testing.T, u user, cases uint64, kinds []string) map[uint64]faulty {
 	drawn := map[uint64]faulty{}
 	if asked, err := strconv.ParseUint(os.Getenv("PSIM_FAULTS"), 10, 64); err == nil && asked > 0 {
@@ -266,7 +266,7 @@ func requireEmpty(t *testing.T, folder string, f faulty) {
 	require.Empty(t, left, f)
 }
 
-// requireSame compares folders without printing what is in their files.
+// requireSame compares folders without printing the content of their files.
 func requireSame(t *testing.T, before, after map[string]string, f faulty) {
 	for name := range after {
 		require.True(t, before[name] == after[name], "%s is changed or new: %v", name, f)
@@ -280,13 +280,13 @@ func (f faulty) line() string {
 	case !strings.Contains(f.command, "mlp.toml"):
 		return f.command
 	case f.Kind == "slow":
-		return f.command + " --out o.partial" // where its result is in nobody's way
+		return f.command + " --out o.partial" // a slow run succeeds, and would replace the result in o
 	}
 	return f.command + " --out o"
 }
 
-// requireAside checks that what was written beside an earlier result is whole, and
-// removes it.
+// requireAside checks that the result in o.partial, next to the earlier one, is complete, and removes
+// it.
 func (u user) requireAside(t *testing.T, partial bool) {
 	if _, err := os.Stat(u.path("o.partial")); err != nil {
 		return

@@ -20,8 +20,8 @@ import (
 	"psim/internal/fault"
 )
 
-// faultVariable has the test's binary run psim and one task of it go wrong, in whichever
-// process that is.
+// faultVariable is the variable that makes the test's binary run psim with a fault at one task, in the
+// process that runs the task.
 const faultVariable = "PSIM_TEST_FAULT"
 
 // exitLeaked is the exit code of a faulty run that leaves goroutines.
@@ -45,7 +45,7 @@ func runFaulty(text string) int {
 	return code
 }
 
-// endProcess ends the process that calls it, or keeps it from going on.
+// endProcess ends the process that calls it, or makes it hang.
 func endProcess(how string) {
 	switch how {
 	case "kill":
@@ -59,10 +59,10 @@ func endProcess(how string) {
 	}
 }
 
-// Whatever goes wrong in a run of several processes, or with one of them, all end soon.
-// One message says what and where, and nothing is left: no process, no temporary file, an
-// earlier result as it was, and of what was measured until then all or nothing. There is a
-// case of every kind; PSIM_FAULTS asks for another number of cases.
+// Whatever goes wrong in a run of several processes, or with one of them, all end soon. One message
+// reports the fault and its place. No process and no temporary file is left, an earlier result is
+// unchanged, and the measurements until then are saved completely or not at all. There is a case of
+// every kind of fault; PSIM_FAULTS asks for another number of cases.
 func TestFaultyProcesses(t *testing.T) {
 	t.Parallel()
 	kinds := []string{"panic", "error", "stall", "nan", "lost", "truncated", "kill", "exit", "stop", "hang"}
@@ -93,8 +93,7 @@ func TestFaultyProcesses(t *testing.T) {
 	}
 }
 
-// limit bounds how long a run may take: ten seconds, and where nothing happens any more the
-// second of --stall.
+// limit bounds how long a run may take: ten seconds, plus the second of --stall if it hangs.
 func (f faulty) limit() time.Duration {
 	if slices.Contains([]string{"stall", "hang", "lost", "stop"}, f.Kind) {
 		return 11 * time.Second
@@ -119,8 +118,7 @@ func (f faulty) start(t *testing.T, u user, temporary string, command ...string)
 	return printed.String(), said.String(), cmd.ProcessState.ExitCode()
 }
 
-// checkProcesses holds what was printed to what went wrong, in the process that has the
-// task's rank.
+// checkProcesses compares the output with the fault in the process that has the task's rank.
 func (f faulty) checkProcesses(t *testing.T, n int, stderr string, code int) {
 	ranks, of := f.graph.Ranks(), 0
 	for begin := 0; ; of++ {
@@ -146,7 +144,7 @@ func (f faulty) checkProcesses(t *testing.T, n int, stderr string, code int) {
 	case "interrupt":
 		require.Equal(t, "psim: interrupted\n", stderr, "%v in %d", f, n)
 	case "hang", "stall":
-		if os.Getenv("PSIM_MPI") == "" { // mpirun may end its process before it has told of the task
+		if os.Getenv("PSIM_MPI") == "" { // mpirun may end the process before it has reported the task
 			require.Contains(t, stderr, "\n  "+f.graph.Describe(f.Task)+" ", "%v in %d", f, n)
 		}
 		require.Contains(t, stderr, f.graph.Describe(f.Task), "%v in %d", f, n)
@@ -163,7 +161,7 @@ func (f faulty) checkProcesses(t *testing.T, n int, stderr string, code int) {
 	}
 }
 
-// What one process alone has wrong is one message, though mpirun then ends the others.
+// A mistake in one process gives one message, although mpirun then ends the others.
 func TestMistake(t *testing.T) {
 	over := os.Getenv("PSIM_MPI")
 	if over == "" {

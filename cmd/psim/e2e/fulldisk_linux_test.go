@@ -15,12 +15,12 @@ import (
 // A disk is a small file system in memory, in a folder.
 type disk struct {
 	folder        string
-	pages, inodes int // that are free for a command
+	pages, inodes int // free for a command
 }
 
 const page = 4 << 10
 
-// fill makes the disk with a copy of a folder's files on it, and leaves so much free.
+// fill mounts the disk, copies a folder's files onto it, and leaves its pages and inodes free.
 func (d disk) fill(t *testing.T, from string) {
 	t.Helper()
 	require.NoError(t, syscall.Mount("none", d.folder, "tmpfs", 0, "size=64m"))
@@ -38,16 +38,16 @@ func (d disk) remount(t *testing.T, options string) {
 	require.NoError(t, syscall.Mount("none", d.folder, "", syscall.MS_REMOUNT, options))
 }
 
-// A fullDisk is a command that writes onto one.
+// A fullDisk is a command that writes onto a full disk.
 type fullDisk struct {
 	name, before, command string
-	timed                 bool // what it prints differs from run to run
-	quick                 bool // enough to be tried always
-	keeps                 bool // points for a later sweep, or refuses to begin
+	timed                 bool // whether its output differs from run to run
+	quick                 bool // whether every run of the tests tries it
+	keeps                 bool // whether it keeps points for a later sweep, or refuses to begin
 }
 
-// fullDisks are commands that write, where nothing is and where an earlier run wrote.
-// The disk is in d; the folder d itself cannot be swapped.
+// fullDisks are commands that write into an empty folder, or over the files of an earlier run. The
+// disk is in d; the folder d itself cannot be swapped.
 var fullDisks = []fullDisk{
 	{name: "run", command: "psim run gpipe --out d/o"},
 	{name: "run again", quick: true, before: "psim run 1f1b --out d/o", command: "psim run gpipe --out d/o"},
@@ -62,10 +62,10 @@ var fullDisks = []fullDisk{
 	{name: "exec again", timed: true, before: "psim exec mlp.toml --quiet --steps 2 --out d/o" + untimed, command: "psim exec mlp.toml --quiet --steps 1 --warmup 0 --repeats 1 --out d/o" + untimed},
 }
 
-// On a disk that fills at any write a command prints what it has computed and one
-// line of warning, ends with 1, and leaves what was there as it was. The disk grows
-// by a page, and then by a file, until the command succeeds. PSIM_FULL_DISK asks for
-// every command and size; else there are a few.
+// If the disk fills at any write, a command prints its results and one line of warning, ends with exit
+// code 1, and leaves the files on the disk as they were. The disk grows by a page, and then by a
+// file, until the command succeeds. PSIM_FULL_DISK asks for every command and size; without it there
+// are a few.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("PSIM_TEST_NAMESPACE") == "" {

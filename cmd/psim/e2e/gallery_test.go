@@ -15,8 +15,8 @@ import (
 
 var drawnBy = regexp.MustCompile("Drawn by `(psim schedule ([^ ]+) .*)`")
 
-// TestGallery runs the commands of docs/schedules.md and compares what they draw with
-// its pictures.
+// TestGallery runs the commands of docs/schedules.md and compares the drawn pictures with those of the
+// document.
 func TestGallery(t *testing.T) {
 	t.Parallel()
 	docs := filepath.Join(root(t), "docs")

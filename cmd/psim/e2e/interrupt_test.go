@@ -21,7 +21,7 @@ import (
 	"psim/results"
 )
 
-// An asked context ends once it was asked so often whether it has.
+// An asked context ends once it has been asked a number of times whether it has ended.
 type asked struct {
 	context.Context
 	left *atomic.Int64
@@ -40,11 +40,11 @@ func (a asked) Done() <-chan struct{} {
 	return a.Context.Done()
 }
 
-// askedVariable has the test's binary run psim, interrupted at the question that it numbers, or
-// with 0 before it begins.
+// askedVariable is the variable that makes the test's binary run psim, interrupted at the question with
+// this number, or before it begins with 0.
 const askedVariable = "PSIM_TEST_ASKED"
 
-// runAsked runs the command line so, and returns the exit code.
+// runAsked runs the command line with such a context, and returns the exit code.
 func runAsked(text string) int {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
@@ -71,9 +71,9 @@ func (u user) interrupted(t *testing.T, line string, n int64) (stdout, stderr st
 	return u.psim(t, line)
 }
 
-// An interrupt at any moment leaves a finished result as it was. What has been found
-// or measured is printed, and put beside that, with a word where; or into the folder
-// itself, if nothing was there. It is marked.
+// An interrupt at any moment leaves an earlier result as it was. The results until then are printed,
+// marked as partial, and saved in a folder next to the earlier result, which is named; or in the
+// folder itself, if it had no result.
 func TestInterruptedAnywhere(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][2]string{

@@ -20,7 +20,7 @@ import (
 // runMark begins the variable that marks the processes of a run.
 const runMark = "PSIM_TEST_RUN="
 
-// together starts psim exec over several processes, with a mark by which they are found:
+// together returns psim exec over several processes, with a mark by which the test finds them:
 // copies of this program, or under mpirun the psim that PSIM_MPI names.
 func (u user) together(ctx context.Context, mark string, size int, line string) *exec.Cmd {
 	program := []string{program}
@@ -35,15 +35,14 @@ func (u user) together(ctx context.Context, mark string, size int, line string) 
 	return c
 }
 
-// A process that is killed or stopped at any moment ends the run: the others say which
-// it was, no process is left, and no file but those of before. PSIM_LOST says how often
-// to try.
+// A process that is killed or stopped at any moment ends the run: the others report which process it
+// was, and no process and no new file is left. PSIM_LOST says how often to try.
 func TestLost(t *testing.T) {
 	times, err := strconv.Atoi(os.Getenv("PSIM_LOST"))
 	if err != nil {
 		times = 2
 	}
-	every := min(4, max(2, times)) // which is stopped, not killed
+	every := min(4, max(2, times)) // every n-th process is stopped, not killed
 	t.Parallel()
 	u := mlpUser(t)
 	const line = "psim exec mlp.toml" + untimed + " --repeats 1 --quiet --stall 1s --out o --set model.layers=4 --gpus "
@@ -65,7 +64,7 @@ func TestLost(t *testing.T) {
 		t.Run(fmt.Sprintf("%v to %d of %d after %v", signal, who, size, wait.Round(time.Millisecond)), func(t *testing.T) {
 			lose(t, u.together(ctx, t.Name(), size, line+fmt.Sprint(size, " --steps 2000")), wait, who, size, signal)
 			require.Equal(t, before, u.tree(t, "o"))
-			require.NoError(t, os.RemoveAll(u.path("o.partial"))) // of steps that were whole
+			require.NoError(t, os.RemoveAll(u.path("o.partial"))) // with the steps that were complete
 			left, err := filepath.Glob(u.path("*"))
 			require.NoError(t, err)
 			require.Equal(t, []string{u.path("configs"), u.path("mlp.toml"), u.path("my.toml"), u.path("o")}, left)
@@ -73,8 +72,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// lose starts a run, sends one of its processes a signal after a while, and checks
-// what becomes of the others.
+// lose starts a run, sends one of its processes a signal after a while, and checks that the others end.
 func lose(t *testing.T, run *exec.Cmd, wait time.Duration, who, size int, signal syscall.Signal) {
 	var out bytes.Buffer
 	run.Stdout, run.Stderr = &out, &out
@@ -90,7 +88,7 @@ func lose(t *testing.T, run *exec.Cmd, wait time.Duration, who, size int, signal
 	select {
 	case err := <-ended:
 		require.Error(t, err)
-	case <-time.After(12 * time.Second): // ten, and the second of --stall
+	case <-time.After(12 * time.Second): // ten seconds, plus the second of --stall
 		t.Errorf("has not ended\n%s", out.String())
 		for _, pid := range marked(t, mark) {
 			syscall.Kill(pid, syscall.SIGKILL)
@@ -99,7 +97,7 @@ func lose(t *testing.T, run *exec.Cmd, wait time.Duration, who, size int, signal
 	}
 	requireNoProcess(t, mark)
 	text := out.String()
-	if !strings.Contains(text, ", rank") { // before the processes knew each other
+	if !strings.Contains(text, ", rank") { // before the processes were connected
 		require.Regexp(t, fmt.Sprintf(`pid %d .*(was lost|does not answer)|not all processes of the run have come together|exited on signal 9`, pids[who]), text)
 		return
 	}
@@ -108,8 +106,7 @@ func lose(t *testing.T, run *exec.Cmd, wait time.Duration, who, size int, signal
 	require.Regexp(t, fmt.Sprintf(`process \d \(pid %d on .*\) %s`, pids[who], what[signal]), text)
 }
 
-// An interrupt of all processes, as a terminal sends it, is one line at whatever moment of
-// their start it comes.
+// An interrupt of all processes, as a terminal sends it, prints one line at any moment of their start.
 func TestInterruptedStart(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)

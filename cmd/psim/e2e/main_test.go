@@ -1,6 +1,6 @@
-// Package e2e tests psim from end to end: what help and documents show, executions, several
-// processes, recipes, faults, full disks and interrupts. Every command is a process of its own,
-// in a folder of the test's, so that tests run in parallel.
+// Package e2e tests psim from end to end: the commands of the help and the documents, executions,
+// several processes, recipes, faults, full disks and interrupts. Every command is a process of its
+// own that works in a folder of its test, so tests run in parallel.
 package e2e
 
 import (
@@ -20,8 +20,8 @@ const (
 	exitUsage  = 2 // wrong usage or bad input
 )
 
-// asPsim has the test's binary run psim: "itself", or for scripts "small", with networks that
-// train in a moment.
+// asPsim is the variable that makes the test's binary run psim: "itself", or "small" for scripts,
+// with networks that train in a moment.
 const asPsim = "PSIM_AS_PSIM"
 
 // program is the path of the test's binary, which runs psim.
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	case copied || as == "itself":
 		os.Exit(cli.Main(context.Background()))
 	case as == "small":
-		if err := flag.CommandLine.Parse(nil); err != nil { // which testing wants
+		if err := flag.CommandLine.Parse(nil); err != nil { // testing needs the flags parsed
 			panic(err)
 		}
 		command, _ := small(strings.Join(append([]string{"psim"}, os.Args[1:]...), " "))
@@ -47,9 +47,9 @@ func TestMain(m *testing.M) {
 	if program, err = os.Executable(); err != nil {
 		panic(err)
 	}
-	os.Setenv(asPsim, "itself") // in what tests start
+	os.Setenv(asPsim, "itself") // in the processes that tests start
 	os.Exit(m.Run())
 }
 
-// long reports whether tests may take long: make long asks for that.
+// long reports whether tests may take long: PSIM_LONG asks for that, in make examples and make processes.
 func long() bool { return os.Getenv("PSIM_LONG") != "" }

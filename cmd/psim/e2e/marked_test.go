@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// marked lists the processes with a variable in their environment that have not ended, by age,
-// but for mpirun and this one.
+// marked lists the running processes with a variable in their environment by age, except mpirun and
+// this one.
 func marked(t *testing.T, variable string) (pids []int) {
 	folders, err := filepath.Glob("/proc/[0-9]*")
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func marked(t *testing.T, variable string) (pids []int) {
 	return pids
 }
 
-// requireNoProcess wants none to be left that was started with a variable.
+// requireNoProcess waits until no process with a variable in its environment is left.
 func requireNoProcess(t *testing.T, variable string) {
 	t.Helper()
 	require.Eventually(t, func() bool { return len(marked(t, variable)) == 0 }, 3*time.Second, time.Millisecond, "processes are left")

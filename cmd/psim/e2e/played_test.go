@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A play is a command that several tests run: the first of them does, and the others get what
-// it printed and wrote.
+// A play is a command that several tests need: the first of them runs it, and the others get its
+// output and the files that it wrote.
 type play struct {
 	once           sync.Once
 	stdout, stderr string
@@ -21,10 +21,10 @@ type play struct {
 	done           bool
 }
 
-// plays holds them by command line.
+// plays holds the plays by command line.
 var plays sync.Map
 
-// played runs a command, or repeats what it did before in a folder of the same files.
+// played runs a command, or repeats the effects that it had in another folder with the same files.
 func (u user) played(t *testing.T, command string) (stdout, stderr string, code int) {
 	t.Helper()
 	if !repeats(command) {
@@ -55,8 +55,8 @@ func (u user) played(t *testing.T, command string) (stdout, stderr string, code 
 	return p.stdout, p.stderr, p.code
 }
 
-// repeats reports whether a command takes long and reads nothing but examples and what all
-// readers have, so that it does the same in any of their folders.
+// repeats reports whether a command takes long and reads only examples and files that all readers
+// have, so that it does the same in the folder of any reader.
 func repeats(command string) bool {
 	return trains(command) || strings.HasPrefix(command, "psim reproduce") || strings.HasSuffix(command, " --out -")
 }
@@ -70,8 +70,8 @@ func (u user) put(t *testing.T, files map[string]string) {
 	}
 }
 
-// newReader returns a user who has what the documents' commands read besides configurations:
-// results, those of a course's scripts too, and the output of nccl-tests.
+// newReader returns a user who also has the other files that the documents' commands read: results,
+// also of a course's scripts, and the output of nccl-tests.
 func newReader(t *testing.T) user {
 	t.Helper()
 	u := newUser(t)
@@ -81,7 +81,7 @@ func newReader(t *testing.T) user {
 	}
 	timed, err := os.ReadFile(filepath.Join("testdata", "all_reduce.txt"))
 	require.NoError(t, err)
-	for _, name := range []string{"2-gpus.txt", "8-gpus.json", "all_reduce.txt", "all_gather.txt", "reduce_scatter.txt"} { // whatever is in them
+	for _, name := range []string{"2-gpus.txt", "8-gpus.json", "all_reduce.txt", "all_gather.txt", "reduce_scatter.txt"} { // their content does not matter
 		u.write(t, name, string(timed))
 	}
 	u.put(t, savedResults(t))
@@ -94,7 +94,7 @@ var saved struct {
 	files map[string]string
 }
 
-// savedResults makes them once: two predictions, the parts of a sweep, and a measurement.
+// savedResults makes the results once: two predictions, the parts of a sweep, and a measurement.
 func savedResults(t *testing.T) map[string]string {
 	t.Helper()
 	saved.Do(func() {

@@ -7,9 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Copies of this program train to the bit what one process does, whatever the schedule
-// and however uneven the ranks fall: the gradients of the first step, and the losses of
-// all. The first alone writes.
+// Several processes compute the same gradients of the first step and the same losses as one process,
+// bit for bit, with any schedule and with unequal numbers of ranks. Only the first writes files.
 func TestExecProcesses(t *testing.T) {
 	t.Parallel()
 	u := mlpUser(t)
@@ -35,7 +34,7 @@ func TestExecProcesses(t *testing.T) {
 	}
 }
 
-// What cannot be divided among processes is refused before any is started.
+// Devices that cannot be divided among the processes are refused before any process is started.
 func TestExecProcessesErrors(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -61,7 +60,7 @@ func TestExecProcessesErrors(t *testing.T) {
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, stderr, "this psim is built without MPI")
 	for command, want := range map[string]string{
-		"psim run gpipe":                        "psim: mpirun has started 2 processes, and each would do the same: start psim run without mpirun; psim exec is what runs over several\n",
+		"psim run gpipe":                        "psim: mpirun has started 2 processes, and each would do the same: start psim run without mpirun; only psim exec runs over several\n",
 		"psim search gpipe --devices 4 --out o": "psim: mpirun has started 2 processes, and each would do the same: start psim search without mpirun, or give every process a part with --shard I/N\n",
 	} {
 		stdout, stderr, code := u.psim(t, command)
@@ -74,7 +73,7 @@ func TestExecProcessesErrors(t *testing.T) {
 	u.environment[0] = "OMPI_COMM_WORLD_RANK=1"
 	_, stderr, code = u.psim(t, "psim exec --gpus 2")
 	require.Equal(t, exitUsage, code)
-	require.Contains(t, stderr, "psim: process 1 on ") // only since nothing ended it after the first had said it
+	require.Contains(t, stderr, "psim: process 1 on ") // because no launcher ended it after the first had reported it
 	require.Contains(t, stderr, "this psim is built without MPI")
 	_, stderr, code = u.psim(t, "psim run gpipe")
 	require.Equal(t, exitUsage, code)

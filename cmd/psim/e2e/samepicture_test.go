@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// samePicture reports whether two PNGs show the same: of equal size, and no more
-// than one pixel in a thousand of another colour than processors' rounding makes.
+// samePicture reports whether two PNGs show the same: they have the same size, and at most one pixel in
+// a thousand differs by more than the rounding of different processors.
 func samePicture(t *testing.T, want, got []byte) bool {
 	t.Helper()
 	a, err := png.Decode(bytes.NewReader(want))

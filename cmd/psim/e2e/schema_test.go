@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// schemaCheck holds JSON against docs/result.schema.json: the part of JSON Schema that
-// is in it, and no property that it does not describe.
+// schemaCheck compares JSON with docs/result.schema.json, as far as it uses JSON Schema, and refuses
+// properties that it does not describe.
 type schemaCheck struct {
 	*testing.T
 	definitions map[string]any
@@ -48,7 +48,7 @@ func (c schemaCheck) check(schema map[string]any, value any, path string) {
 	case map[string]any:
 		properties, described := schema["properties"].(map[string]any)
 		if !described {
-			return // of any keys
+			return // any keys are allowed
 		}
 		for name, x := range v {
 			property, known := properties[name].(map[string]any)
@@ -69,7 +69,7 @@ func decodeJSON(t *testing.T, text string) map[string]any {
 	return object
 }
 
-// What psim prints as JSON is as docs/result.schema.json says.
+// The JSON that psim prints follows docs/result.schema.json.
 func TestOutputFollowsSchema(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../../../docs/result.schema.json")

@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A user has a folder, in which psim runs.
+// A user has a folder in which psim runs.
 type user struct {
 	folder      string
-	environment []string // besides that of the tests
+	environment []string // in addition to that of the tests
 }
 
 // newUser returns a user whose folder has the repository's configs and a file of their own,
@@ -60,7 +60,7 @@ func (u user) command(t *testing.T, arguments ...string) *exec.Cmd {
 	return cmd
 }
 
-// path returns the path of what is in the user's folder.
+// path returns the path of a file in the user's folder.
 func (u user) path(name string) string { return filepath.Join(u.folder, name) }
 
 func (u user) write(t *testing.T, name, text string) {
@@ -76,7 +76,7 @@ func (u user) read(t *testing.T, name string) string {
 	return string(data)
 }
 
-// contents reads the files of a folder, by their paths in it, but not what psim writes about them.
+// contents reads the files of a folder, by their paths in it, without psim's own record of them.
 func (u user) contents(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -94,8 +94,8 @@ func (u user) contents(t *testing.T, folder string) map[string]string {
 // aFolder stands for the content of a folder.
 const aFolder = "a folder"
 
-// tree returns all that is in a folder but links, by paths in that of the user, and of files
-// their content.
+// tree returns the content of all files below a folder, and aFolder for folders, by their paths in
+// the user's folder. It leaves out links.
 func (u user) tree(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -115,7 +115,7 @@ func (u user) tree(t *testing.T, folder string) map[string]string {
 	return all
 }
 
-// autoTimes is a configuration whose order is searched for.
+// autoTimes returns a configuration with schedule.name = "auto".
 func autoTimes(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile("../cli/testdata/auto.toml")

@@ -10,8 +10,8 @@ import (
 	"psim/results"
 )
 
-// A collective by itself is printed so that calibrate reads it, with a warning where devices have no
-// cores of their own.
+// calibrate can read the output for a collective by itself. If devices share cores, there is a
+// warning.
 func TestExecCollective(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -30,7 +30,7 @@ func TestExecCollective(t *testing.T) {
 	require.Contains(t, strings.Join(strings.Fields(stdout), " "), "all-reduces over 4 ranks were measured with a warning: "+doubt)
 }
 
-// As JSON a collective is all that is printed, with its warnings, and calibrate reads it, too.
+// With --json stdout holds nothing but the collective, with its warnings, and calibrate can read it.
 func TestExecCollectiveJSON(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
