@@ -44,7 +44,7 @@ func lossFigure(r Request, groups []group) *chart.Figure {
 		style, look := chart.Lines(i)
 		line, points := chart.Line(style), &plotter.Scatter{GlyphStyle: look}
 		for n, l := range g.measured.Run.Result.Losses {
-			if l < math.MaxFloat64 { // what diverged leaves the picture
+			if l < math.MaxFloat64 { // a loss that diverged is outside the picture
 				line.XYs = append(line.XYs, point(float64(n+1), l))
 			}
 		}
