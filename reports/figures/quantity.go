@@ -30,14 +30,14 @@ func seconds(label string) quantity {
 // bytes returns the quantity of an amount of memory.
 func bytes(label string) quantity {
 	return quantity{label, func(a *plot.Axis, label string, most float64) {
-		chart.Bytes(a, label, int64(most), 6)
+		chart.Bytes(a, chart.Scale{Label: label, High: math.Trunc(most), Intervals: 6})
 	}, func(x float64) string { return units.FormatBytes(int64(math.Round(x))) }, 1}
 }
 
 // numbers returns the quantity of any other number; unit may be empty.
 func numbers(label, unit string, scale float64) quantity {
 	return quantity{label, func(a *plot.Axis, label string, most float64) {
-		chart.Numbers(a, label, unit, 1, most, 6)
+		chart.Numbers(a, chart.Scale{Label: label, High: most, Intervals: 6, Unit: unit})
 	}, func(x float64) string { return short(x * scale) }, scale}
 }
 
