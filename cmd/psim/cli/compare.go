@@ -67,7 +67,7 @@ func runCompare(ctx context.Context, args []string, f outputFlags, stdout, stder
 	var written error
 	if f.out != "" {
 		var names []string
-		if names, written = reports.SaveComparison(ctx, c, f.out, a, b); written == nil {
+		if names, written = reports.SaveComparison(ctx, f.out, c, [2]results.Run{a, b}); written == nil {
 			f.wrote(stderr, strings.Join(names, ", "), f.out)
 		}
 	}
