@@ -38,7 +38,8 @@ func (r *Reproduction) writeRuns(b *strings.Builder) {
 
 // writeMeasured writes a table of the measurements, with their own predictions.
 func (r *Reproduction) writeMeasured(b *strings.Builder) {
-	b.WriteString("\nMeasured, each next to the prediction of the same smaller run; a star marks a disturbed machine.\n\n")
+	b.WriteString("\nMeasured, each next to the prediction of the same smaller run; " +
+		"a star marks a disturbed machine.\n\n")
 	type result = *results.Result
 	var measured []result
 	names := map[result]string{}
@@ -51,7 +52,9 @@ func (r *Reproduction) writeMeasured(b *strings.Builder) {
 	star := map[bool]string{true: "*"}
 	table.Table[result]{Rows: measured, Columns: []table.Column[result]{
 		{Head: "run", Left: true, Cell: func(m result) any { return names[m] }},
-		{Head: "samples a step", Cell: func(m result) any { return fmt.Sprintf("%.0f", m.Throughput.Samples*m.StepTime) }},
+		{Head: "samples a step", Cell: func(m result) any {
+			return fmt.Sprintf("%.0f", m.Throughput.Samples*m.StepTime)
+		}},
 		{Head: "steps", Cell: func(m result) any { return len(m.Steps) }},
 		{Head: "step, predicted", Cell: func(m result) any { return units.FormatSeconds(m.Predicted.StepTime) }},
 		{Head: "step, measured", Cell: func(m result) any {

@@ -10,11 +10,12 @@ import (
 // A CriticalPath splits the time of the chain of tasks that determines the step time: into
 // work by kind, dispatch and latency. The parts add up to the step time.
 type CriticalPath struct {
-	Compute       float64 `json:"compute_s"`            // F, B, I and W
-	Communication float64 `json:"communication_s"`      // messages and collectives
-	Optimizer     float64 `json:"optimizer_s"`          // updates of parameters
-	Dispatch      float64 `json:"dispatch_s,omitempty"` // time in which a task is ready, but its device waits for the host
-	Latency       float64 `json:"latency_s"`            // time between one task and the next
+	Compute       float64 `json:"compute_s"`       // F, B, I and W
+	Communication float64 `json:"communication_s"` // messages and collectives
+	Optimizer     float64 `json:"optimizer_s"`     // updates of parameters
+	// Time in which a task is ready, but its device waits for the host.
+	Dispatch float64 `json:"dispatch_s,omitempty"`
+	Latency  float64 `json:"latency_s"` // time between one task and the next
 }
 
 // NewCriticalPath splits the time of a path through a trace.

@@ -94,8 +94,8 @@ func loadResult(path string) (Result, string, error) {
 		return r, filepath.Dir(path), err
 	}
 	if folder := filepath.Dir(path); files.Exists(filepath.Join(folder, "sweep.jsonl")) {
-		return r, "", fmt.Errorf("%s: holds a sweep rather than a result; psim plot sweep and psim plot heatmap take it",
-			folder)
+		return r, "", fmt.Errorf("%s: holds a sweep rather than a result; "+
+			"psim plot sweep and psim plot heatmap take it", folder)
 	}
 	return r, "", fmt.Errorf("%s: no such file; a result is a folder that psim run or exec has written", path)
 }

@@ -64,7 +64,8 @@ func (e *essay) compareSimplified(workers int) error {
 func (e *essay) saves(simplified, full, ddp ModeRun) {
 	s, f, d := keeping(simplified), keeping(full), keeping(ddp)
 	e.say(s >= d && f < d,
-		"the simplified FSDP of the assignment, which keeps the whole model in addition to the shares, saves nothing of it",
+		"the simplified FSDP of the assignment, "+
+			"which keeps the whole model in addition to the shares, saves nothing of it",
 		"at the course's own size on %d workers, predicted, it keeps %s, FSDP %s and DDP %s",
 		full.Workers, bytesText(s), bytesText(f), bytesText(d))
 }

@@ -65,7 +65,7 @@ func Free() int64 { return Here().Free }
 // Here returns the memory that can be used, and whether a container limits it.
 func Here() Room { return roomIn(os.DirFS("/")) }
 
-// roomIn is like Here, but reads the files of a system under root.
+// roomIn returns the same as Here, from the files of a system under root.
 func roomIn(root fs.FS) Room { return Room{Free: system(root)}.less(container(root)) }
 
 // system returns the number of bytes that are free in the system. If the system does not say,

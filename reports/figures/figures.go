@@ -70,13 +70,15 @@ func FigureKinds() []FigureKind {
 			Timeline: true, least: 1, load: loadRun, draw: timeline,
 		},
 		{
-			Name: "memory", Draws: "memory over time of one result; of several, what their fullest ranks hold at the peak",
+			Name:  "memory",
+			Draws: "memory over time of one result; of several, what their fullest ranks hold at the peak",
 			Takes: results, least: 1, load: loadRun, draw: memory,
 		},
 		{
-			Name:  "compare",
-			Draws: "two timelines and how far the second is from the first, or a measured one below its own prediction",
-			Takes: "two " + traces + ", or one measured", Timeline: true, least: 1, most: 2, load: loadRun, draw: compare,
+			Name:     "compare",
+			Draws:    "two timelines and how far the second is from the first, or a measured one below its own prediction",
+			Takes:    "two " + traces + ", or one measured",
+			Timeline: true, least: 1, most: 2, load: loadRun, draw: compare,
 		},
 		{
 			Name: "time", Draws: "the time of a step, or of an epoch where all results know one",
@@ -98,7 +100,10 @@ func FigureKinds() []FigureKind {
 			Name: "metric", Draws: "any number of the results, such as bubble.makespan",
 			Takes: "a KEY and " + results, Key: true, least: 1, load: loadResults, draw: metric,
 		},
-		{Name: "loss", Draws: "the loss of every step", Takes: "measured results", least: 1, load: loadResults, draw: loss},
+		{
+			Name: "loss", Draws: "the loss of every step", Takes: "measured results",
+			least: 1, load: loadResults, draw: loss,
+		},
 		{
 			Name: "heatmap", Draws: "a number of the results over two settings",
 			Takes: points, Metric: true, least: 1, load: loadPoints, draw: heatmap,

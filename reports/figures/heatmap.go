@@ -21,8 +21,8 @@ func heatmap(r Request) (Picture, error) {
 		return nil, err
 	}
 	if len(t.others) == 0 {
-		return nil, fmt.Errorf("a heatmap needs two settings that differ, and here only %s does; psim plot sweep draws one",
-			t.across.key)
+		return nil, fmt.Errorf(
+			"a heatmap needs two settings that differ, and here only %s does; psim plot sweep draws one", t.across.key)
 	}
 	if len(t.others[0].values) > 200 || len(t.across.values) > 200 {
 		return nil, errors.New("a heatmap has at most 200 columns and rows")

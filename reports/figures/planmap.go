@@ -247,7 +247,8 @@ func (m planMap) explain(f *chart.Figure, low, high time.Duration, used map[char
 		f.Explain(units.FormatDuration(high), chart.Pattern{Color: chart.Heat(1)})
 	}
 	if used[chart.Rising] {
-		f.Explain("discarded: takes longer, by a bound", chart.Pattern{Color: chart.RGB(discarded), Hatch: chart.Rising})
+		f.Explain("discarded: takes longer, by a bound",
+			chart.Pattern{Color: chart.RGB(discarded), Hatch: chart.Rising})
 	}
 	if used[chart.Falling] {
 		f.Explain("discarded: does not fit in memory",

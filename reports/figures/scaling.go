@@ -48,8 +48,8 @@ func rate(items []Item) (unit string, of valueOf) {
 		t := i.Run.Result.Throughput
 		mean := map[string]float64{"tokens": t.Tokens, "samples": t.Samples}[unit]
 		if mean == 0 {
-			return value{}, fmt.Errorf(
-				"%s: has no throughput, because no samples pass through it; a [model] and a [batch] make them", i.named())
+			return value{}, fmt.Errorf("%s: has no throughput, because no samples pass through it; "+
+				"a [model] and a [batch] make them", i.named())
 		}
 		step := timeOf(i.Run.Result)
 		if step.mean == 0 {

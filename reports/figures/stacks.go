@@ -33,8 +33,8 @@ type stackChart struct {
 func splitTime(r Request) (Picture, error) {
 	for i := range r.Items {
 		if !r.Items[i].Run.Result.HasBreakdown() {
-			return nil, fmt.Errorf("%s: says how long a step takes, but not what it is made of; draw its time with psim plot time",
-				r.Items[i].named())
+			return nil, fmt.Errorf("%s: says how long a step takes, but not what it is made of; "+
+				"draw its time with psim plot time", r.Items[i].named())
 		}
 	}
 	mean := func(of func(results.RankResult) float64) func(*Item) float64 {

@@ -222,8 +222,9 @@ func (c *chrome) memory() {
 			continue
 		}
 		for _, p := range curve.Levels() {
-			c.event(`"ph": "C", "cat": "memory", "name": "memory", "pid": %d, "tid": 0, "ts": %s, "args": {"bytes": %d}`,
-				curve.Rank, micros(p.At), p.Bytes)
+			const counter = `"ph": "C", "cat": "memory", "name": "memory", "pid": %d, "tid": 0, "ts": %s, ` +
+				`"args": {"bytes": %d}`
+			c.event(counter, curve.Rank, micros(p.At), p.Bytes)
 		}
 	}
 }

@@ -21,11 +21,12 @@ type Candidate struct {
 // A Ranking is the outcome of psim search, best first: the plans that fit in memory by step
 // time, then the others by the memory that they need.
 type Ranking struct {
-	Plans     []Candidate `json:"plans"`              // results with their settings, best first
-	Evaluated int         `json:"evaluated"`          // plans that were simulated
-	Pruned    int         `json:"pruned"`             // plans that were not simulated, because their parameters alone do not fit
-	LeftOut   []LeftOut   `json:"left_out,omitempty"` // schedules without a plan
-	Partial   bool        `json:"partial,omitempty"`  // the search was interrupted
+	Plans     []Candidate `json:"plans"`     // results with their settings, best first
+	Evaluated int         `json:"evaluated"` // plans that were simulated
+	// Plans that were not simulated, because their parameters alone do not fit.
+	Pruned  int       `json:"pruned"`
+	LeftOut []LeftOut `json:"left_out,omitempty"` // schedules without a plan
+	Partial bool      `json:"partial,omitempty"`  // the search was interrupted
 	// Time that the search took. It is only on stdout, not in files.
 	Seconds *float64 `json:"seconds,omitempty" unit:"s"`
 }

@@ -147,7 +147,7 @@ func TestComparePrediction(t *testing.T) {
 		require.Empty(t, stdout)
 		require.Equal(t, want, stderr)
 	}
-	refused("psim compare m/predicted", "psim: m/predicted: is a prediction, so there is nothing to hold it against; name two results: psim compare A B\n")
+	refused("psim compare m/predicted", "psim: m/predicted: is a prediction, so there is nothing to compare it with; name two results: psim compare A B\n")
 
 	_, stderr, code := psim(t, "psim run 1f1b --set schedule.microbatches=5 --set batch.global=10 --out m/predicted")
 	require.Zero(t, code, stderr)
@@ -190,7 +190,7 @@ func TestForeignTrace(t *testing.T) {
 			require.Empty(t, stdout)
 			require.Contains(t, stderr, "psim: m: ")
 			require.Contains(t, stderr, want, line)
-			require.Contains(t, stderr, "they are not of one run", line)
+			require.Contains(t, stderr, "they are not of the same run", line)
 		}
 	}
 }
