@@ -129,7 +129,7 @@ func (i Invitation) collect(ctx context.Context, me Member) ([]Member, error) {
 		k := a.process.Rank
 		if a.purpose != toJoin || k < 1 || k >= i.Size || links[k] != nil {
 			a.conn.Close()
-			return nil, fmt.Errorf("process %d joins to %s, which was not awaited", k, a.purpose)
+			return nil, fmt.Errorf("unexpected connection: process %d connects to %s", k, a.purpose)
 		}
 		all[k], links[k] = a.process, a.link
 	}
@@ -209,7 +209,7 @@ func (d *entrance) connect(
 		m, k := meshes[a.purpose], a.process.Rank
 		if m == nil || k <= rank || k >= len(all) || m.links[k] != nil {
 			a.conn.Close()
-			return meshes, fmt.Errorf("process %d connects to %s, which was not awaited", k, a.purpose)
+			return meshes, fmt.Errorf("unexpected connection: process %d connects to %s", k, a.purpose)
 		}
 		m.links[k] = a.link
 	}

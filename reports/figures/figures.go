@@ -61,44 +61,51 @@ type FigureKind struct {
 	draw        func(Request) (Picture, error)
 }
 
+// What kinds of figure take.
+const (
+	takesResults = "results"
+	takesTraces  = "results with trace.csv"
+	takesPoints  = "a sweep, or results"
+)
+
 // FigureKinds lists all kinds of figure.
 func FigureKinds() []FigureKind {
-	const results, traces, points = "results", "results with trace.csv", "a sweep, or results"
 	return []FigureKind{
 		{
-			Name: "timeline", Draws: "when every rank does what, a result below the other", Takes: traces,
+			Name: "timeline", Draws: "when every rank does what, a result below the other", Takes: takesTraces,
 			Timeline: true, least: 1, load: loadRun, draw: timeline,
 		},
 		{
 			Name:  "memory",
 			Draws: "memory over time of one result; of several, what their fullest ranks hold at the peak",
-			Takes: results, least: 1, load: loadRun, draw: memory,
+			Takes: takesResults, least: 1, load: loadRun, draw: memory,
 		},
 		{
-			Name:     "compare",
-			Draws:    "two timelines and how far the second is from the first, or a measured one below its own prediction",
-			Takes:    "two " + traces + ", or one measured",
+			Name: "compare",
+			Draws: "two timelines and how far the second is from the first, " +
+				"or a measured one below its own prediction",
+			Takes:    "two " + takesTraces + ", or one measured",
 			Timeline: true, least: 1, most: 2, load: loadRun, draw: compare,
 		},
 		{
 			Name: "time", Draws: "the time of a step, or of an epoch where all results know one",
-			Takes: results, least: 1, load: loadResults, draw: stepTime,
+			Takes: takesResults, least: 1, load: loadResults, draw: stepTime,
 		},
 		{
 			Name: "throughput", Draws: "samples or tokens per second, and what would be ideal",
-			Takes: results, least: 1, load: loadResults, draw: throughput,
+			Takes: takesResults, least: 1, load: loadResults, draw: throughput,
 		},
 		{
 			Name: "split-time", Draws: "what a step is made of: computation, exposed communication, optimizer, idle",
-			Takes: results, least: 1, load: loadResults, draw: splitTime,
+			Takes: takesResults, least: 1, load: loadResults, draw: splitTime,
 		},
 		{
 			Name: "efficiency", Draws: "throughput per device against that with the fewest devices",
-			Takes: results, least: 2, load: loadResults, draw: efficiency,
+			Takes: takesResults, least: 2, load: loadResults, draw: efficiency,
 		},
 		{
 			Name: "metric", Draws: "any number of the results, such as bubble.makespan",
-			Takes: "a KEY and " + results, Key: true, least: 1, load: loadResults, draw: metric,
+			Takes: "a KEY and " + takesResults, Key: true, least: 1, load: loadResults, draw: metric,
 		},
 		{
 			Name: "loss", Draws: "the loss of every step", Takes: "measured results",
@@ -106,11 +113,11 @@ func FigureKinds() []FigureKind {
 		},
 		{
 			Name: "heatmap", Draws: "a number of the results over two settings",
-			Takes: points, Metric: true, least: 1, load: loadPoints, draw: heatmap,
+			Takes: takesPoints, Metric: true, least: 1, load: loadPoints, draw: heatmap,
 		},
 		{
 			Name: "sweep", Draws: "a number of the results over a setting, a line for each value of the others",
-			Takes: points, Metric: true, least: 1, load: loadPoints, draw: sweep,
+			Takes: takesPoints, Metric: true, least: 1, load: loadPoints, draw: sweep,
 		},
 	}
 }

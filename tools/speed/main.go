@@ -111,7 +111,8 @@ func row(label string, m measured) {
 		kept = fmt.Sprintf("%.0f B", float64(m.Kept)/n)
 	}
 	fmt.Printf("| %s | %s | %.0f ms | %.1f million | %s | %.0f B | %s |\n",
-		label, thousands(m.Tasks), m.CPU.Seconds()*1e3, n/m.CPU.Seconds()/1e6, kept, float64(m.peak)/n, units.FormatBytes(m.peak))
+		label, thousands(m.Tasks), m.CPU.Seconds()*1e3,
+		n/m.CPU.Seconds()/1e6, kept, float64(m.peak)/n, units.FormatBytes(m.peak))
 }
 
 // thousands prints a number in groups of three digits.
