@@ -121,7 +121,7 @@ func (s series) runs() (list []assignedRun) {
 // load makes the configuration of a run at the assignment's own size.
 func (r assignedRun) load() (*configs.Config, error) { return configs.Load(r.Config, r.Sets...) }
 
-// command tells how to predict the run by itself.
+// command returns the command line that predicts the run by itself.
 func (r assignedRun) command() string {
 	words := []string{"psim run", r.Config}
 	for _, s := range r.Sets {

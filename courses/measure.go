@@ -172,7 +172,8 @@ func (m *measuring) run(ctx context.Context, trials []trial) error {
 	return nil
 }
 
-// once measures a trial, and tells how long all trials that are asked for will take.
+// once measures a trial. While it runs, it says how long all trials that are asked for will
+// take.
 func (m *measuring) once(ctx context.Context, t trial, count int, all time.Duration) error {
 	s := &session.Session{Options: m.Options.Options}
 	if s.Measure.Train.Steps, s.Measure.Devices.Oversubscribe = count, true; m.course.Epochs {

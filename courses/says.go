@@ -64,7 +64,7 @@ func sayPipeline(of func(string) *results.Result) string {
 	return text
 }
 
-// epoch tells how long an epoch takes, if that is known.
+// epoch says how long an epoch takes, if that is known.
 func epoch(r results.Result) string {
 	if r.Epochs == nil {
 		return ""

@@ -169,11 +169,11 @@ func (w *World) Speaks() bool {
 	return living == w.Rank && !w.silenced
 }
 
-// isTooLong reports whether the other processes give up a process that was silent for d.
+// isTooLong reports whether the other processes count a process as lost that was silent for d.
 func (w *World) isTooLong(d time.Duration) bool { return w.options.Stall > 0 && d >= w.options.Stall }
 
-// wasStopped reports whether this process was stopped until a moment ago. The others may have
-// given it up in the meantime.
+// wasStopped reports whether this process was stopped until a moment ago. The others may count
+// it as lost in the meantime.
 func (w *World) wasStopped() bool {
 	now := time.Since(w.began)
 	woke := w.resumed.Load()

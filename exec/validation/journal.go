@@ -18,7 +18,7 @@ type journal struct {
 	rows           []ExecutedRow // one for each run
 }
 
-// A heading is the first line of a journal: what all its runs have in common.
+// A heading is the first line of a journal. All runs in the journal have it in common.
 type heading struct {
 	Version int    `json:"psim_executed_runs"`
 	Machine string `json:"machine"`
