@@ -26,7 +26,7 @@ const alwaysFits = 16 << 20
 // estimate.
 func CheckTasks(tasks float64) error { return check(tasks, bytesPerTask) }
 
-// CheckBrief is like CheckTasks, for brief graphs, which are only for statistics.
+// CheckBrief does the same as CheckTasks for graphs without names of tasks.
 func CheckBrief(tasks float64) error { return check(tasks, bytesPerBrief) }
 
 func check(tasks, bytes float64) error {
@@ -39,7 +39,7 @@ func check(tasks, bytes float64) error {
 		return nil
 	}
 	return fmt.Errorf("the graph would have about %.2g tasks and need about %s of memory, "+
-		"of which %s are free here; make it smaller",
+		"but only %s are free here; make it smaller",
 		tasks, units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(int64(have)))
 }
 
