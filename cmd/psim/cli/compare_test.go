@@ -66,7 +66,7 @@ func TestCompareSweep(t *testing.T) {
 	require.Zero(t, code, stderr)
 	_, stderr, code = psim(t, "psim compare s s")
 	require.Equal(t, exitUsage, code)
-	require.Equal(t, "psim: s: holds a sweep, which psim plot sweep and psim plot heatmap take, and no result\n", stderr)
+	require.Equal(t, "psim: s: holds a sweep rather than a result; psim plot sweep and psim plot heatmap take it\n", stderr)
 }
 
 // TestCompare checks what scripts rely on, and that a folder by itself is
