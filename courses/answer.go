@@ -10,8 +10,8 @@ import (
 	"psim/internal/units"
 )
 
-// answer answers the questions of the assignment: all from predictions, and those about
-// graphs from what was measured as well.
+// answer answers the questions of the assignment: all from predictions, and the questions
+// about graphs from measurements, too.
 func (r *Reproduction) answer(ctx context.Context) (err error) {
 	if r.Questions, err = questions.Answers(ctx, r.observed(false)); err == nil && r.MeasuredOn != "" {
 		r.answerMeasured(ctx)
@@ -19,8 +19,7 @@ func (r *Reproduction) answer(ctx context.Context) (err error) {
 	return err
 }
 
-// answerMeasured answers the questions about graphs from what was measured, as far as that
-// suffices.
+// answerMeasured answers the questions about graphs from measurements, if there are enough.
 func (r *Reproduction) answerMeasured(ctx context.Context) {
 	runs := r.observed(true)
 	for _, q := range r.Questions {
@@ -72,8 +71,8 @@ func (r *Reproduction) writeQuestions(b *strings.Builder) {
 		"[graphs/", "["+predictedFolder+"graphs/", "(graphs/", "("+predictedFolder+"graphs/")
 	links.WriteString(b, sections.String())
 	sheet = questions.NewSheet(r.MeasuredQuestions)
-	fmt.Fprintf(b, "\n# Questions about graphs, answered from what was measured\n\nThese runs are shrunk, and share "+
-		"this machine's cores: what they do not bear out is said. %d of %d are as expected.\n",
+	fmt.Fprintf(b, "\n# Questions about graphs, answered from measurements\n\nThese runs are shrunk, and share "+
+		"this machine's cores. Answers say where the runs are not as expected: %d of %d are.\n",
 		sheet.Passed, len(sheet.Questions))
 	if len(r.unanswered) > 0 {
 		fmt.Fprintf(b, "Too little was measured to answer %s.\n", strings.Join(r.unanswered, ", "))

@@ -27,9 +27,9 @@ var courseFiles embed.FS
 // A course is what an assignment asks for.
 type course struct {
 	Name, Title string
-	Device      string // that is predicted
+	Device      string // for which runs are predicted
 	Machine     string // the same in words
-	Published   string // table of others' measurements there, which psim validate replays
+	Published   string // table of published measurements on it, which psim validate replays
 	Questions   bool   // the assignment has questions
 	Epochs      bool   // runs are counted in epochs, not steps
 	Count       int    // of steps or epochs of a run of the assignment
@@ -75,10 +75,10 @@ type task struct {
 
 // A size says how much of a run is measured.
 type size struct {
-	Divisor int64             // of the batch, of which a pipeline keeps enough for its microbatches
-	Presets map[string]string // smaller networks in place of others
+	Divisor int64             // of the batch; a pipeline keeps enough samples for its microbatches
+	Presets map[string]string // smaller networks by the names of those that they replace
 	Sets    []string
-	Text    []string // what sets and presets shrink
+	Text    []string // says what the settings and presets shrink
 }
 
 // Names lists the courses.
@@ -121,7 +121,7 @@ func (s series) runs() (list []assignedRun) {
 // load makes the configuration of a run at the assignment's own size.
 func (r assignedRun) load() (*configs.Config, error) { return configs.Load(r.Config, r.Sets...) }
 
-// command tells how to predict the run by itself.
+// command returns the command line that predicts the run by itself.
 func (r assignedRun) command() string {
 	words := []string{"psim run", r.Config}
 	for _, s := range r.Sets {

@@ -37,8 +37,8 @@ func (r *Reproduction) draw(f figure, measured bool) (figures.Picture, error) {
 	return picture, nil
 }
 
-// notes lists what stands below a figure: the machine, and how the figure differs from what
-// the assignment draws.
+// notes lists the remarks below a figure: the machine, and how the figure differs from that
+// of the assignment.
 func (r *Reproduction) notes(f figure, measured bool) []string {
 	if !measured {
 		return []string{"predicted for " + r.course.Device}

@@ -14,7 +14,8 @@ import (
 	"psim/results"
 )
 
-// Options say what is made of a course. Those of package session are for measured runs.
+// Options say how a course is reproduced. The options of package session are for measured
+// runs.
 type Options struct {
 	session.Options
 	// Measure says to measure the runs of the assignment, and then further ones as long as

@@ -20,11 +20,11 @@ type measuring struct {
 	from  time.Time
 	count int // of steps or epochs that are measured if there is time
 	// took is the time of the runs that were measured, and expected the time that they were
-	// expected to take. Their ratio corrects what is expected of the others.
+	// expected to take. Their ratio corrects the expectations of the others.
 	took, expected time.Duration
 }
 
-// errBudget ends what takes longer than the budget.
+// errBudget is the cause of contexts that end because the budget was spent.
 var errBudget = errors.New("the budget was spent")
 
 // least bounds how many steps or epochs are measured if time is short.
@@ -137,7 +137,9 @@ func (m *measuring) asked(trials []trial, count int) (sum time.Duration) {
 // whose rates psim knows.
 func (m *measuring) expect(t trial, count int) time.Duration {
 	const start = time.Second // to open devices and to compile
-	return start + time.Duration(m.Options.Options.Measure.Repeats+1)*t.serial + time.Duration((m.Options.Options.Measure.Train.Warmup+count)*t.each)*t.pass
+	o := m.Options.Options.Measure
+	serial := time.Duration(o.Repeats+1) * t.serial
+	return start + serial + time.Duration((o.Train.Warmup+count)*t.each)*t.pass
 }
 
 // corrected scales an expectation by how far earlier ones were off.
@@ -170,7 +172,8 @@ func (m *measuring) run(ctx context.Context, trials []trial) error {
 	return nil
 }
 
-// once measures a trial, and tells how long all trials that are asked for will take.
+// once measures a trial. While it runs, it says how long all trials that are asked for will
+// take.
 func (m *measuring) once(ctx context.Context, t trial, count int, all time.Duration) error {
 	s := &session.Session{Options: m.Options.Options}
 	if s.Measure.Train.Steps, s.Measure.Devices.Oversubscribe = count, true; m.course.Epochs {
@@ -195,7 +198,7 @@ func (m *measuring) once(ctx context.Context, t trial, count int, all time.Durat
 	return err
 }
 
-// remaining tells how much time is left, by what is expected.
+// remaining says how much time is left, given the time that is expected.
 func (m *measuring) remaining(expected time.Duration) string {
 	switch {
 	case expected > 0:

@@ -128,7 +128,7 @@ func (r *Reproduction) own(runs []*ReproducedRun, measured bool) (list []files.F
 	for _, run := range runs {
 		side := run.side(measured)
 		switch {
-		case strings.Contains(run.Name, " "): // the assignment has no such run
+		case strings.Contains(run.Name, " "): // not a run of the assignment
 		case r.Course == "cs1390":
 			f, err := coursefile.Stats(side)
 			if err != nil {

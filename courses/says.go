@@ -9,7 +9,7 @@ import (
 )
 
 // say answers a task from the results of runs, which are predicted or measured; it is empty
-// if a result is missing, or if the task has no such answer.
+// if a result is missing, or if results do not answer the task.
 func (t task) say(of func(name string) *results.Result) string {
 	switch t.Says {
 	case "data":
@@ -58,13 +58,13 @@ func sayPipeline(of func(string) *results.Result) string {
 	text += fmt.Sprintf(" As the homework's code runs it (pipeline=2), only forwards overlap: %s, a speedup of %.2f.",
 		units.FormatSeconds(taken.StepTime), model.StepTime/taken.StepTime)
 	if taken.Kind == results.Predicted {
-		text += fmt.Sprintf(" That it is slower than no pipeline comes of one Python process, which launches four "+
-			"times as many kernels for two devices: they wait %s of a step for it.", mean(*taken, dispatch))
+		text += fmt.Sprintf(" It is slower than model parallelism because one Python process launches four times as "+
+			"many kernels for two devices, which wait %s of a step for it.", mean(*taken, dispatch))
 	}
 	return text
 }
 
-// epoch tells how long an epoch takes, if that is known.
+// epoch says how long an epoch takes, if that is known.
 func epoch(r results.Result) string {
 	if r.Epochs == nil {
 		return ""

@@ -29,13 +29,13 @@ func (r *Reproduction) WriteMarkdown(w io.Writer) error {
 // writeOrigin says where the numbers come from.
 func (r *Reproduction) writeOrigin(b *strings.Builder) {
 	fmt.Fprintf(b, "Made by `psim reproduce %s`. **Predicted** is what psim's simulator says for %s, at the "+
-		"assignment's own size; `psim validate --published %s` tells how far off it is from what others measured "+
-		"there.", r.Course, r.course.Machine, r.course.Published)
+		"assignment's own size; `psim validate --published %s` says how far off it is from published "+
+		"measurements.", r.Course, r.course.Machine, r.course.Published)
 	if r.MeasuredOn == "" {
 		b.WriteString(" Nothing was measured: `--measure` runs it.\n")
 		return
 	}
-	fmt.Fprintf(b, " **Measured** is what psim's own workers took on this machine (%s); beside it stands a "+
+	fmt.Fprintf(b, " **Measured** is what psim's own workers took on this machine (%s), next to a "+
 		"prediction of the same, smaller run, from its tasks measured alone. The figures in this folder show these "+
 		"two, and those in %s the predictions at the assignment's own size.\n", r.MeasuredOn, predictedFolder)
 	if list := append(r.Shrunk, r.fewerSteps()...); len(list) > 0 {
@@ -68,8 +68,8 @@ func (r *Reproduction) missing(asked bool) string {
 	return strings.Join(list, ", ")
 }
 
-// fewerSteps tells how many steps or epochs the measured runs have, if they are fewer than
-// the assignment's.
+// fewerSteps says how many steps or epochs the measured runs have, if they are fewer than the
+// assignment's.
 func (r *Reproduction) fewerSteps() []string {
 	fewest, most := math.MaxInt, 0
 	for _, run := range r.Runs {
@@ -88,7 +88,7 @@ func (r *Reproduction) fewerSteps() []string {
 	return []string{fmt.Sprintf("%d to %s instead of %d", fewest, many, r.course.Count)}
 }
 
-// names lists the measured runs that something is true of.
+// names lists the measured runs for which a condition holds.
 func (r *Reproduction) names(is func(*ReproducedRun) bool) string {
 	var list []string
 	for _, run := range r.Runs {
@@ -115,7 +115,7 @@ func (r *Reproduction) writeTask(b *strings.Builder, t task) {
 		measured := r.shows(f)
 		kind := results.Predicted
 		if measured {
-			kind = "measured, beside its prediction"
+			kind = "measured, next to its prediction"
 		}
 		caption := strings.ToUpper(f.Caption[:1]) + f.Caption[1:]
 		fmt.Fprintf(b, "\n![%s](%s)\n\n*%s: %s.*", f.Caption, path, caption, kind)

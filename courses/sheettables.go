@@ -5,68 +5,83 @@ import (
 	"strings"
 
 	"psim/internal/units"
+	"psim/reports/table"
 	"psim/results"
 )
 
 // writeRuns writes a table of all runs: what each method costs in memory and in
 // communication, how long a step takes, and how far predictions are from measurements.
 func (r *Reproduction) writeRuns(b *strings.Builder) {
-	fmt.Fprintf(b, "\n## All runs\n\nPredicted at the assignment's own size; memory and bytes sent are those of the "+
-		"worker with the most, time is averaged over the workers.\n\n"+
-		"| run | asked for | step%s | throughput | computation and update | exposed communication | idle | bubble | "+
-		"memory | sent a step |\n|---|---|--:%s|--:|--:|--:|--:|--:|--:|--:|\n",
-		r.epochColumn(" | epoch"), r.epochColumn("|--:"))
-	for _, run := range r.Runs {
-		p := run.Predicted
-		working := mean(p, func(r results.RankResult) float64 { return r.Compute + r.Optimizer })
-		idle := mean(p, func(r results.RankResult) float64 { return r.Idle })
-		asked := map[bool]string{true: "yes", false: "no"}[run.Asked]
-		fmt.Fprintf(b, "| %s | %s | %s%s | %s | %s | %s | %s | %.1f %% | %s | %s |\n",
-			run.Name, asked, units.FormatSeconds(p.StepTime), epochTime(p), rate(p), working, mean(p, exposed), idle,
-			100*p.Bubble.Makespan, units.FormatBytes(p.PeakMemory()), units.FormatBytes(sent(p)))
-	}
+	b.WriteString("\n## All runs\n\nPredicted at the assignment's own size; memory and bytes sent are those of the " +
+		"worker with the most, time is averaged over the workers.\n\n")
+	type run = *ReproducedRun
+	yesNo := map[bool]string{true: "yes", false: "no"}
+	working := func(r results.RankResult) float64 { return r.Compute + r.Optimizer }
+	idle := func(r results.RankResult) float64 { return r.Idle }
+	table.Table[run]{Rows: r.Runs, Columns: []table.Column[run]{
+		{Head: "run", Left: true, Cell: func(r run) any { return r.Name }},
+		{Head: "asked for", Left: true, Cell: func(r run) any { return yesNo[r.Asked] }},
+		{Head: "step", Cell: func(r run) any { return units.FormatSeconds(r.Predicted.StepTime) }},
+		{Head: "epoch", Hide: !r.course.Epochs, Cell: func(r run) any { return epochTime(r.Predicted) }},
+		{Head: "throughput", Cell: func(r run) any { return rate(r.Predicted) }},
+		{Head: "computation and update", Cell: func(r run) any { return mean(r.Predicted, working) }},
+		{Head: "exposed communication", Cell: func(r run) any { return mean(r.Predicted, exposed) }},
+		{Head: "idle", Cell: func(r run) any { return mean(r.Predicted, idle) }},
+		{Head: "bubble", Cell: func(r run) any { return bubble(r.Predicted) }},
+		{Head: "memory", Cell: func(r run) any { return units.FormatBytes(r.Predicted.PeakMemory()) }},
+		{Head: "sent a step", Cell: func(r run) any { return units.FormatBytes(sent(r.Predicted)) }},
+	}}.Markdown(b)
 	if r.MeasuredOn != "" {
 		r.writeMeasured(b)
 	}
 }
 
-// writeMeasured writes a table of what was measured, with its own predictions.
+// writeMeasured writes a table of the measurements, with their own predictions.
 func (r *Reproduction) writeMeasured(b *strings.Builder) {
-	fmt.Fprintf(b, "\nMeasured, each beside the prediction of the same smaller run; a star marks a disturbed "+
-		"machine.\n\n| run | samples a step | steps | step, predicted | step, measured | off by%s | throughput | "+
-		"bubble | memory |\n|---|--:|--:|--:|--:|--:%s|--:|--:|--:|\n",
-		r.epochColumn(" | epoch"), r.epochColumn("|--:"))
+	b.WriteString("\nMeasured, each next to the prediction of the same smaller run; " +
+		"a star marks a disturbed machine.\n\n")
+	type result = *results.Result
+	var measured []result
+	names := map[result]string{}
 	for _, run := range r.Runs {
-		if run.measured == nil {
-			continue
+		if run.measured != nil {
+			measured = append(measured, run.Measured)
+			names[run.Measured] = run.Name
 		}
-		m := *run.Measured
-		star := map[bool]string{true: "*"}[m.Disturbed]
-		fmt.Fprintf(b, "| %s | %.0f | %d | %s | %s ± %s%s | %s%s | %s | %.1f %% | %s |\n",
-			run.Name, m.Throughput.Samples*m.StepTime, len(m.Steps), units.FormatSeconds(m.Predicted.StepTime),
-			units.FormatSeconds(m.StepTime), units.FormatSeconds(m.StepTimeStd), star,
-			units.FormatSignedPercent(m.StepTime/m.Predicted.StepTime-1), epochTime(m), rate(m),
-			100*m.Bubble.Makespan, units.FormatBytes(m.PeakMemory()))
 	}
+	star := map[bool]string{true: "*"}
+	table.Table[result]{Rows: measured, Columns: []table.Column[result]{
+		{Head: "run", Left: true, Cell: func(m result) any { return names[m] }},
+		{Head: "samples a step", Cell: func(m result) any {
+			return fmt.Sprintf("%.0f", m.Throughput.Samples*m.StepTime)
+		}},
+		{Head: "steps", Cell: func(m result) any { return len(m.Steps) }},
+		{Head: "step, predicted", Cell: func(m result) any { return units.FormatSeconds(m.Predicted.StepTime) }},
+		{Head: "step, measured", Cell: func(m result) any {
+			return units.FormatSeconds(m.StepTime) + " ± " + units.FormatSeconds(m.StepTimeStd) + star[m.Disturbed]
+		}},
+		{Head: "off by", Cell: func(m result) any {
+			return units.FormatSignedPercent(m.StepTime/m.Predicted.StepTime - 1)
+		}},
+		{Head: "epoch", Hide: !r.course.Epochs, Cell: func(m result) any { return epochTime(*m) }},
+		{Head: "throughput", Cell: func(m result) any { return rate(*m) }},
+		{Head: "bubble", Cell: func(m result) any { return bubble(*m) }},
+		{Head: "memory", Cell: func(m result) any { return units.FormatBytes(m.PeakMemory()) }},
+	}}.Markdown(b)
 }
 
-// epochColumn returns what a column for the time of an epoch adds to a line of a table.
-func (r *Reproduction) epochColumn(text string) string {
-	if r.course.Epochs {
-		return text
-	}
-	return ""
-}
+// bubble writes the bubble as a share of the makespan.
+func bubble(r results.Result) string { return fmt.Sprintf("%.1f %%", 100*r.Bubble.Makespan) }
 
-// epochTime writes the column of the time of an epoch, if a result has one.
+// epochTime writes the time of an epoch, if it is known.
 func epochTime(r results.Result) string {
 	switch e := r.Epochs; {
 	case e == nil:
 		return ""
 	case e.Each == nil:
-		return " | " + units.FormatSeconds(e.Time)
+		return units.FormatSeconds(e.Time)
 	default:
-		return " | " + units.FormatSeconds(e.Time) + " ± " + units.FormatSeconds(e.TimeStd)
+		return units.FormatSeconds(e.Time) + " ± " + units.FormatSeconds(e.TimeStd)
 	}
 }
 

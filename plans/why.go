@@ -23,12 +23,17 @@ func (r *Answer) Explain(ctx context.Context, c *configs.Config, q Query) error 
 		if err != nil {
 			return err
 		}
-		why := rankings.NewPlanWhy("runner-up", r.Plans[1].Set, r.Plans[1].StepTime, best.classes, second.classes)
-		r.Why = append(r.Why, why)
+		r.Why = append(r.Why, rankings.PlanWhy{
+			Plan: "runner-up", Set: r.Plans[1].Set, StepTime: r.Plans[1].StepTime,
+			Longer: rankings.LongerByClass(best.classes, second.classes),
+		})
 	}
 	own, err := explain(ctx, c, []string{marginSet(q)})
 	if err == nil && own.Result.Fits() && own.Devices() == q.Devices && own.Result.StepTime != r.Plans[0].StepTime {
-		r.Why = append(r.Why, rankings.NewPlanWhy("configuration", nil, own.Result.StepTime, best.classes, own.classes))
+		r.Why = append(r.Why, rankings.PlanWhy{
+			Plan: "configuration", StepTime: own.Result.StepTime,
+			Longer: rankings.LongerByClass(best.classes, own.classes),
+		})
 	}
 	return ctx.Err()
 }

@@ -80,7 +80,7 @@ func totalTable(c compare.Comparison) table.Table[comparedNumber] {
 	a, b := c.Columns()
 	stepA, stepB := units.FormatSeconds(c.A.StepTime), units.FormatSeconds(c.B.StepTime)
 	rows := []comparedNumber{{"step time", stepA, stepB, ofStep(c, c.StepTimeDifference)}}
-	if c.A.Parts.Compute > 0 || c.B.Parts.Compute > 0 { // otherwise a bubble has no meaning
+	if c.A.Parts.Compute > 0 || c.B.Parts.Compute > 0 { // otherwise a bubble is meaningless
 		points := cell(!c.BubbleDifference.IsZero(), units.FormatPoints(float64(c.BubbleDifference)))
 		rows = append(rows, comparedNumber{"bubble", share(c.A.Bubble), share(c.B.Bubble), points})
 	}
@@ -170,7 +170,7 @@ func differenceText(c compare.Comparison, p stepPart) string {
 	case c.A.StepTime > 0 && units.FormatSignedPercent(p.error) == units.FormatSignedPercent(0):
 		return "as long"
 	case p.name == "dispatch" && p.a == 0 && c.A.Kind == results.Predicted && c.B.Kind == results.Measured:
-		return "time, of which the prediction has none"
+		return "time, but none in the prediction"
 	case difference > 0:
 		return "longer"
 	}

@@ -74,7 +74,7 @@ func TestTraceCSVErrors(t *testing.T) {
 		ready + "0,compute,F,0,0,5,10,0,0,,6\n":                   `line 2, column ready_ns: "6" is not a whole number from 0 to 5`,
 		"a,b\n":                                                   "line 1: the header is \"a,b\"; it must be rank,stream,kind",
 		header:                                                    "line 2: the trace has no tasks",
-		header + "0,c,F\n":                                        "line 2: has not as many cells as the header; the file is damaged: run again what wrote it",
+		header + "0,c,F\n":                                        "line 2: the number of cells differs from the header; the file is damaged: run again what wrote it",
 		header + "0,\"c,F,":                                       "line 2, column ",
 		header + good + "x,compute,F,0,0,0,10,0,0,\n":                      `line 3, column rank: "x" is not a whole number from 0 to 1048575`,
 		header + "1048576,compute,F,0,0,0,10,0,0,\n":                       "line 2, column rank:",
@@ -133,7 +133,7 @@ func TestMemoryCSVErrors(t *testing.T) {
 		header + "1,0,1\n0,0,1\n":        "line 3, column rank: 0 comes after 1",
 		header + "0,0,1\n0,7,2\n0,6,3\n": "line 4, column time_ns: 6 comes after 7",
 		header + "0,0,x\n":               "line 2, column bytes:",
-		header + "0,0\n":                 "has not as many cells as the header",
+		header + "0,0\n":                 "the number of cells differs from the header",
 	} {
 		_, err := tracecsv.ReadMemoryCSV(strings.NewReader(input))
 		require.ErrorContains(t, err, want, "%q", input)

@@ -24,7 +24,7 @@ func epochLines(e *results.Epochs) (lines [][2]string) {
 	steps := units.Plural(int(e.Steps), "step")
 	text += fmt.Sprintf("; %s samples in %s of %d", units.FormatCount(e.Samples), steps, e.Batch)
 	if e.LastBatch != e.Batch {
-		text += fmt.Sprintf(", of which the last has %d left and is filled up", e.LastBatch)
+		text += fmt.Sprintf("; the last has %d left and is filled up", e.LastBatch)
 	}
 	lines = append(lines, [2]string{"epoch", text})
 	if e.Each == nil {

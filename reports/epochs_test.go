@@ -68,7 +68,7 @@ func TestEpochRows(t *testing.T) {
 	var table bytes.Buffer
 	require.NoError(t, reports.WriteResult(&table, r))
 	require.Contains(t, table.String(), `
-  epoch          4.00 s ± 0 s, mean of 2 epochs after 1 to warm up; 13 samples in 2 steps of 8, of which the last has 5 left and is filled up
+  epoch          4.00 s ± 0 s, mean of 2 epochs after 1 to warm up; 13 samples in 2 steps of 8; the last has 5 left and is filled up
   epoch by rank  rank 0 3.00 s ± 1.00 s, rank 1 4.00 s ± 0 s
   epoch's rate   5.00 ± 1.00 samples/s, 50.0 ± 10.0 tokens/s, summed over the replicas; ± is the deviation over the epochs, with n
 `)

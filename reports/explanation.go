@@ -80,7 +80,7 @@ func explanationTable(e *results.Explanation) table.Table[string] {
 		{Cell: percent(e.ByClass)},
 		{Head: "critical path", Cell: seconds(e.CriticalPath)},
 		{Cell: percent(e.CriticalPath)},
-		{Head: "beside, hidden", Cell: seconds(e.Beside)},
+		{Head: "hidden", Cell: seconds(e.Beside)},
 	}}
 }
 

@@ -63,8 +63,10 @@ func planRanking(seconds ...float64) rankings.PlanRanking {
 func TestPlanTable(t *testing.T) {
 	r := planRanking(1, 1.25, 2)
 	r.Why = []rankings.PlanWhy{
-		rankings.NewPlanWhy("runner-up", nil, 1.25, map[string]float64{"products": 0.5, "waiting": 0.5}, map[string]float64{"products": 0.4, "waiting": 0.85}),
-		rankings.NewPlanWhy("configuration", nil, 1, map[string]float64{"products": 1}, map[string]float64{"products": 1}),
+		{Plan: "runner-up", StepTime: 1.25, Longer: rankings.LongerByClass(
+			map[string]float64{"products": 0.5, "waiting": 0.5}, map[string]float64{"products": 0.4, "waiting": 0.85})},
+		{Plan: "configuration", StepTime: 1, Longer: rankings.LongerByClass(
+			map[string]float64{"products": 1}, map[string]float64{"products": 1})},
 	}
 	r.Accuracy = &rankings.StackAccuracy{Stack: "nanotron", Device: "h100-80gb-sxm", Rows: 10, MeanError: 0.1}
 	var out bytes.Buffer

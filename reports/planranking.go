@@ -51,7 +51,7 @@ type numberedPlan struct {
 }
 
 // planTable makes the table of the best plans. Parts of sequences and expert groups have
-// columns if some plan has them. So have settings with several values that are no dimension.
+// columns if some plan has them. So do settings with several values that are not dimensions.
 func planTable(p rankings.PlanRanking) table.Table[numberedPlan] {
 	single := func(number func(rankings.PlanShape) int) bool { // whether no plan has several of something
 		return !slices.ContainsFunc(p.Plans, func(one rankings.RankedPlan) bool { return number(one.Plan) > 1 })
@@ -180,7 +180,7 @@ func printNothing(p rankings.PlanRanking, out table.Page) {
 		out.Print("\ninterrupted before any plan was decided\n")
 		return
 	case p.Partial:
-		out.Print("\ninterrupted: of %s decided until then none fits in memory\n", units.Plural(p.Decided(), "plan"))
+		out.Print("\ninterrupted: of %s decided so far, none fits in memory\n", units.Plural(p.Decided(), "plan"))
 		return
 	case p.Space == 0:
 		out.Print("\nno plan divides network, batch and devices as asked\n")

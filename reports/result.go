@@ -38,7 +38,7 @@ func WriteResult(w io.Writer, r results.Result) error {
 }
 
 // resultLines lists the main numbers of a result with their names. A text is empty where the
-// number has no meaning for the run.
+// number is meaningless for the run.
 func resultLines(r results.Result) [][2]string {
 	return slices.Concat([][2]string{
 		{"step time", stepTime(r)},

@@ -64,11 +64,13 @@ func SaveRun(ctx context.Context, r results.Run, folder string, elsewhere ...fil
 	return save(ctx, RunFolder(folder, r.Result.Kind), list, elsewhere...)
 }
 
-// SaveComparison writes a comparison of a and b into a folder, with its picture if there is
+// SaveComparison writes a comparison of two runs into a folder, with its picture if there is
 // something to draw. It returns the names of the files.
-func SaveComparison(ctx context.Context, c compare.Comparison, folder string, a, b results.Run) ([]string, error) {
+func SaveComparison(
+	ctx context.Context, folder string, c compare.Comparison, runs [2]results.Run,
+) ([]string, error) {
 	list := []files.File{{Path: "comparison.json", Render: c.WriteJSON}}
-	if a.Drawable() && b.Drawable() {
+	if a, b := runs[0], runs[1]; a.Drawable() && b.Drawable() {
 		draw := func(w io.Writer) error { return picture.CompareTimelines(w, picture.PNG, a, b) }
 		list = append([]files.File{{Path: "compare.png", Render: draw}}, list...)
 	}

@@ -43,7 +43,7 @@ func TestSaveAndLoad(t *testing.T) {
 	}
 	render()
 	_, err = results.Load(folder)
-	require.ErrorContains(t, err, "they are not of one run")
+	require.ErrorContains(t, err, "they are not of the same run")
 	require.NoError(t, os.Remove(filepath.Join(folder, "trace.csv")))
 	loaded, err := results.Load(folder)
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestFolders(t *testing.T) {
 		if !picture {
 			saved.Trace = nil
 		}
-		names, err := reports.SaveComparison(ctx, compare.Compare(saved, saved), folder, saved, saved)
+		names, err := reports.SaveComparison(ctx, folder, compare.Compare(saved, saved), [2]results.Run{saved, saved})
 		require.NoError(t, err)
 		require.Equal(t, picture, len(names) == 2)
 		require.NoError(t, reports.ComparisonFolder(folder).Check())

@@ -17,7 +17,7 @@ import (
 type sweepRow struct {
 	rankings.SweepPoint
 	values     []string // of the varied settings
-	efficiency *float64 // nil where it has no meaning
+	efficiency *float64 // nil if it is meaningless
 }
 
 // sweepRows lists the points of a sweep.

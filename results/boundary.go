@@ -9,15 +9,15 @@ const (
 // A StageBoundary is the tensor that passes from a stage to a neighbouring stage for one
 // microbatch.
 type StageBoundary struct {
-	From         int    `json:"from"`         // stage that sends
-	To           int    `json:"to"`           // stage that receives
+	From         int    `json:"from"`         // sending stage
+	To           int    `json:"to"`           // receiving stage
 	Shape        []int  `json:"shape"`        // samples first; images are samples × channels × height × width
-	Bytes        int64  `json:"bytes"`        // of the message that a device sends; 0 within a rank
+	Bytes        int64  `json:"bytes"`        // size of the message that a device sends; 0 within a rank
 	Direction    string `json:"direction"`    // forward for activations, backward for their gradients
-	FromRank     int    `json:"from_rank"`    // of the first replica
-	ToRank       int    `json:"to_rank"`      // of the first replica
-	Microbatches int    `json:"microbatches"` // how many of a step are of this size, and go between these ranks
-	// Among how many devices of a tensor-parallel group the tensor is divided, each of
-	// which sends one part; 0 where each sends all of it.
+	FromRank     int    `json:"from_rank"`    // sending rank in the first replica
+	ToRank       int    `json:"to_rank"`      // receiving rank in the first replica
+	Microbatches int    `json:"microbatches"` // number of microbatches in a step with this size and these ranks
+	// Number of devices of a tensor-parallel group that divide the tensor, so that each sends
+	// one part; 0 if each device sends the whole tensor.
 	Parts int `json:"parts,omitempty"`
 }

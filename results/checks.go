@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// Checks compares a run with the unsplit run. A number is nil where it was not checked.
+// Checks compares a run with the unsplit run. A number is nil if it was not checked.
 // Files have null for a number that is NaN or infinite.
 type Checks struct {
-	Weights        *float64 `json:"weights,omitempty"`         // largest absolute difference of any
-	Outputs        *float64 `json:"outputs,omitempty"`         // largest absolute difference of any
-	Gradients      *float64 `json:"gradients,omitempty"`       // largest absolute difference of any
+	Weights        *float64 `json:"weights,omitempty"`         // largest absolute difference of any weight
+	Outputs        *float64 `json:"outputs,omitempty"`         // largest absolute difference of any output
+	Gradients      *float64 `json:"gradients,omitempty"`       // largest absolute difference of any gradient
 	LossFirst      *float64 `json:"loss_first,omitempty"`      // loss of the first step
 	LossLast       *float64 `json:"loss_last,omitempty"`       // loss of the last step
-	LossDifference *float64 `json:"loss_difference,omitempty"` // largest difference of any step's loss
-	// Reference is the run that they are from; empty is the unsplit one.
+	LossDifference *float64 `json:"loss_difference,omitempty"` // largest difference of the loss of any step
+	// Reference is the run that was compared with; absent for the unsplit run.
 	Reference string `json:"reference,omitempty"`
-	// Passed is the verdict over all that was checked.
+	// Passed is true if all checks passed.
 	Passed bool `json:"passed"`
 }
 
@@ -99,7 +99,7 @@ func (c Checks) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads null as NaN. It also reads the largest number as NaN, which older files
-// have in place of null.
+// have instead of null.
 func (c *Checks) UnmarshalJSON(data []byte) error {
 	type plain Checks
 	if err := json.Unmarshal(data, (*plain)(c)); err != nil {

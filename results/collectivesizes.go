@@ -8,23 +8,23 @@ import (
 	"psim/schedules/graph"
 )
 
-// CollectiveSizes is what a collective took by itself, size by size.
+// CollectiveSizes holds the times of a collective by itself, by size.
 type CollectiveSizes struct {
 	Schema     int              `json:"schema"` // version of this format: 1
 	Collective string           `json:"collective"`
 	Devices    int              `json:"devices"`
 	Backend    string           `json:"backend"`
-	Result     graph.Kind       `json:"-"`                   // what every rank ends with
-	Processes  []Process        `json:"processes,omitempty"` // that ran it together; absent where it was one alone
+	Result     graph.Kind       `json:"-"`                   // the collective whose result every rank ends with
+	Processes  []Process        `json:"processes,omitempty"` // the processes that ran it; absent if there was one
 	Sizes      []CollectiveSize `json:"sizes"`
-	// TimesComparable, Disturbed and Warnings are as those of a Result.
+	// TimesComparable, Disturbed and Warnings have the meaning that they have in a Result.
 	TimesComparable bool     `json:"times_comparable"`
 	Disturbed       bool     `json:"disturbed"`
 	Warnings        []string `json:"warnings"`
 }
 
-// Doubt adds what speaks against the times: that devices share cores, are not pinned for a
-// reason, or that the machine was disturbed; nil where that was not measured.
+// Doubt adds warnings about the times: that devices share cores, why they are not pinned, or
+// that the machine was disturbed. The steadiness is nil if it was not measured.
 func (c *CollectiveSizes) Doubt(s *Steadiness, unpinned string) {
 	if !c.TimesComparable {
 		c.Warnings = append(c.Warnings, units.Plural(c.Devices, "device")+SharedCores)
@@ -37,16 +37,16 @@ func (c *CollectiveSizes) Doubt(s *Steadiness, unpinned string) {
 	}
 }
 
-// A CollectiveSize is one size of it.
+// A CollectiveSize holds the time of a collective of one size.
 type CollectiveSize struct {
 	Bytes        int64   `json:"bytes"` // of the whole tensor
 	Time         float64 `json:"time_s"`
 	BusBandwidth float64 `json:"bus_bandwidth"` // bytes per second
 	Predicted    float64 `json:"predicted_s"`
-	Wrong        int     `json:"wrong"` // numbers that are not what they should be
+	Wrong        int     `json:"wrong"` // how many numbers of the result are wrong
 }
 
-// BusShare is what a collective's bandwidth of its bus is over its bytes per second, as
+// BusShare returns the ratio of a collective's bus bandwidth to its bytes per second, as
 // nccl-tests define it (doc/PERFORMANCE.md there).
 func BusShare(kind graph.Kind, devices int) float64 {
 	n := float64(devices)
@@ -56,7 +56,7 @@ func BusShare(kind graph.Kind, devices int) float64 {
 	return (n - 1) / n
 }
 
-// WriteJSON writes it as one object.
+// WriteJSON writes the times as an indented JSON object.
 func (c CollectiveSizes) WriteJSON(w io.Writer) error {
 	c.Schema = 1
 	if c.Warnings == nil {

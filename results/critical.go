@@ -10,11 +10,12 @@ import (
 // A CriticalPath splits the time of the chain of tasks that determines the step time: into
 // work by kind, dispatch and latency. The parts add up to the step time.
 type CriticalPath struct {
-	Compute       float64 `json:"compute_s"`            // F, B, I and W
-	Communication float64 `json:"communication_s"`      // messages and collectives
-	Optimizer     float64 `json:"optimizer_s"`          // updates of parameters
-	Dispatch      float64 `json:"dispatch_s,omitempty"` // a task is ready, and its device waits for the host
-	Latency       float64 `json:"latency_s"`            // between one task and the next
+	Compute       float64 `json:"compute_s"`       // F, B, I and W
+	Communication float64 `json:"communication_s"` // messages and collectives
+	Optimizer     float64 `json:"optimizer_s"`     // updates of parameters
+	// Time in which a task is ready, but its device waits for the host.
+	Dispatch float64 `json:"dispatch_s,omitempty"`
+	Latency  float64 `json:"latency_s"` // time between one task and the next
 }
 
 // NewCriticalPath splits the time of a path through a trace.
@@ -49,8 +50,8 @@ type stretchOfPath uint8
 
 const (
 	running   stretchOfPath = iota // the task runs
-	launching                      // the task is ready, and its device waits for the host
-	following                      // the task has ended, and the next has not begun
+	launching                      // the task is ready, but its device waits for the host
+	following                      // the task has ended, but the next has not begun
 )
 
 // walk follows a path back from the end of the step and counts every moment once. Where a

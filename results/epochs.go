@@ -11,39 +11,40 @@ import (
 // the epochs, divided by their number n, as numpy's std computes them.
 type Epochs struct {
 	Number int `json:"number"` // epochs that count
-	// Epochs that were trained before them to warm up, and count nowhere here.
+	// Epochs that were trained before to warm up. They do not count in any other field.
 	Dropped int   `json:"dropped,omitempty"`
-	Samples int64 `json:"samples"`       // of the data set
-	Steps   int64 `json:"steps"`         // of an epoch
-	Batch   int64 `json:"batch_samples"` // samples of a step, over all replicas
-	// Samples that are left for the last step of an epoch. It is filled up from the
+	Samples int64 `json:"samples"`       // samples in the data set
+	Steps   int64 `json:"steps"`         // steps in an epoch
+	Batch   int64 `json:"batch_samples"` // samples in a step, over all replicas
+	// Samples that are left for the last step of an epoch. The step is filled up from the
 	// beginning of the data set, and takes as long as the others.
 	LastBatch int64 `json:"last_batch_samples"`
-	// Time of all steps of an epoch, without evaluation; of a measured result the mean.
+	// The time of all steps of an epoch, without evaluation. For a measured result it is the
+	// mean over the epochs.
 	Time    float64 `json:"time_s"`
-	TimeStd float64 `json:"time_std_s,omitempty"` // deviation
+	TimeStd float64 `json:"time_std_s,omitempty"` // deviation of the time
 	Total   float64 `json:"total_s"`              // time of all epochs that count
-	// Work over time. Of a measured result that of an epoch is the sum over the replicas,
-	// of what each trains over its own time, and this the mean over the epochs.
+	// Work over time. The throughput of a measured epoch is the sum over the replicas of the
+	// work of each over its own time; this is the mean over the epochs.
 	Throughput    Throughput  `json:"throughput"`
-	ThroughputStd *Throughput `json:"throughput_std,omitempty"` // deviation; absent from a prediction
+	ThroughputStd *Throughput `json:"throughput_std,omitempty"` // its deviation; absent from a prediction
 	// Time of every rank by itself; absent from a prediction.
 	Ranks []RankEpoch `json:"ranks,omitempty"`
-	Each  []Epoch     `json:"each,omitempty"` // epochs in order; absent from a prediction
+	Each  []Epoch     `json:"each,omitempty"` // the epochs in order; absent from a prediction
 }
 
 // A RankEpoch is the time of an epoch on one rank. Each step counts until the rank's own last
 // task ends.
 type RankEpoch struct {
-	Rank    int     `json:"rank"`       // from 0, replica by replica
-	Time    float64 `json:"time_s"`     // mean over the epochs
-	TimeStd float64 `json:"time_std_s"` // deviation
+	Rank    int     `json:"rank"`       // number of the rank, from 0, replica by replica
+	Time    float64 `json:"time_s"`     // mean time over the epochs
+	TimeStd float64 `json:"time_std_s"` // deviation of the time
 }
 
 // An Epoch is one of the epochs that count.
 type Epoch struct {
-	Time       float64    `json:"time_s"`       // of all its steps
-	RankTimes  []float64  `json:"rank_times_s"` // the same of every rank, until its own last tasks
+	Time       float64    `json:"time_s"`       // time of all its steps
+	RankTimes  []float64  `json:"rank_times_s"` // the same for every rank, until the end of its own last tasks
 	Throughput Throughput `json:"throughput"`   // sum over the replicas
 }
 

@@ -12,33 +12,36 @@ import (
 // An Explanation splits the time of a step by class of work, and lists the settings that
 // price each class.
 type Explanation struct {
-	// Seconds by class: products (with parameters), attention (fused, or its two products), between
-	// (what is bound by memory: norms, functions, softmax, loss), tensor (exchanges of its
-	// groups), context (those among the parts of sequences), launches (the host, starts of
-	// kernels), measured (layers that were measured whole), what [times] gives (forward,
-	// backward, backward_input, backward_weight), pipeline (messages), data_*, expert_*,
-	// expert-data_*, tied_* (collectives), averaging, optimizer, and waiting. Every moment
-	// of a rank counts once, as what computes, else what updates, communicates or launches;
-	// means over all ranks, which add up to the step time.
+	// Seconds by class of work: products (with parameters), attention (fused, or its two
+	// products), between (operations bound by memory: norms, functions, softmax, loss), tensor
+	// (exchanges in tensor-parallel groups), context (exchanges between the parts of
+	// sequences), launches (work of the host, starts of kernels), measured (layers that were
+	// measured as a whole), the times that [times] gives (forward, backward, backward_input,
+	// backward_weight), pipeline (messages), data_*, expert_*, expert-data_*, tied_*
+	// (collectives), averaging, optimizer, and waiting. Every moment of a rank counts once:
+	// as computation, or else as update, communication or launch, or else as waiting. The
+	// seconds are means over all ranks and add up to the step time.
 	ByClass map[string]float64 `json:"by_class_s"`
-	// The same along the chain of tasks that determines the step time, to which they add up.
+	// The same along the chain of tasks that determines the step time. They add up to it, too.
 	CriticalPath map[string]float64 `json:"critical_path_s"`
-	// Communication that runs beside what by_class_s counts, by class: hidden. Means over ranks.
+	// Hidden communication by class: it runs while by_class_s counts something else. The
+	// seconds are means over the ranks.
 	Beside   map[string]float64 `json:"beside_s,omitempty"`
-	Settings []Pricing          `json:"settings"` // by which classes are priced
-	// What one change each would give, the shortest step first; what changes nothing is left out.
+	Settings []Pricing          `json:"settings"` // the settings that price the classes
+	// Single changes and their predictions, the shortest step first. Changes without an effect
+	// are left out.
 	WhatIf []WhatIf `json:"what_if"`
-	// Changes that what_if leaves out because layers that they need were not measured, where
-	// those of the configuration were, or the other way round: their prices have another source.
+	// Changes that what_if leaves out because their prices have another source: layers that
+	// they need were not measured while those of the configuration were, or the reverse.
 	Unmeasured [][]string `json:"what_if_unmeasured,omitempty"`
 }
 
 // A Pricing is a setting that prices some classes.
 type Pricing struct {
-	Key     string   `json:"key"`     // as psim help config has it
-	Value   string   `json:"value"`   // as TOML writes it, without quotes
+	Key     string   `json:"key"`     // key of the setting, as in psim help config
+	Value   string   `json:"value"`   // as in TOML, without quotes
 	From    string   `json:"from"`    // given, stack NAME, kernels NAME, device NAME, link NAME, file NAME or default
-	Classes []string `json:"classes"` // that it prices
+	Classes []string `json:"classes"` // the classes that the setting prices
 }
 
 // The classes of exchanges within a rank.
@@ -91,7 +94,7 @@ func NewExplanation(t *graph.Trace, path []int32, made func(*graph.Task) []graph
 	return &Explanation{ByClass: mean(all.time, n), CriticalPath: mean(chain.time, 1), Beside: mean(all.hidden, n)}
 }
 
-// Classes lists the classes that have any time.
+// Classes lists the classes that take time.
 func (e *Explanation) Classes() []string {
 	all := map[string]float64{}
 	for _, by := range []map[string]float64{e.ByClass, e.CriticalPath, e.Beside} {

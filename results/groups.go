@@ -10,14 +10,15 @@ import (
 // A GroupTraffic is the communication of one kind of group in a step, on the rank that takes
 // the longest for it.
 type GroupTraffic struct {
-	// What the ranks of the group have to do with each other; tied are stages that hold
-	// the same parameters, collective is one by itself.
+	// How the ranks of the group are related. The stages of a tied group hold the same
+	// parameters; collective is a collective by itself.
 	Dimension string `json:"dimension" oneof:"tensor,context,expert,pipeline,data,expert-data,tied,collective"`
-	Ranks     int    `json:"ranks"` // of a group; devices, where a rank has several of it
-	// All-reduce, all-gather, reduce-scatter, all-to-all, broadcast or send, or the name of the one by itself.
+	Ranks     int    `json:"ranks"` // number of ranks in a group; of devices, if a rank has several of them
+	// All-reduce, all-gather, reduce-scatter, all-to-all, broadcast or send, or the name of a
+	// collective by itself.
 	Collective string  `json:"collective"`
-	Bytes      int64   `json:"bytes"`  // sent in a step by the rank that takes the longest
-	Time       float64 `json:"time_s"` // that this takes it, whether or not beside computation
+	Bytes      int64   `json:"bytes"`  // bytes that the rank with the longest time sends in a step
+	Time       float64 `json:"time_s"` // time that this takes, including communication that computation hides
 }
 
 // A traffic adds up the communication of one kind of group, by rank.
@@ -33,8 +34,8 @@ type traffics struct {
 	list  []traffic
 }
 
-// add counts the communication of tasks that are alike in a group: the bytes that each of them
-// sends, and the time of all.
+// add counts the communication of equal tasks in a group: the bytes that each of them sends,
+// and the time of all.
 func (l *traffics) add(tasks graph.Sum, group GroupTraffic, sent int64) {
 	k := slices.IndexFunc(l.list, func(x traffic) bool {
 		return x.group.Dimension == group.Dimension && x.group.Collective == group.Collective
@@ -49,7 +50,7 @@ func (l *traffics) add(tasks graph.Sum, group GroupTraffic, sent int64) {
 	x.time[rank] += tasks.Time
 }
 
-// within counts what tasks exchange inside their rank.
+// within counts the communication of tasks inside their rank.
 func (l *traffics) within(tasks graph.Sum, group GroupTraffic, x graph.Within) {
 	if x.Communication > 0 || x.SentBytes > 0 {
 		tasks.Time = time.Duration(tasks.Count) * x.Communication

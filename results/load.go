@@ -52,7 +52,7 @@ func load(path string) (Run, error) {
 	return run, nil
 }
 
-// sameRun refuses a trace that does not belong to a result.
+// sameRun returns an error if a trace does not belong to a result.
 func sameRun(path string, r Result, trace *graph.Trace) error {
 	ranks, tasks, end := trace.Graph.Ranks(), trace.Graph.Len(), trace.End().Seconds()
 	problem := ""
@@ -66,7 +66,7 @@ func sameRun(path string, r Result, trace *graph.Trace) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("%s: %s; they are not of one run", path, problem)
+	return fmt.Errorf("%s: %s; they are not of the same run", path, problem)
 }
 
 // LoadResult reads a saved result without its trace, given its folder or the result.json in
@@ -94,8 +94,8 @@ func loadResult(path string) (Result, string, error) {
 		return r, filepath.Dir(path), err
 	}
 	if folder := filepath.Dir(path); files.Exists(filepath.Join(folder, "sweep.jsonl")) {
-		return r, "", fmt.Errorf("%s: holds a sweep, which psim plot sweep and psim plot heatmap take, and no result",
-			folder)
+		return r, "", fmt.Errorf("%s: holds a sweep rather than a result; "+
+			"psim plot sweep and psim plot heatmap take it", folder)
 	}
 	return r, "", fmt.Errorf("%s: no such file; a result is a folder that psim run or exec has written", path)
 }
@@ -155,13 +155,13 @@ func loadMeasured(path string) (a, b Run, err error) {
 		return a, b, err
 	}
 	if b.Result.Kind != Measured {
-		return a, b, fmt.Errorf("%s: is a prediction, so there is nothing to hold it against; %s", path, nameTwo)
+		return a, b, fmt.Errorf("%s: is a prediction, so there is nothing to compare it with; %s", path, nameTwo)
 	}
 	a, err = loadPrediction(path, b.Result)
 	return a, b, err
 }
 
-// nameTwo says what to do where a result has no prediction.
+// nameTwo says what to do if a result has no prediction.
 const nameTwo = "name two results: psim compare A B"
 
 // loadPrediction reads the prediction of a measured result: from the folder "predicted" in
@@ -180,7 +180,8 @@ func loadPrediction(path string, measured Result) (Run, error) {
 	}
 	run, err := Load(folder)
 	if p := measured.Predicted; err == nil && p != nil && p.StepTime != run.Result.StepTime {
-		err = fmt.Errorf("%s: is not the prediction of %s, whose result.json holds another one; %s", folder, path, nameTwo)
+		err = fmt.Errorf("%s: is not the prediction of %s, whose result.json holds another one; %s",
+			folder, path, nameTwo)
 	}
 	return run, err
 }

@@ -29,7 +29,7 @@ func (l Losses) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads null as NaN. It also reads the largest number as NaN, which older files
-// have in place of null.
+// have instead of null.
 func (l *Losses) UnmarshalJSON(data []byte) error {
 	var list []*float64
 	err := json.Unmarshal(data, &list)

@@ -15,60 +15,60 @@ import (
 type Measurement struct {
 	// Steps are the times of the measured steps, in seconds.
 	Steps        []float64 `json:"steps"`
-	StepTimeMean float64   `json:"step_time_mean_s"` // step_time_s under another name
-	// StepTimeStd is the deviation of the steps from the mean: the sample's, with n − 1,
-	// and 0 for a single step.
+	StepTimeMean float64   `json:"step_time_mean_s"` // the same as step_time_s
+	// StepTimeStd is the standard deviation of the steps, of a sample (n − 1); 0 for a single
+	// step.
 	StepTimeStd float64 `json:"step_time_std_s"`
-	// Losses are those of all steps, before each, the warm-up's among them; null where
-	// one is no number.
+	// Losses are the losses before every step, including the steps of the warm-up; null for a
+	// loss that is NaN or infinite.
 	Losses Losses `json:"losses,omitempty"`
 	// ValidationLoss is the mean loss on samples that are held out, without dropout: after
-	// every epoch, those of the warm-up among them, or after the last measured step.
+	// every epoch, including the epochs of the warm-up, or after the last measured step.
 	ValidationLoss    Losses `json:"validation_loss,omitempty"`
-	ValidationSamples int    `json:"validation_samples,omitempty"` // how many are held out
+	ValidationSamples int    `json:"validation_samples,omitempty"` // number of samples that are held out
 	// StepTimeMedian is the median of the measured steps.
 	StepTimeMedian float64 `json:"step_time_median_s"`
-	Disturbed      bool    `json:"disturbed"` // whether something else seems to have run on the machine
-	// What tells whether the machine was disturbed; absent where that was not measured.
+	Disturbed      bool    `json:"disturbed"` // whether other programs seem to have disturbed the machine
+	// Numbers that show whether the machine was disturbed; absent if they were not measured.
 	Steadiness *Steadiness `json:"steadiness,omitempty"`
-	// RunsMade is how often it was run, because the machine was disturbed. Of several
-	// runs, which are listed in order, this is the least disturbed.
+	// RunsMade is the number of runs, which are repeated if the machine is disturbed. This is
+	// the least disturbed one.
 	RunsMade int       `json:"runs_made"`
-	Attempts []Attempt `json:"attempts,omitempty"` // all runs, in order, where there were several
-	// Checks compares what was trained with the unsplit run; absent if not done.
+	Attempts []Attempt `json:"attempts,omitempty"` // all runs in order, if there were several
+	// Checks is the comparison with the unsplit run; absent if there was none.
 	Checks *Checks `json:"checks,omitempty"`
-	// Backend is what computed.
+	// Backend is the backend that computed.
 	Backend string `json:"backend"`
-	// Source is the file of another program that this was read from; absent in what psim
-	// has measured.
+	// Source is the file of another program that this was read from; absent if psim measured
+	// it.
 	Source string `json:"source,omitempty"`
-	// CoresPerWorker is how many cores each device computed on; absent where that was left
-	// to the system, which is one wherever it is free.
+	// CoresPerWorker is the number of cores on which each device computed; absent if this was
+	// left to the operating system, which uses one core per device while cores are free.
 	CoresPerWorker int  `json:"cores_per_worker,omitempty"`
-	Pinned         bool `json:"pinned,omitempty"` // whether each was kept on a core of its own
-	// TimesComparable is false where devices shared cores, so that the times
-	// say little about devices of their own.
+	Pinned         bool `json:"pinned,omitempty"` // whether each device was kept on a core of its own
+	// TimesComparable is false if devices shared cores, so that the times say little about
+	// separate devices.
 	TimesComparable bool `json:"times_comparable"`
-	// Processes are those that ran the graph together; absent where it was one alone.
+	// Processes are the processes that ran the graph; absent if there was only one.
 	Processes []Process `json:"processes,omitempty"`
-	// HeapGrowth is by how much the memory of the process itself grew, or of all. The
-	// peaks of the ranks are a ledger of tensors; this is the check on it.
+	// HeapGrowth is the growth of the memory of all processes that ran the graph. It is a
+	// check on the peaks of the ranks, which are added up from tensors.
 	HeapGrowth int64 `json:"heap_growth_bytes"`
-	// GradientCalls is how many programs that make gradients a step ran on every rank:
-	// as often would PyTorch's autograd be called (see train.backward).
+	// GradientCalls is the number of programs that compute gradients in a step, by rank:
+	// PyTorch's autograd would be called equally often (see train.backward).
 	GradientCalls []int `json:"gradient_calls,omitempty"`
 	// UnwaitedTokens is the rate over the same steps by clocks that do not wait for all
-	// ranks: never below the throughput; absent if not measured.
+	// ranks. It is never below the throughput, and absent if it was not measured.
 	UnwaitedTokens  *float64 `json:"course_tokens_per_s,omitempty"`
-	UnwaitedSamples *float64 `json:"course_samples_per_s,omitempty"` // the same of samples
-	// Diverged is true where a loss or a difference is NaN or infinite.
+	UnwaitedSamples *float64 `json:"course_samples_per_s,omitempty"` // the same in samples
+	// Diverged is true if a loss or a difference is NaN or infinite.
 	Diverged bool `json:"diverged,omitempty"`
-	// Partial is true where the run was interrupted, so that not all steps, or not all of
-	// several runs, are there.
+	// Partial is true if the run was interrupted, so that some steps, or some of several
+	// runs, are missing.
 	Partial bool `json:"partial,omitempty"`
 }
 
-// UnwaitedRate returns the throughput by clocks that do not wait for all ranks; 0 where it was
+// UnwaitedRate returns the throughput by clocks that do not wait for all ranks; 0 if it was
 // not measured.
 func (m *Measurement) UnwaitedRate() Throughput {
 	return Throughput{Samples: orZero(m.UnwaitedSamples), Tokens: orZero(m.UnwaitedTokens)}
@@ -76,11 +76,11 @@ func (m *Measurement) UnwaitedRate() Throughput {
 
 // A Process is one of several processes that ran a graph together.
 type Process struct {
-	Rank  int    `json:"rank"`  // 0 is the first, which measures
-	Host  string `json:"host"`  // machine that it ran on
-	Ranks []int  `json:"ranks"` // of the graph, which it ran
-	// ClockResidual is by how much its clock may differ from the first's after both were
-	// aligned: the most in any step.
+	Rank  int    `json:"rank"`  // number of the process; process 0 measures
+	Host  string `json:"host"`  // the machine on which it ran
+	Ranks []int  `json:"ranks"` // the ranks of the graph that it ran
+	// ClockResidual is the largest difference, in any step, that may remain between its clock
+	// and the clock of process 0 after both were aligned.
 	ClockResidual float64 `json:"clock_residual_s"`
 }
 
@@ -158,9 +158,9 @@ func (r Result) TracedStep() float64 {
 	return lowerMedian(r.Steps)
 }
 
-// upgrade changes a measured result of an older version, which has no median and whose times
-// are those of the step that it shows: the step time becomes the mean. The times of its
-// ranks stay those of that step.
+// upgrade changes a measured result of an older version, which lacks the median and whose
+// times are of the single step that it shows. The step time becomes the mean; the times of
+// its ranks stay those of that step.
 func (r *Result) upgrade() {
 	if r.StepCount() > 0 && r.StepTimeMedian == 0 && r.StepTimeMean > 0 {
 		r.StepTimeMedian = units.Median(r.Steps)

@@ -17,24 +17,26 @@ const (
 
 // MemoryBytes splits the peak memory of a rank into its parts.
 type MemoryBytes struct {
-	// Weights in the precision of training: the rank's own, those that ZeRO 3 has
-	// gathered, and versions that are stashed.
+	// Weights in the precision of training: the rank's own, weights that ZeRO 3 has gathered,
+	// and stashed versions.
 	Parameters int64 `json:"parameters" unit:"bytes"`
-	// Sums over microbatches, and under ZeRO 2 and 3 whole ones that have yet to be
-	// scattered.
+	// Sums over microbatches and, under ZeRO 2 and 3, whole gradients that are not scattered
+	// yet.
 	Gradients int64 `json:"gradients" unit:"bytes"`
-	Optimizer int64 `json:"optimizer" unit:"bytes"` // moments, and in mixed precision the fp32 weights
-	// What passes make and keep, their gradients, and messages between stages.
+	Optimizer int64 `json:"optimizer" unit:"bytes"` // moments, and the fp32 weights of mixed precision
+	// Tensors that passes compute and keep, their gradients, and messages between stages.
 	Activations int64 `json:"activations" unit:"bytes"`
-	Buffers     int64 `json:"buffers" unit:"bytes"` // what collectives need to run, and memory.buffers
+	Buffers     int64 `json:"buffers" unit:"bytes"` // buffers of collectives, and memory.buffers
 	Context     int64 `json:"context" unit:"bytes"` // memory.context, and what memory.allocator adds
 }
 
 // A NodeResult is the memory of a node, which its devices share.
 type NodeResult struct {
-	Node           int   `json:"node"`                  // from 0
-	Devices        int   `json:"devices"`               // that the step uses there
-	PeakMemory     int64 `json:"peak_memory_bytes"`     // sum of their peaks: a worker gives little back to the system
+	Node    int `json:"node"`    // number of the node, from 0
+	Devices int `json:"devices"` // devices of the node that the step uses
+	// Sum of the peaks of the devices, even if they occur at different times, because a worker
+	// returns little memory to the system.
+	PeakMemory     int64 `json:"peak_memory_bytes"`
 	MemoryCapacity int64 `json:"memory_capacity_bytes"` // machine.memory_per_node less the margin
 }
 
@@ -43,15 +45,15 @@ type Limits struct {
 	// Capacity is the memory that each rank may use, without the margin; nil is unlimited.
 	// A peak equal to it fits.
 	Capacity []int64
-	// Margin is the share of the memory that is to stay free. Memory is the memory of a rank
+	// Margin is the share of the memory that should stay free. Memory is the memory of a rank
 	// including the margin.
 	Margin float64
 	Memory int64
-	// Close is the share of the memory that a peak has to leave free: otherwise it is close.
-	// It exceeds Margin only where the margin is 0; then a close peak still fits.
+	// Close is the share of the memory that a peak must leave free in order not to be close.
+	// It exceeds Margin only if the margin is 0; then a close peak still fits.
 	Close float64
 	// Node is the memory that the devices of a node share, including the margin; 0 is
-	// unlimited. DevicesPerNode is 0 where all devices are in one node.
+	// unlimited. DevicesPerNode is 0 if all devices are in one node.
 	Node           int64
 	DevicesPerNode int
 	On             func(rank int32) int32 // the node of a rank's first device
@@ -75,7 +77,8 @@ func (r *Result) checkMemory(l Limits) {
 	}
 	r.Nodes = r.nodes(l)
 	for _, n := range r.Nodes {
-		form := fmt.Sprintf("node %d needs %%s of memory for its %s and has %%s", n.Node, units.Plural(n.Devices, "device"))
+		form := fmt.Sprintf("node %d needs %%s of memory for its %s and has %%s",
+			n.Node, units.Plural(n.Devices, "device"))
 		nodes = append(nodes, need{form, n.PeakMemory, n.MemoryCapacity, l.Node})
 	}
 	r.judge(ranks, "rank", max(l.Margin, l.Close))
@@ -161,7 +164,7 @@ func (r *Result) judge(needs []need, what string, margin float64) {
 	r.Warnings = append(r.Warnings, text)
 }
 
-// leaves says how much of the memory is to stay free, and why.
+// leaves says how much of the memory should stay free, and why.
 func (r *Result) leaves(margin float64) string {
 	if r.MemoryMargin == 0 {
 		return fmt.Sprintf("what is not counted, such as fragmentation, may take %s: see machine.memory_margin",

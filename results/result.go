@@ -1,6 +1,6 @@
 // Package results is the saved form of a run: Result has its metrics, predicted or measured,
-// as result.json holds them. NewResult and NewMeasured make one of traces; Load reads a saved
-// run with its trace.
+// as they are in result.json. NewResult and NewMeasured make a Result of traces; Load reads a
+// saved run with its trace.
 //
 // Below it, compare compares two runs, rankings holds the plans of a search and the points of
 // a sweep, collectives the times of a collective alone, tracecsv reads and writes traces, and
@@ -29,92 +29,95 @@ const Schema = 1
 // Times are in seconds and memory in bytes. A number that is absent from the file is 0.
 type Result struct {
 	Schema   int    `json:"schema"`                          // version of this format: 1
-	Kind     string `json:"kind" oneof:"predicted,measured"` // where it comes from
-	Name     string `json:"name"`                            // of the configuration
-	Schedule string `json:"schedule"`                        // its name; ddp for fsdp, too
-	// True for ddp that shards parameters layer by layer: FSDP.
+	Kind     string `json:"kind" oneof:"predicted,measured"` // whether it was predicted or measured
+	Name     string `json:"name"`                            // name of the configuration
+	Schedule string `json:"schedule"`                        // name of the schedule; FSDP has ddp
+	// True if ddp shards parameters layer by layer: FSDP.
 	FullySharded  bool `json:"fully_sharded,omitempty"`
 	Stages        int  `json:"stages"`         // pipeline ranks of one replica
 	VirtualStages int  `json:"virtual_stages"` // stages of a rank
-	Microbatches  int  `json:"microbatches"`   // of a replica and step
-	DataParallel  int  `json:"data_parallel"`  // replicas
-	// Devices of a tensor-parallel group, which is one of the ranks.
+	Microbatches  int  `json:"microbatches"`   // microbatches of a replica in a step
+	DataParallel  int  `json:"data_parallel"`  // number of replicas
+	// Devices of a tensor-parallel group. The group is one of the ranks.
 	TensorParallel int `json:"tensor_parallel"`
-	// Parts into which every sequence is cut, where they are several; a rank has all.
+	// Parts into which every sequence is divided, if there are several. They are on one rank.
 	ContextParallel int `json:"context_parallel,omitempty"`
-	// Devices that the experts of a layer are on, where they are several.
+	// Devices that hold the experts of a layer, if there are several.
 	ExpertParallel int `json:"expert_parallel,omitempty"`
-	Devices        int `json:"devices,omitempty"` // over all replicas
-	// Time of a step, with the optimizer. Times of a measured result are means over
-	// its steps.
+	Devices        int `json:"devices,omitempty"` // number of devices, over all replicas
+	// Time of a step with the optimizer. Times of a measured result are means over its steps.
 	StepTime float64 `json:"step_time_s"`
-	// Part of the step time before anything is computed, where it is the first of a
-	// training and begins with a broadcast of the parameters (parallel.broadcast). Rates
-	// and epochs are of the steps after it, without that part.
+	// Part of the step time before any computation, if the step is the first of a training and
+	// begins with a broadcast of the parameters (parallel.broadcast). Rates and epochs are of
+	// the later steps, without this part.
 	Startup  float64 `json:"startup_s,omitempty"`
 	Makespan float64 `json:"makespan_s"` // time of a step before the optimizer
-	// Idle share of the ranks' time; only F, B, I and W count as work. Absent where a
-	// file of another program does not tell it.
+	// Idle share of the ranks' time; only F, B, I and W count as work. Absent if a file of
+	// another program does not say it.
 	Bubble BubbleResult `json:"bubble,omitzero"`
-	// Time per microbatch without fill and drain, where the schedule has no flush
+	// Time per microbatch without fill and drain, if the schedule does not flush
 	// (pipedream).
 	SteadyMicrobatch float64 `json:"steady_microbatch_s,omitempty"`
-	// Work over time; of a measured result, all samples of its steps over all their time.
+	// Work over time. For a measured result it is all samples of its steps over all their
+	// time.
 	Throughput Throughput `json:"throughput"`
-	Epochs     *Epochs    `json:"epochs,omitempty"` // passes over the data set, where its size is known
+	Epochs     *Epochs    `json:"epochs,omitempty"` // passes over the data set, if its size is known
 	Work
-	// One for each stage rank and replica; a tensor-parallel group, or several that divide
-	// sequences, is one.
+	// One entry for each stage rank of every replica. The devices of a tensor-parallel group,
+	// or of several groups that divide sequences, are one rank.
 	Ranks []RankResult `json:"ranks"`
-	// Memory of the nodes, where machine.memory_per_node says what they have.
+	// Memory of the nodes, if machine.memory_per_node is given.
 	Nodes  []NodeResult   `json:"nodes,omitempty"`
 	Groups []GroupTraffic `json:"groups,omitempty"` // communication in a step, by kind of group
-	// What passes between stages, where --boundaries asks for it.
+	// Tensors that pass between stages, with --boundaries.
 	Boundaries []StageBoundary  `json:"boundaries,omitzero"`
-	Shards     []ReplicaSamples `json:"shards,omitempty"` // samples of every replica, where --shards asks for them
-	// No peak is beyond the memory of its device, nor those of a node beyond the node's.
+	Shards     []ReplicaSamples `json:"shards,omitempty"` // samples of every replica, with --shards
+	// Whether every peak is within the memory of its device, and the peaks of every node are
+	// within the memory of the node.
 	FitsMemory bool `json:"fits_memory"`
 	// Whether the highest peaks are within the memory less machine.memory_margin (fits),
-	// within the memory (close) or beyond it; absent where no limit is known. With a margin
-	// of 0 a peak above 0.87 of the memory of a GPU or TPU is close.
+	// within the memory (close) or above it; absent if no limit is known. With a margin of 0,
+	// a peak above 0.87 of the memory of a GPU or TPU is close.
 	MemoryVerdict string `json:"memory_verdict,omitempty" oneof:"fits,close,does not fit"`
-	// Share of the memory that is to stay free.
+	// Share of the memory that should stay free.
 	MemoryMargin float64  `json:"memory_margin,omitempty" unit:"fraction"`
 	WouldFit     []Remedy `json:"would_fit,omitempty"` // changes with which the memory would suffice
-	Tasks        int      `json:"tasks"`               // of the graph, messages included
-	// What the time of the step is made of, along the chain of tasks that determines it.
+	Tasks        int      `json:"tasks"`               // number of tasks of the graph, including messages
+	// Parts of the step time, along the chain of tasks that determines it.
 	CriticalPath *CriticalPath `json:"critical_path,omitempty"`
-	// What the step's time is made of by operation, and what prices it, where --explain asks for it.
+	// Parts of the step time by class of work, and the settings that price them, with
+	// --explain.
 	Explain *Explanation `json:"explain,omitempty"`
-	Search  *FoundOrder  `json:"search,omitempty"` // how good the order is, where one was searched for
+	Search  *FoundOrder  `json:"search,omitempty"` // how good the order is, if it was searched for
 	*Measurement
 	Predicted *Result  `json:"predicted,omitempty"` // the prediction that was made before a measured run
-	Runs      []Result `json:"runs,omitempty"`      // results of all modes, where several ran
-	// Time that psim took to build the graph: on stdout alone, in no file, because it
+	Runs      []Result `json:"runs,omitempty"`      // results of all modes, if several ran
+	// Time that psim took to build the graph. It is only on stdout, not in files, because it
 	// differs from run to run.
-	Build      *float64 `json:"build_s,omitempty"`
-	Simulation *float64 `json:"simulation_s,omitempty"` // time that psim took to simulate it, likewise
-	Warnings   []string `json:"warnings"`               // doubts that did not stop the run
-	// The configuration with its defaults and with what its files say, as tables and
-	// keys of TOML: psim help config describes them. Paths are as they were given.
+	Build *float64 `json:"build_s,omitempty"`
+	// Time that psim took to simulate the graph. It is only on stdout, not in files.
+	Simulation *float64 `json:"simulation_s,omitempty"`
+	Warnings   []string `json:"warnings"` // doubts that did not stop the run
+	// The configuration with its defaults and the content of its files, as tables and keys of
+	// TOML: psim help config describes them. Paths are as they were given.
 	Config map[string]any `json:"config,omitempty"`
 }
 
-// A Remedy is settings under which every rank's memory suffices, and what is
-// predicted with them.
+// A Remedy holds settings with which every rank's memory suffices, and the prediction with
+// them.
 type Remedy struct {
 	Set        []string `json:"set"`               // KEY=VALUE, as --set takes them
-	PeakMemory int64    `json:"peak_memory_bytes"` // highest of any rank
-	StepTime   float64  `json:"step_time_s"`       // of a step with the optimizer
-	Devices    int      `json:"devices"`           // over all replicas
-	Flags      []string `json:"flags,omitempty"`   // of psim search, with which it finds that
+	PeakMemory int64    `json:"peak_memory_bytes"` // highest peak of any rank
+	StepTime   float64  `json:"step_time_s"`       // time of a step with the optimizer
+	Devices    int      `json:"devices"`           // number of devices, over all replicas
+	Flags      []string `json:"flags,omitempty"`   // flags with which psim search finds these settings
 }
 
 // BubbleResult is the idle share of the ranks' time, from 0 to 1.
 type BubbleResult struct {
-	Makespan float64 `json:"makespan" unit:"fraction"` // of the makespan
-	// Of the longest of the ranks' own spans, from the start of their first compute
-	// task to the end of their last, as zero-bubble papers have it (Qi et al. 2023).
+	Makespan float64 `json:"makespan" unit:"fraction"` // share of the makespan
+	// Share of the longest span of a rank, from the start of its first compute task to the
+	// end of its last, as in the zero-bubble papers (Qi et al. 2023).
 	Span float64 `json:"span" unit:"fraction"`
 }
 
@@ -127,47 +130,50 @@ func (b BubbleResult) IsZero() bool { return math.IsNaN(b.Makespan) }
 
 // A FoundOrder is the outcome of a search for an order.
 type FoundOrder struct {
-	LowerBound float64  `json:"lower_bound_s"`       // no order's longest span is shorter
-	Span       float64  `json:"span_s"`              // longest span of the order
-	Gap        float64  `json:"gap" unit:"fraction"` // by which the span exceeds the bound
+	LowerBound float64  `json:"lower_bound_s"`       // lower bound on the longest span of any order
+	Span       float64  `json:"span_s"`              // longest span of a rank in this order
+	Gap        float64  `json:"gap" unit:"fraction"` // by how much the span exceeds the bound
 	Order      []string `json:"order"`               // actions of every rank: 0F0 is stage 0, forward, microbatch 0
 }
 
-// Throughput is the work of a step divided by the step time. Of a measured result it is all
+// Throughput is the work of a step divided by the step time. For a measured result it is all
 // samples of the steps divided by their total time.
 type Throughput struct {
-	Samples float64 `json:"samples_per_s"` // over all replicas
-	Tokens  float64 `json:"tokens_per_s"`  // 0 for networks that have none
+	Samples float64 `json:"samples_per_s"` // samples per second, over all replicas
+	Tokens  float64 `json:"tokens_per_s"`  // tokens per second; 0 for networks without tokens
 }
 
 // A RankResult is one rank's share of a Result. Compute, ExposedCommunication,
 // Optimizer and Idle add up to the step time.
 type RankResult struct {
-	Rank    int     `json:"rank"`              // from 0, replica by replica
-	Samples int64   `json:"samples,omitempty"` // of its replica in a step, where replicas have unequal shares
-	Compute float64 `json:"compute_s"`         // F, B, I and W
-	// While a message or collective of the rank runs, or gradients are averaged.
+	Rank int `json:"rank"` // number of the rank, from 0, replica by replica
+	// The samples of its replica in a step, if replicas have unequal shares.
+	Samples int64   `json:"samples,omitempty"`
+	Compute float64 `json:"compute_s"` // time of F, B, I and W
+	// Time in which a message or collective of the rank runs, or gradients are averaged.
 	Communication float64 `json:"communication_s"`
-	// Part of it beside neither computation nor optimizer. With compute_s, optimizer_s and
-	// idle_s it adds up to the step time.
+	// Part of communication_s in which the rank neither computes nor runs the optimizer. With
+	// compute_s, optimizer_s and idle_s it adds up to the step time.
 	ExposedCommunication float64 `json:"exposed_communication_s"`
-	Optimizer            float64 `json:"optimizer_s"` // update of the parameters
-	Idle                 float64 `json:"idle_s"`      // in which nothing runs
-	// Part of idle_s in which a task was ready and the device waited for its host.
+	Optimizer            float64 `json:"optimizer_s"` // time of updates of the parameters
+	Idle                 float64 `json:"idle_s"`      // time in which nothing runs
+	// Part of idle_s in which a task was ready, but the device waited for its host.
 	Dispatch   *float64 `json:"dispatch_s,omitempty"`
-	Waiting    *float64 `json:"waiting_s,omitempty"` // the rest of idle_s: for other ranks
-	PeakMemory int64    `json:"peak_memory_bytes"`   // highest in the step
-	// What lasts from step to step: parameters, gradients, optimizer.
+	Waiting    *float64 `json:"waiting_s,omitempty"` // the rest of idle_s, in which the rank waits for other ranks
+	PeakMemory int64    `json:"peak_memory_bytes"`   // highest level of memory in the step
+	// Memory that stays allocated from step to step: parameters, gradients and optimizer
+	// states.
 	PersistentMemory int64        `json:"persistent_memory_bytes"`
-	Memory           *MemoryBytes `json:"memory_bytes,omitempty"` // what the peak holds, which adds up to it
-	// Memory of a device less the margin; absent where it is not known.
+	Memory           *MemoryBytes `json:"memory_bytes,omitempty"` // parts of the peak, which add up to it
+	// Memory of a device less the margin; absent if it is not known.
 	MemoryCapacity int64 `json:"memory_capacity_bytes,omitempty"`
-	// Most activations held at once: from the start of F to the end of B or W.
+	// Largest number of activations held at once, each from the start of F to the end of B or
+	// W.
 	PeakInFlight int   `json:"peak_in_flight"`
-	SentBytes    int64 `json:"sent_bytes"` // in a step, by each device; collectives count as rings
+	SentBytes    int64 `json:"sent_bytes"` // bytes that each device sends in a step; collectives count as rings
 }
 
-// IdleParts splits the idle time. Both parts are 0 where the split is unknown.
+// IdleParts splits the idle time. Both parts are 0 if the split is unknown.
 func (r RankResult) IdleParts() (dispatch, waiting float64) {
 	return orZero(r.Dispatch), orZero(r.Waiting)
 }
@@ -187,17 +193,17 @@ type Info struct {
 	Microbatches                 int
 	DataParallel, TensorParallel int
 	ContextParallel              int     // devices that share a sequence; 0 or 1: sequences are whole
-	ContextCollective            string  // by which the parts of a sequence attend to each other
+	ContextCollective            string  // used for attention between the parts of a sequence
 	ExpertParallel               int     // devices that share experts; 0 or 1: every device has all experts
 	Samples, Tokens              int64   // per step, over all replicas
-	Shards                       []int64 // the samples of each replica, where they differ; else nil
-	DataSet                      int64   // samples of the data set; 0 where unknown
+	Shards                       []int64 // the samples of each replica if they differ, else nil
+	DataSet                      int64   // samples of the data set; 0 if unknown
 	Work                         Work
 	Config                       map[string]any
 	Limits                       Limits
 	SequenceParallel             bool // tensor-parallel groups divide the sequence as well
-	// Memory splits the peak of every rank into its parts. It is nil, or returns nil, where
-	// the parts are unknown.
+	// Memory splits the peak of every rank into its parts. It is nil, or returns nil, if the
+	// parts are unknown.
 	Memory   func(*graph.Trace, graph.Summary) []MemoryBytes
 	Warnings []string
 }

@@ -10,7 +10,7 @@ import (
 // A Run is a result with its trace.
 type Run struct {
 	Result Result
-	Trace  *graph.Trace // nil where unknown
+	Trace  *graph.Trace // nil if unknown
 }
 
 // Drawable reports whether the run has a timeline.

@@ -2,7 +2,7 @@ package results
 
 // ReplicaSamples lists the samples that one replica trains on.
 type ReplicaSamples struct {
-	Replica int   `json:"replica"` // from 0
+	Replica int   `json:"replica"` // number of the replica, from 0
 	Samples []int `json:"samples"` // numbers of the samples, from 0, in the order of training
 }
 

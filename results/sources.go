@@ -6,6 +6,6 @@ import "embed"
 //go:embed result.go shards.go steadiness.go whatif.go work.go
 var sources embed.FS
 
-// Sources returns the Go files of the structs that results are written from. Package schema
-// describes fields by the comments in them.
+// Sources returns the Go files with the structs that results are written from. Package schema
+// takes the descriptions of fields from their comments.
 func Sources() embed.FS { return sources }

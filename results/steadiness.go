@@ -10,13 +10,13 @@ import (
 // perfectly steady. A fixed matrix product is timed for a moment on all devices at once,
 // before and after the steps.
 type Steadiness struct {
-	// Spread is the deviation of the steps over their mean.
+	// Spread is the standard deviation of the steps divided by their mean.
 	Spread float64 `json:"spread" unit:"fraction"`
-	// Slowdown is by how much longer the product took on average than at best: what
-	// other programs took of the cores.
+	// Slowdown is how much longer the product took on average than at best. It shows how much
+	// other programs used the cores.
 	Slowdown float64 `json:"product_slowdown" unit:"fraction"`
-	// Change is by how much its best times differ from before to after: the speed of
-	// the machine itself.
+	// Change is the change of the product's best time from before the steps to after them. It
+	// shows whether the speed of the machine itself changed.
 	Change float64 `json:"product_change" unit:"fraction"`
 }
 
@@ -67,11 +67,11 @@ func (s Steadiness) Warning() string {
 
 // An Attempt is one of several runs, which were repeated because the machine was disturbed.
 type Attempt struct {
-	Steps     []float64 `json:"steps"`       // their times, in seconds
-	StepTime  float64   `json:"step_time_s"` // their mean
-	Predicted float64   `json:"predicted_s"` // by the times of its own tasks
+	Steps     []float64 `json:"steps"`       // times of the steps, in seconds
+	StepTime  float64   `json:"step_time_s"` // mean of the steps
+	Predicted float64   `json:"predicted_s"` // step time predicted from the times of its own tasks
 	Disturbed bool      `json:"disturbed"`   // whether the machine was disturbed in this run
-	// What tells whether the machine was disturbed; absent where that was not measured.
+	// Numbers that show whether the machine was disturbed; absent if they were not measured.
 	Steadiness *Steadiness `json:"steadiness,omitempty"`
 }
 

@@ -1,30 +1,33 @@
 package results
 
-// Work is the computation of a step, and how well it uses the devices. It is known where the
-// configuration has a [model]. A field that has no meaning for the run is 0.
+// Work is the computation of a step, and how well it uses the devices. It is known if the
+// configuration has a [model]. A field that is meaningless for the run is 0.
 type Work struct {
-	Parameters int64 `json:"parameters,omitempty"` // of the network, shared ones counted once
-	// Those that a token goes through: fewer in a mixture of experts.
+	Parameters int64 `json:"parameters,omitempty"` // parameters of the network; shared ones count once
+	// Parameters that are used for a token, which are fewer in a mixture of experts.
 	ActiveParameters int64  `json:"active_parameters,omitempty"`
 	Read             bool   `json:"-"`                         // the network was read from a file
-	SequenceLength   int    `json:"sequence_length,omitempty"` // tokens of a sample of a language model
-	Precision        string `json:"precision,omitempty"`       // of training: fp32, fp16, bf16
-	Device           string `json:"device,omitempty"`          // its name in the catalog (psim list devices), or inline
-	Stack            string `json:"stack,omitempty"`           // the program that trains, as train.stack; absent for none
-	// Floating-point operations of a step by definition: three times the forward's
-	// matrix products, with attention over the whole square and nothing that is
-	// computed again (Chowdhery et al. 2022, PaLM, appendix B).
+	SequenceLength   int    `json:"sequence_length,omitempty"` // tokens in a sample of a language model
+	Precision        string `json:"precision,omitempty"`       // precision of training: fp32, fp16 or bf16
+	Device           string `json:"device,omitempty"`          // name in the catalog (psim list devices), or inline
+	// The program that trains, as in train.stack; absent for none.
+	Stack string `json:"stack,omitempty"`
+	// Floating-point operations of a step by definition: three times the matrix products of
+	// the forward, with attention over the whole square and without recomputation
+	// (Chowdhery et al. 2022, PaLM, appendix B).
 	ModelFLOPs float64 `json:"model_flops,omitempty" unit:"FLOP"`
-	// Those of a step that all devices execute, recomputation included (Korthikanti
-	// et al. 2022, section 6), and of fused attention what its kernel covers of the square:
-	// so without recomputation they may be fewer than model_flops.
+	// Floating-point operations of a step that all devices execute, including recomputation
+	// (Korthikanti et al. 2022, section 6). Fused attention counts only the part of the square
+	// that its kernel computes, so that without recomputation this may be less than
+	// model_flops.
 	HardwareFLOPs float64 `json:"hardware_flops,omitempty" unit:"FLOP"`
-	// Peak of a device for dense products in the precision: of its datasheet, or what
-	// [machine.compute] says of a device described in place.
+	// Peak of a device for dense products in the precision, from its datasheet, or from
+	// [machine.compute] for a device that the configuration describes.
 	PeakFLOPs float64 `json:"peak_flops,omitempty" unit:"FLOP/s"`
-	// Model FLOPs utilization: model_flops over the step time and the peak of all devices.
+	// Model FLOPs utilization: model_flops divided by the step time and the peak of all
+	// devices.
 	MFU float64 `json:"mfu,omitempty" unit:"fraction"`
-	// Hardware FLOPs utilization: the same of hardware_flops.
+	// Hardware FLOPs utilization: the same for hardware_flops.
 	HFU float64 `json:"hfu,omitempty" unit:"fraction"`
 	// Tokens per second divided by the devices.
 	TokensPerDevice float64 `json:"tokens_per_s_per_device,omitempty" unit:"per second"`

@@ -17,13 +17,14 @@ import (
 	"psim/exec/measure"
 	"psim/exec/session"
 	"psim/exec/train"
+	"psim/reports/table"
 	"psim/results"
 )
 
 // seed makes the weights: the default of psim exec.
 const seed = 1390
 
-// command does what a check does, but for the comparison of losses.
+// command does the same as a check, except that it does not compare losses.
 const command = "psim exec CONFIG --gpus 2 --set batch.global=64 --learning-rate RATE --warmup 1 --steps 1 " +
 	"--repeats 1 --strided --check weights,output,grads"
 
@@ -62,7 +63,7 @@ func run(ctx context.Context, devices backend.Options, tell func(string), sets .
 	return rows, err
 }
 
-// check does what the command does.
+// check trains a configuration and compares it with the unsplit run.
 func (r *row) check(ctx context.Context, devices backend.Options, tell func(string), sets []string) error {
 	c, _, err := session.Load(r.config, 2, append([]string{"batch.global=64"}, sets...)...)
 	if err != nil {
@@ -104,13 +105,19 @@ and the numbers are the largest absolute differences from the unsplit run: weigh
 and gradients may differ by 1e-5, outputs by 1e-4. The first loss of ten equally
 likely classes is ln 10 = 2.3026.
 
-| configuration | learning rate | weights | outputs | gradients | first loss | last loss | passed |
-|---|--:|--:|--:|--:|--:|--:|---|
 `, backend.Processor(), runtime.Version(), command)
-	for _, r := range rows {
-		fmt.Fprintf(&b, "| %s | %s | %.2g | %.2g | %.2g | %.4f | %.4f | %t |\n",
-			r.config, r.rate, *r.Weights, *r.Outputs, *r.Gradients, *r.LossFirst, *r.LossLast, r.Passed)
-	}
+	difference := func(x *float64) string { return fmt.Sprintf("%.2g", *x) }
+	loss := func(x *float64) string { return fmt.Sprintf("%.4f", *x) }
+	table.Table[row]{Rows: rows, Columns: []table.Column[row]{
+		{Head: "configuration", Left: true, Cell: func(r row) any { return r.config }},
+		{Head: "learning rate", Cell: func(r row) any { return r.rate }},
+		{Head: "weights", Cell: func(r row) any { return difference(r.Weights) }},
+		{Head: "outputs", Cell: func(r row) any { return difference(r.Outputs) }},
+		{Head: "gradients", Cell: func(r row) any { return difference(r.Gradients) }},
+		{Head: "first loss", Cell: func(r row) any { return loss(r.LossFirst) }},
+		{Head: "last loss", Cell: func(r row) any { return loss(r.LossLast) }},
+		{Head: "passed", Left: true, Cell: func(r row) any { return r.Passed }},
+	}}.Markdown(&b)
 	b.WriteString(`
 The unsplit run of model and pipeline is one stage of the same network; a model-parallel
 run computes the same sums in the same order, so that it equals it to the bit. Tests

@@ -18,7 +18,7 @@ type homework struct {
 	workers int     // ranks, or devices of one process
 	batch   float64 // over all replicas; 0 is the homework's own
 	chunks  int     // microbatches of a pipeline; 0 is the homework's own
-	steps   float64 // of an epoch, if a log tells; 0 otherwise
+	steps   float64 // of an epoch, if a log says; 0 otherwise
 	// number is how many epochs count, and dropped how many before them do not; 0 if that
 	// is not known.
 	number, dropped int
@@ -101,7 +101,7 @@ func (h homework) measurement() *results.Measurement {
 // from it.
 func (h homework) setRates(r *results.Result) {
 	epoch := r.StepTime * h.steps
-	assumed := fmt.Sprintf("it tells the time of epochs, which are taken to have %g steps: %d pairs in batches of %g",
+	assumed := fmt.Sprintf("it has the times of epochs, which are assumed to have %g steps: %d pairs in batches of %g",
 		h.steps, pairs, h.batch)
 	r.Warnings = append([]string{assumed}, h.warnings...)
 	if epoch <= 0 {

@@ -167,10 +167,10 @@ func readHomework(path string, data []byte) ([]homework, error) {
 	case keys["pipeline_parallel"] != nil:
 		return readSummary(data)
 	case keys["num_workers"] != nil:
-		return nil, errors.New("is what CS1390's train.py saves, and does not say of which mode; " +
+		return nil, errors.New("is a file of CS1390's train.py that does not say of which mode; " +
 			"name it stats_ddp4.json, or with fsdp, model or pipeline and the number of workers")
 	case keys["training_time"] != nil:
-		return nil, errors.New("is what homework 4 saves of an epoch, and does not say of which rank; " +
+		return nil, errors.New("is homework 4's file of an epoch that does not say of which rank; " +
 			"name it rank0_results_epoch0.json, or with its rank and epoch")
 	}
 	return nil, nil

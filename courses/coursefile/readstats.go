@@ -198,7 +198,7 @@ func (s stats) splitRun(m modes.Mode, workers []worker) (results.Run, error) {
 		r.Ranks[i].Idle = max(0, r.StepTime-r.Ranks[i].Compute)
 	}
 	s.setRates(&r)
-	r.Warnings = append(r.Warnings, "it tells forwards and backwards alone: communication and updates count as idle")
+	r.Warnings = append(r.Warnings, "it has only forwards and backwards: communication and updates count as idle")
 	return results.Run{Result: r, Trace: trace}, nil
 }
 

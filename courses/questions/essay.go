@@ -69,7 +69,7 @@ func essays() map[string]func(*essay) error {
 type essay struct {
 	ctx       context.Context
 	runs      []ModeRun // all that are given
-	read      []ModeRun // those that it speaks of
+	read      []ModeRun // the runs that it is about
 	graph     string    // that the next sentences are about
 	sentences []Sentence
 }

@@ -41,7 +41,7 @@ func discussWorkOverTime(e *essay) error {
 	return nil
 }
 
-// shares says that the stages are of different size.
+// shares says that the stages differ in size.
 func (e *essay) shares(compute []float64) {
 	all := total(compute)
 	var parts []float64

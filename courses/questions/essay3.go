@@ -60,16 +60,17 @@ func (e *essay) compareSimplified(workers int) error {
 	return err
 }
 
-// saves says what of the memory of DDP each form of FSDP saves.
+// saves says how much of DDP's memory each form of FSDP saves.
 func (e *essay) saves(simplified, full, ddp ModeRun) {
 	s, f, d := keeping(simplified), keeping(full), keeping(ddp)
 	e.say(s >= d && f < d,
-		"the simplified FSDP of the assignment, which keeps the whole model beside the shares, saves nothing of it",
+		"the simplified FSDP of the assignment, "+
+			"which keeps the whole model in addition to the shares, saves nothing of it",
 		"at the course's own size on %d workers, predicted, it keeps %s, FSDP %s and DDP %s",
 		full.Workers, bytesText(s), bytesText(f), bytesText(d))
 }
 
-// onAsMany picks the run with the most workers that both modes have.
+// onAsMany picks the runs of both modes with the largest number of workers that both have.
 func onAsMany(a, b series) (x, y ModeRun, err error) {
 	for _, x := range slices.Backward(a) {
 		for _, y := range b {
@@ -114,7 +115,7 @@ func gathersFitted(r ModeRun) string {
 	return ""
 }
 
-// kept says what FSDP is for.
+// kept says what FSDP is useful for.
 func (e *essay) kept(fsdp, ddp series) {
 	f, d := fsdp.each(keeping), ddp.each(keeping)
 	e.say(falls(f) && alike(d),

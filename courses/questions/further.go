@@ -25,11 +25,12 @@ type further struct {
 	Checks            []comparison
 }
 
-// A comparison is a quantity in two ways. What it does not say is the question's.
+// A comparison is a quantity that is computed in two ways. Fields that are not given are
+// those of the question.
 type comparison struct {
 	What    string
 	With    string // other values of the symbols
-	Formula string // in place of the question's closed form
+	Formula string // replaces the question's closed form
 	Read    string
 	Unit    string
 	When    string // on which values it is made
@@ -72,8 +73,8 @@ func (f further) change(s *setup) (changed setup, differs bool) {
 	return changed, f.Schedule != "" || f.Convention != "" || f.Latency != 0
 }
 
-// known looks up what is computed in other ways than by formulas: longest, the seconds of a
-// pipeline by a recursion over its orders.
+// known looks up the values that are not computed by formulas: longest is the seconds of a
+// pipeline, by a recursion over its orders.
 func (f further) known(name string) constant.Value {
 	if name == "longest" {
 		return inSeconds(walk{f.Orders, f.Forward, f.Backward}.longest())

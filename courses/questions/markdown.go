@@ -12,7 +12,7 @@ func (r Sheet) WriteMarkdown(w io.Writer) error {
 	b.WriteString("# Questions\n\n")
 	fmt.Fprintf(&b, "Each answer is a closed form and was checked by simulation, or was read off runs; "+
 		"%d of %d agree. Bytes, counts and times must agree exactly, fractions to %g. Numbers that are not whole "+
-		"are shown with up to six digits. The command beside a graph draws it, in a folder that has one named "+
+		"are shown with up to six digits. The command next to a graph draws it, in a folder that has one named "+
 		"graphs; `psim reproduce cs1390 --out DIR` draws all.\n",
 		r.Passed, len(r.Questions), rounding)
 	r.WriteSections(&b)
@@ -106,8 +106,8 @@ func (a QuestionAnswer) writeReadings(b *strings.Builder) {
 	}
 }
 
-// writeChecks writes a table of the further comparisons, and below it a line for each that
-// was made in many cases.
+// writeChecks writes a table of the further comparisons, and below it a line for each
+// comparison of many cases.
 func (a QuestionAnswer) writeChecks(b *strings.Builder) {
 	var cases strings.Builder
 	head := "\n| check | closed form | simulated | agrees |\n|---|---:|---:|---|\n"
@@ -123,7 +123,7 @@ func (a QuestionAnswer) writeChecks(b *strings.Builder) {
 	b.WriteString(cases.String())
 }
 
-// count tells in how many of its cases a check agrees.
+// count says in how many of its cases a check agrees.
 func (c Check) count() string {
 	if c.OK {
 		return fmt.Sprintf("all %.0f cases agree", c.ClosedForm)

@@ -46,7 +46,7 @@ func (v values) fill(text string) string {
 	return text
 }
 
-// A grid is many changes of the sample, of which only the number is told.
+// A grid stands for many changes of the sample. Answers only say how many there are.
 type grid struct {
 	Name string
 	Axes [][]string // changes, as in a question's cases

@@ -87,7 +87,7 @@ func (s setting) apply(wanted []question) ([]question, error) {
 	return changed, nil
 }
 
-// check refuses a value that cannot be simulated.
+// check returns an error if a value cannot be simulated.
 func (s Symbol) check(value int64) error {
 	switch {
 	case value < s.Least || value > s.Most:

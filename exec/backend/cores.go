@@ -10,8 +10,8 @@ import (
 	"psim/internal/units"
 )
 
-// Unpinned says why devices are not kept on cores of their own although CoresPerWorker is set;
-// "" if they are, or if it is not set.
+// Unpinned says why devices are not kept on cores of their own although CoresPerWorker is set.
+// It is "" if they are, or if CoresPerWorker is not set.
 func (o Options) Unpinned() string {
 	switch _, err := cores.Allowed(); {
 	case o.CoresPerWorker == 0:
@@ -20,7 +20,7 @@ func (o Options) Unpinned() string {
 		return fmt.Sprintf("a device of %d cores divides its matrix products among goroutines of gomlx, "+
 			"which run on whatever cores are free: workers are not pinned", o.CoresPerWorker)
 	case errors.Is(err, errors.ErrUnsupported):
-		return "this system keeps no thread on a core: workers are not pinned"
+		return "this system cannot keep a thread on a core: workers are not pinned"
 	}
 	return ""
 }

@@ -24,7 +24,7 @@ import (
 const GoConfig = "go:parallelism=0,ops_sequential,creation_order"
 
 // goConfig returns the configuration of a backend: GoConfig or, with several cores, one that
-// divides matrix products among as many goroutines of the backend's own.
+// divides matrix products among a goroutine for each core.
 func goConfig(cores int) string {
 	if cores < 2 {
 		return GoConfig
@@ -69,7 +69,7 @@ func OpenGo(n int) (device *LocalDevice, err error) {
 	return &LocalDevice{Backend: backend}, nil
 }
 
-// PinTo keeps what runs between Enter and leave on one core of the machine. It fails on systems
+// PinTo keeps the work between Enter and leave on one core of the machine. It fails on systems
 // that do not allow this.
 func (d *LocalDevice) PinTo(core int) error {
 	leave, err := cores.Stay(core)

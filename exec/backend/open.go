@@ -14,7 +14,7 @@ import (
 
 // Options say which devices to open.
 type Options struct {
-	// Backend is what computes: "go" (or ""), gomlx's own, one core for a device; "xla", with
+	// Backend names the backend: "go" (or ""), gomlx's own, one core for a device; "xla", with
 	// the first plugin that is found; or "xla:" and the absolute path of a plugin.
 	Backend string
 	// Oversubscribe allows more Go devices than the machine has cores. Their times are then not

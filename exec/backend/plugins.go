@@ -180,7 +180,7 @@ func (s PluginSearch) Find(file string) (Plugin, error) {
 		return found[0], nil
 	}
 	if set := s.Getenv(PluginVariable); set != "" {
-		return Plugin{}, fmt.Errorf("no XLA plugin was found: %s=%s names none by an absolute path: "+
+		return Plugin{}, fmt.Errorf("no XLA plugin was found: %s=%s does not contain the absolute path of a plugin; "+
 			"correct it, or unset it to search the usual places", PluginVariable, set)
 	}
 	return Plugin{}, fmt.Errorf("no XLA plugin was found: install JAX's (pip install \"jax[cuda12]\"), "+

@@ -78,7 +78,7 @@ func TestPluginVariable(t *testing.T) {
 
 	_, err := search(root, map[string]string{backend.PluginVariable: root + "/empty"}).Find("")
 	require.EqualError(t, err, "no XLA plugin was found: PJRT_PLUGIN_LIBRARY_PATH="+root+
-		"/empty names none by an absolute path: correct it, or unset it to search the usual places")
+		"/empty does not contain the absolute path of a plugin; correct it, or unset it to search the usual places")
 }
 
 func TestNoPlugin(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 // those of them that belong to processes before this one.
 type devicePlace struct{ before, all int }
 
-// A processSite is what a process tells the others about where it computes.
+// A processSite tells the other processes where a process computes.
 type processSite struct {
 	Host    string
 	Devices int

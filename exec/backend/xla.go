@@ -102,8 +102,8 @@ func PluginVersion(plugin Plugin) (string, error) {
 	return load(plugin)
 }
 
-// load loads a plugin and the libraries next to it. gomlx compares no versions, and logs
-// several errors if loading fails, where load returns one.
+// load loads a plugin and the libraries next to it. gomlx does not compare versions, and logs
+// several errors if loading fails; load returns a single one.
 func load(plugin Plugin) (version string, err error) {
 	if err := setEnvironment(plugin); err != nil {
 		return "", fmt.Errorf("plugin %s: %w", plugin.File, err)
@@ -115,7 +115,7 @@ func load(plugin Plugin) (version string, err error) {
 	}
 	version = fmt.Sprintf("%d.%d", major, minor)
 	if major != knownMajor {
-		return "", fmt.Errorf("plugin %s: it speaks PJRT %s, and this psim speaks %d.x",
+		return "", fmt.Errorf("plugin %s: it has PJRT %s, but this psim needs %d.x",
 			plugin.File, version, knownMajor)
 	}
 	return version, nil
@@ -124,10 +124,10 @@ func load(plugin Plugin) (version string, err error) {
 // hint says what to try if a plugin does not work.
 func hint(plugin Plugin) string {
 	if export := plugin.Export(); export != "" {
-		return "\nif a library is missing, start psim after\n  " + export
+		return "\nif a library is missing, run this before psim:\n  " + export
 	}
 	if strings.Contains(strings.ToLower(plugin.File), "cuda") {
-		return "\nNVIDIA's libraries are not beside it: if one is missing, " +
+		return "\nNVIDIA's libraries are not next to it; if one is missing, " +
 			"install them there (pip install \"jax[cuda12]\"), or set LD_LIBRARY_PATH to their folders"
 	}
 	return ""
@@ -141,7 +141,7 @@ func setEnvironment(plugin Plugin) error {
 	if os.Getenv("TF_CPP_MIN_LOG_LEVEL") == "3" && !setAtStart("TF_CPP_MIN_LOG_LEVEL") {
 		set["TF_CPP_MIN_LOG_LEVEL"] = "2"
 	}
-	// gomlx finds no libraries in JAX's layout, and warns about that.
+	// gomlx does not find libraries in JAX's layout, and warns about that.
 	if os.Getenv("GOPJRT_CUDA_CHECKS") == "" {
 		set["GOPJRT_CUDA_CHECKS"] = "0"
 	}

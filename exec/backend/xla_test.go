@@ -165,7 +165,7 @@ func TestXLAFailures(t *testing.T) {
 		"STUB_FAIL=execute":    "out of memory",
 		"STUB_WRONG=1":         "a trial program computed [-300 -297 -288] and so on instead of [-200 -198 -192]",
 		"STUB_DEVICES=0":       "it has no devices",
-		"STUB_MAJOR=1":         "it speaks PJRT 1.104, and this psim speaks 0.x",
+		"STUB_MAJOR=1":         "it has PJRT 1.104, but this psim needs 0.x",
 		"STUB_CHANGE=1":        "copying from device 0 to device 1 and back: 1009 numbers came back changed",
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestNoXLAPlugin(t *testing.T) {
 	for file, want := range map[string]string{
 		folder + "/none.so": "no such file",
 		text:                "it does not load: ",
-		library:             "not a PJRT plugin: it lacks the function GetPjrtApi\nNVIDIA's libraries are not beside it",
+		library:             "not a PJRT plugin: it lacks the function GetPjrtApi\nNVIDIA's libraries are not next to it",
 		"relative.so":       "the path of a plugin must be absolute",
 	} {
 		_, err := backend.Open(1, backend.Options{Backend: "xla:" + file})
@@ -239,6 +239,6 @@ func TestXLALibraries(t *testing.T) {
 	require.NoError(t, err)
 	_, err = backend.PluginVersion(plugin)
 	require.ErrorContains(t, err, "it does not load: ")
-	require.ErrorContains(t, err, "\nif a library is missing, start psim after\n  export LD_LIBRARY_PATH="+packages+
+	require.ErrorContains(t, err, "\nif a library is missing, run this before psim:\n  export LD_LIBRARY_PATH="+packages+
 		"/nvidia/cublas/lib:")
 }

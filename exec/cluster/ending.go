@@ -30,7 +30,7 @@ func (n notice) frame() frame {
 func (w *World) handleAbort(from int, data []byte) {
 	var n notice
 	if err := json.Unmarshal(data, &n); err != nil || n.Process < 0 || n.Process >= w.Size {
-		n = notice{Process: from, Text: "for a reason that it could not tell"}
+		n = notice{Process: from, Text: "for an unknown reason"}
 	}
 	if !n.Lost && n.Process == from {
 		w.mu.Lock()
@@ -38,11 +38,11 @@ func (w *World) handleAbort(from int, data []byte) {
 		w.mu.Unlock()
 	}
 	switch {
-	case n.Lost && n.Process == w.Rank: // the others tell the user
+	case n.Lost && n.Process == w.Rank: // the other processes report this to the user
 		w.mu.Lock()
 		w.silenced = true
 		w.mu.Unlock()
-		n.Text = fmt.Sprintf("the others have not heard of it for %v, and gave it up", n.Silent)
+		n.Text = fmt.Sprintf("the other processes heard nothing from it for %v and ended the run", n.Silent)
 	case n.Lost:
 		w.loseMember(n.Process, n.Silent, n.Text)
 		return
@@ -97,7 +97,7 @@ func (w *World) Context(ctx context.Context) (context.Context, context.CancelFun
 			cancel(w.Cause())
 		case <-ctx.Done():
 			wait := causeWait
-			if w.wasStopped() { // the notice that the others gave it up may still be unread
+			if w.wasStopped() { // the notice that the others ended the run without it may still be unread
 				wait = lateAfter
 			}
 			if cause := w.await(wait); cause != nil {
@@ -169,11 +169,11 @@ func (w *World) Speaks() bool {
 	return living == w.Rank && !w.silenced
 }
 
-// isTooLong reports whether the other processes give up a process that was silent for d.
+// isTooLong reports whether the other processes count a process as lost that was silent for d.
 func (w *World) isTooLong(d time.Duration) bool { return w.options.Stall > 0 && d >= w.options.Stall }
 
-// wasStopped reports whether this process was stopped until a moment ago. The others may have
-// given it up in the meantime.
+// wasStopped reports whether this process was stopped until a moment ago. The others may count
+// it as lost in the meantime.
 func (w *World) wasStopped() bool {
 	now := time.Since(w.began)
 	woke := w.resumed.Load()

@@ -29,7 +29,7 @@ type arrival struct {
 	process Member
 }
 
-// A greeting is what a process sends when it connects.
+// A greeting is the first message of a process that connects.
 type greeting struct {
 	Token   string // of the process that it connects to
 	Process Member
@@ -37,7 +37,7 @@ type greeting struct {
 
 // The purposes of a connection.
 const (
-	toJoin    = "join"    // exchange who takes part
+	toJoin    = "join"    // exchange the list of processes
 	toControl = "control" // exchange news of the processes
 	toWire    = "wire"    // carry messages
 )

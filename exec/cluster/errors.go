@@ -38,15 +38,15 @@ func (p Member) String() string {
 type LostError struct {
 	Process Member
 	Silent  time.Duration // for how long it was silent; 0 if it has gone
-	How     string        // it ended, if that is known
+	How     string        // how it ended, if that is known
 }
 
-// Error names the process and what is known of its end.
+// Error names the process, and says how it ended if that is known.
 func (e *LostError) Error() string {
 	if e.Silent > 0 {
-		return fmt.Sprintf("%s does not answer: nothing was heard of it for %v", e.Process, e.Silent)
+		return fmt.Sprintf("%s does not answer: nothing was heard from it for %v", e.Process, e.Silent)
 	}
-	text := e.Process.String() + " was lost: it ended without a word"
+	text := e.Process.String() + " was lost: it ended without a message"
 	if e.How != "" {
 		text += " (" + e.How + ")"
 	}

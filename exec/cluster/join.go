@@ -92,7 +92,7 @@ func (d *entrance) process(rank int) Member {
 	return Member{Rank: rank, Host: host, PID: os.Getpid(), Token: d.token}
 }
 
-// ask tells the first process who this is, and learns who takes part.
+// ask introduces this process to the first one, and receives the list of processes.
 func (i Invitation) ask(ctx context.Context, me Member) (all []Member, err error) {
 	l, err := dial(ctx, Member{Addresses: []string{i.Address}, Token: i.Token}, toJoin, me)
 	if err != nil {
@@ -110,7 +110,7 @@ func (i Invitation) ask(ctx context.Context, me Member) (all []Member, err error
 	return all, err
 }
 
-// collect learns who takes part, and tells all.
+// collect receives the introductions of all processes, and sends the list to each.
 func (i Invitation) collect(ctx context.Context, me Member) ([]Member, error) {
 	all, links := make([]Member, i.Size), make([]*link, i.Size)
 	all[0] = me
@@ -129,7 +129,7 @@ func (i Invitation) collect(ctx context.Context, me Member) ([]Member, error) {
 		k := a.process.Rank
 		if a.purpose != toJoin || k < 1 || k >= i.Size || links[k] != nil {
 			a.conn.Close()
-			return nil, fmt.Errorf("process %d joins to %s, which was not awaited", k, a.purpose)
+			return nil, fmt.Errorf("unexpected connection: process %d connects to %s", k, a.purpose)
 		}
 		all[k], links[k] = a.process, a.link
 	}
@@ -209,7 +209,7 @@ func (d *entrance) connect(
 		m, k := meshes[a.purpose], a.process.Rank
 		if m == nil || k <= rank || k >= len(all) || m.links[k] != nil {
 			a.conn.Close()
-			return meshes, fmt.Errorf("process %d connects to %s, which was not awaited", k, a.purpose)
+			return meshes, fmt.Errorf("unexpected connection: process %d connects to %s", k, a.purpose)
 		}
 		m.links[k] = a.link
 	}

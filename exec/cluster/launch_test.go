@@ -166,14 +166,14 @@ func runs(t *testing.T, n int, command ...string) {
 		who  int
 		want string
 	}{
-		{"kill", 1, `said: process 1 \(pid \d+ on .*, rank 2\) was lost: it ended without a word`},
-		{"kill", 0, `said: process 0 \(pid \d+ on .*, ranks 0 to 1\) was lost: it ended without a word`},
-		{"exit", 2, `said: process 2 \(pid \d+ on .*, rank 3\) was lost: it ended without a word`},
+		{"kill", 1, `said: process 1 \(pid \d+ on .*, rank 2\) was lost: it ended without a message`},
+		{"kill", 0, `said: process 0 \(pid \d+ on .*, ranks 0 to 1\) was lost: it ended without a message`},
+		{"exit", 2, `said: process 2 \(pid \d+ on .*, rank 3\) was lost: it ended without a message`},
 		{"crash", 1, `said: process 1 .* was lost`},
 		{"fail", 1, `said: process 1 \(pid .*, rank 2\) ended the run: no memory on device 1`},
 		{"fail", 0, `said: no memory on device 1`},
-		{"stop", 1, `said: process 1 .* does not answer: nothing was heard of it for 1`},
-		{"stop", 0, `said: process 0 .* does not answer: nothing was heard of it for 1`},
+		{"stop", 1, `said: process 1 .* does not answer: nothing was heard from it for 1`},
+		{"stop", 0, `said: process 0 .* does not answer: nothing was heard from it for 1`},
 	} {
 		t.Run(fmt.Sprint(c.what, " ", c.who), func(t *testing.T) {
 			stdout, stderr, code := started(t, ctx, fmt.Sprint(c.what, " ", size, " ", c.who), command...)

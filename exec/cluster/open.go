@@ -88,7 +88,7 @@ func Open(ctx context.Context, o Options) (*World, error) {
 	return launch(ctx, o)
 }
 
-// A copyPlace is what the first process tells a copy: the run, and its rank in it.
+// A copyPlace tells a copy of the first process which run it belongs to, and its rank in it.
 type copyPlace struct {
 	Invitation
 	Rank int

@@ -13,7 +13,7 @@ const (
 	staleAfter   = 5 * beatInterval
 )
 
-// A peer is what this process knows of another one.
+// A peer holds what this process knows about another one.
 type peer struct {
 	silent   time.Duration // since it was last heard
 	still    time.Duration // since its progress last changed

@@ -30,15 +30,15 @@ func (b Benchmark) say(format string, args ...any) {
 	}
 }
 
-// A BenchmarkResult is what was measured of a collective.
+// A BenchmarkResult holds the measurements of a collective.
 type BenchmarkResult struct {
 	Graph *graph.Graph
 	Time  time.Duration // the median of the runs
 	// Alone is how long every task takes. In one process it is measured together with the tasks
 	// of the same step on other cores, and over several processes one by one. Messages between
-	// processes count only for what they take longer than empty ones. Those, and the goroutines
-	// that wake each other, are part of Empty: the time of a run whose tasks do nothing but
-	// wait for Passed (nil means zero).
+	// processes count only for the time by which they take longer than empty ones. Empty
+	// messages, and the goroutines that wake each other, are part of Empty: the time of a run
+	// whose tasks only wait for Passed (nil means zero).
 	Alone, Passed []time.Duration
 	Empty         time.Duration
 	Cores         int // how many tasks can run at once; 0 is any number
@@ -183,7 +183,7 @@ func (b Benchmark) upload(row collective.Collective, devices []*backend.LocalDev
 	return all, nil
 }
 
-// countWrong counts the numbers that differ from what the collective should leave.
+// countWrong counts the numbers that differ from the correct result of the collective.
 func (b Benchmark) countWrong(row collective.Collective, into []backend.Tensors) (count int, err error) {
 	for rank, list := range into {
 		if list == nil {
@@ -209,8 +209,8 @@ func (b Benchmark) countWrong(row collective.Collective, into []backend.Tensors)
 	return count, nil
 }
 
-// expected returns what a rank should have at every index of a chunk that begins at an index;
-// nil if anything is right.
+// expected returns the number that a rank should have at every index of a chunk that begins at
+// an index; nil if any number is right.
 func (b Benchmark) expected(kind graph.Kind, rank, chunk int, begins int64) func(at int64) float32 {
 	sum := func(at int64) (sum float32) {
 		for other := range b.Call.Ranks {

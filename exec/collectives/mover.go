@@ -33,8 +33,8 @@ type Mover struct {
 	inbox map[[2]int]chan struct{} // by sender and receiver: full while a message arrives
 }
 
-// Ranks are the devices of a collective's ranks, and what computes on them. Both are nil for
-// ranks of other processes.
+// Ranks are the devices of a collective's ranks, and the arithmetic that computes on them. Both
+// are nil for ranks of other processes.
 type Ranks struct {
 	Devices    []*backend.LocalDevice
 	Arithmetic []*kernels.Arithmetic

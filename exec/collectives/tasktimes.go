@@ -71,7 +71,7 @@ func (t *taskTimes) measureTasks(ctx context.Context, result *BenchmarkResult) e
 }
 
 // overProcesses times the tasks one step after another over several processes. Messages between
-// processes count for what they take longer than empty ones.
+// processes count only for the time by which they take longer than empty ones.
 func (t *taskTimes) overProcesses(ctx context.Context, result *BenchmarkResult) (took []time.Duration, err error) {
 	_, _, err = t.benchmark.runOnce(ctx, t.ranks, func(ctx context.Context, c *Mover, o run.Options) error {
 		trace, empty, err := c.timeSteps(ctx, messageSteps(c, t.benchmark.Call.Ranks), o)

@@ -30,7 +30,7 @@ func newMersenne(seed int64) *mersenne {
 	return m
 }
 
-// seedByNumber does what init_genrand of the authors' mt19937ar.c does.
+// seedByNumber does the same as init_genrand of the authors' mt19937ar.c.
 func (m *mersenne) seedByNumber(seed uint32) {
 	m.state[0] = seed
 	for i := 1; i < mtWords; i++ {
@@ -39,7 +39,7 @@ func (m *mersenne) seedByNumber(seed uint32) {
 	}
 }
 
-// seedByArray does what init_by_array of mt19937ar.c does, for keys of at most 624 words.
+// seedByArray does the same as init_by_array of mt19937ar.c, for keys of at most 624 words.
 func (m *mersenne) seedByArray(key []uint32) {
 	m.seedByNumber(19650218)
 	i := 1
@@ -111,7 +111,7 @@ func (m *mersenne) randbelow(n uint64) uint64 {
 	return r
 }
 
-// shuffle does what Python's shuffle does: Fisher and Yates, from the end.
+// shuffle does the same as Python's shuffle: Fisher and Yates, from the end.
 func (m *mersenne) shuffle(list []int) {
 	for i := len(list) - 1; i > 0; i-- {
 		j := m.randbelow(uint64(i + 1))

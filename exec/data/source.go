@@ -12,18 +12,19 @@ import (
 	"psim/costmodel/network"
 )
 
-// Options say what a run trains on.
+// Options say which data a run trains on.
 type Options struct {
 	// Source is "synthetic" (or empty), "cifar10:DIR" or "pairs:FILE".
 	Source string
 	// Strided gives replica r the samples r, r+n, … in order. Otherwise they are shuffled,
 	// always with the same seed, and cut into shards.
 	Strided bool
-	// Samples is how many to train on; 0 is as many as the steps need, or for epochs as many as
-	// there are.
+	// Samples is the number of samples to train on; 0 is the number that the steps need, or for
+	// epochs all samples.
 	Samples int
-	// Validation is how many samples are held out: no replica trains on them. With CIFAR-10
-	// they are the first of its test file, otherwise those behind the samples to train on.
+	// Validation is the number of samples that are held out: no replica trains on them. With
+	// CIFAR-10 they are the first of its test file, otherwise those after the samples to train
+	// on.
 	Validation int
 }
 

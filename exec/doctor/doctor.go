@@ -15,7 +15,7 @@ import (
 	"psim/internal/ram"
 )
 
-// A Diagnosis is what was found.
+// A Diagnosis is the outcome of an examination.
 type Diagnosis struct {
 	Psim   string    `json:"psim"` // its version
 	Go     string    `json:"go"`
@@ -26,7 +26,7 @@ type Diagnosis struct {
 	Advice []string  `json:"advice"`
 }
 
-// Memory is what the devices of the backend go share.
+// Memory is the memory that the devices of the backend go share.
 type Memory struct {
 	Free      int64 `json:"free_bytes"`
 	Container int64 `json:"container_bytes,omitempty"` // limit of the container, if that limits the free memory

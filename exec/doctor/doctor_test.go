@@ -56,7 +56,7 @@ func TestAdvice(t *testing.T) {
 	}{
 		"no GPU": {XLA{CCompiler: "gcc"}, nil},
 		"no GPU, XLA built in": {XLA{Compiled: true},
-			[]string{"there is no NVIDIA GPU here (no /dev/nvidia0), so --backend go is what there is; if"}},
+			[]string{"no NVIDIA GPU was found (no /dev/nvidia0), so only --backend go works here; if"}},
 		"a GPU": {XLA{CCompiler: "gcc", GPUs: gpu},
 			[]string{"build with GOEXPERIMENT=simd CGO_ENABLED=1 go build -tags xla", "pip install \"jax[cuda12]\""}},
 		"a GPU and no compiler": {XLA{GPUs: gpu, Plugins: []PluginCheck{{}}},

@@ -44,11 +44,11 @@ func (b GoBackend) write(out io.Writer, m Memory) {
 	case b.SIMD != "":
 		writeRow(w, "vector kernels", "compiled in; they use %s", b.SIMD)
 	case b.SIMDCompiled:
-		writeRow(w, "vector kernels", "compiled in, but this processor has no AVX2")
+		writeRow(w, "vector kernels", "compiled in, but this processor lacks AVX2")
 	case runtime.GOARCH == "amd64":
 		writeRow(w, "vector kernels", "not compiled in: built without GOEXPERIMENT=simd")
 	default:
-		writeRow(w, "vector kernels", "there are none for %s", runtime.GOARCH)
+		writeRow(w, "vector kernels", "not available for %s", runtime.GOARCH)
 	}
 	writeTrials(w, b.MatrixSpeed, matrixSize, b.Works && b.Devices > 1)
 }
@@ -108,7 +108,7 @@ func (x XLA) writePlugins(w io.Writer) {
 			remarks = append(remarks, "PJRT "+p.Version)
 		}
 		if len(p.Libraries) > 0 {
-			remarks = append(remarks, fmt.Sprintf("%d folders of libraries beside it", len(p.Libraries)))
+			remarks = append(remarks, fmt.Sprintf("%d folders of libraries next to it", len(p.Libraries)))
 		}
 		if p.Error != "" && (i > 0 || x.Error == "") {
 			remarks = append(remarks, p.Error)
@@ -122,7 +122,7 @@ func (x XLA) writePlugins(w io.Writer) {
 	}
 }
 
-// advise says what to do about what does not work but could work on this machine.
+// advise says how to make the parts work that do not work but could on this machine.
 func (d *Diagnosis) advise(search backend.PluginSearch) {
 	add := func(format string, values ...any) { d.Advice = append(d.Advice, fmt.Sprintf(format, values...)) }
 	if !d.GoBack.SIMDCompiled && runtime.GOARCH == "amd64" {
@@ -140,11 +140,11 @@ func (d *Diagnosis) advise(search backend.PluginSearch) {
 		add("to use GPUs: %s", message(err))
 	}
 	if x.Compiled && !x.Works && len(x.GPUs) == 0 {
-		add("there is no NVIDIA GPU here (no /dev/nvidia0), so --backend go is what there is; " +
-			"if there should be one, install its driver, or give the container access to it")
+		add("no NVIDIA GPU was found (no /dev/nvidia0), so only --backend go works here; " +
+			"if this machine has a GPU, install its driver, or give the container access to it")
 	}
 	if x.Compiled && x.Error != "" && x.Plugins[0].Export != "" && !strings.Contains(x.Error, x.Plugins[0].Export) {
-		add("if the plugin misses a library, start psim after %s", x.Plugins[0].Export)
+		add("if the plugin cannot find a library, run this before psim: %s", x.Plugins[0].Export)
 	}
 }
 

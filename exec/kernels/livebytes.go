@@ -7,9 +7,9 @@ import (
 )
 
 // liveBytes says how a backward program changes the bytes of the tensors that live between
-// passes, as it goes from the last layer to the first: what is made at each layer, and what is
-// gone after it. Gone are saved tensors that it uses up, and what a recomputed layer has made
-// again. The rest is left to W.
+// passes, as it goes from the last layer to the first: the bytes that are made at each layer, and
+// those that are freed after it. It frees the saved tensors that it uses up, and the tensors that
+// a recomputed layer has made again. The rest is left to W.
 type liveBytes struct {
 	layers     []layer
 	made, gone map[string]int64

@@ -10,7 +10,8 @@ import (
 	"psim/exec/backend"
 )
 
-// An Optimizer is a rule for changing parameters. Its numbers mean what they mean in PyTorch.
+// An Optimizer is a rule for changing parameters. Its numbers have the same meaning as in
+// PyTorch.
 type Optimizer struct {
 	Name         string  // sgd, sgd-momentum, adam or adamw
 	LearningRate float64 // above 0

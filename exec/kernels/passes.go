@@ -84,8 +84,8 @@ func (s *Programs) addByName(given backend.NamedTensors, key string, list backen
 	}
 }
 
-// InputGradient runs I: it makes the input gradient, and what is left to do for W. It uses up
-// saved, and Deferred takes what W needs of it.
+// InputGradient runs I: it makes the input gradient, and leaves the rest to W. It uses up saved,
+// and Deferred takes the tensors of saved that W needs.
 func (s *Programs) InputGradient(
 	parameters backend.Tensors, saved *Saved, outputGradient *backend.DeviceTensor,
 ) (inputGradient *backend.DeviceTensor, work *Deferred, err error) {
@@ -164,13 +164,13 @@ func (s *Programs) run(at *backend.DeviceTensor, c call) ([]*backend.DeviceTenso
 	return c.program.Run(at.Device(), c.given, spend)
 }
 
-// Saved is what Forward holds for the backward passes of one microbatch.
+// Saved holds the tensors that Forward saves for the backward passes of one microbatch.
 type Saved struct {
 	heldTensors
 	seed MaskSeed // for a forward that the backward repeats
 }
 
-// Deferred is what InputGradient leaves to WeightGradient.
+// Deferred holds the tensors that InputGradient leaves to WeightGradient.
 type Deferred struct {
 	heldTensors
 	gradients backend.Tensors // that are made already, of norms; nil for others
@@ -219,7 +219,7 @@ func (s *Saved) Release() {
 	}
 }
 
-// Release frees what was left to WeightGradient. It does nothing to nil.
+// Release frees the tensors that were left to WeightGradient. It does nothing to nil.
 func (w *Deferred) Release() {
 	if w != nil {
 		w.heldTensors.release()

@@ -1,12 +1,12 @@
-// Package kernels compiles what a pipeline stage computes, with gomlx, and runs it on tensors
-// that stay on a device.
+// Package kernels compiles the computation of a pipeline stage with gomlx, and runs it on
+// tensors that stay on a device.
 //
 // [Programs] are made of consecutive layers of costmodel/network and a number of samples. They
 // have four passes, each of them one compiled program that every step uses again:
 //
 //	Forward         F: parameters, input → output, saved tensors
 //	Backward        B: parameters, saved, output gradient → input gradient, parameter gradients
-//	InputGradient   I: the first half of B, and what is left to do for W
+//	InputGradient   I: the first half of B, which leaves the rest to W
 //	WeightGradient  W: the second half, which repeats nothing of I
 //
 // The output of the last stage is the sum of the losses of its tokens (images). Its output
@@ -22,9 +22,10 @@
 // A tensor counts its holders, and the last one frees it. The caller holds what a call returns,
 // and has to release it. A call holds the arguments that it keeps, such as an input that the
 // backward needs. Saved and Deferred are used up by the call that takes them, and their memory
-// is given to the programs. A device counts the bytes of its tensors. It counts what a pass
-// returns from the moment when the pass begins, together with what the pass uses up, except for
-// sums and optimizer steps, which work in place. Temporaries within a program are not counted.
+// is given to the programs. A device counts the bytes of its tensors. It counts the results of a
+// pass from the moment when the pass begins, together with the tensors that the pass uses up,
+// except for sums and optimizer steps, which work in place. It does not count temporaries within
+// a program.
 //
 // A microbatch of n sequences of s tokens is a matrix of n·s rows. Images are rows × columns ×
 // channels on the device, and parameters are as in costmodel/network. Saved tensors are those of
@@ -49,7 +50,7 @@ type Options struct {
 	// Samples of a microbatch, 1 or more. Programs are compiled for one number; those of other
 	// sizes use the same parameters.
 	Samples int
-	// Recompute says what Forward does not save.
+	// Recompute says which tensors Forward does not save.
 	Recompute Recompute
 	// TwoPass lets Backward run two programs that both walk all layers: one for the
 	// gradients of the parameters and one for the gradient of the input (see

@@ -14,10 +14,10 @@ import (
 // A module is a part of a layer with its passes. Tensors go from one pass to another by name,
 // through the scope.
 type module interface {
-	// forward saves what the other passes need, and returns the output.
+	// forward saves the tensors that the other passes need, and returns the output.
 	forward(s *scope, x *graph.Node) *graph.Node
-	// input turns the output gradient into the input gradient, keeps what weight needs of it,
-	// and makes the gradients of norms.
+	// input turns the output gradient into the input gradient, keeps the tensors that weight
+	// needs, and makes the gradients of norms.
 	input(s *scope, dy *graph.Node) *graph.Node
 }
 
@@ -31,7 +31,7 @@ type slot struct {
 	shape    shapes.Shape
 }
 
-// A scope is what modules see of the program that is being built.
+// A scope is the part of the program being built that modules see.
 type scope struct {
 	*backend.Builder
 	stage *Programs
@@ -89,7 +89,8 @@ func (s *scope) put(key string, lifetime network.Lifetime, node *graph.Node) {
 	s.made = append(s.made, key)
 }
 
-// saved returns what save, keep or pin was given, in this program or in an earlier one.
+// saved returns the tensor that was given to save, keep or pin, in this program or in an earlier
+// one.
 func (s *scope) saved(name string) *graph.Node { return s.get(s.layer + "/" + name) }
 
 // get returns the node of a slot, as an input of the program if an earlier one has made it.

@@ -24,7 +24,7 @@ type Updates struct {
 	programs map[string]*backend.Program // by shape
 }
 
-// An OptimizerState is what an optimizer remembers of each parameter. The zero value is the
+// An OptimizerState holds what an optimizer remembers of each parameter. The zero value is the
 // state before the first step.
 type OptimizerState struct {
 	Steps   int
@@ -120,7 +120,7 @@ func (u *Updates) Begin(d *backend.LocalDevice, state *OptimizerState) error {
 	return nil
 }
 
-// stepTensors holds what a step of the optimizer works on.
+// stepTensors holds the tensors that a step of the optimizer works on.
 type stepTensors struct {
 	parameters, gradients backend.Tensors
 	state                 *OptimizerState

@@ -22,7 +22,7 @@ const (
 	CheckLoss      = "loss"
 )
 
-// CheckNames lists what can be compared with the unsplit run.
+// CheckNames lists the checks that compare a run with the unsplit run.
 func CheckNames() []string { return []string{CheckWeights, CheckOutput, CheckGradients, CheckLoss} }
 
 // A Verdict says by how much a run differs from one that is known to be right.
@@ -34,15 +34,16 @@ type Verdict struct {
 	Failures []string
 }
 
-// References holds the runs to compare with, by what determines their results.
+// References holds the runs to compare with, by a key of everything that determines their
+// results.
 type References map[string]*train.Record
 
-// serialReplay names what stashed weights are compared with. What they train depends on how the
-// network is split.
+// serialReplay names the run that a run with stashed weights is compared with. Its result
+// depends on how the network is split, so it cannot be compared with the unsplit run.
 const serialReplay = "the serial replay"
 
-// check compares what was trained with the unsplit run or, if weights are stashed, with the
-// serial replay of the same versions.
+// check compares a training with the unsplit run or, if weights are stashed, with the serial
+// replay of the same versions.
 func (r jobRun) check(ctx context.Context, got *train.Record) (*Verdict, error) {
 	want, err := r.known(ctx)
 	if err != nil {
@@ -122,7 +123,7 @@ func (r jobRun) firstStep(ctx context.Context) (*train.Differences, error) {
 	return &difference, run.Failed(err)
 }
 
-// reference trains what a run is compared with, in this process alone.
+// reference trains the run that a run is compared with, in this process alone.
 func (r jobRun) reference(ctx context.Context) (*train.Record, error) {
 	r.Train.Run.World = nil
 	if r.job.Graph.Stashing {

@@ -46,7 +46,7 @@ func (o Options) world() *cluster.World { return o.Train.Run.World }
 // follows reports whether this process is not the first.
 func (o Options) follows() bool { return o.Train.Run.Follows() }
 
-// Findings are what running a job has shown.
+// Findings are the measurements of a job.
 type Findings struct {
 	// Trained has the traces of the measured steps, with the memory that the ledgers of the
 	// devices have counted, and the losses of all steps.
@@ -93,7 +93,7 @@ func Job(ctx context.Context, job train.Job, o Options) (m *Findings, err error)
 	return m, err
 }
 
-// measureJob does what Job does, in this process's part of a run.
+// measureJob does the work of Job in this process's part of a run.
 func measureJob(ctx context.Context, job train.Job, o Options) (*Findings, error) {
 	o.Train.Record = len(o.Checks) > 0
 	runtime.GC()

@@ -55,7 +55,7 @@ type LayerProfile struct {
 //
 // A round runs all layers forward and then backward, as a step does. So no pass finds in a
 // cache what a step would have evicted, and a disturbance of the machine affects all layers
-// alike.
+// equally.
 func Layers(
 	ctx context.Context, n network.Network, devices []*backend.LocalDevice, o LayerOptions,
 ) (*LayerProfile, error) {
@@ -188,7 +188,8 @@ func (p *profiler) passes(ctx context.Context, size int, keep bool) error {
 	return nil
 }
 
-// betweenPasses measures what is not a pass of a layer: scaling, updates, copies and calls.
+// betweenPasses measures the work other than passes of layers: scaling, updates, copies and
+// calls.
 func (p *profiler) betweenPasses(ctx context.Context, keep bool) error {
 	for _, b := range p.benches {
 		if err := ctx.Err(); err != nil {

@@ -7,7 +7,7 @@ import (
 	"psim/exec/train"
 )
 
-// A comparison is what the checks of a run are judged by.
+// A comparison holds the numbers by which the checks of a run are judged.
 type comparison struct {
 	train.Differences
 	// first has the differences after the first step alone; nil if nothing has failed.

@@ -22,8 +22,8 @@ import (
 )
 
 // Neighbours measures a step of data parallelism, with a microbatch of o.Samples[0] samples on
-// every device: every task alone, and on all devices at once. That shows what tasks take from
-// each other on cores that share memory. It also uses o.Repeats and o.Optimizer.
+// every device: every task alone, and on all devices at once. That shows how much tasks slow each
+// other down on cores that share memory. It also uses o.Repeats and o.Optimizer.
 func Neighbours(
 	ctx context.Context, n network.Network, devices []*backend.LocalDevice, o LayerOptions,
 ) (Profile, error) {

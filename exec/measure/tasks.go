@@ -31,10 +31,10 @@ const (
 	unsteady   = 1.05
 )
 
-// Tasks measures every task of a trainer's step alone, and next to those of as many ranks as
-// r.AtOnce says. It runs steps one task after another, drops the first, which warms up, and
-// returns the traces of the others: of each kind as many as r.Repeats says or, while the
-// machine is disturbed, more. The trainer then starts anew from its first parameters.
+// Tasks measures every task of a trainer's step alone, and at the same time as those of other
+// ranks, r.AtOnce in all. It runs steps one task after another, drops the first, which warms up,
+// and returns the traces of the others: r.Repeats of each kind or, while the machine is
+// disturbed, more. The trainer is then Reset to its first parameters.
 func Tasks(ctx context.Context, t *train.Trainer, b data.StepBatch, r Rounds) (p Profile, err error) {
 	defer ram.HoldGarbage()()
 	p.Cores = r.AtOnce

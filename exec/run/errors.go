@@ -21,7 +21,7 @@ type TaskError struct {
 // Error names the task, its rank and its stream.
 func (e *TaskError) Error() string { return e.Graph.Describe(e.Task) + ": " + e.Err.Error() }
 
-// Unwrap returns what the task failed with.
+// Unwrap returns the error of the task.
 func (e *TaskError) Unwrap() error { return e.Err }
 
 // recoverAsError turns a panic into an error.

@@ -11,23 +11,23 @@ import (
 	"psim/schedules/graph"
 )
 
-// A Portion is what one of several processes performs of a run: the tasks of its ranks. A task
-// ends in the process of its rank, and a message in the process of its receiver. The process in
-// which a task ends tells all processes whose tasks wait for it.
+// A Portion is the part of a run that one of several processes performs: the tasks of its
+// ranks. A task ends in the process of its rank, and a message in the process of its receiver.
+// The process in which a task ends tells all processes whose tasks wait for it.
 type Portion struct {
 	*Routes
 	World *cluster.World
 	Name  string // of the run; no other run has it at the same time
 	// Pack makes the data that a message carries to the receiver's process, and Unpack takes it
-	// in there. They are nil where messages carry no data.
+	// in there. They are nil if messages carry no data.
 	Pack   func(i int32) ([]byte, error)
 	Unpack func(ctx context.Context, i int32, word []byte) error
 	// Residual is how far the clock of each process may have been off, at the first process.
 	Residual []time.Duration
 }
 
-// Routes say what one process has to tell the others, and what it waits to hear, when the ranks
-// of a graph are divided among processes.
+// Routes say which ends of tasks one process announces to the others, and which it waits for,
+// when the ranks of a graph are divided among processes.
 type Routes struct {
 	graph  *graph.Graph
 	Self   int   // this process

@@ -10,7 +10,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// A PartTrace is what one process measured of a run: a trace without its graph.
+// A PartTrace is the part of a run's trace that one process measured, without the graph.
 type PartTrace struct {
 	Begin         time.Duration // by the clock of the process
 	Before, After cluster.Clock // measured before and after the run

@@ -64,14 +64,14 @@ func (s *Session) checkAgreement(ctx context.Context, list []*configs.Config) er
 	return err
 }
 
-// How a process was started that does not fit the first.
+// What is wrong with a process that was not started like the first.
 const (
 	otherFlags = "another configuration or other flags than the first; start all with the same"
 	otherData  = "other data than the first; give all the same files"
 )
 
-// checkSame refuses processes whose text differs from the first one's. What says how they were
-// started.
+// checkSame returns an error if the text of a process differs from that of the first one. What
+// completes the message "was started with".
 func checkSame(ctx context.Context, w *cluster.World, own, what string) error {
 	all, err := w.Gather(ctx, w.Next("agree"), []byte(own))
 	for k, other := range all {

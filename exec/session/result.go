@@ -10,7 +10,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// summarize makes the result of what was measured and predicted.
+// summarize makes the result of a measurement and its prediction.
 func (r *Trial) summarize(m *measure.Findings, o Options) {
 	r.Verdict, r.gradients = m.Verdict, m.Gradients
 	info := psim.Info(r.Config, r.Experiment)

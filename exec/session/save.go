@@ -150,11 +150,11 @@ func (s *Session) WriteText(w io.Writer) error {
 	return nil
 }
 
-// writeRemarks prints what the table of several runs does not show.
+// writeRemarks prints the remarks that are not in the table of several runs.
 func (s *Session) writeRemarks(w io.Writer) {
 	for _, r := range s.Runs {
 		if tokens := r.Result.UnwaitedTokens; tokens != nil {
-			fmt.Fprintf(w, "%s: %.0f tokens/s by a clock that does not wait for devices; in truth %.0f\n",
+			fmt.Fprintf(w, "%s: %.0f tokens/s by a clock that does not wait for devices, %.0f by one that waits\n",
 				r.Experiment.Graph.Name, *tokens, r.Result.Throughput.Tokens)
 		}
 		if n := r.Result.RunsMade; n > 1 {

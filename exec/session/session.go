@@ -1,7 +1,7 @@
 // Package session predicts configurations, runs them, and compares the two: it measures every
-// task alone, predicts the step from these times, runs the same graph, and holds one against
-// the other. It is the only package of execution that knows predictions, next to package
-// validation, which runs many sessions.
+// task alone, predicts the step from these times, runs the same graph, and compares the
+// measured step with the predicted one. It and package validation, which runs many sessions,
+// are the only packages of execution that depend on predictions.
 package session
 
 import (
@@ -184,8 +184,8 @@ func (r *Trial) build() (err error) {
 	return err
 }
 
-// predict simulates the step with the times of tasks that were measured alone, and with what
-// they take from each other on the cores of the devices.
+// predict simulates the step with the times of tasks that were measured alone, and with how
+// much they slow each other down on the cores of the devices.
 func (r *Trial) predict(o measure.Options, p measure.Profile) (err error) {
 	e := *r.Experiment
 	crosses := crossesProcesses(e.Graph, o.Train.Run.World)
@@ -198,7 +198,7 @@ func (r *Trial) predict(o measure.Options, p measure.Profile) (err error) {
 	return err
 }
 
-// job returns what to train.
+// job returns the job to train.
 func (r *Trial) job(o Options) train.Job {
 	w := r.Experiment.Staged
 	j := train.Job{

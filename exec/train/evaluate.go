@@ -76,7 +76,7 @@ func (t *Trainer) forwardGathers() map[int32]bool {
 	return found
 }
 
-// releaseSaved frees what a forward has left for the backward.
+// releaseSaved frees the tensors that a forward has saved for the backward.
 func (x *passState) releaseSaved() {
 	for _, saved := range x.saved {
 		saved.Release()

@@ -44,13 +44,13 @@ func (e *NumberError) Error() string {
 // Unwrap returns how it was noticed.
 func (e *NumberError) Unwrap() error { return e.Seen }
 
-// A notFinite error says what is not finite.
+// A notFinite error names a number that is NaN or infinite.
 type notFinite string
 
-// Error says what is not finite.
+// Error names the number.
 func (n notFinite) Error() string { return string(n) }
 
-// explain adds to the error of a step where a number that is not finite came from. It runs the
+// explain adds to the error of a step where a NaN or infinite number came from. It runs the
 // steps up to that one again, one task after another, and checks the results of each task. Of
 // several processes, the one that noticed it does so alone, on its own devices, while the
 // others wait. Other errors are returned unchanged. The trainer has to be Reset afterwards.
@@ -130,7 +130,7 @@ func (c *capture) checkResults(s *step, i int32) error {
 	return nil
 }
 
-// checkParameters finds parameters that are not finite. No loss has shown them yet.
+// checkParameters finds parameters that are NaN or infinite although no loss has shown it yet.
 func (t *Trainer) checkParameters() error {
 	for rank, m := range t.ranks {
 		if m == nil {

@@ -21,7 +21,7 @@ type stepOptions struct {
 type Repetition struct{ Step, Steps int }
 
 // StepOneByOne trains on a batch by performing the tasks of the graph one after another. If one
-// of them makes a number that is not finite, the error names the task.
+// of them makes a number that is NaN or infinite, the error names the task.
 func (t *Trainer) StepOneByOne(
 	ctx context.Context, b data.StepBatch, at Repetition, o run.Options,
 ) (*graph.Trace, error) {
@@ -29,7 +29,7 @@ func (t *Trainer) StepOneByOne(
 	return trace, t.explainRepeated(ctx, b, NumberError{Step: at.Step, Steps: at.Steps, Seen: err}, o)
 }
 
-// CheckParameters fails if a parameter is not finite after the last of several steps on the
+// CheckParameters fails if a parameter is NaN or infinite after the last of several steps on the
 // same batch. The error names the parameter, and the task that made it.
 func (t *Trainer) CheckParameters(ctx context.Context, b data.StepBatch, at Repetition, o run.Options) error {
 	return t.explainRepeated(ctx, b, NumberError{Step: at.Step, Steps: at.Steps, Seen: t.checkParameters()}, o)

@@ -8,8 +8,8 @@ import (
 	"psim/exec/kernels"
 )
 
-// A rankState is one rank of one replica: a device, what it holds from step to step, and the
-// stages that it runs. If two stages of the rank use a tensor, it is held once.
+// A rankState is one rank of one replica: a device, the tensors that it holds from step to step,
+// and the stages that it runs. If two stages of the rank use a tensor, it is held once.
 type rankState struct {
 	device     *backend.LocalDevice
 	arithmetic *kernels.Arithmetic
@@ -24,8 +24,8 @@ type rankState struct {
 	gradients  backend.Tensors // summed over the microbatches so far
 	updates    *kernels.Updates
 	state      kernels.OptimizerState
-	// model and kept are what the simplified form of sharding also holds: the whole model and,
-	// by unit, the last whole gradients.
+	// model and kept are held only by the simplified form of sharding: the whole model and, by
+	// unit, the last whole gradients.
 	model backend.Tensors
 	kept  map[string]backend.Tensors
 }
@@ -95,7 +95,7 @@ func (m *rankState) start() (err error) {
 	return m.updates.Begin(m.device, &m.state)
 }
 
-// release frees what a rank holds, but not its programs. It does nothing to nil, a rank of
+// release frees the tensors of a rank, but not its programs. It does nothing to nil, a rank of
 // another process.
 func (m *rankState) release() {
 	if m == nil {

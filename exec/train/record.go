@@ -11,8 +11,8 @@ import (
 	"psim/exec/kernels"
 )
 
-// A Record is what is kept of a run to compare it with another one of the same network, seed
-// and batches.
+// A Record holds the numbers of a run that are compared with those of another run of the same
+// network, seed and batches.
 type Record struct {
 	Losses []float64 // of every step, before its update
 	// Validation has the losses on samples that are held out: after every epoch, or after the
@@ -105,8 +105,8 @@ func larger(a, b float64) float64 {
 	return max(a, b)
 }
 
-// Gradients are what one rank holds for its update: summed over the microbatches, and averaged
-// over the replicas. If parameters are sharded, they are those of its shards.
+// Gradients are the gradients that one rank uses for its update: summed over the microbatches,
+// and averaged over the replicas. If parameters are sharded, they are those of its shards.
 type Gradients struct {
 	Tensors []network.Tensor
 	Values  map[string][]float32 // by the names of the tensors
@@ -152,7 +152,7 @@ type packedTensors struct {
 	Values  map[string]numbers
 }
 
-// addTo adds what was recorded to a process's report.
+// addTo adds the recorded numbers to a process's report.
 func (c *capture) addTo(r *stepReport) {
 	if c == nil {
 		return
@@ -170,7 +170,7 @@ func (c *capture) addTo(r *stepReport) {
 	}
 }
 
-// addReport adds what another process has recorded.
+// addReport adds the numbers that another process has recorded.
 func (c *capture) addReport(r stepReport) {
 	for rank, held := range r.Gradients {
 		c.gradients[rank] = Gradients{held.Tensors, unpacked(held.Values)}

@@ -24,7 +24,7 @@ type Replay struct {
 	Options
 }
 
-// Run trains, and returns what Train records if it is asked to.
+// Run trains, and returns the same record as Train.
 func (o Replay) Run(ctx context.Context) (*Record, error) {
 	o.Job.Recompute = kernels.SaveAll
 	r := &replay{job: o.Job, device: o.Device, cache: newProgramCache(o.Job), record: &Record{}}
@@ -192,8 +192,8 @@ func (r *replay) microbatch(b replayedMicrobatch) (loss float64, err error) {
 	return float64(values[0]), err
 }
 
-// forward passes a microbatch through all stages. It returns the sum of the losses and what
-// every stage has saved.
+// forward passes a microbatch through all stages. It returns the sum of the losses and the
+// tensors that every stage has saved.
 func (r *replay) forward(b replayedMicrobatch) (*backend.DeviceTensor, []*kernels.Saved, error) {
 	x, saved := b.input, make([]*kernels.Saved, len(r.stages))
 	for s, stage := range r.stages {

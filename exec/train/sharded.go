@@ -55,7 +55,7 @@ func (u *shardUnit) extraBytes() (bytes int64) {
 	return max(0, bytes-4*int64((u.layout.Chunks-1)*u.layout.Chunk()))
 }
 
-// shares lists what a rank holds: a shard of every unit.
+// shares lists the shards that a rank holds, one of every unit.
 func (p *taskPlan) shares() []network.Tensor {
 	var list []network.Tensor
 	for _, u := range p.shardUnits {
@@ -228,8 +228,8 @@ func (t *Trainer) resetShares() error {
 	return nil
 }
 
-// holdWhole makes what a rank of the simplified form holds in addition to its shards, and what
-// nothing reads: the whole model as it was at first, and whole gradients.
+// holdWhole makes the tensors that a rank of the simplified form holds in addition to its shards:
+// the whole model as it was at first, and whole gradients. Nothing reads them.
 func (m *rankState) holdWhole(units []*shardUnit, seed uint64) (err error) {
 	tensors := tensorsOf(units)
 	if m.model, err = kernels.InitializeTensors(m.device, tensors, seed); err != nil {

@@ -38,7 +38,7 @@ type step struct {
 	gathered, scattered queue
 }
 
-// A passState is what a stage holds of a microbatch between two tasks.
+// A passState holds the tensors that a stage keeps for a microbatch between two tasks.
 type passState struct {
 	weights        backend.Tensors       // from F until B or I, if they are stashed
 	input          *backend.DeviceTensor // until F
@@ -111,7 +111,7 @@ func (s *step) programs(g *segment, t graph.Task) *kernels.Programs {
 	return bySize[s.job.Sizes[s.job.SizeOf(&t)]]
 }
 
-// release frees what the tasks of the step have left.
+// release frees the tensors that the tasks of the step have left.
 func (s *step) release() {
 	for i := range s.states {
 		x := &s.states[i]

@@ -11,8 +11,8 @@ import (
 	"psim/schedules/graph"
 )
 
-// A stepReport is what a process tells the first one at the end of a step: what it knows about
-// its own ranks.
+// A stepReport is sent by a process to the first one at the end of a step. It is about the
+// sender's own ranks.
 type stepReport struct {
 	Trace     *run.PartTrace // nil for an evaluation
 	Losses    []float64      // by replica and microbatch
@@ -60,7 +60,7 @@ func (s *step) joinProcesses(ctx context.Context, o *run.Options) error {
 	return o.World.Barrier(ctx, s.portion.Name+" begins")
 }
 
-// gatherReports brings what all processes know about a step to the first one.
+// gatherReports brings the reports of all processes about a step to the first one.
 func (s *step) gatherReports(ctx context.Context, begin time.Time, trace *graph.Trace) error {
 	if s.portion == nil {
 		return nil
@@ -112,7 +112,7 @@ func (s *step) renewClock(ctx context.Context) error {
 	return err
 }
 
-// addReport adds what another process knows.
+// addReport adds the report of another process.
 func (s *step) addReport(k int, r stepReport) {
 	for i, loss := range r.Losses {
 		s.losses[i] += loss // one of the two is zero

@@ -72,18 +72,18 @@ func (o Options) evaluates(n int) bool {
 type Trained struct {
 	Traces []*graph.Trace // of the measured steps
 	Record *Record
-	// GradientCalls is how many programs that make gradients a step ran, by rank. PyTorch's
-	// autograd would be called as often.
+	// GradientCalls is the number of programs that compute gradients in a step, by rank.
+	// PyTorch's autograd would be called equally often.
 	GradientCalls []int
 	// Gradients are those of the first step, by rank, if they were asked for.
 	Gradients []Gradients
-	// Heap is the most bytes that this process's heap held at the end of a measured step,
-	// garbage included.
+	// Heap is the largest number of bytes, including garbage, on this process's heap at the end
+	// of a measured step.
 	Heap int64
 }
 
 // Train trains a number of steps on the batches of a source. When ctx ends early, or a step
-// fails, it returns what was measured so far with the error.
+// fails, it returns the measurements so far with the error.
 func (t *Trainer) Train(ctx context.Context, source *data.Source, o Options) (*Trained, error) {
 	result := &Trained{Record: &Record{}}
 	defer ram.HoldGarbage()()
@@ -139,7 +139,7 @@ func (t *Trainer) captureAt(n int, o Options) *capture {
 	return c
 }
 
-// addCaptured adds what was recorded of a step to the result.
+// addCaptured adds the recorded numbers of a step to the result.
 func (t *Trainer) addCaptured(result *Trained, c *capture, o Options) {
 	if c.gradients != nil && o.Gradients {
 		result.Gradients = c.gradients
@@ -169,7 +169,7 @@ func (t *Trainer) recordParameters(ctx context.Context, r *Record, w *cluster.Wo
 	return nil
 }
 
-// gatherHeld brings what the ranks of all processes hold to the first process.
+// gatherHeld brings the parameters that the ranks of all processes hold to the first process.
 func gatherHeld(ctx context.Context, held []map[string][]float32, w *cluster.World) ([]map[string][]float32, error) {
 	own := make([]map[string]numbers, len(held))
 	for rank, values := range held {

@@ -208,7 +208,7 @@ func (t *Trainer) held() ([]map[string][]float32, error) {
 	return all, nil
 }
 
-// byReplica joins what the ranks of each replica hold.
+// byReplica joins the parameters that the ranks of each replica hold.
 func (t *Trainer) byReplica(held []map[string][]float32) []map[string][]float32 {
 	list := make([]map[string][]float32, t.job.Graph.Shape.Replicas)
 	if t.job.Gathers() {

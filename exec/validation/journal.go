@@ -18,7 +18,7 @@ type journal struct {
 	rows           []ExecutedRow // one for each run
 }
 
-// A heading is the first line of a journal: what all its runs have in common.
+// A heading is the first line of a journal. All runs in the journal have it in common.
 type heading struct {
 	Version int    `json:"psim_executed_runs"`
 	Machine string `json:"machine"`
@@ -61,7 +61,7 @@ func openJournal(path string, r *ExecutedReport) (*journal, error) {
 		var row ExecutedRow
 		if err := json.Unmarshal(line, &row); err != nil {
 			opened.Close()
-			return nil, fmt.Errorf("%s: line %d is no run of an experiment: %w; remove the line", path, n+2, err)
+			return nil, fmt.Errorf("%s: line %d is not a run of an experiment: %w; remove the line", path, n+2, err)
 		}
 		j.rows = append(j.rows, row)
 	}

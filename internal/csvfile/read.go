@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// A table reads a CSV file with known columns, row by row. The first error
-// stays in err and ends it.
+// A Reader reads a CSV file with known columns, row by row. The first error stays in Err and
+// ends the reading.
 type Reader struct {
 	csv     *csv.Reader
 	columns []string
@@ -21,8 +21,8 @@ type Reader struct {
 	Err     error
 }
 
-// newTable reads the header, which must be a list of columns, of which those
-// beyond the first required characters may be missing from the end.
+// NewReader reads the header, which must be the list of columns. Columns beyond the first
+// required characters of the list may be missing.
 func NewReader(r io.Reader, columns string, required int) (*Reader, error) {
 	t := &Reader{csv: csv.NewReader(r)}
 	t.csv.ReuseRecord = true
@@ -41,20 +41,19 @@ func NewReader(r io.Reader, columns string, required int) (*Reader, error) {
 	return t, nil
 }
 
-// csvError words an error of encoding/csv like our own.
+// csvError words an error of encoding/csv like psim's own.
 func csvError(err error) error {
 	var parse *csv.ParseError
 	switch {
 	case !errors.As(err, &parse):
 		return err
 	case errors.Is(err, csv.ErrFieldCount):
-		return fmt.Errorf("line %d: has not as many cells as the header%s", parse.Line, Damaged)
+		return fmt.Errorf("line %d: the number of cells differs from the header%s", parse.Line, Damaged)
 	}
 	return fmt.Errorf("line %d, column %d: %w%s", parse.Line, parse.Column, parse.Err, Damaged)
 }
 
-// Next moves to the next row, and reports whether there is one and all is
-// well.
+// Next moves to the next row. It returns false after the last row, or after an error.
 func (t *Reader) Next() bool {
 	if t.Err != nil {
 		return false
@@ -70,10 +69,10 @@ func (t *Reader) Next() bool {
 	return true
 }
 
-// Index finds the position of a column, -1 where the file lacks it.
+// Index returns the position of a column, or -1 if the file lacks it.
 func (t *Reader) Index(column string) int { return slices.Index(t.columns, column) }
 
-// Text returns the cell of a column, empty where the file lacks the column.
+// Text returns the cell of a column. It is empty if the file lacks the column.
 func (t *Reader) Text(column string) string {
 	if i := t.Index(column); i >= 0 {
 		return t.row[i]
@@ -81,7 +80,7 @@ func (t *Reader) Text(column string) string {
 	return ""
 }
 
-// Fail records an error at a cell of the row, unless there is one already.
+// Fail records an error at a cell of the row, unless there is an earlier error.
 func (t *Reader) Fail(column string, err error) {
 	if t.Err == nil {
 		line, _ := t.csv.FieldPos(max(0, t.Index(column)))
@@ -100,7 +99,7 @@ func (t *Reader) Number(column string, low, high int64) int64 {
 	return n
 }
 
-// NumberOr reads a number, and takes an empty cell for low.
+// NumberOr reads a number, or low from an empty cell.
 func (t *Reader) NumberOr(column string, low, high int64) int64 {
 	if t.Text(column) == "" {
 		return low
@@ -116,5 +115,5 @@ func (t *Reader) Optional(column string, most, missing int64) int64 {
 	return t.Number(column, 0, most)
 }
 
-// damaged says what to do about a file that is not as psim writes it.
+// Damaged says what to do about a file that is not as psim writes it.
 const Damaged = "; the file is damaged: run again what wrote it"

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Drawing compares an SVG with testdata/name: the same elements and texts,
-// and the same numbers but for what processors round differently. Edges are
-// rounded to a quarter of a point, so one in a hundred may be that far off.
+// Drawing compares an SVG with testdata/name. Elements and texts must be equal. Numbers must be
+// equal except for differences in rounding between processors: edges are rounded to a quarter of
+// a point, so one in a hundred may be that far off.
 func Drawing(t testing.TB, name string, got []byte) {
 	t.Helper()
 	want := Read(t, name, got)

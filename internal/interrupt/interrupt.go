@@ -1,11 +1,11 @@
-// Package interrupt makes computations that know no context end with one.
+// Package interrupt lets computations that do not know contexts end with a context.
 package interrupt
 
 import "context"
 
-// Await returns what compute returns, or the context's error as soon as the
-// context ends. Nobody waits for compute then, which runs on to its end: it may
-// compute, but must not write, and hold nothing that has to be given back.
+// Await returns the result of compute, or the context's error as soon as the context ends. In
+// that case compute still runs to its end in the background. It must therefore not write
+// anything, nor hold resources that have to be released.
 func Await[T any](ctx context.Context, compute func() (T, error)) (T, error) {
 	type result struct {
 		value T

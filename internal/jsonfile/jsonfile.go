@@ -29,7 +29,7 @@ func Read(r io.Reader, most int64, into any) error {
 	return Unmarshal(data, into)
 }
 
-// Unmarshal reads a JSON value, as json.Unmarshal does, and adds the place to its errors.
+// Unmarshal reads a JSON value like json.Unmarshal, and adds the place to its errors.
 func Unmarshal(data []byte, into any) error {
 	err := json.Unmarshal(data, into)
 	var syntax *json.SyntaxError
@@ -43,7 +43,8 @@ func Unmarshal(data []byte, into any) error {
 		return at(data, syntax.Offset, text+csvfile.Damaged)
 	case errors.As(err, &kind):
 		value, _, _ := strings.Cut(kind.Value, " ")
-		return at(data, kind.Offset, fmt.Sprintf("%s is a JSON %s; it must be %s", kind.Field, value, expected(kind.Type.Kind())))
+		text := fmt.Sprintf("%s is a JSON %s; it must be %s", kind.Field, value, expected(kind.Type.Kind()))
+		return at(data, kind.Offset, text)
 	}
 	return err
 }

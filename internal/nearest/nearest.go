@@ -1,4 +1,4 @@
-// Package nearest finds what a mistyped word was meant to be.
+// Package nearest finds the word that a mistyped word was meant to be.
 package nearest
 
 import "strings"

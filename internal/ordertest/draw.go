@@ -36,9 +36,9 @@ func Draw(t *rapid.T) wiring.Pipeline {
 	return p
 }
 
-// plain reports whether the wiring of a schedule follows from its order alone: its
-// stages have one copy, its backwards are all whole or all split, run beside each
-// other and update nothing, and there are no pairs.
+// plain reports whether the wiring of a schedule follows from its order alone. Its stages must
+// have one copy, its backwards must be all whole or all split, may run at the same time and
+// update nothing, and there must be no pairs.
 func plain(t rapid.TB, s schedules.Schedule) bool {
 	if s.SerialBackward || s.Stashing || s.Placement(s.Example()).Second != nil {
 		return false
@@ -55,9 +55,9 @@ func plain(t rapid.TB, s schedules.Schedule) bool {
 	return true
 }
 
-// DrawAny draws a pipeline with anything that wiring knows, whether or not it goes together: any
-// order of the catalog, messages of several sizes, all ways to sum gradients and to gather
-// parameters, pairs, experts, barriers.
+// DrawAny draws a pipeline with any features of wiring, whether or not the combination makes
+// sense: any order of the catalog, messages of several sizes, all ways to sum gradients and to
+// gather parameters, pairs, experts, barriers.
 func DrawAny(t *rapid.T) wiring.Pipeline {
 	p := Draw(t)
 	some := rapid.Bool()
@@ -89,7 +89,7 @@ func DrawAny(t *rapid.T) wiring.Pipeline {
 	return p
 }
 
-// drawScheduled draws a pipeline as a schedule of the catalog has it.
+// drawScheduled draws a pipeline of a schedule of the catalog.
 func drawScheduled(t *rapid.T, replicas int) wiring.Pipeline {
 	s := rapid.SampledFrom(schedules.Catalog()).Draw(t, "other schedule")
 	shape := rapid.SampledFrom(Served(s, 4, 8, 3)).Draw(t, "other shape")

@@ -37,7 +37,7 @@ func DrawExperts(t *rapid.T, p *wiring.Pipeline) {
 	}
 }
 
-// marks draws one for every element; nil for none.
+// marks draws a mark for every element; it returns nil without elements.
 func marks(t *rapid.T, of [][]int64) [][]bool {
 	var list [][]bool
 	for _, each := range of {
@@ -46,7 +46,7 @@ func marks(t *rapid.T, of [][]int64) [][]bool {
 	return list
 }
 
-// ascending draws so many numbers up to a largest, none less than the one before.
+// ascending draws n numbers up to a largest one, in ascending order.
 func ascending(t *rapid.T, n, largest int) []int {
 	list := rapid.SliceOfN(rapid.IntRange(0, largest), n, n).Draw(t, "ascending")
 	slices.Sort(list)

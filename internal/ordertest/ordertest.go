@@ -150,8 +150,8 @@ func Measured(t *graph.Trace) *graph.Trace {
 	return &graph.Trace{Graph: t.Graph, Spans: Spans(t), Persistent: t.Persistent}
 }
 
-// Memory lists the changes of memory of a trace in order of time: at equal times ends of tasks
-// come before starts, but for tasks that take no time.
+// Memory lists the changes of memory of a trace in order of time. At equal times, ends of tasks
+// come before starts, except for tasks that take no time.
 func Memory(t *graph.Trace) []graph.MemoryEvent {
 	var events []graph.MemoryEvent
 	t.Changes(func(e graph.MemoryEvent) { events = append(events, e) })

@@ -8,14 +8,16 @@ import (
 	"strings"
 )
 
-// A layout says where a version of Linux control groups keeps a group's memory.
+// A layout says where a version of Linux control groups keeps the memory of a group.
 type layout struct {
 	roots                   []string // where it is mounted
 	limit, usage, reclaimed string   // files, and the key in memory.stat of cache that can be freed
 }
 
 func version1() layout {
-	return layout{[]string{"sys/fs/cgroup/memory"}, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}
+	return layout{
+		[]string{"sys/fs/cgroup/memory"}, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file",
+	}
 }
 
 func version2() layout {
@@ -25,9 +27,9 @@ func version2() layout {
 // unlimited stands for a group without a limit.
 const unlimited = math.MaxInt64
 
-// container returns how many bytes the control groups of this process leave it.
+// container returns the memory that the control groups of this process leave free.
 func container(root fs.FS) Room {
-	data, _ := fs.ReadFile(root, "proc/self/cgroup") // without it there are no groups
+	data, _ := fs.ReadFile(root, "proc/self/cgroup") // a system without groups lacks it
 	left := Room{Free: unlimited}
 	for line := range strings.Lines(string(data)) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -44,8 +46,8 @@ func container(root fs.FS) Room {
 	return left
 }
 
-// left returns the least that a group and those around it leave. In a container the
-// path is often the host's, of which only the mounted root is there.
+// left returns the least memory that a group and the groups around it leave free. In a
+// container the path is often that of the host, and only its mounted root exists.
 func (l layout) left(root fs.FS, group string) Room {
 	left := Room{Free: unlimited}
 	for _, mounted := range l.roots {
@@ -59,8 +61,8 @@ func (l layout) left(root fs.FS, group string) Room {
 	return left
 }
 
-// leftIn returns what one group leaves. Version 2 writes "max" for no limit,
-// version 1 a number larger than any memory.
+// leftIn returns the memory that one group leaves free. For no limit, version 2 writes "max",
+// and version 1 a number larger than any memory.
 func (l layout) leftIn(root fs.FS, folder string) Room {
 	limit, ok := number(root, path.Join(folder, l.limit))
 	if !ok {

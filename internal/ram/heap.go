@@ -9,8 +9,8 @@ import (
 // is for the program itself, its stacks and other processes.
 const HeapShare = 0.9
 
-// garbage bounds the bytes that may pile up before they are collected although the collector
-// is on hold.
+// garbage bounds the bytes that may pile up, while the collector is on hold, before they are
+// collected anyway.
 const garbage = 4 << 30
 
 // Heap returns the bytes in use on this process's heap, garbage included.

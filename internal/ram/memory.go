@@ -1,5 +1,5 @@
-// Package ram says how much of this machine's memory is free, and refuses
-// graphs that do not fit into it.
+// Package ram says how much of this machine's memory is free, and refuses graphs that do not
+// fit into it.
 package ram
 
 import (
@@ -12,21 +12,21 @@ import (
 	"psim/internal/units"
 )
 
-// bytesPerTask bounds what building and simulating a graph and writing its files
-// takes per task, measured on 1F1B with 1 to 20 million tasks and rounded up.
+// bytesPerTask bounds the memory per task for building and simulating a graph and writing its
+// files. It was measured on 1F1B with 1 to 20 million tasks and rounded up.
 const bytesPerTask = 420
 
-// bytesPerBrief bounds what a task of a brief graph takes, measured in the same way.
+// bytesPerBrief bounds the memory per task of a brief graph, measured in the same way.
 const bytesPerBrief = 64
 
-// alwaysFits bounds the needs for which it is not worth asking how much is free.
+// alwaysFits is a need so small that it is not worth asking how much memory is free.
 const alwaysFits = 16 << 20
 
-// CheckTasks refuses a graph that would not fit. The number of tasks may be an
+// CheckTasks returns an error if a graph would not fit. The number of tasks may be an
 // estimate.
 func CheckTasks(tasks float64) error { return check(tasks, bytesPerTask) }
 
-// CheckBrief does what CheckTasks does for graphs without names of tasks.
+// CheckBrief does the same as CheckTasks for graphs without names of tasks.
 func CheckBrief(tasks float64) error { return check(tasks, bytesPerBrief) }
 
 func check(tasks, bytes float64) error {
@@ -38,15 +38,15 @@ func check(tasks, bytes float64) error {
 	if need <= have {
 		return nil
 	}
-	return fmt.Errorf("the graph would have about %.2g tasks and need about %s of memory, but only %s are free here; make it smaller",
+	return fmt.Errorf("the graph would have about %.2g tasks and need about %s of memory, "+
+		"but only %s are free here; make it smaller",
 		tasks, units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(int64(have)))
 }
 
-// A Room is memory that this process may take, in bytes.
+// A Room is the memory in bytes that this process may use.
 type Room struct {
 	Free int64
-	// Container is the limit of the container where that is what leaves so little, and
-	// else 0.
+	// Container is the limit of the container if that determines Free, and otherwise 0.
 	Container int64
 }
 
@@ -58,18 +58,18 @@ func (r Room) less(other Room) Room {
 	return r
 }
 
-// Free returns how many bytes can be used: those of the system, or of the container
-// if that has fewer left.
+// Free returns the number of bytes that can be used: those that are free in the system, or in
+// the container if it has fewer.
 func Free() int64 { return Here().Free }
 
 // Here returns the memory that can be used, and whether a container limits it.
 func Here() Room { return roomIn(os.DirFS("/")) }
 
-// roomIn returns what Here does, of the files of a system under root.
+// roomIn returns the same as Here, from the files of a system under root.
 func roomIn(root fs.FS) Room { return Room{Free: system(root)}.less(container(root)) }
 
-// system returns how many bytes the system has. Where it does not say so, those of a
-// small machine are assumed.
+// system returns the number of bytes that are free in the system. If the system does not say,
+// it assumes a small machine.
 func system(root fs.FS) int64 {
 	const assumed = 8 << 30
 	data, err := fs.ReadFile(root, "proc/meminfo")

@@ -8,56 +8,63 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// A unit is one that an axis can be labelled in.
+// A Scale is the range of an axis and its label.
+type Scale struct {
+	Label     string
+	Low, High float64
+	Intervals int     // the largest number of intervals between ticks
+	Unit      string  // of Numbers; may be empty
+	UnitSize  float64 // of Numbers; 0 is 1
+}
+
+// A unit is a unit that an axis can be labelled in.
 type unit struct {
 	name string
 	size float64
-	from float64 // the shortest axis that it serves
+	from float64 // the lowest upper end of an axis for which the unit is used
 }
 
 // Time makes an axis of times from 0 to max, in ns, µs, ms, s, minutes or hours.
 func Time(a *plot.Axis, label string, max time.Duration, intervals int) {
-	TimeFrom(a, label, 0, max, intervals)
+	Times(a, Scale{Label: label, High: float64(max), Intervals: intervals})
 }
 
-// TimeFrom makes one that begins later.
-func TimeFrom(a *plot.Axis, label string, low, max time.Duration, intervals int) {
-	set(a, label, float64(low), float64(max), intervals, []unit{
+// Times makes an axis of times like Time, on a scale in nanoseconds.
+func Times(a *plot.Axis, s Scale) {
+	s.set(a, []unit{
 		{"ns", 1, 0}, {"µs", 1e3, 1e3}, {"ms", 1e6, 1e6}, {"s", 1e9, 1e9},
 		{"min", 60e9, 600e9}, {"h", 3600e9, 36000e9},
 	})
 }
 
-// Bytes makes an axis of memory from 0 to max, in decimal units of bytes.
-func Bytes(a *plot.Axis, label string, max int64, intervals int) {
-	BytesFrom(a, label, 0, max, intervals)
-}
-
-// BytesFrom makes one that begins at more.
-func BytesFrom(a *plot.Axis, label string, low, max int64, intervals int) {
-	set(a, label, float64(low), float64(max), intervals, []unit{
+// Bytes makes an axis of memory on a scale in bytes. It is labelled in decimal units.
+func Bytes(a *plot.Axis, s Scale) {
+	s.set(a, []unit{
 		{"B", 1, 0}, {"kB", 1e3, 1e3}, {"MB", 1e6, 1e6}, {"GB", 1e9, 1e9},
 		{"TB", 1e12, 1e12}, {"PB", 1e15, 1e15}, {"EB", 1e18, 1e18},
 	})
 }
 
-// Numbers makes an axis from 0 to max in a unit of some size; its name may be
-// empty.
-func Numbers(a *plot.Axis, label, name string, size, max float64, intervals int) {
-	set(a, label, 0, max, intervals, []unit{{name, size, 0}})
+// Numbers makes an axis of numbers in the unit of a scale.
+func Numbers(a *plot.Axis, s Scale) {
+	size := s.UnitSize
+	if size == 0 {
+		size = 1
+	}
+	s.set(a, []unit{{s.Unit, size, 0}})
 }
 
-// set chooses the last unit that serves max, and the finest round step of it
-// that makes at most so many intervals.
-func set(a *plot.Axis, label string, low, max float64, intervals int, list []unit) {
+// set labels an axis in the last unit of a list that is used for its upper end, with ticks
+// at the finest round step that makes at most Intervals intervals.
+func (s Scale) set(a *plot.Axis, list []unit) {
 	u := list[0]
 	for _, candidate := range list {
-		if max >= candidate.from {
+		if s.High >= candidate.from {
 			u = candidate
 		}
 	}
 	var step float64 // from tick to tick
-	rough := (max - low) / u.size / float64(intervals)
+	rough := (s.High - s.Low) / u.size / float64(s.Intervals)
 	power := math.Pow(10, math.Floor(math.Log10(rough)))
 	for _, digit := range []float64{1, 2, 5, 10} {
 		if digit*power >= rough*(1-1e-9) {
@@ -65,14 +72,16 @@ func set(a *plot.Axis, label string, low, max float64, intervals int, list []uni
 			break
 		}
 	}
+	label := s.Label
 	if u.name != "" {
 		label += " (" + u.name + ")"
 	}
-	a.Min, a.Max, a.Label.Text, a.Tick.Marker = low, max, label, plot.TickerFunc(func(_, max float64) []plot.Tick { return u.ticks(step, max) })
+	a.Min, a.Max, a.Label.Text = s.Low, s.High, label
+	a.Tick.Marker = plot.TickerFunc(func(_, max float64) []plot.Tick { return u.ticks(step, max) })
 }
 
-// ticks lists the multiples of a step, all with as many decimals as it needs, or with
-// an exponent where those are many.
+// ticks lists the multiples of a step, all with the number of decimals that the step needs,
+// or with an exponent if that number is large.
 func (u unit) ticks(step, max float64) []plot.Tick {
 	const most = 6
 	verb, digits := byte('f'), int(math.Max(0, -math.Floor(math.Log10(step/u.size)+1e-9)))
@@ -87,8 +96,8 @@ func (u unit) ticks(step, max float64) []plot.Tick {
 	return ticks
 }
 
-// Logarithmic makes an axis between two numbers above zero, and marks 1, 2 and
-// 5 of every decade, or 1 alone where there are many.
+// Logarithmic makes an axis between two numbers above zero. It has ticks at 1, 2 and 5 of
+// every decade, or at 1 only if there are many decades.
 func Logarithmic(a *plot.Axis, label string, low, high float64) {
 	digits := []float64{1, 2, 5}
 	if math.Log10(high/low) >= 4 {

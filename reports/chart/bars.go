@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A Bar reaches from one height to another, over a place of the horizontal axis that
-// is so wide. Error is how far its upper end may be off to either side.
+// A Bar is a bar of the given width, centred at X on the horizontal axis, from one height
+// to another. Error is how far its upper end may be off in either direction.
 type Bar struct {
 	X, Width, From, To, Error float64
 	Pattern
@@ -25,10 +25,8 @@ func (b Bars) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	for _, bar := range b {
 		low, high := y(bar.From), y(bar.To)
-		bar.Rectangle(c, vg.Rectangle{
-			Min: vg.Point{X: Snap(x(bar.X - bar.Width/2)), Y: Snap(min(low, high))},
-			Max: vg.Point{X: Snap(x(bar.X + bar.Width/2)), Y: Snap(max(low, high))},
-		})
+		left, right := Snap(x(bar.X-bar.Width/2)), Snap(x(bar.X+bar.Width/2))
+		bar.Rectangle(c, Rect(left, Snap(min(low, high)), right, Snap(max(low, high))))
 	}
 	for _, bar := range b {
 		if bar.Error > 0 {
@@ -37,8 +35,8 @@ func (b Bars) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// BarTexts writes what stands in the upper ends of bars, or above those that are too
-// short or narrow.
+// BarTexts writes the texts of bars: in their upper ends, or above bars that are too short
+// or narrow.
 type BarTexts []Bar
 
 // Plot writes the texts.
@@ -55,7 +53,7 @@ func (b BarTexts) Plot(c draw.Canvas, p *plot.Plot) {
 		if style.Color = InkOn(bar.Color); at.Y-5 < y(bar.From) || 2*half > room {
 			at.Y, behind, style.Color = y(max(bar.From, bar.To+bar.Error))+6, color.White, RGB(Ink)
 		}
-		Fill(c, behind, at.X-half, at.Y-4, at.X+half, at.Y+4)
+		Fill(c, behind, Rect(at.X-half, at.Y-4, at.X+half, at.Y+4))
 		c.FillText(style, at, bar.Text)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// Columns makes the horizontal axis one of names, the i-th at i, without lines of the
-// grid. Names that would run into each other stand upright, and of very many only some
-// are there.
+// Columns makes a horizontal axis of names, the i-th at i, without lines of the grid.
+// Names that would run into each other are turned upright. If there are very many, some
+// are left out.
 func (f *Figure) Columns(label string, names []string) {
 	const axis, line, most = 390, 11, 150
 	a := &f.X
@@ -33,7 +33,8 @@ func (f *Figure) Columns(label string, names []string) {
 	f.grid.Vertical.Color = nil
 }
 
-// Rows makes the vertical axis one of names, the i-th at i, without lines of the grid.
+// Rows makes a vertical axis of names, the i-th at i, without lines of the grid. If there
+// are very many, some are left out.
 func (f *Figure) Rows(label string, names []string) {
 	const most, line = 100, 11
 	a := &f.Y

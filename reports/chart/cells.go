@@ -9,18 +9,18 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A Cell is a square of a heat map, in a column and a row. Heat is the colour of its
-// value; a hatch goes through it.
+// A Cell is a square of a heat map, in a column and a row. The colour of its look is the
+// Heat of its value.
 type Cell struct {
 	Column, Row int
 	Look        Pattern
 	Text        string
 }
 
-// Cells draws the squares of a heat map, over the axes of Categories.
+// Cells draws the squares of a heat map, over the axes of Columns and Rows.
 type Cells []Cell
 
-// Plot draws the squares, with their texts where all of them have room.
+// Plot draws the squares, with their texts if there is room for all of them.
 func (l Cells) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	room := x(1) - x(0) - 3
@@ -33,9 +33,9 @@ func (l Cells) Plot(c draw.Canvas, p *plot.Plot) {
 	for _, cell := range l {
 		at := vg.Point{X: x(float64(cell.Column)), Y: y(float64(cell.Row))}
 		half := vg.Point{X: (x(1) - x(0)) / 2, Y: (y(1) - y(0)) / 2}
-		box := vg.Rectangle{Min: vg.Point{X: Snap(at.X - half.X), Y: Snap(at.Y - half.Y)}, Max: vg.Point{X: Snap(at.X+half.X) - 2*Pixel, Y: Snap(at.Y+half.Y) - 2*Pixel}}
+		right, top := Snap(at.X+half.X)-2*Pixel, Snap(at.Y+half.Y)-2*Pixel
 		look := cell.Look
-		look.Rectangle(c, box)
+		look.Rectangle(c, Rect(Snap(at.X-half.X), Snap(at.Y-half.Y), right, top))
 		if size < 5 {
 			continue
 		}
@@ -43,14 +43,14 @@ func (l Cells) Plot(c draw.Canvas, p *plot.Plot) {
 		style.XAlign, style.Color = text.XCenter, InkOn(look.Color)
 		if look.Hatch != Plain && cell.Text != "" { // no line runs through the text
 			w := style.Width(cell.Text)/2 + 1
-			Fill(c, look.Color, at.X-w, at.Y-size/2, at.X+w, at.Y+size/2)
+			Fill(c, look.Color, Rect(at.X-w, at.Y-size/2, at.X+w, at.Y+size/2))
 		}
 		c.FillText(style, at, cell.Text)
 	}
 }
 
-// Heat is the colour of a level from 0, pale, to 1, dark. It grows darker
-// throughout, so that a print without colours shows the same.
+// Heat returns the colour of a level from 0, pale, to 1, dark. It gets darker throughout,
+// so that a print without colours shows the same.
 func Heat(level float64) color.RGBA {
 	stops := []color.RGBA{RGB(0xf7f4e0), RGB(0x9fd3c7), RGB(0x3d8fb8), RGB(0x14305f)}
 	at := min(max(level, 0), 1) * float64(len(stops)-1)

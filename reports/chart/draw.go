@@ -18,26 +18,31 @@ const Pixel = vg.Inch / dotsPerInch
 // Snap rounds a position to whole pixels.
 func Snap(x vg.Length) vg.Length { return Pixel * vg.Length(int(x/Pixel+0.5)) }
 
-// Fill fills the rectangle between two corners.
-func Fill(c draw.Canvas, fill color.Color, x0, y0, x1, y1 vg.Length) {
-	c.FillPolygon(fill, []vg.Point{{X: x0, Y: y0}, {X: x1, Y: y0}, {X: x1, Y: y1}, {X: x0, Y: y1}})
+// Rect returns the rectangle between two corners.
+func Rect(x0, y0, x1, y1 vg.Length) vg.Rectangle {
+	return vg.Rectangle{Min: vg.Point{X: x0, Y: y0}, Max: vg.Point{X: x1, Y: y1}}
 }
 
-// Line joins points.
+// Fill fills a rectangle.
+func Fill(c draw.Canvas, fill color.Color, r vg.Rectangle) {
+	c.FillPolygon(fill, []vg.Point{r.Min, {X: r.Max.X, Y: r.Min.Y}, r.Max, {X: r.Min.X, Y: r.Max.Y}})
+}
+
+// Line connects points.
 func Line(style draw.LineStyle, points ...plotter.XY) *plotter.Line {
 	return &plotter.Line{XYs: points, LineStyle: style}
 }
 
-// Steps are levels that hold from each X to the next, the first from the left
-// edge. Of what happens within a grain they show the highest level and the last,
-// so that a million changes are no more to draw than fit in the picture.
+// Steps are levels that hold from each X to the next, the first from the left edge. Of the
+// levels within a grain only the highest and the last are drawn, so that a million changes
+// take no longer to draw than the picture has room for.
 type Steps struct {
 	plotter.XYs
 	draw.LineStyle
 	Grain vg.Length
 }
 
-// Plot draws the levels, the last as far as the right edge.
+// Plot draws the levels, the last one up to the right edge.
 func (s Steps) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	at := func(i int) vg.Length {
@@ -63,7 +68,7 @@ func (s Steps) Plot(c draw.Canvas, p *plot.Plot) {
 	c.StrokeLines(s.LineStyle, append(line, vg.Point{X: c.Max.X, Y: level}))
 }
 
-// A Mark is the shape of a point. Its white rim tells it from those beneath.
+// A Mark is the shape of a point. Its white rim separates it from the points beneath it.
 type Mark struct {
 	Shape  draw.GlyphDrawer
 	Hollow bool
@@ -82,15 +87,15 @@ func (m Mark) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
 	}
 }
 
-// Look is how the i-th of many series is marked: by colour and, as there are
-// more series than colours, by shape.
+// Look returns the mark of the points of the i-th of many series. Marks differ in colour
+// and, because there may be more series than colours, in shape.
 func Look(i int, radius vg.Length) draw.GlyphStyle {
 	shapes := []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}}
 	return draw.GlyphStyle{Color: Color(i), Radius: radius, Shape: Mark{Shape: shapes[i/series%len(shapes)]}}
 }
 
-// Lines tells how the i-th of several lines looks, and the marks on it: by colour, by
-// dashes and by shape.
+// Lines returns the style of the i-th of several lines and of the marks on it. Lines differ
+// in colour, dashes and the shape of their marks.
 func Lines(i int) (draw.LineStyle, draw.GlyphStyle) {
 	line, look := Stroke(Color(i), 1.2), Look(i, 3.2)
 	line.Dashes = [][]vg.Length{nil, {5, 2}, {1.5, 1.5}, {6, 2, 1.5, 2}}[i%4]
@@ -99,14 +104,14 @@ func Lines(i int) (draw.LineStyle, draw.GlyphStyle) {
 	return line, look
 }
 
-// Labels write a text at a corner of each point, the lower left if it can: where it
-// stays in the picture, is not closer to another point than that may be, and covers no text
-// of an earlier one. Where there is no such corner it is left out.
+// Labels write a text at a corner of each point, preferably the lower left. The text must
+// stay in the picture, keep its distance from other points, and not cover the text of an
+// earlier point. If there is no such corner, the text is left out.
 type Labels struct {
 	plotter.XYs
 	Texts  []string
-	Others plotter.XYs // points without a text, which none covers
-	Walls  []float64   // X of vertical lines that no label crosses
+	Others plotter.XYs // points without a text, which no label may cover
+	Walls  []float64   // X of vertical lines that no label may cross
 }
 
 // Plot draws the labels.
@@ -114,24 +119,24 @@ func (l Labels) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	style := Text(9)
 	style.XAlign = text.XRight
-	const around, point = 8, 4 // where a text would be taken for a point's own, or covers it
+	const around, point = 8, 4 // closer to a point, a text would seem to be the point's own, or cover it
 	var taken []vg.Rectangle
 	take := func(points plotter.XYs, room vg.Length) {
 		for _, p := range points {
 			at := vg.Point{X: x(p.X), Y: y(p.Y)}
-			taken = append(taken, vg.Rectangle{Min: vg.Point{X: at.X - room, Y: at.Y - room}, Max: vg.Point{X: at.X + room, Y: at.Y + room}})
+			taken = append(taken, Rect(at.X-room, at.Y-room, at.X+room, at.Y+room))
 		}
 	}
 	take(l.XYs, around)
 	take(l.Others, point)
 	for _, wall := range l.Walls {
-		taken = append(taken, vg.Rectangle{Min: vg.Point{X: x(wall) - 1, Y: c.Min.Y}, Max: vg.Point{X: x(wall) + 1, Y: c.Max.Y}})
+		taken = append(taken, Rect(x(wall)-1, c.Min.Y, x(wall)+1, c.Max.Y))
 	}
 	for i, point := range l.XYs {
 		w := style.Width(l.Texts[i])
 		for _, corner := range []vg.Point{{X: -5, Y: -9}, {X: 5 + w, Y: -9}, {X: -5, Y: 9}, {X: 5 + w, Y: 9}} {
 			at := vg.Point{X: x(point.X) + corner.X, Y: y(point.Y) + corner.Y}
-			box := vg.Rectangle{Min: vg.Point{X: at.X - w - 2, Y: at.Y - 6}, Max: vg.Point{X: at.X, Y: at.Y + 4}}
+			box := Rect(at.X-w-2, at.Y-6, at.X, at.Y+4)
 			overlaps := func(o vg.Rectangle) bool {
 				return box.Min.X < o.Max.X && o.Min.X < box.Max.X && box.Min.Y < o.Max.Y && o.Min.Y < box.Max.Y
 			}

@@ -44,7 +44,7 @@ func newCanvas(format string, width, height vg.Length) (vg.CanvasWriterTo, error
 	return nil, fmt.Errorf("unknown picture format %q; use %s, %s or %s", format, PNG, SVG, PDF)
 }
 
-// encode writes a page. An SVG names fonts to fall back on and is white behind.
+// encode writes a page. An SVG names fonts to fall back on.
 func encode(w io.Writer, c vg.CanvasWriterTo) error {
 	switch page := c.(type) {
 	case vgimg.PngCanvas:
@@ -62,14 +62,14 @@ func encode(w io.Writer, c vg.CanvasWriterTo) error {
 	return err
 }
 
-// encodePNG writes an image with a palette, which makes it a quarter of the
-// size: its 256 most frequent colours. What else there is, shades at the edges
-// of letters, becomes the nearest of them.
+// encodePNG writes an image with a palette of its 256 most frequent colours, which makes
+// the file a quarter of the size. Other colours, shades at the edges of letters, become the
+// nearest colour of the palette.
 func encodePNG(w io.Writer, picture image.Image) error {
 	full := image.NewRGBA(picture.Bounds())
 	draw.Draw(full, full.Rect, picture, full.Rect.Min, draw.Src)
 	pixels, count := make([]uint32, len(full.Pix)/4), map[uint32]int{}
-	run := 0 // of equal pixels, so that few are looked up
+	run := 0 // length of a run of equal pixels: looking up each pixel would be slow
 	for i := range pixels {
 		p := full.Pix[4*i:]
 		pixels[i] = uint32(p[0])<<16 | uint32(p[1])<<8 | uint32(p[2])

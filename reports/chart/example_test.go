@@ -14,7 +14,7 @@ import (
 func Example() {
 	f := chart.New("memory of a rank", 200)
 	chart.Time(&f.X, "time", 30*time.Millisecond, 10)
-	chart.Bytes(&f.Y, "memory", 4e9, 6)
+	chart.Bytes(&f.Y, chart.Scale{Label: "memory", High: 4e9, Intervals: 6})
 	curve := chart.Steps{
 		XYs:       plotter.XYs{{X: 0, Y: 1e9}, {X: 10e6, Y: 3e9}, {X: 20e6, Y: 2e9}},
 		LineStyle: chart.Stroke(chart.Color(0), 1.4), Grain: chart.Pixel,

@@ -1,9 +1,9 @@
-// Package chart gives gonum's plots one look: a font, sizes, colours, axes in
-// units that people read, and a legend below the data, which it never covers.
+// Package chart gives gonum's plots one look: a font, sizes, colours, axes in readable
+// units, and a legend below the data, which never covers the data.
 // A Figure takes any plot.Plotter and is written as PNG, SVG or PDF.
 //
-// It knows nothing of traces or results. Those who draw them, in reports, say
-// what is where; this package says how it looks, and how it becomes a file.
+// The package does not depend on traces or results. The packages that draw them decide what
+// is where; this package decides how it looks and writes the files.
 // Equal figures give equal bytes.
 package chart
 
@@ -18,15 +18,15 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// The width of every figure, that of a page's text, so that letters are as large
-// in print as they are here, and the margins around it.
+// The size of figures. The width is that of the text of a page, so that letters have the
+// same size in print.
 const (
 	width  = 6.5 * vg.Inch
 	margin = vg.Length(8)
 )
 
-// A Figure is a plot in the common style: what is added to it is drawn over a
-// faint grid, and its legend stands below.
+// A Figure is a plot in the common style: plotters that are added to it are drawn over a
+// faint grid, and the legend is below.
 type Figure struct {
 	*plot.Plot
 	height vg.Length // of the data
@@ -34,7 +34,7 @@ type Figure struct {
 	legend []entry
 }
 
-// New makes an empty figure whose data will be so high.
+// New makes an empty figure in which the data has a height.
 func New(title string, height vg.Length) *Figure {
 	f := &Figure{Plot: plot.New(), height: height}
 	f.Title.Text, f.Title.TextStyle, f.Title.Padding = visible(title), Bold(11), 7
@@ -53,7 +53,7 @@ func New(title string, height vg.Length) *Figure {
 	return f
 }
 
-// NoLine leaves the line and the ticks of an axis away, but not its labels.
+// NoLine removes the line and the ticks of an axis, but not its labels.
 func NoLine(a *plot.Axis) { a.Width, a.Tick.Length, a.Padding = 0, 0, 3 }
 
 // DataWidth returns how wide the data will be, once the axes are set.
@@ -62,12 +62,12 @@ func (f *Figure) DataWidth() vg.Length {
 	return data.Max.X - data.Min.X
 }
 
-// layout places the plot above a legend, and its data within it. The corners of
-// the data are on whole pixels. How far labels reach beyond the data depends on
-// its size, so that it takes a few rounds to find.
+// layout places the plot above a legend, and the data within the plot. The corners of the
+// data are on whole pixels. How far labels reach beyond the data depends on its size, so it
+// takes a few rounds to find the layout.
 func (f *Figure) layout(legend vg.Length) (all, data vg.Rectangle) {
 	area := func(r vg.Rectangle) vg.Rectangle { return f.DataCanvas(draw.Canvas{Rectangle: r}).Rectangle }
-	all = vg.Rectangle{Min: vg.Point{X: margin, Y: legend + margin}, Max: vg.Point{X: width - margin, Y: 2 * f.height}}
+	all = Rect(margin, legend+margin, width-margin, 2*f.height)
 	for range 4 {
 		data = area(all)
 		rise := ceil(data.Min.Y) - data.Min.Y
@@ -79,7 +79,7 @@ func (f *Figure) layout(legend vg.Length) (all, data vg.Rectangle) {
 	return all, area(all)
 }
 
-// ceil rounds a position up to whole pixels, unless it is one already.
+// ceil rounds a position up to whole pixels.
 func ceil(x vg.Length) vg.Length { return Pixel * vg.Length(math.Ceil(float64(x/Pixel)-1e-6)) }
 
 // Write draws the figure into a file of a format.
@@ -92,15 +92,15 @@ func (f *Figure) Write(w io.Writer, format string) error {
 		return err
 	}
 	page := draw.New(c)
-	Fill(page, color.White, 0, 0, page.Max.X, page.Max.Y)
+	Fill(page, color.White, Rect(0, 0, page.Max.X, page.Max.Y))
 	f.BackgroundColor = nil
 	f.Draw(draw.Canvas{Canvas: c, Rectangle: all})
 	drawLegend(page, lines, (data.Min.X+data.Max.X)/2)
 	return encode(w, c)
 }
 
-// fitTitle sets a title that is too long in smaller type, and cuts its end off
-// if even that is.
+// fitTitle sets a title that is too long in smaller type, and cuts its end off if it is
+// still too long.
 func (f *Figure) fitTitle() {
 	const least = 7.5
 	s := &f.Title.TextStyle

@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// entry explains a sample, which may be nil.
+// An entry of a legend explains a sample, which may be nil.
 type entry struct {
 	text   string
 	sample plot.Thumbnailer
@@ -19,17 +19,18 @@ const (
 	legendLine  = vg.Length(14)
 	sampleWidth = vg.Length(13)
 	sampleSpace = vg.Length(17)
-	entrySpace  = vg.Length(14) // after each
+	entrySpace  = vg.Length(14) // after each entry
 )
 
-// LegendSize is that of the letters of a legend, and LegendRoom how wide a text of it may be.
+// LegendSize is the size of the letters of a legend, and LegendRoom the largest width of one
+// of its texts.
 const (
 	LegendSize = vg.Length(9)
 	LegendRoom = vg.Length(380)
 )
 
-// Explain adds an entry to the legend: what is drawn like the sample, which may
-// be nil, means what the text says.
+// Explain adds an entry to the legend: a sample, which may be nil, and a text that explains
+// what is drawn like it.
 func (f *Figure) Explain(text string, sample plot.Thumbnailer) {
 	f.legend = append(f.legend, entry{Shorten(text, Text(LegendSize), LegendRoom), sample})
 }
@@ -50,7 +51,7 @@ func (e entry) width() vg.Length {
 	return w
 }
 
-// wrap breaks a legend into lines of at most a width.
+// wrap breaks a legend into lines that are at most a width wide.
 func wrap(entries []entry, width vg.Length) [][]entry {
 	var lines [][]entry
 	var used vg.Length
@@ -76,7 +77,7 @@ func drawLegend(c draw.Canvas, lines [][]entry, x vg.Length) {
 		for _, e := range entries {
 			text := at
 			if e.sample != nil {
-				box := vg.Rectangle{Min: vg.Point{X: at.X, Y: at.Y - 4}, Max: vg.Point{X: at.X + sampleWidth, Y: at.Y + 4}}
+				box := Rect(at.X, at.Y-4, at.X+sampleWidth, at.Y+4)
 				e.sample.Thumbnail(&draw.Canvas{Canvas: c.Canvas, Rectangle: box})
 				text.X += sampleSpace
 			}
@@ -91,5 +92,5 @@ type Swatch struct{ color.Color }
 
 // Thumbnail draws the sample for a legend.
 func (s Swatch) Thumbnail(c *draw.Canvas) {
-	Fill(*c, s.Color, Snap(c.Min.X), Snap(c.Min.Y), Snap(c.Max.X-1), Snap(c.Max.Y))
+	Fill(*c, s.Color, Rect(Snap(c.Min.X), Snap(c.Min.Y), Snap(c.Max.X-1), Snap(c.Max.Y)))
 }

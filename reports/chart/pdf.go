@@ -11,14 +11,14 @@ import (
 	"gonum.org/v1/plot/vg/vgpdf"
 )
 
-// A PDF would hold the time of its making.
+// Without a fixed date, a PDF would hold the time at which it was written.
 func init() {
 	fpdf.SetDefaultCreationDate(time.Unix(0, 0).UTC())
 	fpdf.SetDefaultModificationDate(time.Unix(0, 0).UTC())
 }
 
-// pdfPage draws letters as outlines, so that a PDF needs no font, and shows those that
-// the fonts of PDFs do not have.
+// pdfPage draws letters as outlines, so that a PDF needs no fonts and can show letters that
+// the standard fonts of PDFs lack.
 type pdfPage struct{ *vgpdf.Canvas }
 
 // FillString writes a text.
@@ -40,7 +40,7 @@ func (p pdfPage) FillString(f font.Face, at vg.Point, text string) {
 	}
 }
 
-// outline returns the path around a letter that stands at a point.
+// outline returns the path around a letter at a point.
 func outline(segments sfnt.Segments, at vg.Point, scale vg.Length) vg.Path {
 	var path vg.Path
 	place := func(p fixed.Point26_6) vg.Point {

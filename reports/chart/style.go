@@ -14,7 +14,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// The colours of what is no data, for RGB.
+// The colours of everything that is not data, for RGB.
 const (
 	Ink   = 0x202020 // text
 	Faint = 0x707070 // axes, and lines that explain
@@ -32,8 +32,8 @@ func RGB(hex uint32) color.RGBA {
 	return color.RGBA{R: uint8(hex >> 16), G: uint8(hex >> 8), B: uint8(hex), A: 0xff}
 }
 
-// Color returns the colour of the i-th series: those of Okabe and Ito, which
-// the colour-blind can tell apart, with the yellow darker.
+// Color returns the colour of the i-th series. The colours are those of Okabe and Ito, which
+// colour-blind people can distinguish, with a darker yellow.
 func Color(i int) color.RGBA {
 	return RGB([series]uint32{0x0072b2, 0xe69f00, 0x009e73, 0xcc79a7, 0x56b4e9, 0xd55e00, 0xb8a900, 0x303030}[i%series])
 }
@@ -46,16 +46,15 @@ func InkOn(fill color.RGBA) color.RGBA {
 	return RGB(Ink)
 }
 
-// Where Liberation Sans has to be aligned to centre its capitals on a height
-// instead of the box of its line. Gonum raises the labels of a vertical axis by
-// the font's descent.
+// The alignments that centre the capitals of Liberation Sans on a height, rather than the
+// box of the line. Gonum raises the labels of a vertical axis by the font's descent.
 const (
 	capitals       text.YAlignment = -0.394
 	raisedCapitals text.YAlignment = -0.584
 )
 
-// Text sets words in Liberation Sans, which has the widths of Arial, with the
-// capitals centred on its position.
+// Text returns the style of text: Liberation Sans, which has the widths of Arial, with the
+// capitals centred on the position of the text.
 func Text(size vg.Length) text.Style {
 	return text.Style{
 		Color: RGB(Ink), Font: plotfont.Font{Typeface: "Liberation", Variant: "Sans", Size: size},
@@ -63,15 +62,15 @@ func Text(size vg.Length) text.Style {
 	}
 }
 
-// Bold is Text in bold.
+// Bold returns the style of bold text.
 func Bold(size vg.Length) text.Style {
 	s := Text(size)
 	s.Font.Weight = font.WeightBold
 	return s
 }
 
-// visible writes control characters as JSON does: names in files may hold any, and no
-// SVG may.
+// visible escapes control characters like JSON: names in files may contain them, but an SVG
+// may not.
 func visible(text string) string {
 	if !strings.ContainsFunc(text, unicode.IsControl) {
 		return text

@@ -13,28 +13,29 @@ import (
 	"psim/results"
 )
 
-// A value is a number of a result, and its standard deviation.
+// A value is a number of a result with its standard deviation.
 type value struct{ mean, deviation float64 }
 
 // valueOf finds a number of a result.
 type valueOf func(*Item) (value, error)
 
-// A barChart is a bar for every result, predictions beside measurements.
+// A barChart has a bar for every result. A prediction stands next to the measurement of
+// the same experiment.
 type barChart struct {
 	title string
 	quantity
 	groups []group
 	values map[*Item]value
-	// line is what a bar would reach ideally; nil for nothing.
-	line func(*Item) (float64, bool)
-	// lineText says in the legend what that is.
-	lineText string
-	level    bool // it is one line, across
+	// line returns the height that a bar would have in the ideal case, and whether it is
+	// known. It is nil if there is no ideal to draw.
+	line     func(*Item) (float64, bool)
+	lineText string // explains the line in the legend
+	level    bool   // the line is one horizontal line across the figure
 	notes    []string
-	over     string // what deviations are over; "" for the steps
+	over     string // what the standard deviations are taken over; "" for the steps
 }
 
-// look tells how the bars of a kind of result are filled.
+// look returns how the bars of a kind of result are filled.
 func look(kind string) chart.Pattern {
 	if kind == results.Measured {
 		return chart.Pattern{Color: chart.Color(1), Hatch: chart.Rising}
@@ -42,10 +43,13 @@ func look(kind string) chart.Pattern {
 	return chart.Pattern{Color: chart.Color(0)}
 }
 
-// newBars finds the number of every result.
+// newBars makes a chart of a number of every result.
 func newBars(what string, r Request, q quantity, of valueOf) (barChart, error) {
-	b := barChart{title: title(what, r.Items), quantity: q, groups: grouped(r.Items), notes: r.Notes, values: map[*Item]value{}}
-	some := false
+	b := barChart{
+		title: title(what, r.Items), quantity: q,
+		groups: grouped(r.Items), notes: r.Notes, values: map[*Item]value{},
+	}
+	visible := false
 	for _, g := range b.groups {
 		for _, item := range g.items() {
 			v, err := of(item)
@@ -53,25 +57,25 @@ func newBars(what string, r Request, q quantity, of valueOf) (barChart, error) {
 				return b, err
 			}
 			b.values[item] = v
-			some = some || v.mean != 0
+			visible = visible || v.mean != 0
 		}
 	}
-	if !some {
+	if !visible {
 		return b, Nothing{errors.New(what + " is 0 everywhere, so there is nothing to draw")}
 	}
 	return b, nil
 }
 
-// both reports whether some results were predicted and some measured.
-func both(groups []group) bool {
+// hasBothKinds reports whether some results were predicted and some measured.
+func hasBothKinds(groups []group) bool {
 	return slices.ContainsFunc(groups, func(g group) bool { return g.predicted != nil }) &&
 		slices.ContainsFunc(groups, func(g group) bool { return g.measured != nil })
 }
 
-// place tells where the bar of a kind stands in group i, and how wide it is.
+// place returns the position and the width of the bar of a kind of result in group i.
 func place(groups []group, i int, kind string) (x, width float64) {
 	switch {
-	case !both(groups):
+	case !hasBothKinds(groups):
 		return float64(i), 0.6
 	case kind == results.Measured:
 		return float64(i) + 0.2, 0.38
@@ -117,7 +121,7 @@ func (b barChart) figure() *chart.Figure {
 	return f
 }
 
-// addLines draws what would be ideal.
+// addLines draws the ideal values.
 func (b barChart) addLines(f *chart.Figure, lines []*plotter.Line) {
 	if len(lines) > 0 {
 		f.Explain(b.lineText, lines[0])
@@ -128,19 +132,21 @@ func (b barChart) addLines(f *chart.Figure, lines []*plotter.Line) {
 			f.Add(l)
 			return
 		}
-		f.Add(l, &plotter.Scatter{XYs: l.XYs, GlyphStyle: draw.GlyphStyle{Color: chart.RGB(chart.Ink), Radius: 2, Shape: chart.Mark{Shape: draw.CircleGlyph{}}}})
+		dot := draw.GlyphStyle{Color: chart.RGB(chart.Ink), Radius: 2, Shape: chart.Mark{Shape: draw.CircleGlyph{}}}
+		f.Add(l, &plotter.Scatter{XYs: l.XYs, GlyphStyle: dot})
 	}
 }
 
-// explainKinds tells predictions from measurements, where there are both.
+// explainKinds explains in the legend how predictions and measurements look, if there are
+// both.
 func explainKinds(f *chart.Figure, groups []group) {
-	if both(groups) {
+	if hasBothKinds(groups) {
 		f.Explain(results.Predicted, look(results.Predicted))
 		f.Explain(results.Measured, look(results.Measured))
 	}
 }
 
-// lines joins what would be ideal, a line for each experiment and kind.
+// lines connects the ideal values, with a line for each experiment and kind of result.
 func (b barChart) lines() (list []*plotter.Line) {
 	if b.line == nil {
 		return nil

@@ -9,13 +9,13 @@ import (
 	"psim/results"
 )
 
-// A group is one experiment: what was predicted for it, what was measured, or both.
+// A group is one experiment: its prediction, its measurement, or both.
 type group struct {
 	label               string
 	predicted, measured *Item
 }
 
-// grouped puts predictions beside measurements of the same experiment.
+// grouped pairs each prediction with the measurement of the same experiment.
 func grouped(items []Item) []group {
 	var list []group
 	for i := range items {
@@ -32,8 +32,8 @@ func grouped(items []Item) []group {
 	return list
 }
 
-// same reports whether two results are of one experiment. What another program
-// has measured has no configuration of psim: its schedule says what was run.
+// same reports whether two results are of one experiment. A measurement of another program
+// comes without a configuration of psim: it is matched by its schedule.
 func (i *Item) same(other *Item) bool {
 	if i.foreign() || other.foreign() {
 		a, b := i.Run.Result, other.Run.Result
@@ -61,17 +61,17 @@ func (g group) first() *Item {
 	return g.measured
 }
 
-// items lists what there is of a group.
+// items lists the results of a group.
 func (g group) items() []*Item {
 	return slices.DeleteFunc([]*Item{g.predicted, g.measured}, func(i *Item) bool { return i == nil })
 }
 
-// experiment tells what may run on more or fewer devices.
+// experiment identifies an experiment regardless of its number of devices.
 func (i Item) experiment() string { return i.Run.Result.Name + "\n" + i.Run.Result.Schedule }
 
-// name gives groups labels that differ: their own where they were predicted just
-// now, else numbers of devices, schedules or configurations if these tell them
-// apart, and at last their folders.
+// name gives every group a label of its own. Predictions that were just made keep their
+// labels; other groups are named by their numbers of devices, schedules or configurations
+// if these differ, and otherwise by their folders.
 func name(list []group) {
 	ways := []func(group) string{
 		func(g group) string {
@@ -90,22 +90,22 @@ func name(list []group) {
 		func(g group) string { return strings.TrimSuffix(g.first().Path, "/result.json") },
 	}
 	for k, way := range ways {
-		seen, apart := map[string]bool{}, true
+		seen, distinct := map[string]bool{}, true
 		for i := range list {
 			list[i].label = way(list[i])
-			apart = apart && list[i].label != "" && !seen[list[i].label]
+			distinct = distinct && list[i].label != "" && !seen[list[i].label]
 			seen[list[i].label] = true
 		}
-		if apart && (len(list) > 1 || k == 0 || k >= 3) {
+		if distinct && (len(list) > 1 || k == 0 || k >= 3) {
 			return
 		}
 	}
-	for i := range list { // the same result twice
+	for i := range list { // the same result was given twice
 		list[i].label = fmt.Sprintf("%d: %s", i+1, list[i].first().Label)
 	}
 }
 
-// common returns what all results are of, or nothing.
+// common returns a property of the results if it is the same for all of them, else "".
 func common(items []Item, of func(results.Result) string) string {
 	first := of(items[0].Run.Result)
 	if slices.ContainsFunc(items, func(i Item) bool { return of(i.Run.Result) != first }) {
@@ -114,7 +114,8 @@ func common(items []Item, of func(results.Result) string) string {
 	return first
 }
 
-// title says what is drawn, of what, and whether it was predicted or measured.
+// title says which number is drawn, of which configuration, and whether it was predicted
+// or measured.
 func title(what string, items []Item) string {
 	name := common(items, func(r results.Result) string { return r.Name })
 	parts := []string{what}

@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,15 +13,16 @@ import (
 	"psim/reports/chart"
 )
 
-// heatmap draws a number over two settings. Where others differ too, a square shows
-// the best of them: the shortest time or the least memory, the most of anything else.
+// heatmap draws a number over two settings. If other settings differ too, a square shows
+// the best of their values: the least for time and memory, the most for anything else.
 func heatmap(r Request) (Picture, error) {
 	t, err := newTable(r)
 	if err != nil {
 		return nil, err
 	}
 	if len(t.others) == 0 {
-		return nil, fmt.Errorf("a heatmap needs two settings that differ, and here only %s does; psim plot sweep draws one", t.across.key)
+		return nil, fmt.Errorf(
+			"a heatmap needs two settings that differ, and here only %s does; psim plot sweep draws one", t.across.key)
 	}
 	if len(t.others[0].values) > 200 || len(t.across.values) > 200 {
 		return nil, errors.New("a heatmap has at most 200 columns and rows")
@@ -51,7 +53,7 @@ func (t table) heatmap() *chart.Figure {
 		}
 		cells = append(cells, chart.Cell{Column: at[0], Row: at[1], Look: look, Text: t.text(t.values[k])})
 	}
-	slices.SortFunc(cells, func(a, b chart.Cell) int { return slices.Compare([]int{a.Row, a.Column}, []int{b.Row, b.Column}) })
+	sortCells(cells)
 	f.Add(cells)
 	f.Explain(t.text(low), chart.Pattern{Color: chart.Heat(0)})
 	f.Explain(t.text(high), chart.Pattern{Color: chart.Heat(1)})
@@ -65,9 +67,16 @@ func (t table) heatmap() *chart.Figure {
 	return f
 }
 
-// best finds the item of every square, by column and row.
+// sortCells sorts cells by row and column.
+func sortCells(cells []chart.Cell) {
+	slices.SortFunc(cells, func(a, b chart.Cell) int {
+		return cmp.Or(cmp.Compare(a.Row, b.Row), cmp.Compare(a.Column, b.Column))
+	})
+}
+
+// best finds the item that each square shows, by column and row.
 func (t table) best(up dimension) map[[2]int]int {
-	least := less(t.key)
+	least := lessIsBetter(t.key)
 	best := map[[2]int]int{}
 	for k, i := range t.items {
 		at := [2]int{slices.Index(t.across.values, i.at(t.across)), slices.Index(up.values, i.at(up))}

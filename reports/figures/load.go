@@ -15,8 +15,8 @@ func loadRun(path string) ([]Item, error) {
 	return []Item{{Label: label(path), Path: path, Run: run}}, err
 }
 
-// loadResults reads a result without its trace. One of several modes stands for all
-// of them.
+// loadResults reads a result without its trace. A result that holds the results of several
+// modes gives one item for each.
 func loadResults(path string) ([]Item, error) {
 	result, err := results.LoadResult(path)
 	if err != nil {
@@ -32,7 +32,8 @@ func loadResults(path string) ([]Item, error) {
 	return list, nil
 }
 
-// Doubts lists what speaks against results of other programs, each with their paths.
+// Doubts lists the warnings about results of other programs, each with the paths of the
+// results that it concerns.
 func Doubts(items []Item) []string {
 	var texts []string
 	paths := map[string][]string{}
@@ -68,10 +69,10 @@ func label(path string) string {
 	return filepath.Base(path)
 }
 
-// devices counts those that an item's step runs on.
+// devices counts the devices that an item's step runs on.
 func (i Item) devices() int {
 	if n := i.Run.Result.Devices; n > 0 {
 		return n
 	}
-	return len(i.Run.Result.Ranks) * max(1, i.Run.Result.TensorParallel) // of an earlier format
+	return len(i.Run.Result.Ranks) * max(1, i.Run.Result.TensorParallel) // results of an earlier format lack Devices
 }

@@ -37,14 +37,16 @@ func lossFigure(r Request, groups []group) *chart.Figure {
 			}
 		}
 	}
-	chart.Numbers(&f.X, "step, the warm-up's among them", "", 1, float64(steps), min(10, steps))
-	chart.Numbers(&f.Y, "loss, before the step", "", 1, max(most, 1e-9), 6)
+	chart.Numbers(&f.X, chart.Scale{
+		Label: "step, the warm-up's among them", High: float64(steps), Intervals: min(10, steps),
+	})
+	chart.Numbers(&f.Y, chart.Scale{Label: "loss, before the step", High: max(most, 1e-9), Intervals: 6})
 	f.X.Min, f.X.Max, f.Y.Max = 0.5, float64(steps)+0.5, f.Y.Max*1.05
 	for i, g := range groups {
 		style, look := chart.Lines(i)
 		line, points := chart.Line(style), &plotter.Scatter{GlyphStyle: look}
 		for n, l := range g.measured.Run.Result.Losses {
-			if l < math.MaxFloat64 { // what diverged leaves the picture
+			if l < math.MaxFloat64 { // a loss that diverged is outside the picture
 				line.XYs = append(line.XYs, point(float64(n+1), l))
 			}
 		}

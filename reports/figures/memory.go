@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -13,8 +14,8 @@ import (
 	"psim/results"
 )
 
-// memory draws the memory of one result over time, and of several what their
-// fullest ranks hold at the peak.
+// memory draws the memory of one result over time. Of several results it draws the memory
+// of the fullest rank at its peak.
 func memory(r Request) (Picture, error) {
 	for i := range r.Items {
 		if r.Items[i].foreign() {
@@ -25,7 +26,8 @@ func memory(r Request) (Picture, error) {
 		return memoryOverTime(r)
 	}
 	s := stackChart{
-		title: title("memory of the fullest rank", r.Items), notes: r.Notes, quantity: bytes("memory at the peak"), groups: grouped(r.Items),
+		title: title("memory of the fullest rank", r.Items), notes: r.Notes,
+		quantity: bytes("memory at the peak"), groups: grouped(r.Items),
 		layers: memoryLayers(r.Items), total: func(*Item) (value, error) { return value{}, nil },
 	}
 	s.setLimits(r.Items)
@@ -53,13 +55,17 @@ func (i Item) memoryFigure() (picture.MemoryFigure, error) {
 	return picture.NewMemoryFigure(i.Run), nil
 }
 
-// memoryLayers lists the categories of memory, or where a result does not know them
-// what lasts and what comes and goes.
+// memoryLayers lists the categories of memory. If some result does not know them, it lists
+// the memory that stays allocated throughout the step and the rest.
 func memoryLayers(items []Item) []layer {
 	if slices.ContainsFunc(items, func(i Item) bool { return fullest(&i).Memory == nil }) {
 		return []layer{
-			{"persistent", chart.Series(0), func(i *Item) float64 { return float64(fullest(i).PersistentMemory) }},
-			{"activations and buffers", chart.Series(1), func(i *Item) float64 { return float64(fullest(i).PeakMemory - fullest(i).PersistentMemory) }},
+			{"persistent", chart.Series(0), func(i *Item) float64 {
+				return float64(fullest(i).PersistentMemory)
+			}},
+			{"activations and buffers", chart.Series(1), func(i *Item) float64 {
+				return float64(fullest(i).PeakMemory - fullest(i).PersistentMemory)
+			}},
 		}
 	}
 	var list []layer
@@ -74,17 +80,21 @@ func memoryLayers(items []Item) []layer {
 		{"buffers", func(m results.MemoryBytes) int64 { return m.Buffers }},
 		{"context", func(m results.MemoryBytes) int64 { return m.Context }},
 	} {
-		list = append(list, layer{c.name, chart.Series(k), func(i *Item) float64 { return float64(c.of(*fullest(i).Memory)) }})
+		category := func(i *Item) float64 { return float64(c.of(*fullest(i).Memory)) }
+		list = append(list, layer{c.name, chart.Series(k), category})
 	}
 	return list
 }
 
 // fullest returns the rank of a result with the highest peak.
 func fullest(i *Item) results.RankResult {
-	return slices.MaxFunc(i.Run.Result.Ranks, func(a, b results.RankResult) int { return int(min(1, max(-1, a.PeakMemory-b.PeakMemory))) })
+	return slices.MaxFunc(i.Run.Result.Ranks, func(a, b results.RankResult) int {
+		return cmp.Compare(a.PeakMemory, b.PeakMemory)
+	})
 }
 
-// setLimits adds the capacities, unless they would squeeze the stacks.
+// setLimits adds the capacities of the devices as lines. It leaves out those so high that
+// the stacks would be too small to see.
 func (s *stackChart) setLimits(items []Item) {
 	var peak int64
 	for i := range items {

@@ -11,8 +11,8 @@ import (
 	"psim/results"
 )
 
-// metric draws a number of the results, by its key in result.json. Of the ranks it is
-// the largest.
+// metric draws a number of the results, by its key in result.json. Of a number that every
+// rank has, it draws the largest.
 func metric(r Request) (Picture, error) {
 	key, err := findKey(r.Key, r.Items)
 	if err != nil {
@@ -47,13 +47,14 @@ func metrics(r results.Result) map[string]float64 {
 	if json.Unmarshal(data, &object) == nil {
 		flatten(list, "", object)
 	}
-	if r.Measurement != nil && r.Source != "" { // what a file of another program does not tell is not 0
+	if r.Measurement != nil && r.Source != "" { // a number that a file of another program lacks is unknown, not 0
 		maps.DeleteFunc(list, func(_ string, x float64) bool { return x == 0 })
 	}
 	return list
 }
 
-// flatten adds the numbers of a JSON object. Of a list of objects it adds the largest.
+// flatten adds the numbers of a JSON object to a list. Of a number that is in several
+// objects of an array, it adds the largest.
 func flatten(list map[string]float64, prefix string, object map[string]any) {
 	for key, x := range object {
 		key = prefix + key
@@ -63,7 +64,7 @@ func flatten(list map[string]float64, prefix string, object map[string]any) {
 				list[key] = x
 			}
 		case map[string]any:
-			if key != "config" { // settings, no results
+			if key != "config" { // settings rather than results
 				flatten(list, key+".", x)
 			}
 		case []any:
@@ -76,10 +77,14 @@ func flatten(list map[string]float64, prefix string, object map[string]any) {
 	}
 }
 
-// findKey returns the full key of a number that some of the results have: as it
-// stands, by a part of it that no other has, or by the name that other programs give it.
+// findKey returns the full key of a number that some of the results have. The key may be
+// given in full, by a part that is in no other key, or by the name that other programs use.
 func findKey(key string, items []Item) (string, error) {
-	others := map[string]string{"training_time": "step_time_s", "tokens_per_second": "throughput.tokens_per_s", "throughput": "throughput.samples_per_s"}
+	others := map[string]string{
+		"training_time":     "step_time_s",
+		"tokens_per_second": "throughput.tokens_per_s",
+		"throughput":        "throughput.samples_per_s",
+	}
 	if k, ok := others[key]; ok {
 		key = k
 	}
@@ -93,17 +98,18 @@ func findKey(key string, items []Item) (string, error) {
 	if all[key] {
 		return key, nil
 	}
-	var meant []string
+	var matches []string
 	for _, name := range names {
 		if strings.HasSuffix(name, "."+key) || strings.HasPrefix(name, key+".") {
-			meant = append(meant, name)
+			matches = append(matches, name)
 		}
 	}
-	if len(meant) == 1 {
-		return meant[0], nil
+	if len(matches) == 1 {
+		return matches[0], nil
 	}
-	if len(meant) > 1 {
-		return "", fmt.Errorf("metric %q stands for several numbers; use one of %s", key, strings.Join(meant, ", "))
+	if len(matches) > 1 {
+		return "", fmt.Errorf("metric %q stands for several numbers; use one of %s", key, strings.Join(matches, ", "))
 	}
-	return "", fmt.Errorf("unknown metric %q; use one of %s%s", key, strings.Join(names, ", "), nearest.Suggest(key, names))
+	return "", fmt.Errorf("unknown metric %q; use one of %s%s",
+		key, strings.Join(names, ", "), nearest.Suggest(key, names))
 }

@@ -19,23 +19,23 @@ import (
 	"psim/results/rankings"
 )
 
-// A planMap is plans over two of their dimensions.
+// A planMap shows plans over two of their dimensions.
 type planMap struct {
 	title      string
 	points     []rankings.PlanPoint
 	across, up string
 }
 
-// PlanMap draws the shortest step that fits in memory over two dimensions of plans, as
-// rankings.PlanDimensions names them; none are those in which it differs most. Squares
-// without such a plan say why.
+// PlanMap draws the shortest step of the plans that fit in memory over two dimensions, as
+// rankings.PlanDimensions names them. Without dimensions it takes the two in which the step
+// time differs most. A square in which no plan was simulated and fits says why.
 func PlanMap(title string, points []rankings.PlanPoint, dimensions []string) (Picture, error) {
 	m := planMap{title: title, points: points}
 	if err := CheckDimensions(dimensions); err != nil {
 		return nil, err
 	}
 	if len(dimensions) == 0 {
-		dimensions = m.telling()
+		dimensions = m.mostVaried()
 	}
 	if len(dimensions) < 2 {
 		return nil, Nothing{errors.New("plans differ in fewer than two dimensions, so there is no map to draw")}
@@ -44,12 +44,14 @@ func PlanMap(title string, points []rankings.PlanPoint, dimensions []string) (Pi
 	return func(w io.Writer, format string) error { return m.figure().Write(w, format) }, nil
 }
 
-// CheckDimensions reports whether a map can be drawn over dimensions: two, or none.
+// CheckDimensions returns an error unless a map can be drawn over the dimensions: there
+// must be two different ones, or none.
 func CheckDimensions(dimensions []string) error {
 	all := rankings.PlanDimensions()
 	for _, name := range dimensions {
 		if !slices.Contains(all, name) {
-			return fmt.Errorf("%s: unknown dimension %q; use two of %s%s", strings.Join(dimensions, ","), name, strings.Join(all, ", "), nearest.Suggest(name, all))
+			return fmt.Errorf("%s: unknown dimension %q; use two of %s%s",
+				strings.Join(dimensions, ","), name, strings.Join(all, ", "), nearest.Suggest(name, all))
 		}
 	}
 	if n := len(dimensions); n != 0 && n != 2 || n == 2 && dimensions[0] == dimensions[1] {
@@ -58,9 +60,9 @@ func CheckDimensions(dimensions []string) error {
 	return nil
 }
 
-// telling finds the two dimensions in which the best step differs most from value to
-// value. Replicas and microbatches follow from others.
-func (m planMap) telling() []string {
+// mostVaried finds the two dimensions in which the shortest step differs most from value to
+// value. Replicas and microbatches are left out, because they follow from other dimensions.
+func (m planMap) mostVaried() []string {
 	var list []string
 	for _, d := range rankings.PlanDimensions() {
 		if d != "data" && d != "microbatches" && len(m.values(d)) > 1 {
@@ -71,9 +73,9 @@ func (m planMap) telling() []string {
 	return list[:min(2, len(list))]
 }
 
-// spread computes by how much more the best plans of the values of a dimension take than
-// the best of all, on average, as far as that is known: at least, of what a bound has
-// discarded; twice the time where nothing fits.
+// spread computes how much longer than the best of all plans the best plan for each value
+// of a dimension takes, averaged over the values. Plans that were discarded by a bound
+// count with the bound; a value for which no plan fits counts as twice the time.
 func (m planMap) spread(dimension string) float64 {
 	best := map[string]time.Duration{}
 	least := time.Duration(math.MaxInt64)
@@ -106,8 +108,9 @@ func (m planMap) spread(dimension string) float64 {
 	return sum / float64(len(best))
 }
 
-// planValue returns that of a plan in a dimension. What divides an expert where nothing says so
-// is what divides the rest of its layer, or with expert groups one device.
+// planValue returns the value of a plan in a dimension. If the plan does not say how many
+// devices divide an expert, it is as many as divide the rest of its layer, or one device if
+// there are expert groups.
 func planValue(p rankings.PlanPoint, dimension string) string {
 	switch {
 	case dimension != "expert_tensor" || p.Plan.ExpertTensor > 0:
@@ -118,7 +121,7 @@ func planValue(p rankings.PlanPoint, dimension string) string {
 	return p.Plan.Value("tensor")
 }
 
-// values lists those of a dimension: numbers by size, names by themselves.
+// values lists the values of a dimension: numbers by size, names alphabetically.
 func (m planMap) values(dimension string) []string {
 	var list []string
 	for _, p := range m.points {
@@ -137,12 +140,12 @@ func (m planMap) values(dimension string) []string {
 	return list
 }
 
-// A planSquare is the plans of a square.
+// A planSquare summarizes the plans of a square.
 type planSquare struct {
-	best    time.Duration // of those that fit, 0 for none
-	bound   time.Duration // the least of those that a bound has discarded
-	unfit   bool
-	unknown bool // a search that was interrupted did not reach it
+	best    time.Duration // the shortest step of the plans that fit; 0 if there are none
+	bound   time.Duration // the least bound of the plans that were discarded by it
+	unfit   bool          // some plan does not fit in memory
+	unknown bool          // the search was interrupted before it reached some plan
 }
 
 // squares sorts the plans by column and row.
@@ -187,18 +190,26 @@ func (m planMap) figure() *chart.Figure {
 		used[look.Hatch] = true
 		cells = append(cells, chart.Cell{Column: at[0], Row: at[1], Look: look, Text: text})
 	}
-	slices.SortFunc(cells, func(a, b chart.Cell) int { return slices.Compare([]int{a.Row, a.Column}, []int{b.Row, b.Column}) })
+	sortCells(cells)
 	f.Add(cells)
 	m.explain(f, low, high, used)
 	return f
 }
 
-// axis names a dimension in words, where its name in plans is not one of them.
+// axis names a dimension in words.
 func axis(dimension string) string {
 	words := map[string]string{
-		"data": "replicas", "tensor": "devices of a tensor-parallel group", "stages": "pipeline stages", "virtual_stages": "stages of a rank",
-		"micro": "samples of a microbatch", "zero": "ZeRO stage", "recompute": "recomputation", "sequence": "sequence parallelism",
-		"context": "parts of a sequence", "expert": "devices of an expert group", "expert_tensor": "devices that divide an expert",
+		"data":           "replicas",
+		"tensor":         "devices of a tensor-parallel group",
+		"stages":         "pipeline stages",
+		"virtual_stages": "stages of a rank",
+		"micro":          "samples of a microbatch",
+		"zero":           "ZeRO stage",
+		"recompute":      "recomputation",
+		"sequence":       "sequence parallelism",
+		"context":        "parts of a sequence",
+		"expert":         "devices of an expert group",
+		"expert_tensor":  "devices that divide an expert",
 	}
 	if text, ok := words[dimension]; ok {
 		return text
@@ -206,10 +217,10 @@ func axis(dimension string) string {
 	return dimension
 }
 
-// discarded colours squares without a plan that was simulated and fits.
+// discarded is the colour of squares in which no plan was simulated and fits.
 const discarded = 0xe4e4e4
 
-// look colours a square by the logarithm of its time.
+// look returns the colour of a square, by the logarithm of its time, and its text.
 func (s planSquare) look(low, high time.Duration) (chart.Pattern, string) {
 	grey := chart.Pattern{Color: chart.RGB(discarded)}
 	switch {
@@ -236,10 +247,12 @@ func (m planMap) explain(f *chart.Figure, low, high time.Duration, used map[char
 		f.Explain(units.FormatDuration(high), chart.Pattern{Color: chart.Heat(1)})
 	}
 	if used[chart.Rising] {
-		f.Explain("discarded: takes longer, by a bound", chart.Pattern{Color: chart.RGB(discarded), Hatch: chart.Rising})
+		f.Explain("discarded: takes longer, by a bound",
+			chart.Pattern{Color: chart.RGB(discarded), Hatch: chart.Rising})
 	}
 	if used[chart.Falling] {
-		f.Explain("discarded: does not fit in memory", chart.Pattern{Color: chart.RGB(discarded), Hatch: chart.Falling})
+		f.Explain("discarded: does not fit in memory",
+			chart.Pattern{Color: chart.RGB(discarded), Hatch: chart.Falling})
 	}
 	f.Explain("each square: the best over all other dimensions; empty ones have no plan", nil)
 }

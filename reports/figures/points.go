@@ -46,16 +46,15 @@ func readPoints(r io.Reader) (list []Item, err error) {
 	return list, nil
 }
 
-// A dimension is a setting that differs between results, and its values in order:
-// numbers by size, all else as they come.
+// A dimension is a setting that differs between results. Its values are sorted if all of
+// them are numbers, and otherwise in the order in which they appear.
 type dimension struct {
 	key     string
 	values  []string
-	numbers []float64 // of the values; nil unless all are
+	numbers []float64 // the values; nil unless all of them are numbers
 }
 
-// dimensions lists what differs between results: the settings of a sweep, or else
-// what results say of themselves.
+// dimensions lists the settings that differ between results.
 func dimensions(items []Item) []dimension {
 	var list []dimension
 	for i := range items {
@@ -95,7 +94,8 @@ func (d *dimension) order() {
 	})
 }
 
-// settings lists those of a point of a sweep, or what a result says of itself.
+// settings lists the settings of a point of a sweep. For a result that is not of a sweep it
+// lists those that the result itself records.
 func (i Item) settings() []string {
 	if i.Set != nil {
 		return i.Set
@@ -105,7 +105,14 @@ func (i Item) settings() []string {
 	for _, n := range []struct {
 		key   string
 		value int
-	}{{"schedule.stages", r.Stages}, {"schedule.virtual_stages", r.VirtualStages}, {"schedule.microbatches", r.Microbatches}, {"parallel.data", r.DataParallel}, {"parallel.tensor", r.TensorParallel}, {"parallel.context", max(1, r.ContextParallel)}} {
+	}{
+		{"schedule.stages", r.Stages},
+		{"schedule.virtual_stages", r.VirtualStages},
+		{"schedule.microbatches", r.Microbatches},
+		{"parallel.data", r.DataParallel},
+		{"parallel.tensor", r.TensorParallel},
+		{"parallel.context", max(1, r.ContextParallel)},
+	} {
 		list = append(list, n.key+"="+strconv.Itoa(n.value))
 	}
 	return list

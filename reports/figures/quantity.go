@@ -12,7 +12,7 @@ import (
 	"psim/reports/chart"
 )
 
-// A quantity is how a number is drawn: on which axis, and how it is written.
+// A quantity says how a number is drawn: on which axis, and how it is written.
 type quantity struct {
 	label string
 	axis  func(a *plot.Axis, label string, most float64)
@@ -20,24 +20,24 @@ type quantity struct {
 	scale float64 // of a number on the axis
 }
 
-// seconds makes a time.
+// seconds returns the quantity of a time.
 func seconds(label string) quantity {
 	return quantity{label, func(a *plot.Axis, label string, most float64) {
 		chart.Time(a, label, time.Duration(most), 6)
 	}, units.FormatSeconds, 1e9}
 }
 
-// bytes makes an amount of memory.
+// bytes returns the quantity of an amount of memory.
 func bytes(label string) quantity {
 	return quantity{label, func(a *plot.Axis, label string, most float64) {
-		chart.Bytes(a, label, int64(most), 6)
+		chart.Bytes(a, chart.Scale{Label: label, High: math.Trunc(most), Intervals: 6})
 	}, func(x float64) string { return units.FormatBytes(int64(math.Round(x))) }, 1}
 }
 
-// numbers makes anything else; unit may be empty.
+// numbers returns the quantity of any other number; unit may be empty.
 func numbers(label, unit string, scale float64) quantity {
 	return quantity{label, func(a *plot.Axis, label string, most float64) {
-		chart.Numbers(a, label, unit, 1, most, 6)
+		chart.Numbers(a, chart.Scale{Label: label, High: most, Intervals: 6, Unit: unit})
 	}, func(x float64) string { return short(x * scale) }, scale}
 }
 
@@ -51,7 +51,7 @@ func short(x float64) string {
 	return strconv.FormatFloat(x, 'g', 3, 64)
 }
 
-// ofKey tells how the number of a key in result.json is drawn.
+// ofKey returns how the number of a key in result.json is drawn.
 func ofKey(key string) quantity {
 	label := strings.ReplaceAll(strings.TrimPrefix(key, "ranks."), "_", " ")
 	switch {
@@ -66,7 +66,11 @@ func ofKey(key string) quantity {
 	return numbers(label, "", 1)
 }
 
-// less reports whether less of a number is better: of time, memory and bubbles.
-func less(key string) bool {
-	return !strings.HasSuffix(key, "_per_s") && (strings.HasSuffix(key, "_s") || strings.HasSuffix(key, "_bytes") || strings.HasPrefix(key, "bubble."))
+// lessIsBetter reports whether smaller values of a number are better, as for time, memory
+// and bubbles.
+func lessIsBetter(key string) bool {
+	if strings.HasSuffix(key, "_per_s") {
+		return false
+	}
+	return strings.HasSuffix(key, "_s") || strings.HasSuffix(key, "_bytes") || strings.HasPrefix(key, "bubble.")
 }

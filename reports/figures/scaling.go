@@ -9,8 +9,8 @@ import (
 	"psim/results"
 )
 
-// stepTime draws the time of a step, of measured results the mean over their steps; or
-// of an epoch, where all results know one.
+// stepTime draws the time of an epoch if all results know it, and otherwise the time of a
+// step; for measured results that is the mean over their steps.
 func stepTime(r Request) (Picture, error) {
 	what, label, over, of := "step time", "time of a step", "", timeOf
 	if !slices.ContainsFunc(r.Items, func(i Item) bool { return i.Run.Result.Epochs == nil }) {
@@ -35,8 +35,8 @@ func timeOf(r results.Result) value {
 // epochOf returns the time of an epoch and its deviation.
 func epochOf(r results.Result) value { return value{r.Epochs.Time, r.Epochs.TimeStd} }
 
-// rate returns what finds the throughput of results: tokens if all have them, else
-// samples.
+// rate returns the unit of throughput that all results have, tokens or else samples, and a
+// function that finds it.
 func rate(items []Item) (unit string, of valueOf) {
 	unit = "tokens"
 	for _, i := range items {
@@ -48,7 +48,8 @@ func rate(items []Item) (unit string, of valueOf) {
 		t := i.Run.Result.Throughput
 		mean := map[string]float64{"tokens": t.Tokens, "samples": t.Samples}[unit]
 		if mean == 0 {
-			return value{}, fmt.Errorf("%s: has no throughput, because no samples pass through it; a [model] and a [batch] make them", i.named())
+			return value{}, fmt.Errorf("%s: has no throughput, because no samples pass through it; "+
+				"a [model] and a [batch] make them", i.named())
 		}
 		step := timeOf(i.Run.Result)
 		if step.mean == 0 {
@@ -58,7 +59,7 @@ func rate(items []Item) (unit string, of valueOf) {
 	}
 }
 
-// named says where an item comes from, for errors.
+// named returns the name of an item for errors: its path if it has one.
 func (i *Item) named() string {
 	if i.Path != "" {
 		return i.Path
@@ -66,8 +67,8 @@ func (i *Item) named() string {
 	return i.Label
 }
 
-// throughput draws samples or tokens per second, and how many there would be if every
-// device added as much as the first.
+// throughput draws samples or tokens per second, and the ideal: as many as there would be
+// if every device added as much as the first.
 func throughput(r Request) (Picture, error) {
 	unit, of := rate(r.Items)
 	b, err := newBars("throughput", r, numbers(unit+" per second", "", 1), of)
@@ -86,7 +87,7 @@ func throughput(r Request) (Picture, error) {
 // A base is the result of an experiment on the fewest devices.
 type base struct {
 	first   *Item
-	several bool // there are others, on more
+	several bool // there are other results, on more devices
 }
 
 // fewest finds the base of every experiment and kind.
@@ -110,8 +111,8 @@ func fewest(groups []group) map[string]base {
 	return list
 }
 
-// efficiency draws the throughput per device, as a share of that with the fewest
-// devices.
+// efficiency draws the throughput per device as a fraction of the throughput per device
+// with the fewest devices.
 func efficiency(r Request) (Picture, error) {
 	_, of := rate(r.Items)
 	b, err := newBars("efficiency", r, numbers("throughput per device", "%", 100), of)
@@ -127,7 +128,8 @@ func efficiency(r Request) (Picture, error) {
 		shares[i] = value{v.mean * scale, v.deviation * scale}
 	}
 	if !several {
-		return nil, errors.New("efficiency needs results of one experiment on different numbers of devices, such as ddp=1 ddp=2")
+		return nil, errors.New(
+			"efficiency needs results of one experiment on different numbers of devices, such as ddp=1 ddp=2")
 	}
 	b.values = shares
 	b.line = func(*Item) (float64, bool) { return 1, true }

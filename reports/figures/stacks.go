@@ -17,23 +17,24 @@ type layer struct {
 	of   func(*Item) float64
 }
 
-// A stackChart is a stack for every result.
+// A stackChart has a stack of layers for every result.
 type stackChart struct {
 	title string
 	quantity
 	groups []group
 	layers []layer
 	total  valueOf
-	limits []float64 // dotted lines
-	limit  string    // what they are
+	limits []float64 // drawn as dotted lines
+	limit  string    // explains the limits in the legend
 	notes  []string
 }
 
-// splitTime draws what a step is made of, averaged over the ranks.
+// splitTime draws the parts of a step's time, averaged over the ranks.
 func splitTime(r Request) (Picture, error) {
 	for i := range r.Items {
 		if !r.Items[i].Run.Result.HasBreakdown() {
-			return nil, fmt.Errorf("%s: tells how long a step takes, and not what it is made of; draw its time with psim plot time", r.Items[i].named())
+			return nil, fmt.Errorf("%s: says how long a step takes, but not what it is made of; "+
+				"draw its time with psim plot time", r.Items[i].named())
 		}
 	}
 	mean := func(of func(results.RankResult) float64) func(*Item) float64 {
@@ -46,12 +47,25 @@ func splitTime(r Request) (Picture, error) {
 		}
 	}
 	s := stackChart{
-		title: title("what a step is made of", r.Items), notes: r.Notes, quantity: seconds("time of a step, averaged over the ranks"), groups: grouped(r.Items),
+		title: title("what a step is made of", r.Items), notes: r.Notes,
+		quantity: seconds("time of a step, averaged over the ranks"), groups: grouped(r.Items),
 		layers: []layer{
-			{"computation", chart.Pattern{Color: chart.Color(0)}, mean(func(r results.RankResult) float64 { return r.Compute })},
-			{"exposed communication", chart.Pattern{Color: chart.Color(1), Hatch: chart.Rising}, mean(func(r results.RankResult) float64 { return r.ExposedCommunication })},
-			{"optimizer", chart.Pattern{Color: chart.Color(2), Hatch: chart.Falling}, mean(func(r results.RankResult) float64 { return r.Optimizer })},
-			{"idle", chart.Pattern{Color: chart.RGB(chart.Grid)}, mean(func(r results.RankResult) float64 { return r.Idle })},
+			{
+				name: "computation", look: chart.Pattern{Color: chart.Color(0)},
+				of: mean(func(r results.RankResult) float64 { return r.Compute }),
+			},
+			{
+				name: "exposed communication", look: chart.Pattern{Color: chart.Color(1), Hatch: chart.Rising},
+				of: mean(func(r results.RankResult) float64 { return r.ExposedCommunication }),
+			},
+			{
+				name: "optimizer", look: chart.Pattern{Color: chart.Color(2), Hatch: chart.Falling},
+				of: mean(func(r results.RankResult) float64 { return r.Optimizer }),
+			},
+			{
+				name: "idle", look: chart.Pattern{Color: chart.RGB(chart.Grid)},
+				of: mean(func(r results.RankResult) float64 { return r.Idle }),
+			},
 		},
 		total: func(i *Item) (value, error) { return timeOf(i.Run.Result), nil },
 	}
@@ -60,18 +74,18 @@ func splitTime(r Request) (Picture, error) {
 
 // picture draws the stacks.
 func (s stackChart) picture() (Picture, error) {
-	some := slices.ContainsFunc(s.groups, func(g group) bool {
+	visible := slices.ContainsFunc(s.groups, func(g group) bool {
 		return slices.ContainsFunc(g.items(), func(i *Item) bool {
 			return slices.ContainsFunc(s.layers, func(l layer) bool { return l.of(i) > 0 })
 		})
 	})
-	if !some {
+	if !visible {
 		return nil, Nothing{errors.New(s.label + " is 0 everywhere, so there is nothing to draw")}
 	}
 	return func(w io.Writer, format string) error { return s.figure().Write(w, format) }, nil
 }
 
-// figure lays the stacks out. The deviation of the total stands at the upper end.
+// figure lays the stacks out. The deviation of the total is drawn at the upper end.
 func (s stackChart) figure() *chart.Figure {
 	const height = 220
 	f := chart.New(s.title, height)
@@ -85,13 +99,16 @@ func (s stackChart) figure() *chart.Figure {
 			for k, l := range s.layers {
 				part := l.of(item)
 				if part > 0 {
-					bars = append(bars, chart.Bar{X: x, Width: width, From: level * s.scale, To: (level + part) * s.scale, Pattern: l.look})
+					bars = append(bars, chart.Bar{
+						X: x, Width: width, From: level * s.scale, To: (level + part) * s.scale, Pattern: l.look,
+					})
 					level, used[k] = level+part, true
 				}
 			}
 			top := chart.Bar{X: x, Width: width, From: level * s.scale, To: level * s.scale, Text: s.text(level)}
-			if both(s.groups) {
-				top.Text = map[string]string{results.Predicted: "P ", results.Measured: "M "}[item.Run.Result.Kind] + top.Text
+			if hasBothKinds(s.groups) {
+				initial := map[string]string{results.Predicted: "P ", results.Measured: "M "}
+				top.Text = initial[item.Run.Result.Kind] + top.Text
 			}
 			if v, err := s.total(item); err == nil && v.deviation > 0 {
 				top.Error, deviates = v.deviation*s.scale, true
@@ -111,7 +128,7 @@ func (s stackChart) figure() *chart.Figure {
 	return f
 }
 
-// explain adds the limits, and says what is in the picture.
+// explain adds the limits and the legend.
 func (s stackChart) explain(f *chart.Figure, used []bool, deviates bool) {
 	for k, l := range s.layers {
 		if used[k] {
@@ -119,13 +136,14 @@ func (s stackChart) explain(f *chart.Figure, used []bool, deviates bool) {
 		}
 	}
 	for i, l := range s.limits {
-		line := chart.Line(chart.Dotted(chart.RGB(chart.Alarm), 1.4), point(f.X.Min, l*s.scale), point(f.X.Max, l*s.scale))
+		style := chart.Dotted(chart.RGB(chart.Alarm), 1.4)
+		line := chart.Line(style, point(f.X.Min, l*s.scale), point(f.X.Max, l*s.scale))
 		f.Add(line)
 		if i == 0 {
 			f.Explain(s.limit, line)
 		}
 	}
-	if both(s.groups) {
+	if hasBothKinds(s.groups) {
 		f.Explain("P predicted, M measured", nil)
 	}
 	if deviates {

@@ -13,19 +13,19 @@ import (
 	"psim/reports/chart"
 )
 
-// A table is a number of every result, by the settings that differ.
+// A table holds a number of every result, by the settings that differ.
 type table struct {
 	items  []Item
 	across dimension   // along the horizontal axis
-	others []dimension // all else that differs
+	others []dimension // the other settings that differ
 	key    string
 	quantity
 	values []float64
 	notes  []string
 }
 
-// newTable finds a number of the results and along which setting it is drawn: the
-// first with numbers, or the first.
+// newTable finds a number of the results, and the setting for the horizontal axis: the
+// first whose values are numbers, or else the first.
 func newTable(r Request) (table, error) {
 	key := r.Key
 	if key == "" {
@@ -37,7 +37,7 @@ func newTable(r Request) (table, error) {
 	}
 	t := table{items: r.Items, key: key, quantity: ofKey(key), others: dimensions(r.Items), notes: r.Notes}
 	if len(t.others) == 0 {
-		return t, errors.New("all results have the same settings; a sweep varies one at least")
+		return t, errors.New("all results have the same settings; a sweep varies at least one")
 	}
 	first := max(0, slices.IndexFunc(t.others, func(d dimension) bool { return d.numbers != nil }))
 	t.across = t.others[first]
@@ -55,10 +55,10 @@ func newTable(r Request) (table, error) {
 	return t, nil
 }
 
-// A curve is the points of a line: all with the same other settings.
+// A curve is a line through the points that have the same other settings.
 type curve struct {
 	name   string
-	points []int // items, by the value across
+	points []int // items, by their values on the horizontal axis
 }
 
 // curves lists the lines, in the order of their values.
@@ -87,7 +87,7 @@ func (t table) curves() []curve {
 	return list
 }
 
-// other names an item by all settings but the one across.
+// other names an item by all settings except the one on the horizontal axis.
 func (t table) other(i Item) string {
 	var parts []string
 	for _, d := range t.others {
@@ -101,8 +101,8 @@ func (t table) other(i Item) string {
 	return strings.Join(parts, ", ")
 }
 
-// axisTitle names a setting for people: without its section, and the section where the
-// setting is its name.
+// axisTitle names a setting for people: by its key without the section, or by the section
+// if the key is its name.
 func axisTitle(key string) string {
 	section, name, ok := strings.Cut(key, ".")
 	switch {
@@ -125,8 +125,8 @@ func sweep(r Request) (Picture, error) {
 	return func(w io.Writer, format string) error { return t.figure().Write(w, format) }, nil
 }
 
-// maxCurves limits the lines that have a name of their own: chart.Lines tells no more of
-// them apart.
+// maxCurves limits the lines that have a style and a name of their own: chart.Lines does
+// not distinguish more of them.
 const maxCurves = 8
 
 func (t table) figure() *chart.Figure {
@@ -136,7 +136,8 @@ func (t table) figure() *chart.Figure {
 	f.Y.Min, f.Y.Max = min(0, slices.Min(t.values)*t.scale), f.Y.Max*1.06
 	names := slices.Clone(t.across.values)
 	f.Columns(axisTitle(t.across.key), names)
-	lines, unfit := t.curves(), &plotter.Scatter{GlyphStyle: draw.GlyphStyle{Color: chart.RGB(chart.Alarm), Radius: 4.5, Shape: draw.CrossGlyph{}}}
+	cross := draw.GlyphStyle{Color: chart.RGB(chart.Alarm), Radius: 4.5, Shape: draw.CrossGlyph{}}
+	lines, unfit := t.curves(), &plotter.Scatter{GlyphStyle: cross}
 	for i, c := range lines {
 		style, look := chart.Lines(i)
 		line, points := chart.Line(style), &plotter.Scatter{GlyphStyle: look}
@@ -163,7 +164,7 @@ func (t table) figure() *chart.Figure {
 	return f
 }
 
-// explain says what is not in the names of the lines.
+// explain adds to the legend what the names of the lines do not say.
 func (t table) explain(f *chart.Figure, lines int, unfit *plotter.Scatter) {
 	if lines > maxCurves {
 		f.Explain(fmt.Sprintf("%d more, in grey", lines-maxCurves), nil)

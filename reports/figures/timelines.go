@@ -8,13 +8,14 @@ import (
 	"psim/results"
 )
 
-// timeline draws results one below the other.
+// timeline draws the timelines of results, one below the other.
 func timeline(r Request) (Picture, error) {
 	var runs []results.Run
 	for i := range r.Items {
 		item := &r.Items[i]
 		if item.Run.Trace == nil {
-			return nil, fmt.Errorf("%s: the result has no trace.csv beside it; run psim run again with --out, and with --trace where it has many tasks", item.named())
+			return nil, fmt.Errorf("%s: the result has no trace.csv next to it; "+
+				"run psim run again with --out, and with --trace if it has many tasks", item.named())
 		}
 		if err := drawable(item.named(), item.Run, r.View); err != nil {
 			return nil, err
@@ -24,7 +25,7 @@ func timeline(r Request) (Picture, error) {
 	return func(w io.Writer, format string) error { return r.view().Timelines(w, format, runs...) }, nil
 }
 
-// view adds the notes to what is shown.
+// view returns the view to show, with the notes.
 func (r Request) view() picture.View {
 	v := r.View
 	v.Notes = r.Notes
@@ -39,7 +40,7 @@ func (r Request) pair(path string) (predicted, measured results.Run, err error) 
 	return r.Pair(path)
 }
 
-// drawable refuses what a timeline cannot show.
+// drawable returns an error if a timeline cannot show a run.
 func drawable(name string, run results.Run, view picture.View) error {
 	if !run.Drawable() {
 		return Nothing{fmt.Errorf("%s: the run takes no time, so there is nothing to draw", name)}
@@ -50,8 +51,8 @@ func drawable(name string, run results.Run, view picture.View) error {
 	return nil
 }
 
-// compare draws two results, or a measured one and its prediction, and how far the
-// second is from the first.
+// compare draws two results, or a measured one and its prediction, and how far the second
+// is from the first.
 func compare(r Request) (Picture, error) {
 	a := r.Items[0].Run
 	b, err := a, error(nil)
@@ -59,7 +60,8 @@ func compare(r Request) (Picture, error) {
 	case len(r.Items) == 2:
 		b = r.Items[1].Run
 	case r.Items[0].Path == "":
-		return nil, fmt.Errorf("%s: is a prediction, so there is nothing to hold it against; name two results", r.Items[0].Label)
+		return nil, fmt.Errorf("%s: is a prediction, so there is nothing to compare it with; name two results",
+			r.Items[0].Label)
 	default:
 		if a, b, err = r.pair(r.Items[0].Path); err != nil {
 			return nil, err
@@ -71,7 +73,7 @@ func compare(r Request) (Picture, error) {
 		case run.Trace == nil && i == 0 && len(r.Items) == 1:
 			return nil, fmt.Errorf("%s: its prediction has no trace.csv, so there is nothing to draw", name)
 		case run.Trace == nil:
-			return nil, fmt.Errorf("%s: the result has no trace.csv beside it, so there is nothing to draw", name)
+			return nil, fmt.Errorf("%s: the result has no trace.csv next to it, so there is nothing to draw", name)
 		}
 		if err := drawable(name, run, r.View); err != nil {
 			return nil, err

@@ -30,17 +30,17 @@ func laneOf(k graph.Kind) int {
 // A bar is a task that took time.
 type bar struct {
 	graph.Span
-	kind   graph.Kind // that it is coloured as
+	kind   graph.Kind // the kind whose colour it has
 	task   int32
-	joined bool    // with the slices that follow
-	cut    bool    // by the edge of the picture
+	joined bool    // it stands for several slices of a task
+	cut    bool    // the edge of the picture cuts it
 	tone   float64 // how light it is drawn
 }
 
 // rankBars holds the bars of every row and lane, in order of start.
 type rankBars [][lanes][]bar
 
-// panelBars holds what a panel of a timeline shows.
+// panelBars holds the bars that a panel of a timeline shows.
 type panelBars struct {
 	bars  rankBars
 	used  [lanes]bool
@@ -48,8 +48,8 @@ type panelBars struct {
 	tones *tones
 }
 
-// collectBars finds the tasks of some ranks, a row each, that took time between two
-// moments.
+// collectBars finds the tasks of some ranks, with a row for each rank, that took time
+// between two moments.
 func collectBars(t *graph.Trace, ranks []int, from, to time.Duration) panelBars {
 	p := panelBars{bars: make(rankBars, len(ranks)), kinds: map[graph.Kind]bool{}, tones: newTones(t.Graph)}
 	phase, rows := phases(t.Graph), map[int32]int{}
@@ -67,7 +67,8 @@ func collectBars(t *graph.Trace, ranks []int, from, to time.Duration) panelBars 
 		if k, ok := phase[i]; ok {
 			kind = k
 		}
-		p.bars[row][lane] = append(p.bars[row][lane], bar{Span: shown, kind: kind, tone: p.tones.of(task), task: i, cut: shown != span})
+		b := bar{Span: shown, kind: kind, tone: p.tones.of(task), task: i, cut: shown != span}
+		p.bars[row][lane] = append(p.bars[row][lane], b)
 		p.used[lane], p.kinds[kind] = true, true
 	}
 	for r := range p.bars {
@@ -83,11 +84,11 @@ func collectBars(t *graph.Trace, ranks []int, from, to time.Duration) panelBars 
 	return p
 }
 
-// phases tells to which half of a collective the sends of its steps belong, by
-// what becomes of the chunk: a reduce-scatter adds it, an all-gather copies it. Where
-// some ranks copy more than others, it is no all-gather, and sends stay sends.
-// The k-th time that a chunk is sent to a rank it arrives there for the k-th
-// time, so that this is known without dependencies too.
+// phases finds to which half of a collective the sends of its steps belong, by what the
+// receiver does with the chunk: a reduce-scatter adds it, an all-gather copies it. If some
+// ranks copy more chunks than others, the collective does not end in an all-gather, and
+// sends stay sends. The k-th send of a chunk to a rank belongs to the k-th arrival there, so
+// that no dependencies are needed to find it.
 func phases(g *graph.Graph) map[int32]graph.Kind {
 	type place struct {
 		rank int32
@@ -117,19 +118,20 @@ func phases(g *graph.Graph) map[int32]graph.Kind {
 	return phase
 }
 
-// actions joins the slices of one backward into one bar, where they follow
-// each other with no more than a gap between them.
+// actions joins the slices of a backward into one bar if they follow each other with at
+// most a gap between them.
 func (r rankBars) actions(g *graph.Graph, gap time.Duration) rankBars {
 	joined := make(rankBars, len(r))
 	for rank := range r {
 		for lane, bars := range r[rank] {
 			var list []bar
 			for _, b := range bars {
-				if n := len(list); n > 0 && b.Start-list[n-1].End <= gap && sameAction(g.Task(list[n-1].task), g.Task(b.task)) {
-					list[n-1].End, list[n-1].joined = max(list[n-1].End, b.End), true
-				} else {
+				n := len(list)
+				if n == 0 || b.Start-list[n-1].End > gap || !sameAction(g.Task(list[n-1].task), g.Task(b.task)) {
 					list = append(list, b)
+					continue
 				}
+				list[n-1].End, list[n-1].joined = max(list[n-1].End, b.End), true
 			}
 			joined[rank][lane] = list
 		}
@@ -137,20 +139,19 @@ func (r rankBars) actions(g *graph.Graph, gap time.Duration) rankBars {
 	return joined
 }
 
-// sameAction reports whether two tasks are slices of one.
+// sameAction reports whether two tasks are slices of the same pass.
 func sameAction(a, b graph.Task) bool {
 	a.Part = b.Part
 	return a.Kind.Compute() && a == b
 }
 
-// numbered reports whether people tell a task from others of its kind by a
-// number: work by its microbatch, the steps of a spelled-out collective by
-// their chunk.
+// numbered reports whether a number identifies a task among others of its kind: the
+// microbatch of work, or the chunk of a step of a spelled-out collective.
 func numbered(k graph.Kind) bool {
 	return k.Compute() || k == graph.Send || k == graph.Reduce || k == graph.Copy
 }
 
-// durations lists those of the numbered tasks of a lane, the shortest first.
+// durations lists the durations of the numbered tasks of a lane, the shortest first.
 func (r rankBars) durations(g *graph.Graph, lane int) []time.Duration {
 	var list []time.Duration
 	for rank := range r {
@@ -164,8 +165,8 @@ func (r rankBars) durations(g *graph.Graph, lane int) []time.Duration {
 	return list
 }
 
-// typical returns one of some sorted durations, such that all shorter ones
-// together take at most half of the time, and all longer ones too.
+// typical returns the weighted median of some sorted durations: all shorter ones together
+// take at most half of the time, and so do all longer ones.
 func typical(durations []time.Duration) time.Duration {
 	var total, sum float64
 	for _, d := range durations {
@@ -179,8 +180,8 @@ func typical(durations []time.Duration) time.Duration {
 	return 0
 }
 
-// computes reports whether a graph holds any work. A collective by itself has
-// neither microbatches nor a bubble.
+// computes reports whether a graph contains computation. A collective by itself has neither
+// microbatches nor a bubble.
 func computes(g *graph.Graph) bool {
 	return slices.ContainsFunc(g.Classes, func(t graph.Task) bool { return t.Kind.Compute() })
 }

@@ -14,18 +14,17 @@ import (
 	"psim/schedules/graph"
 )
 
-// GanttOptions say how Gantt prints.
+// GanttOptions are the sizes of a Gantt chart.
 type GanttOptions struct {
 	Width int // of a line in columns; 0 is 80
-	Ranks int // at most so many ranks, the first and the last; 0 is 64
+	Ranks int // the largest number of ranks to print, the first and the last; 0 is 64
 }
 
-// Gantt prints when every rank does what, a row per rank: F, B, I and W with
-// the microbatch where it fits, and a dot where nothing runs. If all times are
-// multiples of one that fits a whole number of columns, the picture is exact.
-// If tasks are too narrow to be seen one by one, the letters of a row are in
-// proportion to the time that the kinds of task take. Small letters are a
-// rank's every second stage.
+// Gantt prints when every rank does what, with a row for each rank: F, B, I and W with the
+// microbatch if it fits, and a dot where nothing runs. If all times are multiples of a time
+// that is a whole number of columns, the picture is exact. If tasks are too narrow to be
+// seen one by one, the letters of a row are in proportion to the time that the kinds of
+// task take. Every second stage of a rank has small letters.
 func Gantt(w io.Writer, t *graph.Trace, o GanttOptions) error {
 	if o.Width <= 0 {
 		o.Width = 80
@@ -34,7 +33,8 @@ func Gantt(w io.Writer, t *graph.Trace, o GanttOptions) error {
 		o.Ranks = 64
 	}
 	ranks := t.Graph.Ranks()
-	g := &gantt{trace: t, stages: secondStages(t.Graph), prefix: len("rank ") + len(strconv.Itoa(max(0, ranks-1))) + 1}
+	prefix := len("rank ") + len(strconv.Itoa(max(0, ranks-1))) + 1
+	g := &gantt{trace: t, stages: secondStages(t.Graph), prefix: prefix}
 	g.scale(max(10, o.Width-g.prefix-2))
 	rows := g.rows()
 	out := bufio.NewWriter(w)
@@ -53,23 +53,24 @@ func Gantt(w io.Writer, t *graph.Trace, o GanttOptions) error {
 	return out.Flush()
 }
 
-// gantt holds a Gantt in the making.
+// A gantt is a Gantt chart that is being printed.
 type gantt struct {
 	trace   *graph.Trace
-	bars    rankBars      // slices joined
-	stages  []bool        // by stage: every second one of its rank
-	prefix  int           // columns before the bar that starts a row
+	bars    rankBars      // with slices joined
+	stages  []bool        // by stage: whether it is a second, fourth… stage of its rank
+	prefix  int           // columns before the | that starts a row
 	columns int           // columns of time
 	dense   bool          // columns hold several tasks
-	end     time.Duration // of the last of them
+	end     time.Duration // the end of the last task
 }
 
 // scale chooses the number of columns. Slices of a backward that are less than
 // half a column apart count as one task.
 func (g *gantt) scale(width int) {
 	g.end = g.trace.End()
-	g.bars = collectBars(g.trace, allRanks(g.trace.Graph), 0, g.end).bars.actions(g.trace.Graph, g.end/time.Duration(2*width))
-	var unit time.Duration // greatest common divisor of all times of work
+	bars := collectBars(g.trace, allRanks(g.trace.Graph), 0, g.end).bars
+	g.bars = bars.actions(g.trace.Graph, g.end/time.Duration(2*width))
+	var unit time.Duration // greatest common divisor of all starts and ends of work
 	longest := 1
 	for r := range g.bars {
 		for _, b := range g.bars[r][workLane] {
@@ -121,7 +122,7 @@ func (g *gantt) letter(t graph.Task) byte {
 	return '~'
 }
 
-// rows draws all ranks, without colour. Work hides communication.
+// rows draws all ranks. Work hides communication.
 func (g *gantt) rows() [][]byte {
 	rows := make([][]byte, len(g.bars))
 	for r := range rows {
@@ -139,8 +140,8 @@ func (g *gantt) rows() [][]byte {
 	return rows
 }
 
-// draw draws those bars of a lane that are work, or those that are not. Where
-// the picture is dense work only adds to the shares.
+// draw draws the bars of a lane that are work, or the others. If the picture is dense, work
+// only adds to the shares.
 func (g *gantt) draw(row []byte, shares []map[byte]float64, bars []bar, work bool) {
 	for _, b := range bars {
 		task := g.trace.Graph.Task(b.task)
@@ -161,8 +162,8 @@ func (g *gantt) column(t time.Duration) float64 {
 	return float64(t) / float64(g.end) * float64(g.columns)
 }
 
-// fill writes a label and dashes after it, or repeats the first letter where
-// the label does not fit.
+// fill writes a label and dashes after it, or repeats the first letter if the label does
+// not fit.
 func fill(cells []byte, label string) {
 	rest := byte('-')
 	if len(label) == 1 || len(label) > len(cells) {
@@ -174,9 +175,9 @@ func fill(cells []byte, label string) {
 	copy(cells, label)
 }
 
-// diffuse gives every column the letter that lags furthest behind its share of
-// the time so far, so that narrow tasks appear as often as they should. What
-// stands in the row already is what runs where there is no work.
+// diffuse gives every column the letter that lags furthest behind its share of the time so
+// far, so that narrow tasks appear as often as they should. The letters that are already in
+// the row take the time that work does not.
 func diffuse(row []byte, shares []map[byte]float64) {
 	const letters = ".FBIWfbiwO~"
 	var lag [len(letters)]float64

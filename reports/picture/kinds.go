@@ -13,16 +13,16 @@ const (
 	launchFill = 0xf2b8a8
 )
 
-// look says how a kind of task is drawn and what people call it. Light is the
-// lightest tone of the colour, 0 for kinds that have one tone.
+// A look says how a kind of task is drawn and how the legend names it. Light is the lightest
+// tone of the colour; it is 0 for kinds that have only one tone.
 type look struct {
 	color, light uint32
 	title        string
 }
 
-// lookOf has the colours of Okabe and Ito, with PyTorch's hues for compute:
-// blue forwards, orange backwards, teal and green halves, whose light greens
-// stay apart.
+// lookOf returns the look of a kind. The colours are those of Okabe and Ito, with PyTorch's
+// hues for compute: blue forwards, orange backwards, and teal and green halves of a
+// backward, whose light tones can be distinguished.
 func lookOf(k graph.Kind) look {
 	return [graph.Kinds]look{
 		graph.Forward:        {0x0072b2, 0x7cbcec, "forward"},
@@ -44,7 +44,7 @@ func lookOf(k graph.Kind) look {
 	}[k]
 }
 
-// tone mixes the full colour, at 0, with the lightest, at 1.
+// tone mixes the full colour, at 0, and the lightest tone, at 1.
 func (l look) tone(light float64) color.RGBA {
 	a, b := chart.RGB(l.color), chart.RGB(l.light)
 	if l.light == 0 {

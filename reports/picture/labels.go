@@ -13,10 +13,10 @@ import (
 	"psim/schedules/order"
 )
 
-// manyRows sets from how many rows on their labels are numbers alone.
+// manyRows is the number of rows from which on their labels are only numbers.
 const manyRows = 17
 
-// replicated reports whether ranks are told apart by their replica too.
+// replicated reports whether labels of ranks name their replica too.
 func (p *timelinePanel) replicated() bool {
 	shape := p.Trace.Graph.Shape
 	return shape.Replicas > 1 && shape.Ranks > 1
@@ -33,25 +33,24 @@ func (p *timelinePanel) rankName(rank int) string {
 	return name
 }
 
-// labelling says how the tasks of a lane are labelled: all in one size, that
-// in which the longest label fits a typical task.
+// A labelling says how the tasks of a lane are labelled: all in the same size, in which the
+// longest label fits a typical task.
 type labelling struct {
-	size      vg.Length // 0 is not at all
+	size      vg.Length // 0 for no labels
 	width     vg.Length // of the longest label
 	stages    bool      // labels name the stage
 	durations bool      // a second line says how long the task took
 }
 
-// labelling chooses how to label a lane of a panel, in which a nanosecond is so
-// wide.
+// labelling chooses how to label a lane of a panel, given the width of a nanosecond.
 func (p *timelinePanel) labelling(lane int, nanosecond vg.Length) labelling {
 	g := p.Trace.Graph
 	l := labelling{stages: p.tones.most > 1}
 	sizes := []vg.Length{10, 9, 8, 7, 6, 5}
 	durations := p.actions.durations(g, lane)
-	if l.stages && p.tones.told() && len(durations) > 0 {
-		// Tones tell the stages too: rather no stage than small letters, or
-		// forwards without labels.
+	if l.stages && p.tones.distinct() && len(durations) > 0 {
+		// Tones distinguish the stages too, so that labels name them only if that needs no
+		// small letters and leaves no forwards without labels.
 		l = p.fit(l, lane, nanosecond*vg.Length(durations[0]), sizes[:2])
 		l.stages = l.size > 0
 	}
@@ -66,8 +65,8 @@ func (p *timelinePanel) labelling(lane int, nanosecond vg.Length) labelling {
 	return l
 }
 
-// fit sets the first of some sizes in which the longest label fits a task of a
-// width, if one does.
+// fit chooses the first of some sizes in which the longest label fits into the width of a
+// task, if there is one.
 func (p *timelinePanel) fit(l labelling, lane int, task vg.Length, sizes []vg.Length) labelling {
 	g, longest := p.Trace.Graph, ""
 	for r := range p.actions {
@@ -87,9 +86,9 @@ func (p *timelinePanel) fit(l labelling, lane int, task vg.Length, sizes []vg.Le
 	return l
 }
 
-// text labels a task with its microbatch, or in the notation 2F0 where
-// the stage must be told, or the chunk that it moves. A slice of a backward that
-// stands apart from the first has its number too.
+// text labels a task with its microbatch, in the notation 2F0 if labels name the stage, or
+// with the chunk that it moves. A slice of a backward that is not joined to the first slice
+// has its number too.
 func (l labelling) text(t graph.Task) string {
 	switch {
 	case !numbered(t.Kind) || t.Kind.Compute() && t.Microbatch == graph.None:
@@ -106,7 +105,7 @@ func (l labelling) text(t graph.Task) string {
 	return strconv.Itoa(int(t.Microbatch))
 }
 
-// draw labels a block, if there is enough of it.
+// draw labels a block if it is large enough.
 func (l labelling) draw(c canvas, t graph.Task, b block) {
 	text, width := l.text(t), b.x1-b.x0
 	bottom, top := c.edges(b)
@@ -118,9 +117,10 @@ func (l labelling) draw(c canvas, t graph.Task, b block) {
 		s := chart.Text(size)
 		s.Color, s.XAlign = chart.InkOn(fill), draw.XCenter
 		x := (b.x0 + b.x1) / 2
-		if b.bar.joined { // no line between slices runs through the label
+		if b.bar.joined { // keep the lines between slices from running through the label
 			half := s.Width(text)/2 + 1
-			chart.Fill(c.Canvas, fill, chart.Snap(x-half), chart.Snap(y-size/2), chart.Snap(x+half), chart.Snap(y+size/2))
+			left, right := chart.Snap(x-half), chart.Snap(x+half)
+			chart.Fill(c.Canvas, fill, chart.Rect(left, chart.Snap(y-size/2), right, chart.Snap(y+size/2)))
 		}
 		c.FillText(s, vg.Point{X: x, Y: y}, text)
 	}

@@ -9,19 +9,18 @@ import (
 	"psim/schedules/graph"
 )
 
-// A block is a rectangle of one colour to be drawn in a lane: bottom and top
-// are shares of the lane's height.
+// A block is a rectangle of one colour in a lane. Bottom and top are fractions of the lane's
+// height.
 type block struct {
 	x0, x1      vg.Length
 	bottom, top float64
-	bar         bar // task is None where the block stands for several
+	bar         bar // its task is None if the block stands for several
 }
 
-// single turns the bars of a lane into a block each, rounded to pixels. What
-// starts before an earlier bar has ended takes the lower half of the lane.
-// What is narrower than a pixel is drawn a pixel wide where there is room and
-// left out where there is none.
-func single(bars []bar, x func(time.Duration) vg.Length) []block {
+// blocksOf turns every bar of a lane into a block, rounded to pixels. A bar that starts
+// before an earlier one has ended takes the lower half of the lane. A bar that is narrower
+// than a pixel is drawn a pixel wide if there is room, and left out otherwise.
+func blocksOf(bars []bar, x func(time.Duration) vg.Length) []block {
 	var blocks []block
 	var busy time.Duration // end of the full-height bars so far
 	painted := [2]vg.Length{-1, -1}
@@ -45,26 +44,34 @@ func single(bars []bar, x func(time.Duration) vg.Length) []block {
 	return blocks
 }
 
-// shares turns the bars of a lane into columns of a given width, each stacked
-// from the shares of its time that the kinds of task took. Shares smaller than
-// the least one are drawn as that.
-func shares(bars []bar, from, to time.Duration, x func(time.Duration) vg.Length, column vg.Length, least float64) []block {
-	left := chart.Snap(x(from))
-	columns := int((x(to)-left)/column) + 1
-	sums := make([]map[graph.Kind]float64, columns)
+// shareColumns divide a dense lane into columns of a width, from one moment to another.
+// Shares of a column that are smaller than the least one are drawn as large as that.
+type shareColumns struct {
+	from, to time.Duration
+	x        func(time.Duration) vg.Length
+	width    vg.Length
+	least    float64
+}
+
+// blocks turns the bars of a lane into columns, each a stack of the shares of its time that
+// the kinds of task took.
+func (s shareColumns) blocks(bars []bar) []block {
+	left := chart.Snap(s.x(s.from))
+	column := func(at time.Duration) float64 { return float64((s.x(at) - left) / s.width) }
+	sums := make([]map[graph.Kind]float64, int(column(s.to))+1)
 	for _, b := range bars {
-		addShare(sums, b.kind, float64((x(b.Start)-left)/column), float64((x(b.End)-left)/column))
+		addShare(sums, b.kind, column(b.Start), column(b.End))
 	}
 	var blocks []block
 	for c, sum := range sums {
-		x0 := left + vg.Length(c)*column
-		blocks = append(blocks, stack(sum, x0, min(x0+column, chart.Snap(x(to))), least)...)
+		x0 := left + vg.Length(c)*s.width
+		blocks = append(blocks, stack(sum, x0, min(x0+s.width, chart.Snap(s.x(s.to))), s.least)...)
 	}
 	return blocks
 }
 
-// addShare adds a task, from and to in columns, to the shares of those that it
-// covers.
+// addShare adds a task to the shares of the columns that it covers. From and to are in
+// columns.
 func addShare[K comparable](shares []map[K]float64, key K, from, to float64) {
 	for c := int(from); c < len(shares) && float64(c) < to; c++ {
 		if shares[c] == nil {
@@ -74,8 +81,8 @@ func addShare[K comparable](shares []map[K]float64, key K, from, to float64) {
 	}
 }
 
-// stack piles up one column of shares, in order of kind from the bottom. What is too
-// small to be more than a rounding error is left out.
+// stack stacks the shares of one column, in order of kind from the bottom. It leaves out
+// shares that are so small that they may be rounding errors.
 func stack(sum map[graph.Kind]float64, x0, x1 vg.Length, least float64) []block {
 	const rounding = 1e-6
 	var blocks []block
@@ -87,7 +94,7 @@ func stack(sum map[graph.Kind]float64, x0, x1 vg.Length, least float64) []block 
 			level = top
 		}
 	}
-	for i := range blocks { // raised shares may not fit
+	for i := range blocks { // the shares that were raised to the least one may make the stack too high
 		blocks[i].bottom /= max(1, level)
 		blocks[i].top /= max(1, level)
 	}

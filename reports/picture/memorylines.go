@@ -13,7 +13,7 @@ import (
 	"psim/results/tracecsv"
 )
 
-// memoryLine holds a curve that the legend names, and all ranks that have it.
+// A memoryLine is a curve that the legend names, with all ranks that have it.
 type memoryLine struct {
 	tracecsv.MemoryCurve
 	ranks []int
@@ -21,8 +21,8 @@ type memoryLine struct {
 	color color.RGBA
 }
 
-// memoryLines picks the curves that get a colour, each once, and reports
-// whether there are others.
+// memoryLines picks the curves that have a colour, each once, and reports whether there are
+// others.
 func memoryLines(curves []tracecsv.MemoryCurve) (lines []memoryLine, others bool) {
 	lines = distinctCurves(curves)
 	if len(lines) <= maxMemoryLines {
@@ -57,8 +57,8 @@ func distinctCurves(curves []tracecsv.MemoryCurve) []memoryLine {
 	return lines
 }
 
-// rankNames lists ranks in ascending order: rank 3, ranks 1, 2, ranks 0–7. Of a
-// long list it says how many there are.
+// rankNames lists ranks in ascending order, such as rank 3, ranks 1, 2 or ranks 0–7. If the
+// list is long, it is abbreviated and begins with the number of ranks.
 func rankNames(ranks []int) string {
 	const most = 4
 	var parts []string
@@ -68,7 +68,7 @@ func rankNames(ranks []int) string {
 			j++
 		}
 		if j == i+1 {
-			j = i // two in a row are no range
+			j = i // two ranks in a row are listed one by one
 		}
 		part := strconv.Itoa(ranks[i])
 		if j > i {

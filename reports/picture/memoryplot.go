@@ -17,33 +17,38 @@ import (
 	"psim/results/tracecsv"
 )
 
-// A MemoryFigure is the memory of ranks over time.
+// A MemoryFigure shows the memory of ranks over time.
 type MemoryFigure struct {
 	Title  string
 	Curves []tracecsv.MemoryCurve
-	// End is where the time axis ends, at least: the step time.
+	// End is the step time: the time axis reaches at least to it.
 	End time.Duration
 	// Capacity is the memory of every rank in bytes, by rank; nil is
 	// unlimited.
 	Capacity []int64
-	Margin   float64  // that is off it already
+	Margin   float64  // the fraction that was already subtracted from Capacity
 	Notes    []string // remarks for the legend
 }
 
-// capacityText names what a rank may hold: its memory, less a margin.
+// capacityText names the memory that a rank may use: its capacity less a margin.
 func capacityText(capacity int64, margin float64) string {
 	if margin == 0 {
 		return "capacity " + units.FormatBytes(capacity)
 	}
-	return fmt.Sprintf("%s: %s less a margin of %s", units.FormatBytes(capacity), units.FormatBytes(int64(float64(capacity)/(1-margin))), units.FormatPercent(margin))
+	whole := int64(float64(capacity) / (1 - margin))
+	return fmt.Sprintf("%s: %s less a margin of %s",
+		units.FormatBytes(capacity), units.FormatBytes(whole), units.FormatPercent(margin))
 }
 
-// MemoryFigure is the memory of a run that has a trace.
+// NewMemoryFigure returns the figure of a run that has a trace.
 func NewMemoryFigure(r results.Run) MemoryFigure {
-	return MemoryFigure{Title: "memory  ·  " + runTitle(r), Curves: tracecsv.MemoryCurves(r.Trace), End: r.Trace.End(), Capacity: r.Result.MemoryCapacities(), Margin: r.Result.MemoryMargin}
+	return MemoryFigure{
+		Title: "memory  ·  " + runTitle(r), Curves: tracecsv.MemoryCurves(r.Trace), End: r.Trace.End(),
+		Capacity: r.Result.MemoryCapacities(), Margin: r.Result.MemoryMargin,
+	}
 }
 
-// maxMemoryLines limits the different curves that get a colour of their own.
+// maxMemoryLines limits the different curves that have a colour of their own.
 const maxMemoryLines = 8
 
 // extent returns where the curves end, and their peak.
@@ -64,10 +69,10 @@ func (m MemoryFigure) Drawable() bool {
 	return peak > 0 && end > 0
 }
 
-// Memory draws the memory in use on every rank, a line for each of up to
-// eight different curves; of more it names those with the highest, the median
-// and the lowest peak and draws the others grey. Dashed lines are the memory
-// that stays, and the capacity. Format is PNG or SVG.
+// Memory draws the memory in use on every rank, with a line for each of up to eight
+// different curves. If there are more, it names the curves with the highest, the median and
+// the lowest peak, and draws the others grey. Dashed lines are the persistent memory, and
+// dotted lines the capacity.
 func Memory(w io.Writer, format string, m MemoryFigure) error {
 	if len(m.Curves) == 0 {
 		return errors.New("no rank has a memory curve to draw")
@@ -80,8 +85,9 @@ func Memory(w io.Writer, format string, m MemoryFigure) error {
 	capacities := m.capacities(peak)
 	f := chart.New(m.Title, 220)
 	chart.Time(&f.X, "time", end, 10)
-	chart.Bytes(&f.Y, "memory in use", slices.Max(append(capacities, peak)), 5)
-	f.Y.Max *= 1.08 // some air above
+	most := slices.Max(append(capacities, peak))
+	chart.Bytes(&f.Y, chart.Scale{Label: "memory in use", High: float64(most), Intervals: 5})
+	f.Y.Max *= 1.08 // leave some space at the top
 	addPersistent(f, lines)
 	if others {
 		for _, c := range m.Curves {
@@ -99,7 +105,8 @@ func Memory(w io.Writer, format string, m MemoryFigure) error {
 	return f.Write(w, format)
 }
 
-// capacities lists those of the ranks, unless they would squeeze the curves.
+// capacities lists the capacities of the ranks, except those so high above the peak that
+// the curves would be too flat to see.
 func (m MemoryFigure) capacities(peak int64) []int64 {
 	var list []int64
 	for _, c := range m.Curves {
@@ -119,13 +126,13 @@ func memorySteps(c tracecsv.MemoryCurve, style draw.LineStyle, grain vg.Length) 
 	return s
 }
 
-// across draws a level line from edge to edge.
+// across returns a horizontal line from edge to edge.
 func across(f *chart.Figure, bytes int64, style draw.LineStyle) *plotter.Line {
 	return chart.Line(style, plotter.XY{Y: float64(bytes)}, plotter.XY{X: f.X.Max, Y: float64(bytes)})
 }
 
-// addPersistent draws the level of the lines' persistent memory: once where it
-// is the same on all, else in every line's colour.
+// addPersistent draws the level of the lines' persistent memory: once if it is the same for
+// all lines, and otherwise in the colour of every line.
 func addPersistent(f *chart.Figure, lines []memoryLine) {
 	first := lines[0].Persistent
 	if slices.ContainsFunc(lines, func(l memoryLine) bool { return l.Persistent != first }) {

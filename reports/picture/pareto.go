@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -19,28 +20,29 @@ import (
 	"psim/results/rankings"
 )
 
-// A ParetoFigure is plans by the memory they need and the time they take.
+// A ParetoFigure shows plans by the memory that they need and the time that they take.
 type ParetoFigure struct {
 	Title string
 	Plans []rankings.Candidate
 	// Capacity is the memory of a rank in bytes; 0 is unlimited or not known.
 	Capacity int64
-	// Shapes says that plans differ in how they divide the network, which their settings
-	// then tell in letters.
+	// Shapes says that plans differ in how they divide the network. Their settings then
+	// abbreviate it in letters.
 	Shapes bool
-	Remark string // in the legend
+	Remark string // for the legend
 }
 
-// PointsFigure is a figure of plans of which only the points are known: those that were
-// simulated. The capacity is less the margin.
+// PointsFigure makes a figure of the points of a search: the plans that were simulated. The
+// margin is already subtracted from the capacity.
 func PointsFigure(title string, points []rankings.PlanPoint, capacity int64, margin float64) ParetoFigure {
 	f := ParetoFigure{Title: title, Capacity: capacity, Shapes: true}
 	for _, p := range points {
 		if p.Simulated {
-			f.Plans = append(f.Plans, rankings.Candidate{Settings: []string{planLabel(p.Plan)}, Result: results.Result{
+			r := results.Result{
 				Schedule: p.Plan.Schedule, StepTime: p.StepTime.Seconds(), VirtualStages: p.Plan.VirtualStages,
 				Ranks: []results.RankResult{{PeakMemory: p.PeakMemory}}, MemoryMargin: margin,
-			}})
+			}
+			f.Plans = append(f.Plans, rankings.Candidate{Settings: []string{planLabel(p.Plan)}, Result: r})
 		}
 	}
 	if left := len(points) - len(f.Plans); left > 0 {
@@ -49,7 +51,7 @@ func PointsFigure(title string, points []rankings.PlanPoint, capacity int64, mar
 	return f
 }
 
-// label says in letters how a plan divides the network.
+// planLabel abbreviates how a plan divides the network, such as T8 P4 B1.
 func planLabel(p rankings.PlanShape) string {
 	text := fmt.Sprintf("T%d", p.Tensor)
 	if p.Context > 1 {
@@ -68,9 +70,9 @@ func planLabel(p rankings.PlanShape) string {
 	return text
 }
 
-// Pareto draws every plan as a point, the peak memory of its fullest rank to the
-// right and its step time upwards. The line joins the plans that no other plan
-// beats in both; those carry their sizes.
+// Pareto draws every plan as a point, with the peak memory of its fullest rank to the right
+// and its step time upwards. A line connects the plans that no other plan beats in both;
+// these are labelled with their sizes.
 func Pareto(w io.Writer, format string, p ParetoFigure) error {
 	p, far := p.near()
 	var peak int64
@@ -81,15 +83,19 @@ func Pareto(w io.Writer, format string, p ParetoFigure) error {
 	if peak <= 0 || slowest <= 0 {
 		return errors.New("no plan takes both time and memory: there is nothing to draw")
 	}
-	beyond := p.Capacity/4 > peak // so far off that it would squeeze the points
+	beyond := p.Capacity/4 > peak // the points would be squeezed together
 	if !beyond {
 		peak = max(peak, p.Capacity)
 	}
 	f := chart.New(p.Title, 260)
 	least, fastest := p.from(peak, slowest)
-	chart.BytesFrom(&f.X, "peak memory of the fullest rank", least, peak, 10)
-	chart.TimeFrom(&f.Y, "step time", time.Duration(fastest*float64(time.Second)), time.Duration(slowest*float64(time.Second)), 6)
-	f.X.Max += 0.06 * (f.X.Max - f.X.Min) // some air beside and above
+	chart.Bytes(&f.X, chart.Scale{
+		Label: "peak memory of the fullest rank", Low: float64(least), High: float64(peak), Intervals: 10,
+	})
+	chart.Times(&f.Y, chart.Scale{
+		Label: "step time", Low: nanoseconds(fastest), High: nanoseconds(slowest), Intervals: 6,
+	})
+	f.X.Max += 0.06 * (f.X.Max - f.X.Min) // leave some space on the right and at the top
 	f.Y.Max += 0.1 * (f.Y.Max - f.Y.Min)
 	limit := chart.Line(chart.Dotted(chart.RGB(chart.Alarm), 1.4),
 		plotter.XY{X: float64(p.Capacity), Y: f.Y.Min}, plotter.XY{X: float64(p.Capacity), Y: f.Y.Max})
@@ -110,8 +116,11 @@ func Pareto(w io.Writer, format string, p ParetoFigure) error {
 	return f.Write(w, format)
 }
 
-// from returns where the axes begin: left of the plans as far as the longest label needs,
-// and shortly below them.
+// nanoseconds converts seconds to whole nanoseconds.
+func nanoseconds(s float64) float64 { return math.Trunc(s * float64(time.Second)) }
+
+// from returns where the axes begin: left of the plans, with the room that the longest label
+// needs, and slightly below them.
 func (p ParetoFigure) from(peak int64, slowest float64) (least int64, fastest float64) {
 	least, fastest = peak, slowest
 	for _, plan := range p.Plans {
@@ -120,26 +129,26 @@ func (p ParetoFigure) from(peak int64, slowest float64) (least int64, fastest fl
 	return int64(begin(float64(least), float64(peak), 0.3, 0.1)), begin(fastest, slowest, 0.15, 0.01)
 }
 
-// begin returns where an axis begins on which points lie from low to high: below low by a
-// share of what lies between, or of low where that is next to nothing; and at 0 where that
-// is near.
-func begin(low, high, air, alone float64) float64 {
+// begin returns where an axis begins whose points lie from low to high. It begins below low
+// by a share of the range from low to high, but at least by a share of low, and at 0 if that
+// is close.
+func begin(low, high, ofRange, ofLow float64) float64 {
 	const near = 0.15
-	from := low - max(air*(high-low), alone*low)
+	from := low - max(ofRange*(high-low), ofLow*low)
 	if from < near*high {
 		return 0
 	}
 	return from
 }
 
-// near leaves out the plans that need so much more memory than there is that they would
-// squeeze the others, and says how many they are.
+// near leaves out the plans that need far more memory than there is, because they would
+// squeeze the others together. It also returns a text that says how many they are.
 func (p ParetoFigure) near() (shown ParetoFigure, far string) {
 	const beyond = 1.5 // of the capacity
 	limit, most, count := beyond*float64(p.Capacity), int64(0), 0
 	for i, plan := range p.Plans {
 		if peak := float64(plan.PeakMemory()); i == 0 || peak < limit/beyond {
-			limit = max(limit, beyond*peak) // the least that any needs
+			limit = max(limit, beyond*peak) // keep the plan that needs the least
 		}
 	}
 	shown = p
@@ -152,13 +161,14 @@ func (p ParetoFigure) near() (shown ParetoFigure, far string) {
 		}
 	}
 	if count > 0 {
-		far = fmt.Sprintf("%s, right of the picture: up to %s", units.Plural(count, "more plan"), units.FormatBytes(most))
+		far = fmt.Sprintf("%s, right of the picture: up to %s",
+			units.Plural(count, "more plan"), units.FormatBytes(most))
 	}
 	return shown, far
 }
 
-// draw adds the plans, the best on top, and the border of what can be had: less
-// time only for more memory.
+// draw adds the plans, the best on top, and the Pareto front, along which less time costs
+// more memory.
 func (p ParetoFigure) draw(f *chart.Figure) {
 	var schedules []string
 	for _, plan := range p.Plans {
@@ -186,9 +196,9 @@ func (p ParetoFigure) draw(f *chart.Figure) {
 		border.XYs, labels.XYs = append(border.XYs, at), append(labels.XYs, at)
 		labels.Texts = append(labels.Texts, p.sizes(p.Plans[i]))
 	}
-	slices.Reverse(labels.XYs) // there is not room for all: the fastest is told first
+	slices.Reverse(labels.XYs) // there may not be room for all labels: place that of the fastest first
 	slices.Reverse(labels.Texts)
-	labels.Texts, labels.Others = once(labels.Texts), points.XYs
+	labels.Texts, labels.Others = withoutRepeats(labels.Texts), points.XYs
 	points.GlyphStyleFunc = func(i int) draw.GlyphStyle { return looks[i] }
 	f.Add(border, points, labels)
 	for i, s := range schedules {
@@ -198,16 +208,13 @@ func (p ParetoFigure) draw(f *chart.Figure) {
 	f.Explain(explainLetters(labels.Texts), nil)
 }
 
-// letters lists those of labels.
-var letters = []struct{ letter, means string }{
-	{"T", "tensor"}, {"C", "context"}, {"E", "experts"}, {"P", "stages"}, {"B", "microbatch size"},
-	{"Z", "ZeRO"}, {"R", "recompute"}, {"M", "microbatches"}, {"V", "stages per rank"},
-}
-
-// explainLetters says what the letters of labels mean, as far as there are any.
+// explainLetters says what the letters in labels mean.
 func explainLetters(labels []string) string {
 	var list []string
-	for _, l := range letters {
+	for _, l := range []struct{ letter, means string }{
+		{"T", "tensor"}, {"C", "context"}, {"E", "experts"}, {"P", "stages"}, {"B", "microbatch size"},
+		{"Z", "ZeRO"}, {"R", "recompute"}, {"M", "microbatches"}, {"V", "stages per rank"},
+	} {
 		begins := func(word string) bool { return strings.HasPrefix(word, l.letter) }
 		if slices.ContainsFunc(strings.Fields(strings.Join(labels, " ")), begins) {
 			list = append(list, l.letter+" "+l.means)
@@ -216,8 +223,8 @@ func explainLetters(labels []string) string {
 	return strings.Join(list, ", ")
 }
 
-// once leaves out texts that are those before them.
-func once(texts []string) []string {
+// withoutRepeats replaces each text that equals the one before it by an empty one.
+func withoutRepeats(texts []string) []string {
 	list := slices.Clone(texts)
 	for i, text := range texts[min(1, len(texts)):] {
 		if text == texts[i] {
@@ -227,8 +234,8 @@ func once(texts []string) []string {
 	return list
 }
 
-// sizes labels a plan with its microbatches, and its stages per rank if there are
-// several; or with how it divides the network.
+// sizes labels a plan with its number of microbatches, or with how it divides the network,
+// and with its stages per rank if there are several.
 func (p ParetoFigure) sizes(plan rankings.Candidate) string {
 	text := fmt.Sprintf("M=%d", plan.Microbatches)
 	if p.Shapes {
@@ -240,7 +247,7 @@ func (p ParetoFigure) sizes(plan rankings.Candidate) string {
 	return text
 }
 
-// paretoFront lists the plans that no other beats both in memory and in time, by
+// paretoFront lists the plans that no other plan beats in both memory and time, sorted by
 // memory.
 func paretoFront(plans []rankings.Candidate) []int32 {
 	order := make([]int32, len(plans))
@@ -248,7 +255,10 @@ func paretoFront(plans []rankings.Candidate) []int32 {
 		order[i] = int32(i)
 	}
 	slices.SortStableFunc(order, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(plans[a].PeakMemory(), plans[b].PeakMemory()), cmp.Compare(plans[a].StepTime, plans[b].StepTime))
+		return cmp.Or(
+			cmp.Compare(plans[a].PeakMemory(), plans[b].PeakMemory()),
+			cmp.Compare(plans[a].StepTime, plans[b].StepTime),
+		)
 	})
 	var front []int32
 	for _, i := range order {

@@ -16,7 +16,7 @@ func Timelines(w io.Writer, format string, runs ...results.Run) error {
 	return View{}.Timelines(w, format, runs...)
 }
 
-// Timelines draws what the view shows of the traces of runs, one above the other on
+// Timelines draws the part of the traces of runs that the view shows, one above the other on
 // one time axis.
 func (v View) Timelines(w io.Writer, format string, runs ...results.Run) error {
 	if len(runs) == 1 {
@@ -29,8 +29,7 @@ func (v View) Timelines(w io.Writer, format string, runs ...results.Run) error {
 	return Timeline(w, format, "timelines", panels...)
 }
 
-// title describes a run by its configuration and trace, and says whether it was
-// measured.
+// runTitle describes a run by its configuration and trace, and says whether it was measured.
 func runTitle(r results.Run) string {
 	title := Title(r.Trace, r.Result.TensorParallel, r.Result.ContextParallel)
 	if name := r.Result.Name; name != "" && !strings.EqualFold(name, graphName(r.Trace.Graph)) {
@@ -42,14 +41,13 @@ func runTitle(r results.Run) string {
 	return title
 }
 
-// CompareTimelines draws the timelines of two runs one above the other on one
-// time axis, A on top, and says in the title by how much B differs. Both runs
-// need a trace.
+// CompareTimelines draws the timelines of two runs one above the other on one time axis,
+// with A on top, and says in the title by how much B differs. Both runs need a trace.
 func CompareTimelines(w io.Writer, format string, a, b results.Run) error {
 	return View{}.Compare(w, format, a, b)
 }
 
-// Compare draws what the view shows of two runs, as CompareTimelines does.
+// Compare draws the part of two runs that the view shows, like CompareTimelines.
 func (v View) Compare(w io.Writer, format string, a, b results.Run) error {
 	for i, run := range []results.Run{a, b} {
 		if run.Trace == nil {
@@ -58,14 +56,16 @@ func (v View) Compare(w io.Writer, format string, a, b results.Run) error {
 	}
 	c := compare.Compare(a, b)
 	return Timeline(w, format, compareTitle(c, a, b),
-		Panel{Trace: a.Trace, Label: panelLabel("A", a, c), View: v}, Panel{Trace: b.Trace, Label: panelLabel("B", b, c), View: v})
+		Panel{Trace: a.Trace, Label: panelLabel("A", a, c), View: v},
+		Panel{Trace: b.Trace, Label: panelLabel("B", b, c), View: v})
 }
 
-// title says what is compared and how it came out, by the steps that are drawn: of a
-// measured run that of the median time, and not the mean that c is of.
+// compareTitle says what is compared, and the differences between the steps that are drawn.
+// Of a measured run, that is the step of median time; c compares the mean.
 func compareTitle(c compare.Comparison, a, b results.Run) string {
 	drawnA, drawnB := graph.Summarize(a.Trace), graph.Summarize(b.Trace)
-	difference := "step " + units.FormatSignedPercent(compare.Fraction((drawnB.StepTime-drawnA.StepTime).Seconds(), drawnA.StepTime.Seconds()))
+	longer := (drawnB.StepTime - drawnA.StepTime).Seconds()
+	difference := "step " + units.FormatSignedPercent(compare.Fraction(longer, drawnA.StepTime.Seconds()))
 	if a.Result.StepCount() > 1 || b.Result.StepCount() > 1 {
 		difference = "median " + difference
 	}
@@ -87,8 +87,8 @@ func compareTitle(c compare.Comparison, a, b results.Run) string {
 	return join(name, size, second+" against "+first+": "+difference)
 }
 
-// panelLabel names a side, and its step time and bubble. What both sides have in
-// common is in the title.
+// panelLabel names a side, with its step time and bubble. The title says what both sides
+// have in common.
 func panelLabel(side string, r results.Run, c compare.Comparison) string {
 	name := r.KindText()
 	if first, _ := c.Columns(); first == "A" || c.A.Name != c.B.Name || c.A.FullName != c.B.FullName {

@@ -13,34 +13,33 @@ import (
 	"psim/reports/chart"
 )
 
-// A ScatterFigure is predictions against what was published.
+// A ScatterFigure compares predictions with published numbers.
 type ScatterFigure struct {
 	Title  string
 	Unit   string // of all numbers; "" for fractions
 	Series []ScatterSeries
 }
 
-// A ScatterSeries is points of one colour.
+// A ScatterSeries holds points of one colour.
 type ScatterSeries struct {
 	Name   string
 	Points []ScatterPoint
 }
 
-// A ScatterPoint is a row of a table. Used points, those that constants were
-// fitted to, are drawn hollow.
+// A ScatterPoint is a row of a table. Points that were used to fit constants are drawn
+// hollow.
 type ScatterPoint struct {
 	Published, Predicted float64
 	Used                 bool
 }
 
-// wideRange sets from which ratio of the largest to the smallest number on the
-// axes are logarithmic.
+// wideRange is the ratio of the largest to the smallest number above which the axes are
+// logarithmic.
 const wideRange = 20
 
-// Scatter draws what was published to the right and what was predicted upwards,
-// with lines where both are equal and where they differ by 5 and 10 %. All
-// numbers must be above zero. Both axes have the same range, logarithmic where
-// it is wide.
+// Scatter draws points with the published number to the right and the predicted number
+// upwards, and lines where both are equal and where they differ by 5 and 10 %. All numbers
+// must be above zero. Both axes have the same range, and are logarithmic if it is wide.
 func Scatter(w io.Writer, format string, s ScatterFigure) error {
 	low, high := math.Inf(1), 0.0
 	for _, series := range s.Series {
@@ -58,8 +57,8 @@ func Scatter(w io.Writer, format string, s ScatterFigure) error {
 		chart.Logarithmic(&f.Y, s.axis("predicted"), low, high)
 	} else {
 		low, high = 0, high*1.08
-		chart.Numbers(&f.X, s.axis("published"), "", 1, high, 8)
-		chart.Numbers(&f.Y, s.axis("predicted"), "", 1, high, 8)
+		chart.Numbers(&f.X, chart.Scale{Label: s.axis("published"), High: high, Intervals: 8})
+		chart.Numbers(&f.Y, chart.Scale{Label: s.axis("predicted"), High: high, Intervals: 8})
 	}
 	for i, series := range s.Series {
 		f.Explain(series.Name, chart.Swatch{Color: chart.Color(i)})
@@ -76,8 +75,8 @@ func (s ScatterFigure) axis(name string) string {
 	return fmt.Sprintf("%s (%s)", name, s.Unit)
 }
 
-// bands adds the lines where predictions are a multiple of what was published,
-// within the frame.
+// bands adds the lines on which predictions are a multiple of the published numbers, within
+// the frame.
 func (s ScatterFigure) bands(f *chart.Figure, low, high float64) {
 	faint := chart.RGB(chart.Faint)
 	for _, b := range []struct {

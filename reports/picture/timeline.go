@@ -1,5 +1,5 @@
-// Package picture draws one run, or two: timelines, as pictures and as text, memory over
-// time, and the plans of a search. Equal input gives equal bytes.
+// Package picture draws one or two runs: timelines as pictures and as text, and memory over
+// time. It also draws the plans of a search. Equal input gives equal bytes.
 package picture
 
 import (
@@ -25,23 +25,22 @@ const (
 // A Panel is one trace of a timeline.
 type Panel struct {
 	Trace *graph.Trace
-	Label string // stands above the panel; may be empty
+	Label string // written above the panel; may be empty
 	View  View
-	// Unit, if not 0, is the length of time that counts as one unit where only
-	// the order matters: the axis has no seconds then.
+	// Unit is the time that counts as one unit in a trace whose times only show the order
+	// of tasks: the axis is labelled in units then. It is 0 for an axis in seconds.
 	Unit time.Duration
 }
 
-// maxTimelineRanks limits the ranks that a timeline shows, over all panels.
+// maxTimelineRanks limits the ranks that a timeline shows, in all panels together.
 const maxTimelineRanks = 64
 
-// Timeline draws when every rank does what: the panels one above the other on
-// one time axis, in each a row per rank with a thick lane for its work and
-// thin ones for its messages and collectives. Where tasks are too narrow to be
-// seen one by one, columns show the shares of the kinds. Where a trace knows
-// when tasks were ready, the time until they start is shaded.
-// An empty title is replaced by the Title of the trace; where there are several
-// panels, their labels then tell the step times.
+// Timeline draws when every rank does what. The panels are one above the other on one time
+// axis. Each has a row per rank, with a thick lane for its work and thin lanes for its
+// messages and collectives. If tasks are too narrow to be seen one by one, columns show the
+// shares of the kinds. If a trace knows when tasks were ready, the time until they start is
+// shaded. An empty title is replaced by the Title of the trace; if there are several panels,
+// their labels then include the step times.
 func Timeline(w io.Writer, format, title string, panels ...Panel) error {
 	f, _, err := newTimeline(title, panels)
 	if err != nil {
@@ -58,18 +57,18 @@ type timeline struct{ panels []*timelinePanel }
 type timelinePanel struct {
 	Panel
 	panelBars
-	actions rankBars // the bars, slices joined
+	actions rankBars // the bars, with slices joined
 	rows    []int    // the ranks that are shown
-	hidden  string   // which are not
+	hidden  string   // says which ranks are not shown
 	from    time.Duration
 	end     time.Duration
-	top     vg.Length // of the label
-	first   vg.Length // top of the first row
-	lane    [lanes]vg.Length
-	pitch   vg.Length     // from row to row
-	point   time.Duration // of the narrowest task that can be told from others
-	dense   bool
-	shared  [lanes]bool // drawn as shares of time
+	top     vg.Length        // of the label
+	first   vg.Length        // top of the first row
+	lane    [lanes]vg.Length // heights
+	pitch   vg.Length        // from row to row
+	point   time.Duration    // the narrowest task, or gap, that can be seen
+	dense   bool             // typical tasks are narrower than that
+	shared  [lanes]bool      // the lane is drawn as shares of time
 	label   [lanes]labelling
 }
 
@@ -97,7 +96,9 @@ func newTimeline(title string, panels []Panel) (*chart.Figure, *timeline, error)
 	chart.Time(&f.X, "time", end-from, 10)
 	f.X.Min, f.X.Max = float64(from), float64(end)
 	if unit := panels[0].Unit; unit > 0 {
-		chart.Numbers(&f.X, "time", "units", float64(unit), float64(end), 10)
+		chart.Numbers(&f.X, chart.Scale{
+			Label: "time", High: float64(end), Intervals: 10, Unit: "units", UnitSize: float64(unit),
+		})
 	}
 	t.nameRanks(&f.Y, height)
 	width := f.DataWidth()
@@ -109,8 +110,8 @@ func newTimeline(title string, panels []Panel) (*chart.Figure, *timeline, error)
 	return f, t, nil
 }
 
-// timelineTitle fills in an empty title: what a single trace is, or what several
-// have in common, with their step times in the labels.
+// timelineTitle replaces an empty title. For a single trace it describes it. For several it
+// says what they have in common, and adds their step times to the labels.
 func timelineTitle(title string, panels []Panel) (string, []Panel) {
 	switch {
 	case title != "":
@@ -126,7 +127,7 @@ func timelineTitle(title string, panels []Panel) (string, []Panel) {
 	return join(graphName(g), sizeText(g)), labelled
 }
 
-// place decides where the panels go, and returns how high they are together.
+// place decides where the panels go, and returns their total height.
 func (t *timeline) place() vg.Length {
 	rows := 0
 	for _, p := range t.panels {
@@ -145,10 +146,10 @@ func (t *timeline) place() vg.Length {
 	return chart.Snap(y - 4)
 }
 
-// resolve decides what of a panel can be told apart: whether the tasks that
-// take most of the time are wide enough to be seen, and how to label them.
+// resolve decides how detailed a panel is: whether the tasks that take most of the time are
+// wide enough to be seen one by one, and how to label them.
 func (p *timelinePanel) resolve(width vg.Length, span time.Duration) {
-	const seen = 1 // the least width of a task, and of a gap
+	const seen = 1 // the least width of a task or a gap that can be seen
 	p.point = time.Duration(seen * float64(span) / float64(width))
 	p.actions = p.bars.actions(p.Trace.Graph, p.point)
 	task := typical(p.actions.durations(p.Trace.Graph, workLane))
@@ -159,11 +160,12 @@ func (p *timelinePanel) resolve(width vg.Length, span time.Duration) {
 	}
 }
 
-// crowded reports whether some rank has more bars in a lane than can be told apart. The
-// lane is drawn alike for all ranks, so that the one with more does not look less busy.
+// crowded reports whether some rank has more bars in a lane than can be seen one by one. The
+// lane is drawn in the same way for all ranks, so that the rank with more bars does not look
+// less busy.
 func (p *timelinePanel) crowded(lane int) bool {
-	const apart = 500
-	return slices.ContainsFunc(p.bars, func(row [lanes][]bar) bool { return len(row[lane]) > apart })
+	const most = 500
+	return slices.ContainsFunc(p.bars, func(row [lanes][]bar) bool { return len(row[lane]) > most })
 }
 
 // size chooses the heights of the lanes, given the number of rows in the
@@ -195,8 +197,7 @@ func (p *timelinePanel) size(rows int) {
 	}
 }
 
-// nameRanks labels the rows on the vertical axis, leaving out what would
-// overlap.
+// nameRanks labels the rows on the vertical axis. It leaves out labels that would overlap.
 func (t *timeline) nameRanks(a *plot.Axis, height vg.Length) {
 	var ticks plot.ConstantTicks
 	for _, p := range t.panels {
@@ -225,7 +226,7 @@ func (t *timeline) nameRanks(a *plot.Axis, height vg.Length) {
 	chart.NoLine(a)
 }
 
-// explain says in the legend what is in the picture.
+// explain makes the legend.
 func (t *timeline) explain(f *chart.Figure) {
 	some := func(is func(*timelinePanel) bool) bool { return slices.ContainsFunc(t.panels, is) }
 	for k := graph.Forward; k <= graph.AllToAll; k++ {
@@ -233,8 +234,9 @@ func (t *timeline) explain(f *chart.Figure) {
 			f.Explain(lookOf(k).title, chart.Swatch{Color: lookOf(k).tone(0)})
 		}
 	}
-	if i := slices.IndexFunc(t.panels, func(p *timelinePanel) bool { return p.tones.told() && !p.dense }); i >= 0 {
-		f.Explain(t.panels[i].tones.legend(), nil)
+	toned := slices.IndexFunc(t.panels, func(p *timelinePanel) bool { return p.tones.distinct() && !p.dense })
+	if toned >= 0 {
+		f.Explain(t.panels[toned].tones.legend(), nil)
 	}
 	if some(func(p *timelinePanel) bool { return computes(p.Trace.Graph) }) {
 		f.Explain("not computing", chart.Swatch{Color: chart.RGB(idleFill)})

@@ -12,7 +12,7 @@ import (
 	"psim/reports/chart"
 )
 
-// shareColumn sets the width of a column of a dense lane.
+// shareColumn is the width of a column of a dense lane.
 const shareColumn = vg.Length(1.5)
 
 // Plot draws the panels.
@@ -21,7 +21,8 @@ func (t *timeline) Plot(c draw.Canvas, p *plot.Plot) {
 	for _, panel := range t.panels {
 		if panel.Label != "" {
 			s := chart.Bold(9.5)
-			c.FillText(s, vg.Point{X: c.Min.X, Y: c.Max.Y - panel.top - 8}, chart.Shorten(panel.Label, s, c.Max.X-c.Min.X))
+			at := vg.Point{X: c.Min.X, Y: c.Max.Y - panel.top - 8}
+			c.FillText(s, at, chart.Shorten(panel.Label, s, c.Max.X-c.Min.X))
 		}
 		for r := range panel.bars {
 			y := c.Max.Y - panel.first - vg.Length(r)*panel.pitch
@@ -35,7 +36,7 @@ func (t *timeline) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// canvas draws in the place of a lane.
+// A canvas draws in the area of a lane.
 type canvas struct {
 	draw.Canvas
 	x           func(time.Duration) vg.Length
@@ -43,7 +44,7 @@ type canvas struct {
 }
 
 func (c canvas) fill(fill color.Color, x0, x1 vg.Length) {
-	chart.Fill(c.Canvas, fill, x0, c.top-c.height, x1, c.top)
+	chart.Fill(c.Canvas, fill, chart.Rect(x0, c.top-c.height, x1, c.top))
 }
 
 func (p *timelinePanel) drawLane(c canvas, rank, lane int) {
@@ -55,7 +56,8 @@ func (p *timelinePanel) drawLane(c canvas, rank, lane int) {
 	bars := p.bars[rank][lane]
 	if p.shared[lane] {
 		const point = 0.5 // the least height that can be seen
-		for _, b := range shares(bars, p.from, p.end, c.x, shareColumn, point/float64(c.height)) {
+		columns := shareColumns{p.from, p.end, c.x, shareColumn, point / float64(c.height)}
+		for _, b := range columns.blocks(bars) {
 			c.block(b)
 		}
 		return
@@ -65,16 +67,16 @@ func (p *timelinePanel) drawLane(c canvas, rank, lane int) {
 			c.fill(chart.RGB(launchFill), x0, x1)
 		}
 	}
-	for _, b := range single(bars, c.x) {
-		c.block(b.apart())
+	for _, b := range blocksOf(bars, c.x) {
+		c.block(b.withGap())
 	}
-	for _, b := range single(p.actions[rank][lane], c.x) {
-		p.label[lane].draw(c, p.Trace.Graph.Task(b.bar.task), b.apart())
+	for _, b := range blocksOf(p.actions[rank][lane], c.x) {
+		p.label[lane].draw(c, p.Trace.Graph.Task(b.bar.task), b.withGap())
 	}
 }
 
-// ready returns when the task of a bar could have started: its start, except
-// where work is known to have been ready before.
+// ready returns when the task of a bar could have started: when it was ready, if it is work
+// and the trace knows that, and otherwise when it started.
 func (p *timelinePanel) ready(b bar) time.Duration {
 	if !p.Trace.KnowsReady() || laneOf(b.kind) != workLane {
 		return b.Start
@@ -82,15 +84,15 @@ func (p *timelinePanel) ready(b bar) time.Duration {
 	return min(b.Start, p.Trace.ReadyAt(b.task))
 }
 
-// launches reports whether the time from ready to start can be seen anywhere.
+// launches reports whether the time from ready to start is visible for any task.
 func (p *timelinePanel) launches() bool {
 	return !p.dense && slices.ContainsFunc(p.bars, func(lanes [lanes][]bar) bool {
 		return slices.ContainsFunc(lanes[workLane], func(b bar) bool { return b.Start-p.ready(b) >= p.point })
 	})
 }
 
-// apart leaves a gap to the next block, if this one is wide enough.
-func (b block) apart() block {
+// withGap leaves a gap to the next block if this one is wide enough.
+func (b block) withGap() block {
 	if b.x1-b.x0 >= 3 {
 		b.x1 -= 2 * chart.Pixel
 	}
@@ -104,5 +106,5 @@ func (c canvas) edges(b block) (bottom, top vg.Length) {
 
 func (c canvas) block(b block) {
 	bottom, top := c.edges(b)
-	chart.Fill(c.Canvas, lookOf(b.bar.kind).tone(b.bar.tone), b.x0, bottom, b.x1, top)
+	chart.Fill(c.Canvas, lookOf(b.bar.kind).tone(b.bar.tone), chart.Rect(b.x0, bottom, b.x1, top))
 }

@@ -12,9 +12,9 @@ import (
 	"psim/schedules/graph"
 )
 
-// Title describes a trace in a line: its schedule, size, step time and bubble. A rank
-// is a group of so many tensor-parallel devices for each part of a sequence, which the trace
-// does not know.
+// Title describes a trace in a line: its schedule, size, step time and bubble. The tensor-
+// and context-parallel sizes must be given, because a trace does not know how many devices a
+// rank stands for.
 func Title(t *graph.Trace, tensor, context int) string {
 	size := sizeText(t.Graph)
 	if tensor > 1 {
@@ -31,21 +31,21 @@ func Title(t *graph.Trace, tensor, context int) string {
 
 func graphName(g *graph.Graph) string { return results.ScheduleText(g.Name, g.Layered) }
 
-// UnitTitle is Title where one unit of time counts as 1, for orders without
-// costs.
+// UnitTitle is like Title, but counts time in units. It is for orders without costs.
 func UnitTitle(t *graph.Trace, unit time.Duration) string {
 	step := strconv.FormatFloat(float64(t.End())/float64(unit), 'g', -1, 64)
-	return join(t.Graph.Name, sizeText(t.Graph), fmt.Sprintf("%s units  ·  bubble %.1f %%", step, 100*graph.Summarize(t).Bubble.Makespan))
+	bubble := 100 * graph.Summarize(t).Bubble.Makespan
+	return join(t.Graph.Name, sizeText(t.Graph), fmt.Sprintf("%s units  ·  bubble %.1f %%", step, bubble))
 }
 
-// join puts dots between the parts that are not empty.
+// join joins the non-empty parts with dots.
 func join(parts ...string) string {
 	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 	return strings.Join(parts, "  ·  ")
 }
 
-// sizeText tells the size of a schedule, or of a collective by itself, in the
-// symbols of the literature.
+// sizeText returns the size of a schedule, or of a collective by itself, in the symbols of
+// the literature.
 func sizeText(g *graph.Graph) string {
 	if !computes(g) {
 		return fmt.Sprintf("N = %d", g.Ranks())
@@ -60,7 +60,7 @@ func sizeText(g *graph.Graph) string {
 	return text
 }
 
-// timeText tells the step time and bubble, or how long a collective takes.
+// timeText returns the step time and the bubble, or how long a collective takes.
 func timeText(t *graph.Trace) string {
 	if !computes(t.Graph) {
 		return units.FormatDuration(t.End())

@@ -24,8 +24,8 @@ func wired(t *testing.T, name string, virtual int) *graph.Graph {
 // The first stage of a rank has the full colour, the last the lightest; the
 // second direction is light; what holds one stage, or too many, has no tones.
 func TestTones(t *testing.T) {
-	require.False(t, newTones(wired(t, "1f1b", 1)).told())
-	require.False(t, newTones(wired(t, "looped-bfs", maxTones+1)).told())
+	require.False(t, newTones(wired(t, "1f1b", 1)).distinct())
+	require.False(t, newTones(wired(t, "looped-bfs", maxTones+1)).distinct())
 	for name, virtual := range map[string]int{"looped-bfs": 3, "zbv": 2, "chimera": 1} {
 		g := wired(t, name, virtual)
 		tones := newTones(g)

@@ -9,20 +9,21 @@ import (
 	"psim/schedules/graph"
 )
 
-// A View is the part of a timeline that is shown. The zero View is all of the time,
-// and all ranks unless they are many: then those of one replica.
+// A View is the part of a timeline that is shown. The zero View shows all of the time and
+// all ranks; if there are many ranks, it shows those of one replica.
 type View struct {
-	// Ranks are shown, nil for all. With a Replica they count from its first.
+	// Ranks are the ranks to show; nil is all of them. With a Replica they are counted from
+	// its first rank.
 	Ranks []int
-	// Replica is the one whose ranks are shown; nil if none was asked for.
+	// Replica is the replica whose ranks are shown; nil if none was asked for.
 	Replica *int
-	// From and To bound the time; a To of 0 is the end.
+	// From and To bound the time; a To of 0 is the end of the step.
 	From, To time.Duration
 	// Notes are remarks for the legend.
 	Notes []string
 }
 
-// Check refuses a view of what a trace does not have.
+// Check returns an error if a trace lacks the ranks, the replica or the time of the view.
 func (v View) Check(t *graph.Trace) error {
 	all, replicas, first := t.Graph.Ranks(), max(1, t.Graph.Shape.Replicas), 0
 	if v.Replica != nil {
@@ -41,7 +42,8 @@ func (v View) Check(t *graph.Trace) error {
 		}
 	}
 	if v.From >= t.End() {
-		return fmt.Errorf("--window: begins at %s, but the step ends at %s", units.FormatDuration(v.From), units.FormatDuration(t.End()))
+		return fmt.Errorf("--window: begins at %s, but the step ends at %s",
+			units.FormatDuration(v.From), units.FormatDuration(t.End()))
 	}
 	return nil
 }
@@ -50,7 +52,8 @@ func isAre(n int, what string) string {
 	return map[bool]string{true: "is ", false: "are "}[n == 1] + units.Plural(n, what)
 }
 
-// rows lists the ranks to show of a trace, at most so many, and says which are not.
+// rows lists the ranks to show, of which it returns at most the given number, and says which
+// ranks are not shown.
 func (v View) rows(g *graph.Graph, most int) (rows []int, hidden string) {
 	const readable, sample = 16, 8
 	all, replicas := g.Ranks(), max(1, g.Shape.Replicas)
@@ -77,12 +80,14 @@ func (v View) rows(g *graph.Graph, most int) (rows []int, hidden string) {
 		return rows, ""
 	case whole || per == 1:
 		return rows, fmt.Sprintf("%s of %d; the others are not shown", replicaNames(rows, per), replicas)
+	case others == 1:
+		return rows, "1 other rank is not shown"
 	default:
-		return rows, fmt.Sprintf("%s not shown", map[bool]string{true: "1 other rank is", false: fmt.Sprintf("%d other ranks are", others)}[others == 1])
+		return rows, fmt.Sprintf("%d other ranks are not shown", others)
 	}
 }
 
-// replicaNames names the replicas that rows are of.
+// replicaNames names the replicas whose ranks are shown.
 func replicaNames(rows []int, per int) string {
 	first, last := rows[0]/per, rows[len(rows)-1]/per
 	switch {
@@ -103,7 +108,7 @@ func allRanks(g *graph.Graph) []int {
 	return list
 }
 
-// window returns the time of a view, of a trace that ends so late.
+// window returns the time that a view shows of a trace with the given end.
 func (v View) window(end time.Duration) (from, to time.Duration) {
 	if v.To > 0 {
 		end = min(end, v.To)

@@ -15,13 +15,13 @@ import (
 	"psim/schedules/graph"
 )
 
-// AllRanks asks WriteChrome for one file of all ranks.
+// AllRanks makes WriteChrome write one file of all ranks.
 const AllRanks = -1
 
-// WriteChrome writes a trace in the Chrome JSON of PyTorch's profiler, which
-// opens in Perfetto: a process per rank, a thread per stream, a counter of the
-// memory in use, and arrows from messages to what waited for them. Holistic
-// Trace Analysis wants a file per rank: give the rank, or AllRanks.
+// WriteChrome writes a trace in the Chrome JSON of PyTorch's profiler, which opens in
+// Perfetto: a process per rank, a thread per stream, a counter of the memory in use, and
+// arrows from messages to the tasks that waited for them. It writes one rank, because
+// Holistic Trace Analysis needs a file per rank, or AllRanks.
 func WriteChrome(w io.Writer, t *graph.Trace, rank int) error {
 	if rank != AllRanks && (rank < 0 || rank >= t.Graph.Ranks()) {
 		return fmt.Errorf("rank %d is outside 0 to %d", rank, t.Graph.Ranks()-1)
@@ -81,13 +81,15 @@ func (c *chrome) names() {
 }
 
 func (c *chrome) name(rank int32, thread, order int, name string) {
-	c.event(`"ph": "M", "name": "thread_name", "pid": %d, "tid": %d, "args": {"name": %s}`, rank, thread, jsonString(name))
-	c.event(`"ph": "M", "name": "thread_sort_index", "pid": %d, "tid": %d, "args": {"sort_index": %d}`, rank, thread, order)
+	c.event(`"ph": "M", "name": "thread_name", "pid": %d, "tid": %d, "args": {"name": %s}`,
+		rank, thread, jsonString(name))
+	c.event(`"ph": "M", "name": "thread_sort_index", "pid": %d, "tid": %d, "args": {"sort_index": %d}`,
+		rank, thread, order)
 }
 
-// slices writes the tasks, by stream and start. A thread may not overlap
-// itself: what would, as two clocks can make it in a measured trace, goes to a
-// thread of its own.
+// slices writes the tasks, by stream and start. The slices of a thread may not overlap. If
+// tasks of a stream do, which can happen in a measured trace because of different clocks,
+// they are written as several threads.
 func (c *chrome) slices() {
 	g := c.trace.Graph
 	c.thread = make([]int, g.Len())
@@ -100,7 +102,7 @@ func (c *chrome) slices() {
 		}
 		byStart(c.trace, tasks)
 		ids := []int{s}
-		for k, lane := range apart(c.trace, tasks) {
+		for k, lane := range separate(c.trace, tasks) {
 			if lane == len(ids) {
 				c.name(stream.Rank, threads, s, stream.Name+" (overlapping)")
 				ids = append(ids, threads)
@@ -117,9 +119,9 @@ func byStart(t *graph.Trace, tasks []int32) {
 	slices.SortStableFunc(tasks, func(a, b int32) int { return cmp.Compare(t.Span(a).Start, t.Span(b).Start) })
 }
 
-// apart puts the tasks of a stream, sorted by start, into lanes that do not overlap
-// themselves: the first one that is free.
-func apart(t *graph.Trace, tasks []int32) (lane []int) {
+// separate puts each task of a stream, sorted by start, into the first lane in which it does
+// not overlap another task.
+func separate(t *graph.Trace, tasks []int32) (lane []int) {
 	var free []time.Duration
 	for _, i := range tasks {
 		span := t.Span(i)
@@ -140,8 +142,8 @@ func (c *chrome) slice(i int32) {
 		jsonString(chromeName(&t)), t.Rank, c.thread[i], micros(span.Start), micros(span.Duration()), c.details(i, &t))
 }
 
-// chromeName names a slice. Trace analysis takes for communication
-// what starts with nccl.
+// chromeName names a slice. Holistic Trace Analysis counts slices as communication if their
+// names start with nccl.
 func chromeName(t *graph.Task) string {
 	switch {
 	case t.Kind.Compute():
@@ -161,7 +163,7 @@ func (c *chrome) details(i int32, t *graph.Task) string {
 	return s
 }
 
-// fields yields the numbers that a task has beside its rank.
+// fields yields the numbers of a task other than its rank.
 func fields(t *graph.Task) iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
 		_ = (t.Stage == graph.None || yield("stage", int64(t.Stage))) &&
@@ -171,7 +173,7 @@ func fields(t *graph.Task) iter.Seq2[string, int64] {
 	}
 }
 
-// arrows writes a flow for every message.
+// arrows writes a flow from every message to the task that waited for it.
 func (c *chrome) arrows() {
 	id, g := 0, c.trace.Graph
 	for source, task := range waits(c.trace) {
@@ -180,13 +182,13 @@ func (c *chrome) arrows() {
 		}
 		id++
 		sent := c.trace.Span(source)
-		c.flow("s", "", source, max(sent.Start, sent.End-1), id)
-		c.flow("f", `, "bp": "e"`, task, c.trace.Span(task).Start, id)
+		c.flow(id, `"s"`, source, max(sent.Start, sent.End-1))
+		c.flow(id, `"f", "bp": "e"`, task, c.trace.Span(task).Start)
 	}
 }
 
-// waits yields every task that waited for a message after the message, or after what
-// it carries where it takes no time.
+// waits yields every message with each task that waited for it. In place of a message that
+// takes no time it yields the task whose output the message carries.
 func waits(t *graph.Trace) iter.Seq2[int32, int32] {
 	g := t.Graph
 	return func(yield func(source, task int32) bool) {
@@ -207,20 +209,22 @@ func waits(t *graph.Trace) iter.Seq2[int32, int32] {
 	}
 }
 
-// flow writes one end of an arrow.
-func (c *chrome) flow(phase, binding string, task int32, at time.Duration, id int) {
-	c.event(`"ph": "%s"%s, "cat": "message", "name": "message", "id": %d, "pid": %d, "tid": %d, "ts": %s`,
-		phase, binding, id, c.trace.Graph.Class(task).Rank, c.thread[task], micros(at))
+// flow writes one end of an arrow, in a phase that is JSON.
+func (c *chrome) flow(id int, phase string, task int32, at time.Duration) {
+	c.event(`"ph": %s, "cat": "message", "name": "message", "id": %d, "pid": %d, "tid": %d, "ts": %s`,
+		phase, id, c.trace.Graph.Class(task).Rank, c.thread[task], micros(at))
 }
 
-// memory writes the memory in use as a counter of every rank that has any.
+// memory writes the memory in use as a counter of every rank that uses memory.
 func (c *chrome) memory() {
 	for _, curve := range tracecsv.MemoryCurves(c.trace) {
 		if !c.shows(int32(curve.Rank)) || curve.Peak() == 0 {
 			continue
 		}
 		for _, p := range curve.Levels() {
-			c.event(`"ph": "C", "cat": "memory", "name": "memory", "pid": %d, "tid": 0, "ts": %s, "args": {"bytes": %d}`, curve.Rank, micros(p.At), p.Bytes)
+			const counter = `"ph": "C", "cat": "memory", "name": "memory", "pid": %d, "tid": 0, "ts": %s, ` +
+				`"args": {"bytes": %d}`
+			c.event(counter, curve.Rank, micros(p.At), p.Bytes)
 		}
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"psim/results"
 )
 
-// TraceFormats lists how the name of a trace file for viewers ends.
+// TraceFormats lists the endings of the names of trace files for viewers.
 func TraceFormats() []string { return []string{".json", ".json.gz", ".pftrace"} }
 
-// TraceFile returns the trace of a run for viewers: as Perfetto's protobuf where the
-// path ends in .pftrace, and else as Chrome's JSON, compressed if it ends in .gz.
+// TraceFile returns the trace of a run as a file for viewers: Perfetto's protobuf if the
+// path ends in .pftrace, and otherwise Chrome's JSON, compressed if the path ends in .gz.
 func TraceFile(r results.Run, path string) files.File {
 	return files.File{Path: path, Render: func(w io.Writer) error {
 		switch {

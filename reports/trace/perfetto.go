@@ -14,7 +14,7 @@ import (
 
 // WritePerfetto writes a trace in Perfetto's own format, protobuf: a process per
 // replica, with a thread per rank and stream, a counter of every rank's memory, and
-// flows from messages to what waited for them.
+// flows from messages to the tasks that waited for them.
 func WritePerfetto(w io.Writer, t *graph.Trace) error {
 	p := &perfetto{out: bufio.NewWriter(w), trace: t}
 	p.tracks()
@@ -23,7 +23,7 @@ func WritePerfetto(w io.Writer, t *graph.Trace) error {
 	return p.out.Flush()
 }
 
-// The fields and values of Perfetto's messages that are written, as in
+// The fields and values of Perfetto's messages that are used here, as in
 // testdata/perfetto.proto.
 const (
 	tracePacket = 1
@@ -70,7 +70,7 @@ const (
 	noteName    = 10
 )
 
-// sequence numbers the only writer of packets.
+// sequence is the number of the only sequence of packets.
 const sequence = 1
 
 type perfetto struct {
@@ -78,8 +78,8 @@ type perfetto struct {
 	trace *graph.Trace
 	track []uint64    // of every stream
 	last  uint64      // the highest number of a track
-	to    [][2]uint64 // flows that end at a task, as the first and the one after the last
-	from  [][]uint64  // flows that begin at it
+	to    [][2]uint64 // by task: the flows that end there, as the first and the one after the last
+	from  [][]uint64  // by task: the flows that begin there
 }
 
 // message holds the fields of a protobuf message.
@@ -104,7 +104,7 @@ func (m message) nested(field protowire.Number, inner message) message {
 // packet writes one packet. The first error stays with the writer.
 func (p *perfetto) packet(m message) { p.out.Write(message(nil).nested(tracePacket, m)) }
 
-// describe writes what a track is.
+// describe writes the description of a track.
 func (p *perfetto) describe(track message) {
 	p.packet(message(nil).number(packetSequence, sequence).nested(packetTrack, track))
 }
@@ -118,8 +118,8 @@ func (p *perfetto) replica(rank int32) uint64 {
 	return uint64(int(rank) / max(1, p.trace.Graph.Shape.Ranks))
 }
 
-// process numbers a replica's process and its track. Numbers of threads are above, so
-// that none passes for the main thread of a process.
+// process returns the number of the process of a rank's replica, and of its track. Threads
+// have higher numbers, so that no thread is mistaken for the main thread of a process.
 func (p *perfetto) process(rank int32) uint64 { return 1 + p.replica(rank) }
 
 // tracks describes the processes and threads.
@@ -148,12 +148,13 @@ func (p *perfetto) thread(stream graph.Stream, suffix string) uint64 {
 	process := p.process(stream.Rank)
 	thread := message(nil).number(threadProcess, process).number(threadID, p.last).
 		text(threadName, fmt.Sprintf("rank %d %s%s", stream.Rank, stream.Name, suffix))
-	p.describe(message(nil).number(trackID, p.last).nested(trackThread, thread).number(trackParent, process).number(trackRank, p.last))
+	p.describe(message(nil).number(trackID, p.last).nested(trackThread, thread).
+		number(trackParent, process).number(trackRank, p.last))
 	return p.last
 }
 
-// slices writes the tasks, by stream and start. A thread may not overlap itself, so
-// that what would goes to a thread of its own.
+// slices writes the tasks, by stream and start. The slices of a thread may not overlap, so
+// that overlapping tasks of a stream are written as several threads.
 func (p *perfetto) slices() {
 	p.flows()
 	start, order := p.trace.Graph.ByStream()
@@ -161,7 +162,7 @@ func (p *perfetto) slices() {
 		tasks := order[start[s]:start[s+1]]
 		byStart(p.trace, tasks)
 		tracks := []uint64{p.track[s]}
-		for k, lane := range apart(p.trace, tasks) {
+		for k, lane := range separate(p.trace, tasks) {
 			if lane == len(tracks) {
 				tracks = append(tracks, p.thread(stream, " (overlapping)"))
 			}
@@ -170,8 +171,8 @@ func (p *perfetto) slices() {
 	}
 }
 
-// flows numbers the arrows from messages to what waited for them. Those that end at
-// a task follow each other.
+// flows numbers the arrows from messages to the tasks that waited for them. Arrows that end
+// at the same task have consecutive numbers.
 func (p *perfetto) flows() {
 	n := p.trace.Graph.Len()
 	p.to, p.from = make([][2]uint64, n), make([][]uint64, n)
@@ -200,7 +201,7 @@ func (p *perfetto) slice(i int32, track uint64) {
 	p.event(span.End, message(nil).number(eventType, sliceEnd).number(eventTrack, track))
 }
 
-// category names what a viewer may show or hide together.
+// category names the slices that a viewer can show or hide together.
 func category(k graph.Kind) string {
 	switch {
 	case k.Compute():
@@ -227,7 +228,7 @@ func (p *perfetto) notes(i int32, t *graph.Task) (event message) {
 	return event
 }
 
-// memory writes the memory in use as a counter of every rank that has any.
+// memory writes the memory in use as a counter of every rank that uses memory.
 func (p *perfetto) memory() {
 	for _, curve := range tracecsv.MemoryCurves(p.trace) {
 		if curve.Peak() == 0 {
@@ -238,7 +239,8 @@ func (p *perfetto) memory() {
 		p.describe(message(nil).number(trackID, p.last).text(trackName, fmt.Sprintf("rank %d memory", curve.Rank)).
 			number(trackParent, p.process(int32(curve.Rank))).nested(trackCounter, counter).number(trackRank, p.last))
 		for _, point := range curve.Levels() {
-			p.event(point.At, message(nil).number(eventType, counterValue).number(eventTrack, p.last).number(eventValue, uint64(point.Bytes)))
+			p.event(point.At, message(nil).number(eventType, counterValue).
+				number(eventTrack, p.last).number(eventValue, uint64(point.Bytes)))
 		}
 	}
 }

@@ -15,14 +15,14 @@ import (
 // MissingPoints is the error of a merge in which combinations, or shards, are missing.
 type MissingPoints struct {
 	Count, Of int
-	Sets      [][]string // the first of them
-	Shards    bool
+	Sets      [][]string // the settings of the first of them
+	Shards    bool       // shards are missing, rather than points
 }
 
-// mostMissing limits the missing points that are named.
+// MostMissing limits the missing points that are named.
 const MostMissing = 5
 
-// Error lists the first of them.
+// Error lists the first of the missing points.
 func (m *MissingPoints) Error() string {
 	what := "point"
 	if m.Shards {
@@ -38,11 +38,11 @@ func (m *MissingPoints) Error() string {
 	return text
 }
 
-// PartFolders lists the folders of sweeps or of searches: those given, or the shards in
-// them.
+// PartFolders lists the folders of sweeps or of searches: the given folders, or the shards
+// in them.
 func PartFolders(kind string, folders []string) (list []string, err error) {
 	what := kind
-	if kind == "sweep" { // what is not known to be a search
+	if kind == "sweep" { // also used if the folders may be of a search
 		what = "sweep or search"
 	}
 	for _, folder := range folders {
@@ -55,7 +55,8 @@ func PartFolders(kind string, folders []string) (list []string, err error) {
 			return nil, fmt.Errorf("%s: %s", folder, files.Reason(err))
 		}
 		for _, e := range entries {
-			if shard := filepath.Join(folder, e.Name()); strings.HasPrefix(e.Name(), "shard-") && files.IsFolder(shard) {
+			shard := filepath.Join(folder, e.Name())
+			if strings.HasPrefix(e.Name(), "shard-") && files.IsFolder(shard) {
 				inside = append(inside, shard)
 			}
 		}
@@ -74,7 +75,7 @@ func PartFolders(kind string, folders []string) (list []string, err error) {
 	return list, nil
 }
 
-// OnceEach refuses a key that is varied twice.
+// OnceEach returns an error if a key is varied twice.
 func OnceEach(vary []Variation) error {
 	for i, v := range vary {
 		if slices.ContainsFunc(vary[:i], func(before Variation) bool { return before.Key == v.Key }) {

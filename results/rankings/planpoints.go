@@ -13,37 +13,39 @@ import (
 	"psim/internal/csvfile"
 )
 
-// A PlanPoint is what is known of a plan.
+// A PlanPoint holds what a search has found out about a plan.
 type PlanPoint struct {
 	Plan PlanShape
 	Set  []string
-	// Pruned is the reason why it was discarded; "" if it was not.
+	// Pruned is the reason why the plan was discarded; "" if it was not.
 	Pruned string
-	// Work and Bound are times that its step is no shorter than, where they are known: by
-	// what its ranks have to do on average, which is found first and for all plans, and the
-	// longest that was found.
+	// Work and Bound are lower bounds on the step time, 0 where unknown. Work follows from
+	// the average work of the ranks, and is found first and for all plans. Bound is the
+	// largest lower bound that was found.
 	Work, Bound time.Duration
-	// Simulated plans have a step time and a peak memory; Fits tells whether that fits,
-	// with the margin.
+	// Simulated plans have a step time and a peak memory. Fits says whether the peak fits
+	// in memory with the margin.
 	Simulated  bool
 	StepTime   time.Duration
 	PeakMemory int64
 	Fits       bool
 }
 
-// The states of a point; one that was discarded has its reason in place of them.
+// The states of points that were not discarded. The state of a point that was discarded is
+// the reason.
 const (
 	pointSimulated = "simulated"
-	pointOpen      = "not reached" // of a search that was interrupted
+	pointOpen      = "not reached" // the search was interrupted before
 )
 
-// Slower is why a plan is discarded whose bound is above what the last of the best plans
-// takes.
+// Slower is the reason why a plan is discarded whose bound is above the step time of the
+// last of the best plans.
 const Slower = "slower by a lower bound"
 
-// state says what became of a point. A plan whose bound is above what the last of the
-// best plans takes may have been simulated or not, as workers happened to find the best:
-// it counts as discarded by its bound, so that equal searches say the same.
+// state returns the state of a point, given the step time of the last of the best plans. A
+// plan whose bound is above that time may or may not have been simulated, depending on the
+// order in which workers found the best plans. It counts as discarded by its bound, so that
+// equal searches write equal files.
 func (p PlanPoint) state(last time.Duration) string {
 	switch {
 	case last > 0 && p.Bound > last:
@@ -58,10 +60,13 @@ func (p PlanPoint) state(last time.Duration) string {
 
 // PlanDimensions names the dimensions of plans, as the fields of a plan are called.
 func PlanDimensions() []string {
-	return []string{"data", "tensor", "stages", "virtual_stages", "micro", "microbatches", "schedule", "recompute", "zero", "sequence", "context", "expert", "expert_tensor"}
+	return []string{
+		"data", "tensor", "stages", "virtual_stages", "micro", "microbatches", "schedule", "recompute", "zero",
+		"sequence", "context", "expert", "expert_tensor",
+	}
 }
 
-// VariedKeys lists the keys that have several values and are no dimension.
+// VariedKeys lists the keys that have several values and are not dimensions.
 func VariedKeys(vary []Variation) (keys []string) {
 	for _, v := range vary {
 		_, name, _ := strings.Cut(v.Key, ".")
@@ -74,15 +79,35 @@ func VariedKeys(vary []Variation) (keys []string) {
 
 // Value returns a plan's value in a dimension, as PlanDimensions names it.
 func (p PlanShape) Value(dimension string) string {
-	i := slices.Index(PlanDimensions(), dimension)
-	if i < 0 {
-		return ""
+	switch dimension {
+	case "data":
+		return strconv.Itoa(p.Data)
+	case "tensor":
+		return strconv.Itoa(p.Tensor)
+	case "stages":
+		return strconv.Itoa(p.Stages)
+	case "virtual_stages":
+		return strconv.Itoa(p.VirtualStages)
+	case "micro":
+		return strconv.FormatInt(p.Micro, 10)
+	case "microbatches":
+		return strconv.Itoa(p.Microbatches)
+	case "schedule":
+		return p.Schedule
+	case "recompute":
+		return p.Recompute
+	case "zero":
+		return strconv.Itoa(p.Zero)
+	case "sequence":
+		return strconv.FormatBool(p.Sequence)
+	case "context":
+		return strconv.Itoa(p.Context)
+	case "expert":
+		return strconv.Itoa(p.Expert)
+	case "expert_tensor":
+		return strconv.Itoa(p.ExpertTensor)
 	}
-	return []string{
-		strconv.Itoa(p.Data), strconv.Itoa(p.Tensor), strconv.Itoa(p.Stages), strconv.Itoa(p.VirtualStages),
-		strconv.FormatInt(p.Micro, 10), strconv.Itoa(p.Microbatches), p.Schedule, p.Recompute, strconv.Itoa(p.Zero), strconv.FormatBool(p.Sequence),
-		strconv.Itoa(p.Context), strconv.Itoa(p.Expert), strconv.Itoa(p.ExpertTensor),
-	}[i]
+	return ""
 }
 
 // pointColumns lists the columns of points.csv.
@@ -90,7 +115,7 @@ func pointColumns() string {
 	return strings.Join(PlanDimensions(), ",") + ",others,state,work_ns,bound_ns,step_time_ns,peak_memory_bytes,fits"
 }
 
-// others joins the settings of a plan that are no dimension, those of some keys.
+// others joins the settings of a plan that have one of some keys.
 func (p PlanPoint) others(keys []string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(p.Set), func(set string) bool {
 		key, _, _ := strings.Cut(set, "=")
@@ -98,7 +123,7 @@ func (p PlanPoint) others(keys []string) string {
 	}), " ")
 }
 
-// value finds that of a key among the settings of a plan.
+// SetValue returns the value of a key in the settings of a plan, or "".
 func (p PlanPoint) SetValue(key string) string {
 	for _, set := range p.Set {
 		if value, ok := strings.CutPrefix(set, key+"="); ok {
@@ -109,8 +134,8 @@ func (p PlanPoint) SetValue(key string) string {
 }
 
 // WritePlanPoints writes a row for every plan, in the order of their settings. Others are the
-// keys of what varies beside the dimensions, and last is the step time of the last of the
-// best plans, 0 where there are fewer than were wanted.
+// varied keys that are not dimensions. Last is the step time of the last of the best plans,
+// or 0 if there are fewer than were wanted.
 func WritePlanPoints(w io.Writer, list []PlanPoint, others []string, last time.Duration) error {
 	out := csvfile.NewWriter(w, pointColumns())
 	for _, p := range settled(list, last) {
@@ -128,8 +153,9 @@ func WritePlanPoints(w io.Writer, list []PlanPoint, others []string, last time.D
 	return out.End()
 }
 
-// settled lists points in the order that shards have, too. Of those that are slower by
-// their bound equal searches know the work, and that they are slower than the last.
+// settled lists points in an order that does not depend on shards. Of the points that are
+// slower by their bound it keeps only what equal searches agree on: the work, and that they
+// are slower than the last of the best plans.
 func settled(list []PlanPoint, last time.Duration) []PlanPoint {
 	list = sortedPoints(list)
 	for i, p := range list {
@@ -140,39 +166,34 @@ func settled(list []PlanPoint, last time.Duration) []PlanPoint {
 	return list
 }
 
-// sortedPoints puts points into an order that shards have, too.
+// sortedPoints sorts points by their plans and settings.
 func sortedPoints(list []PlanPoint) []PlanPoint {
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b PlanPoint) int {
 		x, y := a.Plan, b.Plan
 		return cmp.Or(
-			cmp.Compare(x.Tensor, y.Tensor), cmp.Compare(x.Stages, y.Stages), cmp.Compare(x.Micro, y.Micro), cmp.Compare(x.Schedule, y.Schedule),
-			cmp.Compare(x.VirtualStages, y.VirtualStages), cmp.Compare(x.Recompute, y.Recompute), cmp.Compare(x.Zero, y.Zero),
-			cmp.Compare(x.Value("sequence"), y.Value("sequence")),
-			cmp.Compare(x.Context, y.Context), cmp.Compare(x.Expert, y.Expert), cmp.Compare(x.ExpertTensor, y.ExpertTensor), slices.Compare(a.Set, b.Set),
+			cmp.Compare(x.Tensor, y.Tensor), cmp.Compare(x.Stages, y.Stages),
+			cmp.Compare(x.Micro, y.Micro), cmp.Compare(x.Schedule, y.Schedule),
+			cmp.Compare(x.VirtualStages, y.VirtualStages), cmp.Compare(x.Recompute, y.Recompute),
+			cmp.Compare(x.Zero, y.Zero), cmp.Compare(x.Value("sequence"), y.Value("sequence")),
+			cmp.Compare(x.Context, y.Context), cmp.Compare(x.Expert, y.Expert),
+			cmp.Compare(x.ExpertTensor, y.ExpertTensor), slices.Compare(a.Set, b.Set),
 		)
 	})
 	return list
 }
 
-// ReadPlanPoints reads what WritePlanPoints has written; settings that are dimensions are no
-// longer in Set.
+// ReadPlanPoints reads points that WritePlanPoints has written. Set then lacks the settings
+// that are dimensions.
 func ReadPlanPoints(r io.Reader) ([]PlanPoint, error) {
-	const most = math.MaxInt32
 	t, err := csvfile.NewReader(r, pointColumns(), len(pointColumns()))
 	if err != nil {
 		return nil, err
 	}
 	var list []PlanPoint
 	for t.Next() {
-		count := func(column string) int { return int(t.Number(column, 0, most)) }
 		p := PlanPoint{
-			Plan: PlanShape{
-				Data: count("data"), Tensor: count("tensor"), Stages: count("stages"), VirtualStages: count("virtual_stages"),
-				Micro: t.Number("micro", 1, math.MaxInt64), Microbatches: count("microbatches"), Schedule: strings.Clone(t.Text("schedule")),
-				Recompute: strings.Clone(t.Text("recompute")), Zero: count("zero"), Sequence: t.Text("sequence") == "true",
-				Context: count("context"), Expert: count("expert"), ExpertTensor: count("expert_tensor"),
-			},
+			Plan:  readShape(t),
 			Work:  time.Duration(t.Number("work_ns", 0, math.MaxInt64)),
 			Bound: time.Duration(t.Number("bound_ns", 0, math.MaxInt64)),
 		}
@@ -192,4 +213,17 @@ func ReadPlanPoints(r io.Reader) ([]PlanPoint, error) {
 		list = append(list, p)
 	}
 	return list, t.Err
+}
+
+// readShape reads the columns of the dimensions.
+func readShape(t *csvfile.Reader) PlanShape {
+	count := func(column string) int { return int(t.Number(column, 0, math.MaxInt32)) }
+	text := func(column string) string { return strings.Clone(t.Text(column)) }
+	return PlanShape{
+		Data: count("data"), Tensor: count("tensor"), Stages: count("stages"), VirtualStages: count("virtual_stages"),
+		Micro: t.Number("micro", 1, math.MaxInt64), Microbatches: count("microbatches"),
+		Schedule: text("schedule"), Recompute: text("recompute"), Zero: count("zero"),
+		Sequence: t.Text("sequence") == "true", Context: count("context"),
+		Expert: count("expert"), ExpertTensor: count("expert_tensor"),
+	}
 }

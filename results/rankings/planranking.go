@@ -1,4 +1,4 @@
-// Package rankings is the saved form of many predictions: the plans of a search and the
+// Package rankings is the saved form of many predictions: the plans of a search, and the
 // points of a sweep.
 package rankings
 
@@ -15,7 +15,7 @@ type PlanShape struct {
 	Tensor        int    `json:"tensor"`         // devices of a tensor-parallel group
 	Stages        int    `json:"stages"`         // pipeline ranks
 	VirtualStages int    `json:"virtual_stages"` // stages of a rank
-	Micro         int64  `json:"micro"`          // samples of a microbatch
+	Micro         int64  `json:"micro"`          // samples in a microbatch
 	Microbatches  int    `json:"microbatches"`   // of a replica and step
 	Schedule      string `json:"schedule"`       // its name
 	Recompute     string `json:"recompute"`      // as train.recompute
@@ -23,8 +23,8 @@ type PlanShape struct {
 	Sequence      bool   `json:"sequence"`       // as parallel.sequence
 	Context       int    `json:"context"`        // devices that share a sequence
 	Expert        int    `json:"expert"`         // devices that share experts
-	// ExpertTensor is the devices that divide every expert; 0: as the rest of its layer with
-	// Expert = 1, else 1.
+	// ExpertTensor is the number of devices that divide every expert. 0 stands for the number
+	// that divides the rest of its layer if Expert is 1, and otherwise for 1.
 	ExpertTensor int `json:"expert_tensor,omitempty"`
 }
 
@@ -39,26 +39,28 @@ type RankedPlan struct {
 // first: those that fit in memory, by step time, and by their settings where that is equal.
 type PlanRanking struct {
 	Plans     []RankedPlan   `json:"plans"`     // the best, best first
-	Space     int            `json:"space"`     // plans that there are
+	Space     int            `json:"space"`     // number of all plans
 	Evaluated int            `json:"evaluated"` // plans that were simulated
-	Bounded   int            `json:"bounded"`   // plans that are not, because a bound says that they are slower
-	Pruned    int            `json:"pruned"`    // plans that were discarded without a simulation, in all
+	Bounded   int            `json:"bounded"`   // plans that were discarded because a bound says that they are slower
+	Pruned    int            `json:"pruned"`    // all plans that were discarded without a simulation
 	PrunedBy  map[string]int `json:"pruned_by"` // the same, by reason
-	// How much shorter the step of a better plan may be, as a fraction: 0 where the best
-	// is proved, 1 where nothing was found yet.
-	Gap     float64   `json:"gap"`
-	Partial bool      `json:"partial,omitempty"` // the search was interrupted
-	Why     []PlanWhy `json:"why,omitempty"`     // the best plan beside the second, and beside the configuration's own if that fits
+	// How much shorter the step of a better plan may be, as a fraction: 0 if the best plan is
+	// proved to be the best, 1 if no plan was found yet.
+	Gap     float64 `json:"gap"`
+	Partial bool    `json:"partial,omitempty"` // the search was interrupted
+	// The best plan compared with the second, and with the configuration's own if that fits.
+	Why []PlanWhy `json:"why,omitempty"`
 	// How far off predictions of the configuration's stack on its device were.
 	Accuracy *StackAccuracy   `json:"accuracy,omitempty"`
-	WouldFit []results.Remedy `json:"would_fit,omitempty"` // where nothing fits: what would
-	Nothing  string           `json:"nothing,omitempty"`   // where there is no plan: which numbers do not divide
-	// WithinNode counts the devices of a node where no network joins nodes, so that no plan
-	// can have more; else 0.
+	WouldFit []results.Remedy `json:"would_fit,omitempty"` // changes with which a plan would fit, if none does
+	Nothing  string           `json:"nothing,omitempty"`   // why there are no plans: which numbers do not divide
+	// WithinNode is the number of devices in a node if no network connects nodes, so that no
+	// plan can have more devices, and otherwise 0.
 	WithinNode int `json:"-"`
-	// Varied are keys of several values that are no dimension: the table has columns of them.
+	// Varied are the keys with several values that are not dimensions. The table has a column
+	// for each.
 	Varied []string `json:"-"`
-	// Time that the search took: on stdout alone, in no file.
+	// Time that the search took. It is only on stdout, not in files.
 	Seconds *float64 `json:"seconds,omitempty" unit:"s"`
 }
 
@@ -72,5 +74,5 @@ func (p PlanRanking) WriteJSON(w io.Writer) error {
 	return files.WriteJSON(w, p)
 }
 
-// Decided counts the plans of which it is known whether they are among the best.
+// Decided counts the plans that are known to be, or not to be, among the best.
 func (p PlanRanking) Decided() int { return p.Evaluated + p.Pruned }

@@ -17,11 +17,11 @@ import (
 	"psim/results"
 )
 
-// A PlanSearch tells a search over plans from others; search.json holds it.
+// A PlanSearch identifies a search over plans. It is saved in search.json.
 type PlanSearch struct {
 	Schema int    `json:"schema"`
 	Name   string `json:"name"` // of the configuration
-	// Configuration is its fingerprint, and Version that of psim.
+	// Configuration is the fingerprint of the configuration, and Version the version of psim.
 	Configuration string      `json:"configuration"`
 	Version       string      `json:"version,omitempty"`
 	Devices       int         `json:"devices"`
@@ -30,17 +30,19 @@ type PlanSearch struct {
 	Fix           []string    `json:"fix,omitempty"`
 	Vary          []Variation `json:"vary,omitempty"`
 	Margin        float64     `json:"margin"`
-	Rows          int         `json:"rows"`               // how many of the best plans are wanted
-	Capacity      int64       `json:"capacity,omitempty"` // memory in bytes that a rank may use; 0 is unlimited or not known
-	// Shard names the part of the plans that is here, as in 2/4; empty for all.
+	Rows          int         `json:"rows"` // how many of the best plans are wanted
+	// Capacity is the memory in bytes that a rank may use; 0 is unlimited or not known.
+	Capacity int64 `json:"capacity,omitempty"`
+	// Shard names the part of the plans that was searched, such as 2/4; it is empty if all
+	// plans were.
 	Shard string `json:"shard,omitempty"`
 }
 
-// A SavedPlans is the outcome of a search over plans as its folder holds it, and as those
-// of shards are joined.
+// SavedPlans is the outcome of a search over plans as it is saved in a folder, or merged from
+// the folders of shards.
 type SavedPlans struct {
 	PlanSearch
-	Plans  []json.RawMessage // as of PlanRanking
+	Plans  []json.RawMessage // each a RankedPlan
 	Points []PlanPoint
 	Space  int
 	Gap    float64
@@ -48,8 +50,8 @@ type SavedPlans struct {
 	Partial bool
 }
 
-// PlansFile holds what plans.json does: what is the same whatever the number of workers and
-// machines.
+// PlansFile is the content of plans.json: the part of the outcome that does not depend on the
+// number of workers and machines.
 type PlansFile struct {
 	Plans   []json.RawMessage `json:"plans"`
 	Space   int               `json:"space"`
@@ -59,7 +61,10 @@ type PlansFile struct {
 
 // Saved puts a ranking in the form of its files.
 func (p PlanRanking) Saved(search PlanSearch, points []PlanPoint) (SavedPlans, error) {
-	s := SavedPlans{PlanSearch: search, Points: points, Space: p.Space, Gap: p.Gap, Partial: p.Partial, Plans: []json.RawMessage{}}
+	s := SavedPlans{
+		PlanSearch: search, Points: points, Space: p.Space, Gap: p.Gap, Partial: p.Partial,
+		Plans: []json.RawMessage{},
+	}
 	for _, plan := range p.Plans {
 		plan.Build, plan.Simulation = nil, nil
 		text, err := CompactJSON(RankedPlan{plan.Result.Writable(), plan.Plan, plan.Set})
@@ -71,13 +76,13 @@ func (p PlanRanking) Saved(search PlanSearch, points []PlanPoint) (SavedPlans, e
 	return s, nil
 }
 
-// ranked orders a plan among others.
+// A ranked holds the fields by which plans are ordered.
 type ranked struct {
 	StepTime float64  `json:"step_time_s"`
 	Set      []string `json:"set"`
 }
 
-// Last is the step time of the last of the best plans, 0 where there are fewer than are
+// Last returns the step time of the last of the best plans, or 0 if there are fewer than are
 // wanted.
 func (s SavedPlans) Last() (time.Duration, error) {
 	if len(s.Plans) < s.Rows {
@@ -88,7 +93,7 @@ func (s SavedPlans) Last() (time.Duration, error) {
 	return time.Duration(last.StepTime*float64(time.Second) + 0.5), err
 }
 
-// Rank puts the best plan first, and keeps as many as are wanted.
+// Rank puts the best plan first, and keeps the number of plans that are wanted.
 func (s *SavedPlans) Rank() error {
 	keys := map[string]ranked{}
 	for _, text := range s.Plans {
@@ -106,9 +111,12 @@ func (s *SavedPlans) Rank() error {
 	return nil
 }
 
-// Ranking reads the plans, without what only the search itself knows.
+// Ranking reads the plans. Fields that are not saved stay empty.
 func (s SavedPlans) Ranking() (PlanRanking, error) {
-	p := PlanRanking{Plans: []RankedPlan{}, Space: s.Space, Gap: s.Gap, Partial: s.Partial, PrunedBy: map[string]int{}, Varied: VariedKeys(s.Vary)}
+	p := PlanRanking{
+		Plans: []RankedPlan{}, Space: s.Space, Gap: s.Gap, Partial: s.Partial,
+		PrunedBy: map[string]int{}, Varied: VariedKeys(s.Vary),
+	}
 	for _, text := range s.Plans {
 		plan := RankedPlan{Result: results.Result{Bubble: results.UnknownBubble()}}
 		if err := json.Unmarshal(text, &plan); err != nil {
@@ -130,7 +138,7 @@ func (s SavedPlans) Ranking() (PlanRanking, error) {
 	return p, err
 }
 
-// count adds up what was discarded.
+// count adds up the plans that were discarded.
 func (p *PlanRanking) count() {
 	p.Pruned, p.Bounded = 0, p.PrunedBy[Slower]
 	for _, n := range p.PrunedBy {
@@ -138,13 +146,13 @@ func (p *PlanRanking) count() {
 	}
 }
 
-// Settled lists the points as equal searches have them: see PlanPoint.state.
+// Settled lists the points in the form that is the same for equal searches.
 func (s SavedPlans) Settled() ([]PlanPoint, error) {
 	last, err := s.Last()
 	return settled(s.Points, last), err
 }
 
-// LoadPlans reads what Save has written.
+// LoadPlans reads a search from its folder.
 func LoadPlans(folder string) (SavedPlans, error) {
 	return files.Steady(folder, func() (s SavedPlans, err error) {
 		if s.PlanSearch, err = files.Read(filepath.Join(folder, "search.json"), readPlanSearch); err != nil {
@@ -166,8 +174,9 @@ func LoadPlans(folder string) (SavedPlans, error) {
 }
 
 func readPlanSearch(r io.Reader) (s PlanSearch, err error) {
-	if err = jsonfile.Read(r, jsonfile.MostBytes, &s); err == nil && (s.Configuration == "" || s.Devices < 1 || s.Rows < 1) {
-		err = errors.New("is no search.json: configuration, devices or rows is missing")
+	err = jsonfile.Read(r, jsonfile.MostBytes, &s)
+	if err == nil && (s.Configuration == "" || s.Devices < 1 || s.Rows < 1) {
+		err = errors.New("is not a search.json: configuration, devices or rows is missing")
 	}
 	return s, err
 }

@@ -12,22 +12,22 @@ import (
 	"psim/results"
 )
 
-// A Plan is one way to run an experiment: the settings that make it, as --set
-// takes them, and what is predicted for it.
+// A Candidate is one way to run an experiment: its settings and its prediction.
 type Candidate struct {
 	results.Result
 	Settings []string `json:"settings"` // KEY=VALUE, as --set takes them
 }
 
-// A Ranking is the outcome of psim search, best first: those that fit in memory by
-// their step time, then the others by how much they need.
+// A Ranking is the outcome of psim search, best first: the plans that fit in memory by step
+// time, then the others by the memory that they need.
 type Ranking struct {
-	Plans     []Candidate `json:"plans"`              // results with the settings that make them, best first
-	Evaluated int         `json:"evaluated"`          // plans that were simulated
-	Pruned    int         `json:"pruned"`             // plans that were not, because their parameters alone do not fit
-	LeftOut   []LeftOut   `json:"left_out,omitempty"` // schedules that have no plan
-	Partial   bool        `json:"partial,omitempty"`  // the search was interrupted
-	// Time that the search took: on stdout alone, in no file.
+	Plans     []Candidate `json:"plans"`     // results with their settings, best first
+	Evaluated int         `json:"evaluated"` // plans that were simulated
+	// Plans that were not simulated, because their parameters alone do not fit.
+	Pruned  int       `json:"pruned"`
+	LeftOut []LeftOut `json:"left_out,omitempty"` // schedules without a plan
+	Partial bool      `json:"partial,omitempty"`  // the search was interrupted
+	// Time that the search took. It is only on stdout, not in files.
 	Seconds *float64 `json:"seconds,omitempty" unit:"s"`
 }
 
@@ -37,8 +37,8 @@ type LeftOut struct {
 	Reason   string `json:"reason"`   // why it has no plan
 }
 
-// Sort puts the best plan first. Of plans with equal times, the one that needs
-// less memory comes first.
+// Sort puts the best plan first. Of plans with equal times, the one that needs less memory
+// comes first.
 func (p Ranking) Sort() {
 	slices.SortStableFunc(p.Plans, func(a, b Candidate) int {
 		switch {

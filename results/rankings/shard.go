@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// A Shard is one of several parts of a sweep, which are computed apart: the points of
-// every Of-th index, from Number-1 on. The zero value is the whole.
+// A Shard is one of several parts of a sweep that are computed separately: every Of-th point,
+// beginning with index Number-1. The zero Shard is the whole sweep.
 type Shard struct {
-	Number, Of int // the first is 1
+	Number, Of int // Number counts from 1
 }
 
-// String prints I/N, or nothing for the whole.
+// String prints I/N, or nothing for the whole sweep.
 func (s Shard) String() string {
 	if s == (Shard{}) {
 		return ""
@@ -21,23 +21,23 @@ func (s Shard) String() string {
 	return fmt.Sprintf("%d/%d", s.Number, s.Of)
 }
 
-// Folder names the folder in which a shard writes, within that of the sweep.
+// Folder names the folder of a shard within the folder of the sweep.
 func (s Shard) Folder() string { return fmt.Sprintf("shard-%d-of-%d", s.Number, s.Of) }
 
-// Has reports whether the shard has the point of an index.
+// Has reports whether the shard has the point with an index.
 func (s Shard) Has(index int) bool { return s.Of == 0 || index%s.Of == s.Number-1 }
 
-// Check refuses a shard whose number is not among its parts.
+// Check returns an error if the number of the shard is not between 1 and the number of parts.
 func (s Shard) Check() error {
 	if s != (Shard{}) && (s.Number < 1 || s.Number > s.Of) {
-		return fmt.Errorf("%d/%d: shards are numbered from 1 to how many there are, as in 2/4", s.Number, s.Of)
+		return fmt.Errorf("%d/%d: shards are numbered from 1 to their number, as in 2/4", s.Number, s.Of)
 	}
 	return nil
 }
 
-// ParseShard reads I/N, as in 1/4 to 4/4. "auto" is the place of this process in a
-// job array of Slurm, and auto/N that in an indexed job of Kubernetes, which does not
-// say how many there are. lookup finds environment variables, as os.LookupEnv.
+// ParseShard reads I/N, as in 1/4 to 4/4. "auto" is the index of this process in a job array
+// of Slurm, and auto/N its index in an indexed job of Kubernetes, which does not say how many
+// tasks it has. lookup finds environment variables, as os.LookupEnv does.
 func ParseShard(text string, lookup func(string) (string, bool)) (Shard, error) {
 	first, count, cut := strings.Cut(text, "/")
 	of, err := strconv.Atoi(count)
@@ -55,8 +55,8 @@ func ParseShard(text string, lookup func(string) (string, bool)) (Shard, error) 
 	return s, s.Check()
 }
 
-// shardOfJob finds the place of this process among the tasks of a job; of is 0 where
-// the job has to say how many there are.
+// shardOfJob finds the index of this process among the tasks of a job. If of is 0, the job
+// must say how many tasks it has.
 func shardOfJob(of int, lookup func(string) (string, bool)) (Shard, error) {
 	number := func(name string, missing int) int {
 		if text, ok := lookup(name); ok && text != "" {
@@ -72,21 +72,25 @@ func shardOfJob(of int, lookup func(string) (string, bool)) (Shard, error) {
 	slurm, kubernetes := number("SLURM_ARRAY_TASK_ID", -1), number("JOB_COMPLETION_INDEX", -1)
 	switch {
 	case slurm >= 0:
-		first, last, step := number("SLURM_ARRAY_TASK_MIN", 0), number("SLURM_ARRAY_TASK_MAX", slurm), max(1, number("SLURM_ARRAY_TASK_STEP", 1))
+		first, last := number("SLURM_ARRAY_TASK_MIN", 0), number("SLURM_ARRAY_TASK_MAX", slurm)
+		step := max(1, number("SLURM_ARRAY_TASK_STEP", 1))
 		tasks := number("SLURM_ARRAY_TASK_COUNT", of)
 		if of == 0 {
 			s.Of = tasks
 		}
 		if tasks != s.Of || (last-first)/step+1 > s.Of {
-			return Shard{}, fmt.Errorf("the job array has %d tasks, %d to %d, which are not %d in a row; give I/N", tasks, first, last, s.Of)
+			return Shard{}, fmt.Errorf("the job array has %d tasks, %d to %d, which are not %d in a row; give I/N",
+				tasks, first, last, s.Of)
 		}
 		s.Number = (slurm-first)/step + 1
 	case kubernetes >= 0 && of == 0:
-		return Shard{}, errors.New("auto: Kubernetes does not say how many tasks its job has; give auto/N, with the job's completions")
+		return Shard{}, errors.New("auto: Kubernetes does not say how many tasks its job has; " +
+			"give auto/N, with the job's completions")
 	case kubernetes >= 0:
 		s.Number = kubernetes + 1
 	default:
-		return Shard{}, errors.New("auto: this is no task of a job array: neither SLURM_ARRAY_TASK_ID nor JOB_COMPLETION_INDEX is set; give I/N")
+		return Shard{}, errors.New("auto: this process is not a task of a job array: " +
+			"neither SLURM_ARRAY_TASK_ID nor JOB_COMPLETION_INDEX is set; give I/N")
 	}
 	return s, s.Check()
 }

@@ -18,45 +18,46 @@ import (
 	"psim/results"
 )
 
-// A Sweep is what is predicted for a configuration with some settings varied.
+// A Sweep holds the predictions for a configuration with some settings varied.
 type Sweep struct {
 	SweepInfo
 	Points []SweepPoint // by index
 }
 
-// SweepInfo tells a sweep from others; sweep.json holds it.
+// SweepInfo identifies a sweep. It is saved in sweep.json.
 type SweepInfo struct {
 	Schema int    `json:"schema"`
 	Name   string `json:"name"` // of the configuration
-	// Configuration is its fingerprint without what varies, and Version that of psim.
+	// Configuration is the fingerprint of the configuration without the varied settings, and
+	// Version the version of psim.
 	Configuration string      `json:"configuration"`
 	Version       string      `json:"version,omitempty"`
 	Vary          []Variation `json:"vary"`
 	Count         int         `json:"points"` // of all shards
-	// Shard names the part of the points that is here, as in 2/4; empty for all.
+	// Shard names the part of the points that this is, such as 2/4; it is empty for all points.
 	Shard string `json:"shard,omitempty"`
 }
 
-// A Variation is a setting and the values that it is given.
+// A Variation is a setting and its values.
 type Variation struct {
 	Key    string   `json:"key"`
 	Values []string `json:"values"`
 }
 
-// A SweepPoint is one combination of a sweep: its place among all, the settings that make
-// it, and what is predicted for it, or why it cannot be.
+// A SweepPoint is one combination of a sweep, with its prediction, or the reason why the
+// combination is impossible.
 type SweepPoint struct {
-	Index int
-	Set   []string
+	Index int      // among all points of the sweep
+	Set   []string // its settings
 	// Key is the fingerprint of the point's whole configuration.
 	Key    string
 	Result results.Result
-	Error  string
+	Error  string // why the combination is impossible
 
 	text json.RawMessage // the result as a line of JSON
 }
 
-// pointLine puts a Point in the form of a line of sweep.jsonl.
+// A pointLine is a line of sweep.jsonl.
 type pointLine struct {
 	Index  int             `json:"index"`
 	Set    []string        `json:"set"`
@@ -65,14 +66,14 @@ type pointLine struct {
 	Error  string          `json:"error,omitempty"`
 }
 
-// NewPoint puts a prediction among those of a sweep.
+// NewSweepPoint makes a point of a prediction.
 func NewSweepPoint(index int, set []string, key string, r results.Result) (SweepPoint, error) {
 	r.Build, r.Simulation = nil, nil
 	text, err := CompactJSON(r.Writable())
 	return SweepPoint{Index: index, Set: set, Key: key, Result: r, text: text}, err
 }
 
-// CompactJSON makes one line of a value.
+// CompactJSON writes a value as one line of JSON.
 func CompactJSON(value any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -86,7 +87,7 @@ func (p SweepPoint) Line() ([]byte, error) {
 	return CompactJSON(pointLine{p.Index, p.Set, p.Key, p.text, p.Error})
 }
 
-// ParsePoint reads what Line writes.
+// ParseSweepPoint reads a line that Line has written.
 func ParseSweepPoint(line []byte) (SweepPoint, error) {
 	var l pointLine
 	if err := json.Unmarshal(line, &l); err != nil {
@@ -112,7 +113,7 @@ func ParseSweepPoint(line []byte) (SweepPoint, error) {
 	return p, err
 }
 
-// Same reports whether two points are of one configuration and say the same.
+// Same reports whether two points have the same configuration and the same outcome.
 func (p SweepPoint) Same(q SweepPoint) bool {
 	return p.Key == q.Key && slices.Equal(p.Set, q.Set) && p.Error == q.Error && bytes.Equal(p.text, q.text)
 }
@@ -145,17 +146,21 @@ func ReadSweepInfo(r io.Reader) (SweepInfo, error) {
 		return info, err
 	}
 	if info.Configuration == "" || info.Vary == nil {
-		return info, errors.New("is no sweep.json: configuration or vary is missing")
+		return info, errors.New("is not a sweep.json: configuration or vary is missing")
 	}
 	return info, nil
 }
 
-// devices lists the settings that change how many devices there are.
-func (v Variation) devices() bool {
-	return slices.Contains([]string{"schedule.stages", "parallel.data", "parallel.tensor", "parallel.context", "collective.ranks"}, v.Key)
+// changesDevices reports whether the setting changes the number of devices.
+func (v Variation) changesDevices() bool {
+	switch v.Key {
+	case "schedule.stages", "parallel.data", "parallel.tensor", "parallel.context", "collective.ranks":
+		return true
+	}
+	return false
 }
 
-// Values returns what a point gives the varied settings.
+// Values returns the values of the varied settings at a point.
 func (s Sweep) Values(p SweepPoint) []string {
 	list := make([]string, len(s.Vary))
 	for i, v := range s.Vary {
@@ -168,20 +173,20 @@ func (s Sweep) Values(p SweepPoint) []string {
 	return list
 }
 
-// others joins the values of a point that leave the number of devices as it is.
+// others joins the values of a point for settings that do not change the number of devices.
 func (s Sweep) others(p SweepPoint) string {
 	var list []string
 	for i, value := range s.Values(p) {
-		if !s.Vary[i].devices() {
+		if !s.Vary[i].changesDevices() {
 			list = append(list, strconv.Quote(value))
 		}
 	}
 	return strings.Join(list, ",")
 }
 
-// Efficiencies holds the throughput per device of every point against that of the
-// point with the fewest devices whose other values are the same; nil where all have
-// as many, or no throughput.
+// Efficiencies returns the throughput per device of every point, as a fraction of that of the
+// point with the fewest devices whose other values are the same. It is nil if all these points
+// have the same number of devices, or if the point has no throughput.
 func (s Sweep) Efficiencies() []*float64 {
 	groups := map[string][]int{}
 	for i, p := range s.Points {
@@ -222,8 +227,8 @@ func (s Sweep) WriteLines(w io.Writer) error {
 // WriteJSON writes a sweep.json.
 func (i SweepInfo) WriteJSON(w io.Writer) error { return files.WriteJSON(w, i) }
 
-// WriteJSON writes the sweep as an indented JSON object: what sweep.json and
-// sweep.jsonl hold, and the efficiencies.
+// WriteJSON writes the sweep as an indented JSON object with the content of sweep.json and
+// sweep.jsonl, and the efficiencies.
 func (s Sweep) WriteJSON(w io.Writer) error {
 	type point struct {
 		pointLine

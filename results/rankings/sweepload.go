@@ -8,8 +8,8 @@ import (
 	"psim/internal/files"
 )
 
-// LoadSweep reads what Save has written. A folder without a sweep.json is an error
-// that os.IsNotExist tells.
+// LoadSweep reads a sweep from its folder. For a folder without a sweep.json it returns an
+// error for which os.IsNotExist is true.
 func LoadSweep(folder string) (Sweep, error) {
 	return files.Steady(folder, func() (Sweep, error) {
 		info, err := files.Read(filepath.Join(folder, "sweep.json"), ReadSweepInfo)

@@ -19,7 +19,7 @@ func WriteText(w io.Writer) error {
 		return err
 	}
 	fmt.Fprint(w, `The fields of a result: of result.json, and of what psim run and psim exec print
-with --json. Fields that have no meaning for a run are absent. psim search prints
+with --json. Fields that are meaningless for a run are absent. psim search prints
 plans, which are results with settings. docs/result.schema.json is the JSON Schema.
 
 `)

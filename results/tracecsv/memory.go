@@ -13,21 +13,21 @@ import (
 // A MemoryCurve is the memory in use on one rank over time, as steps.
 type MemoryCurve struct {
 	Rank int
-	// Persistent is what stays through the step: parameters, gradients,
-	// optimizer states. It is the level at time zero.
+	// Persistent is the memory that stays allocated throughout the step: parameters,
+	// gradients and optimizer states. It is the level at time zero.
 	Persistent int64
-	// Points holds the level after every change, persistent memory included,
-	// in order of time.
+	// Points holds the level after every change, including persistent memory, in order of
+	// time.
 	Points []MemoryPoint
 }
 
-// A MemoryPoint is a level of memory in bytes that holds from a time on.
+// A MemoryPoint is a level of memory in bytes from a time on.
 type MemoryPoint struct {
 	At    time.Duration
 	Bytes int64
 }
 
-// Peak is the highest level of the curve.
+// Peak returns the highest level of the curve.
 func (c MemoryCurve) Peak() int64 {
 	peak := c.Persistent
 	for _, p := range c.Points {
@@ -36,8 +36,7 @@ func (c MemoryCurve) Peak() int64 {
 	return peak
 }
 
-// Levels lists the levels that can be seen, from time zero on: the last of every
-// instant.
+// Levels lists the levels from time zero on. Of several levels at one time it lists the last.
 func (c MemoryCurve) Levels() []MemoryPoint {
 	list := []MemoryPoint{{Bytes: c.Persistent}}
 	for _, p := range c.Points {
@@ -68,9 +67,8 @@ func MemoryCurves(t *graph.Trace) []MemoryCurve {
 
 const memoryColumns = "rank,time_ns,bytes"
 
-// WriteMemoryCSV writes a row per change of memory: rank, time_ns and the
-// level in bytes after it. Every rank starts with its persistent memory at
-// time 0.
+// WriteMemoryCSV writes a row per change of memory: rank, time_ns and the level in bytes
+// after the change. The first row of every rank is its persistent memory at time 0.
 func WriteMemoryCSV(w io.Writer, curves []MemoryCurve) error {
 	out := csvfile.NewWriter(w, memoryColumns)
 	for _, c := range curves {
@@ -82,7 +80,7 @@ func WriteMemoryCSV(w io.Writer, curves []MemoryCurve) error {
 	return out.End()
 }
 
-// ReadMemoryCSV reads what WriteMemoryCSV writes. Errors name the line and the
+// ReadMemoryCSV reads curves that WriteMemoryCSV has written. Errors name the line and the
 // column.
 func ReadMemoryCSV(r io.Reader) ([]MemoryCurve, error) {
 	rows, err := csvfile.NewReader(r, memoryColumns, len(memoryColumns))
@@ -106,7 +104,8 @@ func ReadMemoryCSV(r io.Reader) ([]MemoryCurve, error) {
 		default:
 			c := &curves[n-1]
 			if k := len(c.Points); k > 0 && at < c.Points[k-1].At {
-				rows.Fail("time_ns", fmt.Errorf("%d comes after %d; a rank's rows must be sorted by time", at, c.Points[k-1].At))
+				rows.Fail("time_ns", fmt.Errorf("%d comes after %d; a rank's rows must be sorted by time",
+					at, c.Points[k-1].At))
 			}
 			c.Points = append(c.Points, MemoryPoint{at, bytes})
 		}

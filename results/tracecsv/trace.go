@@ -16,19 +16,19 @@ import (
 	"psim/schedules/graph"
 )
 
-// maxNumber bounds the ranks, stages, microbatches and groups that a reader
-// accepts, so that a damaged file cannot ask for all memory.
+// MaxNumber bounds the ranks, stages, microbatches and groups that a reader accepts, so that
+// a damaged file cannot use up all memory.
 const MaxNumber = 1<<20 - 1
 
-// traceColumns heads a trace CSV. The last three may be missing.
+// traceColumns are the columns of a trace CSV. The last three may be missing.
 const traceColumns = "rank,stream,kind,stage,microbatch,start_ns,end_ns,bytes,part,peer" + readyColumn
 
-// readyColumn appears only in traces that know when tasks were ready.
+// readyColumn is only in traces that know when tasks were ready.
 const readyColumn = ",ready_ns"
 
-// WriteTraceCSV writes a row per task: rank, stream, kind, stage, microbatch,
-// start_ns, end_ns, bytes, part, peer, sorted by rank, stream and start, and
-// ready_ns where that is known. A cell is empty where a task has no such thing.
+// WriteTraceCSV writes a row per task, sorted by rank, stream and start: rank, stream, kind,
+// stage, microbatch, start_ns, end_ns, bytes, part, peer, and ready_ns if it is known. The
+// cell of a field that a task does not have is empty.
 func WriteTraceCSV(w io.Writer, t *graph.Trace) error {
 	columns := traceColumns
 	if !t.KnowsReady() {
@@ -37,8 +37,11 @@ func WriteTraceCSV(w io.Writer, t *graph.Trace) error {
 	out := csvfile.NewWriter(w, columns)
 	for _, i := range byRankAndStream(t) {
 		task, span := t.Graph.Task(i), t.Span(i)
-		row := []any{int64(task.Rank), t.Graph.Streams[task.Stream].Name, task.Kind.String(), optional(task.Stage), optional(task.Microbatch),
-			span.Start.Nanoseconds(), span.End.Nanoseconds(), task.Bytes, int64(task.Part), optional(task.Peer)}
+		row := []any{
+			int64(task.Rank), t.Graph.Streams[task.Stream].Name, task.Kind.String(),
+			optional(task.Stage), optional(task.Microbatch),
+			span.Start.Nanoseconds(), span.End.Nanoseconds(), task.Bytes, int64(task.Part), optional(task.Peer),
+		}
 		if t.KnowsReady() {
 			row = append(row, t.ReadyAt(i).Nanoseconds())
 		}
@@ -51,11 +54,12 @@ func WriteTraceCSV(w io.Writer, t *graph.Trace) error {
 func byRankAndStream(t *graph.Trace) []int32 {
 	return sorted(t.Graph.Len(), func(a, b int32) int {
 		x, y := t.Graph.Class(a), t.Graph.Class(b)
-		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Stream, y.Stream), cmp.Compare(t.Span(a).Start, t.Span(b).Start))
+		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Stream, y.Stream),
+			cmp.Compare(t.Span(a).Start, t.Span(b).Start))
 	})
 }
 
-// sorted puts the numbers below n in an order, equal ones as they come.
+// sorted sorts the numbers below n. Equal ones stay in ascending order.
 func sorted(n int, compare func(a, b int32) int) []int32 {
 	order := make([]int32, n)
 	for i := range order {
@@ -73,11 +77,10 @@ func optional(n int32) string {
 	return strconv.Itoa(int(n))
 }
 
-// ReadTraceCSV reads what WriteTraceCSV writes. The trace's graph has streams
-// and tasks, but no dependencies: it can be drawn and compared, not run. A file
-// without the columns part and peer is read as one that leaves them empty, and
-// one without ready_ns as a trace that does not know when tasks were ready.
-// Errors name the line and the column.
+// ReadTraceCSV reads a trace that WriteTraceCSV has written. The trace's graph has streams
+// and tasks, but no dependencies: it can be drawn and compared, but not run. If the columns
+// part and peer are missing, they are read as empty; if ready_ns is missing, the trace does
+// not know when tasks were ready. Errors name the line and the column.
 func ReadTraceCSV(r io.Reader) (*graph.Trace, error) {
 	rows, err := csvfile.NewReader(r, traceColumns, len("rank,stream,kind,stage,microbatch,start_ns,end_ns,bytes"))
 	if err != nil {
@@ -105,7 +108,7 @@ type streamKey struct {
 	name string
 }
 
-// traceBuilder collects the rows of a trace CSV.
+// A traceBuilder collects the rows of a trace CSV.
 type traceBuilder struct {
 	trace     *graph.Trace
 	streams   map[streamKey]int32
@@ -136,7 +139,8 @@ func (b *traceBuilder) add(row *csvfile.Reader) {
 	}
 	task := graph.Task{
 		Kind: kind, Rank: int32(row.Number("rank", 0, MaxNumber)),
-		Stage: optionalNumber(row, "stage"), Microbatch: optionalNumber(row, "microbatch"), Peer: optionalNumber(row, "peer"),
+		Stage: optionalNumber(row, "stage"), Microbatch: optionalNumber(row, "microbatch"),
+		Peer:  optionalNumber(row, "peer"),
 		Bytes: row.NumberOr("bytes", 0, math.MaxInt64), Part: uint16(row.NumberOr("part", 0, math.MaxUint16)),
 	}
 	if row.Index("ready_ns") >= 0 {
@@ -160,7 +164,7 @@ func (b *traceBuilder) stream(key streamKey) int32 {
 	return s
 }
 
-// note keeps what the graph's shape, placement and groups follow from.
+// note records what the graph's shape, placement and groups are derived from.
 func (b *traceBuilder) note(t *graph.Task) {
 	h := &b.highest
 	h.rank = max(h.rank, t.Rank)
@@ -180,8 +184,8 @@ func (b *traceBuilder) note(t *graph.Task) {
 	}
 }
 
-// checkStreams refuses tasks of one stream that run at the same time: a stream
-// runs one after another.
+// checkStreams returns an error if tasks of one stream run at the same time: a stream runs one
+// task after another.
 func (b *traceBuilder) checkStreams() error {
 	t := b.trace
 	order := sorted(len(t.Spans), func(x, y int32) int {
@@ -192,14 +196,16 @@ func (b *traceBuilder) checkStreams() error {
 		before, i := order[k-1], order[k]
 		stream := t.Graph.Class(i).Stream
 		if stream == t.Graph.Class(before).Stream && t.Spans[i].Start < t.Spans[before].End {
-			return fmt.Errorf("row %d after the header starts at %d ns, but row %d is on the same stream, %s of rank %d, until %d ns", i+1,
-				t.Spans[i].Start.Nanoseconds(), before+1, t.Graph.Streams[stream].Name, t.Graph.Class(i).Rank, t.Spans[before].End.Nanoseconds())
+			return fmt.Errorf("row %d after the header starts at %d ns, "+
+				"but row %d is on the same stream, %s of rank %d, until %d ns",
+				i+1, t.Spans[i].Start.Nanoseconds(),
+				before+1, t.Graph.Streams[stream].Name, t.Graph.Class(i).Rank, t.Spans[before].End.Nanoseconds())
 		}
 	}
 	return nil
 }
 
-// finish fills in what is known only after the last row.
+// finish fills in the parts of the graph that are known only after the last row.
 func (b *traceBuilder) finish() {
 	g, h := b.trace.Graph, b.highest
 	g.Shape = graph.Shape{Ranks: int(h.rank) + 1, Virtual: 1, Microbatches: int(h.microbatch) + 1, Replicas: 1}
@@ -210,8 +216,8 @@ func (b *traceBuilder) finish() {
 	b.connectGroups()
 }
 
-// connectGroups lists the members of every group. A collective without a
-// group gets one of its rank alone.
+// connectGroups lists the members of every group. A collective without a group gets one that
+// has only its own rank.
 func (b *traceBuilder) connectGroups() {
 	g := b.trace.Graph
 	g.Groups = make([][]int32, b.highest.group+1)
@@ -224,16 +230,16 @@ func (b *traceBuilder) connectGroups() {
 		}
 		slices.Sort(g.Groups[group])
 	}
-	alone := map[int32]int32{}
-	for i := range g.Classes { // every task is one
+	single := map[int32]int32{} // by rank
+	for i := range g.Classes {  // every task has a class of its own
 		t := &g.Classes[i]
 		if !t.Kind.Collective() || t.Peer != graph.None {
 			continue
 		}
-		group, ok := alone[t.Rank]
+		group, ok := single[t.Rank]
 		if !ok {
 			group = g.AddGroup([]int32{t.Rank})
-			alone[t.Rank] = group
+			single[t.Rank] = group
 		}
 		t.Peer = group
 	}

@@ -1,6 +1,5 @@
-// Command exhaustive predicts every plan of some small spaces, one psim run after the
-// other, and compares the best with what psim search finds. It prints a table, and fails
-// where the two differ.
+// Command exhaustive predicts every plan of some small spaces one by one, and compares the
+// best with the plan that psim search finds. It prints a table, and fails if the two differ.
 package main
 
 import (
@@ -20,7 +19,7 @@ import (
 	"psim/results/rankings"
 )
 
-// A space is a training, and the values that its plans may have.
+// A space is a training, and the values of the settings that its plans may have.
 type space struct {
 	name, config string
 	devices      int
@@ -42,7 +41,8 @@ func spaces() []space {
 		{"GPT-3 175B on 1,024 A100", folder + "gpt3-175b.toml", 1024, []rankings.Variation{
 			vary("parallel.tensor", "8"), vary("schedule.stages", "8,16"), vary("batch.micro", "1,2"),
 			vary("schedule.name", "1f1b,interleaved-1f1b"), vary("schedule.virtual_stages", "1,2"),
-			vary("train.recompute", "none,selective,full"), vary("parallel.zero", "0,1"), vary("parallel.sequence", "true"),
+			vary("train.recompute", "none,selective,full"), vary("parallel.zero", "0,1"),
+			vary("parallel.sequence", "true"),
 		}},
 		{"Llama 3 8B, FSDP, on 16 H100", folder + "llama3-8b.toml", 16, []rankings.Variation{
 			vary("parallel.tensor", "1"), vary("schedule.stages", "1"), vary("batch.micro", "1,2,4,8"),
@@ -59,11 +59,11 @@ func spaces() []space {
 	}
 }
 
-// margin holds the share of the memory that plans leave free.
+// margin is the share of the memory that plans leave free.
 const margin = 0.1
 
-// plan makes the settings of one combination of values: replicas take what devices are
-// left. It is not ok where they do not come out even, or the schedule is for another
+// plan makes the settings of one combination of values: replicas take the rest of the
+// devices. It is not ok if the devices do not divide evenly, or if the schedule needs another
 // number of stages.
 func (s space) plan(c *configs.Config, values []string) (sets []string, ok bool) {
 	number := map[string]int{}
@@ -79,7 +79,8 @@ func (s space) plan(c *configs.Config, values []string) (sets []string, ok bool)
 	if s.devices%group != 0 || (schedule == "ddp") != (number["schedule.stages"] == 1) {
 		return nil, false
 	}
-	sets = append(sets, fmt.Sprintf("parallel.data=%d", s.devices/group), fmt.Sprintf("machine.memory_margin=%v", margin))
+	sets = append(sets,
+		fmt.Sprintf("parallel.data=%d", s.devices/group), fmt.Sprintf("machine.memory_margin=%v", margin))
 	if c.Defined("schedule.microbatches") {
 		share := int(c.Batch.Global) * group / s.devices
 		sets = append(sets, fmt.Sprintf("schedule.microbatches=%d", share/number["batch.micro"]))
@@ -90,8 +91,8 @@ func (s space) plan(c *configs.Config, values []string) (sets []string, ok bool)
 	return sets, true
 }
 
-// loop predicts every combination that can be, and returns the shortest step that fits,
-// with its settings, and how many were predicted.
+// loop predicts every possible combination. It returns the shortest step that fits, with its
+// settings, and the number of combinations.
 func (s space) loop(ctx context.Context, c *configs.Config) (best float64, sets []string, count int, err error) {
 	all := [][]string{nil}
 	for _, v := range s.vary {
@@ -116,7 +117,7 @@ func (s space) loop(ctx context.Context, c *configs.Config) (best float64, sets 
 		if ctx.Err() != nil {
 			return 0, nil, 0, ctx.Err()
 		}
-		if err != nil { // no plan
+		if err != nil { // the combination is impossible
 			continue
 		}
 		if count++; p.Result.Fits() && (sets == nil || p.Result.StepTime < best) {
@@ -132,7 +133,8 @@ func (s space) compare(ctx context.Context) (line string, same bool, err error) 
 	if err != nil {
 		return "", false, err
 	}
-	found, err := plans.Search(ctx, c, plans.Query{Devices: s.devices, Trainer: "any", Vary: s.vary, Margin: margin, Rows: 1}, nil)
+	query := plans.Query{Devices: s.devices, Trainer: "any", Vary: s.vary, Margin: margin, Rows: 1}
+	found, err := plans.Search(ctx, c, query, nil)
 	if err != nil {
 		return "", false, err
 	}
@@ -147,7 +149,12 @@ func (s space) compare(ctx context.Context) (line string, same bool, err error) 
 		looped := slices.ContainsFunc(sets, func(other string) bool { return strings.HasPrefix(other, key+"=") })
 		same = same && (!looped || slices.Contains(sets, set))
 	}
-	p := plan.Plan
+	return fmt.Sprintf("| %s | %d | %s | %d of %d | %s | %s |", s.name, count, units.FormatSeconds(best),
+		found.Evaluated, found.Space, units.FormatSeconds(plan.StepTime), planText(plan.Plan)), same, nil
+}
+
+// planText describes how a plan divides the work.
+func planText(p rankings.PlanShape) string {
 	shared := ""
 	if p.Context > 1 {
 		shared += fmt.Sprintf(" C%d", p.Context)
@@ -155,15 +162,15 @@ func (s space) compare(ctx context.Context) (line string, same bool, err error) 
 	if p.Expert > 1 {
 		shared += fmt.Sprintf(" E%d", p.Expert)
 	}
-	return fmt.Sprintf("| %s | %d | %s | %d of %d | %s | T%d P%d V%d D%d%s, micro %d, %s, recompute %s, ZeRO %d |", s.name,
-		count, units.FormatSeconds(best), found.Evaluated, found.Space, units.FormatSeconds(plan.StepTime),
-		p.Tensor, p.Stages, p.VirtualStages, p.Data, shared, p.Micro, p.Schedule, p.Recompute, p.Zero), same, nil
+	return fmt.Sprintf("T%d P%d V%d D%d%s, micro %d, %s, recompute %s, ZeRO %d", p.Tensor, p.Stages,
+		p.VirtualStages, p.Data, shared, p.Micro, p.Schedule, p.Recompute, p.Zero)
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	fmt.Println("| training | plans predicted one by one | the best | simulated by the search | the best | its plan |\n|---|--:|--:|--:|--:|---|")
+	fmt.Println("| training | plans predicted one by one | the best | simulated by the search | the best | its plan |")
+	fmt.Println("|---|--:|--:|--:|--:|---|")
 	for _, s := range spaces() {
 		line, same, err := s.compare(ctx)
 		if err != nil {

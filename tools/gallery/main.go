@@ -1,5 +1,6 @@
 // Command gallery draws and describes every schedule of the catalog: docs/schedules.md.
-// It also draws the plans of docs/models.md, and docs/exec.png again, from the run that make record has saved.
+// It also draws the plans of docs/models.md, and docs/exec.png from the run that make record
+// has saved.
 package main
 
 import (
@@ -40,7 +41,7 @@ messages, and W no longer than F and I. Tests compare them with simulations.
 If no schedule fits, ` + "`schedule.name = \"auto\"`" + ` searches for an order.
 `
 
-// recorded holds a run of psim exec --gpus 2 on a quiet machine of two cores.
+// recorded is the folder of a run of psim exec --gpus 2 on a quiet machine with two cores.
 const recorded = "tools/gallery/testdata/exec"
 
 func main() {
@@ -48,7 +49,7 @@ func main() {
 		log.Fatal(err)
 	}
 	if !files.IsFolder(recorded) {
-		log.Printf("docs/exec.png stays as it is: there is no %s; make record makes one", recorded)
+		log.Printf("docs/exec.png is unchanged: %s is missing; make record makes it", recorded)
 	} else if err := replay(recorded, filepath.Join("docs", "exec.png")); err != nil {
 		log.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func gallery(folder string) error {
 	return os.WriteFile(filepath.Join(folder, "schedules.md"), []byte(text), 0o644)
 }
 
-// document returns schedules.md, and what is drawn in it, by schedule.
+// document returns schedules.md, and the traces of its pictures by schedule.
 func document() (text string, traces map[string]*graph.Trace, err error) {
 	text, traces = introduction, map[string]*graph.Trace{}
 	for _, s := range schedules.Catalog() {
@@ -96,17 +97,18 @@ func document() (text string, traces map[string]*graph.Trace, err error) {
 	return text, traces, nil
 }
 
-// draw writes the picture that command draws.
+// draw writes the same picture as command.
 func draw(path string, trace *graph.Trace) error {
 	file, err := os.Create(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	return picture.Timeline(file, picture.PNG, picture.UnitTitle(trace, lib.Unit), picture.Panel{Trace: trace, Unit: lib.Unit})
+	title := picture.UnitTitle(trace, lib.Unit)
+	return picture.Timeline(file, picture.PNG, title, picture.Panel{Trace: trace, Unit: lib.Unit})
 }
 
-// command returns what draws a schedule.
+// command returns the command line that draws a schedule.
 func command(s schedules.Schedule, shape graph.Shape) string {
 	command := fmt.Sprintf("psim schedule %s --stages %d --microbatches %d", s.Name, shape.Ranks, shape.Microbatches)
 	if s.Virtual {
@@ -115,7 +117,7 @@ func command(s schedules.Schedule, shape graph.Shape) string {
 	return command + " --plot " + s.Name + ".png"
 }
 
-// entry returns the section of a schedule, and what is drawn in it.
+// entry returns the section of a schedule, and the trace of its picture.
 func entry(s schedules.Schedule) (string, *graph.Trace, error) {
 	shape := s.Example()
 	trace, err := lib.UnitTrace(s, shape)
@@ -128,7 +130,8 @@ func entry(s schedules.Schedule) (string, *graph.Trace, error) {
 		peak = max(peak, r.PeakInFlight)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n## %s\n\n![%s](schedules/%s.png)\n\n%s\n\n", s.Name, picture.UnitTitle(trace, lib.Unit), s.Name, wrap.Text(s.About, 84, ""))
+	fmt.Fprintf(&b, "\n## %s\n\n![%s](schedules/%s.png)\n\n%s\n\n",
+		s.Name, picture.UnitTitle(trace, lib.Unit), s.Name, wrap.Text(s.About, 84, ""))
 	fmt.Fprintf(&b, "- Bubble: `%s`; here %.1f %%", s.Bubble, 100*summary.Bubble.Makespan)
 	if summary.Bubble.Span != summary.Bubble.Makespan {
 		fmt.Fprintf(&b, ", and %.1f %% of the longest span", 100*summary.Bubble.Span)

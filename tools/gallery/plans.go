@@ -11,15 +11,15 @@ import (
 	"psim/reports/picture"
 )
 
-// A plan is a published one (configs/plans) whose timeline stands in docs/models.md: so much
-// of a step that tasks can be told apart.
+// A plan is a published plan (configs/plans) with a timeline in docs/models.md: the beginning
+// of its step, short enough that tasks can be distinguished.
 type plan struct {
 	name  string
 	to    time.Duration // the window begins with the step
-	ranks []int         // nil for those of a replica
+	ranks []int         // nil for the ranks of a replica
 }
 
-// plans lists them.
+// plans lists the plans that are drawn.
 func plans() []plan {
 	return []plan{
 		{"deepseek-v3", 4 * time.Second, nil},
@@ -55,5 +55,6 @@ func (p plan) draw(path string) error {
 	}
 	defer file.Close()
 	title := picture.Title(predicted.Trace, predicted.Result.TensorParallel, predicted.Result.ContextParallel)
-	return picture.Timeline(file, picture.PNG, title, picture.Panel{Trace: predicted.Trace, View: picture.View{To: p.to, Ranks: p.ranks}})
+	view := picture.View{To: p.to, Ranks: p.ranks}
+	return picture.Timeline(file, picture.PNG, title, picture.Panel{Trace: predicted.Trace, View: view})
 }

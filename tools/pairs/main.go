@@ -1,6 +1,6 @@
-// Command pairs runs two devices in one process and in two, in turns, and compares their
-// steps: over sockets, and over MPI where mpicc and mpirun are. It installs nothing.
-// Arguments go to psim exec.
+// Command pairs runs two devices in one process and in two processes, in turns, and compares
+// their steps. The two processes communicate over sockets, and over MPI if mpicc and mpirun
+// are installed. Arguments go to psim exec.
 package main
 
 import (
@@ -38,7 +38,7 @@ type side struct {
 	medians []float64 // of the measured steps, by pair, in seconds
 }
 
-// compare builds psim, and runs a command line of it on all sides.
+// compare builds psim, and runs a command line of psim on all sides.
 func compare(w io.Writer, pairs int, line []string) error {
 	folder, err := os.MkdirTemp("", "psim-pairs-")
 	if err != nil {
@@ -56,8 +56,8 @@ func compare(w io.Writer, pairs int, line []string) error {
 	return inTurns(w, pairs, list)
 }
 
-// inTurns runs all sides as often as there are pairs, each time beginning with another one,
-// and prints by how much the others take longer than the first.
+// inTurns runs all sides once for each pair, beginning with another side each time, and
+// prints how much longer than the first side the others take.
 func inTurns(w io.Writer, pairs int, list []side) error {
 	for n := range pairs {
 		for k := range list {
@@ -67,7 +67,8 @@ func inTurns(w io.Writer, pairs int, list []side) error {
 		}
 		fmt.Fprintf(w, "pair %d: %s", n+1, duration(list[0].medians[n]))
 		for _, s := range list[1:] {
-			fmt.Fprintf(w, ", %s %s (%s)", s.name, duration(s.medians[n]), units.FormatSignedPercent(s.medians[n]/list[0].medians[n]-1))
+			longer := units.FormatSignedPercent(s.medians[n]/list[0].medians[n] - 1)
+			fmt.Fprintf(w, ", %s %s (%s)", s.name, duration(s.medians[n]), longer)
 		}
 		fmt.Fprintln(w)
 	}
@@ -78,12 +79,13 @@ func inTurns(w io.Writer, pairs int, list []side) error {
 			ratios[n] = s.medians[n] / list[0].medians[n]
 		}
 		fmt.Fprintf(w, "%s against %s: %s, the median of %s (%s to %s)\n", s.name, list[0].name,
-			units.FormatSignedPercent(units.Median(ratios)-1), units.Plural(pairs, "pair"), units.FormatSignedPercent(slices.Min(ratios)-1), units.FormatSignedPercent(slices.Max(ratios)-1))
+			units.FormatSignedPercent(units.Median(ratios)-1), units.Plural(pairs, "pair"),
+			units.FormatSignedPercent(slices.Min(ratios)-1), units.FormatSignedPercent(slices.Max(ratios)-1))
 	}
 	return nil
 }
 
-// sides builds psim into a folder, with MPI too where there is one.
+// sides builds psim into a folder, without MPI and, if MPI is installed, with it.
 func sides(folder string, line []string) ([]side, error) {
 	plain, with := filepath.Join(folder, "psim"), filepath.Join(folder, "psim-mpi")
 	if err := build(plain, "CGO_ENABLED=0"); err != nil {
@@ -106,7 +108,7 @@ func sides(folder string, line []string) ([]side, error) {
 	return append(list, side{name: "two over MPI", command: append(start, line...)}), nil
 }
 
-// build makes psim with settings of the environment, of which CC is that of MPI.
+// build builds psim with settings of the environment. A setting of CC means a build with MPI.
 func build(program string, settings ...string) error {
 	command := exec.Command("go", "build", "-o", program)
 	if len(settings) > 1 {
@@ -123,11 +125,11 @@ func build(program string, settings ...string) error {
 // run adds the median step of one more run.
 func (s *side) run() error {
 	command := exec.Command(s.command[0], s.command[1:]...)
-	var said bytes.Buffer
-	command.Stderr = &said
+	var messages bytes.Buffer
+	command.Stderr = &messages
 	out, err := command.Output()
 	if err != nil {
-		return fmt.Errorf("%s: %w\n%s", s.name, err, said.Bytes())
+		return fmt.Errorf("%s: %w\n%s", s.name, err, messages.Bytes())
 	}
 	r, err := results.ReadResult(bytes.NewReader(out))
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"psim/internal/units"
+	"psim/reports/table"
 )
 
 // A kernel is timed under the same name by exec/kernels' BenchmarkKernels and by
@@ -15,7 +16,7 @@ import (
 type kernel struct {
 	name, title, shape string
 	times              int     // in a round
-	gflop              float64 // of its products, forward and backward; 0 where there are none
+	gflop              float64 // of its products, forward and backward; 0 without products
 }
 
 var kernels = []kernel{
@@ -55,24 +56,28 @@ more than sums of nine taps do: with 256 channels by 5e-7 of the results' deviat
 of 2×2 and 1.6e-6 in tiles of 4×4 (images of 16 pixels and more), where the sums round by
 1.4e-7 (exec/kernels, TestConvolutionRounding).
 
-| kernel | shape | psim ms | PyTorch ms | ratio | psim GFLOP/s | PyTorch GFLOP/s |
-|---|---|--:|--:|--:|--:|--:|
 `
 
 func printDocument(torch *pytorch, rows []row) {
 	fmt.Printf(head, runtime.Version(), torch.version, library(torch.blas), processor(), rounds)
-	for _, r := range rows {
-		fmt.Printf("| %s | %s | %s | %s | %.2f | %s | %s |\n", r.title, r.shape, spread(r.psim), spread(r.torch), r.ratio(), rate(r.gflop, r.psim), rate(r.gflop, r.torch))
-	}
+	table.Table[row]{Rows: rows, Columns: []table.Column[row]{
+		{Head: "kernel", Left: true, Cell: func(r row) any { return r.title }},
+		{Head: "shape", Left: true, Cell: func(r row) any { return r.shape }},
+		{Head: "psim ms", Cell: func(r row) any { return spread(r.psim) }},
+		{Head: "PyTorch ms", Cell: func(r row) any { return spread(r.torch) }},
+		{Head: "ratio", Cell: func(r row) any { return fmt.Sprintf("%.2f", r.ratio()) }},
+		{Head: "psim GFLOP/s", Cell: func(r row) any { return rate(r.gflop, r.psim) }},
+		{Head: "PyTorch GFLOP/s", Cell: func(r row) any { return rate(r.gflop, r.torch) }},
+	}}.Markdown(os.Stdout)
 }
 
-// library shortens the path of a library to its kind and its file's name.
+// library shortens the path of a library to its folder and its file's name.
 func library(path string) string {
 	parts := strings.Split(path, "/")
 	return strings.Join(parts[max(0, len(parts)-2):], "/")
 }
 
-// processor names the machine's.
+// processor returns the name of the machine's processor.
 func processor() string {
 	info, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(info)) {

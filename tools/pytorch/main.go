@@ -1,5 +1,5 @@
-// Command pytorch times psim's kernels beside PyTorch's, on one core in turns, and prints
-// docs/pytorch.md. It installs nothing: it says what is missing.
+// Command pytorch times psim's kernels and PyTorch's, in turns on one core, and prints
+// docs/pytorch.md. If PyTorch is missing, it says how to install it.
 package main
 
 import (
@@ -26,7 +26,8 @@ func main() {
 	}
 }
 
-// rounds says how often every kernel runs on both sides, in turns; the median counts.
+// rounds is the number of times that every kernel runs on both sides, in turns. The median
+// counts.
 const rounds = 5
 
 func run() error {
@@ -61,7 +62,7 @@ func run() error {
 	return nil
 }
 
-// A row is what a kernel took in every round.
+// A row holds the times of a kernel in every round.
 type row struct {
 	kernel
 	psim, torch []float64 // milliseconds of CPU
@@ -94,7 +95,8 @@ var cpu = regexp.MustCompile(`([0-9.e+]+) cpu-ms/op`)
 // psim runs a benchmark of exec/kernels and returns the milliseconds of CPU that one
 // forward and backward took.
 func psim(program, name string, times int) (float64, error) {
-	c := exec.Command(program, "-test.run", "^$", "-test.bench", "^BenchmarkKernels$/^"+name+"$", "-test.benchtime", fmt.Sprint(times, "x"))
+	c := exec.Command(program, "-test.run", "^$",
+		"-test.bench", "^BenchmarkKernels$/^"+name+"$", "-test.benchtime", fmt.Sprint(times, "x"))
 	c.Env = append(os.Environ(), "GOMAXPROCS=1")
 	out, err := c.CombinedOutput()
 	if err != nil {
@@ -102,7 +104,7 @@ func psim(program, name string, times int) (float64, error) {
 	}
 	found := cpu.FindSubmatch(out)
 	if found == nil {
-		return 0, fmt.Errorf("psim has no benchmark of that name:\n%s", out)
+		return 0, fmt.Errorf("psim lacks a benchmark of that name:\n%s", out)
 	}
 	return strconv.ParseFloat(string(found[1]), 64)
 }
@@ -110,7 +112,7 @@ func psim(program, name string, times int) (float64, error) {
 //go:embed kernels.py
 var script string
 
-// A pytorch is a process that times kernels as it is asked to.
+// A pytorch is a process that times kernels on request.
 type pytorch struct {
 	*exec.Cmd
 	ask           io.WriteCloser
@@ -154,7 +156,8 @@ func startWith(python string) (*pytorch, error) {
 	p.version, p.blas, _ = strings.Cut(strings.TrimSpace(hello), "\t")
 	if p.blas == "" {
 		p.stop()
-		return nil, errors.New("PyTorch multiplies without OpenBLAS or MKL here, forty times slower than with it, so a comparison would say nothing; to install it: " + install)
+		return nil, errors.New("PyTorch multiplies without OpenBLAS or MKL here, " +
+			"forty times slower than with it, so a comparison would say nothing; to install it: " + install)
 	}
 	return p, nil
 }
@@ -173,5 +176,5 @@ func (p *pytorch) time(name string, times int) (float64, error) {
 
 func (p *pytorch) stop() {
 	p.ask.Close()
-	_ = p.Wait() // it has said what was wrong
+	_ = p.Wait() // the process has printed its own errors
 }

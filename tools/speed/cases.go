@@ -14,7 +14,7 @@ import (
 	"psim/sim"
 )
 
-// cases do what is measured, of a size, and return what of it stays in use.
+// cases do the work of a size that is measured, and return the data that stays in use.
 var cases = map[string]func(size string) (measured, any, error){
 	"named": func(size string) (measured, any, error) { return run(size, false) },
 	"brief": func(size string) (measured, any, error) { return run(size, true) },
@@ -35,11 +35,13 @@ func pipeline(size string) (p wiring.Pipeline, costs graph.Costs, err error) {
 		return p, costs, err
 	}
 	p, err = s.Pipeline(graph.Shape{Ranks: ranks, Microbatches: microbatches}, nil)
-	times := costmodel.Times{Forward: costmodel.Uniform(10 * time.Millisecond), Backward: costmodel.Uniform(20 * time.Millisecond)}
+	times := costmodel.Times{
+		Forward: costmodel.Uniform(10 * time.Millisecond), Backward: costmodel.Uniform(20 * time.Millisecond),
+	}
 	return p, times.Costs(costmodel.MemoryOptions{Activation: 1 << 20}, p.Placement), err
 }
 
-// run makes an order, its graph, a trace and their statistics: a brief graph, or one whose tasks
+// run makes an order, its graph, a trace and their statistics. The graph is brief, or its tasks
 // have names.
 func run(size string, brief bool) (m measured, keep any, err error) {
 	begin := cpu()
@@ -61,9 +63,12 @@ func run(size string, brief bool) (m measured, keep any, err error) {
 	return measured{Tasks: g.Size(), CPU: cpu() - begin, Step: s.StepTime}, []any{p, g, t}, nil
 }
 
-// steps predicts a step of Megatron's 1T on 3,072 GPUs, in nodes of some size: all that
-// psim run does but print it. CPU counts from the start of the process.
-func steps(nodes string, predict func(context.Context, *configs.Config) (*psim.Prediction, error)) (m measured, keep any, err error) {
+// A predictor is psim.Predict or psim.Estimate.
+type predictor func(context.Context, *configs.Config) (*psim.Prediction, error)
+
+// steps predicts a step of Megatron's 1T on 3,072 GPUs, in nodes of a size. It does the same
+// as psim run, except for printing. CPU counts from the start of the process.
+func steps(nodes string, predict predictor) (m measured, keep any, err error) {
 	c, err := psim.Load("tools/speed/megatron-1t.toml", "machine.devices_per_node="+nodes)
 	if err != nil {
 		return m, nil, err

@@ -50,18 +50,20 @@ func document() error {
 	if err := simgrid("1024"); err != nil {
 		return err
 	}
-	alone, err := best("brief", "1")
+	smallest, err := best("brief", "1")
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\nA process that simulates next to nothing is resident with %s, of which %s are pages of its program's file.\n", units.FormatBytes(alone.peak), units.FormatBytes(alone.File))
+	fmt.Printf("\nA process that simulates next to nothing is resident with %s, "+
+		"of which %s are pages of its program's file.\n",
+		units.FormatBytes(smallest.peak), units.FormatBytes(smallest.File))
 	if err := documentProgram(); err != nil {
 		return err
 	}
 	return document1T()
 }
 
-// simgrid prints the row of SimGrid, or why there is none.
+// simgrid prints the row of SimGrid, or why it is missing.
 func simgrid(microbatches string) error {
 	folder, err := os.MkdirTemp("", "psim-speed-")
 	if err != nil {
@@ -70,9 +72,11 @@ func simgrid(microbatches string) error {
 	defer os.RemoveAll(folder)
 	const source = "tools/speed/simgrid/"
 	program := filepath.Join(folder, "pipeline")
-	if out, err := exec.Command("cc", "-O2", "-o", program, source+"pipeline.c", "-lsimgrid").CombinedOutput(); err != nil {
+	compile := exec.Command("cc", "-O2", "-o", program, source+"pipeline.c", "-lsimgrid")
+	if out, err := compile.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s", out)
-		fmt.Print("\nSimGrid is not installed here (Debian's libsimgrid-dev and a C compiler), so its row is missing.\n")
+		fmt.Print("\nSimGrid is not installed here (Debian's libsimgrid-dev and a C compiler), " +
+			"so its row is missing.\n")
 		return nil
 	}
 	ours, err := best("brief", microbatches)
@@ -89,7 +93,8 @@ func simgrid(microbatches string) error {
 		return err
 	}
 	row("SimGrid, an actor a rank, whole process", m)
-	fmt.Println("\nSimGrid's actors sleep while they compute and send empty messages; its step takes as long as psim's, to the millisecond.")
+	fmt.Println("\nSimGrid's actors sleep while they compute and send empty messages; " +
+		"its step takes as long as psim's, to the millisecond.")
 	return nil
 }
 

@@ -16,11 +16,11 @@ import (
 	"psim/internal/units"
 )
 
-// A measured is what a process took for its work.
+// A measured holds the resources that a process used for its work.
 type measured struct {
 	Tasks int
 	CPU   time.Duration // user and system, all threads
-	Kept  int64         // bytes of the heap when the work was done, all that is needed of it still there
+	Kept  int64         // bytes on the heap after the work, including all of its results
 	File  int64         // resident bytes that are pages of files: of its program
 	Step  time.Duration // of the simulated step
 	peak  int64         // resident bytes of the process
@@ -48,7 +48,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// work does one case and prints what it took.
+// work does one case and prints the resources that it used.
 func work(name, size string) error {
 	m, keep, err := cases[name](size)
 	if err != nil {
@@ -62,7 +62,7 @@ func work(name, size string) error {
 	return json.NewEncoder(os.Stdout).Encode(m)
 }
 
-// filePages counts the resident bytes of this process that are pages of files; 0 where the
+// filePages counts the resident bytes of this process that are pages of files. It is 0 if the
 // system does not say.
 func filePages() int64 {
 	status, err := os.ReadFile("/proc/self/status")
@@ -77,7 +77,8 @@ func filePages() int64 {
 	return kilobytes << 10
 }
 
-// best runs a case several times, each in a process, and keeps the least of all.
+// best runs a case several times, each in a process of its own, and keeps the least of each
+// number.
 func best(name, size string) (measured, error) {
 	const times = 3
 	var least measured
@@ -96,7 +97,8 @@ func best(name, size string) (measured, error) {
 		if i == 0 {
 			least = m
 		}
-		least.CPU, least.peak, least.Kept = min(least.CPU, m.CPU), min(least.peak, m.peak), min(least.Kept, m.Kept)
+		least.CPU, least.Kept = min(least.CPU, m.CPU), min(least.Kept, m.Kept)
+		least.peak = min(least.peak, m.peak)
 	}
 	return least, nil
 }
@@ -108,7 +110,8 @@ func row(label string, m measured) {
 	if m.Kept > 0 {
 		kept = fmt.Sprintf("%.0f B", float64(m.Kept)/n)
 	}
-	fmt.Printf("| %s | %s | %.0f ms | %.1f million | %s | %.0f B | %s |\n", label, thousands(m.Tasks), m.CPU.Seconds()*1e3,
+	fmt.Printf("| %s | %s | %.0f ms | %.1f million | %s | %.0f B | %s |\n",
+		label, thousands(m.Tasks), m.CPU.Seconds()*1e3,
 		n/m.CPU.Seconds()/1e6, kept, float64(m.peak)/n, units.FormatBytes(m.peak))
 }
 

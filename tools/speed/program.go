@@ -56,16 +56,16 @@ func documentProgram() error {
 	return nil
 }
 
-// from finds at how many tasks a process takes so many bytes a task, on the line through two
-// others, in ten thousands.
+// from finds the number of tasks from which a process takes at most a number of bytes per
+// task, on the line through two measurements. It is rounded up to ten thousands.
 func from(a, b measured, most float64) int {
 	task := float64(b.peak-a.peak) / float64(b.Tasks-a.Tasks)
 	start := float64(a.peak) - task*float64(a.Tasks)
 	return int(math.Ceil(start/(most-task)/1e4) * 1e4)
 }
 
-// least runs a command three times and keeps the least of what it took. Its output is
-// checked, and tells how many tasks there were.
+// least runs a command three times and keeps the least time and memory. It checks the output
+// and takes the number of tasks from it.
 func least(check func(out []byte) (tasks int, err error), command ...string) (m measured, err error) {
 	m.CPU, m.peak = math.MaxInt64, math.MaxInt64
 	for range 3 {

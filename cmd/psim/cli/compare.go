@@ -73,7 +73,7 @@ func runCompare(ctx context.Context, args []string, f outputFlags, std streams) 
 	var unsaved error
 	if f.out != "" {
 		var names []string
-		if names, unsaved = reports.SaveComparison(ctx, c, f.out, a, b); unsaved == nil {
+		if names, unsaved = reports.SaveComparison(ctx, f.out, c, [2]results.Run{a, b}); unsaved == nil {
 			f.reportWritten(std.err, strings.Join(names, ", "), f.out)
 		}
 	}

@@ -66,7 +66,7 @@ func TestCompareSweep(t *testing.T) {
 	require.Zero(t, code, stderr)
 	_, stderr, code = psim(t, "psim compare s s")
 	require.Equal(t, exitUsage, code)
-	require.Equal(t, "psim: s: holds a sweep, which psim plot sweep and psim plot heatmap take, and no result\n", stderr)
+	require.Equal(t, "psim: s: holds a sweep rather than a result; psim plot sweep and psim plot heatmap take it\n", stderr)
 }
 
 // TestCompare checks what scripts rely on, and that a folder by itself is
@@ -145,7 +145,7 @@ func TestComparePrediction(t *testing.T) {
 		require.Empty(t, stdout)
 		require.Equal(t, want, stderr)
 	}
-	refused("psim compare m/predicted", "psim: m/predicted: is a prediction, so there is nothing to hold it against; name two results: psim compare A B\n")
+	refused("psim compare m/predicted", "psim: m/predicted: is a prediction, so there is nothing to compare it with; name two results: psim compare A B\n")
 
 	_, stderr, code := psim(t, "psim run 1f1b --set schedule.microbatches=5 --set batch.global=10 --out m/predicted")
 	require.Zero(t, code, stderr)
@@ -188,7 +188,7 @@ func TestForeignTrace(t *testing.T) {
 			require.Empty(t, stdout)
 			require.Contains(t, stderr, "psim: m: ")
 			require.Contains(t, stderr, want, line)
-			require.Contains(t, stderr, "they are not of one run", line)
+			require.Contains(t, stderr, "they are not of the same run", line)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestHowSure(t *testing.T) {
 		"run llama3-70b --out -":                                     "\nhow sure: " + sure,
 		"run llama3-70b --out - --quiet":                             "\nhow sure: " + sure,
 		"search llama3-70b --devices 64 --fix batch.micro --rows 1":  "\n  " + sure,
-		"run llama3-70b --out - --set machine.device=h200-141gb-sxm": "\nhow sure: no published run of megatron-te on h200-141gb-sxm stands beside these constants (docs/accuracy.md)\n",
+		"run llama3-70b --out - --set machine.device=h200-141gb-sxm": "\nhow sure: no published run of megatron-te on h200-141gb-sxm has been compared with these constants (docs/accuracy.md)\n",
 	} {
 		stdout, stderr, code := psim(t, "psim "+line)
 		require.Zero(t, code, stderr)

@@ -138,9 +138,9 @@ func (f faulty) checkProcesses(t *testing.T, n int, stderr string, code int) {
 	lost := fmt.Sprintf(`(?m)^psim: ([a-z-]+ of 64B: )?process %d \(pid \d+ on .*, ranks? .*%%s`, of)
 	switch f.Kind {
 	case "kill", "exit":
-		require.Regexp(t, fmt.Sprintf(lost, "was lost: it ended without a word"), stderr, "%v in %d", f, n)
+		require.Regexp(t, fmt.Sprintf(lost, "was lost: it ended without a message"), stderr, "%v in %d", f, n)
 	case "stop":
-		require.Regexp(t, fmt.Sprintf(lost, "does not answer: nothing was heard of it for "), stderr, "%v in %d", f, n)
+		require.Regexp(t, fmt.Sprintf(lost, "does not answer: nothing was heard from it for "), stderr, "%v in %d", f, n)
 	case "interrupt":
 		require.Equal(t, "psim: interrupted\n", stderr, "%v in %d", f, n)
 	case "hang", "stall":

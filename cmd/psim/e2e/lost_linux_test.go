@@ -102,7 +102,7 @@ func lose(t *testing.T, run *exec.Cmd, wait time.Duration, who, size int, signal
 		return
 	}
 	require.Equal(t, 1, strings.Count(text, "psim: "), text)
-	what := map[syscall.Signal]string{syscall.SIGKILL: "was lost: it ended without a word", syscall.SIGSTOP: "does not answer"}
+	what := map[syscall.Signal]string{syscall.SIGKILL: "was lost: it ended without a message", syscall.SIGSTOP: "does not answer"}
 	require.Regexp(t, fmt.Sprintf(`process \d \(pid %d on .*\) %s`, pids[who], what[signal]), text)
 }
 
