@@ -73,7 +73,7 @@ func (f machineFit) machine(x []float64) string {
 
 // misfit sums the absolute logarithms of predicted over published of the used rows, on a
 // machine.
-func (t *Table) misfit(machine string) (sum float64) {
+func (t *Study) misfit(machine string) (sum float64) {
 	ctx := context.Background()
 	rows, err := t.forms(ctx, &predictions{})
 	if err != nil {
@@ -99,7 +99,7 @@ func (t *Table) misfit(machine string) (sum float64) {
 
 // logarithm computes that of predicted over published.
 func (r row) logarithm() (float64, error) {
-	var made Row
+	var made DataPoint
 	if err := r.numbers(&made); err != nil {
 		return 0, err
 	}
@@ -120,7 +120,7 @@ type solve struct {
 }
 
 // solved returns the table's data with what is solved.
-func (t *Table) solved() ([]byte, error) {
+func (t *Study) solved() ([]byte, error) {
 	list := t.records()
 	for i := range list {
 		for _, s := range t.Solve {
@@ -175,7 +175,7 @@ func (s solve) least(r row) (float64, error) {
 }
 
 // write returns the table's file with other records.
-func (t *Table) write(list []record) ([]byte, error) {
+func (t *Study) write(list []record) ([]byte, error) {
 	var text bytes.Buffer
 	var columns []string
 	for line := range strings.Lines(read("testdata/" + t.Data)) {

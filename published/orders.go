@@ -11,9 +11,9 @@ import (
 // of plans.
 const leastPlans = 5
 
-// An Order is how well the order of plans for one training is predicted: Spearman's
+// A PlanOrder says how well the order of plans for one training is predicted: Spearman's
 // correlation of the ranks of measured and of predicted steps, 1 for the same order.
-type Order struct {
+type PlanOrder struct {
 	Training string  `json:"training"`
 	Rows     int     `json:"rows"`
 	Used     int     `json:"used"` // of them, those that constants were fitted to
@@ -29,9 +29,9 @@ type NamedRank struct {
 }
 
 // orders compares the order of the plans of every training that has enough of them.
-func orders(rows []Row) (list []Order) {
+func orders(rows []DataPoint) (list []PlanOrder) {
 	var names []string
-	by := map[string][]Row{}
+	by := map[string][]DataPoint{}
 	for _, r := range rows {
 		if r.Training == "" {
 			continue
@@ -46,7 +46,7 @@ func orders(rows []Row) (list []Order) {
 		if len(group) < leastPlans {
 			continue
 		}
-		o := Order{Training: name, Rows: len(group)}
+		o := PlanOrder{Training: name, Rows: len(group)}
 		var measured, predicted []float64
 		for _, r := range group {
 			measured, predicted = append(measured, r.Published), append(predicted, r.Predicted)
@@ -67,7 +67,7 @@ func orders(rows []Row) (list []Order) {
 }
 
 // text says it in a sentence.
-func (o Order) text() string {
+func (o PlanOrder) text() string {
 	text := fmt.Sprintf("Order of %d plans for %s", o.Rows, o.Training)
 	if o.Used > 0 {
 		text += fmt.Sprintf(" (%d of them used for the fit)", o.Used)

@@ -29,15 +29,15 @@
 // expressions (package formula), and other texts may have expressions in braces. These see the
 // columns of the data, those that the table or a series of it adds under columns, cells of
 // other lists (lookups), settings, the quantities of quantity.go and the functions of
-// quantity.go and rules.go; [Table] has all keys, and row.Value all names. Go is needed only
+// quantity.go and rules.go; [Study] has all keys, and row.Value all names. Go is needed only
 // for a quantity that no table has compared so far.
 //
 // Where constants are fitted, rows that the fit has used say so and are left out of the errors.
 // make fit computes the constants again, and make fit-check holds the data to them.
 package published
 
-// A Row is one number of a table.
-type Row struct {
+// A DataPoint is one number of a table, published and predicted.
+type DataPoint struct {
 	Label     string  `json:"label"`
 	Unit      string  `json:"unit"` // of both numbers; "" for fractions
 	Published float64 `json:"published"`
@@ -76,4 +76,4 @@ type Part struct {
 
 // Error returns by how much the prediction is too high, as a fraction of what was
 // published.
-func (r Row) Error() float64 { return r.Predicted/r.Published - 1 }
+func (r DataPoint) Error() float64 { return r.Predicted/r.Published - 1 }

@@ -38,7 +38,7 @@ func records(file string) []record {
 }
 
 // records returns the table's, with their places in their groups.
-func (t *Table) records() []record {
+func (t *Study) records() []record {
 	list := t.rows
 	if list == nil {
 		list = records(t.Data)

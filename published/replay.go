@@ -15,13 +15,13 @@ import (
 
 // A Report is tables that have been replayed.
 type Report struct {
-	Tables []Result `json:"tables"`
+	Tables []StudyResult `json:"tables"`
 }
 
-// A Result is a table that has been replayed. Errors are fractions of what was
+// A StudyResult is a table that has been replayed. Errors are fractions of what was
 // published; the mean, the median and the worst are of absolute errors, over the
 // rows that no constant was fitted to.
-type Result struct {
+type StudyResult struct {
 	Name        string  `json:"name"`
 	Rows        int     `json:"rows"`     // of the table
 	Compared    int     `json:"compared"` // of them, those in the errors
@@ -30,25 +30,25 @@ type Result struct {
 	WorstError  float64 `json:"worst_error"`
 	WorstRow    string  `json:"worst_row"`
 	// AllMean and AllWorst are over all rows, those that were used included.
-	AllMean    float64 `json:"all_rows_mean_error"`
-	AllWorst   float64 `json:"all_rows_worst_error"`
-	Fitted     bool    `json:"fitted"`
-	FittedFrom string  `json:"fitted_from,omitempty"`
-	DeviceFrom string  `json:"device_from,omitempty"`
-	Title      string  `json:"title"`
-	Paper      string  `json:"paper"`
-	Place      string  `json:"place"`
-	Claim      string  `json:"claim,omitempty"`
-	Note       string  `json:"note,omitempty"`
-	Figure     string  `json:"figure"`
-	Orders     []Order `json:"orders,omitempty"` // of plans for one training
+	AllMean    float64     `json:"all_rows_mean_error"`
+	AllWorst   float64     `json:"all_rows_worst_error"`
+	Fitted     bool        `json:"fitted"`
+	FittedFrom string      `json:"fitted_from,omitempty"`
+	DeviceFrom string      `json:"device_from,omitempty"`
+	Title      string      `json:"title"`
+	Paper      string      `json:"paper"`
+	Place      string      `json:"place"`
+	Claim      string      `json:"claim,omitempty"`
+	Note       string      `json:"note,omitempty"`
+	Figure     string      `json:"figure"`
+	Orders     []PlanOrder `json:"orders,omitempty"` // of plans for one training
 	// Splits divide the errors of training runs by what their source says of them.
-	Splits   []Split `json:"splits,omitempty"`
-	Replayed []Row   `json:"replayed"`
+	Splits   []ClassError `json:"splits,omitempty"`
+	Replayed []DataPoint  `json:"replayed"`
 }
 
 // Replay predicts all rows of tables, several at once, and ends where it is interrupted.
-func Replay(ctx context.Context, tables []Table) (Report, error) {
+func Replay(ctx context.Context, tables []Study) (Report, error) {
 	runs := &predictions{}
 	var all []row
 	for i := range tables {
@@ -58,7 +58,7 @@ func Replay(ctx context.Context, tables []Table) (Report, error) {
 		}
 		all = append(all, rows...)
 	}
-	predicted := make([]Row, len(all))
+	predicted := make([]DataPoint, len(all))
 	err := atOnce(ctx, len(all), func(i int) (err error) {
 		if predicted[i], err = all[i].predict(); err != nil {
 			err = fmt.Errorf("%s: %w", all[i].table.Name, err)
@@ -68,9 +68,9 @@ func Replay(ctx context.Context, tables []Table) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	report := Report{Tables: []Result{}}
+	report := Report{Tables: []StudyResult{}}
 	for i := range tables {
-		var rows []Row
+		var rows []DataPoint
 		for k := range all {
 			if all[k].table == &tables[i] {
 				rows = append(rows, predicted[k])
@@ -117,8 +117,8 @@ func atOnce(ctx context.Context, n int, do func(i int) error) error {
 }
 
 // result sums up the rows of a table.
-func (t *Table) result(rows []Row) (Result, error) {
-	r := Result{
+func (t *Study) result(rows []DataPoint) (StudyResult, error) {
+	r := StudyResult{
 		Name: t.Name, Title: t.Title, Figure: t.Figure, Paper: string(t.Paper), Place: string(t.Place),
 		Fitted: t.Fitted != "", FittedFrom: string(t.Fitted), DeviceFrom: string(t.Device),
 		Claim: string(t.Claim), Note: string(t.Note),
@@ -128,7 +128,7 @@ func (t *Table) result(rows []Row) (Result, error) {
 }
 
 // summarize computes the errors of the rows that were not used.
-func (t *Result) summarize() error {
+func (t *StudyResult) summarize() error {
 	var off []float64
 	for _, row := range t.Replayed {
 		e := math.Abs(row.Error())

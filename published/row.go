@@ -15,7 +15,7 @@ import (
 type row struct {
 	ctx     context.Context
 	runs    *predictions
-	table   *Table
+	table   *Study
 	records []record
 	record
 	form
@@ -27,7 +27,7 @@ type row struct {
 }
 
 // forms lists the rows of a table: of every record those of all forms that it has.
-func (t *Table) forms(ctx context.Context, runs *predictions) (rows []row, err error) {
+func (t *Study) forms(ctx context.Context, runs *predictions) (rows []row, err error) {
 	list := t.records()
 	series := t.Series
 	if series == nil {
@@ -152,8 +152,8 @@ func (r row) plans() (any, error) {
 }
 
 // predict makes the row: what was published, what is predicted, and how it is classified.
-func (r row) predict() (Row, error) {
-	var made Row
+func (r row) predict() (DataPoint, error) {
+	var made DataPoint
 	var err error
 	made.Unit = r.table.Unit
 	if made.Label, err = formula.Fill(cmp.Or(r.form.Label, r.table.Label), r); err != nil {
@@ -166,7 +166,7 @@ func (r row) predict() (Row, error) {
 }
 
 // numbers fills in what was published and what is predicted.
-func (r row) numbers(made *Row) (err error) {
+func (r row) numbers(made *DataPoint) (err error) {
 	if made.Published, err = formula.Number(cmp.Or(r.form.Published, r.table.Published), r); err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (r row) numbers(made *Row) (err error) {
 }
 
 // compare fills in all but the label.
-func (r row) compare(made *Row) (err error) {
+func (r row) compare(made *DataPoint) (err error) {
 	if err = r.numbers(made); err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (r row) alternatives() (list []Alternative, err error) {
 // A compared is the scope of the parts of a row that has been predicted.
 type compared struct {
 	row
-	made Row
+	made DataPoint
 	rest float64 // what earlier parts leave of the error
 }
 
@@ -251,7 +251,7 @@ func (c compared) Value(name string) (any, error) {
 }
 
 // parts splits the error of a row.
-func (r row) parts(made Row) (list []Part, err error) {
+func (r row) parts(made DataPoint) (list []Part, err error) {
 	scope := compared{r, made, made.Error()}
 	for _, p := range r.table.Parts {
 		holds, err := r.holds(p.When)

@@ -16,11 +16,11 @@ import (
 //go:embed tables testdata
 var data embed.FS
 
-// A Table is a published table that psim can predict. The file tables/NAME.toml describes it;
+// A Study is a published table that psim can predict. The file tables/NAME.toml describes it;
 // its rows are those of Data, or several for each where there are Series. Texts called
 // expressions are those of package formula, over the names that [row.Value] lists; all others
 // may have expressions in braces.
-type Table struct {
+type Study struct {
 	Name  string `toml:"-"` // such as "korthikanti-2022-table-5"
 	Title string `toml:"title"`
 	// Figure names the scatter plot; tables with the same name share one, and must have one
@@ -117,9 +117,9 @@ type facet struct {
 
 // tables reads the descriptions of all tables, in the order of tables/order.txt. They are part
 // of the program, so that a mistake in one panics.
-var tables = sync.OnceValue(func() (list []Table) {
+var tables = sync.OnceValue(func() (list []Study) {
 	for _, name := range strings.Fields(read("tables/order.txt")) {
-		t := Table{Name: name}
+		t := Study{Name: name}
 		if err := catalog.Decode(read("tables/"+name+".toml"), &t); err != nil {
 			panic(fmt.Sprintf("tables/%s.toml: %v", name, err))
 		}
@@ -138,8 +138,8 @@ func read(name string) string {
 }
 
 // table returns the table of a name.
-func table(name string) *Table {
-	i := slices.IndexFunc(tables(), func(t Table) bool { return t.Name == name })
+func table(name string) *Study {
+	i := slices.IndexFunc(tables(), func(t Study) bool { return t.Name == name })
 	if i < 0 {
 		panic("no table " + name)
 	}
@@ -148,14 +148,14 @@ func table(name string) *Table {
 
 // Select returns the tables of some names, all if there are none. A prefix selects all tables
 // whose names start with it and a dash: zero-bubble for zero-bubble-2023-table-5.
-func Select(names []string) ([]Table, error) {
+func Select(names []string) ([]Study, error) {
 	all := slices.Clone(tables())
 	if len(names) == 0 {
 		return all, nil
 	}
 	wanted := map[string]bool{}
 	for _, name := range names {
-		exact := slices.ContainsFunc(all, func(t Table) bool { return t.Name == name })
+		exact := slices.ContainsFunc(all, func(t Study) bool { return t.Name == name })
 		found := false
 		for _, t := range all {
 			if t.Name == name || !exact && strings.HasPrefix(t.Name, name+"-") {
@@ -171,5 +171,5 @@ func Select(names []string) ([]Table, error) {
 			return nil, fmt.Errorf("unknown published table %q%s", name, hint)
 		}
 	}
-	return slices.DeleteFunc(all, func(t Table) bool { return !wanted[t.Name] }), nil
+	return slices.DeleteFunc(all, func(t Study) bool { return !wanted[t.Name] }), nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // trained fills what a row says as a training run.
-func (r row) trained(made *Row) error {
+func (r row) trained(made *DataPoint) error {
 	stack, err := r.key("train.stack")
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 )
 
 // verdicts counts the verdicts on the memory of runs, all of which have run.
-func (t Result) verdicts() (counts map[string]int, all int) {
+func (t StudyResult) verdicts() (counts map[string]int, all int) {
 	counts = map[string]int{}
 	for _, row := range t.Replayed {
 		if row.Verdict != "" {

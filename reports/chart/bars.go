@@ -13,7 +13,7 @@ import (
 // is so wide. Error is how far its upper end may be off to either side.
 type Bar struct {
 	X, Width, From, To, Error float64
-	Pattern
+	Paint
 	Text string
 }
 

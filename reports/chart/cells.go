@@ -13,7 +13,7 @@ import (
 // value; a hatch goes through it.
 type Cell struct {
 	Column, Row int
-	Look        Pattern
+	Look        Paint
 	Text        string
 }
 

@@ -21,20 +21,20 @@ const (
 	Crossed
 )
 
-// A Pattern is a colour and what is drawn over it.
-type Pattern struct {
+// A Paint is a colour and what is drawn over it.
+type Paint struct {
 	Color color.RGBA
 	Hatch Hatch
 }
 
-// Series is the pattern of the i-th of several areas, which differ in colour and in
+// Series returns the paint of the i-th of several areas, which differ in colour and in
 // hatch.
-func Series(i int) Pattern {
-	return Pattern{Color(i), []Hatch{Plain, Rising, Falling, Level, Crossed}[i%5]}
+func Series(i int) Paint {
+	return Paint{Color(i), []Hatch{Plain, Rising, Falling, Level, Crossed}[i%5]}
 }
 
-// Rectangle fills a rectangle with the pattern.
-func (p Pattern) Rectangle(c draw.Canvas, r vg.Rectangle) {
+// Rectangle fills a rectangle with the paint.
+func (p Paint) Rectangle(c draw.Canvas, r vg.Rectangle) {
 	Fill(c, p.Color, r.Min.X, r.Min.Y, r.Max.X, r.Max.Y)
 	ink := color.RGBA{R: p.Color.R / 2, G: p.Color.G / 2, B: p.Color.B / 2, A: 0xff}
 	if InkOn(p.Color) == RGB(0xffffff) { // lines on dark colours are light
@@ -48,8 +48,8 @@ func (p Pattern) Rectangle(c draw.Canvas, r vg.Rectangle) {
 	}
 }
 
-// Thumbnail draws the pattern for a legend.
-func (p Pattern) Thumbnail(c *draw.Canvas) {
+// Thumbnail draws the paint for a legend.
+func (p Paint) Thumbnail(c *draw.Canvas) {
 	p.Rectangle(*c, vg.Rectangle{Min: vg.Point{X: Snap(c.Min.X), Y: Snap(c.Min.Y)}, Max: vg.Point{X: Snap(c.Max.X), Y: Snap(c.Max.Y)}})
 }
 

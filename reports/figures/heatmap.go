@@ -45,7 +45,7 @@ func (t table) heatmap() *chart.Figure {
 		if high > low {
 			level = (t.values[k] - low) / (high - low)
 		}
-		look := chart.Pattern{Color: chart.Heat(level)}
+		look := chart.Paint{Color: chart.Heat(level)}
 		if !t.items[k].Run.Result.FitsMemory {
 			look.Hatch, unfit = chart.Falling, true
 		}
@@ -53,10 +53,10 @@ func (t table) heatmap() *chart.Figure {
 	}
 	slices.SortFunc(cells, func(a, b chart.Cell) int { return slices.Compare([]int{a.Row, a.Column}, []int{b.Row, b.Column}) })
 	f.Add(cells)
-	f.Explain(t.text(low), chart.Pattern{Color: chart.Heat(0)})
-	f.Explain(t.text(high), chart.Pattern{Color: chart.Heat(1)})
+	f.Explain(t.text(low), chart.Paint{Color: chart.Heat(0)})
+	f.Explain(t.text(high), chart.Paint{Color: chart.Heat(1)})
 	if unfit {
-		f.Explain("does not fit in memory", chart.Pattern{Color: chart.Heat(0.3), Hatch: chart.Falling})
+		f.Explain("does not fit in memory", chart.Paint{Color: chart.Heat(0.3), Hatch: chart.Falling})
 	}
 	if len(t.others) > 1 {
 		f.Explain("each square: the best over "+t.others[1].key, nil)

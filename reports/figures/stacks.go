@@ -13,7 +13,7 @@ import (
 // A layer is a part of a stack.
 type layer struct {
 	name string
-	look chart.Pattern
+	look chart.Paint
 	of   func(*Item) float64
 }
 
@@ -48,10 +48,10 @@ func splitTime(r Request) (Picture, error) {
 	s := stackChart{
 		title: title("what a step is made of", r.Items), notes: r.Notes, quantity: seconds("time of a step, averaged over the ranks"), groups: grouped(r.Items),
 		layers: []layer{
-			{"computation", chart.Pattern{Color: chart.Color(0)}, mean(func(r results.RankResult) float64 { return r.Compute })},
-			{"exposed communication", chart.Pattern{Color: chart.Color(1), Hatch: chart.Rising}, mean(func(r results.RankResult) float64 { return r.ExposedCommunication })},
-			{"optimizer", chart.Pattern{Color: chart.Color(2), Hatch: chart.Falling}, mean(func(r results.RankResult) float64 { return r.Optimizer })},
-			{"idle", chart.Pattern{Color: chart.RGB(chart.Grid)}, mean(func(r results.RankResult) float64 { return r.Idle })},
+			{"computation", chart.Paint{Color: chart.Color(0)}, mean(func(r results.RankResult) float64 { return r.Compute })},
+			{"exposed communication", chart.Paint{Color: chart.Color(1), Hatch: chart.Rising}, mean(func(r results.RankResult) float64 { return r.ExposedCommunication })},
+			{"optimizer", chart.Paint{Color: chart.Color(2), Hatch: chart.Falling}, mean(func(r results.RankResult) float64 { return r.Optimizer })},
+			{"idle", chart.Paint{Color: chart.RGB(chart.Grid)}, mean(func(r results.RankResult) float64 { return r.Idle })},
 		},
 		total: func(i *Item) (value, error) { return timeOf(i.Run.Result), nil },
 	}
@@ -85,7 +85,7 @@ func (s stackChart) figure() *chart.Figure {
 			for k, l := range s.layers {
 				part := l.of(item)
 				if part > 0 {
-					bars = append(bars, chart.Bar{X: x, Width: width, From: level * s.scale, To: (level + part) * s.scale, Pattern: l.look})
+					bars = append(bars, chart.Bar{X: x, Width: width, From: level * s.scale, To: (level + part) * s.scale, Paint: l.look})
 					level, used[k] = level+part, true
 				}
 			}
