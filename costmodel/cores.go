@@ -25,9 +25,19 @@ type MachineCores struct {
 func (MachineCores) Settings() []setting.Setting {
 	slower := setting.Between(1, 1<<16)
 	return []setting.Setting{
-		{Key: "number", Example: "2", Range: setting.Count(), Text: "tasks of ranks that can run at once, sums and messages among them; more share them", Unset: "each has a core and memory of its own"},
-		{Key: "forward", Example: "1.05", Range: slower, Text: "times as long as alone that a forward takes while all cores compute, because they share memory; while some compute, that share of it", Unset: "1"},
-		{Key: "backward", Example: "1.05", Range: slower, Text: "the same of a backward, and of its halves", Unset: "1"},
+		{
+			Key: "number", Example: "2", Range: setting.Count(), Unset: "each has a core and memory of its own",
+			Text: "tasks of ranks that can run at once, sums and messages among them; more share them",
+		},
+		{
+			Key: "forward", Example: "1.05", Range: slower, Unset: "1",
+			Text: "times as long as alone that a forward takes while all cores compute, because they share memory; " +
+				"while some compute, that share of it",
+		},
+		{
+			Key: "backward", Example: "1.05", Range: slower, Unset: "1",
+			Text: "the same of a backward, and of its halves",
+		},
 		{Key: "update", Example: "1.3", Range: slower, Text: "the same of an optimizer's step", Unset: "1"},
 		{Key: "average", Example: "1.3", Range: slower, Text: "the same of dividing summed gradients", Unset: "1"},
 	}

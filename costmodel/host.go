@@ -44,13 +44,34 @@ type HostTimes struct {
 // Settings describes [machine.host].
 func (HostTimes) Settings() []setting.Setting {
 	return []setting.Setting{
-		{Key: "operation", Default: "0us", Example: `"10us"`, Range: taskTime(), Text: "to launch one kernel, such as a matrix product; by kernels where no stack is set: eager 13.5us, compiled 6.8us, te 33.8us, megatron 52.95us"},
+		{
+			Key: "operation", Default: "0us", Example: `"10us"`, Range: taskTime(),
+			Text: "to launch one kernel, such as a matrix product; by kernels where no stack is set: eager 13.5us, " +
+				"compiled 6.8us, te 33.8us, megatron 52.95us",
+		},
 		{Key: "task", Default: "0us", Range: taskTime(), Text: "before the first kernel of every F, B, I and W"},
-		{Key: "layer", Default: "0us", Range: taskTime(), Text: "before every layer of these, when the device has done what was launched: FSDP's bookkeeping"},
-		{Key: "message", Default: "0us", Range: taskTime(), Text: "before an F, B or I whose input is a message, besides, when it is there: launching and awaiting what is sent and received"},
-		{Key: "threads", Example: `"rank"`, Unset: "rank", OneOf: []string{"rank", "node"}, Text: "rank: every rank has one; node: the ranks of a node share one"},
-		{Key: "queue", Default: 0, Range: setting.Between(0, math.MaxInt32), Text: "tasks that a thread may be ahead of its device; 0: any number"},
-		{Key: "graphs", Example: `"none"`, Unset: graphsNone, OneOf: []string{graphsNone, graphsFixed, graphsAll}, Text: "what CUDA graphs launch in its place. none; fixed: all but what a mixture's experts do, whose sizes follow from the tokens; all"},
+		{
+			Key: "layer", Default: "0us", Range: taskTime(),
+			Text: "before every layer of these, when the device has done what was launched: FSDP's bookkeeping",
+		},
+		{
+			Key: "message", Default: "0us", Range: taskTime(),
+			Text: "before an F, B or I whose input is a message, besides, when it is there: launching and awaiting " +
+				"what is sent and received",
+		},
+		{
+			Key: "threads", Example: `"rank"`, Unset: "rank", OneOf: []string{"rank", "node"},
+			Text: "rank: every rank has one; node: the ranks of a node share one",
+		},
+		{
+			Key: "queue", Default: 0, Range: setting.Between(0, math.MaxInt32),
+			Text: "tasks that a thread may be ahead of its device; 0: any number",
+		},
+		{
+			Key: "graphs", Example: `"none"`, Unset: graphsNone, OneOf: []string{graphsNone, graphsFixed, graphsAll},
+			Text: "what CUDA graphs launch in its place. none; fixed: all but what a mixture's experts do, whose " +
+				"sizes follow from the tokens; all",
+		},
 		{Key: "waits", Default: false, Text: "true: a thread waits for a task's inputs before it launches the task"},
 	}
 }

@@ -26,9 +26,18 @@ type Measured struct {
 func (Measured) Settings() []setting.Setting {
 	limit := setting.Range{Max: float64(units.Longest), BelowMax: true}
 	return []setting.Setting{
-		{Key: "layer", Required: true, Example: `"chain 8x16 to 8x16, layer norm, parameters 16 16"`, Text: "what it computes, as psim calibrate writes it"},
-		{Key: "samples", Required: true, Example: "4", Range: setting.Between(1, maxSamples), Text: "of the microbatch"},
-		{Key: "forward", Default: "0us", Example: `"1ms"`, Range: limit, Text: "no size may take less time than a smaller one"},
+		{
+			Key: "layer", Required: true, Example: `"chain 8x16 to 8x16, layer norm, parameters 16 16"`,
+			Text: "what it computes, as psim calibrate writes it",
+		},
+		{
+			Key: "samples", Required: true, Example: "4", Range: setting.Between(1, maxSamples),
+			Text: "of the microbatch",
+		},
+		{
+			Key: "forward", Default: "0us", Example: `"1ms"`, Range: limit,
+			Text: "no size may take less time than a smaller one",
+		},
 		{Key: "backward", Default: "0us", Example: `"2ms"`, Range: limit, Text: "in one piece"},
 		{Key: "input_gradient", Default: "0us", Example: `"1ms"`, Range: limit, Text: "its first half"},
 		{Key: "weight_gradient", Default: "0us", Example: `"1ms"`, Range: limit, Text: "its second half"},

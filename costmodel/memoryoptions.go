@@ -27,15 +27,49 @@ type MemoryOptions struct {
 func (MemoryOptions) Settings() []setting.Setting {
 	times, model := []string{"[times]"}, []string{"[model]"}
 	return []setting.Setting{
-		{Key: "activation", With: times, Default: "0B", Example: `"2GB"`, Shown: true, Text: "of one microbatch on one stage; allocated when F starts"},
-		{Key: "freed_by_input_gradient", With: times, Default: "0B", Text: "this part of it is freed when I ends, the rest with W or B"},
-		{Key: "limit", With: times, Example: `"16GB"`, Range: setting.Positive(), Text: "of a rank, for activations alone", Unset: "none"},
-		{Key: "context", With: model, Default: "0B", Example: `"1.6GB"`, Text: "what a process takes of its device before any tensor: the driver's context, kernels and workspaces of libraries"},
-		{Key: "buffers", With: model, Default: "0B", Example: `"688MiB"`, Text: "what the communication library takes for each group that a device is in: replicas, tensor group, pipeline, and all devices together where these are several"},
-		{Key: "allocator", With: model, Default: 0.0, Example: "0.2", Range: setting.Between(0, 4), Text: "what the allocator holds beyond the tensors that come and go, as a share of these"},
-		{Key: "gradient_copies", With: model, Default: false, Text: "true: gradients are held in 16 bits and in fp32: both whole where they are added up in fp32 (bf16), else (fp16) in 16 bits whole, and as the optimizer takes its share, flat in 16 bits and in fp32"},
-		{Key: "keep_outputs", With: model, Default: false, Text: `true: what a stage has sent stays until its backward, of which autograd begins with it; "partitioned": likewise, but of a tensor group each device keeps its part alone, and all gather it for the backward; false: it is freed when it has been sent`},
-		{Key: "fp32_shards", With: model, Default: false, Text: "true: ZeRO 3 shards fp32 weights and gradients alone, and casts weights as it gathers them; false: in the precision of training as well"},
+		{
+			Key: "activation", With: times, Default: "0B", Example: `"2GB"`, Shown: true,
+			Text: "of one microbatch on one stage; allocated when F starts",
+		},
+		{
+			Key: "freed_by_input_gradient", With: times, Default: "0B",
+			Text: "this part of it is freed when I ends, the rest with W or B",
+		},
+		{
+			Key: "limit", With: times, Example: `"16GB"`, Range: setting.Positive(), Unset: "none",
+			Text: "of a rank, for activations alone",
+		},
+		{
+			Key: "context", With: model, Default: "0B", Example: `"1.6GB"`,
+			Text: "what a process takes of its device before any tensor: the driver's context, kernels and " +
+				"workspaces of libraries",
+		},
+		{
+			Key: "buffers", With: model, Default: "0B", Example: `"688MiB"`,
+			Text: "what the communication library takes for each group that a device is in: replicas, tensor group, " +
+				"pipeline, and all devices together where these are several",
+		},
+		{
+			Key: "allocator", With: model, Default: 0.0, Example: "0.2", Range: setting.Between(0, 4),
+			Text: "what the allocator holds beyond the tensors that come and go, as a share of these",
+		},
+		{
+			Key: "gradient_copies", With: model, Default: false,
+			Text: "true: gradients are held in 16 bits and in fp32: both whole where they are added up in fp32 " +
+				"(bf16), else (fp16) in 16 bits whole, and as the optimizer takes its share, flat in 16 bits and in " +
+				"fp32",
+		},
+		{
+			Key: "keep_outputs", With: model, Default: false,
+			Text: `true: what a stage has sent stays until its backward, of which autograd begins with it; ` +
+				`"partitioned": likewise, but of a tensor group each device keeps its part alone, and all gather it ` +
+				`for the backward; false: it is freed when it has been sent`,
+		},
+		{
+			Key: "fp32_shards", With: model, Default: false,
+			Text: "true: ZeRO 3 shards fp32 weights and gradients alone, and casts weights as it gathers them; " +
+				"false: in the precision of training as well",
+		},
 	}
 }
 

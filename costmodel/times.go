@@ -31,14 +31,42 @@ type Times struct {
 // Settings describes [times].
 func (Times) Settings() []setting.Setting {
 	return []setting.Setting{
-		{Key: "forward", Required: true, Example: `"10ms"`, Text: `one for all, one per stage ["9ms", "12ms", …] (of all stages × virtual_stages, in the network's order), or one per stage and microbatch [["9ms", "8ms"], …]`},
-		{Key: "backward", Example: `"20ms"`, Shown: true, Text: "in the same forms; or both halves, which zero-bubble schedules need", Unset: "the sum of the halves"},
-		{Key: "backward_input", Example: `"10ms"`, Text: "I, the half that makes the gradient of the input", Unset: "none"},
-		{Key: "backward_weight", Example: `"10ms"`, Text: "W, the half that makes the gradients of the weights", Unset: "none"},
-		{Key: "p2p", Default: "0ms", Range: taskTime(), Text: "latency of a stage boundary; it occupies nobody, so that the wait for it counts as idle"},
-		{Key: "pair", Default: "fused", OneOf: wiring.Pairings(), Text: "how an overlapped pair of dualpipe and dualpipev runs: fused (F then B, from when both are ready), serial (as two tasks), overlap (side by side, to the end of the longer)"},
-		{Key: "host", Default: "0ms", Range: taskTime(), Text: "what the host does before every F, B, I and W while the device waits: synchronous messages, the next batch, bookkeeping"},
-		{Key: "host_message", Default: "0ms", Range: taskTime(), Text: "what it does besides before an F, B or I whose input is a message, while the device waits: launching and awaiting what is sent and received"},
+		{
+			Key: "forward", Required: true, Example: `"10ms"`,
+			Text: `one for all, one per stage ["9ms", "12ms", …] (of all stages × virtual_stages, in the network's ` +
+				`order), or one per stage and microbatch [["9ms", "8ms"], …]`,
+		},
+		{
+			Key: "backward", Example: `"20ms"`, Shown: true, Unset: "the sum of the halves",
+			Text: "in the same forms; or both halves, which zero-bubble schedules need",
+		},
+		{
+			Key: "backward_input", Example: `"10ms"`, Unset: "none",
+			Text: "I, the half that makes the gradient of the input",
+		},
+		{
+			Key: "backward_weight", Example: `"10ms"`, Unset: "none",
+			Text: "W, the half that makes the gradients of the weights",
+		},
+		{
+			Key: "p2p", Default: "0ms", Range: taskTime(),
+			Text: "latency of a stage boundary; it occupies nobody, so that the wait for it counts as idle",
+		},
+		{
+			Key: "pair", Default: "fused", OneOf: wiring.Pairings(),
+			Text: "how an overlapped pair of dualpipe and dualpipev runs: fused (F then B, from when both are " +
+				"ready), serial (as two tasks), overlap (side by side, to the end of the longer)",
+		},
+		{
+			Key: "host", Default: "0ms", Range: taskTime(),
+			Text: "what the host does before every F, B, I and W while the device waits: synchronous messages, the " +
+				"next batch, bookkeeping",
+		},
+		{
+			Key: "host_message", Default: "0ms", Range: taskTime(),
+			Text: "what it does besides before an F, B or I whose input is a message, while the device waits: " +
+				"launching and awaiting what is sent and received",
+		},
 		{Key: "optimizer", Default: "0ms", Range: taskTime(), Text: "the optimizer's step, after all else"},
 	}
 }

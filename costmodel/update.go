@@ -28,9 +28,19 @@ type MeasuredUpdate struct {
 // Settings describes [[machine.optimizer]].
 func (MeasuredUpdate) Settings() []setting.Setting {
 	return []setting.Setting{
-		{Key: "name", Required: true, Example: `"adamw"`, OneOf: append(training.Optimizers(), Averaging), Text: "as train.optimizer has it; or average, the division of gradients that were summed over replicas"},
-		{Key: "per_tensor", Default: "0us", Example: `"20us"`, Range: setting.Range{Max: float64(units.Longest), BelowMax: true}, Text: "for every tensor of parameters"},
-		{Key: "rate", Required: true, Example: `"1GB/s"`, Range: setting.Positive(), Text: "bytes of parameters per second, beside that"},
+		{
+			Key: "name", Required: true, Example: `"adamw"`, OneOf: append(training.Optimizers(), Averaging),
+			Text: "as train.optimizer has it; or average, the division of gradients that were summed over replicas",
+		},
+		{
+			Key: "per_tensor", Default: "0us", Example: `"20us"`,
+			Range: setting.Range{Max: float64(units.Longest), BelowMax: true},
+			Text:  "for every tensor of parameters",
+		},
+		{
+			Key: "rate", Required: true, Example: `"1GB/s"`, Range: setting.Positive(),
+			Text: "bytes of parameters per second, beside that",
+		},
 	}
 }
 

@@ -74,30 +74,100 @@ func (Model) Settings() []setting.Setting {
 	transformers := []string{FamilyGPT, FamilyLlama, FamilyMixtral}
 	size := setting.Between(1, maxSize)
 	return append([]setting.Setting{
-		{Key: "preset", Example: `"gpt2"`, Shown: true, Text: "psim list models; other keys here replace its own", Unset: "file or family"},
-		{Key: "file", Example: `"config.json"`, Text: "or a Hugging Face configuration (" + strings.Join(ConfigTypes(), ", ") + ")", Unset: "preset or family"},
-		{Key: "family", Example: `"gpt"`, OneOf: append(transformers, familyMLP), Text: "or gpt, llama, mixtral, mlp with the keys below", Unset: "preset or file"},
-		{Key: "layers", Example: "12", Range: setting.Between(1, maxLayers), With: append(transformers, familyMLP), Text: "blocks, or linear layers", Unset: "the preset's"},
-		{Key: "hidden", Example: "768", Range: size, With: append(transformers, familyMLP), Text: "features of a token", Unset: "the preset's"},
+		{
+			Key: "preset", Example: `"gpt2"`, Shown: true, Unset: "file or family",
+			Text: "psim list models; other keys here replace its own",
+		},
+		{
+			Key: "file", Example: `"config.json"`, Unset: "preset or family",
+			Text: "or a Hugging Face configuration (" + strings.Join(ConfigTypes(), ", ") + ")",
+		},
+		{
+			Key: "family", Example: `"gpt"`, OneOf: append(transformers, familyMLP), Unset: "preset or file",
+			Text: "or gpt, llama, mixtral, mlp with the keys below",
+		},
+		{
+			Key: "layers", Example: "12", Range: setting.Between(1, maxLayers), With: append(transformers, familyMLP),
+			Unset: "the preset's",
+			Text:  "blocks, or linear layers",
+		},
+		{
+			Key: "hidden", Example: "768", Range: size, With: append(transformers, familyMLP), Unset: "the preset's",
+			Text: "features of a token",
+		},
 		{Key: "heads", Example: "12", Range: size, With: transformers, Text: "query heads", Unset: "the preset's"},
 		{Key: "kv_heads", Example: "12", Range: size, With: llama, Text: "key and value heads", Unset: "heads"},
 		{Key: "head_dim", Example: "64", Range: size, With: llama, Text: "features of a head", Unset: "hidden / heads"},
-		{Key: "ffn_hidden", Example: "3072", Range: size, With: transformers, Text: "features inside the MLP, or inside an expert", Unset: "the preset's; for gpt 4 × hidden"},
-		{Key: "vocab", Example: "50257", Range: size, With: transformers, Text: "rows of the embedding", Unset: "the preset's"},
-		{Key: "sequence_length", Example: "1024", Range: size, With: append(transformers, "file"), Text: "tokens per sample", Unset: "the preset's"},
-		{Key: "positions", Example: "1024", Range: size, With: gpt, Text: "rows of the position table", Unset: "sequence_length"},
-		{Key: "experts", Example: "8", Range: setting.Between(1, maxExperts), With: mixtral, Text: "MLPs of a block; parallel.expert divides them among devices", Unset: "the preset's"},
-		{Key: "experts_per_token", Example: "2", Range: size, With: mixtral, Text: "of them, those that a token goes through", Unset: "the preset's"},
-		{Key: "expert_groups", Example: "8", Range: setting.Between(1, maxExperts), With: mixtral, Text: "groups of experts, each on devices of its own, to some of which a token is limited (DeepSeek-V3); counts for dispatcher = \"deepep\"", Unset: "1"},
-		{Key: "groups_per_token", Example: "4", Range: setting.Between(1, maxExperts), With: mixtral, Text: "of them, those that the experts of a token are in", Unset: "all"},
-		{Key: "imbalance", Example: "1.2", Range: setting.Between(1, maxExperts), With: append(mixtral, "file"), Text: "rows of the busiest device of an expert group over the mean: the others wait for it", Unset: "1: all are equally busy, as benchmarks force them to be"},
-		{Key: "capacity", Example: "1.25", Range: setting.Range{Max: maxExperts, AboveMin: true}, With: append(mixtral, "file"), Text: "rows of every expert over the mean: more are dropped, and fewer filled up", Unset: "none: no token is dropped"},
-		{Key: "tied", Example: "true", With: transformers, Text: "the head shares the embedding's table", Unset: "true for gpt, else false"},
+		{
+			Key: "ffn_hidden", Example: "3072", Range: size, With: transformers,
+			Unset: "the preset's; for gpt 4 × hidden",
+			Text:  "features inside the MLP, or inside an expert",
+		},
+		{
+			Key: "vocab", Example: "50257", Range: size, With: transformers, Unset: "the preset's",
+			Text: "rows of the embedding",
+		},
+		{
+			Key: "sequence_length", Example: "1024", Range: size, With: append(transformers, "file"),
+			Unset: "the preset's",
+			Text:  "tokens per sample",
+		},
+		{
+			Key: "positions", Example: "1024", Range: size, With: gpt, Unset: "sequence_length",
+			Text: "rows of the position table",
+		},
+		{
+			Key: "experts", Example: "8", Range: setting.Between(1, maxExperts), With: mixtral, Unset: "the preset's",
+			Text: "MLPs of a block; parallel.expert divides them among devices",
+		},
+		{
+			Key: "experts_per_token", Example: "2", Range: size, With: mixtral, Unset: "the preset's",
+			Text: "of them, those that a token goes through",
+		},
+		{
+			Key: "expert_groups", Example: "8", Range: setting.Between(1, maxExperts), With: mixtral, Unset: "1",
+			Text: "groups of experts, each on devices of its own, to some of which a token is limited (DeepSeek-V3); " +
+				"counts for dispatcher = \"deepep\"",
+		},
+		{
+			Key: "groups_per_token", Example: "4", Range: setting.Between(1, maxExperts), With: mixtral, Unset: "all",
+			Text: "of them, those that the experts of a token are in",
+		},
+		{
+			Key: "imbalance", Example: "1.2", Range: setting.Between(1, maxExperts), With: append(mixtral, "file"),
+			Unset: "1: all are equally busy, as benchmarks force them to be",
+			Text:  "rows of the busiest device of an expert group over the mean: the others wait for it",
+		},
+		{
+			Key: "capacity", Example: "1.25", Range: setting.Range{Max: maxExperts, AboveMin: true},
+			With: append(mixtral, "file"), Unset: "none: no token is dropped",
+			Text: "rows of every expert over the mean: more are dropped, and fewer filled up",
+		},
+		{
+			Key: "tied", Example: "true", With: transformers, Unset: "true for gpt, else false",
+			Text: "the head shares the embedding's table",
+		},
 		{Key: "qkv_bias", Default: false, With: llama, Text: "biases of queries, keys and values"},
-		{Key: "dropout", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true}, With: gpt, Text: "rate after the embedding, on the attention and after both projections"},
-		{Key: "attention", Example: `"flash"`, OneOf: []string{AttentionFlash, AttentionUnfused}, With: append(transformers, "file"), Text: "flash: one kernel that keeps no square and leaves out what the mask covers. unfused: scores of all pairs of tokens are written and read", Unset: "flash in 16 bits on GPUs and TPUs; unfused in fp32, on CPUs and with Megatron's kernels"},
-		{Key: "kernels", Example: `"fused"`, OneOf: kernelNames(), With: append(transformers, "file"), Text: "what lies between products (psim list kernels -v). " + kernelHelp() + ". Only times differ", Unset: "fused; megatron for presets megatron-*"},
-		{Key: "code", Example: `"plain"`, OneOf: codeNames(), With: append(transformers, "file"), Text: "whose code kernels launch. " + codeHelp(), Unset: "plain"},
+		{
+			Key: "dropout", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true}, With: gpt,
+			Text: "rate after the embedding, on the attention and after both projections",
+		},
+		{
+			Key: "attention", Example: `"flash"`, OneOf: []string{AttentionFlash, AttentionUnfused},
+			With:  append(transformers, "file"),
+			Unset: "flash in 16 bits on GPUs and TPUs; unfused in fp32, on CPUs and with Megatron's kernels",
+			Text: "flash: one kernel that keeps no square and leaves out what the mask covers. unfused: scores of " +
+				"all pairs of tokens are written and read",
+		},
+		{
+			Key: "kernels", Example: `"fused"`, OneOf: kernelNames(), With: append(transformers, "file"),
+			Unset: "fused; megatron for presets megatron-*",
+			Text:  "what lies between products (psim list kernels -v). " + kernelHelp() + ". Only times differ",
+		},
+		{
+			Key: "code", Example: `"plain"`, OneOf: codeNames(), With: append(transformers, "file"), Unset: "plain",
+			Text: "whose code kernels launch. " + codeHelp(),
+		},
 	}, blockSettings()...)
 }
 
@@ -265,26 +335,84 @@ func blockSettings() []setting.Setting {
 	file := append(llama, "file")
 	size, layers := setting.Between(0, maxSize), setting.Between(0, maxLayers)
 	return []setting.Setting{
-		{Key: "expert_hidden", Example: "2048", Range: size, With: mixtral, Text: "features inside an expert", Unset: "ffn_hidden"},
-		{Key: "shared_experts", Example: "1", Range: setting.Between(0, maxExperts), With: mixtral, Text: "experts that every token goes through, beside those it is sent to", Unset: "none"},
-		{Key: "dense_layers", Example: "3", Range: layers, With: mixtral, Text: "so many first blocks have an MLP of ffn_hidden and no experts", Unset: "none"},
-		{Key: "moe_every", Example: "2", Range: layers, With: mixtral, Text: "every so many-th block has experts, the others an MLP of ffn_hidden", Unset: "1"},
-		{Key: "router_bias", Default: false, With: mixtral, Text: "a bias of every expert that only chooses, and no gradient makes, as DeepSeek-V3 has"},
-		{Key: "kv_lora_rank", Example: "512", Range: size, With: llama, Text: "multi-head latent attention: features that keys and values are made from", Unset: "keys and values are made from hidden"},
-		{Key: "q_lora_rank", Example: "1536", Range: size, With: llama, Text: "features that its queries are made from", Unset: "hidden"},
-		{Key: "qk_nope_head_dim", Example: "128", Range: size, With: llama, Text: "features without position of its queries and keys", Unset: "needed with kv_lora_rank"},
-		{Key: "qk_rope_head_dim", Example: "64", Range: size, With: llama, Text: "features with rotary positions", Unset: "needed with kv_lora_rank"},
-		{Key: "v_head_dim", Example: "128", Range: size, With: llama, Text: "features of its values", Unset: "needed with kv_lora_rank"},
-		{Key: "window", Example: "4096", Range: size, With: file, Text: "tokens that attention sees, which only fused attention makes use of", Unset: "all before, or as the file has it"},
-		{Key: "full_attention_every", Example: "6", Range: layers, With: llama, Text: "every so many-th block has attention without a window", Unset: "none has"},
-		{Key: "chunked", Default: false, With: llama, Text: "the window is that part of the sequence, of parts as long, that a token is in, as in Llama 4"},
+		{
+			Key: "expert_hidden", Example: "2048", Range: size, With: mixtral, Unset: "ffn_hidden",
+			Text: "features inside an expert",
+		},
+		{
+			Key: "shared_experts", Example: "1", Range: setting.Between(0, maxExperts), With: mixtral, Unset: "none",
+			Text: "experts that every token goes through, beside those it is sent to",
+		},
+		{
+			Key: "dense_layers", Example: "3", Range: layers, With: mixtral, Unset: "none",
+			Text: "so many first blocks have an MLP of ffn_hidden and no experts",
+		},
+		{
+			Key: "moe_every", Example: "2", Range: layers, With: mixtral, Unset: "1",
+			Text: "every so many-th block has experts, the others an MLP of ffn_hidden",
+		},
+		{
+			Key: "router_bias", Default: false, With: mixtral,
+			Text: "a bias of every expert that only chooses, and no gradient makes, as DeepSeek-V3 has",
+		},
+		{
+			Key: "kv_lora_rank", Example: "512", Range: size, With: llama,
+			Unset: "keys and values are made from hidden",
+			Text:  "multi-head latent attention: features that keys and values are made from",
+		},
+		{
+			Key: "q_lora_rank", Example: "1536", Range: size, With: llama, Unset: "hidden",
+			Text: "features that its queries are made from",
+		},
+		{
+			Key: "qk_nope_head_dim", Example: "128", Range: size, With: llama, Unset: "needed with kv_lora_rank",
+			Text: "features without position of its queries and keys",
+		},
+		{
+			Key: "qk_rope_head_dim", Example: "64", Range: size, With: llama, Unset: "needed with kv_lora_rank",
+			Text: "features with rotary positions",
+		},
+		{
+			Key: "v_head_dim", Example: "128", Range: size, With: llama, Unset: "needed with kv_lora_rank",
+			Text: "features of its values",
+		},
+		{
+			Key: "window", Example: "4096", Range: size, With: file, Unset: "all before, or as the file has it",
+			Text: "tokens that attention sees, which only fused attention makes use of",
+		},
+		{
+			Key: "full_attention_every", Example: "6", Range: layers, With: llama, Unset: "none has",
+			Text: "every so many-th block has attention without a window",
+		},
+		{
+			Key: "chunked", Default: false, With: llama,
+			Text: "the window is that part of the sequence, of parts as long, that a token is in, as in Llama 4",
+		},
 		{Key: "qk_norm", Default: false, With: llama, Text: "norms of every head's queries and keys"},
-		{Key: "plain_qk_norm", Default: false, With: llama, Text: "these norms have no gains, and blocks without a window have none, as in Llama 4"},
-		{Key: "post_norms", Default: false, With: llama, Text: "norms of the results of attention and MLP, too, as Gemma 2 has"},
-		{Key: "attention_bias", Default: false, With: llama, Text: "biases of queries, keys, values and of the projection after attention"},
+		{
+			Key: "plain_qk_norm", Default: false, With: llama,
+			Text: "these norms have no gains, and blocks without a window have none, as in Llama 4",
+		},
+		{
+			Key: "post_norms", Default: false, With: llama,
+			Text: "norms of the results of attention and MLP, too, as Gemma 2 has",
+		},
+		{
+			Key: "attention_bias", Default: false, With: llama,
+			Text: "biases of queries, keys, values and of the projection after attention",
+		},
 		{Key: "mlp_bias", Default: false, With: llama, Text: "biases of MLP, router and experts"},
-		{Key: "sinks", Default: false, With: llama, Text: "a logit of every head that takes attention from all tokens, as GPT-OSS has"},
-		{Key: "parallel_block", Default: false, With: []string{FamilyLlama}, Text: "attention and MLP beside each other, with one norm"},
-		{Key: "mtp_layers", Example: "1", Range: layers, With: file, Text: "modules that predict a further token each, as DeepSeek-V3 has", Unset: "none"},
+		{
+			Key: "sinks", Default: false, With: llama,
+			Text: "a logit of every head that takes attention from all tokens, as GPT-OSS has",
+		},
+		{
+			Key: "parallel_block", Default: false, With: []string{FamilyLlama},
+			Text: "attention and MLP beside each other, with one norm",
+		},
+		{
+			Key: "mtp_layers", Example: "1", Range: layers, With: file, Unset: "none",
+			Text: "modules that predict a further token each, as DeepSeek-V3 has",
+		},
 	}
 }
