@@ -45,18 +45,18 @@ func (HostTimes) Settings() []setting.Setting {
 	return []setting.Setting{
 		{
 			Key: "operation", Default: "0us", Example: `"10us"`, Range: taskTime(),
-			Text: "to launch one kernel, such as a matrix product; by kernels where no stack is set: eager 13.5us, " +
-				"compiled 6.8us, te 33.8us, megatron 52.95us",
+			Text: "time to launch one kernel, such as a matrix product. Without a stack, model.kernels sets it " +
+				"(psim list kernels -v): eager 13.5us, compiled 6.8us, te 33.8us, megatron 52.95us",
 		},
 		{Key: "task", Default: "0us", Range: taskTime(), Text: "before the first kernel of every F, B, I and W"},
 		{
 			Key: "layer", Default: "0us", Range: taskTime(),
-			Text: "before every layer of these, when the device has done what was launched: FSDP's bookkeeping",
+			Text: "before every layer of these, after the device has finished earlier kernels: FSDP's bookkeeping",
 		},
 		{
 			Key: "message", Default: "0us", Range: taskTime(),
-			Text: "before an F, B or I whose input is a message, besides, when it is there: launching and awaiting " +
-				"what is sent and received",
+			Text: "in addition, before an F, B or I whose input is a message, after it has arrived: to launch sends " +
+				"and receives and wait for them",
 		},
 		{
 			Key: "threads", Example: `"rank"`, Unset: "rank", OneOf: []string{"rank", "node"},
@@ -68,8 +68,8 @@ func (HostTimes) Settings() []setting.Setting {
 		},
 		{
 			Key: "graphs", Example: `"none"`, Unset: graphsNone, OneOf: []string{graphsNone, graphsFixed, graphsAll},
-			Text: "what CUDA graphs launch in its place. none; fixed: all but what a mixture's experts do, whose " +
-				"sizes follow from the tokens; all",
+			Text: "which kernels CUDA graphs launch instead of the thread. none; fixed: all except those of a " +
+				"mixture's experts, whose sizes depend on the tokens; all",
 		},
 		{Key: "waits", Default: false, Text: "true: a thread waits for a task's inputs before it launches the task"},
 	}

@@ -27,7 +27,9 @@ type taskKind struct {
 // links are those of base. Times have no delays, since a message was measured until it had
 // arrived. apart reports which messages and collectives pass between processes, which are of a
 // kind of their own; it may be nil.
-func Profiled(base graph.Costs, staged *stages.Staged, traces []*graph.Trace, apart func(*graph.Task) bool) (graph.Costs, error) {
+func Profiled(
+	base graph.Costs, staged *stages.Staged, traces []*graph.Trace, apart func(*graph.Task) bool,
+) (graph.Costs, error) {
 	if len(traces) == 0 {
 		return base, fmt.Errorf("no trace to take times from")
 	}
