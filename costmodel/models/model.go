@@ -11,11 +11,11 @@ import (
 	"psim/internal/setting"
 )
 
-// Model is the [model] section. Exactly one of Preset, File and Family is
-// given. A zero or absent number stands for the default.
+// Model is the [model] section. Exactly one of Preset, File and Family is given. A zero or absent
+// number stands for the default.
 type Model struct {
-	Preset string `toml:"preset"` // a name of Presets; other keys given beside it replace the preset's
-	File   string `toml:"file"`   // path of a Hugging Face config.json, to be read by the caller for ParseConfig
+	Preset string `toml:"preset"` // a name of Presets; other keys replace those of the preset
+	File   string `toml:"file"`   // path of a Hugging Face config.json, which the caller reads for ParseConfig
 	Family string `toml:"family"`
 
 	Layers          int     `toml:"layers"` // blocks; linear layers of the mlp
@@ -23,7 +23,7 @@ type Model struct {
 	Heads           int     `toml:"heads"`
 	KVHeads         int     `toml:"kv_heads"`
 	HeadDim         int     `toml:"head_dim"`
-	FFNHidden       int     `toml:"ffn_hidden"` // of an expert, where there are several
+	FFNHidden       int     `toml:"ffn_hidden"` // of an expert, if there are several
 	Vocab           int     `toml:"vocab"`
 	SequenceLength  int     `toml:"sequence_length"` // a preset has its training length
 	Positions       int     `toml:"positions"`
@@ -34,38 +34,38 @@ type Model struct {
 	Imbalance       float64 `toml:"imbalance"`
 	Capacity        float64 `toml:"capacity"`
 	Tied            *bool   `toml:"tied"`
-	QKVBias         bool    `toml:"qkv_bias"` // as Qwen 2 has
+	QKVBias         bool    `toml:"qkv_bias"` // as in Qwen 2
 	Dropout         float64 `toml:"dropout"`
-	// What a block of llama or mixtral may have, and how the blocks differ (see block.go).
+	// Optional parts of the blocks of llama and mixtral, and how the blocks differ (see block.go).
 	ExpertHidden  int  `toml:"expert_hidden"`
 	SharedExperts int  `toml:"shared_experts"` // of ExpertHidden each
 	DenseLayers   int  `toml:"dense_layers"`   // first blocks without experts
-	MoEEvery      int  `toml:"moe_every"`      // every so many-th block has experts; 0 means 1
-	RouterBias    bool `toml:"router_bias"`    // of every expert, trained by no gradient
-	// Latent attention, where KVLoraRank is not 0. HeadDim is then the sum of both parts.
+	MoEEvery      int  `toml:"moe_every"`      // distance of blocks with experts; 0 means 1
+	RouterBias    bool `toml:"router_bias"`    // of every expert; it is not trained by gradients
+	// Latent attention, unless KVLoraRank is 0. HeadDim is then QKNopeHeadDim + QKRopeHeadDim.
 	KVLoraRank    int `toml:"kv_lora_rank"`
 	QLoraRank     int `toml:"q_lora_rank"`
 	QKNopeHeadDim int `toml:"qk_nope_head_dim"`
 	QKRopeHeadDim int `toml:"qk_rope_head_dim"`
 	VHeadDim      int `toml:"v_head_dim"`
-	// Window is how many tokens attention sees, the token itself among them; 0 is all.
+	// Window is the number of tokens that attention sees, including the token itself; 0 means all.
 	Window             int  `toml:"window"`
-	Chunked            bool `toml:"chunked"`              // it is that part of the sequence that the token is in
-	FullAttentionEvery int  `toml:"full_attention_every"` // such blocks have no Window; 0: none
+	Chunked            bool `toml:"chunked"`              // the window is the token's chunk of the sequence
+	FullAttentionEvery int  `toml:"full_attention_every"` // distance of blocks without a Window; 0: all have it
 	QKNorm             bool `toml:"qk_norm"`
-	PlainQKNorm        bool `toml:"plain_qk_norm"` // these norms have no gains
+	PlainQKNorm        bool `toml:"plain_qk_norm"` // the norms have no gains
 	PostNorms          bool `toml:"post_norms"`
-	AttentionBias      bool `toml:"attention_bias"` // QKVBias, and one of the output
+	AttentionBias      bool `toml:"attention_bias"` // QKVBias, and a bias of the output
 	MLPBias            bool `toml:"mlp_bias"`
 	Sinks              bool `toml:"sinks"`
 	ParallelBlock      bool `toml:"parallel_block"`
 	MTPLayers          int  `toml:"mtp_layers"`
 
-	Attention string `toml:"attention"` // AttentionUnfused, which "" stands for, or AttentionFlash
+	Attention string `toml:"attention"` // AttentionUnfused (also for "") or AttentionFlash
 	Kernels   string `toml:"kernels"`   // KernelsFused, the default, or another of KernelSets
-	Code      string `toml:"code"`      // a name of the catalog: whose code the kernels launch; "" is plain
+	Code      string `toml:"code"`      // a program of the catalog whose code launches kernels; "" is plain
 
-	parts group.Group // that cuts sequences, of which SequenceLength is one's part
+	parts group.Group // the group that cuts sequences; SequenceLength is the length of a part
 }
 
 // Settings describes [model].
@@ -122,16 +122,16 @@ func (Model) Settings() []setting.Setting {
 		},
 		{
 			Key: "experts_per_token", Example: "2", Range: size, With: mixtral, Unset: "the preset's",
-			Text: "of them, those that a token goes through",
+			Text: "experts that a token goes through",
 		},
 		{
 			Key: "expert_groups", Example: "8", Range: setting.Between(1, maxExperts), With: mixtral, Unset: "1",
-			Text: "groups of experts, each on devices of its own, to some of which a token is limited (DeepSeek-V3); " +
-				"counts for dispatcher = \"deepep\"",
+			Text: "groups of experts, each on devices of its own; a token is limited to some of them (DeepSeek-V3). " +
+				"It has an effect with dispatcher = \"deepep\"",
 		},
 		{
 			Key: "groups_per_token", Example: "4", Range: setting.Between(1, maxExperts), With: mixtral, Unset: "all",
-			Text: "of them, those that the experts of a token are in",
+			Text: "groups that the experts of a token are in",
 		},
 		{
 			Key: "imbalance", Example: "1.2", Range: setting.Between(1, maxExperts), With: append(mixtral, "file"),
@@ -141,7 +141,7 @@ func (Model) Settings() []setting.Setting {
 		{
 			Key: "capacity", Example: "1.25", Range: setting.Range{Max: maxExperts, AboveMin: true},
 			With: append(mixtral, "file"), Unset: "none: no token is dropped",
-			Text: "rows of every expert over the mean: more are dropped, and fewer filled up",
+			Text: "rows of every expert over the mean: further rows are dropped, and missing ones are filled up",
 		},
 		{
 			Key: "tied", Example: "true", With: transformers, Unset: "true for gpt, else false",
@@ -162,11 +162,11 @@ func (Model) Settings() []setting.Setting {
 		{
 			Key: "kernels", Example: `"fused"`, OneOf: kernelNames(), With: append(transformers, "file"),
 			Unset: "fused; megatron for presets megatron-*",
-			Text:  "what lies between products (psim list kernels -v). " + kernelHelp() + ". Only times differ",
+			Text:  "kernels between products (psim list kernels -v). " + kernelHelp() + ". Only times differ",
 		},
 		{
 			Key: "code", Example: `"plain"`, OneOf: codeNames(), With: append(transformers, "file"), Unset: "plain",
-			Text: "whose code kernels launch. " + codeHelp(),
+			Text: "the program whose code launches kernels. " + codeHelp(),
 		},
 	}, blockSettings()...)
 }
@@ -183,8 +183,7 @@ const (
 	familyVGG = "vgg" // of presets only: no key sets it
 )
 
-// Limits that keep a mistyped number from filling the memory, or a count from
-// passing 63 bits.
+// Limits that keep a mistyped number from filling the memory, and counts within 63 bits.
 const (
 	maxLayers  = 10_000
 	maxExperts = 1_000
@@ -196,15 +195,14 @@ func (m Model) transformer() bool {
 	return m.Family == FamilyGPT || m.Family == FamilyLlama || m.Family == FamilyMixtral
 }
 
-// Validate reports the first key that is missing, out of range or without
-// meaning for this model. The contents of File are not looked at.
+// Validate reports the first key that is missing, out of range or without meaning for this model. It
+// does not read File.
 func (m Model) Validate() error {
 	_, err := m.resolve()
 	return err
 }
 
-// Network builds the layers. A Model with File has to be replaced by what
-// ParseConfig makes of that file first.
+// Network builds the layers. A Model with File must be replaced by the result of ParseConfig first.
 func (m Model) Network() (network.Network, error) {
 	r, err := m.resolve()
 	if err != nil {
@@ -220,8 +218,7 @@ func (m Model) Network() (network.Network, error) {
 	return n, err
 }
 
-// network builds the layers of a model that has been resolved, and is in no other way
-// described than by its keys.
+// network builds the layers of a resolved model that is described by its keys alone.
 func (m Model) network() (network.Network, error) {
 	switch m.Family {
 	case FamilyGPT:
@@ -234,7 +231,7 @@ func (m Model) network() (network.Network, error) {
 	return network.Network{}, fmt.Errorf("file = %q: has not been read; pass its contents to ParseConfig", m.File)
 }
 
-// resolve overlays the preset, fills defaults and checks every key.
+// resolve applies the keys to the preset, sets defaults and checks every key.
 func (m Model) resolve() (Model, error) {
 	if err := m.checkSource(); err != nil {
 		return Model{}, err
@@ -261,7 +258,7 @@ func (m Model) resolve() (Model, error) {
 	return r, r.checkNumbers()
 }
 
-// checkSource: exactly one of preset, file and family, and a known family.
+// checkSource requires exactly one of preset, file and family, and a known family.
 func (m Model) checkSource() error {
 	given := 0
 	for _, source := range []string{m.Preset, m.File, m.Family} {
@@ -270,7 +267,8 @@ func (m Model) checkSource() error {
 		}
 	}
 	if given != 1 {
-		return fmt.Errorf("preset = %q, file = %q, family = %q: exactly one of them must be given", m.Preset, m.File, m.Family)
+		return fmt.Errorf("preset = %q, file = %q, family = %q: exactly one of them must be given",
+			m.Preset, m.File, m.Family)
 	}
 	if m.Family != "" {
 		return setting.Validate(Model{Family: m.Family})
@@ -288,8 +286,7 @@ func (m Model) source() string {
 	return fmt.Sprintf("family %q", m.Family)
 }
 
-// checkKeys refuses given keys that have no meaning for a family of networks, or
-// for "file".
+// checkKeys refuses keys without meaning for a family of networks, or for "file".
 func (m Model) checkKeys(family string) error {
 	for s, value := range setting.Given(m) {
 		if s.Meaningless(family) {
@@ -299,7 +296,7 @@ func (m Model) checkKeys(family string) error {
 	return nil
 }
 
-// name returns the preset's name, with what differs from it, or family-layersxhidden.
+// name returns the preset's name with the keys that change it, or family-layersxhidden.
 func (m Model) name() string {
 	if m.Preset == "" {
 		return fmt.Sprintf("%s-%dx%d", m.Family, m.Layers, m.Hidden)
@@ -307,7 +304,8 @@ func (m Model) name() string {
 	var changed []string
 	for s, value := range setting.Given(m) {
 		switch s.Key {
-		case "preset", "sequence_length", "attention", "kernels", "imbalance", "capacity", "expert_groups", "groups_per_token":
+		case "preset", "sequence_length", "attention", "kernels",
+			"imbalance", "capacity", "expert_groups", "groups_per_token":
 		case "qkv_bias":
 			changed = append(changed, s.Key)
 		default:
@@ -323,13 +321,12 @@ func (m Model) name() string {
 // ConfigTypes lists the values of model_type that ParseConfig knows.
 func ConfigTypes() []string {
 	return []string{
-		"gpt2", "llama", "mistral", "mixtral", "qwen2", "gemma", "gemma2", "gemma3", "gemma3_text", "qwen3", "qwen3_moe",
-		"deepseek_v2", "deepseek_v3", "gpt_oss", "llama4", "llama4_text", "phi3", "glm4_moe", "cohere",
+		"gpt2", "llama", "mistral", "mixtral", "qwen2", "gemma", "gemma2", "gemma3", "gemma3_text", "qwen3",
+		"qwen3_moe", "deepseek_v2", "deepseek_v3", "gpt_oss", "llama4", "llama4_text", "phi3", "glm4_moe", "cohere",
 	}
 }
 
-// blockSettings describes the keys of what a block of llama or mixtral may have beside what
-// every one has.
+// blockSettings describes the keys of the optional parts of the blocks of llama and mixtral.
 func blockSettings() []setting.Setting {
 	llama, mixtral := []string{FamilyLlama, FamilyMixtral}, []string{FamilyMixtral}
 	file := append(llama, "file")
@@ -341,19 +338,20 @@ func blockSettings() []setting.Setting {
 		},
 		{
 			Key: "shared_experts", Example: "1", Range: setting.Between(0, maxExperts), With: mixtral, Unset: "none",
-			Text: "experts that every token goes through, beside those it is sent to",
+			Text: "experts that every token goes through, in addition to those it is sent to",
 		},
 		{
 			Key: "dense_layers", Example: "3", Range: layers, With: mixtral, Unset: "none",
-			Text: "so many first blocks have an MLP of ffn_hidden and no experts",
+			Text: "number of first blocks that have an MLP of ffn_hidden instead of experts",
 		},
 		{
 			Key: "moe_every", Example: "2", Range: layers, With: mixtral, Unset: "1",
-			Text: "every so many-th block has experts, the others an MLP of ffn_hidden",
+			Text: "n: every n-th block has experts, the others an MLP of ffn_hidden",
 		},
 		{
 			Key: "router_bias", Default: false, With: mixtral,
-			Text: "a bias of every expert that only chooses, and no gradient makes, as DeepSeek-V3 has",
+			Text: "a bias of every expert that only affects the choice of experts and has no gradient, as in " +
+				"DeepSeek-V3",
 		},
 		{
 			Key: "kv_lora_rank", Example: "512", Range: size, With: llama,
@@ -377,25 +375,25 @@ func blockSettings() []setting.Setting {
 			Text: "features of its values",
 		},
 		{
-			Key: "window", Example: "4096", Range: size, With: file, Unset: "all before, or as the file has it",
-			Text: "tokens that attention sees, which only fused attention makes use of",
+			Key: "window", Example: "4096", Range: size, With: file, Unset: "all earlier ones, or as in the file",
+			Text: "tokens that attention sees; only fused attention is faster with fewer",
 		},
 		{
-			Key: "full_attention_every", Example: "6", Range: layers, With: llama, Unset: "none has",
-			Text: "every so many-th block has attention without a window",
+			Key: "full_attention_every", Example: "6", Range: layers, With: llama, Unset: "no block",
+			Text: "n: every n-th block has attention without a window",
 		},
 		{
 			Key: "chunked", Default: false, With: llama,
-			Text: "the window is that part of the sequence, of parts as long, that a token is in, as in Llama 4",
+			Text: "the sequence is cut into chunks of window tokens, and a token sees only its chunk, as in Llama 4",
 		},
 		{Key: "qk_norm", Default: false, With: llama, Text: "norms of every head's queries and keys"},
 		{
 			Key: "plain_qk_norm", Default: false, With: llama,
-			Text: "these norms have no gains, and blocks without a window have none, as in Llama 4",
+			Text: "the norms of qk_norm have no gains, and blocks without a window lack these norms, as in Llama 4",
 		},
 		{
 			Key: "post_norms", Default: false, With: llama,
-			Text: "norms of the results of attention and MLP, too, as Gemma 2 has",
+			Text: "norms of the results of attention and MLP, too, as in Gemma 2",
 		},
 		{
 			Key: "attention_bias", Default: false, With: llama,
@@ -404,15 +402,15 @@ func blockSettings() []setting.Setting {
 		{Key: "mlp_bias", Default: false, With: llama, Text: "biases of MLP, router and experts"},
 		{
 			Key: "sinks", Default: false, With: llama,
-			Text: "a logit of every head that takes attention from all tokens, as GPT-OSS has",
+			Text: "a logit of every head that takes attention from all tokens, as in GPT-OSS",
 		},
 		{
 			Key: "parallel_block", Default: false, With: []string{FamilyLlama},
-			Text: "attention and MLP beside each other, with one norm",
+			Text: "attention and MLP in parallel, with one norm",
 		},
 		{
 			Key: "mtp_layers", Example: "1", Range: layers, With: file, Unset: "none",
-			Text: "modules that predict a further token each, as DeepSeek-V3 has",
+			Text: "modules that each predict one more token, as in DeepSeek-V3",
 		},
 	}
 }
