@@ -155,13 +155,13 @@ func (Model) Settings() []setting.Setting {
 		{
 			Key: "attention", Example: `"flash"`, OneOf: []string{AttentionFlash, AttentionUnfused},
 			With:  append(transformers, "file"),
-			Unset: "flash in 16 bits on GPUs and TPUs; unfused in fp32, on CPUs and with Megatron's kernels",
+			Unset: "flash in 16 bits on GPUs and TPUs; unfused in fp32, on CPUs and with kernels that do not fuse it",
 			Text: "flash: one kernel that keeps no square and leaves out what the mask covers. unfused: scores of " +
 				"all pairs of tokens are written and read",
 		},
 		{
 			Key: "kernels", Example: `"fused"`, OneOf: kernelNames(), With: append(transformers, "file"),
-			Unset: "fused; megatron for presets megatron-*",
+			Unset: "the preset's, or fused",
 			Text:  "kernels between products (psim list kernels -v). " + kernelHelp() + ". Only times differ",
 		},
 		{
