@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// leastPlans bounds from below how many rows of one training say something of the order
-// of plans.
+// leastPlans is the smallest number of rows of one training for which the order of plans is reported.
 const leastPlans = 5
 
 // A PlanOrder says how well the order of plans for one training is predicted: Spearman's
@@ -16,9 +15,9 @@ const leastPlans = 5
 type PlanOrder struct {
 	Training string  `json:"training"`
 	Rows     int     `json:"rows"`
-	Used     int     `json:"used"` // of them, those that constants were fitted to
+	Used     int     `json:"used"` // rows that constants were fitted to
 	Rank     float64 `json:"rank_correlation"`
-	// Others are those of the rows' alternatives, by name.
+	// Others are the correlations of the rows' alternatives, by name.
 	Others []NamedRank `json:"otherwise,omitempty"`
 }
 
@@ -66,7 +65,7 @@ func orders(rows []DataPoint) (list []PlanOrder) {
 	return list
 }
 
-// text says it in a sentence.
+// text returns the order as a sentence.
 func (o PlanOrder) text() string {
 	text := fmt.Sprintf("Order of %d plans for %s", o.Rows, o.Training)
 	if o.Used > 0 {

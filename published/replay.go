@@ -13,23 +13,23 @@ import (
 	"psim/reports/picture"
 )
 
-// A Report is tables that have been replayed.
+// A Report holds tables that have been replayed.
 type Report struct {
 	Tables []StudyResult `json:"tables"`
 }
 
-// A StudyResult is a table that has been replayed. Errors are fractions of what was
-// published; the mean, the median and the worst are of absolute errors, over the
-// rows that no constant was fitted to.
+// A StudyResult is a table that has been replayed. Errors are fractions of the published numbers. The
+// mean, the median and the worst are those of absolute errors, over the rows that no constant was fitted
+// to.
 type StudyResult struct {
 	Name        string  `json:"name"`
 	Rows        int     `json:"rows"`     // of the table
-	Compared    int     `json:"compared"` // of them, those in the errors
+	Compared    int     `json:"compared"` // rows that count in the errors
 	MeanError   float64 `json:"mean_error"`
 	MedianError float64 `json:"median_error"`
 	WorstError  float64 `json:"worst_error"`
 	WorstRow    string  `json:"worst_row"`
-	// AllMean and AllWorst are over all rows, those that were used included.
+	// AllMean and AllWorst are over all rows, including those that were used.
 	AllMean    float64     `json:"all_rows_mean_error"`
 	AllWorst   float64     `json:"all_rows_worst_error"`
 	Fitted     bool        `json:"fitted"`
@@ -42,12 +42,12 @@ type StudyResult struct {
 	Note       string      `json:"note,omitempty"`
 	Figure     string      `json:"figure"`
 	Orders     []PlanOrder `json:"orders,omitempty"` // of plans for one training
-	// Splits divide the errors of training runs by what their source says of them.
+	// Splits divide the errors of training runs by classes.
 	Splits   []ClassError `json:"splits,omitempty"`
 	Replayed []DataPoint  `json:"replayed"`
 }
 
-// Replay predicts all rows of tables, several at once, and ends where it is interrupted.
+// Replay predicts all rows of tables, several at a time, until it is interrupted.
 func Replay(ctx context.Context, tables []Study) (Report, error) {
 	runs := &predictions{}
 	var all []row
@@ -85,8 +85,8 @@ func Replay(ctx context.Context, tables []Study) (Report, error) {
 	return report, nil
 }
 
-// atOnce does a number of things on all cores, in their order, up to the first that fails. Its
-// error is that of the first, whatever the number of cores.
+// atOnce calls do for 0 to n − 1 on all cores, in this order, until a call fails. Its error is that of
+// the first failing call, whatever the number of cores.
 func atOnce(ctx context.Context, n int, do func(i int) error) error {
 	var next atomic.Int64
 	var failed atomic.Bool

@@ -26,12 +26,12 @@ type ClassError struct {
 	Sign      float64 `json:"mean_signed_error"` // too slow is positive
 }
 
-// fewestRows limits the splits that are shown: classes of fewer rows say nothing, except
-// where the table has too few for two such classes.
+// fewestRows is the smallest number of rows of a class that is shown, unless the table has too few rows
+// for two such classes.
 const fewestRows = 3
 
-// splits divides the errors of rows by what is known of them, where that makes two
-// classes of some rows each.
+// splits divides the errors of rows by their classes, in every respect with at least two classes of
+// enough rows.
 func splits(rows []DataPoint) (list []ClassError) {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(row DataPoint) bool { return row.Used })
 	few := len(rows) < 2*fewestRows
@@ -65,7 +65,7 @@ func splits(rows []DataPoint) (list []ClassError) {
 	return list
 }
 
-// writeSplits writes them as a table of Markdown, if there are any.
+// writeSplits writes the splits as a table of Markdown, if there are any.
 func (t StudyResult) writeSplits(b *strings.Builder) {
 	for i, s := range t.Splits {
 		if i == 0 {

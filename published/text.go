@@ -83,8 +83,8 @@ func (t StudyResult) allRows() string {
 		t.Rows, percent(t.AllMean), percent(t.AllWorst))
 }
 
-// remark lists what stands behind a row: that it was used, its error's parts, and the
-// errors of its alternatives.
+// remark returns the text after a row: whether it was used, the parts of its error, and the errors of
+// its alternatives.
 func (r DataPoint) remark() string {
 	var parts []string
 	if r.Used {
@@ -106,7 +106,7 @@ func (r DataPoint) remark() string {
 	return "  " + strings.Join(parts, ", ")
 }
 
-// counted returns the number of rows, and of those that are in the errors.
+// counted returns the number of rows, and of the rows that count in the errors.
 func (t StudyResult) counted() string {
 	if t.Compared < t.Rows {
 		return fmt.Sprintf("%d of %d", t.Compared, t.Rows)
@@ -133,8 +133,8 @@ func signed(x float64) string {
 	return strings.Replace(fmt.Sprintf("%+.2f %%", 100*x), "-", "−", 1)
 }
 
-// WriteMarkdown writes docs/accuracy.md: one table, and a section with what is
-// fitted for every one of its rows. Pictures are in a folder beside it; "" is without.
+// WriteMarkdown writes docs/accuracy.md: one table, and a section for every row of it with its fitted
+// constants. pictures is a folder next to the file, or "" for no pictures.
 func (r Report) WriteMarkdown(w io.Writer, pictures string) error {
 	var b strings.Builder
 	b.WriteString(`# Accuracy
@@ -202,7 +202,8 @@ func (t StudyResult) constantsFrom() string {
 	return "nothing fitted"
 }
 
-// upper begins a sentence with a text, unless that begins with a repository's name.
+// upper makes the first letter of a sentence upper case, unless the sentence begins with the name of a
+// repository.
 func upper(text string) string {
 	if first, _, _ := strings.Cut(text, " "); strings.Contains(first, "/") {
 		return text
