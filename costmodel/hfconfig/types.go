@@ -2,6 +2,7 @@ package hfconfig
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -45,7 +46,16 @@ func sizes(more ...string) []string {
 // llamaTypes lists the configuration classes of transformers in the Llama family, by model_type, with
 // their defaults.
 func llamaTypes() map[string]llamaType {
-	types := map[string]llamaType{
+	types := plainTypes()
+	for _, more := range []map[string]llamaType{windowTypes(), qwen3Types(), mixtureTypes()} {
+		maps.Copy(types, more)
+	}
+	return types
+}
+
+// plainTypes lists the types whose blocks are all the same.
+func plainTypes() map[string]llamaType {
+	return map[string]llamaType{
 		"llama": {
 			llamaConfig: llamaConfig{
 				Vocab: 32000, Positions: 2048, Hidden: 4096, Inner: 11008, Layers: 32, Heads: 32,
@@ -97,12 +107,6 @@ func llamaTypes() map[string]llamaType {
 			},
 		},
 	}
-	for _, more := range []map[string]llamaType{windowTypes(), qwen3Types(), mixtureTypes()} {
-		for name, t := range more {
-			types[name] = t
-		}
-	}
-	return types
 }
 
 // windowTypes lists the types in which some blocks attend to a window.

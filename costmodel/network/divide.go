@@ -166,10 +166,10 @@ func (o *Op) divideMoved(n int64) {
 	}
 }
 
-// enter returns the exchange before a divided part of a layer (f of Shoeybi et al. 2019): nothing in F and
-// an all-reduce of the input gradients in I; with sequence parallelism an all-gather in F and
-// a reduce-scatter in I. The gathered input is not kept, so a product with a weight gathers it
-// again in W.
+// enter returns the exchange before a divided part of a layer (f of Shoeybi et al. 2019): nothing in
+// F and an all-reduce of the input gradients in I; with sequence parallelism an all-gather in F and a
+// reduce-scatter in I. The gathered input is not kept, so a product with a weight gathers it again in
+// W.
 func (d division) enter(first Op) Op {
 	n := first.Elements
 	if first.Class == Product {
