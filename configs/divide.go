@@ -55,7 +55,9 @@ func (k *Cut) Divide() *Division {
 
 // LayerTimes prices the layers of the network for the first microbatch, however they are cut.
 func (k *Cut) LayerTimes(ranks int) ([]costmodel.LayerTime, error) {
-	return costmodel.LayerTimes(k.Machine, k.config.shared.trained(k.Workload).network, k.Workload.Training, k.Workload.Samples[0], ranks)
+	w := *k.Workload
+	w.Network = k.config.shared.trained(k.Workload).network
+	return costmodel.LayerTimes(k.Machine, w, ranks)
 }
 
 // Lasting is the memory of every rank of a replica that lasts from step to step; nil where

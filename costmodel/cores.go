@@ -8,15 +8,15 @@ import (
 	"psim/schedules/graph"
 )
 
-// MachineCores is [machine.cores]: those of one machine that all ranks share, with its memory. The
-// zero value is a core and memory of its own for every rank.
+// MachineCores is [machine.cores]: the cores of one machine, which all ranks share together with
+// its memory. With the zero value every rank has a core and memory of its own.
 type MachineCores struct {
-	// Number is how many ranks can compute at once.
+	// Number is the number of ranks that can compute at once.
 	Number int `toml:"number" json:"number"`
-	// Forward to Average are how many times as long as alone these take while all other cores
-	// compute, too; 0 is 1, no longer.
+	// Forward, Backward, Update and Average are the times of these tasks while all other cores
+	// compute, over their times alone; 0 means 1.
 	Forward  float64 `toml:"forward" json:"forward"`
-	Backward float64 `toml:"backward" json:"backward"` // and its halves
+	Backward float64 `toml:"backward" json:"backward"` // also of its halves
 	Update   float64 `toml:"update" json:"update"`
 	Average  float64 `toml:"average" json:"average"`
 }
@@ -25,41 +25,57 @@ type MachineCores struct {
 func (MachineCores) Settings() []setting.Setting {
 	slower := setting.Between(1, 1<<16)
 	return []setting.Setting{
-		{Key: "number", Example: "2", Range: setting.Count(), Text: "tasks of ranks that can run at once, sums and messages among them; more share them", Unset: "each has a core and memory of its own"},
-		{Key: "forward", Example: "1.05", Range: slower, Text: "times as long as alone that a forward takes while all cores compute, because they share memory; while some compute, that share of it", Unset: "1"},
-		{Key: "backward", Example: "1.05", Range: slower, Text: "the same of a backward, and of its halves", Unset: "1"},
-		{Key: "update", Example: "1.3", Range: slower, Text: "the same of an optimizer's step", Unset: "1"},
-		{Key: "average", Example: "1.3", Range: slower, Text: "the same of dividing summed gradients", Unset: "1"},
+		{
+			Key: "number", Example: "2", Range: setting.Count(), Unset: "each has a core and memory of its own",
+			Text: "tasks of ranks that can run at once, including sums and messages; more tasks share the cores",
+		},
+		{
+			Key: "forward", Example: "1.05", Range: slower, Unset: "1",
+			Text: "time of a forward while all cores compute, over its time alone: cores share memory. While only " +
+				"some compute, the slowdown is in proportion",
+		},
+		{
+			Key: "backward", Example: "1.05", Range: slower, Unset: "1",
+			Text: "the same for a backward, and for its halves",
+		},
+		{Key: "update", Example: "1.3", Range: slower, Text: "the same for an optimizer's step", Unset: "1"},
+		{Key: "average", Example: "1.3", Range: slower, Text: "the same for dividing summed gradients", Unset: "1"},
 	}
 }
 
-// MeasuredCores returns what tasks took from each other where several ranks computed at once,
-// each on one of so many cores, beside steps in which they ran alone (see Crowded).
+// MeasuredCores returns how tasks slowed each other down when several ranks computed at once, each
+// on one of the given number of cores, compared with steps in which tasks ran alone (see Crowding).
 func MeasuredCores(number int, alone, together []*graph.Trace) MachineCores {
 	slower := slowdowns(number, alone, together)
-	return MachineCores{number, slower[graph.Forward], slower[graph.Backward], slower[graph.Optimizer], slower[graph.Average]}
+	return MachineCores{
+		Number: number, Forward: slower[graph.Forward], Backward: slower[graph.Backward],
+		Update: slower[graph.Optimizer], Average: slower[graph.Average],
+	}
 }
 
-// check refuses cores of more than one machine, or beside what they exclude.
+// check refuses the cores of more than one machine, and settings that contradict them.
 func (c MachineCores) check(m *Machine, g *graph.Graph) error {
 	switch slower := c; {
 	case c.Number == 0:
 		if slower != (MachineCores{}) {
-			return errors.New("cores: forward, backward, update and average need number, the cores that compute at once")
+			return errors.New("cores: forward, backward, update and average need number, " +
+				"the cores that compute at once")
 		}
 	case m.Nodes(g.Ranks()) > 1:
-		return errors.New("cores: those of one machine, which all ranks share; leave out devices_per_node, or the cores")
+		return errors.New("cores: all ranks share the cores of one machine; " +
+			"leave out devices_per_node, or the cores")
 	case m.Devices() > 1:
-		return errors.New("cores: a rank computes on one core, so tensor and context groups cannot be; set parallel.tensor and parallel.context to 1, or remove [machine.cores]")
+		return errors.New("cores: a rank computes on one core, so it cannot have tensor or context groups; " +
+			"set parallel.tensor and parallel.context to 1, or remove [machine.cores]")
 	case m.threads(g) != nil:
-		return errors.New("cores: compute what they launch themselves; leave out [machine.host], or the cores")
+		return errors.New("cores: a core launches its own work; leave out [machine.host], or the cores")
 	}
 	return nil
 }
 
-// of returns what the tasks of a graph take from each other; nil where nothing. What all
-// cores cost each other, a part of them cost that part.
-func (c MachineCores) of(g *graph.Graph) *graph.Cores {
+// slowdown returns how the tasks of a graph slow each other down, or nil if ranks do not share
+// cores. Where fewer ranks than cores compute, the slowdown is in proportion.
+func (c MachineCores) slowdown(g *graph.Graph) *graph.Cores {
 	if c.Number == 0 {
 		return nil
 	}

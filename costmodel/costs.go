@@ -1,23 +1,22 @@
-// Package costmodel says what the tasks of a graph cost: how long they take
-// and how they change the memory in use.
+// Package costmodel computes the costs of the tasks of a graph: their times and how they change
+// the memory in use.
 //
-// There are four sources of costs, all giving a [graph.Costs]:
+// There are four sources of costs, all of which give a [graph.Costs]:
 //
 //   - [Times], explicit durations, which need neither a network nor a machine;
-//   - [StepCosts], a network of package network trained on a [Machine];
-//   - [RingCosts], the links of a machine alone, for spelled-out collectives;
-//   - [Profiled], what every task took when it was measured alone.
+//   - [StepCosts], a network of package network that is trained on a [Machine];
+//   - [RingCosts], only the links of a machine, for spelled-out collectives;
+//   - [Profiled], the times of tasks that were measured one by one.
 //
-// A compute task takes the sum over its operations of a launch cost and the
-// longer of computing and moving memory (a roofline) at achievable rates; a layer
-// that was [Measured] on the device takes what it took. A
-// message takes latency plus bytes over bandwidth, and queues for its link. A
-// fused collective takes what was measured on its link, or else the closed form of
-// an algorithm.
+// The time of a compute task is a sum over its operations: a launch cost plus the longer of
+// computing and moving memory (a roofline) at achievable rates. A layer that was [Measured] on the
+// device has the measured time. A message takes latency plus bytes over bandwidth, and queues for
+// its link. A fused collective takes the time that was measured on its link, or else that of the
+// closed form of an algorithm.
 //
-// A rank stands for the devices of one tensor-parallel group, which do all the
-// same: memory, FLOPs and bytes are those of one of them, and what they exchange
-// is part of a task's time (see [graph.Inner]).
+// A rank stands for the devices of one tensor-parallel group, which all do the same: memory, FLOPs
+// and bytes are those of one device, and exchanges among the devices are part of a task's time (see
+// [graph.Inner]).
 package costmodel
 
 import (
@@ -29,9 +28,9 @@ import (
 	"psim/schedules/graph"
 )
 
-// Prices are what the tasks of a plan of stages cost on a machine, in graphs that differ in
-// nothing but their order. What these have in common is priced once. Any number of
-// goroutines may use them.
+// Prices holds the costs of the tasks of a plan of stages on a machine. It can price several graphs
+// that differ only in the order of their tasks, and computes what these have in common once. Any
+// number of goroutines may use it.
 type Prices struct {
 	machine    Machine
 	passes     *passPrices
@@ -41,8 +40,8 @@ type Prices struct {
 	persistent []int64
 }
 
-// NewPrices prices a plan for graphs with the shape, placement and groups of this one, which
-// need not have tasks.
+// NewPrices prices a plan for graphs with the shape, placement and groups of g, which need not have
+// tasks.
 func NewPrices(m Machine, staged *stages.Staged, g *graph.Graph) (*Prices, error) {
 	compute, err := m.slowest(g.Ranks()).Compute(staged.Training)
 	if err != nil {
@@ -58,7 +57,11 @@ func NewPrices(m Machine, staged *stages.Staged, g *graph.Graph) (*Prices, error
 	if err != nil {
 		return nil, err
 	}
-	return &Prices{m, passes, m.collectives(staged, g), newUpdates(m, compute, staged, g), memory.NewLedger(staged, g), memory.Persistent(staged, g.Ranks())}, nil
+	return &Prices{
+		machine: m, passes: passes, collective: m.collectives(staged, g),
+		updates: newUpdates(m, compute, staged, g),
+		ledger:  memory.NewLedger(staged, g), persistent: memory.Persistent(staged, g.Ranks()),
+	}, nil
 }
 
 // StepCosts prices the tasks of a graph that was wired from a plan, on a machine.
@@ -76,7 +79,9 @@ func (p *Prices) Costs(g *graph.Graph) (graph.Costs, error) {
 	if err := m.checkTimes(g, p.collective, p.updates); err != nil {
 		return graph.Costs{}, err
 	}
-	costs := graph.Costs{Persistent: p.persistent, Host: m.threads(g), Cores: m.Cores.of(g), ByMicrobatch: g.Stashing}
+	costs := graph.Costs{
+		Persistent: p.persistent, Host: m.threads(g), Cores: m.Cores.slowdown(g), ByMicrobatch: g.Stashing,
+	}
 	passes, ledger := p.passes.in(g, costs.Host != nil), p.ledger.In(g)
 	costs.Task = func(t *graph.Task) graph.Cost {
 		var c graph.Cost
@@ -109,8 +114,8 @@ func (m *Machine) collectives(staged *stages.Staged, g *graph.Graph) func(*graph
 	}
 }
 
-// RingCosts prices a spelled-out ring on a machine. What arrives is added or
-// copied while it is received, so only sending takes time.
+// RingCosts prices a spelled-out ring on a machine. Received data is added or copied while it
+// arrives, so only sending takes time.
 func RingCosts(m Machine, g *graph.Graph) (graph.Costs, error) {
 	if err := m.check(g); err != nil {
 		return graph.Costs{}, err
@@ -126,11 +131,11 @@ func RingCosts(m Machine, g *graph.Graph) (graph.Costs, error) {
 	}}, nil
 }
 
-// check reports that the machine lacks a link that the graph needs.
+// check refuses a machine without a link that the graph needs.
 func (m *Machine) check(g *graph.Graph) error {
-	what, devices := "ranks", g.Ranks()*m.Devices()
+	noun, devices := "ranks", g.Ranks()*m.Devices()
 	if m.Devices() > 1 {
-		what = "devices"
+		noun = "devices"
 	}
 	for _, size := range []int{m.tensor(), m.Devices()} {
 		if n := m.DevicesPerNode; n > 0 && n%size != 0 && size%n != 0 {
@@ -138,22 +143,25 @@ func (m *Machine) check(g *graph.Graph) error {
 			if size != m.tensor() {
 				keys += " × parallel.context"
 			}
-			return fmt.Errorf("devices_per_node = %d: some groups of %s = %d would be in two nodes; one must divide the other", n, keys, size)
+			return fmt.Errorf("devices_per_node = %d: some groups of %s = %d would be in two nodes; "+
+				"one must divide the other", n, keys, size)
 		}
 	}
-	return m.joined(devices, what)
+	return m.checkLinks(devices, noun)
 }
 
-// Joined refuses so many devices where they have no link, or no network joins their nodes.
-func (m *Machine) Joined(devices int) error { return m.joined(devices, "devices") }
+// Joined refuses a number of devices that have no link between them, or whose nodes have no
+// network.
+func (m *Machine) Joined(devices int) error { return m.checkLinks(devices, "devices") }
 
-func (m *Machine) joined(devices int, what string) error {
+func (m *Machine) checkLinks(devices int, noun string) error {
 	if devices > 1 && m.Link.Bandwidth == 0 && m.DevicesPerNode != 1 {
-		return fmt.Errorf("link: %d %s need one between them; name it, such as link = \"pcie4\" (psim list devices), or give [machine.link] bandwidth and latency", devices, what)
+		return fmt.Errorf("link: %d %s need one between them; name it, such as link = \"pcie4\" (psim list devices), "+
+			"or give [machine.link] bandwidth and latency", devices, noun)
 	}
 	if n := m.DevicesPerNode; n > 0 && devices > n && m.Network.Bandwidth == 0 {
-		return fmt.Errorf("network: %d %s take %d nodes (devices_per_node = %d), and no network joins them; name one, such as network = \"ib-hdr\"",
-			devices, what, (devices+n-1)/n, n)
+		return fmt.Errorf("network: %d %s take %d nodes (devices_per_node = %d), and no network joins them; "+
+			"name one, such as network = \"ib-hdr\"", devices, noun, (devices+n-1)/n, n)
 	}
 	return nil
 }

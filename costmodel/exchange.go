@@ -7,16 +7,15 @@ import (
 	"psim/costmodel/group"
 	"psim/costmodel/link"
 	"psim/costmodel/network"
-	"psim/costmodel/stages"
 	"psim/costmodel/training"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
-// What the devices of a tensor-parallel group exchange is part of the tasks of
-// their rank: every device waits for it, as the next operation does.
+// The exchanges among the devices of a tensor-parallel group are part of the tasks of their
+// rank: every device waits for them, since the next operation needs the result.
 
-// collectiveKinds lists the tasks that cost what a collective within a rank does.
+// collectiveKinds maps collectives within a rank to the tasks with the same cost.
 var collectiveKinds = map[group.Pattern]graph.Kind{
 	group.AllReduce: graph.AllReduce, group.AllGather: graph.AllGather, group.ReduceScatter: graph.ReduceScatter,
 }
@@ -24,7 +23,7 @@ var collectiveKinds = map[group.Pattern]graph.Kind{
 // exchange returns the time of one pass of an exchange over a microbatch.
 func (c Compute) exchange(o network.Op, p network.Pass, samples int64) time.Duration {
 	t := o.Exchanges[p]
-	if t.Collective == group.NoCollective || t.Collective == group.AllToAll { // which is a task by itself
+	if t.Collective == group.NoCollective || t.Collective == group.AllToAll { // an all-to-all is a task by itself
 		return 0
 	}
 	if t.Collective == group.Transpose {
@@ -34,7 +33,7 @@ func (c Compute) exchange(o network.Op, p network.Pass, samples int64) time.Dura
 	return l.CollectiveTime(collectiveKinds[t.Collective], n, t.Bytes(int64(c.element), samples))
 }
 
-// among finds how many devices take part in a transfer, and through what.
+// among finds the link that a transfer takes and the number of devices in it.
 func (c Compute) among(t group.Transfer) (link.Link, int) {
 	switch {
 	case t.Context:
@@ -47,7 +46,7 @@ func (c Compute) among(t group.Transfer) (link.Link, int) {
 	return c.link, t.Devices
 }
 
-// sent counts what every device sends in one pass of an exchange: as a ring does.
+// sent counts the bytes that every device sends in one pass of an exchange, as a ring does.
 func (c Compute) sent(o network.Op, p network.Pass, samples int64) int64 {
 	t := o.Exchanges[p]
 	_, devices := c.among(t)
@@ -62,7 +61,7 @@ func (c Compute) sent(o network.Op, p network.Pass, samples int64) int64 {
 	return bytes/n*(n-1) + bytes%n*(n-1)/n
 }
 
-// communication adds up what one pass of operations exchanges, one after another.
+// communication adds up the exchanges of one pass of operations, one after another.
 func (c Compute) communication(ops []network.Op, p network.Pass, samples int64) (sum graph.Inner) {
 	for _, o := range ops {
 		sum = sum.Plus(c.within(o, p, samples))
@@ -70,7 +69,7 @@ func (c Compute) communication(ops []network.Op, p network.Pass, samples int64) 
 	return sum
 }
 
-// within adds up what one pass of an operation exchanges.
+// within returns the communication of one pass of an operation.
 func (c Compute) within(o network.Op, p network.Pass, samples int64) graph.Inner {
 	switch {
 	case o.Class != network.Exchange && o.Passed == 0:
@@ -86,10 +85,10 @@ func (c Compute) within(o network.Op, p network.Pass, samples int64) graph.Inner
 	return graph.Inner{Within: x}
 }
 
-// hidden returns how much of the time of a layer's exchanges its whole backward does not
-// wait for. An exchange may run beside the products that follow it in forward order:
-// what I exchanges beside their weight gradients, what W exchanges beside their input
-// gradients. As much of it as those take is hidden.
+// hidden returns the part of the time of a layer's exchanges for which its whole backward does
+// not wait. An exchange may overlap with the products that follow it in forward order: an
+// exchange of I with their weight gradients, and an exchange of W with their input gradients.
+// It is hidden for as long as they take.
 func (c Compute) hidden(ops []network.Op, samples int64) time.Duration {
 	var sum time.Duration
 	for i, o := range ops {
@@ -104,17 +103,19 @@ func (c Compute) hidden(ops []network.Op, samples int64) time.Duration {
 			input = units.Sum(input, c.Op(next, network.InputGradient, samples))
 			weight = units.Sum(weight, c.Op(next, network.WeightGradient, samples))
 		}
-		sum = units.Sum(sum, min(weight, c.exchange(o, network.InputGradient, samples)), min(input, c.exchange(o, network.WeightGradient, samples)))
+		sum = units.Sum(sum,
+			min(weight, c.exchange(o, network.InputGradient, samples)),
+			min(input, c.exchange(o, network.WeightGradient, samples)))
 	}
 	return sum
 }
 
-// hides reports whether exchanges may run beside an operation: a product with
-// parameters, of which I and W do not need each other.
+// hides reports whether an exchange may overlap with an operation: it may with a product that
+// has parameters, whose I and W do not need each other.
 func hides(o network.Op) bool { return o.Class == network.Product && o.Weight }
 
-// some returns what is communicated, nil where that is nothing.
-func some(i *graph.Inner) *graph.Inner {
+// nilIfZero returns the communication, or nil if there is none.
+func nilIfZero(i *graph.Inner) *graph.Inner {
 	if *i == (graph.Inner{}) {
 		return nil
 	}
@@ -128,26 +129,29 @@ func (p *price) exchange(c Compute, l network.Layer, t training.Options, samples
 	whole := input.Plus(weight)
 	whole.Exposed -= c.hidden(l.Ops, samples)
 	repeated := in(t.Repeated(l), network.Forward)
-	p.inner.forward, p.inner.weight = p.inner.forward.Plus(in(l.Ops, network.Forward)), p.inner.weight.Plus(weight)
-	p.inner.input, p.inner.backward = p.inner.input.Plus(repeated).Plus(input), p.inner.backward.Plus(repeated).Plus(whole)
+	p.inner.forward = p.inner.forward.Plus(in(l.Ops, network.Forward))
+	p.inner.weight = p.inner.weight.Plus(weight)
+	p.inner.input = p.inner.input.Plus(repeated).Plus(input)
+	p.inner.backward = p.inner.backward.Plus(repeated).Plus(whole)
 }
 
-// received prices the gathering of a tensor that came to a stage in parts from its
-// neighbour across a boundary: the activations before its forward where the
-// neighbour is the stage before, the gradients before its backward where it is
-// the one after.
-func received(c Compute, staged *stages.Staged, stage, neighbour int, samples int64) graph.Inner {
-	boundary := min(stage, neighbour)
+// received prices the gathering of a tensor that a stage received in parts from a neighbour:
+// of the activations before its forward if the neighbour is the stage before, of the gradients
+// before its backward if it is the stage after.
+func (p *pricer) received(stage, neighbour int, samples int64) graph.Inner {
+	staged, boundary := p.staged, min(stage, neighbour)
 	parts := staged.Network.Group.Parts()
-	if parts == 1 || boundary < 0 || boundary+1 == len(staged.Stages) || staged.Placement.Together(stage, neighbour) {
+	outside := boundary < 0 || boundary+1 == len(staged.Stages)
+	if parts == 1 || outside || staged.Placement.Together(stage, neighbour) {
 		return graph.Inner{}
 	}
 	bytes := staged.Activations(boundary, samples)
-	t := c.link.CollectiveTime(graph.AllGather, parts, bytes)
-	return graph.Inner{Within: graph.Within{Communication: t, Exposed: t, SentBytes: bytes / int64(parts) * int64(parts-1)}}
+	t := p.compute.link.CollectiveTime(graph.AllGather, parts, bytes)
+	sent := bytes / int64(parts) * int64(parts-1)
+	return graph.Inner{Within: graph.Within{Communication: t, Exposed: t, SentBytes: sent}}
 }
 
-// gather adds the gathering of what a stage receives.
+// gather adds the gathering of the tensors that a stage receives.
 func (p *price) gather(activations, gradients graph.Inner) {
 	for _, k := range []graph.Kind{graph.Forward, graph.InputGradient, graph.Backward} {
 		received := gradients
@@ -159,7 +163,7 @@ func (p *price) gather(activations, gradients graph.Inner) {
 	}
 }
 
-// spread divides communication among the slices of a task, by their times.
+// spread divides communication among the slices of a task in proportion to their times.
 func spread(i graph.Inner, times []time.Duration) []graph.Inner {
 	parts := make([]graph.Inner, len(times))
 	whole := units.Sum(times...)
@@ -177,7 +181,7 @@ func spread(i graph.Inner, times []time.Duration) []graph.Inner {
 	return parts
 }
 
-// partOf returns the share of communication that a of b is.
+// partOf returns the share a/b of communication.
 func partOf(x graph.Within, a, b time.Duration) graph.Within {
 	return graph.Within{
 		Communication: time.Duration(fraction(int64(x.Communication), a, b)),
@@ -185,8 +189,7 @@ func partOf(x graph.Within, a, b time.Duration) graph.Within {
 	}
 }
 
-// fraction computes n·a/b, rounded down, for a up to b, none of them negative; of
-// nothing, 0.
+// fraction computes n·a/b, rounded down, for 0 ≤ a ≤ b and n ≥ 0. It returns 0 if b is 0.
 func fraction(n int64, a, b time.Duration) int64 {
 	if b == 0 {
 		return 0

@@ -12,11 +12,11 @@ import (
 	"psim/schedules/graph"
 )
 
-// exchanged cuts a pass of a stage at its all-to-alls, and W where I has them.
-func (s *slicer) exchanged(staged *stages.Staged, stage int) {
-	layers := staged.Stages[stage].Layers
+// cutAtAllToAlls cuts a pass of a stage at its all-to-alls. It cuts W where I has them.
+func (s *slicer) cutAtAllToAlls() {
+	layers := s.staged.Stages[s.stage].Layers
 	if s.kind == graph.Forward {
-		s.done = received(s.compute, staged, stage, stage-1, s.samples).Exposed
+		s.done = s.received(s.stage, s.stage-1, s.samples).Exposed
 		for _, l := range layers {
 			s.walker.prepare()
 			s.forwards(l, func(l network.Layer) []network.Op { return l.Ops })
@@ -25,10 +25,10 @@ func (s *slicer) exchanged(staged *stages.Staged, stage int) {
 		return
 	}
 	if s.kind != graph.WeightGradient {
-		s.done = received(s.compute, staged, stage, stage+1, s.samples).Exposed
+		s.done = s.received(s.stage, s.stage+1, s.samples).Exposed
 	}
 	for _, l := range slices.Backward(layers) {
-		s.forwards(l, s.training.Repeated)
+		s.forwards(l, s.training().Repeated)
 		s.walker.prepare()
 		s.know(l, nil)
 		for i, ops := range s.steps {
@@ -42,28 +42,29 @@ func (s *slicer) exchanged(staged *stages.Staged, stage int) {
 	s.end()
 }
 
-// forwards goes through the forward of some operations of a layer, the same of all layers.
-func (s *slicer) forwards(l network.Layer, of func(network.Layer) []network.Op) {
-	if !l.Shares(s.repeated) {
-		s.repeated, s.again, s.anew = l, of(l), nil
-		for _, o := range s.again {
-			s.anew = append(s.anew, s.compute.Op(o, network.Forward, s.samples))
+// forwards goes through the forward of some operations of a layer. A pass always selects them
+// in the same way, so that layers with the same operations share their times.
+func (s *slicer) forwards(l network.Layer, selected func(network.Layer) []network.Op) {
+	if !l.Shares(s.again) {
+		s.again, s.againOps, s.againFor = l, selected(l), nil
+		for _, o := range s.againOps {
+			s.againFor = append(s.againFor, s.compute.Op(o, network.Forward, s.samples))
 		}
 	}
-	for i := range s.again {
-		if s.kind != graph.WeightGradient { // which repeats nothing
-			s.done = units.Sum(s.done, s.anew[i])
-			s.walker.operations(s.again[i:i+1], network.Forward)
+	for i := range s.againOps {
+		if s.kind != graph.WeightGradient { // W repeats nothing
+			s.done = units.Sum(s.done, s.againFor[i])
+			s.walker.operations(s.againOps[i:i+1], network.Forward)
 		}
-		if s.again[i].Exchanges[network.Forward].Collective == group.AllToAll {
+		if s.againOps[i].Exchanges[network.Forward].Collective == group.AllToAll {
 			s.end()
 		}
 	}
 }
 
-// An allToAll is what the all-to-alls of an expert group go through. inside and between are
-// the bytes that a device sends to others of its node and to other nodes, over those that
-// a task says it sends.
+// An allToAll is the network that the all-to-alls of an expert group use. inside and between
+// are the bytes that a device sends to others of its node and to other nodes, as fractions of
+// the bytes of the task.
 type allToAll struct {
 	link.AllToAll
 	inside, between float64
@@ -73,7 +74,7 @@ func (a allToAll) time(bytes int64) time.Duration {
 	return a.Time(a.inside*float64(bytes), a.between*float64(bytes))
 }
 
-// allToAlls finds them by group of a graph.
+// allToAlls lists the networks of all-to-alls by group of a graph.
 func (m *Machine) allToAlls(staged *stages.Staged, g *graph.Graph) []allToAll {
 	if g.Experts.Span == 0 {
 		return nil
@@ -86,8 +87,8 @@ func (m *Machine) allToAlls(staged *stages.Staged, g *graph.Graph) []allToAll {
 	return list
 }
 
-// allToAll finds what the all-to-alls of an expert group go through, which is in some ranks.
-// All devices of its nodes are taken to exchange at the same time; none has more than one
+// allToAll finds the network that the all-to-alls of an expert group on the given ranks use. All
+// devices of its nodes are assumed to exchange at the same time, each through at most one
 // network card (NVIDIA/nccl-tests, issue 267).
 func (m *Machine) allToAll(ranks []int32, n network.Network) allToAll {
 	members, perNode := m.exchangers(ranks, n.Group)
@@ -111,16 +112,17 @@ func (m *Machine) allToAll(ranks []int32, n network.Network) allToAll {
 	return a
 }
 
-// deepEPShare counts how much of the rates of link and network DeepEP's kernels reach: fitted
-// to half of what its authors measured (published, table deepep).
+// deepEPShare is the share of the rates of link and network that DeepEP's kernels reach. It is
+// fitted to half of its authors' measurements (published table deepep).
 const deepEPShare = 0.87
 
-// ncclShare counts how much of the network's rate NCCL's all-to-all reaches among nodes, where the
-// network has no rate for it: fitted to the plan of Qwen3-235B on H100 that the table megatron-bridge marks as used.
+// ncclShare is the share of the network's rate that NCCL's all-to-all reaches among nodes, for a
+// network without a rate of its own for all-to-alls. It is fitted to the plan
+// of Qwen3-235B on H100 that the published table megatron-bridge marks as used.
 const ncclShare = 0.69
 
-// exchangers counts the devices of some ranks among which an expert group exchanges tokens,
-// and those of them that are in one node.
+// exchangers counts the devices of some ranks that exchange tokens in an expert group, and the
+// most of them that are in one node.
 func (m *Machine) exchangers(ranks []int32, g group.Group) (members, perNode int) {
 	apart := g.ExpertDevices() / max(1, g.Expert)
 	on := map[int]int{}

@@ -7,50 +7,70 @@ import (
 
 	"psim/costmodel/group"
 	"psim/costmodel/network"
-	"psim/costmodel/stages"
 	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
-// HostTimes is [machine.host]: the threads that launch what devices compute. The
-// zero value launches for nothing.
+// HostTimes is [machine.host]: the time that threads take to launch what devices compute. With
+// the zero value launching takes no time.
 type HostTimes struct {
-	// Operation is what launching an operation's kernel takes: the framework's
-	// way to it and the driver's.
+	// Operation is the time to launch an operation's kernel, in the framework and the driver.
 	Operation units.Duration `toml:"operation"`
-	// Task is what comes before the first kernel of a task: waiting for a
-	// message, the next batch, bookkeeping.
+	// Task is the time before the first kernel of a task: to wait for a message, for the next
+	// batch, and for bookkeeping.
 	Task units.Duration `toml:"task"`
-	// Layer is what comes before every layer of a task, when the device has done what
-	// was launched before: where a framework gathers and frees parameters layer by layer.
+	// Layer is the time before every layer of a task, after the device has finished the kernels
+	// launched before: frameworks that gather and free parameters layer by layer need it.
 	Layer units.Duration `toml:"layer"`
-	// Message is what comes besides before an F, B or I whose input is a message: launching
-	// what is sent and received, and waiting for it. Threads of pipelines wait then.
+	// Message is the additional time before an F, B or I whose input is a message: to launch
+	// sends and receives and to wait for them. The threads of a pipeline wait in that case.
 	Message units.Duration `toml:"message"`
-	// Threads is "rank", the default: every rank has its own; or "node": one
-	// for all ranks of a node, as where one Python process drives them.
+	// Threads is "rank", the default: every rank has its own thread; or "node": the ranks of a
+	// node share one, as when one Python process drives them.
 	Threads string `toml:"threads"`
-	// Queue is how many tasks a thread may be ahead of a rank; 0 is no limit.
+	// Queue is how many tasks a thread may be ahead of a rank; 0 means no limit.
 	Queue int `toml:"queue"`
-	// Graphs is what CUDA graphs launch in its place: "none", the default; "fixed": all but what
-	// a mixture's experts do and exchange, whose sizes follow from the tokens; or "all".
+	// Graphs says which kernels CUDA graphs launch instead of the thread: "none", the default;
+	// "fixed": all except those of a mixture's experts and their exchanges, whose sizes depend
+	// on the tokens; or "all".
 	Graphs string `toml:"graphs"`
-	// Waits: a thread begins to launch a task when its inputs are there, as
-	// with messages that are received synchronously.
+	// Waits: a thread begins to launch a task when its inputs have arrived, as it does when it
+	// receives messages synchronously.
 	Waits bool `toml:"waits"`
 }
 
 // Settings describes [machine.host].
 func (HostTimes) Settings() []setting.Setting {
 	return []setting.Setting{
-		{Key: "operation", Default: "0us", Example: `"10us"`, Range: taskTime(), Text: "to launch one kernel, such as a matrix product; by kernels where no stack is set: eager 13.5us, compiled 6.8us, te 33.8us, megatron 52.95us"},
+		{
+			Key: "operation", Default: "0us", Example: `"10us"`, Range: taskTime(),
+			Text: "time to launch one kernel, such as a matrix product. Without a stack, model.kernels sets it " +
+				"(psim list kernels -v)",
+		},
 		{Key: "task", Default: "0us", Range: taskTime(), Text: "before the first kernel of every F, B, I and W"},
-		{Key: "layer", Default: "0us", Range: taskTime(), Text: "before every layer of these, when the device has done what was launched: FSDP's bookkeeping"},
-		{Key: "message", Default: "0us", Range: taskTime(), Text: "before an F, B or I whose input is a message, besides, when it is there: launching and awaiting what is sent and received"},
-		{Key: "threads", Example: `"rank"`, Unset: "rank", OneOf: []string{"rank", "node"}, Text: "rank: every rank has one; node: the ranks of a node share one"},
-		{Key: "queue", Default: 0, Range: setting.Between(0, math.MaxInt32), Text: "tasks that a thread may be ahead of its device; 0: any number"},
-		{Key: "graphs", Example: `"none"`, Unset: graphsNone, OneOf: []string{graphsNone, graphsFixed, graphsAll}, Text: "what CUDA graphs launch in its place. none; fixed: all but what a mixture's experts do, whose sizes follow from the tokens; all"},
+		{
+			Key: "layer", Default: "0us", Range: taskTime(),
+			Text: "before every layer of these, after the device has finished earlier kernels: FSDP's bookkeeping",
+		},
+		{
+			Key: "message", Default: "0us", Range: taskTime(),
+			Text: "in addition, before an F, B or I whose input is a message, after it has arrived: to launch sends " +
+				"and receives and wait for them",
+		},
+		{
+			Key: "threads", Example: `"rank"`, Unset: "rank", OneOf: []string{"rank", "node"},
+			Text: "rank: every rank has one; node: the ranks of a node share one",
+		},
+		{
+			Key: "queue", Default: 0, Range: setting.Between(0, math.MaxInt32),
+			Text: "tasks that a thread may be ahead of its device; 0: any number",
+		},
+		{
+			Key: "graphs", Example: `"none"`, Unset: graphsNone, OneOf: []string{graphsNone, graphsFixed, graphsAll},
+			Text: "which kernels CUDA graphs launch instead of the thread. none; fixed: all except those of a " +
+				"mixture's experts, whose sizes depend on the tokens; all",
+		},
 		{Key: "waits", Default: false, Text: "true: a thread waits for a task's inputs before it launches the task"},
 	}
 }
@@ -64,14 +84,15 @@ const (
 
 // launches counts the kernels of a pass of an operation that the thread launches.
 func (h HostTimes) launches(c Compute, o network.Op, p network.Pass, samples int64) int {
-	if h.Graphs == graphsAll || h.Graphs == graphsFixed && o.Routed != network.ByExpert && o.Exchanges[p].Collective != group.AllToAll {
+	fixed := o.Routed != network.ByExpert && o.Exchanges[p].Collective != group.AllToAll
+	if h.Graphs == graphsAll || h.Graphs == graphsFixed && fixed {
 		return 0
 	}
 	return c.kernels(o, p, samples)
 }
 
-// threads tells how the tasks of a graph are launched on a machine; nil where that
-// costs nothing.
+// threads says which threads launch the tasks of a graph on a machine, or returns nil if
+// launching takes no time.
 func (m *Machine) threads(g *graph.Graph) *graph.Host {
 	h := m.Host
 	messages := h.Message > 0 && g.Shape.Ranks > 1
@@ -91,25 +112,28 @@ func (m *Machine) threads(g *graph.Graph) *graph.Host {
 	return &graph.Host{Thread: thread, Queue: h.Queue, Waits: h.Waits || messages}
 }
 
-// A launch is what launching a task's kernels takes: the thread, and the device
-// that waits for them, if it is there when launching begins.
+// A launch holds the time to launch a task's kernels: thread is the time that the thread is
+// busy; lead is the time that a device waits for its kernels if it is free when launching begins.
 type launch struct{ thread, lead time.Duration }
 
-// launchesOf walks through the passes of a stage over a microbatch.
-func launchesOf(c Compute, h HostTimes, known *walks, staged *stages.Staged, stage int, samples int64) byPass[launch] {
+// stageLaunch walks through the passes of a stage over a microbatch.
+func (p *pricer) stageLaunch(stage int, samples int64) byPass[launch] {
 	walkers := [4]walker{}
 	for i := range walkers {
-		walkers[i] = walker{compute: c, host: h, samples: samples, launched: time.Duration(h.Task), known: known}
+		walkers[i] = walker{
+			compute: p.compute, host: p.host, samples: samples,
+			launched: time.Duration(p.host.Task), known: p.walks,
+		}
 	}
 	forward, input, weight, backward := &walkers[0], &walkers[1], &walkers[2], &walkers[3]
-	layers := staged.Stages[stage].Layers
+	layers := p.staged.Stages[stage].Layers
 	for _, l := range layers {
 		forward.layer(l, network.Forward)
 	}
 	for i, l := range slices.Backward(layers) {
-		for _, again := range staged.Training.RepeatedBefore(layers, i) {
-			input.repeated(again, staged.Training)
-			backward.repeated(again, staged.Training)
+		for _, again := range p.staged.Training.RepeatedBefore(layers, i) {
+			input.repeated(again, p.staged.Training)
+			backward.repeated(again, p.staged.Training)
 		}
 		input.layer(l, network.InputGradient)
 		weight.layer(l, network.WeightGradient)

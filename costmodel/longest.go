@@ -10,15 +10,15 @@ import (
 	"psim/schedules/graph"
 )
 
-// Times are cut off at the longest that can be added. What would be cut off is
-// refused.
+// Times that reach the longest one that can be added are refused, since sums of them would be cut
+// off.
 
-// tooLong returns the error for what would be cut off.
+// tooLong returns the error for a time that would be cut off.
 func tooLong(key, what, check string) error {
 	return fmt.Errorf("%s: %s would take more than %.0f hours; check %s", key, what, units.Longest.Hours(), check)
 }
 
-// checkTimes refuses messages, collectives and updates that would be cut off.
+// checkTimes refuses messages, collectives and updates whose times would be cut off.
 func (m *Machine) checkTimes(g *graph.Graph, collective func(*graph.Task) time.Duration, u updates) error {
 	if slices.Max(u.times) >= units.Longest {
 		return tooLong("compute", "the optimizer's step", "what it takes, and with clip the link")
@@ -29,8 +29,8 @@ func (m *Machine) checkTimes(g *graph.Graph, collective func(*graph.Task) time.D
 	return m.checkCollectives(g, collective)
 }
 
-// checkMessages refuses messages that would be cut off. Those of a stream go from one
-// rank to one other, so the largest of each stands for all.
+// checkMessages refuses messages whose times would be cut off. All messages of a stream go from one
+// rank to one other, so it is enough to check the largest of each stream.
 func (m *Machine) checkMessages(g *graph.Graph) error {
 	largest := make([]*graph.Task, len(g.Streams))
 	for i := range g.Classes {
@@ -52,10 +52,10 @@ func (m *Machine) checkMessages(g *graph.Graph) error {
 	return nil
 }
 
-// checkCollectives refuses collectives that would be cut off: of each kind and group
-// the largest.
+// checkCollectives refuses collectives whose times would be cut off. It checks the largest of each
+// kind and group.
 func (m *Machine) checkCollectives(g *graph.Graph, collective func(*graph.Task) time.Duration) error {
-	priced := make([][graph.Kinds]int64, len(g.Groups)) // the largest so far, and one byte: 0 is none
+	priced := make([][graph.Kinds]int64, len(g.Groups)) // 1 + bytes of the largest so far; 0 means no collective
 	for i := range g.Classes {
 		t := &g.Classes[i]
 		if !t.Kind.Collective() || t.Bytes < priced[t.Peer][t.Kind] {
@@ -75,8 +75,9 @@ func (m *Machine) checkCollectives(g *graph.Graph, collective func(*graph.Task) 
 	return nil
 }
 
-// cause returns the link and its key without which a collective would not be cut off;
-// the slowest link and all keys if no single one is the cause.
+// cause returns the link, and its key, that makes a collective take too long: without that setting
+// its time would not be cut off. If no single setting is the cause, it returns the slowest link
+// with all keys.
 func (m *Machine) cause(k graph.Kind, ranks []int32, width int, bytes int64) (key, check string) {
 	const unlimited = 1e30
 	slowest := m.linkKey(ranks[0], ranks[len(ranks)-1])

@@ -12,65 +12,65 @@ import (
 	"psim/internal/units"
 )
 
-// A Device is one accelerator, or one core of a CPU: a rank of a graph.
+// A Device is one accelerator, or one core of a CPU. It is a rank of a graph.
 type Device struct {
 	Name        string `toml:"-"`
 	Description string `toml:"description"`
-	// Memory is its capacity; 0 is not known.
+	// Memory is its capacity; 0 means unknown.
 	Memory          units.Bytes `toml:"memory"`
 	MemoryBandwidth units.Rate  `toml:"memory_bandwidth"` // peak
-	// Margin is the share of the memory that is to stay free: what an allocator
-	// loses to fragmentation, and the driver and libraries need.
+	// Margin is the share of the memory to keep free, for fragmentation in the allocator and for
+	// the driver and libraries.
 	Margin float64 `toml:"-"`
 	Peak   Peak    `toml:"flops"`
-	// Rated is the peak of a device in the catalog whose Peak [machine.compute] has
-	// replaced.
+	// Rated is the catalog's peak of a device whose Peak was replaced by [machine.compute].
 	Rated      Peak       `toml:"-"`
 	Efficiency Efficiency `toml:"efficiency"`
-	// Launch is what starting one operation costs, whatever its size.
+	// Launch is the time to start one operation, whatever its size.
 	Launch units.Duration `toml:"launch"`
-	// HalfRows is the number of rows at which a matrix product reaches half
-	// of the achievable rate: r rows reach r / (r + HalfRows) of it.
+	// HalfRows is the number of rows at which a matrix product reaches half of the achievable
+	// rate: r rows reach r / (r + HalfRows) of it.
 	HalfRows float64 `toml:"half_rows"`
-	// HalfRowsFP32 is that of products in fp32, whose tiles are not counted; 0 means HalfRows.
+	// HalfRowsFP32 is the same for products in fp32, whose tiles are not counted; 0 means HalfRows.
 	HalfRowsFP32 float64 `toml:"half_rows_fp32"`
-	// Multiprocessors compute products of 16-bit numbers tile by tile, as many at a
-	// time; 0 where tiles do not matter.
+	// Multiprocessors is the number of units that compute products of 16-bit numbers tile by
+	// tile; 0 means that tiles have no effect.
 	Multiprocessors int `toml:"multiprocessors"`
-	// SerialTiles: a multiprocessor writes a tile before it computes the next. From Hopper
-	// on libraries have kernels that do both at a time.
+	// SerialTiles: a multiprocessor writes a tile before it computes the next. Since Hopper
+	// libraries have kernels that do both at the same time.
 	SerialTiles bool `toml:"serial_tiles"`
-	// Unaligned is the share of the rate that is left to products of 16-bit
-	// numbers of which a matrix has rows that are no multiple of 16 bytes: tensor
-	// cores cannot load them directly. 0 means all of it.
+	// Unaligned is the share of the rate that products of 16-bit numbers reach if the rows of a
+	// matrix are not a multiple of 16 bytes, so that tensor cores cannot load them directly. 0
+	// means the whole rate.
 	Unaligned float64 `toml:"unaligned"`
-	// UnalignedHeads is that of the batched products of unfused attention, where the
-	// features of a head are no multiple of 16 bytes; 0 means Unaligned.
+	// UnalignedHeads is the same for the batched products of unfused attention if the features of
+	// a head are not a multiple of 16 bytes; 0 means Unaligned.
 	UnalignedHeads float64 `toml:"unaligned_heads"`
-	// Attention is the rate of attention in one kernel over that of large products,
-	// for heads so wide that nothing but products counts; 0 where none is known, which
-	// is taken for 1. Heads of HalfHead features reach half of it.
+	// Attention is the rate of attention in one kernel over that of large products, for heads so
+	// wide that only products count; 0 means unknown, for which 1 is used. Heads of HalfHead
+	// features reach half of it.
 	Attention float64 `toml:"attention"`
 	HalfHead  float64 `toml:"half_head"`
-	// HeadMultiple is what the kernel pads the features of a head to a multiple of; 0 is none.
+	// HeadMultiple: the kernel pads the features of a head to a multiple of this; 0 means that it
+	// does not pad.
 	HeadMultiple int `toml:"head_multiple"`
-	// Link names the link between devices of a node that it comes with, which joins at most
-	// Domain of them; 0 is not known.
+	// Link names the device's own link to others of its node. It connects at most Domain devices;
+	// 0 means unknown.
 	Link   string `toml:"link"`
 	Domain int    `toml:"domain"`
-	// Microscaling: its products take a scale for every 16 or 32 numbers.
+	// Microscaling: its products accept a scale for every 16 or 32 numbers.
 	Microscaling bool `toml:"microscaling"`
-	// Measured is what layers took on it, those of the network MeasuredModel
-	// ("" if not known), and Updates what optimizers did.
+	// Measured holds the measured times of the layers of the network MeasuredModel ("" if
+	// unknown), and Updates those of optimizers.
 	Measured      []Measured       `toml:"-"`
 	MeasuredModel string           `toml:"-"`
 	Updates       []MeasuredUpdate `toml:"-"`
-	// Source says, by key, where a value is from.
+	// Source has the source of each value, by key.
 	Source map[string]string `toml:"source"`
 }
 
-// In returns the device with those settings alone that price products in a precision: in
-// fp32 tiles are not counted, and rows need not be aligned.
+// In returns the device with only the settings that price products in a precision: in fp32 tiles
+// are not counted, and alignment has no effect.
 func (d Device) In(precision string) Device {
 	if precision == "fp32" {
 		d.HalfRows = cmp.Or(d.HalfRowsFP32, d.HalfRows)
@@ -79,8 +79,8 @@ func (d Device) In(precision string) Device {
 	return d
 }
 
-// Peak is the rate of dense matrix products by precision; 0 where the device
-// has none. FP32 is without TF32.
+// Peak is the peak rate of dense matrix products by precision; 0 for a precision that the device
+// does not support. FP32 is without TF32.
 type Peak struct {
 	FP32 units.FLOPS `toml:"fp32"`
 	TF32 units.FLOPS `toml:"tf32"`
@@ -90,23 +90,27 @@ type Peak struct {
 	FP4  units.FLOPS `toml:"fp4"`
 }
 
-// A PeakRate is the peak of dense products of one kind of numbers, and the share of it that
-// large ones reach; 0 is not known.
+// A PeakRate is the peak of dense products of one kind of numbers, and the share of it that large
+// products reach; 0 means unknown.
 type PeakRate struct {
 	Name  string
 	Peak  units.FLOPS
 	Share float64
 }
 
-// Rates lists what the device has, with zeros for what it has not.
+// Rates lists the device's rates, with zeros for kinds of numbers that it does not support.
 func (d Device) Rates() []PeakRate {
 	return []PeakRate{
-		{"fp32", d.Peak.FP32, d.Efficiency.FP32}, {"tf32", d.Peak.TF32, 0}, {"fp16", d.Peak.FP16, d.Efficiency.FP16},
-		{"bf16", d.Peak.BF16, d.Efficiency.BF16}, {"fp8", d.Peak.FP8, d.Efficiency.FP8}, {"fp4", d.Peak.FP4, d.Efficiency.FP4},
+		{"fp32", d.Peak.FP32, d.Efficiency.FP32},
+		{"tf32", d.Peak.TF32, 0},
+		{"fp16", d.Peak.FP16, d.Efficiency.FP16},
+		{"bf16", d.Peak.BF16, d.Efficiency.BF16},
+		{"fp8", d.Peak.FP8, d.Efficiency.FP8},
+		{"fp4", d.Peak.FP4, d.Efficiency.FP4},
 	}
 }
 
-// RateIn is the rate of products in a precision of training.Options.
+// RateIn returns the rate of products in a precision of training.Options.
 func (d Device) RateIn(precision string) PeakRate {
 	name := precision
 	switch precision {
@@ -125,8 +129,8 @@ func (d Device) RateIn(precision string) PeakRate {
 	return PeakRate{Name: name}
 }
 
-// PeakIn is the dense peak in a precision of training.Options, as its datasheet has it
-// or, of a device described in place, as [machine.compute] does; 0 is not known.
+// PeakIn returns the dense peak in a precision of training.Options: that of the datasheet, or for
+// a device that [machine.compute] describes, that of [machine.compute]. 0 means unknown.
 func (d Device) PeakIn(precision string) units.FLOPS {
 	if d.Rated != (Peak{}) {
 		d.Peak = d.Rated
@@ -144,11 +148,13 @@ type Efficiency struct {
 	Memory float64 `toml:"memory"`
 }
 
-// Achievable is the rate in FLOP/s of large matrix products in a precision of
+// Achievable returns the rate in FLOP/s of large matrix products in a precision of
 // training.Options.
 func (d Device) Achievable(precision string) (float64, error) {
-	if narrow := precision == training.PrecisionMXFP8 || precision == training.PrecisionNVFP4; narrow && !d.Microscaling && d.Description != "" {
-		return 0, fmt.Errorf("precision = %q: the device %s has no scales for blocks of 16 or 32 numbers in its products; use fp8, with fp8_recipe = \"blockwise\" for blocks of 128", precision, d.Name)
+	scaled := precision == training.PrecisionMXFP8 || precision == training.PrecisionNVFP4
+	if scaled && !d.Microscaling && d.Description != "" {
+		return 0, fmt.Errorf("precision = %q: the device %s has no scales for blocks of 16 or 32 numbers "+
+			"in its products; use fp8, with fp8_recipe = \"blockwise\" for blocks of 128", precision, d.Name)
 	}
 	rate := d.RateIn(precision)
 	if reached := float64(rate.Peak) * rate.Share; reached > 0 && !math.IsInf(reached, 0) {
@@ -170,35 +176,36 @@ func (d Device) Achievable(precision string) (float64, error) {
 	return 0, errors.New(text)
 }
 
-// Usable is the memory of the device without its margin, in bytes; 0 is not known.
+// Usable returns the memory of the device without its margin, in bytes; 0 means unknown.
 func (d Device) Usable() int64 { return int64(float64(d.Memory) * (1 - d.Margin)) }
 
-// A Machine is equal devices in equal nodes, counted node by node. A rank
-// stands for the T devices of each of the C tensor-parallel groups that divide its
-// sequences, which all do the same: rank r is devices r·T·C to (r + 1)·T·C − 1, of which
-// those of a tensor-parallel group lie side by side.
+// A Machine consists of equal devices in equal nodes, counted node by node. A rank stands for the
+// T·C devices that divide its sequences among C tensor-parallel groups of T devices each, and that
+// all do the same. Rank r is devices r·T·C to (r + 1)·T·C − 1; the devices of a tensor-parallel
+// group have consecutive numbers.
 type Machine struct {
 	Device  Device
 	Tensor  int // devices of a tensor-parallel group (T); 0 means 1
-	Context int // such groups of a rank (C); 0 means 1
-	// Stages and Replicas are the ranks of a replica and the replicas, where devices
-	// are counted replica by replica first, as in Megatron: rank r of stage r mod Stages
-	// lies beside the same stage's of the next replica. Otherwise 0.
+	Context int // tensor-parallel groups of a rank (C); 0 means 1
+	// Stages and Replicas, unless 0, are the numbers of ranks of a replica and of replicas where
+	// devices are counted over the replicas first: the rank of a stage is next to the rank of the
+	// same stage in the next replica.
 	Stages, Replicas int
-	DevicesPerNode   int       // 0: all in one node
+	DevicesPerNode   int       // 0 means that all are in one node
 	Link             link.Link // inside a node
 	Network          link.Link // between nodes, per network card
 	NICsPerNode      int       // 0 means 1
-	// MemoryPerNode is what the devices of a node share; 0 is not known, or none.
+	// MemoryPerNode is the memory that the devices of a node share; 0 means unknown, or that they
+	// share none.
 	MemoryPerNode units.Bytes
-	Host          HostTimes    // what launches tasks
-	Cores         MachineCores // that ranks share
+	Host          HostTimes    // threads that launch tasks
+	Cores         MachineCores // cores that ranks share
 	// Spread is the standard deviation of the nodes' speeds over their mean.
 	Spread float64
 }
 
-// RankMemory is what a rank may use at most: the memory of its device, or of its whole
-// node, without the margin; 0 is not known.
+// RankMemory returns the most memory that a rank may use: that of its device, or of its whole node,
+// without the margin. 0 means unknown.
 func (m *Machine) RankMemory() int64 {
 	most := m.Device.Usable()
 	if node := int64(float64(m.MemoryPerNode) * (1 - m.Device.Margin)); node > 0 && (most == 0 || node < most) {
@@ -207,8 +214,8 @@ func (m *Machine) RankMemory() int64 {
 	return most
 }
 
-// Compute prices operations on a device of the machine, and what the devices of
-// a rank exchange.
+// Compute prices operations on a device of the machine, and the exchanges among the devices of a
+// rank.
 func (m *Machine) Compute(t training.Options) (Compute, error) {
 	c, err := NewCompute(m.Device, t)
 	c.link, c.devices, c.contexts = m.inner(), m.tensor(), m.contexts()
@@ -216,7 +223,7 @@ func (m *Machine) Compute(t training.Options) (Compute, error) {
 	return c, err
 }
 
-// The quantities in option structs, as those who fill them in name them.
+// The quantities in option structs, so that callers need not import package units.
 type (
 	// Bytes is an amount of memory.
 	Bytes = units.Bytes
@@ -228,10 +235,10 @@ type (
 	FLOPS = units.FLOPS
 )
 
-// pace returns how many times as long as on an average node the devices of the slowest
-// one compute, for which all others wait: 1 on a single node. Speeds differ like draws
-// from a normal distribution, and the least of n draws is expected, by Blom's
-// approximation (1958), where (n − ⅜) / (n + ¼) of the distribution lie above it.
+// pace returns the computing time on the slowest node over that on an average node, since all
+// others wait for the slowest: 1 for a single node. Speeds are taken to be normally distributed. By
+// Blom's approximation (1958) the smallest of n draws is expected where (n − ⅜) / (n + ¼) of the
+// distribution are above it.
 func (m *Machine) pace(ranks int) float64 {
 	n := float64(m.Nodes(ranks))
 	above := (n - 0.375) / (n + 0.25)
@@ -249,7 +256,8 @@ func (d Device) slower(by float64) Device {
 	if by == 1 {
 		return d
 	}
-	for _, rate := range []*units.FLOPS{&d.Peak.FP32, &d.Peak.TF32, &d.Peak.FP16, &d.Peak.BF16, &d.Peak.FP8, &d.Peak.FP4} {
+	peak := &d.Peak
+	for _, rate := range []*units.FLOPS{&peak.FP32, &peak.TF32, &peak.FP16, &peak.BF16, &peak.FP8, &peak.FP4} {
 		*rate /= units.FLOPS(by)
 	}
 	d.MemoryBandwidth /= units.Rate(by)

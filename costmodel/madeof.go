@@ -10,7 +10,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// A class of what computing tasks are made of.
+// A class is one of the kinds of work that computing tasks are made of.
 type class uint8
 
 const (
@@ -18,19 +18,19 @@ const (
 	attention              // fused, or its products of activations
 	between                // bound by memory: norms, functions, softmax, loss, copies
 	measured               // layers that were measured whole
-	tensor                 // exchanges of a tensor-parallel group that nothing hides
-	context                // those among the parts of sequences
+	tensor                 // exposed exchanges of a tensor-parallel group
+	context                // exposed exchanges among the parts of sequences
 	launches               // starts of kernels on the device
 	classes
 )
 
-// classNames lists those of Share, in the order of class.
+// classNames lists the names in graph.Share, in the order of class.
 var classNames = [classes]string{"products", "attention", "between", "measured", "tensor", "context", graph.Launches}
 
 // made adds up the time of a task by class.
 type made [classes]time.Duration
 
-// shares lists what there is.
+// shares lists the classes that take time.
 func (m made) shares() (list []graph.Share) {
 	for k, t := range m {
 		if t > 0 {
@@ -40,9 +40,9 @@ func (m made) shares() (list []graph.Share) {
 	return list
 }
 
-// MadeOf says what the computing tasks of a plan's graph of so many ranks are made of, by class: they
-// add up to the time of a pass over a microbatch. Parts of a backward, and a stage that
-// takes all microbatches at once, have it in proportion.
+// MadeOf says what the computing tasks of a plan's graph on the given number of ranks are made
+// of. The classes add up to the time of a pass over a microbatch. Slices of a backward, and a
+// stage that takes all microbatches at once, have the same proportions.
 func MadeOf(m Machine, staged *stages.Staged, ranks int) (func(t *graph.Task) []graph.Share, error) {
 	c, err := m.slowest(ranks).Compute(staged.Training)
 	if err != nil {
@@ -53,18 +53,20 @@ func MadeOf(m Machine, staged *stages.Staged, ranks int) (func(t *graph.Task) []
 		stage int32
 		size  int32
 	}
+	p := &pricer{compute: c, staged: staged}
 	known := map[key][]graph.Share{}
 	return func(t *graph.Task) []graph.Share {
 		k := key{t.Kind, t.Stage, staged.SizeOf(t)}
 		if known[k] == nil {
-			known[k] = c.madeOf(staged, t.Kind, int(t.Stage), staged.Sizes[k.size]).shares()
+			known[k] = p.madeOf(t.Kind, int(t.Stage), staged.Sizes[k.size]).shares()
 		}
 		return known[k]
 	}, nil
 }
 
-// madeOf adds up a pass of a stage over a microbatch.
-func (c Compute) madeOf(staged *stages.Staged, k graph.Kind, stage int, samples int64) (m made) {
+// madeOf adds up the work of a stage's pass over a microbatch, by class.
+func (p *pricer) madeOf(k graph.Kind, stage int, samples int64) (m made) {
+	c, staged := p.compute, p.staged
 	if staged.TakesAll(stage) {
 		samples = staged.Batch(0)
 	}
@@ -83,13 +85,13 @@ func (c Compute) madeOf(staged *stages.Staged, k graph.Kind, stage int, samples 
 		}
 	}
 	if k != graph.WeightGradient {
-		m[between] += c.copies(staged, stage)
+		m[between] += p.copies(stage)
 	}
 	switch k {
 	case graph.Forward:
-		m[tensor] += received(c, staged, stage, stage-1, samples).Exposed
+		m[tensor] += p.received(stage, stage-1, samples).Exposed
 	case graph.InputGradient, graph.Backward:
-		m[tensor] += received(c, staged, stage, stage+1, samples).Exposed
+		m[tensor] += p.received(stage, stage+1, samples).Exposed
 	}
 	return m
 }
@@ -121,7 +123,8 @@ func (m *made) backward(c Compute, l network.Layer, samples int64) {
 	m[tensor] -= c.hidden(l.Ops, samples)
 }
 
-// repeated adds what a layer did not keep and runs again.
+// repeated adds the forward operations that a layer runs again, since it did not keep their
+// results.
 func (m *made) repeated(c Compute, l network.Layer, t training.Options, samples int64) {
 	if _, ok := c.measured.at(l, forwardTime, samples); ok {
 		m[measured] += c.Recompute(l, t, samples)
@@ -130,8 +133,8 @@ func (m *made) repeated(c Compute, l network.Layer, t training.Options, samples 
 	m.operations(c, t.Repeated(l), network.Forward, samples)
 }
 
-// operations adds one pass of operations: what starting them takes by itself, and of
-// products what is moved beside them.
+// operations adds one pass of operations. The time to start them is a class of its own, and
+// what a product moves besides its operands and result counts as between.
 func (m *made) operations(c Compute, ops []network.Op, p network.Pass, samples int64) {
 	started := c
 	started.launch = 0
@@ -158,7 +161,7 @@ func (m *made) operations(c Compute, ops []network.Op, p network.Pass, samples i
 	}
 }
 
-// classOf tells the class of an operation that is no exchange.
+// classOf returns the class of an operation other than an exchange.
 func classOf(o network.Op) class {
 	switch {
 	case o.Class == network.Attention, o.Class == network.Product && !o.Weight:
@@ -169,8 +172,7 @@ func classOf(o network.Op) class {
 	return between
 }
 
-// MadeOf says what tasks with explicit times are made of: the keys of [times] by which
-// they are priced.
+// MadeOf says what tasks with explicit times are made of: the keys of [times] that price them.
 func (t Times) MadeOf(task *graph.Task) (list []graph.Share) {
 	s, mb := task.Stage, task.Microbatch
 	add := func(class string, table TimeTable) {

@@ -11,8 +11,8 @@ import (
 	"psim/internal/units"
 )
 
-// Measured is what the passes of one layer took on a device, for one size of
-// microbatch, in fp32: an entry of [[machine.measured]].
+// Measured holds the times that the passes of one layer took on a device, for one size of
+// microbatch, in fp32. It is an entry of [[machine.measured]].
 type Measured struct {
 	Layer          string         `toml:"layer"`   // network.Layer's Signature
 	Samples        int64          `toml:"samples"` // of the microbatch
@@ -26,9 +26,18 @@ type Measured struct {
 func (Measured) Settings() []setting.Setting {
 	limit := setting.Range{Max: float64(units.Longest), BelowMax: true}
 	return []setting.Setting{
-		{Key: "layer", Required: true, Example: `"chain 8x16 to 8x16, layer norm, parameters 16 16"`, Text: "what it computes, as psim calibrate writes it"},
-		{Key: "samples", Required: true, Example: "4", Range: setting.Between(1, maxSamples), Text: "of the microbatch"},
-		{Key: "forward", Default: "0us", Example: `"1ms"`, Range: limit, Text: "no size may take less time than a smaller one"},
+		{
+			Key: "layer", Required: true, Example: `"chain 8x16 to 8x16, layer norm, parameters 16 16"`,
+			Text: "what it computes, as psim calibrate writes it",
+		},
+		{
+			Key: "samples", Required: true, Example: "4", Range: setting.Between(1, maxSamples),
+			Text: "of the microbatch",
+		},
+		{
+			Key: "forward", Default: "0us", Example: `"1ms"`, Range: limit,
+			Text: "no size may take less time than a smaller one",
+		},
 		{Key: "backward", Default: "0us", Example: `"2ms"`, Range: limit, Text: "in one piece"},
 		{Key: "input_gradient", Default: "0us", Example: `"1ms"`, Range: limit, Text: "its first half"},
 		{Key: "weight_gradient", Default: "0us", Example: `"1ms"`, Range: limit, Text: "its second half"},
@@ -38,7 +47,7 @@ func (Measured) Settings() []setting.Setting {
 // maxSamples keeps products with times and bytes small enough to be exact.
 const maxSamples = 1 << 31
 
-// Times are those of the passes, in the order of passKeys.
+// Times lists the times of the passes in the order of passKeys.
 func (m *Measured) Times() [4]*units.Duration {
 	return [4]*units.Duration{&m.Forward, &m.Backward, &m.InputGradient, &m.WeightGradient}
 }
@@ -56,10 +65,12 @@ const (
 
 // timeOf finds the time of a pass.
 func timeOf(p network.Pass) int {
-	return [...]int{network.Forward: forwardTime, network.InputGradient: inputTime, network.WeightGradient: weightTime}[p]
+	return [...]int{
+		network.Forward: forwardTime, network.InputGradient: inputTime, network.WeightGradient: weightTime,
+	}[p]
 }
 
-// MeasuredLayers tells by signature which layers of a network were measured on the device.
+// MeasuredLayers reports, by signature, which layers of a network were measured on the device.
 func (d Device) MeasuredLayers(n network.Network) map[string]bool {
 	known := map[string]bool{}
 	for _, m := range d.Measured {
@@ -76,8 +87,8 @@ func (d Device) MeasuredLayers(n network.Network) map[string]bool {
 // curves hold measured times as a function of samples, by signature.
 type curves map[string][]Measured
 
-// newCurves sorts measurements. Within a layer, sizes differ, and more samples
-// never take less time: where that is not so, the error says where.
+// newCurves sorts measurements. It fails if a layer was measured twice for one size, or if more
+// samples took less time.
 func newCurves(list []Measured) (curves, error) {
 	c := curves{}
 	for i, m := range list {
@@ -113,7 +124,8 @@ func rising(points []Measured) error {
 		before := a.Times()
 		for k, d := range b.Times() {
 			if *d < *before[k] {
-				return fmt.Errorf("%s of %d samples is %s, less than the %s of %d samples; no size may take less time than a smaller one",
+				return fmt.Errorf("%s of %d samples is %s, less than the %s of %d samples; "+
+					"no size may take less time than a smaller one",
 					passKeys[k], b.Samples, *d, *before[k], a.Samples)
 			}
 		}
@@ -121,8 +133,8 @@ func rising(points []Measured) error {
 	return nil
 }
 
-// at finds one of a layer's times for a number of samples, and false if the layer
-// was not measured.
+// at finds one of a layer's times for a number of samples. It returns false if the layer was not
+// measured.
 func (c curves) at(l network.Layer, which int, samples int64) (time.Duration, bool) {
 	if len(c) == 0 || samples < 1 {
 		return 0, false
@@ -134,9 +146,9 @@ func (c curves) at(l network.Layer, which int, samples int64) (time.Duration, bo
 	return interpolate(points, which, samples), true
 }
 
-// interpolate joins the points by lines. Beyond the last, the last line goes on.
-// Before the first, the first line is followed, or where that would fall below
-// zero a line to the origin; so does a single point in both directions.
+// interpolate connects the points by straight lines. The last line continues beyond the last point.
+// Before the first point it follows the first line, or a line to the origin if the first line
+// would fall below zero. A single point has a line through the origin in both directions.
 func interpolate(points []Measured, which int, samples int64) time.Duration {
 	x := func(i int) float64 { return float64(points[i].Samples) }
 	y := func(i int) float64 { return float64(*points[i].Times()[which]) }

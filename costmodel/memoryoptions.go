@@ -8,15 +8,15 @@ import (
 	"psim/internal/units"
 )
 
-// MemoryOptions is the [memory] section. With [times] it is the activations of one
-// microbatch on one stage, with a network what a process holds beside its tensors.
+// MemoryOptions is the [memory] section. With [times] it describes the activations of one
+// microbatch on one stage; with a network, the memory that a process holds besides its tensors.
 type MemoryOptions struct {
 	Activation           units.Bytes `toml:"activation"`
 	FreedByInputGradient units.Bytes `toml:"freed_by_input_gradient"` // part of Activation
 	Limit                units.Bytes `toml:"limit"`                   // per rank, activations only; 0 is unlimited
 
 	Context        units.Bytes `toml:"context"`
-	Buffers        units.Bytes `toml:"buffers"` // for each group
+	Buffers        units.Bytes `toml:"buffers"` // of the communication library, for each group
 	Allocator      float64     `toml:"allocator"`
 	GradientCopies bool        `toml:"gradient_copies"`
 	KeepOutputs    Outputs     `toml:"keep_outputs"`
@@ -27,43 +27,80 @@ type MemoryOptions struct {
 func (MemoryOptions) Settings() []setting.Setting {
 	times, model := []string{"[times]"}, []string{"[model]"}
 	return []setting.Setting{
-		{Key: "activation", With: times, Default: "0B", Example: `"2GB"`, Shown: true, Text: "of one microbatch on one stage; allocated when F starts"},
-		{Key: "freed_by_input_gradient", With: times, Default: "0B", Text: "this part of it is freed when I ends, the rest with W or B"},
-		{Key: "limit", With: times, Example: `"16GB"`, Range: setting.Positive(), Text: "of a rank, for activations alone", Unset: "none"},
-		{Key: "context", With: model, Default: "0B", Example: `"1.6GB"`, Text: "what a process takes of its device before any tensor: the driver's context, kernels and workspaces of libraries"},
-		{Key: "buffers", With: model, Default: "0B", Example: `"688MiB"`, Text: "what the communication library takes for each group that a device is in: replicas, tensor group, pipeline, and all devices together where these are several"},
-		{Key: "allocator", With: model, Default: 0.0, Example: "0.2", Range: setting.Between(0, 4), Text: "what the allocator holds beyond the tensors that come and go, as a share of these"},
-		{Key: "gradient_copies", With: model, Default: false, Text: "true: gradients are held in 16 bits and in fp32: both whole where they are added up in fp32 (bf16), else (fp16) in 16 bits whole, and as the optimizer takes its share, flat in 16 bits and in fp32"},
-		{Key: "keep_outputs", With: model, Default: false, Text: `true: what a stage has sent stays until its backward, of which autograd begins with it; "partitioned": likewise, but of a tensor group each device keeps its part alone, and all gather it for the backward; false: it is freed when it has been sent`},
-		{Key: "fp32_shards", With: model, Default: false, Text: "true: ZeRO 3 shards fp32 weights and gradients alone, and casts weights as it gathers them; false: in the precision of training as well"},
+		{
+			Key: "activation", With: times, Default: "0B", Example: `"2GB"`, Shown: true,
+			Text: "activations of one microbatch on one stage; allocated when F starts",
+		},
+		{
+			Key: "freed_by_input_gradient", With: times, Default: "0B",
+			Text: "the part of activation that is freed when I ends; the rest is freed with W or B",
+		},
+		{
+			Key: "limit", With: times, Example: `"16GB"`, Range: setting.Positive(), Unset: "none",
+			Text: "limit of a rank's activations",
+		},
+		{
+			Key: "context", With: model, Default: "0B", Example: `"1.6GB"`,
+			Text: "device memory of a process before its first tensor: the driver's context, kernels, and the " +
+				"workspaces of libraries",
+		},
+		{
+			Key: "buffers", With: model, Default: "0B", Example: `"688MiB"`,
+			Text: "memory of the communication library for each group of a device: replicas, tensor group, " +
+				"pipeline, and all devices if a device is in several of these groups",
+		},
+		{
+			Key: "allocator", With: model, Default: 0.0, Example: "0.2", Range: setting.Between(0, 4),
+			Text: "memory that the allocator holds beyond the tensors that are allocated and freed during a step, " +
+				"as a share of these tensors",
+		},
+		{
+			Key: "gradient_copies", With: model, Default: false,
+			Text: "true: gradients are held in 16 bits and in fp32. With bf16, where they are added up in fp32, both " +
+				"copies are whole; with fp16, the whole gradients are in 16 bits, and the optimizer's share of them " +
+				"is held flat in 16 bits and in fp32",
+		},
+		{
+			Key: "keep_outputs", With: model, Default: false,
+			Text: `true: a stage keeps the result that it sent until its backward, which autograd begins with it; ` +
+				`"partitioned": the same, but each device of a tensor group keeps only a part, which all gather ` +
+				`for the backward; false: the result is freed after it was sent`,
+		},
+		{
+			Key: "fp32_shards", With: model, Default: false,
+			Text: "true: ZeRO 3 shards only fp32 weights and gradients, and casts weights when it gathers them; " +
+				"false: it also shards a copy in the precision of training",
+		},
 	}
 }
 
-// Validate checks that the part freed early is a part.
+// Validate refuses to free more by I than was allocated.
 func (m MemoryOptions) Validate() error {
 	if m.FreedByInputGradient > m.Activation {
-		return fmt.Errorf("freed_by_input_gradient = %q: more than activation = %q", m.FreedByInputGradient, m.Activation)
+		return fmt.Errorf("freed_by_input_gradient = %q: more than activation = %q",
+			m.FreedByInputGradient, m.Activation)
 	}
 	return nil
 }
 
-// Process is what a process holds beside its tensors where a device communicates in so
-// many groups.
+// Process returns the memory that a process holds besides its tensors, if its device communicates
+// in the given number of groups.
 func (m MemoryOptions) Process(groups int) stages.ProcessMemory {
 	return stages.ProcessMemory{
-		Context: int64(m.Context), Buffers: int64(m.Buffers) * int64(groups),
-		Allocator: m.Allocator, GradientCopies: m.GradientCopies, KeepOutputs: m.KeepOutputs != FreedOutputs, PartOutputs: m.KeepOutputs == PartitionedOutputs, FP32Shards: m.FP32Shards,
+		Context: int64(m.Context), Buffers: int64(m.Buffers) * int64(groups), Allocator: m.Allocator,
+		GradientCopies: m.GradientCopies, FP32Shards: m.FP32Shards,
+		KeepOutputs: m.KeepOutputs != FreedOutputs, PartOutputs: m.KeepOutputs == PartitionedOutputs,
 	}
 }
 
-// Outputs says what stays of a stage's result after it was sent, until its backward.
+// Outputs says whether a stage keeps its result after sending it, until its backward.
 type Outputs uint8
 
-// What may stay of it.
+// The ways to keep results.
 const (
-	FreedOutputs       Outputs = iota
-	WholeOutputs               // on every device
-	PartitionedOutputs         // over the devices of a tensor group
+	FreedOutputs       Outputs = iota // not at all
+	WholeOutputs                      // whole, on every device
+	PartitionedOutputs                // divided among the devices of a tensor group
 )
 
 const partitioned = "partitioned"

@@ -10,38 +10,38 @@ import (
 	"psim/internal/units"
 )
 
-// Compute prices operations on a device, for one precision: a roofline with
-// achievable rates (Williams et al. 2009), a launch cost for every operation,
-// and less than the achievable rate where a product has few rows. Layers that
-// were measured on the device take the measured time instead.
+// Compute prices operations on a device, for one precision: by a roofline with achievable rates
+// (Williams et al. 2009), a launch cost for every operation, and a rate below the achievable one
+// for products with few rows. Layers that were measured on the device take the measured time
+// instead.
 type Compute struct {
 	flops      float64 // achievable FLOP/s of large products
-	narrow     float64 // of those with operands in fewer than 16 bits
+	narrow     float64 // the same for operands in fewer than 16 bits
 	bandwidth  float64 // achievable bytes/s
 	halfRows   float64
-	processors float64 // that compute tiles of products; 0 where these are no matter
-	serial     bool    // they write a tile before they compute the next
-	unaligned  float64 // share of flops where rows are not aligned
-	ragged     float64 // the same of products of attention
+	processors float64 // number of multiprocessors; 0 if tiles of products have no effect
+	serial     bool    // multiprocessors write a tile before they compute the next
+	unaligned  float64 // share of flops for products with unaligned rows
+	ragged     float64 // the same for the products of attention
 	attention  float64 // FLOP/s of fused attention with wide heads
 	halfHead   float64
-	padded     int // what kernels of attention pad heads to a multiple of; 0 is nothing
+	padded     int // kernels of attention pad heads to a multiple of this; 0 means no padding
 	launch     time.Duration
 	element    float64 // bytes of an activation
 	measured   curves
 	updates    []MeasuredUpdate
 	link       link.Link // among the devices of a tensor-parallel group
 	devices    int       // of a tensor-parallel group
-	contexts   contexts  // the parts of sequences that a rank has
-	node       link.Link // among those of a node
-	perNode    int       // devices; 0 is all
+	contexts   contexts  // links among the parts of a rank's sequences
+	node       link.Link // among the devices of a node
+	perNode    int       // devices of a node; 0 means all
 	added      float64   // share of microbatches whose gradients are added to earlier ones
 	twoPass    bool      // backwards walk every layer twice
-	anomalies  bool      // gradients are looked through for NaN
+	anomalies  bool      // gradients are searched for NaN
 }
 
-// NewCompute prices operations on d for a training precision. It fails where
-// the device has no rate for it.
+// NewCompute prices operations on d for a training precision. It fails if the device has no rate for
+// that precision.
 func NewCompute(d Device, t training.Options) (Compute, error) {
 	precision := t.Base()
 	d = d.In(precision)
@@ -66,16 +66,15 @@ func NewCompute(d Device, t training.Options) (Compute, error) {
 	c.attention, c.halfHead, c.padded = flops*cmp.Or(d.Attention, 1), d.HalfHead, d.HeadMultiple
 	c.processors, c.serial = float64(d.Multiprocessors), d.SerialTiles
 	c.unaligned, c.ragged = cmp.Or(d.Unaligned, 1), cmp.Or(d.UnalignedHeads, d.Unaligned, 1)
-	if precision == "fp32" { // which is what was measured
+	if precision == "fp32" { // the precision of measurements
 		c.updates = d.Updates
 		c.measured, err = newCurves(d.Measured)
 	}
 	return c, err
 }
 
-// Op is the time of one pass of an operation over a microbatch: the longer of
-// computing and moving, after the launch. A pass that does nothing costs
-// nothing.
+// Op returns the time of one pass of an operation over a microbatch: the launch plus the longer of
+// computing and moving. A pass that does nothing takes no time.
 func (c Compute) Op(o network.Op, p network.Pass, samples int64) time.Duration {
 	if o.Class == network.Exchange {
 		return c.exchange(o, p, samples)
@@ -87,8 +86,7 @@ func (c Compute) Op(o network.Op, p network.Pass, samples int64) time.Duration {
 	return t
 }
 
-// alone prices one pass of an operation that is no exchange, without what goes on
-// beside it.
+// alone returns the time of one pass of an operation, without its communication.
 func (c Compute) alone(o network.Op, p network.Pass, samples int64) time.Duration {
 	flops := float64(o.FLOPs(p)) * float64(samples)
 	moved := float64(o.Bytes(p, samples, int64(c.element)))
@@ -102,15 +100,16 @@ func (c Compute) alone(o network.Op, p network.Pass, samples int64) time.Duratio
 	case flops > 0:
 		computing = c.product(o, p, flops, samples)
 	}
-	t := units.Sum(time.Duration(max(1, o.Blocks))*c.launch, units.Seconds(max(computing, c.moving(moved))), c.detection(o, p, samples))
+	launches := time.Duration(max(1, o.Blocks)) * c.launch
+	t := units.Sum(launches, units.Seconds(max(computing, c.moving(moved))), c.detection(o, p, samples))
 	if p == network.WeightGradient && o.GradientMoved > 0 {
 		t = units.Sum(t, c.gather(o))
 	}
 	return t
 }
 
-// gather returns the time of the kernel that adds a weight's gradient to others or copies it, on
-// average over microbatches.
+// gather returns the time of the kernel that adds a weight's gradient to earlier ones or copies it,
+// as an average over microbatches.
 func (c Compute) gather(o network.Op) time.Duration {
 	took := units.Sum(c.launch, units.Seconds(c.moving(float64(o.GradientMoved*o.Weights())*c.element)))
 	if o.AddsGradient {
@@ -119,19 +118,19 @@ func (c Compute) gather(o network.Op) time.Duration {
 	return took
 }
 
-// fused returns the time in seconds to compute attention in one kernel: of the square
-// what its tiles cover. What a pair of tokens takes beside products, such as its
-// exponential, is as much for narrow heads as for wide ones.
+// fused returns the time in seconds to compute attention in one kernel, over the tiles that it
+// covers of the square. Work on a pair of tokens other than products, such as an exponential, takes
+// as long for narrow heads as for wide ones.
 func (c Compute) fused(o network.Op, p network.Pass, samples int64) float64 {
 	o = o.PaddedHeads(c.padded)
 	return float64(o.FLOPs(p)) * float64(samples) * o.Covered() / c.attention * (1 + c.halfHead/o.HeadFeatures())
 }
 
-// detectionKernels look through a gradient: one compares it with itself, which writes a
-// byte for every element, and one reads these.
+// detectionKernels is the number of kernels that search a gradient for NaN: one compares it with
+// itself and writes a byte for every element, and one reads these bytes.
 const detectionKernels = 2
 
-// detection returns the time of looking through what a pass makes for NaN.
+// detection returns the time to search the gradients of a pass for NaN.
 func (c Compute) detection(o network.Op, p network.Pass, samples int64) time.Duration {
 	if !c.anomalies {
 		return 0
@@ -141,7 +140,7 @@ func (c Compute) detection(o network.Op, p network.Pass, samples int64) time.Dur
 	return units.Sum(kernels*c.launch, units.Seconds(c.moving(float64(elements)*(c.element+2))))
 }
 
-// kernels counts those that a pass of an operation launches, detection's among them.
+// kernels counts the kernels that a pass of an operation launches, including those of detection.
 func (c Compute) kernels(o network.Op, p network.Pass, samples int64) int {
 	n := o.Kernels(p, samples)
 	if c.anomalies {
@@ -159,8 +158,7 @@ func (c Compute) moving(bytes float64) float64 {
 	return bytes / c.bandwidth
 }
 
-// Move is the time of one operation that is bound by memory, such as an
-// optimizer's.
+// Move returns the time of one operation that is bound by memory, such as an optimizer's step.
 func (c Compute) Move(bytes int64) time.Duration {
 	if bytes == 0 {
 		return 0
@@ -168,7 +166,7 @@ func (c Compute) Move(bytes int64) time.Duration {
 	return units.Sum(c.launch, units.Seconds(c.moving(float64(bytes))))
 }
 
-// Layer is the time of one pass of a layer over a microbatch.
+// Layer returns the time of one pass of a layer over a microbatch.
 func (c Compute) Layer(l network.Layer, p network.Pass, samples int64) time.Duration {
 	if t, ok := c.measured.at(l, timeOf(p), samples); ok {
 		return t
@@ -176,21 +174,21 @@ func (c Compute) Layer(l network.Layer, p network.Pass, samples int64) time.Dura
 	return c.roofline(l.Ops, p, samples)
 }
 
-// Backward is the time of the whole backward of a layer over a microbatch,
-// without recomputation.
+// Backward returns the time of the whole backward of a layer over a microbatch, without
+// recomputation.
 func (c Compute) Backward(l network.Layer, samples int64) time.Duration {
+	both := units.Sum(c.Layer(l, network.InputGradient, samples), c.Layer(l, network.WeightGradient, samples))
 	if c.twoPass {
-		return units.Sum(c.Layer(l, network.InputGradient, samples), c.Layer(l, network.WeightGradient, samples), c.rewalk(l, samples))
+		return units.Sum(both, c.rewalk(l, samples))
 	}
 	if t, ok := c.measured.at(l, backwardTime, samples); ok {
 		return t
 	}
-	both := units.Sum(c.Layer(l, network.InputGradient, samples), c.Layer(l, network.WeightGradient, samples))
 	return both - c.hidden(l.Ops, samples)
 }
 
-// rewalk returns the time of what a backward in two passes does twice. Of a measured layer
-// that is as much of its I as the roofline gives to those operations.
+// rewalk returns the time of the operations that a backward in two passes runs twice. For a
+// measured layer that is the share of its I that these operations have in the roofline.
 func (c Compute) rewalk(l network.Layer, samples int64) time.Duration {
 	again := c.roofline(l.Rewalked(), network.InputGradient, samples)
 	if input, ok := c.measured.at(l, inputTime, samples); ok {
@@ -199,7 +197,7 @@ func (c Compute) rewalk(l network.Layer, samples int64) time.Duration {
 	return again
 }
 
-// part returns as much of a measured time as some operations have of the roofline's.
+// part returns the share of a measured time that some operations have in the roofline's time.
 func part(measured, some, whole time.Duration) time.Duration {
 	if whole == 0 {
 		return some
@@ -216,9 +214,9 @@ func (c Compute) roofline(ops []network.Op, p network.Pass, samples int64) time.
 	return sum
 }
 
-// Recompute is the time of running again what a layer did not keep. Of a
-// measured layer that is its forward, or as much of that as the roofline gives
-// to the repeated operations.
+// Recompute returns the time of the forward operations that a layer repeats because it did not keep
+// their results. For a measured layer that is its forward, or the share of it that the repeated
+// operations have in the roofline.
 func (c Compute) Recompute(l network.Layer, t training.Options, samples int64) time.Duration {
 	again := t.Repeated(l)
 	if len(again) == 0 {

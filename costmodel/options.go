@@ -12,17 +12,16 @@ import (
 	"psim/internal/units"
 )
 
-// A Catalog is the devices and links that are known by name.
+// A Catalog holds the devices and links that are known by name.
 type Catalog struct {
 	Devices []Device
 	Links   []link.Link
 }
 
-// MachineOptions is the [machine] section: a device by name or inline, and
-// the links.
+// MachineOptions is the [machine] section: a device by name or inline, and the links.
 type MachineOptions struct {
 	Device         string         `toml:"device"`
-	File           string         `toml:"file"` // to be read by the caller
+	File           string         `toml:"file"` // the caller reads it
 	Compute        ComputeOptions `toml:"compute"`
 	DevicesPerNode int            `toml:"devices_per_node"`
 	Link           link.Options   `toml:"link"`
@@ -33,8 +32,7 @@ type MachineOptions struct {
 	Cores          MachineCores   `toml:"cores"`
 	MemoryMargin   float64        `toml:"memory_margin"`
 	Spread         float64        `toml:"spread"`
-	// Measured and Updates are entries of [[machine.measured]] and
-	// [[machine.optimizer]].
+	// Measured and Updates are the entries of [[machine.measured]] and [[machine.optimizer]].
 	Measured      []Measured       `toml:"measured"`
 	MeasuredModel string           `toml:"measured_model"`
 	Updates       []MeasuredUpdate `toml:"optimizer"`
@@ -43,21 +41,70 @@ type MachineOptions struct {
 // Settings describes [machine].
 func (MachineOptions) Settings() []setting.Setting {
 	return []setting.Setting{
-		{Key: "device", Example: `"a100-80gb-sxm"`, Shown: true, Text: "its name in the catalog (psim list devices); or a machine of your own", Unset: "[machine.compute]"},
-		{Key: "file", Example: `"machine.toml"`, Text: "a file with a [machine] section, such as psim calibrate writes; keys beside it replace its own. Named by --set, it replaces all of [machine]", Unset: "none"},
-		{Key: "devices_per_node", Example: "8", Range: setting.Count(), Text: "devices of a node", Unset: "all are in one node"},
-		{Key: "link", Example: `"nvlink3-a100"`, Text: "inside a node: its name in the catalog, or [machine.link] describes one, or without a bandwidth changes the device's own; beside a name it changes that one", Unset: "the device's own"},
-		{Key: "network", Example: `"ib-hdr"`, Text: "between nodes, of one network card: a name, or [machine.network] describes one, or changes the named one", Unset: "none"},
+		{
+			Key: "device", Example: `"a100-80gb-sxm"`, Shown: true, Unset: "[machine.compute]",
+			Text: "its name in the catalog (psim list devices); or a machine of your own",
+		},
+		{
+			Key: "file", Example: `"machine.toml"`, Unset: "none",
+			Text: "a file with a [machine] section, such as psim calibrate writes; other keys given here replace " +
+				"those of the file. Named by --set, it replaces all of [machine]",
+		},
+		{
+			Key: "devices_per_node", Example: "8", Range: setting.Count(), Unset: "all are in one node",
+			Text: "devices of a node",
+		},
+		{
+			Key: "link", Example: `"nvlink3-a100"`, Unset: "the device's own",
+			Text: "link inside a node: its name in the catalog, or [machine.link], which describes one. Without a " +
+				"bandwidth, [machine.link] changes the named link, or else the device's own",
+		},
+		{
+			Key: "network", Example: `"ib-hdr"`, Unset: "none",
+			Text: "link between nodes, for one network card: a name, or [machine.network], which describes one or " +
+				"changes the named one",
+		},
 		{Key: "nics_per_node", Example: "1", Range: setting.Count(), Text: "network cards of a node", Unset: "1"},
-		{Key: "memory_per_node", Example: `"4GB"`, Range: setting.Positive(), Text: "memory that the devices of a node share, such as workers in a container", Unset: "each device has its own, or it is not known"},
-		{Key: "memory_margin", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true}, Text: "share of the memory to stay free for what is not counted: a peak above the rest is close, and searches take none; with 0 they take it, and close begins at 0.87 of the memory of a GPU or TPU. Without a stack, which says what driver, communication and allocator take (psim list stacks -v), that is fragmentation (PyTorch's: 0.15 on average, to 0.33, in Guo et al. 2024, GMLake), driver and workspaces"},
-		{Key: "spread", Default: 0.0, Range: setting.Between(0, 1), Text: "how much nodes differ in speed, as a standard deviation over the mean: all wait for the slowest, which is expected to compute 1.05 times that slower with 4 nodes, 1.8 with 16, 2.3 with 64, 3.2 with 1,024. Not of measured layers"},
-		{Key: "measured_model", Example: `"gpt-6x192"`, Text: "the network whose layers [[machine.measured]] has, for warnings", Unset: "none"},
+		{
+			Key: "memory_per_node", Example: `"4GB"`, Range: setting.Positive(),
+			Unset: "each device has its own, or the amount is unknown",
+			Text:  "memory that the devices of a node share, such as workers in a container",
+		},
+		{
+			Key: "memory_margin", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true},
+			Text: "share of the memory to keep free for uses that are not counted: a peak above the rest is close, " +
+				"and searches reject it; with 0 they accept it, and close begins at 0.87 of the memory of a GPU or " +
+				"TPU. A stack says how much driver, communication and allocator need (psim list stacks -v). Without " +
+				"a stack the uncounted uses are fragmentation (PyTorch's: 0.15 on average, to 0.33, in Guo et al. " +
+				"2024, GMLake), driver and workspaces",
+		},
+		{
+			Key: "spread", Default: 0.0, Range: setting.Between(0, 1),
+			Text: "how much nodes differ in speed, as a standard deviation over the mean: all wait for the slowest " +
+				"node, which is expected to be slower than the mean by 1.05 times this with 4 nodes, 1.8 with 16, " +
+				"2.3 with 64, 3.2 with 1,024. It does not apply to measured layers",
+		},
+		{
+			Key: "measured_model", Example: `"gpt-6x192"`, Unset: "none",
+			Text: "the network whose layers were measured, for warnings",
+		},
 		{Key: "compute", Text: "A device in place, or changes to the named one. Rates are achievable, not peak"},
-		{Key: "host", Text: "The threads that launch kernels; by default they take what train.stack, or without it model.kernels stands for on GPUs and TPUs (psim list kernels -v), which for fused is nothing"},
-		{Key: "cores", Text: "Cores of one machine that all ranks share, and its memory, as psim calibrate writes them"},
-		{Key: "measured", Text: "What a layer took in fp32, as psim calibrate writes it; one entry for each size of microbatch. Between and beyond these sizes, times follow straight lines. Layers that were not measured are priced by [machine.compute]"},
-		{Key: "optimizer", Text: "What a step of an optimizer took in fp32"},
+		{
+			Key: "host",
+			Text: "The threads that launch kernels. On GPUs and TPUs the defaults are those of train.stack, or " +
+				"without it those of model.kernels (psim list kernels -v), which are 0 for fused",
+		},
+		{
+			Key:  "cores",
+			Text: "The cores of one machine, which all ranks share with its memory, as psim calibrate writes them",
+		},
+		{
+			Key: "measured",
+			Text: "Measured times of a layer in fp32, as psim calibrate writes them; one entry for each size of " +
+				"microbatch. Between and beyond these sizes, times follow straight lines. Layers that were not " +
+				"measured are priced by [machine.compute]",
+		},
+		{Key: "optimizer", Text: "The measured time of a step of an optimizer in fp32"},
 	}
 }
 
@@ -86,29 +133,86 @@ type ComputeOptions struct {
 // Settings describes [machine.compute].
 func (ComputeOptions) Settings() []setting.Setting {
 	return []setting.Setting{
-		{Key: "flops", Example: `"100TFLOP/s"`, Range: setting.Positive(), Text: "what large matrix products reach", Unset: "the device's"},
-		{Key: "efficiency", Example: "0.6", Range: setting.Range{Max: 1, AboveMin: true}, Text: "in place of flops: the share of the named device's peak in 16 bits that large matrix products reach", Unset: "the device's"},
-		{Key: "flops_fp8", Example: `"1PFLOP/s"`, Range: setting.Positive(), Text: "the same of products with operands of 8 bits", Unset: "the device's"},
-		{Key: "flops_fp4", Example: `"2PFLOP/s"`, Range: setting.Positive(), Text: "the same of products with operands of 4 bits", Unset: "the device's"},
-		{Key: "efficiency_fp8", Example: "0.6", Range: setting.Range{Max: 1, AboveMin: true}, Text: "in place of flops_fp8, as efficiency", Unset: "the device's"},
-		{Key: "efficiency_fp4", Example: "0.6", Range: setting.Range{Max: 1, AboveMin: true}, Text: "in place of flops_fp4, as efficiency", Unset: "the device's"},
-		{Key: "memory_bandwidth", Example: `"1TB/s"`, Range: setting.Positive(), Text: "what large copies reach", Unset: "the device's, or unlimited"},
-		{Key: "memory", Example: `"40GB"`, Range: setting.Positive(), Text: "its capacity", Unset: "the device's, or not known, so that everything fits"},
+		{
+			Key: "flops", Example: `"100TFLOP/s"`, Range: setting.Positive(), Unset: "the device's",
+			Text: "rate that large matrix products reach",
+		},
+		{
+			Key: "efficiency", Example: "0.6", Range: setting.Range{Max: 1, AboveMin: true}, Unset: "the device's",
+			Text: "instead of flops: the share of the named device's 16-bit peak that large matrix products reach",
+		},
+		{
+			Key: "flops_fp8", Example: `"1PFLOP/s"`, Range: setting.Positive(), Unset: "the device's",
+			Text: "the same for products with operands of 8 bits",
+		},
+		{
+			Key: "flops_fp4", Example: `"2PFLOP/s"`, Range: setting.Positive(), Unset: "the device's",
+			Text: "the same for products with operands of 4 bits",
+		},
+		{
+			Key: "efficiency_fp8", Example: "0.6", Range: setting.Range{Max: 1, AboveMin: true}, Unset: "the device's",
+			Text: "instead of flops_fp8, like efficiency",
+		},
+		{
+			Key: "efficiency_fp4", Example: "0.6", Range: setting.Range{Max: 1, AboveMin: true}, Unset: "the device's",
+			Text: "instead of flops_fp4, like efficiency",
+		},
+		{
+			Key: "memory_bandwidth", Example: `"1TB/s"`, Range: setting.Positive(), Unset: "the device's, or unlimited",
+			Text: "what large copies reach",
+		},
+		{
+			Key: "memory", Example: `"40GB"`, Range: setting.Positive(),
+			Unset: "the device's, or not known, so that everything fits",
+			Text:  "its capacity",
+		},
 		{Key: "launch", Example: `"5us"`, Text: "what starting one operation costs", Unset: "the device's, or 0us"},
-		{Key: "half_rows", Example: "128.0", Range: setting.Between(0, math.MaxInt32), Text: "rows at which a matrix product reaches half of flops", Unset: "the device's, or 0"},
-		{Key: "multiprocessors", Example: "108", Range: setting.Between(0, math.MaxInt32), Text: "those that compute 16-bit products in tiles of 64 × 64, all at a time; 0: tiles do not matter", Unset: "the device's, or 0"},
-		{Key: "serial_tiles", Example: "true", Text: "true: one of these writes a tile before it computes the next, as before NVIDIA's Hopper; false: meanwhile", Unset: "the device's, or false"},
-		{Key: "unaligned", Example: "1.0", Range: setting.Range{Max: 1, AboveMin: true}, Text: "share of flops left to 16-bit products with a matrix whose rows are no multiple of 16 bytes", Unset: "the device's, or 1"},
-		{Key: "unaligned_heads", Example: "0.06", Range: setting.Range{Max: 1, AboveMin: true}, Text: "the same of the batched products of unfused attention, where the features of a head are not aligned", Unset: "the device's, or as unaligned"},
-		{Key: "attention", Example: "0.8", Range: setting.Range{Max: 4, AboveMin: true}, Text: "rate of attention in one kernel over flops, with wide heads; counted without what a causal mask or a window covers", Unset: "the device's, or 1"},
-		{Key: "half_head", Example: "40.0", Range: setting.Between(0, math.MaxInt32), Text: "features of a head with which it reaches half of that", Unset: "the device's, or 0"},
-		{Key: "head_multiple", Example: "128", Range: setting.Between(0, math.MaxInt32), Text: "its kernel pads the features of a head to a multiple of these; 0: it pads nothing", Unset: "the device's, or 0"},
+		{
+			Key: "half_rows", Example: "128.0", Range: setting.Between(0, math.MaxInt32), Unset: "the device's, or 0",
+			Text: "rows at which a matrix product reaches half of flops",
+		},
+		{
+			Key: "multiprocessors", Example: "108", Range: setting.Between(0, math.MaxInt32),
+			Unset: "the device's, or 0",
+			Text:  "those that compute 16-bit products in tiles of 64 × 64, all at a time; 0: tiles do not matter",
+		},
+		{
+			Key: "serial_tiles", Example: "true", Unset: "the device's, or false",
+			Text: "true: one of these writes a tile before it computes the next, as before NVIDIA's Hopper; false: " +
+				"meanwhile",
+		},
+		{
+			Key: "unaligned", Example: "1.0", Range: setting.Range{Max: 1, AboveMin: true}, Unset: "the device's, or 1",
+			Text: "share of flops that 16-bit products reach if the rows of a matrix are not a multiple of 16 bytes",
+		},
+		{
+			Key: "unaligned_heads", Example: "0.06", Range: setting.Range{Max: 1, AboveMin: true},
+			Unset: "the device's, or as unaligned",
+			Text: "the same for the batched products of unfused attention, if the features of a head are not a " +
+				"multiple of 16 bytes",
+		},
+		{
+			Key: "attention", Example: "0.8", Range: setting.Range{Max: 4, AboveMin: true}, Unset: "the device's, or 1",
+			Text: "rate of attention in one kernel over flops, with wide heads; counted without what a causal mask " +
+				"or a window covers",
+		},
+		{
+			Key: "half_head", Example: "40.0", Range: setting.Between(0, math.MaxInt32), Unset: "the device's, or 0",
+			Text: "features of a head with which it reaches half of that",
+		},
+		{
+			Key: "head_multiple", Example: "128", Range: setting.Between(0, math.MaxInt32), Unset: "the device's, or 0",
+			Text: "its kernel pads the features of a head to a multiple of these; 0: it pads nothing",
+		},
 	}
 }
 
 // Machine looks the names up and puts the machine together.
 func (o MachineOptions) Machine(c Catalog) (Machine, error) {
-	m := Machine{DevicesPerNode: o.DevicesPerNode, NICsPerNode: o.NICsPerNode, MemoryPerNode: o.MemoryPerNode, Host: o.Host, Cores: o.Cores, Spread: o.Spread}
+	m := Machine{
+		DevicesPerNode: o.DevicesPerNode, NICsPerNode: o.NICsPerNode, MemoryPerNode: o.MemoryPerNode,
+		Host: o.Host, Cores: o.Cores, Spread: o.Spread,
+	}
 	err := setting.Validate(o)
 	if err != nil {
 		return m, err
@@ -133,7 +237,8 @@ func (o MachineOptions) device(c Catalog) (Device, error) {
 			for _, d := range c.Devices {
 				names = append(names, d.Name)
 			}
-			return d, fmt.Errorf("device = %q: not in the catalog%s (psim list devices)", o.Device, nearest.Suggest(o.Device, names))
+			return d, fmt.Errorf("device = %q: not in the catalog%s (psim list devices)",
+				o.Device, nearest.Suggest(o.Device, names))
 		}
 		if d = c.Devices[i]; o.Compute.FLOPS+o.Compute.FLOPS8+o.Compute.FLOPS4 > 0 {
 			d.Rated = d.Peak

@@ -10,45 +10,54 @@ import (
 	"psim/schedules/graph"
 )
 
-// passPrices hold the prices of F, B, I and W.
-type passPrices struct {
-	compute  Compute
-	host     HostTimes
-	staged   *stages.Staged
-	prices   [][]price          // by stage and size of microbatch
-	mutex    sync.Mutex         // of what follows, of which each is made when a graph has it
-	launches [][]byPass[launch] // likewise
-	walks    walks              // that these and what is cut have gone
-	slices   []slicePrices      // of backwards, by stage and copy
-	weights  []slicePrices      // of weight gradients, which an order may have beside backwards
-	inputs   []slicePrices      // of input gradients, likewise
-	ahead    []slicePrices      // of forwards, by stage
-	cuts     []graph.Task       // those that these were priced for
-	copyOf   func(stage, microbatch int32) int
+// A pricer prices the stages of a plan on a device, and the host's time to launch them.
+type pricer struct {
+	compute Compute
+	host    HostTimes
+	staged  *stages.Staged
+	walks   *walks // results of earlier walks, which layers with the same operations share
 }
 
-// slicePrices hold the prices of a pass that is cut, by size of microbatch.
+// passPrices hold the prices of F, B, I and W.
+type passPrices struct {
+	pricer
+	prices [][]price // by stage and size of microbatch
+	copyOf func(stage, microbatch int32) int
+
+	// The mutex guards the walks and the fields below. They are filled when a graph first
+	// needs them.
+	mutex    sync.Mutex
+	launches [][]byPass[launch] // by stage and size of microbatch
+	slices   []slicePrices      // of backwards, by stage and copy
+	weights  []slicePrices      // of weight gradients, by stage and copy
+	inputs   []slicePrices      // of input gradients, by stage and copy
+	ahead    []slicePrices      // of forwards, by stage
+	cuts     []graph.Task       // tasks whose slices have been priced
+}
+
+// slicePrices hold the prices of the slices of a pass, by size of microbatch.
 type slicePrices struct {
 	times    [][]time.Duration
 	inner    [][]graph.Inner
 	launches [][]launch
 }
 
-// newPassPrices prices every stage for every distinct size of microbatch. It refuses
-// times that are cut off at the longest that can be added.
+// newPassPrices prices every stage for every distinct size of microbatch. It refuses times
+// that reach the longest one that can be added.
 func newPassPrices(c Compute, h HostTimes, staged *stages.Staged, at graph.Placement) (*passPrices, error) {
 	copies := len(staged.Stages) + len(at.Second)
 	list := &passPrices{
-		compute: c, host: h, staged: staged, copyOf: at.Copy, ahead: make([]slicePrices, len(staged.Stages)),
+		pricer: pricer{c, h, staged, &walks{}}, copyOf: at.Copy, ahead: make([]slicePrices, len(staged.Stages)),
 		slices: make([]slicePrices, copies), weights: make([]slicePrices, copies), inputs: make([]slicePrices, copies),
 	}
-	layers := layerPrices(c, staged)
+	layers := list.layerPrices()
 	for s := range staged.Stages {
 		var prices []price
 		for size, n := range staged.Sizes {
-			price := taskPrice(c, staged, s, layers[s][size], n)
+			price := list.taskPrice(s, layers[s][size], n)
 			if price.time.forward >= units.Longest || price.time.backward >= units.Longest {
-				return nil, fmt.Errorf("compute: stage %d would take more than %.0f hours for a microbatch on this device; check its rates and launch cost", s, units.Longest.Hours())
+				return nil, fmt.Errorf("compute: stage %d would take more than %.0f hours for a microbatch "+
+					"on this device; check its rates and launch cost", s, units.Longest.Hours())
 			}
 			prices = append(prices, price)
 		}
@@ -57,21 +66,20 @@ func newPassPrices(c Compute, h HostTimes, staged *stages.Staged, at graph.Place
 	return list, nil
 }
 
-// A graphPasses has the prices of the passes of a graph.
+// graphPasses holds the prices of the passes of one graph.
 type graphPasses struct {
 	*passPrices
 	sliced   stages.Sliced
 	launched bool
 }
 
-// in prices what the passes of a graph are cut into, and their launches where these take
-// time.
+// in prices the slices of a graph's passes, and their launches if launching takes time.
 func (p *passPrices) in(g *graph.Graph, launched bool) graphPasses {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	for i := range g.Classes {
 		if t := &g.Classes[i]; t.Kind.Compute() && t.Part > 0 {
-			p.slice(t)
+			p.addSlices(t)
 		}
 	}
 	for s := len(p.launches); launched && s < len(p.staged.Stages); s++ {
@@ -81,15 +89,15 @@ func (p *passPrices) in(g *graph.Graph, launched bool) graphPasses {
 		}
 		var launches []byPass[launch]
 		for _, n := range p.staged.Sizes {
-			launches = append(launches, taskLaunch(p.compute, p.host, &p.walks, p.staged, s, n))
+			launches = append(launches, p.taskLaunch(s, n))
 		}
 		p.launches = append(p.launches, launches)
 	}
 	return graphPasses{p, stages.SlicedIn(g), launched}
 }
 
-// slice prices the parts of a pass, for every size of microbatch, unless they are known.
-func (p *passPrices) slice(t *graph.Task) {
+// addSlices prices the slices of a pass for every size of microbatch, unless they are known.
+func (p *passPrices) addSlices(t *graph.Task) {
 	cut := p.parts(t)
 	if cut.times != nil {
 		return
@@ -102,13 +110,15 @@ func (p *passPrices) slice(t *graph.Task) {
 	}
 	p.cuts = append(p.cuts, *t)
 	for size, n := range p.staged.Sizes {
-		times, launches := slice(p.compute, p.host, &p.walks, p.staged, t.Kind, int(t.Stage), n)
+		times, launches := p.slice(t.Kind, int(t.Stage), n)
 		inner := p.prices[t.Stage][size].inner.of(t.Kind)
-		cut.times, cut.inner, cut.launches = append(cut.times, times), append(cut.inner, spread(*inner, times)), append(cut.launches, launches)
+		cut.times = append(cut.times, times)
+		cut.inner = append(cut.inner, spread(*inner, times))
+		cut.launches = append(cut.launches, launches)
 	}
 }
 
-// parts finds the prices of the parts of F, B, I or W.
+// parts finds the prices of the slices of F, B, I or W.
 func (p *passPrices) parts(t *graph.Task) *slicePrices {
 	switch copy := p.copyOf(t.Stage, t.Microbatch); t.Kind {
 	case graph.Forward:
@@ -122,7 +132,7 @@ func (p *passPrices) parts(t *graph.Task) *slicePrices {
 	}
 }
 
-// cut finds the prices of the parts of a pass that is cut; nil for other tasks.
+// cut finds the prices of the slices of a pass, or nil for a pass that is not sliced.
 func (p graphPasses) cut(t *graph.Task) *slicePrices {
 	if p.sliced.Has(t) {
 		return p.parts(t)
@@ -134,9 +144,9 @@ func (p graphPasses) cut(t *graph.Task) *slicePrices {
 func (p graphPasses) task(t *graph.Task) graph.Cost {
 	size, cut := p.staged.SizeOf(t), p.cut(t)
 	price := &p.prices[t.Stage][size]
-	c := graph.Cost{Busy: *price.time.of(t.Kind), Inner: some(price.inner.of(t.Kind))}
+	c := graph.Cost{Busy: *price.time.of(t.Kind), Inner: nilIfZero(price.inner.of(t.Kind))}
 	if cut != nil {
-		c = graph.Cost{Busy: cut.times[size][t.Part], Inner: some(&cut.inner[size][t.Part])}
+		c = graph.Cost{Busy: cut.times[size][t.Part], Inner: nilIfZero(&cut.inner[size][t.Part])}
 	}
 	if p.launched {
 		p.launch(t, cut, &c)
@@ -144,7 +154,7 @@ func (p graphPasses) task(t *graph.Task) graph.Cost {
 	return c
 }
 
-// launch adds to the price of a task what launching it takes.
+// launch adds the time of launching a task to its price.
 func (p graphPasses) launch(t *graph.Task, cut *slicePrices, c *graph.Cost) {
 	size := p.staged.SizeOf(t)
 	l := *p.launches[t.Stage][size].of(t.Kind)

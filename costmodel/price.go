@@ -10,19 +10,19 @@ import (
 	"psim/schedules/graph"
 )
 
-// A price is what a stage costs for one size of microbatch.
+// A price is the cost of a stage for one size of microbatch.
 type price struct {
 	time      byPass[time.Duration]
 	recompute time.Duration // before I or B
-	// inner is what the devices of the rank exchange in each pass.
+	// inner is the communication among the devices of the rank in each pass.
 	inner byPass[graph.Inner]
 }
 
-// byPass tells apart the passes of a stage over a microbatch. The whole backward may
-// be less than its halves, and both it and I begin with what is repeated.
+// byPass holds one value for each pass of a stage over a microbatch. The whole backward may
+// take less time than its halves. Both it and I begin by repeating forwards.
 type byPass[T any] struct{ forward, input, weight, backward T }
 
-// of finds what is known of F, I, W or B.
+// of finds the value for F, I, W or B.
 func (p *byPass[T]) of(k graph.Kind) *T {
 	switch k {
 	case graph.Forward:
@@ -35,8 +35,8 @@ func (p *byPass[T]) of(k graph.Kind) *T {
 	return &p.backward
 }
 
-// priceOf prices a layer for a microbatch of the given number of samples, with
-// recomputation apart.
+// priceOf prices a layer for a microbatch of the given number of samples. Recomputation is
+// not part of the times.
 func (c Compute) priceOf(l network.Layer, t training.Options, samples int64) price {
 	var p price
 	p.time.forward = c.Layer(l, network.Forward, samples)
@@ -48,7 +48,7 @@ func (c Compute) priceOf(l network.Layer, t training.Options, samples int64) pri
 	return p
 }
 
-// pricesOf prices layers, of which those that compute the same are priced once.
+// pricesOf prices layers. Layers that compute the same are priced once.
 func (c Compute) pricesOf(layers []network.Layer, t training.Options, samples int64) []price {
 	prices := make([]price, len(layers))
 	same := network.Same(layers)
@@ -62,9 +62,10 @@ func (c Compute) pricesOf(layers []network.Layer, t training.Options, samples in
 	return prices
 }
 
-// layerPrices prices the layers of every stage, by stage and size of microbatch; of one
-// that takes all microbatches at once, for these.
-func layerPrices(c Compute, staged *stages.Staged) [][][]price {
+// layerPrices prices the layers of every stage, by stage and size of microbatch. The layers of
+// a stage that takes all microbatches at once are priced for the whole batch.
+func (p *pricer) layerPrices() [][][]price {
+	c, staged := p.compute, p.staged
 	list := make([][][]price, len(staged.Stages))
 	for _, n := range staged.Sizes {
 		whole, first := c.pricesOf(staged.Network.Layers, staged.Training, n), 0
@@ -80,21 +81,24 @@ func layerPrices(c Compute, staged *stages.Staged) [][][]price {
 	return list
 }
 
-// A LayerTime is what a layer takes for a microbatch by itself: no stage takes less than
-// its layers. Backward and Input begin with what is repeated.
+// A LayerTime holds the times of a layer for one microbatch, by itself. The time of a stage is
+// at least the sum of these over its layers. Backward and Input begin with recomputation.
 type LayerTime struct{ Forward, Backward, Input, Weight time.Duration }
 
-// LayerTimes prices the layers of a network for a microbatch of some samples, whatever their
-// stages, on machines of so many ranks.
-func LayerTimes(m Machine, n network.Network, t training.Options, samples int64, ranks int) ([]LayerTime, error) {
-	c, err := m.slowest(ranks).Compute(t)
+// LayerTimes prices the layers of a workload for its first microbatch, in whatever stages they
+// are, on the given number of ranks.
+func LayerTimes(m Machine, w stages.Workload, ranks int) ([]LayerTime, error) {
+	c, err := m.slowest(ranks).Compute(w.Training)
 	if err != nil {
 		return nil, err
 	}
 	var list []LayerTime
-	for _, one := range c.pricesOf(n.Layers, t, samples) {
+	for _, one := range c.pricesOf(w.Network.Layers, w.Training, w.Samples[0]) {
 		t := one.time
-		list = append(list, LayerTime{t.forward, units.Sum(one.recompute, t.backward), units.Sum(one.recompute, t.input), t.weight})
+		list = append(list, LayerTime{
+			Forward: t.forward, Backward: units.Sum(one.recompute, t.backward),
+			Input: units.Sum(one.recompute, t.input), Weight: t.weight,
+		})
 	}
 	return list, nil
 }
@@ -108,24 +112,25 @@ func (p *price) plus(l *price) {
 	p.recompute = units.Sum(p.recompute, l.recompute)
 }
 
-// stagePrice adds up a stage, for a microbatch of the given number of samples, with
-// recomputation apart. Layers are those of the stage.
-func stagePrice(c Compute, staged *stages.Staged, stage int, layers []price, samples int64) price {
-	var p price
+// stagePrice adds up the prices of a stage's layers and of what the stage does besides, for a
+// microbatch of the given number of samples. Recomputation is not part of the times.
+func (p *pricer) stagePrice(stage int, layers []price, samples int64) price {
+	var sum price
 	for i := range layers {
-		p.plus(&layers[i])
+		sum.plus(&layers[i])
 	}
-	copies := c.copies(staged, stage)
-	for _, t := range []*time.Duration{&p.time.forward, &p.time.input, &p.time.backward} {
+	copies := p.copies(stage)
+	for _, t := range []*time.Duration{&sum.time.forward, &sum.time.input, &sum.time.backward} {
 		*t = units.Sum(*t, copies)
 	}
-	p.gather(received(c, staged, stage, stage-1, samples), received(c, staged, stage, stage+1, samples))
-	return p
+	sum.gather(p.received(stage, stage-1, samples), p.received(stage, stage+1, samples))
+	return sum
 }
 
-// copies prices the copying of what was gathered for a pass into its tensors, where ZeRO 3
-// does that: reading and writing every parameter. Narrow weights are made of them then.
-func (c Compute) copies(staged *stages.Staged, stage int) time.Duration {
+// copies returns the time to copy gathered parameters into their tensors before a pass, where
+// ZeRO 3 does that: every parameter is read and written. Narrow weights are made of them then.
+func (p *pricer) copies(stage int) time.Duration {
+	staged := p.staged
 	if !staged.Gathers() {
 		return 0
 	}
@@ -138,41 +143,44 @@ func (c Compute) copies(staged *stages.Staged, stage int) time.Duration {
 			moved += staged.Training.CastBytes(narrow)
 		}
 	}
-	return c.Move(moved)
+	return p.compute.Move(moved)
 }
 
-// taskPrice returns what a stage costs for a microbatch: a share of the whole batch's
-// price where the stage takes all microbatches at once.
-func taskPrice(c Compute, staged *stages.Staged, stage int, layers []price, samples int64) price {
+// taskPrice returns the price of a stage for a microbatch. For a stage that takes all
+// microbatches at once that is a share of the whole batch's price.
+func (p *pricer) taskPrice(stage int, layers []price, samples int64) price {
 	priced := samples
-	if staged.TakesAll(stage) {
-		priced = staged.Batch(0)
+	if p.staged.TakesAll(stage) {
+		priced = p.staged.Batch(0)
 	}
-	p := stagePrice(c, staged, stage, layers, priced)
-	times := &p.time
+	sum := p.stagePrice(stage, layers, priced)
+	times := &sum.time
 	if priced != samples {
-		for _, t := range []*time.Duration{&times.forward, &times.input, &times.weight, &times.backward, &p.recompute} {
+		for _, t := range []*time.Duration{
+			&times.forward, &times.input, &times.weight, &times.backward, &sum.recompute,
+		} {
 			*t = share(*t, samples, priced)
 		}
 	}
-	times.input, times.backward = units.Sum(p.recompute, times.input), units.Sum(p.recompute, times.backward)
-	return p
+	times.input, times.backward = units.Sum(sum.recompute, times.input), units.Sum(sum.recompute, times.backward)
+	return sum
 }
 
-// taskLaunch returns what launching a stage's kernels takes, shared likewise.
-func taskLaunch(c Compute, h HostTimes, known *walks, staged *stages.Staged, stage int, samples int64) byPass[launch] {
-	if !staged.TakesAll(stage) {
-		return launchesOf(c, h, known, staged, stage, samples)
+// taskLaunch returns the time to launch a stage's kernels for a microbatch, which is also a
+// share where the stage takes all microbatches at once.
+func (p *pricer) taskLaunch(stage int, samples int64) byPass[launch] {
+	if !p.staged.TakesAll(stage) {
+		return p.stageLaunch(stage, samples)
 	}
-	all := staged.Batch(0)
-	l := launchesOf(c, h, known, staged, stage, all)
+	all := p.staged.Batch(0)
+	l := p.stageLaunch(stage, all)
 	for _, pass := range []*launch{&l.forward, &l.input, &l.weight, &l.backward} {
 		pass.thread, pass.lead = share(pass.thread, samples, all), share(pass.lead, samples, all)
 	}
 	return l
 }
 
-// share returns the part of the time of all samples that some have.
+// share returns the share that some samples have in the time of all.
 func share(t time.Duration, samples, all int64) time.Duration {
 	return units.Nanoseconds(float64(t) * float64(samples) / float64(all))
 }

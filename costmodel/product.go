@@ -6,16 +6,15 @@ import (
 	"psim/costmodel/network"
 )
 
-// tileSide bounds the smallest block of a product's result that a multiprocessor is
-// given. Libraries choose among tiles of 64 × 64 to 256 × 128 (NVIDIA, Matrix
-// Multiplication Background User's Guide, section 2.3), the one that leaves the least idle.
+// tileSide is the side of the smallest block of a product's result that a multiprocessor gets.
+// Libraries choose the tiles that leave the least idle, from 64 × 64 to 256 × 128 (NVIDIA, Matrix
+// Multiplication Background User's Guide, section 2.3).
 const tileSide = 64
 
-// product returns the time in seconds to compute a product: whole waves of tiles, and what
-// as many rows as halfRows would take in 16 bits or more, because it begins and ends below
-// its rate. Where tiles are serial, those of a wave are written together and nothing is
-// computed meanwhile: so products with little to add up for each number of their result are
-// slower, whatever their size.
+// product returns the time in seconds to compute a product: that of whole waves of tiles, plus the
+// time that halfRows further rows would take in 16 bits or more, because a product begins and ends
+// below its rate. Where tiles are serial, the tiles of a wave are written together while nothing is
+// computed. Products with a short inner dimension are then slower, whatever their size.
 func (c Compute) product(o network.Op, p network.Pass, flops float64, samples int64) float64 {
 	rows := float64(samples) * float64(max(1, o.Count)) * float64(o.Rows) / float64(max(1, o.Experts))
 	occupied, written := flops, 0.0
@@ -43,10 +42,10 @@ func (c Compute) product(o network.Op, p network.Pass, flops float64, samples in
 	return computing + written
 }
 
-// A shape is that of count equal products in one kernel: rows × inner by inner × cols.
+// A shape is the shape of count equal products in one kernel: rows × inner by inner × cols.
 type shape struct{ count, rows, cols, inner float64 }
 
-// shapes returns those of the products that a pass of an operation makes.
+// shapes returns the shapes of the products in a pass of an operation.
 func shapes(o network.Op, p network.Pass, samples int64) []shape {
 	count, rows := float64(max(1, o.Count)*max(1, o.Experts)), float64(o.Rows)
 	if o.Weight {
@@ -66,8 +65,8 @@ func shapes(o network.Op, p network.Pass, samples int64) []shape {
 	return []shape{{count, rows, inner, cols}, {count, inner, cols, rows}}
 }
 
-// occupied counts the FLOPs that multiprocessors could have done while they computed the
-// tiles: those at the edges reach beyond the result, and in the last wave some are idle.
+// occupied counts the FLOPs that the multiprocessors could have done in the time of the tiles: tiles
+// at the edges reach beyond the result, and in the last wave some multiprocessors are idle.
 func (s shape) occupied(multiprocessors float64) float64 {
 	tiles := s.count * math.Ceil(s.rows/tileSide) * math.Ceil(s.cols/tileSide)
 	return 2 * tileSide * tileSide * s.inner * math.Ceil(tiles/multiprocessors) * multiprocessors

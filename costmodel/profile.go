@@ -11,8 +11,8 @@ import (
 	"psim/schedules/graph"
 )
 
-// taskKind tells apart the tasks of a graph that take different times: by what
-// they do, for which stage, for how many samples. Replicas do the same.
+// A taskKind identifies the tasks of a graph that take the same time: they do the same, for the
+// same stage and number of samples. Tasks of different replicas are of one kind.
 type taskKind struct {
 	kind    graph.Kind
 	rank    int32 // of the pipeline
@@ -22,14 +22,16 @@ type taskKind struct {
 	apart   bool // between processes
 }
 
-// Profiled prices the tasks of a graph as they took when they were measured one
-// by one: the median over all tasks of a kind in all traces of a graph that was
-// wired from a plan. Memory and links are those of base; times have no delays, since
-// what a message takes was measured until it had arrived. apart, which may be nil, tells
-// which messages and collectives pass between processes: these are of a kind of their own.
-func Profiled(base graph.Costs, staged *stages.Staged, traces []*graph.Trace, apart func(*graph.Task) bool) (graph.Costs, error) {
+// Profiled prices the tasks of a graph by times that were measured one task at a time: the
+// median over all tasks of a kind in all traces of a graph that was wired from a plan. Memory and
+// links are those of base. Times have no delays, since a message was measured until it had
+// arrived. apart reports which messages and collectives pass between processes, which are of a
+// kind of their own; it may be nil.
+func Profiled(
+	base graph.Costs, staged *stages.Staged, traces []*graph.Trace, apart func(*graph.Task) bool,
+) (graph.Costs, error) {
 	if len(traces) == 0 {
-		return base, fmt.Errorf("there is no trace to take times from")
+		return base, fmt.Errorf("no trace to take times from")
 	}
 	g := traces[0].Graph
 	kindOf := func(t *graph.Task) taskKind {
@@ -69,19 +71,29 @@ func kindOf(g *graph.Graph, t *graph.Task, staged *stages.Staged) taskKind {
 	return k
 }
 
-// Crowded adds to the costs of Profiled what tasks take from each other on so many cores,
-// on which they may be pinned; 0 cores is none. It compares steps whose tasks ran alone with
-// others of the same graph, one each, in which several ranks computed at once.
-func Crowded(costs graph.Costs, cores int, pinned bool, alone, together []*graph.Trace) graph.Costs {
-	if cores == 0 {
+// A Crowding holds measured steps from which follows how tasks slow each other down when several
+// ranks compute at once. Alone and Together are steps of the same graph, in pairs.
+type Crowding struct {
+	Cores    int            // that ranks share; 0 means that they share none
+	Pinned   bool           // every rank stays on a core
+	Alone    []*graph.Trace // one task ran at a time
+	Together []*graph.Trace // several ranks computed at once
+}
+
+// Crowded adds the slowdown of tasks on shared cores to the costs of Profiled.
+func Crowded(costs graph.Costs, c Crowding) graph.Costs {
+	if c.Cores == 0 {
 		return costs
 	}
-	slower := slowdowns(cores, alone, together)
-	costs.Cores = &graph.Cores{Number: cores, Pinned: pinned, Slower: func(t *graph.Task) float64 { return slower[t.Kind] }}
+	slower := slowdowns(c.Cores, c.Alone, c.Together)
+	costs.Cores = &graph.Cores{
+		Number: c.Cores, Pinned: c.Pinned,
+		Slower: func(t *graph.Task) float64 { return slower[t.Kind] },
+	}
 	return costs
 }
 
-// slowdowns returns by kind how many times as long as alone tasks take beside those of all other cores.
+// slowdowns returns, by kind of task, the time while all other cores are busy over the time alone.
 func slowdowns(cores int, alone, together []*graph.Trace) (slower [graph.Kinds]float64) {
 	var lost [graph.Kinds][]float64
 	for n := range together {
@@ -98,9 +110,9 @@ func slowdowns(cores int, alone, together []*graph.Trace) (slower [graph.Kinds]f
 	return slower
 }
 
-// lostShares returns by kind which share of the time that tasks spend beside those of all
-// other cores they would not take alone: by least squares, so that those that are beside
-// others for longer count more. At worst cores take turns.
+// lostShares returns, by kind of task, the share of the time with all other cores busy that a
+// task loses to them. It is found by least squares, so that tasks that overlap with others for
+// longer count more. At worst cores take turns.
 func lostShares(cores int, alone, together *graph.Trace) (shares [graph.Kinds]float64) {
 	g := together.Graph
 	cores = min(cores, g.Ranks())
@@ -112,7 +124,7 @@ func lostShares(cores int, alone, together *graph.Trace) (shares [graph.Kinds]fl
 	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(together.Span(a).Start, together.Span(b).Start) })
 	for at, i := range order {
 		kind, own := g.Task(i).Kind, together.Span(i)
-		seconds := beside(together, order, at).Seconds() / float64(cores-1)
+		seconds := overlap(together, order, at).Seconds() / float64(cores-1)
 		product[kind] += seconds * (own.Duration() - alone.Span(i).Duration()).Seconds()
 		square[kind] += seconds * seconds
 	}
@@ -124,9 +136,9 @@ func lostShares(cores int, alone, together *graph.Trace) (shares [graph.Kinds]fl
 	return shares
 }
 
-// beside returns for how long tasks of other ranks ran beside one, in a trace in which what
-// begins together has ended before more begins.
-func beside(t *graph.Trace, order []int32, at int) (sum time.Duration) {
+// overlap returns how long tasks of other ranks ran at the same time as the task at a place in
+// the order of starts. In the trace, tasks that begin together have all ended before others begin.
+func overlap(t *graph.Trace, order []int32, at int) (sum time.Duration) {
 	own, rank := t.Span(order[at]), t.Graph.Task(order[at]).Rank
 	add := func(i int32) {
 		if other := t.Span(i); t.Graph.Task(i).Rank != rank {

@@ -42,7 +42,7 @@ func TestProfiled(t *testing.T) {
 		require.Equal(t, was.BytesAtEnd, got.BytesAtEnd)
 	}
 	_, err = costmodel.Profiled(base, w.Staged(), nil, nil)
-	require.EqualError(t, err, "there is no trace to take times from")
+	require.EqualError(t, err, "no trace to take times from")
 }
 
 // together makes two traces of forwards on two ranks: alone, of 10 ms each, and in pairs,
@@ -75,7 +75,10 @@ func TestCrowded(t *testing.T) {
 		want float64
 	}{{12500 * time.Microsecond, 1.25}, {10 * ms, 1}, {9 * ms, 1}, {100 * ms, 2}} {
 		alone, pairs := together(c.took, c.took)
-		cores := costmodel.Crowded(graph.Costs{}, 2, true, []*graph.Trace{alone}, []*graph.Trace{pairs}).Cores
+		crowding := costmodel.Crowding{
+			Cores: 2, Pinned: true, Alone: []*graph.Trace{alone}, Together: []*graph.Trace{pairs},
+		}
+		cores := costmodel.Crowded(graph.Costs{}, crowding).Cores
 		require.InDelta(t, c.want, cores.Slower(f), 1e-9)
 		require.Equal(t, 1.0, cores.Slower(&graph.Task{Kind: graph.AllReduce}))
 		require.Equal(t, []any{2, true}, []any{cores.Number, cores.Pinned})
@@ -83,8 +86,9 @@ func TestCrowded(t *testing.T) {
 	alone, disturbed := together(500*ms, 10*ms)
 	_, steady := together(11*ms, 11*ms)
 	list := []*graph.Trace{alone, alone, alone}
-	cores := costmodel.Crowded(graph.Costs{}, 2, false, list, []*graph.Trace{steady, disturbed, steady}).Cores
+	together := []*graph.Trace{steady, disturbed, steady}
+	cores := costmodel.Crowded(graph.Costs{}, costmodel.Crowding{Cores: 2, Alone: list, Together: together}).Cores
 	require.InDelta(t, 1.1, cores.Slower(f), 1e-9, "the median of the steps")
-	require.Equal(t, 1.0, costmodel.Crowded(graph.Costs{}, 1, false, list, nil).Cores.Slower(f))
-	require.Nil(t, costmodel.Crowded(graph.Costs{}, 0, false, list, nil).Cores)
+	require.Equal(t, 1.0, costmodel.Crowded(graph.Costs{}, costmodel.Crowding{Cores: 1, Alone: list}).Cores.Slower(f))
+	require.Nil(t, costmodel.Crowded(graph.Costs{}, costmodel.Crowding{Alone: list}).Cores)
 }

@@ -5,56 +5,60 @@ import (
 	"time"
 
 	"psim/costmodel/network"
-	"psim/costmodel/stages"
 	"psim/costmodel/training"
 	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
-// A slicer cuts the passes of a stage: a forward at the layers that are gathered
-// together, a backward where each of its gradient buckets is complete, when the
-// operations have run that make its tensors' gradients; or both at all-to-alls. What was
-// measured whole, and what is walked twice, completes all of a layer at its end.
+// A slicer cuts the passes of a stage into slices. A forward is cut at the layers whose
+// parameters are gathered together. A backward is cut where a gradient bucket is complete, that
+// is after the operations that make the gradients of its tensors. Both are cut at all-to-alls
+// instead where there are any. A layer that was measured whole, or that is walked twice,
+// completes all of its tensors at its end.
 type slicer struct {
-	compute      Compute
-	host         HostTimes
-	training     training.Options
+	*pricer
 	kind         graph.Kind
+	stage        int
 	samples      int64
-	walker       walker // from the start of the slice at hand
-	walks        *walks // that it knows
-	done, before time.Duration
-	missing      []int // tensors of every bucket
-	known        network.Layer
-	stepped            // of the layer known
-	makers       []int // by tensor of it: the step that makes its gradient
-	repeated     network.Layer
-	again        []network.Op    // of the layer repeated
-	anew         []time.Duration // by these; of a layer without all-to-alls in one
-	times        []time.Duration
-	launches     []launch
+	walker       walker        // since the start of the current slice
+	done, before time.Duration // time up to now, and up to the start of the current slice
+	missing      []int         // tensors of every bucket without a gradient so far
+
+	known   network.Layer // the layer that stepped and makers describe
+	stepped               // its steps
+	makers  []int         // by tensor of the layer: the step that makes its gradient
+
+	again    network.Layer   // the layer that againOps and againFor describe
+	againOps []network.Op    // its repeated operations
+	againFor []time.Duration // their times; a single time for a layer without all-to-alls
+
+	times    []time.Duration // of the slices so far
+	launches []launch
 }
 
-// slice prices the parts of a stage's pass, in time and in launches.
-func slice(c Compute, h HostTimes, known *walks, staged *stages.Staged, k graph.Kind, stage int, samples int64) ([]time.Duration, []launch) {
-	s := &slicer{compute: c, host: h, walks: known, training: staged.Training, kind: k, samples: samples}
-	s.begin(time.Duration(h.Task))
+// slice prices the slices of a stage's pass, in time and in launches.
+func (p *pricer) slice(k graph.Kind, stage int, samples int64) ([]time.Duration, []launch) {
+	s := &slicer{pricer: p, kind: k, stage: stage, samples: samples}
+	s.begin(time.Duration(p.host.Task))
 	switch {
-	case len(staged.Exchanges(stage, graph.Forward)) > 0:
-		s.exchanged(staged, stage)
+	case len(p.staged.Exchanges(stage, graph.Forward)) > 0:
+		s.cutAtAllToAlls()
 	case k == graph.Forward:
-		s.forward(staged, stage)
+		s.forward()
 	default:
-		s.backward(staged, stage)
+		s.backward()
 	}
 	return s.times, s.launches
 }
 
-// forward cuts an F at the pieces of layers whose parameters are gathered beside it. The
-// gathering of what it received comes first.
-func (s *slicer) forward(staged *stages.Staged, stage int) {
-	st := &staged.Stages[stage]
-	s.done = received(s.compute, staged, stage, stage-1, s.samples).Exposed
+// training returns the options that say which forwards are repeated.
+func (s *slicer) training() training.Options { return s.staged.Training }
+
+// forward cuts an F at the groups of layers whose parameters are gathered while it runs. The
+// gathering of the tensor that the stage received comes first.
+func (s *slicer) forward() {
+	st := &s.staged.Stages[s.stage]
+	s.done = s.received(s.stage, s.stage-1, s.samples).Exposed
 	layers := st.Layers
 	for _, piece := range st.Ahead {
 		for _, l := range layers[:piece.Layers] {
@@ -67,47 +71,48 @@ func (s *slicer) forward(staged *stages.Staged, stage int) {
 }
 
 // backward cuts a B or W where buckets are complete.
-func (s *slicer) backward(staged *stages.Staged, stage int) {
-	st := &staged.Stages[stage]
+func (s *slicer) backward() {
+	st := &s.staged.Stages[s.stage]
 	for _, bucket := range st.Buckets {
 		s.missing = append(s.missing, len(bucket.Tensors))
 	}
 	if s.kind == graph.Backward {
-		s.done = received(s.compute, staged, stage, stage+1, s.samples).Exposed
+		s.done = s.received(s.stage, s.stage+1, s.samples).Exposed
 	}
 	for i, l := range slices.Backward(st.Layers) {
 		if s.kind == graph.Backward {
-			s.repeat(s.training.RepeatedBefore(st.Layers, i))
+			s.repeat(s.training().RepeatedBefore(st.Layers, i))
 		}
 		s.layer(l, st.Held[i], st.BucketOf[i])
 	}
 	s.end()
 }
 
-// begin begins a slice, before which the host has something to do.
+// begin begins a slice, before which the host is busy for some time.
 func (s *slicer) begin(host time.Duration) {
 	s.before = s.done
 	s.walker = walker{compute: s.compute, host: s.host, samples: s.samples, launched: host, known: s.walks}
 }
 
-// end ends the slice at hand.
+// end ends the current slice.
 func (s *slicer) end() {
 	s.times, s.launches = append(s.times, s.done-s.before), append(s.launches, s.walker.launch())
 	s.begin(0)
 }
 
-// repeat goes through what layers did not keep and run again.
+// repeat goes through the forward operations that layers run again.
 func (s *slicer) repeat(layers []network.Layer) {
 	for _, l := range layers {
-		if !l.Shares(s.repeated) {
-			s.repeated, s.anew = l, []time.Duration{s.compute.Recompute(l, s.training, s.samples)}
+		if !l.Shares(s.again) {
+			s.again, s.againFor = l, []time.Duration{s.compute.Recompute(l, s.training(), s.samples)}
 		}
-		s.done = units.Sum(s.done, s.anew[0])
-		s.walker.repeated(l, s.training)
+		s.done = units.Sum(s.done, s.againFor[0])
+		s.walker.repeated(l, s.training())
 	}
 }
 
-// layer goes through the backward of a layer, which brings some tensors, each in a bucket.
+// layer goes through the backward of a layer, which makes the gradients of the tensors held,
+// each in a bucket.
 func (s *slicer) layer(l network.Layer, held []network.Tensor, buckets []int) {
 	c, which := s.compute, weightTime
 	if s.kind == graph.Backward {
@@ -136,8 +141,8 @@ func (s *slicer) layer(l network.Layer, held []network.Tensor, buckets []int) {
 	s.complete(buckets, 0)
 }
 
-// know finds the steps of a layer, and which of them makes the gradient of each of its
-// tensors: one behind the last, if none does.
+// know finds the steps of a layer, and the step that makes the gradient of each of its tensors:
+// a step after the last one if no step does.
 func (s *slicer) know(l network.Layer, held []network.Tensor) {
 	if l.Shares(s.known) && len(held) == len(s.makers) {
 		return
@@ -154,14 +159,14 @@ func (s *slicer) know(l network.Layer, held []network.Tensor) {
 	}
 }
 
-// stepped holds the steps of a layer in a pass, what they take and what they do to a walker.
+// stepped holds the steps of a layer in a pass, their times and their effects on a walker.
 type stepped struct {
 	steps [][]network.Op
 	took  []time.Duration
 	hosts []walked
 }
 
-// A steppedLayer is that of a layer, for a pass over so many samples.
+// A steppedLayer holds the steps of a layer for a pass over a number of samples.
 type steppedLayer struct {
 	layer   network.Layer
 	kind    graph.Kind
@@ -169,7 +174,7 @@ type steppedLayer struct {
 	stepped
 }
 
-// steps finds those of a layer, or makes them for a slicer.
+// steps finds the steps of a layer, or makes them for a slicer.
 func (k *walks) steps(l network.Layer, s *slicer) (made stepped) {
 	for i := range k.stepped {
 		if have := &k.stepped[i]; have.kind == s.kind && have.samples == s.samples && have.layer.Shares(l) {
@@ -209,8 +214,9 @@ func (s *slicer) walk(w *walker, ops []network.Op) {
 	}
 }
 
-// complete counts the tensors whose gradients a step of a layer makes, of which each is in a
-// bucket, and ends slices with which a bucket is complete. The last ends with the backward.
+// complete counts the tensors whose gradients a step of a layer makes, and ends the slices that
+// complete a bucket. The last slice ends with the backward instead. buckets has the bucket of
+// every tensor of the layer.
 func (s *slicer) complete(buckets []int, step int) {
 	for i, b := range buckets {
 		if s.makers[i] == step {

@@ -12,8 +12,7 @@ import (
 	"psim/schedules/wiring"
 )
 
-// Times is the [times] section: explicit task times, without a model or a
-// machine.
+// Times is the [times] section: explicit task times, without a model or a machine.
 type Times struct {
 	Forward TimeTable `toml:"forward"`
 	// Backward is the full backward. InputGradient and WeightGradient are its
@@ -31,23 +30,50 @@ type Times struct {
 // Settings describes [times].
 func (Times) Settings() []setting.Setting {
 	return []setting.Setting{
-		{Key: "forward", Required: true, Example: `"10ms"`, Text: `one for all, one per stage ["9ms", "12ms", …] (of all stages × virtual_stages, in the network's order), or one per stage and microbatch [["9ms", "8ms"], …]`},
-		{Key: "backward", Example: `"20ms"`, Shown: true, Text: "in the same forms; or both halves, which zero-bubble schedules need", Unset: "the sum of the halves"},
-		{Key: "backward_input", Example: `"10ms"`, Text: "I, the half that makes the gradient of the input", Unset: "none"},
-		{Key: "backward_weight", Example: `"10ms"`, Text: "W, the half that makes the gradients of the weights", Unset: "none"},
-		{Key: "p2p", Default: "0ms", Range: taskTime(), Text: "latency of a stage boundary; it occupies nobody, so that the wait for it counts as idle"},
-		{Key: "pair", Default: "fused", OneOf: wiring.Pairings(), Text: "how an overlapped pair of dualpipe and dualpipev runs: fused (F then B, from when both are ready), serial (as two tasks), overlap (side by side, to the end of the longer)"},
-		{Key: "host", Default: "0ms", Range: taskTime(), Text: "what the host does before every F, B, I and W while the device waits: synchronous messages, the next batch, bookkeeping"},
-		{Key: "host_message", Default: "0ms", Range: taskTime(), Text: "what it does besides before an F, B or I whose input is a message, while the device waits: launching and awaiting what is sent and received"},
-		{Key: "optimizer", Default: "0ms", Range: taskTime(), Text: "the optimizer's step, after all else"},
+		{
+			Key: "forward", Required: true, Example: `"10ms"`,
+			Text: `one time for all, one per stage ["9ms", "12ms", …] (of all stages × virtual_stages, in the ` +
+				`network's order), or one per stage and microbatch [["9ms", "8ms"], …]`,
+		},
+		{
+			Key: "backward", Example: `"20ms"`, Shown: true, Unset: "the sum of the halves",
+			Text: "in the same forms; or both halves, which zero-bubble schedules need",
+		},
+		{
+			Key: "backward_input", Example: `"10ms"`, Unset: "none",
+			Text: "I, the half that makes the gradient of the input",
+		},
+		{
+			Key: "backward_weight", Example: `"10ms"`, Unset: "none",
+			Text: "W, the half that makes the gradients of the weights",
+		},
+		{
+			Key: "p2p", Default: "0ms", Range: taskTime(),
+			Text: "latency of a stage boundary; no device or link is busy meanwhile, so that the wait counts as idle",
+		},
+		{
+			Key: "pair", Default: "fused", OneOf: wiring.Pairings(),
+			Text: "how an overlapped pair of dualpipe and dualpipev runs: fused (F then B, from when both are " +
+				"ready), serial (as two tasks), overlap (side by side, to the end of the longer)",
+		},
+		{
+			Key: "host", Default: "0ms", Range: taskTime(),
+			Text: "time of the host before every F, B, I and W, while the device waits: for synchronous messages, " +
+				"the next batch, bookkeeping",
+		},
+		{
+			Key: "host_message", Default: "0ms", Range: taskTime(),
+			Text: "in addition, before an F, B or I whose input is a message, while the device waits: to launch " +
+				"sends and receives and wait for them",
+		},
+		{Key: "optimizer", Default: "0ms", Range: taskTime(), Text: "the optimizer's step, after everything else"},
 	}
 }
 
 // taskTime bounds how long a task may take.
 func taskTime() setting.Range { return setting.Between(0, float64(units.Longest)) }
 
-// A TimeTable is a duration: one for all, one per stage, or one per stage and
-// microbatch.
+// A TimeTable holds one duration for all tasks, one per stage, or one per stage and microbatch.
 type TimeTable struct {
 	rows [][]time.Duration // empty, 1×1, stages×1 or stages×microbatches
 	one  bool
@@ -56,10 +82,10 @@ type TimeTable struct {
 // Set reports whether the table was given.
 func (t TimeTable) Set() bool { return len(t.rows) > 0 }
 
-// Uniform is the table with one duration for all.
+// Uniform returns the table with one duration for all.
 func Uniform(d time.Duration) TimeTable { return TimeTable{[][]time.Duration{{d}}, true} }
 
-// Same is the duration of all stages and microbatches, if they were given one.
+// Same returns the duration of all stages and microbatches, if the table has a single one.
 func (t TimeTable) Same() (time.Duration, bool) {
 	if !t.one {
 		return 0, false
@@ -67,7 +93,7 @@ func (t TimeTable) Same() (time.Duration, bool) {
 	return t.rows[0][0], true
 }
 
-// At is the duration for a stage and microbatch.
+// At returns the duration for a stage and microbatch.
 func (t TimeTable) At(stage, microbatch int32) time.Duration {
 	if len(t.rows) == 0 {
 		return 0
@@ -148,15 +174,14 @@ func durations(entry any) ([]time.Duration, error) {
 
 func readDuration(value any) (time.Duration, error) {
 	switch value.(type) {
-	case string, int64, float64: // of which only a string has a unit
+	case string, int64, float64: // ParseDuration refuses numbers, which have no unit
 		d, err := units.ParseDuration(fmt.Sprint(value))
 		return time.Duration(d), err
 	}
 	return 0, errors.New(`must be a duration in quotes, such as "10ms"`)
 }
 
-// check compares the table's size with the schedule's, and its entries with
-// the longest duration.
+// check compares the table's size with the schedule's, and its entries with the longest duration.
 func (t TimeTable) check(key string, stages, microbatches int) error {
 	for _, row := range t.rows {
 		if d := slices.Max(row); d > units.Longest {
@@ -167,32 +192,31 @@ func (t TimeTable) check(key string, stages, microbatches int) error {
 		return nil
 	}
 	if len(t.rows) != stages {
-		return fmt.Errorf("%s = […]: %d entries for %d stages; give one duration for all, or one per stage", key, len(t.rows), stages)
+		return fmt.Errorf("%s = […]: %d entries for %d stages; give one duration for all, or one per stage",
+			key, len(t.rows), stages)
 	}
 	for s, row := range t.rows {
 		if len(row) != 1 && len(row) != microbatches {
-			return fmt.Errorf("%s = […]: stage %d has %d entries for %d microbatches", key, s, len(row), microbatches)
+			return fmt.Errorf("%s = […]: stage %d has %d entries for %d microbatches",
+				key, s, len(row), microbatches)
 		}
 	}
 	return nil
 }
 
-// ByMicrobatch reports whether some microbatch takes another time than others.
+// ByMicrobatch reports whether the times of some task depend on the microbatch.
 func (t Times) ByMicrobatch() bool {
-	return slices.ContainsFunc([]TimeTable{t.Forward, t.Backward, t.InputGradient, t.WeightGradient}, func(t TimeTable) bool {
-		return slices.ContainsFunc(t.rows, func(row []time.Duration) bool { return len(row) > 1 })
+	perMicrobatch := func(row []time.Duration) bool { return len(row) > 1 }
+	return slices.ContainsFunc(PassTimes(t), func(p PassTime) bool {
+		return slices.ContainsFunc(p.Table.rows, perMicrobatch)
 	})
 }
 
-// Validate checks the times against a compute order's size, and that there is
-// a time for every kind of task in it.
+// Validate checks the tables' sizes against those of a compute order, and that every kind of task
+// in it has a time.
 func (t Times) Validate(stages, microbatches int, split bool) error {
-	tables := []struct {
-		key   string
-		table TimeTable
-	}{{"forward", t.Forward}, {"backward", t.Backward}, {"backward_input", t.InputGradient}, {"backward_weight", t.WeightGradient}}
-	for _, e := range tables {
-		if err := e.table.check(e.key, stages, microbatches); err != nil {
+	for _, p := range PassTimes(t) {
+		if err := p.Table.check(p.Key, stages, microbatches); err != nil {
 			return err
 		}
 	}
@@ -202,21 +226,23 @@ func (t Times) Validate(stages, microbatches int, split bool) error {
 	halves := t.InputGradient.Set() && t.WeightGradient.Set()
 	switch {
 	case t.Backward.Set() && (t.InputGradient.Set() || t.WeightGradient.Set()):
-		return errors.New("backward is given together with backward_input or backward_weight: give either the whole or both halves")
+		return errors.New("backward is given together with backward_input or backward_weight: " +
+			"give either the whole or both halves")
 	case t.InputGradient.Set() && !halves:
 		return errors.New("backward_weight is missing: it goes with backward_input")
 	case t.WeightGradient.Set() && !halves:
 		return errors.New("backward_input is missing: it goes with backward_weight")
 	case split && !halves:
-		return errors.New(`backward_input is missing: the schedule splits the backward; write backward_input = "10ms" and backward_weight = "10ms", its two halves, in place of backward`)
+		return errors.New(`backward_input is missing: the schedule splits the backward; ` +
+			`write its two halves instead of backward: backward_input = "10ms" and backward_weight = "10ms"`)
 	case !t.Backward.Set() && !halves:
 		return errors.New(`backward is missing; write for example backward = "20ms"`)
 	}
 	return nil
 }
 
-// Costs prices tasks of stages that are placed so by the tables. Activations are
-// allocated when F starts, freed in part when I ends and for the rest when B or W ends.
+// Costs prices the tasks of stages with this placement by the tables. Activations are allocated
+// when F starts. A part of them is freed when I ends, and the rest when B or W ends.
 func (t Times) Costs(m MemoryOptions, p graph.Placement) graph.Costs {
 	whole, early := int64(m.Activation), int64(m.FreedByInputGradient)
 	price := func(task *graph.Task) graph.Cost {
@@ -240,7 +266,7 @@ func (t Times) Costs(m MemoryOptions, p graph.Placement) graph.Costs {
 	if t.Host == 0 && t.HostMessage == 0 {
 		return graph.Costs{ByMicrobatch: t.ByMicrobatch(), Task: price}
 	}
-	return graph.Costs{ByMicrobatch: t.ByMicrobatch(), Host: &graph.Host{Waits: true}, Task: func(task *graph.Task) graph.Cost {
+	launched := func(task *graph.Task) graph.Cost {
 		cost := price(task)
 		if task.Kind.Compute() {
 			cost.LaunchLead = time.Duration(t.Host)
@@ -250,15 +276,19 @@ func (t Times) Costs(m MemoryOptions, p graph.Placement) graph.Costs {
 		}
 		cost.Launch = cost.LaunchLead
 		return cost
-	}}
+	}
+	return graph.Costs{ByMicrobatch: t.ByMicrobatch(), Host: &graph.Host{Waits: true}, Task: launched}
 }
 
 // PassTimes lists the times of the passes by their keys.
 func PassTimes(t Times) []PassTime {
-	return []PassTime{{"forward", t.Forward}, {"backward", t.Backward}, {"backward_input", t.InputGradient}, {"backward_weight", t.WeightGradient}}
+	return []PassTime{
+		{"forward", t.Forward}, {"backward", t.Backward},
+		{"backward_input", t.InputGradient}, {"backward_weight", t.WeightGradient},
+	}
 }
 
-// PassTime holds what a pass takes, under its key in [times].
+// A PassTime is the time of a pass with its key in [times].
 type PassTime struct {
 	Key   string
 	Table TimeTable

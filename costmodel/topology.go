@@ -18,7 +18,7 @@ func (m *Machine) context() int { return max(1, m.Context) }
 // Devices counts the devices of a rank.
 func (m *Machine) Devices() int { return m.tensor() * m.context() }
 
-// first numbers a rank's first device as it lies on the nodes.
+// first returns the number of a rank's first device, in the order of devices on the nodes.
 func (m *Machine) first(rank int32) int {
 	at := int(rank)
 	if m.Stages > 1 && m.Replicas > 1 {
@@ -37,8 +37,8 @@ func (m *Machine) nodeOf(device int) int32 {
 	return int32(device / m.DevicesPerNode)
 }
 
-// siblings counts how many groups communicate at the same time from one node, of a rank of
-// which so many devices are in each.
+// siblings counts the groups of a rank that communicate from one node at the same time, if each has
+// width of its devices.
 func (m *Machine) siblings(width int) int {
 	if m.DevicesPerNode == 0 {
 		return m.Devices() / width
@@ -46,13 +46,12 @@ func (m *Machine) siblings(width int) int {
 	return min(m.Devices()/width, m.DevicesPerNode)
 }
 
-// Between is the link that a message between two ranks takes, and the queue
-// it shares with others: a number from 1 that is the same for transfers that
-// wait for each other. The devices of a rank all send at once: where they share
-// cards or a node, each has its part of the bandwidth.
+// Between returns the link that a message between two ranks takes, and the number of its queue, from
+// 1: transfers in the same queue wait for each other. The devices of a rank all send at once. If
+// they share network cards or a node's link, each has its part of the bandwidth.
 func (m *Machine) Between(from, to int32) (link.Link, int32) {
-	// Queues are numbered so that the kinds do not meet: 3k+1 for devices,
-	// 3k+2 for nodes, 3k+3 for network cards.
+	// Queues of different kinds have different numbers: 3k+1 for devices, 3k+2 for nodes, 3k+3 for
+	// network cards.
 	if node := m.Node(from); node != m.Node(to) {
 		nics := m.nics()
 		card := int(node)*nics + m.first(from)%m.DevicesPerNode%nics
@@ -65,16 +64,16 @@ func (m *Machine) Between(from, to int32) (link.Link, int32) {
 	return m.Link, 3*from + 1
 }
 
-// nics counts the network cards of a node, as many of them as its devices can use.
+// nics counts the network cards of a node that its devices can use.
 func (m *Machine) nics() int { return min(max(1, m.NICsPerNode), max(1, m.DevicesPerNode)) }
 
-// Group is what collectives over a group of ranks go through, where no other group
-// uses the cards of its nodes.
+// Group returns the link for collectives over a group of ranks, if no other group uses the network
+// cards of its nodes at that time.
 func (m *Machine) Group(ranks []int32) link.Link { return m.group(ranks, 1, nil) }
 
-// group finds the same of so many devices of each rank, where others communicate at that
-// time: load counts, by node, the devices that use its cards then, those of the group and
-// of its siblings included.
+// group returns the link for collectives over width devices of each rank, while other groups
+// communicate. load counts the devices that use the network cards of each node at that time,
+// including those of the group and its siblings; nil means no others.
 func (m *Machine) group(ranks []int32, width int, load []int) link.Link {
 	nodes, n := m.perNode(ranks, width), len(ranks)*width
 	if len(nodes) < 2 {
@@ -94,17 +93,17 @@ func (m *Machine) group(ranks []int32, width int, load []int) link.Link {
 	if slices.ContainsFunc(nodes, func(n onNode) bool { return n.devices != perNode }) {
 		perNode = 0 // not equal
 	}
-	across = across.WithoutTables() // which are for one rank on each node
-	slow := across                  // some steps stay inside a node
+	across = across.WithoutTables() // tables are for one rank on each node
+	slow := across                  // for rings, some of whose steps stay inside a node
 	slow.Collective = min(slow.Collective, units.Rate(m.Link.BusBandwidth()))
 	slow.Latency = max(m.Link.Latency, m.Network.Latency)
 	slow.Call = max(m.Link.Call, m.Network.Call)
 	return slow.WithLevels(len(nodes), perNode, m.Link, across)
 }
 
-// cards counts the network cards of a node that a ring over a group has for itself: as
-// many as it has devices there at most, and an equal part of all where its siblings, the
-// rings of the other devices of its ranks, or other groups share them.
+// cards returns the number of network cards of a node that a ring over a group has for itself: at
+// most one for each of its devices there, and an equal part of all cards if its siblings (the rings
+// of the other devices of its ranks) or other groups share them.
 func (m *Machine) cards(nodes []onNode, perNode, siblings int, load []int) float64 {
 	share := 1.0
 	for _, n := range nodes {
@@ -116,15 +115,15 @@ func (m *Machine) cards(nodes []onNode, perNode, siblings int, load []int) float
 	return min(float64(perNode), float64(m.nics())/float64(siblings)*share)
 }
 
-// groups finds what the collectives of every group go through. Groups over the replicas
-// communicate at the same time, and so do those within one, for tied parameters.
+// groups finds the links for the collectives of every group. All groups over the replicas
+// communicate at the same time, and so do all groups within a replica, for tied parameters.
 func (m *Machine) groups(g *graph.Graph) []link.Link {
 	type use struct {
-		load []int  // by node
-		seen []bool // by rank, which may have two groups: for sums and for gathers
+		load []int  // devices by node
+		seen []bool // by rank, since a rank may have two groups: for sums and for gathers
 	}
-	var uses [2]use
-	of := func(ranks []int32) *use {
+	var uses [2]use // within a replica, and over the replicas
+	useOf := func(ranks []int32) *use {
 		if len(ranks) > 1 && int(ranks[0])/g.Shape.Ranks == int(ranks[len(ranks)-1])/g.Shape.Ranks {
 			return &uses[0]
 		}
@@ -138,7 +137,7 @@ func (m *Machine) groups(g *graph.Graph) []link.Link {
 		if len(m.perNode(ranks, width)) < 2 {
 			continue
 		}
-		for u, i := of(ranks), 0; i < len(ranks); i++ {
+		for u, i := useOf(ranks), 0; i < len(ranks); i++ {
 			if r := ranks[i]; !u.seen[r] {
 				u.seen[r] = true
 				for _, n := range m.perNode(ranks[i:i+1], width) {
@@ -149,7 +148,7 @@ func (m *Machine) groups(g *graph.Graph) []link.Link {
 	}
 	var groups []link.Link
 	for k, ranks := range g.Groups {
-		groups = append(groups, m.group(ranks, g.Width(int32(k)), of(ranks).load))
+		groups = append(groups, m.group(ranks, g.Width(int32(k)), useOf(ranks).load))
 	}
 	return groups
 }
@@ -160,15 +159,16 @@ type onNode struct {
 	devices int
 }
 
-// perNode counts the devices of a group on its nodes, by node: so many of each rank, as far
-// apart from each other as can be.
+// perNode counts the devices of a group on each node, in the order of nodes. The group has width
+// devices of each rank, spaced as far apart as possible.
 func (m *Machine) perNode(ranks []int32, width int) []onNode {
 	var nodes []onNode
+	byNode := func(n onNode, node int32) int { return cmp.Compare(n.node, node) }
 	for i := range len(ranks) * width {
 		node, at := m.nodeOf(m.first(ranks[i/width])+i%width*(m.Devices()/width)), len(nodes)-1
 		if at < 0 || nodes[at].node != node {
 			var known bool
-			at, known = slices.BinarySearchFunc(nodes, node, func(n onNode, node int32) int { return cmp.Compare(n.node, node) })
+			at, known = slices.BinarySearchFunc(nodes, node, byNode)
 			if !known {
 				nodes = slices.Insert(nodes, at, onNode{node: node})
 			}
@@ -178,7 +178,7 @@ func (m *Machine) perNode(ranks []int32, width int) []onNode {
 	return nodes
 }
 
-// Nodes is the number of nodes that a number of ranks takes.
+// Nodes returns the number of nodes that a number of ranks needs.
 func (m *Machine) Nodes(ranks int) int {
 	if ranks == 0 || m.DevicesPerNode == 0 {
 		return min(1, ranks)
@@ -186,7 +186,7 @@ func (m *Machine) Nodes(ranks int) int {
 	return (ranks*m.Devices() + m.DevicesPerNode - 1) / m.DevicesPerNode
 }
 
-// inner finds what the devices of a tensor-parallel group exchange through.
+// inner finds the link among the devices of a tensor-parallel group.
 func (m *Machine) inner() link.Link {
 	single := *m
 	single.Tensor, single.Context = 1, m.tensor()

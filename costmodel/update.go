@@ -12,13 +12,12 @@ import (
 	"psim/schedules/graph"
 )
 
-// Averaging is the name of a MeasuredUpdate that is no optimizer's: the division
-// of gradients that were summed over the replicas.
+// Averaging is the name of a MeasuredUpdate that is not an optimizer's: the division of gradients
+// that were summed over the replicas.
 const Averaging = "average"
 
-// MeasuredUpdate is what an optimizer's step took on a device, in fp32: an entry
-// of [[machine.optimizer]]. n tensors of b bytes of parameters in all take
-// n · PerTensor + b / Rate.
+// MeasuredUpdate is the measured time of an optimizer's step on a device, in fp32: an entry of
+// [[machine.optimizer]]. n tensors with b bytes of parameters in total take n · PerTensor + b / Rate.
 type MeasuredUpdate struct {
 	Name      string         `toml:"name"` // as in train.optimizer, or Averaging
 	PerTensor units.Duration `toml:"per_tensor"`
@@ -28,9 +27,19 @@ type MeasuredUpdate struct {
 // Settings describes [[machine.optimizer]].
 func (MeasuredUpdate) Settings() []setting.Setting {
 	return []setting.Setting{
-		{Key: "name", Required: true, Example: `"adamw"`, OneOf: append(training.Optimizers(), Averaging), Text: "as train.optimizer has it; or average, the division of gradients that were summed over replicas"},
-		{Key: "per_tensor", Default: "0us", Example: `"20us"`, Range: setting.Range{Max: float64(units.Longest), BelowMax: true}, Text: "for every tensor of parameters"},
-		{Key: "rate", Required: true, Example: `"1GB/s"`, Range: setting.Positive(), Text: "bytes of parameters per second, beside that"},
+		{
+			Key: "name", Required: true, Example: `"adamw"`, OneOf: append(training.Optimizers(), Averaging),
+			Text: "as in train.optimizer; or average, the division of gradients that were summed over replicas",
+		},
+		{
+			Key: "per_tensor", Default: "0us", Example: `"20us"`,
+			Range: setting.Range{Max: float64(units.Longest), BelowMax: true},
+			Text:  "for every tensor of parameters",
+		},
+		{
+			Key: "rate", Required: true, Example: `"1GB/s"`, Range: setting.Positive(),
+			Text: "bytes of parameters per second, in addition to per_tensor",
+		},
 	}
 }
 
@@ -49,12 +58,12 @@ func checkUpdates(list []MeasuredUpdate) error {
 	return nil
 }
 
-// Time of a step.
+// Time returns the time of a step.
 func (u MeasuredUpdate) Time(tensors int, bytes int64) time.Duration {
 	return units.Nanoseconds(float64(tensors)*float64(u.PerTensor) + float64(bytes)/float64(u.Rate)*1e9)
 }
 
-// Update is the time of an optimizer's step, and false if it was not measured.
+// Update returns the time of an optimizer's step, and false if it was not measured.
 func (c Compute) Update(optimizer string, tensors int, bytes int64) (time.Duration, bool) {
 	for _, u := range c.updates {
 		if u.Name == cmp.Or(optimizer, "adamw") {
@@ -64,16 +73,15 @@ func (c Compute) Update(optimizer string, tensors int, bytes int64) (time.Durati
 	return 0, false
 }
 
-// updates hold the times of what ends a step, by rank of a replica.
+// updates holds the times of the tasks that end a step, by rank of a replica.
 type updates struct {
 	compute Compute
 	times   []time.Duration // of the optimizer
 	tensors []int           // of parameters
 }
 
-// newUpdates prices the update of every rank's parameters: it reads the
-// gradients and reads and writes the state, of its share. An optimizer that was
-// measured takes what it took.
+// newUpdates prices the update of every rank's parameters. An update reads the gradients and reads
+// and writes the state of the rank's share. An optimizer that was measured takes the measured time.
 func newUpdates(m Machine, c Compute, staged *stages.Staged, g *graph.Graph) updates {
 	ranks := g.Ranks() / max(1, staged.Replicas)
 	u := updates{c, make([]time.Duration, ranks), make([]int, ranks)}
@@ -107,10 +115,10 @@ func newUpdates(m Machine, c Compute, staged *stages.Staged, g *graph.Graph) upd
 	return u
 }
 
-// updated counts the bytes that an update moves for a parameter, and those of its gradient
-// by then. An optimizer with fp32 weights has its gradients in fp32, too: what was summed
-// in 16 bits is converted first. It reads and writes its state, of which the fp32 weight is
-// read once more to be converted back; without one the parameter itself is read and written.
+// updated counts the bytes that an update moves for a parameter, and those of its gradient at that
+// time. An optimizer with fp32 weights takes gradients in fp32, too: sums in 16 bits are converted
+// first. It reads and writes its state, and reads the fp32 weight once more to convert it back.
+// Without an fp32 weight it reads and writes the parameter itself.
 func updated(per training.State, t training.Options) (bytes, gradient int64) {
 	const wide = 4
 	gradient = per.Gradient
@@ -120,13 +128,13 @@ func updated(per training.State, t training.Options) (bytes, gradient int64) {
 	return bytes + gradient*(1+t.GradientPasses()) + 2*per.Optimizer + wide + per.Parameter, gradient
 }
 
-// normBytes counts the bytes of the square of a norm, in fp32.
+// normBytes is the size of the square of a norm, in fp32.
 const normBytes = 4
 
-// sumOfNorms returns how long clipping sums one number over all devices that hold
-// different gradients: those of a replica, or of all where ZeRO shards them. Beside
-// that and scaling, clipping reads the gradients. Ranks do not wait for each other
-// there: the sum of gradients has made them already.
+// sumOfNorms returns the time in which clipping sums one number over all devices that hold
+// different gradients: those of a replica, or of all replicas if ZeRO shards the gradients. Besides
+// this sum and scaling, clipping reads the gradients. Ranks do not wait for each other here, since
+// they already did for the sum of gradients.
 func (m *Machine) sumOfNorms(sharded bool, g *graph.Graph) time.Duration {
 	n := g.Shape.Ranks
 	if sharded {

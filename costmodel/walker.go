@@ -9,30 +9,30 @@ import (
 	"psim/internal/units"
 )
 
-// A walker follows a thread and a device through kernels, from when the thread
-// begins to launch them: none runs before it is launched, nor before the one
-// before it has ended.
+// A walker follows a thread and a device through kernels, from the time at which the thread begins
+// to launch them. A kernel runs when it has been launched and the kernel before it has ended.
 type walker struct {
-	compute        Compute
-	host           HostTimes
-	samples        int64
-	launched, ends time.Duration
-	busy           time.Duration
-	known          *walks
+	compute  Compute
+	host     HostTimes
+	samples  int64
+	launched time.Duration // when the thread has launched all kernels so far
+	ends     time.Duration // when the device has finished them
+	busy     time.Duration // how long the device was busy with them
+	known    *walks
 }
 
-// walks hold what was walked through, once for all layers that share their operations.
+// walks holds the results of walks, once for all layers that share their operations.
 type walks struct {
 	list    []walked
 	stepped []steppedLayer
 }
 
-// A walked is what passes of a layer, its repeated forward or a step of a backward do to a
+// A walked is the effect of passes of a layer, its repeated forward or a step of a backward on a
 // walker that begins at 0.
 type walked struct {
 	layer                network.Layer
 	samples              int64
-	what                 string
+	passes               string
 	launched, ends, busy time.Duration
 }
 
@@ -49,22 +49,23 @@ func walking(passes []network.Pass) string {
 	return "weight"
 }
 
-// once walks through a layer, or does what walking through one that shares its operations
-// did: kernels follow the later of the thread and the device, so that from wherever a walker
-// is, both ways add up. A thread that waits for the device layer by layer has to walk.
-func (w *walker) once(l network.Layer, what string, walk func(*walker)) {
+// once walks through a layer, or repeats the effect of an earlier walk through a layer that shares
+// its operations. Kernels follow the later of the thread and the device, so that both ways give the
+// same result from wherever a walker is. A thread that waits for the device layer by layer has to
+// walk every time.
+func (w *walker) once(l network.Layer, passes string, walk func(*walker)) {
 	if len(l.Ops) == 0 || w.host.Layer > 0 {
 		walk(w)
 		return
 	}
 	for i := range w.known.list {
-		if k := &w.known.list[i]; k.what == what && k.samples == w.samples && k.layer.Shares(l) {
+		if k := &w.known.list[i]; k.passes == passes && k.samples == w.samples && k.layer.Shares(l) {
 			w.follow(k)
 			return
 		}
 	}
 	k := w.fresh(walk)
-	k.layer, k.samples, k.what = l, w.samples, what
+	k.layer, k.samples, k.passes = l, w.samples, passes
 	w.known.list = append(w.known.list, k)
 	w.follow(&k)
 }
@@ -76,42 +77,42 @@ func (w *walker) fresh(walk func(*walker)) walked {
 	return walked{launched: first.launched, ends: first.ends, busy: first.busy}
 }
 
-// follow does from where the walker is what was walked from 0.
+// follow adds the effect of a walk from 0 to where the walker is.
 func (w *walker) follow(k *walked) {
 	w.ends = max(units.Sum(w.ends, k.busy), units.Sum(w.launched, k.ends))
 	w.launched, w.busy = units.Sum(w.launched, k.launched), units.Sum(w.busy, k.busy)
 }
 
-// free reports whether kernels are launched for nothing: then there is nothing to follow.
+// free reports whether launching takes no time, so that there is nothing to follow.
 func (w *walker) free() bool { return w.host.Operation == 0 && w.host.Layer == 0 }
 
 func (w *walker) launch() launch {
 	return launch{thread: w.launched, lead: max(w.ends, w.launched) - w.busy}
 }
 
-// prepare walks through what comes before a layer.
+// prepare walks through the host's work before a layer.
 func (w *walker) prepare() {
 	if w.host.Layer > 0 {
 		w.launched = units.Sum(max(w.launched, w.ends), time.Duration(w.host.Layer))
 	}
 }
 
-// layer walks through passes of a layer, those of a backward from its last
-// operation to the first. One that was measured took its launches along.
+// layer walks through passes of a layer, those of a backward from its last operation to the first.
+// The time of a layer that was measured includes its launches.
 func (w *walker) layer(l network.Layer, passes ...network.Pass) {
 	if w.free() {
 		return
 	}
 	w.prepare()
-	w.once(l, walking(passes), func(w *walker) { w.kind(l, passes...) })
+	w.once(l, walking(passes), func(w *walker) { w.passes(l, passes...) })
 }
 
-// kind walks through passes of a layer by how these are made.
-func (w *walker) kind(l network.Layer, passes ...network.Pass) {
+// passes walks through passes of a layer, in the way in which they were measured or are computed.
+func (w *walker) passes(l network.Layer, passes ...network.Pass) {
 	which := timeOf(passes[0])
 	switch {
 	case len(passes) == 2 && w.compute.twoPass:
-		w.twice(l)
+		w.twoPassBackward(l)
 		return
 	case len(passes) == 2:
 		which = backwardTime
@@ -131,8 +132,8 @@ func (w *walker) kind(l network.Layer, passes ...network.Pass) {
 	w.reversed(l.Ops, passes[0])
 }
 
-// twice walks through a backward in two passes.
-func (w *walker) twice(l network.Layer) {
+// twoPassBackward walks through a backward in two passes.
+func (w *walker) twoPassBackward(l network.Layer) {
 	if _, ok := w.compute.measured.at(l, inputTime, w.samples); ok {
 		w.kernels(0, w.compute.rewalk(l, w.samples))
 	} else {
@@ -144,7 +145,7 @@ func (w *walker) twice(l network.Layer) {
 	w.layer(l, network.InputGradient)
 }
 
-// repeated walks through what a layer did not keep and runs again.
+// repeated walks through the forward operations that a layer runs again.
 func (w *walker) repeated(l network.Layer, t training.Options) {
 	if w.free() {
 		return
@@ -158,8 +159,8 @@ func (w *walker) repeated(l network.Layer, t training.Options) {
 	})
 }
 
-// backward walks through a whole backward. Exchanges that run beside the products
-// which follow them in forward order are launched before what hides them.
+// backward walks through a whole backward. An exchange that overlaps with the products after it in
+// forward order is launched before these.
 func (w *walker) backward(ops []network.Op) {
 	for _, step := range steps(ops) {
 		w.step(step)
@@ -169,15 +170,15 @@ func (w *walker) backward(ops []network.Op) {
 // step walks through a step of a whole backward.
 func (w *walker) step(ops []network.Op) {
 	if o := ops[0]; o.Class == network.Exchange && o.Overlapped {
-		w.beside(ops[1:], network.InputGradient, o, network.WeightGradient)
-		w.beside(ops[1:], network.WeightGradient, o, network.InputGradient)
+		w.overlapped(ops[1:], network.InputGradient, o, network.WeightGradient)
+		w.overlapped(ops[1:], network.WeightGradient, o, network.InputGradient)
 		return
 	}
 	w.operations(ops, network.InputGradient, network.WeightGradient)
 }
 
-// steps cuts operations in the order of a backward: each is a step by itself, and an
-// exchange that runs beside the products after it is one with these.
+// steps cuts operations into the steps of a backward, in its order. An exchange that overlaps with
+// the products after it forms a step with them; every other operation is a step by itself.
 func steps(ops []network.Op) (list [][]network.Op) {
 	for end := len(ops); end > 0; {
 		i := end - 1
@@ -193,8 +194,8 @@ func steps(ops []network.Op) (list [][]network.Op) {
 	return list
 }
 
-// beside walks through one pass of products and an exchange that runs next to it.
-func (w *walker) beside(products []network.Op, p network.Pass, exchange network.Op, q network.Pass) {
+// overlapped walks through one pass of products and an exchange that runs at the same time.
+func (w *walker) overlapped(products []network.Op, p network.Pass, exchange network.Op, q network.Pass) {
 	other := *w
 	other.operations([]network.Op{exchange}, q)
 	w.launched = other.launched
@@ -228,8 +229,8 @@ func (w *walker) kernels(n int, busy time.Duration) {
 	w.busy = units.Sum(w.busy, busy)
 }
 
-// Launching returns what the thread takes for a layer's forward and backward and what is
-// repeated for that, with the device's time where it waits for the device layer by layer.
+// Launching returns the time of the thread for a layer's forward and backward, with recomputation.
+// It includes the device's time if the thread waits for the device layer by layer.
 func (h HostTimes) Launching(c Compute, l network.Layer, t training.Options, samples int64) time.Duration {
 	w := walker{compute: c, host: h, samples: samples, known: &walks{}}
 	w.layer(l, network.Forward)

@@ -36,7 +36,7 @@ func TestWalkedOnce(t *testing.T) {
 			l := n.Layers[rapid.IntRange(0, len(n.Layers)-1).Draw(t, "layer")]
 			passes := rapid.SampledFrom([][]network.Pass{{network.Forward}, {network.InputGradient}, {network.WeightGradient}, {network.InputGradient, network.WeightGradient}}).Draw(t, "passes")
 			once.layer(l, passes...)
-			each.kind(l, passes...)
+			each.passes(l, passes...)
 			if rapid.Bool().Draw(t, "again") {
 				once.repeated(l, training)
 				each.operations(training.Repeated(l), network.Forward)

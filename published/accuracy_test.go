@@ -22,17 +22,17 @@ import (
 var replayed = sync.OnceValues(func() (Report, error) { return Replay(context.Background(), tables()) })
 
 // replayedTable is one of them.
-func replayedTable(t *testing.T, name string) Result {
+func replayedTable(t *testing.T, name string) StudyResult {
 	t.Helper()
 	r, err := replayed()
 	require.NoError(t, err)
-	i := slices.IndexFunc(r.Tables, func(table Result) bool { return table.Name == name })
+	i := slices.IndexFunc(r.Tables, func(table StudyResult) bool { return table.Name == name })
 	require.GreaterOrEqual(t, i, 0, name)
 	return r.Tables[i]
 }
 
 // rowsOf lists the rows of a table, which have not been predicted.
-func rowsOf(t *testing.T, of *Table) []row {
+func rowsOf(t *testing.T, of *Study) []row {
 	t.Helper()
 	rows, err := of.forms(t.Context(), &predictions{})
 	require.NoError(t, err)

@@ -7,9 +7,9 @@ import (
 	"psim/results/rankings"
 )
 
-// Accuracy returns how far off predictions of a stack on a device in a precision were when
-// they were last compared with the published runs (testdata/stacks.csv, which a test keeps),
-// with no rows where there are none.
+// Accuracy returns the error of predictions for a stack on a device in a precision, from the last
+// comparison with published runs (testdata/stacks.csv, which a test keeps up to date). Rows is 0 without
+// such runs.
 func Accuracy(stack, device, precision string) *rankings.StackAccuracy {
 	device = deviceIn(device, precision)
 	a := &rankings.StackAccuracy{Stack: stack, Device: device}

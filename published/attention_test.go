@@ -289,7 +289,7 @@ func (all timings) fitted(t *testing.T, name string) (n int, off float64, kernel
 		source, _, _ := strings.Cut(r.text("source"), ",")
 		k, s = append(k, r.text("kernel")), append(s, source)
 		if r.text("use") == "fit" {
-			var made Row
+			var made DataPoint
 			require.NoError(t, r.numbers(&made))
 			n, off = n+1, off+math.Abs(made.Error())
 		}

@@ -11,16 +11,16 @@ import (
 	"psim/internal/formula"
 )
 
-// A configuration is what a row stands for, as text: settings over an example, or a file of
-// its own.
+// A configuration is the configuration of a row as text: an example with changed settings, or a whole
+// file.
 type configuration struct {
-	base string
+	base string   // name of the example, or ""
 	sets []string // KEY = VALUE in TOML
-	text string   // sections after them, where there is no base
+	text string   // sections after them, if there is no base
 	over []string
 }
 
-// key returns a value of the row's configuration, but not to what the configuration says.
+// key returns a setting of the row's configuration. The configuration itself must not use it.
 func (r row) key(name string) (any, error) {
 	if r.settling {
 		return nil, fmt.Errorf("no column %s", name)
@@ -39,9 +39,8 @@ func (r row) key(name string) (any, error) {
 	return value, nil
 }
 
-// settings returns the row's settings by key, in TOML: the sections that the table or a
-// prediction has, cells whose columns have a dot, and what series, predictions and
-// alternatives set.
+// settings returns the row's settings by key, in TOML: the sections of the table or of a prediction,
+// cells of columns with a dot in their names, and the settings of series, predictions and alternatives.
 func (r row) settings() (map[string]string, error) {
 	values := map[string]string{}
 	sections, cells := r.table.Config, true
@@ -77,7 +76,7 @@ func (r row) settings() (map[string]string, error) {
 	return values, nil
 }
 
-// flatten puts sections as settings with dotted keys.
+// flatten adds sections as settings with dotted keys.
 func (r row) flatten(values map[string]string, prefix string, sections settings) error {
 	for key, value := range sections {
 		var err error
@@ -93,7 +92,7 @@ func (r row) flatten(values map[string]string, prefix string, sections settings)
 	return nil
 }
 
-// put sets a key, or takes it away where a text is empty.
+// put sets a key, or removes it if its text is empty.
 func (r row) put(values map[string]string, key string, value any) error {
 	text, ok := value.(string)
 	if !ok {
@@ -110,7 +109,7 @@ func (r row) put(values map[string]string, key string, value any) error {
 	return nil
 }
 
-// tomlOf writes a cell as TOML has it: a list, a number or a text.
+// tomlOf writes a cell as TOML: a list, a number or a text.
 func tomlOf(cell string) string {
 	if strings.HasPrefix(cell, "[") {
 		return strings.ReplaceAll(cell, " ", ", ")
@@ -121,7 +120,7 @@ func tomlOf(cell string) string {
 	return strconv.Quote(cell)
 }
 
-// literal writes a value of TOML.
+// literal writes a value as TOML.
 func literal(value any) string {
 	var parts []string
 	switch v := value.(type) {
@@ -146,7 +145,7 @@ func literal(value any) string {
 	return fmt.Sprint(value)
 }
 
-// configuration returns what the row stands for.
+// configuration returns the row's configuration.
 func (r row) configuration() (configuration, error) {
 	values, err := r.settings()
 	if err != nil {
@@ -163,12 +162,12 @@ func (r row) configuration() (configuration, error) {
 	return c, err
 }
 
-// id tells configurations apart.
+// id identifies a configuration.
 func (c configuration) id() string {
 	return strings.Join(slices.Concat([]string{c.base}, c.sets, []string{c.text}, c.over), "\n")
 }
 
-// load reads it.
+// load parses the configuration.
 func (c configuration) load() (*configs.Config, error) {
 	if c.base != "" {
 		return configs.Load(c.base, slices.Concat(c.sets, c.over)...)

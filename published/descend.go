@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// descend looks for a minimum from zero on: along every axis with a step that
-// grows where it helps and shrinks where it does not, and in random directions.
+// descend searches for a minimum, starting at zero: along every axis with a step that grows if it helps
+// and shrinks otherwise, and in random directions.
 func descend(n, rounds int, f func([]float64) float64) []float64 {
 	x, step := make([]float64, n), slices.Repeat([]float64{0.3}, n)
 	best, random := f(x), rand.New(rand.NewSource(1))

@@ -22,7 +22,7 @@ type machineFit struct {
 	Constants []constant `toml:"constants"`
 }
 
-// A constant is a number of a machine that is fitted.
+// A constant is a fitted number of a machine.
 type constant struct {
 	Key    string  `toml:"key"`
 	Start  float64 `toml:"start"` // of the search
@@ -30,8 +30,8 @@ type constant struct {
 	Unit   string  `toml:"unit"`
 }
 
-// Fit writes what is fitted to published rows into a folder: the constants of stacks as a
-// table, the machines of tables, and columns of their data. It takes ten minutes.
+// Fit writes everything that is fitted to published rows into a folder: a table of the constants of
+// stacks, the machines of tables, and columns of their data. It takes ten minutes.
 func Fit(folder string) error {
 	if err := fitStacks(folder); err != nil {
 		return err
@@ -57,8 +57,8 @@ func Fit(folder string) error {
 	return nil
 }
 
-// machine writes a machine file with every constant at its start times a factor, whose
-// logarithm x has.
+// machine writes a machine file in which every constant is its start times a factor. x has the
+// logarithms of the factors.
 func (f machineFit) machine(x []float64) string {
 	text := strings.TrimPrefix(f.Head, "\n")
 	for i, c := range f.Constants {
@@ -71,9 +71,8 @@ func (f machineFit) machine(x []float64) string {
 	return text
 }
 
-// misfit sums the absolute logarithms of predicted over published of the used rows, on a
-// machine.
-func (t *Table) misfit(machine string) (sum float64) {
+// misfit sums the absolute logarithms of predicted over published, for the used rows on a machine.
+func (t *Study) misfit(machine string) (sum float64) {
 	ctx := context.Background()
 	rows, err := t.forms(ctx, &predictions{})
 	if err != nil {
@@ -97,30 +96,30 @@ func (t *Table) misfit(machine string) (sum float64) {
 	return sum
 }
 
-// logarithm computes that of predicted over published.
+// logarithm returns the logarithm of predicted over published.
 func (r row) logarithm() (float64, error) {
-	var made Row
+	var made DataPoint
 	if err := r.numbers(&made); err != nil {
 		return 0, err
 	}
 	return math.Log1p(made.Error()), nil
 }
 
-// A solve says how a column of a table's data is fitted: to the smallest number with which a
-// condition holds for a record. All records of its group get it.
+// A solve says how a column of a table's data is fitted: to the smallest number for which a condition
+// holds for a record. All records of its group get this number.
 type solve struct {
 	Column string `toml:"column"`
-	Of     string `toml:"of"`     // expression: records that are solved; "" is all
-	Enough string `toml:"enough"` // expression: holds from some number on
-	// The number lies between these. From 0 on the range is halved until it is as small as
-	// the last of the digits; else the range of its logarithm, to a part in ten thousand.
+	Of     string `toml:"of"`     // expression: records that are solved; "" means all
+	Enough string `toml:"enough"` // expression: holds for all numbers above some number
+	// The number lies between From and To. If From is 0, the range is halved until it is as small
+	// as the last digit; otherwise the range of the logarithm is halved, to a part in ten thousand.
 	From   float64 `toml:"from"`
 	To     float64 `toml:"to"`
 	Digits int     `toml:"digits"`
 }
 
-// solved returns the table's data with what is solved.
-func (t *Table) solved() ([]byte, error) {
+// solved returns the table's data with the fitted columns.
+func (t *Study) solved() ([]byte, error) {
 	list := t.records()
 	for i := range list {
 		for _, s := range t.Solve {
@@ -175,7 +174,7 @@ func (s solve) least(r row) (float64, error) {
 }
 
 // write returns the table's file with other records.
-func (t *Table) write(list []record) ([]byte, error) {
+func (t *Study) write(list []record) ([]byte, error) {
 	var text bytes.Buffer
 	var columns []string
 	for line := range strings.Lines(read("testdata/" + t.Data)) {

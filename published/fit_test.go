@@ -95,7 +95,7 @@ func TestFittedCore(t *testing.T) {
 			}
 			require.Equal(t, "yes", r.text("used"))
 			r.over = []string{fmt.Sprintf("machine.compute.flops=%.3fGFLOP/s", 10.6*flops), fmt.Sprintf("machine.compute.launch=%.3fms", 44.8*launch)}
-			var made Row
+			var made DataPoint
 			require.NoError(t, r.numbers(&made))
 			sum += made.Error() * made.Error()
 		}
@@ -105,7 +105,7 @@ func TestFittedCore(t *testing.T) {
 	for _, by := range [][2]float64{{1.05, 1}, {0.95, 1}, {1, 1.05}, {1, 0.95}, {1.05, 1.05}, {0.95, 0.95}} {
 		require.Greater(t, squares(by[0], by[1]), best)
 	}
-	var byCatalog, byFit Row
+	var byCatalog, byFit DataPoint
 	r := rowsOf(t, table("cs1390-times"))[5]
 	require.NoError(t, r.numbers(&byCatalog))
 	r.over = []string{"machine.compute.flops=10.6GFLOP/s", "machine.compute.launch=44.8ms"}

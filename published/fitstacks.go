@@ -28,16 +28,16 @@ type stackFit struct {
 	rows []row
 }
 
-// A fitted lists used rows of a table on the chip.
+// A fitted selects used rows of a table on the chip.
 type fitted struct {
 	Table string   `toml:"table"`
-	Where string   `toml:"where"` // expression: which of them; "" is all
-	Set   settings `toml:"set"`   // over the rows' configurations
-	// Machine is a [machine] section in place of the table's, of that chip.
+	Where string   `toml:"where"` // expression: which of the rows; "" means all
+	Set   settings `toml:"set"`   // replace settings of the rows
+	// Machine is a [machine] section of that chip that replaces the table's.
 	Machine string `toml:"machine"`
 }
 
-// stackFits reads them from stack_fits.toml.
+// stackFits reads the fits of stack_fits.toml.
 func stackFits() ([]stackFit, error) {
 	var file struct {
 		Fits []stackFit `toml:"fits"`
@@ -88,7 +88,7 @@ func (f fitted) list(onChip string) ([]row, error) {
 	return rows, nil
 }
 
-// A constantOf is what a catalog has for a key, such as 2.02ms: a number and a unit.
+// A constantOf is the catalog's value of a key, a number with a unit such as 2.02ms.
 type constantOf struct {
 	key, unit string
 	value     float64
@@ -122,8 +122,8 @@ func (f stackFit) catalog() (list []constantOf, err error) {
 	return list, nil
 }
 
-// device returns the catalog's value: of a key, or the share of the peak that products in 16
-// bits reach.
+// device returns the value of the device in the catalog: half_rows, or else the share of the peak that
+// products in 16 bits reach.
 func (f stackFit) device(key string) (float64, error) {
 	name, err := f.rows[0].Value("machine.device")
 	if err != nil {
@@ -141,8 +141,8 @@ func (f stackFit) device(key string) (float64, error) {
 	return 0, fmt.Errorf("no device %s", name)
 }
 
-// misfit averages the absolute logarithms of predicted over published, table by table, with
-// every constant at the catalog's value times a factor, whose logarithm x has.
+// misfit averages the absolute logarithms of predicted over published, table by table. Every constant
+// is the catalog's value times a factor; x has the logarithms of the factors.
 func (f stackFit) misfit(constants []constantOf, x []float64) float64 {
 	var sets []string
 	for i, c := range constants {
@@ -170,16 +170,15 @@ func (f stackFit) misfit(constants []constantOf, x []float64) float64 {
 	return mean
 }
 
-// at writes the constant at its value times a factor, by its logarithm.
+// at writes the constant times a factor, which is given by its logarithm.
 func (c constantOf) at(x float64) string { return fmt.Sprintf("%.4g%s", c.value*math.Exp(x), c.unit) }
 
 // constantsHead begins stack_constants.csv.
-const constantsHead = `# The constants of stacks that are fitted, as the catalogs have them and where the rows are met best, and how far
-# predictions of these rows are off on average (of logarithms). Written by make fit.
-`
+const constantsHead = "# The constants of stacks that are fitted, as the catalogs have them and where the rows are " +
+	"met best, and how far\n# predictions of these rows are off on average (of logarithms). Written by make fit.\n"
 
-// fitStacks writes a table of the constants, as the catalogs have them and as they come
-// closest to their rows.
+// fitStacks writes a table of the constants: the values of the catalogs and those that fit their rows
+// best.
 func fitStacks(folder string) error {
 	var text bytes.Buffer
 	text.WriteString(constantsHead)

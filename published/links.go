@@ -15,8 +15,8 @@ import (
 // them.
 type linkOfRows struct {
 	Name string `toml:"name"` // of the catalog
-	// Of is, without a name, the column that tells machines apart, each of which has a link
-	// that is fitted to its used rows.
+	// Of is the column of machines if Name is empty. Each machine then has a link that is fitted to
+	// its used rows.
 	Of    string `toml:"of"`
 	Ranks string `toml:"ranks"` // expressions
 	Bytes string `toml:"bytes"`
@@ -36,7 +36,7 @@ func (r row) allReduce([]any) (any, error) {
 	return l.CollectiveTime(graph.AllReduce, t.Ranks, t.Bytes).Seconds(), nil
 }
 
-// link returns the catalog's, or the one that is fitted to the machine's used rows.
+// link returns the link of the catalog, or the one that is fitted to the machine's used rows.
 func (r row) link() (link.Link, error) {
 	if r.table.Link.Name != "" {
 		return catalogLink(r.table.Link.Name)
@@ -81,7 +81,7 @@ func (r row) usedTimings() (list []calibrate.CollectiveTiming, err error) {
 	return list, nil
 }
 
-// timing reads what the row has measured.
+// timing reads the measurement of the row.
 func (r row) timing() (calibrate.CollectiveTiming, error) {
 	var x [3]float64
 	for i, expression := range []string{r.table.Link.Ranks, r.table.Link.Bytes, r.table.Link.Time} {

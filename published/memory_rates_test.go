@@ -85,7 +85,7 @@ func TestRatesInFP32AreFitted(t *testing.T) {
 		"l40":           {2, 23.76}, // 32 over two, without a pipeline
 		"rtx-3090":      {2, 35.72},
 	} {
-		var epoch Row
+		var epoch DataPoint
 		run := rows[want.run].with(change{Set: settings{"machine.device": device, "machine.host.operation": "0us"}})
 		require.NoError(t, run.numbers(&epoch))
 		require.InEpsilon(t, want.seconds, epoch.Predicted, 0.002, device)

@@ -7,18 +7,17 @@ import (
 	"strings"
 )
 
-// leastPlans bounds from below how many rows of one training say something of the order
-// of plans.
+// leastPlans is the smallest number of rows of one training for which the order of plans is reported.
 const leastPlans = 5
 
-// An Order is how well the order of plans for one training is predicted: Spearman's
+// A PlanOrder says how well the order of plans for one training is predicted: Spearman's
 // correlation of the ranks of measured and of predicted steps, 1 for the same order.
-type Order struct {
+type PlanOrder struct {
 	Training string  `json:"training"`
 	Rows     int     `json:"rows"`
-	Used     int     `json:"used"` // of them, those that constants were fitted to
+	Used     int     `json:"used"` // rows that constants were fitted to
 	Rank     float64 `json:"rank_correlation"`
-	// Others are those of the rows' alternatives, by name.
+	// Others are the correlations of the rows' alternatives, by name.
 	Others []NamedRank `json:"otherwise,omitempty"`
 }
 
@@ -29,9 +28,9 @@ type NamedRank struct {
 }
 
 // orders compares the order of the plans of every training that has enough of them.
-func orders(rows []Row) (list []Order) {
+func orders(rows []DataPoint) (list []PlanOrder) {
 	var names []string
-	by := map[string][]Row{}
+	by := map[string][]DataPoint{}
 	for _, r := range rows {
 		if r.Training == "" {
 			continue
@@ -46,7 +45,7 @@ func orders(rows []Row) (list []Order) {
 		if len(group) < leastPlans {
 			continue
 		}
-		o := Order{Training: name, Rows: len(group)}
+		o := PlanOrder{Training: name, Rows: len(group)}
 		var measured, predicted []float64
 		for _, r := range group {
 			measured, predicted = append(measured, r.Published), append(predicted, r.Predicted)
@@ -66,8 +65,8 @@ func orders(rows []Row) (list []Order) {
 	return list
 }
 
-// text says it in a sentence.
-func (o Order) text() string {
+// text returns the order as a sentence.
+func (o PlanOrder) text() string {
 	text := fmt.Sprintf("Order of %d plans for %s", o.Rows, o.Training)
 	if o.Used > 0 {
 		text += fmt.Sprintf(" (%d of them used for the fit)", o.Used)

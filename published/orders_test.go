@@ -16,12 +16,12 @@ func TestSpearman(t *testing.T) {
 }
 
 func TestOrders(t *testing.T) {
-	var rows []Row
+	var rows []DataPoint
 	for i, predicted := range []float64{10, 20, 30, 50, 40} {
-		rows = append(rows, Row{
+		rows = append(rows, DataPoint{
 			Training: "t", Published: float64(i + 1), Predicted: predicted, Used: i == 0,
 			Alternatives: []Alternative{{"another network", float64(-i)}},
-		}, Row{Training: "few", Published: 1, Predicted: 1}, Row{Published: 1, Predicted: 2})
+		}, DataPoint{Training: "few", Published: 1, Predicted: 1}, DataPoint{Published: 1, Predicted: 2})
 	}
 	list := orders(rows)
 	require.Len(t, list, 2)

@@ -10,22 +10,22 @@ import (
 	"psim/schedules/graph"
 )
 
-// A prediction is what rows compare of a simulated step.
+// A prediction holds the results of a simulated step that rows compare.
 type prediction struct {
 	results.Result
-	span    float64 // the longest of a rank, in seconds
+	span    float64 // the longest span of a rank, in seconds
 	samples float64 // of a step
 	trace   *graph.Trace
 }
 
-// predictions remembers what was predicted, as several rows may stand for one configuration.
-// Rows may ask at the same time.
+// predictions remembers predictions, since several rows may have the same configuration. It may be used
+// by several goroutines.
 type predictions struct {
 	mutex sync.Mutex
 	known map[string]func() (*prediction, error)
 }
 
-// of predicts a configuration, with the trace of all tasks where one is wanted.
+// of predicts a configuration, with the trace of all tasks if trace is set.
 func (p *predictions) of(ctx context.Context, c configuration, trace bool) (*prediction, error) {
 	predict, id := psim.Estimate, "estimated\n"
 	if trace {
@@ -48,7 +48,7 @@ func (p *predictions) of(ctx context.Context, c configuration, trace bool) (*pre
 // A predictor is psim.Predict or psim.Estimate.
 type predictor func(context.Context, *configs.Config) (*psim.Prediction, error)
 
-// predictOnce keeps no more of a prediction than rows compare.
+// predictOnce predicts a configuration, and keeps only the results that rows compare.
 func predictOnce(ctx context.Context, c configuration, predict predictor) (*prediction, error) {
 	config, err := c.load()
 	if err != nil {

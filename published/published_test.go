@@ -114,11 +114,11 @@ func TestSelect(t *testing.T) {
 }
 
 // made is a table whose errors are known: +10 %, −20 %, and one that was used.
-func made() Table {
+func made() Study {
 	cells := func(label, published, predicted, used string) record {
 		return record{cells: map[string]string{"label": label, "was": published, "is": predicted, "used": used}}
 	}
-	return Table{
+	return Study{
 		Name: "made-up", Title: "steps", Paper: "Nobody 2026", Place: "table 1", Figure: "made", Fitted: "one rate, from row b", Unit: "s",
 		form: form{Label: "{label}", Published: "was", Predicted: "is", Used: `used == "yes"`},
 		Parts: []part{
@@ -149,7 +149,7 @@ func TestParts(t *testing.T) {
 
 // Errors are absolute, over the rows that were not used.
 func TestErrors(t *testing.T) {
-	report, err := Replay(t.Context(), []Table{made()})
+	report, err := Replay(t.Context(), []Study{made()})
 	require.NoError(t, err)
 	r := report.Tables[0]
 	require.InDelta(t, 0.15, r.MeanError, 1e-12)
@@ -185,14 +185,14 @@ func TestErrors(t *testing.T) {
 // A table without rows to compare, or with a number that has no relative error,
 // is a mistake.
 func TestNothingToCompare(t *testing.T) {
-	for _, change := range []func(table *Table){
-		func(table *Table) { table.Where = "false" },
-		func(table *Table) { table.Used = "true" },
-		func(table *Table) { table.Published = "0" },
+	for _, change := range []func(table *Study){
+		func(table *Study) { table.Where = "false" },
+		func(table *Study) { table.Used = "true" },
+		func(table *Study) { table.Published = "0" },
 	} {
 		table := made()
 		change(&table)
-		_, err := Replay(t.Context(), []Table{table})
+		_, err := Replay(t.Context(), []Study{table})
 		require.ErrorContains(t, err, "made-up: ")
 	}
 }
@@ -203,11 +203,11 @@ func TestReplayFails(t *testing.T) {
 	table := made()
 	table.Predicted = `pick(label == "a", 1, nosuch)`
 	for range 20 {
-		_, err := Replay(t.Context(), []Table{made(), table, made()})
+		_, err := Replay(t.Context(), []Study{made(), table, made()})
 		require.EqualError(t, err, `made-up: b: formula "pick(label == \"a\", 1, nosuch)": no column and no quantity nosuch`)
 	}
 	table.Label = "{label"
-	_, err := Replay(t.Context(), []Table{table})
+	_, err := Replay(t.Context(), []Study{table})
 	require.ErrorContains(t, err, "a brace is not closed")
 }
 

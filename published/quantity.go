@@ -16,7 +16,7 @@ import (
 	"psim/schedules/graph"
 )
 
-// quantities lists what expressions may compare of a prediction, in seconds and bytes.
+// quantities lists the quantities of a prediction that expressions may use, in seconds and bytes.
 var quantities = map[string]func(p *prediction) float64{
 	"step":         func(p *prediction) float64 { return p.StepTime },
 	"span":         func(p *prediction) float64 { return p.span },
@@ -33,7 +33,7 @@ var quantities = map[string]func(p *prediction) float64{
 	"mean_work":   meanOf(func(r results.RankResult) float64 { return r.Compute + r.ExposedCommunication }),
 	"mean_idle":   meanOf(func(r results.RankResult) float64 { return r.Idle }),
 	"mean_update": meanOf(func(r results.RankResult) float64 { return r.Optimizer }),
-	// Of the rank with the highest peak: all of it, and what is allocated for tensors.
+	// Of the rank with the highest peak: its whole memory, and the memory of its tensors.
 	"peak_memory": func(p *prediction) float64 { return float64(p.highest().PeakMemory) },
 	"peak_tensors": func(p *prediction) float64 {
 		m := p.highest().Memory
@@ -56,7 +56,7 @@ func (p *prediction) highest() results.RankResult {
 	return slices.MaxFunc(p.Ranks, func(a, b results.RankResult) int { return cmp.Compare(a.PeakMemory, b.PeakMemory) })
 }
 
-// quantity returns one of the row's prediction.
+// quantity returns a quantity of the row's prediction.
 func (r row) quantity(name string) (any, error) {
 	of, ok := quantities[name]
 	if !ok {
@@ -121,8 +121,8 @@ func (r row) passes(kind graph.Kind, arguments []any) (any, error) {
 	return took.Seconds(), nil
 }
 
-// allToAll returns the seconds of the last all-to-all of the first rank after a part of a
-// pass: all_to_all(part).
+// allToAll returns the seconds of the last all-to-all of the first rank after a part of a pass:
+// all_to_all(part).
 func (r row) allToAll(arguments []any) (any, error) {
 	part, err := formula.Numbers("all_to_all", arguments, 1)
 	if err != nil {
@@ -160,7 +160,7 @@ func (r row) attention(arguments []any) (any, error) {
 	return attention.seconds(int64(heads), masked, backward)
 }
 
-// A fusedAttention is the attention of a block, on a device.
+// A fusedAttention is the attention of a block on a device.
 type fusedAttention struct {
 	op       network.Op
 	device   costmodel.Device
@@ -183,7 +183,7 @@ func (r row) attentionOn() (fusedAttention, error) {
 	return fusedAttention{}, errors.New("no layer has attention")
 }
 
-// seconds prices it for a number of heads over one sample.
+// seconds returns its time for a number of heads over one sample.
 func (a fusedAttention) seconds(heads int64, masked, backward bool) (float64, error) {
 	c, err := costmodel.NewCompute(a.device, a.training)
 	if err != nil {
@@ -199,7 +199,8 @@ func (a fusedAttention) seconds(heads int64, masked, backward bool) (float64, er
 	return took.Seconds(), nil
 }
 
-// kept returns the bytes that a device keeps of the first block for one sample: kept().
+// kept returns the bytes that a device keeps for the backward of the first block, for one sample:
+// kept().
 func (r row) kept([]any) (any, error) {
 	_, experiment, err := r.build()
 	if err != nil {

@@ -17,8 +17,8 @@ type record struct {
 	cells map[string]string
 }
 
-// records reads a file of testdata: lines of comment, a line of column names, and rows. The
-// files are part of the program, so that a mistake in one panics; a test reads all.
+// records reads a file of testdata: lines of comment, a line of column names, and rows. The files are
+// part of the program, so a mistake in one of them panics; a test reads all files.
 func records(file string) []record {
 	reader := csv.NewReader(strings.NewReader(read("testdata/" + file)))
 	reader.Comment = '#'
@@ -37,8 +37,8 @@ func records(file string) []record {
 	return list
 }
 
-// records returns the table's, with their places in their groups.
-func (t *Table) records() []record {
+// records returns the records of the table, with their places in their groups.
+func (t *Study) records() []record {
 	list := t.rows
 	if list == nil {
 		list = records(t.Data)
@@ -79,21 +79,21 @@ func (r record) number(column string) float64 {
 
 func (r record) count(column string) int { return int(r.number(column)) }
 
-// A lookup adds cells of another list of rows to a record: those of the first row that it
-// matches, or empty ones. An empty cell matches whatever the record has.
+// A lookup adds cells of another list of rows to a record: the cells of the first row that matches the
+// record, or empty cells. An empty cell of a row matches any value.
 type lookup struct {
 	File string              `toml:"file"` // of testdata
 	Rows []map[string]string `toml:"rows"` // or here
-	// Equal, Prefix and From are columns that both have: the record's text is equal to the
-	// row's, begins with it, or does not come before it.
+	// Equal, Prefix and From are columns of both: the record's text equals the row's, begins with
+	// it, or does not come before it.
 	Equal  []string `toml:"equal"`
 	Prefix []string `toml:"prefix"`
 	From   []string `toml:"from"`
-	// Take lists the columns that are taken, by their new names; without it all others are.
+	// Take lists the columns to add, by their new names. Without it all other columns are added.
 	Take map[string]string `toml:"take"`
 }
 
-// find returns what a record gets.
+// find returns the cells that a record gets.
 func (l lookup) find(value func(column string) (string, error)) (map[string]string, error) {
 	rows := l.Rows
 	if l.File != "" {
@@ -110,7 +110,7 @@ func (l lookup) find(value func(column string) (string, error)) (map[string]stri
 		}
 	}
 	found := map[string]string{}
-	for _, row := range rows { // columns that some row has are there though none matches
+	for _, row := range rows { // without a match, the columns exist but are empty
 		for column := range l.taken(row, matched) {
 			found[column] = ""
 		}
@@ -135,7 +135,7 @@ func (l lookup) taken(row map[string]string, matched []string) map[string]string
 	return cells
 }
 
-// matches reports whether a row is one for a record's values.
+// matches reports whether a row matches a record's values.
 func (l lookup) matches(row, own map[string]string) bool {
 	differs := func(columns []string, same func(own, row string) bool) bool {
 		return slices.ContainsFunc(columns, func(c string) bool { return row[c] != "" && !same(own[c], row[c]) })

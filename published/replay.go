@@ -13,42 +13,42 @@ import (
 	"psim/reports/picture"
 )
 
-// A Report is tables that have been replayed.
+// A Report holds tables that have been replayed.
 type Report struct {
-	Tables []Result `json:"tables"`
+	Tables []StudyResult `json:"tables"`
 }
 
-// A Result is a table that has been replayed. Errors are fractions of what was
-// published; the mean, the median and the worst are of absolute errors, over the
-// rows that no constant was fitted to.
-type Result struct {
+// A StudyResult is a table that has been replayed. Errors are fractions of the published numbers. The
+// mean, the median and the worst are those of absolute errors, over the rows that no constant was fitted
+// to.
+type StudyResult struct {
 	Name        string  `json:"name"`
 	Rows        int     `json:"rows"`     // of the table
-	Compared    int     `json:"compared"` // of them, those in the errors
+	Compared    int     `json:"compared"` // rows that count in the errors
 	MeanError   float64 `json:"mean_error"`
 	MedianError float64 `json:"median_error"`
 	WorstError  float64 `json:"worst_error"`
 	WorstRow    string  `json:"worst_row"`
-	// AllMean and AllWorst are over all rows, those that were used included.
-	AllMean    float64 `json:"all_rows_mean_error"`
-	AllWorst   float64 `json:"all_rows_worst_error"`
-	Fitted     bool    `json:"fitted"`
-	FittedFrom string  `json:"fitted_from,omitempty"`
-	DeviceFrom string  `json:"device_from,omitempty"`
-	Title      string  `json:"title"`
-	Paper      string  `json:"paper"`
-	Place      string  `json:"place"`
-	Claim      string  `json:"claim,omitempty"`
-	Note       string  `json:"note,omitempty"`
-	Figure     string  `json:"figure"`
-	Orders     []Order `json:"orders,omitempty"` // of plans for one training
-	// Splits divide the errors of training runs by what their source says of them.
-	Splits   []Split `json:"splits,omitempty"`
-	Replayed []Row   `json:"replayed"`
+	// AllMean and AllWorst are over all rows, including those that were used.
+	AllMean    float64     `json:"all_rows_mean_error"`
+	AllWorst   float64     `json:"all_rows_worst_error"`
+	Fitted     bool        `json:"fitted"`
+	FittedFrom string      `json:"fitted_from,omitempty"`
+	DeviceFrom string      `json:"device_from,omitempty"`
+	Title      string      `json:"title"`
+	Paper      string      `json:"paper"`
+	Place      string      `json:"place"`
+	Claim      string      `json:"claim,omitempty"`
+	Note       string      `json:"note,omitempty"`
+	Figure     string      `json:"figure"`
+	Orders     []PlanOrder `json:"orders,omitempty"` // of plans for one training
+	// Splits divide the errors of training runs by classes.
+	Splits   []ClassError `json:"splits,omitempty"`
+	Replayed []DataPoint  `json:"replayed"`
 }
 
-// Replay predicts all rows of tables, several at once, and ends where it is interrupted.
-func Replay(ctx context.Context, tables []Table) (Report, error) {
+// Replay predicts all rows of tables, several at a time, until it is interrupted.
+func Replay(ctx context.Context, tables []Study) (Report, error) {
 	runs := &predictions{}
 	var all []row
 	for i := range tables {
@@ -58,7 +58,7 @@ func Replay(ctx context.Context, tables []Table) (Report, error) {
 		}
 		all = append(all, rows...)
 	}
-	predicted := make([]Row, len(all))
+	predicted := make([]DataPoint, len(all))
 	err := atOnce(ctx, len(all), func(i int) (err error) {
 		if predicted[i], err = all[i].predict(); err != nil {
 			err = fmt.Errorf("%s: %w", all[i].table.Name, err)
@@ -68,9 +68,9 @@ func Replay(ctx context.Context, tables []Table) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	report := Report{Tables: []Result{}}
+	report := Report{Tables: []StudyResult{}}
 	for i := range tables {
-		var rows []Row
+		var rows []DataPoint
 		for k := range all {
 			if all[k].table == &tables[i] {
 				rows = append(rows, predicted[k])
@@ -85,8 +85,8 @@ func Replay(ctx context.Context, tables []Table) (Report, error) {
 	return report, nil
 }
 
-// atOnce does a number of things on all cores, in their order, up to the first that fails. Its
-// error is that of the first, whatever the number of cores.
+// atOnce calls do for 0 to n − 1 on all cores, in this order, until a call fails. Its error is that of
+// the first failing call, whatever the number of cores.
 func atOnce(ctx context.Context, n int, do func(i int) error) error {
 	var next atomic.Int64
 	var failed atomic.Bool
@@ -117,8 +117,8 @@ func atOnce(ctx context.Context, n int, do func(i int) error) error {
 }
 
 // result sums up the rows of a table.
-func (t *Table) result(rows []Row) (Result, error) {
-	r := Result{
+func (t *Study) result(rows []DataPoint) (StudyResult, error) {
+	r := StudyResult{
 		Name: t.Name, Title: t.Title, Figure: t.Figure, Paper: string(t.Paper), Place: string(t.Place),
 		Fitted: t.Fitted != "", FittedFrom: string(t.Fitted), DeviceFrom: string(t.Device),
 		Claim: string(t.Claim), Note: string(t.Note),
@@ -128,7 +128,7 @@ func (t *Table) result(rows []Row) (Result, error) {
 }
 
 // summarize computes the errors of the rows that were not used.
-func (t *Result) summarize() error {
+func (t *StudyResult) summarize() error {
 	var off []float64
 	for _, row := range t.Replayed {
 		e := math.Abs(row.Error())

@@ -10,24 +10,24 @@ import (
 	"psim/internal/formula"
 )
 
-// A row is a record of a table in one of its forms, as it is predicted. It is the scope of the
+// A row is a record of a table in one of its forms, which can be predicted. It is the scope of the
 // table's expressions.
 type row struct {
 	ctx     context.Context
 	runs    *predictions
-	table   *Table
+	table   *Study
 	records []record
 	record
 	form
-	machine  string            // a [machine] section in place of the table's, in a fit
-	over     []string          // settings KEY=VALUE over the configuration, in a fit
-	changes  []change          // those of an alternative, or of a prediction by name
+	machine  string            // a [machine] section that replaces the table's, in a fit
+	over     []string          // settings KEY=VALUE that replace those of the configuration, in a fit
+	changes  []change          // of an alternative, or of a prediction by name
 	looked   map[string]string // cells that lookups have added
 	settling bool              // the configuration is being written
 }
 
-// forms lists the rows of a table: of every record those of all forms that it has.
-func (t *Table) forms(ctx context.Context, runs *predictions) (rows []row, err error) {
+// forms lists the rows of a table: for every record a row for each form that it has.
+func (t *Study) forms(ctx context.Context, runs *predictions) (rows []row, err error) {
 	list := t.records()
 	series := t.Series
 	if series == nil {
@@ -71,7 +71,7 @@ func (r row) lookUp() (map[string]string, error) {
 	return r.looked, nil
 }
 
-// holds evaluates a condition; without one it holds.
+// holds evaluates a condition. The empty condition is true.
 func (r row) holds(condition string) (bool, error) {
 	if condition == "" {
 		return true, nil
@@ -79,11 +79,10 @@ func (r row) holds(condition string) (bool, error) {
 	return formula.Holds(condition, r)
 }
 
-// Value returns what a name stands for in an expression: a column that the form, the table, a
-// lookup or the data has; a key of the configuration; the record's place among all (line) or
-// in its group (nth), or the number of plans of its training (plans); "first." and a column,
-// of the first record; a quantity of the prediction; or one of another prediction, whose name
-// and a dot come before it.
+// Value returns the value of a name in an expression: a column of the form, the table, a lookup or the
+// data; a key of the configuration; the record's place among all records (line) or in its group (nth),
+// or the number of plans of its training (plans); "first." and a column, for a value of the first
+// record; a quantity of the prediction; or the name of another prediction, a dot, and a quantity of it.
 func (r row) Value(name string) (any, error) {
 	for _, columns := range []map[string]string{r.form.Columns, r.table.Columns} {
 		if text, ok := columns[name]; ok {
@@ -151,9 +150,9 @@ func (r row) plans() (any, error) {
 	return count, nil
 }
 
-// predict makes the row: what was published, what is predicted, and how it is classified.
-func (r row) predict() (Row, error) {
-	var made Row
+// predict returns the published number, the prediction and the classification of the row.
+func (r row) predict() (DataPoint, error) {
+	var made DataPoint
 	var err error
 	made.Unit = r.table.Unit
 	if made.Label, err = formula.Fill(cmp.Or(r.form.Label, r.table.Label), r); err != nil {
@@ -165,8 +164,8 @@ func (r row) predict() (Row, error) {
 	return made, nil
 }
 
-// numbers fills in what was published and what is predicted.
-func (r row) numbers(made *Row) (err error) {
+// numbers fills in the published and the predicted number.
+func (r row) numbers(made *DataPoint) (err error) {
 	if made.Published, err = formula.Number(cmp.Or(r.form.Published, r.table.Published), r); err != nil {
 		return err
 	}
@@ -174,8 +173,8 @@ func (r row) numbers(made *Row) (err error) {
 	return err
 }
 
-// compare fills in all but the label.
-func (r row) compare(made *Row) (err error) {
+// compare fills in everything except the label.
+func (r row) compare(made *DataPoint) (err error) {
 	if err = r.numbers(made); err != nil {
 		return err
 	}
@@ -199,7 +198,7 @@ func (r row) compare(made *Row) (err error) {
 	return err
 }
 
-// predicted returns the expression of what is predicted.
+// predicted returns the expression of the prediction.
 func (r row) predicted() string { return cmp.Or(r.form.Predicted, r.table.Predicted) }
 
 // used reports whether constants were fitted to the row.
@@ -211,7 +210,7 @@ func (r row) used() (bool, error) {
 	return formula.Holds(condition, r)
 }
 
-// alternatives predicts what other explanations of the row say.
+// alternatives predicts the row by other explanations.
 func (r row) alternatives() (list []Alternative, err error) {
 	for _, a := range r.table.Alternatives {
 		holds, err := r.holds(a.When)
@@ -233,11 +232,11 @@ func (r row) alternatives() (list []Alternative, err error) {
 // A compared is the scope of the parts of a row that has been predicted.
 type compared struct {
 	row
-	made Row
-	rest float64 // what earlier parts leave of the error
+	made DataPoint
+	rest float64 // the error without earlier parts
 }
 
-// Value knows what was published, the error and the rest of it, beyond what the row does.
+// Value adds published, error and rest to the names of the row.
 func (c compared) Value(name string) (any, error) {
 	switch name {
 	case "published":
@@ -250,8 +249,8 @@ func (c compared) Value(name string) (any, error) {
 	return c.row.Value(name)
 }
 
-// parts splits the error of a row.
-func (r row) parts(made Row) (list []Part, err error) {
+// parts divides the error of a row among its causes.
+func (r row) parts(made DataPoint) (list []Part, err error) {
 	scope := compared{r, made, made.Error()}
 	for _, p := range r.table.Parts {
 		holds, err := r.holds(p.When)

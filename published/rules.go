@@ -11,7 +11,7 @@ import (
 	"psim/internal/formula"
 )
 
-// rules lists functions by name that need no prediction.
+// rules lists, by name, the functions that do not need a prediction.
 var rules = map[string]func(arguments []any) (any, error){
 	"upper":     ofText(strings.ToUpper),
 	"chip":      ofText(chipOf),
@@ -45,13 +45,13 @@ func ofNumbers(count int, f func(x []float64) any) func([]any) (any, error) {
 	}
 }
 
-// chipOf cuts the name of a board's chip from a device's.
+// chipOf returns the name of the chip at the beginning of a device's name.
 func chipOf(device string) string {
 	name, _, _ := strings.Cut(device, "-")
 	return name
 }
 
-// binary prints a size as nccl-tests count: in powers of 1024.
+// binary prints a size in powers of 1024, as nccl-tests do.
 func binary(bytes int64) string {
 	unit := 0
 	for ; bytes >= 1024 && bytes%1024 == 0 && unit < 3; unit++ {
@@ -76,10 +76,10 @@ func cut(arguments []any) (any, error) {
 	return partition(int(x[0]), int(x[1]), int(x[2]), fill), nil
 }
 
-// partition returns the layers of every stage of a transformer: as many blocks each, the
-// embedding before them, and predictors of further tokens, norm and head after them. Blocks
-// that do not divide evenly leave less to the first and to the last stage, or to the last
-// alone where the first is filled. One stage has no partition.
+// partition returns the numbers of layers of the stages of a transformer: equally many blocks in each,
+// the embedding before them, and predictors of further tokens, norm and head after them. If blocks do
+// not divide evenly, the first and the last stage have fewer, or with fill only the last. It returns ""
+// for one stage.
 func partition(blocks, stages, predictors int, fill bool) string {
 	if stages == 1 {
 		return ""

@@ -44,7 +44,7 @@ func TestRulesRefuse(t *testing.T) {
 		_, err = rule([]any{"x", "y", "z", "u", "v", "w"})
 		require.Error(t, err, name)
 	}
-	r := row{table: &Table{}}
+	r := row{table: &Study{}}
 	for _, name := range []string{"attention", "forward", "all_to_all"} {
 		_, err := measures[name](r, []any{"x", "y"})
 		require.Error(t, err, name)

@@ -18,28 +18,28 @@ type Facet struct {
 	few   bool // classes of few rows are shown as well
 }
 
-// A Split is the errors of the rows of one class, those that were used left out.
-type Split struct {
+// A ClassError is the error of the rows of one class, without those that constants were fitted to.
+type ClassError struct {
 	Facet
 	Rows      int     `json:"rows"`
 	MeanError float64 `json:"mean_error"`
 	Sign      float64 `json:"mean_signed_error"` // too slow is positive
 }
 
-// fewestRows limits the splits that are shown: classes of fewer rows say nothing, except
-// where the table has too few for two such classes.
+// fewestRows is the smallest number of rows of a class that is shown, unless the table has too few rows
+// for two such classes.
 const fewestRows = 3
 
-// splits divides the errors of rows by what is known of them, where that makes two
-// classes of some rows each.
-func splits(rows []Row) (list []Split) {
-	rows = slices.DeleteFunc(slices.Clone(rows), func(row Row) bool { return row.Used })
+// splits divides the errors of rows by their classes, in every respect with at least two classes of
+// enough rows.
+func splits(rows []DataPoint) (list []ClassError) {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(row DataPoint) bool { return row.Used })
 	few := len(rows) < 2*fewestRows
 	for _, row := range rows {
 		for _, f := range row.Facets {
-			i := slices.IndexFunc(list, func(s Split) bool { return s.Facet == f })
+			i := slices.IndexFunc(list, func(s ClassError) bool { return s.Facet == f })
 			if i < 0 {
-				i, list = len(list), append(list, Split{Facet: f})
+				i, list = len(list), append(list, ClassError{Facet: f})
 			}
 			list[i].Rows++
 			list[i].MeanError += math.Abs(row.Error())
@@ -50,23 +50,23 @@ func splits(rows []Row) (list []Split) {
 		list[i].MeanError /= float64(list[i].Rows)
 		list[i].Sign /= float64(list[i].Rows)
 	}
-	list = slices.DeleteFunc(list, func(s Split) bool { return s.Rows < fewestRows && !s.few && !few })
+	list = slices.DeleteFunc(list, func(s ClassError) bool { return s.Rows < fewestRows && !s.few && !few })
 	classes, first := map[string]int{}, map[string]int{}
 	for i, s := range list {
 		if classes[s.By]++; classes[s.By] == 1 {
 			first[s.By] = i
 		}
 	}
-	list = slices.DeleteFunc(list, func(s Split) bool { return classes[s.By] < 2 })
-	slices.SortStableFunc(list, func(a, b Split) int {
+	list = slices.DeleteFunc(list, func(s ClassError) bool { return classes[s.By] < 2 })
+	slices.SortStableFunc(list, func(a, b ClassError) int {
 		shorter := cmp.Compare(len(a.Class), len(b.Class))
 		return cmp.Or(first[a.By]-first[b.By], a.order-b.order, shorter, strings.Compare(a.Class, b.Class))
 	})
 	return list
 }
 
-// writeSplits writes them as a table of Markdown, if there are any.
-func (t Result) writeSplits(b *strings.Builder) {
+// writeSplits writes the splits as a table of Markdown, if there are any.
+func (t StudyResult) writeSplits(b *strings.Builder) {
 	for i, s := range t.Splits {
 		if i == 0 {
 			b.WriteString("\n| by | | rows | mean | sign |\n|---|---|--:|--:|--:|\n")
@@ -80,7 +80,7 @@ func (t Result) writeSplits(b *strings.Builder) {
 }
 
 // splitsText writes a line for each respect.
-func (t Result) splitsText() string {
+func (t StudyResult) splitsText() string {
 	var b strings.Builder
 	for i, s := range t.Splits {
 		switch {

@@ -13,8 +13,8 @@ import (
 // A stackError sums the errors of the training runs of a stack on a device.
 type stackError struct {
 	stack, device string
-	rows          int // of them, errors has those that no constant was fitted to
-	errors        []float64
+	rows          int
+	errors        []float64 // of the rows that no constant was fitted to
 }
 
 // byStack groups the training runs of a report, in the order of the tables.
@@ -72,7 +72,7 @@ func (g stackError) median() float64 { return units.Median(g.sizes()) }
 // worst returns the largest error, by size.
 func (g stackError) worst() float64 { return slices.Max(g.sizes()) }
 
-// name says which stack on which device it is.
+// name returns the stack and the device.
 func (g stackError) name() string { return strings.TrimSuffix(g.stack+" on "+g.device, " on ") }
 
 // line writes a row of Markdown: errors by size, and then with their sign.
@@ -91,8 +91,8 @@ func (g stackError) line() string {
 		cmp.Or(g.claim(), "none known"))
 }
 
-// claim says how far off other tools are by their authors on runs of a stack and a kind
-// of device.
+// claim returns the claim of other tools' authors about their errors for the stack and the kind of
+// device.
 func (g stackError) claim() string {
 	for _, r := range records("claims.csv") {
 		if r.text("stack") == g.stack && r.text("chip") == chipOf(g.device) {

@@ -16,11 +16,11 @@ import (
 //go:embed tables testdata
 var data embed.FS
 
-// A Table is a published table that psim can predict. The file tables/NAME.toml describes it;
-// its rows are those of Data, or several for each where there are Series. Texts called
-// expressions are those of package formula, over the names that [row.Value] lists; all others
-// may have expressions in braces.
-type Table struct {
+// A Study is a published table that psim can predict. The file tables/NAME.toml describes it. It has one
+// row for each record of Data, or several with Series. Texts that are called expressions are evaluated
+// by package formula, over the names that [row.Value] lists; all other texts may have expressions in
+// braces.
+type Study struct {
 	Name  string `toml:"-"` // such as "korthikanti-2022-table-5"
 	Title string `toml:"title"`
 	// Figure names the scatter plot; tables with the same name share one, and must have one
@@ -28,66 +28,66 @@ type Table struct {
 	Figure string       `toml:"figure"`
 	Paper  catalog.Text `toml:"paper"`
 	Place  catalog.Text `toml:"place"` // table and page, or where the data were read
-	// Fitted says which constants come from which rows; empty where nothing was fitted.
+	// Fitted says which constants come from which rows; empty if nothing was fitted.
 	Fitted catalog.Text `toml:"fitted"`
-	// Device says where a device's constants are from that others were fitted to; empty
-	// where there are none.
+	// Device says where the constants of the device are from, if they were fitted to other data.
 	Device catalog.Text `toml:"device"`
-	// Claim is the best that any other tool says of the same or a like table, with its
-	// source; empty where none is known.
+	// Claim is the best claim of any other tool for the same or a similar table, with its source;
+	// empty if none is known.
 	Claim catalog.Text `toml:"claim"`
-	// Note tells what else a reader must know, such as where the rest of the error is.
+	// Note has further information for readers, such as the cause of the remaining error.
 	Note catalog.Text `toml:"note"`
 
 	Data  string   `toml:"data"`  // a file of testdata, CSV with a line of column names
-	Group []string `toml:"group"` // columns; nth counts the rows that have the same there
+	Group []string `toml:"group"` // columns; nth counts the rows with the same values there
 	Unit  string   `toml:"unit"`  // of all rows; "" for fractions
-	// Rows are training runs: their stack and device, the order of plans for one training and
-	// the verdict on memory are reported. Splits: errors are split by what is known of a row.
+	// TrainingRuns: rows are training runs, with reports of their stack and device, the order of
+	// plans for one training and the verdict on memory. Splits: errors are also reported by the
+	// classes of rows.
 	TrainingRuns bool `toml:"training_runs"`
 	Splits       bool `toml:"splits"`
 	form
 	Series []form `toml:"series"`
 
 	Lookups []lookup `toml:"lookups"`
-	Base    string   `toml:"base"`   // an example that configurations begin with
+	Base    string   `toml:"base"`   // the example that configurations are based on
 	Config  settings `toml:"config"` // sections of the configuration
-	// Machine is a file of testdata with a [machine] section, and Fit how make fit writes it.
+	// Machine is a file of testdata with a [machine] section. Fit says how make fit writes it.
 	Machine string      `toml:"machine"`
 	Fit     *machineFit `toml:"fit"`
 	Solve   []solve     `toml:"solve"`
 	Link    *linkOfRows `toml:"link"`
-	// Predictions are others of a row, by name, for its expressions.
+	// Predictions are further predictions of a row, by name, for use in expressions.
 	Predictions  map[string]change `toml:"predictions"`
 	Alternatives []alternative     `toml:"alternatives"`
 	Parts        []part            `toml:"parts"`
 	Facets       []facet           `toml:"facets"`
 
-	rows []record // in place of those of Data
+	rows []record // replace the records of Data
 }
 
-// A form says how a record becomes a row; what a series leaves empty is its table's.
+// A form says how a record becomes a row. Fields that a series leaves empty are those of its table.
 type form struct {
-	Where     string            `toml:"where"`   // expression: which records have such a row; "" is all
+	Where     string            `toml:"where"`   // expression: which records have such a row; "" means all
 	Columns   map[string]string `toml:"columns"` // texts by name, over the record's cells
 	Label     string            `toml:"label"`
 	Published string            `toml:"published"` // expression
 	Predicted string            `toml:"predicted"` // expression
 	Used      string            `toml:"used"`      // expression: whether constants were fitted to the row
-	Set       settings          `toml:"set"`       // over the configuration, by key
+	Set       settings          `toml:"set"`       // replace settings of the configuration, by key
 }
 
 // A change makes another configuration for a row.
 type change struct {
-	Config settings `toml:"config"` // sections, in place of all of the table's
-	Set    settings `toml:"set"`    // settings by key, over the others
+	Config settings `toml:"config"` // sections that replace all sections of the table
+	Set    settings `toml:"set"`    // replace single settings, by key
 }
 
-// settings hold values of TOML by key, whose texts may have expressions in braces. A key whose
-// text is empty then is left out.
+// settings hold values of TOML by key. Their texts may have expressions in braces; a key whose text
+// evaluates to "" is left out.
 type settings map[string]any
 
-// UnmarshalTOML takes the table as it is.
+// UnmarshalTOML stores the table unchanged.
 func (s *settings) UnmarshalTOML(table any) error {
 	*s, _ = table.(map[string]any)
 	return nil
@@ -96,7 +96,7 @@ func (s *settings) UnmarshalTOML(table any) error {
 // An alternative is another explanation of rows.
 type alternative struct {
 	Name      string   `toml:"name"`
-	When      string   `toml:"when"` // expression: of which rows; "" is all
+	When      string   `toml:"when"` // expression: for which rows; "" means all
 	Predicted string   `toml:"predicted"`
 	Set       settings `toml:"set"`
 }
@@ -104,22 +104,22 @@ type alternative struct {
 // A part of the error of rows.
 type part struct {
 	Name  string `toml:"name"`
-	When  string `toml:"when"`  // expression: of which rows; "" is all
+	When  string `toml:"when"`  // expression: for which rows; "" means all
 	Error string `toml:"error"` // expression
 }
 
-// A facet that is not of every training run.
+// A facet classifies rows in a respect that only some tables have.
 type facet struct {
 	By    string `toml:"by"`
 	Class string `toml:"class"`
 	Few   bool   `toml:"few"` // classes of few rows are shown as well
 }
 
-// tables reads the descriptions of all tables, in the order of tables/order.txt. They are part
-// of the program, so that a mistake in one panics.
-var tables = sync.OnceValue(func() (list []Table) {
+// tables reads the descriptions of all tables, in the order of tables/order.txt. They are part of the
+// program, so a mistake in one of them panics.
+var tables = sync.OnceValue(func() (list []Study) {
 	for _, name := range strings.Fields(read("tables/order.txt")) {
-		t := Table{Name: name}
+		t := Study{Name: name}
 		if err := catalog.Decode(read("tables/"+name+".toml"), &t); err != nil {
 			panic(fmt.Sprintf("tables/%s.toml: %v", name, err))
 		}
@@ -137,25 +137,25 @@ func read(name string) string {
 	return string(text)
 }
 
-// table returns the table of a name.
-func table(name string) *Table {
-	i := slices.IndexFunc(tables(), func(t Table) bool { return t.Name == name })
+// table returns the table with a name.
+func table(name string) *Study {
+	i := slices.IndexFunc(tables(), func(t Study) bool { return t.Name == name })
 	if i < 0 {
 		panic("no table " + name)
 	}
 	return &tables()[i]
 }
 
-// Select returns the tables of some names, all if there are none. A prefix selects all tables
-// whose names start with it and a dash: zero-bubble for zero-bubble-2023-table-5.
-func Select(names []string) ([]Table, error) {
+// Select returns the tables with the given names, or all tables without names. A prefix selects all
+// tables whose names start with it and a dash: zero-bubble for zero-bubble-2023-table-5.
+func Select(names []string) ([]Study, error) {
 	all := slices.Clone(tables())
 	if len(names) == 0 {
 		return all, nil
 	}
 	wanted := map[string]bool{}
 	for _, name := range names {
-		exact := slices.ContainsFunc(all, func(t Table) bool { return t.Name == name })
+		exact := slices.ContainsFunc(all, func(t Study) bool { return t.Name == name })
 		found := false
 		for _, t := range all {
 			if t.Name == name || !exact && strings.HasPrefix(t.Name, name+"-") {
@@ -171,5 +171,5 @@ func Select(names []string) ([]Table, error) {
 			return nil, fmt.Errorf("unknown published table %q%s", name, hint)
 		}
 	}
-	return slices.DeleteFunc(all, func(t Table) bool { return !wanted[t.Name] }), nil
+	return slices.DeleteFunc(all, func(t Study) bool { return !wanted[t.Name] }), nil
 }

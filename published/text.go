@@ -47,7 +47,7 @@ func (r Report) writeSummary(b *strings.Builder) {
 	r.writeVerdicts(b, "\n", verdictText)
 }
 
-func (t Result) writeText(b *strings.Builder) {
+func (t StudyResult) writeText(b *strings.Builder) {
 	fmt.Fprintf(b, "%s: %s\n%s; %s\n", t.Name, t.Title, t.Paper, t.Place)
 	if t.Fitted {
 		fmt.Fprintln(b, wrap.Text("fitted: "+t.FittedFrom, textWidth, "  "))
@@ -78,14 +78,14 @@ func (t Result) writeText(b *strings.Builder) {
 	fmt.Fprintln(b)
 }
 
-func (t Result) allRows() string {
+func (t StudyResult) allRows() string {
 	return fmt.Sprintf("Over all %d rows, those used included: mean %s, worst %s.",
 		t.Rows, percent(t.AllMean), percent(t.AllWorst))
 }
 
-// remark lists what stands behind a row: that it was used, its error's parts, and the
-// errors of its alternatives.
-func (r Row) remark() string {
+// remark returns the text after a row: whether it was used, the parts of its error, and the errors of
+// its alternatives.
+func (r DataPoint) remark() string {
 	var parts []string
 	if r.Used {
 		parts = append(parts, "used for the fit")
@@ -106,8 +106,8 @@ func (r Row) remark() string {
 	return "  " + strings.Join(parts, ", ")
 }
 
-// counted returns the number of rows, and of those that are in the errors.
-func (t Result) counted() string {
+// counted returns the number of rows, and of the rows that count in the errors.
+func (t StudyResult) counted() string {
 	if t.Compared < t.Rows {
 		return fmt.Sprintf("%d of %d", t.Compared, t.Rows)
 	}
@@ -133,8 +133,8 @@ func signed(x float64) string {
 	return strings.Replace(fmt.Sprintf("%+.2f %%", 100*x), "-", "−", 1)
 }
 
-// WriteMarkdown writes docs/accuracy.md: one table, and a section with what is
-// fitted for every one of its rows. Pictures are in a folder beside it; "" is without.
+// WriteMarkdown writes docs/accuracy.md: one table, and a section for every row of it with its fitted
+// constants. pictures is a folder next to the file, or "" for no pictures.
 func (r Report) WriteMarkdown(w io.Writer, pictures string) error {
 	var b strings.Builder
 	b.WriteString(`# Accuracy
@@ -174,7 +174,7 @@ made by ` + "`make accuracy`" + `; one table with its rows is ` + "`psim validat
 }
 
 // writeMarkdown writes a section of docs/accuracy.md.
-func (t Result) writeMarkdown(b *strings.Builder) {
+func (t StudyResult) writeMarkdown(b *strings.Builder) {
 	fmt.Fprintf(b, "\n## %s\n\n%s.\n%s. Worst row: %s.\n", t.Name,
 		upper(strings.TrimSuffix(t.Paper, ".")), upper(t.Place), t.WorstRow)
 	if t.Fitted {
@@ -192,7 +192,7 @@ func (t Result) writeMarkdown(b *strings.Builder) {
 	t.writeSplits(b)
 }
 
-func (t Result) constantsFrom() string {
+func (t StudyResult) constantsFrom() string {
 	switch {
 	case t.Fitted:
 		return t.FittedFrom
@@ -202,7 +202,8 @@ func (t Result) constantsFrom() string {
 	return "nothing fitted"
 }
 
-// upper begins a sentence with a text, unless that begins with a repository's name.
+// upper makes the first letter of a sentence upper case, unless the sentence begins with the name of a
+// repository.
 func upper(text string) string {
 	if first, _, _ := strings.Cut(text, " "); strings.Contains(first, "/") {
 		return text

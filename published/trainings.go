@@ -10,8 +10,8 @@ import (
 	"psim/internal/formula"
 )
 
-// trained fills what a row says as a training run.
-func (r row) trained(made *Row) error {
+// trained fills in the fields of a training run.
+func (r row) trained(made *DataPoint) error {
 	stack, err := r.key("train.stack")
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func (r row) trained(made *Row) error {
 	return nil
 }
 
-// deviceIn names a device in a precision of fewer than 16 bits, whose rates are others.
+// deviceIn names a device, with the precision if it has fewer than 16 bits and so other rates.
 func deviceIn(device, precision string) string {
 	if (training.Options{Precision: precision}).Narrow() {
 		return device + " in " + precision
@@ -42,8 +42,8 @@ func deviceIn(device, precision string) string {
 	return device
 }
 
-// training names what a run trains and on how many devices, whatever its plan, where the data
-// have the numbers of its network.
+// training names the network of a run and its number of devices, without its plan. It returns "" if the
+// data lack the numbers of the network.
 func (r record) training() string {
 	if r.cells["model.heads"] == "" || r.cells["model.hidden"] == "" {
 		return ""
@@ -66,7 +66,7 @@ type size struct {
 	names  string // of the classes
 }
 
-// facets classifies a training run by what its source says of it.
+// facets classifies a training run by the information of its source.
 func (r row) facets() ([]Facet, error) {
 	p, err := r.prediction(false)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"psim/results"
 )
 
-// verdicts counts the verdicts on the memory of runs, all of which have run.
-func (t Result) verdicts() (counts map[string]int, all int) {
+// verdicts counts the verdicts on the memory of training runs. All of these runs did fit.
+func (t StudyResult) verdicts() (counts map[string]int, all int) {
 	counts = map[string]int{}
 	for _, row := range t.Replayed {
 		if row.Verdict != "" {
@@ -19,8 +19,7 @@ func (t Result) verdicts() (counts map[string]int, all int) {
 	return counts, all
 }
 
-// writeVerdicts writes a line for every table that has verdicts, in a form that begins with
-// the table's name.
+// writeVerdicts writes a line for every table with verdicts. form begins with the table's name.
 func (r Report) writeVerdicts(b *strings.Builder, head, form string) {
 	for _, t := range r.Tables {
 		counts, all := t.verdicts()

@@ -53,7 +53,7 @@ const (
 	// ContextGather gathers all keys and values first (Llama Team 2024, section 3.3.2).
 	ContextGather = "all-gather"
 	// ContextUlysses exchanges parts of the sequence for whole sequences of some heads
-	// (Jacobs et al. 2023, DeepSpeed Ulysses; Transformer Engine calls it a2a).
+	// (Jacobs et al. 2023; Transformer Engine calls it a2a).
 	ContextUlysses = "ulysses"
 )
 

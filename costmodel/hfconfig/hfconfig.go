@@ -13,17 +13,16 @@ import (
 	"psim/costmodel/models"
 )
 
-// ParseConfig turns the contents of a Hugging Face config.json into a Model of
-// a family, and says which of its keys change nothing here, by name. model_type must be one of
-// ConfigTypes. A key that is missing or null
-// has the default of that type's configuration class in transformers; only
-// num_key_value_heads is the number of heads where it is null, and newer types must name
-// their sizes. Keys have the names
-// and the case that transformers reads; a second name of its attribute_map serves as
-// the first. Of a model of text and images the text's is read. Experts of a type that has
-// none and quantization are refused, but newer types are published quantized.
-// sequence is the number of tokens per sample; 0 means the longest that the
-// file declares.
+// Parse turns the contents of a Hugging Face config.json into a Model of a family. It also returns
+// notes on keys that have no effect here. model_type must be one of models.ConfigTypes. sequence is the
+// number of tokens per sample; 0 means the longest that the file declares.
+//
+// A key that is missing or null has the default of that type's configuration class in transformers,
+// with two exceptions: a num_key_value_heads of null means the number of heads, and newer types must
+// give their sizes. Keys have the names and the case that transformers reads; the second name in an
+// attribute_map is as good as the first. Of a model for text and images only the network for text is
+// read. Experts are refused for types without them. Quantization is refused except for newer types,
+// which are published quantized.
 func Parse(data []byte, sequence int) (models.Model, []string, error) {
 	if sequence < 0 {
 		return models.Model{}, nil, fmt.Errorf("sequence_length = %d: must be at least 1", sequence)
@@ -52,38 +51,47 @@ func parseConfig(data []byte, sequence int) (models.Model, []string, error) {
 		return models.Model{}, nil, err
 	}
 	if slices.Contains(withImages(), modelType) {
-		return parseText(data, keys, sequence, modelType)
+		return parseText(configFile{data, keys, modelType, sequence})
 	}
-	m, err := parseType(data, keys, sequence, modelType)
+	m, err := configFile{data, keys, modelType, sequence}.parse()
 	return m, keys.unread(modelType), err
 }
 
-// withImages lists the values of model_type whose network for text is described by itself.
+// A configFile is a config.json or the part of it that describes the network for text.
+type configFile struct {
+	data      []byte
+	keys      configKeys
+	modelType string
+	sequence  int // tokens per sample; 0 means the longest that the file declares
+}
+
+// withImages lists the values of model_type with a separate description of the network for text.
 func withImages() []string { return []string{"gemma3", "llama4"} }
 
 // parseText reads the part of a file that describes the network for text.
-func parseText(data []byte, keys configKeys, sequence int, modelType string) (models.Model, []string, error) {
+func parseText(f configFile) (models.Model, []string, error) {
 	var whole struct {
 		Text json.RawMessage `json:"text_config"`
 	}
-	if err := keys.fill(data, &whole); err != nil {
+	if err := f.keys.fill(f.data, &whole); err != nil {
 		return models.Model{}, nil, err
 	}
-	if !keys.given("text_config") {
-		return models.Model{}, nil, fmt.Errorf("has no text_config, which model_type %q needs", modelType)
+	if !f.keys.given("text_config") {
+		return models.Model{}, nil, fmt.Errorf("has no text_config, which model_type %q needs", f.modelType)
 	}
-	text, err := readKeys(whole.Text)
+	text := configFile{data: whole.Text, modelType: f.modelType + "_text", sequence: f.sequence}
+	var err error
+	if text.keys, err = readKeys(text.data); err != nil {
+		return models.Model{}, nil, fmt.Errorf("text_config: %w", err)
+	}
+	m, err := text.parse()
 	if err != nil {
 		return models.Model{}, nil, fmt.Errorf("text_config: %w", err)
 	}
-	m, err := parseType(whole.Text, text, sequence, modelType+"_text")
-	if err != nil {
-		return models.Model{}, nil, fmt.Errorf("text_config: %w", err)
-	}
-	return m, append(keys.unread(modelType), text.unread(modelType+"_text")...), nil
+	return m, append(f.keys.unread(f.modelType), text.keys.unread(text.modelType)...), nil
 }
 
-// modelType returns what a file says it is.
+// modelType returns the type that a file declares.
 func (k configKeys) modelType(data []byte) (string, error) {
 	var head struct {
 		ModelType *string `json:"model_type"`
@@ -97,26 +105,28 @@ func (k configKeys) modelType(data []byte) (string, error) {
 	return *head.ModelType, nil
 }
 
-// parseType reads what is of one type.
-func parseType(data []byte, keys configKeys, sequence int, modelType string) (models.Model, error) {
-	t, known := llamaTypes()[modelType]
+// parse reads a file by its type.
+func (f configFile) parse() (models.Model, error) {
+	t, known := llamaTypes()[f.modelType]
 	if t.needs == nil {
-		if err := keys.plain(); err != nil {
+		if err := f.keys.plain(); err != nil {
 			return models.Model{}, err
 		}
 	}
-	switch mixed := hybrid(modelType); {
-	case modelType == "gpt2":
-		return parseGPT2(data, keys, sequence)
+	switch layers := hybrid(f.modelType); {
+	case f.modelType == "gpt2":
+		return f.parseGPT2()
 	case known:
-		return parseLlama(data, keys, sequence, modelType, t)
-	case mixed != "":
-		return models.Model{}, fmt.Errorf("model_type %q is not supported: it has %s layers, which psim does not model", modelType, mixed)
+		return f.parseLlama(t)
+	case layers != "":
+		return models.Model{}, fmt.Errorf("model_type %q is not supported: it has %s layers, "+
+			"which psim does not model", f.modelType, layers)
 	}
-	return models.Model{}, fmt.Errorf("model_type %q is not supported; must be one of %s", modelType, strings.Join(models.ConfigTypes(), ", "))
+	return models.Model{}, fmt.Errorf("model_type %q is not supported; must be one of %s",
+		f.modelType, strings.Join(models.ConfigTypes(), ", "))
 }
 
-// gpt2Config and its defaults are transformers' GPT2Config.
+// A gpt2Config has the keys of transformers' GPT2Config.
 type gpt2Config struct {
 	Vocab          int  `json:"vocab_size"`
 	Positions      int  `json:"n_positions"`
@@ -127,16 +137,18 @@ type gpt2Config struct {
 	Tied           bool `json:"tie_word_embeddings"`
 	CrossAttention bool `json:"add_cross_attention"`
 
-	// GPT2Config's attribute_map: other names of four of these.
+	// The other names of four keys in GPT2Config's attribute_map.
 	MaxPositions *int `json:"max_position_embeddings"`
 	HiddenSize   *int `json:"hidden_size"`
 	HiddenLayers *int `json:"num_hidden_layers"`
 	AllHeads     *int `json:"num_attention_heads"`
 }
 
-func parseGPT2(data []byte, keys configKeys, sequence int) (models.Model, error) {
+// parseGPT2 reads a GPT-2, with the defaults of GPT2Config.
+func (f configFile) parseGPT2() (models.Model, error) {
+	keys, sequence := f.keys, f.sequence
 	c := gpt2Config{Vocab: 50257, Positions: 1024, Hidden: 768, Layers: 12, Heads: 12, Tied: true}
-	if err := cmp.Or(keys.dense("gpt2"), keys.fill(data, &c)); err != nil {
+	if err := cmp.Or(keys.dense("gpt2"), keys.fill(f.data, &c)); err != nil {
 		return models.Model{}, err
 	}
 	err := cmp.Or(

@@ -13,20 +13,19 @@ import (
 // configKeys holds the values of a config.json by key.
 type configKeys map[string]json.RawMessage
 
-// given reports whether there is a value that is not null.
+// given reports whether a key has a value other than null.
 func (k configKeys) given(key string) bool {
 	return len(k[key]) > 0 && !bytes.Equal(k[key], []byte("null"))
 }
 
-// readKeys reads the object.
+// readKeys reads an object.
 func readKeys(data []byte) (configKeys, error) {
 	var keys configKeys
 	err := unmarshal(data, &keys)
 	return keys, err
 }
 
-// plain refuses what would change the network in a way that no Model says: weights that are
-// quantized.
+// plain refuses quantized weights, which a Model cannot describe.
 func (k configKeys) plain() error {
 	quantized := []string{"quantization_config", "quantization", "compression_config"}
 	if err := k.checkCase(quantized); err != nil {
@@ -40,7 +39,7 @@ func (k configKeys) plain() error {
 	return nil
 }
 
-// dense refuses experts, of which model_type knows none. One is none.
+// dense refuses experts for a model_type without them. It accepts a single expert, which is an MLP.
 func (k configKeys) dense(modelType string) error {
 	experts := []string{"num_local_experts", "num_experts", "n_routed_experts"}
 	if err := k.checkCase(experts); err != nil {
@@ -48,14 +47,15 @@ func (k configKeys) dense(modelType string) error {
 	}
 	for _, key := range experts {
 		if text := string(k[key]); k.given(key) && text != "0" && text != "1" {
-			return fmt.Errorf("%s = %.20s is not supported with model_type %q; use model_type \"mixtral\", or remove it", key, text, modelType)
+			return fmt.Errorf("%s = %.20s is not supported with model_type %q; use model_type \"mixtral\", "+
+				"or remove it", key, text, modelType)
 		}
 	}
 	return nil
 }
 
-// fill decodes the values into a struct by its tags, keys in their own case as
-// transformers reads them: encoding/json would take any.
+// fill decodes the values into a struct by its tags. The case of keys must be right, as for
+// transformers; encoding/json would accept any case.
 func (k configKeys) fill(data []byte, into any) error {
 	var known []string
 	for t, i := reflect.TypeOf(into).Elem(), 0; i < t.NumField(); i++ {
@@ -69,7 +69,7 @@ func (k configKeys) fill(data []byte, into any) error {
 	return unmarshal(data, into)
 }
 
-// checkCase refuses keys that are known but for their case.
+// checkCase refuses known keys in the wrong case.
 func (k configKeys) checkCase(known []string) error {
 	for _, key := range slices.Sorted(maps.Keys(k)) {
 		for _, right := range known {
@@ -89,8 +89,8 @@ type alias struct {
 	other *int
 }
 
-// resolve takes the value of the second name, if it is given. Two names with two
-// values are refused.
+// resolve takes the value of the second name, if it is given. It refuses two names with different
+// values.
 func (a alias) resolve(keys configKeys) error {
 	if a.other == nil {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"psim/costmodel/models"
 )
 
-// A llamaConfig is what the configuration classes of the Llama family have in
-// common, and what Mixtral adds.
+// A llamaConfig holds the keys that the configuration classes of the Llama family have in common, and
+// those that Mixtral adds.
 type llamaConfig struct {
 	Vocab         int   `json:"vocab_size"`
 	Positions     int   `json:"max_position_embeddings"`
@@ -24,35 +24,37 @@ type llamaConfig struct {
 	AttentionBias bool  `json:"attention_bias"`
 	MLPBias       bool  `json:"mlp_bias"`
 	Experts       *int  `json:"num_local_experts"`
-	ExpertsToo    *int  `json:"num_experts"` // MixtralConfig's attribute_map
+	ExpertsToo    *int  `json:"num_experts"` // the second name in MixtralConfig's attribute_map
 	PerToken      *int  `json:"num_experts_per_tok"`
 	Window        *int  `json:"sliding_window"`
 	UseWindow     *bool `json:"use_sliding_window"`
 }
 
-// A llamaType is one of these classes: its defaults, and what it makes of them.
+// A llamaType is one of these classes: the defaults of its keys, and how they are read.
 type llamaType struct {
 	llamaConfig
-	qkvBias, attentionBias, mlpBias bool // biases that it has always, or may have
-	windowed                        bool // sliding_window is used, with use_sliding_window where that is there
-	// newer types have more, by which block reads them.
+	qkvBias                bool // it always has biases of queries, keys and values
+	attentionBias, mlpBias bool // it may have these biases
+	windowed               bool // sliding_window is used, if use_sliding_window is absent or true
+	// Newer types have further keys, with the defaults in more. block reads them.
 	block func(m *models.Model, c llamaConfig, b blockConfig) error
 	more  blockConfig
-	needs []string // keys without which a file says too little
+	needs []string // required keys
 }
 
-func parseLlama(data []byte, keys configKeys, sequence int, modelType string, t llamaType) (models.Model, error) {
-	c := t.llamaConfig
-	mixed := c.Experts != nil // by its type: other types have no such key
+// parseLlama reads a part of a file as a type of the Llama family.
+func (f configFile) parseLlama(t llamaType) (models.Model, error) {
+	keys, c := f.keys, t.llamaConfig
+	mixed := c.Experts != nil // only types with experts have a default for their number
 	if !mixed {
-		if err := keys.dense(modelType); err != nil {
+		if err := keys.dense(f.modelType); err != nil {
 			return models.Model{}, err
 		}
 	}
 	b := t.more
-	err := cmp.Or(keys.needs(modelType, t.needs), keys.fill(data, &c))
+	err := cmp.Or(keys.needs(f.modelType, t.needs), keys.fill(f.data, &c))
 	if t.block != nil {
-		err = cmp.Or(err, keys.fill(data, &b))
+		err = cmp.Or(err, keys.fill(f.data, &b))
 	}
 	if err != nil {
 		return models.Model{}, err
@@ -64,20 +66,22 @@ func parseLlama(data []byte, keys configKeys, sequence int, modelType string, t 
 		positive("vocab_size", &c.Vocab), positive("max_position_embeddings", &c.Positions),
 		positive("hidden_size", &c.Hidden), positive("intermediate_size", &c.Inner),
 		positive("num_hidden_layers", &c.Layers), positive("num_attention_heads", &c.Heads),
-		positive("num_key_value_heads", c.KVHeads), positive("head_dim", c.HeadDim), positive("num_experts_per_tok", c.PerToken),
+		positive("num_key_value_heads", c.KVHeads), positive("head_dim", c.HeadDim),
+		positive("num_experts_per_tok", c.PerToken),
 		absent("attention_bias", c.AttentionBias && !t.attentionBias), absent("mlp_bias", c.MLPBias && !t.mlpBias),
 	)
 	if err != nil {
 		return models.Model{}, err
 	}
-	return t.model(c, b, mixed, sequence)
+	return t.model(c, b, mixed, f.sequence)
 }
 
-// model makes a Model of what was read.
+// model makes a Model of the values that were read.
 func (t llamaType) model(c llamaConfig, b blockConfig, mixed bool, sequence int) (models.Model, error) {
 	m := models.Model{
-		Family: models.FamilyLlama, QKVBias: t.qkvBias, Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, KVHeads: value(c.KVHeads),
-		HeadDim: value(c.HeadDim), FFNHidden: c.Inner, Vocab: c.Vocab, AttentionBias: c.AttentionBias, MLPBias: c.MLPBias,
+		Family: models.FamilyLlama, Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads,
+		KVHeads: value(c.KVHeads), HeadDim: value(c.HeadDim), FFNHidden: c.Inner, Vocab: c.Vocab,
+		QKVBias: t.qkvBias, AttentionBias: c.AttentionBias, MLPBias: c.MLPBias,
 		SequenceLength: cmp.Or(sequence, c.Positions), Tied: &c.Tied,
 	}
 	if t.windowed && (t.UseWindow == nil || c.UseWindow != nil && *c.UseWindow) {
@@ -94,10 +98,10 @@ func (t llamaType) model(c llamaConfig, b blockConfig, mixed bool, sequence int)
 	return m, m.Validate()
 }
 
-// experts finds their number under whichever name a file has it.
+// experts finds the number of experts under any of its names.
 func (c *llamaConfig) experts(keys configKeys, mixed bool, b *blockConfig) error {
 	if !mixed {
-		c.Experts, c.ExpertsToo = nil, nil // 0 or 1, which is none
+		c.Experts, c.ExpertsToo = nil, nil // 0 or 1, that is no mixture
 		return nil
 	}
 	if c.Experts == nil && (c.ExpertsToo != nil || b.Routed != nil) {
@@ -110,8 +114,7 @@ func (c *llamaConfig) experts(keys configKeys, mixed bool, b *blockConfig) error
 	)
 }
 
-// needs reports the first key that is not given, of those without which a file says too
-// little.
+// needs reports the first required key that is missing.
 func (k configKeys) needs(modelType string, names []string) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(strings.Split(name, "|"), k.given) {

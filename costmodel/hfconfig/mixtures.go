@@ -10,37 +10,58 @@ import (
 
 // mixtureTypes lists the configuration classes of mixtures with shared experts.
 func mixtureTypes() map[string]llamaType {
-	deepseek := sizes("n_routed_experts|num_local_experts|num_experts", "num_experts_per_tok", "moe_intermediate_size", "n_shared_experts",
-		"kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+	experts := sizes("n_routed_experts|num_local_experts|num_experts", "num_experts_per_tok",
+		"moe_intermediate_size", "n_shared_experts")
+	latent := append(slices.Clip(experts), "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 	return map[string]llamaType{
-		"deepseek_v2": {llamaConfig: llamaConfig{Vocab: 32000, Positions: 2048, Hidden: 4096, Inner: 11008, Layers: 32, Heads: 32, Experts: new(64)},
-			attentionBias: true, needs: deepseek, more: blockConfig{QLoraRank: new(1536)}, block: latentMixture},
-		"deepseek_v3": {llamaConfig: llamaConfig{Vocab: 129280, Positions: 4096, Hidden: 7168, Inner: 18432, Layers: 61, Heads: 128, Experts: new(256)},
-			attentionBias: true, needs: deepseek, more: blockConfig{QLoraRank: new(1536), Dense: 3, Groups: new(8), TopGroups: new(4)},
+		"deepseek_v2": {
+			llamaConfig: llamaConfig{
+				Vocab: 32000, Positions: 2048, Hidden: 4096, Inner: 11008, Layers: 32, Heads: 32, Experts: new(64),
+			},
+			attentionBias: true, needs: latent, more: blockConfig{QLoraRank: new(1536)}, block: latentMixture,
+		},
+		"deepseek_v3": {
+			llamaConfig: llamaConfig{
+				Vocab: 129280, Positions: 4096, Hidden: 7168, Inner: 18432, Layers: 61, Heads: 128,
+				Experts: new(256),
+			},
+			attentionBias: true, needs: latent,
+			more: blockConfig{QLoraRank: new(1536), Dense: 3, Groups: new(8), TopGroups: new(4)},
 			block: func(m *models.Model, c llamaConfig, b blockConfig) error {
 				m.RouterBias = true
 				return latentMixture(m, c, b)
-			}},
-		"glm4_moe": {llamaConfig: llamaConfig{Vocab: 151552, Positions: 131072, Hidden: 4096, Inner: 10944, Layers: 46, Heads: 96, KVHeads: new(8), Experts: new(128)},
-			attentionBias: true, needs: sizes("n_routed_experts|num_local_experts|num_experts", "num_experts_per_tok", "moe_intermediate_size", "n_shared_experts"),
-			more: blockConfig{Dense: 1}, block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
+			},
+		},
+		"glm4_moe": {
+			llamaConfig: llamaConfig{
+				Vocab: 151552, Positions: 131072, Hidden: 4096, Inner: 10944, Layers: 46, Heads: 96,
+				KVHeads: new(8), Experts: new(128),
+			},
+			attentionBias: true, needs: experts, more: blockConfig{Dense: 1},
+			block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
 				m.RouterBias, m.QKNorm = true, b.QKNorm
-				m.QKVBias, m.AttentionBias = m.AttentionBias, false // none of the output
+				m.QKVBias, m.AttentionBias = m.AttentionBias, false // no bias of the output
 				return readMixture(m, b)
-			}},
-		"llama4_text": {llamaConfig: llamaConfig{
-			Vocab: 202048, Positions: 4096 * 32, Hidden: 5120, Inner: 8192, Layers: 48, Heads: 40, KVHeads: new(8), HeadDim: new(128),
-			Experts: new(16), PerToken: new(1),
-		}, attentionBias: true, needs: []string{"hidden_size", "num_hidden_layers", "intermediate_size"},
-			more: blockConfig{DenseInner: 16384, Chunk: new(8192), NoRopeEvery: new(4), QKNorm: true}, block: llama4},
+			},
+		},
+		"llama4_text": {
+			llamaConfig: llamaConfig{
+				Vocab: 202048, Positions: 4096 * 32, Hidden: 5120, Inner: 8192, Layers: 48, Heads: 40,
+				KVHeads: new(8), HeadDim: new(128), Experts: new(16), PerToken: new(1),
+			},
+			attentionBias: true, needs: []string{"hidden_size", "num_hidden_layers", "intermediate_size"},
+			more:  blockConfig{DenseInner: 16384, Chunk: new(8192), NoRopeEvery: new(4), QKNorm: true},
+			block: llama4,
+		},
 	}
 }
 
-// latentMixture reads DeepSeek's blocks. A file of latent attention may name as many heads of
-// keys and values as there are heads, which that has.
+// latentMixture reads DeepSeek's blocks. Latent attention has as many heads of keys and values as
+// heads, so a file may give that number but no other.
 func latentMixture(m *models.Model, c llamaConfig, b blockConfig) error {
 	if kv := value(c.KVHeads); kv != 0 && kv != c.Heads {
-		return fmt.Errorf("num_key_value_heads = %d: latent attention has as many as num_attention_heads = %d", kv, c.Heads)
+		return fmt.Errorf("num_key_value_heads = %d: latent attention has as many as num_attention_heads = %d",
+			kv, c.Heads)
 	}
 	m.KVHeads, m.HeadDim = 0, 0
 	m.QLoraRank, m.KVLoraRank = value(b.QLoraRank), b.KVLoraRank
@@ -48,7 +69,7 @@ func latentMixture(m *models.Model, c llamaConfig, b blockConfig) error {
 	return cmp.Or(readMixture(m, b), positive("kv_lora_rank", &b.KVLoraRank))
 }
 
-// readMixture reads which blocks have experts, and which of them are shared.
+// readMixture reads which blocks have experts, and which experts are shared.
 func readMixture(m *models.Model, b blockConfig) error {
 	m.ExpertHidden, m.SharedExperts, m.DenseLayers = b.ExpertInner, value(b.Shared), b.Dense
 	m.ExpertGroups, m.GroupsPerToken = value(b.Groups), value(b.TopGroups)
@@ -58,8 +79,8 @@ func readMixture(m *models.Model, b blockConfig) error {
 	return positive("moe_intermediate_size", &b.ExpertInner)
 }
 
-// llama4 reads Llama 4's blocks: intermediate_size is that of experts, of which one is shared,
-// and every so many-th block has attention to all tokens, without positions.
+// llama4 reads Llama 4's blocks: intermediate_size is the size of an expert, one expert is shared, and
+// every n-th block attends to all tokens, without positions.
 func llama4(m *models.Model, c llamaConfig, b blockConfig) error {
 	m.ExpertHidden, m.FFNHidden, m.SharedExperts = c.Inner, b.DenseInner, 1
 	m.QKNorm, m.PlainQKNorm = b.QKNorm, b.QKNorm
@@ -68,7 +89,8 @@ func llama4(m *models.Model, c llamaConfig, b blockConfig) error {
 		every := max(1, m.MoEEvery)
 		for i := range c.Layers {
 			if slices.Contains(b.MoELayers, i) != ((i+1)%every == 0) {
-				return fmt.Errorf("moe_layers: psim has experts in every so many-th block (interleave_moe_layer_step = %d), and block %d is none of these", every, i)
+				return fmt.Errorf("moe_layers: psim models experts only in every n-th block "+
+					"(n is interleave_moe_layer_step = %d), and block %d does not fit this", every, i)
 			}
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// unread says, a sentence each, which keys of a file change nothing here: what is not priced,
-// and what no type is known to have.
+// unread returns a sentence for each key of a file that has no effect: keys whose effect is not
+// priced, and unknown keys.
 func (k configKeys) unread(modelType string) (notes []string) {
 	known := k.known(modelType)
 	for _, key := range slices.Sorted(maps.Keys(k)) {
@@ -21,13 +21,14 @@ func (k configKeys) unread(modelType string) (notes []string) {
 	t, ok := llamaTypes()[modelType]
 	for _, key := range sizes("num_key_value_heads") {
 		if ok && t.needs != nil && !k.given(key) && !slices.Contains(t.needs, key) {
-			notes = append(notes, fmt.Sprintf("%s is not given: it is taken to be the default of model_type %q in transformers", key, modelType))
+			notes = append(notes, fmt.Sprintf("%s is not given: it is taken to be the default of model_type %q "+
+				"in transformers", key, modelType))
 		}
 	}
 	return notes
 }
 
-// known lists the keys that are read of a type.
+// known lists the keys that are read for a type.
 func (k configKeys) known(modelType string) (tags []string) {
 	t := llamaTypes()[modelType]
 	from := []any{llamaConfig{}}
@@ -47,7 +48,7 @@ func (k configKeys) known(modelType string) (tags []string) {
 	return tags
 }
 
-// off reports a value with which a key asks for nothing.
+// off reports whether the value of a key turns it off.
 func (k configKeys) off(key string) bool {
 	return slices.Contains([]string{"null", "false", "0", "0.0", "[]", "{}", `""`}, string(k[key]))
 }
@@ -63,7 +64,7 @@ func shortened(value []byte) string {
 	return string(value)
 }
 
-// unpriced says of a key what of it is left out.
+// unpriced says what is left out of a key's effect.
 func unpriced(key string) string {
 	switch key {
 	case "attn_logit_softcapping":
@@ -71,7 +72,8 @@ func unpriced(key string) string {
 	case "final_logit_softcapping":
 		return "a tanh over the logits is not priced"
 	case "num_nextn_predict_layers":
-		return "modules that predict further tokens are left out, as in transformers; set model.mtp_layers to train them"
+		return "modules that predict further tokens are left out, as in transformers; " +
+			"set model.mtp_layers to train them"
 	case "quantization_config", "quantization", "compression_config":
 		return "weights have the precision of [train]"
 	case "attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop":
@@ -86,18 +88,20 @@ func unpriced(key string) string {
 	return "psim does not know this key, and leaves it out"
 }
 
-// neutral reports keys that change no size and no cost.
+// neutral reports whether a key changes neither sizes nor costs.
 func neutral(key string) bool {
 	for _, part := range []string{"rope", "token_id", "token_index", "summary_", "id2label", "label2id"} {
 		if strings.Contains(key, part) {
 			return true
 		}
 	}
-	return slices.Contains(strings.Fields(`model_type architectures auto_map torch_dtype dtype transformers_version initializer_range
-		rms_norm_eps layer_norm_eps layer_norm_epsilon norm_eps use_cache hidden_act hidden_activation activation_function pretraining_tp
-		_name_or_path cache_implementation query_pre_attn_scalar norm_topk_prob routed_scaling_factor scoring_func topk_method
-		aux_loss_alpha seq_aux router_aux_loss_coef router_jitter_noise ep_size swiglu_alpha swiglu_limit initial_context_length
-		experts_per_token partial_rotary_factor original_max_position_embeddings attn_temperature_tuning floor_scale attn_scale
+	return slices.Contains(strings.Fields(`model_type architectures auto_map torch_dtype dtype transformers_version
+		initializer_range rms_norm_eps layer_norm_eps layer_norm_epsilon norm_eps use_cache
+		hidden_act hidden_activation activation_function pretraining_tp
+		_name_or_path cache_implementation query_pre_attn_scalar norm_topk_prob routed_scaling_factor
+		scoring_func topk_method aux_loss_alpha seq_aux router_aux_loss_coef router_jitter_noise ep_size
+		swiglu_alpha swiglu_limit initial_context_length experts_per_token partial_rotary_factor
+		original_max_position_embeddings attn_temperature_tuning floor_scale attn_scale
 		for_llm_compressor logit_scale n_ctx task_specific_params scale_attn_weights scale_attn_by_inverse_layer_idx
 		reorder_and_upcast_attn n_special predict_special_tokens mm_tokens_per_image is_decoder tie_word_embeddings
 		sliding_window max_window_layers num_key_value_heads gradient_checkpointing _attn_implementation_autoset`), key)

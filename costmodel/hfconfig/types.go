@@ -2,13 +2,14 @@ package hfconfig
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"psim/costmodel/models"
 )
 
-// A blockConfig is what newer configuration classes have beside those of llamaConfig.
+// A blockConfig holds the keys that newer configuration classes have in addition to llamaConfig.
 type blockConfig struct {
 	Routed       *int     `json:"n_routed_experts"`
 	Shared       *int     `json:"n_shared_experts"`
@@ -38,92 +39,158 @@ type blockConfig struct {
 
 // sizes lists the keys that every file of a newer type has to give.
 func sizes(more ...string) []string {
-	return append([]string{"vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"}, more...)
+	common := []string{"vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"}
+	return append(common, more...)
 }
 
-// llamaTypes lists the configuration classes of transformers that are of the Llama family, by
-// model_type, with their defaults.
+// llamaTypes lists the configuration classes of transformers in the Llama family, by model_type, with
+// their defaults.
 func llamaTypes() map[string]llamaType {
-	types := map[string]llamaType{
-		"llama":   {llamaConfig: llamaConfig{Vocab: 32000, Positions: 2048, Hidden: 4096, Inner: 11008, Layers: 32, Heads: 32}, attentionBias: true, mlpBias: true},
-		"mistral": {llamaConfig: llamaConfig{Vocab: 32000, Positions: 4096 * 32, Hidden: 4096, Inner: 14336, Layers: 32, Heads: 32, KVHeads: new(8), Window: new(4096)}, windowed: true},
-		"mixtral": {llamaConfig: llamaConfig{
-			Vocab: 32000, Positions: 4096 * 32, Hidden: 4096, Inner: 14336, Layers: 32, Heads: 32, KVHeads: new(8),
-			Experts: new(8), PerToken: new(2),
-		}, windowed: true},
-		"qwen2": {llamaConfig: llamaConfig{
-			Vocab: 151936, Positions: 32768, Hidden: 4096, Inner: 22016, Layers: 32, Heads: 32, KVHeads: new(32), Window: new(4096), UseWindow: new(false),
-		}, windowed: true, qkvBias: true},
-		"gemma": {llamaConfig: llamaConfig{
-			Vocab: 256000, Positions: 8192, Hidden: 3072, Inner: 24576, Layers: 28, Heads: 16, KVHeads: new(16),
-			HeadDim: new(256), Tied: true,
-		}, attentionBias: true},
-		"phi3": {llamaConfig: llamaConfig{Vocab: 32064, Positions: 4096, Hidden: 3072, Inner: 8192, Layers: 32, Heads: 32}, windowed: true, needs: sizes()},
-		"cohere": {llamaConfig: llamaConfig{Vocab: 256000, Positions: 8192, Hidden: 8192, Inner: 22528, Layers: 40, Heads: 64, Tied: true}, attentionBias: true, needs: sizes(), block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
-			m.ParallelBlock = true
-			return absent("use_qk_norm", b.QKNorm)
-		}},
-	}
+	types := plainTypes()
 	for _, more := range []map[string]llamaType{windowTypes(), qwen3Types(), mixtureTypes()} {
-		for name, t := range more {
-			types[name] = t
-		}
+		maps.Copy(types, more)
 	}
 	return types
 }
 
-// windowTypes lists those of which some blocks attend to a window.
+// plainTypes lists the types whose blocks are all the same.
+func plainTypes() map[string]llamaType {
+	return map[string]llamaType{
+		"llama": {
+			llamaConfig: llamaConfig{
+				Vocab: 32000, Positions: 2048, Hidden: 4096, Inner: 11008, Layers: 32, Heads: 32,
+			},
+			attentionBias: true, mlpBias: true,
+		},
+		"mistral": {
+			llamaConfig: llamaConfig{
+				Vocab: 32000, Positions: 4096 * 32, Hidden: 4096, Inner: 14336, Layers: 32, Heads: 32,
+				KVHeads: new(8), Window: new(4096),
+			},
+			windowed: true,
+		},
+		"mixtral": {
+			llamaConfig: llamaConfig{
+				Vocab: 32000, Positions: 4096 * 32, Hidden: 4096, Inner: 14336, Layers: 32, Heads: 32,
+				KVHeads: new(8), Experts: new(8), PerToken: new(2),
+			},
+			windowed: true,
+		},
+		"qwen2": {
+			llamaConfig: llamaConfig{
+				Vocab: 151936, Positions: 32768, Hidden: 4096, Inner: 22016, Layers: 32, Heads: 32,
+				KVHeads: new(32), Window: new(4096), UseWindow: new(false),
+			},
+			windowed: true, qkvBias: true,
+		},
+		"gemma": {
+			llamaConfig: llamaConfig{
+				Vocab: 256000, Positions: 8192, Hidden: 3072, Inner: 24576, Layers: 28, Heads: 16,
+				KVHeads: new(16), HeadDim: new(256), Tied: true,
+			},
+			attentionBias: true,
+		},
+		"phi3": {
+			llamaConfig: llamaConfig{
+				Vocab: 32064, Positions: 4096, Hidden: 3072, Inner: 8192, Layers: 32, Heads: 32,
+			},
+			windowed: true, needs: sizes(),
+		},
+		"cohere": {
+			llamaConfig: llamaConfig{
+				Vocab: 256000, Positions: 8192, Hidden: 8192, Inner: 22528, Layers: 40, Heads: 64, Tied: true,
+			},
+			attentionBias: true, needs: sizes(),
+			block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
+				m.ParallelBlock = true
+				return absent("use_qk_norm", b.QKNorm)
+			},
+		},
+	}
+}
+
+// windowTypes lists the types in which some blocks attend to a window.
 func windowTypes() map[string]llamaType {
 	gemma := llamaConfig{
-		Vocab: 256000, Positions: 8192, Hidden: 2304, Inner: 9216, Layers: 26, Heads: 8, KVHeads: new(4), HeadDim: new(256), Tied: true, Window: new(4096),
+		Vocab: 256000, Positions: 8192, Hidden: 2304, Inner: 9216, Layers: 26, Heads: 8,
+		KVHeads: new(4), HeadDim: new(256), Tied: true, Window: new(4096),
 	}
 	gemma3 := gemma
 	gemma3.Vocab, gemma3.Positions = 262208, 131072
 	return map[string]llamaType{
-		"gemma2": {llamaConfig: gemma, attentionBias: true, windowed: true, needs: sizes(), more: blockConfig{Pattern: new(2)}, block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
-			m.PostNorms = true
-			return readWindows(m, b)
-		}},
-		"gemma3_text": {llamaConfig: gemma3, attentionBias: true, windowed: true, needs: []string{"hidden_size", "num_hidden_layers", "intermediate_size"}, more: blockConfig{Pattern: new(6)}, block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
-			m.PostNorms, m.QKNorm = true, true
-			return readWindows(m, b)
-		}},
-		"gpt_oss": {llamaConfig: llamaConfig{
-			Vocab: 201088, Positions: 131072, Hidden: 2880, Inner: 2880, Layers: 36, Heads: 64, KVHeads: new(8), HeadDim: new(64),
-			Experts: new(128), PerToken: new(4), Window: new(128), AttentionBias: true,
-		}, attentionBias: true, windowed: true, needs: sizes("num_local_experts|num_experts", "num_experts_per_tok"), more: blockConfig{Pattern: new(2)}, block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
-			m.MLPBias, m.Sinks = true, true
-			return readWindows(m, b)
-		}},
+		"gemma2": {
+			llamaConfig: gemma, attentionBias: true, windowed: true,
+			needs: sizes(), more: blockConfig{Pattern: new(2)},
+			block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
+				m.PostNorms = true
+				return readWindows(m, b)
+			},
+		},
+		"gemma3_text": {
+			llamaConfig: gemma3, attentionBias: true, windowed: true,
+			needs: []string{"hidden_size", "num_hidden_layers", "intermediate_size"},
+			more:  blockConfig{Pattern: new(6)},
+			block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
+				m.PostNorms, m.QKNorm = true, true
+				return readWindows(m, b)
+			},
+		},
+		"gpt_oss": {
+			llamaConfig: llamaConfig{
+				Vocab: 201088, Positions: 131072, Hidden: 2880, Inner: 2880, Layers: 36, Heads: 64,
+				KVHeads: new(8), HeadDim: new(64), Experts: new(128), PerToken: new(4), Window: new(128),
+				AttentionBias: true,
+			},
+			attentionBias: true, windowed: true,
+			needs: sizes("num_local_experts|num_experts", "num_experts_per_tok"),
+			more:  blockConfig{Pattern: new(2)},
+			block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
+				m.MLPBias, m.Sinks = true, true
+				return readWindows(m, b)
+			},
+		},
 	}
 }
 
-// qwen3Types lists the two of Qwen 3.
+// qwen3Types lists the two types of Qwen 3.
 func qwen3Types() map[string]llamaType {
 	return map[string]llamaType{
-		"qwen3": {llamaConfig: llamaConfig{
-			Vocab: 151936, Positions: 32768, Hidden: 4096, Inner: 22016, Layers: 32, Heads: 32, KVHeads: new(32), HeadDim: new(128), Window: new(4096), UseWindow: new(false),
-		}, attentionBias: true, windowed: true, needs: sizes(), more: blockConfig{WindowFrom: new(28)}, block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
-			m.QKNorm = true
-			return readWindows(m, b)
-		}},
-		"qwen3_moe": {llamaConfig: llamaConfig{
-			Vocab: 151936, Positions: 32768, Hidden: 2048, Inner: 6144, Layers: 24, Heads: 32, KVHeads: new(4), Window: new(4096), UseWindow: new(false),
-			Experts: new(128), PerToken: new(8),
-		}, attentionBias: true, windowed: true, needs: sizes("num_experts|num_local_experts", "num_experts_per_tok", "moe_intermediate_size"), block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
-			m.QKNorm, m.ExpertHidden, m.MoEEvery = true, b.ExpertInner, value(b.SparseStep)
-			m.DenseLayers = len(b.MLPOnly)
-			for i, layer := range b.MLPOnly {
-				if layer != i {
-					return fmt.Errorf("mlp_only_layers names block %d: psim has blocks without experts first, or in turn (decoder_sparse_step)", layer)
-				}
-			}
-			return nil
-		}},
+		"qwen3": {
+			llamaConfig: llamaConfig{
+				Vocab: 151936, Positions: 32768, Hidden: 4096, Inner: 22016, Layers: 32, Heads: 32,
+				KVHeads: new(32), HeadDim: new(128), Window: new(4096), UseWindow: new(false),
+			},
+			attentionBias: true, windowed: true, needs: sizes(), more: blockConfig{WindowFrom: new(28)},
+			block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
+				m.QKNorm = true
+				return readWindows(m, b)
+			},
+		},
+		"qwen3_moe": {
+			llamaConfig: llamaConfig{
+				Vocab: 151936, Positions: 32768, Hidden: 2048, Inner: 6144, Layers: 24, Heads: 32,
+				KVHeads: new(4), Window: new(4096), UseWindow: new(false), Experts: new(128), PerToken: new(8),
+			},
+			attentionBias: true, windowed: true, block: qwen3Mixture,
+			needs: sizes("num_experts|num_local_experts", "num_experts_per_tok", "moe_intermediate_size"),
+		},
 	}
 }
 
-// readWindows reads which blocks attend to a window, the others to all tokens before.
+// qwen3Mixture reads which blocks of Qwen 3 have experts.
+func qwen3Mixture(m *models.Model, _ llamaConfig, b blockConfig) error {
+	m.QKNorm, m.ExpertHidden, m.MoEEvery = true, b.ExpertInner, value(b.SparseStep)
+	m.DenseLayers = len(b.MLPOnly)
+	for i, layer := range b.MLPOnly {
+		if layer != i {
+			return fmt.Errorf("mlp_only_layers names block %d: psim models blocks without experts only before "+
+				"all others, or at regular intervals (decoder_sparse_step)", layer)
+		}
+	}
+	return nil
+}
+
+// readWindows reads which blocks attend to a window. The others attend to all earlier tokens.
 func readWindows(m *models.Model, b blockConfig) error {
 	switch {
 	case m.Window == 0:
@@ -133,7 +200,8 @@ func readWindows(m *models.Model, b blockConfig) error {
 	case b.WindowFrom != nil && *b.WindowFrom >= m.Layers:
 		m.Window = 0
 	case b.WindowFrom != nil && *b.WindowFrom > 0:
-		return fmt.Errorf("max_window_layers = %d: psim has windows in all blocks, or full attention in every so many-th; set 0 or %d", *b.WindowFrom, m.Layers)
+		return fmt.Errorf("max_window_layers = %d: psim models windows in all blocks, or full attention in every "+
+			"n-th block; set 0 or %d", *b.WindowFrom, m.Layers)
 	case b.Pattern != nil:
 		m.FullAttentionEvery = *b.Pattern
 		return positive("sliding_window_pattern", b.Pattern)
@@ -149,14 +217,16 @@ func readLayerTypes(m *models.Model, types []string) error {
 	types = types[:m.Layers]
 	for _, kind := range types {
 		if !slices.Contains([]string{"full_attention", "sliding_attention", "chunked_attention"}, kind) {
-			return fmt.Errorf("layer_types has %.40q, which psim does not model; it has full_attention, sliding_attention and chunked_attention", kind)
+			return fmt.Errorf("layer_types has %.40q, which psim does not model; it models full_attention, "+
+				"sliding_attention and chunked_attention", kind)
 		}
 	}
 	full := func(i int) bool { return types[i] == "full_attention" }
 	every := 1 + slices.Index(types, "full_attention")
 	for i := range types {
 		if full(i) != (every > 0 && (i+1)%every == 0) {
-			return fmt.Errorf("layer_types: psim has full attention in every so many-th block, and block %d is none of these", i)
+			return fmt.Errorf("layer_types: psim models full attention only in every n-th block, and block %d "+
+				"does not fit this", i)
 		}
 	}
 	if m.FullAttentionEvery = every; every == 1 {
@@ -165,10 +235,11 @@ func readLayerTypes(m *models.Model, types []string) error {
 	return nil
 }
 
-// hybrid says of a model_type what layers it has that are neither attention nor an MLP.
+// hybrid names the layers of a model_type that are neither attention nor an MLP, or returns "".
 func hybrid(modelType string) string {
 	for _, row := range [][2]string{
-		{"Mamba", "mamba mamba2 falcon_mamba jamba bamba zamba zamba2 falcon_h1 nemotron_h granitemoehybrid plamo2 codestral_mamba"},
+		{"Mamba", "mamba mamba2 falcon_mamba jamba bamba zamba zamba2 falcon_h1 nemotron_h granitemoehybrid " +
+			"plamo2 codestral_mamba"},
 		{"linear attention", "qwen3_next kimi_linear minimax minimax_m1 rwkv retnet olmo_hybrid"},
 		{"recurrent or convolutional", "recurrent_gemma lfm2 lfm2_moe xlstm"},
 	} {

@@ -75,7 +75,8 @@ func (l *Link) checkMeasured() error {
 				max(1, m.Devices), m.Nodes, max(1, before.Devices))}
 		case seen && before.From >= m.From:
 			return &setting.Error{Key: at + "from", Problem: fmt.Sprintf(
-				": entries of %d nodes must be in the order of their sizes, each from a larger one than the entry before",
+				": entries of %d nodes must be in the order of their sizes, "+
+					"each from a larger one than the entry before",
 				m.Nodes)}
 		}
 		last[m.Nodes] = m

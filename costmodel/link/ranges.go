@@ -154,7 +154,8 @@ func (t CollectiveTable) check() error {
 				" = %d: ranges of one number of ranks must stand together", r.Ranks)}
 		case t.Ranges[i-1].From >= r.From:
 			return &setting.Error{Key: at + "from", Problem: fmt.Sprintf(
-				": ranges of %d ranks must be in the order of their sizes, each from a larger one than the range before",
+				": ranges of %d ranks must be in the order of their sizes, "+
+					"each from a larger one than the range before",
 				r.Ranks)}
 		}
 	}

@@ -8,18 +8,17 @@ import (
 
 // The legal values of Model.Attention.
 const (
-	// AttentionUnfused writes the scores of all pairs of tokens, and reads them for
-	// the softmax and again for the context.
+	// AttentionUnfused writes the scores of all pairs of tokens, and reads them for the softmax and
+	// again for the context.
 	AttentionUnfused = "unfused"
-	// AttentionFlash is one kernel that goes over tiles of the square, leaves out
-	// those that the causal mask or a sliding window covers, and keeps a row's
-	// logarithm of the sum of exponentials in place of its probabilities (Dao et al.
-	// 2022, FlashAttention; Dao 2023, FlashAttention-2).
+	// AttentionFlash is one kernel that goes over tiles of the square, leaves out tiles that the
+	// causal mask or a sliding window covers, and keeps a row's logarithm of the sum of exponentials
+	// instead of its probabilities (Dao et al. 2022, FlashAttention; Dao 2023, FlashAttention-2).
 	AttentionFlash = "flash"
 )
 
-// Fused returns the model with fused attention, unless it says how its attention is
-// computed, has kernels that do not fuse it, or is no transformer.
+// Fused returns the model with fused attention. It changes nothing if the model sets its attention,
+// has kernels that do not fuse it, or is not a transformer.
 func (m Model) Fused() Model {
 	if r, err := m.resolve(); err == nil && r.transformer() && r.Attention == "" && !r.kernels().UnfusedAttention {
 		m.Attention = AttentionFlash
@@ -27,11 +26,11 @@ func (m Model) Fused() Model {
 	return m
 }
 
-// attentionTile counts the tokens along a side of a tile, which a fused core leaves out or
-// computes whole (Dao 2023, section 3.3, the largest of its choices).
+// attentionTile is the number of tokens along the side of a tile, which a fused core either leaves
+// out or computes whole (Dao 2023, section 3.3, the largest of its choices).
 const attentionTile = 128
 
-// attention makes the core.
+// attention makes the core of attention.
 func attention(prefix string, m Model) []network.Op {
 	if m.Attention == AttentionFlash {
 		return m.inContext(prefix, m.fusedAttention(prefix+"flash").Divided().Of(network.FusedCore))
@@ -43,7 +42,7 @@ func attention(prefix string, m Model) []network.Op {
 	return ops
 }
 
-// core names the operation of attention that has what is not of a product.
+// core names the operation of attention that holds the sinks.
 func (m Model) core() string {
 	if m.Attention == AttentionFlash {
 		return "flash"
@@ -51,28 +50,35 @@ func (m Model) core() string {
 	return "softmax"
 }
 
-// square makes the core over the whole square, in Heads products; scale and mask are
-// part of the softmax kernel.
+// square makes the core over the whole square, in Heads products. Scale and mask are part of the
+// softmax kernel.
 func (m Model) square(prefix string) []network.Op {
 	a, s := int64(m.Heads), int64(m.SequenceLength)
-	ops := []network.Op{{Name: prefix + "scores", Class: network.Product, Count: a, Rows: s, Inner: int64(m.HeadDim), Cols: s}}
+	ops := []network.Op{
+		{Name: prefix + "scores", Class: network.Product, Count: a, Rows: s, Inner: int64(m.HeadDim), Cols: s},
+	}
 	ops = append(ops, m.softmax(prefix+"softmax")...)
 	ops = append(ops, m.dropout(prefix+"attn_dropout", m.Heads, m.SequenceLength, m.SequenceLength)...)
-	ops = append(ops, network.Op{Name: prefix + "context", Class: network.Product, Count: a, Rows: s, Inner: s, Cols: int64(m.valueDim())})
-	return append(ops, m.apart(prefix+"contiguous", m.Heads*m.valueDim(), traffic(2, 2), traffic(2, 2))...)
+	ops = append(ops, network.Op{
+		Name: prefix + "context", Class: network.Product, Count: a, Rows: s, Inner: s, Cols: int64(m.valueDim()),
+	})
+	return append(ops, m.separate(prefix+"contiguous", m.Heads*m.valueDim(), traffic(2, 2), traffic(2, 2))...)
 }
 
-// fusedAttention makes the core in one kernel, which draws its dropout anew in I. F reads
-// q, k and v and writes the context and a statistic of every row in fp32. I reads all of
-// these and the context's gradient, and writes three gradients, that of q added up in fp32
-// first: zeros, a sum that is read and written, and its conversion.
+// fusedAttention makes the core in one kernel, which draws its dropout again in I. F reads q, k and
+// v and writes the context and a statistic of every row in fp32. I reads all of these and the
+// context's gradient, and writes three gradients. The gradient of q is first added up in fp32: zeros
+// are written, the sum is read and written, and converted.
 func (m Model) fusedAttention(name string) network.Op {
 	a, s, v := int64(m.Heads), int64(m.SequenceLength), m.valueDim()
 	q, context, rows := elements(m.SequenceLength, m.Heads*m.HeadDim), elements(m.SequenceLength, m.Heads*v), 2*a*s
 	kv := elements(m.SequenceLength, m.KVHeads*(m.HeadDim+v))
 	op := network.Op{
 		Name: name, Class: network.Attention, Count: a, Rows: s, Inner: int64(m.HeadDim), Cols: s, Pairs: m.pairs(),
-		Elements: context, Numbers: network.Mixed, Moved: [3]int64{network.Forward: q + context + kv + rows, network.InputGradient: q + 2*context + kv + rows + 9*q + kv},
+		Elements: context, Numbers: network.Mixed,
+		Moved: [3]int64{
+			network.Forward: q + context + kv + rows, network.InputGradient: q + 2*context + kv + rows + 9*q + kv,
+		},
 		Writes: [3]int64{network.Forward: context + rows, network.InputGradient: 5*q + kv},
 	}
 	if v != m.HeadDim {
@@ -81,8 +87,8 @@ func (m Model) fusedAttention(name string) network.Op {
 	return op
 }
 
-// pairs counts the pairs of tokens in the tiles that hold one of which the second is not
-// after the first, nor before its window, or in another chunk.
+// pairs counts the pairs of tokens in all tiles that are computed: those with at least one pair whose
+// second token is not after the first, and is in its window or chunk.
 func (m Model) pairs() int64 {
 	parts := int64(m.parts.ContextParts())
 	s, w := parts*int64(m.SequenceLength), int64(m.Window)
@@ -97,8 +103,8 @@ func (m Model) pairs() int64 {
 	return n / parts
 }
 
-// attentionBuffers lists the buffers of the core, and the context, which is the input
-// of the output projection.
+// attentionBuffers lists the buffers of the core, and the context, which is the input of the output
+// projection.
 func attentionBuffers(prefix string, m Model) []network.Buffer {
 	s, q, k, v := m.SequenceLength, m.Heads*m.HeadDim, m.KVHeads*m.HeadDim, m.KVHeads*m.valueDim()
 	buffers := []network.Buffer{
@@ -110,15 +116,24 @@ func attentionBuffers(prefix string, m Model) []network.Buffer {
 		network.BuffersWithin(network.UpProjection, buffers)
 	}
 	if m.Attention == AttentionFlash {
-		buffers = append(buffers, network.Buffer{Name: prefix + "flash.statistic", Shape: network.Dims{s, m.Heads}, ElementBytes: 4, Modules: network.FusedCore, Sharded: true})
+		buffers = append(buffers, network.Buffer{
+			Name: prefix + "flash.statistic", Shape: network.Dims{s, m.Heads}, ElementBytes: 4,
+			Modules: network.FusedCore, Sharded: true,
+		})
 	} else {
-		buffers = append(buffers, network.Buffer{Name: prefix + "softmax.output", Shape: network.Dims{m.Heads, s, s}, Modules: network.Square, Sharded: true})
+		buffers = append(buffers, network.Buffer{
+			Name: prefix + "softmax.output", Shape: network.Dims{m.Heads, s, s}, Modules: network.Square, Sharded: true,
+		})
 		buffers = append(buffers, m.attentionDropout(prefix)...)
 	}
-	return append(buffers, network.Buffer{Name: prefix + "context", Shape: network.Dims{s, m.Heads * m.valueDim()}, Lifetime: network.ForwardToWeight, Sharded: true})
+	return append(buffers, network.Buffer{
+		Name: prefix + "context", Shape: network.Dims{s, m.Heads * m.valueDim()}, Lifetime: network.ForwardToWeight,
+		Sharded: true,
+	})
 }
 
-// attentionDropout keeps its output as well, for the gradient of v.
+// attentionDropout lists the buffers of the dropout on the attention, which keeps its output as well
+// as its mask, for the gradient of v.
 func (m Model) attentionDropout(prefix string) []network.Buffer {
 	name := prefix + "attn_dropout"
 	buffers := m.dropoutMask(name, m.Heads, m.SequenceLength, m.SequenceLength)

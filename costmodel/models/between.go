@@ -7,20 +7,20 @@ import (
 	"psim/costmodel/network"
 )
 
-// traffic makes what a pass reads and writes, in bytes per element.
+// traffic holds the bytes per element that a pass reads and writes.
 func traffic(read, written int64) network.Traffic {
 	return network.Traffic{Read: read, Written: written}
 }
 
-// A moves is what an operation between products reads, writes and launches: traffic of F and
-// of I, kernels, and what the numbers are.
+// A moves describes an operation between products: its traffic in F and in I, its kernels, and its
+// kind of numbers.
 type moves struct {
 	forward, input   network.Traffic
 	kernels, inverse int // of F and of I; 0 means 1 where something is moved
 	numbers          network.Numbers
 }
 
-// op makes it for n elements.
+// op makes the operation for n elements.
 func (v moves) op(name string, n int64) network.Op {
 	op := network.NewElementwise(name, n, v.forward, v.input)
 	op.Launches = [3]int{network.Forward: v.kernels, network.InputGradient: v.inverse}
@@ -28,20 +28,20 @@ func (v moves) op(name string, n int64) network.Op {
 	return op
 }
 
-// A between has what a set of kernels launches for each operation between products, with a
-// program's code.
+// A between describes each operation between products, for a set of kernels and the code of a
+// program.
 type between struct {
 	norm, residual, activation, gate, rotary, loss, split moves
 
 	rmsNorm  *moves          // nil: as norm
 	gradient network.Traffic // of W for one element of a weight, in a kernel of its own
-	sums     network.Numbers // that this kernel adds up
+	sums     network.Numbers // the numbers that this kernel adds up
 	copies   bool
 	repeats  bool
 }
 
-// betweens has them by the names of sets of kernels and of programs, made when they are first
-// asked for.
+// betweens holds them by the names of the set of kernels and of the program. Each is made when it is
+// first needed.
 var betweens = sync.OnceValue(func() map[[2]string]func() between {
 	all := map[[2]string]func() between{}
 	for _, kernels := range kernelNames() {
@@ -52,7 +52,8 @@ var betweens = sync.OnceValue(func() map[[2]string]func() between {
 	return all
 })
 
-// newBetween changes what fused kernels have by what others have, and that by a program's code.
+// newBetween starts with fused kernels, and applies the changes of a set of kernels and then those
+// of a program's code.
 func newBetween(kernels, program string) (b between) {
 	b.change(kernelSet(KernelsFused).Between)
 	b.change(kernelSet(kernels).Between)
@@ -61,7 +62,7 @@ func newBetween(kernels, program string) (b between) {
 	return b
 }
 
-// change puts in what is given.
+// change replaces the operations that are given.
 func (b *between) change(given launches) {
 	for _, one := range []struct {
 		to   *moves
@@ -84,7 +85,7 @@ func (b *between) change(given launches) {
 	b.copies, b.repeats = b.copies || given.Copies, b.repeats || given.Repeats
 }
 
-// moves returns what an operation moves.
+// moves returns the moves of an operation of the catalog.
 func (l launch) moves() moves {
 	return moves{
 		forward: traffic(l.F[0], l.F[1]), input: traffic(l.I[0], l.I[1]),
@@ -92,7 +93,7 @@ func (l launch) moves() moves {
 	}
 }
 
-// numbers returns what the numbers of an operation are.
+// numbers returns the kind of an operation's numbers.
 func (l launch) numbers() network.Numbers {
 	if l.Numbers == "mixed" {
 		return network.Mixed
@@ -100,8 +101,8 @@ func (l launch) numbers() network.Numbers {
 	return network.Narrow
 }
 
-// between returns what the model's kernels move, counted from what every one of them has to
-// read and write: docs/kernels.md says it operation by operation.
+// between returns the operations between products of the model's kernels. docs/kernels.md has the
+// bytes that each operation reads and writes.
 func (m Model) between() between {
 	b := betweens()[[2]string{cmp.Or(m.Kernels, KernelsFused), m.Code}]()
 	if b.rmsNorm != nil && m.rms() {
@@ -113,10 +114,10 @@ func (m Model) between() between {
 // rms reports whether norms are RMSNorm.
 func (m Model) rms() bool { return m.Family == FamilyLlama || m.Family == FamilyMixtral }
 
-// In the counts below, elements are of 16 bits, and one in fp32 is two.
+// In the counts below, elements have 16 bits, and a number in fp32 counts as two.
 
-// softmax of all heads over the whole square, and what runs around it where there
-// is no fused kernel: conversions read one element and write two, or the reverse,
+// softmax makes the softmax of all heads over the whole square. Without a fused kernel there are
+// further kernels before and after it: conversions read one element and write two, or the reverse,
 // and the others read and write two.
 func (m Model) softmax(name string) []network.Op {
 	n := elements(m.Heads, m.SequenceLength, m.SequenceLength)
@@ -138,17 +139,17 @@ func (m Model) softmax(name string) []network.Op {
 	}
 }
 
-// apart makes an operation on s × n elements that other frameworks have in the
-// product beside it.
-func (m Model) apart(name string, n int, forward, input network.Traffic) []network.Op {
+// separate makes an operation on s × n elements, if the model's kernels do not do it as part of a
+// product.
+func (m Model) separate(name string, n int, forward, input network.Traffic) []network.Op {
 	if !m.kernels().SeparateBias {
 		return nil
 	}
 	return []network.Op{network.NewElementwise(name, elements(m.SequenceLength, n), forward, input).Divided()}
 }
 
-// summed has the first operation after a product read the gradient of its bias in W, where
-// that is summed in a kernel of its own.
+// summed makes the first operation after a product read its gradient in W, if the gradient of the
+// product's bias is summed in a kernel of its own.
 func (m Model) summed(ops []network.Op) []network.Op {
 	if m.kernels().SeparateBias && len(ops) > 0 {
 		ops[0].Moved[network.WeightGradient] = ops[0].Elements
@@ -156,9 +157,9 @@ func (m Model) summed(ops []network.Op) []network.Op {
 	return ops
 }
 
-// loss returns the cross-entropy over the vocabulary. Step by step it goes over the logits
-// for their maximum and to subtract it, for exponentials and their sum, and to
-// divide by that; I multiplies the result, and converts it back.
+// loss makes the cross-entropy over the vocabulary. A stepwise loss goes over the logits for their
+// maximum, to subtract it, for exponentials, for their sum, and to divide by the sum; I multiplies
+// the result and converts it back.
 func (m Model) loss() []network.Op {
 	n := elements(m.SequenceLength, m.Vocab)
 	loss := m.between().loss.op("loss", n)
@@ -184,8 +185,8 @@ func (m Model) loss() []network.Op {
 	return ops
 }
 
-// dropoutAdd makes a dropout and the sum of its result and the residual stream. What
-// one kernel does in F writes the mask and no result of the dropout.
+// dropoutAdd makes a dropout and the sum of its result and the residual stream. If one kernel does
+// both in F, it writes the mask but not the dropout's result.
 func (m Model) dropoutAdd(dropout, sum string) []network.Op {
 	s, h := m.SequenceLength, m.Hidden
 	ops := append(m.dropout(dropout, s, h), m.residual(sum, s, h))

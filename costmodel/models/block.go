@@ -4,29 +4,29 @@ import (
 	"psim/costmodel/network"
 )
 
-// The blocks of one network may differ: some have a mixture of experts and others one MLP,
-// some attend to a window and others to all tokens before.
+// The blocks of one network may differ: some have a mixture of experts and others one MLP, some
+// attend to a window and others to all earlier tokens.
 
-// block returns the model as its i-th block has it, without what that block has not. Blocks
-// with equal models share their operations and buffers.
+// block returns the model with only the parts of its i-th block. Blocks with equal models share their
+// operations and buffers.
 func (m Model) block(i int) Model {
 	if i < m.DenseLayers || (i+1)%max(1, m.MoEEvery) != 0 {
 		m.Experts, m.ExpertsPerToken, m.SharedExperts = 0, 0, 0
 	}
 	if m.FullAttentionEvery > 0 && (i+1)%m.FullAttentionEvery == 0 {
 		m.Window = 0
-		m.QKNorm = m.QKNorm && !m.PlainQKNorm // which follow rotary positions, and these blocks have none
+		m.QKNorm = m.QKNorm && !m.PlainQKNorm // plain norms follow rotary positions, which these blocks lack
 	}
 	return m
 }
 
-// A work is what a layer does and keeps.
+// A work holds the operations and buffers of a layer.
 type work struct {
 	ops     []network.Op
 	buffers []network.Buffer
 }
 
-// works makes those of blocks, equal ones once.
+// works holds the work of blocks. Equal blocks share one.
 type works map[Model]work
 
 func (w works) of(m Model) work {
@@ -38,8 +38,8 @@ func (w works) of(m Model) work {
 	return made
 }
 
-// valueDim returns the features of a head of values, which are those of queries and keys but in
-// latent attention.
+// valueDim returns the features of a head of values. They differ from those of queries and keys only
+// in latent attention.
 func (m Model) valueDim() int {
 	if m.latent() {
 		return m.VHeadDim
@@ -55,7 +55,7 @@ func (m Model) expertHidden() int {
 	return m.FFNHidden
 }
 
-// expertKey names the setting that says them.
+// expertKey names the setting with the features inside an expert.
 func (m Model) expertKey() string {
 	if m.ExpertHidden > 0 {
 		return "expert_hidden"

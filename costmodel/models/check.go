@@ -11,7 +11,7 @@ import (
 	"psim/internal/setting"
 )
 
-// defaults fills what may be left out. It leaves bad numbers to checkNumbers.
+// defaults sets optional numbers that are missing. It leaves bad numbers to checkNumbers.
 func (m Model) defaults() Model {
 	switch m.Family {
 	case FamilyGPT:
@@ -36,8 +36,8 @@ func (m Model) defaults() Model {
 	return m
 }
 
-// checkNumbers wants every number of the family in its range and the heads to fit
-// one another.
+// checkNumbers requires every number of the family to be in its range, and the numbers of heads to
+// fit each other.
 func (m Model) checkNumbers() error {
 	if m.HeadDim == 0 && m.Heads > 0 && m.Hidden > 0 {
 		return fmt.Errorf("heads = %d: must divide hidden = %d", m.Heads, m.Hidden)
@@ -51,13 +51,13 @@ func (m Model) checkNumbers() error {
 		}
 	}
 	if size := m.estimate(); size > maxFLOPs {
-		return fmt.Errorf("hidden = %d, sequence_length = %d: %.0e FLOPs per sample are beyond what can be counted (%.0e)",
-			m.Hidden, m.SequenceLength, size, float64(maxFLOPs))
+		return fmt.Errorf("hidden = %d, sequence_length = %d: %.0e FLOPs per sample are beyond what can be "+
+			"counted (%.0e)", m.Hidden, m.SequenceLength, size, float64(maxFLOPs))
 	}
 	return nil
 }
 
-// checkWindow wants a window, and norms, where something is said of them.
+// checkWindow refuses settings of a window or of norms if the model has none.
 func (m Model) checkWindow() error {
 	switch {
 	case m.FullAttentionEvery > 0 && m.Window == 0:
@@ -70,19 +70,20 @@ func (m Model) checkWindow() error {
 	return nil
 }
 
-// checkLatent wants all keys of latent attention or none, before defaults.
+// checkLatent requires all keys of latent attention, or none of them. It runs before defaults.
 func (m Model) checkLatent() error {
 	needed := []string{"qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"}
 	given := 0
 	for s, value := range setting.Given(m) {
-		of := slices.Contains(needed, s.Key)
+		isNeeded := slices.Contains(needed, s.Key)
 		switch {
-		case of:
+		case isNeeded:
 			given++
 		case m.latent() && slices.Contains([]string{"head_dim", "kv_heads", "qkv_bias", "qk_norm"}, s.Key):
-			return fmt.Errorf("%s = %v: has no meaning with kv_lora_rank, which makes keys and values of every head from few features", s.Key, value)
+			return fmt.Errorf("%s = %v: has no meaning with kv_lora_rank, which makes keys and values of every head "+
+				"from few features", s.Key, value)
 		}
-		if (of || s.Key == "q_lora_rank") && !m.latent() {
+		if (isNeeded || s.Key == "q_lora_rank") && !m.latent() {
 			return fmt.Errorf("%s = %v: has no meaning without kv_lora_rank", s.Key, value)
 		}
 	}
@@ -106,7 +107,8 @@ func (m Model) checkAttention() error {
 		return err
 	}
 	if every := max(1, m.MoEEvery); m.Experts > 0 && m.Layers/every*every <= m.DenseLayers {
-		return fmt.Errorf("dense_layers = %d, moe_every = %d: leave none of %d blocks with experts", m.DenseLayers, every, m.Layers)
+		return fmt.Errorf("dense_layers = %d, moe_every = %d: leave none of %d blocks with experts",
+			m.DenseLayers, every, m.Layers)
 	}
 	if m.Family == FamilyGPT && m.SequenceLength > m.Positions {
 		return fmt.Errorf("sequence_length = %d: must be at most positions = %d", m.SequenceLength, m.Positions)
@@ -114,9 +116,8 @@ func (m Model) checkAttention() error {
 	return nil
 }
 
-// estimate returns no less than the FLOPs of any pass over one sample and than the
-// bytes of the parameters with gradients and optimizer state, in floating point
-// so that it cannot overflow.
+// estimate returns an upper bound of the FLOPs of any pass over one sample, and of the bytes of the
+// parameters with gradients and optimizer state. It is in floating point so that it cannot overflow.
 func (m Model) estimate() float64 {
 	s, h, f := float64(m.SequenceLength), float64(m.Hidden), float64(m.FFNHidden)
 	q, kv := float64(m.Heads)*float64(m.HeadDim), float64(m.KVHeads)*float64(m.HeadDim)
@@ -128,7 +129,8 @@ func (m Model) estimate() float64 {
 	block := 2*h*(q+kv) + math.Max(1, experts)*(3*h*width+3*h+2*width) + 3*h*f + q + 2*kv + f + 10*h
 	if m.latent() {
 		ranks := float64(m.QLoraRank) + float64(m.KVLoraRank)
-		block += (h+q+kv+float64(m.Heads)*float64(m.VHeadDim))*(ranks+float64(m.QKRopeHeadDim)) + h*float64(m.Heads)*float64(m.VHeadDim)
+		values := float64(m.Heads) * float64(m.VHeadDim)
+		block += (h+q+kv+values)*(ranks+float64(m.QKRopeHeadDim)) + h*values
 	}
 	modules := 1 + float64(m.MTPLayers)
 	blocks += float64(m.MTPLayers)

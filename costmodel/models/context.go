@@ -8,14 +8,13 @@ import (
 	"psim/costmodel/network"
 )
 
-// Context parallelism cuts every sequence into parts, which are computed apart from each
-// other everywhere but in the core of attention. Under a causal mask the first tokens have
-// little to attend to and the last have much, so that a sequence is cut into twice as many
-// chunks as there are parts, of which part r has the r-th from both ends: all compute
-// equally many pairs.
+// Context parallelism cuts every sequence into parts, which are independent everywhere except in the
+// core of attention. Under a causal mask the first tokens attend to few others and the last to many.
+// A sequence is therefore cut into twice as many chunks as there are parts, and part r has the r-th
+// chunk from both ends, so that all parts compute equally many pairs.
 
-// inParts builds the network as a device has it that computes one of the parts into which a
-// group cuts sequences.
+// inParts builds the network of a device that computes one of the parts into which a group cuts
+// sequences.
 func (m Model) inParts(g group.Group) (network.Network, error) {
 	if g.ContextParts() == 1 {
 		return m.Network()
@@ -35,18 +34,22 @@ func (m Model) inParts(g group.Group) (network.Network, error) {
 	return n, err
 }
 
-// checkContext wants equal parts, and attention that takes them.
+// checkContext requires equal parts, and attention that can be computed in parts.
 func (m Model) checkContext(g group.Group) error {
 	c := g.ContextParts()
 	switch {
 	case !m.transformer():
-		return errors.New("context parallelism divides transformers alone (gpt, llama, mixtral); set parallel.context = 1")
+		return errors.New("context parallelism divides transformers alone (gpt, llama, mixtral); " +
+			"set parallel.context = 1")
 	case m.Attention != AttentionFlash:
-		return fmt.Errorf(`attention = %q: parallel.context = %d takes fused attention, parts of which can be put together; set attention = "flash"`, AttentionUnfused, c)
+		return fmt.Errorf(`attention = %q: parallel.context = %d takes fused attention, parts of which can be put `+
+			`together; set attention = "flash"`, AttentionUnfused, c)
 	case m.SequenceLength%(2*c) != 0:
-		return fmt.Errorf("sequence_length = %d: parallel.context = %d cuts it into %d chunks, which must be equal", m.SequenceLength, c, 2*c)
+		return fmt.Errorf("sequence_length = %d: parallel.context = %d cuts it into %d chunks, which must be equal",
+			m.SequenceLength, c, 2*c)
 	case g.Sequence && m.SequenceLength%(c*g.TensorParts()) != 0:
-		return fmt.Errorf("sequence_length = %d: parallel.context × parallel.tensor = %d must divide it", m.SequenceLength, c*g.TensorParts())
+		return fmt.Errorf("sequence_length = %d: parallel.context × parallel.tensor = %d must divide it",
+			m.SequenceLength, c*g.TensorParts())
 	case g.Method != group.ContextUlysses:
 		return nil
 	}
@@ -55,15 +58,15 @@ func (m Model) checkContext(g group.Group) error {
 		n   int
 	}{{"heads", m.Heads}, {"kv_heads", m.KVHeads}} {
 		if heads.n%g.All() != 0 {
-			return fmt.Errorf(`%s = %d: with context_method = "ulysses" parallel.context × parallel.tensor = %d must divide them; set context_method = "ring"`, heads.key, heads.n, g.All())
+			return fmt.Errorf(`%s = %d: with context_method = "ulysses" parallel.context × parallel.tensor = %d `+
+				`must divide them; set context_method = "ring"`, heads.key, heads.n, g.All())
 		}
 	}
 	return nil
 }
 
-// inContext puts together what the core of attention is for one of the parts of a sequence:
-// core is what it would be over that part alone, in which Pairs are its share of the whole
-// sequence's.
+// inContext makes the core of attention for one of the parts of a sequence. The operation core is
+// over that part alone; its Pairs are its share of the pairs of the whole sequence.
 func (m Model) inContext(prefix string, core network.Op) []network.Op {
 	switch {
 	case m.parts.ContextParts() == 1:
@@ -76,16 +79,16 @@ func (m Model) inContext(prefix string, core network.Op) []network.Op {
 	return m.ringContext(prefix, core)
 }
 
-// keysAndValues counts the elements of both in a part.
+// keysAndValues counts the elements of the keys and values of a part.
 func (m Model) keysAndValues() int64 {
 	return elements(m.SequenceLength, m.KVHeads*(m.HeadDim+m.valueDim()))
 }
 
-// ringContext computes a block of attention with the keys and values of every part. That with
-// its own is a triangle; of the others, each goes over all queries and half of the keys, or
-// half of the queries and all keys, so that a block moves three quarters of what the first
-// does. Their results are added up, scaled by their statistics, and so are gradients
-// (Transformer Engine, attention/context_parallel.py).
+// ringContext computes a block of attention with the keys and values of every part. The block with the
+// part's own keys is a triangle. Every other block has all queries and half of the keys, or half of
+// the queries and all keys, so that it moves three quarters of the bytes of the first. The results
+// are scaled by their statistics and added up, and so are gradients (Transformer Engine,
+// attention/context_parallel.py).
 func (m Model) ringContext(prefix string, core network.Op) []network.Op {
 	c := int64(m.parts.ContextParts())
 	others := func(n int64) int64 { return n * 3 * (c - 1) / 4 }
@@ -97,35 +100,41 @@ func (m Model) ringContext(prefix string, core network.Op) []network.Op {
 	}
 	queries := elements(m.SequenceLength, m.Heads*m.HeadDim)
 	sums := network.Op{Name: prefix + "sum_blocks", Class: network.Elementwise, Elements: core.Elements}
-	sums.Writes[network.Forward], sums.Writes[network.InputGradient] = others(core.Elements), others(queries+core.Passed)
-	sums.Moved[network.Forward], sums.Launches[network.Forward] = 3*others(core.Elements), int(c-1)
-	sums.Moved[network.InputGradient], sums.Launches[network.InputGradient] = 3*others(queries+core.Passed), int(2*(c-1))
+	results, gradients := others(core.Elements), others(queries+core.Passed)
+	sums.Writes = [3]int64{network.Forward: results, network.InputGradient: gradients}
+	sums.Moved = [3]int64{network.Forward: 3 * results, network.InputGradient: 3 * gradients}
+	sums.Launches = [3]int{network.Forward: int(c - 1), network.InputGradient: int(2 * (c - 1))}
 	return []network.Op{core, sums.Divided().Of(network.FusedCore)}
 }
 
-// gatheredContext gathers keys and values before, and scatters the sums of their gradients;
-// the gathered ones are not kept, so that I gathers them again. The two chunks of a part
-// have a kernel each, with the keys up to its end: half a chunk more than all of them.
+// gatheredContext gathers keys and values before the core, and scatters the sums of their gradients.
+// Gathered tensors are not kept, so that I gathers them again. The two chunks of a part have a kernel
+// each, with the keys up to the end of the chunk.
 func (m Model) gatheredContext(prefix string, core network.Op) []network.Op {
 	c, kv := int64(m.parts.ContextParts()), m.keysAndValues()
-	whole := group.Transfer{Elements: c * kv, Context: true}
 	gather := network.Op{Name: prefix + "gather", Class: network.Exchange}
-	gather.Exchanges[network.Forward], gather.Exchanges[network.InputGradient] = whole, whole
-	gather.Exchanges[network.Forward].Collective, gather.Exchanges[network.InputGradient].Collective = group.AllGather, group.ReduceScatter
+	gather.Exchanges[network.Forward] = group.Transfer{Collective: group.AllGather, Elements: c * kv, Context: true}
+	gather.Exchanges[network.InputGradient] = group.Transfer{
+		Collective: group.ReduceScatter, Elements: c * kv, Context: true,
+	}
 	again := network.Op{Name: prefix + "gather_again", Class: network.Exchange}
 	again.Exchanges[network.InputGradient] = gather.Exchanges[network.Forward]
-	order := network.NewElementwise(prefix+"order_chunks", c*kv, traffic(2, 2), traffic(4, 4)) // as they stand in the sequence, and gradients back
+	// Chunks are put into the order of the sequence, and their gradients back.
+	order := network.NewElementwise(prefix+"order_chunks", c*kv, traffic(2, 2), traffic(4, 4))
 	order.Launches = [3]int{network.Forward: 2, network.InputGradient: 4}
 	core.Cols *= c
 	core.Blocks = 2
 	core.Moved[network.Forward] += kv * (2*c - 1) / 2
 	core.Moved[network.InputGradient] += kv * (2*c - 1)
 	core.Writes[network.InputGradient] += kv * (2*c - 1) / 2
-	return []network.Op{gather.Divided().Of(network.FusedCore), order.Divided().Of(network.FusedCore), core, again.Divided().Of(network.FusedCore)}
+	return []network.Op{
+		gather.Divided().Of(network.FusedCore), order.Divided().Of(network.FusedCore), core,
+		again.Divided().Of(network.FusedCore),
+	}
 }
 
-// exchangedContext computes whole sequences for a part of the heads. What is sent is put in
-// order by receiver, and what comes by the chunks of the sequence.
+// exchangedContext computes whole sequences for a part of the heads. Data is put in order by receiver
+// before it is sent, and by the chunks of the sequence after it was received.
 func (m Model) exchangedContext(prefix string, core network.Op) []network.Op {
 	c := int64(m.parts.ContextParts())
 	core.Count /= c

@@ -10,8 +10,8 @@ import (
 	"psim/internal/setting"
 )
 
-// On builds the layers as one device of a group has them, with the exchanges
-// among the group. It fails where the group does not divide the model.
+// On builds the layers of one device of a group, with the exchanges among the group. It fails if the
+// group does not divide the model.
 func (m Model) On(g group.Group) (network.Network, error) {
 	n, err := m.inParts(g)
 	if err != nil || g.TensorParts() == 1 && !g.Dispatches() {
@@ -27,11 +27,12 @@ func (m Model) On(g group.Group) (network.Network, error) {
 	return n.Divided(g), nil
 }
 
-// checkGroup wants equal shares of everything that is divided.
+// checkGroup requires equal shares of everything that is divided.
 func (m Model) checkGroup(g group.Group) error {
 	t := g.TensorParts()
 	if !m.transformer() {
-		return errors.New("tensor parallelism divides transformers alone (gpt, llama, mixtral); set parallel.tensor = 1")
+		return errors.New("tensor parallelism divides transformers alone (gpt, llama, mixtral); " +
+			"set parallel.tensor = 1")
 	}
 	if err := m.checkExperts(g); err != nil {
 		return err
@@ -51,10 +52,11 @@ func (m Model) checkGroup(g group.Group) error {
 			return fmt.Errorf("%s = %d: parallel.tensor = %d must divide it", s.Key, value, t)
 		}
 	}
-	// The vocabulary comes last: it alone is easily changed.
+	// The vocabulary comes last, since only it is easily changed.
 	if m.Vocab%t != 0 {
 		padded := (m.Vocab + 128*t - 1) / (128 * t) * 128 * t
-		return fmt.Errorf("vocab = %d: parallel.tensor = %d must divide it; Megatron would fill it up to %d, set vocab = %d", m.Vocab, t, padded, padded)
+		return fmt.Errorf("vocab = %d: parallel.tensor = %d must divide it; fill it up to a multiple of %d, "+
+			"set vocab = %d", m.Vocab, t, 128*t, padded)
 	}
 	return nil
 }

@@ -7,11 +7,11 @@ import (
 	"psim/costmodel/network"
 )
 
-// gpt makes GPT-2: learned positions, norm before each half of a block, GELU in
-// the tanh form, biases everywhere, and a head that is usually tied to wte.
-// Layers: embed, h.0 …, ln_f, head. Tensors are named as in Hugging Face's
-// checkpoint without its "transformer." prefix, and start as they do there: with a
-// deviation of 0.02, and those that end a residual branch with 0.02/√(2·layers).
+// gpt makes GPT-2: learned positions, a norm before each half of a block, GELU in the tanh form,
+// biases everywhere, and a head that is usually tied to wte. Its layers are embed, h.0 …, ln_f and
+// head. Tensors have the names of Hugging Face's checkpoint without its "transformer." prefix, and
+// the same initial values: a deviation of 0.02, and 0.02/√(2·layers) at the end of a residual
+// branch.
 func gpt(m Model) network.Network {
 	s, h := m.SequenceLength, m.Hidden
 	layers := []network.Layer{gptEmbedding(m)}
@@ -39,7 +39,9 @@ func gptEmbedding(m Model) network.Layer {
 			{Name: "wpe.weight", Shape: network.Dims{m.Positions, h}, Deviation: initializerRange},
 		},
 		Input: network.Dims{s}, Output: network.Dims{s, h}, KeepsGradient: m.Dropout == 0,
-		Ops: append([]network.Op{vocabulary("wte", m.Vocab, s, h), lookup("wpe", m.Positions, s, h, 3)}, m.dropout("drop", s, h)...),
+		Ops: append(
+			[]network.Op{vocabulary("wte", m.Vocab, s, h), lookup("wpe", network.Dims{m.Positions, h}, s, 3)},
+			m.dropout("drop", s, h)...),
 		Buffers: append(m.dropoutMask("drop", s, h),
 			tokenIDs("tokens", s, network.ForwardToWeight),
 			network.Buffer{Name: "embed.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight},
@@ -47,7 +49,7 @@ func gptEmbedding(m Model) network.Layer {
 	}
 }
 
-// gptBlock makes a block without what all of them share: operations and buffers.
+// gptBlock makes a block without operations and buffers, which all blocks share.
 func gptBlock(m Model, i int) network.Layer {
 	s, h := m.SequenceLength, m.Hidden
 	return network.Layer{
@@ -61,7 +63,7 @@ func gptBlock(m Model, i int) network.Layer {
 	}
 }
 
-// initializerRange names the default of initializer_range in Hugging Face's models.
+// initializerRange is the default of initializer_range in Hugging Face's models.
 const initializerRange = 0.02
 
 func gptBlockParams(prefix string, m Model) []network.Tensor {
@@ -78,32 +80,38 @@ func gptBlockParams(prefix string, m Model) []network.Tensor {
 // gptBlockOps makes 24sh²+4s²h FLOPs with f = 4h (Narayanan et al. 2021).
 func gptBlockOps(m Model) []network.Op {
 	s, h, q, f := m.SequenceLength, m.Hidden, m.Heads*m.HeadDim, m.FFNHidden
-	ops := []network.Op{m.layerNorm("ln_1", s, h).Of(network.Norms), m.linear("attn.c_attn", s, h, 3*q, true).Entering()}
-	ops = append(ops, m.summed(m.apart("attn.bias", 3*q, traffic(2, 2), traffic(0, 0)))...)
-	ops = append(ops, m.apart("attn.join", 3*q, traffic(0, 0), traffic(2, 2))...)
+	ops := []network.Op{
+		m.layerNorm("ln_1", s, h).Of(network.Norms),
+		m.linear("attn.c_attn", matmul{s, h, 3 * q}, true).Entering(),
+	}
+	ops = append(ops, m.summed(m.separate("attn.bias", 3*q, traffic(2, 2), traffic(0, 0)))...)
+	ops = append(ops, m.separate("attn.join", 3*q, traffic(0, 0), traffic(2, 2))...)
 	if split := m.between().split; split.kernels > 0 {
 		ops = append(ops, split.op("attn.split", elements(s, 3*q)).Divided())
 	}
 	ops = append(ops, attention("attn.", m)...)
-	ops = append(ops, m.linear("attn.c_proj", s, q, h, true).Leaving())
+	ops = append(ops, m.linear("attn.c_proj", matmul{s, q, h}, true).Leaving())
 	ops = append(ops, m.dropoutAdd("attn.resid_dropout", "attn.residual")...)
 	ops = append(ops,
 		m.layerNorm("ln_2", s, h).Of(network.Norms),
-		m.linear("mlp.c_fc", s, h, f, true).Entering().Of(network.DenseMLP),
+		m.linear("mlp.c_fc", matmul{s, h, f}, true).Entering().Of(network.DenseMLP),
 		m.summed([]network.Op{m.activation("mlp.gelu", s, f).Of(network.DenseMLP)})[0],
-		m.linear("mlp.c_proj", s, f, h, true).Leaving().Of(network.DenseMLP),
+		m.linear("mlp.c_proj", matmul{s, f, h}, true).Leaving().Of(network.DenseMLP),
 	)
 	return append(ops, m.dropoutAdd("mlp.dropout", "mlp.residual")...)
 }
 
-// gptBlockBuffers: with f = 4h, F keeps 16sh + as² elements, and with dropout in
-// fp16 the 34sh + 5as² bytes of Korthikanti et al. 2022, of which two masks are
-// 2sh and the softmax's dropout (mask and output) 3as². W needs 16sh elements.
+// gptBlockBuffers lists the buffers of a block. With f = 4h, F keeps 16sh + as² elements. With
+// dropout in fp16 these are the 34sh + 5as² bytes of Korthikanti et al. 2022, which include 2sh for
+// two masks and 3as² for the softmax's dropout (mask and output). W needs 16sh elements.
 func gptBlockBuffers(m Model) []network.Buffer {
 	s, h, f := m.SequenceLength, m.Hidden, m.FFNHidden
 	buffers := []network.Buffer{
 		{Name: "ln_1.input", Shape: network.Dims{s, h}},
-		{Name: "attn.c_attn.input", Shape: network.Dims{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms},
+		{
+			Name: "attn.c_attn.input", Shape: network.Dims{s, h}, Lifetime: network.ForwardToWeight,
+			Modules: network.Norms,
+		},
 	}
 	buffers = append(buffers, attentionBuffers("attn.", m)...)
 	buffers = append(buffers, m.dropoutMask("attn.resid_dropout", s, h)...)
@@ -112,8 +120,14 @@ func gptBlockBuffers(m Model) []network.Buffer {
 		{Name: "ln_2.input", Shape: network.Dims{s, h}},
 		{Name: "mlp.c_fc.input", Shape: network.Dims{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms},
 		{Name: "mlp.gelu.input", Shape: network.Dims{s, f}, Modules: network.DenseMLP, Sharded: true},
-		{Name: "mlp.c_proj.input", Shape: network.Dims{s, f}, Lifetime: network.ForwardToWeight, Modules: network.DenseMLP, Sharded: true},
-		{Name: "attn.c_attn.output_gradient", Shape: network.Dims{s, 3 * m.Heads * m.HeadDim}, Lifetime: network.InputToWeight, Sharded: true},
+		{
+			Name: "mlp.c_proj.input", Shape: network.Dims{s, f}, Lifetime: network.ForwardToWeight,
+			Modules: network.DenseMLP, Sharded: true,
+		},
+		{
+			Name: "attn.c_attn.output_gradient", Shape: network.Dims{s, 3 * m.Heads * m.HeadDim},
+			Lifetime: network.InputToWeight, Sharded: true,
+		},
 		{Name: "attn.c_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight},
 		{Name: "mlp.c_fc.output_gradient", Shape: network.Dims{s, f}, Lifetime: network.InputToWeight, Sharded: true},
 		{Name: "mlp.c_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight},
@@ -121,11 +135,13 @@ func gptBlockBuffers(m Model) []network.Buffer {
 }
 
 func layerNormParams(name string, h int) []network.Tensor {
-	return []network.Tensor{{Name: name + ".weight", Shape: network.Dims{h}, Norm: true}, {Name: name + ".bias", Shape: network.Dims{h}, Norm: true}}
+	return []network.Tensor{
+		{Name: name + ".weight", Shape: network.Dims{h}, Norm: true},
+		{Name: name + ".bias", Shape: network.Dims{h}, Norm: true},
+	}
 }
 
-// column names a weight [in, out] that tensor parallelism cuts along out, with its
-// bias.
+// column names a weight [in, out] and its bias, both of which tensor parallelism cuts along out.
 func column(name string, in, out int) []network.Tensor {
 	return []network.Tensor{
 		{Name: name + ".weight", Shape: network.Dims{in, out}, Sharded: true, Axis: 1, Deviation: initializerRange},
@@ -133,8 +149,8 @@ func column(name string, in, out int) []network.Tensor {
 	}
 }
 
-// row names a weight [in, out] that tensor parallelism cuts along in: every rank
-// has the whole bias.
+// row names a weight [in, out] that tensor parallelism cuts along in, and its bias, which every
+// rank has whole.
 func row(name string, in, out int, deviation float64) []network.Tensor {
 	return []network.Tensor{
 		{Name: name + ".weight", Shape: network.Dims{in, out}, Sharded: true, Deviation: deviation},

@@ -4,15 +4,15 @@ import (
 	"psim/costmodel/network"
 )
 
-// Multi-head latent attention (DeepSeek-V2, Liu et al. 2024, section 2.1): queries, and keys
-// with values, are made from a vector of few features each, which has a norm. A head's
-// queries and keys have features without position and others with rotary ones; of keys the
-// latter are one vector for all heads. Training expands keys and values for every head, so
-// that the core is that of ordinary attention. A tensor-parallel group divides what is made
-// from the small vectors, which every device makes whole, or with sequence parallelism for
-// its part of the sequence, as Megatron-LM does (transformer/multi_latent_attention.py).
+// Multi-head latent attention (DeepSeek-V2, Liu et al. 2024, section 2.1): queries are made from a
+// vector of few features with a norm, and keys and values from another. The queries and keys of a
+// head have features without position and features with rotary positions; the latter are the same
+// vector of keys for all heads. Training expands keys and values for every head, so that the core is
+// that of ordinary attention. A tensor-parallel group divides the projections from the small vectors.
+// Every device makes the small vectors whole, or with sequence parallelism for its part of the
+// sequence (Megatron-LM, transformer/multi_latent_attention.py).
 
-// latent reports whether the model has it.
+// latent reports whether the model has latent attention.
 func (m Model) latent() bool { return m.KVLoraRank > 0 }
 
 // queryRank returns the features that queries are made from.
@@ -23,61 +23,80 @@ func (m Model) queryRank() int {
 	return m.Hidden
 }
 
-// latentParams lists the tensors before the core, named as in Hugging Face's checkpoint.
+// latentParams lists the tensors before the core, with the names of Hugging Face's checkpoint.
 func latentParams(m Model) []network.Tensor {
 	h, rank, rope := m.Hidden, m.KVLoraRank, m.QKRopeHeadDim
 	var params []network.Tensor
 	queries := "self_attn.q_proj"
 	if m.QLoraRank > 0 {
 		queries = "self_attn.q_b_proj"
-		params = append(params, projection("self_attn.q_a_proj", h, m.QLoraRank, m.AttentionBias, false)...)
+		params = append(params, wholeProjection("self_attn.q_a_proj", h, m.QLoraRank, m.AttentionBias)...)
 		params = append(params, gain("self_attn.q_a_layernorm", m.QLoraRank))
 	}
-	params = append(params, projection(queries, m.queryRank(), m.Heads*m.HeadDim, false, true)...)
-	params = append(params, projection("self_attn.kv_a_proj_with_mqa", h, rank+rope, m.AttentionBias, false)...)
+	params = append(params, columnProjection(queries, m.queryRank(), m.Heads*m.HeadDim, false)...)
+	params = append(params, wholeProjection("self_attn.kv_a_proj_with_mqa", h, rank+rope, m.AttentionBias)...)
 	params = append(params, gain("self_attn.kv_a_layernorm", rank))
-	return append(params, projection("self_attn.kv_b_proj", rank, m.Heads*(m.QKNopeHeadDim+m.VHeadDim), false, true)...)
+	return append(params, columnProjection("self_attn.kv_b_proj", rank, m.Heads*(m.QKNopeHeadDim+m.VHeadDim), false)...)
 }
 
-// latentOps makes what comes before the core.
+// latentOps makes the operations before the core.
 func latentOps(m Model) []network.Op {
 	s, h, rank, rope := m.SequenceLength, m.Hidden, m.KVLoraRank, m.QKRopeHeadDim
 	var ops, norms []network.Op
 	queries := "self_attn.q_proj"
 	if m.QLoraRank > 0 {
 		queries = "self_attn.q_b_proj"
-		ops = append(ops, m.linear("self_attn.q_a_proj", s, h, m.QLoraRank, m.AttentionBias).Undivided())
+		ops = append(ops, m.linear("self_attn.q_a_proj", matmul{s, h, m.QLoraRank}, m.AttentionBias).Undivided())
 		norms = append(norms, m.norm("self_attn.q_a_layernorm", s, m.QLoraRank))
 	}
 	rotary := m.between().rotary
 	positions := rotary.op("self_attn.k_rotary", elements(s, rope))
-	ops = append(ops, m.linear("self_attn.kv_a_proj_with_mqa", s, h, rank+rope, m.AttentionBias).Undivided())
+	expand := network.NewElementwise("self_attn.expand", elements(s, m.Heads*m.HeadDim), traffic(2, 2), traffic(2, 2))
+	ops = append(ops, m.linear("self_attn.kv_a_proj_with_mqa", matmul{s, h, rank + rope}, m.AttentionBias).Undivided())
 	ops = append(append(ops, norms...), m.norm("self_attn.kv_a_layernorm", s, rank))
 	return append(ops, network.Within(network.UpProjection, []network.Op{
-		m.linear(queries, s, m.queryRank(), m.Heads*m.HeadDim, false).Entering(),
-		m.linear("self_attn.kv_b_proj", s, rank, m.Heads*(m.QKNopeHeadDim+m.VHeadDim), false).Entering(),
+		m.linear(queries, matmul{s, m.queryRank(), m.Heads * m.HeadDim}, false).Entering(),
+		m.linear("self_attn.kv_b_proj", matmul{s, rank, m.Heads * (m.QKNopeHeadDim + m.VHeadDim)}, false).Entering(),
 		rotary.op("self_attn.q_rotary", elements(s, m.Heads*rope)).Divided(),
 		positions.Entering(),
-		network.NewElementwise("self_attn.expand", elements(s, m.Heads*m.HeadDim), traffic(2, 2), traffic(2, 2)).Divided(),
+		expand.Divided(),
 	})...)
 }
 
-// latentBuffers lists what is kept of that. The input of both first products is one tensor,
-// and so are the gradients of their results.
+// latentBuffers lists the buffers of these operations. Both first products have the same input, and
+// the gradients of their results are one tensor.
 func latentBuffers(m Model) []network.Buffer {
 	s, h, rank, rope := m.SequenceLength, m.Hidden, m.KVLoraRank, m.QKRopeHeadDim
-	buffers := []network.Buffer{{Name: "self_attn.kv_a.input", Shape: network.Dims{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms}}
+	buffers := []network.Buffer{{
+		Name: "self_attn.kv_a.input", Shape: network.Dims{s, h}, Lifetime: network.ForwardToWeight,
+		Modules: network.Norms,
+	}}
 	if m.QLoraRank > 0 {
 		buffers = append(buffers,
 			network.Buffer{Name: "self_attn.q_a_layernorm.input", Shape: network.Dims{s, m.QLoraRank}},
-			network.Buffer{Name: "self_attn.q_b_proj.input", Shape: network.Dims{s, m.QLoraRank}, Lifetime: network.ForwardToWeight},
+			network.Buffer{
+				Name: "self_attn.q_b_proj.input", Shape: network.Dims{s, m.QLoraRank},
+				Lifetime: network.ForwardToWeight,
+			},
 		)
 	}
 	return append(buffers,
 		network.Buffer{Name: "self_attn.kv_a_layernorm.input", Shape: network.Dims{s, rank}},
-		network.Buffer{Name: "self_attn.kv_b_proj.input", Shape: network.Dims{s, rank}, Lifetime: network.ForwardToWeight},
-		network.Buffer{Name: "self_attn.a_proj.output_gradient", Shape: network.Dims{s, m.QLoraRank + rank + rope}, Lifetime: network.InputToWeight, Local: true},
-		network.Buffer{Name: "self_attn.q.output_gradient", Shape: network.Dims{s, m.Heads * m.HeadDim}, Lifetime: network.InputToWeight, Sharded: true},
-		network.Buffer{Name: "self_attn.kv_b_proj.output_gradient", Shape: network.Dims{s, m.Heads * (m.QKNopeHeadDim + m.VHeadDim)}, Lifetime: network.InputToWeight, Sharded: true},
+		network.Buffer{
+			Name: "self_attn.kv_b_proj.input", Shape: network.Dims{s, rank}, Lifetime: network.ForwardToWeight,
+		},
+		network.Buffer{
+			Name: "self_attn.a_proj.output_gradient", Shape: network.Dims{s, m.QLoraRank + rank + rope},
+			Lifetime: network.InputToWeight, Local: true,
+		},
+		network.Buffer{
+			Name: "self_attn.q.output_gradient", Shape: network.Dims{s, m.Heads * m.HeadDim},
+			Lifetime: network.InputToWeight, Sharded: true,
+		},
+		network.Buffer{
+			Name:  "self_attn.kv_b_proj.output_gradient",
+			Shape: network.Dims{s, m.Heads * (m.QKNopeHeadDim + m.VHeadDim)}, Lifetime: network.InputToWeight,
+			Sharded: true,
+		},
 	)
 }

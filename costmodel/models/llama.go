@@ -7,12 +7,11 @@ import (
 	"psim/costmodel/network"
 )
 
-// llama makes a network of the family of Llama, Mistral, Qwen 2 and Gemma: RMSNorm, rotary
-// positions, grouped queries, a gated MLP with SiLU or GELU, no biases but maybe
-// of queries, keys and values, usually an untied head. With experts it is the
-// family of Mixtral (see mixtral.go). Layers:
-// embed, layers.0 …, norm, mtp.0 …, head. Tensors are named as in Hugging Face's
-// checkpoint without its "model." prefix.
+// llama makes a network of the family of Llama, Mistral, Qwen 2 and Gemma: RMSNorm, rotary positions,
+// grouped queries, a gated MLP with SiLU or GELU, optional biases of queries, keys and values, and
+// usually an untied head. With experts it is the family of Mixtral (see mixtral.go). Its layers are
+// embed, layers.0 …, norm, mtp.0 … and head. Tensors have the names of Hugging Face's checkpoint
+// without its "model." prefix.
 func llama(m Model) network.Network {
 	s, h := m.SequenceLength, m.Hidden
 	layers := []network.Layer{{
@@ -39,10 +38,12 @@ func llama(m Model) network.Network {
 	for i := range m.MTPLayers {
 		layers = append(layers, predictor(m, i, shared.of(m.block(m.Layers-1))))
 	}
-	return network.Network{TokensPerSample: s, Layers: append(layers, lmHead(m, "embed_tokens.weight")), Routing: m.routing()}
+	return network.Network{
+		TokensPerSample: s, Layers: append(layers, lmHead(m, "embed_tokens.weight")), Routing: m.routing(),
+	}
 }
 
-// llamaBlock makes a block of a model that is that block's.
+// llamaBlock makes the i-th block. The model is that of the block (see Model.block).
 func llamaBlock(m Model, i int, shared works) network.Layer {
 	name, w := fmt.Sprintf("layers.%d", i), shared.of(m)
 	return network.Layer{
@@ -52,7 +53,7 @@ func llamaBlock(m Model, i int, shared works) network.Layer {
 	}
 }
 
-// prefixed puts a layer's name before those of its tensors.
+// prefixed puts a layer's name before the names of its tensors.
 func prefixed(prefix string, params []network.Tensor) []network.Tensor {
 	for i := range params {
 		params[i].Name = prefix + params[i].Name
@@ -68,9 +69,11 @@ func llamaBlockParams(m Model) []network.Tensor {
 	} else {
 		params = append(params, queryParams(m)...)
 	}
-	params = append(params, projected("self_attn.o_proj", m.Heads*m.valueDim(), h, m.AttentionBias)...)
+	params = append(params, rowProjection("self_attn.o_proj", m.Heads*m.valueDim(), h, m.AttentionBias)...)
 	if m.Sinks {
-		params = append(params, network.Tensor{Name: "self_attn." + m.core() + ".sinks", Shape: network.Dims{m.Heads}, Sharded: true, Norm: true})
+		params = append(params, network.Tensor{
+			Name: "self_attn." + m.core() + ".sinks", Shape: network.Dims{m.Heads}, Sharded: true, Norm: true,
+		})
 	}
 	if m.PostNorms {
 		params = append(params, gain("post_self_attn_layernorm", h))
@@ -94,7 +97,7 @@ func queryParams(m Model) []network.Tensor {
 	q, kv := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
 	var params []network.Tensor
 	for i, width := range []int{q, kv, kv} {
-		params = append(params, projection("self_attn."+"qkv"[i:i+1]+"_proj", m.Hidden, width, m.queryBias(), true)...)
+		params = append(params, columnProjection("self_attn."+"qkv"[i:i+1]+"_proj", m.Hidden, width, m.queryBias())...)
 	}
 	if m.QKNorm && !m.PlainQKNorm {
 		params = append(params, gain("self_attn.q_norm", m.HeadDim), gain("self_attn.k_norm", m.HeadDim))
@@ -106,9 +109,9 @@ func queryParams(m Model) []network.Tensor {
 func (m Model) queryBias() bool { return m.QKVBias || m.AttentionBias }
 
 func gatedParams(prefix string, h, f int, bias bool) []network.Tensor {
-	params := projection(prefix+"gate_proj", h, f, bias, true)
-	params = append(params, projection(prefix+"up_proj", h, f, bias, true)...)
-	return append(params, projected(prefix+"down_proj", f, h, bias)...)
+	params := columnProjection(prefix+"gate_proj", h, f, bias)
+	params = append(params, columnProjection(prefix+"up_proj", h, f, bias)...)
+	return append(params, rowProjection(prefix+"down_proj", f, h, bias)...)
 }
 
 func llamaBlockOps(m Model) []network.Op {
@@ -120,8 +123,8 @@ func llamaBlockOps(m Model) []network.Op {
 		ops = append(ops, queryOps(m)...)
 	}
 	ops = append(ops, attention("self_attn.", m)...)
-	out := m.linear("self_attn.o_proj", s, m.Heads*m.valueDim(), h, m.AttentionBias).Leaving()
-	if m.ParallelBlock { // whose halves are summed before they leave
+	out := m.linear("self_attn.o_proj", matmul{s, m.Heads * m.valueDim(), h}, m.AttentionBias).Leaving()
+	if m.ParallelBlock { // its halves are summed before they leave
 		out.Leaves = false
 		ops = append(ops, out)
 		ops = append(ops, gatedOps(m)...)
@@ -129,7 +132,8 @@ func llamaBlockOps(m Model) []network.Op {
 	}
 	ops = append(ops, out)
 	ops = append(ops, m.postNorm("post_self_attn_layernorm")...)
-	ops = append(ops, m.residual("self_attn.residual", s, h), m.norm("post_attention_layernorm", s, h).Of(network.Norms))
+	ops = append(ops, m.residual("self_attn.residual", s, h),
+		m.norm("post_attention_layernorm", s, h).Of(network.Norms))
 	if m.Experts > 0 {
 		ops = append(ops, network.Within(network.Mixture, expertOps(m))...)
 	} else {
@@ -139,7 +143,7 @@ func llamaBlockOps(m Model) []network.Op {
 	return append(ops, m.residual("mlp.residual", s, h))
 }
 
-// postNorm makes the norm of a half's result, where the model has it.
+// postNorm makes the norm of the result of attention or of the MLP, if the model has one.
 func (m Model) postNorm(name string) []network.Op {
 	if !m.PostNorms {
 		return nil
@@ -147,15 +151,15 @@ func (m Model) postNorm(name string) []network.Op {
 	return []network.Op{m.norm(name, m.SequenceLength, m.Hidden)}
 }
 
-// queryOps makes queries, keys and values, with norms of every head where the model has
-// them, and rotary positions.
+// queryOps makes queries, keys and values, with norms of every head if the model has them, and rotary
+// positions.
 func queryOps(m Model) []network.Op {
 	s, h := m.SequenceLength, m.Hidden
 	q, kv := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
 	ops := []network.Op{
-		m.linear("self_attn.q_proj", s, h, q, m.queryBias()).Entering(),
-		m.linear("self_attn.k_proj", s, h, kv, m.queryBias()),
-		m.linear("self_attn.v_proj", s, h, kv, m.queryBias()),
+		m.linear("self_attn.q_proj", matmul{s, h, q}, m.queryBias()).Entering(),
+		m.linear("self_attn.k_proj", matmul{s, h, kv}, m.queryBias()),
+		m.linear("self_attn.v_proj", matmul{s, h, kv}, m.queryBias()),
 	}
 	ops = append(ops, m.copied(s, q, kv)...)
 	if m.QKNorm {
@@ -165,16 +169,16 @@ func queryOps(m Model) []network.Op {
 	return append(ops, m.repeated(s, q, kv)...)
 }
 
-// gatedOps makes an MLP. In a block of parallel halves it has the norm's result from the
-// other half, whose result it adds to its own.
+// gatedOps makes a gated MLP. In a parallel block it shares the norm with attention, and adds the
+// result of attention to its own.
 func gatedOps(m Model) []network.Op {
 	s, h, f := m.SequenceLength, m.Hidden, m.FFNHidden
 	ops := network.Within(network.DenseMLP, []network.Op{
-		m.linear("mlp.gate_proj", s, h, f, m.MLPBias).Entering(),
-		m.linear("mlp.up_proj", s, h, f, m.MLPBias),
+		m.linear("mlp.gate_proj", matmul{s, h, f}, m.MLPBias).Entering(),
+		m.linear("mlp.up_proj", matmul{s, h, f}, m.MLPBias),
 		m.activation("mlp.silu", s, f),
 		m.gate("mlp.gate", s, f),
-		m.linear("mlp.down_proj", s, f, h, m.MLPBias).Leaving(),
+		m.linear("mlp.down_proj", matmul{s, f, h}, m.MLPBias).Leaving(),
 	})
 	if m.ParallelBlock {
 		ops[0].Enters, ops[len(ops)-1].Leaves = false, false
@@ -185,7 +189,7 @@ func gatedOps(m Model) []network.Op {
 	return ops
 }
 
-// llamaBlockBuffers: k and v are kept once per group of heads.
+// llamaBlockBuffers lists the buffers of a block. k and v are kept once per group of heads.
 func llamaBlockBuffers(m Model) []network.Buffer {
 	s, h := m.SequenceLength, m.Hidden
 	q, kv := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
@@ -193,7 +197,10 @@ func llamaBlockBuffers(m Model) []network.Buffer {
 	if m.latent() {
 		buffers = append(buffers, latentBuffers(m)...)
 	} else {
-		buffers = append(buffers, network.Buffer{Name: "self_attn.qkv.input", Shape: network.Dims{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms})
+		buffers = append(buffers, network.Buffer{
+			Name: "self_attn.qkv.input", Shape: network.Dims{s, h}, Lifetime: network.ForwardToWeight,
+			Modules: network.Norms,
+		})
 	}
 	if m.QKNorm {
 		buffers = append(buffers,
@@ -202,17 +209,24 @@ func llamaBlockBuffers(m Model) []network.Buffer {
 	}
 	buffers = append(buffers, attentionBuffers("self_attn.", m)...)
 	if !m.latent() {
-		buffers = append(buffers, network.Buffer{Name: "self_attn.qkv.output_gradient", Shape: network.Dims{s, q + 2*kv}, Lifetime: network.InputToWeight, Sharded: true})
+		buffers = append(buffers, network.Buffer{
+			Name: "self_attn.qkv.output_gradient", Shape: network.Dims{s, q + 2*kv}, Lifetime: network.InputToWeight,
+			Sharded: true,
+		})
 	}
-	buffers = append(buffers, network.Buffer{Name: "self_attn.o_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight})
+	buffers = append(buffers, network.Buffer{
+		Name: "self_attn.o_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight,
+	})
 	if m.PostNorms {
-		buffers = append(buffers, network.Buffer{Name: "post_self_attn_layernorm.input", Shape: network.Dims{s, h}}, network.Buffer{Name: "post_mlp_layernorm.input", Shape: network.Dims{s, h}})
+		buffers = append(buffers,
+			network.Buffer{Name: "post_self_attn_layernorm.input", Shape: network.Dims{s, h}},
+			network.Buffer{Name: "post_mlp_layernorm.input", Shape: network.Dims{s, h}})
 	}
 	return append(buffers, mlpBuffers(m)...)
 }
 
-// mlpBuffers lists those of a block's second half. Parallel halves have one norm, and so one
-// input, and one gradient of their sum.
+// mlpBuffers lists the buffers of the MLP or of the experts of a block. In a parallel block attention
+// and MLP share one norm, one input, and one gradient of their sum.
 func mlpBuffers(m Model) []network.Buffer {
 	s, h := m.SequenceLength, m.Hidden
 	if m.ParallelBlock {
@@ -226,26 +240,33 @@ func mlpBuffers(m Model) []network.Buffer {
 		return append(buffers, network.BuffersWithin(network.Mixture, expertBuffers(m))...)
 	}
 	buffers = append(buffers, network.BuffersWithin(network.DenseMLP, m.gatedBuffers("mlp.", s, m.FFNHidden))...)
-	return append(buffers, network.Buffer{Name: "mlp.down_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight})
+	return append(buffers, network.Buffer{
+		Name: "mlp.down_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight,
+	})
 }
 
-// gatedBuffers lists the buffers inside a gated MLP over n tokens. Where the activation
-// function and the gate are two kernels, the gate keeps both its factors; a fused one keeps
-// what both read.
+// gatedBuffers lists the buffers inside a gated MLP over n tokens. If the activation function and the
+// gate are two kernels, the gate keeps both its factors; one fused kernel keeps the inputs of both.
 func (m Model) gatedBuffers(prefix string, n, f int) []network.Buffer {
 	buffers := []network.Buffer{
 		{Name: prefix + "silu.input", Shape: network.Dims{n, f}, Sharded: true},
 		{Name: prefix + "up_proj.output", Shape: network.Dims{n, f}, Sharded: true},
 		{Name: prefix + "down_proj.input", Shape: network.Dims{n, f}, Lifetime: network.ForwardToWeight, Sharded: true},
-		{Name: prefix + "gate_up.output_gradient", Shape: network.Dims{n, 2 * f}, Lifetime: network.InputToWeight, Sharded: true},
+		{
+			Name: prefix + "gate_up.output_gradient", Shape: network.Dims{n, 2 * f}, Lifetime: network.InputToWeight,
+			Sharded: true,
+		},
 	}
 	if m.kernels().FusedGate {
 		return buffers
 	}
-	return slices.Insert(buffers, 1, network.Buffer{Name: prefix + "silu.output", Shape: network.Dims{n, f}, Sharded: true})
+	return slices.Insert(buffers, 1, network.Buffer{
+		Name: prefix + "silu.output", Shape: network.Dims{n, f}, Sharded: true,
+	})
 }
 
-// gate multiplies two tensors; its I reads both and the gradient and writes two.
+// gate makes a product of two tensors, element by element. I reads both and the gradient, and writes
+// two.
 func (m Model) gate(name string, s, f int) network.Op {
 	return m.between().gate.op(name, elements(s, f)).Divided()
 }

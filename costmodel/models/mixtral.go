@@ -8,30 +8,31 @@ import (
 	"psim/costmodel/network"
 )
 
-// A mixture of experts in the place of a Llama block's MLP (Mixtral, Jiang et
-// al. 2024): a router picks k of E gated MLPs for every token and weights their
-// results. Tokens are sorted by expert, none is dropped unless there is a capacity, and
-// all experts are taken to have equally many, so that their products work on s·k rows in
-// all. Shared experts are one MLP of their widths together, which every token goes through
-// (DeepSeek-V2, Liu et al. 2024, section 2.2).
-// A tensor-parallel group divides each expert as it would one MLP, and each of its
-// devices routes all tokens, unless experts are on other devices (see experts.go).
+// A mixture of experts replaces the MLP of a Llama block (Mixtral, Jiang et al. 2024): a router picks
+// k of E gated MLPs for every token and weights their results. Tokens are sorted by expert. No token
+// is dropped unless there is a capacity, and all experts are assumed to get equally many tokens, so
+// that their products have s·k rows in total. Shared experts form one MLP with the sum of their
+// widths, which every token goes through (DeepSeek-V2, Liu et al. 2024, section 2.2). A
+// tensor-parallel group divides each expert like an MLP, and each of its devices routes all tokens,
+// unless experts are on other devices (see experts.go).
 
 const sharedExperts = "mlp.shared_experts."
 
-// expertParams lists the tensors of experts, named as in Hugging Face's checkpoint of Mixtral.
+// expertParams lists the tensors of experts, with the names of Hugging Face's checkpoint of Mixtral.
 func expertParams(m Model) []network.Tensor {
 	h, f := m.Hidden, m.expertHidden()
-	params := projection("block_sparse_moe.gate", h, m.Experts, m.MLPBias, false)
+	params := wholeProjection("block_sparse_moe.gate", h, m.Experts, m.MLPBias)
 	if m.RouterBias {
-		params = append(params, network.Tensor{Name: "block_sparse_moe.gate.correction", Shape: network.Dims{m.Experts}, Norm: true})
+		params = append(params, network.Tensor{
+			Name: "block_sparse_moe.gate.correction", Shape: network.Dims{m.Experts}, Norm: true,
+		})
 	}
 	for e := range m.Experts {
 		prefix := "block_sparse_moe.experts." + strconv.Itoa(e) + "."
 		first := len(params)
-		params = append(params, projection(prefix+"w1", h, f, m.MLPBias, true)...)
-		params = append(params, projected(prefix+"w2", f, h, m.MLPBias)...)
-		params = append(params, projection(prefix+"w3", h, f, m.MLPBias, true)...)
+		params = append(params, columnProjection(prefix+"w1", h, f, m.MLPBias)...)
+		params = append(params, rowProjection(prefix+"w2", f, h, m.MLPBias)...)
+		params = append(params, columnProjection(prefix+"w3", h, f, m.MLPBias)...)
 		for i := range params[first:] {
 			params[first+i].Expert = true
 		}
@@ -45,11 +46,11 @@ func expertParams(m Model) []network.Tensor {
 func expertOps(m Model) []network.Op {
 	s, h, f, k, n := m.SequenceLength, m.Hidden, m.expertHidden(), m.ExpertsPerToken, m.routedRows()
 	ops := []network.Op{
-		m.linear("block_sparse_moe.gate", s, h, m.Experts, m.MLPBias).Entering().Undivided().In16Bits(),
+		m.linear("block_sparse_moe.gate", matmul{s, h, m.Experts}, m.MLPBias).Entering().Undivided().In16Bits(),
 		network.NewElementwise("mlp.softmax", elements(s, m.Experts), traffic(2, 2), traffic(4, 2)),
 		network.NewElementwise("mlp.sort", elements(n, h), traffic(2, 2), traffic(2, 2)),
-		m.experts(m.linear("block_sparse_moe.experts.w1", n, h, f, m.MLPBias)),
-		m.experts(m.linear("block_sparse_moe.experts.w3", n, h, f, m.MLPBias)),
+		m.experts(m.linear("block_sparse_moe.experts.w1", matmul{n, h, f}, m.MLPBias)),
+		m.experts(m.linear("block_sparse_moe.experts.w3", matmul{n, h, f}, m.MLPBias)),
 	}
 	kernels := m.kernels()
 	ops[1].Launches = [3]int{network.Forward: kernels.Router, network.InputGradient: kernels.Router}
@@ -58,12 +59,12 @@ func expertOps(m Model) []network.Op {
 	ops = append(ops,
 		m.activation("mlp.experts.silu", n, f).Of(network.ExpertActivation),
 		m.gate("mlp.experts.gate", n, f).Of(network.ExpertActivation),
-		m.experts(m.linear("block_sparse_moe.experts.w2", n, f, h, m.MLPBias)),
+		m.experts(m.linear("block_sparse_moe.experts.w2", matmul{n, f, h}, m.MLPBias)),
 	)
 	ops[len(ops)-1].RowParallel = true
 	ops = append(ops, m.expertBias(n, h)...)
-	// The weighted sum reads k rows per token and writes one; its I reads them
-	// again, for the gradients of the weights, and that one's, and writes k.
+	// The weighted sum reads k rows per token and writes one. I reads these rows again, for the
+	// gradients of the weights, and the gradient of the sum, and writes k rows.
 	again, read := int64(k), int64(k+min(1, m.SharedExperts))
 	if m.weighsInside() {
 		again = 0
@@ -80,10 +81,10 @@ func expertOps(m Model) []network.Op {
 	return append(sharedOps(m), ops...)
 }
 
-// expertBias adds biases to what experts made: expert by expert and in fp32, because they are
-// weighted by the router's probabilities first. F weights a
-// bias, adds it, joins the experts and converts the result: 28 bytes for an element. I
-// converts, and multiplies and sums for the gradients of the biases and of their weights: 36.
+// expertBias adds biases to the results of experts, expert by expert and in fp32, because they are
+// weighted by the router's probabilities first. F weights a bias, adds it, joins the experts and
+// converts the result: 28 bytes per element. I converts, and multiplies and sums for the gradients
+// of the biases and of their weights: 36 bytes.
 func (m Model) expertBias(n, h int) []network.Op {
 	if !m.MLPBias || !m.kernels().ExpertByExpert {
 		return nil
@@ -93,33 +94,35 @@ func (m Model) expertBias(n, h int) []network.Op {
 	return []network.Op{m.experts(bias)}
 }
 
-// expertClamps bounds what goes into the function and its gate, where experts have biases as
-// GPT-OSS's: two kernels, and one that joins their results; so with their gradients.
+// expertClamps bounds the inputs of the activation function and of its gate, for experts with biases
+// such as those of GPT-OSS: two kernels, and one that joins their results. The same holds for their
+// gradients.
 func (m Model) expertClamps(n, f int) []network.Op {
 	if !m.MLPBias || !m.kernels().ExpertByExpert {
 		return nil
 	}
-	return network.Within(network.ExpertActivation, []network.Op{moves{forward: traffic(8, 8), input: traffic(12, 8), kernels: 3, inverse: 3}.op("mlp.experts.clamp", elements(n, f))})
+	clamp := moves{forward: traffic(8, 8), input: traffic(12, 8), kernels: 3, inverse: 3}
+	return network.Within(network.ExpertActivation, []network.Op{clamp.op("mlp.experts.clamp", elements(n, f))})
 }
 
-// sharedOps makes the experts that every token goes through, whose result is summed with the
-// others'. A tensor-parallel group divides them as it would an MLP.
+// sharedOps makes the experts that every token goes through. Their result is added to that of the
+// other experts. A tensor-parallel group divides them like an MLP.
 func sharedOps(m Model) []network.Op {
 	if m.SharedExperts == 0 {
 		return nil
 	}
 	s, h, f := m.SequenceLength, m.Hidden, m.SharedExperts*m.expertHidden()
 	return network.Within(network.SharedExperts, []network.Op{
-		m.linear(sharedExperts+"gate_proj", s, h, f, false).Entering(),
-		m.linear(sharedExperts+"up_proj", s, h, f, false),
+		m.linear(sharedExperts+"gate_proj", matmul{s, h, f}, false).Entering(),
+		m.linear(sharedExperts+"up_proj", matmul{s, h, f}, false),
 		m.activation(sharedExperts+"silu", s, f),
 		m.gate(sharedExperts+"gate", s, f),
-		m.linear(sharedExperts+"down_proj", s, f, h, false).Leaving(),
+		m.linear(sharedExperts+"down_proj", matmul{s, f, h}, false).Leaving(),
 	})
 }
 
-// routedRows counts the rows of all experts: of every token one for each that it goes
-// through, or as many as they have a capacity for.
+// routedRows counts the rows of all experts: one for every token and expert that it goes through, or
+// the capacity of the experts.
 func (m Model) routedRows() int {
 	n := m.SequenceLength * m.ExpertsPerToken
 	if m.Capacity > 0 {
@@ -128,14 +131,14 @@ func (m Model) routedRows() int {
 	return n
 }
 
-// experts makes a product one of all experts.
+// experts makes a product that of all experts.
 func (m Model) experts(o network.Op) network.Op {
 	o.Experts, o.KernelPerExpert = int64(m.Experts), m.kernels().ExpertByExpert
 	return o
 }
 
-// weighsInside reports whether a token's weights are multiplied with what the activation
-// function returns, so that the gradients of weights need no results of experts.
+// weighsInside reports whether a token's weights are multiplied with the result of the activation
+// function, so that the gradients of weights do not need the results of experts.
 func (m Model) weighsInside() bool { return m.kernels().ExpertByExpert }
 
 func expertBuffers(m Model) []network.Buffer {
@@ -150,16 +153,30 @@ func expertBuffers(m Model) []network.Buffer {
 	}
 	buffers := append([]network.Buffer{
 		{Name: "mlp.router.probabilities", Shape: network.Dims{s, m.Experts}, Gathered: true, Routed: network.ByToken},
-		{Name: "mlp.router.output_gradient", Shape: network.Dims{s, m.Experts}, Lifetime: network.InputToWeight, Routed: network.ByToken},
-		{Name: "mlp.experts.input", Shape: network.Dims{n, h}, Lifetime: network.ForwardToWeight, Gathered: true, Routed: network.ByExpert},
-		{Name: "mlp.experts.output_gradient", Shape: network.Dims{n, h}, Lifetime: network.InputToWeight, Routed: network.ByExpert},
+		{
+			Name: "mlp.router.output_gradient", Shape: network.Dims{s, m.Experts}, Lifetime: network.InputToWeight,
+			Routed: network.ByToken,
+		},
+		{
+			Name: "mlp.experts.input", Shape: network.Dims{n, h}, Lifetime: network.ForwardToWeight, Gathered: true,
+			Routed: network.ByExpert,
+		},
+		{
+			Name: "mlp.experts.output_gradient", Shape: network.Dims{n, h}, Lifetime: network.InputToWeight,
+			Routed: network.ByExpert,
+		},
 	}, inside...)
 	if !m.weighsInside() {
-		buffers = append(buffers, network.Buffer{Name: "mlp.experts.output", Shape: network.Dims{n, h}, Gathered: true, Routed: network.ByToken})
+		buffers = append(buffers, network.Buffer{
+			Name: "mlp.experts.output", Shape: network.Dims{n, h}, Gathered: true, Routed: network.ByToken,
+		})
 	}
 	if m.SharedExperts == 0 {
 		return buffers
 	}
-	buffers = append(buffers, network.BuffersWithin(network.SharedExperts, m.gatedBuffers(sharedExperts, s, m.SharedExperts*m.expertHidden()))...)
-	return append(buffers, network.Buffer{Name: sharedExperts + "down_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight})
+	buffers = append(buffers, network.BuffersWithin(network.SharedExperts,
+		m.gatedBuffers(sharedExperts, s, m.SharedExperts*m.expertHidden()))...)
+	return append(buffers, network.Buffer{
+		Name: sharedExperts + "down_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight,
+	})
 }

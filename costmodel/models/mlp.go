@@ -6,9 +6,8 @@ import (
 	"psim/costmodel/network"
 )
 
-// mlp makes as many linear layers as the model has of hidden×hidden, equal so that any split into
-// equal stages is balanced. All but the last end with a ReLU, the last with a
-// cross-entropy loss over hidden classes.
+// mlp makes equal linear layers of hidden×hidden, so that any split into equal stages is balanced. All
+// layers end with a ReLU except the last, which ends with a cross-entropy loss over hidden classes.
 func mlp(m Model) network.Network {
 	n := network.Network{TokensPerSample: 1}
 	for i := range m.Layers {
@@ -55,14 +54,14 @@ func addLoss(l *network.Layer, classes int) {
 		network.Buffer{Name: "loss.target", Shape: network.Dims{1}, ElementBytes: 4})
 }
 
-// relu reads x and writes y; its I reads y and the gradient.
+// relu makes a ReLU. F reads x and writes y; I reads y and the gradient.
 func relu(name string, n int64) network.Op {
 	op := network.NewElementwise(name, n, traffic(2, 2), traffic(4, 2))
 	op.Function = network.ReLU
 	return op
 }
 
-// crossEntropy over n logits: a softmax and its gradient.
+// crossEntropy makes the loss over n logits: a softmax and its gradient.
 func crossEntropy(n int64) network.Op {
 	op := network.NewElementwise("loss", n, traffic(2, 2), traffic(2, 2))
 	op.Function = network.CrossEntropy

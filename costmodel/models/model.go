@@ -11,11 +11,11 @@ import (
 	"psim/internal/setting"
 )
 
-// Model is the [model] section. Exactly one of Preset, File and Family is
-// given. A zero or absent number stands for the default.
+// Model is the [model] section. Exactly one of Preset, File and Family is given. A zero or absent
+// number stands for the default.
 type Model struct {
-	Preset string `toml:"preset"` // a name of Presets; other keys given beside it replace the preset's
-	File   string `toml:"file"`   // path of a Hugging Face config.json, to be read by the caller for ParseConfig
+	Preset string `toml:"preset"` // a name of Presets; other keys replace those of the preset
+	File   string `toml:"file"`   // path of a Hugging Face config.json, which the caller reads for ParseConfig
 	Family string `toml:"family"`
 
 	Layers          int     `toml:"layers"` // blocks; linear layers of the mlp
@@ -23,7 +23,7 @@ type Model struct {
 	Heads           int     `toml:"heads"`
 	KVHeads         int     `toml:"kv_heads"`
 	HeadDim         int     `toml:"head_dim"`
-	FFNHidden       int     `toml:"ffn_hidden"` // of an expert, where there are several
+	FFNHidden       int     `toml:"ffn_hidden"` // of an expert, if there are several
 	Vocab           int     `toml:"vocab"`
 	SequenceLength  int     `toml:"sequence_length"` // a preset has its training length
 	Positions       int     `toml:"positions"`
@@ -34,71 +34,38 @@ type Model struct {
 	Imbalance       float64 `toml:"imbalance"`
 	Capacity        float64 `toml:"capacity"`
 	Tied            *bool   `toml:"tied"`
-	QKVBias         bool    `toml:"qkv_bias"` // as Qwen 2 has
+	QKVBias         bool    `toml:"qkv_bias"` // as in Qwen 2
 	Dropout         float64 `toml:"dropout"`
-	// What a block of llama or mixtral may have, and how the blocks differ (see block.go).
+	// Optional parts of the blocks of llama and mixtral, and how the blocks differ (see block.go).
 	ExpertHidden  int  `toml:"expert_hidden"`
 	SharedExperts int  `toml:"shared_experts"` // of ExpertHidden each
 	DenseLayers   int  `toml:"dense_layers"`   // first blocks without experts
-	MoEEvery      int  `toml:"moe_every"`      // every so many-th block has experts; 0 means 1
-	RouterBias    bool `toml:"router_bias"`    // of every expert, trained by no gradient
-	// Latent attention, where KVLoraRank is not 0. HeadDim is then the sum of both parts.
+	MoEEvery      int  `toml:"moe_every"`      // distance of blocks with experts; 0 means 1
+	RouterBias    bool `toml:"router_bias"`    // of every expert; it is not trained by gradients
+	// Latent attention, unless KVLoraRank is 0. HeadDim is then QKNopeHeadDim + QKRopeHeadDim.
 	KVLoraRank    int `toml:"kv_lora_rank"`
 	QLoraRank     int `toml:"q_lora_rank"`
 	QKNopeHeadDim int `toml:"qk_nope_head_dim"`
 	QKRopeHeadDim int `toml:"qk_rope_head_dim"`
 	VHeadDim      int `toml:"v_head_dim"`
-	// Window is how many tokens attention sees, the token itself among them; 0 is all.
+	// Window is the number of tokens that attention sees, including the token itself; 0 means all.
 	Window             int  `toml:"window"`
-	Chunked            bool `toml:"chunked"`              // it is that part of the sequence that the token is in
-	FullAttentionEvery int  `toml:"full_attention_every"` // such blocks have no Window; 0: none
+	Chunked            bool `toml:"chunked"`              // the window is the token's chunk of the sequence
+	FullAttentionEvery int  `toml:"full_attention_every"` // distance of blocks without a Window; 0: all have it
 	QKNorm             bool `toml:"qk_norm"`
-	PlainQKNorm        bool `toml:"plain_qk_norm"` // these norms have no gains
+	PlainQKNorm        bool `toml:"plain_qk_norm"` // the norms have no gains
 	PostNorms          bool `toml:"post_norms"`
-	AttentionBias      bool `toml:"attention_bias"` // QKVBias, and one of the output
+	AttentionBias      bool `toml:"attention_bias"` // QKVBias, and a bias of the output
 	MLPBias            bool `toml:"mlp_bias"`
 	Sinks              bool `toml:"sinks"`
 	ParallelBlock      bool `toml:"parallel_block"`
 	MTPLayers          int  `toml:"mtp_layers"`
 
-	Attention string `toml:"attention"` // AttentionUnfused, which "" stands for, or AttentionFlash
+	Attention string `toml:"attention"` // AttentionUnfused (also for "") or AttentionFlash
 	Kernels   string `toml:"kernels"`   // KernelsFused, the default, or another of KernelSets
-	Code      string `toml:"code"`      // a name of the catalog: whose code the kernels launch; "" is plain
+	Code      string `toml:"code"`      // a program of the catalog whose code launches kernels; "" is plain
 
-	parts group.Group // that cuts sequences, of which SequenceLength is one's part
-}
-
-// Settings describes [model].
-func (Model) Settings() []setting.Setting {
-	gpt, llama, mixtral := []string{FamilyGPT}, []string{FamilyLlama, FamilyMixtral}, []string{FamilyMixtral}
-	transformers := []string{FamilyGPT, FamilyLlama, FamilyMixtral}
-	size := setting.Between(1, maxSize)
-	return append([]setting.Setting{
-		{Key: "preset", Example: `"gpt2"`, Shown: true, Text: "psim list models; other keys here replace its own", Unset: "file or family"},
-		{Key: "file", Example: `"config.json"`, Text: "or a Hugging Face configuration (" + strings.Join(ConfigTypes(), ", ") + ")", Unset: "preset or family"},
-		{Key: "family", Example: `"gpt"`, OneOf: append(transformers, familyMLP), Text: "or gpt, llama, mixtral, mlp with the keys below", Unset: "preset or file"},
-		{Key: "layers", Example: "12", Range: setting.Between(1, maxLayers), With: append(transformers, familyMLP), Text: "blocks, or linear layers", Unset: "the preset's"},
-		{Key: "hidden", Example: "768", Range: size, With: append(transformers, familyMLP), Text: "features of a token", Unset: "the preset's"},
-		{Key: "heads", Example: "12", Range: size, With: transformers, Text: "query heads", Unset: "the preset's"},
-		{Key: "kv_heads", Example: "12", Range: size, With: llama, Text: "key and value heads", Unset: "heads"},
-		{Key: "head_dim", Example: "64", Range: size, With: llama, Text: "features of a head", Unset: "hidden / heads"},
-		{Key: "ffn_hidden", Example: "3072", Range: size, With: transformers, Text: "features inside the MLP, or inside an expert", Unset: "the preset's; for gpt 4 × hidden"},
-		{Key: "vocab", Example: "50257", Range: size, With: transformers, Text: "rows of the embedding", Unset: "the preset's"},
-		{Key: "sequence_length", Example: "1024", Range: size, With: append(transformers, "file"), Text: "tokens per sample", Unset: "the preset's"},
-		{Key: "positions", Example: "1024", Range: size, With: gpt, Text: "rows of the position table", Unset: "sequence_length"},
-		{Key: "experts", Example: "8", Range: setting.Between(1, maxExperts), With: mixtral, Text: "MLPs of a block; parallel.expert divides them among devices", Unset: "the preset's"},
-		{Key: "experts_per_token", Example: "2", Range: size, With: mixtral, Text: "of them, those that a token goes through", Unset: "the preset's"},
-		{Key: "expert_groups", Example: "8", Range: setting.Between(1, maxExperts), With: mixtral, Text: "groups of experts, each on devices of its own, to some of which a token is limited (DeepSeek-V3); counts for dispatcher = \"deepep\"", Unset: "1"},
-		{Key: "groups_per_token", Example: "4", Range: setting.Between(1, maxExperts), With: mixtral, Text: "of them, those that the experts of a token are in", Unset: "all"},
-		{Key: "imbalance", Example: "1.2", Range: setting.Between(1, maxExperts), With: append(mixtral, "file"), Text: "rows of the busiest device of an expert group over the mean: the others wait for it", Unset: "1: all are equally busy, as benchmarks force them to be"},
-		{Key: "capacity", Example: "1.25", Range: setting.Range{Max: maxExperts, AboveMin: true}, With: append(mixtral, "file"), Text: "rows of every expert over the mean: more are dropped, and fewer filled up", Unset: "none: no token is dropped"},
-		{Key: "tied", Example: "true", With: transformers, Text: "the head shares the embedding's table", Unset: "true for gpt, else false"},
-		{Key: "qkv_bias", Default: false, With: llama, Text: "biases of queries, keys and values"},
-		{Key: "dropout", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true}, With: gpt, Text: "rate after the embedding, on the attention and after both projections"},
-		{Key: "attention", Example: `"flash"`, OneOf: []string{AttentionFlash, AttentionUnfused}, With: append(transformers, "file"), Text: "flash: one kernel that keeps no square and leaves out what the mask covers. unfused: scores of all pairs of tokens are written and read", Unset: "flash in 16 bits on GPUs and TPUs; unfused in fp32, on CPUs and with Megatron's kernels"},
-		{Key: "kernels", Example: `"fused"`, OneOf: kernelNames(), With: append(transformers, "file"), Text: "what lies between products (psim list kernels -v). " + kernelHelp() + ". Only times differ", Unset: "fused; megatron for presets megatron-*"},
-		{Key: "code", Example: `"plain"`, OneOf: codeNames(), With: append(transformers, "file"), Text: "whose code kernels launch. " + codeHelp(), Unset: "plain"},
-	}, blockSettings()...)
+	parts group.Group // the group that cuts sequences; SequenceLength is the length of a part
 }
 
 // The values of Model.Family that a config.json may turn out to be.
@@ -113,8 +80,7 @@ const (
 	familyVGG = "vgg" // of presets only: no key sets it
 )
 
-// Limits that keep a mistyped number from filling the memory, or a count from
-// passing 63 bits.
+// Limits that keep a mistyped number from filling the memory, and counts within 63 bits.
 const (
 	maxLayers  = 10_000
 	maxExperts = 1_000
@@ -126,15 +92,14 @@ func (m Model) transformer() bool {
 	return m.Family == FamilyGPT || m.Family == FamilyLlama || m.Family == FamilyMixtral
 }
 
-// Validate reports the first key that is missing, out of range or without
-// meaning for this model. The contents of File are not looked at.
+// Validate reports the first key that is missing, out of range or without meaning for this model. It
+// does not read File.
 func (m Model) Validate() error {
 	_, err := m.resolve()
 	return err
 }
 
-// Network builds the layers. A Model with File has to be replaced by what
-// ParseConfig makes of that file first.
+// Network builds the layers. A Model with File must be replaced by the result of ParseConfig first.
 func (m Model) Network() (network.Network, error) {
 	r, err := m.resolve()
 	if err != nil {
@@ -150,8 +115,7 @@ func (m Model) Network() (network.Network, error) {
 	return n, err
 }
 
-// network builds the layers of a model that has been resolved, and is in no other way
-// described than by its keys.
+// network builds the layers of a resolved model that is described by its keys alone.
 func (m Model) network() (network.Network, error) {
 	switch m.Family {
 	case FamilyGPT:
@@ -164,7 +128,7 @@ func (m Model) network() (network.Network, error) {
 	return network.Network{}, fmt.Errorf("file = %q: has not been read; pass its contents to ParseConfig", m.File)
 }
 
-// resolve overlays the preset, fills defaults and checks every key.
+// resolve applies the keys to the preset, sets defaults and checks every key.
 func (m Model) resolve() (Model, error) {
 	if err := m.checkSource(); err != nil {
 		return Model{}, err
@@ -191,7 +155,7 @@ func (m Model) resolve() (Model, error) {
 	return r, r.checkNumbers()
 }
 
-// checkSource: exactly one of preset, file and family, and a known family.
+// checkSource requires exactly one of preset, file and family, and a known family.
 func (m Model) checkSource() error {
 	given := 0
 	for _, source := range []string{m.Preset, m.File, m.Family} {
@@ -200,7 +164,8 @@ func (m Model) checkSource() error {
 		}
 	}
 	if given != 1 {
-		return fmt.Errorf("preset = %q, file = %q, family = %q: exactly one of them must be given", m.Preset, m.File, m.Family)
+		return fmt.Errorf("preset = %q, file = %q, family = %q: exactly one of them must be given",
+			m.Preset, m.File, m.Family)
 	}
 	if m.Family != "" {
 		return setting.Validate(Model{Family: m.Family})
@@ -218,8 +183,7 @@ func (m Model) source() string {
 	return fmt.Sprintf("family %q", m.Family)
 }
 
-// checkKeys refuses given keys that have no meaning for a family of networks, or
-// for "file".
+// checkKeys refuses keys without meaning for a family of networks, or for "file".
 func (m Model) checkKeys(family string) error {
 	for s, value := range setting.Given(m) {
 		if s.Meaningless(family) {
@@ -229,7 +193,7 @@ func (m Model) checkKeys(family string) error {
 	return nil
 }
 
-// name returns the preset's name, with what differs from it, or family-layersxhidden.
+// name returns the preset's name with the keys that change it, or family-layersxhidden.
 func (m Model) name() string {
 	if m.Preset == "" {
 		return fmt.Sprintf("%s-%dx%d", m.Family, m.Layers, m.Hidden)
@@ -237,7 +201,8 @@ func (m Model) name() string {
 	var changed []string
 	for s, value := range setting.Given(m) {
 		switch s.Key {
-		case "preset", "sequence_length", "attention", "kernels", "imbalance", "capacity", "expert_groups", "groups_per_token":
+		case "preset", "sequence_length", "attention", "kernels",
+			"imbalance", "capacity", "expert_groups", "groups_per_token":
 		case "qkv_bias":
 			changed = append(changed, s.Key)
 		default:
@@ -253,38 +218,7 @@ func (m Model) name() string {
 // ConfigTypes lists the values of model_type that ParseConfig knows.
 func ConfigTypes() []string {
 	return []string{
-		"gpt2", "llama", "mistral", "mixtral", "qwen2", "gemma", "gemma2", "gemma3", "gemma3_text", "qwen3", "qwen3_moe",
-		"deepseek_v2", "deepseek_v3", "gpt_oss", "llama4", "llama4_text", "phi3", "glm4_moe", "cohere",
-	}
-}
-
-// blockSettings describes the keys of what a block of llama or mixtral may have beside what
-// every one has.
-func blockSettings() []setting.Setting {
-	llama, mixtral := []string{FamilyLlama, FamilyMixtral}, []string{FamilyMixtral}
-	file := append(llama, "file")
-	size, layers := setting.Between(0, maxSize), setting.Between(0, maxLayers)
-	return []setting.Setting{
-		{Key: "expert_hidden", Example: "2048", Range: size, With: mixtral, Text: "features inside an expert", Unset: "ffn_hidden"},
-		{Key: "shared_experts", Example: "1", Range: setting.Between(0, maxExperts), With: mixtral, Text: "experts that every token goes through, beside those it is sent to", Unset: "none"},
-		{Key: "dense_layers", Example: "3", Range: layers, With: mixtral, Text: "so many first blocks have an MLP of ffn_hidden and no experts", Unset: "none"},
-		{Key: "moe_every", Example: "2", Range: layers, With: mixtral, Text: "every so many-th block has experts, the others an MLP of ffn_hidden", Unset: "1"},
-		{Key: "router_bias", Default: false, With: mixtral, Text: "a bias of every expert that only chooses, and no gradient makes, as DeepSeek-V3 has"},
-		{Key: "kv_lora_rank", Example: "512", Range: size, With: llama, Text: "multi-head latent attention: features that keys and values are made from", Unset: "keys and values are made from hidden"},
-		{Key: "q_lora_rank", Example: "1536", Range: size, With: llama, Text: "features that its queries are made from", Unset: "hidden"},
-		{Key: "qk_nope_head_dim", Example: "128", Range: size, With: llama, Text: "features without position of its queries and keys", Unset: "needed with kv_lora_rank"},
-		{Key: "qk_rope_head_dim", Example: "64", Range: size, With: llama, Text: "features with rotary positions", Unset: "needed with kv_lora_rank"},
-		{Key: "v_head_dim", Example: "128", Range: size, With: llama, Text: "features of its values", Unset: "needed with kv_lora_rank"},
-		{Key: "window", Example: "4096", Range: size, With: file, Text: "tokens that attention sees, which only fused attention makes use of", Unset: "all before, or as the file has it"},
-		{Key: "full_attention_every", Example: "6", Range: layers, With: llama, Text: "every so many-th block has attention without a window", Unset: "none has"},
-		{Key: "chunked", Default: false, With: llama, Text: "the window is that part of the sequence, of parts as long, that a token is in, as in Llama 4"},
-		{Key: "qk_norm", Default: false, With: llama, Text: "norms of every head's queries and keys"},
-		{Key: "plain_qk_norm", Default: false, With: llama, Text: "these norms have no gains, and blocks without a window have none, as in Llama 4"},
-		{Key: "post_norms", Default: false, With: llama, Text: "norms of the results of attention and MLP, too, as Gemma 2 has"},
-		{Key: "attention_bias", Default: false, With: llama, Text: "biases of queries, keys, values and of the projection after attention"},
-		{Key: "mlp_bias", Default: false, With: llama, Text: "biases of MLP, router and experts"},
-		{Key: "sinks", Default: false, With: llama, Text: "a logit of every head that takes attention from all tokens, as GPT-OSS has"},
-		{Key: "parallel_block", Default: false, With: []string{FamilyLlama}, Text: "attention and MLP beside each other, with one norm"},
-		{Key: "mtp_layers", Example: "1", Range: layers, With: file, Text: "modules that predict a further token each, as DeepSeek-V3 has", Unset: "none"},
+		"gpt2", "llama", "mistral", "mixtral", "qwen2", "gemma", "gemma2", "gemma3", "gemma3_text", "qwen3",
+		"qwen3_moe", "deepseek_v2", "deepseek_v3", "gpt_oss", "llama4", "llama4_text", "phi3", "glm4_moe", "cohere",
 	}
 }

@@ -16,12 +16,11 @@ func VGG16Split(workers int) ([]int, error) {
 	return splits[workers-1], nil
 }
 
-// GPT2Placement puts the head of GPT-2 where its table is, as LLM Systems' homework
-// 4 does: the blocks in runs of ceil(blocks/ranks), embeddings with
-// the first run, the final norm with the last, and the head with its loss as
-// one more stage back on rank 0. layersPerStage sums to the number of layers;
-// rankOfStage is as long. On one rank there is one stage. A number of ranks
-// that leaves some rank without a block is an error.
+// GPT2Placement puts the head of GPT-2 on the rank of its table, as LLM Systems' homework 4 does: the
+// blocks in runs of ceil(blocks/ranks), embeddings with the first run, the final norm with the last,
+// and the head with its loss as one more stage on rank 0. layersPerStage sums to the number of
+// layers; rankOfStage has the same length. On one rank there is one stage. A number of ranks that
+// leaves some rank without a block is an error.
 func GPT2Placement(n network.Network, ranks int) (layersPerStage []int, rankOfStage []int32, err error) {
 	last := len(n.Layers) - 1
 	if last < 3 || n.Layers[0].Name != "embed" || n.Layers[last-1].Name != "ln_f" || n.Layers[last].Name != "head" {
@@ -36,7 +35,8 @@ func GPT2Placement(n network.Network, ranks int) (layersPerStage []int, rankOfSt
 	}
 	run := (blocks + ranks - 1) / ranks
 	if (ranks-1)*run >= blocks {
-		return nil, nil, fmt.Errorf("ranks = %d: runs of %d of the %d blocks leave rank %d without one", ranks, run, blocks, ranks-1)
+		return nil, nil, fmt.Errorf("ranks = %d: runs of %d of the %d blocks leave rank %d without one",
+			ranks, run, blocks, ranks-1)
 	}
 	for rank := range ranks {
 		layersPerStage = append(layersPerStage, min(run, blocks-rank*run))

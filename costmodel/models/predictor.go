@@ -6,20 +6,20 @@ import (
 	"psim/costmodel/network"
 )
 
-// Multi-token prediction (DeepSeek-V3, DeepSeek-AI 2024, section 2.2): after the last block
-// modules follow each other that predict a token further each. One puts the norms of what
-// comes in and of the next token's embedding side by side, a product makes hidden features
-// of both, a block and a norm follow. Table and head are the model's own. The head takes the
-// results of all, one after another, as if the sequence were longer, and so a module hands
-// on what it was given beside its own result. A tensor-parallel group divides the product's
-// columns (Megatron-LM, transformer/multi_token_prediction.py).
+// Multi-token prediction (DeepSeek-V3, DeepSeek-AI 2024, section 2.2): the last block is followed by a
+// chain of modules, each of which predicts one more token. A module joins the norms of its input and
+// of the next token's embedding, a product makes hidden features of both, and a block and a norm
+// follow. Table and head are the model's own. The head takes the results of all modules, one after
+// another, as if the sequence were longer; a module therefore passes on its input together with its
+// own result. A tensor-parallel group divides the product's columns (Megatron-LM,
+// transformer/multi_token_prediction.py).
 
 // predictor makes the i-th module around a block's work.
 func predictor(m Model, i int, block work) network.Layer {
 	s, h, last := m.SequenceLength, m.Hidden, m.block(m.Layers-1)
 	name, w := fmt.Sprintf("mtp.%d", i), predictorWork(m, block)
 	params := []network.Tensor{gain("enorm", h), gain("hnorm", h)}
-	params = append(params, projection("eh_proj", 2*h, h, false, true)...)
+	params = append(params, columnProjection("eh_proj", 2*h, h, false)...)
 	params = append(append(params, llamaBlockParams(last)...), gain("norm", h))
 	return network.Layer{
 		Name: name, Params: prefixed(name+".", params), Experts: last.Experts, Active: last.ExpertsPerToken,
@@ -29,10 +29,10 @@ func predictor(m Model, i int, block work) network.Layer {
 	}
 }
 
-// predictorWork puts what a module has before and after its block around that.
+// predictorWork adds the operations and buffers of a module to those of its block.
 func predictorWork(m Model, block work) work {
 	s, h := m.SequenceLength, m.Hidden
-	product := m.linear("eh_proj", s, 2*h, h, false).Entering()
+	product := m.linear("eh_proj", matmul{s, 2 * h, h}, false).Entering()
 	product.Leaves = true
 	ops := []network.Op{
 		vocabulary("embed_tokens", m.Vocab, s, h), m.norm("enorm", s, h), m.norm("hnorm", s, h),

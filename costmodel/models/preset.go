@@ -8,14 +8,14 @@ import (
 	"psim/configs/catalog"
 )
 
-// Preset is a network known by name.
+// Preset is a network of the catalog.
 type Preset struct {
 	Name    string `toml:"-"`
 	Summary string `toml:"summary"` // one line
 	Model          // without Preset; other keys given with the name replace these
 }
 
-// Presets lists the networks that Model.Preset can name: the catalog's.
+// Presets lists the networks that Model.Preset can name.
 func Presets() (list []Preset) {
 	for _, name := range presetNames() {
 		p, _ := findPreset(name)

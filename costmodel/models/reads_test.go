@@ -9,7 +9,7 @@ import (
 )
 
 func TestTraffic(t *testing.T) {
-	fc := (Model{}).linear("fc", 10, 3, 5, true)
+	fc := (Model{}).linear("fc", matmul{10, 3, 5}, true)
 	assert.EqualValues(t, 2*(30+50)+15, fc.Traffic(network.Forward, 2))
 	assert.EqualValues(t, 2*(30+50)+15, fc.Traffic(network.InputGradient, 2))
 	assert.EqualValues(t, 2*(30+50)+15+2*50+5, fc.Traffic(network.WeightGradient, 2), "with the bias gradient")
@@ -22,7 +22,7 @@ func TestTraffic(t *testing.T) {
 
 	assert.EqualValues(t, 7*2*60, (Model{}).activation("gelu", 6, 10).Traffic(network.Forward, 7))
 	assert.Zero(t, (Model{}).activation("gelu", 6, 10).FLOPs(network.Forward))
-	wte := lookup("wte", 100, 6, 10, 2)
+	wte := lookup("wte", network.Dims{100, 10}, 6, 2)
 	assert.EqualValues(t, 7*3*60+1000, wte.Traffic(network.WeightGradient, 7))
 	assert.Zero(t, wte.Traffic(network.InputGradient, 7))
 }

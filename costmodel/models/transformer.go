@@ -4,30 +4,33 @@ import (
 	"psim/costmodel/network"
 )
 
-// What the two transformer families share. s is the sequence length, h the
-// hidden size, f that of the MLP; one sample is one sequence.
+// The parts that all families of transformers share. s is the sequence length, h the hidden size
+// and f the hidden size of the MLP; one sample is one sequence.
 
-// linear multiplies s rows by an in×out weight.
-func (m Model) linear(name string, s, in, out int, bias bool) network.Op {
+// A matmul is the size of a product of a number of rows with an in×out weight.
+type matmul struct{ rows, in, out int }
+
+// linear makes the product of a linear layer.
+func (m Model) linear(name string, size matmul, bias bool) network.Op {
 	b := m.between()
 	return network.Op{
 		Name: name, Class: network.Product, Weight: true, Bias: bias, Sharded: true,
 		AddsGradient:  m.kernels().AddsGradients,
 		GradientMoved: b.gradient.Moved(1), GradientWrites: b.gradient.Writes(1), Numbers: b.sums,
-		Count: 1, Rows: int64(s), Inner: int64(in), Cols: int64(out),
+		Count: 1, Rows: int64(size.rows), Inner: int64(size.in), Cols: int64(size.out),
 	}
 }
 
-// vocabulary looks tokens up in a table whose rows a tensor-parallel group
-// divides: every device writes all s rows, zeros where it does not have them.
+// vocabulary looks up s tokens in an n×h table whose rows a tensor-parallel group divides: every
+// device writes all s rows, with zeros for tokens that are not in its part of the table.
 func vocabulary(name string, n, s, h int) network.Op {
-	op := lookup(name, n, s, h, 2)
+	op := lookup(name, network.Dims{n, h}, s, 2)
 	op.Sharded, op.Leaves = true, true
 	return op
 }
 
-// norm reads x and writes y; its I reads x and the gradient twice, once for the
-// input's and once for the gains' gradient.
+// norm makes a norm. F reads x and writes y; I reads x and the gradient twice, once for the
+// gradient of the input and once for that of the gains.
 func (m Model) norm(name string, s, h int) network.Op {
 	return m.between().norm.op(name, elements(s, h))
 }
@@ -39,30 +42,31 @@ func (m Model) layerNorm(name string, s, h int) network.Op {
 	return op
 }
 
-// residual adds two tensors in F and two gradients in I.
+// residual makes a sum of two tensors in F and of two gradients in I.
 func (m Model) residual(name string, s, h int) network.Op {
 	return m.between().residual.op(name, elements(s, h))
 }
 
-// activation reads x and writes y; its I reads x and the gradient.
+// activation makes an activation function. F reads x and writes y; I reads x and the gradient.
 func (m Model) activation(name string, s, f int) network.Op {
 	return m.between().activation.op(name, elements(s, f)).Divided()
 }
 
-// lookup gathers s rows of an n×h table; forward is the number of elements
-// moved per element written (2, or 3 if the row is added to another tensor). W
-// reads the output gradient and reads and writes rows of the table's gradient.
-func lookup(name string, n, s, h int, forward int64) network.Op {
-	e := elements(s, h)
+// lookup gathers s rows of a table; forward is the number of elements moved for each element
+// written (2, or 3 if the row is added to another tensor). W reads the output's gradient and reads
+// and writes rows of the table's gradient.
+func lookup(name string, table network.Dims, s int, forward int64) network.Op {
+	e := elements(s, table[1])
 	return network.Op{
-		Name: name, Class: network.Lookup, Rows: int64(n), Cols: int64(h),
+		Name: name, Class: network.Lookup, Rows: int64(table[0]), Cols: int64(table[1]),
 		Elements: e, Moved: [3]int64{forward * e, 0, 3 * e}, Writes: [3]int64{e, 0, e},
 	}
 }
 
-// dropout zeroes elements at random and scales the others, unless the model has
-// none. GPT-2 has it at one rate after the sum of the embeddings, on the
-// attention's probabilities, and after both projections of a block. F writes a mask, which I reads: a byte beside each element.
+// dropout makes an operation that zeroes elements at random and scales the others, if the model has
+// dropout. GPT-2 has it at the same rate after the sum of the embeddings, on the attention's
+// probabilities, and after both projections of a block. F writes a mask with a byte for each
+// element, and I reads it.
 func (m Model) dropout(name string, shape ...int) []network.Op {
 	if m.Dropout == 0 {
 		return nil
@@ -73,7 +77,7 @@ func (m Model) dropout(name string, shape ...int) []network.Op {
 	return []network.Op{op}
 }
 
-// dropoutMask lists what a dropout keeps; it is not needed for its own output.
+// dropoutMask lists the buffer of a dropout, its mask. The gradient does not need its output.
 func (m Model) dropoutMask(name string, shape ...int) []network.Buffer {
 	if m.Dropout == 0 {
 		return nil
@@ -81,26 +85,33 @@ func (m Model) dropoutMask(name string, shape ...int) []network.Buffer {
 	return []network.Buffer{{Name: name + ".mask", Shape: shape, ElementBytes: 1}}
 }
 
-// lmHead makes the logits and the cross-entropy loss over them. The loss keeps
-// its logarithms of probabilities in fp32 whatever the precision. It goes over the results of
-// all modules that predict (see predictor.go).
+// lmHead makes the logits and the cross-entropy loss over them. The loss keeps its logarithms of
+// probabilities in fp32 for any precision. It covers the results of all modules that predict (see
+// predictor.go).
 func lmHead(m Model, embedding string) network.Layer {
 	m.SequenceLength *= 1 + m.MTPLayers
 	s, h, v := m.SequenceLength, m.Hidden, m.Vocab
 	head := network.Layer{
 		Name: "head", Kind: network.KindChain, Input: network.Dims{s, h}, Output: network.Dims{s, v},
-		Ops: append([]network.Op{m.linear("lm_head", s, h, v, false).Entering()}, m.loss()...),
+		Ops: append([]network.Op{m.linear("lm_head", matmul{s, h, v}, false).Entering()}, m.loss()...),
 		Buffers: []network.Buffer{
 			{Name: "lm_head.input", Shape: network.Dims{s, h}, Lifetime: network.ForwardToWeight},
 			{Name: "loss.log_probabilities", Shape: network.Dims{s, v}, ElementBytes: 4, Sharded: true},
 			tokenIDs("loss.targets", s, network.ForwardToInput),
-			{Name: "lm_head.output_gradient", Shape: network.Dims{s, v}, Lifetime: network.InputToWeight, Sharded: true},
+			{
+				Name: "lm_head.output_gradient", Shape: network.Dims{s, v}, Lifetime: network.InputToWeight,
+				Sharded: true,
+			},
 		},
 	}
 	if *m.Tied {
-		head.Tied = []network.Tensor{{Name: embedding, Shape: network.Dims{v, h}, Sharded: true, Deviation: initializerRange}}
+		head.Tied = []network.Tensor{
+			{Name: embedding, Shape: network.Dims{v, h}, Sharded: true, Deviation: initializerRange},
+		}
 	} else {
-		head.Params = []network.Tensor{{Name: "lm_head.weight", Shape: network.Dims{v, h}, Sharded: true, Deviation: initializerRange}}
+		head.Params = []network.Tensor{
+			{Name: "lm_head.weight", Shape: network.Dims{v, h}, Sharded: true, Deviation: initializerRange},
+		}
 	}
 	return head
 }
@@ -112,18 +123,28 @@ func tokenIDs(name string, s int, lt network.Lifetime) network.Buffer {
 
 func elements(dims ...int) int64 { return network.Dims(dims).Elements() }
 
-// projection names the weight [out, in] of nn.Linear, with its bias if it has one. Sharded
-// ones are cut along out.
-func projection(name string, in, out int, bias, sharded bool) []network.Tensor {
-	params := []network.Tensor{{Name: name + ".weight", Shape: network.Dims{out, in}, Sharded: sharded}}
-	if bias {
-		params = append(params, network.Tensor{Name: name + ".bias", Shape: network.Dims{out}, Sharded: sharded})
+// columnProjection names the weight [out, in] of nn.Linear, and its bias if it has one. Tensor
+// parallelism cuts them along out.
+func columnProjection(name string, in, out int, bias bool) []network.Tensor {
+	params := wholeProjection(name, in, out, bias)
+	for i := range params {
+		params[i].Sharded = true
 	}
 	return params
 }
 
-// projected names one that tensor parallelism cuts along in: every rank has the whole bias.
-func projected(name string, in, out int, bias bool) []network.Tensor {
+// wholeProjection names the same tensors where tensor parallelism does not cut them.
+func wholeProjection(name string, in, out int, bias bool) []network.Tensor {
+	params := []network.Tensor{{Name: name + ".weight", Shape: network.Dims{out, in}}}
+	if bias {
+		params = append(params, network.Tensor{Name: name + ".bias", Shape: network.Dims{out}})
+	}
+	return params
+}
+
+// rowProjection names the same tensors where tensor parallelism cuts the weight along in. Every
+// rank has the whole bias.
+func rowProjection(name string, in, out int, bias bool) []network.Tensor {
 	params := []network.Tensor{{Name: name + ".weight", Shape: network.Dims{out, in}, Sharded: true, Axis: 1}}
 	if bias {
 		params = append(params, network.Tensor{Name: name + ".bias", Shape: network.Dims{out}})
@@ -131,7 +152,7 @@ func projected(name string, in, out int, bias bool) []network.Tensor {
 	return params
 }
 
-// gain names that of an RMSNorm over n features.
+// gain names the gain of an RMSNorm over n features.
 func gain(name string, n int) network.Tensor {
 	return network.Tensor{Name: name + ".weight", Shape: network.Dims{n}, Norm: true}
 }

@@ -8,7 +8,7 @@ import (
 	"psim/costmodel/network"
 )
 
-// Names of presets; those without average pooling end with pipelined.
+// Names of presets. The names of networks without average pooling end with pipelined.
 const (
 	presetVGG16   = "vgg16"
 	presetVGGMini = "vgg-mini"
@@ -24,15 +24,15 @@ func vggPreset(name string) network.Network {
 	return vgg16(!withoutPooling)
 }
 
-// vgg16 makes torchvision's VGG16 (configuration D, no batch norm) on CIFAR-10
-// images of 3×32×32, in 13 layers that are cut before each pooling:
+// vgg16 makes torchvision's VGG16 (configuration D, no batch norm) for CIFAR-10 images of 3×32×32,
+// cut before each pooling into 13 layers:
 //
 //	conv1 conv2 conv3 conv4 conv5 flatten fc1 relu1 dropout1 fc2 relu2 dropout2 fc3
 //
-// conv2 … conv5 begin with the pooling of the block before; conv5 ends with its
-// own. With pooled, torchvision's average pooling to 7×7 stands as a fourteenth
-// layer behind conv5, which makes fc1 25088 wide instead of 512. Weights start as
-// torchvision's: those of convolutions with √(2/(9·out)), others with 0.01.
+// conv2 … conv5 begin with the pooling of the block before; conv5 ends with its own. With pooled,
+// torchvision's average pooling to 7×7 is a fourteenth layer after conv5, which makes fc1 25088
+// wide instead of 512. Weights have torchvision's initial deviations: √(2/(9·out)) for convolutions,
+// 0.01 for other weights.
 func vgg16(pooled bool) network.Network {
 	return vgg([][]int{{64, 64}, {128, 128}, {256, 256, 256}, {512, 512, 512}, {512, 512, 512}}, 4096, pooled)
 }
@@ -43,13 +43,13 @@ func vggMini(pooled bool) network.Network {
 	return vgg([][]int{{4, 4}, {6}, {8}, {8}, {10}}, 16, pooled)
 }
 
-// vgg has blocks of convolutions with the given channels, and hidden linear
-// layers of the given width.
+// vgg makes blocks of convolutions with the given channels, and hidden linear layers of the given
+// width.
 func vgg(blocks [][]int, hidden int, pooled bool) network.Network {
 	var layers []network.Layer
 	index, size, in := 0, 32, 3
 	for block, channels := range blocks {
-		layers = append(layers, vggBlock(block+1, index, in, size, channels))
+		layers = append(layers, vggBlock(block+1, index, picture{in, size}, channels))
 		index += 2*len(channels) + 1
 		in = channels[0]
 		if block > 0 {
@@ -63,17 +63,23 @@ func vgg(blocks [][]int, hidden int, pooled bool) network.Network {
 	return network.Network{TokensPerSample: 1, Layers: append(layers, vggClassifier(features, hidden)...)}
 }
 
-// vggBlock makes block number b; index is its first convolution's place in
-// torchvision's features, in and size the channels and the side of its input.
-func vggBlock(b, index, in, size int, channels []int) network.Layer {
-	l := network.Layer{Name: fmt.Sprintf("conv%d", b), Kind: network.KindChain, Input: network.Dims{in, size, size}, Repeatable: true}
+// A picture is the size of a square tensor: its channels and the pixels along a side.
+type picture struct{ channels, side int }
+
+// vggBlock makes block number b; index is its first convolution's place in torchvision's features.
+func vggBlock(b, index int, input picture, channels []int) network.Layer {
+	in, size := input.channels, input.side
+	l := network.Layer{
+		Name: fmt.Sprintf("conv%d", b), Kind: network.KindChain,
+		Input: network.Dims{in, size, size}, Repeatable: true,
+	}
 	if b > 1 {
 		size /= 2
 		addMaxPool(&l, fmt.Sprintf("pool%d", b-1), in, size)
 	}
 	for i, out := range channels {
 		name := fmt.Sprintf("features.%d", index+2*i)
-		addConvolution(&l, name, in, out, size)
+		addConvolution(&l, name, picture{in, size}, out)
 		l.Ops = append(l.Ops, relu(name+".relu", elements(out, size, size)))
 		in = out
 	}
@@ -88,11 +94,13 @@ func vggBlock(b, index, in, size int, channels []int) network.Layer {
 	return l
 }
 
-// addConvolution appends a 3×3 convolution with padding 1: a product of one row
-// per pixel and one column per output channel.
-func addConvolution(l *network.Layer, name string, in, out, size int) {
+// addConvolution appends a 3×3 convolution with padding 1: a product with one row per pixel and one
+// column per output channel.
+func addConvolution(l *network.Layer, name string, input picture, out int) {
+	in, size := input.channels, input.side
+	deviation := math.Sqrt(2 / (9 * float64(out)))
 	l.Params = append(l.Params,
-		network.Tensor{Name: name + ".weight", Shape: network.Dims{out, in, 3, 3}, Deviation: math.Sqrt(2 / (9 * float64(out)))},
+		network.Tensor{Name: name + ".weight", Shape: network.Dims{out, in, 3, 3}, Deviation: deviation},
 		network.Tensor{Name: name + ".bias", Shape: network.Dims{out}})
 	l.Ops = append(l.Ops, network.Op{
 		Name: name, Class: network.Product, Weight: true, Bias: true,
@@ -101,11 +109,13 @@ func addConvolution(l *network.Layer, name string, in, out, size int) {
 	})
 	l.Buffers = append(l.Buffers,
 		network.Buffer{Name: name + ".input", Shape: network.Dims{in, size, size}, Lifetime: network.ForwardToWeight},
-		network.Buffer{Name: name + ".output_gradient", Shape: network.Dims{out, size, size}, Lifetime: network.InputToWeight})
+		network.Buffer{
+			Name: name + ".output_gradient", Shape: network.Dims{out, size, size}, Lifetime: network.InputToWeight,
+		})
 }
 
-// addMaxPool appends a 2×2 pooling to channels×size×size, which keeps 8-byte
-// indices. F reads four elements, I writes four.
+// addMaxPool appends a 2×2 pooling to channels×size×size, which keeps 8-byte indices. For each
+// element F reads four, and I writes four.
 func addMaxPool(l *network.Layer, name string, channels, size int) {
 	op := network.NewElementwise(name, elements(channels, size, size), traffic(8, 4), traffic(4, 8))
 	op.Function = network.MaxPool
@@ -117,12 +127,18 @@ func addMaxPool(l *network.Layer, name string, channels, size int) {
 // averagePool spreads the 1×1 features of a CIFAR image over 7×7.
 func averagePool(channels int) network.Layer {
 	in, n := int64(channels), elements(channels, 7, 7)
-	op := network.Op{Name: "avgpool", Class: network.Elementwise, Function: network.Spread, Elements: n, Moved: [3]int64{in + n, in + n, 0}, Writes: [3]int64{n, in, 0}}
-	return network.Layer{Name: "avgpool", Kind: network.KindChain, Input: network.Dims{channels, 1, 1}, Output: network.Dims{channels, 7, 7}, Ops: []network.Op{op}}
+	op := network.Op{
+		Name: "avgpool", Class: network.Elementwise, Function: network.Spread, Elements: n,
+		Moved: [3]int64{in + n, in + n, 0}, Writes: [3]int64{n, in, 0},
+	}
+	return network.Layer{
+		Name: "avgpool", Kind: network.KindChain,
+		Input: network.Dims{channels, 1, 1}, Output: network.Dims{channels, 7, 7}, Ops: []network.Op{op},
+	}
 }
 
-// vggClassifier starts with flatten; dropout is a layer with nothing to do, and
-// fc3 includes the loss.
+// vggClassifier makes the layers from flatten to fc3, which includes the loss. A dropout layer does
+// nothing.
 func vggClassifier(features network.Dims, hidden int) []network.Layer {
 	in := int(features.Elements())
 	fc3 := vggDense("fc3", "classifier.6", hidden, 10)

@@ -166,10 +166,10 @@ func (o *Op) divideMoved(n int64) {
 	}
 }
 
-// enter returns Megatron's f, the exchange before a divided part of a layer: nothing in F and
-// an all-reduce of the input gradients in I; with sequence parallelism an all-gather in F and
-// a reduce-scatter in I. The gathered input is not kept, so a product with a weight gathers it
-// again in W.
+// enter returns the exchange before a divided part of a layer (f of Shoeybi et al. 2019): nothing in
+// F and an all-reduce of the input gradients in I; with sequence parallelism an all-gather in F and a
+// reduce-scatter in I. The gathered input is not kept, so a product with a weight gathers it again in
+// W.
 func (d division) enter(first Op) Op {
 	n := first.Elements
 	if first.Class == Product {
@@ -188,9 +188,9 @@ func (d division) enter(first Op) Op {
 	return op
 }
 
-// leave returns Megatron's g, the exchange after a divided part of a layer: an all-reduce of
-// the results in F; with sequence parallelism a reduce-scatter in F and an all-gather of the
-// gradients in I.
+// leave returns the exchange after a divided part of a layer (g of Shoeybi et al. 2019): an
+// all-reduce of the results in F; with sequence parallelism a reduce-scatter in F and an all-gather
+// of the gradients in I.
 func (d division) leave(last Op) Op {
 	n := last.Elements
 	if last.Class == Product {

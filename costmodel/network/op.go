@@ -127,7 +127,7 @@ type Op struct {
 	// first microbatch does not run it.
 	AddsGradient bool
 	// UnlessMultiple, if not 0: the operation runs only if samples × Count is not a multiple
-	// of it (see models.KernelsMegatron).
+	// of it (see models.KernelSet.MaskedSoftmax).
 	UnlessMultiple int64
 
 	// How a group of devices divides it.
@@ -144,7 +144,7 @@ type Op struct {
 	Exchanges [3]group.Transfer
 	// Overlapped: in a backward that is not cut into I and W, the exchange of I runs at the
 	// same time as the W of the products after it in forward order, and the exchange of W at
-	// the same time as their I (Megatron's asynchronous tensor parallelism).
+	// the same time as their I (asynchronous tensor parallelism).
 	Overlapped bool
 }
 

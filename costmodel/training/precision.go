@@ -116,8 +116,8 @@ func (s scaling) bytes(n int64) int64 {
 	return b
 }
 
-// weights8 reports whether weights are held only in 8 bits. Megatron's recipes do that, except
-// with scales of 128 numbers and with 4 bits (Megatron-Bridge, training/mixed_precision.py).
+// weights8 reports whether weights are held only in 8 bits. That is the default, except with scales of
+// 128 numbers and with 4 bits (Megatron-Bridge, training/mixed_precision.py).
 func (t Options) weights8() bool {
 	if t.Weights != "" || t.Precision == PrecisionNVFP4 {
 		return t.Weights == Weights8

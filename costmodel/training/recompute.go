@@ -53,8 +53,8 @@ func (t Options) Repeats(l network.Layer) bool {
 	return t.Recompute == "full" && l.Repeatable && !l.KeptWhole
 }
 
-// The values of Options.RecomputeMethod, as in Megatron-LM: which blocks full recomputation
-// repeats, and how many of them from one input, if RecomputeLayers is not 0.
+// The values of Options.RecomputeMethod: which blocks full recomputation repeats, and how many of
+// them from one input, if RecomputeLayers is not 0.
 const (
 	// RecomputeUniform repeats all blocks, RecomputeLayers of a stage from one input.
 	RecomputeUniform = "uniform"

@@ -25,7 +25,7 @@ type Options struct {
 	Precision string `toml:"precision"`
 	// FP8Recipe: "" stands for RecipeCurrent.
 	FP8Recipe string `toml:"fp8_recipe"`
-	// Weights: "" stands for the choice of Megatron's recipe.
+	// Weights: "" stands for the usual choice of the precision (see weights8).
 	Weights string `toml:"weights"`
 	// BF16First and BF16Last are numbers of blocks at both ends that stay in bf16 where
 	// Precision is narrower.
@@ -91,7 +91,7 @@ func (Options) Settings() []setting.Setting {
 		},
 		{
 			Key: "gradients", Example: `"fp32"`, OneOf: []string{"fp32", "fp16", "bf16"},
-			Text: "fp32, which Megatron adds them up in, or the precision", Unset: "as precision",
+			Text: "precision in which gradients are added up", Unset: "as precision",
 		},
 		{Key: "optimizer", Default: "adamw", OneOf: Optimizers(), Text: "how parameters are updated"},
 		{
@@ -104,7 +104,7 @@ func (Options) Settings() []setting.Setting {
 			Text: "none, selective (as selective says), full, or a list of modules of every block, such as " +
 				"[\"core_attn\", \"moe_act\"]: core_attn (everything between q, k, v and the context), mlp (a dense " +
 				"one), moe (experts with router and exchanges), moe_act (the activation function of experts), " +
-				"shared_experts, norm (those before attention and MLP, Megatron's layernorm), mla_up_proj " +
+				"shared_experts, norm (the norms before attention and MLP), mla_up_proj " +
 				"(projections out of latent vectors)",
 		},
 		{
@@ -121,7 +121,7 @@ func (Options) Settings() []setting.Setting {
 			Key: "selective", Default: SelectiveAttention, OneOf: []string{SelectiveAttention, SelectiveOperations},
 			Text: "what selective recomputation repeats. attention: everything between queries, keys, values and the " +
 				"context, where attention is unfused. operations: all of a block except fused attention, " +
-				"reduce-scatters, and the first product with a weight and every second after it, as torchtitan does",
+				"reduce-scatters, and the first product with a weight and every second one after it",
 		},
 		{
 			Key: "backward", Default: BackwardWhole, OneOf: []string{BackwardWhole, BackwardPerLayer, BackwardTwoPass},

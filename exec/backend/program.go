@@ -35,8 +35,8 @@ type resultSource struct {
 	output int // 1 + index, or 0
 }
 
-// A Builder collects the inputs of a program as they are asked for.
-type Builder struct {
+// Inputs collects the inputs of a program as they are asked for.
+type Inputs struct {
 	Graph  *graph.Graph
 	inputs []string
 	nodes  map[string]*graph.Node
@@ -44,7 +44,7 @@ type Builder struct {
 }
 
 // InputNames returns the names of the inputs that were asked for.
-func (b *Builder) InputNames() map[*graph.Node]string {
+func (b *Inputs) InputNames() map[*graph.Node]string {
 	names := map[*graph.Node]string{}
 	for name, node := range b.nodes {
 		names[node] = name
@@ -53,7 +53,7 @@ func (b *Builder) InputNames() map[*graph.Node]string {
 }
 
 // Input returns the input of a name, and adds it if it is new.
-func (b *Builder) Input(name string, shape shapes.Shape) *graph.Node {
+func (b *Inputs) Input(name string, shape shapes.Shape) *graph.Node {
 	if node, ok := b.nodes[name]; ok {
 		return node
 	}
@@ -65,8 +65,8 @@ func (b *Builder) Input(name string, shape shapes.Shape) *graph.Node {
 
 // Compile compiles a program that returns the nodes made by build. Some may be nil, equal to
 // each other, or inputs.
-func Compile(backend compute.Backend, name string, build func(*Builder) []*graph.Node) (p *Program, err error) {
-	b := &Builder{nodes: map[string]*graph.Node{}}
+func Compile(backend compute.Backend, name string, build func(*Inputs) []*graph.Node) (p *Program, err error) {
+	b := &Inputs{nodes: map[string]*graph.Node{}}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("compiling %s%s: %w", name, b.At, err)
@@ -88,7 +88,7 @@ func Compile(backend compute.Backend, name string, build func(*Builder) []*graph
 }
 
 // placeResults finds the source of every result, and returns the outputs of the graph.
-func (p *Program) placeResults(results []*graph.Node, b *Builder) (outputs []*graph.Node) {
+func (p *Program) placeResults(results []*graph.Node, b *Inputs) (outputs []*graph.Node) {
 	known := map[*graph.Node]resultSource{nil: {}}
 	for i, name := range b.inputs {
 		known[b.nodes[name]] = resultSource{input: i + 1}

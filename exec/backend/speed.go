@@ -32,7 +32,7 @@ func (d *LocalDevice) Product(size int, budget time.Duration) (times ProductTime
 		return times, err
 	}
 	defer x.Release()
-	p, err := Compile(d.Backend, "a matrix product", func(b *Builder) []*graph.Node {
+	p, err := Compile(d.Backend, "a matrix product", func(b *Inputs) []*graph.Node {
 		node := b.Input("x", x.shape)
 		return []*graph.Node{graph.MatMul(node, node)}
 	})
@@ -74,7 +74,7 @@ func (d *LocalDevice) Try() error {
 		return err
 	}
 	defer x.Release()
-	p, err := Compile(d.Backend, "a trial program", func(b *Builder) []*graph.Node {
+	p, err := Compile(d.Backend, "a trial program", func(b *Inputs) []*graph.Node {
 		node := b.Input("x", x.shape)
 		return []*graph.Node{graph.Add(node, node)}
 	})

@@ -25,7 +25,7 @@ type Arithmetic struct {
 }
 
 // A buildFunc builds the nodes that a program returns.
-type buildFunc func(*backend.Builder) []*graph.Node
+type buildFunc func(*backend.Inputs) []*graph.Node
 
 // NewArithmetic returns an Arithmetic without programs.
 func NewArithmetic(engine compute.Backend) *Arithmetic {
@@ -75,7 +75,7 @@ func itemKey(i int) string { return fmt.Sprint("item ", i) }
 
 // Add adds b to another tensor, which is used up; b is not.
 func (a *Arithmetic) Add(to, b *backend.DeviceTensor) (*backend.DeviceTensor, error) {
-	sum, err := a.run("adding "+to.Shape().String(), func(build *backend.Builder) []*graph.Node {
+	sum, err := a.run("adding "+to.Shape().String(), func(build *backend.Inputs) []*graph.Node {
 		return []*graph.Node{graph.Add(build.Input(itemKey(0), to.Shape()), build.Input(itemKey(1), to.Shape()))}
 	}, backend.Tensors{to}, b)
 	if err != nil {
@@ -89,7 +89,7 @@ func (a *Arithmetic) Scale(list backend.Tensors, factor float64) error {
 	for i, t := range list {
 		list[i] = nil
 		name := fmt.Sprintf("%g times %s", factor, t.Shape())
-		product, err := a.run(name, func(build *backend.Builder) []*graph.Node {
+		product, err := a.run(name, func(build *backend.Inputs) []*graph.Node {
 			return []*graph.Node{graph.MulScalar(build.Input(itemKey(0), t.Shape()), factor)}
 		}, backend.Tensors{t})
 		if err != nil {
@@ -136,7 +136,7 @@ func (a *Arithmetic) Unflatten(l Layout, chunks backend.Tensors) (backend.Tensor
 	return a.run("tensors from "+l.key(), l.buildUnflatten, chunks)
 }
 
-func (l Layout) buildFlatten(b *backend.Builder) []*graph.Node {
+func (l Layout) buildFlatten(b *backend.Inputs) []*graph.Node {
 	var flat []*graph.Node
 	for i, t := range l.Tensors {
 		x := b.Input(itemKey(i), shapes.Make(dtypes.Float32, t.Shape...))
@@ -153,7 +153,7 @@ func (l Layout) buildFlatten(b *backend.Builder) []*graph.Node {
 	return chunks
 }
 
-func (l Layout) buildUnflatten(b *backend.Builder) []*graph.Node {
+func (l Layout) buildUnflatten(b *backend.Inputs) []*graph.Node {
 	var chunks []*graph.Node
 	for c := range l.Chunks {
 		chunks = append(chunks, b.Input(itemKey(c), shapes.Make(dtypes.Float32, l.Chunk())))

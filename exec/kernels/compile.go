@@ -41,7 +41,7 @@ func (s *Programs) passes() []pass {
 func (s *Programs) compile(engine compute.Backend) error {
 	for _, p := range s.passes() {
 		var sc *scope
-		made, err := backend.Compile(engine, s.name()+", "+p.name, func(b *backend.Builder) []*graph.Node {
+		made, err := backend.Compile(engine, s.name()+", "+p.name, func(b *backend.Inputs) []*graph.Node {
 			sc = newScope(s, b)
 			return p.build(sc)
 		})

@@ -85,7 +85,7 @@ func runConvolution[T float32 | float64](t require.TestingT, d *backend.LocalDev
 	s.addParameters(network.Layer{Params: []network.Tensor{
 		{Name: "conv.weight", Shape: network.Dims{c.out, c.in, 3, 3}}, {Name: "conv.bias", Shape: network.Dims{c.out}},
 	}})
-	p, err := backend.Compile(d.Backend, "a convolution", func(b *backend.Builder) []*graph.Node {
+	p, err := backend.Compile(d.Backend, "a convolution", func(b *backend.Inputs) []*graph.Node {
 		sc, l := newScope(s, b), convolution{name: "conv"}
 		y := l.forward(sc, b.Input("x", shapes.Make(s.dtype, c.n, c.height, c.width, c.in)))
 		dx := l.input(sc, b.Input("dy", shapes.Make(s.dtype, c.n, c.height, c.width, c.out)))

@@ -88,7 +88,7 @@ func (o Optimizer) scalars(step int) map[string]float64 {
 func biasCorrection(beta float64, steps int) float64 { return 1 - math.Pow(beta, float64(steps)) }
 
 // build makes the nodes of a step for one parameter.
-func (o Optimizer) build(b *backend.Builder, shape shapes.Shape) []*graph.Node {
+func (o Optimizer) build(b *backend.Inputs, shape shapes.Shape) []*graph.Node {
 	p, g := b.Input(stepParameterKey, shape), b.Input(gradientKey, shape)
 	scalar := func(name string) *graph.Node { return b.Input(name, shapes.Make(shape.DType)) }
 	if o.Name == "adamw" {

@@ -33,7 +33,7 @@ type slot struct {
 
 // A scope is the part of the program being built that modules see.
 type scope struct {
-	*backend.Builder
+	*backend.Inputs
 	stage *Programs
 	layer string // the name of the current layer
 
@@ -53,9 +53,9 @@ type scope struct {
 // sum. With GPT-2's vocabulary that takes 8 ms, where adding a whole table takes 47.
 type rows struct{ index, values *graph.Node }
 
-func newScope(s *Programs, b *backend.Builder) *scope {
+func newScope(s *Programs, b *backend.Inputs) *scope {
 	return &scope{
-		Builder: b, stage: s, local: map[string]*graph.Node{}, lifetimes: map[string]network.Lifetime{},
+		Inputs: b, stage: s, local: map[string]*graph.Node{}, lifetimes: map[string]network.Lifetime{},
 		gradients: map[string]*graph.Node{}, rows: map[string]rows{},
 	}
 }

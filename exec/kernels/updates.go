@@ -62,7 +62,7 @@ func newUpdates(
 // compileStep compiles a step for parameters of one shape.
 func compileStep(engine compute.Backend, shape shapes.Shape, optimizer Optimizer) (*backend.Program, error) {
 	name := optimizer.Name + " step of " + shape.String()
-	made, err := backend.Compile(engine, name, func(b *backend.Builder) []*graph.Node {
+	made, err := backend.Compile(engine, name, func(b *backend.Inputs) []*graph.Node {
 		return append([]*graph.Node{graph.Zeros(b.Graph, shape)}, optimizer.build(b, shape)...)
 	})
 	if err == nil {

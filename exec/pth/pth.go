@@ -13,8 +13,8 @@ import (
 	"strconv"
 )
 
-// An Entry is a tensor of the dictionary, with its numbers in rows, the last dimension fastest.
-type Entry struct {
+// A SavedTensor is a tensor of the dictionary, with its numbers in rows, the last dimension fastest.
+type SavedTensor struct {
 	Name   string
 	Shape  []int
 	Values []float32 // the number that the shape requires
@@ -22,7 +22,7 @@ type Entry struct {
 
 // Write writes an archive. The name is the file's without its extension. The dictionary has the
 // tensors by name, in order.
-func Write(w io.Writer, name string, tensors []Entry) error {
+func Write(w io.Writer, name string, tensors []SavedTensor) error {
 	archive := zip.NewWriter(w)
 	add := func(file string, content []byte) error {
 		stored, err := archive.CreateRaw(&zip.FileHeader{
@@ -75,7 +75,7 @@ const (
 
 // dictionary pickles the tensors. Each is a call that rebuilds it from a file of numbers, with
 // offset, shape, strides, no gradient and no hooks.
-func dictionary(tensors []Entry) ([]byte, error) {
+func dictionary(tensors []SavedTensor) ([]byte, error) {
 	var p pickle
 	p.write(protocol, dict, mark)
 	for i, t := range tensors {

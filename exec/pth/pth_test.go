@@ -17,7 +17,7 @@ import (
 )
 
 // read returns what a reader finds that knows only zip archives and pickles.
-func read(t require.TestingT, data []byte, name string) (tensors []pth.Entry) {
+func read(t require.TestingT, data []byte, name string) (tensors []pth.SavedTensor) {
 	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	require.NoError(t, err)
 	content := map[string][]byte{}
@@ -39,7 +39,7 @@ func read(t require.TestingT, data []byte, name string) (tensors []pth.Entry) {
 		require.Equal(t, []any{"storage", "torch.FloatStorage", "cpu"}, []any{storage[0], storage[1], storage[3]})
 		require.Equal(t, []any{0, false, []any{"collections.OrderedDict", []any{}}},
 			[]any{arguments[1], arguments[4], arguments[5]})
-		tensor := pth.Entry{Name: items[i].(string), Shape: []int{}, Values: make([]float32, storage[4].(int))}
+		tensor := pth.SavedTensor{Name: items[i].(string), Shape: []int{}, Values: make([]float32, storage[4].(int))}
 		stride := 1
 		for k, n := range slices.Backward(arguments[2].([]any)) {
 			require.Equal(t, stride, arguments[3].([]any)[k])
@@ -111,7 +111,7 @@ func unpickle(t require.TestingT, program []byte) any {
 // What is written can be read, to the bit, and writing twice gives the same bytes.
 func TestReadAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var tensors []pth.Entry
+		var tensors []pth.SavedTensor
 		for i := range rapid.IntRange(0, 4).Draw(t, "tensors") {
 			shape, elements := rapid.SliceOfN(rapid.SampledFrom([]int{0, 1, 2, 7, 300}), 0, 2).Draw(t, "shape"), 1
 			for _, n := range shape {
@@ -124,7 +124,7 @@ func TestReadAgain(t *testing.T) {
 					break
 				}
 			}
-			tensors = append(tensors, pth.Entry{Name: fmt.Sprintf("layer.%d.größe", i), Shape: shape, Values: values})
+			tensors = append(tensors, pth.SavedTensor{Name: fmt.Sprintf("layer.%d.größe", i), Shape: shape, Values: values})
 		}
 		var first, second bytes.Buffer
 		require.NoError(t, pth.Write(&first, "model0_gradients", tensors))
@@ -140,13 +140,13 @@ func TestReadAgain(t *testing.T) {
 
 // The number of elements of a large table needs four bytes, and NaN is kept.
 func TestLargeAndStrange(t *testing.T) {
-	large := pth.Entry{Name: "table", Shape: []int{300, 300}, Values: make([]float32, 90_000)}
+	large := pth.SavedTensor{Name: "table", Shape: []int{300, 300}, Values: make([]float32, 90_000)}
 	large.Values[1], large.Values[2] = float32(math.Inf(-1)), math.SmallestNonzeroFloat32
 	var out bytes.Buffer
-	require.NoError(t, pth.Write(&out, "m", []pth.Entry{large}))
-	require.Equal(t, []pth.Entry{large}, read(t, out.Bytes(), "m"))
+	require.NoError(t, pth.Write(&out, "m", []pth.SavedTensor{large}))
+	require.Equal(t, []pth.SavedTensor{large}, read(t, out.Bytes(), "m"))
 	require.ErrorContains(t, pth.Write(io.Discard, "m",
-		[]pth.Entry{{Name: "w", Shape: []int{2, 3}, Values: make([]float32, 5)}}),
+		[]pth.SavedTensor{{Name: "w", Shape: []int{2, 3}, Values: make([]float32, 5)}}),
 		"w has 5 numbers, and its shape [2 3] as many as 6")
 }
 
@@ -154,7 +154,7 @@ func TestLargeAndStrange(t *testing.T) {
 func ExampleWrite() {
 	var out bytes.Buffer
 	if err := pth.Write(&out, "model0_gradients",
-		[]pth.Entry{{Name: "bias", Shape: []int{2}, Values: []float32{1, 2}}}); err != nil {
+		[]pth.SavedTensor{{Name: "bias", Shape: []int{2}, Values: []float32{1, 2}}}); err != nil {
 		fmt.Println(err)
 		return
 	}

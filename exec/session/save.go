@@ -184,9 +184,9 @@ func (s *Session) Gradients() (list []files.File) {
 		}
 		for rank, held := range r.gradients {
 			name := GradientName(rank)
-			var tensors []pth.Entry
+			var tensors []pth.SavedTensor
 			for _, t := range held.Tensors {
-				tensors = append(tensors, pth.Entry{Name: t.Name, Shape: t.Shape, Values: held.Values[t.Name]})
+				tensors = append(tensors, pth.SavedTensor{Name: t.Name, Shape: t.Shape, Values: held.Values[t.Name]})
 			}
 			list = append(list, files.File{Path: folder + name + ".pth", Render: func(w io.Writer) error {
 				return pth.Write(w, name, tensors)

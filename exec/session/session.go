@@ -192,7 +192,9 @@ func (r *Trial) predict(o measure.Options, p measure.Profile) (err error) {
 	if e.Costs, err = costmodel.Profiled(e.Costs, e.Staged, p.Alone, crosses); err != nil {
 		return err
 	}
-	e.Costs = costmodel.Crowded(e.Costs, p.Cores, o.Devices.Pinned(), p.Alone, p.Together)
+	e.Costs = costmodel.Crowded(e.Costs, costmodel.Crowding{
+		Cores: p.Cores, Pinned: o.Devices.Pinned(), Alone: p.Alone, Together: p.Together,
+	})
 	r.simulation, err = psim.Simulate(&e)
 	r.Predicted = r.simulation.Trace
 	return err

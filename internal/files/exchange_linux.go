@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exchangeAtOnce swaps two files or folders in one step, where the file system can.
+// exchangeAtOnce swaps two files or folders in one step, if the file system can.
 func exchangeAtOnce(a, b string) error {
 	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 }
 
-// sameOwner reports whether two folders have the same owner, group and access lists,
-// so that whoever used the old one can use the other.
+// sameOwner reports whether two folders have the same owner, group and access lists, so that all users
+// of one can use the other.
 func sameOwner(a, b os.FileInfo, pathA, pathB string) bool {
 	x, okX := a.Sys().(*syscall.Stat_t)
 	y, okY := b.Sys().(*syscall.Stat_t)

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// exchangeAtOnce fails where the system has no one step for it.
+// exchangeAtOnce fails, since the system cannot swap files in one step.
 func exchangeAtOnce(a, b string) error { return errors.ErrUnsupported }
 
 // sameOwner reports true, since there may be no owners.

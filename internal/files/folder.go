@@ -14,29 +14,28 @@ import (
 	"syscall"
 )
 
-// A Folder holds the files of one run of a command. A later run of the command
-// replaces all of an earlier one's, and nothing else.
+// A Folder holds the files of one run of a command. A later run of the command replaces all files of
+// the earlier run, and no others.
 type Folder struct {
 	Path string
-	// Owner is the command whose files they are. Several may write into a folder.
+	// Owner is the command that writes the files. Several commands may write into a folder.
 	Owner string
-	// Guarded names the files that Check looks for, which are not replaced
-	// unless the owner wrote them.
+	// Guarded lists the files that Check looks for. They are replaced only if the owner wrote them.
 	Guarded []string
-	// Earlier says of a folder without a manifest who wrote which files, with
-	// slashes; none where psim has not written it. It may be nil.
+	// Earlier returns the owner and the files, with slashes, of a folder without a manifest; no
+	// files if psim did not write the folder. It may be nil.
 	Earlier func(folder string) (owner string, names []string)
-	// Keep says of a file of an earlier run that it stays although this one has
-	// not written it again. It may be nil.
+	// Keep reports whether a file of an earlier run stays although this run did not write it. It
+	// may be nil.
 	Keep func(name string) bool
-	// InPlace says that the folder is the user's, so that it is not swapped.
+	// InPlace says that the folder is the user's own, so that it is not swapped.
 	InPlace bool
-	// Partial says that the files are not those of a finished run.
+	// Partial says that the run that writes the files was interrupted.
 	Partial bool
 }
 
-// Check reports whether the files of a run can be written, without a trace: a
-// folder that is not there is made only when there are files.
+// Check reports whether the files of a run can be written. It changes nothing: a missing folder is
+// made only when there are files.
 func (f Folder) Check() error {
 	if err := f.guard(f.Guarded); err != nil {
 		return err
@@ -51,7 +50,7 @@ func (f Folder) Check() error {
 			continue
 		case err != nil:
 			return unwritable(f.Path, "made", err)
-		case !info.IsDir(): // f itself: above another it would be an error of Stat
+		case !info.IsDir(): // this is f itself, since Stat fails for a path below a file
 			return fmt.Errorf("%s: is a file; name a folder", f.Path)
 		case above != filepath.Clean(f.Path):
 			return unwritable(f.Path, "made", CheckWritable(above))
@@ -60,13 +59,13 @@ func (f Folder) Check() error {
 	}
 }
 
-// isFolder reports whether a folder is there.
+// isFolder reports whether a path is a folder.
 func isFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
 
-// guard refuses to replace files of some names that are not the owner's.
+// guard refuses to replace files with the given names that are not the owner's.
 func (f Folder) guard(names []string) error {
 	owners, another := f.owners(f.Path), "folder"
 	if f.InPlace {
@@ -87,8 +86,8 @@ func (f Folder) guard(names []string) error {
 	return nil
 }
 
-// owners returns who has written the files of a folder, a run that was killed
-// while it moved them into place among them.
+// owners returns the command that wrote each file of a folder. It includes the files of a run that was
+// killed while it moved them into place.
 func (f Folder) owners(folder string) map[string]string {
 	owners := readManifest(folder).owners()
 	maps.Copy(owners, readManifest(filepath.Join(folder, staging)).owners())
@@ -101,7 +100,7 @@ func (f Folder) owners(folder string) map[string]string {
 	return owners
 }
 
-// finished reports whether the owner's files of a finished run are in the folder.
+// finished reports whether the folder has files of the owner from a finished run.
 func (f Folder) finished() bool {
 	if set, ok := readManifest(f.Path).Sets[f.Owner]; ok {
 		return !set.Partial
@@ -109,8 +108,8 @@ func (f Folder) finished() bool {
 	return slices.Contains(slices.Collect(maps.Values(f.owners(f.Path))), f.Owner)
 }
 
-// Aside returns the folder for files of a run that was interrupted: one beside f,
-// if f holds those of a finished one, which they do not replace.
+// Aside returns the folder for the files of an interrupted run: a folder next to f if f has the files
+// of a finished run, so that these are not replaced.
 func (f Folder) Aside() Folder {
 	f.Partial = true
 	if f.Path != "" && f.finished() {
@@ -122,11 +121,10 @@ func (f Folder) Aside() Folder {
 	return f
 }
 
-// Write puts files, whose paths are names in the folder, and further ones
-// elsewhere in their places, or none of those in the folder. What an earlier run
-// left and this one has not written again, which would pass for this one's, goes.
-// Without a path it writes only those elsewhere. A folder that cannot be written to
-// does not keep those back.
+// Write writes files into the folder, by names in the folder, and further files elsewhere. It writes
+// either all or none of the files in the folder. Files of an earlier run that this run did not write
+// are removed, since they would seem to belong to this run. If the Folder has no path, or if it cannot
+// be written to, Write still writes the files elsewhere.
 func (f Folder) Write(ctx context.Context, list []File, elsewhere ...File) error {
 	if f.Path == "" {
 		return Write(ctx, elsewhere)
@@ -146,7 +144,7 @@ func (f Folder) Write(ctx context.Context, list []File, elsewhere ...File) error
 	return errors.Join(err, place(elsewhere, contents[len(list):]))
 }
 
-// put makes the files those of the folder, which no other process does meanwhile.
+// put replaces the files of the folder, while other processes are locked out.
 func (f Folder) put(list []File, contents []bytes.Buffer) (err error) {
 	f.Path = resolve(f.Path)
 	undo, err := makeFolder(f.Path)
@@ -169,7 +167,7 @@ func (f Folder) put(list []File, contents []bytes.Buffer) (err error) {
 		old, err := Read(filepath.Join(f.Path, filepath.FromSlash(file.Path)), io.ReadAll)
 		same := err == nil && bytes.Equal(old, contents[i].Bytes())
 		if same && c.owners[file.Path] != f.Owner {
-			continue // somebody else's stays so
+			continue // the same file of another owner keeps its owner
 		}
 		c.contents[file.Path] = contents[i].Bytes()
 		changed = append(changed, file.Path)
@@ -195,7 +193,7 @@ func (c change) stays(name string) bool {
 	return c.Keep != nil && c.Keep(name) && !c.rewrites(name)
 }
 
-// rewrites reports whether the folder of a name, if it is in one, has new files.
+// rewrites reports whether a name is in a folder that gets new files.
 func (c change) rewrites(name string) bool {
 	part, _, _ := strings.Cut(name, "/")
 	for written := range c.contents {

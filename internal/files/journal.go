@@ -9,22 +9,22 @@ import (
 	"path/filepath"
 )
 
-// A Journal is a file to which one process at a time appends lines, so that a kill
-// loses none that was appended.
+// A Journal is a file to which one process at a time appends lines. A kill loses none of the lines
+// that were appended.
 type Journal struct {
 	f    *os.File
-	undo func() // of the folder
+	undo func() // removes folders that were made for the journal
 }
 
 // ErrJournalBusy says that another process has a journal open.
 var ErrJournalBusy = errors.New("another psim is writing there")
 
-// ErrForeignJournal says that a file of a journal's name is none.
+// ErrForeignJournal says that a file with a journal's name was not written by psim.
 var ErrForeignJournal = errors.New("is not one that psim has written; remove the file, or name another folder")
 
-// OpenJournal opens a journal, or makes one and the folder that it is in, and returns
-// the lines that are there. A last line that a kill has cut off is dropped. A file that
-// does not begin with head stays as it is, and is an error.
+// OpenJournal opens a journal and returns its lines, or makes a new journal and its folder. It drops a
+// last line that a kill has cut off. A file that does not begin with head is left alone, and is an
+// error.
 func OpenJournal(path, head string) (*Journal, [][]byte, error) {
 	undo, err := makeFolder(filepath.Dir(path))
 	if err == nil {
@@ -57,7 +57,7 @@ func openJournal(path, head string) (*Journal, [][]byte, error) {
 		}
 		opened, err := f.Stat()
 		if now, problem := os.Stat(path); err == nil && (problem != nil || !os.SameFile(opened, now)) {
-			f.Close() // who had it open has removed it meanwhile
+			f.Close() // the process that had it open has removed it
 			continue
 		}
 		lines, err := wholeLines(f, head)
@@ -69,7 +69,7 @@ func openJournal(path, head string) (*Journal, [][]byte, error) {
 	}
 }
 
-// wholeLines reads the lines of a file, and cuts off what follows the last.
+// wholeLines reads the complete lines of a file, and cuts off the rest.
 func wholeLines(f *os.File, head string) ([][]byte, error) {
 	data, err := io.ReadAll(f)
 	if err != nil {
@@ -90,7 +90,7 @@ func wholeLines(f *os.File, head string) ([][]byte, error) {
 	return bytes.Split(data[:whole-1], []byte("\n")), nil
 }
 
-// Append adds a line, which has no line breaks, in one step.
+// Append adds a line in one step. The line must not have line breaks.
 func (j *Journal) Append(line []byte) error {
 	_, err := j.f.Write(append(line, '\n'))
 	if err != nil {
@@ -99,11 +99,10 @@ func (j *Journal) Append(line []byte) error {
 	return nil
 }
 
-// Close leaves the journal for later.
+// Close closes the journal and keeps its file.
 func (j *Journal) Close() error { return j.f.Close() }
 
-// Remove closes and removes the journal, and the folders that were made for it as
-// far as nothing is in them.
+// Remove closes and removes the journal, and the folders that were made for it if they are empty.
 func (j *Journal) Remove() error {
 	err := errors.Join(os.Remove(j.f.Name()), j.f.Close())
 	j.undo()

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkKept refuses folders of the kernel's, such as /proc, which keep no files though
-// they may be written to.
+// checkKept refuses folders of the kernel, such as /proc, which do not keep files even if they are
+// writable.
 func checkKept(folder string) error {
 	var s unix.Statfs_t
 	if err := unix.Statfs(folder, &s); err == nil && (s.Type == unix.PROC_SUPER_MAGIC || s.Type == unix.SYSFS_MAGIC) {

@@ -14,8 +14,8 @@ func CheckWritable(folder string) error {
 	return os.Remove(probe.Name())
 }
 
-// lock does nothing where folders cannot be locked.
+// lock does nothing on systems without locks of folders.
 func lock(folder string, shared bool) (unlock func(), locked bool) { return func() {}, false }
 
-// lockFile does nothing where files cannot be locked.
+// lockFile does nothing on systems without locks of files.
 func lockFile(*os.File) bool { return true }

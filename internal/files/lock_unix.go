@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CheckWritable reports whether files can be made in a folder. It makes none, which
-// another run could take for the user's.
+// CheckWritable reports whether files can be made in a folder. It does not try to make one, since
+// another run could mistake it for a file of the user.
 func CheckWritable(folder string) error {
 	if err := unix.Access(folder, unix.W_OK|unix.X_OK); err != nil {
 		return err
@@ -22,9 +22,9 @@ func CheckWritable(folder string) error {
 // patience limits how long lock waits for another process.
 const patience = 30 * time.Second
 
-// lock keeps other processes of psim from writing into folders of a folder, and if it
-// is not shared from reading them under one. The system lifts it when the process
-// ends, however it does. locked is false where that is not possible.
+// lock keeps other processes of psim from writing into folders of a folder. A lock that is not shared
+// also keeps out processes with a shared lock, which read. The system releases the lock when the
+// process ends for any reason. locked is false if the folder cannot be locked.
 func lock(folder string, shared bool) (unlock func(), locked bool) {
 	f, err := os.Open(folder)
 	if err != nil {
@@ -42,8 +42,8 @@ func lock(folder string, shared bool) (unlock func(), locked bool) {
 	}
 }
 
-// lockFile keeps other processes from locking a file, and reports whether none has.
-// The system lifts it when the file is closed, or the process ends.
+// lockFile locks a file, and reports whether no other process has locked it. The system releases the
+// lock when the file is closed or the process ends.
 func lockFile(f *os.File) bool {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != syscall.EWOULDBLOCK
 }

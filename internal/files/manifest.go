@@ -11,25 +11,25 @@ import (
 	"path/filepath"
 )
 
-// Manifest names the file of a folder that lists what psim has written there:
-// by command, every file with its hash.
+// Manifest is the name of the file in a folder that lists the files that psim wrote there, with
+// their hashes, by command.
 const Manifest = ".psim.json"
 
-// staging names the folder in which files wait to be moved into place where a
-// folder cannot be swapped as a whole.
+// staging is the name of the folder in which new files are saved before they are moved into place,
+// if a folder cannot be swapped as a whole.
 const staging = ".psim-new"
 
 type manifest struct {
 	Sets map[string]fileSet `json:"sets"`
 }
 
-// fileSet holds what one command has written: hashes by name.
+// A fileSet lists the files that one command wrote: hashes by name.
 type fileSet struct {
 	Partial bool              `json:"partial,omitempty"`
 	Files   map[string]string `json:"files"`
 }
 
-// manifestText returns the manifest of a folder as it is, nothing where there is none.
+// manifestText returns the text of a folder's manifest, or nil without a manifest.
 func manifestText(folder string) []byte {
 	text, _ := Read(filepath.Join(folder, Manifest), func(r io.Reader) ([]byte, error) {
 		return io.ReadAll(io.LimitReader(r, 16<<20))
@@ -37,7 +37,7 @@ func manifestText(folder string) []byte {
 	return text
 }
 
-// readManifest reads the manifest of a folder; empty where there is none.
+// readManifest reads the manifest of a folder. It is empty if the folder has no valid one.
 func readManifest(folder string) manifest {
 	var m manifest
 	if json.Unmarshal(manifestText(folder), &m) != nil || m.Sets == nil {
@@ -54,7 +54,7 @@ func readManifest(folder string) manifest {
 	return m
 }
 
-// owners returns who has written which file.
+// owners returns the command that wrote each file.
 func (m manifest) owners() map[string]string {
 	owners := map[string]string{}
 	for owner, set := range m.Sets {
@@ -73,15 +73,14 @@ func (m manifest) write(folder string) error {
 	return writeFile(filepath.Join(folder, Manifest), text.Bytes())
 }
 
-// written returns the folder, or the one above it, that has a manifest, and the way
-// from there.
+// written finds the folder, or a folder above it, that has a manifest, and the path from there.
 func written(folder string) (root, prefix string) {
 	root = folder
 	if full, err := filepath.Abs(folder); err == nil {
 		root = full
 	}
 	at, way := root, ""
-	for range 3 { // a mode of several, and its prediction
+	for range 3 { // a folder may have a folder for each mode, and that one for the prediction
 		if _, err := os.Stat(filepath.Join(at, Manifest)); err == nil {
 			return at, way
 		}
@@ -92,9 +91,9 @@ func written(folder string) (root, prefix string) {
 
 func hash(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
 
-// Verify refuses files of a folder that psim has not written together: those
-// that differ from what its manifest, or that of a folder above, says of them.
-// Without a manifest it believes them, and it passes those that are not there.
+// Verify refuses files of a folder that psim did not write together: files whose hashes differ from
+// those in the manifest of the folder or of a folder above. It accepts files without a manifest, and
+// missing files.
 func Verify(folder string, names ...string) error {
 	root, prefix := written(folder)
 	listed := map[string]string{}
@@ -110,7 +109,8 @@ func Verify(folder string, names ...string) error {
 		}
 		data, err := Read(filepath.Join(folder, name), io.ReadAll)
 		if err == nil && hash(data) != want {
-			return fmt.Errorf("%s: %s is not the one that psim wrote with the other files there; run it again", folder, name)
+			return fmt.Errorf("%s: %s is not the one that psim wrote with the other files there; run it again",
+				folder, name)
 		}
 	}
 	return nil

@@ -10,9 +10,8 @@ import (
 	"path/filepath"
 )
 
-// Read opens a file and parses it. Errors begin with its path, except that of
-// a file that is not there, which os.IsNotExist tells. A byte order mark, as
-// editors under Windows write it, is no part of the text.
+// Read opens a file and parses it. Errors begin with its path, except for a missing file, for which
+// os.IsNotExist is true. A byte order mark, which editors under Windows write, is skipped.
 func Read[T any](path string, parse func(io.Reader) (T, error)) (T, error) {
 	var none T
 	info, err := os.Stat(path)
@@ -44,14 +43,14 @@ func IsFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// Same reports whether two paths name the same file, existing or not.
+// Same reports whether two paths name the same file, whether or not it exists.
 func Same(a, b string) bool {
 	absoluteA, errA := filepath.Abs(a)
 	absoluteB, errB := filepath.Abs(b)
 	return errA == nil && errB == nil && a != "" && b != "" && absoluteA == absoluteB
 }
 
-// Reason returns what the operating system says, without the path.
+// Reason returns the operating system's message without the path.
 func Reason(err error) string {
 	var path *fs.PathError
 	var link *os.LinkError
@@ -64,7 +63,7 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// Exists reports whether there is a file of a path.
+// Exists reports whether a file exists.
 func Exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// random matches what follows the prefix in names of folders that psim makes.
+// random matches the rest of the name, after the prefix, of folders that psim makes.
 var random = regexp.MustCompile(`^[0-9]+(-old)?$`)
 
-// recover cleans what runs that were killed have left beside the folder or in it.
-// It is called while no other process writes.
+// recover cleans up after runs that were killed, next to the folder and in it. No other process may
+// be writing meanwhile.
 func (f Folder) recover() {
 	entries, err := os.ReadDir(filepath.Dir(f.Path))
 	if err != nil {
@@ -26,9 +26,9 @@ func (f Folder) recover() {
 	}
 }
 
-// clean removes a folder that psim has made to take the place of f, or that f has
-// taken the place of: the files that psim lists in it, and links to those in f.
-// Others, which somebody put there meanwhile, move to f.
+// clean removes a folder that psim made to replace f, or that was f before it was replaced. It removes
+// the files that psim listed there, and links to files of f. It moves other files to f, since
+// somebody else put them there meanwhile.
 func (f Folder) clean(folder string) {
 	owners := f.owners(folder)
 	var below []string
@@ -55,8 +55,8 @@ func (f Folder) clean(folder string) {
 	}
 }
 
-// drop removes a file, if it is psim's or there is a link to it, or else moves it
-// to its place, if nothing is there.
+// drop removes a file if it is psim's own or if its place has a link to it. Otherwise it moves the file
+// to its place, unless something is there.
 func (f Folder) drop(path, place string, own bool) {
 	if own {
 		os.Remove(path)
@@ -77,13 +77,13 @@ func (f Folder) drop(path, place string, own bool) {
 	}
 }
 
-// isAlone reports whether a folder holds nothing but one file.
+// isAlone reports whether a file is the only entry of a folder.
 func isAlone(folder, name string) bool {
 	entries, err := os.ReadDir(folder)
 	return err == nil && len(entries) == 1 && entries[0].Name() == name
 }
 
-// removeFile removes a file of a folder, and those below it that are then empty.
+// removeFile removes a file of a folder, and the folders below it that are empty then.
 func removeFile(folder, name string) {
 	path := filepath.Join(folder, filepath.FromSlash(name))
 	if os.Remove(path) != nil {

@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 )
 
-// Steady reads several files of a folder as psim has written them together. If they
-// are replaced meanwhile, or read returns an error, which may come of that, it waits
-// for whoever writes and reads again.
+// Steady reads several files of a folder that psim wrote together. If they are replaced meanwhile, or
+// if read returns an error, which may be a consequence, it waits for the process that writes and reads
+// once more.
 func Steady[T any](folder string, read func() (T, error)) (T, error) {
 	root, _ := written(folder)
 	for again := false; ; again = true {
@@ -22,7 +22,7 @@ func Steady[T any](folder string, read func() (T, error)) (T, error) {
 	}
 }
 
-// resolve follows the links of a path, as far as they lead anywhere.
+// resolve follows the links of a path, if they lead to something.
 func resolve(path string) string {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		return target

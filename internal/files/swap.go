@@ -11,18 +11,17 @@ import (
 	"strings"
 )
 
-// errInPlace says that a folder cannot be swapped as a whole: it is a mount, or
-// the current folder, or one in which there is what cannot be linked.
+// errInPlace says that a folder cannot be swapped as a whole: it is a mount or the current folder, or
+// it holds something that cannot be linked.
 var errInPlace = errors.New("the folder cannot be swapped")
 
-// mostLinks limits how much of others' a folder may hold that is linked into the
-// one that replaces it.
+// mostLinks limits the number of files that are linked into the folder that replaces an old one.
 const mostLinks = 1000
 
 // A change replaces the files of a folder's owner.
 type change struct {
 	Folder
-	owners   map[string]string // of what is in the folder
+	owners   map[string]string // of the files in the folder
 	contents map[string][]byte // of the new files
 }
 
@@ -52,8 +51,8 @@ func (c change) manifest() manifest {
 	return m
 }
 
-// swap makes a folder beside the old one, with the new files and links to those
-// that stay, and swaps them in one step.
+// swap makes a folder next to the old one, with the new files and links to those that stay, and swaps
+// the two folders in one step.
 func (c change) swap() error {
 	if c.InPlace || c.current() {
 		return errInPlace
@@ -63,7 +62,8 @@ func (c change) swap() error {
 		return errInPlace
 	}
 	defer c.clean(fresh)
-	if err := c.manifest().write(fresh); err != nil { // first, so that a kill leaves what can be cleaned
+	// The manifest comes first, so that the folder can be cleaned up after a kill.
+	if err := c.manifest().write(fresh); err != nil {
 		return err
 	}
 	for name, data := range c.contents {
@@ -80,8 +80,8 @@ func (c change) swap() error {
 	return nil
 }
 
-// alike gives the fresh folder the mode of the old one, and reports whether nobody
-// can tell them apart by who may do what there.
+// alike gives the fresh folder the mode of the old one, and reports whether both give everybody the
+// same permissions.
 func alike(fresh, old string) bool {
 	was, err := os.Stat(old)
 	if err != nil || os.Chmod(fresh, was.Mode()) != nil {
@@ -91,8 +91,8 @@ func alike(fresh, old string) bool {
 	return err == nil && is.Mode() == was.Mode() && sameOwner(is, was, fresh, old)
 }
 
-// current reports whether the folder is the current one or above it, of which a
-// shell would not see that it was replaced.
+// current reports whether the folder is the current one or above it. A shell there would not see that
+// the folder was replaced.
 func (c change) current() bool {
 	here, err := os.Getwd()
 	if err != nil {
@@ -109,10 +109,10 @@ func (c change) current() bool {
 	return err != nil || problem != nil || below != ".." && !strings.HasPrefix(below, ".."+string(filepath.Separator))
 }
 
-// prefix begins the names of the folders that are made beside f.
+// prefix returns the beginning of the names of folders that are made next to f.
 func (f Folder) prefix() string { return "." + filepath.Base(f.Path) + ".psim-" }
 
-// link puts links to all files that stay into the fresh folder.
+// link makes links to all files that stay in the fresh folder.
 func (c change) link(fresh string) error {
 	links := 0
 	return filepath.WalkDir(c.Path, func(path string, entry fs.DirEntry, err error) error {
@@ -148,15 +148,15 @@ func (c change) link(fresh string) error {
 	})
 }
 
-// ours reports whether the owner has written a file into a folder in the folder.
+// ours reports whether the owner wrote a file into a folder inside the folder.
 func (c change) ours(folder string) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(c.owners)), func(name string) bool {
 		return c.owners[name] == c.Owner && strings.HasPrefix(name, folder+"/")
 	})
 }
 
-// inPlace puts the files into the folder as it is: it saves all before it renames
-// the first, and moves the manifest last, which tells torn ones.
+// inPlace puts the files into the existing folder. It saves all files before it renames the first, and
+// moves the manifest last, so that a folder that was interrupted is recognized.
 func (c change) inPlace() error {
 	m, fresh := c.manifest(), filepath.Join(c.Path, staging)
 	if err := os.MkdirAll(fresh, 0o777); err != nil {
@@ -171,7 +171,7 @@ func (c change) inPlace() error {
 			return err
 		}
 	}
-	for name := range c.contents { // all, because a full disk may have no room for one
+	for name := range c.contents { // make all folders first, because the disk may be full
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(c.Path, filepath.FromSlash(name))), 0o777); err != nil {
 			return err
 		}
@@ -187,8 +187,8 @@ func (c change) inPlace() error {
 	return os.Rename(filepath.Join(fresh, Manifest), filepath.Join(c.Path, Manifest))
 }
 
-// move moves the files into the folder, or none if one cannot be, such as where the
-// old one is somebody else's in a folder of all.
+// move moves all files into the folder, or none if one cannot be moved, for example because the old
+// file belongs to another user in a shared folder.
 func (c change) move(fresh string) (err error) {
 	names := slices.Sorted(maps.Keys(c.contents))
 	var undo []func()
@@ -208,12 +208,12 @@ func (c change) move(fresh string) (err error) {
 		undo = append(undo, back)
 	}
 	for _, name := range names {
-		os.Remove(filepath.Join(fresh, filepath.FromSlash(name))) // the old one
+		os.Remove(filepath.Join(fresh, filepath.FromSlash(name))) // the old file, after an exchange
 	}
 	return nil
 }
 
-// replace moves a file to a place, and where it can what was there to its own.
+// replace moves a file to another path. If possible it exchanges the file with the one that is there.
 func replace(from, to string) (undo func(), err error) {
 	was, err := os.Lstat(to)
 	if err == nil && !was.IsDir() && exchangeAtOnce(from, to) == nil {
@@ -227,7 +227,7 @@ func replace(from, to string) (undo func(), err error) {
 	return undo, os.Rename(from, to)
 }
 
-// exchange swaps two folders, in one step where that can be.
+// exchange swaps two folders, in one step if the system can.
 func exchange(fresh, old string) error {
 	if exchangeAtOnce(fresh, old) == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package files writes the files of a command all or none, and reads files
-// with errors that name them.
+// Package files writes the files of a command, either all or none of them, and reads files with
+// errors that name them.
 package files
 
 import (
@@ -15,35 +15,36 @@ import (
 	"syscall"
 )
 
-// An Unwritable error says that files could not be written, or a folder made, for a
-// cause that is not in their names: a full disk, a folder that is read-only.
+// An Unwritable error says that files could not be written, or a folder could not be made, for a
+// cause other than their names, such as a full disk or a read-only folder.
 type Unwritable struct{ error }
 
-// unwritable says what cannot be done with a path; nil for no error. A name that no
-// file can have is wrong usage.
+// unwritable returns the error of an action on a path, or nil if err is nil. The error is Unwritable
+// unless the name is at fault, which is wrong usage.
 func unwritable(path, done string, err error) error {
 	if err == nil {
 		return nil
 	}
-	said := fmt.Errorf("%s: cannot be %s: %s", path, done, Reason(err))
-	for _, wrong := range []error{syscall.ENOENT, syscall.ENOTDIR, syscall.EEXIST, syscall.ENAMETOOLONG, syscall.ELOOP, syscall.EINVAL} {
-		if errors.Is(err, wrong) {
-			return said
+	failed := fmt.Errorf("%s: cannot be %s: %s", path, done, Reason(err))
+	for _, badName := range []error{
+		syscall.ENOENT, syscall.ENOTDIR, syscall.EEXIST, syscall.ENAMETOOLONG, syscall.ELOOP, syscall.EINVAL,
+	} {
+		if errors.Is(err, badName) {
+			return failed
 		}
 	}
-	return Unwritable{said}
+	return Unwritable{failed}
 }
 
-// A File is one to be written: its path, and what writes its content.
+// A File is a file to be written: its path, and the function that writes its content.
 type File struct {
 	Path   string
 	Render func(io.Writer) error
 }
 
-// Write writes all files or none: it renders all into memory, saves them under
-// other names, and renames them, in order, only when all are saved. Replacing a
-// file is one step, so nobody sees half of one. The given folders are made for
-// them, and are gone again if it fails.
+// Write writes all files or none: it renders all into memory, saves them under other names, and
+// renames them, in order, only after all are saved. A file is replaced in one step, so that other
+// processes never see half of it. Write makes the given folders first, and removes them if it fails.
 func Write(ctx context.Context, list []File, folders ...string) (err error) {
 	for _, folder := range folders {
 		undo, problem := makeFolder(folder)
@@ -84,11 +85,12 @@ func place(list []File, contents []bytes.Buffer) error {
 	var temps []string
 	defer func() {
 		for _, t := range temps {
-			os.Remove(t) // nothing is there once it is renamed
+			os.Remove(t) // fails for files that have been renamed
 		}
 	}()
 	for i, f := range list {
-		temps = append(temps, filepath.Join(filepath.Dir(f.Path), fmt.Sprintf(".psim-%d-%d", os.Getpid(), rand.Uint64())))
+		name := fmt.Sprintf(".psim-%d-%d", os.Getpid(), rand.Uint64())
+		temps = append(temps, filepath.Join(filepath.Dir(f.Path), name))
 		if err := os.WriteFile(temps[i], contents[i].Bytes(), 0o666); err != nil {
 			return unwritable(f.Path, "written", err)
 		}
@@ -101,7 +103,7 @@ func place(list []File, contents []bytes.Buffer) error {
 	return nil
 }
 
-// writeFile writes a file, and makes its folder, as the umask allows.
+// writeFile writes a file and makes its folder, with the permissions of the umask.
 func writeFile(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
@@ -109,8 +111,8 @@ func writeFile(path string, data []byte) error {
 	return os.WriteFile(path, data, 0o666)
 }
 
-// makeFolder makes a folder and those above it. undo removes what it has made,
-// as far as nothing is in it.
+// makeFolder makes a folder and its missing parents. undo removes those that it made and that are
+// empty.
 func makeFolder(folder string) (undo func(), err error) {
 	var made []string
 	for f := filepath.Clean(folder); ; f = filepath.Dir(f) {

@@ -1,7 +1,7 @@
-// Package formula evaluates expressions over named values, so that what is computed from the
-// columns of a table can be written next to the table. Expressions have the syntax and the
-// precedence of Go's. Values are numbers, texts and truth values; a text that reads as a
-// number counts as one. Numbers are float64, computed operation by operation as Go would.
+// Package formula evaluates expressions over named values, so that computations on the columns of a
+// table can be written next to the table. Expressions have the syntax and the precedence of Go. Values
+// are numbers, texts and truth values; a text that reads as a number counts as one. Numbers are
+// float64, computed operation by operation as in Go.
 //
 //	pick(bytes > 1e6, bytes / time, 0)
 //
@@ -18,11 +18,10 @@ import (
 	"strings"
 )
 
-// A Scope knows what names stand for. A name may have dots, and a value is a float64, a
-// string or a bool.
+// A Scope has the values of names. A name may have dots, and a value is a float64, a string or a bool.
 type Scope interface {
 	Value(name string) (any, error)
-	// Call applies a function that is not one of this package's.
+	// Call applies a function that this package does not define.
 	Call(name string, arguments []any) (any, error)
 }
 
@@ -95,7 +94,7 @@ func Text(value any) string {
 	return fmt.Sprint(value)
 }
 
-// AsNumber returns the number that a value is or reads as.
+// AsNumber returns a value as a number, if it is one or reads as one.
 func AsNumber(value any) (float64, bool) {
 	switch v := value.(type) {
 	case float64:
@@ -107,7 +106,7 @@ func AsNumber(value any) (float64, bool) {
 	return 0, false
 }
 
-// AsTruth returns the truth value that a value is or reads as.
+// AsTruth returns a value as a truth value, if it is one or reads as one.
 func AsTruth(value any) (truth, ok bool) {
 	switch v := value.(type) {
 	case bool:
@@ -155,7 +154,7 @@ func nameOf(e ast.Expr) (string, error) {
 		before, err := nameOf(e.X)
 		return before + "." + e.Sel.Name, err
 	}
-	return "", fmt.Errorf("%T is no name", e)
+	return "", fmt.Errorf("%T is not a name", e)
 }
 
 func unary(e *ast.UnaryExpr, scope Scope) (any, error) {
@@ -190,7 +189,7 @@ func binary(e *ast.BinaryExpr, scope Scope) (any, error) {
 	truth, areTruths := AsTruth(right)
 	var value any
 	switch {
-	case e.Op == token.LAND || e.Op == token.LOR: // whose left side does not settle it
+	case e.Op == token.LAND || e.Op == token.LOR: // the left side did not decide the result
 		if isTruth && areTruths {
 			value = truth
 		}

@@ -70,7 +70,7 @@ func TestErrors(t *testing.T) {
 		"pick(p, 1, 2)":   "neither true nor false",
 		"pick(yes)":       "takes a condition",
 		"thrice(p)":       "no function thrice",
-		"func() int{}(p)": "is no name",
+		"func() int{}(p)": "is not a name",
 	} {
 		_, err := Evaluate(expression, scope)
 		require.ErrorContains(t, err, want, expression)

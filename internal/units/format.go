@@ -82,9 +82,9 @@ func Plural(n int, word string) string {
 	return FormatCount(int64(n)) + " " + word
 }
 
-// three prints x with three significant digits, ties to even, in the unit
-// that leaves one to three of them before the point. Each unit is a thousand
-// of the one before. What lies far outside them is printed with an exponent.
+// three prints x with three significant digits, ties to even, in the unit that leaves one to three of
+// them before the point. Each unit is a thousand times the one before. Numbers far outside the units
+// are printed with an exponent.
 func three(x float64, units []string) string {
 	if x == 0 {
 		return "0 " + units[0]

@@ -9,7 +9,7 @@ import (
 type kind struct {
 	name    string // after "a "
 	example string // number and unit
-	unit    string // the example's unit
+	unit    string // unit of the example
 	zero    string // how zero is printed
 	step    string // smallest positive value
 	limit   string // largest value

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Median returns the number in the middle, of an even count the mean of the two; 0 of none.
+// Median returns the number in the middle of a list, or the mean of the two in the middle of an even
+// count. It returns 0 for an empty list.
 func Median[T time.Duration | float64](list []T) T {
 	n := len(list)
 	if n == 0 {

@@ -66,7 +66,7 @@ func (k *kind) parse(s string) (*big.Rat, error) {
 	return nil, k.badUnit(s, number, strings.TrimPrefix(name, " "))
 }
 
-// malformed says what is wrong with the form of s, whatever its unit.
+// malformed returns the error for a text that is not a number with a unit.
 func (k *kind) malformed(s, number, rest string) error {
 	switch {
 	case strings.TrimSpace(s) == "":
@@ -83,7 +83,7 @@ func (k *kind) malformed(s, number, rest string) error {
 	return nil
 }
 
-// badUnit says why name is not a unit of the kind, and what would be.
+// badUnit returns the error for a name that is not a unit of the kind, with units that are.
 func (k *kind) badUnit(s, number, name string) error {
 	if _, ok := k.find(name + "/s"); ok {
 		return fmt.Errorf("%q is not per second; write %q", s, number+name+"/s")

@@ -7,9 +7,8 @@
 // is a bit and B a byte. ParseX and String are inverses, and every error reads
 // well after a prefix such as "configs/x.toml:4:11: times.forward: ".
 //
-// The FormatX functions print for people, with three significant digits. Sums and
-// multiples of times never overflow: what would be longer than [Longest] counts as
-// that.
+// The FormatX functions print for people, with three significant digits. Sums and multiples of times
+// never overflow: longer times count as [Longest].
 package units
 
 import (
@@ -111,9 +110,9 @@ func unmarshal[T any](to *T, text []byte, parse func(string) (T, error)) error {
 	return err
 }
 
-// print returns the shortest exact spelling of r, given in the kind's step,
-// among the printed units of which it has at least one; of equally short ones
-// the largest unit. So 1500 bytes are 1.5kB and 1501 bytes 1501B.
+// print returns the shortest exact spelling of r, given in the kind's step, among the printed units
+// that are at most r. Of equally short spellings it returns the one with the largest unit. So 1500
+// bytes are 1.5kB and 1501 bytes are 1501B.
 func (k *kind) print(r *big.Rat) string {
 	if r.Sign() == 0 {
 		return k.zero
@@ -169,7 +168,7 @@ func Sum(times ...time.Duration) time.Duration {
 	return sum
 }
 
-// Repeat is the time of a number of equal steps.
+// Repeat returns the time of a number of equal steps.
 func Repeat(steps int, step time.Duration) time.Duration {
 	if steps > 0 && step > Longest/time.Duration(steps) {
 		return Longest
@@ -177,8 +176,7 @@ func Repeat(steps int, step time.Duration) time.Duration {
 	return time.Duration(steps) * step
 }
 
-// CommonDivisor returns the greatest common divisor of two quantities, of which 0 has
-// every divisor.
+// CommonDivisor returns the greatest common divisor of two quantities. Every number divides 0.
 func CommonDivisor[T ~int64](a, b T) T {
 	for b != 0 {
 		a, b = b, a%b

@@ -13,7 +13,7 @@ import (
 // to another. Error is how far its upper end may be off in either direction.
 type Bar struct {
 	X, Width, From, To, Error float64
-	Pattern
+	Paint
 	Text string
 }
 

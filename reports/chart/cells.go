@@ -13,7 +13,7 @@ import (
 // Heat of its value.
 type Cell struct {
 	Column, Row int
-	Look        Pattern
+	Look        Paint
 	Text        string
 }
 

@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A Hatch is a pattern of lines over a colour. It distinguishes areas for people who cannot
+// A Hatch is a paint of lines over a colour. It distinguishes areas for people who cannot
 // distinguish the colours.
 type Hatch int
 
@@ -21,20 +21,20 @@ const (
 	Crossed
 )
 
-// A Pattern is a colour and the hatch that is drawn over it.
-type Pattern struct {
+// A Paint is a colour and the hatch that is drawn over it.
+type Paint struct {
 	Color color.RGBA
 	Hatch Hatch
 }
 
-// Series returns the pattern of the i-th of several areas. Patterns differ in colour and in
+// Series returns the paint of the i-th of several areas. Paints differ in colour and in
 // hatch.
-func Series(i int) Pattern {
-	return Pattern{Color(i), []Hatch{Plain, Rising, Falling, Level, Crossed}[i%5]}
+func Series(i int) Paint {
+	return Paint{Color(i), []Hatch{Plain, Rising, Falling, Level, Crossed}[i%5]}
 }
 
-// Rectangle fills a rectangle with the pattern.
-func (p Pattern) Rectangle(c draw.Canvas, r vg.Rectangle) {
+// Rectangle fills a rectangle with the paint.
+func (p Paint) Rectangle(c draw.Canvas, r vg.Rectangle) {
 	Fill(c, p.Color, r)
 	ink := color.RGBA{R: p.Color.R / 2, G: p.Color.G / 2, B: p.Color.B / 2, A: 0xff}
 	if InkOn(p.Color) == RGB(0xffffff) { // lines on dark colours are light
@@ -48,8 +48,8 @@ func (p Pattern) Rectangle(c draw.Canvas, r vg.Rectangle) {
 	}
 }
 
-// Thumbnail draws the pattern for a legend.
-func (p Pattern) Thumbnail(c *draw.Canvas) {
+// Thumbnail draws the paint for a legend.
+func (p Paint) Thumbnail(c *draw.Canvas) {
 	p.Rectangle(*c, Rect(Snap(c.Min.X), Snap(c.Min.Y), Snap(c.Max.X), Snap(c.Max.Y)))
 }
 

@@ -36,11 +36,11 @@ type barChart struct {
 }
 
 // look returns how the bars of a kind of result are filled.
-func look(kind string) chart.Pattern {
+func look(kind string) chart.Paint {
 	if kind == results.Measured {
-		return chart.Pattern{Color: chart.Color(1), Hatch: chart.Rising}
+		return chart.Paint{Color: chart.Color(1), Hatch: chart.Rising}
 	}
-	return chart.Pattern{Color: chart.Color(0)}
+	return chart.Paint{Color: chart.Color(0)}
 }
 
 // newBars makes a chart of a number of every result.
@@ -95,7 +95,7 @@ func (b barChart) figure() *chart.Figure {
 			x, width := place(b.groups, i, item.Run.Result.Kind)
 			bars = append(bars, chart.Bar{
 				X: x, Width: width, To: v.mean * b.scale, Error: v.deviation * b.scale,
-				Pattern: look(item.Run.Result.Kind), Text: b.text(v.mean),
+				Paint: look(item.Run.Result.Kind), Text: b.text(v.mean),
 			})
 			least, most = min(least, v.mean), max(most, v.mean+v.deviation)
 			deviates = deviates || v.deviation > 0

@@ -47,7 +47,7 @@ func (t table) heatmap() *chart.Figure {
 		if high > low {
 			level = (t.values[k] - low) / (high - low)
 		}
-		look := chart.Pattern{Color: chart.Heat(level)}
+		look := chart.Paint{Color: chart.Heat(level)}
 		if !t.items[k].Run.Result.FitsMemory {
 			look.Hatch, unfit = chart.Falling, true
 		}
@@ -55,10 +55,10 @@ func (t table) heatmap() *chart.Figure {
 	}
 	sortCells(cells)
 	f.Add(cells)
-	f.Explain(t.text(low), chart.Pattern{Color: chart.Heat(0)})
-	f.Explain(t.text(high), chart.Pattern{Color: chart.Heat(1)})
+	f.Explain(t.text(low), chart.Paint{Color: chart.Heat(0)})
+	f.Explain(t.text(high), chart.Paint{Color: chart.Heat(1)})
 	if unfit {
-		f.Explain("does not fit in memory", chart.Pattern{Color: chart.Heat(0.3), Hatch: chart.Falling})
+		f.Explain("does not fit in memory", chart.Paint{Color: chart.Heat(0.3), Hatch: chart.Falling})
 	}
 	if len(t.others) > 1 {
 		f.Explain("each square: the best over "+t.others[1].key, nil)

@@ -221,15 +221,15 @@ func axis(dimension string) string {
 const discarded = 0xe4e4e4
 
 // look returns the colour of a square, by the logarithm of its time, and its text.
-func (s planSquare) look(low, high time.Duration) (chart.Pattern, string) {
-	grey := chart.Pattern{Color: chart.RGB(discarded)}
+func (s planSquare) look(low, high time.Duration) (chart.Paint, string) {
+	grey := chart.Paint{Color: chart.RGB(discarded)}
 	switch {
 	case s.best > 0:
 		level := 0.0
 		if high > low {
 			level = math.Log(float64(s.best)/float64(low)) / math.Log(float64(high)/float64(low))
 		}
-		return chart.Pattern{Color: chart.Heat(level)}, units.FormatDuration(s.best)
+		return chart.Paint{Color: chart.Heat(level)}, units.FormatDuration(s.best)
 	case s.bound > 0:
 		grey.Hatch = chart.Rising
 		return grey, "> " + units.FormatDuration(s.bound)
@@ -241,18 +241,18 @@ func (s planSquare) look(low, high time.Duration) (chart.Pattern, string) {
 
 func (m planMap) explain(f *chart.Figure, low, high time.Duration, used map[chart.Hatch]bool) {
 	if high > 0 {
-		f.Explain("shortest step: "+units.FormatDuration(low), chart.Pattern{Color: chart.Heat(0)})
+		f.Explain("shortest step: "+units.FormatDuration(low), chart.Paint{Color: chart.Heat(0)})
 	}
 	if high > low {
-		f.Explain(units.FormatDuration(high), chart.Pattern{Color: chart.Heat(1)})
+		f.Explain(units.FormatDuration(high), chart.Paint{Color: chart.Heat(1)})
 	}
 	if used[chart.Rising] {
 		f.Explain("discarded: takes longer, by a bound",
-			chart.Pattern{Color: chart.RGB(discarded), Hatch: chart.Rising})
+			chart.Paint{Color: chart.RGB(discarded), Hatch: chart.Rising})
 	}
 	if used[chart.Falling] {
 		f.Explain("discarded: does not fit in memory",
-			chart.Pattern{Color: chart.RGB(discarded), Hatch: chart.Falling})
+			chart.Paint{Color: chart.RGB(discarded), Hatch: chart.Falling})
 	}
 	f.Explain("each square: the best over all other dimensions; empty ones have no plan", nil)
 }

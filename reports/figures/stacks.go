@@ -13,7 +13,7 @@ import (
 // A layer is a part of a stack.
 type layer struct {
 	name string
-	look chart.Pattern
+	look chart.Paint
 	of   func(*Item) float64
 }
 
@@ -51,19 +51,19 @@ func splitTime(r Request) (Picture, error) {
 		quantity: seconds("time of a step, averaged over the ranks"), groups: grouped(r.Items),
 		layers: []layer{
 			{
-				name: "computation", look: chart.Pattern{Color: chart.Color(0)},
+				name: "computation", look: chart.Paint{Color: chart.Color(0)},
 				of: mean(func(r results.RankResult) float64 { return r.Compute }),
 			},
 			{
-				name: "exposed communication", look: chart.Pattern{Color: chart.Color(1), Hatch: chart.Rising},
+				name: "exposed communication", look: chart.Paint{Color: chart.Color(1), Hatch: chart.Rising},
 				of: mean(func(r results.RankResult) float64 { return r.ExposedCommunication }),
 			},
 			{
-				name: "optimizer", look: chart.Pattern{Color: chart.Color(2), Hatch: chart.Falling},
+				name: "optimizer", look: chart.Paint{Color: chart.Color(2), Hatch: chart.Falling},
 				of: mean(func(r results.RankResult) float64 { return r.Optimizer }),
 			},
 			{
-				name: "idle", look: chart.Pattern{Color: chart.RGB(chart.Grid)},
+				name: "idle", look: chart.Paint{Color: chart.RGB(chart.Grid)},
 				of: mean(func(r results.RankResult) float64 { return r.Idle }),
 			},
 		},
@@ -100,7 +100,7 @@ func (s stackChart) figure() *chart.Figure {
 				part := l.of(item)
 				if part > 0 {
 					bars = append(bars, chart.Bar{
-						X: x, Width: width, From: level * s.scale, To: (level + part) * s.scale, Pattern: l.look,
+						X: x, Width: width, From: level * s.scale, To: (level + part) * s.scale, Paint: l.look,
 					})
 					level, used[k] = level+part, true
 				}
