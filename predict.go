@@ -235,7 +235,9 @@ func (p *Prediction) found() *results.FoundOrder {
 	if p.Experiment.Search == nil {
 		return nil
 	}
-	s := &results.FoundOrder{LowerBound: p.Experiment.Search.LowerBound.Seconds(), Span: p.Summary.LongestSpan.Seconds()}
+	s := &results.FoundOrder{
+		LowerBound: p.Experiment.Search.LowerBound.Seconds(), Span: p.Summary.LongestSpan.Seconds(),
+	}
 	if s.LowerBound > 0 {
 		s.Gap = max(0, s.Span/s.LowerBound-1)
 	}

@@ -41,15 +41,23 @@ func Compare(a, b results.Run) compare.Comparison { return compare.Compare(a, b)
 
 // Info returns what the result of a plan says that its trace does not.
 func Info(c *configs.Config, experiment *configs.Experiment) results.Info {
-	shape := experiment.Graph.Shape
+	shape, machine := experiment.Graph.Shape, &experiment.Machine
 	return results.Info{
 		Name: c.Name(), Schedule: experiment.Graph.Name,
 		Stages: shape.Ranks, VirtualStages: shape.Virtual, Microbatches: shape.Microbatches,
-		DataParallel: max(1, shape.Replicas), TensorParallel: max(1, c.Parallel.Tensor), ContextParallel: c.Parallel.Context, ExpertParallel: c.Parallel.Expert, ContextCollective: contextCollective(c), SequenceParallel: c.Parallel.Sequence,
-		Samples: experiment.Samples, Shards: shards(experiment), Tokens: experiment.Tokens, DataSet: c.Data.Samples, Work: work(c, experiment), Config: c.Object(), Memory: memoryOf(experiment), Warnings: slices.Clone(experiment.Warnings),
-		Limits: results.Limits{Capacity: experiment.Capacity, Margin: experiment.Machine.Device.Margin, Close: experiment.Close, Memory: int64(experiment.Machine.Device.Memory),
-			Node: int64(experiment.Machine.MemoryPerNode), DevicesPerNode: experiment.Machine.DevicesPerNode, On: experiment.Machine.Node},
+		DataParallel: max(1, shape.Replicas), TensorParallel: max(1, c.Parallel.Tensor),
+		ContextParallel: c.Parallel.Context, ContextCollective: contextCollective(c),
+		ExpertParallel: c.Parallel.Expert, SequenceParallel: c.Parallel.Sequence,
+		Samples: experiment.Samples, Shards: shards(experiment), Tokens: experiment.Tokens, DataSet: c.Data.Samples,
+		Work: work(c, experiment), Config: c.Object(), Memory: memoryOf(experiment),
+		Warnings: slices.Clone(experiment.Warnings),
+		Limits: results.Limits{
+			Capacity: experiment.Capacity, Margin: machine.Device.Margin, Close: experiment.Close,
+			Memory: int64(machine.Device.Memory),
+			Node:   int64(machine.MemoryPerNode), DevicesPerNode: machine.DevicesPerNode, On: machine.Node,
+		},
 	}
+}
 }
 
 // contextCollective names what the parts of sequences do with each other.
@@ -133,7 +141,8 @@ func (p *Prediction) Explain() (*results.Explanation, error) {
 	made := p.Config.Times.MadeOf
 	if p.Experiment.Staged != nil {
 		var err error
-		if made, err = costmodel.MadeOf(p.Experiment.Machine, p.Experiment.Staged, p.Experiment.Graph.Ranks()); err != nil {
+		made, err = costmodel.MadeOf(p.Experiment.Machine, p.Experiment.Staged, p.Experiment.Graph.Ranks())
+		if err != nil {
 			return nil, err
 		}
 	}
