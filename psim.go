@@ -58,7 +58,6 @@ func Info(c *configs.Config, experiment *configs.Experiment) results.Info {
 		},
 	}
 }
-}
 
 // contextCollective names what the parts of sequences do with each other.
 func contextCollective(c *configs.Config) string {
