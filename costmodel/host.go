@@ -46,7 +46,7 @@ func (HostTimes) Settings() []setting.Setting {
 		{
 			Key: "operation", Default: "0us", Example: `"10us"`, Range: taskTime(),
 			Text: "time to launch one kernel, such as a matrix product. Without a stack, model.kernels sets it " +
-				"(psim list kernels -v)",
+				"(psim list kernels -v): eager 13.5us, compiled 6.8us, te 33.8us, megatron 52.95us",
 		},
 		{Key: "task", Default: "0us", Range: taskTime(), Text: "before the first kernel of every F, B, I and W"},
 		{
