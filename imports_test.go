@@ -22,10 +22,12 @@ import (
 var arrows = map[string][]string{
 	".":                    {"configs", "configs/parallel", "costmodel", "costmodel/memory", "costmodel/network", "results", "results/compare", "schedules", "schedules/graph", "schedules/wiring", "sim"},
 	"advise":               {".", "configs", "costmodel", "plans", "results", "schedules", "schedules/graph"},
-	"calibrate":            {"configs", "costmodel", "costmodel/link", "costmodel/network", "costmodel/training", "schedules/collective", "schedules/graph"},
+	"calibrate":            {"configs/machinefile", "costmodel", "costmodel/link", "costmodel/network", "costmodel/training", "schedules/collective", "schedules/graph"},
 	"calibrate/layers":     {"calibrate", "costmodel", "costmodel/link", "costmodel/network", "costmodel/training", "exec/backend", "exec/kernels", "exec/measure", "exec/run"},
 	"configs":              {"configs/catalog", "configs/parallel", "costmodel", "costmodel/group", "costmodel/hfconfig", "costmodel/link", "costmodel/memory", "costmodel/models", "costmodel/network", "costmodel/stages", "costmodel/training", "schedules", "schedules/collective", "schedules/graph", "schedules/order", "schedules/partition", "schedules/search", "schedules/wiring"},
 	"configs/catalog":      {},
+	"configs/lists":        {"configs", "costmodel", "costmodel/link", "costmodel/models", "costmodel/network", "costmodel/training"},
+	"configs/machinefile":  {"costmodel", "costmodel/link"},
 	"configs/parallel":     {"schedules/graph"},
 	"costmodel":            {"costmodel/group", "costmodel/link", "costmodel/memory", "costmodel/network", "costmodel/stages", "costmodel/training", "schedules/graph", "schedules/wiring"},
 	"costmodel/group":      {},

@@ -7,9 +7,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"psim"
+	"psim/configs"
 	"psim/costmodel"
+	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/plans"
 	"psim/results"
@@ -97,81 +100,88 @@ func (b baseline) changes() []change {
 	return slices.DeleteFunc(list, func(sets change) bool { return !b.supports(sets) })
 }
 
-// fasterLinks doubles the speed of each link of the machine.
+// fasterLinks multiplies the speed of each link of the machine.
 func (b baseline) fasterLinks() (list []change) {
 	m := b.Experiment.Machine
+	faster := func(key string, speedup float64) {
+		list = append(list, change{fmt.Sprintf("%s=%g", key, factor(key)*cmp.Or(speedup, 1))})
+	}
 	if m.Link.Bandwidth > 0 {
-		list = append(list, change{"machine.link.speedup=" + doubled(m.Link.Speedup)})
+		faster("machine.link.speedup", m.Link.Speedup)
 	}
 	if m.Network.Bandwidth > 0 && m.Nodes(b.Experiment.Graph.Ranks()) > 1 {
-		list = append(list, change{"machine.network.speedup=" + doubled(m.Network.Speedup)})
+		faster("machine.network.speedup", m.Network.Speedup)
 	}
 	return list
 }
 
-// doubled prints twice a factor; 0 stands for 1.
-func doubled(factor float64) string { return fmt.Sprintf("%g", 2*cmp.Or(factor, 1)) }
-
-// fasterDevices doubles each rate of the device, and sets the time to launch to zero.
-func (b baseline) fasterDevices() (list []change) {
-	d, c := b.Experiment.Machine.Device, b.Config
-	if rate, err := d.Achievable(c.Train.Base()); err == nil {
-		set := change{"machine.compute.flops=" + units.FLOPS(roundToFourDigits(2*rate)).String()}
-		if narrow, err := d.Achievable(c.Train.Precision); err == nil && c.Train.Narrow() {
-			key := "machine.compute.flops_" + d.RateIn(c.Train.Precision).Name
-			set = append(set, key+"="+units.FLOPS(roundToFourDigits(2*narrow)).String())
-		}
-		list = append(list, set)
-	}
-	if rate := units.Rate(roundToFourDigits(2 * float64(d.MemoryBandwidth) * d.Efficiency.Memory)); rate > 0 {
-		list = append(list, change{"machine.compute.memory_bandwidth=" + rate.String()})
-	}
-	if d.Launch > 0 {
-		list = append(list, change{"machine.compute.launch=0us"})
-	}
-	if free := freeHost(b.Experiment.Machine.Host); free != nil {
-		list = append(list, free)
-	}
-	return list
+// factor returns what a what-if multiplies the value of a key by.
+func factor(key string) float64 {
+	s, _, _ := setting.Find(configs.Config{}, key)
+	return s.Factor
 }
 
-// freeHost sets all times that a host takes to launch to zero.
-func freeHost(h costmodel.HostTimes) (sets change) {
-	for _, takes := range []struct {
-		key  string
-		time units.Duration
-	}{{"operation", h.Operation}, {"task", h.Task}, {"layer", h.Layer}} {
-		if takes.time > 0 {
-			sets = append(sets, "machine.host."+takes.key+"=0us")
-		}
+// multiple returns a value times the factor of its key, rounded to four digits: users may type it.
+func multiple(key string, value float64) float64 {
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(factor(key)*value, 'g', 4, 64), 64)
+	return rounded
+}
+
+// tries lists the settings of a key that a what-if tries.
+func tries(key string) (sets change) {
+	s, _, _ := setting.Find(configs.Config{}, key)
+	for _, value := range s.Try {
+		sets = append(sets, key+"="+value)
 	}
 	return sets
 }
 
-// roundToFourDigits rounds a value that users may type.
-func roundToFourDigits(x float64) float64 {
-	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
-	return rounded
+// fasterDevices multiplies each rate of the device, and sets the times to launch to zero: that of
+// the device, and those of the host together.
+func (b baseline) fasterDevices() (list []change) {
+	d, c := b.Experiment.Machine.Device, b.Config
+	rate := func(key string, now float64) string { return key + "=" + units.FLOPS(multiple(key, now)).String() }
+	if now, err := d.Achievable(c.Train.Base()); err == nil {
+		set := change{rate("machine.compute.flops", now)}
+		if narrow, err := d.Achievable(c.Train.Precision); err == nil && c.Train.Narrow() {
+			set = append(set, rate("machine.compute.flops_"+d.RateIn(c.Train.Precision).Name, narrow))
+		}
+		list = append(list, set)
+	}
+	const bandwidth = "machine.compute.memory_bandwidth"
+	if r := units.Rate(multiple(bandwidth, float64(d.MemoryBandwidth)*d.Efficiency.Memory)); r > 0 {
+		list = append(list, change{bandwidth + "=" + r.String()})
+	}
+	if d.Launch > 0 {
+		list = append(list, tries("machine.compute.launch"))
+	}
+	var host change
+	for s := range setting.Given(b.Experiment.Machine.Host) {
+		host = append(host, tries("machine.host."+s.Key)...)
+	}
+	if host != nil {
+		list = append(list, host)
+	}
+	return list
 }
 
-// fasterTimes halves the times of [times]: all of computing together, and each other one.
+// fasterTimes shortens the times of [times]: all of computing together, and each other one.
 func (b baseline) fasterTimes() (list []change) {
 	var compute change
-	t := b.Config.Times
-	for _, pass := range costmodel.PassTimes(t) {
+	shorter := func(key string, took time.Duration) string {
+		return key + "=" + units.Duration(factor(key)*float64(took)).String()
+	}
+	for _, pass := range costmodel.PassTimes(b.Config.Times) {
 		if one, same := pass.Table.Same(); same && pass.Table.Set() {
-			compute = append(compute, "times."+pass.Key+"="+units.Duration(one/2).String())
+			compute = append(compute, shorter("times."+pass.Key, one))
 		}
 	}
 	if compute != nil {
 		list = append(list, compute)
 	}
-	for _, rest := range []struct {
-		key  string
-		took units.Duration
-	}{{"p2p", t.PointToPoint}, {"host", t.Host}, {"optimizer", t.Optimizer}} {
-		if rest.took > 0 {
-			list = append(list, change{"times." + rest.key + "=" + (rest.took / 2).String()})
+	for s, value := range setting.Given(b.Config.Times) {
+		if took, ok := value.(units.Duration); ok && s.Factor > 0 {
+			list = append(list, change{shorter("times."+s.Key, time.Duration(took))})
 		}
 	}
 	return list
@@ -193,34 +203,22 @@ func (b baseline) otherBatches() (list []change) {
 	return list
 }
 
-// otherPrograms changes how the program trains, one setting at a time. WhatIf drops
-// settings that the configuration already has.
+// otherPrograms changes how the program trains, one key at a time, to the values that what-ifs
+// try. It omits keys that have no effect here. WhatIf drops settings that the configuration
+// already has.
 func (b baseline) otherPrograms() (list []change) {
 	c := b.Config
-	settings := []string{"train.recompute=none", "train.recompute=selective", "train.recompute=full"}
-	if c.Model.Transformer() {
-		settings = append(settings, "model.attention=flash", "model.kernels=fused")
+	for key := range setting.Keys(*c) {
+		section, _, _ := strings.Cut(key.Path, ".")
+		if section == "machine" || !key.Effective(*c) { // see fasterDevices
+			continue
+		}
+		for _, set := range tries(key.Path) {
+			list = append(list, change{set})
+		}
 	}
 	if c.Schedule.Partition.Layers != nil {
-		settings = append(settings, "schedule.partition=balanced")
-	}
-	if c.Parallel.Tensor > 1 {
-		settings = append(settings, "parallel.sequence=false", "parallel.sequence=true", "parallel.tensor_overlap=true")
-	}
-	if c.Parallel.Context > 1 {
-		settings = append(settings, "parallel.context_method=ring", "parallel.context_method=all-gather",
-			"parallel.context_method=ulysses")
-	}
-	if c.Parallel.Expert > 1 {
-		settings = append(settings, "parallel.expert_overlap=true", "parallel.delay_weights=true",
-			"parallel.dispatch=fp8", "parallel.dispatcher=deepep")
-	}
-	if b.Experiment.Graph.Shape.Replicas > 1 || c.Parallel.Context > 1 {
-		settings = append(settings, "parallel.overlap=true", "parallel.overlap_gather=true",
-			"parallel.zero=0", "parallel.zero=1", "parallel.zero=2", "parallel.zero=3")
-	}
-	for _, set := range settings {
-		list = append(list, change{set})
+		list = append(list, change{"schedule.partition=balanced"})
 	}
 	return list
 }

@@ -13,7 +13,7 @@ import (
 
 	"psim"
 	"psim/advise"
-	"psim/configs"
+	"psim/configs/machinefile"
 	"psim/costmodel"
 	"psim/results"
 )
@@ -105,7 +105,7 @@ func TestWhatIfMeasured(t *testing.T) {
 		m.Device.Measured = append(m.Device.Measured, costmodel.Measured{Layer: l.Signature(), Samples: 4, Forward: 1e7, Backward: 2e7, InputGradient: 1e7, WeightGradient: 1e7})
 	}
 	var text bytes.Buffer
-	require.NoError(t, configs.WriteMachine(&text, m, nil))
+	require.NoError(t, machinefile.Write(&text, m, nil))
 	file := filepath.Join(t.TempDir(), "measured.toml")
 	require.NoError(t, os.WriteFile(file, text.Bytes(), 0o644))
 	c, err = psim.Load("exec", "machine.file="+file)

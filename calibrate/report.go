@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"psim/configs"
+	"psim/configs/machinefile"
 	"psim/internal/files"
 	"psim/internal/units"
 	"psim/internal/wrap"
@@ -19,7 +19,7 @@ func (f *LinkFit) WriteJSON(w io.Writer) error { return files.WriteJSON(w, f) }
 // WriteMachine writes the link as a machine file. A configuration that uses it must name
 // the device as well.
 func (f *LinkFit) WriteMachine(w io.Writer) error {
-	return configs.WriteLink(w, f.link, f.network, f.comment())
+	return machinefile.WriteLink(w, f.link, f.network, f.comment())
 }
 
 // WriteTable prints the fit for people.

@@ -2,7 +2,6 @@ package configs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -24,21 +23,21 @@ const maxBytes = 1 << 61
 type Experiment struct {
 	Graph *graph.Graph
 	Costs graph.Costs
-	// Samples and Tokens are what one step trains on, over all replicas; 0
-	// where the experiment does not say.
+	// Samples and Tokens are the numbers that one step trains on, over all replicas; 0 if the
+	// experiment does not give them.
 	Samples, Tokens int64
 	// Capacity is the memory of every rank, or nil if it is unlimited or
 	// unknown.
 	Capacity []int64
-	// Close is the share of the memory at whose end a peak is close, though it fits.
+	// Close is the share of the memory, at its end, within which a peak that fits counts as close.
 	Close    float64
 	Warnings []string
-	// Workload is the plan of its stages, nil unless the experiment has a [model].
+	// Staged is the plan of the stages, nil unless the experiment has a [model].
 	Staged *stages.Staged
-	// Network is that of the [model], whole: not divided by tensor parallelism.
+	// Network is the whole network of [model], not divided by tensor parallelism.
 	Network network.Network
 	Machine costmodel.Machine
-	// Search is what was found where schedule.name is "auto" or "auto-v"; else nil.
+	// Search is the order that was found if schedule.name is "auto" or "auto-v"; otherwise nil.
 	Search *search.Solution
 }
 
@@ -47,13 +46,12 @@ func (c *Config) Build() (*Experiment, error) {
 	return c.BuildFor(context.Background(), BuildOptions{})
 }
 
-// BuildOptions say for what an experiment is built.
+// BuildOptions are options of building an experiment.
 type BuildOptions struct {
-	// Reserve is the memory that a schedule which is found by search leaves free on every rank of
-	// a replica, for messages that wait to be used: how many there are is known only when the
-	// graph has been run.
+	// Reserve is the memory that the search for a schedule leaves free on every rank of a replica,
+	// for messages that wait to be used. Their number is known only after the graph has been run.
 	Reserve []int64
-	// Brief is for statistics alone: tasks have no names, and one replica may stand for all.
+	// Brief builds only for statistics: tasks have no names, and one replica may stand for all.
 	Brief bool
 }
 
@@ -71,7 +69,7 @@ func (c *Config) BuildFor(ctx context.Context, o BuildOptions) (*Experiment, err
 		return nil, err
 	}
 	if schedule.Pipelined && !c.Defined("schedule.stages") && c.Schedule.File == "" {
-		return nil, c.problem("schedule", errors.New("stages is missing: say over how many ranks the network is cut"))
+		return nil, c.problemf("schedule", "stages is missing: say over how many ranks the network is cut")
 	}
 	if err := c.checkSize(); err != nil {
 		return nil, c.problem("schedule", err)
@@ -88,7 +86,8 @@ func (c *Config) BuildFor(ctx context.Context, o BuildOptions) (*Experiment, err
 	}
 	experiment, err := build()
 	if err == nil && c.Data.Samples > 0 && experiment.Samples == 0 {
-		return nil, c.problem("data", errors.New("samples: how many steps they make is not known; say in [batch] how many samples a step takes"))
+		return nil, c.problemf("data", "samples: the number of steps is unknown; "+
+			"say in [batch] how many samples a step takes")
 	}
 	if err == nil {
 		experiment.Warnings = append(experiment.Warnings, c.notInStack()...)
@@ -99,7 +98,7 @@ func (c *Config) BuildFor(ctx context.Context, o BuildOptions) (*Experiment, err
 	return experiment, err
 }
 
-// unknownSchedule says what a name that is not in the catalog may have meant.
+// unknownSchedule returns an error for a name that is not in the catalog, with a suggestion.
 func (c *Config) unknownSchedule() error {
 	name := c.Schedule.Name
 	if _, err := collective.Find(name); err == nil {
@@ -116,20 +115,22 @@ func (c *Config) shape(s schedules.Schedule, microbatches int) graph.Shape {
 	})
 }
 
-// orderProblem reports an order that cannot be made. Where the error names no key,
-// the placement is to blame.
+// orderProblem reports an order that cannot be made. If the error names no key, it blames the
+// placement or the partition that is given.
 func (c *Config) orderProblem(err error) error {
 	for _, key := range []string{"placement", "partition"} {
 		if c.Defined("schedule."+key) && !keyAtStart.MatchString(err.Error()) {
-			return c.problem("schedule", fmt.Errorf("%s: %w", key, err))
+			return c.problemf("schedule", "%s: %w", key, err)
 		}
 	}
 	return c.problem("schedule", err)
 }
 
-// pipeline readies the schedule for wiring; with schedule.name = "auto" or "auto-v"
-// it searches for one.
-func (c *Config) pipeline(s schedules.Schedule, shape graph.Shape, stageRank []int32, find func() (*search.Solution, error)) (wiring.Pipeline, *search.Solution, error) {
+// pipeline prepares the schedule for wiring, or searches for one with schedule.name = "auto" or
+// "auto-v".
+func (c *Config) pipeline(
+	s schedules.Schedule, shape graph.Shape, stageRank []int32, find func() (*search.Solution, error),
+) (wiring.Pipeline, *search.Solution, error) {
 	if !IsSearched(s.Name) {
 		p, err := s.Pipeline(shape, stageRank)
 		if err != nil {
@@ -152,8 +153,8 @@ func (c *Config) pipeline(s schedules.Schedule, shape graph.Shape, stageRank []i
 	return p, found, err
 }
 
-// exchanging has the work of a pipeline hide all-to-alls, where that is asked for and there
-// are any.
+// exchanging lets the work of a pipeline hide all-to-alls, if there are any and the configuration
+// asks for it.
 func (c *Config) exchanging(s schedules.Schedule, p wiring.Pipeline) (wiring.Pipeline, error) {
 	if c.Parallel.Expert <= 1 {
 		return p, nil
@@ -201,7 +202,9 @@ func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule, br
 
 // timesShape sizes an experiment with [times], and places its stages. Samples are
 // nil unless there is a [batch].
-func (c *Config) timesShape(schedule schedules.Schedule) (samples []int64, shape graph.Shape, stageRank []int32, err error) {
+func (c *Config) timesShape(
+	schedule schedules.Schedule,
+) (samples []int64, shape graph.Shape, stageRank []int32, err error) {
 	microbatches := max(1, c.Schedule.Microbatches)
 	if c.Defined("batch") {
 		if samples, err = c.Batch.Samples(1, c.Schedule.Microbatches); err != nil {
@@ -222,14 +225,15 @@ func (c *Config) timesShape(schedule schedules.Schedule) (samples []int64, shape
 	return samples, shape, stageRank, nil
 }
 
-// checkTimes compares [times] with the size of the order, and refuses activations
-// that cannot be added up.
+// checkTimes compares [times] with the size of the order, and refuses activations whose sum
+// overflows.
 func (c *Config) checkTimes(stages, microbatches int, split bool) error {
 	if err := c.Times.Validate(stages, microbatches, split); err != nil {
 		return c.problem("times", err)
 	}
 	if whole := float64(c.Memory.Activation) * float64(stages*microbatches); whole > maxBytes {
-		return c.problem("memory", fmt.Errorf("activation = %q: all microbatches together would take %.2g bytes, more than can be counted", c.Memory.Activation, whole))
+		return c.problemf("memory", "activation = %q: all microbatches together would take %.2g bytes, more than can "+
+			"be counted", c.Memory.Activation, whole)
 	}
 	return nil
 }
@@ -245,7 +249,7 @@ func (c *Config) placement(ranks int) ([]int32, error) {
 		}
 	}
 	used := slices.Compact(slices.Sorted(slices.Values(c.Schedule.Placement)))
-	for r := range ranks { // up to the first that is not used
+	for r := range ranks {
 		if r == len(used) || int(used[r]) != r {
 			return nil, fmt.Errorf("placement = %v: rank %d has no stage", c.Schedule.Placement, r)
 		}
@@ -255,10 +259,12 @@ func (c *Config) placement(ranks int) ([]int32, error) {
 
 func (c *Config) buildRing() (*Experiment, error) {
 	if _, err := collective.Find(c.Schedule.Name); err != nil {
-		return nil, c.problem("schedule", fmt.Errorf("name = %q: [collective] needs a collective, such as %s", c.Schedule.Name, collective.RingAllReduce))
+		return nil, c.problemf("schedule", "name = %q: [collective] needs a collective, such as %s",
+			c.Schedule.Name, collective.RingAllReduce)
 	}
 	if float64(c.Collective.Bytes) > maxBytes {
-		return nil, c.problem("collective", fmt.Errorf("bytes = %q: what all ranks send would be more than can be counted", c.Collective.Bytes))
+		return nil, c.problemf("collective", "bytes = %q: what all ranks send would be more than can be counted",
+			c.Collective.Bytes)
 	}
 	machine, err := c.machine(false)
 	if err != nil {
@@ -284,4 +290,22 @@ func sum(values []int64) int64 {
 		total += v
 	}
 	return total
+}
+
+// wire makes the graph of an experiment and its costs. In a brief graph the first replica stands
+// for all, if all do the same at the same time.
+func (c *Config) wire(e *Experiment, p wiring.Pipeline, price func(*graph.Graph) (graph.Costs, error)) (err error) {
+	p.Synchronous, p.WholeLast = c.Schedule.Synchronous, c.Schedule.WholeLast
+	for _, p.Folded = range []bool{p.Brief && p.Foldable(), false} {
+		if e.Graph, err = p.Graph(); err != nil {
+			return c.problem("schedule", err)
+		}
+		if e.Costs, err = price(e.Graph); err != nil {
+			return err
+		}
+		if !p.Folded || e.Graph.Alike(e.Costs) {
+			break
+		}
+	}
+	return nil
 }

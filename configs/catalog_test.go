@@ -13,6 +13,7 @@ import (
 
 	"psim/configs"
 	"psim/configs/catalog"
+	"psim/configs/machinefile"
 	"psim/costmodel/link"
 	"psim/costmodel/models"
 )
@@ -110,7 +111,7 @@ func TestLinks(t *testing.T) {
 		require.Positive(t, l.Latency, l.Name)
 		require.Contains(t, []string{"", "device", "node"}, l.Shared, l.Name)
 		var b bytes.Buffer
-		require.NoError(t, configs.WriteLink(&b, l, link.Link{}, nil))
+		require.NoError(t, machinefile.WriteLink(&b, l, link.Link{}, nil))
 		read, err := configs.ParseMachine(l.Name, b.Bytes())
 		require.NoError(t, err, "the catalog's values are legal in a configuration")
 		require.Equal(t, l.Tables(), read.Link.Tables())

@@ -1,6 +1,6 @@
-// Package configs reads experiments: TOML files, strictly. A [Config] composes
-// the option structs that the other packages own; [Config.Build] turns it into
-// a graph and its costs. Examples and the catalog of devices are embedded.
+// Package configs reads experiments from TOML files, and refuses unknown keys. A [Config] is
+// composed of the option structs of other packages; [Config.Build] turns it into a graph and its
+// costs. Examples and the catalog of devices are embedded.
 package configs
 
 import (
@@ -17,8 +17,8 @@ import (
 	"psim/schedules/collective"
 )
 
-// A Config is one experiment, as Load or Parse make it: the zero value has no source
-// that errors could name.
+// A Config is one experiment. Load or Parse makes it: the zero value is not usable, because it has
+// no source for errors to name.
 type Config struct {
 	Schedule   schedules.Options        `toml:"schedule"`
 	Times      costmodel.Times          `toml:"times"`
@@ -35,31 +35,50 @@ type Config struct {
 	folder  string // that paths in the file are relative to; empty for embedded ones
 	sources []*source
 	exact   time.Duration // see Exact
-	changes []string      // see Executable, and settle
+	changes []string      // warnings of Executable and settle
 	shared  *shared       // see Sharing
-	dropped []string      // keys of the file that a typed name of the schedule overrules
+	dropped []string      // keys of the file that have no meaning with a schedule named by --set
 }
 
-// Settings describes the sections. The schedule, its batch and how it is divided are
-// of every network; what tasks cost is said by [times], [model] or [collective].
+// Settings describes the sections. One of [times], [model] and [collective] says what the tasks
+// cost.
 func (Config) Settings() []setting.Setting {
 	times, model, rings := string(byTimes), string(byModel), collective.Names()
 	last := len(rings) - 1
 	return []setting.Setting{
 		{Key: "schedule", Text: "Who computes what, in which order"},
 		{Key: "times", Text: "Explicit task times: no network, no machine"},
-		{Key: "memory", With: []string{times, model}, Text: "With [times] the activations of one microbatch on one stage; with a network what a process holds beside its tensors"},
+		{
+			Key: "memory", With: []string{times, model},
+			Text: "With [times] the activations of one microbatch on one stage; with a network what a process holds " +
+				"in addition to its tensors",
+		},
 		{Key: "model", Text: "A network, whose tasks are priced on a [machine]"},
-		{Key: "batch", With: []string{times, model}, Text: "How many samples; together with schedule.microbatches it must add up"},
-		{Key: "data", With: []string{times, model}, Text: "The samples of a data set, for the time of an epoch; psim exec --data names them"},
-		{Key: "parallel", With: []string{times, model}, Text: "Over how many devices, beside the stages, and how these communicate"},
-		{Key: "train", With: []string{model}, Text: "What is kept for a parameter and an activation; beside [times] only stack"},
+		{
+			Key: "batch", With: []string{times, model},
+			Text: "How many samples; together with schedule.microbatches it must add up",
+		},
+		{
+			Key: "data", With: []string{times, model},
+			Text: "The samples of a data set, for the time of an epoch; psim exec --data names them",
+		},
+		{
+			Key: "parallel", With: []string{times, model},
+			Text: "The number of devices, in addition to the stages, and how they communicate",
+		},
+		{
+			Key: "train", With: []string{model},
+			Text: "What is kept for a parameter and an activation; with [times] only stack",
+		},
 		{Key: "machine", With: []string{model, string(byCollective)}, Text: "The devices, and the links between them"},
-		{Key: "collective", Text: "A collective by itself: schedule.name is " + strings.Join(rings[:last], ", ") + " or " + rings[last]},
+		{
+			Key:  "collective",
+			Text: "A collective by itself: schedule.name is " + strings.Join(rings[:last], ", ") + " or " + rings[last],
+		},
 	}
 }
 
-// defaults makes a Config in which nothing is given.
+// defaults returns a Config without any given key.
 func defaults() *Config {
 	c := withDefaults()
 	return &c
@@ -70,11 +89,10 @@ var withDefaults = sync.OnceValue(func() (c Config) {
 	return c
 })
 
-// Name is the file's name without its folder and extension.
+// Name returns the file's name without its folder and extension.
 func (c *Config) Name() string { return c.name }
 
-// Defined reports whether a dotted key or a section is given, in the file or
-// by Set.
+// Defined reports whether a dotted key or a section is given, in the file or by a setting.
 func (c *Config) Defined(key string) bool {
 	if slices.Contains(c.dropped, key) {
 		return false
@@ -87,7 +105,7 @@ func (c *Config) Defined(key string) bool {
 	return false
 }
 
-// With returns the experiment with further KEY=VALUE settings over it.
+// With returns the experiment with further KEY=VALUE settings.
 func (c *Config) With(sets ...string) (*Config, error) {
 	return c.with("", sets...)
 }

@@ -11,8 +11,8 @@ import (
 	"psim/schedules/wiring"
 )
 
-// A Division is an experiment with a [model] that has been cut and placed: all that a
-// Plan has but its graph.
+// A Division is an experiment with a [model] that has been cut and placed: an Experiment without
+// its graph.
 type Division struct {
 	Workload *stages.Staged
 	Machine  costmodel.Machine
@@ -21,8 +21,8 @@ type Division struct {
 	config   *Config
 }
 
-// A Cut is what a Division is made from: a network that has been cut and placed, without
-// what its stages are.
+// A Cut is a network that has been cut and placed, before its stages are planned. Divide makes a
+// Division of it.
 type Cut struct {
 	Workload *stages.Workload
 	Machine  costmodel.Machine
@@ -31,8 +31,8 @@ type Cut struct {
 	config   *Config
 }
 
-// Cut cuts and places the network as the experiment has it after a change of
-// [schedule], [parallel], [batch] and train.recompute.
+// Cut cuts and places the network of the experiment after a change, which may affect [schedule],
+// [parallel], [batch] and train.recompute.
 func (c *Config) Cut(change func(*Config)) (*Cut, error) {
 	v := *c
 	v.dropped = append(slices.Clip(c.dropped), "schedule.partition", "schedule.placement", "schedule.stages")
@@ -53,25 +53,27 @@ func (k *Cut) Divide() *Division {
 	return &Division{k.config.shared.staged(k.Workload), k.Machine, k.Schedule, k.Shape, k.config}
 }
 
-// LayerTimes prices the layers of the network for the first microbatch, however they are cut.
+// LayerTimes prices the layers of the network for the first microbatch. The cut does not matter.
 func (k *Cut) LayerTimes(ranks int) ([]costmodel.LayerTime, error) {
 	w := *k.Workload
 	w.Network = k.config.shared.trained(k.Workload).network
 	return costmodel.LayerTimes(k.Machine, w, ranks)
 }
 
-// Lasting is the memory of every rank of a replica that lasts from step to step; nil where
-// its parameters are sharded.
+// Lasting returns the memory that every rank of a replica keeps from step to step, or nil if
+// parameters are sharded.
 func (k *Cut) Lasting() []int64 {
 	w := k.Workload
 	if w.Zero >= 3 {
 		return nil
 	}
-	return memory.Persistent(w.Sketch(k.config.shared.trained(w).counts), k.Shape.Ranks*max(1, w.Replicas))[:k.Shape.Ranks]
+	sketch := w.Sketch(k.config.shared.trained(w).counts)
+	return memory.Persistent(sketch, k.Shape.Ranks*max(1, w.Replicas))[:k.Shape.Ranks]
 }
 
-// Least is what lasts at least on the fullest rank where so many share the network, in so many
-// replicas and with a ZeRO stage; 0 where parameters are sharded.
+// Least returns a lower bound of the memory that the fullest rank keeps from step to step, given
+// the ranks that share the network, the replicas and the ZeRO stage. It is 0 if parameters are
+// sharded.
 func (k *Cut) Least(ranks, replicas, zero int) int64 {
 	if zero >= 3 {
 		return 0
@@ -82,15 +84,15 @@ func (k *Cut) Least(ranks, replicas, zero int) int64 {
 	return memory.Persistent(w.Sketch(k.config.shared.trained(&w).counts), max(1, replicas))[0] / int64(ranks)
 }
 
-// Scheduled returns the division of the experiment after a change that leaves the stages as
-// they are, and where: of the schedule.
+// Scheduled returns the division with another schedule, after a change that affects neither the
+// stages nor their ranks.
 func (d *Division) Scheduled(by schedules.Schedule, change func(*Config)) *Division {
 	v := *d.config
 	change(&v)
 	return &Division{d.Workload, d.Machine, by, v.shape(by, len(d.Workload.Samples)), &v}
 }
 
-// Pipeline readies the schedule for wiring, in an order that does not depend on costs.
+// Pipeline prepares the schedule for wiring, in an order that does not depend on costs.
 func (d *Division) Pipeline() (wiring.Pipeline, error) {
 	p, err := d.config.shared.pipeline(d.Schedule, d.Shape, d.Workload.Placement.First)
 	if err == nil {

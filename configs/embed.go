@@ -19,7 +19,7 @@ import (
 //go:embed *.toml plans/*.toml
 var files embed.FS
 
-// Reference is every setting with its meaning, range and default, as a commented
+// Reference returns every setting with its meaning, range and default, as a commented
 // configuration.
 func Reference() string {
 	var b strings.Builder
@@ -53,12 +53,13 @@ func Example(name string) (string, error) {
 	if data, ok := example(name); ok {
 		return string(data), nil
 	}
-	return "", fmt.Errorf("unknown example %q%s", name, cmp.Or(nearest.Suggest(name, Examples()), "; the examples are "+strings.Join(Examples(), ", ")))
+	all := "; the examples are " + strings.Join(Examples(), ", ")
+	return "", fmt.Errorf("unknown example %q%s", name, cmp.Or(nearest.Suggest(name, Examples()), all))
 }
 
 // example reads an embedded example, or a published plan: plans/NAME.
 func example(name string) ([]byte, bool) {
-	if strings.ContainsAny(strings.TrimPrefix(name, "plans/"), `/\`) { // the catalog is no example
+	if strings.ContainsAny(strings.TrimPrefix(name, "plans/"), `/\`) { // not an example, but a file of another folder
 		return nil, false
 	}
 	data, err := files.ReadFile(strings.TrimSuffix(name, ".toml") + ".toml")
@@ -69,8 +70,8 @@ func example(name string) ([]byte, bool) {
 // files. The machine of a configuration has its values without their Source.
 var Catalog = sync.OnceValue(func() costmodel.Catalog { return loadCatalog(true) })
 
-// unsourced leaves out of the catalog what says where its values are from. That is
-// most of its text, and takes longer to decode than a small pipeline to simulate.
+// unsourced is the catalog without the sources of its values. These are most of its text, and
+// take longer to decode than a small pipeline takes to simulate.
 var unsourced = sync.OnceValue(func() costmodel.Catalog { return loadCatalog(false) })
 
 func loadCatalog(sources bool) costmodel.Catalog {
@@ -92,8 +93,8 @@ func loadCatalog(sources bool) costmodel.Catalog {
 	return c
 }
 
-// ExampleSummary is the comment at the head of an embedded example, up to the
-// end of its first sentence or clause.
+// ExampleSummary returns the comment at the head of an embedded example, up to the end of its
+// first sentence or clause.
 func ExampleSummary(name string) string {
 	data, _ := example(name)
 	var words []string

@@ -20,7 +20,7 @@ func TestExecutableChanges(t *testing.T) {
 			"runs on the devices of this machine, not on a100-80gb-sxm"}},
 		{[]string{"schedule.name=gpipe", "schedule.whole_last=true", "machine.device=cpu-core"}, 2, []string{"runs the last stage one microbatch at a time, not on all at once"}},
 		{[]string{"model.kernels=megatron", "machine.device=cpu-core"}, 2, []string{"runs with kernels of its own, not those of megatron"}},
-		{[]string{"train.detect_anomaly=true", "machine.device=cpu-core"}, 2, []string{"runs without looking through gradients for NaN"}},
+		{[]string{"train.detect_anomaly=true", "machine.device=cpu-core"}, 2, []string{"runs without checking gradients for NaN"}},
 		{[]string{"parallel.data=2", "machine.device=cpu-core"}, 2, []string{"runs on 2 devices instead of 2 stages × 2 replicas"}},
 	} {
 		next, changes, err := parse(t, networkKeys, c.sets...).Executable(c.devices)

@@ -12,8 +12,8 @@ import (
 	"psim/schedules/order"
 )
 
-// Fingerprint tells this experiment from others: it follows from its name, what is
-// given in whatever order, and the content of the files that it names.
+// Fingerprint identifies the experiment. It depends on its name, on the keys that are given, in
+// any order, and on the content of the files that it names.
 func (c *Config) Fingerprint() string {
 	given, machine := map[string]any{}, c.machineSource()
 	for i, s := range c.sources {
@@ -39,7 +39,7 @@ func (c *Config) Fingerprint() string {
 	return fmt.Sprintf("%x", sum.Sum(nil)[:16])
 }
 
-// machineSource finds the last source that names a machine file, 0 if none does.
+// machineSource returns the last source that names a machine file, or 0.
 func (c *Config) machineSource() int {
 	named := len(c.sources) - 1
 	for named > 0 && !c.sources[named].defines("machine.file") {
@@ -65,9 +65,8 @@ func merge(into, over map[string]any) {
 	}
 }
 
-// CheckSet reports a setting KEY=VALUE that no experiment can have: a key that is
-// not known, a value of another type or out of range, or a name that stands for
-// nothing.
+// CheckSet returns an error for a setting KEY=VALUE that is wrong in every experiment: the key is
+// unknown, the value has another type or is out of range, or a name is not in the catalog.
 func CheckSet(set string) error {
 	c := defaults()
 	if err := c.set(set); err != nil {
@@ -102,7 +101,7 @@ func SplitValues(list string) ([]string, error) {
 		case "]", "}":
 			depth--
 		case `"`, `'`:
-			return nil, fmt.Errorf("the quote %s at character %d has no end", token, at[0]+1)
+			return nil, fmt.Errorf("the quote %s at character %d is not closed", token, at[0]+1)
 		case ",":
 			if depth == 0 {
 				values, start = append(values, strings.TrimSpace(list[start:at[0]])), at[1]
@@ -110,7 +109,7 @@ func SplitValues(list string) ([]string, error) {
 		}
 	}
 	if depth != 0 {
-		return nil, errors.New("brackets are not closed, or closed twice")
+		return nil, errors.New("brackets do not match")
 	}
 	values = append(values, strings.TrimSpace(list[start:]))
 	for i, v := range values {
@@ -118,7 +117,7 @@ func SplitValues(list string) ([]string, error) {
 			return nil, fmt.Errorf("value %d is empty", i+1)
 		}
 		if slices.Contains(values[:i], v) {
-			return nil, fmt.Errorf("%s stands there twice", v)
+			return nil, fmt.Errorf("%s appears twice", v)
 		}
 	}
 	return values, nil

@@ -54,9 +54,9 @@ func TestSplitValues(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	for list, problem := range map[string]string{
-		"1,,2": "value 2 is empty", "": "value 1 is empty", "1,2,": "value 3 is empty", "1,2,1": "1 stands there twice",
-		"[1,2": "brackets are not closed, or closed twice", "1]": "brackets are not closed, or closed twice",
-		`"a,b`: `the quote " at character 1 has no end`,
+		"1,,2": "value 2 is empty", "": "value 1 is empty", "1,2,": "value 3 is empty", "1,2,1": "1 appears twice",
+		"[1,2": "brackets do not match", "1]": "brackets do not match",
+		`"a,b`: `the quote " at character 1 is not closed`,
 	} {
 		_, err := configs.SplitValues(list)
 		require.EqualError(t, err, problem, list)

@@ -20,8 +20,8 @@ import (
 // maxSize bounds a configuration.
 const maxSize = 1 << 20
 
-// Load reads an experiment: a file, or an embedded example by its bare name.
-// sets are settings KEY=VALUE over it, with dotted keys, applied in order.
+// Load reads an experiment: a file, or an embedded example by its bare name. sets are settings
+// KEY=VALUE with dotted keys, which replace those of the file and are applied in order.
 func Load(pathOrName string, sets ...string) (*Config, error) {
 	data, label, folder, err := read(pathOrName)
 	if err != nil {
@@ -62,7 +62,10 @@ func read(pathOrName string) (data []byte, label, folder string, err error) {
 		return &Error{Label: pathOrName, Problem: text, Cause: cause}
 	}
 	if pathOrName == "" {
-		return nil, "", "", &Error{Label: `""`, Problem: "is an empty name; name a .toml file or an example (psim list examples)", Cause: os.ErrNotExist}
+		return nil, "", "", &Error{
+			Label: `""`, Problem: "is an empty name; name a .toml file or an example (psim list examples)",
+			Cause: os.ErrNotExist,
+		}
 	}
 	info, err := os.Stat(pathOrName)
 	if err == nil && !info.IsDir() {
@@ -72,7 +75,7 @@ func read(pathOrName string) (data []byte, label, folder string, err error) {
 		}
 		return data, pathOrName, filepath.Dir(pathOrName), nil
 	}
-	if data, ok := example(pathOrName); ok { // even beside a folder of that name
+	if data, ok := example(pathOrName); ok { // even if there is a folder of that name
 		return data, pathOrName, "", nil
 	}
 	switch {
@@ -84,18 +87,17 @@ func read(pathOrName string) (data []byte, label, folder string, err error) {
 	return nil, "", "", problem("no such file, and no example of that name; "+meant(pathOrName), os.ErrNotExist)
 }
 
-// meant says which file beside it, or which example, a path that leads to nothing may
-// be for.
+// meant suggests a file of the same folder, or an example, for a path that does not exist.
 func meant(path string) string {
 	folder, name := filepath.Split(path)
-	var beside []string
-	entries, _ := os.ReadDir(cmp.Or(folder, ".")) // none where it cannot be read
+	var near []string
+	entries, _ := os.ReadDir(cmp.Or(folder, ".")) // empty if it cannot be read
 	for _, e := range entries {
 		if !e.IsDir() && strings.HasSuffix(e.Name(), ".toml") {
-			beside = append(beside, e.Name())
+			near = append(near, e.Name())
 		}
 	}
-	if best, ok := nearest.Word(name, beside); ok {
+	if best, ok := nearest.Word(name, near); ok {
 		return "did you mean " + folder + best + "?"
 	}
 	known, kind := Examples(), "examples"
@@ -108,7 +110,7 @@ func meant(path string) string {
 	return "the " + kind + " are " + strings.Join(known, ", ")
 }
 
-// readFile reads a file, or a pipe, that is not too large.
+// readFile reads a file or a pipe of at most a number of bytes.
 func readFile(path string, most int) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -125,8 +127,8 @@ func readFile(path string, most int) ([]byte, error) {
 	return data, nil
 }
 
-// readBeside reads a file that the configuration names, relative to its own
-// folder, and that has at most so many bytes.
+// readBeside reads a file that the configuration names, relative to its own folder, of at most a
+// number of bytes.
 func (c *Config) readBeside(path string, most int) ([]byte, error) {
 	if !filepath.IsAbs(path) && c.folder != "" {
 		path = filepath.Join(c.folder, path)
@@ -134,19 +136,24 @@ func (c *Config) readBeside(path string, most int) ([]byte, error) {
 	return readRegular(path, most)
 }
 
-// readRegular reads a file that is neither a folder nor a device.
+// readRegular does what readFile does, and refuses folders and devices.
 func readRegular(path string, most int) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, errors.New("is not a file but a " + map[bool]string{true: "directory", false: "device"}[info.IsDir()])
+		kind := "device"
+		if info.IsDir() {
+			kind = "directory"
+		}
+		return nil, errors.New("is not a file but a " + kind)
 	}
 	return readFile(path, most)
 }
 
-// checkText refuses what is not a text at all.
+// checkText refuses data that is not a text.
 func checkText(label string, data []byte) error {
 	switch {
 	case len(bytes.TrimSpace(data)) == 0:
-		return &Error{Label: label, Problem: "is empty; a configuration needs at least [schedule] with [times] or [model] (psim run gpipe shows an example)"}
+		return &Error{Label: label, Problem: "is empty; a configuration needs at least [schedule] with [times] or " +
+			"[model] (psim run gpipe shows an example)"}
 	case foreign(data) != "":
 		return &Error{Label: label, Problem: foreign(data)}
 	case bytes.IndexByte(data, 0) >= 0:
@@ -163,7 +170,7 @@ func checkText(label string, data []byte) error {
 	return nil
 }
 
-// add decodes one more text over what is there.
+// add decodes one more text, whose keys replace earlier ones.
 func (c *Config) add(label, data string, lines bool) error {
 	s, err := newSource(label, data, lines)
 	if err != nil {
@@ -181,7 +188,8 @@ var setPattern = regexp.MustCompile(`^([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+)\s*=(
 func (c *Config) set(over string) error {
 	m := setPattern.FindStringSubmatch(strings.TrimSpace(over))
 	if m == nil {
-		return &Error{Label: over, Override: true, Problem: "must be KEY=VALUE with a dotted key, such as schedule.microbatches=16"}
+		return &Error{Label: over, Override: true, Problem: "must be KEY=VALUE with a dotted key, " +
+			"such as schedule.microbatches=16"}
 	}
 	key, value := m[1], strings.TrimSpace(m[2])
 	if value == "" {
@@ -195,7 +203,7 @@ func (c *Config) set(over string) error {
 	if _, err := newSource(over, text, false); err != nil {
 		var e *Error
 		if errors.As(err, &e) && strings.HasPrefix(e.Problem, value+" is out of range") {
-			e.Key = key // a number that is too large, and no string
+			e.Key = key // a number that is too large, not a string
 			return e
 		}
 		text = fmt.Sprintf("%s = %q", key, value)
@@ -203,8 +211,7 @@ func (c *Config) set(over string) error {
 	return c.add(over, text, false)
 }
 
-// keyAtStart finds the key that an option struct's error begins with, if it
-// does.
+// keyAtStart finds the key that an option struct's error begins with, if any.
 var keyAtStart = regexp.MustCompile(`^([a-z0-9_.]+)(?: = | is |: )`)
 
 // problem turns an error of the package that owns a section into an Error
@@ -219,7 +226,7 @@ func (c *Config) problem(section string, err error) error {
 		text += " (" + from + " sets it)"
 		keys = []string{"train.stack", "model.kernels", "model.preset", section}
 	}
-	quoted := strings.HasPrefix(text, key+" = ") // so that tables over a name are not meant
+	quoted := strings.HasPrefix(text, key+" = ") // the text quotes a value, so the key is not a table here
 	for _, k := range keys {
 		for i := len(c.sources) - 1; i >= 0; i-- {
 			if s := c.sources[i]; s.defines(k) && !(quoted && k == key && s.isTable(k)) {
@@ -231,23 +238,28 @@ func (c *Config) problem(section string, err error) error {
 	return &Error{Label: c.sources[0].label, Key: key, Problem: text}
 }
 
+// problemf does what problem does, with an error made of a format and its arguments.
+func (c *Config) problemf(section, format string, args ...any) error {
+	return c.problem(section, fmt.Errorf(format, args...))
+}
+
 // An Error is a problem with one key of a configuration.
 type Error struct {
 	Label     string // the file, or the setting KEY=VALUE over it
-	Override  bool   // whether it is such a setting
-	Line, Col int    // 0 where there is no position
-	Key       string // dotted; empty where the whole file is meant
+	Override  bool   // the label is such a setting
+	Line, Col int    // 0 if the position is unknown
+	Key       string // dotted; empty if the problem is about the whole file
 	Problem   string
-	Cause     error // such as os.ErrNotExist; nil where there is no other
+	Cause     error // such as os.ErrNotExist; may be nil
 }
 
 // Unwrap returns what caused the error.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Error prints "file:line:column: key: problem", as far as it is known.
+// Error prints "file:line:column: key: problem", without the parts that are unknown.
 func (e *Error) Error() string {
 	var b strings.Builder
-	if rest, again := e.again(); again {
+	if rest, repeated := e.afterLabel(); repeated {
 		return shorten(e.Label + rest)
 	}
 	b.WriteString(e.Label)
@@ -262,12 +274,13 @@ func (e *Error) Error() string {
 	return shorten(b.String())
 }
 
-// again reports whether the problem begins with the name of the file that the label sets, and
-// returns what comes after that.
-func (e *Error) again() (rest string, again bool) {
+// afterLabel reports whether the problem repeats the name of the file that the label sets, and
+// returns the text after that name.
+func (e *Error) afterLabel() (rest string, repeated bool) {
 	key, value, _ := strings.Cut(e.Label, "=")
 	for _, form := range []string{key + " = " + strconv.Quote(value), key + ": " + value} {
-		if rest, again = strings.CutPrefix(e.Problem, form); e.Override && again && strings.HasSuffix(key, ".file") && strings.IndexAny(rest, ":,") == 0 {
+		rest, repeated = strings.CutPrefix(e.Problem, form)
+		if e.Override && repeated && strings.HasSuffix(key, ".file") && strings.IndexAny(rest, ":,") == 0 {
 			return rest, true
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"psim/internal/setting"
 )
 
-// machine puts [machine] together: the machine file if it names one, and over it
-// the keys given here, beside or after the file's name.
+// machine puts [machine] together: the machine file if it names one, and over it the keys that
+// are given together with the file's name, or after it.
 func (c *Config) machine(needsDevice bool) (costmodel.Machine, error) {
 	options, err := c.machineOptions()
 	if err != nil {
@@ -21,9 +21,11 @@ func (c *Config) machine(needsDevice bool) (costmodel.Machine, error) {
 	}
 	if needsDevice && options.Device == "" && options.Compute.FLOPS == 0 {
 		if c.Machine.File != "" {
-			return costmodel.Machine{}, fmt.Errorf("file = %q: has no device, and none is named beside it: set machine.device (psim list devices)", c.Machine.File)
+			return costmodel.Machine{}, fmt.Errorf("file = %q: has no device, and this configuration names none: "+
+				"set machine.device (psim list devices)", c.Machine.File)
 		}
-		return costmodel.Machine{}, errors.New(`device is missing: name one (psim list devices), or give [machine.compute] flops = "10TFLOP/s"`)
+		return costmodel.Machine{}, errors.New(`device is missing: name one (psim list devices), ` +
+			`or give [machine.compute] flops = "10TFLOP/s"`)
 	}
 	m, err := options.Machine(unsourced())
 	if err != nil && c.Machine.File != "" {
@@ -36,9 +38,9 @@ func (c *Config) machine(needsDevice bool) (costmodel.Machine, error) {
 // memory is published took no more than was predicted over one less this.
 const UsualMargin = 0.13
 
-// closeMargin returns the share of a device's memory at whose end a peak is close: the one
-// that is to stay free, or where none is, UsualMargin. Cores of a CPU have neither driver nor
-// allocator, and so none.
+// closeMargin returns the share of a device's memory, at its end, within which a peak counts as
+// close: the share that is to stay free, or else UsualMargin. It is 0 for cores of a CPU, which
+// have neither driver nor allocator.
 func closeMargin(d costmodel.Device) float64 {
 	if d.Margin == 0 && !isCPU(d.Name) {
 		return UsualMargin
@@ -46,7 +48,7 @@ func closeMargin(d costmodel.Device) float64 {
 	return d.Margin
 }
 
-// ReadMachine puts [machine] together, which has to name a device.
+// ReadMachine reads [machine], which must name a device.
 func (c *Config) ReadMachine() (costmodel.Machine, error) {
 	m, err := c.machine(true)
 	if err != nil {
@@ -55,7 +57,7 @@ func (c *Config) ReadMachine() (costmodel.Machine, error) {
 	return m, err
 }
 
-// Joined refuses so many devices where [machine] has nothing that joins them.
+// Joined returns an error if [machine] has no link that joins a number of devices.
 func (c *Config) Joined(devices int) error {
 	m, err := c.ReadMachine()
 	if err != nil {
@@ -67,8 +69,8 @@ func (c *Config) Joined(devices int) error {
 	return nil
 }
 
-// machineOptions returns [machine], with what the machine file says that it names, over what
-// the catalog lays under both.
+// machineOptions returns [machine] over the machine file that it names, over the settings of the
+// catalog that lie under both.
 func (c *Config) machineOptions() (costmodel.MachineOptions, error) {
 	if c.Machine.File == "" {
 		return c.Machine, nil
@@ -93,10 +95,9 @@ func (c *Config) machineOver(sets []string) (costmodel.MachineOptions, error) {
 	return options, err
 }
 
-// machineFile reads a file with a [machine] section, over those of some settings, and
-// applies this configuration's own over it. Keys of a text before the one that names the file
-// describe another machine: a file named by --set replaces all of the
-// configuration's own section.
+// machineFile reads a file with a [machine] section over some settings, and applies the keys of
+// this configuration over it. It ignores texts before the one that names the file: they describe
+// another machine, since a file named by --set replaces the whole section of the configuration.
 func (c *Config) machineFile(path string, sets []string) (costmodel.MachineOptions, error) {
 	named := c.machineSource()
 	data, err := c.readMachine(path, c.sources[named])
@@ -107,7 +108,10 @@ func (c *Config) machineFile(path string, sets []string) (costmodel.MachineOptio
 	if err != nil {
 		return costmodel.MachineOptions{}, err
 	}
-	under, err := newSource("catalog", strings.Join(slices.DeleteFunc(slices.Clone(sets), func(set string) bool { return !strings.HasPrefix(set, "machine.") }), "\n"), false)
+	ofMachine := slices.DeleteFunc(slices.Clone(sets), func(set string) bool {
+		return !strings.HasPrefix(set, "machine.")
+	})
+	under, err := newSource("catalog", strings.Join(ofMachine, "\n"), false)
 	if err != nil {
 		return costmodel.MachineOptions{}, err
 	}
@@ -120,8 +124,8 @@ func (c *Config) machineFile(path string, sets []string) (costmodel.MachineOptio
 	return over.Machine, inRange(append([]*source{file}, c.sources[named:]...))
 }
 
-// readMachine finds a machine file where psim runs, if a flag names it, and
-// otherwise beside the configuration.
+// readMachine reads a machine file: from the current folder if a flag names it, otherwise from
+// the folder of the configuration.
 func (c *Config) readMachine(path string, by *source) ([]byte, error) {
 	if _, err := os.Stat(path); err == nil && !by.lines {
 		return readRegular(path, maxSize)
@@ -129,12 +133,12 @@ func (c *Config) readMachine(path string, by *source) ([]byte, error) {
 	return c.readBeside(path, maxSize)
 }
 
-// A machineFile holds one section.
+// machineFile is a file with one section.
 type machineFile struct {
 	Machine costmodel.MachineOptions `toml:"machine"`
 }
 
-// Settings describes it.
+// Settings describes the file.
 func (machineFile) Settings() []setting.Setting { return []setting.Setting{{Key: "machine"}} }
 
 // parseMachine reads the [machine] section of a machine file; its values may still be
@@ -155,7 +159,7 @@ func parseMachine(label string, data []byte) (options costmodel.MachineOptions, 
 	case err != nil:
 		return options, nil, err
 	case !s.defines("machine"):
-		return options, nil, problem("says nothing; a machine file has a [machine] section")
+		return options, nil, problem("has no [machine] section, which a machine file needs")
 	case file.Machine.File != "":
 		return options, nil, errors.New("a machine file cannot name another")
 	}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"psim/configs"
+	"psim/configs/machinefile"
 	"psim/costmodel"
 	"psim/costmodel/link"
 	"psim/internal/golden"
@@ -77,8 +78,8 @@ func TestLinkRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := measuredMachine(t)
 		var b bytes.Buffer
-		require.NoError(t, configs.WriteLink(&b, m.Link, link.Link{}, []string{"measured"}))
-		require.True(t, configs.WrittenLink(b.Bytes()))
+		require.NoError(t, machinefile.WriteLink(&b, m.Link, link.Link{}, []string{"measured"}))
+		require.True(t, machinefile.WrittenLink(b.Bytes()))
 		read, err := configs.ParseMachine("m.toml", b.Bytes())
 		require.NoError(t, err, b.String())
 		require.Equal(t, m.Link, read.Link)
@@ -91,8 +92,8 @@ func TestMachineRoundTrip(t *testing.T) {
 		m := measuredMachine(t)
 		comment := rapid.SliceOf(rapid.String()).Draw(t, "comment")
 		var b bytes.Buffer
-		require.NoError(t, configs.WriteMachine(&b, m, comment))
-		require.True(t, configs.WrittenMachine(b.Bytes()))
+		require.NoError(t, machinefile.Write(&b, m, comment))
+		require.True(t, machinefile.Written(b.Bytes()))
 		read, err := configs.ParseMachine("m.toml", b.Bytes())
 		require.NoError(t, err, b.String())
 		require.Equal(t, m, read)
@@ -113,10 +114,10 @@ func TestWriteMachine(t *testing.T) {
 			ReduceScatter: []link.SizeRange{{Ranks: 2, Call: 8000, Bandwidth: 3e9}}},
 	}
 	var b bytes.Buffer
-	require.NoError(t, configs.WriteMachine(&b, m, []string{"On a test, 2 cores.", "", "bell\a"}))
+	require.NoError(t, machinefile.Write(&b, m, []string{"On a test, 2 cores.", "", "bell\a"}))
 	golden.Equal(t, "machine-file.golden", b.String())
-	require.ErrorContains(t, configs.WriteMachine(&b, costmodel.Machine{}, nil), "no rate")
-	require.False(t, configs.WrittenMachine([]byte("# mine\n[machine]\n")))
+	require.ErrorContains(t, machinefile.Write(&b, costmodel.Machine{}, nil), "no rate")
+	require.False(t, machinefile.Written([]byte("# mine\n[machine]\n")))
 }
 
 // Measured layers of a file are used by an experiment that names it; a file

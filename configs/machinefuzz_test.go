@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"psim/configs"
+	"psim/configs/machinefile"
 )
 
 // A machine file never makes psim panic, and what was read and written is read
@@ -38,14 +39,14 @@ func FuzzMachineFile(f *testing.F) {
 			return
 		}
 		var first, second bytes.Buffer
-		if err := configs.WriteMachine(&first, m, nil); err != nil {
+		if err := machinefile.Write(&first, m, nil); err != nil {
 			t.Fatal(err)
 		}
 		again, err := configs.ParseMachine("m.toml", first.Bytes())
 		if err != nil {
 			t.Fatalf("%v\n%s", err, first.Bytes())
 		}
-		if err := configs.WriteMachine(&second, again, nil); err != nil {
+		if err := machinefile.Write(&second, again, nil); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(first.Bytes(), second.Bytes()) {

@@ -28,7 +28,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, o 
 	}
 	shape := c.shape(schedule, len(w.Samples))
 	pipeline, found, err := c.pipeline(schedule, shape, w.Placement.First, func() (*search.Solution, error) {
-		return c.searchModel(ctx, shape, w, machine, o.Reserve)
+		return c.searchModel(ctx, shape, modelSearch{w, machine, o.Reserve})
 	})
 	if err != nil {
 		return nil, err
@@ -47,7 +47,10 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, o 
 	if experiment.Network, err = c.undivided(w); err != nil {
 		return nil, c.problem("model", err)
 	}
-	experiment.Warnings = slices.Concat(c.changes, c.joined(machine), c.nobodyToTell(), c.nobodyToAttend(), c.nobodyToDispatch(), c.nothingToGather(), c.unlayered(), c.wideKernels(), unmeasured(planned, machine.Device), c.outrated(machine.Device), unusedRanges(machine, g.Ranks()), c.unasked(machine, g.Ranks()))
+	experiment.Warnings = slices.Concat(
+		c.changes, c.oneNode(machine), c.withoutEffect(), c.ringOverWindows(), c.wideKernels(),
+		unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()), c.assumptions(machine, g.Ranks()),
+	)
 	if tokens := w.Network.TokensPerSample; tokens > 1 {
 		experiment.Tokens = experiment.Samples * int64(tokens)
 	}
@@ -58,7 +61,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, o 
 	return experiment, nil
 }
 
-// stepCosts prices what is wired from a plan of stages.
+// stepCosts returns a function that prices graphs wired from a plan of stages.
 func (c *Config) stepCosts(m costmodel.Machine, planned *stages.Staged) func(*graph.Graph) (graph.Costs, error) {
 	return func(g *graph.Graph) (graph.Costs, error) {
 		costs, err := costmodel.StepCosts(m, planned, g)
@@ -69,25 +72,30 @@ func (c *Config) stepCosts(m costmodel.Machine, planned *stages.Staged) func(*gr
 	}
 }
 
-// checkTwoPass refuses a backward in two passes where it is split anyway, or divided.
+// checkTwoPass refuses a backward in two passes if the schedule splits it, or if several devices
+// divide a stage.
 func (c *Config) checkTwoPass(split bool) error {
 	switch {
 	case !c.Train.TwoPass():
 		return nil
 	case split:
-		return c.problem("train", fmt.Errorf(`backward = "two-pass": schedule %s has tasks of their own for gradients of inputs and of weights; set "whole" or "per-layer"`, c.Schedule.Name))
+		return c.problemf("train", `backward = "two-pass": schedule %s has tasks of their own for gradients of `+
+			`inputs and of weights; set "whole" or "per-layer"`, c.Schedule.Name)
 	case c.Parallel.Tensor > 1:
-		return c.problem("train", fmt.Errorf(`backward = "two-pass": is not modelled with parallel.tensor = %d; set "whole" or "per-layer"`, c.Parallel.Tensor))
+		return c.problemf("train", `backward = "two-pass": is not modelled with parallel.tensor = %d; `+
+			`set "whole" or "per-layer"`, c.Parallel.Tensor)
 	case c.Parallel.Context > 1:
-		return c.problem("train", fmt.Errorf(`backward = "two-pass": is not modelled with parallel.context = %d; set "whole" or "per-layer"`, c.Parallel.Context))
+		return c.problemf("train", `backward = "two-pass": is not modelled with parallel.context = %d; `+
+			`set "whole" or "per-layer"`, c.Parallel.Context)
 	case c.Parallel.Expert > 1:
-		return c.problem("train", fmt.Errorf(`backward = "two-pass": is not modelled with parallel.expert = %d; set "whole"`, c.Parallel.Expert))
+		return c.problemf("train", `backward = "two-pass": is not modelled with parallel.expert = %d; set "whole"`,
+			c.Parallel.Expert)
 	}
 	return nil
 }
 
-// trainedOn returns [train] as a machine does it. It refuses a precision that the machine has
-// no rate for, or the network no use, and recomputation of what the network has not, or that
+// trainedOn returns [train] as a machine runs it. It refuses a precision that the machine has no
+// rate for or the network cannot use, and recomputation of modules that the network lacks or that
 // is not modelled.
 func (c *Config) trainedOn(n network.Network, m costmodel.Machine) (training.Options, error) {
 	t := c.Train.Options
@@ -99,9 +107,12 @@ func (c *Config) trainedOn(n network.Network, m costmodel.Machine) (training.Opt
 	switch {
 	case err != nil:
 	case t.Narrow() && c.Parallel.Zero == 3 && (c.Parallel.Gather == parallel.GatherTensor || c.Parallel.Simplified):
-		err = fmt.Errorf(`precision = %q: is not modelled with parallel.gather = "tensor", nor with parallel.simplified = true; remove them`, t.Precision)
-	case c.Parallel.Zero == 3 && t.Recompute == "full" && t.RecomputeMethod == training.RecomputeUniform && t.RecomputeLayers > 1:
-		err = fmt.Errorf(`recompute_layers = %d: is not modelled with parallel.zero = 3 and recompute_method = "uniform", which would gather so many blocks at once; set 0, or "block"`, t.RecomputeLayers)
+		err = fmt.Errorf(`precision = %q: is not modelled with parallel.gather = "tensor", `+
+			`nor with parallel.simplified = true; remove them`, t.Precision)
+	case c.Parallel.Zero == 3 && t.Recompute == "full" && t.RecomputeMethod == training.RecomputeUniform &&
+		t.RecomputeLayers > 1:
+		err = fmt.Errorf(`recompute_layers = %d: is not modelled with parallel.zero = 3 and recompute_method = `+
+			`"uniform", which would gather all of these blocks at once; set 0, or "block"`, t.RecomputeLayers)
 	}
 	return t, err
 }
@@ -126,17 +137,22 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	if err != nil {
 		return nil, machine, c.problem("train", err)
 	}
+	p := c.Parallel
 	w := &stages.Workload{
-		Network: network, Training: training, Samples: samples, Shards: shards, Replicas: c.Parallel.Data, Context: c.Parallel.Context, Zero: c.Parallel.Zero,
-		Bucket: c.Parallel.Bucket.Bytes, BucketGradients: c.Parallel.Bucket.Gradients, Overlap: c.Parallel.Overlap, NoReduceScatter: c.Parallel.Collectives == "gloo",
-		WholeLast: c.Schedule.WholeLast, PerTensor: c.Parallel.Gather == parallel.GatherTensor, Copied: c.Parallel.Gather == parallel.GatherCopied, Simplified: c.Parallel.Simplified, Broadcast: c.Parallel.Broadcast, OverlapGather: c.Parallel.OverlapGather,
+		Network: network, Training: training, Samples: samples, Shards: shards,
+		Replicas: p.Data, Context: p.Context, Zero: p.Zero,
+		Bucket: p.Bucket.Bytes, BucketGradients: p.Bucket.Gradients,
+		Overlap: p.Overlap, OverlapGather: p.OverlapGather, NoReduceScatter: p.Collectives == "gloo",
+		PerTensor: p.Gather == parallel.GatherTensor, Copied: p.Gather == parallel.GatherCopied,
+		Simplified: p.Simplified, Broadcast: p.Broadcast, WholeLast: c.Schedule.WholeLast,
 		Process: c.Memory.Process(c.groups()),
 	}
 	if err := w.Validate(); err != nil {
 		return nil, machine, c.problem("batch", err)
 	}
 	if w.WholeLast && (c.Parallel.Data > 1 || c.Parallel.Tensor > 1 || c.Parallel.Context > 1) {
-		return nil, machine, c.problem("schedule", errors.New("whole_last = true: is modelled for parallel.data = 1, parallel.tensor = 1 and parallel.context = 1 only"))
+		return nil, machine, c.problemf("schedule", "whole_last = true: is modelled for parallel.data = 1, "+
+			"parallel.tensor = 1 and parallel.context = 1 only")
 	}
 	if c.Parallel.Zero == 3 {
 		err = c.layerByLayer(w)
@@ -149,14 +165,13 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	return w, machine, nil
 }
 
-// groups counts those that every device communicates in: of replicas, of tensors, of
-// contexts, of experts and of the pipeline, and where these are several, all devices
-// together.
+// groups counts the groups in which every device communicates: replicas, tensor, context, experts
+// and pipeline, and if there are several of these, also the group of all devices.
 func (c *Config) groups() (n int) {
 	p := c.Parallel
 	sharers := max(1, p.Tensor) * max(1, p.Context) * max(1, p.Data) / max(1, p.Expert*p.ExpertTensor, p.Expert)
 	if p.Expert == 1 {
-		sharers = 1 // which are the replicas
+		sharers = 1 // the same group as the replicas
 	}
 	for _, size := range []int{p.Data, p.Tensor, p.Context, p.Expert, sharers, c.Schedule.Stages} {
 		if size > 1 {
@@ -169,8 +184,8 @@ func (c *Config) groups() (n int) {
 	return n
 }
 
-// layOut says how many devices of the machine a rank stands for, and where ranks are counted
-// replica by replica first, how many of these.
+// layOut tells the machine the devices of a rank, and if devices are counted replicas first, the
+// numbers of stages and replicas.
 func (c *Config) layOut(m *costmodel.Machine) {
 	m.Tensor, m.Context = c.Parallel.Tensor, c.Parallel.Context
 	if c.Parallel.Order == parallel.ReplicasFirst {
@@ -183,7 +198,8 @@ func (c *Config) layOut(m *costmodel.Machine) {
 func (c *Config) layerByLayer(w *stages.Workload) error {
 	for _, key := range []string{"partition", "first_blocks", "last_blocks", "placement"} {
 		if c.Defined("schedule." + key) {
-			return fmt.Errorf("%s: parallel.zero = 3 makes a unit of every layer by itself, on every rank; remove %s", key, key)
+			return fmt.Errorf("%s: parallel.zero = 3 makes a unit of every layer by itself, on every rank; "+
+				"remove %s", key, key)
 		}
 	}
 	for range w.Network.Layers {
@@ -201,7 +217,8 @@ func (c *Config) network() (network.Network, error) {
 		Context: c.Parallel.Context, Method: c.Parallel.ContextMethod,
 		Overlap: c.Parallel.TensorOverlap, Scatter: c.Parallel.ScatterGather,
 		Expert: c.Parallel.Expert, ExpertTensor: c.Parallel.ExpertTensor,
-		DeepEP: c.Parallel.Dispatcher == parallel.DispatcherDeepEP, EightBits: c.Parallel.Dispatch == parallel.DispatchFP8,
+		DeepEP:    c.Parallel.Dispatcher == parallel.DispatcherDeepEP,
+		EightBits: c.Parallel.Dispatch == parallel.DispatchFP8,
 	}
 	return c.shared.network(group, func() (network.Network, error) {
 		model, err := c.model()
@@ -221,7 +238,7 @@ func (c *Config) ReadModel() (models.Model, error) {
 	return m, err
 }
 
-// model does what ReadModel does; its errors have no place yet.
+// model does what ReadModel does, with errors that have no position yet.
 func (c *Config) model() (models.Model, error) {
 	model := c.Model
 	if model.Preset == "" && model.File == "" && model.Family == "" {
@@ -231,12 +248,12 @@ func (c *Config) model() (models.Model, error) {
 		return c.withAttention(model), err
 	}
 	model, _, err := c.modelFile()
-	given := c.Model // which has keys beside the file's that go with it
+	given := c.Model // its other keys replace those of the file
 	given.File = ""
 	return c.withAttention(setting.Overlay(model, given)), err
 }
 
-// modelFile reads the file that [model] names, and says what of it changes nothing.
+// modelFile reads the file that [model] names, and lists what it ignores in the file.
 func (c *Config) modelFile() (models.Model, []string, error) {
 	data, err := c.readBeside(c.Model.File, maxSize)
 	if err != nil {
@@ -249,18 +266,18 @@ func (c *Config) modelFile() (models.Model, []string, error) {
 	return model, unread, err
 }
 
-// withAttention lets a model that says nothing of it have fused attention where there
-// are kernels for that: in 16 bits, on devices that are no cores of a CPU.
+// withAttention gives a model that does not choose its attention fused attention if there are
+// kernels for it: in 16 bits, on devices other than cores of a CPU.
 func (c *Config) withAttention(m models.Model) models.Model {
 	options, err := c.machineOptions()
 	wide := c.Train.Precision == "" || c.Train.Precision == "fp32"
-	if err != nil || wide || isCPU(options.Device) { // building will say what is wrong
+	if err != nil || wide || isCPU(options.Device) { // building reports the error
 		return m
 	}
 	return m.Fused()
 }
 
-// undivided returns the network of a workload as it is where no devices share layers.
+// undivided returns the network of a workload before devices divide its layers.
 func (c *Config) undivided(w *stages.Workload) (network.Network, error) {
 	if w.Network.Group.All() == 1 && !w.Network.Group.Dispatches() {
 		return w.Network, nil

@@ -1,23 +1,22 @@
 package configs
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
 	"psim/internal/units"
 )
 
-// The names of what does not split the network: replicas of it, and with fsdpName
-// replicas that share out parameters, gradients and the optimizer's state.
+// The schedules that do not split the network into stages: ddp has replicas, and fsdp has replicas
+// that shard parameters, gradients and the optimizer's state.
 const (
 	ddpName  = "ddp"
 	fsdpName = "fsdp"
 )
 
-// settle makes of the schedule's name what follows from it: fsdp is ddp with zero = 3,
-// and both have one stage. Where a --set names the schedule, that is said of what the
-// file has for another one; what was typed beside the name stays, and may be refused.
+// settle applies the consequences of the schedule's name: fsdp is ddp with zero = 3, and both have
+// one stage. If a --set names the schedule, settle drops keys of the file that belong to another
+// schedule. Keys that are also given by --set stay, and may be refused.
 func (c *Config) settle(kind work) error {
 	name := c.Schedule.Name
 	if name != ddpName && name != fsdpName {
@@ -25,10 +24,12 @@ func (c *Config) settle(kind work) error {
 	}
 	if name == fsdpName {
 		if kind == byTimes {
-			return c.problem("schedule", errors.New(`name = "fsdp": shards the parameters of a network, of which [times] knows none; use [model], or another schedule`))
+			return c.problemf("schedule", `name = "fsdp": shards the parameters of a network, and [times] has no `+
+				`network; use [model], or another schedule`)
 		}
 		if z := c.Parallel.Zero; z != 3 && c.Defined("parallel.zero") && !c.overruled("parallel.zero") {
-			return c.problem("parallel", fmt.Errorf(`zero = %d: schedule.name = "fsdp" is ddp with zero = 3; remove zero, or set schedule.name = "ddp"`, z))
+			return c.problemf("parallel", `zero = %d: schedule.name = "fsdp" is ddp with zero = 3; remove zero, `+
+				`or set schedule.name = "ddp"`, z)
 		}
 		c.Schedule.Name, c.Parallel.Zero = ddpName, 3
 	}
@@ -36,7 +37,7 @@ func (c *Config) settle(kind work) error {
 	return nil
 }
 
-// dropSplit leaves out what the file says of a network that is split.
+// dropSplit drops the keys of the file about splitting the network.
 func (c *Config) dropSplit(name string) {
 	split := []string{"stages", "virtual_stages", "partition", "placement", "group", "whole_last"}
 	split = slices.DeleteFunc(split, func(key string) bool { return !c.overruled("schedule." + key) })
@@ -46,7 +47,8 @@ func (c *Config) dropSplit(name string) {
 		switch s := &c.Schedule; key {
 		case "stages":
 			if s.Stages > 1 {
-				c.changes = append(c.changes, fmt.Sprintf("%s does not split the network: 1 stage instead of %d", name, s.Stages))
+				c.changes = append(c.changes, fmt.Sprintf("%s does not split the network: 1 stage instead of %d",
+					name, s.Stages))
 			}
 			s.Stages = own.Stages
 		case "virtual_stages":
@@ -63,8 +65,8 @@ func (c *Config) dropSplit(name string) {
 	}
 }
 
-// overruled reports whether a key stands in the file, but the schedule's name, which
-// decides of it, was typed, and the key was not.
+// overruled reports whether the file gives a key, and --set gives the name of the schedule, which
+// decides the key, but not the key itself.
 func (c *Config) overruled(key string) bool {
 	typed := func(key string) bool {
 		return slices.ContainsFunc(c.sources[1:], func(s *source) bool { return s.defines(key) })
@@ -72,21 +74,22 @@ func (c *Config) overruled(key string) bool {
 	return c.sources[0].defines(key) && !typed(key) && typed("schedule.name")
 }
 
-// scaled keeps the samples of every replica where their number changes (weak
-// scaling), and says so. A batch that was typed is the total, and stays.
+// scaled returns the settings that keep the samples of every replica when the number of replicas
+// changes (weak scaling), and describes the change. A batch given by --set is a total, and stays.
 func (c *Config) scaled(replicas int) (sets []string, change string) {
 	was, global := int64(c.Parallel.Data), c.Batch.Global
 	typed := slices.ContainsFunc(c.sources[1:], func(s *source) bool { return s.defines("batch.global") })
 	switch {
-	case global == 0: // every replica has so many microbatches of so many
+	case global == 0: // batch.micro and schedule.microbatches count for each replica
 		return nil, ""
 	case typed:
 		return nil, fmt.Sprintf(", which share batch.global = %d", global)
-	case global%was != 0: // building will say so
+	case global%was != 0: // building reports the error
 		return nil, ""
 	}
 	each := global / was
 	total := each * int64(replicas)
 	return []string{fmt.Sprintf("batch.global=%d", total)},
-		fmt.Sprintf(", of %s each as before: batch.global = %d instead of %d", units.Plural(int(each), "sample"), total, global)
+		fmt.Sprintf(", of %s each as before: batch.global = %d instead of %d", units.Plural(int(each), "sample"),
+			total, global)
 }

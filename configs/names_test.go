@@ -47,7 +47,7 @@ func TestContradictsName(t *testing.T) {
 		{"exec", []string{"schedule.stages=2", "schedule.name=fsdp"}, stages},
 		{"ddp", []string{"schedule.stages=2"}, stages},
 		{"exec", []string{"schedule.name=fsdp", "parallel.zero=1"}, `parallel.zero=1: parallel.zero = 1: schedule.name = "fsdp" is ddp with zero = 3`},
-		{"zero-bubble", []string{"schedule.name=fsdp"}, "[times] knows none"},
+		{"zero-bubble", []string{"schedule.name=fsdp"}, "[times] has no network"},
 	} {
 		loaded, err := configs.Load(c.example, c.sets...)
 		if err == nil {

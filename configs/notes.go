@@ -13,8 +13,8 @@ import (
 	"psim/internal/units"
 )
 
-// Inputs says, a line each, what the experiment reads, and what it assumes of the
-// training because nothing else is given.
+// Inputs lists, a line each, the files and settings that the experiment reads, and the defaults
+// that it assumes for the training.
 func (c *Config) Inputs() []string {
 	from := "file "
 	if c.folder == "" {
@@ -24,50 +24,44 @@ func (c *Config) Inputs() []string {
 	for _, s := range c.sources[1:] {
 		lines = append(lines, "reads    setting "+s.label)
 	}
-	for _, file := range [][2]string{{"order", c.Schedule.File}, {"network", c.Model.File}, {"machine", c.Machine.File}} {
+	files := [][2]string{{"order", c.Schedule.File}, {"network", c.Model.File}, {"machine", c.Machine.File}}
+	for _, file := range files {
 		if file[1] != "" {
 			lines = append(lines, "reads    "+file[0]+" "+file[1])
 		}
 	}
-	switch {
-	case c.Defined("times"):
-		return append(lines, c.assumed("times.p2p", "times.optimizer")...)
-	case c.Defined("model"):
-		lines = append(lines, c.assumed("train.precision", "train.optimizer", "train.recompute")...)
-	}
-	if c.Parallel.Data > 1 && c.Parallel.Zero < 3 {
-		lines = append(lines, c.assumed("parallel.bucket")...)
-	}
-	if c.Parallel.Data > 1 {
-		lines = append(lines, c.assumed("parallel.overlap", "parallel.collectives")...)
-	}
-	return lines
-}
-
-// assumed says what holds for the keys that are not given.
-func (c *Config) assumed(keys ...string) (lines []string) {
-	for _, key := range keys {
-		section, name, _ := strings.Cut(key, ".")
-		for s, options := range setting.Each(*c) {
-			if s.Key != section || c.Defined(key) || c.laidBy(key) != "" {
-				continue
-			}
-			for k := range setting.Each(options) {
-				switch {
-				case k.Key != name:
-				case k.Default != nil:
-					lines = append(lines, fmt.Sprintf("assumes  %s = %s", key, setting.Quote(k.Default)))
-				default:
-					lines = append(lines, fmt.Sprintf("assumes  no %s: %s", key, k.Unset))
-				}
+	times := c.Defined("times")
+	for _, section := range []struct {
+		name    string
+		options any
+		noted   bool
+	}{
+		{"times", c.Times, times}, {"train", c.Train, !times && c.Defined("model")},
+		{"parallel", c.Parallel, !times && c.Parallel.Data > 1},
+	} {
+		for s := range setting.Each(section.options) {
+			if s.Assumed && section.noted && s.Effective(*c) {
+				lines = append(lines, c.assumed(section.name+"."+s.Key)...)
 			}
 		}
 	}
 	return lines
 }
 
-// Decisions says what was decided for a plan of the experiment: the network, how it is
-// cut, its batch and gradients.
+// assumed names the default of a key that is not given, or says what applies without it.
+func (c *Config) assumed(key string) []string {
+	s, _, _ := setting.Find(*c, key)
+	switch {
+	case c.Defined(key) || c.laidBy(key) != "":
+		return nil
+	case s.Default != nil:
+		return []string{fmt.Sprintf("assumes  %s = %s", key, setting.Quote(s.Default))}
+	}
+	return []string{fmt.Sprintf("assumes  no %s: %s", key, s.Unset)}
+}
+
+// Decisions lists what was decided for a plan of the experiment: the network, how it is cut, its
+// batch and its gradients.
 func (c *Config) Decisions(p *Experiment) (lines []string) {
 	if p.Staged != nil {
 		lines = append(lines, c.networkNotes(p)...)
@@ -76,16 +70,18 @@ func (c *Config) Decisions(p *Experiment) (lines []string) {
 		lines = append(lines, "decides  stages on ranks "+abbreviated(placement.First))
 	}
 	if p.Search != nil {
-		lines = append(lines, "decides  an order that was searched for; the span of none is below "+units.FormatDuration(p.Search.LowerBound))
+		lines = append(lines, "decides  an order that was searched for; no order has a span below "+
+			units.FormatDuration(p.Search.LowerBound))
 	}
 	return lines
 }
 
-// networkNotes says what was decided of the network and its batch.
+// networkNotes lists what was decided about the network and its batch.
 func (c *Config) networkNotes(p *Experiment) (lines []string) {
 	say := func(format string, args ...any) { lines = append(lines, "decides  "+fmt.Sprintf(format, args...)) }
 	w, n := p.Staged, p.Network
-	text := fmt.Sprintf("network %s: %s, %s parameters", n.Name, units.Plural(len(n.Layers), "layer"), units.FormatCount(n.Parameters()))
+	text := fmt.Sprintf("network %s: %s, %s parameters", n.Name, units.Plural(len(n.Layers), "layer"),
+		units.FormatCount(n.Parameters()))
 	if active := n.ActiveParameters(); active < n.Parameters() {
 		text += fmt.Sprintf(", %s of them for a token", units.FormatCount(active))
 	}
@@ -111,7 +107,7 @@ func (c *Config) networkNotes(p *Experiment) (lines []string) {
 	return append(lines, bucketNotes(p)...)
 }
 
-// bucketNotes says how gradients are summed.
+// bucketNotes lists the buckets in which gradients are summed.
 func bucketNotes(p *Experiment) []string {
 	var counts []int
 	var largest int64
@@ -124,18 +120,19 @@ func bucketNotes(p *Experiment) []string {
 	if largest == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("decides  %s buckets of gradients by stage, the largest of %s", abbreviated(counts), units.FormatBytes(largest))}
+	return []string{fmt.Sprintf("decides  %s buckets of gradients by stage, the largest of %s", abbreviated(counts),
+		units.FormatBytes(largest))}
 }
 
-// MachineNotes says what of a machine the plan reads, assumes and uses.
+// MachineNotes lists what the plan reads, assumes and uses of a machine.
 func (c *Config) MachineNotes(p *Experiment) []string {
 	if c.Defined("times") {
-		return nil // which need none
+		return nil // there is no machine
 	}
 	m, lines := p.Machine, []string(nil)
-	for _, row := range [][2]string{{"device " + m.Device.Name, m.Device.Name}, {"link " + m.Link.Name, m.Link.Name}, {"network " + m.Network.Name, m.Network.Name}} {
-		if row[1] != "" && row[1] != inline {
-			lines = append(lines, "reads    "+row[0]+" of the catalog")
+	for _, named := range [][2]string{{"device", m.Device.Name}, {"link", m.Link.Name}, {"network", m.Network.Name}} {
+		if kind, name := named[0], named[1]; name != "" && name != inline {
+			lines = append(lines, "reads    "+kind+" "+name+" of the catalog")
 		}
 	}
 	if p.Network.TokensPerSample > 1 {
@@ -154,19 +151,23 @@ func (c *Config) MachineNotes(p *Experiment) []string {
 		lines = append(lines, c.assumed("machine.nics_per_node")...)
 	}
 	if p.Staged != nil {
-		lines = append(append(lines, c.assumed("machine.memory_margin")...), deviceNotes(m.Device, cmp.Or(p.Staged.Training.Precision, "fp32"))...)
+		lines = append(lines, c.assumed("machine.memory_margin")...)
+		lines = append(lines, deviceNotes(m.Device, cmp.Or(p.Staged.Training.Precision, "fp32"))...)
 		if held := c.Memory.Process(c.groups()); held.Context+held.Buffers > 0 {
-			lines = append(lines, fmt.Sprintf("decides  a process holds %s of context and %s of buffers for %s beside its tensors, and %g %% of those that come and go",
-				units.FormatBytes(held.Context), units.FormatBytes(held.Buffers), units.Plural(c.groups(), "group"), 100*held.Allocator))
+			lines = append(lines, fmt.Sprintf("decides  a process holds %s of context and %s of buffers for %s "+
+				"in addition to its tensors, and %g %% of those that come and go",
+				units.FormatBytes(held.Context), units.FormatBytes(held.Buffers),
+				units.Plural(c.groups(), "group"), 100*held.Allocator))
 		}
 		if m.MemoryPerNode > 0 {
-			lines = append(lines, fmt.Sprintf("decides  the devices of a node share %s of memory", units.FormatBytes(int64(m.MemoryPerNode))))
+			lines = append(lines, fmt.Sprintf("decides  the devices of a node share %s of memory",
+				units.FormatBytes(int64(m.MemoryPerNode))))
 		}
 	}
 	return append(lines, linkNotes(p)...)
 }
 
-// attentionNote says how attention is computed.
+// attentionNote describes how attention is computed.
 func (c *Config) attentionNote() string {
 	if m, err := c.model(); err == nil && m.Attention == models.AttentionFlash {
 		return "attention flash: one kernel, which leaves out what the mask covers and keeps no scores"
@@ -174,7 +175,7 @@ func (c *Config) attentionNote() string {
 	return "attention unfused: the scores of all pairs of tokens are written and read"
 }
 
-// deviceNotes says what a device reaches and holds.
+// deviceNotes lists the rate and the memory of a device.
 func deviceNotes(d costmodel.Device, precision string) (lines []string) {
 	if rate, err := d.Achievable(precision); err == nil {
 		lines = append(lines, fmt.Sprintf("decides  large products reach %s in %s", units.FormatFLOPS(rate), precision))
@@ -183,12 +184,13 @@ func deviceNotes(d costmodel.Device, precision string) (lines []string) {
 	case d.Memory == 0:
 		return append(lines, "decides  no limit of memory is known")
 	case d.Margin > 0:
-		return append(lines, fmt.Sprintf("decides  %s of %s of memory may be used", units.FormatBytes(d.Usable()), units.FormatBytes(int64(d.Memory))))
+		return append(lines, fmt.Sprintf("decides  %s of %s of memory may be used", units.FormatBytes(d.Usable()),
+			units.FormatBytes(int64(d.Memory))))
 	}
 	return append(lines, fmt.Sprintf("decides  all %s of memory may be used", units.FormatBytes(int64(d.Memory))))
 }
 
-// linkNotes says which links messages and groups take.
+// linkNotes lists the links that messages and groups use.
 func linkNotes(p *Experiment) (lines []string) {
 	m, seen := p.Machine, []string{}
 	say := func(what string, links []string) {
@@ -197,13 +199,17 @@ func linkNotes(p *Experiment) (lines []string) {
 		}
 	}
 	if nodes := m.Nodes(p.Graph.Ranks()); nodes > 1 {
-		say(fmt.Sprintf("%d nodes of %s, each with %s", nodes, units.Plural(m.DevicesPerNode, "device"), units.Plural(max(1, m.NICsPerNode), "network card")), []string{named(m.Network.Name, "machine.network")})
+		devices, cards := units.Plural(m.DevicesPerNode, "device"), units.Plural(max(1, m.NICsPerNode), "network card")
+		network := named(m.Network.Name, "machine.network")
+		say(fmt.Sprintf("%d nodes of %s, each with %s", nodes, devices, cards), []string{network})
 	}
 	if m.Tensor > 1 {
 		say(fmt.Sprintf("tensor-parallel groups of %d devices", m.Tensor), p.within(1, m.Tensor))
 	}
 	if m.Context > 1 {
-		say(fmt.Sprintf("sequences in %d parts, which attend to each other by %s", m.Context, cmp.Or(p.Staged.Network.Group.Method, group.ContextRing)), p.within(max(1, m.Tensor), m.Context))
+		method := cmp.Or(p.Staged.Network.Group.Method, group.ContextRing)
+		say(fmt.Sprintf("sequences in %d parts, which attend to each other by %s", m.Context, method),
+			p.within(max(1, m.Tensor), m.Context))
 	}
 	var messages []string
 	for i := range p.Graph.Classes {
@@ -228,26 +234,25 @@ func linkNotes(p *Experiment) (lines []string) {
 	return seen
 }
 
-// within lists the links among so many devices of a rank, so far from each other.
-func (p *Experiment) within(apart, devices int) (links []string) {
+// within lists the links among a number of devices of a rank that are stride devices apart.
+func (p *Experiment) within(stride, devices int) (links []string) {
 	m := p.Machine
-	if m.DevicesPerNode == 0 || apart < m.DevicesPerNode {
+	if m.DevicesPerNode == 0 || stride < m.DevicesPerNode {
 		links = append(links, named(m.Link.Name, "machine.link"))
 	}
-	if m.DevicesPerNode > 0 && apart*devices > m.DevicesPerNode {
+	if m.DevicesPerNode > 0 && stride*devices > m.DevicesPerNode {
 		links = append(links, named(m.Network.Name, "machine.network"))
 	}
 	return links
 }
 
-// between adds the link between two ranks, if there is none of its name.
+// between adds the link between two ranks, unless the list has its name already.
 func (p *Experiment) between(links []string, a, b int32) []string {
-	l, queue := p.Machine.Between(a, b)
-	key := "machine.link"
-	if queue%3 == 0 { // of a network card
+	path, key := p.Machine.Between(a, b), "machine.link"
+	if path.Network {
 		key = "machine.network"
 	}
-	if name := named(l.Name, key); a != b && !slices.Contains(links, name) {
+	if name := named(path.Name, key); a != b && !slices.Contains(links, name) {
 		links = append(links, name)
 	}
 	return links
@@ -261,10 +266,10 @@ func named(name, key string) string {
 	return name
 }
 
-// inline names what the configuration describes itself.
+// inline names a device or link that the configuration itself describes.
 const inline = "inline"
 
-// spread prints the sizes of microbatches.
+// spread prints the range of the sizes of microbatches.
 func spread(samples []int64) string {
 	least, most := slices.Min(samples), slices.Max(samples)
 	if least == most {
@@ -273,7 +278,7 @@ func spread(samples []int64) string {
 	return fmt.Sprintf("%d to %d samples", least, most)
 }
 
-// abbreviated prints a list, and of a long one its ends.
+// abbreviated prints a list, or the two ends of a long one.
 func abbreviated[T int | int32](list []T) string {
 	const most, ends = 16, 4
 	var words []string

@@ -9,16 +9,16 @@ import (
 	"psim/internal/setting"
 )
 
-// Object returns the experiment as tables and keys of TOML, in the types of JSON, with
-// defaults and with what the files say that it names; only schedule.file stays the
-// name of one. Written back as TOML, it is the same experiment.
+// Object returns the experiment as tables and keys of TOML, in the types of JSON, with defaults
+// and with the content of the files that it names, except for schedule.file. Written back as
+// TOML, it is the same experiment.
 func (c *Config) Object() map[string]any {
 	kind, err := c.work()
 	if err != nil {
 		return nil
 	}
 	skip := func(s setting.Setting) bool { return s.Meaningless(string(kind)) }
-	order := func(s setting.Setting) bool { // an order follows from fewer keys than have defaults
+	order := func(s setting.Setting) bool { // without the defaults of keys that an order does not need
 		sized := s.Key == "stages" || s.Key == "virtual_stages"
 		return skip(s) || s.Key != "name" && kind == byCollective || sized && !c.Defined("schedule."+s.Key)
 	}
@@ -33,7 +33,9 @@ func (c *Config) Object() map[string]any {
 	add("batch", false, setting.Object(c.Batch, nil))
 	add("data", false, setting.Object(c.Data, nil))
 	add("collective", false, setting.Object(c.Collective, nil))
-	add("parallel", kind == byModel, setting.Object(c.Parallel, func(s setting.Setting) bool { return skip(s) || s.Key == "overlap_gather" && !c.mayGatherAhead() }))
+	add("parallel", kind == byModel, setting.Object(c.Parallel, func(s setting.Setting) bool {
+		return skip(s) || s.Key == "overlap_gather" && !c.mayGatherAhead()
+	}))
 	if kind == byModel {
 		sections["train"], sections["model"] = setting.Object(c.Train, nil), c.modelObject()
 	}
@@ -46,23 +48,27 @@ func (c *Config) Object() map[string]any {
 	return sections
 }
 
-// mayGatherAhead reports whether parallel.overlap_gather is given, or has an effect: a stack
-// sets it whatever the schedule and ZeRO's stage, and given where it has none it is refused or
-// warned of.
+// mayGatherAhead reports whether parallel.overlap_gather is off, given or has an effect. A stack
+// sets it for any schedule and any ZeRO stage; if it were given where it has no effect, it would
+// be refused or cause a warning.
 func (c *Config) mayGatherAhead() bool {
 	if !c.Parallel.OverlapGather || c.Defined("parallel.overlap_gather") {
 		return true
 	}
 	ordered, schedule, err := c.ordered()
 	sharded := c.Parallel.Zero == 1 || c.Parallel.Zero == 2
-	return err == nil && sharded && schedule.Placement(ordered.shape(schedule, max(1, ordered.Schedule.Microbatches))).Second == nil
+	if err != nil || !sharded {
+		return false
+	}
+	shape := ordered.shape(schedule, max(1, ordered.Schedule.Microbatches))
+	return schedule.Placement(shape).Second == nil
 }
 
-// modelObject writes [model]: what is given beside a preset, or all of a file, and the
-// kernels and the attention of a transformer, whoever has set them.
+// modelObject writes [model]: the keys that are given with a preset, or all of a file, and for a
+// transformer its kernels and its attention.
 func (c *Config) modelObject() map[string]any {
 	model, err := c.model()
-	if err != nil { // building has said so
+	if err != nil { // building has reported it
 		model = c.Model
 	}
 	if model.Transformer() {
@@ -83,7 +89,7 @@ func (c *Config) machineObject() map[string]any {
 	}
 	options.File = ""
 	table := setting.Object(options, func(s setting.Setting) bool { return s.Key == "link" || s.Key == "network" })
-	m, _ := options.Machine(unsourced()) // building has said what is wrong
+	m, _ := options.Machine(unsourced()) // building has reported errors
 	for key, o := range map[string]link.Options{"link": options.Link, "network": options.Network} {
 		if key == "link" && o.Given() {
 			o = o.Over(m.Device.Link)
@@ -101,7 +107,7 @@ func (c *Config) machineObject() map[string]any {
 // ofHost reports whether a setting is one of [machine.host].
 func ofHost(set string) bool { return strings.HasPrefix(set, "machine.host.") }
 
-// linkValue writes a link by its name, or with all it says; nil is none.
+// linkValue writes a link by its name, or with all its keys; nil if there is none.
 func linkValue(key string, o link.Options) any {
 	if o.Named() {
 		return o.Name

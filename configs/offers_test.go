@@ -21,7 +21,7 @@ func TestNotInStack(t *testing.T) {
 		{"train.stack=nanotron parallel.data=2 parallel.zero=1", ""},
 		{"train.stack=nanotron parallel.data=2 parallel.zero=3", "stack nanotron has no parallel.zero = 3"},
 		{"train.stack=megatron-2021 parallel.data=2 parallel.zero=1 train.recompute=selective model.attention=unfused",
-			`stack megatron-2021 has no train.recompute = "selective", no parallel.zero = 1`},
+			`stack megatron-2021 has no parallel.zero = 1, no train.recompute = "selective"`},
 		{"train.stack=megatron-2021 parallel.zero=1", ""}, // by itself there is nobody to share with
 		{"train.stack=nanotron train.precision=fp8 machine.device=h100-80gb-sxm", `stack nanotron has no train.precision = "fp8"`},
 		{"train.stack=megatron-te train.precision=fp8 machine.device=h100-80gb-sxm", ""},

@@ -80,7 +80,7 @@ func TestOrderFileErrors(t *testing.T) {
 		{good, "schedule.stages=3", "schedule.stages=3: schedule.stages = 3: mine.csv has 2; remove stages, which follows from the file"},
 		{good, "schedule.microbatches=3", "schedule.microbatches = 3: mine.csv has 2"},
 		{good, "schedule.virtual_stages=2", "schedule.virtual_stages = 2: mine.csv has 1"},
-		{good, "schedule.placement=[1,0]", "schedule.placement: has no meaning beside file, which says where and in which order all is done; remove placement"},
+		{good, "schedule.placement=[1,0]", "schedule.placement: has no meaning with file, which says where and in which order all is done; remove placement"},
 		{good, "schedule.file=other.csv", `schedule.file=other.csv: cannot be read: no such file or directory`},
 	} {
 		sets := []string{}

@@ -27,10 +27,12 @@ func (c *Config) partition(w *stages.Workload, m costmodel.Machine, schedule sch
 	}
 	w.Placement = schedule.Placement(shape)
 	if w.Placement.Second != nil && c.Parallel.Zero > 1 {
-		return fmt.Errorf("name = %q: holds every stage twice, which is not modelled with parallel.zero = %d; set it to 0 or 1", schedule.Name, c.Parallel.Zero)
+		return fmt.Errorf("name = %q: holds every stage twice, which is not modelled with parallel.zero = %d; "+
+			"set it to 0 or 1", schedule.Name, c.Parallel.Zero)
 	}
 	if w.Placement.Second != nil && c.Parallel.OverlapGather && c.Defined("parallel.overlap_gather") {
-		return fmt.Errorf("name = %q: holds every stage twice, which is not modelled with parallel.overlap_gather = true; set it to false", schedule.Name)
+		return fmt.Errorf("name = %q: holds every stage twice, which is not modelled with parallel.overlap_gather = "+
+			"true; set it to false", schedule.Name)
 	}
 	stageRank, err := c.placement(c.Schedule.Stages)
 	if err != nil {
@@ -40,7 +42,8 @@ func (c *Config) partition(w *stages.Workload, m costmodel.Machine, schedule sch
 		w.Placement.First = stageRank
 	}
 	if stages := len(w.Placement.First); stages > n {
-		return fmt.Errorf("virtual_stages = %d: %d stages in all, but %s", c.Schedule.VirtualStages, stages, tooFewLayers(w.Network))
+		return fmt.Errorf("virtual_stages = %d: %d stages in all, but %s", c.Schedule.VirtualStages, stages,
+			tooFewLayers(w.Network))
 	}
 	if stageRank != nil && c.Schedule.Partition.Rule == schedules.PresetPartition {
 		return errors.New(`placement: partition = "preset" places the stages itself; remove one of the two`)
@@ -55,8 +58,8 @@ func (c *Config) partition(w *stages.Workload, m costmodel.Machine, schedule sch
 	return nil
 }
 
-// cut decides how many layers every stage has. The network's own cut also decides
-// where its stages are.
+// cut chooses the number of layers of every stage. A preset or tagged partition also places the
+// stages.
 func (c *Config) cut(w *stages.Workload, m costmodel.Machine) (err error) {
 	n, stages, by := len(w.Network.Layers), len(w.Placement.First), c.Schedule.Partition
 	switch {
@@ -67,15 +70,19 @@ func (c *Config) cut(w *stages.Workload, m costmodel.Machine) (err error) {
 	case by.Rule == schedules.PresetPartition:
 		w.Layers, w.Placement.First, err = presetPartition(w.Network, c.Schedule.Stages)
 	case by.Rule == schedules.TaggedPartition && len(c.Schedule.Placement) != n:
-		return fmt.Errorf(`"tagged" needs placement to have the rank of each of %d layers, and it has %d`, n, len(c.Schedule.Placement))
+		return fmt.Errorf(`"tagged" needs placement to have the rank of each of %d layers, and it has %d`, n,
+			len(c.Schedule.Placement))
 	case by.Rule == schedules.TaggedPartition:
 		w.Layers, w.Placement.First = partition.Tagged(c.Schedule.Placement)
 	case by.Rule == schedules.BlocksPartition || c.uneven():
 		before, blocks, after := w.Network.Ends()
 		if blocks == 0 {
-			return errors.New(`"blocks": these are a transformer's, and this network has none; use "balanced" or "equal"`)
+			return errors.New(`"blocks": needs the blocks of a transformer, and this network has none; ` +
+				`use "balanced" or "equal"`)
 		}
-		w.Layers, err = partition.Blocks(blocks, partition.Ends{Before: before, After: after, First: c.Schedule.FirstBlocks, Last: c.Schedule.LastBlocks}, stages)
+		w.Layers, err = partition.Blocks(blocks, partition.Ends{
+			Before: before, After: after, First: c.Schedule.FirstBlocks, Last: c.Schedule.LastBlocks,
+		}, stages)
 	case by.Rule == schedules.EqualPartition:
 		w.Layers, err = partition.Equal(n, stages)
 	default:
@@ -90,30 +97,33 @@ func (c *Config) cut(w *stages.Workload, m costmodel.Machine) (err error) {
 	return err
 }
 
-// uneven reports whether the stages at the ends have numbers of blocks of their own.
+// uneven reports whether the first or the last stage has its own number of blocks.
 func (c *Config) uneven() bool { return c.Schedule.FirstBlocks+c.Schedule.LastBlocks > 0 }
 
-// presetPartition finds the cut, and the placement, that belongs to a network.
+// presetPartition returns the cut and the placement of a network that has its own.
 func presetPartition(n network.Network, ranks int) ([]int, []int32, error) {
 	if strings.HasPrefix(n.Name, "vgg16-pipeline") || strings.HasPrefix(n.Name, "vgg-mini-pipeline") {
 		layers, err := models.VGG16Split(ranks)
 		return layers, graph.InOrder(ranks).First, err
 	}
 	if !strings.HasPrefix(n.Name, "gpt2") {
-		return nil, nil, fmt.Errorf(`gpt2, vgg16-pipeline and vgg-mini-pipeline have a partition "preset", %s has none`, n.Name)
+		return nil, nil, fmt.Errorf(`gpt2, vgg16-pipeline and vgg-mini-pipeline have a partition "preset", `+
+			`%s has none`, n.Name)
 	}
 	return models.GPT2Placement(n, ranks)
 }
 
 // layerCosts prices every layer as it is trained, forward and backward, for the first
-// microbatch: what the device takes, or what its host does where that is longer.
+// microbatch: the time of the device or of its host, whichever is longer.
 func layerCosts(layers []network.Layer, w stages.Workload, m costmodel.Machine) ([]float64, error) {
 	compute, err := m.Compute(w.Training)
 	if err != nil {
 		return nil, err
 	}
-	if n := w.Training.RecomputeLayers * len(w.Placement.First); n > 0 && n < len(w.Network.Layers) && w.Training.RecomputeMethod == training.RecomputeBlock {
-		w.Training.Recompute = "none" // which every stage has as much of
+	repeated := w.Training.RecomputeLayers * len(w.Placement.First)
+	byBlock := w.Training.RecomputeMethod == training.RecomputeBlock
+	if repeated > 0 && repeated < len(w.Network.Layers) && byBlock {
+		w.Training.Recompute = "none" // every stage repeats the same number of blocks
 	}
 	costs := make([]float64, len(w.Network.Layers))
 	same := network.Same(layers)
@@ -129,9 +139,10 @@ func layerCosts(layers []network.Layer, w stages.Workload, m costmodel.Machine) 
 	return costs, nil
 }
 
-// tooFewLayers says that a network cannot be cut into so many stages.
+// tooFewLayers explains why a network cannot be cut into the stages asked for.
 func tooFewLayers(n network.Network) string {
-	return fmt.Sprintf("%s has %d layers, and every stage needs at least one (%s)", n.Name, len(n.Layers), layerNames(n))
+	return fmt.Sprintf("%s has %d layers, and every stage needs at least one (%s)", n.Name, len(n.Layers),
+		layerNames(n))
 }
 
 // layerNames lists a network's layers for messages, shortened.

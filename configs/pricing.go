@@ -14,45 +14,18 @@ import (
 	"psim/schedules/graph"
 )
 
-// A PriceSetting is a setting by which some classes of work are priced (see
-// costmodel.MadeOf and graph.Class).
+// A PriceSetting is a setting that prices some classes of work (see costmodel.MadeOf and
+// graph.Class).
 type PriceSetting struct {
 	Key, Value string
 	From       string   // given, stack NAME, kernels NAME, device NAME, link NAME, file NAME or default
-	Classes    []string // one that ends in _ stands for all that begin so
-}
-
-// pricedBy tells the classes of keys; those of a section that are not here price what it
-// does. Without classes a key prices no time.
-var pricedBy = map[string][]string{
-	"machine.compute":                  {"products", unfused},
-	"machine.compute.flops":            {"products", "attention"},
-	"machine.compute.efficiency":       {"products", "attention"},
-	"machine.compute.memory_bandwidth": {"between", "products", "attention", graph.Averaging, graph.Updating},
-	"machine.compute.memory":           {},
-	"machine.compute.launch":           {graph.Launches, graph.Averaging, graph.Updating},
-	"machine.compute.unaligned":        {unaligned, unalignedToo},
-	"machine.compute.unaligned_heads":  {unalignedHeads},
-	"machine.compute.attention":        {fused},
-	"machine.compute.half_head":        {fused},
-	"machine.compute.head_multiple":    {fused},
-	"machine.host":                     {graph.Launches},
-	"machine.link":                     {"tensor", "context", "data_", "expert_", "expert-data_", "tied_"},
-	"machine.link.bandwidth":           {"tensor", "context", "data_", "expert_", "expert-data_", "tied_", "pipeline", "collective"},
-	"machine.link.speedup":             {"tensor", "context", "data_", "expert_", "expert-data_", "tied_", "pipeline", "collective"},
-	"machine.link.latency":             {"tensor", "context", "data_", "expert_", "expert-data_", "tied_", "pipeline", "collective"},
-	"machine.link.shared":              {"pipeline", "collective"},
-	"times.p2p":                        {"pipeline"},
-	"times.host":                       {graph.Launches},
-	"times.host_message":               {graph.Launches},
-	"times.optimizer":                  {graph.Updating},
-	"times.pair":                       {},
+	Classes    []string // one that ends in _ stands for all that begin with it
 }
 
 // pricer lists settings by their classes.
 type pricer struct {
 	config     *Config
-	operations map[string]string // classes by the names of some of their operations
+	operations map[string]string // the classes of operations that settings price by a name
 	list       []PriceSetting
 }
 
@@ -62,11 +35,7 @@ func (c *Config) Pricing(p *Experiment) []PriceSetting {
 	m := p.Machine
 	if c.Defined("times") {
 		for s, value := range setting.Given(c.Times) {
-			classes, ok := pricedBy["times."+s.Key]
-			if !ok {
-				classes = []string{s.Key}
-			}
-			l.add("times."+s.Key, value, "default", classes)
+			l.add("times."+s.Key, value, "default")
 		}
 	}
 	if p.Staged != nil {
@@ -81,8 +50,8 @@ func (c *Config) Pricing(p *Experiment) []PriceSetting {
 		l.section("machine.network", m.Network, "link "+m.Network.Name)
 	}
 	if p.Graph.Shape.Ranks > 1 && p.Graph.Placement.Stages() > 1 {
-		l.add("schedule.name", cmp.Or(c.Schedule.Name, p.Graph.Name), "default", []string{graph.Waiting})
-		l.add("schedule.microbatches", p.Graph.Shape.Microbatches, "default", []string{graph.Waiting})
+		l.add("schedule.name", cmp.Or(c.Schedule.Name, p.Graph.Name), "default")
+		l.add("schedule.microbatches", p.Graph.Shape.Microbatches, "default")
 	}
 	return l.list
 }
@@ -91,28 +60,28 @@ func (c *Config) Pricing(p *Experiment) []PriceSetting {
 func (l *pricer) calibrated(p *Experiment) {
 	d := p.Machine.Device
 	if len(d.Measured) > 0 {
-		l.add("machine.measured", cmp.Or(d.MeasuredModel, units.Plural(len(d.Measured), "layer")), "given", []string{"measured"})
+		l.add("machine.measured", cmp.Or(d.MeasuredModel, units.Plural(len(d.Measured), "layer")), "given")
 	}
 	class := map[string]string{p.Staged.Training.Optimizer: graph.Updating, costmodel.Averaging: graph.Averaging}
 	for _, u := range d.Updates {
 		if class[u.Name] != "" {
-			l.instead(class[u.Name])
-			l.add("machine.optimizer", fmt.Sprintf("%s at %s", u.Name, units.FormatRate(float64(u.Rate))), "given", []string{class[u.Name]})
+			l.removeClass(class[u.Name])
+			value := fmt.Sprintf("%s at %s", u.Name, units.FormatRate(float64(u.Rate)))
+			l.addTo([]string{class[u.Name]}, PriceSetting{Key: "machine.optimizer", Value: value, From: "given"})
 		}
 	}
 	if c := p.Machine.Cores; c.Number > 0 {
-		l.add("machine.cores.number", c.Number, "given", []string{"measured", "products", "attention", "between", graph.Updating})
-		l.add("machine.cores.forward", c.Forward, "given", []string{"measured", "products", "attention", "between"})
-		l.add("machine.cores.backward", c.Backward, "given", []string{"measured", "products", "attention", "between"})
-		l.add("machine.cores.update", c.Update, "given", []string{graph.Updating})
-		l.add("machine.cores.average", c.Average, "given", []string{graph.Averaging})
+		for s, value := range setting.Given(c) {
+			l.add("machine.cores."+s.Key, value, "given")
+		}
 	}
 }
 
-// instead takes a class from the settings that priced it until now.
-func (l *pricer) instead(class string) {
+// removeClass removes a class from the settings that were found to price it so far.
+func (l *pricer) removeClass(class string) {
 	for i := range l.list {
-		l.list[i].Classes = slices.DeleteFunc(slices.Clone(l.list[i].Classes), func(c string) bool { return c == class })
+		l.list[i].Classes = slices.DeleteFunc(slices.Clone(l.list[i].Classes),
+			func(c string) bool { return c == class })
 	}
 }
 
@@ -120,48 +89,42 @@ func (l *pricer) instead(class string) {
 func (l *pricer) device(p *Experiment) {
 	d, precision := p.Machine.Device, p.Staged.Training.Base()
 	if rate, err := d.Achievable(precision); err == nil && l.config.Machine.Compute.FLOPS > 0 {
-		l.add("machine.compute.flops", units.FLOPS(rate), "", pricedBy["machine.compute.flops"])
+		l.add("machine.compute.flops", units.FLOPS(rate), "")
 	} else {
-		l.add("machine.compute.efficiency", d.RateIn(precision).Share, "device "+d.Name, pricedBy["machine.compute.efficiency"])
+		l.add("machine.compute.efficiency", d.RateIn(precision).Share, "device "+d.Name)
 	}
 	if t := p.Staged.Training; t.Narrow() {
 		r := d.RateIn(t.Precision)
 		key := "machine.compute.flops_" + r.Name
 		if l.config.Defined(key) {
-			l.add(key, units.FLOPS(float64(r.Peak)*r.Share), "", []string{"products"})
+			l.add(key, units.FLOPS(float64(r.Peak)*r.Share), "")
 		} else {
-			l.add("machine.compute.efficiency_"+r.Name, r.Share, "device "+d.Name, []string{"products"})
+			l.add("machine.compute.efficiency_"+r.Name, r.Share, "device "+d.Name)
 		}
 	}
-	if p.Machine.Nodes(p.Graph.Ranks()) > 1 { // all wait for the slowest
-		l.add("machine.spread", p.Machine.Spread, "default", []string{"products", "attention", "between", graph.Launches})
+	if p.Machine.Nodes(p.Graph.Ranks()) > 1 { // every step waits for the slowest node
+		l.add("machine.spread", p.Machine.Spread, "default")
 	}
 	d.MemoryBandwidth = units.Rate(float64(d.MemoryBandwidth) * d.Efficiency.Memory)
-	l.operations = operations(p.Staged, d)
+	l.operations = costmodel.OperationClasses(p.Staged, d)
 	l.section("machine.compute", d.In(precision), "device "+d.Name)
 }
 
-// section adds the numbers and words of a struct by its toml tags.
+// section adds the values of a struct whose toml tags are keys of a section.
 func (l *pricer) section(name string, values any, from string) {
 	v := reflect.ValueOf(values)
 	for i := range v.NumField() {
 		key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("toml"), ",")
-		known := slices.ContainsFunc(slices.Concat(costmodel.ComputeOptions{}.Settings(), costmodel.HostTimes{}.Settings(), link.Link{}.Settings()),
-			func(s setting.Setting) bool { return s.Key == key })
+		known := setting.IsKey(*l.config, name+"."+key)
 		if k := v.Field(i).Kind(); !known || k == reflect.Map || k == reflect.Struct {
 			continue
 		}
-		section := strings.Replace(name, "network", "link", 1)
-		classes, ok := pricedBy[section+"."+key]
-		if !ok {
-			classes = pricedBy[section]
-		}
-		l.add(name+"."+key, v.Field(i).Interface(), from, classes)
+		l.add(name+"."+key, v.Field(i).Interface(), from)
 	}
 }
 
-// classes puts classes in the place of the names of operations, and leaves out those that
-// the plan has not.
+// classes replaces the names of operations by their classes, without those that the plan does
+// not have.
 func (l *pricer) classes(names []string) (list []string) {
 	for _, name := range names {
 		if class, ok := l.operations[name]; ok {
@@ -174,21 +137,12 @@ func (l *pricer) classes(names []string) (list []string) {
 	return list
 }
 
-// add lists a value that is not zero. from says where it is from unless it is given.
-func (l *pricer) add(key string, value any, from string, classes []string) {
-	classes = l.classes(classes)
-	if reflect.ValueOf(value).IsZero() || len(classes) == 0 {
+// add lists a key with a value that is not zero, under the classes that its setting prices.
+// from names the source of the value, unless the configuration gives it.
+func (l *pricer) add(key string, value any, from string) {
+	s, _, _ := setting.Find(*l.config, key)
+	if reflect.ValueOf(value).IsZero() {
 		return
-	}
-	c := l.config
-	section, _, _ := strings.Cut(key, ".")
-	switch {
-	case c.Defined(key):
-		from = "given"
-	case section == "machine" && c.Machine.File != "":
-		from = "file " + c.Machine.File
-	case c.laidBy(key) != "":
-		from = c.laidBy(key)
 	}
 	switch v := value.(type) {
 	case []link.SizeRange:
@@ -196,5 +150,23 @@ func (l *pricer) add(key string, value any, from string, classes []string) {
 	case costmodel.TimeTable:
 		value = v.TOML()
 	}
-	l.list = append(l.list, PriceSetting{key, fmt.Sprint(value), from, classes})
+	l.addTo(s.Prices, PriceSetting{Key: key, Value: fmt.Sprint(value), From: from})
+}
+
+// addTo lists a setting under some classes, if the plan has any of them.
+func (l *pricer) addTo(classes []string, p PriceSetting) {
+	if p.Classes = l.classes(classes); len(p.Classes) == 0 {
+		return
+	}
+	c := l.config
+	section, _, _ := strings.Cut(p.Key, ".")
+	switch {
+	case c.Defined(p.Key):
+		p.From = "given"
+	case section == "machine" && c.Machine.File != "":
+		p.From = "file " + c.Machine.File
+	case c.laidBy(p.Key) != "":
+		p.From = c.laidBy(p.Key)
+	}
+	l.list = append(l.list, p)
 }

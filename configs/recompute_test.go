@@ -29,8 +29,8 @@ func TestRecomputeLists(t *testing.T) {
 func TestRecomputeErrors(t *testing.T) {
 	const choices = "none, selective, full, or a list of core_attn, mlp, moe, moe_act, shared_experts, norm, mla_up_proj"
 	for written, want := range map[string]string{
-		`["mlp", "ful"]`:  `train.recompute = "mlp,ful": must be ` + choices + `; "ful" is none of these`,
-		`["mlp", "none"]`: `train.recompute = "mlp,none": must be ` + choices + `; "none" is none of these`,
+		`["mlp", "ful"]`:  `train.recompute = "mlp,ful": must be ` + choices + `; "ful" is not one of these`,
+		`["mlp", "none"]`: `train.recompute = "mlp,none": must be ` + choices + `; "none" is not one of these`,
 		`[]`:              "train.recompute: must be one of none, selective, full, or a list of one or more of core_attn",
 		`[1]`:             "train.recompute: must be one of none, selective, full, or a list of one or more of core_attn",
 		`3`:               "train.recompute: must be a string, not an integer",
@@ -46,7 +46,7 @@ func TestRecomputeErrors(t *testing.T) {
 func TestRecomputeLayers(t *testing.T) {
 	experiment, err := parse(t, networkKeys, "train.recompute=selective", "train.recompute_layers=2").Build()
 	require.NoError(t, err)
-	require.Contains(t, experiment.Warnings, `train.recompute_layers = 2: no effect with recompute = "selective", since it is about the layers that recompute = "full" repeats`)
+	require.Contains(t, experiment.Warnings, `train.recompute_layers = 2: no effect with train.recompute = "selective", since it is about the layers that recompute = "full" repeats`)
 	for want, sets := range map[string][]string{
 		"train.recompute_layers = 2: is not modelled with parallel.zero = 3": {"schedule.name=ddp", "schedule.stages=1", "schedule.microbatches=1", "parallel.data=4", "parallel.zero=3", "train.recompute=full", "train.recompute_layers=2"},
 		`train.recompute_method = "blocks": must be uniform or block`:        {"train.recompute_method=blocks"},

@@ -14,16 +14,20 @@ import (
 	"psim/schedules/wiring"
 )
 
-// Sharing returns the experiment for plans that divide the same network: what is the
-// same for many of them is made once, even where they are made side by side. Until it
-// is used no more, nothing may change but what Divide may.
+// Sharing returns the experiment for many plans that divide the same network, from several
+// goroutines: parts that plans have in common are made once. While it is in use, only Cut and
+// Scheduled may change it.
 func (c *Config) Sharing() *Config {
 	v := *c
-	v.shared = &shared{networks: map[group.Group]network.Network{}, trainings: map[trainingKey]trained{}, cuts: map[cutKey][]int{}, costs: map[cutKey][]float64{}, plans: map[stagedKey]*stages.Staged{}, pipelines: map[pipelineKey]wiring.Pipeline{}}
+	v.shared = &shared{
+		networks: map[group.Group]network.Network{}, trainings: map[trainingKey]trained{},
+		cuts: map[cutKey][]int{}, costs: map[cutKey][]float64{},
+		plans: map[stagedKey]*stages.Staged{}, pipelines: map[pipelineKey]wiring.Pipeline{},
+	}
 	return &v
 }
 
-// shared holds what many plans of a network have in common. nil holds nothing.
+// shared holds the parts that many plans of a network have in common. A nil shared keeps nothing.
 type shared struct {
 	mutex     sync.Mutex
 	networks  map[group.Group]network.Network
@@ -31,26 +35,27 @@ type shared struct {
 	machine   *costmodel.Machine
 	plans     map[stagedKey]*stages.Staged
 	cuts      map[cutKey][]int
-	costs     map[cutKey][]float64 // of layers, whatever the stages
+	costs     map[cutKey][]float64 // of layers, for any number of stages
 	pipelines map[pipelineKey]wiring.Pipeline
 	actions   int // in all pipelines
 	tensors   int // in all plans
 }
 
-// A trainingKey is what a network's operations and parameters depend on as they are trained,
-// but for what is repeated in one.
+// A trainingKey holds what the operations and parameters of a trained network depend on, except
+// for recomputation.
 type trainingKey struct {
 	group     group.Group
-	recompute string // where that says which operands are kept
+	recompute string // set only if it decides which operands are kept
 }
 
 // A trained is a network as it is trained on one rank, and its parameters by layer.
 type trained struct {
-	asked, network network.Network // without what is repeated in one, and with it
-	counts         []stages.ParameterCount
+	unmarked network.Network // without marks on the operations that recomputation repeats
+	network  network.Network // with these marks
+	counts   []stages.ParameterCount
 }
 
-// trained finds the network of a workload as it is trained.
+// trained returns the network of a workload as it is trained.
 func (s *shared) trained(w *stages.Workload) trained {
 	make := func() (trained, error) {
 		n := w.Training.Trained(w.Network)
@@ -68,10 +73,10 @@ func (s *shared) trained(w *stages.Workload) trained {
 	return t
 }
 
-// layerCosts prices the layers of a workload; the number of its stages may tell what is
-// repeated.
+// layerCosts prices the layers of a workload. With recompute_layers the costs depend on the number
+// of stages, and are not shared.
 func (s *shared) layerCosts(w *stages.Workload, m costmodel.Machine) ([]float64, error) {
-	make := func() ([]float64, error) { return layerCosts(s.trained(w).asked.Layers, *w, m) }
+	make := func() ([]float64, error) { return layerCosts(s.trained(w).unmarked.Layers, *w, m) }
 	if s == nil || w.Training.RecomputeLayers > 0 {
 		return make()
 	}
@@ -93,21 +98,24 @@ type pipelineKey struct {
 	stages   int // layers, with ZeRO 3
 }
 
-// A planKey is what the stages of a plan depend on.
+// A stagedKey is what the stages of a plan depend on.
 type stagedKey struct {
 	group               group.Group
 	layers, placement   string
-	replicated, layered int // layered: replicas, which share layers
+	replicated, layered int // layered: the number of replicas that share layers
 	sharded             bool
-	recompute           string // where that exchanges tokens with experts again, or says which operands are kept
+	recompute           string // set only if it repeats exchanges with experts, or decides which operands are kept
 }
 
-// plan makes the plan of a workload, or one like another.
+// staged plans the stages of a workload, or copies the plan of a similar one.
 func (s *shared) staged(w *stages.Workload) *stages.Staged {
 	if s == nil {
 		return w.Staged()
 	}
-	key := stagedKey{group: w.Network.Group, layers: fmt.Sprint(w.Layers), placement: fmt.Sprint(w.Placement), replicated: min(2, w.Replicas), sharded: w.Zero > 0}
+	key := stagedKey{
+		group: w.Network.Group, layers: fmt.Sprint(w.Layers), placement: fmt.Sprint(w.Placement),
+		replicated: min(2, w.Replicas), sharded: w.Zero > 0,
+	}
 	if w.Zero >= 3 {
 		key.layered = w.Replicas
 	}
@@ -118,7 +126,7 @@ func (s *shared) staged(w *stages.Workload) *stages.Staged {
 	return w.StagedLike(staged)
 }
 
-// forgetting drops the plans that are kept where another would make them too large.
+// forgetting drops the plans that are kept if one more would make them too large.
 func (s *shared) forgetting(staged *stages.Staged) *stages.Staged {
 	tensors := 0
 	for i := range staged.Stages {
@@ -133,14 +141,14 @@ func (s *shared) forgetting(staged *stages.Staged) *stages.Staged {
 	return staged
 }
 
-// mostActions bounds the orders that are kept, and mostTensors the plans: a mixture of
-// hundreds of experts has tens of thousands.
+// mostActions bounds the orders that are kept, and mostTensors the plans: a mixture of hundreds of
+// experts has tens of thousands of tensors.
 const (
 	mostActions = 4 << 20
 	mostTensors = 4 << 20
 )
 
-// remember returns what is known by a key, or makes it.
+// remember returns the value of a key, or makes it.
 func remember[K comparable, V any](s *shared, known map[K]V, key K, make func() (V, error)) (V, error) {
 	s.mutex.Lock()
 	v, ok := known[key]
@@ -148,7 +156,7 @@ func remember[K comparable, V any](s *shared, known map[K]V, key K, make func() 
 	if ok {
 		return v, nil
 	}
-	v, err := make() // twice, if two need it at once
+	v, err := make() // several goroutines may make the same value
 	if err == nil {
 		s.mutex.Lock()
 		known[key] = v
@@ -171,7 +179,7 @@ func (s *shared) cut(w *stages.Workload, stages int, make func() ([]int, error))
 	return remember(s, s.cuts, cutKey{w.Network.Group, w.Training, w.Samples[0], stages}, make)
 }
 
-// pipeline makes an order, and keeps it while there is room.
+// pipeline makes an order, and keeps it.
 func (s *shared) pipeline(of schedules.Schedule, shape graph.Shape, stageRank []int32) (wiring.Pipeline, error) {
 	make := func() (wiring.Pipeline, error) { return of.Pipeline(shape, stageRank) }
 	if s == nil {

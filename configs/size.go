@@ -7,9 +7,8 @@ import (
 	"psim/schedules/graph"
 )
 
-// checkSize refuses what would be too large before anything of that size is
-// made: every stage has a forward and a backward of every microbatch, in
-// every replica.
+// checkSize refuses a graph that would be too large, before it is built: every stage has a forward
+// and a backward of every microbatch, in every replica.
 func (c *Config) checkSize() error {
 	if tasks := 2 * c.stageMicrobatches(); tasks > graph.MaxTasks {
 		stages := c.stages()
@@ -17,20 +16,21 @@ func (c *Config) checkSize() error {
 		if stages > value && c.Parallel.Zero < 3 {
 			key, value = "stages", stages
 		}
-		return fmt.Errorf("%s = %.0f: the graph would have at least %.2g tasks, more than %d", key, value, tasks, graph.MaxTasks)
+		return fmt.Errorf("%s = %.0f: the graph would have at least %.2g tasks, more than %d", key, value, tasks,
+			graph.MaxTasks)
 	}
 	return nil
 }
 
-// Tasks estimates the size of the graph before its order is made, without what
-// replicas sum in the end; wiring counts all before it makes any.
+// Tasks estimates the size of the graph before its order is made, without the sums over replicas
+// at the end. Wiring counts exactly.
 func (c *Config) Tasks() float64 {
 	if kind, err := c.work(); err == nil && kind == byCollective {
 		ring, _ := collective.Find(c.Schedule.Name) // without a name there are no tasks
 		return ring.Tasks(c.Collective.Ranks)
 	}
-	// F, I, W and a message after the first two; or with ZeRO 3 F, B, a gather
-	// before each and a sum.
+	// F, I, W and a message after each of the first two; or with ZeRO 3 F, B, a gather before each,
+	// and a sum.
 	const most = 5
 	return most * c.stageMicrobatches()
 }
@@ -56,18 +56,17 @@ func (c *Config) stageMicrobatches() float64 {
 	return c.stages() * c.Microbatches() * float64(c.Parallel.Data)
 }
 
-// stages counts the stages: those of ranks, or with ZeRO 3 the layers.
+// stages counts the stages; with ZeRO 3 these are the layers.
 func (c *Config) stages() float64 {
 	if c.Parallel.Zero == 3 {
-		if n, err := c.network(); err == nil { // if not, building will say so
+		if n, err := c.network(); err == nil { // otherwise building reports the error
 			return float64(len(n.Layers))
 		}
 	}
 	return float64(max(1, c.Schedule.Stages)) * float64(c.PerRank())
 }
 
-// PerRank counts the stages of a rank, for which [times] and [memory] are
-// given one by one.
+// PerRank counts the stages of a rank.
 func (c *Config) PerRank() int {
 	virtual := c.Schedule.VirtualStages
 	if s, err := findSchedule(c.Schedule.Name); err == nil {

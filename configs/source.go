@@ -13,16 +13,15 @@ import (
 	"psim/internal/setting"
 )
 
-// A source is one TOML text that was decoded into a Config: a file or the
-// value of a setting over it.
+// A source is one TOML text that was decoded into a Config: a file, or a setting KEY=VALUE.
 type source struct {
 	label   string // "configs/gpipe.toml", or "schedule.name=1f1b"
-	lines   bool   // whether it is a file, in which positions help
-	derived bool   // whether nobody wrote it: it follows from what its label names
+	lines   bool   // it is a file, so that errors give positions
+	derived bool   // it follows from the flag or catalog entry in the label; nobody wrote it
 	meta    toml.MetaData
 	top     map[string]any
 	places  func() map[string]place // only errors need them
-	// outOfRange holds what is wrong unless a later source replaces it.
+	// outOfRange holds errors about values, which count unless a later source replaces the key.
 	outOfRange []*setting.Error
 }
 
@@ -52,7 +51,7 @@ func (s *source) at(p toml.Position, key, problem string) *Error {
 
 func (s *source) defines(key string) bool { return s.meta.IsDefined(strings.Split(key, ".")...) }
 
-// isTable reports whether a source gives keys of a key.
+// isTable reports whether a key is a table in the source.
 func (s *source) isTable(key string) bool {
 	table, is := s.top, true
 	for part := range strings.SplitSeq(key, ".") {
@@ -74,7 +73,7 @@ func (s *source) decode(into any) (outOfRange []*setting.Error, err error) {
 	return outOfRange, s.first(wrong)
 }
 
-// inRange reports a value out of range that stays where later sources lie over it.
+// inRange returns an error for a value out of range that no later source replaces.
 func inRange(sources []*source) error {
 	for i, s := range sources {
 		stays := slices.DeleteFunc(slices.Clone(s.outOfRange), func(e *setting.Error) bool {
@@ -87,8 +86,7 @@ func inRange(sources []*source) error {
 	return nil
 }
 
-// replaces reports whether a source gives a key, or another value to a table that the
-// key is in.
+// replaces reports whether the source gives a key, or sets a table around the key to another value.
 func (s *source) replaces(key string) bool {
 	list, _, _ := strings.Cut(key, "[")
 	var value any = s.top
@@ -118,7 +116,7 @@ func (s *source) first(wrong []*setting.Error) error {
 	return first
 }
 
-// error says where the key of an error stands.
+// error adds the position of its key to an error.
 func (s *source) error(e *setting.Error) *Error {
 	found, key := s.find(e.Key)
 	if !e.Unknown {
@@ -140,11 +138,11 @@ func (s *source) error(e *setting.Error) *Error {
 	return s.at(found.key, "", fmt.Sprintf("unknown %s %q%s", what, e.Key, hint))
 }
 
-// A place is where a key stands, and its value; for a table both are its header.
+// A place is the positions of a key and of its value; for a table both are that of its header.
 type place struct{ key, value toml.Position }
 
-// places finds the keys of a text by its lines, since the library tells positions
-// only in errors. Entries of a list of tables are numbered: "machine.measured[0]".
+// places finds the positions of the keys of a text line by line, since the library gives
+// positions only in errors. Entries of a list of tables are numbered: "machine.measured[0]".
 func places(text string) map[string]place {
 	const word = `(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')`
 	const dotted = word + `(?:\s*\.\s*` + word + `)*`
@@ -179,13 +177,13 @@ func places(text string) map[string]place {
 	return found
 }
 
-// plainKey takes quotes and spaces out of a dotted key.
+// plainKey removes quotes and spaces from a dotted key.
 func plainKey(key string) string {
 	return strings.NewReplacer(" ", "", "\t", "", `"`, "", "'", "").Replace(key)
 }
 
-// find says where a key stands, or else the nearest thing around it that has a place:
-// its entry, its table, or the first key in a table without a header.
+// find returns the place of a key, or of the nearest one around it that has a place: its entry,
+// its table, or the first key in a table without a header. It also returns the key of that place.
 func (s *source) find(key string) (place, string) {
 	for around := key; around != ""; around = around[:max(0, strings.LastIndexAny(around, ".["))] {
 		named := around

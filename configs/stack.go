@@ -2,6 +2,7 @@ package configs
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -9,32 +10,34 @@ import (
 	"psim/configs/catalog"
 	"psim/costmodel"
 	"psim/costmodel/models"
+	"psim/costmodel/training"
+	"psim/internal/setting"
 )
 
-// A Stack is a program that trains, and the settings that train.stack = its name stands
-// for. None of them is hidden: each could be given by itself, and those that are win.
+// A Stack is a program that trains, and the settings that its name stands for in train.stack. All
+// of them are ordinary keys, and keys that are given replace them.
 type Stack struct {
 	Name        string   `toml:"-"`
 	Description string   `toml:"description"`
 	Sets        []string `toml:"sets"` // lines of TOML
-	// Devices are settings that hold on devices whose names begin with a key and "-".
+	// Devices holds settings for the devices whose names begin with a key and "-".
 	Devices map[string][]string `toml:"devices"`
-	// Mixtures are settings of networks whose tokens choose experts and are not dropped.
+	// Mixtures holds settings for networks whose tokens choose experts and are not dropped.
 	Mixtures []string          `toml:"mixtures"`
 	Source   map[string]string `toml:"source"`
-	// Schedules, Zero and Recompute are what the program offers, and Sequence what it can
-	// do beside its tensor groups, if it has any (Tensor).
+	// The values of keys that the program offers (see setting.Setting.Offered): Sequence applies
+	// with tensor groups, if the program has any (Tensor).
 	Schedules []string `toml:"schedules"`
 	Zero      []int    `toml:"zero"`
 	Recompute []string `toml:"recompute"`
 	Tensor    bool     `toml:"tensor"`
 	Sequence  []bool   `toml:"sequence"`
-	// Context and Experts: it divides sequences, and puts experts on several devices.
+	// Context: the program divides sequences. Experts: it puts experts on several devices.
 	Context   bool     `toml:"context"`
 	Experts   bool     `toml:"experts"`
-	Precision []string `toml:"precision"` // nil: 32 and 16 bits
-	// Unsearched are lines of TOML that it has beside these, by another implementation
-	// than its settings describe: no search tries them, and nothing warns of them.
+	Precision []string `toml:"precision"` // 32 and 16 bits if the file has none
+	// Unsearched lists settings, as lines of TOML, that the program also has, but in another
+	// implementation than Sets describe: searches do not try them, and nothing warns of them.
 	Unsearched []string `toml:"unsearched"`
 }
 
@@ -43,47 +46,40 @@ var Stacks = sync.OnceValue(func() (list []Stack) {
 	for _, e := range catalog.Read[Stack]("stacks") {
 		e.Value.Name = e.Name
 		catalog.FoldAll(e.Value.Source)
+		if e.Value.Precision == nil {
+			e.Value.Precision = []string{"fp32", "fp16", "bf16"}
+		}
 		list = append(list, e.Value)
 	}
 	return list
 })
 
-// Offers lists the values that it has.
+// Offers lists the values that the stack offers, by key. The setting of a key names the field
+// of the stack that limits it: a list of values, or false if only the default is offered.
 func (s Stack) Offers() Offers {
-	offers := Offers{}
-	add := func(key string, value any) { offers[key] = append(offers[key], fmt.Sprint(value)) }
-	for _, name := range s.Schedules {
-		add("schedule.name", name)
+	offers, fields := Offers{}, map[string]reflect.Value{}
+	for i := range reflect.TypeFor[Stack]().NumField() {
+		fields[reflect.TypeFor[Stack]().Field(i).Tag.Get("toml")] = reflect.ValueOf(s).Field(i)
 	}
-	for _, stage := range s.Zero {
-		add("parallel.zero", stage)
-	}
-	for _, recompute := range s.Recompute {
-		add("train.recompute", recompute)
-	}
-	for _, sequence := range s.Sequence {
-		add("parallel.sequence", sequence)
-	}
-	for key, offered := range map[string]bool{"parallel.tensor": s.Tensor, "parallel.context": s.Context, "parallel.expert": s.Experts} {
-		if !offered {
-			add(key, 1)
+	for key := range setting.Keys(Config{}) {
+		if key.Offered == "" {
+			continue
 		}
-	}
-	for _, precision := range s.precisions() {
-		add("train.precision", precision)
+		switch field := fields[key.Offered]; field.Kind() {
+		case reflect.Bool:
+			if !field.Bool() {
+				offers[key.Path] = []string{fmt.Sprint(key.Default)}
+			}
+		case reflect.Slice:
+			for i := range field.Len() {
+				offers[key.Path] = append(offers[key.Path], fmt.Sprint(field.Index(i).Interface()))
+			}
+		}
 	}
 	return offers
 }
 
-// precisions lists those that it trains in.
-func (s Stack) precisions() []string {
-	if s.Precision != nil {
-		return s.Precision
-	}
-	return []string{"fp32", "fp16", "bf16"}
-}
-
-// on lists the settings for a device, of which those of its own come in place of others.
+// on lists the settings for a device. Settings of the device replace those of all devices.
 func (s Stack) on(device string) []string {
 	key := func(set string) string { k, _, _ := strings.Cut(set, " = "); return k }
 	own := slices.Clone(s.Devices[chipOf(device)])
@@ -95,15 +91,15 @@ func (s Stack) on(device string) []string {
 	}), own...)
 }
 
-// chipOf cuts the name of a board's chip from a device's.
+// chipOf returns the name of the chip from the name of a device.
 func chipOf(device string) string {
 	chip, _, _ := strings.Cut(device, "-")
 	return chip
 }
 
-// onBoard returns a stack's setting for a chip as it is on one of its boards. Shares of the
-// peak were fitted on the chip's first board in the catalog; on another, where power allows
-// products more or less of the same peak, they are in proportion to the boards' own.
+// onBoard returns a stack's setting for a chip as it applies to one of its boards. Shares of the
+// peak were fitted on the chip's first board in the catalog. On another board, whose power allows
+// products more or less of the same peak, they scale with the efficiency of the boards.
 func onBoard(set, device string) string {
 	share := map[string]func(costmodel.Efficiency) float64{
 		"machine.compute.efficiency":     func(e costmodel.Efficiency) float64 { return e.BF16 },
@@ -124,18 +120,21 @@ func onBoard(set, device string) string {
 	return fmt.Sprintf("%s = %.4g", key, fitted*of(list[this].Efficiency)/of(list[first].Efficiency))
 }
 
-// differsOnBoards reports whether a board of the chip has other settings than the first.
-func (s Stack) differsOnBoards(chip string) bool {
+// DiffersOnBoards reports whether a board of the chip has other settings than the first.
+func (s Stack) DiffersOnBoards(chip string) bool {
 	return slices.ContainsFunc(Catalog().Devices, func(d costmodel.Device) bool {
-		return chipOf(d.Name) == chip && slices.ContainsFunc(s.Devices[chip], func(set string) bool { return onBoard(set, d.Name) != set })
+		differs := func(set string) bool { return onBoard(set, d.Name) != set }
+		return chipOf(d.Name) == chip && slices.ContainsFunc(s.Devices[chip], differs)
 	})
 }
 
-// kernelSettings lists the settings that the kernels of a transformer stand for where no
-// stack names the program. Cores of a CPU are launched for nothing, and a machine file says
-// what its host takes.
+// kernelSettings lists the settings that the kernels of a transformer stand for without a stack.
+// There are none for cores of a CPU, where launching costs nothing, and with a machine file,
+// which has the times of its host.
 func (c *Config) kernelSettings() []string {
-	if c.Model.Kernels == "" && c.Model.Preset == "" || c.Machine.File != "" || isCPU(c.Machine.Device) || c.Defined("times") || !c.Model.Transformer() {
+	unnamed := c.Model.Kernels == "" && c.Model.Preset == ""
+	free := c.Machine.File != "" || isCPU(c.Machine.Device)
+	if unnamed || free || c.Defined("times") || !c.Model.Transformer() {
 		return nil
 	}
 	kernels := c.Model.UsedKernels()
@@ -146,8 +145,8 @@ func (c *Config) kernelSettings() []string {
 	return models.KernelSets()[i].Sets
 }
 
-// laid returns the settings of the catalog that lie under the experiment's own, and what
-// stands for them: its stack, or without one its kernels.
+// laid returns the settings of the catalog that lie under those of the experiment, and the source
+// that they come from: its stack, or without one its kernels.
 func (c *Config) laid() (from string, sets []string) {
 	if c.Train.Stack != noStack {
 		return "stack " + c.Train.Stack, c.stackSettings()
@@ -155,16 +154,16 @@ func (c *Config) laid() (from string, sets []string) {
 	return "kernels " + c.Model.UsedKernels(), c.kernelSettings()
 }
 
-// stackSettings lists the settings that the stack of the experiment stands for. Networks
-// without attention have none of [model], cores of a CPU no driver and no allocator, what was
-// measured has its own [machine.compute], and [times] its own.
+// stackSettings lists the settings that the stack of the experiment stands for. It omits those of
+// [model] for networks without attention, those of a driver and an allocator on cores of a CPU,
+// [machine.compute] if a machine file has rates, and [times] unless the experiment has it.
 func (c *Config) stackSettings() []string {
 	stack := c.stack()
 	if stack == nil {
 		return nil
 	}
 	device, measured := c.Machine.Device, false
-	if options, err := c.machineOver(nil); err == nil { // if not, building will say so
+	if options, err := c.machineOver(nil); err == nil { // otherwise building reports the error
 		device, measured = options.Device, c.Machine.File != "" && options.Compute.FLOPS > 0
 	}
 	sets := stack.on(device)
@@ -173,12 +172,13 @@ func (c *Config) stackSettings() []string {
 	}
 	return slices.DeleteFunc(sets, func(set string) bool {
 		return strings.HasPrefix(set, "times.") != c.Defined("times") ||
-			strings.HasPrefix(set, "model.") && !c.Model.Transformer() || strings.HasPrefix(set, "machine.compute.") && measured ||
+			strings.HasPrefix(set, "model.") && !c.Model.Transformer() ||
+			strings.HasPrefix(set, "machine.compute.") && measured ||
 			isCPU(device) && (strings.HasPrefix(set, "memory.") || strings.HasPrefix(set, "machine.memory_margin"))
 	})
 }
 
-// laidBy returns what stands for a key in the catalog; "" is nothing.
+// laidBy returns the stack or kernels that set a key; "" if the catalog does not set it.
 func (c *Config) laidBy(key string) string {
 	from, sets := c.laid()
 	if slices.ContainsFunc(sets, func(set string) bool { return strings.HasPrefix(set, key+" = ") }) {
@@ -187,7 +187,7 @@ func (c *Config) laidBy(key string) string {
 	return ""
 }
 
-// lay puts the settings of the catalog under those that are given.
+// lay applies the settings of the catalog under those that are given.
 func (c *Config) lay() error {
 	from, sets := c.laid()
 	if sets == nil {
@@ -206,4 +206,109 @@ func (c *Config) lay() error {
 	whole.name, whole.folder, whole.sources, whole.exact, whole.shared = c.name, c.folder, c.sources, c.exact, c.shared
 	*c = *whole
 	return nil
+}
+
+// Training is the [train] section: how the network is trained, and the stack, whose settings
+// are defaults for all sections.
+type Training struct {
+	training.Options
+	Stack string `toml:"stack"` // noStack, or a name of the catalog
+}
+
+// noStack is the value of train.stack without a stack.
+const noStack = "none"
+
+// stackNames lists the stacks of the catalog.
+var stackNames = sync.OnceValue(func() []string { return catalog.Names("stacks") })
+
+// Settings describes [train].
+func (t Training) Settings() []setting.Setting {
+	return append(t.Options.Settings(), setting.Setting{
+		Key: "stack", Default: noStack, OneOf: append([]string{noStack}, stackNames()...),
+		Text: "the program that trains: it stands for settings (psim list stacks -v), " +
+			"which keys that are given replace",
+	})
+}
+
+// Offers holds the values that a stack offers, by key. Keys that it does not limit are absent.
+type Offers map[string][]string
+
+// Has reports whether the stack offers a value of a key. A stack that offers one list of modules
+// to recompute offers all of them, since users combine modules freely.
+func (o Offers) Has(key, value string) bool {
+	list, limited := o[key]
+	if !limited || slices.Contains(list, value) {
+		return true
+	}
+	return key == "train.recompute" && modules(value) && slices.ContainsFunc(list, modules)
+}
+
+// modules reports whether a recomputation is a list of modules.
+func modules(recompute string) bool {
+	return recompute != "none" && recompute != "selective" && recompute != "full"
+}
+
+// stack returns the stack of the experiment, or nil.
+func (c *Config) stack() *Stack {
+	for _, s := range Stacks() {
+		if s.Name == c.Train.Stack {
+			return &s
+		}
+	}
+	return nil
+}
+
+// Offers returns the values that the stack of the experiment offers; nil, without limits, if there
+// is no stack.
+func (c *Config) Offers() Offers {
+	if s := c.stack(); s != nil {
+		return s.Offers()
+	}
+	return nil
+}
+
+// Unoffered lists, as lines of TOML, the settings of the experiment that its stack does not
+// offer and that have an effect. A search that keeps to the stack would not try them.
+func (c *Config) Unoffered() (settings []string) {
+	offered := c.Offers()
+	if offered == nil {
+		return nil
+	}
+	for key := range setting.Keys(*c) {
+		if key.Offered == "" || !key.Effective(*c) {
+			continue
+		}
+		value := key.Value
+		if reflect.ValueOf(value).IsZero() && key.Default != nil {
+			value = key.Default
+		}
+		if !offered.Has(key.Path, fmt.Sprint(value)) {
+			settings = append(settings, key.Path+" = "+setting.Quote(value))
+		}
+	}
+	return settings
+}
+
+// notInStack warns of settings that the stack does not offer.
+func (c *Config) notInStack() []string {
+	s := c.stack()
+	if s == nil {
+		return nil
+	}
+	lacks := slices.DeleteFunc(c.Unoffered(), func(set string) bool { return slices.Contains(s.Unsearched, set) })
+	if len(lacks) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("stack %s has no %s (psim list stacks -v): predicted as if it had", s.Name,
+		strings.Join(lacks, ", no "))}
+}
+
+// NothingSelective reports whether selective recomputation has nothing to repeat, because fused
+// attention keeps no scores. It is then the same as none.
+func (c *Config) NothingSelective() bool {
+	if c.Train.Recompute != "selective" || c.Train.Selective == training.SelectiveOperations {
+		return false
+	}
+	model, err := c.model()
+	return err == nil && model.Attention == models.AttentionFlash
 }

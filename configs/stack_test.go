@@ -165,7 +165,7 @@ func TestStackOfTimes(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 2e6, c.Times.HostMessage)
 	_, err = c.With("train.clip=true")
-	require.ErrorContains(t, err, "has no meaning beside [times]")
+	require.ErrorContains(t, err, "has no meaning with [times]")
 	c, err = configs.Parse("x", []byte(blocks), "train.stack=megatron-2023")
 	require.NoError(t, err)
 	require.EqualValues(t, 1e6, c.Machine.Host.Message)

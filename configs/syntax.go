@@ -1,27 +1,32 @@
 package configs
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
 )
 
-// syntaxError says in psim's words what the library found wrong in a text.
+// syntaxError words a syntax error of the library for users.
 func (s *source) syntaxError(data string, e toml.ParseError) *Error {
 	lines := strings.Split(data, "\n")
 	n := max(1, min(e.Position.Line, len(lines)))
-	if m := twicePattern.FindStringSubmatch(e.Message); m != nil {
-		return s.twice(m[1], strings.Join(lines[:n-1], "\n"), strings.Join(lines[:n], "\n"), e.Position)
+	if m := duplicatePattern.FindStringSubmatch(e.Message); m != nil {
+		return s.duplicate(m[1], strings.Join(lines[:n-1], "\n"), strings.Join(lines[:n], "\n"), e.Position)
 	}
 	return s.at(e.Position, "", syntaxProblem(lines[n-1], e.Message))
 }
 
-var twicePattern = regexp.MustCompile(`^Key '(.*)' (?:has|was) already`)
+var duplicatePattern = regexp.MustCompile(`^Key '(.*)' (?:has|was) already`)
 
-// twice reports a key that a text has again, which ends where it stands.
-func (s *source) twice(key, before, text string, at toml.Position) *Error {
+// duplicate reports a key that was set before. text ends with the line of the second one.
+func (s *source) duplicate(key, before, text string, at toml.Position) *Error {
 	if here, ok := places(text)[key]; ok {
 		at = here.key
 	}
@@ -32,28 +37,30 @@ func (s *source) twice(key, before, text string, at toml.Position) *Error {
 	last := strings.TrimSpace(text[strings.LastIndex(text, "\n")+1:])
 	switch {
 	case strings.HasPrefix(last, "[["):
-		return s.at(at, "", fmt.Sprintf("%s is one section, not a list of them; write [%s] in place of [[%s]]", key, key, key))
+		return s.at(at, "", fmt.Sprintf("%s is one section, not a list; write [%s] instead of [[%s]]", key, key, key))
 	case strings.HasPrefix(last, "["):
 		return s.at(at, "", fmt.Sprintf("[%s] is given twice%s; write its keys in one place", key, first))
 	}
 	return s.at(at, "", key+" is set twice"+first+"; remove one")
 }
 
-// assignment finds the key and the value of a line without its comment, bareValue a value
-// that is neither quoted nor a list, and colon a line as YAML has it.
+// assignment matches a line with a key and a value, without its comment; bareValue matches a
+// value that is neither quoted nor a list, and colon the beginning of a line of YAML.
 var (
 	assignment = regexp.MustCompile(`^\s*([^=\s]+)\s*=\s*(.*?)\s*(?:#.*)?$`)
 	colon      = regexp.MustCompile(`^\s*[\w-]+\s*:`)
 	bareValue  = regexp.MustCompile("^[^\"'\\[{,=]+$")
 )
 
-// syntaxProblem words what is wrong in a line by the library's message, which it
-// returns where it knows no better.
+// syntaxProblem words the problem of a line, given the library's message, which it returns if it
+// has no better words.
 func syntaxProblem(line, message string) string {
 	key, value := "name", ""
 	if m := assignment.FindStringSubmatch(line); m != nil {
 		key, value = m[1], m[2]
 	}
+	quotes := fmt.Sprintf("%s needs quotes; write %s = %q", value, key, value)
+	lower := fmt.Sprintf("write %s = %s, in lower case", key, strings.ToLower(value))
 	for _, c := range []struct {
 		message string
 		applies bool
@@ -61,14 +68,16 @@ func syntaxProblem(line, message string) string {
 	}{
 		{"strings cannot contain newlines", true, fmt.Sprintf(`the text has no closing quote; write %s = "…"`, key)},
 		{"expected value", value == "", fmt.Sprintf("%s has no value; write it after the =, or remove the line", key)},
-		{"expected value", value == "True" || value == "False", fmt.Sprintf("write %s = %s, in lower case", key, strings.ToLower(value))},
-		{"expected value", bareValue.MatchString(value), fmt.Sprintf("%s needs quotes; write %s = %q", value, key, value)},
-		{"item to end with a newline", bareValue.MatchString(value), fmt.Sprintf("%s needs quotes; write %s = %q", value, key, value)},
+		{"expected value", value == "True" || value == "False", lower},
+		{"expected value", bareValue.MatchString(value), quotes},
+		{"item to end with a newline", bareValue.MatchString(value), quotes},
 		{"item to end with a newline", true, "only a comment may follow a value; write every key on a line of its own"},
-		{"array terminator", true, "a list needs commas between its values, quotes around texts and quantities, and a ] at its end"},
+		{"array terminator", true, "a list needs commas between its values, quotes around texts and quantities, " +
+			"and a ] at its end"},
 		{"inline table terminator", true, "a table in one line needs commas between its keys, and a } at its end"},
 		{"to end table name", true, "a section's name ends with a bracket; write [schedule]"},
-		{"expected '.' or '='", colon.MatchString(line), "a key is followed by =, not by a colon; write key = value, and a section as [schedule]"},
+		{"expected '.' or '='", colon.MatchString(line), "a key is followed by =, not by a colon; write key = value, " +
+			"and a section as [schedule]"},
 		{"expected '.' or '='", true, "a key, without spaces, is followed by =; write key = value"},
 		{"key name appears blank", true, "there is no key before the ="},
 		{"invalid escape", true, `a \ in double quotes begins an escape; write a path with /, or in single quotes`},
@@ -80,4 +89,75 @@ func syntaxProblem(line, message string) string {
 		}
 	}
 	return message
+}
+
+// maxDepth bounds how deeply a text nests brackets, braces and dotted keys. The memory that the
+// decoder needs grows with its square: a megabyte of brackets would need gigabytes.
+const maxDepth = 100
+
+// unnested matches a comment or a string. Strings have one quote or three, and escapes if the
+// quotes are double. A string with one quote that is not closed ends with its line, where the
+// decoder reports it.
+var unnested = regexp.MustCompile(`^(?s:#[^\n]*|"""(?:\\.|[^\\])*?(?:"{3,}|\\?\z)|` +
+	`'''.*?(?:'{3,}|\z)|"(?:\\.|[^"\\\n])*"?|'[^'\n]*'?)`)
+
+// checkDepth refuses a text that nests too deeply. Strings and comments do not nest.
+func checkDepth(label, text string) *Error {
+	depth, dots := 0, 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '#', '"', '\'':
+			i += len(unnested.FindString(text[i:])) - 1
+		case '[', '{':
+			depth, dots = depth+1, 0
+		case ']', '}':
+			depth, dots = max(0, depth-1), 0
+		case ',', '=', '\n':
+			dots = 0
+		case '.':
+			dots++
+		}
+		if depth+dots > maxDepth {
+			before := text[:i]
+			line := before[strings.LastIndex(before, "\n")+1:]
+			return &Error{Label: label, Line: 1 + strings.Count(before, "\n"), Col: 1 + utf8.RuneCountInString(line),
+				Problem: fmt.Sprintf("brackets, braces or dotted keys nest more than %d levels deep; "+
+					"no setting nests so deeply", maxDepth)}
+		}
+	}
+	return nil
+}
+
+// foreign describes a text in another format than TOML, and what to do with it. It returns "" for
+// all other texts.
+func foreign(data []byte) string {
+	for _, mark := range []string{"\xff\xfe", "\xfe\xff"} {
+		if bytes.HasPrefix(data, []byte(mark)) {
+			return "is text in UTF-16; save it as UTF-8"
+		}
+	}
+	if !json.Valid(data) || bytes.TrimSpace(data)[0] != '{' {
+		return ""
+	}
+	var object struct {
+		Kind string `json:"kind"`
+		Type string `json:"model_type"`
+	}
+	switch json.Unmarshal(data, &object); { // if types do not match, both fields stay empty
+	case object.Kind == "predicted" || object.Kind == "measured":
+		return "is a result, which psim compare and psim plot read; name the configuration that it was made from, " +
+			"a .toml file or an example"
+	case object.Type != "":
+		return "is a network's config.json; write a .toml file with file = \"config.json\" in [model], and name that"
+	}
+	return "is JSON; a configuration is TOML, such as psim show gpipe prints"
+}
+
+// folderProblem explains why a folder is not a configuration.
+func folderProblem(path string) string {
+	if _, err := os.Stat(filepath.Join(path, "result.json")); err == nil {
+		return "is a folder of results, which psim compare and psim plot read; name the configuration that they were " +
+			"made from, a .toml file or an example"
+	}
+	return "is a directory; name a .toml file in it"
 }

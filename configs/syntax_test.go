@@ -33,7 +33,7 @@ func TestSyntaxErrors(t *testing.T) {
 		"[schedule]\nname = \"gpipe\"\n name = \"1f1b\"\n":            "3:2: schedule.name is set twice, first in line 2; remove one",
 		"schedule.name = \"gpipe\"\nschedule.name = \"1f1b\"\n":       "2:1: schedule.name is set twice, first in line 1; remove one",
 		"[schedule]\nname = \"gpipe\"\n\n[schedule]\nstages = 2\n":    "4:2: [schedule] is given twice, first in line 1; write its keys in one place",
-		"[machine]\n[[machine]]\n":                                    "2:1: machine is one section, not a list of them; write [machine] in place of [[machine]]",
+		"[machine]\n[[machine]]\n":                                    "2:1: machine is one section, not a list; write [machine] instead of [[machine]]",
 		"[schedule]\nstages = 2026-13-01\n":                           "2:10: invalid datetime: \"2026-13-01\"",
 		"model = {layers = 4, layers = 5}\nschedule.name = \"ddp\"\n": "1:22: model.layers is set twice; remove one",
 	} {

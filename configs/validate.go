@@ -11,7 +11,7 @@ import (
 	"psim/schedules/collective"
 )
 
-// A work is the section by which an experiment prices its tasks.
+// A work is the section that says what the tasks of an experiment cost.
 type work string
 
 const (
@@ -20,7 +20,7 @@ const (
 	byCollective work = "[collective]"
 )
 
-// work tells which of the three an experiment has.
+// work returns the one of the three sections that an experiment has.
 func (c *Config) work() (work, error) {
 	given := []string{}
 	for _, w := range []work{byTimes, byModel, byCollective} {
@@ -32,29 +32,32 @@ func (c *Config) work() (work, error) {
 	case len(c.sources) == 0:
 		return "", errors.New("an empty configuration; Load or Parse makes one")
 	case len(given) == 0:
-		return "", &Error{Label: c.sources[0].label, Problem: "there is neither [times], [model] nor [collective]; exactly one of them says what the tasks cost"}
+		return "", &Error{Label: c.sources[0].label, Problem: "there is neither [times], [model] nor [collective]; " +
+			"exactly one of them says what the tasks cost"}
 	case len(given) == 1:
 		return work(given[0]), nil
 	}
-	return "", c.problem(work(given[len(given)-1]).section(), fmt.Errorf("there is %s; exactly one of them may say what the tasks cost", strings.Join(given, " and ")))
+	return "", c.problemf(work(given[len(given)-1]).section(), "there is %s; exactly one of them may say what the "+
+		"tasks cost", strings.Join(given, " and "))
 }
 
-// section takes the brackets off the name.
+// section returns the name without brackets.
 func (w work) section() string { return strings.Trim(string(w), "[]") }
 
-// beside says why a setting has no meaning.
-func (w work) beside() string {
+// noMeaning explains why a setting has no meaning with the section.
+func (w work) noMeaning() string {
 	switch w {
 	case byTimes:
-		return "has no meaning beside [times], which gives the times itself and knows no layers; use [model] or remove it"
+		return "has no meaning with [times], which gives the times itself and knows no layers; " +
+			"use [model] or remove it"
 	case byModel:
-		return "has no meaning beside [model], which knows its activations; remove it"
+		return "has no meaning with [model], which knows its activations; remove it"
 	}
-	return "has no meaning beside [collective], which has no stages and no microbatches; remove it"
+	return "has no meaning with [collective], which has no stages and no microbatches; remove it"
 }
 
-// validate checks what can be said before anything is built. Values by themselves
-// were checked when they were read.
+// validate checks everything that does not require building. Single values were checked when they
+// were read.
 func (c *Config) validate() error {
 	if err := inRange(c.sources); err != nil {
 		return err
@@ -67,7 +70,7 @@ func (c *Config) validate() error {
 		return err
 	}
 	if !c.Defined("schedule.name") && !c.Defined("schedule.file") {
-		return c.problem("schedule", fmt.Errorf("name is missing; use one of %s", strings.Join(scheduleNames(), ", ")))
+		return c.problemf("schedule", "name is missing; use one of %s", strings.Join(scheduleNames(), ", "))
 	}
 	if err := c.checkMeaning(kind); err != nil {
 		return err
@@ -98,19 +101,19 @@ func (c *Config) checkMeaning(kind work) error {
 		case name == "train" && kind == byTimes && c.onlyStack():
 			continue
 		case section.Meaningless(string(kind)):
-			return c.problem(name, errors.New("the section "+kind.beside()))
+			return c.problemf(name, "the section %s", kind.noMeaning())
 		}
 		for s := range setting.Each(options) {
-			order := name == "schedule" && s.Key != "name" // of which a collective has none
+			order := name == "schedule" && s.Key != "name" // a collective has no order
 			if c.Defined(name+"."+s.Key) && (s.Meaningless(string(kind)) || order && kind == byCollective) {
-				return c.problem(name, fmt.Errorf("%s: %s", s.Key, kind.beside()))
+				return c.problemf(name, "%s: %s", s.Key, kind.noMeaning())
 			}
 		}
 	}
 	return nil
 }
 
-// onlyStack reports whether [train] has nothing but a stack.
+// onlyStack reports whether a stack is the only key of [train].
 func (c *Config) onlyStack() bool {
 	for s := range setting.Each(c.Train) {
 		if s.Key != "stack" && c.Defined("train."+s.Key) {
@@ -120,21 +123,23 @@ func (c *Config) onlyStack() bool {
 	return true
 }
 
-// checkParallel refuses what [times] cannot know, and ZeRO 3 with another schedule
-// than ddp.
+// checkParallel refuses divisions whose times [times] cannot have, and ZeRO 3 with a schedule
+// other than ddp.
 func (c *Config) checkParallel(kind work) error {
 	const only = `zero = 3: parameters are sharded layer by layer only with schedule.name = "ddp", not with `
 	sharded := kind == byModel && c.Parallel.Zero == 3
 	var err error
 	switch {
 	case kind == byTimes && c.Parallel.Tensor > 1:
-		err = fmt.Errorf("tensor = %d: the times of [times] are those of a whole stage, however many devices it is divided among; use [model] or set tensor = 1", c.Parallel.Tensor)
+		err = fmt.Errorf("tensor = %d: the times of [times] are those of a whole stage, however many devices it is "+
+			"divided among; use [model] or set tensor = 1", c.Parallel.Tensor)
 	case kind == byTimes && c.Parallel.Data > 1:
 		err = fmt.Errorf("data = %d: [times] does not say how large the gradients are; use [model]", c.Parallel.Data)
 	case kind == byModel && c.Parallel.Expert > 1 && c.Batch.Shards != nil:
-		err = fmt.Errorf("expert = %d: devices that share experts have equally many tokens; remove batch.shards, or set expert = 1", c.Parallel.Expert)
+		err = fmt.Errorf("expert = %d: devices that share experts have equally many tokens; remove batch.shards, "+
+			"or set expert = 1", c.Parallel.Expert)
 	case sharded && c.Schedule.File != "":
-		err = errors.New(only + "an order of one's own; set zero = 2, or remove schedule.file")
+		err = errors.New(only + "an order from a file; set zero = 2, or remove schedule.file")
 	case sharded && c.Schedule.Name != "ddp" && slices.Contains(schedules.Names(), c.Schedule.Name):
 		err = errors.New(only + c.Schedule.Name + `; set zero = 2, or schedule.name = "ddp"`)
 	default:
@@ -143,7 +148,7 @@ func (c *Config) checkParallel(kind work) error {
 	return c.problem("parallel", err)
 }
 
-// scheduleNames lists what schedule.name may be.
+// scheduleNames lists the legal values of schedule.name.
 func scheduleNames() []string {
 	return slices.Concat(schedules.Names(), []string{fsdpName, autoName, autoVName}, collective.Names())
 }

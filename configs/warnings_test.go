@@ -67,9 +67,9 @@ func TestOutrated(t *testing.T) {
 		{[]string{"machine.compute.flops=100TFLOP/s"}, nil},
 		{[]string{"machine.compute.efficiency=0.3"}, nil},
 		{[]string{"machine.compute.efficiency=0.3", "machine.compute.flops=100TFLOP/s"},
-			[]string{"machine.compute.efficiency = 0.3: no effect beside machine.compute.flops, which says what products reach; give one of the two"}},
+			[]string{"machine.compute.efficiency = 0.3: no effect with machine.compute.flops, which says what products reach; give one of the two"}},
 		{[]string{"machine.compute.efficiency_fp8=0.3", "machine.compute.flops_fp8=100TFLOP/s"},
-			[]string{"machine.compute.efficiency_fp8 = 0.3: no effect beside machine.compute.flops_fp8, which says what products reach; give one of the two"}},
+			[]string{"machine.compute.efficiency_fp8 = 0.3: no effect with machine.compute.flops_fp8, which says what products reach; give one of the two"}},
 	} {
 		experiment, err := parse(t, text, c.sets...).Build()
 		require.NoError(t, err)
@@ -153,7 +153,7 @@ machine = { device = "h100-80gb-sxm", network = "ib-ndr" }
 }
 
 // Gathers beside the next forward are those of ZeRO 1 and 2.
-func TestNothingToGather(t *testing.T) {
+func TestGatherWithoutUpdate(t *testing.T) {
 	for zero, want := range map[string]int{"0": 1, "1": 0, "2": 0, "3": 1} {
 		c, err := configs.Load("ddp", "parallel.overlap_gather=true", "parallel.zero="+zero)
 		require.NoError(t, err)
@@ -161,13 +161,13 @@ func TestNothingToGather(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, experiment.Warnings, want, zero)
 		if want > 0 {
-			require.Contains(t, experiment.Warnings[0], "parallel.overlap_gather = true: no effect with zero = "+zero)
+			require.Contains(t, experiment.Warnings[0], "parallel.overlap_gather = true: no effect with parallel.zero = "+zero)
 		}
 	}
 }
 
-// A broadcast to nobody is said to have no effect.
-func TestNobodyToTell(t *testing.T) {
+// A broadcast has no effect with one replica.
+func TestBroadcastToNoOther(t *testing.T) {
 	for replicas, want := range map[string]int{"1": 1, "2": 0} {
 		c, err := configs.Load("ddp", "parallel.broadcast=true", "parallel.data="+replicas)
 		require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestNobodyToTell(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, experiment.Warnings, want)
 		if want > 0 {
-			require.Contains(t, experiment.Warnings[0], "parallel.broadcast = true: no effect with one replica")
+			require.Contains(t, experiment.Warnings[0], "parallel.broadcast = true: no effect with parallel.data = 1 and parallel.context = 1, since there is no other replica")
 		}
 	}
 }

@@ -26,20 +26,29 @@ func (MachineCores) Settings() []setting.Setting {
 	slower := setting.Between(1, 1<<16)
 	return []setting.Setting{
 		{
-			Key: "number", Example: "2", Range: setting.Count(), Unset: "each has a core and memory of its own",
+			Key: "number", Prices: []string{"measured", "products", "attention", "between", graph.Updating},
+			Example: "2", Range: setting.Count(), Unset: "each has a core and memory of its own",
 			Text: "tasks of ranks that can run at once, including sums and messages; more tasks share the cores",
 		},
 		{
-			Key: "forward", Example: "1.05", Range: slower, Unset: "1",
+			Key: "forward", Prices: []string{"measured", "products", "attention", "between"},
+			Example: "1.05", Range: slower, Unset: "1",
 			Text: "time of a forward while all cores compute, over its time alone: cores share memory. While only " +
 				"some compute, the slowdown is in proportion",
 		},
 		{
-			Key: "backward", Example: "1.05", Range: slower, Unset: "1",
+			Key: "backward", Prices: []string{"measured", "products", "attention", "between"},
+			Example: "1.05", Range: slower, Unset: "1",
 			Text: "the same for a backward, and for its halves",
 		},
-		{Key: "update", Example: "1.3", Range: slower, Text: "the same for an optimizer's step", Unset: "1"},
-		{Key: "average", Example: "1.3", Range: slower, Text: "the same for dividing summed gradients", Unset: "1"},
+		{
+			Key: "update", Prices: []string{graph.Updating}, Example: "1.3", Range: slower,
+			Text: "the same for an optimizer's step", Unset: "1",
+		},
+		{
+			Key: "average", Prices: []string{graph.Averaging}, Example: "1.3", Range: slower,
+			Text: "the same for dividing summed gradients", Unset: "1",
+		},
 	}
 }
 

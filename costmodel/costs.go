@@ -168,6 +168,6 @@ func (m *Machine) checkLinks(devices int, noun string) error {
 
 // message prices a transfer between two ranks.
 func (m *Machine) message(t *graph.Task) graph.Cost {
-	l, queue := m.Between(t.Rank, t.Peer)
-	return graph.Cost{Busy: l.Transfer(t.Bytes), Delay: time.Duration(l.Latency), Link: queue}
+	path := m.Between(t.Rank, t.Peer)
+	return graph.Cost{Busy: path.Transfer(t.Bytes), Delay: time.Duration(path.Latency), Link: path.Queue}
 }

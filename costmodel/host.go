@@ -44,34 +44,46 @@ type HostTimes struct {
 func (HostTimes) Settings() []setting.Setting {
 	return []setting.Setting{
 		{
-			Key: "operation", Default: "0us", Example: `"10us"`, Range: taskTime(),
+			Key: "operation", Prices: []string{graph.Launches}, Try: []string{"0us"},
+			Default: "0us", Example: `"10us"`, Range: taskTime(),
 			Text: "time to launch one kernel, such as a matrix product. Without a stack, model.kernels sets it " +
 				"(psim list kernels -v): eager 13.5us, compiled 6.8us, te 33.8us, megatron 52.95us",
 		},
-		{Key: "task", Default: "0us", Range: taskTime(), Text: "before the first kernel of every F, B, I and W"},
 		{
-			Key: "layer", Default: "0us", Range: taskTime(),
+			Key: "task", Prices: []string{graph.Launches}, Try: []string{"0us"}, Default: "0us", Range: taskTime(),
+			Text: "before the first kernel of every F, B, I and W",
+		},
+		{
+			Key: "layer", Prices: []string{graph.Launches}, Try: []string{"0us"},
+			Default: "0us", Range: taskTime(),
 			Text: "before every layer of these, after the device has finished earlier kernels: FSDP's bookkeeping",
 		},
 		{
-			Key: "message", Default: "0us", Range: taskTime(),
+			Key: "message", Prices: []string{graph.Launches},
+			Default: "0us", Range: taskTime(),
 			Text: "in addition, before an F, B or I whose input is a message, after it has arrived: to launch sends " +
 				"and receives and wait for them",
 		},
 		{
-			Key: "threads", Example: `"rank"`, Unset: "rank", OneOf: []string{"rank", "node"},
+			Key: "threads", Prices: []string{graph.Launches},
+			Example: `"rank"`, Unset: "rank", OneOf: []string{"rank", "node"},
 			Text: "rank: every rank has one; node: the ranks of a node share one",
 		},
 		{
-			Key: "queue", Default: 0, Range: setting.Between(0, math.MaxInt32),
+			Key: "queue", Prices: []string{graph.Launches},
+			Default: 0, Range: setting.Between(0, math.MaxInt32),
 			Text: "tasks that a thread may be ahead of its device; 0: any number",
 		},
 		{
-			Key: "graphs", Example: `"none"`, Unset: graphsNone, OneOf: []string{graphsNone, graphsFixed, graphsAll},
+			Key: "graphs", Prices: []string{graph.Launches},
+			Example: `"none"`, Unset: graphsNone, OneOf: []string{graphsNone, graphsFixed, graphsAll},
 			Text: "which kernels CUDA graphs launch instead of the thread. none; fixed: all except those of a " +
 				"mixture's experts, whose sizes depend on the tokens; all",
 		},
-		{Key: "waits", Default: false, Text: "true: a thread waits for a task's inputs before it launches the task"},
+		{
+			Key: "waits", Prices: []string{graph.Launches}, Default: false,
+			Text: "true: a thread waits for a task's inputs before it launches the task",
+		},
 	}
 }
 

@@ -23,17 +23,16 @@ func cluster() costmodel.Machine {
 
 // queue is the queue of a message.
 func queue(m costmodel.Machine, from, to int32) int32 {
-	_, q := m.Between(from, to)
-	return q
+	return m.Between(from, to).Queue
 }
 
 func TestBetween(t *testing.T) {
 	m := cluster()
-	l, _ := m.Between(0, 3)
+	l := m.Between(0, 3).Link
 	require.Equal(t, m.Link, l)
-	l, _ = m.Between(3, 4)
+	l = m.Between(3, 4).Link
 	require.Equal(t, m.Network, l)
-	l, _ = m.Between(4, 0)
+	l = m.Between(4, 0).Link
 	require.Equal(t, m.Network, l)
 
 	// Inside a node, what leaves one device queues, wherever it goes.

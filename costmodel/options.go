@@ -10,6 +10,7 @@ import (
 	"psim/internal/nearest"
 	"psim/internal/setting"
 	"psim/internal/units"
+	"psim/schedules/graph"
 )
 
 // A Catalog holds the devices and links that are known by name.
@@ -66,12 +67,14 @@ func (MachineOptions) Settings() []setting.Setting {
 		},
 		{Key: "nics_per_node", Example: "1", Range: setting.Count(), Text: "network cards of a node", Unset: "1"},
 		{
-			Key: "memory_per_node", Example: `"4GB"`, Range: setting.Positive(),
+			Key: "memory_per_node", Idle: idleInCollective(),
+			Example: `"4GB"`, Range: setting.Positive(),
 			Unset: "each device has its own, or the amount is unknown",
 			Text:  "memory that the devices of a node share, such as workers in a container",
 		},
 		{
-			Key: "memory_margin", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true},
+			Key: "memory_margin", Idle: idleInCollective(),
+			Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true},
 			Text: "share of the memory to keep free for uses that are not counted: a peak above the rest is close, " +
 				"and searches reject it; with 0 they accept it, and close begins at 0.87 of the memory of a GPU or " +
 				"TPU. A stack says how much driver, communication and allocator need (psim list stacks -v). Without " +
@@ -79,32 +82,41 @@ func (MachineOptions) Settings() []setting.Setting {
 				"2024, GMLake), driver and workspaces",
 		},
 		{
-			Key: "spread", Default: 0.0, Range: setting.Between(0, 1),
+			Key: "spread", Prices: []string{"products", "attention", "between", graph.Launches},
+			Idle:    idleInCollective(),
+			Default: 0.0, Range: setting.Between(0, 1),
 			Text: "how much nodes differ in speed, as a standard deviation over the mean: all wait for the slowest " +
 				"node, which is expected to be slower than the mean by 1.05 times this with 4 nodes, 1.8 with 16, " +
 				"2.3 with 64, 3.2 with 1,024. It does not apply to measured layers",
 		},
 		{
-			Key: "measured_model", Example: `"gpt-6x192"`, Unset: "none",
+			Key: "measured_model", Idle: idleInCollective(),
+			Example: `"gpt-6x192"`, Unset: "none",
 			Text: "the network whose layers were measured, for warnings",
 		},
-		{Key: "compute", Text: "A device in place, or changes to the named one. Rates are achievable, not peak"},
 		{
-			Key: "host",
+			Key: "compute", Idle: idleInCollective(),
+			Text: "A device in place, or changes to the named one. Rates are achievable, not peak",
+		},
+		{
+			Key: "host", Idle: idleInCollective(),
+
 			Text: "The threads that launch kernels. On GPUs and TPUs the defaults are those of train.stack, or " +
 				"without it those of model.kernels (psim list kernels -v), which are 0 for fused",
 		},
 		{
-			Key:  "cores",
+			Key: "cores", Idle: idleInCollective(),
+
 			Text: "The cores of one machine, which all ranks share with its memory, as psim calibrate writes them",
 		},
 		{
-			Key: "measured",
+			Key: "measured", Prices: []string{"measured"}, Idle: idleInCollective(),
+
 			Text: "Measured times of a layer in fp32, as psim calibrate writes them; one entry for each size of " +
 				"microbatch. Between and beyond these sizes, times follow straight lines. Layers that were not " +
 				"measured are priced by [machine.compute]",
 		},
-		{Key: "optimizer", Text: "The measured time of a step of an optimizer in fp32"},
+		{Key: "optimizer", Idle: idleInCollective(), Text: "The measured time of a step of an optimizer in fp32"},
 	}
 }
 
@@ -134,31 +146,42 @@ type ComputeOptions struct {
 func (ComputeOptions) Settings() []setting.Setting {
 	return []setting.Setting{
 		{
-			Key: "flops", Example: `"100TFLOP/s"`, Range: setting.Positive(), Unset: "the device's",
+			Key: "flops", Prices: []string{"products", "attention"}, Factor: 2,
+			Example: `"100TFLOP/s"`, Range: setting.Positive(), Unset: "the device's",
 			Text: "rate that large matrix products reach",
 		},
 		{
-			Key: "efficiency", Example: "0.6", Range: setting.Range{Max: 1, AboveMin: true}, Unset: "the device's",
+			Key: "efficiency", Prices: []string{"products", "attention"},
+			Neutral: 1.0, Needs: unlessGiven("machine.compute.flops"),
+			Example: "0.6", Range: setting.Range{Max: 1, AboveMin: true}, Unset: "the device's",
 			Text: "instead of flops: the share of the named device's 16-bit peak that large matrix products reach",
 		},
 		{
-			Key: "flops_fp8", Example: `"1PFLOP/s"`, Range: setting.Positive(), Unset: "the device's",
+			Key: "flops_fp8", Prices: []string{"products"}, Factor: 2,
+			Example: `"1PFLOP/s"`, Range: setting.Positive(), Unset: "the device's",
 			Text: "the same for products with operands of 8 bits",
 		},
 		{
-			Key: "flops_fp4", Example: `"2PFLOP/s"`, Range: setting.Positive(), Unset: "the device's",
+			Key: "flops_fp4", Prices: []string{"products"}, Factor: 2,
+			Example: `"2PFLOP/s"`, Range: setting.Positive(), Unset: "the device's",
 			Text: "the same for products with operands of 4 bits",
 		},
 		{
-			Key: "efficiency_fp8", Example: "0.6", Range: setting.Range{Max: 1, AboveMin: true}, Unset: "the device's",
+			Key: "efficiency_fp8", Prices: []string{"products"},
+			Neutral: 1.0, Needs: unlessGiven("machine.compute.flops_fp8"),
+			Example: "0.6", Range: setting.Range{Max: 1, AboveMin: true}, Unset: "the device's",
 			Text: "instead of flops_fp8, like efficiency",
 		},
 		{
-			Key: "efficiency_fp4", Example: "0.6", Range: setting.Range{Max: 1, AboveMin: true}, Unset: "the device's",
+			Key: "efficiency_fp4", Prices: []string{"products"},
+			Neutral: 1.0, Needs: unlessGiven("machine.compute.flops_fp4"),
+			Example: "0.6", Range: setting.Range{Max: 1, AboveMin: true}, Unset: "the device's",
 			Text: "instead of flops_fp4, like efficiency",
 		},
 		{
-			Key: "memory_bandwidth", Example: `"1TB/s"`, Range: setting.Positive(), Unset: "the device's, or unlimited",
+			Key:    "memory_bandwidth",
+			Prices: []string{"between", "products", "attention", graph.Averaging, graph.Updating}, Factor: 2,
+			Example: `"1TB/s"`, Range: setting.Positive(), Unset: "the device's, or unlimited",
 			Text: "what large copies reach",
 		},
 		{
@@ -166,42 +189,54 @@ func (ComputeOptions) Settings() []setting.Setting {
 			Unset: "the device's, or not known, so that everything fits",
 			Text:  "its capacity",
 		},
-		{Key: "launch", Example: `"5us"`, Text: "what starting one operation costs", Unset: "the device's, or 0us"},
 		{
-			Key: "half_rows", Example: "128.0", Range: setting.Between(0, math.MaxInt32), Unset: "the device's, or 0",
+			Key: "launch", Prices: []string{graph.Launches, graph.Averaging, graph.Updating}, Try: []string{"0us"},
+			Example: `"5us"`,
+			Text:    "what starting one operation costs", Unset: "the device's, or 0us",
+		},
+		{
+			Key: "half_rows", Prices: []string{"products", unfusedAttention},
+			Example: "128.0", Range: setting.Between(0, math.MaxInt32), Unset: "the device's, or 0",
 			Text: "rows at which a matrix product reaches half of flops",
 		},
 		{
-			Key: "multiprocessors", Example: "108", Range: setting.Between(0, math.MaxInt32),
+			Key: "multiprocessors", Prices: []string{"products", unfusedAttention},
+			Example: "108", Range: setting.Between(0, math.MaxInt32),
 			Unset: "the device's, or 0",
 			Text:  "those that compute 16-bit products in tiles of 64 × 64, all at a time; 0: tiles do not matter",
 		},
 		{
-			Key: "serial_tiles", Example: "true", Unset: "the device's, or false",
+			Key: "serial_tiles", Prices: []string{"products", unfusedAttention},
+			Example: "true", Unset: "the device's, or false",
 			Text: "true: one of these writes a tile before it computes the next, as before NVIDIA's Hopper; false: " +
 				"meanwhile",
 		},
 		{
-			Key: "unaligned", Example: "1.0", Range: setting.Range{Max: 1, AboveMin: true}, Unset: "the device's, or 1",
+			Key: "unaligned", Prices: []string{unalignedProducts, unalignedScoresToo},
+			Example: "1.0", Range: setting.Range{Max: 1, AboveMin: true}, Unset: "the device's, or 1",
 			Text: "share of flops that 16-bit products reach if the rows of a matrix are not a multiple of 16 bytes",
 		},
 		{
-			Key: "unaligned_heads", Example: "0.06", Range: setting.Range{Max: 1, AboveMin: true},
+			Key: "unaligned_heads", Prices: []string{unalignedScores},
+			Example: "0.06", Range: setting.Range{Max: 1, AboveMin: true},
 			Unset: "the device's, or as unaligned",
 			Text: "the same for the batched products of unfused attention, if the features of a head are not a " +
 				"multiple of 16 bytes",
 		},
 		{
-			Key: "attention", Example: "0.8", Range: setting.Range{Max: 4, AboveMin: true}, Unset: "the device's, or 1",
+			Key: "attention", Prices: []string{fusedAttention},
+			Example: "0.8", Range: setting.Range{Max: 4, AboveMin: true}, Unset: "the device's, or 1",
 			Text: "rate of attention in one kernel over flops, with wide heads; counted without what a causal mask " +
 				"or a window covers",
 		},
 		{
-			Key: "half_head", Example: "40.0", Range: setting.Between(0, math.MaxInt32), Unset: "the device's, or 0",
+			Key: "half_head", Prices: []string{fusedAttention},
+			Example: "40.0", Range: setting.Between(0, math.MaxInt32), Unset: "the device's, or 0",
 			Text: "features of a head with which it reaches half of that",
 		},
 		{
-			Key: "head_multiple", Example: "128", Range: setting.Between(0, math.MaxInt32), Unset: "the device's, or 0",
+			Key: "head_multiple", Prices: []string{fusedAttention},
+			Example: "128", Range: setting.Between(0, math.MaxInt32), Unset: "the device's, or 0",
 			Text: "its kernel pads the features of a head to a multiple of these; 0: it pads nothing",
 		},
 	}

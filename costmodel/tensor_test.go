@@ -152,14 +152,16 @@ func TestRanksOfDevices(t *testing.T) {
 		card int32
 	}{{8, 10, 4}, {4, 10, 0}, {2, 5, 0}, {1, 2.5, 0}, {0, 2.5, 0}} {
 		m.NICsPerNode = e.nics
-		l, queue := m.Between(1, 2)
+		l := m.Between(1, 2)
 		require.EqualValues(t, e.rate, l.Bandwidth, "%d cards", e.nics)
-		require.Equal(t, 3*e.card+3, queue)
+		require.Equal(t, 3*e.card+3, l.Queue)
+		require.True(t, l.Network)
 	}
-	inside, _ := m.Between(2, 3)
+	inside := m.Between(2, 3)
 	require.EqualValues(t, 100, inside.Bandwidth)
+	require.False(t, inside.Network)
 	m.Link.Shared = "node"
-	inside, _ = m.Between(2, 3)
+	inside = m.Between(2, 3)
 	require.EqualValues(t, 25, inside.Bandwidth)
 
 	// Four rings over ranks 0 and 2, one for each device, on so many cards.
@@ -173,7 +175,7 @@ func TestRanksOfDevices(t *testing.T) {
 
 	m.Tensor = 16 // a rank of two nodes
 	require.Equal(t, 2, m.Nodes(1))
-	l, _ := m.Between(0, 1)
+	l := m.Between(0, 1).Link
 	require.EqualValues(t, 10, l.Bandwidth)
 }
 

@@ -31,24 +31,29 @@ type Times struct {
 func (Times) Settings() []setting.Setting {
 	return []setting.Setting{
 		{
-			Key: "forward", Required: true, Example: `"10ms"`,
+			Key: "forward", Prices: []string{"forward"}, Factor: 0.5,
+			Required: true, Example: `"10ms"`,
 			Text: `one time for all, one per stage ["9ms", "12ms", …] (of all stages × virtual_stages, in the ` +
 				`network's order), or one per stage and microbatch [["9ms", "8ms"], …]`,
 		},
 		{
-			Key: "backward", Example: `"20ms"`, Shown: true, Unset: "the sum of the halves",
+			Key: "backward", Prices: []string{"backward"}, Factor: 0.5,
+			Example: `"20ms"`, Shown: true, Unset: "the sum of the halves",
 			Text: "in the same forms; or both halves, which zero-bubble schedules need",
 		},
 		{
-			Key: "backward_input", Example: `"10ms"`, Unset: "none",
+			Key: "backward_input", Prices: []string{"backward_input"}, Factor: 0.5,
+			Example: `"10ms"`, Unset: "none",
 			Text: "I, the half that makes the gradient of the input",
 		},
 		{
-			Key: "backward_weight", Example: `"10ms"`, Unset: "none",
+			Key: "backward_weight", Prices: []string{"backward_weight"}, Factor: 0.5,
+			Example: `"10ms"`, Unset: "none",
 			Text: "W, the half that makes the gradients of the weights",
 		},
 		{
-			Key: "p2p", Default: "0ms", Range: taskTime(),
+			Key: "p2p", Prices: []string{"pipeline"}, Factor: 0.5, Assumed: true,
+			Default: "0ms", Range: taskTime(),
 			Text: "latency of a stage boundary; no device or link is busy meanwhile, so that the wait counts as idle",
 		},
 		{
@@ -57,16 +62,22 @@ func (Times) Settings() []setting.Setting {
 				"ready), serial (as two tasks), overlap (side by side, to the end of the longer)",
 		},
 		{
-			Key: "host", Default: "0ms", Range: taskTime(),
+			Key: "host", Prices: []string{graph.Launches}, Factor: 0.5,
+			Default: "0ms", Range: taskTime(),
 			Text: "time of the host before every F, B, I and W, while the device waits: for synchronous messages, " +
 				"the next batch, bookkeeping",
 		},
 		{
-			Key: "host_message", Default: "0ms", Range: taskTime(),
+			Key: "host_message", Prices: []string{graph.Launches},
+			Default: "0ms", Range: taskTime(),
 			Text: "in addition, before an F, B or I whose input is a message, while the device waits: to launch " +
 				"sends and receives and wait for them",
 		},
-		{Key: "optimizer", Default: "0ms", Range: taskTime(), Text: "the optimizer's step, after everything else"},
+		{
+			Key: "optimizer", Prices: []string{graph.Updating}, Factor: 0.5, Assumed: true, Default: "0ms",
+			Range: taskTime(),
+			Text:  "the optimizer's step, after everything else",
+		},
 	}
 }
 

@@ -46,22 +46,28 @@ func (m *Machine) siblings(width int) int {
 	return min(m.Devices()/width, m.DevicesPerNode)
 }
 
-// Between returns the link that a message between two ranks takes, and the number of its queue, from
-// 1: transfers in the same queue wait for each other. The devices of a rank all send at once. If
-// they share network cards or a node's link, each has its part of the bandwidth.
-func (m *Machine) Between(from, to int32) (link.Link, int32) {
+// A Path is the link that a message takes, and the queue that it waits in.
+type Path struct {
+	link.Link
+	Queue   int32 // a number from 1; messages with the same number wait for each other
+	Network bool  // the link is the network between nodes, through a card of the sender's node
+}
+
+// Between returns the path of a message between two ranks. The devices of a rank all send at once.
+// If they share network cards or a node's link, each has its part of the bandwidth.
+func (m *Machine) Between(from, to int32) Path {
 	// Queues of different kinds have different numbers: 3k+1 for devices, 3k+2 for nodes, 3k+3 for
 	// network cards.
 	if node := m.Node(from); node != m.Node(to) {
 		nics := m.nics()
 		card := int(node)*nics + m.first(from)%m.DevicesPerNode%nics
 		cards := min(nics, m.siblings(1))
-		return m.Network.Share(float64(cards) / float64(m.siblings(1))), int32(3*card + 3)
+		return Path{m.Network.Share(float64(cards) / float64(m.siblings(1))), int32(3*card + 3), true}
 	}
 	if m.Link.Shared == "node" {
-		return m.Link.Share(1 / float64(m.siblings(1))), 3*m.Node(from) + 2
+		return Path{m.Link.Share(1 / float64(m.siblings(1))), 3*m.Node(from) + 2, false}
 	}
-	return m.Link, 3*from + 1
+	return Path{m.Link, 3*from + 1, false}
 }
 
 // nics counts the network cards of a node that its devices can use.

@@ -60,7 +60,7 @@ func TestReplicasFirst(t *testing.T) {
 	}
 	require.Equal(t, []int32{0, 0, 1, 1, 0, 0, 1, 1}, nodes)
 	require.Equal(t, "link", m.Group([]int32{1, 5}).Name)
-	l, _ := m.Between(1, 2)
+	l := m.Between(1, 2).Link
 	require.Equal(t, "network", l.Name)
 	within := sums(t, func(m *costmodel.Machine) { m.Stages, m.Replicas = 4, 2 })
 	for took := range sums(t, unchanged) {

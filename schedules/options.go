@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"psim/internal/setting"
+	"psim/schedules/graph"
 )
 
 // Options is the [schedule] section.
@@ -27,11 +28,11 @@ type Options struct {
 // Settings describes [schedule].
 func (Options) Settings() []setting.Setting {
 	return []setting.Setting{
-		{Key: "name", Example: `"1f1b"`, Shown: true, Unset: "none; give a name or a file",
+		{Key: "name", Needs: []setting.Need{{Keys: []string{"schedule.file"}, Unset: true}, {Keys: []string{"schedule.stages"}, Above: 1}}, Offered: "schedules", Prices: []string{graph.Waiting}, Example: `"1f1b"`, Shown: true, Unset: "none; give a name or a file",
 			Text: `psim list schedules; "fsdp": ddp with parallel.zero = 3; "auto": the order of F, I and W with the ` +
 				`shortest span under the memory of a rank; "auto-v": the same for two stages per rank, in a V`},
 		{Key: "stages", Default: 1, Example: "4", Shown: true, Range: setting.Count(), Text: "pipeline ranks (P)"},
-		{Key: "microbatches", Example: "8", Shown: true, Range: setting.Count(), Text: "per replica and step (M)",
+		{Key: "microbatches", Prices: []string{graph.Waiting}, Example: "8", Shown: true, Range: setting.Count(), Text: "per replica and step (M)",
 			Unset: "as [batch] has it, or 1"},
 		{Key: "virtual_stages", Default: 1, Range: setting.Count(),
 			Text: "stages per rank (V) of the schedules that hold several; hanayo: 2 for each wave"},

@@ -1,6 +1,6 @@
-// Package catalog holds the catalogs that psim brings along, and reads files like them: TOML
-// whose tables are entries with a name each, in the order of the file. It knows no entry's
-// type, so that every package can keep what it knows by name in a file here.
+// Package catalog holds the catalogs of psim and reads them: TOML files whose tables are named
+// entries, in the order of the file. It does not depend on the types of entries, so any package
+// can keep a catalog here.
 package catalog
 
 import (
@@ -21,15 +21,15 @@ type Entry[T any] struct {
 	Value T
 }
 
-// Read decodes a catalog, such as "devices". The files are part of the program, so a
-// mistake in them is ours and panics; tests read all of them.
+// Read decodes a catalog, such as "devices". The files are part of the program, so Read panics if
+// one is malformed; tests read all of them.
 func Read[T any](name string) []Entry[T] {
 	return entries[T](name, text(name))
 }
 
-// ReadValues does what Read does, but leaves out tables named source, which say where the
-// values are from. They are most of the text, and take longer to decode than a small
-// pipeline to simulate.
+// ReadValues does what Read does, without the tables named source, which hold the sources of the
+// values. They are most of the text, and take longer to decode than a small pipeline takes to
+// simulate.
 func ReadValues[T any](name string) []Entry[T] {
 	var kept strings.Builder
 	keep := true
@@ -52,7 +52,7 @@ func Names(name string) (names []string) {
 	return names
 }
 
-// Texts lists what a key of every entry says, without decoding any: "" where it has none.
+// Texts lists the text of a key for every entry, "" if an entry lacks the key, without decoding.
 func Texts(name, key string) (texts []string) {
 	for _, s := range sections(name) {
 		_, text, _ := strings.Cut(s.text, "\n"+key+" = \"")
@@ -67,8 +67,8 @@ func Texts(name, key string) (texts []string) {
 	return texts
 }
 
-// ByName returns a function that decodes an entry of a catalog when it is first asked for, and
-// reports whether there is one of that name.
+// ByName returns a function that finds an entry of a catalog by its name and decodes it on first
+// use.
 func ByName[T any](name string) func(entry string) (T, bool) {
 	known := sync.OnceValue(func() map[string]func() T {
 		all := map[string]func() T{}
@@ -126,7 +126,7 @@ func entries[T any](name, text string) (list []Entry[T]) {
 	return list
 }
 
-// Decode reads a file that is one entry, and refuses keys that its type does not have.
+// Decode reads a file with a single entry, and refuses keys that its type does not have.
 func Decode(text string, into any) error {
 	meta, err := toml.Decode(text, into)
 	if err == nil && len(meta.Undecoded()) > 0 {
@@ -135,8 +135,8 @@ func Decode(text string, into any) error {
 	return err
 }
 
-// Fold joins the lines of a text that is written over several, with one space between
-// words. Paragraphs, with an empty line between them, stay apart.
+// Fold joins the lines of a text, with one space between words. Paragraphs, which empty lines
+// separate, are kept.
 func Fold(text string) string {
 	paragraphs := strings.Split(text, "\n\n")
 	for i, p := range paragraphs {
@@ -145,14 +145,14 @@ func Fold(text string) string {
 	return strings.TrimSpace(strings.Join(paragraphs, "\n\n"))
 }
 
-// FoldAll folds every text of a table of sources.
+// FoldAll folds every text of a table.
 func FoldAll(sources map[string]string) {
 	for key, text := range sources {
 		sources[key] = Fold(text)
 	}
 }
 
-// A Text is one that a file may write over several lines; it is folded as it is read.
+// A Text may have several lines in a file; they are folded when it is read.
 type Text string
 
 // UnmarshalText folds a text.

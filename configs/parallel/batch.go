@@ -9,24 +9,36 @@ import (
 	"psim/schedules/graph"
 )
 
-// Batch is the [batch] section: samples per step over all replicas, and per
-// microbatch of one replica. 0 is not given.
+// Batch is the [batch] section: samples per step over all replicas, and per microbatch of one
+// replica. 0 means not given.
 type Batch struct {
 	Global int64     `toml:"global"`
 	Micro  int64     `toml:"micro"`
-	Shards []float64 `toml:"shards"` // of Global, by replica; nil are equal ones
+	Shards []float64 `toml:"shards"` // shares of Global, by replica; nil: equal shares
 }
 
 // Settings describes [batch].
 func (Batch) Settings() []setting.Setting {
 	return []setting.Setting{
-		{Key: "global", Example: "32", Shown: true, Range: setting.Count(), Text: "samples per step over all replicas", Unset: "micro × microbatches × replicas"},
-		{Key: "micro", Example: "4", Range: setting.Count(), Text: "samples per microbatch of one replica", Unset: "a replica's samples in schedule.microbatches parts"},
-		{Key: "shards", Example: "[0.5, 0.25, 0.25]", With: []string{"[model]"}, Text: "share of global that each replica trains on, which the slowest one decides then: one number per replica, adding up to 1. Every share is cut into schedule.microbatches, whose gradients count by their samples", Unset: "equal ones"},
+		{
+			Key: "global", Example: "32", Shown: true, Range: setting.Count(),
+			Text: "samples per step over all replicas", Unset: "micro × microbatches × replicas",
+		},
+		{
+			Key: "micro", Example: "4", Range: setting.Count(),
+			Text: "samples per microbatch of one replica", Unset: "a replica's samples in schedule.microbatches parts",
+		},
+		{
+			Key: "shards", Example: "[0.5, 0.25, 0.25]", With: []string{"[model]"},
+			Text: "share of global that each replica trains on: one number per replica, adding up to 1; the slowest " +
+				"replica then decides the step. Every share is cut into schedule.microbatches, whose gradients are " +
+				"weighted by their samples",
+			Unset: "equal shares",
+		},
 	}
 }
 
-// Data is the [data] section: what an epoch is a pass over. 0 is not given.
+// Data is the [data] section: the data set that an epoch passes over. 0 means not given.
 type Data struct {
 	Samples int64 `toml:"samples"`
 }
@@ -34,13 +46,17 @@ type Data struct {
 // Settings describes [data].
 func (Data) Settings() []setting.Setting {
 	return []setting.Setting{
-		{Key: "samples", Example: "5000", Range: setting.Count(), Text: "samples to train on: psim run tells the time of an epoch, psim exec trains on so many; with less than a step's left, a step is filled up from the beginning", Unset: "all there are; made-up samples have no number of their own"},
+		{
+			Key: "samples", Example: "5000", Range: setting.Count(),
+			Text: "samples to train on: psim run gives the time of an epoch, psim exec trains on this number; if " +
+				"fewer are left than a step needs, it is filled up from the beginning",
+			Unset: "all samples of the data; made-up samples are unlimited",
+		},
 	}
 }
 
 // Samples cuts one replica's share of a batch into microbatches and returns
-// the size of each; the last may be smaller. microbatches is 0 where it is
-// not given.
+// the size of each; the last may be smaller. microbatches is 0 if it is not given.
 func (b Batch) Samples(replicas, microbatches int) ([]int64, error) {
 	d, m := int64(replicas), int64(microbatches)
 	if b.Global > 0 && b.Global%d != 0 {
@@ -49,27 +65,34 @@ func (b Batch) Samples(replicas, microbatches int) ([]int64, error) {
 	perReplica, micro := b.Global/d, b.Micro
 	switch {
 	case b.Global == 0 && micro == 0:
-		return nil, errors.New("global is missing: give the samples per step (batch.global), or per microbatch (batch.micro)")
+		return nil, errors.New("global is missing: " +
+			"give the samples per step (batch.global), or per microbatch (batch.micro)")
 	case b.Global == 0 && m > graph.MaxTasks:
-		return nil, fmt.Errorf("micro = %d: schedule.microbatches = %d is more than the %d that are supported", micro, m, graph.MaxTasks)
+		return nil, fmt.Errorf("micro = %d: schedule.microbatches = %d is more than the %d that are supported",
+			micro, m, graph.MaxTasks)
 	case b.Global == 0:
 		return slices.Repeat([]int64{micro}, int(max(1, m))), nil
 	case micro == 0:
 		micro = (perReplica + max(1, m) - 1) / max(1, m)
 	}
 	if micro > perReplica {
-		return nil, fmt.Errorf("micro = %d: larger than the %d samples that a replica gets per step (batch.global / parallel.data)", micro, perReplica)
+		return nil, fmt.Errorf("micro = %d: larger than the %d samples that a replica gets per step (batch.global / "+
+			"parallel.data)", micro, perReplica)
 	}
 	count := (perReplica + micro - 1) / micro
 	if m > 0 && count != m {
 		if b.Micro == 0 {
-			return nil, fmt.Errorf("global = %d: a replica's %d samples cannot be cut into schedule.microbatches = %d equal microbatches with only the last one smaller; schedule.microbatches = %d would work",
+			return nil, fmt.Errorf("global = %d: a replica's %d samples cannot be cut into schedule.microbatches = "+
+				"%d equal microbatches with only the last one smaller; schedule.microbatches = %d would work",
 				b.Global, perReplica, m, count)
 		}
-		return nil, fmt.Errorf("micro = %d: %d samples per replica (batch.global / parallel.data) make %d microbatches of that size, but schedule.microbatches = %d; remove one of the three", micro, perReplica, count, m)
+		return nil, fmt.Errorf("micro = %d: %d samples per replica (batch.global / parallel.data) make %d "+
+			"microbatches of that size, but schedule.microbatches = %d; "+
+			"remove one of the three", micro, perReplica, count, m)
 	}
 	if count > graph.MaxTasks {
-		return nil, fmt.Errorf("global = %d: makes %d microbatches; at most %d are supported", b.Global, count, graph.MaxTasks)
+		return nil, fmt.Errorf("global = %d: makes %d microbatches; at most %d are supported", b.Global, count,
+			graph.MaxTasks)
 	}
 	samples := slices.Repeat([]int64{micro}, int(count))
 	samples[count-1] = perReplica - micro*(count-1)

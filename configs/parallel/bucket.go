@@ -9,11 +9,11 @@ import (
 	"psim/internal/units"
 )
 
-// BucketBy is the limit of a gradient bucket: in bytes, or how many gradients. Without
-// either one tensor is sent at a time.
+// BucketBy is the limit of a gradient bucket: in bytes, or in gradients. The zero value sends every
+// tensor by itself.
 type BucketBy struct{ Bytes, Gradients int64 }
 
-// inGradients stands behind a number of them.
+// inGradients follows the number of gradients.
 const inGradients = " gradients"
 
 // UnmarshalTOML reads a size, a number of gradients, or "tensor".
@@ -46,7 +46,7 @@ func (b *BucketBy) UnmarshalTOML(value any) error {
 	return nil
 }
 
-// maxGradients keeps their bytes countable.
+// maxGradients bounds the gradients of a bucket, so that their bytes can be counted.
 const maxGradients = 1 << 50
 
 // TOML writes what UnmarshalTOML reads.

@@ -1,5 +1,5 @@
-// Package parallel says how a batch and a network are divided over devices: the sections
-// [batch], [data] and [parallel] of a configuration.
+// Package parallel holds the sections [batch], [data] and [parallel] of a configuration, which
+// say how a batch and a network are divided over devices.
 package parallel
 
 import (
@@ -37,47 +37,147 @@ type Options struct {
 
 // Settings describes [parallel]. The default bucket is PyTorch's.
 func (Options) Settings() []setting.Setting {
-	model := []string{"[model]"}
 	return []setting.Setting{
-		{Key: "data", Default: 1, Range: setting.Count(), Text: "replicas; stages × data × tensor × context devices in all"},
-		{Key: "tensor", Default: 1, Range: setting.Between(1, maxTensor), Text: "devices of a tensor-parallel group, as in Megatron: a rank stands for one group, whose devices do the same"},
-		{Key: "context", Default: 1, Range: setting.Between(1, maxTensor), With: model, Text: "parts into which every sequence is cut, each of which a tensor-parallel group has: a rank stands for tensor × context devices. They hold the same parameters, and share the sums of gradients and ZeRO's parts with the replicas. Takes attention = \"flash\""},
-		{Key: "context_method", Default: ContextRing, OneOf: []string{ContextRing, ContextGather, ContextUlysses}, With: model, Text: "with context above 1, how the parts attend to each other. ring: keys and values go round beside blocks of attention. all-gather: they are gathered before. ulysses: every device exchanges its part of the sequence for whole ones of some heads"},
-		{Key: "sequence", Default: false, Text: "with tensor above 1: norms, dropout and sums divided along the sequence"},
-		{Key: "expert", Default: 1, Range: setting.Between(1, maxTensor), With: model, Text: "devices of an expert group, which share the experts of a layer: neighbours in the order tensor, context, data. expert × expert_tensor divides tensor × context × data. With tensor above 1 it takes sequence = true"},
-		{Key: "expert_tensor", Example: "1", Range: setting.Between(1, maxTensor), With: model, Text: "devices that divide every expert", Unset: "tensor with expert = 1, else 1"},
-		{Key: "dispatcher", Default: DispatcherAllToAll, OneOf: []string{DispatcherAllToAll, DispatcherDeepEP}, With: model, Text: "how tokens come to their experts. alltoall: a row for every expert. deepep: a token once to every node, and there once to every device (see model.expert_groups)"},
-		{Key: "dispatch", Default: DispatchWhole, OneOf: []string{DispatchWhole, DispatchFP8}, With: model, Text: "as activations are: activations; or fp8: in 8 bits, in the forward alone"},
-		{Key: "expert_overlap", Default: false, With: model, Text: "a backward and the forward after it run as a pair whose parts alternate, so that one computes while the other exchanges tokens with experts, as with Megatron's --overlap-moe-expert-parallel-comm: with 1f1b, interleaved-1f1b and ddp. 1f1b then begins with twice as many forwards. dualpipe and dualpipev do so anyway"},
-		{Key: "delay_weights", Default: false, With: model, Text: "weight gradients are computed between the all-to-alls of a backward, after the input gradients that these send, as with Megatron's --delay-wgrad-compute"},
-		{Key: "tensor_overlap", Default: true, With: model, Text: "what the group exchanges in a backward runs beside weight gradients, as in Megatron since 2022"},
-		{Key: "scatter_gather", Default: true, With: model, Text: "without sequence, every device of the group sends its part to the next stage, which gathers them over link"},
-		{Key: "zero", Default: 0, Range: setting.Between(0, 3), With: model, Text: "0 DDP, 1 optimizer sharded, 2 gradients as well, 3 parameters too (FSDP; ddp only): every layer is gathered for its F and B, its gradients scattered"},
-		{Key: "gather", Default: GatherUnit, OneOf: []string{GatherUnit, GatherCopied, GatherTensor}, With: model, Text: "with zero = 3, what is gathered and scattered together: unit, all tensors of a layer laid end to end; copied, the same, of which every gather then is copied into its tensors, as in FSDP2; or tensor, each by itself: for vgg16 32 gathers a pass, not 8"},
-		{Key: "simplified", Default: false, With: model, Text: "with zero = 3, parameters alone are sharded: every replica keeps the whole model and its last whole gradients beside its shares"},
-		{Key: "overlap_gather", Default: false, With: model, Text: "with zero = 1 or 2, updated parameters are gathered beside the next forward, piece by piece as it needs them, not after the update: a step then begins with these gathers. Not with schedule.whole_last"},
-		{Key: "broadcast", Default: false, With: model, Text: "the step is the first of a training, before which replica 0 sends its parameters to the others, in the buckets of gradients; startup_s of the result says how much of the step that is. Not with zero = 3"},
-		{Key: "bucket", Default: "25MB", With: model, Text: `of gradients: a size, or so many as in "40000000 gradients"; "tensor": every tensor by itself; no meaning with zero = 3, which sums whole layers`},
-		{Key: "overlap", Default: true, With: model, Text: "gradients travel beside the backward; with zero = 3 the next layer is gathered beside this one's work"},
-		{Key: "collectives", Default: "nccl", OneOf: []string{"nccl", "gloo"}, With: model, Text: "nccl, or gloo, which has no reduce-scatter: zero = 1 to 3 all-reduce instead"},
-		{Key: "order", Default: StagesFirst, OneOf: []string{StagesFirst, ReplicasFirst}, With: model, Text: "which devices lie beside each other on nodes, after those of a tensor-parallel group: the stages of a replica, or the replicas of a stage, as in Megatron, DeepSpeed and torchtitan"},
+		{
+			Key: "data", Default: 1, Range: setting.Count(),
+			Text: "replicas; stages × data × tensor × context devices in all",
+		},
+		{
+			Key: "tensor", Offered: "tensor", Executed: []string{"1"}, Default: 1, Range: setting.Between(1, maxTensor),
+			Text: "devices of a tensor-parallel group, as in Megatron: a rank stands for one group, whose devices do " +
+				"the same",
+		},
+		{
+			Key: "context", Offered: "context", Executed: []string{"1"}, Default: 1,
+			Range: setting.Between(1, maxTensor), With: withModel(),
+			Text: "parts into which every sequence is cut, one for each tensor-parallel group of a rank: a rank " +
+				"stands for tensor × context devices. The groups hold the same parameters, and take part in the " +
+				"sums of gradients and in ZeRO's shards like replicas. Needs attention = \"flash\"",
+		},
+		{
+			Key: "context_method", Needs: severalParts(), Try: []string{ContextRing, ContextGather, ContextUlysses},
+			Default: ContextRing, OneOf: []string{ContextRing, ContextGather, ContextUlysses}, With: withModel(),
+			Text: "with context above 1, how the parts attend to each other. ring: keys and values go round during " +
+				"the blocks of attention. all-gather: they are gathered before. ulysses: every device exchanges its " +
+				"part of the sequence for whole sequences of some heads",
+		},
+		{
+			Key: "sequence", Needs: tensorGroups(), Offered: "sequence", Try: []string{"false", "true"}, Default: false,
+			Text: "with tensor above 1: norms, dropout and sums divided along the sequence",
+		},
+		{
+			Key: "expert", Offered: "experts", Executed: []string{"1"}, Default: 1,
+			Range: setting.Between(1, maxTensor), With: withModel(),
+			Text: "devices of an expert group, which share the experts of a layer: neighbours in the order tensor, " +
+				"context, data. expert × expert_tensor divides tensor × context × data. With tensor above 1 it needs " +
+				"sequence = true",
+		},
+		{
+			Key: "expert_tensor", Example: "1", Range: setting.Between(1, maxTensor), With: withModel(),
+			Text: "devices that divide every expert", Unset: "tensor with expert = 1, else 1",
+		},
+		{
+			Key: "dispatcher", Needs: severalExperts(), Try: []string{DispatcherDeepEP}, Default: DispatcherAllToAll,
+			OneOf: []string{DispatcherAllToAll, DispatcherDeepEP}, With: withModel(),
+			Text: "how tokens come to their experts. alltoall: a row for every expert. deepep: a token once to every " +
+				"node, and there once to every device (see model.expert_groups)",
+		},
+		{
+			Key: "dispatch", Needs: severalExperts(), Try: []string{DispatchFP8}, Default: DispatchWhole,
+			OneOf: []string{DispatchWhole, DispatchFP8}, With: withModel(),
+			Text: "precision of dispatched tokens. activations: as activations. fp8: 8 bits, only in the forward",
+		},
+		{
+			Key: "expert_overlap", Needs: severalExperts(), Try: []string{"true"}, Default: false, With: withModel(),
+			Text: "a backward and the forward after it run as a pair whose parts alternate, so that one computes " +
+				"while the other exchanges tokens with experts, as with Megatron's " +
+				"--overlap-moe-expert-parallel-comm: with 1f1b, interleaved-1f1b and ddp. 1f1b then begins with " +
+				"twice as many forwards. dualpipe and dualpipev do so anyway",
+		},
+		{
+			Key: "delay_weights", Needs: severalExperts(), Try: []string{"true"}, Default: false, With: withModel(),
+			Text: "weight gradients are computed between the all-to-alls of a backward, after the input gradients " +
+				"that these send, as with Megatron's --delay-wgrad-compute",
+		},
+		{
+			Key: "tensor_overlap", Needs: tensorGroups(), Try: []string{"true"}, Default: true, With: withModel(),
+			Text: "exchanges of the group in a backward run at the same time as weight gradients, " +
+				"as in Megatron since 2022",
+		},
+		{
+			Key: "scatter_gather", Default: true, With: withModel(),
+			Text: "without sequence, every device of the group sends its part to the next stage, which gathers them " +
+				"over link",
+		},
+		{
+			Key: "zero", Needs: severalReplicas(), Offered: "zero", Try: []string{"0", "1", "2", "3"},
+			Executed: []string{"0", "3"}, Default: 0, Range: setting.Between(0, 3), With: withModel(),
+			Text: "0 DDP, 1 optimizer sharded, 2 gradients as well, 3 parameters too (FSDP; ddp only): every layer " +
+				"is gathered for its F and B, its gradients scattered",
+		},
+		{
+			Key: "gather", Default: GatherUnit, OneOf: []string{GatherUnit, GatherCopied,
+				GatherTensor}, With: withModel(),
+			Text: "with zero = 3, what is gathered and scattered together: unit, all tensors of a layer laid end to " +
+				"end; copied, the same, and every gather is then copied into its tensors, as in FSDP2; or tensor, " +
+				"each by itself: for vgg16 32 gathers a pass, not 8",
+		},
+		{
+			Key: "simplified", Default: false, With: withModel(),
+			Text: "with zero = 3, only parameters are sharded: every replica keeps the whole model and its last " +
+				"whole gradients in addition to its shards",
+		},
+		{
+			Key: "overlap_gather", Needs: gatherAfterUpdate(), Try: []string{"true"}, Default: false, With: withModel(),
+			Text: "with zero = 1 or 2, updated parameters are gathered during the next forward, piece by piece as it " +
+				"needs them, not after the update: a step then begins with these gathers. Not with " +
+				"schedule.whole_last",
+		},
+		{
+			Key: "broadcast", Needs: otherReplicas(), Default: false, With: withModel(),
+			Text: "the step is the first of a training, before which replica 0 sends its parameters to the others, " +
+				"in the buckets of gradients; startup_s of the result is the time of that. Not with zero = 3",
+		},
+		{
+			Key: "bucket", Needs: gradientBuckets(), Assumed: true, Default: "25MB", With: withModel(),
+			Text: `of gradients: a size, or a number as in "40000000 gradients"; "tensor": every tensor by itself; ` +
+				`no meaning with zero = 3, which sums whole layers`,
+		},
+		{
+			Key: "overlap", Needs: severalReplicas(), Try: []string{"true"}, Assumed: true,
+			Default: true, With: withModel(),
+			Text: "gradients travel during the backward; with zero = 3 the next layer is gathered while this one " +
+				"works",
+		},
+		{
+			Key: "collectives", Needs: severalReplicas(), Assumed: true, Default: "nccl", OneOf: []string{"nccl",
+				"gloo"},
+			With: withModel(),
+			Text: "nccl, or gloo, which has no reduce-scatter: with gloo zero = 1 to 3 all-reduce",
+		},
+		{
+			Key: "order", Default: StagesFirst, OneOf: []string{StagesFirst, ReplicasFirst}, With: withModel(),
+			Text: "which devices are neighbours on nodes, after those of a tensor-parallel group: the stages " +
+				"of a replica, or the replicas of a stage, as in Megatron, DeepSpeed and torchtitan",
+		},
 	}
 }
 
-// The orders in which devices are counted, as Megatron names them.
+// The values of Options.Order, in which devices are counted, as Megatron names them.
 const (
 	StagesFirst   = "tp-pp-dp"
 	ReplicasFirst = "tp-dp-pp"
 )
 
-// How the parts of a sequence attend to each other.
+// The values of Options.ContextMethod: how the parts of a sequence attend to each other.
 const (
 	ContextRing    = "ring"
 	ContextGather  = "all-gather"
 	ContextUlysses = "ulysses"
 )
 
-// How tokens come to experts on other devices, and in which precision.
+// The values of Options.Dispatcher and Options.Dispatch: how tokens come to experts on other
+// devices, and in which precision.
 const (
 	DispatcherAllToAll = "alltoall"
 	DispatcherDeepEP   = "deepep"
@@ -85,34 +185,39 @@ const (
 	DispatchFP8        = "fp8"
 )
 
-// What ZeRO 3 gathers and scatters together.
+// The values of Options.Gather: the tensors that ZeRO 3 gathers and scatters together.
 const (
 	GatherUnit   = "unit"
 	GatherCopied = "copied" // as unit, and copied into its tensors
 	GatherTensor = "tensor"
 )
 
-// maxTensor bounds a tensor-parallel group: no model has as many heads.
+// maxTensor bounds a tensor-parallel group: no model has more heads.
 const maxTensor = 1 << 16
 
-// Validate checks what no other section can change.
+// Validate checks the rules that involve only keys of this section.
 func (p Options) Validate() error {
 	switch {
 	case p.Sequence && p.Tensor == 1:
-		return errors.New("sequence = true: divides the sequence among a tensor-parallel group, and tensor = 1; set tensor above 1, or sequence = false")
+		return errors.New("sequence = true: divides the sequence among a tensor-parallel group, and tensor = 1; " +
+			"set tensor above 1, or sequence = false")
 	case p.Broadcast && p.Zero == 3:
-		return errors.New("broadcast = true: with zero = 3 no replica has all parameters to send; set broadcast = false, or a lower zero")
+		return errors.New("broadcast = true: with zero = 3 no replica has all parameters to send; " +
+			"set broadcast = false, or a lower zero")
 	case p.Simplified && p.Zero != 3:
-		return fmt.Errorf("simplified = true: is a form of zero = 3, and zero = %d; set zero = 3, or simplified = false", p.Zero)
+		return fmt.Errorf("simplified = true: is a form of zero = 3, and zero = %d; "+
+			"set zero = 3, or simplified = false", p.Zero)
 	case p.Gather == GatherTensor && p.Zero != 3:
-		return fmt.Errorf(`gather = "tensor": only zero = 3 gathers parameters to compute with them, and zero = %d; set zero = 3, or gather = "unit"`, p.Zero)
+		return fmt.Errorf(`gather = "tensor": only zero = 3 gathers parameters to compute with them, and zero = %d; `+
+			`set zero = 3, or gather = "unit"`, p.Zero)
 	}
 	return p.checkExperts()
 }
 
-// checkExperts wants expert groups to lie within ranks, or to be whole ones.
+// checkExperts checks that expert groups are parts of ranks, or whole ranks.
 func (p Options) checkExperts() error {
-	rank, experts, tensor := max(1, p.Tensor)*max(1, p.Context), max(1, p.Expert)*max(1, p.ExpertTensor), max(1, p.ExpertTensor)
+	rank, tensor := max(1, p.Tensor)*max(1, p.Context), max(1, p.ExpertTensor)
+	experts := max(1, p.Expert) * tensor
 	devices := rank * max(1, p.Data)
 	switch {
 	case experts == 1:
@@ -120,9 +225,11 @@ func (p Options) checkExperts() error {
 	case p.Expert > 1 && p.Zero == 3:
 		return fmt.Errorf("expert = %d: is not modelled with zero = 3; set a lower zero, or expert = 1", p.Expert)
 	case devices%experts != 0:
-		return fmt.Errorf("expert = %d: expert × expert_tensor = %d must divide tensor × context × data = %d", p.Expert, experts, devices)
+		return fmt.Errorf("expert = %d: expert × expert_tensor = %d must divide tensor × context × data = %d",
+			p.Expert, experts, devices)
 	case rank%experts != 0 && experts%rank != 0:
-		return fmt.Errorf("expert = %d: groups of expert × expert_tensor = %d devices must be parts of a rank's tensor × context = %d, or whole ranks", p.Expert, experts, rank)
+		return fmt.Errorf("expert = %d: groups of expert × expert_tensor = %d devices must be parts of a rank's "+
+			"tensor × context = %d, or whole ranks", p.Expert, experts, rank)
 	case rank%tensor != 0:
 		return fmt.Errorf("expert_tensor = %d: must divide tensor × context = %d", p.ExpertTensor, rank)
 	}

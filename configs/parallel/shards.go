@@ -9,10 +9,9 @@ import (
 	"psim/internal/units"
 )
 
-// Divide cuts a batch into microbatches, as Samples does where all replicas have equal
-// shares, and returns the samples of each. Where they have not, shards holds the samples
-// of every microbatch of each replica, and samples are those of the replica that has the
-// most; else it is nil.
+// Divide cuts a batch into microbatches and returns the samples of each. With equal shares it
+// does what Samples does, and shards is nil. Otherwise shards holds the samples of a microbatch
+// by replica, and samples are those of the replica with the largest share.
 func (b Batch) Divide(replicas, microbatches int) (samples, shards []int64, err error) {
 	if b.Shards == nil {
 		samples, err = b.Samples(replicas, microbatches)
@@ -32,15 +31,17 @@ func (b Batch) Divide(replicas, microbatches int) (samples, shards []int64, err 
 // as a part of the batch.
 const slack = 1e-5
 
-// divideUnequally finds the samples of every microbatch, by replica.
+// divideUnequally returns the samples of a microbatch, by replica.
 func (b Batch) divideUnequally(replicas int, microbatches int64) ([]int64, error) {
 	switch {
 	case len(b.Shards) != replicas:
-		return nil, fmt.Errorf("shards = %v: %s for parallel.data = %d; give one for each replica", b.Shards, units.Plural(len(b.Shards), "share"), replicas)
+		return nil, fmt.Errorf("shards = %v: %s for parallel.data = %d; give one for each replica", b.Shards,
+			units.Plural(len(b.Shards), "share"), replicas)
 	case b.Global == 0:
 		return nil, errors.New("shards: are shares of batch.global, which is missing; give the samples per step")
 	case b.Micro > 0:
-		return nil, fmt.Errorf("micro = %d: with batch.shards, microbatches of replicas differ in size; remove micro, and give schedule.microbatches", b.Micro)
+		return nil, fmt.Errorf("micro = %d: with batch.shards, microbatches of replicas differ in size; "+
+			"remove micro, and give schedule.microbatches", b.Micro)
 	}
 	var sum float64
 	shards := make([]int64, replicas)
@@ -49,11 +50,14 @@ func (b Batch) divideUnequally(replicas int, microbatches int64) ([]int64, error
 		whole := int64(math.Round(n))
 		switch {
 		case !(share > 0 && share <= 1):
-			return nil, fmt.Errorf("shards = %v: %g, the share of replica %d, must be more than 0 and at most 1", b.Shards, share, r)
+			return nil, fmt.Errorf("shards = %v: %g, the share of replica %d, must be more than 0 and at most 1",
+				b.Shards, share, r)
 		case math.Abs(n-float64(whole)) > slack*float64(b.Global) || whole == 0:
-			return nil, fmt.Errorf("shards = %v: %g of batch.global = %d are %.4g samples on replica %d; shares must be whole numbers of samples", b.Shards, share, b.Global, n, r)
+			return nil, fmt.Errorf("shards = %v: %g of batch.global = %d are %.4g samples on replica %d; "+
+				"shares must be whole numbers of samples", b.Shards, share, b.Global, n, r)
 		case whole%microbatches != 0:
-			return nil, fmt.Errorf("shards = %v: the %s of replica %d cannot be cut into schedule.microbatches = %d of whole samples", b.Shards, units.Plural(int(whole), "sample"), r, microbatches)
+			return nil, fmt.Errorf("shards = %v: the %s of replica %d cannot be cut into schedule.microbatches = %d "+
+				"of whole samples", b.Shards, units.Plural(int(whole), "sample"), r, microbatches)
 		}
 		sum += share
 		shards[r] = whole / microbatches

@@ -98,7 +98,10 @@ func mixtureSettings() []setting.Setting {
 			Text: "groups that the experts of a token are in",
 		},
 		{
-			Key: "imbalance", Example: "1.2", Range: setting.Between(1, maxExperts), With: append(mixtral, "file"),
+			Key: "imbalance", Neutral: 1.0, Needs: []setting.Need{{
+				Keys: []string{"parallel.expert"}, Above: 1, Reason: "since tokens stay where their experts are",
+			}},
+			Example: "1.2", Range: setting.Between(1, maxExperts), With: append(mixtral, "file"),
 			Unset: "1: all are equally busy, as benchmarks force them to be",
 			Text:  "rows of the busiest device of an expert group over the mean: the others wait for it",
 		},
@@ -124,14 +127,16 @@ func formSettings() []setting.Setting {
 			Text: "rate after the embedding, on the attention and after both projections",
 		},
 		{
-			Key: "attention", Example: `"flash"`, OneOf: []string{AttentionFlash, AttentionUnfused},
+			Key: "attention", Try: []string{AttentionFlash},
+			Example: `"flash"`, OneOf: []string{AttentionFlash, AttentionUnfused},
 			With:  append(transformers(), "file"),
 			Unset: "flash in 16 bits on GPUs and TPUs; unfused in fp32, on CPUs and with kernels that do not fuse it",
 			Text: "flash: one kernel that keeps no square and leaves out what the mask covers. unfused: scores of " +
 				"all pairs of tokens are written and read",
 		},
 		{
-			Key: "kernels", Example: `"fused"`, OneOf: kernelNames(), With: append(transformers(), "file"),
+			Key: "kernels", Try: []string{KernelsFused},
+			Example: `"fused"`, OneOf: kernelNames(), With: append(transformers(), "file"),
 			Unset: "the preset's, or fused",
 			Text:  "kernels between products (psim list kernels -v). " + kernelHelp() + ". Only times differ",
 		},

@@ -65,7 +65,7 @@ const mostBlocks = 10_000
 func (Options) Settings() []setting.Setting {
 	return []setting.Setting{
 		{
-			Key: "precision", Default: "fp32", OneOf: Precisions(),
+			Key: "precision", Offered: "precision", Assumed: true, Default: "fp32", OneOf: Precisions(),
 			Text: "fp32, or mixed with fp32 master weights: fp16, bf16; or bf16 with the linear layers of blocks in " +
 				"8 or 4 bits, without routers: fp8, mxfp8 (a scale for 32 numbers), nvfp4 (for 16)",
 		},
@@ -93,14 +93,14 @@ func (Options) Settings() []setting.Setting {
 			Key: "gradients", Example: `"fp32"`, OneOf: []string{"fp32", "fp16", "bf16"},
 			Text: "precision in which gradients are added up", Unset: "as precision",
 		},
-		{Key: "optimizer", Default: "adamw", OneOf: Optimizers(), Text: "how parameters are updated"},
+		{Key: "optimizer", Assumed: true, Default: "adamw", OneOf: Optimizers(), Text: "how parameters are updated"},
 		{
-			Key: "moments", Default: "fp32", OneOf: []string{"fp32", "bf16"},
+			Key: "moments", Executed: []string{"fp32"}, Default: "fp32", OneOf: []string{"fp32", "bf16"},
 			Text: "what the optimizer's moments are held in; bf16 as DeepSeek-V3",
 		},
-		{Key: "clip", Default: false, Text: "true: the update begins with the norm of all gradients"},
+		{Key: "clip", Executed: []string{"false"}, Default: false, Text: "true: the update begins with the norm of all gradients"},
 		{
-			Key: "recompute", Default: "none", OneOf: []string{"none", "selective", "full"}, Parts: modulesByName(),
+			Key: "recompute", Offered: "recompute", Assumed: true, Try: []string{"none", "selective", "full"}, Executed: []string{"none", "full"}, Default: "none", OneOf: []string{"none", "selective", "full"}, Parts: modulesByName(),
 			Text: "none, selective (as selective says), full, or a list of modules of every block, such as " +
 				"[\"core_attn\", \"moe_act\"]: core_attn (everything between q, k, v and the context), mlp (a dense " +
 				"one), moe (experts with router and exchanges), moe_act (the activation function of experts), " +
@@ -108,7 +108,7 @@ func (Options) Settings() []setting.Setting {
 				"(projections out of latent vectors)",
 		},
 		{
-			Key: "recompute_layers", Default: 0, Range: setting.Between(0, mostBlocks),
+			Key: "recompute_layers", Executed: []string{"0"}, Needs: []setting.Need{{Keys: []string{"train.recompute"}, OneOf: []string{"full"}, Reason: "since it is about the layers that recompute = \"full\" repeats"}}, Default: 0, Range: setting.Between(0, mostBlocks),
 			Text: "with recompute = \"full\", the blocks of a stage that recompute_method is about; 0: all, each " +
 				"from its own input",
 		},

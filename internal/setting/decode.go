@@ -11,11 +11,10 @@ import (
 	"strings"
 )
 
-// decodes marks a type that reads a TOML value itself.
+// decodes is implemented by types that read a TOML value themselves.
 type decodes interface{ UnmarshalTOML(value any) error }
 
-// isTable reports whether a field is a table of keys, and no value that reads
-// itself.
+// isTable reports whether a field is a table of keys, and not a value that reads itself.
 func isTable(field reflect.Value) bool {
 	_, itself := reflect.New(field.Type()).Interface().(decodes)
 	return field.Kind() == reflect.Struct && !itself
@@ -27,12 +26,12 @@ func isList(field reflect.Value) bool {
 	return field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct
 }
 
-// Defaults sets what the fields of a struct have by default.
+// Defaults sets the fields of a struct to their defaults.
 func Defaults(options any) {
 	for s, field := range each(reflect.ValueOf(options).Elem()) {
 		if s.Default != nil {
 			if err := assign(field, s.Default); err != nil {
-				panic(fmt.Sprintf("the default of %s: %v", s.Key, err)) // it is part of the program
+				panic(fmt.Sprintf("the default of %s: %v", s.Key, err)) // defaults are part of the program
 			}
 		} else if isTable(field) {
 			Defaults(field.Addr().Interface())
@@ -40,9 +39,9 @@ func Defaults(options any) {
 	}
 }
 
-// Fill sets the keys of a described struct, and of the structs and lists in it, from
-// a TOML table, and checks them. It returns what is wrong with any of them; those
-// that are out of range are set all the same.
+// Fill sets the keys of a described struct, and of the structs and lists in it, from a TOML table,
+// and checks them. It returns one error for each bad key. Values that are out of range are set
+// nevertheless.
 func Fill(options any, table map[string]any) []*Error {
 	return fill(reflect.ValueOf(options).Elem(), table, "")
 }
@@ -74,13 +73,14 @@ func (s Setting) set(field reflect.Value, value any, at string) []*Error {
 	case isList(field):
 		return s.setList(field, reflect.ValueOf(value), at)
 	default:
-		value = s.joined(value)
+		value = s.joinParts(value)
 		if _, list := value.([]any); list && s.Parts != nil {
-			wrong.Problem = fmt.Sprintf(": must be one of %s, or a list of one or more of %s", strings.Join(s.OneOf, ", "), strings.Join(s.Parts, ", "))
+			wrong.Problem = fmt.Sprintf(": must be one of %s, or a list of one or more of %s",
+				strings.Join(s.OneOf, ", "), strings.Join(s.Parts, ", "))
 			break
 		}
 		err := assign(field, value)
-		if errors.As(err, &wrong) { // of a key of a table that reads itself
+		if errors.As(err, &wrong) { // about a key of a table that reads itself
 			wrong.Key = at + "." + wrong.Key
 		} else if err != nil {
 			wrong.Problem = ": " + err.Error()
@@ -91,13 +91,13 @@ func (s Setting) set(field reflect.Value, value any, at string) []*Error {
 	return []*Error{wrong}
 }
 
-// joined makes one string, in the order of Parts, of a list of them or of what stands
-// between commas, and leaves all else as it is.
-func (s Setting) joined(value any) any {
+// joinParts turns a list of Parts, or a string with commas between them, into one string in the
+// order of Parts. It returns other values unchanged.
+func (s Setting) joinParts(value any) any {
 	var parts []string
 	switch v := value.(type) {
 	case string:
-		if list, bare := strings.CutPrefix(v, "["); bare { // whose quotes a shell has taken
+		if list, bare := strings.CutPrefix(v, "["); bare { // a shell has removed its quotes
 			v = strings.TrimSuffix(list, "]")
 		}
 		parts = strings.Split(v, ",")
@@ -116,7 +116,7 @@ func (s Setting) joined(value any) any {
 	for i := range parts {
 		parts[i] = strings.TrimSpace(parts[i])
 	}
-	place := func(part string) uint { return uint(slices.Index(s.Parts, part)) } // others come last
+	place := func(part string) uint { return uint(slices.Index(s.Parts, part)) } // unknown parts come last
 	slices.SortStableFunc(parts, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
 	return strings.Join(slices.Compact(parts), ",")
 }
@@ -156,7 +156,7 @@ func assign(field reflect.Value, value any) error {
 		if v.Kind() == reflect.Slice || v.Kind() == reflect.Map {
 			return errors.New("must be a string with a unit, not " + typeName(v))
 		}
-		return to.UnmarshalText(fmt.Append(nil, value)) // of which only a string has a unit
+		return to.UnmarshalText(fmt.Append(nil, value)) // refuses numbers, which have no unit
 	}
 	if field.Kind() == reflect.Pointer {
 		field.Set(reflect.New(field.Type().Elem()))

@@ -5,11 +5,11 @@ import (
 	"reflect"
 )
 
-// encodes marks a type that is a TOML value of its own kind, which decodes reads.
+// encodes is implemented by types that write a TOML value themselves.
 type encodes interface{ TOML() any }
 
-// Object returns what a described struct gives as a table of TOML, in the types of
-// JSON: what is not zero, and what has a default. skip leaves keys out.
+// Object returns a described struct as a table of TOML, in the types of JSON: the keys that are not
+// zero or have a default, except those that skip reports.
 func Object(options any, skip func(Setting) bool) map[string]any {
 	return object(reflect.ValueOf(options), skip)
 }
@@ -28,7 +28,7 @@ func object(options reflect.Value, skip func(Setting) bool) map[string]any {
 	return table
 }
 
-// encode writes a value as TOML has it; nil is none.
+// encode returns a value as TOML has it, or nil if it cannot be written.
 func encode(field reflect.Value) any {
 	field = reflect.Indirect(field)
 	switch v := field.Interface().(type) {

@@ -10,7 +10,7 @@ import (
 	"psim/internal/wrap"
 )
 
-// Widths of a line of the reference, and of what stands before its comment.
+// Widths of a line of the reference, and of the part before its comment.
 const (
 	lineWidth = 80
 	keyWidth  = 26
@@ -27,10 +27,10 @@ func WriteReference(w io.Writer, options any) error {
 
 type printer struct {
 	text strings.Builder
-	seen map[reflect.Type]string // the table that a type was printed as
+	seen map[reflect.Type]string // the path of the table in which a type was printed
 }
 
-// tables prints the fields of a struct that are tables, or may be.
+// tables prints the fields of a struct that are tables, or that may be.
 func (p *printer) tables(options reflect.Value, prefix string) {
 	for s, field := range each(options) {
 		header := "[" + prefix + s.Key + "]"
@@ -43,8 +43,7 @@ func (p *printer) tables(options reflect.Value, prefix string) {
 	}
 }
 
-// table prints one, with the tables in it. Below the first level all is commented
-// out.
+// table prints one table, with the tables in it. Tables below the first level are commented out.
 func (p *printer) table(s Setting, options reflect.Value, header, path string) {
 	nested := strings.Contains(path, ".")
 	if nested {
@@ -72,7 +71,7 @@ func (p *printer) table(s Setting, options reflect.Value, header, path string) {
 	p.tables(options, path+".")
 }
 
-// key prints one key, with its meaning in a column beside it.
+// key prints one key, with its meaning in a column on the right.
 func (p *printer) key(s Setting, t reflect.Type, nested bool) {
 	line := s.Key + " = " + s.Example
 	if s.Example == "" {
@@ -91,7 +90,7 @@ func (p *printer) key(s Setting, t reflect.Type, nested bool) {
 	fmt.Fprintf(&p.text, "%s# %s\n", line, wrap.Text(s.words(t), lineWidth-indent-2, column+"# "))
 }
 
-// with says beside what a setting has a meaning.
+// with names the alternatives in which a setting has a meaning.
 func (s Setting) with() string {
 	if s.With == nil {
 		return ""
@@ -99,7 +98,7 @@ func (s Setting) with() string {
 	return "; only with " + strings.Join(s.With, " or ")
 }
 
-// words says what a setting of a type (nil: not known) means, what it may be, and its
+// words describes a setting of a type (nil: unknown): its meaning, its legal values and its
 // default.
 func (s Setting) words(t reflect.Type) string {
 	text := s.Text

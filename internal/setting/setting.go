@@ -1,6 +1,7 @@
-// Package setting describes the keys of a configuration beside the structs that
-// hold them. From one description follow the check of a value, the default, the
-// words of an error, and the text of psim help config.
+// Package setting describes the keys of a configuration, next to the structs that hold
+// them. One description gives the check of a value, the default, the words of an error and
+// the text of psim help config; it also says what the key needs to have an effect, what it
+// prices and which values a what-if tries.
 //
 // A struct names its keys by toml tags and describes them in a method Settings.
 package setting
@@ -19,33 +20,55 @@ import (
 type Setting struct {
 	Key  string
 	Text string // what it means; without a full stop
-	// Default is what holds where the key is not given: a string (of a quantity, too),
-	// a number or a bool. Where that is not one value, Unset says it in words.
+	// Default applies where the key is not given: a string (also for a quantity), a number
+	// or a bool. If no single value does, Unset describes what applies.
 	Default any
 	Unset   string
-	Example string   // a value as TOML, to be shown where the default teaches little
+	Example string   // a value as TOML, shown where the default teaches little
 	Range   Range    // of numbers and quantities
-	OneOf   []string // what a string may be; "" is as if it were not given
-	// Parts lists what else it may be made of: a list of TOML, which is kept as one
-	// string in this order, with commas between.
+	OneOf   []string // the legal values of a string; "" counts as not given
+	// Parts lists the elements of a list that the key may have instead of a value of OneOf. The
+	// list is kept as one string, in this order, separated by commas.
 	Parts []string
-	// With lists the alternatives beside which the key has a meaning, such as a
-	// section or a family of models; nil is all of them.
+	// With lists the alternatives in which the key has a meaning, such as a section or a
+	// family of models; nil stands for all of them.
 	With     []string
 	Required bool
 	Shown    bool // in the reference without a comment sign, as Required ones are
+
+	// What the key changes, and on which other keys that depends: see also Need. Warnings,
+	// notes, explanations, what-ifs and stacks read it from here.
+
+	// Needs lists the conditions on other keys that must all hold for the key to have an effect.
+	Needs []Need
+	// Neutral is a value that changes nothing, in addition to the default; nil: there is none.
+	Neutral any
+	// Idle lists the alternatives, as in With, in which the key is allowed but has no effect.
+	Idle []string
+	// Prices lists the classes of work whose price depends on the key.
+	Prices []string
+	// Offered names the entry of a stack that limits the key to what the stack supports.
+	Offered string
+	// Try lists the values that a what-if tries.
+	Try []string
+	// Factor is what a what-if multiplies a number or a quantity by; 0: it tries no multiple.
+	Factor float64
+	// Executed lists the values that an execution supports; nil: all of them.
+	Executed []string
+	// Assumed: the notes of a run name the default where the key is not given.
+	Assumed bool
 }
 
-// Meaningless reports a setting that has no meaning beside an alternative.
-func (s Setting) Meaningless(beside string) bool {
-	return s.With != nil && !slices.Contains(s.With, beside)
+// Meaningless reports whether the key has no meaning with an alternative.
+func (s Setting) Meaningless(alternative string) bool {
+	return s.With != nil && !slices.Contains(s.With, alternative)
 }
 
-// Described is a struct that describes its keys.
+// Described is implemented by structs that describe their keys.
 type Described interface{ Settings() []Setting }
 
-// Each yields the settings of a described struct and their values, and nothing of
-// any other.
+// Each yields the settings of a described struct and their values. It yields nothing for
+// any other struct.
 func Each(options any) iter.Seq2[Setting, any] {
 	return func(yield func(Setting, any) bool) {
 		for s, field := range each(reflect.ValueOf(options)) {
@@ -56,7 +79,7 @@ func Each(options any) iter.Seq2[Setting, any] {
 	}
 }
 
-// Given yields what Each does, but no zeros; it follows pointers.
+// Given yields what Each does, except for zero values; it follows pointers.
 func Given(options any) iter.Seq2[Setting, any] {
 	return func(yield func(Setting, any) bool) {
 		for s, field := range each(reflect.ValueOf(options)) {
@@ -100,37 +123,54 @@ func settings(options reflect.Value) []Setting {
 	return nil
 }
 
-// IsKey reports whether a dotted key is that of a struct, or of one in it.
+// IsKey reports whether a described struct, or one in it, has a dotted key.
 func IsKey(options any, dotted string) bool {
-	known, _ := lookUp(reflect.ValueOf(options), dotted)
-	return known
+	_, _, found := find(reflect.ValueOf(options), dotted)
+	return found
 }
 
-// IsTable reports whether a dotted key is that of a table of keys.
+// IsTable reports whether a dotted key is a table of keys.
 func IsTable(options any, dotted string) bool {
-	_, table := lookUp(reflect.ValueOf(options), dotted)
-	return table
+	_, field, _ := find(reflect.ValueOf(options), dotted)
+	return field.IsValid() && isTable(field)
 }
 
-// lookUp finds a dotted key. What reads itself describes its keys without fields for them.
-func lookUp(options reflect.Value, dotted string) (known, table bool) {
+// Find returns the setting of a dotted key and its value, and reports whether the options have
+// the key. The value is nil for a key of a table that reads itself and describes its keys
+// without fields for them.
+func Find(options any, dotted string) (s Setting, value any, found bool) {
+	s, field, found := find(reflect.ValueOf(options), dotted)
+	if field.IsValid() {
+		if v := reflect.Indirect(field); v.IsValid() {
+			value = v.Interface()
+		}
+	}
+	return s, value, found
+}
+
+// find does what Find does; the field is invalid where Find returns no value.
+func find(options reflect.Value, dotted string) (s Setting, value reflect.Value, found bool) {
 	key, rest, nested := strings.Cut(dotted, ".")
 	for s, field := range each(options) {
 		switch {
 		case s.Key != key:
 		case !nested:
-			return true, isTable(field)
+			return s, field, true
 		case isTable(field):
-			return lookUp(field, rest)
+			return find(field, rest)
 		default:
-			return slices.ContainsFunc(settings(field), func(s Setting) bool { return s.Key == rest }), false
+			for _, inner := range settings(field) {
+				if inner.Key == rest {
+					return inner, reflect.Value{}, true
+				}
+			}
+			return Setting{}, reflect.Value{}, false
 		}
 	}
-	return false, false
+	return Setting{}, reflect.Value{}, false
 }
 
-// Tables lists the tables of a described struct, and of those in it, that have a key of
-// this name.
+// Tables lists the tables in a described struct, at any depth, that have a key of this name.
 func Tables(options any, key string) []string {
 	return tables(reflect.ValueOf(options), key, "")
 }
@@ -147,7 +187,7 @@ func tables(options reflect.Value, key, prefix string) (list []string) {
 	return list
 }
 
-// Overlay returns a struct with what another of its type gives.
+// Overlay returns base with the fields of over that are not zero.
 func Overlay[T any](base, over T) T {
 	to, from := reflect.ValueOf(&base).Elem(), reflect.ValueOf(over)
 	for i := range from.NumField() {
@@ -158,7 +198,7 @@ func Overlay[T any](base, over T) T {
 	return base
 }
 
-// Quote prints a value as TOML has it.
+// Quote prints a value as TOML.
 func Quote(value any) string {
 	switch value.(type) {
 	case string, fmt.Stringer:
@@ -167,8 +207,8 @@ func Quote(value any) string {
 	return fmt.Sprint(value)
 }
 
-// Meant ends an error about an unknown word: what it was meant to be, or else what
-// it may be.
+// Meant returns the end of an error about an unknown word: the known word that it resembles, or
+// else all known words.
 func Meant(word string, known []string) string {
 	if hint := nearest.Suggest(word, known); hint != "" {
 		return hint

@@ -14,12 +14,12 @@ import (
 // An Error is a key that is unknown or missing, or whose value is wrong.
 type Error struct {
 	Key        string // dotted; [i] is an entry of a list
-	Problem    string // what follows the key
-	Unknown    bool   // the key itself; Problem then says what it was meant to be
-	OutOfRange bool   // a value of the right type
+	Problem    string // the text that follows the key
+	Unknown    bool   // the key is unknown, and Problem suggests another
+	OutOfRange bool   // the value has the right type
 }
 
-// Error prints the key and what is wrong with it.
+// Error prints the key and the problem.
 func (e *Error) Error() string {
 	if e.Unknown {
 		return e.Key + ": unknown key" + e.Problem
@@ -27,12 +27,12 @@ func (e *Error) Error() string {
 	return e.Key + e.Problem
 }
 
-// Validate reports the first key of a struct, and of the structs and lists in it,
-// that is missing or has a value out of range. A zero is not given.
+// Validate reports the first key of a struct, or of the structs and lists in it, that is missing
+// or out of range. A zero value counts as not given.
 func Validate(options any) error { return ValidateWith(options, "") }
 
-// ValidateWith validates only the keys that have a meaning with an alternative, and
-// not with all. Here a number whose range is without 0 must be given.
+// ValidateWith validates only the keys that have a meaning with an alternative but not with all.
+// Of these, a number whose range does not include 0 must be given.
 func ValidateWith(options any, alternative string) error {
 	if e := validate(reflect.ValueOf(options), "", alternative); e != nil {
 		return e
@@ -64,7 +64,7 @@ func validate(options reflect.Value, prefix, with string) (e *Error) {
 	return nil
 }
 
-// check reports a value that is out of range.
+// check returns an error for a value that is out of range.
 func (s Setting) check(key string, value reflect.Value) *Error {
 	problem := ""
 	if s.OneOf != nil && value.String() != "" && !slices.Contains(s.OneOf, value.String()) {
@@ -75,10 +75,11 @@ func (s Setting) check(key string, value reflect.Value) *Error {
 	if problem == "" {
 		return nil
 	}
-	return &Error{Key: key, Problem: fmt.Sprintf(" = %s: must be %s", Quote(value.Interface()), problem), OutOfRange: true}
+	problem = fmt.Sprintf(" = %s: must be %s", Quote(value.Interface()), problem)
+	return &Error{Key: key, Problem: problem, OutOfRange: true}
 }
 
-// choice says what a text must be, or nothing where it is made of Parts.
+// choice describes the legal values of a text, or returns "" if the text consists of Parts.
 func (s Setting) choice(text string) string {
 	if s.Parts == nil {
 		return either(s.OneOf) + nearest.Suggest(text, s.OneOf)
@@ -90,28 +91,28 @@ func (s Setting) choice(text string) string {
 	}
 	problem := strings.Join(s.OneOf, ", ") + ", or a list of " + strings.Join(s.Parts, ", ")
 	if len(parts) > 1 {
-		problem += fmt.Sprintf("; %q is none of these", parts[wrong])
+		problem += fmt.Sprintf("; %q is not one of these", parts[wrong])
 	}
 	return problem + nearest.Suggest(parts[wrong], append(slices.Clone(s.OneOf), s.Parts...))
 }
 
-// A Range is the numbers from Min to Max; quantities count in their own unit:
-// nanoseconds, bytes, bytes or operations per second. The zero value is no limit.
+// A Range is the numbers from Min to Max. Quantities are in nanoseconds, bytes, bytes per second
+// or operations per second. The zero value has no limits.
 type Range struct {
 	Min, Max           float64
-	AboveMin, BelowMax bool // without the end itself
+	AboveMin, BelowMax bool // excludes the end itself
 }
 
-// Count is how many there are of something that there must be one of.
+// Count is the range of a number of things, at least one.
 func Count() Range { return Range{Min: 1, Max: math.MaxInt32} }
 
-// Positive is everything above zero.
+// Positive is the range of all numbers above zero.
 func Positive() Range { return Range{Max: math.Inf(1), AboveMin: true} }
 
-// Between is a range with both ends.
+// Between is a range that includes both ends.
 func Between(least, most float64) Range { return Range{Min: least, Max: most} }
 
-// problem says what a number must be, or nothing where it is in the range.
+// problem describes the legal numbers, or returns "" for a number in the range.
 func (r Range) problem(value reflect.Value) string {
 	x := value.Convert(reflect.TypeFor[float64]()).Float()
 	switch {
@@ -127,8 +128,7 @@ func (r Range) problem(value reflect.Value) string {
 	return r.words(value.Type())
 }
 
-// unlimited reports whether the upper end is only there so that sums can be
-// counted.
+// unlimited reports whether the upper end only keeps sums within the range of integers.
 func (r Range) unlimited() bool { return r.Max >= 1<<30 }
 
 func (r Range) words(t reflect.Type) string {
@@ -154,7 +154,7 @@ func (r Range) upper(t reflect.Type) string {
 	return "at most " + bound(r.Max, t)
 }
 
-// bound prints an end of a range as a value of a type: a quantity has a unit.
+// bound prints an end of a range as a value of a type, a quantity with its unit.
 func bound(x float64, t reflect.Type) string {
 	if s, ok := reflect.ValueOf(x).Convert(t).Interface().(fmt.Stringer); ok && x != 0 {
 		return s.String()

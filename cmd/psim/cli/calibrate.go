@@ -14,6 +14,7 @@ import (
 	"psim/calibrate"
 	"psim/calibrate/layers"
 	"psim/configs"
+	"psim/configs/machinefile"
 	"psim/exec/measure"
 	"psim/internal/files"
 )
@@ -120,7 +121,7 @@ func (f calibrateFlags) run(ctx context.Context, args []string, std streams) err
 		return fmt.Errorf("%s: %w", c.Name(), err)
 	}
 	calibration.File, calibration.Command = f.out, f.command(name)
-	render := func(w io.Writer) error { return configs.WriteMachine(w, calibration.Machine, calibration.Comment()) }
+	render := func(w io.Writer) error { return machinefile.Write(w, calibration.Machine, calibration.Comment()) }
 	unsaved := failed(files.Write(ctx, []files.File{{Path: f.out, Render: render}}))
 	next := f.nextCommand(name)
 	if unsaved != nil {
@@ -160,9 +161,9 @@ func (f calibrateFlags) checkFile() error {
 		return fmt.Errorf("--out %s: name a file; calibrate writes its measurements nowhere else", f.out)
 	case files.IsFolder(f.out):
 		return fmt.Errorf("--out %s: is a folder; name a file", f.out)
-	case err == nil && len(f.nccl) > 0 && !configs.WrittenLink(data):
+	case err == nil && len(f.nccl) > 0 && !machinefile.WrittenLink(data):
 		return fmt.Errorf("--out %s: exists and was not written by psim calibrate --nccl; name another file", f.out)
-	case err == nil && len(f.nccl) == 0 && !configs.WrittenMachine(data):
+	case err == nil && len(f.nccl) == 0 && !machinefile.Written(data):
 		return fmt.Errorf("--out %s: exists and was not written by psim calibrate; name another file", f.out)
 	case err != nil && !os.IsNotExist(err):
 		return fmt.Errorf("--out %s: cannot be replaced: %s", f.out, files.Reason(err))

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"psim/configs"
+	"psim/configs/lists"
 	"psim/costmodel/models"
 	"psim/costmodel/network"
 	"psim/courses/questions"
@@ -31,9 +32,9 @@ func listings() []listing {
 	return []listing{
 		{"schedules", listSchedules},
 		{"models", listModels},
-		{"kernels", configs.WriteKernels},
-		{"stacks", configs.WriteStacks},
-		{"devices", configs.WriteDevices},
+		{"kernels", lists.WriteKernels},
+		{"stacks", lists.WriteStacks},
+		{"devices", lists.WriteDevices},
 		{"examples", listExamples},
 		{"questions", func(w io.Writer, _ bool) { questions.WriteList(w) }},
 	}

@@ -1,4 +1,4 @@
-package configs
+package lists
 
 import (
 	"fmt"
@@ -7,15 +7,16 @@ import (
 	"slices"
 	"strings"
 
+	"psim/configs"
 	"psim/costmodel/models"
 	"psim/costmodel/network"
 	"psim/costmodel/training"
 	"psim/internal/wrap"
 )
 
-// WriteKernels prints the sets of kernels that model.kernels names, in columns between
-// tabs; or in full, what each has in a block, its embedding and its head, and where the
-// host's times are from.
+// WriteKernels prints the sets of kernels that model.kernels names, in columns separated by
+// tabs. If verbose it also prints the kernels of a block, of the embedding and of the head, and
+// the sources of the host's times.
 func WriteKernels(w io.Writer, verbose bool) {
 	fmt.Fprintln(w, "kernels\thost\twhat lies between products")
 	for _, set := range models.KernelSets() {
@@ -40,7 +41,7 @@ func WriteKernels(w io.Writer, verbose bool) {
 	writeRecipes(w)
 }
 
-// hostOperation returns what the host takes for a kernel, "-" where that is nothing.
+// hostOperation returns the time that the host takes to launch a kernel, or "-" for none.
 func hostOperation(k models.KernelSet) string {
 	for _, set := range k.Sets {
 		if value, ok := strings.CutPrefix(set, "machine.host.operation = "); ok {
@@ -50,18 +51,22 @@ func hostOperation(k models.KernelSet) string {
 	return "-"
 }
 
-// writeRecipes prints what narrow products need beside themselves, in bytes of a number.
+// writeRecipes prints what narrow products need in addition to the products, in bytes per number.
 func writeRecipes(w io.Writer) {
 	fmt.Fprintln(w, "\nnarrow\tkernels of a cast\tbytes moved\tkept for W\tweight held\tgathered\tmoved once a step")
 	for _, r := range training.Recipes() {
-		fmt.Fprintf(w, "%s\t%d\t%.5g\t%.5g\t%.5g\t%.5g\t%.5g\n", r.Name, r.Kernels, r.Cast, r.Kept, r.Held, r.Gathered, r.Step)
+		fmt.Fprintf(w, "%s\t%d\t%.5g\t%.5g\t%.5g\t%.5g\t%.5g\n", r.Name, r.Kernels, r.Cast, r.Kept, r.Held,
+			r.Gathered, r.Step)
 	}
 }
 
-// writeKernels prints what a set of kernels has between the products of a family.
+// writeKernels prints the kernels of a set, for a model of a family.
 func writeKernels(w io.Writer, set models.KernelSet, family string) {
 	const s, h, heads, vocab = 1024, 512, 4, 2048
-	m := models.Model{Family: family, Layers: 1, Hidden: h, Heads: heads, FFNHidden: 4 * h, Vocab: vocab, SequenceLength: s, Kernels: set.Name, Attention: models.AttentionFlash}
+	m := models.Model{
+		Family: family, Layers: 1, Hidden: h, Heads: heads, FFNHidden: 4 * h, Vocab: vocab, SequenceLength: s,
+		Kernels: set.Name, Attention: models.AttentionFlash,
+	}
 	if family == "gpt" {
 		m.Dropout = 0.1
 	}
@@ -72,7 +77,8 @@ func writeKernels(w io.Writer, set models.KernelSet, family string) {
 	if err != nil {
 		return // the sizes are ours, and tested to build
 	}
-	fmt.Fprintf(w, "\n%s, %s\toperation\tbytes per\tkernels F\tI\tW\tread F\tI\tW\twritten F\tI\tW\tprecision\n", set.Name, family)
+	fmt.Fprintf(w, "\n%s, %s\toperation\tbytes per\tkernels F\tI\tW\tread F\tI\tW\twritten F\tI\tW\tprecision\n",
+		set.Name, family)
 	seen := map[string]bool{}
 	for _, l := range n.Layers {
 		for _, o := range l.Ops {
@@ -93,7 +99,7 @@ func writeKernels(w io.Writer, set models.KernelSet, family string) {
 	}
 }
 
-// per says what an operation's bytes are counted by.
+// per names the elements that the bytes of an operation are counted by.
 func per(o network.Op) string {
 	switch {
 	case o.Class == network.Product && o.Weights() > 0:
@@ -104,11 +110,11 @@ func per(o network.Op) string {
 	return "result"
 }
 
-// passes lists those of a layer, in the order of the table.
+// passes lists the passes of a layer, in the order of the table.
 var passes = []network.Pass{network.Forward, network.InputGradient, network.WeightGradient}
 
-// moved returns the bytes that a pass reads and those that it writes, in 16 bits, for each
-// element of the result, or what a kernel beside a product does for each weight.
+// moved returns the bytes that a pass reads and those that it writes, in 16 bits: for each
+// element of the result, or for each weight if a kernel accompanies a product.
 func moved(o network.Op, p network.Pass) (read, written string) {
 	const element = 2
 	switch {
@@ -124,7 +130,7 @@ func moved(o network.Op, p network.Pass) (read, written string) {
 	return each(r), each(w)
 }
 
-// precision says what numbers the bytes of an operation are.
+// precision names the precision that the bytes of an operation are in.
 func precision(o network.Op) string {
 	switch {
 	case o.Class == network.Product && o.GradientMoved == 0:
@@ -135,31 +141,32 @@ func precision(o network.Op) string {
 	return o.Numbers.String()
 }
 
-// WriteStacks prints the programs that train.stack names, and what each offers, in columns
-// between tabs; or in full, the settings that each stands for, and where all is from.
+// WriteStacks prints the programs that train.stack names and what each offers, in columns
+// separated by tabs, or if verbose the settings that each stands for, with their sources.
 func WriteStacks(w io.Writer, verbose bool) {
 	if verbose {
-		for _, s := range Stacks() {
-			s.describe(w)
+		for _, s := range configs.Stacks() {
+			describeStack(w, s)
 		}
 		return
 	}
 	fmt.Fprintln(w, "stack\tkernels\twhat it is")
-	for _, s := range Stacks() {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, strings.Trim(strings.TrimPrefix(s.Sets[0], "model.kernels = "), `"`), s.Description)
+	for _, s := range configs.Stacks() {
+		kernels := strings.Trim(strings.TrimPrefix(s.Sets[0], "model.kernels = "), `"`)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, kernels, s.Description)
 	}
 	fmt.Fprintln(w, "\noffers\tZeRO\trecomputation\ttensor\tsequence\tcontext\texperts\t8 and 4 bits\tschedules")
-	for _, s := range Stacks() {
+	for _, s := range configs.Stacks() {
 		cells := []string{s.Name}
-		for _, o := range s.offers() {
+		for _, o := range offers(s) {
 			cells = append(cells, o.values)
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
 }
 
-// describe prints all of a stack.
-func (s Stack) describe(w io.Writer) {
+// describeStack prints all of a stack.
+func describeStack(w io.Writer, s configs.Stack) {
 	fmt.Fprintf(w, "%s: %s\n", s.Name, s.Description)
 	describeSets(w, "everywhere", s.Sets, s.Source["sets"])
 	if s.Mixtures != nil {
@@ -167,13 +174,13 @@ func (s Stack) describe(w io.Writer) {
 	}
 	for _, chip := range slices.Sorted(maps.Keys(s.Devices)) {
 		sets := s.Devices[chip]
-		if s.differsOnBoards(chip) {
+		if s.DiffersOnBoards(chip) {
 			sets = append(slices.Clone(sets), "other boards: shares of the peak in proportion to their own")
 		}
 		describeSets(w, "on "+chip, sets, s.Source[chip])
 	}
 	var lines []string
-	for _, o := range s.offers() {
+	for _, o := range offers(s) {
 		lines = append(lines, o.name+": "+o.values)
 	}
 	if s.Unsearched != nil {
@@ -183,13 +190,13 @@ func (s Stack) describe(w io.Writer) {
 	fmt.Fprintln(w)
 }
 
-// An offer is what a program has of one kind.
+// An offer is the values of one kind that a stack offers.
 type offer struct{ name, values string }
 
-// offers lists what a program has, for people.
-func (s Stack) offers() []offer {
+// offers summarises what a stack offers.
+func offers(s configs.Stack) []offer {
 	zero := strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Zero), " ", ", "), "[]")
-	said := map[bool]string{true: "yes", false: "no"}
+	yesNo := map[bool]string{true: "yes", false: "no"}
 	sequence := "no"
 	if slices.Contains(s.Sequence, true) {
 		sequence = "yes"
@@ -197,21 +204,26 @@ func (s Stack) offers() []offer {
 			sequence = "always"
 		}
 	}
-	words := slices.DeleteFunc(slices.Clone(s.Recompute), func(r string) bool { return r != "none" && r != "selective" && r != "full" })
+	words := slices.DeleteFunc(slices.Clone(s.Recompute), func(r string) bool {
+		return r != "none" && r != "selective" && r != "full"
+	})
 	if len(words) < len(s.Recompute) {
 		words = append(words, "modules")
 	}
 	narrow := "no"
-	if list := slices.DeleteFunc(slices.Clone(s.precisions()), func(p string) bool { return strings.HasSuffix(p, "32") || strings.HasSuffix(p, "16") }); len(list) > 0 {
+	wide := func(p string) bool { return strings.HasSuffix(p, "32") || strings.HasSuffix(p, "16") }
+	if list := slices.DeleteFunc(slices.Clone(s.Precision), wide); len(list) > 0 {
 		narrow = strings.Join(list, ", ")
 	}
 	return []offer{
-		{"ZeRO", zero}, {"recomputation", strings.Join(words, ", ")}, {"tensor", said[s.Tensor]}, {"sequence", sequence},
-		{"context", said[s.Context]}, {"experts", said[s.Experts]}, {"8 and 4 bits", narrow}, {"schedules", strings.Join(s.Schedules, ", ")},
+		{"ZeRO", zero}, {"recomputation", strings.Join(words, ", ")},
+		{"tensor", yesNo[s.Tensor]}, {"sequence", sequence},
+		{"context", yesNo[s.Context]}, {"experts", yesNo[s.Experts]},
+		{"8 and 4 bits", narrow}, {"schedules", strings.Join(s.Schedules, ", ")},
 	}
 }
 
-// describeSets prints settings, and below them where they are from.
+// describeSets prints settings, with their source below them.
 func describeSets(w io.Writer, where string, sets []string, source string) {
 	for _, set := range sets {
 		fmt.Fprintf(w, "  %-12s%s\n", where, set)

@@ -1,4 +1,5 @@
-package configs
+// Package lists prints the catalogs: devices and links, kernels, and stacks.
+package lists
 
 import (
 	"cmp"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"psim/configs"
 	"psim/costmodel"
 	"psim/costmodel/link"
 	"psim/internal/setting"
@@ -15,17 +17,18 @@ import (
 	"psim/internal/wrap"
 )
 
-// WriteDevices prints the catalog of devices and links in columns between tabs, or in
-// full: every value, and where it is from.
+// WriteDevices prints the catalog of devices and links, in columns separated by tabs, or if
+// verbose every value with its source.
 func WriteDevices(w io.Writer, verbose bool) {
-	catalog := Catalog()
+	catalog := configs.Catalog()
 	if verbose {
 		describeDevices(w, catalog)
 		return
 	}
 	fmt.Fprintln(w, "device\tmemory\tbandwidth\tpeak fp32\tpeak fp16\tpeak bf16\tpeak fp8\tpeak fp4\tlink\twhat it is")
 	for _, d := range catalog.Devices {
-		fmt.Fprintf(w, "%s\t%s\t%s", d.Name, orDash(d.Memory, units.FormatBytes), units.FormatRate(float64(d.MemoryBandwidth)))
+		fmt.Fprintf(w, "%s\t%s\t%s", d.Name, orDash(d.Memory, units.FormatBytes),
+			units.FormatRate(float64(d.MemoryBandwidth)))
 		for _, r := range d.Rates() {
 			if r.Name != "tf32" {
 				fmt.Fprintf(w, "\t%s", orDash(r.Peak, units.FormatFLOPS))
@@ -36,11 +39,12 @@ func WriteDevices(w io.Writer, verbose bool) {
 	fmt.Fprintln(w, "\nlink\tbandwidth\tof a collective\tlatency\tshared by\twhat it is")
 	for _, l := range catalog.Links {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, units.FormatRate(float64(l.Bandwidth)),
-			orDash(l.Collective, units.FormatRate), units.FormatDuration(time.Duration(l.Latency)), cmp.Or(l.Shared, "device"), l.Description)
+			orDash(l.Collective, units.FormatRate), units.FormatDuration(time.Duration(l.Latency)),
+			cmp.Or(l.Shared, "device"), l.Description)
 	}
 }
 
-// describeDevices prints every value of the catalog, and below it where it is from.
+// describeDevices prints every value of the catalog, with its source below it.
 func describeDevices(w io.Writer, c costmodel.Catalog) {
 	fmt.Fprintln(w, "devices: dense peaks, and the share of them that is reached")
 	for _, d := range c.Devices {
@@ -56,7 +60,8 @@ func describeDevices(w io.Writer, c costmodel.Catalog) {
 				describe(w, s.Key, value, l.Source)
 				continue
 			}
-			describe(w, s.Key, "call and bus bandwidth, by ranks and bytes; where that is above the link's, bytes hardly count", l.Source)
+			describe(w, s.Key, "call and bus bandwidth, by ranks and bytes; where that is above the link's, "+
+				"bytes hardly count", l.Source)
 			for _, r := range ranges {
 				fmt.Fprintf(w, "%sover %d from %s: %s and %s\n", below[1:], r.Ranks, r.From, r.Call, r.Bandwidth)
 			}
@@ -64,7 +69,7 @@ func describeDevices(w io.Writer, c costmodel.Catalog) {
 	}
 }
 
-// below leads to what stands below a value.
+// below begins the line below a value.
 const below = "\n                        "
 
 // describe prints a value, aligned, with its source.
@@ -72,7 +77,7 @@ func describe(w io.Writer, key string, value any, sources map[string]string) {
 	fmt.Fprintf(w, "  %-20s  %v%s%s\n", key, value, below, wrap.Text(sources[key], 84, below[1:]))
 }
 
-// describeDevice prints the values that a device has.
+// describeDevice prints the values of a device, with their sources.
 func describeDevice(w io.Writer, d costmodel.Device) {
 	var peaks []string
 	for _, r := range d.Rates() {
@@ -86,7 +91,8 @@ func describeDevice(w io.Writer, d costmodel.Device) {
 	}{
 		{"memory", d.Memory}, {"memory_bandwidth", d.MemoryBandwidth}, {"flops", strings.Join(peaks, ", ")},
 		{"efficiency", nil}, {"launch", d.Launch}, {"half_rows", d.HalfRows}, {"half_rows_fp32", d.HalfRowsFP32},
-		{"multiprocessors", d.Multiprocessors}, {"serial_tiles", d.SerialTiles}, {"unaligned", d.Unaligned}, {"unaligned_heads", d.UnalignedHeads},
+		{"multiprocessors", d.Multiprocessors}, {"serial_tiles", d.SerialTiles},
+		{"unaligned", d.Unaligned}, {"unaligned_heads", d.UnalignedHeads},
 		{"attention", d.Attention}, {"half_head", d.HalfHead}, {"head_multiple", d.HeadMultiple}, {"link", d.Link},
 		{"domain", d.Domain}, {"microscaling", d.Microscaling},
 	} {
@@ -99,7 +105,7 @@ func describeDevice(w io.Writer, d costmodel.Device) {
 	}
 }
 
-// describeEfficiency prints the shares that a device reaches, those of one source together.
+// describeEfficiency prints the shares of the peaks that a device reaches, grouped by source.
 func describeEfficiency(w io.Writer, d costmodel.Device) {
 	var sources []string
 	shares := map[string][]string{}
@@ -118,7 +124,7 @@ func describeEfficiency(w io.Writer, d costmodel.Device) {
 	}
 }
 
-// orDash prints a quantity, or a dash for none.
+// orDash prints a quantity, or a dash for zero.
 func orDash[Q ~int64 | ~float64, N int64 | float64](q Q, format func(N) string) string {
 	if q == 0 {
 		return "-"

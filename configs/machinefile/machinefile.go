@@ -1,4 +1,5 @@
-package configs
+// Package machinefile writes machine files, which machine.file of a configuration names.
+package machinefile
 
 import (
 	"bytes"
@@ -14,20 +15,19 @@ import (
 	"psim/internal/units"
 )
 
-// What begins the machine files that psim writes: of measured layers, and of links.
+// The first lines of the machine files that psim writes: of measured layers, and of links.
 const (
 	machineMark = "# A machine file, written by psim calibrate."
 	linkMark    = "# A machine file, written by psim calibrate --nccl."
 )
 
-// WrittenMachine reports whether a text is what WriteMachine has written, so that it
-// may be replaced.
-func WrittenMachine(data []byte) bool { return bytes.HasPrefix(data, []byte(machineMark)) }
+// Written reports whether Write has written a text, which may then be replaced.
+func Written(data []byte) bool { return bytes.HasPrefix(data, []byte(machineMark)) }
 
-// WrittenLink reports the same of WriteLink.
+// WrittenLink reports whether WriteLink has written a text.
 func WrittenLink(data []byte) bool { return bytes.HasPrefix(data, []byte(linkMark)) }
 
-// computeTable and linkTable are what is written of a device and a link.
+// computeTable and linkTable hold the values of a device and a link that are written.
 type computeTable struct {
 	FLOPS           units.FLOPS    `toml:"flops"`
 	MemoryBandwidth units.Rate     `toml:"memory_bandwidth,omitzero"`
@@ -45,11 +45,10 @@ type linkTable struct {
 	Algorithm  string         `toml:"algorithm,omitempty"`
 }
 
-// WriteMachine writes the device and the link of a machine as a machine file,
-// which machine.file reads back to the same numbers. The lines of comment say
-// what was measured, on what. A device has to have a rate for fp32, which is
-// all that a file says of its rates.
-func WriteMachine(w io.Writer, m costmodel.Machine, comment []string) error {
+// Write writes the device and the link of a machine as a machine file, which machine.file reads
+// back to the same numbers. The lines of comment say what was measured, and where. The device
+// needs a rate for fp32, the only one that is written.
+func Write(w io.Writer, m costmodel.Machine, comment []string) error {
 	d, l := m.Device, m.Link
 	flops, err := d.Achievable("fp32")
 	if err != nil {
@@ -60,7 +59,9 @@ func WriteMachine(w io.Writer, m costmodel.Machine, comment []string) error {
 		sections = append(sections, section{"[machine]", map[string]string{"measured_model": d.MeasuredModel}})
 	}
 	sections = append(sections, section{"[machine.compute]", computeTable{
-		units.FLOPS(flops), units.Rate(float64(d.MemoryBandwidth) * d.Efficiency.Memory), d.Memory, d.Launch, cmp.Or(d.HalfRowsFP32, d.HalfRows),
+		FLOPS:           units.FLOPS(flops),
+		MemoryBandwidth: units.Rate(float64(d.MemoryBandwidth) * d.Efficiency.Memory),
+		Memory:          d.Memory, Launch: d.Launch, HalfRows: cmp.Or(d.HalfRowsFP32, d.HalfRows),
 	}})
 	if m.Cores.Number > 0 {
 		sections = append(sections, section{"[machine.cores]", m.Cores})
@@ -75,18 +76,19 @@ func WriteMachine(w io.Writer, m costmodel.Machine, comment []string) error {
 	return writeSections(w, machineMark, comment, sections)
 }
 
-// WriteLink writes a machine file that has a link and a network alone, those of them that
-// have a bandwidth; the device is to be named beside the file.
+// WriteLink writes a machine file with only a link and a network, if they have a bandwidth. A
+// configuration that names the file must also name a device.
 func WriteLink(w io.Writer, l, network link.Link, comment []string) error {
 	return writeSections(w, linkMark, comment, append(linkSections("link", l), linkSections("network", network)...))
 }
 
-// linkSections makes the tables of a link, or network, and of its measured collectives.
+// linkSections returns the tables of a link or network and of its measured collectives.
 func linkSections(key string, l link.Link) []section {
 	if l.Bandwidth == 0 {
 		return nil
 	}
-	sections := []section{{"[machine." + key + "]", linkTable{l.Bandwidth, l.Latency, l.Collective, l.Call, l.Shared, l.Algorithm}}}
+	table := linkTable{l.Bandwidth, l.Latency, l.Collective, l.Call, l.Shared, l.Algorithm}
+	sections := []section{{"[machine." + key + "]", table}}
 	for _, t := range l.Tables() {
 		for _, r := range t.Ranges {
 			sections = append(sections, section{"[[machine." + key + "." + t.Key + "]]", r})
@@ -119,7 +121,7 @@ type section struct {
 	table  any
 }
 
-// printable takes out what may not stand in a comment.
+// printable removes characters that a comment may not contain.
 func printable(line string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == '\uFFFD' {

@@ -1,9 +1,11 @@
 package configs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -13,21 +15,21 @@ import (
 	"psim/internal/units"
 	"psim/schedules"
 	"psim/schedules/graph"
+	"psim/schedules/order"
 	"psim/schedules/search"
 	"psim/schedules/wiring"
 )
 
-// The schedules whose orders are found by search: for one stage per rank, and for
-// a V of two.
+// The schedules whose orders are found by search: for one stage per rank, and for two in a V.
 const (
 	autoName  = "auto"
 	autoVName = "auto-v"
 )
 
-// Searched lists them. They have no rows in the catalog, because their orders
-// depend on what tasks cost.
+// Searched lists the schedules whose orders are found by search. The catalog does not have them,
+// because their orders depend on the costs of tasks.
 func Searched() []schedules.Schedule {
-	v, _ := schedules.Find("zbv") // whose places auto-v takes
+	v, _ := schedules.Find("zbv") // auto-v places stages as it does
 	v.Name = autoVName
 	return []schedules.Schedule{{Name: autoName, Pipelined: true}, v}
 }
@@ -35,7 +37,7 @@ func Searched() []schedules.Schedule {
 // IsSearched reports whether a schedule's order is found by search.
 func IsSearched(name string) bool { return name == autoName || name == autoVName }
 
-// findSchedule looks a name up in the catalog, and beside it.
+// findSchedule finds a schedule by its name, in the catalog or among the searched ones.
 func findSchedule(name string) (schedules.Schedule, error) {
 	searched := Searched()
 	if i := slices.IndexFunc(searched, func(s schedules.Schedule) bool { return s.Name == name }); i >= 0 {
@@ -44,12 +46,13 @@ func findSchedule(name string) (schedules.Schedule, error) {
 	return schedules.Find(name)
 }
 
-// checkAuto refuses settings that the search does not serve.
+// checkAuto refuses settings that the search does not support.
 func (c *Config) checkAuto(own schedules.Schedule, stageRank []int32) error {
 	name := own.Name
 	switch {
 	case c.Schedule.VirtualStages > 1 && !c.folded():
-		return fmt.Errorf("virtual_stages = %d: auto searches orders for one stage per rank; remove virtual_stages or set it to 1", c.Schedule.VirtualStages)
+		return fmt.Errorf("virtual_stages = %d: auto searches orders for one stage per rank; "+
+			"remove virtual_stages or set it to 1", c.Schedule.VirtualStages)
 	case c.Schedule.Synchronous:
 		return fmt.Errorf("synchronous = true: %s searches for an order without barriers; set it to false", name)
 	case c.Parallel.Zero == 3:
@@ -64,14 +67,14 @@ func (c *Config) checkAuto(own schedules.Schedule, stageRank []int32) error {
 	return nil
 }
 
-// folded reports whether orders are sought for a V.
+// folded reports whether an order for a V is searched for.
 func (c *Config) folded() bool { return c.Schedule.Name == autoVName }
 
-// Exact lets an installed solver prove the order of schedule.name = "auto", for so
-// long at most; 0 leaves it at the heuristic.
+// Exact lets an installed solver prove the order of schedule.name = "auto", within a time limit;
+// 0 means that only the heuristic runs.
 func (c *Config) Exact(limit time.Duration) { c.exact = limit }
 
-// findOrder searches, with the solver if it is to prove the order.
+// findOrder searches for an order, with the solver if Exact has asked for it.
 func (c *Config) findOrder(ctx context.Context, in search.Problem) (*search.Solution, error) {
 	find := search.Find
 	if c.exact > 0 {
@@ -85,9 +88,10 @@ func (c *Config) findOrder(ctx context.Context, in search.Problem) (*search.Solu
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.As(err, &full):
-		return nil, c.problem("memory", fmt.Errorf("limit = %q: %s of activations for one microbatch do not fit, so no order does", c.Memory.Limit, units.FormatBytes(full.Need)))
+		return nil, c.problemf("memory", "limit = %q: %s of activations for one microbatch do not fit, "+
+			"so no order does", c.Memory.Limit, units.FormatBytes(full.Need))
 	case err != nil:
-		return nil, c.problem("schedule", fmt.Errorf("name = %q: %w", c.Schedule.Name, err))
+		return nil, c.problemf("schedule", "name = %q: %w", c.Schedule.Name, err)
 	}
 	return &found, nil
 }
@@ -105,15 +109,25 @@ func (c *Config) searchTimes(ctx context.Context, shape graph.Shape, stageRank [
 	return c.findOrder(ctx, in)
 }
 
-// searchModel finds the order for a network on a machine, under the memory that
-// persistent state leaves. Messages that wait to be used are not counted by the
-// search, so reserve bytes are kept free for them on each rank of a replica.
-func (c *Config) searchModel(ctx context.Context, shape graph.Shape, w *stages.Workload, m costmodel.Machine, reserve []int64) (*search.Solution, error) {
-	alone := *w // the search counts no sums over replicas
-	alone.Replicas, alone.Shards = 1, nil
-	planned := alone.Staged()
+// A modelSearch is the network and the machine that an order is searched for. The search does not
+// count messages that wait to be used, so reserve bytes are kept free for them on each rank of a
+// replica.
+type modelSearch struct {
+	workload *stages.Workload
+	machine  costmodel.Machine
+	reserve  []int64
+}
+
+// searchModel finds the order for a network on a machine, under the memory that persistent
+// state leaves.
+func (c *Config) searchModel(ctx context.Context, shape graph.Shape, s modelSearch) (*search.Solution, error) {
+	w, m := s.workload, s.machine
+	single := *w // the search does not count sums over replicas
+	single.Replicas, single.Shards = 1, nil
+	planned := single.Staged()
 	g, err := wiring.Pipeline{
-		Name: c.Schedule.Name, Shape: shape, Placement: w.Placement, Order: search.Split(shape.Ranks, shape.Microbatches, c.folded()),
+		Name: c.Schedule.Name, Shape: shape, Placement: w.Placement,
+		Order:   search.Split(shape.Ranks, shape.Microbatches, c.folded()),
 		Samples: w.Samples, Boundaries: planned.Boundaries(),
 	}.Graph()
 	if err != nil {
@@ -129,8 +143,8 @@ func (c *Config) searchModel(ctx context.Context, shape graph.Shape, w *stages.W
 		persistent := memory.Persistent(w.Staged(), g.Ranks())
 		for r := range shape.Ranks {
 			in.Limit = append(in.Limit, int64(float64(most-persistent[r])/(1+w.Process.Allocator)))
-			if reserve != nil {
-				in.Limit[r] -= reserve[r]
+			if s.reserve != nil {
+				in.Limit[r] -= s.reserve[r]
 			}
 		}
 	}
@@ -153,4 +167,55 @@ func boundaryTimes(g *graph.Graph, costs graph.Costs) []time.Duration {
 		times[boundary] = max(times[boundary], cost.Busy+cost.Delay)
 	}
 	return times
+}
+
+// ordered finds the schedule to build: the catalog's of that name, or that of
+// schedule.file, whose size then completes the experiment.
+func (c *Config) ordered() (*Config, schedules.Schedule, error) {
+	if c.Schedule.File == "" {
+		schedule, err := findSchedule(c.Schedule.Name)
+		if err != nil {
+			return nil, schedule, c.problem("schedule", c.unknownSchedule())
+		}
+		return c, schedule, nil
+	}
+	for _, key := range []string{"placement", "group"} {
+		if c.Defined("schedule." + key) {
+			return nil, schedules.Schedule{}, c.problemf("schedule", "%s: has no meaning with file, "+
+				"which says where and in which order all is done; remove %s", key, key)
+		}
+	}
+	schedule, shape, err := c.readOrder()
+	if err != nil {
+		return nil, schedule, c.problemf("schedule", "file = %q: %w", c.Schedule.File, err)
+	}
+	filled := *c
+	for _, e := range []struct {
+		key  string
+		into *int
+		has  int
+	}{
+		{"stages", &filled.Schedule.Stages, shape.Ranks},
+		{"microbatches", &filled.Schedule.Microbatches, shape.Microbatches},
+		{"virtual_stages", &filled.Schedule.VirtualStages, shape.Virtual},
+	} {
+		if c.Defined("schedule."+e.key) && *e.into != e.has {
+			return nil, schedule, c.problemf("schedule", "%s = %d: %s has %d; remove %s, which follows from the "+
+				"file", e.key, *e.into, schedule.Name, e.has, e.key)
+		}
+		*e.into = e.has
+	}
+	return &filled, schedule, nil
+}
+
+func (c *Config) readOrder() (schedules.Schedule, graph.Shape, error) {
+	data, err := c.readBeside(c.Schedule.File, order.MaxFile)
+	if err != nil {
+		return schedules.Schedule{}, graph.Shape{}, err
+	}
+	o, err := order.ReadCSV(bytes.NewReader(data))
+	if err != nil {
+		return schedules.Schedule{}, graph.Shape{}, err
+	}
+	return schedules.Custom(filepath.Base(c.Schedule.File), o)
 }
