@@ -63,9 +63,13 @@ func (Link) Settings() []setting.Setting {
 			Key: "bandwidth", Prices: transferClasses(), Required: true, Example: `"25GB/s"`, Range: setting.Positive(),
 			Text: "of one transfer, in one direction",
 		},
-		{Key: "latency", Prices: transferClasses(), Example: `"5us"`, Text: "of one transfer, or of one step of a collective", Unset: "0us"},
 		{
-			Key: "collective_bandwidth", Prices: collectiveClasses(), Idle: []string{"[collective]"}, Example: `"20GB/s"`, Range: setting.Positive(),
+			Key: "latency", Prices: transferClasses(), Example: `"5us"`,
+			Text: "of one transfer, or of one step of a collective", Unset: "0us",
+		},
+		{
+			Key: "collective_bandwidth", Prices: collectiveClasses(), Idle: []string{"[collective]"},
+			Example: `"20GB/s"`, Range: setting.Positive(),
 			Text: "of a ring, NCCL's bus bandwidth", Unset: "bandwidth",
 		},
 		{
@@ -82,35 +86,41 @@ func (Link) Settings() []setting.Setting {
 			Text: "times these bandwidths, measured ones as well: what a faster or slower link would give", Unset: "1",
 		},
 		{
-			Key: "shared", Prices: []string{"pipeline", "collective"}, Example: `"device"`, OneOf: []string{"device", "node"},
+			Key: "shared", Prices: []string{"pipeline", "collective"}, Example: `"device"`,
+			OneOf: []string{"device", "node"},
 			Text:  "which transfers queue for each other: those that leave one device, or all of a node",
 			Unset: "device",
 		},
 		{
-			Key: "algorithm", Prices: collectiveClasses(), Idle: []string{"[collective]"}, Example: `"ring"`, OneOf: Algorithms(),
+			Key: "algorithm", Prices: collectiveClasses(), Idle: []string{"[collective]"}, Example: `"ring"`,
+			OneOf: Algorithms(),
 			Text: "of collectives: ring, tree, halving-doubling, hierarchical (in every node, then between them), or " +
 				"auto, the faster of ring and tree, as in NCCL. Where it does not apply, ring does",
 			Unset: "ring",
 		},
 		{
-			Key: "all_reduce", Prices: collectiveClasses(), Idle: []string{"[collective]"}, Example: `[{ranks = 8, from = "0B", call = "70us", bandwidth = "220GB/s"}]`,
+			Key: "all_reduce", Prices: collectiveClasses(), Idle: []string{"[collective]"},
+			Example: `[{ranks = 8, from = "0B", call = "70us", bandwidth = "220GB/s"}]`,
 			Text: "what all-reduces took, as psim calibrate --nccl finds it: call + 2 (n-1)/n of the bytes over " +
 				"bandwidth, for whole tensors of at least from bytes. A named link loses its own lists where " +
 				"latency, algorithm or collective_* is set",
 			Unset: "by algorithm",
 		},
 		{
-			Key: "all_gather", Prices: collectiveClasses(), Idle: []string{"[collective]"}, Example: `[{ranks = 8, from = "0B", call = "40us", bandwidth = "230GB/s"}]`,
+			Key: "all_gather", Prices: collectiveClasses(), Idle: []string{"[collective]"},
+			Example: `[{ranks = 8, from = "0B", call = "40us", bandwidth = "230GB/s"}]`,
 			Text: "the same of all-gathers, with (n-1)/n of the bytes. A number of ranks that only all_reduce has " +
 				"takes half of its steps and of collective_call",
 			Unset: "by all_reduce",
 		},
 		{
-			Key: "reduce_scatter", Prices: collectiveClasses(), Idle: []string{"[collective]"}, Example: `[{ranks = 8, from = "0B", call = "40us", bandwidth = "230GB/s"}]`,
-			Text: "the same of reduce-scatters", Unset: "by all_reduce",
+			Key: "reduce_scatter", Prices: collectiveClasses(), Idle: []string{"[collective]"},
+			Example: `[{ranks = 8, from = "0B", call = "40us", bandwidth = "230GB/s"}]`,
+			Text:    "the same of reduce-scatters", Unset: "by all_reduce",
 		},
 		{
-			Key: "measured", Prices: collectiveClasses(), Example: `[{nodes = 4, devices = 8, from = "0B", call = "400us", bandwidth = "340GB/s"}]`,
+			Key: "measured", Prices: collectiveClasses(),
+			Example: `[{nodes = 4, devices = 8, from = "0B", call = "400us", bandwidth = "340GB/s"}]`,
 			Text: "of a network, what all-reduces over that many nodes took, as psim calibrate --nccl finds it. " +
 				"Numbers of nodes between take the next that was measured, and more take the last",
 			Unset: "by algorithm",

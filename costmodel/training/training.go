@@ -98,9 +98,14 @@ func (Options) Settings() []setting.Setting {
 			Key: "moments", Executed: []string{"fp32"}, Default: "fp32", OneOf: []string{"fp32", "bf16"},
 			Text: "what the optimizer's moments are held in; bf16 as DeepSeek-V3",
 		},
-		{Key: "clip", Executed: []string{"false"}, Default: false, Text: "true: the update begins with the norm of all gradients"},
 		{
-			Key: "recompute", Offered: "recompute", Assumed: true, Try: []string{"none", "selective", "full"}, Executed: []string{"none", "full"}, Default: "none", OneOf: []string{"none", "selective", "full"}, Parts: modulesByName(),
+			Key: "clip", Executed: []string{"false"}, Default: false,
+			Text: "true: the update begins with the norm of all gradients",
+		},
+		{
+			Key: "recompute", Offered: "recompute", Assumed: true, Try: []string{"none", "selective", "full"},
+			Executed: []string{"none", "full"}, Default: "none", OneOf: []string{"none", "selective", "full"},
+			Parts: modulesByName(),
 			Text: "none, selective (as selective says), full, or a list of modules of every block, such as " +
 				"[\"core_attn\", \"moe_act\"]: core_attn (everything between q, k, v and the context), mlp (a dense " +
 				"one), moe (experts with router and exchanges), moe_act (the activation function of experts), " +
@@ -108,7 +113,12 @@ func (Options) Settings() []setting.Setting {
 				"(projections out of latent vectors)",
 		},
 		{
-			Key: "recompute_layers", Executed: []string{"0"}, Needs: []setting.Need{{Keys: []string{"train.recompute"}, OneOf: []string{"full"}, Reason: "since it is about the layers that recompute = \"full\" repeats"}}, Default: 0, Range: setting.Between(0, mostBlocks),
+			Key: "recompute_layers", Executed: []string{"0"},
+			Needs: []setting.Need{{
+				Keys: []string{"train.recompute"}, OneOf: []string{"full"},
+				Reason: "since it is about the layers that recompute = \"full\" repeats",
+			}},
+			Default: 0, Range: setting.Between(0, mostBlocks),
 			Text: "with recompute = \"full\", the blocks of a stage that recompute_method is about; 0: all, each " +
 				"from its own input",
 		},
