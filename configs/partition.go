@@ -77,7 +77,7 @@ func (c *Config) cut(w *stages.Workload, m costmodel.Machine) (err error) {
 	case by.Rule == schedules.BlocksPartition || c.uneven():
 		before, blocks, after := w.Network.Ends()
 		if blocks == 0 {
-			return errors.New(`"blocks": needs the blocks of a transformer, and this network has none; ` +
+			return errors.New(`"blocks": needs the blocks of a transformer, and this network has no blocks; ` +
 				`use "balanced" or "equal"`)
 		}
 		w.Layers, err = partition.Blocks(blocks, partition.Ends{

@@ -259,7 +259,7 @@ func (c *Config) stack() *Stack {
 }
 
 // Offers returns the values that the stack of the experiment offers; nil, without limits, if there
-// is no stack.
+// is not a stack.
 func (c *Config) Offers() Offers {
 	if s := c.stack(); s != nil {
 		return s.Offers()

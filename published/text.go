@@ -140,7 +140,7 @@ func (r Report) WriteMarkdown(w io.Writer, pictures string) error {
 	b.WriteString(`# Accuracy
 
 psim predicts how long a step of a training takes, and the memory it needs, from a
-description of it ([README](../README.md)). Here predictions are beside what others have
+description of it ([README](../README.md)). Here predictions are next to what others have
 measured and published.
 
 Errors are absolute, in percent of the published number, over the rows that no constant was

@@ -28,12 +28,20 @@ type Options struct {
 // Settings describes [schedule].
 func (Options) Settings() []setting.Setting {
 	return []setting.Setting{
-		{Key: "name", Needs: []setting.Need{{Keys: []string{"schedule.file"}, Unset: true}, {Keys: []string{"schedule.stages"}, Above: 1}}, Offered: "schedules", Prices: []string{graph.Waiting}, Example: `"1f1b"`, Shown: true, Unset: "none; give a name or a file",
+		{
+			Key: "name", Example: `"1f1b"`, Shown: true, Unset: "none; give a name or a file",
+			Needs: []setting.Need{
+				{Keys: []string{"schedule.file"}, Unset: true}, {Keys: []string{"schedule.stages"}, Above: 1},
+			},
+			Offered: "schedules", Prices: []string{graph.Waiting},
 			Text: `psim list schedules; "fsdp": ddp with parallel.zero = 3; "auto": the order of F, I and W with the ` +
-				`shortest span under the memory of a rank; "auto-v": the same for two stages per rank, in a V`},
+				`shortest span under the memory of a rank; "auto-v": the same for two stages per rank, in a V`,
+		},
 		{Key: "stages", Default: 1, Example: "4", Shown: true, Range: setting.Count(), Text: "pipeline ranks (P)"},
-		{Key: "microbatches", Prices: []string{graph.Waiting}, Example: "8", Shown: true, Range: setting.Count(), Text: "per replica and step (M)",
-			Unset: "as [batch] has it, or 1"},
+		{
+			Key: "microbatches", Prices: []string{graph.Waiting}, Example: "8", Shown: true, Range: setting.Count(),
+			Text: "per replica and step (M)", Unset: "as [batch] has it, or 1",
+		},
 		{Key: "virtual_stages", Default: 1, Range: setting.Count(),
 			Text: "stages per rank (V) of the schedules that hold several; hanayo: 2 for each wave"},
 		{Key: "group", Example: "4", Range: setting.Between(0, math.MaxInt32),
@@ -44,7 +52,7 @@ func (Options) Settings() []setting.Setting {
 				"as psim schedule --format csv writes"},
 		{Key: "partition", Example: `"balanced"`, With: []string{"[model]"}, Unset: "balanced",
 			Text: `of the layers: "balanced" (by time), "equal" (in number), "blocks" (of a transformer, as many in ` +
-				`every stage; what comes before them is on the first and what comes after on the last, which have ` +
+				`every stage; layers before them are on the first stage and layers after them on the last, which have ` +
 				`fewer where stages do not divide them), "preset" (for gpt2, blocks in equal runs and the head back ` +
 				`on rank 0; for vgg16-pipeline and vgg-mini-pipeline, a fixed cut for 1 to 6 ranks), "tagged" ` +
 				`(placement has the rank of every layer, and a stage ends where it changes), or the layers per ` +

@@ -101,7 +101,7 @@ func (t llamaType) model(c llamaConfig, b blockConfig, mixed bool, sequence int)
 // experts finds the number of experts under any of its names.
 func (c *llamaConfig) experts(keys configKeys, mixed bool, b *blockConfig) error {
 	if !mixed {
-		c.Experts, c.ExpertsToo = nil, nil // 0 or 1, that is no mixture
+		c.Experts, c.ExpertsToo = nil, nil // 0 or 1, which is not a mixture
 		return nil
 	}
 	if c.Experts == nil && (c.ExpertsToo != nil || b.Routed != nil) {

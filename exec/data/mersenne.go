@@ -11,7 +11,7 @@ const (
 // seeded and read as CPython's module random does.
 type mersenne struct {
 	state [mtWords]uint32
-	next  int // the word of the state to read next
+	next  int // the index in the state to read next
 }
 
 // newMersenne makes random.Random(seed). The key is the absolute value of the seed in words of

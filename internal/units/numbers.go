@@ -34,7 +34,7 @@ func FormatSignedPercent(fraction float64) string {
 	return strings.Replace(text, "-", "−", 1) + " %"
 }
 
-// Points prints a difference of shares in percentage points: "−0.1 points".
+// FormatPoints prints a difference of shares in percentage points: "−0.1 points".
 func FormatPoints(difference float64) string {
 	return strings.TrimSuffix(FormatSignedPercent(difference), " %") + " points"
 }

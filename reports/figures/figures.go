@@ -46,7 +46,7 @@ type Picture func(w io.Writer, format string) error
 // Nothing is the error of a figure that would be empty although the results are valid.
 type Nothing struct{ error }
 
-// A Kind is a kind of figure.
+// A FigureKind is a kind of figure.
 type FigureKind struct {
 	Name  string
 	Draws string // what it draws, for people

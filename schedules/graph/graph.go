@@ -47,7 +47,7 @@ type Graph struct {
 	Late    []bool
 	Streams []Stream
 	// Groups lists the ranks of every group that runs fused collectives. The last ones are
-	// groups within one replica, of which each replica has Within.
+	// groups within one replica; each replica has Within of them.
 	Groups [][]int32
 	Within int
 	// Widths says, by group, how many devices of each of its ranks take part in the same

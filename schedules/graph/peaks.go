@@ -81,7 +81,7 @@ func (x *Statistics) AtPeak(rank int, add func(class int32, starts, ends int64))
 	}
 }
 
-// until counts the tasks of a stream before its cursor, or all of them if it has none.
+// until counts the tasks of a stream before its cursor, or all of them if it has no cursor.
 func (x *Statistics) until(s int32, live []cursor, incoming bool) {
 	g, end, started := x.trace.Graph, int32(None), false
 	for i := range live {

@@ -58,7 +58,7 @@ func (t *Trace) Span(i int32) Span {
 	return Span{start, start + p.Busy}
 }
 
-// Inner returns the communication inside a task; nil if it has none, or if it is unknown.
+// Inner returns the communication inside a task; nil if there is none, or if it is unknown.
 func (t *Trace) Inner(i int32) *Inner {
 	if t.Prices == nil {
 		return nil

@@ -41,10 +41,10 @@ func convolution(n, size, channels int) float64 {
 	return 3 * 2 * 9 * float64(n*size*size*channels*channels) / 1e9
 }
 
-const head = `# Beside PyTorch
+const head = `# psim's kernels and PyTorch's
 
 This page is the output of ` + "`make bench-pytorch`" + `: psim's kernels (gomlx's Go backend, %s,
-with GOEXPERIMENT=simd) beside those of PyTorch %s (eager, one thread, matrices by
+with GOEXPERIMENT=simd) next to those of PyTorch %s (eager, one thread, matrices by
 %s) on one core of this machine (%s).
 Every kernel is a forward and a backward: for psim the two programs that ` + "`psim exec`" + ` runs.
 Both sides run in turns, %d rounds each. Milliseconds are of the CPU, user and

@@ -14,7 +14,7 @@ import (
 const head = `# Speed
 
 This page is the output of ` + "`make speed`" + `, which measures psim on this machine (%d cores, %s):
-every row is a process of its own, run three times, of which the least counts. Times are
+every row is a process of its own, run three times, and the least counts. Times are
 those of the CPU, user and system, over all threads, the garbage collector's among them.
 
 ## The engine
@@ -22,7 +22,7 @@ those of the CPU, user and system, over all threads, the garbage collector's amo
 1F1B over 64 ranks with messages, from order to statistics. Pictures and files need the microbatch
 of every task, and critical paths need causes: these are the rows "named". The rows "brief" are without
 (Pipeline.Brief, Engine.NoCauses), as ` + "`psim run --json`, `psim sweep` and `psim search`" + ` need
-it: the same numbers to the nanosecond and the byte. "Kept" is what remains on the heap
+it: the same numbers to the nanosecond and the byte. "Kept" is the memory in use on the heap
 after the statistics, including the order; "resident" is the most memory that the process ever had.
 
 | tasks | number | CPU | tasks a second | kept a task | resident a task | resident |

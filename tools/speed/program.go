@@ -14,7 +14,7 @@ const headProgram = `
 ## The program
 
 ` + "`psim run --json`" + ` of the same graphs (tools/speed/1f1b.toml), from the start of the process to
-the last byte of its result. Beside the graph there are pages of a program that also draws and
+the last byte of its result. Besides the graph there are pages of a program that also draws and
 trains. From about %s tasks on, the process takes at most %d B a task.
 
 | process | tasks | CPU | tasks a second | kept a task | resident a task | resident |

@@ -178,7 +178,7 @@ const (
 func (l *loop) sleep(still time.Duration) {
 	d := idle
 	if !l.failed && (l.announced > 0 || len(l.inFlight) > 0) {
-		if d = max(shortest, still/64); d < longest { // Go's own timers are no finer
+		if d = max(shortest, still/64); d < longest { // Go's own timers are not finer
 			nap(d)
 			runtime.Gosched() // other goroutines waiting for this thread go first
 			return
