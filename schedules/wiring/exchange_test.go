@@ -83,7 +83,7 @@ func TestExchangesRefused(t *testing.T) {
 		{"go with equal replicas", func(p *wiring.Pipeline) { p.Shards, p.ExpertSpan = []int64{1, 1, 1, 2}, 2 }},
 		{"stage 0: 2 all-to-alls forward and 0 backward", func(p *wiring.Pipeline) { p.Exchanges[0].Backward = nil }},
 		{"stage 0: 2 gradient buckets, and parts after which 1 leave", func(p *wiring.Pipeline) { p.Exchanges[0].Leaves = []int{0} }},
-		{"stage 0: a forward in 3 parts, of which 2 say", func(p *wiring.Pipeline) {
+		{"stage 0: a forward in 3 parts, but 2 of them say", func(p *wiring.Pipeline) {
 			p.Sync.Sharded, p.Sync.Ahead, p.Exchanges[0].Awaits = true, [][]int64{{1}}, []int{0, 1}
 		}},
 	} {
