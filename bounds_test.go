@@ -231,7 +231,9 @@ func TestGlossary(t *testing.T) {
 	for _, files := range program(t) {
 		for _, s := range files {
 			for _, n := range s.names() {
-				types[s.parsed.Name.Name+"."+n.name] = !n.function
+				if !n.function {
+					types[s.parsed.Name.Name+"."+n.name] = true
+				}
 			}
 		}
 	}

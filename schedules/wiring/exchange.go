@@ -197,7 +197,8 @@ func (p *Pipeline) checkCuts(stage int) error {
 		return fmt.Errorf("%d gradient buckets, and parts after which %d leave",
 			len(p.Sync.Buckets[stage]), len(e.Leaves))
 	case p.Sync.Ahead != nil && len(e.Awaits) != len(e.Forward)+1:
-		return fmt.Errorf("a forward in %d parts, but %d of them say what they wait for", len(e.Forward)+1, len(e.Awaits))
+		return fmt.Errorf("a forward in %d parts, but %d of them say what they wait for",
+			len(e.Forward)+1, len(e.Awaits))
 	}
 	return nil
 }
