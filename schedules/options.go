@@ -53,8 +53,8 @@ func (Options) Settings() []setting.Setting {
 		{Key: "partition", Example: `"balanced"`, With: []string{"[model]"}, Unset: "balanced",
 			Text: `of the layers: "balanced" (by time), "equal" (in number), "blocks" (of a transformer, as many in ` +
 				`every stage; layers before them are on the first stage and layers after them on the last, which ` +
-				`have fewer where stages do not divide them), "preset" (for gpt2, blocks in equal runs and the head back ` +
-				`on rank 0; for vgg16-pipeline and vgg-mini-pipeline, a fixed cut for 1 to 6 ranks), "tagged" ` +
+				`have fewer where stages do not divide them), "preset" (for gpt2, blocks in equal runs and the head ` +
+				`back on rank 0; for vgg16-pipeline and vgg-mini-pipeline, a fixed cut for 1 to 6 ranks), "tagged" ` +
 				`(placement has the rank of every layer, and a stage ends where it changes), or the layers per ` +
 				`stage: [3, 4, 4, 4]`},
 		{Key: "first_blocks", Example: "3", Range: setting.Between(0, math.MaxInt32), With: []string{"[model]"},
