@@ -13,19 +13,15 @@ package psim
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 
 	"psim/configs"
 	"psim/configs/parallel"
-	"psim/costmodel"
 	"psim/costmodel/memory"
 	"psim/costmodel/network"
 	"psim/results"
 	"psim/results/compare"
 	"psim/schedules/graph"
-	"psim/sim"
 )
 
 // Load reads a configuration: a TOML file, or an embedded example by its bare name
@@ -132,60 +128,4 @@ func memoryBytes(parts []memory.Breakdown) []results.MemoryBytes {
 		}
 	}
 	return list
-}
-
-// Explain says what the step's time is made of, over all ranks and along the critical
-// path, and which settings price that. WhatIf adds what changes would give.
-func (p *Prediction) Explain() (*results.Explanation, error) {
-	made := p.Config.Times.MadeOf
-	if p.Experiment.Staged != nil {
-		var err error
-		made, err = costmodel.MadeOf(p.Experiment.Machine, p.Experiment.Staged, p.Experiment.Graph.Ranks())
-		if err != nil {
-			return nil, err
-		}
-	}
-	e := results.NewExplanation(p.Trace, sim.CriticalPath(p.Trace), made)
-	e.Settings, e.WhatIf = []results.Pricing{}, []results.WhatIf{}
-	for _, s := range p.Config.Pricing(p.Experiment) {
-		if classes := present(e, s.Classes); classes != nil {
-			e.Settings = append(e.Settings, results.Pricing{Key: s.Key, Value: s.Value, From: s.From, Classes: classes})
-		}
-	}
-	return e, nil
-}
-
-// present lists the classes of an explanation that some names stand for.
-func present(e *results.Explanation, names []string) (classes []string) {
-	for _, class := range e.Classes() {
-		if slices.ContainsFunc(names, func(n string) bool {
-			return n == class || strings.HasSuffix(n, "_") && strings.HasPrefix(class, n)
-		}) {
-			classes = append(classes, class)
-		}
-	}
-	return classes
-}
-
-// Boundaries lists what passes between neighbouring stages: shapes, and the bytes of
-// the graph's messages. A configuration without [model] knows no shapes.
-func (p *Prediction) Boundaries() ([]results.StageBoundary, error) {
-	if p.Experiment.Staged == nil {
-		return nil, fmt.Errorf("%s has no [model], whose stages would have boundaries", p.Config.Name())
-	}
-	list := []results.StageBoundary{}
-	for _, c := range p.Experiment.Staged.Crossings() {
-		b := results.StageBoundary{
-			From: c.From, To: c.To, Shape: c.Shape, Bytes: c.Bytes, Direction: results.ForwardDirection,
-			FromRank: int(c.FromRank), ToRank: int(c.ToRank), Microbatches: len(c.Microbatches),
-		}
-		if c.Backward() {
-			b.Direction = results.BackwardDirection
-		}
-		if c.Parts > 1 {
-			b.Parts = c.Parts
-		}
-		list = append(list, b)
-	}
-	return list, nil
 }
