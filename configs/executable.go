@@ -43,6 +43,9 @@ func (c *Config) Executable(devices int) (*Config, []string, error) {
 	changes = append(changes, without...)
 	next, err := c.with(fmt.Sprintf("--gpus %d", devices), fitted...)
 	if err == nil {
+		err = next.refuse() // again: a setting may act on this number of devices only
+	}
+	if err == nil {
 		next, err = next.With(sets...)
 	}
 	if err != nil {

@@ -64,6 +64,9 @@ func TestNotExecuted(t *testing.T) {
 		_, err = c.Build()
 		require.NoError(t, err)
 	}
+	// One replica has nothing to shard, but --gpus makes two of it.
+	_, _, err := parse(t, text, "parallel.zero=1").Executable(2)
+	require.ErrorContains(t, err, "parallel.zero = 1: is simulated, but not executed; set zero = 0 or zero = 3")
 }
 
 // Layers are measured whole.

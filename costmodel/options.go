@@ -92,7 +92,7 @@ func (MachineOptions) Settings() []setting.Setting {
 		{
 			Key: "measured_model", Idle: idleInCollective(),
 			Example: `"gpt-6x192"`, Unset: "none",
-			Text: "the network whose layers were measured, for warnings",
+			Text: "the network whose layers [[machine.measured]] has, for warnings",
 		},
 		{
 			Key: "compute", Idle: idleInCollective(),

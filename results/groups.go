@@ -7,8 +7,8 @@ import (
 	"psim/schedules/graph"
 )
 
-// A GroupTraffic is the communication of one kind of group in a step, on the rank that takes
-// the longest for it.
+// A GroupTraffic is the communication of one kind of group in a step, on the rank where it takes
+// the longest.
 type GroupTraffic struct {
 	// How the ranks of the group are related. The stages of a tied group hold the same
 	// parameters; collective is a collective by itself.
@@ -17,8 +17,8 @@ type GroupTraffic struct {
 	// All-reduce, all-gather, reduce-scatter, all-to-all, broadcast or send, or the name of a
 	// collective by itself.
 	Collective string  `json:"collective"`
-	Bytes      int64   `json:"bytes"`  // bytes that the rank with the longest time sends in a step
-	Time       float64 `json:"time_s"` // time that this takes, including communication that computation hides
+	Bytes      int64   `json:"bytes"`  // bytes a step that this rank sends
+	Time       float64 `json:"time_s"` // time that it takes, including communication that computation hides
 }
 
 // A traffic adds up the communication of one kind of group, by rank.

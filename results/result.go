@@ -31,14 +31,14 @@ type Result struct {
 	Schema   int    `json:"schema"`                          // version of this format: 1
 	Kind     string `json:"kind" oneof:"predicted,measured"` // whether it was predicted or measured
 	Name     string `json:"name"`                            // name of the configuration
-	Schedule string `json:"schedule"`                        // name of the schedule; FSDP has ddp
+	Schedule string `json:"schedule"`                        // name of the schedule; ddp also for FSDP
 	// True if ddp shards parameters layer by layer: FSDP.
 	FullySharded  bool `json:"fully_sharded,omitempty"`
 	Stages        int  `json:"stages"`         // pipeline ranks of one replica
 	VirtualStages int  `json:"virtual_stages"` // stages of a rank
 	Microbatches  int  `json:"microbatches"`   // microbatches of a replica in a step
 	DataParallel  int  `json:"data_parallel"`  // number of replicas
-	// Devices of a tensor-parallel group. The group is one of the ranks.
+	// Devices of a tensor-parallel group. Such a group is one rank.
 	TensorParallel int `json:"tensor_parallel"`
 	// Parts into which every sequence is divided, if there are several. They are on one rank.
 	ContextParallel int `json:"context_parallel,omitempty"`

@@ -55,8 +55,8 @@ func (m Model) checkGroup(g group.Group) error {
 	// The vocabulary comes last, since only it is easily changed.
 	if m.Vocab%t != 0 {
 		padded := (m.Vocab + 128*t - 1) / (128 * t) * 128 * t
-		return fmt.Errorf("vocab = %d: parallel.tensor = %d must divide it; fill it up to a multiple of %d, "+
-			"set vocab = %d", m.Vocab, t, 128*t, padded)
+		return fmt.Errorf("vocab = %d: parallel.tensor = %d must divide it; set vocab = %d, "+
+			"to which Megatron pads it (a multiple of 128 × tensor)", m.Vocab, t, padded)
 	}
 	return nil
 }

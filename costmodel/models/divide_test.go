@@ -259,7 +259,7 @@ func TestGroupErrors(t *testing.T) {
 		group group.Group
 		want  string
 	}{
-		{Model{Preset: "gpt2"}, group.Group{Devices: 2}, "vocab = 50257: parallel.tensor = 2 must divide it; fill it up to a multiple of 256, set vocab = 50432"},
+		{Model{Preset: "gpt2"}, group.Group{Devices: 2}, "vocab = 50257: parallel.tensor = 2 must divide it; set vocab = 50432, to which Megatron pads it (a multiple of 128 × tensor)"},
 		{Model{Preset: "gpt2"}, group.Group{Devices: 8}, "heads = 12: parallel.tensor = 8 must divide it"},
 		{Model{Preset: "gpt2", Vocab: 51200}, group.Group{Devices: 8}, "heads = 12: parallel.tensor = 8 must divide it"},
 		{Model{Preset: "llama3-8b"}, group.Group{Devices: 16}, "kv_heads = 8: parallel.tensor = 16 must divide it"},

@@ -130,14 +130,14 @@ func formSettings() []setting.Setting {
 			Key: "attention", Try: []string{AttentionFlash},
 			Example: `"flash"`, OneOf: []string{AttentionFlash, AttentionUnfused},
 			With:  append(transformers(), "file"),
-			Unset: "flash in 16 bits on GPUs and TPUs; unfused in fp32, on CPUs and with kernels that do not fuse it",
+			Unset: "flash in 16 bits on GPUs and TPUs; unfused in fp32, on CPUs and with kernels that have no fused attention",
 			Text: "flash: one kernel that keeps no square and leaves out what the mask covers. unfused: scores of " +
 				"all pairs of tokens are written and read",
 		},
 		{
 			Key: "kernels", Try: []string{KernelsFused},
 			Example: `"fused"`, OneOf: kernelNames(), With: append(transformers(), "file"),
-			Unset: "the preset's, or fused",
+			Unset: "the preset's (megatron for megatron-*), or fused",
 			Text:  "kernels between products (psim list kernels -v). " + kernelHelp() + ". Only times differ",
 		},
 		{

@@ -30,7 +30,7 @@ func (s Shard) Has(index int) bool { return s.Of == 0 || index%s.Of == s.Number-
 // Check returns an error if the number of the shard is not between 1 and the number of parts.
 func (s Shard) Check() error {
 	if s != (Shard{}) && (s.Number < 1 || s.Number > s.Of) {
-		return fmt.Errorf("%d/%d: shards are numbered from 1 to their number, as in 2/4", s.Number, s.Of)
+		return fmt.Errorf("%d/%d: no such shard; the first of four is 1/4, the last is 4/4", s.Number, s.Of)
 	}
 	return nil
 }
