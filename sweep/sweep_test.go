@@ -409,9 +409,9 @@ func TestParseShard(t *testing.T) {
 		lookup  func(string) (string, bool)
 		problem string
 	}{
-		{"0/4", env(), "numbered from 1"}, {"5/4", env(), "numbered from 1"}, {"4", env(), "must be I/N"}, {"a/4", env(), "must be I/N"},
+		{"0/4", env(), "no such shard"}, {"5/4", env(), "no such shard"}, {"4", env(), "must be I/N"}, {"a/4", env(), "must be I/N"},
 		{"1/x", env(), "must be I/N"}, {"auto/0", env(), "must be I/N"}, {"auto", env(), "not a task of a job array"},
-		{"auto", env("JOB_COMPLETION_INDEX", "7"), "does not say how many"}, {"auto/4", env("JOB_COMPLETION_INDEX", "7"), "numbered from 1"},
+		{"auto", env("JOB_COMPLETION_INDEX", "7"), "does not say how many"}, {"auto/4", env("JOB_COMPLETION_INDEX", "7"), "no such shard"},
 		{"auto", slurm("7", "1", "7", "3", "1"), "not 3 in a row"}, {"auto/16", slurm("5", "5", "5", "1", "1"), "not 16 in a row"},
 	} {
 		_, err := rankings.ParseShard(c.text, c.lookup)

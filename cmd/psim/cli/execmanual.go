@@ -24,11 +24,11 @@ bit. The first process prints and writes for all. If a process is lost, the othe
 at once; if one does not answer, they end after --stall.
 
 With --epochs N it trains N whole epochs, after one that warms up and is not counted
-(--warmup). An epoch trains on data.samples samples, or on all of --data; its
-last step is filled up to a whole one. The result then has the time of an epoch, also by rank, and the
-rate, each ± its standard deviation over the epochs (of the population, as numpy's std).
-The rate of an epoch is the sum over the replicas of the samples that each has trained,
-divided by its own time.
+(--warmup). An epoch trains on data.samples samples, or on all of --data; its last step
+is filled up to a whole one. The result then has the time of an epoch, also by rank, and
+the rate, each ± its standard deviation over the epochs (of the population, as numpy's
+std). The rate of an epoch is the sum over the replicas of the samples that each has
+trained, divided by its own time.
 
 --validation N holds out N samples that no replica trains on: of CIFAR-10 the first of
 test_batch.bin, of pairs the last lines that are read, of synthetic data additional
