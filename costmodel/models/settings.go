@@ -129,7 +129,7 @@ func formSettings() []setting.Setting {
 		{
 			Key: "attention", Try: []string{AttentionFlash},
 			Example: `"flash"`, OneOf: []string{AttentionFlash, AttentionUnfused},
-			With:  append(transformers(), "file"),
+			With: append(transformers(), "file"),
 			Unset: "flash in 16 bits on GPUs and TPUs; unfused in fp32, on CPUs and with kernels that have no " +
 				"fused attention",
 			Text: "flash: one kernel that keeps no square and leaves out what the mask covers. unfused: scores of " +
