@@ -13,28 +13,30 @@ import (
 )
 
 // A devicePlace counts the devices of all processes that share cores or GPUs with this one, and
-// those of them that belong to processes before this one.
+// those of them that belong to processes before this one on its machine.
 type devicePlace struct{ before, all int }
 
 // A processSite tells the other processes where a process computes.
 type processSite struct {
 	Host    string
+	Local   int // its number on the host, which orders the processes there
 	Devices int
 	Allowed []int // the cores that it may run on; nil if the system does not say
 	Cores   int   // how many cores it may use
 	Heap    int64 // bytes in use on its heap
 }
 
-// placesOf finds the places of all processes.
+// placesOf finds the places of all processes. Those of a host take its cores, or GPUs, in the
+// order of their numbers there.
 func placesOf(sites []processSite, o Options) []devicePlace {
 	list := make([]devicePlace, len(sites))
 	for k, own := range sites {
-		for other, s := range sites {
+		for _, s := range sites {
 			if s.Host != own.Host || !strings.HasPrefix(o.Backend, "xla") && !slices.Equal(s.Allowed, own.Allowed) {
 				continue
 			}
 			list[k].all += s.Devices
-			if other < k {
+			if s.Local < own.Local {
 				list[k].before += s.Devices
 			}
 		}
@@ -67,7 +69,7 @@ func OpenRanks(ctx context.Context, ranks int, o Options, w *cluster.World) (r O
 	}
 	begins := w.Divide(ranks)
 	own := processSite{
-		Host: w.Processes()[w.Rank].Host, Devices: begins[w.Rank+1] - begins[w.Rank],
+		Host: w.Processes()[w.Rank].Host, Local: w.Processes()[w.Rank].LocalRank, Devices: begins[w.Rank+1] - begins[w.Rank],
 		Cores: runtime.GOMAXPROCS(0), Heap: ram.Heap(),
 	}
 	own.Allowed, _ = cores.Allowed() // nil where the system does not say

@@ -10,12 +10,16 @@ import (
 // and GPUs among all processes of a machine.
 func TestPlaced(t *testing.T) {
 	all, first, second := []int{0, 1, 2, 3}, []int{0, 1}, []int{2, 3}
+	numbers := map[string]int{}
 	on := func(host string, devices int, allowed []int) processSite {
-		return processSite{Host: host, Devices: devices, Allowed: allowed}
+		numbers[host]++
+		return processSite{Host: host, Local: numbers[host], Devices: devices, Allowed: allowed}
 	}
 	shared := []processSite{on("a", 2, all), on("b", 1, all), on("a", 1, all), on("a", 1, all)}
 	require.Equal(t, []devicePlace{{0, 4}, {0, 1}, {2, 4}, {3, 4}}, placesOf(shared, Options{}))
 	bound := []processSite{on("a", 2, first), on("a", 1, second), on("a", 1, second)}
 	require.Equal(t, []devicePlace{{0, 2}, {0, 2}, {1, 2}}, placesOf(bound, Options{Backend: "go"}))
 	require.Equal(t, []devicePlace{{0, 4}, {2, 4}, {3, 4}}, placesOf(bound, Options{Backend: "xla"}))
+	told := []processSite{{Host: "a", Local: 1, Devices: 2}, {Host: "a", Local: 0, Devices: 1}} // LOCAL_RANK
+	require.Equal(t, []devicePlace{{1, 3}, {0, 3}}, placesOf(told, Options{}))
 }

@@ -161,8 +161,12 @@ func (w *World) fail(err error, n notice) {
 }
 
 // Speaks reports whether this process is the one that tells the user what happened: the first,
-// or the next one if the first is lost before it could end the run itself.
+// or the next one if the first is lost before it could end the run itself. Processes that were
+// started one by one all do.
 func (w *World) Speaks() bool {
+	if w.apart {
+		return true
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	living := slices.IndexFunc(w.peers, func(p peer) bool { return !p.lost || p.ended })

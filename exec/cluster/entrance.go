@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"crypto/rand"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,19 +19,23 @@ type entrance struct {
 	arrivals   chan arrival
 	closed     chan struct{}
 	handshakes sync.WaitGroup
+	// tells makes processes with another token arrive as well, with an error: the user has given
+	// the tokens, and one of them wrong.
+	tells bool
 }
 
 // An arrival is a connection that was admitted, and the process on the other side.
 type arrival struct {
 	*link
+	greeting
 	purpose string
-	process Member
+	refused error // the process knows another token, and was told so
 }
 
-// A greeting is the first message of a process that connects.
+// A greeting is what a process says of itself when it connects.
 type greeting struct {
-	Token   string // of the process that it connects to
 	Process Member
+	Size    int // how many processes take part, as it was told
 }
 
 // The purposes of a connection.
@@ -45,14 +48,26 @@ const (
 // meetingTime bounds how long the processes of a run may take to find each other.
 const meetingTime = 30 * time.Second
 
+// mostHandshakes bounds the connections that have not shown their token yet, and handshakeTime
+// how long each of them may take to do so.
+const (
+	mostHandshakes = 64
+	handshakeTime  = 5 * time.Second
+)
+
 // openEntrance listens on a host, or on all addresses of this machine if the host is empty.
 func openEntrance(host string) (*entrance, error) {
-	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	return openAt(net.JoinHostPort(host, "0"), rand.Text(), false)
+}
+
+// openAt listens at an address, for processes that know a token.
+func openAt(address, token string, tells bool) (*entrance, error) {
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listening for the other processes: %w", err)
 	}
 	d := &entrance{
-		listener: listener, token: rand.Text(), arrivals: make(chan arrival), closed: make(chan struct{}),
+		listener: listener, token: token, tells: tells, arrivals: make(chan arrival), closed: make(chan struct{}),
 	}
 	d.handshakes.Go(d.accept)
 	return d, nil
@@ -60,19 +75,22 @@ func openEntrance(host string) (*entrance, error) {
 
 // accept answers connections until the entrance is closed.
 func (d *entrance) accept() {
+	places := make(chan struct{}, mostHandshakes)
 	for {
 		conn, err := d.listener.Accept()
 		if err != nil {
 			return
 		}
-		d.handshakes.Go(func() { d.handshake(conn) })
+		places <- struct{}{}
+		d.handshakes.Go(func() { d.handshake(conn, places) })
 	}
 }
 
 // handshake admits a connection that presents the token.
-func (d *entrance) handshake(conn net.Conn) {
-	a := arrival{link: newLink(conn)}
-	if err := a.answer(d); err != nil {
+func (d *entrance) handshake(conn net.Conn, places <-chan struct{}) {
+	a, err := d.answer(conn)
+	<-places
+	if err != nil {
 		conn.Close()
 		return
 	}
@@ -83,24 +101,31 @@ func (d *entrance) handshake(conn net.Conn) {
 	}
 }
 
-// answer reads the greeting and answers with the token of the process that connects.
-func (a *arrival) answer(d *entrance) error {
-	defer closeWhen(d.closed, a.conn)()
-	a.conn.SetDeadline(time.Now().Add(meetingTime))
-	defer a.conn.SetDeadline(time.Time{})
-	f, err := readFrame(a.r)
-	if err != nil {
-		return err
+// answer compares the tokens before it reads anything else, and then reads the greeting.
+func (d *entrance) answer(conn net.Conn) (a arrival, err error) {
+	defer closeWhen(d.closed, conn)()
+	conn.SetDeadline(time.Now().Add(handshakeTime))
+	defer conn.SetDeadline(time.Time{})
+	switch err := readOpening(conn, d.token, asking); {
+	case errors.Is(err, errToken) && d.tells:
+		refusal{Text: otherToken, Usage: true}.frame().writeTo(conn)
+		return arrival{link: &link{conn: conn}, refused: err}, nil
+	case err != nil:
+		return a, err
 	}
-	var g greeting
-	if err := json.Unmarshal(f.data, &g); err != nil {
-		return err
+	if _, err := conn.Write(opening(d.token, answering)); err != nil {
+		return a, err
 	}
-	if f.kind != hello || subtle.ConstantTimeCompare([]byte(g.Token), []byte(d.token)) != 1 {
-		return errors.New("the token is wrong")
+	a.link = newLink(conn)
+	f, err := readFrame(a.r, longestGreeting)
+	switch {
+	case err != nil:
+		return a, err
+	case f.kind != hello:
+		return a, errors.New("it sends no greeting")
 	}
-	a.purpose, a.process = f.key, g.Process
-	return a.send(frame{kind: welcome, data: []byte(g.Process.Token)})
+	a.purpose = f.key
+	return a, json.Unmarshal(f.data, &a.greeting)
 }
 
 // next waits for a connection.
@@ -121,7 +146,7 @@ func (d *entrance) close() {
 
 // dial connects to a process, at the first of its addresses that answers as that process.
 func dial(ctx context.Context, to Member, purpose string, from Member) (l *link, err error) {
-	data, err := json.Marshal(greeting{to.Token, from})
+	data, err := json.Marshal(greeting{Process: from})
 	if err != nil {
 		return nil, err
 	}
@@ -131,8 +156,7 @@ func dial(ctx context.Context, to Member, purpose string, from Member) (l *link,
 		if conn, err = (&net.Dialer{Timeout: meetingTime / 3}).DialContext(ctx, "tcp", address); err != nil {
 			continue
 		}
-		l = newLink(conn)
-		if err = l.introduce(ctx, frame{hello, purpose, data}, from.Token); err == nil {
+		if l, err = introduce(ctx, conn, to.Token, frame{hello, purpose, data}); err == nil {
 			return l, nil
 		}
 		conn.Close()
@@ -140,17 +164,30 @@ func dial(ctx context.Context, to Member, purpose string, from Member) (l *link,
 	return nil, fmt.Errorf("connecting to %s: %w", to, err)
 }
 
-// introduce sends a greeting and checks the answer.
-func (l *link) introduce(ctx context.Context, f frame, token string) error {
-	defer closeWhen(ctx.Done(), l.conn)()
-	if err := l.send(f); err != nil {
-		return err
+// introduce shows the token, checks that the other side knows it too, and sends a greeting.
+func introduce(ctx context.Context, conn net.Conn, token string, greeting frame) (l *link, err error) {
+	defer closeWhen(ctx.Done(), conn)()
+	conn.SetDeadline(time.Now().Add(2 * handshakeTime))
+	defer conn.SetDeadline(time.Time{})
+	if _, err := conn.Write(opening(token, asking)); err != nil {
+		return nil, err
 	}
-	answer, err := readFrame(l.r)
-	if err == nil && (answer.kind != welcome || subtle.ConstantTimeCompare(answer.data, []byte(token)) != 1) {
-		err = errors.New("something else answers there")
+	l = newLink(conn)
+	first, err := l.r.Peek(1)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("psim does not answer there: %w", err)
+	case first[0] == refuse:
+		f, err := readFrame(l.r, longestGreeting)
+		if err == nil {
+			err = readRefusal(f.data).err()
+		}
+		return nil, err
 	}
-	return err
+	if err := readOpening(l.r, token, answering); err != nil {
+		return nil, fmt.Errorf("something else answers there: %w", err)
+	}
+	return l, l.send(greeting)
 }
 
 // closeWhen closes a connection when done is closed, until stop is called.

@@ -20,13 +20,14 @@ type frame struct {
 // The kinds of frames.
 const (
 	hello    byte = iota + 1 // key: the purpose; data: a greeting
-	welcome                  // data: the answer
+	welcome                  // data: the list of processes
 	message                  // of the graph, or of a collective between processes
 	beat                     // data: the progress of the process
 	abort                    // data: a notice
 	bye                      // the process leaves without an error
 	announce                 // a message is coming over a wire that does not notify
 	stuck                    // nothing happens in any process
+	refuse                   // data: a refusal, before the run begins
 )
 
 // Bounds of a frame, far above what a run sends.
@@ -34,6 +35,8 @@ const (
 	longestKey  = 1 << 12
 	longestData = 1 << 36
 	readAtOnce  = 16 << 20 // allocated before that much has arrived
+
+	longestGreeting = 1 << 16 // of a frame before the run begins, the list of processes aside
 )
 
 // head returns what precedes the data.
@@ -55,14 +58,14 @@ func (f frame) writeTo(w io.Writer) error {
 	return err
 }
 
-// readFrame reads the next frame. The error is io.EOF at the end of the connection, and
-// io.ErrUnexpectedEOF within a frame.
-func readFrame(r *bufio.Reader) (f frame, err error) {
+// readFrame reads the next frame, of at most a number of bytes. The error is io.EOF at the end
+// of the connection, and io.ErrUnexpectedEOF within a frame.
+func readFrame(r *bufio.Reader, mostData uint64) (f frame, err error) {
 	if f.kind, err = r.ReadByte(); err != nil {
 		return f, err
 	}
 	var lengths [2]uint64
-	for i, most := range []uint64{longestKey, longestData} {
+	for i, most := range []uint64{longestKey, mostData} {
 		if lengths[i], err = binary.ReadUvarint(r); err != nil {
 			return f, truncated(err)
 		}
@@ -70,7 +73,7 @@ func readFrame(r *bufio.Reader) (f frame, err error) {
 			return f, fmt.Errorf("a frame of %d bytes: at most %d are sent", lengths[i], most)
 		}
 	}
-	if f.kind < hello || f.kind > stuck {
+	if f.kind < hello || f.kind > refuse {
 		return f, fmt.Errorf("a frame of kind %d, which there is not", f.kind)
 	}
 	key, err := readBytes(r, lengths[0])

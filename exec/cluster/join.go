@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -19,6 +18,8 @@ type Invitation struct {
 
 	entrance *entrance // of the first process
 	children *children
+	place    *Rendezvous   // of processes that are started one by one; nil for copies
+	patience time.Duration // for how long those wait for each other
 }
 
 // Invite prepares a run of several processes.
@@ -32,52 +33,47 @@ func Invite(size int) (*Invitation, error) {
 
 // Join takes part in the run as one of the processes. It waits for all others.
 func (i Invitation) Join(ctx context.Context, rank int, o Options) (*World, error) {
-	ctx, cancel := o.withDeadline(ctx)
+	ctx, cancel := o.withDeadline(ctx, i.patience)
 	defer cancel()
 	w, err := i.join(ctx, rank, o)
-	if err != nil && ctx.Err() != nil { // err is about connections that ctx closed
-		err = context.Cause(ctx)
-	}
 	if err != nil && rank > 0 && os.Getppid() != i.First.PID && i.First.PID > 0 {
 		err = &LostError{Process: i.First}
 	}
-	if err != nil {
+	if err != nil && i.place == nil {
 		err = fmt.Errorf("process %d of %d, before the run began: %w", rank, i.Size, err)
 	}
 	return w, err
 }
 
+// errLate is why a run does not begin whose processes did not come in time.
+var errLate = errors.New("not all processes of the run have come together")
+
 // withDeadline bounds how long the processes of a run may take to find each other.
-func (o Options) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+func (o Options) withDeadline(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
 	d := meetingTime
 	if o.Stall > 0 {
 		d = min(d, o.Stall+meetingTime/6)
 	}
-	return context.WithTimeoutCause(ctx, d, errors.New("not all processes of the run have come together"))
+	if patience > 0 {
+		d = patience
+	}
+	return context.WithTimeoutCause(ctx, d, errLate)
 }
 
-func (i Invitation) join(ctx context.Context, rank int, o Options) (*World, error) {
-	d := i.entrance
-	if rank > 0 {
-		var err error
-		if d, err = openEntrance("127.0.0.1"); err != nil {
-			return nil, err
-		}
+func (i Invitation) join(ctx context.Context, rank int, o Options) (w *World, err error) {
+	b := i.newLobby(rank, o)
+	defer func() { b.close(err) }()
+	if rank == 0 {
+		err = b.gather(ctx)
+	} else {
+		err = b.enter(ctx)
 	}
-	defer d.close()
-	me := d.process(rank)
-	me.Addresses = []string{d.listener.Addr().String()}
-	exchange := i.collect
-	if rank > 0 {
-		exchange = i.ask
-	}
-	all, err := exchange(ctx, me)
 	if err != nil {
 		return nil, err
 	}
-	w := newWorld(rank, all, o)
-	w.children, w.invited = i.children, rank > 0
-	if err := w.connect(ctx, d, nil); err != nil {
+	w = newWorld(rank, b.all, o)
+	w.children, w.invited, w.apart = i.children, rank > 0 && i.place == nil, i.place != nil
+	if err = b.connect(ctx, w); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -89,57 +85,7 @@ func (d *entrance) process(rank int) Member {
 	if err != nil {
 		host = "this machine"
 	}
-	return Member{Rank: rank, Host: host, PID: os.Getpid(), Token: d.token}
-}
-
-// ask introduces this process to the first one, and receives the list of processes.
-func (i Invitation) ask(ctx context.Context, me Member) (all []Member, err error) {
-	l, err := dial(ctx, Member{Addresses: []string{i.Address}, Token: i.Token}, toJoin, me)
-	if err != nil {
-		return nil, err
-	}
-	defer l.conn.Close()
-	defer closeWhen(ctx.Done(), l.conn)()
-	f, err := readFrame(l.r)
-	if err == nil {
-		err = json.Unmarshal(f.data, &all)
-	}
-	if err == nil && len(all) != i.Size {
-		err = fmt.Errorf("%d processes take part, not %d", len(all), i.Size)
-	}
-	return all, err
-}
-
-// collect receives the introductions of all processes, and sends the list to each.
-func (i Invitation) collect(ctx context.Context, me Member) ([]Member, error) {
-	all, links := make([]Member, i.Size), make([]*link, i.Size)
-	all[0] = me
-	defer func() {
-		for _, l := range links {
-			if l != nil {
-				l.conn.Close()
-			}
-		}
-	}()
-	for range i.Size - 1 {
-		a, err := i.entrance.next(ctx)
-		if err != nil {
-			return nil, err
-		}
-		k := a.process.Rank
-		if a.purpose != toJoin || k < 1 || k >= i.Size || links[k] != nil {
-			a.conn.Close()
-			return nil, fmt.Errorf("unexpected connection: process %d connects to %s", k, a.purpose)
-		}
-		all[k], links[k] = a.process, a.link
-	}
-	data, err := json.Marshal(all)
-	for _, l := range links[1:] {
-		if err == nil {
-			err = l.send(frame{kind: welcome, data: data})
-		}
-	}
-	return all, err
+	return Member{Rank: rank, Host: host, PID: os.Getpid(), LocalRank: -1, Token: d.token}
 }
 
 // newWorld describes a run whose processes are not connected yet.
@@ -151,31 +97,22 @@ func newWorld(rank int, all []Member, o Options) *World {
 	}
 }
 
-// connect connects this process with the others. Without a wire, messages go over connections
-// of their own.
-func (w *World) connect(ctx context.Context, d *entrance, over wire) error {
-	purposes := []string{toControl, toWire}
-	if over != nil {
-		purposes = purposes[:1]
-	}
-	meshes, err := d.connect(ctx, w.Rank, w.processes, purposes)
-	if err != nil {
-		return err
-	}
-	w.control, w.wire = meshes[toControl], over
-	if over == nil {
-		w.wire = meshes[toWire]
-	}
-	w.start(meshes[toWire])
-	return nil
-}
-
-// number counts the processes of every host.
+// number counts the processes of every host, those aside that were told their number.
 func number(all []Member) {
-	here := map[string]int{}
+	taken := map[string]map[int]bool{}
+	for _, m := range all {
+		if taken[m.Host] == nil {
+			taken[m.Host] = map[int]bool{}
+		}
+		taken[m.Host][m.LocalRank] = true
+	}
 	for k := range all {
-		all[k].LocalRank = here[all[k].Host]
-		here[all[k].Host]++
+		m, n := &all[k], 0
+		for ; m.LocalRank < 0 && taken[m.Host][n]; n++ {
+		}
+		if m.LocalRank < 0 {
+			m.LocalRank, taken[m.Host][n] = n, true
+		}
 	}
 }
 
@@ -206,7 +143,7 @@ func (d *entrance) connect(
 		if err != nil {
 			return meshes, err
 		}
-		m, k := meshes[a.purpose], a.process.Rank
+		m, k := meshes[a.purpose], a.Process.Rank
 		if m == nil || k <= rank || k >= len(all) || m.links[k] != nil {
 			a.conn.Close()
 			return meshes, fmt.Errorf("unexpected connection: process %d connects to %s", k, a.purpose)
@@ -216,9 +153,14 @@ func (d *entrance) connect(
 	return meshes, nil
 }
 
-// start reads from all connections, and watches the other processes.
-func (w *World) start(messages *mesh) {
-	for k, l := range w.control.links {
+// start reads from all connections, and watches the other processes. Without a wire, messages
+// go over connections of their own.
+func (w *World) start(control, messages *mesh, over wire) {
+	w.control, w.wire = control, over
+	if over == nil {
+		w.wire = messages
+	}
+	for k, l := range control.links {
 		if l != nil {
 			w.readers.Go(func() { w.listen(k, l) })
 			w.readers.Go(func() { w.beats(l) })

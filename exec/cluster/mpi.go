@@ -12,7 +12,7 @@ import (
 // joinMPI takes part in the run that a launcher has started this process for. Messages go over
 // MPI.
 func (l Launcher) joinMPI(ctx context.Context, o Options) (*World, error) {
-	ctx, cancel := o.withDeadline(ctx)
+	ctx, cancel := o.withDeadline(ctx, 0)
 	defer cancel()
 	conn, err := awaitMPI(ctx, mpi.Open)
 	if err != nil {
@@ -34,9 +34,11 @@ func (l Launcher) joinMPI(ctx context.Context, o Options) (*World, error) {
 	}
 	w := newWorld(conn.Rank, all, o)
 	w.announced = conn.Announce
-	if err := w.connect(ctx, d, conn); err != nil {
+	meshes, err := d.connect(ctx, w.Rank, w.processes, []string{toControl})
+	if err != nil {
 		return nil, err
 	}
+	w.start(meshes[toControl], nil, conn)
 	conn.Start(w.deliver, w.failMessages)
 	return w, nil
 }

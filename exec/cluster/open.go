@@ -43,6 +43,9 @@ func Launched(getenv func(string) string) Launcher {
 
 // Check refuses numbers of processes that make no sense. All processes come to the same result.
 func (o Options) Check() error {
+	if o.Place != nil {
+		return o.Place.check(o.Ranks)
+	}
 	switch l := Launched(os.Getenv); {
 	case l.Size > 1 && o.Processes > 0:
 		return fmt.Errorf("--processes %d: %s has started %d processes already; "+
@@ -50,7 +53,8 @@ func (o Options) Check() error {
 	case l.Size > 1 && !mpi.Compiled:
 		return fmt.Errorf("%s has started %d processes, and this psim is built without MPI: "+
 			"build it with CC=mpicc go build -tags mpi ./cmd/psim, "+
-			"or start it without %s and with --processes %d, on one machine", l.Name, l.Size, l.Name, l.Size)
+			"start it without %s and with --processes %d, on one machine, "+
+			"or give each process --rank, --world-size and --master", l.Name, l.Size, l.Name, l.Size)
 	case l.Size > o.Ranks:
 		return fmt.Errorf("%s has started %d processes for fewer devices (%d); every process needs one at least",
 			l.Name, l.Size, o.Ranks)
@@ -68,7 +72,7 @@ func (o Options) Check() error {
 const mostCopies = 256
 
 // Open joins the run that this process was started for, by mpirun, srun or another launcher, or
-// as a copy that the first process has started. If this is the first process, it starts the
+// as a copy that the first process has started, or by a Rendezvous. If this is the first process, it starts the
 // copies. Open returns nil if there is only one process.
 func Open(ctx context.Context, o Options) (*World, error) {
 	if err := o.Check(); err != nil {
@@ -80,6 +84,8 @@ func Open(ctx context.Context, o Options) (*World, error) {
 		return nil, err
 	case place != nil:
 		return place.Invitation.Join(ctx, place.Rank, o)
+	case o.Place != nil:
+		return o.Place.join(ctx, o)
 	case launcher.Size > 1:
 		return launcher.joinMPI(ctx, o)
 	case o.Processes <= 1:

@@ -26,6 +26,10 @@ type Options struct {
 	Ranks int
 	// Stall is how long a process may be silent before it counts as lost; 0 is for ever.
 	Stall time.Duration
+	// Place is where to meet processes that were started one by one; nil if there are none.
+	Place *Rendezvous
+	// Waiting, which may be nil, is called with what this process waits for before the run.
+	Waiting func(what string)
 	// Usage, which may be nil, reports whether an error is about flags or settings.
 	Usage func(error) bool
 }
@@ -45,6 +49,7 @@ type World struct {
 	number    atomic.Uint64 // of the last key that Next made
 	children  *children     // the processes that the first one has started; nil elsewhere
 	invited   bool          // the first process has started this one
+	apart     bool          // processes were started one by one, each by its own user
 	readers   sync.WaitGroup
 	lastTick  atomic.Int64 // when watch last ran, in ns since began
 	resumed   atomic.Int64 // when this process last continued after it was stopped, in ns since began; 0 if never

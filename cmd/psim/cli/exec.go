@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,8 +32,11 @@ type execFlags struct {
 	gradients string // folder for the gradients of the first step
 	perLayer  bool
 	processes int
-	sizes     string    // of a collective by itself
-	errorOut  io.Writer // stderr of this process, also where std discards what it prints
+	group     groupFlags
+	place     *cluster.Rendezvous // where this process meets the others; nil if it was not started by itself
+	wait      func(what string)   // prints what this process waits for before the run; nil prints nothing
+	sizes     string              // of a collective by itself
+	errorOut  io.Writer           // stderr of this process, also where std discards what it prints
 }
 
 func newExec() *cobra.Command {
@@ -49,10 +53,15 @@ func newExec() *cobra.Command {
   psim exec ring-allreduce --gpus 2 --sizes 8B-1MiB   a collective by itself`,
 		Args:              argsBetween(0, 1, "one CONFIG or collective, or none"),
 		ValidArgsFunction: completeExamples,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			first := cluster.First()
-			err := f.run(cmd, args, first)
-			if !first {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if f.place, err = f.group.find(cmd.Flags(), os.Getenv); err != nil {
+				return err
+			}
+			first := f.isFirst()
+			switch err = f.run(cmd, args, first); {
+			case f.place != nil: // every process has a user of its own
+				return err
+			case !first:
 				return muteFollower(cmd.Context(), err)
 			}
 			return muteEarlyInterrupt(err)
@@ -84,6 +93,7 @@ func (f *execFlags) registerDevices(flags *pflag.FlagSet) {
 	flags.IntVar(&f.processes, "processes", 0,
 		"number of processes on this machine to divide the devices among "+
 			"(default: one, or as many as mpirun or srun has started)")
+	f.group.register(flags)
 	flags.StringVar(&devices.Backend, "backend", "go", "what computes: go, xla or xla:/absolute/path/of/plugin.so")
 	flags.BoolVar(&devices.Share, "share", false, "put all XLA devices on one GPU")
 	flags.IntVar(&devices.CoresPerWorker, "cores-per-worker", 0,

@@ -23,7 +23,7 @@ import (
 
 // collectiveFlags lists the flags that apply to a collective by itself.
 var collectiveFlags = []string{
-	"gpus", "devices", "backend", "share", "processes", "cores-per-worker", "oversubscribe", "warmup", "repeats",
+	"gpus", "devices", "backend", "share", "processes", "rank", "world-size", "master", "token-file", "cores-per-worker", "oversubscribe", "warmup", "repeats",
 	"stall", "sizes", "json", "quiet",
 }
 

@@ -79,7 +79,7 @@ func (f execFlags) run(cmd *cobra.Command, args []string, first bool) error {
 	if err := f.validate(); err != nil {
 		return err
 	}
-	f.errorOut = std.err
+	f.errorOut, f.wait = std.err, f.waiting(std.err)
 	if !first {
 		f.silence()
 		std = streams{out: io.Discard, err: io.Discard}
@@ -120,6 +120,7 @@ func (f *execFlags) inProcesses(ctx context.Context, ranks int, check, run func(
 	args, _ := ctx.Value(argumentsKey{}).([]string)
 	o := cluster.Options{
 		Processes: f.processes, Arguments: args, Ranks: ranks, Stall: f.Measure.Train.Run.Stall,
+		Place: f.place, Waiting: f.wait,
 		Usage: func(err error) bool { return exitCode(err) == exitUsage },
 	}
 	if err := o.Check(); err != nil {
@@ -136,6 +137,9 @@ func (f *execFlags) inProcesses(ctx context.Context, ranks int, check, run func(
 	}
 	w, err := cluster.Open(ctx, o)
 	p.clear()
+	if errors.As(err, new(*cluster.RefusedError)) {
+		return err
+	}
 	if err != nil {
 		return failed(err)
 	}
