@@ -37,7 +37,7 @@ faults: ## let tasks of any rank go wrong, FAULTS times in one process and up to
 
 LOST ?= 20
 processes: ## runs of several processes on this machine: the recipes, interrupts, and processes lost at LOST moments; over MPI too where mpicc and mpirun are
-	PSIM_LONG=1 PSIM_LOST=$(LOST) $(GO) test ./cmd/psim/e2e -run '^(TestLost|TestInterruptedStart|TestRecipesProcesses)$$' -count 1 -v
+	PSIM_LONG=1 PSIM_LOST=$(LOST) $(GO) test ./cmd/psim/e2e -run '^(TestLost|TestGroupLost|TestInterruptedStart|TestRecipesProcesses)$$' -count 1 -v
 	PSIM_LOST=$(LOST) .ci/mpi -count 1 -v
 
 examples: ## the commands of documents, help, courses and recipes on devices with cores of their own, and all sizes of collectives

@@ -67,9 +67,9 @@ func OpenRanks(ctx context.Context, ranks int, o Options, w *cluster.World) (r O
 	if ranks < w.Size {
 		return r, fmt.Errorf("%d processes for %d devices: every process needs one at least", w.Size, ranks)
 	}
-	begins := w.Divide(ranks)
+	begins, me := w.Divide(ranks), w.Processes()[w.Rank]
 	own := processSite{
-		Host: w.Processes()[w.Rank].Host, Local: w.Processes()[w.Rank].LocalRank, Devices: begins[w.Rank+1] - begins[w.Rank],
+		Host: me.Host, Local: me.LocalRank, Devices: begins[w.Rank+1] - begins[w.Rank],
 		Cores: runtime.GOMAXPROCS(0), Heap: ram.Heap(),
 	}
 	own.Allowed, _ = cores.Allowed() // nil where the system does not say

@@ -151,8 +151,8 @@ func (b *lobby) seat(a arrival) error {
 			"give all the same --world-size or WORLD_SIZE", who, a.Size, b.Size)}
 	case k < 1 || k >= b.Size || b.links[k] != nil:
 		b.turned = append(b.turned, a.link)
-		return &RefusedError{fmt.Sprintf("%s: its rank is taken; give each of the %d processes a rank of its own, from 0",
-			who, b.Size)}
+		return &RefusedError{fmt.Sprintf("%s: its rank is taken; "+
+			"give each of the %d processes a rank of its own, from 0", who, b.Size)}
 	}
 	b.all[k], b.links[k] = a.Process, a.link
 	b.watch(k)

@@ -117,8 +117,8 @@ func (p *Rendezvous) checkAddress(host string) error {
 		loopback = loopback && ip.IsLoopback()
 	}
 	if !loopback && p.Token == "" {
-		return fmt.Errorf("%s%s: can be reached from other machines, so the processes need a token that only they know: "+
-			"give all the same --token-file, or PSIM_TOKEN in the environment", p.From.Master, p.Master)
+		return fmt.Errorf("%s%s: can be reached from other machines, so the processes need a token that "+
+			"only they know: give all the same --token-file, or PSIM_TOKEN in the environment", p.From.Master, p.Master)
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (p *Rendezvous) explain(err error) error {
 	case errors.Is(err, syscall.EADDRINUSE):
 		err = errors.New("something else listens there, such as another process of rank 0; choose another port")
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		err = errors.New("is no address of this machine; name the machine on which rank 0 runs")
+		err = errors.New("is not an address of this machine; name the machine where rank 0 runs")
 	}
 	return &RefusedError{fmt.Sprintf("%s%s: %v", p.From.Master, p.Master, err)}
 }

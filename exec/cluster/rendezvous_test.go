@@ -239,7 +239,7 @@ func TestRendezvousLate(t *testing.T) {
 
 	elsewhere := place(0, 2, "192.0.2.7:11868")
 	_, err = cluster.Open(context.Background(), cluster.Options{Place: &elsewhere, Ranks: 2})
-	require.EqualError(t, err, "--master 192.0.2.7:11868: is no address of this machine; name the machine on which rank 0 runs")
+	require.EqualError(t, err, "--master 192.0.2.7:11868: is not an address of this machine; name the machine where rank 0 runs")
 	many := place(0, 5, master)
 	_, err = cluster.Open(context.Background(), cluster.Options{Place: &many, Ranks: 2})
 	require.EqualError(t, err, "--world-size 5: more processes than devices (2); every process needs one at least")

@@ -23,8 +23,8 @@ import (
 
 // collectiveFlags lists the flags that apply to a collective by itself.
 var collectiveFlags = []string{
-	"gpus", "devices", "backend", "share", "processes", "rank", "world-size", "master", "token-file", "cores-per-worker", "oversubscribe", "warmup", "repeats",
-	"stall", "sizes", "json", "quiet",
+	"gpus", "devices", "backend", "share", "processes", "rank", "world-size", "master", "token-file",
+	"cores-per-worker", "oversubscribe", "warmup", "repeats", "stall", "sizes", "json", "quiet",
 }
 
 // isCollective reports whether the arguments name a collective, to be run by itself.

@@ -47,8 +47,8 @@ func (g *groupFlags) find(flags *pflag.FlagSet, getenv func(string) string) (pla
 	}
 	switch {
 	case len(given) > 0 && flags.Changed("processes"):
-		return nil, fmt.Errorf("--processes and %s cannot be combined: psim starts copies, or every process is started by itself",
-			given[0])
+		return nil, fmt.Errorf("--processes and %s cannot be combined: "+
+			"psim starts copies, or every process is started by itself", given[0])
 	case len(given) > 0 && len(missing) > 0:
 		return nil, fmt.Errorf("%s: needs %s as well", strings.Join(given, " and "), strings.Join(missing, " and "))
 	}

@@ -23,6 +23,14 @@ processes are then sent, and measured and predicted as such; weights stay the sa
 bit. The first process prints and writes for all. If a process is lost, the others end
 at once; if one does not answer, they end after --stall.
 
+Without MPI, start each process by itself, on any machines: with --rank, --world-size and
+--master, or with the variables that torchrun sets, RANK, WORLD_SIZE, MASTER_ADDR and
+MASTER_PORT, if all four are there. Flags come first, then mpirun and srun, then the
+variables. Rank 0 listens at the master's address, and all processes wait for each other,
+for --stall at most. LOCAL_RANK numbers the processes of a machine, and with it chooses
+their cores and GPUs. Unless the address is loopback, all need the same secret, in
+--token-file or PSIM_TOKEN; what they send is not encrypted.
+
 With --epochs N it trains N whole epochs, after one that warms up and is not counted
 (--warmup). An epoch trains on data.samples samples, or on all of --data; its last step
 is filled up to a whole one. The result then has the time of an epoch, also by rank, and

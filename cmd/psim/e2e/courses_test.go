@@ -41,7 +41,7 @@ func TestCoursesTables(t *testing.T) {
 }
 
 // script runs a recipe in bash, with psim on its PATH and the variables that a scheduler sets. Its
-// srun starts one process.
+// srun starts all processes on this machine.
 func (u user) script(t *testing.T, line string, environment ...string) string {
 	bin := t.TempDir()
 	program := program
@@ -50,7 +50,11 @@ func (u user) script(t *testing.T, line string, environment ...string) string {
 	}
 	for name, text := range map[string]string{
 		"psim": fmt.Sprintf("exec %q \"$@\"", program),
-		"srun": `while [ "${1#--}" != "$1" ]; do shift; done; exec "$@"`,
+		"srun": `while [ "${1#--}" != "$1" ]; do shift; done
+for rank in $(seq 1 $((${SLURM_NTASKS:-1} - 1))); do SLURM_PROCID=$rank SLURM_LOCALID=$rank "$@" & done
+SLURM_PROCID=0 SLURM_LOCALID=0 "$@"
+wait`,
+		"scontrol": `echo localhost; echo elsewhere`,
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
 	}
@@ -122,8 +126,10 @@ func TestRecipesProcesses(t *testing.T) {
 			require.DirExists(t, filepath.Join(out, folder))
 		}
 	}
-	shown := u.script(t, filepath.Join(recipes, "processes.sbatch"), "OUT="+out, "SLURM_NTASKS=2")
+	_, port := freeMaster(t)
+	shown := u.script(t, filepath.Join(recipes, "processes.sbatch"), "OUT="+out, "SLURM_NTASKS=2", "SLURM_JOB_NODELIST=x", "PORT="+port)
 	require.Contains(t, shown, "measured (B) against predicted (A)")
+	require.Regexp(t, `processes +2, on .* rank 0, rank 1`, shown)
 }
 
 // jsonLines reads the lines of a sweep.
