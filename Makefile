@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench laws fuzz kill processes examples faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report course-checks accuracy speed bench-pytorch engine ci
+.PHONY: run test bench laws fuzz kill processes examples flakes faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report course-checks accuracy speed bench-pytorch engine ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -39,6 +39,10 @@ LOST ?= 20
 processes: ## runs of several processes on this machine: the recipes, interrupts, and processes lost at LOST moments; over MPI too where mpicc and mpirun are
 	PSIM_LONG=1 PSIM_LOST=$(LOST) $(GO) test ./cmd/psim/e2e -run '^(TestLost|TestGroupLost|TestInterruptedStart|TestRecipesProcesses)$$' -count 1 -v
 	PSIM_LOST=$(LOST) .ci/mpi -count 1 -v
+
+STARTS ?= 200
+flakes: ## check the outputs of a pipeline STARTS times, its devices started in another order each time; takes minutes
+	$(GO) run ./cmd/psim exec exec --gpus 2 --set schedule.name=gpipe --set model.layers=2 --set batch.global=8 --steps 1 --repeats 1 --check output --repeat $(STARTS) --out -
 
 examples: ## the commands of documents, help, courses and recipes on devices with cores of their own, and all sizes of collectives
 	PSIM_LONG=1 $(GO) test ./cmd/psim/e2e -run '^Test(Documents|HelpExamples|CoursesTables|Recipes|ExecCollective|ReadDuringSwap)$$' -count 1 -v

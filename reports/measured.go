@@ -185,7 +185,7 @@ func checks(r results.Result) string {
 			parts = append(parts, p.name+" by "+digits(*p.value, 3))
 		}
 	}
-	text := verdict(c.Passed)
+	text := c.Verdict()
 	if len(parts) > 0 {
 		text += fmt.Sprintf("; off %s at most: %s", cmp.Or(c.Reference, "the unsplit run"), strings.Join(parts, ", "))
 	}

@@ -85,7 +85,7 @@ func checkTable(runs []results.Result) table.Table[results.Result] {
 		{Head: "loss", Cell: func(r results.Result) any { return optionalDigits(r.Checks.LossDifference, 3) }},
 		{Head: "first loss", Cell: func(r results.Result) any { return optionalDigits(r.Checks.LossFirst, 5) }},
 		{Head: "last loss", Cell: func(r results.Result) any { return optionalDigits(r.Checks.LossLast, 5) }},
-		{Head: "checks", Cell: func(r results.Result) any { return verdict(r.Checks.Passed) }},
+		{Head: "checks", Cell: func(r results.Result) any { return r.Checks.Verdict() }},
 	}}
 }
 
@@ -111,20 +111,13 @@ func runTable(runs []results.Result) table.Table[results.Result] {
 			if r.Measurement == nil || r.Checks == nil {
 				return ""
 			}
-			return verdict(r.Checks.Passed)
+			return r.Checks.Verdict()
 		}},
 	}}
 }
 
 // bubbleShare prints the bubble as a share of the makespan.
 func bubbleShare(r results.Result) string { return share(compare.Optional(r.Bubble.Makespan)) }
-
-func verdict(passed bool) string {
-	if passed {
-		return "passed"
-	}
-	return "FAILED"
-}
 
 // optionalDigits prints a number, or a dash where it is unknown.
 func optionalDigits(x *float64, precision int) string {

@@ -20,16 +20,43 @@ type Checks struct {
 	LossDifference *float64 `json:"loss_difference,omitempty"` // largest difference of the loss of any step
 	// Reference is the run that was compared with; absent for the unsplit run.
 	Reference string `json:"reference,omitempty"`
+	// Starts counts the starts that were compared, if there was more than one; the differences are
+	// then the largest of any start.
+	Starts *CheckedStarts `json:"starts,omitempty"`
 	// Passed is true if all checks passed.
 	Passed bool `json:"passed"`
 }
 
+// CheckedStarts counts how often a run was started and compared, with the devices in another
+// order each time.
+type CheckedStarts struct {
+	Count  int `json:"count"`  // starts
+	Passed int `json:"passed"` // starts in which all checks passed
+}
+
+// Verdict says in words whether the checks passed, and in how many starts.
+func (c Checks) Verdict() string {
+	text := "FAILED"
+	if c.Passed {
+		text = "passed"
+	}
+	if s := c.Starts; s != nil && c.Passed {
+		text += fmt.Sprintf(" in %d of %d starts", s.Passed, s.Count)
+	} else if s != nil {
+		text += fmt.Sprintf(", passed in %d of %d starts", s.Passed, s.Count)
+	}
+	return text
+}
+
 // Worst joins the checks of two runs. It takes the larger differences, and has passed only if
-// both have. The losses and the reference stay those of the receiver.
+// both have, and adds their starts. The losses and the reference stay those of the receiver.
 func (c Checks) Worst(d Checks) Checks {
 	c.Weights, c.Outputs = larger(c.Weights, d.Weights), larger(c.Outputs, d.Outputs)
 	c.Gradients, c.LossDifference = larger(c.Gradients, d.Gradients), larger(c.LossDifference, d.LossDifference)
 	c.Passed = c.Passed && d.Passed
+	if c.Starts != nil && d.Starts != nil {
+		c.Starts = &CheckedStarts{c.Starts.Count + d.Starts.Count, c.Starts.Passed + d.Starts.Passed}
+	}
 	return c
 }
 

@@ -10,7 +10,9 @@ package run
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,6 +40,8 @@ type Options struct {
 	Begin time.Time
 	// AtOnce is the number of ranks whose tasks OneByOne performs at the same time; 0 is one.
 	AtOnce int
+	// StartSeed draws the order in which the devices start; 0 is the order of their ranks.
+	StartSeed uint64
 	// World is the processes that run the graph together, each the tasks of its own ranks. The
 	// trace then has only those. Nil is this process alone.
 	World *cluster.World
@@ -59,9 +63,16 @@ func Graph(ctx context.Context, g *graph.Graph, do Do, o Options) (*graph.Trace,
 	r, ctx := newRunner(ctx, g, do, o)
 	defer r.close()
 	var streams sync.WaitGroup
-	for s := range g.Streams {
+	for _, s := range startOrder(g, o.StartSeed) {
 		if r.runsHere(s) {
-			streams.Go(func() { r.stream(ctx, s) })
+			begun := make(chan struct{})
+			streams.Go(func() {
+				close(begun)
+				r.stream(ctx, s)
+			})
+			if o.StartSeed > 0 {
+				<-begun // otherwise the scheduler chooses the order
+			}
 		}
 		if r.hasArrivals(s) {
 			streams.Go(func() { r.receiveAll(ctx, s) })
@@ -71,6 +82,22 @@ func Graph(ctx context.Context, g *graph.Graph, do Do, o Options) (*graph.Trace,
 	streams.Wait()
 	unwatch()
 	return r.trace, r.endCause(ctx)
+}
+
+// startOrder lists the streams in the order in which they start: with a seed, device by device,
+// and the devices in an order that is drawn.
+func startOrder(g *graph.Graph, seed uint64) []int {
+	streams := make([]int, len(g.Streams))
+	for s := range streams {
+		streams[s] = s
+	}
+	if seed > 0 {
+		place := rand.New(rand.NewPCG(seed, 0)).Perm(g.Ranks())
+		slices.SortStableFunc(streams, func(a, b int) int {
+			return place[g.Streams[a].Rank] - place[g.Streams[b].Rank]
+		})
+	}
+	return streams
 }
 
 // A runner holds the state of one run.

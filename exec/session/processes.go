@@ -49,7 +49,7 @@ func (s *Session) checkAgreement(ctx context.Context, list []*configs.Config) er
 	devices, data := s.Measure.Devices, s.Measure.Data
 	devices.Backend, data.Source = "", "" // paths, which may differ between machines
 	t := s.Measure.Train
-	own := fmt.Sprint(s.Seed, s.LearningRate, s.Tries, t.Steps, t.Epochs, t.Warmup, s.Measure.Repeats,
+	own := fmt.Sprint(s.Seed, s.LearningRate, s.Tries, s.Starts, t.Steps, t.Epochs, t.Warmup, s.Measure.Repeats,
 		s.Measure.Checks, t.Gradients, devices, data)
 	for _, c := range list {
 		own += " " + c.Fingerprint()

@@ -41,7 +41,7 @@ func (s *Session) Result() results.Result {
 	}
 	for _, run := range s.Runs {
 		r.Runs = append(r.Runs, run.Result)
-		if m.Checks != nil && run.Result.Checks != nil {
+		if run != s.Main() && m.Checks != nil && run.Result.Checks != nil {
 			worst := m.Checks.Worst(*run.Result.Checks)
 			m.Checks = &worst
 		}

@@ -36,6 +36,9 @@ type Options struct {
 	// Tries is how often a configuration is run at most while the machine is disturbed; less
 	// than 2 is once.
 	Tries int
+	// Starts is how often a configuration is started and checked, the devices in another order
+	// each time; less than 2 is once.
+	Starts int
 	// Warn, which may be nil, is called with warnings before a run.
 	Warn func(what string)
 	// UnwaitedRates also reports the rates by a clock that does not wait for devices.
@@ -72,6 +75,7 @@ type Trial struct {
 	simulation psim.Simulation   // of the predicted trace
 	gradients  []train.Gradients // by rank, if they were asked for
 	localRanks []int             // on this machine; nil for all
+	failed     string            // the first start in which a check failed, and why; "" if none has
 }
 
 // Modes names the schedules with which a network is run to compare them, the main one last.
@@ -136,6 +140,15 @@ func (o Options) Check(list ...*configs.Config) error {
 
 // run returns nil if nothing was measured.
 func (s *Session) run(ctx context.Context, c *configs.Config) (*Trial, error) {
+	r, err := s.runSteadily(ctx, c)
+	if err == nil && s.Starts > 1 {
+		err = s.restart(ctx, c, r)
+	}
+	return r, err
+}
+
+// runSteadily runs a configuration as often as the machine is disturbed.
+func (s *Session) runSteadily(ctx context.Context, c *configs.Config) (*Trial, error) {
 	if s.world() != nil {
 		return s.runTogether(ctx, c)
 	}
@@ -150,6 +163,9 @@ func (s *Session) runOnce(ctx context.Context, c *configs.Config) (*Trial, error
 	}
 	o := s.Measure
 	o.Data.Samples = int(c.Data.Samples)
+	if s.Starts > 1 {
+		o.Train.Run.StartSeed = 1
+	}
 	o.Profiled = func(p measure.Profile) error { return r.predict(o, p) }
 	o.Probe = true
 	if s.Measure.Stage != nil {

@@ -121,6 +121,8 @@ func (f *execFlags) registerMeasurement(flags *pflag.FlagSet) {
 		"how often to run, at most, until the machine is undisturbed (1 to 3); the least disturbed run counts")
 	flags.StringSliceVar(&f.Measure.Checks, "check", nil,
 		"compare with the unsplit run (pipedream: a serial replay): weights,output,grads,loss or all")
+	flags.IntVar(&f.Starts, "repeat", 1,
+		"with --check: how often to start, the devices in another seeded order each time, and to compare")
 	flags.Var((*pathValue)(&f.gradients), "save-gradients",
 		"folder to write the gradients of the first step to, for every rank a model{rank}_gradients.pth for torch.load")
 	flags.BoolVar(&f.UnwaitedRates, "course-rates", false,
@@ -165,6 +167,8 @@ func (f *execFlags) checkGiven(flags *pflag.FlagSet) error {
 		return fmt.Errorf("--epochs %d: at least 1 epoch has to be measured", f.Measure.Train.Epochs)
 	case f.Measure.Train.Epochs > 0 && flags.Changed("steps"):
 		return errors.New("--epochs and --steps cannot be combined; an epoch has as many steps as its samples fill")
+	case f.Starts < 1 || f.Starts > mostSteps:
+		return fmt.Errorf("--repeat %d: must be 1 to %d starts", f.Starts, mostSteps)
 	case f.perLayer && f.hasSet("train.backward"):
 		return errors.New("--per-layer and --set train.backward cannot be combined; " +
 			"--per-layer stands for --set train.backward=per-layer")
@@ -263,6 +267,10 @@ func (f execFlags) configs(args []string, stderr io.Writer) (list []*configs.Con
 }
 
 func runExec(ctx context.Context, args []string, f execFlags, std streams) error {
+	if f.Starts > 1 && len(f.Measure.Checks) == 0 {
+		return fmt.Errorf("--repeat %d: nothing is compared; say what with --check output, weights, grads, loss or all",
+			f.Starts)
+	}
 	list, err := f.configs(args, std.err)
 	if err != nil {
 		return err

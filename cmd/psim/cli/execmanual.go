@@ -59,4 +59,6 @@ the last step (they may differ by 1e-5), output (1e-4), grads of the first step
 (1e-5, and bitwise equal on all replicas), and loss, which must also fall. A check
 that fails says whether rounding has grown with the steps or a sum is wrong. No unsplit
 run equals pipedream: it is compared with a serial replay of the same microbatches with
-the same versions of the weights.`
+the same versions of the weights. With --repeat N everything is started and compared N
+times, the devices in another order each time; the result says in how many of the N
+starts the checks passed, with the largest differences of all.`

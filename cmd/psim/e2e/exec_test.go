@@ -221,6 +221,30 @@ func TestExecCheckFails(t *testing.T) {
 	require.Contains(t, stderr, "a smaller learning rate may help")
 }
 
+// A check of several starts counts them, in text and JSON, and fails if one of them does.
+func TestExecRepeat(t *testing.T) {
+	t.Parallel()
+	u := mlpUser(t)
+	const line = "psim exec mlp.toml --gpus 2" + untimed + " --steps 3 --repeats 1 --out - --repeat 3"
+	r := u.execJSON(t, line+" --check output,weights --processes 2")
+	require.Equal(t, &results.CheckedStarts{Count: 3, Passed: 3}, r.Checks.Starts)
+	require.True(t, r.Checks.Passed)
+	require.Less(t, *r.Checks.Outputs, 1e-4)
+	stdout, stderr, code := u.psim(t, line+" --check loss --learning-rate 30 --set train.optimizer=sgd")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr, "gpipe: a check failed: in 3 of 3 starts, first in start 1 of 3: the loss")
+	require.Contains(t, stdout, "checks         FAILED, passed in 0 of 3 starts; off the unsplit run at most: loss by ")
+	for _, c := range [][2]string{
+		{line, "--repeat 3: nothing is compared; say what with --check output"},
+		{line + " --repeat 0", "--repeat 0: must be 1 to 100000 starts"},
+		{"psim exec ring-allreduce --gpus 2 --repeat 2", "--repeat: does not apply to a collective by itself"},
+	} {
+		_, stderr, code := u.psim(t, c[0])
+		require.Equal(t, exitUsage, code)
+		require.Contains(t, stderr, c[1])
+	}
+}
+
 // A loss that is NaN or infinite ends the run, and the message says where it begins. Earlier
 // measurements are kept.
 func TestExecDiverges(t *testing.T) {
