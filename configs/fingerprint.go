@@ -32,8 +32,8 @@ func (c *Config) Fingerprint() string {
 			fmt.Fprintf(sum, "\n%q %v", data, err)
 		}
 	}
-	if path := c.Machine.File; path != "" {
-		data, err := c.readMachine(path, c.sources[machine])
+	if c.Machine.File != "" {
+		data, _, err := c.machineText()
 		fmt.Fprintf(sum, "\n%q %v", data, err)
 	}
 	return fmt.Sprintf("%x", sum.Sum(nil)[:16])

@@ -100,7 +100,7 @@ func (c *Config) machineOver(sets []string) (costmodel.MachineOptions, error) {
 // another machine, since a file named by --set replaces the whole section of the configuration.
 func (c *Config) machineFile(path string, sets []string) (costmodel.MachineOptions, error) {
 	named := c.machineSource()
-	data, err := c.readMachine(path, c.sources[named])
+	data, _, err := c.machineText()
 	if err != nil {
 		return costmodel.MachineOptions{}, err
 	}

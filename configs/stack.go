@@ -133,8 +133,7 @@ func (s Stack) DiffersOnBoards(chip string) bool {
 // which has the times of its host.
 func (c *Config) kernelSettings() []string {
 	unnamed := c.Model.Kernels == "" && c.Model.Preset == ""
-	free := c.Machine.File != "" || isCPU(c.Machine.Device)
-	if unnamed || free || c.Defined("times") || !c.Model.Transformer() {
+	if unnamed || c.measuredHost() || isCPU(c.deviceName()) || c.Defined("times") || !c.Model.Transformer() {
 		return nil
 	}
 	kernels := c.Model.UsedKernels()

@@ -48,8 +48,9 @@ func (MachineOptions) Settings() []setting.Setting {
 		},
 		{
 			Key: "file", Example: `"machine.toml"`, Unset: "none",
-			Text: "a file with a [machine] section, such as psim calibrate writes; other keys given here replace " +
-				"those of the file. Named by --set, it replaces all of [machine]",
+			Text: "a file with a [machine] section, such as psim calibrate writes, or a machine of the catalog " +
+				"(psim list devices); other keys given here replace those of the file. Named by --set, it replaces " +
+				"all of [machine]",
 		},
 		{
 			Key: "devices_per_node", Example: "8", Range: setting.Count(), Unset: "all are in one node",

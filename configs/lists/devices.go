@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +44,11 @@ func WriteDevices(w io.Writer, verbose bool) {
 			orDash(l.Collective, units.FormatRate), units.FormatDuration(time.Duration(l.Latency)),
 			cmp.Or(l.Shared, "device"), l.Description)
 	}
+	fmt.Fprintln(w, "\nmachine (machine.file)\tdevice\tof a node\tlink\twhat it is")
+	for _, m := range configs.KnownMachines() {
+		fmt.Fprintf(w, "%s\t%v\t%v\t%v\t%s\n", m.Name, m.Machine["device"], m.Machine["devices_per_node"],
+			m.Machine["link"], m.Description)
+	}
 }
 
 // describeDevices prints every value of the catalog, with its source below it.
@@ -65,6 +72,13 @@ func describeDevices(w io.Writer, c costmodel.Catalog) {
 			for _, r := range ranges {
 				fmt.Fprintf(w, "%sover %d from %s: %s and %s\n", below[1:], r.Ranks, r.From, r.Call, r.Bandwidth)
 			}
+		}
+	}
+	fmt.Fprintln(w, "\nmachines: what a job gets of them")
+	for _, m := range configs.KnownMachines() {
+		fmt.Fprintf(w, "\n%s: %s\n", m.Name, m.Description)
+		for _, key := range slices.Sorted(maps.Keys(m.Machine)) {
+			describe(w, key, m.Machine[key], m.Source)
 		}
 	}
 }

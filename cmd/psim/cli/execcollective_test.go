@@ -32,7 +32,7 @@ func TestExecCollectiveErrors(t *testing.T) {
 		"ring-allreduce --sizes=":                   "psim: --sizes : must be two sizes",
 		"ring-allreduce --gpus 1":                   "psim: --gpus 1: a collective needs at least 2 devices",
 		"halving-doubling --gpus 6 --oversubscribe": "psim: --gpus 6: halving-doubling needs a power of two, such as 4",
-		"ring-allreduce --set batch.global=2":       "psim: --set: does not apply to a collective by itself, which takes --gpus, --devices, --backend, --share, --processes, --cores-per-worker, --oversubscribe, --warmup, --repeats, --stall, --sizes, --json, --quiet",
+		"ring-allreduce --set batch.global=2":       "psim: --set: does not apply to a collective by itself, which takes --gpus, --devices, --backend, --share, --processes, --rank, --world-size, --master, --token-file, --cores-per-worker, --oversubscribe, --warmup, --repeats, --stall, --sizes, --json, --quiet",
 		"tree-allreduc":                             "psim: tree-allreduc: no such file, example or collective; did you mean tree-allreduce?\n",
 		"gpipe --sizes 8B":                          "psim: --sizes: applies only to a collective by itself: psim exec ring-allreduce --gpus 2 --sizes 8B-64MiB; the collectives are ring-allreduce, ring-reduce-scatter, ring-allgather, tree-allreduce, halving-doubling, all-to-all",
 	} {

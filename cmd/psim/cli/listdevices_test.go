@@ -49,6 +49,19 @@ func TestListDevices(t *testing.T) {
 	}
 }
 
+// The list has the machines of the catalog, and the verbose one their sources.
+func TestListMachines(t *testing.T) {
+	brief, _, _ := psim(t, "psim list devices")
+	verbose, _, _ := psim(t, "psim list devices -v")
+	words := strings.Join(strings.Fields(verbose), " ")
+	for _, m := range configs.KnownMachines() {
+		require.Contains(t, brief, "\n"+m.Name+" ")
+		for key, source := range m.Source {
+			require.Contains(t, words, fmt.Sprintf("%s %v %s", key, m.Machine[key], strings.Join(strings.Fields(source), " ")))
+		}
+	}
+}
+
 // The verbose list says all that the catalog does.
 func TestListSchedulesVerbose(t *testing.T) {
 	stdout, stderr, code := psim(t, "psim list schedules --verbose")
