@@ -81,7 +81,7 @@ func (p *Rendezvous) Complete(getenv func(string) string) error {
 	case p.Rank < 0 || p.Rank >= p.Size:
 		return fmt.Errorf("%s%d: must be 0 to %d, as %d take part", p.From.Rank, p.Rank, p.Size-1, p.Size)
 	case err != nil || host == "" || notNumber != nil || number < 1 || number > 1<<16-1:
-		return fmt.Errorf("%s%s: must be HOST:PORT, where the process of rank 0 listens, such as 10.0.0.1:11868",
+		return fmt.Errorf("%s%s: must be HOST:PORT, where the process of rank 0 listens, such as 10.0.0.1:29500",
 			p.From.Master, p.Master)
 	}
 	p.LocalRank = -1

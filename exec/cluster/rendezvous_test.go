@@ -30,10 +30,10 @@ func environment(text string) func(string) string {
 
 // torchrun's variables count if all four are there.
 func TestRendezvousOf(t *testing.T) {
-	const all = "RANK=1 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=11868"
+	const all = "RANK=1 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500"
 	p, err := cluster.RendezvousOf(environment(all+" LOCAL_RANK=2 PSIM_TOKEN=secret"), "")
 	require.NoError(t, err)
-	require.Equal(t, []any{1, 3, "127.0.0.1:11868", 2, "secret"}, []any{p.Rank, p.Size, p.Master, p.LocalRank, p.Token})
+	require.Equal(t, []any{1, 3, "127.0.0.1:29500", 2, "secret"}, []any{p.Rank, p.Size, p.Master, p.LocalRank, p.Token})
 	p, err = cluster.RendezvousOf(environment(all+" PSIM_TOKEN=secret"), "of a file")
 	require.NoError(t, err)
 	require.Equal(t, []any{-1, "of a file"}, []any{p.LocalRank, p.Token})
@@ -47,9 +47,9 @@ func TestRendezvousOf(t *testing.T) {
 		{"RANK=1 ", "RANK=3 MASTER: RANK=3: must be 0 to 2, as 3 take part"},
 		{"RANK=1 ", "RANK=-1 MASTER: RANK=-1: must be 0 to 2"},
 		{"WORLD_SIZE=3", "WORLD_SIZE=0 MASTER: WORLD_SIZE=0: must be the number of processes"},
-		{"=11868", "=0 MASTER: MASTER_ADDR and MASTER_PORT: 127.0.0.1:0: must be HOST:PORT"},
-		{"=11868", "=x MASTER: MASTER_ADDR and MASTER_PORT: 127.0.0.1:x: must be HOST:PORT"},
-		{"=127.0.0.1", "=0.0.0.0 MASTER: MASTER_ADDR and MASTER_PORT: 0.0.0.0:11868: is not the address of one machine"},
+		{"=29500", "=0 MASTER: MASTER_ADDR and MASTER_PORT: 127.0.0.1:0: must be HOST:PORT"},
+		{"=29500", "=x MASTER: MASTER_ADDR and MASTER_PORT: 127.0.0.1:x: must be HOST:PORT"},
+		{"=127.0.0.1", "=0.0.0.0 MASTER: MASTER_ADDR and MASTER_PORT: 0.0.0.0:29500: is not the address of one machine"},
 		{"=127.0.0.1", "=192.0.2.7 MASTER: so the processes need a token that only they know: give all the same --token-file, or PSIM_TOKEN"},
 		{"RANK=1 ", "RANK=1 LOCAL_RANK=x MASTER: LOCAL_RANK=x: must be 0 to 2"},
 	} {
@@ -64,7 +64,7 @@ func TestRendezvousOf(t *testing.T) {
 
 // Any environment is a place that makes sense, none, or an error.
 func FuzzRendezvousOf(f *testing.F) {
-	f.Add("1", "3", "127.0.0.1", "11868", "2")
+	f.Add("1", "3", "127.0.0.1", "29500", "2")
 	f.Add("-1", "99999999999999999999", "::1", "0x1", "")
 	f.Fuzz(func(t *testing.T, rank, size, host, port, local string) {
 		if net.ParseIP(host) == nil {
@@ -237,9 +237,9 @@ func TestRendezvousLate(t *testing.T) {
 	_, err = cluster.Open(context.Background(), cluster.Options{Place: &second, Ranks: 2, Stall: 5 * time.Second})
 	require.ErrorContains(t, err, "something else answers there: it is not psim")
 
-	elsewhere := place(0, 2, "192.0.2.7:11868")
+	elsewhere := place(0, 2, "192.0.2.7:29500")
 	_, err = cluster.Open(context.Background(), cluster.Options{Place: &elsewhere, Ranks: 2})
-	require.EqualError(t, err, "--master 192.0.2.7:11868: is not an address of this machine; name the machine where rank 0 runs")
+	require.EqualError(t, err, "--master 192.0.2.7:29500: is not an address of this machine; name the machine where rank 0 runs")
 	many := place(0, 5, master)
 	_, err = cluster.Open(context.Background(), cluster.Options{Place: &many, Ranks: 2})
 	require.EqualError(t, err, "--world-size 5: more processes than devices (2); every process needs one at least")

@@ -24,8 +24,8 @@ func (s *Session) restart(ctx context.Context, c *configs.Config, r *Trial) erro
 	for n := 2; n <= s.Starts; n++ {
 		o.Train.Run.StartSeed = uint64(n)
 		if s.Measure.Stage != nil {
-			name := again.Experiment.Graph.Name
-			o.Stage = func(what string) { s.Measure.Stage(fmt.Sprintf("%s: start %d of %d: %s", name, n, s.Starts, what)) }
+			begin := fmt.Sprintf("%s: start %d of %d: ", again.Experiment.Graph.Name, n, s.Starts)
+			o.Stage = func(what string) { s.Measure.Stage(begin + what) }
 		}
 		m, err := measure.Job(ctx, again.job(s.Options), o)
 		if err != nil {
@@ -61,6 +61,7 @@ func (r *Trial) countStart(n, of int, v *measure.Verdict, c *results.Checks) {
 		first = fmt.Sprintf("start %d of %d: %s", n, of, strings.Join(v.Failures, "; "))
 	}
 	if r.failed = first; first != "" {
-		r.Verdict.Failures = []string{fmt.Sprintf("in %d of %d starts, first in %s", starts.Count-starts.Passed, starts.Count, first)}
+		failed := starts.Count - starts.Passed
+		r.Verdict.Failures = []string{fmt.Sprintf("in %d of %d starts, first in %s", failed, starts.Count, first)}
 	}
 }
