@@ -52,7 +52,7 @@ const meetingTime = 30 * time.Second
 // how long each of them may take to do so.
 const (
 	mostHandshakes = 64
-	handshakeTime  = 5 * time.Second
+	handshakeTime  = 10 * time.Second
 )
 
 // openEntrance listens on a host, or on all addresses of this machine if the host is empty.
@@ -167,7 +167,7 @@ func dial(ctx context.Context, to Member, purpose string, from Member) (l *link,
 // introduce shows the token, checks that the other side knows it too, and sends a greeting.
 func introduce(ctx context.Context, conn net.Conn, token string, greeting frame) (l *link, err error) {
 	defer closeWhen(ctx.Done(), conn)()
-	conn.SetDeadline(time.Now().Add(2 * handshakeTime))
+	conn.SetDeadline(time.Now().Add(2 * handshakeTime)) // the other side may have many to answer
 	defer conn.SetDeadline(time.Time{})
 	if _, err := conn.Write(opening(token, asking)); err != nil {
 		return nil, err

@@ -50,7 +50,7 @@ func TestRendezvousOf(t *testing.T) {
 		{"=29500", "=0 MASTER: MASTER_ADDR and MASTER_PORT: 127.0.0.1:0: must be HOST:PORT"},
 		{"=29500", "=x MASTER: MASTER_ADDR and MASTER_PORT: 127.0.0.1:x: must be HOST:PORT"},
 		{"=127.0.0.1", "=0.0.0.0 MASTER: MASTER_ADDR and MASTER_PORT: 0.0.0.0:29500: is not the address of one machine"},
-		{"=127.0.0.1", "=192.0.2.7 MASTER: so the processes need a token that only they know: give all the same --token-file, or PSIM_TOKEN"},
+		{"=127.0.0.1", "=203.0.113.7 MASTER: so the processes need a token that only they know: give all the same --token-file, or PSIM_TOKEN"},
 		{"RANK=1 ", "RANK=1 LOCAL_RANK=x MASTER: LOCAL_RANK=x: must be 0 to 2"},
 	} {
 		into, want, _ := strings.Cut(c[1], " MASTER: ")
@@ -237,9 +237,9 @@ func TestRendezvousLate(t *testing.T) {
 	_, err = cluster.Open(context.Background(), cluster.Options{Place: &second, Ranks: 2, Stall: 5 * time.Second})
 	require.ErrorContains(t, err, "something else answers there: it is not psim")
 
-	elsewhere := place(0, 2, "192.0.2.7:29500")
+	elsewhere := place(0, 2, "203.0.113.7:29500")
 	_, err = cluster.Open(context.Background(), cluster.Options{Place: &elsewhere, Ranks: 2})
-	require.EqualError(t, err, "--master 192.0.2.7:29500: is not an address of this machine; name the machine where rank 0 runs")
+	require.EqualError(t, err, "--master 203.0.113.7:29500: is not an address of this machine; name the machine where rank 0 runs")
 	many := place(0, 5, master)
 	_, err = cluster.Open(context.Background(), cluster.Options{Place: &many, Ranks: 2})
 	require.EqualError(t, err, "--world-size 5: more processes than devices (2); every process needs one at least")

@@ -127,7 +127,7 @@ func TestGroupErrors(t *testing.T) {
 		{"2 --rank 1 --world-size 2 --master x --processes 2", "--processes and --rank cannot be combined"},
 		{"2 --rank 2 --world-size 2 --master 127.0.0.1:1", "--rank 2: must be 0 to 1, as 2 take part"},
 		{"2 --rank 0 --world-size 2 --master 127.0.0.1", "--master 127.0.0.1: must be HOST:PORT"},
-		{"2 --rank 0 --world-size 2 --master 192.0.2.1:1", "--token-file, or PSIM_TOKEN"},
+		{"2 --rank 0 --world-size 2 --master 203.0.113.7:1", "--token-file, or PSIM_TOKEN"},
 		{"2 --rank 0 --world-size 2 --master 127.0.0.1:1 --token-file nosuch", "--token-file nosuch: cannot be read: no such file"},
 		{"2 --token-file token", "--token-file: there are no processes to share it with"},
 		{"2 --rank 0 --world-size 3 --master 127.0.0.1:1", "--world-size 3: more processes than devices (2)"},
