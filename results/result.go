@@ -155,7 +155,7 @@ type RankResult struct {
 	// Part of communication_s in which the rank neither computes nor runs the optimizer. With
 	// compute_s, optimizer_s and idle_s it adds up to the step time.
 	ExposedCommunication float64 `json:"exposed_communication_s"`
-	Optimizer            float64 `json:"optimizer_s"` // time of updates of the parameters
+	Optimizer            float64 `json:"optimizer_s"` // time of updates of the parameters, and of zeroing gradients
 	Idle                 float64 `json:"idle_s"`      // time in which nothing runs
 	// Part of idle_s in which a task was ready, but the device waited for its host.
 	Dispatch   *float64 `json:"dispatch_s,omitempty"`
