@@ -197,7 +197,7 @@ type Machine struct {
 	DevicesPerNode   int       // 0 means that all are in one node
 	Link             link.Link // inside a node
 	Network          link.Link // between nodes, per network card
-	HostLink         link.Link // of every device, to the memory of its host; zero means that it has none
+	HostLink         link.Link // of every device, to its host's memory; zero means unknown, or not needed
 	NICsPerNode      int       // 0 means 1
 	// MemoryPerNode is the memory that the devices of a node share; 0 means unknown, or that they
 	// share none.

@@ -25,9 +25,9 @@ func (staged *Staged) Parts(s *Stage) int {
 }
 
 // segments cuts a stage where a part of its backward ends, before a loss with a task of its own,
-// or after every layer if each has a backward of its own. The backward of a layer belongs to the part that completes the first of
-// its gradients, or to a later one. A layer that computes nothing stays with the one before it,
-// whose result it passes on.
+// or after every layer if each has a backward of its own. The backward of a layer belongs to the
+// part that completes the first of its gradients, or to a later one. A layer that computes nothing
+// stays with the one before it, whose result it passes on.
 func (staged *Staged) segments(st *Stage) []Segment {
 	bucketOf, parts := bucketByTensor(st.Buckets), staged.Parts(st)
 	var segments []Segment // in the order of the backward

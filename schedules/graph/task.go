@@ -15,7 +15,6 @@ const (
 	Backward                   // B: its full backward, input and weight gradient together
 	InputGradient              // I: the half that the previous stage waits for
 	WeightGradient             // W: the other half
-	Loss                       // the last stage's loss of one microbatch, where it is not part of F
 	SendForward                // activations to the rank of the next stage
 	SendBackward               // gradients to the rank of the previous stage
 	Send                       // one chunk of a spelled-out collective, to a neighbour
@@ -28,6 +27,7 @@ const (
 	Optimizer                  // updates a rank's parameters
 	Broadcast                  // fused collective: every rank ends with what the first has
 	AllToAll                   // fused collective: every device sends a part to every other of its expert group
+	Loss                       // the last stage's loss of one microbatch, where it is not part of F
 	Zero                       // sets a rank's gradients to zero, where that is not part of the update
 	ToHost                     // copies what a rank brings to a collective into its host's memory
 	FromHost                   // copies the result of a collective back
@@ -43,9 +43,9 @@ const (
 )
 
 var kindNames = [Kinds]string{
-	"F", "B", "I", "W", "LOSS", "SEND_F", "SEND_B", "SEND", "REDUCE", "COPY",
+	"F", "B", "I", "W", "SEND_F", "SEND_B", "SEND", "REDUCE", "COPY",
 	"ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER", "AVERAGE", "OPTIMIZER", "BROADCAST", "ALL_TO_ALL",
-	"ZERO", "TO_HOST", "FROM_HOST",
+	"LOSS", "ZERO", "TO_HOST", "FROM_HOST",
 	"RECV_F", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD",
 }
 
@@ -66,9 +66,9 @@ func ParseKind(s string) (Kind, error) {
 }
 
 // Compute reports whether k is F, B, I, W or a loss: the work that counts as busy.
-func (k Kind) Compute() bool { return k <= Loss }
+func (k Kind) Compute() bool { return k <= WeightGradient || k == Loss }
 
-// Pass reports whether k is F, B, I or W, of which orders are made.
+// Pass reports whether k is F, B, I or W: what an order lists.
 func (k Kind) Pass() bool { return k <= WeightGradient }
 
 // Update reports whether k works on all gradients of a rank: the optimizer's step, or zeroing them.
@@ -139,10 +139,10 @@ func (t Task) String() string {
 
 // kindWords describe the kinds of task that occur in a graph.
 var kindWords = [ReceiveForward]string{
-	"forward", "backward", "input gradient", "weight gradient", "loss", "activations sent", "gradients sent",
+	"forward", "backward", "input gradient", "weight gradient", "activations sent", "gradients sent",
 	"chunk sent", "chunk added", "chunk replaced", "all-reduce", "reduce-scatter", "all-gather",
 	"average of gradients", "optimizer", "broadcast", "all-to-all",
-	"gradients set to zero", "copy to the host", "copy from the host",
+	"loss", "gradients set to zero", "copy to the host", "copy from the host",
 }
 
 // words describes what the task does, and for which stage and microbatch.

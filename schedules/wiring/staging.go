@@ -3,7 +3,7 @@ package wiring
 import "psim/schedules/graph"
 
 // Libraries such as Gloo work in host memory. With [Sync.Staging] every collective on tensors of
-// a device is three tasks of the same stream, of which the copies use the host's link:
+// a device is three tasks of the same stream. The copies use the host's link:
 //
 //	gradients   TO_HOST  ALL_REDUCE  FROM_HOST
 //
