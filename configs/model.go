@@ -49,7 +49,8 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, o 
 	}
 	experiment.Warnings = slices.Concat(
 		c.changes, c.oneNode(machine), c.withoutEffect(), c.ringOverWindows(), c.wideKernels(),
-		c.withoutCopies(machine), unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()), c.assumptions(machine, g.Ranks()),
+		c.withoutCopies(machine), unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()),
+		c.assumptions(machine, g.Ranks()),
 	)
 	if tokens := w.Network.TokensPerSample; tokens > 1 {
 		experiment.Tokens = experiment.Samples * int64(tokens)
