@@ -138,13 +138,15 @@ func (l labelling) draw(c canvas, t graph.Task, b block) {
 }
 
 // sizeIn returns the size in which a task of a width is labelled: that of the lane, or if the task
-// is too narrow, the largest smaller size in which its own label fits; 0 if there is none.
+// is too narrow, the largest smaller size in which its own label fits; 0 if there is none. Tasks of
+// the same duration may differ by a pixel, and are labelled alike.
 func (l labelling) sizeIn(width vg.Length, text string) vg.Length {
-	if l.size == 0 || width >= l.width+1 {
+	const margin = 1 - 2*chart.Pixel
+	if l.size == 0 || width >= l.width+margin {
 		return l.size
 	}
 	for _, size := range labelSizes {
-		if size <= l.size && width >= chart.Text(size).Width(text)+1 {
+		if size <= l.size && width >= chart.Text(size).Width(text)+margin {
 			return size
 		}
 	}
