@@ -149,7 +149,7 @@ type RankResult struct {
 	Rank int `json:"rank"` // number of the rank, from 0, replica by replica
 	// The samples of its replica in a step, if replicas have unequal shares.
 	Samples int64   `json:"samples,omitempty"`
-	Compute float64 `json:"compute_s"` // time of F, B, I and W
+	Compute float64 `json:"compute_s"` // time of F, B, I, W and losses
 	// Time in which a message or collective of the rank runs, or gradients are averaged.
 	Communication float64 `json:"communication_s"`
 	// Part of communication_s in which the rank neither computes nor runs the optimizer. With

@@ -29,7 +29,7 @@ func lookOf(k graph.Kind) look {
 		graph.Backward:       {0xe69f00, 0xf8d690, "backward"},
 		graph.InputGradient:  {0x5cc8bd, 0xa6e3db, "input gradient"},
 		graph.WeightGradient: {0x00784f, 0xa9cf6e, "weight gradient"},
-		graph.Loss:           {0xc0392b, 0xe9a79f, "loss"},
+		graph.Loss:           {0x5b2a86, 0xb79fd0, "loss"},
 		graph.SendForward:    {0x7f8c99, 0, "activations sent"},
 		graph.SendBackward:   {0x9467bd, 0, "gradients sent"},
 		graph.Send:           {0x7f8c99, 0, "chunk sent"},
