@@ -13,6 +13,7 @@ import (
 	"psim/costmodel/network"
 	"psim/internal/setting"
 	"psim/internal/units"
+	"psim/schedules"
 )
 
 // hostDevice is the device of the catalog that stands for a core of this machine.
@@ -72,6 +73,9 @@ func (c *Config) simulatedOnly() (sets, changes []string) {
 	}
 	kernelSets, kernelChanges := c.executedKernels()
 	sets, changes = append(sets, kernelSets...), append(changes, kernelChanges...)
+	if m, err := c.machine(true); err == nil && c.staging(m) && c.Parallel.Data > 1 {
+		changes = append(changes, "runs without gloo's copies between devices and hosts")
+	}
 	if c.Train.DetectAnomaly {
 		sets = append(sets, "train.detect_anomaly=false")
 		changes = append(changes, "runs without checking gradients for NaN")
@@ -198,6 +202,9 @@ func (c *Config) Trained() (n network.Network, samples int64, err error) {
 	}
 	if n, err = c.network(); err != nil {
 		return n, 0, c.problem("model", err)
+	}
+	if c.Schedule.Detail == schedules.LoopDetail {
+		n.Layers, _ = n.LossApart()
 	}
 	microbatches, _, err := c.Batch.Divide(c.Parallel.Data, c.Schedule.Microbatches)
 	if err != nil {

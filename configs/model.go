@@ -49,7 +49,8 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, o 
 	}
 	experiment.Warnings = slices.Concat(
 		c.changes, c.oneNode(machine), c.withoutEffect(), c.ringOverWindows(), c.wideKernels(),
-		unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()), c.assumptions(machine, g.Ranks()),
+		c.withoutCopies(machine), unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()),
+		c.assumptions(machine, g.Ranks()),
 	)
 	if tokens := w.Network.TokensPerSample; tokens > 1 {
 		experiment.Tokens = experiment.Samples * int64(tokens)
@@ -142,8 +143,9 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 		Network: network, Training: training, Samples: samples, Shards: shards,
 		Replicas: p.Data, Context: p.Context, Zero: p.Zero,
 		Bucket: p.Bucket.Bytes, BucketGradients: p.Bucket.Gradients,
-		Overlap: p.Overlap, OverlapGather: p.OverlapGather, NoReduceScatter: p.Collectives == "gloo",
+		Overlap: p.Overlap, OverlapGather: p.OverlapGather, NoReduceScatter: p.Collectives == gloo,
 		PerTensor: p.Gather == parallel.GatherTensor, Copied: p.Gather == parallel.GatherCopied,
+		Staging: c.staging(machine), Loop: c.Schedule.Detail == schedules.LoopDetail,
 		Simplified: p.Simplified, Broadcast: p.Broadcast, WholeLast: c.Schedule.WholeLast,
 		Process: c.Memory.Process(c.groups()),
 	}
@@ -153,6 +155,9 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	if w.WholeLast && (c.Parallel.Data > 1 || c.Parallel.Tensor > 1 || c.Parallel.Context > 1) {
 		return nil, machine, c.problemf("schedule", "whole_last = true: is modelled for parallel.data = 1, "+
 			"parallel.tensor = 1 and parallel.context = 1 only")
+	}
+	if err := c.checkLoop(w); err != nil {
+		return nil, machine, err
 	}
 	if c.Parallel.Zero == 3 {
 		err = c.layerByLayer(w)

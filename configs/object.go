@@ -88,11 +88,16 @@ func (c *Config) machineObject() map[string]any {
 		options = c.Machine
 	}
 	options.File = ""
-	table := setting.Object(options, func(s setting.Setting) bool { return s.Key == "link" || s.Key == "network" })
+	table := setting.Object(options, isLink)
 	m, _ := options.Machine(unsourced()) // building has reported errors
-	for key, o := range map[string]link.Options{"link": options.Link, "network": options.Network} {
-		if key == "link" && o.Given() {
+	for key, o := range map[string]link.Options{
+		"link": options.Link, "network": options.Network, "host_link": options.HostLink,
+	} {
+		switch {
+		case key == "link" && o.Given():
 			o = o.Over(m.Device.Link)
+		case key == "host_link" && o.Given():
+			o = o.Over(m.Device.HostLink)
 		}
 		if value := linkValue(key, o); value != nil {
 			table[key] = value
@@ -102,6 +107,11 @@ func (c *Config) machineObject() map[string]any {
 		table["host"] = setting.Object(options.Host, nil) // which says nothing against the catalog
 	}
 	return table
+}
+
+// isLink reports whether a setting of [machine] is a link.
+func isLink(s setting.Setting) bool {
+	return slices.Contains([]string{"link", "network", "host_link"}, s.Key)
 }
 
 // ofHost reports whether a setting is one of [machine.host].

@@ -49,6 +49,12 @@ func (c *Config) Pricing(p *Experiment) []PriceSetting {
 	if m.Nodes(p.Graph.Ranks()) > 1 {
 		l.section("machine.network", m.Network, "link "+m.Network.Name)
 	}
+	if p.copiesToHost() {
+		from := "link " + m.HostLink.Name
+		l.addTo([]string{graph.HostCopies}, PriceSetting{
+			Key: "machine.host_link.bandwidth", Value: fmt.Sprint(m.HostLink.Bandwidth), From: from,
+		})
+	}
 	if p.Graph.Shape.Ranks > 1 && p.Graph.Placement.Stages() > 1 {
 		l.add("schedule.name", cmp.Or(c.Schedule.Name, p.Graph.Name), "default")
 		l.add("schedule.microbatches", p.Graph.Shape.Microbatches, "default")

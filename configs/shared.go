@@ -103,7 +103,7 @@ type stagedKey struct {
 	group               group.Group
 	layers, placement   string
 	replicated, layered int // layered: the number of replicas that share layers
-	sharded             bool
+	sharded, loop       bool
 	recompute           string // set only if it repeats exchanges with experts, or decides which operands are kept
 }
 
@@ -114,7 +114,7 @@ func (s *shared) staged(w *stages.Workload) *stages.Staged {
 	}
 	key := stagedKey{
 		group: w.Network.Group, layers: fmt.Sprint(w.Layers), placement: fmt.Sprint(w.Placement),
-		replicated: min(2, w.Replicas), sharded: w.Zero > 0,
+		replicated: min(2, w.Replicas), sharded: w.Zero > 0, loop: w.Loop,
 	}
 	if w.Zero >= 3 {
 		key.layered = w.Replicas

@@ -95,11 +95,11 @@ func (c MachineCores) slowdown(g *graph.Graph) *graph.Cores {
 	return &graph.Cores{Number: c.Number, Slower: func(t *graph.Task) float64 {
 		slower := 1.0
 		switch t.Kind {
-		case graph.Forward:
+		case graph.Forward, graph.Loss:
 			slower = cmp.Or(c.Forward, 1)
 		case graph.Backward, graph.InputGradient, graph.WeightGradient:
 			slower = cmp.Or(c.Backward, 1)
-		case graph.Optimizer:
+		case graph.Optimizer, graph.Zero:
 			slower = cmp.Or(c.Update, 1)
 		case graph.Average:
 			slower = cmp.Or(c.Average, 1)

@@ -96,6 +96,10 @@ func (p *Prices) Costs(g *graph.Graph) (graph.Costs, error) {
 			c.Busy = p.updates.average(t)
 		case k == graph.Optimizer:
 			c.Busy = p.updates.step(t)
+		case k == graph.Zero:
+			c.Busy = p.updates.compute.Move(t.Bytes)
+		case k.Staging():
+			c = m.hostCopy(t)
 		}
 		c.BytesAtStart, c.BytesAtEnd = ledger.Task(t)
 		return c
@@ -164,6 +168,13 @@ func (m *Machine) checkLinks(devices int, noun string) error {
 			"name one, such as network = \"ib-hdr\"", devices, noun, (devices+n-1)/n, n)
 	}
 	return nil
+}
+
+// hostCopy prices a copy between a device and its host. The copies of a rank queue for each other.
+func (m *Machine) hostCopy(t *graph.Task) graph.Cost {
+	return graph.Cost{
+		Busy: m.HostLink.Transfer(t.Bytes), Delay: time.Duration(m.HostLink.Latency), Link: 4*t.Rank + 4,
+	}
 }
 
 // message prices a transfer between two ranks.

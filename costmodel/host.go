@@ -130,17 +130,21 @@ type launch struct{ thread, lead time.Duration }
 
 // stageLaunch walks through the passes of a stage over a microbatch.
 func (p *pricer) stageLaunch(stage int, samples int64) byPass[launch] {
-	walkers := [4]walker{}
+	walkers := [5]walker{}
 	for i := range walkers {
 		walkers[i] = walker{
 			compute: p.compute, host: p.host, samples: samples,
 			launched: time.Duration(p.host.Task), known: p.walks,
 		}
 	}
-	forward, input, weight, backward := &walkers[0], &walkers[1], &walkers[2], &walkers[3]
+	forward, input, weight, backward, loss := &walkers[0], &walkers[1], &walkers[2], &walkers[3], &walkers[4]
 	layers := p.staged.Stages[stage].Layers
-	for _, l := range layers {
-		forward.layer(l, network.Forward)
+	for i, l := range layers {
+		in := forward
+		if p.staged.LossApart(stage) && i == len(layers)-1 {
+			in = loss
+		}
+		in.layer(l, network.Forward)
 	}
 	for i, l := range slices.Backward(layers) {
 		for _, again := range p.staged.Training.RepeatedBefore(layers, i) {
@@ -151,5 +155,5 @@ func (p *pricer) stageLaunch(stage int, samples int64) byPass[launch] {
 		weight.layer(l, network.WeightGradient)
 		backward.layer(l, network.InputGradient, network.WeightGradient)
 	}
-	return byPass[launch]{forward.launch(), input.launch(), weight.launch(), backward.launch()}
+	return byPass[launch]{forward.launch(), input.launch(), weight.launch(), backward.launch(), loss.launch()}
 }

@@ -26,7 +26,24 @@ func (m *Machine) checkTimes(g *graph.Graph, collective func(*graph.Task) time.D
 	if err := m.checkMessages(g); err != nil {
 		return err
 	}
+	if err := m.checkCopies(g); err != nil {
+		return err
+	}
 	return m.checkCollectives(g, collective)
+}
+
+// checkCopies refuses copies to and from hosts whose times would be cut off.
+func (m *Machine) checkCopies(g *graph.Graph) error {
+	for i := range g.Classes {
+		t := &g.Classes[i]
+		if !t.Kind.Staging() {
+			continue
+		}
+		if cost := m.hostCopy(t); units.Sum(cost.Busy, cost.Delay) >= units.Longest {
+			return tooLong("host_link", "a copy of "+units.FormatBytes(t.Bytes), "bandwidth and latency")
+		}
+	}
+	return nil
 }
 
 // checkMessages refuses messages whose times would be cut off. All messages of a stream go from one

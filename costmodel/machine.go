@@ -58,6 +58,9 @@ type Device struct {
 	// 0 means unknown.
 	Link   string `toml:"link"`
 	Domain int    `toml:"domain"`
+	// HostLink names the device's link to the memory of its host; "" means unknown, or that it
+	// works in that memory.
+	HostLink string `toml:"host_link"`
 	// Microscaling: its products accept a scale for every 16 or 32 numbers.
 	Microscaling bool `toml:"microscaling"`
 	// Measured holds the measured times of the layers of the network MeasuredModel ("" if
@@ -194,6 +197,7 @@ type Machine struct {
 	DevicesPerNode   int       // 0 means that all are in one node
 	Link             link.Link // inside a node
 	Network          link.Link // between nodes, per network card
+	HostLink         link.Link // of every device, to its host's memory; zero means unknown, or not needed
 	NICsPerNode      int       // 0 means 1
 	// MemoryPerNode is the memory that the devices of a node share; 0 means unknown, or that they
 	// share none.

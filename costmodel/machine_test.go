@@ -79,7 +79,7 @@ func TestQueues(t *testing.T) {
 				}
 				q := queue(m, from, to)
 				require.Positive(t, q)
-				require.LessOrEqual(t, q, int32(3*ranks))
+				require.LessOrEqual(t, q, int32(4*ranks))
 				if was, ok := seen[q]; ok {
 					require.Equal(t, was, want, "queue %d", q)
 				}

@@ -70,7 +70,17 @@ func (p *pricer) madeOf(k graph.Kind, stage int, samples int64) (m made) {
 	if staged.TakesAll(stage) {
 		samples = staged.Batch(0)
 	}
-	for _, l := range staged.Stages[stage].Layers {
+	layers := staged.Stages[stage].Layers
+	if last := len(layers) - 1; staged.LossApart(stage) {
+		switch k {
+		case graph.Loss:
+			m.layer(c, layers[last], network.Forward, samples)
+			return m
+		case graph.Forward:
+			layers = layers[:last]
+		}
+	}
+	for _, l := range layers {
 		switch k {
 		case graph.Forward:
 			m.layer(c, l, network.Forward, samples)

@@ -27,6 +27,7 @@ type MachineOptions struct {
 	DevicesPerNode int            `toml:"devices_per_node"`
 	Link           link.Options   `toml:"link"`
 	Network        link.Options   `toml:"network"`
+	HostLink       link.Options   `toml:"host_link"`
 	NICsPerNode    int            `toml:"nics_per_node"`
 	MemoryPerNode  units.Bytes    `toml:"memory_per_node"`
 	Host           HostTimes      `toml:"host"`
@@ -65,6 +66,11 @@ func (MachineOptions) Settings() []setting.Setting {
 			Key: "network", Example: `"ib-hdr"`, Unset: "none",
 			Text: "link between nodes, for one network card: a name, or [machine.network], which describes one or " +
 				"changes the named one",
+		},
+		{
+			Key: "host_link", Example: `"pcie4"`, Idle: idleInCollective(), Unset: "the device's own, or none",
+			Text: "link of every device to the memory of its host, for the copies of parallel.collectives = " +
+				"\"gloo\": a name, or [machine.host_link], whose bandwidth and latency count",
 		},
 		{Key: "nics_per_node", Example: "1", Range: setting.Count(), Text: "network cards of a node", Unset: "1"},
 		{
@@ -259,7 +265,10 @@ func (o MachineOptions) Machine(c Catalog) (Machine, error) {
 	if m.Link, err = o.Link.Over(m.Device.Link).Link(c.Links, "link"); err != nil {
 		return m, err
 	}
-	m.Network, err = o.Network.Link(c.Links, "network")
+	if m.Network, err = o.Network.Link(c.Links, "network"); err != nil {
+		return m, err
+	}
+	m.HostLink, err = o.HostLink.Over(m.Device.HostLink).Link(c.Links, "host_link")
 	return m, err
 }
 

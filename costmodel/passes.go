@@ -18,7 +18,7 @@ type pricer struct {
 	walks   *walks // results of earlier walks, which layers with the same operations share
 }
 
-// passPrices hold the prices of F, B, I and W.
+// passPrices hold the prices of F, B, I and W, and of losses.
 type passPrices struct {
 	pricer
 	prices [][]price // by stage and size of microbatch
@@ -140,7 +140,7 @@ func (p graphPasses) cut(t *graph.Task) *slicePrices {
 	return nil
 }
 
-// task prices F, B, I or W, or a slice of one.
+// task prices F, B, I, W, a slice of one, or a loss.
 func (p graphPasses) task(t *graph.Task) graph.Cost {
 	size, cut := p.staged.SizeOf(t), p.cut(t)
 	price := &p.prices[t.Stage][size]

@@ -18,11 +18,11 @@ type price struct {
 	inner byPass[graph.Inner]
 }
 
-// byPass holds one value for each pass of a stage over a microbatch. The whole backward may
-// take less time than its halves. Both it and I begin by repeating forwards.
-type byPass[T any] struct{ forward, input, weight, backward T }
+// byPass holds one value for each pass of a stage over a microbatch, and for the loss where it is
+// a task of its own. The whole backward may take less time than its halves. Both it and I begin by repeating forwards.
+type byPass[T any] struct{ forward, input, weight, backward, loss T }
 
-// of finds the value for F, I, W or B.
+// of finds the value for F, I, W, B or a loss.
 func (p *byPass[T]) of(k graph.Kind) *T {
 	switch k {
 	case graph.Forward:
@@ -31,6 +31,8 @@ func (p *byPass[T]) of(k graph.Kind) *T {
 		return &p.input
 	case graph.WeightGradient:
 		return &p.weight
+	case graph.Loss:
+		return &p.loss
 	}
 	return &p.backward
 }
@@ -112,12 +114,22 @@ func (p *price) plus(l *price) {
 	p.recompute = units.Sum(p.recompute, l.recompute)
 }
 
+// takeLossOut moves the forward of the last layer, which is the loss, out of F.
+func (p *price) takeLossOut(loss *price) {
+	p.time.loss, p.inner.loss = loss.time.forward, loss.inner.forward
+	p.time.forward -= p.time.loss
+	p.inner.forward = p.inner.forward.Less(p.inner.loss)
+}
+
 // stagePrice adds up the prices of a stage's layers and of what the stage does besides, for a
 // microbatch of the given number of samples. Recomputation is not part of the times.
 func (p *pricer) stagePrice(stage int, layers []price, samples int64) price {
 	var sum price
 	for i := range layers {
 		sum.plus(&layers[i])
+	}
+	if p.staged.LossApart(stage) {
+		sum.takeLossOut(&layers[len(layers)-1])
 	}
 	copies := p.copies(stage)
 	for _, t := range []*time.Duration{&sum.time.forward, &sum.time.input, &sum.time.backward} {
@@ -157,7 +169,7 @@ func (p *pricer) taskPrice(stage int, layers []price, samples int64) price {
 	times := &sum.time
 	if priced != samples {
 		for _, t := range []*time.Duration{
-			&times.forward, &times.input, &times.weight, &times.backward, &sum.recompute,
+			&times.forward, &times.input, &times.weight, &times.backward, &times.loss, &sum.recompute,
 		} {
 			*t = share(*t, samples, priced)
 		}
@@ -174,7 +186,7 @@ func (p *pricer) taskLaunch(stage int, samples int64) byPass[launch] {
 	}
 	all := p.staged.Batch(0)
 	l := p.stageLaunch(stage, all)
-	for _, pass := range []*launch{&l.forward, &l.input, &l.weight, &l.backward} {
+	for _, pass := range []*launch{&l.forward, &l.input, &l.weight, &l.backward, &l.loss} {
 		pass.thread, pass.lead = share(pass.thread, samples, all), share(pass.lead, samples, all)
 	}
 	return l

@@ -62,6 +62,9 @@ func (s *slicer) forward() {
 	layers := st.Layers
 	for _, piece := range st.Ahead {
 		for _, l := range layers[:piece.Layers] {
+			if s.staged.LossApart(s.stage) && l.OnlyLoss() {
+				continue // a task of its own
+			}
 			s.done = units.Sum(s.done, s.compute.Layer(l, network.Forward, s.samples))
 			s.walker.layer(l, network.Forward)
 		}

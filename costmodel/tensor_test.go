@@ -154,7 +154,7 @@ func TestRanksOfDevices(t *testing.T) {
 		m.NICsPerNode = e.nics
 		l := m.Between(1, 2)
 		require.EqualValues(t, e.rate, l.Bandwidth, "%d cards", e.nics)
-		require.Equal(t, 3*e.card+3, l.Queue)
+		require.Equal(t, 4*e.card+3, l.Queue)
 		require.True(t, l.Network)
 	}
 	inside := m.Between(2, 3)

@@ -56,18 +56,18 @@ type Path struct {
 // Between returns the path of a message between two ranks. The devices of a rank all send at once.
 // If they share network cards or a node's link, each has its part of the bandwidth.
 func (m *Machine) Between(from, to int32) Path {
-	// Queues of different kinds have different numbers: 3k+1 for devices, 3k+2 for nodes, 3k+3 for
-	// network cards.
+	// Queues of different kinds have different numbers: 4k+1 for devices, 4k+2 for nodes, 4k+3 for
+	// network cards, 4k+4 for links to hosts.
 	if node := m.Node(from); node != m.Node(to) {
 		nics := m.nics()
 		card := int(node)*nics + m.first(from)%m.DevicesPerNode%nics
 		cards := min(nics, m.siblings(1))
-		return Path{m.Network.Share(float64(cards) / float64(m.siblings(1))), int32(3*card + 3), true}
+		return Path{m.Network.Share(float64(cards) / float64(m.siblings(1))), int32(4*card + 3), true}
 	}
 	if m.Link.Shared == "node" {
-		return Path{m.Link.Share(1 / float64(m.siblings(1))), 3*m.Node(from) + 2, false}
+		return Path{m.Link.Share(1 / float64(m.siblings(1))), 4*m.Node(from) + 2, false}
 	}
-	return Path{m.Link, 3*from + 1, false}
+	return Path{m.Link, 4*from + 1, false}
 }
 
 // nics counts the network cards of a node that its devices can use.

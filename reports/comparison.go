@@ -185,7 +185,7 @@ type comparedKind struct {
 
 // comparedKinds lists the kinds that are compared, in their order.
 func comparedKinds(c compare.Comparison) (list []comparedKind) {
-	for k := graph.Forward; k <= graph.AllToAll; k++ {
+	for k := graph.Forward; k < graph.ReceiveForward; k++ {
 		if x, ok := c.ByKind[k.String()]; ok {
 			list = append(list, comparedKind{k, x})
 		}

@@ -141,7 +141,7 @@ func (a *account) stretches() [][]stretch {
 	g := a.trace.Graph
 	byRank, works := make([][]stretch, g.Ranks()), make([]bool, len(g.Streams))
 	for _, t := range g.Classes { // streams that compute or update wait for their host
-		works[t.Stream] = works[t.Stream] || t.Kind.Compute() || t.Kind == graph.Optimizer
+		works[t.Stream] = works[t.Stream] || t.Kind.Compute() || t.Kind.Update()
 	}
 	add := func(i int32, span graph.Span, level int) {
 		if span.End > span.Start {
@@ -154,7 +154,7 @@ func (a *account) stretches() [][]stretch {
 		switch {
 		case t.Kind.Compute():
 			add(i, span, computing)
-		case t.Kind == graph.Optimizer:
+		case t.Kind.Update():
 			add(i, span, updating)
 		default:
 			add(i, span, communicating)

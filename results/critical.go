@@ -10,9 +10,9 @@ import (
 // A CriticalPath splits the time of the chain of tasks that determines the step time: into
 // work by kind, dispatch and latency. The parts add up to the step time.
 type CriticalPath struct {
-	Compute       float64 `json:"compute_s"`       // F, B, I and W
+	Compute       float64 `json:"compute_s"`       // F, B, I, W and losses
 	Communication float64 `json:"communication_s"` // messages and collectives
-	Optimizer     float64 `json:"optimizer_s"`     // updates of parameters
+	Optimizer     float64 `json:"optimizer_s"`     // updates of parameters, and zeroing
 	// Time in which a task is ready, but its device waits for the host.
 	Dispatch float64 `json:"dispatch_s,omitempty"`
 	Latency  float64 `json:"latency_s"` // time between one task and the next
@@ -33,7 +33,7 @@ func NewCriticalPath(t *graph.Trace, path []int32) *CriticalPath {
 			communication += exposed
 		case k.Compute():
 			compute += d
-		case k == graph.Optimizer:
+		case k.Update():
 			optimizer += d
 		default:
 			communication += d

@@ -18,9 +18,9 @@ type Explanation struct {
 	// sequences), launches (work of the host, starts of kernels), measured (layers that were
 	// measured as a whole), the times that [times] gives (forward, backward, backward_input,
 	// backward_weight), pipeline (messages), data_*, expert_*, expert-data_*, tied_*
-	// (collectives), averaging, optimizer, and waiting. Every moment of a rank counts once:
-	// as computation, or else as update, communication or launch, or else as waiting. The
-	// seconds are means over all ranks and add up to the step time.
+	// (collectives), host_copies (between devices and hosts), averaging, optimizer, and waiting.
+	// Every moment of a rank counts once: as computation, or else as update, communication or
+	// launch, or else as waiting. The seconds are means over all ranks and add up to the step time.
 	ByClass map[string]float64 `json:"by_class_s"`
 	// The same along the chain of tasks that determines the step time. They add up to it, too.
 	CriticalPath map[string]float64 `json:"critical_path_s"`
@@ -54,7 +54,8 @@ const (
 // the collectives, which are sorted by name.
 var classOrder = [...]string{
 	"products", "attention", "between", "measured", "forward", "backward", "backward_input", "backward_weight",
-	TensorClass, ContextClass, graph.Launches, "pipeline", "", graph.Averaging, graph.Updating, graph.Waiting,
+	TensorClass, ContextClass, graph.Launches, "pipeline", graph.HostCopies, "",
+	graph.Averaging, graph.Updating, graph.Waiting,
 }
 
 // SortedClasses returns the classes of a map in the order of tables.

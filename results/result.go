@@ -149,13 +149,13 @@ type RankResult struct {
 	Rank int `json:"rank"` // number of the rank, from 0, replica by replica
 	// The samples of its replica in a step, if replicas have unequal shares.
 	Samples int64   `json:"samples,omitempty"`
-	Compute float64 `json:"compute_s"` // time of F, B, I and W
+	Compute float64 `json:"compute_s"` // time of F, B, I, W and losses
 	// Time in which a message or collective of the rank runs, or gradients are averaged.
 	Communication float64 `json:"communication_s"`
 	// Part of communication_s in which the rank neither computes nor runs the optimizer. With
 	// compute_s, optimizer_s and idle_s it adds up to the step time.
 	ExposedCommunication float64 `json:"exposed_communication_s"`
-	Optimizer            float64 `json:"optimizer_s"` // time of updates of the parameters
+	Optimizer            float64 `json:"optimizer_s"` // time of updates of the parameters, and of zeroing gradients
 	Idle                 float64 `json:"idle_s"`      // time in which nothing runs
 	// Part of idle_s in which a task was ready, but the device waited for its host.
 	Dispatch   *float64 `json:"dispatch_s,omitempty"`

@@ -23,6 +23,7 @@ type Options struct {
 	Placement     []int32     `toml:"placement"`    // rank of every stage, or with TaggedPartition of every layer
 	Synchronous   bool        `toml:"synchronous"`
 	WholeLast     bool        `toml:"whole_last"` // see wiring.Pipeline
+	Detail        string      `toml:"detail"`     // StepDetail or LoopDetail; "" is StepDetail
 }
 
 // Settings describes [schedule].
@@ -67,8 +68,18 @@ func (Options) Settings() []setting.Setting {
 		{Key: "whole_last", Default: false,
 			Text: "true: the last stage takes all microbatches at once, " +
 				"where only the blocks before a head are pipelined"},
+		{Key: "detail", Default: StepDetail, OneOf: []string{StepDetail, LoopDetail}, With: []string{"[model]"},
+			Text: `"loop": zeroing of gradients and the loss are tasks of their own, in the order of a training ` +
+				`loop: zero, forward, loss, backward, sums, optimizer. "step": the loss is part of forwards, and ` +
+				`zeroing takes no time`},
 	}
 }
+
+// The values of Options.Detail: which steps of a training loop are tasks of their own.
+const (
+	StepDetail = "step"
+	LoopDetail = "loop"
+)
 
 // The rules by which layers become stages.
 const (

@@ -108,7 +108,7 @@ func describeDevice(w io.Writer, d costmodel.Device) {
 		{"multiprocessors", d.Multiprocessors}, {"serial_tiles", d.SerialTiles},
 		{"unaligned", d.Unaligned}, {"unaligned_heads", d.UnalignedHeads},
 		{"attention", d.Attention}, {"half_head", d.HalfHead}, {"head_multiple", d.HeadMultiple}, {"link", d.Link},
-		{"domain", d.Domain}, {"microscaling", d.Microscaling},
+		{"host_link", d.HostLink}, {"domain", d.Domain}, {"microscaling", d.Microscaling},
 	} {
 		switch {
 		case v.key == "efficiency":

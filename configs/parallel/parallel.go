@@ -153,7 +153,8 @@ func (Options) Settings() []setting.Setting {
 			Key: "collectives", Needs: severalReplicas(), Assumed: true, Default: "nccl", OneOf: []string{"nccl",
 				"gloo"},
 			With: withModel(),
-			Text: "nccl, or gloo, which has no reduce-scatter: with gloo zero = 1 to 3 all-reduce",
+			Text: "nccl, or gloo, which has no reduce-scatter: with gloo zero = 1 to 3 all-reduce. It works in the " +
+				"memory of the host, so that collectives on GPUs are between copies over machine.host_link",
 		},
 		{
 			Key: "order", Default: StagesFirst, OneOf: []string{StagesFirst, ReplicasFirst}, With: withModel(),

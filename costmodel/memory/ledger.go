@@ -118,6 +118,9 @@ func (l *Ledger) Parts(t *graph.Task) (start, end Breakdown) {
 	switch t.Kind {
 	case graph.Forward, graph.Backward, graph.InputGradient, graph.WeightGradient:
 		return l.compute(t)
+	case graph.Loss:
+		start.Activations, end.Activations = l.passesOf(int(t.Stage), t).loss.bytes()
+		return start, end
 	case graph.SendForward: // both sides hold the whole tensor, whatever part of it is sent
 		from := l.passesOf(int(t.Stage), t).last()
 		start.Activations = from.result

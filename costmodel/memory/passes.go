@@ -25,6 +25,7 @@ func (c change) bytes() (start, end int64) { return c.peak, c.left - c.peak }
 type passes struct {
 	segments        []segment
 	forward, weight change
+	loss            change // a task of its own, or nothing
 	input, backward [2]change
 	backwardParts   [2][]change
 	weightParts     []change
@@ -37,7 +38,12 @@ func (p *passes) last() *segment { return &p.segments[len(p.segments)-1] }
 func (l *Ledger) followStage(s, size int) {
 	p := &l.stages[s].sizes[size]
 	parts := max(1, len(l.stages[s].gradients))
-	p.forward, p.weightParts = l.forward(s, size), make([]change, parts)
+	p.weightParts = make([]change, parts)
+	computes := len(p.segments)
+	if l.staged.LossApart(s) {
+		computes--
+	}
+	p.forward, p.loss = l.forward(s, size, 0, computes), l.forward(s, size, computes, len(p.segments))
 	for held := range 2 {
 		p.input[held] = l.inputGradient(s, size, held)
 		p.backwardParts[held] = make([]change, parts)
@@ -70,10 +76,13 @@ func (l *Ledger) followBackward(p *passes, s, size, held int) {
 	}
 }
 
-// forward walks through F: a segment allocates the tensors that it keeps and its output. It
+// forward walks through the F of some segments: a segment allocates the tensors that it keeps and its output. It
 // keeps the buffer of its input, or frees it at its end.
-func (l *Ledger) forward(s, size int) (c change) {
+func (l *Ledger) forward(s, size, from, to int) (c change) {
 	for k, g := range l.stages[s].sizes[size].segments {
+		if k < from || k >= to {
+			continue
+		}
 		var given int64
 		if b := l.previous(s, size, k); b != nil {
 			given = b.output

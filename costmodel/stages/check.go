@@ -86,7 +86,7 @@ func (staged *Staged) checkParts(g *graph.Graph) error {
 		if t.Kind == graph.Forward {
 			parts = forward
 		}
-		if t.Kind.Compute() {
+		if t.Kind.Pass() {
 			parts[t.Stage] = max(parts[t.Stage], int(t.Part)+1)
 		}
 	}

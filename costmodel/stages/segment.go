@@ -24,10 +24,10 @@ func (staged *Staged) Parts(s *Stage) int {
 	return max(1, len(s.Buckets))
 }
 
-// segments cuts a stage where a part of its backward ends, or after every layer if each has a
-// backward of its own. The backward of a layer belongs to the part that completes the first of
-// its gradients, or to a later one. A layer that computes nothing stays with the one before it,
-// whose result it passes on.
+// segments cuts a stage where a part of its backward ends, before a loss with a task of its own,
+// or after every layer if each has a backward of its own. The backward of a layer belongs to the
+// part that completes the first of its gradients, or to a later one. A layer that computes nothing
+// stays with the one before it, whose result it passes on.
 func (staged *Staged) segments(st *Stage) []Segment {
 	bucketOf, parts := bucketByTensor(st.Buckets), staged.Parts(st)
 	var segments []Segment // in the order of the backward
@@ -40,7 +40,8 @@ func (staged *Staged) segments(st *Stage) []Segment {
 			continue
 		}
 		n := len(segments)
-		if n > 0 && !staged.Training.PerLayer() && int(segments[n-1].Part) == part {
+		apart := end < len(st.Layers) && st.Layers[end].OnlyLoss()
+		if n > 0 && !apart && !staged.Training.PerLayer() && int(segments[n-1].Part) == part {
 			last := &segments[n-1]
 			last.Layers = st.Layers[first : end+len(last.Layers)]
 		} else {
@@ -152,6 +153,9 @@ func (s *Sliced) SplitBackward(t *graph.Task) bool {
 
 // Has reports whether a task belongs to a pass that is cut.
 func (s *Sliced) Has(t *graph.Task) bool {
+	if !t.Kind.Pass() {
+		return false
+	}
 	passes := *s.passesOf(t.Kind)
 	return passes != nil && passes[int(t.Stage)*s.microbatches+int(t.Microbatch)]
 }

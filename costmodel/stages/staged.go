@@ -83,7 +83,9 @@ type TiedTensor struct {
 
 // Staged derives everything that follows from the workload.
 func (w Workload) Staged() *Staged {
-	w.Network = w.Training.MarkRepeated(w.Training.Trained(w.Network), w.pipelineLayers())
+	w.Network = w.Training.Trained(w.Network)
+	w.takeLossOut()
+	w.Network = w.Training.MarkRepeated(w.Network, w.pipelineLayers())
 	staged := &Staged{Workload: w, PerParameter: w.state()}
 	split := w.split()
 	for s := range w.Layers {
@@ -93,6 +95,20 @@ func (w Workload) Staged() *Staged {
 	staged.findSizes()
 	return staged
 }
+
+// takeLossOut makes the loss a layer of its own if Loop is set.
+func (w *Workload) takeLossOut() {
+	if !w.Loop {
+		return
+	}
+	if layers, ok := w.Network.LossApart(); ok {
+		w.Network.Layers, w.Layers = layers, slices.Clone(w.Layers)
+		w.Layers[len(w.Layers)-1]++
+	}
+}
+
+// LossApart reports whether a stage has the loss, as a task of its own.
+func (staged *Staged) LossApart(stage int) bool { return staged.Loop && stage == len(staged.Stages)-1 }
 
 // stage derives what follows for one stage.
 func (staged *Staged) stage(split Split, s int) Stage {
@@ -133,7 +149,7 @@ func (staged *Staged) stage(split Split, s int) Stage {
 // only in samples, in a ZeRO stage below 3, in the number of replicas if both have several, and
 // in recomputation if it changes neither experts nor operands.
 func (w Workload) StagedLike(staged *Staged) *Staged {
-	w.Network = staged.Network
+	w.Network, w.Layers = staged.Network, staged.Layers
 	like := &Staged{Workload: w, Stages: staged.Stages, Tied: staged.Tied, PerParameter: staged.PerParameter}
 	like.findSizes()
 	return like

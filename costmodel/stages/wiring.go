@@ -11,9 +11,27 @@ func (staged *Staged) Fill(w *wiring.Pipeline) {
 	w.Boundaries, w.Sync = staged.Boundaries(), staged.Sync()
 	w.Exchanges = staged.wiringExchanges()
 	w.ExpertSpan, w.ExpertWidth = staged.expertSpan()
+	w.Loop = staged.loop()
 	for _, t := range staged.Tied {
 		w.Tied = append(w.Tied, wiring.Tied{Stages: t.Stages, Bytes: t.Bytes})
 	}
+}
+
+// loop says what the tasks of a training loop work on; nil if they are parts of others.
+func (staged *Staged) loop() *wiring.Loop {
+	if !staged.Loop {
+		return nil
+	}
+	l := wiring.Loop{
+		Gradients: make([]int64, staged.ranks), Logits: staged.Activations(len(staged.Stages)-1, 1),
+	}
+	for s := range staged.Stages {
+		st := &staged.Stages[s]
+		for _, r := range st.Ranks {
+			l.Gradients[r] += staged.ShareOf(st, staged.PerParameter.Gradient, 2)
+		}
+	}
+	return &l
 }
 
 // Boundaries lists the bytes that cross between stages, per sample: the activations of the last
@@ -39,9 +57,12 @@ func (staged *Staged) Activations(stage int, samples int64) int64 {
 // Sync describes how the replicas sum gradients and share parameters.
 func (staged *Staged) Sync() wiring.Sync {
 	if !staged.sumsGradients() {
-		return wiring.Sync{}
+		return wiring.Sync{Staging: staged.Staging}
 	}
-	sync := wiring.Sync{Width: staged.Context, Overlap: staged.Overlap, NoReduceScatter: staged.NoReduceScatter}
+	sync := wiring.Sync{
+		Width: staged.Context, Overlap: staged.Overlap,
+		NoReduceScatter: staged.NoReduceScatter, Staging: staged.Staging,
+	}
 	if staged.Zero >= 3 {
 		sync.Units = staged.units()
 		return sync

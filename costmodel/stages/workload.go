@@ -72,8 +72,12 @@ type Workload struct {
 	// OverlapGather: ZeRO 1 and 2 gather updated parameters during the first forwards of the
 	// next step, in pieces of whole layers whose gradients fill a bucket. Not with WholeLast.
 	OverlapGather bool
-	// NoReduceScatter is set for libraries without that collective, such as Gloo.
-	NoReduceScatter bool
+	// NoReduceScatter is set for libraries without that collective, such as Gloo. Staging is set
+	// where such a library works in host memory, and tensors are on devices.
+	NoReduceScatter, Staging bool
+	// Loop: zeroing and the loss are tasks of their own (see wiring.Loop). The loss is then a
+	// layer, the last one, and a segment.
+	Loop bool
 	// WholeLast: the last stage takes all microbatches at once (see wiring.Pipeline). Each
 	// microbatch is charged its share of the time.
 	WholeLast bool

@@ -83,7 +83,7 @@ func batchTimes(t *graph.Trace, rank int32) (times []float64) {
 	var forwards, backwards []graph.Span
 	for i, task := range t.Graph.Tasks() {
 		switch {
-		case task.Rank != rank || !task.Kind.Compute():
+		case task.Rank != rank || !task.Kind.Pass():
 		case task.Kind == graph.Forward:
 			forwards = append(forwards, t.Span(i))
 		default:

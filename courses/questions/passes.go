@@ -25,7 +25,7 @@ func passesOf(t *graph.Trace) passes {
 	p := passes{byRank: make([][]pass, t.Graph.Ranks())}
 	for i, task := range t.Graph.Tasks() {
 		span := t.Span(i)
-		if !task.Kind.Compute() {
+		if !task.Kind.Pass() {
 			continue
 		}
 		if task.Kind == graph.Forward {

@@ -47,14 +47,15 @@ type Spread struct {
 	Virtual         int     // stages per rank; 0 is 1
 	Microbatches    int     // 0: two or three
 	Pairs           wiring.Pairing
+	Loop            bool // zeroing and the loss are tasks
 }
 
 // String lists all fields; it names a subtest.
 func (m Spread) String() string {
 	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/backward %s/recompute %d/at head %v/sharded %v/gloo %v/"+
-		"per tensor %v/simplified %v/shards %v/broadcast %v/synchronous %v/virtual %d/microbatches %d/pairs %d",
+		"per tensor %v/simplified %v/shards %v/broadcast %v/synchronous %v/virtual %d/microbatches %d/pairs %d/loop %v",
 		m.Schedule, m.Ranks, m.Replicas, m.Bucket, m.Overlap, m.Backward, m.Recompute, m.AtHead, m.Sharded, m.Gloo,
-		m.PerTensor, m.Simplified, m.Shards, m.Broadcast, m.Synchronous, m.Virtual, m.Microbatches, m.Pairs)
+		m.PerTensor, m.Simplified, m.Shards, m.Broadcast, m.Synchronous, m.Virtual, m.Microbatches, m.Pairs, m.Loop)
 }
 
 func (m Spread) shape(samples []int) graph.Shape {
@@ -68,7 +69,7 @@ func (m Spread) Workload(t testing.TB, n network.Network, samples []int) stages.
 	w := stages.Workload{
 		Network: n, Training: trainOptions, Replicas: m.Replicas, Bucket: m.Bucket, Overlap: m.Overlap,
 		NoReduceScatter: m.Gloo, PerTensor: m.PerTensor, Simplified: m.Simplified, Shards: m.Shards,
-		Broadcast: m.Broadcast, Placement: s.Placement(m.shape(samples)),
+		Broadcast: m.Broadcast, Loop: m.Loop, Placement: s.Placement(m.shape(samples)),
 	}
 	if w.Layers, err = partition.Equal(len(n.Layers), len(w.Placement.First)); m.AtHead {
 		w.Layers, w.Placement.First, err = models.GPT2Placement(n, m.Ranks)

@@ -50,9 +50,11 @@ func (t *Trainer) Evaluate(ctx context.Context, source *data.Source, o run.Optio
 func (s *step) evaluate(ctx context.Context, i int32, gathers map[int32]bool) error {
 	t := s.job.Graph.Task(i)
 	switch {
-	case t.Kind == graph.Forward:
+	case t.Kind == graph.Forward, t.Kind == graph.Loss:
 		err := s.do(ctx, i)
-		s.state(t, t.Stage).releaseSaved()
+		if t.Kind == graph.Loss || !s.job.LossApart(int(t.Stage)) {
+			s.state(t, t.Stage).releaseSaved()
+		}
 		return err
 	case t.Kind == graph.SendForward, gathers[i]:
 		return s.do(ctx, i)

@@ -77,6 +77,8 @@ func TestValidationAsUnsplit(t *testing.T) {
 		{Schedule: "1f1b", Ranks: 3, Replicas: 1, Recompute: kernels.RepeatLayer},
 		{Schedule: "interleaved-1f1b", Ranks: 2, Replicas: 1, Virtual: 2}, {Schedule: "zbv", Ranks: 2, Replicas: 1},
 		{Schedule: "chimera", Ranks: 2, Replicas: 1},
+		{Schedule: "1f1b", Ranks: 2, Replicas: 2, Loop: true},
+		{Schedule: "ddp", Ranks: 1, Replicas: 2, Sharded: true, Loop: true},
 	} {
 		if testing.Short() && i > 1 {
 			break // under the race detector

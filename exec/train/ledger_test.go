@@ -80,7 +80,24 @@ func ledgerModes() []exectest.Spread {
 	for _, name := range []string{"zb-h1", "zb-h2", "zbv", "v-half", "v-min", "dualpipev", "dualpipe", "chimera"} {
 		modes = append(modes, exectest.Spread{Schedule: name, Ranks: 2, Replicas: 1})
 	}
-	return modes
+	return append(modes, loopModes()...)
+}
+
+// loopModes returns ways to spread a step in which zeroing and the loss are tasks.
+func loopModes() []exectest.Spread {
+	return []exectest.Spread{
+		{Schedule: "ddp", Ranks: 1, Replicas: 2, Bucket: 3000, Overlap: true, Loop: true},
+		{Schedule: "ddp", Ranks: 1, Replicas: 2, Sharded: true, Gloo: true, Loop: true},
+		{Schedule: "ddp", Ranks: 1, Replicas: 2, Sharded: true, Simplified: true, Overlap: true, Loop: true},
+		{Schedule: "model-parallel", Ranks: 3, Replicas: 1, Backward: training.BackwardPerLayer, Loop: true},
+		{Schedule: "gpipe", Ranks: 2, Replicas: 2, Loop: true},
+		{Schedule: "gpipe", Ranks: 2, Replicas: 1, Backward: training.BackwardTwoPass, Loop: true},
+		{Schedule: "1f1b", Ranks: 3, Replicas: 1, Loop: true}, {Schedule: "hw4", Ranks: 2, Replicas: 1, Loop: true},
+		{Schedule: "interleaved-1f1b", Ranks: 2, Replicas: 1, Virtual: 2, Loop: true},
+		{Schedule: "zb-h1", Ranks: 2, Replicas: 1, Loop: true}, {Schedule: "zbv", Ranks: 2, Replicas: 1, Loop: true},
+		{Schedule: "dualpipe", Ranks: 2, Replicas: 1, Loop: true},
+		{Schedule: "chimera", Ranks: 2, Replicas: 1, Loop: true},
+	}
 }
 
 // ledgers returns the predicted memory of a step, and the devices' own.

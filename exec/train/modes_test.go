@@ -76,6 +76,14 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 		{Schedule: "hanayo", Ranks: 3, Replicas: 1, Virtual: 2, Microbatches: 6},
 		{Schedule: "hanayo", Ranks: 1, Replicas: 1, Virtual: 4, Backward: training.BackwardPerLayer},
 	}
+	for _, m := range loopModes() {
+		if m.Schedule == "dualpipe" || m.Schedule == "chimera" {
+			m.Microbatches = 4
+		}
+		modes = append(modes, m)
+	}
+	modes = append(modes, exectest.Spread{Schedule: "gpipe", Ranks: 3, Replicas: 1, Recompute: kernels.RepeatStage, Loop: true},
+		exectest.Spread{Schedule: "dualpipev", Ranks: 2, Replicas: 1, Microbatches: 6, Pairs: wiring.Overlap, Loop: true})
 	for kind, n := range map[string]network.Network{
 		"gpt": exectest.TiedGPT(t), "vgg": exectest.Preset(t, "vgg-mini-pipeline"),
 	} {

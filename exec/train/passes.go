@@ -30,7 +30,7 @@ func (s *step) begin(t graph.Task) (p pass, err error) {
 }
 
 // forward runs F, segment by segment. The first stage takes its input from the batch. The last
-// one takes its targets from there, and computes the loss.
+// one takes its targets from there, and computes the loss, unless a task of its own does.
 func (s *step) forward(t graph.Task) error {
 	if t.Stage == 0 {
 		if err := s.load(t); err != nil {
@@ -48,15 +48,11 @@ func (s *step) forward(t graph.Task) error {
 	}
 	x.saved = make([]*kernels.Saved, len(p.at.segments))
 	for k := range p.at.segments {
-		output, err := p.forwardSegment(k)
-		if err != nil {
-			return err
+		if p.program(k).Last() && s.job.LossApart(int(t.Stage)) {
+			return nil // a task of its own takes the logits
 		}
-		x.input.Release()
-		x.input = output
-		if p.program(k).Last() {
-			x.input = nil
-			return p.readLoss(output)
+		if err := p.forwardOne(k); err != nil || x.input == nil {
+			return err
 		}
 	}
 	output := x.input
@@ -67,6 +63,27 @@ func (s *step) forward(t graph.Task) error {
 		x.output = output
 	}
 	return nil
+}
+
+// forwardOne runs F of one segment on the input of the pass, which its output replaces. Of the loss
+// the output is read, and the input is nil afterwards.
+func (p pass) forwardOne(k int) error {
+	output, err := p.forwardSegment(k)
+	if err != nil {
+		return err
+	}
+	p.state.input.Release()
+	if p.state.input = output; p.program(k).Last() {
+		p.state.input = nil
+		return p.readLoss(output)
+	}
+	return nil
+}
+
+// lossOf computes the loss of a microbatch from the logits that its F has left.
+func (s *step) lossOf(t graph.Task) error {
+	p := pass{step: s, task: t, at: s.ranks[t.Rank].stages[t.Stage], state: s.state(t, t.Stage)}
+	return p.forwardOne(len(p.at.segments) - 1)
 }
 
 // load uploads the input of a microbatch for the first stage.

@@ -161,6 +161,10 @@ func (s *step) work(ctx context.Context, i int32, t graph.Task) error {
 		return s.backward(t)
 	case graph.WeightGradient:
 		return s.weightGradient(t)
+	case graph.Loss:
+		return s.lossOf(t)
+	case graph.Zero:
+		return s.zero(t.Rank)
 	case graph.SendForward, graph.SendBackward:
 		return s.send(ctx, t)
 	case graph.AllReduce:
@@ -190,6 +194,15 @@ func (s *step) update(rank int32) error {
 		return err
 	}
 	return m.updates.Step(m.parameters, m.gradients, &m.state)
+}
+
+// zero sets the gradients of a rank to zero.
+func (s *step) zero(rank int32) error {
+	m := s.ranks[rank]
+	m.gradients.Release()
+	var err error
+	m.gradients, err = kernels.Zeros(m.device, m.tensors)
+	return err
 }
 
 // send copies a tensor to the device of another rank and frees it here. If that rank is in

@@ -10,6 +10,8 @@ func (s *step) results(i int32) (at []**backend.DeviceTensor) {
 	t := s.job.Graph.Task(i)
 	m := s.ranks[t.Rank]
 	switch t.Kind {
+	case graph.Loss:
+		at = append(at, &s.state(t, t.Stage).outputGradient)
 	case graph.Forward:
 		x := s.state(t, t.Stage)
 		at = append(at, &x.output, &x.outputGradient)
@@ -21,7 +23,7 @@ func (s *step) results(i int32) (at []**backend.DeviceTensor) {
 		at = append(at, to, from) // from is still set if another process receives it
 	case graph.Backward, graph.InputGradient, graph.WeightGradient:
 		return s.backwardResults(t)
-	case graph.AllReduce, graph.ReduceScatter, graph.Average:
+	case graph.AllReduce, graph.ReduceScatter, graph.Average, graph.Zero:
 		at = m.gradients.Pointers()
 	case graph.Optimizer, graph.Broadcast:
 		at = m.parameters.Pointers()

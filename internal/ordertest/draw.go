@@ -86,6 +86,10 @@ func DrawAny(t *rapid.T) wiring.Pipeline {
 	p.Synchronous, p.WholeLast = seldom.Draw(t, "synchronous") == 0, seldom.Draw(t, "whole last") == 0
 	p.SerialBackward = p.SerialBackward || seldom.Draw(t, "serial backward") == 0
 	p.Layered = p.Sync.Units != nil
+	p.Sync.Staging = seldom.Draw(t, "staging") == 0
+	if !p.Stashing && seldom.Draw(t, "loop") == 0 {
+		p.Loop = &wiring.Loop{Gradients: make([]int64, p.Shape.Ranks), Logits: 11}
+	}
 	return p
 }
 

@@ -21,7 +21,7 @@ func laneOf(k graph.Kind) int {
 	switch {
 	case k.Message():
 		return messageLane
-	case k.Collective():
+	case k.Collective(), k.Staging():
 		return collectiveLane
 	}
 	return workLane
@@ -148,7 +148,7 @@ func sameAction(a, b graph.Task) bool {
 // numbered reports whether a number identifies a task among others of its kind: the
 // microbatch of work, or the chunk of a step of a spelled-out collective.
 func numbered(k graph.Kind) bool {
-	return k.Compute() || k == graph.Send || k == graph.Reduce || k == graph.Copy
+	return k.Pass() || k == graph.Send || k == graph.Reduce || k == graph.Copy
 }
 
 // durations lists the durations of the numbered tasks of a lane, the shortest first.

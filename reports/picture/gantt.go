@@ -118,6 +118,8 @@ func (g *gantt) letter(t graph.Task) byte {
 		return t.Kind.String()[0]
 	case t.Kind == graph.Optimizer:
 		return 'O'
+	case t.Kind == graph.Zero:
+		return 'Z'
 	}
 	return '~'
 }
@@ -179,7 +181,7 @@ func fill(cells []byte, label string) {
 // far, so that narrow tasks appear as often as they should. The letters that are already in
 // the row take the time that work does not.
 func diffuse(row []byte, shares []map[byte]float64) {
-	const letters = ".FBIWfbiwO~"
+	const letters = ".FBIWLfbiwlZO~"
 	var lag [len(letters)]float64
 	for c := range row {
 		none := strings.IndexByte(letters, row[c])
@@ -213,7 +215,7 @@ func (g *gantt) footer(out *bufio.Writer, rows [][]byte) {
 	var legend []string
 	for _, l := range []struct{ letter, meaning string }{
 		{"F", "forward"}, {"B", "backward"}, {"I", "input gradient"}, {"W", "weight gradient"},
-		{"O", "optimizer"}, {"~", "communication"}, {".", "idle"},
+		{"L", "loss"}, {"Z", "zero gradients"}, {"O", "optimizer"}, {"~", "communication"}, {".", "idle"},
 	} {
 		if strings.Contains(seen, l.letter) {
 			legend = append(legend, l.letter+" "+l.meaning)

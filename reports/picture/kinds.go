@@ -29,6 +29,7 @@ func lookOf(k graph.Kind) look {
 		graph.Backward:       {0xe69f00, 0xf8d690, "backward"},
 		graph.InputGradient:  {0x5cc8bd, 0xa6e3db, "input gradient"},
 		graph.WeightGradient: {0x00784f, 0xa9cf6e, "weight gradient"},
+		graph.Loss:           {0x5b2a86, 0xb79fd0, "loss"},
 		graph.SendForward:    {0x7f8c99, 0, "activations sent"},
 		graph.SendBackward:   {0x9467bd, 0, "gradients sent"},
 		graph.Send:           {0x7f8c99, 0, "chunk sent"},
@@ -41,6 +42,9 @@ func lookOf(k graph.Kind) look {
 		graph.AllToAll:       {0x17a2b8, 0, "all-to-all"},
 		graph.Average:        {0x404040, 0, "average"},
 		graph.Optimizer:      {0xf0e442, 0, "optimizer"},
+		graph.Zero:           {0xb8b08d, 0, "zero gradients"},
+		graph.ToHost:         {0x6b7a3a, 0, "copy to host"},
+		graph.FromHost:       {0xa9b665, 0, "copy from host"},
 	}[k]
 }
 

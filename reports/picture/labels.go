@@ -33,8 +33,8 @@ func (p *timelinePanel) rankName(rank int) string {
 	return name
 }
 
-// A labelling says how the tasks of a lane are labelled: all in the same size, in which the
-// longest label fits a typical task.
+// A labelling says how the tasks of a lane are labelled: in the size in which the longest label
+// fits a typical task, and in a smaller one where a task is too narrow for that.
 type labelling struct {
 	size      vg.Length // 0 for no labels
 	width     vg.Length // of the longest label
@@ -42,12 +42,14 @@ type labelling struct {
 	durations bool      // a second line says how long the task took
 }
 
+// labelSizes are the sizes of labels, the largest first.
+var labelSizes = [...]vg.Length{10, 9, 8, 7, 6, 5}
+
 // labelling chooses how to label a lane of a panel, given the width of a nanosecond.
 func (p *timelinePanel) labelling(lane int, nanosecond vg.Length) labelling {
 	g := p.Trace.Graph
 	l := labelling{stages: p.tones.most > 1}
-	sizes := []vg.Length{10, 9, 8, 7, 6, 5}
-	durations := p.actions.durations(g, lane)
+	durations, sizes := p.actions.durations(g, lane), labelSizes[:]
 	if l.stages && p.tones.distinct() && len(durations) > 0 {
 		// Tones distinguish the stages too, so that labels name them only if that needs no
 		// small letters and leaves no forwards without labels.
@@ -109,7 +111,8 @@ func (l labelling) text(t graph.Task) string {
 func (l labelling) draw(c canvas, t graph.Task, b block) {
 	text, width := l.text(t), b.x1-b.x0
 	bottom, top := c.edges(b)
-	if l.size == 0 || text == "" || width < l.width+1 || top-bottom < l.size*0.8 {
+	size := l.sizeIn(width, text)
+	if text == "" || size == 0 || top-bottom < size*0.8 {
 		return
 	}
 	fill := lookOf(b.bar.kind).tone(b.bar.tone)
@@ -131,5 +134,21 @@ func (l labelling) draw(c canvas, t graph.Task, b block) {
 		write(duration, middle-6.5, small)
 		middle += 4
 	}
-	write(text, middle, l.size)
+	write(text, middle, size)
+}
+
+// sizeIn returns the size in which a task of a width is labelled: that of the lane, or if the task
+// is too narrow, the largest smaller size in which its own label fits; 0 if there is none. Tasks of
+// the same duration may differ by a pixel, and are labelled alike.
+func (l labelling) sizeIn(width vg.Length, text string) vg.Length {
+	const margin = 1 - 2*chart.Pixel
+	if l.size == 0 || width >= l.width+margin {
+		return l.size
+	}
+	for _, size := range labelSizes {
+		if size <= l.size && width >= chart.Text(size).Width(text)+margin {
+			return size
+		}
+	}
+	return 0
 }

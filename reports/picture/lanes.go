@@ -87,7 +87,7 @@ func stack(sum map[graph.Kind]float64, x0, x1 vg.Length, least float64) []block 
 	const rounding = 1e-6
 	var blocks []block
 	level := 0.0
-	for k := graph.Forward; k <= graph.AllToAll; k++ {
+	for k := graph.Forward; k < graph.ReceiveForward; k++ {
 		if sum[k] > rounding && x1 > x0 {
 			top := level + max(least, sum[k])
 			blocks = append(blocks, block{x0, x1, level, top, bar{kind: k, task: graph.None}})

@@ -229,7 +229,7 @@ func (t *timeline) nameRanks(a *plot.Axis, height vg.Length) {
 // explain makes the legend.
 func (t *timeline) explain(f *chart.Figure) {
 	some := func(is func(*timelinePanel) bool) bool { return slices.ContainsFunc(t.panels, is) }
-	for k := graph.Forward; k <= graph.AllToAll; k++ {
+	for k := graph.Forward; k < graph.ReceiveForward; k++ {
 		if some(func(p *timelinePanel) bool { return p.kinds[k] }) {
 			f.Explain(lookOf(k).title, chart.Swatch{Color: lookOf(k).tone(0)})
 		}

@@ -148,6 +148,10 @@ func chromeName(t *graph.Task) string {
 	switch {
 	case t.Kind.Compute():
 		return "PP:" + t.String()
+	case t.Kind == graph.ToHost:
+		return "Memcpy DtoH:" + t.String()
+	case t.Kind == graph.FromHost:
+		return "Memcpy HtoD:" + t.String()
 	case t.Kind.Communication():
 		return "nccl:" + t.String()
 	}

@@ -115,7 +115,7 @@ func (g *Graph) InReplica(class, replica int32) Task {
 		t.Peer += replica * int32(g.Within)
 	case t.Kind == AllToAll:
 		t.Peer += replica / g.Experts.Span * ranks
-	case g.Experts.isSum(t.Peer, int(ranks)):
+	case t.Kind.Collective() && g.Experts.isSum(t.Peer, int(ranks)):
 		t.Peer += replica % g.Experts.Span * ranks
 	}
 	return t

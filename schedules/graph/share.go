@@ -15,17 +15,21 @@ type Share struct {
 // names the kinds of work inside computing tasks.
 const (
 	Launches  = "launches"  // devices wait for their host, or a kernel starts
-	Updating  = "optimizer" // update of the parameters
+	Updating  = "optimizer" // update of the parameters, and zeroing of gradients
 	Averaging = "averaging" // division of summed gradients
 	Waiting   = "waiting"   // nothing runs: bubbles, and waiting for other ranks
+	// HostCopies are copies between devices and their hosts, around collectives.
+	HostCopies = "host_copies"
 )
 
 // Work names the work of a task that does not compute: averaging, optimizer, or
 // communication by dimension (pipeline, data, tied, collective) and collective.
 func (g *Graph) Work(t *Task) string {
 	switch {
-	case t.Kind == Optimizer:
+	case t.Kind.Update():
 		return Updating
+	case t.Kind.Staging():
+		return HostCopies
 	case t.Kind == Average:
 		return Averaging
 	case t.Kind.Collective():

@@ -48,7 +48,7 @@ func (s *rankStreams) reset(t *Trace, ranks int) {
 	for i := range t.Graph.Classes {
 		task := &t.Graph.Classes[i]
 		work := &s.works[task.Stream]
-		if task.Kind.Compute() || task.Kind == Optimizer {
+		if task.Kind.Compute() || task.Kind.Update() {
 			*work |= waitsForHost
 		}
 		if t.Prices == nil {

@@ -9,8 +9,8 @@ import (
 type Summary struct {
 	StepTime time.Duration // end of the last task
 	Makespan time.Duration // end of the last task before the optimizer
-	// Bubble is the idle share of the ranks' time, in two definitions. Only F, B, I and
-	// W count as busy, including the communication inside them.
+	// Bubble is the idle share of the ranks' time, in two definitions. Only F, B, I, W and
+	// losses count as busy, including the communication inside them.
 	Bubble Bubble
 	// LongestSpan is the longest time from the first start to the last end of a rank's
 	// compute tasks.
@@ -32,13 +32,13 @@ type Bubble struct{ Makespan, Span float64 }
 // and Idle add up to the step time.
 type RankSummary struct {
 	Rank    int
-	Compute time.Duration // F, B, I and W
+	Compute time.Duration // F, B, I, W and losses
 	// Communication is the time during which at least one of the rank's own
 	// communication tasks runs. ExposedCommunication is the part of it during which neither
 	// compute nor the optimizer runs. Both include the communication inside tasks (see
 	// Inner), whose exposed part does not count as compute.
 	Communication, ExposedCommunication time.Duration
-	Optimizer, Idle                     time.Duration
+	Optimizer, Idle                     time.Duration // Optimizer includes zeroing
 	// Dispatch and Waiting are the two parts of Idle. Dispatch is the idle time
 	// during which a task of the compute stream was ready and had not started:
 	// launching it, or waking the thread that runs it. Waiting is the rest, and all of
@@ -79,7 +79,7 @@ func (t *Trace) Startup() time.Duration {
 // updates reports whether a task belongs to the update of the parameters,
 // which comes after the makespan.
 func (t *Task) updates() bool {
-	return t.Kind == Optimizer || t.Kind == AllGather && t.Microbatch == None
+	return t.Kind == Optimizer || t.Microbatch == None && (t.Kind == AllGather || t.Of == AllGather)
 }
 
 func idleShare(busy, time time.Duration, ranks int) float64 {

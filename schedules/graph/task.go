@@ -27,6 +27,10 @@ const (
 	Optimizer                  // updates a rank's parameters
 	Broadcast                  // fused collective: every rank ends with what the first has
 	AllToAll                   // fused collective: every device sends a part to every other of its expert group
+	Loss                       // the last stage's loss of one microbatch, where it is not part of F
+	Zero                       // sets a rank's gradients to zero, where that is not part of the update
+	ToHost                     // copies what a rank brings to a collective into its host's memory
+	FromHost                   // copies the result of a collective back
 
 	// These occur in written orders, never in a graph.
 	ReceiveForward  // receipt of activations
@@ -41,6 +45,7 @@ const (
 var kindNames = [Kinds]string{
 	"F", "B", "I", "W", "SEND_F", "SEND_B", "SEND", "REDUCE", "COPY",
 	"ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER", "AVERAGE", "OPTIMIZER", "BROADCAST", "ALL_TO_ALL",
+	"LOSS", "ZERO", "TO_HOST", "FROM_HOST",
 	"RECV_F", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD",
 }
 
@@ -60,8 +65,17 @@ func ParseKind(s string) (Kind, error) {
 	return 0, fmt.Errorf("unknown kind of task %q; the kinds are %v", s, kindNames)
 }
 
-// Compute reports whether k is F, B, I or W: the work that counts as busy.
-func (k Kind) Compute() bool { return k <= WeightGradient }
+// Compute reports whether k is F, B, I, W or a loss: the work that counts as busy.
+func (k Kind) Compute() bool { return k <= WeightGradient || k == Loss }
+
+// Pass reports whether k is F, B, I or W: what an order lists.
+func (k Kind) Pass() bool { return k <= WeightGradient }
+
+// Update reports whether k works on all gradients of a rank: the optimizer's step, or zeroing them.
+func (k Kind) Update() bool { return k == Optimizer || k == Zero }
+
+// Staging reports whether k copies between a device and its host.
+func (k Kind) Staging() bool { return k == ToHost || k == FromHost }
 
 // Message reports whether k moves bytes from its rank to one other.
 func (k Kind) Message() bool { return k == SendForward || k == SendBackward || k == Send }
@@ -75,7 +89,7 @@ func (k Kind) Collective() bool {
 // Communication reports whether time spent in k counts as communication.
 // Averaging is part of synchronising gradients, so it does.
 func (k Kind) Communication() bool {
-	return k.Message() || k.Collective() || k == Reduce || k == Copy || k == Average
+	return k.Message() || k.Collective() || k == Reduce || k == Copy || k == Average || k.Staging()
 }
 
 // None is the value of fields that do not apply: a stage, microbatch or peer of a task that has
@@ -85,6 +99,8 @@ const None = -1
 // A Task is one unit of work.
 type Task struct {
 	Kind Kind
+	// Of is the kind of collective that a copy to or from the host belongs to; 0 otherwise.
+	Of Kind
 	// Part numbers the pieces of one action, from 0: the slices of a backward that is cut so
 	// that gradients can leave early, the parts of a pass between its all-to-alls, or the chunks
 	// of a collective. The all-to-alls of a stage's backward are numbered after those of its
@@ -100,7 +116,8 @@ type Task struct {
 	// collective (an index into Graph.Groups), and None otherwise.
 	Peer int32
 	// Bytes is the size of a message, of the whole tensor that a collective reduces or
-	// gathers, or of everything that one device sends in an all-to-all.
+	// gathers, of everything that one device sends in an all-to-all, of the gradients that are
+	// averaged or set to zero, of the logits that a loss reads, or of a copy.
 	Bytes int64
 }
 
@@ -125,6 +142,7 @@ var kindWords = [ReceiveForward]string{
 	"forward", "backward", "input gradient", "weight gradient", "activations sent", "gradients sent",
 	"chunk sent", "chunk added", "chunk replaced", "all-reduce", "reduce-scatter", "all-gather",
 	"average of gradients", "optimizer", "broadcast", "all-to-all",
+	"loss", "gradients set to zero", "copy to the host", "copy from the host",
 }
 
 // words describes what the task does, and for which stage and microbatch.

@@ -35,7 +35,7 @@ func (u *use) add(k Kind, s Span) {
 		u.last = max(u.last, s.End)
 		u.compute.add(s)
 		u.working.add(s)
-	case k == Optimizer:
+	case k.Update():
 		u.working.add(s)
 	case k.Communication():
 		u.communication.add(s)

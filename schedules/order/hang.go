@@ -102,7 +102,7 @@ func (h *hangState) advance(rank int) {
 		a := h.order[rank][h.at[rank]]
 		end := a.otherEnd()
 		switch {
-		case a.Kind.Compute(), isSharding(a.Kind):
+		case a.Kind.Pass(), isSharding(a.Kind):
 		case h.blocking:
 			if !h.reached(end) {
 				h.wait(rank, end)

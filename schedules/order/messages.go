@@ -9,7 +9,7 @@ import (
 // isWritten reports whether a written order may have actions of kind k: compute actions,
 // messages and collectives. A SEND has the number of the sender's stage, a RECV that of
 // the receiver's: 1SEND_F0 arrives as 2RECV_F0.
-func isWritten(k graph.Kind) bool { return k.Compute() || isReceive(k) || isSend(k) || isSharding(k) }
+func isWritten(k graph.Kind) bool { return k.Pass() || isReceive(k) || isSend(k) || isSharding(k) }
 
 func isSend(k graph.Kind) bool    { return k == graph.SendForward || k == graph.SendBackward }
 func isReceive(k graph.Kind) bool { return k == graph.ReceiveForward || k == graph.ReceiveBackward }
@@ -38,7 +38,7 @@ func (o Order) Compute() Order {
 	compute := make(Order, len(o))
 	for r, actions := range o {
 		for _, a := range actions {
-			if a.Kind.Compute() {
+			if a.Kind.Pass() {
 				compute[r] = append(compute[r], a)
 			}
 		}
@@ -187,7 +187,7 @@ func checkMessage(a Action, p graph.Placement, rank int32, seen map[Action]bool)
 	if isSharding(a.Kind) {
 		return ""
 	}
-	if a.Kind.Compute() {
+	if a.Kind.Pass() {
 		if receive, needed := a.receive(p); needed && !seen[receive] {
 			return fmt.Sprintf("%s needs a %s before it, which receives its input", a, receive)
 		}

@@ -129,7 +129,7 @@ func (v *validation) progress(a Action) *uint8 {
 func (v *validation) check(a Action, rank int32) string {
 	stages := v.placement.Stages()
 	switch {
-	case !a.Kind.Compute():
+	case !a.Kind.Pass():
 		return fmt.Sprintf("%s is not a compute action; only F, B, I and W are", a.Kind)
 	case a.Stage < 0 || int(a.Stage) >= stages:
 		return fmt.Sprintf("stage %d is outside 0 to %d", a.Stage, stages-1)

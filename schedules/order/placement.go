@@ -29,7 +29,7 @@ func (o Order) Placement() (graph.Placement, error) {
 				conflict = &Error{Rank: r, Index: i, Problem: problem, Order: o}
 			}
 			switch {
-			case !a.Kind.Compute() || a.Microbatch < 0:
+			case !a.Kind.Pass() || a.Microbatch < 0:
 			case a.Microbatch < half:
 				two = first.put(a.Stage, r) && two
 			default:

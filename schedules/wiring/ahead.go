@@ -39,7 +39,7 @@ func (b *rankBuilder) addGathersAhead() {
 		for part, bytes := range b.Sync.Ahead[s] {
 			t := b.stageTask(graph.AllGather, s, part)
 			t.Peer, t.Bytes = b.group(b.Sync.aheadIsExpert(s, part)), bytes
-			b.addSingle(t)
+			b.addCollective(t)
 		}
 	}
 }
@@ -56,11 +56,12 @@ func (b *Builder) piecesAhead(a order.Action) int {
 // awaits returns the gather that a part of a stage's first forward waits for, given the first
 // gather of the stage. It is None if the part needs no new parameters.
 func (p *Pipeline) awaits(stage, first int32, part int) int32 {
-	if !p.divided(stage) {
-		return first + int32(part)
+	n := part + 1 // of pieces that have been gathered
+	if p.divided(stage) {
+		n = p.Exchanges[stage].Awaits[part]
 	}
-	if n := p.Exchanges[stage].Awaits[part]; n > 0 {
-		return first + int32(n) - 1
+	if n == 0 {
+		return graph.None
 	}
-	return graph.None
+	return first + int32(n)*int32(p.perCollective()) - 1
 }

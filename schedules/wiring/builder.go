@@ -105,7 +105,7 @@ func (b *Builder) reset(size int) {
 // plain reports whether no option of the pipeline adds tasks to every action.
 func (p *Pipeline) plain() bool {
 	sums := p.Sync.Units != nil || p.Sync.Broadcast != nil || p.Sync.EveryMicrobatch && p.Sync.active(p.Shape)
-	return !sums && p.Exchanges == nil && !p.Stashing && !p.Synchronous && p.Pairs != Overlap
+	return !sums && p.Loop == nil && p.Exchanges == nil && !p.Stashing && !p.Synchronous && p.Pairs != Overlap
 }
 
 // copies counts the copies of all stages.

@@ -31,6 +31,7 @@ const (
 	units                              // gathers of sharded parameters
 	updates                            // updates of a stage
 	halves                             // the I of a B whose weight gradients have tasks of their own
+	losses                             // losses of the last stage
 	inParts                            // F, B, I and W that are cut
 	slots     = inParts + int(graph.WeightGradient) + 1
 )
@@ -139,7 +140,7 @@ func (b *Builder) variant(a *order.Action, on int32) int32 {
 func (b *Builder) addClasses(t graph.Task, parts int) int32 {
 	first := int32(len(b.graph.Classes))
 	for range parts {
-		b.graph.Classes, b.heads = append(b.graph.Classes, t), append(b.heads, t.Kind.Compute() && t.Part == 0)
+		b.graph.Classes, b.heads = append(b.graph.Classes, t), append(b.heads, t.Kind.Pass() && t.Part == 0)
 		t.Part++
 	}
 	return first

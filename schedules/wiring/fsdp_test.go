@@ -76,7 +76,7 @@ func drawUnits(t *rapid.T) wiring.Pipeline {
 
 // drawTimes draws a duration by kind and stage.
 func drawTimes(t *rapid.T) func(*graph.Task) time.Duration {
-	times := rapid.SliceOfN(rapid.IntRange(0, 9), 15, 15).Draw(t, "times")
+	times := rapid.SliceOfN(rapid.IntRange(0, 9), int(graph.Kinds), int(graph.Kinds)).Draw(t, "times")
 	spread := rapid.IntRange(0, 5).Draw(t, "spread")
 	return func(task *graph.Task) time.Duration {
 		return time.Duration(times[task.Kind] + spread*int(task.Stage+1)%4)

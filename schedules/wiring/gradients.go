@@ -78,7 +78,7 @@ func (b *rankBuilder) addBroadcasts() {
 		for part, bytes := range b.Sync.Broadcast[s] {
 			t := b.stageTask(graph.Broadcast, s, part)
 			t.Peer, t.Bytes = b.group(b.Sync.isExpert(s, part)), bytes
-			b.broadcasted = b.addSingle(t)
+			b.broadcasted = b.addCollective(t)
 		}
 	}
 }
@@ -101,10 +101,11 @@ func (b *rankBuilder) sumsWith(i int, a order.Action) bool {
 // bucket, and if buckets cut the backward, one more slice of it for each bucket but the first.
 func (p *Pipeline) sumTasks(stage int32) int64 {
 	buckets := int64(len(p.Sync.Buckets[stage]))
+	n := buckets * p.perCollective()
 	if p.Sync.Overlap && p.Sync.Units == nil && buckets > 0 && !p.divided(stage) {
-		return 2*buckets - 1
+		n += buckets - 1
 	}
-	return buckets
+	return n
 }
 
 // makesSums reports whether tasks of a kind make gradients of a stage that are summed over
@@ -125,11 +126,10 @@ func (b *rankBuilder) addSum(stage, on int32, bucket int, microbatch int32) {
 		for k, bytes := range b.Sync.Buckets[stage] {
 			t := b.stageTask(b.Sync.Kind(), stage, k)
 			t.Microbatch, t.Peer, t.Bytes = microbatch, b.group(b.Sync.isExpert(stage, k)), bytes
-			b.addClasses(t, 1)
+			b.addCollectiveClass(t)
 		}
 	}
-	b.closing = b.graph.Put(*class+int32(bucket), stream, microbatch)
-	b.graph.Wait(b.closing, b.computed)
+	b.closing = b.putCollective(*class+int32(bucket)*int32(b.perCollective()), stream, microbatch, b.computed)
 	if bucket == 0 {
 		b.summed[0] = b.summed[1]
 	}
@@ -176,15 +176,15 @@ func (b *rankBuilder) addGathers(p *progress) {
 		for k, bytes := range sizes {
 			t := b.task(&p.Action, graph.AllGather, stream)
 			t.Part, t.Peer, t.Bytes = uint16(k), b.groups.gather[b.rank], bytes
-			b.addClasses(t, 1)
+			b.addCollectiveClass(t)
 		}
 	}
 	for k := range sizes {
-		b.gathered = b.graph.Put(*class+int32(k), stream, p.Microbatch)
+		first := *class + int32(k)*int32(b.perCollective())
 		if b.Sync.Overlap {
-			b.graph.Wait(b.gathered, b.uses[0])
+			b.gathered = b.putCollective(first, stream, p.Microbatch, b.uses[0])
 		} else {
-			b.graph.Wait(b.gathered, b.computed, b.closing)
+			b.gathered = b.putCollective(first, stream, p.Microbatch, b.computed, b.closing)
 		}
 	}
 }
@@ -224,7 +224,7 @@ func (b *rankBuilder) addTiedSums() {
 		if ranks := b.tiedRanks(t); len(ranks) > 1 && slices.Contains(ranks, b.rank) {
 			sum := b.stageTask(graph.AllReduce, graph.None, 0)
 			sum.Peer, sum.Bytes = b.groups.tied[0][i], t.Bytes
-			b.closing = b.addSingle(sum, b.computed)
+			b.closing = b.addCollective(sum, b.computed)
 		}
 	}
 }
@@ -283,10 +283,10 @@ func (b *rankBuilder) addGathersUpdated() {
 	for _, s := range b.stagesOn[b.rank] {
 		t := b.stageTask(graph.AllGather, s, 0)
 		t.Peer, t.Bytes = b.group(false), b.Sync.Parameters[s]
-		b.addSingle(t, b.closing)
+		b.addCollective(t, b.closing)
 		if bytes := b.Sync.expertParameters(s); bytes > 0 {
 			t.Part, t.Peer, t.Bytes = 1, b.group(true), bytes
-			b.addSingle(t, b.closing)
+			b.addCollective(t, b.closing)
 		}
 	}
 }

@@ -141,7 +141,7 @@ func (c *connector) noteOverlap(i int32) {
 	kind := c.graph.Class(i).Kind
 	partner, isHalf := c.partner(c.rank, c.at)
 	switch {
-	case kind.Compute() && isHalf && kind != graph.Forward:
+	case kind.Pass() && isHalf && kind != graph.Forward:
 		c.ended[1] = i
 	case kind.Compute():
 		c.ended[0] = i

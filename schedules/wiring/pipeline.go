@@ -7,7 +7,8 @@
 // last stage that takes all microbatches at once (wholelast.go); count the tasks (size.go);
 // find the turns of serial backwards (turns.go) and the clock cycles of barriers
 // (barrier.go); add the tasks of every rank of the first replica (rank.go) with their messages
-// (messages.go), all-to-alls (exchange.go), gradient sums and gathers (gradients.go, ahead.go);
+// (messages.go), all-to-alls (exchange.go), gradient sums and gathers (gradients.go, ahead.go),
+// copies to the host (staging.go), zeroing and losses (loop.go);
 // connect them across ranks (connect.go, pair.go, barrier.go); and copy them for the other
 // replicas (replicas.go). Every feature of a pipeline is written once, in the file of its name.
 //
@@ -51,6 +52,8 @@ type Pipeline struct {
 	Tied []Tied
 	// Optimizer ends the step with one optimizer task per rank.
 	Optimizer bool
+	// Loop makes zeroing and the loss tasks of their own; nil means that others include them.
+	Loop *Loop
 	// Synchronous puts a barrier between clock cycles (see Order.Clocks): no
 	// compute task starts before all of its replica's in the cycle before have
 	// ended, and what they send has arrived.

@@ -40,6 +40,7 @@ func (b *Builder) addRank(r int32) {
 		computed: none, closing: none, broadcasted: none, exchanged: nones, gathered: none, uses: nones, summed: nones,
 	}
 	rb.addBroadcasts()
+	rb.addZero()
 	rb.addGathersAhead()
 	actions := b.Order[r]
 	for i := 0; i < len(actions); i++ {
@@ -136,6 +137,9 @@ func (b *rankBuilder) addPart(p *progress) {
 	}
 	i := b.addTask(p, kind)
 	if last {
+		if b.makesLoss(p.Kind, p.Stage) {
+			i = b.addLoss(p)
+		}
 		b.finish(p, i)
 	} else if p.cut.exchanges != nil {
 		b.addExchange(p)

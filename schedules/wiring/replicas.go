@@ -47,6 +47,8 @@ func (b *Builder) copied(class, d int32) graph.Task {
 	t := b.graph.InReplica(class, d)
 	switch {
 	case b.Shards == nil:
+	case t.Kind == graph.Loss:
+		t.Bytes = b.Loop.Logits * b.samples(t.Microbatch, int(d))
 	case t.Kind == graph.AllToAll:
 		t.Bytes = t.Bytes / b.samples(t.Microbatch, 0) * b.samples(t.Microbatch, int(d))
 	case t.Kind.Message():

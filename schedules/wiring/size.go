@@ -24,9 +24,12 @@ func (b *Builder) size() (int64, error) {
 	if b.Sync.active(b.Shape) {
 		n += ranks // averages
 	}
+	if b.Loop != nil {
+		n += ranks // zeroing
+	}
 	for _, t := range b.Tied {
 		if ranks := b.tiedRanks(t); len(ranks) > 1 {
-			n += int64(len(ranks))
+			n += int64(len(ranks)) * b.perCollective()
 		}
 	}
 	if !b.Folded {
@@ -75,18 +78,18 @@ func (b *Builder) sizeOf(stage, on int32) (n int64) {
 	switch {
 	case s.Ahead != nil:
 		pieces := int64(len(s.Ahead[stage]))
-		n += pieces
+		n += pieces * b.perCollective()
 		if !b.divided(stage) {
 			n += max(0, pieces-1) // parts of the first forward
 		}
 	case b.gathersUpdated():
-		n++
+		n += b.perCollective()
 		if s.expertParameters(stage) > 0 {
-			n++
+			n += b.perCollective()
 		}
 	}
 	if s.Broadcast != nil {
-		n += int64(len(s.Broadcast[stage]))
+		n += int64(len(s.Broadcast[stage])) * b.perCollective()
 	}
 	return n
 }
@@ -101,7 +104,10 @@ func (p *Pipeline) tasksOf(k graph.Kind, stage int32) int64 {
 	if p.Stashing && p.Optimizer && makesGradients(k) {
 		n++
 	}
-	n += p.exchanging(k, stage) + int64(len(p.gathers(k, stage)))
+	if p.makesLoss(k, stage) {
+		n++
+	}
+	n += p.exchanging(k, stage) + int64(len(p.gathers(k, stage)))*p.perCollective()
 	if p.Sync.EveryMicrobatch && p.makesSums(k, stage) {
 		n += p.sumTasks(stage)
 	}

@@ -48,6 +48,8 @@ type Sync struct {
 	// gradients that would be reduce-scattered are all-reduced, and each rank
 	// keeps its share of the sum.
 	NoReduceScatter bool
+	// Staging copies the tensors of every collective to the host before it, and back after it.
+	Staging bool
 }
 
 // active reports whether there is anything to sum.

@@ -1,0 +1,57 @@
+package configs
+
+import (
+	"fmt"
+	"slices"
+
+	"psim/costmodel"
+	"psim/costmodel/stages"
+	"psim/schedules"
+	"psim/schedules/graph"
+)
+
+// gloo is the value of parallel.collectives for a library that works in the memory of hosts.
+const gloo = "gloo"
+
+// staging reports whether collectives copy tensors to the host and back: with gloo, on devices with
+// memory of their own.
+func (c *Config) staging(m costmodel.Machine) bool {
+	return c.Parallel.Collectives == gloo && m.HostLink.Bandwidth > 0 && !isCPU(m.Device.Name)
+}
+
+// withoutCopies warns if the copies of gloo are left out because the link to the host is unknown.
+func (c *Config) withoutCopies(m costmodel.Machine) []string {
+	known := m.Device.Description != "" // otherwise it may be a core of a CPU
+	if c.Parallel.Collectives != gloo || c.Parallel.Data*c.Parallel.Context < 2 ||
+		m.HostLink.Bandwidth > 0 || !known || isCPU(m.Device.Name) {
+		return nil
+	}
+	return []string{fmt.Sprintf("parallel.collectives = %q: copies between %s and its host are left out, since its "+
+		"host_link is unknown; give machine.host_link, such as \"pcie5\"", gloo, m.Device.Name)}
+}
+
+// copiesToHost reports whether collectives copy tensors to the host and back.
+func (p *Experiment) copiesToHost() bool {
+	return slices.ContainsFunc(p.Graph.Classes, func(t graph.Task) bool { return t.Kind.Staging() })
+}
+
+// checkLoop refuses settings for which the tasks of a training loop are not modelled, and copies of
+// collectives that gloo does not have.
+func (c *Config) checkLoop(w *stages.Workload) error {
+	if w.Staging && c.Parallel.Expert > 1 {
+		return c.problemf("parallel", `collectives = "gloo": has no all-to-all of tensors on devices, which `+
+			`parallel.expert = %d needs; set collectives = "nccl"`, c.Parallel.Expert)
+	}
+	switch {
+	case !w.Loop:
+		return nil
+	case c.Parallel.Expert > 1:
+		return c.problemf("schedule", `detail = "loop": is not modelled with parallel.expert = %d; set "step"`,
+			c.Parallel.Expert)
+	}
+	if _, ok := w.Network.LossApart(); !ok {
+		return c.problemf("schedule", `detail = "loop": the network %s does not end with a loss; set detail = %q`,
+			w.Network.Name, schedules.StepDetail)
+	}
+	return nil
+}
