@@ -114,6 +114,24 @@ func common(items []Item, of func(results.Result) string) string {
 	return first
 }
 
+// PredictedFor marks a figure whose results were all predicted, with their device if they have one
+// in common. It returns the remark for a Request.
+func PredictedFor(items []Item) []string {
+	device := func(r results.Result) string {
+		machine, _ := r.Config["machine"].(map[string]any)
+		name, _ := machine["device"].(string)
+		return name
+	}
+	kind := func(r results.Result) string { return r.Kind }
+	if len(items) == 0 || common(items, kind) != results.Predicted {
+		return nil
+	}
+	if name := common(items, device); name != "" {
+		return []string{"predicted for " + name}
+	}
+	return []string{results.Predicted}
+}
+
 // title says which number is drawn, of which configuration, and whether it was predicted
 // or measured.
 func title(what string, items []Item) string {
