@@ -60,7 +60,7 @@ func (r *Reproduction) writeQuestion(b *strings.Builder, id string) {
 	if i < 0 {
 		return
 	}
-	r.Questions[i].WriteMarkdown(b, questions.Layout{
+	r.Questions[i].WriteMarkdown(b, questions.SheetForm{
 		Level: 3, Sources: r.MeasuredOn != "",
 		Figure: func(g questions.AskedGraph) string { return r.figureText(g.File) },
 	})

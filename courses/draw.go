@@ -40,7 +40,7 @@ func (r *Reproduction) draw(f figure, measured bool) (figures.Picture, error) {
 	return picture, nil
 }
 
-// item is a prediction as psim plot takes it: MODE=WORKERS, or a result in the folder.
+// item returns a prediction as psim plot takes it: MODE=WORKERS, or a result in the folder.
 func (f figure) item(run *ReproducedRun) figures.Item {
 	if f.Saved {
 		folder := run.assigned.folder()

@@ -194,8 +194,8 @@ func (c course) plot(f figure, within string) string {
 	return strings.Join(append(words, "--out "+within+f.Path), " ")
 }
 
-// words lists the runs of a figure as MODE=WORKERS,WORKERS…, and the configuration of which they
-// are variants, if it is not the modes' own. It returns nil if the runs have no such form.
+// words lists the runs of a figure as MODE=WORKERS,WORKERS…, and their configuration if it is not
+// the modes' own. It returns nil if the runs have another form.
 func (c course) words(f figure) (list []string, config string) {
 	last := ""
 	for i, name := range f.runs() {

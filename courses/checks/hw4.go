@@ -125,7 +125,8 @@ func gradientTest(ctx context.Context, r runner) (string, error) {
 // in cycle k all pairs (microbatch i, partition j) with i + j = k.
 func cycleTest(context.Context, runner) (string, error) {
 	want := map[graph.Shape]string{
-		{Ranks: 2, Microbatches: 6}: "(0,0) | (1,0) (0,1) | (2,0) (1,1) | (3,0) (2,1) | (4,0) (3,1) | (5,0) (4,1) | (5,1)",
+		{Ranks: 2, Microbatches: 6}: "(0,0) | (1,0) (0,1) | (2,0) (1,1) | (3,0) (2,1) | " +
+			"(4,0) (3,1) | (5,0) (4,1) | (5,1)",
 		{Ranks: 3, Microbatches: 3}: "(0,0) | (1,0) (0,1) | (2,0) (1,1) (0,2) | (2,1) (1,2) | (2,2)",
 	}
 	for shape, want := range want {
@@ -134,7 +135,8 @@ func cycleTest(context.Context, runner) (string, error) {
 			return "", err
 		}
 		if got != want {
-			return "", fmt.Errorf("%d microbatches on %d partitions: %s, not %s", shape.Microbatches, shape.Ranks, got, want)
+			return "", fmt.Errorf("%d microbatches on %d partitions: %s, not %s",
+				shape.Microbatches, shape.Ranks, got, want)
 		}
 	}
 	return "as listed, for 6 microbatches on 2 partitions and 3 on 3", nil

@@ -24,25 +24,27 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	// Devices may share cores: no check reads a time.
-	devices := backend.Options{Backend: "go", Oversubscribe: true}
-	tell := func(what string) { fmt.Fprintln(os.Stderr, what) }
-	if err := check(ctx, os.Args[1:], devices, tell, os.Stdout); err != nil {
+	r := runner{
+		devices: backend.Options{Backend: "go", Oversubscribe: true}, network: wholeGPT2(),
+		tell: func(what string) { fmt.Fprintln(os.Stderr, what) },
+	}
+	if err := r.check(ctx, os.Args[1:], os.Stdout); err != nil {
 		log.Fatal(err)
 	}
 }
 
 // check makes the checks of the course that the arguments name.
-func check(ctx context.Context, args []string, devices backend.Options, tell func(string), w io.Writer) error {
+func (r runner) check(ctx context.Context, args []string, w io.Writer) error {
 	made := fmt.Sprintf("on %s, with %s", backend.Processor(), runtime.Version())
 	switch {
 	case len(args) == 1 && args[0] == "cs1390":
-		rows, err := run(ctx, devices, tell)
+		rows, err := run(ctx, r.devices, r.tell)
 		fmt.Fprintf(w, "CS1390's checks, %s\n\n", made)
 		write(w, rows)
 		return err
 	case len(args) == 1 && args[0] == "hw4":
 		fmt.Fprintf(w, "homework 4's tests, %s\n\n", made)
-		return homework(ctx, runner{devices: devices, tell: tell, network: wholeGPT2()}, w)
+		return homework(ctx, r, w)
 	}
 	return fmt.Errorf("checks %q: name one course, cs1390 or hw4", args)
 }

@@ -83,7 +83,7 @@ func TestCycles(t *testing.T) {
 
 func TestArguments(t *testing.T) {
 	for _, args := range [][]string{nil, {"hw5"}, {"hw4", "cs1390"}} {
-		require.ErrorContains(t, check(t.Context(), args, backend.Options{}, nil, nil), "name one course, cs1390 or hw4")
+		require.ErrorContains(t, runner{}.check(t.Context(), args, nil), "name one course, cs1390 or hw4")
 	}
 }
 

@@ -51,7 +51,8 @@ func (e *essay) perByte(ddp series) {
 	longer, more := communicating(last)/communicating(first), sending(last)/sending(first)
 	e.say(alike([]float64{longer, more}),
 		"communication takes as long as its bytes say, within a tenth, so that nothing else slows it down",
-		"%s as long on %d workers as on %d, for %s the bytes", times(longer), last.Workers, first.Workers, times(more))
+		"%s as long on %d workers as on %d, for %s the bytes",
+		times(longer), last.Workers, first.Workers, times(more))
 }
 
 // ringBytes reports whether every worker sends what it does in a ring.

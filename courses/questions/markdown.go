@@ -19,14 +19,14 @@ func (r Sheet) WriteMarkdown(w io.Writer) error {
 		"graphs; `psim reproduce cs1390 --out DIR` draws all.\n",
 		r.Passed, len(r.Questions), rounding)
 	for _, a := range r.Questions {
-		a.WriteMarkdown(&b, Layout{Level: 2, Figure: AskedGraph.link, Sources: true})
+		a.WriteMarkdown(&b, SheetForm{Level: 2, Figure: AskedGraph.link, Sources: true})
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// A Layout says how answers stand in a document.
-type Layout struct {
+// A SheetForm says how answers stand in a document.
+type SheetForm struct {
 	Level int // of the heading of a question
 	// Figure shows a graph, as a paragraph.
 	Figure func(AskedGraph) string
@@ -35,7 +35,7 @@ type Layout struct {
 }
 
 // heading begins a section, some levels below that of a question.
-func (l Layout) heading(b *strings.Builder, below int, id, title string) {
+func (l SheetForm) heading(b *strings.Builder, below int, id, title string) {
 	fmt.Fprintf(b, "\n%s %s: %s\n\n", strings.Repeat("#", l.Level+below), id, title)
 }
 
@@ -49,7 +49,7 @@ func (g AskedGraph) link() string {
 }
 
 // WriteMarkdown writes the question, its graphs and its answer, with a section for each part.
-func (a QuestionAnswer) WriteMarkdown(b *strings.Builder, l Layout) {
+func (a QuestionAnswer) WriteMarkdown(b *strings.Builder, l SheetForm) {
 	l.heading(b, 0, a.ID, a.Title)
 	fmt.Fprintf(b, "%s\n", a.Question)
 	if a.Observed != nil {
@@ -60,7 +60,7 @@ func (a QuestionAnswer) WriteMarkdown(b *strings.Builder, l Layout) {
 }
 
 // writeGraphs writes the graphs, and the sentences below the parts that they answer.
-func (a QuestionAnswer) writeGraphs(b *strings.Builder, l Layout) {
+func (a QuestionAnswer) writeGraphs(b *strings.Builder, l SheetForm) {
 	if l.Sources {
 		fmt.Fprintf(b, "\nRead off these runs: %s.\n", a.sources())
 	}
@@ -108,7 +108,7 @@ func (o *Observed) FromMeasured() bool {
 }
 
 // writeComputed writes the formula with its derivation, and how it was checked.
-func (a QuestionAnswer) writeComputed(b *strings.Builder, l Layout) {
+func (a QuestionAnswer) writeComputed(b *strings.Builder, l SheetForm) {
 	b.WriteString("\n| symbol | meaning | value |\n|---|---|---:|\n")
 	for _, s := range a.Given {
 		fmt.Fprintf(b, "| %s | %s | %s |\n", s.Name, s.Meaning, number(s.Value))

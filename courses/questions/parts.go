@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A Part is one thing that a question asks, such as 1.1a, with its answer.
-type Part struct {
+// A Subquestion is one thing that a question asks, such as 1.1a, with its answer.
+type Subquestion struct {
 	ID       string `json:"id"`
 	Question string `json:"question"`
 	Answer   string `json:"answer"`
@@ -20,10 +20,10 @@ func (e entry) partID(i int) string { return e.ID + string(rune('a'+i)) }
 func (q question) asked(id string) bool { return q.only == nil || slices.Contains(q.only, id) }
 
 // answered lists the parts that are asked for, each with its answer.
-func (q question) answered(answer func(i int, id string) string) (list []Part) {
+func (q question) answered(answer func(i int, id string) string) (list []Subquestion) {
 	for i, text := range q.Parts {
 		if id := q.partID(i); q.asked(id) {
-			list = append(list, Part{id, text, answer(i, id)})
+			list = append(list, Subquestion{id, text, answer(i, id)})
 		}
 	}
 	return list

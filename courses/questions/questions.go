@@ -25,7 +25,7 @@ type QuestionAnswer struct {
 	*Computed
 	*Observed
 	// Parts are the things that the question asks, if there are several.
-	Parts []Part `json:"parts,omitempty"`
+	Parts []Subquestion `json:"parts,omitempty"`
 	// OK says that the two answers agree, here and in all checks; or that the runs show
 	// what every sentence expects.
 	OK bool `json:"ok"`

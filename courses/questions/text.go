@@ -89,7 +89,7 @@ func (a QuestionAnswer) writeDetails(b *strings.Builder, derive bool) {
 }
 
 // writeSentences writes the sentences, by part and by graph.
-func (o *Observed) writeSentences(b *strings.Builder, parts []Part) {
+func (o *Observed) writeSentences(b *strings.Builder, parts []Subquestion) {
 	paragraph(b, "", "from runs: "+o.sources())
 	graph := ""
 	write := func(part string) {
