@@ -88,8 +88,8 @@ func (e *essay) weigh(slow, fast ModeRun) {
 	e.say(fastTalk < slowTalk && fastCompute < slowCompute, "on GPUs that NVLink joins both shrink",
 		"on %d GPUs (device %s, link %s%s), a step of the course's size computes for %s instead of "+
 			"%s on CPU cores, %s times less, and communicates for %s instead of %s, %s times less",
-		fast.Workers, gpu, gpuLink, e.predicted("; "), units.FormatSeconds(fastCompute), units.FormatSeconds(slowCompute),
-		wholeText(slowCompute/fastCompute),
+		fast.Workers, gpu, gpuLink, e.predicted("; "),
+		units.FormatSeconds(fastCompute), units.FormatSeconds(slowCompute), wholeText(slowCompute/fastCompute),
 		units.FormatSeconds(fastTalk), units.FormatSeconds(slowTalk), wholeText(slowTalk/fastTalk))
 	e.say(fastTalk/fastCompute > slowTalk/slowCompute,
 		"computation shrinks more than communication, which therefore weighs more there",
