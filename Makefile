@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench laws fuzz kill processes examples flakes faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report course-checks accuracy speed bench-pytorch engine ci
+.PHONY: run test bench laws fuzz kill processes examples flakes faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report course-checks hw4-checks accuracy speed bench-pytorch engine ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -89,9 +89,11 @@ report: ## predict and run experiments on this quiet machine: docs/executed.md; 
 	$(if $(shell command -v mpicc),CC=mpicc) $(GO) run $(if $(shell command -v mpicc),-tags mpi) ./cmd/psim validate --executed --markdown --resume $(ROWS) > docs/executed.md.new
 	mv docs/executed.md.new docs/executed.md
 
-course-checks: ## the eight checks of CS1390, whole VGG16 on two workers: docs/course-checks.md; takes 20 minutes
-	$(GO) run ./courses/checks > docs/course-checks.md.new
-	mv docs/course-checks.md.new docs/course-checks.md
+course-checks: ## the eight checks of CS1390, whole VGG16 on two workers (docs/course-checks.md); takes 20 minutes
+	$(GO) run ./courses/checks cs1390
+
+hw4-checks: ## the four tests of homework 4, with whole GPT-2 on two devices (docs/course-checks.md); takes two minutes
+	$(GO) run ./courses/checks hw4
 
 speed: ## measure the engine, beside SimGrid where libsimgrid-dev is installed: docs/speed.md; takes a minute
 	$(GO) build -o "$${TMPDIR:-/tmp}/psim-speed" ./tools/speed

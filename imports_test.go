@@ -39,7 +39,7 @@ var arrows = map[string][]string{
 	"costmodel/stages":     {"costmodel/group", "costmodel/network", "costmodel/training", "schedules/graph", "schedules/wiring"},
 	"costmodel/training":   {"costmodel/group", "costmodel/network"},
 	"courses":              {".", "configs", "courses/coursefile", "courses/modes", "courses/questions", "exec/backend", "exec/session", "reports/figures", "reports/picture", "reports/table", "results", "results/tracecsv"},
-	"courses/checks":       {"exec/backend", "exec/data", "exec/measure", "exec/session", "exec/train", "reports/table", "results"},
+	"courses/checks":       {"exec/backend", "exec/data", "exec/measure", "exec/session", "exec/train", "reports/table", "results", "schedules", "schedules/graph", "schedules/order"},
 	"courses/coursefile":   {"courses/modes", "results", "schedules/graph"},
 	"courses/modes":        {"configs"},
 	"courses/questions":    {".", "configs", "costmodel", "costmodel/link", "costmodel/network", "costmodel/stages", "costmodel/training", "courses/modes", "results", "schedules", "schedules/collective", "schedules/graph", "schedules/partition", "schedules/wiring"},

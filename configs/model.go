@@ -160,7 +160,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 		return nil, machine, err
 	}
 	if c.Parallel.Zero == 3 {
-		err = c.layerByLayer(w)
+		err = c.gatherUnits(w)
 	} else {
 		err = c.partition(w, machine, schedule)
 	}
@@ -198,17 +198,18 @@ func (c *Config) layOut(m *costmodel.Machine) {
 	}
 }
 
-// layerByLayer makes a stage of every layer, all on one rank: the units of
-// ZeRO 3.
-func (c *Config) layerByLayer(w *stages.Workload) error {
+// gatherUnits makes the units of ZeRO 3, all on one rank: a stage of every layer, or one of all.
+func (c *Config) gatherUnits(w *stages.Workload) error {
 	for _, key := range []string{"partition", "first_blocks", "last_blocks", "placement"} {
 		if c.Defined("schedule." + key) {
-			return fmt.Errorf("%s: parallel.zero = 3 makes a unit of every layer by itself, on every rank; "+
-				"remove %s", key, key)
+			return fmt.Errorf("%s: parallel.zero = 3 makes units of layers on every rank, as parallel.gather_unit "+
+				"says; remove %s", key, key)
 		}
 	}
-	for range w.Network.Layers {
-		w.Layers = append(w.Layers, 1)
+	if c.Parallel.Unit == parallel.UnitStage {
+		w.Layers = []int{len(w.Network.Layers)}
+	} else {
+		w.Layers = slices.Repeat([]int{1}, len(w.Network.Layers))
 	}
 	w.Placement.First = make([]int32, len(w.Layers))
 	return nil

@@ -90,6 +90,8 @@ func (c *Config) networkNotes(p *Experiment) (lines []string) {
 	}
 	say("%s", text)
 	switch {
+	case w.Zero >= 3 && len(w.Stages) == 1:
+		say("one unit of all layers, gathered for the forward and for the backward")
 	case w.Zero >= 3:
 		say("a unit of every layer, gathered where it is used")
 	case len(w.Stages) > 1:

@@ -3,6 +3,7 @@ package configs
 import (
 	"fmt"
 
+	"psim/configs/parallel"
 	"psim/schedules/collective"
 	"psim/schedules/graph"
 )
@@ -56,9 +57,9 @@ func (c *Config) stageMicrobatches() float64 {
 	return c.stages() * c.Microbatches() * float64(c.Parallel.Data)
 }
 
-// stages counts the stages; with ZeRO 3 these are the layers.
+// stages counts the stages; with ZeRO 3 these are the units that are gathered.
 func (c *Config) stages() float64 {
-	if c.Parallel.Zero == 3 {
+	if c.Parallel.Zero == 3 && c.Parallel.Unit != parallel.UnitStage {
 		if n, err := c.network(); err == nil { // otherwise building reports the error
 			return float64(len(n.Layers))
 		}

@@ -3,6 +3,7 @@ package courses
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"psim/courses/modes"
@@ -26,11 +27,12 @@ func (r *Reproduction) answerMeasured(ctx context.Context) {
 		if q.Observed == nil {
 			continue
 		}
-		answers, err := questions.Answers(ctx, runs, q.ID)
-		if err != nil {
+		switch answers, err := questions.Answers(ctx, runs, q.ID); {
+		case err != nil:
 			r.unanswered = append(r.unanswered, q.ID)
+		case answers[0].FromMeasured():
+			r.MeasuredQuestions = append(r.MeasuredQuestions, answers...)
 		}
-		r.MeasuredQuestions = append(r.MeasuredQuestions, answers...)
 	}
 }
 
@@ -52,30 +54,37 @@ func (r *Reproduction) observed(measured bool) []questions.ModeRun {
 	return list
 }
 
-// writeQuestions writes the answers.
-func (r *Reproduction) writeQuestions(b *strings.Builder) {
-	if len(r.Questions) == 0 {
+// writeQuestion writes a question with its graphs and its answer, first the predicted one.
+func (r *Reproduction) writeQuestion(b *strings.Builder, id string) {
+	i := slices.IndexFunc(r.Questions, func(a questions.QuestionAnswer) bool { return a.ID == id })
+	if i < 0 {
 		return
 	}
-	sheet := questions.NewSheet(r.Questions)
-	fmt.Fprintf(b, "\n# Questions, answered from predictions\n\nThose about graphs are answered from the predicted "+
-		"runs above, and the others by a closed form that a simulation checks: %d of %d are as expected.\n",
-		sheet.Passed, len(sheet.Questions))
-	if r.MeasuredOn == "" {
-		sheet.WriteSections(b)
-		return
+	r.Questions[i].WriteMarkdown(b, questions.SheetForm{
+		Level: 3, Sources: r.MeasuredOn != "",
+		Figure: func(g questions.AskedGraph) string { return r.figureText(g.File) },
+	})
+	if slices.Contains(r.unanswered, id) {
+		fmt.Fprintf(b, "\nToo little was measured to answer %s.\n", id)
 	}
-	var sections strings.Builder
-	sheet.WriteSections(&sections)
-	links := strings.NewReplacer(
-		"[graphs/", "["+predictedFolder+"graphs/", "(graphs/", "("+predictedFolder+"graphs/")
-	links.WriteString(b, sections.String())
-	sheet = questions.NewSheet(r.MeasuredQuestions)
-	fmt.Fprintf(b, "\n# Questions about graphs, answered from measurements\n\nThese runs are shrunk, and share "+
-		"this machine's cores. Answers say where the runs are not as expected: %d of %d are.\n",
-		sheet.Passed, len(sheet.Questions))
-	if len(r.unanswered) > 0 {
-		fmt.Fprintf(b, "Too little was measured to answer %s.\n", strings.Join(r.unanswered, ", "))
+	for _, a := range r.MeasuredQuestions {
+		if a.ID == id {
+			a.WriteMeasured(b)
+		}
 	}
-	sheet.WriteSections(b)
+}
+
+// agreement says how many of the questions are answered as expected.
+func (r *Reproduction) agreement() string {
+	count := func(answers []questions.QuestionAnswer) string {
+		sheet := questions.NewSheet(answers)
+		return fmt.Sprintf("%d of %d", sheet.Passed, len(sheet.Questions))
+	}
+	text := "Questions about graphs are answered from the predicted runs, the others by a closed form that a " +
+		"simulation checks: " + count(r.Questions) + " are as expected."
+	if len(r.MeasuredQuestions) > 0 {
+		text += " Of those about graphs, " + count(r.MeasuredQuestions) + " are as expected in the measured runs, " +
+			"which share this machine's cores; answers say where they are not."
+	}
+	return text
 }

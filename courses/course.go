@@ -63,12 +63,17 @@ type figure struct {
 	Key     string // the number that it draws, for kinds that take one
 	Runs    string // their names, with commas between
 	Caption string
+	// Saved says that it is drawn from results in the folder, because its runs are not all of
+	// the form MODE=WORKERS.
+	Saved bool
 }
 
 // A task is what an assignment wants to be shown, and the figures that show it.
 type task struct {
 	Title, Asks string
 	Figures     []string
+	// Questions lists the ids of the questions that belong to it, in order.
+	Questions []string
 	// Says is what answers it from results: data, pipeline or nothing.
 	Says string
 }

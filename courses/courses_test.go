@@ -77,6 +77,55 @@ func TestSheet(t *testing.T) {
 	golden.Equal(t, "hw4.md", b.String())
 }
 
+// The sheet of answers has a section for every question in the assignment's order, with a section
+// for each of its parts and the figures that it is about. Numbers are said to be predicted once.
+func TestReadme(t *testing.T) {
+	r, err := Make(context.Background(), "cs1390", Options{})
+	require.NoError(t, err)
+	var b strings.Builder
+	require.NoError(t, r.WriteMarkdown(&b))
+	var want, got []string
+	for _, a := range r.Questions {
+		want = append(want, a.ID)
+		for _, p := range a.Parts {
+			want = append(want, p.ID)
+		}
+		if a.Observed == nil {
+			continue
+		}
+		_, section, _ := strings.Cut(b.String(), "\n### "+a.ID+": ")
+		section, _, _ = strings.Cut(section, "\n### ")
+		for _, g := range a.Graphs {
+			require.Contains(t, section, "]("+g.File+")\n", a.ID)
+			command := r.course.plot(r.course.figure(g.File), "")
+			require.Contains(t, section, " By `"+command+"`.\n", a.ID)
+			require.True(t, strings.HasSuffix(g.Command, command), "%s: %s, not %s", a.ID, g.Command, command)
+		}
+		for _, s := range a.Sentences {
+			require.Contains(t, section, "\n- "+s.Text+"\n", a.ID)
+		}
+	}
+	for line := range strings.Lines(b.String()) {
+		if id, _, ok := strings.Cut(strings.TrimLeft(line, "#"), ":"); ok && strings.HasPrefix(line, "### ") || strings.HasPrefix(line, "#### ") {
+			if id = strings.TrimSpace(id); len(got) == 0 || got[len(got)-1] != id && id != "4.4" || id == "4.4" && !slices.Contains(got, id) {
+				got = append(got, id)
+			}
+		}
+	}
+	require.Equal(t, want, got)
+	require.Equal(t, questions.IDs(), slices.Concat(r.course.Tasks[0].Questions, r.course.Tasks[1].Questions, r.course.Tasks[2].Questions, r.course.Tasks[3].Questions))
+	lines := strings.Split(b.String(), "\n")
+	require.Contains(t, lines[2], "**All numbers and figures are predicted**")
+	folder, names := save(t, r)
+	require.Contains(t, names, "answers.md")
+	readme, err := os.ReadFile(filepath.Join(folder, "README.md"))
+	require.NoError(t, err)
+	answers, err := os.ReadFile(filepath.Join(folder, "answers.md"))
+	require.NoError(t, err)
+	require.Equal(t, b.String(), string(readme))
+	require.Equal(t, string(readme), string(answers))
+}
+
 // Every figure that an assignment names is made, from the runs that it asks for.
 func TestFigures(t *testing.T) {
 	for name, wanted := range map[string][]string{
@@ -99,6 +148,11 @@ func TestFigures(t *testing.T) {
 				require.True(t, c.Runs[i].Asked, "%s of %s", name, path)
 			}
 		}
+		for _, f := range c.Figures {
+			if c.Questions {
+				require.NotEmpty(t, c.plot(f, ""), f.Path)
+			}
+		}
 		for _, task := range c.Tasks {
 			for _, path := range task.Figures {
 				require.NotEmpty(t, c.figure(path).Kind, path)
@@ -119,10 +173,10 @@ func TestMeasured(t *testing.T) {
 		require.Contains(t, run.Measured.Warnings, "shrunk: batches of 4 instead of 64 samples")
 		require.Equal(t, run.shared(), slices.Contains(run.Measured.Warnings, run.sharing()))
 	}
-	r.Questions, err = questions.Answers(context.Background(), nil, "1.1", "1.3", "2.2")
+	r.Questions, err = questions.Answers(context.Background(), nil, "1.1", "1.3", "2.1", "2.2", "T3.2")
 	require.NoError(t, err)
 	r.answerMeasured(context.Background())
-	require.Len(t, r.MeasuredQuestions, 1)
+	require.Len(t, r.MeasuredQuestions, 2, "T3.2 is of predictions alone")
 	require.Equal(t, []string{"2.2"}, r.unanswered)
 	folder, names := save(t, r)
 	for _, name := range []string{"answers.md", "graphs/ddp_split_time.png", "predicted/graphs/ddp_split_time.png", "graphs/model_timeline.png",

@@ -22,13 +22,16 @@ func (r *Reproduction) draw(f figure, measured bool) (figures.Picture, error) {
 	for _, name := range f.runs() {
 		run := r.find(name)
 		if !measured {
-			request.Items = append(request.Items, figures.Item{Label: name, Run: run.predicted})
+			request.Items = append(request.Items, f.item(run))
 			continue
 		}
 		if run.measured != nil {
 			a, b := run.measured.Sides()
 			request.Items = append(request.Items, figures.Item{Label: name, Run: a}, figures.Item{Label: name, Run: b})
 		}
+	}
+	if !measured {
+		request.Notes = figures.PredictedFor(request.Items)
 	}
 	picture, err := kind.Draw(request)
 	if err != nil {
@@ -37,11 +40,20 @@ func (r *Reproduction) draw(f figure, measured bool) (figures.Picture, error) {
 	return picture, nil
 }
 
-// notes lists the remarks below a figure: the machine, and how the figure differs from that
-// of the assignment.
+// item returns a prediction as psim plot takes it: MODE=WORKERS, or a result in the folder.
+func (f figure) item(run *ReproducedRun) figures.Item {
+	if f.Saved {
+		folder := run.assigned.folder()
+		return figures.Item{Label: folder, Path: resultsFolder + folder, Run: run.predicted}
+	}
+	return figures.Item{Label: run.Name, Run: run.predicted}
+}
+
+// notes lists the remarks below a figure of measurements: the machine, and how the figure differs
+// from that of the assignment.
 func (r *Reproduction) notes(f figure, measured bool) []string {
 	if !measured {
-		return []string{"predicted for " + r.course.Device}
+		return nil
 	}
 	list := []string{"predicted from tasks measured alone, and measured, on " + units.Plural(runtime.NumCPU(), "core")}
 	for _, s := range r.Shrunk {

@@ -15,12 +15,12 @@ import (
 	"psim/results/tracecsv"
 )
 
-// sheetName names the sheet of answers.
-const sheetName = "answers.md"
-
 // predictedFolder holds the predictions at the assignment's own sizes if the rest of the
 // folder is of measurements.
 const predictedFolder = "predicted/"
+
+// resultsFolder holds a folder of each run.
+const resultsFolder = "results/"
 
 // Folder returns the folder for the files of a course.
 func Folder(path, name string) (files.Folder, error) {
@@ -41,7 +41,7 @@ func (c course) paths() []string {
 	for _, e := range c.Runs {
 		for _, folder := range []string{"", predictedFolder} {
 			for _, name := range []string{"result.json", "trace.csv", "memory.csv"} {
-				list = append(list, "results/"+e.folder()+"/"+folder+name)
+				list = append(list, resultsFolder+e.folder()+"/"+folder+name)
 			}
 		}
 		var workers int
@@ -59,13 +59,16 @@ func (c course) paths() []string {
 	for _, path := range slices.Clone(list) {
 		list = append(list, predictedFolder+path)
 	}
-	return append(list, sheetName)
+	return append(list, c.sheets()...)
 }
 
 // Save writes the sheet, the figures and the results into a folder. If anything was
 // measured, these are the measurements, and the predictions have a folder of their own.
 func (r *Reproduction) Save(ctx context.Context, folder files.Folder) error {
-	list := []files.File{{Path: sheetName, Render: r.WriteMarkdown}}
+	var list []files.File
+	for _, name := range r.course.sheets() {
+		list = append(list, files.File{Path: name, Render: r.WriteMarkdown})
+	}
 	within := ""
 	if r.MeasuredOn != "" {
 		more, err := r.side("", true)
@@ -93,7 +96,7 @@ func (r *Reproduction) side(within string, measured bool) (list []files.File, er
 	}
 	var runs []*ReproducedRun
 	for _, run := range r.Runs {
-		folder := within + "results/" + run.assigned.folder() + "/"
+		folder := within + resultsFolder + run.assigned.folder() + "/"
 		switch {
 		case !measured:
 			list = append(list, saved(folder, run.predicted)...)

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
+	"psim/courses/modes"
 	"psim/internal/units"
 	"psim/results"
 )
@@ -16,25 +18,37 @@ func (r *Reproduction) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", r.course.Title)
 	r.writeOrigin(&b)
+	if len(r.Questions) > 0 {
+		fmt.Fprintf(&b, "\n%s\n", r.agreement())
+	}
 	for _, t := range r.course.Tasks {
 		r.writeTask(&b, t)
 	}
 	r.writeRuns(&b)
 	r.writeCommands(&b)
-	r.writeQuestions(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
+// sheets names the files of the sheet: README.md too where the assignment wants its answers.
+func (c course) sheets() []string {
+	if c.Questions {
+		return []string{"README.md", "answers.md"}
+	}
+	return []string{"answers.md"}
+}
+
 // writeOrigin says where the numbers come from.
 func (r *Reproduction) writeOrigin(b *strings.Builder) {
-	fmt.Fprintf(b, "Made by `psim reproduce %s`. **Predicted** is what psim's simulator says for %s, at the "+
-		"assignment's own size; `psim validate --published %s` says how far off it is from published "+
-		"measurements.", r.Course, r.course.Machine, r.course.Published)
+	how := fmt.Sprintf("what psim's simulator says for %s, at the assignment's own size; `psim validate --published "+
+		"%s` says how far off it is from published measurements.", r.course.Machine, r.course.Published)
+	fmt.Fprintf(b, "Made by `psim reproduce %s`. ", r.Course)
 	if r.MeasuredOn == "" {
-		b.WriteString(" Nothing was measured: `--measure` runs it.\n")
+		fmt.Fprintf(b, "**All numbers and figures are predicted**: they are %s Nothing was measured: `--measure` runs "+
+			"it.\n", how)
 		return
 	}
+	fmt.Fprintf(b, "**Predicted** is %s", how)
 	fmt.Fprintf(b, " **Measured** is what psim's own workers took on this machine (%s), next to a "+
 		"prediction of the same, smaller run, from its tasks measured alone. The figures in this folder show these "+
 		"two, and those in %s the predictions at the assignment's own size.\n", r.MeasuredOn, predictedFolder)
@@ -101,29 +115,110 @@ func (r *Reproduction) names(is func(*ReproducedRun) bool) string {
 
 func (r *ReproducedRun) disturbed() bool { return r.Measured.Disturbed }
 
-// writeTask shows the figures that a part of the assignment asks for, and their numbers.
+// writeTask answers a part of the assignment, with the figures that it asks for.
 func (r *Reproduction) writeTask(b *strings.Builder, t task) {
-	fmt.Fprintf(b, "\n## %s\n\n%s.\n", t.Title, t.Asks)
+	fmt.Fprintf(b, "\n## %s\n", t.Title)
+	if t.Asks != "" {
+		fmt.Fprintf(b, "\n%s.\n", t.Asks)
+	}
 	for _, measured := range []bool{false, true} {
 		text := t.say(func(name string) *results.Result { return r.find(name).result(measured) })
-		if text != "" {
+		switch {
+		case text == "":
+		case r.MeasuredOn == "":
+			fmt.Fprintf(b, "\n%s\n", text)
+		default:
 			fmt.Fprintf(b, "\n**%s.** %s\n", map[bool]string{false: "Predicted", true: "Measured"}[measured], text)
 		}
 	}
-	for _, path := range t.Figures {
-		f := r.course.figure(path)
-		measured := r.shows(f)
-		kind := results.Predicted
-		if measured {
-			kind = "measured, next to its prediction"
-		}
-		caption := strings.ToUpper(f.Caption[:1]) + f.Caption[1:]
-		fmt.Fprintf(b, "\n![%s](%s)\n\n*%s: %s.*", f.Caption, path, caption, kind)
-		if measured {
-			fmt.Fprintf(b, " At the assignment's own size, predicted: [%s](%[1]s).", predictedFolder+path)
-		}
-		b.WriteString("\n")
+	for _, id := range t.Questions {
+		r.writeQuestion(b, id)
 	}
+	for _, path := range t.Figures {
+		fmt.Fprintf(b, "\n%s\n", r.figureText(path))
+	}
+}
+
+// figureText shows a figure with its caption and the command that draws the prediction; it is
+// empty for a figure that the course does not have.
+func (r *Reproduction) figureText(path string) string {
+	f := r.course.figure(path)
+	if f.Path == "" {
+		return ""
+	}
+	var b strings.Builder
+	caption := strings.ToUpper(f.Caption[:1]) + f.Caption[1:]
+	fmt.Fprintf(&b, "![%s](%s)\n\n*%s", f.Caption, path, caption)
+	within := ""
+	switch {
+	case r.MeasuredOn == "":
+		b.WriteString(".*")
+	case r.shows(f):
+		within = predictedFolder
+		fmt.Fprintf(&b, ": measured, next to its prediction.* At the assignment's own size, predicted: [%s](%[1]s).",
+			within+path)
+	default:
+		within = predictedFolder
+		b.WriteString(": predicted.*")
+	}
+	if command := r.course.plot(f, within); command != "" {
+		fmt.Fprintf(&b, " By `%s`.", command)
+	}
+	return b.String()
+}
+
+// plot returns the command that draws the prediction of a figure, into a folder within the one of
+// the assignment; it is empty if no single command does.
+func (c course) plot(f figure, within string) string {
+	words := []string{"psim plot", f.Kind}
+	if f.Saved {
+		for _, name := range f.runs() {
+			words = append(words, within+resultsFolder+assignedRun{Name: name}.folder())
+		}
+	} else {
+		modes, config := c.words(f)
+		if modes == nil {
+			return ""
+		}
+		words = append(words, modes...)
+		if config != "" {
+			words = append(words, "--config "+config)
+			for _, s := range c.Sets {
+				words = append(words, "--set "+s)
+			}
+		}
+	}
+	if f.Key != "" {
+		words = append(words, "--metric "+f.Key)
+	}
+	return strings.Join(append(words, "--out "+within+f.Path), " ")
+}
+
+// words lists the runs of a figure as MODE=WORKERS,WORKERS…, and their configuration if it is not
+// the modes' own. It returns nil if the runs have another form.
+func (c course) words(f figure) (list []string, config string) {
+	last := ""
+	for i, name := range f.runs() {
+		at := slices.IndexFunc(c.Runs, func(r assignedRun) bool { return r.Name == name })
+		mode, workers, ok, err := modes.Parse(name)
+		if at < 0 || !ok || err != nil {
+			return nil, ""
+		}
+		own := c.Runs[at].Config
+		if own == mode.Config {
+			own = ""
+		}
+		if i > 0 && own != config {
+			return nil, ""
+		}
+		if config = own; mode.Name == last {
+			list[len(list)-1] += fmt.Sprint(",", workers)
+		} else {
+			list = append(list, fmt.Sprintf("%s=%d", mode.Name, workers))
+		}
+		last = mode.Name
+	}
+	return list, config
 }
 
 // writeCommands lists the commands that predict every run by itself.

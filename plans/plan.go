@@ -57,6 +57,7 @@ func (p *Plan) Set() []string {
 	add(split && c.Schedule.FirstBlocks > 0, "schedule.first_blocks=0")
 	add(split && c.Schedule.LastBlocks > 0, "schedule.last_blocks=0")
 	add(c.Parallel.Gather == parallel.GatherTensor && p.Zero < 3, "parallel.gather=unit")
+	add(c.Parallel.Unit == parallel.UnitStage && p.Zero < 3, "parallel.gather_unit=block")
 	add(c.Parallel.Simplified && p.Zero < 3, "parallel.simplified=false")
 	add(s.marginDiffers, fmt.Sprintf("machine.memory_margin=%v", s.margin))
 	return sets
@@ -87,7 +88,7 @@ func (p *Plan) divide(s *Space) func(*configs.Config) {
 			c.Schedule.FirstBlocks, c.Schedule.LastBlocks = 0, 0
 		}
 		if p.Zero < 3 {
-			c.Parallel.Gather, c.Parallel.Simplified = "", false
+			c.Parallel.Gather, c.Parallel.Unit, c.Parallel.Simplified = "", "", false
 		}
 	}
 }

@@ -26,6 +26,7 @@ type Options struct {
 	ScatterGather bool     `toml:"scatter_gather"`
 	Zero          int      `toml:"zero"`
 	Gather        string   `toml:"gather"`         // of zero = 3; "" is GatherUnit
+	Unit          string   `toml:"gather_unit"`    // of zero = 3; "" is UnitBlock
 	Simplified    bool     `toml:"simplified"`     // of zero = 3
 	OverlapGather bool     `toml:"overlap_gather"` // of zero = 1 and 2
 	Broadcast     bool     `toml:"broadcast"`
@@ -123,6 +124,12 @@ func (Options) Settings() []setting.Setting {
 				"each by itself: for vgg16 32 gathers a pass, not 8",
 		},
 		{
+			Key: "gather_unit", Default: UnitBlock, OneOf: []string{UnitBlock, UnitStage}, With: withModel(),
+			Text: "with zero = 3, the layers that are gathered at once: block, every layer by itself; stage, all of " +
+				"them for the forward and again for the backward, so that memory peaks at the whole network, as if " +
+				"autograd were called once for all layers",
+		},
+		{
 			Key: "simplified", Default: false, With: withModel(),
 			Text: "with zero = 3, only parameters are sharded: every replica keeps the whole model and its last " +
 				"whole gradients in addition to its shards",
@@ -193,6 +200,12 @@ const (
 	GatherTensor = "tensor"
 )
 
+// The values of Options.Unit: the layers that ZeRO 3 gathers at once.
+const (
+	UnitBlock = "block"
+	UnitStage = "stage"
+)
+
 // maxTensor bounds a tensor-parallel group: no model has more heads.
 const maxTensor = 1 << 16
 
@@ -211,6 +224,9 @@ func (p Options) Validate() error {
 	case p.Gather == GatherTensor && p.Zero != 3:
 		return fmt.Errorf(`gather = "tensor": only zero = 3 gathers parameters to compute with them, and zero = %d; `+
 			`set zero = 3, or gather = "unit"`, p.Zero)
+	case p.Unit == UnitStage && p.Zero != 3:
+		return fmt.Errorf(`gather_unit = "stage": only zero = 3 gathers layers to compute with them, and zero = %d; `+
+			`set zero = 3, or gather_unit = "block"`, p.Zero)
 	}
 	return p.checkExperts()
 }

@@ -24,6 +24,8 @@ type Observed struct {
 type Sentence struct {
 	Text  string `json:"text"`
 	Graph string `json:"graph"` // file of the graph that shows it
+	// Part is the part of the question that it answers, such as 1.1a.
+	Part string `json:"part,omitempty"`
 	// OK says that the runs' numbers are as expected. If they are not, the text says so.
 	OK bool `json:"ok"`
 }
@@ -51,6 +53,7 @@ const (
 	modelTimeline      = "graphs/model_timeline.png"
 	modelThroughput    = "graphs/model_throughput_comparison.png"
 	fsdpThroughput     = "graphs/fsdp_throughput_comparison.png"
+	fsdpUnits          = "graphs/fsdp_autograd_memory.png"
 	pipelineTimeline   = "graphs/pipeline_timeline.png"
 	pipelineThroughput = "graphs/pipeline_throughput_comparison.png"
 )
@@ -60,7 +63,7 @@ func essays() map[string]func(*essay) error {
 	return map[string]func(*essay) error{
 		"1.1": discussSplitTime, "1.2": discussDataThroughput,
 		"2.1": discussWorkOverTime, "2.2": discussModelScaling,
-		"3.1": discussShardedThroughput,
+		"T3.2": discussOneCall, "3.1": discussShardedThroughput,
 		"4.1": discussPipelineOverTime, "4.2": discussPipelineScaling,
 	}
 }
@@ -71,6 +74,7 @@ type essay struct {
 	runs      []ModeRun // all that are given
 	read      []ModeRun // the runs that it is about
 	graph     string    // that the next sentences are about
+	part      string    // of the question, which the next sentences answer: a, b …
 	sentences []Sentence
 }
 
@@ -82,7 +86,17 @@ func (e *essay) say(ok bool, expected, found string, args ...any) {
 	if !ok {
 		text = "Expected: " + expected + ". Found: " + found
 	}
-	e.sentences = append(e.sentences, Sentence{Text: text, Graph: e.graph, OK: ok})
+	e.sentences = append(e.sentences, Sentence{Text: text, Graph: e.graph, Part: e.part, OK: ok})
+}
+
+// predicted marks numbers that were predicted, if others of the answer were measured.
+func (e *essay) predicted(before string) string {
+	for _, r := range e.read {
+		if r.Result.Kind == results.Measured {
+			return before + "predicted"
+		}
+	}
+	return ""
 }
 
 // of picks the runs of a mode, and fails if there are fewer than least.
@@ -118,10 +132,17 @@ func (q question) observe(ctx context.Context, runs []ModeRun) (QuestionAnswer, 
 	if err := q.discuss(e); err != nil {
 		return QuestionAnswer{}, err
 	}
+	for i := range e.sentences {
+		if part := &e.sentences[i].Part; *part != "" {
+			*part = q.ID + *part
+		}
+	}
+	e.sentences = slices.DeleteFunc(e.sentences, func(s Sentence) bool { return !q.asked(s.Part) })
 	o := &Observed{Sentences: e.sentences, Excuse: e.excuse()}
 	a := QuestionAnswer{ID: q.ID, Title: q.Title, Question: q.Text, Observed: o, OK: true}
+	a.Parts = q.answered(func(_ int, id string) string { return o.texts(id) })
 	var texts []string
-	for _, s := range e.sentences {
+	for _, s := range o.Sentences {
 		texts = append(texts, s.Text)
 		a.OK = a.OK && s.OK
 		if !slices.ContainsFunc(o.Graphs, func(g AskedGraph) bool { return g.File == s.Graph }) {
@@ -133,6 +154,17 @@ func (q question) observe(ctx context.Context, runs []ModeRun) (QuestionAnswer, 
 		o.Runs = append(o.Runs, SourceRun{r.Mode, r.Workers, r.Result.Kind, r.Result.StepTime, r.Note})
 	}
 	return a, nil
+}
+
+// texts joins the sentences that answer a part.
+func (o *Observed) texts(part string) string {
+	var list []string
+	for _, s := range o.Sentences {
+		if s.Part == part {
+			list = append(list, s.Text)
+		}
+	}
+	return strings.Join(list, " ")
 }
 
 // excuse says why measured times may be far from what devices of their own would take.
@@ -154,26 +186,36 @@ func (e *essay) excuse() string {
 	return strings.Join(texts, " ")
 }
 
-// command draws a graph from predictions; it is empty if a run was measured.
+// command draws a graph from predictions; it is empty if a run was measured. Graphs that compare
+// two modes draw both.
 func command(graph string, read []ModeRun) string {
-	kind, mode := "throughput", strings.TrimPrefix(graph, "graphs/")
-	mode, _, _ = strings.Cut(mode, "_")
+	if graph == fsdpUnits {
+		return commandOfUnits
+	}
+	kind, name := "throughput", strings.TrimPrefix(graph, "graphs/")
+	mode, _, _ := strings.Cut(name, "_")
 	switch graph {
 	case ddpSplit:
 		kind = "split-time"
 	case modelTimeline, pipelineTimeline:
 		kind = "timeline"
 	}
-	var workers []string
-	for _, r := range read {
-		if r.Result.Kind == results.Measured {
-			return ""
+	var words []string
+	for _, mode := range append([]string{mode}, map[string][]string{
+		fsdpThroughput: {"ddp"}, pipelineThroughput: {"model"},
+	}[graph]...) {
+		var workers []string
+		for _, r := range read {
+			if r.Result.Kind == results.Measured {
+				return ""
+			}
+			if r.Mode == mode {
+				workers = append(workers, fmt.Sprint(r.Workers))
+			}
 		}
-		if r.Mode == mode {
-			workers = append(workers, fmt.Sprint(r.Workers))
-		}
+		words = append(words, mode+"="+strings.Join(workers, ","))
 	}
-	return fmt.Sprintf("psim plot %s %s=%s --out %s", kind, mode, strings.Join(workers, ","), graph)
+	return fmt.Sprintf("psim plot %s %s --out %s", kind, strings.Join(words, " "), graph)
 }
 
 // sources lists the runs: "predicted ddp=1, ddp=2; measured ddp=4 (8 samples)".

@@ -17,7 +17,7 @@ func discussSplitTime(e *essay) error {
 	if err != nil {
 		return err
 	}
-	e.graph = ddpSplit
+	e.graph, e.part = ddpSplit, "a"
 	compute, update, talk := ddp.each(computing), ddp.each(updating), ddp.each(communicating)
 	batch := throughput(ddp[0]) * stepTime(ddp[0]) / float64(ddp[0].Workers)
 	e.say(alike(compute), "computation stays the same within a tenth, because every worker keeps as many samples",
@@ -29,13 +29,30 @@ func discussSplitTime(e *essay) error {
 			"2(W−1)/W of its gradients",
 		"of %s it sends %s, in %s", bytesText(gradients(ddp[0])),
 		written(ddp.each(sending), bytesText), written(talk, units.FormatSeconds))
+	e.part = "b"
 	var works, talks []float64
 	for i, r := range ddp {
 		works, talks = append(works, compute[i]/stepTime(r)), append(talks, talk[i]/stepTime(r))
 	}
 	e.say(slices.Min(works) > 0.5, "computation is most of the step everywhere",
 		"it is %s of it, and communication %s", written(works, percent), written(talks, percent))
+	e.perByte(ddp)
+	e.part = "c"
 	return e.compareWithGPUs(ddp.last().Workers)
+}
+
+// perByte says whether communication takes as long for every byte, if several runs send any.
+func (e *essay) perByte(ddp series) {
+	ddp = slices.DeleteFunc(slices.Clone(ddp), func(r ModeRun) bool { return sending(r) == 0 })
+	if len(ddp) < 2 {
+		return
+	}
+	first, last := ddp[0], ddp.last()
+	longer, more := communicating(last)/communicating(first), sending(last)/sending(first)
+	e.say(alike([]float64{longer, more}),
+		"communication takes as long as its bytes say, within a tenth, so that nothing else slows it down",
+		"%s as long on %d workers as on %d, for %s the bytes",
+		times(longer), last.Workers, first.Workers, times(more))
 }
 
 // ringBytes reports whether every worker sends what it does in a ring.
@@ -69,10 +86,10 @@ func (e *essay) weigh(slow, fast ModeRun) {
 	slowCompute, slowTalk := computing(slow), communicating(slow)
 	fastCompute, fastTalk := computing(fast), communicating(fast)
 	e.say(fastTalk < slowTalk && fastCompute < slowCompute, "on GPUs that NVLink joins both shrink",
-		"on %d GPUs (device %s, link %s; predicted), a step of the course's size computes for %s instead of "+
+		"on %d GPUs (device %s, link %s%s), a step of the course's size computes for %s instead of "+
 			"%s on CPU cores, %s times less, and communicates for %s instead of %s, %s times less",
-		fast.Workers, gpu, gpuLink, units.FormatSeconds(fastCompute), units.FormatSeconds(slowCompute),
-		wholeText(slowCompute/fastCompute),
+		fast.Workers, gpu, gpuLink, e.predicted("; "),
+		units.FormatSeconds(fastCompute), units.FormatSeconds(slowCompute), wholeText(slowCompute/fastCompute),
 		units.FormatSeconds(fastTalk), units.FormatSeconds(slowTalk), wholeText(slowTalk/fastTalk))
 	e.say(fastTalk/fastCompute > slowTalk/slowCompute,
 		"computation shrinks more than communication, which therefore weighs more there",
@@ -86,7 +103,7 @@ func discussDataThroughput(e *essay) error {
 	if err != nil {
 		return err
 	}
-	e.graph = ddpThroughput
+	e.graph, e.part = ddpThroughput, "a"
 	first, last := ddp[0], ddp.last()
 	speedups := ddp.speedups()
 	var efficiency []float64
@@ -97,6 +114,7 @@ func discussDataThroughput(e *essay) error {
 		"throughput grows with the workers, somewhat less than in proportion, which would be ideal",
 		"%s samples per second %s, %s that of the fewest, which is %s of ideal",
 		written(ddp.each(throughput), perSecond), ddp.on(), written(speedups, times), written(efficiency, percent))
+	e.part = "b"
 	change := func(of func(ModeRun) float64) float64 { return of(last) - of(first) }
 	compute, update, talk, wait := change(computing), change(updating), change(communicating), change(waiting)
 	e.say(talk > max(compute, update, wait),

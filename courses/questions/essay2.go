@@ -12,21 +12,24 @@ func discussWorkOverTime(e *essay) error {
 	if err != nil {
 		return err
 	}
-	e.graph = modelTimeline
+	e.graph, e.part = modelTimeline, "a"
 	p, n := passesOf(r.Trace), float64(r.Workers)
 	compute := ranks(r, computes)
 	e.say(p.overlap == 0, "one worker computes at a time",
 		"all %d compute for %s of a step of %s, and two at once for %s of it", r.Workers,
 		units.FormatSeconds(total(compute)), units.FormatSeconds(stepTime(r)), units.FormatSeconds(p.overlap.Seconds()))
+	e.part = "b"
 	e.say(p.ordered(),
 		"the batch goes forward from the first worker to the last, and then its gradients go back from "+
 			"the last to the first",
 		"the last forward ends at %s, and the first backward begins at %s",
 		units.FormatDuration(p.forwardsEnd), units.FormatDuration(p.backwardsStart))
+	e.part = "a"
 	e.shares(compute)
 	e.say(r.Result.Bubble.Makespan >= 1-1/n-rounding,
 		"the others wait, so that on average a worker is idle for no less than (W−1)/W of the time",
 		"%s, where (W−1)/W is %s", percent(r.Result.Bubble.Makespan), percent(1-1/n))
+	e.part = "b"
 	reason := "because each layer computes two gradients, of its input and of its weights"
 	if train, _ := r.Result.Config["train"].(map[string]any); train["backward"] == training.BackwardTwoPass {
 		reason += ", in a pass each, as in the course's code"
@@ -60,10 +63,11 @@ func discussModelScaling(e *essay) error {
 	if err != nil {
 		return err
 	}
-	e.graph = modelThroughput
+	e.graph, e.part = modelThroughput, "a"
 	rates, busy := model.each(throughput), model.each(utilization)
 	e.say(alike(rates), "throughput stays the same within a tenth, whatever the number of workers",
 		"%s samples per second %s", written(rates, perSecond), model.on())
+	e.part = "b"
 	alone := true
 	for i, r := range model {
 		alone = alone && busy[i] <= 1/float64(r.Workers)

@@ -1,6 +1,7 @@
 package questions
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -17,7 +18,7 @@ func discussShardedThroughput(e *essay) error {
 	if err != nil {
 		return err
 	}
-	e.graph = fsdpThroughput
+	e.graph, e.part = fsdpThroughput, "a"
 	ours, theirs := fsdp.speedups(), ddp.speedups()
 	proportion := float64(fsdp.last().Workers) / float64(fsdp[0].Workers)
 	e.say(grows(ours) && slices.Max(ours) < proportion && ours[len(ours)-1] < theirs[len(theirs)-1],
@@ -28,7 +29,7 @@ func discussShardedThroughput(e *essay) error {
 	if err != nil {
 		return err
 	}
-	e.graph = ddpThroughput
+	e.graph, e.part = ddpThroughput, "b"
 	e.say(throughput(d) > throughput(f), "DDP is faster",
 		"%s against %s samples per second on %d workers, %s as fast",
 		perSecond(throughput(d)), perSecond(throughput(f)), d.Workers, times(throughput(d)/throughput(f)))
@@ -38,7 +39,9 @@ func discussShardedThroughput(e *essay) error {
 		"a worker computes for %s with FSDP and %s with DDP, and communicates for %s and %s",
 		units.FormatSeconds(computing(f)), units.FormatSeconds(computing(d)),
 		units.FormatSeconds(communicating(f)), units.FormatSeconds(communicating(d)))
+	e.part = "c"
 	e.bytesOf(f, d)
+	e.part = "d"
 	e.kept(fsdp, ddp)
 	return e.compareSimplified(f.Workers)
 }
@@ -66,8 +69,8 @@ func (e *essay) saves(simplified, full, ddp ModeRun) {
 	e.say(s >= d && f < d,
 		"the simplified FSDP of the assignment, "+
 			"which keeps the whole model in addition to the shares, saves nothing of it",
-		"at the course's own size on %d workers, predicted, it keeps %s, FSDP %s and DDP %s",
-		full.Workers, bytesText(s), bytesText(f), bytesText(d))
+		"at the course's own size on %d workers%s, it keeps %s, FSDP %s and DDP %s",
+		full.Workers, e.predicted(", "), bytesText(s), bytesText(f), bytesText(d))
 }
 
 // onAsMany picks the runs of both modes with the largest number of workers that both have.
@@ -122,4 +125,66 @@ func (e *essay) kept(fsdp, ddp series) {
 		"what FSDP buys is memory, because parameters, gradients and optimizer states are divided among the workers",
 		"of these a worker keeps %s %s, and with DDP %s, however many there are",
 		written(f, bytesText), fsdp.on(), bytesText(slices.Max(d)))
+}
+
+// commandOfUnits draws the peaks of FSDP with a unit for each layer and with one of all.
+const commandOfUnits = "psim run vgg16-cpu-fsdp --out results/fsdp-4 && " +
+	"psim run vgg16-cpu-fsdp --set parallel.gather_unit=stage --out results/fsdp-4-one-unit && " +
+	"psim plot memory results/fsdp-4 results/fsdp-4-one-unit --out " + fsdpUnits
+
+// discussOneCall says what a constant number of calls of autograd costs. A call needs the
+// parameters of all the layers that it goes through, so that one call is one unit of all layers.
+func discussOneCall(e *essay) error {
+	const workers = 4 // as in the figure
+	each, err := predictMode(e.ctx, "fsdp", workers)
+	if err != nil {
+		return err
+	}
+	one, err := predictMode(e.ctx, "fsdp", workers, "parallel.gather_unit=stage")
+	if err != nil {
+		return err
+	}
+	one.Note = "a unit of all layers"
+	e.read, e.graph = []ModeRun{each, one}, fsdpUnits
+	e.weighUnits(each, one)
+	return nil
+}
+
+// weighUnits compares FSDP with a unit for each layer and with one of all.
+func (e *essay) weighUnits(each, one ModeRun) {
+	whole := gradients(one)
+	e.say(near(gathered(one), whole) && gathered(each) < 0.9*whole,
+		"FSDP promises that a worker has no more than a layer whole at a time, and one call breaks that, because "+
+			"autograd needs the parameters of all layers that a call goes through, so that none can be freed before "+
+			"the call ends",
+		"at the peak of memory a worker has gathered %s with a call for each layer and %s with one call, and the "+
+			"whole network is %s", bytesText(gathered(each)), bytesText(gathered(one)), bytesText(whole))
+	e.say(keeping(one) == keeping(each) && fullest(one) >= keeping(one)+2*whole && fullest(one) > fullest(each),
+		"memory then peaks at the whole network, because its gradients come at once, too, before any of them can "+
+			"be summed and freed",
+		"the fullest of %d workers peaks at %s instead of %s; in both cases it keeps %s, and with one call all "+
+			"parameters and all gradients come on top, %s",
+		one.Workers, bytesText(fullest(one)), bytesText(fullest(each)), bytesText(keeping(one)), bytesText(2*whole))
+	again := (1 - 1/float64(one.Workers)) * whole
+	e.say(near(sending(one), sending(each)) && again < sending(one)/3,
+		"all that could be won is the second gather, because layers that stay need not be gathered again for the "+
+			"backward",
+		"that is %s of the %s that a worker sends, if it gathers twice in both cases, as simulated here",
+		bytesText(again), bytesText(sending(one)))
+	e.say(gathered(each) > whole/2,
+		"a network of equal layers would lose more, because in VGG16 one layer has most of the parameters and is "+
+			"gathered whole in any case",
+		"that layer has %s of them", percent(gathered(each)/whole))
+}
+
+// gathered returns the bytes of parameters that the fullest worker has at its peak in addition to
+// its share.
+func gathered(r ModeRun) float64 {
+	rank := slices.MaxFunc(r.Result.Ranks, func(a, b results.RankResult) int {
+		return cmp.Compare(a.PeakMemory, b.PeakMemory)
+	})
+	if rank.Memory == nil {
+		return 0
+	}
+	return float64(rank.Memory.Parameters) - gradients(r)/float64(r.Workers)
 }

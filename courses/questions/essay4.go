@@ -12,17 +12,19 @@ func discussPipelineOverTime(e *essay) error {
 	if err != nil {
 		return err
 	}
-	e.graph = pipelineTimeline
+	e.graph, e.part = pipelineTimeline, "a"
 	p := passesOf(r.Trace)
 	k, m := float64(r.Workers), float64(r.Result.Microbatches)
 	e.say(p.overlap > 0,
 		"workers compute at the same time, because a microbatch can be on the next worker while this one has another",
 		"two or more do for %s of a step of %s", units.FormatDuration(p.overlap), units.FormatSeconds(stepTime(r)))
+	e.part = "b"
 	held := ranks(r, inFlight)
 	e.say(p.forwardsFirst() && slices.Max(held) == m,
 		"every worker takes all microbatches forward and then all of them back, as GPipe does, and so keeps the "+
 			"activations of all",
 		"up to %.0f of %.0f", slices.Max(held), m)
+	e.part = "a"
 	e.shares(ranks(r, computes))
 	formula := (k - 1) / (m + k - 1)
 	bubble := r.Result.Bubble.Makespan
@@ -61,7 +63,7 @@ func discussPipelineScaling(e *essay) error {
 	if err != nil {
 		return err
 	}
-	e.graph = pipelineThroughput
+	e.graph, e.part = pipelineThroughput, "a"
 	speedups := pipeline.speedups()
 	var equal []float64
 	within := true
@@ -75,6 +77,7 @@ func discussPipelineScaling(e *essay) error {
 			"stages would reach",
 		"%s samples per second %s, %s that of the fewest, against %s",
 		written(pipeline.each(throughput), perSecond), pipeline.on(), written(speedups, times), written(equal, times))
+	e.part = "b"
 	last := pipeline.last()
 	compute := ranks(last, computes)
 	limit := total(compute) / slices.Max(compute)
@@ -87,7 +90,9 @@ func discussPipelineScaling(e *essay) error {
 	if err != nil {
 		return err
 	}
+	e.part = "c"
 	e.compareWithModel(p, m)
+	e.part = "b"
 	talk := total(ranks(p, passesOn))
 	e.say(near(total(ranks(p, sends)), total(ranks(m, sends))) && talk < 0.1*stepTime(p),
 		"communication is not what limits it, because no more passes between the workers than in model parallelism",

@@ -91,6 +91,7 @@ var untruths = map[string][][]func([]ModeRun){
 			everyRank("ddp=4", func(r *results.RankResult) { r.ExposedCommunication = 1 }),
 		},
 		{result("ddp=4", func(r *results.Result) { r.StepTime *= 2 })},
+		{everyRank("ddp=4", func(r *results.RankResult) { r.ExposedCommunication *= 1.3 })},
 	},
 	"1.2": {
 		{
@@ -211,6 +212,9 @@ func TestEverySentenceCanBeUntrue(t *testing.T) {
 		if q.ID == "3.1" {
 			tested++ // of the simplified FSDP
 		}
+		if q.ID == "T3.2" {
+			tested += 4 // of units, below
+		}
 		require.Len(t, a.Sentences, tested, q.ID)
 	}
 }
@@ -234,6 +238,38 @@ func TestSavingMemoryMayFail(t *testing.T) {
 	require.False(t, e.sentences[0].OK, "the simplified form saves as well")
 	e.saves(ddp, ddp, ddp)
 	require.False(t, e.sentences[1].OK, "nor does the full one")
+}
+
+// One call of autograd might cost no memory, more or fewer bytes, and be of a network of equal
+// layers.
+func TestUnitsMayNotMatter(t *testing.T) {
+	each, err := predictMode(t.Context(), "fsdp", 4)
+	require.NoError(t, err)
+	one, err := predictMode(t.Context(), "fsdp", 4, "parallel.gather_unit=stage")
+	require.NoError(t, err)
+	told := func(each, one ModeRun) (ok []bool) {
+		var e essay
+		e.weighUnits(each, one)
+		for _, s := range e.sentences {
+			ok = append(ok, s.OK)
+		}
+		return ok
+	}
+	require.Equal(t, []bool{true, true, true, true}, told(each, one))
+	require.Equal(t, []bool{false, false, true, true}, told(each, each))
+	require.Equal(t, []bool{false, false, true, true}, told(one, one))
+	changed := func(change func(*results.RankResult)) ModeRun {
+		r := each
+		r.Result.Ranks = slices.Clone(r.Result.Ranks)
+		for i := range r.Result.Ranks {
+			memory := *r.Result.Ranks[i].Memory
+			r.Result.Ranks[i].Memory = &memory
+			change(&r.Result.Ranks[i])
+		}
+		return r
+	}
+	require.Equal(t, []bool{true, true, false, true}, told(changed(func(r *results.RankResult) { r.SentBytes *= 2 }), one))
+	require.Equal(t, []bool{true, true, true, false}, told(changed(func(r *results.RankResult) { r.Memory.Parameters /= 2 }), one))
 }
 
 // Answers from measured runs have no command that draws the graph, and say what disturbed the

@@ -16,6 +16,9 @@ var questionsText string
 // An entry is a question in questions.toml.
 type entry struct {
 	ID, Title, Text string
+	// Parts are what it asks one after another. The first part of a question about a formula is
+	// answered by its verdict, and the second by its note.
+	Parts []string
 	// Like is the question from which this one takes what it does not say.
 	Like string
 	// Modes are of a question about graphs: the modes of the runs that it is about.

@@ -3,7 +3,10 @@ package questions
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+
+	"psim/results"
 )
 
 // WriteMarkdown writes an answer sheet.
@@ -15,40 +18,127 @@ func (r Sheet) WriteMarkdown(w io.Writer) error {
 		"are shown with up to six digits. The command next to a graph draws it, in a folder that has one named "+
 		"graphs; `psim reproduce cs1390 --out DIR` draws all.\n",
 		r.Passed, len(r.Questions), rounding)
-	r.WriteSections(&b)
+	for _, a := range r.Questions {
+		a.WriteMarkdown(&b, SheetForm{Level: 2, Figure: AskedGraph.link, Sources: true})
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// WriteSections writes the answers of a sheet without its head.
-func (r Sheet) WriteSections(b *strings.Builder) {
-	for _, a := range r.Questions {
-		a.writeSection(b)
+// A SheetForm says how answers stand in a document.
+type SheetForm struct {
+	Level int // of the heading of a question
+	// Figure shows a graph, as a paragraph.
+	Figure func(AskedGraph) string
+	// Sources says to list the runs that an answer was read off.
+	Sources bool
+}
+
+// heading begins a section, some levels below that of a question.
+func (l SheetForm) heading(b *strings.Builder, below int, id, title string) {
+	fmt.Fprintf(b, "\n%s %s: %s\n\n", strings.Repeat("#", l.Level+below), id, title)
+}
+
+// link refers to a graph, and names the command that draws it.
+func (g AskedGraph) link() string {
+	text := fmt.Sprintf("[%[1]s](%[1]s)", g.File)
+	if g.Command != "" {
+		text += fmt.Sprintf(", by `%s`", g.Command)
+	}
+	return text
+}
+
+// WriteMarkdown writes the question, its graphs and its answer, with a section for each part.
+func (a QuestionAnswer) WriteMarkdown(b *strings.Builder, l SheetForm) {
+	l.heading(b, 0, a.ID, a.Title)
+	fmt.Fprintf(b, "%s\n", a.Question)
+	if a.Observed != nil {
+		a.writeGraphs(b, l)
+		return
+	}
+	a.writeComputed(b, l)
+}
+
+// writeGraphs writes the graphs, and the sentences below the parts that they answer.
+func (a QuestionAnswer) writeGraphs(b *strings.Builder, l SheetForm) {
+	if l.Sources {
+		fmt.Fprintf(b, "\nRead off these runs: %s.\n", a.sources())
+	}
+	for _, g := range a.Graphs {
+		if text := l.Figure(g); text != "" {
+			fmt.Fprintf(b, "\n%s\n", text)
+		}
+	}
+	if len(a.Parts) == 0 {
+		b.WriteString("\n")
+		a.WriteSentences(b, "")
+	}
+	for _, p := range a.Parts {
+		l.heading(b, 1, p.ID, p.Question)
+		a.WriteSentences(b, p.ID)
+	}
+	if a.Excuse != "" {
+		fmt.Fprintf(b, "\n%s\n", a.Excuse)
 	}
 }
 
-func (a QuestionAnswer) writeSection(b *strings.Builder) {
-	fmt.Fprintf(b, "\n## %s: %s\n\n%s\n\n", a.ID, a.Title, a.Question)
-	if a.Observed != nil {
-		a.writeGraphs(b)
-		return
+// WriteSentences lists the sentences that answer a part; "" stands for a question without parts.
+func (o *Observed) WriteSentences(b *strings.Builder, part string) {
+	for _, s := range o.Sentences {
+		if s.Part == part {
+			fmt.Fprintf(b, "- %s\n", s.Text)
+		}
 	}
-	b.WriteString("| symbol | meaning | value |\n|---|---|---:|\n")
+}
+
+// WriteMeasured writes the same answer as read off measured runs, below the predicted one.
+func (o *Observed) WriteMeasured(b *strings.Builder) {
+	fmt.Fprintf(b, "\n**Measured**, read off these runs: %s.\n\n", o.sources())
+	for _, s := range o.Sentences {
+		fmt.Fprintf(b, "- %s\n", s.Text)
+	}
+	if o.Excuse != "" {
+		fmt.Fprintf(b, "\n%s\n", o.Excuse)
+	}
+}
+
+// FromMeasured reports whether any of the runs of an answer was measured.
+func (o *Observed) FromMeasured() bool {
+	return slices.ContainsFunc(o.Runs, func(r SourceRun) bool { return r.Kind == results.Measured })
+}
+
+// writeComputed writes the formula with its derivation, and how it was checked.
+func (a QuestionAnswer) writeComputed(b *strings.Builder, l SheetForm) {
+	b.WriteString("\n| symbol | meaning | value |\n|---|---|---:|\n")
 	for _, s := range a.Given {
 		fmt.Fprintf(b, "| %s | %s | %s |\n", s.Name, s.Meaning, number(s.Value))
 	}
 	closedForm, simulated := a.check().pair(both)
-	b.WriteString("\n**Answer.** ")
-	if a.Verdict != "" {
-		fmt.Fprintf(b, "**%s** ", a.Verdict)
+	lead, rest := a.Verdict, a.Parts
+	if len(a.Parts) > 0 {
+		lead, rest = a.Parts[0].Answer, a.Parts[1:]
+		l.heading(b, 1, a.Parts[0].ID, a.Parts[0].Question)
+	} else {
+		b.WriteString("\n")
 	}
-	fmt.Fprintf(b, "`%s` = `%s` = **%s**\n", a.Formula, a.Substitution, closedForm)
-	b.WriteString("\n")
+	b.WriteString("**Answer.** ")
+	if lead != "" {
+		fmt.Fprintf(b, "**%s** ", lead)
+	}
+	fmt.Fprintf(b, "`%s`; with these values `%s` = **%s**\n\n**Derivation**, with the same values:\n\n",
+		a.Formula, a.Substitution, closedForm)
 	for i, s := range a.Derivation {
 		fmt.Fprintf(b, "%d. %s: `%s` = %s\n", i+1, s.Step, s.Formula, both(s.Value, s.Unit))
 	}
-	if a.Note != "" {
+	if a.Note != "" && len(a.Parts) == 0 {
 		fmt.Fprintf(b, "\n%s\n", a.Note)
+	}
+	for _, p := range rest {
+		l.heading(b, 1, p.ID, p.Question)
+		fmt.Fprintf(b, "%s\n", p.Answer)
+	}
+	if len(a.Parts) > 0 {
+		l.heading(b, 1, a.ID, "how it was checked")
 	}
 	a.writeReadings(b)
 	fmt.Fprintf(b, "\n**Simulation.** %s It gives %s; %s.\n", a.Simulation, simulated, a.conclusion())
@@ -56,26 +146,6 @@ func (a QuestionAnswer) writeSection(b *strings.Builder) {
 		fmt.Fprintf(b, "%s\n", a.imprecision())
 	}
 	a.writeChecks(b)
-}
-
-// writeGraphs writes the sentences, below a link to each graph.
-func (o *Observed) writeGraphs(b *strings.Builder) {
-	fmt.Fprintf(b, "**Answer**, from runs: %s.\n", o.sources())
-	for _, g := range o.Graphs {
-		fmt.Fprintf(b, "\n[%[1]s](%[1]s)", g.File)
-		if g.Command != "" {
-			fmt.Fprintf(b, ", by `%s`", g.Command)
-		}
-		b.WriteString(":\n\n")
-		for _, s := range o.Sentences {
-			if s.Graph == g.File {
-				fmt.Fprintf(b, "- %s\n", s.Text)
-			}
-		}
-	}
-	if o.Excuse != "" {
-		fmt.Fprintf(b, "\n%s\n", o.Excuse)
-	}
 }
 
 func (a QuestionAnswer) conclusion() string {

@@ -10,6 +10,7 @@ import (
 // essay on runs.
 type question struct {
 	entry
+	only     []string // the parts that are asked for; nil for all
 	given    []Symbol
 	steps    []Step // derive the formula, which is that of the last step
 	readings []Reading
@@ -60,6 +61,7 @@ func (q question) answer() (QuestionAnswer, error) {
 		return QuestionAnswer{}, err
 	}
 	a := QuestionAnswer{ID: q.ID, Title: q.Title, Question: q.Text, Computed: c}
+	a.Parts = q.answered(func(i int, _ string) string { return []string{c.Verdict, c.Note}[i] })
 	agreeing, all := a.agreeing()
 	a.OK = agree(c.ClosedForm, c.Simulated, q.Unit, c.Slack) && agreeing == all
 	return a, nil

@@ -15,8 +15,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 )
 
 // A QuestionAnswer is a question with its answer: computed in two ways, or observed in runs.
@@ -26,6 +24,8 @@ type QuestionAnswer struct {
 	Question string `json:"question"`
 	*Computed
 	*Observed
+	// Parts are the things that the question asks, if there are several.
+	Parts []Subquestion `json:"parts,omitempty"`
 	// OK says that the two answers agree, here and in all checks; or that the runs show
 	// what every sentence expects.
 	OK bool `json:"ok"`
@@ -125,38 +125,18 @@ func IDs() []string {
 	return ids
 }
 
-// WriteList prints what every question asks, in columns between tabs.
+// WriteList prints what every question and each of its parts asks, in columns between tabs.
 func WriteList(w io.Writer) {
 	fmt.Fprintln(w, "question\twhat it asks")
 	for _, q := range catalog() {
 		fmt.Fprintf(w, "%s\t%s\n", q.ID, q.Text)
+		for i, text := range q.Parts {
+			fmt.Fprintf(w, "%s\t%s\n", q.partID(i), text)
+		}
 	}
 }
 
-// Select turns arguments into question ids, each once and in the order of IDs. The number
-// of a question that has parts, such as 3.3, stands for all of them. Without arguments it
-// selects every question.
-func Select(ids []string) ([]string, error) {
-	all := IDs()
-	if len(ids) == 0 {
-		return all, nil
-	}
-	wanted := map[string]bool{}
-	for _, id := range ids {
-		known := false
-		for _, candidate := range all {
-			if candidate == id || strings.TrimRight(candidate, "abcd") == id {
-				wanted[candidate], known = true, true
-			}
-		}
-		if !known {
-			return nil, fmt.Errorf("unknown question %q; use one of %s", id, strings.Join(all, ", "))
-		}
-	}
-	return slices.DeleteFunc(all, func(id string) bool { return !wanted[id] }), nil
-}
-
-// Answers answers the questions that Select makes of ids. Those about graphs are answered
+// Answers answers the questions and parts that Select makes of ids. Those about graphs are answered
 // from runs, one for every mode and number of workers, or from predictions if runs is nil.
 // An error means that a simulation could not be run, or that a run is missing; answers that
 // differ are not errors.
@@ -166,16 +146,6 @@ func Answers(ctx context.Context, runs []ModeRun, ids ...string) ([]QuestionAnsw
 		return nil, err
 	}
 	return answerAll(ctx, runs, wanted)
-}
-
-// selected lists the questions that Select makes of ids.
-func selected(ids []string) ([]question, error) {
-	known, err := Select(ids)
-	if err != nil {
-		return nil, err
-	}
-	unknown := func(q question) bool { return !slices.Contains(known, q.ID) }
-	return slices.DeleteFunc(slices.Clone(catalog()), unknown), nil
 }
 
 func answerAll(ctx context.Context, runs []ModeRun, wanted []question) (answers []QuestionAnswer, err error) {

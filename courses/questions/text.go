@@ -47,11 +47,17 @@ const (
 
 func (a QuestionAnswer) writeDetails(b *strings.Builder, derive bool) {
 	if a.Observed != nil {
-		a.writeSentences(b)
+		a.writeSentences(b, a.Parts)
 		return
 	}
 	paragraph(b, "", a.sample())
-	paragraph(b, "", a.Verdict)
+	if len(a.Parts) == 0 {
+		paragraph(b, "", a.Verdict)
+	}
+	for _, p := range a.Parts {
+		paragraph(b, p.ID+" ", p.Question)
+		paragraph(b, "- ", p.Answer)
+	}
 	if derive {
 		for i, s := range a.Derivation {
 			paragraph(b, fmt.Sprintf("%d. ", i+1), fmt.Sprintf("%s: %s = %s", s.Step, s.Formula, both(s.Value, s.Unit)))
@@ -60,7 +66,9 @@ func (a QuestionAnswer) writeDetails(b *strings.Builder, derive bool) {
 	if a.Slack > 0 {
 		paragraph(b, "", a.imprecision())
 	}
-	paragraph(b, "", a.Note)
+	if len(a.Parts) == 0 {
+		paragraph(b, "", a.Note)
+	}
 	for _, r := range a.Readings {
 		text := r.Reading
 		if r.Value != nil {
@@ -80,16 +88,26 @@ func (a QuestionAnswer) writeDetails(b *strings.Builder, derive bool) {
 	}
 }
 
-// writeSentences writes the sentences, by graph.
-func (o *Observed) writeSentences(b *strings.Builder) {
+// writeSentences writes the sentences, by part and by graph.
+func (o *Observed) writeSentences(b *strings.Builder, parts []Subquestion) {
 	paragraph(b, "", "from runs: "+o.sources())
 	graph := ""
-	for _, s := range o.Sentences {
-		if s.Graph != graph {
-			graph = s.Graph
-			paragraph(b, "", graph+":")
+	write := func(part string) {
+		for _, s := range o.Sentences {
+			if s.Part != part {
+				continue
+			}
+			if s.Graph != graph {
+				graph = s.Graph
+				paragraph(b, "", graph+":")
+			}
+			paragraph(b, "- ", s.Text)
 		}
-		paragraph(b, "- ", s.Text)
+	}
+	write("")
+	for _, p := range parts {
+		paragraph(b, p.ID+" ", p.Question)
+		write(p.ID)
 	}
 	paragraph(b, "", o.Excuse)
 }

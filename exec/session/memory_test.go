@@ -38,6 +38,8 @@ func TestPredictedPeakIsTheLedgersPeak(t *testing.T) {
 			replicas + " train.recompute=full",
 			replicas + " parallel.zero=3", replicas + " parallel.zero=3 parallel.collectives=gloo",
 			replicas + " parallel.zero=3 parallel.gather=tensor parallel.simplified=true",
+			replicas + " parallel.zero=3 parallel.gather_unit=stage",
+			replicas + " parallel.zero=3 parallel.gather_unit=stage parallel.gather=tensor parallel.collectives=gloo",
 			replicas + " schedule.microbatches=1 batch.shards=[0.75,0.25]",
 		} {
 			settings := strings.Fields(model + " " + sets)

@@ -114,6 +114,25 @@ func common(items []Item, of func(results.Result) string) string {
 	return first
 }
 
+// PredictedFor marks a figure of predictions that were just made, with their device if they have one
+// in common. It returns the remark for a Request. Saved results are drawn as they were when they
+// were made.
+func PredictedFor(items []Item) []string {
+	device := func(r results.Result) string {
+		machine, _ := r.Config["machine"].(map[string]any)
+		name, _ := machine["device"].(string)
+		return name
+	}
+	saved := func(i Item) bool { return i.Path != "" || i.Run.Result.Kind != results.Predicted }
+	if len(items) == 0 || slices.ContainsFunc(items, saved) {
+		return nil
+	}
+	if name := common(items, device); name != "" {
+		return []string{"predicted for " + name}
+	}
+	return []string{results.Predicted}
+}
+
 // title says which number is drawn, of which configuration, and whether it was predicted
 // or measured.
 func title(what string, items []Item) string {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"psim/results"
 )
 
 const point1 = `{"index":0,"set":["schedule.stages=2","train.optimizer=sgd"],"result":{"kind":"predicted","step_time_s":1,"ranks":[{"rank":0}]}}`
@@ -42,4 +44,18 @@ func FuzzReadPoints(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Predictions that were just made name their device; saved and measured results have no remark.
+func TestPredictedFor(t *testing.T) {
+	item := func(path, kind, device string) Item {
+		return Item{Path: path, Run: results.Run{Result: results.Result{Kind: kind, Config: map[string]any{"machine": map[string]any{"device": device}}}}}
+	}
+	a, b := item("", results.Predicted, "t4"), item("", results.Predicted, "v100")
+	require.Equal(t, []string{"predicted for t4"}, PredictedFor([]Item{a, a}))
+	require.Equal(t, []string{"predicted"}, PredictedFor([]Item{a, b}))
+	require.Equal(t, []string{"predicted"}, PredictedFor([]Item{{Run: results.Run{Result: results.Result{Kind: results.Predicted}}}}))
+	require.Empty(t, PredictedFor([]Item{a, item("out", results.Predicted, "t4")}))
+	require.Empty(t, PredictedFor([]Item{a, item("", results.Measured, "t4")}))
+	require.Empty(t, PredictedFor(nil))
 }

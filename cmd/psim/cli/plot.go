@@ -134,6 +134,7 @@ func (f *plotFlags) run(cmd *cobra.Command, args []string) error {
 	if request.Items, err = f.items(cmd.Context(), kind, args); err != nil {
 		return err
 	}
+	request.Notes = figures.PredictedFor(request.Items)
 	for _, doubt := range figures.Doubts(request.Items) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", visible(doubt))
 	}

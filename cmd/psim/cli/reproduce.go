@@ -31,7 +31,8 @@ that of CMU's 11-868 (LLM Systems), GPT-2 with data, model and pipeline parallel
 cs1390 that of Brown's CS1390, VGG16 with DDP, FSDP, model and pipeline parallelism.
 Every run is predicted, on 1 to 8 workers as far as the method allows, at the
 assignment's own size. --out holds the figures under the names that the assignment
-gives them, the results, and answers.md with every question, number and graph.
+gives them, the results, and answers.md with every question, number and graph, which
+cs1390 also has as README.md. The command below a figure draws it again.
 
 --measure also runs them on the cores of this machine, in batches, networks and
 numbers of steps that end within --budget: first all runs of the assignment, and
@@ -128,7 +129,7 @@ func (f reproduceFlags) run(ctx context.Context, name string, std streams) error
 	var unsaved error
 	if folder.Path != "" {
 		if unsaved = r.Save(ctx, folder); unsaved == nil {
-			f.reportWritten(std.err, "answers.md, figures and results", folder.Path)
+			f.reportWritten(std.err, "answers, figures and results", folder.Path)
 		}
 	}
 	return errors.Join(f.print(std.out, r), failed(unsaved), failed(err))

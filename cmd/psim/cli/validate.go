@@ -32,7 +32,7 @@ It answers questions about formulas in two independent ways: by a closed form, a
 simulating the task graph. It answers questions about graphs from predicted runs, in
 sentences with the runs' numbers, each of which is checked. It fails (exit code 1) if
 the two ways disagree, or if the runs do not show what is expected. Without an ID it
-answers all questions; 3.3 stands for all of its parts.
+answers all questions; 3.3 stands for all of its parts, and 1.1a for one part of 1.1.
 
 --with NAME=VALUE answers a question about a formula with your own value of one of its
 symbols, in the symbol's unit, and simulates that; of several questions, those that have

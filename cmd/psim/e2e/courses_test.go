@@ -40,6 +40,51 @@ func TestCoursesTables(t *testing.T) {
 	require.Greater(t, commands, 35)
 }
 
+// Each command below a figure of an assignment makes that very figure, and so do the commands of
+// the questions.
+func TestReproduceCommands(t *testing.T) {
+	t.Parallel()
+	shown := regexp.MustCompile(`\n!\[[^\]]*\]\((.*)\)\n\n.* By \x60(psim plot .*)\x60\.`)
+	for course, want := range map[string]struct {
+		sheet   string
+		figures int
+	}{"cs1390": {"README.md", 12}, "hw4": {"answers.md", 2}} {
+		u := newUser(t)
+		u.terminal(t, "psim reproduce "+course+" --out made")
+		made := u.contents(t, "made")
+		u.folder = u.path("again")
+		drawn := map[string]bool{}
+		for _, m := range shown.FindAllStringSubmatch(made[want.sheet], -1) {
+			for name, text := range made {
+				if strings.HasPrefix(name, "results/") {
+					u.write(t, name, text)
+				}
+			}
+			require.NoError(t, os.MkdirAll(filepath.Dir(u.path(m[1])), 0o755))
+			u.terminal(t, m[2])
+			require.True(t, made[m[1]] == u.read(t, m[1]), "%s: another figure than %s", m[2], m[1])
+			drawn[m[1]] = true
+		}
+		require.Len(t, drawn, want.figures, course)
+	}
+	u := newUser(t)
+	u.terminal(t, "psim reproduce cs1390 --out made")
+	made := u.contents(t, "made")
+	require.NoError(t, os.MkdirAll(u.path("graphs"), 0o755))
+	out, _, _ := u.psim(t, "psim validate T3.2 --json")
+	var sheet struct {
+		Questions []struct {
+			Graphs []struct{ File, Command string }
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &sheet))
+	graph := sheet.Questions[0].Graphs[0]
+	for _, command := range strings.Split(graph.Command, " && ") {
+		u.terminal(t, command)
+	}
+	require.True(t, made[graph.File] == u.read(t, graph.File), "%s: another figure", graph.Command)
+}
+
 // script runs a recipe in bash, with psim on its PATH and the variables that a scheduler sets. Its
 // srun starts all processes on this machine.
 func (u user) script(t *testing.T, line string, environment ...string) string {
