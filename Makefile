@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench laws fuzz kill processes examples faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report course-checks accuracy speed bench-pytorch engine ci
+.PHONY: run test bench laws fuzz kill processes examples faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report course-checks course-lines accuracy speed bench-pytorch engine ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -84,6 +84,10 @@ ROWS ?= $(or $(TMPDIR),/tmp)/psim-executed.jsonl
 report: ## predict and run experiments on this quiet machine: docs/executed.md; half an hour; once ended it goes on (rm ROWS first for all anew)
 	$(if $(shell command -v mpicc),CC=mpicc) $(GO) run $(if $(shell command -v mpicc),-tags mpi) ./cmd/psim validate --executed --markdown --resume $(ROWS) > docs/executed.md.new
 	mv docs/executed.md.new docs/executed.md
+
+course-lines: ## every line of the courses' assignments: run its command, check what it makes; and the table in docs/courses.md
+	$(GO) run ./courses/lines
+	sed -i.old '/^| line | asks/,$$d' docs/courses.md && $(GO) run ./courses/lines -table >> docs/courses.md && rm docs/courses.md.old
 
 course-checks: ## the eight checks of CS1390, whole VGG16 on two workers: docs/course-checks.md; takes 20 minutes
 	$(GO) run ./courses/checks > docs/course-checks.md.new
