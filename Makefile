@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench laws fuzz kill processes examples flakes faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report course-checks hw4-checks accuracy speed bench-pytorch engine ci
+.PHONY: run test bench laws fuzz kill processes examples flakes faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report course-checks hw4-checks course-lines accuracy speed bench-pytorch engine ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -94,6 +94,10 @@ course-checks: ## the eight checks of CS1390, whole VGG16 on two workers (docs/c
 
 hw4-checks: ## the four tests of homework 4, with whole GPT-2 on two devices (docs/course-checks.md); takes two minutes
 	$(GO) run ./courses/checks hw4
+
+course-lines: ## every line of the courses' assignments: run its command, check what it makes; and the table in docs/courses.md
+	$(GO) run ./courses/lines
+	sed -i.old '/^| line | asks/,$$d' docs/courses.md && $(GO) run ./courses/lines -table >> docs/courses.md && rm docs/courses.md.old
 
 speed: ## measure the engine, beside SimGrid where libsimgrid-dev is installed: docs/speed.md; takes a minute
 	$(GO) build -o "$${TMPDIR:-/tmp}/psim-speed" ./tools/speed

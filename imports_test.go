@@ -41,6 +41,7 @@ var arrows = map[string][]string{
 	"courses":              {".", "configs", "courses/coursefile", "courses/modes", "courses/questions", "exec/backend", "exec/session", "reports/figures", "reports/picture", "reports/table", "results", "results/tracecsv"},
 	"courses/checks":       {"exec/backend", "exec/data", "exec/measure", "exec/session", "exec/train", "reports/table", "results", "schedules", "schedules/graph", "schedules/order"},
 	"courses/coursefile":   {"courses/modes", "results", "schedules/graph"},
+	"courses/lines":        {},
 	"courses/modes":        {"configs"},
 	"courses/questions":    {".", "configs", "costmodel", "costmodel/link", "costmodel/network", "costmodel/stages", "costmodel/training", "courses/modes", "results", "schedules", "schedules/collective", "schedules/graph", "schedules/partition", "schedules/wiring"},
 	"exec/backend":         {"exec/cluster"},

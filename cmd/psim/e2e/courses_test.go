@@ -20,7 +20,8 @@ func TestCoursesTables(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(root(t), "docs", "courses.md"))
 	require.NoError(t, err)
 	commands := 0
-	for line := range strings.Lines(string(data)) {
+	tables, _, _ := strings.Cut(string(data), "## Line by line") // make course-lines runs those
+	for line := range strings.Lines(tables) {
 		if !strings.HasPrefix(line, "|") {
 			continue
 		}
