@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench laws fuzz kill processes examples flakes faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report course-checks hw4-checks course-lines accuracy speed bench-pytorch engine ci
+.PHONY: run test bench laws fuzz kill processes examples flakes faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report claims course-checks hw4-checks course-lines accuracy speed bench-pytorch engine ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -98,6 +98,17 @@ hw4-checks: ## the four tests of homework 4, with whole GPT-2 on two devices (do
 course-lines: ## every line of the courses' assignments: run its command, check what it makes; and the table in docs/courses.md
 	$(GO) run ./courses/lines
 	sed -i.old '/^| line | asks/,$$d' docs/courses.md && $(GO) run ./courses/lines -table >> docs/courses.md && rm docs/courses.md.old
+BUDGET ?= 3m
+RUNS ?= 3
+claims: ## measure homework 4 RUNS times in BUDGET each, and print which of its claims hold on this quiet machine; ten minutes
+	$(GO) build -o "$${TMPDIR:-/tmp}/psim-claims" ./cmd/psim
+	for run in $$(seq $(RUNS)); do \
+		"$${TMPDIR:-/tmp}/psim-claims" reproduce hw4 --measure --budget $(BUDGET) --out - --quiet | sed -n '/^shrunk/p; /^claims/,$$p' || exit 1; \
+	done
+
+course-checks: ## the eight checks of CS1390, whole VGG16 on two workers: docs/course-checks.md; takes 20 minutes
+	$(GO) run ./courses/checks > docs/course-checks.md.new
+	mv docs/course-checks.md.new docs/course-checks.md
 
 speed: ## measure the engine, beside SimGrid where libsimgrid-dev is installed: docs/speed.md; takes a minute
 	$(GO) build -o "$${TMPDIR:-/tmp}/psim-speed" ./tools/speed

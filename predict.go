@@ -167,7 +167,9 @@ func (p *Prediction) simulateWhole() (err error) {
 		return err
 	}
 	p.SimulationTime += time.Since(start)
-	p.Result = p.Simulation.Result(Info(p.Config, p.Experiment))
+	info := Info(p.Config, p.Experiment)
+	info.LastStep = lastStep(p.Config, p.Experiment)
+	p.Result = p.Simulation.Result(info)
 	p.Result.Search = p.found()
 	if p.brief {
 		p.Trace, p.statistics = nil, nil

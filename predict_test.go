@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"psim/results"
 )
 
 // A device that messages would overfill gets an order that leaves memory for them.
@@ -43,4 +45,37 @@ func TestInterrupted(t *testing.T) {
 	require.NoError(t, err)
 	_, err = Predict(ctx, auto)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// The last step of an epoch is a step of the samples that are left, in microbatches of the same
+// size; where the schedule cannot run so few, it is a whole one.
+func TestLastStep(t *testing.T) {
+	for _, x := range []struct {
+		config     string
+		sets, left []string // settings of both, and of the last step by itself
+	}{
+		{"gpt2-4090d-data-parallel", []string{"data.samples=5000"}, []string{"batch.global=8"}},
+		{"gpt2-4090d-data-parallel", []string{"data.samples=135"}, []string{"batch.global=8"}}, // 4 and 3 samples
+		{"gpt2-4090d-pipeline", []string{"data.samples=5000"}, []string{"batch.global=8", "schedule.microbatches=1"}},
+		{"gpt2-4090d-pipeline", []string{"data.samples=5010"}, []string{"batch.global=18", "batch.micro=8", "schedule.microbatches=3"}},
+		{"gpt2-4090d-pipeline", []string{"data.samples=64"}, nil},
+		{"gpipe", []string{"schedule.name=dualpipe", "data.samples=33"}, nil},
+	} {
+		predict := func(sets ...string) results.Result {
+			c, err := Load(x.config, sets...)
+			require.NoError(t, err)
+			p, err := Estimate(context.Background(), c)
+			require.NoError(t, err)
+			return p.Result
+		}
+		r := predict(x.sets...)
+		want := r.StepTime
+		if x.left != nil {
+			want = predict(x.left...).StepTime
+			require.InDelta(t, want, r.Epochs.LastTime, 1e-12)
+		} else {
+			require.Zero(t, r.Epochs.LastTime)
+		}
+		require.InDelta(t, float64(r.Epochs.Steps-1)*r.StepTime+want, r.Epochs.Time, 1e-9, "%s %v", x.config, x.sets)
+	}
 }

@@ -13,7 +13,9 @@ package psim
 
 import (
 	"cmp"
+	"context"
 	"slices"
+	"time"
 
 	"psim/configs"
 	"psim/configs/parallel"
@@ -53,6 +55,27 @@ func Info(c *configs.Config, experiment *configs.Experiment) results.Info {
 			Node:   int64(machine.MemoryPerNode), DevicesPerNode: machine.DevicesPerNode, On: machine.Node,
 		},
 	}
+}
+
+// lastStep simulates the last step of an epoch, if it is smaller than the others. It returns 0 if
+// it is not, or if the schedule cannot run so few samples.
+func lastStep(c *configs.Config, experiment *configs.Experiment) time.Duration {
+	if experiment.Samples == 0 || configs.IsSearched(c.Schedule.Name) {
+		return 0
+	}
+	left := c.Left(experiment.Samples)
+	if left == nil {
+		return 0
+	}
+	last, err := left.BuildFor(context.Background(), configs.BuildOptions{Brief: true})
+	if err != nil {
+		return 0
+	}
+	s, err := Simulate(last)
+	if err != nil {
+		return 0
+	}
+	return s.Summary.StepTime - s.Summary.Startup
 }
 
 // contextCollective names what the parts of sequences do with each other.

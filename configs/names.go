@@ -74,6 +74,32 @@ func (c *Config) overruled(key string) bool {
 	return c.sources[0].defines(key) && !typed(key) && typed("schedule.name")
 }
 
+// Left returns the experiment of the last step of an epoch, if steps of a number of samples leave
+// fewer for it. Microbatches keep their size, so that there may be fewer; of replicas, those with
+// most samples count. It returns nil if nothing is left over, or if that makes no experiment.
+func (c *Config) Left(step int64) *Config {
+	replicas := int64(max(1, c.Parallel.Data))
+	if c.Data.Samples == 0 || c.Data.Samples%step == 0 {
+		return nil
+	}
+	each := (c.Data.Samples%step + replicas - 1) / replicas
+	sets := []string{fmt.Sprint("batch.global=", each*replicas)}
+	if c.Batch.Shards == nil {
+		whole, err := c.Batch.Samples(int(replicas), c.Schedule.Microbatches)
+		if err != nil {
+			return nil
+		}
+		micro := min(whole[0], each)
+		count := (each + micro - 1) / micro
+		sets = append(sets, fmt.Sprint("batch.micro=", micro), fmt.Sprint("schedule.microbatches=", count))
+	}
+	left, err := c.With(sets...)
+	if err != nil {
+		return nil
+	}
+	return left
+}
+
 // scaled returns the settings that keep the samples of every replica when the number of replicas
 // changes (weak scaling), and describes the change. A batch given by --set is a total, and stays.
 func (c *Config) scaled(replicas int) (sets []string, change string) {

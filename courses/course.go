@@ -39,6 +39,7 @@ type course struct {
 	Figures     []figure      `toml:"figure"`
 	Tasks       []task        `toml:"task"`
 	Sizes       []size        `toml:"size"` // of measured runs, the largest first
+	Claims      []claim       `toml:"claim"`
 }
 
 // A series is the runs of a mode on several numbers of workers.
@@ -46,6 +47,7 @@ type series struct {
 	Mode, Config   string
 	Batch          int // of a replica; 0 if workers are stages
 	Workers, Asked []int
+	Sets           []string
 }
 
 // An assignedRun is a run of an assignment, or one that shows more.
@@ -54,6 +56,9 @@ type assignedRun struct {
 	Config string // the example that it is
 	Sets   []string
 	Asked  bool // by the assignment; the others show how it goes on
+	// Same names the run that this one equals if it is measured, because it differs only in the
+	// machine that is predicted.
+	Same string
 }
 
 // A figure is a picture of some runs.
@@ -80,10 +85,14 @@ type task struct {
 
 // A size says how much of a run is measured.
 type size struct {
-	Divisor int64             // of the batch; a pipeline keeps enough samples for its microbatches
-	Presets map[string]string // smaller networks by the names of those that they replace
-	Sets    []string
-	Text    []string // says what the settings and presets shrink
+	Divisor int64 // of the batch; a pipeline keeps enough samples for its microbatches
+	// Microbatch is how many samples these have at least; 0 is 1.
+	Microbatch int64
+	Presets    map[string]string // smaller networks by the names of those that they replace
+	Sets       []string
+	Text       []string // says what the settings and presets shrink
+
+	times int64 // how many times longer an epoch is than the shortest
 }
 
 // Names lists the courses.
@@ -118,7 +127,10 @@ func (s series) runs() (list []assignedRun) {
 		if s.Batch > 0 {
 			sets = []string{fmt.Sprint("parallel.data=", n), fmt.Sprint("batch.global=", s.Batch*n)}
 		}
-		list = append(list, assignedRun{fmt.Sprintf("%s=%d", s.Mode, n), s.Config, sets, slices.Contains(s.Asked, n)})
+		sets = append(sets, s.Sets...)
+		list = append(list, assignedRun{
+			Name: fmt.Sprintf("%s=%d", s.Mode, n), Config: s.Config, Sets: sets, Asked: slices.Contains(s.Asked, n),
+		})
 	}
 	return list
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"psim/courses/questions"
 	"psim/exec/backend"
@@ -165,7 +166,7 @@ func TestFigures(t *testing.T) {
 // was shrunk.
 func TestMeasured(t *testing.T) {
 	t.Parallel()
-	r, err := smallest(t, "cs1390", "ddp=1", "ddp=2", "ddp=4", "model=3").make(context.Background(), options(time.Minute))
+	r, err := smallest(t, "cs1390", "ddp=1", "ddp=2", "ddp=4", "model=3").make(context.Background(), options(0))
 	require.NoError(t, err)
 	for _, run := range r.Runs {
 		require.NotNil(t, run.Measured, "%s: %s", run.Name, run.LeftOut)
@@ -201,7 +202,7 @@ func TestEpochs(t *testing.T) {
 	t.Parallel()
 	c := smallest(t, "hw4", "ddp=1", "ddp=4", "model=2")
 	c.Tasks = nil // which speak of runs that are not there
-	r, err := c.make(context.Background(), options(time.Minute))
+	r, err := c.make(context.Background(), options(0))
 	require.NoError(t, err)
 	for _, run := range r.Runs {
 		require.NotNil(t, run.Measured, "%s: %s", run.Name, run.LeftOut)
@@ -213,6 +214,86 @@ func TestEpochs(t *testing.T) {
 	_, names := save(t, r)
 	require.Contains(t, names, "workdir/ddp-4/rank3_results_epoch0.json")
 	require.Contains(t, names, "predicted/workdir/performance_summary.json")
+	require.Equal(t, []string{notToSee, notToSee, notToSee, notToSee}, []string{r.Claims[0].Verdict, r.Claims[1].Verdict, r.Claims[2].Verdict, r.Claims[3].Verdict})
+	require.Equal(t, "it was not run", r.Claims[0].Why)
+	require.True(t, r.find("ddp=4").Measured.Disturbed, "it shares a core")
+}
+
+// A plan ends in the time that may be planned, and uses most of it where epochs can be longer;
+// every run has the same epochs.
+func TestPlan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := &measuring{Reproduction: &Reproduction{course: course{Epochs: true, Count: 5}}, Options: options(time.Hour), from: time.Now(), overhead: time.Second}
+		var trials []trial
+		for range rapid.IntRange(1, 6).Draw(t, "runs") {
+			pass := time.Duration(rapid.IntRange(1, 5000).Draw(t, "pass")) * time.Millisecond
+			trials = append(trials, trial{ReproducedRun: &ReproducedRun{Asked: true}, each: rapid.IntRange(1, 8).Draw(t, "steps"), pass: pass, serial: pass})
+		}
+		count, times := m.most(trials, 1e6)
+		require.GreaterOrEqual(t, count, least)
+		for i := range trials {
+			trials[i].each *= int(times)
+		}
+		planned, spare := m.asked(trials, count), m.spare()
+		require.LessOrEqual(t, planned, spare+time.Second)
+		require.Greater(t, planned, spare*8/10)
+	})
+}
+
+// A claim holds if the run that should be faster is, by more than chance, on cores of its own.
+func TestJudge(t *testing.T) {
+	run := func(name string, devices int, rate, deviation float64) *ReproducedRun {
+		m := &results.Result{Measurement: &results.Measurement{}, Epochs: &results.Epochs{
+			Number: 4, Throughput: results.Throughput{Samples: rate}, ThroughputStd: &results.Throughput{Samples: deviation}}}
+		return &ReproducedRun{Name: name, Predicted: results.Result{Devices: devices}, Measured: m, measured: &session.Trial{}}
+	}
+	for _, x := range []struct {
+		faster, slower *ReproducedRun
+		verdict, why   string
+	}{
+		{run("a", 1, 20, 1), run("b", 1, 10, 1), holds, "a trains 20 ± 1 samples/s and b 10 ± 1, a speedup of 2.00"},
+		{run("a", 1, 10, 1), run("b", 1, 20, 1), fails, "a speedup of 0.50"},
+		{run("a", 1, 11, 1), run("b", 1, 10, 1), notToSee, "the difference may be chance: a trains 11 ± 1 samples/s"},
+		{run("a", 1<<20, 20, 1), run("b", 1, 10, 1), notToSee, "oversubscribed: 1048576 workers share"},
+		{&ReproducedRun{Name: "a", LeftOut: "takes long"}, run("b", 1, 10, 1), notToSee, "a was not measured: it takes long"},
+	} {
+		r := &Reproduction{Runs: []*ReproducedRun{x.faster, x.slower}}
+		verdict, why := r.judge(claim{Faster: "a", Slower: "b"})
+		require.Equal(t, x.verdict, verdict)
+		require.Contains(t, why, x.why)
+	}
+	r := &Reproduction{Runs: []*ReproducedRun{run("a", 1, 20, 1), run("b", 1, 10, 1)}}
+	r.find("b").Measured.Disturbed = true
+	verdict, why := r.judge(claim{Faster: "b", Slower: "a"})
+	require.Equal(t, notToSee, verdict)
+	require.Contains(t, why, "something else ran on the machine: ")
+	verdict, why = r.judge(claim{Faster: "a", Slower: "b", Unseen: "no GPU"})
+	require.Equal(t, notToSee, verdict)
+	require.Contains(t, why, "no GPU (a trains 20 ± 1")
+}
+
+// A figure says of which of its runs the shrinking is.
+func TestShrinks(t *testing.T) {
+	c, err := find("cs1390")
+	require.NoError(t, err)
+	s := c.Sizes[len(c.Sizes)-2] // which replaces only the whole VGG16
+	var texts []string
+	r := &Reproduction{course: c}
+	for _, name := range []string{"ddp=1", "model=1"} {
+		i := slices.IndexFunc(c.Runs, func(e assignedRun) bool { return e.Name == name })
+		run, err := c.Runs[i].predict(context.Background())
+		require.NoError(t, err)
+		config, err := run.assigned.shrink(s)
+		require.NoError(t, err)
+		run.Shrunk, run.measured = s.shrinks(trial{ReproducedRun: run, config: config}), &session.Trial{}
+		texts = append(texts, strings.Join(run.Shrunk, "; "))
+		r.Runs = append(r.Runs, run)
+	}
+	require.Contains(t, texts[0], "34 million parameters")
+	require.Equal(t, "batches of 4 instead of 64 samples", texts[1])
+	notes := r.shrinks(figure{Runs: "ddp=1,model=1"})
+	require.Contains(t, notes[0], "shrunk: ddp=1: VGG16 without")
+	require.NotContains(t, strings.Join(r.shrinks(figure{Runs: "model=1"}), ""), "VGG16")
 }
 
 // If nothing ends within the budget, that is an error; once it is spent, the other runs are

@@ -56,9 +56,7 @@ func (r *Reproduction) notes(f figure, measured bool) []string {
 		return nil
 	}
 	list := []string{"predicted from tasks measured alone, and measured, on " + units.Plural(runtime.NumCPU(), "core")}
-	for _, s := range r.Shrunk {
-		list = append(list, "shrunk: "+s)
-	}
+	list = append(list, r.shrinks(f)...)
 	var shared, missing []string
 	for _, name := range f.runs() {
 		switch run := r.find(name); {
@@ -69,10 +67,34 @@ func (r *Reproduction) notes(f figure, measured bool) []string {
 		}
 	}
 	if len(shared) > 0 {
-		list = append(list, "oversubscribed, with fewer cores than workers: "+strings.Join(shared, ", "))
+		text := "oversubscribed, and so disturbed, with fewer cores than workers: "
+		list = append(list, text+strings.Join(shared, ", "))
 	}
 	if len(missing) > 0 {
 		list = append(list, "not measured: "+strings.Join(missing, ", "))
+	}
+	return list
+}
+
+// shrinks says how the measured runs of a figure are smaller than those of the assignment, and
+// which ones if they differ.
+func (r *Reproduction) shrinks(f figure) (list []string) {
+	runs := map[string][]string{}
+	var texts []string
+	for _, name := range r.measuredOf(f) {
+		for _, text := range r.find(name).Shrunk {
+			if runs[text] == nil {
+				texts = append(texts, text)
+			}
+			runs[text] = append(runs[text], name)
+		}
+	}
+	for _, text := range texts {
+		of := ""
+		if len(runs[text]) < len(r.measuredOf(f)) {
+			of = strings.Join(runs[text], ", ") + ": "
+		}
+		list = append(list, "shrunk: "+of+text)
 	}
 	return list
 }

@@ -35,7 +35,12 @@ type Reproduction struct {
 	// MeasuredOn is the machine of the measurements; it is empty if nothing was measured.
 	MeasuredOn string `json:"measured_on,omitempty"`
 	// Shrunk says how measured runs are smaller than those of the assignment.
-	Shrunk  []string           `json:"shrunk,omitempty"`
+	Shrunk []string `json:"shrunk,omitempty"`
+	// MeasuredWithin is the budget of measuring, and MeasuredFor what it took of that, in seconds.
+	MeasuredWithin float64 `json:"budget_s,omitempty"`
+	MeasuredFor    float64 `json:"used_s,omitempty"`
+	// Claims are what the assignment's runs are to show, and whether they do on this machine.
+	Claims  []Claim            `json:"claims,omitempty"`
 	Runs    []*ReproducedRun   `json:"runs"`
 	Figures []ReproducedFigure `json:"figures"`
 	// Questions are those of the assignment, answered from predictions, and
@@ -58,6 +63,8 @@ type ReproducedRun struct {
 	// Measured contains its own prediction: of the size that was measured, from tasks that
 	// were measured alone. It is nil if the run was not measured.
 	Measured *results.Result `json:"measured,omitempty"`
+	// Shrunk says how the measured run is smaller than that of the assignment.
+	Shrunk []string `json:"shrunk,omitempty"`
 	// LeftOut says why the run was not measured.
 	LeftOut string `json:"left_out,omitempty"`
 
@@ -100,6 +107,7 @@ func (c course) make(ctx context.Context, o Options) (r *Reproduction, err error
 			return nil, err
 		}
 	}
+	r.claim()
 	if c.Questions {
 		err = errors.Join(err, r.answer(context.WithoutCancel(ctx)))
 	}

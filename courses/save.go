@@ -124,6 +124,24 @@ func (r *ReproducedRun) side(measured bool) results.Run {
 	return r.predicted
 }
 
+// summarized lists the runs of homework 5's summary, all of one host: the homework's in the
+// prediction, where GPipe usually has one that is never late, and this machine's otherwise.
+func summarized(measured bool) []string {
+	gpipe := "gpipe=2 late host"
+	if measured {
+		gpipe = "gpipe=2"
+	}
+	return []string{"ddp=1", "ddp=2", "model=2", "pipeline=2", gpipe}
+}
+
+// stats returns the file of CS1390's train.py, of all measured steps.
+func (r *ReproducedRun) stats(measured bool) (files.File, error) {
+	if measured {
+		return coursefile.Stats(r.side(true), r.measured.Steps...)
+	}
+	return coursefile.Stats(r.side(false))
+}
+
 // own lists the files that the course's own scripts would have saved of runs. They also say
 // what was shrunk.
 func (r *Reproduction) own(runs []*ReproducedRun, measured bool) (list []files.File, err error) {
@@ -133,29 +151,29 @@ func (r *Reproduction) own(runs []*ReproducedRun, measured bool) (list []files.F
 		switch {
 		case strings.Contains(run.Name, " "): // not a run of the assignment
 		case r.Course == "cs1390":
-			f, err := coursefile.Stats(side)
+			f, err := run.stats(measured)
 			if err != nil {
 				return nil, err
 			}
-			list = append(list, r.remarked("data/", f, side.Result))
+			list = append(list, remarked("data/", f, side.Result, run.Shrunk))
 		case strings.HasPrefix(run.Name, "ddp="):
 			for _, f := range coursefile.Epochs(side.Result) {
-				list = append(list, r.remarked("workdir/"+run.assigned.folder()+"/", f, side.Result))
+				list = append(list, remarked("workdir/"+run.assigned.folder()+"/", f, side.Result, run.Shrunk))
 			}
 		}
-		if r.Course == "hw4" && slices.Contains([]string{"ddp=1", "ddp=2", "model=2", "gpipe=2"}, run.Name) {
+		if r.Course == "hw4" && slices.Contains(summarized(measured), run.Name) {
 			results = append(results, side.Result)
 		}
 	}
 	if len(results) > 0 {
-		list = append(list, r.remarked("workdir/", coursefile.Summary(results...), results[0]))
+		list = append(list, remarked("workdir/", coursefile.Summary(results...), results[0], r.Shrunk))
 	}
 	return list, nil
 }
 
 // remarked puts a file of a JSON object into a folder, and adds the kind of its numbers and
 // what was shrunk.
-func (r *Reproduction) remarked(folder string, f files.File, of results.Result) files.File {
+func remarked(folder string, f files.File, of results.Result, shrunk []string) files.File {
 	return files.File{Path: folder + f.Path, Render: func(w io.Writer) error {
 		var text bytes.Buffer
 		if err := f.Render(&text); err != nil {
@@ -166,8 +184,8 @@ func (r *Reproduction) remarked(folder string, f files.File, of results.Result) 
 			return err
 		}
 		object["kind"] = of.Kind
-		if of.Kind == results.Measured && len(r.Shrunk) > 0 {
-			object["shrunk"] = r.Shrunk
+		if of.Kind == results.Measured && len(shrunk) > 0 {
+			object["shrunk"] = shrunk
 		}
 		return files.WriteJSON(w, object)
 	}}

@@ -34,7 +34,7 @@ func sayData(of func(string) *results.Result) string {
 		if r == nil {
 			continue
 		}
-		speedup := r.Throughput.Samples / one.Throughput.Samples
+		speedup := throughput(*r).Samples / throughput(*one).Samples
 		fmt.Fprintf(&b, " With %d devices it is %s for %.0f%s: %s, %.2f times as much, which is %.0f %% of ideal.",
 			r.Devices, units.FormatSeconds(r.StepTime), r.Throughput.Samples*r.StepTime, epoch(*r), rate(*r),
 			speedup, 100*speedup/float64(r.Devices))

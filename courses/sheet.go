@@ -24,6 +24,7 @@ func (r *Reproduction) WriteMarkdown(w io.Writer) error {
 	for _, t := range r.course.Tasks {
 		r.writeTask(&b, t)
 	}
+	r.claimsSection(&b)
 	r.writeRuns(&b)
 	r.writeCommands(&b)
 	_, err := io.WriteString(w, b.String())
@@ -113,7 +114,7 @@ func (r *Reproduction) names(is func(*ReproducedRun) bool) string {
 	return strings.Join(list, ", ")
 }
 
-func (r *ReproducedRun) disturbed() bool { return r.Measured.Disturbed }
+func (r *ReproducedRun) disturbed() bool { return r.Measured.Disturbed && !r.shared() }
 
 // writeTask answers a part of the assignment, with the figures that it asks for.
 func (r *Reproduction) writeTask(b *strings.Builder, t task) {

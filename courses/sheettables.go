@@ -85,12 +85,20 @@ func epochTime(r results.Result) string {
 	}
 }
 
+// throughput returns the rate of a result: over its epochs, if it knows them.
+func throughput(r results.Result) results.Throughput {
+	if r.Epochs != nil {
+		return r.Epochs.Throughput
+	}
+	return r.Throughput
+}
+
 // rate writes a throughput, in tokens if there are any.
 func rate(r results.Result) string {
-	if t := r.Throughput.Tokens; t > 0 {
+	if t := throughput(r).Tokens; t > 0 {
 		return units.FormatCount(int64(t)) + " tokens/s"
 	}
-	return fmt.Sprintf("%.3g samples/s", r.Throughput.Samples)
+	return fmt.Sprintf("%.3g samples/s", throughput(r).Samples)
 }
 
 // mean writes a time of the ranks, on average.

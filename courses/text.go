@@ -29,7 +29,11 @@ func (r *Reproduction) WriteText(w io.Writer) error {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%.1f %%\t%s%s\n", run.Name, units.FormatSeconds(p.StepTime), rate(p),
 			100*p.Bubble.Makespan, units.FormatBytes(p.PeakMemory()), r.measuredText(run))
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	r.writeClaims(w)
+	return nil
 }
 
 // measuredText writes the columns of a measured run.
@@ -41,6 +45,9 @@ func (r *Reproduction) measuredText(run *ReproducedRun) string {
 		return "\t\tnot measured: " + run.LeftOut + "\t"
 	default:
 		star := map[bool]string{true: " (disturbed)"}[m.Disturbed]
+		if run.shared() {
+			star = " (oversubscribed, disturbed)"
+		}
 		return fmt.Sprintf("\t%s\t%s ± %s\t%s%s", units.FormatSeconds(m.Predicted.StepTime),
 			units.FormatSeconds(m.StepTime), units.FormatSeconds(m.StepTimeStd),
 			units.FormatSignedPercent(m.StepTime/m.Predicted.StepTime-1), star)

@@ -6,7 +6,6 @@ import (
 	"math"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"psim"
@@ -47,7 +46,7 @@ func (m *measuring) trials(s size) (list []trial, err error) {
 			}
 			return 1
 		}
-		return cmp.Compare(m.expect(a, least), m.expect(b, least))
+		return cmp.Compare(m.expect(a, m.work(least)), m.expect(b, m.work(least)))
 	})
 	return list, nil
 }
@@ -93,8 +92,8 @@ func (r assignedRun) shrink(s size) (*configs.Config, error) {
 	}
 	if s.Divisor > 1 {
 		data, floor := int64(max(1, c.Parallel.Data)), int64(1)
-		if c.Schedule.Name != "ddp" { // a sample for each microbatch, and the same for model parallelism
-			floor = int64(max(4, c.Schedule.Microbatches))
+		if c.Schedule.Name != "ddp" { // samples for each microbatch, and as many for model parallelism
+			floor = int64(max(4, c.Schedule.Microbatches)) * s.microbatch()
 		}
 		sets = append(sets, fmt.Sprint("batch.global=", max(batch(c)/s.Divisor, floor)*data))
 		if c.Data.Samples > 0 {
@@ -104,30 +103,40 @@ func (r assignedRun) shrink(s size) (*configs.Config, error) {
 	return c.With(sets...)
 }
 
-// shrinks lists how trials of a size are smaller than the assignment's own.
-func (s size) shrinks(trials []trial) []string {
-	list := slices.Clone(s.Text)
-	batches := ""
-	for _, t := range trials {
-		all := math.Round(t.Predicted.Throughput.Samples * t.Predicted.StepTime)
-		now, was := batch(t.config), int64(all)/int64(t.Predicted.DataParallel)
-		part := fmt.Sprintf("%d instead of %d", now, was)
-		if now < was && t.Asked && !strings.Contains(batches, part) {
-			batches += ", of " + part
-		}
+// shrinks lists how a trial of a size is smaller than the assignment's own. Texts of a size that
+// replaces presets are of the runs that have one of these.
+func (s size) shrinks(t trial) (list []string) {
+	own, err := t.assigned.load()
+	if err == nil && (s.Presets == nil || s.Presets[own.Model.Preset] != "") {
+		list = slices.Clone(s.Text)
 	}
-	if s.Divisor > 1 && trials[0].config.Data.Samples > 0 {
-		list = append(list, fmt.Sprintf("epochs of %d samples instead of 5,000", s.samples()))
+	if s.Divisor > 1 && t.config.Data.Samples > 0 {
+		list = append(list, fmt.Sprintf("epochs of %s samples instead of 5,000", units.FormatCount(s.samples())))
 	}
-	if batches != "" {
-		list = append(list, "batches of "+batches[len(", of "):]+" samples")
+	all := math.Round(t.Predicted.Throughput.Samples * t.Predicted.StepTime)
+	if now, was := batch(t.config), int64(all)/int64(t.Predicted.DataParallel); now < was {
+		list = append(list, fmt.Sprintf("batches of %d instead of %d samples", now, was))
 	}
 	return list
 }
 
 // samples returns the samples of a shrunk epoch: four steps of one replica with 64 samples,
-// divided as batches are, and at least what a pipeline of eight microbatches takes.
-func (s size) samples() int64 { return max(8, 4*64/s.Divisor) }
+// divided as batches are, and at least what a pipeline of eight microbatches takes; or several
+// times as many.
+func (s size) samples() int64 { return max(1, s.times) * max(8*s.microbatch(), 4*64/s.Divisor) }
+
+// microbatch returns the samples that a microbatch has at least.
+func (s size) microbatch() int64 { return max(1, s.Microbatch) }
+
+// longest returns how many times longer an epoch may be that is at most as long as the
+// assignment's own.
+func (s size) longest() int64 {
+	if s.Divisor <= 1 {
+		return 1
+	}
+	s.times = 1
+	return 5000 / s.samples()
+}
 
 // batch returns the samples of a replica in a step.
 func batch(c *configs.Config) int64 { return c.Batch.Global / int64(max(1, c.Parallel.Data)) }

@@ -24,7 +24,12 @@ func epochLines(e *results.Epochs) (lines [][2]string) {
 	steps := units.Plural(int(e.Steps), "step")
 	text += fmt.Sprintf("; %s samples in %s of %d", units.FormatCount(e.Samples), steps, e.Batch)
 	if e.LastBatch != e.Batch {
-		text += fmt.Sprintf("; the last has %d left and is filled up", e.LastBatch)
+		text += fmt.Sprintf("; the last has %d left and ", e.LastBatch)
+		if e.LastTime > 0 {
+			text += "takes " + units.FormatSeconds(e.LastTime)
+		} else {
+			text += "is filled up"
+		}
 	}
 	lines = append(lines, [2]string{"epoch", text})
 	if e.Each == nil {
@@ -43,11 +48,13 @@ func epochLines(e *results.Epochs) (lines [][2]string) {
 		ranks = append(ranks[:most], "…")
 	}
 	byRank := [2]string{"epoch by rank", strings.Join(ranks, ", ")}
-	return append(lines, byRank, [2]string{"epoch's rate", epochRate(e)})
+	rate := deviatingRate(e.Throughput, *e.ThroughputStd) +
+		", summed over the replicas; ± is the deviation over the epochs, with n"
+	return append(lines, byRank, [2]string{"epoch's rate", rate})
 }
 
-// epochRate prints the throughput of measured epochs.
-func epochRate(e *results.Epochs) string {
+// deviatingRate prints the throughput of measured epochs with its deviation.
+func deviatingRate(rate, deviation results.Throughput) string {
 	var parts []string
 	add := func(mean, deviation float64, what string) {
 		if mean > 0 {
@@ -55,8 +62,7 @@ func epochRate(e *results.Epochs) string {
 			parts = append(parts, text)
 		}
 	}
-	add(e.Throughput.Samples, e.ThroughputStd.Samples, "samples/s")
-	add(e.Throughput.Tokens, e.ThroughputStd.Tokens, "tokens/s")
-	return strings.Join(parts, ", ") +
-		", summed over the replicas; ± is the deviation over the epochs, with n"
+	add(rate.Samples, deviation.Samples, "samples/s")
+	add(rate.Tokens, deviation.Tokens, "tokens/s")
+	return strings.Join(parts, ", ")
 }

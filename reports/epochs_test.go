@@ -90,7 +90,37 @@ func TestPredictedEpochs(t *testing.T) {
 		require.Equal(t, float64(e.Steps)*r.StepTime, e.Time)
 		require.InEpsilon(t, float64(number)*e.Time, e.Total, 1e-12)
 		require.Equal(t, r.Throughput, e.Throughput)
+		if e.LastBatch < in.Samples { // a last step of its own size
+			in.LastStep = time.Duration(rapid.IntRange(1, 1e6).Draw(t, "last"))
+			e := results.NewResult(results.Predicted, trace, graph.Summarize(trace), in).Epochs
+			require.Equal(t, in.LastStep.Seconds(), e.LastTime)
+			require.Equal(t, float64(e.Steps-1)*r.StepTime+e.LastTime, e.Time)
+			require.InEpsilon(t, float64(in.DataSet), e.Throughput.Samples*e.Time, 1e-12)
+		}
 	})
+}
+
+// The rate by clocks that do not wait has the mean and the deviation of the epochs.
+func TestUnwaitedEpochs(t *testing.T) {
+	r := result(run(t, "gpipe", 2, 2, unit()), nil)
+	traces := []*graph.Trace{endingAt(1, 2), endingAt(3, 2), endingAt(1, 4), endingAt(1, 4)}
+	rate := func(steps []*graph.Trace) results.Throughput {
+		return results.Throughput{Samples: 8 / float64(steps[0].End()), Tokens: 80 / float64(steps[0].End())}
+	}
+	r.Epochs = nil
+	r.MeasureUnwaited(traces, rate)
+	require.Nil(t, r.Epochs, "there are none")
+	r.MeasureEpochs(traces, 1, twoReplicas())
+	require.Nil(t, r.Epochs.Unwaited)
+	r.MeasureUnwaited(traces, rate)
+	e := r.Epochs
+	require.Equal(t, []results.Throughput{{Samples: 4, Tokens: 40}, {Samples: 2, Tokens: 20}}, []results.Throughput{*e.Each[0].Unwaited, *e.Each[1].Unwaited})
+	require.Equal(t, []results.Throughput{{Samples: 3, Tokens: 30}, {Samples: 1, Tokens: 10}}, []results.Throughput{*e.Unwaited, *e.UnwaitedStd})
+	tokens := 30.0
+	r.Measurement = &results.Measurement{UnwaitedTokens: &tokens}
+	var table bytes.Buffer
+	require.NoError(t, reports.WriteResult(&table, r))
+	require.Contains(t, table.String(), "30.0 tokens/s by clocks that do not wait for all ranks; of an epoch 3.00 ± 1.00 samples/s, 30.0 ± 10.0 tokens/s\n")
 }
 
 // A mean of epochs lies between them, and equal ones do not deviate.

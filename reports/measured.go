@@ -71,6 +71,9 @@ func unwaitedRate(r results.Result) string {
 	if text != "" {
 		text += " by clocks that do not wait for all ranks"
 	}
+	if e := r.Epochs; text != "" && e != nil && e.Unwaited != nil {
+		text += "; of an epoch " + deviatingRate(*e.Unwaited, *e.UnwaitedStd)
+	}
 	return text
 }
 

@@ -10,24 +10,32 @@ import (
 // Epochs are passes over a data set, predicted from the step or measured. Deviations are over
 // the epochs, divided by their number n, as numpy's std computes them.
 type Epochs struct {
-	Number int `json:"number"` // epochs that count
+	Number int `json:"number"` // epochs that count; 0 if a log has their mean and not their number
 	// Epochs that were trained before to warm up. They do not count in any other field.
 	Dropped int   `json:"dropped,omitempty"`
 	Samples int64 `json:"samples"`       // samples in the data set
 	Steps   int64 `json:"steps"`         // steps in an epoch
 	Batch   int64 `json:"batch_samples"` // samples in a step, over all replicas
-	// Samples that are left for the last step of an epoch. The step is filled up from the
-	// beginning of the data set, and takes as long as the others.
+	// Samples that are left for the last step of an epoch.
 	LastBatch int64 `json:"last_batch_samples"`
+	// Predicted time of the last step, if it is a step of the samples that are left. It is absent
+	// if as many are left as the others have, or if it is filled up from the beginning of the data
+	// set and takes as long as the others: psim exec does that, as do schedules that cannot run so
+	// few microbatches.
+	LastTime float64 `json:"last_step_time_s,omitempty"`
 	// The time of all steps of an epoch, without evaluation. For a measured result it is the
 	// mean over the epochs.
 	Time    float64 `json:"time_s"`
 	TimeStd float64 `json:"time_std_s,omitempty"` // deviation of the time
-	Total   float64 `json:"total_s"`              // time of all epochs that count
+	Total   float64 `json:"total_s"`              // time of all epochs that count; 0 if their number is not known
 	// Work over time. The throughput of a measured epoch is the sum over the replicas of the
 	// work of each over its own time; this is the mean over the epochs.
 	Throughput    Throughput  `json:"throughput"`
 	ThroughputStd *Throughput `json:"throughput_std,omitempty"` // its deviation; absent from a prediction
+	// The rate of an epoch by clocks that do not wait for all ranks, as the mean over the epochs.
+	// It is absent if it was not measured.
+	Unwaited    *Throughput `json:"unsynchronised_throughput,omitempty"`
+	UnwaitedStd *Throughput `json:"unsynchronised_throughput_std,omitempty"` // its deviation
 	// Time of every rank by itself; absent from a prediction.
 	Ranks []RankEpoch `json:"ranks,omitempty"`
 	Each  []Epoch     `json:"each,omitempty"` // the epochs in order; absent from a prediction
@@ -46,6 +54,8 @@ type Epoch struct {
 	Time       float64    `json:"time_s"`       // time of all its steps
 	RankTimes  []float64  `json:"rank_times_s"` // the same for every rank, until the end of its own last tasks
 	Throughput Throughput `json:"throughput"`   // sum over the replicas
+	// The rate by clocks that do not wait for all ranks; absent if it was not measured.
+	Unwaited *Throughput `json:"unsynchronised_throughput,omitempty"`
 }
 
 // predictEpochs adds the time of an epoch, if the size of the data set is known.
@@ -54,11 +64,34 @@ func (r *Result) predictEpochs(info Info) {
 		return
 	}
 	steps := (info.DataSet + info.Samples - 1) / info.Samples
-	r.Epochs = &Epochs{
+	e := &Epochs{
 		Samples: info.DataSet, Steps: steps, Batch: info.Samples, LastBatch: info.DataSet - (steps-1)*info.Samples,
 		Time: float64(steps) * (r.StepTime - r.Startup), Throughput: r.Throughput,
 	}
+	if info.LastStep > 0 {
+		e.LastTime = info.LastStep.Seconds()
+		e.Time = float64(steps-1)*(r.StepTime-r.Startup) + e.LastTime
+		e.Throughput.Samples = float64(info.DataSet) / e.Time
+		e.Throughput.Tokens = e.Throughput.Samples * float64(info.Tokens) / float64(info.Samples)
+	}
+	r.Epochs = e
 	r.RepeatEpochs(1)
+}
+
+// MeasureUnwaited adds the rates of the epochs by clocks that do not wait for all ranks, given
+// those of some steps.
+func (r *Result) MeasureUnwaited(traces []*graph.Trace, rate func(steps []*graph.Trace) Throughput) {
+	e := r.Epochs
+	if e == nil {
+		return
+	}
+	for i := range e.Each {
+		unwaited := rate(traces[i*int(e.Steps) : (i+1)*int(e.Steps)])
+		e.Each[i].Unwaited = &unwaited
+	}
+	e.Unwaited, e.UnwaitedStd = &Throughput{}, &Throughput{}
+	e.Unwaited.Samples, e.UnwaitedStd.Samples = e.mean(func(e Epoch) float64 { return e.Unwaited.Samples })
+	e.Unwaited.Tokens, e.UnwaitedStd.Tokens = e.mean(func(e Epoch) float64 { return e.Unwaited.Tokens })
 }
 
 // RepeatEpochs sets the number of predicted epochs.

@@ -12,6 +12,7 @@ package results
 import (
 	"math"
 	"slices"
+	"time"
 
 	"psim/schedules/graph"
 )
@@ -198,10 +199,13 @@ type Info struct {
 	Samples, Tokens              int64   // per step, over all replicas
 	Shards                       []int64 // the samples of each replica if they differ, else nil
 	DataSet                      int64   // samples of the data set; 0 if unknown
-	Work                         Work
-	Config                       map[string]any
-	Limits                       Limits
-	SequenceParallel             bool // tensor-parallel groups divide the sequence as well
+	// LastStep is the time of an epoch's last step by itself, if it is smaller than the others
+	// and not filled up; otherwise 0.
+	LastStep         time.Duration
+	Work             Work
+	Config           map[string]any
+	Limits           Limits
+	SequenceParallel bool // tensor-parallel groups divide the sequence as well
 	// Memory splits the peak of every rank into its parts. It is nil, or returns nil, if the
 	// parts are unknown.
 	Memory   func(*graph.Trace, graph.Summary) []MemoryBytes

@@ -48,8 +48,9 @@ func (Data) Settings() []setting.Setting {
 	return []setting.Setting{
 		{
 			Key: "samples", Example: "5000", Range: setting.Count(),
-			Text: "samples to train on: psim run gives the time of an epoch, psim exec trains on this number; if " +
-				"fewer are left than a step needs, it is filled up from the beginning",
+			Text: "samples to train on: psim run gives the time of an epoch, psim exec trains on this number. If " +
+				"fewer are left for the last step, psim run predicts a step of these, and psim exec fills it up " +
+				"from the beginning",
 			Unset: "all samples of the data; made-up samples are unlimited",
 		},
 	}

@@ -2,9 +2,12 @@ package coursefile_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -100,7 +103,8 @@ func TestEpochs(t *testing.T) {
 	list, err = coursefile.Load("testdata/homework4.txt")
 	require.NoError(t, err)
 	require.Equal(t, 5, list[1].Run.Result.Epochs.Number)
-	require.Nil(t, list[2].Run.Result.Epochs) // the command does not say how many
+	pipeline := list[2].Run.Result.Epochs // the command does not say how many
+	require.Equal(t, []float64{0, 36.4626, 0.0093}, []float64{float64(pipeline.Number), pipeline.Time, pipeline.TimeStd})
 }
 
 // The passes and the step of any pipeline are read back as they were written.
@@ -135,9 +139,10 @@ func TestRoundTripData(t *testing.T) {
 		require.InDelta(t, run.Result.Ranks[3].ExposedCommunication, back.Result.Ranks[3].ExposedCommunication, 1e-9)
 		require.Empty(t, back.Result.Warnings)
 	}
-	two := predict("gpt2-4090d-data-parallel").Result
+	require.Empty(t, coursefile.Epochs(predict("gpt2-4090d-data-parallel").Result), "its epochs are not known")
+	two, pipeline := predict("gpt2-4090d-data-parallel", "data.samples=5000").Result, predict("gpt2-4090d-pipeline", "data.samples=5000").Result
 	folder := t.TempDir()
-	for _, file := range append(coursefile.Epochs(two), coursefile.Summary(two, predict("gpt2-4090d-pipeline").Result)) {
+	for _, file := range append(coursefile.Epochs(two), coursefile.Summary(two, pipeline)) {
 		var data bytes.Buffer
 		require.NoError(t, file.Render(&data))
 		require.NoError(t, os.WriteFile(filepath.Join(folder, file.Path), data.Bytes(), 0o644))
@@ -146,11 +151,55 @@ func TestRoundTripData(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list, 3)
 	for _, f := range list {
-		if f.Run.Result.Schedule == "ddp" {
-			require.InDelta(t, two.StepTime, f.Run.Result.StepTime, 1e-8)
-		} else {
-			require.InDelta(t, 0.24, f.Run.Result.StepTime, 0.1)
+		wanted := two
+		if f.Run.Result.Schedule != "ddp" {
+			wanted = pipeline
 		}
+		e := f.Run.Result.Epochs
+		require.InDelta(t, wanted.Epochs.Time, e.Time, 1e-8)
+		require.InEpsilon(t, wanted.Epochs.Throughput.Tokens, e.Throughput.Tokens, 1e-9)
+		require.Equal(t, []int64{wanted.Epochs.Steps, wanted.Epochs.LastBatch}, []int64{e.Steps, e.LastBatch})
+	}
+}
+
+// The summary has the homework's own pipeline where the assignment asks for the pipeline, and
+// GPipe's under its own name.
+func TestSummary(t *testing.T) {
+	const epoch = "data.samples=5000"
+	model, own := predict("gpt2-4090d-model-parallel", epoch).Result, predict("gpt2-4090d-pipeline", epoch).Result
+	gpipe := predict("gpt2-4090d-pipeline", epoch, "schedule.name=gpipe", "schedule.whole_last=false", "machine.host.operation=0us").Result
+	var data bytes.Buffer
+	require.NoError(t, coursefile.Summary(model, own, gpipe).Render(&data))
+	var file struct {
+		Split struct {
+			Time  float64 `json:"speedup_time_reduction_x"`
+			GPipe struct {
+				Epoch float64 `json:"time_mean"`
+				Time  float64 `json:"speedup_time_reduction_x"`
+			} `json:"gpipe"`
+		} `json:"pipeline_parallel"`
+	}
+	require.NoError(t, json.Unmarshal(data.Bytes(), &file))
+	require.InDelta(t, model.Epochs.Time/own.Epochs.Time, file.Split.Time, 1e-12)
+	require.InDelta(t, model.Epochs.Time/gpipe.Epochs.Time, file.Split.GPipe.Time, 1e-12)
+	require.InDelta(t, gpipe.Epochs.Time, file.Split.GPipe.Epoch, 1e-12)
+}
+
+// Files have the fields that train.py saves, for the assignment's five batches.
+func TestStatsFields(t *testing.T) {
+	for _, name := range []string{"vgg16-cpu-ddp", "vgg16-cpu-model"} {
+		file, err := coursefile.Stats(predict(name))
+		require.NoError(t, err)
+		var data bytes.Buffer
+		require.NoError(t, file.Render(&data))
+		var own, course map[string]any
+		require.NoError(t, json.Unmarshal(data.Bytes(), &own))
+		text, err := os.ReadFile("testdata/cs1390/" + map[string]string{"vgg16-cpu-ddp": "stats_ddp4.json", "vgg16-cpu-model": "stats_model3.json"}[name])
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(text, &course))
+		require.ElementsMatch(t, slices.Collect(maps.Keys(course)), slices.Collect(maps.Keys(own)))
+		require.ElementsMatch(t, slices.Collect(maps.Keys(course["0"].(map[string]any))), slices.Collect(maps.Keys(own["0"].(map[string]any))))
+		require.Equal(t, []any{5., 1e-3, 1., 64.}, []any{own["num_batches"], own["learning_rate"], own["cores_per_worker"], own["batch_size"]})
 	}
 }
 

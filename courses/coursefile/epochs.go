@@ -29,15 +29,6 @@ type epoch struct {
 // steps returns how many steps an epoch of the homework has with a batch of all replicas.
 func steps(batch float64) float64 { return math.Ceil(pairs / math.Max(1, math.Round(batch))) }
 
-// epochsOf returns the epochs of a result, or an epoch of the homework that has its steps if
-// it has none.
-func epochsOf(r results.Result) results.Epochs {
-	if r.Epochs != nil {
-		return *r.Epochs
-	}
-	return results.Epochs{Number: 1, Time: r.StepTime * steps(samples(r)), Throughput: r.Throughput}
-}
-
 // validation returns the validation loss after an epoch that counts, or nil if it is not
 // known.
 func validation(r results.Result, index int) *float64 {
@@ -48,12 +39,15 @@ func validation(r results.Result, index int) *float64 {
 }
 
 // Epochs lists the files that homework 4's run_data_parallel.py would save for the epochs of
-// a result, one for each rank: rank0_results_epoch0.json. For a result without epochs it is
-// one epoch of 5000 pairs. The tokens per second are those of the rank by a clock that waits
-// for the device; the homework's clock does not.
+// a result, one for each rank: rank0_results_epoch0.json. Without epochs there are no files.
+// The tokens per second are those of the rank by a clock that waits for the device; the
+// homework's clock does not.
 func Epochs(r results.Result) []files.File {
+	if r.Epochs == nil {
+		return nil
+	}
 	var list []files.File
-	e, ranks := epochsOf(r), float64(len(r.Ranks))
+	e, ranks := *r.Epochs, float64(len(r.Ranks))
 	each := e.Each
 	if len(each) == 0 {
 		each = []results.Epoch{{Time: e.Time, Throughput: e.Throughput}}

@@ -28,32 +28,66 @@ func ExampleStats() {
 	// {
 	//   "0": {
 	//     "rank": 0,
-	//     "total_time": 6,
+	//     "total_time": 30,
 	//     "batches_times": [
 	//       0,
 	//       1,
 	//       4,
-	//       6
+	//       6,
+	//       6,
+	//       7,
+	//       10,
+	//       12,
+	//       12,
+	//       13,
+	//       16,
+	//       18,
+	//       18,
+	//       19,
+	//       22,
+	//       24,
+	//       24,
+	//       25,
+	//       28,
+	//       30
 	//     ]
 	//   },
 	//   "1": {
 	//     "rank": 1,
-	//     "total_time": 6,
+	//     "total_time": 30,
 	//     "batches_times": [
 	//       1,
 	//       2,
 	//       2,
-	//       4
+	//       4,
+	//       7,
+	//       8,
+	//       8,
+	//       10,
+	//       13,
+	//       14,
+	//       14,
+	//       16,
+	//       19,
+	//       20,
+	//       20,
+	//       22,
+	//       25,
+	//       26,
+	//       26,
+	//       28
 	//     ]
 	//   },
-	//   "num_batches": 1,
+	//   "cores_per_worker": 1,
+	//   "learning_rate": 0.001,
+	//   "num_batches": 5,
 	//   "num_workers": 2
 	// }
 }
 
 // The times of an epoch of homework 4, as its ranks would save them.
 func ExampleEpochs() {
-	for _, file := range coursefile.Epochs(predict("gpt2-4090d-data-parallel").Result) {
+	for _, file := range coursefile.Epochs(predict("gpt2-4090d-data-parallel", "data.samples=5000").Result) {
 		fmt.Println(file.Path)
 	}
 	// Output:
@@ -63,7 +97,7 @@ func ExampleEpochs() {
 
 // Homework 5's summary of two runs.
 func ExampleSummary() {
-	one, two := predict("gpt2-4090d-single"), predict("gpt2-4090d-data-parallel")
+	one, two := predict("gpt2-4090d-single", "data.samples=5000"), predict("gpt2-4090d-data-parallel", "data.samples=5000")
 	fmt.Println(coursefile.Summary(one.Result, two.Result).Path)
 	// Output: performance_summary.json
 }

@@ -103,6 +103,9 @@ func (h homework) setRates(r *results.Result) {
 	epoch := r.StepTime * h.steps
 	assumed := fmt.Sprintf("it has the times of epochs, which are assumed to have %g steps: %d pairs in batches of %g",
 		h.steps, pairs, h.batch)
+	if last := h.lastBatch(); last < h.batch {
+		assumed += fmt.Sprintf(", and a last one of %g; the time of a step is their mean", last)
+	}
 	r.Warnings = append([]string{assumed}, h.warnings...)
 	if epoch <= 0 {
 		return
@@ -117,20 +120,23 @@ func (h homework) setRates(r *results.Result) {
 	r.TokensPerDevice = r.Throughput.Tokens / float64(r.Devices)
 }
 
+// lastBatch returns the pairs that are left for the last step of an epoch.
+func (h homework) lastBatch() float64 { return max(0, pairs-(h.steps-1)*h.batch) }
+
 // rateOf divides the work of an epoch by its time.
 func rateOf(seconds float64) results.Throughput {
 	return results.Throughput{Samples: pairs / seconds, Tokens: pairs * pairTokens / seconds}
 }
 
-// setEpochs adds the epochs, if their number is known.
+// setEpochs adds the epochs. Their number may be unknown.
 func (h homework) setEpochs(r *results.Result) {
-	if h.number == 0 || r.StepTime <= 0 {
+	if r.StepTime <= 0 {
 		return
 	}
 	x := h.slowest()
 	e := results.Epochs{
 		Number: h.number, Dropped: h.dropped, Samples: pairs, Steps: int64(h.steps),
-		Batch: int64(h.batch), LastBatch: int64(max(0, pairs-(h.steps-1)*h.batch)),
+		Batch: int64(h.batch), LastBatch: int64(h.lastBatch()),
 		Time: x.Time, TimeStd: x.TimeStd, Total: float64(h.number) * x.Time,
 		Throughput: rateOf(x.Time), Ranks: h.ranks,
 	}

@@ -203,9 +203,11 @@ func (s stats) splitRun(m modes.Mode, workers []worker) (results.Run, error) {
 }
 
 // durations returns how long the batches take: each until the next, which starts after the
-// update.
+// update. The last ends with its update, which has no times, when the total time is over, but it
+// takes no longer than the longest of the others.
 func (s stats) durations(workers []worker, times [][][]float64) ([]time.Duration, error) {
 	list := make([]time.Duration, s.Batches)
+	first, _ := extent(times[0])
 	for b, batch := range times {
 		start, end := extent(batch)
 		if b+1 < s.Batches {
@@ -213,13 +215,17 @@ func (s stats) durations(workers []worker, times [][][]float64) ([]time.Duration
 				return nil, fmt.Errorf("batches_times: batch %d does not start after batch %d; "+
 					"there must be the times of one batch after the other", b+1, b)
 			}
+			list[b] = seconds(end - start)
+			continue
 		}
-		if s.Batches == 1 {
-			for _, w := range workers {
-				end = max(end, start+known(w.Total)) // with the update, which has no times
-			}
+		whole := end
+		for _, w := range workers {
+			whole = max(whole, first+known(w.Total))
 		}
-		list[b] = seconds(end - start)
+		list[b] = seconds(whole - start)
+		if b > 0 {
+			list[b] = max(seconds(end-start), min(list[b], slices.Max(list[:b])))
+		}
 	}
 	return list, nil
 }

@@ -45,33 +45,67 @@ func modeOf(r results.Result) modes.Mode {
 	return named("pipeline")
 }
 
-// Stats returns the file that CS1390's train.py would save for a run, predicted or
-// measured: stats_ddp4.json, with one batch, whose times are the means of a measured run's
-// steps. Communication is what no work hides, because the course's code waits for it. The
-// learning rate and the cores of a worker are left out.
-func Stats(run results.Run) (files.File, error) {
+// The assignment's own settings, which train.py has as defaults and saves.
+const (
+	batches        = 5
+	learningRate   = 1e-3
+	coresPerWorker = 1
+)
+
+// Stats returns the file that CS1390's train.py would save for a run, predicted or measured:
+// stats_ddp4.json. Given the traces of several steps it has a batch for each, and of a
+// prediction the assignment's five, which are equal. Parts of a data-parallel step are means
+// over the batches, and total_time is the sum, as the course's plot.py takes it. Communication
+// is what no work hides, because the course's code waits for it.
+func Stats(run results.Run, steps ...*graph.Trace) (files.File, error) {
 	r := run.Result
 	m := modeOf(r)
 	file := files.File{Path: fmt.Sprintf("stats_%s%d.json", m.Name, len(r.Ranks))}
-	if !m.Data && run.Trace == nil {
-		return file, fmt.Errorf("%s: needs the trace of the run, for the times of its forwards and backwards",
-			file.Path)
+	if run.Trace == nil {
+		return file, fmt.Errorf("%s: needs the trace of the run, for the times of its batches", file.Path)
 	}
-	object := map[string]any{"num_workers": len(r.Ranks), "num_batches": 1}
+	if len(steps) == 0 {
+		steps = slices.Repeat([]*graph.Trace{run.Trace}, batches)
+	}
+	object := map[string]any{
+		"num_workers": len(r.Ranks), "num_batches": len(steps),
+		"learning_rate": learningRate, "cores_per_worker": max(coresPerWorker, cores(r)),
+	}
 	if batch := math.Round(samples(r) / float64(max(1, r.DataParallel))); batch > 0 {
 		object["batch_size"] = batch
 	}
+	total := r.StepTime * float64(len(steps))
 	for i, rank := range r.Ranks {
-		w := worker{Rank: i, Total: &r.StepTime}
+		w := worker{Rank: i, Total: &total}
 		if m.Data {
 			w.Computation, w.Communication, w.Optimizer = &rank.Compute, &rank.ExposedCommunication, &rank.Optimizer
 		} else {
-			w.Times = batchTimes(run.Trace, int32(i))
+			w.Times = stepTimes(steps, int32(i))
 		}
 		object[strconv.Itoa(i)] = w
 	}
 	file.Render = func(w io.Writer) error { return files.WriteJSON(w, object) }
 	return file, nil
+}
+
+// cores returns the cores of a worker, 0 if it does not say.
+func cores(r results.Result) int {
+	if r.Measurement == nil {
+		return 0
+	}
+	return r.CoresPerWorker
+}
+
+// stepTimes lists the times of a rank in steps that follow each other.
+func stepTimes(steps []*graph.Trace, rank int32) (times []float64) {
+	from := 0.0
+	for _, t := range steps {
+		for _, at := range batchTimes(t, rank) {
+			times = append(times, from+at)
+		}
+		from += (t.End() - t.Startup()).Seconds()
+	}
+	return times
 }
 
 // samples returns the samples of a step, over all replicas.

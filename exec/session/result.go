@@ -19,7 +19,7 @@ func (r *Trial) summarize(m *measure.Findings, o Options) {
 	}
 	predicted := r.simulation.Result(info)
 	r.Result, r.Measured = results.NewMeasured(m.Traces, info)
-	r.Result.Predicted = &predicted
+	r.Result.Predicted, r.Steps = &predicted, m.Traces
 	if o.Shards {
 		r.Result.Shards = results.NewReplicaSamples(m.Shards)
 	}
@@ -39,6 +39,11 @@ func (r *Trial) summarize(m *measure.Findings, o Options) {
 	if o.UnwaitedRates {
 		tokens, samples := unwaitedRates(m.Traces, r.Experiment.Tokens, r.Experiment.Samples)
 		measurement.UnwaitedTokens, measurement.UnwaitedSamples = tokens, samples
+		r.Result.MeasureUnwaited(m.Traces, func(steps []*graph.Trace) results.Throughput {
+			tokens, samples := unwaitedRates(steps, r.Experiment.Tokens, r.Experiment.Samples)
+			m := results.Measurement{UnwaitedTokens: tokens, UnwaitedSamples: samples}
+			return m.UnwaitedRate()
+		})
 	}
 	r.warn(o.Measure.Devices.Unpinned())
 }

@@ -154,8 +154,12 @@ func (s *Session) WriteText(w io.Writer) error {
 func (s *Session) writeRemarks(w io.Writer) {
 	for _, r := range s.Runs {
 		if tokens := r.Result.UnwaitedTokens; tokens != nil {
-			fmt.Fprintf(w, "%s: %.0f tokens/s by a clock that does not wait for devices, %.0f by one that waits\n",
-				r.Experiment.Graph.Name, *tokens, r.Result.Throughput.Tokens)
+			perEpoch := ""
+			if e := r.Result.Epochs; e != nil && e.Unwaited != nil {
+				perEpoch = fmt.Sprintf(" (of an epoch %.0f ± %.0f)", e.Unwaited.Tokens, e.UnwaitedStd.Tokens)
+			}
+			fmt.Fprintf(w, "%s: %.0f tokens/s%s by a clock that does not wait for devices, %.0f by one that waits\n",
+				r.Experiment.Graph.Name, *tokens, perEpoch, r.Result.Throughput.Tokens)
 		}
 		if n := r.Result.RunsMade; n > 1 {
 			fmt.Fprintf(w, "%s: the least disturbed of %d runs\n", r.Experiment.Graph.Name, n)

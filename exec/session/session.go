@@ -67,6 +67,8 @@ type Trial struct {
 	// Predicted and Measured are the traces of a step; of the measured steps, the one with the
 	// median time.
 	Predicted, Measured *graph.Trace
+	// Steps are the traces of all measured steps, in order.
+	Steps []*graph.Trace
 	// Result is the measured result, with the prediction in it.
 	Result results.Result
 	// Verdict says whether the checks passed; nil if nothing was checked.

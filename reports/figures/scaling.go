@@ -13,7 +13,7 @@ import (
 // step; for measured results that is the mean over their steps.
 func stepTime(r Request) (Picture, error) {
 	what, label, over, of := "step time", "time of a step", "", timeOf
-	if !slices.ContainsFunc(r.Items, func(i Item) bool { return i.Run.Result.Epochs == nil }) {
+	if !anyLacksEpochs(r.Items) {
 		what, label, over, of = "time of an epoch", "time of an epoch", "epochs", epochOf
 	}
 	b, err := newBars(what, r, seconds(label), func(i *Item) (value, error) { return of(i.Run.Result), nil })
@@ -35,28 +35,54 @@ func timeOf(r results.Result) value {
 // epochOf returns the time of an epoch and its deviation.
 func epochOf(r results.Result) value { return value{r.Epochs.Time, r.Epochs.TimeStd} }
 
-// rate returns the unit of throughput that all results have, tokens or else samples, and a
-// function that finds it.
-func rate(items []Item) (unit string, of valueOf) {
-	unit = "tokens"
+// anyLacksEpochs reports whether a result does not know the time of an epoch.
+func anyLacksEpochs(items []Item) bool {
+	return slices.ContainsFunc(items, func(i Item) bool { return i.Run.Result.Epochs == nil })
+}
+
+// A rate is the throughput that all results have, in tokens or else in samples: over epochs if
+// all results know them, and otherwise over the steps.
+type rate struct{ unit, over string }
+
+func rateOf(items []Item) rate {
+	r := rate{unit: "tokens"}
 	for _, i := range items {
 		if i.Run.Result.Throughput.Tokens == 0 {
-			unit = "samples"
+			r.unit = "samples"
 		}
 	}
-	return unit, func(i *Item) (value, error) {
-		t := i.Run.Result.Throughput
-		mean := map[string]float64{"tokens": t.Tokens, "samples": t.Samples}[unit]
-		if mean == 0 {
-			return value{}, fmt.Errorf("%s: has no throughput, because no samples pass through it; "+
-				"a [model] and a [batch] make them", i.named())
-		}
-		step := timeOf(i.Run.Result)
-		if step.mean == 0 {
-			return value{mean: mean}, nil
-		}
-		return value{mean, mean * step.deviation / step.mean}, nil
+	if !anyLacksEpochs(items) {
+		r.over = "epochs"
 	}
+	return r
+}
+
+// pick returns the number of a throughput in the unit.
+func (r rate) pick(t results.Throughput) float64 {
+	if r.unit == "tokens" {
+		return t.Tokens
+	}
+	return t.Samples
+}
+
+// of finds the rate of a result and its deviation.
+func (r rate) of(i *Item) (value, error) {
+	mean, time := r.pick(i.Run.Result.Throughput), timeOf(i.Run.Result)
+	if r.over == "epochs" {
+		e := i.Run.Result.Epochs
+		mean, time = r.pick(e.Throughput), epochOf(i.Run.Result)
+		if e.ThroughputStd != nil {
+			return value{mean, r.pick(*e.ThroughputStd)}, nil
+		}
+	}
+	switch {
+	case mean == 0:
+		return value{}, fmt.Errorf("%s: has no throughput, because no samples pass through it; "+
+			"a [model] and a [batch] make them", i.named())
+	case time.mean == 0:
+		return value{mean: mean}, nil
+	}
+	return value{mean, mean * time.deviation / time.mean}, nil
 }
 
 // named returns the name of an item for errors: its path if it has one.
@@ -70,11 +96,12 @@ func (i *Item) named() string {
 // throughput draws samples or tokens per second, and the ideal: as many as there would be
 // if every device added as much as the first.
 func throughput(r Request) (Picture, error) {
-	unit, of := rate(r.Items)
-	b, err := newBars("throughput", r, numbers(unit+" per second", "", 1), of)
+	rate := rateOf(r.Items)
+	b, err := newBars("throughput", r, numbers(rate.unit+" per second", "", 1), rate.of)
 	if err != nil {
 		return nil, err
 	}
+	b.over = rate.over
 	base := fewest(b.groups)
 	b.lineText = "ideal: in proportion to the devices"
 	b.line = func(i *Item) (float64, bool) {
@@ -114,11 +141,12 @@ func fewest(groups []group) map[string]base {
 // efficiency draws the throughput per device as a fraction of the throughput per device
 // with the fewest devices.
 func efficiency(r Request) (Picture, error) {
-	_, of := rate(r.Items)
-	b, err := newBars("efficiency", r, numbers("throughput per device", "%", 100), of)
+	rate := rateOf(r.Items)
+	b, err := newBars("efficiency", r, numbers("throughput per device", "%", 100), rate.of)
 	if err != nil {
 		return nil, err
 	}
+	b.over = rate.over
 	bases, several := fewest(b.groups), false
 	shares := map[*Item]value{}
 	for i, v := range b.values {

@@ -36,7 +36,8 @@ With --epochs N it trains N whole epochs, after one that warms up and is not cou
 is filled up to a whole one. The result then has the time of an epoch, also by rank, and
 the rate, each ± its standard deviation over the epochs (of the population, as numpy's
 std). The rate of an epoch is the sum over the replicas of the samples that each has
-trained, divided by its own time.
+trained, divided by its own time. --course-rates adds the rate of an epoch by the clock
+of the courses, ± its deviation.
 
 --validation N holds out N samples that no replica trains on: of CIFAR-10 the first of
 test_batch.bin, of pairs the last lines that are read, of synthetic data additional

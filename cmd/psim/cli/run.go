@@ -57,9 +57,10 @@ another schedule. Changes without effect are left out. With --csv the parts of t
 replace the ranks.
 
 With data.samples, the size of the data set, it also predicts the time of an epoch, one
-pass over all samples. The last step, for which fewer samples may be left, is filled up
-and takes as long as the others. --epochs N adds up N epochs. --shards adds which samples
-every replica trains on; with --csv they replace the ranks.
+pass over all samples. If fewer samples are left for the last step, it is a step of these,
+in microbatches of the same size; where a schedule cannot run so few, it is filled up.
+--epochs N adds up N epochs. --shards adds which samples every replica trains on; with
+--csv they replace the ranks.
 
 With schedule.name = "auto" psim searches for the order of F, I and W: the one with
 the shortest span, then makespan, under the memory of a rank. --exact also calls
