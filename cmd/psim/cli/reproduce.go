@@ -39,8 +39,9 @@ numbers of steps that end within --budget: first all runs of the assignment, and
 then the others as far as time allows. The figures then show the measured runs, each
 next to its own prediction, and name what was shrunk; the folder predicted
 has those of the other runs. If there are more workers than cores, they share the cores,
-and the figures say so. --full measures in the assignment's own sizes, which takes hours
-on a few cores.
+and such runs are marked as oversubscribed and disturbed. For hw4 psim then says which
+of the assignment's claims hold on this machine, and which cannot be seen on it. --full
+measures in the assignment's own sizes, which takes hours on a few cores.
 
 An interrupt ends it; the measurements until then are kept.`
 
