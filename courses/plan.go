@@ -9,8 +9,8 @@ import (
 )
 
 // choose finds the largest size in which everything that is asked for should end within the
-// budget, and returns its trials. A size that may fit is tried by a few steps of the first run,
-// because psim's own rates are those of another machine.
+// budget, and returns its trials. A size that may fit is tried by a few steps of a run, because
+// psim's own rates are those of another machine.
 func (m *measuring) choose(ctx context.Context) (trials []trial, err error) {
 	sizes, err := m.probe(ctx)
 	if err != nil {
@@ -28,7 +28,7 @@ func (m *measuring) choose(ctx context.Context) (trials []trial, err error) {
 		if !last && !m.fits(trials) {
 			continue
 		}
-		ended, err := m.try(ctx, trials[0])
+		ended, err := m.try(ctx, busiest(trials))
 		if err != nil {
 			return nil, err
 		}
@@ -39,8 +39,19 @@ func (m *measuring) choose(ctx context.Context) (trials []trial, err error) {
 	return nil, nil
 }
 
-// probe measures the first run in a small size, to find how fast the machine is, and returns
-// the sizes that are possible: only the smallest if that did not end soon.
+// busiest returns the trial of most workers that have a core each: they slow each other down as
+// those of the others do.
+func busiest(trials []trial) trial {
+	best := trials[0]
+	for _, t := range trials {
+		if t.Asked && !t.shared() && t.Predicted.Devices > best.Predicted.Devices {
+			best = t
+		}
+	}
+	return best
+}
+
+// probe tries a small size, to find how fast the machine is, and returns the sizes that are possible: only the smallest if that did not end soon.
 func (m *measuring) probe(ctx context.Context) ([]size, error) {
 	sizes := m.course.Sizes
 	if m.Full {
@@ -53,7 +64,7 @@ func (m *measuring) probe(ctx context.Context) ([]size, error) {
 	if err != nil {
 		return nil, err
 	}
-	ended, err := m.try(ctx, trials[0])
+	ended, err := m.try(ctx, busiest(trials))
 	if !ended {
 		sizes = sizes[len(sizes)-1:]
 	}
@@ -92,26 +103,37 @@ func (m *measuring) grow(s size, trials []trial) ([]trial, error) {
 	return trials, err
 }
 
-// most returns how many epochs or steps, and how many times longer epochs, take the most of the
-// time that may be planned.
+// most returns how many epochs or steps, and how many times longer epochs, take nearly the most of
+// the time that may be planned: as many as the assignment has, if possible.
 func (m *measuring) most(trials []trial, longest int64) (count int, times int64) {
-	best, spare := time.Duration(0), m.spare()
-	count, times = least, 1
-	for k := int64(1); k <= longest; k++ {
-		longer := slices.Clone(trials)
-		for i := range longer {
-			longer[i].each *= int(k)
-		}
-		if m.asked(longer, least) > spare {
-			break
-		}
-		for n := least; n <= m.course.Count; n++ {
-			if d := m.asked(longer, n); d <= spare && d > best {
-				best, times, count = d, k, n
+	spare := m.spare()
+	most := m.course.Count - least + 1
+	longer, planned := make([]int64, most), make([]time.Duration, most)
+	for i := range most {
+		for k := int64(1); k <= longest; k++ {
+			d := m.asked(lengthened(trials, int(k)), least+i)
+			if d > spare {
+				break
 			}
+			longer[i], planned[i] = k, d
+		}
+	}
+	count, times = least, 1
+	for i, d := range planned {
+		if d > 0 && d >= slices.Max(planned)*19/20 {
+			count, times = least+i, longer[i]
 		}
 	}
 	return count, times
+}
+
+// lengthened makes the epochs of trials several times as long.
+func lengthened(trials []trial, times int) []trial {
+	list := slices.Clone(trials)
+	for i := range list {
+		list[i].each *= times
+	}
+	return list
 }
 
 // note says how trials are smaller than the assignment's own.

@@ -22,8 +22,8 @@ type trial struct {
 	serial time.Duration // of a step whose tasks run one by one
 }
 
-// trials prepares all runs at a size: the first, by which the others are judged, then the
-// others that the assignment asks for, and then the rest, the quickest first.
+// trials prepares all runs at a size: the first, then the others that the assignment asks for,
+// and then the rest, the quickest first.
 func (m *measuring) trials(s size) (list []trial, err error) {
 	for _, run := range m.Runs {
 		t := trial{ReproducedRun: run}
@@ -40,15 +40,24 @@ func (m *measuring) trials(s size) (list []trial, err error) {
 		list = append(list, t)
 	}
 	slices.SortStableFunc(list[1:], func(a, b trial) int {
-		if a.Asked != b.Asked {
-			if a.Asked {
-				return -1
-			}
-			return 1
+		if c := cmp.Compare(a.rank(), b.rank()); c != 0 {
+			return c
 		}
 		return cmp.Compare(m.expect(a, m.work(least)), m.expect(b, m.work(least)))
 	})
 	return list, nil
+}
+
+// rank orders trials: those that are asked for come first, and of these those with cores of their
+// own, which show more.
+func (t trial) rank() int {
+	switch {
+	case !t.Asked:
+		return 2
+	case t.shared():
+		return 1
+	}
+	return 0
 }
 
 // expect predicts the step on this machine, as if it had the rates of psim's own.
