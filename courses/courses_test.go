@@ -153,6 +153,14 @@ func TestFigures(t *testing.T) {
 			if c.Questions {
 				require.NotEmpty(t, c.plot(f, ""), f.Path)
 			}
+		run := func(name string) bool {
+			return slices.ContainsFunc(c.Runs, func(e assignedRun) bool { return e.Name == name })
+		}
+		for _, claim := range c.Claims {
+			require.True(t, run(claim.Faster) && run(claim.Slower), claim.Says)
+		}
+		for _, e := range c.Runs {
+			require.True(t, e.Same == "" || run(e.Same), e.Name)
 		}
 		for _, task := range c.Tasks {
 			for _, path := range task.Figures {

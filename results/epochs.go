@@ -79,15 +79,23 @@ func (r *Result) predictEpochs(info Info) {
 }
 
 // MeasureUnwaited adds the rates of the epochs by clocks that do not wait for all ranks, given
-// those of some steps.
+// that of some steps.
 func (r *Result) MeasureUnwaited(traces []*graph.Trace, rate func(steps []*graph.Trace) Throughput) {
-	e := r.Epochs
-	if e == nil {
+	if r.Epochs == nil {
 		return
 	}
+	steps := int(r.Epochs.Steps)
+	var rates []Throughput
+	for i := range r.Epochs.Each {
+		rates = append(rates, rate(traces[i*steps:(i+1)*steps]))
+	}
+	r.Epochs.SetUnwaited(rates)
+}
+
+// SetUnwaited sets the rates of the epochs by clocks that do not wait for all ranks.
+func (e *Epochs) SetUnwaited(rates []Throughput) {
 	for i := range e.Each {
-		unwaited := rate(traces[i*int(e.Steps) : (i+1)*int(e.Steps)])
-		e.Each[i].Unwaited = &unwaited
+		e.Each[i].Unwaited = &rates[i]
 	}
 	e.Unwaited, e.UnwaitedStd = &Throughput{}, &Throughput{}
 	e.Unwaited.Samples, e.UnwaitedStd.Samples = e.mean(func(e Epoch) float64 { return e.Unwaited.Samples })

@@ -93,6 +93,8 @@ func TestEpochs(t *testing.T) {
 	e := run.Result.Epochs
 	require.Equal(t, []results.RankEpoch{{Rank: 0, Time: 8.0876}, {Rank: 1, Time: 7.562}}, e.Ranks)
 	require.EqualValues(t, []int64{5000, 40, 128, 8}, []int64{e.Samples, e.Steps, e.Batch, e.LastBatch})
+	require.InDelta(t, *run.Result.UnwaitedTokens, e.Unwaited.Tokens, 1e-6)
+	require.Zero(t, e.UnwaitedStd.Tokens, "of a single epoch")
 	run, err = coursefile.LoadRun("testdata/pipeline_parallel.log")
 	require.NoError(t, err)
 	require.EqualValues(t, []int64{1, 1, 157}, []int64{int64(run.Result.Epochs.Number), int64(run.Result.Epochs.Dropped), run.Result.Epochs.Steps})

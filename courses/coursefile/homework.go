@@ -26,6 +26,7 @@ type homework struct {
 	ranks    []results.RankEpoch
 	epochs   [][]float64    // times of every epoch by rank; nil if only the means are known
 	tokens   float64        // per second as printed, over all ranks
+	printed  []float64      // the same of every epoch
 	losses   results.Losses // of validation, after every epoch; nil if one is not known
 	warnings []string
 }
@@ -145,6 +146,14 @@ func (h homework) setEpochs(r *results.Result) {
 		e.Each = append(e.Each, results.Epoch{Time: slowest, RankTimes: times, Throughput: rateOf(slowest)})
 	}
 	r.Epochs = &e
+	if r.UnwaitedTokens == nil || h.printed == nil {
+		return
+	}
+	unwaited := make([]results.Throughput, len(h.printed))
+	for i, tokens := range h.printed {
+		unwaited[i] = results.Throughput{Samples: tokens / pairTokens, Tokens: tokens}
+	}
+	e.SetUnwaited(unwaited)
 }
 
 // An epochLine is an epoch of a rank, in a file or a line of a log.
@@ -183,12 +192,13 @@ func (h *homework) take(lines []epochLine) error {
 	}
 	n := float64(len(at))
 	for _, index := range slices.Sorted(maps.Keys(at)) {
-		times := make([]float64, ranks)
+		times, printed := make([]float64, ranks), 0.0
 		for rank := range times {
 			times[rank] = at[index][rank].seconds
-			h.tokens += at[index][rank].tokens / n
+			printed += at[index][rank].tokens
 		}
-		h.epochs = append(h.epochs, times)
+		h.tokens += printed / n
+		h.epochs, h.printed = append(h.epochs, times), append(h.printed, printed)
 	}
 	h.number = len(h.epochs)
 	h.meanRanks(ranks)

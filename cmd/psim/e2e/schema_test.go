@@ -83,6 +83,7 @@ func TestOutputFollowsSchema(t *testing.T) {
 		"psim run auto --json --set schedule.stages=2 --set schedule.microbatches=4",
 		"psim run gpipe --json --set schedule.name=pipedream --set model.tied=false",
 		"psim exec exec --json --gpus 2 --steps 2 --warmup 1 --repeats 1 --check weights,loss --course-rates --set model.layers=2 --set model.hidden=32",
+		"psim exec exec --json --gpus 2 --epochs 2 --repeats 1 --course-rates --set schedule.name=ddp --set data.samples=70 --set model.layers=2 --set model.hidden=32",
 		"psim exec --json --gpus 2 --out -" + tiny + untimed,
 	} {
 		t.Run(line, func(t *testing.T) {
