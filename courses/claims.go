@@ -80,7 +80,7 @@ type measuredRate struct {
 
 // rateOf returns the rate of a measured result: of its epochs, or else of its steps.
 func rateOf(r results.Result) measuredRate {
-	if e := r.Epochs; e != nil && e.ThroughputStd != nil {
+	if e := r.Epochs; e != nil && e.ThroughputStd != nil && e.Number > 1 {
 		return measuredRate{e.Throughput.Samples, e.ThroughputStd.Samples, e.Number}
 	}
 	mean := r.Throughput.Samples
@@ -110,6 +110,6 @@ func (r *Reproduction) claimsSection(b *strings.Builder) {
 		r.spent())
 	for _, c := range r.Claims {
 		says := strings.ToUpper(c.Says[:1]) + c.Says[1:]
-		fmt.Fprintf(b, "- %s: **%s**. %s.\n", says, c.Verdict, strings.ToUpper(c.Why[:1])+c.Why[1:])
+		fmt.Fprintf(b, "- %s: **%s**; %s.\n", says, c.Verdict, c.Why)
 	}
 }

@@ -74,7 +74,7 @@ func (m *measuring) run(ctx context.Context, trials []trial) error {
 	for count > least && m.Budget > 0 && all() > m.left()*19/20 {
 		count--
 	}
-	if need := m.expect(t, m.work(min(count, least))); m.Budget > 0 && need > m.left() {
+	if need := m.expect(t, m.work(1)); m.Budget > 0 && need > m.left() {
 		t.LeftOut = fmt.Sprintf("takes about %s, and of the budget of %s there were %s left",
 			round(need), short(m.Budget), m.left().Truncate(100*time.Millisecond))
 	} else if err := m.once(ctx, t, m.work(count), m.asked(trials, count)); err != nil && t.measured == nil {
