@@ -51,7 +51,8 @@ func busiest(trials []trial) trial {
 	return best
 }
 
-// probe tries a small size, to find how fast the machine is, and returns the sizes that are possible: only the smallest if that did not end soon.
+// probe tries a small size, to find how fast the machine is, and returns the sizes that are
+// possible: only the smallest if that did not end soon.
 func (m *measuring) probe(ctx context.Context) ([]size, error) {
 	sizes := m.course.Sizes
 	if m.Full {
