@@ -100,11 +100,15 @@ course-lines: ## every line of the courses' assignments: run its command, check 
 	sed -i.old '/^| line | asks/,$$d' docs/courses.md && $(GO) run ./courses/lines -table >> docs/courses.md && rm docs/courses.md.old
 BUDGET ?= 3m
 RUNS ?= 3
-claims: ## measure homework 4 RUNS times in BUDGET each, and print which of its claims hold on this quiet machine; ten minutes
+claims: ## measure homework 4 RUNS times in BUDGET each, and count which of its claims hold on this quiet machine; ten minutes
 	$(GO) build -o "$${TMPDIR:-/tmp}/psim-claims" ./cmd/psim
+	rm -f "$${TMPDIR:-/tmp}"/psim-claims.txt*
 	for run in $$(seq $(RUNS)); do \
-		"$${TMPDIR:-/tmp}/psim-claims" reproduce hw4 --measure --budget $(BUDGET) --out - --quiet | sed -n '/^shrunk/p; /^claims/,$$p' || exit 1; \
+		"$${TMPDIR:-/tmp}/psim-claims" reproduce hw4 --measure --budget $(BUDGET) --out - --quiet > "$${TMPDIR:-/tmp}/psim-claims.txt" || exit 1; \
+		sed -n '/^shrunk/p; /^claims/,$$p' "$${TMPDIR:-/tmp}/psim-claims.txt"; \
+		sed '1,/^claims/d; s/;.*//' "$${TMPDIR:-/tmp}/psim-claims.txt" >> "$${TMPDIR:-/tmp}/psim-claims.txt.all"; \
 	done
+	sort "$${TMPDIR:-/tmp}/psim-claims.txt.all" | uniq -c
 
 course-checks: ## the eight checks of CS1390, whole VGG16 on two workers: docs/course-checks.md; takes 20 minutes
 	$(GO) run ./courses/checks > docs/course-checks.md.new

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"psim/internal/units"
 	"psim/results"
 )
 
@@ -56,8 +57,8 @@ func (r *Reproduction) judge(c claim) (verdict, why string) {
 		}
 	}
 	a, b := rateOf(*faster.Measured), rateOf(*slower.Measured)
-	why = fmt.Sprintf("%s trains %.3g ± %.2g samples/s and %s %.3g ± %.2g, a speedup of %.2f",
-		faster.Name, a.mean, a.deviation, slower.Name, b.mean, b.deviation, a.mean/b.mean)
+	why = fmt.Sprintf("%s trains %s samples/s and %s %s, a speedup of %.2f",
+		faster.Name, a, slower.Name, b, a.mean/b.mean)
 	disturbed := faster.Measured.Disturbed || slower.Measured.Disturbed
 	switch {
 	case c.Unseen != "":
@@ -85,6 +86,10 @@ func rateOf(r results.Result) measuredRate {
 	}
 	mean := r.Throughput.Samples
 	return measuredRate{mean, mean * r.StepTimeStd / r.StepTime, len(r.Steps)}
+}
+
+func (m measuredRate) String() string {
+	return units.FormatPerSecond(m.mean) + " ± " + units.FormatPerSecond(m.deviation)
 }
 
 // error returns the standard error of the mean.

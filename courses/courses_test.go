@@ -259,9 +259,9 @@ func TestJudge(t *testing.T) {
 		faster, slower *ReproducedRun
 		verdict, why   string
 	}{
-		{run("a", 1, 20, 1), run("b", 1, 10, 1), holds, "a trains 20 ± 1 samples/s and b 10 ± 1, a speedup of 2.00"},
+		{run("a", 1, 20, 1), run("b", 1, 10, 1), holds, "a trains 20.0 ± 1.00 samples/s and b 10.0 ± 1.00, a speedup of 2.00"},
 		{run("a", 1, 10, 1), run("b", 1, 20, 1), fails, "a speedup of 0.50"},
-		{run("a", 1, 11, 1), run("b", 1, 10, 1), notToSee, "the difference may be chance: a trains 11 ± 1 samples/s"},
+		{run("a", 1, 11, 1), run("b", 1, 10, 1), notToSee, "the difference may be chance: a trains 11.0 ± 1.00 samples/s"},
 		{run("a", 1<<20, 20, 1), run("b", 1, 10, 1), notToSee, "oversubscribed: 1048576 workers share"},
 		{&ReproducedRun{Name: "a", LeftOut: "takes long"}, run("b", 1, 10, 1), notToSee, "a was not measured: it takes long"},
 	} {
@@ -277,7 +277,7 @@ func TestJudge(t *testing.T) {
 	require.Contains(t, why, "something else ran on the machine: ")
 	verdict, why = r.judge(claim{Faster: "a", Slower: "b", Unseen: "no GPU"})
 	require.Equal(t, notToSee, verdict)
-	require.Contains(t, why, "no GPU (a trains 20 ± 1")
+	require.Contains(t, why, "no GPU (a trains 20.0 ± 1.00")
 }
 
 // A figure says of which of its runs the shrinking is.
