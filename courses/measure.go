@@ -42,9 +42,11 @@ func (r *Reproduction) measure(ctx context.Context, o Options) error {
 		defer cancel()
 	}
 	trials, err := m.choose(ctx)
-	for err == nil && len(trials) > 0 {
-		err = m.run(ctx, trials)
-		trials = trials[1:]
+	for i := 0; err == nil && i < len(trials); i++ {
+		err = m.run(ctx, trials[i:])
+	}
+	if err == nil {
+		err = m.again(ctx, trials)
 	}
 	for _, run := range r.Runs {
 		if err != nil && run.measured == nil {
