@@ -98,6 +98,7 @@ hw4-checks: ## the four tests of homework 4, with whole GPT-2 on two devices (do
 course-lines: ## every line of the courses' assignments: run its command, check what it makes; and the table in docs/courses.md
 	$(GO) run ./courses/lines
 	sed -i.old '/^| line | asks/,$$d' docs/courses.md && $(GO) run ./courses/lines -table >> docs/courses.md && rm docs/courses.md.old
+
 BUDGET ?= 3m
 RUNS ?= 3
 claims: ## measure homework 4 RUNS times in BUDGET each, and count which of its claims hold on this quiet machine; ten minutes
@@ -109,10 +110,6 @@ claims: ## measure homework 4 RUNS times in BUDGET each, and count which of its 
 		sed '1,/^claims/d; s/;.*//' "$${TMPDIR:-/tmp}/psim-claims.txt" >> "$${TMPDIR:-/tmp}/psim-claims.txt.all"; \
 	done
 	sort "$${TMPDIR:-/tmp}/psim-claims.txt.all" | uniq -c
-
-course-checks: ## the eight checks of CS1390, whole VGG16 on two workers: docs/course-checks.md; takes 20 minutes
-	$(GO) run ./courses/checks > docs/course-checks.md.new
-	mv docs/course-checks.md.new docs/course-checks.md
 
 speed: ## measure the engine, beside SimGrid where libsimgrid-dev is installed: docs/speed.md; takes a minute
 	$(GO) build -o "$${TMPDIR:-/tmp}/psim-speed" ./tools/speed

@@ -149,10 +149,6 @@ func TestFigures(t *testing.T) {
 				require.True(t, c.Runs[i].Asked, "%s of %s", name, path)
 			}
 		}
-		for _, f := range c.Figures {
-			if c.Questions {
-				require.NotEmpty(t, c.plot(f, ""), f.Path)
-			}
 		run := func(name string) bool {
 			return slices.ContainsFunc(c.Runs, func(e assignedRun) bool { return e.Name == name })
 		}
@@ -161,6 +157,11 @@ func TestFigures(t *testing.T) {
 		}
 		for _, e := range c.Runs {
 			require.True(t, e.Same == "" || run(e.Same), e.Name)
+		}
+		for _, f := range c.Figures {
+			if c.Questions {
+				require.NotEmpty(t, c.plot(f, ""), f.Path)
+			}
 		}
 		for _, task := range c.Tasks {
 			for _, path := range task.Figures {
