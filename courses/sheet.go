@@ -177,17 +177,11 @@ func (c course) plot(f figure, within string) string {
 			words = append(words, within+resultsFolder+assignedRun{Name: name}.folder())
 		}
 	} else {
-		modes, config := c.words(f)
-		if modes == nil {
+		runs := c.words(f)
+		if runs == nil {
 			return ""
 		}
-		words = append(words, modes...)
-		if config != "" {
-			words = append(words, "--config "+config)
-			for _, s := range c.Sets {
-				words = append(words, "--set "+s)
-			}
-		}
+		words = append(words, runs...)
 	}
 	if f.Key != "" {
 		words = append(words, "--metric "+f.Key)
@@ -195,31 +189,46 @@ func (c course) plot(f figure, within string) string {
 	return strings.Join(append(words, "--out "+within+f.Path), " ")
 }
 
-// words lists the runs of a figure as MODE=WORKERS,WORKERS…, and their configuration if it is not
-// the modes' own. It returns nil if the runs have another form.
-func (c course) words(f figure) (list []string, config string) {
-	last := ""
+// words lists the runs of a figure as MODE=WORKERS,WORKERS…, and the flags that they have in common. It
+// returns nil if the runs have another form.
+func (c course) words(f figure) (list []string) {
+	last, flags := "", []string{}
 	for i, name := range f.runs() {
 		at := slices.IndexFunc(c.Runs, func(r assignedRun) bool { return r.Name == name })
 		mode, workers, ok, err := modes.Parse(name)
 		if at < 0 || !ok || err != nil {
-			return nil, ""
+			return nil
 		}
-		own := c.Runs[at].Config
-		if own == mode.Config {
-			own = ""
+		own := c.flags(c.Runs[at], mode)
+		if i > 0 && !slices.Equal(own, flags) {
+			return nil
 		}
-		if i > 0 && own != config {
-			return nil, ""
-		}
-		if config = own; mode.Name == last {
+		if flags = own; mode.Name == last {
 			list[len(list)-1] += fmt.Sprint(",", workers)
 		} else {
 			list = append(list, fmt.Sprintf("%s=%d", mode.Name, workers))
 		}
 		last = mode.Name
 	}
-	return list, config
+	return append(list, flags...)
+}
+
+// flags lists the flags of psim plot for a run of a mode: the configuration if it is not the mode's
+// own, and the settings that do not follow from the number of workers.
+func (c course) flags(r assignedRun, mode modes.Mode) (list []string) {
+	if r.Config != mode.Config {
+		list = append(list, "--config "+r.Config)
+	}
+	sets := r.Sets
+	for _, s := range c.Series {
+		if s.Mode == mode.Name {
+			sets = slices.Concat(s.Sets, c.Sets)
+		}
+	}
+	for _, s := range sets {
+		list = append(list, "--set "+s)
+	}
+	return list
 }
 
 // writeCommands lists the commands that predict every run by itself.
