@@ -50,7 +50,7 @@ func (r *Reproduction) measure(ctx context.Context, o Options) error {
 	}
 	for _, run := range r.Runs {
 		if err != nil && run.measured == nil {
-			run.LeftOut = "interrupted"
+			run.LeftOut = "was interrupted"
 		}
 	}
 	if r.nothingMeasured() {

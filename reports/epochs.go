@@ -22,7 +22,11 @@ func epochLines(e *results.Epochs) (lines [][2]string) {
 		}
 	}
 	steps := units.Plural(int(e.Steps), "step")
-	text += fmt.Sprintf("; %s samples in %s of %d", units.FormatCount(e.Samples), steps, e.Batch)
+	samples := units.FormatCount(e.Samples) + " samples"
+	if e.Samples == 1 {
+		samples = "1 sample"
+	}
+	text += fmt.Sprintf("; %s in %s of %d", samples, steps, e.Batch)
 	if e.LastBatch != e.Batch {
 		text += fmt.Sprintf("; the last has %d left and ", e.LastBatch)
 		if e.LastTime > 0 {

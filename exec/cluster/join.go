@@ -36,6 +36,10 @@ func (i Invitation) Join(ctx context.Context, rank int, o Options) (*World, erro
 	ctx, cancel := o.withDeadline(ctx, i.patience)
 	defer cancel()
 	w, err := i.join(ctx, rank, o)
+	if errors.Is(err, errLate) && rank > 0 && i.patience > 0 {
+		err = fmt.Errorf("%s: something answers there, but did not let this process in within %s; "+
+			"is it the first process of this run?", i.Address, i.patience)
+	}
 	if err != nil && rank > 0 && os.Getppid() != i.First.PID && i.First.PID > 0 {
 		err = &LostError{Process: i.First}
 	}

@@ -214,8 +214,12 @@ func (s *Source) dealSteps(o Options, perReplica []int64, steps int) error {
 		for r, shard := range shards {
 			each := int(perReplica[r])
 			if len(shard) < each {
-				return fmt.Errorf("%d samples are fewer than one step takes, which is %d on replica %d of %d",
-					n, each, r, len(shards))
+				what := fmt.Sprintf("there are %d samples", n)
+				if o.Samples > 0 {
+					what = fmt.Sprintf("data.samples is %d", o.Samples)
+				}
+				return fmt.Errorf("%s, fewer than a step takes: %d on replica %d of %d; set data.samples higher, "+
+					"or batch.global lower", what, each, r, len(shards))
 			}
 			for k := range each {
 				batch = append(batch, shard[(step*each+k)%len(shard)])

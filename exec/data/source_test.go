@@ -64,9 +64,9 @@ func TestEpochs(t *testing.T) {
 func TestEpochErrors(t *testing.T) {
 	n := exectest.PairsGPT(t)
 	for want, o := range map[string]data.Options{
-		"made-up samples are as many as data.samples says":    {},
-		"there are 12 samples, and data.samples is 13":        {Source: exectest.PairsFile(t), Samples: 13},
-		"2 samples are fewer than one step takes, which is 2": {Samples: 2},
+		"made-up samples are as many as data.samples says":         {},
+		"there are 12 samples, and data.samples is 13":             {Source: exectest.PairsFile(t), Samples: 13},
+		"data.samples is 2, fewer than a step takes: 2 on replica": {Samples: 2},
 	} {
 		_, err := data.NewSource(o, n, []int64{2, 2}, 0)
 		require.ErrorContains(t, err, want)
