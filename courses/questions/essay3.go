@@ -73,8 +73,8 @@ func (e *essay) peaks(f, d ModeRun) {
 	e.say(gathered(f) > 0 && fullest(f)*keeping(d) > fullest(d)*keeping(f),
 		"FSDP's peak of memory "+compared+", because the largest layer is gathered whole at "+
 			"it, and its gradient is whole, in addition to the shares of all layers",
-		"%s with FSDP and %s with DDP%s; of parameters and of gradients a worker then has a share of %s, which is larger on "+
-			"fewer workers, and %s more, %s of the network, where DDP has %s of each",
+		"%s with FSDP and %s with DDP%s; of parameters and of gradients a worker then has a share of %s, which is "+
+			"larger on fewer workers, and %s more, %s of the network, where DDP has %s of each",
 		bytesText(fullest(f)), bytesText(fullest(d)), e.predicted(", "), bytesText(whole/float64(f.Workers)),
 		bytesText(gathered(f)), percent(gathered(f)/whole), bytesText(whole))
 }
