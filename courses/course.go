@@ -30,6 +30,7 @@ type course struct {
 	Device      string // for which runs are predicted
 	Machine     string // the same in words
 	Published   string // table of published measurements on it, which psim validate replays
+	Note        string // on all runs
 	Questions   bool   // the assignment has questions
 	Epochs      bool   // runs are counted in epochs, not steps
 	Count       int    // of steps or epochs of a run of the assignment

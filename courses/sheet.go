@@ -18,6 +18,7 @@ func (r *Reproduction) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", r.course.Title)
 	r.writeOrigin(&b)
+	b.WriteString("\nRun the commands below in this folder: their paths are relative to it.\n")
 	if len(r.Questions) > 0 {
 		fmt.Fprintf(&b, "\n%s\n", r.agreement())
 	}

@@ -2,6 +2,7 @@ package courses
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"psim/internal/units"
@@ -13,7 +14,15 @@ import (
 // communication, how long a step takes, and how far predictions are from measurements.
 func (r *Reproduction) writeRuns(b *strings.Builder) {
 	b.WriteString("\n## All runs\n\nPredicted at the assignment's own size; memory and bytes sent are those of the " +
-		"worker with the most, time is averaged over the workers.\n\n")
+		"worker with the most, time is averaged over the workers.")
+	if r.course.Epochs {
+		b.WriteString(" The throughput is that of an epoch, whose last step may have fewer samples; `psim run` " +
+			"prints that of a whole step.")
+	}
+	b.WriteString("\n\n")
+	if r.course.Note != "" {
+		fmt.Fprintf(b, "%s\n\n", r.course.Note)
+	}
 	type run = *ReproducedRun
 	yesNo := map[bool]string{true: "yes", false: "no"}
 	working := func(r results.RankResult) float64 { return r.Compute + r.Optimizer }
@@ -96,7 +105,7 @@ func throughput(r results.Result) results.Throughput {
 // rate writes a throughput, in tokens if there are any.
 func rate(r results.Result) string {
 	if t := throughput(r).Tokens; t > 0 {
-		return units.FormatCount(int64(t)) + " tokens/s"
+		return units.FormatCount(int64(math.Round(t))) + " tokens/s"
 	}
 	return fmt.Sprintf("%.3g samples/s", throughput(r).Samples)
 }

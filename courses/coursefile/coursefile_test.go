@@ -185,6 +185,17 @@ func TestSummary(t *testing.T) {
 	require.InDelta(t, model.Epochs.Time/own.Epochs.Time, file.Split.Time, 1e-12)
 	require.InDelta(t, model.Epochs.Time/gpipe.Epochs.Time, file.Split.GPipe.Time, 1e-12)
 	require.InDelta(t, gpipe.Epochs.Time, file.Split.GPipe.Epoch, 1e-12)
+
+	path := filepath.Join(t.TempDir(), "performance_summary.json")
+	require.NoError(t, os.WriteFile(path, data.Bytes(), 0o600))
+	list, err := coursefile.Load(path)
+	require.NoError(t, err)
+	var labels []string
+	for _, f := range list {
+		labels = append(labels, f.Label)
+	}
+	require.Equal(t, []string{"model=2", "pipeline=2", "gpipe"}, labels)
+	require.InDelta(t, gpipe.Epochs.Time, list[2].Run.Result.Epochs.Time, 1e-9)
 }
 
 // Files have the fields that train.py saves, for the assignment's five batches.
@@ -248,6 +259,7 @@ func TestErrors(t *testing.T) {
 		{"rank0_results_epoch0.json", `{"training_time": 3}`, "training_time or tokens_per_sec is missing; run_data_parallel.py saves both"},
 		{"rank1_results_epoch0.json", `{"training_time": 3, "tokens_per_sec": 4}`, "no epoch is there of all ranks 0 to 1; run_data_parallel.py saves rank0_results_epoch0.json and so on for each"},
 		{"performance_summary.json", `{}`, "holds none of data_parallel.single_gpu, .two_gpu, pipeline_parallel.model_parallel and .pipeline_parallel, as run_benchmarks.py saves them"},
+		{"performance_summary.json", `{"pipeline_parallel": {"gpipe": {"time_mean": -1}}}`, "pipeline_parallel.gpipe: time_mean is -1, time_std 0 and tok_mean 0; they must be the seconds of an epoch, above 0, their deviation, and tokens per second"},
 		{"performance_summary.json", `{"data_parallel": {"two_gpu": {"time_mean": 0}}}`, "data_parallel.two_gpu: time_mean is 0, time_std 0 and tok_mean 0; they must be the seconds of an epoch, above 0, their deviation, and tokens per second"},
 		{"model_parallel.log", "Epoch 0: Training Time = 1e300, Tokens_per_sec = 3", "epoch 0 of rank 0: its time is 1e+300 s and its rate 3 tokens/s; the time must be above 0 and at most 9.2e+09 s, the rate 0 or more"},
 		{"run.log", "run_data_parallel.py --world_size 2\nRank 0 training time: avg:2, std:1, tokens_per_second: avg: 3, std:1", "the command has --world_size 2, and there are lines of 1 of these ranks; there must be one of each"},

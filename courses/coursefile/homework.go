@@ -15,6 +15,7 @@ import (
 // A homework holds what the files and logs of homework 4 and 5 say about one run.
 type homework struct {
 	modes.Mode
+	gpipe   bool    // the pipeline is GPipe, and not the homework's own
 	workers int     // ranks, or devices of one process
 	batch   float64 // over all replicas; 0 is the homework's own
 	chunks  int     // microbatches of a pipeline; 0 is the homework's own
@@ -30,6 +31,9 @@ type homework struct {
 	losses   results.Losses // of validation, after every epoch; nil if one is not known
 	warnings []string
 }
+
+// gpipeName names a result of GPipe, which the homework's scripts do not run.
+const gpipeName = "gpt2-gpipe"
 
 // result turns epochs into steps. What a step is made of is not known.
 func (h homework) result(source string) results.Result {
@@ -47,6 +51,9 @@ func (h homework) result(source string) results.Result {
 	case h.Data:
 		r.DataParallel = h.workers
 	case h.Name == "pipeline":
+		if h.gpipe {
+			r.Name = gpipeName
+		}
 		r.Stages, r.Microbatches = h.workers, 4
 		if h.chunks > 0 {
 			r.Microbatches = h.chunks

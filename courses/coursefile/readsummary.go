@@ -6,6 +6,9 @@ import (
 	"psim/results"
 )
 
+// gpipeKey is of a row that psim writes, and run_benchmarks.py does not.
+const gpipeKey = "pipeline_parallel.gpipe"
+
 // readSummary reads the summary of run_benchmarks.py: a homework for each row.
 func readSummary(data []byte) (list []homework, err error) {
 	var s summary
@@ -30,6 +33,7 @@ func readSummary(data []byte) (list []homework, err error) {
 		{"data_parallel.two_gpu", s.Data.Two, "ddp", 2},
 		{"pipeline_parallel.model_parallel", s.Split.Model, "model", 2},
 		{"pipeline_parallel.pipeline_parallel", s.Split.Pipeline, "pipeline", 2},
+		{gpipeKey, s.Split.gpipeRow(), "pipeline", 2},
 	} {
 		if x.row == nil {
 			continue
@@ -39,7 +43,7 @@ func readSummary(data []byte) (list []homework, err error) {
 			return nil, fmt.Errorf("%s: time_mean is %g, time_std %g and tok_mean %g; they must be the seconds of an "+
 				"epoch, above 0, their deviation, and tokens per second", x.key, t, std, tokens)
 		}
-		h := homework{Mode: named(x.mode), workers: x.workers, tokens: tokens}
+		h := homework{Mode: named(x.mode), workers: x.workers, tokens: tokens, gpipe: x.key == gpipeKey}
 		h.number, h.dropped = s.Config.Epochs-s.Config.Dropped, s.Config.Dropped
 		h.ranks = []results.RankEpoch{{Time: t, TimeStd: std}} // the mean of the ranks
 		if !h.Data {

@@ -21,13 +21,24 @@ type summary struct {
 		Two *row `json:"two_gpu,omitempty"`
 		speedups
 	} `json:"data_parallel"`
-	Split struct {
-		Model    *row `json:"model_parallel,omitempty"`
-		Pipeline *row `json:"pipeline_parallel,omitempty"`
-		speedups
-		// GPipe is a pipeline whose backwards overlap, too. The script does not run it.
-		GPipe *compared `json:"gpipe,omitempty"`
-	} `json:"pipeline_parallel"`
+	Split split `json:"pipeline_parallel"`
+}
+
+// A split has the runs that divide the network.
+type split struct {
+	Model    *row `json:"model_parallel,omitempty"`
+	Pipeline *row `json:"pipeline_parallel,omitempty"`
+	speedups
+	// GPipe is a pipeline whose backwards overlap, too. The script does not run it.
+	GPipe *compared `json:"gpipe,omitempty"`
+}
+
+// gpipeRow returns the row of GPipe; nil if there is none.
+func (s split) gpipeRow() *row {
+	if s.GPipe == nil {
+		return nil
+	}
+	return &s.GPipe.row
 }
 
 // A compared row says how much better it is than model parallelism.

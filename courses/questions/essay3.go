@@ -58,9 +58,25 @@ func (e *essay) compareSimplified(workers int) error {
 	}
 	ddp, err := predictMode(e.ctx, "ddp", workers)
 	if err == nil {
+		e.peaks(full, ddp)
 		e.saves(simplified, full, ddp)
 	}
 	return err
+}
+
+// peaks says why FSDP saves less at its peak than of what is kept.
+func (e *essay) peaks(f, d ModeRun) {
+	whole, compared := gradients(f), "is higher than DDP's all the same"
+	if fullest(f) <= fullest(d) {
+		compared = "is lower than DDP's by less than that"
+	}
+	e.say(gathered(f) > 0 && fullest(f)*keeping(d) > fullest(d)*keeping(f),
+		"FSDP's peak of memory "+compared+", because the largest layer is gathered whole at "+
+			"it, and its gradient is whole, in addition to the shares of all layers",
+		"%s with FSDP and %s with DDP%s; of parameters and of gradients a worker then has a share of %s, which is "+
+			"larger on fewer workers, and %s more, %s of the network, where DDP has %s of each",
+		bytesText(fullest(f)), bytesText(fullest(d)), e.predicted(", "), bytesText(whole/float64(f.Workers)),
+		bytesText(gathered(f)), percent(gathered(f)/whole), bytesText(whole))
 }
 
 // saves says how much of DDP's memory each form of FSDP saves.
@@ -97,9 +113,9 @@ func (e *essay) bytesOf(f, d ModeRun) {
 		"with FSDP a worker sends more, because DDP all-reduces gradients once, 2(W−1)/W of their bytes, while "+
 			"FSDP gathers every layer's parameters for its forward and again for its backward and "+sums+" in all",
 		"%s instead of %s, %s as much", bytesText(sending(f)), bytesText(sending(d)), times(sending(f)/sending(d)))
-	var gather, all float64
+	gather, all := 0.0, perWorker(f, passesOn) // with the averaging of sums
 	for _, g := range f.Result.Groups {
-		if all += g.Time; g.Collective == "all-gather" {
+		if g.Collective == "all-gather" {
 			gather += g.Time
 		}
 	}
@@ -154,9 +170,9 @@ func discussOneCall(e *essay) error {
 func (e *essay) weighUnits(each, one ModeRun) {
 	whole := gradients(one)
 	e.say(near(gathered(one), whole) && gathered(each) < 0.9*whole,
-		"FSDP promises that a worker has no more than a layer whole at a time, and one call breaks that, because "+
-			"autograd needs the parameters of all layers that a call goes through, so that none can be freed before "+
-			"the call ends",
+		"FSDP whose communication does not overlap, as in the course, promises that a worker has no more than a "+
+			"layer whole at a time, and one call breaks that, because autograd needs the parameters of all layers "+
+			"that a call goes through, so that none can be freed before the call ends",
 		"at the peak of memory a worker has gathered %s with a call for each layer and %s with one call, and the "+
 			"whole network is %s", bytesText(gathered(each)), bytesText(gathered(one)), bytesText(whole))
 	e.say(keeping(one) == keeping(each) && fullest(one) >= keeping(one)+2*whole && fullest(one) > fullest(each),

@@ -210,7 +210,7 @@ func TestEverySentenceCanBeUntrue(t *testing.T) {
 			tested += 2 // of GPUs, below
 		}
 		if q.ID == "3.1" {
-			tested++ // of the simplified FSDP
+			tested += 2 // of the peak and of the simplified FSDP, below
 		}
 		if q.ID == "T3.2" {
 			tested += 4 // of units, below
@@ -238,6 +238,31 @@ func TestSavingMemoryMayFail(t *testing.T) {
 	require.False(t, e.sentences[0].OK, "the simplified form saves as well")
 	e.saves(ddp, ddp, ddp)
 	require.False(t, e.sentences[1].OK, "nor does the full one")
+}
+
+// FSDP's peak may be higher than DDP's or lower, but falls by less than what it keeps.
+func TestPeaksMayFall(t *testing.T) {
+	runs := course(t)
+	var e essay
+	ddp, fsdp := *pick(runs, "ddp=4"), *pick(runs, "fsdp=4")
+	e.peaks(fsdp, ddp)
+	require.True(t, e.sentences[0].OK)
+	require.Contains(t, e.sentences[0].Text, "higher than DDP's")
+	at := func(peak int64) ModeRun {
+		r := fsdp
+		r.Result.Ranks = slices.Clone(r.Result.Ranks)
+		for i := range r.Result.Ranks {
+			r.Result.Ranks[i].PeakMemory = peak
+		}
+		return r
+	}
+	e.peaks(at(ddp.Result.PeakMemory()-1), ddp)
+	require.True(t, e.sentences[1].OK)
+	require.Contains(t, e.sentences[1].Text, "lower than DDP's by less")
+	e.peaks(at(ddp.Result.PeakMemory()/4), ddp)
+	require.False(t, e.sentences[2].OK, "it falls by more than what is kept")
+	e.peaks(ddp, ddp)
+	require.False(t, e.sentences[3].OK, "nothing is gathered")
 }
 
 // One call of autograd might cost no memory, more or fewer bytes, and be of a network of equal

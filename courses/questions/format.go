@@ -102,7 +102,11 @@ func (c Check) pair(form func(float64, string) string) (closedForm, simulated st
 	if !c.OK {
 		form = exact
 	}
-	return form(c.ClosedForm, c.Unit), form(c.Simulated, c.Unit)
+	closedForm, simulated = form(c.ClosedForm, c.Unit), form(c.Simulated, c.Unit)
+	if c.AtLeast {
+		closedForm = "at least " + closedForm
+	}
+	return closedForm, simulated
 }
 
 // check returns the comparison that the question asks for.

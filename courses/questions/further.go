@@ -84,7 +84,8 @@ func (f further) known(name string) constant.Value {
 
 // check compares the two ways.
 func (c comparison) check(q question, v values, r run, known scope) Check {
-	x := Check{What: v.fill(strings.ReplaceAll(c.What, "{formula}", c.Formula)), Unit: cmp.Or(c.Unit, q.Unit)}
+	x := Check{Unit: cmp.Or(c.Unit, q.Unit), AtLeast: c.AtLeast}
+	x.What = v.fill(strings.ReplaceAll(c.What, "{formula}", c.Formula))
 	x.ClosedForm, x.Simulated = q.closedForm(v.with(parseValues(c.With, nil))), q.read(r)
 	if c.Formula != "" {
 		x.ClosedForm = evaluate(c.Formula, known.or(v.lookup))

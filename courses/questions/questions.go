@@ -95,7 +95,9 @@ type Check struct {
 	ClosedForm float64 `json:"closed_form"`
 	Simulated  float64 `json:"simulated"`
 	Unit       string  `json:"unit"`
-	OK         bool    `json:"ok"`
+	// AtLeast says that the closed form is a bound, which the simulated one may exceed.
+	AtLeast bool `json:"at_least,omitempty"`
+	OK      bool `json:"ok"`
 }
 
 // agreeing counts the checks that agree, or the sentences that hold, and all of them.

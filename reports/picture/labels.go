@@ -2,6 +2,7 @@ package picture
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"gonum.org/v1/plot/vg"
@@ -48,7 +49,7 @@ var labelSizes = [...]vg.Length{10, 9, 8, 7, 6, 5}
 // labelling chooses how to label a lane of a panel, given the width of a nanosecond.
 func (p *timelinePanel) labelling(lane int, nanosecond vg.Length) labelling {
 	g := p.Trace.Graph
-	l := labelling{stages: p.tones.most > 1}
+	l := labelling{stages: p.tones.most > 1 && !p.plain}
 	durations, sizes := p.actions.durations(g, lane), labelSizes[:]
 	if l.stages && p.tones.distinct() && len(durations) > 0 {
 		// Tones distinguish the stages too, so that labels name them only if that needs no
@@ -65,6 +66,23 @@ func (p *timelinePanel) labelling(lane int, nanosecond vg.Length) labelling {
 	}
 	l.durations = tasks <= 40 && p.lane[lane] >= 22 && p.Unit == 0
 	return l
+}
+
+// labelAlike leaves the stage out of labels where tones distinguish it, if labels of another panel
+// leave it out: panels of one picture are labelled alike.
+func (t *timeline) labelAlike(nanosecond vg.Length) {
+	for lane := range lanes {
+		short := slices.ContainsFunc(t.panels, func(p *timelinePanel) bool {
+			l := p.label[lane]
+			return l.size > 0 && !l.stages
+		})
+		for _, p := range t.panels {
+			if short && p.label[lane].stages && p.tones.distinct() {
+				p.plain = true
+				p.label[lane] = p.labelling(lane, nanosecond)
+			}
+		}
+	}
 }
 
 // fit chooses the first of some sizes in which the longest label fits into the width of a

@@ -2,11 +2,13 @@ package picture
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/plot/vg"
 
 	"psim/reports/chart"
+	"psim/schedules/graph"
 )
 
 // A task that is narrower than most is labelled in a smaller size, not left out: in a pipeline of
@@ -30,4 +32,35 @@ func TestNarrowTasksAreLabelled(t *testing.T) {
 	}
 	require.Zero(t, before, "no room for the smallest")
 	require.Zero(t, labelling{}.sizeIn(vg.Length(100), "0"), "a lane without labels")
+}
+
+// Panels of one picture are labelled alike: where one has no room for the stage, which tones
+// distinguish, the others leave it out, too.
+func TestPanelsAreLabelledAlike(t *testing.T) {
+	g := wired(t, "looped-bfs", 2)
+	panel := func(unit time.Duration) Panel { // tasks of a rank one after the other
+		trace := &graph.Trace{Graph: g}
+		var now [2]time.Duration
+		for i := range int32(g.Len()) {
+			task := g.Task(i)
+			start := now[task.Rank]
+			if task.Kind.Compute() {
+				now[task.Rank] += unit
+			}
+			trace.Spans = append(trace.Spans, graph.Span{Start: start, End: now[task.Rank]})
+		}
+		return Panel{Trace: trace}
+	}
+	named := func(panels ...Panel) (stages []bool) {
+		_, l, err := newTimeline("", panels)
+		require.NoError(t, err)
+		for _, p := range l.panels {
+			require.NotZero(t, p.label[workLane].size)
+			stages = append(stages, p.label[workLane].stages)
+		}
+		return stages
+	}
+	require.Equal(t, []bool{true}, named(panel(time.Second)))
+	require.Equal(t, []bool{true, true}, named(panel(time.Second), panel(time.Second)))
+	require.Equal(t, []bool{false, false}, named(panel(time.Second), panel(time.Second/2)))
 }

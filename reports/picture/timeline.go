@@ -70,6 +70,7 @@ type timelinePanel struct {
 	dense   bool             // typical tasks are narrower than that
 	shared  [lanes]bool      // the lane is drawn as shares of time
 	label   [lanes]labelling
+	plain   bool // labels leave out the stage, as in another panel
 }
 
 // newTimeline lays the picture out.
@@ -105,6 +106,7 @@ func newTimeline(title string, panels []Panel) (*chart.Figure, *timeline, error)
 	for _, p := range t.panels {
 		p.resolve(width, end-from)
 	}
+	t.labelAlike(width / vg.Length(end-from))
 	f.Add(t)
 	t.explain(f)
 	return f, t, nil
