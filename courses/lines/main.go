@@ -16,6 +16,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -42,6 +43,7 @@ const limit = 5 * time.Minute
 func main() {
 	table := flag.Bool("table", false, "print the table of docs/courses.md and run nothing")
 	only := flag.String("only", "", "run only these lines, such as 8,12,A3")
+	own := flag.Bool("psim", false, "run only commands of psim, and not tests and builds")
 	flag.Parse()
 	lines, err := parse(data)
 	switch {
@@ -53,6 +55,9 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	if *own {
+		lines = slices.DeleteFunc(lines, func(l line) bool { return l.elsewhere() && l.LeftOut == "" })
+	}
 	if err := check(ctx, lines, *only); err != nil {
 		log.Fatal(err)
 	}
@@ -168,7 +173,7 @@ func (l line) run(ctx context.Context, bin string) error {
 	defer cancel()
 	command := exec.CommandContext(ctx, "sh", "-c", l.Command)
 	command.WaitDelay = time.Second
-	if !strings.HasPrefix(l.Command, "go ") && !strings.HasPrefix(l.Command, "make ") {
+	if !l.elsewhere() {
 		command.Dir = folder
 	}
 	command.Env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
@@ -187,6 +192,11 @@ func (l line) run(ctx context.Context, bin string) error {
 		}
 	}
 	return nil
+}
+
+// elsewhere reports whether a line is a test or a build, which run in this folder.
+func (l line) elsewhere() bool {
+	return strings.HasPrefix(l.Command, "go ") || strings.HasPrefix(l.Command, "make ")
 }
 
 // good reports a file that is missing or empty, or a picture that cannot be read.
