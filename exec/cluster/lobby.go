@@ -174,7 +174,7 @@ func checkLocalRanks(all []Member) error {
 
 // watch reads what a process in the lobby says, and notices its end.
 func (b *lobby) watch(k int) {
-	l := b.links[k]
+	l, process := b.links[k], b.all[k] // as they are now, before the list is completed
 	b.watchers.Go(func() {
 		f, err := readFrame(l.r, longestGreeting)
 		switch {
@@ -182,12 +182,12 @@ func (b *lobby) watch(k int) {
 		case err == nil && f.kind == refuse:
 			err = readRefusal(f.data).err()
 			if usage := new(RefusedError); k > 0 && !errors.As(err, &usage) && !errors.Is(err, context.Canceled) {
-				err = fmt.Errorf("%s: %w", b.all[k], err)
+				err = fmt.Errorf("%s: %w", process, err)
 			}
 		case b.children.interrupted():
 			err = context.Canceled
 		default:
-			err = &LostError{Process: b.all[k], How: b.children.exitState(k)}
+			err = &LostError{Process: process, How: b.children.exitState(k)}
 		}
 		b.signals <- signal{k, err}
 	})
