@@ -28,6 +28,15 @@ type PlanShape struct {
 	ExpertTensor int `json:"expert_tensor,omitempty"`
 }
 
+// Layout returns how a plan divides the network over the devices. Plans of one layout differ in their
+// schedules and microbatches, in what they compute again and in what they shard.
+func (s PlanShape) Layout() PlanShape {
+	return PlanShape{
+		Data: s.Data, Tensor: s.Tensor, Stages: s.Stages, VirtualStages: s.VirtualStages,
+		Context: s.Context, Expert: s.Expert, ExpertTensor: s.ExpertTensor,
+	}
+}
+
 // A RankedPlan is a plan that was simulated.
 type RankedPlan struct {
 	results.Result

@@ -36,10 +36,11 @@ type planFlags struct {
 	margin     string
 	shard      string
 	dimensions []string
+	settings   string
 }
 
 // planFlagNames lists the flags that need --devices.
-var planFlagNames = []string{"trainer", "schedules", "fix", "vary", "margin", "shard", "map"}
+var planFlagNames = []string{"trainer", "schedules", "fix", "vary", "margin", "shard", "map", "settings"}
 
 func (f *planFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&f.devices, "devices", 0, "find the best plan for this number of devices, whatever plan CONFIG has")
@@ -55,6 +56,15 @@ func (f *planFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.shard, "shard", "", "with --devices: search only the I-th of N parts: I/N, auto or auto/N")
 	flags.StringSliceVar(&f.dimensions, "map", nil,
 		"with --devices: two dimensions of map.png, such as tensor,stages (default: those that matter most)")
+	registerSettings(flags, &f.settings, "with --devices: ")
+}
+
+// settingsValues are the values of --settings.
+var settingsValues = []string{"first", "all"}
+
+// registerSettings declares --settings.
+func registerSettings(flags *pflag.FlagSet, value *string, when string) {
+	flags.StringVar(value, "settings", "first", when+"print the settings of the first plan, or of all: first or all")
 }
 
 // complete lets a shell complete the names that flags take.
@@ -66,7 +76,7 @@ func (f *planFlags) complete(cmd *cobra.Command) {
 	}
 	for flag, list := range map[string]func() []string{
 		"trainer": trainerNames, "schedules": scheduleNames, "fix": plans.Keys, "vary": plans.Keys,
-		"map": rankings.PlanDimensions,
+		"map": rankings.PlanDimensions, "settings": func() []string { return settingsValues },
 	} {
 		if err := cmd.RegisterFlagCompletionFunc(flag, names(list)); err != nil {
 			panic(err) // register does not declare the flag
@@ -112,6 +122,9 @@ func (f planFlags) checkNames() error {
 		if err := checkName("schedules", name, scheduleNames()); err != nil {
 			return err
 		}
+	}
+	if err := checkName("settings", f.settings, settingsValues); err != nil {
+		return err
 	}
 	return flagged("map", figures.CheckDimensions(f.dimensions))
 }
@@ -216,7 +229,7 @@ func (f searchFlags) searchPlans(cmd *cobra.Command, path string) error {
 		searched = s.explain(ctx, answer)
 	}
 	unsaved := s.save(ctx, answer)
-	err = errors.Join(s.printPlans(answer.PlanRanking, s.std), unsaved, searched)
+	err = errors.Join(s.printPlans(answer.PlanRanking, s.settings, s.std), unsaved, searched)
 	if err == nil && len(answer.Plans) == 0 {
 		return s.noPlanError(answer.PlanRanking)
 	}
@@ -234,20 +247,20 @@ func (f searchFlags) folder(shard rankings.Shard) (folder files.Folder, err erro
 		}
 		path = filepath.Join(path, shard.Folder())
 	}
-	folder = reports.PlansFolder(path)
+	folder = reports.PlansFolder(path, f.rows)
 	return folder, f.checkOut(folder)
 }
 
 // printPlans prints the plans in the form that the flags ask for. It prints how many plans were
 // simulated on stderr, because these numbers differ from run to run.
-func (f outputFlags) printPlans(ranking rankings.PlanRanking, std streams) error {
+func (f outputFlags) printPlans(ranking rankings.PlanRanking, settings string, std streams) error {
 	if f.json {
 		return ranking.WriteJSON(std.out)
 	}
 	if !f.quiet && ranking.Space > 0 {
 		fmt.Fprintf(std.err, "psim: %s\n", reports.CountPlans(ranking))
 	}
-	return reports.WritePlanRanking(std.out, ranking)
+	return reports.WritePlanRanking(std.out, ranking, settings == "all")
 }
 
 // search searches the plans and shows its progress.
