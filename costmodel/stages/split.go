@@ -36,7 +36,7 @@ func (s Split) Owner(name string) int {
 }
 
 // Held lists the tensors that layer i of a stage brings to its rank: those that it owns, and tied
-// ones of which the rank has no copy yet.
+// ones that the rank lacks so far.
 func (s Split) Held(stage, i int) []network.Tensor {
 	l := s.Stage(stage)[i]
 	held := slices.Clone(l.Params)
