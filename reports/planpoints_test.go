@@ -68,7 +68,8 @@ func TestPlanTable(t *testing.T) {
 		{Plan: "configuration", StepTime: 1, Longer: rankings.LongerByClass(
 			map[string]float64{"products": 1}, map[string]float64{"products": 1})},
 	}
-	r.Accuracy = &rankings.StackAccuracy{Stack: "nanotron", Device: "h100-80gb-sxm", Rows: 10, MeanError: 0.1}
+	r.Accuracy = &rankings.StackAccuracy{Stack: "nanotron", Device: "h100-80gb-sxm", Precision: "bf16", Rows: 10, MeanError: 0.1}
+	r.OtherAccuracy = []rankings.StackAccuracy{{Stack: "nanotron", Precision: "fp8", Mixture: true}}
 	var out bytes.Buffer
 	require.NoError(t, reports.WritePlanRanking(&out, r, false))
 	r.Gap, r.Partial, r.Accuracy.Rows = 0.03, true, 0

@@ -196,6 +196,9 @@ func sure(p rankings.PlanRanking) []string {
 		}
 		list = append(list, text)
 	}
+	for _, a := range p.OtherAccuracy {
+		list = append(list, "of further plans: "+a.Text())
+	}
 	return list
 }
 

@@ -59,10 +59,12 @@ type PlanRanking struct {
 	Partial bool    `json:"partial,omitempty"` // the search was interrupted
 	// The best plan compared with the second, and with the configuration's own if that fits.
 	Why []PlanWhy `json:"why,omitempty"`
-	// How far off predictions of the configuration's stack on its device were.
-	Accuracy *StackAccuracy   `json:"accuracy,omitempty"`
-	WouldFit []results.Remedy `json:"would_fit,omitempty"` // changes with which a plan would fit, if none does
-	Nothing  string           `json:"nothing,omitempty"`   // why there are no plans: which numbers do not divide
+	// How far off predictions like that of the best plan were: of its stack, device and precision.
+	Accuracy *StackAccuracy `json:"accuracy,omitempty"`
+	// The same for further plans of the list that have another stack, device or precision.
+	OtherAccuracy []StackAccuracy  `json:"other_accuracy,omitempty"`
+	WouldFit      []results.Remedy `json:"would_fit,omitempty"` // changes with which a plan would fit, if none does
+	Nothing       string           `json:"nothing,omitempty"`   // why there are no plans: which numbers do not divide
 	// WithinNode is the number of devices in a node if no network connects nodes, so that no
 	// plan can have more devices, and otherwise 0.
 	WithinNode int `json:"-"`

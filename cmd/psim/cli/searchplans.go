@@ -22,6 +22,7 @@ import (
 	"psim/published"
 	"psim/reports"
 	"psim/reports/figures"
+	"psim/results"
 	"psim/results/rankings"
 	"psim/schedules"
 )
@@ -278,17 +279,39 @@ func (s planSearch) explain(ctx context.Context, answer *plans.Answer) (err erro
 		answer.WouldFit, err = s.query.Remedies(ctx, s.config)
 		return err
 	}
-	answer.Accuracy = stackAccuracy(s.config)
+	if err := s.addAccuracy(answer); err != nil {
+		return err
+	}
 	return answer.Explain(ctx, s.config, s.query)
 }
 
-// stackAccuracy returns the errors of earlier predictions for a configuration's stack on its device,
-// or nil if it names no stack.
-func stackAccuracy(c *configs.Config) *rankings.StackAccuracy {
+// addAccuracy adds how accurate the predictions of the plans are: those of the best, and of further
+// plans that differ in what the accuracy is known by.
+func (s planSearch) addAccuracy(answer *plans.Answer) error {
+	for i, plan := range answer.Plans {
+		c, err := s.config.With(plan.Set...)
+		if err != nil {
+			return err
+		}
+		switch a := stackAccuracy(c, plan.Work); {
+		case a == nil:
+		case i == 0:
+			answer.Accuracy = a
+		case (answer.Accuracy == nil || *a != *answer.Accuracy) && !slices.Contains(answer.OtherAccuracy, *a):
+			answer.OtherAccuracy = append(answer.OtherAccuracy, *a)
+		}
+	}
+	return nil
+}
+
+// stackAccuracy returns the errors of earlier predictions for a configuration's stack on its device, in
+// the precision and for the kind of network that is trained, or nil if it names no stack.
+func stackAccuracy(c *configs.Config, trained results.Work) *rankings.StackAccuracy {
 	if c.Offers() == nil {
 		return nil
 	}
-	return published.Accuracy(c.Train.Stack, c.Machine.Device, c.Train.Precision)
+	mixture := trained.ActiveParameters < trained.Parameters
+	return published.Accuracy(c.Train.Stack, c.Machine.Device, trained.Precision, mixture)
 }
 
 // save writes the files into the folder, if there is one.
