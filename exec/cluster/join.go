@@ -151,7 +151,8 @@ func (d *entrance) connect(
 		m, k := meshes[a.purpose], a.Process.Rank
 		if a.refused != nil || m == nil || k <= rank || k >= len(all) || m.links[k] != nil {
 			a.conn.Close()
-			return meshes, cmp.Or(a.refused, fmt.Errorf("unexpected connection: process %d connects to %s", k, a.purpose))
+			err := fmt.Errorf("unexpected connection: process %d connects to %s", k, a.purpose)
+			return meshes, cmp.Or(a.refused, err)
 		}
 		m.links[k] = a.link
 	}

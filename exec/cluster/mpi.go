@@ -147,8 +147,8 @@ func hostsFor(rank int, sites []site, source func(to string) string) (hosts []st
 		default:
 			far = true
 			for _, to := range s.Addresses {
-				from := source(to)
-				if !slices.Contains(own.Addresses, to) && slices.Contains(own.Addresses, from) { // many have the same bridges
+				bridge := slices.Contains(own.Addresses, to) // of containers, as many machines have it
+				if from := source(to); !bridge && slices.Contains(own.Addresses, from) {
 					hosts = append(hosts, from)
 				}
 			}
