@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -140,7 +141,8 @@ func TestSlowStrangers(t *testing.T) {
 		knockAt(t, address, append(whole, frame{kind: hello, data: make([]byte, 9)}.head()...)),
 	}
 	admitted(t, d)
-	go func() {
+	var writing sync.WaitGroup
+	writing.Go(func() {
 		for _, b := range whole {
 			if _, err := slow.Write([]byte{b}); err != nil {
 				return
@@ -148,10 +150,11 @@ func TestSlowStrangers(t *testing.T) {
 			said.Add(1)
 			time.Sleep(time.Second)
 		}
-	}()
+	})
 	for _, conn := range list {
 		io.Copy(io.Discard, conn) // until the door closes it
 	}
+	writing.Wait()
 	require.Less(t, int(said.Load()), openingSize)
 	admitted(t, d)
 }
