@@ -59,8 +59,8 @@ func Obey() error {
 		return nil
 	}
 	if here.Free < least {
-		return fmt.Errorf("%s leaves too little memory to begin with: a Go program reserves more than 1 GB before "+
-			"it begins; set %d at least, or run ulimit %s unlimited", here.Ulimit, advised, strings.Fields(here.Ulimit)[1])
+		return fmt.Errorf("%s leaves too little memory to begin with: a Go program reserves more than 1 GB; "+
+			"set %d at least, or run ulimit %s unlimited", here.Ulimit, advised, strings.Fields(here.Ulimit)[1])
 	}
 	debug.SetMemoryLimit(Heap() + int64(HeapShare*float64(here.Free)))
 	return nil
