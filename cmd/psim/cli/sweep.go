@@ -33,7 +33,9 @@ prints a row for each: the first --vary changes slowest. A list or a text with a
 comma is one value: --vary schedule.partition=[1,2],[2,1].
 
 The efficiency is the throughput per device against that of the point with the
-fewest devices whose other values are the same. An impossible combination (3 stages
+fewest devices whose other values are the same. Below the table is the point of the
+highest throughput that fits: in samples, in tokens if sequences differ in length, or
+in microbatches if there is no [batch]. An impossible combination (3 stages
 of a network with 2 layers) is an empty row, with the reason below the table; the
 exit code is 1 only if all are impossible. A value that is wrong in any combination
 is refused at the start.
