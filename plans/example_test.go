@@ -29,7 +29,7 @@ func ExampleSchedules() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(folder)
-	names, err := found.Save(ctx, folder, "gpipe")
+	names, err := found.Save(ctx, folder)
 	fmt.Println(strings.Join(names, ", "), err)
 	// Output:
 	// the best takes 20 ms: schedule.name=auto-v schedule.microbatches=4

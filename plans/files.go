@@ -10,9 +10,11 @@ import (
 
 	"psim/configs"
 	"psim/internal/files"
+	"psim/internal/units"
 	"psim/reports"
 	"psim/reports/figures"
 	"psim/reports/picture"
+	"psim/reports/titles"
 	"psim/results"
 	"psim/results/rankings"
 )
@@ -41,21 +43,33 @@ func Save(ctx context.Context, s rankings.SavedPlans, folder string, dimensions 
 	if err != nil {
 		return nil, err
 	}
-	title := fmt.Sprintf("%s on %d devices", s.Name, s.Devices)
+	subject, err := savedSubject(s)
+	if err != nil {
+		return nil, err
+	}
 	var pictures []files.File
 	add := func(name string, draw figures.Picture) {
 		render := func(w io.Writer) error { return draw(w, picture.PNG) }
 		pictures = append(pictures, files.File{Path: name, Render: render})
 	}
-	if f := picture.PointsFigure(title+" · plans", points, s.Capacity, s.Margin); len(f.Plans) > 0 {
+	if f := picture.PointsFigure("Plans by step time and memory: "+subject, points, s.Capacity, s.Margin); len(f.Plans) > 0 {
 		add("pareto.png", func(w io.Writer, format string) error { return picture.Pareto(w, format, f) })
 	}
-	if draw, err := figures.PlanMap(title+" · step time", points, dimensions); err == nil {
+	if draw, err := figures.PlanMap("Shortest step: "+subject, points, dimensions); err == nil {
 		add("map.png", draw)
 	} else if dimensions != nil {
 		return nil, err
 	}
 	return reports.SaveSearch(ctx, s, folder, pictures...)
+}
+
+// savedSubject names the model and the devices of a search.
+func savedSubject(s rankings.SavedPlans) (string, error) {
+	ranking, err := s.Ranking()
+	if err != nil || len(ranking.Plans) == 0 {
+		return units.Plural(s.Devices, "device"), err
+	}
+	return titles.Subject(ranking.Plans[0].Result), nil
 }
 
 // Holds reports whether the first of some folders holds a search over plans, or its

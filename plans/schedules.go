@@ -14,6 +14,7 @@ import (
 	"psim/internal/units"
 	"psim/reports"
 	"psim/reports/picture"
+	"psim/reports/titles"
 	"psim/results/rankings"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -30,8 +31,11 @@ type ScheduleRanking struct {
 
 // Save writes plans.json and, if there are plans to draw, pareto.png into a folder, and
 // returns their names.
-func (r *ScheduleRanking) Save(ctx context.Context, folder, title string) (names []string, err error) {
-	figure := picture.ParetoFigure{Title: title, Plans: r.Plans, Capacity: r.Capacity}
+func (r *ScheduleRanking) Save(ctx context.Context, folder string) (names []string, err error) {
+	figure := picture.ParetoFigure{Plans: r.Plans, Capacity: r.Capacity}
+	if len(r.Plans) > 0 {
+		figure.Title = "Schedules by step time and memory: " + titles.Subject(r.Plans[0].Result)
+	}
 	return reports.SaveRanking(ctx, r.Ranking, folder, figure)
 }
 

@@ -111,7 +111,7 @@ func (f searchFlags) searchSchedules(ctx context.Context, path string, std strea
 	if f.out = folder.Path; err != nil {
 		f.out = folder.Aside().Path
 	}
-	unsaved := f.saveRanking(ctx, ranking, c.Name(), std.err)
+	unsaved := f.saveRanking(ctx, ranking, std.err)
 	ranking.Seconds = &seconds // after saving: the files of two searches are equal
 	err = errors.Join(f.printRanking(ranking, std.out), unsaved, err)
 	if err == nil && (len(ranking.Plans) == 0 || !ranking.Plans[0].Fits()) {
@@ -122,13 +122,11 @@ func (f searchFlags) searchSchedules(ctx context.Context, path string, std strea
 
 // saveRanking writes the plans into the folder of --out. After an interrupt it keeps the plans that were
 // found.
-func (f searchFlags) saveRanking(
-	ctx context.Context, ranking *plans.ScheduleRanking, name string, stderr io.Writer,
-) error {
+func (f searchFlags) saveRanking(ctx context.Context, ranking *plans.ScheduleRanking, stderr io.Writer) error {
 	if f.out == "" {
 		return nil
 	}
-	names, err := ranking.Save(context.WithoutCancel(ctx), f.out, name+" · plans")
+	names, err := ranking.Save(context.WithoutCancel(ctx), f.out)
 	if err != nil {
 		return failure{err}
 	}

@@ -181,7 +181,7 @@ func TestSearchInterrupted(t *testing.T) {
 	require.True(t, found.Partial)
 	var out strings.Builder
 	f := searchFlags{outputFlags: outputFlags{out: "o"}, rows: 3}
-	require.NoError(t, f.saveRanking(ctx, found, c.Name(), io.Discard))
+	require.NoError(t, f.saveRanking(ctx, found, io.Discard))
 	require.NoError(t, f.printRanking(found, &out))
 	require.Contains(t, out.String(), "\nwarning: the search was interrupted; there may be better plans\n")
 	plans, err := rankings.ReadPlans(strings.NewReader(contents(t, "o")["plans.json"]))
