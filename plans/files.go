@@ -52,7 +52,8 @@ func Save(ctx context.Context, s rankings.SavedPlans, folder string, dimensions 
 		render := func(w io.Writer) error { return draw(w, picture.PNG) }
 		pictures = append(pictures, files.File{Path: name, Render: render})
 	}
-	if f := picture.PointsFigure("Plans by step time and memory: "+subject, points, s.Capacity, s.Margin); len(f.Plans) > 0 {
+	title := "Plans by step time and memory: " + subject
+	if f := picture.PointsFigure(title, points, s.Capacity, s.Margin); len(f.Plans) > 0 {
 		add("pareto.png", func(w io.Writer, format string) error { return picture.Pareto(w, format, f) })
 	}
 	if draw, err := figures.PlanMap("Shortest step: "+subject, points, dimensions); err == nil {
