@@ -110,6 +110,11 @@ func (w *Workload) takeLossOut() {
 // LossApart reports whether a stage has the loss, as a task of its own.
 func (staged *Staged) LossApart(stage int) bool { return staged.Loop && stage == len(staged.Stages)-1 }
 
+// Unsplit reports whether the I of a stage does nothing and its W is the whole backward.
+func (staged *Staged) Unsplit(stage int) bool {
+	return stage == 0 && staged.Training.Split == training.SplitStage
+}
+
 // stage derives what follows for one stage.
 func (staged *Staged) stage(split Split, s int) Stage {
 	st := Stage{Layers: split.Stage(s), Ranks: staged.Placement.Ranks(s), Tensors: split.Completed(s)}
@@ -201,7 +206,7 @@ func (staged *Staged) FLOPs() float64 {
 func (staged *Staged) executed(ops []network.Op, pass network.Pass) float64 {
 	sum := -staged.Network.Surplus(ops, pass)
 	for _, o := range ops {
-		sum += float64(o.FLOPs(pass)) * o.Covered()
+		sum += o.FLOPs(pass) * o.Covered()
 	}
 	return sum
 }

@@ -56,9 +56,10 @@ link or a rate of the device twice as fast, other microbatches, another recomput
 another schedule. Changes without effect are left out. With --csv the parts of the time
 replace the ranks.
 
-With data.samples, the size of the data set, it also predicts the time of an epoch, one
-pass over all samples. If fewer samples are left for the last step, it is a step of these,
-in microbatches of the same size; where a schedule cannot run so few, it is filled up.
+With data.samples or data.tokens, the size of the data set, it also predicts the time of
+an epoch, one pass over all samples. If fewer samples are left for the last step, it is a
+step of these, in microbatches of the same size; where a schedule cannot run so few, it is
+filled up.
 --epochs N adds up N epochs. --shards adds which samples every replica trains on; with
 --csv they replace the ranks.
 
@@ -265,7 +266,7 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 	if err := reports.WriteResult(stdout, p.Result); err != nil {
 		return err
 	}
-	if a := stackAccuracy(p.Config); a != nil && p.Experiment.Staged != nil {
+	if a := stackAccuracy(p.Config, p.Result.Work); a != nil && p.Experiment.Staged != nil {
 		fmt.Fprintf(stdout, "how sure: %s\n", a.Text())
 	}
 	if f.boundaries {
