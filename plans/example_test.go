@@ -9,6 +9,7 @@ import (
 
 	"psim"
 	"psim/plans"
+	"psim/reports"
 )
 
 // The best plan for a network on four devices, and the picture of all.
@@ -29,7 +30,7 @@ func ExampleSchedules() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(folder)
-	names, err := found.Save(ctx, folder, "gpipe")
+	names, err := found.Save(ctx, reports.PlansFolder(folder), "gpipe")
 	fmt.Println(strings.Join(names, ", "), err)
 	// Output:
 	// the best takes 20 ms: schedule.name=auto-v schedule.microbatches=4

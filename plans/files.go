@@ -36,7 +36,9 @@ func (r *Answer) Saved(c *configs.Config, q Query, version string) (rankings.Sav
 // Save writes the plans of a search into a folder, with two pictures: the step time of
 // plans over their memory, and the shortest step over two dimensions, by default those in
 // which it differs most. It returns the names of the files.
-func Save(ctx context.Context, s rankings.SavedPlans, folder string, dimensions []string) (names []string, err error) {
+func Save(
+	ctx context.Context, s rankings.SavedPlans, to files.Folder, dimensions []string,
+) (names []string, err error) {
 	points, err := s.Settled()
 	if err != nil {
 		return nil, err
@@ -55,7 +57,7 @@ func Save(ctx context.Context, s rankings.SavedPlans, folder string, dimensions 
 	} else if dimensions != nil {
 		return nil, err
 	}
-	return reports.SaveSearch(ctx, s, folder, pictures...)
+	return reports.SaveSearch(ctx, s, to, pictures...)
 }
 
 // Holds reports whether the first of some folders holds a search over plans, or its

@@ -11,6 +11,7 @@ import (
 	"psim"
 	"psim/configs"
 	"psim/costmodel"
+	"psim/internal/files"
 	"psim/internal/units"
 	"psim/reports"
 	"psim/reports/picture"
@@ -30,9 +31,9 @@ type ScheduleRanking struct {
 
 // Save writes plans.json and, if there are plans to draw, pareto.png into a folder, and
 // returns their names.
-func (r *ScheduleRanking) Save(ctx context.Context, folder, title string) (names []string, err error) {
+func (r *ScheduleRanking) Save(ctx context.Context, to files.Folder, title string) (names []string, err error) {
 	figure := picture.ParetoFigure{Title: title, Plans: r.Plans, Capacity: r.Capacity}
-	return reports.SaveRanking(ctx, r.Ranking, folder, figure)
+	return reports.SaveRanking(ctx, r.Ranking, to, figure)
 }
 
 // Schedules predicts a configuration with every schedule that can run it, with 1, 2 and 4

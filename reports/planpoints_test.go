@@ -116,7 +116,7 @@ func TestSavedPlans(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2*time.Second, last)
 	folder := t.TempDir() + "/plans"
-	names, err := reports.SaveSearch(t.Context(), s, folder)
+	names, err := reports.SaveSearch(t.Context(), s, reports.PlansFolder(folder))
 	require.NoError(t, err)
 	require.Equal(t, []string{"points.csv", "search.json", "plans.json"}, names)
 	again, err := rankings.LoadPlans(folder)

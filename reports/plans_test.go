@@ -2,8 +2,8 @@ package reports_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
-	"strings"
 	"testing"
 	"time"
 
@@ -57,13 +57,9 @@ func TestPlans(t *testing.T) {
 	for _, key := range []string{`"evaluated": 9`, `"pruned": 0`, `"settings": [`, `"kind": "predicted"`} {
 		require.Contains(t, saved.String(), key)
 	}
-	again, err := rankings.ReadPlans(&saved)
-	require.NoError(t, err)
+	var again rankings.Ranking
+	require.NoError(t, json.Unmarshal(saved.Bytes(), &again))
 	require.Equal(t, p, again)
-	for _, text := range []string{"", "{}", "[]"} {
-		_, err := rankings.ReadPlans(strings.NewReader(text))
-		require.Error(t, err)
-	}
 
 	table.Reset()
 	require.NoError(t, reports.WriteRanking(&table, rankings.Ranking{Pruned: 3}, 20))

@@ -60,7 +60,7 @@ func TestSweepTexts(t *testing.T) {
 // files of two.
 func TestSweepReadBack(t *testing.T) {
 	s, folder := sampleSweep(t), t.TempDir()
-	names, err := reports.SaveSweep(context.Background(), s, folder)
+	names, err := reports.SaveSweep(context.Background(), s, reports.SweepFolder(folder))
 	require.NoError(t, err)
 	require.Equal(t, []string{"sweep.csv", "sweep.jsonl", "sweep.json"}, names)
 	back, err := rankings.LoadSweep(folder)

@@ -2,13 +2,10 @@ package rankings
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"io"
 	"slices"
 
 	"psim/internal/files"
-	"psim/internal/jsonfile"
 	"psim/results"
 )
 
@@ -59,21 +56,4 @@ func (p Ranking) WriteJSON(w io.Writer) error {
 	}
 	p.Plans = list
 	return files.WriteJSON(w, p)
-}
-
-// ReadPlans reads a plans.json.
-func ReadPlans(r io.Reader) (Ranking, error) {
-	var p Ranking
-	if err := jsonfile.Read(r, jsonfile.MostBytes, &p); err != nil {
-		return p, err
-	}
-	if p.Plans == nil {
-		return p, errors.New("plans is missing")
-	}
-	for i, plan := range p.Plans {
-		if err := plan.Validate(); err != nil {
-			return p, fmt.Errorf("plans[%d]: %w", i, err)
-		}
-	}
-	return p, nil
 }

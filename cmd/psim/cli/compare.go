@@ -62,7 +62,8 @@ func runCompare(ctx context.Context, args []string, f outputFlags, std streams) 
 		return err
 	}
 	f.clearDash()
-	if err := f.checkOut(reports.ComparisonFolder(f.out)); err != nil {
+	to := f.to(reports.ComparisonFolder(f.out))
+	if err := f.checkOut(to); err != nil {
 		return err
 	}
 	a, b, err := loadSides(ctx, args)
@@ -73,7 +74,7 @@ func runCompare(ctx context.Context, args []string, f outputFlags, std streams) 
 	var unsaved error
 	if f.out != "" {
 		var names []string
-		if names, unsaved = reports.SaveComparison(ctx, f.out, c, [2]results.Run{a, b}); unsaved == nil {
+		if names, unsaved = reports.SaveComparison(ctx, to, c, [2]results.Run{a, b}); unsaved == nil {
 			f.reportWritten(std.err, strings.Join(names, ", "), f.out)
 		}
 	}

@@ -130,7 +130,7 @@ func TestCompareFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile("mine/compare.png", []byte("mine"), 0o644))
 	_, stderr, code = psim(t, "psim compare m --out mine")
 	require.Equal(t, exitUsage, code)
-	require.Equal(t, "psim: --out mine: holds compare.png, which psim has not written; name another folder\n", stderr)
+	require.Equal(t, "psim: --out mine: compare.png was not written by psim; name another folder, or replace it with --overwrite\n", stderr)
 	require.Equal(t, map[string]string{"compare.png": "mine"}, contents(t, "mine"))
 }
 

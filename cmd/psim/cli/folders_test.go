@@ -80,6 +80,11 @@ func TestTornFolder(t *testing.T) {
 	require.NoError(t, os.Remove("a/.psim.json")) // as an older psim left it
 	_, stderr, code = psim(t, "psim plot memory a --out m.png")
 	require.Zero(t, code, stderr)
+	_, stderr, code = psim(t, "psim run gpipe --out a") // nothing there is known to be psim's
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "psim: --out a: timeline.png was not written by psim; name another folder, or replace it with --overwrite\n", stderr)
+	_, stderr, code = psim(t, "psim run gpipe --out a --overwrite")
+	require.Zero(t, code, stderr)
 	_, stderr, code = psim(t, "psim run gpipe --out a")
 	require.Zero(t, code, stderr)
 }
@@ -104,16 +109,16 @@ func TestNothingToDraw(t *testing.T) {
 	}
 }
 
-// A comparison is printed even if its files cannot be written.
+// A folder in the place of a file is refused before the work.
 func TestCompareCannotWrite(t *testing.T) {
 	userFolder(t)
 	_, stderr, code := psim(t, "psim run gpipe --out a")
 	require.Zero(t, code, stderr)
 	require.NoError(t, os.MkdirAll(filepath.Join("c", "compare.png"), 0o755))
 	stdout, stderr, code := psim(t, "psim compare a a --out c")
-	require.Equal(t, exitFailed, code)
-	require.Contains(t, stderr, "a folder of that name is in the way")
-	require.Contains(t, stdout, "step time")
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "psim: --out c: compare.png is a folder; name another folder\n", stderr)
+	require.Empty(t, stdout)
 }
 
 // calibrate refuses "-" as the name of a machine file.
@@ -134,9 +139,9 @@ func TestPlotForeign(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile("mine.svg", []byte("mine"), 0o644))
 	for line, want := range map[string]string{
-		"psim plot timeline a --out mine.svg":       "psim: --out .: holds mine.svg, which psim has not written; name another file\n",
-		"psim plot timeline b --out a/timeline.svg": "psim: --out a: holds timeline.svg of psim run; name another file\n",
-		"psim schedule gpipe --plot mine.svg":       "psim: --plot .: holds mine.svg, which psim has not written; name another file\n",
+		"psim plot timeline a --out mine.svg":       "psim: --out mine.svg: was not written by psim; name another file, or replace it with --overwrite\n",
+		"psim plot timeline b --out a/timeline.svg": "psim: --out a/timeline.svg: is of psim run; name another file, or replace it with --overwrite\n",
+		"psim schedule gpipe --plot mine.svg":       "psim: --plot mine.svg: was not written by psim; name another file, or replace it with --overwrite\n",
 	} {
 		_, stderr, code := psim(t, line)
 		require.Equal(t, exitUsage, code, line)

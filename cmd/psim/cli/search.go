@@ -94,7 +94,7 @@ func (f searchFlags) searchSchedules(ctx context.Context, path string, std strea
 	}
 	f.note(std.err, c.Inputs)
 	f.clearDash()
-	folder := reports.PlansFolder(f.out)
+	folder := f.to(reports.PlansFolder(f.out))
 	if err := f.checkOut(folder); err != nil {
 		return err
 	}
@@ -108,9 +108,10 @@ func (f searchFlags) searchSchedules(ctx context.Context, path string, std strea
 		return err
 	}
 	seconds := time.Since(start).Seconds()
-	if f.out = folder.Path; err != nil {
-		f.out = folder.Aside().Path
+	if err != nil {
+		folder = folder.Aside()
 	}
+	f.out = folder.Path
 	unsaved := f.saveRanking(ctx, ranking, c.Name(), std.err)
 	ranking.Seconds = &seconds // after saving: the files of two searches are equal
 	err = errors.Join(f.printRanking(ranking, std.out), unsaved, err)
@@ -128,7 +129,7 @@ func (f searchFlags) saveRanking(
 	if f.out == "" {
 		return nil
 	}
-	names, err := ranking.Save(context.WithoutCancel(ctx), f.out, name+" · plans")
+	names, err := ranking.Save(context.WithoutCancel(ctx), f.to(reports.PlansFolder(f.out)), name+" · plans")
 	if err != nil {
 		return failure{err}
 	}

@@ -32,7 +32,7 @@ func TestSearch(t *testing.T) {
 	for _, key := range []string{"plans", "evaluated", "pruned", "seconds"} {
 		require.Contains(t, object, key)
 	}
-	plans, err := rankings.ReadPlans(strings.NewReader(stdout))
+	plans, err := readPlans(stdout)
 	require.NoError(t, err)
 	require.Equal(t, len(plans.Plans), plans.Evaluated)
 	require.Zero(t, plans.Pruned)
@@ -101,7 +101,7 @@ func TestSearchCuts(t *testing.T) {
 	for own, perRank := range map[string]int{"auto": 1, "zbv": 2} {
 		stdout, stderr, code := psim(t, "psim search auto.toml --json --set memory.limit=8GB --set schedule.name="+own)
 		require.Zero(t, code, stderr)
-		plans, err := rankings.ReadPlans(strings.NewReader(stdout))
+		plans, err := readPlans(stdout)
 		require.NoError(t, err)
 		virtual := map[string]int{}
 		for _, p := range plans.Plans {
@@ -120,7 +120,7 @@ func TestSearchCuts(t *testing.T) {
 	// Stages with different times cannot be cut into more stages.
 	stdout, _, code := psim(t, `psim search auto.toml --json --set times.forward=["10ms","12ms"]`)
 	require.Zero(t, code)
-	plans, err := rankings.ReadPlans(strings.NewReader(stdout))
+	plans, err := readPlans(stdout)
 	require.NoError(t, err)
 	require.NotEmpty(t, plans.Plans)
 	for _, p := range plans.Plans {
@@ -133,7 +133,7 @@ func TestSearchPrunes(t *testing.T) {
 	userFolder(t)
 	stdout, _, code := psim(t, "psim search gpipe --json --set batch.global=2 --set machine.compute.memory=100MB")
 	require.Equal(t, exitFailed, code)
-	plans, err := rankings.ReadPlans(strings.NewReader(stdout))
+	plans, err := readPlans(stdout)
 	require.NoError(t, err)
 	require.Empty(t, plans.Plans)
 	require.Zero(t, plans.Evaluated)
@@ -150,7 +150,7 @@ func TestSearchErrors(t *testing.T) {
 		"psim search gpipe --rows 0":                                      "--rows 0: must be at least 1",
 		"psim search gpipe --set schedule.file=mine.csv":                  "schedule.file gives the order, but a search chooses it; remove file",
 		"psim search ring-allreduce":                                      "[collective] has no schedule",
-		"psim search gpipe --out mine":                                    "holds plans.json, which psim has not written",
+		"psim search gpipe --out mine":                                    "plans.json was not written by psim",
 		"psim search gpipe --set schedule.stages=1000":                    "stages = 1000",
 		"psim schedule auto":                                              "auto has no order before tasks have times",
 		"psim schedule auto-v":                                            "psim run CONFIG --set schedule.name=auto-v finds one",
@@ -184,7 +184,7 @@ func TestSearchInterrupted(t *testing.T) {
 	require.NoError(t, f.saveRanking(ctx, found, c.Name(), io.Discard))
 	require.NoError(t, f.printRanking(found, &out))
 	require.Contains(t, out.String(), "\nwarning: the search was interrupted; there may be better plans\n")
-	plans, err := rankings.ReadPlans(strings.NewReader(contents(t, "o")["plans.json"]))
+	plans, err := readPlans(contents(t, "o")["plans.json"])
 	require.NoError(t, err)
 	require.True(t, plans.Partial)
 	require.Len(t, plans.Plans, 5)
@@ -201,7 +201,7 @@ func TestSearchLeavesOut(t *testing.T) {
 	const line = "psim search gpt2-4090d-pipeline --set machine.compute.memory=1370MB"
 	stdout, _, code := psim(t, line+" --json")
 	require.Equal(t, exitFailed, code, "none of those that are left fits")
-	plans, err := rankings.ReadPlans(strings.NewReader(stdout))
+	plans, err := readPlans(stdout)
 	require.NoError(t, err)
 	reasons := map[string]string{}
 	for _, l := range plans.LeftOut {
@@ -223,7 +223,7 @@ func TestSearchLeavesOut(t *testing.T) {
 	require.NoError(t, os.WriteFile("auto.toml", []byte(autoTimes), 0o644))
 	stdout, _, code = psim(t, `psim search auto.toml --json --set times.forward=["10ms","12ms"]`)
 	require.Zero(t, code)
-	plans, err = rankings.ReadPlans(strings.NewReader(stdout))
+	plans, err = readPlans(stdout)
 	require.NoError(t, err)
 	require.Equal(t, rankings.LeftOut{Schedule: "zbv", Reason: "holds several stages per rank, and [times] or activations that differ between stages, or do not divide evenly, cannot be shared among them"}, plans.LeftOut[0])
 }
@@ -234,7 +234,7 @@ func TestSearchGroup(t *testing.T) {
 	userFolder(t)
 	stdout, stderr, code := psim(t, "psim search megatron-175b --json --set batch.global=16")
 	require.Zero(t, code, stderr)
-	plans, err := rankings.ReadPlans(strings.NewReader(stdout))
+	plans, err := readPlans(stdout)
 	require.NoError(t, err)
 	seen := map[string]bool{}
 	for _, p := range plans.Plans {
@@ -248,4 +248,10 @@ func TestSearchGroup(t *testing.T) {
 	}
 	_, stderr, code = psim(t, "psim run megatron-175b --out - --set batch.global=16 --set "+strings.Join(plans.Plans[0].Settings, " --set "))
 	require.Zero(t, code, stderr)
+}
+
+// readPlans reads the JSON of a ranking.
+func readPlans(text string) (r rankings.Ranking, err error) {
+	err = json.Unmarshal([]byte(text), &r)
+	return r, err
 }
