@@ -29,6 +29,46 @@ func TestRunAgain(t *testing.T) {
 	require.Equal(t, before, contents(t, "out/gpipe"))
 }
 
+// A file that the user has changed is named before the work, and stays (docs/files.md); --overwrite replaces
+// files and removes none. The root folder and the home folder are refused.
+func TestEditedFile(t *testing.T) {
+	userFolder(t)
+	_, stderr, code := psim(t, "psim run gpipe --out o")
+	require.Zero(t, code, stderr)
+	analysis := contents(t, "o")["memory.csv"] + "0,1000000000,7\n"
+	require.NoError(t, os.WriteFile("o/memory.csv", []byte(analysis), 0o644))
+	before := contents(t, "o")
+	stdout, stderr, code := psim(t, "psim run course-timeline --out o")
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "psim: --out o: memory.csv was changed since psim wrote it; name another folder, or replace it with --overwrite\n", stderr)
+	require.Empty(t, stdout)
+	require.Equal(t, before, contents(t, "o"))
+	_, stderr, code = psim(t, "psim run course-timeline --out o --overwrite") // which has no memory.csv
+	require.Zero(t, code, stderr)
+	require.Equal(t, analysis, contents(t, "o")["memory.csv"])
+	_, stderr, code = psim(t, "psim plot memory o")
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "psim: o: memory.csv is not the one that psim wrote with the other files there; run it again\n", stderr)
+	_, stderr, code = psim(t, "psim run gpipe -o o --overwrite")
+	require.Zero(t, code, stderr)
+	require.NotEqual(t, analysis, contents(t, "o")["memory.csv"])
+
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	t.Setenv("HOME", here)
+	for _, verb := range []string{"run gpipe", "compare o o", "search gpipe", "sweep gpipe --vary schedule.microbatches=4,8", "reproduce hw4", "validate --published zero-bubble", "exec --gpus 2 --oversubscribe"} {
+		for folder, kind := range map[string]string{"/": "/: is the root folder", "o/..": "o/..: is your home folder"} {
+			stdout, stderr, code := psim(t, "psim "+verb+" --out "+folder)
+			require.Equal(t, exitUsage, code, verb)
+			require.True(t, strings.HasPrefix(stderr, "psim: --out "+kind+"; name a folder in it, such as "), stderr)
+			require.Equal(t, 1, strings.Count(stderr, "\n"))
+			require.Empty(t, stdout)
+		}
+	}
+	_, stderr, code = psim(t, "psim run gpipe") // into out/gpipe, in the home folder
+	require.Zero(t, code, stderr)
+}
+
 // A folder that cannot be written to is refused before any work, and an empty name at once.
 func TestRefusedBefore(t *testing.T) {
 	userFolder(t)
