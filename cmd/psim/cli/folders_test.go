@@ -35,7 +35,7 @@ func TestEditedFile(t *testing.T) {
 	userFolder(t)
 	_, stderr, code := psim(t, "psim run gpipe --out o")
 	require.Zero(t, code, stderr)
-	analysis := contents(t, "o")["memory.csv"] + "0,1000000000,7\n"
+	analysis := contents(t, "o")["memory.csv"] + "3,9000000000,7\n"
 	require.NoError(t, os.WriteFile("o/memory.csv", []byte(analysis), 0o644))
 	before := contents(t, "o")
 	stdout, stderr, code := psim(t, "psim run course-timeline --out o")
