@@ -25,7 +25,7 @@ func (c *Config) machine(needsDevice bool) (costmodel.Machine, error) {
 				"set machine.device (psim list devices)", c.Machine.File)
 		}
 		return costmodel.Machine{}, errors.New(`device is missing: name one (psim list devices), ` +
-			`or give [machine.compute] flops = "10TFLOP/s"`)
+			`such as --device h100-80gb-sxm, or give [machine.compute] flops = "10TFLOP/s"`)
 	}
 	m, err := options.Machine(unsourced())
 	if err != nil && c.Machine.File != "" {
@@ -46,6 +46,17 @@ func closeMargin(d costmodel.Device) float64 {
 		return UsualMargin
 	}
 	return d.Margin
+}
+
+// SearchMargin returns the share of the memory that the plans of a search leave free, so that none
+// of them is close: machine.memory_margin, given or by the stack, or else the share above which a
+// run is close.
+func (c *Config) SearchMargin() (float64, error) {
+	if c.Defined("machine.memory_margin") {
+		return c.Machine.MemoryMargin, nil
+	}
+	m, err := c.ReadMachine()
+	return closeMargin(m.Device), err
 }
 
 // ReadMachine reads [machine], which must name a device.

@@ -31,7 +31,7 @@ func saved(t *testing.T, folder string, q plans.Query) {
 	require.NoError(t, err)
 	s, err := found.Saved(c, q, "test")
 	require.NoError(t, err)
-	_, err = plans.Save(context.Background(), s, reports.PlansFolder(folder), nil)
+	_, err = plans.Save(context.Background(), s, reports.PlansFolder(folder, 20), nil)
 	require.NoError(t, err)
 }
 
@@ -40,7 +40,7 @@ func saved(t *testing.T, folder string, q plans.Query) {
 func TestMergePlans(t *testing.T) {
 	read := func(folder string) map[string]string {
 		files := map[string]string{}
-		for _, name := range []string{"plans.json", "points.csv", "search.json", "pareto.png", "map.png"} {
+		for _, name := range []string{"plans.json", "points.csv", "search.json", "pareto.png", "map.png", "plan-1.toml"} {
 			data, err := os.ReadFile(filepath.Join(folder, name))
 			require.NoError(t, err)
 			files[name] = string(data)
@@ -66,7 +66,7 @@ func TestMergePlans(t *testing.T) {
 		}
 		merged, err := plans.Merge(rapid.Permutation(parts).Draw(r, "order")...)
 		require.NoError(t, err)
-		_, err = plans.Save(context.Background(), merged, reports.PlansFolder(folder("merged")), nil)
+		_, err = plans.Save(context.Background(), merged, reports.PlansFolder(folder("merged"), 20), nil)
 		require.NoError(t, err)
 		require.Equal(t, read(folder("whole")), read(folder("merged")))
 		require.True(t, plans.Holds(parts))

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -42,11 +43,17 @@ func inFolder(folder string, names []string) (list []string) {
 	return list
 }
 
-// PlansFolder returns a folder for the files of a search.
-func PlansFolder(path string) files.Folder {
+// PlansFolder returns a folder for the files of a search that keeps a number of plans.
+func PlansFolder(path string, plans int) files.Folder {
 	names := []string{"pareto.png", "map.png", "points.csv", "search.json", "plans.json"}
+	for n := range plans {
+		names = append(names, PlanFile(n+1))
+	}
 	return files.Folder{Path: path, Owner: "search", Guarded: names}
 }
+
+// PlanFile names the configuration of a plan, which is counted from 1.
+func PlanFile(n int) string { return fmt.Sprintf("plan-%d.toml", n) }
 
 // SweepFolder returns a folder for the files of a sweep.
 func SweepFolder(path string) files.Folder {

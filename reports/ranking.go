@@ -69,13 +69,15 @@ func rankingVerdict(p rankings.Ranking) string {
 	return least
 }
 
-// fitsText says in a word whether a result fits in memory.
+// fitsText says in a word whether a result fits in memory. Without a limit that is unknown.
 func fitsText(r results.Result) string {
 	switch {
 	case !r.FitsMemory:
 		return "no"
 	case r.MemoryVerdict == results.Close:
 		return results.Close
+	case r.MemoryVerdict == "":
+		return "unknown"
 	}
 	return "yes"
 }

@@ -4,7 +4,6 @@
 package reports
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"slices"
@@ -77,25 +76,19 @@ func SaveComparison(
 	return save(ctx, to, list)
 }
 
-// SaveRanking writes a ranking into a folder, with a picture of step time against memory if
-// there is something to draw. It returns the names of the files.
+// SaveRanking writes a ranking into a folder: others, and plans.json. It returns the names of the
+// files.
 func SaveRanking(
-	ctx context.Context, p rankings.Ranking, to files.Folder, f picture.ParetoFigure,
+	ctx context.Context, p rankings.Ranking, to files.Folder, others ...files.File,
 ) ([]string, error) {
-	list := []files.File{{Path: "plans.json", Render: p.WriteJSON}}
-	var drawn bytes.Buffer
-	if picture.Pareto(&drawn, picture.PNG, f) == nil {
-		draw := func(w io.Writer) error { _, err := w.Write(drawn.Bytes()); return err }
-		list = append([]files.File{{Path: "pareto.png", Render: draw}}, list...)
-	}
 	to.Partial = p.Partial
-	return save(ctx, to, list)
+	return save(ctx, to, append(others, files.File{Path: "plans.json", Render: p.WriteJSON}))
 }
 
-// SaveSearch writes the plans of a search into a folder, with pictures: points.csv, search.json
-// and plans.json. It returns the names of the files.
+// SaveSearch writes the plans of a search into a folder: others, points.csv, search.json and
+// plans.json. It returns the names of the files.
 func SaveSearch(
-	ctx context.Context, s rankings.SavedPlans, to files.Folder, pictures ...files.File,
+	ctx context.Context, s rankings.SavedPlans, to files.Folder, others ...files.File,
 ) ([]string, error) {
 	last, err := s.Last()
 	if err != nil {
@@ -106,7 +99,7 @@ func SaveSearch(
 		varied = append(varied, v.Key)
 	}
 	plans := rankings.PlansFile{Plans: s.Plans, Space: s.Space, Gap: s.Gap, Partial: s.Partial}
-	list := append(slices.Clone(pictures),
+	list := append(slices.Clone(others),
 		files.File{Path: "points.csv", Render: func(w io.Writer) error {
 			return rankings.WritePlanPoints(w, s.Points, varied, last)
 		}},

@@ -109,14 +109,14 @@ func WriteSweep(w io.Writer, s rankings.Sweep) error {
 func sweepTable(s rankings.Sweep) table.Table[sweepRow] {
 	type result = results.Result
 	const unknown = "–"
-	rows := sweepRows(s)
+	rows, rate := sweepRows(s), sweepPace(s.Points)
 	none := func(has func(sweepRow) bool) bool { return !slices.ContainsFunc(rows, has) }
 	columns := append(variedColumns(s),
 		resultColumn("devices", unknown, func(r result) any { return r.Devices }),
 		resultColumn("step time", unknown, func(r result) any { return units.FormatSeconds(r.StepTime) }),
 		resultColumn("bubble", unknown, func(r result) any { return units.FormatPercent(r.Bubble.Makespan) }),
-		resultColumn("samples/s", unknown, func(r result) any {
-			return cell(r.Throughput.Samples > 0, units.FormatPerSecond(r.Throughput.Samples))
+		resultColumn(rate.head, unknown, func(r result) any {
+			return cell(rate.of(r) > 0, units.FormatPerSecond(max(0, rate.of(r))))
 		}),
 		resultColumn("peak memory", unknown, func(r result) any {
 			return cell(r.UsesMemory(), units.FormatBytes(r.PeakMemory()))
@@ -143,25 +143,56 @@ func sweepTable(s rankings.Sweep) table.Table[sweepRow] {
 	return table.Table[sweepRow]{Columns: columns, Rows: rows}
 }
 
-// explainSweep says which point is the fastest that fits, with the margin that is set, and why
-// some points have no result.
+// explainSweep says which point that fits, with the margin that is set, does the most work in a
+// second, and why some points have no result.
 func explainSweep(s rankings.Sweep, out table.Page) {
 	fits := slices.DeleteFunc(slices.Clone(s.Points), func(p rankings.SweepPoint) bool {
 		return p.Error != "" || !p.Result.Fits()
 	})
 	if len(fits) > 1 {
-		rate := func(p rankings.SweepPoint) float64 { return p.Result.Throughput.Samples }
-		what, best := "the shortest step", slices.MinFunc(fits, func(a, b rankings.SweepPoint) int {
-			return cmp.Compare(a.Result.StepTime, b.Result.StepTime)
+		rate := sweepPace(s.Points)
+		best := slices.MaxFunc(fits, func(a, b rankings.SweepPoint) int {
+			return cmp.Compare(rate.of(a.Result), rate.of(b.Result))
 		})
-		if rate(best) > 0 {
-			what, best = "the highest throughput", slices.MaxFunc(fits, func(a, b rankings.SweepPoint) int {
-				return cmp.Compare(rate(a), rate(b))
-			})
-		}
-		out.Print("\n%s: --set %s\n", what, strings.Join(best.Set, " --set "))
+		out.Print("\n%s: --set %s\n", rate.most, strings.Join(best.Set, " --set "))
 	}
 	explainImpossible(s, out)
+}
+
+// A pace says how much work a run does in a second.
+type pace struct {
+	head string // of a column
+	most string // the best of several
+	of   func(results.Result) float64
+}
+
+// sweepPace returns the pace by which points compare: in samples, or in tokens if sequences
+// differ in length. Without a batch it is in microbatches, and without training the step counts.
+func sweepPace(points []rankings.SweepPoint) pace {
+	var samples, trained bool
+	lengths := map[int]bool{}
+	for _, p := range points {
+		samples = samples || p.Result.Throughput.Samples > 0
+		trained = trained || trains(p.Result)
+		if p.Result.Throughput.Tokens > 0 {
+			lengths[p.Result.SequenceLength] = true
+		}
+	}
+	switch {
+	case len(lengths) > 1:
+		return pace{
+			"tokens/s", "the highest throughput, in tokens",
+			func(r results.Result) float64 { return r.Throughput.Tokens },
+		}
+	case trained && !samples:
+		return pace{"microbatches/s", "the highest throughput, in microbatches", results.Result.MicrobatchesPerSecond}
+	case !samples:
+		return pace{"samples/s", "the shortest step", func(r results.Result) float64 { return -r.StepTime }}
+	}
+	return pace{
+		"samples/s", "the highest throughput",
+		func(r results.Result) float64 { return r.Throughput.Samples },
+	}
 }
 
 // explainImpossible prints why combinations are impossible, each reason once.

@@ -83,6 +83,38 @@ func TestSweepReadBack(t *testing.T) {
 	require.True(t, os.IsNotExist(err))
 }
 
+// Without a batch the steps of points differ in work: the best does the most microbatches in a
+// second, not the fewest in a step. Without a limit of memory nobody knows whether a point fits.
+func TestSweepByThroughput(t *testing.T) {
+	s := rankings.Sweep{SweepInfo: rankings.SweepInfo{
+		Vary: []rankings.Variation{{Key: "schedule.microbatches", Values: []string{"4", "8"}}},
+	}}
+	for i, m := range []int{4, 8} {
+		r := result(run(t, "gpipe", 4, m, times{f: 10 * ms, b: 20 * ms, activation: 1e9}), nil)
+		r.Microbatches, r.Throughput = m, results.Throughput{}
+		p, err := rankings.NewSweepPoint(i, []string{fmt.Sprint("schedule.microbatches=", m)}, fmt.Sprint(m), r)
+		require.NoError(t, err)
+		s.Points = append(s.Points, p)
+	}
+	require.Less(t, s.Points[0].Result.StepTime, s.Points[1].Result.StepTime)
+	var text bytes.Buffer
+	require.NoError(t, reports.WriteSweep(&text, s))
+	require.Equal(t, `  schedule.microbatches  devices  step time  bubble  microbatches/s  peak memory     fits
+  4                            4     210 ms  42.9 %            19.0      4.00 GB  unknown
+  8                            4     330 ms  27.3 %            24.2      8.00 GB  unknown
+
+the highest throughput, in microbatches: --set schedule.microbatches=8
+`, text.String())
+	for i, length := range []int{512, 2048} { // the samples of the second are larger
+		r := &s.Points[i].Result
+		r.SequenceLength, r.Throughput = length, results.Throughput{Samples: 4 - float64(i), Tokens: float64(1000 * (i + 1))}
+	}
+	text.Reset()
+	require.NoError(t, reports.WriteSweep(&text, s))
+	require.Contains(t, text.String(), "  tokens/s  ")
+	require.Contains(t, text.String(), "the highest throughput, in tokens: --set schedule.microbatches=8\n")
+}
+
 // FuzzPoint: what is read as a point is written as one that reads the same.
 func FuzzPoint(f *testing.F) {
 	for _, p := range sampleSweep(f).Points[:3] {

@@ -52,3 +52,11 @@ func (r *Result) setRates(samples, tokens int64) {
 		r.MFU, r.HFU = perSecond(r.ModelFLOPs)/peak, perSecond(r.HardwareFLOPs)/peak
 	}
 }
+
+// MicrobatchesPerSecond returns the throughput of all replicas, in microbatches.
+func (r Result) MicrobatchesPerSecond() float64 {
+	if r.StepTime <= r.Startup {
+		return 0
+	}
+	return float64(r.Microbatches) * float64(max(1, r.DataParallel)) / (r.StepTime - r.Startup)
+}

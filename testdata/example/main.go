@@ -50,7 +50,7 @@ func run(ctx context.Context) error {
 	if err := picture.Timelines(file, picture.SVG, before.Run(), after.Run()); err != nil {
 		return err
 	}
-	names, err := found.Save(ctx, reports.PlansFolder("plans"), "gpipe · plans")
+	names, err := found.Save(ctx, reports.PlansFolder("plans", 20), "gpipe", 20)
 	fmt.Println(names)
 	return err
 }

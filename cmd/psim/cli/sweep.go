@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	lib "psim"
 	"psim/configs"
 	"psim/internal/units"
 	"psim/reports"
@@ -24,6 +23,7 @@ import (
 
 type sweepFlags struct {
 	outputFlags
+	targetFlags
 	vary  []string
 	shard string
 }
@@ -33,7 +33,9 @@ prints a row for each: the first --vary changes slowest. A list or a text with a
 comma is one value: --vary schedule.partition=[1,2],[2,1].
 
 The efficiency is the throughput per device against that of the point with the
-fewest devices whose other values are the same. An impossible combination (3 stages
+fewest devices whose other values are the same. Below the table is the point of the
+highest throughput that fits: in samples, in tokens if sequences differ in length, or
+in microbatches if there is no [batch]. An impossible combination (3 stages
 of a network with 2 layers) is an empty row, with the reason below the table; the
 exit code is 1 only if all are impossible. A value that is wrong in any combination
 is refused at the start.
@@ -58,13 +60,17 @@ func newSweep() *cobra.Command {
   psim sweep gpipe --vary parallel.data=1,2,4 --shard 1/2 --out out/parts
   psim sweep gpipe --vary parallel.data=1,2,4 --shard 2/2 --out out/parts
   psim merge out/parts --out out/whole`,
-		Args:              exactArgs(1, "one CONFIG, a file or the name of an example"),
-		ValidArgsFunction: completeExamples,
+		Args:              exactArgs(1, "one CONFIG, "+configArgument),
+		ValidArgsFunction: completeConfig,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.targetFlags.check(cmd.Flags()); err != nil {
+				return err
+			}
 			return runSweep(cmd.Context(), args[0], f, streamsOf(cmd))
 		},
 	}
 	f.register(cmd.Flags())
+	f.targetFlags.register(cmd)
 	return cmd
 }
 
@@ -89,7 +95,7 @@ func runSweep(ctx context.Context, path string, f sweepFlags, std streams) error
 	if err != nil {
 		return err
 	}
-	c, err := lib.Load(path, f.sets...)
+	c, err := f.load(path, f.sets)
 	if err != nil {
 		return err
 	}
