@@ -82,7 +82,9 @@ func totalTable(c compare.Comparison) table.Table[comparedNumber] {
 	rows := []comparedNumber{{"step time", stepA, stepB, ofStep(c, c.StepTimeDifference)}}
 	if c.A.Parts.Compute > 0 || c.B.Parts.Compute > 0 { // otherwise a bubble is meaningless
 		points := cell(!c.BubbleDifference.IsZero(), units.FormatPoints(float64(c.BubbleDifference)))
-		rows = append(rows, comparedNumber{"bubble", share(c.A.Bubble), share(c.B.Bubble), points})
+		rows = append(rows, comparedNumber{
+			results.BubbleName(c.A.Stages, c.B.Stages), share(c.A.Bubble), share(c.B.Bubble), points,
+		})
 	}
 	if c.A.PeakMemory != 0 || c.B.PeakMemory != 0 {
 		difference := peakDifference(c.PeakMemoryDifference)

@@ -44,12 +44,13 @@ func WriteRanking(w io.Writer, p rankings.Ranking, rows int) error {
 // candidateTable makes the table of the plans.
 func candidateTable(plans []rankings.Candidate) table.Table[rankings.Candidate] {
 	type plan = rankings.Candidate
+	result := func(p plan) results.Result { return p.Result }
 	return table.Table[plan]{Rows: plans, Columns: []table.Column[plan]{
 		{Head: "schedule", Left: true, Cell: func(p plan) any { return p.ScheduleText() }},
 		{Head: "virtual", Cell: func(p plan) any { return p.VirtualStages }},
 		{Head: "microbatches", Cell: func(p plan) any { return p.Microbatches }},
 		{Head: "step time", Cell: func(p plan) any { return units.FormatSeconds(p.StepTime) }},
-		{Head: "bubble", Cell: func(p plan) any { return units.FormatPercent(p.Bubble.Makespan) }},
+		{Head: bubbleHead(result, plans), Cell: func(p plan) any { return units.FormatPercent(p.Bubble.Makespan) }},
 		{Head: "of the span", Cell: func(p plan) any { return units.FormatPercent(p.Bubble.Span) }},
 		{Head: "peak memory", Cell: func(p plan) any { return units.FormatBytes(p.PeakMemory()) }},
 		{Head: "fits", Cell: func(p plan) any { return fitsText(p.Result) }},

@@ -20,6 +20,8 @@ type sweepRow struct {
 	efficiency *float64 // nil if it is meaningless
 }
 
+func (r sweepRow) result() results.Result { return r.Result }
+
 // sweepRows lists the points of a sweep.
 func sweepRows(s rankings.Sweep) []sweepRow {
 	rows := make([]sweepRow, len(s.Points))
@@ -114,7 +116,7 @@ func sweepTable(s rankings.Sweep) table.Table[sweepRow] {
 	columns := append(variedColumns(s),
 		resultColumn("devices", unknown, func(r result) any { return r.Devices }),
 		resultColumn("step time", unknown, func(r result) any { return units.FormatSeconds(r.StepTime) }),
-		resultColumn("bubble", unknown, func(r result) any { return units.FormatPercent(r.Bubble.Makespan) }),
+		resultColumn(bubbleHead(sweepRow.result, rows), unknown, func(r result) any { return units.FormatPercent(r.Bubble.Makespan) }),
 		resultColumn(rate.head, unknown, func(r result) any {
 			return cell(rate.of(r) > 0, units.FormatPerSecond(max(0, rate.of(r))))
 		}),

@@ -134,8 +134,8 @@ func TestRankName(t *testing.T) {
 func TestTitle(t *testing.T) {
 	trace := work([]graph.Kind{graph.Forward}, 10*time.Millisecond)
 	trace.Graph.Name = "gpipe"
-	require.Equal(t, "gpipe  ·  P = 1, M = 1  ·  step 10.0 ms  ·  bubble 0.0 %", Title(trace, 1, 1))
-	require.Equal(t, "gpipe  ·  P = 1, M = 1, T = 8  ·  step 10.0 ms  ·  bubble 0.0 %", Title(trace, 8, 1))
+	require.Equal(t, "gpipe  ·  P = 1, M = 1  ·  step 10.0 ms  ·  exposed or idle 0.0 %", Title(trace, 1, 1))
+	require.Equal(t, "gpipe  ·  P = 1, M = 1, T = 8  ·  step 10.0 ms  ·  exposed or idle 0.0 %", Title(trace, 8, 1))
 	trace = work([]graph.Kind{graph.Send}, 2800*time.Millisecond)
 	trace.Graph.Name = "ring-allreduce"
 	trace.Graph.Shape.Ranks = 8

@@ -70,7 +70,8 @@ func compareTitle(c compare.Comparison, a, b results.Run) string {
 		difference = "median " + difference
 	}
 	if computes(a.Trace.Graph) && computes(b.Trace.Graph) {
-		difference += ", bubble " + units.FormatPoints(drawnB.Bubble.Makespan-drawnA.Bubble.Makespan)
+		points := units.FormatPoints(drawnB.Bubble.Makespan - drawnA.Bubble.Makespan)
+		difference += fmt.Sprintf(", %s %s", bubbleName(a.Trace, b.Trace), points)
 	}
 	first, second := c.Columns()
 	name, size := "", ""

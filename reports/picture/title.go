@@ -35,7 +35,7 @@ func graphName(g *graph.Graph) string { return results.ScheduleText(g.Name, g.La
 func UnitTitle(t *graph.Trace, unit time.Duration) string {
 	step := strconv.FormatFloat(float64(t.End())/float64(unit), 'g', -1, 64)
 	bubble := 100 * graph.Summarize(t).Bubble.Makespan
-	return join(t.Graph.Name, sizeText(t.Graph), fmt.Sprintf("%s units  ·  bubble %.1f %%", step, bubble))
+	return join(t.Graph.Name, sizeText(t.Graph), fmt.Sprintf("%s units  ·  %s %.1f %%", step, bubbleName(t), bubble))
 }
 
 // join joins the non-empty parts with dots.
@@ -66,5 +66,14 @@ func timeText(t *graph.Trace) string {
 		return units.FormatDuration(t.End())
 	}
 	s := graph.Summarize(t)
-	return fmt.Sprintf("step %s  ·  bubble %.1f %%", units.FormatDuration(s.StepTime), 100*s.Bubble.Makespan)
+	return fmt.Sprintf("step %s  ·  %s %.1f %%", units.FormatDuration(s.StepTime), bubbleName(t), 100*s.Bubble.Makespan)
+}
+
+// bubbleName says what the bubble of traces is.
+func bubbleName(traces ...*graph.Trace) string {
+	var stages []int
+	for _, t := range traces {
+		stages = append(stages, t.Graph.Shape.Ranks)
+	}
+	return results.BubbleName(stages...)
 }

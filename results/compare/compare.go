@@ -48,6 +48,7 @@ type Side struct {
 	Schedule   string   `json:"schedule"`
 	FullName   string   `json:"-"` // the configuration and the schedule
 	Kind       string   `json:"kind"`
+	Stages     int      `json:"stages"`
 	Steps      int      `json:"steps,omitempty"` // how many were measured
 	StepTime   float64  `json:"step_time_s"`
 	Bubble     Optional `json:"bubble,omitzero"` // share of the makespan
@@ -150,7 +151,7 @@ func peakDifference(a, b int64) Optional {
 
 func newSide(r results.Result) Side {
 	s := Side{
-		Name: r.Name, Schedule: r.Schedule, FullName: r.FullName(), Kind: r.Kind, Steps: r.StepCount(),
+		Name: r.Name, Schedule: r.Schedule, FullName: r.FullName(), Kind: r.Kind, Stages: r.Stages, Steps: r.StepCount(),
 		StepTime: r.StepTime, Bubble: Optional(r.Bubble.Makespan), PeakMemory: r.PeakMemory(),
 	}
 	if !r.HasBreakdown() {
