@@ -38,3 +38,13 @@ func TestAttackRefused(t *testing.T) {
 	require.Len(t, p.Result.Warnings, 1)
 	require.Contains(t, p.Result.Warnings[0], "machine.link.algorithm: no effect here")
 }
+
+// Modules that predict more tokens share one table of embeddings on their rank, and a backward is
+// cut once for each of its buckets of gradients.
+func TestAttackPredictors(t *testing.T) {
+	config, err := psim.Load("testdata/attack/predictors.toml", "parallel.bucket=tensor")
+	require.NoError(t, err)
+	p, err := psim.Predict(context.Background(), config)
+	require.NoError(t, err)
+	require.Empty(t, p.Result.Warnings)
+}

@@ -258,7 +258,8 @@ func (c *Config) placement(ranks int) ([]int32, error) {
 }
 
 func (c *Config) buildRing() (*Experiment, error) {
-	if _, err := collective.Find(c.Schedule.Name); err != nil {
+	row, err := collective.Find(c.Schedule.Name)
+	if err != nil {
 		return nil, c.problemf("schedule", "name = %q: [collective] needs a collective, such as %s",
 			c.Schedule.Name, collective.RingAllReduce)
 	}
@@ -277,11 +278,11 @@ func (c *Config) buildRing() (*Experiment, error) {
 	if err != nil {
 		return nil, c.problem("collective", err)
 	}
-	costs, err := costmodel.RingCosts(machine, g)
+	costs, err := costmodel.SpelledCosts(machine, g, costmodel.Fused{Kind: row.Result, Algorithm: row.Algorithm})
 	if err != nil {
 		return nil, c.problem("machine", err)
 	}
-	return &Experiment{Graph: g, Costs: costs, Machine: machine, Warnings: c.onlyFused()}, nil
+	return &Experiment{Graph: g, Costs: costs, Machine: machine, Warnings: c.onlySpelled(row)}, nil
 }
 
 func sum(values []int64) int64 {

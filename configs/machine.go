@@ -48,6 +48,17 @@ func closeMargin(d costmodel.Device) float64 {
 	return d.Margin
 }
 
+// SearchMargin returns the share of the memory that the plans of a search leave free, so that none
+// of them is close: machine.memory_margin, given or by the stack, or else the share above which a
+// run is close.
+func (c *Config) SearchMargin() (float64, error) {
+	if c.Defined("machine.memory_margin") {
+		return c.Machine.MemoryMargin, nil
+	}
+	m, err := c.ReadMachine()
+	return closeMargin(m.Device), err
+}
+
 // ReadMachine reads [machine], which must name a device.
 func (c *Config) ReadMachine() (costmodel.Machine, error) {
 	m, err := c.machine(true)

@@ -15,6 +15,7 @@ import (
 	"psim/costmodel/stages"
 	"psim/internal/setting"
 	"psim/internal/units"
+	"psim/schedules/collective"
 )
 
 // oneNode warns where a machine file named by --set makes one node of several, because it
@@ -125,12 +126,14 @@ func unusedRanges(m costmodel.Machine, ranks int) []string {
 	return warnings
 }
 
-// onlyFused warns of keys of links that price fused collectives, and of keys of devices, in an
-// experiment that simulates a collective message by message and has no network.
-func (c *Config) onlyFused() []string {
+// onlySpelled warns of keys that have no effect in an experiment that simulates a collective message by
+// message: keys of devices, and unless a library has the collective, those of links that price fused
+// collectives.
+func (c *Config) onlySpelled(row collective.Collective) []string {
 	var idle []string
 	for key := range setting.Keys(*c) {
-		unused := slices.Contains(key.Idle, string(byCollective))
+		onlyFused := slices.Contains(key.Prices, "collective") && !slices.Contains(key.Prices, "pipeline")
+		unused := slices.Contains(key.Idle, string(byCollective)) || row.Algorithm == "" && onlyFused
 		if key.Path == "machine.device" {
 			unused = c.Machine.Link.Describes() // otherwise the device's link is used
 		}
@@ -143,7 +146,7 @@ func (c *Config) onlyFused() []string {
 		return nil
 	}
 	return []string{strings.Join(idle, ", ") +
-		": no effect here; [collective] simulates a ring message by message, with bandwidth and latency alone"}
+		": no effect here; [collective] simulates the messages of " + row.Name}
 }
 
 // usualNode is the number of devices of a node in common clusters.

@@ -77,11 +77,12 @@ func TestOutrated(t *testing.T) {
 	}
 }
 
-// A collective by itself goes by bandwidth and latency, and keys that price fused
-// ones do nothing, which is said; links of the catalog may have them.
-func TestOnlyFused(t *testing.T) {
+// Keys that a collective by itself does not need do nothing, which is said; links of the catalog
+// may have them. A collective that no library has goes by bandwidth and latency alone.
+func TestOnlySpelled(t *testing.T) {
 	const text = "[schedule]\nname = \"ring-allreduce\"\n[collective]\nbytes = \"1GB\"\nranks = 8\n[machine]\ndevice = \"a100-80gb-sxm\"\n"
-	const why = ": no effect here; [collective] simulates a ring message by message, with bandwidth and latency alone"
+	const why = ": no effect here; [collective] simulates the messages of ring-allreduce"
+	const pairs = ": no effect here; [collective] simulates the messages of tree-allreduce"
 	for _, c := range []struct {
 		sets []string
 		want []string
@@ -89,9 +90,10 @@ func TestOnlyFused(t *testing.T) {
 		{nil, nil},
 		{[]string{"machine.link=pcie4", "machine.link.latency=5us"}, []string{"machine.device" + why}}, // whose link is another
 		{[]string{"machine.link.bandwidth=1GB/s", "machine.link.collective_bandwidth=1GB/s", "machine.link.algorithm=tree"},
-			[]string{"machine.device, machine.link.collective_bandwidth, machine.link.algorithm" + why}},
-		{[]string{"machine.network=ib-hdr", "machine.network.collective_call=5us", "machine.devices_per_node=4"},
-			[]string{"machine.network.collective_call" + why}},
+			[]string{"machine.device, machine.link.algorithm" + why}},
+		{[]string{"machine.network=ib-hdr", "machine.network.collective_call=5us", "machine.devices_per_node=4"}, nil},
+		{[]string{"schedule.name=tree-allreduce", "machine.link.collective_bandwidth=1GB/s", "machine.link.collective_call=1us"},
+			[]string{"machine.link.collective_bandwidth, machine.link.collective_call" + pairs}},
 		{[]string{"machine.memory_per_node=4GB", "machine.memory_margin=0.5"}, []string{"machine.memory_per_node, machine.memory_margin" + why}},
 		{[]string{"machine.link.latency=5us"}, nil}, // of the device's link
 		{[]string{"machine.link=pcie4", "machine.compute.flops=1TFLOP/s", "machine.host.operation=5us"}, []string{"machine.device, machine.compute, machine.host" + why}},

@@ -10,6 +10,7 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/link"
+	"psim/costmodel/stages"
 	"psim/internal/units"
 	"psim/schedules/collective"
 	"psim/schedules/graph"
@@ -38,7 +39,8 @@ func TestCollectiveTimeIsTheRings(t *testing.T) {
 		for kind, name := range rings {
 			g, err := collective.Call{Collective: name, Ranks: n, Length: bytes}.Graph()
 			require.NoError(t, err)
-			costs, err := costmodel.RingCosts(costmodel.Machine{Link: l}, g)
+			as := costmodel.Fused{Kind: kind, Algorithm: link.RingAlgorithm}
+			costs, err := costmodel.SpelledCosts(costmodel.Machine{Link: l}, g, as)
 			require.NoError(t, err)
 			require.Equal(t, run(t, g, costs).End(), l.CollectiveTime(kind, n, bytes), "%s", name)
 		}
@@ -97,19 +99,78 @@ func TestNoOverflow(t *testing.T) {
 }
 
 // A ring needs links; across nodes, a network.
-func TestRingCostsErrors(t *testing.T) {
+func TestSpelledCostsErrors(t *testing.T) {
 	g, err := collective.Call{Collective: collective.RingAllReduce, Ranks: 4, Length: 8}.Graph()
 	require.NoError(t, err)
 	m := machine()
 	m.DevicesPerNode = 2
-	_, err = costmodel.RingCosts(m, g)
+	_, err = costmodel.SpelledCosts(m, g, ringSum)
 	require.ErrorContains(t, err, "network: 4 ranks take 2 nodes")
-	_, err = costmodel.RingCosts(costmodel.Machine{}, g)
+	_, err = costmodel.SpelledCosts(costmodel.Machine{}, g, ringSum)
 	require.ErrorContains(t, err, "link: 4 ranks need one")
 	m.Network = link.Link{Bandwidth: 1e9}
-	costs, err := costmodel.RingCosts(m, g)
+	costs, err := costmodel.SpelledCosts(m, g, ringSum)
 	require.NoError(t, err)
-	// Sends of 2 bytes inside a node take 0.2 ns and 2 µs of latency, between
-	// nodes 2 ns: the slowest chain of 6 steps alternates.
-	require.Equal(t, 3*(2000*time.Nanosecond+2), run(t, g, costs).End())
+	// Each of 6 sends of 2 bytes takes 2 ns on the network, which bounds the ring. In each half 2 of
+	// 3 steps cross the network, which has no latency, and one takes the 2 µs of a node's link.
+	require.Equal(t, 2*2000*time.Nanosecond+6*2-4, run(t, g, costs).End(), "each delay rounds down")
+}
+
+var ringSum = costmodel.Fused{Kind: graph.AllReduce, Algorithm: link.RingAlgorithm}
+
+// A collective takes the same time by itself, message by message, and fused, on any machine: by
+// the group's rate, over nodes and their cards, and by measured lists. Each message of a chain
+// rounds its two times down to a nanosecond.
+func TestSpelledOutAsFused(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := drawCollectiveMachine(t)
+		row := rapid.SampledFrom(collective.Collectives()).Draw(t, "collective")
+		n := rapid.IntRange(2, 16).Draw(t, "N")
+		if row.Algorithm == "" || row.Legal(n) != nil {
+			t.Skip("no library has it")
+		}
+		bytes := int64(n) * rapid.Int64Range(0, 1e9).Draw(t, "S/N")
+		g, err := collective.Call{Collective: row.Name, Ranks: n, Length: bytes}.Graph()
+		require.NoError(t, err)
+		costs, err := costmodel.SpelledCosts(m, g, costmodel.Fused{Kind: row.Result, Algorithm: row.Algorithm})
+		require.NoError(t, err)
+		m.Link.Algorithm, m.Network.Algorithm = row.Algorithm, row.Algorithm
+		want := fusedTime(t, m, row.Result, n, bytes)
+		got := run(t, g, costs).End()
+		steps := g.Len() / 2 / n
+		require.LessOrEqual(t, got, want)
+		require.Greater(t, got, want-time.Duration(2*steps))
+	})
+}
+
+// drawCollectiveMachine draws a machine of one node or several, with links that may have
+// bandwidths of their own for collectives, a host bridge, or measured lists.
+func drawCollectiveMachine(t *rapid.T) costmodel.Machine {
+	links := [2]link.Link{drawLink(t), drawLink(t)}
+	for i := range links {
+		l := &links[i]
+		l.Call = units.Duration(rapid.IntRange(0, 100_000).Draw(t, "call"))
+		l.Collective = units.Rate(rapid.SampledFrom([]float64{0, 1e9, 3e11}).Draw(t, "collective bandwidth"))
+		l.Shared = rapid.SampledFrom([]string{"", "node"}).Draw(t, "shared")
+		if rapid.Bool().Draw(t, "measured") {
+			l.AllReduce = []link.SizeRange{
+				{Ranks: 8, Call: 40_000, Bandwidth: 2e10}, {Ranks: 8, From: 1 << 20, Call: 90_000, Bandwidth: 4e11},
+			}
+		}
+	}
+	return costmodel.Machine{
+		Device: device(), Link: links[0], Network: links[1],
+		DevicesPerNode: rapid.SampledFrom([]int{0, 1, 4, 8}).Draw(t, "devices per node"),
+		NICsPerNode:    rapid.IntRange(0, 8).Draw(t, "cards"),
+	}
+}
+
+// fusedTime prices a collective over all ranks as a task of data parallelism.
+func fusedTime(t tester, m costmodel.Machine, kind graph.Kind, n int, bytes int64) time.Duration {
+	staged := stages.Workload{Network: mlp(t, 2, 8), Layers: []int{2}, Placement: graph.InOrder(1), Samples: []int64{1}, Replicas: n}.Staged()
+	g := &graph.Graph{Shape: graph.Shape{Ranks: 1, Microbatches: 1, Replicas: n}, Placement: graph.InOrder(1)}
+	group := g.AddGroup(ranksUpTo(n))
+	costs, err := costmodel.StepCosts(m, staged, g)
+	require.NoError(t, err)
+	return costs.Task(&graph.Task{Kind: kind, Peer: group, Bytes: bytes, Stage: graph.None, Microbatch: graph.None}).Busy
 }

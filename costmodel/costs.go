@@ -5,7 +5,7 @@
 //
 //   - [Times], explicit durations, which need neither a network nor a machine;
 //   - [StepCosts], a network of package network that is trained on a [Machine];
-//   - [RingCosts], only the links of a machine, for spelled-out collectives;
+//   - [SpelledCosts], only the links of a machine, for spelled-out collectives;
 //   - [Profiled], the times of tasks that were measured one by one.
 //
 // The time of a compute task is a sum over its operations: a launch cost plus the longer of
@@ -116,23 +116,6 @@ func (m *Machine) collectives(staged *stages.Staged, g *graph.Graph) func(*graph
 		}
 		return groups[t.Peer].CollectiveTime(t.Kind, g.Members(t.Peer), t.Bytes)
 	}
-}
-
-// RingCosts prices a spelled-out ring on a machine. Received data is added or copied while it
-// arrives, so only sending takes time.
-func RingCosts(m Machine, g *graph.Graph) (graph.Costs, error) {
-	if err := m.check(g); err != nil {
-		return graph.Costs{}, err
-	}
-	if err := m.checkMessages(g); err != nil {
-		return graph.Costs{}, err
-	}
-	return graph.Costs{Task: func(t *graph.Task) graph.Cost {
-		if t.Kind.Message() {
-			return m.message(t)
-		}
-		return graph.Cost{}
-	}}, nil
 }
 
 // check refuses a machine without a link that the graph needs.

@@ -51,10 +51,10 @@ func TestTooLong(t *testing.T) {
 	ring, err := collective.Call{Collective: collective.RingAllReduce, Ranks: 8, Length: 1e9}.Graph()
 	require.NoError(t, err)
 	m := machine()
-	m.Link.Bandwidth = 1
-	_, err = costmodel.RingCosts(m, ring)
-	require.EqualError(t, err, "link: a message of 125 MB from rank 0 to rank 1 would take more than 27778 hours; check bandwidth and latency")
-	m.Link.Bandwidth = 2
-	_, err = costmodel.RingCosts(m, ring)
+	m.Link.Bandwidth = 17
+	_, err = costmodel.SpelledCosts(m, ring, ringSum)
+	require.EqualError(t, err, "link: the ALL_REDUCE of 1.00 GB over 8 ranks would take more than 27778 hours; check bandwidth")
+	m.Link.Bandwidth = 18
+	_, err = costmodel.SpelledCosts(m, ring, ringSum)
 	require.NoError(t, err)
 }

@@ -83,10 +83,10 @@ func (MachineOptions) Settings() []setting.Setting {
 			Key: "memory_margin", Idle: idleInCollective(),
 			Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true},
 			Text: "share of the memory to keep free for uses that are not counted: a peak above the rest is close, " +
-				"and searches reject it; with 0 they accept it, and close begins at 0.87 of the memory of a GPU or " +
-				"TPU. A stack says how much driver, communication and allocator need (psim list stacks -v). Without " +
-				"a stack the uncounted uses are fragmentation (PyTorch's: 0.15 on average, to 0.33, in Guo et al. " +
-				"2024, GMLake), driver and workspaces",
+				"and searches reject it. With 0 close begins at 0.87 of the memory of a GPU or TPU, and only a " +
+				"search with --devices rejects it, unless 0 is given. A stack says how much driver, communication " +
+				"and allocator need (psim list stacks -v). Without a stack the uncounted uses are fragmentation " +
+				"(PyTorch's: 0.15 on average, to 0.33, in Guo et al. 2024, GMLake), driver and workspaces",
 		},
 		{
 			Key: "spread", Prices: []string{"products", "attention", "between", graph.Launches},

@@ -6,8 +6,8 @@ import (
 	"psim/internal/setting"
 )
 
-// idleInCollective returns the Idle of keys that a collective by itself does not use: it is
-// simulated message by message, with bandwidth and latency alone.
+// idleInCollective returns the Idle of keys that a collective by itself does not use: it
+// has no host, no memory and no computation.
 func idleInCollective() []string { return []string{"[collective]"} }
 
 // unlessGiven needs the rate that products reach not to be given, for a share of the peak.

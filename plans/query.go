@@ -205,4 +205,11 @@ func (q Query) varied() map[string][]string {
 	return values
 }
 
+// variesMachine reports whether plans may have stacks or devices with margins of their own.
+func (q Query) variesMachine() bool {
+	return slices.ContainsFunc(q.Vary, func(v rankings.Variation) bool {
+		return v.Key == "train.stack" || strings.HasPrefix(v.Key, "machine.")
+	})
+}
+
 const defaultRows = 20

@@ -97,7 +97,7 @@ func newSpace(c *configs.Config, q Query) (s *Space, err error) {
 		sameOrder: map[placementKey]bool{}, orderKinds: map[string]orderKind{},
 		distinctRecompute: map[string]bool{}, seenRepeats: map[string]bool{},
 	}
-	s.marginDiffers = c.Machine.MemoryMargin != q.Margin
+	s.marginDiffers = c.Machine.MemoryMargin != q.Margin || !c.Defined("machine.memory_margin") && q.variesMachine()
 	if s.config, err = c.With(fmt.Sprintf("machine.memory_margin=%v", q.Margin)); err != nil {
 		return nil, err
 	}

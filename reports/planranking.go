@@ -62,7 +62,7 @@ func planTable(p rankings.PlanRanking) table.Table[numberedPlan] {
 		{Left: true, Cell: func(p numberedPlan) any { return p.place }},
 		{Head: "step", Cell: func(p numberedPlan) any { return units.FormatSeconds(p.StepTime) }},
 		{Head: "MFU", Cell: func(p numberedPlan) any { return units.FormatPercent(p.MFU) }},
-		{Head: "tokens/s", Cell: func(p numberedPlan) any { return tokenRate(p.Result) }},
+		{Head: "tokens/s per device", Cell: func(p numberedPlan) any { return tokenRate(p.Result) }},
 		{Head: "peak memory", Cell: func(p numberedPlan) any { return units.FormatBytes(p.PeakMemory()) }},
 		{Head: "most of it", Cell: func(p numberedPlan) any { return largestPart(p.Result) }},
 		{Head: "schedule", Cell: func(p numberedPlan) any { return p.Plan.Schedule }},

@@ -48,7 +48,7 @@ func resultLines(r results.Result) [][2]string {
 		{"steady state", steadyState(r)},
 		{"search", searchText(r.Search)},
 		{"critical path", criticalPathText(r.CriticalPath, r.StepTime)},
-		{"throughput", throughput(r.Throughput)},
+		{"throughput", throughput(r.Throughput) + tokensOfOne(r)},
 	}, epochLines(r.Epochs), [][2]string{
 		{"parameters", parameters(r)}, {"MFU", utilization(r)},
 		{"unsynchronised", unwaitedRate(r)},
@@ -170,6 +170,14 @@ func throughput(t results.Throughput) string {
 	return strings.Join(parts, ", ")
 }
 
+// tokensOfOne says that the throughput is of all devices, and what one does.
+func tokensOfOne(r results.Result) string {
+	if r.Devices < 2 || r.TokensPerDevice == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" in total (%s per device)", units.FormatPerSecond(r.TokensPerDevice))
+}
+
 // criticalPathText prints the parts of the longest chain of tasks, without those of length 0.
 func criticalPathText(c *results.CriticalPath, step float64) string {
 	if c == nil || step <= 0 {
@@ -196,11 +204,24 @@ func utilization(r results.Result) string {
 		return ""
 	}
 	text := units.FormatPercent(r.MFU)
+	why := ""
 	if hfu := units.FormatPercent(r.HFU); hfu != text {
 		text += fmt.Sprintf(" (HFU %s)", hfu)
+		why = aboveHardware(r)
 	}
-	return fmt.Sprintf("%s, %s per device of %s in %s",
-		text, units.FormatFLOPS(r.MFU*r.PeakFLOPs), units.FormatFLOPS(r.PeakFLOPs), r.Precision)
+	return fmt.Sprintf("%s, %s per device of %s in %s%s",
+		text, units.FormatFLOPS(r.MFU*r.PeakFLOPs), units.FormatFLOPS(r.PeakFLOPs), r.Precision, why)
+}
+
+// aboveHardware says why MFU is above HFU, where it is. Only transformers have tokens.
+func aboveHardware(r results.Result) string {
+	switch {
+	case r.MFU <= r.HFU:
+		return ""
+	case r.Throughput.Tokens > 0:
+		return "; MFU counts attention's full square, as its sources do"
+	}
+	return "; MFU counts the first layer's input gradient, which is not computed"
 }
 
 // parameters prints the number of parameters of a mixture of experts, and of a network that

@@ -129,6 +129,26 @@ func TestThroughput(t *testing.T) {
 	require.Zero(t, r.Throughput)
 }
 
+// Tokens per second are of all devices and of one, and an MFU above the HFU says why it is.
+func TestRatesText(t *testing.T) {
+	r := result(run(t, "1f1b", 4, 8, unit()), nil)
+	r.Devices, r.Throughput = 8, results.Throughput{Samples: 2, Tokens: 4096}
+	r.MFU, r.HFU, r.PeakFLOPs, r.Precision, r.TokensPerDevice = 0.5, 0.4, 1e12, "bf16", 512
+	for want, change := range map[string]func(){
+		"2.00 samples/s, 4,096 tokens/s in total (512 per device)\n":                           func() {},
+		"in bf16; MFU counts attention's full square, as its sources do\n":                     func() {},
+		"in bf16; MFU counts the first layer's input gradient, which is not computed\n":        func() { r.Throughput.Tokens = 0 },
+		"MFU            50.0 % (HFU 60.0 %), 500 GFLOP/s per device of 1.00 TFLOP/s in bf16\n": func() { r.HFU = 0.6 },
+	} {
+		before := r
+		change()
+		var out bytes.Buffer
+		require.NoError(t, reports.WriteResult(&out, r))
+		require.Contains(t, out.String(), want)
+		r = before
+	}
+}
+
 func TestReadResultErrors(t *testing.T) {
 	for input, want := range map[string]string{
 		"":                             "the file is empty",

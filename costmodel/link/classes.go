@@ -8,3 +8,6 @@ func collectiveClasses() []string {
 
 // transferClasses lists the classes of all transfers over a link.
 func transferClasses() []string { return append(collectiveClasses(), "pipeline", "collective") }
+
+// fusedClasses lists the classes of collectives that may be fused ones.
+func fusedClasses() []string { return append(collectiveClasses(), "collective") }

@@ -68,7 +68,7 @@ func (Link) Settings() []setting.Setting {
 			Text: "of one transfer, or of one step of a collective", Unset: "0us",
 		},
 		{
-			Key: "collective_bandwidth", Prices: collectiveClasses(), Idle: []string{"[collective]"},
+			Key: "collective_bandwidth", Prices: fusedClasses(),
 			Example: `"20GB/s"`, Range: setting.Positive(),
 			Text: "of a ring, NCCL's bus bandwidth", Unset: "bandwidth",
 		},
@@ -78,7 +78,7 @@ func (Link) Settings() []setting.Setting {
 			Unset: "the lower of bandwidth and collective_bandwidth",
 		},
 		{
-			Key: "collective_call", Prices: collectiveClasses(), Idle: []string{"[collective]"}, Example: `"20us"`,
+			Key: "collective_call", Prices: fusedClasses(), Example: `"20us"`,
 			Text: "what a fused collective costs in addition to its steps", Unset: "0us",
 		},
 		{
@@ -99,7 +99,7 @@ func (Link) Settings() []setting.Setting {
 			Unset: "ring",
 		},
 		{
-			Key: "all_reduce", Prices: collectiveClasses(), Idle: []string{"[collective]"},
+			Key: "all_reduce", Prices: fusedClasses(),
 			Example: `[{ranks = 8, from = "0B", call = "70us", bandwidth = "220GB/s"}]`,
 			Text: "what all-reduces took, as psim calibrate --nccl finds it: call + 2 (n-1)/n of the bytes over " +
 				"bandwidth, for whole tensors of at least from bytes. A named link loses its own lists where " +
@@ -107,14 +107,14 @@ func (Link) Settings() []setting.Setting {
 			Unset: "by algorithm",
 		},
 		{
-			Key: "all_gather", Prices: collectiveClasses(), Idle: []string{"[collective]"},
+			Key: "all_gather", Prices: fusedClasses(),
 			Example: `[{ranks = 8, from = "0B", call = "40us", bandwidth = "230GB/s"}]`,
 			Text: "the same of all-gathers, with (n-1)/n of the bytes. A number of ranks that only all_reduce has " +
 				"takes half of its steps and of collective_call",
 			Unset: "by all_reduce",
 		},
 		{
-			Key: "reduce_scatter", Prices: collectiveClasses(), Idle: []string{"[collective]"},
+			Key: "reduce_scatter", Prices: fusedClasses(),
 			Example: `[{ranks = 8, from = "0B", call = "40us", bandwidth = "230GB/s"}]`,
 			Text:    "the same of reduce-scatters", Unset: "by all_reduce",
 		},

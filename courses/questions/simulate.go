@@ -161,7 +161,8 @@ func (s *setup) ring(v values) (run, error) {
 	if err != nil {
 		return run{}, err
 	}
-	costs, err := costmodel.RingCosts(machine(v["B"], s.latency), g)
+	as := costmodel.Fused{Kind: graph.AllReduce, Algorithm: link.RingAlgorithm}
+	costs, err := costmodel.SpelledCosts(machine(v["B"], s.latency), g, as)
 	if err != nil {
 		return run{}, err
 	}

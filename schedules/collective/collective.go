@@ -20,6 +20,9 @@ type Collective struct {
 	Steps, Sent string
 	// Result is the kind of collective that every rank has run in the end.
 	Result graph.Kind
+	// Algorithm is the algorithm of fused collectives that moves the same chunks, or "" if none
+	// does.
+	Algorithm string
 
 	ring bool // has Conventions
 	// moves counts the moves of all steps, and steps lists those of each step.

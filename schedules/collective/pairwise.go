@@ -39,7 +39,7 @@ func halvingDoubling() Collective {
 	return Collective{
 		Name:    "halving-doubling",
 		Summary: "all-reduce between partners at half the distance with half the tensor, and back",
-		Steps:   "2*log2(N)", Sent: "2(N-1)/N*S", Result: graph.AllReduce,
+		Steps:   "2*log2(N)", Sent: "2(N-1)/N*S", Result: graph.AllReduce, Algorithm: "halving-doubling",
 		moves: func(ranks int) float64 { return 2 * float64(ranks) * float64(bits.Len(uint(ranks))-1) },
 		steps: func(_ Convention, ranks int) [][]Move {
 			var halving, doubling [][]Move

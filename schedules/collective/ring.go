@@ -43,7 +43,7 @@ func allGather() round { return round{false, func(c Convention) int { return c.G
 
 // ringOf completes a collective that consists of some rounds.
 func ringOf(c Collective, list ...round) Collective {
-	c.ring = true
+	c.ring, c.Algorithm = true, "ring"
 	c.moves = func(ranks int) float64 { return float64(len(list)) * float64(ranks) * float64(ranks-1) }
 	c.steps = func(c Convention, ranks int) (steps [][]Move) {
 		for _, r := range list {

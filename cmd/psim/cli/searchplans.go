@@ -50,7 +50,8 @@ func (f *planFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.fix, "fix", nil, "with --devices: keep CONFIG's value of this KEY; may be repeated")
 	flags.StringArrayVar(&f.vary, "vary", nil,
 		"with --devices: only these values of a setting, KEY=V1,V2…; may be repeated")
-	flags.StringVar(&f.margin, "margin", "10%", "with --devices: share of the memory that a plan must leave free")
+	flags.StringVar(&f.margin, "margin", "", "with --devices: share of the memory that a plan must leave free, "+
+		"such as 10% (default: machine.memory_margin of CONFIG or its stack, else 13% of a GPU's or TPU's)")
 	flags.StringVar(&f.shard, "shard", "", "with --devices: search only the I-th of N parts: I/N, auto or auto/N")
 	flags.StringSliceVar(&f.dimensions, "map", nil,
 		"with --devices: two dimensions of map.png, such as tensor,stages (default: those that matter most)")
@@ -137,11 +138,16 @@ func (f planFlags) check(flags *pflag.FlagSet) error {
 // query returns what to search for. The margin of a configuration applies unless --margin is given.
 func (f searchFlags) query(c *configs.Config, marginGiven bool) (q plans.Query, err error) {
 	q = plans.Query{Devices: f.devices, Trainer: f.trainer, Schedules: f.schedules, Fix: f.fix, Rows: f.rows}
-	if q.Margin, err = parseShare(f.margin); err != nil {
-		return q, fmt.Errorf("--margin %s: %w", f.margin, err)
+	switch {
+	case marginGiven:
+		if q.Margin, err = parseShare(f.margin); err != nil {
+			err = fmt.Errorf("--margin %s: %w", f.margin, err)
+		}
+	case c.Defined("model"): // a search refuses other configurations
+		q.Margin, err = c.SearchMargin()
 	}
-	if !marginGiven && c.Defined("machine.memory_margin") {
-		q.Margin = c.Machine.MemoryMargin
+	if err != nil {
+		return q, err
 	}
 	if q.Vary, err = parseVariations(f.vary); err != nil {
 		return q, err

@@ -52,6 +52,31 @@ func TestSearchDevices(t *testing.T) {
 	}
 }
 
+// A search leaves as much memory free as psim run wants for a run that is not close, unless --margin
+// or the configuration says otherwise.
+func TestSearchMargin(t *testing.T) {
+	userFolder(t)
+	for line, margin := range map[string]float64{
+		"":                                    0.13,
+		" --set train.stack=megatron-te":      0.13,
+		" --set machine.memory_margin=0.2":    0.2,
+		" --margin 5%":                        0.05,
+		" --margin 0% --set train.stack=none": 0,
+		" --set machine.device=cpu-core --set machine.compute.memory=64GB":  0,
+		" --vary train.stack=none,megatron-te":                              0.13,
+		" --vary train.stack=megatron-2021,none --set train.stack=nanotron": 0.13,
+	} {
+		stdout, stderr, code := psim(t, "psim search gpipe --devices 2 --schedules ddp --fix batch.micro --rows 2 --json"+line)
+		require.Zero(t, code, line+stderr)
+		var found rankings.PlanRanking
+		require.NoError(t, json.Unmarshal([]byte(stdout), &found))
+		for _, plan := range found.Plans {
+			require.InDelta(t, margin, plan.MemoryMargin, 1e-12, line)
+			require.Equal(t, "fits", plan.MemoryVerdict, line)
+		}
+	}
+}
+
 // Merged shards equal one search, byte for byte.
 func TestSearchShards(t *testing.T) {
 	userFolder(t)
