@@ -69,6 +69,9 @@ func compareTitle(c compare.Comparison, a, b results.Run) string {
 	if a.Result.StepCount() > 1 || b.Result.StepCount() > 1 {
 		difference = "median " + difference
 	}
+	if c.WorkDiffers != nil && !c.ThroughputDifference.IsZero() {
+		difference = "throughput " + units.FormatSignedPercent(float64(c.ThroughputDifference)) + ", " + difference
+	}
 	if computes(a.Trace.Graph) && computes(b.Trace.Graph) {
 		points := units.FormatPoints(drawnB.Bubble.Makespan - drawnA.Bubble.Makespan)
 		difference += fmt.Sprintf(", %s %s", bubbleName(a.Trace, b.Trace), points)
