@@ -48,13 +48,17 @@ func embedded(pattern string) []string {
 	return names
 }
 
-// Example returns the text of an embedded example.
+// Example returns the text of an embedded example, or the plan of a preset.
 func Example(name string) (string, error) {
-	if data, ok := example(name); ok {
+	data, ok := example(name)
+	if !ok {
+		data, ok = presetPlan(name)
+	}
+	if ok {
 		return string(data), nil
 	}
-	all := "; the examples are " + strings.Join(Examples(), ", ")
-	return "", fmt.Errorf("unknown example %q%s", name, cmp.Or(nearest.Suggest(name, Examples()), all))
+	all := "; the examples are " + strings.Join(Examples(), ", ") + "; psim list models lists the presets"
+	return "", fmt.Errorf("unknown example or preset %q%s", name, cmp.Or(nearest.Suggest(name, Names(name)), all))
 }
 
 // example reads an embedded example, or a published plan: plans/NAME.

@@ -166,7 +166,7 @@ func surelyTogether(d costmodel.Device) int {
 
 // assumptions warns of important assumptions about keys that are not given, and names the keys.
 func (c *Config) assumptions(m costmodel.Machine, ranks int) []string {
-	return slices.Concat(c.modelAssumptions(), c.nodeAssumptions(m, ranks))
+	return slices.Concat(c.planAssumptions(), c.modelAssumptions(), c.nodeAssumptions(m, ranks))
 }
 
 // modelAssumptions lists the assumptions about the network and its recomputation.

@@ -63,7 +63,7 @@ func newCalibrate() *cobra.Command {
   psim calibrate --nccl 2-gpus.txt --nccl 8-gpus.json --out nvlink.toml
   psim calibrate --nccl all_reduce.txt --nccl all_gather.txt --nccl reduce_scatter.txt`,
 		Args:              argsBetween(0, 1, "one CONFIG or none"),
-		ValidArgsFunction: completeExamples,
+		ValidArgsFunction: completeConfig,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(f.nccl) == 0 {
 				return f.run(cmd.Context(), args, streamsOf(cmd))

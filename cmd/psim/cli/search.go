@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	lib "psim"
 	"psim/plans"
 	"psim/reports"
 	"psim/results/rankings"
@@ -18,6 +17,7 @@ import (
 
 type searchFlags struct {
 	outputFlags
+	targetFlags
 	planFlags
 	rows int
 }
@@ -58,9 +58,13 @@ func newSearch() *cobra.Command {
   psim search gpipe
   psim search gpipe --set machine.compute.memory=16GB --json
   psim search my.toml --out out/plans`,
-		Args:              exactArgs(1, "one CONFIG, a file or the name of an example"),
-		ValidArgsFunction: completeExamples,
+		Args:              exactArgs(1, "one CONFIG, "+configArgument),
+		ValidArgsFunction: completeConfig,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.target.Devices = f.devices
+			if err := f.targetFlags.check(cmd.Flags()); err != nil {
+				return err
+			}
 			if f.rows < 1 {
 				return fmt.Errorf("--rows %d: must be at least 1", f.rows)
 			}
@@ -82,13 +86,14 @@ func newSearch() *cobra.Command {
 	})
 	flags.IntVar(&f.rows, "rows", 20, "how many plans to print; with --devices, to prove and to keep")
 	f.planFlags.register(flags)
+	f.targetFlags.register(cmd)
 	f.planFlags.complete(cmd)
 	return cmd
 }
 
 // searchSchedules tries every schedule on the devices of the configuration.
 func (f searchFlags) searchSchedules(ctx context.Context, path string, std streams) error {
-	c, err := lib.Load(path, f.sets...)
+	c, err := f.load(path, f.sets)
 	if err != nil {
 		return err
 	}

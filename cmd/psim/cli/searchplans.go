@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	lib "psim"
 	"psim/configs"
 	"psim/internal/files"
 	"psim/internal/nearest"
@@ -59,19 +58,9 @@ func (f *planFlags) register(flags *pflag.FlagSet) {
 
 // complete lets a shell complete the names that flags take.
 func (f *planFlags) complete(cmd *cobra.Command) {
-	names := func(list func() []string) cobra.CompletionFunc {
-		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return list(), cobra.ShellCompDirectiveNoFileComp
-		}
-	}
-	for flag, list := range map[string]func() []string{
-		"trainer": trainerNames, "schedules": scheduleNames, "fix": plans.Keys, "vary": plans.Keys,
-		"map": rankings.PlanDimensions,
-	} {
-		if err := cmd.RegisterFlagCompletionFunc(flag, names(list)); err != nil {
-			panic(err) // register does not declare the flag
-		}
-	}
+	completeNames(cmd, map[string]func() []string{
+		"trainer": trainerNames, "schedules": scheduleNames, "fix": plans.Keys, "map": rankings.PlanDimensions,
+	})
 }
 
 // trainerNames lists the values of --trainer.
@@ -191,7 +180,7 @@ type planSearch struct {
 // searchPlans finds the best plans for --devices.
 func (f searchFlags) searchPlans(cmd *cobra.Command, path string) error {
 	ctx := cmd.Context()
-	c, err := lib.Load(path, f.sets...)
+	c, err := f.load(path, f.sets)
 	if err != nil {
 		return err
 	}
