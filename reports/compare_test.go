@@ -70,11 +70,13 @@ func TestCompareDifferentWork(t *testing.T) {
 		want   string
 	}{
 		{
-			base, func(b *results.Result) { b.StepTime, b.Throughput = 1, results.Throughput{Samples: 32, Tokens: 32 * 512} },
+			base, func(b *results.Result) {
+				b.StepTime, b.Throughput = 1, results.Throughput{Samples: 32, Tokens: 32 * 512}
+			},
 			"throughput 64.0 samples/s 32.0 samples/s −50.0 %", "A trains on 128 samples, B on 32",
 		},
 		{
-			base, func(b *results.Result) { b.SequenceLength, b.Throughput.Tokens = 2048, 64 * 2048 },
+			base, func(b *results.Result) { b.SequenceLength, b.Throughput.Tokens = 2048, 64*2048 },
 			"throughput 32,768 tokens/s 131,072 tokens/s +300.0 %", "sequences have 512 tokens in A and 2,048 in B",
 		},
 		{
