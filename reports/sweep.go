@@ -158,6 +158,7 @@ func explainSweep(s rankings.Sweep, out table.Page) {
 		})
 		out.Print("\n%s: --set %s\n", rate.most, strings.Join(best.Set, " --set "))
 	}
+	out.Warn(sweepWarnings(s))
 	explainImpossible(s, out)
 }
 
@@ -195,6 +196,30 @@ func sweepPace(points []rankings.SweepPoint) pace {
 		"samples/s", "the highest throughput",
 		func(r results.Result) float64 { return r.Throughput.Samples },
 	}
+}
+
+// sweepWarnings lists what all points warn of, and points that [times] of each stage give
+// different work.
+func sweepWarnings(s rankings.Sweep) (warnings []string) {
+	possible := slices.DeleteFunc(slices.Clone(s.Points), func(p rankings.SweepPoint) bool { return p.Error != "" })
+	if len(possible) == 0 {
+		return nil
+	}
+	first := possible[0].Result
+	for _, warning := range first.Warnings {
+		if !slices.ContainsFunc(possible, func(p rankings.SweepPoint) bool {
+			return !slices.Contains(p.Result.Warnings, warning)
+		}) {
+			warnings = append(warnings, warning)
+		}
+	}
+	for _, p := range possible {
+		if n, m := first.StagesWithTimes(), p.Result.StagesWithTimes(); n != m && first.SameTimes(p.Result) {
+			return append(warnings, fmt.Sprintf("the same [times] are of each stage: a microbatch is more work in %d stages "+
+				"than in %d; psim search divides times", max(n, m), min(n, m)))
+		}
+	}
+	return warnings
 }
 
 // explainImpossible prints why combinations are impossible, each reason once.
