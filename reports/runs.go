@@ -122,7 +122,7 @@ func runTable(runs []results.Result) table.Table[results.Result] {
 // bubbleShare prints the bubble as a share of the makespan.
 func bubbleShare(r results.Result) string { return share(compare.Optional(r.Bubble.Makespan)) }
 
-// bubbleHead is the heading of the bubbles of rows with results.
+// bubbleHead names the bubbles of rows with results.
 func bubbleHead[T any](of func(T) results.Result, rows []T) string {
 	var stages []int
 	for _, row := range rows {
