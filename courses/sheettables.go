@@ -84,7 +84,7 @@ func (r *Reproduction) writeMeasured(b *strings.Builder) {
 	}}.Markdown(b)
 }
 
-// bubbleName is the heading of the bubbles of all runs.
+// bubbleName names the bubbles of all runs.
 func (r *Reproduction) bubbleName() string {
 	var stages []int
 	for _, run := range r.Runs {

@@ -50,6 +50,7 @@ func measuredTable(runs []comparedRun) table.Table[comparedRun] {
 		{Head: "step time:", Cell: empty},
 		{Head: "predicted", Cell: func(r comparedRun) any { return units.FormatSeconds(r.with.A.StepTime) }},
 		{Head: "measured (mean)", Cell: func(r comparedRun) any { return measuredStep(r.measured) }},
+		{Head: "median", Cell: func(r comparedRun) any { return units.FormatSeconds(r.measured.TracedStep()) }},
 		{Head: "error", Cell: func(r comparedRun) any { return percent(r.with.StepTimeDifference) }},
 		{Head: bubbleHead(measured, runs) + ":", Cell: empty},
 		{Head: "predicted", Cell: func(r comparedRun) any { return share(r.with.A.Bubble) }},
@@ -121,7 +122,7 @@ func runTable(runs []results.Result) table.Table[results.Result] {
 // bubbleShare prints the bubble as a share of the makespan.
 func bubbleShare(r results.Result) string { return share(compare.Optional(r.Bubble.Makespan)) }
 
-// bubbleHead is the heading of the bubbles of rows with results.
+// bubbleHead names the bubbles of rows with results.
 func bubbleHead[T any](of func(T) results.Result, rows []T) string {
 	var stages []int
 	for _, row := range rows {

@@ -113,7 +113,8 @@ func (s *Session) draw(w io.Writer) error {
 			picture.Panel{Trace: r.Predicted, Label: predicted},
 			picture.Panel{Trace: r.Measured, Label: r.measuredLabel()})
 	}
-	return picture.Timeline(w, picture.PNG, s.Main().Config.Name()+": predicted and measured", panels...)
+	title := s.Main().Config.Name() + ": predicted, and the measured step of median time"
+	return picture.Timeline(w, picture.PNG, title, panels...)
 }
 
 // measuredLabel names the step of a measured run that is drawn.
