@@ -107,7 +107,7 @@ func work(c *configs.Config, experiment *configs.Experiment) results.Work {
 	w := results.Work{
 		Parameters: n.Parameters(), ActiveParameters: n.ActiveParameters(), Read: c.Model.File != "",
 		Precision: precision, Device: device.Name,
-		ModelFLOPs:    3 * float64(n.FLOPs(network.Forward)) * float64(experiment.Samples),
+		ModelFLOPs:    3 * n.FLOPs(network.Forward) * float64(experiment.Samples),
 		HardwareFLOPs: experiment.Staged.FLOPs(), PeakFLOPs: float64(device.PeakIn(precision)),
 	}
 	if c.Train.Stack != "none" {

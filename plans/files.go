@@ -10,6 +10,7 @@ import (
 
 	"psim/configs"
 	"psim/internal/files"
+	"psim/internal/units"
 	"psim/reports"
 	"psim/reports/figures"
 	"psim/reports/picture"
@@ -33,9 +34,9 @@ func (r *Answer) Saved(c *configs.Config, q Query, version string) (rankings.Sav
 	}, r.Points)
 }
 
-// Save writes the plans of a search into a folder, with two pictures: the step time of
-// plans over their memory, and the shortest step over two dimensions, by default those in
-// which it differs most. It returns the names of the files.
+// Save writes the plans of a search into a folder, with a configuration for each and two
+// pictures: the step time of plans over their memory, and the shortest step over two
+// dimensions, by default those in which it differs most. It returns the names of the files.
 func Save(ctx context.Context, s rankings.SavedPlans, folder string, dimensions []string) (names []string, err error) {
 	points, err := s.Settled()
 	if err != nil {
@@ -55,7 +56,24 @@ func Save(ctx context.Context, s rankings.SavedPlans, folder string, dimensions 
 	} else if dimensions != nil {
 		return nil, err
 	}
+	ranking, err := s.Ranking()
+	if err != nil {
+		return nil, err
+	}
+	for i, plan := range ranking.Plans {
+		pictures = append(pictures, planFile(i+1, title, plan.Result))
+	}
 	return reports.SaveSearch(ctx, s, folder, pictures...)
+}
+
+// planFile returns the file of a plan, which psim run takes.
+func planFile(n int, of string, r results.Result) files.File {
+	comment := []string{
+		fmt.Sprintf("Plan %d of psim search %s: a step takes %s, predicted.", n, of, units.FormatSeconds(r.StepTime)),
+		"psim run " + reports.PlanFile(n) + " predicts it again.",
+	}
+	render := func(w io.Writer) error { return configs.WriteObject(w, comment, r.Config) }
+	return files.File{Path: reports.PlanFile(n), Render: render}
 }
 
 // Holds reports whether the first of some folders holds a search over plans, or its

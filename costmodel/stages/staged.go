@@ -201,7 +201,7 @@ func (staged *Staged) FLOPs() float64 {
 func (staged *Staged) executed(ops []network.Op, pass network.Pass) float64 {
 	sum := -staged.Network.Surplus(ops, pass)
 	for _, o := range ops {
-		sum += float64(o.FLOPs(pass)) * o.Covered()
+		sum += o.FLOPs(pass) * o.Covered()
 	}
 	return sum
 }

@@ -33,7 +33,7 @@ func sharedPace(a, b results.Result) pace {
 	tokens := pace{"tokens", func(r results.Result) float64 { return r.Throughput.Tokens }}
 	both := func(p pace) bool { return p.rate(a) > 0 && p.rate(b) > 0 }
 	switch {
-	case both(tokens) && (differ(float64(a.SequenceLength), float64(b.SequenceLength)) || !both(samples)):
+	case both(tokens) && (a.SequenceLength != b.SequenceLength || !both(samples)):
 		return tokens
 	case both(samples):
 		return samples
@@ -43,11 +43,15 @@ func sharedPace(a, b results.Result) pace {
 	return pace{}
 }
 
-// differ reports whether two numbers that are known, and so not 0, differ. Samples of measured
-// runs are means over the steps, of which the last may be smaller.
-func differ(x, y float64) bool {
-	const rounding = 0.01
-	return x > 0 && y > 0 && math.Abs(x-y) > rounding*min(x, y)
+// sameSamples reports whether two steps have as many samples, as far as both are known. Those of
+// measured runs are means over the steps, of which the last of an epoch may be smaller.
+func sameSamples(a, b results.Result) bool {
+	allowed := 0.001
+	if a.Kind == results.Measured || b.Kind == results.Measured {
+		allowed = 0.05
+	}
+	x, y := a.StepSamples(), b.StepSamples()
+	return x == 0 || y == 0 || math.Abs(x-y) <= allowed*min(x, y)
 }
 
 func count(n float64) string { return units.FormatCount(int64(math.Round(n))) }
@@ -57,7 +61,7 @@ func count(n float64) string { return units.FormatCount(int64(math.Round(n))) }
 func workDifferences(a, b results.Result) (list []string) {
 	say := func(form string, x, y any) { list = append(list, fmt.Sprintf(form, x, y)) }
 	x, y := a.StepSamples(), b.StepSamples()
-	if differ(x, y) {
+	if !sameSamples(a, b) {
 		say("A trains on %s samples, B on %s", count(x), count(y))
 	}
 	timed := a.StagesWithTimes() > 0 && b.StagesWithTimes() > 0

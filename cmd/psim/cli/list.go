@@ -118,7 +118,7 @@ func listModels(w io.Writer, _ bool) {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%.4g\t%s\n",
 			p.Name, units.FormatCount(n.Parameters()), units.FormatCount(n.ActiveParameters()),
-			len(n.ParameterTensors()), len(n.Layers), float64(n.FLOPs(network.Forward)), p.Summary)
+			len(n.ParameterTensors()), len(n.Layers), n.FLOPs(network.Forward), p.Summary)
 	}
 }
 

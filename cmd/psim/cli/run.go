@@ -265,7 +265,7 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 	if err := reports.WriteResult(stdout, p.Result); err != nil {
 		return err
 	}
-	if a := stackAccuracy(p.Config); a != nil && p.Experiment.Staged != nil {
+	if a := stackAccuracy(p.Config, p.Result.Work); a != nil && p.Experiment.Staged != nil {
 		fmt.Fprintf(stdout, "how sure: %s\n", a.Text())
 	}
 	if f.boundaries {
