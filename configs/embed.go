@@ -39,6 +39,16 @@ func Examples() []string { return embedded("*.toml") }
 // Plans lists the embedded plans of models as they were published: plans/NAME.
 func Plans() []string { return embedded("plans/*.toml") }
 
+// Published returns the name of the embedded plan that the configuration is, without any change: that of
+// a training that ran. It returns "" for other configurations.
+func (c *Config) Published() string {
+	label := c.sources[0].label
+	if len(c.sources) > 1 || c.folder != "" || !slices.Contains(Plans(), label) {
+		return ""
+	}
+	return label
+}
+
 func embedded(pattern string) []string {
 	names, _ := fs.Glob(files, pattern) // fails only for a bad pattern
 	for i, name := range names {

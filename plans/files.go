@@ -14,6 +14,7 @@ import (
 	"psim/reports"
 	"psim/reports/figures"
 	"psim/reports/picture"
+	"psim/reports/titles"
 	"psim/results"
 	"psim/results/rankings"
 )
@@ -42,16 +43,20 @@ func Save(ctx context.Context, s rankings.SavedPlans, folder string, dimensions 
 	if err != nil {
 		return nil, err
 	}
-	title := fmt.Sprintf("%s on %d devices", s.Name, s.Devices)
+	subject, err := savedSubject(s)
+	if err != nil {
+		return nil, err
+	}
 	var pictures []files.File
 	add := func(name string, draw figures.Picture) {
 		render := func(w io.Writer) error { return draw(w, picture.PNG) }
 		pictures = append(pictures, files.File{Path: name, Render: render})
 	}
-	if f := picture.PointsFigure(title+" · plans", points, s.Capacity, s.Margin); len(f.Plans) > 0 {
+	title := "Plans by step time and memory: " + subject
+	if f := picture.PointsFigure(title, points, s.Capacity, s.Margin); len(f.Plans) > 0 {
 		add("pareto.png", func(w io.Writer, format string) error { return picture.Pareto(w, format, f) })
 	}
-	if draw, err := figures.PlanMap(title+" · step time", points, dimensions); err == nil {
+	if draw, err := figures.PlanMap("Shortest step: "+subject, points, dimensions); err == nil {
 		add("map.png", draw)
 	} else if dimensions != nil {
 		return nil, err
@@ -64,6 +69,15 @@ func Save(ctx context.Context, s rankings.SavedPlans, folder string, dimensions 
 		pictures = append(pictures, planFile(i+1, title, plan.Result))
 	}
 	return reports.SaveSearch(ctx, s, folder, pictures...)
+}
+
+// savedSubject names the model and the devices of a search.
+func savedSubject(s rankings.SavedPlans) (string, error) {
+	ranking, err := s.Ranking()
+	if err != nil || len(ranking.Plans) == 0 {
+		return units.Plural(s.Devices, "device"), err
+	}
+	return titles.Subject(ranking.Plans[0].Result), nil
 }
 
 // planFile returns the file of a plan, which psim run takes.

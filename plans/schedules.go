@@ -14,6 +14,7 @@ import (
 	"psim/internal/files"
 	"psim/reports"
 	"psim/reports/picture"
+	"psim/reports/titles"
 	"psim/results/rankings"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -31,7 +32,10 @@ type ScheduleRanking struct {
 // Save writes plans.json and, if there are plans to draw, pareto.png into a folder, with the
 // configurations of some of the best plans that fit. It returns the names of the files.
 func (r *ScheduleRanking) Save(ctx context.Context, folder, name string, rows int) (names []string, err error) {
-	figure := picture.ParetoFigure{Title: name + " · plans", Plans: r.Plans, Capacity: r.Capacity}
+	figure := picture.ParetoFigure{Plans: r.Plans, Capacity: r.Capacity}
+	if len(r.Plans) > 0 {
+		figure.Title = "Schedules by step time and memory: " + titles.Subject(r.Plans[0].Result)
+	}
 	var list []files.File
 	var drawn bytes.Buffer
 	if picture.Pareto(&drawn, picture.PNG, figure) == nil {

@@ -131,24 +131,18 @@ func entry(s schedules.Schedule) (string, *graph.Trace, error) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n## %s\n\n![%s](schedules/%s.png)\n\n%s\n\n",
-		s.Name, picture.UnitTitle(trace, lib.Unit), s.Name, wrap.Text(s.About, 84, ""))
-	fmt.Fprintf(&b, "- Bubble: `%s`%s.\n", s.Bubble, bubbleHere(shape, summary))
+		s.Name, strings.ReplaceAll(picture.UnitTitle(trace, lib.Unit), "\n", ", "), s.Name, wrap.Text(s.About, 84, ""))
+	fmt.Fprintf(&b, "- Bubble: `%s`; here %.1f %%", s.Bubble, 100*summary.Bubble.Makespan)
+	if shape.Ranks <= 1 {
+		b.WriteString(" is exposed or idle") // only pipelines have bubbles
+	} else if summary.Bubble.Span != summary.Bubble.Makespan {
+		fmt.Fprintf(&b, ", and %.1f %% of the longest span", 100*summary.Bubble.Span)
+	}
+	fmt.Fprintf(&b, ".\n")
 	fmt.Fprintf(&b, "- In flight: `%s`; here at most %d.\n", s.Memory, peak)
 	if s.Constraint != "" {
 		fmt.Fprintf(&b, "- Needs: %s.\n", s.Constraint)
 	}
 	fmt.Fprintf(&b, "- Paper: %s.\n- Drawn by `%s`.\n", s.Paper, command(s, shape))
 	return b.String(), trace, nil
-}
-
-// bubbleHere says how large the bubble of the picture is, and what it is with a single stage.
-func bubbleHere(shape graph.Shape, summary graph.Summary) string {
-	b := summary.Bubble
-	switch name := results.BubbleName(shape.Ranks); {
-	case shape.Ranks <= 1:
-		return fmt.Sprintf("; here %.1f %% is %s", 100*b.Makespan, name)
-	case b.Span != b.Makespan:
-		return fmt.Sprintf("; here %.1f %%, and %.1f %% of the longest span", 100*b.Makespan, 100*b.Span)
-	}
-	return fmt.Sprintf("; here %.1f %%", 100*b.Makespan)
 }
