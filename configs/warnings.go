@@ -13,9 +13,11 @@ import (
 	"psim/costmodel/link"
 	"psim/costmodel/models"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/schedules/collective"
+	"psim/schedules/order"
 )
 
 // oneNode warns where a machine file named by --set makes one node of several, because it
@@ -74,6 +76,15 @@ func (c *Config) withoutEffect() (warnings []string) {
 		}
 	}
 	return warnings
+}
+
+// nothingSplit warns where train.split is given and the schedule splits no backward.
+func (c *Config) nothingSplit(o order.Order) []string {
+	if c.Train.Split != training.SplitStage || !c.Defined("train.split") || o.Split() {
+		return nil
+	}
+	return []string{fmt.Sprintf("train.split = %q: no effect with schedule.name = %q, which splits no backward",
+		c.Train.Split, c.Schedule.Name)}
 }
 
 // ringOverWindows warns of ring attention over parts of sequences with a sliding window, which
