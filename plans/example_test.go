@@ -24,7 +24,7 @@ func ExampleSchedules() {
 		log.Fatal(err)
 	}
 	best := found.Plans[0]
-	fmt.Printf("the best takes %.0f ms: %s\n", 1e3*best.StepTime, strings.Join(best.Settings, " "))
+	fmt.Printf("the best takes %.0f ms: %s\n", 1e3*best.StepTime, strings.Join(best.Set, " "))
 	folder, err := os.MkdirTemp("", "psim")
 	if err != nil {
 		log.Fatal(err)

@@ -188,7 +188,7 @@ func TestPointLabels(t *testing.T) {
 	}
 	f := picture.PointsFigure("", list, 0, 0)
 	for i, label := range []string{"T2 P4 B1", "T2 P4 B1 Z2", "T2 P4 B1 R"} {
-		require.Equal(t, []string{label}, f.Plans[i].Settings)
+		require.Equal(t, []string{label}, f.Plans[i].Set)
 	}
 	explained := func(list []rankings.PlanPoint) string {
 		var svg bytes.Buffer

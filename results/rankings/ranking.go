@@ -12,7 +12,16 @@ import (
 // A Candidate is one way to run an experiment: its settings and its prediction.
 type Candidate struct {
 	results.Result
-	Settings []string `json:"settings"` // KEY=VALUE, as --set takes them
+	Set      []string `json:"set"`      // KEY=VALUE, as --set takes them
+	Settings []string `json:"settings"` // the same, as files had it before set
+	// By how much set divides [times] and activations, so that another number of stages does the
+	// same work; absent if it does not. Below 1 it multiplies them.
+	TimesDividedBy float64 `json:"times_divided_by,omitempty"`
+}
+
+// NewCandidate makes a candidate of settings and the prediction with them.
+func NewCandidate(r results.Result, set []string, timesDividedBy float64) Candidate {
+	return Candidate{Result: r, Set: set, Settings: set, TimesDividedBy: timesDividedBy}
 }
 
 // A Ranking is the outcome of psim search, best first: the plans that fit in memory by step
@@ -52,7 +61,8 @@ func (p Ranking) Sort() {
 func (p Ranking) WriteJSON(w io.Writer) error {
 	list := make([]Candidate, len(p.Plans))
 	for i, plan := range p.Plans {
-		list[i] = Candidate{plan.Result.Writable(), plan.Settings}
+		plan.Result = plan.Result.Writable()
+		list[i] = plan
 	}
 	p.Plans = list
 	return files.WriteJSON(w, p)

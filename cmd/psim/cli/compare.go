@@ -24,6 +24,10 @@ result.json in them; MODE=WORKERS, which psim predicts as for psim plot; or file
 course's own scripts have saved (see psim plot --help). A single folder must be one of
 psim exec: its prediction is then A, and its measured step B.
 
+Steps that differ in work (in samples, in the length of sequences, in the network) do
+not compare by their times: the throughput is then the first row, and a warning says
+how they differ.
+
 Differences are B − A: a measured step that takes longer than predicted has a
 positive error. Under "B against A" a percentage is of A's own value; under "of
 A's step" it is of A's step time, so that parts add up to the error of the step.`

@@ -56,9 +56,10 @@ link or a rate of the device twice as fast, other microbatches, another recomput
 another schedule. Changes without effect are left out. With --csv the parts of the time
 replace the ranks.
 
-With data.samples, the size of the data set, it also predicts the time of an epoch, one
-pass over all samples. If fewer samples are left for the last step, it is a step of these,
-in microbatches of the same size; where a schedule cannot run so few, it is filled up.
+With data.samples or data.tokens, the size of the data set, it also predicts the time of
+an epoch, one pass over all samples. If fewer samples are left for the last step, it is a
+step of these, in microbatches of the same size; where a schedule cannot run so few, it is
+filled up.
 --epochs N adds up N epochs. --shards adds which samples every replica trains on; with
 --csv they replace the ranks.
 

@@ -43,8 +43,9 @@ number of equal microbatches. It ranks the plans that fit in the memory of a ran
 step time. The schedules "auto" and "auto-v", which search for an order themselves, are
 among them. Devices, batch and machine stay as CONFIG has them. If all stages have the
 same [times], a schedule with V stages per rank gives each a V-th of them, so that every
-rank does the same work. If no plan fits, search lists how much memory they need, and its
-exit code is 1.
+rank does the same work: its row says "times divided by V", and its settings hold the
+divided times. (psim run takes [times] as they are, of each stage.) If no plan fits,
+search lists how much memory they need, and its exit code is 1.
 
 --out writes plans.json, plan-1.toml and so on, and pareto.png, which shows the step time
 of every plan against the memory it needs. An interrupted search keeps the plans that it

@@ -39,14 +39,14 @@ func TestSearch(t *testing.T) {
 	schedules, microbatches := map[string]bool{}, map[int]bool{}
 	for _, p := range plans.Plans {
 		schedules[p.Schedule], microbatches[p.Microbatches] = true, true
-		require.NotEmpty(t, p.Settings)
+		require.NotEmpty(t, p.Set)
 	}
 	require.True(t, schedules["auto"] && schedules["auto-v"] && schedules["1f1b"] && schedules["gpipe"])
 	require.Equal(t, map[int]bool{1: true, 2: true, 4: true, 8: true}, microbatches)
 	best := plans.Plans[slices.IndexFunc(plans.Plans, func(p rankings.Candidate) bool { return p.Schedule == "auto" })]
 	require.NotNil(t, best.Search)
 
-	stdout, _, code = psim(t, "psim run gpipe --json"+sets+" --set "+strings.Join(best.Settings, " --set "))
+	stdout, _, code = psim(t, "psim run gpipe --json"+sets+" --set "+strings.Join(best.Set, " --set "))
 	require.Zero(t, code)
 	var r results.Result
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
@@ -126,6 +126,48 @@ func TestSearchCuts(t *testing.T) {
 	for _, p := range plans.Plans {
 		require.Equal(t, 1, p.VirtualStages, p.Schedule)
 	}
+}
+
+// A row with divided times says so, and its settings run to its figure. The same schedule with the
+// file's own times is twice the work, which run and sweep say.
+func TestSearchSaysDividedTimes(t *testing.T) {
+	userFolder(t)
+	require.NoError(t, os.WriteFile("auto.toml", []byte(autoTimes), 0o644))
+	stdout, stderr, code := psim(t, "psim search auto.toml --rows 99")
+	require.Zero(t, code, stderr)
+	require.Regexp(t, `(?m)^  interleaved-1f1b +2 .*  times divided by 2$`, stdout)
+	require.Regexp(t, `(?m)^  1f1b +1 .*  (yes|unknown)$`, stdout)
+	stdout, stderr, code = psim(t, "psim search auto.toml --json")
+	require.Zero(t, code, stderr)
+	plans, err := rankings.ReadPlans(strings.NewReader(stdout))
+	require.NoError(t, err)
+	i := slices.IndexFunc(plans.Plans, func(p rankings.Candidate) bool {
+		return p.Schedule == "interleaved-1f1b" && p.VirtualStages == 2
+	})
+	plan := plans.Plans[i]
+	require.Equal(t, 2.0, plan.TimesDividedBy)
+	var r results.Result
+	stdout, stderr, code = psim(t, "psim run auto.toml --json --set "+strings.Join(plan.Set, " --set "))
+	require.Zero(t, code, stderr)
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.Equal(t, plan.StepTime, r.StepTime)
+	require.NotContains(t, strings.Join(r.Warnings, "\n"), "of each stage")
+
+	const more = "[times] are of each stage: 4 stages do 2 times the work of the 2 in auto.toml; for the same work: --set times.forward="
+	const sets = " --set schedule.name=interleaved-1f1b --set schedule.virtual_stages=2"
+	stdout, _, code = psim(t, "psim run auto.toml --out -"+sets)
+	require.Zero(t, code)
+	require.Contains(t, stdout, "warning: "+more)
+	stdout, _, code = psim(t, "psim run auto.toml --json"+sets)
+	require.Zero(t, code)
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.Contains(t, strings.Join(r.Warnings, "\n"), more)
+	stdout, _, code = psim(t, "psim sweep auto.toml --vary schedule.microbatches=4,8"+sets)
+	require.Zero(t, code)
+	require.Contains(t, stdout, "warning: "+more)
+	stdout, _, code = psim(t, "psim sweep auto.toml --set schedule.name=interleaved-1f1b --vary schedule.virtual_stages=1,2")
+	require.Zero(t, code)
+	require.Contains(t, stdout, "a microbatch is more work in 4 stages than in 2")
 }
 
 // If the parameters alone do not fit, nothing is simulated, and the output says so.
@@ -240,13 +282,13 @@ func TestSearchGroup(t *testing.T) {
 	for _, p := range plans.Plans {
 		key := fmt.Sprint(p.Schedule, p.VirtualStages)
 		seen[key] = true
-		require.Equal(t, p.Schedule != "interleaved-1f1b" || p.VirtualStages == 1, slices.Contains(p.Settings, "schedule.group=0"), key)
-		require.Equal(t, p.VirtualStages != 3, slices.Contains(p.Settings, "schedule.partition=balanced"), key)
+		require.Equal(t, p.Schedule != "interleaved-1f1b" || p.VirtualStages == 1, slices.Contains(p.Set, "schedule.group=0"), key)
+		require.Equal(t, p.VirtualStages != 3, slices.Contains(p.Set, "schedule.partition=balanced"), key)
 	}
 	for _, key := range []string{"1f1b1", "interleaved-1f1b3", "interleaved-1f1b4", "zbv2", "hanayo4"} {
 		require.True(t, seen[key], key)
 	}
-	_, stderr, code = psim(t, "psim run megatron-175b --out - --set batch.global=16 --set "+strings.Join(plans.Plans[0].Settings, " --set "))
+	_, stderr, code = psim(t, "psim run megatron-175b --out - --set batch.global=16 --set "+strings.Join(plans.Plans[0].Set, " --set "))
 	require.Zero(t, code, stderr)
 }
 
