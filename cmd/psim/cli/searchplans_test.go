@@ -266,7 +266,7 @@ func TestSearchDevicesErrors(t *testing.T) {
 		"psim search gpipe --devices 4 --shard 1/2":                                                    "--out is missing: --shard needs it",
 		"psim search gpipe --devices 4 --shard 3/2 --out x":                                            "--shard 3/2: no such shard",
 		"psim search gpipe --devices 4 --map tensor":                                                   "--map tensor: a map needs two dimensions",
-		"psim search gpipe --devices 4 --out mine":                                                     "--out mine: holds points.csv, which psim has not written",
+		"psim search gpipe --devices 4 --out mine":                                                     "--out mine: points.csv was not written by psim",
 		"psim search course-timeline --devices 4":                                                      "need a [model], which can be divided",
 		"psim search ring-allreduce --devices 4":                                                       "need a [model], which can be divided",
 	} {
