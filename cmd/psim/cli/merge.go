@@ -75,11 +75,12 @@ func (f mergeFlags) mergeSweeps(cmd *cobra.Command, folders []string) error {
 	std := streamsOf(cmd)
 	var unsaved error
 	if f.out != "" {
-		if err := f.checkOut(reports.SweepFolder(f.out)); err != nil {
+		to := f.to(reports.SweepFolder(f.out))
+		if err := f.checkOut(to); err != nil {
 			return err
 		}
 		var names []string
-		if names, unsaved = sweep.Save(cmd.Context(), s, f.out); unsaved == nil {
+		if names, unsaved = sweep.Save(cmd.Context(), s, to); unsaved == nil {
 			f.reportWritten(std.err, strings.Join(names, ", "), f.out)
 		}
 	}
@@ -112,11 +113,12 @@ func (f mergeFlags) mergePlans(cmd *cobra.Command, folders []string) error {
 	std := streamsOf(cmd)
 	var unsaved error
 	if f.out != "" {
-		if err := f.checkOut(reports.PlansFolder(f.out, len(s.Plans))); err != nil {
+		to := f.to(reports.PlansFolder(f.out, len(s.Plans)))
+		if err := f.checkOut(to); err != nil {
 			return err
 		}
 		var names []string
-		if names, unsaved = plans.Save(cmd.Context(), s, f.out, f.dimensions); unsaved == nil {
+		if names, unsaved = plans.Save(cmd.Context(), s, to, f.dimensions); unsaved == nil {
 			f.reportPlans(std.err, names, false)
 		}
 	}

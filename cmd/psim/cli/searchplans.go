@@ -238,7 +238,7 @@ func (f searchFlags) folder(shard rankings.Shard) (folder files.Folder, err erro
 		}
 		path = filepath.Join(path, shard.Folder())
 	}
-	folder = reports.PlansFolder(path, f.rows)
+	folder = f.to(reports.PlansFolder(path, f.rows))
 	return folder, f.checkOut(folder)
 }
 
@@ -323,7 +323,7 @@ func (s planSearch) save(ctx context.Context, answer *plans.Answer) error {
 	if err != nil {
 		return err
 	}
-	names, err := plans.Save(context.WithoutCancel(ctx), saved, s.out, s.dimensions)
+	names, err := plans.Save(context.WithoutCancel(ctx), saved, s.to(reports.PlansFolder(s.out, s.rows)), s.dimensions)
 	if err != nil {
 		return failure{err}
 	}
