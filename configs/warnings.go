@@ -13,9 +13,11 @@ import (
 	"psim/costmodel/link"
 	"psim/costmodel/models"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/schedules/collective"
+	"psim/schedules/order"
 )
 
 // oneNode warns where a machine file named by --set makes one node of several, because it
@@ -28,6 +30,32 @@ func (c *Config) oneNode(m costmodel.Machine) []string {
 		"and so the network between nodes of %d devices: all are in one node now; "+
 		"write file = %[1]q into [machine] instead, next to the keys that are to stay",
 		c.Machine.File, c.Machine.DevicesPerNode)}
+}
+
+// moreWork warns where settings change how many stages a rank holds, and with it the work of a
+// step: [times] stay, and are of each stage.
+func (c *Config) moreWork() []string {
+	file := defaults()
+	if _, err := c.sources[0].decode(file); err != nil {
+		return nil // Load has reported it
+	}
+	before, now := file.Schedule.Stages*file.PerRank(), c.Schedule.Stages*c.PerRank()
+	_, one := c.Times.Forward.Same()
+	given := func(s *source) bool {
+		return slices.ContainsFunc(costmodel.PassTimes(c.Times), func(p costmodel.PassTime) bool {
+			return s.defines("times." + p.Key)
+		})
+	}
+	if !one || before == now || before == 0 || file.PerRank() == c.PerRank() || slices.ContainsFunc(c.sources[1:], given) {
+		return nil
+	}
+	text := fmt.Sprintf("[times] are of each stage: %d stages do %.3g times the work of the %d in %s", now,
+		float64(now)/float64(before), before, c.sources[0].label)
+	sets, ok := file.DividedTimes(c.PerRank())
+	if ok && file.Schedule.Stages == c.Schedule.Stages {
+		text += "; for the same work: --set " + strings.Join(sets, " --set ")
+	}
+	return []string{text}
 }
 
 // withoutEffect warns of keys that are given and have no effect because of other keys.
@@ -48,6 +76,15 @@ func (c *Config) withoutEffect() (warnings []string) {
 		}
 	}
 	return warnings
+}
+
+// nothingSplit warns where train.split is given and the schedule splits no backward.
+func (c *Config) nothingSplit(o order.Order) []string {
+	if c.Train.Split != training.SplitStage || !c.Defined("train.split") || o.Split() {
+		return nil
+	}
+	return []string{fmt.Sprintf("train.split = %q: no effect with schedule.name = %q, which splits no backward",
+		c.Train.Split, c.Schedule.Name)}
 }
 
 // ringOverWindows warns of ring attention over parts of sequences with a sliding window, which

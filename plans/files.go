@@ -41,7 +41,9 @@ func (r *Answer) Saved(c *configs.Config, q Query, version string) (rankings.Sav
 // Save writes the plans of a search into a folder, with a configuration for each and two
 // pictures: the step time of plans over their memory, and the shortest step over two
 // dimensions, by default those of the search. It returns the names of the files.
-func Save(ctx context.Context, s rankings.SavedPlans, folder string, dimensions []string) (names []string, err error) {
+func Save(
+	ctx context.Context, s rankings.SavedPlans, to files.Folder, dimensions []string,
+) (names []string, err error) {
 	points, err := s.Settled()
 	if err != nil {
 		return nil, err
@@ -80,7 +82,7 @@ func Save(ctx context.Context, s rankings.SavedPlans, folder string, dimensions 
 	for i, plan := range ranking.Plans {
 		pictures = append(pictures, planFile(i+1, fmt.Sprintf("%s on %d devices", s.Name, s.Devices), plan.Result))
 	}
-	return reports.SaveSearch(ctx, s, folder, pictures...)
+	return reports.SaveSearch(ctx, s, to, pictures...)
 }
 
 // savedSubject names the model and the devices of a search.

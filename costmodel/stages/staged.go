@@ -110,6 +110,11 @@ func (w *Workload) takeLossOut() {
 // LossApart reports whether a stage has the loss, as a task of its own.
 func (staged *Staged) LossApart(stage int) bool { return staged.Loop && stage == len(staged.Stages)-1 }
 
+// Unsplit reports whether the I of a stage does nothing and its W is the whole backward.
+func (staged *Staged) Unsplit(stage int) bool {
+	return stage == 0 && staged.Training.Split == training.SplitStage
+}
+
 // stage derives what follows for one stage.
 func (staged *Staged) stage(split Split, s int) Stage {
 	st := Stage{Layers: split.Stage(s), Ranks: staged.Placement.Ranks(s), Tensors: split.Completed(s)}

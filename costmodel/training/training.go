@@ -54,6 +54,8 @@ type Options struct {
 	Selective string `toml:"selective"`
 	// Backward: "" stands for BackwardWhole.
 	Backward string `toml:"backward"`
+	// Split: "" stands for SplitLayer.
+	Split string `toml:"split"`
 	// DetectAnomaly: every gradient is checked for NaN when it is made.
 	DetectAnomaly bool `toml:"detect_anomaly"`
 }
@@ -138,6 +140,12 @@ func (Options) Settings() []setting.Setting {
 			Text: "whole: one backward for a stage. per-layer: one for every layer, which frees what the layer kept. " +
 				"two-pass: two for every layer, one for its parameters and one for its input, each of which walks " +
 				"the layer again",
+		},
+		{
+			Key: "split", Default: SplitLayer, OneOf: []string{SplitLayer, SplitStage},
+			Text: "how a schedule splits backwards that has tasks of their own for gradients of inputs and of " +
+				"weights. layer: in every layer. stage: in every layer of the later stages; the input of the first stage " +
+				"needs no gradient, so there I does nothing and W is the whole backward (PyTorch's pipelining)",
 		},
 		{
 			Key: "detect_anomaly", Default: false,

@@ -56,9 +56,10 @@ link or a rate of the device twice as fast, other microbatches, another recomput
 another schedule. Changes without effect are left out. With --csv the parts of the time
 replace the ranks.
 
-With data.samples, the size of the data set, it also predicts the time of an epoch, one
-pass over all samples. If fewer samples are left for the last step, it is a step of these,
-in microbatches of the same size; where a schedule cannot run so few, it is filled up.
+With data.samples or data.tokens, the size of the data set, it also predicts the time of
+an epoch, one pass over all samples. If fewer samples are left for the last step, it is a
+step of these, in microbatches of the same size; where a schedule cannot run so few, it is
+filled up.
 --epochs N adds up N epochs. --shards adds which samples every replica trains on; with
 --csv they replace the ranks.
 
@@ -118,7 +119,7 @@ func runRun(ctx context.Context, path string, f runFlags, std streams) error {
 	if err := f.exclusive(); err != nil {
 		return err
 	}
-	c, err := f.loadPlan(path, f.sets)
+	c, err := f.loadPlan(ctx, path, f.sets)
 	if err != nil {
 		return err
 	}
@@ -143,7 +144,7 @@ func runRun(ctx context.Context, path string, f runFlags, std streams) error {
 	// Files are written before the summary is printed, so that they are complete even if the reader
 	// of the summary closes it early (psim run … | head). The summary is printed even if the files
 	// cannot be written.
-	names, unsaved := reports.SaveRun(ctx, p.Run(), folder.Path, f.traceFile(p.Run())...)
+	names, unsaved := reports.SaveRun(ctx, p.Run(), folder, f.traceFile(p.Run())...)
 	if errors.Is(unsaved, context.Canceled) {
 		return unsaved
 	}
@@ -230,7 +231,7 @@ func (f runFlags) outputFolder(byDefault files.Folder) files.Folder {
 	case f.out != "":
 		byDefault.Path = f.out
 	}
-	return byDefault
+	return f.to(byDefault)
 }
 
 // writableFolder returns the output folder if it can be written to. If the default folder cannot,

@@ -196,7 +196,7 @@ type planSearch struct {
 // searchPlans finds the best plans for --devices.
 func (f searchFlags) searchPlans(cmd *cobra.Command, path string) error {
 	ctx := cmd.Context()
-	c, err := f.load(path, f.sets)
+	c, err := f.load(ctx, path, f.sets)
 	if err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func (f searchFlags) folder(shard rankings.Shard) (folder files.Folder, err erro
 		}
 		path = filepath.Join(path, shard.Folder())
 	}
-	folder = reports.PlansFolder(path, f.rows)
+	folder = f.to(reports.PlansFolder(path, f.rows))
 	return folder, f.checkOut(folder)
 }
 
@@ -324,7 +324,7 @@ func (s planSearch) save(ctx context.Context, answer *plans.Answer) error {
 	if err != nil {
 		return err
 	}
-	names, err := plans.Save(context.WithoutCancel(ctx), saved, s.out, s.dimensions)
+	names, err := plans.Save(context.WithoutCancel(ctx), saved, s.to(reports.PlansFolder(s.out, s.rows)), s.dimensions)
 	if err != nil {
 		return failure{err}
 	}
