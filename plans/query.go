@@ -3,6 +3,7 @@ package plans
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -19,6 +20,8 @@ func checkQuery(c *configs.Config, q Query) error {
 	switch {
 	case q.Devices < 1:
 		return fmt.Errorf("%d devices: there must be at least 1", q.Devices)
+	case q.Devices > math.MaxInt32:
+		return fmt.Errorf("%d devices: there may be at most %d", q.Devices, math.MaxInt32)
 	case q.Margin < 0 || q.Margin >= 1:
 		return fmt.Errorf("a margin of %v: must be a share of the memory, from 0 to below 1", q.Margin)
 	case !c.Defined("model"):

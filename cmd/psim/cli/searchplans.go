@@ -195,7 +195,7 @@ type planSearch struct {
 // searchPlans finds the best plans for --devices.
 func (f searchFlags) searchPlans(cmd *cobra.Command, path string) error {
 	ctx := cmd.Context()
-	c, err := f.load(path, f.sets)
+	c, err := f.load(ctx, path, f.sets)
 	if err != nil {
 		return err
 	}
