@@ -57,7 +57,7 @@ func (f *planFlags) register(flags *pflag.FlagSet) {
 		"such as 10% (default: machine.memory_margin of CONFIG or its stack, else 13% of a GPU's or TPU's)")
 	flags.StringVar(&f.shard, "shard", "", "with --devices: search only the I-th of N parts: I/N, auto or auto/N")
 	flags.StringSliceVar(&f.dimensions, "map", nil,
-		"with --devices: two dimensions of map.png, such as tensor,stages (default: those that matter most)")
+		"with --devices: two dimensions of map.png, such as tensor,stages (default: the first two that vary)")
 	registerSettings(flags, &f.settings, "with --devices: ")
 }
 
@@ -163,6 +163,7 @@ func checkDevices(numbers []int) error {
 // query returns what to search for. The margin of a configuration applies unless --margin is given.
 func (f searchFlags) query(c *configs.Config, marginGiven bool) (q plans.Query, err error) {
 	q = plans.Query{Devices: f.devices, Trainer: f.trainer, Schedules: f.schedules, Fix: f.fix, Rows: f.rows}
+	q.Map = f.dimensions
 	switch {
 	case marginGiven:
 		if q.Margin, err = parseShare(f.margin); err != nil {
@@ -230,7 +231,7 @@ func (f searchFlags) searchPlans(cmd *cobra.Command, path string) error {
 // there was no search. With an error, it is what was found before an interrupt, or could not be written.
 func (f searchFlags) findPlans(cmd *cobra.Command, path string) (*plans.Answer, error) {
 	ctx := cmd.Context()
-	c, err := f.load(path, f.sets)
+	c, err := f.load(ctx, path, f.sets)
 	if err != nil {
 		return nil, err
 	}
@@ -269,7 +270,7 @@ func (f searchFlags) folder(shard rankings.Shard) (folder files.Folder, err erro
 		}
 		path = filepath.Join(path, shard.Folder())
 	}
-	folder = reports.PlansFolder(path, f.rows)
+	folder = f.to(reports.PlansFolder(path, f.rows))
 	return folder, f.checkOut(folder)
 }
 
@@ -357,7 +358,7 @@ func (s planSearch) save(ctx context.Context, answer *plans.Answer) error {
 	if err != nil {
 		return err
 	}
-	names, err := plans.Save(context.WithoutCancel(ctx), saved, s.out, s.dimensions)
+	names, err := plans.Save(context.WithoutCancel(ctx), saved, s.to(reports.PlansFolder(s.out, s.rows)), s.dimensions)
 	if err != nil {
 		return failure{err}
 	}
