@@ -56,6 +56,7 @@ type Engine struct {
 	linkLast []int32
 	groups   []rendezvous
 	threads  threads
+	sharing  sharing
 }
 
 // A stream is the state of one stream of the graph.
@@ -86,6 +87,10 @@ func (e *Engine) Run(g *graph.Graph, costs graph.Costs) (*graph.Trace, error) {
 		}
 		shareCores(g, *costs.Cores, e.prices)
 	}
+	if costs.Cores != nil {
+		costs.Ports = nil
+	}
+	e.sharing.reset(g, costs.Ports, len(e.linkFree))
 	e.trace.Persistent, e.trace.Host = costs.Persistent, costs.Host
 	if err := e.threads.reset(g, costs.Host); err != nil {
 		return nil, err
@@ -100,6 +105,12 @@ func (e *Engine) Run(g *graph.Graph, costs graph.Costs) (*graph.Trace, error) {
 			if err := e.advance(s); err != nil {
 				return nil, err
 			}
+		}
+		if e.sharing.on {
+			if e.proceed() {
+				continue
+			}
+			break
 		}
 		if len(e.links.events) == 0 {
 			break
