@@ -18,7 +18,7 @@ func TestAttackRefused(t *testing.T) {
 		file, want string
 		sets       []string
 	}{
-		{"base_coll", "machine.link: a message of 125 MB from rank 0 to rank 1" + hours + "bandwidth and latency", []string{"machine.link.bandwidth=1B/s"}},
+		{"base_coll", "machine.link: the ALL_REDUCE of 1.00 GB over 8 ranks" + hours + "bandwidth", []string{"machine.link.bandwidth=1B/s"}},
 		{"base_modelcustom", "machine.link: the ALL_REDUCE of 1.05 MB over 2 ranks" + hours + "collective_call", []string{"machine.link.collective_call=28000h"}},
 		{"base_modelcustom", "machine.link: the ALL_REDUCE of 1.05 MB over 2 ranks" + hours + "collective_call", []string{"machine.link.collective_call=1000000h"}},
 		{"base_modelcustom", "schedule: the graph would have about 1.8e+09 tasks and need about 757 GB of memory, but only ", []string{"model.layers=1000", "parallel.data=100000", "parallel.bucket=tensor", "batch.global=400000"}},
@@ -37,4 +37,14 @@ func TestAttackRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, p.Result.Warnings, 1)
 	require.Contains(t, p.Result.Warnings[0], "machine.link.algorithm: no effect here")
+}
+
+// Modules that predict more tokens share one table of embeddings on their rank, and a backward is
+// cut once for each of its buckets of gradients.
+func TestAttackPredictors(t *testing.T) {
+	config, err := psim.Load("testdata/attack/predictors.toml", "parallel.bucket=tensor")
+	require.NoError(t, err)
+	p, err := psim.Predict(context.Background(), config)
+	require.NoError(t, err)
+	require.Empty(t, p.Result.Warnings)
 }

@@ -107,7 +107,8 @@ func ExampleUnitTrace() {
 	}
 	fmt.Println(picture.UnitTitle(trace, psim.Unit))
 	// Output:
-	// 1f1b  ·  P = 2, M = 4  ·  15 units  ·  bubble 20.0 %
+	// 1F1B, 2 stages × 4 microbatches
+	// 15 units  ·  bubble 20.0 %
 }
 
 // What the step of a pipeline is made of, on average and along its longest chain of

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -206,4 +207,27 @@ func TestVerdictWithoutMargin(t *testing.T) {
 	word, fits := verdict(cores, "machine.device=cpu-core", "train.precision=fp32")
 	require.Equal(t, results.Fits, word)
 	require.True(t, fits)
+}
+
+// Of a training that is known to have run, psim says that its own estimate of the memory is too high,
+// not that the training does not fit; the plan's comment says what is not modelled.
+func TestRanThough(t *testing.T) {
+	const ran = "ran with these settings, so it did fit"
+	ranThough := func(name string, sets ...string) bool {
+		c, err := psim.Load(name, sets...)
+		require.NoError(t, err)
+		p, err := psim.Estimate(context.Background(), c)
+		require.NoError(t, err)
+		warned := strings.Contains(strings.Join(p.Result.Warnings, "\n"), ran)
+		require.False(t, warned && p.Result.FitsMemory)
+		text, err := configs.Example(name)
+		require.NoError(t, err)
+		require.True(t, !warned || strings.Contains(text, "# The training ran with these settings."), name)
+		return warned
+	}
+	for _, name := range configs.Plans() {
+		require.Equal(t, name == "plans/deepseek-v3" || name == "plans/llama3-405b", ranThough(name), name)
+	}
+	require.False(t, ranThough("plans/llama3-405b", "batch.global=1024"), "another training")
+	require.False(t, ranThough("gpipe", "machine.compute.memory=1GB"), "an example")
 }

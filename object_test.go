@@ -3,52 +3,31 @@ package psim_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/BurntSushi/toml"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"psim"
 	"psim/configs"
+	"psim/results"
 )
 
-// retype writes the config of a result as TOML, as a user's script would.
+// retype writes the config of a result as TOML, after it was written as JSON.
 func retype(t require.TestingT, p *psim.Prediction) string {
 	var b bytes.Buffer
 	require.NoError(t, p.Result.WriteJSON(&b))
-	var result struct{ Config map[string]any }
-	d := json.NewDecoder(&b)
-	d.UseNumber()
-	require.NoError(t, d.Decode(&result))
-	var text strings.Builder
-	require.NoError(t, toml.NewEncoder(&text).Encode(numbers(result.Config)))
+	read, err := results.ReadResult(&b)
+	require.NoError(t, err)
+	var text, same strings.Builder
+	comment := []string{"of " + p.Result.Name, "\x00\n\r\x7f", ""}
+	require.NoError(t, configs.WriteObject(&text, comment, read.Config))
+	require.NoError(t, configs.WriteObject(&same, comment, p.Result.Config))
+	require.Equal(t, same.String(), text.String())
 	return text.String()
-}
-
-// numbers turns the numbers of a JSON value into those of Go.
-func numbers(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		for key, x := range v {
-			v[key] = numbers(x)
-		}
-	case []any:
-		for i, x := range v {
-			v[i] = numbers(x)
-		}
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
-		}
-		f, _ := v.Float64()
-		return f
-	}
-	return value
 }
 
 // requireRoundTrip checks that a result's config gives the same result.

@@ -79,3 +79,26 @@ func TestLastStep(t *testing.T) {
 		require.InDelta(t, float64(r.Epochs.Steps-1)*r.StepTime+want, r.Epochs.Time, 1e-9, "%s %v", x.config, x.sets)
 	}
 }
+
+// A data set in tokens is that of as many samples of the sequence's length.
+func TestDataTokens(t *testing.T) {
+	epochs := func(sets ...string) *results.Epochs {
+		c, err := Load("gpipe", sets...)
+		require.NoError(t, err)
+		p, err := Estimate(context.Background(), c)
+		require.NoError(t, err)
+		return p.Result.Epochs
+	}
+	require.Equal(t, epochs("data.samples=5000"), epochs("data.tokens=5.12M"))
+	require.Equal(t, epochs("data.samples=5000"), epochs("data.tokens=5119000"), "the last sample is not full")
+	long := epochs("data.tokens=15T")
+	require.EqualValues(t, 14_648_437_500, long.Samples)
+	require.EqualValues(t, 457_763_672, long.Steps)
+	for _, of := range [][]string{{"gpipe", "data.tokens=15T", "data.samples=5"}, {"gpipe", "data.tokens=15t"}, {"vgg16-cpu-ddp", "data.tokens=1T"}} {
+		c, err := Load(of[0], of[1:]...)
+		if err == nil {
+			_, err = Estimate(context.Background(), c)
+		}
+		require.ErrorContains(t, err, "data.tokens", of)
+	}
+}

@@ -46,7 +46,7 @@ func Info(c *configs.Config, experiment *configs.Experiment) results.Info {
 		DataParallel: max(1, shape.Replicas), TensorParallel: max(1, c.Parallel.Tensor),
 		ContextParallel: c.Parallel.Context, ContextCollective: contextCollective(c),
 		ExpertParallel: c.Parallel.Expert, SequenceParallel: c.Parallel.Sequence,
-		Samples: experiment.Samples, Shards: shards(experiment), Tokens: experiment.Tokens, DataSet: c.Data.Samples,
+		Samples: experiment.Samples, Shards: shards(experiment), Tokens: experiment.Tokens, DataSet: experiment.DataSet,
 		Work: work(c, experiment), Config: c.Object(), Memory: memoryOf(experiment),
 		Warnings: slices.Clone(experiment.Warnings),
 		Limits: results.Limits{
@@ -63,7 +63,7 @@ func lastStep(c *configs.Config, experiment *configs.Experiment) time.Duration {
 	if experiment.Samples == 0 || configs.IsSearched(c.Schedule.Name) {
 		return 0
 	}
-	left := c.Left(experiment.Samples)
+	left := c.Left(experiment)
 	if left == nil {
 		return 0
 	}
@@ -107,7 +107,7 @@ func work(c *configs.Config, experiment *configs.Experiment) results.Work {
 	w := results.Work{
 		Parameters: n.Parameters(), ActiveParameters: n.ActiveParameters(), Read: c.Model.File != "",
 		Precision: precision, Device: device.Name,
-		ModelFLOPs:    3 * float64(n.FLOPs(network.Forward)) * float64(experiment.Samples),
+		ModelFLOPs:    3 * n.FLOPs(network.Forward) * float64(experiment.Samples),
 		HardwareFLOPs: experiment.Staged.FLOPs(), PeakFLOPs: float64(device.PeakIn(precision)),
 	}
 	if c.Train.Stack != "none" {

@@ -51,7 +51,7 @@ func FitRoofline(timings []Timing, call time.Duration) (Roofline, error) {
 	best := Roofline{Error: math.Inf(1)}
 	var flops, took float64
 	for _, t := range timings {
-		if n := float64(t.Layer.FLOPs(t.Pass)) * float64(t.Samples); n > 0 && t.Time > 0 {
+		if n := t.Layer.FLOPs(t.Pass) * float64(t.Samples); n > 0 && t.Time > 0 {
 			flops, took = flops+n, took+t.Time.Seconds()
 		}
 	}
@@ -85,7 +85,7 @@ func fitSides(timings []Timing, call time.Duration, computes func(o network.Op, 
 	for _, t := range timings {
 		row := make([]float64, 3)
 		for _, o := range t.Layer.Ops {
-			flops := float64(o.FLOPs(t.Pass)) * float64(t.Samples)
+			flops := o.FLOPs(t.Pass) * float64(t.Samples)
 			bytes := float64(o.Bytes(t.Pass, t.Samples, fitElement))
 			switch {
 			case flops == 0 && bytes == 0:

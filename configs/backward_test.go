@@ -2,6 +2,7 @@ package configs_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -39,6 +40,52 @@ func TestBackwards(t *testing.T) {
 	for r := range twice.Ranks {
 		require.Equal(t, perLayer.Ranks[r].PeakMemory, twice.Ranks[r].PeakMemory)
 	}
+}
+
+// The I of the first stage takes no time with split = "stage", which is what PyTorch does and so
+// torchtitan's default, and with [times] that say so. The stages' work is the same.
+func TestSplit(t *testing.T) {
+	passes := func(c *configs.Config) (first, all map[graph.Kind]time.Duration) {
+		e, _ := run(t, c)
+		first, all = map[graph.Kind]time.Duration{}, map[graph.Kind]time.Duration{}
+		for _, task := range e.Graph.Tasks() {
+			took := e.Costs.Task(&task).Busy
+			if all[task.Kind] += took; task.Stage == 0 {
+				first[task.Kind] += took
+			}
+		}
+		return first, all
+	}
+	example := func(sets ...string) (first, all map[graph.Kind]time.Duration) {
+		c, err := configs.Load("gpipe", append([]string{"schedule.name=zb-h1"}, sets...)...)
+		require.NoError(t, err)
+		return passes(c)
+	}
+	layer, all := example()
+	stage, allByStage := example("train.split=stage")
+	require.Positive(t, layer[graph.InputGradient])
+	require.Zero(t, stage[graph.InputGradient])
+	require.Equal(t, layer[graph.InputGradient]+layer[graph.WeightGradient], stage[graph.WeightGradient])
+	require.Equal(t, all[graph.Forward], allByStage[graph.Forward])
+	byStack, _ := example("train.stack=torchtitan")
+	require.Zero(t, byStack[graph.InputGradient])
+	byStack, _ = example("train.stack=torchtitan", "train.split=layer")
+	require.Positive(t, byStack[graph.InputGradient])
+
+	timed, _ := passes(parse(t, "[schedule]\nname = \"zb-h1\"\nstages = 2\nmicrobatches = 4\n[times]\nforward = \"40ms\"\n"+
+		"backward_input = [\"0ms\", \"51ms\"]\nbackward_weight = [\"84ms\", \"50ms\"]\n"))
+	require.Zero(t, timed[graph.InputGradient])
+	require.Equal(t, 4*84*time.Millisecond, timed[graph.WeightGradient])
+
+	c, err := configs.Load("gpipe", "train.split=stage")
+	require.NoError(t, err)
+	e, err := c.Build()
+	require.NoError(t, err)
+	require.Contains(t, e.Warnings, `train.split = "stage": no effect with schedule.name = "gpipe", which splits no backward`)
+	c, err = configs.Load("gpipe", "train.split=stage", "schedule.name=zb-h1", "parallel.delay_weights=true")
+	require.NoError(t, err)
+	_, err = c.Build()
+	require.ErrorContains(t, err, `train.split = "stage": is not modelled with parallel.delay_weights = true; set split = "layer"`)
 }
 
 // Three layers on devices 0, 0 and 1 become two partitions, the first of two layers.

@@ -26,6 +26,8 @@ type Experiment struct {
 	// Samples and Tokens are the numbers that one step trains on, over all replicas; 0 if the
 	// experiment does not give them.
 	Samples, Tokens int64
+	// DataSet is the number of samples of the data set, 0 if it is not given.
+	DataSet int64
 	// Capacity is the memory of every rank, or nil if it is unlimited or
 	// unknown.
 	Capacity []int64
@@ -85,9 +87,8 @@ func (c *Config) BuildFor(ctx context.Context, o BuildOptions) (*Experiment, err
 		build = func() (*Experiment, error) { return c.buildModel(ctx, schedule, o) }
 	}
 	experiment, err := build()
-	if err == nil && c.Data.Samples > 0 && experiment.Samples == 0 {
-		return nil, c.problemf("data", "samples: the number of steps is unknown; "+
-			"say in [batch] how many samples a step takes")
+	if err == nil {
+		err = c.sizeData(experiment)
 	}
 	if err == nil {
 		experiment.Warnings = append(experiment.Warnings, c.notInStack()...)
@@ -96,6 +97,20 @@ func (c *Config) BuildFor(ctx context.Context, o BuildOptions) (*Experiment, err
 		experiment.Warnings = append(experiment.Warnings, schedule.Name+": "+schedule.LeftOut)
 	}
 	return experiment, err
+}
+
+// sizeData notes how many samples the data set has.
+func (c *Config) sizeData(experiment *Experiment) error {
+	perSample := int64(experiment.Network.TokensPerSample)
+	switch {
+	case c.Data.Tokens > 0 && perSample < 2:
+		return c.problemf("data", "tokens: samples of this network have no tokens; give data.samples")
+	case c.Data.Size(perSample) > 0 && experiment.Samples == 0:
+		return c.problemf("data", "samples: the number of steps is unknown; "+
+			"say in [batch] how many samples a step takes")
+	}
+	experiment.DataSet = c.Data.Size(perSample)
+	return nil
 }
 
 // unknownSchedule returns an error for a name that is not in the catalog, with a suggestion.

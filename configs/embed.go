@@ -39,6 +39,16 @@ func Examples() []string { return embedded("*.toml") }
 // Plans lists the embedded plans of models as they were published: plans/NAME.
 func Plans() []string { return embedded("plans/*.toml") }
 
+// Published returns the name of the embedded plan that the configuration is, without any change: that of
+// a training that ran. It returns "" for other configurations.
+func (c *Config) Published() string {
+	label := c.sources[0].label
+	if len(c.sources) > 1 || c.folder != "" || !slices.Contains(Plans(), label) {
+		return ""
+	}
+	return label
+}
+
 func embedded(pattern string) []string {
 	names, _ := fs.Glob(files, pattern) // fails only for a bad pattern
 	for i, name := range names {
@@ -48,13 +58,17 @@ func embedded(pattern string) []string {
 	return names
 }
 
-// Example returns the text of an embedded example.
+// Example returns the text of an embedded example, or the plan of a preset.
 func Example(name string) (string, error) {
-	if data, ok := example(name); ok {
+	data, ok := example(name)
+	if !ok {
+		data, ok = presetPlan(name)
+	}
+	if ok {
 		return string(data), nil
 	}
-	all := "; the examples are " + strings.Join(Examples(), ", ")
-	return "", fmt.Errorf("unknown example %q%s", name, cmp.Or(nearest.Suggest(name, Examples()), all))
+	all := "; the examples are " + strings.Join(Examples(), ", ") + "; psim list models lists the presets"
+	return "", fmt.Errorf("unknown example or preset %q%s", name, cmp.Or(nearest.Suggest(name, Names(name)), all))
 }
 
 // example reads an embedded example, or a published plan: plans/NAME.

@@ -106,13 +106,13 @@ func TestUnreadableFiles(t *testing.T) {
 	require.NoError(t, os.Mkdir("folder", 0o700))
 	require.NoError(t, os.Mkdir("results", 0o700))
 	for name, text := range map[string]string{
-		"results/result.json": ` {"schema": 1, "kind": "predicted", "stages": 4}`, "config.json": `{"model_type": "llama", "kind": 3}`, "{}.json": "{}\n",
+		"results/result.json": ` {"schema": 1, "kind": "predicted", "stages": 4}`, "{}.json": "{}\n",
 		"utf16.toml": "\xff\xfe[\x00m\x00]\x00",
 	} {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	for path, want := range map[string]string{
-		"absent.toml":         "absent.toml: no such file, and no example of that name; the examples are 1f1b, ",
+		"absent.toml":         "absent.toml: no such file, and no example or preset of that name; the examples are 1f1b, ",
 		"folder":              "folder: is a directory; name a .toml file in it",
 		"large.toml":          "large.toml: has more than 1048576 bytes; that is too large",
 		"large.toml/x.toml":   "large.toml/x.toml: cannot be read: not a directory",
@@ -121,7 +121,6 @@ func TestUnreadableFiles(t *testing.T) {
 		"":                    `"": is an empty name; name a .toml file or an example (psim list examples)`,
 		"results":             "results: is a folder of results, which psim compare and psim plot read; name the configuration that they were made from",
 		"results/result.json": "results/result.json: is a result, which psim compare and psim plot read; name the configuration that it was made from",
-		"config.json":         `config.json: is a network's config.json; write a .toml file with file = "config.json" in [model], and name that`,
 		"{}.json":             "{}.json: is JSON; a configuration is TOML, such as psim show gpipe prints",
 		"utf16.toml":          "utf16.toml: is text in UTF-16; save it as UTF-8",
 		"a\x00b":              "a\x00b: cannot be read: invalid argument",
@@ -173,7 +172,7 @@ func TestNotExist(t *testing.T) {
 	t.Chdir(t.TempDir())
 	_, err := configs.Load("gpip")
 	require.ErrorIs(t, err, os.ErrNotExist)
-	require.EqualError(t, err, "gpip: no such file, and no example of that name; did you mean gpipe?")
+	require.EqualError(t, err, "gpip: no such file, and no example or preset of that name; did you mean gpipe?")
 	_, err = configs.Load("gpipe", "schedule.stages=0")
 	require.Error(t, err)
 	require.NotErrorIs(t, err, os.ErrNotExist)

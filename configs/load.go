@@ -13,36 +13,36 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"psim/internal/nearest"
+	"psim/configs/foreign"
 	"psim/internal/setting"
 )
 
 // maxSize bounds a configuration.
 const maxSize = 1 << 20
 
-// Load reads an experiment: a file, or an embedded example by its bare name. sets are settings
-// KEY=VALUE with dotted keys, which replace those of the file and are applied in order.
+// Load reads an experiment: a file, an embedded example by its bare name, or a network by its
+// config.json or the name of its preset (model:NAME if a file or an example has the same). sets are
+// settings KEY=VALUE with dotted keys, which replace those of the file and are applied in order.
 func Load(pathOrName string, sets ...string) (*Config, error) {
-	data, label, folder, err := read(pathOrName)
-	if err != nil {
-		return nil, err
-	}
-	c, err := Parse(label, data, sets...)
-	if err != nil {
-		return nil, err
-	}
-	c.folder = folder
-	return c, nil
+	return LoadOn(pathOrName, Target{}, sets...)
 }
 
 // Parse reads an experiment from memory; label names it in errors.
 func Parse(label string, data []byte, sets ...string) (*Config, error) {
-	if err := checkText(label, data); err != nil {
+	return parse(located{label: label, data: data}, Target{}, sets)
+}
+
+func parse(t located, on Target, sets []string) (*Config, error) {
+	if err := checkText(t.label, t.data); err != nil {
 		return nil, err
 	}
 	c := defaults()
-	c.name = strings.TrimSuffix(filepath.Base(label), ".toml")
-	if err := c.add(label, string(data), true); err != nil {
+	c.name, c.folder = nameOf(t), t.folder
+	if err := c.add(t.label, string(t.data), !t.assumed); err != nil {
+		return nil, err
+	}
+	c.sources[0].assumed, c.sources[0].derived = t.assumed, t.assumed
+	if err := c.target(on); err != nil {
 		return nil, err
 	}
 	for _, set := range sets {
@@ -50,64 +50,23 @@ func Parse(label string, data []byte, sets ...string) (*Config, error) {
 			return nil, err
 		}
 	}
-	if err := c.lay(); err != nil {
+	if err := cmp.Or(c.assumePrecision(), c.lay()); err != nil {
 		return nil, err
 	}
 	return c, c.validate()
 }
 
-// read finds the text of a file or an embedded example.
-func read(pathOrName string) (data []byte, label, folder string, err error) {
-	problem := func(text string, cause error) error {
-		return &Error{Label: pathOrName, Problem: text, Cause: cause}
+// nameOf returns the name of an experiment. A config.json is called as its folder is.
+func nameOf(t located) string {
+	if folder := filepath.Base(t.folder); t.assumed && filepath.Base(t.label) == "config.json" &&
+		strings.Trim(folder, "./") != "" {
+		return folder
 	}
-	if pathOrName == "" {
-		return nil, "", "", &Error{
-			Label: `""`, Problem: "is an empty name; name a .toml file or an example (psim list examples)",
-			Cause: os.ErrNotExist,
-		}
+	base := filepath.Base(t.label)
+	if t.assumed {
+		base = strings.TrimSuffix(base, ".json")
 	}
-	info, err := os.Stat(pathOrName)
-	if err == nil && !info.IsDir() {
-		data, err = readFile(pathOrName, maxSize)
-		if err != nil {
-			return nil, "", "", problem(err.Error(), err)
-		}
-		return data, pathOrName, filepath.Dir(pathOrName), nil
-	}
-	if data, ok := example(pathOrName); ok { // even if there is a folder of that name
-		return data, pathOrName, "", nil
-	}
-	switch {
-	case err == nil:
-		return nil, "", "", problem(folderProblem(pathOrName), nil)
-	case !os.IsNotExist(err):
-		return nil, "", "", problem("cannot be read: "+errors.Unwrap(err).Error(), err)
-	}
-	return nil, "", "", problem("no such file, and no example of that name; "+meant(pathOrName), os.ErrNotExist)
-}
-
-// meant suggests a file of the same folder, or an example, for a path that does not exist.
-func meant(path string) string {
-	folder, name := filepath.Split(path)
-	var near []string
-	entries, _ := os.ReadDir(cmp.Or(folder, ".")) // empty if it cannot be read
-	for _, e := range entries {
-		if !e.IsDir() && strings.HasSuffix(e.Name(), ".toml") {
-			near = append(near, e.Name())
-		}
-	}
-	if best, ok := nearest.Word(name, near); ok {
-		return "did you mean " + folder + best + "?"
-	}
-	known, kind := Examples(), "examples"
-	if folder == "plans/" {
-		known, kind = Plans(), "plans"
-	}
-	if best, ok := nearest.Word(strings.TrimSuffix(path, ".toml"), known); ok {
-		return "did you mean " + best + "?"
-	}
-	return "the " + kind + " are " + strings.Join(known, ", ")
+	return strings.TrimSuffix(base, ".toml")
 }
 
 // readFile reads a file or a pipe of at most a number of bytes.
@@ -154,10 +113,8 @@ func checkText(label string, data []byte) error {
 	case len(bytes.TrimSpace(data)) == 0:
 		return &Error{Label: label, Problem: "is empty; a configuration needs at least [schedule] with [times] or " +
 			"[model] (psim run gpipe shows an example)"}
-	case foreign(data) != "":
-		return &Error{Label: label, Problem: foreign(data)}
-	case bytes.IndexByte(data, 0) >= 0:
-		return &Error{Label: label, Problem: "is not a text file; a configuration is TOML in UTF-8"}
+	case foreign.Certain(data) != "":
+		return &Error{Label: label, Problem: foreign.Certain(data)}
 	}
 	for n, line := range bytes.Split(data, []byte("\n")) {
 		if !utf8.Valid(line) {

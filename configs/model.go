@@ -48,7 +48,8 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, o 
 		return nil, c.problem("model", err)
 	}
 	experiment.Warnings = slices.Concat(
-		c.changes, c.oneNode(machine), c.withoutEffect(), c.ringOverWindows(), c.wideKernels(),
+		c.changes, c.oneNode(machine), c.withoutEffect(), c.nothingSplit(pipeline.Order),
+		c.ringOverWindows(), c.wideKernels(),
 		c.withoutCopies(machine), unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()),
 		c.assumptions(machine, g.Ranks()),
 	)
@@ -107,6 +108,9 @@ func (c *Config) trainedOn(n network.Network, m costmodel.Machine) (training.Opt
 	}
 	switch {
 	case err != nil:
+	case t.Split == training.SplitStage && c.Parallel.DelayWeights:
+		err = fmt.Errorf(`split = %q: is not modelled with parallel.delay_weights = true; set split = %q`,
+			t.Split, training.SplitLayer)
 	case t.Narrow() && c.Parallel.Zero == 3 && (c.Parallel.Gather == parallel.GatherTensor || c.Parallel.Simplified):
 		err = fmt.Errorf(`precision = %q: is not modelled with parallel.gather = "tensor", `+
 			`nor with parallel.simplified = true; remove them`, t.Precision)

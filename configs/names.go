@@ -74,15 +74,15 @@ func (c *Config) overruled(key string) bool {
 	return c.sources[0].defines(key) && !typed(key) && typed("schedule.name")
 }
 
-// Left returns the experiment of the last step of an epoch, if steps of a number of samples leave
-// fewer for it. Microbatches keep their size, so that there may be fewer; of replicas, those with
+// Left returns the experiment of the last step of an epoch, if steps of a built experiment leave fewer
+// samples for it. Microbatches keep their size, so that there may be fewer; of replicas, those with
 // most samples count. It returns nil if nothing is left over, or if that makes no experiment.
-func (c *Config) Left(step int64) *Config {
+func (c *Config) Left(of *Experiment) *Config {
 	replicas := int64(max(1, c.Parallel.Data))
-	if c.Data.Samples == 0 || c.Data.Samples%step == 0 {
+	if of.DataSet == 0 || of.DataSet%of.Samples == 0 {
 		return nil
 	}
-	each := (c.Data.Samples%step + replicas - 1) / replicas
+	each := (of.DataSet%of.Samples + replicas - 1) / replicas
 	sets := []string{fmt.Sprint("batch.global=", each*replicas)}
 	if c.Batch.Shards == nil {
 		whole, err := c.Batch.Samples(int(replicas), c.Schedule.Microbatches)

@@ -17,7 +17,10 @@ import (
 // that it assumes for the training.
 func (c *Config) Inputs() []string {
 	from := "file "
-	if c.folder == "" {
+	switch {
+	case c.folder == "" && !c.HasPlan():
+		from = "preset "
+	case c.folder == "":
 		from = "example "
 	}
 	lines := []string{"reads    " + from + c.sources[0].label}

@@ -1,8 +1,14 @@
 package configs
 
 import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
 	"slices"
 	"strings"
+
+	"github.com/BurntSushi/toml"
 
 	"psim/costmodel"
 	"psim/costmodel/link"
@@ -46,6 +52,53 @@ func (c *Config) Object() map[string]any {
 		sections["machine"] = c.machineObject()
 	}
 	return sections
+}
+
+// WriteObject writes the object of an experiment as a configuration, below lines of comment.
+func WriteObject(w io.Writer, comment []string, object map[string]any) error {
+	var b bytes.Buffer
+	for _, line := range comment {
+		fmt.Fprintln(&b, strings.TrimRight("# "+strings.Map(printable, line), " "))
+	}
+	b.WriteString("\n")
+	if err := toml.NewEncoder(&b).Encode(wholeNumbers(object)); err != nil {
+		return err
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// printable replaces a character that a comment may not contain.
+func printable(r rune) rune {
+	if r < ' ' || r == 0x7f {
+		return '?'
+	}
+	return r
+}
+
+// wholeNumbers returns a value of JSON with integers for numbers without a fraction. TOML tells them
+// apart.
+func wholeNumbers(value any) any {
+	const exact = 1 << 53 // up to which floating point has every integer
+	switch v := value.(type) {
+	case map[string]any:
+		table := map[string]any{}
+		for key, x := range v {
+			table[key] = wholeNumbers(x)
+		}
+		return table
+	case []any:
+		list := make([]any, len(v))
+		for i, x := range v {
+			list[i] = wholeNumbers(x)
+		}
+		return list
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < exact {
+			return int64(v)
+		}
+	}
+	return value
 }
 
 // mayGatherAhead reports whether parallel.overlap_gather is off, given or has an effect. A stack

@@ -18,6 +18,7 @@ type source struct {
 	label   string // "configs/gpipe.toml", or "schedule.name=1f1b"
 	lines   bool   // it is a file, so that errors give positions
 	derived bool   // it follows from the flag or catalog entry in the label; nobody wrote it
+	assumed bool   // it is psim's own plan for a network that was named without one
 	meta    toml.MetaData
 	top     map[string]any
 	places  func() map[string]place // only errors need them

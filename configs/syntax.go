@@ -1,20 +1,21 @@
 package configs
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
+
+	"psim/configs/foreign"
 )
 
 // syntaxError words a syntax error of the library for users.
 func (s *source) syntaxError(data string, e toml.ParseError) *Error {
+	if kind := foreign.Likely(s.label, data); s.lines && kind != "" {
+		return &Error{Label: s.label, Problem: kind}
+	}
 	lines := strings.Split(data, "\n")
 	n := max(1, min(e.Position.Line, len(lines)))
 	if m := duplicatePattern.FindStringSubmatch(e.Message); m != nil {
@@ -126,38 +127,4 @@ func checkDepth(label, text string) *Error {
 		}
 	}
 	return nil
-}
-
-// foreign describes a text in another format than TOML, and what to do with it. It returns "" for
-// all other texts.
-func foreign(data []byte) string {
-	for _, mark := range []string{"\xff\xfe", "\xfe\xff"} {
-		if bytes.HasPrefix(data, []byte(mark)) {
-			return "is text in UTF-16; save it as UTF-8"
-		}
-	}
-	if !json.Valid(data) || bytes.TrimSpace(data)[0] != '{' {
-		return ""
-	}
-	var object struct {
-		Kind string `json:"kind"`
-		Type string `json:"model_type"`
-	}
-	switch json.Unmarshal(data, &object); { // if types do not match, both fields stay empty
-	case object.Kind == "predicted" || object.Kind == "measured":
-		return "is a result, which psim compare and psim plot read; name the configuration that it was made from, " +
-			"a .toml file or an example"
-	case object.Type != "":
-		return "is a network's config.json; write a .toml file with file = \"config.json\" in [model], and name that"
-	}
-	return "is JSON; a configuration is TOML, such as psim show gpipe prints"
-}
-
-// folderProblem explains why a folder is not a configuration.
-func folderProblem(path string) string {
-	if _, err := os.Stat(filepath.Join(path, "result.json")); err == nil {
-		return "is a folder of results, which psim compare and psim plot read; name the configuration that they were " +
-			"made from, a .toml file or an example"
-	}
-	return "is a directory; name a .toml file in it"
 }

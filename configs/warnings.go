@@ -13,9 +13,11 @@ import (
 	"psim/costmodel/link"
 	"psim/costmodel/models"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/internal/setting"
 	"psim/internal/units"
 	"psim/schedules/collective"
+	"psim/schedules/order"
 )
 
 // oneNode warns where a machine file named by --set makes one node of several, because it
@@ -48,6 +50,15 @@ func (c *Config) withoutEffect() (warnings []string) {
 		}
 	}
 	return warnings
+}
+
+// nothingSplit warns where train.split is given and the schedule splits no backward.
+func (c *Config) nothingSplit(o order.Order) []string {
+	if c.Train.Split != training.SplitStage || !c.Defined("train.split") || o.Split() {
+		return nil
+	}
+	return []string{fmt.Sprintf("train.split = %q: no effect with schedule.name = %q, which splits no backward",
+		c.Train.Split, c.Schedule.Name)}
 }
 
 // ringOverWindows warns of ring attention over parts of sequences with a sliding window, which
@@ -166,7 +177,7 @@ func surelyTogether(d costmodel.Device) int {
 
 // assumptions warns of important assumptions about keys that are not given, and names the keys.
 func (c *Config) assumptions(m costmodel.Machine, ranks int) []string {
-	return slices.Concat(c.modelAssumptions(), c.nodeAssumptions(m, ranks))
+	return slices.Concat(c.planAssumptions(), c.modelAssumptions(), c.nodeAssumptions(m, ranks))
 }
 
 // modelAssumptions lists the assumptions about the network and its recomputation.

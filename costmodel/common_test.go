@@ -3,7 +3,6 @@ package costmodel_test
 import (
 	"fmt"
 	"slices"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 
@@ -156,7 +155,7 @@ func ledger(t tester, trace *graph.Trace) []int64 {
 }
 
 // costsOf prices a graph without running it.
-func costsOf(t *testing.T, w stages.Workload, m costmodel.Machine, g *graph.Graph) graph.Costs {
+func costsOf(t tester, w stages.Workload, m costmodel.Machine, g *graph.Graph) graph.Costs {
 	t.Helper()
 	costs, err := costmodel.StepCosts(m, w.Staged(), g)
 	require.NoError(t, err)

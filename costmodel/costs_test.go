@@ -11,6 +11,7 @@ import (
 	"psim/costmodel"
 	"psim/costmodel/link"
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/internal/ordertest"
 	"psim/schedules/graph"
 )
@@ -52,6 +53,7 @@ func TestSlicesAddUp(t *testing.T) {
 		kind := graph.Backward
 		if rapid.Bool().Draw(t, "split") {
 			o, kind = splitOrders(o)["zb-h1"], graph.WeightGradient
+			w.Training.Split = rapid.SampledFrom([]string{training.SplitLayer, training.SplitStage}).Draw(t, "of every")
 		}
 		after, beside := synced(w, bucket, false), synced(w, bucket, true)
 		whole, n := backwards(t, after, m, graphOf(t, after, o), kind)

@@ -12,6 +12,7 @@ import (
 	"psim/costmodel/link"
 	"psim/costmodel/models"
 	"psim/costmodel/network"
+	"psim/costmodel/training"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 )
@@ -41,6 +42,7 @@ func TestPartsAddUp(t *testing.T) {
 		o := orderOf(t, "gpipe", w)
 		if rapid.Bool().Draw(t, "halves") {
 			o = splitOrders(o)["zb-h1"]
+			w.Training.Split = rapid.SampledFrom([]string{training.SplitLayer, training.SplitStage}).Draw(t, "of every")
 		}
 		type key struct {
 			kind            graph.Kind

@@ -88,7 +88,7 @@ func (c Compute) Op(o network.Op, p network.Pass, samples int64) time.Duration {
 
 // alone returns the time of one pass of an operation, without its communication.
 func (c Compute) alone(o network.Op, p network.Pass, samples int64) time.Duration {
-	flops := float64(o.FLOPs(p)) * float64(samples)
+	flops := o.FLOPs(p) * float64(samples)
 	moved := float64(o.Bytes(p, samples, int64(c.element)))
 	if flops == 0 && moved == 0 {
 		return 0
@@ -123,7 +123,7 @@ func (c Compute) gather(o network.Op) time.Duration {
 // as long for narrow heads as for wide ones.
 func (c Compute) fused(o network.Op, p network.Pass, samples int64) float64 {
 	o = o.PaddedHeads(c.padded)
-	return float64(o.FLOPs(p)) * float64(samples) * o.Covered() / c.attention * (1 + c.halfHead/o.HeadFeatures())
+	return o.FLOPs(p) * float64(samples) * o.Covered() / c.attention * (1 + c.halfHead/o.HeadFeatures())
 }
 
 // detectionKernels is the number of kernels that search a gradient for NaN: one compares it with

@@ -55,6 +55,10 @@ func newPassPrices(c Compute, h HostTimes, staged *stages.Staged, at graph.Place
 		var prices []price
 		for size, n := range staged.Sizes {
 			price := list.taskPrice(s, layers[s][size], n)
+			if staged.Unsplit(s) {
+				price.time.unsplit()
+				price.inner.unsplit()
+			}
 			if price.time.forward >= units.Longest || price.time.backward >= units.Longest {
 				return nil, fmt.Errorf("compute: stage %d would take more than %.0f hours for a microbatch "+
 					"on this device; check its rates and launch cost", s, units.Longest.Hours())
@@ -83,13 +87,17 @@ func (p *passPrices) in(g *graph.Graph, launched bool) graphPasses {
 		}
 	}
 	for s := len(p.launches); launched && s < len(p.staged.Stages); s++ {
-		if s > 0 && p.staged.TakesAll(s) == p.staged.TakesAll(s-1) && p.staged.SameLayers(s-1, s) {
+		if s > 0 && p.staged.SameLaunches(s-1, s) {
 			p.launches = append(p.launches, p.launches[s-1])
 			continue
 		}
 		var launches []byPass[launch]
 		for _, n := range p.staged.Sizes {
-			launches = append(launches, p.taskLaunch(s, n))
+			l := p.taskLaunch(s, n)
+			if p.staged.Unsplit(s) {
+				l.unsplit()
+			}
+			launches = append(launches, l)
 		}
 		p.launches = append(p.launches, launches)
 	}

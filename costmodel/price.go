@@ -37,6 +37,12 @@ func (p *byPass[T]) of(k graph.Kind) *T {
 	return &p.backward
 }
 
+// unsplit gives all of the backward to W, and nothing to I.
+func (p *byPass[T]) unsplit() {
+	var nothing T
+	p.input, p.weight = nothing, p.backward
+}
+
 // priceOf prices a layer for a microbatch of the given number of samples. Recomputation is
 // not part of the times.
 func (c Compute) priceOf(l network.Layer, t training.Options, samples int64) price {

@@ -60,7 +60,7 @@ func TestTilesAreMonotone(t *testing.T) {
 		*what += *what * rapid.Int64Range(1, 3).Draw(t, "times")
 		for _, p := range []network.Pass{network.Forward, network.InputGradient, network.WeightGradient} {
 			took := c.Op(o, p, samples)
-			require.GreaterOrEqual(t, int64(took), o.FLOPs(p)*samples)
+			require.GreaterOrEqual(t, int64(took), int64(o.FLOPs(p))*samples)
 			require.LessOrEqual(t, took, c.Op(larger, p, samples), p)
 			require.LessOrEqual(t, took, c.Op(o, p, samples+1), p)
 		}

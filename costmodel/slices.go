@@ -38,6 +38,9 @@ type slicer struct {
 
 // slice prices the slices of a stage's pass, in time and in launches.
 func (p *pricer) slice(k graph.Kind, stage int, samples int64) ([]time.Duration, []launch) {
+	if k == graph.WeightGradient && p.staged.Unsplit(stage) {
+		k = graph.Backward
+	}
 	s := &slicer{pricer: p, kind: k, stage: stage, samples: samples}
 	s.begin(time.Duration(p.host.Task))
 	switch {

@@ -67,7 +67,7 @@ func (t *trial) expect(c course) error {
 		return err
 	}
 	if t.each = 1; c.Epochs {
-		t.each = int((t.config.Data.Samples + plan.Samples - 1) / plan.Samples)
+		t.each = int((plan.DataSet + plan.Samples - 1) / plan.Samples)
 	}
 	simulation, err := psim.Simulate(plan)
 	if err != nil {

@@ -29,11 +29,11 @@ func ExampleSchedules() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(folder)
-	names, err := found.Save(ctx, folder, "gpipe")
+	names, err := found.Save(ctx, folder, "gpipe", 1)
 	fmt.Println(strings.Join(names, ", "), err)
 	// Output:
 	// the best takes 20 ms: schedule.name=auto-v schedule.microbatches=4
-	// pareto.png, plans.json <nil>
+	// pareto.png, plan-1.toml, plans.json <nil>
 }
 
 // The best plan for eight devices, whatever the configuration has for four.

@@ -10,9 +10,11 @@ import (
 
 	"psim/configs"
 	"psim/internal/files"
+	"psim/internal/units"
 	"psim/reports"
 	"psim/reports/figures"
 	"psim/reports/picture"
+	"psim/reports/titles"
 	"psim/results"
 	"psim/results/rankings"
 )
@@ -33,29 +35,59 @@ func (r *Answer) Saved(c *configs.Config, q Query, version string) (rankings.Sav
 	}, r.Points)
 }
 
-// Save writes the plans of a search into a folder, with two pictures: the step time of
-// plans over their memory, and the shortest step over two dimensions, by default those in
-// which it differs most. It returns the names of the files.
+// Save writes the plans of a search into a folder, with a configuration for each and two
+// pictures: the step time of plans over their memory, and the shortest step over two
+// dimensions, by default those in which it differs most. It returns the names of the files.
 func Save(ctx context.Context, s rankings.SavedPlans, folder string, dimensions []string) (names []string, err error) {
 	points, err := s.Settled()
 	if err != nil {
 		return nil, err
 	}
-	title := fmt.Sprintf("%s on %d devices", s.Name, s.Devices)
+	subject, err := savedSubject(s)
+	if err != nil {
+		return nil, err
+	}
 	var pictures []files.File
 	add := func(name string, draw figures.Picture) {
 		render := func(w io.Writer) error { return draw(w, picture.PNG) }
 		pictures = append(pictures, files.File{Path: name, Render: render})
 	}
-	if f := picture.PointsFigure(title+" · plans", points, s.Capacity, s.Margin); len(f.Plans) > 0 {
+	title := "Plans by step time and memory: " + subject
+	if f := picture.PointsFigure(title, points, s.Capacity, s.Margin); len(f.Plans) > 0 {
 		add("pareto.png", func(w io.Writer, format string) error { return picture.Pareto(w, format, f) })
 	}
-	if draw, err := figures.PlanMap(title+" · step time", points, dimensions); err == nil {
+	if draw, err := figures.PlanMap("Shortest step: "+subject, points, dimensions); err == nil {
 		add("map.png", draw)
 	} else if dimensions != nil {
 		return nil, err
 	}
+	ranking, err := s.Ranking()
+	if err != nil {
+		return nil, err
+	}
+	for i, plan := range ranking.Plans {
+		pictures = append(pictures, planFile(i+1, title, plan.Result))
+	}
 	return reports.SaveSearch(ctx, s, folder, pictures...)
+}
+
+// savedSubject names the model and the devices of a search.
+func savedSubject(s rankings.SavedPlans) (string, error) {
+	ranking, err := s.Ranking()
+	if err != nil || len(ranking.Plans) == 0 {
+		return units.Plural(s.Devices, "device"), err
+	}
+	return titles.Subject(ranking.Plans[0].Result), nil
+}
+
+// planFile returns the file of a plan, which psim run takes.
+func planFile(n int, of string, r results.Result) files.File {
+	comment := []string{
+		fmt.Sprintf("Plan %d of psim search %s: a step takes %s, predicted.", n, of, units.FormatSeconds(r.StepTime)),
+		"psim run " + reports.PlanFile(n) + " predicts it again.",
+	}
+	render := func(w io.Writer) error { return configs.WriteObject(w, comment, r.Config) }
+	return files.File{Path: reports.PlanFile(n), Render: render}
 }
 
 // Holds reports whether the first of some folders holds a search over plans, or its

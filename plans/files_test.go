@@ -39,7 +39,7 @@ func saved(t *testing.T, folder string, q plans.Query) {
 func TestMergePlans(t *testing.T) {
 	read := func(folder string) map[string]string {
 		files := map[string]string{}
-		for _, name := range []string{"plans.json", "points.csv", "search.json", "pareto.png", "map.png"} {
+		for _, name := range []string{"plans.json", "points.csv", "search.json", "pareto.png", "map.png", "plan-1.toml"} {
 			data, err := os.ReadFile(filepath.Join(folder, name))
 			require.NoError(t, err)
 			files[name] = string(data)

@@ -1,9 +1,11 @@
 package plans
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -11,9 +13,11 @@ import (
 	"psim"
 	"psim/configs"
 	"psim/costmodel"
+	"psim/internal/files"
 	"psim/internal/units"
 	"psim/reports"
 	"psim/reports/picture"
+	"psim/reports/titles"
 	"psim/results/rankings"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -28,11 +32,25 @@ type ScheduleRanking struct {
 	Capacity int64
 }
 
-// Save writes plans.json and, if there are plans to draw, pareto.png into a folder, and
-// returns their names.
-func (r *ScheduleRanking) Save(ctx context.Context, folder, title string) (names []string, err error) {
-	figure := picture.ParetoFigure{Title: title, Plans: r.Plans, Capacity: r.Capacity}
-	return reports.SaveRanking(ctx, r.Ranking, folder, figure)
+// Save writes plans.json and, if there are plans to draw, pareto.png into a folder, with the
+// configurations of some of the best plans that fit. It returns the names of the files.
+func (r *ScheduleRanking) Save(ctx context.Context, folder, name string, rows int) (names []string, err error) {
+	figure := picture.ParetoFigure{Plans: r.Plans, Capacity: r.Capacity}
+	if len(r.Plans) > 0 {
+		figure.Title = "Schedules by step time and memory: " + titles.Subject(r.Plans[0].Result)
+	}
+	var list []files.File
+	var drawn bytes.Buffer
+	if picture.Pareto(&drawn, picture.PNG, figure) == nil {
+		draw := func(w io.Writer) error { _, err := w.Write(drawn.Bytes()); return err }
+		list = append(list, files.File{Path: "pareto.png", Render: draw})
+	}
+	for i, plan := range r.Plans[:min(rows, len(r.Plans))] {
+		if plan.Fits() {
+			list = append(list, planFile(i+1, name, plan.Result))
+		}
+	}
+	return reports.SaveRanking(ctx, r.Ranking, folder, list...)
 }
 
 // Schedules predicts a configuration with every schedule that can run it, with 1, 2 and 4

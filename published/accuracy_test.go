@@ -16,6 +16,7 @@ import (
 
 	"psim/internal/golden"
 	"psim/reports/picture"
+	"psim/results/rankings"
 )
 
 // replayed is all tables, replayed once for the tests that read them.
@@ -69,10 +70,28 @@ func TestStacks(t *testing.T) {
 	r, err := replayed()
 	require.NoError(t, err)
 	golden.Equal(t, "stacks.csv", r.stacksCSV())
-	require.Zero(t, Accuracy("megatron-te", "t4", "fp16").Rows)
-	a := Accuracy("nanotron", "h100-80gb-sxm", "bf16")
+	require.Zero(t, Accuracy("megatron-te", "t4", "fp16", false).Rows)
+	a := Accuracy("nanotron", "h100-80gb-sxm", "bf16", false)
 	require.Equal(t, 10, a.Rows)
 	require.Greater(t, a.MeanError, 0.001)
+	require.Zero(t, Accuracy("nanotron", "h100-80gb-sxm", "bf16", true).Rows, "dense runs say nothing of mixtures")
+	require.Zero(t, Accuracy("nanotron", "h100-80gb-sxm", "fp16", false).Rows, "nor those of one precision of another")
+	// Every published run that no constant was fitted to counts once, in the class of its own network.
+	rows := map[rankings.StackAccuracy]int{}
+	for _, table := range r.Tables {
+		for _, row := range table.Replayed {
+			if row.Stack != "" && !row.Used {
+				device := strings.TrimSuffix(row.Device, " in "+row.Precision)
+				rows[*Accuracy(row.Stack, device, row.Precision, row.Mixture)]++
+			}
+		}
+	}
+	for class, count := range rows {
+		require.Equal(t, class.Rows, count)
+	}
+	dense := Accuracy("megatron-te", "h100-80gb-sxm", "bf16", false)
+	experts := Accuracy("megatron-te", "h100-80gb-sxm", "bf16", true)
+	require.NotEqual(t, dense.MeanError, experts.MeanError)
 }
 
 // No error of a table, or of a stack on a device, is above its ceiling, be it the mean, the

@@ -45,6 +45,10 @@ type DataPoint struct {
 	// Stack and Device are the software and the device of a training run.
 	Stack  string `json:"stack,omitempty"`
 	Device string `json:"device,omitempty"`
+	// Precision and Mixture are the precision of a training run, and whether its network is a mixture
+	// of experts.
+	Precision string `json:"precision,omitempty"`
+	Mixture   bool   `json:"mixture,omitempty"`
 	// Training names the network and the number of devices of a training run, without its plan.
 	// Rows with the same Training are plans of one training.
 	Training string `json:"training,omitempty"`

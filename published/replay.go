@@ -160,7 +160,10 @@ func (r Report) Figures() map[string]picture.ScatterFigure {
 	figures := map[string]picture.ScatterFigure{}
 	for _, t := range r.Tables {
 		f := figures[t.Figure]
-		f.Title = t.Figure + ": predicted against published"
+		f.Title = "Predicted against published: " + t.Title
+		if len(f.Series) > 0 {
+			f.Title = "Predicted against published numbers"
+		}
 		f.Unit = t.Replayed[0].Unit
 		series := picture.ScatterSeries{Name: t.Title}
 		for _, row := range t.Replayed {

@@ -10,26 +10,34 @@ import (
 	"psim/internal/units"
 )
 
-// A stackError sums the errors of the training runs of a stack on a device.
+// A stackError sums the errors of the training runs of a stack on a device, or of those in one
+// precision and of one kind of network.
 type stackError struct {
-	stack, device string
-	rows          int
-	errors        []float64 // of the rows that no constant was fitted to
+	stack, device, precision string
+	mixture                  bool
+	rows                     int
+	errors                   []float64 // of the rows that no constant was fitted to
 }
 
 // byStack groups the training runs of a report, in the order of the tables.
 func (r Report) byStack() []stackError {
+	return r.runsBy(func(row DataPoint) stackError { return stackError{stack: row.Stack, device: row.Device} })
+}
+
+// runsBy groups the training runs of a report by a function, in the order of the tables.
+func (r Report) runsBy(group func(DataPoint) stackError) []stackError {
 	var groups []stackError
 	for _, t := range r.Tables {
 		for _, row := range t.Replayed {
 			if row.Stack == "" {
 				continue
 			}
+			of := group(row)
 			i := slices.IndexFunc(groups, func(g stackError) bool {
-				return g.stack == row.Stack && g.device == row.Device
+				return g.name() == of.name() && g.precision == of.precision && g.mixture == of.mixture
 			})
 			if i < 0 {
-				i, groups = len(groups), append(groups, stackError{stack: row.Stack, device: row.Device})
+				i, groups = len(groups), append(groups, of)
 			}
 			if groups[i].rows++; !row.Used {
 				groups[i].errors = append(groups[i].errors, row.Error())

@@ -29,7 +29,8 @@ func (r row) trained(made *DataPoint) error {
 		return err
 	}
 	made.Stack, made.Verdict = formula.Text(stack), p.MemoryVerdict
-	made.Device = deviceIn(formula.Text(device), formula.Text(precision))
+	made.Device, made.Precision = deviceIn(formula.Text(device), formula.Text(precision)), p.Precision
+	made.Mixture = p.ActiveParameters < p.Parameters
 	made.Training = r.training()
 	return nil
 }

@@ -199,19 +199,19 @@ func TestCompareTitles(t *testing.T) {
 	}
 	a, b := both(t, "1f1b", 2, 4)
 	picture := drawn(a, b)
-	for _, text := range []string{">sample (1f1b)  ·  P = 2, M = 4  ·  measured against predicted: median step +", ">A:  predicted  ·  step ", ">B:  measured, the median of 3 steps  ·  step "} {
+	for _, text := range []string{">1F1B, 2 stages × 4 microbatches, predicted and measured on 2 devices<", ">measured against predicted: median step +", ">A:  Predicted  ·  step ", ">B:  Measured, the median of 3 steps  ·  step "} {
 		require.Contains(t, picture, text)
 	}
 	other, _ := both(t, "gpipe", 2, 4)
 	picture = drawn(a, other)
-	for _, text := range []string{">gpipe (B) against 1f1b (A): step ", ">A:  sample (1f1b), predicted  ·  step ", ">B:  sample (gpipe), predicted  ·  step "} {
+	for _, text := range []string{">2 stages × 4 microbatches, predicted on 2 devices<", ">B against A: step ", ">A:  1F1B  ·  step ", ">B:  GPipe  ·  step "} {
 		require.Contains(t, picture, text)
 	}
 	wider, _ := both(t, "1f1b", 2, 8)
-	require.Contains(t, drawn(a, wider), ">1f1b  ·  B against A: step ")
+	require.Contains(t, drawn(a, wider), ">B:  2 stages × 8 microbatches  ·  step ")
 
-	a.Result.Name = strings.Repeat("long", 100)
-	require.Regexp(t, `>A:  (long){10,80}l?o?n?…<`, drawn(a, other), "the end is cut, not clipped")
+	a.Result.Schedule = strings.Repeat("long", 100)
+	require.Regexp(t, `>A:  Long(long){10,80}l?o?n?…<`, drawn(a, other), "the end is cut, not clipped")
 }
 
 // TestCompareCountsPasses: a pass that is cut counts once, with the time of all its pieces.

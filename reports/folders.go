@@ -2,6 +2,7 @@ package reports
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -71,11 +72,19 @@ func earlierRun(folder string) (owner string, names []string) {
 	return "exec", names
 }
 
-// PlansFolder returns a folder for the files of a search.
-func PlansFolder(path string) files.Folder {
+// PlansFolder returns a folder for the files of a search that keeps a number of plans.
+func PlansFolder(path string, plans int) files.Folder {
 	names := []string{"pareto.png", "map.png", "points.csv", "search.json", "plans.json"}
-	return ownFolder(path, "search", names, rankings.ReadPlans)
+	f := ownFolder(path, "search", names, rankings.ReadPlans)
+	f.Guarded = slices.Clone(names)
+	for n := range plans {
+		f.Guarded = append(f.Guarded, PlanFile(n+1))
+	}
+	return f
 }
+
+// PlanFile names the configuration of a plan, which is counted from 1.
+func PlanFile(n int) string { return fmt.Sprintf("plan-%d.toml", n) }
 
 // SweepFolder returns a folder for the files of a sweep.
 func SweepFolder(path string) files.Folder {

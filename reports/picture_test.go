@@ -32,7 +32,7 @@ func figures(t testing.TB) map[string]func(w io.Writer, format string) error {
 	memory := func(trace *graph.Trace, capacity ...int64) func(io.Writer, string) error {
 		return func(w io.Writer, format string) error {
 			return picture.Memory(w, format, picture.MemoryFigure{
-				Title: picture.Title(trace, 1, 1), Curves: tracecsv.MemoryCurves(trace), End: trace.End(), Capacity: capacity,
+				Title: "Memory: 1F1B", Curves: tracecsv.MemoryCurves(trace), End: trace.End(), Capacity: capacity,
 			})
 		}
 	}

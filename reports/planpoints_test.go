@@ -68,22 +68,29 @@ func TestPlanTable(t *testing.T) {
 		{Plan: "configuration", StepTime: 1, Longer: rankings.LongerByClass(
 			map[string]float64{"products": 1}, map[string]float64{"products": 1})},
 	}
-	r.Accuracy = &rankings.StackAccuracy{Stack: "nanotron", Device: "h100-80gb-sxm", Rows: 10, MeanError: 0.1}
+	r.Accuracy = &rankings.StackAccuracy{Stack: "nanotron", Device: "h100-80gb-sxm", Precision: "bf16", Rows: 10, MeanError: 0.1}
+	r.OtherAccuracy = []rankings.StackAccuracy{{Stack: "nanotron", Precision: "fp8", Mixture: true}}
 	var out bytes.Buffer
-	require.NoError(t, reports.WritePlanRanking(&out, r))
+	require.NoError(t, reports.WritePlanRanking(&out, r, false))
 	r.Gap, r.Partial, r.Accuracy.Rows = 0.03, true, 0
-	require.NoError(t, reports.WritePlanRanking(&out, r))
+	require.NoError(t, reports.WritePlanRanking(&out, r, false))
+	alike := planRanking(1, 1, 2)
+	alike.Plans[1].Plan, alike.Plans[1].Set = alike.Plans[0].Plan, []string{"parallel.tensor=1", "parallel.zero=1"}
+	alike.Plans[2].Set = []string{"train.recompute=[\"mlp\"]"}
+	alike.Why = []rankings.PlanWhy{{Plan: "runner-up", StepTime: 1}}
+	require.NoError(t, reports.WritePlanRanking(&out, alike, false))
+	require.NoError(t, reports.WritePlanRanking(&out, alike, true))
 	none := planRanking()
 	none.WouldFit = []results.Remedy{{Set: []string{"a=1", "b=2"}, PeakMemory: 1e9, StepTime: 2, Devices: 8, Flags: []string{"--devices 8"}}}
-	require.NoError(t, reports.WritePlanRanking(&out, none))
+	require.NoError(t, reports.WritePlanRanking(&out, none, false))
 	none.WouldFit = nil
-	require.NoError(t, reports.WritePlanRanking(&out, none))
+	require.NoError(t, reports.WritePlanRanking(&out, none, false))
 	none.WithinNode = 8
-	require.NoError(t, reports.WritePlanRanking(&out, none))
+	require.NoError(t, reports.WritePlanRanking(&out, none, false))
 	none.Partial = true
-	require.NoError(t, reports.WritePlanRanking(&out, none))
-	require.NoError(t, reports.WritePlanRanking(&out, rankings.PlanRanking{Space: 9, Partial: true}))
-	require.NoError(t, reports.WritePlanRanking(&out, rankings.PlanRanking{}))
+	require.NoError(t, reports.WritePlanRanking(&out, none, false))
+	require.NoError(t, reports.WritePlanRanking(&out, rankings.PlanRanking{Space: 9, Partial: true}, false))
+	require.NoError(t, reports.WritePlanRanking(&out, rankings.PlanRanking{}, false))
 	golden.Equal(t, "planranking.txt", out.Bytes())
 	seconds := 1.5
 	r.Seconds = &seconds
@@ -208,5 +215,11 @@ func TestParetoBegins(t *testing.T) {
 		var svg bytes.Buffer
 		require.NoError(t, picture.Pareto(&svg, picture.SVG, picture.PointsFigure("", list, 0, 0)))
 		require.Equal(t, c.ticks, regexp.MustCompile(`>\d+<`).FindString(svg.String()), "%d", c.least)
+	}
+}
+
+func TestShellWord(t *testing.T) {
+	for word, want := range map[string]string{"": "''", "a=b": "a=b", "a b": "'a b'", "it's": `'it'\''s'`, "x$y": "'x$y'"} {
+		require.Equal(t, want, reports.ShellWord(word))
 	}
 }

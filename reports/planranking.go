@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,9 +15,9 @@ import (
 	"psim/results/rankings"
 )
 
-// WritePlanRanking prints the best plans for people, a line each, and what is the same in
-// every search: why the first wins, how sure that is, and the settings of all plans.
-func WritePlanRanking(w io.Writer, p rankings.PlanRanking) error {
+// WritePlanRanking prints the best plans for people, a line for every layout, and what is the same in
+// every search: why the first wins, how sure that is, and the settings of the first plan, or of all.
+func WritePlanRanking(w io.Writer, p rankings.PlanRanking, allSettings bool) error {
 	out := table.NewPage(w)
 	out.Print("%s\n", units.Plural(p.Space, "plan"))
 	if len(p.Plans) == 0 {
@@ -26,68 +25,95 @@ func WritePlanRanking(w io.Writer, p rankings.PlanRanking) error {
 		return out.Flush()
 	}
 	out.Print("\n")
-	planTable(p).Text(out)
+	layouts := layoutsOf(p.Plans)
+	planTable(p, layouts).Text(out)
+	if len(layouts) < len(p.Plans) {
+		out.Print("  a row is the best plan of a layout; others: its further plans, and the longest of their steps\n")
+	}
 	for i, why := range p.Why {
 		if i == 0 {
 			out.Print("\nwhy the first wins\n")
 		}
-		out.Print("  %s\n", whyText(why, p.Plans[0].StepTime))
+		out.Print("  %s\n", whyText(why, p.Plans))
 	}
 	out.Print("\nhow sure: %s\n", strings.Join(sure(p), "\n  "))
-	out.Print("\nsettings, for psim run and the like\n")
-	for i, plan := range p.Plans {
-		out.Print("  %2d  --set %s\n", i+1, strings.Join(plan.Set, " --set "))
-	}
+	printSettings(out, p.Plans, allSettings)
 	for _, warning := range p.Plans[0].Warnings {
 		out.Print("warning: %s\n", warning)
 	}
 	return out.Flush()
 }
 
-// A numberedPlan is a plan with its place in the ranking.
-type numberedPlan struct {
+// A layout is the best of the plans that divide the network alike.
+type layout struct {
 	rankings.RankedPlan
-	place int // from 1
+	place  int // in the ranking, from 1
+	others int // plans of the layout after it
+	last   float64
+}
+
+// layoutsOf groups plans by layout, in the order of the best of each.
+func layoutsOf(plans []rankings.RankedPlan) (list []layout) {
+	at := map[rankings.PlanShape]int{}
+	for i, plan := range plans {
+		key := plan.Plan.Layout()
+		if j, known := at[key]; known {
+			list[j].others++
+			list[j].last = plan.StepTime
+			continue
+		}
+		at[key] = len(list)
+		list = append(list, layout{RankedPlan: plan, place: i + 1})
+	}
+	return list
 }
 
 // planTable makes the table of the best plans. Parts of sequences and expert groups have
 // columns if some plan has them. So do settings with several values that are not dimensions.
-func planTable(p rankings.PlanRanking) table.Table[numberedPlan] {
+func planTable(p rankings.PlanRanking, layouts []layout) table.Table[layout] {
 	single := func(number func(rankings.PlanShape) int) bool { // whether no plan has several of something
 		return !slices.ContainsFunc(p.Plans, func(one rankings.RankedPlan) bool { return number(one.Plan) > 1 })
 	}
 	noContext := single(func(s rankings.PlanShape) int { return s.Context })
 	noExperts := single(func(s rankings.PlanShape) int { return s.Expert })
-	t := table.Table[numberedPlan]{Columns: []table.Column[numberedPlan]{
-		{Left: true, Cell: func(p numberedPlan) any { return p.place }},
-		{Head: "step", Cell: func(p numberedPlan) any { return units.FormatSeconds(p.StepTime) }},
-		{Head: "MFU", Cell: func(p numberedPlan) any { return units.FormatPercent(p.MFU) }},
-		{Head: "tokens/s per device", Cell: func(p numberedPlan) any { return tokenRate(p.Result) }},
-		{Head: "peak memory", Cell: func(p numberedPlan) any { return units.FormatBytes(p.PeakMemory()) }},
-		{Head: "most of it", Cell: func(p numberedPlan) any { return largestPart(p.Result) }},
-		{Head: "schedule", Cell: func(p numberedPlan) any { return p.Plan.Schedule }},
-		{Head: "stages", Cell: func(p numberedPlan) any { return p.Plan.Stages }},
-		{Head: "virtual", Cell: func(p numberedPlan) any { return p.Plan.VirtualStages }},
-		{Head: "tensor", Cell: func(p numberedPlan) any { return p.Plan.Tensor }},
-		{Head: "context", Hide: noContext, Cell: func(p numberedPlan) any { return p.Plan.Context }},
-		{Head: "expert", Hide: noExperts, Cell: func(p numberedPlan) any { return expertsText(p.Plan) }},
-		{Head: "data", Cell: func(p numberedPlan) any { return p.Plan.Data }},
-		{Head: "micro", Cell: func(p numberedPlan) any { return p.Plan.Micro }},
-		{Head: "M", Cell: func(p numberedPlan) any { return p.Plan.Microbatches }},
-		{Head: "recompute", Cell: func(p numberedPlan) any { return p.Plan.Recompute }},
-		{Head: "ZeRO", Cell: func(p numberedPlan) any { return p.Plan.Zero }},
-		{Head: "sequence", Cell: func(p numberedPlan) any { return yesNo(p.Plan.Sequence) }},
+	t := table.Table[layout]{Rows: layouts, Columns: []table.Column[layout]{
+		{Left: true, Cell: func(p layout) any { return p.place }},
+		{Head: "step", Cell: func(p layout) any { return units.FormatSeconds(p.StepTime) }},
+		{Head: "MFU", Cell: func(p layout) any { return units.FormatPercent(p.MFU) }},
+		{Head: "tokens/s per device", Cell: func(p layout) any { return tokenRate(p.Result) }},
+		{Head: "peak memory", Cell: func(p layout) any { return units.FormatBytes(p.PeakMemory()) }},
+		{Head: "most of it", Cell: func(p layout) any { return largestPart(p.Result) }},
+		{Head: "schedule", Cell: func(p layout) any { return p.Plan.Schedule }},
+		{Head: "stages", Cell: func(p layout) any { return p.Plan.Stages }},
+		{Head: "virtual", Cell: func(p layout) any { return p.Plan.VirtualStages }},
+		{Head: "tensor", Cell: func(p layout) any { return p.Plan.Tensor }},
+		{Head: "context", Hide: noContext, Cell: func(p layout) any { return p.Plan.Context }},
+		{Head: "expert", Hide: noExperts, Cell: func(p layout) any { return expertsText(p.Plan) }},
+		{Head: "data", Cell: func(p layout) any { return p.Plan.Data }},
+		{Head: "micro", Cell: func(p layout) any { return p.Plan.Micro }},
+		{Head: "M", Cell: func(p layout) any { return p.Plan.Microbatches }},
+		{Head: "recompute", Cell: func(p layout) any { return p.Plan.Recompute }},
+		{Head: "ZeRO", Cell: func(p layout) any { return p.Plan.Zero }},
+		{Head: "sequence", Cell: func(p layout) any { return yesNo(p.Plan.Sequence) }},
 	}}
 	for _, key := range p.Varied {
-		t.Columns = append(t.Columns, table.Column[numberedPlan]{
+		t.Columns = append(t.Columns, table.Column[layout]{
 			Head: key[strings.LastIndex(key, ".")+1:],
-			Cell: func(p numberedPlan) any { return rankings.PlanPoint{Set: p.Set}.SetValue(key) },
+			Cell: func(p layout) any { return rankings.PlanPoint{Set: p.Set}.SetValue(key) },
 		})
 	}
-	for i, plan := range p.Plans {
-		t.Rows = append(t.Rows, numberedPlan{plan, i + 1})
-	}
+	t.Columns = append(t.Columns, table.Column[layout]{
+		Head: "others", Hide: len(layouts) == len(p.Plans), Cell: func(p layout) any { return othersText(p) },
+	})
 	return t
+}
+
+// othersText says how many more plans a layout has, and the longest of their steps.
+func othersText(p layout) string {
+	if p.others == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d, to %s", p.others, units.FormatSeconds(p.last))
 }
 
 func yesNo(x bool) string {
@@ -170,6 +196,9 @@ func sure(p rankings.PlanRanking) []string {
 		}
 		list = append(list, text)
 	}
+	for _, a := range p.OtherAccuracy {
+		list = append(list, "of further plans: "+a.Text())
+	}
 	return list
 }
 
@@ -211,31 +240,3 @@ func printNothing(p rankings.PlanRanking, out table.Page) {
 
 // instead says what to change where nothing fits.
 const instead = "take a smaller model, shorter sequences or devices with more memory"
-
-// whyText says in a line which classes of work take longer in the other plan, and which less.
-func whyText(w rankings.PlanWhy, best float64) string {
-	const most = 5     // classes
-	const least = 0.03 // of the largest difference, for a class to be named
-	classes := results.SortedClasses(w.Longer)
-	slices.SortStableFunc(classes, func(a, b string) int {
-		return cmp.Compare(math.Abs(w.Longer[b]), math.Abs(w.Longer[a]))
-	})
-	var parts []string
-	for _, class := range classes[:min(most, len(classes))] {
-		d := w.Longer[class]
-		if math.Abs(d) < least*math.Abs(w.Longer[classes[0]]) {
-			break
-		}
-		sign := "+"
-		if d < 0 {
-			sign = "−"
-		}
-		parts = append(parts, sign+units.FormatSeconds(math.Abs(d))+" "+className(class))
-	}
-	name := map[string]string{"runner-up": "plan 2", "configuration": "the configuration's own plan"}[w.Plan]
-	if parts == nil {
-		return fmt.Sprintf("%s takes as long, of the same parts; ties go by their settings", name)
-	}
-	longer := units.FormatSeconds(w.StepTime - best)
-	return fmt.Sprintf("%s takes %s longer: %s", name, longer, strings.Join(parts, ", "))
-}

@@ -49,6 +49,7 @@ func measuredTable(runs []comparedRun) table.Table[comparedRun] {
 		{Head: "step time:", Cell: empty},
 		{Head: "predicted", Cell: func(r comparedRun) any { return units.FormatSeconds(r.with.A.StepTime) }},
 		{Head: "measured (mean)", Cell: func(r comparedRun) any { return measuredStep(r.measured) }},
+		{Head: "median", Cell: func(r comparedRun) any { return units.FormatSeconds(r.measured.TracedStep()) }},
 		{Head: "error", Cell: func(r comparedRun) any { return percent(r.with.StepTimeDifference) }},
 		{Head: "bubble:", Cell: empty},
 		{Head: "predicted", Cell: func(r comparedRun) any { return share(r.with.A.Bubble) }},

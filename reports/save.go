@@ -4,7 +4,6 @@
 package reports
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"slices"
@@ -77,23 +76,17 @@ func SaveComparison(
 	return save(ctx, ComparisonFolder(folder), list)
 }
 
-// SaveRanking writes a ranking into a folder, with a picture of step time against memory if
-// there is something to draw. It returns the names of the files.
-func SaveRanking(ctx context.Context, p rankings.Ranking, folder string, f picture.ParetoFigure) ([]string, error) {
-	list := []files.File{{Path: "plans.json", Render: p.WriteJSON}}
-	var drawn bytes.Buffer
-	if picture.Pareto(&drawn, picture.PNG, f) == nil {
-		draw := func(w io.Writer) error { _, err := w.Write(drawn.Bytes()); return err }
-		list = append([]files.File{{Path: "pareto.png", Render: draw}}, list...)
-	}
-	to := PlansFolder(folder)
+// SaveRanking writes a ranking into a folder: others, and plans.json. It returns the names of the
+// files.
+func SaveRanking(ctx context.Context, p rankings.Ranking, folder string, others ...files.File) ([]string, error) {
+	to := PlansFolder(folder, 0)
 	to.Partial = p.Partial
-	return save(ctx, to, list)
+	return save(ctx, to, append(others, files.File{Path: "plans.json", Render: p.WriteJSON}))
 }
 
-// SaveSearch writes the plans of a search into a folder, with pictures: points.csv, search.json
-// and plans.json. It returns the names of the files.
-func SaveSearch(ctx context.Context, s rankings.SavedPlans, folder string, pictures ...files.File) ([]string, error) {
+// SaveSearch writes the plans of a search into a folder: others, points.csv, search.json and
+// plans.json. It returns the names of the files.
+func SaveSearch(ctx context.Context, s rankings.SavedPlans, folder string, others ...files.File) ([]string, error) {
 	last, err := s.Last()
 	if err != nil {
 		return nil, err
@@ -103,13 +96,13 @@ func SaveSearch(ctx context.Context, s rankings.SavedPlans, folder string, pictu
 		varied = append(varied, v.Key)
 	}
 	plans := rankings.PlansFile{Plans: s.Plans, Space: s.Space, Gap: s.Gap, Partial: s.Partial}
-	list := append(slices.Clone(pictures),
+	list := append(slices.Clone(others),
 		files.File{Path: "points.csv", Render: func(w io.Writer) error {
 			return rankings.WritePlanPoints(w, s.Points, varied, last)
 		}},
 		files.File{Path: "search.json", Render: func(w io.Writer) error { return files.WriteJSON(w, s.PlanSearch) }},
 		files.File{Path: "plans.json", Render: func(w io.Writer) error { return files.WriteJSON(w, plans) }})
-	to := PlansFolder(folder)
+	to := PlansFolder(folder, 0)
 	to.Partial = s.Partial
 	return save(ctx, to, list)
 }

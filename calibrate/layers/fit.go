@@ -109,7 +109,7 @@ func (c *Calibration) list(n network.Network, p *measure.LayerProfile, measured 
 		}
 		flops := func(passes ...network.Pass) (sum float64) {
 			for _, pass := range passes {
-				sum += float64(l.FLOPs(pass)) * float64(m.Samples)
+				sum += l.FLOPs(pass) * float64(m.Samples)
 			}
 			return sum
 		}

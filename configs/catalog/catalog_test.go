@@ -19,7 +19,7 @@ func (t *table) UnmarshalTOML(value any) error {
 // Every catalog has entries, whose names are known without decoding it, and the same ones
 // without their sources.
 func TestNames(t *testing.T) {
-	for _, file := range []string{"codes", "devices", "kernels", "machines", "models", "stacks"} {
+	for _, file := range []string{"codes", "devices", "kernels", "machines", "models", "stacks", "titles"} {
 		all, values := catalog.Read[table](file), catalog.ReadValues[table](file)
 		require.NotEmpty(t, all, file)
 		require.Len(t, values, len(all), file)

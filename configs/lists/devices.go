@@ -19,12 +19,16 @@ import (
 	"psim/internal/wrap"
 )
 
-// WriteDevices prints the catalog of devices and links, in columns separated by tabs, or if
-// verbose every value with its source.
+// WriteDevices prints the catalog of devices, links and machines, in columns separated by tabs, or
+// if verbose every value with its source.
 func WriteDevices(w io.Writer, verbose bool) {
 	catalog := configs.Catalog()
 	if verbose {
-		describeDevices(w, catalog)
+		describeDevices(w, catalog.Devices)
+		fmt.Fprintln(w)
+		WriteLinks(w, verbose)
+		fmt.Fprintln(w)
+		WriteMachines(w, verbose)
 		return
 	}
 	fmt.Fprintln(w, "device\tmemory\tbandwidth\tpeak fp32\tpeak fp16\tpeak bf16\tpeak fp8\tpeak fp4\tlink\twhat it is")
@@ -38,28 +42,59 @@ func WriteDevices(w io.Writer, verbose bool) {
 		}
 		fmt.Fprintf(w, "\t%s\t%s\n", d.Link, d.Description)
 	}
-	fmt.Fprintln(w, "\nlink\tbandwidth\tof a collective\tlatency\tshared by\twhat it is")
-	for _, l := range catalog.Links {
+	fmt.Fprintln(w)
+	WriteLinks(w, verbose)
+	fmt.Fprintln(w)
+	WriteMachines(w, verbose)
+}
+
+// WriteLinks prints the links of the catalog as WriteDevices does.
+func WriteLinks(w io.Writer, verbose bool) {
+	if verbose {
+		describeLinks(w, configs.Catalog().Links)
+		return
+	}
+	fmt.Fprintln(w, "link\tbandwidth\tof a collective\tlatency\tshared by\twhat it is")
+	for _, l := range configs.Catalog().Links {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, units.FormatRate(float64(l.Bandwidth)),
 			orDash(l.Collective, units.FormatRate), units.FormatDuration(time.Duration(l.Latency)),
 			cmp.Or(l.Shared, "device"), l.Description)
 	}
-	fmt.Fprintln(w, "\nmachine (machine.file)\tdevice\tof a node\tlink\twhat it is")
+}
+
+// WriteMachines prints the machines of the catalog as WriteDevices does.
+func WriteMachines(w io.Writer, verbose bool) {
+	if verbose {
+		fmt.Fprintln(w, "machines: what a job gets of them")
+	} else {
+		fmt.Fprintln(w, "machine (machine.file)\tdevice\tof a node\tlink\twhat it is")
+	}
 	for _, m := range configs.KnownMachines() {
-		fmt.Fprintf(w, "%s\t%v\t%v\t%v\t%s\n", m.Name, m.Machine["device"], m.Machine["devices_per_node"],
-			m.Machine["link"], m.Description)
+		if !verbose {
+			fmt.Fprintf(w, "%s\t%v\t%v\t%v\t%s\n", m.Name, m.Machine["device"], m.Machine["devices_per_node"],
+				m.Machine["link"], m.Description)
+			continue
+		}
+		fmt.Fprintf(w, "\n%s: %s\n", m.Name, m.Description)
+		for _, key := range slices.Sorted(maps.Keys(m.Machine)) {
+			describe(w, key, m.Machine[key], m.Source)
+		}
 	}
 }
 
-// describeDevices prints every value of the catalog, with its source below it.
-func describeDevices(w io.Writer, c costmodel.Catalog) {
+// describeDevices prints every value of the devices, with its source below it.
+func describeDevices(w io.Writer, devices []costmodel.Device) {
 	fmt.Fprintln(w, "devices: dense peaks, and the share of them that is reached")
-	for _, d := range c.Devices {
+	for _, d := range devices {
 		fmt.Fprintf(w, "\n%s: %s\n", d.Name, d.Description)
 		describeDevice(w, d)
 	}
-	fmt.Fprintln(w, "\nlinks: of one direction, and between nodes of one network card")
-	for _, l := range c.Links {
+}
+
+// describeLinks prints every value of the links, with its source below it.
+func describeLinks(w io.Writer, links []link.Link) {
+	fmt.Fprintln(w, "links: of one direction, and between nodes of one network card")
+	for _, l := range links {
 		fmt.Fprintf(w, "\n%s: %s\n", l.Name, l.Description)
 		for s, value := range setting.Given(l) {
 			ranges, measured := value.([]link.SizeRange)
@@ -72,13 +107,6 @@ func describeDevices(w io.Writer, c costmodel.Catalog) {
 			for _, r := range ranges {
 				fmt.Fprintf(w, "%sover %d from %s: %s and %s\n", below[1:], r.Ranks, r.From, r.Call, r.Bandwidth)
 			}
-		}
-	}
-	fmt.Fprintln(w, "\nmachines: what a job gets of them")
-	for _, m := range configs.KnownMachines() {
-		fmt.Fprintf(w, "\n%s: %s\n", m.Name, m.Description)
-		for _, key := range slices.Sorted(maps.Keys(m.Machine)) {
-			describe(w, key, m.Machine[key], m.Source)
 		}
 	}
 }

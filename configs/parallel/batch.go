@@ -38,24 +38,6 @@ func (Batch) Settings() []setting.Setting {
 	}
 }
 
-// Data is the [data] section: the data set that an epoch passes over. 0 means not given.
-type Data struct {
-	Samples int64 `toml:"samples"`
-}
-
-// Settings describes [data].
-func (Data) Settings() []setting.Setting {
-	return []setting.Setting{
-		{
-			Key: "samples", Example: "5000", Range: setting.Count(),
-			Text: "samples to train on: psim run gives the time of an epoch, psim exec trains on this number. If " +
-				"fewer are left for the last step, psim run predicts a step of these, and psim exec fills it up " +
-				"from the beginning",
-			Unset: "all samples of the data; made-up samples are unlimited",
-		},
-	}
-}
-
 // Samples cuts one replica's share of a batch into microbatches and returns
 // the size of each; the last may be smaller. microbatches is 0 if it is not given.
 func (b Batch) Samples(replicas, microbatches int) ([]int64, error) {

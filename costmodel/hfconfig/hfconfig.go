@@ -42,6 +42,7 @@ func parseConfig(data []byte, sequence int) (models.Model, []string, error) {
 	if bytes.IndexByte(data, 0) >= 0 {
 		return models.Model{}, nil, errors.New("is a binary file, not JSON")
 	}
+	data = quoteNonNumbers(data)
 	keys, err := readKeys(data)
 	if err != nil {
 		return models.Model{}, nil, err
@@ -113,17 +114,13 @@ func (f configFile) parse() (models.Model, error) {
 			return models.Model{}, err
 		}
 	}
-	switch layers := hybrid(f.modelType); {
+	switch {
 	case f.modelType == "gpt2":
 		return f.parseGPT2()
 	case known:
 		return f.parseLlama(t)
-	case layers != "":
-		return models.Model{}, fmt.Errorf("model_type %q is not supported: it has %s layers, "+
-			"which psim does not model", f.modelType, layers)
 	}
-	return models.Model{}, fmt.Errorf("model_type %q is not supported; must be one of %s",
-		f.modelType, strings.Join(models.ConfigTypes(), ", "))
+	return models.Model{}, f.unsupported()
 }
 
 // A gpt2Config has the keys of transformers' GPT2Config.

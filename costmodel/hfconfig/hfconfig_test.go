@@ -108,6 +108,42 @@ func TestParseConfigErrors(t *testing.T) {
 	}
 }
 
+// A type that is not read is told the nearest that is, which exists, and how it differs.
+func TestRelatives(t *testing.T) {
+	for _, r := range relatives() {
+		require.Contains(t, models.ConfigTypes(), r.nearest)
+		require.NotContains(t, models.ConfigTypes(), r.name)
+		_, _, err := Parse(fmt.Appendf(nil, `{"model_type": %q}`, r.name), 8)
+		require.EqualError(t, err, fmt.Sprintf("config.json: model_type %q is not supported; the nearest is %q, but %s has %s: "+
+			"write model_type %q to predict it without that", r.name, r.nearest, r.name, r.differs, r.nearest))
+	}
+	for config, want := range map[string]string{
+		`{"model_type": "t5"}`:                              "cohere: psim models decoders, and this is an encoder",
+		`{"model_type": "qwen"}`:                            "; did you mean qwen2?",
+		`{"model_type": "own"}`:                             `; if its blocks are those of "llama" (RMS norms before attention and MLP, rotary positions, an MLP with a gate), write model_type "llama"`,
+		`{"model_type": "own", "num_experts": 8}`:           `write model_type "mixtral"`,
+		`{"model_type": "mamba2"}`:                          "it has Mamba layers, which psim does not model",
+		`{"model_type": "llama", "hidden_size": NaN}`:       "hidden_size is NaN: give its value",
+		`{"model_type": "llama", "head_dim": -Infinity}`:    "head_dim is -Infinity: give its value",
+		`{"model_type": "gpt2", "n_layer": Infinity, "a":1`: "unexpected end",
+		`{"model_type": Infinity}`:                          "model_type is Infinity: give its value",
+	} {
+		_, _, err := Parse([]byte(config), 8)
+		require.ErrorContains(t, err, want, config)
+	}
+}
+
+// Words of Python for numbers that JSON lacks are read where they have no effect.
+func TestNonNumbers(t *testing.T) {
+	m, notes, err := Parse([]byte(`{"model_type": "llama", "rope_theta": Infinity, "clip_\"NaN": NaN, "x": [-Infinity, "a NaN"],
+		"num_hidden_layers": 2}`), 8)
+	require.NoError(t, err)
+	require.Equal(t, 2, m.Layers)
+	require.Len(t, notes, 2)
+	require.Contains(t, notes[0], `clip_"NaN = "NaN": psim does not know this key`)
+	require.Contains(t, notes[1], `x = ["-Infinity", "a NaN"]: psim does not know this key`)
+}
+
 // What ParseConfig accepts can be built, and no total overflows.
 func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte(`{"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 4}`), 128)
@@ -118,6 +154,7 @@ func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte(`{"model_type": "mixtral", "num_local_experts": null, "num_experts": 4, "N_LAYER": 3}`), 8)
 	f.Add([]byte(`{"model_type": "gpt2", "hidden_size": 64, "num_attention_heads": 4, "quantization_config": null}`), 8)
 	f.Add([]byte("\xff\xfe{"), -1)
+	f.Add([]byte(`{"model_type": "llama", "rope_theta": Infinity, "x": [-Infinity, "NaN", NaN], "num_hidden_layers": 2}`), 8)
 	for _, name := range []string{"deepseek_v3", "gpt_oss", "qwen3_moe", "glm4_moe"} {
 		f.Add(fmt.Appendf(nil, `{"model_type": %q, "vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 4,
 			"intermediate_size": 96, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 1, "kv_lora_rank": 8,

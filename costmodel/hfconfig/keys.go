@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -54,6 +55,20 @@ func (k configKeys) dense(modelType string) error {
 	return nil
 }
 
+// nonNumber matches a string, which stays as it is, or a word that Python writes for a number that
+// JSON does not have.
+var nonNumber = regexp.MustCompile(`"(?:\\.|[^"\\])*"?|-?\bInfinity\b|\bNaN\b`)
+
+// quoteNonNumbers makes strings of these words, so that keys without an effect may have them.
+func quoteNonNumbers(data []byte) []byte {
+	return nonNumber.ReplaceAllFunc(data, func(word []byte) []byte {
+		if word[0] == '"' {
+			return word
+		}
+		return fmt.Appendf(nil, "%q", word)
+	})
+}
+
 // fill decodes the values into a struct by its tags. The case of keys must be right, as for
 // transformers; encoding/json would accept any case.
 func (k configKeys) fill(data []byte, into any) error {
@@ -65,6 +80,11 @@ func (k configKeys) fill(data []byte, into any) error {
 	}
 	if err := k.checkCase(known); err != nil {
 		return err
+	}
+	for _, key := range known {
+		if word := strings.Trim(string(k[key]), `"`); nonNumber.FindString(word) == word && word != "" {
+			return fmt.Errorf("%s is %s: give its value", key, word)
+		}
 	}
 	return unmarshal(data, into)
 }

@@ -148,6 +148,16 @@ func (l *Ledger) compute(t *graph.Task) (start, end Breakdown) {
 	if l.sliced.SplitBackward(t) {
 		return l.halfBackward(t)
 	}
+	if l.staged.Unsplit(int(t.Stage)) {
+		switch t.Kind {
+		case graph.InputGradient:
+			return start, end
+		case graph.WeightGradient:
+			whole := *t
+			whole.Kind = graph.Backward
+			return l.compute(&whole)
+		}
+	}
 	st, p := &l.stages[t.Stage], l.passesOf(int(t.Stage), t)
 	switch t.Kind {
 	case graph.Forward:

@@ -25,10 +25,10 @@ func TestFlash(t *testing.T) {
 		flash, err := m.Network()
 		require.NoError(t, err)
 		before, after := square.Layers[1], flash.Layers[1]
-		assert.Equal(t, before.FLOPs(network.Forward), after.FLOPs(network.Forward))
-		assert.Equal(t, before.FLOPs(network.WeightGradient), after.FLOPs(network.WeightGradient))
+		assert.Equal(t, int64(before.FLOPs(network.Forward)), int64(after.FLOPs(network.Forward)))
+		assert.Equal(t, int64(before.FLOPs(network.WeightGradient)), int64(after.FLOPs(network.WeightGradient)))
 		core := int64(4 * m.SequenceLength * m.SequenceLength * m.Hidden)
-		assert.Equal(t, before.FLOPs(network.InputGradient)+core/2, after.FLOPs(network.InputGradient))
+		assert.Equal(t, int64(before.FLOPs(network.InputGradient))+core/2, int64(after.FLOPs(network.InputGradient)))
 		bytes := func(l network.Layer) (n int64) {
 			for _, b := range network.BufferBytes(l.Buffers, 2, 1) {
 				n += b
@@ -42,7 +42,7 @@ func TestFlash(t *testing.T) {
 		half, err := m.On(group.Group{Devices: 2})
 		require.NoError(t, err)
 		for _, p := range []network.Pass{network.Forward, network.InputGradient} {
-			assert.Equal(t, after.FLOPs(p), 2*half.Layers[1].FLOPs(p))
+			assert.Equal(t, int64(after.FLOPs(p)), 2*int64(half.Layers[1].FLOPs(p)))
 		}
 	})
 }

@@ -47,10 +47,10 @@ func TestLatentAttention(t *testing.T) {
 	for _, attention := range []string{AttentionUnfused, AttentionFlash} {
 		m.Attention = attention
 		block := build(t, m).Layers[1]
-		assert.Equal(t, 2*s*weights+2*2*s*s*(12+8), block.FLOPs(network.Forward), attention)
+		assert.Equal(t, 2*s*weights+2*2*s*s*(12+8), int64(block.FLOPs(network.Forward)), attention)
 		assert.Equal(t, weights+2*h+10+6, block.Parameters(), attention)
 	}
-	input := build(t, m).Layers[1].FLOPs(network.InputGradient)
+	input := int64(build(t, m).Layers[1].FLOPs(network.InputGradient))
 	assert.Equal(t, 2*s*weights+2*2*s*s*(3*12+2*8), input, "scores again, and gradients of q, k, v and of probabilities")
 }
 
@@ -89,7 +89,7 @@ func TestDividedBlocks(t *testing.T) {
 		part, err := m.On(g)
 		require.NoError(t, err)
 		for _, p := range []network.Pass{network.Forward, network.InputGradient, network.WeightGradient} {
-			assert.Equal(t, whole.FLOPs(p), int64(g.Devices)*part.FLOPs(p), p)
+			assert.Equal(t, int64(whole.FLOPs(p)), int64(g.Devices)*int64(part.FLOPs(p)), p)
 		}
 		for i, l := range whole.Layers {
 			assert.Equal(t, l.Experts, part.Layers[i].Experts)

@@ -50,9 +50,9 @@ func (m Model) checkNumbers() error {
 			return err
 		}
 	}
-	if size := m.estimate(); size > maxFLOPs {
-		return fmt.Errorf("hidden = %d, sequence_length = %d: %.0e FLOPs per sample are beyond what can be "+
-			"counted (%.0e)", m.Hidden, m.SequenceLength, size, float64(maxFLOPs))
+	if size := m.estimate(); size > maxCount {
+		return fmt.Errorf("hidden = %d, sequence_length = %d: %.0e bytes of parameters and of a sample are beyond "+
+			"what can be counted (%.0e)", m.Hidden, m.SequenceLength, size, float64(maxCount))
 	}
 	return nil
 }
@@ -116,8 +116,9 @@ func (m Model) checkAttention() error {
 	return nil
 }
 
-// estimate returns an upper bound of the FLOPs of any pass over one sample, and of the bytes of the
-// parameters with gradients and optimizer state. It is in floating point so that it cannot overflow.
+// estimate returns an upper bound of the bytes that a pass over one sample moves or keeps, and of
+// those of the parameters with gradients and optimizer state. It is in floating point so that it
+// cannot overflow.
 func (m Model) estimate() float64 {
 	s, h, f := float64(m.SequenceLength), float64(m.Hidden), float64(m.FFNHidden)
 	q, kv := float64(m.Heads)*float64(m.HeadDim), float64(m.KVHeads)*float64(m.HeadDim)
@@ -135,5 +136,6 @@ func (m Model) estimate() float64 {
 	modules := 1 + float64(m.MTPLayers)
 	blocks += float64(m.MTPLayers)
 	parameters := blocks*block + modules*(2*v*h+2*h*h) + positions*h
-	return 2*s*parameters + 8*blocks*s*s*math.Max(q, float64(m.Heads)*float64(m.valueDim())) + 20*parameters
+	activations := modules*s*(blocks*block/h+v+2*h) + blocks*s*s*float64(m.Heads)
+	return 16*activations + 20*parameters
 }

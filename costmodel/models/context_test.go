@@ -77,7 +77,7 @@ func TestPartsMakeTheWhole(t *testing.T) {
 		for i, l := range parts.Layers {
 			of := whole.Layers[i]
 			for _, p := range []network.Pass{network.Forward, network.InputGradient, network.WeightGradient} {
-				require.Equal(t, of.FLOPs(p), c*l.FLOPs(p), "%s %s", l.Name, p)
+				require.Equal(t, of.FLOPs(p), float64(c)*l.FLOPs(p), "%s %s", l.Name, p)
 			}
 			require.Equal(t, of.Output.Elements(), c*l.Output.Elements())
 			kept, all := network.BufferBytes(l.Buffers, 2, 1), network.BufferBytes(of.Buffers, 2, 1)

@@ -152,7 +152,7 @@ func TestGroupAddsUp(t *testing.T) {
 		for i, l := range whole.Layers {
 			p := part.Layers[i]
 			for _, pass := range []network.Pass{network.Forward, network.InputGradient, network.WeightGradient} {
-				assert.Equal(t, l.FLOPs(pass)+(d-1)*replicatedFLOPs(l, pass), d*p.FLOPs(pass), "%s %s", l.Name, pass)
+				assert.Equal(t, int64(l.FLOPs(pass))+(d-1)*replicatedFLOPs(l, pass), d*int64(p.FLOPs(pass)), "%s %s", l.Name, pass)
 				assert.LessOrEqual(t, p.Traffic(pass, 3), l.Traffic(pass, 3))
 				rounding := 3 * d * int64(len(l.Ops))
 				assert.GreaterOrEqual(t, d*p.Traffic(pass, 3)+rounding, l.Traffic(pass, 3))
@@ -186,7 +186,7 @@ func replicatedFLOPs(l network.Layer, p network.Pass) int64 {
 	var n int64
 	for _, op := range l.Ops {
 		if !op.Sharded {
-			n += op.FLOPs(p)
+			n += int64(op.FLOPs(p))
 		}
 	}
 	return n

@@ -45,13 +45,13 @@ func TestExpertsDivided(t *testing.T) {
 				if o.Experts == 0 {
 					return 0
 				}
-				return o.FLOPs(p)
+				return int64(o.FLOPs(p))
 			})
 		}
 		assert.Equal(t, experts(whole), experts(part)*int64(g.ExpertDevices()), g)
 		for _, p := range []network.Pass{network.Forward, network.InputGradient, network.WeightGradient} {
 			assert.Equal(t, flops(whole, p), flops(part, p)*int64(g.TensorParts()), g)
-			assert.Equal(t, whole.FLOPs(p), part.FLOPs(p)*int64(g.TensorParts())-routerTwice(whole, g, p), g)
+			assert.Equal(t, int64(whole.FLOPs(p)), int64(part.FLOPs(p))*int64(g.TensorParts())-routerTwice(whole, g, p), g)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func routerTwice(whole network.Network, g group.Group, p network.Pass) int64 {
 		if o.Name != "block_sparse_moe.gate" {
 			return 0
 		}
-		return o.FLOPs(p)
+		return int64(o.FLOPs(p))
 	})
 	return router * 2 * int64(g.TensorParts()-1)
 }

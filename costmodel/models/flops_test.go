@@ -1,6 +1,7 @@
 package models
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -20,12 +21,26 @@ func TestModelFLOPs(t *testing.T) {
 		n, err := m.Network()
 		require.NoError(t, err)
 		multiplied := n.ActiveParameters() - 128*64 - 7*64 // but the embedding and the norms
-		assert.EqualValues(t, 2*32*multiplied+3*4*32*32*64, n.FLOPs(network.Forward), "capacity %g", capacity)
-		computed := total(n.Layers, func(l network.Layer) int64 { return l.FLOPs(network.Forward) })
+		assert.EqualValues(t, 2*32*multiplied+3*4*32*32*64, int64(n.FLOPs(network.Forward)), "capacity %g", capacity)
+		computed := total(n.Layers, func(l network.Layer) int64 { return int64(l.FLOPs(network.Forward)) })
 		if capacity < 1.1 {
-			assert.Equal(t, n.FLOPs(network.Forward), computed)
+			assert.Equal(t, int64(n.FLOPs(network.Forward)), computed)
 		} else {
-			assert.Less(t, n.FLOPs(network.Forward), computed)
+			assert.Less(t, int64(n.FLOPs(network.Forward)), computed)
 		}
+	}
+}
+
+// A sequence of 262,144 tokens on 405 billion parameters is counted, and one of 1,048,576, whose FLOPs
+// pass 63 bits: attention's square is 4·s²·h in every block, and products 2·s times their weights.
+func TestFLOPsOfLongSequences(t *testing.T) {
+	const s, blocks, h, vocab = 262144, 126, 16384, 128256
+	for _, sequence := range []float64{s, 4 * s} {
+		n, err := Model{Preset: "llama3-405b", SequenceLength: int(sequence), Attention: "flash"}.Network()
+		require.NoError(t, err)
+		weights := float64(n.Parameters()) - vocab*h - (2*blocks+1)*h
+		want := 2*sequence*weights + blocks*4*sequence*sequence*h
+		require.InEpsilon(t, want, n.FLOPs(network.Forward), 1e-12)
+		require.Equal(t, sequence > s, want > math.MaxInt64)
 	}
 }

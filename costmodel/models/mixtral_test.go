@@ -26,8 +26,8 @@ func TestMixtralFLOPs(t *testing.T) {
 	n := build(t, Model{Preset: "mixtral-8x7b", SequenceLength: 512})
 	const s, h, blocks, embedding = 512, 4096, 32, 32000 * 4096
 	norms := int64((2*blocks + 1) * h)
-	assert.Equal(t, 2*s*(activeParameters(n)-norms-embedding)+blocks*4*s*s*h, n.FLOPs(network.Forward))
-	assert.Equal(t, n.FLOPs(network.Forward)-blocks*4*s*s*h, n.FLOPs(network.WeightGradient))
+	assert.Equal(t, 2*s*(activeParameters(n)-norms-embedding)+blocks*4*s*s*h, int64(n.FLOPs(network.Forward)))
+	assert.Equal(t, int64(n.FLOPs(network.Forward))-blocks*4*s*s*h, int64(n.FLOPs(network.WeightGradient)))
 }
 
 // A mixture in which every token takes all of one expert is a Llama, but for the
@@ -42,13 +42,13 @@ func TestOneExpertIsLlama(t *testing.T) {
 		one := build(t, m).Layers[1]
 		s, h := int64(m.SequenceLength), int64(m.Hidden)
 		assert.Equal(t, dense.Parameters()+h, one.Parameters())
-		assert.Equal(t, dense.FLOPs(network.Forward)+2*s*h, one.FLOPs(network.Forward))
+		assert.Equal(t, int64(dense.FLOPs(network.Forward))+2*s*h, int64(one.FLOPs(network.Forward)))
 
 		m.Experts = 4
 		four := build(t, m).Layers[1]
 		f := int64(m.FFNHidden)
 		assert.Equal(t, one.Parameters()+3*(3*h*f+h), four.Parameters())
-		assert.Equal(t, one.FLOPs(network.Forward)+3*2*s*h, four.FLOPs(network.Forward), "but for the router")
+		assert.Equal(t, int64(one.FLOPs(network.Forward))+3*2*s*h, int64(four.FLOPs(network.Forward)), "but for the router")
 		grown := four.Traffic(network.Forward, 1) - one.Traffic(network.Forward, 1)
 		assert.Equal(t, 3*(3*h*f)+3*(h+s)+3*2*s, grown, "weights, and what the router makes")
 	})

@@ -85,7 +85,7 @@ const (
 	maxLayers  = 10_000
 	maxExperts = 1_000
 	maxSize    = 1 << 30
-	maxFLOPs   = 1 << 60
+	maxCount   = 1 << 60
 )
 
 func (m Model) transformer() bool {

@@ -65,7 +65,7 @@ func TestModelErrors(t *testing.T) {
 		{with(func(m *Model) { m.SequenceLength = 0 }), "sequence_length is missing"},
 		{with(func(m *Model) { m.Positions = 8 }), "must be at most positions = 8"},
 		{with(func(m *Model) { m.Vocab = math.MaxInt }), "vocab = 9223372036854775807: must be at most 1073741824"},
-		{with(func(m *Model) { m.Hidden = 1 << 28; m.SequenceLength = 1 << 28 }), "FLOPs per sample are beyond"},
+		{with(func(m *Model) { m.Hidden = 1 << 28; m.SequenceLength = 1 << 28 }), "bytes of parameters and of a sample are beyond"},
 		{llama(func(m *Model) { m.FFNHidden = 0 }), "ffn_hidden is missing"},
 		{llama(func(m *Model) { m.KVHeads = 3 }), "kv_heads = 3: must divide heads = 4"},
 		{llama(func(m *Model) { m.Positions = 64 }), `positions = 64: has no meaning with family "llama"`},

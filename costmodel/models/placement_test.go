@@ -51,9 +51,9 @@ func TestVGG16FLOPs(t *testing.T) {
 	for name, wide := range map[string]int64{"vgg16": 25088, "vgg16-pipeline": 512} {
 		n := preset(t, name)
 		forward := convolutions + 2*(wide*4096+4096*4096+4096*10)
-		assert.Equal(t, forward, n.FLOPs(network.Forward), name)
-		assert.Equal(t, forward, n.FLOPs(network.WeightGradient), name)
-		assert.Equal(t, forward-2*32*32*3*64*9, n.FLOPs(network.InputGradient), "the image needs no gradient")
+		assert.EqualValues(t, forward, n.FLOPs(network.Forward), name)
+		assert.EqualValues(t, forward, n.FLOPs(network.WeightGradient), name)
+		assert.EqualValues(t, forward-2*32*32*3*64*9, n.FLOPs(network.InputGradient), "the image needs no gradient")
 	}
 }
 

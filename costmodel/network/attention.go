@@ -8,9 +8,9 @@ import "cmp"
 var attentionProducts = [3][2]int64{Forward: {1, 1}, InputGradient: {3, 2}}
 
 // attentionFLOPs returns the FLOPs of a pass of fused attention over the whole square.
-func (o Op) attentionFLOPs(p Pass) int64 {
+func (o Op) attentionFLOPs(p Pass) float64 {
 	n := attentionProducts[p]
-	return 2 * o.Count * o.Rows * o.Cols * (n[0]*o.Inner + n[1]*cmp.Or(o.Values, o.Inner))
+	return 2 * float64(o.Count*o.Rows) * float64(o.Cols*(n[0]*o.Inner+n[1]*cmp.Or(o.Values, o.Inner)))
 }
 
 // Covered is the share of its FLOPs that an operation really computes: fused attention computes

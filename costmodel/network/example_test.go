@@ -25,7 +25,7 @@ func Example() {
 		l := n.Layers[0]
 		fmt.Println(n.Parameters(), "parameters, output", l.Output)
 		for p := range network.WeightGradient + 1 {
-			fmt.Printf("%s: %d FLOPs, %d elements moved\n", p, l.FLOPs(p), l.Traffic(p, 1))
+			fmt.Printf("%s: %.0f FLOPs, %d elements moved\n", p, l.FLOPs(p), l.Traffic(p, 1))
 		}
 	}
 	// Output:

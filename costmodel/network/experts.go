@@ -191,10 +191,10 @@ func (n Network) Surplus(ops []Op, p Pass) float64 {
 	if load == 1 || !n.Group.Dispatches() {
 		return 0
 	}
-	return (1 - 1/load) * float64(sum(ops, func(o Op) int64 {
+	return (1 - 1/load) * sum(ops, func(o Op) float64 {
 		if o.Routed != ByExpert {
 			return 0
 		}
 		return o.FLOPs(p)
-	}))
+	})
 }

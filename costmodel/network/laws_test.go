@@ -20,7 +20,7 @@ func TestProductLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		op := drawProduct(t)
 		forward := op.FLOPs(Forward)
-		assert.Equal(t, 2*op.Count*op.Rows*op.Inner*op.Cols, forward)
+		assert.EqualValues(t, 2*op.Count*op.Rows*op.Inner*op.Cols, forward)
 		assert.Equal(t, 2*forward, op.FLOPs(InputGradient)+op.FLOPs(WeightGradient))
 		assert.Equal(t, 2*op.Traffic(Forward, 3), op.Traffic(InputGradient, 3)+op.Traffic(WeightGradient, 3))
 		if op.Weight {

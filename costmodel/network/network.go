@@ -116,8 +116,8 @@ func (l Layer) Shares(m Layer) bool {
 }
 
 // FLOPs returns the FLOPs of one pass, per sample.
-func (l Layer) FLOPs(p Pass) int64 {
-	return sum(l.Ops, func(op Op) int64 { return op.FLOPs(p) })
+func (l Layer) FLOPs(p Pass) float64 {
+	return sum(l.Ops, func(op Op) float64 { return op.FLOPs(p) })
 }
 
 // Traffic returns the number of elements that one pass over a microbatch of samples moves to
@@ -188,12 +188,12 @@ func (n Network) ParameterTensors() []Tensor {
 
 // FLOPs returns the FLOPs of one pass, per sample. Every token counts for all experts that it
 // chooses, even where their capacity would drop it.
-func (n Network) FLOPs(p Pass) int64 {
-	return sum(n.Layers, func(l Layer) int64 {
+func (n Network) FLOPs(p Pass) float64 {
+	return sum(n.Layers, func(l Layer) float64 {
 		if n.Routing.Capacity == 0 {
 			return l.FLOPs(p)
 		}
-		return sum(l.Ops, func(o Op) int64 {
+		return sum(l.Ops, func(o Op) float64 {
 			if o.Experts > 0 {
 				o.Rows = int64(n.TokensPerSample * n.Routing.PerToken)
 			}
@@ -203,8 +203,7 @@ func (n Network) FLOPs(p Pass) int64 {
 }
 
 // sum adds up a number of every element.
-func sum[T any](list []T, number func(T) int64) int64 {
-	var n int64
+func sum[T any, N int64 | float64](list []T, number func(T) N) (n N) {
 	for _, x := range list {
 		n += number(x)
 	}

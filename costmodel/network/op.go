@@ -149,12 +149,13 @@ type Op struct {
 }
 
 // FLOPs returns the FLOPs of one pass over one sample: two per multiply-add of a Product and of
-// Attention over the whole square, 0 for the other classes.
-func (o Op) FLOPs(p Pass) int64 {
-	n := 2 * o.Count * o.Rows * o.Inner * o.Cols
+// Attention over the whole square, 0 for the other classes. Long sequences have more than an int64
+// counts.
+func (o Op) FLOPs(p Pass) float64 {
+	n := 2 * float64(o.Count*o.Rows) * float64(o.Inner*o.Cols)
 	switch o.Class {
 	case Product:
-		return n * o.products(p)
+		return n * float64(o.products(p))
 	case Attention:
 		return o.attentionFLOPs(p)
 	}

@@ -71,7 +71,7 @@ func (staged *Staged) Alike(s, t int) bool {
 	if len(a.Buckets) != len(b.Buckets) || !staged.SameLayers(s, t) {
 		return false
 	}
-	if !staged.hasNeighbours(s) || !staged.hasNeighbours(t) {
+	if !staged.hasNeighbours(s) || !staged.hasNeighbours(t) { // so neither is the first, whose W may be more
 		return false
 	}
 	for i := range a.Layers {
@@ -90,6 +90,11 @@ func (staged *Staged) Alike(s, t int) bool {
 // SameLayers reports whether the layers of two stages share operations and buffers.
 func (staged *Staged) SameLayers(s, t int) bool {
 	return slices.EqualFunc(staged.Stages[s].Layers, staged.Stages[t].Layers, network.Layer.Shares)
+}
+
+// SameLaunches reports whether the passes of two stages take the same launches.
+func (staged *Staged) SameLaunches(s, t int) bool {
+	return staged.SameLayers(s, t) && staged.TakesAll(s) == staged.TakesAll(t) && staged.Unsplit(s) == staged.Unsplit(t)
 }
 
 // hasNeighbours reports whether a stage has others on other ranks on either side.

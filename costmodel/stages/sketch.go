@@ -34,15 +34,16 @@ func (w Workload) Sketch(counts []ParameterCount) *Staged {
 	split, layer := w.split(), 0
 	for s, n := range w.Layers {
 		st := Stage{Ranks: w.Placement.Ranks(s)}
-		for ; n > 0; n, layer = n-1, layer+1 {
+		for i := range n {
 			c := &counts[layer]
 			st.Parameters, st.Experts = st.Parameters+c.parameters, st.Experts+c.experts
 			st.Narrow, st.NarrowExperts = st.Narrow+c.narrow, st.NarrowExperts+c.narrowExperts
 			for _, t := range w.Network.Layers[layer].Tied {
-				if split.Holds(s, t) {
+				if split.brings(s, i, t) {
 					st.Parameters += t.Shape.Elements()
 				}
 			}
+			layer++
 		}
 		st.Stored = st.Parameters
 		staged.Stages = append(staged.Stages, st)

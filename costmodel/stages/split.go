@@ -35,32 +35,57 @@ func (s Split) Owner(name string) int {
 	return -1
 }
 
-// Held lists the tensors that a layer brings to the rank of its stage: those that it owns, and
-// tied ones whose owner is on another rank.
-func (s Split) Held(stage int, l network.Layer) []network.Tensor {
+// Held lists the tensors that layer i of a stage brings to its rank: those that it owns, and tied
+// ones that the rank lacks so far.
+func (s Split) Held(stage, i int) []network.Tensor {
+	l := s.Stage(stage)[i]
 	held := slices.Clone(l.Params)
 	for _, t := range l.Tied {
-		if s.Holds(stage, t) {
+		if s.brings(stage, i, t) {
 			held = append(held, t)
 		}
 	}
 	return held
 }
 
-// Holds reports whether a stage brings a copy of a tied tensor to its rank, because the owner is
-// on another rank.
-func (s Split) Holds(stage int, tied network.Tensor) bool {
-	owner := s.Owner(tied.Name)
-	return owner < 0 || s.Ranks[owner] != s.Ranks[stage]
+// brings reports whether layer i of a stage brings a copy of a tied tensor to its rank. Of all
+// layers on a rank that use the tensor, its owner does, and without it the first.
+func (s Split) brings(stage, i int, tied network.Tensor) bool {
+	at, layer := s.holder(stage, tied.Name)
+	return at == stage && layer == i
+}
+
+// holder finds the stage and its layer that bring a tensor to the rank of a stage. The layer of
+// its owner is −1.
+func (s Split) holder(stage int, name string) (at, layer int) {
+	if owner := s.Owner(name); owner >= 0 && s.Ranks[owner] == s.Ranks[stage] {
+		return owner, -1
+	}
+	for at := range stage {
+		if s.Ranks[at] != s.Ranks[stage] {
+			continue
+		}
+		if layer := slices.IndexFunc(s.Stage(at), ties(name)); layer >= 0 {
+			return at, layer
+		}
+	}
+	return stage, slices.IndexFunc(s.Stage(stage), ties(name))
+}
+
+// ties returns a function that reports whether a layer uses a tied tensor.
+func ties(name string) func(network.Layer) bool {
+	return func(l network.Layer) bool {
+		return slices.ContainsFunc(l.Tied, func(t network.Tensor) bool { return t.Name == name })
+	}
 }
 
 // Completed lists the tensors of a stage in the order in which a backward completes their
-// gradients: the last layer first, and within a layer the last tensor first. A tied tensor
-// whose owner is on the same rank is complete when the owner's is.
+// gradients: the last layer first, and within a layer the last tensor first. A tied tensor is
+// complete when the layer that brings it to the rank is.
 func (s Split) Completed(stage int) []network.Tensor {
 	var tensors []network.Tensor
-	for _, l := range slices.Backward(s.Stage(stage)) {
-		for _, t := range slices.Backward(s.Held(stage, l)) {
+	for i := range slices.Backward(s.Stage(stage)) {
+		for _, t := range slices.Backward(s.Held(stage, i)) {
 			tensors = append(tensors, t)
 		}
 	}

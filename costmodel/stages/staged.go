@@ -110,11 +110,16 @@ func (w *Workload) takeLossOut() {
 // LossApart reports whether a stage has the loss, as a task of its own.
 func (staged *Staged) LossApart(stage int) bool { return staged.Loop && stage == len(staged.Stages)-1 }
 
+// Unsplit reports whether the I of a stage does nothing and its W is the whole backward.
+func (staged *Staged) Unsplit(stage int) bool {
+	return stage == 0 && staged.Training.Split == training.SplitStage
+}
+
 // stage derives what follows for one stage.
 func (staged *Staged) stage(split Split, s int) Stage {
 	st := Stage{Layers: split.Stage(s), Ranks: staged.Placement.Ranks(s), Tensors: split.Completed(s)}
-	for _, l := range st.Layers {
-		st.Held = append(st.Held, split.Held(s, l))
+	for i := range st.Layers {
+		st.Held = append(st.Held, split.Held(s, i))
 	}
 	for _, t := range st.Tensors {
 		st.Parameters += t.Shape.Elements()
@@ -201,7 +206,7 @@ func (staged *Staged) FLOPs() float64 {
 func (staged *Staged) executed(ops []network.Op, pass network.Pass) float64 {
 	sum := -staged.Network.Surplus(ops, pass)
 	for _, o := range ops {
-		sum += float64(o.FLOPs(pass)) * o.Covered()
+		sum += o.FLOPs(pass) * o.Covered()
 	}
 	return sum
 }
@@ -226,31 +231,38 @@ func (staged *Staged) Share(bytes int64, from int) int64 {
 // roundUp returns the next multiple of a unit.
 func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
 
-// owners lists the stages on the same rank whose tensors a stage uses: itself, and the owners of
-// tied tensors.
+// owners lists the stages on the same rank whose tensors a stage uses: itself, and those that
+// bring tied tensors to the rank.
 func (staged *Staged) owners(split Split, stage int) []int {
 	owners := []int{stage}
 	for _, l := range split.Stage(stage) {
 		for _, t := range l.Tied {
-			o := split.Owner(t.Name)
-			if o >= 0 && staged.Placement.Together(o, stage) && !slices.Contains(owners, o) {
-				owners = append(owners, o)
+			if at, _ := split.holder(stage, t.Name); !slices.Contains(owners, at) {
+				owners = append(owners, at)
 			}
 		}
 	}
 	return owners
 }
 
-// crossRankTied lists the parameters that stages on different ranks use.
-func (staged *Staged) crossRankTied(split Split) []TiedTensor {
-	var tied []TiedTensor
+// crossRankTied lists the parameters that stages on different ranks use, each once: a sum takes
+// the gradients of all these ranks.
+func (staged *Staged) crossRankTied(split Split) (tied []TiedTensor) {
+	at := map[string]int{}
 	for s := range staged.Stages {
-		for _, l := range staged.Stages[s].Layers {
+		for i, l := range staged.Stages[s].Layers {
 			for _, t := range l.Tied {
-				if owner := split.Owner(t.Name); owner >= 0 && split.Ranks[owner] != split.Ranks[s] {
-					bytes := t.Shape.Elements() * staged.PerParameter.Gradient
-					tied = append(tied, TiedTensor{[]int{owner, s}, []string{t.Name}, bytes})
+				owner := split.Owner(t.Name)
+				if owner < 0 || !split.brings(s, i, t) {
+					continue
 				}
+				k, ok := at[t.Name]
+				if !ok {
+					k, at[t.Name] = len(tied), len(tied)
+					bytes := t.Shape.Elements() * staged.PerParameter.Gradient
+					tied = append(tied, TiedTensor{[]int{owner}, []string{t.Name}, bytes})
+				}
+				tied[k].Stages = append(tied[k].Stages, s)
 			}
 		}
 	}

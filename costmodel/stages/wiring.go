@@ -11,7 +11,7 @@ func (staged *Staged) Fill(w *wiring.Pipeline) {
 	w.Boundaries, w.Sync = staged.Boundaries(), staged.Sync()
 	w.Exchanges = staged.wiringExchanges()
 	w.ExpertSpan, w.ExpertWidth = staged.expertSpan()
-	w.Loop = staged.loop()
+	w.Loop, w.Unsplit = staged.loop(), staged.Unsplit(0)
 	for _, t := range staged.Tied {
 		w.Tied = append(w.Tied, wiring.Tied{Stages: t.Stages, Bytes: t.Bytes})
 	}

@@ -22,6 +22,17 @@ const (
 	BackwardTwoPass = "two-pass"
 )
 
+// The values of Options.Split: how a backward is split into I and W.
+const (
+	// SplitLayer splits the backward of every layer, as Zero Bubble's own program does. The I of the
+	// first stage makes the gradients of its layers' inputs, those of the network's input aside.
+	SplitLayer = "layer"
+	// SplitStage leaves the backward of the first stage whole, since no stage waits for its I. PyTorch
+	// does so: stage_backward_input is skipped where a stage is the first, and W calls backward
+	// (torch/distributed/pipelining/stage.py).
+	SplitStage = "stage"
+)
+
 // PerLayer reports whether every layer has a backward of its own.
 func (t Options) PerLayer() bool { return t.Backward == BackwardPerLayer || t.TwoPass() }
 

@@ -54,6 +54,8 @@ type Options struct {
 	Selective string `toml:"selective"`
 	// Backward: "" stands for BackwardWhole.
 	Backward string `toml:"backward"`
+	// Split: "" stands for SplitLayer.
+	Split string `toml:"split"`
 	// DetectAnomaly: every gradient is checked for NaN when it is made.
 	DetectAnomaly bool `toml:"detect_anomaly"`
 }
@@ -138,6 +140,12 @@ func (Options) Settings() []setting.Setting {
 			Text: "whole: one backward for a stage. per-layer: one for every layer, which frees what the layer kept. " +
 				"two-pass: two for every layer, one for its parameters and one for its input, each of which walks " +
 				"the layer again",
+		},
+		{
+			Key: "split", Default: SplitLayer, OneOf: []string{SplitLayer, SplitStage},
+			Text: "what a schedule splits that has tasks of their own for the gradients of inputs and of weights. " +
+				"layer: the backward of every layer. stage: the same, but for the first stage, as PyTorch's " +
+				"pipelining: its input needs no gradient, so its I does nothing and its W is the whole backward",
 		},
 		{
 			Key: "detect_anomaly", Default: false,

@@ -1,27 +1,35 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"slices"
 	"sync"
 	"time"
 )
 
 // An entrance is where the other processes of a run connect. It admits those that know its
-// token.
+// token. Strangers are neither many nor there for long: a connection that has not shown the token
+// is closed after handshakeTime, or when newer ones need its place.
 type entrance struct {
-	listener   net.Listener
+	listeners  []net.Listener
 	token      string
 	arrivals   chan arrival
+	wrong      chan net.Addr // with room for one: a process at that address knows another token, and was told so
 	closed     chan struct{}
 	handshakes sync.WaitGroup
-	// tells makes processes with another token arrive as well, with an error: the user has given
-	// the tokens, and one of them wrong.
+	// tells says that the user has given the tokens, so a process with another one is told.
 	tells bool
+
+	mu        sync.Mutex
+	strangers []net.Conn // the oldest first
+	most      int        // strangers at the same time
 }
 
 // An arrival is a connection that was admitted, and the process on the other side.
@@ -29,7 +37,7 @@ type arrival struct {
 	*link
 	greeting
 	purpose string
-	refused error // the process knows another token, and was told so
+	refused error // the process is another version, and was told so
 }
 
 // A greeting is what a process says of itself when it connects.
@@ -48,48 +56,88 @@ const (
 // meetingTime bounds how long the processes of a run may take to find each other.
 const meetingTime = 30 * time.Second
 
-// mostHandshakes bounds the connections that have not shown their token yet, and handshakeTime
-// how long each of them may take to do so.
+// handshakeTime bounds how long a connection may take to show the token and to send a greeting,
+// and strangersEach how many of them wait at the same time, for each process of the run.
 const (
-	mostHandshakes = 64
-	handshakeTime  = 10 * time.Second
+	handshakeTime = 5 * time.Second
+	strangersEach = 4
 )
 
-// openEntrance listens on a host, or on all addresses of this machine if the host is empty.
-func openEntrance(host string) (*entrance, error) {
-	return openAt(net.JoinHostPort(host, "0"), rand.Text(), false)
-}
-
-// openAt listens at an address, for processes that know a token.
-func openAt(address, token string, tells bool) (*entrance, error) {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("listening for the other processes: %w", err)
+// openEntrance listens at addresses of this machine, for the processes of one run.
+func openEntrance(size int, hosts ...string) (*entrance, error) {
+	d := newEntrance(size, rand.Text())
+	for _, host := range hosts {
+		if err := d.listen(net.JoinHostPort(host, "0")); err != nil {
+			d.close()
+			return nil, err
+		}
 	}
-	d := &entrance{
-		listener: listener, token: token, tells: tells, arrivals: make(chan arrival), closed: make(chan struct{}),
-	}
-	d.handshakes.Go(d.accept)
 	return d, nil
 }
 
-// accept answers connections until the entrance is closed.
-func (d *entrance) accept() {
-	places := make(chan struct{}, mostHandshakes)
-	for {
-		conn, err := d.listener.Accept()
-		if err != nil {
-			return
-		}
-		places <- struct{}{}
-		d.handshakes.Go(func() { d.handshake(conn, places) })
+// openAt listens at an address, for processes that know a token that the user has given.
+func openAt(address, token string, size int) (*entrance, error) {
+	d := newEntrance(size, token)
+	d.tells = true
+	return d, d.listen(address)
+}
+
+func newEntrance(size int, token string) *entrance {
+	return &entrance{
+		token: token, most: strangersEach * size,
+		arrivals: make(chan arrival), wrong: make(chan net.Addr, 1), closed: make(chan struct{}),
 	}
 }
 
+// listen accepts connections at one more address.
+func (d *entrance) listen(address string) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listening for the other processes: %w", err)
+	}
+	d.listeners = append(d.listeners, listener)
+	d.handshakes.Go(func() { d.accept(listener) })
+	return nil
+}
+
+// accept answers connections until the entrance is closed.
+func (d *entrance) accept(listener net.Listener) {
+	for {
+		conn, err := listener.Accept()
+		switch {
+		case err == nil:
+			d.enroll(conn)
+			d.handshakes.Go(func() { d.handshake(conn) })
+		case errors.Is(err, net.ErrClosed):
+			return
+		default:
+			time.Sleep(beatInterval) // there are no more files to open
+		}
+	}
+}
+
+// enroll counts a connection as a stranger's, and closes the oldest one of too many.
+func (d *entrance) enroll(conn net.Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.strangers) >= d.most {
+		d.strangers[0].Close()
+		d.strangers = slices.Delete(d.strangers, 0, 1)
+	}
+	d.strangers = append(d.strangers, conn)
+}
+
+// strike counts a connection no longer as a stranger's.
+func (d *entrance) strike(conn net.Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.strangers = slices.DeleteFunc(d.strangers, func(c net.Conn) bool { return c == conn })
+}
+
 // handshake admits a connection that presents the token.
-func (d *entrance) handshake(conn net.Conn, places <-chan struct{}) {
+func (d *entrance) handshake(conn net.Conn) {
 	a, err := d.answer(conn)
-	<-places
+	d.strike(conn)
 	if err != nil {
 		conn.Close()
 		return
@@ -106,10 +154,19 @@ func (d *entrance) answer(conn net.Conn) (a arrival, err error) {
 	defer closeWhen(d.closed, conn)()
 	conn.SetDeadline(time.Now().Add(handshakeTime))
 	defer conn.SetDeadline(time.Time{})
+	other := new(versionError)
 	switch err := readOpening(conn, d.token, asking); {
 	case errors.Is(err, errToken) && d.tells:
 		refusal{Text: otherToken, Usage: true}.frame().writeTo(conn)
-		return arrival{link: &link{conn: conn}, refused: err}, nil
+		select {
+		case d.wrong <- conn.RemoteAddr():
+		default:
+		}
+		return a, err
+	case errors.As(err, &other):
+		text := (&versionError{mark, other.theirs}).Error() // as the other process sees it
+		refusal{Text: text, Usage: true}.frame().writeTo(conn)
+		return arrival{link: &link{conn: conn}, refused: other}, nil
 	case err != nil:
 		return a, err
 	}
@@ -140,28 +197,66 @@ func (d *entrance) next(ctx context.Context) (arrival, error) {
 
 func (d *entrance) close() {
 	close(d.closed)
-	d.listener.Close()
+	for _, listener := range d.listeners {
+		listener.Close()
+	}
 	d.handshakes.Wait()
 }
 
+// addresses lists where the entrance listens.
+func (d *entrance) addresses() (list []string) {
+	for _, listener := range d.listeners {
+		list = append(list, listener.Addr().String())
+	}
+	return list
+}
+
 // dial connects to a process, at the first of its addresses that answers as that process.
-func dial(ctx context.Context, to Member, purpose string, from Member) (l *link, err error) {
-	data, err := json.Marshal(greeting{Process: from})
+func dial(ctx context.Context, to Member, purpose string, from int) (l *link, err error) {
+	data, err := json.Marshal(greeting{Process: Member{Rank: from}})
 	if err != nil {
 		return nil, err
 	}
-	err = errors.New("it has no address")
-	for _, address := range to.Addresses {
-		var conn net.Conn
-		if conn, err = (&net.Dialer{Timeout: meetingTime / 3}).DialContext(ctx, "tcp", address); err != nil {
-			continue
+	err = knock(ctx, func() error {
+		err, dropped := errors.New("it has no address"), error(nil)
+		for _, address := range to.Addresses {
+			var conn net.Conn
+			if conn, err = (&net.Dialer{Timeout: meetingTime / 3}).DialContext(ctx, "tcp", address); err != nil {
+				continue
+			}
+			if l, err = introduce(ctx, conn, to.Token, frame{hello, purpose, data}); err == nil {
+				return nil
+			}
+			conn.Close()
+			if errors.Is(err, errDropped) {
+				dropped = err
+			}
 		}
-		if l, err = introduce(ctx, conn, to.Token, frame{hello, purpose, data}); err == nil {
-			return l, nil
-		}
-		conn.Close()
+		return cmp.Or(dropped, err)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to %s: %w", to, err)
 	}
-	return nil, fmt.Errorf("connecting to %s: %w", to, err)
+	return l, nil
+}
+
+// errDropped says that a connection ended before the other side has said anything: it is not psim,
+// or strangers take all its places at this moment.
+var errDropped = errors.New("psim does not answer there")
+
+// knock calls try until a connection is not dropped, for handshakeTime at most.
+func knock(ctx context.Context, try func() error) error {
+	for began := time.Now(); ; {
+		err := try()
+		if !errors.Is(err, errDropped) || time.Since(began) > handshakeTime {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(beatInterval / 4):
+		}
+	}
 }
 
 // introduce shows the token, checks that the other side knows it too, and sends a greeting.
@@ -169,14 +264,16 @@ func introduce(ctx context.Context, conn net.Conn, token string, greeting frame)
 	defer closeWhen(ctx.Done(), conn)()
 	conn.SetDeadline(time.Now().Add(2 * handshakeTime)) // the other side may have many to answer
 	defer conn.SetDeadline(time.Time{})
-	if _, err := conn.Write(opening(token, asking)); err != nil {
-		return nil, err
-	}
 	l = newLink(conn)
-	first, err := l.r.Peek(1)
+	var first []byte
+	if _, err = conn.Write(opening(token, asking)); err == nil {
+		first, err = l.r.Peek(1)
+	}
 	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, fmt.Errorf("nothing answers there within %v: %w", 2*handshakeTime, err)
 	case err != nil:
-		return nil, fmt.Errorf("psim does not answer there: %w", err)
+		return nil, fmt.Errorf("%w: %w", errDropped, err)
 	case first[0] == refuse:
 		f, err := readFrame(l.r, longestGreeting)
 		if err == nil {
@@ -184,7 +281,10 @@ func introduce(ctx context.Context, conn net.Conn, token string, greeting frame)
 		}
 		return nil, err
 	}
-	if err := readOpening(l.r, token, answering); err != nil {
+	switch err := readOpening(l.r, token, answering); {
+	case errors.As(err, new(*versionError)):
+		return nil, &RefusedError{err.Error()}
+	case err != nil:
 		return nil, fmt.Errorf("something else answers there: %w", err)
 	}
 	return l, l.send(greeting)

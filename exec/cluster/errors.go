@@ -17,6 +17,7 @@ type Member struct {
 	// Ranks are the ranks of the graph that it runs, once they are divided.
 	Ranks []int
 
+	Version   string   // of psim
 	Addresses []string // where it can be reached
 	Token     string   // what a connection to it must present
 }

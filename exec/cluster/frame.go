@@ -30,13 +30,15 @@ const (
 	refuse                   // data: a refusal, before the run begins
 )
 
-// Bounds of a frame, far above what a run sends.
+// Bounds of a frame, key and data together, far above what a run sends.
 const (
-	longestKey  = 1 << 12
-	longestData = 1 << 36
-	readAtOnce  = 16 << 20 // allocated before that much has arrived
+	longestKey   = 1 << 12
+	longestFrame = 1 << 36
+	readAtOnce   = 16 << 20 // allocated before that much has arrived
 
-	longestGreeting = 1 << 16 // of a frame before the run begins, the list of processes aside
+	longestGreeting = 1 << 12          // the first frame of a process
+	longestRefusal  = 1 << 16          // a frame of a process in the lobby
+	longestList     = mostPlaces << 12 // the list of processes
 )
 
 // head returns what precedes the data.
@@ -49,9 +51,9 @@ func (f frame) head() []byte {
 
 // writeTo sends the frame in one piece, to avoid small packets.
 func (f frame) writeTo(w io.Writer) error {
-	if len(f.key) > longestKey || len(f.data) > longestData {
-		return fmt.Errorf("a message of %d bytes with a key of %d: at most %d and %d can be sent",
-			len(f.data), len(f.key), int64(longestData), longestKey)
+	if len(f.key) > longestKey || len(f.key)+len(f.data) > longestFrame {
+		return fmt.Errorf("a message of %d bytes with a key of %d: at most %d can be sent, %d of them for the key",
+			len(f.data), len(f.key), int64(longestFrame), longestKey)
 	}
 	buffers := net.Buffers{f.head(), f.data}
 	_, err := buffers.WriteTo(w)
@@ -60,18 +62,20 @@ func (f frame) writeTo(w io.Writer) error {
 
 // readFrame reads the next frame, of at most a number of bytes. The error is io.EOF at the end
 // of the connection, and io.ErrUnexpectedEOF within a frame.
-func readFrame(r *bufio.Reader, mostData uint64) (f frame, err error) {
+func readFrame(r *bufio.Reader, most uint64) (f frame, err error) {
 	if f.kind, err = r.ReadByte(); err != nil {
 		return f, err
 	}
 	var lengths [2]uint64
-	for i, most := range []uint64{longestKey, mostData} {
+	left := most
+	for i := range lengths {
 		if lengths[i], err = binary.ReadUvarint(r); err != nil {
 			return f, truncated(err)
 		}
-		if lengths[i] > most {
-			return f, fmt.Errorf("a frame of %d bytes: at most %d are sent", lengths[i], most)
+		if lengths[i] > left || i == 0 && lengths[i] > longestKey {
+			return f, fmt.Errorf("a frame of %d bytes: at most %d are sent", lengths[i], left)
 		}
+		left -= lengths[i]
 	}
 	if f.kind < hello || f.kind > refuse {
 		return f, fmt.Errorf("a frame of kind %d, which there is not", f.kind)

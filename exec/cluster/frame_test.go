@@ -21,14 +21,14 @@ func TestFrames(t *testing.T) {
 	whole := b.Bytes()
 	r := bufio.NewReader(bytes.NewReader(whole))
 	for _, f := range list {
-		g, err := readFrame(r, longestData)
+		g, err := readFrame(r, longestFrame)
 		require.NoError(t, err)
 		require.True(t, f.kind == g.kind && f.key == g.key && bytes.Equal(f.data, g.data))
 	}
-	_, err := readFrame(r, longestData)
+	_, err := readFrame(r, longestFrame)
 	require.Equal(t, io.EOF, err)
 	for n := 1; n < len(list[0].head())+len(list[0].data); n++ {
-		_, err := readFrame(bufio.NewReader(bytes.NewReader(whole[:n])), longestData)
+		_, err := readFrame(bufio.NewReader(bytes.NewReader(whole[:n])), longestFrame)
 		require.Equal(t, io.ErrUnexpectedEOF, err)
 	}
 	require.ErrorContains(t, frame{key: strings.Repeat("k", longestKey+1)}.writeTo(io.Discard), "at most")
@@ -45,14 +45,14 @@ func FuzzFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, input []byte) {
 		r := bufio.NewReader(bytes.NewReader(input))
 		for {
-			got, err := readFrame(r, longestData)
+			got, err := readFrame(r, longestFrame)
 			if err != nil {
 				return
 			}
 			require.LessOrEqual(t, len(got.key)+len(got.data), len(input))
 			var again bytes.Buffer
 			require.NoError(t, got.writeTo(&again))
-			back, err := readFrame(bufio.NewReader(&again), longestData)
+			back, err := readFrame(bufio.NewReader(&again), longestFrame)
 			require.NoError(t, err)
 			require.Equal(t, got.key, back.key)
 			require.True(t, bytes.Equal(got.data, back.data))

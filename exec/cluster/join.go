@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,11 +25,11 @@ type Invitation struct {
 
 // Invite prepares a run of several processes.
 func Invite(size int) (*Invitation, error) {
-	d, err := openEntrance("127.0.0.1")
+	d, err := openEntrance(size, loopback)
 	if err != nil {
 		return nil, err
 	}
-	return &Invitation{Size: size, Address: d.listener.Addr().String(), Token: d.token, entrance: d}, nil
+	return &Invitation{Size: size, Address: d.addresses()[0], Token: d.token, entrance: d}, nil
 }
 
 // Join takes part in the run as one of the processes. It waits for all others.
@@ -137,7 +138,7 @@ func (d *entrance) connect(
 	}()
 	for _, to := range all[:rank] {
 		for _, p := range purposes {
-			if meshes[p].links[to.Rank], err = dial(ctx, to, p, all[rank]); err != nil {
+			if meshes[p].links[to.Rank], err = dial(ctx, to, p, rank); err != nil {
 				return meshes, err
 			}
 		}
@@ -148,9 +149,10 @@ func (d *entrance) connect(
 			return meshes, err
 		}
 		m, k := meshes[a.purpose], a.Process.Rank
-		if m == nil || k <= rank || k >= len(all) || m.links[k] != nil {
+		if a.refused != nil || m == nil || k <= rank || k >= len(all) || m.links[k] != nil {
 			a.conn.Close()
-			return meshes, fmt.Errorf("unexpected connection: process %d connects to %s", k, a.purpose)
+			err := fmt.Errorf("unexpected connection: process %d connects to %s", k, a.purpose)
+			return meshes, cmp.Or(a.refused, err)
 		}
 		m.links[k] = a.link
 	}

@@ -72,8 +72,9 @@ func take(ctx context.Context, w *cluster.World, what string, who int) error {
 		return err
 	}
 	p := w.Processes()[w.Rank]
-	all, err := w.Gather(ctx, "who", fmt.Appendf(nil, "process %d pid %d at %d, %d ranks, clock within 1s: %t", w.Rank,
-		p.PID, p.LocalRank, len(p.Ranks), clock.Residual < time.Second))
+	all, err := w.Gather(ctx, "who", fmt.Appendf(nil, "process %d pid %d at %d, %d ranks, clock within 1s: %t, at loopback: %t", w.Rank,
+		p.PID, p.LocalRank, len(p.Ranks), clock.Residual < time.Second,
+		len(p.Addresses) == 1 && strings.HasPrefix(p.Addresses[0], "127.0.0.1:")))
 	if err != nil {
 		return err
 	}
@@ -160,7 +161,7 @@ func runs(t *testing.T, n int, command ...string) {
 	}
 	stdout, stderr, code := started(t, ctx, fmt.Sprint("work ", size), command...)
 	require.Zero(t, code, stderr)
-	require.Regexp(t, `(?m)^process 0 pid \d+ at 0, 2 ranks, clock within 1s: true\nprocess 1 pid \d+ at 1, 1 ranks, clock within 1s: true\nprocess 2 pid`, stdout)
+	require.Regexp(t, `(?m)^process 0 pid \d+ at 0, 2 ranks, clock within 1s: true, at loopback: true\nprocess 1 pid \d+ at 1, 1 ranks, clock within 1s: true, at loopback: true\nprocess 2 pid`, stdout)
 	for _, c := range []struct {
 		what string
 		who  int

@@ -27,6 +27,7 @@ type lobby struct {
 	turned   []*link // of processes that were turned away
 	signals  chan signal
 	said     string // what was last reported
+	wrong    error  // a process, perhaps of this run, came with another token; nil if none did
 	watchers sync.WaitGroup
 }
 
@@ -80,8 +81,10 @@ func (b *lobby) gather(ctx context.Context) error {
 	b.all[0] = b.introduced(0)
 	for missing := b.missing(); len(missing) > 0; missing = b.missing() {
 		b.say("listening at %s for %s of %d, for %s at most",
-			b.entrance.listener.Addr(), processesList(missing), b.Size, b.patience)
+			b.entrance.addresses()[0], processesList(missing), b.Size, b.patience)
 		select {
+		case from := <-b.entrance.wrong:
+			b.hearWrong(from)
 		case a := <-b.entrance.arrivals:
 			if err := b.seat(a); err != nil {
 				return err
@@ -93,8 +96,7 @@ func (b *lobby) gather(ctx context.Context) error {
 			return s.err
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), errLate) && b.patience > 0 {
-				return fmt.Errorf("%s of %d did not come to %s within %s",
-					processesList(missing), b.Size, b.entrance.listener.Addr(), b.patience)
+				return b.late(missing)
 			}
 			return context.Cause(ctx)
 		}
@@ -107,6 +109,27 @@ func (b *lobby) gather(ctx context.Context) error {
 		if err == nil {
 			err = l.send(frame{kind: welcome, data: data})
 		}
+	}
+	return err
+}
+
+// hearWrong says that a process came with another token. It may be a stranger, so the others go on
+// waiting; one such message is enough.
+func (b *lobby) hearWrong(from net.Addr) {
+	if b.wrong == nil {
+		b.wrong = fmt.Errorf("a process at %s came with another token: %s", from, sameToken)
+		before := b.said
+		b.say("%v; listening on, for %s at most", b.wrong, b.patience)
+		b.said = before
+	}
+}
+
+// late says which processes did not come, and a likely reason.
+func (b *lobby) late(missing []string) error {
+	err := fmt.Errorf("%s of %d did not come to %s within %s",
+		processesList(missing), b.Size, b.entrance.addresses()[0], b.patience)
+	if b.wrong != nil {
+		return &RefusedError{fmt.Sprintf("%v; %v", err, b.wrong)}
 	}
 	return err
 }
@@ -141,7 +164,10 @@ func (b *lobby) seat(a arrival) error {
 	switch {
 	case a.refused != nil:
 		a.conn.Close() // it knows already
-		return &RefusedError{fmt.Sprintf("a process at %s came with another token: %s", a.conn.RemoteAddr(), sameToken)}
+		return &RefusedError{fmt.Sprintf("a process at %s is %v", a.conn.RemoteAddr(), a.refused)}
+	case a.Process.Version != b.options.Version:
+		b.turned = append(b.turned, a.link)
+		return otherVersion(who, a.Process.Version, b.options.Version)
 	case a.purpose != toJoin:
 		a.conn.Close()
 		return fmt.Errorf("unexpected connection: process %d connects to %s", k, a.purpose)
@@ -176,7 +202,7 @@ func checkLocalRanks(all []Member) error {
 func (b *lobby) watch(k int) {
 	l, process := b.links[k], b.all[k] // as they are now, before the list is completed
 	b.watchers.Go(func() {
-		f, err := readFrame(l.r, longestGreeting)
+		f, err := readFrame(l.r, longestRefusal)
 		switch {
 		case err == nil && f.kind == bye:
 		case err == nil && f.kind == refuse:
@@ -196,7 +222,7 @@ func (b *lobby) watch(k int) {
 // introduced describes this process.
 func (b *lobby) introduced(rank int) Member {
 	me := b.entrance.process(rank)
-	me.Addresses = []string{b.entrance.listener.Addr().String()}
+	me.Addresses, me.Version = b.entrance.addresses(), b.options.Version
 	if b.place != nil {
 		me.LocalRank = b.place.LocalRank
 	}
@@ -206,35 +232,14 @@ func (b *lobby) introduced(rank int) Member {
 // enter introduces this process to the first one, and receives the list of processes. It can be
 // reached where it reaches the first one from.
 func (b *lobby) enter(ctx context.Context) error {
-	conn, err := b.reach(ctx)
-	if err != nil {
+	if err := knock(ctx, func() error { return b.present(ctx) }); err != nil {
 		return err
 	}
-	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
-	if err == nil {
-		b.entrance, err = openEntrance(host)
-	}
-	if err != nil {
-		conn.Close()
-		return err
-	}
-	data, err := json.Marshal(greeting{b.introduced(b.rank), b.Size})
-	if err != nil {
-		return err
-	}
-	l, err := introduce(ctx, conn, b.Token, frame{hello, toJoin, data})
-	if err != nil {
-		conn.Close()
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return fmt.Errorf("the first process, at %s: %w", b.Address, err)
-	}
-	b.links[0] = l
+	l := b.links[0]
 	b.say("waiting for the other processes at %s, for %s at most", b.Address, b.patience)
 	stop := context.AfterFunc(ctx, func() { l.conn.SetReadDeadline(time.Unix(1, 0)) }) // it still tells the first why
 	defer stop()
-	f, err := readFrame(l.r, longestData)
+	f, err := readFrame(l.r, longestList)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		return fmt.Errorf("the first process, at %s, was lost: it ended without a message", b.Address)
@@ -246,8 +251,40 @@ func (b *lobby) enter(ctx context.Context) error {
 	if err := json.Unmarshal(f.data, &b.all); err != nil || len(b.all) != b.Size {
 		return fmt.Errorf("%d processes take part, not %d", len(b.all), b.Size)
 	}
+	if first := b.all[0]; first.Version != b.options.Version {
+		return otherVersion("this process", b.options.Version, first.Version)
+	}
 	b.watch(0)
 	return nil
+}
+
+// present introduces this process to the first one.
+func (b *lobby) present(ctx context.Context) error {
+	conn, err := b.reach(ctx)
+	if err != nil {
+		return err
+	}
+	if b.entrance == nil {
+		host, _, _ := net.SplitHostPort(conn.LocalAddr().String()) // the error would be one of listening, too
+		b.entrance, err = openEntrance(b.Size, host)
+	}
+	if err != nil {
+		conn.Close()
+		return err
+	}
+	data, err := json.Marshal(greeting{b.introduced(b.rank), b.Size})
+	if err != nil {
+		conn.Close()
+		return err
+	}
+	if b.links[0], err = introduce(ctx, conn, b.Token, frame{hello, toJoin, data}); err == nil {
+		return nil
+	}
+	conn.Close()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("the first process, at %s: %w", b.Address, err)
 }
 
 // reach connects to the first process. If the processes are started one by one, it waits until

@@ -89,7 +89,7 @@ const farewellTime = 2 * time.Second
 func (l *link) read(handle func(frame) bool) error {
 	defer l.conn.Close()
 	for {
-		f, err := readFrame(l.r, longestData)
+		f, err := readFrame(l.r, longestFrame)
 		if err != nil {
 			return err
 		}

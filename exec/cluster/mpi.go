@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"os"
+	"slices"
 
 	"psim/exec/cluster/mpi"
 )
@@ -23,14 +25,28 @@ func (l Launcher) joinMPI(ctx context.Context, o Options) (*World, error) {
 			"psim was built with another MPI than the one of %s, "+
 			"or srun needs --mpi (srun --mpi=list says which there are)", l.Name, l.Size, conn.Size, l.Name)
 	}
-	d, err := openEntrance("")
+	sites, err := exchange(ctx, conn, siteOf(conn.Rank, o.Version))
+	if err != nil {
+		return nil, err
+	}
+	if err := checkVersions(sites); err != nil {
+		return nil, err
+	}
+	d, err := openEntrance(conn.Size, hostsFor(conn.Rank, sites, sourceTo)...)
 	if err != nil {
 		return nil, err
 	}
 	defer d.close()
-	all, err := awaitMPI(ctx, func() ([]Member, error) { return d.exchange(conn) })
+	me := d.process(conn.Rank)
+	me.Addresses, me.Version = d.addresses(), o.Version
+	all, err := exchange(ctx, conn, me)
 	if err != nil {
 		return nil, err
+	}
+	for k, m := range all {
+		if m.Rank != k {
+			return nil, fmt.Errorf("process %d says that it is process %d", k, m.Rank)
+		}
 	}
 	w := newWorld(conn.Rank, all, o)
 	w.announced = conn.Announce
@@ -61,46 +77,101 @@ func awaitMPI[T any](ctx context.Context, what func() (T, error)) (result T, err
 	}
 }
 
-// exchange tells the others where this process can be reached, and learns where they can.
-// Processes of the same host are reached there.
-func (d *entrance) exchange(conn *mpi.Conn) (all []Member, err error) {
-	me := d.process(conn.Rank)
-	if me.Addresses, err = d.addresses(); err != nil {
-		return nil, err
-	}
-	mine, err := json.Marshal(me)
+// exchange tells the others something, and learns the same of them, by rank.
+func exchange[T any](ctx context.Context, conn *mpi.Conn, own T) (all []T, err error) {
+	mine, err := json.Marshal(own)
 	if err != nil {
 		return nil, err
 	}
-	told, err := conn.Exchange(mine)
+	told, err := awaitMPI(ctx, func() ([][]byte, error) { return conn.Exchange(mine) })
 	if err != nil {
 		return nil, err
 	}
-	all = make([]Member, len(told))
+	all = make([]T, len(told))
 	for k, data := range told {
-		if err := json.Unmarshal(data, &all[k]); err != nil || all[k].Rank != k {
+		if err := json.Unmarshal(data, &all[k]); err != nil {
 			return nil, fmt.Errorf("process %d says %q of itself: is it another version of psim?", k, data)
 		}
 	}
 	return all, nil
 }
 
-// addresses lists where this process can be reached: first the loopback address, at which only
-// processes of this machine answer with the right token.
-func (d *entrance) addresses() (list []string, err error) {
-	_, port, err := net.SplitHostPort(d.listener.Addr().String())
-	if err != nil {
-		return nil, err
+// loopback is the address at which only processes of this machine can connect.
+const loopback = "127.0.0.1"
+
+// A site says where a process runs, before it listens.
+type site struct {
+	Name      string
+	Version   string   // of psim
+	Loopback  string   // equal for processes that reach each other at the loopback address
+	Addresses []string // of its machine
+}
+
+// siteOf describes where this process runs.
+func siteOf(rank int, version string) site {
+	me := (&entrance{}).process(rank)
+	s := site{Name: me.String(), Version: version, Loopback: me.Host}
+	started, err := os.ReadFile("/proc/sys/kernel/random/boot_id") // only Linux has it
+	if space, err2 := os.Readlink("/proc/self/ns/net"); err == nil && err2 == nil {
+		s.Loopback = string(started) + space // containers of one machine may have the same name, or share a network
 	}
-	known, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil, fmt.Errorf("this machine's addresses: %w", err)
-	}
-	list = append(list, net.JoinHostPort("127.0.0.1", port))
+	known, _ := net.InterfaceAddrs() // without them, the loopback address is left
 	for _, a := range known {
 		if ip, ok := a.(*net.IPNet); ok && !ip.IP.IsLoopback() && !ip.IP.IsLinkLocalUnicast() {
-			list = append(list, net.JoinHostPort(ip.IP.String(), port))
+			s.Addresses = append(s.Addresses, ip.IP.String())
 		}
 	}
-	return list, nil
+	return s
+}
+
+// checkVersions refuses processes of another version than the first one's.
+func checkVersions(sites []site) error {
+	for _, s := range sites[1:] {
+		if s.Version != sites[0].Version {
+			return otherVersion(s.Name, s.Version, sites[0].Version)
+		}
+	}
+	return nil
+}
+
+// hostsFor lists the addresses at which a process listens: the loopback address for those of the same
+// machine, and for others the addresses from which this machine reaches theirs. source tells those.
+func hostsFor(rank int, sites []site, source func(to string) string) (hosts []string) {
+	own := sites[rank]
+	near, far := false, false
+	for k, s := range sites {
+		switch {
+		case k == rank:
+		case s.Loopback == own.Loopback:
+			near = true
+		default:
+			far = true
+			for _, to := range s.Addresses {
+				bridge := slices.Contains(own.Addresses, to) // of containers, as many machines have it
+				if from := source(to); !bridge && slices.Contains(own.Addresses, from) {
+					hosts = append(hosts, from)
+				}
+			}
+		}
+	}
+	if far && len(hosts) == 0 {
+		hosts = slices.Clone(own.Addresses) // routes say nothing
+	}
+	slices.Sort(hosts)
+	if near || !far {
+		hosts = append([]string{loopback}, hosts...)
+	}
+	return slices.Compact(hosts)
+}
+
+// sourceTo returns the address of this machine from which it reaches another one; "" if it does not.
+// Nothing is sent.
+func sourceTo(to string) string {
+	conn, err := net.Dial("udp", net.JoinHostPort(to, "9"))
+	if err != nil {
+		return ""
+	}
+	defer conn.Close()
+	host, _, _ := net.SplitHostPort(conn.LocalAddr().String())
+	return host
 }

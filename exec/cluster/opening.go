@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -27,9 +28,21 @@ const (
 
 // What is wrong with an opening.
 var (
-	errStranger = errors.New("it is not psim, or another version of it")
+	errStranger = errors.New("it is not psim")
 	errToken    = errors.New("it knows another token")
 )
+
+// A versionError says that a process knows the token, and opens connections otherwise than this one.
+type versionError struct{ theirs, own string } // marks
+
+// Error names both marks.
+func (e *versionError) Error() string {
+	return fmt.Sprintf("another version of psim: its connections begin with %q, and those of this psim with %q: %s",
+		e.theirs, e.own, sameVersion)
+}
+
+// sameVersion says what to do about different versions.
+const sameVersion = "start the same version everywhere"
 
 // opening returns the opening of one side.
 func opening(token, side string) []byte {
@@ -38,20 +51,23 @@ func opening(token, side string) []byte {
 	return proof.Sum([]byte(mark))
 }
 
-// readOpening reads the opening of the other side, and compares it in a time that does not
-// depend on where the two differ.
+// readOpening reads the opening of the other side. It compares the proofs first, in a time that does
+// not depend on where they differ; a proof says nothing of the mark, so other versions are known by name.
 func readOpening(r io.Reader, token, side string) error {
 	var got [openingSize]byte
 	if _, err := io.ReadFull(r, got[:]); err != nil {
 		return truncated(err)
 	}
-	switch {
-	case string(got[:len(mark)]) != mark:
-		return errStranger
-	case !hmac.Equal(got[:], opening(token, side)):
+	its := string(got[:len(mark)])
+	switch known := hmac.Equal(got[len(mark):], opening(token, side)[len(mark):]); {
+	case known && its != mark:
+		return &versionError{its, mark}
+	case known:
+		return nil
+	case its[:len(mark)-1] == mark[:len(mark)-1]: // other than the version
 		return errToken
 	}
-	return nil
+	return errStranger
 }
 
 // otherToken tells a process what to do about its token.
@@ -72,6 +88,12 @@ type RefusedError struct{ Text string }
 
 // Error says which process was started differently.
 func (e *RefusedError) Error() string { return e.Text }
+
+// otherVersion refuses a process of another version than the first one's.
+func otherVersion(who, its, first string) error {
+	return &RefusedError{fmt.Sprintf("%s is psim %s, and the first process psim %s: %s",
+		who, cmp.Or(its, "of an earlier version"), cmp.Or(first, "of an earlier version"), sameVersion)}
+}
 
 // refusalOf returns the refusal that tells others of an error.
 func refusalOf(err error) refusal {

@@ -165,7 +165,7 @@ func (p *Rendezvous) join(ctx context.Context, o Options) (*World, error) {
 	}
 	if p.Rank == 0 {
 		var err error
-		if i.entrance, err = openAt(p.Master, p.Token, true); err != nil {
+		if i.entrance, err = openAt(p.Master, p.Token, p.Size); err != nil {
 			return nil, p.explain(err)
 		}
 	}

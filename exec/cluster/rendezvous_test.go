@@ -140,7 +140,7 @@ func TestRendezvous(t *testing.T) {
 	strangers := make(chan struct{})
 	go func() {
 		defer close(strangers)
-		for _, text := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n" + strings.Repeat("x", 100), "psim1", "", "\x01\x00\xff\xff\xff\xff\x0f"} {
+		for _, text := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n" + strings.Repeat("x", 100), "psim1", "", "psim1" + strings.Repeat("\x01", 32), "\x01\x00\xff\xff\xff\xff\x0f"} {
 			conn, err := net.Dial("tcp", master)
 			for ; err != nil; conn, err = net.Dial("tcp", master) {
 				time.Sleep(time.Millisecond)
@@ -181,7 +181,7 @@ func TestRendezvousRefuses(t *testing.T) {
 		"size":       {func(p places) { p[2].Size = 4 }, []string{`process 2 \(pid \d+ on .*\) was told that 4 processes take part, and the first that 3 do`}, true},
 		"rank":       {func(p places) { p[2].Rank = 1 }, []string{`process 1 \(pid \d+ on .*\): its rank is taken; give each of the 3 processes a rank of its own`}, true},
 		"local rank": {func(p places) { p[1].LocalRank, p[2].LocalRank = 0, 0 }, []string{`processes 1 and 2 on .* both have LOCAL_RANK 0`}, true},
-		"token":      {func(p places) { p[2].Token = "guess" }, []string{`a process at 127.0.0.1:\d+ came with another token: give all the same`, "", `the token of this process differs from the first one's: give all the same`}, true},
+		"token":      {func(p places) { p[2].Token = "guess" }, []string{`process 2 of 3 did not come to 127.0.0.1:\d+ within 3s; a process at 127.0.0.1:\d+ came with another token: give all the same`, "", `the token of this process differs from the first one's: give all the same`}, true},
 		"no token":   {func(p places) { p[0].Token = "" }, []string{`came with another token`, `token`, `token|was lost|reached`}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -202,6 +202,22 @@ func TestRendezvousRefuses(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Processes of another version are refused by name, and all say so.
+func TestRendezvousVersions(t *testing.T) {
+	t.Parallel()
+	master := freeAddress(t)
+	errs := make([]error, 3)
+	each(3, func(k int) {
+		p := place(k, 3, master)
+		time.Sleep(time.Duration(k) * 100 * time.Millisecond)
+		_, errs[k] = cluster.Open(context.Background(), cluster.Options{Place: &p, Ranks: 8, Stall: 5 * time.Second, Version: fmt.Sprint("0.", k/2+1)})
+	})
+	for _, err := range errs {
+		require.ErrorAs(t, err, new(*cluster.RefusedError))
+		require.Regexp(t, `process 2 \(pid \d+ on .*\) is psim 0.2, and the first process psim 0.1: start the same version everywhere`, err.Error())
 	}
 }
 

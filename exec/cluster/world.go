@@ -30,6 +30,8 @@ type Options struct {
 	Place *Rendezvous
 	// Waiting, which may be nil, is called with what this process waits for before the run.
 	Waiting func(what string)
+	// Version is the version of psim, which must be the same in all processes.
+	Version string
 	// Usage, which may be nil, reports whether an error is about flags or settings.
 	Usage func(error) bool
 }

@@ -35,7 +35,7 @@ type Spread struct {
 	Ranks, Replicas int
 	Bucket          int64 // 0: one tensor at a time
 	Overlap         bool
-	Backward        string // training.Options's
+	Backward, Split string // training.Options's
 	Recompute       kernels.Recompute
 	AtHead          bool    // models.GPT2Placement, with the head on the table's rank
 	Sharded, Gloo   bool    // ZeRO 3, without reduce-scatter
@@ -52,10 +52,10 @@ type Spread struct {
 
 // String lists all fields; it names a subtest.
 func (m Spread) String() string {
-	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/backward %s/recompute %d/at head %v/sharded %v/gloo %v/"+
+	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/backward %s/split %s/recompute %d/at head %v/sharded %v/gloo %v/"+
 		"per tensor %v/simplified %v/shards %v/broadcast %v/synchronous %v/virtual %d/microbatches %d/pairs %d/loop %v",
-		m.Schedule, m.Ranks, m.Replicas, m.Bucket, m.Overlap, m.Backward, m.Recompute, m.AtHead, m.Sharded, m.Gloo,
-		m.PerTensor, m.Simplified, m.Shards, m.Broadcast, m.Synchronous, m.Virtual, m.Microbatches, m.Pairs, m.Loop)
+		m.Schedule, m.Ranks, m.Replicas, m.Bucket, m.Overlap, m.Backward, m.Split, m.Recompute, m.AtHead,
+		m.Sharded, m.Gloo, m.PerTensor, m.Simplified, m.Shards, m.Broadcast, m.Synchronous, m.Virtual, m.Microbatches, m.Pairs, m.Loop)
 }
 
 func (m Spread) shape(samples []int) graph.Shape {
@@ -81,7 +81,7 @@ func (m Spread) Workload(t testing.TB, n network.Network, samples []int) stages.
 	for _, n := range samples {
 		w.Samples = append(w.Samples, int64(n))
 	}
-	w.Training.Backward = m.Backward
+	w.Training.Backward, w.Training.Split = m.Backward, m.Split
 	if m.Recompute == kernels.RepeatLayer {
 		w.Training.Recompute = "full"
 	}

@@ -97,7 +97,7 @@ func flops(layers []network.Layer, pass string) (sum int64) {
 	}
 	for i, letter := range "FIW" {
 		if strings.ContainsRune(pass, letter) {
-			sum += n.FLOPs(network.Pass(i))
+			sum += int64(n.FLOPs(network.Pass(i)))
 		}
 	}
 	return sum

@@ -142,6 +142,7 @@ func (r *Trial) checkMemory(o Options, here ram.Room) error {
 		if here.Container > 0 {
 			of = "the container's " + units.FormatBytes(here.Container)
 		}
+		of = cmp.Or(here.Ulimit, of)
 		return fmt.Errorf("%s: the tensors of all devices need %s at least, and %s of %s are free; %s", r.Config.Name(),
 			units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(here.Free), of, advice())
 	}

@@ -11,6 +11,7 @@ import (
 	"psim/internal/units"
 	"psim/reports"
 	"psim/reports/picture"
+	"psim/reports/titles"
 	"psim/results"
 	"psim/results/compare"
 	"psim/results/tracecsv"
@@ -107,13 +108,17 @@ func (r *Trial) files(traced bool) []files.File {
 // draw draws all runs, predicted and measured, on one time axis.
 func (s *Session) draw(w io.Writer) error {
 	var panels []picture.Panel
+	var list []results.Result
 	for _, r := range s.Runs {
+		a, b := r.Sides()
+		list = append(list, a.Result, b.Result)
 		predicted := r.Experiment.Graph.Name + ", predicted " + units.FormatDuration(r.Predicted.End())
 		panels = append(panels,
 			picture.Panel{Trace: r.Predicted, Label: predicted},
 			picture.Panel{Trace: r.Measured, Label: r.measuredLabel()})
 	}
-	return picture.Timeline(w, picture.PNG, s.Main().Config.Name()+": predicted and measured", panels...)
+	title := titles.Common(list...) + "\nmeasured: the step of median time"
+	return picture.Timeline(w, picture.PNG, title, panels...)
 }
 
 // measuredLabel names the step of a measured run that is drawn.

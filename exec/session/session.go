@@ -164,7 +164,7 @@ func (s *Session) runOnce(ctx context.Context, c *configs.Config) (*Trial, error
 		return nil, err
 	}
 	o := s.Measure
-	o.Data.Samples = int(c.Data.Samples)
+	o.Data.Samples = int(r.Experiment.DataSet)
 	if s.Starts > 1 {
 		o.Train.Run.StartSeed = 1
 	}
@@ -250,7 +250,7 @@ func Notes(list []*configs.Config, o Options) []string {
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if source := cmp.Or(o.Measure.Data.Source, "synthetic"); source == "synthetic" {
 		made := "the same batch in every step"
-		if n := c.Data.Samples; n > 0 {
+		if n := experiment.DataSet; n > 0 {
 			made = units.FormatCount(n) + " of them"
 		}
 		say("assumes  made-up samples, %s", made)

@@ -19,7 +19,7 @@ func (s *Session) restart(ctx context.Context, c *configs.Config, r *Trial) erro
 		return err
 	}
 	o := s.Measure
-	o.Data.Samples, o.Repeats = int(c.Data.Samples), 0
+	o.Data.Samples, o.Repeats = int(again.Experiment.DataSet), 0
 	r.countStart(1, s.Starts, nil, nil)
 	for n := 2; n <= s.Starts; n++ {
 		o.Train.Run.StartSeed = uint64(n)

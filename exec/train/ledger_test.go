@@ -80,7 +80,26 @@ func ledgerModes() []exectest.Spread {
 	for _, name := range []string{"zb-h1", "zb-h2", "zbv", "v-half", "v-min", "dualpipev", "dualpipe", "chimera"} {
 		modes = append(modes, exectest.Spread{Schedule: name, Ranks: 2, Replicas: 1})
 	}
-	return append(modes, loopModes()...)
+	return append(append(modes, loopModes()...), splitModes()...)
+}
+
+// splitModes returns ways to spread a step whose first stage is not split: with neighbours on other
+// ranks and on the same one, with two copies, and with gradients that leave early.
+func splitModes() (modes []exectest.Spread) {
+	for _, m := range []exectest.Spread{
+		{Schedule: "zb-h1", Ranks: 1}, {Schedule: "zb-h1", Ranks: 2}, {Schedule: "zb-h2", Ranks: 3},
+		{Schedule: "zb-h1", Ranks: 2, Replicas: 2, Bucket: 3000, Overlap: true},
+		{Schedule: "zb-h1", Ranks: 2, Loop: true}, {Schedule: "zbv", Ranks: 2, Backward: training.BackwardPerLayer},
+		{Schedule: "zbv", Ranks: 1}, {Schedule: "zbv", Ranks: 2}, {Schedule: "v-half", Ranks: 2},
+		{Schedule: "v-min", Ranks: 2}, {Schedule: "v-half", Ranks: 1}, {Schedule: "v-min", Ranks: 1},
+		{Schedule: "dualpipe", Ranks: 2, Microbatches: 4}, {Schedule: "dualpipev", Ranks: 2, Microbatches: 4},
+		{Schedule: "interleaved-zero-bubble", Ranks: 1, Virtual: 2},
+		{Schedule: "interleaved-zero-bubble", Ranks: 2, Virtual: 2},
+	} {
+		m.Split, m.Replicas = training.SplitStage, max(1, m.Replicas)
+		modes = append(modes, m)
+	}
+	return modes
 }
 
 // loopModes returns ways to spread a step in which zeroing and the loss are tasks.

@@ -82,6 +82,7 @@ func TestModesTrainAsUnsplit(t *testing.T) {
 		}
 		modes = append(modes, m)
 	}
+	modes = append(modes, splitModes()...)
 	modes = append(modes, exectest.Spread{Schedule: "gpipe", Ranks: 3, Replicas: 1, Recompute: kernels.RepeatStage, Loop: true},
 		exectest.Spread{Schedule: "dualpipev", Ranks: 2, Replicas: 1, Microbatches: 6, Pairs: wiring.Overlap, Loop: true})
 	for kind, n := range map[string]network.Network{

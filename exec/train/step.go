@@ -157,9 +157,17 @@ func (s *step) work(ctx context.Context, i int32, t graph.Task) error {
 	switch t.Kind {
 	case graph.Forward:
 		return s.forward(t)
-	case graph.Backward, graph.InputGradient:
+	case graph.Backward:
+		return s.backward(t)
+	case graph.InputGradient:
+		if s.job.Unsplit(int(t.Stage)) {
+			return nil // W does everything
+		}
 		return s.backward(t)
 	case graph.WeightGradient:
+		if s.job.Unsplit(int(t.Stage)) {
+			return s.backward(t)
+		}
 		return s.weightGradient(t)
 	case graph.Loss:
 		return s.lossOf(t)

@@ -82,6 +82,7 @@ func DrawAny(t *rapid.T) wiring.Pipeline {
 		}
 		p.DelayWeights = some.Draw(t, "delayed weights")
 	}
+	p.Unsplit = !p.DelayWeights && some.Draw(t, "first stage unsplit")
 	seldom := rapid.IntRange(0, 4)
 	p.Synchronous, p.WholeLast = seldom.Draw(t, "synchronous") == 0, seldom.Draw(t, "whole last") == 0
 	p.SerialBackward = p.SerialBackward || seldom.Draw(t, "serial backward") == 0

@@ -76,7 +76,7 @@ func (l layout) leftIn(root fs.FS, folder string) Room {
 			used = max(0, used-cache)
 		}
 	}
-	return Room{max(0, limit-used), limit}
+	return Room{Free: max(0, limit-used), Container: limit}
 }
 
 // number reads a file with a number in it.

@@ -7,15 +7,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a container leaves goes before what the system has, in both layouts of
-// control groups, with cache that can be freed counted as free.
+// What a container or a limit of the process leaves goes before what the system has, in both
+// layouts of control groups, with cache that can be freed counted as free.
 func TestContainer(t *testing.T) {
 	const system = 16 << 30
+	pages := int64(os.Getpagesize())
 	for folder, want := range map[string]Room{
-		"v1":        {3e9, 4e9},   // by the group around the own one
-		"v2":        {1.4e9, 2e9}, // by the own group
-		"container": {6e8, 1e9},   // by the mounted root, since the path is the host's
+		"v1":        {Free: 3e9, Container: 4e9},   // by the group around the own one
+		"v2":        {Free: 1.4e9, Container: 2e9}, // by the own group
+		"container": {Free: 6e8, Container: 1e9},   // by the mounted root, since the path is the host's
 		"none":      {Free: system},
+		"ulimit-v":  {Free: 4096e6 - pages*300000 - spared, Ulimit: "ulimit -v 4000000"}, // of what is mapped
+		"ulimit-d":  {Free: 1024e6 - pages*10000 - spared, Ulimit: "ulimit -d 1000000"},  // of data
 	} {
 		require.Equal(t, want, roomIn(os.DirFS("testdata/"+folder)), folder)
 	}

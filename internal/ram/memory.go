@@ -34,13 +34,17 @@ func check(tasks, bytes float64) error {
 	if need <= alwaysFits {
 		return nil
 	}
-	have := float64(Free())
-	if need <= have {
+	have := Here()
+	if need <= float64(have.Free) {
 		return nil
 	}
+	where := "here"
+	if have.Ulimit != "" {
+		where = "under " + have.Ulimit
+	}
 	return fmt.Errorf("the graph would have about %.2g tasks and need about %s of memory, "+
-		"but only %s are free here; make it smaller",
-		tasks, units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(int64(have)))
+		"but only %s are free %s; make it smaller",
+		tasks, units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(have.Free), where)
 }
 
 // A Room is the memory in bytes that this process may use.
@@ -48,6 +52,8 @@ type Room struct {
 	Free int64
 	// Container is the limit of the container if that determines Free, and otherwise 0.
 	Container int64
+	// Ulimit is the shell's command for the limit of this process that determines Free, or "".
+	Ulimit string
 }
 
 // less returns the room with fewer bytes.
@@ -58,15 +64,17 @@ func (r Room) less(other Room) Room {
 	return r
 }
 
-// Free returns the number of bytes that can be used: those that are free in the system, or in
-// the container if it has fewer.
+// Free returns the number of bytes that can be used: those that are free in the system, or the
+// fewer that the container or a limit of the process leaves.
 func Free() int64 { return Here().Free }
 
-// Here returns the memory that can be used, and whether a container limits it.
+// Here returns the memory that can be used, and what limits it.
 func Here() Room { return roomIn(os.DirFS("/")) }
 
 // roomIn returns the same as Here, from the files of a system under root.
-func roomIn(root fs.FS) Room { return Room{Free: system(root)}.less(container(root)) }
+func roomIn(root fs.FS) Room {
+	return Room{Free: system(root)}.less(container(root)).less(limited(root))
+}
 
 // system returns the number of bytes that are free in the system. If the system does not say,
 // it assumes a small machine.

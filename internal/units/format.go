@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// FormatDuration prints d for people with three significant digits, and from
-// a minute on with two units: "12 ns", "437 µs", "33.0 ms", "2.80 s",
-// "1 min 23.4 s", "2 h 5 min", "0 s".
+// FormatDuration prints d for people with three significant digits, and from a minute up to two days
+// with two units: "12 ns", "437 µs", "33.0 ms", "2.80 s", "1 min 23.4 s", "2 h 5 min", "319 days",
+// "2.50 years", "0 s".
 func FormatDuration(d time.Duration) string {
 	n, sign := magnitude(int64(d))
 	tenths := rounded(n, uint64(100*time.Millisecond))
@@ -25,13 +25,34 @@ func FormatDuration(d time.Duration) string {
 		return sign + strconv.FormatUint(tenths/600, 10) + " min " + seconds + " s"
 	}
 	minutes := rounded(n, uint64(time.Minute))
+	if minutes >= 2*24*60 {
+		return sign + days(float64(n)/8.64e13)
+	}
 	return sign + strconv.FormatUint(minutes/60, 10) + " h " + strconv.FormatUint(minutes%60, 10) + " min"
+}
+
+// days prints a number of days, and from two years on years.
+func days(n float64) string {
+	const year = 365.25
+	if n < 2*year {
+		return three(n, []string{"days"})
+	}
+	if n/year < 1000 {
+		return three(n/year, []string{"years"})
+	}
+	return FormatCount(int64(math.Round(n/year))) + " years"
 }
 
 // FormatSeconds prints seconds as FormatDuration does, to the nanosecond.
 func FormatSeconds(seconds float64) string {
-	if math.IsNaN(seconds) || math.Abs(seconds) > 9e9 { // beyond what a Duration can hold
+	const most = 9e9 // seconds that a Duration can hold
+	switch size := math.Abs(seconds); {
+	case math.IsNaN(seconds) || size > 1e18:
 		return strconv.FormatFloat(seconds, 'g', 3, 64) + " s"
+	case size > most && seconds < 0:
+		return "-" + days(size/86400)
+	case size > most:
+		return days(size / 86400)
 	}
 	return FormatDuration(time.Duration(math.Round(seconds * 1e9)))
 }

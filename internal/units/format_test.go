@@ -16,8 +16,9 @@ func TestFormatDuration(t *testing.T) {
 		999499: "999 µs", 999500: "1.00 ms", 33e6: "33.0 ms", 9994999: "9.99 ms", 9996000: "10.0 ms",
 		999600e3: "1.00 s", 2800e6: "2.80 s", 59949999999: "59.9 s", 59950e6: "1 min 0.0 s",
 		83400e6: "1 min 23.4 s", 3599949e6: "59 min 59.9 s", 3599950e6: "1 h 0 min",
-		7500e9: "2 h 5 min", 359990e9: "100 h 0 min", -33e6: "-33.0 ms", -12: "-12 ns",
-		math.MaxInt64: "2562047 h 47 min", math.MinInt64: "-2562047 h 47 min",
+		7500e9: "2 h 5 min", 359990e9: "4.17 days", -33e6: "-33.0 ms", -12: "-12 ns",
+		172769e9: "47 h 59 min", 172770e9: "2.00 days", 27571080e9: "319 days", 63115200e9 - 1e9: "730 days",
+		63115200e9: "2.00 years", math.MaxInt64: "292 years", math.MinInt64: "-292 years",
 	} {
 		assert.Equal(t, want, FormatDuration(d))
 	}

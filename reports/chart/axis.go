@@ -3,7 +3,9 @@ package chart
 import (
 	"math"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"gonum.org/v1/plot"
 )
@@ -91,9 +93,26 @@ func (u unit) ticks(step, max float64) []plot.Tick {
 	var ticks []plot.Tick
 	for i := 0; step > 0 && float64(i)*step <= max*(1+1e-9); i++ {
 		value := float64(i) * step
-		ticks = append(ticks, plot.Tick{Value: value, Label: strconv.FormatFloat(value/u.size, verb, digits, 64)})
+		label := strconv.FormatFloat(value/u.size, verb, digits, 64)
+		ticks = append(ticks, plot.Tick{Value: value, Label: thousands(label)})
 	}
 	return ticks
+}
+
+// thousands puts commas between groups of three digits before the point: 12,345.6. A number with an
+// exponent stays as it is.
+func thousands(number string) string {
+	if strings.Contains(number, "e") {
+		return number
+	}
+	whole, rest, _ := strings.Cut(number, ".")
+	for i := len(whole) - 3; i > 0 && unicode.IsDigit(rune(whole[i-1])); i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if rest != "" {
+		whole += "." + rest
+	}
+	return whole
 }
 
 // Logarithmic makes an axis between two numbers above zero. It has ticks at 1, 2 and 5 of
@@ -107,7 +126,7 @@ func Logarithmic(a *plot.Axis, label string, low, high float64) {
 	for power := math.Floor(math.Log10(low)); power <= math.Log10(high); power++ {
 		for _, digit := range digits {
 			if v := digit * math.Pow(10, power); v >= low && v <= high {
-				ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'g', 6, 64)})
+				ticks = append(ticks, plot.Tick{Value: v, Label: thousands(strconv.FormatFloat(v, 'g', 6, 64))})
 			}
 		}
 	}

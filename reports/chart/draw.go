@@ -96,11 +96,17 @@ func Look(i int, radius vg.Length) draw.GlyphStyle {
 
 // Lines returns the style of the i-th of several lines and of the marks on it. Lines differ
 // in colour, dashes and the shape of their marks.
-func Lines(i int) (draw.LineStyle, draw.GlyphStyle) {
-	line, look := Stroke(Color(i), 1.2), Look(i, 3.2)
-	line.Dashes = [][]vg.Length{nil, {5, 2}, {1.5, 1.5}, {6, 2, 1.5, 2}}[i%4]
+func Lines(i int) (draw.LineStyle, draw.GlyphStyle) { return LineOf(i, i) }
+
+// LineStyles is the number of different dashes and marks of lines.
+const LineStyles = 4
+
+// LineOf returns the style of a line of a colour, with its dashes and marks chosen separately.
+func LineOf(color, dashes int) (draw.LineStyle, draw.GlyphStyle) {
+	line, look, i := Stroke(Color(color), 1.2), Look(color, 3.2), dashes%LineStyles
+	line.Dashes = [][]vg.Length{nil, {5, 2}, {1.5, 1.5}, {6, 2, 1.5, 2}}[i]
 	shapes := []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.CircleGlyph{}}
-	look.Shape = Mark{Shape: shapes[i%4], Hollow: i%4 == 3}
+	look.Shape = Mark{Shape: shapes[i], Hollow: i == 3}
 	return line, look
 }
 

@@ -81,9 +81,9 @@ func TestAxes(t *testing.T) {
 	require.Equal(t, "time", a.Label.Text)
 	require.Len(t, labels(a), 8)
 	Logarithmic(&a, "predicted", 45, 2100)
-	require.Equal(t, []string{"50", "100", "200", "500", "1000", "2000"}, labels(a))
+	require.Equal(t, []string{"50", "100", "200", "500", "1,000", "2,000"}, labels(a))
 	Logarithmic(&a, "predicted", 0.9, 20000)
-	require.Equal(t, []string{"1", "10", "100", "1000", "10000"}, labels(a))
+	require.Equal(t, []string{"1", "10", "100", "1,000", "10,000"}, labels(a))
 }
 
 func TestLegendWraps(t *testing.T) {
@@ -161,15 +161,39 @@ func TestHatchStaysInside(t *testing.T) {
 	})
 }
 
-// A title that is too long is set smaller, and then cut.
+// A title that is too long for a line takes two, of similar width; if that is not enough it is set
+// smaller, and then cut. What follows a line break is below it in smaller letters.
 func TestTitleFits(t *testing.T) {
-	for text, size := range map[string]vg.Length{"short": 11, string(bytes.Repeat([]byte("long "), 19)): 9.5, string(bytes.Repeat([]byte("long "), 99)): 7.5} {
-		f := New(text, 10)
-		f.fitTitle()
-		require.Equal(t, size, f.Title.TextStyle.Font.Size)
-		require.LessOrEqual(t, f.Title.TextStyle.Width(f.Title.Text), width-2*margin)
-		require.Equal(t, size == 7.5, f.Title.Text != text)
+	for text, want := range map[string][]string{
+		"":             nil,
+		"short":        {"short"},
+		"short\nbelow": {"short", "below"},
+		"Llama 3.1 405B, interleaved 1F1B, 16 ranks × 8 stages × 256 microbatches, predicted on 8,192 H100": {
+			"Llama 3.1 405B, interleaved 1F1B,", "16 ranks × 8 stages × 256 microbatches, predicted on 8,192 H100"},
+	} {
+		var lines []string
+		for _, l := range New(text, 10).head() {
+			lines = append(lines, l.text)
+		}
+		require.Equal(t, want, lines)
 	}
+	for _, l := range New(strings.Repeat("long ", 99), 10).head() {
+		require.Equal(t, vg.Length(8), l.style.Font.Size)
+		require.LessOrEqual(t, l.style.Width(l.text), width-2*margin)
+		require.True(t, strings.HasSuffix(l.text, "…"))
+	}
+}
+
+// Thousands are separated before the point, and in no exponent.
+func TestThousands(t *testing.T) {
+	for number, want := range map[string]string{
+		"0": "0", "999": "999", "1000": "1,000", "12345": "12,345", "-1234567.5": "-1,234,567.5", "-123": "-123", "1e+20": "1e+20", "0.12345": "0.12345",
+	} {
+		require.Equal(t, want, thousands(number))
+	}
+	var a plot.Axis
+	Numbers(&a, Scale{Label: "tokens per second", High: 25000, Intervals: 3})
+	require.Equal(t, []string{"0", "10,000", "20,000"}, labels(a))
 }
 
 // The data begin and end on whole pixels, whatever stands beside them.

@@ -11,6 +11,7 @@ import (
 	"image/color"
 	"io"
 	"math"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -29,16 +30,17 @@ const (
 // faint grid, and the legend is below.
 type Figure struct {
 	*plot.Plot
-	height vg.Length // of the data
-	grid   *plotter.Grid
-	legend []entry
+	height          vg.Length // of the data
+	title, subtitle string
+	grid            *plotter.Grid
+	legend          []entry
 }
 
-// New makes an empty figure in which the data has a height.
+// New makes an empty figure in which the data has a height. What follows the first line of the title
+// is written below it in smaller letters.
 func New(title string, height vg.Length) *Figure {
 	f := &Figure{Plot: plot.New(), height: height}
-	f.Title.Text, f.Title.TextStyle, f.Title.Padding = visible(title), Bold(11), 7
-	f.Title.TextStyle.XAlign, f.Title.TextStyle.YAlign = draw.XCenter, draw.YTop
+	f.title, f.subtitle, _ = strings.Cut(title, "\n")
 	for _, a := range []*plot.Axis{&f.X, &f.Y} {
 		label, tick := Text(10), Text(9)
 		label.XAlign, label.YAlign = a.Label.TextStyle.XAlign, a.Label.TextStyle.YAlign
@@ -84,10 +86,10 @@ func ceil(x vg.Length) vg.Length { return Pixel * vg.Length(math.Ceil(float64(x/
 
 // Write draws the figure into a file of a format.
 func (f *Figure) Write(w io.Writer, format string) error {
-	lines := wrap(f.legend, f.DataWidth())
-	f.fitTitle()
+	lines, head := wrap(f.legend, f.DataWidth()), f.head()
 	all, data := f.layout(vg.Length(len(lines)) * legendLine)
-	c, err := newCanvas(format, width, vg.Length(math.Ceil(float64(all.Max.Y+margin))))
+	top := all.Max.Y + headHeight(head)
+	c, err := newCanvas(format, width, vg.Length(math.Ceil(float64(top+margin))))
 	if err != nil {
 		return err
 	}
@@ -95,17 +97,7 @@ func (f *Figure) Write(w io.Writer, format string) error {
 	Fill(page, color.White, Rect(0, 0, page.Max.X, page.Max.Y))
 	f.BackgroundColor = nil
 	f.Draw(draw.Canvas{Canvas: c, Rectangle: all})
+	drawHead(page, head, vg.Point{X: width / 2, Y: top})
 	drawLegend(page, lines, (data.Min.X+data.Max.X)/2)
 	return encode(w, c)
-}
-
-// fitTitle sets a title that is too long in smaller type, and cuts its end off if it is
-// still too long.
-func (f *Figure) fitTitle() {
-	const least = 7.5
-	s := &f.Title.TextStyle
-	for s.Font.Size > least && s.Width(f.Title.Text) > width-2*margin {
-		s.Font.Size -= 0.5
-	}
-	f.Title.Text = Shorten(f.Title.Text, *s, width-2*margin)
 }

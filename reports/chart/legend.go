@@ -18,7 +18,8 @@ type entry struct {
 const (
 	legendLine  = vg.Length(14)
 	sampleWidth = vg.Length(13)
-	sampleSpace = vg.Length(17)
+	lineWidth   = vg.Length(26) // of a line with its marks
+	sampleGap   = vg.Length(4)  // after each sample
 	entrySpace  = vg.Length(14) // after each entry
 )
 
@@ -42,14 +43,19 @@ func (f *Figure) Remark(texts []string) {
 	}
 }
 
-// width adds up the sample, the text and the space after it.
-func (e entry) width() vg.Length {
-	w := Text(LegendSize).Width(e.text) + entrySpace
-	if e.sample != nil {
-		w += sampleSpace
+// room returns the width of the sample and of the gap after it.
+func (e entry) room() vg.Length {
+	switch e.sample.(type) {
+	case nil:
+		return 0
+	case MarkedLine:
+		return lineWidth + sampleGap
 	}
-	return w
+	return sampleWidth + sampleGap
 }
+
+// width adds up the sample, the text and the space after it.
+func (e entry) width() vg.Length { return e.room() + Text(LegendSize).Width(e.text) + entrySpace }
 
 // wrap breaks a legend into lines that are at most a width wide.
 func wrap(entries []entry, width vg.Length) [][]entry {
@@ -77,9 +83,9 @@ func drawLegend(c draw.Canvas, lines [][]entry, x vg.Length) {
 		for _, e := range entries {
 			text := at
 			if e.sample != nil {
-				box := Rect(at.X, at.Y-4, at.X+sampleWidth, at.Y+4)
+				box := Rect(at.X, at.Y-4, at.X+e.room()-sampleGap, at.Y+4)
 				e.sample.Thumbnail(&draw.Canvas{Canvas: c.Canvas, Rectangle: box})
-				text.X += sampleSpace
+				text.X += e.room()
 			}
 			c.FillText(Text(LegendSize), text, e.text)
 			at.X += e.width()
@@ -93,4 +99,17 @@ type Swatch struct{ color.Color }
 // Thumbnail draws the sample for a legend.
 func (s Swatch) Thumbnail(c *draw.Canvas) {
 	Fill(*c, s.Color, Rect(Snap(c.Min.X), Snap(c.Min.Y), Snap(c.Max.X-1), Snap(c.Max.Y)))
+}
+
+// A MarkedLine is a sample of a line with marks on it.
+type MarkedLine struct {
+	Line  draw.LineStyle
+	Marks draw.GlyphStyle
+}
+
+// Thumbnail draws the sample for a legend.
+func (m MarkedLine) Thumbnail(c *draw.Canvas) {
+	y := (c.Min.Y + c.Max.Y) / 2
+	c.StrokeLine2(m.Line, c.Min.X, y, c.Max.X, y)
+	c.DrawGlyph(m.Marks, vg.Point{X: (c.Min.X + c.Max.X) / 2, Y: y})
 }

@@ -62,31 +62,31 @@ func ExampleFigureKinds() {
 func ExampleFigureKind_Draw_time() {
 	words("time", "", picture.View{}, "model=2", "pipeline=2")
 	// Output:
-	// step time  ·  predicted | model=2 | pipeline=2 | time of a step (s) | 27.0 s | 37.0 s
+	// model=2 | pipeline=2 | time of a step (s) | 27.0 s | 37.0 s | Step time: VGG16 without pooling, predicted on 2 CPU cores
 }
 
 func ExampleFigureKind_Draw_throughput() {
 	words("throughput", "", picture.View{}, "ddp=1", "ddp=2", "ddp=4")
 	// Output:
-	// throughput  ·  vgg16-cpu-ddp  ·  predicted | ddp=1 | ddp=2 | ddp=4 | samples per second | ideal: in proportion to the devices
+	// ddp=1 | ddp=2 | ddp=4 | samples per second | Throughput: VGG16, predicted | ideal: in proportion to the devices
 }
 
 func ExampleFigureKind_Draw_splitTime() {
 	words("split-time", "", picture.View{}, "ddp=1", "ddp=2", "ddp=4")
 	// Output:
-	// what a step is made of  ·  vgg16-cpu-ddp  ·  predicted | ddp=1 | ddp=2 | ddp=4 | time of a step, averaged over the ranks (s) | 25.2 s | 26.5 s | 27.1 s | computation | exposed communication | optimizer
+	// ddp=1 | ddp=2 | ddp=4 | time of a step, averaged over the ranks (s) | 25.2 s | 26.5 s | 27.1 s | What a step is made of: VGG16, predicted | computation | exposed communication | optimizer
 }
 
 func ExampleFigureKind_Draw_efficiency() {
 	words("efficiency", "", picture.View{}, "fsdp=2", "fsdp=4")
 	// Output:
-	// efficiency  ·  vgg16-cpu-fsdp  ·  predicted | fsdp=2 | fsdp=4 | throughput per device (%) | ideal: as much as on the fewest devices
+	// fsdp=2 | fsdp=4 | throughput per device (%) | Efficiency: VGG16, FSDP, predicted | ideal: as much as on the fewest devices
 }
 
 func ExampleFigureKind_Draw_metric() {
 	words("metric", "bubble.makespan", picture.View{}, "pipeline=2", "pipeline=3")
 	// Output:
-	// bubble.makespan  ·  vgg16-cpu-pipeline  ·  predicted | pipeline=2 | pipeline=3 | bubble.makespan
+	// pipeline=2 | pipeline=3 | bubble (% of makespan) | Bubble: VGG16 without pooling, GPipe, predicted
 }
 
 // A prediction trains nothing; what psim exec has saved has losses.
@@ -99,29 +99,29 @@ func ExampleFigureKind_Draw_loss() {
 func ExampleFigureKind_Draw_memory() {
 	words("memory", "", picture.View{}, "ddp=4", "fsdp=4")
 	// Output:
-	// memory of the fullest rank  ·  predicted | ddp=4 | fsdp=4 | memory at the peak (GB) | parameters | gradients | activations
+	// ddp=4 | fsdp=4 | memory at the peak (GB) | Memory of the fullest rank: VGG16, 4 replicas, predicted on 4 CPU cores | parameters | gradients | activations
 }
 
 func ExampleFigureKind_Draw_timeline() {
 	words("timeline", "", picture.View{Ranks: []int{0, 1}, To: 5 * time.Second}, "pipeline=3")
 	// Output:
-	// vgg16-cpu-pipeline  ·  gpipe  ·  P = 3, M = 2  ·  step 31.8 s  ·  bubble 59.3 % | time (s) | rank 0 | rank 1 | 991 ms | 991 ms | 2.31 s | forward | activations sent | not computing | 1 other rank is not shown
+	// time (s) | rank 0 | rank 1 | 991 ms | 991 ms | 2.31 s | VGG16 without pooling, GPipe, 3 stages × 2 microbatches, predicted on 3 CPU cores | step 31.8 s  ·  bubble 59.3 % | forward | activations sent | not computing | 1 other rank is not shown
 }
 
 func ExampleFigureKind_Draw_compare() {
 	words("compare", "", picture.View{}, "model=2", "pipeline=2")
 	// Output:
-	// gpipe (B) against model-parallel (A): step +36.9 %, bubble −2.5 points | time (s) | rank 0 | rank 1 | rank 0 | rank 1 | A:  vgg16-cpu-model (model-parallel), predicted  ·  step 27.0 s  ·  bubble 50.0 % | 5.20 s | 19.5 s | B:  vgg16-cpu-pipeline (gpipe), predicted  ·  step 37.0 s  ·  bubble 47.5 % | 3.30 s | 3.30 s | 14.2 s | 14.2 s | forward | backward | activations sent | gradients sent | optimizer | not computing
+	// time (s) | rank 0 | rank 1 | rank 0 | rank 1 | A:  Naive model parallelism, 2 stages × 1 microbatch  ·  step 27.0 s  ·  bubble 50.0 % | 5.20 s | 19.5 s | B:  GPipe, 2 stages × 2 microbatches  ·  step 37.0 s  ·  bubble 47.5 % | 3.30 s | 3.30 s | 14.2 s | 14.2 s | VGG16 without pooling, predicted on 2 CPU cores | B against A: step +36.9 %, bubble −2.5 points | forward | backward | activations sent | gradients sent | optimizer | not computing
 }
 
 func ExampleFigureKind_Draw_heatmap() {
 	words("heatmap", "throughput", picture.View{}, "ddp=2", "ddp=4", "fsdp=2", "fsdp=4")
 	// Output:
-	// samples per second  ·  predicted | data-parallel replicas | name | vgg16-cpu-ddp | vgg16-cpu-fsdp
+	// data-parallel replicas | name | vgg16-cpu-ddp | vgg16-cpu-fsdp | Samples per second: VGG16, predicted
 }
 
 func ExampleFigureKind_Draw_sweep() {
 	words("sweep", "", picture.View{}, "ddp=1", "ddp=2", "ddp=4")
 	// Output:
-	// step time  ·  vgg16-cpu-ddp  ·  predicted | data-parallel replicas | step time (s)
+	// data-parallel replicas | step time (s) | Step time: VGG16, predicted
 }

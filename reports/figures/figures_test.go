@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -102,6 +103,67 @@ func swept(t testing.TB) []figures.Item {
 	return items
 }
 
+// grid makes the points of a sweep of three settings, the last two with some values and three.
+func grid(key string, values int) (list []figures.Item) {
+	for m := 1; m <= 4; m *= 2 {
+		for k := range values {
+			for batch := 1; batch <= 3; batch++ {
+				set := []string{fmt.Sprint("schedule.microbatches=", m), fmt.Sprint(key, "=", string(rune('a'+k))), fmt.Sprint("batch.global=", 1000*batch)}
+				r := results.Result{Kind: results.Predicted, StepTime: float64(batch*(k+4)) / float64(m+1), FitsMemory: true}
+				list = append(list, figures.Item{Set: set, Run: results.Run{Result: r}})
+			}
+		}
+	}
+	return list
+}
+
+// texts lists the texts of a picture.
+func texts(t testing.TB, name string, request figures.Request) []string {
+	kind, err := figures.Find(name)
+	require.NoError(t, err)
+	draw, err := kind.Draw(request)
+	require.NoError(t, err)
+	var svg strings.Builder
+	require.NoError(t, draw(&svg, picture.SVG))
+	var list []string
+	for _, m := range regexp.MustCompile(`>([^<>]+)</text>`).FindAllStringSubmatch(svg.String(), -1) {
+		list = append(list, m[1])
+	}
+	return list
+}
+
+// No line of a sweep is without a name: twelve of two settings have a colour for a value of one and
+// dashes for a value of the other, and of more the best are drawn.
+func TestLinesNamed(t *testing.T) {
+	list := texts(t, "sweep", figures.Request{Items: grid("schedule.name", 4)})
+	for _, name := range []string{"a", "b", "c", "d", "global batch 1,000", "global batch 2,000", "global batch 3,000"} {
+		require.Contains(t, list, name)
+	}
+	require.NotContains(t, strings.Join(list, "|"), "best")
+	list = texts(t, "sweep", figures.Request{Items: grid("schedule.name", 12)})
+	require.Contains(t, list, "the best 8 of 36 lines")
+	require.Contains(t, list, "f, global batch 1,000")
+	require.NotContains(t, list, "g, global batch 1,000")
+	require.NotContains(t, list, "a, global batch 3,000")
+}
+
+// Titles are words, not the names of files; a bubble is a percentage of the makespan, and thousands
+// are separated.
+func TestTitles(t *testing.T) {
+	items := predicted(t, "pipeline=2", "pipeline=3")
+	list := texts(t, "metric", figures.Request{Items: items, Key: "bubble.makespan"})
+	require.Contains(t, list, "bubble (% of makespan)")
+	require.Contains(t, list, "Bubble: VGG16 without pooling, GPipe, predicted")
+	list = texts(t, "timeline", figures.Request{Items: items[:1]})
+	require.Contains(t, strings.Join(list, " "), "VGG16 without pooling, GPipe, 2 stages × 2 microbatches, predicted on 2 CPU cores")
+	many := grid("schedule.name", 2)
+	for i := range many {
+		many[i].Run.Result.Throughput.Tokens = 5000 / many[i].Run.Result.StepTime
+	}
+	list = texts(t, "heatmap", figures.Request{Items: many, Key: "throughput.tokens_per_s"})
+	require.Contains(t, list, "6,250")
+}
+
 // drawn lists what is drawn in the tests: every kind, in every way that it has.
 func drawn(t testing.TB) map[string]figures.Request {
 	ddp := predicted(t, "ddp=1", "ddp=2", "ddp=4")
@@ -125,6 +187,8 @@ func drawn(t testing.TB) map[string]figures.Request {
 		"memory-one":      {Items: many[8:]},
 		"heatmap":         {Items: sweep, Key: "peak_memory_bytes"},
 		"sweep":           {Items: sweep},
+		"sweep-many":      {Items: grid("schedule.name", 4)},
+		"sweep-best":      {Items: grid("schedule.name", 12)},
 		"sweep-results":   {Items: append(append([]figures.Item{}, ddp...), many[:3]...), Key: "throughput"},
 		"compare":         {Items: append(append([]figures.Item{}, many[5]), many[8])},
 		"timeline":        {Items: many[8:]},

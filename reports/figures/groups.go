@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"psim/internal/units"
+	"psim/reports/titles"
 	"psim/results"
 )
 
@@ -133,15 +134,11 @@ func PredictedFor(items []Item) []string {
 	return []string{results.Predicted}
 }
 
-// title says which number is drawn, of which configuration, and whether it was predicted
-// or measured.
+// title says which number is drawn, and in words what the results have in common.
 func title(what string, items []Item) string {
-	name := common(items, func(r results.Result) string { return r.Name })
-	parts := []string{what}
-	for _, part := range []string{name, common(items, func(r results.Result) string { return r.Kind })} {
-		if part != "" {
-			parts = append(parts, part)
-		}
+	list := make([]results.Result, len(items))
+	for i := range items {
+		list[i] = items[i].Run.Result
 	}
-	return strings.Join(parts, "  ·  ")
+	return titles.Join(what) + ": " + titles.Common(list...)
 }

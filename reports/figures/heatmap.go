@@ -34,8 +34,8 @@ func (t table) heatmap() *chart.Figure {
 	up := t.others[0]
 	row := max(12, min(34, 260/float64(len(up.values))))
 	f := chart.New(title(t.label, t.items), vg.Length(row*float64(len(up.values))))
-	f.Columns(axisTitle(t.across.key), t.across.values)
-	f.Rows(axisTitle(up.key), up.values)
+	f.Columns(axisTitle(t.across.key), t.across.valueTexts())
+	f.Rows(axisTitle(up.key), up.valueTexts())
 	cells, unfit := chart.Cells{}, false
 	best := t.best(up)
 	low, high := math.Inf(1), math.Inf(-1)

@@ -54,7 +54,7 @@ func lossFigure(r Request, groups []group) *chart.Figure {
 		f.Add(line)
 		if steps <= 60 {
 			f.Add(points)
-			f.Explain(g.label, points)
+			f.Explain(g.label, chart.MarkedLine{Line: style, Marks: look})
 		} else {
 			f.Explain(g.label, line)
 		}

@@ -41,10 +41,17 @@ func numbers(label, unit string, scale float64) quantity {
 	}, func(x float64) string { return short(x * scale) }, scale}
 }
 
-// short writes a number with three digits.
+// shares returns the quantity of a fraction, as a percentage of what the unit says.
+func shares(label, unit string) quantity {
+	q := numbers(label, unit, 100)
+	q.text = units.FormatPercent
+	return q
+}
+
+// short writes a number with three digits, and one above 1,000 without decimals.
 func short(x float64) string {
-	if a := math.Abs(x); a >= 1000 && a < 1e7 {
-		return strconv.FormatFloat(x, 'f', 0, 64)
+	if a := math.Abs(x); a >= 1000 && a < 1e15 {
+		return units.FormatCount(int64(math.Round(x)))
 	} else if a >= 1 && a < 1000 {
 		return strconv.FormatFloat(x, 'f', max(0, 2-int(math.Log10(a))), 64)
 	}
@@ -62,6 +69,9 @@ func ofKey(key string) quantity {
 		return seconds(strings.TrimSuffix(label, " s"))
 	case strings.HasSuffix(key, "_bytes"):
 		return bytes(strings.TrimSuffix(label, " bytes"))
+	}
+	if of, ok := strings.CutPrefix(key, "bubble."); ok {
+		return shares("bubble", "% of "+of)
 	}
 	return numbers(label, "", 1)
 }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg/draw"
 
+	"psim/internal/units"
 	"psim/reports/chart"
 )
 
@@ -91,25 +93,48 @@ func (t table) curves() []curve {
 func (t table) other(i Item) string {
 	var parts []string
 	for _, d := range t.others {
-		switch part := lastPart(d.key); part {
-		case "name", "kind":
-			parts = append(parts, i.at(d))
-		default:
-			parts = append(parts, part+" "+i.at(d))
-		}
+		parts = append(parts, valueTitle(d.key, i.at(d)))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// valueTitle names a value of a setting. A name says itself what it is of.
+func valueTitle(key, value string) string {
+	if part := lastPart(key); part == "name" || part == "kind" {
+		return value
+	}
+	return axisTitle(key) + " " + valueText(value)
+}
+
+// valueText writes a value of a setting. Thousands of a whole number are separated.
+func valueText(value string) string {
+	if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+		return units.FormatCount(n)
+	}
+	return value
+}
+
+// valueTexts writes the values of a setting.
+func (d dimension) valueTexts() (texts []string) {
+	for _, v := range d.values {
+		texts = append(texts, valueText(v))
+	}
+	return texts
 }
 
 // axisTitle names a setting for people: by its key without the section, or by the section
 // if the key is its name.
 func axisTitle(key string) string {
+	words := map[string]string{
+		"parallel.data": "data-parallel replicas", "parallel.tensor": "tensor-parallel devices",
+		"parallel.zero": "ZeRO stage", "batch.global": "global batch",
+	}
 	section, name, ok := strings.Cut(key, ".")
 	switch {
 	case !ok || name == "name":
 		return section
-	case key == "parallel.data":
-		return "data-parallel replicas"
+	case words[key] != "":
+		return words[key]
 	}
 	return strings.NewReplacer(".", " ", "_", " ").Replace(name)
 }
@@ -125,52 +150,35 @@ func sweep(r Request) (Picture, error) {
 	return func(w io.Writer, format string) error { return t.figure().Write(w, format) }, nil
 }
 
-// maxCurves limits the lines that have a style and a name of their own: chart.Lines does
-// not distinguish more of them.
-const maxCurves = 8
-
 func (t table) figure() *chart.Figure {
 	const height = 230
 	f := chart.New(title(t.label, t.items), height)
 	t.axis(&f.Y, t.label, slices.Max(t.values)*t.scale)
 	f.Y.Min, f.Y.Max = min(0, slices.Min(t.values)*t.scale), f.Y.Max*1.06
-	names := slices.Clone(t.across.values)
-	f.Columns(axisTitle(t.across.key), names)
+	f.Columns(axisTitle(t.across.key), t.across.valueTexts())
 	cross := draw.GlyphStyle{Color: chart.RGB(chart.Alarm), Radius: 4.5, Shape: draw.CrossGlyph{}}
-	lines, unfit := t.curves(), &plotter.Scatter{GlyphStyle: cross}
-	for i, c := range lines {
-		style, look := chart.Lines(i)
-		line, points := chart.Line(style), &plotter.Scatter{GlyphStyle: look}
-		if i >= maxCurves {
-			line = chart.Line(chart.Stroke(chart.RGB(chart.Pale), 0.6))
-		}
+	unfit := &plotter.Scatter{GlyphStyle: cross}
+	lines, remark := t.styled(f)
+	for _, c := range lines {
+		line, points := chart.Line(c.Line), &plotter.Scatter{GlyphStyle: c.Marks}
 		for _, k := range c.points {
-			at := point(float64(slices.Index(names, t.items[k].at(t.across))), t.values[k]*t.scale)
+			column := slices.Index(t.across.values, t.items[k].at(t.across))
+			at := point(float64(column), t.values[k]*t.scale)
 			line.XYs = append(line.XYs, at)
 			if !t.items[k].Run.Result.FitsMemory {
 				unfit.XYs = append(unfit.XYs, at)
 			}
 		}
-		f.Add(line)
-		if points.XYs = line.XYs; i < maxCurves {
-			f.Add(points)
-			if c.name != "" {
-				f.Explain(c.name, points)
-			}
-		}
-	}
-	t.explain(f, len(lines), unfit)
-	f.Remark(t.notes)
-	return f
-}
-
-// explain adds to the legend what the names of the lines do not say.
-func (t table) explain(f *chart.Figure, lines int, unfit *plotter.Scatter) {
-	if lines > maxCurves {
-		f.Explain(fmt.Sprintf("%d more, in grey", lines-maxCurves), nil)
+		points.XYs = line.XYs
+		f.Add(line, points)
 	}
 	if len(unfit.XYs) > 0 {
 		f.Add(unfit)
 		f.Explain("does not fit in memory", unfit)
 	}
+	if remark != "" {
+		f.Explain(remark, nil)
+	}
+	f.Remark(t.notes)
+	return f
 }

@@ -134,10 +134,11 @@ func TestRankName(t *testing.T) {
 func TestTitle(t *testing.T) {
 	trace := work([]graph.Kind{graph.Forward}, 10*time.Millisecond)
 	trace.Graph.Name = "gpipe"
-	require.Equal(t, "gpipe  ·  P = 1, M = 1  ·  step 10.0 ms  ·  bubble 0.0 %", Title(trace, 1, 1))
-	require.Equal(t, "gpipe  ·  P = 1, M = 1, T = 8  ·  step 10.0 ms  ·  bubble 0.0 %", Title(trace, 8, 1))
+	require.Equal(t, "GPipe\nstep 10.0 ms  ·  0.0 % not computing", graphTitle(trace))
+	trace.Graph.Shape.Ranks = 2
+	require.Equal(t, "GPipe, 2 stages × 1 microbatch\nstep 10.0 ms  ·  bubble 50.0 %", graphTitle(trace))
 	trace = work([]graph.Kind{graph.Send}, 2800*time.Millisecond)
 	trace.Graph.Name = "ring-allreduce"
 	trace.Graph.Shape.Ranks = 8
-	require.Equal(t, "ring-allreduce  ·  N = 8  ·  2.80 s", Title(trace, 1, 1))
+	require.Equal(t, "Ring all-reduce, 8 ranks\n2.80 s", graphTitle(trace))
 }

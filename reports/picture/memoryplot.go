@@ -43,7 +43,7 @@ func capacityText(capacity int64, margin float64) string {
 // NewMemoryFigure returns the figure of a run that has a trace.
 func NewMemoryFigure(r results.Run) MemoryFigure {
 	return MemoryFigure{
-		Title: "memory  ·  " + runTitle(r), Curves: tracecsv.MemoryCurves(r.Trace), End: r.Trace.End(),
+		Title: "Memory: " + runTitle(r), Curves: tracecsv.MemoryCurves(r.Trace), End: r.Trace.End(),
 		Capacity: r.Result.MemoryCapacities(), Margin: r.Result.MemoryMargin,
 	}
 }

@@ -3,9 +3,9 @@ package picture
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"psim/internal/units"
+	"psim/reports/titles"
 	"psim/results"
 	"psim/results/compare"
 	"psim/schedules/graph"
@@ -23,22 +23,12 @@ func (v View) Timelines(w io.Writer, format string, runs ...results.Run) error {
 		return Timeline(w, format, runTitle(runs[0]), Panel{Trace: runs[0].Trace, View: v})
 	}
 	var panels []Panel
-	for _, r := range runs {
-		panels = append(panels, Panel{Trace: r.Trace, Label: r.Label(), View: v})
+	list := make([]results.Result, len(runs))
+	for i, label := range panelLabels(runs...) {
+		list[i] = runs[i].Result
+		panels = append(panels, Panel{Trace: runs[i].Trace, Label: label, View: v})
 	}
-	return Timeline(w, format, "timelines", panels...)
-}
-
-// runTitle describes a run by its configuration and trace, and says whether it was measured.
-func runTitle(r results.Run) string {
-	title := Title(r.Trace, r.Result.TensorParallel, r.Result.ContextParallel)
-	if name := r.Result.Name; name != "" && !strings.EqualFold(name, graphName(r.Trace.Graph)) {
-		title = r.Result.Name + "  ·  " + title
-	}
-	if r.Result.Kind == results.Measured {
-		title += "  ·  " + r.KindText()
-	}
-	return title
+	return Timeline(w, format, titles.Common(list...), panels...)
 }
 
 // CompareTimelines draws the timelines of two runs one above the other on one time axis,
@@ -54,14 +44,14 @@ func (v View) Compare(w io.Writer, format string, a, b results.Run) error {
 			return fmt.Errorf("%c has no trace to draw", 'A'+i)
 		}
 	}
-	c := compare.Compare(a, b)
+	c, labels := compare.Compare(a, b), panelLabels(a, b)
 	return Timeline(w, format, compareTitle(c, a, b),
-		Panel{Trace: a.Trace, Label: panelLabel("A", a, c), View: v},
-		Panel{Trace: b.Trace, Label: panelLabel("B", b, c), View: v})
+		Panel{Trace: a.Trace, Label: "A:  " + labels[0], View: v},
+		Panel{Trace: b.Trace, Label: "B:  " + labels[1], View: v})
 }
 
-// compareTitle says what is compared, and the differences between the steps that are drawn.
-// Of a measured run, that is the step of median time; c compares the mean.
+// compareTitle says what both runs have in common, and on a second line the differences between the
+// steps that are drawn. Of a measured run, that is the step of median time; c compares the mean.
 func compareTitle(c compare.Comparison, a, b results.Run) string {
 	drawnA, drawnB := graph.Summarize(a.Trace), graph.Summarize(b.Trace)
 	longer := (drawnB.StepTime - drawnA.StepTime).Seconds()
@@ -69,30 +59,28 @@ func compareTitle(c compare.Comparison, a, b results.Run) string {
 	if a.Result.StepCount() > 1 || b.Result.StepCount() > 1 {
 		difference = "median " + difference
 	}
-	if computes(a.Trace.Graph) && computes(b.Trace.Graph) {
-		difference += ", bubble " + units.FormatPoints(drawnB.Bubble.Makespan-drawnA.Bubble.Makespan)
+	switch change := units.FormatPoints(drawnB.Bubble.Makespan - drawnA.Bubble.Makespan); {
+	case !computes(a.Trace.Graph) || !computes(b.Trace.Graph):
+	case pipelined(a.Trace) && pipelined(b.Trace):
+		difference += ", bubble " + change
+	default:
+		difference += ", time not computing " + change
 	}
 	first, second := c.Columns()
-	name, size := "", ""
-	switch x, y := a.Result, b.Result; {
-	case x.GraphText() == y.GraphText() && x.Name == y.Name:
-		name, size = x.FullName(), sizeText(b.Trace.Graph)
-	case x.GraphText() == y.GraphText():
-		name, size = x.ScheduleText(), sizeText(b.Trace.Graph)
-	case x.ScheduleText() != y.ScheduleText():
-		first, second = x.ScheduleText()+" (A)", y.ScheduleText()+" (B)"
-	default:
-		name = x.ScheduleText()
-	}
-	return join(name, size, second+" against "+first+": "+difference)
+	return titles.Common(a.Result, b.Result) + "\n" + second + " against " + first + ": " + difference
 }
 
-// panelLabel names a side, with its step time and bubble. The title says what both sides
-// have in common.
-func panelLabel(side string, r results.Run, c compare.Comparison) string {
-	name := r.KindText()
-	if first, _ := c.Columns(); first == "A" || c.A.Name != c.B.Name || c.A.FullName != c.B.FullName {
-		name = r.Result.FullName() + ", " + name
+// panelLabels name runs by what they do not have in common, with their step times and bubbles.
+func panelLabels(runs ...results.Run) (labels []string) {
+	list := make([]results.Result, len(runs))
+	for i, r := range runs {
+		list[i] = r.Result
 	}
-	return side + ":  " + join(name, timeText(r.Trace))
+	for i, text := range titles.Differences(list...) {
+		if n := runs[i].Result.StepCount(); n > 1 {
+			text = titles.Join(text, fmt.Sprintf("the median of %d steps", n))
+		}
+		labels = append(labels, join(text, timeText(runs[i].Trace)))
+	}
+	return labels
 }

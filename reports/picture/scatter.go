@@ -61,6 +61,9 @@ func Scatter(w io.Writer, format string, s ScatterFigure) error {
 		chart.Numbers(&f.Y, chart.Scale{Label: s.axis("predicted"), High: high, Intervals: 8})
 	}
 	for i, series := range s.Series {
+		if len(s.Series) == 1 {
+			break // the title names it
+		}
 		f.Explain(series.Name, chart.Swatch{Color: chart.Color(i)})
 	}
 	s.bands(f, low, high)

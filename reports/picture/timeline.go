@@ -39,7 +39,7 @@ const maxTimelineRanks = 64
 // axis. Each has a row per rank, with a thick lane for its work and thin lanes for its
 // messages and collectives. If tasks are too narrow to be seen one by one, columns show the
 // shares of the kinds. If a trace knows when tasks were ready, the time until they start is
-// shaded. An empty title is replaced by the Title of the trace; if there are several panels,
+// shaded. An empty title is replaced by a description of the trace; if there are several panels,
 // their labels then include the step times.
 func Timeline(w io.Writer, format, title string, panels ...Panel) error {
 	f, _, err := newTimeline(title, panels)
@@ -119,14 +119,13 @@ func timelineTitle(title string, panels []Panel) (string, []Panel) {
 	case title != "":
 		return title, panels
 	case len(panels) == 1:
-		return Title(panels[0].Trace, 1, 1), panels
+		return graphTitle(panels[0].Trace), panels
 	}
 	labelled := slices.Clone(panels)
 	for i, p := range panels {
 		labelled[i].Label = join(p.Label, timeText(p.Trace))
 	}
-	g := panels[0].Trace.Graph
-	return join(graphName(g), sizeText(g)), labelled
+	return graphText(panels[0].Trace.Graph), labelled
 }
 
 // place decides where the panels go, and returns their total height.

@@ -8,34 +8,36 @@ import (
 	"time"
 
 	"psim/internal/units"
+	"psim/reports/titles"
 	"psim/results"
 	"psim/schedules/graph"
 )
 
-// Title describes a trace in a line: its schedule, size, step time and bubble. The tensor-
-// and context-parallel sizes must be given, because a trace does not know how many devices a
-// rank stands for.
-func Title(t *graph.Trace, tensor, context int) string {
-	size := sizeText(t.Graph)
-	if tensor > 1 {
-		size += fmt.Sprintf(", T = %d", tensor)
+// runTitle describes a run in words, and on a second line says how long its step takes.
+func runTitle(r results.Run) string {
+	below := timeText(r.Trace)
+	if n := r.Result.StepCount(); n > 1 {
+		below = join(below, fmt.Sprintf("the median of %d steps", n))
 	}
-	if context > 1 {
-		size += fmt.Sprintf(", C = %d", context)
-	}
-	if e := t.Graph.Experts; e.Span > 0 && t.Graph.Members(e.Exchange) > 1 {
-		size += fmt.Sprintf(", E = %d", t.Graph.Members(e.Exchange))
-	}
-	return join(graphName(t.Graph), size, timeText(t))
+	return titles.Of(r.Result) + "\n" + below
 }
 
-func graphName(g *graph.Graph) string { return results.ScheduleText(g.Name, g.Layered) }
+// graphTitle describes a trace by its graph, if there is no result.
+func graphTitle(t *graph.Trace) string { return graphText(t.Graph) + "\n" + timeText(t) }
 
-// UnitTitle is like Title, but counts time in units. It is for orders without costs.
+// graphText names a graph's schedule and its sizes.
+func graphText(g *graph.Graph) string {
+	name := titles.ScheduleNamed(results.ScheduleText(g.Name, g.Layered))
+	if !computes(g) {
+		return titles.Join(name, units.Plural(g.Ranks(), "rank"))
+	}
+	return titles.Join(name, titles.Shape(g.Shape.Ranks, g.Shape.Virtual, g.Shape.Microbatches, g.Shape.Replicas))
+}
+
+// UnitTitle describes the trace of an order without costs in two lines. It counts time in units.
 func UnitTitle(t *graph.Trace, unit time.Duration) string {
 	step := strconv.FormatFloat(float64(t.End())/float64(unit), 'g', -1, 64)
-	bubble := 100 * graph.Summarize(t).Bubble.Makespan
-	return join(t.Graph.Name, sizeText(t.Graph), fmt.Sprintf("%s units  ·  bubble %.1f %%", step, bubble))
+	return graphText(t.Graph) + "\n" + join(step+" units", idleText(t, graph.Summarize(t)))
 }
 
 // join joins the non-empty parts with dots.
@@ -44,27 +46,23 @@ func join(parts ...string) string {
 	return strings.Join(parts, "  ·  ")
 }
 
-// sizeText returns the size of a schedule, or of a collective by itself, in the symbols of
-// the literature.
-func sizeText(g *graph.Graph) string {
-	if !computes(g) {
-		return fmt.Sprintf("N = %d", g.Ranks())
-	}
-	text := fmt.Sprintf("P = %d, M = %d", g.Shape.Ranks, g.Shape.Microbatches)
-	if g.Shape.Virtual > 1 {
-		text += fmt.Sprintf(", V = %d", g.Shape.Virtual)
-	}
-	if g.Shape.Replicas > 1 {
-		text += fmt.Sprintf(", D = %d", g.Shape.Replicas)
-	}
-	return text
-}
-
 // timeText returns the step time and the bubble, or how long a collective takes.
 func timeText(t *graph.Trace) string {
 	if !computes(t.Graph) {
 		return units.FormatDuration(t.End())
 	}
 	s := graph.Summarize(t)
-	return fmt.Sprintf("step %s  ·  bubble %.1f %%", units.FormatDuration(s.StepTime), 100*s.Bubble.Makespan)
+	return join("step "+units.FormatDuration(s.StepTime), idleText(t, s))
 }
+
+// idleText returns the share of the makespan in which ranks do not compute. Only in a pipeline it is
+// a bubble.
+func idleText(t *graph.Trace, s graph.Summary) string {
+	if !pipelined(t) {
+		return units.FormatPercent(s.Bubble.Makespan) + " not computing"
+	}
+	return "bubble " + units.FormatPercent(s.Bubble.Makespan)
+}
+
+// pipelined reports whether a trace is of several stages.
+func pipelined(t *graph.Trace) bool { return t.Graph.Shape.Ranks > 1 }

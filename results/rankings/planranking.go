@@ -28,6 +28,15 @@ type PlanShape struct {
 	ExpertTensor int `json:"expert_tensor,omitempty"`
 }
 
+// Layout returns how a plan divides the network over the devices. Plans of one layout differ in their
+// schedules and microbatches, in what they compute again and in what they shard.
+func (s PlanShape) Layout() PlanShape {
+	return PlanShape{
+		Data: s.Data, Tensor: s.Tensor, Stages: s.Stages, VirtualStages: s.VirtualStages,
+		Context: s.Context, Expert: s.Expert, ExpertTensor: s.ExpertTensor,
+	}
+}
+
 // A RankedPlan is a plan that was simulated.
 type RankedPlan struct {
 	results.Result
@@ -50,10 +59,12 @@ type PlanRanking struct {
 	Partial bool    `json:"partial,omitempty"` // the search was interrupted
 	// The best plan compared with the second, and with the configuration's own if that fits.
 	Why []PlanWhy `json:"why,omitempty"`
-	// How far off predictions of the configuration's stack on its device were.
-	Accuracy *StackAccuracy   `json:"accuracy,omitempty"`
-	WouldFit []results.Remedy `json:"would_fit,omitempty"` // changes with which a plan would fit, if none does
-	Nothing  string           `json:"nothing,omitempty"`   // why there are no plans: which numbers do not divide
+	// How far off predictions like that of the best plan were: of its stack, device and precision.
+	Accuracy *StackAccuracy `json:"accuracy,omitempty"`
+	// The same for further plans of the list that have another stack, device or precision.
+	OtherAccuracy []StackAccuracy  `json:"other_accuracy,omitempty"`
+	WouldFit      []results.Remedy `json:"would_fit,omitempty"` // changes with which a plan would fit, if none does
+	Nothing       string           `json:"nothing,omitempty"`   // why there are no plans: which numbers do not divide
 	// WithinNode is the number of devices in a node if no network connects nodes, so that no
 	// plan can have more devices, and otherwise 0.
 	WithinNode int `json:"-"`

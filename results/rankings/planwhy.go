@@ -19,23 +19,30 @@ type PlanWhy struct {
 	Longer map[string]float64 `json:"longer_s"`
 }
 
-// A StackAccuracy says how far off predictions of a stack on a device were.
+// A StackAccuracy says how far off predictions were, of runs with one stack, device and precision, of
+// dense networks or of mixtures of experts.
 type StackAccuracy struct {
 	Stack     string  `json:"stack"`                      // as train.stack
 	Device    string  `json:"device"`                     // as machine.device
+	Precision string  `json:"precision"`                  // as train.precision
+	Mixture   bool    `json:"mixture"`                    // whether the networks are mixtures of experts
 	Rows      int     `json:"rows"`                       // published runs to which no constant was fitted
 	MeanError float64 `json:"mean_error" unit:"fraction"` // mean absolute error of their step times
 }
 
 // Text says in a sentence how far off predictions were.
 func (a StackAccuracy) Text() string {
-	if a.Rows == 0 {
-		return fmt.Sprintf("no published run of %s on %s has been compared with these constants (docs/accuracy.md)",
-			a.Stack, cmp.Or(a.Device, "this device"))
+	network, device := "dense networks", cmp.Or(a.Device, "this device")
+	if a.Mixture {
+		network = "mixtures of experts"
 	}
-	return fmt.Sprintf("predictions of %s on %s were %.1f %% off on average, "+
+	if a.Rows == 0 {
+		return fmt.Sprintf("no published run of %s with %s in %s on %s has been compared with these constants "+
+			"(docs/accuracy.md)", network, a.Stack, a.Precision, device)
+	}
+	return fmt.Sprintf("predictions of %s with %s in %s on %s were %.1f %% off on average, "+
 		"over %s to which no constant was fitted (docs/accuracy.md)",
-		a.Stack, a.Device, 100*a.MeanError, units.Plural(a.Rows, "published run"))
+		network, a.Stack, a.Precision, device, 100*a.MeanError, units.Plural(a.Rows, "published run"))
 }
 
 // LongerByClass returns by how many seconds another plan takes longer than the best one, by

@@ -113,7 +113,15 @@ func (b *Builder) variant(a *order.Action, on int32) int32 {
 	}
 	m := b.Shape.Microbatches
 	at := int(a.Stage)*m + int(a.Microbatch)
-	switch a.Kind {
+	kind := a.Kind
+	switch {
+	case !b.unsplit(a.Kind, a.Stage):
+	case a.Kind == graph.InputGradient:
+		return v
+	default:
+		kind = graph.Backward
+	}
+	switch kind {
 	case graph.WeightGradient:
 		b.done[at] |= weight
 		if a.Stage > 0 && b.Placement.Together(int(a.Stage)-1, int(a.Stage)) && b.done[at-m]&backward != 0 {
@@ -123,7 +131,7 @@ func (b *Builder) variant(a *order.Action, on int32) int32 {
 	case graph.InputGradient, graph.Backward:
 		b.done[at] |= backward
 		switch {
-		case a.Kind == graph.InputGradient:
+		case kind == graph.InputGradient:
 			b.done[at] |= input
 		case b.delayed(a.Kind, a.Stage):
 			b.done[at] |= input | weight

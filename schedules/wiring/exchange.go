@@ -16,7 +16,8 @@ import (
 //	compute    F.0        F.1          F.2
 //	experts       dispatch    combine
 //
-// A W has no all-to-alls and is not cut. The zero value is for stages without experts.
+// A W has no all-to-alls and is not cut, unless it is a whole backward (Pipeline.Unsplit). The zero
+// value is for stages without experts.
 type Exchanges struct {
 	// Forward lists the bytes per sample that a device sends in the all-to-alls of an F, in
 	// order; Backward lists those of a B or I.
@@ -27,12 +28,13 @@ type Exchanges struct {
 	Awaits []int
 }
 
-// of lists the all-to-alls of a kind of action.
-func (e *Exchanges) of(k graph.Kind) []int64 {
-	switch k {
-	case graph.Forward:
+// exchanged lists the all-to-alls of a kind of action of a stage that has some.
+func (p *Pipeline) exchanged(k graph.Kind, stage int32) []int64 {
+	e := &p.Exchanges[stage]
+	switch {
+	case k == graph.Forward:
 		return e.Forward
-	case graph.WeightGradient:
+	case (k == graph.WeightGradient) != p.unsplit(k, stage):
 		return nil
 	}
 	return e.Backward
@@ -65,10 +67,11 @@ func (p *Pipeline) cut(a order.Action, buckets, ahead int) cut {
 	c := cut{parts: 1, buckets: buckets}
 	if p.divided(a.Stage) {
 		e := &p.Exchanges[a.Stage]
-		if c.exchanges = e.of(a.Kind); a.Kind != graph.Forward {
+		if c.exchanges = p.exchanged(a.Kind, a.Stage); a.Kind != graph.Forward {
 			c.first = len(e.Forward)
 		}
-		if p.Sync.Overlap && a.Kind == graph.Backward {
+		whole := a.Kind == graph.Backward || a.Kind == graph.WeightGradient && p.unsplit(a.Kind, a.Stage)
+		if p.Sync.Overlap && whole {
 			c.leaves = e.Leaves
 		}
 		c.parts += len(c.exchanges)
@@ -151,7 +154,7 @@ func (p *Pipeline) exchanging(k graph.Kind, stage int32) int64 {
 	if p.Exchanges == nil {
 		return 0
 	}
-	n := int64(len(p.Exchanges[stage].of(k)))
+	n := int64(len(p.exchanged(k, stage)))
 	if p.delayed(k, stage) {
 		return 3*n + 1
 	}
@@ -170,6 +173,8 @@ func (p *Pipeline) checkExchanges() error {
 	case p.Shape.Replicas%span != 0:
 		return fmt.Errorf("experts over %d replicas each; there are %d, and one must divide the other",
 			span, p.Shape.Replicas)
+	case p.Unsplit && p.DelayWeights:
+		return errors.New("weight gradients between all-to-alls go with backwards that are split in every stage")
 	case p.Shards != nil && span > 1, p.Sync.Units != nil, p.WholeLast, p.Stashing:
 		return errors.New("experts on several devices go with equal replicas, parameters that are whole, " +
 			"and microbatches one by one")

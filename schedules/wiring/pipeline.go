@@ -45,6 +45,9 @@ type Pipeline struct {
 	// DelayWeights splits every part of a B between all-to-alls into an I and a W. The W runs
 	// while the result of the I is exchanged.
 	DelayWeights bool
+	// Unsplit makes an I of the first stage do nothing, and a W of it what a B does. The order is
+	// that of a split backward.
+	Unsplit bool
 	// Sync says how the gradients of the replicas are summed.
 	Sync Sync
 	// Tied lists parameters that live on several stages, such as an embedding
@@ -87,6 +90,11 @@ type Pipeline struct {
 // all. [graph.Graph.Alike] reports whether they also cost the same.
 func (p *Pipeline) Foldable() bool {
 	return p.Shape.Replicas > 1 && p.Shards == nil && p.Sync.Broadcast == nil
+}
+
+// unsplit reports whether an action is an I that does nothing, or a W that is a whole backward.
+func (p *Pipeline) unsplit(k graph.Kind, stage int32) bool {
+	return p.Unsplit && stage == 0 && (k == graph.InputGradient || k == graph.WeightGradient)
 }
 
 // A Boundary is the size in bytes, per sample, of the activations that leave

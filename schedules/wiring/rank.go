@@ -178,7 +178,7 @@ func (b *rankBuilder) addTask(p *progress, kind graph.Kind) int32 {
 	switch {
 	case p.next == 0 && !follows:
 		before, b.broadcasted = b.broadcasted, graph.None
-	case b.divided(p.Stage) && kind != graph.WeightGradient:
+	case b.divided(p.Stage) && (kind != graph.WeightGradient || b.unsplit(kind, p.Stage)):
 		before = b.exchanged[direction(kind)]
 	}
 	b.graph.Wait(i, b.limit(kind, p), b.gathered, piece, before)

@@ -131,7 +131,7 @@ func entry(s schedules.Schedule) (string, *graph.Trace, error) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n## %s\n\n![%s](schedules/%s.png)\n\n%s\n\n",
-		s.Name, picture.UnitTitle(trace, lib.Unit), s.Name, wrap.Text(s.About, 84, ""))
+		s.Name, strings.ReplaceAll(picture.UnitTitle(trace, lib.Unit), "\n", ", "), s.Name, wrap.Text(s.About, 84, ""))
 	fmt.Fprintf(&b, "- Bubble: `%s`; here %.1f %%", s.Bubble, 100*summary.Bubble.Makespan)
 	if summary.Bubble.Span != summary.Bubble.Makespan {
 		fmt.Fprintf(&b, ", and %.1f %% of the longest span", 100*summary.Bubble.Span)

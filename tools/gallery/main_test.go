@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	lib "psim"
+	"psim/internal/units"
+	"psim/reports"
+	"psim/results"
 )
 
 // The gallery is what the catalog says, with a picture for every schedule and no
@@ -39,4 +43,19 @@ func TestPlans(t *testing.T) {
 		_, err := lib.Load("plans/" + p.name)
 		require.NoError(t, err)
 	}
+}
+
+// The README's output of psim exec is of the recorded run. Its table has the median step, which the
+// pictures show, next to the mean.
+func TestRecorded(t *testing.T) {
+	_, measured, err := results.LoadPair("testdata/exec")
+	require.NoError(t, err)
+	var table bytes.Buffer
+	require.NoError(t, reports.WriteRuns(&table, measured.Result.Runs))
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	require.Contains(t, string(readme), table.String())
+	shown := units.FormatSeconds(measured.Trace.End().Seconds())
+	require.Equal(t, units.FormatSeconds(measured.Result.StepTimeMedian), shown)
+	require.Regexp(t, `(?m)^  1f1b .* ms ± .* ms +`+shown+` `, table.String())
 }

@@ -9,6 +9,7 @@ import (
 
 	lib "psim"
 	"psim/reports/picture"
+	"psim/results"
 )
 
 // A plan is a published plan (configs/plans) with a timeline in docs/models.md: the beginning
@@ -54,7 +55,6 @@ func (p plan) draw(path string) error {
 		return err
 	}
 	defer file.Close()
-	title := picture.Title(predicted.Trace, predicted.Result.TensorParallel, predicted.Result.ContextParallel)
 	view := picture.View{To: p.to, Ranks: p.ranks}
-	return picture.Timeline(file, picture.PNG, title, picture.Panel{Trace: predicted.Trace, View: view})
+	return view.Timelines(file, picture.PNG, results.Run{Result: predicted.Result, Trace: predicted.Trace})
 }

@@ -17,6 +17,7 @@ import (
 	"psim/configs/machinefile"
 	"psim/exec/measure"
 	"psim/internal/files"
+	"psim/reports"
 )
 
 type calibrateFlags struct {
@@ -63,7 +64,7 @@ func newCalibrate() *cobra.Command {
   psim calibrate --nccl 2-gpus.txt --nccl 8-gpus.json --out nvlink.toml
   psim calibrate --nccl all_reduce.txt --nccl all_gather.txt --nccl reduce_scatter.txt`,
 		Args:              argsBetween(0, 1, "one CONFIG or none"),
-		ValidArgsFunction: completeExamples,
+		ValidArgsFunction: completeConfig,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(f.nccl) == 0 {
 				return f.run(cmd.Context(), args, streamsOf(cmd))
@@ -178,37 +179,26 @@ func (f calibrateFlags) checkFile() error {
 
 // command returns the command line that repeats the calibration.
 func (f calibrateFlags) command(name string) string {
-	line := append([]string{"psim calibrate", shellQuoted(name)}, f.setFlags()...)
+	line := append([]string{"psim calibrate", reports.ShellWord(name)}, f.setFlags()...)
 	if f.samples != nil {
 		line = append(line, "--samples", strings.Trim(strings.ReplaceAll(fmt.Sprint(f.samples), " ", ","), "[]"))
 	}
-	return strings.Join(append(line, fmt.Sprintf("--repeats %d --out %s", f.repeats, shellQuoted(f.out))), " ")
+	return strings.Join(append(line, fmt.Sprintf("--repeats %d --out %s", f.repeats, reports.ShellWord(f.out))), " ")
 }
 
 // nextCommand returns the command line that uses the machine file.
 func (f calibrateFlags) nextCommand(name string) string {
-	line := append([]string{"psim run", shellQuoted(name)}, f.setFlags()...)
-	return strings.Join(append(line, "--set", shellQuoted("machine.file="+f.out)), " ")
+	line := append([]string{"psim run", reports.ShellWord(name)}, f.setFlags()...)
+	return strings.Join(append(line, "--set", reports.ShellWord("machine.file="+f.out)), " ")
 }
 
 // setFlags returns the flags --set as they were given, quoted for a shell.
 func (f calibrateFlags) setFlags() []string {
 	var words []string
 	for _, s := range f.sets {
-		words = append(words, "--set", shellQuoted(s))
+		words = append(words, "--set", reports.ShellWord(s))
 	}
 	return words
-}
-
-func shellQuoted(word string) string {
-	special := func(r rune) bool {
-		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-		return !letter && !(r >= '0' && r <= '9') && !strings.ContainsRune("-_=./,:+%", r)
-	}
-	if word != "" && strings.IndexFunc(word, special) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 func (f calibrateFlags) runNCCL(ctx context.Context, std streams) error {
@@ -225,9 +215,9 @@ func (f calibrateFlags) runNCCL(ctx context.Context, std streams) error {
 	}
 	fit.File, fit.Command = f.out, "psim calibrate"
 	for _, path := range f.nccl {
-		fit.Command += " --nccl " + shellQuoted(path)
+		fit.Command += " --nccl " + reports.ShellWord(path)
 	}
-	fit.Command += " --out " + shellQuoted(f.out)
+	fit.Command += " --out " + reports.ShellWord(f.out)
 	unsaved := failed(files.Write(ctx, []files.File{{Path: f.out, Render: fit.WriteMachine}}))
 	if f.json {
 		return errors.Join(fit.WriteJSON(std.out), unsaved)
@@ -237,6 +227,6 @@ func (f calibrateFlags) runNCCL(ctx context.Context, std streams) error {
 	}
 	_, err = fmt.Fprintf(std.out, "\n%s %s; use it with\n  psim run CONFIG --set %s --set machine.device=DEVICE\n"+
 		"where all devices are in one node, and otherwise with file = %q in [machine]\n",
-		wrote, f.out, shellQuoted("machine.file="+f.out), f.out)
+		wrote, f.out, reports.ShellWord("machine.file="+f.out), f.out)
 	return err
 }

@@ -142,9 +142,3 @@ func TestCalibrateInterrupted(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, left, 1, "the configuration alone")
 }
-
-func TestQuoted(t *testing.T) {
-	for word, want := range map[string]string{"": "''", "a=b": "a=b", "a b": "'a b'", "it's": `'it'\''s'`, "x$y": "'x$y'"} {
-		require.Equal(t, want, shellQuoted(word))
-	}
-}

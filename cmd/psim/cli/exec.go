@@ -52,7 +52,7 @@ func newExec() *cobra.Command {
   psim exec --gpus 2 --processes 2                    a process for every device
   psim exec ring-allreduce --gpus 2 --sizes 8B-1MiB   a collective by itself`,
 		Args:              argsBetween(0, 1, "one CONFIG or collective, or none"),
-		ValidArgsFunction: completeExamples,
+		ValidArgsFunction: completeConfig,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if f.place, err = f.group.find(cmd.Flags(), os.Getenv); err != nil {
 				return err

@@ -120,7 +120,7 @@ func (f *execFlags) inProcesses(ctx context.Context, ranks int, check, run func(
 	args, _ := ctx.Value(argumentsKey{}).([]string)
 	o := cluster.Options{
 		Processes: f.processes, Arguments: args, Ranks: ranks, Stall: f.Measure.Train.Run.Stall,
-		Place: f.place, Waiting: f.wait,
+		Place: f.place, Waiting: f.wait, Version: versionName(),
 		Usage: func(err error) bool { return exitCode(err) == exitUsage },
 	}
 	if err := o.Check(); err != nil {

@@ -116,10 +116,6 @@ func (f *outputFlags) reportWritten(stderr io.Writer, names, folder string) {
 	}
 }
 
-func completeExamples(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return slices.Concat(configs.Examples(), configs.Plans()), cobra.ShellCompDirectiveDefault
-}
-
 // flagged names the flag that an error is about.
 func flagged(flag string, err error) error {
 	if err == nil {

@@ -35,6 +35,8 @@ func listings() []listing {
 		{"kernels", lists.WriteKernels},
 		{"stacks", lists.WriteStacks},
 		{"devices", lists.WriteDevices},
+		{"links", lists.WriteLinks},
+		{"machines", lists.WriteMachines},
 		{"examples", listExamples},
 		{"questions", func(w io.Writer, _ bool) { questions.WriteList(w) }},
 	}
@@ -48,7 +50,7 @@ func newList() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:       "list " + strings.Join(names, "|"),
-		Short:     "list schedules, models, kernels, stacks, devices and links, examples or questions",
+		Short:     "list schedules, models, kernels, stacks, devices, links, machines, examples or questions",
 		Example:   "  psim list schedules\n  psim list devices --verbose",
 		ValidArgs: names,
 		Args:      exactArgs(1, "one of "+strings.Join(names, ", ")),
@@ -64,7 +66,8 @@ func newList() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false,
-		"more: what each schedule is for, what kernels and stacks are made of, the source of every value of a device")
+		"more: what each schedule is for, what kernels and stacks are made of, "+
+			"the source of every value of a device, link or machine")
 	return cmd
 }
 
@@ -115,7 +118,7 @@ func listModels(w io.Writer, _ bool) {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%.4g\t%s\n",
 			p.Name, units.FormatCount(n.Parameters()), units.FormatCount(n.ActiveParameters()),
-			len(n.ParameterTensors()), len(n.Layers), float64(n.FLOPs(network.Forward)), p.Summary)
+			len(n.ParameterTensors()), len(n.Layers), n.FLOPs(network.Forward), p.Summary)
 	}
 }
 
@@ -129,12 +132,13 @@ func listExamples(w io.Writer, _ bool) {
 func newShow() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
-		Short: "print the configuration of an example",
-		Long: `show prints an embedded example (psim list examples) unchanged: a TOML file as a start for
-your own.`,
-		Example:           "  psim show gpipe\n  psim show gpipe > my.toml",
-		Args:              exactArgs(1, "the NAME of an example (psim list examples)"),
-		ValidArgsFunction: completeExamples,
+		Short: "print the configuration of an example or a preset",
+		Long: `show prints an embedded example (psim list examples) unchanged, or the plan that psim
+assumes for a preset (psim list models; model:NAME if an example has the same name): a
+TOML file as a start for your own.`,
+		Example:           "  psim show gpipe\n  psim show gpipe > my.toml\n  psim show llama3-8b",
+		Args:              exactArgs(1, "the NAME of an example (psim list examples) or a preset"),
+		ValidArgsFunction: completeConfig,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := configs.Example(args[0])
 			if err == nil {

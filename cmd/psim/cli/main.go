@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"psim/exec/cluster"
+	"psim/internal/ram"
 )
 
 // An interrupted run stops after the tasks that are running, and then saves what it measured.
@@ -46,6 +47,10 @@ func Main(ctx context.Context) int {
 		}
 		os.Exit(exitFailed)
 	}()
+	if err := ram.Obey(); err != nil {
+		fmt.Fprintln(os.Stderr, "psim:", err)
+		return exitFailed
+	}
 	return Run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }
 

@@ -94,6 +94,8 @@ func TestErrors(t *testing.T) {
 	require.NoError(t, os.WriteFile("file", nil, 0o644))
 	require.NoError(t, os.WriteFile("wrong.csv", []byte("0F0,0F1,0B0,0B1\n1F0,1B1,1F1,1B0\n"), 0o644))
 	require.NoError(t, os.WriteFile("broken.json", []byte(`{"kind": "predicted`), 0o644))
+	require.NoError(t, os.WriteFile("run.sh", []byte("#!/bin/bash\ntorchrun --nproc-per-node 8 train.py\n"), 0o644))
+	require.NoError(t, os.WriteFile("step.log", []byte("step 1: loss 10.97, 234 ms\n"), 0o644))
 	before := contents(t, ".")
 	var all strings.Builder
 	for _, command := range []string{
@@ -104,6 +106,22 @@ func TestErrors(t *testing.T) {
 		"psim run gpipe --json --csv",
 		"psim run no-such-file.toml",
 		"psim run configs",
+		"psim run wrong.csv",
+		"psim run run.sh",
+		"psim run step.log",
+		"psim run broken.json",
+		"psim run llama3-8b",
+		"psim run llama3-9b",
+		"psim run model:lama3-8b",
+		"psim run gpipe --device a100-80gb-sxm",
+		"psim run gpipe --network ib-ndr",
+		"psim run my.toml --devices 8",
+		"psim run llama3-8b --device h100-80gb-sx",
+		"psim run llama3-8b --device t4 --devices 0",
+		"psim run llama3-8b --device t4 --devices 8 --set parallel.data=4",
+		"psim run course-timeline --device t4",
+		"psim list link",
+		"psim show llama3-9b",
 		"psim run gpipe --set schedule.stages",
 		"psim run gpipe --set schedule.stages=0",
 		"psim run gpipe --set schedule.mikrobatches=4",
@@ -182,6 +200,7 @@ func TestErrors(t *testing.T) {
 		"psim merge configs --out o",
 		"psim reproduce",
 		"psim reproduce cs1309",
+		"psim reproduce hw5",
 		"psim reproduce hw4 --full",
 		"psim reproduce hw4 --budget 5m",
 		"psim reproduce hw4 --measure --budget 5",

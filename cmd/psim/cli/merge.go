@@ -16,6 +16,7 @@ import (
 type mergeFlags struct {
 	outputFlags
 	dimensions []string
+	settings   string
 }
 
 const mergeManual = `merge joins sweeps of one configuration that were computed separately: the shards in a
@@ -54,6 +55,7 @@ func newMerge() *cobra.Command {
 		out:  "folder to write to",
 	})
 	cmd.Flags().StringSliceVar(&f.dimensions, "map", nil, "of searches: two dimensions of map.png, as for psim search")
+	registerSettings(cmd.Flags(), &f.settings, "of searches: ")
 	cmd.Flags().BoolVar(&f.quiet, "quiet", false, "do not list the files that were written")
 	return cmd
 }
@@ -90,6 +92,9 @@ func (f mergeFlags) mergePlans(cmd *cobra.Command, folders []string) error {
 	if err := flagged("map", figures.CheckDimensions(f.dimensions)); err != nil {
 		return err
 	}
+	if err := checkName("settings", f.settings, settingsValues); err != nil {
+		return err
+	}
 	if f.csv {
 		return errors.New("--csv: plans are not printed as CSV; use --json, or points.csv in the folder of --out")
 	}
@@ -107,15 +112,15 @@ func (f mergeFlags) mergePlans(cmd *cobra.Command, folders []string) error {
 	std := streamsOf(cmd)
 	var unsaved error
 	if f.out != "" {
-		if err := f.checkOut(reports.PlansFolder(f.out)); err != nil {
+		if err := f.checkOut(reports.PlansFolder(f.out, len(s.Plans))); err != nil {
 			return err
 		}
 		var names []string
 		if names, unsaved = plans.Save(cmd.Context(), s, f.out, f.dimensions); unsaved == nil {
-			f.reportWritten(std.err, strings.Join(names, ", "), f.out)
+			f.reportPlans(std.err, names, false)
 		}
 	}
-	err = errors.Join(f.printPlans(ranking, std), failed(unsaved))
+	err = errors.Join(f.printPlans(ranking, f.settings, std), failed(unsaved))
 	if err == nil && len(ranking.Plans) == 0 {
 		return f.noPlanError(ranking)
 	}

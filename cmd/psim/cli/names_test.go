@@ -15,7 +15,7 @@ func TestShardedIsNamed(t *testing.T) {
 	require.Contains(t, stdout, "ddp (FSDP): 1 stage, 1 microbatch, 2 data-parallel replicas, predicted\n")
 	picture, err := os.ReadFile("o/timeline.svg")
 	require.NoError(t, err)
-	require.Contains(t, string(picture), ">ddp  ·  FSDP  ·  P = 1, M = 1, D = 2  ·  step ")
+	require.Contains(t, string(picture), ">GPT-2 124M, FSDP, 2 replicas, predicted on 2 A100<")
 	stdout, stderr, code = psim(t, "psim run fsdp --json")
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, `"schedule": "ddp",`)
@@ -30,5 +30,5 @@ func TestShardedIsNamed(t *testing.T) {
 	}
 	picture, err = os.ReadFile("q.svg")
 	require.NoError(t, err)
-	require.Contains(t, string(picture), ">FSDP  ·  P = 1, M = 1, D = 4  ·  step ")
+	require.Contains(t, string(picture), ">VGG16, FSDP, 4 replicas, predicted on 4 V100<")
 }

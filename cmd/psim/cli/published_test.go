@@ -27,12 +27,19 @@ func TestPublishedPictures(t *testing.T) {
 // CSV.
 func TestHowSure(t *testing.T) {
 	userFolder(t)
-	const sure = "predictions of megatron-te on h100-80gb-sxm were "
+	const sure = "predictions of dense networks with megatron-te in bf16 on h100-80gb-sxm were "
+	const mixture = " --set model.preset=mixtral-8x7b --set model.layers=8 --set batch.global=64"
 	for line, want := range map[string]string{
+		"run llama3-70b --out -" + mixture + " --set schedule.stages=2 --set schedule.virtual_stages=1 --set schedule.name=1f1b":              "\nhow sure: predictions of mixtures of experts with megatron-te in bf16 on h100-80gb-sxm were ",
+		"run llama3-70b --out - --set train.precision=fp8":                                                                                    "\nhow sure: predictions of dense networks with megatron-te in fp8 on h100-80gb-sxm were ",
+		"run llama3-70b --out - --set train.precision=fp16":                                                                                   "\nhow sure: no published run of dense networks with megatron-te in fp16 on h100-80gb-sxm has been ",
+		"search llama3-70b --devices 64 --fix batch.micro --rows 1 --vary train.precision=fp8":                                                "\n  predictions of dense networks with megatron-te in fp8 on h100-80gb-sxm were ",
+		"search llama3-70b --devices 64 --fix batch.micro --schedules ddp --vary parallel.tensor=8 --rows 99 --vary train.precision=bf16,fp8": "\n  of further plans: " + sure,
+
 		"run llama3-70b --out -":                                     "\nhow sure: " + sure,
 		"run llama3-70b --out - --quiet":                             "\nhow sure: " + sure,
 		"search llama3-70b --devices 64 --fix batch.micro --rows 1":  "\n  " + sure,
-		"run llama3-70b --out - --set machine.device=h200-141gb-sxm": "\nhow sure: no published run of megatron-te on h200-141gb-sxm has been compared with these constants (docs/accuracy.md)\n",
+		"run llama3-70b --out - --set machine.device=h200-141gb-sxm": "\nhow sure: no published run of dense networks with megatron-te in bf16 on h200-141gb-sxm has been compared with these constants (docs/accuracy.md)\n",
 	} {
 		stdout, stderr, code := psim(t, "psim "+line)
 		require.Zero(t, code, stderr)

@@ -135,6 +135,9 @@ and communication. psim exec runs the same task graph for real, to check.`,
 		newPlot(), newReproduce(), newCalibrate(), newList(), newShow(), newDoctor(), newCompletion(), newVersion(),
 		newConfigHelp(), newResultHelp(),
 	)
+	for _, verb := range root.Commands() {
+		completeSettings(verb)
+	}
 	root.SetFlagErrorFunc(explainFlagError)
 	root.SetHelpCommand(newHelp())
 	return root

@@ -26,6 +26,7 @@ import (
 
 type runFlags struct {
 	outputFlags
+	targetFlags
 	trace      string        // file to write the timeline to
 	exact      bool          // whether to prove a searched order
 	limit      time.Duration // of the proof
@@ -37,8 +38,7 @@ type runFlags struct {
 }
 
 const runManual = `run simulates one training step and predicts its time, bubble, memory and
-communication. CONFIG is a TOML file or the bare name of an embedded example
-(psim list examples).
+communication. ` + targetHelp + `
 
 It prints a summary and a timeline, and writes result.json, timeline.png,
 timeline.svg, memory.png, trace.csv and memory.csv into a folder: --out, or by default
@@ -56,9 +56,10 @@ link or a rate of the device twice as fast, other microbatches, another recomput
 another schedule. Changes without effect are left out. With --csv the parts of the time
 replace the ranks.
 
-With data.samples, the size of the data set, it also predicts the time of an epoch, one
-pass over all samples. If fewer samples are left for the last step, it is a step of these,
-in microbatches of the same size; where a schedule cannot run so few, it is filled up.
+With data.samples or data.tokens, the size of the data set, it also predicts the time of
+an epoch, one pass over all samples. If fewer samples are left for the last step, it is a
+step of these, in microbatches of the same size; where a schedule cannot run so few, it is
+filled up.
 --epochs N adds up N epochs. --shards adds which samples every replica trains on; with
 --csv they replace the ranks.
 
@@ -76,10 +77,14 @@ func newRun() *cobra.Command {
 		Example: `  psim run gpipe
   psim run gpipe --set schedule.name=1f1b --set schedule.microbatches=16
   psim run configs/course-timeline.toml --json
-  psim run my.toml --out results/my --trace my.pftrace`,
-		Args:              exactArgs(1, "one CONFIG, a file or the name of an example"),
-		ValidArgsFunction: completeExamples,
+  psim run my.toml --out results/my --trace my.pftrace
+  psim run llama3-8b --device h100-80gb-sxm --devices 8`,
+		Args:              exactArgs(1, "one CONFIG, "+configArgument),
+		ValidArgsFunction: completeConfig,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.targetFlags.check(cmd.Flags()); err != nil {
+				return err
+			}
 			return runRun(cmd.Context(), args[0], f, streamsOf(cmd))
 		},
 	}
@@ -92,6 +97,8 @@ func newRun() *cobra.Command {
 		out:  "folder to write the result and pictures to; - for none (default out/NAME)",
 	})
 	f.registerTrace(flags, "also write the timeline")
+	f.targetFlags.register(cmd)
+	f.registerDevices(flags)
 	flags.BoolVar(&f.exact, "exact", false,
 		"let the solver cbc prove the order of schedule.name = \"auto\", for small pipelines")
 	flags.BoolVar(&f.boundaries, "boundaries", false, "also print what passes between stages, shapes and bytes")
@@ -112,7 +119,7 @@ func runRun(ctx context.Context, path string, f runFlags, std streams) error {
 	if err := f.exclusive(); err != nil {
 		return err
 	}
-	c, err := lib.Load(path, f.sets...)
+	c, err := f.loadPlan(path, f.sets)
 	if err != nil {
 		return err
 	}
@@ -177,6 +184,9 @@ func (f runFlags) predict(ctx context.Context, c *configs.Config, stderr io.Writ
 	}
 	p, err := predict(ctx, c)
 	if err != nil {
+		return nil, err
+	}
+	if err := f.checkDevices(p.Devices()); err != nil {
 		return nil, err
 	}
 	if f.boundaries {
@@ -256,7 +266,7 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 	if err := reports.WriteResult(stdout, p.Result); err != nil {
 		return err
 	}
-	if a := stackAccuracy(p.Config); a != nil && p.Experiment.Staged != nil {
+	if a := stackAccuracy(p.Config, p.Result.Work); a != nil && p.Experiment.Staged != nil {
 		fmt.Fprintf(stdout, "how sure: %s\n", a.Text())
 	}
 	if f.boundaries {

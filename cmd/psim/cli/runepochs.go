@@ -42,7 +42,7 @@ func (f runFlags) addEpochs(p *lib.Prediction) error {
 	if !f.shards {
 		return nil
 	}
-	if p.Config.Data.Samples == 0 {
+	if p.Experiment.DataSet == 0 {
 		return errors.New("--shards: the samples of a replica depend on the size of the data set; " +
 			"set it, as in --set data.samples=5000")
 	}
@@ -50,7 +50,7 @@ func (f runFlags) addEpochs(p *lib.Prediction) error {
 	if w := p.Experiment.Staged; w != nil {
 		each = w.PerReplica()
 	}
-	shards, err := data.Deal(int(p.Config.Data.Samples), each, f.strided)
+	shards, err := data.Deal(int(p.Experiment.DataSet), each, f.strided)
 	p.Result.Shards = results.NewReplicaSamples(shards)
 	return flagged("shards:", err)
 }

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	lib "psim"
 	"psim/plans"
 	"psim/reports"
 	"psim/results/rankings"
@@ -18,6 +18,7 @@ import (
 
 type searchFlags struct {
 	outputFlags
+	targetFlags
 	planFlags
 	rows int
 }
@@ -30,9 +31,11 @@ to some values, or adds a key that is not among these. --trainer keeps to the fe
 a stack, by default the configuration's. Plans must leave --margin of the memory free. A
 plan is discarded without simulation only if a bound shows that its step is longer than
 that of all plans that are printed, or that it does not fit: "gap" is 0 if the best is
-proved. --out writes plans.json, points.csv (a row for every plan), search.json,
-pareto.png and map.png, the best step over two dimensions. --shard I/N searches a part,
-for job arrays; psim merge joins them.
+proved. The table has the best plan of every layout: of plans that divide the network
+alike. --out writes plan-1.toml and so on, the configuration of every plan for psim run;
+plans.json, points.csv (a row for every plan), search.json, pareto.png and map.png, the
+best step over two dimensions. --shard I/N searches a part, for job arrays; psim merge
+joins them.
 
 Without --devices, search simulates CONFIG with every schedule that can run it, with 1,
 2 and 4 stages per rank if a schedule can hold several, and for a [model] with every
@@ -43,8 +46,9 @@ same [times], a schedule with V stages per rank gives each a V-th of them, so th
 rank does the same work. If no plan fits, search lists how much memory they need, and its
 exit code is 1.
 
---out writes plans.json and pareto.png, which shows the step time of every plan
-against the memory it needs. An interrupted search keeps the plans that it has found.`
+--out writes plans.json, plan-1.toml and so on, and pareto.png, which shows the step time
+of every plan against the memory it needs. An interrupted search keeps the plans that it
+has found.`
 
 func newSearch() *cobra.Command {
 	var f searchFlags
@@ -58,9 +62,13 @@ func newSearch() *cobra.Command {
   psim search gpipe
   psim search gpipe --set machine.compute.memory=16GB --json
   psim search my.toml --out out/plans`,
-		Args:              exactArgs(1, "one CONFIG, a file or the name of an example"),
-		ValidArgsFunction: completeExamples,
+		Args:              exactArgs(1, "one CONFIG, "+configArgument),
+		ValidArgsFunction: completeConfig,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.target.Devices = f.devices
+			if err := f.targetFlags.check(cmd.Flags()); err != nil {
+				return err
+			}
 			if f.rows < 1 {
 				return fmt.Errorf("--rows %d: must be at least 1", f.rows)
 			}
@@ -78,23 +86,24 @@ func newSearch() *cobra.Command {
 	f.registerVerbose(flags)
 	f.registerOutput(flags, outputHelp{
 		json: "print the plans as one JSON object and nothing else",
-		out:  "folder to write plans.json and pareto.png to",
+		out:  "folder to write plans.json, plan-1.toml … and pareto.png to",
 	})
 	flags.IntVar(&f.rows, "rows", 20, "how many plans to print; with --devices, to prove and to keep")
 	f.planFlags.register(flags)
+	f.targetFlags.register(cmd)
 	f.planFlags.complete(cmd)
 	return cmd
 }
 
 // searchSchedules tries every schedule on the devices of the configuration.
 func (f searchFlags) searchSchedules(ctx context.Context, path string, std streams) error {
-	c, err := lib.Load(path, f.sets...)
+	c, err := f.load(path, f.sets)
 	if err != nil {
 		return err
 	}
 	f.note(std.err, c.Inputs)
 	f.clearDash()
-	folder := reports.PlansFolder(f.out)
+	folder := reports.PlansFolder(f.out, f.rows)
 	if err := f.checkOut(folder); err != nil {
 		return err
 	}
@@ -128,7 +137,7 @@ func (f searchFlags) saveRanking(
 	if f.out == "" {
 		return nil
 	}
-	names, err := ranking.Save(context.WithoutCancel(ctx), f.out, name+" · plans")
+	names, err := ranking.Save(context.WithoutCancel(ctx), f.out, name, f.rows)
 	if err != nil {
 		return failure{err}
 	}
@@ -136,9 +145,17 @@ func (f searchFlags) saveRanking(
 	return nil
 }
 
-// reportPlans prints which files of a search were written.
+// reportPlans prints which files of a search were written. It joins the names of the plans.
 func (f outputFlags) reportPlans(stderr io.Writer, names []string, partial bool) {
-	list := strings.Join(names, ", ")
+	first := slices.Index(names, reports.PlanFile(1))
+	last := first
+	for last >= 0 && last+1 < len(names) && names[last+1] == reports.PlanFile(last+2-first) {
+		last++
+	}
+	if last > first+1 {
+		names = slices.Concat(names[:first+1], []string{"…"}, names[last:])
+	}
+	list := strings.ReplaceAll(strings.Join(names, ", "), ", …,", " …")
 	if partial {
 		list += ", of what was found until the interrupt,"
 	}

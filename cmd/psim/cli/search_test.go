@@ -61,10 +61,10 @@ func TestSearchFiles(t *testing.T) {
 	for _, folder := range []string{"a", "b"} {
 		stdout, stderr, code := psim(t, "psim search auto.toml --out "+folder)
 		require.Zero(t, code, stderr)
-		require.Equal(t, "wrote pareto.png, plans.json in "+folder+"\n", stderr)
+		require.Equal(t, "wrote pareto.png, plan-1.toml … plan-14.toml, plans.json in "+folder+"\n", stderr)
 		require.Contains(t, stdout, "the best: --set schedule.name=")
 		files := contents(t, folder)
-		require.Len(t, files, 2)
+		require.Len(t, files, 16)
 		require.NotContains(t, files["plans.json"], "seconds")
 		if first != nil {
 			require.Equal(t, first["plans.json"], files["plans.json"])
@@ -76,8 +76,8 @@ func TestSearchFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile("auto.toml", []byte(strings.Split(autoTimes, "[memory]")[0]), 0o644))
 	_, stderr, code := psim(t, "psim search auto.toml --out a")
 	require.Zero(t, code)
-	require.Equal(t, "wrote plans.json in a\n", stderr)
-	require.Len(t, contents(t, "a"), 1)
+	require.Equal(t, "wrote plan-1.toml … plan-20.toml, plans.json in a\n", stderr)
+	require.Len(t, contents(t, "a"), 21)
 }
 
 // If no plan fits, all are listed, and the command fails.

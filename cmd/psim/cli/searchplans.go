@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	lib "psim"
 	"psim/configs"
 	"psim/internal/files"
 	"psim/internal/nearest"
@@ -23,6 +22,7 @@ import (
 	"psim/published"
 	"psim/reports"
 	"psim/reports/figures"
+	"psim/results"
 	"psim/results/rankings"
 	"psim/schedules"
 )
@@ -36,10 +36,11 @@ type planFlags struct {
 	margin     string
 	shard      string
 	dimensions []string
+	settings   string
 }
 
 // planFlagNames lists the flags that need --devices.
-var planFlagNames = []string{"trainer", "schedules", "fix", "vary", "margin", "shard", "map"}
+var planFlagNames = []string{"trainer", "schedules", "fix", "vary", "margin", "shard", "map", "settings"}
 
 func (f *planFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&f.devices, "devices", 0, "find the best plan for this number of devices, whatever plan CONFIG has")
@@ -55,23 +56,23 @@ func (f *planFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.shard, "shard", "", "with --devices: search only the I-th of N parts: I/N, auto or auto/N")
 	flags.StringSliceVar(&f.dimensions, "map", nil,
 		"with --devices: two dimensions of map.png, such as tensor,stages (default: those that matter most)")
+	registerSettings(flags, &f.settings, "with --devices: ")
+}
+
+// settingsValues are the values of --settings.
+var settingsValues = []string{"first", "all"}
+
+// registerSettings declares --settings.
+func registerSettings(flags *pflag.FlagSet, value *string, when string) {
+	flags.StringVar(value, "settings", "first", when+"print the settings of the first plan, or of all: first or all")
 }
 
 // complete lets a shell complete the names that flags take.
 func (f *planFlags) complete(cmd *cobra.Command) {
-	names := func(list func() []string) cobra.CompletionFunc {
-		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return list(), cobra.ShellCompDirectiveNoFileComp
-		}
-	}
-	for flag, list := range map[string]func() []string{
-		"trainer": trainerNames, "schedules": scheduleNames, "fix": plans.Keys, "vary": plans.Keys,
-		"map": rankings.PlanDimensions,
-	} {
-		if err := cmd.RegisterFlagCompletionFunc(flag, names(list)); err != nil {
-			panic(err) // register does not declare the flag
-		}
-	}
+	completeNames(cmd, map[string]func() []string{
+		"trainer": trainerNames, "schedules": scheduleNames, "fix": plans.Keys, "map": rankings.PlanDimensions,
+		"settings": func() []string { return settingsValues },
+	})
 }
 
 // trainerNames lists the values of --trainer.
@@ -112,6 +113,9 @@ func (f planFlags) checkNames() error {
 		if err := checkName("schedules", name, scheduleNames()); err != nil {
 			return err
 		}
+	}
+	if err := checkName("settings", f.settings, settingsValues); err != nil {
+		return err
 	}
 	return flagged("map", figures.CheckDimensions(f.dimensions))
 }
@@ -191,7 +195,7 @@ type planSearch struct {
 // searchPlans finds the best plans for --devices.
 func (f searchFlags) searchPlans(cmd *cobra.Command, path string) error {
 	ctx := cmd.Context()
-	c, err := lib.Load(path, f.sets...)
+	c, err := f.load(path, f.sets)
 	if err != nil {
 		return err
 	}
@@ -216,7 +220,7 @@ func (f searchFlags) searchPlans(cmd *cobra.Command, path string) error {
 		searched = s.explain(ctx, answer)
 	}
 	unsaved := s.save(ctx, answer)
-	err = errors.Join(s.printPlans(answer.PlanRanking, s.std), unsaved, searched)
+	err = errors.Join(s.printPlans(answer.PlanRanking, s.settings, s.std), unsaved, searched)
 	if err == nil && len(answer.Plans) == 0 {
 		return s.noPlanError(answer.PlanRanking)
 	}
@@ -234,20 +238,20 @@ func (f searchFlags) folder(shard rankings.Shard) (folder files.Folder, err erro
 		}
 		path = filepath.Join(path, shard.Folder())
 	}
-	folder = reports.PlansFolder(path)
+	folder = reports.PlansFolder(path, f.rows)
 	return folder, f.checkOut(folder)
 }
 
 // printPlans prints the plans in the form that the flags ask for. It prints how many plans were
 // simulated on stderr, because these numbers differ from run to run.
-func (f outputFlags) printPlans(ranking rankings.PlanRanking, std streams) error {
+func (f outputFlags) printPlans(ranking rankings.PlanRanking, settings string, std streams) error {
 	if f.json {
 		return ranking.WriteJSON(std.out)
 	}
 	if !f.quiet && ranking.Space > 0 {
 		fmt.Fprintf(std.err, "psim: %s\n", reports.CountPlans(ranking))
 	}
-	return reports.WritePlanRanking(std.out, ranking)
+	return reports.WritePlanRanking(std.out, ranking, settings == "all")
 }
 
 // search searches the plans and shows its progress.
@@ -275,17 +279,39 @@ func (s planSearch) explain(ctx context.Context, answer *plans.Answer) (err erro
 		answer.WouldFit, err = s.query.Remedies(ctx, s.config)
 		return err
 	}
-	answer.Accuracy = stackAccuracy(s.config)
+	if err := s.addAccuracy(answer); err != nil {
+		return err
+	}
 	return answer.Explain(ctx, s.config, s.query)
 }
 
-// stackAccuracy returns the errors of earlier predictions for a configuration's stack on its device,
-// or nil if it names no stack.
-func stackAccuracy(c *configs.Config) *rankings.StackAccuracy {
+// addAccuracy adds how accurate the predictions of the plans are: those of the best, and of further
+// plans that differ in what the accuracy is known by.
+func (s planSearch) addAccuracy(answer *plans.Answer) error {
+	for i, plan := range answer.Plans {
+		c, err := s.config.With(plan.Set...)
+		if err != nil {
+			return err
+		}
+		switch a := stackAccuracy(c, plan.Work); {
+		case a == nil:
+		case i == 0:
+			answer.Accuracy = a
+		case (answer.Accuracy == nil || *a != *answer.Accuracy) && !slices.Contains(answer.OtherAccuracy, *a):
+			answer.OtherAccuracy = append(answer.OtherAccuracy, *a)
+		}
+	}
+	return nil
+}
+
+// stackAccuracy returns the errors of earlier predictions for a configuration's stack on its device, in
+// the precision and for the kind of network that is trained, or nil if it names no stack.
+func stackAccuracy(c *configs.Config, trained results.Work) *rankings.StackAccuracy {
 	if c.Offers() == nil {
 		return nil
 	}
-	return published.Accuracy(c.Train.Stack, c.Machine.Device, c.Train.Precision)
+	mixture := trained.ActiveParameters < trained.Parameters
+	return published.Accuracy(c.Train.Stack, c.Machine.Device, trained.Precision, mixture)
 }
 
 // save writes the files into the folder, if there is one.

@@ -3,13 +3,16 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"psim/results"
 	"psim/results/rankings"
 )
 
@@ -47,9 +50,100 @@ func TestSearchDevices(t *testing.T) {
 
 	stdout, _, code = psim(t, fewPlans)
 	require.Zero(t, code)
-	for _, text := range []string{"why the first wins", "the configuration's own plan takes ", "how sure: proved", "  5  --set parallel.tensor="} {
+	for _, text := range []string{"why the first wins", "the configuration's own plan takes ", "how sure: proved", "settings of plan 1, ", "\n  --set parallel.tensor="} {
 		require.Contains(t, stdout, text)
 	}
+}
+
+// With --out a search writes a configuration of every plan, from which psim run predicts the same.
+func TestSearchPlanFiles(t *testing.T) {
+	userFolder(t)
+	require.NoError(t, os.WriteFile("auto.toml", []byte(autoTimes), 0o644))
+	require.NoError(t, os.WriteFile("machine.toml", []byte("[machine]\ndevice = \"h100-80gb-sxm\"\ndevices_per_node = 4\nnetwork = \"ib-ndr\"\nlink.latency = \"9us\"\n"), 0o644))
+	const experts = " --set model.preset=mixtral-8x7b --set model.layers=4 --set train.stack=torchtitan --set model.sequence_length=512"
+	for i, line := range []string{
+		"psim search auto.toml --rows 9",
+		"psim search gpipe --rows 3 --set batch.global=4",
+		fewPlans,
+		"psim search gpipe --devices 8 --rows 4 --vary train.precision=bf16,fp16 --schedules 1f1b,ddp --set machine.file=machine.toml",
+		"psim search gpipe --devices 8 --rows 3 --vary train.recompute=none,full --schedules 1f1b --vary schedule.stages=4" + experts,
+	} {
+		folder := fmt.Sprint("out", i)
+		_, stderr, code := psim(t, line+" --out "+folder)
+		require.Zero(t, code, stderr)
+		var saved struct {
+			Plans []results.Result `json:"plans"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(contents(t, folder)["plans.json"]), &saved))
+		written, err := filepath.Glob(filepath.Join(folder, "plan-*.toml"))
+		require.NoError(t, err)
+		require.NotEmpty(t, written)
+		for n := range written {
+			stdout, stderr, code := psim(t, fmt.Sprintf("psim run %s/plan-%d.toml --json", folder, n+1))
+			require.Zero(t, code, stderr)
+			var again results.Result
+			require.NoError(t, json.Unmarshal([]byte(stdout), &again))
+			require.Equal(t, saved.Plans[n].StepTime, again.StepTime, line)
+			require.Equal(t, saved.Plans[n].Ranks, again.Ranks, line)
+			require.Equal(t, saved.Plans[n].Config, again.Config, line)
+		}
+	}
+	_, stderr, code := psim(t, fewPlans+" --rows 2 --out out2") // the further plans of the earlier search go
+	require.Zero(t, code, stderr)
+	left, err := filepath.Glob("out2/plan-*.toml")
+	require.NoError(t, err)
+	require.Len(t, left, 2)
+	require.NoError(t, os.Mkdir("mine", 0o755))
+	require.NoError(t, os.WriteFile("mine/plan-2.toml", []byte("x"), 0o644))
+	_, stderr, code = psim(t, fewPlans+" --out mine")
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "psim: --out mine: holds plan-2.toml, which psim has not written; name another folder\n", stderr)
+}
+
+// The text has a row for every layout, and the settings of the first plan or of all, which a shell takes
+// as they stand; the JSON has every plan.
+func TestSearchLayouts(t *testing.T) {
+	userFolder(t)
+	const line = "psim search gpipe --devices 8 --schedules ddp,1f1b --rows 12"
+	stdout, stderr, code := psim(t, line+" --json")
+	require.Zero(t, code, stderr)
+	var found rankings.PlanRanking
+	require.NoError(t, json.Unmarshal([]byte(stdout), &found))
+	require.Len(t, found.Plans, 12)
+	layouts := map[rankings.PlanShape]int{}
+	for _, plan := range found.Plans {
+		layouts[plan.Plan.Layout()]++
+	}
+	require.Less(t, len(layouts), 6)
+	stdout, _, code = psim(t, line)
+	require.Zero(t, code)
+	_, table, _ := strings.Cut(stdout, "\n\n")
+	table, rest, _ := strings.Cut(table, "\n  a row is the best plan of a layout")
+	require.Equal(t, len(layouts), strings.Count(table, "\n"), "and a heading")
+	others := 0
+	for _, n := range layouts {
+		others += n - 1
+		require.True(t, n == 1 || strings.Contains(table, fmt.Sprintf("  %d, to ", n-1)))
+	}
+	require.Equal(t, 12, len(layouts)+others)
+	_, flags, _ := strings.Cut(rest, "settings of plan 1, for psim run and the like (--settings all has every plan's)\n")
+	require.Equal(t, found.Plans[0].Set, setsOf(flags))
+	stdout, _, code = psim(t, line+" --settings all")
+	require.Zero(t, code)
+	for i, plan := range found.Plans {
+		_, flags, _ := strings.Cut(stdout, fmt.Sprintf("settings of plan %d\n", i+1))
+		flags, _, _ = strings.Cut(flags, "\n\n")
+		require.Equal(t, plan.Set, setsOf(flags))
+	}
+	for text := range strings.Lines(rest) {
+		require.Less(t, len(text), 130)
+	}
+}
+
+// setsOf reads the flags --set of lines that go on at a backslash.
+func setsOf(lines string) []string {
+	words := strings.Fields(strings.ReplaceAll(lines, "\\\n", ""))
+	return slices.DeleteFunc(words, func(word string) bool { return word == "--set" })
 }
 
 // A search leaves as much memory free as psim run wants for a run that is not close, unless --margin
@@ -82,7 +176,7 @@ func TestSearchShards(t *testing.T) {
 	userFolder(t)
 	_, stderr, code := psim(t, fewPlans+" --out whole --map tensor,stages")
 	require.Zero(t, code, stderr)
-	require.Contains(t, stderr, "wrote pareto.png, map.png, points.csv, search.json, plans.json in whole\npsim: ")
+	require.Contains(t, stderr, "wrote pareto.png, map.png, plan-1.toml … plan-5.toml, points.csv, search.json, plans.json in whole\npsim: ")
 	for _, shard := range []string{"1", "2", "3"} {
 		_, stderr, code := psim(t, fewPlans+" --out parts --quiet --shard "+shard+"/3")
 		require.Zero(t, code, stderr)
@@ -147,6 +241,8 @@ func TestSearchDevicesErrors(t *testing.T) {
 		"psim search gpipe --devices 4 --fix machine.link.foo":                                         "--fix machine.link.foo: is not a key of a configuration",
 		"psim search gpipe --devices 4 --fix schedule.stages=2":                                        "--fix schedule.stages=2: takes a key without a value; to fix that value, use --set schedule.stages=2 --fix schedule.stages",
 		"psim search gpipe --trainer any":                                                              "--trainer: needs --devices",
+		"psim search gpipe --settings all":                                                             "--settings: needs --devices",
+		"psim search gpipe --devices 4 --settings x":                                                   `--settings: unknown name "x"; use first, all`,
 		"psim search gpipe --margin 5%":                                                                "--margin: needs --devices",
 		"psim search gpipe --devices 4 --schedules=":                                                   "--schedules: names no schedule; use some of model-parallel, gpipe",
 		"psim search gpipe --devices 0":                                                                "--devices 0: must be at least 1",

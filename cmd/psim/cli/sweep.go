@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	lib "psim"
 	"psim/configs"
 	"psim/internal/units"
 	"psim/reports"
@@ -24,6 +23,7 @@ import (
 
 type sweepFlags struct {
 	outputFlags
+	targetFlags
 	vary  []string
 	shard string
 }
@@ -60,13 +60,17 @@ func newSweep() *cobra.Command {
   psim sweep gpipe --vary parallel.data=1,2,4 --shard 1/2 --out out/parts
   psim sweep gpipe --vary parallel.data=1,2,4 --shard 2/2 --out out/parts
   psim merge out/parts --out out/whole`,
-		Args:              exactArgs(1, "one CONFIG, a file or the name of an example"),
-		ValidArgsFunction: completeExamples,
+		Args:              exactArgs(1, "one CONFIG, "+configArgument),
+		ValidArgsFunction: completeConfig,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.targetFlags.check(cmd.Flags()); err != nil {
+				return err
+			}
 			return runSweep(cmd.Context(), args[0], f, streamsOf(cmd))
 		},
 	}
 	f.register(cmd.Flags())
+	f.targetFlags.register(cmd)
 	return cmd
 }
 
@@ -91,7 +95,7 @@ func runSweep(ctx context.Context, path string, f sweepFlags, std streams) error
 	if err != nil {
 		return err
 	}
-	c, err := lib.Load(path, f.sets...)
+	c, err := f.load(path, f.sets)
 	if err != nil {
 		return err
 	}

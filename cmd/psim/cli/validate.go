@@ -120,6 +120,10 @@ func (f validateFlags) check(flags *pflag.FlagSet) error {
 			f.with[0])
 	}
 	for _, name := range executedFlags {
+		if name == "set" && flags.Changed(name) && !f.executed {
+			return fmt.Errorf("--set %s: changes the experiments of --executed, which is not given; "+
+				"a symbol of a question is changed by --with NAME=VALUE", f.sets[0])
+		}
 		if flags.Changed(name) && !f.executed {
 			return fmt.Errorf("--%s: applies only to the experiments of --executed, which is not given", name)
 		}

@@ -1,0 +1,133 @@
+// Package foreign describes files that were named as configurations by mistake: pictures, results,
+// orders, scripts, logs.
+package foreign
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// instead ends messages with what would be right.
+const instead = "name a .toml file or an example (psim list examples)"
+
+// Certain says what data is that cannot be TOML, whatever its name, and what to do with it. It
+// returns "" for all other data.
+func Certain(data []byte) string {
+	for _, kind := range [][2]string{
+		{"\xff\xfe", "is text in UTF-16; save it as UTF-8"},
+		{"\xfe\xff", "is text in UTF-16; save it as UTF-8"},
+		{"\x89PNG", "is a picture; " + instead},
+		{"\xff\xd8\xff", "is a picture; " + instead},
+		{"GIF8", "is a picture; " + instead},
+		{"%PDF", "is a PDF; " + instead},
+		{"\x1f\x8b", "is compressed; " + instead},
+		{"PK\x03\x04", "is an archive; " + instead},
+	} {
+		if bytes.HasPrefix(data, []byte(kind[0])) {
+			return kind[1]
+		}
+	}
+	text := bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
+	switch {
+	case bytes.IndexByte(data, 0) >= 0:
+		return "is not a text file; a configuration is TOML in UTF-8"
+	case bytes.HasPrefix(text, []byte("<")) && bytes.Contains(text, []byte("<svg")):
+		return "is a picture; " + instead
+	case bytes.HasPrefix(text, []byte("<")):
+		return "is XML or HTML; " + instead
+	case bytes.HasPrefix(text, []byte("{")):
+		return ofJSON(text)
+	}
+	return ""
+}
+
+// Network reports whether data is the config.json of a network, even if a value of it is not JSON.
+func Network(data []byte) bool {
+	text := bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
+	return bytes.HasPrefix(text, []byte("{")) &&
+		(bytes.Contains(text, []byte(`"model_type"`)) || bytes.Contains(text, []byte(`"architectures"`)))
+}
+
+// ofJSON says what an object is, or several, a line each.
+func ofJSON(text []byte) string {
+	const configuration = "a configuration is TOML, such as psim show gpipe prints"
+	var object struct {
+		Kind  string          `json:"kind"`
+		Plans json.RawMessage `json:"plans"`
+		Set   json.RawMessage `json:"set"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	err := decoder.Decode(&object) // if types do not match, the fields stay empty
+	switch {
+	case object.Kind == "predicted" || object.Kind == "measured":
+		return "is a result, which psim compare and psim plot read; name the configuration that it was made from, " +
+			"a .toml file or an example"
+	case object.Plans != nil:
+		return "holds the plans of a search; name the configuration that was searched, a .toml file or an example"
+	case object.Set != nil:
+		return "holds the points of a sweep, which psim plot sweep reads; name the configuration that was swept, " +
+			"a .toml file or an example"
+	case err != nil && !json.Valid(text):
+		return "begins as JSON does, and is damaged; " + configuration
+	}
+	return "is JSON; " + configuration
+}
+
+var (
+	// action matches the first action of an order in PyTorch's notation.
+	action = regexp.MustCompile(`^"?\(?[0-9]+(?:F|B|I|W|SEND|RECV|FORWARD|BACKWARD)`)
+	// section matches a line that begins a section of a configuration.
+	section = regexp.MustCompile(`(?m)^[ \t]*\[+[A-Za-z_][A-Za-z0-9_.]*\]+[ \t]*(?:#.*)?\r?$`)
+)
+
+// Likely says what text is that was found not to be TOML, by its name and its first line. It
+// returns "" for what seems to be a configuration with a mistake.
+func Likely(name, text string) string {
+	ending := strings.ToLower(filepath.Ext(name))
+	first, _, _ := strings.Cut(strings.TrimLeft(strings.TrimPrefix(text, "\ufeff"), " \t\r\n"), "\n")
+	first = strings.TrimSpace(first)
+	is := func(endings ...string) bool { return slices.Contains(endings, ending) }
+	switch {
+	case action.MatchString(first):
+		return fmt.Sprintf("is an order of actions, not a configuration; a configuration names it: write "+
+			"schedule.file = %s, or give --set schedule.file=%s with one", strconv.Quote(name), name)
+	case strings.HasPrefix(first, "rank,stream,kind,"):
+		return "is a trace that psim wrote; name the configuration that it is of, a .toml file or an example"
+	case is(".csv", ".tsv"):
+		return "is a table, not a configuration; " + instead
+	case is(".py", ".ipynb"):
+		return "is a program, not a configuration; " + instead
+	case is(".sh", ".bash", ".zsh", ".slurm", ".sbatch") || strings.HasPrefix(first, "#!"):
+		return "is a script, which psim does not read; a configuration is TOML, such as psim show gpipe prints"
+	case is(".yaml", ".yml"):
+		return "is YAML; a configuration is TOML, such as psim show gpipe prints"
+	case is(".log", ".out", ".err"):
+		return "is a log, which psim does not read; " + instead
+	case ending != ".toml" && !section.MatchString(text):
+		return fmt.Sprintf("is not a configuration, which is TOML: it begins with %.40q; %s", first, instead)
+	}
+	return ""
+}
+
+// Folder says why a folder is not a configuration, and what in it may be meant.
+func Folder(path string) string {
+	has := func(name string) bool {
+		_, err := os.Stat(filepath.Join(path, name))
+		return err == nil
+	}
+	switch {
+	case slices.ContainsFunc([]string{"result.json", "plans.json", "sweep.jsonl"}, has):
+		return "is a folder of results, which psim compare and psim plot read; name the configuration that they were " +
+			"made from, a .toml file or an example"
+	case has("config.json"):
+		return "is a directory; name " + filepath.Join(path, "config.json") + ", the network in it"
+	}
+	return "is a directory; name a .toml file in it"
+}

@@ -1,0 +1,300 @@
+package configs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"psim/configs/foreign"
+	"psim/costmodel"
+	"psim/costmodel/models"
+	"psim/internal/nearest"
+	"psim/internal/setting"
+)
+
+// presetMark begins a name that always means a preset, even if there is a file or an example of
+// that name.
+const presetMark = "model:"
+
+// A located text is what the name of a configuration stands for.
+type located struct {
+	label, folder string // folder: that paths in the text are relative to
+	data          []byte
+	assumed       bool // the text names a network, and its plan is psim's
+}
+
+// lookUp finds a text by its name: a file, an embedded example, or a preset of the catalog, in this
+// order. A file may also be the config.json of a network.
+func lookUp(name string) (located, error) {
+	problem := func(text string, cause error) error { return &Error{Label: name, Problem: text, Cause: cause} }
+	if name == "" {
+		return located{}, &Error{
+			Label: `""`, Problem: "is an empty name; name a .toml file or an example (psim list examples)",
+			Cause: os.ErrNotExist,
+		}
+	}
+	info, err := os.Stat(name)
+	if err == nil && !info.IsDir() {
+		data, err := readFile(name, maxSize)
+		if err != nil {
+			return located{}, problem(err.Error(), err)
+		}
+		t := located{label: name, folder: filepath.Dir(name), data: data}
+		if foreign.Network(data) {
+			t.data, t.assumed = plan(fmt.Sprintf("file = %q", filepath.Base(name)), true), true
+		}
+		return t, nil
+	}
+	if data, ok := example(name); ok { // even if there is a folder of that name
+		return located{label: name, data: data}, nil
+	}
+	if data, ok := presetPlan(name); ok {
+		return located{label: name, data: data, assumed: true}, nil
+	}
+	switch {
+	case err == nil:
+		return located{}, problem(foreign.Folder(name), nil)
+	case strings.HasPrefix(name, presetMark):
+		return located{}, problem("there is no such preset (psim list models)"+
+			nearest.Suggest(strings.TrimPrefix(name, presetMark), presets()), os.ErrNotExist)
+	case !os.IsNotExist(err):
+		return located{}, problem("cannot be read: "+errors.Unwrap(err).Error(), err)
+	}
+	return located{}, problem("no such file, and no example or preset of that name; "+meant(name), os.ErrNotExist)
+}
+
+// meant suggests a file of the same folder, an example or a preset, for a path that does not exist.
+func meant(path string) string {
+	folder, name := filepath.Split(path)
+	var near []string
+	entries, _ := os.ReadDir(cmp.Or(folder, ".")) // empty if it cannot be read
+	for _, e := range entries {
+		if !e.IsDir() && strings.HasSuffix(e.Name(), ".toml") {
+			near = append(near, e.Name())
+		}
+	}
+	if best, ok := nearest.Word(name, near); ok {
+		return "did you mean " + folder + best + "?"
+	}
+	known, kind := Examples(), "examples"
+	if folder == "plans/" {
+		known, kind = Plans(), "plans"
+	}
+	if best, ok := nearest.Word(strings.TrimSuffix(path, ".toml"), slices.Concat(known, presets())); ok {
+		return "did you mean " + best + "?"
+	}
+	return "the " + kind + " are " + strings.Join(known, ", ") + "; psim list models lists the presets"
+}
+
+// Names lists what a configuration can be named by, apart from files: examples, published plans
+// and presets. Presets are marked if a word begins with the mark.
+func Names(word string) []string {
+	if !strings.HasPrefix(word, presetMark) {
+		return slices.Concat(Examples(), Plans(), presets())
+	}
+	marked := presets()
+	for i, name := range marked {
+		marked[i] = presetMark + name
+	}
+	return marked
+}
+
+func presets() (names []string) {
+	for _, p := range models.Presets() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// presetPlan returns a plan for a preset.
+func presetPlan(name string) ([]byte, bool) {
+	name = strings.TrimPrefix(name, presetMark)
+	list := models.Presets()
+	i := slices.IndexFunc(list, func(p models.Preset) bool { return p.Name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return plan(fmt.Sprintf("preset = %q", name), models.Model{Preset: name}.Transformer()), true
+}
+
+// plan returns a configuration for a network that is named without one: every device has the whole
+// network, and one sample in a step. It has no machine.
+func plan(network string, transformer bool) []byte {
+	text := `# A plan to start from, for a network that was named without one: every device trains the
+# whole network on a sample of its own. psim search finds better plans.
+
+[schedule]
+name = "ddp"
+
+[model]
+` + network + `
+
+[batch]
+micro = 1
+`
+	if transformer {
+		text += "\n[train]\nprecision = \"" + usualPrecision + "\"\n"
+	}
+	return []byte(text)
+}
+
+// usualPrecision is that of a plan for a transformer, on devices that have it.
+const usualPrecision = "bf16"
+
+// A Target is where a configuration that names no machine is to run.
+type Target struct {
+	Device         string // of the catalog
+	Devices        int    // for a network that is named without a plan; 0 is one
+	DevicesPerNode int    // 0 leaves all in one node
+	Network        string // of the catalog, between nodes
+}
+
+// LoadOn does what Load does, for a target. It refuses a machine for a configuration that names one.
+func LoadOn(pathOrName string, on Target, sets ...string) (*Config, error) {
+	found, err := lookUp(pathOrName)
+	if err != nil {
+		return nil, err
+	}
+	return parse(found, on, sets)
+}
+
+// HasPlan reports whether the configuration says how the network is divided. It does not if only
+// the network was named.
+func (c *Config) HasPlan() bool { return len(c.sources) == 0 || !c.sources[0].assumed }
+
+// target applies a target, under the settings KEY=VALUE.
+func (c *Config) target(on Target) error {
+	for _, f := range []struct{ flag, key, value string }{
+		{"device", "machine.device", on.Device},
+		{"devices-per-node", "machine.devices_per_node", numeral(on.DevicesPerNode)},
+		{"network", "machine.network", on.Network},
+	} {
+		if f.value == "" {
+			continue
+		}
+		flag := "--" + f.flag + " " + f.value
+		if c.sources[0].defines("machine") {
+			return &Error{Label: flag, Problem: fmt.Sprintf("%s names a machine of its own; to change it, give "+
+				"--set %s=%s", c.sources[0].label, f.key, f.value)}
+		}
+		if err := c.derive(flag, f.key+"="+f.value); err != nil {
+			return err
+		}
+	}
+	if on.Devices < 2 || c.HasPlan() {
+		return nil
+	}
+	flag := "--devices " + numeral(on.Devices)
+	return errors.Join(c.derive(flag, "schedule.name=fsdp"), c.derive(flag, "parallel.data="+numeral(on.Devices)))
+}
+
+// numeral writes a number that is given, or "".
+func numeral(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+// derive applies a setting that follows from something else, which a label names in errors.
+func (c *Config) derive(label, set string) error {
+	err := c.set(set)
+	if i := len(c.sources) - 1; c.sources[i].label == set {
+		c.sources[i].label, c.sources[i].derived = label, true
+	}
+	var wrong *Error
+	if errors.As(err, &wrong) && wrong.Label == set {
+		wrong.Label, wrong.Override = label, false
+	}
+	return err
+}
+
+// assumePrecision takes another precision than the usual one if the device computes faster in it,
+// and none was asked for.
+func (c *Config) assumePrecision() error {
+	asked := slices.ContainsFunc(c.sources[1:], func(s *source) bool { return s.defines("train.precision") })
+	if c.HasPlan() || asked || !c.Defined("train.precision") {
+		return nil
+	}
+	list := unsourced().Devices
+	i := slices.IndexFunc(list, func(d costmodel.Device) bool { return d.Name == c.Machine.Device })
+	if i < 0 {
+		return nil
+	}
+	best := usualPrecision
+	for _, other := range []string{"fp16", "fp32"} {
+		if list[i].PeakIn(other) > list[i].PeakIn(best) {
+			best = other
+		}
+	}
+	if best == usualPrecision {
+		return nil
+	}
+	return c.derive("device "+c.Machine.Device, "train.precision="+best)
+}
+
+// planAssumptions names what was assumed for a network that was named without a plan.
+func (c *Config) planAssumptions() []string {
+	if c.HasPlan() {
+		return nil
+	}
+	typed := func(key string) bool {
+		return slices.ContainsFunc(c.sources[1:], func(s *source) bool { return !s.derived && s.defines(key) })
+	}
+	var assumed []string
+	for _, key := range []string{"schedule.name", "parallel.zero", "batch.micro", "train.precision"} {
+		if _, value, _ := setting.Find(*c, key); value != 0 && value != "" && !typed(key) {
+			assumed = append(assumed, key+" = "+setting.Quote(value))
+		}
+	}
+	if assumed == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s names a network and no plan; assumed: %s (--set changes them)",
+		c.sources[0].label, strings.Join(assumed, ", "))}
+}
+
+// Keys lists the dotted keys of a configuration, each with an ending.
+func Keys(ending string) (keys []string) {
+	for key := range setting.Keys(Config{}) {
+		if !setting.IsTable(Config{}, key.Path) {
+			keys = append(keys, key.Path+ending)
+		}
+	}
+	return keys
+}
+
+// Choices lists the values that a key may have, as far as they are names: those of a catalog or of
+// the key's row.
+func Choices(key string) (names []string) {
+	switch key {
+	case "schedule.name":
+		return scheduleNames()
+	case "model.preset":
+		return presets()
+	case "machine.device":
+		for _, d := range unsourced().Devices {
+			names = append(names, d.Name)
+		}
+		return names
+	case "machine.link", "machine.network", "machine.host_link":
+		for _, l := range unsourced().Links {
+			names = append(names, l.Name)
+		}
+		return names
+	case "machine.file":
+		for _, m := range KnownMachines() {
+			names = append(names, m.Name)
+		}
+		return names
+	}
+	s, value, _ := setting.Find(Config{}, key)
+	if _, boolean := value.(bool); boolean {
+		return []string{"true", "false"}
+	}
+	return slices.Concat(s.OneOf, s.Parts)
+}

@@ -1,0 +1,133 @@
+package configs_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/configs"
+	"psim/costmodel/models"
+)
+
+const tinyLlama = `{"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+	"num_attention_heads": 4, "vocab_size": 100, "max_position_embeddings": 32}`
+
+// A name is looked up as a file, an example and a preset, in this order; a marked one is the preset.
+func TestLookUp(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Mkdir("gpt2", 0o700)) // does not hide the preset
+	layers := func(name string) (int, *configs.Config) {
+		c, err := configs.Load(name)
+		require.NoError(t, err, name)
+		m, err := c.ReadModel()
+		require.NoError(t, err)
+		if m.Preset != "" {
+			return -1, c
+		}
+		return m.Layers, c
+	}
+	_, c := layers("llama3-70b")
+	require.True(t, c.HasPlan())
+	require.Equal(t, 64, c.Parallel.Tensor*c.Parallel.Data*c.Schedule.Stages)
+	_, c = layers("model:llama3-70b")
+	require.False(t, c.HasPlan())
+	require.Equal(t, "llama3-70b", c.Model.Preset)
+	require.Equal(t, "model:llama3-70b", c.Name())
+	_, c = layers("gpt2")
+	require.Equal(t, "gpt2", c.Model.Preset)
+	require.NoError(t, os.WriteFile("llama3-8b", []byte(tinyLlama), 0o600))
+	n, c := layers("llama3-8b")
+	require.Equal(t, 2, n)
+	require.False(t, c.HasPlan())
+	for _, p := range models.Presets() {
+		c, err := configs.LoadOn("model:"+p.Name, configs.Target{Device: "a100-80gb-sxm", Devices: 2})
+		require.NoError(t, err)
+		require.Equal(t, []int{2, 3, 1}, []int{c.Parallel.Data, c.Parallel.Zero, int(c.Batch.Micro)}, p.Name)
+		if p.Name != "megatron-1t" { // too deep to build in a test
+			run(t, c)
+		}
+	}
+}
+
+// A network's config.json is a configuration, with paths and a name from its folder.
+func TestNetworkFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Mkdir("Tiny-Llama", 0o700))
+	path := filepath.Join("Tiny-Llama", "config.json")
+	require.NoError(t, os.WriteFile(path, []byte("\ufeff"+tinyLlama), 0o600))
+	c, err := configs.LoadOn(path, configs.Target{Device: "t4"}, "batch.micro=4")
+	require.NoError(t, err)
+	require.Equal(t, "Tiny-Llama", c.Name())
+	require.Equal(t, "fp16", c.Train.Precision, "a T4 has no rate in bf16")
+	experiment, _ := run(t, c)
+	require.Equal(t, 5, len(experiment.Network.Layers))
+	require.Contains(t, strings.Join(experiment.Warnings, "\n"),
+		`config.json names a network and no plan; assumed: schedule.name = "ddp", train.precision = "fp16" (--set changes them)`)
+	before := c.Fingerprint()
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(tinyLlama, "128", "192", 1)), 0o600))
+	c, err = configs.LoadOn(path, configs.Target{Device: "t4"}, "batch.micro=4")
+	require.NoError(t, err)
+	require.NotEqual(t, before, c.Fingerprint())
+	_, err = configs.Load(path, "train.precison=fp32")
+	require.EqualError(t, err, `train.precison=fp32: unknown key "train.precison"; did you mean precision?`)
+	require.NoError(t, os.WriteFile(path, []byte(`{"model_type": "bert"}`), 0o600))
+	c, err = configs.LoadOn(path, configs.Target{Device: "t4"})
+	require.NoError(t, err)
+	_, err = c.Build()
+	require.ErrorContains(t, err, `Tiny-Llama/config.json: model.file = "config.json": config.json: model_type "bert" is not supported`)
+}
+
+// A target is for configurations that name no machine; settings replace what it says.
+func TestTarget(t *testing.T) {
+	on := configs.Target{Device: "h100-80gb-sxm", Devices: 16, DevicesPerNode: 8, Network: "ib-ndr"}
+	c, err := configs.LoadOn("gpt2", on, "machine.device=v100-32gb-sxm", "train.precision=fp32")
+	require.NoError(t, err)
+	require.Equal(t, "v100-32gb-sxm", c.Machine.Device)
+	require.Equal(t, "fp32", c.Train.Precision)
+	require.Equal(t, 8, c.Machine.DevicesPerNode)
+	for _, c := range []struct {
+		on   configs.Target
+		name string
+		want string
+	}{
+		{configs.Target{Device: "t4"}, "gpipe", "--device t4: gpipe names a machine of its own; to change it, give --set machine.device=t4"},
+		{configs.Target{DevicesPerNode: 4}, "gpipe", "--devices-per-node 4: gpipe names a machine of its own; to change it, give --set machine.devices_per_node=4"},
+		{configs.Target{Network: "ib-ndr"}, "gpipe", "--network ib-ndr: gpipe names a machine of its own; to change it, give --set machine.network=ib-ndr"},
+		{configs.Target{Device: "t4"}, "course-timeline", "--device t4: machine: the section has no meaning with [times], which gives the times itself and knows no layers; use [model] or remove it"},
+	} {
+		_, err := configs.LoadOn(c.name, c.on)
+		require.EqualError(t, err, c.want)
+	}
+	c, err = configs.Load("gpt2")
+	require.NoError(t, err)
+	_, err = c.Build()
+	require.EqualError(t, err, `gpt2: machine.device is missing: name one (psim list devices), such as --device h100-80gb-sxm, `+
+		`or give [machine.compute] flops = "10TFLOP/s"`)
+}
+
+// Every choice of every key is accepted for it, and all catalogs are offered.
+func TestChoices(t *testing.T) {
+	keys := configs.Keys("=")
+	require.Greater(t, len(keys), 100)
+	chosen := map[string][]string{}
+	for _, key := range keys {
+		key = strings.TrimSuffix(key, "=")
+		chosen[key] = configs.Choices(key)
+		for _, value := range chosen[key] {
+			require.NoError(t, configs.CheckSet(key+"="+value))
+		}
+	}
+	require.Equal(t, []string{"true", "false"}, chosen["parallel.sequence"])
+	for key, want := range map[string]string{
+		"schedule.name": "zb-h1", "model.preset": "llama3-8b", "machine.device": "t4", "machine.link": "pcie4",
+		"machine.network": "ib-ndr", "train.stack": "torchtitan", "train.recompute": "selective", "train.precision": "bf16",
+		"machine.file": "modal-a10g-x2",
+	} {
+		require.True(t, slices.Contains(chosen[key], want), "%s: %v", key, chosen[key])
+	}
+	require.Empty(t, chosen["schedule.stages"])
+}

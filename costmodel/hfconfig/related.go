@@ -1,0 +1,91 @@
+package hfconfig
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"psim/costmodel/models"
+	"psim/internal/nearest"
+)
+
+// A relative is a model_type that is not read, the nearest that is, and how the first differs.
+type relative struct{ name, nearest, differs string }
+
+// relatives lists types of transformers whose blocks are nearly those of a type that is read.
+func relatives() []relative {
+	return []relative{
+		{"olmo", "llama", "norms without weights, and clips queries, keys and values"},
+		{"olmo2", "llama", "norms after attention and MLP instead of before them, and norms of all queries and keys"},
+		{"olmo3", "llama", "norms after attention and MLP instead of before them, norms of all queries and keys, " +
+			"and windows in three of four blocks"},
+		{"olmoe", "mixtral", "norms of all queries and keys"},
+		{"granite", "llama", "factors on embeddings, attention, residuals and logits"},
+		{"granitemoe", "mixtral", "factors on embeddings, attention, residuals and logits"},
+		{"stablelm", "llama", "layer norms instead of RMS norms, and rotary positions on a part of every head"},
+		{"nemotron", "llama", "layer norms, and an MLP without a gate (two products instead of three)"},
+		{"starcoder2", "llama", "layer norms, biases, and an MLP without a gate (two products instead of three)"},
+		{"smollm3", "llama", "no rotary positions in every fourth block"},
+		{"internlm2", "llama", "one product for queries, keys and values"},
+		{"minicpm", "llama", "factors on embeddings, residuals and logits"},
+		{"glm", "llama", "rotary positions on a part of every head"},
+		{"glm4", "llama", "norms after attention and MLP, too, and rotary positions on a part of every head"},
+		{"mllama", "llama", "attention to images in some blocks"},
+		{"llava", "llama", "a network for images; text_config describes the other"},
+		{"llava_next", "llama", "a network for images; text_config describes the other"},
+		{"mistral3", "mistral", "a network for images; text_config describes the other"},
+		{"qwen2_vl", "qwen2", "a network for images"},
+		{"qwen2_5_vl", "qwen2", "a network for images"},
+		{"qwen3_vl", "qwen3", "a network for images; text_config describes the other"},
+		{"qwen3_vl_moe", "qwen3_moe", "a network for images; text_config describes the other"},
+		{"qwen2_moe", "qwen3_moe", "a shared expert, biases of queries, keys and values, and no norms of these"},
+		{"phimoe", "mixtral", "layer norms and biases"},
+		{"dbrx", "mixtral", "layer norms, and its sizes under other keys (d_model, n_heads, ffn_config)"},
+		{"cohere2", "cohere", "windows in three of four blocks"},
+		{"kimi_k2", "deepseek_v3", "no difference in its blocks"},
+		{"deepseek_v32", "deepseek_v3", "attention to the tokens that an indexer selects"},
+		{"opt", "gpt2", "ReLU in the MLP, and its size as ffn_dim instead of n_inner"},
+		{"bloom", "gpt2", "biases by distance (ALiBi) instead of a table of positions, and a norm after the embedding"},
+		{"mpt", "gpt2", "biases by distance (ALiBi) instead of a table of positions, and no biases of products"},
+		{"gpt_neo", "gpt2", "attention to a window in every other block"},
+		{"gpt_neox", "gpt2", "attention and MLP in parallel, rotary positions, and a head of its own"},
+		{"gptj", "gpt2", "attention and MLP in parallel, rotary positions, and a head of its own"},
+		{"phi", "gpt2", "attention and MLP in parallel, rotary positions, and a head of its own"},
+		{"falcon", "gpt2", "attention and MLP in parallel, rotary positions, and few heads of keys and values"},
+		{"gpt_bigcode", "gpt2", "one head of keys and values"},
+	}
+}
+
+// encoders lists types that do not predict a next token, or not alone.
+func encoders() []string {
+	return strings.Fields(`bert roberta xlm-roberta distilbert electra deberta deberta-v2 albert modernbert vit clip
+		siglip whisper wav2vec2 t5 mt5 umt5 bart mbart pegasus marian`)
+}
+
+// unsupported returns the error for a model_type that is not read. It names the nearest type that
+// is, and what would have to be the same.
+func (f configFile) unsupported() error {
+	refused := fmt.Sprintf("model_type %q is not supported", f.modelType)
+	list := relatives()
+	i := slices.IndexFunc(list, func(r relative) bool { return r.name == f.modelType })
+	switch layers := hybrid(f.modelType); {
+	case layers != "":
+		return fmt.Errorf("%s: it has %s layers, which psim does not model", refused, layers)
+	case i >= 0:
+		return fmt.Errorf("%s; the nearest is %q, but %s has %s: write model_type %[2]q to predict it without that",
+			refused, list[i].nearest, f.modelType, list[i].differs)
+	}
+	refused += "; must be one of " + strings.Join(models.ConfigTypes(), ", ")
+	if slices.Contains(encoders(), f.modelType) {
+		return fmt.Errorf("%s: psim models decoders, and this is an encoder", refused)
+	}
+	if best, ok := nearest.Word(f.modelType, models.ConfigTypes()); ok {
+		return fmt.Errorf("%s; did you mean %s?", refused, best)
+	}
+	near := "llama"
+	if f.keys.given("num_local_experts") || f.keys.given("num_experts") {
+		near = "mixtral"
+	}
+	return fmt.Errorf("%s; if its blocks are those of %[2]q (RMS norms before attention and MLP, rotary positions, "+
+		"an MLP with a gate), write model_type %[2]q", refused, near)
+}
