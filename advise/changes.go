@@ -9,13 +9,12 @@ import (
 	"psim/schedules"
 )
 
-// kinds lists the ways to save memory; those that need other devices come last. The
+// kinds lists the ways to save memory that keep the devices and what each of them trains. The
 // first change of every kind changes nothing, and each later one saves more.
 func (b baseline) kinds() [][]change {
 	kinds := [][]change{b.lighterSchedules()}
 	if b.Experiment.Staged != nil {
-		kinds = append(kinds, b.moreRecomputation(), b.smallerMicrobatches(), b.higherZero(),
-			b.fewerReplicas(), b.largerTensorGroups(), b.deeperPipelines())
+		kinds = append(kinds, b.moreRecomputation(), b.smallerMicrobatches(), b.higherZero(), b.narrowerPrecision())
 	}
 	for k := range kinds {
 		kinds[k] = slices.Insert(kinds[k], 0, nil)
@@ -24,8 +23,7 @@ func (b baseline) kinds() [][]change {
 }
 
 // combinations lists all combinations of changes, as the index of the change of every
-// kind: those of the fewest kinds first. Combinations that need other devices come after
-// those that do not.
+// kind: those of the fewest kinds first, beginning with the one that changes nothing.
 func combinations(kinds [][]change) [][]int {
 	list := [][]int{{}}
 	for _, kind := range kinds {
@@ -38,26 +36,20 @@ func combinations(kinds [][]change) [][]int {
 		list = next
 	}
 	slices.SortStableFunc(list, func(a, b []int) int {
-		x, kindsA := weigh(a)
-		y, kindsB := weigh(b)
-		return cmp.Or(cmp.Compare(x, y), slices.Compare(kindsA, kindsB), slices.Compare(a, b))
+		kindsA, kindsB := changed(a), changed(b)
+		return cmp.Or(cmp.Compare(len(kindsA), len(kindsB)), slices.Compare(kindsA, kindsB), slices.Compare(a, b))
 	})
-	return list[1:] // without the combination that changes nothing
+	return list
 }
 
-// weigh returns the kinds that a combination changes, and a weight to order by.
-func weigh(chosen []int) (weight int, kinds []int) {
-	const own = 4 // the number of kinds that need no other devices
+// changed returns the kinds that a combination changes.
+func changed(chosen []int) (kinds []int) {
 	for k, i := range chosen {
-		if i == 0 {
-			continue
-		}
-		kinds = append(kinds, k)
-		if weight++; k >= own {
-			weight += own
+		if i > 0 {
+			kinds = append(kinds, k)
 		}
 	}
-	return weight, kinds
+	return kinds
 }
 
 // covers reports whether combination a changes everything that b changes, at least as
@@ -69,6 +61,20 @@ func covers(a, b []int) bool {
 		}
 	}
 	return true
+}
+
+// narrowerPrecision lists a precision of half the bits, if the device computes faster in it.
+func (b baseline) narrowerPrecision() []change {
+	if p := b.Config.Train.Precision; p != "" && p != "fp32" {
+		return nil
+	}
+	device := b.Experiment.Machine.Device
+	for _, half := range []string{"bf16", "fp16"} {
+		if device.PeakIn(half) > device.PeakIn("fp32") {
+			return []change{{"train.precision=" + half}}
+		}
+	}
+	return nil
 }
 
 // lighterSchedules lists schedules that hold fewer activations.
@@ -134,29 +140,6 @@ func (b baseline) higherZero() (list []change) {
 	return list
 }
 
-// fewerReplicas lists smaller numbers of replicas, by halves while there are many, if the
-// replicas of a node share its memory. Each keeps its batch, as with psim exec --gpus.
-func (b baseline) fewerReplicas() (list []change) {
-	if len(b.Result.Nodes) == 0 || b.Config.Batch.Shards != nil {
-		return nil
-	}
-	replicas := b.Experiment.Graph.Shape.Replicas
-	const few = 8
-	for n := replicas; n > 1; {
-		if n > few {
-			n /= 2
-		} else {
-			n--
-		}
-		sets := change{fmt.Sprintf("parallel.data=%d", n)}
-		if b.Config.Defined("batch.global") {
-			sets = append(sets, fmt.Sprintf("batch.global=%d", b.Experiment.Staged.Batch(0)*int64(n)))
-		}
-		list = append(list, sets)
-	}
-	return list
-}
-
 // smallerMicrobatches lists smaller microbatches, by halves, or in smaller steps if the
 // configuration gives no global batch: they then have to divide the batch.
 func (b baseline) smallerMicrobatches() (list []change) {
@@ -179,40 +162,6 @@ func (b baseline) smallerMicrobatches() (list []change) {
 			sets = append(sets, fmt.Sprintf("schedule.microbatches=%d", count))
 		}
 		list = append(list, sets)
-	}
-	return list
-}
-
-// largerTensorGroups lists larger tensor-parallel groups, up to the usual eight devices of
-// a node.
-func (b baseline) largerTensorGroups() (list []change) {
-	const most = 8
-	for t := 2 * max(1, b.Config.Parallel.Tensor); t <= most; t *= 2 {
-		sets := change{fmt.Sprintf("parallel.tensor=%d", t)}
-		if !b.Config.Parallel.Sequence && !b.Config.Offers().Has("parallel.sequence", "false") {
-			sets = append(sets, "parallel.sequence=true")
-		}
-		list = append(list, sets)
-	}
-	return list
-}
-
-// deeperPipelines lists pipelines with more stages, by doubling, unless the configuration
-// fixes the layers or ranks of every stage. A whole network is split by 1F1B, the usual
-// choice.
-func (b baseline) deeperPipelines() (list []change) {
-	shape := b.Experiment.Graph.Shape
-	if s := b.Config.Schedule; s.Partition.Layers != nil || s.Placement != nil || s.File != "" {
-		return nil
-	}
-	// Under ZeRO 3 a layer is a stage, all on one rank.
-	ranks, virtual, schedule := shape.Ranks, shape.Virtual, change(nil)
-	if !b.pipelined() {
-		ranks, virtual, schedule = 1, 1, change{"schedule.name=1f1b"}
-	}
-	layers := len(b.Experiment.Staged.Network.Layers)
-	for n := 2 * ranks; n*virtual <= layers; n *= 2 {
-		list = append(list, append(slices.Clone(schedule), fmt.Sprintf("schedule.stages=%d", n)))
 	}
 	return list
 }

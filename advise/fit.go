@@ -5,6 +5,7 @@
 package advise
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -43,6 +44,11 @@ func (s *remedySearch) advice(b baseline) string {
 	for _, r := range s.found {
 		texts = append(texts, b.describe(r))
 	}
+	have := b.Devices()
+	if slices.IndexFunc(s.found, func(r results.Remedy) bool { return r.Devices <= have }) < 0 {
+		return fmt.Sprintf("no change makes it fit on %s; it would fit with %s", units.Plural(have, "device"),
+			strings.Join(texts, "; or with "))
+	}
 	return "it would fit with " + strings.Join(texts, "; or with ")
 }
 
@@ -80,66 +86,168 @@ const (
 // another one.
 type remedySearch struct {
 	found           []results.Remedy
-	fitting         [][]int // the combinations of found
-	tried, tooLarge int     // combinations that were simulated, or were too large for it
+	fitting         []variant
+	tried, tooLarge int     // variants that were simulated, or were too large for it
 	closest         change  // the change with the smallest shortage
 	shortage        int64   // bytes that the fullest rank or node lacks with closest, or without changes
 	budget          float64 // tasks that may still be simulated
 }
 
+// A variant is a combination of changes under a layout.
+type variant struct {
+	chosen []int
+	layout layout
+}
+
+// contains reports whether a variant changes everything that another changes.
+func (v variant) contains(other variant) bool {
+	return covers(v.chosen, other.chosen) && v.layout.contains(other.layout)
+}
+
+// run tries all changes that keep the layout, and then other layouts: those with as many devices
+// or fewer, and those with more, in the order of their number. Of layouts with equally many
+// devices the fastest come first.
 func (s *remedySearch) run(ctx context.Context, b baseline) {
 	kinds := b.supportedKinds()
-	for _, chosen := range combinations(kinds) {
+	all := combinations(kinds)
+	for _, chosen := range all[1:] {
+		if remedy := s.tryVariant(ctx, b, kinds, variant{chosen, own}); remedy != nil {
+			s.found = append(s.found, *remedy)
+		}
 		if len(s.found) == mostRemedies {
 			return
 		}
-		if slices.ContainsFunc(s.fitting, func(f []int) bool { return covers(chosen, f) }) {
-			continue
+	}
+	for _, group := range b.supportedLayouts() {
+		var fit []results.Remedy
+		for _, l := range group {
+			if remedy := s.first(ctx, b, kinds, l); remedy != nil {
+				fit = append(fit, *remedy)
+			}
 		}
-		var sets change
-		for k, i := range chosen {
-			sets = append(sets, kinds[k][i]...)
-		}
-		if c, err := b.Config.With(sets...); err == nil && s.try(ctx, b, c, sets) {
-			s.fitting = append(s.fitting, chosen)
+		slices.SortStableFunc(fit, func(a, b results.Remedy) int { return cmp.Compare(a.StepTime, b.StepTime) })
+		s.found = append(s.found, fit...)
+		if len(s.found) >= mostRemedies {
+			s.found = s.found[:mostRemedies]
+			return
 		}
 	}
 }
 
-// try simulates a variant, if the budget allows it and its settings are legal together,
-// and reports whether it fits. A variant with another batch trains differently and does
-// not count, unless it has fewer replicas with the same batch each.
-func (s *remedySearch) try(ctx context.Context, b baseline, c *configs.Config, sets change) bool {
+// first returns the remedy with the fewest changes under a layout, or nil. It tries the most that
+// can be changed before, which saves the other trials if even that does not fit.
+func (s *remedySearch) first(ctx context.Context, b baseline, kinds [][]change, l layout) *results.Remedy {
+	all := combinations(kinds)
+	if !s.promises(ctx, b, kinds, l) {
+		return nil
+	}
+	for _, chosen := range all {
+		if remedy := s.tryVariant(ctx, b, kinds, variant{chosen, l}); remedy != nil {
+			return remedy
+		}
+	}
+	return nil
+}
+
+// promises reports whether the most changes that are legal under a layout make it fit, or whether
+// that is not known.
+func (s *remedySearch) promises(ctx context.Context, b baseline, kinds [][]change, l layout) bool {
+	var sets change
+	for _, kind := range kinds {
+		with := append(slices.Clone(sets), kind[len(kind)-1]...)
+		if whole := append(slices.Clone(with), l.sets...); !repeated(whole) {
+			if _, err := b.Config.With(whole...); err == nil {
+				sets = with
+			}
+		}
+	}
+	sets = append(sets, l.sets...)
+	c, err := b.Config.With(sets...)
+	if err != nil {
+		return false
+	}
+	tooLarge := s.tooLarge
+	remedy, known := s.try(ctx, b, c, sets)
+	s.tooLarge = tooLarge
+	return remedy != nil || !known
+}
+
+// tryVariant returns a remedy if a variant is legal, contains no remedy that was found, and fits.
+func (s *remedySearch) tryVariant(ctx context.Context, b baseline, kinds [][]change, v variant) *results.Remedy {
+	if slices.ContainsFunc(s.fitting, v.contains) {
+		return nil
+	}
+	var sets change
+	for k, i := range v.chosen {
+		sets = append(sets, kinds[k][i]...)
+	}
+	sets = append(sets, v.layout.sets...)
+	if repeated(sets) {
+		return nil
+	}
+	c, err := b.Config.With(sets...)
+	if err != nil {
+		return nil
+	}
+	remedy, _ := s.try(ctx, b, c, sets)
+	if remedy != nil {
+		s.fitting = append(s.fitting, v)
+	}
+	return remedy
+}
+
+// repeated reports whether settings give a key twice.
+func repeated(sets change) bool {
+	seen := map[string]bool{}
+	for _, set := range sets {
+		key, _, _ := strings.Cut(set, "=")
+		if seen[key] {
+			return true
+		}
+		seen[key] = true
+	}
+	return false
+}
+
+// try simulates a configuration, if the budget allows it and its settings are legal together, and
+// returns a remedy if it fits. One with another batch trains differently and does not count, unless
+// its replicas have the same batch each and may be of another number. known is false if the budget
+// did not allow it.
+func (s *remedySearch) try(
+	ctx context.Context, b baseline, c *configs.Config, sets change,
+) (remedy *results.Remedy, known bool) {
 	tasks := b.tasksOf(c)
 	if tasks > s.budget {
 		s.tooLarge++
-		return false
+		return nil, false
 	}
 	s.budget -= tasks
 	p, err := psim.Estimate(ctx, c)
 	if err != nil || !b.hasBatchOf(p) {
-		return false
+		return nil, true
 	}
 	s.tried++
 	if p.Result.Fits() {
-		s.found = append(s.found, results.Remedy{
+		return &results.Remedy{
 			Set: sets, PeakMemory: p.Result.PeakMemory(), StepTime: p.Result.StepTime, Devices: p.Devices(),
-		})
-	} else if short := shortageOf(p.Result); short < s.shortage {
+		}, true
+	}
+	if short := shortageOf(p.Result); short < s.shortage {
 		s.shortage, s.closest = short, sets
 	}
-	return p.Result.Fits()
+	return nil, true
 }
 
 // hasBatchOf reports whether the baseline has the same batch as a variant, or the variant
-// has fewer replicas with the same batch each.
+// has fewer replicas with the same batch each. If nobody asked for the batch, it may also have more.
 func (b baseline) hasBatchOf(p *psim.Prediction) bool {
-	now, then := int64(p.Experiment.Graph.Shape.Replicas), int64(b.Experiment.Graph.Shape.Replicas)
-	if now < then {
-		return samplesOf(p)*then == samplesOf(b.Prediction)*now
-	}
-	return samplesOf(p) == samplesOf(b.Prediction)
+	now, then := replicasOf(p), replicasOf(b.Prediction)
+	perReplica := now < then || b.batchIsAssumed()
+	return samplesOf(p) == samplesOf(b.Prediction) || perReplica && samplesOf(p)*then == samplesOf(b.Prediction)*now
 }
+
+// replicasOf counts the replicas of a prediction.
+func replicasOf(p *psim.Prediction) int64 { return int64(max(1, p.Experiment.Graph.Shape.Replicas)) }
 
 // describeFailure says what was tried if nothing was found, why more devices are not
 // possible, and where to look further.

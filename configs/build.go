@@ -79,7 +79,7 @@ func (c *Config) BuildFor(ctx context.Context, o BuildOptions) (*Experiment, err
 	build := func() (*Experiment, error) {
 		experiment, err := c.buildTimes(ctx, schedule, o.Brief)
 		if err == nil {
-			experiment.Warnings = slices.Concat(c.changes, experiment.Warnings)
+			experiment.Warnings = slices.Concat(c.changes, c.moreWork(), experiment.Warnings)
 		}
 		return experiment, err
 	}

@@ -2,14 +2,52 @@ package configs
 
 import (
 	"slices"
+	"time"
 
 	"psim/costmodel"
 	"psim/costmodel/memory"
 	"psim/costmodel/stages"
+	"psim/internal/units"
 	"psim/schedules"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 )
+
+// DividedTimes returns settings of [times] and [memory] with which a rank does the same work in
+// another number of stages: their times are of a stage. It returns false if the stages differ, or
+// the result is not a whole number of nanoseconds or bytes.
+func (c *Config) DividedTimes(perRank int) (sets []string, ok bool) {
+	own := c.PerRank()
+	if c.Defined("model") || perRank == own {
+		return nil, true
+	}
+	for _, t := range costmodel.PassTimes(c.Times) {
+		if !t.Table.Set() {
+			continue
+		}
+		one, same := t.Table.Same()
+		all := one * time.Duration(own)
+		if !same || all%time.Duration(perRank) != 0 {
+			return nil, false
+		}
+		sets = append(sets, "times."+t.Key+"="+units.Duration(all/time.Duration(perRank)).String())
+	}
+	for _, b := range []struct {
+		key   string
+		bytes units.Bytes
+	}{
+		{"activation", c.Memory.Activation}, {"freed_by_input_gradient", c.Memory.FreedByInputGradient},
+	} {
+		all := b.bytes * units.Bytes(own)
+		if all%units.Bytes(perRank) != 0 {
+			return nil, false
+		}
+		if b.bytes > 0 {
+			sets = append(sets, "memory."+b.key+"="+(all/units.Bytes(perRank)).String())
+		}
+	}
+	return sets, true
+}
 
 // A Division is an experiment with a [model] that has been cut and placed: an Experiment without
 // its graph.

@@ -32,6 +32,32 @@ func (c *Config) oneNode(m costmodel.Machine) []string {
 		c.Machine.File, c.Machine.DevicesPerNode)}
 }
 
+// moreWork warns where settings change how many stages a rank holds, and with it the work of a
+// step: [times] stay, and are of each stage.
+func (c *Config) moreWork() []string {
+	file := defaults()
+	if _, err := c.sources[0].decode(file); err != nil {
+		return nil // Load has reported it
+	}
+	before, now := file.Schedule.Stages*file.PerRank(), c.Schedule.Stages*c.PerRank()
+	_, one := c.Times.Forward.Same()
+	given := func(s *source) bool {
+		return slices.ContainsFunc(costmodel.PassTimes(c.Times), func(p costmodel.PassTime) bool {
+			return s.defines("times." + p.Key)
+		})
+	}
+	if !one || before == now || before == 0 || file.PerRank() == c.PerRank() || slices.ContainsFunc(c.sources[1:], given) {
+		return nil
+	}
+	text := fmt.Sprintf("[times] are of each stage: %d stages do %.3g times the work of the %d in %s", now,
+		float64(now)/float64(before), before, c.sources[0].label)
+	sets, ok := file.DividedTimes(c.PerRank())
+	if ok && file.Schedule.Stages == c.Schedule.Stages {
+		text += "; for the same work: --set " + strings.Join(sets, " --set ")
+	}
+	return []string{text}
+}
+
 // withoutEffect warns of keys that are given and have no effect because of other keys.
 func (c *Config) withoutEffect() (warnings []string) {
 	resolved := *c

@@ -195,3 +195,53 @@ func TestRingOfWindows(t *testing.T) {
 	require.False(t, warned("model.window=1024", "parallel.context_method=all-gather"))
 	require.False(t, warned())
 }
+
+// [times] are of each stage: a setting that gives ranks more stages makes more work of them, which a
+// warning says, with the settings for the same work. A file that has several stages means them.
+func TestMoreStagesAreMoreWork(t *testing.T) {
+	const text = `[schedule]
+name = "1f1b"
+stages = 4
+microbatches = 8
+[times]
+forward = "10ms"
+backward_input = "10ms"
+backward_weight = "10ms"
+[memory]
+activation = "2GB"
+`
+	const same = "--set times.forward=5ms --set times.backward_input=5ms --set times.backward_weight=5ms --set memory.activation=1GB"
+	two := strings.Replace(text, `"1f1b"`, `"interleaved-1f1b"`+"\nvirtual_stages = 2", 1)
+	for _, c := range []struct {
+		text string
+		sets string // apart by spaces
+		want string
+	}{
+		{text, "schedule.name=gpipe schedule.stages=8", ""},
+		{text, "schedule.name=dualpipe", ""}, // as many stages, twice
+		{two, "schedule.microbatches=4", ""},
+		{
+			text, "schedule.name=interleaved-1f1b schedule.virtual_stages=2",
+			"[times] are of each stage: 8 stages do 2 times the work of the 4 in x.toml; for the same work: " + same,
+		},
+		{
+			text, "schedule.name=zbv",
+			"[times] are of each stage: 8 stages do 2 times the work of the 4 in x.toml; for the same work: " + same,
+		},
+		{
+			two, "schedule.virtual_stages=1",
+			"[times] are of each stage: 4 stages do 0.5 times the work of the 8 in x.toml; for the same work: " +
+				"--set times.forward=20ms --set times.backward_input=20ms --set times.backward_weight=20ms --set memory.activation=4GB",
+		},
+		{text, "schedule.name=zbv " + strings.ReplaceAll(same, "--set ", ""), ""},
+		{text, "schedule.name=interleaved-1f1b schedule.virtual_stages=2 schedule.stages=2", ""}, // as many stages
+		{
+			text, "schedule.name=interleaved-1f1b schedule.virtual_stages=3 schedule.stages=8 memory.activation=1GB",
+			"[times] are of each stage: 24 stages do 6 times the work of the 4 in x.toml",
+		},
+	} {
+		experiment, err := parse(t, c.text, strings.Fields(c.sets)...).Build()
+		require.NoError(t, err, c.sets)
+		require.Equal(t, c.want, strings.Join(experiment.Warnings, "\n"), c.sets)
+	}
+}

@@ -44,8 +44,8 @@ func (Times) Settings() []setting.Setting {
 		{
 			Key: "backward_input", Prices: []string{"backward_input"}, Factor: 0.5,
 			Example: `"10ms"`, Unset: "none",
-			Text: "I, the half that makes the gradient of the input; \"0ms\" for the first stage where its W runs the " +
-				"whole backward, as PyTorch's does (train.split)",
+			Text: "I, the half that makes the gradient of the input; \"0ms\" for the first stage where its W runs " +
+				"the whole backward, as PyTorch's does (train.split)",
 		},
 		{
 			Key: "backward_weight", Prices: []string{"backward_weight"}, Factor: 0.5,

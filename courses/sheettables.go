@@ -36,7 +36,12 @@ func (r *Reproduction) writeRuns(b *strings.Builder) {
 		{Head: "computation and update", Cell: func(r run) any { return mean(r.Predicted, working) }},
 		{Head: "exposed communication", Cell: func(r run) any { return mean(r.Predicted, exposed) }},
 		{Head: "idle", Cell: func(r run) any { return mean(r.Predicted, idle) }},
-		{Head: "bubble", Cell: func(r run) any { return bubble(r.Predicted) }},
+		{Head: "bubble", Cell: func(r run) any {
+			if r.Predicted.Stages <= 1 {
+				return "–"
+			}
+			return bubble(r.Predicted)
+		}},
 		{Head: "memory", Cell: func(r run) any { return units.FormatBytes(r.Predicted.PeakMemory()) }},
 		{Head: "sent a step", Cell: func(r run) any { return units.FormatBytes(sent(r.Predicted)) }},
 	}}.Markdown(b)
@@ -74,9 +79,18 @@ func (r *Reproduction) writeMeasured(b *strings.Builder) {
 		}},
 		{Head: "epoch", Hide: !r.course.Epochs, Cell: func(m result) any { return epochTime(*m) }},
 		{Head: "throughput", Cell: func(m result) any { return rate(*m) }},
-		{Head: "bubble", Cell: func(m result) any { return bubble(*m) }},
+		{Head: r.bubbleName(), Cell: func(m result) any { return bubble(*m) }},
 		{Head: "memory", Cell: func(m result) any { return units.FormatBytes(m.PeakMemory()) }},
 	}}.Markdown(b)
+}
+
+// bubbleName names the bubbles of all runs.
+func (r *Reproduction) bubbleName() string {
+	var stages []int
+	for _, run := range r.Runs {
+		stages = append(stages, run.Predicted.Stages)
+	}
+	return results.BubbleName(stages...)
 }
 
 // bubble writes the bubble as a share of the makespan.

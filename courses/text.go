@@ -19,7 +19,7 @@ func (r *Reproduction) WriteText(w io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	head := "run\tstep\tthroughput\tbubble\tmemory"
+	head := "run\tstep\tthroughput\t" + r.bubbleName() + "\tmemory"
 	if r.MeasuredOn != "" {
 		head += "\tshrunk: predicted\tmeasured\toff by"
 	}

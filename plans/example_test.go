@@ -9,6 +9,7 @@ import (
 
 	"psim"
 	"psim/plans"
+	"psim/reports"
 )
 
 // The best plan for a network on four devices, and the picture of all.
@@ -23,13 +24,13 @@ func ExampleSchedules() {
 		log.Fatal(err)
 	}
 	best := found.Plans[0]
-	fmt.Printf("the best takes %.0f ms: %s\n", 1e3*best.StepTime, strings.Join(best.Settings, " "))
+	fmt.Printf("the best takes %.0f ms: %s\n", 1e3*best.StepTime, strings.Join(best.Set, " "))
 	folder, err := os.MkdirTemp("", "psim")
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(folder)
-	names, err := found.Save(ctx, folder, "gpipe", 1)
+	names, err := found.Save(ctx, reports.PlansFolder(folder, 1), "gpipe", 1)
 	fmt.Println(strings.Join(names, ", "), err)
 	// Output:
 	// the best takes 20 ms: schedule.name=auto-v schedule.microbatches=4

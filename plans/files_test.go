@@ -13,6 +13,7 @@ import (
 
 	"psim"
 	"psim/plans"
+	"psim/reports"
 	"psim/results/rankings"
 )
 
@@ -30,7 +31,7 @@ func saved(t *testing.T, folder string, q plans.Query) {
 	require.NoError(t, err)
 	s, err := found.Saved(c, q, "test")
 	require.NoError(t, err)
-	_, err = plans.Save(context.Background(), s, folder, nil)
+	_, err = plans.Save(context.Background(), s, reports.PlansFolder(folder, 20), nil)
 	require.NoError(t, err)
 }
 
@@ -65,7 +66,7 @@ func TestMergePlans(t *testing.T) {
 		}
 		merged, err := plans.Merge(rapid.Permutation(parts).Draw(r, "order")...)
 		require.NoError(t, err)
-		_, err = plans.Save(context.Background(), merged, folder("merged"), nil)
+		_, err = plans.Save(context.Background(), merged, reports.PlansFolder(folder("merged"), 20), nil)
 		require.NoError(t, err)
 		require.Equal(t, read(folder("whole")), read(folder("merged")))
 		require.True(t, plans.Holds(parts))

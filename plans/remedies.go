@@ -3,6 +3,7 @@ package plans
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"psim/configs"
 	"psim/results"
@@ -13,8 +14,8 @@ import (
 const mostTimes = 64
 
 // Remedies finds out what would fit if no plan of the query does: without the margin, with
-// any trainer, without each other limit of the query, and on more devices. It returns the
-// best plan of each.
+// any trainer, without each other limit of the query, in half the precision, and on more devices. It
+// returns the best plan of each.
 func (q Query) Remedies(ctx context.Context, c *configs.Config) ([]results.Remedy, error) {
 	var found []results.Remedy
 	for _, wider := range q.relaxations() {
@@ -24,6 +25,16 @@ func (q Query) Remedies(ctx context.Context, c *configs.Config) ([]results.Remed
 		}
 		if remedy != nil {
 			remedy.Flags = wider.flags
+			found = append(found, *remedy)
+		}
+	}
+	if half, set := q.narrower(c); half != nil {
+		remedy, err := relaxedQuery{Query: q}.remedy(ctx, half)
+		if err != nil {
+			return found, err
+		}
+		if remedy != nil {
+			remedy.Flags, remedy.Set = []string{"--set " + set}, append([]string{set}, remedy.Set...)
 			found = append(found, *remedy)
 		}
 	}
@@ -40,6 +51,25 @@ func (q Query) Remedies(ctx context.Context, c *configs.Config) ([]results.Remed
 		}
 	}
 	return found, nil
+}
+
+// narrower returns a configuration in half the precision and the setting that asks for it, or nil
+// if its device does not compute faster in one, or if the query asks for precisions.
+func (q Query) narrower(c *configs.Config) (half *configs.Config, set string) {
+	const key = "train.precision"
+	machine, err := c.ReadMachine()
+	p, asked := c.Train.Precision, q.varied()[key] != nil || slices.Contains(q.Fix, key)
+	if err != nil || asked || p != "" && p != "fp32" {
+		return nil, ""
+	}
+	for _, precision := range []string{"bf16", "fp16"} {
+		set = key + "=" + precision
+		half, err := c.With(set)
+		if err == nil && machine.Device.PeakIn(precision) > machine.Device.PeakIn("fp32") {
+			return half, set
+		}
+	}
+	return nil, ""
 }
 
 // A relaxedQuery is a query with one limit less, and the flags that relax it.

@@ -8,13 +8,10 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"psim"
 	"psim/configs"
-	"psim/costmodel"
 	"psim/internal/files"
-	"psim/internal/units"
 	"psim/reports"
 	"psim/reports/picture"
 	"psim/reports/titles"
@@ -34,7 +31,9 @@ type ScheduleRanking struct {
 
 // Save writes plans.json and, if there are plans to draw, pareto.png into a folder, with the
 // configurations of some of the best plans that fit. It returns the names of the files.
-func (r *ScheduleRanking) Save(ctx context.Context, folder, name string, rows int) (names []string, err error) {
+func (r *ScheduleRanking) Save(
+	ctx context.Context, to files.Folder, name string, rows int,
+) (names []string, err error) {
 	figure := picture.ParetoFigure{Plans: r.Plans, Capacity: r.Capacity}
 	if len(r.Plans) > 0 {
 		figure.Title = "Schedules by step time and memory: " + titles.Subject(r.Plans[0].Result)
@@ -50,7 +49,7 @@ func (r *ScheduleRanking) Save(ctx context.Context, folder, name string, rows in
 			list = append(list, planFile(i+1, name, plan.Result))
 		}
 	}
-	return reports.SaveRanking(ctx, r.Ranking, folder, list...)
+	return reports.SaveRanking(ctx, r.Ranking, to, list...)
 }
 
 // Schedules predicts a configuration with every schedule that can run it, with 1, 2 and 4
@@ -79,7 +78,7 @@ func Schedules(
 		}
 		err := one.Err
 		if err == nil {
-			err = s.evaluate(ctx, c, one.Sets)
+			err = s.evaluate(ctx, c, one)
 		}
 		if s.Partial = ctx.Err() != nil; s.Partial {
 			break
@@ -132,8 +131,8 @@ func (s *scheduleSearch) leaveOut(all []Combination) {
 }
 
 // evaluate predicts one plan, unless its parameters already exceed the memory.
-func (s *scheduleSearch) evaluate(ctx context.Context, c *configs.Config, sets []string) error {
-	c, err := c.With(sets...)
+func (s *scheduleSearch) evaluate(ctx context.Context, c *configs.Config, one Combination) error {
+	c, err := c.With(one.Sets...)
 	if err != nil {
 		return err
 	}
@@ -161,7 +160,7 @@ func (s *scheduleSearch) evaluate(ctx context.Context, c *configs.Config, sets [
 		return err
 	}
 	s.Evaluated++
-	s.Plans = append(s.Plans, rankings.Candidate{Result: p.Result, Settings: sets})
+	s.Plans = append(s.Plans, rankings.NewCandidate(p.Result, one.Sets, one.TimesDividedBy))
 	return nil
 }
 
@@ -181,7 +180,10 @@ type Combination struct {
 	Schedule string
 	PerRank  int
 	Sets     []string
-	Err      error
+	// TimesDividedBy says by how much Sets divides [times] and activations, so that stages of
+	// another number do the same work together; 0 if it does not.
+	TimesDividedBy float64
+	Err            error
 }
 
 // Combine lists the combinations of every schedule, number of microbatches and number of
@@ -196,7 +198,7 @@ func Combine(c *configs.Config) []Combination {
 				if virtual < s.PerRank || fixed && virtual != s.PerRank || single && virtual > 1 {
 					continue
 				}
-				times, ok := divideTimes(c, virtual)
+				times, ok := c.DividedTimes(virtual)
 				if !ok {
 					list = append(list, Combination{Schedule: s.Name, PerRank: virtual, Err: errIndivisible})
 					continue
@@ -213,7 +215,11 @@ func Combine(c *configs.Config) []Combination {
 				if n := len(c.Schedule.Partition.Layers); n > 0 && n != c.Schedule.Stages*virtual {
 					sets = append(sets, "schedule.partition=balanced")
 				}
-				list = append(list, Combination{Schedule: s.Name, PerRank: virtual, Sets: append(sets, times...)})
+				one := Combination{Schedule: s.Name, PerRank: virtual, Sets: append(sets, times...)}
+				if times != nil {
+					one.TimesDividedBy = float64(virtual) / float64(c.PerRank())
+				}
+				list = append(list, one)
 			}
 		}
 	}
@@ -283,40 +289,4 @@ func microbatchesToTry(c *configs.Config) [][]string {
 		list = append(list, sets)
 	}
 	return list
-}
-
-// divideTimes returns settings of [times] and [memory] with which every rank does the same
-// work in another number of stages. It returns false if stages differ, or the result is
-// not a whole number of nanoseconds or bytes.
-func divideTimes(c *configs.Config, perRank int) (sets []string, ok bool) {
-	own := c.PerRank()
-	if c.Defined("model") || perRank == own {
-		return nil, true
-	}
-	for _, t := range costmodel.PassTimes(c.Times) {
-		if !t.Table.Set() {
-			continue
-		}
-		one, same := t.Table.Same()
-		all := one * time.Duration(own)
-		if !same || all%time.Duration(perRank) != 0 {
-			return nil, false
-		}
-		sets = append(sets, "times."+t.Key+"="+units.Duration(all/time.Duration(perRank)).String())
-	}
-	for _, b := range []struct {
-		key   string
-		bytes units.Bytes
-	}{
-		{"activation", c.Memory.Activation}, {"freed_by_input_gradient", c.Memory.FreedByInputGradient},
-	} {
-		all := b.bytes * units.Bytes(own)
-		if all%units.Bytes(perRank) != 0 {
-			return nil, false
-		}
-		if b.bytes > 0 {
-			sets = append(sets, "memory."+b.key+"="+(all/units.Bytes(perRank)).String())
-		}
-	}
-	return sets, true
 }

@@ -155,6 +155,14 @@ func (t *StudyResult) summarize() error {
 	return nil
 }
 
+// FigureNames returns the file names of the scatter plots of tables.
+func FigureNames(tables []Study) (names []string) {
+	for _, t := range tables {
+		names = append(names, t.Figure+".png")
+	}
+	return names
+}
+
 // Figures returns the scatter plots of a report, by name, one for every source.
 func (r Report) Figures() map[string]picture.ScatterFigure {
 	figures := map[string]picture.ScatterFigure{}

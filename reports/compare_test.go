@@ -54,6 +54,68 @@ func TestCompareEqual(t *testing.T) {
 	require.False(t, said(a, results.Run{Result: full, Trace: a.Trace}))
 }
 
+// Where steps differ in work, their throughput comes first, and a warning says so: B's step is
+// shorter because it is smaller.
+func TestCompareDifferentWork(t *testing.T) {
+	base := result(run(t, "gpipe", 2, 4, unit()), nil)
+	base.StepTime, base.Throughput = 2, results.Throughput{Samples: 64, Tokens: 64 * 512}
+	base.SequenceLength, base.Parameters = 512, 124e6
+	timed := base
+	timed.Throughput, timed.SequenceLength, timed.Parameters = results.Throughput{}, 0, 0
+	timed.Config = map[string]any{"times": map[string]any{"forward": "10ms", "backward": "20ms"}}
+	for _, c := range []struct {
+		of     results.Result
+		change func(b *results.Result)
+		first  string // row of the table
+		want   string
+	}{
+		{
+			base, func(b *results.Result) {
+				b.StepTime, b.Throughput = 1, results.Throughput{Samples: 32, Tokens: 32 * 512}
+			},
+			"throughput 64.0 samples/s 32.0 samples/s −50.0 %", "A trains on 128 samples, B on 32",
+		},
+		{
+			base, func(b *results.Result) { b.SequenceLength, b.Throughput.Tokens = 2048, 64*2048 },
+			"throughput 32,768 tokens/s 131,072 tokens/s +300.0 %", "sequences have 512 tokens in A and 2,048 in B",
+		},
+		{
+			base, func(b *results.Result) { b.Parameters = 350e6 },
+			"throughput 64.0 samples/s 64.0 samples/s 0.0 %", "the network has 124,000,000 parameters in A and 350,000,000 in B",
+		},
+		{
+			timed, func(b *results.Result) { b.Microbatches, b.StepTime = 8, 3 },
+			"throughput 2.00 microbatches/s 2.67 microbatches/s +33.3 %", "A has 4 microbatches, B 8",
+		},
+		{
+			timed, func(b *results.Result) { b.VirtualStages = 2 },
+			"throughput 2.00 microbatches/s 2.00 microbatches/s 0.0 %", "the same [times] are of each of 2 stages in A and of 4 in B",
+		},
+	} {
+		b := c.of
+		c.change(&b)
+		compared := compare.Compare(results.Run{Result: c.of}, results.Run{Result: b})
+		require.Equal(t, []string{c.want}, compared.WorkDiffers)
+		require.Contains(t, compared.Warnings, "the steps differ in work: "+c.want+"; compare the throughput, not the step times")
+		var text bytes.Buffer
+		require.NoError(t, reports.WriteComparison(&text, compared))
+		lines := strings.Split(text.String(), "\n")
+		require.Equal(t, c.first, strings.Join(strings.Fields(lines[2]), " "))
+		require.Contains(t, lines[3], "step time")
+	}
+	same := base
+	same.StepTime, same.Throughput.Samples = 1, 125
+	compared := compare.Compare(results.Run{Result: base}, results.Run{Result: same})
+	require.NotNil(t, compared.WorkDiffers)
+	same.Kind = results.Measured // over an epoch with a smaller last step
+	compared = compare.Compare(results.Run{Result: base}, results.Run{Result: same})
+	require.Nil(t, compared.WorkDiffers)
+	require.InDelta(t, 125.0/64-1, float64(compared.ThroughputDifference), 1e-12)
+	other := timed
+	other.VirtualStages, other.Config = 2, map[string]any{"times": map[string]any{"forward": "5ms", "backward": "10ms"}}
+	require.Nil(t, compare.Compare(results.Run{Result: timed}, results.Run{Result: other}).WorkDiffers, "the same work in more stages")
+}
+
 // TestCompareByHand checks every number of a comparison that fits on a page:
 // one rank, ten seconds predicted and twelve measured.
 //

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 
 	"psim/internal/units"
@@ -53,6 +54,7 @@ func equal(c compare.Comparison) bool {
 	for _, r := range c.ByRank {
 		same = same && r.BusyA == r.BusyB && r.IdleA == r.IdleB && r.PeakMemoryA == r.PeakMemoryB
 	}
+	same = same && c.WorkDiffers == nil && a.Throughput == b.Throughput
 	return same && c.Tasks.OnlyA == 0 && c.Tasks.OnlyB == 0
 }
 
@@ -80,9 +82,16 @@ func totalTable(c compare.Comparison) table.Table[comparedNumber] {
 	a, b := c.Columns()
 	stepA, stepB := units.FormatSeconds(c.A.StepTime), units.FormatSeconds(c.B.StepTime)
 	rows := []comparedNumber{{"step time", stepA, stepB, ofStep(c, c.StepTimeDifference)}}
+	if c.WorkDiffers != nil && !c.ThroughputDifference.IsZero() {
+		rate := func(s compare.Side) string { return units.FormatPerSecond(s.Throughput) + " " + c.ThroughputOf + "/s" }
+		difference := units.FormatSignedPercent(float64(c.ThroughputDifference))
+		rows = slices.Insert(rows, 0, comparedNumber{"throughput", rate(c.A), rate(c.B), difference})
+	}
 	if c.A.Parts.Compute > 0 || c.B.Parts.Compute > 0 { // otherwise a bubble is meaningless
 		points := cell(!c.BubbleDifference.IsZero(), units.FormatPoints(float64(c.BubbleDifference)))
-		rows = append(rows, comparedNumber{"bubble", share(c.A.Bubble), share(c.B.Bubble), points})
+		rows = append(rows, comparedNumber{
+			results.BubbleName(c.A.Stages, c.B.Stages), share(c.A.Bubble), share(c.B.Bubble), points,
+		})
 	}
 	if c.A.PeakMemory != 0 || c.B.PeakMemory != 0 {
 		difference := peakDifference(c.PeakMemoryDifference)
@@ -242,6 +251,9 @@ func WriteComparisonCSV(w io.Writer, c compare.Comparison) error {
 	list := []quantity{
 		{"step", "", "time_s", c.A.StepTime, c.B.StepTime},
 		{"step", "", "bubble", float64(c.A.Bubble), float64(c.B.Bubble)},
+	}
+	if !c.ThroughputDifference.IsZero() {
+		list = append(list, quantity{"step", "", c.ThroughputOf + "_per_s", c.A.Throughput, c.B.Throughput})
 	}
 	for _, p := range stepParts(c) {
 		list = append(list, quantity{"part", p.name, "time_s", p.a, p.b})

@@ -123,7 +123,7 @@ func TestSavedPlans(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2*time.Second, last)
 	folder := t.TempDir() + "/plans"
-	names, err := reports.SaveSearch(t.Context(), s, folder)
+	names, err := reports.SaveSearch(t.Context(), s, reports.PlansFolder(folder, 20))
 	require.NoError(t, err)
 	require.Equal(t, []string{"points.csv", "search.json", "plans.json"}, names)
 	again, err := rankings.LoadPlans(folder)
@@ -188,7 +188,7 @@ func TestPointLabels(t *testing.T) {
 	}
 	f := picture.PointsFigure("", list, 0, 0)
 	for i, label := range []string{"T2 P4 B1", "T2 P4 B1 Z2", "T2 P4 B1 R"} {
-		require.Equal(t, []string{label}, f.Plans[i].Settings)
+		require.Equal(t, []string{label}, f.Plans[i].Set)
 	}
 	explained := func(list []rankings.PlanPoint) string {
 		var svg bytes.Buffer

@@ -2,8 +2,8 @@ package reports_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,7 +26,7 @@ func plans(t testing.TB, capacity int64) rankings.Ranking {
 				limits = nil
 			}
 			r := result(run(t, name, 4, m, c), limits)
-			p.Plans = append(p.Plans, rankings.Candidate{Result: r, Settings: []string{"schedule.name=" + name}})
+			p.Plans = append(p.Plans, rankings.NewCandidate(r, []string{"schedule.name=" + name}, 0))
 		}
 	}
 	p.Evaluated = len(p.Plans)
@@ -36,6 +36,20 @@ func plans(t testing.TB, capacity int64) rankings.Ranking {
 
 func pareto(t testing.TB, capacity int64) picture.ParetoFigure {
 	return picture.ParetoFigure{Title: "plans", Plans: plans(t, capacity).Plans, Capacity: capacity}
+}
+
+// A row says what its settings do to [times].
+func TestPlansSayDividedTimes(t *testing.T) {
+	p := rankings.Ranking{}
+	for _, by := range []float64{0, 2, 0.25} {
+		p.Plans = append(p.Plans, rankings.NewCandidate(result(run(t, "gpipe", 4, 2, unit()), nil), []string{"a=b"}, by))
+	}
+	var text bytes.Buffer
+	require.NoError(t, reports.WriteRanking(&text, p, 3))
+	rows := strings.Split(text.String(), "\n")
+	require.True(t, strings.HasSuffix(rows[1], "  unknown"), rows[1])
+	require.True(t, strings.HasSuffix(rows[2], "  times divided by 2"), rows[2])
+	require.True(t, strings.HasSuffix(rows[3], "  times multiplied by 4"), rows[3])
 }
 
 func TestPlans(t *testing.T) {
@@ -54,16 +68,12 @@ func TestPlans(t *testing.T) {
 	golden.Equal(t, "plans.txt", table.Bytes())
 	require.NoError(t, p.WriteJSON(&saved))
 	require.NotContains(t, saved.String(), "seconds")
-	for _, key := range []string{`"evaluated": 9`, `"pruned": 0`, `"settings": [`, `"kind": "predicted"`} {
+	for _, key := range []string{`"evaluated": 9`, `"pruned": 0`, `"set": [`, `"settings": [`, `"kind": "predicted"`} {
 		require.Contains(t, saved.String(), key)
 	}
-	again, err := rankings.ReadPlans(&saved)
-	require.NoError(t, err)
+	var again rankings.Ranking
+	require.NoError(t, json.Unmarshal(saved.Bytes(), &again))
 	require.Equal(t, p, again)
-	for _, text := range []string{"", "{}", "[]"} {
-		_, err := rankings.ReadPlans(strings.NewReader(text))
-		require.Error(t, err)
-	}
 
 	table.Reset()
 	require.NoError(t, reports.WriteRanking(&table, rankings.Ranking{Pruned: 3}, 20))

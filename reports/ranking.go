@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"psim/internal/units"
@@ -24,7 +25,7 @@ func WriteRanking(w io.Writer, p rankings.Ranking, rows int) error {
 		out.Print("  … and %d more\n", more)
 	}
 	best := p.Plans[0]
-	out.Print("\n%s --set %s\n", rankingVerdict(p), strings.Join(best.Settings, " --set "))
+	out.Print("\n%s --set %s\n", rankingVerdict(p), strings.Join(best.Set, " --set "))
 	for _, warning := range best.Warnings {
 		out.Print("warning: %s\n", warning)
 	}
@@ -44,16 +45,31 @@ func WriteRanking(w io.Writer, p rankings.Ranking, rows int) error {
 // candidateTable makes the table of the plans.
 func candidateTable(plans []rankings.Candidate) table.Table[rankings.Candidate] {
 	type plan = rankings.Candidate
+	result := func(p plan) results.Result { return p.Result }
+	divided := func(p plan) bool { return p.TimesDividedBy != 0 }
 	return table.Table[plan]{Rows: plans, Columns: []table.Column[plan]{
 		{Head: "schedule", Left: true, Cell: func(p plan) any { return p.ScheduleText() }},
 		{Head: "virtual", Cell: func(p plan) any { return p.VirtualStages }},
 		{Head: "microbatches", Cell: func(p plan) any { return p.Microbatches }},
 		{Head: "step time", Cell: func(p plan) any { return units.FormatSeconds(p.StepTime) }},
-		{Head: "bubble", Cell: func(p plan) any { return units.FormatPercent(p.Bubble.Makespan) }},
+		{Head: bubbleHead(result, plans), Cell: func(p plan) any { return units.FormatPercent(p.Bubble.Makespan) }},
 		{Head: "of the span", Cell: func(p plan) any { return units.FormatPercent(p.Bubble.Span) }},
 		{Head: "peak memory", Cell: func(p plan) any { return units.FormatBytes(p.PeakMemory()) }},
 		{Head: "fits", Cell: func(p plan) any { return fitsText(p.Result) }},
+		{Left: true, Hide: !slices.ContainsFunc(plans, divided), Cell: func(p plan) any { return dividedText(p) }},
 	}}
+}
+
+// dividedText says what a plan's settings do to [times], which are of one stage.
+func dividedText(p rankings.Candidate) string {
+	switch by := p.TimesDividedBy; {
+	case by == 0:
+		return ""
+	case by < 1:
+		return "times multiplied by " + digits(1/by, 3)
+	default:
+		return "times divided by " + digits(by, 3)
+	}
 }
 
 // rankingVerdict says what the first plan is.

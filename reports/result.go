@@ -44,7 +44,7 @@ func resultLines(r results.Result) [][2]string {
 		{"step time", stepTime(r)},
 		{"predicted", prediction(r)},
 		{"makespan", units.FormatSeconds(r.Makespan)},
-		{"bubble", bubble(r)},
+		bubbleLine(r),
 		{"steady state", steadyState(r)},
 		{"search", searchText(r.Search)},
 		{"critical path", criticalPathText(r.CriticalPath, r.StepTime)},
@@ -117,13 +117,19 @@ func startup(r results.Result) string {
 		"throughput and MFU leave it out", units.FormatSeconds(r.Startup))
 }
 
-// bubble prints the bubble of a run that trains.
-func bubble(r results.Result) string {
-	if !trains(r) || r.Bubble.IsZero() {
-		return ""
+// bubbleLine prints the bubble of a run that trains. With a single stage it is what computes
+// nothing, for another reason than a pipeline.
+func bubbleLine(r results.Result) [2]string {
+	share := units.FormatPercent(r.Bubble.Makespan) + " of the makespan"
+	switch {
+	case !trains(r) || r.Bubble.IsZero():
+		return [2]string{}
+	case r.Stages > 1:
+		return [2]string{"bubble", share + ", " + units.FormatPercent(r.Bubble.Span) + " of the longest span"}
+	case slices.ContainsFunc(r.Ranks, func(rank results.RankResult) bool { return rank.ExposedCommunication > 0 }):
+		return [2]string{"exposed", share + ": communication that no work hides, or idle"}
 	}
-	return fmt.Sprintf("%s of the makespan, %s of the longest span",
-		units.FormatPercent(r.Bubble.Makespan), units.FormatPercent(r.Bubble.Span))
+	return [2]string{"idle", share}
 }
 
 // steadyState prints the pace of a pipeline without flushes.

@@ -3,6 +3,7 @@ package reports_test
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 
@@ -11,6 +12,8 @@ import (
 	"psim/internal/golden"
 	"psim/reports"
 	"psim/results"
+	"psim/results/compare"
+	"psim/results/rankings"
 	"psim/schedules/graph"
 )
 
@@ -62,6 +65,41 @@ func TestResultAddsUp(t *testing.T) {
 			require.InDelta(t, r.StepTime, k.Compute+k.ExposedCommunication+k.Optimizer+k.Idle, 1e-9)
 		}
 	}
+}
+
+// Only pipelines have bubbles. What replicas of a single stage do not compute is communication
+// that no work hides, or they are idle; JSON keeps the field.
+func TestBubblesAreOfPipelines(t *testing.T) {
+	pipeline, replicas := result(run(t, "1f1b", 2, 4, unit()), nil), result(exposed(t), nil)
+	require.Positive(t, replicas.Ranks[0].ExposedCommunication)
+	text := func(write func(io.Writer) error) string {
+		var b strings.Builder
+		require.NoError(t, write(&b))
+		return b.String()
+	}
+	said := func(r results.Result) string {
+		return text(func(w io.Writer) error { return reports.WriteResult(w, r) })
+	}
+	require.Contains(t, said(pipeline), "\n  bubble         ")
+	require.Contains(t, said(replicas), "\n  exposed        50.0 % of the makespan: communication that no work hides, or idle\n")
+	require.NotContains(t, said(replicas), "bubble")
+	for _, head := range []struct {
+		a, b results.Result
+		want string
+	}{
+		{pipeline, pipeline, " bubble "}, {replicas, replicas, " exposed or idle "}, {replicas, pipeline, " bubble or exposed "},
+	} {
+		require.Contains(t, text(func(w io.Writer) error {
+			return reports.WriteComparison(w, compare.Compare(results.Run{Result: head.a}, results.Run{Result: head.b}))
+		}), head.want)
+		points := rankings.Sweep{Points: []rankings.SweepPoint{{Result: head.a}, {Result: head.b}, {Error: "impossible"}}}
+		require.Contains(t, text(func(w io.Writer) error { return reports.WriteSweep(w, points) }), head.want)
+		plans := rankings.Ranking{Plans: []rankings.Candidate{{Result: head.a}, {Result: head.b}}}
+		require.Contains(t, text(func(w io.Writer) error { return reports.WriteRanking(w, plans, 2) }), head.want)
+		require.Contains(t, text(func(w io.Writer) error { return reports.WriteRuns(w, []results.Result{head.a, head.b}) }),
+			strings.TrimSuffix(head.want, " ")+": ")
+	}
+	require.Contains(t, text(replicas.WriteJSON), `"bubble": {`)
 }
 
 func TestCapacity(t *testing.T) {

@@ -43,6 +43,7 @@ func WriteRuns(w io.Writer, runs []results.Result) error {
 
 // measuredTable makes the table of predictions and measurements.
 func measuredTable(runs []comparedRun) table.Table[comparedRun] {
+	measured := func(r comparedRun) results.Result { return r.measured }
 	percent, empty := units.FormatSignedPercent, func(comparedRun) any { return "" }
 	return table.Table[comparedRun]{Rows: runs, Columns: []table.Column[comparedRun]{
 		{Left: true, Cell: func(r comparedRun) any { return mode(r.measured) }},
@@ -51,7 +52,7 @@ func measuredTable(runs []comparedRun) table.Table[comparedRun] {
 		{Head: "measured (mean)", Cell: func(r comparedRun) any { return measuredStep(r.measured) }},
 		{Head: "median", Cell: func(r comparedRun) any { return units.FormatSeconds(r.measured.TracedStep()) }},
 		{Head: "error", Cell: func(r comparedRun) any { return percent(r.with.StepTimeDifference) }},
-		{Head: "bubble:", Cell: empty},
+		{Head: bubbleHead(measured, runs) + ":", Cell: empty},
 		{Head: "predicted", Cell: func(r comparedRun) any { return share(r.with.A.Bubble) }},
 		{Head: "measured", Cell: func(r comparedRun) any { return bubbleShare(r.measured) }},
 		{Head: "peak memory:", Cell: empty},
@@ -92,6 +93,7 @@ func checkTable(runs []results.Result) table.Table[results.Result] {
 
 // runTable makes the table of the runs of a result.
 func runTable(runs []results.Result) table.Table[results.Result] {
+	itself := func(r results.Result) results.Result { return r }
 	return table.Table[results.Result]{Rows: runs, Columns: []table.Column[results.Result]{
 		{Head: "run", Left: true, Cell: func(r results.Result) any { return mode(r) }},
 		{Head: "step time", Cell: func(r results.Result) any { return measuredStep(r) }},
@@ -107,7 +109,7 @@ func runTable(runs []results.Result) table.Table[results.Result] {
 			}
 			return units.FormatSignedPercent(r.StepTime/r.Predicted.StepTime - 1)
 		}},
-		{Head: "bubble", Cell: func(r results.Result) any { return bubbleShare(r) }},
+		{Head: bubbleHead(itself, runs), Cell: func(r results.Result) any { return bubbleShare(r) }},
 		{Head: "checks", Cell: func(r results.Result) any {
 			if r.Measurement == nil || r.Checks == nil {
 				return ""
@@ -119,6 +121,17 @@ func runTable(runs []results.Result) table.Table[results.Result] {
 
 // bubbleShare prints the bubble as a share of the makespan.
 func bubbleShare(r results.Result) string { return share(compare.Optional(r.Bubble.Makespan)) }
+
+// bubbleHead names the bubbles of rows with results.
+func bubbleHead[T any](of func(T) results.Result, rows []T) string {
+	var stages []int
+	for _, row := range rows {
+		if r := of(row); r.Kind != "" { // else it is an impossible combination
+			stages = append(stages, r.Stages)
+		}
+	}
+	return results.BubbleName(stages...)
+}
 
 // optionalDigits prints a number, or a dash where it is unknown.
 func optionalDigits(x *float64, precision int) string {

@@ -93,6 +93,18 @@ func ddp(t testing.TB) *graph.Trace {
 	}, times{f: 10 * ms, b: 10 * ms, send: 2 * ms, collective: 12 * ms, optimizer: 8 * ms, activation: 1e9, resident: 2e9})
 }
 
+// exposed is two replicas of a single stage that wait for their sum as long as they compute.
+func exposed(t testing.TB) *graph.Trace {
+	s, err := schedules.Find("ddp")
+	require.NoError(t, err)
+	o, err := s.Order(graph.Shape{Ranks: 1, Microbatches: 1}, nil)
+	require.NoError(t, err)
+	return runPipeline(t, wiring.Pipeline{
+		Name: "ddp", Shape: graph.Shape{Ranks: 1, Microbatches: 1, Replicas: 2}, Order: o, Optimizer: true,
+		Sync: wiring.Sync{Buckets: [][]int64{{25e6}}, Parameters: []int64{25e6}},
+	}, times{f: 10 * ms, b: 20 * ms, collective: 30 * ms, optimizer: 8 * ms, activation: 1e9})
+}
+
 // ring is a spelled-out all-reduce.
 func ring(t testing.TB, ranks int) *graph.Trace {
 	g, err := collective.Call{Collective: collective.RingAllReduce, Ranks: ranks, Length: 8e9}.Graph()

@@ -55,38 +55,41 @@ func RunFiles(r results.Run, traced bool) []files.File {
 // SaveRun writes the files of a run into a folder, and further files, such as traces, elsewhere:
 // all or none of them. If there are further files the folder has trace.csv, too. SaveRun returns
 // the names of the files in the folder. Without a folder it writes only the further files.
-func SaveRun(ctx context.Context, r results.Run, folder string, elsewhere ...files.File) (names []string, err error) {
+func SaveRun(ctx context.Context, r results.Run, to files.Folder, elsewhere ...files.File) (names []string, err error) {
 	var list []files.File
-	if folder != "" {
+	if to.Path != "" {
 		list = RunFiles(r, len(elsewhere) > 0)
 	}
-	return save(ctx, RunFolder(folder, r.Result.Kind), list, elsewhere...)
+	return save(ctx, to, list, elsewhere...)
 }
 
 // SaveComparison writes a comparison of two runs into a folder, with its picture if there is
 // something to draw. It returns the names of the files.
 func SaveComparison(
-	ctx context.Context, folder string, c compare.Comparison, runs [2]results.Run,
+	ctx context.Context, to files.Folder, c compare.Comparison, runs [2]results.Run,
 ) ([]string, error) {
 	list := []files.File{{Path: "comparison.json", Render: c.WriteJSON}}
 	if a, b := runs[0], runs[1]; a.Drawable() && b.Drawable() {
 		draw := func(w io.Writer) error { return picture.CompareTimelines(w, picture.PNG, a, b) }
 		list = append([]files.File{{Path: "compare.png", Render: draw}}, list...)
 	}
-	return save(ctx, ComparisonFolder(folder), list)
+	return save(ctx, to, list)
 }
 
 // SaveRanking writes a ranking into a folder: others, and plans.json. It returns the names of the
 // files.
-func SaveRanking(ctx context.Context, p rankings.Ranking, folder string, others ...files.File) ([]string, error) {
-	to := PlansFolder(folder, 0)
+func SaveRanking(
+	ctx context.Context, p rankings.Ranking, to files.Folder, others ...files.File,
+) ([]string, error) {
 	to.Partial = p.Partial
 	return save(ctx, to, append(others, files.File{Path: "plans.json", Render: p.WriteJSON}))
 }
 
 // SaveSearch writes the plans of a search into a folder: others, points.csv, search.json and
 // plans.json. It returns the names of the files.
-func SaveSearch(ctx context.Context, s rankings.SavedPlans, folder string, others ...files.File) ([]string, error) {
+func SaveSearch(
+	ctx context.Context, s rankings.SavedPlans, to files.Folder, others ...files.File,
+) ([]string, error) {
 	last, err := s.Last()
 	if err != nil {
 		return nil, err
@@ -95,26 +98,31 @@ func SaveSearch(ctx context.Context, s rankings.SavedPlans, folder string, other
 	for _, v := range s.Vary {
 		varied = append(varied, v.Key)
 	}
-	plans := rankings.PlansFile{Plans: s.Plans, Space: s.Space, Gap: s.Gap, Partial: s.Partial}
+	squares, err := s.SettledSquares()
+	if err != nil {
+		return nil, err
+	}
+	plans := rankings.PlansFile{Plans: s.Plans, Squares: squares, Space: s.Space, Gap: s.Gap, Partial: s.Partial}
 	list := append(slices.Clone(others),
 		files.File{Path: "points.csv", Render: func(w io.Writer) error {
 			return rankings.WritePlanPoints(w, s.Points, varied, last)
 		}},
 		files.File{Path: "search.json", Render: func(w io.Writer) error { return files.WriteJSON(w, s.PlanSearch) }},
 		files.File{Path: "plans.json", Render: func(w io.Writer) error { return files.WriteJSON(w, plans) }})
-	to := PlansFolder(folder, 0)
 	to.Partial = s.Partial
 	return save(ctx, to, list)
 }
 
 // SaveSweep writes a sweep into a folder, with pictures: sweep.csv, sweep.jsonl and sweep.json.
 // It returns the names of the files.
-func SaveSweep(ctx context.Context, s rankings.Sweep, folder string, pictures ...files.File) ([]string, error) {
+func SaveSweep(
+	ctx context.Context, s rankings.Sweep, to files.Folder, pictures ...files.File,
+) ([]string, error) {
 	list := append(slices.Clone(pictures),
 		files.File{Path: "sweep.csv", Render: func(w io.Writer) error { return WriteSweepCSV(w, s) }},
 		files.File{Path: "sweep.jsonl", Render: s.WriteLines},
 		files.File{Path: "sweep.json", Render: s.SweepInfo.WriteJSON})
-	return save(ctx, SweepFolder(folder), list)
+	return save(ctx, to, list)
 }
 
 // save writes files into a folder, and others elsewhere. It returns the names of those in the

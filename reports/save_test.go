@@ -19,7 +19,7 @@ func TestSaveAndLoad(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "out")
 	trace := run(t, "gpipe", 2, 4, unit())
 	saved := results.Run{Result: result(trace, nil), Trace: trace}
-	names, err := reports.SaveRun(ctx, saved, folder)
+	names, err := reports.SaveRun(ctx, saved, reports.RunFolder(folder, results.Predicted))
 	require.NoError(t, err)
 	require.Equal(t, "result.json", names[len(names)-1])
 	for _, path := range []string{folder, filepath.Join(folder, "result.json")} {
@@ -58,7 +58,7 @@ func TestFolders(t *testing.T) {
 	folder := t.TempDir()
 	mine := filepath.Join(folder, "compare.png")
 	require.NoError(t, os.WriteFile(mine, []byte("mine"), 0o644))
-	require.ErrorContains(t, reports.ComparisonFolder(folder).Check(), "holds compare.png, which psim has not written")
+	require.ErrorContains(t, reports.ComparisonFolder(folder).Check(), "compare.png was not written by psim")
 	require.NoError(t, os.Remove(mine))
 	trace := run(t, "gpipe", 2, 4, unit())
 	saved := results.Run{Result: result(trace, nil), Trace: trace}
@@ -66,7 +66,7 @@ func TestFolders(t *testing.T) {
 		if !picture {
 			saved.Trace = nil
 		}
-		names, err := reports.SaveComparison(ctx, folder, compare.Compare(saved, saved), [2]results.Run{saved, saved})
+		names, err := reports.SaveComparison(ctx, reports.ComparisonFolder(folder), compare.Compare(saved, saved), [2]results.Run{saved, saved})
 		require.NoError(t, err)
 		require.Equal(t, picture, len(names) == 2)
 		require.NoError(t, reports.ComparisonFolder(folder).Check())

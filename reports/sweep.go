@@ -20,6 +20,8 @@ type sweepRow struct {
 	efficiency *float64 // nil if it is meaningless
 }
 
+func (r sweepRow) result() results.Result { return r.Result }
+
 // sweepRows lists the points of a sweep.
 func sweepRows(s rankings.Sweep) []sweepRow {
 	rows := make([]sweepRow, len(s.Points))
@@ -114,7 +116,7 @@ func sweepTable(s rankings.Sweep) table.Table[sweepRow] {
 	columns := append(variedColumns(s),
 		resultColumn("devices", unknown, func(r result) any { return r.Devices }),
 		resultColumn("step time", unknown, func(r result) any { return units.FormatSeconds(r.StepTime) }),
-		resultColumn("bubble", unknown, func(r result) any { return units.FormatPercent(r.Bubble.Makespan) }),
+		resultColumn(bubbleHead(sweepRow.result, rows), unknown, func(r result) any { return units.FormatPercent(r.Bubble.Makespan) }),
 		resultColumn(rate.head, unknown, func(r result) any {
 			return cell(rate.of(r) > 0, units.FormatPerSecond(max(0, rate.of(r))))
 		}),
@@ -156,6 +158,7 @@ func explainSweep(s rankings.Sweep, out table.Page) {
 		})
 		out.Print("\n%s: --set %s\n", rate.most, strings.Join(best.Set, " --set "))
 	}
+	out.Warn(sweepWarnings(s))
 	explainImpossible(s, out)
 }
 
@@ -193,6 +196,30 @@ func sweepPace(points []rankings.SweepPoint) pace {
 		"samples/s", "the highest throughput",
 		func(r results.Result) float64 { return r.Throughput.Samples },
 	}
+}
+
+// sweepWarnings lists what all points warn of, and points that [times] of each stage give
+// different work.
+func sweepWarnings(s rankings.Sweep) (warnings []string) {
+	possible := slices.DeleteFunc(slices.Clone(s.Points), func(p rankings.SweepPoint) bool { return p.Error != "" })
+	if len(possible) == 0 {
+		return nil
+	}
+	first := possible[0].Result
+	for _, warning := range first.Warnings {
+		if !slices.ContainsFunc(possible, func(p rankings.SweepPoint) bool {
+			return !slices.Contains(p.Result.Warnings, warning)
+		}) {
+			warnings = append(warnings, warning)
+		}
+	}
+	for _, p := range possible {
+		if n, m := first.StagesWithTimes(), p.Result.StagesWithTimes(); n != m && first.SameTimes(p.Result) {
+			return append(warnings, fmt.Sprintf("the same [times] are of each stage: a microbatch is more work in %d stages "+
+				"than in %d; psim search divides times", max(n, m), min(n, m)))
+		}
+	}
+	return warnings
 }
 
 // explainImpossible prints why combinations are impossible, each reason once.

@@ -60,7 +60,7 @@ func TestSweepTexts(t *testing.T) {
 // files of two.
 func TestSweepReadBack(t *testing.T) {
 	s, folder := sampleSweep(t), t.TempDir()
-	names, err := reports.SaveSweep(context.Background(), s, folder)
+	names, err := reports.SaveSweep(context.Background(), s, reports.SweepFolder(folder))
 	require.NoError(t, err)
 	require.Equal(t, []string{"sweep.csv", "sweep.jsonl", "sweep.json"}, names)
 	back, err := rankings.LoadSweep(folder)
@@ -113,6 +113,33 @@ the highest throughput, in microbatches: --set schedule.microbatches=8
 	require.NoError(t, reports.WriteSweep(&text, s))
 	require.Contains(t, text.String(), "  tokens/s  ")
 	require.Contains(t, text.String(), "the highest throughput, in tokens: --set schedule.microbatches=8\n")
+}
+
+// Points with more stages of the same [times] do more work, and a sweep says so, as it says what
+// all its points warn of.
+func TestSweepOfMoreStages(t *testing.T) {
+	timed := func(virtual int, forward string, warnings ...string) results.Result {
+		r := result(run(t, "gpipe", 4, 4, unit()), nil)
+		r.VirtualStages, r.Warnings = virtual, warnings
+		r.Config = map[string]any{"times": map[string]any{"forward": forward, "backward": "10ms"}}
+		return r
+	}
+	said := func(list ...results.Result) string {
+		s := rankings.Sweep{Points: []rankings.SweepPoint{{Error: "impossible"}}}
+		for _, r := range list {
+			s.Points = append(s.Points, rankings.SweepPoint{Set: []string{"a=b"}, Result: r})
+		}
+		var text bytes.Buffer
+		require.NoError(t, reports.WriteSweep(&text, s))
+		return text.String()
+	}
+	const more = "\nwarning: the same [times] are of each stage: a microbatch is more work in 8 stages than in 4; psim search divides times\n"
+	require.Contains(t, said(timed(1, "5ms"), timed(1, "5ms"), timed(2, "5ms")), more)
+	require.NotContains(t, said(timed(2, "5ms"), timed(2, "5ms")), "warning")
+	require.NotContains(t, said(timed(1, "10ms"), timed(2, "5ms")), "warning")
+	both := said(timed(1, "5ms", "of both", "of one"), timed(1, "5ms", "of both"))
+	require.Contains(t, both, "\nwarning: of both\n")
+	require.NotContains(t, both, "of one")
 }
 
 // FuzzPoint: what is read as a point is written as one that reads the same.

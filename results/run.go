@@ -2,6 +2,7 @@ package results
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"psim/schedules/graph"
@@ -47,6 +48,19 @@ func (r Result) FullName() string {
 		return schedule
 	}
 	return r.Name + " (" + schedule + ")"
+}
+
+// BubbleName names [BubbleResult] for runs with these numbers of stages. Only a pipeline has a
+// bubble: with a single stage, communication is exposed or the device idle.
+func BubbleName(stages ...int) string {
+	single := func(n int) bool { return n <= 1 }
+	switch first := slices.IndexFunc(stages, single); {
+	case first < 0:
+		return "bubble"
+	case slices.ContainsFunc(stages, func(n int) bool { return !single(n) }):
+		return "bubble or exposed"
+	}
+	return "exposed or idle"
 }
 
 // GraphText describes the graph of the run by its schedule and sizes, in the symbols of the

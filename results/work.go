@@ -1,5 +1,10 @@
 package results
 
+import (
+	"fmt"
+	"math"
+)
+
 // Work is the computation of a step, and how well it uses the devices. It is known if the
 // configuration has a [model]. A field that is meaningless for the run is 0.
 type Work struct {
@@ -59,4 +64,31 @@ func (r Result) MicrobatchesPerSecond() float64 {
 		return 0
 	}
 	return float64(r.Microbatches) * float64(max(1, r.DataParallel)) / (r.StepTime - r.Startup)
+}
+
+// StepSamples returns the samples of a step over all replicas, of measured steps on average. It
+// is 0 if they are not known.
+func (r Result) StepSamples() float64 {
+	const digits = 1e6 // beyond which there is only rounding
+	return math.Round(digits*r.Throughput.Samples*(r.StepTime-r.Startup)) / digits
+}
+
+// StagesWithTimes returns the number of stages whose times [times] gives, and 0 for a network.
+func (r Result) StagesWithTimes() int {
+	if _, given := r.Config["times"]; !given {
+		return 0
+	}
+	return r.Stages * max(1, r.VirtualStages)
+}
+
+// SameTimes reports whether [times] gives the passes of both runs the same times.
+func (r Result) SameTimes(other Result) bool {
+	x, _ := r.Config["times"].(map[string]any)
+	y, _ := other.Config["times"].(map[string]any)
+	for _, key := range []string{"forward", "backward", "backward_input", "backward_weight"} {
+		if fmt.Sprint(x[key]) != fmt.Sprint(y[key]) {
+			return false
+		}
+	}
+	return x != nil && y != nil
 }

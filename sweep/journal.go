@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	"psim/internal/files"
-	"psim/reports"
 	"psim/results/rankings"
 )
 
@@ -37,11 +36,11 @@ type journalHead struct {
 // openJournal opens the journal of a folder. It also returns the points in the journal and
 // in the files of a finished sweep, by their fingerprints. The keys of points of other
 // versions of psim begin with the version.
-func openJournal(folder, version string) (*journal, map[string]rankings.SweepPoint, error) {
-	if err := reports.SweepFolder(folder).Check(); err != nil {
+func openJournal(to files.Folder, version string) (*journal, map[string]rankings.SweepPoint, error) {
+	if err := to.Check(); err != nil {
 		return nil, nil, err
 	}
-	before, err := rankings.LoadSweep(folder)
+	before, err := rankings.LoadSweep(to.Path)
 	if err != nil && !os.IsNotExist(err) {
 		return nil, nil, err
 	}
@@ -55,7 +54,7 @@ func openJournal(folder, version string) (*journal, map[string]rankings.SweepPoi
 	for _, p := range before.Points {
 		keep(before.Version, p)
 	}
-	path := filepath.Join(folder, journalName)
+	path := filepath.Join(to.Path, journalName)
 	opened, lines, err := files.OpenJournal(path, journalPrefix)
 	if err != nil {
 		return nil, nil, err
@@ -68,19 +67,20 @@ func openJournal(folder, version string) (*journal, map[string]rankings.SweepPoi
 // read calls keep with the points of a journal, and the version of psim that computed
 // them. Below a damaged line that may have been a head, points are damaged too, since
 // their version is unknown.
-func (j *journal) read(lines [][]byte, keep func(version string, p rankings.SweepPoint)) {
+func (j *journal) read(lines []files.Line, keep func(version string, p rankings.SweepPoint)) {
 	var head journalHead
 	for _, line := range lines {
 		next := journalHead{}
-		if json.Unmarshal(line, &next) == nil && next.Sweep > 0 {
+		if !line.Damaged && json.Unmarshal(line.Text, &next) == nil && next.Sweep > 0 {
 			head = next
 			continue
 		}
-		p, err := rankings.ParseSweepPoint(line)
-		if err != nil && !bytes.HasPrefix(line, []byte(`{"index":`)) {
+		p, err := rankings.ParseSweepPoint(line.Text)
+		damaged := err != nil || line.Damaged
+		if damaged && !bytes.HasPrefix(line.Text, []byte(`{"index":`)) {
 			head = journalHead{}
 		}
-		if head.Sweep == 0 || err != nil {
+		if head.Sweep == 0 || damaged {
 			j.damaged++
 			continue
 		}

@@ -31,11 +31,20 @@ type Options struct {
 	// Folder is where the files go, "" for none. Points that an earlier sweep of the
 	// same configurations has left there are not computed again.
 	Folder string
+	// Overwrite says that files there are replaced, whoever wrote them.
+	Overwrite bool
 	// Version is the version of psim. Points of another version are computed again.
 	Version string
 	// Progress, which may be nil, is called with the number of points computed so far and
 	// the number of points to compute.
 	Progress func(done, of int)
+}
+
+// folder returns the folder for the files of the sweep.
+func (o Options) folder() files.Folder {
+	to := reports.SweepFolder(o.Folder)
+	to.Overwrite = o.Overwrite
+	return to
 }
 
 // An Outcome is a finished or interrupted sweep.
@@ -96,7 +105,7 @@ func (s *sweep) open() error {
 	known, stale := map[string]rankings.SweepPoint{}, map[string]bool{}
 	if s.options.Folder != "" {
 		var err error
-		if s.journal, known, err = openJournal(s.options.Folder, s.options.Version); err != nil {
+		if s.journal, known, err = openJournal(s.options.folder(), s.options.Version); err != nil {
 			return err
 		}
 		s.Damaged = s.journal.damaged
@@ -201,7 +210,7 @@ func (s *sweep) end(ctx context.Context) (*Outcome, error) {
 	case ctx.Err() != nil:
 		s.Unsaved = errors.Join(s.journalErr, s.journal.closeForLater())
 	default:
-		if s.Wrote, s.Unsaved = Save(ctx, s.Sweep, s.options.Folder); s.Unsaved == nil {
+		if s.Wrote, s.Unsaved = Save(ctx, s.Sweep, s.options.folder()); s.Unsaved == nil {
 			s.Unsaved = s.journal.Remove()
 		} else {
 			s.journal.closeForLater()
@@ -213,7 +222,7 @@ func (s *sweep) end(ctx context.Context) (*Outcome, error) {
 // Save writes the files of a sweep into a folder, and returns their names. The picture
 // shows the throughput if it is known for all points, otherwise the step time; it is
 // omitted if there is nothing to draw.
-func Save(ctx context.Context, s rankings.Sweep, folder string) (names []string, err error) {
+func Save(ctx context.Context, s rankings.Sweep, to files.Folder) (names []string, err error) {
 	request := figures.Request{Key: "throughput.samples_per_s"}
 	for _, p := range s.Points {
 		if p.Error != "" {
@@ -233,5 +242,5 @@ func Save(ctx context.Context, s rankings.Sweep, folder string) (names []string,
 		render := func(w io.Writer) error { return draw(w, picture.PNG) }
 		pictures = append(pictures, files.File{Path: "sweep.png", Render: render})
 	}
-	return reports.SaveSweep(ctx, s, folder, pictures...)
+	return reports.SaveSweep(ctx, s, to, pictures...)
 }

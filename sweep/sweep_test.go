@@ -22,6 +22,7 @@ import (
 	"psim"
 	"psim/advise"
 	"psim/configs"
+	"psim/reports"
 	"psim/results/rankings"
 	"psim/sweep"
 )
@@ -178,12 +179,14 @@ func TestSweepDamaged(t *testing.T) {
 	sweepInto(t, undisturbed, sweep.Options{})
 	c, err := psim.Load("gpipe")
 	require.NoError(t, err)
+	const changed = "a number that is changed by hand"
 	for _, damage := range []struct {
 		line int
 		text string
 		lost func(kept int) (points, lines int)
 	}{
 		{3, `{"index":1,"set":["sche`, func(int) (int, int) { return 1, 1 }},
+		{3, changed, func(int) (int, int) { return 1, 1 }},
 		{3, "\x00\x00", func(kept int) (int, int) { return kept - 2, kept - 2 }},
 		{0, `{"psim_sweep":`, func(kept int) (int, int) { return kept, kept + 1 }},
 	} {
@@ -196,7 +199,12 @@ func TestSweepDamaged(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		path := filepath.Join(out, "sweep.journal")
 		lines := strings.Split(sweepFiles(t, out)["sweep.journal"], "\n")
+		before := lines[damage.line]
 		lines[damage.line] = damage.text
+		if damage.text == changed {
+			lines[damage.line] = strings.Replace(before, `"step_time_s":0.`, `"step_time_s":0.9`, 1)
+			require.NotEqual(t, before, lines[damage.line])
+		}
 		require.NoError(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o644))
 		again := sweepInto(t, out, sweep.Options{})
 		points, count := damage.lost(s.Kept)
@@ -273,7 +281,7 @@ func TestMergeSweeps(t *testing.T) {
 		merged := filepath.Join(folder, fmt.Sprint("merged", n))
 		s, err := sweep.Merge(parts)
 		require.NoError(t, err)
-		_, err = sweep.Save(context.Background(), s, merged)
+		_, err = sweep.Save(context.Background(), s, reports.SweepFolder(merged))
 		require.NoError(t, err)
 		requireSameSweep(t, whole, merged)
 	}
@@ -309,7 +317,7 @@ func TestMergeValues(t *testing.T) {
 	}
 	s, err := sweep.Merge(filepath.Join(folder, "0"), filepath.Join(folder, "1"))
 	require.NoError(t, err)
-	_, err = sweep.Save(context.Background(), s, filepath.Join(folder, "merged"))
+	_, err = sweep.Save(context.Background(), s, reports.SweepFolder(filepath.Join(folder, "merged")))
 	require.NoError(t, err)
 	sweepInto(t, filepath.Join(folder, "all"), vary("2", "4", "8"))
 	requireSameSweep(t, filepath.Join(folder, "all"), filepath.Join(folder, "merged"))

@@ -21,12 +21,6 @@ const (
 	linkMark    = "# A machine file, written by psim calibrate --nccl."
 )
 
-// Written reports whether Write has written a text, which may then be replaced.
-func Written(data []byte) bool { return bytes.HasPrefix(data, []byte(machineMark)) }
-
-// WrittenLink reports whether WriteLink has written a text.
-func WrittenLink(data []byte) bool { return bytes.HasPrefix(data, []byte(linkMark)) }
-
 // computeTable and linkTable hold the values of a device and a link that are written.
 type computeTable struct {
 	FLOPS           units.FLOPS    `toml:"flops"`

@@ -143,9 +143,10 @@ func (Options) Settings() []setting.Setting {
 		},
 		{
 			Key: "split", Default: SplitLayer, OneOf: []string{SplitLayer, SplitStage},
-			Text: "what a schedule splits that has tasks of their own for the gradients of inputs and of weights. " +
-				"layer: the backward of every layer. stage: the same, but for the first stage, as PyTorch's " +
-				"pipelining: its input needs no gradient, so its I does nothing and its W is the whole backward",
+			Text: "how a schedule splits backwards that has tasks of their own for gradients of inputs and of " +
+				"weights. layer: in every layer. stage: in every layer of the later stages; the input of the " +
+				"first stage needs no gradient, so there I does nothing and W is the whole backward " +
+				"(PyTorch's pipelining)",
 		},
 		{
 			Key: "detect_anomaly", Default: false,

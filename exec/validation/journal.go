@@ -34,8 +34,8 @@ func (h heading) String() string {
 }
 
 // openJournal opens or creates a file, and reads its runs, which must be of the same machine
-// and options.
-func openJournal(path string, r *ExecutedReport) (*journal, error) {
+// and options. It leaves out damaged ones, and calls warn with their number.
+func openJournal(path string, r *ExecutedReport, warn func(string)) (*journal, error) {
 	if path == "" {
 		return &journal{}, nil
 	}
@@ -52,18 +52,23 @@ func openJournal(path string, r *ExecutedReport) (*journal, error) {
 		return j, err
 	}
 	var before heading
-	if err := json.Unmarshal(lines[0], &before); err != nil || before != own {
+	if err := json.Unmarshal(lines[0].Text, &before); err != nil || before != own {
 		opened.Close()
 		return nil, fmt.Errorf("%s: holds experiments %s; these are %s; remove the file, or name another",
 			path, before, own)
 	}
-	for n, line := range lines[1:] {
+	damaged := 0
+	for _, line := range lines[1:] {
 		var row ExecutedRow
-		if err := json.Unmarshal(line, &row); err != nil {
-			opened.Close()
-			return nil, fmt.Errorf("%s: line %d is not a run of an experiment: %w; remove the line", path, n+2, err)
+		if line.Damaged || json.Unmarshal(line.Text, &row) != nil {
+			damaged++
+			continue
 		}
 		j.rows = append(j.rows, row)
+	}
+	if damaged > 0 && warn != nil {
+		warn(fmt.Sprintf("%s in %s cannot be trusted; the experiments are run again",
+			units.Plural(damaged, "line"), path))
 	}
 	return j, nil
 }

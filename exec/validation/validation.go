@@ -34,6 +34,8 @@ type Options struct {
 	// Journal is a file that keeps runs until all are done. Runs in it are not repeated. "" is
 	// no file.
 	Journal string
+	// Warn, which may be nil, is called with what the user should know.
+	Warn func(warning string)
 
 	// overProcesses runs an example over several processes; nil is psim itself.
 	overProcesses func(ctx context.Context, e experiment, sets []string) (results.Result, error)
@@ -106,7 +108,7 @@ func Run(ctx context.Context, o Options) (*ExecutedReport, error) {
 		Chosen: len(list), Runs: max(1, o.Runs),
 	}
 	defer r.summarize()
-	known, err := openJournal(o.Journal, r)
+	known, err := openJournal(o.Journal, r, o.Warn)
 	if err != nil {
 		return nil, err
 	}

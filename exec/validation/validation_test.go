@@ -1,6 +1,7 @@
 package validation
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -120,6 +121,17 @@ func TestResume(t *testing.T) {
 	require.Equal(t, r.Rows[0], again.Rows[0])
 	require.Len(t, again.Rows, 3)
 	require.Len(t, again.Rows[2].Errors, 3)
+
+	text, err := os.ReadFile(path) // a changed number is not believed
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, bytes.Replace(text, []byte(`"error":0.`), []byte(`"error":0.9`), 1), 0o644))
+	var warned string
+	o.Warn = func(warning string) { warned = warning }
+	again, err = Run(t.Context(), o)
+	require.NoError(t, err)
+	require.Equal(t, 8+2+1, runs, "one is run again")
+	require.Equal(t, "1 line in "+path+" cannot be trusted; the experiments are run again", warned)
+	require.Less(t, again.Rows[0].Errors[2], 0.9)
 
 	o.Flags = " --steps 2"
 	_, err = Run(t.Context(), o)

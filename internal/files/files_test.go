@@ -42,18 +42,21 @@ func ExampleFolder() {
 // If one file fails nothing is written, no folder is left, and what was there stays.
 func TestAllOrNothing(t *testing.T) {
 	ctx := context.Background()
+	write := func(ctx context.Context, list ...files.File) error {
+		return files.Folder{}.Write(ctx, nil, list...)
+	}
 	folder := t.TempDir()
 	old := filepath.Join(folder, "old.txt")
 	require.NoError(t, os.WriteFile(old, []byte("old"), 0o644))
 	broken := files.File{Path: filepath.Join(folder, "broken"), Render: func(io.Writer) error { return errors.New("no picture") }}
-	err := files.Write(ctx, []files.File{text(old, "new"), broken}, filepath.Join(folder, "new", "deep"))
+	err := write(ctx, text(old, "new"), broken)
 	require.EqualError(t, err, broken.Path+": no picture")
 	require.NoError(t, os.Mkdir(broken.Path, 0o755))
-	err = files.Write(ctx, []files.File{text(old, "new"), broken})
+	err = write(ctx, text(old, "new"), broken)
 	require.EqualError(t, err, broken.Path+": cannot be written: a folder of that name is in the way")
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	require.ErrorIs(t, files.Write(cancelled, []files.File{text(old, "new")}), context.Canceled)
+	require.ErrorIs(t, write(cancelled, text(old, "new")), context.Canceled)
 	data, err := os.ReadFile(old)
 	require.NoError(t, err)
 	require.Equal(t, "old", string(data))
@@ -70,11 +73,11 @@ func TestCheck(t *testing.T) {
 	require.NoDirExists(t, filepath.Dir(folder))
 	require.NoError(t, os.MkdirAll(folder, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.txt"), nil, 0o644))
-	require.EqualError(t, f.Check(), folder+": holds mine.txt, which psim has not written; name another folder")
+	require.EqualError(t, f.Check(), folder+": mine.txt was not written by psim; name another folder, or replace it with --overwrite")
 	f.Guarded = []string{"mine.txt/a/b.txt"}
-	require.EqualError(t, f.Check(), folder+": has a file in the place of the folder of mine.txt/a/b.txt; name another folder")
+	require.EqualError(t, f.Check(), folder+": mine.txt/a/b.txt is below a link or a file; name another folder")
 	f.Guarded = []string{"mine.txt"}
-	f.Owner, f.Earlier = "run", func(string) (string, []string) { return "run", f.Guarded }
+	f.Overwrite = true
 	require.NoError(t, f.Check())
 	f.Path = filepath.Join(folder, "mine.txt")
 	require.EqualError(t, files.Folder{Path: f.Path}.Check(), f.Path+": is a file; name a folder")

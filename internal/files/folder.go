@@ -5,13 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 )
 
 // A Folder holds the files of one run of a command. A later run of the command replaces all files of
@@ -20,16 +17,15 @@ type Folder struct {
 	Path string
 	// Owner is the command that writes the files. Several commands may write into a folder.
 	Owner string
-	// Guarded lists the files that Check looks for. They are replaced only if the owner wrote them.
+	// Guarded lists the files that Check looks for.
 	Guarded []string
-	// Earlier returns the owner and the files, with slashes, of a folder without a manifest; no
-	// files if psim did not write the folder. It may be nil.
-	Earlier func(folder string) (owner string, names []string)
+	// Overwrite says that files with the names of the run's are replaced, whoever wrote them.
+	Overwrite bool
 	// Keep reports whether a file of an earlier run stays although this run did not write it. It
 	// may be nil.
 	Keep func(name string) bool
-	// InPlace says that the folder is the user's own, so that it is not swapped.
-	InPlace bool
+	// Named says that the user named the file, in a folder that may be any.
+	Named bool
 	// Partial says that the run that writes the files was interrupted.
 	Partial bool
 }
@@ -37,8 +33,14 @@ type Folder struct {
 // Check reports whether the files of a run can be written. It changes nothing: a missing folder is
 // made only when there are files.
 func (f Folder) Check() error {
-	if err := f.guard(f.Guarded); err != nil {
+	if err := f.distinct(); err != nil {
 		return err
+	}
+	if p, err := openPlace(f.Path); err == nil {
+		defer p.Close()
+		if err := f.guard(p, f.Guarded, nil); err != nil {
+			return err
+		}
 	}
 	for above := filepath.Clean(f.Path); ; above = filepath.Dir(above) {
 		info, err := os.Stat(above)
@@ -59,60 +61,71 @@ func (f Folder) Check() error {
 	}
 }
 
-// isFolder reports whether a path is a folder.
-func isFolder(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
-}
-
-// guard refuses to replace files with the given names that are not the owner's.
-func (f Folder) guard(names []string) error {
-	owners, another := f.owners(f.Path), "folder"
-	if f.InPlace {
-		another = "file"
+// distinct refuses the root folder and the home folder, where results would be among everything else.
+func (f Folder) distinct() error {
+	info, err := os.Stat(f.Path)
+	if err != nil || f.Named {
+		return nil
 	}
-	for _, name := range names {
-		info, err := os.Lstat(filepath.Join(f.Path, filepath.FromSlash(name)))
-		switch owner := owners[name]; {
-		case errors.Is(err, syscall.ENOTDIR) && isFolder(f.Path):
-			return fmt.Errorf("%s: has a file in the place of the folder of %s; name another %s", f.Path, name, another)
-		case err != nil || info.IsDir() || owner == f.Owner && owner != "":
-		case owner != "":
-			return fmt.Errorf("%s: holds %s of psim %s; name another %s", f.Path, name, owner, another)
-		default:
-			return fmt.Errorf("%s: holds %s, which psim has not written; name another %s", f.Path, name, another)
+	full, _ := filepath.Abs(f.Path)
+	home, _ := os.UserHomeDir()
+	for _, c := range [][2]string{{filepath.VolumeName(full) + "/", "the root folder"}, {home, "your home folder"}} {
+		if refused, err := os.Stat(c[0]); err == nil && os.SameFile(info, refused) {
+			return fmt.Errorf("%s: is %s; name a folder in it, such as %s", f.Path, c[1], filepath.Join(c[0], "out"))
 		}
 	}
 	return nil
 }
 
-// owners returns the command that wrote each file of a folder. It includes the files of a run that was
-// killed while it moved them into place.
-func (f Folder) owners(folder string) map[string]string {
-	owners := readManifest(folder).owners()
-	maps.Copy(owners, readManifest(filepath.Join(folder, staging)).owners())
-	if len(owners) == 0 && f.Earlier != nil {
-		owner, names := f.Earlier(folder)
-		for _, name := range names {
-			owners[name] = owner
+// guard refuses to replace files that the owner did not write, or that were changed since. Files that
+// have the hash that the run would give them are never refused.
+func (f Folder) guard(p place, names []string, hashes map[string]string) error {
+	m, err := p.manifest()
+	if err != nil && !f.Overwrite {
+		return err
+	}
+	for _, name := range names {
+		is, owner := p.sum(name), m.owner(name)
+		ours := is == nothing || is == m.Sets[f.Owner].Files[name] || is == hashes[name]
+		// A picture that another command has drawn may be drawn again, with the same bytes.
+		again := f.Named && hashes == nil && is == m.Sets[owner].Files[name]
+		switch {
+		case ours || again:
+		case len(is) != hashLength:
+			return f.refused(name, is, "")
+		case f.Overwrite:
+		case owner == "":
+			return f.refused(name, "was not written by psim", ", or replace it with --overwrite")
+		case owner == f.Owner:
+			return f.refused(name, "was changed since psim wrote it", ", or replace it with --overwrite")
+		default:
+			return f.refused(name, "is of psim "+owner, ", or replace it with --overwrite")
 		}
 	}
-	return owners
+	return nil
 }
 
-// finished reports whether the folder has files of the owner from a finished run.
-func (f Folder) finished() bool {
-	if set, ok := readManifest(f.Path).Sets[f.Owner]; ok {
-		return !set.Partial
+// refused returns the error for a file that is not replaced, with a remedy besides another name.
+func (f Folder) refused(name, problem, remedy string) error {
+	if f.Named {
+		return fmt.Errorf("%s: %s; name another file%s", filepath.Join(f.Path, name), problem, remedy)
 	}
-	return slices.Contains(slices.Collect(maps.Values(f.owners(f.Path))), f.Owner)
+	return fmt.Errorf("%s: %s %s; name another folder%s", f.Path, name, problem, remedy)
 }
 
 // Aside returns the folder for the files of an interrupted run: a folder next to f if f has the files
 // of a finished run, so that these are not replaced.
 func (f Folder) Aside() Folder {
 	f.Partial = true
-	if f.Path != "" && f.finished() {
+	p, err := openPlace(f.Path)
+	if err != nil {
+		return f
+	}
+	defer p.Close()
+	m, _ := p.manifest()
+	set, ok := m.Sets[f.Owner]
+	there := func(name string) bool { return p.sum(name) != nothing }
+	if !ok && slices.ContainsFunc(f.Guarded, there) || ok && !set.Partial {
 		if full, err := filepath.Abs(f.Path); err == nil && strings.HasPrefix(filepath.Base(f.Path), ".") {
 			f.Path = full
 		}
@@ -121,14 +134,11 @@ func (f Folder) Aside() Folder {
 	return f
 }
 
-// Write writes files into the folder, by names in the folder, and further files elsewhere. It writes
-// either all or none of the files in the folder. Files of an earlier run that this run did not write
-// are removed, since they would seem to belong to this run. If the Folder has no path, or if it cannot
-// be written to, Write still writes the files elsewhere.
+// Write writes files into the folder, by names in the folder with slashes, and further files elsewhere.
+// It writes either all or none of the files in the folder. Files of an earlier run that this run did not
+// write are removed, since they would seem to belong to this run. If the Folder has no path, or if it
+// cannot be written to, Write still writes the files elsewhere.
 func (f Folder) Write(ctx context.Context, list []File, elsewhere ...File) error {
-	if f.Path == "" {
-		return Write(ctx, elsewhere)
-	}
 	inside := slices.Clone(list)
 	for i := range inside {
 		inside[i].Path = filepath.Join(f.Path, filepath.FromSlash(list[i].Path))
@@ -137,69 +147,45 @@ func (f Folder) Write(ctx context.Context, list []File, elsewhere ...File) error
 	if err != nil {
 		return err
 	}
-	err = f.put(list, contents[:len(list)])
+	if f.Path != "" {
+		err = f.put(list, contents[:len(list)])
+	}
 	if err != nil && !errors.As(err, new(Unwritable)) {
 		return err
 	}
-	return errors.Join(err, place(elsewhere, contents[len(list):]))
+	return errors.Join(err, replace(elsewhere, contents[len(list):]))
 }
 
 // put replaces the files of the folder, while other processes are locked out.
-func (f Folder) put(list []File, contents []bytes.Buffer) (err error) {
-	f.Path = resolve(f.Path)
-	undo, err := makeFolder(f.Path)
-	defer func() {
-		if err != nil {
-			undo()
-		}
-	}()
-	if err != nil {
-		return unwritable(f.Path, "made", err)
-	}
-	unlock, locked := lock(filepath.Dir(f.Path), false)
-	defer unlock()
-	if locked {
-		f.recover()
-	}
-	c := change{Folder: f, owners: f.owners(f.Path), contents: map[string][]byte{}}
-	var changed []string
-	for i, file := range list {
-		old, err := Read(filepath.Join(f.Path, filepath.FromSlash(file.Path)), io.ReadAll)
-		same := err == nil && bytes.Equal(old, contents[i].Bytes())
-		if same && c.owners[file.Path] != f.Owner {
-			continue // the same file of another owner keeps its owner
-		}
-		c.contents[file.Path] = contents[i].Bytes()
-		changed = append(changed, file.Path)
-	}
-	if err := f.guard(changed); err != nil {
+func (f Folder) put(list []File, contents []bytes.Buffer) error {
+	if err := f.distinct(); err != nil {
 		return err
 	}
-	if err = c.swap(); errors.Is(err, errInPlace) {
-		err = c.inPlace()
+	p, undo, err := claim(f.Path)
+	if err != nil {
+		return err
 	}
-	named := f.Path
-	if f.InPlace && len(list) == 1 {
-		named = filepath.Join(f.Path, list[0].Path)
+	defer p.Close()
+	if err = p.settle(); err == nil {
+		err = f.change(p, list, contents)
 	}
-	return unwritable(named, "written", err)
+	if err != nil {
+		undo()
+	}
+	return err
 }
 
-// stays reports whether a file of the folder is in it after the change.
-func (c change) stays(name string) bool {
-	if c.owners[name] != c.Owner {
-		return true
+// stays reports whether a file of an earlier run stays in the folder when files with the given names are
+// written. A folder in the folder is replaced as a whole.
+func (f Folder) stays(name string, written map[string]string) bool {
+	if f.Keep == nil || !f.Keep(name) {
+		return false
 	}
-	return c.Keep != nil && c.Keep(name) && !c.rewrites(name)
-}
-
-// rewrites reports whether a name is in a folder that gets new files.
-func (c change) rewrites(name string) bool {
 	part, _, _ := strings.Cut(name, "/")
-	for written := range c.contents {
-		if strings.HasPrefix(written, part+"/") {
-			return true
+	for w := range written {
+		if strings.HasPrefix(w, part+"/") {
+			return false
 		}
 	}
-	return false
+	return true
 }

@@ -1,6 +1,7 @@
 package files_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -21,7 +22,7 @@ func TestJournal(t *testing.T) {
 	require.NoError(t, j.Append([]byte("one")))
 	require.NoError(t, j.Append([]byte("two")))
 	_, _, err = files.OpenJournal(path, "one")
-	require.ErrorIs(t, err, files.ErrJournalBusy)
+	require.ErrorIs(t, err, files.ErrBusy)
 	require.EqualError(t, err, folder+": another psim is writing there")
 	require.NoError(t, j.Close())
 
@@ -30,11 +31,21 @@ func TestJournal(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, append(data, "thr"...), 0o666))
 	j, lines, err = files.OpenJournal(path, "one")
 	require.NoError(t, err)
-	require.Equal(t, [][]byte{[]byte("one"), []byte("two")}, lines)
+	require.Equal(t, []files.Line{{Text: []byte("one")}, {Text: []byte("two")}}, lines)
 	require.NoError(t, j.Append([]byte("three")))
 	data, err = os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, "one\ntwo\nthree\n", string(data))
+	require.Regexp(t, "^one\t[0-9a-f]{16}\ntwo\t[0-9a-f]{16}\nthree\t[0-9a-f]{16}\n$", string(data))
+	require.NoError(t, j.Close())
+
+	// A line that was changed, or has no checksum, is damaged.
+	data = append(bytes.Replace(data, []byte("two"), []byte("ten"), 1), "four\n"...)
+	require.NoError(t, os.WriteFile(path, data, 0o666))
+	j, lines, err = files.OpenJournal(path, "one")
+	require.NoError(t, err)
+	require.Equal(t, []files.Line{
+		{Text: []byte("one")}, {Text: []byte("ten"), Damaged: true}, {Text: []byte("three")}, {Text: []byte("four"), Damaged: true},
+	}, lines)
 	require.NoError(t, j.Remove())
 	require.NoFileExists(t, path)
 

@@ -86,9 +86,13 @@ func writer(t *testing.T, folder string) *exec.Cmd {
 	return cmd
 }
 
-// requireWhole checks that all files are of one version, and the user's is there.
+// requireWhole checks that all files are of one version for a reader, and the user's is there.
 func requireWhole(t *testing.T, folder string) {
 	t.Helper()
+	_, err := files.Steady(folder, func() (int, error) {
+		return 0, files.Verify(folder, "result.json", "a.txt", "in/b.txt", "even.txt")
+	})
+	require.NoError(t, err)
 	read := func(name string) string {
 		data, err := os.ReadFile(filepath.Join(folder, name))
 		require.NoError(t, err)
@@ -140,12 +144,12 @@ func TestOwners(t *testing.T) {
 	require.NoError(t, run.Write(ctx, version(1)))
 	require.Equal(t, folder+".partial", run.Aside().Path)
 	other := files.Folder{Path: folder, Owner: "compare"}
-	require.ErrorContains(t, other.Write(ctx, version(2)), "holds a.txt of psim run; name another folder")
+	require.ErrorContains(t, other.Write(ctx, version(2)), "a.txt is of psim run; name another folder")
 	require.NoError(t, other.Write(ctx, []files.File{text("c.txt", "c")}))
 	require.NoError(t, run.Write(ctx, version(2)))
 	require.FileExists(t, filepath.Join(folder, "c.txt"))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.txt"), nil, 0o644))
-	require.ErrorContains(t, run.Write(ctx, []files.File{text("mine.txt", "new")}), "which psim has not written")
+	require.ErrorContains(t, run.Write(ctx, []files.File{text("mine.txt", "new")}), "mine.txt was not written by psim")
 }
 
 // Modes of files and folders are as the umask says, and those of a folder stay.

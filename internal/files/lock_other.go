@@ -14,8 +14,5 @@ func CheckWritable(folder string) error {
 	return os.Remove(probe.Name())
 }
 
-// lock does nothing on systems without locks of folders.
-func lock(folder string, shared bool) (unlock func(), locked bool) { return func() {}, false }
-
-// lockFile does nothing on systems without locks of files.
-func lockFile(*os.File) bool { return true }
+// lockFile does nothing on systems without locks.
+func lockFile(f *os.File, shared bool) bool { return true }

@@ -3,9 +3,9 @@
 package files
 
 import (
+	"errors"
 	"os"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,34 +16,21 @@ func CheckWritable(folder string) error {
 	if err := unix.Access(folder, unix.W_OK|unix.X_OK); err != nil {
 		return err
 	}
-	return checkKept(folder)
+	const proc, sysfs = 0x9fa0, 0x62656572 // which are writable for root, and keep no files
+	var s unix.Statfs_t
+	if err := unix.Statfs(folder, &s); err == nil && (int64(s.Type) == proc || int64(s.Type) == sysfs) {
+		return errors.New("the kernel's folders keep no files")
+	}
+	return nil
 }
 
-// patience limits how long lock waits for another process.
-const patience = 30 * time.Second
-
-// lock keeps other processes of psim from writing into folders of a folder. A lock that is not shared
-// also keeps out processes with a shared lock, which read. The system releases the lock when the
-// process ends for any reason. locked is false if the folder cannot be locked.
-func lock(folder string, shared bool) (unlock func(), locked bool) {
-	f, err := os.Open(folder)
-	if err != nil {
-		return func() {}, false
-	}
+// lockFile locks a file or a folder, and reports whether no other process has locked it. Several processes
+// may share a lock. The system releases the lock when the file is closed or the process ends.
+func lockFile(f *os.File, shared bool) bool {
 	how := syscall.LOCK_EX
 	if shared {
 		how = syscall.LOCK_SH
 	}
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		err = syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
-		if err != syscall.EWOULDBLOCK && err != syscall.EINTR || time.Now().After(end) {
-			return func() { f.Close() }, err == nil
-		}
-	}
-}
-
-// lockFile locks a file, and reports whether no other process has locked it. The system releases the
-// lock when the file is closed or the process ends.
-func lockFile(f *os.File) bool {
-	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != syscall.EWOULDBLOCK
+	err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
+	return err != syscall.EWOULDBLOCK && err != syscall.EINTR
 }

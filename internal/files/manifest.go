@@ -2,22 +2,16 @@ package files
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path"
+	"maps"
 	"path/filepath"
 )
 
 // Manifest is the name of the file in a folder that lists the files that psim wrote there, with
 // their hashes, by command.
 const Manifest = ".psim.json"
-
-// staging is the name of the folder in which new files are saved before they are moved into place,
-// if a folder cannot be swapped as a whole.
-const staging = ".psim-new"
 
 type manifest struct {
 	Sets map[string]fileSet `json:"sets"`
@@ -29,89 +23,111 @@ type fileSet struct {
 	Files   map[string]string `json:"files"`
 }
 
-// manifestText returns the text of a folder's manifest, or nil without a manifest.
-func manifestText(folder string) []byte {
-	text, _ := Read(filepath.Join(folder, Manifest), func(r io.Reader) ([]byte, error) {
-		return io.ReadAll(io.LimitReader(r, 16<<20))
-	})
+// manifest reads the manifest of the folder. It is empty if there is none, or none of psim's.
+func (p place) manifest() (m manifest, err error) {
+	if p.sum(Manifest) != nothing && json.Unmarshal(p.text(Manifest), &m) != nil || m.Sets == nil {
+		m.Sets = map[string]fileSet{}
+		if p.sum(Manifest) != nothing {
+			err = fmt.Errorf("%s: %s was not written by psim; "+
+				"name another folder, or replace it with --overwrite", p.Name(), Manifest)
+		}
+	}
+	for _, set := range m.Sets {
+		maps.DeleteFunc(set.Files, func(_, is string) bool { return len(is) != hashLength })
+	}
+	return m, err
+}
+
+// text returns the text of a manifest.
+func (m manifest) text() ([]byte, error) {
+	var text bytes.Buffer
+	err := WriteJSON(&text, m)
+	return text.Bytes(), err
+}
+
+// text reads a short file of the folder, nil if it cannot be read.
+func (p place) text(name string) []byte {
+	if is := p.sum(name); len(is) != hashLength {
+		return nil
+	}
+	f, err := p.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, 16<<20))
 	return text
 }
 
-// readManifest reads the manifest of a folder. It is empty if the folder has no valid one.
-func readManifest(folder string) manifest {
-	var m manifest
-	if json.Unmarshal(manifestText(folder), &m) != nil || m.Sets == nil {
-		return manifest{Sets: map[string]fileSet{}}
-	}
+// owner returns the command that wrote a file, "" for none.
+func (m manifest) owner(name string) string {
 	for owner, set := range m.Sets {
-		for name := range set.Files {
-			if !filepath.IsLocal(filepath.FromSlash(name)) {
-				delete(set.Files, name)
-			}
-		}
-		m.Sets[owner] = set
-	}
-	return m
-}
-
-// owners returns the command that wrote each file.
-func (m manifest) owners() map[string]string {
-	owners := map[string]string{}
-	for owner, set := range m.Sets {
-		for name := range set.Files {
-			owners[name] = owner
+		if _, ok := set.Files[name]; ok {
+			return owner
 		}
 	}
-	return owners
+	return ""
 }
 
-func (m manifest) write(folder string) error {
-	var text bytes.Buffer
-	if err := WriteJSON(&text, m); err != nil {
-		return err
-	}
-	return writeFile(filepath.Join(folder, Manifest), text.Bytes())
-}
-
-// written finds the folder, or a folder above it, that has a manifest, and the path from there.
-func written(folder string) (root, prefix string) {
-	root = folder
+// written opens the folder, or one above it, that has a manifest, and returns the path from there.
+func written(folder string) (p place, prefix string, err error) {
+	at, way := folder, ""
 	if full, err := filepath.Abs(folder); err == nil {
-		root = full
+		at = full
 	}
-	at, way := root, ""
 	for range 3 { // a folder may have a folder for each mode, and that one for the prediction
-		if _, err := os.Stat(filepath.Join(at, Manifest)); err == nil {
-			return at, way
+		if Exists(filepath.Join(at, Manifest)) {
+			p, err = openPlace(at)
+			return p, way, err
 		}
 		at, way = filepath.Dir(at), filepath.Base(at)+"/"+way
 	}
-	return root, ""
+	p, err = openPlace(folder)
+	return p, "", err
 }
 
-func hash(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
-
-// Verify refuses files of a folder that psim did not write together: files whose hashes differ from
-// those in the manifest of the folder or of a folder above. It accepts files without a manifest, and
-// missing files.
+// Verify refuses files of a folder that psim did not write together: those that one command wrote have the
+// hashes in the manifest of the folder, or of a folder above, and no others belong to them. It accepts
+// missing files, and files that are all in no manifest.
 func Verify(folder string, names ...string) error {
-	root, prefix := written(folder)
-	listed := map[string]string{}
-	for _, set := range readManifest(root).Sets {
-		for name, sum := range set.Files {
-			listed[name] = sum
+	p, prefix, err := written(folder)
+	if err != nil {
+		return nil
+	}
+	defer p.Close()
+	m, _ := p.manifest()
+	owner := ""
+	for _, name := range names {
+		if owner == "" {
+			owner = m.owner(prefix + name)
 		}
 	}
 	for _, name := range names {
-		want, ok := listed[path.Join(prefix, name)]
-		if !ok {
-			continue
-		}
-		data, err := Read(filepath.Join(folder, name), io.ReadAll)
-		if err == nil && hash(data) != want {
+		if is := p.sum(prefix + name); owner != "" && is != nothing && is != m.Sets[owner].Files[prefix+name] {
 			return fmt.Errorf("%s: %s is not the one that psim wrote with the other files there; run it again",
 				folder, name)
 		}
 	}
 	return nil
+}
+
+// Steady reads several files of a folder that psim wrote together. If they are replaced meanwhile, or
+// if read returns an error, which may be a consequence, it waits for the process that writes, finishes
+// what a killed one has begun, and reads once more.
+func Steady[T any](folder string, read func() (T, error)) (T, error) {
+	p, _, err := written(folder)
+	if err != nil {
+		return read()
+	}
+	defer p.Close()
+	before, moving := p.sum(Manifest), p.sum(staging)
+	v, err := read()
+	if err == nil && moving == nothing && p.sum(staging) == nothing && p.sum(Manifest) == before {
+		return v, nil
+	}
+	if p.sum(staging) != nothing && CheckWritable(p.Name()) == nil && p.hold(false) == nil {
+		p.settle()
+	}
+	p.hold(true)
+	return read()
 }

@@ -63,5 +63,8 @@ func TestPipes(t *testing.T) {
 	require.NoError(t, syscall.Mkfifo(filepath.Join(folder, "a.txt"), 0o644))
 	_, err := files.Steady(folder, func() (int, error) { return 0, files.Verify(folder, "a.txt") })
 	require.NoError(t, err)
-	require.ErrorContains(t, files.Folder{Path: folder, Owner: "run", InPlace: true}.Write(context.Background(), version(1)), "holds a.txt, which psim has not written")
+	f := files.Folder{Path: folder, Owner: "run"}
+	require.ErrorContains(t, f.Write(context.Background(), version(1)), ".psim.json was not written by psim")
+	require.NoError(t, os.Remove(filepath.Join(folder, files.Manifest)))
+	require.ErrorContains(t, f.Write(context.Background(), version(1)), "a.txt is not a regular file")
 }

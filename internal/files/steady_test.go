@@ -16,9 +16,9 @@ import (
 
 // A reader sees the files of one version, whichever way they are replaced.
 func TestSteady(t *testing.T) {
-	for _, inPlace := range []bool{false, true} {
+	{
 		folder := filepath.Join(t.TempDir(), "o")
-		f := files.Folder{Path: folder, Owner: "run", InPlace: inPlace}
+		f := files.Folder{Path: folder, Owner: "run"}
 		require.NoError(t, f.Write(context.Background(), version(0)))
 		ctx, cancel := context.WithCancel(context.Background())
 		var writer sync.WaitGroup
@@ -57,9 +57,9 @@ func TestSteady(t *testing.T) {
 // was there stays, and nothing is left.
 func TestWriteFails(t *testing.T) {
 	ctx := context.Background()
-	for _, inPlace := range []bool{false, true} {
+	for range 2 {
 		parent := t.TempDir()
-		f := files.Folder{Path: filepath.Join(parent, "o"), Owner: "run", InPlace: inPlace}
+		f := files.Folder{Path: filepath.Join(parent, "o"), Owner: "run"}
 		long := strings.Repeat("x", 300)
 		for _, broken := range []string{long, "in/" + long, long + "/a"} {
 			list := append(version(2), text(broken, ""))

@@ -1,5 +1,6 @@
 // Package files writes the files of a command, either all or none of them, and reads files with
-// errors that name them.
+// errors that name them. In a folder it replaces and removes only bytes that it wrote itself, by their
+// hashes, and it follows no links.
 package files
 
 import (
@@ -42,28 +43,7 @@ type File struct {
 	Render func(io.Writer) error
 }
 
-// Write writes all files or none: it renders all into memory, saves them under other names, and
-// renames them, in order, only after all are saved. A file is replaced in one step, so that other
-// processes never see half of it. Write makes the given folders first, and removes them if it fails.
-func Write(ctx context.Context, list []File, folders ...string) (err error) {
-	for _, folder := range folders {
-		undo, problem := makeFolder(folder)
-		defer func() {
-			if err != nil {
-				undo()
-			}
-		}()
-		if problem != nil {
-			return unwritable(folder, "made", problem)
-		}
-	}
-	contents, err := render(ctx, list)
-	if err != nil {
-		return err
-	}
-	return place(list, contents)
-}
-
+// render renders all files into memory, before any of them is written.
 func render(ctx context.Context, list []File) ([]bytes.Buffer, error) {
 	contents := make([]bytes.Buffer, len(list))
 	for i, f := range list {
@@ -80,8 +60,9 @@ func render(ctx context.Context, list []File) ([]bytes.Buffer, error) {
 	return contents, nil
 }
 
-// place saves all contents under temporary names before it renames the first.
-func place(list []File, contents []bytes.Buffer) error {
+// replace saves all contents under temporary names before it renames the first. A file is replaced in one
+// step, so that other processes never see half of it.
+func replace(list []File, contents []bytes.Buffer) error {
 	var temps []string
 	defer func() {
 		for _, t := range temps {
@@ -101,14 +82,6 @@ func place(list []File, contents []bytes.Buffer) error {
 		}
 	}
 	return nil
-}
-
-// writeFile writes a file and makes its folder, with the permissions of the umask.
-func writeFile(path string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		return err
-	}
-	return os.WriteFile(path, data, 0o666)
 }
 
 // makeFolder makes a folder and its missing parents. undo removes those that it made and that are

@@ -42,7 +42,7 @@ func PointsFigure(title string, points []rankings.PlanPoint, capacity int64, mar
 				Schedule: p.Plan.Schedule, StepTime: p.StepTime.Seconds(), VirtualStages: p.Plan.VirtualStages,
 				Ranks: []results.RankResult{{PeakMemory: p.PeakMemory}}, MemoryMargin: margin,
 			}
-			f.Plans = append(f.Plans, rankings.Candidate{Settings: []string{planLabel(p.Plan)}, Result: r})
+			f.Plans = append(f.Plans, rankings.NewCandidate(r, []string{planLabel(p.Plan)}, 0))
 		}
 	}
 	if left := len(points) - len(f.Plans); left > 0 {
@@ -239,7 +239,7 @@ func withoutRepeats(texts []string) []string {
 func (p ParetoFigure) sizes(plan rankings.Candidate) string {
 	text := fmt.Sprintf("M=%d", plan.Microbatches)
 	if p.Shapes {
-		text = plan.Settings[0]
+		text = plan.Set[0]
 	}
 	if plan.VirtualStages > 1 {
 		text += fmt.Sprintf(" V=%d", plan.VirtualStages)

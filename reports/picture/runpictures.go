@@ -59,6 +59,9 @@ func compareTitle(c compare.Comparison, a, b results.Run) string {
 	if a.Result.StepCount() > 1 || b.Result.StepCount() > 1 {
 		difference = "median " + difference
 	}
+	if c.WorkDiffers != nil && !c.ThroughputDifference.IsZero() {
+		difference = "throughput " + units.FormatSignedPercent(float64(c.ThroughputDifference)) + ", " + difference
+	}
 	switch change := units.FormatPoints(drawnB.Bubble.Makespan - drawnA.Bubble.Makespan); {
 	case !computes(a.Trace.Graph) || !computes(b.Trace.Graph):
 	case pipelined(a.Trace) && pipelined(b.Trace):

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 
 	"psim/internal/files"
 	"psim/results"
@@ -19,6 +20,13 @@ import (
 type Comparison struct {
 	A Side `json:"a"`
 	B Side `json:"b"`
+	// WorkDiffers says in which respects the steps differ in work, so that their throughput
+	// compares them rather than their times.
+	WorkDiffers []string `json:"work_differs,omitempty"`
+	// ThroughputDifference is a fraction of A's throughput, which is in samples, tokens or
+	// microbatches: ThroughputOf says which.
+	ThroughputDifference Optional `json:"throughput_error,omitzero"`
+	ThroughputOf         string   `json:"throughput_of,omitempty"`
 	// StepTimeDifference is a fraction of A's step time. ByPart adds up to it.
 	StepTimeDifference float64 `json:"step_time_error"`
 	// BubbleDifference is the difference of two shares of the makespan: 0.02 is two
@@ -48,9 +56,12 @@ type Side struct {
 	Schedule   string   `json:"schedule"`
 	FullName   string   `json:"-"` // the configuration and the schedule
 	Kind       string   `json:"kind"`
+	Stages     int      `json:"stages"`
 	Steps      int      `json:"steps,omitempty"` // how many were measured
 	StepTime   float64  `json:"step_time_s"`
-	Bubble     Optional `json:"bubble,omitzero"` // share of the makespan
+	Samples    float64  `json:"samples_per_step,omitempty"`
+	Throughput float64  `json:"throughput_per_s,omitempty"` // in what ThroughputOf says
+	Bubble     Optional `json:"bubble,omitzero"`            // share of the makespan
 	PeakMemory int64    `json:"peak_memory_bytes,omitempty"`
 	Parts      Parts    `json:"parts_s,omitzero"` // seconds, averaged over the ranks
 }
@@ -107,6 +118,7 @@ func Compare(a, b results.Run) Comparison {
 		A: newSide(a.Result), B: newSide(b.Result),
 		ByKind: map[string]KindComparison{}, ByRank: []RankComparison{}, Warnings: []string{},
 	}
+	c.setWork(a.Result, b.Result)
 	step := c.A.StepTime
 	c.StepTimeDifference = Fraction(c.B.StepTime-step, step)
 	c.BubbleDifference = c.B.Bubble - c.A.Bubble
@@ -150,7 +162,7 @@ func peakDifference(a, b int64) Optional {
 
 func newSide(r results.Result) Side {
 	s := Side{
-		Name: r.Name, Schedule: r.Schedule, FullName: r.FullName(), Kind: r.Kind, Steps: r.StepCount(),
+		Name: r.Name, Schedule: r.Schedule, FullName: r.FullName(), Kind: r.Kind, Stages: r.Stages, Steps: r.StepCount(),
 		StepTime: r.StepTime, Bubble: Optional(r.Bubble.Makespan), PeakMemory: r.PeakMemory(),
 	}
 	if !r.HasBreakdown() {
@@ -216,6 +228,9 @@ func (c *Comparison) compareTasks(a, b *graph.Trace) {
 // comparable.
 func (c *Comparison) warn(a, b results.Run) {
 	add := func(format string, args ...any) { c.Warnings = append(c.Warnings, fmt.Sprintf(format, args...)) }
+	if c.WorkDiffers != nil {
+		add("the steps differ in work: %s; compare the throughput, not the step times", strings.Join(c.WorkDiffers, "; "))
+	}
 	if x, y := a.Result.GraphText(), b.Result.GraphText(); x != y {
 		add("the graphs differ: A is %s, B is %s", x, y)
 	}

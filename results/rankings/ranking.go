@@ -2,20 +2,26 @@ package rankings
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"io"
 	"slices"
 
 	"psim/internal/files"
-	"psim/internal/jsonfile"
 	"psim/results"
 )
 
 // A Candidate is one way to run an experiment: its settings and its prediction.
 type Candidate struct {
 	results.Result
-	Settings []string `json:"settings"` // KEY=VALUE, as --set takes them
+	Set      []string `json:"set"`      // KEY=VALUE, as --set takes them
+	Settings []string `json:"settings"` // the same, as files had it before set
+	// By how much set divides [times] and activations, so that another number of stages does the
+	// same work; absent if it does not. Below 1 it multiplies them.
+	TimesDividedBy float64 `json:"times_divided_by,omitempty"`
+}
+
+// NewCandidate makes a candidate of settings and the prediction with them.
+func NewCandidate(r results.Result, set []string, timesDividedBy float64) Candidate {
+	return Candidate{Result: r, Set: set, Settings: set, TimesDividedBy: timesDividedBy}
 }
 
 // A Ranking is the outcome of psim search, best first: the plans that fit in memory by step
@@ -55,25 +61,9 @@ func (p Ranking) Sort() {
 func (p Ranking) WriteJSON(w io.Writer) error {
 	list := make([]Candidate, len(p.Plans))
 	for i, plan := range p.Plans {
-		list[i] = Candidate{plan.Result.Writable(), plan.Settings}
+		plan.Result = plan.Result.Writable()
+		list[i] = plan
 	}
 	p.Plans = list
 	return files.WriteJSON(w, p)
-}
-
-// ReadPlans reads a plans.json.
-func ReadPlans(r io.Reader) (Ranking, error) {
-	var p Ranking
-	if err := jsonfile.Read(r, jsonfile.MostBytes, &p); err != nil {
-		return p, err
-	}
-	if p.Plans == nil {
-		return p, errors.New("plans is missing")
-	}
-	for i, plan := range p.Plans {
-		if err := plan.Validate(); err != nil {
-			return p, fmt.Errorf("plans[%d]: %w", i, err)
-		}
-	}
-	return p, nil
 }

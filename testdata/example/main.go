@@ -10,6 +10,7 @@ import (
 
 	"psim"
 	"psim/plans"
+	"psim/reports"
 	"psim/reports/picture"
 )
 
@@ -49,7 +50,7 @@ func run(ctx context.Context) error {
 	if err := picture.Timelines(file, picture.SVG, before.Run(), after.Run()); err != nil {
 		return err
 	}
-	names, err := found.Save(ctx, "plans", "gpipe · plans")
+	names, err := found.Save(ctx, reports.PlansFolder("plans", 20), "gpipe", 20)
 	fmt.Println(names)
 	return err
 }

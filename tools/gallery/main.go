@@ -133,7 +133,9 @@ func entry(s schedules.Schedule) (string, *graph.Trace, error) {
 	fmt.Fprintf(&b, "\n## %s\n\n![%s](schedules/%s.png)\n\n%s\n\n",
 		s.Name, strings.ReplaceAll(picture.UnitTitle(trace, lib.Unit), "\n", ", "), s.Name, wrap.Text(s.About, 84, ""))
 	fmt.Fprintf(&b, "- Bubble: `%s`; here %.1f %%", s.Bubble, 100*summary.Bubble.Makespan)
-	if summary.Bubble.Span != summary.Bubble.Makespan {
+	if shape.Ranks <= 1 {
+		b.WriteString(" is exposed or idle") // only pipelines have bubbles
+	} else if summary.Bubble.Span != summary.Bubble.Makespan {
 		fmt.Fprintf(&b, ", and %.1f %% of the longest span", 100*summary.Bubble.Span)
 	}
 	fmt.Fprintf(&b, ".\n")

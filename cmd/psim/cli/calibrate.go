@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -81,7 +79,9 @@ func newCalibrate() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	f.registerInput(flags)
-	flags.StringVar(&f.out, "out", defaultMachineFile, "machine file to write")
+	f.out = defaultMachineFile
+	flags.StringVarP(&f.out, "out", "o", f.out, "machine file to write")
+	registerOverwrite(flags, &f.overwrite)
 	flags.StringArrayVar(&f.nccl, "nccl", nil,
 		"fit a link to this output of nccl-tests, or of psim exec COLLECTIVE; may be repeated")
 	flags.IntSliceVar(&f.samples, "samples", nil,
@@ -123,7 +123,7 @@ func (f calibrateFlags) run(ctx context.Context, args []string, std streams) err
 	}
 	calibration.File, calibration.Command = f.out, f.command(name)
 	render := func(w io.Writer) error { return machinefile.Write(w, calibration.Machine, calibration.Comment()) }
-	unsaved := failed(files.Write(ctx, []files.File{{Path: f.out, Render: render}}))
+	unsaved := failed(f.file().write(ctx, render))
 	next := f.nextCommand(name)
 	if unsaved != nil {
 		next = ""
@@ -148,33 +148,19 @@ func (f calibrateFlags) check() error {
 			return fmt.Errorf("--samples %d: a microbatch has at least 1 sample", n)
 		}
 	}
-	return f.checkFile()
+	if f.out == "" || f.out == "-" {
+		return fmt.Errorf("--out %s: name a file; calibrate writes its measurements nowhere else", f.out)
+	}
+	return f.file().check()
 }
 
-// checkFile refuses a file of --out that cannot be written, or that a user may have written.
-func (f calibrateFlags) checkFile() error {
-	if info, err := os.Stat(f.out); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return fmt.Errorf("--out %s: is not a regular file; name one", f.out)
+// file returns the machine file. A measured one and a link do not replace each other.
+func (f calibrateFlags) file() namedFile {
+	owner := "calibrate"
+	if len(f.nccl) > 0 {
+		owner = "calibrate --nccl"
 	}
-	data, err := os.ReadFile(f.out)
-	switch {
-	case f.out == "" || f.out == "-":
-		return fmt.Errorf("--out %s: name a file; calibrate writes its measurements nowhere else", f.out)
-	case files.IsFolder(f.out):
-		return fmt.Errorf("--out %s: is a folder; name a file", f.out)
-	case err == nil && len(f.nccl) > 0 && !machinefile.WrittenLink(data):
-		return fmt.Errorf("--out %s: exists and was not written by psim calibrate --nccl; name another file", f.out)
-	case err == nil && len(f.nccl) == 0 && !machinefile.Written(data):
-		return fmt.Errorf("--out %s: exists and was not written by psim calibrate; name another file", f.out)
-	case err != nil && !os.IsNotExist(err):
-		return fmt.Errorf("--out %s: cannot be replaced: %s", f.out, files.Reason(err))
-	case !files.IsFolder(filepath.Dir(f.out)):
-		return fmt.Errorf("--out %s: there is no folder %s", f.out, filepath.Dir(f.out))
-	}
-	if err := files.CheckWritable(filepath.Dir(f.out)); err != nil {
-		return fmt.Errorf("--out %s: cannot be written: %s", f.out, files.Reason(err))
-	}
-	return nil
+	return namedFile{"out", f.out, owner, f.overwrite}
 }
 
 // command returns the command line that repeats the calibration.
@@ -218,7 +204,7 @@ func (f calibrateFlags) runNCCL(ctx context.Context, std streams) error {
 		fit.Command += " --nccl " + reports.ShellWord(path)
 	}
 	fit.Command += " --out " + reports.ShellWord(f.out)
-	unsaved := failed(files.Write(ctx, []files.File{{Path: f.out, Render: fit.WriteMachine}}))
+	unsaved := failed(f.file().write(ctx, fit.WriteMachine))
 	if f.json {
 		return errors.Join(fit.WriteJSON(std.out), unsaved)
 	}

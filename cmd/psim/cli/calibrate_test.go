@@ -101,8 +101,8 @@ func TestCalibrateErrors(t *testing.T) {
 	require.NoError(t, os.WriteFile("foreign.toml", []byte("[machine]\n"), 0o644))
 	require.NoError(t, os.Mkdir("folder", 0o755))
 	for _, c := range []struct{ line, want string }{
-		{"--out foreign.toml", "--out foreign.toml: exists and was not written by psim calibrate; name another file"},
-		{"--out tiny.toml", "was not written by psim calibrate"},
+		{"--out foreign.toml", "--out foreign.toml: was not written by psim; name another file, or replace it with --overwrite"},
+		{"--out tiny.toml", "was not written by psim"},
 		{"--out folder", "--out folder: is a folder; name a file"},
 		{"--out none/m.toml", "--out none/m.toml: there is no folder none"},
 		{"--repeats 0", "--repeats 0: must be between 1 and 100000"},

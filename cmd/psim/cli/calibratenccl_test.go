@@ -231,9 +231,9 @@ func TestCalibrateNCCLErrors(t *testing.T) {
 		{"--nccl good.txt --nccl ./good.txt", "--nccl ./good.txt: is given twice, and its times would count twice; give every file once"},
 		{"--nccl all-to-all.json", "--nccl all-to-all.json: this is the output of all-to-all, which prices no collective of a link; use that of an all-reduce"},
 		{"--nccl half.json", "--nccl half.json:1: the file ends within the JSON"},
-		{"--nccl good.txt --out my.toml", "--out my.toml: exists and was not written by psim calibrate --nccl"},
-		{"--nccl good.txt --out measured.toml", "--out measured.toml: exists and was not written by psim calibrate --nccl"},
-		{"--nccl good.txt --out " + os.DevNull, "is not a regular file; name one"},
+		{"--nccl good.txt --out my.toml", "--out my.toml: was not written by psim; name another file, or replace it with --overwrite"},
+		{"--nccl good.txt --out measured.toml", "--out measured.toml: was not written by psim; name another file, or replace it with --overwrite"},
+		{"--nccl good.txt --out " + os.DevNull, "is not a regular file; name another file"},
 		{"--nccl good.txt --out nowhere/x.toml", "--out nowhere/x.toml: there is no folder"},
 	} {
 		stdout, stderr, code := psim(t, "psim calibrate "+c[0])

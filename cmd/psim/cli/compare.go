@@ -24,6 +24,10 @@ result.json in them; MODE=WORKERS, which psim predicts as for psim plot; or file
 course's own scripts have saved (see psim plot --help). A single folder must be one of
 psim exec: its prediction is then A, and its measured step B.
 
+Steps that differ in work (in samples, in the length of sequences, in the network) do
+not compare by their times: the throughput is then the first row, and a warning says
+how they differ.
+
 Differences are B − A: a measured step that takes longer than predicted has a
 positive error. Under "B against A" a percentage is of A's own value; under "of
 A's step" it is of A's step time, so that parts add up to the error of the step.`
@@ -62,7 +66,8 @@ func runCompare(ctx context.Context, args []string, f outputFlags, std streams) 
 		return err
 	}
 	f.clearDash()
-	if err := f.checkOut(reports.ComparisonFolder(f.out)); err != nil {
+	to := f.to(reports.ComparisonFolder(f.out))
+	if err := f.checkOut(to); err != nil {
 		return err
 	}
 	a, b, err := loadSides(ctx, args)
@@ -73,7 +78,7 @@ func runCompare(ctx context.Context, args []string, f outputFlags, std streams) 
 	var unsaved error
 	if f.out != "" {
 		var names []string
-		if names, unsaved = reports.SaveComparison(ctx, f.out, c, [2]results.Run{a, b}); unsaved == nil {
+		if names, unsaved = reports.SaveComparison(ctx, to, c, [2]results.Run{a, b}); unsaved == nil {
 			f.reportWritten(std.err, strings.Join(names, ", "), f.out)
 		}
 	}

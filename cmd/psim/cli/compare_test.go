@@ -104,6 +104,23 @@ func TestCompare(t *testing.T) {
 	require.Equal(t, compare.Parts{}, c.ByPart)
 }
 
+// Homework 4's pipeline has a shorter step than its data parallelism, and less than half of the
+// throughput, which comes first: it trains on a quarter of the samples.
+func TestCompareHomework(t *testing.T) {
+	userFolder(t)
+	for _, name := range []string{"data-parallel", "pipeline"} {
+		_, stderr, code := psim(t, "psim run gpt2-4090d-"+name+" --quiet --out "+name)
+		require.Zero(t, code, stderr)
+	}
+	stdout, stderr, code := psim(t, "psim compare data-parallel pipeline --out c")
+	require.Zero(t, code, stderr)
+	lines := strings.Split(stdout, "\n")
+	require.Regexp(t, `^  throughput +354 samples/s +137 samples/s +−61.3 %$`, lines[2])
+	require.Regexp(t, `^  step time .* −35.5 %$`, lines[3])
+	require.Contains(t, stdout, "warning: the steps differ in work: A trains on 128 samples, B on 32; ")
+	require.Contains(t, contents(t, "c")["comparison.json"], `"work_differs": [`)
+}
+
 // TestCompareFiles writes the files of a comparison, and does not replace other files.
 func TestCompareFiles(t *testing.T) {
 	userFolder(t)
@@ -130,7 +147,7 @@ func TestCompareFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile("mine/compare.png", []byte("mine"), 0o644))
 	_, stderr, code = psim(t, "psim compare m --out mine")
 	require.Equal(t, exitUsage, code)
-	require.Equal(t, "psim: --out mine: holds compare.png, which psim has not written; name another folder\n", stderr)
+	require.Equal(t, "psim: --out mine: compare.png was not written by psim; name another folder, or replace it with --overwrite\n", stderr)
 	require.Equal(t, map[string]string{"compare.png": "mine"}, contents(t, "mine"))
 }
 

@@ -11,7 +11,7 @@ import (
 
 // gradientFolder returns the folder of --save-gradients; its path is empty without the flag.
 func (f *execFlags) gradientFolder(list []*configs.Config) (files.Folder, error) {
-	folder := files.Folder{Path: f.gradients, Owner: "exec --save-gradients"}
+	folder := f.to(files.Folder{Path: f.gradients, Owner: "exec --save-gradients"})
 	for _, c := range list {
 		for rank := range max(1, c.Schedule.Stages) * max(1, c.Parallel.Data) {
 			name := session.GradientName(rank) + ".pth"

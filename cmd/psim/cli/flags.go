@@ -23,6 +23,7 @@ type outputFlags struct {
 	sets      []string
 	json, csv bool
 	out       string
+	overwrite bool
 	quiet     bool
 	verbose   bool
 }
@@ -65,7 +66,25 @@ func (f *outputFlags) registerOutput(flags *pflag.FlagSet, help outputHelp) {
 	if help.csv != "" {
 		flags.BoolVar(&f.csv, "csv", false, help.csv)
 	}
-	flags.Var((*pathValue)(&f.out), "out", help.out)
+	f.registerOut(flags, help.out)
+}
+
+// registerOut declares where the files of a verb go, and whether they replace others.
+func (f *outputFlags) registerOut(flags *pflag.FlagSet, help string) {
+	flags.VarP((*pathValue)(&f.out), "out", "o", help)
+	registerOverwrite(flags, &f.overwrite)
+}
+
+// registerOverwrite declares whether files are replaced that psim did not write.
+func registerOverwrite(flags *pflag.FlagSet, overwrite *bool) {
+	flags.BoolVar(overwrite, "overwrite", false,
+		"replace files with the same names, even if psim did not write them or they were changed since")
+}
+
+// to returns the folder with what --overwrite says.
+func (f *outputFlags) to(folder files.Folder) files.Folder {
+	folder.Overwrite = f.overwrite
+	return folder
 }
 
 // pathValue is the value of a flag that names a file or a folder.
@@ -106,7 +125,7 @@ func (f *outputFlags) checkOut(folder files.Folder) error {
 	if folder.Path == "" {
 		return nil
 	}
-	return usageError("out", folder.Check())
+	return usageError("out", f.to(folder).Check())
 }
 
 // reportWritten prints which files were written and to which folder.

@@ -29,6 +29,46 @@ func TestRunAgain(t *testing.T) {
 	require.Equal(t, before, contents(t, "out/gpipe"))
 }
 
+// A file that the user has changed is named before the work, and stays (docs/files.md); --overwrite replaces
+// files and removes none. The root folder and the home folder are refused.
+func TestEditedFile(t *testing.T) {
+	userFolder(t)
+	_, stderr, code := psim(t, "psim run gpipe --out o")
+	require.Zero(t, code, stderr)
+	analysis := contents(t, "o")["memory.csv"] + "3,9000000000,7\n"
+	require.NoError(t, os.WriteFile("o/memory.csv", []byte(analysis), 0o644))
+	before := contents(t, "o")
+	stdout, stderr, code := psim(t, "psim run course-timeline --out o")
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "psim: --out o: memory.csv was changed since psim wrote it; name another folder, or replace it with --overwrite\n", stderr)
+	require.Empty(t, stdout)
+	require.Equal(t, before, contents(t, "o"))
+	_, stderr, code = psim(t, "psim run course-timeline --out o --overwrite") // which has no memory.csv
+	require.Zero(t, code, stderr)
+	require.Equal(t, analysis, contents(t, "o")["memory.csv"])
+	_, stderr, code = psim(t, "psim plot memory o")
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "psim: o: memory.csv is not the one that psim wrote with the other files there; run it again\n", stderr)
+	_, stderr, code = psim(t, "psim run gpipe -o o --overwrite")
+	require.Zero(t, code, stderr)
+	require.NotEqual(t, analysis, contents(t, "o")["memory.csv"])
+
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	t.Setenv("HOME", here)
+	for _, verb := range []string{"run gpipe", "compare o o", "search gpipe", "sweep gpipe --vary schedule.microbatches=4,8", "reproduce hw4", "validate --published zero-bubble", "exec --gpus 2 --oversubscribe"} {
+		for folder, kind := range map[string]string{"/": "/: is the root folder", "o/..": "o/..: is your home folder"} {
+			stdout, stderr, code := psim(t, "psim "+verb+" --out "+folder)
+			require.Equal(t, exitUsage, code, verb)
+			require.True(t, strings.HasPrefix(stderr, "psim: --out "+kind+"; name a folder in it, such as "), stderr)
+			require.Equal(t, 1, strings.Count(stderr, "\n"))
+			require.Empty(t, stdout)
+		}
+	}
+	_, stderr, code = psim(t, "psim run gpipe") // into out/gpipe, in the home folder
+	require.Zero(t, code, stderr)
+}
+
 // A folder that cannot be written to is refused before any work, and an empty name at once.
 func TestRefusedBefore(t *testing.T) {
 	userFolder(t)
@@ -80,6 +120,11 @@ func TestTornFolder(t *testing.T) {
 	require.NoError(t, os.Remove("a/.psim.json")) // as an older psim left it
 	_, stderr, code = psim(t, "psim plot memory a --out m.png")
 	require.Zero(t, code, stderr)
+	_, stderr, code = psim(t, "psim run gpipe --out a") // nothing there is known to be psim's
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "psim: --out a: timeline.png was not written by psim; name another folder, or replace it with --overwrite\n", stderr)
+	_, stderr, code = psim(t, "psim run gpipe --out a --overwrite")
+	require.Zero(t, code, stderr)
 	_, stderr, code = psim(t, "psim run gpipe --out a")
 	require.Zero(t, code, stderr)
 }
@@ -104,16 +149,16 @@ func TestNothingToDraw(t *testing.T) {
 	}
 }
 
-// A comparison is printed even if its files cannot be written.
+// A folder in the place of a file is refused before the work.
 func TestCompareCannotWrite(t *testing.T) {
 	userFolder(t)
 	_, stderr, code := psim(t, "psim run gpipe --out a")
 	require.Zero(t, code, stderr)
 	require.NoError(t, os.MkdirAll(filepath.Join("c", "compare.png"), 0o755))
 	stdout, stderr, code := psim(t, "psim compare a a --out c")
-	require.Equal(t, exitFailed, code)
-	require.Contains(t, stderr, "a folder of that name is in the way")
-	require.Contains(t, stdout, "step time")
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "psim: --out c: compare.png is a folder; name another folder\n", stderr)
+	require.Empty(t, stdout)
 }
 
 // calibrate refuses "-" as the name of a machine file.
@@ -134,9 +179,9 @@ func TestPlotForeign(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile("mine.svg", []byte("mine"), 0o644))
 	for line, want := range map[string]string{
-		"psim plot timeline a --out mine.svg":       "psim: --out .: holds mine.svg, which psim has not written; name another file\n",
-		"psim plot timeline b --out a/timeline.svg": "psim: --out a: holds timeline.svg of psim run; name another file\n",
-		"psim schedule gpipe --plot mine.svg":       "psim: --plot .: holds mine.svg, which psim has not written; name another file\n",
+		"psim plot timeline a --out mine.svg":       "psim: --out mine.svg: was not written by psim; name another file, or replace it with --overwrite\n",
+		"psim plot timeline b --out a/timeline.svg": "psim: --out a/timeline.svg: is of psim run; name another file, or replace it with --overwrite\n",
+		"psim schedule gpipe --plot mine.svg":       "psim: --plot mine.svg: was not written by psim; name another file, or replace it with --overwrite\n",
 	} {
 		_, stderr, code := psim(t, line)
 		require.Equal(t, exitUsage, code, line)

@@ -387,7 +387,7 @@ func TestSize(t *testing.T) {
 }
 
 // TestAllOrNothing checks that a folder in the way leaves an earlier result as
-// it was, and that the new one is printed.
+// it was, and is named before the work.
 func TestAllOrNothing(t *testing.T) {
 	userFolder(t)
 	_, stderr, code := psim(t, "psim run gpipe --out o")
@@ -397,9 +397,9 @@ func TestAllOrNothing(t *testing.T) {
 	delete(before, "memory.png")
 	require.NoError(t, os.MkdirAll("o/memory.png/x", 0o755))
 	stdout, stderr, code := psim(t, "psim run 1f1b --out o")
-	require.Equal(t, exitFailed, code)
-	require.Contains(t, stdout, "step time")
-	require.Equal(t, "psim: o/memory.png: cannot be written: a folder of that name is in the way\n", stderr)
+	require.Equal(t, exitUsage, code)
+	require.Empty(t, stdout)
+	require.Equal(t, "psim: --out o: memory.png is a folder; name another folder\n", stderr)
 	require.Equal(t, before, contents(t, "o"))
 }
 
@@ -410,7 +410,7 @@ func TestForeignFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile("memory.png", []byte("mine"), 0o644))
 	_, stderr, code := psim(t, "psim run course-timeline --out .")
 	require.Equal(t, exitUsage, code)
-	require.Equal(t, "psim: --out .: holds memory.png, which psim has not written; name another folder\n", stderr)
+	require.Equal(t, "psim: --out .: memory.png was not written by psim; name another folder, or replace it with --overwrite\n", stderr)
 	require.Equal(t, "mine", contents(t, ".")["memory.png"])
 }
 

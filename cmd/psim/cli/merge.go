@@ -54,7 +54,7 @@ func newMerge() *cobra.Command {
 		csv:  "print one row per point as CSV and nothing else",
 		out:  "folder to write to",
 	})
-	cmd.Flags().StringSliceVar(&f.dimensions, "map", nil, "of searches: two dimensions of map.png, as for psim search")
+	cmd.Flags().StringSliceVar(&f.dimensions, "map", nil, "of searches: two dimensions of map.png (default: those of the shards, which know all of its squares)")
 	registerSettings(cmd.Flags(), &f.settings, "of searches: ")
 	cmd.Flags().BoolVar(&f.quiet, "quiet", false, "do not list the files that were written")
 	return cmd
@@ -75,11 +75,12 @@ func (f mergeFlags) mergeSweeps(cmd *cobra.Command, folders []string) error {
 	std := streamsOf(cmd)
 	var unsaved error
 	if f.out != "" {
-		if err := f.checkOut(reports.SweepFolder(f.out)); err != nil {
+		to := f.to(reports.SweepFolder(f.out))
+		if err := f.checkOut(to); err != nil {
 			return err
 		}
 		var names []string
-		if names, unsaved = sweep.Save(cmd.Context(), s, f.out); unsaved == nil {
+		if names, unsaved = sweep.Save(cmd.Context(), s, to); unsaved == nil {
 			f.reportWritten(std.err, strings.Join(names, ", "), f.out)
 		}
 	}
@@ -112,11 +113,12 @@ func (f mergeFlags) mergePlans(cmd *cobra.Command, folders []string) error {
 	std := streamsOf(cmd)
 	var unsaved error
 	if f.out != "" {
-		if err := f.checkOut(reports.PlansFolder(f.out, len(s.Plans))); err != nil {
+		to := f.to(reports.PlansFolder(f.out, len(s.Plans)))
+		if err := f.checkOut(to); err != nil {
 			return err
 		}
 		var names []string
-		if names, unsaved = plans.Save(cmd.Context(), s, f.out, f.dimensions); unsaved == nil {
+		if names, unsaved = plans.Save(cmd.Context(), s, to, f.dimensions); unsaved == nil {
 			f.reportPlans(std.err, names, false)
 		}
 	}

@@ -25,11 +25,11 @@ import (
 )
 
 type plotFlags struct {
-	out, config, metric string
-	ranks, window       string
-	replica             int
-	sets                []string
-	view                picture.View
+	outputFlags
+	config, metric string
+	ranks, window  string
+	replica        int
+	view           picture.View
 }
 
 func newPlot() *cobra.Command {
@@ -61,7 +61,7 @@ func newPlot() *cobra.Command {
 }
 
 func (f *plotFlags) register(flags *pflag.FlagSet) {
-	flags.Var((*pathValue)(&f.out), "out", "file to write: .png, .svg or .pdf (default KIND.png)")
+	f.registerOut(flags, "file to write: .png, .svg or .pdf (default KIND.png)")
 	flags.StringVar(&f.config, "config", "",
 		"configuration of which MODE=WORKERS is a variant (default the examples vgg16-cpu-MODE)")
 	flags.StringArrayVar(&f.sets, "set", nil,
@@ -122,6 +122,10 @@ func (f *plotFlags) run(cmd *cobra.Command, args []string) error {
 	if pictureFormat(f.out) == "" {
 		return fmt.Errorf("--out %s: the file must end in %s", f.out, pictureEndings())
 	}
+	to := namedFile{"out", f.out, "plot", f.overwrite}
+	if err := to.check(); err != nil {
+		return err
+	}
 	request := figures.Request{Key: f.metric, Pair: coursefile.LoadMeasured}
 	args = args[1:]
 	if kind.Key {
@@ -146,8 +150,7 @@ func (f *plotFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	render := func(w io.Writer) error { return draw(w, pictureFormat(f.out)) }
-	return pictureFile{flag: "out", path: f.out, render: render}.write(cmd)
+	return to.draw(cmd, func(w io.Writer) error { return draw(w, pictureFormat(f.out)) })
 }
 
 // check refuses flags that a kind does not have, and reads the view.

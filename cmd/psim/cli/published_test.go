@@ -18,8 +18,8 @@ func TestPublishedPictures(t *testing.T) {
 	require.NoError(t, os.Mkdir("accuracy", 0o755))
 	require.NoError(t, os.WriteFile("accuracy/zero-bubble-bubbles.png", []byte("mine"), 0o644))
 	_, stderr, code = psim(t, "psim validate --published --out accuracy zero-bubble-2023-table-5")
-	require.Equal(t, exitFailed, code)
-	require.Contains(t, stderr, "holds zero-bubble-bubbles.png, which psim has not written")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "zero-bubble-bubbles.png was not written by psim")
 	require.Equal(t, "mine", contents(t, "accuracy")["zero-bubble-bubbles.png"])
 }
 

@@ -119,7 +119,7 @@ func runRun(ctx context.Context, path string, f runFlags, std streams) error {
 	if err := f.exclusive(); err != nil {
 		return err
 	}
-	c, err := f.loadPlan(path, f.sets)
+	c, err := f.loadPlan(ctx, path, f.sets)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func runRun(ctx context.Context, path string, f runFlags, std streams) error {
 	// Files are written before the summary is printed, so that they are complete even if the reader
 	// of the summary closes it early (psim run … | head). The summary is printed even if the files
 	// cannot be written.
-	names, unsaved := reports.SaveRun(ctx, p.Run(), folder.Path, f.traceFile(p.Run())...)
+	names, unsaved := reports.SaveRun(ctx, p.Run(), folder, f.traceFile(p.Run())...)
 	if errors.Is(unsaved, context.Canceled) {
 		return unsaved
 	}
@@ -231,7 +231,7 @@ func (f runFlags) outputFolder(byDefault files.Folder) files.Folder {
 	case f.out != "":
 		byDefault.Path = f.out
 	}
-	return byDefault
+	return f.to(byDefault)
 }
 
 // writableFolder returns the output folder if it can be written to. If the default folder cannot,

@@ -29,7 +29,7 @@ type scheduleFlags struct {
 	shape              graph.Shape
 	format, plot       string
 	messages, deadlock bool
-	clock              bool
+	clock, overwrite   bool
 }
 
 const scheduleManual = `schedule prints the compute order of every rank. An action is
@@ -88,6 +88,7 @@ func (f *scheduleFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.clock, "clock", false, "instead of the order, the (microbatch, stage) pairs of every clock cycle")
 	flags.Var((*pathValue)(&f.plot), "plot",
 		"also draw the order, every action of one unit (B of two), to a .png, .svg or .pdf")
+	registerOverwrite(flags, &f.overwrite)
 }
 
 func (f *scheduleFlags) check() error {
@@ -100,9 +101,16 @@ func (f *scheduleFlags) check() error {
 		return fmt.Errorf("--virtual %d: must be at least 1", f.shape.Virtual)
 	case f.plot != "" && pictureFormat(f.plot) == "":
 		return fmt.Errorf("--plot %s: the file must end in %s", f.plot, pictureEndings())
+	case f.plot != "":
+		if err := f.picture().check(); err != nil {
+			return err
+		}
 	}
 	return ram.CheckTasks(2 * float64(f.shape.Ranks) * float64(f.shape.Microbatches) * float64(f.shape.Virtual))
 }
+
+// picture returns the file of --plot.
+func (f *scheduleFlags) picture() namedFile { return namedFile{"plot", f.plot, "plot", f.overwrite} }
 
 // A namedOrder is an order to print, with its schedule and size.
 type namedOrder struct {
@@ -157,7 +165,7 @@ func (f *scheduleFlags) read(cmd *cobra.Command, path string) (w namedOrder, err
 // write draws the order if --plot is given, and prints it, its clock cycles or its hangs.
 func (f *scheduleFlags) write(cmd *cobra.Command, w namedOrder) error {
 	if f.plot != "" {
-		if err := w.plot(cmd, f.plot); err != nil {
+		if err := w.plot(cmd, f.picture()); err != nil {
 			return err
 		}
 	}
@@ -181,7 +189,7 @@ func (f *scheduleFlags) write(cmd *cobra.Command, w namedOrder) error {
 	return err
 }
 
-func (w namedOrder) plot(cmd *cobra.Command, path string) error {
+func (w namedOrder) plot(cmd *cobra.Command, to namedFile) error {
 	simulate := func() (*graph.Trace, error) { return lib.UnitTrace(w.Schedule, w.shape) }
 	trace, err := interrupt.Await(cmd.Context(), simulate)
 	if err != nil {
@@ -189,9 +197,9 @@ func (w namedOrder) plot(cmd *cobra.Command, path string) error {
 	}
 	render := func(out io.Writer) error {
 		title, panel := picture.UnitTitle(trace, lib.Unit), picture.Panel{Trace: trace, Unit: lib.Unit}
-		return picture.Timeline(out, pictureFormat(path), title, panel)
+		return picture.Timeline(out, pictureFormat(to.path), title, panel)
 	}
-	return pictureFile{flag: "plot", path: path, render: render}.write(cmd)
+	return to.draw(cmd, render)
 }
 
 // unknownOrderError explains why there is no compute order of a name.

@@ -43,8 +43,9 @@ number of equal microbatches. It ranks the plans that fit in the memory of a ran
 step time. The schedules "auto" and "auto-v", which search for an order themselves, are
 among them. Devices, batch and machine stay as CONFIG has them. If all stages have the
 same [times], a schedule with V stages per rank gives each a V-th of them, so that every
-rank does the same work. If no plan fits, search lists how much memory they need, and its
-exit code is 1.
+rank does the same work: its row says "times divided by V", and its settings hold the
+divided times. (psim run takes [times] as they are, of each stage.) If no plan fits,
+search lists how much memory they need, and its exit code is 1.
 
 --out writes plans.json, plan-1.toml and so on, and pareto.png, which shows the step time
 of every plan against the memory it needs. An interrupted search keeps the plans that it
@@ -97,13 +98,13 @@ func newSearch() *cobra.Command {
 
 // searchSchedules tries every schedule on the devices of the configuration.
 func (f searchFlags) searchSchedules(ctx context.Context, path string, std streams) error {
-	c, err := f.load(path, f.sets)
+	c, err := f.load(ctx, path, f.sets)
 	if err != nil {
 		return err
 	}
 	f.note(std.err, c.Inputs)
 	f.clearDash()
-	folder := reports.PlansFolder(f.out, f.rows)
+	folder := f.to(reports.PlansFolder(f.out, f.rows))
 	if err := f.checkOut(folder); err != nil {
 		return err
 	}
@@ -117,9 +118,10 @@ func (f searchFlags) searchSchedules(ctx context.Context, path string, std strea
 		return err
 	}
 	seconds := time.Since(start).Seconds()
-	if f.out = folder.Path; err != nil {
-		f.out = folder.Aside().Path
+	if err != nil {
+		folder = folder.Aside()
 	}
+	f.out = folder.Path
 	unsaved := f.saveRanking(ctx, ranking, c.Name(), std.err)
 	ranking.Seconds = &seconds // after saving: the files of two searches are equal
 	err = errors.Join(f.printRanking(ranking, std.out), unsaved, err)
@@ -137,7 +139,8 @@ func (f searchFlags) saveRanking(
 	if f.out == "" {
 		return nil
 	}
-	names, err := ranking.Save(context.WithoutCancel(ctx), f.out, name, f.rows)
+	to := f.to(reports.PlansFolder(f.out, f.rows))
+	names, err := ranking.Save(context.WithoutCancel(ctx), to, name, f.rows)
 	if err != nil {
 		return failure{err}
 	}

@@ -32,21 +32,21 @@ func TestSearch(t *testing.T) {
 	for _, key := range []string{"plans", "evaluated", "pruned", "seconds"} {
 		require.Contains(t, object, key)
 	}
-	plans, err := rankings.ReadPlans(strings.NewReader(stdout))
+	plans, err := readPlans(stdout)
 	require.NoError(t, err)
 	require.Equal(t, len(plans.Plans), plans.Evaluated)
 	require.Zero(t, plans.Pruned)
 	schedules, microbatches := map[string]bool{}, map[int]bool{}
 	for _, p := range plans.Plans {
 		schedules[p.Schedule], microbatches[p.Microbatches] = true, true
-		require.NotEmpty(t, p.Settings)
+		require.NotEmpty(t, p.Set)
 	}
 	require.True(t, schedules["auto"] && schedules["auto-v"] && schedules["1f1b"] && schedules["gpipe"])
 	require.Equal(t, map[int]bool{1: true, 2: true, 4: true, 8: true}, microbatches)
 	best := plans.Plans[slices.IndexFunc(plans.Plans, func(p rankings.Candidate) bool { return p.Schedule == "auto" })]
 	require.NotNil(t, best.Search)
 
-	stdout, _, code = psim(t, "psim run gpipe --json"+sets+" --set "+strings.Join(best.Settings, " --set "))
+	stdout, _, code = psim(t, "psim run gpipe --json"+sets+" --set "+strings.Join(best.Set, " --set "))
 	require.Zero(t, code)
 	var r results.Result
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
@@ -101,7 +101,7 @@ func TestSearchCuts(t *testing.T) {
 	for own, perRank := range map[string]int{"auto": 1, "zbv": 2} {
 		stdout, stderr, code := psim(t, "psim search auto.toml --json --set memory.limit=8GB --set schedule.name="+own)
 		require.Zero(t, code, stderr)
-		plans, err := rankings.ReadPlans(strings.NewReader(stdout))
+		plans, err := readPlans(stdout)
 		require.NoError(t, err)
 		virtual := map[string]int{}
 		for _, p := range plans.Plans {
@@ -120,7 +120,7 @@ func TestSearchCuts(t *testing.T) {
 	// Stages with different times cannot be cut into more stages.
 	stdout, _, code := psim(t, `psim search auto.toml --json --set times.forward=["10ms","12ms"]`)
 	require.Zero(t, code)
-	plans, err := rankings.ReadPlans(strings.NewReader(stdout))
+	plans, err := readPlans(stdout)
 	require.NoError(t, err)
 	require.NotEmpty(t, plans.Plans)
 	for _, p := range plans.Plans {
@@ -128,12 +128,54 @@ func TestSearchCuts(t *testing.T) {
 	}
 }
 
+// A row with divided times says so, and its settings run to its figure. The same schedule with the
+// file's own times is twice the work, which run and sweep say.
+func TestSearchSaysDividedTimes(t *testing.T) {
+	userFolder(t)
+	require.NoError(t, os.WriteFile("auto.toml", []byte(autoTimes), 0o644))
+	stdout, stderr, code := psim(t, "psim search auto.toml --rows 99")
+	require.Zero(t, code, stderr)
+	require.Regexp(t, `(?m)^  interleaved-1f1b +2 .*  times divided by 2$`, stdout)
+	require.Regexp(t, `(?m)^  1f1b +1 .*  (yes|unknown)$`, stdout)
+	stdout, stderr, code = psim(t, "psim search auto.toml --json")
+	require.Zero(t, code, stderr)
+	var plans rankings.Ranking
+	require.NoError(t, json.Unmarshal([]byte(stdout), &plans))
+	i := slices.IndexFunc(plans.Plans, func(p rankings.Candidate) bool {
+		return p.Schedule == "interleaved-1f1b" && p.VirtualStages == 2
+	})
+	plan := plans.Plans[i]
+	require.Equal(t, 2.0, plan.TimesDividedBy)
+	var r results.Result
+	stdout, stderr, code = psim(t, "psim run auto.toml --json --set "+strings.Join(plan.Set, " --set "))
+	require.Zero(t, code, stderr)
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.Equal(t, plan.StepTime, r.StepTime)
+	require.NotContains(t, strings.Join(r.Warnings, "\n"), "of each stage")
+
+	const more = "[times] are of each stage: 4 stages do 2 times the work of the 2 in auto.toml; for the same work: --set times.forward="
+	const sets = " --set schedule.name=interleaved-1f1b --set schedule.virtual_stages=2"
+	stdout, _, code = psim(t, "psim run auto.toml --out -"+sets)
+	require.Zero(t, code)
+	require.Contains(t, stdout, "warning: "+more)
+	stdout, _, code = psim(t, "psim run auto.toml --json"+sets)
+	require.Zero(t, code)
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.Contains(t, strings.Join(r.Warnings, "\n"), more)
+	stdout, _, code = psim(t, "psim sweep auto.toml --vary schedule.microbatches=4,8"+sets)
+	require.Zero(t, code)
+	require.Contains(t, stdout, "warning: "+more)
+	stdout, _, code = psim(t, "psim sweep auto.toml --set schedule.name=interleaved-1f1b --vary schedule.virtual_stages=1,2")
+	require.Zero(t, code)
+	require.Contains(t, stdout, "a microbatch is more work in 4 stages than in 2")
+}
+
 // If the parameters alone do not fit, nothing is simulated, and the output says so.
 func TestSearchPrunes(t *testing.T) {
 	userFolder(t)
 	stdout, _, code := psim(t, "psim search gpipe --json --set batch.global=2 --set machine.compute.memory=100MB")
 	require.Equal(t, exitFailed, code)
-	plans, err := rankings.ReadPlans(strings.NewReader(stdout))
+	plans, err := readPlans(stdout)
 	require.NoError(t, err)
 	require.Empty(t, plans.Plans)
 	require.Zero(t, plans.Evaluated)
@@ -150,7 +192,7 @@ func TestSearchErrors(t *testing.T) {
 		"psim search gpipe --rows 0":                                      "--rows 0: must be at least 1",
 		"psim search gpipe --set schedule.file=mine.csv":                  "schedule.file gives the order, but a search chooses it; remove file",
 		"psim search ring-allreduce":                                      "[collective] has no schedule",
-		"psim search gpipe --out mine":                                    "holds plans.json, which psim has not written",
+		"psim search gpipe --out mine":                                    "plans.json was not written by psim",
 		"psim search gpipe --set schedule.stages=1000":                    "stages = 1000",
 		"psim schedule auto":                                              "auto has no order before tasks have times",
 		"psim schedule auto-v":                                            "psim run CONFIG --set schedule.name=auto-v finds one",
@@ -184,7 +226,7 @@ func TestSearchInterrupted(t *testing.T) {
 	require.NoError(t, f.saveRanking(ctx, found, c.Name(), io.Discard))
 	require.NoError(t, f.printRanking(found, &out))
 	require.Contains(t, out.String(), "\nwarning: the search was interrupted; there may be better plans\n")
-	plans, err := rankings.ReadPlans(strings.NewReader(contents(t, "o")["plans.json"]))
+	plans, err := readPlans(contents(t, "o")["plans.json"])
 	require.NoError(t, err)
 	require.True(t, plans.Partial)
 	require.Len(t, plans.Plans, 5)
@@ -201,7 +243,7 @@ func TestSearchLeavesOut(t *testing.T) {
 	const line = "psim search gpt2-4090d-pipeline --set machine.compute.memory=1370MB"
 	stdout, _, code := psim(t, line+" --json")
 	require.Equal(t, exitFailed, code, "none of those that are left fits")
-	plans, err := rankings.ReadPlans(strings.NewReader(stdout))
+	plans, err := readPlans(stdout)
 	require.NoError(t, err)
 	reasons := map[string]string{}
 	for _, l := range plans.LeftOut {
@@ -223,7 +265,7 @@ func TestSearchLeavesOut(t *testing.T) {
 	require.NoError(t, os.WriteFile("auto.toml", []byte(autoTimes), 0o644))
 	stdout, _, code = psim(t, `psim search auto.toml --json --set times.forward=["10ms","12ms"]`)
 	require.Zero(t, code)
-	plans, err = rankings.ReadPlans(strings.NewReader(stdout))
+	plans, err = readPlans(stdout)
 	require.NoError(t, err)
 	require.Equal(t, rankings.LeftOut{Schedule: "zbv", Reason: "holds several stages per rank, and [times] or activations that differ between stages, or do not divide evenly, cannot be shared among them"}, plans.LeftOut[0])
 }
@@ -234,18 +276,24 @@ func TestSearchGroup(t *testing.T) {
 	userFolder(t)
 	stdout, stderr, code := psim(t, "psim search megatron-175b --json --set batch.global=16")
 	require.Zero(t, code, stderr)
-	plans, err := rankings.ReadPlans(strings.NewReader(stdout))
+	plans, err := readPlans(stdout)
 	require.NoError(t, err)
 	seen := map[string]bool{}
 	for _, p := range plans.Plans {
 		key := fmt.Sprint(p.Schedule, p.VirtualStages)
 		seen[key] = true
-		require.Equal(t, p.Schedule != "interleaved-1f1b" || p.VirtualStages == 1, slices.Contains(p.Settings, "schedule.group=0"), key)
-		require.Equal(t, p.VirtualStages != 3, slices.Contains(p.Settings, "schedule.partition=balanced"), key)
+		require.Equal(t, p.Schedule != "interleaved-1f1b" || p.VirtualStages == 1, slices.Contains(p.Set, "schedule.group=0"), key)
+		require.Equal(t, p.VirtualStages != 3, slices.Contains(p.Set, "schedule.partition=balanced"), key)
 	}
 	for _, key := range []string{"1f1b1", "interleaved-1f1b3", "interleaved-1f1b4", "zbv2", "hanayo4"} {
 		require.True(t, seen[key], key)
 	}
-	_, stderr, code = psim(t, "psim run megatron-175b --out - --set batch.global=16 --set "+strings.Join(plans.Plans[0].Settings, " --set "))
+	_, stderr, code = psim(t, "psim run megatron-175b --out - --set batch.global=16 --set "+strings.Join(plans.Plans[0].Set, " --set "))
 	require.Zero(t, code, stderr)
+}
+
+// readPlans reads the JSON of a ranking.
+func readPlans(text string) (r rankings.Ranking, err error) {
+	err = json.Unmarshal([]byte(text), &r)
+	return r, err
 }

@@ -178,7 +178,7 @@ func TestSearchShards(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Contains(t, stderr, "wrote pareto.png, map.png, plan-1.toml … plan-5.toml, points.csv, search.json, plans.json in whole\npsim: ")
 	for _, shard := range []string{"1", "2", "3"} {
-		_, stderr, code := psim(t, fewPlans+" --out parts --quiet --shard "+shard+"/3")
+		_, stderr, code := psim(t, fewPlans+" --out parts --map tensor,stages --quiet --shard "+shard+"/3")
 		require.Zero(t, code, stderr)
 	}
 	_, stderr, code = psim(t, "psim merge parts/shard-1-of-3 parts/shard-3-of-3")
@@ -206,6 +206,11 @@ func TestSearchFindsNothing(t *testing.T) {
 	require.Zero(t, found.Evaluated)
 	require.NotEmpty(t, found.WouldFit)
 	require.Equal(t, []string{"--devices 8"}, found.WouldFit[len(found.WouldFit)-1].Flags)
+	stdout, _, code = psim(t, "psim search tinyllama-1.1b --device rtx-4090 --devices 1 --set train.precision=fp32 --vary train.recompute=none")
+	require.Equal(t, exitFailed, code)
+	precision, devices := strings.Index(stdout, "\n  with --set train.precision=bf16: --set train.precision=bf16 --set "), strings.Index(stdout, "\n  with --devices 2: ")
+	require.Positive(t, precision, stdout)
+	require.Greater(t, devices, precision, "what needs no more devices comes first")
 	stdout, stderr, code = psim(t, "psim search gpipe --devices 7 --vary parallel.tensor=3")
 	require.Equal(t, exitFailed, code)
 	require.Empty(t, stderr) // the table says it
@@ -246,6 +251,7 @@ func TestSearchDevicesErrors(t *testing.T) {
 		"psim search gpipe --margin 5%":                                                                "--margin: needs --devices",
 		"psim search gpipe --devices 4 --schedules=":                                                   "--schedules: names no schedule; use some of model-parallel, gpipe",
 		"psim search gpipe --devices 0":                                                                "--devices 0: must be at least 1",
+		"psim search llama3-70b --devices 9223372036854775807":                                         "9223372036854775807 devices: there may be at most 2147483647",
 		"psim search gpipe --devices x":                                                                "--devices x: must be a whole number",
 		"psim search gpipe --devices 4 --rows 0":                                                       "--rows 0: must be at least 1",
 		"psim search gpipe --devices 4 --trainer megatron":                                             `--trainer: unknown name "megatron"; use any, megatron-2021`,
@@ -261,7 +267,7 @@ func TestSearchDevicesErrors(t *testing.T) {
 		"psim search gpipe --devices 4 --shard 1/2":                                                    "--out is missing: --shard needs it",
 		"psim search gpipe --devices 4 --shard 3/2 --out x":                                            "--shard 3/2: no such shard",
 		"psim search gpipe --devices 4 --map tensor":                                                   "--map tensor: a map needs two dimensions",
-		"psim search gpipe --devices 4 --out mine":                                                     "--out mine: holds points.csv, which psim has not written",
+		"psim search gpipe --devices 4 --out mine":                                                     "--out mine: points.csv was not written by psim",
 		"psim search course-timeline --devices 4":                                                      "need a [model], which can be divided",
 		"psim search ring-allreduce --devices 4":                                                       "need a [model], which can be divided",
 	} {

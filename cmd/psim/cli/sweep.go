@@ -95,7 +95,7 @@ func runSweep(ctx context.Context, path string, f sweepFlags, std streams) error
 	if err != nil {
 		return err
 	}
-	c, err := f.load(path, f.sets)
+	c, err := f.load(ctx, path, f.sets)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (f sweepFlags) options(stderr io.Writer) (o sweep.Options, err error) {
 	if o.Vary, err = parseVariations(f.vary); err != nil {
 		return o, err
 	}
-	o.Version, o.Folder = versionName(), f.out
+	o.Version, o.Folder, o.Overwrite = versionName(), f.out, f.overwrite
 	if f.shard == "" {
 		if task := os.Getenv("SLURM_ARRAY_TASK_ID"); task != "" && !f.quiet {
 			fmt.Fprintf(stderr, "psim: this is task %s of a job array, and computes all points; "+
@@ -190,7 +190,7 @@ func (f sweepFlags) reportReuse(stderr io.Writer, s *sweep.Outcome, folder strin
 		fmt.Fprintf(stderr, "psim: %d of %s were there already\n", s.Reused, units.Plural(len(s.Points), "point"))
 	}
 	if s.Damaged > 0 {
-		fmt.Fprintf(stderr, "psim: %s in %s cannot be read; the points are computed again\n",
+		fmt.Fprintf(stderr, "psim: %s in %s cannot be trusted; the points are computed again\n",
 			units.Plural(s.Damaged, "line"), visible(filepath.Join(folder, "sweep.journal")))
 	}
 	if s.Stale > 0 {

@@ -23,7 +23,7 @@ import (
 type validateFlags struct {
 	execFlags
 	markdown, published, executed bool
-	figures, resume               string
+	resume                        string
 	with                          []string
 }
 
@@ -103,7 +103,7 @@ func (f *validateFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.markdown, "markdown", false, "print an answer sheet in Markdown")
 	flags.StringArrayVar(&f.with, "with", nil, "answer for your own value of a symbol: NAME=VALUE; may be repeated")
 	flags.BoolVar(&f.published, "published", false, "predict the rows of published tables")
-	flags.Var((*pathValue)(&f.figures), "out", "folder for the scatter plots of --published")
+	f.registerOut(flags, "folder for the scatter plots of --published")
 	flags.BoolVar(&f.executed, "executed", false, "predict steps, run them for real and compare")
 	f.registerExecuted(flags)
 }
@@ -128,8 +128,8 @@ func (f validateFlags) check(flags *pflag.FlagSet) error {
 			return fmt.Errorf("--%s: applies only to the experiments of --executed, which is not given", name)
 		}
 	}
-	if f.figures != "" && !f.published {
-		return fmt.Errorf("--out %s: applies only to --published", f.figures)
+	if f.out != "" && !f.published {
+		return fmt.Errorf("--out %s: applies only to --published", f.out)
 	}
 	return nil
 }
@@ -180,7 +180,8 @@ func (f validateFlags) replay(ctx context.Context, names []string, std streams) 
 	if err != nil {
 		return err
 	}
-	if err := new(outputFlags).checkOut(files.Folder{Path: f.figures, Owner: "validate"}); err != nil {
+	folder := f.to(files.Folder{Path: f.out, Owner: "validate", Guarded: published.FigureNames(tables)})
+	if err := f.checkOut(folder); err != nil {
 		return err
 	}
 	report, err := published.Replay(ctx, tables)
@@ -189,10 +190,10 @@ func (f validateFlags) replay(ctx context.Context, names []string, std streams) 
 	}
 	var unsaved error
 	pictures := "" // the folder that the Markdown refers to
-	if f.figures != "" {
-		pictures = filepath.Base(f.figures)
-		if unsaved = f.draw(ctx, report); unsaved == nil {
-			fmt.Fprintln(std.err, "wrote", visible(f.figures))
+	if f.out != "" {
+		pictures = filepath.Base(f.out)
+		if unsaved = draw(ctx, report, folder); unsaved == nil {
+			fmt.Fprintln(std.err, "wrote", visible(f.out))
 		}
 	}
 	markdown := func(w io.Writer) error { return report.WriteMarkdown(w, pictures) }
@@ -203,7 +204,8 @@ func (f validateFlags) replay(ctx context.Context, names []string, std streams) 
 	return errors.Join(f.print(std.out, report, markdown, text), unsaved)
 }
 
-func (f validateFlags) draw(ctx context.Context, r published.Report) error {
+// draw writes the figures of a report into a folder.
+func draw(ctx context.Context, r published.Report, folder files.Folder) error {
 	figures := r.Figures()
 	var list []files.File
 	for _, name := range slices.Sorted(maps.Keys(figures)) {
@@ -211,5 +213,5 @@ func (f validateFlags) draw(ctx context.Context, r published.Report) error {
 			return picture.Scatter(w, picture.PNG, figures[name])
 		}})
 	}
-	return failed(files.Folder{Path: f.figures, Owner: "validate"}.Write(ctx, list))
+	return failed(folder.Write(ctx, list))
 }

@@ -69,6 +69,7 @@ func (f validateFlags) execute(ctx context.Context, names []string, std streams)
 		Names: names, Sets: f.sets, Flags: f.changes(), Journal: f.resume,
 	}
 	o.Session.Measure.Stage, o.Session.Tries = p.show, 1
+	o.Warn = func(warning string) { fmt.Fprintln(std.err, "psim:", visible(warning)) }
 	r, err := validation.Run(ctx, o)
 	p.clear()
 	if r == nil || len(r.Rows) == 0 {

@@ -166,7 +166,7 @@ func TestExecAfterModes(t *testing.T) {
 	before := u.contents(t, "o")
 	_, stderr, code = u.psim(t, "psim run mlp.toml --out o")
 	require.Equal(t, exitUsage, code)
-	require.Equal(t, "psim: --out o: holds timeline.png of psim exec; name another folder\n", stderr)
+	require.Equal(t, "psim: --out o: timeline.png is of psim exec; name another folder, or replace it with --overwrite\n", stderr)
 	require.Equal(t, before, u.contents(t, "o"))
 	_, stderr, code = u.psim(t, "psim run mlp.toml --out p")
 	require.Zero(t, code, stderr)
@@ -330,7 +330,7 @@ func TestExecSavesGradients(t *testing.T) {
 	u.write(t, "mine/model1_gradients.pth", "")
 	_, stderr, code := u.psim(t, line+"mine")
 	require.Equal(t, exitUsage, code)
-	require.Equal(t, "psim: --save-gradients mine: holds model1_gradients.pth, which psim has not written; name another folder\n", stderr)
+	require.Equal(t, "psim: --save-gradients mine: model1_gradients.pth was not written by psim; name another folder, or replace it with --overwrite\n", stderr)
 }
 
 // A schedule of --set runs on the number of devices of --gpus.

@@ -1,0 +1,167 @@
+package files
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+)
+
+// staging is the folder in a folder that holds new files, under their names, until they are moved into
+// place. Everything in it is psim's.
+const staging = ".psim-new"
+
+// A plan is saved with the new files. It is in force from the moment at which the manifest in the folder
+// is the new one. Whoever comes after a kill carries it out.
+type plan struct {
+	Manifest string `json:"manifest"` // hash of the new manifest
+	Moves    []move `json:"moves"`
+}
+
+// A move replaces the bytes with one hash by those with another.
+type move struct {
+	Name string `json:"name"`
+	Old  string `json:"old"` // nothing for a new file
+	New  string `json:"new"` // nothing to remove the file
+}
+
+const planFile = staging + "/.psim-plan.json"
+
+// change replaces the files of the owner by others.
+func (f Folder) change(p place, list []File, contents []bytes.Buffer) error {
+	var names []string
+	hashes, data := map[string]string{}, map[string][]byte{}
+	for i, file := range list {
+		names = append(names, file.Path)
+		data[file.Path] = contents[i].Bytes()
+		hashes[file.Path] = hash(data[file.Path])
+	}
+	if err := f.guard(p, names, hashes); err != nil {
+		return err
+	}
+	m, _ := p.manifest()
+	before, set := m.Sets[f.Owner], fileSet{Partial: f.Partial, Files: map[string]string{}}
+	var moves []move
+	for _, name := range names {
+		is := p.sum(name)
+		same := is == hashes[name]
+		if same && !f.Overwrite && m.owner(name) != f.Owner {
+			continue // the same bytes of somebody else stay theirs
+		}
+		for _, other := range m.Sets {
+			delete(other.Files, name)
+		}
+		set.Files[name] = hashes[name]
+		if !same {
+			moves = append(moves, move{name, is, hashes[name]})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(before.Files)) {
+		if is := before.Files[name]; hashes[name] == nothing && f.stays(name, hashes) {
+			set.Files[name] = is
+		} else if hashes[name] == nothing && p.sum(name) == is {
+			moves = append(moves, move{name, is, nothing})
+		}
+	}
+	m.Sets[f.Owner] = set
+	named := f.Path
+	if f.Named {
+		named = filepath.Join(f.Path, names[0])
+	}
+	return unwritable(named, "written", p.replace(m, moves, data))
+}
+
+// replace makes the moves. It saves everything in the staging folder before it touches another file.
+func (p place) replace(m manifest, moves []move, data map[string][]byte) error {
+	text, err := m.text()
+	if err != nil || len(moves) == 0 && hash(text) == p.sum(Manifest) {
+		return err
+	}
+	made, err := p.stage(plan{hash(text), moves}, data)
+	if err == nil {
+		err = p.save(staging+"/"+Manifest, text)
+	}
+	if err == nil {
+		err = p.Rename(staging+"/"+Manifest, Manifest)
+	}
+	if err == nil {
+		return p.settle()
+	}
+	p.RemoveAll(staging)
+	for _, folder := range slices.Backward(made) {
+		p.Remove(folder) // only if it is empty
+	}
+	return err
+}
+
+// stage saves the new files of a plan, then the plan, and then makes the folders that are missing.
+func (p place) stage(now plan, data map[string][]byte) (made []string, err error) {
+	for _, m := range now.Moves {
+		if m.New == nothing {
+			continue
+		}
+		if err := p.save(staging+"/"+m.Name, data[m.Name]); err != nil {
+			return nil, err
+		}
+	}
+	text, err := json.Marshal(now)
+	if err == nil {
+		err = p.save(planFile, text)
+	}
+	for _, m := range now.Moves {
+		for i, c := range m.Name {
+			if c != '/' || err != nil || m.New == nothing || p.sum(m.Name[:i]) == aFolder {
+				continue
+			}
+			if err = p.Mkdir(m.Name[:i], 0o777); err == nil {
+				made = append(made, m.Name[:i])
+			}
+		}
+	}
+	return made, err
+}
+
+// save writes a file below the staging folder, with the permissions of the umask.
+func (p place) save(name string, data []byte) error {
+	if err := p.MkdirAll(path.Dir(name), 0o777); err != nil {
+		return err
+	}
+	return p.WriteFile(name, data, 0o666)
+}
+
+// settle carries out the plan in which a process was killed, or removes what is left of one that is not
+// in force. The folder must be held.
+func (p place) settle() error {
+	var now plan
+	if json.Unmarshal(p.text(planFile), &now) == nil && now.Manifest == p.sum(Manifest) {
+		for _, m := range now.Moves {
+			if err := p.move(m); err != nil {
+				return err
+			}
+		}
+	}
+	return p.RemoveAll(staging)
+}
+
+// move makes one move, unless the file has other bytes by now.
+func (p place) move(m move) error {
+	is := p.sum(m.Name)
+	if is != m.Old || is == aFolder || is == blocked || !filepath.IsLocal(m.Name) {
+		return nil
+	}
+	if m.New != nothing {
+		if p.sum(staging+"/"+m.Name) != nothing { // otherwise it was made already
+			return p.Rename(staging+"/"+m.Name, m.Name)
+		}
+		return nil
+	}
+	if len(is) != hashLength { // psim did not write it
+		return nil
+	}
+	err := p.Remove(m.Name)
+	for above := path.Dir(m.Name); err == nil && above != "." && p.Remove(above) == nil; above = path.Dir(above) {
+	}
+	return err
+}

@@ -1,4 +1,0 @@
-package files
-
-// checkKept accepts all folders.
-func checkKept(string) error { return nil }

@@ -1,0 +1,82 @@
+package files
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A run that is killed before its manifest is in place has changed nothing, and one that is killed later
+// is finished by the next reader or run, after any number of moves.
+func TestKilledAtEveryMove(t *testing.T) {
+	write := func(t *testing.T, folder, text string, names ...string) {
+		var list []File
+		for _, name := range names {
+			list = append(list, File{name, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }})
+		}
+		require.NoError(t, Folder{Path: folder, Owner: "run"}.Write(t.Context(), list))
+	}
+	const last = 4 // moves
+	for step := -2; step <= last; step++ {
+		for _, reads := range []bool{false, true} {
+			folder := filepath.Join(t.TempDir(), "o")
+			write(t, folder, "old", "a", "b/c", "stale", "result.json")
+			p, err := openPlace(folder)
+			require.NoError(t, err)
+			m, err := p.manifest()
+			require.NoError(t, err)
+			now := plan{Moves: []move{{"stale", hash([]byte("old")), nothing}}}
+			files, data := map[string]string{}, map[string][]byte{}
+			for _, name := range []string{"a", "b/c", "result.json"} {
+				files[name], data[name] = hash([]byte("new")), []byte("new")
+				now.Moves = append(now.Moves, move{name, hash([]byte("old")), files[name]})
+			}
+			m.Sets["run"] = fileSet{Files: files}
+			want := "old"
+			kill(t, &p, m, now, data, step)
+			if step >= 0 {
+				want = "new"
+			}
+			if reads {
+				got, err := Steady(folder, func() (string, error) {
+					text, err := os.ReadFile(filepath.Join(folder, "result.json"))
+					return string(text), errors.Join(err, Verify(folder, "result.json", "a", "b/c"))
+				})
+				require.NoError(t, err)
+				require.Equal(t, want, got, step)
+				_, err = os.Stat(filepath.Join(folder, "stale"))
+				require.Equal(t, want == "old", err == nil)
+			}
+			write(t, folder, "newer", "a", "result.json")
+			require.NoError(t, Verify(folder, "result.json", "a"))
+			entries, err := os.ReadDir(folder)
+			require.NoError(t, err)
+			require.Len(t, entries, 3, "a, result.json and the manifest")
+		}
+	}
+}
+
+// kill carries a plan out up to a step: -2 without the plan, -1 without the manifest.
+func kill(t *testing.T, p *place, m manifest, now plan, data map[string][]byte, step int) {
+	defer p.Close()
+	text, err := m.text()
+	require.NoError(t, err)
+	now.Manifest = hash(text)
+	_, err = p.stage(now, data)
+	require.NoError(t, err)
+	require.NoError(t, p.save(staging+"/"+Manifest, text))
+	if step == -2 {
+		require.NoError(t, p.WriteFile(planFile, []byte("{"), 0o666))
+	}
+	if step < 0 {
+		return
+	}
+	require.NoError(t, p.Rename(staging+"/"+Manifest, Manifest))
+	for _, m := range now.Moves[:step] {
+		require.NoError(t, p.move(m))
+	}
+}
