@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench laws fuzz kill processes examples flakes faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report claims course-checks hw4-checks course-lines accuracy speed bench-pytorch engine ci
+.PHONY: run test bench laws fuzz kill random processes examples flakes faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report claims course-checks hw4-checks course-lines accuracy speed bench-pytorch engine ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -50,6 +50,11 @@ examples: ## the commands of documents, help, courses and recipes on devices wit
 processes-pairs: ## two devices in one process beside two, over sockets and MPI: nine pairs on a quiet machine; takes five minutes
 	$(GO) build -o "$${TMPDIR:-/tmp}/psim-pairs" ./tools/pairs
 	"$${TMPDIR:-/tmp}/psim-pairs" $(ARGS)
+
+CONFIGS ?= 3000
+SEED ?= 1390
+random: ## run random configurations, CONFIGS of them valid, the first drawn with SEED; takes half an hour
+	PSIM_RANDOM=$(CONFIGS) PSIM_SEED=$(SEED) $(GO) test ./cmd/psim/cli -run '^TestRandomConfigs$$' -count 1 -timeout 3h -v
 
 full-disk: ## write onto disks that fill at any write; skipped where nothing can be mounted
 	PSIM_FULL_DISK=1 $(GO) test ./cmd/psim/e2e -run '^TestFullDisk$$' -count 1 -timeout 1h -v

@@ -17,8 +17,11 @@ import (
 	"psim/internal/setting"
 )
 
-// maxSize bounds a configuration.
-const maxSize = 1 << 20
+// maxSize bounds a configuration, and maxNetwork a config.json, which may name thousands of labels.
+const (
+	maxSize    = 1 << 20
+	maxNetwork = 8 << 20
+)
 
 // Load reads an experiment: a file, an embedded example by its bare name, or a network by its
 // config.json or the name of its preset (model:NAME if a file or an example has the same). sets are

@@ -265,7 +265,7 @@ func (c *Config) model() (models.Model, error) {
 
 // modelFile reads the file that [model] names, and lists what it ignores in the file.
 func (c *Config) modelFile() (models.Model, []string, error) {
-	data, err := c.readBeside(c.Model.File, maxSize)
+	data, err := c.readBeside(c.Model.File, maxNetwork)
 	if err != nil {
 		return models.Model{}, nil, fmt.Errorf("file = %q: %w", c.Model.File, err)
 	}

@@ -3,6 +3,7 @@ package plans
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -19,6 +20,8 @@ func checkQuery(c *configs.Config, q Query) error {
 	switch {
 	case q.Devices < 1:
 		return fmt.Errorf("%d devices: there must be at least 1", q.Devices)
+	case q.Devices > math.MaxInt32:
+		return fmt.Errorf("%d devices: there may be at most %d", q.Devices, math.MaxInt32)
 	case q.Margin < 0 || q.Margin >= 1:
 		return fmt.Errorf("a margin of %v: must be a share of the memory, from 0 to below 1", q.Margin)
 	case !c.Defined("model"):
@@ -194,6 +197,8 @@ type Query struct {
 	Rows int
 	// Points asks for what is known about every plan; there may be millions.
 	Points bool
+	// Map names the two dimensions of the map; nil leaves the choice to the search.
+	Map []string
 }
 
 // varied returns the values of the settings that vary, by key.

@@ -144,8 +144,9 @@ func (Options) Settings() []setting.Setting {
 		{
 			Key: "split", Default: SplitLayer, OneOf: []string{SplitLayer, SplitStage},
 			Text: "how a schedule splits backwards that has tasks of their own for gradients of inputs and of " +
-				"weights. layer: in every layer. stage: in every layer of the later stages; the input of the first stage " +
-				"needs no gradient, so there I does nothing and W is the whole backward (PyTorch's pipelining)",
+				"weights. layer: in every layer. stage: in every layer of the later stages; the input of the " +
+				"first stage needs no gradient, so there I does nothing and W is the whole backward " +
+				"(PyTorch's pipelining)",
 		},
 		{
 			Key: "detect_anomaly", Default: false,

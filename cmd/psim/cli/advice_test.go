@@ -66,7 +66,7 @@ func TestNothingFitsAsDivided(t *testing.T) {
 	require.NotContains(t, stdout, "take a smaller model")
 	stdout, stderr, code := psim(t, "psim search v100.toml --devices 8 --trainer megatron-te --rows 1")
 	require.Zero(t, code, stderr)
-	require.Contains(t, stdout, "  1  --set parallel.tensor=")
+	require.Contains(t, stdout, "\n  --set parallel.tensor=")
 }
 
 // If no network joins the nodes, the advice says why it does not add devices, and so does psim

@@ -165,7 +165,7 @@ func (f *execFlags) world() *cluster.World { return f.Measure.Train.Run.World }
 // started.
 func (f *execFlags) abandon(cause error) {
 	if f.world() == nil {
-		printError(cause, f.errorOut)
+		printError(cause, nil, f.errorOut)
 	} else {
 		f.world().Abort(failed(cause))
 		f.reportOnce(cause)
@@ -191,7 +191,7 @@ func (f *execFlags) reportOnce(err error) error {
 		err = failed(err)
 	}
 	if world.Speaks() {
-		printError(err, f.errorOut)
+		printError(err, nil, f.errorOut)
 	}
 	return reported{err}
 }

@@ -73,3 +73,23 @@ func TestListSchedulesVerbose(t *testing.T) {
 	}
 	require.Contains(t, words, " ring-allgather ")
 }
+
+// Every list that the help names is printed, and links and machines are parts of the devices'.
+func TestListsOfHelp(t *testing.T) {
+	manual, _, code := psim(t, "psim list --help")
+	require.Zero(t, code)
+	_, names, _ := strings.Cut(manual, "psim list ")
+	names, _, _ = strings.Cut(names, " [flags]")
+	require.Contains(t, names, "|links|")
+	for _, flags := range []string{"", " -v"} {
+		devices, _, _ := psim(t, "psim list devices"+flags)
+		for name := range strings.SplitSeq(names, "|") {
+			stdout, stderr, code := psim(t, "psim list "+name+flags)
+			require.Zero(t, code, stderr)
+			require.Greater(t, strings.Count(stdout, "\n"), 2)
+			if name == "links" || name == "machines" {
+				require.Contains(t, strings.Join(strings.Fields(devices), " "), strings.Join(strings.Fields(stdout), " "))
+			}
+		}
+	}
+}

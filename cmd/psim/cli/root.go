@@ -58,7 +58,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = failure{fmt.Errorf("stdout: %s", files.Reason(out.err))}
 	}
 	if err != nil && !errors.As(err, new(reported)) {
-		printError(err, stderr)
+		printError(err, args, stderr)
 	}
 	return exitCode(err)
 }
@@ -67,12 +67,12 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // same arguments.
 type argumentsKey struct{}
 
-// printError prints an error for the user.
-func printError(err error, stderr io.Writer) {
+// printError prints an error of a command line for the user.
+func printError(err error, args []string, stderr io.Writer) {
 	if errors.Is(err, context.Canceled) {
 		fmt.Fprintln(stderr, "psim: interrupted")
 	} else {
-		fmt.Fprintln(stderr, "psim:", visible(errorText(err)))
+		fmt.Fprintln(stderr, "psim:", inOneLine(visible(errorText(err)), args))
 	}
 }
 

@@ -119,7 +119,7 @@ func runRun(ctx context.Context, path string, f runFlags, std streams) error {
 	if err := f.exclusive(); err != nil {
 		return err
 	}
-	c, err := f.loadPlan(path, f.sets)
+	c, err := f.loadPlan(ctx, path, f.sets)
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func newSearch() *cobra.Command {
 
 // searchSchedules tries every schedule on the devices of the configuration.
 func (f searchFlags) searchSchedules(ctx context.Context, path string, std streams) error {
-	c, err := f.load(path, f.sets)
+	c, err := f.load(ctx, path, f.sets)
 	if err != nil {
 		return err
 	}

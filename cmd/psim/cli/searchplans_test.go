@@ -178,7 +178,7 @@ func TestSearchShards(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Contains(t, stderr, "wrote pareto.png, map.png, plan-1.toml … plan-5.toml, points.csv, search.json, plans.json in whole\npsim: ")
 	for _, shard := range []string{"1", "2", "3"} {
-		_, stderr, code := psim(t, fewPlans+" --out parts --quiet --shard "+shard+"/3")
+		_, stderr, code := psim(t, fewPlans+" --out parts --map tensor,stages --quiet --shard "+shard+"/3")
 		require.Zero(t, code, stderr)
 	}
 	_, stderr, code = psim(t, "psim merge parts/shard-1-of-3 parts/shard-3-of-3")
@@ -251,6 +251,7 @@ func TestSearchDevicesErrors(t *testing.T) {
 		"psim search gpipe --margin 5%":                                                                "--margin: needs --devices",
 		"psim search gpipe --devices 4 --schedules=":                                                   "--schedules: names no schedule; use some of model-parallel, gpipe",
 		"psim search gpipe --devices 0":                                                                "--devices 0: must be at least 1",
+		"psim search llama3-70b --devices 9223372036854775807":                                         "9223372036854775807 devices: there may be at most 2147483647",
 		"psim search gpipe --devices x":                                                                "--devices x: must be a whole number",
 		"psim search gpipe --devices 4 --rows 0":                                                       "--rows 0: must be at least 1",
 		"psim search gpipe --devices 4 --trainer megatron":                                             `--trainer: unknown name "megatron"; use any, megatron-2021`,

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"unicode"
 
@@ -31,10 +32,12 @@ func (w *visibleWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// visible replaces control characters, which could command a terminal, by their JSON escapes: names
-// of files and names in files may contain any. Line breaks and tabs stay.
+// visible replaces characters that could command a terminal, or turn the order of others around, by
+// their JSON escapes: names of files and names in files may contain any. Line breaks and tabs stay.
 func visible(text string) string {
-	hidden := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+	hidden := func(r rune) bool {
+		return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r)
+	}
 	if !strings.ContainsFunc(text, hidden) {
 		return text
 	}
@@ -47,4 +50,16 @@ func visible(text string) string {
 		}
 	}
 	return b.String()
+}
+
+// inOneLine escapes the line breaks of arguments, such as names of files, where a text repeats them.
+func inOneLine(text string, args []string) string {
+	for _, arg := range args {
+		if arg = visible(arg); strings.Contains(arg, "\n") {
+			for _, part := range []string{arg, strings.TrimSuffix(filepath.Base(arg), ".toml")} {
+				text = strings.ReplaceAll(text, part, strings.ReplaceAll(part, "\n", `\n`))
+			}
+		}
+	}
+	return text
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 func TestVisible(t *testing.T) {
 	require.Equal(t, "a\tb\nµ …", visible("a\tb\nµ …"))
 	require.Equal(t, `\u001b[31m\u007f\u009b\u000d`, visible("\x1b[31m\x7f\u009b\r"))
+	require.Equal(t, `a\u202eb\u2066`, visible("a\u202eb\u2066"), "what turns text around")
 	text, err := os.ReadFile("testdata/advice-changes-batch.toml")
 	require.NoError(t, err)
 	t.Chdir(t.TempDir())
@@ -21,6 +23,12 @@ func TestVisible(t *testing.T) {
 		Run(t.Context(), args, &stdout, &stderr)
 		require.NotContains(t, stdout.String()+stderr.String(), "\x1b", args)
 		require.Contains(t, stdout.String()+stderr.String(), `\u001b`, args)
+	}
+	for _, args := range [][]string{{"compare", "no\nname", "a"}, {"run", "no\nname"}, {"merge", "no\nname", "--out", "m"}} {
+		var stderr strings.Builder
+		require.Equal(t, exitUsage, Run(t.Context(), args, io.Discard, &stderr))
+		require.Contains(t, stderr.String(), `no\nname`, args)
+		require.Equal(t, 1, strings.Count(stderr.String(), "\n"), args)
 	}
 }
 

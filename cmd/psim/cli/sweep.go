@@ -95,7 +95,7 @@ func runSweep(ctx context.Context, path string, f sweepFlags, std streams) error
 	if err != nil {
 		return err
 	}
-	c, err := f.load(path, f.sets)
+	c, err := f.load(ctx, path, f.sets)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"psim/configs"
+	"psim/internal/interrupt"
 	"psim/internal/units"
 )
 
@@ -52,15 +55,19 @@ func (f targetFlags) check(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// load reads CONFIG for the target.
-func (f targetFlags) load(path string, sets []string) (*configs.Config, error) {
-	return configs.LoadOn(path, f.target, sets...)
+// load reads CONFIG for the target. A named pipe may wait for its writer until the context ends.
+func (f targetFlags) load(ctx context.Context, path string, sets []string) (*configs.Config, error) {
+	read := func() (*configs.Config, error) { return configs.LoadOn(path, f.target, sets...) }
+	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		return read()
+	}
+	return interrupt.Await(ctx, read)
 }
 
 // loadPlan does what load does for a verb that runs the plan of CONFIG: it refuses a number of
 // devices for a CONFIG that says itself how many there are.
-func (f targetFlags) loadPlan(path string, sets []string) (*configs.Config, error) {
-	c, err := f.load(path, sets)
+func (f targetFlags) loadPlan(ctx context.Context, path string, sets []string) (*configs.Config, error) {
+	c, err := f.load(ctx, path, sets)
 	if n := f.target.Devices; err == nil && n > 0 && c.HasPlan() {
 		return nil, fmt.Errorf("--devices %d: %s has a plan of its own; --set parallel.data=N changes its replicas, "+
 			"and psim search %[2]s --devices %[1]d finds the best plan", n, path)
