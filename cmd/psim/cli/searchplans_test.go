@@ -97,7 +97,7 @@ func TestSearchPlanFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile("mine/plan-2.toml", []byte("x"), 0o644))
 	_, stderr, code = psim(t, fewPlans+" --out mine")
 	require.Equal(t, exitUsage, code)
-	require.Equal(t, "psim: --out mine: holds plan-2.toml, which psim has not written; name another folder\n", stderr)
+	require.Equal(t, "psim: --out mine: plan-2.toml was not written by psim; name another folder, or replace it with --overwrite\n", stderr)
 }
 
 // The text has a row for every layout, and the settings of the first plan or of all, which a shell takes
