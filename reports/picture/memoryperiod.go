@@ -110,7 +110,8 @@ func enlarged(levels []tracecsv.MemoryPoint, end time.Duration) memoryPart {
 		return memoryPart{levels[lowest].At, levels[lowest+period].At, true}
 	}
 	span := max(1, end/time.Duration(max(10, len(levels)/few)))
-	return memoryPart{from: (end - span) / 2, to: (end + span) / 2}
+	from := (end - span) / 2
+	return memoryPart{from: from, to: from + span}
 }
 
 // periodOf returns after how many levels they repeat, by the failure function of Knuth, Morris and
@@ -155,8 +156,11 @@ func (w memoryPart) grain(nanosecond vg.Length) vg.Length {
 // of returns the part of a curve, in time from its beginning.
 func (w memoryPart) of(c tracecsv.MemoryCurve) tracecsv.MemoryCurve {
 	after := func(at time.Duration) int {
-		i, _ := slices.BinarySearchFunc(c.Points, at+1, func(p tracecsv.MemoryPoint, at time.Duration) int {
-			return cmp.Compare(p.At, at)
+		i, _ := slices.BinarySearchFunc(c.Points, at, func(p tracecsv.MemoryPoint, at time.Duration) int {
+			if p.At <= at {
+				return -1
+			}
+			return 1
 		})
 		return i
 	}

@@ -2,6 +2,9 @@ package picture
 
 import (
 	"bytes"
+	"cmp"
+	"io"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -72,6 +75,22 @@ func TestEnlarged(t *testing.T) {
 	}
 	require.False(t, part(c).period)
 	require.Equal(t, "enlarged below: a part of 30.1 ms", part(c).text())
+}
+
+// Curves of files may have any times and bytes: they are drawn without a panic.
+func TestAnyLongCurve(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		times := rapid.SampledFrom([]time.Duration{0, 1, 2, math.MaxInt64 / 2, math.MaxInt64 - 1, math.MaxInt64})
+		levels := rapid.SampledFrom([]int64{math.MinInt64, -1, 0, 1, 1e9, math.MaxInt64})
+		var c tracecsv.MemoryCurve
+		for range 2 * maxChanges {
+			c.Points = append(c.Points, tracecsv.MemoryPoint{At: times.Draw(t, "at"), Bytes: levels.Draw(t, "bytes")})
+		}
+		slices.SortStableFunc(c.Points, func(a, b tracecsv.MemoryPoint) int { return cmp.Compare(a.At, b.At) })
+		if m := (MemoryFigure{Curves: []tracecsv.MemoryCurve{c}}); m.Drawable() {
+			require.NoError(t, Memory(io.Discard, SVG, m))
+		}
+	})
 }
 
 // The period is the smallest shift by which the levels are equal.
