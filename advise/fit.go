@@ -31,6 +31,11 @@ func (b baseline) fit(ctx context.Context) {
 	}
 	s := remedySearch{shortage: shortageOf(b.Result), budget: budget}
 	s.run(ctx, b)
+	have := b.Devices()
+	fits := slices.ContainsFunc(s.found, func(r results.Remedy) bool { return r.Devices <= have })
+	if s.close != nil && !fits && (s.close.Devices <= have || len(s.found) == 0) {
+		s.found = append(s.found, *s.close)
+	}
 	b.Result.WouldFit = s.found
 	b.Result.Warnings = append(b.Result.Warnings, s.advice(b))
 }
@@ -40,22 +45,31 @@ func (s *remedySearch) advice(b baseline) string {
 	if len(s.found) == 0 {
 		return s.describeFailure(b)
 	}
-	var texts []string
+	var fit, others []string
+	have, more := b.Devices(), true // more: all that fit need more devices
 	for _, r := range s.found {
-		texts = append(texts, b.describe(r))
+		if r.Close {
+			others = append(others, "it would be "+results.Close+" with "+b.describe(r))
+			continue
+		}
+		fit, more = append(fit, b.describe(r)), more && r.Devices > have
 	}
-	have := b.Devices()
-	if slices.IndexFunc(s.found, func(r results.Remedy) bool { return r.Devices <= have }) < 0 {
-		return fmt.Sprintf("no change makes it fit on %s; it would fit with %s", units.Plural(have, "device"),
-			strings.Join(texts, "; or with "))
+	if len(fit) > 0 {
+		others = slices.Insert(others, 0, "it would fit with "+strings.Join(fit, "; or with "))
 	}
-	return "it would fit with " + strings.Join(texts, "; or with ")
+	if more {
+		others = slices.Insert(others, 0, "no change makes it fit on "+units.Plural(have, "device"))
+	}
+	return strings.Join(others, "; ")
 }
 
 // describe words a remedy for a warning.
 func (b baseline) describe(r results.Remedy) string {
 	text := fmt.Sprintf("--set %s (%s at most, step %s",
 		strings.Join(r.Set, " --set "), units.FormatBytes(r.PeakMemory), units.FormatSeconds(r.StepTime))
+	if r.Samples > 0 {
+		text += ", " + units.FormatPerSecond(r.Samples) + " samples/s"
+	}
 	have := b.Devices()
 	if r.Devices < have {
 		text = "fewer workers: " + text
@@ -86,6 +100,7 @@ const (
 // another one.
 type remedySearch struct {
 	found           []results.Remedy
+	close           *results.Remedy // the first that leaves too little of the memory free
 	fitting         []variant
 	tried, tooLarge int     // variants that were simulated, or were too large for it
 	closest         change  // the change with the smallest shortage
@@ -106,7 +121,7 @@ func (v variant) contains(other variant) bool {
 
 // run tries all changes that keep the layout, and then other layouts: those with as many devices
 // or fewer, and those with more, in the order of their number. Of layouts with equally many
-// devices the fastest come first.
+// devices, and of changes that keep the layout, those with the most samples per second come first.
 func (s *remedySearch) run(ctx context.Context, b baseline) {
 	kinds := b.supportedKinds()
 	all := combinations(kinds)
@@ -115,8 +130,12 @@ func (s *remedySearch) run(ctx context.Context, b baseline) {
 			s.found = append(s.found, *remedy)
 		}
 		if len(s.found) == mostRemedies {
-			return
+			break
 		}
+	}
+	sortByThroughput(s.found)
+	if len(s.found) == mostRemedies {
+		return
 	}
 	for _, group := range b.supportedLayouts() {
 		var fit []results.Remedy
@@ -125,13 +144,21 @@ func (s *remedySearch) run(ctx context.Context, b baseline) {
 				fit = append(fit, *remedy)
 			}
 		}
-		slices.SortStableFunc(fit, func(a, b results.Remedy) int { return cmp.Compare(a.StepTime, b.StepTime) })
+		sortByThroughput(fit)
 		s.found = append(s.found, fit...)
 		if len(s.found) >= mostRemedies {
 			s.found = s.found[:mostRemedies]
 			return
 		}
 	}
+}
+
+// sortByThroughput puts remedies with the most samples per second first. Without samples, all
+// have the same work, and the shortest step comes first.
+func sortByThroughput(list []results.Remedy) {
+	slices.SortStableFunc(list, func(a, b results.Remedy) int {
+		return cmp.Or(cmp.Compare(b.Samples, a.Samples), cmp.Compare(a.StepTime, b.StepTime))
+	})
 }
 
 // first returns the remedy with the fewest changes under a layout, or nil. It tries the most that
@@ -210,9 +237,9 @@ func repeated(sets change) bool {
 }
 
 // try simulates a configuration, if the budget allows it and its settings are legal together, and
-// returns a remedy if it fits. One with another batch trains differently and does not count, unless
-// its replicas have the same batch each and may be of another number. known is false if the budget
-// did not allow it.
+// returns a remedy if it fits; the first that is close is kept aside. One with another batch trains
+// differently and does not count, unless its replicas have the same batch each and may be of another
+// number. known is false if the budget did not allow it.
 func (s *remedySearch) try(
 	ctx context.Context, b baseline, c *configs.Config, sets change,
 ) (remedy *results.Remedy, known bool) {
@@ -227,10 +254,12 @@ func (s *remedySearch) try(
 		return nil, true
 	}
 	s.tried++
-	if p.Result.Fits() {
-		return &results.Remedy{
-			Set: sets, PeakMemory: p.Result.PeakMemory(), StepTime: p.Result.StepTime, Devices: p.Devices(),
-		}, true
+	remedy = p.Result.Remedy(sets)
+	switch {
+	case p.Result.FitsMemory && !remedy.Close:
+		return remedy, true
+	case remedy.Close && s.close == nil && !b.Result.FitsMemory:
+		s.close = remedy
 	}
 	if short := shortageOf(p.Result); short < s.shortage {
 		s.shortage, s.closest = short, sets

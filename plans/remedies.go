@@ -15,7 +15,7 @@ const mostTimes = 64
 
 // Remedies finds out what would fit if no plan of the query does: without the margin, with
 // any trainer, without each other limit of the query, in half the precision, and on more devices. It
-// returns the best plan of each.
+// returns the best plan of each, and last those that leave too little of the memory free.
 func (q Query) Remedies(ctx context.Context, c *configs.Config) ([]results.Remedy, error) {
 	var found []results.Remedy
 	for _, wider := range q.relaxations() {
@@ -47,10 +47,25 @@ func (q Query) Remedies(ctx context.Context, c *configs.Config) ([]results.Remed
 		}
 		if remedy != nil {
 			remedy.Flags = more.flags
-			return append(found, *remedy), nil
+			found = append(found, *remedy)
+			break
 		}
 	}
-	return found, nil
+	return closeLast(found), nil
+}
+
+// closeLast moves remedies that are close behind those that fit.
+func closeLast(found []results.Remedy) []results.Remedy {
+	slices.SortStableFunc(found, func(a, b results.Remedy) int {
+		switch {
+		case a.Close == b.Close:
+			return 0
+		case a.Close:
+			return 1
+		}
+		return -1
+	})
+	return found
 }
 
 // narrower returns a configuration in half the precision and the setting that asks for it, or nil
@@ -106,7 +121,5 @@ func (q relaxedQuery) remedy(ctx context.Context, c *configs.Config) (*results.R
 		return nil, nil // relaxing this limit does not help
 	}
 	best := found.Plans[0]
-	return &results.Remedy{
-		Set: best.Set, PeakMemory: best.PeakMemory(), StepTime: best.StepTime, Devices: best.Devices,
-	}, nil
+	return best.Remedy(best.Set), nil
 }

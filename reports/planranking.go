@@ -220,8 +220,12 @@ func printNothing(p rankings.PlanRanking, out table.Page) {
 		out.Print("\nno plan fits in memory\n")
 	}
 	for _, r := range p.WouldFit {
-		out.Print("  with %s: --set %s (%s at most, step %s)\n", strings.Join(r.Flags, " "),
-			strings.Join(r.Set, " --set "), units.FormatBytes(r.PeakMemory), units.FormatSeconds(r.StepTime))
+		verdict := ""
+		if r.Close {
+			verdict = results.Close + ", "
+		}
+		out.Print("  with %s: --set %s (%s%s at most, step %s)\n", strings.Join(r.Flags, " "),
+			strings.Join(r.Set, " --set "), verdict, units.FormatBytes(r.PeakMemory), units.FormatSeconds(r.StepTime))
 	}
 	switch {
 	case len(p.WouldFit) > 0:

@@ -167,8 +167,8 @@ func (r *Result) judge(needs []need, what string, margin float64) {
 // leaves says how much of the memory should stay free, and why.
 func (r *Result) leaves(margin float64) string {
 	if r.MemoryMargin == 0 {
-		return fmt.Sprintf("what is not counted, such as fragmentation, may take %s: see machine.memory_margin",
-			units.FormatPercent(margin))
+		return fmt.Sprintf("less than %s is left for what is not counted, such as fragmentation "+
+			"(--set machine.memory_margin=%v finds changes that leave it free)", units.FormatPercent(margin), margin)
 	}
 	return fmt.Sprintf("machine.memory_margin is to leave %s free", units.FormatPercent(margin))
 }

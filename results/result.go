@@ -110,8 +110,23 @@ type Remedy struct {
 	Set        []string `json:"set"`               // KEY=VALUE, as --set takes them
 	PeakMemory int64    `json:"peak_memory_bytes"` // highest peak of any rank
 	StepTime   float64  `json:"step_time_s"`       // time of a step with the optimizer
-	Devices    int      `json:"devices"`           // number of devices, over all replicas
-	Flags      []string `json:"flags,omitempty"`   // flags with which psim search finds these settings
+	// Work over time, over all replicas; absent without a network. Steps of remedies may differ in
+	// their number of samples.
+	Samples float64 `json:"samples_per_s,omitempty"`
+	Devices int     `json:"devices"` // number of devices, over all replicas
+	// Whether the peak is within the memory and leaves too little of it free, so that the
+	// verdict is close.
+	Close bool `json:"close,omitempty"`
+	// The flags with which psim search finds these settings.
+	Flags []string `json:"flags,omitempty"`
+}
+
+// Remedy returns settings with which a run has this result.
+func (r Result) Remedy(sets []string) *Remedy {
+	return &Remedy{
+		Set: sets, PeakMemory: r.PeakMemory(), StepTime: r.StepTime, Samples: r.Throughput.Samples,
+		Devices: r.Devices, Close: r.MemoryVerdict == Close,
+	}
 }
 
 // BubbleResult is the idle share of the ranks' time, from 0 to 1.

@@ -58,7 +58,7 @@ func TestNothingFitsAsDivided(t *testing.T) {
 	require.NoError(t, os.WriteFile("v100.toml", []byte(text), 0o644))
 	stdout, _, code := psim(t, "psim run v100.toml --out -")
 	require.Zero(t, code)
-	require.Regexp(t, `\nwarning: it would fit with --set parallel.tensor=\d --set parallel.sequence=true --set parallel.data=\d \([0-9.]+ GB at most, step [^,]*\)`, stdout)
+	require.Regexp(t, `\nwarning: it would fit with --set parallel.tensor=\d --set parallel.sequence=true --set parallel.data=\d \([0-9.]+ GB at most, step [^,]*, [0-9.]+ samples/s\)`, stdout)
 	stdout, _, code = psim(t, "psim run v100.toml --out - --set model.preset=llama3-70b")
 	require.Zero(t, code)
 	require.Regexp(t, "\nwarning: none of \\d+ changes that save memory and that stack megatron-te has makes it fit; ", stdout)
@@ -118,7 +118,8 @@ func TestWouldFit(t *testing.T) {
 				peak = max(peak, r.PeakMemory)
 			}
 			require.Equal(t, change, results.Remedy{
-				Set: change.Set, PeakMemory: peak, StepTime: after.StepTime, Devices: len(after.Ranks) * after.TensorParallel,
+				Set: change.Set, PeakMemory: peak, StepTime: after.StepTime, Samples: after.Throughput.Samples,
+				Devices: len(after.Ranks) * after.TensorParallel,
 			})
 			require.Contains(t, strings.Join(before.Warnings, "\n"), "--set "+strings.Join(change.Set, " --set ")+" (")
 		}
@@ -132,11 +133,18 @@ func TestMargin(t *testing.T) {
 	const tight = "psim run gpipe --out - --set model.attention=unfused --set machine.compute.memory=10GB" // its peak is 9.04 GB
 	stdout, _, _ := psim(t, tight)
 	require.Contains(t, stdout, "close; the highest peak is 9.04 GB of 10.0 GB, on rank 3\n")
-	require.Contains(t, stdout, "warning: rank 3 needs 9.04 GB of memory and has 10.0 GB, of which what is not counted, such as fragmentation, may take 13.0 %: see machine.memory_margin\n")
+	require.Contains(t, stdout, "warning: rank 3 needs 9.04 GB of memory and has 10.0 GB, of which less than 13.0 % is left for what is not counted, such as fragmentation (--set machine.memory_margin=0.13 finds changes that leave it free)\n")
 	require.NotContains(t, stdout, "it would fit with")
+	stdout, _, _ = psim(t, tight+" --set machine.memory_margin=0.13")
+	require.Contains(t, stdout, "it would fit with --set ")
+	stdout, _, _ = psim(t, "psim run gpt2-xl --device rtx-4090 --out -")
+	require.Regexp(t, `no change makes it fit on 1 device; it would fit with .* samples/s, on 2 devices instead of 1\); `+
+		`it would be close with --set train.recompute=full \(`, stdout)
+	stdout, _, _ = psim(t, "psim search gpt2-xl --device rtx-4090 --devices 1")
+	require.Regexp(t, `\n  with --devices 2: .*\n  with --margin 0%: .* \(close, `, stdout)
 	stdout, _, _ = psim(t, "psim search gpipe --set machine.compute.memory=2GB")
 	require.Regexp(t, `\n  zb-h1 .* close\n(.*\n)+\nthe best: --set schedule.name=zb-h1 `, stdout, "a close one is taken")
-	require.Regexp(t, `\nwarning: rank \d needs \S+ GB of memory and has 2.00 GB, of which what is not counted`, stdout)
+	require.Regexp(t, `\nwarning: rank \d needs \S+ GB of memory and has 2.00 GB, of which less than 13.0 % is left`, stdout)
 	stdout, _, _ = psim(t, tight+" --set machine.memory_margin=0.05")
 	require.Contains(t, stdout, "fits; the highest peak is 9.04 GB of 9.50 GB (a margin of 5.0 % stays free), on rank 3\n")
 	require.NotContains(t, stdout, "warning")
