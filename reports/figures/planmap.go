@@ -181,8 +181,8 @@ func axis(dimension string) string {
 	return dimension
 }
 
-// The colours of squares without a step: those in which nothing fits, or that were not reached, and those
-// of which only a bound is known.
+// The colours of squares without a step: in discarded ones nothing fits, or they were not reached; bounded
+// ones have only a bound.
 const discarded, bounded = 0xe4e4e4, 0xf6f6f6
 
 // look returns the colour of a square, by the logarithm of its time, and its text.
