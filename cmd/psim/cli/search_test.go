@@ -139,7 +139,7 @@ func TestSearchSaysDividedTimes(t *testing.T) {
 	require.Regexp(t, `(?m)^  1f1b +1 .*  (yes|unknown)$`, stdout)
 	stdout, stderr, code = psim(t, "psim search auto.toml --json")
 	require.Zero(t, code, stderr)
-	plans, err := rankings.ReadPlans(strings.NewReader(stdout))
+	plans, err := readPlans(stdout)
 	require.NoError(t, err)
 	i := slices.IndexFunc(plans.Plans, func(p rankings.Candidate) bool {
 		return p.Schedule == "interleaved-1f1b" && p.VirtualStages == 2
