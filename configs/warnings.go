@@ -46,7 +46,8 @@ func (c *Config) moreWork() []string {
 			return s.defines("times." + p.Key)
 		})
 	}
-	if !one || before == now || before == 0 || file.PerRank() == c.PerRank() || slices.ContainsFunc(c.sources[1:], given) {
+	same := before == now || before == 0 || file.PerRank() == c.PerRank()
+	if !one || same || slices.ContainsFunc(c.sources[1:], given) {
 		return nil
 	}
 	text := fmt.Sprintf("[times] are of each stage: %d stages do %.3g times the work of the %d in %s", now,

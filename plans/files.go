@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 
 	"psim/configs"
 	"psim/internal/files"
@@ -27,17 +28,19 @@ func (r *Answer) Saved(c *configs.Config, q Query, version string) (rankings.Sav
 	if !q.Points || len(r.Points) < r.Space {
 		return rankings.SavedPlans{}, errors.New("saving plans needs all points: set Points in the query")
 	}
-	return r.PlanRanking.Saved(rankings.PlanSearch{
+	saved, err := r.PlanRanking.Saved(rankings.PlanSearch{
 		Schema: results.Schema, Name: c.Name(), Configuration: c.Fingerprint(), Version: version,
 		Devices: q.Devices, Trainer: cmp.Or(q.Trainer, c.Train.Stack),
 		Schedules: q.Schedules, Fix: q.Fix, Vary: q.Vary, Margin: q.Margin,
-		Rows: cmp.Or(q.Rows, defaultRows), Capacity: r.Capacity, Shard: q.Shard.String(),
+		Rows: cmp.Or(q.Rows, defaultRows), Capacity: r.Capacity, Shard: q.Shard.String(), Map: r.Map,
 	}, r.Points)
+	saved.Squares = r.Squares
+	return saved, err
 }
 
 // Save writes the plans of a search into a folder, with a configuration for each and two
 // pictures: the step time of plans over their memory, and the shortest step over two
-// dimensions, by default those in which it differs most. It returns the names of the files.
+// dimensions, by default those of the search. It returns the names of the files.
 func Save(
 	ctx context.Context, s rankings.SavedPlans, to files.Folder, dimensions []string,
 ) (names []string, err error) {
@@ -58,9 +61,18 @@ func Save(
 	if f := picture.PointsFigure(title, points, s.Capacity, s.Margin); len(f.Plans) > 0 {
 		add("pareto.png", func(w io.Writer, format string) error { return picture.Pareto(w, format, f) })
 	}
-	if draw, err := figures.PlanMap("Shortest step: "+subject, points, dimensions); err == nil {
+	squares, err := s.SettledSquares()
+	if err != nil {
+		return nil, err
+	}
+	if dimensions == nil {
+		dimensions = s.Map
+	} else if !slices.Equal(dimensions, s.Map) {
+		squares = nil // they are of another map
+	}
+	if draw, err := figures.PlanMap("Shortest step: "+subject, points, squares, dimensions); err == nil {
 		add("map.png", draw)
-	} else if dimensions != nil {
+	} else if !errors.As(err, new(figures.Nothing)) {
 		return nil, err
 	}
 	ranking, err := s.Ranking()
@@ -68,7 +80,7 @@ func Save(
 		return nil, err
 	}
 	for i, plan := range ranking.Plans {
-		pictures = append(pictures, planFile(i+1, title, plan.Result))
+		pictures = append(pictures, planFile(i+1, fmt.Sprintf("%s on %d devices", s.Name, s.Devices), plan.Result))
 	}
 	return reports.SaveSearch(ctx, s, to, pictures...)
 }
@@ -128,6 +140,7 @@ func Merge(folders ...string) (rankings.SavedPlans, error) {
 		from[shard.Number] = folder
 		whole.Capacity = cmp.Or(whole.Capacity, capacity)
 		whole.Plans, whole.Points = append(whole.Plans, s.Plans...), append(whole.Points, s.Points...)
+		whole.Squares = append(whole.Squares, s.Squares...)
 		whole.Space += s.Space
 	}
 	missing := &rankings.MissingPoints{Count: of - len(from), Of: of, Shards: true}

@@ -59,6 +59,10 @@ type Answer struct {
 	// Points lists all plans, decided or not, in the order of the space, if the query asks
 	// for them.
 	Points []rankings.PlanPoint
+	// Map holds the dimensions of the map of the plans, nil if there is none,
+	// and Squares the best known plans of its squares in which no simulated plan fits.
+	Map     []string
+	Squares []rankings.PlanSquare
 }
 
 // Search finds the best plans for a network on a number of devices, over replicas,
@@ -79,7 +83,8 @@ func Search(ctx context.Context, c *configs.Config, q Query, progress func(Progr
 	}
 	list := space.Plans
 	if q.Shard.Of > 0 {
-		list = slices.DeleteFunc(list, func(p Plan) bool { return p.Part(q.Shard.Of) != q.Shard.Number-1 })
+		others := func(p Plan) bool { return p.Part(q.Shard.Of) != q.Shard.Number-1 }
+		list = slices.DeleteFunc(slices.Clone(list), others)
 	}
 	d := &draft{config: c}
 	found, err := decideAll(ctx, list, searchOptions{
@@ -93,6 +98,11 @@ func Search(ctx context.Context, c *configs.Config, q Query, progress func(Progr
 	}
 	if err := d.rank(context.WithoutCancel(ctx), found); err != nil {
 		return nil, err
+	}
+	if d.Map = mapDimensions(space, q); q.Points && len(d.Map) == 2 && ctx.Err() == nil {
+		if err := d.mapSquares(ctx, space, q.Shard, found); err != nil {
+			return nil, err
+		}
 	}
 	d.Varied = rankings.VariedKeys(q.Vary)
 	d.WithinNode = space.WithinNode

@@ -197,6 +197,8 @@ type Query struct {
 	Rows int
 	// Points asks for what is known about every plan; there may be millions.
 	Points bool
+	// Map names the two dimensions of the map; nil leaves the choice to the search.
+	Map []string
 }
 
 // varied returns the values of the settings that vary, by key.

@@ -33,6 +33,15 @@ func (c *candidate) cut() (*configs.Cut, error) {
 	return p.space.shared.Cut(p.divide(p.space))
 }
 
+// stageGroup prices the stages of a candidate's plans.
+func (c *candidate) stageGroup() *stageGroup {
+	cut, err := c.cut()
+	if err != nil {
+		return &stageGroup{pruned: Impossible}
+	}
+	return newStageGroup(cut)
+}
+
 // pathBound bounds plans by the path through their stages, without messages: this is much
 // cheaper than pricing the stages. If no plan can run, it returns why.
 func (c *candidate) pathBound() (path bounds, pruned string) {

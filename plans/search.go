@@ -55,6 +55,7 @@ type decisions struct {
 	Gap float64
 	// Simulated counts the simulated plans, and Tasks their tasks.
 	Simulated, Tasks int
+	wanted           int // how many of the best were wanted
 }
 
 // decideAll decides plans. It discards a plan because it cannot fit in memory, or because
@@ -63,7 +64,7 @@ type decisions struct {
 // returns what it has decided so far along with the context's error.
 func decideAll(ctx context.Context, list []Plan, o searchOptions) (*decisions, error) {
 	s := &search{ctx: ctx, searchOptions: o}
-	s.changed = sync.NewCond(&s.mutex)
+	s.changed, s.wanted = sync.NewCond(&s.mutex), o.Rows
 	s.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
 	s.engines = make([]engine, s.Workers)
 	s.Gap, s.Points = 1, make([]point, len(list))
@@ -163,10 +164,7 @@ func (s *search) boundByPath(worker int, c *candidate) {
 // boundByPrices bounds plans by the prices of their stages, and queues each of them on its
 // own.
 func (s *search) boundByPrices(worker int, c *candidate) {
-	g := &stageGroup{pruned: Impossible}
-	if cut, err := c.cut(); err == nil {
-		g = newStageGroup(cut)
-	}
+	g := c.stageGroup()
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if g.pruned != "" {

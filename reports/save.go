@@ -98,7 +98,11 @@ func SaveSearch(
 	for _, v := range s.Vary {
 		varied = append(varied, v.Key)
 	}
-	plans := rankings.PlansFile{Plans: s.Plans, Space: s.Space, Gap: s.Gap, Partial: s.Partial}
+	squares, err := s.SettledSquares()
+	if err != nil {
+		return nil, err
+	}
+	plans := rankings.PlansFile{Plans: s.Plans, Squares: squares, Space: s.Space, Gap: s.Gap, Partial: s.Partial}
 	list := append(slices.Clone(others),
 		files.File{Path: "points.csv", Render: func(w io.Writer) error {
 			return rankings.WritePlanPoints(w, s.Points, varied, last)

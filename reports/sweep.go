@@ -41,8 +41,8 @@ func variedColumns(s rankings.Sweep) (columns []table.Column[sweepRow]) {
 	return columns
 }
 
-// resultColumn makes a column with a number of the points' results. A point that has none, because
-// its combination is impossible, has a substitute.
+// resultColumn makes a column with a number of the points' results. A point whose combination is
+// impossible has a substitute.
 func resultColumn(head, substitute string, cell func(results.Result) any) table.Column[sweepRow] {
 	return table.Column[sweepRow]{Head: head, Cell: func(r sweepRow) any {
 		if r.Error != "" {
@@ -53,7 +53,7 @@ func resultColumn(head, substitute string, cell func(results.Result) any) table.
 }
 
 // WriteSweepCSV writes a row per point: its index, the varied settings and the numbers of its
-// result, or the reason why it has none in the last column.
+// result, or in the last column why it is impossible.
 func WriteSweepCSV(w io.Writer, s rankings.Sweep) error {
 	type result = results.Result
 	number := func(head string, cell func(result) any) table.Column[sweepRow] {
@@ -116,7 +116,9 @@ func sweepTable(s rankings.Sweep) table.Table[sweepRow] {
 	columns := append(variedColumns(s),
 		resultColumn("devices", unknown, func(r result) any { return r.Devices }),
 		resultColumn("step time", unknown, func(r result) any { return units.FormatSeconds(r.StepTime) }),
-		resultColumn(bubbleHead(sweepRow.result, rows), unknown, func(r result) any { return units.FormatPercent(r.Bubble.Makespan) }),
+		resultColumn(bubbleHead(sweepRow.result, rows), unknown, func(r result) any {
+			return units.FormatPercent(r.Bubble.Makespan)
+		}),
 		resultColumn(rate.head, unknown, func(r result) any {
 			return cell(rate.of(r) > 0, units.FormatPerSecond(max(0, rate.of(r))))
 		}),
@@ -215,8 +217,8 @@ func sweepWarnings(s rankings.Sweep) (warnings []string) {
 	}
 	for _, p := range possible {
 		if n, m := first.StagesWithTimes(), p.Result.StagesWithTimes(); n != m && first.SameTimes(p.Result) {
-			return append(warnings, fmt.Sprintf("the same [times] are of each stage: a microbatch is more work in %d stages "+
-				"than in %d; psim search divides times", max(n, m), min(n, m)))
+			return append(warnings, fmt.Sprintf("the same [times] are of each stage: a microbatch is more work "+
+				"in %d stages than in %d; psim search divides times", max(n, m), min(n, m)))
 		}
 	}
 	return warnings

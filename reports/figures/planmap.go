@@ -23,19 +23,29 @@ import (
 type planMap struct {
 	title      string
 	points     []rankings.PlanPoint
+	known      []rankings.PlanSquare
 	across, up string
 }
 
 // PlanMap draws the shortest step of the plans that fit in memory over two dimensions, as
-// rankings.PlanDimensions names them. Without dimensions it takes the two in which the step
-// time differs most. A square in which no plan was simulated and fits says why.
-func PlanMap(title string, points []rankings.PlanPoint, dimensions []string) (Picture, error) {
-	m := planMap{title: title, points: points}
+// rankings.PlanDimensions names them; without dimensions it takes the first two in which plans
+// differ. Of a square in which no plan of the search was simulated and fits, it draws the best known
+// plan, or else says why there is none.
+func PlanMap(title string, points []rankings.PlanPoint, known []rankings.PlanSquare, dimensions []string) (
+	Picture, error,
+) {
+	m := planMap{title: title, points: points, known: known}
 	if err := CheckDimensions(dimensions); err != nil {
 		return nil, err
 	}
 	if len(dimensions) == 0 {
-		dimensions = m.mostVaried()
+		dimensions = rankings.MapDimensions(func(yield func(rankings.PlanShape) bool) {
+			for i := range points {
+				if !yield(points[i].Plan) {
+					return
+				}
+			}
+		})
 	}
 	if len(dimensions) < 2 {
 		return nil, Nothing{errors.New("plans differ in fewer than two dimensions, so there is no map to draw")}
@@ -60,72 +70,11 @@ func CheckDimensions(dimensions []string) error {
 	return nil
 }
 
-// mostVaried finds the two dimensions in which the shortest step differs most from value to
-// value. Replicas and microbatches are left out, because they follow from other dimensions.
-func (m planMap) mostVaried() []string {
-	var list []string
-	for _, d := range rankings.PlanDimensions() {
-		if d != "data" && d != "microbatches" && len(m.values(d)) > 1 {
-			list = append(list, d)
-		}
-	}
-	slices.SortStableFunc(list, func(a, b string) int { return cmp.Compare(m.spread(b), m.spread(a)) })
-	return list[:min(2, len(list))]
-}
-
-// spread computes how much longer than the best of all plans the best plan for each value
-// of a dimension takes, averaged over the values. Plans that were discarded by a bound
-// count with the bound; a value for which no plan fits counts as twice the time.
-func (m planMap) spread(dimension string) float64 {
-	best := map[string]time.Duration{}
-	least := time.Duration(math.MaxInt64)
-	for _, p := range m.points {
-		value, took := planValue(p, dimension), time.Duration(0)
-		switch {
-		case p.Simulated && p.Fits:
-			took = p.StepTime
-			least = min(least, took)
-		case !p.Simulated && (p.Pruned == "" || p.Pruned == rankings.Slower):
-			took = p.Bound
-		}
-		if before := best[value]; took > 0 && (before == 0 || took < before) {
-			best[value] = took
-		} else {
-			best[value] = before
-		}
-	}
-	if len(best) < 2 {
-		return 0
-	}
-	sum := 0.0
-	for _, value := range m.values(dimension) {
-		longer := 1.0
-		if best[value] > 0 {
-			longer = max(0, min(1, float64(best[value])/float64(least)-1))
-		}
-		sum += longer
-	}
-	return sum / float64(len(best))
-}
-
-// planValue returns the value of a plan in a dimension. If the plan does not say how many
-// devices divide an expert, it is as many as divide the rest of its layer, or one device if
-// there are expert groups.
-func planValue(p rankings.PlanPoint, dimension string) string {
-	switch {
-	case dimension != "expert_tensor" || p.Plan.ExpertTensor > 0:
-		return p.Plan.Value(dimension)
-	case p.Plan.Expert > 1:
-		return "1"
-	}
-	return p.Plan.Value("tensor")
-}
-
 // values lists the values of a dimension: numbers by size, names alphabetically.
 func (m planMap) values(dimension string) []string {
 	var list []string
 	for _, p := range m.points {
-		if v := planValue(p, dimension); !slices.Contains(list, v) {
+		if v := p.Plan.Shown(dimension); !slices.Contains(list, v) {
 			list = append(list, v)
 		}
 	}
@@ -142,17 +91,18 @@ func (m planMap) values(dimension string) []string {
 
 // A planSquare summarizes the plans of a square.
 type planSquare struct {
-	best    time.Duration // the shortest step of the plans that fit; 0 if there are none
-	bound   time.Duration // the least bound of the plans that were discarded by it
-	unfit   bool          // some plan does not fit in memory
-	unknown bool          // the search was interrupted before it reached some plan
+	best      time.Duration // the shortest step of the plans that fit; 0 if there are none
+	promising bool          // best is of the plans that promised most: another may be shorter
+	bound     time.Duration // the least bound of the plans that were discarded by it
+	unfit     bool          // some plan does not fit in memory
+	unknown   bool          // the search was interrupted before it reached some plan
 }
 
 // squares sorts the plans by column and row.
 func (m planMap) squares(columns, rows []string) map[[2]int]planSquare {
 	squares := map[[2]int]planSquare{}
 	for _, p := range m.points {
-		at := [2]int{slices.Index(columns, planValue(p, m.across)), slices.Index(rows, planValue(p, m.up))}
+		at := [2]int{slices.Index(columns, p.Plan.Shown(m.across)), slices.Index(rows, p.Plan.Shown(m.up))}
 		s := squares[at]
 		switch {
 		case p.Simulated && p.Fits && (s.best == 0 || p.StepTime < s.best):
@@ -166,6 +116,16 @@ func (m planMap) squares(columns, rows []string) map[[2]int]planSquare {
 			s.bound = p.Bound
 		}
 		squares[at] = s
+	}
+	for _, known := range m.known {
+		at := [2]int{slices.Index(columns, known.Across), slices.Index(rows, known.Up)}
+		if s, drawn := squares[at]; drawn && s.best == 0 {
+			s.best, s.promising = units.Seconds(known.StepTime), known.StepTime > 0
+			if !s.promising {
+				s = planSquare{unfit: true}
+			}
+			squares[at] = s
+		}
 	}
 	return squares
 }
@@ -184,8 +144,9 @@ func (m planMap) figure() *chart.Figure {
 			low, high = min(low, s.best), max(high, s.best)
 		}
 	}
-	cells, used := chart.Cells{}, map[chart.Hatch]bool{}
+	cells, used, promising := chart.Cells{}, map[chart.Hatch]bool{}, false
 	for at, s := range squares {
+		promising = promising || s.promising
 		look, text := s.look(low, high)
 		used[look.Hatch] = true
 		cells = append(cells, chart.Cell{Column: at[0], Row: at[1], Look: look, Text: text})
@@ -193,6 +154,9 @@ func (m planMap) figure() *chart.Figure {
 	sortCells(cells)
 	f.Add(cells)
 	m.explain(f, low, high, used)
+	if promising {
+		f.Explain("≈ the best of those that promise most: another may be faster", nil)
+	}
 	return f
 }
 
@@ -229,7 +193,11 @@ func (s planSquare) look(low, high time.Duration) (chart.Paint, string) {
 		if high > low {
 			level = math.Log(float64(s.best)/float64(low)) / math.Log(float64(high)/float64(low))
 		}
-		return chart.Paint{Color: chart.Heat(level)}, units.FormatDuration(s.best)
+		text := units.FormatDuration(s.best)
+		if s.promising {
+			text = "≈ " + text
+		}
+		return chart.Paint{Color: chart.Heat(level)}, text
 	case s.bound > 0:
 		grey.Hatch = chart.Rising
 		return grey, "> " + units.FormatDuration(s.bound)

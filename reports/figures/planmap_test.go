@@ -40,20 +40,27 @@ func somePlans() []rankings.PlanPoint {
 }
 
 func TestPlanMap(t *testing.T) {
-	draw, err := figures.PlanMap("plans", somePlans(), []string{"tensor", "stages"})
+	draw, err := figures.PlanMap("plans", somePlans(), nil, []string{"tensor", "stages"})
 	require.NoError(t, err)
 	var b bytes.Buffer
 	require.NoError(t, draw(&b, picture.SVG))
 	golden.Equal(t, "planmap.svg", b.Bytes())
-	draw, err = figures.PlanMap("plans", somePlans(), nil) // those that matter most
+	draw, err = figures.PlanMap("plans", somePlans(), nil, nil) // those that matter most
 	require.NoError(t, err)
 	require.NoError(t, draw(io.Discard, picture.PNG))
-	_, err = figures.PlanMap("plans", somePlans()[:1], nil)
+	known := []rankings.PlanSquare{{Across: "8", Up: "2", StepTime: 41}, {Across: "4", Up: "4"}}
+	draw, err = figures.PlanMap("plans", somePlans(), known, []string{"tensor", "stages"})
+	require.NoError(t, err)
+	b.Reset()
+	require.NoError(t, draw(&b, picture.SVG))
+	require.Contains(t, b.String(), ">≈ 41.0 s<")
+	golden.Equal(t, "planmap-known.svg", b.Bytes())
+	_, err = figures.PlanMap("plans", somePlans()[:1], nil, nil)
 	require.ErrorAs(t, err, new(figures.Nothing))
 	for want, dimensions := range map[string][]string{
 		`unknown dimension "tensors"`: {"tensors", "stages"}, "stages,stages: a map needs two": {"stages", "stages"}, "zero: a map needs two": {"zero"},
 	} {
-		_, err = figures.PlanMap("plans", somePlans(), dimensions)
+		_, err = figures.PlanMap("plans", somePlans(), nil, dimensions)
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -162,7 +162,8 @@ func peakDifference(a, b int64) Optional {
 
 func newSide(r results.Result) Side {
 	s := Side{
-		Name: r.Name, Schedule: r.Schedule, FullName: r.FullName(), Kind: r.Kind, Stages: r.Stages, Steps: r.StepCount(),
+		Name: r.Name, Schedule: r.Schedule, FullName: r.FullName(), Kind: r.Kind,
+		Stages: r.Stages, Steps: r.StepCount(),
 		StepTime: r.StepTime, Bubble: Optional(r.Bubble.Makespan), PeakMemory: r.PeakMemory(),
 	}
 	if !r.HasBreakdown() {
@@ -229,7 +230,8 @@ func (c *Comparison) compareTasks(a, b *graph.Trace) {
 func (c *Comparison) warn(a, b results.Run) {
 	add := func(format string, args ...any) { c.Warnings = append(c.Warnings, fmt.Sprintf(format, args...)) }
 	if c.WorkDiffers != nil {
-		add("the steps differ in work: %s; compare the throughput, not the step times", strings.Join(c.WorkDiffers, "; "))
+		how := strings.Join(c.WorkDiffers, "; ")
+		add("the steps differ in work: %s; compare the throughput, not the step times", how)
 	}
 	if x, y := a.Result.GraphText(), b.Result.GraphText(); x != y {
 		add("the graphs differ: A is %s, B is %s", x, y)

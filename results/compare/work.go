@@ -44,7 +44,7 @@ func sharedPace(a, b results.Result) pace {
 }
 
 // sameSamples reports whether two steps have as many samples, as far as both are known. Those of
-// measured runs are means over the steps, of which the last of an epoch may be smaller.
+// measured runs are means over the steps, and the last step of an epoch may be smaller.
 func sameSamples(a, b results.Result) bool {
 	allowed := 0.001
 	if a.Kind == results.Measured || b.Kind == results.Measured {

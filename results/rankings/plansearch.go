@@ -33,6 +33,8 @@ type PlanSearch struct {
 	Rows          int         `json:"rows"` // how many of the best plans are wanted
 	// Capacity is the memory in bytes that a rank may use; 0 is unlimited or not known.
 	Capacity int64 `json:"capacity,omitempty"`
+	// Map names the dimensions of the map of the plans.
+	Map []string `json:"map,omitempty"`
 	// Shard names the part of the plans that was searched, such as 2/4; it is empty if all
 	// plans were.
 	Shard string `json:"shard,omitempty"`
@@ -44,8 +46,10 @@ type SavedPlans struct {
 	PlanSearch
 	Plans  []json.RawMessage // each a RankedPlan
 	Points []PlanPoint
-	Space  int
-	Gap    float64
+	// Squares are the best known plans of the squares of the map in which no simulated plan fits.
+	Squares []PlanSquare
+	Space   int
+	Gap     float64
 	// Partial says that the search was interrupted.
 	Partial bool
 }
@@ -54,6 +58,7 @@ type SavedPlans struct {
 // number of workers and machines.
 type PlansFile struct {
 	Plans   []json.RawMessage `json:"plans"`
+	Squares []PlanSquare      `json:"squares,omitempty"` // of the map, in which no simulated plan fits
 	Space   int               `json:"space"`
 	Gap     float64           `json:"gap"`
 	Partial bool              `json:"partial,omitempty"`
@@ -161,6 +166,7 @@ func LoadPlans(folder string) (SavedPlans, error) {
 		plans, err := files.Read(filepath.Join(folder, "plans.json"), readPlansFile)
 		if err == nil {
 			s.Plans, s.Space, s.Gap, s.Partial = plans.Plans, plans.Space, plans.Gap, plans.Partial
+			s.Squares = plans.Squares
 			s.Points, err = files.Read(filepath.Join(folder, "points.csv"), ReadPlanPoints)
 		}
 		if os.IsNotExist(err) {

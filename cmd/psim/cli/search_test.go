@@ -139,8 +139,8 @@ func TestSearchSaysDividedTimes(t *testing.T) {
 	require.Regexp(t, `(?m)^  1f1b +1 .*  (yes|unknown)$`, stdout)
 	stdout, stderr, code = psim(t, "psim search auto.toml --json")
 	require.Zero(t, code, stderr)
-	plans, err := readPlans(stdout)
-	require.NoError(t, err)
+	var plans rankings.Ranking
+	require.NoError(t, json.Unmarshal([]byte(stdout), &plans))
 	i := slices.IndexFunc(plans.Plans, func(p rankings.Candidate) bool {
 		return p.Schedule == "interleaved-1f1b" && p.VirtualStages == 2
 	})

@@ -55,7 +55,7 @@ func (f *planFlags) register(flags *pflag.FlagSet) {
 		"such as 10% (default: machine.memory_margin of CONFIG or its stack, else 13% of a GPU's or TPU's)")
 	flags.StringVar(&f.shard, "shard", "", "with --devices: search only the I-th of N parts: I/N, auto or auto/N")
 	flags.StringSliceVar(&f.dimensions, "map", nil,
-		"with --devices: two dimensions of map.png, such as tensor,stages (default: those that matter most)")
+		"with --devices: two dimensions of map.png, such as tensor,stages (default: the first two that vary)")
 	registerSettings(flags, &f.settings, "with --devices: ")
 }
 
@@ -142,6 +142,7 @@ func (f planFlags) check(flags *pflag.FlagSet) error {
 // query returns what to search for. The margin of a configuration applies unless --margin is given.
 func (f searchFlags) query(c *configs.Config, marginGiven bool) (q plans.Query, err error) {
 	q = plans.Query{Devices: f.devices, Trainer: f.trainer, Schedules: f.schedules, Fix: f.fix, Rows: f.rows}
+	q.Map = f.dimensions
 	switch {
 	case marginGiven:
 		if q.Margin, err = parseShare(f.margin); err != nil {

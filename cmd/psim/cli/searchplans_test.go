@@ -178,7 +178,7 @@ func TestSearchShards(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Contains(t, stderr, "wrote pareto.png, map.png, plan-1.toml … plan-5.toml, points.csv, search.json, plans.json in whole\npsim: ")
 	for _, shard := range []string{"1", "2", "3"} {
-		_, stderr, code := psim(t, fewPlans+" --out parts --quiet --shard "+shard+"/3")
+		_, stderr, code := psim(t, fewPlans+" --out parts --map tensor,stages --quiet --shard "+shard+"/3")
 		require.Zero(t, code, stderr)
 	}
 	_, stderr, code = psim(t, "psim merge parts/shard-1-of-3 parts/shard-3-of-3")
