@@ -53,7 +53,7 @@ processes-pairs: ## two devices in one process beside two, over sockets and MPI:
 
 CONFIGS ?= 3000
 SEED ?= 1390
-random: ## run random configurations, CONFIGS of them valid, the first drawn with SEED; takes half an hour
+random: ## run random configurations, CONFIGS of them valid, the first drawn with SEED; 3000 take ten minutes
 	PSIM_RANDOM=$(CONFIGS) PSIM_SEED=$(SEED) $(GO) test ./cmd/psim/cli -run '^TestRandomConfigs$$' -count 1 -timeout 3h -v
 
 full-disk: ## write onto disks that fill at any write; skipped where nothing can be mounted

@@ -33,7 +33,7 @@ func TestOtherModule(t *testing.T) {
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
-	require.Regexp(t, `^\S+ instead of gpipe: step time -\d+\.\d %\n\[pareto.png plans.json\]\n$`, string(out))
+	require.Regexp(t, `^\S+ instead of gpipe: step time -\d+\.\d %\n\[pareto.png (plan-\d+.toml )+plans.json\]\n$`, string(out))
 	for _, file := range []string{"both.svg", "plans/pareto.png", "plans/plans.json"} {
 		require.FileExists(t, filepath.Join(folder, filepath.FromSlash(file)))
 	}

@@ -3,6 +3,7 @@ package configs_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -142,4 +143,17 @@ func TestModelFile(t *testing.T) {
 	require.NoError(t, err)
 	experiment, _ := run(t, c)
 	require.Len(t, experiment.Staged.Network.Layers, 6)
+	for size, refused := range map[int]bool{7 << 20: false, 9 << 20: true} { // labels fill more than a configuration may
+		padded := append(slices.Clone(data), strings.Repeat("\n", size)...)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), padded, 0o600))
+		c, err := configs.Load(filepath.Join(dir, "x.toml"))
+		if err == nil {
+			_, err = c.Build()
+		}
+		if refused {
+			require.ErrorContains(t, err, "has more than 8388608 bytes; that is too large")
+		} else {
+			require.NoError(t, err)
+		}
+	}
 }

@@ -78,7 +78,10 @@ func (c *Config) validate() error {
 	for _, e := range []struct {
 		section string
 		err     error
-	}{{"data", c.Data.Validate()}, {"parallel", c.Parallel.Validate()}, {"train", c.Train.Validate()}, {"memory", c.Memory.Validate()}} {
+	}{
+		{"data", c.Data.Validate()}, {"parallel", c.Parallel.Validate()},
+		{"train", c.Train.Validate()}, {"memory", c.Memory.Validate()},
+	} {
 		if e.err != nil {
 			return c.problem(e.section, e.err)
 		}

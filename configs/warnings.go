@@ -79,9 +79,10 @@ func (c *Config) withoutEffect() (warnings []string) {
 	return warnings
 }
 
-// nothingSplit warns where train.split is given and the schedule splits no backward.
+// nothingSplit warns where train.split is given and the schedule splits no backward. A value that the
+// stack sets does not count: a result repeats it in its config.
 func (c *Config) nothingSplit(o order.Order) []string {
-	if c.Train.Split != training.SplitStage || !c.Defined("train.split") || o.Split() {
+	if c.Train.Split != training.SplitStage || !c.Defined("train.split") || c.laidBy("train.split") != "" || o.Split() {
 		return nil
 	}
 	return []string{fmt.Sprintf("train.split = %q: no effect with schedule.name = %q, which splits no backward",

@@ -51,6 +51,7 @@ func Profiled(
 		medians[k] = units.Median(list)
 	}
 	priced := base.Task
+	base.Ports = nil
 	base.Task = func(t *graph.Task) graph.Cost {
 		cost := priced(t)
 		cost.Busy, cost.Delay, cost.Link = medians[kindOf(t)], 0, 0

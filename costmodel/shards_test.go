@@ -48,17 +48,24 @@ func TestShardsCostByReplica(t *testing.T) {
 	})
 }
 
-// The replica with the most samples decides: a step is as long as if all had as many,
-// in which the others idle for what they compute less. Their peaks may still be higher:
+// Where nothing shares a link, the replica with the most samples decides: a step is as long as if all
+// had as many, in which the others idle for what they compute less. Their peaks may still be higher:
 // whole gradients wait for the slowest replica, and messages arrive at other times.
 func TestLargestShardDecides(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, m := drawShards(t)
 		o := orderOf(t, "1f1b", w)
-		got := graph.Summarize(stepOf(t, w, m, o))
+		alone := func(w stages.Workload) graph.Summary {
+			g := graphOf(t, w, o)
+			costs, err := costmodel.StepCosts(m, w.Staged(), g)
+			require.NoError(t, err)
+			costs.Ports = nil
+			return graph.Summarize(run(t, g, costs))
+		}
+		got := alone(w)
 		all := w
 		all.Shards = nil
-		slow := graph.Summarize(stepOf(t, all, m, o))
+		slow := alone(all)
 		require.Equal(t, slow.StepTime, got.StepTime)
 		var samples int64
 		for replica, n := range w.Shards {

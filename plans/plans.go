@@ -104,7 +104,7 @@ func Search(ctx context.Context, c *configs.Config, q Query, progress func(Progr
 			return nil, err
 		}
 	}
-	d.Varied = rankings.VariedKeys(q.Vary)
+	d.Devices, d.Varied = q.Devices, rankings.VariedKeys(q.Vary)
 	d.WithinNode = space.WithinNode
 	d.Partial, d.Nothing = ctx.Err() != nil, space.WhyEmpty()
 	return &d.Answer, ctx.Err()

@@ -113,7 +113,7 @@ func (f stackFit) catalog() (list []constantOf, err error) {
 			}
 		}
 		if c.value == 0 { // the stack leaves it to the device
-			if c.value, err = f.device(key); err != nil {
+			if c.value, err = f.device(); err != nil {
 				return nil, err
 			}
 		}
@@ -122,19 +122,14 @@ func (f stackFit) catalog() (list []constantOf, err error) {
 	return list, nil
 }
 
-// device returns the value of the device in the catalog: half_rows, or else the share of the peak that
-// products in 16 bits reach.
-func (f stackFit) device(key string) (float64, error) {
+// device returns the share of the peak that products in 16 bits reach on the device of the catalog.
+func (f stackFit) device() (float64, error) {
 	name, err := f.rows[0].Value("machine.device")
 	if err != nil {
 		return 0, err
 	}
 	for _, d := range configs.Catalog().Devices {
-		switch {
-		case d.Name != name:
-		case key == "machine.compute.half_rows":
-			return d.HalfRows, nil
-		default:
+		if d.Name == name {
 			return d.Efficiency.BF16, nil
 		}
 	}

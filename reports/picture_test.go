@@ -53,6 +53,7 @@ func figures(t testing.TB) map[string]func(w io.Writer, format string) error {
 		"timeline-compare": panels(picture.Panel{Trace: run(t, "1f1b", 4, 8, c), Label: "predicted"}, picture.Panel{Trace: run(t, "1f1b", 4, 8, slow), Label: "measured"}),
 		"memory-4":         memory(run(t, "1f1b", 4, 8, c), 10e9, 10e9, 10e9, 10e9),
 		"memory-16":        memory(run(t, "1f1b", 16, 32, c)),
+		"memory-256":       memory(run(t, "1f1b", 2, 256, c), 4e9, 4e9),
 		"memory-split":     memory(split(t), 80e9, 80e9),
 		"pareto":           func(w io.Writer, format string) error { return picture.Pareto(w, format, pareto(t, 12e9)) },
 		"scatter":          func(w io.Writer, format string) error { return picture.Scatter(w, format, scatter(1)) },

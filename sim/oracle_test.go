@@ -20,7 +20,22 @@ type oracle struct {
 	linkFree  map[int32]time.Duration // when a link is free again
 	readySeen map[int32]time.Duration // by queued task: since when it is ready
 	done      int
+
+	ports  *graph.Ports
+	shared []bool // by port
+	flows  []*flow
 }
+
+// A flow is a message or a collective under way.
+type flow struct {
+	tasks       []int32
+	ports       []int32
+	left, since time.Duration // what is left since then, if it were alone
+	share       time.Duration
+}
+
+// far is the end of a flow whose end is not known yet.
+const far = time.Duration(1 << 40)
 
 // slow runs a graph to its end, or as far as it goes.
 func slow(g *graph.Graph, costs graph.Costs) *oracle {
@@ -29,6 +44,9 @@ func slow(g *graph.Graph, costs graph.Costs) *oracle {
 		started: make([]bool, g.Len()), ended: make([]time.Duration, len(g.Streams)),
 		linkFree: map[int32]time.Duration{}, readySeen: map[int32]time.Duration{}, last: slices.Repeat([]int32{graph.None}, len(g.Streams)),
 	}
+	if o.ports = costs.Ports; o.ports != nil {
+		o.shared = g.Shared(o.ports)
+	}
 	horizon := time.Duration(1)
 	for i := range int32(g.Len()) {
 		c := costs.Task(new(g.Task(i)))
@@ -36,7 +54,9 @@ func slow(g *graph.Graph, costs graph.Costs) *oracle {
 		o.left[g.Task(i).Stream] = append(o.left[g.Task(i).Stream], int32(i))
 		horizon += c.Busy + c.Delay
 	}
-	for now := time.Duration(0); now <= horizon && o.done < g.Len(); now++ {
+	for now := time.Duration(0); now <= horizon && (o.done < g.Len() || len(o.flows) > 0); now++ {
+		for o.finish(now) {
+		}
 		for o.settle(now) {
 		}
 		o.grant(now)
@@ -88,6 +108,75 @@ func (o *oracle) start(stream int, now time.Duration) {
 	o.done++
 }
 
+// flow makes tasks that have just started one flow, if they use shared ports.
+func (o *oracle) flow(now time.Duration, tasks ...int32) {
+	t, all := o.graph.Task(tasks[0]), []int32(nil)
+	switch {
+	case o.ports == nil || o.cost[tasks[0]].Busy == 0:
+		return
+	case t.Kind.Collective():
+		all = o.ports.Groups[t.Peer]
+	case t.Kind.Message():
+		both := o.ports.Message(&t)
+		all = slices.Compact(both[:])
+	}
+	f := &flow{tasks: tasks, left: o.cost[tasks[0]].Busy, since: now, share: 1}
+	for _, port := range all {
+		if o.shared[port] {
+			f.ports = append(f.ports, port)
+		}
+	}
+	if f.ports == nil {
+		return
+	}
+	o.end(f, far)
+	o.flows = append(o.flows, f)
+	o.adjust(now)
+}
+
+// end sets the end of a flow.
+func (o *oracle) end(f *flow, at time.Duration) {
+	for _, i := range f.tasks {
+		o.spans[i].End = at
+		o.ended[o.graph.Task(i).Stream] = at
+		if link := o.cost[i].Link; link > 0 && !o.graph.Task(i).Kind.Collective() {
+			o.linkFree[link] = at
+		}
+	}
+}
+
+// adjust changes the shares of all flows: each is as fast as its slowest port lets it.
+func (o *oracle) adjust(now time.Duration) {
+	for _, f := range o.flows {
+		most := time.Duration(0)
+		for _, port := range f.ports {
+			users := time.Duration(0)
+			for _, other := range o.flows {
+				if slices.Contains(other.ports, port) {
+					users++
+				}
+			}
+			most = max(most, users)
+		}
+		if most != f.share {
+			f.left, f.since, f.share = f.left-(now-f.since)/f.share, now, most
+		}
+	}
+}
+
+// finish ends a flow that has nothing left, and reports whether there was one.
+func (o *oracle) finish(now time.Duration) bool {
+	for i, f := range o.flows {
+		if f.since+f.left*f.share <= now {
+			o.end(f, now)
+			o.flows = slices.Delete(o.flows, i, i+1)
+			o.adjust(now)
+			return true
+		}
+	}
+	return false
+}
+
 // settle starts what may start now and needs no link, and reports whether
 // there was anything.
 func (o *oracle) settle(now time.Duration) bool {
@@ -123,9 +212,12 @@ func (o *oracle) meet(group int32, now time.Duration) {
 		}
 	}
 	if len(streams) == len(o.graph.Groups[group]) {
+		var tasks []int32
 		for _, s := range streams {
+			tasks = append(tasks, o.left[s][0])
 			o.start(s, now)
 		}
+		o.flow(now, tasks...)
 	}
 }
 
@@ -144,6 +236,7 @@ func (o *oracle) grant(now time.Duration) {
 		if o.linkFree[link] <= now {
 			o.start(int(o.graph.Task(i).Stream), now)
 			o.linkFree[link] = o.spans[i].End
+			o.flow(now, i)
 			delete(o.readySeen, i)
 		}
 	}

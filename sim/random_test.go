@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,6 +23,95 @@ type random struct {
 
 func (r random) costs() graph.Costs {
 	return graph.Costs{Task: func(t *graph.Task) graph.Cost { return r.cost[t.Microbatch] }}
+}
+
+// drawPorts draws which ranks send and receive by one port, and gives collectives those of their
+// ranks.
+func drawPorts(t *rapid.T, g *graph.Graph) *graph.Ports {
+	one := rapid.SliceOfN(rapid.Bool(), g.Ranks(), g.Ranks()).Draw(t, "half duplex")
+	port := func(rank int32) [2]int32 {
+		first := rank * graph.PortsOfRank
+		if one[rank] {
+			return [2]int32{first, first}
+		}
+		return [2]int32{first, first + 1}
+	}
+	p := &graph.Ports{Message: func(t *graph.Task) [2]int32 { return [2]int32{port(t.Rank)[0], port(t.Peer)[1]} }}
+	for _, ranks := range g.Groups {
+		var list []int32
+		for _, r := range ranks {
+			both := port(r)
+			list = append(list, slices.Compact(both[:])...)
+		}
+		p.Groups = append(p.Groups, list)
+	}
+	return p
+}
+
+// A shared link does what the oracle says, and does not carry more than it can: in no interval do
+// the messages and collectives that lie in it take longer, each alone, than the interval.
+func TestRandomSharing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := drawGraph(t, 2, rapid.IntRange(0, 9).Draw(t, "cycles") == 0)
+		for i := range int32(r.Len()) {
+			if c := &r.cost[i]; r.Task(i).Kind.Message() && c.Link == 0 { // every message queues for a link
+				c.Link, c.Busy = 3+r.Task(i).Rank, c.Busy+1
+			}
+		}
+		costs := r.costs()
+		costs.Ports = drawPorts(t, r.Graph)
+		agree(t, r.Graph, costs)
+		trace, err := sim.Run(r.Graph, costs)
+		if err != nil {
+			return
+		}
+		requireCarried(t, r.Graph, costs, trace)
+		costs.Ports = nil
+		if alone, err := sim.Run(r.Graph, costs); err == nil && trace.Longer == nil {
+			require.Equal(t, ordertest.Spans(alone), ordertest.Spans(trace), "nothing shares")
+		}
+	})
+}
+
+// requireCarried holds every shared port to what it can carry, and tasks to the time that they take
+// alone.
+func requireCarried(t *rapid.T, g *graph.Graph, costs graph.Costs, trace *graph.Trace) {
+	carried := map[int32][]graph.Span{} // by port
+	shared := g.Shared(costs.Ports)
+	busy := map[int32][]time.Duration{}
+	for i, task := range g.Tasks() {
+		span, cost := trace.Span(i), costs.Task(&task)
+		require.GreaterOrEqual(t, span.Duration(), cost.Busy)
+		var ports []int32
+		switch {
+		case task.Kind.Message():
+			both := costs.Ports.Message(&task)
+			ports = slices.Compact(both[:])
+		case task.Kind.Collective() && g.Groups[task.Peer][0] == task.Rank:
+			ports = costs.Ports.Groups[task.Peer]
+		}
+		if ports == nil {
+			require.Equal(t, cost.Busy+trace.Longer[i], span.Duration())
+		}
+		for _, port := range ports {
+			if shared[port] {
+				carried[port], busy[port] = append(carried[port], span), append(busy[port], cost.Busy)
+			}
+		}
+	}
+	for port, spans := range carried {
+		for _, from := range spans {
+			for _, to := range spans {
+				var sum time.Duration
+				for k, s := range spans {
+					if s.Start >= from.Start && s.End <= to.End {
+						sum += busy[port][k]
+					}
+				}
+				require.LessOrEqual(t, sum, max(0, to.End-from.Start), "port %d", port)
+			}
+		}
+	}
 }
 
 // drawGraph draws tasks on several streams of several ranks, with messages

@@ -6,8 +6,9 @@
 // delay, and the task before it on its stream has ended. It starts at once,
 // with three exceptions (special.go, host.go). A task that needs a shared link queues for it,
 // first ready, first served, ties by index; it may join the queue while the task before it on its
-// stream still uses the link. Tasks that become ready at the same instant, through a task that
-// uses a link for no time, queue behind. A fused collective starts when all ranks of its group
+// stream still uses the link. Tasks that become ready at the same instant, through a task that uses a
+// link for no time, queue behind. Where collectives share a direction of a link with something
+// else, all that is under way has equal shares (sharing.go). A fused collective starts when all ranks of its group
 // are ready. And where hosts launch tasks, a task waits for its launch.
 //
 // Only queueing needs an order of events in time. Everything else is a
@@ -56,6 +57,7 @@ type Engine struct {
 	linkLast []int32
 	groups   []rendezvous
 	threads  threads
+	sharing  sharing
 }
 
 // A stream is the state of one stream of the graph.
@@ -86,6 +88,10 @@ func (e *Engine) Run(g *graph.Graph, costs graph.Costs) (*graph.Trace, error) {
 		}
 		shareCores(g, *costs.Cores, e.prices)
 	}
+	if costs.Cores != nil {
+		costs.Ports = nil
+	}
+	e.sharing.reset(g, costs.Ports, len(e.linkFree))
 	e.trace.Persistent, e.trace.Host = costs.Persistent, costs.Host
 	if err := e.threads.reset(g, costs.Host); err != nil {
 		return nil, err
@@ -100,6 +106,12 @@ func (e *Engine) Run(g *graph.Graph, costs graph.Costs) (*graph.Trace, error) {
 			if err := e.advance(s); err != nil {
 				return nil, err
 			}
+		}
+		if e.sharing.on {
+			if e.proceed() {
+				continue
+			}
+			break
 		}
 		if len(e.links.events) == 0 {
 			break

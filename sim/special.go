@@ -47,14 +47,15 @@ func (e *Engine) negative(i int32) error {
 		e.graph.Describe(i), p.Launch, p.Lead)
 }
 
-// finish runs the head of a stream that has waited for its link or its group.
-func (e *Engine) finish(s int32, at time.Duration, cause int32) {
+// finish runs the head of a stream that has waited for its link or its group. It takes longer than its
+// price where it shares a port.
+func (e *Engine) finish(s int32, at, longer time.Duration, cause int32) {
 	on := &e.streams[s]
 	i := on.head
 	p := &e.prices[e.graph.Rows[i].Class]
-	on.head, on.last, on.free = e.graph.Next(i), i, at+p.Busy
+	on.head, on.last, on.free = e.graph.Next(i), i, at+p.Busy+longer
 	e.threads.note(s, recent{at, i})
-	e.start(i, at, at+p.Release, cause)
+	e.start(i, at, at+p.Release+longer, cause)
 }
 
 // queue puts the head of a stream into the queue of its link. If the task before it on its stream
@@ -75,7 +76,7 @@ func (e *Engine) grant(ev event) {
 		start, cause = free, e.linkLast[p.Link]
 	}
 	e.linkFree[p.Link], e.linkLast[p.Link] = start+p.Busy, ev.task
-	e.finish(ev.stream, start, cause)
+	e.finish(ev.stream, start, 0, cause)
 	e.awake = append(e.awake, ev.stream)
 }
 
@@ -105,8 +106,12 @@ func (e *Engine) arrive(c candidate) {
 		return
 	}
 	at, why := g.ready, g.cause
+	if e.sharing.on && len(e.sharing.groups[c.price.Group]) > 0 {
+		e.links.push(event{at, e.streams[g.last].head, why, g.last})
+		return
+	}
 	for _, parked := range g.streams {
-		e.finish(parked, at, why)
+		e.finish(parked, at, 0, why)
 		e.awake = append(e.awake, parked)
 	}
 	g.streams = g.streams[:0]

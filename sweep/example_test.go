@@ -36,7 +36,7 @@ func ExampleSweep() {
 	//   gpipe                      2        8    68.6 ms  30.1 %        933      7.26 GB   yes  32.7 %      90.7 %
 	//   gpipe                      4       16    44.2 ms  34.4 %      1,447      3.96 GB   yes  25.4 %      70.3 %
 	//   1f1b                       1        4     124 ms  32.2 %        514      4.34 GB   yes  36.0 %     100.0 %
-	//   1f1b                       2        8    68.2 ms  29.6 %        939      2.71 GB   yes  32.9 %      91.3 %
+	//   1f1b                       2        8    68.2 ms  29.7 %        938      2.71 GB   yes  32.9 %      91.2 %
 	//   1f1b                       4       16    43.5 ms  33.3 %      1,470      1.90 GB   yes  25.8 %      71.5 %
 	//
 	// the highest throughput: --set schedule.name=1f1b --set parallel.data=4

@@ -13,8 +13,8 @@ import (
 
 // Data is the [data] section: the data set that an epoch passes over. 0 means not given.
 type Data struct {
-	Samples int64  `toml:"samples"`
-	Tokens  Tokens `toml:"tokens"`
+	Samples int64      `toml:"samples"`
+	Tokens  TokenCount `toml:"tokens"`
 }
 
 // Settings describes [data].
@@ -29,7 +29,7 @@ func (Data) Settings() []setting.Setting {
 		},
 		{
 			Key: "tokens", Example: `"15T"`, With: []string{"[model]"},
-			Text: "the same in tokens, of which a sample has model.sequence_length: a number, or one with K, M, B or T, " +
+			Text: "the same in tokens (a sample has model.sequence_length): a number, or one with K, M, B or T, " +
 				"such as \"300B\"; it excludes samples",
 			Unset: "data.samples",
 		},
@@ -39,7 +39,8 @@ func (Data) Settings() []setting.Setting {
 // Validate refuses a data set that is given twice.
 func (d Data) Validate() error {
 	if d.Samples > 0 && d.Tokens > 0 {
-		return fmt.Errorf("tokens = %q: data.samples = %d is given as well; give one of them", d.Tokens.TOML(), d.Samples)
+		return fmt.Errorf("tokens = %q: data.samples = %d is given as well; give one of them",
+			d.Tokens.TOML(), d.Samples)
 	}
 	return nil
 }
@@ -53,8 +54,8 @@ func (d Data) Size(tokens int64) int64 {
 	return d.Samples
 }
 
-// Tokens is a number of tokens.
-type Tokens int64
+// TokenCount is a number of tokens.
+type TokenCount int64
 
 // tokensPattern matches a number of tokens: digits, a fraction and a suffix.
 var tokensPattern = regexp.MustCompile(`^([0-9]{1,30}(?:\.[0-9]{1,30})?) ?([KkMBT]?)$`)
@@ -66,7 +67,7 @@ var suffixes = []struct {
 }{{"T", 12}, {"B", 9}, {"M", 6}, {"K", 3}, {"k", 3}, {"", 0}}
 
 // UnmarshalTOML reads a number, or a string such as "15T".
-func (t *Tokens) UnmarshalTOML(value any) error {
+func (t *TokenCount) UnmarshalTOML(value any) error {
 	const form = `must be a whole number of tokens of at least 1, such as 300000000, "300B" or "1.5T"`
 	switch value.(type) {
 	case int64, string:
@@ -91,12 +92,12 @@ func (t *Tokens) UnmarshalTOML(value any) error {
 	case !n.Num().IsInt64():
 		return fmt.Errorf("%.40q: is too many; at most 9.2e18 tokens can be counted", text)
 	}
-	*t = Tokens(n.Num().Int64())
+	*t = TokenCount(n.Num().Int64())
 	return nil
 }
 
-// TOML writes what UnmarshalTOML reads, with the largest suffix of which it is a whole number.
-func (t Tokens) TOML() any {
+// TOML writes what UnmarshalTOML reads, a whole number with the largest suffix possible.
+func (t TokenCount) TOML() any {
 	for _, s := range suffixes {
 		power := int64(1)
 		for range s.power {

@@ -14,13 +14,13 @@ func TestTokens(t *testing.T) {
 		"9.2e0": 0, "0": 0, "0T": 0, "-1": 0, "1.5": 0, "0.5K": 500, "15t": 0, "": 0, "T": 0, 1.5: 0, true: 0,
 		"10000000T": 0, "9223372036854775807": 9223372036854775807, "9223372036854775808": 0, int64(0): 0, int64(-4): 0,
 	} {
-		var n parallel.Tokens
+		var n parallel.TokenCount
 		err := n.UnmarshalTOML(value)
-		require.Equal(t, parallel.Tokens(want), n, value)
+		require.Equal(t, parallel.TokenCount(want), n, value)
 		require.Equal(t, want == 0, err != nil, value)
 	}
-	require.Equal(t, "1500B", parallel.Tokens(15e11).TOML())
-	require.Equal(t, "300B", parallel.Tokens(300e9).TOML())
+	require.Equal(t, "1500B", parallel.TokenCount(15e11).TOML())
+	require.Equal(t, "300B", parallel.TokenCount(300e9).TOML())
 	require.EqualError(t, parallel.Data{Samples: 3, Tokens: 2e12}.Validate(),
 		`tokens = "2T": data.samples = 3 is given as well; give one of them`)
 	require.EqualValues(t, 3, parallel.Data{Tokens: 2049}.Size(1024))
@@ -33,7 +33,7 @@ func FuzzTokens(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		var n, again parallel.Tokens
+		var n, again parallel.TokenCount
 		if n.UnmarshalTOML(text) != nil {
 			return
 		}

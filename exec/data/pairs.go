@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"psim/internal/csvfile"
 	"psim/internal/nearest"
 )
 
@@ -36,11 +37,14 @@ func LoadPairs(path string, limit int) ([]Pair, error) {
 	return ReadPairs(file, path, limit)
 }
 
+// longestPair bounds the bytes of a line with a pair of sentences.
+const longestPair = 1 << 20
+
 // ReadPairs reads JSON lines: on each line one object with two strings, {"de": …, "en": …}, or
 // that object under the key "translation". It ignores other keys and empty lines. The name is
 // for errors. With a limit above 0 it stops after that many pairs.
 func ReadPairs(r io.Reader, name string, limit int) ([]Pair, error) {
-	lines := bufio.NewReaderSize(r, 1<<16)
+	lines := bufio.NewReaderSize(csvfile.LimitLines(r, longestPair), 1<<16)
 	var pairs []Pair
 	var end error
 	for number := 1; end == nil && (limit <= 0 || len(pairs) < limit); number++ {

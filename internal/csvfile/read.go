@@ -24,7 +24,7 @@ type Reader struct {
 // NewReader reads the header, which must be the list of columns. Columns beyond the first
 // required characters of the list may be missing.
 func NewReader(r io.Reader, columns string, required int) (*Reader, error) {
-	t := &Reader{csv: csv.NewReader(r)}
+	t := &Reader{csv: csv.NewReader(LimitLines(r, longestLine))}
 	t.csv.ReuseRecord = true
 	header, err := t.csv.Read()
 	if errors.Is(err, io.EOF) {

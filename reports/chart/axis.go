@@ -79,20 +79,23 @@ func (s Scale) set(a *plot.Axis, list []unit) {
 		label += " (" + u.name + ")"
 	}
 	a.Min, a.Max, a.Label.Text = s.Low, s.High, label
-	a.Tick.Marker = plot.TickerFunc(func(_, max float64) []plot.Tick { return u.ticks(step, max) })
+	a.Tick.Marker = plot.TickerFunc(func(min, max float64) []plot.Tick { return u.ticks(step, min, max) })
 }
 
-// ticks lists the multiples of a step, all with the number of decimals that the step needs,
+// ticks lists the multiples of a step in a range, all with the number of decimals that the step needs,
 // or with an exponent if that number is large.
-func (u unit) ticks(step, max float64) []plot.Tick {
+func (u unit) ticks(step, min, max float64) []plot.Tick {
 	const most = 6
 	verb, digits := byte('f'), int(math.Max(0, -math.Floor(math.Log10(step/u.size)+1e-9)))
 	if digits > most {
 		verb, digits = 'g', most
 	}
 	var ticks []plot.Tick
-	for i := 0; step > 0 && float64(i)*step <= max*(1+1e-9); i++ {
-		value := float64(i) * step
+	if step <= 0 {
+		return nil
+	}
+	for i := math.Max(0, math.Ceil(min/step-1e-9)); i*step <= max*(1+1e-9); i++ {
+		value := i * step
 		label := strconv.FormatFloat(value/u.size, verb, digits, 64)
 		ticks = append(ticks, plot.Tick{Value: value, Label: thousands(label)})
 	}

@@ -34,6 +34,8 @@ type Figure struct {
 	title, subtitle string
 	grid            *plotter.Grid
 	legend          []entry
+	below           *Figure   // another figure below the data; may be nil
+	left, right     vg.Length // how far the plot is moved in
 }
 
 // New makes an empty figure in which the data has a height. What follows the first line of the title
@@ -69,7 +71,7 @@ func (f *Figure) DataWidth() vg.Length {
 // takes a few rounds to find the layout.
 func (f *Figure) layout(legend vg.Length) (all, data vg.Rectangle) {
 	area := func(r vg.Rectangle) vg.Rectangle { return f.DataCanvas(draw.Canvas{Rectangle: r}).Rectangle }
-	all = Rect(margin, legend+margin, width-margin, 2*f.height)
+	all = Rect(margin+f.left, legend+margin, width-margin-f.right, 2*f.height)
 	for range 4 {
 		data = area(all)
 		rise := ceil(data.Min.Y) - data.Min.Y
@@ -81,13 +83,30 @@ func (f *Figure) layout(legend vg.Length) (all, data vg.Rectangle) {
 	return all, area(all)
 }
 
+// align moves the plots of two figures in, so that their data begin and end at the same positions.
+func (f *Figure) align(other *Figure) {
+	_, a := f.layout(0)
+	_, b := other.layout(0)
+	f.left, other.left = max(0, b.Min.X-a.Min.X), max(0, a.Min.X-b.Min.X)
+	f.right, other.right = max(0, a.Max.X-b.Max.X), max(0, b.Max.X-a.Max.X)
+}
+
 // ceil rounds a position up to whole pixels.
 func ceil(x vg.Length) vg.Length { return Pixel * vg.Length(math.Ceil(float64(x/Pixel)-1e-6)) }
 
 // Write draws the figure into a file of a format.
 func (f *Figure) Write(w io.Writer, format string) error {
+	if f.below != nil {
+		f.align(f.below)
+	}
 	lines, head := wrap(f.legend, f.DataWidth()), f.head()
-	all, data := f.layout(vg.Length(len(lines)) * legendLine)
+	bottom := vg.Length(len(lines)) * legendLine
+	var lower vg.Rectangle
+	if f.below != nil {
+		lower, _ = f.below.layout(bottom)
+		bottom = lower.Max.Y
+	}
+	all, data := f.layout(bottom)
 	top := all.Max.Y + headHeight(head)
 	c, err := newCanvas(format, width, vg.Length(math.Ceil(float64(top+margin))))
 	if err != nil {
@@ -97,6 +116,10 @@ func (f *Figure) Write(w io.Writer, format string) error {
 	Fill(page, color.White, Rect(0, 0, page.Max.X, page.Max.Y))
 	f.BackgroundColor = nil
 	f.Draw(draw.Canvas{Canvas: c, Rectangle: all})
+	if f.below != nil {
+		f.below.BackgroundColor = nil
+		f.below.Draw(draw.Canvas{Canvas: c, Rectangle: lower})
+	}
 	drawHead(page, head, vg.Point{X: width / 2, Y: top})
 	drawLegend(page, lines, (data.Min.X+data.Max.X)/2)
 	return encode(w, c)

@@ -49,7 +49,7 @@ var labelSizes = [...]vg.Length{10, 9, 8, 7, 6, 5}
 // labelling chooses how to label a lane of a panel, given the width of a nanosecond.
 func (p *timelinePanel) labelling(lane int, nanosecond vg.Length) labelling {
 	g := p.Trace.Graph
-	l := labelling{stages: p.tones.most > 1 && !p.plain}
+	l := labelling{stages: (p.tones.most > 1 || p.named) && !p.plain}
 	durations, sizes := p.actions.durations(g, lane), labelSizes[:]
 	if l.stages && p.tones.distinct() && len(durations) > 0 {
 		// Tones distinguish the stages too, so that labels name them only if that needs no
@@ -68,8 +68,8 @@ func (p *timelinePanel) labelling(lane int, nanosecond vg.Length) labelling {
 	return l
 }
 
-// labelAlike leaves the stage out of labels where tones distinguish it, if labels of another panel
-// leave it out: panels of one picture are labelled alike.
+// labelAlike labels the panels of one picture alike. If labels of one leave the stage out, others do
+// too where tones distinguish it; and where none do, all labels name the stage.
 func (t *timeline) labelAlike(nanosecond vg.Length) {
 	for lane := range lanes {
 		short := slices.ContainsFunc(t.panels, func(p *timelinePanel) bool {
@@ -79,6 +79,15 @@ func (t *timeline) labelAlike(nanosecond vg.Length) {
 		for _, p := range t.panels {
 			if short && p.label[lane].stages && p.tones.distinct() {
 				p.plain = true
+				p.label[lane] = p.labelling(lane, nanosecond)
+			}
+		}
+		long := slices.ContainsFunc(t.panels, func(p *timelinePanel) bool {
+			l := p.label[lane]
+			return l.size > 0 && l.stages
+		})
+		for _, p := range t.panels {
+			if p.named = p.named || long && lane == workLane; long && !p.label[lane].stages && !p.plain {
 				p.label[lane] = p.labelling(lane, nanosecond)
 			}
 		}
@@ -156,15 +165,16 @@ func (l labelling) draw(c canvas, t graph.Task, b block) {
 }
 
 // sizeIn returns the size in which a task of a width is labelled: that of the lane, or if the task
-// is too narrow, the largest smaller size in which its own label fits; 0 if there is none. Tasks of
-// the same duration may differ by a pixel, and are labelled alike.
+// is too narrow, the largest smaller size in which its own label fits; 0 if there is none, or if it is
+// much smaller than that of others. Tasks of the same duration may differ by a pixel, and are labelled
+// alike.
 func (l labelling) sizeIn(width vg.Length, text string) vg.Length {
-	const margin = 1 - 2*chart.Pixel
+	const margin, least = 1 - 2*chart.Pixel, 0.6
 	if l.size == 0 || width >= l.width+margin {
 		return l.size
 	}
 	for _, size := range labelSizes {
-		if size <= l.size && width >= chart.Text(size).Width(text)+margin {
+		if size <= l.size && size >= least*l.size && width >= chart.Text(size).Width(text)+margin {
 			return size
 		}
 	}

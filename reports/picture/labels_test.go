@@ -27,7 +27,7 @@ func TestNarrowTasksAreLabelled(t *testing.T) {
 		if before = size; size > 0 {
 			require.LessOrEqual(t, chart.Text(size).Width("0"), width)
 		} else {
-			require.Less(t, width, chart.Text(5).Width("0")+1)
+			require.Less(t, width, chart.Text(6).Width("0")+1)
 		}
 	}
 	require.Zero(t, before, "no room for the smallest")
@@ -38,7 +38,7 @@ func TestNarrowTasksAreLabelled(t *testing.T) {
 // distinguish, the others leave it out, too.
 func TestPanelsAreLabelledAlike(t *testing.T) {
 	g := wired(t, "looped-bfs", 2)
-	panel := func(unit time.Duration) Panel { // tasks of a rank one after the other
+	of := func(g *graph.Graph, unit time.Duration) Panel { // tasks of a rank one after the other
 		trace := &graph.Trace{Graph: g}
 		var now [2]time.Duration
 		for i := range int32(g.Len()) {
@@ -51,6 +51,7 @@ func TestPanelsAreLabelledAlike(t *testing.T) {
 		}
 		return Panel{Trace: trace}
 	}
+	panel := func(unit time.Duration) Panel { return of(g, unit) }
 	named := func(panels ...Panel) (stages []bool) {
 		_, l, err := newTimeline("", panels)
 		require.NoError(t, err)
@@ -63,4 +64,8 @@ func TestPanelsAreLabelledAlike(t *testing.T) {
 	require.Equal(t, []bool{true}, named(panel(time.Second)))
 	require.Equal(t, []bool{true, true}, named(panel(time.Second), panel(time.Second)))
 	require.Equal(t, []bool{false, false}, named(panel(time.Second), panel(time.Second/2)))
+	// Five stages of a rank have no tones of their own, so that all labels name the stage: 0F0 is not
+	// next to 0.
+	require.Equal(t, []bool{false}, named(of(wired(t, "gpipe", 1), time.Second)))
+	require.Equal(t, []bool{true, true}, named(of(wired(t, "gpipe", 1), time.Second), of(wired(t, "looped-bfs", 5), time.Second)))
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -72,7 +73,8 @@ func (m MemoryFigure) Drawable() bool {
 // Memory draws the memory in use on every rank, with a line for each of up to eight
 // different curves. If there are more, it names the curves with the highest, the median and
 // the lowest peak, and draws the others grey. Dashed lines are the persistent memory, and
-// dotted lines the capacity.
+// dotted lines the capacity. Curves that change too often to be followed are drawn as envelopes,
+// with a short part enlarged below.
 func Memory(w io.Writer, format string, m MemoryFigure) error {
 	if len(m.Curves) == 0 {
 		return errors.New("no rank has a memory curve to draw")
@@ -81,28 +83,58 @@ func Memory(w io.Writer, format string, m MemoryFigure) error {
 	if !m.Drawable() {
 		return errors.New("the trace uses no memory: there is nothing to draw")
 	}
-	lines, others := memoryLines(m.Curves)
-	capacities := m.capacities(peak)
-	f := chart.New(m.Title, 220)
-	chart.Time(&f.X, "time", end, 10)
-	most := slices.Max(append(capacities, peak))
-	chart.Bytes(&f.Y, chart.Scale{Label: "memory in use", High: float64(most), Intervals: 5})
-	f.Y.Max *= 1.08 // leave some space at the top
-	addPersistent(f, lines)
-	if others {
-		for _, c := range m.Curves {
-			f.Add(memorySteps(c, chart.Stroke(chart.RGB(chart.Pale), 0.4), 3))
-		}
-	}
-	for _, l := range slices.Backward(lines) {
-		f.Add(memorySteps(l.MemoryCurve, chart.Stroke(l.color, 1.4), chart.Pixel))
-	}
-	for _, c := range capacities {
-		f.Add(across(f, c, chart.Dotted(chart.RGB(chart.Alarm), 1.4)))
-	}
-	m.explain(f, lines, others, capacities)
+	p := memoryPlot{MemoryFigure: m, end: end, capacities: m.capacities(peak)}
+	p.lines, p.others = memoryLines(m.Curves)
+	p.high = float64(slices.Max(append(p.capacities, peak)))
+	f := p.draw()
 	f.Remark(m.Notes)
 	return f.Write(w, format)
+}
+
+// A memoryPlot is a figure of memory that is being drawn.
+type memoryPlot struct {
+	MemoryFigure
+	end        time.Duration
+	high       float64 // the highest level or capacity to show
+	lines      []memoryLine
+	others     bool // there are curves besides the lines
+	capacities []int64
+}
+
+// figure makes the axes of the whole step.
+func (p *memoryPlot) figure(height vg.Length) *chart.Figure {
+	f := chart.New(p.Title, height)
+	chart.Time(&f.X, "time", p.end, 10)
+	chart.Bytes(&f.Y, chart.Scale{Label: "memory in use", High: p.high, Intervals: 5})
+	f.Y.Max *= 1.08 // leave some space at the top
+	return f
+}
+
+// draw draws every curve as a line, or if they change too often for that, as an envelope.
+func (p *memoryPlot) draw() *chart.Figure {
+	if slices.ContainsFunc(p.Curves, func(c tracecsv.MemoryCurve) bool { return len(c.Points) > maxChanges }) {
+		return p.drawEnvelopes()
+	}
+	f := p.figure(220)
+	p.add(f, drawSteps)
+	p.explain(f)
+	return f
+}
+
+// add adds the curves, each drawn by a function, and the levels of persistent memory and capacities.
+func (p *memoryPlot) add(f *chart.Figure, curve func(tracecsv.MemoryCurve, draw.LineStyle, vg.Length) plot.Plotter) {
+	addPersistent(f, p.lines)
+	if p.others {
+		for _, c := range p.Curves {
+			f.Add(curve(c, chart.Stroke(chart.RGB(chart.Pale), 0.4), 3))
+		}
+	}
+	for _, l := range slices.Backward(p.lines) {
+		f.Add(curve(l.MemoryCurve, chart.Stroke(l.color, 1.4), chart.Pixel))
+	}
+	for _, c := range p.capacities {
+		f.Add(across(f, c, chart.Dotted(chart.RGB(chart.Alarm), 1.4)))
+	}
 }
 
 // capacities lists the capacities of the ranks, except those so high above the peak that
@@ -116,6 +148,10 @@ func (m MemoryFigure) capacities(peak int64) []int64 {
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+func drawSteps(c tracecsv.MemoryCurve, style draw.LineStyle, grain vg.Length) plot.Plotter {
+	return memorySteps(c, style, grain)
 }
 
 func memorySteps(c tracecsv.MemoryCurve, style draw.LineStyle, grain vg.Length) chart.Steps {
@@ -148,22 +184,22 @@ func addPersistent(f *chart.Figure, lines []memoryLine) {
 	}
 }
 
-func (m MemoryFigure) explain(f *chart.Figure, lines []memoryLine, others bool, capacities []int64) {
-	for _, l := range lines {
+func (p *memoryPlot) explain(f *chart.Figure) {
+	for _, l := range p.lines {
 		f.Explain(l.name, chart.Line(chart.Stroke(l.color, 1.6)))
 	}
-	if others {
+	if p.others {
 		f.Explain("other ranks", chart.Line(chart.Stroke(chart.RGB(chart.Pale), 1.6)))
 	}
-	if slices.ContainsFunc(lines, func(l memoryLine) bool { return l.Persistent > 0 }) {
+	if slices.ContainsFunc(p.lines, func(l memoryLine) bool { return l.Persistent > 0 }) {
 		f.Explain("persistent", chart.Line(chart.Dashed(chart.RGB(chart.Faint), 1.6)))
 	}
-	for _, c := range capacities {
-		f.Explain(capacityText(c, m.Margin), chart.Line(chart.Dotted(chart.RGB(chart.Alarm), 1.6)))
+	for _, c := range p.capacities {
+		f.Explain(capacityText(c, p.Margin), chart.Line(chart.Dotted(chart.RGB(chart.Alarm), 1.6)))
 	}
-	if len(capacities) == 0 && len(m.Capacity) > 0 {
-		text := capacityText(slices.Min(m.Capacity), m.Margin)
-		if slices.Max(m.Capacity) > slices.Min(m.Capacity) {
+	if len(p.capacities) == 0 && len(p.Capacity) > 0 {
+		text := capacityText(slices.Min(p.Capacity), p.Margin)
+		if slices.Max(p.Capacity) > slices.Min(p.Capacity) {
 			text += " or more"
 		}
 		f.Explain(text+", above the picture", nil)

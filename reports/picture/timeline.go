@@ -71,6 +71,7 @@ type timelinePanel struct {
 	shared  [lanes]bool      // the lane is drawn as shares of time
 	label   [lanes]labelling
 	plain   bool // labels leave out the stage, as in another panel
+	named   bool // labels name the stage, as in another panel
 }
 
 // newTimeline lays the picture out.

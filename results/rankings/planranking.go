@@ -47,6 +47,7 @@ type RankedPlan struct {
 // A PlanRanking is the outcome of a search over the plans for a number of devices, best
 // first: those that fit in memory, by step time, and by their settings where that is equal.
 type PlanRanking struct {
+	Devices   int            `json:"devices"`   // number of devices
 	Plans     []RankedPlan   `json:"plans"`     // the best, best first
 	Space     int            `json:"space"`     // number of all plans
 	Evaluated int            `json:"evaluated"` // plans that were simulated
@@ -76,13 +77,30 @@ type PlanRanking struct {
 }
 
 // WriteJSON writes the plans as an indented JSON object.
-func (p PlanRanking) WriteJSON(w io.Writer) error {
+func (p PlanRanking) WriteJSON(w io.Writer) error { return files.WriteJSON(w, p.writable()) }
+
+// writable returns the ranking with results as they are written.
+func (p PlanRanking) writable() PlanRanking {
 	list := make([]RankedPlan, len(p.Plans))
 	for i, plan := range p.Plans {
 		list[i] = RankedPlan{plan.Result.Writable(), plan.Plan, plan.Set}
 	}
 	p.Plans = list
-	return files.WriteJSON(w, p)
+	return p
+}
+
+// PlanSearches are searches for several numbers of devices.
+type PlanSearches struct {
+	Searches []PlanRanking `json:"searches"` // in the order in which the numbers were given
+}
+
+// WriteJSON writes the searches as an indented JSON object.
+func (s PlanSearches) WriteJSON(w io.Writer) error {
+	list := []PlanRanking{}
+	for _, one := range s.Searches {
+		list = append(list, one.writable())
+	}
+	return files.WriteJSON(w, PlanSearches{list})
 }
 
 // Decided counts the plans that are known to be, or not to be, among the best.

@@ -120,6 +120,7 @@ func (s *SavedPlans) Rank() error {
 func (s SavedPlans) Ranking() (PlanRanking, error) {
 	p := PlanRanking{
 		Plans: []RankedPlan{}, Space: s.Space, Gap: s.Gap, Partial: s.Partial,
+		Devices:  s.Devices,
 		PrunedBy: map[string]int{}, Varied: VariedKeys(s.Vary),
 	}
 	for _, text := range s.Plans {

@@ -118,9 +118,12 @@ func (p SweepPoint) Same(q SweepPoint) bool {
 	return p.Key == q.Key && slices.Equal(p.Set, q.Set) && p.Error == q.Error && bytes.Equal(p.text, q.text)
 }
 
+// longestPoint bounds the bytes of a line of a sweep.jsonl, which holds a result.
+const longestPoint = 1 << 28
+
 // ReadPoints reads a sweep.jsonl.
 func ReadPoints(r io.Reader) (points []SweepPoint, err error) {
-	lines := bufio.NewReader(r)
+	lines := bufio.NewReader(csvfile.LimitLines(r, longestPoint))
 	for n := 1; ; n++ {
 		line, err := lines.ReadBytes('\n')
 		if len(bytes.TrimSpace(line)) > 0 {

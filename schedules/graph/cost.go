@@ -73,6 +73,8 @@ type Costs struct {
 	Host *Host
 	// Cores describes how tasks slow each other down; nil where they do not.
 	Cores *Cores
+	// Ports says what shares links; nil where nothing does. Ports are ignored where there are Cores.
+	Ports *Ports
 }
 
 // Cores are the processor cores of one machine on which all ranks run. Tasks that run at the

@@ -34,12 +34,11 @@ func (t *Trace) step(c *cursor) bool {
 // changes reports whether memory changes at the cursor, and sets its time.
 func (t *Trace) changes(c *cursor) bool {
 	p := &t.Prices[t.Graph.Rows[c.task].Class]
-	start := t.Released[c.task] - p.Release
 	if !c.ends {
-		c.at = start
+		c.at = t.start(c.task, p)
 		return p.AtStart != 0 && p.Kind.Message() == c.incoming
 	}
-	c.at = start + p.Busy
+	c.at = t.Released[c.task] - p.Delay()
 	return p.AtEnd != 0 && !c.incoming
 }
 

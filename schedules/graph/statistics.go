@@ -222,9 +222,9 @@ func (x *Statistics) merge(r int) (u use) {
 			}
 		}
 		if h.launches {
-			u.launching.add(Span{h.at, t.Released[h.task] - h.price.Release})
+			u.launching.add(Span{h.at, t.start(h.task, h.price)})
 		} else {
-			u.add(h.price.Kind, Span{h.at, h.at + h.price.Busy})
+			u.add(h.price.Kind, Span{h.at, t.Released[h.task] - h.price.Delay()})
 		}
 		if h.before = h.task; !t.set(h, t.Graph.Next(h.task)) {
 			*h = live[len(live)-1]
@@ -240,7 +240,7 @@ func (t *Trace) set(h *head, task int32) bool {
 		return false
 	}
 	h.task, h.price = task, &t.Prices[t.Graph.Rows[task].Class]
-	if h.at = t.Released[task] - h.price.Release; h.launches && h.price.Launched() {
+	if h.at = t.start(task, h.price); h.launches && h.price.Launched() {
 		h.at, _ = t.due(task, h.before)
 	}
 	return true

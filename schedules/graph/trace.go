@@ -37,6 +37,8 @@ type Trace struct {
 	Prices []Price
 	// Released[i] is when tasks that depend on task i may start: its end plus its delay.
 	Released []time.Duration
+	// Longer has how much longer tasks took than their price, because they shared a link.
+	Longer map[int32]time.Duration
 	// Cause[i] is the task whose end let task i start: a dependency, or the
 	// one before it in a queue; None at time zero. It is nil where every task starts as soon as
 	// it is ready: CauseOf then computes it.
@@ -54,8 +56,12 @@ func (t *Trace) Span(i int32) Span {
 		return t.Spans[i]
 	}
 	p := &t.Prices[t.Graph.Rows[i].Class]
-	start := t.Released[i] - p.Release
-	return Span{start, start + p.Busy}
+	return Span{t.start(i, p), t.Released[i] - p.Delay()}
+}
+
+// start returns when a task of a simulation started.
+func (t *Trace) start(i int32, p *Price) time.Duration {
+	return t.Released[i] - p.Release - t.Longer[i]
 }
 
 // Inner returns the communication inside a task; nil if there is none, or if it is unknown.
@@ -148,6 +154,9 @@ func (t *Trace) Sums() []Sum {
 	for i, n := range g.Counts() {
 		p := &t.Prices[i]
 		list[i] = Sum{&g.Classes[i], int64(n), time.Duration(n) * p.Busy, p.Inner}
+	}
+	for i, longer := range t.Longer {
+		list[g.Rows[i].Class].Time += longer
 	}
 	return list
 }

@@ -9,9 +9,8 @@ import (
 
 // groups are indices of Graph.Groups.
 type groups struct {
-	stage  []int32   // by pipeline rank: the same rank of all replicas
-	gather []int32   // the same ranks again, for gathering units
-	tied   [][]int32 // by replica and tied parameter
+	stage []int32   // by pipeline rank: the same rank of all replicas
+	tied  [][]int32 // by replica and tied parameter
 }
 
 // makeGroups adds a group of every pipeline rank over the replicas, the groups of experts, and a
@@ -25,9 +24,6 @@ func (p *Pipeline) makeGroups(g *graph.Graph) groups {
 				ranks = append(ranks, int32(d*p.Shape.Ranks+r))
 			}
 			all.stage = append(all.stage, g.AddWide(ranks, p.Sync.width()))
-			if p.Sync.Units != nil {
-				all.gather = append(all.gather, g.AddWide(ranks, p.Sync.width()))
-			}
 		}
 	}
 	p.expertGroups(g)
@@ -162,31 +158,60 @@ func (p *Pipeline) gathers(k graph.Kind, stage int32) []int64 {
 	return p.Sync.Units[stage].Gather
 }
 
-// addGathers adds the all-gathers of the parameters that an action needs. With overlap at most two
-// units are whole at a time, so that the gather waits for the use before the last. Otherwise it
-// waits for everything before it.
-func (b *rankBuilder) addGathers(p *progress) {
-	sizes := b.gathers(p.Kind, p.Stage)
-	if len(sizes) == 0 {
+// gatherFor adds the all-gathers of the parameters that the i-th action needs, unless they have been
+// added. With overlap it also adds those of the next action that needs any, before the sums of this
+// one: the order in which PyTorch's FSDP calls them, which prefetches within a pass but not from a
+// backward to the next forward.
+func (b *rankBuilder) gatherFor(i int) {
+	actions := b.Order[b.rank]
+	uses := func(n int) bool { return len(b.gathers(actions[n].Kind, actions[n].Stage)) > 0 }
+	before := b.uses[0]
+	if uses(i) {
+		if b.prefetched.action != i {
+			b.prefetched = gathers{i, b.addGathers(&actions[i], before)}
+		}
+		b.gathered, before = b.prefetched.last, b.uses[1]
+	}
+	next := i + 1
+	for next < len(actions) && !uses(next) {
+		next++
+	}
+	if !b.Sync.Overlap || next == len(actions) || b.prefetched.action == next {
 		return
 	}
-	stream, class := b.open(&b.parameters, "parameters"), b.entry(units, p.on, 0)
+	if actions[i].Kind == graph.Forward || actions[next].Kind != graph.Forward {
+		b.prefetched = gathers{next, b.addGathers(&actions[next], before)}
+	}
+}
+
+// gathers are the all-gathers for an action of a rank.
+type gathers struct {
+	action int
+	last   int32 // the task with which they end; None if there are none
+}
+
+// addGathers adds the all-gathers of the parameters that an action needs, and returns the task with
+// which they end. With overlap at most two units are whole at a time, so that the gather waits for the
+// use before the last. Otherwise it waits for everything before it.
+func (b *rankBuilder) addGathers(a *order.Action, before int32) (last int32) {
+	stream, class := b.open(&b.gradients, "gradients"), b.entry(units, b.copyOf(a), 0)
 	if *class == graph.None {
 		*class = int32(len(b.graph.Classes))
-		for k, bytes := range sizes {
-			t := b.task(&p.Action, graph.AllGather, stream)
-			t.Part, t.Peer, t.Bytes = uint16(k), b.groups.gather[b.rank], bytes
+		for k, bytes := range b.gathers(a.Kind, a.Stage) {
+			t := b.task(a, graph.AllGather, stream)
+			t.Part, t.Peer, t.Bytes = uint16(k), b.groups.stage[b.rank], bytes
 			b.addCollectiveClass(t)
 		}
 	}
-	for k := range sizes {
+	for k := range b.gathers(a.Kind, a.Stage) {
 		first := *class + int32(k)*int32(b.perCollective())
 		if b.Sync.Overlap {
-			b.gathered = b.putCollective(first, stream, p.Microbatch, b.uses[0])
+			last = b.putCollective(first, stream, a.Microbatch, before)
 		} else {
-			b.gathered = b.putCollective(first, stream, p.Microbatch, b.computed, b.closing)
+			last = b.putCollective(first, stream, a.Microbatch, b.computed, b.closing)
 		}
 	}
+	return last
 }
 
 // addTail adds the tasks after the last backward of a rank: the sums of tied gradients, the

@@ -13,15 +13,16 @@ type rankBuilder struct {
 	rank int32
 
 	// Streams.
-	compute, overlapped            int32
-	gradients, parameters, experts int32
-	sends                          []messageTo
+	compute, overlapped int32
+	gradients, experts  int32 // of collectives over the replicas, and among experts
+	sends               []messageTo
 
 	computed    int32    // the last compute task
 	closing     int32    // the last sum, average or update of parameters, which end the step
 	broadcasted int32    // the last broadcast, until the first compute task
 	exchanged   [2]int32 // by direction: the last all-to-all
 	gathered    int32    // the last all-gather for the next compute task
+	prefetched  gathers  // the last that have been added
 	uses        [2]int32 // the last two compute tasks that use gathered parameters
 	summed      [2]int32 // the last gradient sums of the last two backwards
 }
@@ -36,8 +37,9 @@ func (b *Builder) addRank(r int32) {
 	b.begin = append(b.begin, int32(b.graph.Len()))
 	rb := &rankBuilder{
 		Builder: b, rank: r,
-		compute: b.graph.AddStream(r, "compute"), overlapped: none, gradients: none, parameters: none, experts: none,
-		computed: none, closing: none, broadcasted: none, exchanged: nones, gathered: none, uses: nones, summed: nones,
+		compute: b.graph.AddStream(r, "compute"), overlapped: none, gradients: none, experts: none,
+		computed: none, closing: none, broadcasted: none, exchanged: nones, gathered: none,
+		prefetched: gathers{none, none}, uses: nones, summed: nones,
 	}
 	rb.addBroadcasts()
 	rb.addZero()
@@ -120,7 +122,7 @@ func (b *rankBuilder) start(i int) progress {
 	if p.stream == b.overlapped {
 		p.variant += int32(b.width) / 2
 	}
-	b.addGathers(&p)
+	b.gatherFor(i)
 	buckets := 0
 	if b.sumsWith(i, *a) {
 		buckets = len(b.Sync.Buckets[a.Stage])

@@ -28,7 +28,7 @@ func TestStaging(t *testing.T) {
 	units.Sync.Staging, units.Sync.NoReduceScatter = true, true
 	g = ordertest.Graph(t, units)
 	streams := strings.Split(synchronised(g), "1 compute")[0]
-	require.Contains(t, streams, "0 parameters: 0TO_HOST0 0ALL_GATHER0 0FROM_HOST0 2TO_HOST0 2ALL_GATHER0 2FROM_HOST0")
+	require.Contains(t, streams, "0 gradients: 0TO_HOST0 0ALL_GATHER0 0FROM_HOST0 2TO_HOST0 2ALL_GATHER0 2FROM_HOST0")
 	require.EqualValues(t, 2*(40/2+40)+2*(80/2+80)+2*(20+60), copied(g), "a rank brings its part to a gather")
 }
 

@@ -95,8 +95,8 @@ func (s Sync) Kind() graph.Kind {
 // Before each F, and each B or I, of the stage one or several all-gathers make
 // its parameters whole; they are freed when that task ends. After each B or W one or several
 // reduce-scatters leave every replica with its share of the sum. Both
-// carry the stage, the microbatch and their number, and run on streams and in
-// groups of their own, so that neither waits for the other. The average and the optimizer then work
+// carry the stage, the microbatch and their number. They run one after another, as the collectives of
+// one communicator do, in the order in which a program calls them. The average and the optimizer then work
 // on shares, and nothing is gathered after them. A stage without parameters
 // has no collectives.
 //

@@ -54,7 +54,8 @@ func newMerge() *cobra.Command {
 		csv:  "print one row per point as CSV and nothing else",
 		out:  "folder to write to",
 	})
-	cmd.Flags().StringSliceVar(&f.dimensions, "map", nil, "of searches: two dimensions of map.png (default: those of the shards, which know all of its squares)")
+	cmd.Flags().StringSliceVar(&f.dimensions, "map", nil,
+		"of searches: two dimensions of map.png (default: those of the shards, which know all of its squares)")
 	registerSettings(cmd.Flags(), &f.settings, "of searches: ")
 	cmd.Flags().BoolVar(&f.quiet, "quiet", false, "do not list the files that were written")
 	return cmd

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,8 @@ proved. The table has the best plan of every layout: of plans that divide the ne
 alike. --out writes plan-1.toml and so on, the configuration of every plan for psim run;
 plans.json, points.csv (a row for every plan), search.json, pareto.png and map.png, the
 best step over two dimensions. --shard I/N searches a part, for job arrays; psim merge
-joins them.
+joins them. --devices N,N… makes a table with the best plan for each number; --out then
+has a folder for each.
 
 Without --devices, search simulates CONFIG with every schedule that can run it, with 1,
 2 and 4 stages per rank if a schedule can hold several, and for a [model] with every
@@ -59,34 +61,21 @@ func newSearch() *cobra.Command {
 		Long:  searchManual,
 		Example: `  psim search gpipe --devices 8 --trainer torchtitan
   psim search gpipe --devices 8 --schedules ddp,1f1b --margin 15% --out out/plans
+  psim search gpipe --devices 8,16,32 --set data.tokens=300B
   psim search gpipe --devices 8 --fix batch.micro --vary schedule.stages=2,4 --json
   psim search gpipe
   psim search gpipe --set machine.compute.memory=16GB --json
   psim search my.toml --out out/plans`,
 		Args:              exactArgs(1, "one CONFIG, "+configArgument),
 		ValidArgsFunction: completeConfig,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			f.target.Devices = f.devices
-			if err := f.targetFlags.check(cmd.Flags()); err != nil {
-				return err
-			}
-			if f.rows < 1 {
-				return fmt.Errorf("--rows %d: must be at least 1", f.rows)
-			}
-			if err := f.planFlags.check(cmd.Flags()); err != nil {
-				return err
-			}
-			if f.devices > 0 {
-				return f.searchPlans(cmd, args[0])
-			}
-			return f.searchSchedules(cmd.Context(), args[0], streamsOf(cmd))
-		},
+		RunE:              func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
 	f.registerInput(flags)
 	f.registerVerbose(flags)
 	f.registerOutput(flags, outputHelp{
 		json: "print the plans as one JSON object and nothing else",
+		csv:  "with --devices: print a row per plan, or per number of devices, as CSV and nothing else",
 		out:  "folder to write plans.json, plan-1.toml … and pareto.png to",
 	})
 	flags.IntVar(&f.rows, "rows", 20, "how many plans to print; with --devices, to prove and to keep")
@@ -94,6 +83,29 @@ func newSearch() *cobra.Command {
 	f.targetFlags.register(cmd)
 	f.planFlags.complete(cmd)
 	return cmd
+}
+
+// run searches as the flags say.
+func (f searchFlags) run(cmd *cobra.Command, path string) error {
+	if len(f.numbers) > 0 {
+		f.devices, f.target.Devices = f.numbers[0], f.numbers[0]
+	}
+	if err := f.targetFlags.check(cmd.Flags()); err != nil {
+		return err
+	}
+	if f.rows < 1 {
+		return fmt.Errorf("--rows %d: must be at least 1", f.rows)
+	}
+	if err := cmp.Or(f.planFlags.check(cmd.Flags()), f.exclusive()); err != nil {
+		return err
+	}
+	switch {
+	case len(f.numbers) > 1:
+		return f.searchNumbers(cmd, path)
+	case f.devices > 0:
+		return f.searchPlans(cmd, path)
+	}
+	return f.searchSchedules(cmd.Context(), path, streamsOf(cmd))
 }
 
 // searchSchedules tries every schedule on the devices of the configuration.

@@ -29,7 +29,8 @@ import (
 
 // planFlags holds the flags of a search over the plans for a number of devices.
 type planFlags struct {
-	devices    int
+	numbers    []int // of devices, as they are given
+	devices    int   // the number to search plans for now
 	trainer    string
 	schedules  []string
 	fix, vary  []string
@@ -40,10 +41,11 @@ type planFlags struct {
 }
 
 // planFlagNames lists the flags that need --devices.
-var planFlagNames = []string{"trainer", "schedules", "fix", "vary", "margin", "shard", "map", "settings"}
+var planFlagNames = []string{"trainer", "schedules", "fix", "vary", "margin", "shard", "map", "settings", "csv"}
 
 func (f *planFlags) register(flags *pflag.FlagSet) {
-	flags.IntVar(&f.devices, "devices", 0, "find the best plan for this number of devices, whatever plan CONFIG has")
+	flags.IntSliceVar(&f.numbers, "devices", nil,
+		"find the best plan for this number of devices, whatever plan CONFIG has; N,N…: for each of these numbers")
 	flags.StringVar(&f.trainer, "trainer", "",
 		"with --devices: keep to what this stack offers (psim list stacks), or any (default: CONFIG's train.stack)")
 	flags.StringSliceVar(&f.schedules, "schedules", nil,
@@ -123,8 +125,11 @@ func (f planFlags) checkNames() error {
 // check refuses wrong flags, and without --devices those that need it.
 func (f planFlags) check(flags *pflag.FlagSet) error {
 	if flags.Changed("devices") {
-		if f.devices < 1 {
-			return fmt.Errorf("--devices %d: must be at least 1", f.devices)
+		if err := checkDevices(f.numbers); err != nil {
+			return err
+		}
+		if len(f.numbers) > 1 && f.shard != "" {
+			return errors.New("--shard: needs one number of --devices")
 		}
 		if flags.Changed("schedules") && len(f.schedules) == 0 {
 			return fmt.Errorf("--schedules: names no schedule; use some of %s", strings.Join(scheduleNames(), ", "))
@@ -134,6 +139,22 @@ func (f planFlags) check(flags *pflag.FlagSet) error {
 	for _, name := range planFlagNames {
 		if flags.Changed(name) {
 			return fmt.Errorf("--%s: needs --devices, the number of devices to search plans for", name)
+		}
+	}
+	return nil
+}
+
+// checkDevices refuses wrong numbers of devices.
+func checkDevices(numbers []int) error {
+	if len(numbers) == 0 {
+		return errors.New("--devices: names no number")
+	}
+	for i, n := range numbers {
+		if n < 1 {
+			return fmt.Errorf("--devices %d: must be at least 1", n)
+		}
+		if slices.Contains(numbers[:i], n) {
+			return fmt.Errorf("--devices: %d is given twice", n)
 		}
 	}
 	return nil
@@ -195,25 +216,39 @@ type planSearch struct {
 
 // searchPlans finds the best plans for --devices.
 func (f searchFlags) searchPlans(cmd *cobra.Command, path string) error {
+	answer, err := f.findPlans(cmd, path)
+	if answer == nil {
+		return err
+	}
+	err = errors.Join(f.printPlans(answer.PlanRanking, f.settings, streamsOf(cmd)), err)
+	if err == nil && len(answer.Plans) == 0 {
+		return f.noPlanError(answer.PlanRanking)
+	}
+	return err
+}
+
+// findPlans finds the best plans for a number of devices and writes their files. The answer is nil if
+// there was no search. With an error, it is what was found before an interrupt, or could not be written.
+func (f searchFlags) findPlans(cmd *cobra.Command, path string) (*plans.Answer, error) {
 	ctx := cmd.Context()
 	c, err := f.load(ctx, path, f.sets)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	q, err := f.query(c, cmd.Flags().Changed("margin"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	folder, err := f.folder(q.Shard)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s := planSearch{searchFlags: f, config: c, query: q, std: streamsOf(cmd)}
 	s.note(s.std.err, c.Inputs)
 	s.query.Points = folder.Path != ""
 	answer, searched := s.search(ctx)
 	if answer == nil {
-		return variationError(searched, q.Vary)
+		return nil, variationError(searched, q.Vary)
 	}
 	if s.out = folder.Path; searched != nil {
 		s.out = folder.Aside().Path
@@ -221,11 +256,7 @@ func (f searchFlags) searchPlans(cmd *cobra.Command, path string) error {
 		searched = s.explain(ctx, answer)
 	}
 	unsaved := s.save(ctx, answer)
-	err = errors.Join(s.printPlans(answer.PlanRanking, s.settings, s.std), unsaved, searched)
-	if err == nil && len(answer.Plans) == 0 {
-		return s.noPlanError(answer.PlanRanking)
-	}
-	return err
+	return answer, errors.Join(unsaved, searched)
 }
 
 // folder returns the folder for files: --out, or for a shard a folder in it. Its path is empty if
@@ -246,8 +277,11 @@ func (f searchFlags) folder(shard rankings.Shard) (folder files.Folder, err erro
 // printPlans prints the plans in the form that the flags ask for. It prints how many plans were
 // simulated on stderr, because these numbers differ from run to run.
 func (f outputFlags) printPlans(ranking rankings.PlanRanking, settings string, std streams) error {
-	if f.json {
+	switch {
+	case f.json:
 		return ranking.WriteJSON(std.out)
+	case f.csv:
+		return reports.WritePlansCSV(std.out, []rankings.PlanRanking{ranking})
 	}
 	if !f.quiet && ranking.Space > 0 {
 		fmt.Fprintf(std.err, "psim: %s\n", reports.CountPlans(ranking))

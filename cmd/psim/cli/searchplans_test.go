@@ -97,7 +97,7 @@ func TestSearchPlanFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile("mine/plan-2.toml", []byte("x"), 0o644))
 	_, stderr, code = psim(t, fewPlans+" --out mine")
 	require.Equal(t, exitUsage, code)
-	require.Equal(t, "psim: --out mine: holds plan-2.toml, which psim has not written; name another folder\n", stderr)
+	require.Equal(t, "psim: --out mine: plan-2.toml was not written by psim; name another folder, or replace it with --overwrite\n", stderr)
 }
 
 // The text has a row for every layout, and the settings of the first plan or of all, which a shell takes
@@ -246,13 +246,19 @@ func TestSearchDevicesErrors(t *testing.T) {
 		"psim search gpipe --devices 4 --fix machine.link.foo":                                         "--fix machine.link.foo: is not a key of a configuration",
 		"psim search gpipe --devices 4 --fix schedule.stages=2":                                        "--fix schedule.stages=2: takes a key without a value; to fix that value, use --set schedule.stages=2 --fix schedule.stages",
 		"psim search gpipe --trainer any":                                                              "--trainer: needs --devices",
+		"psim search gpipe --devices 4,0":                                                              "--devices 0: must be at least 1",
+		"psim search gpipe --devices 8,4,8":                                                            "--devices: 8 is given twice",
+		"psim search gpipe --devices 8,4 --shard 1/2 --out x":                                          "--shard: needs one number of --devices",
+		"psim search gpipe --devices 8,4 --csv --json":                                                 "--json and --csv cannot be combined",
+		"psim search gpipe --csv":                                                                      "--csv: needs --devices",
+		"psim search apart.toml --devices 4,16":                                                        "psim: apart.toml:5:2: machine.network: 16 devices take 2 nodes",
 		"psim search gpipe --settings all":                                                             "--settings: needs --devices",
 		"psim search gpipe --devices 4 --settings x":                                                   `--settings: unknown name "x"; use first, all`,
 		"psim search gpipe --margin 5%":                                                                "--margin: needs --devices",
 		"psim search gpipe --devices 4 --schedules=":                                                   "--schedules: names no schedule; use some of model-parallel, gpipe",
 		"psim search gpipe --devices 0":                                                                "--devices 0: must be at least 1",
 		"psim search llama3-70b --devices 9223372036854775807":                                         "9223372036854775807 devices: there may be at most 2147483647",
-		"psim search gpipe --devices x":                                                                "--devices x: must be a whole number",
+		"psim search gpipe --devices x":                                                                "--devices x: must be whole numbers, such as",
 		"psim search gpipe --devices 4 --rows 0":                                                       "--rows 0: must be at least 1",
 		"psim search gpipe --devices 4 --trainer megatron":                                             `--trainer: unknown name "megatron"; use any, megatron-2021`,
 		"psim search gpipe --devices 4 --schedules 1f1b,1f2b":                                          `--schedules: unknown name "1f2b"`,

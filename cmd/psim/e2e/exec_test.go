@@ -119,7 +119,7 @@ func TestExecWithoutConfig(t *testing.T) {
 		_, stderr, code := u.psim(t, line)
 		require.Zero(t, code, "%s: %s", line, stderr)
 	}
-	for verb, want := range map[string]string{"timeline": "  ·  measured, the median of 2 steps<", "memory": ">memory  ·  exec (gpipe), measured, the median of 2 steps<", "compare": ">A:  predicted  ·  step "} {
+	for verb, want := range map[string]string{"timeline": "  ·  the median of 2 steps<", "memory": "measured, the median of 2 steps<", "compare": ">A:  Predicted  ·  step "} {
 		_, stderr, code := u.psim(t, "psim plot "+verb+" out/exec/gpipe --out p.svg")
 		require.Zero(t, code, stderr)
 		picture := u.read(t, "p.svg")
@@ -261,15 +261,15 @@ func TestExecDiverges(t *testing.T) {
 	require.Regexp(t, `^psim: process 1 \(pid \d+ on .*, rank 1\) ended the run: `+says, stderr)
 }
 
-// Measurements are printed even if they cannot be written, and then no file is left in the folders.
+// A folder in the place of a file is found before anything is measured.
 func TestExecCannotWrite(t *testing.T) {
 	t.Parallel()
 	u := mlpUser(t)
 	require.NoError(t, os.MkdirAll(u.path("o/memory.png"), 0o755))
 	stdout, stderr, code := u.psim(t, "psim exec mlp.toml"+untimed+" --steps 2 --repeats 1 --quiet --out o --trace t.json")
-	require.Equal(t, exitFailed, code)
-	require.Equal(t, "psim: o/memory.png: cannot be written: a folder of that name is in the way\n", stderr)
-	require.Contains(t, stdout, "measured")
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "psim: --out o: memory.png is a folder; name another folder\n", stderr)
+	require.Empty(t, stdout)
 	require.Empty(t, u.contents(t, "o"))
 	require.NoDirExists(t, u.path("o/predicted"))
 	require.NoFileExists(t, u.path("t.json"))
