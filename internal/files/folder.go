@@ -30,15 +30,21 @@ type Folder struct {
 	Partial bool
 }
 
-// Check reports whether the files of a run can be written. It changes nothing: a missing folder is
-// made only when there are files.
+// Check reports whether the files of a run can be written. It finishes the moves of a process that was
+// killed, and changes nothing else: a missing folder is made only when there are files.
 func (f Folder) Check() error {
 	if err := f.distinct(); err != nil {
 		return err
 	}
 	if p, err := openPlace(f.Path); err == nil {
 		defer p.Close()
-		if err := f.guard(p, f.Guarded, nil); err != nil {
+		if CheckWritable(f.Path) == nil {
+			err = p.wait()
+		}
+		if err == nil {
+			err = f.guard(p, f.Guarded, nil)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -122,6 +128,7 @@ func (f Folder) Aside() Folder {
 		return f
 	}
 	defer p.Close()
+	p.wait()
 	m, _ := p.manifest()
 	set, ok := m.Sets[f.Owner]
 	there := func(name string) bool { return p.sum(name) != nothing }
@@ -166,7 +173,7 @@ func (f Folder) put(list []File, contents []bytes.Buffer) error {
 		return err
 	}
 	defer p.Close()
-	if err = p.settle(); err == nil {
+	if err = p.finish(); err == nil {
 		err = f.change(p, list, contents)
 	}
 	if err != nil {
