@@ -194,3 +194,27 @@ func TestPlotForeign(t *testing.T) {
 	_, stderr, code = psim(t, "psim run gpipe --out a")
 	require.Zero(t, code, stderr)
 }
+
+// A result that the user has changed is refused by every reader, also without a trace next to it.
+func TestEditedResult(t *testing.T) {
+	userFolder(t)
+	for _, line := range []string{"psim run gpipe --out o", "psim sweep gpipe --vary schedule.microbatches=4,8 --out s"} {
+		_, stderr, code := psim(t, line)
+		require.Zero(t, code, stderr)
+	}
+	for name, kinds := range map[string][]string{
+		"o/result.json": {"time", "throughput", "split-time", "metric bubble.makespan", "efficiency", "timeline", "memory"}, "s/sweep.jsonl": {"sweep", "heatmap"},
+	} {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(name, append(text, '\n'), 0o644))
+		folder, base := filepath.Split(name)
+		for _, kind := range kinds {
+			for _, path := range []string{filepath.Clean(folder), name} {
+				_, stderr, code := psim(t, "psim plot "+kind+" "+path+" --out p.png")
+				require.Equal(t, exitUsage, code, kind)
+				require.Equal(t, "psim: "+filepath.Clean(folder)+": "+base+" is not the one that psim wrote with the other files there; run it again\n", stderr, kind)
+			}
+		}
+	}
+}
