@@ -26,6 +26,8 @@ type Folder struct {
 	Keep func(name string) bool
 	// Named says that the user named the file, in a folder that may be any.
 	Named bool
+	// Made says that psim names the last part of the path itself. It may be no link.
+	Made bool
 	// Partial says that the run that writes the files was interrupted.
 	Partial bool
 }
@@ -67,8 +69,12 @@ func (f Folder) Check() error {
 	}
 }
 
-// distinct refuses the root folder and the home folder, where results would be among everything else.
+// distinct refuses the root folder and the home folder, where results would be among everything else, and
+// a link that psim would follow unasked.
 func (f Folder) distinct() error {
+	if info, err := os.Lstat(filepath.Clean(f.Path)); f.Made && err == nil && info.Mode()&os.ModeSymlink != 0 {
+		return fmt.Errorf("%s: is a link, which psim does not follow; remove it, or name another folder", f.Path)
+	}
 	info, err := os.Stat(f.Path)
 	if err != nil || f.Named {
 		return nil

@@ -218,3 +218,39 @@ func TestEditedResult(t *testing.T) {
 		}
 	}
 }
+
+// A folder that psim names itself may be no link, and a part that is merged is not replaced.
+func TestFoldersOfPsim(t *testing.T) {
+	userFolder(t)
+	require.NoError(t, os.MkdirAll("dd", 0o755))
+	require.NoError(t, os.Mkdir("precious", 0o755))
+	for _, name := range []string{"devices-4", "shard-1-of-2"} {
+		require.NoError(t, os.Symlink("../precious", "dd/"+name))
+	}
+	for line, link := range map[string]string{
+		"psim search gpipe --devices 4,8 --schedules ddp --out dd":                        "devices-4",
+		"psim search gpipe --devices 4 --schedules ddp --shard 1/2 --out dd":              "shard-1-of-2",
+		"psim sweep gpipe --vary schedule.microbatches=4,8 --shard 1/2 --overwrite -o dd": "shard-1-of-2",
+	} {
+		stdout, stderr, code := psim(t, line)
+		require.Equal(t, exitUsage, code)
+		require.Equal(t, "psim: --out dd/"+link+": is a link, which psim does not follow; remove it, or name another folder\n", stderr)
+		require.Empty(t, stdout)
+	}
+	require.Empty(t, contents(t, "precious"))
+
+	for _, shard := range []string{"1/2", "2/2"} {
+		_, stderr, code := psim(t, "psim sweep gpipe --vary schedule.microbatches=4,8 --out p --shard "+shard)
+		require.Zero(t, code, stderr)
+	}
+	require.NoError(t, os.Symlink("p/shard-2-of-2", "link"))
+	before := contents(t, "p")
+	for _, out := range []string{"p/shard-1-of-2", "./p/../p/shard-2-of-2/", "link"} {
+		_, stderr, code := psim(t, "psim merge p --overwrite --out "+out)
+		require.Equal(t, exitUsage, code)
+		require.Equal(t, "psim: --out "+out+": is one of the inputs; name another folder\n", stderr)
+	}
+	require.Equal(t, before, contents(t, "p"))
+	_, stderr, code := psim(t, "psim merge p --out p")
+	require.Zero(t, code, stderr)
+}
