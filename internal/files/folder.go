@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +27,8 @@ type Folder struct {
 	Keep func(name string) bool
 	// Named says that the user named the file, in a folder that may be any.
 	Named bool
+	// Inputs lists the paths of files that the run reads. They are neither replaced nor removed.
+	Inputs []string
 	// Made says that psim names the last part of the path itself. It may be no link.
 	Made bool
 	// Partial says that the run that writes the files was interrupted.
@@ -96,6 +99,9 @@ func (f Folder) guard(p place, names []string, hashes map[string]string) error {
 	if err != nil && !f.Overwrite {
 		return err
 	}
+	if err := f.guardInputs(m, names); err != nil {
+		return err
+	}
 	for _, name := range names {
 		is, owner := p.sum(name), m.owner(name)
 		ours := is == nothing || is == m.Sets[f.Owner].Files[name] || is == hashes[name]
@@ -112,6 +118,22 @@ func (f Folder) guard(p place, names []string, hashes map[string]string) error {
 			return f.refused(name, "was changed since psim wrote it", ", or replace it with --overwrite")
 		default:
 			return f.refused(name, "is of psim "+owner, ", or replace it with --overwrite")
+		}
+	}
+	return nil
+}
+
+// guardInputs refuses to replace or remove what the run reads.
+func (f Folder) guardInputs(m manifest, names []string) error {
+	for _, name := range slices.Sorted(maps.Keys(m.Sets[f.Owner].Files)) {
+		if f.Keep == nil || !f.Keep(name) {
+			names = append(names[:len(names):len(names)], name)
+		}
+	}
+	for _, name := range names {
+		path := filepath.Join(f.Path, name)
+		if slices.ContainsFunc(f.Inputs, func(input string) bool { return Same(path, input) }) {
+			return f.refused(name, "is one of the inputs", "")
 		}
 	}
 	return nil

@@ -273,3 +273,35 @@ func TestFoldersOfPsim(t *testing.T) {
 	_, stderr, code := psim(t, "psim merge p --out p")
 	require.Zero(t, code, stderr)
 }
+
+// What a command reads is neither replaced nor removed by it, whatever flags say.
+func TestInputsStay(t *testing.T) {
+	userFolder(t)
+	for _, line := range []string{"psim search gpipe --out sp", "psim sweep gpipe --vary schedule.microbatches=4,8 --out s"} {
+		_, stderr, code := psim(t, line)
+		require.Zero(t, code, stderr)
+	}
+	config := "[schedule]\nname = \"gpipe\"\nstages = 2\nmicrobatches = 4\n[model]\nfile = \"config.json\"\n[batch]\nmicro = 1\n"
+	network := `{"model_type": "gpt2", "n_layer": 4, "n_embd": 64, "n_head": 4, "n_positions": 64, "vocab_size": 64}`
+	for name, text := range map[string]string{"m.toml": config, "config.json": network, "n.toml": "x"} {
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+	}
+	before := contents(t, ".")
+	plan := "plan-1.toml"
+	require.Contains(t, contents(t, "sp"), plan)
+	for line, want := range map[string]string{
+		"search sp/" + plan + " --out sp":                         "--out sp: " + plan + " is one of the inputs; name another folder",
+		"search sp/" + plan + " --out ./sp/ --overwrite":          "--out ./sp/: " + plan + " is one of the inputs; name another folder",
+		"calibrate m.toml --out m.toml --overwrite":               "--out m.toml: is one of the inputs; name another file",
+		"calibrate --nccl n.toml --out n.toml --overwrite":        "--out n.toml: is one of the inputs; name another file",
+		"run m.toml --trace config.json":                          "--trace config.json: is one of the inputs; name another file",
+		"run gpipe --trace s/sweep.json":                          "--trace s/sweep.json: is of psim sweep; name another file",
+		"run config.json --devices 4 --trace ./sp/../config.json": "--trace ./sp/../config.json: is the configuration; name another file",
+	} {
+		stdout, stderr, code := psim(t, "psim "+line)
+		require.Equal(t, exitUsage, code, line)
+		require.Equal(t, "psim: "+want+"\n", stderr)
+		require.Empty(t, stdout)
+	}
+	require.Equal(t, before, contents(t, "."))
+}

@@ -239,7 +239,7 @@ func (f searchFlags) findPlans(cmd *cobra.Command, path string) (*plans.Answer, 
 	if err != nil {
 		return nil, err
 	}
-	folder, err := f.folder(q.Shard)
+	folder, err := f.folder(q.Shard, c.Files())
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +261,7 @@ func (f searchFlags) findPlans(cmd *cobra.Command, path string) (*plans.Answer, 
 
 // folder returns the folder for files: --out, or for a shard a folder in it. Its path is empty if
 // nothing is to be saved.
-func (f searchFlags) folder(shard rankings.Shard) (folder files.Folder, err error) {
+func (f searchFlags) folder(shard rankings.Shard, inputs []string) (folder files.Folder, err error) {
 	f.clearDash()
 	path := f.out
 	if f.shard != "" {
@@ -271,6 +271,7 @@ func (f searchFlags) folder(shard rankings.Shard) (folder files.Folder, err erro
 		path = filepath.Join(path, shard.Folder())
 	}
 	folder = f.plansFolder(path)
+	folder.Inputs = inputs
 	return folder, f.checkOut(folder)
 }
 

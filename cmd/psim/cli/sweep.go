@@ -100,7 +100,7 @@ func runSweep(ctx context.Context, path string, f sweepFlags, std streams) error
 		return err
 	}
 	to := reports.SweepFolder(o.Folder)
-	to.Made = f.shard != ""
+	to.Made, to.Inputs = f.shard != "", c.Files()
 	if err := f.checkOut(to); err != nil {
 		return err
 	}
