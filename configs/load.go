@@ -92,11 +92,11 @@ func readFile(path string, most int) ([]byte, error) {
 // readBeside reads a file that the configuration names, relative to its own folder, of at most a
 // number of bytes.
 func (c *Config) readBeside(path string, most int) ([]byte, error) {
-	return readRegular(c.beside(path), most)
+	return readRegular(c.resolve(path), most)
 }
 
-// beside returns the path of a file that the configuration names.
-func (c *Config) beside(path string) string {
+// resolve returns the path of a file that the configuration names.
+func (c *Config) resolve(path string) string {
 	if !filepath.IsAbs(path) && c.folder != "" {
 		return filepath.Join(c.folder, path)
 	}
@@ -110,7 +110,7 @@ func (c *Config) Files() (paths []string) {
 	}
 	for _, path := range []string{c.Schedule.File, c.Model.File} {
 		if path != "" {
-			paths = append(paths, c.beside(path))
+			paths = append(paths, c.resolve(path))
 		}
 	}
 	if path := c.Machine.File; path != "" {

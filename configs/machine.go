@@ -146,7 +146,7 @@ func (c *Config) machinePath(path string, by *source) string {
 	if _, err := os.Stat(path); err == nil && !by.lines {
 		return path
 	}
-	return c.beside(path)
+	return c.resolve(path)
 }
 
 // machineFile is a file with one section.
