@@ -178,8 +178,23 @@ func explainSweep(s rankings.Sweep, out table.Page) {
 type pace struct {
 	head string // of a column
 	most string // the best of several
+	key  string // of pictures
 	of   func(results.Result) float64
 }
+
+// SweepKey returns the key of the number that sweep.png shows: that by which the text compares points,
+// or the step time if it is not known of all.
+func SweepKey(points []rankings.SweepPoint) string {
+	rate := sweepPace(points)
+	for _, p := range points {
+		if p.Error == "" && rate.of(p.Result) <= 0 {
+			return stepTimeKey
+		}
+	}
+	return rate.key
+}
+
+const stepTimeKey = "step_time_s"
 
 // sweepPace returns the pace by which points compare: in samples, or in tokens if sequences
 // differ in length. Without a batch it is in microbatches, and without training the step counts.
@@ -196,16 +211,20 @@ func sweepPace(points []rankings.SweepPoint) pace {
 	switch {
 	case len(lengths) > 1:
 		return pace{
-			"tokens/s", "the highest throughput, in tokens",
+			"tokens/s", "the highest throughput, in tokens", "throughput.tokens_per_s",
 			func(r results.Result) float64 { return r.Throughput.Tokens },
 		}
 	case trained && !samples:
-		return pace{"microbatches/s", "the highest throughput, in microbatches", results.Result.MicrobatchesPerSecond}
+		return pace{
+			"microbatches/s", "the highest throughput, in microbatches", "microbatches_per_s",
+			results.Result.MicrobatchesPerSecond,
+		}
 	case !samples:
-		return pace{"samples/s", "the shortest step", func(r results.Result) float64 { return -r.StepTime }}
+		step := func(r results.Result) float64 { return -r.StepTime }
+		return pace{"samples/s", "the shortest step", stepTimeKey, step}
 	}
 	return pace{
-		"samples/s", "the highest throughput",
+		"samples/s", "the highest throughput", "throughput.samples_per_s",
 		func(r results.Result) float64 { return r.Throughput.Samples },
 	}
 }

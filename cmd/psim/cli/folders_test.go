@@ -29,6 +29,25 @@ func TestRunAgain(t *testing.T) {
 	require.Equal(t, before, contents(t, "out/gpipe"))
 }
 
+// psim plot memory draws memory.png of a saved run again, with the same words for a title; without its
+// trace, too.
+func TestMemoryAgain(t *testing.T) {
+	userFolder(t)
+	for _, line := range []string{"psim run gpipe --out o", "psim plot memory o --out again.png"} {
+		_, stderr, code := psim(t, line)
+		require.Zero(t, code, stderr)
+	}
+	again, err := os.ReadFile("again.png")
+	require.NoError(t, err)
+	require.Equal(t, contents(t, "o")["memory.png"], string(again))
+	require.NoError(t, os.Remove("o/trace.csv"))
+	_, stderr, code := psim(t, "psim plot memory o --out untraced.png")
+	require.Zero(t, code, stderr)
+	untraced, err := os.ReadFile("untraced.png")
+	require.NoError(t, err)
+	require.Equal(t, again, untraced)
+}
+
 // A file that the user has changed is named before the work, and stays (docs/files.md); --overwrite replaces
 // files and removes none. The root folder and the home folder are refused.
 func TestEditedFile(t *testing.T) {
