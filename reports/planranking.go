@@ -81,7 +81,7 @@ func planTable(p rankings.PlanRanking, layouts []layout) table.Table[layout] {
 		{Head: "step", Cell: func(p layout) any { return units.FormatSeconds(p.StepTime) }},
 		{Head: "MFU", Cell: func(p layout) any { return units.FormatPercent(p.MFU) }},
 		{Head: "tokens/s per device", Cell: func(p layout) any { return tokenRate(p.Result) }},
-		{Head: "peak memory", Cell: func(p layout) any { return units.FormatBytes(p.PeakMemory()) }},
+		{Head: "peak memory", Cell: func(p layout) any { return peakText(p.Result) }},
 		{Head: "most of it", Cell: func(p layout) any { return largestPart(p.Result) }},
 		{Head: "schedule", Cell: func(p layout) any { return p.Plan.Schedule }},
 		{Head: "stages", Cell: func(p layout) any { return p.Plan.Stages }},

@@ -96,7 +96,9 @@ func TestBubblesAreOfPipelines(t *testing.T) {
 		require.Contains(t, text(func(w io.Writer) error { return reports.WriteSweep(w, points) }), head.want)
 		plans := rankings.Ranking{Plans: []rankings.Candidate{{Result: head.a}, {Result: head.b}}}
 		require.Contains(t, text(func(w io.Writer) error { return reports.WriteRanking(w, plans, 2) }), head.want)
-		require.Contains(t, text(func(w io.Writer) error { return reports.WriteRuns(w, []results.Result{head.a, head.b}) }),
+		require.Contains(t, text(func(w io.Writer) error {
+			return reports.WriteRuns(w, []results.Run{{Result: head.a}, {Result: head.b}})
+		}),
 			strings.TrimSuffix(head.want, " ")+": ")
 	}
 	require.Contains(t, text(replicas.WriteJSON), `"bubble": {`)

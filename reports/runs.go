@@ -3,7 +3,6 @@ package reports
 import (
 	"cmp"
 	"io"
-	"slices"
 
 	"psim/internal/units"
 	"psim/reports/table"
@@ -11,29 +10,32 @@ import (
 	"psim/results/compare"
 )
 
-// A comparedRun is a measured result, compared with its prediction.
+// A comparedRun is a measured result, and the comparison of the step that pictures show with its
+// prediction.
 type comparedRun struct {
 	measured results.Result
-	with     compare.Comparison // with the prediction, A
+	with     compare.Comparison // A is the prediction, B the step of median time
 }
 
-// WriteRuns prints several measured results next to their predictions: what was predicted and
-// measured, where the errors come from, and the checks.
-func WriteRuns(w io.Writer, runs []results.Result) error {
+// WriteRuns prints several measured runs next to their predictions: what was predicted and
+// measured, where the errors come from, and the checks. Errors and bubbles are of the step of median
+// time, as in the pictures.
+func WriteRuns(w io.Writer, runs []results.Run) error {
 	out := table.NewPage(w)
 	compared := make([]comparedRun, len(runs))
+	var checked []results.Result
 	for i, r := range runs {
-		compared[i].measured = r
-		if r.Predicted != nil {
-			compared[i].with = compare.Compare(results.Run{Result: *r.Predicted}, results.Run{Result: r})
+		compared[i].measured = r.Result
+		if p := r.Result.Predicted; p != nil {
+			compared[i].with = compare.Compare(results.Run{Result: *p}, results.Run{Result: r.Shown()})
+		}
+		if r.Result.Measurement != nil && r.Result.Checks != nil {
+			checked = append(checked, r.Result)
 		}
 	}
 	measuredTable(compared).Text(out)
-	out.Section("where the error comes from, as shares of the predicted step")
+	out.Section("where the error comes from in the median step, as shares of the predicted step")
 	errorTable(compared).Text(out)
-	checked := slices.DeleteFunc(slices.Clone(runs), func(r results.Result) bool {
-		return r.Measurement == nil || r.Checks == nil
-	})
 	if len(checked) > 0 {
 		out.Section("largest differences from the unsplit run")
 		checkTable(checked).Text(out)
@@ -49,12 +51,12 @@ func measuredTable(runs []comparedRun) table.Table[comparedRun] {
 		{Left: true, Cell: func(r comparedRun) any { return mode(r.measured) }},
 		{Head: "step time:", Cell: empty},
 		{Head: "predicted", Cell: func(r comparedRun) any { return units.FormatSeconds(r.with.A.StepTime) }},
-		{Head: "measured (mean)", Cell: func(r comparedRun) any { return measuredStep(r.measured) }},
-		{Head: "median", Cell: func(r comparedRun) any { return units.FormatSeconds(r.measured.TracedStep()) }},
-		{Head: "error", Cell: func(r comparedRun) any { return percent(r.with.StepTimeDifference) }},
+		{Head: "median", Cell: func(r comparedRun) any { return units.FormatSeconds(r.with.B.StepTime) }},
+		{Head: "its error", Cell: func(r comparedRun) any { return percent(r.with.StepTimeDifference) }},
+		{Head: "mean ± std", Cell: func(r comparedRun) any { return measuredStep(r.measured) }},
 		{Head: bubbleHead(measured, runs) + ":", Cell: empty},
 		{Head: "predicted", Cell: func(r comparedRun) any { return share(r.with.A.Bubble) }},
-		{Head: "measured", Cell: func(r comparedRun) any { return bubbleShare(r.measured) }},
+		{Head: "median step", Cell: func(r comparedRun) any { return share(r.with.B.Bubble) }},
 		{Head: "peak memory:", Cell: empty},
 		{Head: "predicted", Cell: func(r comparedRun) any { return units.FormatBytes(r.with.A.PeakMemory) }},
 		{Head: "ledger", Cell: func(r comparedRun) any { return units.FormatBytes(r.with.B.PeakMemory) }},

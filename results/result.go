@@ -243,22 +243,28 @@ func (r *Result) setRanks(t *graph.Trace, s graph.Summary, info Info) {
 	r.Ranks = make([]RankResult, len(s.Ranks))
 	for i, rank := range s.Ranks {
 		r.Ranks[i] = RankResult{
-			Rank: rank.Rank, Compute: rank.Compute.Seconds(),
-			Optimizer: rank.Optimizer.Seconds(), Idle: rank.Idle.Seconds(),
-			Communication: rank.Communication.Seconds(), ExposedCommunication: rank.ExposedCommunication.Seconds(),
-			PeakMemory: rank.PeakMemory, PersistentMemory: rank.PersistentMemory,
+			Rank: rank.Rank, PeakMemory: rank.PeakMemory, PersistentMemory: rank.PersistentMemory,
 			PeakInFlight: rank.PeakInFlight, SentBytes: rank.SentBytes,
 		}
+		r.Ranks[i].setTimes(rank, t.KnowsReady())
 		if info.Shards != nil {
 			r.Ranks[i].Samples = info.Shards[i*len(info.Shards)/len(s.Ranks)]
-		}
-		if t.KnowsReady() {
-			dispatch, waiting := rank.Dispatch.Seconds(), rank.Waiting.Seconds()
-			r.Ranks[i].Dispatch, r.Ranks[i].Waiting = &dispatch, &waiting
 		}
 		if memory != nil {
 			r.Ranks[i].Memory = &memory[i]
 		}
+	}
+}
+
+// setTimes takes over the times of a rank. Idle time is split only if a trace knows when tasks were
+// ready.
+func (r *RankResult) setTimes(s graph.RankSummary, split bool) {
+	r.Compute, r.Optimizer, r.Idle = s.Compute.Seconds(), s.Optimizer.Seconds(), s.Idle.Seconds()
+	r.Communication, r.ExposedCommunication = s.Communication.Seconds(), s.ExposedCommunication.Seconds()
+	r.Dispatch, r.Waiting = nil, nil
+	if split {
+		dispatch, waiting := s.Dispatch.Seconds(), s.Waiting.Seconds()
+		r.Dispatch, r.Waiting = &dispatch, &waiting
 	}
 }
 

@@ -17,18 +17,22 @@ type Run struct {
 // Drawable reports whether the run has a timeline.
 func (r Run) Drawable() bool { return r.Trace != nil && r.Trace.End() > 0 }
 
-// KindText says whether the run was predicted or measured, and which of several steps its
-// trace shows.
-func (r Run) KindText() string {
-	if n := r.Result.StepCount(); n > 1 {
-		return fmt.Sprintf("%s, the median of %d steps", r.Result.Kind, n)
+// Shown returns the result with the times of the step that the trace and the pictures show: of
+// several measured steps, those of the one of median time rather than means.
+func (r Run) Shown() Result {
+	shown := r.Result
+	if r.Trace == nil || shown.StepCount() < 2 {
+		return shown
 	}
-	return r.Result.Kind
+	s := graph.Summarize(r.Trace)
+	shown.StepTime, shown.Makespan, shown.Startup = s.StepTime.Seconds(), s.Makespan.Seconds(), s.Startup.Seconds()
+	shown.Bubble = BubbleResult{Makespan: s.Bubble.Makespan, Span: s.Bubble.Span}
+	shown.Ranks = slices.Clone(shown.Ranks)
+	for i := range shown.Ranks {
+		shown.Ranks[i].setTimes(s.Ranks[i], r.Trace.KnowsReady())
+	}
+	return shown
 }
-
-// Label names the run by its configuration and schedule, and says whether it was predicted or
-// measured.
-func (r Run) Label() string { return r.Result.FullName() + ", " + r.KindText() }
 
 // ScheduleText returns the usual name of the result's schedule.
 func (r Result) ScheduleText() string { return ScheduleText(r.Schedule, r.FullySharded) }

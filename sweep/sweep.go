@@ -220,17 +220,13 @@ func (s *sweep) end(ctx context.Context) (*Outcome, error) {
 }
 
 // Save writes the files of a sweep into a folder, and returns their names. The picture
-// shows the throughput if it is known for all points, otherwise the step time; it is
-// omitted if there is nothing to draw.
+// shows the throughput by which the text compares points if it is known for all of them, otherwise the
+// step time; it is omitted if there is nothing to draw.
 func Save(ctx context.Context, s rankings.Sweep, to files.Folder) (names []string, err error) {
-	request := figures.Request{Key: "throughput.samples_per_s"}
+	request := figures.Request{Key: reports.SweepKey(s.Points)}
 	for _, p := range s.Points {
-		if p.Error != "" {
-			continue
-		}
-		request.Items = append(request.Items, figures.Item{Set: p.Set, Run: results.Run{Result: p.Result}})
-		if p.Result.Throughput.Samples == 0 {
-			request.Key = "step_time_s"
+		if p.Error == "" {
+			request.Items = append(request.Items, figures.Item{Set: p.Set, Run: results.Run{Result: p.Result}})
 		}
 	}
 	kind, err := figures.Find("sweep")

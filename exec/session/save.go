@@ -148,7 +148,12 @@ func (s *Session) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %s on %s (%s), %s; predicted, then measured\n\n",
 		main.Config.Name(), main.Experiment.Staged.Network.Name,
 		units.Plural(result.Devices, "device"), where, units.Plural(result.Microbatches, "microbatch"))
-	if err := reports.WriteRuns(w, result.Runs); err != nil {
+	var runs []results.Run
+	for _, r := range s.Runs {
+		_, measured := r.Sides()
+		runs = append(runs, measured)
+	}
+	if err := reports.WriteRuns(w, runs); err != nil {
 		return err
 	}
 	s.writeRemarks(w)

@@ -125,8 +125,8 @@ func Steady[T any](folder string, read func() (T, error)) (T, error) {
 	if err == nil && moving == nothing && p.sum(staging) == nothing && p.sum(Manifest) == before {
 		return v, nil
 	}
-	if p.sum(staging) != nothing && CheckWritable(p.Name()) == nil && p.hold(false) == nil {
-		p.settle()
+	if p.sum(staging) != nothing && p.ownsStaging() && CheckWritable(p.Name()) == nil && p.hold(false) == nil {
+		p.finish()
 	}
 	p.hold(true)
 	return read()

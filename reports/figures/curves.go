@@ -27,6 +27,9 @@ func (t table) styled(f *chart.Figure) (list []styledCurve, remark string) {
 			return list, ""
 		}
 		remark = fmt.Sprintf("the best %d of %d lines", maxCurves, len(lines))
+		if slices.ContainsFunc(t.items, func(i Item) bool { return !i.Run.Result.FitsMemory }) {
+			remark += ", by their points that fit"
+		}
 		lines = t.bestCurves(lines)
 	}
 	for i, c := range lines {
@@ -69,26 +72,23 @@ func (t table) twoWays(f *chart.Figure, lines []curve) (list []styledCurve) {
 	return list
 }
 
-// bestCurves keeps the maxCurves lines with the best points, in their order.
+// bestCurves keeps the maxCurves lines with the best points, in their order. Points that fit in
+// memory are better than any that do not.
 func (t table) bestCurves(lines []curve) []curve {
-	best := func(c curve) float64 {
-		x := t.values[c.points[0]]
-		for _, k := range c.points {
-			if lessIsBetter(t.key) {
-				x = min(x, t.values[k])
-			} else {
-				x = max(x, t.values[k])
-			}
+	better := func(a, b int) int {
+		switch x, y := t.items[a].Run.Result.FitsMemory, t.items[b].Run.Result.FitsMemory; {
+		case x && !y:
+			return -1
+		case y && !x:
+			return 1
+		case lessIsBetter(t.key):
+			return cmp.Compare(t.values[a], t.values[b])
 		}
-		return x
+		return cmp.Compare(t.values[b], t.values[a])
 	}
+	best := func(c curve) int { return slices.MinFunc(c.points, better) }
 	order := slices.Clone(lines)
-	slices.SortStableFunc(order, func(a, b curve) int {
-		if lessIsBetter(t.key) {
-			return cmp.Compare(best(a), best(b))
-		}
-		return cmp.Compare(best(b), best(a))
-	})
+	slices.SortStableFunc(order, func(a, b curve) int { return better(best(a), best(b)) })
 	kept := map[string]bool{}
 	for _, c := range order[:maxCurves] {
 		kept[c.name] = true

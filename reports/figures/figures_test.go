@@ -147,6 +147,19 @@ func TestLinesNamed(t *testing.T) {
 	require.NotContains(t, list, "a, global batch 3,000")
 }
 
+// Of too many lines those are drawn that are best where they fit in memory, and the legend says so.
+func TestLinesThatFit(t *testing.T) {
+	points := grid("schedule.name", 12)
+	for i := range points { // the fastest four schedules do not fit
+		points[i].Run.Result.FitsMemory = points[i].Set[1] >= "schedule.name=e"
+	}
+	list := texts(t, "sweep", figures.Request{Items: points})
+	require.Contains(t, list, "the best 8 of 36 lines, by their points that fit")
+	require.NotContains(t, list, "a, global batch 1,000")
+	require.Contains(t, list, "e, global batch 1,000")
+	require.NotContains(t, list, "does not fit in memory")
+}
+
 // Titles are words, not the names of files; a bubble is a percentage of the makespan, and thousands
 // are separated.
 func TestTitles(t *testing.T) {

@@ -48,7 +48,7 @@ func memoryOverTime(r Request) (Picture, error) {
 func (i Item) memoryFigure() (picture.MemoryFigure, error) {
 	switch {
 	case i.Path != "":
-		return picture.LoadMemory(i.Path)
+		return picture.LoadMemory(i.Path, i.Run.Trace)
 	case i.Run.Trace == nil:
 		return picture.MemoryFigure{}, fmt.Errorf("%s: has no trace, so its memory over time is not known", i.Label)
 	}

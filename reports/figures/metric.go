@@ -35,7 +35,8 @@ func metric(r Request) (Picture, error) {
 	return b.picture(), nil
 }
 
-// metrics lists the numbers of a result by their keys.
+// metrics lists the numbers of a result by their keys, and the rate of one with [times] and no batch, whose
+// steps may hold different work.
 func metrics(r results.Result) map[string]float64 {
 	r.Predicted, r.Runs = nil, nil
 	list := map[string]float64{}
@@ -46,6 +47,9 @@ func metrics(r results.Result) map[string]float64 {
 	var object map[string]any
 	if json.Unmarshal(data, &object) == nil {
 		flatten(list, "", object)
+	}
+	if r.Throughput.Samples == 0 && r.StagesWithTimes() > 0 {
+		list["microbatches_per_s"] = r.MicrobatchesPerSecond()
 	}
 	if r.Measurement != nil && r.Source != "" { // a number that a file of another program lacks is unknown, not 0
 		maps.DeleteFunc(list, func(_ string, x float64) bool { return x == 0 })

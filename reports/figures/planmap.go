@@ -91,11 +91,11 @@ func (m planMap) values(dimension string) []string {
 
 // A planSquare summarizes the plans of a square.
 type planSquare struct {
-	best      time.Duration // the shortest step of the plans that fit; 0 if there are none
-	promising bool          // best is of the plans that promised most: another may be shorter
-	bound     time.Duration // the least bound of the plans that were discarded by it
-	unfit     bool          // some plan does not fit in memory
-	unknown   bool          // the search was interrupted before it reached some plan
+	best     time.Duration // the shortest step of the plans that fit; 0 if there are none
+	beatable bool          // a plan that was not simulated may have a shorter step than best
+	bound    time.Duration // the least bound of the plans that were discarded by it
+	unfit    bool          // some plan does not fit in memory
+	unknown  bool          // the search was interrupted before it reached some plan
 }
 
 // squares sorts the plans by column and row.
@@ -120,12 +120,16 @@ func (m planMap) squares(columns, rows []string) map[[2]int]planSquare {
 	for _, known := range m.known {
 		at := [2]int{slices.Index(columns, known.Across), slices.Index(rows, known.Up)}
 		if s, drawn := squares[at]; drawn && s.best == 0 {
-			s.best, s.promising = units.Seconds(known.StepTime), known.StepTime > 0
-			if !s.promising {
+			s.best, s.beatable = units.Seconds(known.StepTime), known.StepTime > 0
+			if !s.beatable {
 				s = planSquare{unfit: true}
 			}
 			squares[at] = s
 		}
+	}
+	for at, s := range squares {
+		s.beatable = s.beatable || s.best > 0 && (s.unknown || s.bound > 0 && s.bound < s.best)
+		squares[at] = s
 	}
 	return squares
 }
@@ -144,19 +148,15 @@ func (m planMap) figure() *chart.Figure {
 			low, high = min(low, s.best), max(high, s.best)
 		}
 	}
-	cells, used, promising := chart.Cells{}, map[chart.Hatch]bool{}, false
+	var cells chart.Cells
 	for at, s := range squares {
-		promising = promising || s.promising
 		look, text := s.look(low, high)
-		used[look.Hatch] = true
 		cells = append(cells, chart.Cell{Column: at[0], Row: at[1], Look: look, Text: text})
 	}
 	sortCells(cells)
 	f.Add(cells)
-	m.explain(f, low, high, used)
-	if promising {
-		f.Explain("≈ the best of those that promise most: another may be faster", nil)
-	}
+	m.explain(f, low, high)
+	explainSquares(f, squares)
 	return f
 }
 
@@ -181,8 +181,9 @@ func axis(dimension string) string {
 	return dimension
 }
 
-// discarded is the colour of squares in which no plan was simulated and fits.
-const discarded = 0xe4e4e4
+// The colours of squares without a step: in discarded ones nothing fits, or they were not reached; bounded
+// ones have only a bound.
+const discarded, bounded = 0xe4e4e4, 0xf6f6f6
 
 // look returns the colour of a square, by the logarithm of its time, and its text.
 func (s planSquare) look(low, high time.Duration) (chart.Paint, string) {
@@ -194,33 +195,43 @@ func (s planSquare) look(low, high time.Duration) (chart.Paint, string) {
 			level = math.Log(float64(s.best)/float64(low)) / math.Log(float64(high)/float64(low))
 		}
 		text := units.FormatDuration(s.best)
-		if s.promising {
+		if s.beatable {
 			text = "≈ " + text
 		}
 		return chart.Paint{Color: chart.Heat(level)}, text
 	case s.bound > 0:
-		grey.Hatch = chart.Rising
-		return grey, "> " + units.FormatDuration(s.bound)
+		return chart.Paint{Color: chart.RGB(bounded)}, "≥ " + units.FormatDuration(s.bound)
 	case s.unfit:
 		grey.Hatch = chart.Falling
 	}
 	return grey, ""
 }
 
-func (m planMap) explain(f *chart.Figure, low, high time.Duration, used map[chart.Hatch]bool) {
+// explain names the colours of steps.
+func (m planMap) explain(f *chart.Figure, low, high time.Duration) {
 	if high > 0 {
 		f.Explain("shortest step: "+units.FormatDuration(low), chart.Paint{Color: chart.Heat(0)})
 	}
 	if high > low {
 		f.Explain(units.FormatDuration(high), chart.Paint{Color: chart.Heat(1)})
 	}
-	if used[chart.Rising] {
-		f.Explain("discarded: takes longer, by a bound",
-			chart.Paint{Color: chart.RGB(discarded), Hatch: chart.Rising})
+}
+
+// explainSquares says what squares and their signs mean.
+func explainSquares(f *chart.Figure, squares map[[2]int]planSquare) {
+	var hatched, beatable, bound bool
+	for _, s := range squares {
+		hatched = hatched || s.best == 0 && s.bound == 0 && s.unfit
+		beatable, bound = beatable || s.beatable, bound || s.best == 0 && s.bound > 0
 	}
-	if used[chart.Falling] {
-		f.Explain("discarded: does not fit in memory",
-			chart.Paint{Color: chart.RGB(discarded), Hatch: chart.Falling})
+	if hatched {
+		f.Explain("does not fit in memory", chart.Paint{Color: chart.RGB(discarded), Hatch: chart.Falling})
 	}
-	f.Explain("each square: the best over all other dimensions; empty ones have no plan", nil)
+	f.Explain("each square: the shortest known step over all other dimensions; empty ones have no plan", nil)
+	if beatable {
+		f.Explain("≈ the shortest of the plans that were simulated: another may be faster", nil)
+	}
+	if bound {
+		f.Explain("≥ a bound: no plan that fits was simulated, and none takes less", nil)
+	}
 }

@@ -44,10 +44,12 @@ func capacityText(capacity int64, margin float64) string {
 // NewMemoryFigure returns the figure of a run that has a trace.
 func NewMemoryFigure(r results.Run) MemoryFigure {
 	return MemoryFigure{
-		Title: "Memory: " + runTitle(r), Curves: tracecsv.MemoryCurves(r.Trace), End: r.Trace.End(),
+		Title: memoryTitle(r), Curves: tracecsv.MemoryCurves(r.Trace), End: r.Trace.End(),
 		Capacity: r.Result.MemoryCapacities(), Margin: r.Result.MemoryMargin,
 	}
 }
+
+func memoryTitle(r results.Run) string { return "Memory: " + runTitle(r) }
 
 // maxMemoryLines limits the different curves that have a colour of their own.
 const maxMemoryLines = 8

@@ -15,7 +15,10 @@ import (
 
 // runTitle describes a run in words, and on a second line says how long its step takes.
 func runTitle(r results.Run) string {
-	below := timeText(r.Trace)
+	below := resultTimeText(r.Result)
+	if r.Trace != nil {
+		below = timeText(r.Trace)
+	}
 	if n := r.Result.StepCount(); n > 1 {
 		below = join(below, fmt.Sprintf("the median of %d steps", n))
 	}
@@ -53,6 +56,21 @@ func timeText(t *graph.Trace) string {
 	}
 	s := graph.Summarize(t)
 	return join("step "+units.FormatDuration(s.StepTime), idleText(t, s))
+}
+
+// resultTimeText returns what timeText does, as far as a result without its trace knows it. Of several
+// measured steps it has the bubble of their mean, not that of the step whose memory was saved.
+func resultTimeText(r results.Result) string {
+	step := units.FormatSeconds(r.TracedStep())
+	switch {
+	case r.Config["collective"] != nil:
+		return step
+	case r.StepCount() > 1:
+		return "step " + step
+	case r.Stages > 1:
+		return join("step "+step, "bubble "+units.FormatPercent(r.Bubble.Makespan))
+	}
+	return join("step "+step, units.FormatPercent(r.Bubble.Makespan)+" not computing")
 }
 
 // idleText returns the share of the makespan in which ranks do not compute. Only in a pipeline it is

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -13,6 +15,7 @@ import (
 	"psim/internal/units"
 	"psim/reports"
 	"psim/results"
+	"psim/schedules/graph"
 )
 
 // The gallery is what the catalog says, with a picture for every schedule and no
@@ -45,17 +48,28 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// The README's output of psim exec is of the recorded run. Its table has the median step, which the
-// pictures show, next to the mean.
+// The README's output of psim exec is of the recorded run. Its step times, errors and bubbles are of
+// the median step, which the pictures show; the mean is in a column of its own.
 func TestRecorded(t *testing.T) {
-	_, measured, err := results.LoadPair("testdata/exec")
-	require.NoError(t, err)
+	var runs []results.Run
+	for _, name := range []string{"model-parallel", "gpipe", "1f1b"} {
+		_, measured, err := results.LoadPair("testdata/exec/" + name)
+		require.NoError(t, err)
+		runs = append(runs, measured)
+	}
 	var table bytes.Buffer
-	require.NoError(t, reports.WriteRuns(&table, measured.Result.Runs))
+	require.NoError(t, reports.WriteRuns(&table, runs))
 	readme, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
 	require.Contains(t, string(readme), table.String())
-	shown := units.FormatSeconds(measured.Trace.End().Seconds())
-	require.Equal(t, units.FormatSeconds(measured.Result.StepTimeMedian), shown)
-	require.Regexp(t, `(?m)^  1f1b .* ms ± .* ms +`+shown+` `, table.String())
+	for _, r := range runs {
+		name, shown, before := r.Result.Schedule, r.Trace.End().Seconds(), r.Result.Predicted.StepTime
+		require.Equal(t, r.Result.StepTimeMedian, shown)
+		off := units.FormatSignedPercent(shown/before - 1)
+		bubble := units.FormatPercent(graph.Summarize(r.Trace).Bubble.Makespan)
+		line := fmt.Sprintf(`(?m)^  %s +%s +%s +%s +\S+ ms ± .* %s +\d+`, name, units.FormatSeconds(before),
+			units.FormatSeconds(shown), regexp.QuoteMeta(off), bubble)
+		require.Regexp(t, line, table.String())
+		require.Regexp(t, `(?m)^  `+name+` .* `+regexp.QuoteMeta(off)+`$`, table.String(), "its parts add up to the error")
+	}
 }

@@ -29,6 +29,25 @@ func TestRunAgain(t *testing.T) {
 	require.Equal(t, before, contents(t, "out/gpipe"))
 }
 
+// psim plot memory draws memory.png of a saved run again, with the same words for a title; without its
+// trace, too.
+func TestMemoryAgain(t *testing.T) {
+	userFolder(t)
+	for _, line := range []string{"psim run gpipe --out o", "psim plot memory o --out again.png"} {
+		_, stderr, code := psim(t, line)
+		require.Zero(t, code, stderr)
+	}
+	again, err := os.ReadFile("again.png")
+	require.NoError(t, err)
+	require.Equal(t, contents(t, "o")["memory.png"], string(again))
+	require.NoError(t, os.Remove("o/trace.csv"))
+	_, stderr, code := psim(t, "psim plot memory o --out untraced.png")
+	require.Zero(t, code, stderr)
+	untraced, err := os.ReadFile("untraced.png")
+	require.NoError(t, err)
+	require.Equal(t, again, untraced)
+}
+
 // A file that the user has changed is named before the work, and stays (docs/files.md); --overwrite replaces
 // files and removes none. The root folder and the home folder are refused.
 func TestEditedFile(t *testing.T) {
@@ -192,5 +211,65 @@ func TestPlotForeign(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.FileExists(t, "p.svg")
 	_, stderr, code = psim(t, "psim run gpipe --out a")
+	require.Zero(t, code, stderr)
+}
+
+// A result that the user has changed is refused by every reader, also without a trace next to it.
+func TestEditedResult(t *testing.T) {
+	userFolder(t)
+	for _, line := range []string{"psim run gpipe --out o", "psim sweep gpipe --vary schedule.microbatches=4,8 --out s"} {
+		_, stderr, code := psim(t, line)
+		require.Zero(t, code, stderr)
+	}
+	for name, kinds := range map[string][]string{
+		"o/result.json": {"time", "throughput", "split-time", "metric bubble.makespan", "efficiency", "timeline", "memory"}, "s/sweep.jsonl": {"sweep", "heatmap"},
+	} {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(name, append(text, '\n'), 0o644))
+		folder, base := filepath.Split(name)
+		for _, kind := range kinds {
+			for _, path := range []string{filepath.Clean(folder), name} {
+				_, stderr, code := psim(t, "psim plot "+kind+" "+path+" --out p.png")
+				require.Equal(t, exitUsage, code, kind)
+				require.Equal(t, "psim: "+filepath.Clean(folder)+": "+base+" is not the one that psim wrote with the other files there; run it again\n", stderr, kind)
+			}
+		}
+	}
+}
+
+// A folder that psim names itself may be no link, and a part that is merged is not replaced.
+func TestFoldersOfPsim(t *testing.T) {
+	userFolder(t)
+	require.NoError(t, os.MkdirAll("dd", 0o755))
+	require.NoError(t, os.Mkdir("precious", 0o755))
+	for _, name := range []string{"devices-4", "shard-1-of-2"} {
+		require.NoError(t, os.Symlink("../precious", "dd/"+name))
+	}
+	for line, link := range map[string]string{
+		"psim search gpipe --devices 4,8 --schedules ddp --out dd":                        "devices-4",
+		"psim search gpipe --devices 4 --schedules ddp --shard 1/2 --out dd":              "shard-1-of-2",
+		"psim sweep gpipe --vary schedule.microbatches=4,8 --shard 1/2 --overwrite -o dd": "shard-1-of-2",
+	} {
+		stdout, stderr, code := psim(t, line)
+		require.Equal(t, exitUsage, code)
+		require.Equal(t, "psim: --out dd/"+link+": is a link, which psim does not follow; remove it, or name another folder\n", stderr)
+		require.Empty(t, stdout)
+	}
+	require.Empty(t, contents(t, "precious"))
+
+	for _, shard := range []string{"1/2", "2/2"} {
+		_, stderr, code := psim(t, "psim sweep gpipe --vary schedule.microbatches=4,8 --out p --shard "+shard)
+		require.Zero(t, code, stderr)
+	}
+	require.NoError(t, os.Symlink("p/shard-2-of-2", "link"))
+	before := contents(t, "p")
+	for _, out := range []string{"p/shard-1-of-2", "./p/../p/shard-2-of-2/", "link"} {
+		_, stderr, code := psim(t, "psim merge p --overwrite --out "+out)
+		require.Equal(t, exitUsage, code)
+		require.Equal(t, "psim: --out "+out+": is one of the inputs; name another folder\n", stderr)
+	}
+	require.Equal(t, before, contents(t, "p"))
+	_, stderr, code := psim(t, "psim merge p --out p")
 	require.Zero(t, code, stderr)
 }

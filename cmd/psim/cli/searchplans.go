@@ -270,8 +270,15 @@ func (f searchFlags) folder(shard rankings.Shard) (folder files.Folder, err erro
 		}
 		path = filepath.Join(path, shard.Folder())
 	}
-	folder = f.to(reports.PlansFolder(path, f.rows))
+	folder = f.plansFolder(path)
 	return folder, f.checkOut(folder)
+}
+
+// plansFolder returns the folder for the files of a search.
+func (f searchFlags) plansFolder(path string) files.Folder {
+	folder := f.to(reports.PlansFolder(path, f.rows))
+	folder.Made = f.shard != "" || len(f.numbers) > 1
+	return folder
 }
 
 // printPlans prints the plans in the form that the flags ask for. It prints how many plans were
@@ -358,7 +365,7 @@ func (s planSearch) save(ctx context.Context, answer *plans.Answer) error {
 	if err != nil {
 		return err
 	}
-	names, err := plans.Save(context.WithoutCancel(ctx), saved, s.to(reports.PlansFolder(s.out, s.rows)), s.dimensions)
+	names, err := plans.Save(context.WithoutCancel(ctx), saved, s.plansFolder(s.out), s.dimensions)
 	if err != nil {
 		return failure{err}
 	}

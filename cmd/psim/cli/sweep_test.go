@@ -123,3 +123,20 @@ func TestSweepNoFolder(t *testing.T) {
 	require.Equal(t, 2, code)
 	require.Contains(t, stderr, "--shard: needs --out")
 }
+
+// sweep.png shows the number by which the text recommends a point: of [times] without a batch that is
+// microbatches per second, since steps differ in work.
+func TestSweepPicturePace(t *testing.T) {
+	userFolder(t)
+	const given = "[schedule]\nname = \"gpipe\"\nstages = 4\nmicrobatches = 4\n" +
+		"[times]\nforward = \"10ms\"\nbackward = \"20ms\"\n"
+	require.NoError(t, os.WriteFile("t.toml", []byte(given), 0o644))
+	stdout, stderr, code := psim(t, "psim sweep t.toml --vary schedule.microbatches=4,8 --out o")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "the highest throughput, in microbatches: --set schedule.microbatches=8")
+	_, stderr, code = psim(t, "psim plot sweep o --metric microbatches_per_s --out rate.png")
+	require.Zero(t, code, stderr)
+	rate, err := os.ReadFile("rate.png")
+	require.NoError(t, err)
+	require.Equal(t, contents(t, "o")["sweep.png"], string(rate))
+}

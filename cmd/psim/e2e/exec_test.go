@@ -119,7 +119,7 @@ func TestExecWithoutConfig(t *testing.T) {
 		_, stderr, code := u.psim(t, line)
 		require.Zero(t, code, "%s: %s", line, stderr)
 	}
-	for verb, want := range map[string]string{"timeline": "  ·  the median of 2 steps<", "memory": "measured, the median of 2 steps<", "compare": ">A:  Predicted  ·  step "} {
+	for verb, want := range map[string]string{"timeline": "  ·  the median of 2 steps<", "memory": "  ·  the median of 2 steps<", "compare": ">A:  Predicted  ·  step "} {
 		_, stderr, code := u.psim(t, "psim plot "+verb+" out/exec/gpipe --out p.svg")
 		require.Zero(t, code, stderr)
 		picture := u.read(t, "p.svg")

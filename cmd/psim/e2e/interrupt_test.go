@@ -169,7 +169,7 @@ func TestReadDuringSwap(t *testing.T) {
 		run, err := results.Load(u.path("o"))
 		require.NoError(t, err)
 		require.NotNil(t, run.Trace)
-		_, err = picture.LoadMemory(u.path("o/result.json"))
+		_, err = picture.LoadMemory(u.path("o/result.json"), nil)
 		require.NoError(t, err)
 	}
 	for _, line := range []string{"psim compare o gpipe", "psim plot memory o", "psim plot timeline o"} {
