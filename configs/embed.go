@@ -5,13 +5,17 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
 	"psim/configs/catalog"
 	"psim/costmodel"
+	"psim/costmodel/hfconfig"
 	"psim/costmodel/link"
+	"psim/costmodel/models"
 	"psim/internal/nearest"
 	"psim/internal/setting"
 )
@@ -67,8 +71,7 @@ func Example(name string) (string, error) {
 	if ok {
 		return string(data), nil
 	}
-	all := "; the examples are " + strings.Join(Examples(), ", ") + "; psim list models lists the presets"
-	return "", fmt.Errorf("unknown example or preset %q%s", name, cmp.Or(nearest.Suggest(name, Names(name)), all))
+	return "", noExample(name)
 }
 
 // example reads an embedded example, or a published plan: plans/NAME.
@@ -78,6 +81,92 @@ func example(name string) ([]byte, bool) {
 	}
 	data, err := files.ReadFile(strings.TrimSuffix(name, ".toml") + ".toml")
 	return data, err == nil
+}
+
+// Names lists what a configuration can be named by, apart from files: examples, published plans
+// and presets. Presets are marked if a word begins with the mark.
+func Names(word string) []string {
+	if !strings.HasPrefix(word, presetMark) {
+		examples := Examples()
+		own := slices.DeleteFunc(presets(), func(name string) bool { return slices.Contains(examples, name) })
+		return slices.Concat(examples, Plans(), own)
+	}
+	marked := presets()
+	for i, name := range marked {
+		marked[i] = presetMark + name
+	}
+	return marked
+}
+
+// ofConfig says how to name other networks than the presets.
+const ofConfig = "; for another model, give its config.json (psim run path/to/config.json --device NAME)"
+
+// noPreset says that there is no preset of a name.
+func noPreset(name string) string {
+	near, hint := models.NearPresets(name), ofConfig
+	if strings.HasSuffix(near, "?") && !hfconfig.Family(name) { // a typing error
+		hint = ""
+	}
+	return "there is no such preset (psim list models)" + hint + near
+}
+
+// noFile says that there is no file of a name. If it may have been meant as such, it says that there is
+// no example or preset either.
+func noFile(name string) string {
+	folder, base := filepath.Split(name)
+	path := folder != "" && folder != "plans/"
+	near, ok := nearFile(folder, base)
+	switch {
+	case path && ok:
+		return "no such file; did you mean " + near + "?"
+	case path:
+		return "no such file"
+	case ok:
+		return "no such file, and no example or preset of that name; did you mean " + near + "?"
+	}
+	return "no such file, and no example or preset of that name" + nearNames(name)
+}
+
+// nearFile finds a configuration in a folder whose name is near another.
+func nearFile(folder, name string) (string, bool) {
+	var files []string
+	entries, _ := os.ReadDir(cmp.Or(folder, ".")) // empty if it cannot be read
+	for _, e := range entries {
+		if !e.IsDir() && strings.HasSuffix(e.Name(), ".toml") {
+			files = append(files, e.Name())
+		}
+	}
+	best, ok := nearest.Word(name, files)
+	return folder + best, ok
+}
+
+// nearNames suggests examples and presets for an unknown name, and a config.json for the name of a
+// family of networks. Plans are suggested for plans.
+func nearNames(name string) string {
+	name = strings.TrimSuffix(name, ".toml")
+	if strings.HasPrefix(name, "plans/") {
+		return cmp.Or(nearest.Suggest(name, Plans()), "; the plans are "+strings.Join(Plans(), ", "))
+	}
+	names := slices.Concat(Examples(), presets())
+	hint := ""
+	if hfconfig.Family(name) {
+		hint = ofConfig
+	}
+	if best, ok := nearest.Word(name, names); ok {
+		return hint + "; did you mean " + best + "?"
+	}
+	if kin := nearest.Kin(name, names); kin != nil {
+		hint += "; the nearest: " + strings.Join(kin, ", ")
+	}
+	return hint + "; psim list examples and psim list models list the names"
+}
+
+// noExample returns the error for a name that is neither an example nor a preset.
+func noExample(name string) error {
+	if preset, marked := strings.CutPrefix(name, presetMark); marked {
+		return fmt.Errorf("%s: %s", name, noPreset(preset))
+	}
+	return fmt.Errorf("unknown example or preset %q%s", name, nearNames(name))
 }
 
 // Catalog is the embedded catalog of devices and links, in the order of its

@@ -112,7 +112,8 @@ func TestUnreadableFiles(t *testing.T) {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	for path, want := range map[string]string{
-		"absent.toml":         "absent.toml: no such file, and no example or preset of that name; the examples are 1f1b, ",
+		"absent.toml":         "absent.toml: no such file, and no example or preset of that name; psim list examples and psim list models list the names",
+		"./absnt.toml":        "./absnt.toml: no such file",
 		"folder":              "folder: is a directory; name a .toml file in it",
 		"large.toml":          "large.toml: has more than 1048576 bytes; that is too large",
 		"large.toml/x.toml":   "large.toml/x.toml: cannot be read: not a directory",

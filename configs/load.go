@@ -92,10 +92,31 @@ func readFile(path string, most int) ([]byte, error) {
 // readBeside reads a file that the configuration names, relative to its own folder, of at most a
 // number of bytes.
 func (c *Config) readBeside(path string, most int) ([]byte, error) {
+	return readRegular(c.resolve(path), most)
+}
+
+// resolve returns the path of a file that the configuration names.
+func (c *Config) resolve(path string) string {
 	if !filepath.IsAbs(path) && c.folder != "" {
-		path = filepath.Join(c.folder, path)
+		return filepath.Join(c.folder, path)
 	}
-	return readRegular(path, most)
+	return path
+}
+
+// Files lists the paths of the files that the experiment reads, its own first.
+func (c *Config) Files() (paths []string) {
+	if c.folder != "" {
+		paths = append(paths, c.sources[0].label)
+	}
+	for _, path := range []string{c.Schedule.File, c.Model.File} {
+		if path != "" {
+			paths = append(paths, c.resolve(path))
+		}
+	}
+	if path := c.Machine.File; path != "" {
+		paths = append(paths, c.machinePath(path, c.sources[c.machineSource()]))
+	}
+	return paths
 }
 
 // readRegular does what readFile does, and refuses folders and devices.

@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"psim/configs/foreign"
 	"psim/costmodel"
 	"psim/costmodel/models"
-	"psim/internal/nearest"
 	"psim/internal/setting"
 )
 
@@ -59,48 +57,11 @@ func lookUp(name string) (located, error) {
 	case err == nil:
 		return located{}, problem(foreign.Folder(name), nil)
 	case strings.HasPrefix(name, presetMark):
-		return located{}, problem("there is no such preset (psim list models)"+
-			nearest.Suggest(strings.TrimPrefix(name, presetMark), presets()), os.ErrNotExist)
+		return located{}, problem(noPreset(strings.TrimPrefix(name, presetMark)), os.ErrNotExist)
 	case !os.IsNotExist(err):
 		return located{}, problem("cannot be read: "+errors.Unwrap(err).Error(), err)
 	}
-	return located{}, problem("no such file, and no example or preset of that name; "+meant(name), os.ErrNotExist)
-}
-
-// meant suggests a file of the same folder, an example or a preset, for a path that does not exist.
-func meant(path string) string {
-	folder, name := filepath.Split(path)
-	var near []string
-	entries, _ := os.ReadDir(cmp.Or(folder, ".")) // empty if it cannot be read
-	for _, e := range entries {
-		if !e.IsDir() && strings.HasSuffix(e.Name(), ".toml") {
-			near = append(near, e.Name())
-		}
-	}
-	if best, ok := nearest.Word(name, near); ok {
-		return "did you mean " + folder + best + "?"
-	}
-	known, kind := Examples(), "examples"
-	if folder == "plans/" {
-		known, kind = Plans(), "plans"
-	}
-	if best, ok := nearest.Word(strings.TrimSuffix(path, ".toml"), slices.Concat(known, presets())); ok {
-		return "did you mean " + best + "?"
-	}
-	return "the " + kind + " are " + strings.Join(known, ", ") + "; psim list models lists the presets"
-}
-
-// Names lists what a configuration can be named by, apart from files: examples, published plans
-// and presets. Presets are marked if a word begins with the mark.
-func Names(word string) []string {
-	if !strings.HasPrefix(word, presetMark) {
-		return slices.Concat(Examples(), Plans(), presets())
-	}
-	marked := presets()
-	for i, name := range marked {
-		marked[i] = presetMark + name
-	}
-	return marked
+	return located{}, problem(noFile(name), os.ErrNotExist)
 }
 
 func presets() (names []string) {
@@ -268,7 +229,7 @@ func Keys(ending string) (keys []string) {
 	return keys
 }
 
-// Choices lists the values that a key may have, as far as they are names: those of a catalog or of
+// Choices lists the values that a key may have, as far as they are few: those of a catalog or of
 // the key's row.
 func Choices(key string) (names []string) {
 	switch key {
@@ -296,5 +257,14 @@ func Choices(key string) (names []string) {
 	if _, boolean := value.(bool); boolean {
 		return []string{"true", "false"}
 	}
+	if n, whole := value.(int); whole && n == 0 && s.Range.Min < s.Range.Max && s.Range.Max < fewNumbers {
+		for n := s.Range.Min; n <= s.Range.Max; n++ {
+			names = append(names, fmt.Sprint(n))
+		}
+		return names
+	}
 	return slices.Concat(s.OneOf, s.Parts)
 }
+
+// fewNumbers bounds the numbers of a range whose numbers are listed.
+const fewNumbers = 10

@@ -131,3 +131,35 @@ func TestChoices(t *testing.T) {
 	}
 	require.Empty(t, chosen["schedule.stages"])
 }
+
+// The error for the name of a network that psim does not have says in a line what to give instead. Only
+// names like those of networks get the hint.
+func TestUnknownNetwork(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const none = ": no such file, and no example or preset of that name"
+	const give = "; for another model, give its config.json (psim run path/to/config.json --device NAME)"
+	const lists = "; psim list examples and psim list models list the names"
+	for name, want := range map[string]string{
+		"olmo2":        none + give + lists,
+		"gemma2-9b":    none + give + lists,
+		"phi-3":        none + give + lists,
+		"qwen3-8b":     none + give + "; the nearest: qwen3-30b-a3b, qwen3-235b-a22b" + lists,
+		"mistral-8b":   none + give + "; did you mean mistral-7b?",
+		"zero-offload": none + "; the nearest: zero-bubble" + lists,
+		"optimal":      none + lists,
+		"plans/foo": none + "; the plans are plans/deepseek-v3, plans/gpt-oss-120b, plans/llama3-405b, " +
+			"plans/qwen3-235b",
+		"model:olmo2":    ": there is no such preset (psim list models)" + give,
+		"model:lama3-8b": ": there is no such preset (psim list models); did you mean llama3-8b?",
+		"./nosuch.toml":  ": no such file",
+	} {
+		_, err := configs.Load(name)
+		require.EqualError(t, err, name+want)
+		require.ErrorIs(t, err, os.ErrNotExist)
+	}
+	c, err := configs.Load("llama3-70b", "model.preset=olmo2-7b")
+	require.NoError(t, err)
+	_, err = c.Build()
+	require.EqualError(t, err, `model.preset=olmo2-7b: model.preset = "olmo2-7b": there is no such preset `+
+		`(psim list models); for another model, give file = "path/to/config.json" instead`)
+}

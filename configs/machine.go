@@ -135,13 +135,18 @@ func (c *Config) machineFile(path string, sets []string) (costmodel.MachineOptio
 	return over.Machine, inRange(append([]*source{file}, c.sources[named:]...))
 }
 
-// readMachine reads a machine file: from the current folder if a flag names it, otherwise from
-// the folder of the configuration.
+// readMachine reads a machine file.
 func (c *Config) readMachine(path string, by *source) ([]byte, error) {
+	return readRegular(c.machinePath(path, by), maxSize)
+}
+
+// machinePath returns the path of a machine file: from the current folder if a flag names it, otherwise
+// from the folder of the configuration.
+func (c *Config) machinePath(path string, by *source) string {
 	if _, err := os.Stat(path); err == nil && !by.lines {
-		return readRegular(path, maxSize)
+		return path
 	}
-	return c.readBeside(path, maxSize)
+	return c.resolve(path)
 }
 
 // machineFile is a file with one section.

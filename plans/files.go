@@ -97,8 +97,9 @@ func savedSubject(s rankings.SavedPlans) (string, error) {
 // planFile returns the file of a plan, which psim run takes.
 func planFile(n int, of string, r results.Result) files.File {
 	comment := []string{
-		fmt.Sprintf("Plan %d of psim search %s: a step takes %s, predicted.", n, of, units.FormatSeconds(r.StepTime)),
-		"psim run " + reports.PlanFile(n) + " predicts it again.",
+		fmt.Sprintf("This is plan %d that psim search found for %s.", n, of),
+		fmt.Sprintf("A step is predicted to take %s; psim run %s predicts it again.",
+			units.FormatSeconds(r.StepTime), reports.PlanFile(n)),
 	}
 	render := func(w io.Writer) error { return configs.WriteObject(w, comment, r.Config) }
 	return files.File{Path: reports.PlanFile(n), Render: render}

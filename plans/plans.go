@@ -29,7 +29,6 @@ package plans
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -47,6 +46,7 @@ const (
 	Parameters  = "parameters, gradients and optimizer do not fit"
 	Activations = "even the fewest activations do not fit"
 	Slower      = rankings.Slower
+	TooLarge    = rankings.TooLarge
 	Same        = "the same order as another"
 )
 
@@ -169,12 +169,22 @@ func (d *draft) rank(ctx context.Context, found *decisions) error {
 		})
 	}
 	all.Wait()
-	if err := errors.Join(failed...); err != nil {
+	if err := first(failed); err != nil {
 		return err
 	}
 	for _, p := range best {
 		d.Capacity = cmp.Or(p.capacity, d.Capacity)
 		d.Plans = append(d.Plans, p.RankedPlan)
+	}
+	return nil
+}
+
+// first returns the first error of a list: plans that are alike fail alike.
+func first(failed []error) error {
+	for _, err := range failed {
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

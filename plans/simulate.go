@@ -7,6 +7,7 @@ import (
 
 	"psim/configs"
 	"psim/costmodel/memory"
+	"psim/internal/ram"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 	"psim/sim"
@@ -43,8 +44,11 @@ func (e *engine) simulate(p *Plan, g *stageGroup) (out outcome, pruned string, e
 		return out, Activations, nil
 	}
 	out.Tasks, err = e.run(prices, pipeline)
-	if errors.Is(err, errImpossible) {
+	switch {
+	case errors.Is(err, errImpossible):
 		return outcome{}, Impossible, nil
+	case errors.As(err, new(ram.TooLarge)):
+		return outcome{}, TooLarge, nil
 	}
 	if err != nil {
 		return out, "", err
@@ -66,6 +70,9 @@ func (e *engine) run(prices *sharedPrices, p wiring.Pipeline) (tasks int, err er
 	p.Brief, e.engine.NoCauses = true, true
 	for _, p.Folded = range []bool{p.Foldable(), false} {
 		g, err := e.builder.Graph(p)
+		if errors.As(err, new(ram.TooLarge)) {
+			return 0, err
+		}
 		if err != nil {
 			return 0, errImpossible
 		}

@@ -3,7 +3,6 @@ package plans
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"runtime"
 	"slices"
@@ -80,7 +79,7 @@ func (d *draft) mapSquares(ctx context.Context, space *Space, shard rankings.Sha
 			d.Squares = append(d.Squares, square)
 		}
 	}
-	return errors.Join(failed...)
+	return first(failed)
 }
 
 // mapDimensions returns the dimensions of the map that a query asks for, or those that suit the space.

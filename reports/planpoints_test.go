@@ -223,3 +223,12 @@ func TestShellWord(t *testing.T) {
 		require.Equal(t, want, reports.ShellWord(word))
 	}
 }
+
+// The error of a single run is no average.
+func TestAccuracyOfOneRun(t *testing.T) {
+	a := rankings.StackAccuracy{Stack: "nanotron", Device: "h100-80gb-sxm", Precision: "bf16", Rows: 1, MeanError: 0.1}
+	require.Equal(t, "predictions of dense networks with nanotron in bf16 on h100-80gb-sxm were 10.0 % off on one "+
+		"published run, to which no constant was fitted (docs/accuracy.md)", a.Text())
+	a.Rows = 2
+	require.Contains(t, a.Text(), "were 10.0 % off on average, over 2 published runs to which ")
+}

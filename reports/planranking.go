@@ -81,7 +81,7 @@ func planTable(p rankings.PlanRanking, layouts []layout) table.Table[layout] {
 		{Head: "step", Cell: func(p layout) any { return units.FormatSeconds(p.StepTime) }},
 		{Head: "MFU", Cell: func(p layout) any { return units.FormatPercent(p.MFU) }},
 		{Head: "tokens/s per device", Cell: func(p layout) any { return tokenRate(p.Result) }},
-		{Head: "peak memory", Cell: func(p layout) any { return units.FormatBytes(p.PeakMemory()) }},
+		{Head: "peak memory", Cell: func(p layout) any { return peakText(p.Result) }},
 		{Head: "most of it", Cell: func(p layout) any { return largestPart(p.Result) }},
 		{Head: "schedule", Cell: func(p layout) any { return p.Plan.Schedule }},
 		{Head: "stages", Cell: func(p layout) any { return p.Plan.Stages }},
@@ -176,6 +176,9 @@ func sure(p rankings.PlanRanking) []string {
 	if p.Gap > 0 {
 		list[0] = fmt.Sprintf("not proved: a better plan may take up to %s less", units.FormatPercent(p.Gap))
 	}
+	if n := p.PrunedBy[rankings.TooLarge]; n > 0 {
+		list[0] += fmt.Sprintf("; %s %s", units.Plural(n, "plan"), "could not be simulated, because their graphs are too large")
+	}
 	if p.Partial {
 		list[0] = "interrupted: " + list[0]
 	}
@@ -216,6 +219,11 @@ func printNothing(p rankings.PlanRanking, out table.Page) {
 		if p.Nothing != "" {
 			out.Print("  %s\n", p.Nothing)
 		}
+	case p.PrunedBy[rankings.TooLarge] > 0:
+		out.Print("\nno plan that can be simulated here fits in memory; the graphs of %s need more memory than this "+
+			"computer has free\n  take a smaller batch.global or fewer devices\n",
+			units.Plural(p.PrunedBy[rankings.TooLarge], "plan"))
+		return
 	default:
 		out.Print("\nno plan fits in memory\n")
 	}

@@ -90,6 +90,15 @@ func TestPlans(t *testing.T) {
 	require.Contains(t, table.String(), "\ninterrupted: of 3 plans decided until then none fits in memory; the least is needed with --set schedule.name=")
 }
 
+// Nothing is known of the memory of plans that could not be simulated.
+func TestPlansTooLarge(t *testing.T) {
+	var text strings.Builder
+	p := rankings.PlanRanking{Space: 5, PrunedBy: map[string]int{rankings.TooLarge: 2, "parameters do not fit": 3}, Pruned: 5}
+	require.NoError(t, reports.WritePlanRanking(&text, p, false))
+	require.Contains(t, text.String(), "no plan that can be simulated here fits in memory; the graphs of 2 plans need more memory")
+	require.NotContains(t, text.String(), "smaller model")
+}
+
 func TestParetoOfNothing(t *testing.T) {
 	require.ErrorContains(t, picture.Pareto(io.Discard, picture.PNG, picture.ParetoFigure{}), "nothing to draw")
 }

@@ -54,7 +54,7 @@ func candidateTable(plans []rankings.Candidate) table.Table[rankings.Candidate] 
 		{Head: "step time", Cell: func(p plan) any { return units.FormatSeconds(p.StepTime) }},
 		{Head: bubbleHead(result, plans), Cell: func(p plan) any { return units.FormatPercent(p.Bubble.Makespan) }},
 		{Head: "of the span", Cell: func(p plan) any { return units.FormatPercent(p.Bubble.Span) }},
-		{Head: "peak memory", Cell: func(p plan) any { return units.FormatBytes(p.PeakMemory()) }},
+		{Head: "peak memory", Cell: func(p plan) any { return peakText(p.Result) }},
 		{Head: "fits", Cell: func(p plan) any { return fitsText(p.Result) }},
 		{Left: true, Hide: !slices.ContainsFunc(plans, divided), Cell: func(p plan) any { return dividedText(p) }},
 	}}
@@ -83,6 +83,14 @@ func rankingVerdict(p rankings.Ranking) string {
 		return fmt.Sprintf("interrupted: of %s decided until then %s", decided, least)
 	}
 	return least
+}
+
+// peakText returns the peak memory of a result, if any memory was modelled.
+func peakText(r results.Result) string {
+	if !r.UsesMemory() {
+		return "–"
+	}
+	return units.FormatBytes(r.PeakMemory())
 }
 
 // fitsText says in a word whether a result fits in memory. Without a limit that is unknown.

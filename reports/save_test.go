@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/files"
 	"psim/reports"
 	"psim/results"
 	"psim/results/compare"
@@ -42,6 +43,9 @@ func TestSaveAndLoad(t *testing.T) {
 		require.NoError(t, saved.Result.WriteJSON(f))
 	}
 	render()
+	_, err = results.LoadResult(folder)
+	require.ErrorContains(t, err, "result.json is not the one that psim wrote")
+	require.NoError(t, os.Remove(filepath.Join(folder, files.Manifest))) // as an older psim left it
 	_, err = results.Load(folder)
 	require.ErrorContains(t, err, "they are not of the same run")
 	require.NoError(t, os.Remove(filepath.Join(folder, "trace.csv")))

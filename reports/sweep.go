@@ -52,12 +52,23 @@ func resultColumn(head, substitute string, cell func(results.Result) any) table.
 	}}
 }
 
+// known returns a value that is known, and otherwise an empty cell.
+func known(is bool, value any) any {
+	if is {
+		return value
+	}
+	return ""
+}
+
 // WriteSweepCSV writes a row per point: its index, the varied settings and the numbers of its
-// result, or in the last column why it is impossible.
+// result, or in the last column why it is impossible. Cells of unknown numbers are empty.
 func WriteSweepCSV(w io.Writer, s rankings.Sweep) error {
 	type result = results.Result
 	number := func(head string, cell func(result) any) table.Column[sweepRow] {
 		return resultColumn(head, "", cell)
+	}
+	rate := func(head string, of func(result) float64) table.Column[sweepRow] { // 0 is unknown
+		return number(head, func(r result) any { return known(of(r) != 0, of(r)) })
 	}
 	columns := []table.Column[sweepRow]{{Head: "index", Cell: func(r sweepRow) any { return r.Index }}}
 	columns = append(columns, variedColumns(s)...)
@@ -73,13 +84,13 @@ func WriteSweepCSV(w io.Writer, s rankings.Sweep) error {
 		number("makespan_s", func(r result) any { return r.Makespan }),
 		number("bubble_makespan", func(r result) any { return r.Bubble.Makespan }),
 		number("bubble_span", func(r result) any { return r.Bubble.Span }),
-		number("samples_per_s", func(r result) any { return r.Throughput.Samples }),
-		number("tokens_per_s", func(r result) any { return r.Throughput.Tokens }),
-		number("tokens_per_s_per_device", func(r result) any { return r.TokensPerDevice }),
-		number("mfu", func(r result) any { return r.MFU }),
-		number("hfu", func(r result) any { return r.HFU }),
-		number("peak_memory_bytes", func(r result) any { return r.PeakMemory() }),
-		number("fits_memory", func(r result) any { return r.FitsMemory }),
+		rate("samples_per_s", func(r result) float64 { return r.Throughput.Samples }),
+		rate("tokens_per_s", func(r result) float64 { return r.Throughput.Tokens }),
+		rate("tokens_per_s_per_device", func(r result) float64 { return r.TokensPerDevice }),
+		rate("mfu", func(r result) float64 { return r.MFU }),
+		rate("hfu", func(r result) float64 { return r.HFU }),
+		number("peak_memory_bytes", func(r result) any { return known(r.UsesMemory(), r.PeakMemory()) }),
+		number("fits_memory", func(r result) any { return known(r.MemoryVerdict != "", r.FitsMemory) }),
 		number("memory_verdict", func(r result) any { return r.MemoryVerdict }),
 		number("epoch_time_s", func(r result) any {
 			if r.Epochs == nil {
@@ -87,6 +98,7 @@ func WriteSweepCSV(w io.Writer, s rankings.Sweep) error {
 			}
 			return r.Epochs.Time
 		}),
+		rate("microbatches_per_s", result.MicrobatchesPerSecond),
 		table.Column[sweepRow]{Head: "efficiency", Cell: func(r sweepRow) any {
 			if r.efficiency == nil {
 				return ""
@@ -122,12 +134,10 @@ func sweepTable(s rankings.Sweep) table.Table[sweepRow] {
 		resultColumn(rate.head, unknown, func(r result) any {
 			return cell(rate.of(r) > 0, units.FormatPerSecond(max(0, rate.of(r))))
 		}),
-		resultColumn("peak memory", unknown, func(r result) any {
-			return cell(r.UsesMemory(), units.FormatBytes(r.PeakMemory()))
-		}),
-		resultColumn("fits", "no", func(r result) any { return fitsText(r) }),
-		resultColumn("MFU", "", func(r result) any { return units.FormatPercent(r.MFU) }),
-		resultColumn("epoch", "", func(r result) any {
+		resultColumn("peak memory", unknown, func(r result) any { return peakText(r) }),
+		resultColumn("fits", unknown, func(r result) any { return fitsText(r) }),
+		resultColumn("MFU", unknown, func(r result) any { return units.FormatPercent(r.MFU) }),
+		resultColumn("epoch", unknown, func(r result) any {
 			if r.Epochs == nil {
 				return unknown
 			}
@@ -148,12 +158,12 @@ func sweepTable(s rankings.Sweep) table.Table[sweepRow] {
 }
 
 // explainSweep says which point that fits, with the margin that is set, does the most work in a
-// second, and why some points have no result.
+// second, and why some points have no result. Points of different work have no best.
 func explainSweep(s rankings.Sweep, out table.Page) {
 	fits := slices.DeleteFunc(slices.Clone(s.Points), func(p rankings.SweepPoint) bool {
 		return p.Error != "" || !p.Result.Fits()
 	})
-	if len(fits) > 1 {
+	if len(fits) > 1 && differentWork(possible(s.Points)) == "" {
 		rate := sweepPace(s.Points)
 		best := slices.MaxFunc(fits, func(a, b rankings.SweepPoint) int {
 			return cmp.Compare(rate.of(a.Result), rate.of(b.Result))
@@ -219,28 +229,48 @@ func sweepPace(points []rankings.SweepPoint) pace {
 	}
 }
 
+// possible returns the points that have a result.
+func possible(points []rankings.SweepPoint) []rankings.SweepPoint {
+	return slices.DeleteFunc(slices.Clone(points), func(p rankings.SweepPoint) bool { return p.Error != "" })
+}
+
 // sweepWarnings lists what all points warn of, and points that [times] of each stage give
 // different work.
 func sweepWarnings(s rankings.Sweep) (warnings []string) {
-	possible := slices.DeleteFunc(slices.Clone(s.Points), func(p rankings.SweepPoint) bool { return p.Error != "" })
-	if len(possible) == 0 {
+	list := possible(s.Points)
+	if len(list) == 0 {
 		return nil
 	}
-	first := possible[0].Result
-	for _, warning := range first.Warnings {
-		if !slices.ContainsFunc(possible, func(p rankings.SweepPoint) bool {
+	for _, warning := range list[0].Result.Warnings {
+		if !slices.ContainsFunc(list, func(p rankings.SweepPoint) bool {
 			return !slices.Contains(p.Result.Warnings, warning)
 		}) {
 			warnings = append(warnings, warning)
 		}
 	}
-	for _, p := range possible {
-		if n, m := first.StagesWithTimes(), p.Result.StagesWithTimes(); n != m && first.SameTimes(p.Result) {
-			return append(warnings, fmt.Sprintf("the same [times] are of each stage: a microbatch is more work "+
-				"in %d stages than in %d; psim search divides times", max(n, m), min(n, m)))
-		}
+	if different := differentWork(list); different != "" {
+		warnings = append(warnings, different)
 	}
 	return warnings
+}
+
+// differentWork says that the same [times] of each stage give points different work, or returns "".
+func differentWork(list []rankings.SweepPoint) string {
+	if len(list) == 0 {
+		return ""
+	}
+	first := list[0].Result
+	least, most := first.StagesWithTimes(), first.StagesWithTimes()
+	for _, p := range list {
+		if n := p.Result.StagesWithTimes(); n != first.StagesWithTimes() && first.SameTimes(p.Result) {
+			least, most = min(least, n), max(most, n)
+		}
+	}
+	if least == most {
+		return ""
+	}
+	return fmt.Sprintf("the same [times] are of each stage: a microbatch is more work in %d stages than in %d, "+
+		"so that none is the best; psim search divides times", most, least)
 }
 
 // explainImpossible prints why combinations are impossible, each reason once.

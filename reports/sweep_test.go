@@ -3,6 +3,7 @@ package reports_test
 import (
 	"bytes"
 	"context"
+	"encoding/csv"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -115,6 +116,32 @@ the highest throughput, in microbatches: --set schedule.microbatches=8
 	require.Contains(t, text.String(), "the highest throughput, in tokens: --set schedule.microbatches=8\n")
 }
 
+// Unknown numbers have empty cells in a sweep.csv, and a combination that cannot be has no verdict.
+func TestSweepUnknown(t *testing.T) {
+	r := result(run(t, "gpipe", 4, 4, unit()), nil)
+	r.Microbatches, r.Throughput, r.MemoryVerdict, r.FitsMemory = 4, results.Throughput{}, "", true
+	for i := range r.Ranks {
+		r.Ranks[i].PeakMemory = 0
+	}
+	s := rankings.Sweep{SweepInfo: rankings.SweepInfo{Vary: []rankings.Variation{{Key: "a", Values: []string{"b", "c"}}}}}
+	s.Points = []rankings.SweepPoint{{Set: []string{"a=b"}, Result: r}, {Index: 1, Set: []string{"a=c"}, Error: "no"}}
+	var text bytes.Buffer
+	require.NoError(t, reports.WriteSweepCSV(&text, s))
+	rows, err := csv.NewReader(&text).ReadAll()
+	require.NoError(t, err)
+	cells := map[string]string{}
+	for i, head := range rows[0] {
+		cells[head] = rows[1][i]
+	}
+	for _, head := range []string{"samples_per_s", "tokens_per_s", "mfu", "peak_memory_bytes", "fits_memory", "memory_verdict"} {
+		require.Contains(t, cells, head)
+		require.Empty(t, cells[head], head)
+	}
+	require.Equal(t, fmt.Sprint(4/r.StepTime), cells["microbatches_per_s"])
+	require.NoError(t, reports.WriteSweep(&text, s))
+	require.Regexp(t, `(?m)^  c +– +– +– +– +– +–$`, text.String())
+}
+
 // Points with more stages of the same [times] do more work, and a sweep says so, as it says what
 // all its points warn of.
 func TestSweepOfMoreStages(t *testing.T) {
@@ -133,8 +160,10 @@ func TestSweepOfMoreStages(t *testing.T) {
 		require.NoError(t, reports.WriteSweep(&text, s))
 		return text.String()
 	}
-	const more = "\nwarning: the same [times] are of each stage: a microbatch is more work in 8 stages than in 4; psim search divides times\n"
+	const more = "\nwarning: the same [times] are of each stage: a microbatch is more work in 8 stages than in 4, so that none is the best; psim search divides times\n"
 	require.Contains(t, said(timed(1, "5ms"), timed(1, "5ms"), timed(2, "5ms")), more)
+	require.NotContains(t, said(timed(2, "5ms"), timed(1, "5ms")), "--set", "points of different work have no best")
+	require.Contains(t, said(timed(1, "5ms"), timed(1, "5ms")), "--set a=b")
 	require.NotContains(t, said(timed(2, "5ms"), timed(2, "5ms")), "warning")
 	require.NotContains(t, said(timed(1, "10ms"), timed(2, "5ms")), "warning")
 	both := said(timed(1, "5ms", "of both", "of one"), timed(1, "5ms", "of both"))

@@ -72,11 +72,14 @@ func sameRun(path string, r Result, trace *graph.Trace) error {
 // LoadResult reads a saved result without its trace, given its folder or the result.json in
 // it.
 func LoadResult(path string) (Result, error) {
-	r, _, err := loadResult(path)
-	return r, err
+	return files.Steady(folderOf(path), func() (Result, error) {
+		r, _, err := loadResult(path)
+		return r, err
+	})
 }
 
-// loadResult reads a result, given its folder or file, and returns the folder, too.
+// loadResult reads a result, given its folder or file, and returns the folder, too. It refuses one that
+// was changed since psim wrote it.
 func loadResult(path string) (Result, string, error) {
 	info, err := os.Stat(path)
 	if near := filepath.Join("out", path); err != nil && files.IsFolder(near) { // where psim run writes
@@ -90,10 +93,14 @@ func loadResult(path string) (Result, string, error) {
 		path = filepath.Join(path, "result.json")
 	}
 	r, err := files.Read(path, ReadResult)
-	if !os.IsNotExist(err) {
-		return r, filepath.Dir(path), err
+	folder := filepath.Dir(path)
+	if err == nil {
+		err = files.Verify(folder, filepath.Base(path))
 	}
-	if folder := filepath.Dir(path); files.Exists(filepath.Join(folder, "sweep.jsonl")) {
+	if !os.IsNotExist(err) {
+		return r, folder, err
+	}
+	if files.Exists(filepath.Join(folder, "sweep.jsonl")) {
 		return r, "", fmt.Errorf("%s: holds a sweep rather than a result; "+
 			"psim plot sweep and psim plot heatmap take it", folder)
 	}

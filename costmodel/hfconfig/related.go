@@ -62,6 +62,22 @@ func encoders() []string {
 		siglip whisper wav2vec2 t5 mt5 umt5 bart mbart pegasus marian`)
 }
 
+// Family reports whether a name begins as the model_type of a config.json that psim reads, or nearly
+// reads: with the same letters up to a digit or a dash, as qwen3-8b does.
+func Family(name string) bool {
+	letters := func(s string) string {
+		s = strings.ToLower(s)
+		end := strings.IndexFunc(s, func(r rune) bool { return r < 'a' || r > 'z' })
+		if end < 0 {
+			return s
+		}
+		return s[:end]
+	}
+	same := func(modelType string) bool { return letters(modelType) == letters(name) }
+	return slices.ContainsFunc(models.ConfigTypes(), same) ||
+		slices.ContainsFunc(relatives(), func(r relative) bool { return same(r.name) })
+}
+
 // unsupported returns the error for a model_type that is not read. It names the nearest type that
 // is, and what would have to be the same.
 func (f configFile) unsupported() error {

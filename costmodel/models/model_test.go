@@ -31,7 +31,7 @@ func TestModelErrors(t *testing.T) {
 		{Model{}, `preset = "", file = "", family = "": exactly one`},
 		{Model{Preset: "gpt2", Family: "gpt"}, "exactly one"},
 		{Model{Preset: "gpt2", File: "config.json"}, "exactly one"},
-		{Model{Preset: "gpt5"}, `preset = "gpt5": must be one of gpt2, gpt2-medium`},
+		{Model{Preset: "gpt5"}, `preset = "gpt5": there is no such preset (psim list models); for another model, give file = "path/to/config.json" instead; did you mean gpt2?`},
 		{Model{Preset: "mixtral-8x7b", ExpertsPerToken: 9}, "experts_per_token = 9: must be at most experts = 8"},
 		{Model{Preset: "mixtral-8x7b", Experts: 5000}, "experts = 5000: must be 1 to 1000"},
 		{Model{Preset: "llama2-7b", Experts: 8}, `experts = 8: has no meaning with preset "llama2-7b"`},

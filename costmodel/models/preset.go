@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"psim/configs/catalog"
+	"psim/internal/nearest"
 )
 
 // Preset is a network of the catalog.
@@ -29,10 +30,22 @@ var (
 	presetNames   = sync.OnceValue(func() []string { return catalog.Names("models") })
 )
 
+// NearPresets suggests presets for an unknown name: "; did you mean llama3-8b?", or nothing.
+func NearPresets(name string) string {
+	if best, ok := nearest.Word(name, presetNames()); ok {
+		return "; did you mean " + best + "?"
+	}
+	if kin := nearest.Kin(name, presetNames()); kin != nil {
+		return "; the nearest: " + strings.Join(kin, ", ")
+	}
+	return ""
+}
+
 func findPreset(name string) (Preset, error) {
 	p, ok := presetsByName(name)
 	if !ok {
-		return p, fmt.Errorf("preset = %q: must be one of %s", name, strings.Join(presetNames(), ", "))
+		return p, fmt.Errorf("preset = %q: there is no such preset (psim list models); for another model, "+
+			"give file = \"path/to/config.json\" instead%s", name, NearPresets(name))
 	}
 	p.Name = name
 	return p, nil

@@ -10,7 +10,7 @@ import (
 )
 
 // staging is the folder in a folder that holds new files, under their names, until they are moved into
-// place. Everything in it is psim's.
+// place. What is in it and in no plan is not psim's.
 const staging = ".psim-new"
 
 // A plan is saved with the new files. It is in force from the moment at which the manifest in the folder
@@ -79,7 +79,8 @@ func (p place) replace(m manifest, moves []move, data map[string][]byte) error {
 	if err != nil || len(moves) == 0 && hash(text) == p.sum(Manifest) {
 		return err
 	}
-	made, err := p.stage(plan{hash(text), moves}, data)
+	now := plan{hash(text), moves}
+	made, err := p.stage(now, data)
 	if err == nil {
 		err = p.save(staging+"/"+Manifest, text)
 	}
@@ -89,15 +90,23 @@ func (p place) replace(m manifest, moves []move, data map[string][]byte) error {
 	if err == nil {
 		return p.settle()
 	}
-	p.RemoveAll(staging)
+	p.clear(now)
 	for _, folder := range slices.Backward(made) {
 		p.Remove(folder) // only if it is empty
 	}
 	return err
 }
 
-// stage saves the new files of a plan, then the plan, and then makes the folders that are missing.
+// stage saves a plan, which says what in the staging folder is psim's, then its new files, and then makes
+// the folders that are missing.
 func (p place) stage(now plan, data map[string][]byte) (made []string, err error) {
+	text, err := json.Marshal(now)
+	if err == nil {
+		err = p.save(planFile, text)
+	}
+	if err != nil {
+		return nil, err
+	}
 	for _, m := range now.Moves {
 		if m.New == nothing {
 			continue
@@ -105,10 +114,6 @@ func (p place) stage(now plan, data map[string][]byte) (made []string, err error
 		if err := p.save(staging+"/"+m.Name, data[m.Name]); err != nil {
 			return nil, err
 		}
-	}
-	text, err := json.Marshal(now)
-	if err == nil {
-		err = p.save(planFile, text)
 	}
 	for _, m := range now.Moves {
 		for i, c := range m.Name {
@@ -129,39 +134,4 @@ func (p place) save(name string, data []byte) error {
 		return err
 	}
 	return p.WriteFile(name, data, 0o666)
-}
-
-// settle carries out the plan in which a process was killed, or removes what is left of one that is not
-// in force. The folder must be held.
-func (p place) settle() error {
-	var now plan
-	if json.Unmarshal(p.text(planFile), &now) == nil && now.Manifest == p.sum(Manifest) {
-		for _, m := range now.Moves {
-			if err := p.move(m); err != nil {
-				return err
-			}
-		}
-	}
-	return p.RemoveAll(staging)
-}
-
-// move makes one move, unless the file has other bytes by now.
-func (p place) move(m move) error {
-	is := p.sum(m.Name)
-	if is != m.Old || is == aFolder || is == blocked || !filepath.IsLocal(m.Name) {
-		return nil
-	}
-	if m.New != nothing {
-		if p.sum(staging+"/"+m.Name) != nothing { // otherwise it was made already
-			return p.Rename(staging+"/"+m.Name, m.Name)
-		}
-		return nil
-	}
-	if len(is) != hashLength { // psim did not write it
-		return nil
-	}
-	err := p.Remove(m.Name)
-	for above := path.Dir(m.Name); err == nil && above != "." && p.Remove(above) == nil; above = path.Dir(above) {
-	}
-	return err
 }

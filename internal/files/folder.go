@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,19 +27,29 @@ type Folder struct {
 	Keep func(name string) bool
 	// Named says that the user named the file, in a folder that may be any.
 	Named bool
+	// Inputs lists the paths of files that the run reads. They are neither replaced nor removed.
+	Inputs []string
+	// Made says that psim names the last part of the path itself. It may be no link.
+	Made bool
 	// Partial says that the run that writes the files was interrupted.
 	Partial bool
 }
 
-// Check reports whether the files of a run can be written. It changes nothing: a missing folder is
-// made only when there are files.
+// Check reports whether the files of a run can be written. It finishes the moves of a process that was
+// killed, and changes nothing else: a missing folder is made only when there are files.
 func (f Folder) Check() error {
 	if err := f.distinct(); err != nil {
 		return err
 	}
 	if p, err := openPlace(f.Path); err == nil {
 		defer p.Close()
-		if err := f.guard(p, f.Guarded, nil); err != nil {
+		if CheckWritable(f.Path) == nil {
+			err = p.wait()
+		}
+		if err == nil {
+			err = f.guard(p, f.Guarded, nil)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -61,8 +72,12 @@ func (f Folder) Check() error {
 	}
 }
 
-// distinct refuses the root folder and the home folder, where results would be among everything else.
+// distinct refuses the root folder and the home folder, where results would be among everything else, and
+// a link that psim would follow unasked.
 func (f Folder) distinct() error {
+	if info, err := os.Lstat(filepath.Clean(f.Path)); f.Made && err == nil && info.Mode()&os.ModeSymlink != 0 {
+		return fmt.Errorf("%s: is a link, which psim does not follow; remove it, or name another folder", f.Path)
+	}
 	info, err := os.Stat(f.Path)
 	if err != nil || f.Named {
 		return nil
@@ -82,6 +97,9 @@ func (f Folder) distinct() error {
 func (f Folder) guard(p place, names []string, hashes map[string]string) error {
 	m, err := p.manifest()
 	if err != nil && !f.Overwrite {
+		return err
+	}
+	if err := f.guardInputs(m, names); err != nil {
 		return err
 	}
 	for _, name := range names {
@@ -105,6 +123,22 @@ func (f Folder) guard(p place, names []string, hashes map[string]string) error {
 	return nil
 }
 
+// guardInputs refuses to replace or remove what the run reads.
+func (f Folder) guardInputs(m manifest, names []string) error {
+	for _, name := range slices.Sorted(maps.Keys(m.Sets[f.Owner].Files)) {
+		if f.Keep == nil || !f.Keep(name) {
+			names = append(names[:len(names):len(names)], name)
+		}
+	}
+	for _, name := range names {
+		path := filepath.Join(f.Path, name)
+		if slices.ContainsFunc(f.Inputs, func(input string) bool { return Same(path, input) }) {
+			return f.refused(name, "is one of the inputs", "")
+		}
+	}
+	return nil
+}
+
 // refused returns the error for a file that is not replaced, with a remedy besides another name.
 func (f Folder) refused(name, problem, remedy string) error {
 	if f.Named {
@@ -122,6 +156,7 @@ func (f Folder) Aside() Folder {
 		return f
 	}
 	defer p.Close()
+	p.wait()
 	m, _ := p.manifest()
 	set, ok := m.Sets[f.Owner]
 	there := func(name string) bool { return p.sum(name) != nothing }
@@ -166,7 +201,7 @@ func (f Folder) put(list []File, contents []bytes.Buffer) error {
 		return err
 	}
 	defer p.Close()
-	if err = p.settle(); err == nil {
+	if err = p.finish(); err == nil {
 		err = f.change(p, list, contents)
 	}
 	if err != nil {

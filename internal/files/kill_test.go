@@ -22,7 +22,7 @@ func TestKilledAtEveryMove(t *testing.T) {
 	}
 	const last = 4 // moves
 	for step := -2; step <= last; step++ {
-		for _, reads := range []bool{false, true} {
+		for _, first := range []string{"writes", "reads", "checks"} {
 			folder := filepath.Join(t.TempDir(), "o")
 			write(t, folder, "old", "a", "b/c", "stale", "result.json")
 			p, err := openPlace(folder)
@@ -41,7 +41,12 @@ func TestKilledAtEveryMove(t *testing.T) {
 			if step >= 0 {
 				want = "new"
 			}
-			if reads {
+			if first == "checks" {
+				guarded := []string{"a", "b/c", "stale", "result.json"}
+				require.NoError(t, Folder{Path: folder, Owner: "run", Guarded: guarded}.Check(), step)
+				require.NoDirExists(t, filepath.Join(folder, staging))
+			}
+			if first == "reads" {
 				got, err := Steady(folder, func() (string, error) {
 					text, err := os.ReadFile(filepath.Join(folder, "result.json"))
 					return string(text), errors.Join(err, Verify(folder, "result.json", "a", "b/c"))
@@ -66,17 +71,51 @@ func kill(t *testing.T, p *place, m manifest, now plan, data map[string][]byte, 
 	text, err := m.text()
 	require.NoError(t, err)
 	now.Manifest = hash(text)
+	if step == -2 {
+		require.NoError(t, p.save(planFile, []byte("{")))
+		return
+	}
 	_, err = p.stage(now, data)
 	require.NoError(t, err)
 	require.NoError(t, p.save(staging+"/"+Manifest, text))
-	if step == -2 {
-		require.NoError(t, p.WriteFile(planFile, []byte("{"), 0o666))
-	}
 	if step < 0 {
 		return
 	}
 	require.NoError(t, p.Rename(staging+"/"+Manifest, Manifest))
 	for _, m := range now.Moves[:step] {
 		require.NoError(t, p.move(m))
+	}
+}
+
+// A folder of the user's with the name of the staging folder is neither used nor removed.
+func TestForeignStaging(t *testing.T) {
+	list := []File{{"a", func(w io.Writer) error { _, err := io.WriteString(w, "a"); return err }}}
+	for _, theirs := range []string{"notes.txt", "in/notes.txt", ".psim-plan.json", "a", Manifest} {
+		folder := filepath.Join(t.TempDir(), "o")
+		f := Folder{Path: folder, Owner: "run", Guarded: []string{"a"}, Overwrite: true}
+		require.NoError(t, f.Write(t.Context(), list))
+		name := filepath.Join(folder, staging, theirs)
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		require.NoError(t, os.WriteFile(name, []byte("mine"), 0o644))
+		_, err := Steady(folder, func() (int, error) { return 0, nil })
+		require.NoError(t, err)
+		want := folder + ": .psim-new was not made by psim; move it away, or name another folder"
+		require.EqualError(t, f.Check(), want)
+		require.EqualError(t, f.Write(t.Context(), list), want)
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.Equal(t, "mine", string(text))
+	}
+	for _, make := range []func(name string) error{
+		func(name string) error { return os.WriteFile(name, nil, 0o644) },
+		func(name string) error { return os.Symlink("elsewhere", name) },
+	} {
+		f := Folder{Path: t.TempDir(), Owner: "run"}
+		name := filepath.Join(f.Path, staging)
+		require.NoError(t, make(name))
+		require.ErrorContains(t, f.Check(), ".psim-new was not made by psim")
+		require.ErrorContains(t, f.Write(t.Context(), list), ".psim-new was not made by psim")
+		_, err := os.Lstat(name)
+		require.NoError(t, err)
 	}
 }

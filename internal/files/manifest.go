@@ -86,6 +86,18 @@ func written(folder string) (p place, prefix string, err error) {
 	return p, "", err
 }
 
+// WrittenBy returns the command that wrote a file, by the manifest of its folder or of one above, "" for
+// none.
+func WrittenBy(path string) string {
+	p, prefix, err := written(filepath.Dir(path))
+	if err != nil {
+		return ""
+	}
+	defer p.Close()
+	m, _ := p.manifest()
+	return m.owner(prefix + filepath.Base(path))
+}
+
 // Verify refuses files of a folder that psim did not write together: those that one command wrote have the
 // hashes in the manifest of the folder, or of a folder above, and no others belong to them. It accepts
 // missing files, and files that are all in no manifest.
@@ -125,8 +137,8 @@ func Steady[T any](folder string, read func() (T, error)) (T, error) {
 	if err == nil && moving == nothing && p.sum(staging) == nothing && p.sum(Manifest) == before {
 		return v, nil
 	}
-	if p.sum(staging) != nothing && CheckWritable(p.Name()) == nil && p.hold(false) == nil {
-		p.settle()
+	if p.sum(staging) != nothing && p.ownsStaging() && CheckWritable(p.Name()) == nil && p.hold(false) == nil {
+		p.finish()
 	}
 	p.hold(true)
 	return read()

@@ -45,6 +45,10 @@ func IsFolder(path string) bool {
 
 // Same reports whether two paths name the same file, whether or not it exists.
 func Same(a, b string) bool {
+	infoA, err := os.Stat(a)
+	if infoB, missing := os.Stat(b); err == nil && missing == nil {
+		return os.SameFile(infoA, infoB)
+	}
 	absoluteA, errA := filepath.Abs(a)
 	absoluteB, errB := filepath.Abs(b)
 	return errA == nil && errB == nil && a != "" && b != "" && absoluteA == absoluteB

@@ -4,6 +4,7 @@ package jsonfile
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,6 +37,9 @@ func Unmarshal(data []byte, into any) error {
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &syntax):
+		if name, word := nonNumber(data, syntax.Offset); word != "" {
+			return at(data, syntax.Offset, name+" is "+word+", which JSON does not have: give its value")
+		}
 		text := err.Error()
 		if int(syntax.Offset) >= len(data) {
 			text = "the JSON ends too early"
@@ -47,6 +51,79 @@ func Unmarshal(data []byte, into any) error {
 		return at(data, kind.Offset, text)
 	}
 	return err
+}
+
+// nonNumber returns the field and the word at which a syntax error is, if Python writes the word for a
+// number that JSON does not have.
+func nonNumber(data []byte, offset int64) (name, word string) {
+	begin := max(0, int(offset)-1)
+	for _, word := range []string{"Infinity", "NaN"} {
+		if !bytes.HasPrefix(data[begin:], []byte(word)) {
+			continue
+		}
+		before, negative := bytes.CutSuffix(data[:begin], []byte("-"))
+		if negative {
+			word = "-" + word
+		}
+		if name, ok := field(before); ok {
+			return cmp.Or(name, "the file"), word
+		}
+	}
+	return "", ""
+}
+
+// A level is an object or an array around a place in a text.
+type level struct {
+	key   string // the last of an object
+	index int    // of the next element of an array; -1 for an object
+	keyed bool   // the value of the key is next
+}
+
+// field names the field whose value follows a text that is JSON up to there, such as ranks[0].busy_s,
+// and reports whether a value follows.
+func field(before []byte) (string, bool) {
+	var path []level
+	decoder := json.NewDecoder(bytes.NewReader(before))
+	ended := func() { // a value has ended
+		if n := len(path) - 1; n >= 0 && path[n].index >= 0 {
+			path[n].index++
+		} else if n >= 0 {
+			path[n].keyed = false
+		}
+	}
+	for {
+		token, err := decoder.Token()
+		if err != nil {
+			return nameOf(path)
+		}
+		switch n := len(path) - 1; {
+		case token == json.Delim('{'):
+			path = append(path, level{index: -1})
+		case token == json.Delim('['):
+			path = append(path, level{})
+		case token == json.Delim('}'), token == json.Delim(']'):
+			path = path[:n]
+			ended()
+		case n >= 0 && path[n].index < 0 && !path[n].keyed:
+			path[n].key, path[n].keyed = fmt.Sprint(token), true
+		default:
+			ended()
+		}
+	}
+}
+
+// nameOf writes the name of the field that a path ends at, and reports whether its value is next.
+func nameOf(path []level) (string, bool) {
+	name, value := "", true
+	for _, l := range path {
+		value = l.index >= 0 || l.keyed
+		if l.index >= 0 {
+			name += fmt.Sprintf("[%d]", l.index)
+		} else {
+			name += "." + l.key
+		}
+	}
+	return strings.TrimPrefix(name, "."), value
 }
 
 // at puts a place before the text of an error.

@@ -36,3 +36,20 @@ func TestRead(t *testing.T) {
 	require.Equal(t, []string{"a"}, into.List)
 	require.ErrorContains(t, jsonfile.Read(strings.NewReader(`{"List": ["a"]}`), 8, &into), "ends too early")
 }
+
+// The words that Python writes for numbers that JSON does not have are named with their field.
+func TestNonNumbers(t *testing.T) {
+	var into map[string]any
+	const end = ", which JSON does not have: give its value"
+	for text, want := range map[string]string{
+		"{\n \"step_time_s\": Infinity}":              "line 2, column 17: step_time_s is Infinity" + end,
+		`{"a": "NaN", "b": {"c": 1, "d": NaN}}`:       "line 1, column 33: b.d is NaN" + end,
+		`{"a": {"b": 1}, "c": [1, {"d": -Infinity}]}`: "line 1, column 33: c[1].d is -Infinity" + end,
+		`[[1, 2], [true, NaN]]`:                       "line 1, column 17: [1][1] is NaN" + end,
+		`NaN`:                                         "line 1, column 1: the file is NaN" + end,
+		`{"a": 1, NaN: 2}`: "line 1, column 10: invalid character 'N' looking for beginning of object key string; " +
+			"the file is damaged: run again what wrote it",
+	} {
+		require.EqualError(t, jsonfile.Unmarshal([]byte(text), &into), want, text)
+	}
+}

@@ -1,7 +1,10 @@
 // Package nearest finds the word that a mistyped word was meant to be.
 package nearest
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Word returns the candidate with the least edit distance from a word, and
 // whether it is near enough to be suggested: at most a third of the letters
@@ -29,6 +32,41 @@ func Suggest(word string, candidates []string) string {
 		return "; did you mean " + best + "?"
 	}
 	return ""
+}
+
+// Kin returns the candidates whose beginnings share the most letters and digits with that of a word, if
+// these are at least three.
+func Kin(word string, candidates []string) (kin []string) {
+	most := 3
+	for _, c := range candidates {
+		n := shared(plain(word), plain(c))
+		if n > most {
+			most, kin = n, nil
+		}
+		if n == most && !slices.Contains(kin, c) {
+			kin = append(kin, c)
+		}
+	}
+	return kin
+}
+
+// plain keeps the letters and digits of a word, in lower case.
+func plain(word string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return -1
+	}, strings.ToLower(word))
+}
+
+// shared counts the letters with which both words begin.
+func shared(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // distance counts the insertions, deletions and replacements that turn a into

@@ -23,3 +23,12 @@ func TestWord(t *testing.T) {
 		require.Equal(t, want != "", ok)
 	}
 }
+
+func TestKin(t *testing.T) {
+	candidates := []string{"llama2-7b", "llama3-8b", "gpt-oss", "llama3-8b", "gpipe"}
+	for word, want := range map[string][]string{
+		"llama4": {"llama2-7b", "llama3-8b"}, "Llama-3": {"llama3-8b"}, "gptj": {"gpt-oss"}, "gp": nil, "": nil, "zzz": nil,
+	} {
+		require.Equal(t, want, nearest.Kin(word, candidates), word)
+	}
+}

@@ -42,10 +42,15 @@ func check(tasks, bytes float64) error {
 	if have.Ulimit != "" {
 		where = "under " + have.Ulimit
 	}
-	return fmt.Errorf("the graph would have about %.2g tasks and need about %s of memory, "+
+	return TooLarge(fmt.Sprintf("the graph would have about %.2g tasks and need about %s of memory, "+
 		"but only %s are free %s; make it smaller",
-		tasks, units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(have.Free), where)
+		tasks, units.FormatBytes(int64(min(need, 1e18))), units.FormatBytes(have.Free), where))
 }
+
+// TooLarge is the error for a graph that needs more memory than is free.
+type TooLarge string
+
+func (t TooLarge) Error() string { return string(t) }
 
 // A Room is the memory in bytes that this process may use.
 type Room struct {

@@ -15,14 +15,21 @@ import (
 
 // loadPoints reads a sweep, by its folder or its sweep.jsonl, or a result.
 func loadPoints(path string) ([]Item, error) {
-	file := path
+	folder, file := filepath.Dir(path), path
 	if files.IsFolder(path) {
-		file = filepath.Join(path, "sweep.jsonl")
+		folder, file = path, filepath.Join(path, "sweep.jsonl")
 	}
+	return files.Steady(folder, func() ([]Item, error) { return loadPointsFrom(path, file) })
+}
+
+func loadPointsFrom(path, file string) ([]Item, error) {
 	if !strings.HasSuffix(file, ".jsonl") || !files.Exists(file) && file != path {
 		return loadResults(path)
 	}
 	list, err := files.Read(file, readPoints)
+	if err == nil {
+		err = files.Verify(filepath.Dir(file), filepath.Base(file))
+	}
 	for i := range list {
 		list[i].Path = path
 	}

@@ -42,6 +42,10 @@ const (
 // last of the best plans.
 const Slower = "slower by a lower bound"
 
+// TooLarge is the reason why a plan is discarded whose graph needs more memory than this computer has
+// free. Nothing is known of its step and its memory.
+const TooLarge = "too large to simulate here"
+
 // state returns the state of a point, given the step time of the last of the best plans. A
 // plan whose bound is above that time may or may not have been simulated, depending on the
 // order in which workers found the best plans. It counts as discarded by its bound, so that

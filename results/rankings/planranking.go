@@ -30,10 +30,10 @@ type PlanShape struct {
 
 // Layout returns how a plan divides the network over the devices. Plans of one layout differ in their
 // schedules and microbatches, in what they compute again and in what they shard.
-func (s PlanShape) Layout() PlanShape {
+func (p PlanShape) Layout() PlanShape {
 	return PlanShape{
-		Data: s.Data, Tensor: s.Tensor, Stages: s.Stages, VirtualStages: s.VirtualStages,
-		Context: s.Context, Expert: s.Expert, ExpertTensor: s.ExpertTensor,
+		Data: p.Data, Tensor: p.Tensor, Stages: p.Stages, VirtualStages: p.VirtualStages,
+		Context: p.Context, Expert: p.Expert, ExpertTensor: p.ExpertTensor,
 	}
 }
 

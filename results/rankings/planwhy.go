@@ -40,9 +40,12 @@ func (a StackAccuracy) Text() string {
 		return fmt.Sprintf("no published run of %s with %s in %s on %s has been compared with these constants "+
 			"(docs/accuracy.md)", network, a.Stack, a.Precision, device)
 	}
-	return fmt.Sprintf("predictions of %s with %s in %s on %s were %.1f %% off on average, "+
-		"over %s to which no constant was fitted (docs/accuracy.md)",
-		network, a.Stack, a.Precision, device, 100*a.MeanError, units.Plural(a.Rows, "published run"))
+	over := "on average, over " + units.Plural(a.Rows, "published run")
+	if a.Rows == 1 {
+		over = "on one published run,"
+	}
+	return fmt.Sprintf("predictions of %s with %s in %s on %s were %.1f %% off %s to which no constant was fitted "+
+		"(docs/accuracy.md)", network, a.Stack, a.Precision, device, 100*a.MeanError, over)
 }
 
 // LongerByClass returns by how many seconds another plan takes longer than the best one, by

@@ -103,6 +103,9 @@ func (f calibrateFlags) run(ctx context.Context, args []string, std streams) err
 	if err != nil {
 		return err
 	}
+	if err := f.checkInputs(c.Files()); err != nil {
+		return err
+	}
 	network, micro, err := c.Trained()
 	if err != nil {
 		return err
@@ -154,6 +157,13 @@ func (f calibrateFlags) check() error {
 	return f.file().check()
 }
 
+// checkInputs refuses to replace a file that is read.
+func (f calibrateFlags) checkInputs(paths []string) error {
+	folder, _ := f.file().folder()
+	folder.Inputs = paths
+	return usageError("out", folder.Check())
+}
+
 // file returns the machine file. A measured one and a link do not replace each other.
 func (f calibrateFlags) file() namedFile {
 	owner := "calibrate"
@@ -189,6 +199,9 @@ func (f calibrateFlags) setFlags() []string {
 
 func (f calibrateFlags) runNCCL(ctx context.Context, std streams) error {
 	if err := f.check(); err != nil {
+		return err
+	}
+	if err := f.checkInputs(f.nccl); err != nil {
 		return err
 	}
 	fit, err := calibrate.FitLink(f.nccl...)

@@ -77,8 +77,8 @@ func completeConfig(_ *cobra.Command, args []string, word string) ([]string, cob
 // completeNames completes the values of flags from lists.
 func completeNames(cmd *cobra.Command, lists map[string]func() []string) {
 	for flag, list := range lists {
-		completeFlag(cmd, flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return list(), cobra.ShellCompDirectiveNoFileComp
+		completeFlag(cmd, flag, func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+			return beginning(word, "", list()), cobra.ShellCompDirectiveNoFileComp
 		})
 	}
 }

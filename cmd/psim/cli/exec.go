@@ -313,11 +313,19 @@ func (f *execFlags) registerWarnings(stderr io.Writer) {
 // folders returns where results and gradients go; an empty path stands for nowhere. It refuses folders
 // that cannot be written to before the run, which may take long.
 func (f *execFlags) folders(list []*configs.Config, config, name string) (folder, gradients files.Folder, err error) {
-	if err = f.checkTrace(config); err != nil {
+	var inputs []string
+	for _, c := range list {
+		inputs = append(inputs, c.Files()...)
+	}
+	if _, path, ok := strings.Cut(f.Measure.Data.Source, ":"); ok {
+		inputs = append(inputs, path)
+	}
+	if err = f.checkTrace(config, inputs); err != nil {
 		return folder, gradients, err
 	}
 	byDefault := filepath.Join("out", folderName(name, f.sets))
 	folder = f.outputFolder(reports.RunFolder(byDefault, results.Measured, severalSchedules(list)...))
+	folder.Inputs = inputs
 	if err = f.checkOut(folder); err != nil {
 		return folder, gradients, err
 	}

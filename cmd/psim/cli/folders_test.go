@@ -213,3 +213,95 @@ func TestPlotForeign(t *testing.T) {
 	_, stderr, code = psim(t, "psim run gpipe --out a")
 	require.Zero(t, code, stderr)
 }
+
+// A result that the user has changed is refused by every reader, also without a trace next to it.
+func TestEditedResult(t *testing.T) {
+	userFolder(t)
+	for _, line := range []string{"psim run gpipe --out o", "psim sweep gpipe --vary schedule.microbatches=4,8 --out s"} {
+		_, stderr, code := psim(t, line)
+		require.Zero(t, code, stderr)
+	}
+	for name, kinds := range map[string][]string{
+		"o/result.json": {"time", "throughput", "split-time", "metric bubble.makespan", "efficiency", "timeline", "memory"}, "s/sweep.jsonl": {"sweep", "heatmap"},
+	} {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(name, append(text, '\n'), 0o644))
+		folder, base := filepath.Split(name)
+		for _, kind := range kinds {
+			for _, path := range []string{filepath.Clean(folder), name} {
+				_, stderr, code := psim(t, "psim plot "+kind+" "+path+" --out p.png")
+				require.Equal(t, exitUsage, code, kind)
+				require.Equal(t, "psim: "+filepath.Clean(folder)+": "+base+" is not the one that psim wrote with the other files there; run it again\n", stderr, kind)
+			}
+		}
+	}
+}
+
+// A folder that psim names itself may be no link, and a part that is merged is not replaced.
+func TestFoldersOfPsim(t *testing.T) {
+	userFolder(t)
+	require.NoError(t, os.MkdirAll("dd", 0o755))
+	require.NoError(t, os.Mkdir("precious", 0o755))
+	for _, name := range []string{"devices-4", "shard-1-of-2"} {
+		require.NoError(t, os.Symlink("../precious", "dd/"+name))
+	}
+	for line, link := range map[string]string{
+		"psim search gpipe --devices 4,8 --schedules ddp --out dd":                        "devices-4",
+		"psim search gpipe --devices 4 --schedules ddp --shard 1/2 --out dd":              "shard-1-of-2",
+		"psim sweep gpipe --vary schedule.microbatches=4,8 --shard 1/2 --overwrite -o dd": "shard-1-of-2",
+	} {
+		stdout, stderr, code := psim(t, line)
+		require.Equal(t, exitUsage, code)
+		require.Equal(t, "psim: --out dd/"+link+": is a link, which psim does not follow; remove it, or name another folder\n", stderr)
+		require.Empty(t, stdout)
+	}
+	require.Empty(t, contents(t, "precious"))
+
+	for _, shard := range []string{"1/2", "2/2"} {
+		_, stderr, code := psim(t, "psim sweep gpipe --vary schedule.microbatches=4,8 --out p --shard "+shard)
+		require.Zero(t, code, stderr)
+	}
+	require.NoError(t, os.Symlink("p/shard-2-of-2", "link"))
+	before := contents(t, "p")
+	for _, out := range []string{"p/shard-1-of-2", "./p/../p/shard-2-of-2/", "link"} {
+		_, stderr, code := psim(t, "psim merge p --overwrite --out "+out)
+		require.Equal(t, exitUsage, code)
+		require.Equal(t, "psim: --out "+out+": is one of the inputs; name another folder\n", stderr)
+	}
+	require.Equal(t, before, contents(t, "p"))
+	_, stderr, code := psim(t, "psim merge p --out p")
+	require.Zero(t, code, stderr)
+}
+
+// What a command reads is neither replaced nor removed by it, whatever flags say.
+func TestInputsStay(t *testing.T) {
+	userFolder(t)
+	for _, line := range []string{"psim search gpipe --out sp", "psim sweep gpipe --vary schedule.microbatches=4,8 --out s"} {
+		_, stderr, code := psim(t, line)
+		require.Zero(t, code, stderr)
+	}
+	config := "[schedule]\nname = \"gpipe\"\nstages = 2\nmicrobatches = 4\n[model]\nfile = \"config.json\"\n[batch]\nmicro = 1\n"
+	network := `{"model_type": "gpt2", "n_layer": 4, "n_embd": 64, "n_head": 4, "n_positions": 64, "vocab_size": 64}`
+	for name, text := range map[string]string{"m.toml": config, "config.json": network, "n.toml": "x"} {
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+	}
+	before := contents(t, ".")
+	plan := "plan-1.toml"
+	require.Contains(t, contents(t, "sp"), plan)
+	for line, want := range map[string]string{
+		"search sp/" + plan + " --out sp":                         "--out sp: " + plan + " is one of the inputs; name another folder",
+		"search sp/" + plan + " --out ./sp/ --overwrite":          "--out ./sp/: " + plan + " is one of the inputs; name another folder",
+		"calibrate m.toml --out m.toml --overwrite":               "--out m.toml: is one of the inputs; name another file",
+		"calibrate --nccl n.toml --out n.toml --overwrite":        "--out n.toml: is one of the inputs; name another file",
+		"run m.toml --trace config.json":                          "--trace config.json: is one of the inputs; name another file",
+		"run gpipe --trace s/sweep.json":                          "--trace s/sweep.json: is of psim sweep; name another file",
+		"run config.json --devices 4 --trace ./sp/../config.json": "--trace ./sp/../config.json: is the configuration; name another file",
+	} {
+		stdout, stderr, code := psim(t, "psim "+line)
+		require.Equal(t, exitUsage, code, line)
+		require.Equal(t, "psim: "+want+"\n", stderr)
+		require.Empty(t, stdout)
+	}
+	require.Equal(t, before, contents(t, "."))
+}

@@ -239,6 +239,7 @@ func TestErrors(t *testing.T) {
 		"psim run gpipe --epochs 0",
 		"psim run gpipe --epochs 3",
 		"psim run gpipe --shards",
+		"psim run gpipe --set data.tokens=15T --shards",
 		"psim run course-timeline --set data.samples=5",
 		"psim run ring-allreduce --set data.samples=5",
 		"psim exec --gpus 2 --epochs 0",

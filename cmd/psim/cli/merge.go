@@ -2,10 +2,12 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"psim/internal/files"
 	"psim/plans"
 	"psim/reports"
 	"psim/reports/figures"
@@ -43,7 +45,14 @@ func newMerge() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			kind := "sweep"
 			if plans.Holds(args) {
+				kind = "search"
+			}
+			if err := f.checkInputs(kind, args); err != nil {
+				return err
+			}
+			if kind == "search" {
 				return f.mergePlans(cmd, args)
 			}
 			return f.mergeSweeps(cmd, args)
@@ -59,6 +68,20 @@ func newMerge() *cobra.Command {
 	registerSettings(cmd.Flags(), &f.settings, "of searches: ")
 	cmd.Flags().BoolVar(&f.quiet, "quiet", false, "do not list the files that were written")
 	return cmd
+}
+
+// checkInputs refuses a folder of --out that is one of the parts, which it would replace.
+func (f mergeFlags) checkInputs(kind string, folders []string) error {
+	parts, err := rankings.PartFolders(kind, folders)
+	if err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if f.out != "-" && files.Same(part, f.out) {
+			return fmt.Errorf("--out %s: is one of the inputs; name another folder", f.out)
+		}
+	}
+	return nil
 }
 
 func (f mergeFlags) mergeSweeps(cmd *cobra.Command, folders []string) error {

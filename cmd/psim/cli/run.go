@@ -123,14 +123,16 @@ func runRun(ctx context.Context, path string, f runFlags, std streams) error {
 	if err != nil {
 		return err
 	}
-	if err := f.checkTrace(path); err != nil {
+	if err := f.checkTrace(path, c.Files()); err != nil {
 		return err
 	}
 	if err := f.requestProof(c); err != nil {
 		return err
 	}
 	name := folderName(c.Name(), f.sets)
-	folder, unwritable, err := f.writableFolder(reports.RunFolder(filepath.Join("out", name), results.Predicted))
+	to := reports.RunFolder(filepath.Join("out", name), results.Predicted)
+	to.Inputs = c.Files()
+	folder, unwritable, err := f.writableFolder(to)
 	if err != nil {
 		return err
 	}
@@ -284,7 +286,7 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 
 // checkTrace refuses, before any work, a trace file that cannot be written or that would overwrite a
 // file that the run reads or writes.
-func (f *runFlags) checkTrace(config string) error {
+func (f *runFlags) checkTrace(config string, inputs []string) error {
 	if f.trace == "" {
 		return nil
 	}
@@ -301,8 +303,12 @@ func (f *runFlags) checkTrace(config string) error {
 		return fmt.Errorf("--trace %s: there is no folder %s", f.trace, filepath.Clean(folder))
 	case files.Same(f.trace, config):
 		return fmt.Errorf("--trace %s: is the configuration; name another file", f.trace)
+	case slices.ContainsFunc(inputs, func(input string) bool { return files.Same(f.trace, input) }):
+		return fmt.Errorf("--trace %s: is one of the inputs; name another file", f.trace)
 	case slices.Contains(run, base) || slices.Contains(measured, base):
 		return fmt.Errorf("--trace %s: is the name of a file that a run writes into its folder; name another", f.trace)
+	case files.WrittenBy(f.trace) != "":
+		return fmt.Errorf("--trace %s: is of psim %s; name another file", f.trace, files.WrittenBy(f.trace))
 	}
 	if !files.IsFolder(folder) && folder != "" { // the folder of --out, which will be made
 		return nil

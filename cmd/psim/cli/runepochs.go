@@ -10,6 +10,7 @@ import (
 
 	lib "psim"
 	"psim/exec/data"
+	"psim/internal/units"
 	"psim/reports"
 	"psim/results"
 )
@@ -46,6 +47,10 @@ func (f runFlags) addEpochs(p *lib.Prediction) error {
 		return errors.New("--shards: the samples of a replica depend on the size of the data set; " +
 			"set it, as in --set data.samples=5000")
 	}
+	if p.Experiment.DataSet > mostListed {
+		return fmt.Errorf("--shards: lists at most %s samples, and the data set has %s; set fewer, as in --set data.samples=5000",
+			units.FormatCount(mostListed), units.FormatCount(p.Experiment.DataSet))
+	}
 	each := slices.Repeat([]int64{1}, p.Result.DataParallel)
 	if w := p.Experiment.Staged; w != nil {
 		each = w.PerReplica()
@@ -54,6 +59,9 @@ func (f runFlags) addEpochs(p *lib.Prediction) error {
 	p.Result.Shards = results.NewReplicaSamples(shards)
 	return flagged("shards:", err)
 }
+
+// mostListed bounds the samples of --shards, which are shuffled and listed one by one.
+const mostListed = 10_000_000
 
 // printShards prints the samples of every replica if --shards is given.
 func (f runFlags) printShards(r results.Result, stdout io.Writer) error {

@@ -117,6 +117,7 @@ func (f searchFlags) searchSchedules(ctx context.Context, path string, std strea
 	f.note(std.err, c.Inputs)
 	f.clearDash()
 	folder := f.to(reports.PlansFolder(f.out, f.rows))
+	folder.Inputs = c.Files()
 	if err := f.checkOut(folder); err != nil {
 		return err
 	}

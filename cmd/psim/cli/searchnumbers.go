@@ -21,7 +21,7 @@ func (f searchFlags) searchNumbers(cmd *cobra.Command, path string) error {
 		if f.out != "" {
 			one.out = filepath.Join(f.out, fmt.Sprintf("devices-%d", n))
 		}
-		if _, err := one.folder(rankings.Shard{}); err != nil {
+		if _, err := one.folder(rankings.Shard{}, []string{path}); err != nil {
 			return err
 		}
 		list = append(list, one)

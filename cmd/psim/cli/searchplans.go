@@ -239,7 +239,7 @@ func (f searchFlags) findPlans(cmd *cobra.Command, path string) (*plans.Answer, 
 	if err != nil {
 		return nil, err
 	}
-	folder, err := f.folder(q.Shard)
+	folder, err := f.folder(q.Shard, c.Files())
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +261,7 @@ func (f searchFlags) findPlans(cmd *cobra.Command, path string) (*plans.Answer, 
 
 // folder returns the folder for files: --out, or for a shard a folder in it. Its path is empty if
 // nothing is to be saved.
-func (f searchFlags) folder(shard rankings.Shard) (folder files.Folder, err error) {
+func (f searchFlags) folder(shard rankings.Shard, inputs []string) (folder files.Folder, err error) {
 	f.clearDash()
 	path := f.out
 	if f.shard != "" {
@@ -270,8 +270,16 @@ func (f searchFlags) folder(shard rankings.Shard) (folder files.Folder, err erro
 		}
 		path = filepath.Join(path, shard.Folder())
 	}
-	folder = f.to(reports.PlansFolder(path, f.rows))
+	folder = f.plansFolder(path)
+	folder.Inputs = inputs
 	return folder, f.checkOut(folder)
+}
+
+// plansFolder returns the folder for the files of a search.
+func (f searchFlags) plansFolder(path string) files.Folder {
+	folder := f.to(reports.PlansFolder(path, f.rows))
+	folder.Made = f.shard != "" || len(f.numbers) > 1
+	return folder
 }
 
 // printPlans prints the plans in the form that the flags ask for. It prints how many plans were
@@ -358,7 +366,7 @@ func (s planSearch) save(ctx context.Context, answer *plans.Answer) error {
 	if err != nil {
 		return err
 	}
-	names, err := plans.Save(context.WithoutCancel(ctx), saved, s.to(reports.PlansFolder(s.out, s.rows)), s.dimensions)
+	names, err := plans.Save(context.WithoutCancel(ctx), saved, s.plansFolder(s.out), s.dimensions)
 	if err != nil {
 		return failure{err}
 	}

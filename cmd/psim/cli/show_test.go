@@ -35,12 +35,12 @@ func TestNearest(t *testing.T) {
 	require.NoError(t, os.WriteFile("mine.toml", nil, 0o600))
 	for line, want := range map[string]string{
 		"psim show gpip":            "unknown example or preset \"gpip\"; did you mean gpipe?\n",
-		"psim show zzz":             "unknown example or preset \"zzz\"; the examples are 1f1b, ",
+		"psim show zzz":             "unknown example or preset \"zzz\"; psim list examples and psim list models list the names\n",
 		"psim show":                 "show takes the NAME of an example (psim list examples) or a preset, not nothing\n",
 		"psim run gpip":             "gpip: no such file, and no example or preset of that name; did you mean gpipe?\n",
 		"psim run gpip.toml":        "gpip.toml: no such file, and no example or preset of that name; did you mean gpipe?\n",
 		"psim run mime.toml":        "mime.toml: no such file, and no example or preset of that name; did you mean mine.toml?\n",
-		"psim run ./mime.toml":      "./mime.toml: no such file, and no example or preset of that name; did you mean ./mine.toml?\n",
+		"psim run ./mime.toml":      "./mime.toml: no such file; did you mean ./mine.toml?\n",
 		"psim help serch":           "unknown help topic \"serch\"; did you mean search?\nsee \"psim --help\"\n",
 		"psim help zzz":             "unknown help topic \"zzz\"\nsee \"psim --help\"\n",
 		"psim run gpipe --jsn":      "unknown flag --jsn; did you mean --json?\nsee \"psim run --help\"\n",

@@ -99,7 +99,9 @@ func runSweep(ctx context.Context, path string, f sweepFlags, std streams) error
 	if err != nil {
 		return err
 	}
-	if err := f.checkOut(reports.SweepFolder(o.Folder)); err != nil {
+	to := reports.SweepFolder(o.Folder)
+	to.Made, to.Inputs = f.shard != "", c.Files()
+	if err := f.checkOut(to); err != nil {
 		return err
 	}
 	f.note(std.err, c.Inputs)
