@@ -177,7 +177,7 @@ func sure(p rankings.PlanRanking) []string {
 		list[0] = fmt.Sprintf("not proved: a better plan may take up to %s less", units.FormatPercent(p.Gap))
 	}
 	if n := p.PrunedBy[rankings.TooLarge]; n > 0 {
-		list[0] += fmt.Sprintf("; %s %s", units.Plural(n, "plan"), "could not be simulated, because their graphs are too large")
+		list[0] += fmt.Sprintf("; the graphs of %s are too large to simulate here", units.Plural(n, "plan"))
 	}
 	if p.Partial {
 		list[0] = "interrupted: " + list[0]

@@ -50,6 +50,7 @@ func check(tasks, bytes float64) error {
 // TooLarge is the error for a graph that needs more memory than is free.
 type TooLarge string
 
+// Error says how much memory the graph needs.
 func (t TooLarge) Error() string { return string(t) }
 
 // A Room is the memory in bytes that this process may use.

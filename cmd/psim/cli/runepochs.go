@@ -48,7 +48,8 @@ func (f runFlags) addEpochs(p *lib.Prediction) error {
 			"set it, as in --set data.samples=5000")
 	}
 	if p.Experiment.DataSet > mostListed {
-		return fmt.Errorf("--shards: lists at most %s samples, and the data set has %s; set fewer, as in --set data.samples=5000",
+		return fmt.Errorf("--shards: lists at most %s samples, and the data set has %s; "+
+			"set fewer, as in --set data.samples=5000",
 			units.FormatCount(mostListed), units.FormatCount(p.Experiment.DataSet))
 	}
 	each := slices.Repeat([]int64{1}, p.Result.DataParallel)
