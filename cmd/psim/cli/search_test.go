@@ -83,11 +83,11 @@ func TestSearchFiles(t *testing.T) {
 // If no plan fits, all are listed, and the command fails.
 func TestSearchNoneFits(t *testing.T) {
 	userFolder(t)
-	stdout, stderr, code := psim(t, "psim search gpipe --set machine.compute.memory=1GB")
+	stdout, stderr, code := psim(t, "psim search gpipe --set machine.compute.memory=1GB --quiet")
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, stdout, "none fits in memory; the least is needed with")
 	require.Empty(t, stderr)
-	stdout, stderr, code = psim(t, "psim search gpipe --set machine.compute.memory=1GB --json")
+	stdout, stderr, code = psim(t, "psim search gpipe --set machine.compute.memory=1GB --json --quiet")
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, stdout, `"fits_memory": false`)
 	require.Equal(t, "psim: no plan fits in memory\n", stderr)
