@@ -128,7 +128,7 @@ func TestDistinct(t *testing.T) {
 	require.NoError(t, os.Symlink(home, link))
 	require.NoError(t, os.Mkdir("in", 0o755))
 	for path, kind := range map[string]string{
-		"/": "the root folder", "/.": "the root folder", "/tmp/..": "the root folder", home: "your home folder",
+		"/": "the root folder", "/.": "the root folder", "/usr/..": "the root folder", home: "your home folder",
 		home + "/.": "your home folder", ".": "your home folder", "in/..": "your home folder", link: "your home folder",
 	} {
 		f := files.Folder{Path: path, Owner: "run"}
