@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench laws fuzz kill random processes examples flakes faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report claims course-checks hw4-checks course-lines accuracy speed bench-pytorch engine ci
+.PHONY: run test bench laws xla xla-plugin fuzz kill random processes examples flakes faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report claims course-checks hw4-checks course-lines accuracy speed bench-pytorch engine ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -18,6 +18,23 @@ bench: ## speed and allocations; compare two runs with benchstat
 DRAWS ?= 2000
 laws: ## the laws of a search over plans on DRAWS spaces: bounds, memory, the same best as by simulating all
 	$(GO) test ./plans -run '^TestSearchPlansLaws$$' -count 1 -v -rapid.checks $(DRAWS) -timeout 2h
+
+XLA_WHEEL = fastatomstruct-xla-cpu==2026.6.23
+XLA_SUM = 88b1c430b341b4bea40a37420311c9c75db6e22b46d2ff95b6986577bee6afe9
+XLA_DIR ?= $(HOME)/.local/lib/go-xla
+XLA_TESTS ?= ^TestSameWeightsAsUnsplit$$/^(gpt|mlp|vgg)$$/^1f1b$$/^2_ranks
+XLA_PLUGIN = $(XLA_DIR)/fastatomstruct_xla_cpu/libpjrt_cpu.so
+$(XLA_PLUGIN): # by pip, without installing; the wheel is a zip
+	mkdir -p $(XLA_DIR)
+	cd $(XLA_DIR) && pip download --quiet --no-deps --disable-pip-version-check -d . $(XLA_WHEEL)
+	cd $(XLA_DIR) && echo "$(XLA_SUM)  $$(ls fastatomstruct_xla_cpu-2026.6.23-*.whl)" | sha256sum -c -
+	cd $(XLA_DIR) && python3 -m zipfile -e fastatomstruct_xla_cpu-2026.6.23-*.whl . && touch $(XLA_PLUGIN)
+
+xla-plugin: $(XLA_PLUGIN) ## fetch a plugin with which XLA computes on cores to where psim looks: 63 MB by pip, not installed
+
+xla: $(XLA_PLUGIN) ## train on cores by XLA; XLA_TESTS=. runs every test of exec/train, for many minutes
+	PSIM_BACKEND=xla:$(XLA_PLUGIN) XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true" \
+		CGO_ENABLED=1 $(GO) test -tags xla ./exec/train -run '$(XLA_TESTS)' -count 1 -timeout 2h
 
 fuzz: ## every fuzz target for FUZZTIME
 	@grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do \

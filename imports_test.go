@@ -51,7 +51,7 @@ var arrows = map[string][]string{
 	"exec/collectives":     {"exec/backend", "exec/kernels", "exec/run", "schedules/collective", "schedules/graph"},
 	"exec/data":            {"costmodel/network"},
 	"exec/doctor":          {"exec/backend"},
-	"exec/exectest":        {"costmodel/models", "costmodel/network", "costmodel/stages", "costmodel/training", "exec/cluster", "exec/data", "exec/kernels", "exec/train", "schedules", "schedules/graph", "schedules/order", "schedules/partition", "schedules/wiring"},
+	"exec/exectest":        {"costmodel/models", "costmodel/network", "costmodel/stages", "costmodel/training", "exec/backend", "exec/cluster", "exec/data", "exec/kernels", "exec/train", "schedules", "schedules/graph", "schedules/order", "schedules/partition", "schedules/wiring"},
 	"exec/kernels":         {"costmodel/network", "exec/backend"},
 	"exec/measure":         {"costmodel/models", "costmodel/network", "costmodel/stages", "costmodel/training", "exec/backend", "exec/cluster", "exec/data", "exec/kernels", "exec/run", "exec/train", "schedules", "schedules/graph", "schedules/wiring"},
 	"exec/pth":             {},

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel/models"
-	"psim/exec/backend"
 	"psim/exec/data"
 	"psim/exec/exectest"
 	"psim/exec/measure"
@@ -49,7 +48,7 @@ func TestEpochs(t *testing.T) {
 	steps := 0
 	m, err := measure.Job(t.Context(), exectest.Spread{Schedule: "ddp", Ranks: 1, Replicas: 2}.Job(t, n, []int{2}),
 		measure.Options{
-			Devices: backend.Options{Oversubscribe: true}, Data: data.Options{Samples: 10},
+			Devices: exectest.Options(), Data: data.Options{Samples: 10},
 			Train: train.Options{Epochs: 2, Warmup: 1, Progress: func(int, int) { steps++ }},
 		})
 	require.NoError(t, err)
@@ -73,7 +72,7 @@ func TestEpochErrors(t *testing.T) {
 	}
 	_, err := measure.Job(t.Context(), exectest.Spread{Schedule: "gpipe", Ranks: 2, Replicas: 1}.Job(t, n, []int{1}),
 		measure.Options{
-			Devices: backend.Options{Oversubscribe: true}, Data: data.Options{Samples: 10},
+			Devices: exectest.Options(), Data: data.Options{Samples: 10},
 			Train: train.Options{Epochs: 10_001},
 		})
 	require.ErrorContains(t, err, "10001 epochs of 10 steps: at most 100000 steps can be kept")

@@ -3,15 +3,23 @@ package exectest
 import (
 	"context"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 
 	"github.com/stretchr/testify/require"
 
+	"psim/exec/backend"
 	"psim/exec/cluster"
 	"psim/schedules"
 	"psim/schedules/graph"
 )
+
+// Options opens the devices that tests train on: those of the backend go or of the one that the
+// environment names (make xla).
+func Options() backend.Options {
+	return backend.Options{Backend: os.Getenv("PSIM_BACKEND"), Oversubscribe: true}
+}
 
 // Wired builds the graph of a schedule, with gradients of two buckets and an optimizer.
 func Wired(t require.TestingT, name string, shape graph.Shape) *graph.Graph {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/exec/backend"
 	"psim/exec/exectest"
 	"psim/exec/measure"
 	"psim/exec/train"
@@ -19,7 +18,7 @@ func TestGradientsByRank(t *testing.T) {
 	n := exectest.MiniMLP(t)
 	measure := func(m exectest.Spread) *measure.Findings {
 		got, err := measure.Job(t.Context(), m.Job(t, n, []int{2, 2}), measure.Options{
-			Devices: backend.Options{Oversubscribe: true},
+			Devices: exectest.Options(),
 			Train:   train.Options{Warmup: 1, Steps: 1, Gradients: true}, Checks: []string{measure.CheckGradients},
 		})
 		require.NoError(t, err)

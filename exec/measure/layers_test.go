@@ -16,7 +16,7 @@ import (
 )
 
 func twoDevices(t testing.TB) []*backend.LocalDevice {
-	devices, err := backend.Open(2, backend.Options{Oversubscribe: true})
+	devices, err := backend.Open(2, exectest.Options())
 	require.NoError(t, err)
 	t.Cleanup(func() { backend.Close(devices) })
 	return devices

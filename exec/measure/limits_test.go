@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/exec/backend"
 	"psim/exec/exectest"
 	"psim/exec/kernels"
 	"psim/exec/measure"
@@ -16,7 +15,7 @@ import (
 // checked trains a job and compares it with the unsplit run.
 func checked(t *testing.T, j train.Job, steps int, checks ...string) *measure.Verdict {
 	m, err := measure.Job(t.Context(), j, measure.Options{
-		Devices: backend.Options{Oversubscribe: true},
+		Devices: exectest.Options(),
 		Train:   train.Options{Warmup: 1, Steps: steps}, Checks: checks,
 	})
 	require.NoError(t, err)
@@ -79,7 +78,7 @@ func TestNotFinite(t *testing.T) {
 	} {
 		j.Optimizer.LearningRate = rate
 		m, err := measure.Job(t.Context(), j, measure.Options{
-			Devices: backend.Options{Oversubscribe: true}, Train: train.Options{Steps: 22},
+			Devices: exectest.Options(), Train: train.Options{Steps: 22},
 		})
 		require.EqualError(t, err, want)
 		var wrong *train.NumberError

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/exec/backend"
 	"psim/exec/cluster"
 	"psim/exec/data"
 	"psim/exec/exectest"
@@ -49,7 +48,7 @@ func TestMeasureAmongProcesses(t *testing.T) {
 	} {
 		build := func() train.Job { return m.Job(t, n, []int{2, 2, 2}) }
 		o := measure.Options{
-			Devices: backend.Options{Oversubscribe: true}, Data: data.Options{Validation: 7},
+			Devices: exectest.Options(), Data: data.Options{Validation: 7},
 			Train: train.Options{Warmup: 1, Steps: 2, Gradients: true}, Repeats: 1, Checks: measure.CheckNames(),
 		}
 		want, err := measure.Job(t.Context(), build(), o)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/exec/backend"
+	"psim/exec/exectest"
 	"psim/exec/session"
 	"psim/schedules/collective"
 )
@@ -23,7 +23,7 @@ func TestCollectives(t *testing.T) {
 				continue
 			}
 			found, err := session.Collectives{
-				Devices: backend.Options{Oversubscribe: true}, Name: name, Ranks: ranks, Sizes: []int64{8, 4096, 40000},
+				Devices: exectest.Options(), Name: name, Ranks: ranks, Sizes: []int64{8, 4096, 40000},
 				Warmup: 1, Repeat: 2,
 			}.Run(t.Context())
 			require.NoError(t, err)
@@ -39,7 +39,7 @@ func TestCollectives(t *testing.T) {
 
 // A collective over two devices leaves the right sums.
 func ExampleCollectives() {
-	found, err := session.Collectives{Devices: backend.Options{Oversubscribe: true}, Name: collective.RingAllReduce,
+	found, err := session.Collectives{Devices: exectest.Options(), Name: collective.RingAllReduce,
 		Ranks: 2, Sizes: []int64{1 << 10}, Repeat: 1}.Run(context.Background())
 	if err != nil {
 		panic(err)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/exec/backend"
+	"psim/exec/exectest"
 	"psim/exec/measure"
 	"psim/exec/train"
 	"psim/internal/ordertest"
@@ -52,7 +52,7 @@ func TestPredictedPeakIsTheLedgersPeak(t *testing.T) {
 				var alone *graph.Trace
 				enough := errors.New("enough")
 				_, err = measure.Job(context.Background(), r.job(Options{}), measure.Options{
-					Devices: backend.Options{Oversubscribe: true}, Train: train.Options{Steps: 1}, Repeats: 1,
+					Devices: exectest.Options(), Train: train.Options{Steps: 1}, Repeats: 1,
 					Profiled: func(p measure.Profile) error { alone = p.Alone[0]; return enough },
 				})
 				require.ErrorIs(t, err, enough)

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/exec/backend"
 	"psim/exec/cluster"
 	"psim/exec/data"
+	"psim/exec/exectest"
 	"psim/exec/measure"
 	"psim/exec/run"
 	"psim/exec/session"
@@ -52,7 +52,7 @@ func TestSessionAmongProcesses(t *testing.T) {
 			return err
 		}
 		s := &session.Session{Options: session.Options{Seed: 1, Tries: 2, Measure: measure.Options{
-			Devices: backend.Options{Backend: "go", Oversubscribe: true},
+			Devices: exectest.Options(),
 			Train:   train.Options{Run: run.Options{World: w}, Warmup: 1, Steps: 2}, Repeats: 1,
 			Checks: measure.CheckNames(),
 		}}}
@@ -86,7 +86,7 @@ func TestSessionRefusedByOne(t *testing.T) {
 			return err
 		}
 		s := &session.Session{Options: session.Options{Seed: 1, Measure: measure.Options{
-			Devices: backend.Options{Backend: "go", Oversubscribe: true},
+			Devices: exectest.Options(),
 			Train:   train.Options{Run: run.Options{World: w}, Warmup: 1, Steps: 2}, Repeats: 1,
 		}}}
 		if w.Rank == 1 {
@@ -120,7 +120,7 @@ func TestSessionDisagrees(t *testing.T) {
 	} {
 		errs := among(t, 2, func(w *cluster.World) error {
 			s := &session.Session{Options: session.Options{Seed: 1, Measure: measure.Options{
-				Devices: backend.Options{Backend: "go", Oversubscribe: true},
+				Devices: exectest.Options(),
 				Train:   train.Options{Run: run.Options{World: w}, Warmup: 1, Steps: 2}, Repeats: 1,
 				Data: data.Options{Source: "pairs:" + filepath.Join(folder, "0")},
 			}}}
@@ -146,7 +146,7 @@ func TestCollectivesAmongProcesses(t *testing.T) {
 		var found [2]results.CollectiveSizes
 		errs := among(t, 2, func(w *cluster.World) (err error) {
 			found[w.Rank], err = session.Collectives{
-				Devices: backend.Options{Oversubscribe: true}, Name: name, Ranks: 4, Sizes: []int64{8, 4096, 40000},
+				Devices: exectest.Options(), Name: name, Ranks: 4, Sizes: []int64{8, 4096, 40000},
 				Warmup: 1, Repeat: 2, Options: run.Options{World: w},
 			}.Run(t.Context())
 			return err
@@ -168,7 +168,7 @@ func TestCollectivesDisagree(t *testing.T) {
 	errs := among(t, 2, func(w *cluster.World) error {
 		sizes := []int64{8, 32}[:2-w.Rank]
 		_, err := session.Collectives{
-			Devices: backend.Options{Oversubscribe: true}, Name: collective.RingAllReduce, Ranks: 2, Sizes: sizes,
+			Devices: exectest.Options(), Name: collective.RingAllReduce, Ranks: 2, Sizes: sizes,
 			Repeat: 1, Options: run.Options{World: w},
 		}.Run(t.Context())
 		return err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/exec/backend"
+	"psim/exec/exectest"
 	"psim/exec/measure"
 	"psim/exec/train"
 	"psim/reports"
@@ -24,7 +24,7 @@ func tiny() []string {
 // options are for two devices that may share a core.
 func options(steps int) Options {
 	return Options{Seed: 1, Measure: measure.Options{
-		Devices: backend.Options{Backend: "go", Oversubscribe: true},
+		Devices: exectest.Options(),
 		Train:   train.Options{Warmup: 1, Steps: steps}, Repeats: 1,
 	}}
 }

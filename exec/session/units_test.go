@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/exec/backend"
+	"psim/exec/exectest"
 	"psim/exec/measure"
 	"psim/exec/train"
 )
@@ -17,7 +17,7 @@ func TestOneUnitTrains(t *testing.T) {
 			"schedule.microbatches=2", "parallel.data=2", "parallel.zero=3", "parallel.gather_unit=stage", set)
 		require.NoError(t, err)
 		s := Session{Options: Options{Seed: 1, Measure: measure.Options{
-			Devices: backend.Options{Backend: "go", Oversubscribe: true},
+			Devices: exectest.Options(),
 			Train:   train.Options{Warmup: 1, Steps: 1}, Repeats: 1, Checks: measure.CheckNames(),
 		}}}
 		require.NoError(t, s.Run(t.Context(), c))

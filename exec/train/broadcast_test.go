@@ -42,7 +42,7 @@ func TestBroadcastWeights(t *testing.T) {
 // beginsApart checks that the replicas of a trainer have different weights before the first
 // step, and equal ones after it.
 func beginsApart(t *testing.T, j train.Job) {
-	devices, err := backend.Open(j.Graph.Ranks(), backend.Options{Oversubscribe: true})
+	devices, err := backend.Open(j.Graph.Ranks(), exectest.Options())
 	require.NoError(t, err)
 	defer backend.Close(devices)
 	trainer, err := train.NewTrainer(j, devices)

@@ -36,7 +36,7 @@ func gradientCalls(t *testing.T, workers int, backward string, samples []int) []
 	p.Optimizer = true
 	j.Graph, err = p.Graph()
 	require.NoError(t, err)
-	devices, err := backend.Open(workers, backend.Options{Oversubscribe: true})
+	devices, err := backend.Open(workers, exectest.Options())
 	require.NoError(t, err)
 	defer backend.Close(devices)
 	trainer, err := train.NewTrainer(j, devices)

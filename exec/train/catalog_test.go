@@ -79,7 +79,7 @@ func TestEveryScheduleTrainsAsUnsplit(t *testing.T) {
 func trainCopies(t *testing.T, j train.Job, batches []data.StepBatch) (
 	copies map[string][][]float32, losses []float64) {
 	exectest.ShuffleStreams(j.Graph, 7)
-	devices, err := backend.Open(j.Graph.Ranks(), backend.Options{Oversubscribe: true})
+	devices, err := backend.Open(j.Graph.Ranks(), exectest.Options())
 	require.NoError(t, err)
 	defer backend.Close(devices)
 	trainer, err := train.NewTrainer(j, devices)

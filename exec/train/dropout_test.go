@@ -60,7 +60,7 @@ func TestDropoutTrainsAsUnsplit(t *testing.T) {
 func TestDropoutOfSteps(t *testing.T) {
 	j := exectest.Even{Schedule: "gpipe", Ranks: 1, Samples: []int{2, 1}}.Job(t, exectest.DroppingGPT(t, 0.2))
 	j.Optimizer.LearningRate = 1e-30
-	devices, err := backend.Open(1, backend.Options{})
+	devices, err := backend.Open(1, exectest.Options())
 	require.NoError(t, err)
 	defer backend.Close(devices)
 	trainer, err := train.NewTrainer(j, devices)

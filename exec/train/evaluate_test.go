@@ -24,7 +24,7 @@ const held = 7
 func lossesBefore(t *testing.T, n network.Network, steps int) float64 {
 	source, err := data.NewSource(data.Options{Validation: held}, n, []int64{4}, max(1, steps))
 	require.NoError(t, err)
-	devices, err := backend.Open(1, backend.Options{})
+	devices, err := backend.Open(1, exectest.Options())
 	require.NoError(t, err)
 	defer backend.Close(devices)
 	trainer, err := train.NewTrainer(exectest.Unsplit(t, n, 4), devices)
@@ -54,7 +54,7 @@ func lossesBefore(t *testing.T, n network.Network, steps int) float64 {
 // validate trains three steps, and evaluates after them.
 func validate(t *testing.T, j train.Job, o train.Options) []float64 {
 	m, err := measure.Job(t.Context(), j, measure.Options{
-		Devices: backend.Options{Oversubscribe: true}, Data: data.Options{Validation: held, Samples: 4}, Train: o,
+		Devices: exectest.Options(), Data: data.Options{Validation: held, Samples: 4}, Train: o,
 	})
 	require.NoError(t, err)
 	require.Equal(t, 4, m.Samples, "that are trained on")
@@ -115,7 +115,7 @@ func TestValidationWithoutDropout(t *testing.T) {
 	}
 	j := exectest.Spread{Schedule: "gpipe", Ranks: 2, Replicas: 1}.Job(t, exectest.DroppingGPT(t, 0.4), []int{2, 2})
 	m, err := measure.Job(t.Context(), j, measure.Options{
-		Devices: backend.Options{Oversubscribe: true}, Data: data.Options{Validation: held, Samples: 8},
+		Devices: exectest.Options(), Data: data.Options{Validation: held, Samples: 8},
 		Train: train.Options{Warmup: 1, Epochs: 2}, Checks: measure.CheckNames(),
 	})
 	require.NoError(t, err)

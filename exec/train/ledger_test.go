@@ -153,7 +153,7 @@ func addMemory(trace *graph.Trace, costs graph.Costs) {
 
 // alone returns the trace of a step whose tasks ran one by one.
 func alone(t *testing.T, j train.Job, b data.StepBatch) *graph.Trace {
-	devices, err := backend.Open(j.Graph.Ranks(), backend.Options{Oversubscribe: true})
+	devices, err := backend.Open(j.Graph.Ranks(), exectest.Options())
 	require.NoError(t, err)
 	defer backend.Close(devices)
 	trainer, err := train.NewTrainer(j, devices)

@@ -20,7 +20,7 @@ import (
 func measurePairs(t testing.TB, j train.Job, source string) (*measure.Findings, error) {
 	j.Optimizer.LearningRate = 1e-4
 	return measure.Job(t.Context(), j, measure.Options{
-		Devices: backend.Options{Oversubscribe: true},
+		Devices: exectest.Options(),
 		Data:    data.Options{Source: source, Strided: true},
 		Train:   train.Options{Warmup: 1, Steps: 1}, Checks: measure.CheckNames(),
 	})
@@ -74,7 +74,7 @@ func TestNoTargetCounts(t *testing.T) {
 	_, err := measurePairs(t, j, "pairs:"+file)
 	require.ErrorContains(t, err, "the sources of step 1 fill all 16 tokens, and nothing of their targets is left to learn; set a longer model.sequence_length")
 
-	devices, err := backend.Open(2, backend.Options{Oversubscribe: true})
+	devices, err := backend.Open(2, exectest.Options())
 	require.NoError(t, err)
 	defer backend.Close(devices)
 	trainer, err := train.NewTrainer(j, devices)

@@ -20,7 +20,7 @@ import (
 // recorded trains a job with stashed weights, and keeps what can be compared.
 func recorded(t *testing.T, j train.Job, all []data.StepBatch, shuffle uint64) *train.Record {
 	exectest.ShuffleStreams(j.Graph, shuffle)
-	devices, err := backend.Open(j.Graph.Ranks(), backend.Options{Oversubscribe: true})
+	devices, err := backend.Open(j.Graph.Ranks(), exectest.Options())
 	require.NoError(t, err)
 	defer backend.Close(devices)
 	trainer, err := train.NewTrainer(j, devices)
@@ -44,7 +44,7 @@ func recorded(t *testing.T, j train.Job, all []data.StepBatch, shuffle uint64) *
 
 // replayed trains the same microbatches serially.
 func replayed(t *testing.T, j train.Job, all []data.StepBatch) *train.Record {
-	devices, err := backend.Open(1, backend.Options{})
+	devices, err := backend.Open(1, exectest.Options())
 	require.NoError(t, err)
 	defer backend.Close(devices)
 	r, err := train.Replay{
@@ -131,7 +131,7 @@ func TestStashedMemoryIsTheLedger(t *testing.T) {
 
 // A step that ends early leaves no version of the weights behind.
 func TestStashedWeightsAreFreed(t *testing.T) {
-	devices, err := backend.Open(2, backend.Options{Oversubscribe: true})
+	devices, err := backend.Open(2, exectest.Options())
 	require.NoError(t, err)
 	defer backend.Close(devices)
 	n := exectest.MiniMLP(t)

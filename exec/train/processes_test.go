@@ -66,7 +66,7 @@ func trainPart(w *cluster.World, j train.Job, all []data.StepBatch) (result trai
 		ctx, cancel = w.Context(ctx)
 		defer cancel()
 	}
-	opened, err := backend.OpenRanks(ctx, j.Graph.Ranks(), backend.Options{Oversubscribe: true}, w)
+	opened, err := backend.OpenRanks(ctx, j.Graph.Ranks(), exectest.Options(), w)
 	if err != nil {
 		return result, err
 	}

@@ -23,7 +23,7 @@ import (
 func trainSteps(t testing.TB, j train.Job, batches []data.StepBatch, shuffle uint64) (map[string][]float32, []float64) {
 	t.Helper()
 	exectest.ShuffleStreams(j.Graph, shuffle)
-	devices, err := backend.Open(j.Graph.Ranks(), backend.Options{Oversubscribe: true})
+	devices, err := backend.Open(j.Graph.Ranks(), exectest.Options())
 	require.NoError(t, err)
 	defer backend.Close(devices)
 	trainer, err := train.NewTrainer(j, devices)
@@ -100,7 +100,7 @@ func TestShuffledStart(t *testing.T) {
 }
 
 func TestRefusedJobs(t *testing.T) {
-	devices, err := backend.Open(2, backend.Options{Oversubscribe: true})
+	devices, err := backend.Open(2, exectest.Options())
 	require.NoError(t, err)
 	defer backend.Close(devices)
 	refuse := func(change func(*train.Job), message string) {
@@ -142,7 +142,7 @@ func TestRefusedJobs(t *testing.T) {
 // A step that is cancelled frees what it has made.
 func TestCancelledStep(t *testing.T) {
 	n := exectest.MiniMLP(t)
-	devices, err := backend.Open(2, backend.Options{Oversubscribe: true})
+	devices, err := backend.Open(2, exectest.Options())
 	require.NoError(t, err)
 	defer backend.Close(devices)
 	j := exectest.Even{Schedule: "1f1b", Ranks: 2, Samples: []int{1, 1}, Split: true}.Job(t, n)

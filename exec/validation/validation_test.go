@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"psim/exec/backend"
+	"psim/exec/exectest"
 	"psim/exec/measure"
 	"psim/exec/session"
 	"psim/exec/train"
@@ -65,7 +65,7 @@ func TestInterrupted(t *testing.T) {
 		"batch.global=8",
 	}}
 	o.Session = session.Options{Seed: 1390, Measure: measure.Options{
-		Devices: backend.Options{Backend: "go", Oversubscribe: true}, Train: train.Options{Warmup: 1, Steps: 1},
+		Devices: exectest.Options(), Train: train.Options{Warmup: 1, Steps: 1},
 		Repeats: 1,
 		Stage: func(what string) {
 			if strings.HasPrefix(what, "exec, run 1 of 1: gpipe: step 1 of") {
