@@ -206,8 +206,7 @@ type predictedPlan struct {
 	byClass  map[string]float64 // seconds of the step, if they are wanted
 }
 
-// explained is the number of plans, from the best on, of which Explain says what their steps are
-// made of.
+// explained is the number of best plans that Explain compares.
 const explained = 2
 
 // verify predicts one of the best plans as psim.Predict does, and compares.
