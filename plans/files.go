@@ -134,8 +134,8 @@ func Merge(folders ...string) (rankings.SavedPlans, error) {
 		}
 		switch before, twice := from[shard.Number]; {
 		case s.Division != whole.Division && shard.Of == of && of > 1:
-			return whole, fmt.Errorf("%s: was divided by another version of psim than %s, so that plans would be missing; "+
-				"search all shards with one version", folder, parts[0])
+			return whole, fmt.Errorf("%s: was divided by another version of psim than %s, so that plans would be "+
+				"missing; search all shards with one version", folder, parts[0])
 		case !reflect.DeepEqual(s.PlanSearch, whole.PlanSearch) || shard.Of != of:
 			return whole, fmt.Errorf("%s: belongs to another search than %s; only shards of one search can be merged",
 				folder, parts[0])

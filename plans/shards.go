@@ -49,7 +49,7 @@ func sharded(space *Space, shard rankings.Shard) []Plan {
 	return list
 }
 
-// unitsOf lists the indices of plans whose layers are priced together, at most so many in a unit.
+// unitsOf lists the indices of plans whose layers are priced together. A unit has at most a given number.
 func unitsOf(list []Plan, most int) (units [][]int) {
 	at := map[layersOf]int{}
 	for i := range list {
