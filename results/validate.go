@@ -98,11 +98,11 @@ func (r RankResult) validate(step float64) error {
 	if r.Rank < 0 {
 		return errors.New("rank is negative")
 	}
-	if max(r.Compute, r.ExposedCommunication, r.Optimizer, r.Idle) > step*(1+rounding) {
-		return errors.New("compute_s, exposed_communication_s, optimizer_s or idle_s is longer than the step")
-	}
 	if outside(r.Compute, r.Communication, r.ExposedCommunication, r.Optimizer, r.Idle, orZero(r.Dispatch)) {
 		return fmt.Errorf("a time is negative or above %g", longest)
+	}
+	if max(r.Compute, r.ExposedCommunication, r.Optimizer, r.Idle) > step*(1+rounding) {
+		return errors.New("compute_s, exposed_communication_s, optimizer_s or idle_s is longer than the step")
 	}
 	if negative(r.PeakMemory, r.PersistentMemory, r.MemoryCapacity, r.SentBytes, int64(r.PeakInFlight)) {
 		return errors.New("a number of bytes, or peak_in_flight, is negative")
