@@ -6,6 +6,7 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/group"
+	"psim/costmodel/models"
 	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/costmodel/training"
@@ -33,6 +34,7 @@ type shared struct {
 	networks  map[group.Group]network.Network
 	trainings map[trainingKey]trained
 	machine   *costmodel.Machine
+	divides   *models.Divider
 	plans     map[stagedKey]*stages.Staged
 	cuts      map[cutKey][]int
 	costs     map[cutKey][]float64 // of layers, for any number of stages
@@ -170,6 +172,23 @@ func (s *shared) network(g group.Group, make func() (network.Network, error)) (n
 		return make()
 	}
 	return remember(s, s.networks, g, make)
+}
+
+// divider returns what divides the model of a configuration, once.
+func (s *shared) divider(c *Config) (*models.Divider, error) {
+	if s == nil {
+		s = &shared{}
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.divides == nil {
+		model, err := c.model()
+		if err != nil {
+			return nil, err
+		}
+		s.divides = model.Divider()
+	}
+	return s.divides, nil
 }
 
 func (s *shared) cut(w *stages.Workload, stages int, make func() ([]int, error)) ([]int, error) {

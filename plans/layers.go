@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -21,6 +22,10 @@ func layerKeyOf(p *Plan) layerKey {
 	return layerKey{p.Tensor, p.Context, p.Expert, p.ExpertTensor, p.Micro, p.Sequence, p.Recompute}
 }
 
+// A division holds the plans of a space that differ only in their stages and in the size of their
+// microbatches, so that a device holds the same part of every layer's parameters.
+type division struct{ groups []*layerGroup }
+
 // A layerGroup holds the plans of a space that share a layerKey.
 type layerGroup struct {
 	candidates []*candidate // one for each stageKey
@@ -29,8 +34,8 @@ type layerGroup struct {
 	timesBefore []passTimes
 }
 
-// group sorts plans into layer groups, and within these into candidates.
-func (s *search) group(list []Plan) []*layerGroup {
+// group sorts plans into divisions, within these into layer groups, and within these into candidates.
+func (s *search) group(list []Plan) []*division {
 	type layersOf struct {
 		*Space
 		layerKey
@@ -39,8 +44,8 @@ func (s *search) group(list []Plan) []*layerGroup {
 		*Space
 		stageKey
 	}
-	groups, candidates := map[layersOf]*layerGroup{}, map[stagesOf]*candidate{}
-	var all []*layerGroup
+	divisions, groups, candidates := map[layersOf]*division{}, map[layersOf]*layerGroup{}, map[stagesOf]*candidate{}
+	var all []*division
 	for i := range list {
 		p := &s.Points[i]
 		p.Plan, p.index = &list[i], i
@@ -51,7 +56,14 @@ func (s *search) group(list []Plan) []*layerGroup {
 			g := groups[layers]
 			if g == nil {
 				g = &layerGroup{}
-				groups[layers], all = g, append(all, g)
+				groups[layers] = g
+				layers.layerKey.micro = 0
+				d := divisions[layers]
+				if d == nil {
+					d = &division{}
+					divisions[layers], all = d, append(all, d)
+				}
+				d.groups = append(d.groups, g)
 			}
 			c = &candidate{layers: g}
 			candidates[stages], g.candidates = c, append(g.candidates, c)
@@ -61,9 +73,32 @@ func (s *search) group(list []Plan) []*layerGroup {
 	return all
 }
 
+// candidates yields those that have not been discarded.
+func (d *division) candidates() iter.Seq[*candidate] {
+	return func(yield func(*candidate) bool) {
+		for _, g := range d.groups {
+			for _, c := range g.candidates {
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// bound discards plans whose parameters do not fit even if all ranks have equal shares of them, and bounds
+// the others by their work.
+func (d *division) bound() {
+	d.dropTooLarge()
+	for _, g := range d.groups {
+		if len(g.candidates) > 0 {
+			g.bound()
+		}
+	}
+}
+
 // bound bounds plans by the average work of a rank: the work of all layers for one
-// microbatch, times the microbatches, divided by the ranks of a replica. It discards plans
-// whose parameters do not fit even if all ranks have equal shares of them.
+// microbatch, times the microbatches, divided by the ranks of a replica.
 func (g *layerGroup) bound() {
 	p := g.candidates[0].points[0]
 	uncut, err := p.space.uncut(p.Plan)
@@ -73,8 +108,6 @@ func (g *layerGroup) bound() {
 	}
 	if err != nil {
 		times = nil // the error comes up again where the plan is built
-	} else {
-		g.dropTooLarge(uncut)
 	}
 	all := g.addTimes(times)
 	for _, c := range g.candidates {
@@ -118,19 +151,32 @@ func (s *Space) uncut(p *Plan) (*configs.Cut, error) {
 	})
 }
 
-// dropTooLarge discards candidates whose parameters do not fit.
-func (g *layerGroup) dropTooLarge(uncut *configs.Cut) {
-	capacity := uncut.Machine.RankMemory()
-	g.candidates = slices.DeleteFunc(g.candidates, func(c *candidate) bool {
-		p := c.points[0]
-		if capacity == 0 || uncut.Least(p.Stages, p.Data, p.Zero) <= capacity {
-			return false
-		}
-		for _, p := range c.points {
-			p.Pruned = Parameters
-		}
-		return true
-	})
+// dropTooLarge discards candidates whose parameters do not fit. What a rank holds at least does not depend
+// on the size of microbatches.
+func (d *division) dropTooLarge() {
+	p := d.groups[0].candidates[0].points[0]
+	uncut, err := p.space.uncut(p.Plan)
+	if err != nil || uncut.Machine.RankMemory() == 0 {
+		return
+	}
+	type shares struct{ stages, data, zero int }
+	fits := map[shares]bool{}
+	for _, g := range d.groups {
+		g.candidates = slices.DeleteFunc(g.candidates, func(c *candidate) bool {
+			p := c.points[0]
+			key := shares{p.Stages, p.Data, p.Zero}
+			if _, known := fits[key]; !known {
+				fits[key] = uncut.Least(p.Stages, p.Data, p.Zero) <= uncut.Machine.RankMemory()
+			}
+			if fits[key] {
+				return false
+			}
+			for _, p := range c.points {
+				p.Pruned = Parameters
+			}
+			return true
+		})
+	}
 }
 
 // stageTimes adds up the times of the layers of every stage; layers holds their numbers.

@@ -74,9 +74,9 @@ func TestNotPossible(t *testing.T) {
 func TestBounds(t *testing.T) {
 	space := small(t, Query{Vary: []rankings.Variation{{Key: "batch.micro", Values: []string{"2"}}}})
 	s := &search{decisions: decisions{Points: make([]point, len(space.Plans))}}
-	for _, w := range s.group(space.Plans) {
-		w.bound()
-		for _, c := range w.candidates {
+	for _, d := range s.group(space.Plans) {
+		d.bound()
+		for c := range d.candidates() {
 			p := c.points[0]
 			require.Positive(t, p.Work)
 			way, pruned := c.pathBound()
