@@ -51,7 +51,7 @@ func (c Compute) priceOf(l network.Layer, t training.Options, samples int64) pri
 	return p
 }
 
-// timesOf is priceOf without the communication inside the rank.
+// timesOf prices a layer as priceOf does, without the communication inside the rank.
 func (c Compute) timesOf(l network.Layer, t training.Options, samples int64) (p price) {
 	p.time.forward = c.Layer(l, network.Forward, samples)
 	p.time.input = c.Layer(l, network.InputGradient, samples)
