@@ -130,7 +130,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	if err != nil {
 		return nil, machine, c.problem("model", err)
 	}
-	samples, shards, err := c.Batch.Divide(c.Parallel.Data, c.Schedule.Microbatches)
+	samples, shards, err := c.shared.samples(c)
 	if err != nil {
 		return nil, machine, c.problem("batch", err)
 	}

@@ -22,7 +22,7 @@ func (c *Config) Sharing() *Config {
 	v := *c
 	v.shared = &shared{
 		networks: map[group.Group]network.Network{}, trainings: map[trainingKey]trained{},
-		cuts: map[cutKey][]int{}, costs: map[cutKey][]float64{},
+		batches: map[batchKey][]int64{}, cuts: map[cutKey][]int{}, costs: map[cutKey][]float64{},
 		plans: map[stagedKey]*stages.Staged{}, pipelines: map[pipelineKey]wiring.Pipeline{},
 	}
 	return &v
@@ -35,6 +35,7 @@ type shared struct {
 	trainings map[trainingKey]trained
 	machine   *costmodel.Machine
 	divides   *models.Divider
+	batches   map[batchKey][]int64
 	plans     map[stagedKey]*stages.Staged
 	cuts      map[cutKey][]int
 	costs     map[cutKey][]float64 // of layers, for any number of stages
@@ -172,6 +173,24 @@ func (s *shared) network(g group.Group, make func() (network.Network, error)) (n
 		return make()
 	}
 	return remember(s, s.networks, g, make)
+}
+
+// A batchKey is what the sizes of microbatches depend on, if all replicas have the same.
+type batchKey struct {
+	global, micro      int64
+	data, microbatches int
+}
+
+// samples returns the sizes of microbatches, once for all plans with the same.
+func (s *shared) samples(c *Config) (samples, shards []int64, err error) {
+	if s == nil || c.Batch.Shards != nil {
+		return c.Batch.Divide(c.Parallel.Data, c.Schedule.Microbatches)
+	}
+	key := batchKey{c.Batch.Global, c.Batch.Micro, c.Parallel.Data, c.Schedule.Microbatches}
+	samples, err = remember(s, s.batches, key, func() ([]int64, error) {
+		return c.Batch.Samples(c.Parallel.Data, c.Schedule.Microbatches)
+	})
+	return samples, nil, err
 }
 
 // divider returns what divides the model of a configuration, once.

@@ -2,7 +2,6 @@ package plans
 
 import (
 	"iter"
-	"slices"
 	"time"
 
 	"psim/configs"
@@ -24,7 +23,10 @@ func layerKeyOf(p *Plan) layerKey {
 
 // A division holds the plans of a space that differ only in their stages and in the size of their
 // microbatches, so that a device holds the same part of every layer's parameters.
-type division struct{ groups []*layerGroup }
+type division struct {
+	points []*point // until they are grouped
+	groups []*layerGroup
+}
 
 // A layerGroup holds the plans of a space that share a layerKey.
 type layerGroup struct {
@@ -34,43 +36,49 @@ type layerGroup struct {
 	timesBefore []passTimes
 }
 
-// group sorts plans into divisions, within these into layer groups, and within these into candidates.
-func (s *search) group(list []Plan) []*division {
-	type layersOf struct {
+// divide sorts plans into divisions.
+func (s *search) divide(list []Plan) (all []*division) {
+	type key struct {
 		*Space
 		layerKey
 	}
-	type stagesOf struct {
-		*Space
-		stageKey
-	}
-	divisions, groups, candidates := map[layersOf]*division{}, map[layersOf]*layerGroup{}, map[stagesOf]*candidate{}
-	var all []*division
+	divisions := map[key]*division{}
 	for i := range list {
 		p := &s.Points[i]
 		p.Plan, p.index = &list[i], i
-		stages := stagesOf{p.space, p.space.stageKeyOf(p.Plan)}
+		k := key{p.space, layerKeyOf(p.Plan)}
+		k.layerKey.micro = 0
+		d := divisions[k]
+		if d == nil {
+			d = &division{}
+			divisions[k], all = d, append(all, d)
+		}
+		d.points = append(d.points, p)
+	}
+	return all
+}
+
+// group sorts the plans that have not been discarded into layer groups, and within these into candidates.
+func (d *division) group() {
+	groups, candidates := map[int64]*layerGroup{}, map[stageKey]*candidate{}
+	for _, p := range d.points {
+		if p.Pruned != "" {
+			continue
+		}
+		stages := p.space.stageKeyOf(p.Plan)
 		c := candidates[stages]
 		if c == nil {
-			layers := layersOf{p.space, layerKeyOf(p.Plan)}
-			g := groups[layers]
+			g := groups[p.Micro]
 			if g == nil {
 				g = &layerGroup{}
-				groups[layers] = g
-				layers.layerKey.micro = 0
-				d := divisions[layers]
-				if d == nil {
-					d = &division{}
-					divisions[layers], all = d, append(all, d)
-				}
-				d.groups = append(d.groups, g)
+				groups[p.Micro], d.groups = g, append(d.groups, g)
 			}
 			c = &candidate{layers: g}
 			candidates[stages], g.candidates = c, append(g.candidates, c)
 		}
 		c.points = append(c.points, p)
 	}
-	return all
+	d.points = nil
 }
 
 // candidates yields those that have not been discarded.
@@ -90,10 +98,9 @@ func (d *division) candidates() iter.Seq[*candidate] {
 // the others by their work.
 func (d *division) bound() {
 	d.dropTooLarge()
+	d.group()
 	for _, g := range d.groups {
-		if len(g.candidates) > 0 {
-			g.bound()
-		}
+		g.bound()
 	}
 }
 
@@ -151,31 +158,24 @@ func (s *Space) uncut(p *Plan) (*configs.Cut, error) {
 	})
 }
 
-// dropTooLarge discards candidates whose parameters do not fit. What a rank holds at least does not depend
+// dropTooLarge discards plans whose parameters do not fit. What a rank holds at least does not depend
 // on the size of microbatches.
 func (d *division) dropTooLarge() {
-	p := d.groups[0].candidates[0].points[0]
+	p := d.points[0]
 	uncut, err := p.space.uncut(p.Plan)
 	if err != nil || uncut.Machine.RankMemory() == 0 {
 		return
 	}
 	type shares struct{ stages, data, zero int }
 	fits := map[shares]bool{}
-	for _, g := range d.groups {
-		g.candidates = slices.DeleteFunc(g.candidates, func(c *candidate) bool {
-			p := c.points[0]
-			key := shares{p.Stages, p.Data, p.Zero}
-			if _, known := fits[key]; !known {
-				fits[key] = uncut.Least(p.Stages, p.Data, p.Zero) <= uncut.Machine.RankMemory()
-			}
-			if fits[key] {
-				return false
-			}
-			for _, p := range c.points {
-				p.Pruned = Parameters
-			}
-			return true
-		})
+	for _, p := range d.points {
+		key := shares{p.Stages, p.Data, p.Zero}
+		if _, known := fits[key]; !known {
+			fits[key] = uncut.Least(p.Stages, p.Data, p.Zero) <= uncut.Machine.RankMemory()
+		}
+		if !fits[key] {
+			p.Pruned = Parameters
+		}
 	}
 }
 

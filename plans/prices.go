@@ -65,7 +65,11 @@ func (g *stageGroup) sharedPrices() (*sharedPrices, error) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	if g.shared == nil {
-		p := newStagePrices(g.cut.Divide())
+		cut, err := g.plan.cut()
+		if err != nil {
+			return nil, err
+		}
+		p := newStagePrices(cut.Divide())
 		if err := p.price(); err != nil {
 			return nil, err
 		}

@@ -104,7 +104,7 @@ func (s *search) parallel(step func(worker int) bool) {
 
 // begin bounds all plans by the work of their layers, and queues them.
 func (s *search) begin(list []Plan) {
-	divisions, next := s.group(list), 0
+	divisions, next := s.divide(list), 0
 	s.parallel(func(int) bool {
 		s.mutex.Lock()
 		at := next

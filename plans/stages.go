@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"psim/configs"
 	"psim/costmodel/memory"
 	"psim/costmodel/stages"
 	"psim/schedules/graph"
@@ -29,9 +28,9 @@ func (s *Space) stageKeyOf(p *Plan) stageKey {
 // constants of its own: every time and every byte is what the simulation would use for
 // the same task.
 type stageGroup struct {
-	*stagePrices // only while the group is made
-	cut          *configs.Cut
-	tensors      int // of the stages, with a share for their prices
+	*stagePrices       // only while the group is made
+	plan         *Plan // the first one
+	tensors      int   // of the stages, with a share for their prices
 	mutex        sync.Mutex
 	shared       *sharedPrices // for simulations; nil once forgotten
 	cached       bool          // in the cache of prices
@@ -45,11 +44,14 @@ type stageGroup struct {
 	counted    []bool        // by rank: whether its activations are counted
 }
 
-// newStageGroup makes the group of the plans that cut the network in one way, and bounds
-// them.
-func newStageGroup(cut *configs.Cut) *stageGroup {
+// newStageGroup makes the group of the plans that cut the network as one of them does, and bounds them.
+func newStageGroup(p *Plan) *stageGroup {
+	cut, err := p.cut()
+	if err != nil {
+		return &stageGroup{pruned: Impossible}
+	}
 	d := cut.Divide()
-	g := &stageGroup{cut: cut, capacity: d.Machine.RankMemory(), process: d.Workload.Process}
+	g := &stageGroup{plan: p, capacity: d.Machine.RankMemory(), process: d.Workload.Process}
 	for i := range d.Workload.Stages {
 		g.tensors += 100 + len(d.Workload.Stages[i].Tensors)
 	}

@@ -17,7 +17,7 @@ type Staged struct {
 	PerParameter training.State
 	// Sizes are the distinct sizes of microbatches (see SizeOf).
 	Sizes  []int64
-	sizeOf []int32 // indices of Sizes, by microbatch, or by replica if replicas differ
+	sizeOf []int32 // indices of Sizes, by microbatch, or by replica if replicas differ; nil if there is one
 	ranks  int32   // of a replica
 }
 
@@ -86,7 +86,7 @@ func (w Workload) Staged() *Staged {
 	w.Network = w.Training.Trained(w.Network)
 	w.takeLossOut()
 	w.Network = w.Training.MarkRepeated(w.Network, w.pipelineLayers())
-	staged := &Staged{Workload: w, PerParameter: w.state()}
+	staged := &Staged{Workload: w, PerParameter: w.state(), Stages: make([]Stage, 0, len(w.Layers))}
 	split := w.split()
 	for s := range w.Layers {
 		staged.Stages = append(staged.Stages, staged.stage(split, s))
@@ -167,17 +167,23 @@ func (staged *Staged) findSizes() {
 		list = staged.Samples
 	}
 	for _, n := range list {
-		i := slices.Index(staged.Sizes, n)
-		if i < 0 {
-			i, staged.Sizes = len(staged.Sizes), append(staged.Sizes, n)
+		if !slices.Contains(staged.Sizes, n) {
+			staged.Sizes = append(staged.Sizes, n)
 		}
-		staged.sizeOf = append(staged.sizeOf, int32(i))
+	}
+	if len(staged.Sizes) > 1 {
+		for _, n := range list {
+			staged.sizeOf = append(staged.sizeOf, int32(slices.Index(staged.Sizes, n)))
+		}
 	}
 	staged.ranks = 1 + slices.Max(slices.Concat([]int32{0}, staged.Placement.First, staged.Placement.Second))
 }
 
 // SizeOf returns the index in Sizes of a task's microbatch.
 func (staged *Staged) SizeOf(t *graph.Task) int32 {
+	if staged.sizeOf == nil {
+		return 0
+	}
 	if staged.Shards != nil {
 		return staged.sizeOf[t.Rank/staged.ranks]
 	}
