@@ -42,6 +42,7 @@ type shared struct {
 	pipelines map[pipelineKey]wiring.Pipeline
 	actions   int // in all pipelines
 	tensors   int // in all plans
+	params    int // tensors in all networks
 }
 
 // A trainingKey holds what the operations and parameters of a trained network depend on, except
@@ -144,11 +145,11 @@ func (s *shared) forgetting(staged *stages.Staged) *stages.Staged {
 	return staged
 }
 
-// mostActions bounds the orders that are kept, and mostTensors the plans: a mixture of hundreds of
-// experts has tens of thousands of tensors.
+// mostActions bounds the orders that are kept, and mostTensors the plans and the networks: a mixture of
+// hundreds of experts has tens of thousands of tensors.
 const (
 	mostActions = 4 << 20
-	mostTensors = 4 << 20
+	mostTensors = 1 << 19
 )
 
 // remember returns the value of a key, or makes it.
@@ -172,7 +173,21 @@ func (s *shared) network(g group.Group, make func() (network.Network, error)) (n
 	if s == nil {
 		return make()
 	}
-	return remember(s, s.networks, g, make)
+	return remember(s, s.networks, g, func() (network.Network, error) {
+		n, err := make()
+		count := 0
+		for i := range n.Layers {
+			count += len(n.Layers[i].Params)
+		}
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		if s.params += count; s.params > mostTensors {
+			clear(s.networks)
+			clear(s.trainings)
+			s.params = count
+		}
+		return n, err
+	})
 }
 
 // A batchKey is what the sizes of microbatches depend on, if all replicas have the same.

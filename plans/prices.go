@@ -93,7 +93,7 @@ type priceCache struct {
 
 // mostTensors bounds the cache: a mixture of hundreds of experts has tens of thousands of
 // tensors.
-const mostTensors = 2 << 20
+const mostTensors = 1 << 19
 
 // add puts a group into the cache, and forgets the oldest ones if the cache is full.
 func (c *priceCache) add(g *stageGroup) {

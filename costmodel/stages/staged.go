@@ -138,8 +138,9 @@ func (staged *Staged) stage(split Split, s int) Stage {
 			st.Flats[0].Narrow = st.Narrow
 		}
 	} else if staged.sumsGradients() {
-		st.Buckets = staged.buckets(st.Tensors)
-		st.BucketOf = bucketsByLayer(&st)
+		var of []int
+		st.Buckets, of = staged.buckets(st.Tensors)
+		st.BucketOf = bucketsByLayer(st.Held, of)
 	}
 	st.Segments, st.Ahead = staged.segments(&st), staged.ahead(&st)
 	st.forwardExchanges = staged.exchanges(st.Layers, graph.Forward)
