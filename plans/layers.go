@@ -21,6 +21,12 @@ func layerKeyOf(p *Plan) layerKey {
 	return layerKey{p.Tensor, p.Context, p.Expert, p.ExpertTensor, p.Micro, p.Sequence, p.Recompute}
 }
 
+// layersOf is equal for plans of one space with equal layerKeys.
+type layersOf struct {
+	*Space
+	layerKey
+}
+
 // A division holds the plans of a space that differ only in their stages and in the size of their
 // microbatches, so that a device holds the same part of every layer's parameters.
 type division struct {
@@ -38,15 +44,11 @@ type layerGroup struct {
 
 // divide sorts plans into divisions.
 func (s *search) divide(list []Plan) (all []*division) {
-	type key struct {
-		*Space
-		layerKey
-	}
-	divisions := map[key]*division{}
+	divisions := map[layersOf]*division{}
 	for i := range list {
 		p := &s.Points[i]
 		p.Plan, p.index = &list[i], i
-		k := key{p.space, layerKeyOf(p.Plan)}
+		k := layersOf{p.space, layerKeyOf(p.Plan)}
 		k.layerKey.micro = 0
 		d := divisions[k]
 		if d == nil {
