@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench laws fuzz kill random processes examples flakes faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report claims course-checks hw4-checks course-lines accuracy speed bench-pytorch engine ci
+.PHONY: run test bench laws fuzz kill random processes examples flakes faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report claims course-checks hw4-checks course-lines accuracy speed bench-pytorch peers-python engine ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -23,7 +23,7 @@ fuzz: ## every fuzz target for FUZZTIME
 	@grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do \
 		sed -n 's/^func \(Fuzz[A-Za-z0-9]*\).*/\1/p' "$$file" | while read -r target; do \
 			echo "$$target in $$(dirname "$$file")"; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s "$$(dirname "$$file")" || exit 1; \
 		done || exit 1; \
 	done
 
@@ -120,6 +120,10 @@ speed: ## measure the engine, beside SimGrid where libsimgrid-dev is installed: 
 	$(GO) build -o "$${TMPDIR:-/tmp}/psim-speed" ./tools/speed
 	"$${TMPDIR:-/tmp}/psim-speed" > docs/speed.md.new
 	mv docs/speed.md.new docs/speed.md
+
+peers-python: ## PyTorch in an environment outside the tree (1.4 GB, half a minute), and the tests against it
+	.ci/peers-python
+	$(GO) test $$(git grep -lE '^func Test\w*PyTorch' '*_test.go' | xargs dirname | sort -u | sed 's|^|./|') -run PyTorch -count 1 -v
 
 bench-pytorch: ## psim's kernels beside PyTorch's (Debian's python3-torch and libopenblas0-pthread) on one core: docs/pytorch.md; takes three minutes
 	$(GO) build -o "$${TMPDIR:-/tmp}/psim-pytorch" ./tools/pytorch

@@ -40,7 +40,7 @@ func parse(t located, on Target, sets []string) (*Config, error) {
 		return nil, err
 	}
 	c := defaults()
-	c.name, c.folder = nameOf(t), t.folder
+	c.name, c.folder, c.devices = nameOf(t), t.folder, on.Devices
 	if err := c.add(t.label, string(t.data), !t.assumed); err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func parse(t located, on Target, sets []string) (*Config, error) {
 			return nil, err
 		}
 	}
-	if err := cmp.Or(c.assumePrecision(), c.lay()); err != nil {
+	if err := cmp.Or(c.assumePrecision(), c.assumePlan(), c.lay()); err != nil {
 		return nil, err
 	}
 	return c, c.validate()

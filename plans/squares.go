@@ -16,7 +16,7 @@ import (
 
 // The effort for a square of the map: how many plans that fit are simulated, how many of them may have
 // the same schedule, groups and stages, and how many cuts of the network are tried.
-const squarePlans, squareAlike, squareCuts = 6, 2, 100
+const squarePlans, squareAlike, squareCuts = 6, 2, 400
 
 // A promise is a plan of a square with the step time that it promises.
 type promise struct {

@@ -55,3 +55,18 @@ func TestMapSquares(t *testing.T) {
 	}
 	require.Positive(t, unfit, "the test needs a square in which nothing fits")
 }
+
+// Where nearly all plans of a square need too much memory, the one that fits is found nevertheless.
+func TestMapSquaresWithLittleMemory(t *testing.T) {
+	found := searchPlans(t, "llama3-70b", plans.Query{
+		Devices: 64, Margin: 0.13, Rows: 1, Points: true, Map: []string{"tensor", "stages"},
+	})
+	fit := map[[2]string]float64{}
+	for _, s := range found.Squares {
+		fit[[2]string{s.Across, s.Up}] = s.StepTime
+	}
+	require.Positive(t, fit[[2]string{"4", "2"}])
+	step, decided := fit[[2]string{"2", "4"}]
+	require.True(t, decided)
+	require.Zero(t, step, "none fits")
+}

@@ -56,7 +56,7 @@ func checkWritten(o, compute order.Order, p graph.Placement) error {
 			p.Stages()-1, microbatches-1, n, o.Actions())
 	}
 	if err := compute.Validate(p, microbatches); err != nil {
-		return err
+		return explainDump(err, compute, p)
 	}
 	if o.HasMessages() {
 		if err := o.CheckMessages(p); err != nil {
@@ -65,4 +65,26 @@ func checkWritten(o, compute order.Order, p graph.Placement) error {
 	}
 	_, err := compute.Clocks()
 	return err
+}
+
+// explainDump adds to the error of an invalid order that it is what PyTorch writes for its
+// 1F1B: up to 2.15 it numbers the last rank's forwards from 1, in files only.
+func explainDump(err error, compute order.Order, p graph.Placement) error {
+	bad, ok := err.(*order.Error)
+	if !ok {
+		return err
+	}
+	last := len(compute) - 1
+	mended := slices.Clone(compute)
+	mended[last] = slices.Clone(compute[last])
+	for i := range mended[last] {
+		if mended[last][i].Kind == graph.Forward {
+			mended[last][i].Microbatch--
+		}
+	}
+	if mended.Validate(p, mended.Microbatches()) == nil {
+		bad.Problem += fmt.Sprintf("; PyTorch's file of 1F1B has this fault: "+
+			"it numbers the forwards of rank %d from 1; psim schedule 1f1b writes the order", last)
+	}
+	return bad
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"psim/internal/files"
 	"psim/internal/ordertest"
 	"psim/schedules"
 	"psim/schedules/graph"
@@ -170,4 +171,14 @@ func TestMessagesOfSchedules(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, all.Hang(true), "PyTorch's places need no buffers")
 	})
+}
+
+// PyTorch's own file of 1F1B is illegal, and the error says why.
+func TestPyTorchs1F1B(t *testing.T) {
+	o, err := files.Read("testdata/1F1B.csv", order.ReadCSV)
+	require.NoError(t, err)
+	_, _, err = schedules.Custom("1F1B.csv", o)
+	require.ErrorContains(t, err, "rank 3, step 1: 3B0 comes before its forward 3F0; PyTorch's file of 1F1B has this fault: "+
+		"it numbers the forwards of rank 3 from 1; psim schedule 1f1b writes the order\n")
+	require.Less(t, len(err.Error()), 1000)
 }

@@ -108,6 +108,12 @@ func TestCatalogRoundTrip(t *testing.T) {
 		}
 		require.Equal(t, p.Order, computed)
 		require.NoError(t, back.Hang(false))
+
+		// PyTorch 2.15's form: every send has its wait, and the order runs as before.
+		waits := whole.WithWaits()
+		require.NoError(t, waits.CheckMessages(p.Placement))
+		require.NoError(t, waits.Hang(true))
+		require.Equal(t, whole, waits.WithoutWaits())
 	})
 }
 

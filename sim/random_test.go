@@ -131,6 +131,7 @@ func drawGraph(t *rapid.T, links int32, cycles bool) random {
 	r.AddGroup(all)
 	r.AddGroup(all[rapid.IntRange(0, int(ranks)-1).Draw(t, "group"):])
 	for range steps {
+		r.barrier(t)
 		group := rapid.Int32Range(-6, 1).Draw(t, "group or none")
 		if group >= 0 {
 			cost, before := drawCost(t, 0), int32(r.Len())
@@ -184,9 +185,25 @@ func (r *random) task(t *rapid.T, task graph.Task, before int32, cost graph.Cost
 			}
 		}
 	}
+	if n := len(r.Barriers); n > 0 && rapid.IntRange(0, 3).Draw(t, "waits for a barrier") == 0 {
+		deps = append(deps, graph.Barrier(rapid.IntRange(0, n-1).Draw(t, "barrier")))
+	}
 	task.Stage, task.Microbatch = graph.None, i
 	r.Add(task, deps...)
 	r.cost = append(r.cost, cost)
+}
+
+// barrier may add a barrier of some of the last tasks.
+func (r *random) barrier(t *rapid.T) {
+	if n := r.Len(); n > 0 && rapid.IntRange(0, 3).Draw(t, "barrier or none") == 0 {
+		var tasks []int32
+		for i := max(0, n-8); i < n; i++ {
+			if rapid.Bool().Draw(t, "in the barrier") {
+				tasks = append(tasks, int32(i))
+			}
+		}
+		r.Barriers = append(r.Barriers, tasks)
+	}
 }
 
 // agree requires the simulator and the oracle to find the same spans, or both

@@ -56,6 +56,7 @@ type Engine struct {
 	linkFree []time.Duration
 	linkLast []int32
 	groups   []rendezvous
+	barriers []barrier
 	threads  threads
 	sharing  sharing
 }
@@ -151,6 +152,10 @@ func (e *Engine) reset(g *graph.Graph, prices []graph.Price) {
 		}
 		e.groups[i] = rendezvous{streams: e.groups[i].streams[:0], members: g.Arriving(int32(i))}
 	}
+	start := release{at: unfinished, task: none, stream: none}
+	e.barriers = filled(e.barriers, len(g.Barriers), barrier{
+		latest: start, runnerUp: start, scout: none, waiting: unfinished,
+	})
 	e.trace = graph.Trace{Graph: g, Prices: prices, Released: e.released}
 	if len(e.cause) > 0 {
 		e.trace.Cause = e.cause
@@ -239,8 +244,13 @@ func (e *Engine) wake(waiting time.Duration) {
 // for it, and latest returns false.
 func (e *Engine) latest(s int32, list []int32, ready time.Duration, cause int32) (time.Duration, int32, bool) {
 	for _, d := range list {
-		at := e.released[d]
-		if at < 0 {
+		var at time.Duration
+		if d < none {
+			var passed bool
+			if at, d, passed = e.passes(s, -2-d); !passed {
+				return ready, cause, false
+			}
+		} else if at = e.released[d]; at < 0 {
 			e.wait(s, d)
 			return ready, cause, false
 		}

@@ -26,6 +26,13 @@ func (s PluginSearch) GPUs() (gpus []GPU) {
 	return gpus
 }
 
+// Driver returns the version of NVIDIA's driver; "" without one.
+func (s PluginSearch) Driver() string {
+	data, _ := os.ReadFile(filepath.Join(s.Root, "/proc/driver/nvidia/version")) // missing without a driver
+	first, _, _ := strings.Cut(string(data), "\n")
+	return strings.TrimSpace(strings.TrimPrefix(first, "NVRM version:"))
+}
+
 // gpuModels finds the names of GPUs by the number in their device file. In a container they
 // include GPUs that it may not use.
 func (s PluginSearch) gpuModels() map[string]string {

@@ -23,6 +23,9 @@ func TestGPUs(t *testing.T) {
 		file := touch(t, root, "proc/driver/nvidia/gpus/"+address+"/information")
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 	}
+	version := touch(t, root, "proc/driver/nvidia/version")
+	require.NoError(t, os.WriteFile(version, []byte("NVRM version: NVIDIA 580.1\nGCC version: 13\n"), 0o644))
+	require.Equal(t, "NVIDIA 580.1", backend.PluginSearch{Root: root}.Driver())
 	require.Equal(t, []backend.GPU{{"/dev/nvidia0", ""}, {"/dev/nvidia3", "NVIDIA A100-SXM4-80GB"}},
 		backend.PluginSearch{Root: root}.GPUs())
 }

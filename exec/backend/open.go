@@ -119,23 +119,34 @@ func openEach(n int, where string, open func() (*LocalDevice, error)) ([]*LocalD
 }
 
 // openAll opens the first n devices of a plugin, or those behind the devices of other
-// processes.
+// processes. A client of CPUs has a few devices in every process, so further ones are of further
+// clients.
 func openAll(n int, at devicePlace, plugin Plugin) ([]*LocalDevice, error) {
+	info, err := plugin.Inspect()
+	if err != nil {
+		return nil, err
+	}
+	onCPU := info.Platform == CPUPlatform
 	var options ClientOptions
-	if at.all > n { // others belong to other processes
+	if at.all > n && !onCPU { // others belong to other processes
 		for i := range n {
 			options.Visible = append(options.Visible, at.before+i)
 		}
 	}
 	devices, err := OpenXLA(plugin, options)
-	if err != nil {
-		return nil, err
+	for err == nil && onCPU && len(devices) < n {
+		var more []*LocalDevice
+		more, err = OpenXLA(plugin, options)
+		devices = append(devices, more...)
 	}
-	if len(devices) < n {
-		Close(devices)
-		return nil, fmt.Errorf("%s, but plugin %s has %d: "+
+	if err == nil && len(devices) < n {
+		err = fmt.Errorf("%s, but plugin %s has %d: "+
 			"use at most %d, or share the first among all where times do not matter",
 			units.Plural(n, "device"), plugin.File, len(devices), len(devices))
+	}
+	if err != nil {
+		Close(devices)
+		return nil, err
 	}
 	return devices[:n], nil
 }

@@ -32,11 +32,34 @@ type PluginSearch struct {
 	Root string
 }
 
-// pluginNames lists patterns of plugin files, those of gomlx's installer and of JAX's CUDA
-// packages, CUDA first.
+// A PluginInfo is what a plugin says of itself once it is loaded.
+type PluginInfo struct {
+	// Version is that of the PJRT that it was built for.
+	Version string
+	// Platform names the kind of devices: "cpu", "cuda", "rocm".
+	Platform string
+	// Plain says that its clients get no options: those of CPUs need no options, and some plugins
+	// refuse what they do not know.
+	Plain bool
+}
+
+// CPUPlatform is the name of the platform whose devices are the cores of the machine.
+const CPUPlatform = "cpu"
+
+// CPUPlugin names the Python package with the plugin for CPUs that psim is tested with.
+const CPUPlugin = "fastatomstruct-xla-cpu==2026.6.23"
+
+// pluginNames lists patterns of plugin files, those of gomlx's installer and of Python packages,
+// CUDA first.
 var pluginNames = []string{
 	"xla_cuda*plugin.so", "pjrt_c_api_cuda*_plugin.so", "pjrt_c_api_*_plugin.so",
-	"pjrt-plugin-*.so", "pjrt_plugin_*.so",
+	"pjrt-plugin-*.so", "pjrt_plugin_*.so", "libpjrt_*.so", "xla_cpu_pjrt.so",
+}
+
+// pluginPackages lists the folders of Python packages with plugins: JAX's for CUDA, and three
+// for CPUs.
+var pluginPackages = []string{
+	"jax_plugins/xla_cuda*", "fastatomstruct_xla_cpu", "xla_plugins/xla_cpu_pjrt", "lammps_jax_pjrt_cpu",
 }
 
 // Plugins lists the plugins that were found, in order of preference, and the places that were
@@ -80,8 +103,11 @@ func (s PluginSearch) places() (places []string) {
 	if set := s.Getenv(PluginVariable); set != "" {
 		return slices.DeleteFunc(filepath.SplitList(set), func(place string) bool { return !filepath.IsAbs(place) })
 	}
-	for _, packages := range s.pythonPackages() {
-		places = append(places, filepath.Join(packages, "jax_plugins", "xla_cuda*"))
+	packages := s.pythonPackages()
+	for _, name := range pluginPackages {
+		for _, folder := range packages {
+			places = append(places, filepath.Join(folder, name))
+		}
 	}
 	var installed []string
 	if home := s.Getenv("HOME"); home != "" {
@@ -89,6 +115,9 @@ func (s PluginSearch) places() (places []string) {
 	}
 	for _, folder := range append(installed, filepath.Join(s.Root, "/usr/local/lib/go-xla")) {
 		places = append(places, folder, filepath.Join(folder, "nvidia"))
+		for _, name := range pluginPackages { // a wheel that was unpacked there
+			places = append(places, filepath.Join(folder, name))
+		}
 	}
 	return places
 }
@@ -129,9 +158,6 @@ func PluginAt(file string) (Plugin, error) {
 		return Plugin{}, fmt.Errorf("plugin %s: %w", file, err)
 	case !info.Mode().IsRegular():
 		return Plugin{}, fmt.Errorf("plugin %s: not a file; give the path of the shared library (.so) itself", file)
-	case strings.Contains(file, ","):
-		return Plugin{}, fmt.Errorf(
-			"plugin %s: gomlx ends a path at a comma; give one without, such as a symbolic link", file)
 	}
 	p := Plugin{File: file}
 	p.findLibraries()
@@ -183,8 +209,9 @@ func (s PluginSearch) Find(file string) (Plugin, error) {
 		return Plugin{}, fmt.Errorf("no XLA plugin was found: %s=%s does not contain the absolute path of a plugin; "+
 			"correct it, or unset it to search the usual places", PluginVariable, set)
 	}
-	return Plugin{}, fmt.Errorf("no XLA plugin was found: install JAX's (pip install \"jax[cuda12]\"), "+
-		"or set %s to the plugin's file or folder\nlooked in:\n  %s", PluginVariable, strings.Join(looked, "\n  "))
+	return Plugin{}, fmt.Errorf("no XLA plugin was found: install JAX's for GPUs (pip install \"jax[cuda12]\"), "+
+		"or one for CPUs (pip install %s), or set %s to the plugin's file or folder\nlooked in:\n  %s",
+		CPUPlugin, PluginVariable, strings.Join(looked, "\n  "))
 }
 
 // ClientOptions configure an XLA client, which owns memory on devices.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,17 +31,17 @@ func OpenXLA(plugin Plugin, o ClientOptions) (devices []*LocalDevice, err error)
 	xlaMutex.Lock()
 	defer xlaMutex.Unlock()
 	defer divertOutput()()
-	version, err := load(plugin)
+	loaded, err := load(plugin)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("plugin %s (PJRT %s): %w%s", plugin.File, version, err, hint(plugin))
+			err = fmt.Errorf("plugin %s (PJRT %s): %w%s", plugin.File, loaded.Version, err, hint(plugin, err))
 		}
 	}()
 	defer recoverAsError("XLA", &err)
-	backend, err := xla.New(o.config(plugin))
+	backend, err := loaded.open(o)
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
@@ -53,34 +52,19 @@ func OpenXLA(plugin Plugin, o ClientOptions) (devices []*LocalDevice, err error)
 	for number := range backend.NumDevices() {
 		devices = append(devices, &LocalDevice{Backend: backend, Number: compute.DeviceNum(number)})
 	}
-	if err = keepsBits(backend, devices[0].Description()); err == nil {
-		err = devices[0].Try()
-	}
-	if err != nil {
+	if err = devices[0].Try(); err != nil {
 		backend.Finalize()
 		return nil, err
 	}
 	return devices, nil
 }
 
-// keepsBits refuses a CUDA plugin that gomlx does not recognise as one: gomlx then asks for no
-// precision, and CUDA's products drop bits of float32. gomlx goes by the plugin's path, and
-// only on amd64.
-func keepsBits(backend compute.Backend, device string) error {
-	isCUDA := strings.Contains(strings.ToLower(device), "cuda")
-	if b, ok := backend.(*xla.Backend); isCUDA && ok && !b.IsCUDA() && runtime.GOARCH == "amd64" {
-		return errors.New(`its devices are CUDA's, but gomlx knows that only from the letters "cuda" in the path; ` +
-			`give one with them, such as a symbolic link, or matrix products would be inexact`)
-	}
-	return nil
-}
-
 // config writes the text with which gomlx configures a client. Products keep all bits of
 // float32, because numbers are compared between devices. Memory is taken when it is needed,
-// because it is measured. Nothing is shared with the host; gomlx would decide that by the
-// letters "cpu" in the path.
-func (o ClientOptions) config(plugin Plugin) string {
-	parts := []string{plugin.File, "tf32=false", "preallocate=false", "shared_buffers=false"}
+// because it is measured. Nothing is shared with the host, so that bytes are counted alike on
+// all devices.
+func (o ClientOptions) config(plugin string) string {
+	parts := []string{plugin, "tf32=false", "preallocate=false", "shared_buffers=false"}
 	if o.Visible != nil {
 		var numbers []string
 		for _, n := range o.Visible {
@@ -94,41 +78,23 @@ func (o ClientOptions) config(plugin Plugin) string {
 	return strings.Join(parts, ",")
 }
 
-// PluginVersion loads a plugin and returns its version of PJRT, without making a client.
-func PluginVersion(plugin Plugin) (string, error) {
+// Inspect loads a plugin and says what it is. It makes a client for that.
+func (p Plugin) Inspect() (PluginInfo, error) {
 	xlaMutex.Lock()
 	defer xlaMutex.Unlock()
 	defer divertOutput()()
-	return load(plugin)
-}
-
-// load loads a plugin and the libraries next to it. gomlx does not compare versions, and logs
-// several errors if loading fails; load returns a single one.
-func load(plugin Plugin) (version string, err error) {
-	if err := setEnvironment(plugin); err != nil {
-		return "", fmt.Errorf("plugin %s: %w", plugin.File, err)
-	}
-	loadLibraries(plugin)
-	major, minor, err := pjrtVersion(plugin.File)
-	if err != nil {
-		return "", fmt.Errorf("plugin %s: %w%s", plugin.File, err, hint(plugin))
-	}
-	version = fmt.Sprintf("%d.%d", major, minor)
-	if major != knownMajor {
-		return "", fmt.Errorf("plugin %s: it has PJRT %s, but this psim needs %d.x",
-			plugin.File, version, knownMajor)
-	}
-	return version, nil
+	loaded, err := load(p)
+	return loaded.PluginInfo, err
 }
 
 // hint says what to try if a plugin does not work.
-func hint(plugin Plugin) string {
+func hint(plugin Plugin, err error) string {
 	if export := plugin.Export(); export != "" {
 		return "\nif a library is missing, run this before psim:\n  " + export
 	}
-	if strings.Contains(strings.ToLower(plugin.File), "cuda") {
-		return "\nNVIDIA's libraries are not next to it; if one is missing, " +
-			"install them there (pip install \"jax[cuda12]\"), or set LD_LIBRARY_PATH to their folders"
+	if strings.Contains(err.Error(), "cannot open shared object file") {
+		return "\nthe library is not next to it; install it there " +
+			"(those of CUDA: pip install \"jax[cuda12]\"), or set LD_LIBRARY_PATH to its folder"
 	}
 	return ""
 }
@@ -140,10 +106,6 @@ func setEnvironment(plugin Plugin) error {
 	// gomlx hides XLA's errors unless this is set; 2 shows only errors.
 	if os.Getenv("TF_CPP_MIN_LOG_LEVEL") == "3" && !setAtStart("TF_CPP_MIN_LOG_LEVEL") {
 		set["TF_CPP_MIN_LOG_LEVEL"] = "2"
-	}
-	// gomlx does not find libraries in JAX's layout, and warns about that.
-	if os.Getenv("GOPJRT_CUDA_CHECKS") == "" {
-		set["GOPJRT_CUDA_CHECKS"] = "0"
 	}
 	const dataFolder = "--xla_gpu_cuda_data_dir"
 	flags := os.Getenv("XLA_FLAGS")

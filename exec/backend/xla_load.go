@@ -10,20 +10,10 @@ package backend
 #include <stdlib.h>
 #include <unistd.h>
 
-// The head of PJRT's table of functions, which no version may change.
-struct head {
-	size_t size;
-	void *extensions;
-	size_t version_size;
-	void *version_extensions;
-	int major, minor;
-};
 
 // Local: other libraries can find a library that is loaded this way by its
 // name, but do not see its symbols.
 static void *load_local(const char *file) { return dlopen(file, RTLD_LAZY | RTLD_LOCAL); }
-
-static const struct head *get_head(void *function) { return ((const struct head *(*)(void))function)(); }
 
 // Returns a copy of standard output, and redirects it to standard error, or to
 // /dev/null if it is closed. Returns -1 if standard output does not exist.
@@ -52,14 +42,10 @@ import "C"
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"unsafe"
 )
-
-// knownMajor names the major version of PJRT that gomlx is written for.
-const knownMajor = 0
 
 // divertOutput redirects standard output to standard error for everything in the process,
 // including a plugin's C code, until restore is called.
@@ -113,23 +99,4 @@ func openLibrary(file string) (unsafe.Pointer, error) {
 		return nil, errors.New(C.GoString(C.dlerror()))
 	}
 	return handle, nil
-}
-
-// pjrtVersion asks a plugin for its version of PJRT.
-func pjrtVersion(file string) (major, minor int, err error) {
-	handle, err := openLibrary(file)
-	if err != nil {
-		return 0, 0, fmt.Errorf("it does not load: %w", err)
-	}
-	name := C.CString("GetPjrtApi")
-	defer C.free(unsafe.Pointer(name))
-	function := C.dlsym(handle, name)
-	if function == nil {
-		return 0, 0, errors.New("not a PJRT plugin: it lacks the function GetPjrtApi")
-	}
-	head := C.get_head(function)
-	if head == nil {
-		return 0, 0, errors.New("its function GetPjrtApi returned nothing")
-	}
-	return int(head.major), int(head.minor), nil
 }

@@ -14,5 +14,5 @@ var errNoXLA = errors.New("this psim is built without XLA: build one with\n" +
 // it.
 func OpenXLA(Plugin, ClientOptions) ([]*LocalDevice, error) { return nil, errNoXLA }
 
-// PluginVersion returns a plugin's version of PJRT. Without XLA it fails.
-func PluginVersion(Plugin) (string, error) { return "", errNoXLA }
+// Inspect loads a plugin and says what it is. Without XLA it fails.
+func (p Plugin) Inspect() (PluginInfo, error) { return PluginInfo{}, errNoXLA }

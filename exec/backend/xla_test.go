@@ -7,10 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/gomlx/go-xla/compute/xla"
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel/network"
@@ -61,7 +64,7 @@ func TestXLADevices(t *testing.T) {
 	backend.Close(devices)
 	given, err := os.ReadFile(options)
 	require.NoError(t, err)
-	require.Equal(t, "preallocate=false\n", string(given))
+	require.Equal(t, strings.Repeat("preallocate=false\n", 2), string(given), "of the first client, which says what the plugin is")
 }
 
 // The plugin is found at the place that the user's variable names.
@@ -126,14 +129,52 @@ func TestXLAPrograms(t *testing.T) {
 	}
 }
 
-// gomlx lets CUDA's products drop bits unless the plugin's path says CUDA.
-func TestXLAPrecision(t *testing.T) {
-	folder := t.TempDir()
-	t.Setenv("STUB_DEVICE", "CudaDevice(id=0)")
-	_, err := backend.Open(1, backend.Options{Backend: "xla:" + stub(t, folder+"/plugin.so")})
-	require.ErrorContains(t, err, `gomlx knows that only from the letters "cuda" in the path`)
-	devices, err := backend.Open(1, backend.Options{Backend: "xla:" + stub(t, folder+"/cuda.so")})
+// gomlx takes a plugin's kind from the letters of its name, and lets CUDA's products drop bits.
+// psim goes by the platform's name, whatever the path says.
+func TestXLAPlatform(t *testing.T) {
+	for platform, want := range map[string]string{
+		"cuda": "preallocate=false\npreallocate=false\nvisible_devices=1 devices, first 0\n",
+		"cpu":  "preallocate=false\n", // of the first client only
+	} {
+		folder := t.TempDir()
+		t.Setenv("STUB_PLATFORM", platform)
+		t.Setenv("STUB_OPTIONS", folder+"/options")
+		plugin, err := backend.PluginAt(stub(t, folder+"/no,cpu,nor/cuda.so"))
+		require.NoError(t, err)
+		devices, err := backend.OpenXLA(plugin, backend.ClientOptions{Visible: []int{0}})
+		require.NoError(t, err)
+		opened := devices[0].Backend.(*xla.Backend)
+		require.Equal(t, platform == "cpu", opened.IsCPU())
+		if runtime.GOARCH == "amd64" {
+			require.Equal(t, platform == "cuda", opened.IsCUDA())
+		}
+		backend.Close(devices)
+		given, err := os.ReadFile(folder + "/options")
+		require.NoError(t, err)
+		lines := slices.Sorted(strings.Lines(string(given))) // gomlx gives them in any order
+		require.Equal(t, want, strings.Join(lines, ""))
+		info, err := plugin.Inspect()
+		require.NoError(t, err)
+		require.Equal(t, backend.PluginInfo{Version: "0.104", Platform: platform, Plain: platform == "cpu"}, info)
+	}
+}
+
+// A plugin that refuses options it does not know gets none.
+func TestXLAPlain(t *testing.T) {
+	t.Setenv("STUB_PLAIN", "1")
+	devices, err := backend.Open(2, backend.Options{Backend: "xla:" + stub(t, t.TempDir()+"/stub.so")})
 	require.NoError(t, err)
+	backend.Close(devices)
+}
+
+// A client of CPUs has a few devices; more are of further clients.
+func TestXLAManyCPUs(t *testing.T) {
+	t.Setenv("STUB_PLATFORM", "cpu")
+	devices, err := backend.Open(5, backend.Options{Backend: "xla:" + stub(t, t.TempDir()+"/stub.so")})
+	require.NoError(t, err)
+	require.Len(t, devices, 5)
+	require.True(t, devices[0].Backend == devices[1].Backend)
+	require.False(t, devices[0].Backend == devices[4].Backend)
 	backend.Close(devices)
 }
 
@@ -160,7 +201,7 @@ func TestXLAIsSilent(t *testing.T) {
 func TestXLAFailures(t *testing.T) {
 	for what, want := range map[string]string{
 		"STUB_FAIL=initialize": "the stub refuses to start",
-		"STUB_FAIL=client":     "(PJRT 0.104): making a client: while creating plugin",
+		"STUB_FAIL=client":     "(PJRT 0.104): making a client: PJRT error (code=13): no CUDA-capable device",
 		"STUB_FAIL=compile":    "a trial program",
 		"STUB_FAIL=execute":    "out of memory",
 		"STUB_WRONG=1":         "a trial program computed [-300 -297 -288] and so on instead of [-200 -198 -192]",
@@ -191,7 +232,7 @@ func TestNoXLAPlugin(t *testing.T) {
 	for file, want := range map[string]string{
 		folder + "/none.so": "no such file",
 		text:                "it does not load: ",
-		library:             "not a PJRT plugin: it lacks the function GetPjrtApi\nNVIDIA's libraries are not next to it",
+		library:             "not a PJRT plugin: it lacks the function GetPjrtApi",
 		"relative.so":       "the path of a plugin must be absolute",
 	} {
 		_, err := backend.Open(1, backend.Options{Backend: "xla:" + file})
@@ -208,11 +249,11 @@ func TestXLALibraries(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 		return file
 	}
-	runtime := compileC(t, packages+"/nvidia/cuda_runtime/lib/libcudart.so.99",
+	cudart := compileC(t, packages+"/nvidia/cuda_runtime/lib/libcudart.so.99",
 		code("runtime.c", "int number(void) { return 41; }"), "-Wl,-soname,libcudart.so.99")
 	blas := compileC(t, packages+"/nvidia/cublas/lib/libcublas.so.99",
 		code("blas.c", "int number(void); int next(void) { return number() + 1; }"), "-Wl,-soname,libcublas.so.99",
-		runtime)
+		cudart)
 	file := stub(t, packages+"/jax_plugins/xla_cuda12/xla_cuda_plugin.so", "-DNEEDED=next", blas,
 		"-Wl,--allow-shlib-undefined")
 	require.NoError(t, os.MkdirAll(packages+"/nvidia/cuda_nvcc/nvvm/libdevice", 0o755))
@@ -221,9 +262,9 @@ func TestXLALibraries(t *testing.T) {
 
 	plugin, err := backend.PluginAt(file)
 	require.NoError(t, err)
-	version, err := backend.PluginVersion(plugin)
+	info, err := plugin.Inspect()
 	require.NoError(t, err)
-	require.Equal(t, "0.42", version)
+	require.Equal(t, "0.42", info.Version)
 	require.Equal(t, "--xla_dump_to=/nowhere --xla_gpu_cuda_data_dir="+packages+"/nvidia/cuda_nvcc",
 		os.Getenv("XLA_FLAGS"))
 
@@ -237,7 +278,7 @@ func TestXLALibraries(t *testing.T) {
 	broken := stub(t, packages+"/jax_plugins/xla_cuda12/other.so", "-DNEEDED=absent", "-Wl,-z,now")
 	plugin, err = backend.PluginAt(broken)
 	require.NoError(t, err)
-	_, err = backend.PluginVersion(plugin)
+	_, err = plugin.Inspect()
 	require.ErrorContains(t, err, "it does not load: ")
 	require.ErrorContains(t, err, "\nif a library is missing, run this before psim:\n  export LD_LIBRARY_PATH="+packages+
 		"/nvidia/cublas/lib:")

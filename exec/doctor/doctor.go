@@ -8,6 +8,7 @@ import (
 	"os"
 	execute "os/exec"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -51,14 +52,20 @@ type XLA struct {
 	Looked    []string      `json:"looked_in"`
 	Works     bool          `json:"works"`
 	Error     string        `json:"error,omitempty"`
+	Driver    string        `json:"driver,omitempty"` // of NVIDIA's GPUs
+	Libraries []string      `json:"libraries"`        // gomlx's, with their versions
 	Devices   []string      `json:"devices"`
-	Speed     float64       `json:"flops_per_s"` // of the first device
+	Speed     float64       `json:"flops_per_s"`             // of the first device
+	Off       float64       `json:"product_error,omitempty"` // of a product of float32, relative
+
+	size int // of the product that was timed
 }
 
 // A PluginCheck is about one plugin that was found.
 type PluginCheck struct {
 	File      string   `json:"file"`
-	Version   string   `json:"version,omitempty"` // of PJRT, if XLA is compiled in
+	Version   string   `json:"version,omitempty"`  // of PJRT, if XLA is compiled in
+	Platform  string   `json:"platform,omitempty"` // that it reports: cpu, cuda, …
 	Libraries []string `json:"libraries"`
 	Export    string   `json:"export,omitempty"`
 	Error     string   `json:"error,omitempty"`
@@ -120,13 +127,13 @@ func (x *XLA) examine(search backend.PluginSearch) {
 	*x = XLA{
 		Compiled: backend.XLACompiled, CCompiler: cCompiler(), Looked: looked,
 		GPUs: append([]backend.GPU{}, search.GPUs()...), Plugins: []PluginCheck{}, Devices: []string{},
+		Driver: search.Driver(), Libraries: libraries(),
 	}
 	for _, p := range found {
 		plugin := PluginCheck{File: p.File, Libraries: append([]string{}, p.Libraries...), Export: p.Export()}
 		if x.Compiled {
-			var err error
-			plugin.Version, err = backend.PluginVersion(p)
-			plugin.Error = message(err)
+			info, err := p.Inspect()
+			plugin.Version, plugin.Platform, plugin.Error = info.Version, info.Platform, message(err)
 		}
 		x.Plugins = append(x.Plugins, plugin)
 	}
@@ -149,10 +156,36 @@ func (x *XLA) try(plugin backend.Plugin) error {
 	if err := backend.SelfTest(devices); err != nil {
 		return err
 	}
-	if x.Speed, err = devices[0].MatrixSpeed(gpuMatrixSize, matrixTime); err != nil {
+	if x.Off, err = devices[0].ProductError(); err != nil {
+		return fmt.Errorf("checking a matrix product: %w", err)
+	}
+	if x.Off > mostOff {
+		return fmt.Errorf("a product of float32 is off by %.1e; %.0e is usual, and more drops bits", x.Off, mostOff)
+	}
+	x.size = matrixSize
+	if len(x.GPUs) > 0 {
+		x.size = gpuMatrixSize
+	}
+	if x.Speed, err = devices[0].MatrixSpeed(x.size, matrixTime); err != nil {
 		return fmt.Errorf("measuring a matrix product: %w", err)
 	}
 	return nil
+}
+
+// mostOff bounds what a product of float32 may be off.
+const mostOff = 1e-5
+
+// libraries lists the modules of gomlx that this program is built with, and their versions.
+func libraries() (list []string) {
+	list = []string{}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if name, ok := strings.CutPrefix(m.Path, "github.com/gomlx/"); ok {
+				list = append(list, name+" "+m.Version)
+			}
+		}
+	}
+	return list
 }
 
 // cCompiler finds the C compiler that go build would use, or returns "".

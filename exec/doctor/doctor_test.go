@@ -56,7 +56,10 @@ func TestAdvice(t *testing.T) {
 	}{
 		"no GPU": {XLA{CCompiler: "gcc"}, nil},
 		"no GPU, XLA built in": {XLA{Compiled: true},
-			[]string{"no NVIDIA GPU was found (no /dev/nvidia0), so only --backend go works here; if"}},
+			[]string{"no NVIDIA GPU was found (no /dev/nvidia0); if this machine has one"}},
+		"no GPU, and the second plugin loads": {XLA{Compiled: true, Works: false, Error: "no GPU", Plugins: []PluginCheck{
+			{File: "/cuda.so", Error: "no GPU"}, {File: "/cores.so"}, {File: "/old.so", Error: "old"},
+		}}, []string{"no NVIDIA GPU was found", "this one loads: --backend xla:/cores.so"}},
 		"a GPU": {XLA{CCompiler: "gcc", GPUs: gpu},
 			[]string{"build with GOEXPERIMENT=simd CGO_ENABLED=1 go build -tags xla", "pip install \"jax[cuda12]\""}},
 		"a GPU and no compiler": {XLA{GPUs: gpu, Plugins: []PluginCheck{{}}},

@@ -84,17 +84,26 @@ func (x XLA) write(out io.Writer) {
 	if x.Error != "" {
 		writeRow(w, "error", "%s", x.Error)
 	}
+	if x.Compiled && len(x.Libraries) > 0 {
+		writeRow(w, "libraries", "%s", strings.Join(x.Libraries, ", "))
+	}
 	writeRow(w, "C compiler", "%s", cmp.Or(x.CCompiler, "none"))
 	var gpus []string
 	for _, g := range x.GPUs {
 		gpus = append(gpus, strings.TrimSpace(g.Device+" "+g.Model))
 	}
 	writeRow(w, "GPUs", "%s", cmp.Or(strings.Join(gpus, "\n"), "none"))
+	if x.Driver != "" {
+		writeRow(w, "driver", "%s", x.Driver)
+	}
 	x.writePlugins(w)
 	if len(x.Devices) > 0 {
 		writeRow(w, "devices", "%s", strings.Join(x.Devices, "\n"))
 	}
-	writeTrials(w, x.Speed, gpuMatrixSize, x.Works && len(x.Devices) > 1)
+	if x.Off > 0 {
+		writeRow(w, "float32", "a product is off by %.1e of its largest number (up to %.0e is right)", x.Off, mostOff)
+	}
+	writeTrials(w, x.Speed, x.size, x.Works && len(x.Devices) > 1)
 }
 
 func (x XLA) writePlugins(w io.Writer) {
@@ -106,6 +115,9 @@ func (x XLA) writePlugins(w io.Writer) {
 		remarks := []string{}
 		if p.Version != "" {
 			remarks = append(remarks, "PJRT "+p.Version)
+		}
+		if p.Platform != "" {
+			remarks = append(remarks, "platform "+p.Platform)
 		}
 		if len(p.Libraries) > 0 {
 			remarks = append(remarks, fmt.Sprintf("%d folders of libraries next to it", len(p.Libraries)))
@@ -140,8 +152,13 @@ func (d *Diagnosis) advise(search backend.PluginSearch) {
 		add("to use GPUs: %s", message(err))
 	}
 	if x.Compiled && !x.Works && len(x.GPUs) == 0 {
-		add("no NVIDIA GPU was found (no /dev/nvidia0), so only --backend go works here; " +
-			"if this machine has a GPU, install its driver, or give the container access to it")
+		add("no NVIDIA GPU was found (no /dev/nvidia0); if this machine has one, install its driver, or give the "+
+			"container access to it; on cores, XLA needs a plugin for CPUs: pip install %s", backend.CPUPlugin)
+	}
+	for _, p := range x.Plugins {
+		if p.Error == "" && x.Error != "" && p.File != x.Plugins[0].File {
+			add("this one loads: --backend xla:%s", p.File)
+		}
 	}
 	if x.Compiled && x.Error != "" && x.Plugins[0].Export != "" && !strings.Contains(x.Error, x.Plugins[0].Export) {
 		add("if the plugin cannot find a library, run this before psim: %s", x.Plugins[0].Export)

@@ -16,8 +16,11 @@ type Columns struct {
 	// of its own.
 	Microbatch []int32
 	// More has the lists of dependencies of the tasks that have several: the number of
-	// dependencies, then the dependencies.
+	// dependencies, then the dependencies. The last may be −2−k, for the k-th barrier.
 	More []int32
+	// Barriers lists the tasks of every barrier, for which many others wait. A task waits for those
+	// that are on other streams than its own.
+	Barriers [][]int32
 
 	first, last []int32 // by stream; None where a stream has no tasks
 }
@@ -39,7 +42,7 @@ func (c *Columns) Len() int { return len(c.Rows) }
 // names is set.
 func (c *Columns) Reserve(tasks int, names bool) {
 	c.Rows, c.Skip = reserved(c.Rows, tasks), reserved(c.Skip, tasks)
-	c.More, c.first, c.last, c.Microbatch = c.More[:0], c.first[:0], c.last[:0], nil
+	c.More, c.first, c.last, c.Microbatch, c.Barriers = c.More[:0], c.first[:0], c.last[:0], nil, nil
 	if names {
 		c.Microbatch = make([]int32, 0, tasks)
 	}
@@ -79,7 +82,7 @@ func (c *Columns) Put(class, stream, microbatch int32) int32 {
 // Repeat copies the tasks of the first replica, which are all so far, for each of the others. Every
 // replica has classes and streams of its own, as many as the first.
 func (c *Columns) Repeat(replicas int, classes, streams int32) {
-	n, more := int32(len(c.Rows)), int32(len(c.More))
+	n, more, barriers := int32(len(c.Rows)), int32(len(c.More)), c.Barriers
 	for len(c.first) < int(streams) { // the last streams have no tasks
 		c.first, c.last = append(c.first, None), append(c.last, None)
 	}
@@ -101,7 +104,18 @@ func (c *Columns) Repeat(replicas int, classes, streams int32) {
 		for i := int32(0); i < more; i += 1 + c.More[i] {
 			c.More = append(c.More, c.More[i])
 			for _, on := range c.More[i+1 : i+1+c.More[i]] {
-				c.More = append(c.More, on+d*n)
+				if on < None {
+					on -= d * int32(len(barriers))
+				} else {
+					on += d * n
+				}
+				c.More = append(c.More, on)
+			}
+		}
+		for _, list := range barriers {
+			c.Barriers = append(c.Barriers, slices.Clone(list))
+			for k := range list {
+				c.Barriers[len(c.Barriers)-1][k] += d * n
 			}
 		}
 		for s := range streams {
@@ -118,7 +132,10 @@ func shifted(i, rows int32) int32 {
 	return i + rows
 }
 
-// Wait sets the tasks that task i depends on. None is skipped.
+// Barrier is how the k-th barrier stands at the end of a list of dependencies.
+func Barrier(k int) int32 { return int32(-2 - k) }
+
+// Wait sets the tasks that task i depends on; the last may be a [Barrier]. None is skipped.
 func (c *Columns) Wait(i int32, deps ...int32) {
 	n, one := 0, int32(None)
 	for _, d := range deps {
@@ -126,7 +143,7 @@ func (c *Columns) Wait(i int32, deps ...int32) {
 			n, one = n+1, d
 		}
 	}
-	if n < 2 {
+	if n == 0 || n == 1 && one >= 0 {
 		c.Rows[i].After = one
 		return
 	}
@@ -139,20 +156,7 @@ func (c *Columns) Wait(i int32, deps ...int32) {
 	}
 }
 
-// Deps lists the tasks that task i depends on, without the one before it on its stream. The list
-// must not be changed.
-func (c *Columns) Deps(i int32) []int32 {
-	switch on := c.Rows[i].After; {
-	case on >= 0:
-		return []int32{on}
-	case on == None:
-		return nil
-	default:
-		return c.List(on)
-	}
-}
-
-// List returns the tasks of a list in [Row.After].
+// List returns a list in [Row.After].
 func (c *Columns) List(after int32) []int32 {
 	list := c.More[-2-after:]
 	return list[1 : 1+list[0]]
@@ -169,6 +173,35 @@ func entry(list []int32, stream int32) int32 {
 		return None // the stream has no tasks yet
 	}
 	return list[stream]
+}
+
+// Deps lists the tasks that task i depends on, without the one before it on its stream. The list
+// must not be changed.
+func (g *Graph) Deps(i int32) []int32 {
+	switch on := g.Rows[i].After; {
+	case on >= 0:
+		return []int32{on}
+	case on == None:
+		return nil
+	default:
+		list := g.List(on)
+		if list[len(list)-1] < None {
+			return g.listed(i, list)
+		}
+		return list
+	}
+}
+
+// listed returns the dependencies of task i that are in a list or of the barrier at its end.
+func (g *Graph) listed(i int32, list []int32) []int32 {
+	own, barrier := list[:len(list)-1], g.Barriers[-2-list[len(list)-1]]
+	all := append(make([]int32, 0, len(own)+len(barrier)), own...)
+	for _, d := range barrier {
+		if g.Class(d).Stream != g.Class(i).Stream && !slices.Contains(own, d) {
+			all = append(all, d)
+		}
+	}
+	return all
 }
 
 // Next returns the task after task i on its stream, or None.

@@ -76,3 +76,30 @@ func TestWait(t *testing.T) {
 	g.Wait(4, graph.None, 3, graph.None, 1)
 	require.Equal(t, []int32{3, 1}, g.Deps(4))
 }
+
+// A barrier stands for its tasks on other streams that are not in the list before, also in other replicas.
+func TestBarrier(t *testing.T) {
+	g := &graph.Graph{Shape: graph.Shape{Ranks: 2, Microbatches: 1, Replicas: 2}}
+	for range 2 {
+		g.AddStream(0, "a")
+		g.AddStream(1, "b")
+	}
+	for _, stream := range []int32{0, 1, 0, 1} {
+		g.Add(graph.Task{Rank: stream, Stream: stream, Stage: graph.None, Peer: graph.None})
+	}
+	g.Barriers = [][]int32{{}, {0, 1, 2}}
+	g.Wait(1, graph.Barrier(0))
+	require.Empty(t, g.Deps(1))
+	g.Wait(3, 2, graph.None, graph.Barrier(1))
+	require.Equal(t, []int32{2, 0}, g.Deps(3))
+	g.Wait(2, graph.Barrier(1))
+	require.Equal(t, []int32{1}, g.Deps(2))
+	g.Classes = append(g.Classes, g.Classes...)
+	for i := range g.Classes[4:] {
+		g.Classes[4+i].Stream += 2
+	}
+	g.Repeat(2, 4, 2)
+	require.Empty(t, g.Deps(5))
+	require.Equal(t, []int32{6, 4}, g.Deps(7))
+	require.Equal(t, []int32{5}, g.Deps(6))
+}

@@ -38,6 +38,9 @@ const (
 	Unshard         // gather of a stage's sharded parameters
 	Reshard         // end of their use
 	ReduceGradient  // sum of a stage's gradients
+	WaitForward     // end of a SEND_F: its buffer is free
+	WaitBackward    // end of a SEND_B
+	WaitGradient    // end of a REDUCE_GRAD
 
 	Kinds // the number of kinds
 )
@@ -46,7 +49,7 @@ var kindNames = [Kinds]string{
 	"F", "B", "I", "W", "SEND_F", "SEND_B", "SEND", "REDUCE", "COPY",
 	"ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER", "AVERAGE", "OPTIMIZER", "BROADCAST", "ALL_TO_ALL",
 	"LOSS", "ZERO", "TO_HOST", "FROM_HOST",
-	"RECV_F", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD",
+	"RECV_F", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD", "WAIT_SEND_F", "WAIT_SEND_B", "WAIT_REDUCE_GRAD",
 }
 
 // String returns the kind's notation: F, B, I, W, SEND_F, ALL_REDUCE and so on.

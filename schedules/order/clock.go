@@ -17,17 +17,16 @@ func (o Order) Clocks() ([][]int32, error) {
 // ClocksAfter is Clocks for orders in which an action also waits for another backward,
 // possibly on another rank: the one that turn returns for it.
 func (o Order) ClocksAfter(turn func(Action) (before Action)) ([][]int32, error) {
-	c := clockState{
-		order: o, turnAfter: turn, clocks: make([][]int32, len(o)),
-		ended: map[Action]int32{}, waits: map[Action][]int{},
-	}
+	c := clockState{order: o, turnAfter: turn, clocks: make([][]int32, len(o)), next: make([]int32, len(o))}
 	for r, actions := range o {
-		c.runnable = append(c.runnable, r)
+		c.runnable = append(c.runnable, int32(r))
 		c.clocks[r] = make([]int32, 0, len(actions))
 		for _, a := range actions {
 			c.stages = max(c.stages, int(a.Stage)+1)
 		}
 	}
+	c.microbatches = o.Microbatches()
+	c.results = make([]int32, 2*c.stages*c.microbatches)
 	for len(c.runnable) > 0 {
 		r := c.runnable[len(c.runnable)-1]
 		c.runnable = c.runnable[:len(c.runnable)-1]
@@ -46,53 +45,65 @@ func (o Order) ClocksAfter(turn func(Action) (before Action)) ([][]int32, error)
 
 // clockState holds the state of one Clocks call.
 type clockState struct {
-	order     Order
-	turnAfter func(Action) Action
-	stages    int
-	clocks    [][]int32        // by rank: cycles of the actions that have run so far
-	ended     map[Action]int32 // the first cycle after a result
-	runnable  []int            // ranks that may go on
-	waits     map[Action][]int // waiting ranks, by the action that they wait for
+	order                Order
+	turnAfter            func(Action) Action
+	stages, microbatches int
+	clocks               [][]int32 // by rank: cycles of the actions that have run so far
+	runnable             []int32   // ranks that may go on
+	// results has the first cycle after each result. Before that it has 0, or −1−r where rank r
+	// waits for the result. Several ranks that wait are a linked list: next has the following.
+	results, next []int32
 }
 
-// ready returns the first cycle in which an action can run. If an action that it waits
-// for has not run yet, ready returns that one and false.
-func (c *clockState) ready(a Action) (clock int32, missing Action, ok bool) {
+// result returns the entry of the result of an F, B or I.
+func (c *clockState) result(a Action) *int32 {
+	i := int(a.Stage)*c.microbatches + int(a.Microbatch)
+	if a.Kind != graph.Forward {
+		i += c.stages * c.microbatches
+	}
+	return &c.results[i]
+}
+
+// ready returns the first cycle in which an action of a rank can run. If the rank has to wait for
+// a result, ready returns false.
+func (c *clockState) ready(rank int32, a Action) (clock int32, ok bool) {
 	_, need := a.Needs(c.stages)
 	for _, before := range [2]Action{need, c.turnAfter(a)} {
 		if before.Stage == graph.None {
 			continue
 		}
-		ended, ok := c.ended[before]
-		if !ok {
-			return 0, before, false
+		on := c.result(before)
+		if *on <= 0 {
+			*on, c.next[rank] = -1-rank, *on
+			return 0, false
 		}
-		clock = max(clock, ended)
+		clock = max(clock, *on)
 	}
-	return clock, noAction, true
+	return clock, true
 }
 
 // advance runs a rank until it has to wait, and wakes the ranks that waited for it.
-func (c *clockState) advance(rank int) {
-	actions, done := c.order[rank], len(c.clocks[rank])
+func (c *clockState) advance(rank int32) {
+	actions, clocks := c.order[rank], c.clocks[rank]
 	clock := int32(0)
-	if done > 0 {
-		clock = c.clocks[rank][done-1] + 1
+	if n := len(clocks); n > 0 {
+		clock = clocks[n-1] + 1
 	}
-	for _, a := range actions[done:] {
-		ready, missing, ok := c.ready(a)
+	for _, a := range actions[len(clocks):] {
+		ready, ok := c.ready(rank, a)
 		if !ok {
-			c.waits[missing] = append(c.waits[missing], rank)
-			return
+			break
 		}
 		clock = max(clock, ready)
-		c.clocks[rank] = append(c.clocks[rank], clock)
+		clocks = append(clocks, clock)
 		clock++
 		if a.Kind != graph.WeightGradient {
-			result := a.result()
-			c.ended[result] = clock
-			c.runnable = append(c.runnable, c.waits[result]...)
-			delete(c.waits, result)
+			on := c.result(a)
+			for waiting := *on; waiting < 0; waiting = c.next[-1-waiting] {
+				c.runnable = append(c.runnable, -1-waiting)
+			}
+			*on = clock
 		}
 	}
+	c.clocks[rank] = clocks
 }

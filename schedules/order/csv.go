@@ -81,10 +81,11 @@ const MaxFile = 32 << 20
 
 // ReadCSV reads PyTorch's schedule notation, compute-only or with
 // communication. It keeps UNSHARD, RESHARD and REDUCE_GRAD, which PyTorch adds to every
-// form with communication. Rows may differ in length and lines may end in CR LF. Empty
-// cells, which PyTorch writes for idle slots, are skipped. Before November 2024 PyTorch
-// wrote BW for the full backward and B for the input gradient; a file with BW is read
-// so. Errors name the line and the cell.
+// form with communication, and the WAIT kinds, which PyTorch has from 2.15 on.
+// Rows may differ in length and lines may end in CR LF. Empty cells, which PyTorch
+// writes for idle slots, are skipped. Before November 2024 PyTorch wrote BW for the
+// full backward and B for the input gradient; a file with BW is read so. Errors name
+// the line and the cell.
 func ReadCSV(r io.Reader) (Order, error) {
 	text, err := io.ReadAll(io.LimitReader(r, MaxFile+1))
 	switch {
@@ -146,8 +147,8 @@ var actionPattern = regexp.MustCompile(`^([0-9]+)([A-Z_]+)([0-9]*)$`)
 // ParseAction reads one action, such as 2F0 or 1SEND_F0.
 func ParseAction(s string) (Action, error) {
 	const legal = "an action is <stage><F, B, I or W><microbatch>, such as 2F0, " +
-		"or a SEND_F, RECV_F, SEND_B or RECV_B of that form; " +
-		"<stage>UNSHARD, RESHARD and REDUCE_GRAD have no microbatch"
+		"or a SEND_F, RECV_F, WAIT_SEND_F, SEND_B, RECV_B or WAIT_SEND_B of that form; " +
+		"<stage>UNSHARD, RESHARD, REDUCE_GRAD and WAIT_REDUCE_GRAD have no microbatch"
 	m := actionPattern.FindStringSubmatch(s)
 	if m == nil {
 		return Action{}, fmt.Errorf("%q is not an action; %s", clip(s), legal)

@@ -32,7 +32,7 @@ func TestCSV(t *testing.T) {
 }
 
 func TestCSVErrors(t *testing.T) {
-	const legal = "an action is <stage><F, B, I or W><microbatch>, such as 2F0, or a SEND_F, RECV_F, SEND_B or RECV_B of that form; <stage>UNSHARD, RESHARD and REDUCE_GRAD have no microbatch"
+	const legal = "an action is <stage><F, B, I or W><microbatch>, such as 2F0, or a SEND_F, RECV_F, WAIT_SEND_F, SEND_B, RECV_B or WAIT_SEND_B of that form; <stage>UNSHARD, RESHARD, REDUCE_GRAD and WAIT_REDUCE_GRAD have no microbatch"
 	for in, want := range map[string]string{
 		"":                                "the schedule is empty: one line per rank is needed, such as 0F0,0F1,0B0,0B1",
 		"\xff\xfe0\x00F\x000\x00":         "is not text in UTF-8; one line per rank is needed, such as 0F0,0F1,0B0,0B1",
@@ -67,6 +67,7 @@ func TestCSVRoundTrip(t *testing.T) {
 			Kind: rapid.SampledFrom([]graph.Kind{
 				graph.Forward, graph.Backward, graph.InputGradient, graph.WeightGradient,
 				graph.SendForward, graph.ReceiveForward, graph.SendBackward, graph.ReceiveBackward,
+				graph.WaitForward, graph.WaitBackward,
 			}).Draw(t, "kind"),
 			Stage:      rapid.Int32Range(0, 1<<31-1).Draw(t, "stage"),
 			Microbatch: rapid.Int32Range(0, 1<<31-1).Draw(t, "microbatch"),
@@ -74,7 +75,7 @@ func TestCSVRoundTrip(t *testing.T) {
 	})
 	sharding := rapid.Custom(func(t *rapid.T) order.Action {
 		return order.Action{
-			Kind:       rapid.SampledFrom([]graph.Kind{graph.Unshard, graph.Reshard, graph.ReduceGradient}).Draw(t, "collective"),
+			Kind:       rapid.SampledFrom([]graph.Kind{graph.Unshard, graph.Reshard, graph.ReduceGradient, graph.WaitGradient}).Draw(t, "collective"),
 			Stage:      rapid.Int32Range(0, 1<<31-1).Draw(t, "stage"),
 			Microbatch: graph.None,
 		}

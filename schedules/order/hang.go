@@ -53,11 +53,12 @@ func (e *HangError) reason(a Action) string {
 // Hang runs an order with messages as a program on every rank would, one action
 // after another, and returns a *HangError if it does not finish. A RECV waits for its
 // SEND. A SEND returns at once, as with a buffer; if blocking is set, it waits until its
-// receiver has reached the RECV, as in a rendezvous.
+// receiver has reached the RECV, as in a rendezvous. In an order with waits it is the
+// WAIT_SEND that waits, not the SEND.
 func (o Order) Hang(blocking bool) error {
 	h := hangState{
-		order: o, blocking: blocking, at: make([]int, len(o)),
-		rankOf: map[Action]int{}, sent: map[Action]bool{}, waits: map[Action][]int{},
+		order: o, blocking: blocking, asynchronous: o.HasWaits(), at: make([]int, len(o)),
+		rankOf: map[Action]int{}, done: map[Action]bool{}, waits: map[Action][]int{},
 	}
 	messages := 0
 	for r, actions := range o {
@@ -86,14 +87,15 @@ func (o Order) Hang(blocking bool) error {
 
 // hangState holds the state of one Hang call.
 type hangState struct {
-	order    Order
-	blocking bool
-	at       []int          // by rank
-	rankOf   map[Action]int // the rank of every SEND and RECV
-	sent     map[Action]bool
-	arrived  int
-	runnable []int            // ranks that may go on
-	waits    map[Action][]int // waiting ranks, by the SEND or RECV that they wait for
+	order        Order
+	blocking     bool
+	asynchronous bool            // a SEND blocks at its WAIT
+	at           []int           // by rank
+	rankOf       map[Action]int  // the rank of every SEND and RECV
+	done         map[Action]bool // SENDs and RECVs that no rank need wait for any more
+	arrived      int
+	runnable     []int            // ranks that may go on
+	waits        map[Action][]int // waiting ranks, by the SEND or RECV that they wait for
 }
 
 // advance runs a rank until it has to wait, and wakes ranks that waited for it.
@@ -102,8 +104,8 @@ func (h *hangState) advance(rank int) {
 		a := h.order[rank][h.at[rank]]
 		end := a.otherEnd()
 		switch {
-		case a.Kind.Pass(), isSharding(a.Kind):
-		case h.blocking:
+		case a.Kind.Pass(), isSharding(a.Kind), isWait(a.Kind) && !h.blocking:
+		case h.blocking && !h.asynchronous:
 			if !h.reached(end) {
 				h.wait(rank, end)
 				h.wake(a) // ranks that wait for this one to reach a
@@ -113,14 +115,18 @@ func (h *hangState) advance(rank int) {
 			h.runnable = append(h.runnable, h.rankOf[end])
 			h.arrived++
 		case isSend(a.Kind):
-			h.sent[a] = true
+			h.done[a] = true
 			h.wake(a)
-		default:
-			if !h.sent[end] {
+		default: // a RECV waits for its SEND, a WAIT for the RECV
+			if !h.done[end] {
 				h.wait(rank, end)
 				return
 			}
-			h.arrived++
+			if isReceive(a.Kind) {
+				h.done[a] = true
+				h.wake(a)
+				h.arrived++
+			}
 		}
 	}
 }

@@ -9,17 +9,20 @@ import (
 // isWritten reports whether a written order may have actions of kind k: compute actions,
 // messages and collectives. A SEND has the number of the sender's stage, a RECV that of
 // the receiver's: 1SEND_F0 arrives as 2RECV_F0.
-func isWritten(k graph.Kind) bool { return k.Pass() || isReceive(k) || isSend(k) || isSharding(k) }
+func isWritten(k graph.Kind) bool {
+	return k.Pass() || isReceive(k) || isSend(k) || isWait(k) || isSharding(k)
+}
 
 func isSend(k graph.Kind) bool    { return k == graph.SendForward || k == graph.SendBackward }
 func isReceive(k graph.Kind) bool { return k == graph.ReceiveForward || k == graph.ReceiveBackward }
+func isWait(k graph.Kind) bool    { return k == graph.WaitForward || k == graph.WaitBackward }
 
 // isSharding reports whether k is a collective that PyTorch writes for every stage, once
 // or more, without a microbatch. In PyTorch it has an effect only if the stage's
 // parameters are sharded or replicated. Graphs ignore it: wiring adds the collectives
 // that parallel.zero and parallel.data demand.
 func isSharding(k graph.Kind) bool {
-	return k == graph.Unshard || k == graph.Reshard || k == graph.ReduceGradient
+	return k == graph.Unshard || k == graph.Reshard || k == graph.ReduceGradient || k == graph.WaitGradient
 }
 
 // HasSharding reports whether the order has any UNSHARD, RESHARD or REDUCE_GRAD.
@@ -30,7 +33,7 @@ func (o Order) HasSharding() bool {
 // HasMessages reports whether the order says when messages are sent and
 // received. Orders of the catalog do not.
 func (o Order) HasMessages() bool {
-	return o.contains(func(a Action) bool { return isSend(a.Kind) || isReceive(a.Kind) })
+	return o.contains(func(a Action) bool { return isSend(a.Kind) || isReceive(a.Kind) || isWait(a.Kind) })
 }
 
 // Compute returns the order without its messages and collectives.
@@ -157,10 +160,10 @@ func (o Order) checkRunnable() (graph.Placement, error) {
 }
 
 // CheckMessages returns an *Error for the first message that is in the wrong place or
-// missing: not between two ranks, repeated, sent before its result exists, or received
-// after its use. The compute actions must be valid.
+// missing: not between two ranks, repeated, sent before its result exists, received after
+// its use, or, in an order with waits, not waited for. The compute actions must be valid.
 func (o Order) CheckMessages(p graph.Placement) error {
-	seen := map[Action]bool{}
+	seen, waits := map[Action]bool{}, o.HasWaits()
 	for r, actions := range o {
 		for i, a := range actions {
 			problem := checkMessage(a, p, int32(r), seen)
@@ -174,6 +177,10 @@ func (o Order) CheckMessages(p graph.Placement) error {
 		for i, a := range actions {
 			if send, leaves := a.Send(p); leaves && !seen[send] {
 				problem := fmt.Sprintf("%s, which sends the result of %s, is missing", send, a)
+				return &Error{Rank: r, Index: i, Order: o, Problem: problem}
+			}
+			if wait := a.wait(); waits && isSend(a.Kind) && !seen[wait] {
+				problem := fmt.Sprintf("%s has no %s after it, which PyTorch needs from 2.15 on", a, wait)
 				return &Error{Rank: r, Index: i, Order: o, Problem: problem}
 			}
 		}
@@ -209,6 +216,8 @@ func checkMessage(a Action, p graph.Placement, rank int32, seen map[Action]bool)
 			a, a.Stage, end.Stage, rank)
 	case seen[a]:
 		return fmt.Sprintf("%s appears twice", a)
+	case isWait(a.Kind) && !seen[a.sent()]:
+		return fmt.Sprintf("%s has no %s before it, for which it waits", a, a.sent())
 	case isSend(a.Kind) && !seen[maker]:
 		return fmt.Sprintf("%s comes before %s, whose result it sends", a, maker)
 	}

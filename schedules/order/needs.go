@@ -80,15 +80,15 @@ func (a Action) receive(p graph.Placement) (Action, bool) {
 	return send.otherEnd(), leaves
 }
 
-// otherEnd returns the other end of a message: the RECV of a SEND, and the SEND of a
-// RECV.
+// otherEnd returns the other end of a message: the RECV of a SEND or its wait, and the
+// SEND of a RECV.
 func (a Action) otherEnd() Action {
 	switch a.Kind {
-	case graph.SendForward:
+	case graph.SendForward, graph.WaitForward:
 		return a.on(a.Stage+1, graph.ReceiveForward)
 	case graph.ReceiveForward:
 		return a.on(a.Stage-1, graph.SendForward)
-	case graph.SendBackward:
+	case graph.SendBackward, graph.WaitBackward:
 		return a.on(a.Stage-1, graph.ReceiveBackward)
 	}
 	return a.on(a.Stage+1, graph.SendBackward)

@@ -20,12 +20,23 @@ func TestSynchronousGraph(t *testing.T) {
 	golden.Equal(t, "synchronous_graph.golden", ordertest.Dump(ordertest.Graph(t, p)))
 }
 
-// Barriers are counted before they are made.
+// All tasks of a clock cycle wait for one barrier, whose tasks are listed once: a graph grows with its
+// tasks, not with the square of its ranks.
 func TestSynchronousSize(t *testing.T) {
-	p := ordertest.Pipeline(t, "gpipe", 64, 64)
-	p.Shape.Replicas, p.Synchronous = 100_000, true
-	_, err := p.Graph()
-	require.ErrorContains(t, err, "synchronous = true: the barriers between 254 clock cycles would be 349441 dependencies in each of 100000 replicas; at most 268435456 in all")
+	for _, ranks := range []int{2, 16, 128} {
+		p := ordertest.Pipeline(t, "gpipe", ranks, 2*ranks)
+		p.Synchronous = true
+		g := ordertest.Graph(t, p)
+		listed, deps := len(g.More), 0
+		for _, tasks := range g.Barriers {
+			listed += len(tasks)
+		}
+		for i := range int32(g.Len()) {
+			deps += len(g.Deps(i))
+		}
+		require.Less(t, listed, 3*g.Len())
+		require.Greater(t, deps, g.Len()*ranks/4)
+	}
 }
 
 // drawSynchronous draws a pipeline of any schedule in clock cycles, with units

@@ -65,7 +65,7 @@ func (b *Builder) Graph(p Pipeline) (*graph.Graph, error) {
 	for r := range p.Order {
 		b.addRank(int32(r))
 	}
-	b.begin = append(b.begin, int32(b.graph.Len()))
+	b.begin, b.graph.Barriers = append(b.begin, int32(b.graph.Len())), b.cycles.tasks
 	for r := range p.Order {
 		b.connectRank(int32(r))
 	}

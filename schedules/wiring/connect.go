@@ -1,6 +1,8 @@
 package wiring
 
 import (
+	"slices"
+
 	"psim/schedules/graph"
 	"psim/schedules/order"
 )
@@ -21,7 +23,7 @@ type connector struct {
 func (b *Builder) connectRank(r int32) {
 	none := [2]int32{graph.None, graph.None}
 	c := connector{Builder: b, rank: r, begin: b.begin[r], ended: none, before: none}
-	resultsOnly := b.Pairs == Serial && b.whole.stage == graph.None && b.turns == nil && !b.Synchronous
+	resultsOnly := b.Pairs == Serial && b.whole.stage == graph.None && !b.SerialBackward && !b.Synchronous
 	actions, rows, i := b.Order[r], b.graph.Rows, c.begin
 	for n := range actions {
 		for ; !b.heads[rows[i].Class]; i++ {
@@ -38,6 +40,15 @@ func (b *Builder) connectRank(r int32) {
 	for ; i < b.begin[r+1]; i++ {
 		c.note(i)
 	}
+	b.reserveLists(r)
+}
+
+// reserveLists allocates memory for the lists of the ranks after the first, which are about as long.
+func (b *Builder) reserveLists(r int32) {
+	if r == 0 {
+		n := len(b.graph.More) * (b.Shape.Ranks - 1)
+		b.graph.More = slices.Grow(b.graph.More, n+n/8)
+	}
 }
 
 // action adds dependencies to task i, the first of the n-th action that the rank begins. They come
@@ -49,15 +60,13 @@ func (c *connector) action(n int, i int32) {
 	if c.Pairs != Serial {
 		deps = c.partnerNeeds(deps, n, i)
 	}
-	needs := len(deps)
-	deps = c.needs(deps, a, i)
-	if results := deps[needs:]; c.turns != nil || c.Synchronous {
+	if deps = c.needs(deps, a, i); c.SerialBackward || c.Synchronous {
 		deps = append(deps, c.graph.Deps(i)...)
-		if before := c.turns.before(*a); before.Stage != graph.None {
+		if before := c.turns.waitsFor(*a); before.Stage != graph.None {
 			deps = append(deps, *c.result(&before))
 		}
 		if c.Synchronous {
-			deps = c.barrier(deps, i, results)
+			deps = append(deps, c.barrier())
 		}
 		c.graph.Wait(i, deps...)
 	} else if len(deps) == 1 && c.graph.Rows[i].After == graph.None {

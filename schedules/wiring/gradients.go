@@ -163,6 +163,9 @@ func (p *Pipeline) gathers(k graph.Kind, stage int32) []int64 {
 // one: the order in which PyTorch's FSDP calls them, which prefetches within a pass but not from a
 // backward to the next forward.
 func (b *rankBuilder) gatherFor(i int) {
+	if b.Sync.Units == nil {
+		return
+	}
 	actions := b.Order[b.rank]
 	uses := func(n int) bool { return len(b.gathers(actions[n].Kind, actions[n].Stage)) > 0 }
 	before := b.uses[0]
@@ -172,10 +175,11 @@ func (b *rankBuilder) gatherFor(i int) {
 		}
 		b.gathered, before = b.prefetched.last, b.uses[1]
 	}
-	next := i + 1
+	next := max(b.nextUse, i+1)
 	for next < len(actions) && !uses(next) {
 		next++
 	}
+	b.nextUse = next
 	if !b.Sync.Overlap || next == len(actions) || b.prefetched.action == next {
 		return
 	}

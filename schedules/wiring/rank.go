@@ -23,6 +23,7 @@ type rankBuilder struct {
 	exchanged   [2]int32 // by direction: the last all-to-all
 	gathered    int32    // the last all-gather for the next compute task
 	prefetched  gathers  // the last that have been added
+	nextUse     int      // no action before this one, and after the current one, uses gathered parameters
 	uses        [2]int32 // the last two compute tasks that use gathered parameters
 	summed      [2]int32 // the last gradient sums of the last two backwards
 }

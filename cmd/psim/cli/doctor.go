@@ -15,9 +15,10 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "check what works on this machine, and say what to do about the rest",
 		Long: `doctor tries the backends that execute a graph: gomlx's own, which needs nothing,
-and XLA for NVIDIA GPUs, which needs a build with -tags xla and a plugin. It says
+and XLA for NVIDIA GPUs or cores, which needs a build with -tags xla and a plugin. It says
 what works here and what to do about the rest. No GPU is needed: psim exec runs on
-cores. It fails (exit code 1) only if gomlx's own backend does not work.`,
+cores. It fails (exit code 1) only if gomlx's own backend does not work. What it prints is
+what a report about a GPU needs: versions, driver, plugins, devices, one check, one time.`,
 		Example: "  psim doctor\n  psim doctor --json",
 		Args:    exactArgs(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -26,17 +26,21 @@ import (
 )
 
 type scheduleFlags struct {
-	shape              graph.Shape
-	format, plot       string
-	messages, deadlock bool
-	clock, overwrite   bool
+	shape                 graph.Shape
+	format, plot, dialect string
+	messages, deadlock    bool
+	clock, overwrite      bool
 }
+
+// dialects are the versions of PyTorch whose forms with messages differ: from 2.15 on a send has a WAIT.
+var dialects = []string{"torch-2.15", "torch-2.14"}
 
 const scheduleManual = `schedule prints the compute order of every rank. An action is
 <stage><F, B, I or W><microbatch>: 2F0 is the forward of stage 2, microbatch 0.
 The csv format is PyTorch's compute-only schedule notation, a row per rank; with
---messages it also has SEND and RECV. A FILE.csv in either form may be given instead
-of a name, and is checked; [schedule] file simulates and executes it.
+--messages it also has SEND and RECV, and the WAIT of every send, as PyTorch 2.15 reads
+it (--for torch-2.14: without WAIT). A FILE.csv in any of these forms may be given
+instead of a name, and is checked; [schedule] file simulates and executes it.
 
 --deadlock prints whether every rank gets to its end if it runs its actions one after
 another: with buffered sends, and with sends that block until they are received. If
@@ -83,7 +87,9 @@ func (f *scheduleFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&f.shape.Group, "group", 0,
 		"interleaved-1f1b: microbatches per round, as Megatron counts (default: equal rounds)")
 	flags.StringVar(&f.format, "format", "text", "text, csv or json")
-	flags.BoolVar(&f.messages, "messages", false, "with SEND and RECV, where PyTorch puts them")
+	flags.BoolVar(&f.messages, "messages", false, "with SEND, RECV and WAIT, where PyTorch puts them")
+	flags.StringVar(&f.dialect, "for", dialects[0],
+		"the program that reads --messages: "+strings.Join(dialects, " or "))
 	flags.BoolVar(&f.deadlock, "deadlock", false, "instead of the order, whether and where it hangs")
 	flags.BoolVar(&f.clock, "clock", false, "instead of the order, the (microbatch, stage) pairs of every clock cycle")
 	flags.Var((*pathValue)(&f.plot), "plot",
@@ -95,6 +101,10 @@ func (f *scheduleFlags) check() error {
 	switch {
 	case !slices.Contains([]string{"text", "csv", "json"}, f.format):
 		return fmt.Errorf("--format %s: use text, csv or json", f.format)
+	case !slices.Contains(dialects, f.dialect):
+		return fmt.Errorf("--for %s: use %s", f.dialect, strings.Join(dialects, " or "))
+	case f.dialect != dialects[0] && !f.messages:
+		return fmt.Errorf("--for %s: needs --messages; the form without messages is the same", f.dialect)
 	case f.clock && (f.messages || f.deadlock):
 		return errors.New("--clock: cannot be combined with --messages or --deadlock; cycles hold only computation")
 	case f.shape.Virtual < 1:
@@ -134,9 +144,7 @@ func (f *scheduleFlags) find(cmd *cobra.Command, name string) (w namedOrder, err
 	if w.order, err = w.Order(f.shape, nil); err != nil {
 		return w, shapeFlagError(err)
 	}
-	if f.messages {
-		w.order, err = w.order.WithMessages()
-	}
+	err = f.addMessages(&w)
 	return w, err
 }
 
@@ -156,10 +164,26 @@ func (f *scheduleFlags) read(cmd *cobra.Command, path string) (w namedOrder, err
 	if err != nil && !strings.HasPrefix(err.Error(), path) {
 		err = fmt.Errorf("%s: %w", path, err)
 	}
-	if err == nil && f.messages && !w.order.HasMessages() {
-		w.order, err = w.order.WithMessages()
+	if err == nil {
+		err = f.addMessages(&w)
 	}
 	return w, err
+}
+
+// addMessages does what --messages and --for ask for.
+func (f *scheduleFlags) addMessages(w *namedOrder) (err error) {
+	if f.messages && !w.order.HasMessages() {
+		w.order, err = w.order.WithMessages()
+	}
+	switch {
+	case err != nil || !f.messages:
+		return err
+	case f.dialect == dialects[0]:
+		w.order = w.order.WithWaits()
+	default:
+		w.order = w.order.WithoutWaits()
+	}
+	return nil
 }
 
 // write draws the order if --plot is given, and prints it, its clock cycles or its hangs.

@@ -33,6 +33,18 @@ func TestScheduleFile(t *testing.T) {
 		require.Equal(t, messages, back)
 	}
 
+	older, stderr, code := psim(t, "psim schedule messages.csv --messages --for torch-2.14 --format csv")
+	require.Zero(t, code, stderr)
+	require.Contains(t, messages, ",0WAIT_SEND_F0,")
+	require.NotContains(t, older, "WAIT")
+	require.NoError(t, os.WriteFile("older.csv", []byte(older), 0o644))
+	back, stderr, code = psim(t, "psim schedule older.csv --messages --format csv")
+	require.Zero(t, code, stderr)
+	require.Equal(t, messages, back)
+	_, stderr, code = psim(t, "psim schedule 1f1b --messages --for torch-2")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "--for torch-2: use torch-2.15 or torch-2.14")
+
 	byName, stderr, code := psim(t, "psim run gpipe --csv --set schedule.name=interleaved-zero-bubble --set schedule.virtual_stages=2 --set schedule.stages=2 --set schedule.microbatches=4")
 	require.Zero(t, code, stderr)
 	for _, file := range []string{"mine.csv", "messages.csv"} {

@@ -5,11 +5,14 @@
 //   STUB_DEVICES=N    how many devices there are (2)
 //   STUB_DEVICE=TEXT  what they are called (StubDevice)
 //   STUB_MAJOR=N      the major version it reports (0)
+//   STUB_PLATFORM=TEXT the name of its platform (stub)
+//   STUB_PLAIN=1      refuses every option of a client
 //   STUB_FAIL=WHAT    fails in initialize, client, compile or execute
 //   STUB_CHANGE=N     copies to device N arrive changed
 //   STUB_WRONG=1      programs compute something else
 //   STUB_SAY=TEXT     prints TEXT on standard output when a client is made
 //   STUB_OPTIONS=FILE appends a client's options to FILE, one per line
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +21,12 @@
 #ifdef NEEDED
 int NEEDED(void); // of another library, so that the loader needs that one
 #endif
+
+// What psim knows of the table of functions, and of a client's arguments.
+#define PLACE(name, n) _Static_assert(offsetof(PJRT_Api, name) == 40 + 8 * n, "place of " #name)
+PLACE(PJRT_Plugin_Initialize, 3);
+PLACE(PJRT_Client_Create, 10);
+_Static_assert(offsetof(PJRT_Client_Create_Args, num_options) == 24, "place of num_options");
 
 #define MOST 16
 
@@ -78,6 +87,7 @@ static PJRT_Error *client_create(PJRT_Client_Create_Args *a) {
 	write_options(a);
 	PJRT_Error *e = fail("client", "no CUDA-capable device is detected");
 	if (e) return e;
+	if (getenv("STUB_PLAIN") && a->num_options) return fail(NULL, "unknown option");
 	PJRT_Client *c = calloc(1, sizeof *c);
 	c->count = env("STUB_DEVICES", 2);
 	for (size_t i = 0; i < a->num_options; i++)
@@ -94,8 +104,8 @@ static PJRT_Error *client_destroy(PJRT_Client_Destroy_Args *a) {
 	return NULL;
 }
 static PJRT_Error *platform_name(PJRT_Client_PlatformName_Args *a) {
-	a->platform_name = "stub";
-	a->platform_name_size = 4;
+	a->platform_name = getenv("STUB_PLATFORM") ? getenv("STUB_PLATFORM") : "stub";
+	a->platform_name_size = strlen(a->platform_name);
 	return NULL;
 }
 static PJRT_Error *platform_version(PJRT_Client_PlatformVersion_Args *a) {
