@@ -69,7 +69,8 @@ type Prediction struct {
 	// Result is the prediction in the form of result.json: times, bubble, memory,
 	// communication, and warnings.
 	Result results.Result
-	brief  bool // whether no trace is wanted
+	brief  bool // whether the trace is needed only for statistics
+	traced bool // whether a brief prediction keeps its trace, to be explained
 	// BuildTime and SimulationTime are how long psim itself took.
 	BuildTime, SimulationTime time.Duration
 }
@@ -84,6 +85,21 @@ func Predict(ctx context.Context, c *configs.Config) (*Prediction, error) {
 // as tasks need no names, and one replica stands for all if they do the same at the same time.
 func Estimate(ctx context.Context, c *configs.Config) (*Prediction, error) {
 	return predict(ctx, &Prediction{Config: c, brief: true})
+}
+
+// dropTrace frees the memory of a trace.
+func (p *Prediction) dropTrace() { p.Trace, p.statistics = nil, nil }
+
+// EstimateExplained is Estimate with what the step's time is made of, as Prediction.Explain says of
+// the trace.
+func EstimateExplained(ctx context.Context, c *configs.Config) (*Prediction, *results.Explanation, error) {
+	p, err := predict(ctx, &Prediction{Config: c, brief: true, traced: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := p.Explain()
+	p.dropTrace()
+	return p, e, err
 }
 
 func predict(ctx context.Context, p *Prediction) (*Prediction, error) {
@@ -176,8 +192,8 @@ func (p *Prediction) simulateWhole() (err error) {
 			"did fit: the estimate of its memory is too high by at least what is lacking; what is not modelled "+
 			"stands in psim show %s", name, name))
 	}
-	if p.brief {
-		p.Trace, p.statistics = nil, nil
+	if p.brief && !p.traced {
+		p.dropTrace()
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"psim/configs/foreign"
@@ -167,6 +168,9 @@ var setPattern = regexp.MustCompile(`^([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+)\s*=(
 // set applies KEY=VALUE. The value is TOML where it parses as such, and a
 // string otherwise, so that quotes may be left out.
 func (c *Config) set(over string) error {
+	if strings.ContainsFunc(over, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
+		return &Error{Label: over, Override: true, Problem: "has a control character; type the value anew"}
+	}
 	m := setPattern.FindStringSubmatch(strings.TrimSpace(over))
 	if m == nil {
 		return &Error{Label: over, Override: true, Problem: "must be KEY=VALUE with a dotted key, " +

@@ -81,7 +81,7 @@ func (p *Prices) Costs(g *graph.Graph) (graph.Costs, error) {
 	}
 	costs := graph.Costs{
 		Persistent: p.persistent, Host: m.threads(g), Cores: m.Cores.slowdown(g), ByMicrobatch: g.Stashing,
-		Ports: m.ports(g),
+		Ports: m.ports(g), Period: m.period(g),
 	}
 	passes, ledger := p.passes.in(g, costs.Host != nil), p.ledger.In(g)
 	costs.Task = func(t *graph.Task) graph.Cost {

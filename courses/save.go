@@ -28,7 +28,13 @@ func Folder(path, name string) (files.Folder, error) {
 	if err != nil {
 		return files.Folder{}, err
 	}
-	return files.Folder{Path: path, Owner: "reproduce", Guarded: c.paths()}, nil
+	var all []string
+	for _, name := range Names() {
+		if other, err := find(name); err == nil {
+			all = append(all, other.paths()...)
+		}
+	}
+	return files.Folder{Path: path, Owner: "reproduce", Guarded: c.paths(), Writes: all}, nil
 }
 
 // paths lists all files that can be written for a course, so that a file of somebody else

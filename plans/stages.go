@@ -54,7 +54,7 @@ func newStageGroup(cut *configs.Cut) *stageGroup {
 	for i := range d.Workload.Stages {
 		g.tensors += 100 + len(d.Workload.Stages[i].Tensors)
 	}
-	g.persistent = slices.Clone(memory.Persistent(d.Workload, d.Shape.Ranks*max(1, d.Shape.Replicas))[:d.Shape.Ranks])
+	g.persistent = memory.Lasting(d.Workload, d.Shape.Ranks)
 	if g.capacity > 0 && slices.Max(g.persistent) > g.capacity {
 		g.pruned = Parameters
 		return g

@@ -139,7 +139,7 @@ func (a *account) class(s stretch) string { return a.trace.Graph.Work(a.trace.Gr
 // communication that tasks hide inside themselves.
 func (a *account) stretches() [][]stretch {
 	g := a.trace.Graph
-	byRank, works := make([][]stretch, g.Ranks()), make([]bool, len(g.Streams))
+	byRank, works := make([][]stretch, g.Ranks()/max(1, g.Copies)), make([]bool, len(g.Streams))
 	for _, t := range g.Classes { // streams that compute or update wait for their host
 		works[t.Stream] = works[t.Stream] || t.Kind.Compute() || t.Kind.Update()
 	}

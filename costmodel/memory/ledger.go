@@ -246,11 +246,25 @@ func (l *Ledger) backwardPart(t *graph.Task, whole change, parts []change) (star
 // Persistent returns the bytes that every rank holds from step to step (see
 // PersistentBreakdown).
 func Persistent(staged *stages.Staged, ranks int) []int64 {
-	persistent := make([]int64, ranks)
-	for r, b := range PersistentBreakdown(staged, ranks) {
-		persistent[r] = b.Sum()
+	return repeated(Lasting(staged, ranks/max(1, staged.Replicas)), ranks)
+}
+
+// Lasting returns the bytes that every rank of a replica holds from step to step.
+func Lasting(staged *stages.Staged, ranks int) []int64 {
+	lasting := make([]int64, ranks)
+	for r, b := range replicaBreakdown(staged, ranks) {
+		lasting[r] = b.Sum()
 	}
-	return persistent
+	return lasting
+}
+
+// repeated returns as many values as there are ranks: those of one replica, again and again.
+func repeated[T any](replica []T, ranks int) []T {
+	all := make([]T, ranks)
+	for r := range all {
+		all[r] = replica[r%len(replica)]
+	}
+	return all
 }
 
 // An action is a stage and a microbatch.

@@ -61,7 +61,7 @@ func (f Folder) change(p place, list []File, contents []bytes.Buffer) error {
 	for _, name := range slices.Sorted(maps.Keys(before.Files)) {
 		if is := before.Files[name]; hashes[name] == nothing && f.stays(name, hashes) {
 			set.Files[name] = is
-		} else if hashes[name] == nothing && p.sum(name) == is {
+		} else if hashes[name] == nothing && f.writes(name) && p.sum(name) == is {
 			moves = append(moves, move{name, is, nothing})
 		}
 	}

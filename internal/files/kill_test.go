@@ -18,7 +18,7 @@ func TestKilledAtEveryMove(t *testing.T) {
 		for _, name := range names {
 			list = append(list, File{name, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }})
 		}
-		require.NoError(t, Folder{Path: folder, Owner: "run"}.Write(t.Context(), list))
+		require.NoError(t, Folder{Path: folder, Owner: "run", Writes: []string{"a", "c", "stale"}}.Write(t.Context(), list))
 	}
 	const last = 4 // moves
 	for step := -2; step <= last; step++ {

@@ -13,9 +13,13 @@ func (g *Graph) Alike(costs Costs) bool {
 			return false
 		}
 	}
+	compared := max(1, g.Shape.Replicas)
+	if costs.Period > 0 {
+		compared = min(compared, costs.Period)
+	}
 	var l links
 	own := make([]Cost, len(g.Classes))
-	for d := range int32(max(1, g.Shape.Replicas)) {
+	for d := range int32(compared) {
 		clear(l.other)
 		for i := range g.Classes {
 			t := g.InReplica(int32(i), d)
