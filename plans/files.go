@@ -33,7 +33,8 @@ func (r *Answer) Saved(c *configs.Config, q Query, version string) (rankings.Sav
 		Configuration: c.Fingerprint(), Version: version,
 		Devices: q.Devices, Trainer: cmp.Or(q.Trainer, c.Train.Stack),
 		Schedules: q.Schedules, Fix: q.Fix, Vary: q.Vary, Margin: q.Margin,
-		Rows: cmp.Or(q.Rows, defaultRows), Capacity: r.Capacity, Shard: q.Shard.String(), Map: r.Map,
+		Rows: cmp.Or(q.Rows, defaultRows), Capacity: r.Capacity, Map: r.Map,
+		Shard: q.Shard.String(), Division: divisionOf(q.Shard),
 	}, r.Points)
 	saved.Squares = r.Squares
 	return saved, err
@@ -147,6 +148,9 @@ func Merge(folders ...string) (rankings.SavedPlans, error) {
 			of, whole.PlanSearch = shard.Of, s.PlanSearch
 		}
 		switch before, twice := from[shard.Number]; {
+		case s.Division != whole.Division && shard.Of == of && of > 1:
+			return whole, fmt.Errorf("%s: was divided by another version of psim than %s, so that plans would be "+
+				"missing; search all shards with one version", folder, parts[0])
 		case !reflect.DeepEqual(s.PlanSearch, whole.PlanSearch) || shard.Of != of:
 			return whole, fmt.Errorf("%s: belongs to another search than %s; only shards of one search can be merged",
 				folder, parts[0])
@@ -168,6 +172,7 @@ func Merge(folders ...string) (rankings.SavedPlans, error) {
 	if missing.Count > 0 {
 		return whole, missing
 	}
+	whole.Division = ""
 	return whole, whole.Rank()
 }
 
