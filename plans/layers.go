@@ -21,6 +21,12 @@ func layerKeyOf(p *Plan) layerKey {
 	return layerKey{p.Tensor, p.Context, p.Expert, p.ExpertTensor, p.Micro, p.Sequence, p.Recompute}
 }
 
+// layersOf is equal for plans of one space with equal layerKeys.
+type layersOf struct {
+	*Space
+	layerKey
+}
+
 // A layerGroup holds the plans of a space that share a layerKey.
 type layerGroup struct {
 	candidates []*candidate // one for each stageKey
@@ -31,10 +37,6 @@ type layerGroup struct {
 
 // group sorts plans into layer groups, and within these into candidates.
 func (s *search) group(list []Plan) []*layerGroup {
-	type layersOf struct {
-		*Space
-		layerKey
-	}
 	type stagesOf struct {
 		*Space
 		stageKey
