@@ -38,7 +38,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, o 
 	}
 	planned := w.Staged()
 	planned.Fill(&pipeline)
-	pipeline.Optimizer, pipeline.Brief = true, o.Brief
+	pipeline.Optimizer, pipeline.Folded, pipeline.Brief = true, o.Folded, o.Brief
 	experiment := &Experiment{Staged: planned, Machine: machine, Samples: w.Total(), Search: found}
 	if err := c.wire(experiment, pipeline, c.stepCosts(machine, planned)); err != nil {
 		return nil, err
