@@ -108,7 +108,7 @@ func BenchmarkSimulate(b *testing.B) {
 				continue
 			}
 			if units[p.stages] == nil {
-				units[p.stages] = newStageGroup(p.stages.cut)
+				units[p.stages] = newStageGroup(p.Plan)
 			}
 			begin := cpu(b)
 			out, _, err := e.simulate(p.Plan, units[p.stages])

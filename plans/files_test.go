@@ -38,6 +38,20 @@ func saved(t *testing.T, folder string, q plans.Query, changes ...func(*rankings
 	require.NoError(t, err)
 }
 
+// The title of a search without a plan that fits names the model and the devices, as others do.
+func TestSubjectOfNothing(t *testing.T) {
+	c, err := psim.Load("gpipe", "machine.compute.memory=100MB")
+	require.NoError(t, err)
+	q := few
+	q.Points = true
+	found, err := plans.Search(context.Background(), c, q, nil)
+	require.NoError(t, err)
+	require.Empty(t, found.Plans)
+	s, err := found.Saved(c, q, "test")
+	require.NoError(t, err)
+	require.Equal(t, "GPT-2 124M on 4 A100", s.Subject)
+}
+
 // However a search is parted and in whatever order its parts are merged, the files are
 // those of the whole.
 func TestMergePlans(t *testing.T) {

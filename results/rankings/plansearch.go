@@ -21,6 +21,8 @@ import (
 type PlanSearch struct {
 	Schema int    `json:"schema"`
 	Name   string `json:"name"` // of the configuration
+	// Subject is the model and the devices in words.
+	Subject string `json:"subject,omitempty"`
 	// Configuration is the fingerprint of the configuration, and Version the version of psim.
 	Configuration string      `json:"configuration"`
 	Version       string      `json:"version,omitempty"`
