@@ -59,6 +59,7 @@ var arrows = map[string][]string{
 	"exec/session":         {".", "configs", "costmodel", "exec/backend", "exec/cluster", "exec/collectives", "exec/kernels", "exec/measure", "exec/pth", "exec/run", "exec/train", "reports", "reports/picture", "reports/titles", "results", "results/compare", "results/tracecsv", "schedules/collective", "schedules/graph"},
 	"exec/train":           {"costmodel/network", "costmodel/stages", "exec/backend", "exec/cluster", "exec/collectives", "exec/data", "exec/kernels", "exec/run", "schedules/collective", "schedules/graph"},
 	"exec/validation":      {"exec/backend", "exec/cluster/mpi", "exec/session", "reports/table", "results", "results/compare"},
+	"export":               {"configs", "costmodel/network", "schedules/graph", "schedules/order"},
 	"internal/cores":       {},
 	"internal/csvfile":     {},
 	"internal/fault":       {},
