@@ -138,16 +138,17 @@ func (p *Prediction) Run() results.Run { return results.Run{Result: p.Result, Tr
 // build makes the plan; reserve is the memory of every rank that a schedule that is
 // searched for leaves free.
 func (p *Prediction) build(ctx context.Context, reserve []int64) (err error) {
-	err = ram.CheckTasks(p.Config.Tasks())
-	if p.brief { // building counts exactly; F and B of every stage are certain
-		err = ram.CheckBrief(p.Config.Tasks() / 2)
+	// Building counts exactly. F and B of every stage are certain, and replicas may be alike.
+	least, check := p.Config.Tasks()/2/float64(max(1, p.Config.Parallel.Data)), ram.CheckTasks
+	if p.brief {
+		check = ram.CheckBrief
 	}
-	if err != nil {
+	if err = check(least); err != nil {
 		return fmt.Errorf("%s: %w", p.Config.Name(), err)
 	}
 	start := time.Now()
 	build := func() (*configs.Experiment, error) {
-		return p.Config.BuildFor(ctx, configs.BuildOptions{Reserve: reserve, Brief: p.brief})
+		return p.Config.BuildFor(ctx, configs.BuildOptions{Reserve: reserve, Folded: true, Brief: p.brief})
 	}
 	if configs.IsSearched(p.Config.Schedule.Name) { // a search has a solver to end
 		p.Experiment, err = build()
@@ -176,11 +177,8 @@ func (p *Prediction) simulate(ctx context.Context) error {
 
 func (p *Prediction) simulateWhole() (err error) {
 	start := time.Now()
-	if p.Simulation, err = Simulate(p.Experiment); err != nil && p.brief {
+	if p.Simulation, err = Simulate(p.Experiment); err != nil {
 		return p.explain(err)
-	}
-	if err != nil {
-		return err
 	}
 	p.SimulationTime += time.Since(start)
 	info := Info(p.Config, p.Experiment)
@@ -198,7 +196,7 @@ func (p *Prediction) simulateWhole() (err error) {
 	return nil
 }
 
-// explain simulates every task of what cannot be run, for an error that names them.
+// explain simulates every task of what cannot be run, for an error that names those of all replicas.
 func (p *Prediction) explain(blocked error) error {
 	experiment, err := p.Config.Build()
 	if err == nil {

@@ -351,7 +351,7 @@ func (b baseline) tasksOf(c *configs.Config) float64 {
 			sums += n
 		}
 	}
-	collectives := float64(sums * max(1, g.Copies))
+	collectives := float64(sums * g.Replicas())
 	if b.Experiment.Staged != nil && b.Experiment.Staged.Zero >= 2 {
 		collectives /= float64(b.Experiment.Graph.Shape.Microbatches)
 	}

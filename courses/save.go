@@ -200,7 +200,7 @@ func remarked(folder string, f files.File, of results.Result, shrunk []string) f
 // saved lists the files of a run that psim plot and psim compare read.
 func saved(folder string, r results.Run) []files.File {
 	trace := func(w io.Writer) error { return tracecsv.WriteTraceCSV(w, r.Trace) }
-	memory := func(w io.Writer) error { return tracecsv.WriteMemoryCSV(w, tracecsv.MemoryCurves(r.Trace)) }
+	memory := func(w io.Writer) error { return tracecsv.WriteMemoryCSV(w, tracecsv.EachCurve(r.Trace)) }
 	return []files.File{
 		{Path: folder + "trace.csv", Render: trace},
 		{Path: folder + "memory.csv", Render: memory},

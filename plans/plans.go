@@ -84,13 +84,8 @@ func Search(ctx context.Context, c *configs.Config, q Query, progress func(Progr
 	if err != nil {
 		return nil, err
 	}
-	list := space.Plans
-	if q.Shard.Of > 0 {
-		others := func(p Plan) bool { return p.Part(q.Shard.Of) != q.Shard.Number-1 }
-		list = slices.DeleteFunc(slices.Clone(list), others)
-	}
 	d := &draft{config: c}
-	found, err := decideAll(ctx, list, searchOptions{
+	found, err := decideAll(ctx, sharded(space, q.Shard), searchOptions{
 		Rows: cmp.Or(q.Rows, defaultRows), Predict: d.predict, Progress: progress,
 	})
 	if err != nil && ctx.Err() == nil {

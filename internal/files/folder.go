@@ -1,7 +1,6 @@
 package files
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -183,7 +182,8 @@ func (f Folder) Write(ctx context.Context, list []File, elsewhere ...File) error
 	for i := range inside {
 		inside[i].Path = filepath.Join(f.Path, filepath.FromSlash(list[i].Path))
 	}
-	contents, err := render(ctx, append(inside, elsewhere...))
+	contents, discard, err := render(ctx, append(inside, elsewhere...))
+	defer discard()
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (f Folder) Write(ctx context.Context, list []File, elsewhere ...File) error
 }
 
 // put replaces the files of the folder, while other processes are locked out.
-func (f Folder) put(list []File, contents []bytes.Buffer) error {
+func (f Folder) put(list []File, contents []*content) error {
 	if err := f.distinct(); err != nil {
 		return err
 	}

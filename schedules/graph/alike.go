@@ -106,21 +106,3 @@ func (h *Host) separate() bool {
 	}
 	return true
 }
-
-// InReplica returns the task with which a replica does what a class of the first replica does. Its
-// stream is that of the first replica.
-func (g *Graph) InReplica(class, replica int32) Task {
-	t, ranks := g.Classes[class], int32(g.Shape.Ranks)
-	t.Rank += replica * ranks
-	switch within := g.Within * max(1, g.Shape.Replicas); {
-	case t.Kind.Message():
-		t.Peer += replica * ranks
-	case t.Kind.Collective() && int(t.Peer) >= len(g.Groups)-within:
-		t.Peer += replica * int32(g.Within)
-	case t.Kind == AllToAll:
-		t.Peer += replica / g.Experts.Span * ranks
-	case t.Kind.Collective() && g.Experts.isSum(t.Peer, int(ranks)):
-		t.Peer += replica % g.Experts.Span * ranks
-	}
-	return t
-}
