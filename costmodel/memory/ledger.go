@@ -50,15 +50,23 @@ func NewLedger(staged *stages.Staged, g *graph.Graph) *Ledger {
 	}
 	for _, n := range staged.Sizes {
 		kept := keptByLayers(staged, staged.Network.Layers, n)
+		var segments []segment
+		var before []layerKept // from the first layer of the stage before on
 		for s := range staged.Stages {
-			segments := segmentsOf(staged, s, kept, n)
-			kept = kept[len(staged.Stages[s].Layers):]
+			if s == 0 || !sameSegments(staged, s, before, kept) {
+				segments = segmentsOf(staged, s, kept, n)
+			}
+			before, kept = kept, kept[len(staged.Stages[s].Layers):]
 			l.stages[s].sizes = append(l.stages[s].sizes, passes{segments: segments})
 		}
 	}
 	for s := range staged.Stages {
 		for size := range staged.Sizes {
-			l.followStage(s, size)
+			if l.followsLike(s, size) {
+				l.stages[s].sizes[size] = l.stages[s-1].sizes[size]
+			} else {
+				l.followStage(s, size)
+			}
 		}
 		if l.shares(s, 0, 0) {
 			l.stages[s].input = l.stages[s].sizes[0].segments[0].input
