@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench laws fuzz kill random processes examples flakes faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report claims course-checks hw4-checks course-lines accuracy speed bench-pytorch peers-python engine ci
+.PHONY: run test bench laws fuzz kill random processes examples flakes faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report claims course-checks hw4-checks course-lines accuracy speed bench-pytorch peers-python engine release ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -77,6 +77,20 @@ lint:
 	$(GO) vet ./...
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 
+DIST ?= dist
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+release: ## binaries that need neither Go nor this folder: DIST/psim-SYSTEM-PROCESSOR, and SHA256SUMS; ten minutes the first time
+	rm -f "$(DIST)"/psim-* "$(DIST)"/SHA256SUMS
+	mkdir -p "$(DIST)"
+	revision=$$(git rev-parse --short=12 HEAD)$$([ -z "$$(git status --porcelain)" ] || echo -changed) && \
+	for platform in $(PLATFORMS); do \
+		name=psim-$$(echo $$platform | tr / -) && \
+		case $$name in *windows*) name=$$name.exe ;; esac && \
+		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build -trimpath -buildvcs=false \
+			-ldflags "-s -w -X psim/cmd/psim/cli.revision=$$revision" -o "$(DIST)/$$name" ./cmd/psim || exit 1; \
+	done
+	cd "$(DIST)" && $$(command -v sha256sum || echo shasum -a 256) psim-* > SHA256SUMS
+
 ci:
 	.ci/run
 
@@ -116,7 +130,7 @@ claims: ## measure homework 4 RUNS times in BUDGET each, and count which of its 
 	done
 	sort "$${TMPDIR:-/tmp}/psim-claims.txt.all" | uniq -c
 
-speed: ## measure the engine, beside SimGrid where libsimgrid-dev is installed: docs/speed.md; takes a minute
+speed: ## measure the engine, beside SimGrid where libsimgrid-dev is installed: docs/speed.md; takes five minutes
 	$(GO) build -o "$${TMPDIR:-/tmp}/psim-speed" ./tools/speed
 	"$${TMPDIR:-/tmp}/psim-speed" > docs/speed.md.new
 	mv docs/speed.md.new docs/speed.md

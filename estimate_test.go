@@ -11,12 +11,12 @@ import (
 	"psim/configs"
 )
 
-// requireEstimate requires the estimate of a configuration to be what is predicted, to
-// the byte, and tells whether tasks had no names, and one replica stood for all.
+// requireEstimate requires the estimate of a configuration and its explanation to be what is
+// predicted, to the byte, and tells whether tasks had no names, and one replica stood for all.
 func requireEstimate(t *testing.T, c *configs.Config) (brief, folded bool) {
 	t.Helper()
 	want, wantErr := psim.Predict(context.Background(), c)
-	got, err := psim.Estimate(context.Background(), c)
+	got, explained, err := psim.EstimateExplained(context.Background(), c)
 	if wantErr != nil {
 		require.Error(t, err)
 		require.Equal(t, wantErr.Error(), err.Error())
@@ -25,6 +25,10 @@ func requireEstimate(t *testing.T, c *configs.Config) (brief, folded bool) {
 	require.NoError(t, err)
 	require.Equal(t, want.Summary, got.Summary)
 	require.Equal(t, want.Result, got.Result)
+	wantExplained, err := want.Explain()
+	require.NoError(t, err)
+	require.Equal(t, wantExplained, explained)
+	require.Equal(t, float64(want.Devices()), c.Devices())
 	return got.Experiment.Graph.Microbatch == nil, got.Experiment.Graph.Copies > 1
 }
 

@@ -114,7 +114,6 @@ var owners = map[string][]string{
 	"golang.org/x/image":         {"reports/chart"},
 	"google.golang.org/protobuf": {"reports"},
 	"golang.org/x/sys":           {"internal"},
-	"gonum.org/v1/gonum":         {"calibrate"},
 	"github.com/spf13/cobra":     {"cmd"},
 	"github.com/gomlx/":          {"exec"},
 }
@@ -122,7 +121,7 @@ var owners = map[string][]string{
 // testOnly libraries appear in no program code, but in testPackages, which are what
 // tests share.
 var (
-	testOnly     = []string{"github.com/stretchr/testify", "pgregory.net/rapid", "go.uber.org/goleak"}
+	testOnly     = []string{"github.com/stretchr/testify", "pgregory.net/rapid", "go.uber.org/goleak", "gonum.org/v1/gonum"}
 	testPackages = []string{"internal/golden", "internal/ordertest", "exec/exectest"}
 )
 

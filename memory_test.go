@@ -14,7 +14,6 @@ import (
 	"psim/configs"
 	"psim/results"
 	"psim/schedules"
-	"psim/schedules/graph"
 )
 
 // What a rank's memory holds at its peak adds up to the peak, whatever ZeRO's stage,
@@ -95,7 +94,11 @@ func training(name string, zero int, recompute string) []string {
 // less than nothing. The optimizer's part is what lasts, and what comes goes.
 func requireSums(t require.TestingT, p *psim.Prediction) {
 	left := make([]int64, len(p.Result.Ranks))
-	p.Trace.Changes(func(e graph.MemoryEvent) { left[e.Rank] += e.Bytes })
+	for _, changes := range p.Trace.ChangesByRank() {
+		for e := range changes {
+			left[e.Rank] += e.Bytes
+		}
+	}
 	if !p.Experiment.Graph.Stashing {
 		require.Equal(t, make([]int64, len(left)), left)
 	}

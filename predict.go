@@ -69,7 +69,8 @@ type Prediction struct {
 	// Result is the prediction in the form of result.json: times, bubble, memory,
 	// communication, and warnings.
 	Result results.Result
-	brief  bool // whether no trace is wanted
+	brief  bool // whether the trace is needed only for statistics
+	traced bool // whether a brief prediction keeps its trace, to be explained
 	// BuildTime and SimulationTime are how long psim itself took.
 	BuildTime, SimulationTime time.Duration
 }
@@ -84,6 +85,21 @@ func Predict(ctx context.Context, c *configs.Config) (*Prediction, error) {
 // as tasks need no names, and one replica stands for all if they do the same at the same time.
 func Estimate(ctx context.Context, c *configs.Config) (*Prediction, error) {
 	return predict(ctx, &Prediction{Config: c, brief: true})
+}
+
+// dropTrace frees the memory of a trace.
+func (p *Prediction) dropTrace() { p.Trace, p.statistics = nil, nil }
+
+// EstimateExplained is Estimate with what the step's time is made of, as Prediction.Explain says of
+// the trace.
+func EstimateExplained(ctx context.Context, c *configs.Config) (*Prediction, *results.Explanation, error) {
+	p, err := predict(ctx, &Prediction{Config: c, brief: true, traced: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := p.Explain()
+	p.dropTrace()
+	return p, e, err
 }
 
 func predict(ctx context.Context, p *Prediction) (*Prediction, error) {
@@ -122,16 +138,17 @@ func (p *Prediction) Run() results.Run { return results.Run{Result: p.Result, Tr
 // build makes the plan; reserve is the memory of every rank that a schedule that is
 // searched for leaves free.
 func (p *Prediction) build(ctx context.Context, reserve []int64) (err error) {
-	err = ram.CheckTasks(p.Config.Tasks())
-	if p.brief { // building counts exactly; F and B of every stage are certain
-		err = ram.CheckBrief(p.Config.Tasks() / 2)
+	// Building counts exactly. F and B of every stage are certain, and replicas may be alike.
+	least, check := p.Config.Tasks()/2/float64(max(1, p.Config.Parallel.Data)), ram.CheckTasks
+	if p.brief {
+		check = ram.CheckBrief
 	}
-	if err != nil {
+	if err = check(least); err != nil {
 		return fmt.Errorf("%s: %w", p.Config.Name(), err)
 	}
 	start := time.Now()
 	build := func() (*configs.Experiment, error) {
-		return p.Config.BuildFor(ctx, configs.BuildOptions{Reserve: reserve, Brief: p.brief})
+		return p.Config.BuildFor(ctx, configs.BuildOptions{Reserve: reserve, Folded: true, Brief: p.brief})
 	}
 	if configs.IsSearched(p.Config.Schedule.Name) { // a search has a solver to end
 		p.Experiment, err = build()
@@ -160,11 +177,8 @@ func (p *Prediction) simulate(ctx context.Context) error {
 
 func (p *Prediction) simulateWhole() (err error) {
 	start := time.Now()
-	if p.Simulation, err = Simulate(p.Experiment); err != nil && p.brief {
+	if p.Simulation, err = Simulate(p.Experiment); err != nil {
 		return p.explain(err)
-	}
-	if err != nil {
-		return err
 	}
 	p.SimulationTime += time.Since(start)
 	info := Info(p.Config, p.Experiment)
@@ -176,13 +190,13 @@ func (p *Prediction) simulateWhole() (err error) {
 			"did fit: the estimate of its memory is too high by at least what is lacking; what is not modelled "+
 			"stands in psim show %s", name, name))
 	}
-	if p.brief {
-		p.Trace, p.statistics = nil, nil
+	if p.brief && !p.traced {
+		p.dropTrace()
 	}
 	return nil
 }
 
-// explain simulates every task of what cannot be run, for an error that names them.
+// explain simulates every task of what cannot be run, for an error that names those of all replicas.
 func (p *Prediction) explain(blocked error) error {
 	experiment, err := p.Config.Build()
 	if err == nil {

@@ -67,7 +67,7 @@ func lastStep(c *configs.Config, experiment *configs.Experiment) time.Duration {
 	if left == nil {
 		return 0
 	}
-	last, err := left.BuildFor(context.Background(), configs.BuildOptions{Brief: true})
+	last, err := left.BuildFor(context.Background(), configs.BuildOptions{Folded: true, Brief: true})
 	if err != nil {
 		return 0
 	}

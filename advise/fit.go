@@ -65,7 +65,7 @@ func (s *remedySearch) advice(b baseline) string {
 
 // describe words a remedy for a warning.
 func (b baseline) describe(r results.Remedy) string {
-	text := fmt.Sprintf("--set %s (%s at most, step %s",
+	text := fmt.Sprintf("%s--set %s (%s at most, step %s", flagged(r.Flags),
 		strings.Join(r.Set, " --set "), units.FormatBytes(r.PeakMemory), units.FormatSeconds(r.StepTime))
 	if r.Samples > 0 {
 		text += ", " + units.FormatPerSecond(r.Samples) + " samples/s"
@@ -79,6 +79,9 @@ func (b baseline) describe(r results.Remedy) string {
 	}
 	return text + ")"
 }
+
+// flagged writes flags in front of settings.
+func flagged(flags []string) string { return strings.Join(append(slices.Clone(flags), ""), " ") }
 
 // samplesOf counts the samples of a step over all replicas; 0 without a network.
 func samplesOf(p *psim.Prediction) int64 {
@@ -255,6 +258,9 @@ func (s *remedySearch) try(
 	}
 	s.tried++
 	remedy = p.Result.Remedy(sets)
+	if b.Config.DevicesAsked() > 0 && remedy.Devices != b.Devices() {
+		remedy.Flags = []string{fmt.Sprintf("--devices %d", remedy.Devices)}
+	}
 	switch {
 	case p.Result.FitsMemory && !remedy.Close:
 		return remedy, true
@@ -345,7 +351,7 @@ func (b baseline) tasksOf(c *configs.Config) float64 {
 			sums += n
 		}
 	}
-	collectives := float64(sums * max(1, g.Copies))
+	collectives := float64(sums * g.Replicas())
 	if b.Experiment.Staged != nil && b.Experiment.Staged.Zero >= 2 {
 		collectives /= float64(b.Experiment.Graph.Shape.Microbatches)
 	}

@@ -74,7 +74,7 @@ func TestRemediesInOrder(t *testing.T) {
 func TestRemediesOfOtherKinds(t *testing.T) {
 	_, found := remedies(t, "tinyllama-1.1b", "rtx-4090", "train.precision=fp32")
 	require.Equal(t, []string{"train.precision=bf16"}, found[0].Set)
-	_, found = remedies(t, "llama3-8b", "tpu-v5e", "train.precision=bf16", "parallel.data=16", "batch.global=16")
+	_, found = remedies(t, "llama3-8b", "tpu-v5e", "train.precision=bf16", "parallel.data=16", "parallel.zero=0", "batch.global=16")
 	for _, r := range found {
 		require.Equal(t, 16, r.Devices, "psim search finds plans for these 16 devices")
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // A layout is another division of the network among devices, by the factors of each dimension.
@@ -48,6 +49,7 @@ func (b baseline) supportedLayouts() (groups [][]layout) {
 	}
 	slices.SortStableFunc(list, func(a, b layout) int { return cmp.Compare(a.devices(), b.devices()) })
 	list = append(b.fewerReplicas(), list...)
+	b.nameReplicas(list)
 	list = slices.DeleteFunc(list, func(l layout) bool { return !b.supports(l.sets) })
 	for i, l := range list {
 		if i == 0 || l.devices() != list[i-1].devices() {
@@ -56,6 +58,20 @@ func (b baseline) supportedLayouts() (groups [][]layout) {
 		groups[len(groups)-1] = append(groups[len(groups)-1], l)
 	}
 	return groups
+}
+
+// nameReplicas completes layouts that keep the replicas, if their number follows from that of the
+// devices.
+func (b baseline) nameReplicas(list []layout) {
+	if b.Config.DevicesAsked() == 0 {
+		return
+	}
+	for i, l := range list {
+		if !slices.ContainsFunc(l.sets, func(set string) bool { return strings.HasPrefix(set, "parallel.data=") }) {
+			keep := fmt.Sprintf("parallel.data=%d", max(1, b.Config.Parallel.Data))
+			list[i].sets = append(slices.Clone(l.sets), keep)
+		}
+	}
 }
 
 // fewerReplicas lists smaller numbers of replicas, by halves while there are many, if the

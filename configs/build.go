@@ -53,7 +53,9 @@ type BuildOptions struct {
 	// Reserve is the memory that the search for a schedule leaves free on every rank of a replica,
 	// for messages that wait to be used. Their number is known only after the graph has been run.
 	Reserve []int64
-	// Brief builds only for statistics: tasks have no names, and one replica may stand for all.
+	// Folded lets the first replica stand for all, where all do the same at the same time.
+	Folded bool
+	// Brief omits the microbatches of tasks, which statistics do not need.
 	Brief bool
 }
 
@@ -77,7 +79,7 @@ func (c *Config) BuildFor(ctx context.Context, o BuildOptions) (*Experiment, err
 		return nil, c.problem("schedule", err)
 	}
 	build := func() (*Experiment, error) {
-		experiment, err := c.buildTimes(ctx, schedule, o.Brief)
+		experiment, err := c.buildTimes(ctx, schedule, o)
 		if err == nil {
 			experiment.Warnings = slices.Concat(c.changes, c.moreWork(), experiment.Warnings)
 		}
@@ -185,7 +187,7 @@ func (c *Config) exchanging(s schedules.Schedule, p wiring.Pipeline) (wiring.Pip
 	return p, err
 }
 
-func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule, brief bool) (*Experiment, error) {
+func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule, o BuildOptions) (*Experiment, error) {
 	samples, shape, stageRank, err := c.timesShape(schedule)
 	if err != nil {
 		return nil, err
@@ -204,7 +206,8 @@ func (c *Config) buildTimes(ctx context.Context, schedule schedules.Schedule, br
 	}
 	pipeline.Samples, pipeline.Optimizer = samples, c.Times.Optimizer > 0
 	experiment := &Experiment{Samples: sum(samples), Search: found}
-	pipeline.Brief = brief && !c.Times.ByMicrobatch()
+	apart := c.Times.ByMicrobatch()
+	pipeline.Brief, pipeline.Folded = o.Brief && !apart, o.Folded && !apart
 	price := func(g *graph.Graph) (graph.Costs, error) { return c.Times.Costs(c.Memory, g.Placement), nil }
 	if err := c.wire(experiment, pipeline, price); err != nil {
 		return nil, err
@@ -308,11 +311,11 @@ func sum(values []int64) int64 {
 	return total
 }
 
-// wire makes the graph of an experiment and its costs. In a brief graph the first replica stands
-// for all, if all do the same at the same time.
+// wire makes the graph of an experiment and its costs. Of a folded pipeline the first replica stands
+// for all, if all do the same at the same time; otherwise the graph has all of them.
 func (c *Config) wire(e *Experiment, p wiring.Pipeline, price func(*graph.Graph) (graph.Costs, error)) (err error) {
 	p.Synchronous, p.WholeLast = c.Schedule.Synchronous, c.Schedule.WholeLast
-	for _, p.Folded = range []bool{p.Brief && p.Foldable(), false} {
+	for _, p.Folded = range []bool{p.Folded && p.Foldable(), false} {
 		if e.Graph, err = p.Graph(); err != nil {
 			return c.problem("schedule", err)
 		}

@@ -4,6 +4,7 @@
 package configs
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +38,7 @@ type Config struct {
 	exact   time.Duration // see Exact
 	changes []string      // warnings of Executable and settle
 	shared  *shared       // see Sharing
+	devices int           // of the target, for a network that was named without a plan
 	dropped []string      // keys of the file that have no meaning with a schedule named by --set
 }
 
@@ -113,9 +115,9 @@ func (c *Config) With(sets ...string) (*Config, error) {
 // with does what With does, but errors name settings by a label, if there is one.
 func (c *Config) with(label string, sets ...string) (*Config, error) {
 	next := defaults()
-	next.name, next.folder, next.exact = c.name, c.folder, c.exact
-	next.sources, next.shared = slices.Clone(c.sources), c.shared
-	for _, s := range c.sources {
+	next.name, next.folder, next.exact, next.devices = c.name, c.folder, c.exact, c.devices
+	next.sources, next.shared = c.asked(), c.shared
+	for _, s := range next.sources {
 		if _, err := s.decode(next); err != nil {
 			return nil, err
 		}
@@ -129,8 +131,13 @@ func (c *Config) with(label string, sets ...string) (*Config, error) {
 			s.label, s.derived = label, true
 		}
 	}
-	if err := next.lay(); err != nil {
+	if err := cmp.Or(next.assumePlan(), next.lay()); err != nil {
 		return nil, err
 	}
 	return next, next.validate()
+}
+
+// asked lists the sources without those that complete an assumed plan.
+func (c *Config) asked() []*source {
+	return slices.DeleteFunc(slices.Clone(c.sources), func(s *source) bool { return s.completes })
 }

@@ -106,7 +106,7 @@ func (k *Cut) Lasting() []int64 {
 		return nil
 	}
 	sketch := w.Sketch(k.config.shared.trained(w).counts)
-	return memory.Persistent(sketch, k.Shape.Ranks*max(1, w.Replicas))[:k.Shape.Ranks]
+	return memory.Lasting(sketch, k.Shape.Ranks)
 }
 
 // Least returns a lower bound of the memory that the fullest rank keeps from step to step, given
@@ -119,7 +119,7 @@ func (k *Cut) Least(ranks, replicas, zero int) int64 {
 	w := *k.Workload
 	w.Replicas, w.Zero, w.Process = replicas, zero, stages.ProcessMemory{GradientCopies: w.Process.GradientCopies}
 	w.Layers, w.Placement = []int{len(w.Network.Layers)}, graph.InOrder(1)
-	return memory.Persistent(w.Sketch(k.config.shared.trained(&w).counts), max(1, replicas))[0] / int64(ranks)
+	return memory.Lasting(w.Sketch(k.config.shared.trained(&w).counts), 1)[0] / int64(ranks)
 }
 
 // Scheduled returns the division with another schedule, after a change that affects neither the

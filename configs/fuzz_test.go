@@ -59,7 +59,11 @@ func check(t *testing.T, c *configs.Config) {
 		t.Fatal(err)
 	}
 	level := make([]int64, experiment.Graph.Ranks())
-	trace.Changes(func(e graph.MemoryEvent) { level[e.Rank] += e.Bytes })
+	for _, changes := range trace.ChangesByRank() {
+		for e := range changes {
+			level[e.Rank] += e.Bytes
+		}
+	}
 	for r := range level {
 		if experiment.Staged != nil && level[r] != 0 {
 			t.Fatalf("rank %d ends with %d bytes more than it began with", r, level[r])

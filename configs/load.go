@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"psim/configs/foreign"
@@ -40,7 +41,7 @@ func parse(t located, on Target, sets []string) (*Config, error) {
 		return nil, err
 	}
 	c := defaults()
-	c.name, c.folder = nameOf(t), t.folder
+	c.name, c.folder, c.devices = nameOf(t), t.folder, on.Devices
 	if err := c.add(t.label, string(t.data), !t.assumed); err != nil {
 		return nil, err
 	}
@@ -53,7 +54,7 @@ func parse(t located, on Target, sets []string) (*Config, error) {
 			return nil, err
 		}
 	}
-	if err := cmp.Or(c.assumePrecision(), c.lay()); err != nil {
+	if err := cmp.Or(c.assumePrecision(), c.assumePlan(), c.lay()); err != nil {
 		return nil, err
 	}
 	return c, c.validate()
@@ -167,6 +168,9 @@ var setPattern = regexp.MustCompile(`^([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+)\s*=(
 // set applies KEY=VALUE. The value is TOML where it parses as such, and a
 // string otherwise, so that quotes may be left out.
 func (c *Config) set(over string) error {
+	if strings.ContainsFunc(over, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
+		return &Error{Label: over, Override: true, Problem: "has a control character; type the value anew"}
+	}
 	m := setPattern.FindStringSubmatch(strings.TrimSpace(over))
 	if m == nil {
 		return &Error{Label: over, Override: true, Problem: "must be KEY=VALUE with a dotted key, " +

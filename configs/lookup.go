@@ -146,12 +146,44 @@ func (c *Config) target(on Target) error {
 			return err
 		}
 	}
-	if on.Devices < 2 || c.HasPlan() {
+	return nil
+}
+
+// assumePlan completes the plan of a network that was named without one, as far as nobody asked for
+// another: devices that the settings do not divide a replica among have further replicas, and several
+// replicas are sharded, unless the stack cannot. It applies again when settings are added.
+func (c *Config) assumePlan() error {
+	if c.HasPlan() {
 		return nil
 	}
-	flag := "--devices " + numeral(on.Devices)
-	return errors.Join(c.derive(flag, "schedule.name=fsdp"), c.derive(flag, "parallel.data="+numeral(on.Devices)))
+	given := func(key string) bool {
+		return slices.ContainsFunc(c.sources[1:], func(s *source) bool { return s.defines(key) })
+	}
+	if n := c.devices; n > 1 && !given("parallel.data") {
+		each := max(1, c.Parallel.Tensor) * max(1, c.Parallel.Context)
+		if c.Schedule.Name != ddpName && c.Schedule.Name != fsdpName {
+			each *= max(1, c.Schedule.Stages)
+		}
+		if err := c.complete("--devices "+numeral(n), "parallel.data="+numeral(max(1, n/each))); err != nil {
+			return err
+		}
+	}
+	if c.Parallel.Data < 2 || given("schedule.name") || given("parallel.zero") ||
+		!c.Offers().Has("parallel.zero", "3") {
+		return nil
+	}
+	return c.complete("several replicas", "schedule.name="+fsdpName)
 }
+
+// complete does what derive does, with a setting that assumePlan may replace.
+func (c *Config) complete(label, set string) error {
+	err := c.derive(label, set)
+	c.sources[len(c.sources)-1].completes = true
+	return err
+}
+
+// DevicesAsked returns the number of devices of the target, or 0.
+func (c *Config) DevicesAsked() int { return c.devices }
 
 // numeral writes a number that is given, or "".
 func numeral(n int) string {

@@ -53,6 +53,39 @@ func TestLookUp(t *testing.T) {
 	}
 }
 
+// Devices that the settings leave are replicas, and several replicas are sharded, whether settings come
+// with the target or are added.
+func TestAssumedReplicas(t *testing.T) {
+	on := configs.Target{Device: "h100-80gb-sxm", Devices: 8}
+	for sets, want := range map[string][3]any{
+		"":                                                {8, 3, "ddp"},
+		"parallel.tensor=2":                               {4, 3, "ddp"},
+		"parallel.tensor=2 parallel.context=4":            {1, 0, "ddp"},
+		"parallel.tensor=3":                               {2, 3, "ddp"},
+		"parallel.data=16":                                {16, 3, "ddp"},
+		"parallel.zero=1":                                 {8, 1, "ddp"},
+		"schedule.name=ddp":                               {8, 0, "ddp"},
+		"schedule.name=1f1b schedule.stages=4":            {2, 0, "1f1b"},
+		"train.stack=megatron-2021":                       {8, 0, "ddp"},
+		"train.stack=torchtitan parallel.zero=0":          {8, 0, "ddp"},
+		"parallel.data=1 schedule.name=fsdp":              {1, 3, "ddp"},
+		"parallel.tensor=8 train.precision=fp32":          {1, 0, "ddp"},
+		"parallel.tensor=2 parallel.data=2 batch.micro=2": {2, 3, "ddp"},
+	} {
+		list := strings.Fields(sets)
+		c, err := configs.LoadOn("llama3-8b", on, list...)
+		require.NoError(t, err, sets)
+		base, err := configs.LoadOn("llama3-8b", on)
+		require.NoError(t, err)
+		added, err := base.With(list...)
+		require.NoError(t, err, sets)
+		for _, c := range []*configs.Config{c, added} {
+			require.Equal(t, want, [3]any{c.Parallel.Data, c.Parallel.Zero, c.Schedule.Name}, sets)
+			require.Equal(t, 8, c.DevicesAsked())
+		}
+	}
+}
+
 // A network's config.json is a configuration, with paths and a name from its folder.
 func TestNetworkFile(t *testing.T) {
 	t.Chdir(t.TempDir())

@@ -38,7 +38,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, o 
 	}
 	planned := w.Staged()
 	planned.Fill(&pipeline)
-	pipeline.Optimizer, pipeline.Brief = true, o.Brief
+	pipeline.Optimizer, pipeline.Folded, pipeline.Brief = true, o.Folded, o.Brief
 	experiment := &Experiment{Staged: planned, Machine: machine, Samples: w.Total(), Search: found}
 	if err := c.wire(experiment, pipeline, c.stepCosts(machine, planned)); err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	if err != nil {
 		return nil, machine, c.problem("model", err)
 	}
-	samples, shards, err := c.Batch.Divide(c.Parallel.Data, c.Schedule.Microbatches)
+	samples, shards, err := c.shared.samples(c)
 	if err != nil {
 		return nil, machine, c.problem("batch", err)
 	}
@@ -231,11 +231,11 @@ func (c *Config) network() (network.Network, error) {
 		EightBits: c.Parallel.Dispatch == parallel.DispatchFP8,
 	}
 	return c.shared.network(group, func() (network.Network, error) {
-		model, err := c.model()
+		divider, err := c.shared.divider(c)
 		if err != nil {
 			return network.Network{}, err
 		}
-		return model.On(group)
+		return divider.On(group)
 	})
 }
 

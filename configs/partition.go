@@ -85,6 +85,8 @@ func (c *Config) cut(w *stages.Workload, m costmodel.Machine) (err error) {
 		}, stages)
 	case by.Rule == schedules.EqualPartition:
 		w.Layers, err = partition.Equal(n, stages)
+	case stages == 1:
+		w.Layers = []int{n}
 	default:
 		w.Layers, err = c.shared.cut(w, stages, func() ([]int, error) {
 			costs, err := c.shared.layerCosts(w, m)

@@ -101,6 +101,7 @@ func TestSetErrors(t *testing.T) {
 		"=2":                                   "=2: " + form,
 		"":                                     ": " + form,
 		"schedule.stages=1\nx.y=2":             "schedule.stages=1\nx.y=2: " + form,
+		"schedule.name=\x1b[31mX":              "schedule.name=\x1b[31mX: has a control character; type the value anew",
 		"schedule.stages=":                     "schedule.stages=: schedule.stages: has no value",
 		"schedule.stages=99999999999999999999": "schedule.stages=99999999999999999999: schedule.stages: 99999999999999999999 is out of range for int64",
 		"memory.activation=99999999999999999999B": `memory.activation=99999999999999999999B: memory.activation: "99999999999999999999B" is too large; the largest size is about 9.22EB`,

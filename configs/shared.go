@@ -6,6 +6,7 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/group"
+	"psim/costmodel/models"
 	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/costmodel/training"
@@ -21,7 +22,7 @@ func (c *Config) Sharing() *Config {
 	v := *c
 	v.shared = &shared{
 		networks: map[group.Group]network.Network{}, trainings: map[trainingKey]trained{},
-		cuts: map[cutKey][]int{}, costs: map[cutKey][]float64{},
+		batches: map[batchKey][]int64{}, cuts: map[cutKey][]int{}, costs: map[cutKey][]float64{},
 		plans: map[stagedKey]*stages.Staged{}, pipelines: map[pipelineKey]wiring.Pipeline{},
 	}
 	return &v
@@ -33,12 +34,15 @@ type shared struct {
 	networks  map[group.Group]network.Network
 	trainings map[trainingKey]trained
 	machine   *costmodel.Machine
+	divides   *models.Divider
+	batches   map[batchKey][]int64
 	plans     map[stagedKey]*stages.Staged
 	cuts      map[cutKey][]int
 	costs     map[cutKey][]float64 // of layers, for any number of stages
 	pipelines map[pipelineKey]wiring.Pipeline
 	actions   int // in all pipelines
 	tensors   int // in all plans
+	params    int // tensors in all networks
 }
 
 // A trainingKey holds what the operations and parameters of a trained network depend on, except
@@ -141,11 +145,11 @@ func (s *shared) forgetting(staged *stages.Staged) *stages.Staged {
 	return staged
 }
 
-// mostActions bounds the orders that are kept, and mostTensors the plans: a mixture of hundreds of
-// experts has tens of thousands of tensors.
+// mostActions bounds the orders that are kept, and mostTensors the plans and the networks: a mixture of
+// hundreds of experts has tens of thousands of tensors.
 const (
 	mostActions = 4 << 20
-	mostTensors = 4 << 20
+	mostTensors = 1 << 19
 )
 
 // remember returns the value of a key, or makes it.
@@ -169,7 +173,56 @@ func (s *shared) network(g group.Group, make func() (network.Network, error)) (n
 	if s == nil {
 		return make()
 	}
-	return remember(s, s.networks, g, make)
+	return remember(s, s.networks, g, func() (network.Network, error) {
+		n, err := make()
+		count := 0
+		for i := range n.Layers {
+			count += len(n.Layers[i].Params)
+		}
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		if s.params += count; s.params > mostTensors {
+			clear(s.networks)
+			clear(s.trainings)
+			s.params = count
+		}
+		return n, err
+	})
+}
+
+// A batchKey is what the sizes of microbatches depend on, if all replicas have the same.
+type batchKey struct {
+	global, micro      int64
+	data, microbatches int
+}
+
+// samples returns the sizes of microbatches, once for all plans with the same.
+func (s *shared) samples(c *Config) (samples, shards []int64, err error) {
+	if s == nil || c.Batch.Shards != nil {
+		return c.Batch.Divide(c.Parallel.Data, c.Schedule.Microbatches)
+	}
+	key := batchKey{c.Batch.Global, c.Batch.Micro, c.Parallel.Data, c.Schedule.Microbatches}
+	samples, err = remember(s, s.batches, key, func() ([]int64, error) {
+		return c.Batch.Samples(c.Parallel.Data, c.Schedule.Microbatches)
+	})
+	return samples, nil, err
+}
+
+// divider returns what divides the model of a configuration, once.
+func (s *shared) divider(c *Config) (*models.Divider, error) {
+	if s == nil {
+		s = &shared{}
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.divides == nil {
+		model, err := c.model()
+		if err != nil {
+			return nil, err
+		}
+		s.divides = model.Divider()
+	}
+	return s.divides, nil
 }
 
 func (s *shared) cut(w *stages.Workload, stages int, make func() ([]int, error)) ([]int, error) {

@@ -44,6 +44,11 @@ func (c *Config) Ranks() float64 {
 	return float64(max(1, c.Schedule.Stages)) * float64(c.Parallel.Data)
 }
 
+// Devices counts the devices of all ranks, before any graph is built.
+func (c *Config) Devices() float64 {
+	return c.Ranks() * float64(max(1, c.Parallel.Tensor)) * float64(max(1, c.Parallel.Context))
+}
+
 // Microbatches estimates the number of microbatches of a replica.
 func (c *Config) Microbatches() float64 {
 	microbatches := float64(max(1, c.Schedule.Microbatches))

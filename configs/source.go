@@ -15,13 +15,14 @@ import (
 
 // A source is one TOML text that was decoded into a Config: a file, or a setting KEY=VALUE.
 type source struct {
-	label   string // "configs/gpipe.toml", or "schedule.name=1f1b"
-	lines   bool   // it is a file, so that errors give positions
-	derived bool   // it follows from the flag or catalog entry in the label; nobody wrote it
-	assumed bool   // it is psim's own plan for a network that was named without one
-	meta    toml.MetaData
-	top     map[string]any
-	places  func() map[string]place // only errors need them
+	label     string // "configs/gpipe.toml", or "schedule.name=1f1b"
+	lines     bool   // it is a file, so that errors give positions
+	derived   bool   // it follows from the flag or catalog entry in the label; nobody wrote it
+	completes bool   // it completes a plan that was assumed, and goes when settings are added
+	assumed   bool   // it is psim's own plan for a network that was named without one
+	meta      toml.MetaData
+	top       map[string]any
+	places    func() map[string]place // only errors need them
 	// outOfRange holds errors about values, which count unless a later source replaces the key.
 	outOfRange []*setting.Error
 }

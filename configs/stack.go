@@ -203,6 +203,7 @@ func (c *Config) lay() error {
 		}
 	}
 	whole.name, whole.folder, whole.sources, whole.exact, whole.shared = c.name, c.folder, c.sources, c.exact, c.shared
+	whole.devices = c.devices
 	*c = *whole
 	return nil
 }

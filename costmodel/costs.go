@@ -41,8 +41,8 @@ type Prices struct {
 }
 
 // NewPrices prices a plan for graphs with the shape, placement and groups of g, which need not have
-// tasks.
-func NewPrices(m Machine, staged *stages.Staged, g *graph.Graph) (*Prices, error) {
+// tasks. The ledger is that of the plan.
+func NewPrices(m Machine, staged *stages.Staged, ledger *memory.Ledger, g *graph.Graph) (*Prices, error) {
 	compute, err := m.slowest(g.Ranks()).Compute(staged.Training)
 	if err != nil {
 		return nil, err
@@ -60,13 +60,13 @@ func NewPrices(m Machine, staged *stages.Staged, g *graph.Graph) (*Prices, error
 	return &Prices{
 		machine: m, passes: passes, collective: m.collectives(staged, g),
 		updates: newUpdates(m, compute, staged, g),
-		ledger:  memory.NewLedger(staged, g), persistent: memory.Persistent(staged, g.Ranks()),
+		ledger:  ledger, persistent: memory.Persistent(staged, g.Ranks()),
 	}, nil
 }
 
 // StepCosts prices the tasks of a graph that was wired from a plan, on a machine.
 func StepCosts(m Machine, staged *stages.Staged, g *graph.Graph) (graph.Costs, error) {
-	prices, err := NewPrices(m, staged, g)
+	prices, err := NewPrices(m, staged, memory.NewLedger(staged, g), g)
 	if err != nil {
 		return graph.Costs{}, err
 	}
@@ -81,10 +81,21 @@ func (p *Prices) Costs(g *graph.Graph) (graph.Costs, error) {
 	}
 	costs := graph.Costs{
 		Persistent: p.persistent, Host: m.threads(g), Cores: m.Cores.slowdown(g), ByMicrobatch: g.Stashing,
-		Ports: m.ports(g),
+		Ports: m.ports(g), Period: m.period(g),
 	}
-	passes, ledger := p.passes.in(g, costs.Host != nil), p.ledger.In(g)
-	costs.Task = func(t *graph.Task) graph.Cost {
+	costs.Task = p.task(g, costs.Host != nil)
+	return costs, nil
+}
+
+// Unlaunched returns what the tasks of a graph cost without the time in which a host launches them.
+func (p *Prices) Unlaunched(g *graph.Graph) (func(*graph.Task) graph.Cost, error) {
+	return p.task(g, false), p.machine.checkTimes(g, p.collective, p.updates)
+}
+
+// task returns the costs of a graph's tasks, with or without their launches.
+func (p *Prices) task(g *graph.Graph, launched bool) func(*graph.Task) graph.Cost {
+	m, passes, ledger := &p.machine, p.passes.in(g, launched), p.ledger.In(g)
+	return func(t *graph.Task) graph.Cost {
 		var c graph.Cost
 		switch k := t.Kind; {
 		case k.Compute():
@@ -105,7 +116,6 @@ func (p *Prices) Costs(g *graph.Graph) (graph.Costs, error) {
 		c.BytesAtStart, c.BytesAtEnd = ledger.Task(t)
 		return c
 	}
-	return costs, nil
 }
 
 // collectives returns the times of a graph's collectives.

@@ -13,7 +13,7 @@ func (m *Machine) ports(g *graph.Graph) *graph.Ports {
 	}}
 	for k, ranks := range g.Groups {
 		var list []int32
-		network := len(m.perNode(ranks, g.Width(int32(k)))) > 1
+		network := m.joins(ranks, g.Width(int32(k)))
 		for _, r := range ranks[:g.Arriving(int32(k))] {
 			both := m.port(r, network)
 			if list = append(list, both[0]); both[1] != both[0] {

@@ -46,28 +46,37 @@ func (p *byPass[T]) unsplit() {
 // priceOf prices a layer for a microbatch of the given number of samples. Recomputation is
 // not part of the times.
 func (c Compute) priceOf(l network.Layer, t training.Options, samples int64) price {
-	var p price
+	p := c.timesOf(l, t, samples)
+	p.exchange(c, l, t, samples)
+	return p
+}
+
+// timesOf prices a layer as priceOf does, without the communication inside the rank.
+func (c Compute) timesOf(l network.Layer, t training.Options, samples int64) (p price) {
 	p.time.forward = c.Layer(l, network.Forward, samples)
 	p.time.input = c.Layer(l, network.InputGradient, samples)
 	p.time.weight = c.Layer(l, network.WeightGradient, samples)
 	p.time.backward = c.Backward(l, samples)
 	p.recompute = c.Recompute(l, t, samples)
-	p.exchange(c, l, t, samples)
 	return p
 }
 
 // pricesOf prices layers. Layers that compute the same are priced once.
 func (c Compute) pricesOf(layers []network.Layer, t training.Options, samples int64) []price {
-	prices := make([]price, len(layers))
-	same := network.Same(layers)
+	return byKind(layers, func(l network.Layer) price { return c.priceOf(l, t, samples) })
+}
+
+// byKind returns what a function makes of every layer. It is called once for layers that compute the same.
+func byKind[T any](layers []network.Layer, of func(network.Layer) T) []T {
+	list, same := make([]T, len(layers)), network.Same(layers)
 	for i, l := range layers {
 		if k := same[i]; k < i {
-			prices[i] = prices[k]
+			list[i] = list[k]
 		} else {
-			prices[i] = c.priceOf(l, t, samples)
+			list[i] = of(l)
 		}
 	}
-	return prices
+	return list
 }
 
 // layerPrices prices the layers of every stage, by stage and size of microbatch. The layers of
@@ -100,15 +109,13 @@ func LayerTimes(m Machine, w stages.Workload, ranks int) ([]LayerTime, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []LayerTime
-	for _, one := range c.pricesOf(w.Network.Layers, w.Training, w.Samples[0]) {
-		t := one.time
-		list = append(list, LayerTime{
-			Forward: t.forward, Backward: units.Sum(one.recompute, t.backward),
-			Input: units.Sum(one.recompute, t.input), Weight: t.weight,
-		})
-	}
-	return list, nil
+	return byKind(w.Network.Layers, func(l network.Layer) LayerTime {
+		one := c.timesOf(l, w.Training, w.Samples[0])
+		return LayerTime{
+			Forward: one.time.forward, Backward: units.Sum(one.recompute, one.time.backward),
+			Input: units.Sum(one.recompute, one.time.input), Weight: one.time.weight,
+		}
+	}), nil
 }
 
 // plus adds the price of a layer.

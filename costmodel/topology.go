@@ -81,7 +81,12 @@ func (m *Machine) Group(ranks []int32) link.Link { return m.group(ranks, 1, nil)
 // communicate. load counts the devices that use the network cards of each node at that time,
 // including those of the group and its siblings; nil means no others.
 func (m *Machine) group(ranks []int32, width int, load []int) link.Link {
-	nodes, n := m.perNode(ranks, width), len(ranks)*width
+	return m.groupOn(m.perNode(ranks, width), len(ranks), width, load)
+}
+
+// groupOn returns the link of a group, given its devices on each node.
+func (m *Machine) groupOn(nodes []onNode, ranks, width int, load []int) link.Link {
+	n := ranks * width
 	if len(nodes) < 2 {
 		return m.Link
 	}
@@ -138,26 +143,33 @@ func (m *Machine) groups(g *graph.Graph) []link.Link {
 	for i := range uses {
 		uses[i] = use{make([]int, m.Nodes(g.Ranks())), make([]bool, g.Ranks())}
 	}
+	nodes := make([][]onNode, len(g.Groups))
 	for k, ranks := range g.Groups {
 		width := g.Width(int32(k))
-		if len(m.perNode(ranks, width)) < 2 {
+		if nodes[k] = m.perNode(ranks, width); len(nodes[k]) < 2 {
 			continue
 		}
-		for u, i := useOf(ranks), 0; i < len(ranks); i++ {
-			if r := ranks[i]; !u.seen[r] {
-				u.seen[r] = true
-				for _, n := range m.perNode(ranks[i:i+1], width) {
-					u.load[n.node] += n.devices * m.siblings(width)
-				}
+		u := useOf(ranks)
+		for _, r := range ranks {
+			if u.seen[r] {
+				continue
+			}
+			u.seen[r] = true
+			for i := range width {
+				u.load[m.nodeOf(m.member(r, i, width))] += m.siblings(width)
 			}
 		}
 	}
-	var groups []link.Link
+	groups := make([]link.Link, len(g.Groups))
 	for k, ranks := range g.Groups {
-		groups = append(groups, m.group(ranks, g.Width(int32(k)), useOf(ranks).load))
+		groups[k] = m.groupOn(nodes[k], len(ranks), g.Width(int32(k)), useOf(ranks).load)
 	}
 	return groups
 }
+
+// member returns the i-th of a rank's devices in a group that has width devices of each rank, spaced
+// as far apart as possible.
+func (m *Machine) member(rank int32, i, width int) int { return m.first(rank) + i*(m.Devices()/width) }
 
 // onNode counts the devices of a group on one node.
 type onNode struct {
@@ -166,22 +178,73 @@ type onNode struct {
 }
 
 // perNode counts the devices of a group on each node, in the order of nodes. The group has width
-// devices of each rank, spaced as far apart as possible.
+// devices of each rank.
 func (m *Machine) perNode(ranks []int32, width int) []onNode {
 	var nodes []onNode
-	byNode := func(n onNode, node int32) int { return cmp.Compare(n.node, node) }
+	most := int32(0)
 	for i := range len(ranks) * width {
-		node, at := m.nodeOf(m.first(ranks[i/width])+i%width*(m.Devices()/width)), len(nodes)-1
+		node, at := m.nodeOf(m.member(ranks[i/width], i%width, width)), len(nodes)-1
 		if at < 0 || nodes[at].node != node {
-			var known bool
-			at, known = slices.BinarySearchFunc(nodes, node, byNode)
-			if !known {
-				nodes = slices.Insert(nodes, at, onNode{node: node})
-			}
+			nodes, at, most = append(nodes, onNode{node: node}), at+1, max(most, node)
 		}
 		nodes[at].devices++
 	}
+	if slices.IsSortedFunc(nodes, func(a, b onNode) int { return cmp.Compare(a.node, b.node) }) {
+		return nodes
+	}
+	devices := make([]int, most+1) // by node
+	for _, n := range nodes {
+		devices[n.node] += n.devices
+	}
+	nodes = nodes[:0]
+	for node, n := range devices {
+		if n > 0 {
+			nodes = append(nodes, onNode{int32(node), n})
+		}
+	}
 	return nodes
+}
+
+// joins reports whether a group with width devices of each rank has devices on several nodes.
+func (m *Machine) joins(ranks []int32, width int) bool {
+	for i := range len(ranks) * width {
+		if m.nodeOf(m.member(ranks[i/width], i%width, width)) != m.Node(ranks[0]) {
+			return true
+		}
+	}
+	return false
+}
+
+// period returns how many replicas are to be compared to find out whether all are alike (see
+// graph.Costs). Replicas whose devices are at the same places of other nodes do the same on other
+// links, so it suffices to compare replicas that fill whole nodes. It is 0 if not all replicas do.
+func (m *Machine) period(g *graph.Graph) int {
+	if m.DevicesPerNode == 0 {
+		return 2 // all devices are on one node
+	}
+	apart := g.Shape.Ranks * m.Devices() // from a device of a replica to that of the next replica
+	if m.Stages > 1 && m.Replicas > 1 {
+		if apart = m.Devices(); m.Replicas*apart%m.DevicesPerNode != 0 {
+			return 0 // neighbouring stages share nodes
+		}
+	}
+	period := leastMultiple(m.DevicesPerNode, apart) / apart
+	if g.Experts.Span > 0 {
+		period = leastMultiple(period, int(g.Experts.Span))
+	}
+	if g.Shape.Replicas%period != 0 {
+		return 0
+	}
+	return period
+}
+
+// leastMultiple returns the least common multiple of two numbers.
+func leastMultiple(a, b int) int {
+	x, y := a, b
+	for y > 0 {
+		x, y = y, x%y
+	}
+	return a / x * b
 }
 
 // Nodes returns the number of nodes that a number of ranks needs.

@@ -28,7 +28,13 @@ func Folder(path, name string) (files.Folder, error) {
 	if err != nil {
 		return files.Folder{}, err
 	}
-	return files.Folder{Path: path, Owner: "reproduce", Guarded: c.paths()}, nil
+	var all []string
+	for _, name := range Names() {
+		if other, err := find(name); err == nil {
+			all = append(all, other.paths()...)
+		}
+	}
+	return files.Folder{Path: path, Owner: "reproduce", Guarded: c.paths(), Writes: all}, nil
 }
 
 // paths lists all files that can be written for a course, so that a file of somebody else
@@ -194,7 +200,7 @@ func remarked(folder string, f files.File, of results.Result, shrunk []string) f
 // saved lists the files of a run that psim plot and psim compare read.
 func saved(folder string, r results.Run) []files.File {
 	trace := func(w io.Writer) error { return tracecsv.WriteTraceCSV(w, r.Trace) }
-	memory := func(w io.Writer) error { return tracecsv.WriteMemoryCSV(w, tracecsv.MemoryCurves(r.Trace)) }
+	memory := func(w io.Writer) error { return tracecsv.WriteMemoryCSV(w, tracecsv.EachCurve(r.Trace)) }
 	return []files.File{
 		{Path: folder + "trace.csv", Render: trace},
 		{Path: folder + "memory.csv", Render: memory},

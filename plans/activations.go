@@ -43,14 +43,22 @@ func (g *stageGroup) measureActivations() (exceeds bool) {
 // memoryOf follows a microbatch through a stage.
 func (g *stageGroup) memoryOf(stage int) (m stageMemory) {
 	rank := g.graph.Placement.First[stage]
-	f, i := g.task(graph.Forward, rank, stage, 0), g.task(graph.InputGradient, rank, stage, 0)
-	activationsIn := g.message(graph.SendForward, stage-1, stage, 0)
-	activationsOut := g.message(graph.SendForward, stage, stage+1, 0)
-	gradientsIn := g.message(graph.SendBackward, stage+1, stage, 0)
-	gradientsOut := g.message(graph.SendBackward, stage, stage-1, 0)
-	m.inForward = activationsIn.BytesAtStart + f.BytesAtStart
-	m.afterForward = m.inForward + f.BytesAtEnd + activationsOut.BytesAtEnd
-	m.afterInput = m.afterForward + gradientsIn.BytesAtStart + i.BytesAtStart + i.BytesAtEnd + gradientsOut.BytesAtEnd
+	message := func(k graph.Kind, from, to int) (start, end int64) {
+		if t, sent := g.messageTask(k, from, to, 0); sent {
+			return g.ledger.Task(&t)
+		}
+		return 0, 0
+	}
+	forward, input := computeTask(graph.Forward, rank, stage, 0), computeTask(graph.InputGradient, rank, stage, 0)
+	forwardStart, forwardEnd := g.ledger.Task(&forward)
+	inputStart, inputEnd := g.ledger.Task(&input)
+	activationsIn, _ := message(graph.SendForward, stage-1, stage)
+	_, activationsOut := message(graph.SendForward, stage, stage+1)
+	gradientsIn, _ := message(graph.SendBackward, stage+1, stage)
+	_, gradientsOut := message(graph.SendBackward, stage, stage-1)
+	m.inForward = activationsIn + forwardStart
+	m.afterForward = m.inForward + forwardEnd + activationsOut
+	m.afterInput = m.afterForward + gradientsIn + inputStart + inputEnd + gradientsOut
 	return m
 }
 

@@ -55,6 +55,40 @@ func BenchmarkSearch(b *testing.B) {
 	b.ReportMetric(float64(plans*b.N)/(cpu(b)-begin).Seconds(), "decided/cpu-s")
 }
 
+// BenchmarkManyDevices searches plans for 65,536 devices and explains the best, which takes no longer
+// for having many replicas.
+func BenchmarkManyDevices(b *testing.B) {
+	c, err := configs.Load("llama3-70b", "batch.global=65536")
+	require.NoError(b, err)
+	q := Query{Devices: 65536, Margin: 0.13}
+	if testing.Short() {
+		q.Schedules = []string{"1f1b"}
+	}
+	b.ReportAllocs()
+	begin := cpu(b)
+	for b.Loop() {
+		found, err := Search(context.Background(), c, q, nil)
+		require.NoError(b, err)
+		require.NoError(b, found.Explain(context.Background(), c, q))
+	}
+	b.ReportMetric((cpu(b)-begin).Seconds()/float64(b.N), "cpu-s/op")
+}
+
+// BenchmarkShards decides all plans in four shards, one after another, and reports the processor time of
+// all of them.
+func BenchmarkShards(b *testing.B) {
+	b.ReportAllocs()
+	begin := cpu(b)
+	for b.Loop() {
+		space := gpt175b(b)
+		for n := range 4 {
+			_, err := decideAll(context.Background(), sharded(space, rankings.Shard{Number: n + 1, Of: 4}), searchOptions{Rows: 20})
+			require.NoError(b, err)
+		}
+	}
+	b.ReportMetric((cpu(b)-begin).Seconds()/float64(b.N), "cpu-s/op")
+}
+
 // BenchmarkSimulate simulates the plans that a search of these simulates on one processor, in
 // turn, one replica for all, and reports the tasks of a second: of that replica,
 // and of all for which it stands. Bounds, which price what plans of a unit have in common,
@@ -74,7 +108,7 @@ func BenchmarkSimulate(b *testing.B) {
 				continue
 			}
 			if units[p.stages] == nil {
-				units[p.stages] = newStageGroup(p.stages.cut)
+				units[p.stages] = newStageGroup(p.Plan)
 			}
 			begin := cpu(b)
 			out, _, err := e.simulate(p.Plan, units[p.stages])

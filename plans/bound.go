@@ -185,12 +185,12 @@ func (g *stageGroup) sums(rank int32, stage int) (total, last time.Duration) {
 // collective prices a collective over the replicas, or over the replicas of an expert.
 func (g *stageGroup) collective(t graph.Task, expert bool) time.Duration {
 	t.Microbatch, t.Peer = graph.None, g.group(t.Rank, expert)
-	return g.costs.Task(&t).Busy
+	return g.costs(&t).Busy
 }
 
 // update prices what a rank does after its gradients are summed.
 func (g *stageGroup) update(rank int32) time.Duration {
-	total := g.costs.Task(&graph.Task{
+	total := g.costs(&graph.Task{
 		Kind: graph.Optimizer, Rank: rank, Stage: graph.None, Microbatch: graph.None, Peer: graph.None,
 	}).Busy
 	if !g.sync.Sharded || g.sync.Units != nil || g.sync.Ahead != nil {

@@ -29,10 +29,12 @@ func (r *Answer) Saved(c *configs.Config, q Query, version string) (rankings.Sav
 		return rankings.SavedPlans{}, errors.New("saving plans needs all points: set Points in the query")
 	}
 	saved, err := r.PlanRanking.Saved(rankings.PlanSearch{
-		Schema: results.Schema, Name: c.Name(), Configuration: c.Fingerprint(), Version: version,
+		Schema: results.Schema, Name: c.Name(), Subject: subject(c, q.Devices),
+		Configuration: c.Fingerprint(), Version: version,
 		Devices: q.Devices, Trainer: cmp.Or(q.Trainer, c.Train.Stack),
 		Schedules: q.Schedules, Fix: q.Fix, Vary: q.Vary, Margin: q.Margin,
-		Rows: cmp.Or(q.Rows, defaultRows), Capacity: r.Capacity, Shard: q.Shard.String(), Map: r.Map,
+		Rows: cmp.Or(q.Rows, defaultRows), Capacity: r.Capacity, Map: r.Map,
+		Shard: q.Shard.String(), Division: divisionOf(q.Shard),
 	}, r.Points)
 	saved.Squares = r.Squares
 	return saved, err
@@ -89,9 +91,23 @@ func Save(
 func savedSubject(s rankings.SavedPlans) (string, error) {
 	ranking, err := s.Ranking()
 	if err != nil || len(ranking.Plans) == 0 {
-		return units.Plural(s.Devices, "device"), err
+		return cmp.Or(s.Subject, units.Plural(s.Devices, "device")), err
 	}
 	return titles.Subject(ranking.Plans[0].Result), nil
+}
+
+// subject names the model of a configuration and a number of its devices, as results name them.
+func subject(c *configs.Config, devices int) string {
+	r := results.Result{Devices: devices}
+	if machine, err := c.ReadMachine(); err == nil {
+		r.Device = machine.Device.Name
+	}
+	if model, err := c.ReadModel(); err == nil {
+		if n, err := model.Network(); err == nil {
+			r.Parameters, r.Config = n.Parameters(), map[string]any{"model": map[string]any{"preset": model.Preset}}
+		}
+	}
+	return titles.Subject(r)
 }
 
 // planFile returns the file of a plan, which psim run takes.
@@ -132,6 +148,9 @@ func Merge(folders ...string) (rankings.SavedPlans, error) {
 			of, whole.PlanSearch = shard.Of, s.PlanSearch
 		}
 		switch before, twice := from[shard.Number]; {
+		case s.Division != whole.Division && shard.Of == of && of > 1:
+			return whole, fmt.Errorf("%s: was divided by another version of psim than %s, so that plans would be "+
+				"missing; search all shards with one version", folder, parts[0])
 		case !reflect.DeepEqual(s.PlanSearch, whole.PlanSearch) || shard.Of != of:
 			return whole, fmt.Errorf("%s: belongs to another search than %s; only shards of one search can be merged",
 				folder, parts[0])
@@ -153,6 +172,7 @@ func Merge(folders ...string) (rankings.SavedPlans, error) {
 	if missing.Count > 0 {
 		return whole, missing
 	}
+	whole.Division = ""
 	return whole, whole.Rank()
 }
 

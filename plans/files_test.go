@@ -17,8 +17,8 @@ import (
 	"psim/results/rankings"
 )
 
-// saved searches a part of the plans for gpipe and writes it into a folder.
-func saved(t *testing.T, folder string, q plans.Query) {
+// saved searches a part of the plans for gpipe and writes it into a folder, after changes.
+func saved(t *testing.T, folder string, q plans.Query, changes ...func(*rankings.SavedPlans)) {
 	t.Helper()
 	c, err := psim.Load("gpipe")
 	require.NoError(t, err)
@@ -31,8 +31,25 @@ func saved(t *testing.T, folder string, q plans.Query) {
 	require.NoError(t, err)
 	s, err := found.Saved(c, q, "test")
 	require.NoError(t, err)
+	for _, change := range changes {
+		change(&s)
+	}
 	_, err = plans.Save(context.Background(), s, reports.PlansFolder(folder, 20), nil)
 	require.NoError(t, err)
+}
+
+// The title of a search without a plan that fits names the model and the devices, as others do.
+func TestSubjectOfNothing(t *testing.T) {
+	c, err := psim.Load("gpipe", "machine.compute.memory=100MB")
+	require.NoError(t, err)
+	q := few
+	q.Points = true
+	found, err := plans.Search(context.Background(), c, q, nil)
+	require.NoError(t, err)
+	require.Empty(t, found.Plans)
+	s, err := found.Saved(c, q, "test")
+	require.NoError(t, err)
+	require.Equal(t, "GPT-2 124M on 4 A100", s.Subject)
 }
 
 // However a search is parted and in whatever order its parts are merged, the files are
@@ -97,6 +114,12 @@ func TestMergePlansErrors(t *testing.T) {
 	_, err = plans.Merge(temp)
 	require.ErrorContains(t, err, "holds no finished search")
 	require.False(t, plans.Holds([]string{temp}))
+
+	q.Rows, q.Shard = 2, rankings.Shard{Number: 2, Of: 2}
+	old := filepath.Join(temp, "old")
+	saved(t, old, q, func(s *rankings.SavedPlans) { s.Division = "" })
+	_, err = plans.Merge(first, old)
+	require.ErrorContains(t, err, old+": was divided by another version of psim than "+first)
 
 	var s rankings.PlanSearch
 	data, err := os.ReadFile(filepath.Join(first, "search.json"))

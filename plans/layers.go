@@ -1,7 +1,7 @@
 package plans
 
 import (
-	"slices"
+	"iter"
 	"time"
 
 	"psim/configs"
@@ -21,6 +21,19 @@ func layerKeyOf(p *Plan) layerKey {
 	return layerKey{p.Tensor, p.Context, p.Expert, p.ExpertTensor, p.Micro, p.Sequence, p.Recompute}
 }
 
+// layersOf is equal for plans of one space with equal layerKeys.
+type layersOf struct {
+	*Space
+	layerKey
+}
+
+// A division holds the plans of a space that differ only in their stages and in the size of their
+// microbatches, so that a device holds the same part of every layer's parameters.
+type division struct {
+	points []*point // until they are grouped
+	groups []*layerGroup
+}
+
 // A layerGroup holds the plans of a space that share a layerKey.
 type layerGroup struct {
 	candidates []*candidate // one for each stageKey
@@ -29,41 +42,72 @@ type layerGroup struct {
 	timesBefore []passTimes
 }
 
-// group sorts plans into layer groups, and within these into candidates.
-func (s *search) group(list []Plan) []*layerGroup {
-	type layersOf struct {
-		*Space
-		layerKey
-	}
-	type stagesOf struct {
-		*Space
-		stageKey
-	}
-	groups, candidates := map[layersOf]*layerGroup{}, map[stagesOf]*candidate{}
-	var all []*layerGroup
+// divide sorts plans into divisions.
+func (s *search) divide(list []Plan) (all []*division) {
+	divisions := map[layersOf]*division{}
 	for i := range list {
 		p := &s.Points[i]
 		p.Plan, p.index = &list[i], i
-		stages := stagesOf{p.space, p.space.stageKeyOf(p.Plan)}
+		k := layersOf{p.space, layerKeyOf(p.Plan)}
+		k.layerKey.micro = 0
+		d := divisions[k]
+		if d == nil {
+			d = &division{}
+			divisions[k], all = d, append(all, d)
+		}
+		d.points = append(d.points, p)
+	}
+	return all
+}
+
+// group sorts the plans that have not been discarded into layer groups, and within these into candidates.
+func (d *division) group() {
+	groups, candidates := map[int64]*layerGroup{}, map[stageKey]*candidate{}
+	for _, p := range d.points {
+		if p.Pruned != "" {
+			continue
+		}
+		stages := p.space.stageKeyOf(p.Plan)
 		c := candidates[stages]
 		if c == nil {
-			layers := layersOf{p.space, layerKeyOf(p.Plan)}
-			g := groups[layers]
+			g := groups[p.Micro]
 			if g == nil {
 				g = &layerGroup{}
-				groups[layers], all = g, append(all, g)
+				groups[p.Micro], d.groups = g, append(d.groups, g)
 			}
 			c = &candidate{layers: g}
 			candidates[stages], g.candidates = c, append(g.candidates, c)
 		}
 		c.points = append(c.points, p)
 	}
-	return all
+	d.points = nil
+}
+
+// candidates yields those that have not been discarded.
+func (d *division) candidates() iter.Seq[*candidate] {
+	return func(yield func(*candidate) bool) {
+		for _, g := range d.groups {
+			for _, c := range g.candidates {
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// bound discards plans whose parameters do not fit even if all ranks have equal shares of them, and bounds
+// the others by their work.
+func (d *division) bound() {
+	d.dropTooLarge()
+	d.group()
+	for _, g := range d.groups {
+		g.bound()
+	}
 }
 
 // bound bounds plans by the average work of a rank: the work of all layers for one
-// microbatch, times the microbatches, divided by the ranks of a replica. It discards plans
-// whose parameters do not fit even if all ranks have equal shares of them.
+// microbatch, times the microbatches, divided by the ranks of a replica.
 func (g *layerGroup) bound() {
 	p := g.candidates[0].points[0]
 	uncut, err := p.space.uncut(p.Plan)
@@ -73,8 +117,6 @@ func (g *layerGroup) bound() {
 	}
 	if err != nil {
 		times = nil // the error comes up again where the plan is built
-	} else {
-		g.dropTooLarge(uncut)
 	}
 	all := g.addTimes(times)
 	for _, c := range g.candidates {
@@ -118,19 +160,25 @@ func (s *Space) uncut(p *Plan) (*configs.Cut, error) {
 	})
 }
 
-// dropTooLarge discards candidates whose parameters do not fit.
-func (g *layerGroup) dropTooLarge(uncut *configs.Cut) {
-	capacity := uncut.Machine.RankMemory()
-	g.candidates = slices.DeleteFunc(g.candidates, func(c *candidate) bool {
-		p := c.points[0]
-		if capacity == 0 || uncut.Least(p.Stages, p.Data, p.Zero) <= capacity {
-			return false
+// dropTooLarge discards plans whose parameters do not fit. What a rank holds at least does not depend
+// on the size of microbatches.
+func (d *division) dropTooLarge() {
+	p := d.points[0]
+	uncut, err := p.space.uncut(p.Plan)
+	if err != nil || uncut.Machine.RankMemory() == 0 {
+		return
+	}
+	type shares struct{ stages, data, zero int }
+	fits := map[shares]bool{}
+	for _, p := range d.points {
+		key := shares{p.Stages, p.Data, p.Zero}
+		if _, known := fits[key]; !known {
+			fits[key] = uncut.Least(p.Stages, p.Data, p.Zero) <= uncut.Machine.RankMemory()
 		}
-		for _, p := range c.points {
+		if !fits[key] {
 			p.Pruned = Parameters
 		}
-		return true
-	})
+	}
 }
 
 // stageTimes adds up the times of the layers of every stage; layers holds their numbers.

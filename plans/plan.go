@@ -2,7 +2,6 @@ package plans
 
 import (
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 
@@ -21,16 +20,6 @@ type Plan struct {
 
 // Compare orders plans by their settings.
 func (p *Plan) Compare(q *Plan) int { return slices.Compare(p.Set(), q.Set()) }
-
-// Part returns to which of several parts a plan belongs, counted from 0. It depends on
-// the plan's settings only.
-func (p *Plan) Part(of int) int {
-	h := fnv.New64a()
-	for _, s := range p.Set() {
-		fmt.Fprintln(h, s)
-	}
-	return int(h.Sum64() % uint64(of))
-}
 
 // Set writes a plan as settings for --set: all dimensions, and settings that replace
 // values of the configuration which conflict with them.

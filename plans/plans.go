@@ -37,6 +37,7 @@ import (
 
 	"psim"
 	"psim/configs"
+	"psim/results"
 	"psim/results/rankings"
 )
 
@@ -63,6 +64,8 @@ type Answer struct {
 	// and Squares the best known plans of its squares in which no simulated plan fits.
 	Map     []string
 	Squares []rankings.PlanSquare
+
+	byClass []map[string]float64 // of the best two plans: seconds of the step
 }
 
 // Search finds the best plans for a network on a number of devices, over replicas,
@@ -81,13 +84,8 @@ func Search(ctx context.Context, c *configs.Config, q Query, progress func(Progr
 	if err != nil {
 		return nil, err
 	}
-	list := space.Plans
-	if q.Shard.Of > 0 {
-		others := func(p Plan) bool { return p.Part(q.Shard.Of) != q.Shard.Number-1 }
-		list = slices.DeleteFunc(slices.Clone(list), others)
-	}
 	d := &draft{config: c}
-	found, err := decideAll(ctx, list, searchOptions{
+	found, err := decideAll(ctx, sharded(space, q.Shard), searchOptions{
 		Rows: cmp.Or(q.Rows, defaultRows), Predict: d.predict, Progress: progress,
 	})
 	if err != nil && ctx.Err() == nil {
@@ -116,18 +114,22 @@ type draft struct {
 	config *configs.Config
 }
 
-// estimate predicts a plan as psim.Predict does.
-func (d *draft) estimate(ctx context.Context, p *Plan) (*psim.Prediction, error) {
+// configOf returns the configuration of a plan.
+func (d *draft) configOf(p *Plan) (*configs.Config, error) {
 	c, err := d.config.With(p.Set()...)
 	if err != nil {
-		return nil, fmt.Errorf("the plan %v: %w", p.Set(), err)
+		err = fmt.Errorf("the plan %v: %w", p.Set(), err)
 	}
-	return psim.Estimate(ctx, c)
+	return c, err
 }
 
-// predict does what estimate does, for plans whose order is searched for.
+// predict predicts a plan whose order is searched for, as psim.Predict does.
 func (d *draft) predict(ctx context.Context, p *Plan) (outcome, error) {
-	e, err := d.estimate(ctx, p)
+	c, err := d.configOf(p)
+	if err != nil {
+		return outcome{}, err
+	}
+	e, err := psim.Estimate(ctx, c)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -164,7 +166,7 @@ func (d *draft) rank(ctx context.Context, found *decisions) error {
 	for range min(runtime.GOMAXPROCS(0), len(best)) {
 		all.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(best); i = int(next.Add(1)) - 1 {
-				best[i], failed[i] = d.verify(ctx, found.Best[i])
+				best[i], failed[i] = d.verify(ctx, found.Best[i], i < explained)
 			}
 		})
 	}
@@ -175,6 +177,9 @@ func (d *draft) rank(ctx context.Context, found *decisions) error {
 	for _, p := range best {
 		d.Capacity = cmp.Or(p.capacity, d.Capacity)
 		d.Plans = append(d.Plans, p.RankedPlan)
+		if p.byClass != nil {
+			d.byClass = append(d.byClass, p.byClass)
+		}
 	}
 	return nil
 }
@@ -193,11 +198,27 @@ func first(failed []error) error {
 type predictedPlan struct {
 	rankings.RankedPlan
 	capacity int64
+	byClass  map[string]float64 // seconds of the step, if they are wanted
 }
 
+// explained is the number of best plans that Explain compares.
+const explained = 2
+
 // verify predicts one of the best plans as psim.Predict does, and compares.
-func (d *draft) verify(ctx context.Context, p *point) (r predictedPlan, err error) {
-	e, err := d.estimate(ctx, p.Plan)
+func (d *draft) verify(ctx context.Context, p *point, explain bool) (r predictedPlan, err error) {
+	c, err := d.configOf(p.Plan)
+	if err != nil {
+		return r, err
+	}
+	var e *psim.Prediction
+	if explain {
+		var made *results.Explanation
+		if e, made, err = psim.EstimateExplained(ctx, c); err == nil {
+			r.byClass = made.ByClass
+		}
+	} else {
+		e, err = psim.Estimate(ctx, c)
+	}
 	if err != nil {
 		return r, err
 	}

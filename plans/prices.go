@@ -5,6 +5,7 @@ import (
 
 	"psim/configs"
 	"psim/costmodel"
+	"psim/costmodel/memory"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 )
@@ -12,31 +13,37 @@ import (
 // stagePrices price the tasks of a stage group.
 type stagePrices struct {
 	*configs.Division
-	graph      *graph.Graph // without tasks
+	graph      *graph.Graph   // without tasks
+	ledger     *memory.Ledger // of the stages
 	all        *costmodel.Prices
-	costs      graph.Costs
-	boundaries []wiring.Boundary  // sizes of messages
-	exchanges  []wiring.Exchanges // of experts, by stage; nil for none
-	sync       wiring.Sync        // sums over replicas
+	costs      func(*graph.Task) graph.Cost // without launches
+	boundaries []wiring.Boundary            // sizes of messages
+	exchanges  []wiring.Exchanges           // of experts, by stage; nil for none
+	sync       wiring.Sync                  // sums over replicas
 	group      func(rank int32, expert bool) int32
 }
 
-// newStagePrices makes prices without wiring any tasks: its graph has groups only.
-func newStagePrices(d *configs.Division) (p stagePrices, err error) {
+// newStagePrices counts the memory of stages without wiring any tasks: its graph has groups only.
+func newStagePrices(d *configs.Division) *stagePrices {
 	pipeline := wiring.Pipeline{Shape: d.Shape, Placement: d.Workload.Placement}
 	d.Workload.Fill(&pipeline)
-	p = stagePrices{
+	p := &stagePrices{
 		Division: d, boundaries: pipeline.Boundaries, exchanges: pipeline.Exchanges, sync: pipeline.Sync.Derived(),
 	}
 	p.graph = &graph.Graph{
 		Name: d.Schedule.Name, Shape: d.Shape, Placement: d.Workload.Placement, Layered: d.Workload.Zero == 3,
 	}
 	p.group = pipeline.AddGroups(p.graph)
-	if p.all, err = costmodel.NewPrices(d.Machine, d.Workload, p.graph); err != nil {
-		return p, err
+	p.ledger = memory.NewLedger(d.Workload, p.graph)
+	return p
+}
+
+// price prices the stages.
+func (p *stagePrices) price() (err error) {
+	if p.all, err = costmodel.NewPrices(p.Machine, p.Workload, p.ledger, p.graph); err == nil {
+		p.costs, err = p.all.Unlaunched(p.graph)
 	}
-	p.costs, err = p.all.Costs(p.graph)
-	return p, err
+	return err
 }
 
 // sharedPrices are the stages and prices that the simulations of a stage group share.
@@ -58,8 +65,12 @@ func (g *stageGroup) sharedPrices() (*sharedPrices, error) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	if g.shared == nil {
-		p, err := newStagePrices(g.cut.Divide())
+		cut, err := g.plan.cut()
 		if err != nil {
+			return nil, err
+		}
+		p := newStagePrices(cut.Divide())
+		if err := p.price(); err != nil {
 			return nil, err
 		}
 		g.shared = p.shared()
@@ -82,7 +93,7 @@ type priceCache struct {
 
 // mostTensors bounds the cache: a mixture of hundreds of experts has tens of thousands of
 // tensors.
-const mostTensors = 2 << 20
+const mostTensors = 1 << 19
 
 // add puts a group into the cache, and forgets the oldest ones if the cache is full.
 func (c *priceCache) add(g *stageGroup) {

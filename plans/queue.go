@@ -26,26 +26,16 @@ type candidate struct {
 	layers    *layerGroup
 }
 
-// cut cuts the network into the stages of a candidate's plans. The result is not kept:
-// there may be a million.
-func (c *candidate) cut() (*configs.Cut, error) {
-	p := c.points[0]
-	return p.space.shared.Cut(p.divide(p.space))
-}
+// cut cuts the network into the stages of a plan. The result is not kept: there may be a million.
+func (p *Plan) cut() (*configs.Cut, error) { return p.space.shared.Cut(p.divide(p.space)) }
 
 // stageGroup prices the stages of a candidate's plans.
-func (c *candidate) stageGroup() *stageGroup {
-	cut, err := c.cut()
-	if err != nil {
-		return &stageGroup{pruned: Impossible}
-	}
-	return newStageGroup(cut)
-}
+func (c *candidate) stageGroup() *stageGroup { return newStageGroup(c.points[0].Plan) }
 
 // pathBound bounds plans by the path through their stages, without messages: this is much
 // cheaper than pricing the stages. If no plan can run, it returns why.
 func (c *candidate) pathBound() (path bounds, pruned string) {
-	cut, err := c.cut()
+	cut, err := c.points[0].cut()
 	if err != nil {
 		return path, Impossible
 	}

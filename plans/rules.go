@@ -211,8 +211,7 @@ func (s *Space) divides(p *Plan, sequence bool) bool {
 	}
 	fits, known := s.divisible[group]
 	if !known {
-		_, err := s.model.On(group)
-		fits = err == nil
+		fits = s.divider.Check(group) == nil
 		s.divisible[group] = fits
 	}
 	return fits

@@ -104,24 +104,24 @@ func (s *search) parallel(step func(worker int) bool) {
 
 // begin bounds all plans by the work of their layers, and queues them.
 func (s *search) begin(list []Plan) {
-	groups, next := s.group(list), 0
+	divisions, next := s.divide(list), 0
 	s.parallel(func(int) bool {
 		s.mutex.Lock()
 		at := next
 		next++
 		s.mutex.Unlock()
-		if at >= len(groups) {
+		if at >= len(divisions) {
 			return false
 		}
-		groups[at].bound()
+		divisions[at].bound()
 		return true
 	})
 	if s.ctx.Err() != nil {
 		return
 	}
 	s.decided = len(s.Points)
-	for _, g := range groups {
-		for _, c := range g.candidates {
+	for _, d := range divisions {
+		for c := range d.candidates() {
 			s.waiting.push(c)
 			s.decided -= len(c.points)
 		}

@@ -74,14 +74,14 @@ func TestNotPossible(t *testing.T) {
 func TestBounds(t *testing.T) {
 	space := small(t, Query{Vary: []rankings.Variation{{Key: "batch.micro", Values: []string{"2"}}}})
 	s := &search{decisions: decisions{Points: make([]point, len(space.Plans))}}
-	for _, w := range s.group(space.Plans) {
-		w.bound()
-		for _, c := range w.candidates {
+	for _, d := range s.divide(space.Plans) {
+		d.bound()
+		for c := range d.candidates() {
 			p := c.points[0]
 			require.Positive(t, p.Work)
 			way, pruned := c.pathBound()
 			require.Empty(t, pruned)
-			cut, err := c.cut()
+			cut, err := p.cut()
 			require.NoError(t, err)
 			if lasting := cut.Lasting(); lasting != nil {
 				d := cut.Divide()
@@ -93,7 +93,7 @@ func TestBounds(t *testing.T) {
 			}
 			c.raise(way)
 			require.GreaterOrEqual(t, p.Bound, p.Work)
-			if u, path := newStageGroup(cut), p.Bound; u.pruned == "" {
+			if u, path := newStageGroup(p.Plan), p.Bound; u.pruned == "" {
 				p.Bound = 0
 				c.raise(u.bounds)
 				require.GreaterOrEqual(t, p.Bound, path, p.Set())

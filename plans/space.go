@@ -28,7 +28,7 @@ type Space struct {
 
 	dimensions        []dimension
 	config            *configs.Config
-	model             models.Model
+	divider           *models.Divider
 	network           network.Network // undivided
 	blocks            int
 	layerExperts      int // the largest number of experts of a layer
@@ -144,10 +144,12 @@ func sortedKeys(vary map[string][]string) []string {
 
 // read reads from the configuration all that limits the dimensions.
 func (s *Space) read(q Query) (err error) {
-	if s.model, err = s.config.ReadModel(); err != nil {
+	model, err := s.config.ReadModel()
+	if err != nil {
 		return err
 	}
-	if s.network, err = s.model.Network(); err != nil {
+	s.divider = model.Divider()
+	if s.network, err = model.Network(); err != nil {
 		return err
 	}
 	if err := s.readNodes(); err != nil {

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"psim/configs"
 	"psim/costmodel/memory"
 	"psim/costmodel/stages"
 	"psim/schedules/graph"
@@ -29,12 +28,12 @@ func (s *Space) stageKeyOf(p *Plan) stageKey {
 // constants of its own: every time and every byte is what the simulation would use for
 // the same task.
 type stageGroup struct {
-	stagePrices // only while the group is made
-	cut         *configs.Cut
-	tensors     int // of the stages, with a share for their prices
-	mutex       sync.Mutex
-	shared      *sharedPrices // for simulations; nil once forgotten
-	cached      bool          // in the cache of prices
+	*stagePrices       // only while the group is made
+	plan         *Plan // the first one
+	tensors      int   // of the stages, with a share for their prices
+	mutex        sync.Mutex
+	shared       *sharedPrices // for simulations; nil once forgotten
+	cached       bool          // in the cache of prices
 
 	pruned     string  // why none of the plans needs a simulation, or ""
 	bounds     bounds  // of the step
@@ -45,29 +44,33 @@ type stageGroup struct {
 	counted    []bool        // by rank: whether its activations are counted
 }
 
-// newStageGroup makes the group of the plans that cut the network in one way, and bounds
-// them.
-func newStageGroup(cut *configs.Cut) *stageGroup {
+// newStageGroup makes the group of the plans that cut the network as one of them does, and bounds them.
+func newStageGroup(p *Plan) *stageGroup {
+	cut, err := p.cut()
+	if err != nil {
+		return &stageGroup{pruned: Impossible}
+	}
 	d := cut.Divide()
-	var err error
-	g := &stageGroup{cut: cut, capacity: d.Machine.RankMemory(), process: d.Workload.Process}
+	g := &stageGroup{plan: p, capacity: d.Machine.RankMemory(), process: d.Workload.Process}
 	for i := range d.Workload.Stages {
 		g.tensors += 100 + len(d.Workload.Stages[i].Tensors)
 	}
-	g.persistent = slices.Clone(memory.Persistent(d.Workload, d.Shape.Ranks*max(1, d.Shape.Replicas))[:d.Shape.Ranks])
+	g.persistent = memory.Lasting(d.Workload, d.Shape.Ranks)
 	if g.capacity > 0 && slices.Max(g.persistent) > g.capacity {
 		g.pruned = Parameters
 		return g
 	}
-	if g.stagePrices, err = newStagePrices(d); err != nil {
-		return &stageGroup{pruned: Impossible}
-	}
-	if g.measureActivations() {
+	g.stagePrices = newStagePrices(d)
+	switch {
+	case g.measureActivations():
 		g.pruned = Activations
-	} else {
+	case g.price() != nil:
+		return &stageGroup{pruned: Impossible}
+	default:
 		g.bound()
+		g.shared = g.stagePrices.shared()
 	}
-	g.shared, g.stagePrices = g.stagePrices.shared(), stagePrices{} // free the memory of the rest
+	g.stagePrices = nil // free the memory of the rest
 	return g
 }
 
@@ -79,7 +82,7 @@ func (g *stageGroup) exchange(stage int, microbatch int32) (forward, backward ti
 	}
 	rank, x := g.graph.Placement.Rank(int32(stage), microbatch), &g.exchanges[stage]
 	for part, bytes := range slices.Concat(x.Forward, x.Backward) {
-		busy := g.costs.Task(&graph.Task{
+		busy := g.costs(&graph.Task{
 			Kind: graph.AllToAll, Part: uint16(part), Rank: rank, Stage: int32(stage), Microbatch: microbatch,
 			Peer: g.graph.Experts.ExchangeGroup(0, rank, int32(g.Shape.Ranks)), Bytes: bytes * g.Workload.Samples[0],
 		}).Busy
@@ -94,24 +97,36 @@ func (g *stageGroup) exchange(stage int, microbatch int32) (forward, backward ti
 
 // task prices a compute task of the first replica.
 func (g *stageGroup) task(k graph.Kind, rank int32, stage int, microbatch int32) graph.Cost {
-	return g.costs.Task(&graph.Task{
-		Kind: k, Rank: rank, Stage: int32(stage), Microbatch: microbatch, Peer: graph.None,
-	})
+	t := computeTask(k, rank, stage, microbatch)
+	return g.costs(&t)
+}
+
+func computeTask(k graph.Kind, rank int32, stage int, microbatch int32) graph.Task {
+	return graph.Task{Kind: k, Rank: rank, Stage: int32(stage), Microbatch: microbatch, Peer: graph.None}
 }
 
 // message prices the message of a stage to the next stage, or back to the one before. It
 // costs nothing within a rank, before the first stage and after the last.
 func (g *stageGroup) message(k graph.Kind, stage, to int, microbatch int32) graph.Cost {
+	t, sent := g.messageTask(k, stage, to, microbatch)
+	if !sent {
+		return graph.Cost{}
+	}
+	return g.costs(&t)
+}
+
+// messageTask returns that message, and false where there is none.
+func (g *stageGroup) messageTask(k graph.Kind, stage, to int, microbatch int32) (t graph.Task, sent bool) {
 	at := g.graph.Placement
 	if min(stage, to) < 0 || max(stage, to) == at.Stages() || at.Together(stage, to) {
-		return graph.Cost{}
+		return t, false
 	}
 	bytes := g.boundaries[min(stage, to)].Forward
 	if k == graph.SendBackward {
 		bytes = g.boundaries[min(stage, to)].Backward
 	}
-	return g.costs.Task(&graph.Task{
+	return graph.Task{
 		Kind: k, Rank: at.Rank(int32(stage), microbatch), Peer: at.Rank(int32(to), microbatch),
 		Stage: int32(stage), Microbatch: microbatch, Bytes: bytes * g.Workload.Samples[0],
-	})
+	}, true
 }

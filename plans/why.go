@@ -14,48 +14,33 @@ func (r *Answer) Explain(ctx context.Context, c *configs.Config, q Query) error 
 	if len(r.Plans) == 0 {
 		return nil
 	}
-	best, err := explain(ctx, c, r.Plans[0].Set)
-	if err != nil {
-		return err
-	}
+	best := r.byClass[0]
 	if len(r.Plans) > 1 {
-		second, err := explain(ctx, c, r.Plans[1].Set)
-		if err != nil {
-			return err
-		}
 		r.Why = append(r.Why, rankings.PlanWhy{
 			Plan: "runner-up", Set: r.Plans[1].Set, StepTime: r.Plans[1].StepTime,
-			Longer: rankings.LongerByClass(best.classes, second.classes),
+			Longer: rankings.LongerByClass(best, r.byClass[1]),
 		})
 	}
-	own, err := explain(ctx, c, []string{marginSet(q)})
-	if err == nil && own.Result.Fits() && own.Devices() == q.Devices && own.Result.StepTime != r.Plans[0].StepTime {
+	own, byClass, err := explainOwn(ctx, c, q)
+	if err == nil && own != nil && own.Result.Fits() && own.Result.StepTime != r.Plans[0].StepTime {
 		r.Why = append(r.Why, rankings.PlanWhy{
-			Plan: "configuration", StepTime: own.Result.StepTime,
-			Longer: rankings.LongerByClass(best.classes, own.classes),
+			Plan: "configuration", StepTime: own.Result.StepTime, Longer: rankings.LongerByClass(best, byClass),
 		})
 	}
 	return ctx.Err()
 }
 
-// explained holds a prediction, and the seconds of its step by class.
-type explained struct {
-	*psim.Prediction
-	classes map[string]float64
-}
-
-func explain(ctx context.Context, c *configs.Config, sets []string) (explained, error) {
-	c, err := c.With(sets...)
-	if err != nil {
-		return explained{}, err
+// explainOwn predicts the configuration's own plan, and splits its step by class. It returns nil if
+// that plan is for another number of devices.
+func explainOwn(
+	ctx context.Context, c *configs.Config, q Query,
+) (own *psim.Prediction, byClass map[string]float64, err error) {
+	if c, err = c.With(marginSet(q)); err != nil || c.Devices() != float64(q.Devices) {
+		return nil, nil, err
 	}
-	p, err := psim.Predict(ctx, c)
+	own, e, err := psim.EstimateExplained(ctx, c)
 	if err != nil {
-		return explained{}, err
+		return nil, nil, err
 	}
-	e, err := p.Explain()
-	if err != nil {
-		return explained{}, err
-	}
-	return explained{p, e.ByClass}, nil
+	return own, e.ByClass, nil
 }

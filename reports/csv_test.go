@@ -117,7 +117,7 @@ func TestMemoryCSV(t *testing.T) {
 		require.Equal(t, s.PersistentMemory, curves[r].Persistent)
 	}
 	var b bytes.Buffer
-	require.NoError(t, tracecsv.WriteMemoryCSV(&b, curves))
+	require.NoError(t, tracecsv.WriteMemoryCSV(&b, tracecsv.EachCurve(trace)))
 	golden.Equal(t, "memory.csv", b.Bytes())
 	again, err := tracecsv.ReadMemoryCSV(&b)
 	require.NoError(t, err)

@@ -49,7 +49,7 @@ func PlansFolder(path string, plans int) files.Folder {
 	for n := range plans {
 		names = append(names, PlanFile(n+1))
 	}
-	return files.Folder{Path: path, Owner: "search", Guarded: names}
+	return files.Folder{Path: path, Owner: "search", Guarded: names, Writes: append(names, PlanFile(1))}
 }
 
 // PlanFile names the configuration of a plan, which is counted from 1.

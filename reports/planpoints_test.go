@@ -203,6 +203,28 @@ func TestPointLabels(t *testing.T) {
 	require.Equal(t, ">T tensor, P stages, B microbatch size, R recompute, V stages per rank", explained(list))
 }
 
+// The best plan that fits has a label, however close other points are, and a faster plan that does not
+// fit has none.
+func TestBestPlanLabelled(t *testing.T) {
+	var list []rankings.PlanPoint
+	add := func(tensor int, step time.Duration, peak int64) {
+		shape := rankings.PlanShape{Tensor: tensor, Stages: 1, Micro: 1}
+		list = append(list, rankings.PlanPoint{
+			Plan: shape, Simulated: true, Fits: peak <= 20e9, StepTime: step, PeakMemory: peak,
+		})
+	}
+	add(2, 100*time.Millisecond, 10e9)
+	for i := range 200 { // a crowd around it
+		add(4, time.Duration(101+i%10)*time.Millisecond, 9e9+int64(i/10)*1e8)
+	}
+	add(8, 90*time.Millisecond, 25e9)
+	var svg bytes.Buffer
+	require.NoError(t, picture.Pareto(&svg, picture.SVG, picture.PointsFigure("", list, 20e9, 0.13)))
+	require.Contains(t, svg.String(), ">best: T2 P1 B1<")
+	require.NotContains(t, svg.String(), ">T8 P1 B1<")
+	require.Contains(t, svg.String(), ">no plan that fits is better in both<")
+}
+
 // An axis of plans begins shortly below the first, or at 0 where that is near.
 func TestParetoBegins(t *testing.T) {
 	for _, c := range []struct {

@@ -36,7 +36,7 @@ func RunFiles(r results.Run, traced bool) []files.File {
 		add("timeline.png", func(w io.Writer) error { return picture.Timelines(w, picture.PNG, r) })
 		add("timeline.svg", func(w io.Writer) error { return picture.Timelines(w, picture.SVG, r) })
 	}
-	if traced || r.Trace.Graph.Len() <= MostTracedTasks {
+	if traced || r.Trace.Graph.Size() <= MostTracedTasks {
 		add("trace.csv", func(w io.Writer) error { return tracecsv.WriteTraceCSV(w, r.Trace) })
 	}
 	if r.Drawable() && r.Result.UsesMemory() {
@@ -45,7 +45,7 @@ func RunFiles(r results.Run, traced bool) []files.File {
 	}
 	if r.Result.UsesMemory() && (traced || r.Trace.MemoryChanges() <= MostMemoryChanges) {
 		add("memory.csv", func(w io.Writer) error {
-			return tracecsv.WriteMemoryCSV(w, tracecsv.MemoryCurves(r.Trace))
+			return tracecsv.WriteMemoryCSV(w, tracecsv.EachCurve(r.Trace))
 		})
 	}
 	add("result.json", r.Result.WriteJSON)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"psim/internal/units"
@@ -170,8 +171,33 @@ func explainSweep(s rankings.Sweep, out table.Page) {
 		})
 		out.Print("\n%s: --set %s\n", rate.most, strings.Join(best.Set, " --set "))
 	}
+	if text := nothingFits(possible(s.Points)); text != "" {
+		out.Print("\n%s\n", text)
+	}
 	out.Warn(sweepWarnings(s))
 	explainImpossible(s, out)
+}
+
+// nothingFits says that no point fits, and which search looks for a plan that does; "" if one fits
+// or if a limit is not known.
+func nothingFits(points []rankings.SweepPoint) string {
+	var devices []string
+	for _, p := range points {
+		if p.Result.MemoryVerdict == "" || p.Result.FitsMemory {
+			return ""
+		}
+		if n := strconv.Itoa(p.Result.Devices); p.Result.Parameters > 0 && !slices.Contains(devices, n) {
+			devices = append(devices, n)
+		}
+	}
+	switch {
+	case points == nil:
+		return ""
+	case devices == nil:
+		return "no point fits in memory"
+	}
+	return "no point fits in memory; psim search CONFIG --devices " + strings.Join(devices, ",") +
+		", with the same settings, looks for a plan that does"
 }
 
 // A pace says how much work a run does in a second.

@@ -46,13 +46,13 @@ func (a *account) task(i int32, part time.Duration) {
 	}
 }
 
-// mean divides times by the number of ranks and keeps their sum: it rounds the running total
-// over the classes.
-func mean(by map[string]time.Duration, ranks int) map[string]float64 {
+// mean divides times by a number of ranks and keeps their sum: it rounds the running total over the
+// classes. Every time stands for as many as copies says.
+func mean(by map[string]time.Duration, copies, ranks int) map[string]float64 {
 	seconds := map[string]float64{}
 	var sum, done time.Duration
 	for _, class := range SortedClasses(by) {
-		sum += by[class]
+		sum += by[class] * time.Duration(copies)
 		upTo := time.Duration((int64(sum) + int64(ranks)/2) / int64(ranks))
 		if upTo > done {
 			seconds[class] = (upTo - done).Seconds()
@@ -77,7 +77,7 @@ type stretch struct {
 	level int
 }
 
-// ranks counts every moment of every rank once.
+// ranks counts every moment of every rank once, or of the first replica where that stands for all.
 func (a *account) ranks() {
 	step := a.trace.End()
 	for _, list := range a.stretches() {
@@ -139,7 +139,7 @@ func (a *account) class(s stretch) string { return a.trace.Graph.Work(a.trace.Gr
 // communication that tasks hide inside themselves.
 func (a *account) stretches() [][]stretch {
 	g := a.trace.Graph
-	byRank, works := make([][]stretch, g.Ranks()), make([]bool, len(g.Streams))
+	byRank, works := make([][]stretch, g.Ranks()/g.Replicas()), make([]bool, len(g.Streams))
 	for _, t := range g.Classes { // streams that compute or update wait for their host
 		works[t.Stream] = works[t.Stream] || t.Kind.Compute() || t.Kind.Update()
 	}

@@ -91,8 +91,10 @@ func NewExplanation(t *graph.Trace, path []int32, made func(*graph.Task) []graph
 			chain.task(i, part)
 		}
 	})
-	n := t.Graph.Ranks()
-	return &Explanation{ByClass: mean(all.time, n), CriticalPath: mean(chain.time, 1), Beside: mean(all.hidden, n)}
+	n, copies := t.Graph.Ranks(), t.Graph.Replicas()
+	return &Explanation{
+		ByClass: mean(all.time, copies, n), CriticalPath: mean(chain.time, 1, 1), Beside: mean(all.hidden, copies, n),
+	}
 }
 
 // Classes lists the classes that take time.

@@ -117,7 +117,8 @@ type Remedy struct {
 	// Whether the peak is within the memory and leaves too little of it free, so that the
 	// verdict is close.
 	Close bool `json:"close,omitempty"`
-	// The flags with which psim search finds these settings.
+	// Flags besides the settings: those with which psim search finds them, or --devices, which
+	// replaces that of psim run.
 	Flags []string `json:"flags,omitempty"`
 }
 

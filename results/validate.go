@@ -16,8 +16,12 @@ func (r Result) Validate() error {
 	if err := r.validateStep(); err != nil {
 		return err
 	}
+	step := max(r.StepTime, r.Makespan)
+	if r.Measurement != nil && len(r.Measurement.Steps) > 0 {
+		step = max(step, slices.Max(r.Measurement.Steps))
+	}
 	for i, rank := range r.Ranks {
-		if err := rank.validate(); err != nil {
+		if err := rank.validate(step); err != nil {
 			return fmt.Errorf("ranks[%d]: %w", i, err)
 		}
 	}
@@ -52,8 +56,16 @@ func (r Result) validateStep() error {
 		return fmt.Errorf("kind is %q; a result has kind %q or %q", r.Kind, Predicted, Measured)
 	case outside(r.StepTime, r.Makespan):
 		return fmt.Errorf("step_time_s or makespan_s is negative or above %g", longest)
-	case !r.Bubble.IsZero() && !(math.Abs(r.Bubble.Makespan) < longest) || math.Abs(r.Bubble.Span) > longest:
-		return fmt.Errorf("bubble is beyond %g", longest)
+	case r.StepTime == 0 && r.Makespan > 0:
+		return errors.New("step_time_s is missing, or 0; it is at least makespan_s")
+	case !r.Bubble.IsZero() && !(r.Bubble.Makespan >= -rounding && r.Bubble.Makespan <= 1+rounding):
+		return errors.New("bubble.makespan is not a fraction between 0 and 1")
+	case math.Abs(r.Bubble.Span) > longest:
+		return fmt.Errorf("bubble.span is beyond %g", longest)
+	case !r.Throughput.possible(r.StepTime):
+		return errors.New("throughput is negative, or has more samples or tokens in a step than can be counted")
+	case r.SequenceLength < 0 || int64(r.SequenceLength) > longestSequence:
+		return fmt.Errorf("sequence_length is %d; it is at most %d", r.SequenceLength, longestSequence)
 	case len(r.Ranks) == 0:
 		return errors.New("ranks is empty or missing; a result has one entry per rank")
 	case negative(r.Stages, r.VirtualStages, r.Microbatches, r.Tasks),
@@ -64,10 +76,33 @@ func (r Result) validateStep() error {
 	return nil
 }
 
-// validate checks the numbers of a rank.
-func (r RankResult) validate() error {
+// rounding is what a fraction or a part of a step may be off.
+const rounding = 1e-6
+
+// longestSequence is far above any sequence, and low enough for products with samples.
+const longestSequence = 1 << 40
+
+// possible reports whether a step can have the samples and tokens.
+func (t Throughput) possible(step float64) bool {
+	const countable = 1 << 62
+	for _, rate := range []float64{t.Samples, t.Tokens} {
+		if !(rate >= 0 && rate*step <= countable) {
+			return false
+		}
+	}
+	return true
+}
+
+// validate checks the numbers of a rank, given the longest step of the run.
+func (r RankResult) validate(step float64) error {
+	if r.Rank < 0 {
+		return errors.New("rank is negative")
+	}
 	if outside(r.Compute, r.Communication, r.ExposedCommunication, r.Optimizer, r.Idle, orZero(r.Dispatch)) {
 		return fmt.Errorf("a time is negative or above %g", longest)
+	}
+	if max(r.Compute, r.ExposedCommunication, r.Optimizer, r.Idle) > step*(1+rounding) {
+		return errors.New("compute_s, exposed_communication_s, optimizer_s or idle_s is longer than the step")
 	}
 	if negative(r.PeakMemory, r.PersistentMemory, r.MemoryCapacity, r.SentBytes, int64(r.PeakInFlight)) {
 		return errors.New("a number of bytes, or peak_in_flight, is negative")

@@ -23,6 +23,7 @@ package schedules
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"psim/schedules/graph"
 	"psim/schedules/order"
@@ -102,10 +103,17 @@ func Names() []string {
 
 // Find returns the schedule with a name.
 func Find(name string) (Schedule, error) {
-	for _, s := range Catalog() {
-		if s.Name == name {
-			return s, nil
-		}
+	if s, known := byName()[name]; known {
+		return s, nil
 	}
 	return Schedule{}, fmt.Errorf("unknown schedule %q; use one of %s", name, strings.Join(Names(), ", "))
 }
+
+// byName returns the schedules of the catalog by their names.
+var byName = sync.OnceValue(func() map[string]Schedule {
+	all := map[string]Schedule{}
+	for _, s := range Catalog() {
+		all[s.Name] = s
+	}
+	return all
+})

@@ -101,7 +101,9 @@ func TestMemoryEvents(t *testing.T) {
 		}
 		trace := run(t, r.Graph, r.costs())
 		var events []graph.MemoryEvent
-		trace.Changes(func(e graph.MemoryEvent) { events = append(events, e) })
+		for _, changes := range trace.ChangesByRank() {
+			events = slices.AppendSeq(events, changes)
+		}
 		require.Len(t, events, want)
 		require.True(t, slices.IsSortedFunc(events, func(a, b graph.MemoryEvent) int {
 			return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.At, b.At))

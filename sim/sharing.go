@@ -12,6 +12,8 @@ import (
 // uses several ports proceeds as fast as on its slowest. How long it takes is known only at its end,
 // so ends are events as well.
 
+// Messages of a link whose messages use no shared port go as if nothing shared.
+
 // sharing is the state of the ports. It is not in use unless a port is shared.
 type sharing struct {
 	on       bool
@@ -24,6 +26,7 @@ type sharing struct {
 	unused    []int32 // of transfers
 	ends      heap    // of transfers: the task of an event is a transfer, and its cause the version
 
+	ported  []bool    // by link: a message of it uses a shared port
 	waiting [][]event // by link: what queues for it, in order
 	held    []bool    // by link
 	open    []int32   // links that may be free, with something that waits
@@ -42,7 +45,7 @@ type transfer struct {
 }
 
 // reset prepares the ports for a graph.
-func (s *sharing) reset(g *graph.Graph, ports *graph.Ports, links int) {
+func (s *sharing) reset(g *graph.Graph, ports *graph.Ports, prices []graph.Price, links int) {
 	s.on, s.now, s.ends.events = false, 0, s.ends.events[:0]
 	if ports == nil {
 		return
@@ -63,11 +66,12 @@ func (s *sharing) reset(g *graph.Graph, ports *graph.Ports, links int) {
 		s.groups = append(s.groups, own)
 	}
 	s.messages = filled(s.messages, len(g.Classes), [2]int32{none, none})
+	s.ported = filled(s.ported, links, false)
 	for i := range g.Classes {
 		if t := &g.Classes[i]; t.Kind.Message() {
 			for k, port := range ports.Message(t) {
 				if shared[port] {
-					s.messages[i][k] = port
+					s.messages[i][k], s.ported[prices[i].Link] = port, true
 				}
 			}
 		}
@@ -104,15 +108,23 @@ func (e *Engine) proceed() bool {
 	}
 }
 
-// admit starts a collective, or puts a message into the queue of its link. It reports whether a
-// stream can advance.
+// admit starts a collective, or puts a message into the queue of its link, from which it starts at once
+// if nothing else happens now. It reports whether a stream can advance.
 func (e *Engine) admit(ev event) bool {
 	s := &e.sharing
 	p := &e.prices[e.graph.Rows[ev.task].Class]
 	if p.Group != none {
 		return e.begin(ev, p, ev.ready)
 	}
+	if !s.ported[p.Link] {
+		e.grant(ev)
+		return true
+	}
 	list := s.waiting[p.Link]
+	if next := e.links.events; len(list) == 0 && !s.held[p.Link] && len(s.open) == 0 &&
+		(len(next) == 0 || next[0].ready > s.now) {
+		return e.occupy(ev, p)
+	}
 	at := len(list)
 	for at > 0 && ev.before(list[at-1]) {
 		at--
@@ -133,11 +145,17 @@ func (e *Engine) dispatch() bool {
 	}
 	ev := s.waiting[link][0]
 	s.waiting[link] = slices.Delete(s.waiting[link], 0, 1)
-	if s.now > ev.ready && e.linkFree[link] == s.now {
-		ev.cause = e.linkLast[link]
+	return e.occupy(ev, &e.prices[e.graph.Rows[ev.task].Class])
+}
+
+// occupy starts a message, whose link is free.
+func (e *Engine) occupy(ev event, p *graph.Price) bool {
+	s := &e.sharing
+	if s.now > ev.ready && e.linkFree[p.Link] == s.now {
+		ev.cause = e.linkLast[p.Link]
 	}
-	s.held[link] = true
-	return e.begin(ev, &e.prices[e.graph.Rows[ev.task].Class], s.now)
+	s.held[p.Link] = true
+	return e.begin(ev, p, s.now)
 }
 
 // begin starts a transfer. It reports whether it ends at once.
@@ -216,7 +234,8 @@ func (e *Engine) finishLater(stream int32, t *transfer, longer time.Duration) {
 		if e.trace.Longer == nil {
 			e.trace.Longer = map[int32]time.Duration{}
 		}
-		e.trace.Longer[e.streams[stream].head] = longer
+		head := e.streams[stream].head
+		e.trace.Longer[head], e.prices[e.graph.Rows[head].Class].Stretched = longer, true
 	}
 	e.finish(stream, t.start, longer, t.cause)
 	e.awake = append(e.awake, stream)

@@ -92,7 +92,7 @@ func (e *Engine) Run(g *graph.Graph, costs graph.Costs) (*graph.Trace, error) {
 	if costs.Cores != nil {
 		costs.Ports = nil
 	}
-	e.sharing.reset(g, costs.Ports, len(e.linkFree))
+	e.sharing.reset(g, costs.Ports, e.prices, len(e.linkFree))
 	e.trace.Persistent, e.trace.Host = costs.Persistent, costs.Host
 	if err := e.threads.reset(g, costs.Host); err != nil {
 		return nil, err

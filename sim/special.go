@@ -63,7 +63,12 @@ func (e *Engine) finish(s int32, at, longer time.Duration, cause int32) {
 func (e *Engine) queue(c candidate) {
 	since, last := c.ready, e.streams[c.stream].last
 	if last != none && e.prices[e.graph.Rows[last].Class].Link == c.price.Link {
-		since, _, _ = e.latest(c.stream, e.graph.Deps(c.task), 0, none)
+		since = 0
+		if d := e.graph.Rows[c.task].After; d >= 0 {
+			since = e.released[d]
+		} else if d < none {
+			since, _, _ = e.latest(c.stream, e.graph.List(d), 0, none)
+		}
 	}
 	e.links.push(event{since, c.task, c.cause, c.stream})
 }

@@ -374,7 +374,7 @@ func TestSweepRefused(t *testing.T) {
 			inner := o
 			inner.Progress = nil
 			_, err := sweep.Run(context.Background(), c, inner)
-			require.EqualError(t, err, folder+": another psim is writing there")
+			require.EqualError(t, err, folder+": another psim is writing there; wait until it ends, or name another folder")
 		}
 	}
 	_, err = sweep.Run(context.Background(), c, o)

@@ -58,7 +58,7 @@ func (d Data) Size(tokens int64) int64 {
 type TokenCount int64
 
 // tokensPattern matches a number of tokens: digits, a fraction and a suffix.
-var tokensPattern = regexp.MustCompile(`^([0-9]{1,30}(?:\.[0-9]{1,30})?) ?([KkMBT]?)$`)
+var tokensPattern = regexp.MustCompile(`^([0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE]\+?[0-9]{1,2})?) ?([KkMBT]?)$`)
 
 // suffixes are those of tokens, each with its power of ten.
 var suffixes = []struct {
@@ -70,7 +70,7 @@ var suffixes = []struct {
 func (t *TokenCount) UnmarshalTOML(value any) error {
 	const form = `must be a whole number of tokens of at least 1, such as 300000000, "300B" or "1.5T"`
 	switch value.(type) {
-	case int64, string:
+	case int64, float64, string: // 1e12 is a float
 	default:
 		return errors.New(form)
 	}

@@ -55,7 +55,12 @@ func (b Breakdown) times(n int64) Breakdown {
 // flat. The simplified ZeRO 3 holds the whole tensors as well. The memory of the process that
 // is not in tensors counts once for every rank.
 func PersistentBreakdown(staged *stages.Staged, ranks int) []Breakdown {
-	perReplica := make([]Breakdown, ranks/max(1, staged.Replicas))
+	return repeated(replicaBreakdown(staged, ranks/max(1, staged.Replicas)), ranks)
+}
+
+// replicaBreakdown returns the same for the ranks of one replica.
+func replicaBreakdown(staged *stages.Staged, ranks int) []Breakdown {
+	perReplica := make([]Breakdown, ranks)
 	for r := range perReplica {
 		perReplica[r] = Breakdown{Buffers: staged.Process.Buffers, Context: staged.Process.Context}
 	}
@@ -74,17 +79,14 @@ func PersistentBreakdown(staged *stages.Staged, ranks int) []Breakdown {
 			}
 		}
 	}
-	persistent := make([]Breakdown, ranks)
-	for r := range persistent {
-		persistent[r] = perReplica[r%len(perReplica)]
-	}
-	return persistent
+	return perReplica
 }
 
 // AtPeak returns the memory of every rank at its peak (the first, if it is reached several times)
 // in a simulation of the ledger's graph that has been summed up, peaks included.
 func (l *Ledger) AtPeak(x *graph.Statistics) []Breakdown {
 	persistent := PersistentBreakdown(l.staged, l.graph.Ranks())
+	persistent = persistent[:len(persistent)/max(1, l.graph.Copies)] // others are like these
 	peak := slices.Clone(persistent)
 	for r := range peak {
 		x.AtPeak(r, func(class int32, starts, ends int64) {
@@ -99,7 +101,7 @@ func (l *Ledger) AtPeak(x *graph.Statistics) []Breakdown {
 			}
 		})
 	}
-	return l.addReserve(peak, persistent)
+	return repeated(l.addReserve(peak, persistent), l.graph.Ranks())
 }
 
 // AtMeasuredPeak does what AtPeak does for a measured trace. Measured changes of memory do not name

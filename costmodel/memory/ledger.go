@@ -50,15 +50,23 @@ func NewLedger(staged *stages.Staged, g *graph.Graph) *Ledger {
 	}
 	for _, n := range staged.Sizes {
 		kept := keptByLayers(staged, staged.Network.Layers, n)
+		var segments []segment
+		var before []layerKept // from the first layer of the stage before on
 		for s := range staged.Stages {
-			segments := segmentsOf(staged, s, kept, n)
-			kept = kept[len(staged.Stages[s].Layers):]
+			if s == 0 || !sameSegments(staged, s, before, kept) {
+				segments = segmentsOf(staged, s, kept, n)
+			}
+			before, kept = kept, kept[len(staged.Stages[s].Layers):]
 			l.stages[s].sizes = append(l.stages[s].sizes, passes{segments: segments})
 		}
 	}
 	for s := range staged.Stages {
 		for size := range staged.Sizes {
-			l.followStage(s, size)
+			if l.followsLike(s, size) {
+				l.stages[s].sizes[size] = l.stages[s-1].sizes[size]
+			} else {
+				l.followStage(s, size)
+			}
 		}
 		if l.shares(s, 0, 0) {
 			l.stages[s].input = l.stages[s].sizes[0].segments[0].input
@@ -246,11 +254,25 @@ func (l *Ledger) backwardPart(t *graph.Task, whole change, parts []change) (star
 // Persistent returns the bytes that every rank holds from step to step (see
 // PersistentBreakdown).
 func Persistent(staged *stages.Staged, ranks int) []int64 {
-	persistent := make([]int64, ranks)
-	for r, b := range PersistentBreakdown(staged, ranks) {
-		persistent[r] = b.Sum()
+	return repeated(Lasting(staged, ranks/max(1, staged.Replicas)), ranks)
+}
+
+// Lasting returns the bytes that every rank of a replica holds from step to step.
+func Lasting(staged *stages.Staged, ranks int) []int64 {
+	lasting := make([]int64, ranks)
+	for r, b := range replicaBreakdown(staged, ranks) {
+		lasting[r] = b.Sum()
 	}
-	return persistent
+	return lasting
+}
+
+// repeated returns as many values as there are ranks: those of one replica, again and again.
+func repeated[T any](replica []T, ranks int) []T {
+	all := make([]T, ranks)
+	for r := range all {
+		all[r] = replica[r%len(replica)]
+	}
+	return all
 }
 
 // An action is a stage and a microbatch.

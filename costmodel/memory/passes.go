@@ -56,6 +56,15 @@ func (l *Ledger) followStage(s, size int) {
 	}
 }
 
+// followsLike reports whether the passes of a stage change memory as those of the stage before do.
+func (l *Ledger) followsLike(s, size int) bool {
+	same := func(a, b int) bool {
+		return a > 0 && &l.stages[a].sizes[size].segments[0] == &l.stages[b].sizes[size].segments[0]
+	}
+	return same(s-1, s) && same(s-2, s-1) && l.sameRank(s) == l.sameRank(s-1) &&
+		len(l.stages[s].gradients) == len(l.stages[s-1].gradients)
+}
+
 // followBackward walks through B: a segment allocates the gradient that it passes on, and frees
 // the one that it received. The segment before frees its input if it keeps that as its result.
 func (l *Ledger) followBackward(p *passes, s, size, held int) {

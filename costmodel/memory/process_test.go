@@ -76,14 +76,16 @@ func TestReserve(t *testing.T) {
 		require.NoError(t, err)
 		memory.Reserve(staged, trace)
 		sum, peak := make([]int64, 2), make([]int64, 2)
-		trace.Changes(func(e graph.MemoryEvent) {
-			if int(e.Task) == len(changes)-2+int(e.Rank) {
-				require.Equal(t, before[e.Rank]+staged.Process.Reserve(before[e.Rank]), sum[e.Rank])
+		for r, events := range trace.ChangesByRank() {
+			for e := range events {
+				if int(e.Task) == len(changes)-2+int(r) {
+					require.Equal(t, before[r]+staged.Process.Reserve(before[r]), sum[r])
+				}
+				sum[r] += e.Bytes
+				require.GreaterOrEqual(t, sum[r], int64(0))
+				peak[r] = max(peak[r], sum[r])
 			}
-			sum[e.Rank] += e.Bytes
-			require.GreaterOrEqual(t, sum[e.Rank], int64(0))
-			peak[e.Rank] = max(peak[e.Rank], sum[e.Rank])
-		})
+		}
 		require.Equal(t, []int64{0, 0}, sum)
 		s := graph.Summarize(trace)
 		require.Equal(t, peak, []int64{s.Ranks[0].PeakMemory, s.Ranks[1].PeakMemory})

@@ -51,6 +51,26 @@ func segmentsOf(staged *stages.Staged, s int, kept []layerKept, samples int64) [
 	return list
 }
 
+// sameSegments reports whether the segments of a stage are those of the stage before: both have layers that
+// share operations, are cut alike and keep the same.
+func sameSegments(staged *stages.Staged, s int, before, kept []layerKept) bool {
+	a, b := &staged.Stages[s-1], &staged.Stages[s]
+	sameCut := func(a, b stages.Segment) bool { return len(a.Layers) == len(b.Layers) && a.Part == b.Part }
+	sameLayer := func(a, b network.Layer) bool {
+		return a.Shares(b) && a.KeepsOutput == b.KeepsOutput && a.KeepsGradient == b.KeepsGradient &&
+			len(a.Params) == len(b.Params) && slices.Equal(a.Output, b.Output)
+	}
+	return s < len(staged.Stages)-1 && slices.EqualFunc(a.Layers, b.Layers, sameLayer) &&
+		slices.EqualFunc(a.Segments, b.Segments, sameCut) &&
+		slices.EqualFunc(before[:len(a.Layers)], kept[:len(b.Layers)], layerKept.same)
+}
+
+// same reports whether two layers share the buffers that they keep, and repeat as many bytes.
+func (k layerKept) same(other layerKept) bool {
+	return k.bytes == other.bytes && k.whole == other.whole && k.repeated == other.repeated &&
+		len(k.buffers) == len(other.buffers) && (len(k.buffers) == 0 || &k.buffers[0] == &other.buffers[0])
+}
+
 // lossBytes is the size of the loss of a microbatch, and later of its gradient: a scalar that the
 // last stage holds from F to I.
 const lossBytes = 4

@@ -15,22 +15,13 @@ import (
 
 // inParts builds the network of a device that computes one of the parts into which a group cuts
 // sequences.
-func (m Model) inParts(g group.Group) (network.Network, error) {
-	if g.ContextParts() == 1 {
-		return m.Network()
-	}
-	r, err := m.resolve()
-	if err == nil {
-		err = r.checkContext(g)
-	}
-	if err != nil {
-		return network.Network{}, err
-	}
+func (d *Divider) inParts(g group.Group) (network.Network, error) {
+	r := d.resolved
 	whole := r.SequenceLength
 	r.SequenceLength /= g.ContextParts()
 	r.parts = g
 	n, err := r.network()
-	n.Name, n.TokensPerSample, n.Group = m.name(), whole, g
+	n.Name, n.TokensPerSample, n.Group = d.model.name(), whole, g
 	return n, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"psim/costmodel/group"
 	"psim/costmodel/network"
@@ -12,19 +13,54 @@ import (
 
 // On builds the layers of one device of a group, with the exchanges among the group. It fails if the
 // group does not divide the model.
-func (m Model) On(g group.Group) (network.Network, error) {
-	n, err := m.inParts(g)
+func (m Model) On(g group.Group) (network.Network, error) { return m.Divider().On(g) }
+
+// A Divider divides a model over one group after another. It resolves the model and builds the undivided
+// network once. Any number of goroutines may use it.
+type Divider struct {
+	model    Model
+	resolved Model
+	err      error
+	whole    func() (network.Network, error)
+}
+
+// Divider returns a divider of the model.
+func (m Model) Divider() *Divider {
+	d := &Divider{model: m, whole: sync.OnceValues(m.Network)}
+	d.resolved, d.err = m.resolve()
+	return d
+}
+
+// On does what Model.On does.
+func (d *Divider) On(g group.Group) (network.Network, error) {
+	if err := d.Check(g); err != nil {
+		return network.Network{}, err
+	}
+	build := d.whole
+	if g.ContextParts() > 1 {
+		build = func() (network.Network, error) { return d.inParts(g) }
+	}
+	n, err := build()
 	if err != nil || g.TensorParts() == 1 && !g.Dispatches() {
 		return n, err
 	}
-	r, err := m.resolve()
-	if err == nil {
-		err = r.checkGroup(g)
-	}
-	if err != nil {
-		return network.Network{}, err
-	}
 	return n.Divided(g), nil
+}
+
+// Check returns an error if a group does not divide the model.
+func (d *Divider) Check(g group.Group) error {
+	if d.err != nil {
+		return d.err
+	}
+	if g.ContextParts() > 1 {
+		if err := d.resolved.checkContext(g); err != nil {
+			return err
+		}
+	}
+	if g.TensorParts() == 1 && !g.Dispatches() {
+		return nil
+	}
+	return d.resolved.checkGroup(g)
 }
 
 // checkGroup requires equal shares of everything that is divided.

@@ -1,6 +1,10 @@
 package stages
 
-import "psim/costmodel/network"
+import (
+	"slices"
+
+	"psim/costmodel/network"
+)
 
 // firstBucket is the size in bytes that closes the first bucket. PyTorch keeps that one small so
 // that the first collective starts early.
@@ -13,32 +17,42 @@ const firstBucket = 1 << 20
 // first, is closed at that number of gradients (Megatron-LM,
 // megatron/core/distributed/param_and_grad_buffer.py).
 //
-// Gradients of experts that are divided differently from the rest have buckets of their own.
-func (staged *Staged) buckets(tensors []network.Tensor) []Bucket {
-	var buckets []Bucket
-	open := []Bucket{{}, {Experts: true}}
-	for _, t := range tensors {
+// Gradients of experts that are divided differently from the rest have buckets of their own. It also returns
+// the bucket of every tensor.
+func (staged *Staged) buckets(tensors []network.Tensor) (buckets []Bucket, of []int) {
+	of = make([]int, len(tensors))
+	open, waiting := []Bucket{{}, {Experts: true}}, [2][]int{} // waiting: the tensors of open buckets
+	closeBucket := func(kind int) {
+		b := &open[kind]
+		b.Tensors = make([]string, len(waiting[kind]))
+		for k, i := range waiting[kind] {
+			b.Tensors[k], of[i] = tensors[i].Name, len(buckets)
+		}
+		buckets, waiting[kind] = append(buckets, *b), waiting[kind][:0]
+		*b = Bucket{Experts: kind == 1}
+	}
+	for i, t := range tensors {
 		kind := 0
 		if staged.dispatched(t) {
 			kind = 1
 		}
 		b := &open[kind]
-		b.Tensors = append(b.Tensors, t.Name)
+		waiting[kind] = append(waiting[kind], i)
 		b.Bytes += t.Shape.Elements() * staged.PerParameter.Gradient
 		closes := staged.bucketBytes()
 		if len(buckets) == 0 && staged.BucketGradients == 0 {
 			closes = min(closes, firstBucket)
 		}
 		if b.Bytes >= closes {
-			buckets, open[kind] = append(buckets, *b), Bucket{Experts: kind == 1}
+			closeBucket(kind)
 		}
 	}
-	for _, b := range open {
-		if len(b.Tensors) > 0 {
-			buckets = append(buckets, b)
+	for kind := range open {
+		if len(waiting[kind]) > 0 {
+			closeBucket(kind)
 		}
 	}
-	return buckets
+	return buckets, of
 }
 
 // bucketBytes returns the size in bytes that closes a bucket.
@@ -103,24 +117,13 @@ func (staged *Staged) gathersAhead() bool {
 		!staged.WholeLast && staged.Placement.Second == nil
 }
 
-// bucketByTensor returns the bucket of every gradient, by the name of its tensor.
-func bucketByTensor(buckets []Bucket) map[string]int {
-	bucketOf := map[string]int{}
-	for k, b := range buckets {
-		for _, name := range b.Tensors {
-			bucketOf[name] = k
-		}
-	}
-	return bucketOf
-}
-
-// bucketsByLayer returns the buckets of all tensors of a stage, layer by layer.
-func bucketsByLayer(st *Stage) [][]int {
-	bucketOf, list := bucketByTensor(st.Buckets), make([][]int, len(st.Held))
-	for i, held := range st.Held {
-		for _, t := range held {
-			list[i] = append(list[i], bucketOf[t.Name])
-		}
+// bucketsByLayer returns the buckets of all tensors of a stage, layer by layer. They are given in the order in
+// which a backward completes the tensors, from the last to the first.
+func bucketsByLayer(held [][]network.Tensor, of []int) [][]int {
+	list := make([][]int, len(held))
+	slices.Reverse(of)
+	for i := range held {
+		list[i], of = slices.Clip(of[:len(held[i])]), of[len(held[i]):]
 	}
 	return list
 }

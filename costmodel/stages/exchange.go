@@ -98,7 +98,7 @@ func (staged *Staged) wiringExchanges() []wiring.Exchanges {
 // bucketPartsOf returns, for every bucket of gradients, the part of the backward that completes
 // it.
 func (staged *Staged) bucketPartsOf(st *Stage) []int {
-	bucketOf, completed := bucketByTensor(st.Buckets), make([]int, len(st.Buckets))
+	completed := make([]int, len(st.Buckets))
 	part := 0
 	var last network.Layer
 	var parts []int // of the tensors of the last layer
@@ -109,8 +109,8 @@ func (staged *Staged) bucketPartsOf(st *Stage) []int {
 		if !l.Shares(last) || len(parts) != len(st.Held[i]) {
 			last, parts = l, gradientParts(l, st.Held[i])
 		}
-		for j, t := range st.Held[i] {
-			if k, ok := bucketOf[t.Name]; ok {
+		if st.BucketOf != nil {
+			for j, k := range st.BucketOf[i] {
 				completed[k] = max(completed[k], part+parts[j])
 			}
 		}

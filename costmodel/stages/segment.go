@@ -29,12 +29,12 @@ func (staged *Staged) Parts(s *Stage) int {
 // part that completes the first of its gradients, or to a later one. A layer that computes nothing
 // stays with the one before it, whose result it passes on.
 func (staged *Staged) segments(st *Stage) []Segment {
-	bucketOf, parts := bucketByTensor(st.Buckets), staged.Parts(st)
+	parts := staged.Parts(st)
 	var segments []Segment // in the order of the backward
 	part, end := 0, len(st.Layers)
 	for first := end - 1; first >= 0; first-- {
-		if parts > 1 {
-			part = max(part, firstBucketOf(st.Held[first], bucketOf))
+		if parts > 1 && len(st.BucketOf[first]) > 0 {
+			part = max(part, slices.Min(st.BucketOf[first]))
 		}
 		if first > 0 && st.Layers[first].Idle() {
 			continue
@@ -51,17 +51,6 @@ func (staged *Staged) segments(st *Stage) []Segment {
 	}
 	slices.Reverse(segments)
 	return segments
-}
-
-// firstBucketOf returns the first bucket that has one of the tensors, or 0.
-func firstBucketOf(tensors []network.Tensor, bucketOf map[string]int) int {
-	first := -1
-	for _, t := range tensors {
-		if k, ok := bucketOf[t.Name]; ok && (first < 0 || k < first) {
-			first = k
-		}
-	}
-	return max(first, 0)
 }
 
 // Alike reports whether two stages cost the same: their layers share operations and buffers,

@@ -30,10 +30,11 @@ func CountParameters(layers []network.Layer) []ParameterCount {
 // counts of all layers. It needs no lists of tensors, which have tens of thousands of entries
 // in a mixture of experts.
 func (w Workload) Sketch(counts []ParameterCount) *Staged {
-	staged := &Staged{Workload: w, PerParameter: w.state()}
+	staged := &Staged{Workload: w, PerParameter: w.state(), Stages: make([]Stage, len(w.Layers))}
 	split, layer := w.split(), 0
 	for s, n := range w.Layers {
-		st := Stage{Ranks: w.Placement.Ranks(s)}
+		st := &staged.Stages[s]
+		st.Ranks = w.Placement.Ranks(s)
 		for i := range n {
 			c := &counts[layer]
 			st.Parameters, st.Experts = st.Parameters+c.parameters, st.Experts+c.experts
@@ -46,7 +47,6 @@ func (w Workload) Sketch(counts []ParameterCount) *Staged {
 			layer++
 		}
 		st.Stored = st.Parameters
-		staged.Stages = append(staged.Stages, st)
 	}
 	return staged
 }

@@ -39,7 +39,7 @@ func (s Split) Owner(name string) int {
 // ones that the rank lacks so far.
 func (s Split) Held(stage, i int) []network.Tensor {
 	l := s.Stage(stage)[i]
-	held := slices.Clone(l.Params)
+	held := slices.Clip(l.Params)
 	for _, t := range l.Tied {
 		if s.brings(stage, i, t) {
 			held = append(held, t)
@@ -83,7 +83,11 @@ func ties(name string) func(network.Layer) bool {
 // gradients: the last layer first, and within a layer the last tensor first. A tied tensor is
 // complete when the layer that brings it to the rank is.
 func (s Split) Completed(stage int) []network.Tensor {
-	var tensors []network.Tensor
+	count := 0
+	for _, l := range s.Stage(stage) {
+		count += len(l.Params) + len(l.Tied)
+	}
+	tensors := make([]network.Tensor, 0, count)
 	for i := range slices.Backward(s.Stage(stage)) {
 		for _, t := range slices.Backward(s.Held(stage, i)) {
 			tensors = append(tensors, t)

@@ -17,7 +17,7 @@ type Staged struct {
 	PerParameter training.State
 	// Sizes are the distinct sizes of microbatches (see SizeOf).
 	Sizes  []int64
-	sizeOf []int32 // indices of Sizes, by microbatch, or by replica if replicas differ
+	sizeOf []int32 // indices of Sizes, by microbatch, or by replica if replicas differ; nil if there is one
 	ranks  int32   // of a replica
 }
 
@@ -86,7 +86,7 @@ func (w Workload) Staged() *Staged {
 	w.Network = w.Training.Trained(w.Network)
 	w.takeLossOut()
 	w.Network = w.Training.MarkRepeated(w.Network, w.pipelineLayers())
-	staged := &Staged{Workload: w, PerParameter: w.state()}
+	staged := &Staged{Workload: w, PerParameter: w.state(), Stages: make([]Stage, 0, len(w.Layers))}
 	split := w.split()
 	for s := range w.Layers {
 		staged.Stages = append(staged.Stages, staged.stage(split, s))
@@ -138,8 +138,9 @@ func (staged *Staged) stage(split Split, s int) Stage {
 			st.Flats[0].Narrow = st.Narrow
 		}
 	} else if staged.sumsGradients() {
-		st.Buckets = staged.buckets(st.Tensors)
-		st.BucketOf = bucketsByLayer(&st)
+		var of []int
+		st.Buckets, of = staged.buckets(st.Tensors)
+		st.BucketOf = bucketsByLayer(st.Held, of)
 	}
 	st.Segments, st.Ahead = staged.segments(&st), staged.ahead(&st)
 	st.forwardExchanges = staged.exchanges(st.Layers, graph.Forward)
@@ -167,17 +168,23 @@ func (staged *Staged) findSizes() {
 		list = staged.Samples
 	}
 	for _, n := range list {
-		i := slices.Index(staged.Sizes, n)
-		if i < 0 {
-			i, staged.Sizes = len(staged.Sizes), append(staged.Sizes, n)
+		if !slices.Contains(staged.Sizes, n) {
+			staged.Sizes = append(staged.Sizes, n)
 		}
-		staged.sizeOf = append(staged.sizeOf, int32(i))
+	}
+	if len(staged.Sizes) > 1 {
+		for _, n := range list {
+			staged.sizeOf = append(staged.sizeOf, int32(slices.Index(staged.Sizes, n)))
+		}
 	}
 	staged.ranks = 1 + slices.Max(slices.Concat([]int32{0}, staged.Placement.First, staged.Placement.Second))
 }
 
 // SizeOf returns the index in Sizes of a task's microbatch.
 func (staged *Staged) SizeOf(t *graph.Task) int32 {
+	if staged.sizeOf == nil {
+		return 0
+	}
 	if staged.Shards != nil {
 		return staged.sizeOf[t.Rank/staged.ranks]
 	}

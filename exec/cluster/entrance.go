@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,6 +27,8 @@ type entrance struct {
 	handshakes sync.WaitGroup
 	// tells says that the user has given the tokens, so a process with another one is told.
 	tells bool
+
+	turned atomic.Int64 // connections that were not admitted
 
 	mu        sync.Mutex
 	strangers []net.Conn // the oldest first
@@ -139,6 +142,7 @@ func (d *entrance) handshake(conn net.Conn) {
 	a, err := d.answer(conn)
 	d.strike(conn)
 	if err != nil {
+		d.turned.Add(1)
 		conn.Close()
 		return
 	}
@@ -147,6 +151,14 @@ func (d *entrance) handshake(conn net.Conn) {
 	case <-d.closed:
 		conn.Close()
 	}
+}
+
+// blame adds to an error how many connections were turned away, if these can have kept processes out.
+func (d *entrance) blame(err error) error {
+	if n := d.turned.Load(); n > int64(d.most) {
+		return fmt.Errorf("%w; %d connections of strangers to %s were turned away meanwhile", err, n, d.addresses()[0])
+	}
+	return err
 }
 
 // answer compares the tokens before it reads anything else, and then reads the greeting.

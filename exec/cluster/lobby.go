@@ -96,9 +96,9 @@ func (b *lobby) gather(ctx context.Context) error {
 			return s.err
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), errLate) && b.patience > 0 {
-				return b.late(missing)
+				return b.entrance.blame(b.late(missing))
 			}
-			return context.Cause(ctx)
+			return b.entrance.blame(context.Cause(ctx))
 		}
 	}
 	if err := checkLocalRanks(b.all); err != nil {

@@ -126,6 +126,9 @@ func TestManyStrangers(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, open, 2*strangersEach)
+	require.Eventually(t, func() bool { return d.turned.Load() > 900 }, time.Minute, time.Millisecond)
+	require.ErrorIs(t, d.blame(errLate), errLate)
+	require.Regexp(t, `; \d+ connections of strangers to \S+ were turned away meanwhile$`, d.blame(errLate).Error())
 }
 
 // Whoever has not shown the token in time is shut out, however it spends the time: saying nothing, a

@@ -76,3 +76,12 @@ func TestAdvice(t *testing.T) {
 		}
 	}
 }
+
+// Other systems than linux are told what psim does not do there.
+func TestMissingOn(t *testing.T) {
+	require.Empty(t, missingOn("linux"))
+	require.Len(t, missingOn("darwin"), 1)
+	windows := missingOn("windows")
+	require.Len(t, windows, 2)
+	require.Contains(t, windows[1], "psim locks folders on linux and darwin only: on windows ")
+}

@@ -163,6 +163,20 @@ func (d *Diagnosis) advise(search backend.PluginSearch) {
 	if x.Compiled && x.Error != "" && x.Plugins[0].Export != "" && !strings.Contains(x.Error, x.Plugins[0].Export) {
 		add("if the plugin cannot find a library, run this before psim: %s", x.Plugins[0].Export)
 	}
+	d.Advice = append(d.Advice, missingOn(runtime.GOOS)...)
+}
+
+// missingOn returns what psim does on linux only, and what to mind elsewhere.
+func missingOn(system string) (list []string) {
+	if system != "linux" {
+		list = append(list, "psim reads the free memory on linux only, and assumes 8 GiB on "+system+
+			"; it keeps ranks on cores of their own on linux only, so measured times vary more on "+system)
+	}
+	if system != "linux" && system != "darwin" {
+		list = append(list, "psim locks folders on linux and darwin only: on "+system+
+			" do not let two commands write into one --out at once")
+	}
+	return list
 }
 
 func (d *Diagnosis) writeAdvice(w io.Writer) {

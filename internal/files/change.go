@@ -1,7 +1,6 @@
 package files
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"path"
@@ -30,13 +29,12 @@ type move struct {
 const planFile = staging + "/.psim-plan.json"
 
 // change replaces the files of the owner by others.
-func (f Folder) change(p place, list []File, contents []bytes.Buffer) error {
+func (f Folder) change(p place, list []File, contents []*content) error {
 	var names []string
-	hashes, data := map[string]string{}, map[string][]byte{}
+	hashes, data := map[string]string{}, map[string]*content{}
 	for i, file := range list {
 		names = append(names, file.Path)
-		data[file.Path] = contents[i].Bytes()
-		hashes[file.Path] = hash(data[file.Path])
+		data[file.Path], hashes[file.Path] = contents[i], contents[i].sum()
 	}
 	if err := f.guard(p, names, hashes); err != nil {
 		return err
@@ -61,7 +59,7 @@ func (f Folder) change(p place, list []File, contents []bytes.Buffer) error {
 	for _, name := range slices.Sorted(maps.Keys(before.Files)) {
 		if is := before.Files[name]; hashes[name] == nothing && f.stays(name, hashes) {
 			set.Files[name] = is
-		} else if hashes[name] == nothing && p.sum(name) == is {
+		} else if hashes[name] == nothing && f.writes(name) && p.sum(name) == is {
 			moves = append(moves, move{name, is, nothing})
 		}
 	}
@@ -74,7 +72,7 @@ func (f Folder) change(p place, list []File, contents []bytes.Buffer) error {
 }
 
 // replace makes the moves. It saves everything in the staging folder before it touches another file.
-func (p place) replace(m manifest, moves []move, data map[string][]byte) error {
+func (p place) replace(m manifest, moves []move, data map[string]*content) error {
 	text, err := m.text()
 	if err != nil || len(moves) == 0 && hash(text) == p.sum(Manifest) {
 		return err
@@ -99,7 +97,7 @@ func (p place) replace(m manifest, moves []move, data map[string][]byte) error {
 
 // stage saves a plan, which says what in the staging folder is psim's, then its new files, and then makes
 // the folders that are missing.
-func (p place) stage(now plan, data map[string][]byte) (made []string, err error) {
+func (p place) stage(now plan, data map[string]*content) (made []string, err error) {
 	text, err := json.Marshal(now)
 	if err == nil {
 		err = p.save(planFile, text)
@@ -111,7 +109,10 @@ func (p place) stage(now plan, data map[string][]byte) (made []string, err error
 		if m.New == nothing {
 			continue
 		}
-		if err := p.save(staging+"/"+m.Name, data[m.Name]); err != nil {
+		if err := p.makeAbove(staging + "/" + m.Name); err != nil {
+			return nil, err
+		}
+		if err := data[m.Name].copyTo(p.OpenFile(staging+"/"+m.Name, newFile, 0o666)); err != nil {
 			return nil, err
 		}
 	}
@@ -130,8 +131,11 @@ func (p place) stage(now plan, data map[string][]byte) (made []string, err error
 
 // save writes a file below the staging folder, with the permissions of the umask.
 func (p place) save(name string, data []byte) error {
-	if err := p.MkdirAll(path.Dir(name), 0o777); err != nil {
+	if err := p.makeAbove(name); err != nil {
 		return err
 	}
 	return p.WriteFile(name, data, 0o666)
 }
+
+// makeAbove makes the folders above a file.
+func (p place) makeAbove(name string) error { return p.MkdirAll(path.Dir(name), 0o777) }

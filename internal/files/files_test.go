@@ -27,7 +27,7 @@ func ExampleFolder() {
 		panic(err)
 	}
 	defer os.RemoveAll(folder)
-	f := files.Folder{Path: folder, Owner: "run"}
+	f := files.Folder{Path: folder, Owner: "run", Writes: ofVersions}
 	for _, list := range [][]files.File{{text("a.txt", "1"), text("in/b.txt", "1")}, {text("a.txt", "2")}} {
 		if err := f.Write(context.Background(), list); err != nil {
 			panic(err)

@@ -1,13 +1,14 @@
 package files
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -20,6 +21,9 @@ type Folder struct {
 	Owner string
 	// Guarded lists the files that Check looks for.
 	Guarded []string
+	// Writes lists the files that any run of the command may write; nil stands for Guarded. Of a manifest,
+	// which may be anybody's, other names are not believed. Numbers in names may be any.
+	Writes []string
 	// Overwrite says that files with the names of the run's are replaced, whoever wrote them.
 	Overwrite bool
 	// Keep reports whether a file of an earlier run stays although this run did not write it. It
@@ -178,7 +182,8 @@ func (f Folder) Write(ctx context.Context, list []File, elsewhere ...File) error
 	for i := range inside {
 		inside[i].Path = filepath.Join(f.Path, filepath.FromSlash(list[i].Path))
 	}
-	contents, err := render(ctx, append(inside, elsewhere...))
+	contents, discard, err := render(ctx, append(inside, elsewhere...))
+	defer discard()
 	if err != nil {
 		return err
 	}
@@ -192,7 +197,7 @@ func (f Folder) Write(ctx context.Context, list []File, elsewhere ...File) error
 }
 
 // put replaces the files of the folder, while other processes are locked out.
-func (f Folder) put(list []File, contents []bytes.Buffer) error {
+func (f Folder) put(list []File, contents []*content) error {
 	if err := f.distinct(); err != nil {
 		return err
 	}
@@ -208,6 +213,19 @@ func (f Folder) put(list []File, contents []bytes.Buffer) error {
 		undo()
 	}
 	return err
+}
+
+// number matches what differs between the names of one kind of files.
+var number = regexp.MustCompile("[0-9]+")
+
+// writes reports whether the command can have written a file of that name, in whatever folder of the folder.
+func (f Folder) writes(name string) bool {
+	kind := func(name string) string { return number.ReplaceAllString(path.Base(name), "0") }
+	names := f.Writes
+	if names == nil {
+		names = f.Guarded
+	}
+	return slices.ContainsFunc(names, func(w string) bool { return kind(w) == kind(name) })
 }
 
 // stays reports whether a file of an earlier run stays in the folder when files with the given names are

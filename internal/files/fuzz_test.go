@@ -25,7 +25,7 @@ func FuzzManifest(f *testing.F) {
 		require.NoError(t, os.WriteFile(outside, []byte("mine"), 0o644))
 		require.NoError(t, os.WriteFile(filepath.Join(folder, files.Manifest), manifest, 0o644))
 		for _, named := range []bool{false, true} {
-			run := files.Folder{Path: folder, Owner: "run", Named: named}
+			run := files.Folder{Path: folder, Owner: "run", Writes: ofVersions, Named: named}
 			if run.Write(context.Background(), version(2)) == nil {
 				require.NoError(t, files.Verify(folder, "a.txt", "in/b.txt", "result.json", "even.txt"))
 				data, err := os.ReadFile(filepath.Join(folder, "in", "b.txt"))

@@ -23,7 +23,7 @@ type Line struct {
 }
 
 // ErrBusy says that another process has a journal open, or writes into a folder.
-var ErrBusy = errors.New("another psim is writing there")
+var ErrBusy = errors.New("another psim is writing there; wait until it ends, or name another folder")
 
 // ErrForeignJournal says that a file with a journal's name was not written by psim.
 var ErrForeignJournal = errors.New("is not one that psim has written; remove the file, or name another folder")

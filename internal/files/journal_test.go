@@ -23,7 +23,7 @@ func TestJournal(t *testing.T) {
 	require.NoError(t, j.Append([]byte("two")))
 	_, _, err = files.OpenJournal(path, "one")
 	require.ErrorIs(t, err, files.ErrBusy)
-	require.EqualError(t, err, folder+": another psim is writing there")
+	require.EqualError(t, err, folder+": another psim is writing there; wait until it ends, or name another folder")
 	require.NoError(t, j.Close())
 
 	data, err := os.ReadFile(path)

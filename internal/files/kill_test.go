@@ -18,7 +18,7 @@ func TestKilledAtEveryMove(t *testing.T) {
 		for _, name := range names {
 			list = append(list, File{name, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }})
 		}
-		require.NoError(t, Folder{Path: folder, Owner: "run"}.Write(t.Context(), list))
+		require.NoError(t, Folder{Path: folder, Owner: "run", Writes: []string{"a", "c", "stale"}}.Write(t.Context(), list))
 	}
 	const last = 4 // moves
 	for step := -2; step <= last; step++ {
@@ -30,9 +30,11 @@ func TestKilledAtEveryMove(t *testing.T) {
 			m, err := p.manifest()
 			require.NoError(t, err)
 			now := plan{Moves: []move{{"stale", hash([]byte("old")), nothing}}}
-			files, data := map[string]string{}, map[string][]byte{}
+			files, data := map[string]string{}, map[string]*content{}
 			for _, name := range []string{"a", "b/c", "result.json"} {
-				files[name], data[name] = hash([]byte("new")), []byte("new")
+				data[name] = newContent(t.Context(), name)
+				io.WriteString(data[name], "new")
+				files[name] = data[name].sum()
 				now.Moves = append(now.Moves, move{name, hash([]byte("old")), files[name]})
 			}
 			m.Sets["run"] = fileSet{Files: files}
@@ -66,7 +68,7 @@ func TestKilledAtEveryMove(t *testing.T) {
 }
 
 // kill carries a plan out up to a step: -2 without the plan, -1 without the manifest.
-func kill(t *testing.T, p *place, m manifest, now plan, data map[string][]byte, step int) {
+func kill(t *testing.T, p *place, m manifest, now plan, data map[string]*content, step int) {
 	defer p.Close()
 	text, err := m.text()
 	require.NoError(t, err)

@@ -19,6 +19,9 @@ import (
 	"psim/internal/files"
 )
 
+// ofVersions names the files that version lists.
+var ofVersions = []string{"a.txt", "in/b.txt", "result.json", "even.txt"}
+
 // version lists the files of one of many runs: all say which.
 func version(n int) []files.File {
 	list := []files.File{text("a.txt", strconv.Itoa(n)), text("in/b.txt", strconv.Itoa(n)), text("result.json", strconv.Itoa(n))}
@@ -36,7 +39,7 @@ func TestWriter(t *testing.T) {
 	}
 	fmt.Println("ready")
 	for n := os.Getpid() * 1000; ; n++ {
-		if err := (files.Folder{Path: folder, Owner: "run"}).Write(context.Background(), version(n)); err != nil {
+		if err := (files.Folder{Path: folder, Owner: "run", Writes: ofVersions}).Write(context.Background(), version(n)); err != nil {
 			fmt.Println("failed:", err)
 			os.Exit(1)
 		}
@@ -54,7 +57,7 @@ func TestKilled(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	parent := t.TempDir()
 	folder := filepath.Join(parent, "out")
-	f := files.Folder{Path: folder, Owner: "run"}
+	f := files.Folder{Path: folder, Owner: "run", Writes: ofVersions}
 	require.NoError(t, f.Write(context.Background(), version(0)))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.txt"), []byte("mine"), 0o644))
 	for range kills {
@@ -120,7 +123,7 @@ func requireWhole(t *testing.T, folder string) {
 func TestTorn(t *testing.T) {
 	folder := t.TempDir()
 	t.Chdir(folder)
-	f := files.Folder{Path: ".", Owner: "run"}
+	f := files.Folder{Path: ".", Owner: "run", Writes: ofVersions}
 	require.NoError(t, f.Write(context.Background(), version(2)))
 	require.NoError(t, os.WriteFile("mine.txt", []byte("mine"), 0o644))
 	require.NoError(t, f.Write(context.Background(), version(3)))
@@ -137,13 +140,13 @@ func TestTorn(t *testing.T) {
 func TestOwners(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "o")
 	ctx := context.Background()
-	run := files.Folder{Path: folder, Owner: "run"}
+	run := files.Folder{Path: folder, Owner: "run", Writes: ofVersions}
 	require.Equal(t, folder, run.Aside().Path)
 	require.NoError(t, run.Aside().Write(ctx, version(1)))
 	require.Equal(t, folder, run.Aside().Path, "a part may replace a part")
 	require.NoError(t, run.Write(ctx, version(1)))
 	require.Equal(t, folder+".partial", run.Aside().Path)
-	other := files.Folder{Path: folder, Owner: "compare"}
+	other := files.Folder{Path: folder, Owner: "compare", Writes: ofVersions}
 	require.ErrorContains(t, other.Write(ctx, version(2)), "a.txt is of psim run; name another folder")
 	require.NoError(t, other.Write(ctx, []files.File{text("c.txt", "c")}))
 	require.NoError(t, run.Write(ctx, version(2)))
@@ -157,7 +160,7 @@ func TestModes(t *testing.T) {
 	old := syscall.Umask(0o027)
 	defer syscall.Umask(old)
 	folder := filepath.Join(t.TempDir(), "o")
-	f := files.Folder{Path: folder, Owner: "run"}
+	f := files.Folder{Path: folder, Owner: "run", Writes: ofVersions}
 	require.NoError(t, f.Write(context.Background(), version(1), text(filepath.Join(folder, "t.json"), "")))
 	for name, mode := range map[string]os.FileMode{".": 0o750, "in": 0o750, "a.txt": 0o640, "t.json": 0o640} {
 		info, err := os.Stat(filepath.Join(folder, name))

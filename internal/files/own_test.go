@@ -2,6 +2,7 @@ package files_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -47,7 +48,7 @@ func TestUsersBytesStay(t *testing.T) {
 
 // runAmong writes some of the names, and drops those of the user that it may replace.
 func runAmong(t *rapid.T, folder string, names []string, users map[string]string) {
-	f := files.Folder{Path: folder, Owner: rapid.SampledFrom([]string{"run", "exec"}).Draw(t, "owner")}
+	f := files.Folder{Path: folder, Owner: rapid.SampledFrom([]string{"run", "exec"}).Draw(t, "owner"), Writes: names}
 	f.Overwrite = rapid.IntRange(0, 4).Draw(t, "overwrite") == 0
 	var list []files.File
 	for _, name := range names {
@@ -82,10 +83,11 @@ func TestForeignManifest(t *testing.T) {
 	}
 	require.NoError(t, os.Symlink("../victim", filepath.Join(folder, "in")))
 	const sum = "d4735e3a265e16eee03f59718b9b5d03019c07d8b6c51f90da3a666eec13ab35" // of 2
-	manifest := `{"sets":{"run":{"files":{"in/notes.txt":"` + sum + `","in/b.txt":"","mine.txt":"00"}}}}`
+	ofMine := fmt.Sprintf("%x", sha256.Sum256([]byte("mine")))                     // known to who made the manifest
+	manifest := `{"sets":{"run":{"files":{"in/notes.txt":"` + sum + `","in/b.txt":"","mine.txt":"` + ofMine + `"}}}}`
 	require.NoError(t, os.WriteFile(filepath.Join(folder, files.Manifest), []byte(manifest), 0o644))
 
-	f := files.Folder{Path: folder, Owner: "run", Overwrite: true}
+	f := files.Folder{Path: folder, Owner: "run", Writes: ofVersions, Overwrite: true}
 	require.NoError(t, f.Write(context.Background(), version(1)[:1]))
 	require.ErrorContains(t, f.Write(context.Background(), version(1)), "in/b.txt is below a link or a file")
 	for path, text := range mine {
@@ -105,7 +107,7 @@ func TestForeignManifest(t *testing.T) {
 // A file that was changed stays, is told apart from those of the run, and is named before the work.
 func TestEdited(t *testing.T) {
 	folder := t.TempDir()
-	ctx, f := context.Background(), files.Folder{Path: folder, Owner: "run", Guarded: []string{"a.txt", "even.txt"}}
+	ctx, f := context.Background(), files.Folder{Path: folder, Owner: "run", Writes: ofVersions, Guarded: []string{"a.txt", "even.txt"}}
 	require.NoError(t, f.Write(ctx, version(2)))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "even.txt"), []byte("my analysis"), 0o644))
 	require.EqualError(t, f.Check(), folder+": even.txt was changed since psim wrote it; name another folder, or replace it with --overwrite")
@@ -131,7 +133,7 @@ func TestDistinct(t *testing.T) {
 		"/": "the root folder", "/.": "the root folder", "/usr/..": "the root folder", home: "your home folder",
 		home + "/.": "your home folder", ".": "your home folder", "in/..": "your home folder", link: "your home folder",
 	} {
-		f := files.Folder{Path: path, Owner: "run"}
+		f := files.Folder{Path: path, Owner: "run", Writes: ofVersions}
 		for _, err := range []error{f.Check(), f.Write(context.Background(), version(1))} {
 			require.ErrorContains(t, err, path+": is "+kind+"; name a folder in it, such as ")
 		}
@@ -139,7 +141,7 @@ func TestDistinct(t *testing.T) {
 	entries, err := os.ReadDir(home)
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
-	require.NoError(t, files.Folder{Path: "in", Owner: "run"}.Write(context.Background(), version(1)))
+	require.NoError(t, files.Folder{Path: "in", Owner: "run", Writes: ofVersions}.Write(context.Background(), version(1)))
 	require.NoError(t, files.Folder{Path: ".", Owner: "plot", Named: true}.Write(context.Background(), []files.File{text("p.png", "")}))
-	require.NoError(t, files.Folder{Path: filepath.Join(link, "new"), Owner: "run"}.Check())
+	require.NoError(t, files.Folder{Path: filepath.Join(link, "new"), Owner: "run", Writes: ofVersions}.Check())
 }

@@ -31,14 +31,14 @@ func TestOthersFolder(t *testing.T) {
 	const nobody, group = 65534, 100
 	require.NoError(t, os.Chown(theirs, nobody, group))
 	require.NoError(t, os.Chmod(theirs, os.ModeSetgid|0o775))
-	require.NoError(t, files.Folder{Path: shared, Owner: "run"}.Write(ctx, version(1)))
+	require.NoError(t, files.Folder{Path: shared, Owner: "run", Writes: ofVersions}.Write(ctx, version(1)))
 	before, err := os.ReadDir(shared)
 	require.NoError(t, err)
 
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	require.NoError(t, syscall.Setfsuid(nobody))
-	err = files.Folder{Path: shared, Owner: "run"}.Write(ctx, append(version(2), text("0.txt", "new")))
+	err = files.Folder{Path: shared, Owner: "run", Writes: ofVersions}.Write(ctx, append(version(2), text("0.txt", "new")))
 	require.NoError(t, syscall.Setfsuid(0))
 	require.ErrorContains(t, err, "shared: cannot be written: operation not permitted")
 	require.ErrorAs(t, err, new(files.Unwritable))
@@ -47,7 +47,7 @@ func TestOthersFolder(t *testing.T) {
 	require.Equal(t, len(before), len(after))
 
 	for n := range 2 {
-		require.NoError(t, files.Folder{Path: theirs, Owner: "run"}.Write(ctx, version(n)))
+		require.NoError(t, files.Folder{Path: theirs, Owner: "run", Writes: ofVersions}.Write(ctx, version(n)))
 		info, err := os.Stat(theirs)
 		require.NoError(t, err)
 		owner := info.Sys().(*syscall.Stat_t)
@@ -63,7 +63,7 @@ func TestPipes(t *testing.T) {
 	require.NoError(t, syscall.Mkfifo(filepath.Join(folder, "a.txt"), 0o644))
 	_, err := files.Steady(folder, func() (int, error) { return 0, files.Verify(folder, "a.txt") })
 	require.NoError(t, err)
-	f := files.Folder{Path: folder, Owner: "run"}
+	f := files.Folder{Path: folder, Owner: "run", Writes: ofVersions}
 	require.ErrorContains(t, f.Write(context.Background(), version(1)), ".psim.json was not written by psim")
 	require.NoError(t, os.Remove(filepath.Join(folder, files.Manifest)))
 	require.ErrorContains(t, f.Write(context.Background(), version(1)), "a.txt is not a regular file")

@@ -76,6 +76,7 @@ const (
 	aFolder = "is a folder"
 	noFile  = "is not a regular file" // but a link, say
 	blocked = "is below a link or a file"
+	closed  = "cannot be read"
 )
 
 // sum returns the hash of a file in the folder, or what there is instead of it.
@@ -99,12 +100,12 @@ func (p place) sum(name string) string {
 	}
 	f, err := p.Open(name)
 	if err != nil {
-		return noFile
+		return closed
 	}
 	defer f.Close()
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
-		return noFile
+		return closed
 	}
 	return fmt.Sprintf("%x", h.Sum(nil))
 }

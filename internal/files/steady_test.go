@@ -18,7 +18,7 @@ import (
 func TestSteady(t *testing.T) {
 	{
 		folder := filepath.Join(t.TempDir(), "o")
-		f := files.Folder{Path: folder, Owner: "run"}
+		f := files.Folder{Path: folder, Owner: "run", Writes: ofVersions}
 		require.NoError(t, f.Write(context.Background(), version(0)))
 		ctx, cancel := context.WithCancel(context.Background())
 		var writer sync.WaitGroup
@@ -59,7 +59,7 @@ func TestWriteFails(t *testing.T) {
 	ctx := context.Background()
 	for range 2 {
 		parent := t.TempDir()
-		f := files.Folder{Path: filepath.Join(parent, "o"), Owner: "run"}
+		f := files.Folder{Path: filepath.Join(parent, "o"), Owner: "run", Writes: ofVersions}
 		long := strings.Repeat("x", 300)
 		for _, broken := range []string{long, "in/" + long, long + "/a"} {
 			list := append(version(2), text(broken, ""))
@@ -84,7 +84,7 @@ func TestTogether(t *testing.T) {
 		var writers sync.WaitGroup
 		for n := range 4 {
 			writers.Go(func() {
-				f := files.Folder{Path: filepath.Join(parent, "a", "o"), Owner: "run"}
+				f := files.Folder{Path: filepath.Join(parent, "a", "o"), Owner: "run", Writes: ofVersions}
 				if err := f.Check(); err != nil {
 					t.Error(err)
 				}

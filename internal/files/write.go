@@ -4,7 +4,6 @@
 package files
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,26 +42,41 @@ type File struct {
 	Render func(io.Writer) error
 }
 
-// render renders all files into memory, before any of them is written.
-func render(ctx context.Context, list []File) ([]bytes.Buffer, error) {
-	contents := make([]bytes.Buffer, len(list))
-	for i, f := range list {
-		if IsFolder(f.Path) {
-			return nil, Unwritable{fmt.Errorf("%s: cannot be written: a folder of that name is in the way", f.Path)}
-		}
-		if err := f.Render(&contents[i]); err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Path, err)
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, err
+// render renders all files, before any of them is written. Call discard when they are not needed any more.
+func render(ctx context.Context, list []File) (_ []*content, discard func(), _ error) {
+	var contents []*content
+	discard = func() {
+		for _, c := range contents {
+			c.close()
 		}
 	}
-	return contents, nil
+	for _, f := range list {
+		if IsFolder(f.Path) {
+			return nil, discard, Unwritable{
+				fmt.Errorf("%s: cannot be written: a folder of that name is in the way", f.Path)}
+		}
+		c := newContent(ctx, f.Path)
+		contents = append(contents, c)
+		err := f.Render(c)
+		if ended := ctx.Err(); ended != nil {
+			return nil, discard, ended
+		}
+		if c.failed != nil {
+			return nil, discard, unwritable(f.Path, "written", c.failed)
+		}
+		if err != nil {
+			return nil, discard, fmt.Errorf("%s: %w", f.Path, err)
+		}
+	}
+	return contents, discard, nil
 }
+
+// newFile opens a file that is to have other bytes than before.
+const newFile = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
 
 // replace saves all contents under temporary names before it renames the first. A file is replaced in one
 // step, so that other processes never see half of it.
-func replace(list []File, contents []bytes.Buffer) error {
+func replace(list []File, contents []*content) error {
 	var temps []string
 	defer func() {
 		for _, t := range temps {
@@ -72,7 +86,7 @@ func replace(list []File, contents []bytes.Buffer) error {
 	for i, f := range list {
 		name := fmt.Sprintf(".psim-%d-%d", os.Getpid(), rand.Uint64())
 		temps = append(temps, filepath.Join(filepath.Dir(f.Path), name))
-		if err := os.WriteFile(temps[i], contents[i].Bytes(), 0o666); err != nil {
+		if err := contents[i].copyTo(os.OpenFile(temps[i], newFile, 0o666)); err != nil {
 			return unwritable(f.Path, "written", err)
 		}
 	}

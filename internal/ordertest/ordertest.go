@@ -154,7 +154,9 @@ func Measured(t *graph.Trace) *graph.Trace {
 // come before starts, except for tasks that take no time.
 func Memory(t *graph.Trace) []graph.MemoryEvent {
 	var events []graph.MemoryEvent
-	t.Changes(func(e graph.MemoryEvent) { events = append(events, e) })
+	for _, changes := range t.ChangesByRank() {
+		events = slices.AppendSeq(events, changes)
+	}
 	SortMemory(t, events)
 	return events
 }

@@ -112,7 +112,8 @@ func LineOf(color, dashes int) (draw.LineStyle, draw.GlyphStyle) {
 
 // Labels write a text at a corner of each point, preferably the lower left. The text must
 // stay in the picture, keep its distance from other points, and not cover the text of an
-// earlier point. If there is no such corner, the text is left out.
+// earlier point. If there is no such corner, the text is left out, but that of the first point
+// may be farther away, at the end of a line.
 type Labels struct {
 	plotter.XYs
 	Texts  []string
@@ -140,7 +141,7 @@ func (l Labels) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 	for i, point := range l.XYs {
 		w := style.Width(l.Texts[i])
-		for _, corner := range []vg.Point{{X: -5, Y: -9}, {X: 5 + w, Y: -9}, {X: -5, Y: 9}, {X: 5 + w, Y: 9}} {
+		for _, corner := range l.corners(i, w) {
 			at := vg.Point{X: x(point.X) + corner.X, Y: y(point.Y) + corner.Y}
 			box := Rect(at.X-w-2, at.Y-6, at.X, at.Y+4)
 			overlaps := func(o vg.Rectangle) bool {
@@ -148,10 +149,31 @@ func (l Labels) Plot(c draw.Canvas, p *plot.Plot) {
 			}
 			inside := box.Min.X >= c.Min.X && box.Max.X <= c.Max.X && box.Min.Y >= c.Min.Y && box.Max.Y <= c.Max.Y
 			if inside && !slices.ContainsFunc(taken[:i], overlaps) && !slices.ContainsFunc(taken[i+1:], overlaps) {
+				if far := corner.Y < -nearLabel || corner.Y > nearLabel; far {
+					middle := (box.Min.X + box.Max.X) / 2
+					c.StrokeLine2(Stroke(RGB(Faint), 0.6), middle, at.Y, x(point.X), y(point.Y))
+				}
 				c.FillText(style, at, l.Texts[i])
 				taken = append(taken, box)
 				break
 			}
 		}
 	}
+}
+
+// nearLabel is the vertical distance of a label from its point.
+const nearLabel = 9
+
+// corners lists where a label of a width may be, from its point.
+func (l Labels) corners(i int, w vg.Length) (list []vg.Point) {
+	const side, farther = 5, 5
+	for distance := vg.Length(1); distance <= farther; distance++ {
+		for _, y := range []vg.Length{-nearLabel, nearLabel} {
+			list = append(list, vg.Point{X: -side, Y: y * distance}, vg.Point{X: side + w, Y: y * distance})
+		}
+		if i > 0 {
+			break
+		}
+	}
+	return list
 }

@@ -219,3 +219,31 @@ func TestLongTitle(t *testing.T) {
 	require.True(t, strings.HasSuffix(text, "…"))
 	require.Less(t, time.Since(start), 5*time.Second)
 }
+
+// Numbers are placed by their size: by its logarithm where they grow by factors.
+func TestValues(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		log    bool
+	}{
+		{[]float64{3, 4, 8}, false}, {[]float64{8, 16, 32}, true}, {[]float64{1, 2, 4, 8, 12, 16, 24, 32}, true},
+		{[]float64{1, 2, 3}, false}, {[]float64{2, 4}, false}, {[]float64{0, 1, 10, 100}, false},
+	} {
+		names := make([]string, len(c.values))
+		for i := range names {
+			names[i] = "a rather long name"
+		}
+		f := New("", 100)
+		f.Values("x", c.values, names)
+		_, log := f.X.Scale.(plot.LogScale)
+		require.Equal(t, c.log, log, c.values)
+		require.Less(t, f.X.Min, c.values[0])
+		require.Greater(t, f.X.Max, c.values[len(c.values)-1])
+		ticks := f.X.Tick.Marker.Ticks(f.X.Min, f.X.Max)
+		require.Len(t, ticks, len(c.values))
+		for i, tick := range ticks {
+			require.Equal(t, c.values[i], tick.Value)
+		}
+		require.NotEmpty(t, ticks[0].Label)
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"gonum.org/v1/plot/vg/draw"
+
 	"psim/reports/chart"
 )
 
@@ -34,12 +36,20 @@ func (t table) styled(f *chart.Figure) (list []styledCurve, remark string) {
 	}
 	for i, c := range lines {
 		line, marks := chart.Lines(i)
+		t.unjoin(&line)
 		list = append(list, styledCurve{c, chart.MarkedLine{Line: line, Marks: marks}})
 		if c.name != "" {
 			f.Explain(c.name, list[i].MarkedLine)
 		}
 	}
 	return list, remark
+}
+
+// unjoin leaves only the marks of a line whose points are not joined.
+func (t table) unjoin(line *draw.LineStyle) {
+	if !t.numeric() {
+		line.Width = 0
+	}
 }
 
 // twoWays draws the lines of two settings in a colour for each value of one and dashes for each
@@ -60,6 +70,7 @@ func (t table) twoWays(f *chart.Figure, lines []curve) (list []styledCurve) {
 	}
 	for i, v := range dashed.values {
 		line, marks := chart.LineOf(0, i)
+		t.unjoin(&line)
 		line.Color, marks.Color = chart.RGB(chart.Faint), chart.RGB(chart.Faint)
 		f.Explain(valueTitle(dashed.key, v), chart.MarkedLine{Line: line, Marks: marks})
 	}

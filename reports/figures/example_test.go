@@ -123,5 +123,5 @@ func ExampleFigureKind_Draw_heatmap() {
 func ExampleFigureKind_Draw_sweep() {
 	words("sweep", "", picture.View{}, "ddp=1", "ddp=2", "ddp=4")
 	// Output:
-	// data-parallel replicas | step time (s) | Step time: VGG16, predicted
+	// data-parallel replicas (log scale) | step time (s) | Step time: VGG16, predicted
 }

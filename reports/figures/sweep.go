@@ -155,22 +155,27 @@ func (t table) figure() *chart.Figure {
 	f := chart.New(title(t.label, t.items), height)
 	t.axis(&f.Y, t.label, slices.Max(t.values)*t.scale)
 	f.Y.Min, f.Y.Max = min(0, slices.Min(t.values)*t.scale), f.Y.Max*1.06
-	f.Columns(axisTitle(t.across.key), t.across.valueTexts())
+	if t.numeric() {
+		f.Values(axisTitle(t.across.key), t.across.numbers, t.across.valueTexts())
+	} else {
+		f.Columns(axisTitle(t.across.key), t.across.valueTexts())
+	}
 	cross := draw.GlyphStyle{Color: chart.RGB(chart.Alarm), Radius: 4.5, Shape: draw.CrossGlyph{}}
 	unfit := &plotter.Scatter{GlyphStyle: cross}
 	lines, remark := t.styled(f)
 	for _, c := range lines {
 		line, points := chart.Line(c.Line), &plotter.Scatter{GlyphStyle: c.Marks}
 		for _, k := range c.points {
-			column := slices.Index(t.across.values, t.items[k].at(t.across))
-			at := point(float64(column), t.values[k]*t.scale)
+			at := point(t.place(k), t.values[k]*t.scale)
 			line.XYs = append(line.XYs, at)
 			if !t.items[k].Run.Result.FitsMemory {
 				unfit.XYs = append(unfit.XYs, at)
 			}
 		}
-		points.XYs = line.XYs
-		f.Add(line, points)
+		if points.XYs = line.XYs; t.numeric() {
+			f.Add(line)
+		}
+		f.Add(points)
 	}
 	if len(unfit.XYs) > 0 {
 		f.Add(unfit)
@@ -181,4 +186,17 @@ func (t table) figure() *chart.Figure {
 	}
 	f.Remark(t.notes)
 	return f
+}
+
+// numeric reports whether the horizontal axis is of numbers. Nothing lies between names, so that
+// lines do not join these.
+func (t table) numeric() bool { return t.across.numbers != nil }
+
+// place returns where an item lies on the horizontal axis.
+func (t table) place(item int) float64 {
+	at := slices.Index(t.across.values, t.items[item].at(t.across))
+	if t.numeric() {
+		return t.across.numbers[at]
+	}
+	return float64(at)
 }

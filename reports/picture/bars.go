@@ -49,18 +49,19 @@ type panelBars struct {
 }
 
 // collectBars finds the tasks of some ranks, with a row for each rank, that took time
-// between two moments.
+// between two moments. Rows of ranks that are alike share their bars.
 func collectBars(t *graph.Trace, ranks []int, from, to time.Duration) panelBars {
 	p := panelBars{bars: make(rankBars, len(ranks)), kinds: map[graph.Kind]bool{}, tones: newTones(t.Graph)}
-	phase, rows := phases(t.Graph), map[int32]int{}
-	for row, rank := range ranks {
-		rows[int32(rank)] = row
-	}
+	phase, rows := phases(t.Graph), firstRows(t.Graph, ranks)
 	for i := range int32(t.Graph.Len()) {
-		task, span := t.Graph.Class(i), t.Span(i)
+		task := t.Graph.Class(i)
+		row := rows[task.Rank]
+		if row < 0 {
+			continue
+		}
+		span := t.Span(i)
 		shown := graph.Span{Start: max(span.Start, from), End: min(span.End, to)}
-		row, ok := rows[task.Rank]
-		if !ok || shown.End <= shown.Start {
+		if shown.End <= shown.Start {
 			continue
 		}
 		lane, kind := laneOf(task.Kind), task.Kind
@@ -78,10 +79,23 @@ func collectBars(t *graph.Trace, ranks []int, from, to time.Duration) panelBars 
 			})
 		}
 	}
+	for row, rank := range ranks {
+		p.bars[row] = p.bars[rows[rank%len(rows)]]
+	}
 	if !p.used[messageLane] && !p.used[collectiveLane] {
 		p.used[workLane] = true
 	}
 	return p
+}
+
+// firstRows returns, by rank with tasks in the graph, the first row that shows it or a rank that it
+// stands for; or −1.
+func firstRows(g *graph.Graph, ranks []int) []int {
+	rows := slices.Repeat([]int{-1}, g.Ranks()/g.Replicas())
+	for row, rank := range slices.Backward(ranks) {
+		rows[rank%len(rows)] = row
+	}
+	return rows
 }
 
 // phases finds to which half of a collective the sends of its steps belong, by what the
@@ -90,6 +104,9 @@ func collectBars(t *graph.Trace, ranks []int, from, to time.Duration) panelBars 
 // sends stay sends. The k-th send of a chunk to a rank belongs to the k-th arrival there, so
 // that no dependencies are needed to find it.
 func phases(g *graph.Graph) map[int32]graph.Kind {
+	if !slices.ContainsFunc(g.Classes, func(t graph.Task) bool { return t.Kind == graph.Send }) {
+		return nil
+	}
 	type place struct {
 		rank int32
 		part uint16

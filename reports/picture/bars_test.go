@@ -77,7 +77,7 @@ func TestDense(t *testing.T) {
 }
 
 func TestSmallSharesAreSeen(t *testing.T) {
-	sum := map[graph.Kind]float64{graph.Forward: 0.01, graph.Backward: 0.4, graph.Optimizer: 1e-12}
+	sum := shares{graph.Forward: 0.01, graph.Backward: 0.4, graph.Optimizer: 1e-12}
 	blocks := stack(sum, 0, 3, 0.1)
 	require.Len(t, blocks, 2)
 	require.Equal(t, 0.1, blocks[0].top)

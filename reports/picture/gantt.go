@@ -42,9 +42,9 @@ func Gantt(w io.Writer, t *graph.Trace, o GanttOptions) error {
 	if ranks > o.Ranks {
 		head = (o.Ranks + 1) / 2
 	}
-	for r, row := range rows {
+	for r := range ranks {
 		if r < head || r >= ranks-(o.Ranks-head) {
-			fmt.Fprintf(out, "rank %-*d|%s|\n", g.prefix-len("rank "), r, row)
+			fmt.Fprintf(out, "rank %-*d|%s|\n", g.prefix-len("rank "), r, rows[r%len(rows)])
 		} else if r == head {
 			fmt.Fprintf(out, "%*s … %d more ranks\n", g.prefix, "", ranks-o.Ranks)
 		}
@@ -56,7 +56,7 @@ func Gantt(w io.Writer, t *graph.Trace, o GanttOptions) error {
 // A gantt is a Gantt chart that is being printed.
 type gantt struct {
 	trace   *graph.Trace
-	bars    rankBars      // with slices joined
+	bars    rankBars      // of the ranks with tasks in the graph, with slices joined
 	stages  []bool        // by stage: whether it is a second, fourth… stage of its rank
 	prefix  int           // columns before the | that starts a row
 	columns int           // columns of time
@@ -68,7 +68,8 @@ type gantt struct {
 // half a column apart count as one task.
 func (g *gantt) scale(width int) {
 	g.end = g.trace.End()
-	bars := collectBars(g.trace, allRanks(g.trace.Graph), 0, g.end).bars
+	ranks := allRanks(g.trace.Graph)
+	bars := collectBars(g.trace, ranks[:len(ranks)/g.trace.Graph.Replicas()], 0, g.end).bars
 	g.bars = bars.actions(g.trace.Graph, g.end/time.Duration(2*width))
 	var unit time.Duration // greatest common divisor of all starts and ends of work
 	longest := 1
@@ -124,19 +125,19 @@ func (g *gantt) letter(t graph.Task) byte {
 	return '~'
 }
 
-// rows draws all ranks. Work hides communication.
+// rows draws all ranks with tasks in the graph. Work hides communication.
 func (g *gantt) rows() [][]byte {
 	rows := make([][]byte, len(g.bars))
 	for r := range rows {
 		rows[r] = []byte(strings.Repeat(".", g.columns))
-		shares := make([]map[byte]float64, g.columns)
+		columns := make([]shares, g.columns)
 		for _, work := range []bool{false, true} {
 			for _, bars := range g.bars[r] {
-				g.draw(rows[r], shares, bars, work)
+				g.draw(rows[r], columns, bars, work)
 			}
 		}
 		if g.dense {
-			diffuse(rows[r], shares)
+			diffuse(rows[r], columns)
 		}
 	}
 	return rows
@@ -144,7 +145,7 @@ func (g *gantt) rows() [][]byte {
 
 // draw draws the bars of a lane that are work, or the others. If the picture is dense, work
 // only adds to the shares.
-func (g *gantt) draw(row []byte, shares []map[byte]float64, bars []bar, work bool) {
+func (g *gantt) draw(row []byte, columns []shares, bars []bar, work bool) {
 	for _, b := range bars {
 		task := g.trace.Graph.Task(b.task)
 		if task.Kind.Communication() == work {
@@ -152,7 +153,7 @@ func (g *gantt) draw(row []byte, shares []map[byte]float64, bars []bar, work boo
 		}
 		from, to := g.column(b.Start), g.column(b.End)
 		if g.dense && work {
-			addShare(shares, g.letter(task), from, to)
+			addShare(columns, strings.IndexByte(letters, g.letter(task)), from, to)
 		} else if first, end := int(from+0.5), min(int(to+0.5), g.columns); first < end {
 			fill(row[first:end], g.label(task))
 		}
@@ -177,18 +178,20 @@ func fill(cells []byte, label string) {
 	copy(cells, label)
 }
 
+// letters are those of a row: idle time, work, and communication.
+const letters = ".FBIWLfbiwlZO~"
+
 // diffuse gives every column the letter that lags furthest behind its share of the time so
 // far, so that narrow tasks appear as often as they should. The letters that are already in
 // the row take the time that work does not.
-func diffuse(row []byte, shares []map[byte]float64) {
-	const letters = ".FBIWLfbiwlZO~"
+func diffuse(row []byte, columns []shares) {
 	var lag [len(letters)]float64
 	for c := range row {
 		none := strings.IndexByte(letters, row[c])
 		lag[none]++
 		first := 0
 		for k := range len(letters) {
-			share := shares[c][letters[k]]
+			share := columns[c][k]
 			lag[k] += share
 			lag[none] -= share
 			if share > 1-1e-6 {

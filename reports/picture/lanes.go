@@ -58,9 +58,9 @@ type shareColumns struct {
 func (s shareColumns) blocks(bars []bar) []block {
 	left := chart.Snap(s.x(s.from))
 	column := func(at time.Duration) float64 { return float64((s.x(at) - left) / s.width) }
-	sums := make([]map[graph.Kind]float64, int(column(s.to))+1)
+	sums := make([]shares, int(column(s.to))+1)
 	for _, b := range bars {
-		addShare(sums, b.kind, column(b.Start), column(b.End))
+		addShare(sums, int(b.kind), column(b.Start), column(b.End))
 	}
 	var blocks []block
 	for c, sum := range sums {
@@ -70,20 +70,20 @@ func (s shareColumns) blocks(bars []bar) []block {
 	return blocks
 }
 
+// shares are those of a column's time that kinds of task take, or letters.
+type shares [graph.Kinds]float64
+
 // addShare adds a task to the shares of the columns that it covers. From and to are in
 // columns.
-func addShare[K comparable](shares []map[K]float64, key K, from, to float64) {
-	for c := int(from); c < len(shares) && float64(c) < to; c++ {
-		if shares[c] == nil {
-			shares[c] = map[K]float64{}
-		}
-		shares[c][key] += min(to, float64(c+1)) - max(from, float64(c))
+func addShare(columns []shares, key int, from, to float64) {
+	for c := int(from); c < len(columns) && float64(c) < to; c++ {
+		columns[c][key] += min(to, float64(c+1)) - max(from, float64(c))
 	}
 }
 
 // stack stacks the shares of one column, in order of kind from the bottom. It leaves out
 // shares that are so small that they may be rounding errors.
-func stack(sum map[graph.Kind]float64, x0, x1 vg.Length, least float64) []block {
+func stack(sum shares, x0, x1 vg.Length, least float64) []block {
 	const rounding = 1e-6
 	var blocks []block
 	level := 0.0

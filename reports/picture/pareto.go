@@ -40,7 +40,7 @@ func PointsFigure(title string, points []rankings.PlanPoint, capacity int64, mar
 		if p.Simulated {
 			r := results.Result{
 				Schedule: p.Plan.Schedule, StepTime: p.StepTime.Seconds(), VirtualStages: p.Plan.VirtualStages,
-				Ranks: []results.RankResult{{PeakMemory: p.PeakMemory}}, MemoryMargin: margin,
+				Ranks: []results.RankResult{{PeakMemory: p.PeakMemory}}, MemoryMargin: margin, FitsMemory: p.Fits,
 			}
 			f.Plans = append(f.Plans, rankings.NewCandidate(r, []string{planLabel(p.Plan)}, 0))
 		}
@@ -71,8 +71,8 @@ func planLabel(p rankings.PlanShape) string {
 }
 
 // Pareto draws every plan as a point, with the peak memory of its fullest rank to the right
-// and its step time upwards. A line connects the plans that no other plan beats in both;
-// these are labelled with their sizes.
+// and its step time upwards. A line connects the plans that no other plan beats in both, of those
+// that fit if any do; these are labelled with their sizes.
 func Pareto(w io.Writer, format string, p ParetoFigure) error {
 	p, far := p.near()
 	var peak int64
@@ -177,7 +177,7 @@ func (p ParetoFigure) draw(f *chart.Figure) {
 		}
 	}
 	slices.Sort(schedules)
-	front := paretoFront(p.Plans)
+	front, best := paretoFront(p.Plans)
 	border := chart.Line(chart.Stroke(chart.RGB(chart.Faint), 1))
 	border.StepStyle = plotter.PostStep
 	points, labels := &plotter.Scatter{}, chart.Labels{Walls: []float64{float64(p.Capacity)}}
@@ -199,12 +199,15 @@ func (p ParetoFigure) draw(f *chart.Figure) {
 	slices.Reverse(labels.XYs) // there may not be room for all labels: place that of the fastest first
 	slices.Reverse(labels.Texts)
 	labels.Texts, labels.Others = withoutRepeats(labels.Texts), points.XYs
+	if p.Plans[front[len(front)-1]].FitsMemory {
+		labels.Texts[0] = "best: " + labels.Texts[0]
+	}
 	points.GlyphStyleFunc = func(i int) draw.GlyphStyle { return looks[i] }
 	f.Add(border, points, labels)
 	for i, s := range schedules {
 		f.Explain(s, &plotter.Scatter{GlyphStyle: chart.Look(i, 4)})
 	}
-	f.Explain("no plan is better in both", border)
+	f.Explain(best, border)
 	f.Explain(explainLetters(labels.Texts), nil)
 }
 
@@ -248,11 +251,17 @@ func (p ParetoFigure) sizes(plan rankings.Candidate) string {
 }
 
 // paretoFront lists the plans that no other plan beats in both memory and time, sorted by
-// memory.
-func paretoFront(plans []rankings.Candidate) []int32 {
-	order := make([]int32, len(plans))
-	for i := range order {
-		order[i] = int32(i)
+// memory, and says so. If plans fit, the others do not count.
+func paretoFront(plans []rankings.Candidate) (front []int32, text string) {
+	var fit, all []int32
+	for i := range plans {
+		if all = append(all, int32(i)); plans[i].FitsMemory {
+			fit = append(fit, int32(i))
+		}
+	}
+	order, text := all, "no plan is better in both"
+	if n := len(fit); n > 0 && n < len(all) {
+		order, text = fit, "no plan that fits is better in both"
 	}
 	slices.SortStableFunc(order, func(a, b int32) int {
 		return cmp.Or(
@@ -260,11 +269,10 @@ func paretoFront(plans []rankings.Candidate) []int32 {
 			cmp.Compare(plans[a].StepTime, plans[b].StepTime),
 		)
 	})
-	var front []int32
 	for _, i := range order {
 		if len(front) == 0 || plans[i].StepTime < plans[front[len(front)-1]].StepTime {
 			front = append(front, i)
 		}
 	}
-	return front
+	return front, text
 }

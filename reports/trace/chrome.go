@@ -26,7 +26,9 @@ func WriteChrome(w io.Writer, t *graph.Trace, rank int) error {
 	if rank != AllRanks && (rank < 0 || rank >= t.Graph.Ranks()) {
 		return fmt.Errorf("rank %d is outside 0 to %d", rank, t.Graph.Ranks()-1)
 	}
-	c := &chrome{out: bufio.NewWriter(w), trace: t, rank: rank}
+	c := &chrome{
+		out: bufio.NewWriter(w), trace: t, rank: rank, streams: t.Graph.AllStreams(), thread: map[int32]int{},
+	}
 	fmt.Fprintf(c.out, `{
   "schemaVersion": 1,
   "distributedInfo": {
@@ -46,11 +48,12 @@ func WriteChrome(w io.Writer, t *graph.Trace, rank int) error {
 }
 
 type chrome struct {
-	out    *bufio.Writer
-	trace  *graph.Trace
-	rank   int
-	events int
-	thread []int // of every task
+	out     *bufio.Writer
+	trace   *graph.Trace
+	rank    int
+	events  int
+	streams []graph.Stream // of all replicas
+	thread  map[int32]int  // of the tasks that are not in the thread of their stream
 }
 
 // shows reports whether a rank is part of the file.
@@ -73,7 +76,7 @@ func (c *chrome) names() {
 			c.event(`"ph": "M", "name": "process_sort_index", "pid": %d, "tid": 0, "args": {"sort_index": %[1]d}`, r)
 		}
 	}
-	for i, s := range c.trace.Graph.Streams {
+	for i, s := range c.streams {
 		if c.shows(s.Rank) {
 			c.name(s.Rank, i, i, s.Name)
 		}
@@ -91,25 +94,24 @@ func (c *chrome) name(rank int32, thread, order int, name string) {
 // tasks of a stream do, which can happen in a measured trace because of different clocks,
 // they are written as several threads.
 func (c *chrome) slices() {
-	g := c.trace.Graph
-	c.thread = make([]int, g.Len())
-	start, order := g.ByStream()
-	threads := len(g.Streams)
-	for s, stream := range g.Streams {
-		tasks := order[start[s]:start[s+1]]
+	start, order := c.trace.Graph.ByStream()
+	threads, each := len(c.streams), len(start)-1
+	for s, stream := range c.streams {
+		tasks := order[start[s%each]:start[s%each+1]]
 		if !c.shows(stream.Rank) {
 			continue
 		}
-		byStart(c.trace, tasks)
 		ids := []int{s}
-		for k, lane := range separate(c.trace, tasks) {
+		for i, lane := range separate(c.trace, tasks) {
 			if lane == len(ids) {
 				c.name(stream.Rank, threads, s, stream.Name+" (overlapping)")
 				ids = append(ids, threads)
 				threads++
 			}
-			c.thread[tasks[k]] = ids[lane]
-			c.slice(tasks[k])
+			if lane > 0 {
+				c.thread[i] = ids[lane]
+			}
+			c.slice(i, int32(s/each), ids[lane])
 		}
 	}
 }
@@ -119,27 +121,32 @@ func byStart(t *graph.Trace, tasks []int32) {
 	slices.SortStableFunc(tasks, func(a, b int32) int { return cmp.Compare(t.Span(a).Start, t.Span(b).Start) })
 }
 
-// separate puts each task of a stream, sorted by start, into the first lane in which it does
+// separate sorts the tasks of a stream by start, and yields each with the first lane in which it does
 // not overlap another task.
-func separate(t *graph.Trace, tasks []int32) (lane []int) {
-	var free []time.Duration
-	for _, i := range tasks {
-		span := t.Span(i)
-		k := slices.IndexFunc(free, func(end time.Duration) bool { return end <= span.Start })
-		if k < 0 {
-			k = len(free)
-			free = append(free, 0)
+func separate(t *graph.Trace, tasks []int32) iter.Seq2[int32, int] {
+	return func(yield func(int32, int) bool) {
+		byStart(t, tasks)
+		var free []time.Duration
+		for _, i := range tasks {
+			span := t.Span(i)
+			k := slices.IndexFunc(free, func(end time.Duration) bool { return end <= span.Start })
+			if k < 0 {
+				k = len(free)
+				free = append(free, 0)
+			}
+			if free[k] = span.End; !yield(i, k) {
+				return
+			}
 		}
-		free[k] = span.End
-		lane = append(lane, k)
 	}
-	return lane
 }
 
-func (c *chrome) slice(i int32) {
-	t, span := c.trace.Graph.Task(i), c.trace.Span(i)
+// slice writes the task with which a replica does what task i does.
+func (c *chrome) slice(i, replica int32, thread int) {
+	t, span := c.trace.Graph.TaskOf(i, replica), c.trace.Span(i)
 	c.event(`"ph": "X", "cat": "kernel", "name": %s, "pid": %d, "tid": %d, "ts": %s, "dur": %s, "args": {%s}`,
-		jsonString(chromeName(&t)), t.Rank, c.thread[i], micros(span.Start), micros(span.Duration()), c.details(i, &t))
+		jsonString(chromeName(&t)), t.Rank, thread, micros(span.Start), micros(span.Duration()),
+		c.details(int(replica)*c.trace.Graph.Len()+int(i), &t))
 }
 
 // chromeName names a slice. Holistic Trace Analysis counts slices as communication if their
@@ -159,7 +166,7 @@ func chromeName(t *graph.Task) string {
 }
 
 // details lists the arguments of a slice.
-func (c *chrome) details(i int32, t *graph.Task) string {
+func (c *chrome) details(i int, t *graph.Task) string {
 	s := fmt.Sprintf(`"device": %d, "stream": %d, "correlation": %d, "kind": "%s"`, t.Rank, t.Stream, i, t.Kind)
 	for name, n := range fields(t) {
 		s += fmt.Sprintf(`, "%s": %d`, name, n)
@@ -179,49 +186,41 @@ func fields(t *graph.Task) iter.Seq2[string, int64] {
 
 // arrows writes a flow from every message to the task that waited for it.
 func (c *chrome) arrows() {
-	id, g := 0, c.trace.Graph
-	for source, task := range waits(c.trace) {
-		if !c.shows(g.Class(source).Rank) || !c.shows(g.Class(task).Rank) {
-			continue
+	id := 0
+	for replica := range int32(c.trace.Graph.Replicas()) {
+		for source, task := range waits(c.trace) {
+			from, to := c.trace.Graph.TaskOf(source, replica), c.trace.Graph.TaskOf(task, replica)
+			if !c.shows(from.Rank) || !c.shows(to.Rank) {
+				continue
+			}
+			id++
+			sent := c.trace.Span(source)
+			c.flow(id, `"s"`, end{from, source, max(sent.Start, sent.End-1)})
+			c.flow(id, `"f", "bp": "e"`, end{to, task, c.trace.Span(task).Start})
 		}
-		id++
-		sent := c.trace.Span(source)
-		c.flow(id, `"s"`, source, max(sent.Start, sent.End-1))
-		c.flow(id, `"f", "bp": "e"`, task, c.trace.Span(task).Start)
 	}
 }
 
-// waits yields every message with each task that waited for it. In place of a message that
-// takes no time it yields the task whose output the message carries.
-func waits(t *graph.Trace) iter.Seq2[int32, int32] {
-	g := t.Graph
-	return func(yield func(source, task int32) bool) {
-		for i := range int32(g.Len()) {
-			for _, d := range g.Deps(i) {
-				if !g.Class(d).Kind.Message() {
-					continue
-				}
-				source := d
-				if deps := g.Deps(d); t.Span(d).Duration() == 0 && len(deps) > 0 {
-					source = deps[0]
-				}
-				if !yield(source, i) {
-					return
-				}
-			}
-		}
-	}
+// An end of an arrow is at a task, which another may stand for.
+type end struct {
+	graph.Task
+	index int32
+	at    time.Duration
 }
 
 // flow writes one end of an arrow, in a phase that is JSON.
-func (c *chrome) flow(id int, phase string, task int32, at time.Duration) {
+func (c *chrome) flow(id int, phase string, e end) {
+	thread, apart := c.thread[e.index]
+	if !apart {
+		thread = int(e.Stream)
+	}
 	c.event(`"ph": %s, "cat": "message", "name": "message", "id": %d, "pid": %d, "tid": %d, "ts": %s`,
-		phase, id, c.trace.Graph.Class(task).Rank, c.thread[task], micros(at))
+		phase, id, e.Rank, thread, micros(e.at))
 }
 
 // memory writes the memory in use as a counter of every rank that uses memory.
 func (c *chrome) memory() {
-	for _, curve := range tracecsv.MemoryCurves(c.trace) {
+	for curve := range tracecsv.EachCurve(c.trace) {
 		if !c.shows(int32(curve.Rank)) || curve.Peak() == 0 {
 			continue
 		}

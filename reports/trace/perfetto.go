@@ -16,7 +16,8 @@ import (
 // replica, with a thread per rank and stream, a counter of every rank's memory, and
 // flows from messages to the tasks that waited for them.
 func WritePerfetto(w io.Writer, t *graph.Trace) error {
-	p := &perfetto{out: bufio.NewWriter(w), trace: t}
+	p := &perfetto{out: bufio.NewWriterSize(w, 1<<16), trace: t, streams: t.Graph.AllStreams(), flows: newFlows(t)}
+	p.intern()
 	p.tracks()
 	p.slices()
 	p.memory()
@@ -31,7 +32,18 @@ const (
 	packetTime     = 8
 	packetSequence = 10
 	packetEvent    = 11
+	packetNames    = 12
+	packetFlags    = 13
 	packetTrack    = 60
+
+	namesReset = 1 // SEQ_INCREMENTAL_STATE_CLEARED
+	namesUsed  = 2 // SEQ_NEEDS_INCREMENTAL_STATE
+
+	namesOfCategories = 1
+	namesOfNotes      = 3
+	namesOfTexts      = 29
+	internedNumber    = 1
+	internedName      = 2
 
 	trackID      = 1
 	trackName    = 2
@@ -53,10 +65,10 @@ const (
 	counterUnit = 3
 	unitBytes   = 3 // UNIT_SIZE_BYTES
 
+	eventCategory  = 3
 	eventNotes     = 4
 	eventType      = 9
 	eventTrack     = 11
-	eventCategory  = 22
 	eventName      = 23
 	eventValue     = 30
 	eventFlow      = 47
@@ -65,21 +77,23 @@ const (
 	sliceEnd       = 2 // TYPE_SLICE_END
 	counterValue   = 4 // TYPE_COUNTER
 
+	noteName    = 1
 	noteInteger = 4
-	noteText    = 6
-	noteName    = 10
+	noteText    = 17
 )
 
 // sequence is the number of the only sequence of packets.
 const sequence = 1
 
 type perfetto struct {
-	out   *bufio.Writer
-	trace *graph.Trace
-	track []uint64    // of every stream
-	last  uint64      // the highest number of a track
-	to    [][2]uint64 // by task: the flows that end there, as the first and the one after the last
-	from  [][]uint64  // by task: the flows that begin there
+	out     *bufio.Writer
+	trace   *graph.Trace
+	streams []graph.Stream // of all replicas
+	track   []uint64       // of every stream
+	last    uint64         // the highest number of a track
+	flows   flows
+	// Buffers for what is nested, the innermost last.
+	outer, body, inner message
 }
 
 // message holds the fields of a protobuf message.
@@ -102,15 +116,25 @@ func (m message) nested(field protowire.Number, inner message) message {
 }
 
 // packet writes one packet. The first error stays with the writer.
-func (p *perfetto) packet(m message) { p.out.Write(message(nil).nested(tracePacket, m)) }
+func (p *perfetto) packet(m message) {
+	p.out.Write(protowire.AppendVarint(protowire.AppendTag(p.out.AvailableBuffer(), tracePacket, protowire.BytesType),
+		uint64(len(m))))
+	p.out.Write(m)
+}
 
 // describe writes the description of a track.
 func (p *perfetto) describe(track message) {
 	p.packet(message(nil).number(packetSequence, sequence).nested(packetTrack, track))
 }
 
-func (p *perfetto) event(at time.Duration, event message) {
-	p.packet(message(nil).number(packetTime, uint64(at)).number(packetSequence, sequence).nested(packetEvent, event))
+// event writes an event, with the flags of its packet.
+func (p *perfetto) event(at time.Duration, flags uint64, event message) {
+	m := p.outer[:0].number(packetTime, uint64(at)).number(packetSequence, sequence).nested(packetEvent, event)
+	if flags != 0 {
+		m = m.number(packetFlags, flags)
+	}
+	p.outer = m
+	p.packet(m)
 }
 
 // replica returns which copy of the network a rank belongs to.
@@ -136,8 +160,8 @@ func (p *perfetto) tracks() {
 		p.describe(message(nil).number(trackID, id).nested(trackProcess, process).number(trackOrder, orderByRank))
 	}
 	p.last = uint64(replicas)
-	p.track = make([]uint64, len(g.Streams))
-	for s, stream := range g.Streams {
+	p.track = make([]uint64, len(p.streams))
+	for s, stream := range p.streams {
 		p.track[s] = p.thread(stream, "")
 	}
 }
@@ -156,81 +180,109 @@ func (p *perfetto) thread(stream graph.Stream, suffix string) uint64 {
 // slices writes the tasks, by stream and start. The slices of a thread may not overlap, so
 // that overlapping tasks of a stream are written as several threads.
 func (p *perfetto) slices() {
-	p.flows()
 	start, order := p.trace.Graph.ByStream()
-	for s, stream := range p.trace.Graph.Streams {
-		tasks := order[start[s]:start[s+1]]
-		byStart(p.trace, tasks)
+	each := len(start) - 1
+	for s, stream := range p.streams {
 		tracks := []uint64{p.track[s]}
-		for k, lane := range separate(p.trace, tasks) {
+		for i, lane := range separate(p.trace, order[start[s%each]:start[s%each+1]]) {
 			if lane == len(tracks) {
 				tracks = append(tracks, p.thread(stream, " (overlapping)"))
 			}
-			p.slice(tasks[k], tracks[lane])
+			p.slice(i, int32(s/each), tracks[lane])
 		}
 	}
 }
 
-// flows numbers the arrows from messages to the tasks that waited for them. Arrows that end
-// at the same task have consecutive numbers.
-func (p *perfetto) flows() {
-	n := p.trace.Graph.Len()
-	p.to, p.from = make([][2]uint64, n), make([][]uint64, n)
-	id := uint64(1)
-	for source, task := range waits(p.trace) {
-		if p.to[task][0] == 0 {
-			p.to[task][0] = id
-		}
-		p.from[source] = append(p.from[source], id)
-		id++
-		p.to[task][1] = id
+// slice writes the task with which a replica does what task i does.
+func (p *perfetto) slice(i, replica int32, track uint64) {
+	t, span := p.trace.Graph.TaskOf(i, replica), p.trace.Span(i)
+	event := p.body[:0].number(eventCategory, category(t.Kind))
+	event = p.notes(event, i, &t).number(eventType, sliceBegin).number(eventTrack, track).text(eventName, t.String())
+	for flow := range p.flows.from(i) {
+		event = event.fixed(eventFlow, p.flows.number(flow, replica))
 	}
+	for flow := p.flows.to[i]; flow < p.flows.to[i+1]; flow++ {
+		event = event.fixed(eventEndOfFlow, p.flows.number(flow, replica))
+	}
+	p.event(span.Start, namesUsed, event)
+	p.event(span.End, 0, p.body[:0].number(eventType, sliceEnd).number(eventTrack, track))
+	p.body = event
 }
 
-func (p *perfetto) slice(i int32, track uint64) {
-	t, span := p.trace.Graph.Task(i), p.trace.Span(i)
-	event := p.notes(i, &t).number(eventType, sliceBegin).number(eventTrack, track).
-		text(eventCategory, category(t.Kind)).text(eventName, t.String())
-	for _, flow := range p.from[i] {
-		event = event.fixed(eventFlow, flow)
-	}
-	for flow := p.to[i][0]; flow < p.to[i][1]; flow++ {
-		event = event.fixed(eventEndOfFlow, flow)
-	}
-	p.event(span.Start, event)
-	p.event(span.End, message(nil).number(eventType, sliceEnd).number(eventTrack, track))
-}
+// The categories of slices, which a viewer can show or hide together.
+const (
+	computing = 1 + iota
+	communicating
+	updating
+)
 
-// category names the slices that a viewer can show or hide together.
-func category(k graph.Kind) string {
+func category(k graph.Kind) uint64 {
 	switch {
 	case k.Compute():
-		return "compute"
+		return computing
 	case k.Communication():
-		return "communication"
+		return communicating
 	}
-	return "optimizer"
+	return updating
 }
 
-// notes lists the arguments of a slice.
-func (p *perfetto) notes(i int32, t *graph.Task) (event message) {
-	event = event.nested(eventNotes, message(nil).text(noteText, t.Kind.String()).text(noteName, "kind"))
-	number := func(name string, n int64) {
-		event = event.nested(eventNotes, message(nil).number(noteInteger, uint64(n)).text(noteName, name))
+// The names of the arguments of slices.
+const (
+	kindNote = 1 + iota
+	rankNote
+	stageNote
+	microbatchNote
+	peerNote
+	bytesNote
+	readyNote
+)
+
+// notes appends the arguments of a slice.
+func (p *perfetto) notes(event message, i int32, t *graph.Task) message {
+	p.inner = p.inner[:0].number(noteName, kindNote).number(noteText, 1+uint64(t.Kind))
+	event = event.nested(eventNotes, p.inner)
+	number := func(name uint64, n int64) {
+		p.inner = p.inner[:0].number(noteName, name).number(noteInteger, uint64(n))
+		event = event.nested(eventNotes, p.inner)
 	}
-	number("rank", int64(t.Rank))
-	for name, n := range fields(t) {
-		number(name, n)
+	number(rankNote, int64(t.Rank))
+	for k, n := range [...]int64{int64(t.Stage), int64(t.Microbatch), int64(t.Peer)} {
+		if n != graph.None {
+			number(stageNote+uint64(k), n)
+		}
+	}
+	if t.Bytes != 0 {
+		number(bytesNote, t.Bytes)
 	}
 	if p.trace.KnowsReady() {
-		number("ready_ns", p.trace.ReadyAt(i).Nanoseconds())
+		number(readyNote, p.trace.ReadyAt(i).Nanoseconds())
 	}
 	return event
 }
 
+// intern writes the names to which events refer by number, in every list from 1.
+func (p *perfetto) intern() {
+	var names message
+	list := func(field protowire.Number, words ...string) {
+		for i, word := range words {
+			one := message(nil).number(internedNumber, uint64(1+i)).text(internedName, word)
+			names = names.nested(field, one)
+		}
+	}
+	list(namesOfCategories, "compute", "communication", "optimizer")
+	list(namesOfNotes, "kind", "rank", "stage", "microbatch", "peer", "bytes", "ready_ns")
+	var kinds []string
+	for k := range graph.ReceiveForward {
+		kinds = append(kinds, k.String())
+	}
+	list(namesOfTexts, kinds...)
+	p.packet(message(nil).number(packetSequence, sequence).nested(packetNames, names).
+		number(packetFlags, namesReset|namesUsed))
+}
+
 // memory writes the memory in use as a counter of every rank that uses memory.
 func (p *perfetto) memory() {
-	for _, curve := range tracecsv.MemoryCurves(p.trace) {
+	for curve := range tracecsv.EachCurve(p.trace) {
 		if curve.Peak() == 0 {
 			continue
 		}
@@ -239,8 +291,9 @@ func (p *perfetto) memory() {
 		p.describe(message(nil).number(trackID, p.last).text(trackName, fmt.Sprintf("rank %d memory", curve.Rank)).
 			number(trackParent, p.process(int32(curve.Rank))).nested(trackCounter, counter).number(trackRank, p.last))
 		for _, point := range curve.Levels() {
-			p.event(point.At, message(nil).number(eventType, counterValue).
-				number(eventTrack, p.last).number(eventValue, uint64(point.Bytes)))
+			p.body = p.body[:0].number(eventType, counterValue).
+				number(eventTrack, p.last).number(eventValue, uint64(point.Bytes))
+			p.event(point.At, 0, p.body)
 		}
 	}
 }

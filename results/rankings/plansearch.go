@@ -21,6 +21,8 @@ import (
 type PlanSearch struct {
 	Schema int    `json:"schema"`
 	Name   string `json:"name"` // of the configuration
+	// Subject is the model and the devices in words.
+	Subject string `json:"subject,omitempty"`
 	// Configuration is the fingerprint of the configuration, and Version the version of psim.
 	Configuration string      `json:"configuration"`
 	Version       string      `json:"version,omitempty"`
@@ -38,6 +40,9 @@ type PlanSearch struct {
 	// Shard names the part of the plans that was searched, such as 2/4; it is empty if all
 	// plans were.
 	Shard string `json:"shard,omitempty"`
+	// Division names the way in which a shard's plans were chosen; it is empty for those of older
+	// versions of psim, and if all plans were searched.
+	Division string `json:"division,omitempty"`
 }
 
 // SavedPlans is the outcome of a search over plans as it is saved in a folder, or merged from

@@ -3,6 +3,7 @@ package tracecsv
 import (
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"time"
 
@@ -48,33 +49,67 @@ func (c MemoryCurve) Levels() []MemoryPoint {
 	return list
 }
 
-// MemoryCurves returns the memory of every rank of a trace.
+// MemoryCurves returns the memory of every rank of a trace. Ranks that are alike share their points.
 func MemoryCurves(t *graph.Trace) []MemoryCurve {
-	curves := make([]MemoryCurve, t.Graph.Ranks())
-	level := make([]int64, len(curves))
-	for r := range curves {
-		curves[r].Rank = r
-		if r < len(t.Persistent) {
-			curves[r].Persistent, level[r] = t.Persistent[r], t.Persistent[r]
+	all := t.Graph.Ranks()
+	curves := make([]MemoryCurve, 0, all)
+	for c := range firstCurves(t) {
+		curves = append(curves, c)
+	}
+	for first := len(curves); len(curves) < all; {
+		c := curves[len(curves)-first]
+		c.Rank = len(curves)
+		curves = append(curves, c)
+	}
+	return curves
+}
+
+// EachCurve yields the memory of every rank of a trace, one after another, and keeps none.
+func EachCurve(t *graph.Trace) iter.Seq[MemoryCurve] {
+	return func(yield func(MemoryCurve) bool) {
+		for replica := range t.Graph.Replicas() {
+			for c := range firstCurves(t) {
+				if c.Rank += replica * t.Graph.Shape.Ranks; !yield(c) {
+					return
+				}
+			}
 		}
 	}
-	t.Changes(func(e graph.MemoryEvent) {
-		level[e.Rank] += e.Bytes
-		curves[e.Rank].Points = append(curves[e.Rank].Points, MemoryPoint{e.At, level[e.Rank]})
-	})
-	return curves
+}
+
+// firstCurves yields the memory of the ranks that have tasks in a trace, one after another.
+func firstCurves(t *graph.Trace) iter.Seq[MemoryCurve] {
+	return func(yield func(MemoryCurve) bool) {
+		for r, changes := range t.ChangesByRank() {
+			c := MemoryCurve{Rank: int(r)}
+			if int(r) < len(t.Persistent) {
+				c.Persistent = t.Persistent[r]
+			}
+			level := c.Persistent
+			for e := range changes {
+				level += e.Bytes
+				c.Points = append(c.Points, MemoryPoint{e.At, level})
+			}
+			if !yield(c) {
+				return
+			}
+		}
+	}
 }
 
 const memoryColumns = "rank,time_ns,bytes"
 
 // WriteMemoryCSV writes a row per change of memory: rank, time_ns and the level in bytes
 // after the change. The first row of every rank is its persistent memory at time 0.
-func WriteMemoryCSV(w io.Writer, curves []MemoryCurve) error {
+func WriteMemoryCSV(w io.Writer, curves iter.Seq[MemoryCurve]) error {
 	out := csvfile.NewWriter(w, memoryColumns)
-	for _, c := range curves {
+	for c := range curves {
 		out.Row(c.Rank, 0, c.Persistent)
 		for _, p := range c.Points {
-			out.Row(int64(c.Rank), p.At.Nanoseconds(), p.Bytes)
+			out.Int(int64(c.Rank))
+			out.Int(p.At.Nanoseconds())
+			out.Int(p.Bytes)
+			out.EndRow()
 		}
 	}
 	return out.End()

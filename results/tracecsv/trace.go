@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -34,29 +33,45 @@ func WriteTraceCSV(w io.Writer, t *graph.Trace) error {
 	if !t.KnowsReady() {
 		columns = strings.TrimSuffix(columns, readyColumn)
 	}
-	out := csvfile.NewWriter(w, columns)
-	for _, i := range byRankAndStream(t) {
-		task, span := t.Graph.Task(i), t.Span(i)
-		row := []any{
-			int64(task.Rank), t.Graph.Streams[task.Stream].Name, task.Kind.String(),
-			optional(task.Stage), optional(task.Microbatch),
-			span.Start.Nanoseconds(), span.End.Nanoseconds(), task.Bytes, int64(task.Part), optional(task.Peer),
+	out, order, streams := csvfile.NewWriter(w, columns), byRankAndStream(t), t.Graph.AllStreams()
+	for replica := range int32(t.Graph.Replicas()) {
+		for _, i := range order {
+			task, span := t.Graph.TaskOf(i, replica), t.Span(i)
+			out.Int(int64(task.Rank))
+			out.Text(streams[task.Stream].Name)
+			out.Text(task.Kind.String())
+			optional(out, task.Stage)
+			optional(out, task.Microbatch)
+			out.Int(span.Start.Nanoseconds())
+			out.Int(span.End.Nanoseconds())
+			out.Int(task.Bytes)
+			out.Int(int64(task.Part))
+			if optional(out, task.Peer); t.KnowsReady() {
+				out.Int(t.ReadyAt(i).Nanoseconds())
+			}
+			out.EndRow()
 		}
-		if t.KnowsReady() {
-			row = append(row, t.ReadyAt(i).Nanoseconds())
-		}
-		out.Row(row...)
 	}
 	return out.End()
 }
 
 // byRankAndStream lists the tasks by rank, stream, start and index.
 func byRankAndStream(t *graph.Trace) []int32 {
-	return sorted(t.Graph.Len(), func(a, b int32) int {
-		x, y := t.Graph.Class(a), t.Graph.Class(b)
-		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Stream, y.Stream),
-			cmp.Compare(t.Span(a).Start, t.Span(b).Start))
+	start, order := t.Graph.ByStream()
+	streams := make([]int32, len(t.Graph.Streams))
+	for s := range streams {
+		streams[s] = int32(s)
+	}
+	slices.SortStableFunc(streams, func(a, b int32) int {
+		return cmp.Compare(t.Graph.Streams[a].Rank, t.Graph.Streams[b].Rank)
 	})
+	list := make([]int32, 0, len(order))
+	for _, s := range streams {
+		tasks := order[start[s]:start[s+1]]
+		slices.SortStableFunc(tasks, func(a, b int32) int { return cmp.Compare(t.Span(a).Start, t.Span(b).Start) })
+		list = append(list, tasks...)
+	}
+	return list
 }
 
 // sorted sorts the numbers below n. Equal ones stay in ascending order.
@@ -69,12 +84,13 @@ func sorted(n int, compare func(a, b int32) int) []int32 {
 	return order
 }
 
-// optional prints a field that may be None.
-func optional(n int32) string {
+// optional writes a field that may be None.
+func optional(out *csvfile.Writer, n int32) {
 	if n == graph.None {
-		return ""
+		out.Text("")
+		return
 	}
-	return strconv.Itoa(int(n))
+	out.Int(int64(n))
 }
 
 // ReadTraceCSV reads a trace that WriteTraceCSV has written. The trace's graph has streams

@@ -13,9 +13,13 @@ func (g *Graph) Alike(costs Costs) bool {
 			return false
 		}
 	}
+	compared := max(1, g.Shape.Replicas)
+	if costs.Period > 0 {
+		compared = min(compared, costs.Period)
+	}
 	var l links
 	own := make([]Cost, len(g.Classes))
-	for d := range int32(max(1, g.Shape.Replicas)) {
+	for d := range int32(compared) {
 		clear(l.other)
 		for i := range g.Classes {
 			t := g.InReplica(int32(i), d)
@@ -101,22 +105,4 @@ func (h *Host) separate() bool {
 		}
 	}
 	return true
-}
-
-// InReplica returns the task with which a replica does what a class of the first replica does. Its
-// stream is that of the first replica.
-func (g *Graph) InReplica(class, replica int32) Task {
-	t, ranks := g.Classes[class], int32(g.Shape.Ranks)
-	t.Rank += replica * ranks
-	switch within := g.Within * max(1, g.Shape.Replicas); {
-	case t.Kind.Message():
-		t.Peer += replica * ranks
-	case t.Kind.Collective() && int(t.Peer) >= len(g.Groups)-within:
-		t.Peer += replica * int32(g.Within)
-	case t.Kind == AllToAll:
-		t.Peer += replica / g.Experts.Span * ranks
-	case t.Kind.Collective() && g.Experts.isSum(t.Peer, int(ranks)):
-		t.Peer += replica % g.Experts.Span * ranks
-	}
-	return t
 }

@@ -75,6 +75,9 @@ type Costs struct {
 	Cores *Cores
 	// Ports says what shares links; nil where nothing does. Ports are ignored where there are Cores.
 	Ports *Ports
+	// Period is a number of replicas: if the first Period of them are alike, all are. 0 means that
+	// each has to be compared.
+	Period int
 }
 
 // Cores are the processor cores of one machine on which all ranks run. Tasks that run at the

@@ -15,7 +15,6 @@ package graph
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 )
 
@@ -101,17 +100,6 @@ func (g *Graph) Task(i int32) Task {
 // for the microbatch.
 func (g *Graph) Class(i int32) *Task { return &g.Classes[g.Rows[i].Class] }
 
-// Tasks yields all tasks in order.
-func (g *Graph) Tasks() iter.Seq2[int32, Task] {
-	return func(yield func(int32, Task) bool) {
-		for i := range int32(g.Len()) {
-			if !yield(i, g.Task(i)) {
-				return
-			}
-		}
-	}
-}
-
 // Distinct returns the graph with a class for every task, for costs that depend on the microbatch.
 func (g *Graph) Distinct() *Graph {
 	if g.distinct() {
@@ -188,7 +176,7 @@ func (g *Graph) Arriving(group int32) int {
 func (g *Graph) Ranks() int { return g.Shape.Ranks * max(1, g.Shape.Replicas) }
 
 // Size counts the tasks of all replicas.
-func (g *Graph) Size() int { return g.Len() * max(1, g.Copies) }
+func (g *Graph) Size() int { return g.Len() * g.Replicas() }
 
 // Describe names task i for messages: its notation, its meaning in words, its rank and stream.
 func (g *Graph) Describe(i int32) string {

@@ -1,6 +1,10 @@
 package graph
 
-import "time"
+import (
+	"iter"
+	"slices"
+	"time"
+)
 
 // The memory of a rank in a simulation changes when its tasks start and end, and when messages to
 // it start. The tasks of a stream run in order. So the changes of a rank are found in order by
@@ -115,29 +119,43 @@ func (f *front) next() (e MemoryEvent, ok bool) {
 	return e, true
 }
 
-// Changes calls each with every change of memory. Those of a measured trace are in order of time;
-// those of a simulation come rank by rank, each rank's in order of time, and include what the
-// process holds.
-func (t *Trace) Changes(each func(MemoryEvent)) {
-	for _, e := range t.Memory {
-		each(e)
-	}
+// ChangesByRank yields every rank with its changes of memory, in order of time. Those of a simulation
+// include what the process holds. Where the first replica stands for all, only its ranks are yielded.
+func (t *Trace) ChangesByRank() iter.Seq2[int32, iter.Seq[MemoryEvent]] {
+	ranks := t.Graph.Ranks() / t.Graph.Replicas()
 	if t.Prices == nil {
-		return
+		byRank := make([][]MemoryEvent, ranks)
+		for _, e := range t.Memory {
+			byRank[e.Rank] = append(byRank[e.Rank], e)
+		}
+		return func(yield func(int32, iter.Seq[MemoryEvent]) bool) {
+			for r := 0; r < ranks && yield(int32(r), slices.Values(byRank[r])); r++ {
+			}
+		}
 	}
-	var streams rankStreams
-	var f front
-	streams.reset(t, t.Graph.Ranks())
-	for r := range streams.own {
+	return func(yield func(int32, iter.Seq[MemoryEvent]) bool) {
+		var streams rankStreams
+		var f front
+		streams.reset(t, ranks)
+		for r := 0; r < ranks && yield(int32(r), f.changes(t, &streams, r)); r++ {
+		}
+	}
+}
+
+// changes yields the changes of memory of a rank, with what the process holds.
+func (f *front) changes(t *Trace, streams *rankStreams, r int) iter.Seq[MemoryEvent] {
+	return func(yield func(MemoryEvent) bool) {
 		taken := int64(0)
-		f.begin(t, &streams, r)
+		f.begin(t, streams, r)
 		for e, ok := f.next(); ok; e, ok = f.next() {
 			before := taken
 			taken += e.Bytes
 			if e.Rank = int32(r); t.Held != nil {
 				e.Bytes += t.Held(taken) - t.Held(before)
 			}
-			each(e)
+			if !yield(e) {
+				return
+			}
 		}
 	}
 }
@@ -156,5 +174,5 @@ func (t *Trace) MemoryChanges() int {
 			n += count
 		}
 	}
-	return n
+	return n * t.Graph.Replicas()
 }

@@ -32,7 +32,9 @@ func simulated(measured *graph.Trace, bytes ...[2]int64) *graph.Trace {
 
 // changes lists those of memory.
 func changes(t *graph.Trace) (list []graph.MemoryEvent) {
-	t.Changes(func(e graph.MemoryEvent) { list = append(list, e) })
+	for _, changes := range t.ChangesByRank() {
+		list = slices.AppendSeq(list, changes)
+	}
 	return list
 }
 

@@ -13,7 +13,9 @@ type Price struct {
 	Update         bool // the tasks run after the makespan
 	// Special tasks need not start as soon as they are ready: collectives, tasks on a link,
 	// tasks that a host launches. A task with a negative cost is special too.
-	Special      bool
+	Special bool
+	// Stretched says that some of the tasks took longer: see [Trace.Longer].
+	Stretched    bool
 	Launch, Lead time.Duration // see Cost
 	Inner        *Inner
 }

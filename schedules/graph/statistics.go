@@ -112,7 +112,7 @@ func (x *Statistics) Summarize(t *Trace, s *Summary) {
 		x.memory(r, rank)
 	}
 	s.copy(ranks)
-	busy *= time.Duration(max(1, t.Graph.Copies))
+	busy *= time.Duration(t.Graph.Replicas())
 	s.Bubble = Bubble{idleShare(busy, s.Makespan, len(s.Ranks)), idleShare(busy, s.LongestSpan, len(s.Ranks))}
 	s.SteadyMicrobatch, s.Startup = t.steadyMicrobatch(), t.Startup()
 }
@@ -130,7 +130,7 @@ func (x *Statistics) Extremes(t *Trace, s *Summary) {
 // in it.
 func (x *Statistics) begin(t *Trace, s *Summary) (ranks int) {
 	all := t.Graph.Ranks()
-	ranks = all / max(1, t.Graph.Copies)
+	ranks = all / t.Graph.Replicas()
 	*s = Summary{Ranks: append(s.Ranks[:0], make([]RankSummary, all)...), StepTime: t.End()}
 	for r := range ranks {
 		s.Ranks[r].Rank = r
@@ -161,7 +161,7 @@ func (x *Statistics) count(s *Summary) {
 		rank := &s.Ranks[task.Rank]
 		rank.SentBytes += n * g.SentBytes(task)
 		if task.Kind.Message() {
-			s.Messages += int(count) * max(1, g.Copies)
+			s.Messages += int(count) * g.Replicas()
 		}
 		if t.Prices != nil && t.Prices[i].Inner != nil {
 			inner := t.Prices[i].Inner

@@ -61,7 +61,11 @@ func (t *Trace) Span(i int32) Span {
 
 // start returns when a task of a simulation started.
 func (t *Trace) start(i int32, p *Price) time.Duration {
-	return t.Released[i] - p.Release - t.Longer[i]
+	at := t.Released[i] - p.Release
+	if p.Stretched {
+		at -= t.Longer[i]
+	}
+	return at
 }
 
 // Inner returns the communication inside a task; nil if there is none, or if it is unknown.

@@ -41,7 +41,7 @@ func Tagged(ranks []int32) (sizes []int, placement []int32) {
 // Balanced cuts layers with given costs so that the most expensive stage is as cheap as
 // possible. Among such cuts it takes the most even one, by the sum of squares, and among
 // those always the same one, whatever the unit of costs. Every stage gets at least one
-// layer. Costs must be finite and not negative. It takes time n² · stages.
+// layer. Costs must be finite and not negative. It takes time (n − stages) · n.
 func Balanced(costs []float64, stages int) ([]int, error) {
 	n := len(costs)
 	if err := check(n, stages); err != nil {
@@ -57,47 +57,73 @@ func Balanced(costs []float64, stages int) ([]int, error) {
 	for i, c := range costs {
 		sum[i+1] = sum[i] + math.Ldexp(c, -exponent)
 	}
-	bottleneck, _ := best(sum, stages, math.Inf(1), func(before, load float64) float64 { return max(before, load) })
-	limit := bottleneck * (1 + rounding)
-	_, sizes := best(sum, stages, limit, func(before, load float64) float64 { return before + load*load })
-	return sizes, nil
+	limit := bottleneck(sum, stages) * (1 + rounding)
+	return evenest(sum, stages, limit), nil
 }
 
 // rounding bounds the relative difference of equal sums that were added up in different
 // orders.
 const rounding = 1e-12
 
-// best finds the cut with the smallest total, and returns both. sum holds prefix sums of
-// costs, and add returns the total of some stages with total before and one more stage.
-// No stage may cost more than the limit.
-func best(sum []float64, stages int, limit float64, add func(before, load float64) float64) (float64, []int) {
+// bottleneck returns the smallest load of the most loaded stage. sum holds prefix sums of costs. Later stages
+// need a layer each, so that stage s ends at one of n − stages + 1 layers.
+func bottleneck(sum []float64, stages int) float64 {
 	n := len(sum) - 1
-	// least[i] is the smallest total of the stages so far over the first i layers, and
-	// cut[s][i] the layer at which the last of them begins.
-	least := append([]float64{0}, slices.Repeat([]float64{math.Inf(1)}, n)...)
-	cut := make([][]int, stages)
-	for s := range cut {
-		next := slices.Repeat([]float64{math.Inf(1)}, n+1)
-		cut[s] = make([]int, n+1)
-		for i := s + 1; i <= n; i++ {
+	// least[i] is the smallest load of the stages so far over the first i layers.
+	least, next := firstRow(n), make([]float64, n+1)
+	for s := range stages {
+		for i := s + 1; i <= n-(stages-1-s); i++ {
+			lowest := math.Inf(1)
 			for j := i - 1; j >= s; j-- {
 				load := sum[i] - sum[j]
-				if load > limit || add(0, load) >= next[i] { // longer stages cost no less
+				if load >= lowest { // longer stages cost no less
 					break
 				}
-				if v := add(least[j], load); v < next[i]*(1-rounding) {
-					next[i], cut[s][i] = v, j
+				if v := max(least[j], load); v < lowest*(1-rounding) {
+					lowest = v
 				}
 			}
+			next[i] = lowest
 		}
-		least = next
+		least, next = next, least
+	}
+	return least[n]
+}
+
+// evenest finds the cut with the smallest sum of squares of loads that do not exceed the limit.
+func evenest(sum []float64, stages int, limit float64) []int {
+	n := len(sum) - 1
+	ends := n - stages + 1
+	least, next := firstRow(n), make([]float64, n+1)
+	cut := make([]int32, stages*ends) // where a stage begins, by stage and end
+	for s := range stages {
+		for i := s + 1; i <= n-(stages-1-s); i++ {
+			lowest, begin := math.Inf(1), int32(0)
+			for j := i - 1; j >= s; j-- {
+				load := sum[i] - sum[j]
+				if load > limit || load*load >= lowest {
+					break
+				}
+				if v := least[j] + load*load; v < lowest*(1-rounding) {
+					lowest, begin = v, int32(j)
+				}
+			}
+			next[i], cut[s*ends+i-s-1] = lowest, begin
+		}
+		least, next = next, least
 	}
 	sizes := make([]int, stages)
 	for s, i := stages-1, n; s >= 0; s-- {
-		sizes[s] = i - cut[s][i]
-		i = cut[s][i]
+		begin := int(cut[s*ends+i-s-1])
+		sizes[s] = i - begin
+		i = begin
 	}
-	return least[n], sizes
+	return sizes
+}
+
+// firstRow returns the total of no stages over the first i layers.
+func firstRow(n int) []float64 {
+	return append([]float64{0}, slices.Repeat([]float64{math.Inf(1)}, n)...)
 }
 
 // Ends describes both ends of a network of blocks: the number of layers before the blocks

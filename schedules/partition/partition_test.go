@@ -200,3 +200,18 @@ func TestPartitionErrors(t *testing.T) {
 		require.EqualError(t, err, "layer 1 costs "+want+": a cost must be finite and not negative")
 	}
 }
+
+// BenchmarkBalanced cuts as many layers as GPT-3 has, two kinds of them, into some and many stages.
+func BenchmarkBalanced(b *testing.B) {
+	costs := slices.Repeat([]float64{1}, 98)
+	costs[0], costs[97] = 0.1, 0.7
+	for _, stages := range []int{8, 48, 96} {
+		b.Run(fmt.Sprint(stages), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, err := partition.Balanced(costs, stages)
+				require.NoError(b, err)
+			}
+		})
+	}
+}

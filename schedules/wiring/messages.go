@@ -1,8 +1,6 @@
 package wiring
 
 import (
-	"fmt"
-
 	"psim/schedules/graph"
 	"psim/schedules/order"
 )
@@ -42,13 +40,9 @@ func (b *rankBuilder) streamTo(to int32, direction int) int32 {
 			return s.stream
 		}
 	}
-	stream := b.graph.AddStream(b.rank, streamName(direction, to))
+	stream := b.graph.AddStream(b.rank, graph.MessageStream(graph.SendForward+graph.Kind(direction), to))
 	b.sends = append(b.sends, messageTo{to, int32(direction), stream})
 	return stream
-}
-
-func streamName(direction int, to int32) string {
-	return fmt.Sprintf("send %s to %d", [2]string{"F", "B"}[direction], to)
 }
 
 // payload returns the size in bytes of a message across a boundary.

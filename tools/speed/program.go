@@ -53,7 +53,7 @@ func documentProgram() error {
 	for _, m := range rows {
 		row("psim run --json", m)
 	}
-	return nil
+	return documentRows(program)
 }
 
 // from finds the number of tasks from which a process takes at most a number of bytes per

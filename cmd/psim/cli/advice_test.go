@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"psim/internal/units"
 	"psim/results"
 )
 
@@ -124,6 +128,68 @@ func TestWouldFit(t *testing.T) {
 			require.Contains(t, strings.Join(before.Warnings, "\n"), "--set "+strings.Join(change.Set, " --set ")+" (")
 		}
 	}
+}
+
+// Every remedy that a run of a preset prints works when it is appended to the command, and gives the
+// figures that it names. It replaces --devices where it needs other devices.
+func TestRemediesOfPresets(t *testing.T) {
+	userFolder(t)
+	printed := regexp.MustCompile(`((?:--devices \d+ )?--set [^(]*) \((\S+ \S+) at most, step ([^,)]*), ` +
+		`(\S+) samples/s(?:, on (\d+) devices? instead of \d+)?\)`)
+	tried := 0
+	for _, line := range []string{
+		"llama2-13b --device rtx-4090 --devices 8", "gpt2-xl --device rtx-4090 --devices 1",
+		"llama3-8b --device tpu-v5e --devices 4", "gpt3-13b --device a100-40gb-sxm --devices 2",
+		"gpt-oss-20b --device rtx-4090 --devices 8", "llama3-8b --device rtx-4090 --devices 8 --set parallel.tensor=2",
+		"llama3-8b --device rtx-4090 --set parallel.data=8", "llama2-13b --device rtx-4090",
+		"llama3-8b --device rtx-4090 --devices 4 --set parallel.zero=1",
+		"llama3-8b --device rtx-4090 --devices 4 --set schedule.name=1f1b --set schedule.stages=4",
+	} {
+		line = "psim run " + line + " --json"
+		before := predicted(t, line)
+		require.False(t, before.Fits(), line)
+		advice := before.Warnings[len(before.Warnings)-1]
+		remedies := printed.FindAllStringSubmatch(advice, -1)
+		require.Len(t, remedies, len(before.WouldFit), advice)
+		for i, r := range remedies {
+			tried++
+			flags := append(before.WouldFit[i].Flags, "--set "+strings.Join(before.WouldFit[i].Set, " --set "))
+			require.Equal(t, strings.Join(flags, " "), r[1])
+			after := predicted(t, line+" "+r[1])
+			require.Equal(t, []string{r[2], r[3], r[4]}, []string{
+				units.FormatBytes(after.PeakMemory()), units.FormatSeconds(after.StepTime),
+				units.FormatPerSecond(after.Throughput.Samples),
+			}, "%s %s", line, r[1])
+			require.Equal(t, cmp.Or(r[5], strconv.Itoa(before.Devices)), strconv.Itoa(after.Devices))
+		}
+	}
+	require.Greater(t, tried, 20)
+}
+
+// Replicas of a preset are sharded, however their number was given, unless another plan was asked for
+// or the stack cannot.
+func TestReplicasOfPresets(t *testing.T) {
+	userFolder(t)
+	const line = "psim run gpt2 --device h100-80gb-sxm --json"
+	flag, set := predicted(t, line+" --devices 8"), predicted(t, line+" --set parallel.data=8")
+	require.Equal(t, flag.PeakMemory(), set.PeakMemory())
+	require.Equal(t, flag.StepTime, set.StepTime)
+	for _, r := range []results.Result{flag, set} {
+		require.Contains(t, r.Warnings[0], `assumed: schedule.name = "ddp", parallel.zero = 3, batch.micro = 1`)
+	}
+	split := predicted(t, line+" --devices 8 --set schedule.name=1f1b --set schedule.stages=4")
+	require.Equal(t, []int{8, 2}, []int{split.Devices, split.DataParallel})
+	for _, asked := range []string{"schedule.name=ddp", "parallel.zero=0", "train.stack=megatron-2021"} {
+		r := predicted(t, line+" --devices 8 --set "+asked)
+		require.Greater(t, r.PeakMemory(), flag.PeakMemory(), asked)
+		require.NotContains(t, strings.Join(r.Warnings, "\n"), "parallel.zero = 3")
+	}
+	stdout, _, code := psim(t, "psim sweep llama3-8b --device h100-80gb-sxm --vary parallel.data=1,8")
+	require.Zero(t, code)
+	require.Regexp(t, `(?m)^ *1 .* no .*\n *8 .* yes `, stdout)
+	_, stderr, code := psim(t, line+" --devices 8 --set parallel.data=4")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "--devices 8: the settings make a plan for 4 devices")
 }
 
 // TestMargin checks that a margin reduces the memory. Without a margin a peak just below the memory

@@ -213,6 +213,9 @@ func missingValueError(cmd *cobra.Command) (err error) {
 // version is the number of the release, as in CHANGELOG.md.
 const version = "0.1.0"
 
+// revision is the commit that make release builds. Other builds have what Go recorded, if it did.
+var revision string
+
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
@@ -229,6 +232,9 @@ func newVersion() *cobra.Command {
 
 // versionName returns the release, followed by the revision of the source if the build recorded it.
 func versionName() string {
+	if revision != "" {
+		return version + " " + revision
+	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" && len(s.Value) >= 12 {

@@ -29,11 +29,16 @@ func (f *runFlags) registerShards(flags *pflag.FlagSet) {
 		"also print which samples every replica trains on; --json and --csv have all of them")
 }
 
+// mostEpochs is more than anybody trains, and few enough for times of years.
+const mostEpochs = 1_000_000
+
 // addEpochs adds the time of --epochs and the samples of --shards to a prediction.
 func (f runFlags) addEpochs(p *lib.Prediction) error {
 	switch {
 	case f.epochs < 1:
 		return fmt.Errorf("--epochs %d: must be at least 1", f.epochs)
+	case f.epochs > mostEpochs:
+		return fmt.Errorf("--epochs %d: must be at most %s", f.epochs, units.FormatCount(mostEpochs))
 	case p.Result.Epochs != nil:
 		p.Result.RepeatEpochs(f.epochs)
 	case f.epochs > 1:

@@ -157,8 +157,9 @@ func (f sweepFlags) options(stderr io.Writer) (o sweep.Options, err error) {
 func parseVariations(texts []string) (list []rankings.Variation, err error) {
 	for _, text := range texts {
 		key, values, ok := strings.Cut(text, "=")
-		if !ok {
-			return nil, fmt.Errorf("--vary %s: must be KEY=V1,V2…, such as schedule.microbatches=4,8,16", text)
+		if !ok || !strings.Contains(key, ".") {
+			return nil, fmt.Errorf("--vary %s: must be KEY=V1,V2… with a dotted key, "+
+				"such as schedule.microbatches=4,8,16", text)
 		}
 		v := rankings.Variation{Key: strings.TrimSpace(key)}
 		if v.Values, err = configs.SplitValues(values); err != nil {

@@ -140,3 +140,24 @@ func TestSweepPicturePace(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, contents(t, "o")["sweep.png"], string(rate))
 }
+
+// A sweep in which nothing fits says so, and which search may help, if devices and limit are known.
+func TestSweepWithoutFit(t *testing.T) {
+	userFolder(t)
+	for vary, want := range map[string]string{
+		"llama3-8b --device rtx-4090 --vary parallel.data=1,2":                   "no point fits in memory; psim search CONFIG --devices 1,2, with the same settings, looks for a plan that does",
+		"gpipe --set machine.compute.memory=1GB --vary schedule.name=gpipe,1f1b": "no point fits in memory; psim search CONFIG --devices 4, with the same settings, looks for a plan that does",
+		"gpipe --vary schedule.name=gpipe,1f1b":                                  "",
+		"course-timeline --vary schedule.name=gpipe,1f1b":                        "",
+	} {
+		stdout, stderr, code := psim(t, "psim sweep "+vary)
+		require.Zero(t, code, stderr)
+		if want == "" {
+			require.NotContains(t, stdout, "no point fits")
+		} else {
+			require.Contains(t, stdout, "\n"+want+"\n")
+		}
+	}
+	_, stderr, code := psim(t, "psim search llama3-8b --device rtx-4090 --devices 1,2 --rows 1")
+	require.NotEqual(t, exitUsage, code, stderr)
+}

@@ -17,7 +17,8 @@ import (
 const targetHelp = `CONFIG is looked up as a file, an example (psim list examples) and a preset
 (psim list models); model:NAME is always the preset. A preset, or the config.json of a
 network, has no plan: psim assumes the one that psim show NAME prints, replicas that
-each train a sample, sharded as by FSDP if there are several.`
+each train a sample, sharded as by FSDP if there are several. --devices N makes as many
+replicas as N devices have room for, with the settings of --set.`
 
 // configArgument says what CONFIG is, for errors.
 const configArgument = "a file or the name of an example or preset"

@@ -180,7 +180,13 @@ func (f validateFlags) replay(ctx context.Context, names []string, std streams) 
 	if err != nil {
 		return err
 	}
-	folder := f.to(files.Folder{Path: f.out, Owner: "validate", Guarded: published.FigureNames(tables)})
+	all, err := published.Select(nil)
+	if err != nil {
+		return err
+	}
+	folder := f.to(files.Folder{
+		Path: f.out, Owner: "validate", Guarded: published.FigureNames(tables), Writes: published.FigureNames(all),
+	})
 	if err := f.checkOut(folder); err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func newUser(t *testing.T) user {
 }
 
 // root returns the repository's folder.
-func root(t *testing.T) string {
+func root(t testing.TB) string {
 	t.Helper()
 	folder, err := filepath.Abs("../../..")
 	require.NoError(t, err)

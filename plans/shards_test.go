@@ -1,0 +1,58 @@
+package plans
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/configs"
+	"psim/results/rankings"
+)
+
+// Every plan is in one shard, in the order of the space. No shard has more than twice its share, and
+// plans whose layers are priced together are together, unless there are more of them than that share.
+func TestShardsPartTheSpace(t *testing.T) {
+	c, err := configs.Load("gpipe")
+	require.NoError(t, err)
+	space, err := NewSpace(c, Query{Devices: 8, Trainer: Any, Vary: []rankings.Variation{{Key: "machine.compute.launch", Values: []string{"0us", "1us"}}}})
+	require.NoError(t, err)
+	index := map[string]int{}
+	for i := range space.Plans {
+		index[key(&space.Plans[i])] = i
+	}
+	require.Len(t, index, len(space.Plans))
+	rapid.Check(t, func(t *rapid.T) {
+		of := rapid.IntRange(1, 20).Draw(t, "of")
+		share, all := (len(space.Plans)+of-1)/of, 0
+		in, plans := map[layersOf]map[int]bool{}, map[layersOf]int{}
+		for n := 1; n <= of; n++ {
+			list, last := sharded(space, rankings.Shard{Number: n, Of: of}), -1
+			require.LessOrEqual(t, len(list), 2*share)
+			for i := range list {
+				at := index[key(&list[i])]
+				require.Greater(t, at, last)
+				last = at
+				unit := layersOf{list[i].space, layerKeyOf(&list[i])}
+				if in[unit] == nil {
+					in[unit] = map[int]bool{}
+				}
+				in[unit][n] = true
+				plans[unit]++
+			}
+			all += len(list)
+		}
+		require.Equal(t, len(space.Plans), all)
+		for unit, shards := range in {
+			require.LessOrEqual(t, len(shards), (plans[unit]+share-1)/share)
+		}
+	})
+}
+
+// key is the text of a plan's settings.
+func key(p *Plan) (text string) {
+	for _, set := range p.Set() {
+		text += set + " "
+	}
+	return text
+}
