@@ -59,6 +59,7 @@ var arrows = map[string][]string{
 	"exec/session":         {".", "configs", "costmodel", "exec/backend", "exec/cluster", "exec/collectives", "exec/kernels", "exec/measure", "exec/pth", "exec/run", "exec/train", "reports", "reports/picture", "reports/titles", "results", "results/compare", "results/tracecsv", "schedules/collective", "schedules/graph"},
 	"exec/train":           {"costmodel/network", "costmodel/stages", "exec/backend", "exec/cluster", "exec/collectives", "exec/data", "exec/kernels", "exec/run", "schedules/collective", "schedules/graph"},
 	"exec/validation":      {"exec/backend", "exec/cluster/mpi", "exec/session", "reports/table", "results", "results/compare"},
+	"export":               {"configs", "costmodel/network", "schedules/graph", "schedules/order"},
 	"internal/cores":       {},
 	"internal/csvfile":     {},
 	"internal/fault":       {},
@@ -113,7 +114,6 @@ var owners = map[string][]string{
 	"golang.org/x/image":         {"reports/chart"},
 	"google.golang.org/protobuf": {"reports"},
 	"golang.org/x/sys":           {"internal"},
-	"gonum.org/v1/gonum":         {"calibrate"},
 	"github.com/spf13/cobra":     {"cmd"},
 	"github.com/gomlx/":          {"exec"},
 }
@@ -121,7 +121,7 @@ var owners = map[string][]string{
 // testOnly libraries appear in no program code, but in testPackages, which are what
 // tests share.
 var (
-	testOnly     = []string{"github.com/stretchr/testify", "pgregory.net/rapid", "go.uber.org/goleak"}
+	testOnly     = []string{"github.com/stretchr/testify", "pgregory.net/rapid", "go.uber.org/goleak", "gonum.org/v1/gonum"}
 	testPackages = []string{"internal/golden", "internal/ordertest", "exec/exectest"}
 )
 

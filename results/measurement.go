@@ -39,6 +39,8 @@ type Measurement struct {
 	Checks *Checks `json:"checks,omitempty"`
 	// Backend is the backend that computed.
 	Backend string `json:"backend"`
+	// Engine is the program that trained; absent if it was psim with gomlx.
+	Engine *TrainingEngine `json:"engine,omitempty"`
 	// Source is the file of another program that this was read from; absent if psim measured
 	// it.
 	Source string `json:"source,omitempty"`
@@ -66,6 +68,13 @@ type Measurement struct {
 	// Partial is true if the run was interrupted, so that some steps, or some of several
 	// runs, are missing.
 	Partial bool `json:"partial,omitempty"`
+}
+
+// A TrainingEngine is a program that trains.
+type TrainingEngine struct {
+	Name    string `json:"name" oneof:"gomlx-go,gomlx-xla,pytorch"` // which program
+	Version string `json:"version"`                                 // its version
+	Device  string `json:"device"`                                  // cpu, or the name of the GPU
 }
 
 // UnwaitedRate returns the throughput by clocks that do not wait for all ranks; 0 if it was

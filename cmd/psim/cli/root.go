@@ -132,7 +132,8 @@ and communication. psim exec runs the same task graph for real, to check.`,
 	}
 	root.AddCommand(
 		newRun(), newExec(), newValidate(), newSchedule(), newCompare(), newSearch(), newSweep(), newMerge(),
-		newPlot(), newReproduce(), newCalibrate(), newList(), newShow(), newDoctor(), newCompletion(), newVersion(),
+		newPlot(), newReproduce(), newCalibrate(), newExport(),
+		newList(), newShow(), newDoctor(), newCompletion(), newVersion(),
 		newConfigHelp(), newResultHelp(),
 	)
 	for _, verb := range root.Commands() {

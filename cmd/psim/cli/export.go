@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"psim/configs"
+	"psim/export"
+	"psim/internal/files"
+	"psim/reports"
+)
+
+// exportFormats are the programs for which psim export writes.
+var exportFormats = []string{"torch"}
+
+// exportedProgram is the file that psim export torch writes.
+const exportedProgram = "train.py"
+
+type exportFlags struct{ outputFlags }
+
+const exportManual = `export writes what another program trains by. torch is a Python program that needs
+PyTorch (2.8 or later) and nothing else. It trains CONFIG's network by psim's order,
+with torch.distributed.pipelining's own runtime, or by DistributedDataParallel
+(parallel.data), or fully_shard by psim's units (parallel.zero = 3). It starts a
+process for every rank, or torchrun does; with a GPU for each it runs on GPUs over nccl,
+otherwise on CPUs over gloo. It trains in fp32, on psim's made-up tokens, and writes
+result.json and trace.csv of what it measured, which psim compare and plot read.
+
+A key that the program cannot follow is an error that names the key. It has the families
+gpt and mlp.`
+
+func newExport() *cobra.Command {
+	var f exportFlags
+	cmd := &cobra.Command{
+		Use:   "export torch CONFIG",
+		Short: "write a program that trains by the plan elsewhere, in PyTorch",
+		Long:  exportManual,
+		Example: `  psim export torch exec -o torch
+  psim export torch exec --set schedule.name=zb-h1 --overwrite -o torch`,
+		Args:              argsBetween(2, 2, "a format (torch) and one CONFIG"),
+		ValidArgsFunction: completeExport,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] != exportFormats[0] {
+				return fmt.Errorf("unknown format %q; psim export writes %s",
+					args[0], strings.Join(exportFormats, ", "))
+			}
+			return f.run(cmd.Context(), args[1], streamsOf(cmd))
+		},
+	}
+	f.registerInput(cmd.Flags())
+	cmd.Flags().VarP((*pathValue)(&f.out), "out", "o", "folder to write "+exportedProgram+" to")
+	registerOverwrite(cmd.Flags(), &f.overwrite)
+	return cmd
+}
+
+func (f exportFlags) run(ctx context.Context, name string, std streams) error {
+	if f.out == "" {
+		return fmt.Errorf("--out is missing: name the folder to write %s to, as in -o torch", exportedProgram)
+	}
+	c, err := configs.Load(name, f.sets...)
+	if err != nil {
+		return err
+	}
+	folder := f.to(files.Folder{
+		Path: f.out, Owner: "export", Guarded: []string{exportedProgram}, Named: true, Inputs: c.Files(),
+	})
+	if err := usageError("out", folder.Check()); err != nil {
+		return err
+	}
+	var program bytes.Buffer
+	changes, err := export.WriteTorch(&program, c)
+	if err != nil {
+		return err
+	}
+	if !f.quiet {
+		for _, change := range changes {
+			fmt.Fprintln(std.err, "psim:", change)
+		}
+	}
+	render := func(w io.Writer) error {
+		_, err := w.Write(program.Bytes())
+		return err
+	}
+	if err := folder.Write(ctx, []files.File{{Path: exportedProgram, Render: render}}); err != nil {
+		return failed(err)
+	}
+	_, err = fmt.Fprintf(std.out, "wrote %[1]s/%[2]s; run it with\n  python %[1]s/%[2]s\n",
+		reports.ShellWord(f.out), exportedProgram)
+	return err
+}
+
+// completeExport completes the format, and then the configuration.
+func completeExport(cmd *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return exportFormats, cobra.ShellCompDirectiveNoFileComp
+	}
+	return completeConfig(cmd, args[1:], text)
+}

@@ -1,0 +1,133 @@
+// Package export writes what other programs train by: torch.py is a program for PyTorch, into which
+// the plan of a configuration is put.
+package export
+
+import (
+	"bytes"
+	_ "embed" // the program
+	"encoding/json"
+	"io"
+	"strings"
+
+	"psim/configs"
+	"psim/costmodel/network"
+	"psim/schedules/order"
+)
+
+//go:embed torch.py
+var torchProgram []byte
+
+// torchPlan is what the program reads of a configuration.
+type torchPlan struct {
+	Name          string         `json:"name"`
+	Schedule      string         `json:"schedule"`
+	Stages        int            `json:"stages"`
+	VirtualStages int            `json:"virtual_stages"`
+	Microbatches  int            `json:"microbatches"`
+	DataParallel  int            `json:"data_parallel"`
+	Zero          int            `json:"zero"`
+	BucketMB      float64        `json:"bucket_mb"`
+	Samples       int64          `json:"samples"`  // of a replica, in a step
+	Sequence      int64          `json:"sequence"` // tokens of a sample; 0 without tokens
+	Input         int            `json:"input"`    // size of a sample without tokens
+	Classes       int            `json:"classes"`
+	Seed          uint64         `json:"seed"`
+	Optimizer     torchOptimizer `json:"optimizer"`
+	Tied          bool           `json:"tied"`
+	Cut           []int          `json:"cut"`   // layers of every stage
+	Order         []string       `json:"order"` // a row of PyTorch's notation for every rank
+	Layers        []torchLayer   `json:"layers"`
+	Config        map[string]any `json:"config"`
+}
+
+type torchOptimizer struct {
+	Name         string  `json:"name"`
+	LearningRate float64 `json:"learning_rate"`
+	Momentum     float64 `json:"momentum"`
+}
+
+type torchLayer struct {
+	Kind    string        `json:"kind"`
+	Heads   int           `json:"heads,omitempty"`
+	ReLU    bool          `json:"relu"`
+	Tensors []torchTensor `json:"tensors"`
+}
+
+type torchTensor struct {
+	Name      string  `json:"name"`
+	Shape     []int   `json:"shape"`
+	Deviation float64 `json:"deviation"` // of its first values; 0: all equal
+	Ones      bool    `json:"ones"`      // all 1, otherwise 0
+}
+
+// WriteTorch writes a program for PyTorch that trains a configuration's network by its order. It
+// returns what had to be changed for that. A key that the program cannot follow is an error that
+// names it.
+func WriteTorch(w io.Writer, c *configs.Config) (changes []string, err error) {
+	if err := refuseTorch(c); err != nil {
+		return nil, err
+	}
+	if c, changes, err = c.Executable(0); err != nil {
+		return nil, err
+	}
+	experiment, err := c.Build()
+	if err != nil {
+		return nil, err
+	}
+	plan, err := planTorch(c, experiment)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.MarshalIndent(plan, "", " ")
+	if err != nil {
+		return nil, err
+	}
+	// Within Python's quotes a backslash would be read twice.
+	text = bytes.ReplaceAll(text, []byte(`\`), []byte(`\\`))
+	_, err = w.Write(bytes.Replace(torchProgram, []byte(`"""{}"""`), []byte(`"""`+string(text)+`"""`), 1))
+	return changes, err
+}
+
+// planTorch returns the plan of an experiment.
+func planTorch(c *configs.Config, e *configs.Experiment) (*torchPlan, error) {
+	shape, staged := e.Graph.Shape, e.Staged
+	if len(staged.Sizes) > 1 || staged.Shards != nil {
+		return nil, unsupported(c, "batch", "the program's microbatches are of one size")
+	}
+	if e.Graph.Placement.Second != nil {
+		return nil, unsupported(c, "schedule.name",
+			e.Graph.Name+" has stages on two ranks; PyTorch has each stage once")
+	}
+	plan := &torchPlan{
+		Name: c.Name(), Schedule: e.Graph.Name, Stages: shape.Ranks, VirtualStages: max(1, shape.Virtual),
+		Microbatches: shape.Microbatches, DataParallel: max(1, shape.Replicas), Zero: staged.Zero,
+		BucketMB: float64(staged.Bucket) / (1 << 20), Samples: staged.Sizes[0] * int64(shape.Microbatches),
+		Seed: firstSeed, Optimizer: torchOptimizerOf(staged.Training.Optimizer),
+		Cut: staged.Workload.Layers, Config: c.Object(),
+	}
+	if plan.Stages > 1 {
+		for _, row := range writtenOrder(e.Graph) {
+			plan.Order = append(plan.Order, strings.Join(order.Cells(row), ","))
+		}
+	}
+	layers := e.Network.Layers
+	first, last := layers[0], layers[len(layers)-1]
+	plan.Classes = last.Output[len(last.Output)-1]
+	if first.Kind == network.KindEmbedding {
+		plan.Sequence = int64(e.Network.TokensPerSample)
+	} else {
+		plan.Input = first.Input[len(first.Input)-1]
+	}
+	for _, l := range layers {
+		layer, err := torchLayerOf(l)
+		if err != nil {
+			return nil, unsupported(c, "model", err.Error())
+		}
+		plan.Tied = plan.Tied || len(l.Tied) > 0
+		plan.Layers = append(plan.Layers, layer)
+	}
+	if plan.Tied && plan.Zero == 3 {
+		return nil, unsupported(c, "model.tied", "fully_shard shares no tensor between units; --set model.tied=false")
+	}
+	return plan, nil
+}

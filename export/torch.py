@@ -1,0 +1,452 @@
+"""Trains a network by a plan of psim, with PyTorch alone, and measures the steps.
+
+    python train.py [--steps N] [--warmup N] [--out DIR] [--profile] [--threads N]
+    torchrun --nproc-per-node N train.py …
+
+Needs torch >= 2.8 and nothing else. By itself it starts a process for every rank on this machine;
+torchrun, or any launcher that sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, may do that
+instead. With a GPU for every process it runs on them, over nccl; otherwise on CPUs, over gloo.
+It writes result.json and trace.csv as psim exec does: psim compare PREDICTED MEASURED reads them.
+
+What was not tried: no GPU has run this program yet; on CPUs it was.
+"""
+import argparse
+import contextlib
+import json
+import os
+import socket
+import statistics
+import tempfile
+import time
+import zlib
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+from torch import nn
+from torch.nn import functional
+
+# The plan: the network by its layers, how it is cut into stages, and the order of every rank.
+PLAN = json.loads("""{}""")
+
+
+# The network. Parameters have psim's names, shapes and deviations.
+
+
+class Linear(nn.Module):
+    """x·W + b of a weight [in, out], as in Hugging Face's GPT-2; as_rows has W as [out, in]."""
+
+    def __init__(self, weight, bias=None, as_rows=False):
+        super().__init__()
+        self.weight, self.bias, self.as_rows = weight, bias, as_rows
+
+    def forward(self, x):
+        return functional.linear(x, self.weight if self.as_rows else self.weight.t(), self.bias)
+
+
+class Norm(nn.Module):
+    def __init__(self, weight, bias):
+        super().__init__()
+        self.weight, self.bias = weight, bias
+
+    def forward(self, x):
+        return functional.layer_norm(x, self.weight.shape, self.weight, self.bias)
+
+
+class Embedding(nn.Module):
+    def __init__(self, layer, tensors):
+        super().__init__()
+        self.token, self.position = tensors
+
+    def forward(self, tokens):
+        return functional.embedding(tokens, self.token) + self.position[: tokens.shape[-1]]
+
+
+class Block(nn.Module):
+    def __init__(self, layer, t):
+        super().__init__()
+        self.heads = layer["heads"]
+        self.norm1, self.qkv, self.project = Norm(t[0], t[1]), Linear(t[2], t[3]), Linear(t[4], t[5])
+        self.norm2, self.up, self.down = Norm(t[6], t[7]), Linear(t[8], t[9]), Linear(t[10], t[11])
+
+    def forward(self, x):
+        split = lambda y: y.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        q, k, v = map(split, self.qkv(self.norm1(x)).chunk(3, -1))
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.project(mixed.transpose(1, 2).flatten(2))
+        return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class Dense(nn.Module):
+    def __init__(self, layer, tensors):
+        super().__init__()
+        self.linear, self.relu = Linear(*tensors, as_rows=True), layer["relu"]
+
+    def forward(self, x):
+        return functional.relu(self.linear(x)) if self.relu else self.linear(x)
+
+
+LAYERS = {"embedding": Embedding, "block": Block, "dense": Dense,
+          "norm": lambda layer, tensors: Norm(*tensors),
+          "head": lambda layer, tensors: Linear(*tensors, as_rows=True)}
+
+
+def draw(tensor, device):
+    """Returns a parameter. It depends only on seed, name and shape, so every cut begins alike."""
+    values = torch.zeros(tensor["shape"], device=device)
+    if tensor["deviation"] > 0:
+        generator = torch.Generator(device).manual_seed(PLAN["seed"] ^ zlib.crc32(tensor["name"].encode()))
+        values.normal_(0, tensor["deviation"], generator=generator)
+    elif tensor["ones"]:
+        values.fill_(1)
+    return nn.Parameter(values)
+
+
+class Stage(nn.Module):
+    """A run of layers. shared has the parameters of this process that other layers may use."""
+
+    def __init__(self, layers, device, shared):
+        super().__init__()
+        self.layers = nn.ModuleList()
+        for layer in layers:
+            for t in layer["tensors"]:
+                if t["name"] not in shared:
+                    shared[t["name"]] = draw(t, device)
+            self.layers.append(LAYERS[layer["kind"]](layer, [shared[t["name"]] for t in layer["tensors"]]))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def loss_of(output, target):
+    return functional.cross_entropy(output.flatten(0, -2), target.flatten())
+
+
+# The samples: psim's made-up ones, the same batch in every step.
+
+
+class SplitMix:
+    def __init__(self, seed):
+        self.state = seed
+
+    def below(self, n):
+        mask = 2**64 - 1
+        self.state = (self.state + 0x9E3779B97F4A7C15) & mask
+        z = self.state
+        z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ z >> 27) * 0x94D049BB133111EB) & mask
+        return (z ^ z >> 31) * n >> 64
+
+
+def batch(replica, device):
+    """Returns inputs and targets of a replica for a step."""
+    samples, replicas = PLAN["samples"], PLAN["data_parallel"]
+    if not PLAN["sequence"]:  # psim has pictures here, this program noise: times do not depend on it
+        generator = torch.Generator().manual_seed(1234 + replica)
+        x = torch.randn(samples, PLAN["input"], generator=generator)
+        return x.to(device), torch.randint(PLAN["classes"], (samples,), generator=generator).to(device)
+    random, words = SplitMix(1234), min(64, PLAN["classes"])
+    following = list(range(words))
+    for i in range(words):
+        j = random.below(i + 1)
+        following[i], following[j] = following[j], i
+    rows = []
+    for _ in range(samples * replicas):
+        row, word = [], random.below(words)
+        for _ in range(PLAN["sequence"] + 1):
+            row.append(word * PLAN["classes"] // words)
+            word = random.below(words) if random.below(8) == 0 else following[word]
+        rows.append(row)
+    own = torch.tensor(rows[replica * samples:(replica + 1) * samples], device=device)
+    return own[:, :-1].contiguous(), own[:, 1:].contiguous()
+
+
+# Times of tasks, by events on a GPU.
+
+
+class Recorder:
+    def __init__(self, device):
+        self.device, self.spans, self.begun = device, [], None
+
+    def now(self):
+        if self.device.type != "cuda":
+            return time.perf_counter_ns()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def start(self):
+        self.spans, self.begun = [], self.now()
+
+    @contextlib.contextmanager
+    def span(self, kind, stage="", microbatch=""):
+        begin = self.now()
+        yield
+        self.spans.append((kind, stage, microbatch, begin, self.now()))
+
+    def rows(self):
+        """Returns the spans since start, in nanoseconds after it."""
+        if self.device.type != "cuda":
+            return [(k, s, m, a - self.begun, b - self.begun) for k, s, m, a, b in self.spans]
+        after = lambda event: round(self.begun.elapsed_time(event) * 1e6)
+        return [(k, s, m, after(a), after(b)) for k, s, m, a, b in self.spans]
+
+
+# The ways to train. Each returns what has parameters, and a function that does all passes of a step.
+
+
+def pipeline(rank, device, recorder):
+    from torch.distributed.pipelining import PipelineStage, schedules
+
+    rows = [line.split(",") for line in PLAN["order"]]
+    own = [sorted({int(cell[: next(i for i, c in enumerate(cell) if not c.isdigit())]) for cell in row})
+           for row in rows]
+    ends, count = [0], len(PLAN["cut"])
+    for n in PLAN["cut"]:
+        ends.append(ends[-1] + n)
+    modules, stages = [], []
+    for i in own[rank]:
+        modules.append(Stage(PLAN["layers"][ends[i]:ends[i + 1]], device, {}))
+        stages.append(PipelineStage(modules[-1], i, count, device))
+        # All stages know who has which, as the order says.
+        stages[-1].stage_index_to_group_rank = {s: r for r, list_ in enumerate(own) for s in list_}
+        record(stages[-1], i, recorder)
+    runtime = schedules._PipelineScheduleRuntime(stages, PLAN["microbatches"], loss_fn=loss_of)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "order.csv")
+        with open(path, "w") as f:
+            f.write("\n".join(PLAN["order"]) + "\n")
+        runtime._load_csv(path, "compute_only")
+    inputs, targets = batch(0, device)
+    tied = tied_tensors(modules, own, rank)
+    first, last = 0 in own[rank], count - 1 in own[rank]
+
+    def passes():
+        losses = []
+        runtime.step(*([inputs] if first else []), **({"target": targets, "losses": losses} if last else {}))
+        for gradients, group in tied():
+            for other in gradients[1:]:
+                gradients[0] += other
+            if group:
+                dist.all_reduce(gradients[0], group=group)
+            for other in gradients[1:]:
+                other.copy_(gradients[0])
+        return sum(loss.detach() for loss in losses) / len(losses) if losses else None
+
+    return modules, passes
+
+
+def record(stage, index, recorder):
+    """Times the passes of a stage. Waits for messages are before them."""
+    forward, backward, weights = stage.forward_one_chunk, stage.backward_one_chunk, stage.backward_weight_one_chunk
+
+    def forward_one_chunk(chunk, *args, **kwargs):
+        with recorder.span("F", index, chunk):
+            return forward(chunk, *args, **kwargs)
+
+    def backward_one_chunk(chunk, loss=None, full_backward=True, **kwargs):
+        with recorder.span("B" if full_backward else "I", index, chunk):
+            return backward(chunk, loss=loss, full_backward=full_backward, **kwargs)
+
+    def backward_weight_one_chunk(chunk, *args, **kwargs):
+        with recorder.span("W", index, chunk):
+            return weights(chunk, *args, **kwargs)
+
+    stage.forward_one_chunk, stage.backward_one_chunk = forward_one_chunk, backward_one_chunk
+    stage.backward_weight_one_chunk = backward_weight_one_chunk
+
+
+def tied_tensors(modules, own, rank):
+    """Returns a function that lists the gradients of a table that the first and last stage both hold."""
+    count = len(PLAN["cut"])
+    if not PLAN["tied"]:
+        return list
+    ranks = sorted({r for r, list_ in enumerate(own) if 0 in list_ or count - 1 in list_})
+    group = dist.new_group(ranks) if len(ranks) > 1 else None  # all processes make it
+    tables = [m.layers[0].token if i == 0 else m.layers[-1].weight
+              for m, i in zip(modules, own[rank]) if i in (0, count - 1)]
+    return lambda: [([t.grad for t in tables], group)] if tables else []
+
+
+def replicas(rank, device, recorder):
+    """DistributedDataParallel, or with zero = 3 fully_shard by psim's units; one process alone without both."""
+    shared, units = {}, []
+    layers = list(PLAN["layers"])
+    for n in PLAN["cut"]:
+        units.append(Stage(layers[:n], device, shared))
+        layers = layers[n:]
+    model, whole, sharded = nn.Sequential(*units), PLAN["data_parallel"], PLAN["zero"] == 3
+    if sharded:
+        from torch.distributed.fsdp import fully_shard
+
+        mesh = dist.init_device_mesh(device.type, (whole,))
+        for unit in units:
+            if any(True for _ in unit.parameters()):
+                fully_shard(unit, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+    elif whole > 1:
+        model = nn.parallel.DistributedDataParallel(
+            model, device_ids=[device.index] if device.type == "cuda" else None, bucket_cap_mb=PLAN["bucket_mb"])
+    inputs, targets = batch(rank, device)
+
+    def passes():
+        total, count = 0, PLAN["microbatches"]
+        for m, (x, y) in enumerate(zip(inputs.chunk(count), targets.chunk(count))):
+            last = m == count - 1
+            if sharded:
+                model.set_requires_gradient_sync(last)
+            quiet = model.no_sync() if whole > 1 and not sharded and not last else contextlib.nullcontext()
+            with quiet:
+                with recorder.span("F", 0, m):
+                    loss = loss_of(model(x), y) / count
+                with recorder.span("B", 0, m):
+                    loss.backward()
+            total = total + loss.detach()
+        return total
+
+    return [model], passes
+
+
+def optimizer(modules):
+    o = PLAN["optimizer"]
+    parameters = list({id(p): p for m in modules for p in m.parameters()}.values())
+    if o["name"].startswith("adam"):
+        kind = torch.optim.AdamW if o["name"] == "adamw" else torch.optim.Adam
+        return kind(parameters, lr=o["learning_rate"], foreach=True)
+    return torch.optim.SGD(parameters, lr=o["learning_rate"], momentum=o["momentum"], foreach=True)
+
+
+# The run.
+
+
+def work(local, rank, world, args):
+    torch.set_num_threads(args.threads)
+    gpus = torch.cuda.is_available() and torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", world))
+    device = torch.device("cuda", local) if gpus else torch.device("cpu")
+    if gpus:
+        torch.cuda.set_device(device)  # before the process group: otherwise all processes open the first GPU
+    dist.init_process_group("nccl" if gpus else "gloo", rank=rank, world_size=world, **({"device_id": device} if gpus else {}))
+    recorder = Recorder(device)
+    modules, passes = (pipeline if PLAN["stages"] > 1 else replicas)(rank, device, recorder)
+    update = optimizer(modules)
+
+    def wait():
+        if gpus:
+            torch.cuda.synchronize()
+
+    def step():
+        dist.barrier()
+        wait()
+        begin = time.perf_counter()
+        recorder.start()
+        loss = passes()
+        with recorder.span("OPTIMIZER"):
+            update.step()
+            update.zero_grad()
+        wait()
+        return time.perf_counter() - begin, recorder.rows(), None if loss is None else float(loss)
+
+    steps = [step() for _ in range(args.warmup + args.steps)]
+    peak = torch.cuda.max_memory_allocated() if gpus else 0
+    if args.profile:
+        with torch.profiler.profile() as profile:
+            step()
+        profile.export_chrome_trace(os.path.join(args.out, f"profile-rank{rank}.json.gz"))
+    everyone = [None] * world
+    dist.all_gather_object(everyone, (steps, peak))
+    if rank == 0:
+        describe(modules[0])
+        write(everyone, args, str(torch.cuda.get_device_name()) if gpus else "cpu")
+    dist.destroy_process_group()
+
+
+def describe(model):
+    """Prints the buckets of DistributedDataParallel: the first is of 1 MB, all are made anew after a step."""
+    if isinstance(model, nn.parallel.DistributedDataParallel):
+        data = model._get_ddp_logging_data()
+        print("buckets, in bytes:", data.get("bucket_sizes"), "after the first step:", data.get("rebuilt_bucket_sizes"))
+
+
+def write(everyone, args, device):
+    steps = list(zip(*(run for run, _ in everyone)))  # by step, then by rank
+    losses = [statistics.fmean(loss for _, _, loss in ranks if loss is not None) for ranks in steps]
+    measured = steps[args.warmup:]
+    times = [max(seconds for seconds, _, _ in ranks) for ranks in measured]
+    middle = sorted(range(len(times)), key=times.__getitem__)[(len(times) - 1) // 2]
+    mean, samples = statistics.fmean(times), PLAN["samples"] * PLAN["data_parallel"]
+    passes = [[row for row in rows if row[0] in "FBIW"] for _, rows, _ in measured[middle]]
+    makespan = max(row[4] for rows in passes for row in rows) / 1e9
+    spans = [(rows[-1][4] - rows[0][3]) / 1e9 for rows in passes]
+    busy = [sum(b - a for _, _, _, a, b in rows) / 1e9 for rows in passes]
+    result = {
+        "schema": 1, "kind": "measured", "name": PLAN["name"], "schedule": PLAN["schedule"],
+        **({"fully_sharded": True} if PLAN["zero"] == 3 else {}),
+        "stages": PLAN["stages"], "virtual_stages": PLAN["virtual_stages"], "microbatches": PLAN["microbatches"],
+        "data_parallel": PLAN["data_parallel"], "tensor_parallel": 1, "devices": len(everyone),
+        "step_time_s": mean, "makespan_s": makespan,
+        "bubble": {"makespan": 1 - sum(busy) / len(busy) / makespan,
+                   "span": 1 - statistics.fmean(busy) / max(spans)},
+        "throughput": {"samples_per_s": samples / mean, "tokens_per_s": samples * PLAN["sequence"] / mean},
+        "ranks": [share(rank, measured, mean, peak) for rank, (_, peak) in enumerate(everyone)],
+        "fits_memory": True, "tasks": sum(len(rows) for _, rows, _ in measured[middle]),
+        "steps": times, "step_time_mean_s": mean, "step_time_median_s": statistics.median(times),
+        "step_time_std_s": statistics.stdev(times) if len(times) > 1 else 0.0, "losses": losses,
+        "disturbed": False, "runs_made": 1, "backend": "pytorch", "times_comparable": True,
+        "engine": {"name": "pytorch", "version": torch.__version__, "device": device},
+        "warnings": ["messages and collectives count as idle time: only passes and the optimizer were timed"],
+        "config": PLAN["config"],
+    }
+    with open(os.path.join(args.out, "result.json"), "w") as f:
+        json.dump(result, f, indent=2)
+        f.write("\n")
+    with open(os.path.join(args.out, "trace.csv"), "w") as f:
+        f.write("rank,stream,kind,stage,microbatch,start_ns,end_ns,bytes,part,peer\n")
+        for rank, (_, rows, _) in enumerate(measured[middle]):
+            for kind, stage, microbatch, begin, end in rows:
+                f.write(f"{rank},compute,{kind},{stage},{microbatch},{begin},{end},0,,\n")
+    print(f"step {statistics.median(times):.4f} s (median of {len(times)}), loss {losses[0]:.4f} to {losses[-1]:.4f}; "
+          f"wrote {args.out}/result.json and trace.csv")
+
+
+def share(rank, measured, mean, peak):
+    """Returns a rank's part of a step: means over the steps."""
+    total = lambda kinds: sum(b - a for ranks in measured for k, _, _, a, b in ranks[rank][1] if k in kinds) / 1e9
+    compute, update = total("FBIW") / len(measured), total(["OPTIMIZER"]) / len(measured)
+    idle = max(0.0, mean - compute - update)
+    return {"rank": rank, "compute_s": compute, "communication_s": 0, "exposed_communication_s": 0,
+            "optimizer_s": update, "idle_s": idle, **({"peak_memory_bytes": peak} if peak else {})}
+
+
+def start(local, world, args):
+    os.environ.update(LOCAL_WORLD_SIZE=str(world))
+    work(local, local, world, args)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=10, help="steps to measure")
+    parser.add_argument("--warmup", type=int, default=3, help="steps before those")
+    parser.add_argument("--out", default=os.path.dirname(os.path.abspath(__file__)), help="folder for the results")
+    parser.add_argument("--profile", action="store_true", help="also write PyTorch's own trace of a step")
+    parser.add_argument("--threads", type=int, default=1, help="threads of a process on a CPU")
+    args = parser.parse_args()
+    if args.steps < 1 or args.warmup < 0:
+        parser.error("--steps must be at least 1, and --warmup at least 0")
+    os.makedirs(args.out, exist_ok=True)
+    os.environ.setdefault("OMP_NUM_THREADS", str(args.threads))
+    world = PLAN["stages"] * PLAN["data_parallel"]
+    if "RANK" in os.environ:
+        if int(os.environ["WORLD_SIZE"]) != world:
+            parser.error(f"this plan is for {world} processes, and {os.environ['WORLD_SIZE']} were started")
+        work(int(os.environ["LOCAL_RANK"]), int(os.environ["RANK"]), world, args)
+        return
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(s.getsockname()[1]))
+    torch.multiprocessing.spawn(start, (world, args), nprocs=world)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+package export_test
+
+import (
+	"bytes"
+	"cmp"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim"
+	"psim/export"
+)
+
+// write returns the program of a small network.
+func write(t *testing.T, sets ...string) (string, error) {
+	small := []string{"model.layers=4", "model.hidden=32", "model.vocab=64", "model.sequence_length=16", "batch.global=8"}
+	c, err := psim.Load("exec", append(small, sets...)...)
+	require.NoError(t, err)
+	var b bytes.Buffer
+	_, err = export.WriteTorch(&b, c)
+	return b.String(), err
+}
+
+// A key that the program cannot follow is named.
+func TestTorchErrors(t *testing.T) {
+	for _, c := range []struct {
+		sets []string
+		want string
+	}{
+		{[]string{"parallel.data=2"}, "parallel.data: export torch: the program trains a pipeline or replicas, not both"},
+		{[]string{"schedule.name=ddp", "schedule.stages=1", "parallel.data=2", "parallel.zero=1"}, "parallel.zero: export torch: "},
+		{[]string{"schedule.name=ddp", "schedule.stages=1", "parallel.data=2", "parallel.zero=3"}, "model.tied: export torch: "},
+		{[]string{"schedule.name=pipedream"}, "schedule.name: export torch: "},
+		{[]string{"schedule.name=chimera"}, "schedule.name: export torch: "},
+		{[]string{"model.dropout=0.1"}, "model.dropout: export torch: "},
+		{[]string{"train.recompute=full"}, "train.recompute: export torch: "},
+	} {
+		_, err := write(t, c.sets...)
+		require.ErrorContains(t, err, c.want)
+	}
+}
+
+// The program has the order, the cut and the parameters with their first deviations.
+func TestTorchPlan(t *testing.T) {
+	text, err := write(t, "schedule.name=zb-h1")
+	require.NoError(t, err)
+	for _, want := range []string{
+		`"0F0,0F1,0I0,0W0,`, `"h.3.mlp.c_proj.weight"`, `"schedule": "zb-h1"`, `"deviation": 0.02`, `"name": "adamw"`,
+	} {
+		require.Contains(t, text, want)
+	}
+}
+
+// Python compiles the program, wherever there is a Python.
+func TestTorchCompiles(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3")
+	}
+	text, err := write(t)
+	require.NoError(t, err)
+	command := exec.Command(python, "-c", "import sys; compile(sys.stdin.read(), 'train.py', 'exec')")
+	command.Stdin = bytes.NewBufferString(text)
+	out, err := command.CombinedOutput()
+	require.NoError(t, err, string(out))
+}
+
+// PyTorch trains by the program: pipelines of two orders, one of them unknown to PyTorch, replicas, and one
+// process have the same losses, and fully_shard those of one process.
+func TestTrainsInPyTorch(t *testing.T) {
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	python := filepath.Join(cmp.Or(os.Getenv("PSIM_PEERS"), filepath.Join(cache, "psim", "peers-python")), "bin", "python")
+	if _, err := os.Stat(python); err != nil {
+		t.Skip("no Python with PyTorch: make peers-python installs it")
+	}
+	if testing.Short() || os.Getenv("PSIM_LONG") == "" {
+		t.Skip("starts eleven processes of PyTorch: make peers-python runs it")
+	}
+	alone := []string{"schedule.name=ddp", "schedule.stages=1"}
+	losses := regexp.MustCompile(`loss [0-9.]+ to [0-9.]+`)
+	train := func(sets ...string) string {
+		text, err := write(t, sets...)
+		require.NoError(t, err)
+		file := filepath.Join(t.TempDir(), "train.py")
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+		out, err := exec.CommandContext(t.Context(), python, file, "--steps", "2", "--warmup", "1").CombinedOutput()
+		require.NoError(t, err, string(out))
+		return losses.FindString(string(out))
+	}
+	one := train(alone...)
+	require.NotEmpty(t, one)
+	require.Equal(t, one, train())
+	require.Equal(t, one, train("schedule.name=hanayo", "schedule.virtual_stages=2"))
+	require.Equal(t, one, train(append(alone, "parallel.data=2")...))
+	untied := append(alone, "model.tied=false")
+	require.Equal(t, train(untied...), train(append(untied, "parallel.data=2", "parallel.zero=3")...))
+}

@@ -1,0 +1,109 @@
+package export
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"psim/configs"
+	"psim/costmodel/network"
+	"psim/schedules/graph"
+	"psim/schedules/order"
+)
+
+// firstSeed is the default seed of psim exec.
+const firstSeed = 1390
+
+// refuseTorch names the first key that the program cannot follow.
+func refuseTorch(c *configs.Config) error {
+	pipelined, copies := c.Schedule.Stages > 1, c.Parallel.Data > 1
+	for _, r := range []struct {
+		is           bool
+		key, problem string
+	}{
+		{pipelined && copies, "parallel.data",
+			"the program trains a pipeline or replicas, not both; set parallel.data = 1"},
+		{copies && (c.Parallel.Zero == 1 || c.Parallel.Zero == 2), "parallel.zero",
+			"the program has DistributedDataParallel and fully_shard; set zero = 0 or 3"},
+		{c.Schedule.Name == "pipedream", "schedule.name",
+			"PyTorch's runtime updates once a step; set a schedule that flushes"},
+		{c.Model.Dropout > 0, "model.dropout", "the program has no dropout; set dropout = 0"},
+		{c.Train.Recompute != "" && c.Train.Recompute != "none", "train.recompute",
+			`the program keeps all activations; set recompute = "none"`},
+	} {
+		if r.is {
+			return unsupported(c, r.key, r.problem)
+		}
+	}
+	return nil
+}
+
+// unsupported is an error about a key that the program cannot follow.
+func unsupported(c *configs.Config, key, problem string) error {
+	return &configs.Error{Label: c.Name(), Key: key, Problem: "export torch: " + problem}
+}
+
+// writtenOrder returns the passes of every rank in the order of a graph.
+func writtenOrder(g *graph.Graph) order.Order {
+	rows := make(order.Order, g.Shape.Ranks)
+	for _, t := range g.Tasks() {
+		if int(t.Rank) < g.Shape.Ranks && t.Kind.Pass() && t.Part == 0 {
+			a := order.Action{Kind: t.Kind, Stage: t.Stage, Microbatch: t.Microbatch}
+			rows[t.Rank] = append(rows[t.Rank], a)
+		}
+	}
+	return rows
+}
+
+// torchOptimizerOf returns PyTorch's settings of psim's optimizers.
+func torchOptimizerOf(name string) torchOptimizer {
+	switch {
+	case strings.HasPrefix(name, "adam"):
+		return torchOptimizer{Name: name, LearningRate: 1e-4}
+	case name == "sgd-momentum":
+		return torchOptimizer{Name: name, LearningRate: 1e-3, Momentum: 0.9}
+	}
+	return torchOptimizer{Name: "sgd", LearningRate: 1e-3}
+}
+
+// torchLayerOf returns a layer with the name of the program's module for it.
+func torchLayerOf(l network.Layer) (torchLayer, error) {
+	layer := torchLayer{Heads: l.Heads}
+	for _, t := range slices.Concat(l.Params, l.Tied) {
+		layer.Tensors = append(layer.Tensors, torchTensorOf(t))
+	}
+	is := func(o network.Op, f network.Function) bool { return o.Function == f }
+	switch {
+	case l.Kind == network.KindEmbedding:
+		layer.Kind = "embedding"
+	case l.Kind == network.KindGPTBlock:
+		layer.Kind = "block"
+	case l.Kind == network.KindChain && len(l.Ops) == 1 && is(l.Ops[0], network.LayerNorm):
+		layer.Kind = "norm"
+	case l.Kind == network.KindChain && len(layer.Tensors) == 1 && l.Ops[0].Class == network.Product:
+		layer.Kind = "head"
+	case l.Kind == network.KindChain && len(layer.Tensors) == 2 && l.Ops[0].Class == network.Product && len(l.Ops) == 2:
+		layer.Kind, layer.ReLU = "dense", is(l.Ops[1], network.ReLU)
+	default:
+		return layer, fmt.Errorf("the program has no layer like %s; it has the families gpt and mlp", l.Name)
+	}
+	return layer, nil
+}
+
+func torchTensorOf(t network.Tensor) torchTensor {
+	tensor := torchTensor{Name: t.Name}
+	for _, n := range t.Shape {
+		tensor.Shape = append(tensor.Shape, int(n))
+	}
+	switch {
+	case strings.HasSuffix(t.Name, ".bias"):
+	case len(t.Shape) == 1:
+		tensor.Ones = true
+	case t.Deviation > 0:
+		tensor.Deviation = t.Deviation
+	default:
+		tensor.Deviation = math.Sqrt(2 / float64(t.Shape[1:].Elements()))
+	}
+	return tensor
+}
