@@ -114,6 +114,7 @@ var owners = map[string][]string{
 	"golang.org/x/image":         {"reports/chart"},
 	"google.golang.org/protobuf": {"reports"},
 	"golang.org/x/sys":           {"internal"},
+	"gonum.org/v1/gonum":         {"calibrate"},
 	"github.com/spf13/cobra":     {"cmd"},
 	"github.com/gomlx/":          {"exec"},
 }
@@ -121,7 +122,7 @@ var owners = map[string][]string{
 // testOnly libraries appear in no program code, but in testPackages, which are what
 // tests share.
 var (
-	testOnly     = []string{"github.com/stretchr/testify", "pgregory.net/rapid", "go.uber.org/goleak", "gonum.org/v1/gonum"}
+	testOnly     = []string{"github.com/stretchr/testify", "pgregory.net/rapid", "go.uber.org/goleak"}
 	testPackages = []string{"internal/golden", "internal/ordertest", "exec/exectest"}
 )
 

@@ -1,6 +1,10 @@
 package calibrate
 
-import "math"
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
 
 // leastSquares finds numbers x, none negative, for which rows·x is nearest to times, where
 // the difference of a row is divided by its scale. There are few columns, so it tries every
@@ -33,7 +37,7 @@ func solveSet(rows [][]float64, times, scales []float64, set int) (x []float64, 
 	if len(used) > len(rows) {
 		return nil, 0, false
 	}
-	a, b := make([][]float64, len(used)), make([]float64, len(rows))
+	a, b := mat.NewDense(len(rows), len(used), nil), mat.NewVecDense(len(rows), nil)
 	unit := make([]float64, len(used))
 	for j, c := range used {
 		for i, row := range rows {
@@ -42,26 +46,24 @@ func solveSet(rows [][]float64, times, scales []float64, set int) (x []float64, 
 		if unit[j] == 0 {
 			return nil, 0, false
 		}
-		a[j] = make([]float64, len(rows))
 		for i, row := range rows {
-			a[j][i] = row[c] / scales[i] / unit[j]
+			a.Set(i, j, row[c]/scales[i]/unit[j])
 		}
 	}
 	for i := range rows {
-		b[i] = times[i] / scales[i]
+		b.SetVec(i, times[i]/scales[i])
 	}
-	solution, ok := solve(a, b)
-	if !ok {
+	var solution, residual mat.VecDense
+	if err := solution.SolveVec(a, b); err != nil {
 		return nil, 0, false
 	}
 	x = make([]float64, columns)
 	for j, c := range used {
-		if x[c] = solution[j] / unit[j]; !(x[c] >= 0) || math.IsInf(x[c], 0) {
+		if x[c] = solution.AtVec(j) / unit[j]; !(x[c] >= 0) || math.IsInf(x[c], 0) {
 			return nil, 0, false
 		}
 	}
-	for _, left := range b[len(used):] { // what the reflections could not reach
-		squares += left * left
-	}
-	return x, squares, true
+	residual.MulVec(a, &solution)
+	residual.SubVec(b, &residual)
+	return x, mat.Dot(&residual, &residual), true
 }

@@ -39,7 +39,7 @@ func refuseTorch(c *configs.Config) error {
 	return nil
 }
 
-// unsupported is an error about a key that the program cannot follow.
+// unsupported returns an error about a key that the program cannot follow.
 func unsupported(c *configs.Config, key, problem string) error {
 	return &configs.Error{Label: c.Name(), Key: key, Problem: "export torch: " + problem}
 }

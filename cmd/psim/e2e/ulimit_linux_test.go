@@ -23,7 +23,7 @@ func TestUlimit(t *testing.T) {
 		want      string
 	}{
 		{3_000_000, "run gpipe --quiet --out -", exitDone, ""},
-		{3_000_000, large, exitUsage, "the graph would have about 1.2e+07 tasks and need about 5.04 GB of memory, but only "},
+		{3_000_000, large, exitUsage, "the graph would have about 6e+06 tasks and need about 2.52 GB of memory, but only "},
 		{1_500_000, "run gpipe --quiet --out -", exitFailed, "psim: ulimit -v 1500000 leaves too little memory to begin with"},
 	} {
 		limited := fmt.Sprintf(`ulimit -v %d; exec "$0" "$@"`, c.kilobytes)
