@@ -21,6 +21,7 @@ func TestAttackRefused(t *testing.T) {
 		{"base_coll", "machine.link: the ALL_REDUCE of 1.00 GB over 8 ranks" + hours + "bandwidth", []string{"machine.link.bandwidth=1B/s"}},
 		{"base_modelcustom", "machine.link: the ALL_REDUCE of 1.05 MB over 2 ranks" + hours + "collective_call", []string{"machine.link.collective_call=28000h"}},
 		{"base_modelcustom", "machine.link: the ALL_REDUCE of 1.05 MB over 2 ranks" + hours + "collective_call", []string{"machine.link.collective_call=1000000h"}},
+		{"base_modelcustom", "schedule: the graph would have about 1.8e+09 tasks and need about 756 GB of memory, but only ", []string{"model.layers=1000", "parallel.zero=2", "parallel.bucket=tensor", "schedule.microbatches=100000", "batch.global=200000"}},
 	} {
 		if ram.Free() > 600<<30 {
 			t.Skip("this machine has memory for the last one")
