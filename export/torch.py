@@ -339,14 +339,13 @@ def work(local, rank, world, args):
     def step():
         dist.barrier()
         wait()
-        begin = time.perf_counter()
         recorder.start()
         loss = passes()
         with recorder.span("OPTIMIZER"):
             update.step()
             update.zero_grad()
         wait()
-        return time.perf_counter() - begin, recorder.rows(), None if loss is None else float(loss)
+        return recorder.rows(), None if loss is None else float(loss)
 
     steps = [step() for _ in range(args.warmup + args.steps)]
     peak = torch.cuda.max_memory_allocated() if gpus else 0
@@ -369,14 +368,18 @@ def describe(model):
         print("buckets, in bytes:", data.get("bucket_sizes"), "after the first step:", data.get("rebuilt_bucket_sizes"))
 
 
+def seconds(ns):
+    return ns // 10**9 + ns % 10**9 / 1e9
+
+
 def write(everyone, args, device):
     steps = list(zip(*(run for run, _ in everyone)))  # by step, then by rank
-    losses = [statistics.fmean(loss for _, _, loss in ranks if loss is not None) for ranks in steps]
+    losses = [statistics.fmean(loss for _, loss in ranks if loss is not None) for ranks in steps]
     measured = steps[args.warmup:]
-    times = [max(seconds for seconds, _, _ in ranks) for ranks in measured]
+    times = [seconds(max(row[4] for rows, _ in ranks for row in rows)) for ranks in measured]  # as the trace ends
     middle = sorted(range(len(times)), key=times.__getitem__)[(len(times) - 1) // 2]
     mean, samples = statistics.fmean(times), PLAN["samples"] * PLAN["data_parallel"]
-    passes = [[row for row in rows if row[0] in "FBIW"] for _, rows, _ in measured[middle]]
+    passes = [[row for row in rows if row[0] in "FBIW"] for rows, _ in measured[middle]]
     makespan = max(row[4] for rows in passes for row in rows) / 1e9
     spans = [(rows[-1][4] - rows[0][3]) / 1e9 for rows in passes]
     busy = [sum(b - a for _, _, _, a, b in rows) / 1e9 for rows in passes]
@@ -390,7 +393,7 @@ def write(everyone, args, device):
                    "span": 1 - statistics.fmean(busy) / max(spans)},
         "throughput": {"samples_per_s": samples / mean, "tokens_per_s": samples * PLAN["sequence"] / mean},
         "ranks": [share(rank, measured, mean, peak) for rank, (_, peak) in enumerate(everyone)],
-        "fits_memory": True, "tasks": sum(len(rows) for _, rows, _ in measured[middle]),
+        "fits_memory": True, "tasks": sum(len(rows) for rows, _ in measured[middle]),
         "steps": times, "step_time_mean_s": mean, "step_time_median_s": statistics.median(times),
         "step_time_std_s": statistics.stdev(times) if len(times) > 1 else 0.0, "losses": losses,
         "disturbed": False, "runs_made": 1, "backend": "pytorch", "times_comparable": True,
@@ -403,7 +406,7 @@ def write(everyone, args, device):
         f.write("\n")
     with open(os.path.join(args.out, "trace.csv"), "w") as f:
         f.write("rank,stream,kind,stage,microbatch,start_ns,end_ns,bytes,part,peer\n")
-        for rank, (_, rows, _) in enumerate(measured[middle]):
+        for rank, (rows, _) in enumerate(measured[middle]):
             for kind, stage, microbatch, begin, end in rows:
                 f.write(f"{rank},compute,{kind},{stage},{microbatch},{begin},{end},0,,\n")
     print(f"step {statistics.median(times):.4f} s (median of {len(times)}), loss {losses[0]:.4f} to {losses[-1]:.4f}; "
@@ -412,7 +415,7 @@ def write(everyone, args, device):
 
 def share(rank, measured, mean, peak):
     """Returns a rank's part of a step: means over the steps."""
-    total = lambda kinds: sum(b - a for ranks in measured for k, _, _, a, b in ranks[rank][1] if k in kinds) / 1e9
+    total = lambda kinds: sum(b - a for ranks in measured for k, _, _, a, b in ranks[rank][0] if k in kinds) / 1e9
     compute, update = total("FBIW") / len(measured), total(["OPTIMIZER"]) / len(measured)
     idle = max(0.0, mean - compute - update)
     return {"rank": rank, "compute_s": compute, "communication_s": 0, "exposed_communication_s": 0,

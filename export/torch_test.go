@@ -13,6 +13,7 @@ import (
 
 	"psim"
 	"psim/export"
+	"psim/results"
 )
 
 // write returns the program of a small network.
@@ -90,6 +91,10 @@ func TestTrainsInPyTorch(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 		out, err := exec.CommandContext(t.Context(), python, file, "--steps", "2", "--warmup", "1").CombinedOutput()
 		require.NoError(t, err, string(out))
+		run, err := results.Load(filepath.Dir(file))
+		require.NoError(t, err, "psim compare and plot read what it writes")
+		require.Equal(t, results.Measured, run.Result.Kind)
+		require.NotNil(t, run.Trace)
 		return losses.FindString(string(out))
 	}
 	one := train(alone...)
