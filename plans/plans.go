@@ -149,16 +149,30 @@ func (d *draft) listPoints(found *decisions) {
 	}
 }
 
-// rank counts the decisions and writes the best plans.
-func (d *draft) rank(ctx context.Context, found *decisions) error {
-	d.Space, d.Evaluated, d.Gap, d.PrunedBy = len(found.Points), found.Simulated, found.Gap, map[string]int{}
+// count counts the plans by what became of them. A plan whose bound is above the step of the last of the best
+// plans counts as slower, whatever else is known of it: workers that are ahead of others decide more
+// of these. All other plans are decided by every search.
+func (d *draft) count(found *decisions) {
+	d.Space, d.Gap, d.PrunedBy = len(found.Points), found.Gap, map[string]int{}
 	for i := range found.Points {
-		if why := found.Points[i].Pruned; why != "" {
-			d.Pruned++
-			d.PrunedBy[why]++
+		switch p := &found.Points[i]; {
+		case found.slower(p.Bound):
+			d.PrunedBy[Slower]++
+		case p.Pruned != "":
+			d.PrunedBy[p.Pruned]++
+		case p.Step > 0:
+			d.Evaluated++
 		}
 	}
+	for _, n := range d.PrunedBy {
+		d.Pruned += n
+	}
 	d.Bounded = d.PrunedBy[Slower]
+}
+
+// rank counts the decisions and writes the best plans.
+func (d *draft) rank(ctx context.Context, found *decisions) error {
+	d.count(found)
 	best := make([]predictedPlan, len(found.Best))
 	failed := make([]error, len(best))
 	var next atomic.Int32

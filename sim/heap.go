@@ -45,11 +45,12 @@ func (h *heap) pop() event {
 func (h *heap) sink(ev event) {
 	i, n := 0, len(h.events)
 	for {
-		child := 4*i + 1
-		if child >= n {
+		first := 4*i + 1
+		child := first
+		if first >= n {
 			break
 		}
-		for c := child + 1; c < min(child+4, n); c++ {
+		for c := first + 1; c < min(first+4, n); c++ {
 			if h.events[c].before(h.events[child]) {
 				child = c
 			}

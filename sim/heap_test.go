@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -41,4 +42,27 @@ func TestHeapAgainstSort(t *testing.T) {
 		}
 		require.Empty(t, h.events)
 	})
+}
+
+// Hundreds of events come out in order while others come in, as in a simulation. (A heap of a few may be
+// right although a parent's fifth child is taken for its own.)
+func TestHeapOfMany(t *testing.T) {
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		var h heap
+		for task := range int32(400) {
+			h.push(event{ready: time.Duration(rng.Int64N(1 << 40)), task: task})
+		}
+		for len(h.events) > 0 {
+			first := h.pop()
+			for _, later := range h.events {
+				if !first.before(later) {
+					t.Fatalf("seed %d: %v comes before %v", seed, first, later)
+				}
+			}
+			if rng.Int64N(3) == 0 {
+				h.push(event{ready: first.ready + 1 + time.Duration(rng.Int64N(1<<40)), task: first.task})
+			}
+		}
+	}
 }

@@ -283,7 +283,7 @@ func (f searchFlags) plansFolder(path string) files.Folder {
 }
 
 // printPlans prints the plans in the form that the flags ask for. It prints how many plans were
-// simulated on stderr, because these numbers differ from run to run.
+// simulated on stderr, with the time that the search took, which differs from run to run.
 func (f outputFlags) printPlans(ranking rankings.PlanRanking, settings string, std streams) error {
 	switch {
 	case f.json:
