@@ -92,8 +92,8 @@ func (s Setting) set(field reflect.Value, value any, at string) []*Error {
 	return []*Error{wrong}
 }
 
-// belowAll describes the legal values of a quantity that must be more than 0 if the value is no quantity and
-// none above 0 either: with the unit that is missing alone it would be refused again.
+// belowAll describes the legal values of a quantity that must be more than 0, if the value is 0 or less. An
+// error about its unit alone would lead to a second one.
 func (s Setting) belowAll(field reflect.Value, value any) string {
 	_, quantity := field.Addr().Interface().(encoding.TextUnmarshaler)
 	number := strings.TrimRight(fmt.Sprint(value), "/ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
