@@ -139,7 +139,7 @@ func TestTarget(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c.Build()
 	require.EqualError(t, err, `gpt2: machine.device is missing: name one (psim list devices), such as --device h100-80gb-sxm, `+
-		`or give [machine.compute] flops = "10TFLOP/s"`)
+		`or give [machine.compute] flops = "10TFLOP/s", and for several devices [machine] link`)
 }
 
 // Every choice of every key is accepted for it, and all catalogs are offered.
