@@ -22,59 +22,58 @@ func (m *stageMemory) least() int64 {
 }
 
 // measureActivations finds the memory of every stage, and reports whether a single
-// microbatch already exceeds the memory of a rank. Ranks on which neighbouring stages
-// share tensors are not counted.
+// microbatch already exceeds the memory of a rank: by a pass, or by what the forwards of all stages of a rank
+// have left before the first backward.
 func (g *stageGroup) measureActivations() (exceeds bool) {
 	at, stages := g.graph.Placement, len(g.Workload.Stages)
-	g.memory, g.counted = make([]stageMemory, stages), make([]bool, g.Shape.Ranks)
-	for r := range g.counted {
-		g.counted[r] = true
-	}
-	for s := range stages - 1 {
-		if at.Together(s, s+1) {
-			for _, r := range at.Ranks(s) {
-				g.counted[r] = false
-			}
-		}
-	}
+	g.memory = make([]stageMemory, stages)
+	left := make([]int64, g.Shape.Ranks)
 	for s := range stages {
 		m := g.memoryOf(s)
 		g.memory[s] = m
 		for _, r := range at.Ranks(s) {
-			exceeds = exceeds || g.counted[r] && g.exceeds(int(r), m.least())
+			exceeds = exceeds || g.exceeds(int(r), m.least())
 		}
+		r := at.First[s]
+		left[r] += m.afterForward
+		exceeds = exceeds || g.exceeds(int(r), left[r])
 	}
 	return exceeds
 }
 
-// memoryOf follows a microbatch through a stage.
+// memoryOf follows a microbatch through a stage. A tensor that a stage passes on within its rank does not count:
+// it may be gone before the passes of the stage are over.
 func (g *stageGroup) memoryOf(stage int) (m stageMemory) {
 	rank := g.graph.Placement.First[stage]
-	message := func(k graph.Kind, from, to int) (start, end int64) {
-		if t, sent := g.messageTask(k, from, to, 0); sent {
-			return g.ledger.Task(&t)
+	message := func(k graph.Kind, from, to int) (start, end, within int64) {
+		t, next := g.messageTask(k, from, to, 0)
+		if !next {
+			return 0, 0, 0
 		}
-		return 0, 0
+		start, end = g.ledger.Task(&t)
+		if g.graph.Placement.Together(from, to) {
+			return 0, 0, end
+		}
+		return start, end, 0
 	}
-	forward, input := computeTask(graph.Forward, rank, stage, 0), computeTask(graph.InputGradient, rank, stage, 0)
-	forwardStart, forwardEnd := g.ledger.Task(&forward)
-	inputStart, inputEnd := g.ledger.Task(&input)
-	backward := computeTask(graph.Backward, rank, stage, 0)
-	activationsIn, _ := message(graph.SendForward, stage-1, stage)
-	_, activationsOut := message(graph.SendForward, stage, stage+1)
-	gradientsIn, _ := message(graph.SendBackward, stage+1, stage)
-	_, gradientsOut := message(graph.SendBackward, stage, stage-1)
+	compute := func(k graph.Kind) (start, end int64) {
+		t := computeTask(k, rank, stage, 0)
+		before, after := g.ledger.Parts(&t) // whole parameters and gradients come and go with collectives
+		return before.Activations, after.Activations
+	}
+	forwardStart, forwardEnd := compute(graph.Forward)
+	backwardStart, _ := compute(graph.Backward)
+	inputStart, inputEnd := compute(graph.InputGradient)
+	activationsIn, _, _ := message(graph.SendForward, stage-1, stage)
+	_, activationsOut, activationsWithin := message(graph.SendForward, stage, stage+1)
+	gradientsIn, _, _ := message(graph.SendBackward, stage+1, stage)
+	_, gradientsOut, gradientsWithin := message(graph.SendBackward, stage, stage-1)
 	m.inForward = activationsIn + forwardStart
-	m.afterForward = m.inForward + forwardEnd + activationsOut
-	m.afterInput = m.afterForward + gradientsIn + inputStart + inputEnd + gradientsOut
-	if g.Workload.LossApart(stage) { // a loss between the passes may free what F has left
-		return m
+	m.afterForward = m.inForward + forwardEnd + activationsOut + activationsWithin
+	m.afterInput = m.afterForward + gradientsIn + inputStart + inputEnd + gradientsOut + gradientsWithin
+	if !g.Workload.LossApart(stage) { // a loss between the passes may free what F has left
+		m.inBackward, m.inInput = m.afterForward+gradientsIn+backwardStart, m.afterForward+gradientsIn+inputStart
 	}
-	peak := func(t *graph.Task) int64 { // without whole gradients: buckets may be scattered one after another
-		start, _ := g.ledger.Parts(t)
-		return m.afterForward + gradientsIn + start.Activations
-	}
-	m.inBackward, m.inInput = peak(&backward), peak(&input)
 	return m
 }
 
@@ -83,9 +82,6 @@ func (g *stageGroup) memoryOf(stage int) (m stageMemory) {
 // forward that precedes it, so its peak does not count.
 func (g *stageGroup) exceedsMemory(o order.Order, paired bool) bool {
 	for r, actions := range o {
-		if !g.counted[r] {
-			continue
-		}
 		var level int64
 		for i := range actions {
 			a := &actions[i]

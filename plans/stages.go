@@ -43,7 +43,6 @@ type stageGroup struct {
 	persistent []int64 // bytes by rank of a replica
 	process    stages.ProcessMemory
 	memory     []stageMemory // by stage
-	counted    []bool        // by rank: whether its activations are counted
 }
 
 // newStageGroup makes the group of the plans that cut the network as one of them does, and bounds them.
@@ -110,17 +109,18 @@ func computeTask(k graph.Kind, rank int32, stage int, microbatch int32) graph.Ta
 // message prices the message of a stage to the next stage, or back to the one before. It
 // costs nothing within a rank, before the first stage and after the last.
 func (g *stageGroup) message(k graph.Kind, stage, to int, microbatch int32) graph.Cost {
-	t, sent := g.messageTask(k, stage, to, microbatch)
-	if !sent {
+	t, next := g.messageTask(k, stage, to, microbatch)
+	if !next || g.graph.Placement.Together(stage, to) {
 		return graph.Cost{}
 	}
 	return g.costs(&t)
 }
 
-// messageTask returns that message, and false where there is none.
-func (g *stageGroup) messageTask(k graph.Kind, stage, to int, microbatch int32) (t graph.Task, sent bool) {
+// messageTask returns that message, or what would be one within a rank, and false before the first stage and
+// after the last.
+func (g *stageGroup) messageTask(k graph.Kind, stage, to int, microbatch int32) (t graph.Task, next bool) {
 	at := g.graph.Placement
-	if min(stage, to) < 0 || max(stage, to) == at.Stages() || at.Together(stage, to) {
+	if min(stage, to) < 0 || max(stage, to) == at.Stages() {
 		return t, false
 	}
 	bytes := g.boundaries[min(stage, to)].Forward
