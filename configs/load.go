@@ -215,6 +215,9 @@ func (c *Config) problem(section string, err error) error {
 	for _, k := range keys {
 		for i := len(c.sources) - 1; i >= 0; i-- {
 			if s := c.sources[i]; s.defines(k) && !(quoted && k == key && s.isTable(k)) {
+				if file := fmt.Sprintf("model.file = %q: ", c.Model.File); s.assumed && strings.HasPrefix(text, file) {
+					return &Error{Label: s.label, Problem: text[len(file):]} // the label is that file
+				}
 				at, _ := s.find(k)
 				return s.at(at.value, key, text)
 			}

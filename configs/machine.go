@@ -25,7 +25,8 @@ func (c *Config) machine(needsDevice bool) (costmodel.Machine, error) {
 				"set machine.device (psim list devices)", c.Machine.File)
 		}
 		return costmodel.Machine{}, errors.New(`device is missing: name one (psim list devices), ` +
-			`such as --device h100-80gb-sxm, or give [machine.compute] flops = "10TFLOP/s"`)
+			`such as --device h100-80gb-sxm, or give [machine.compute] flops = "10TFLOP/s", ` +
+			`and for several devices [machine] link`)
 	}
 	m, err := options.Machine(unsourced())
 	if err != nil && c.Machine.File != "" {

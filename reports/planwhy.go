@@ -63,7 +63,8 @@ func differences(plans []rankings.RankedPlan) string {
 // printSettings prints the settings of the first plan, or of all, as a shell takes them.
 func printSettings(out table.Page, plans []rankings.RankedPlan, all bool) {
 	if !all {
-		out.Print("\nsettings of plan 1, for psim run and the like (--settings all has every plan's)\n")
+		out.Print("\nsettings of plan 1, for psim run and the like after this CONFIG, --device and --set " +
+			"(--settings all has every plan's)\n")
 		out.Print("%s", flagLines(plans[0].Set))
 		return
 	}

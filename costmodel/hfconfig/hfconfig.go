@@ -14,8 +14,9 @@ import (
 )
 
 // Parse turns the contents of a Hugging Face config.json into a Model of a family. It also returns
-// notes on keys that have no effect here. model_type must be one of models.ConfigTypes. sequence is the
-// number of tokens per sample; 0 means the longest that the file declares.
+// notes on keys that have no effect here. Errors name the keys of the file. model_type must be one of
+// models.ConfigTypes. sequence is the number of tokens per sample; 0 means the longest that the file
+// declares.
 //
 // A key that is missing or null has the default of that type's configuration class in transformers,
 // with two exceptions: a num_key_value_heads of null means the number of heads, and newer types must
@@ -27,14 +28,6 @@ func Parse(data []byte, sequence int) (models.Model, []string, error) {
 	if sequence < 0 {
 		return models.Model{}, nil, fmt.Errorf("sequence_length = %d: must be at least 1", sequence)
 	}
-	m, unread, err := parseConfig(data, sequence)
-	if err != nil {
-		return m, nil, fmt.Errorf("config.json: %w", err)
-	}
-	return m, unread, nil
-}
-
-func parseConfig(data []byte, sequence int) (models.Model, []string, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if len(bytes.TrimSpace(data)) == 0 {
 		return models.Model{}, nil, errors.New("is empty")
@@ -109,16 +102,18 @@ func (k configKeys) modelType(data []byte) (string, error) {
 // parse reads a file by its type.
 func (f configFile) parse() (models.Model, error) {
 	t, known := llamaTypes()[f.modelType]
-	if t.needs == nil {
+	if (known || f.modelType == "gpt2") && t.needs == nil {
 		if err := f.keys.plain(); err != nil {
 			return models.Model{}, err
 		}
 	}
 	switch {
 	case f.modelType == "gpt2":
-		return f.parseGPT2()
+		m, err := f.parseGPT2()
+		return m, f.inFileWords(cmp.Or(err, m.Validate()))
 	case known:
-		return f.parseLlama(t)
+		m, err := f.parseLlama(t)
+		return m, f.inFileWords(cmp.Or(err, m.Validate()))
 	}
 	return models.Model{}, f.unsupported()
 }
@@ -164,19 +159,7 @@ func (f configFile) parseGPT2() (models.Model, error) {
 		Family: models.FamilyGPT, Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, FFNHidden: value(c.Inner),
 		Vocab: c.Vocab, Positions: c.Positions, SequenceLength: cmp.Or(sequence, c.Positions), Tied: &c.Tied,
 	}
-	return m, m.Validate()
-}
-
-func unmarshal(data []byte, into any) error {
-	err := json.Unmarshal(data, into)
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &wrong) && wrong.Field != "":
-		return fmt.Errorf("%s is %s: must be %s", wrong.Field, wrong.Value, wrong.Type)
-	case errors.As(err, &wrong):
-		return fmt.Errorf("is %s: must be an object", wrong.Value)
-	}
-	return err
+	return m, nil
 }
 
 func positive(key string, v *int) error {

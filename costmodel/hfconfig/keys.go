@@ -72,18 +72,20 @@ func quoteNonNumbers(data []byte) []byte {
 // fill decodes the values into a struct by its tags. The case of keys must be right, as for
 // transformers; encoding/json would accept any case.
 func (k configKeys) fill(data []byte, into any) error {
+	fields := reflect.VisibleFields(reflect.TypeOf(into).Elem())
 	var known []string
-	for t, i := reflect.TypeOf(into).Elem(), 0; i < t.NumField(); i++ {
-		if tag := t.Field(i).Tag.Get("json"); tag != "" {
-			known = append(known, tag)
-		}
+	for _, field := range fields {
+		known = append(known, field.Tag.Get("json"))
 	}
 	if err := k.checkCase(known); err != nil {
 		return err
 	}
-	for _, key := range known {
+	for i, key := range known {
 		if word := strings.Trim(string(k[key]), `"`); nonNumber.FindString(word) == word && word != "" {
 			return fmt.Errorf("%s is %s: give its value", key, word)
+		}
+		if value := reflect.New(fields[i].Type).Interface(); k.given(key) && json.Unmarshal(k[key], value) != nil {
+			return fmt.Errorf("%s = %s: must be %s", key, shortened(k[key]), kindOf(fields[i].Type))
 		}
 	}
 	return unmarshal(data, into)

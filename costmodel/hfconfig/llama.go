@@ -95,7 +95,7 @@ func (t llamaType) model(c llamaConfig, b blockConfig, mixed bool, sequence int)
 			return models.Model{}, err
 		}
 	}
-	return m, m.Validate()
+	return m, nil
 }
 
 // experts finds the number of experts under any of its names.

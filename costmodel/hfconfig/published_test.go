@@ -97,7 +97,7 @@ func TestParseBlockErrors(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"model_type": "qwen3", "hidden_size": 64}`:                                                                                              `has no vocab_size, which model_type "qwen3" needs`,
 		`{"model_type": "qwen3_moe", ` + sizes + `"num_experts_per_tok": 2}`:                                                                      "has no num_experts or num_local_experts",
-		`{"model_type": "gpt_oss", ` + sizes + `"num_key_value_heads": 4, "num_experts": 4, "num_experts_per_tok": 8}`:                            "experts_per_token = 8: must be at most experts = 4",
+		`{"model_type": "gpt_oss", ` + sizes + `"num_key_value_heads": 4, "num_experts": 4, "num_experts_per_tok": 8}`:                            "num_experts_per_tok = 8: must be at most num_experts = 4",
 		`{"model_type": "gemma2", ` + sizes + `"layer_types": ["full_attention"]}`:                                                                "layer_types has 1 entries",
 		`{"model_type": "gemma2", ` + sizes + `"layer_types": ["a", "b", "c", "linear_attention"]}`:                                               `layer_types has "a", which psim does not model`,
 		`{"model_type": "gemma2", ` + sizes + `"layer_types": ["full_attention", "sliding_attention", "sliding_attention", "sliding_attention"]}`: "block 1 does not fit this",

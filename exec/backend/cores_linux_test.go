@@ -40,13 +40,10 @@ func TestPinnedDevices(t *testing.T) {
 		"a device of 3 cores divides its matrix products among goroutines of gomlx")
 }
 
-// More cores than there are, and cores of GPUs, are refused.
+// More cores than there are are refused.
 func TestCoresErrors(t *testing.T) {
 	for want, o := range map[string]backend.Options{
 		"1 device of 4096 cores each on ": {CoresPerWorker: 4096},
-		"cores per worker are of the backend go; those of the backend xla are GPUs": {
-			CoresPerWorker: 1, Backend: "xla",
-		},
 	} {
 		_, err := backend.Open(1, o)
 		require.ErrorContains(t, err, want)

@@ -38,7 +38,8 @@ type LocalDevice struct {
 	Backend compute.Backend
 	Number  compute.DeviceNum // among the backend's devices
 
-	core     *int // that it is pinned to; nil for any
+	core     *int   // that it is pinned to; nil for any
+	leave    func() // lets the process use all cores again; nil unless it is kept on some
 	live     atomic.Int64
 	observer atomic.Pointer[func(bytes int64)]
 }
@@ -99,7 +100,12 @@ func (d *LocalDevice) Description() string {
 
 // Close frees the backend with all of its devices; each of them may be closed. Release tensors
 // and close programs first.
-func (d *LocalDevice) Close() { d.Backend.Finalize() }
+func (d *LocalDevice) Close() {
+	d.Backend.Finalize()
+	if d.leave != nil {
+		d.leave()
+	}
+}
 
 // Observe calls f with every change of Bytes from now on, from the goroutine that makes it; nil
 // ends that.

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"psim/internal/units"
 )
@@ -20,12 +21,14 @@ type Options struct {
 	// Oversubscribe allows more Go devices than the machine has cores. Their times are then not
 	// comparable.
 	Oversubscribe bool
-	// CoresPerWorker is how many cores a Go device computes on. With 1 the device stays on a
+	// CoresPerWorker is how many cores a device computes on. With 1 a Go device stays on a
 	// core of its own, if the system allows that (see Unpinned). With 0 it uses one core as
-	// well, but the system chooses which.
+	// well, but the system chooses which. XLA's devices on cores stay on that many while they are open,
+	// and with them the whole process; with 0 they use all (see Settle).
 	CoresPerWorker int
 	// Share puts all XLA devices on the first GPU, each with a client and a part of the memory
-	// of its own. Their times are then not comparable with times on GPUs.
+	// of its own, or in one process on all cores. Their times are then not comparable with those on
+	// devices of their own.
 	Share bool
 }
 
@@ -60,8 +63,8 @@ func (o Options) Check(n int) error {
 		return errors.New("only devices of the backend xla can be shared: one of the backend go has a core of its own")
 	case isGo:
 		return o.checkCores(n, runtime.GOMAXPROCS(0))
-	case name == "xla" && o.CoresPerWorker > 0:
-		return errors.New("cores per worker are of the backend go; those of the backend xla are GPUs")
+	case name == "xla" && o.CoresPerWorker > 0 && o.Share:
+		return errors.New("devices that are shared have no cores of their own: leave one of the two out")
 	case name != "xla":
 		return fmt.Errorf("--backend %s: unknown backend; use go, xla or xla:/absolute/path/of/plugin.so", o.Backend)
 	case !XLACompiled:
@@ -70,6 +73,8 @@ func (o Options) Check(n int) error {
 	case hasFile && !filepath.IsAbs(file):
 		return fmt.Errorf(
 			"backend %q: the path of a plugin must be absolute, as in xla:/absolute/path/of/plugin.so", o.Backend)
+	case o.CoresPerWorker > 0:
+		return o.checkCores(n, runtime.GOMAXPROCS(0))
 	}
 	return nil
 }
@@ -79,18 +84,47 @@ func (o Options) open(n int, at devicePlace) ([]*LocalDevice, error) {
 	if err := o.Check(at.all); err != nil {
 		return nil, err
 	}
-	if !strings.HasPrefix(o.Backend, "xla") {
+	if !o.xla() {
 		return o.openGo(n, at)
 	}
+	plugin, err := o.plugin()
+	switch {
+	case err != nil:
+		return nil, err
+	case o.Share:
+		return openShared(n, at, plugin)
+	case o.CoresPerWorker > 0:
+		return o.openOnCores(n, at, plugin)
+	}
+	return openAll(n, at, plugin)
+}
+
+// plugin finds the plugin of the backend xla.
+func (o Options) plugin() (Plugin, error) {
 	_, file, _ := strings.Cut(o.Backend, ":")
-	plugin, err := PluginSearch{Getenv: os.Getenv}.Find(file)
+	return PluginSearch{Getenv: os.Getenv}.Find(file)
+}
+
+// openOnCores opens n devices of XLA on cores of their own, to which it keeps the process before it loads the
+// plugin, so that the plugin makes a thread for each of them and no more.
+func (o Options) openOnCores(n int, at devicePlace, plugin Plugin) (devices []*LocalDevice, err error) {
+	leave, err := o.confine(n, at)
 	if err != nil {
 		return nil, err
 	}
-	if o.Share {
-		return openShared(n, at, plugin)
+	info, err := plugin.Inspect()
+	if err == nil && info.Platform != CPUPlatform {
+		err = o.refuseCores(info)
 	}
-	return openAll(n, at, plugin)
+	if err == nil {
+		devices, err = openAll(n, at, plugin)
+	}
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	devices[0].leave = sync.OnceFunc(leave)
+	return devices, nil
 }
 
 // openGo opens n devices of the Go backend, and pins them if that is asked for.
@@ -222,5 +256,5 @@ func copyThereAndBack(from, to *LocalDevice, seed int32) error {
 // Comparable reports whether times on n devices of a number of cores are comparable: no two
 // devices share a core or a GPU.
 func (o Options) Comparable(n, cores int) bool {
-	return !o.Share && (strings.HasPrefix(o.Backend, "xla") || n*max(1, o.CoresPerWorker) <= cores)
+	return !o.Share && (!o.onCores() || n*max(1, o.CoresPerWorker) <= cores)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 
 	"psim/exec/cluster"
 	"psim/internal/cores"
@@ -32,7 +31,7 @@ func placesOf(sites []processSite, o Options) []devicePlace {
 	list := make([]devicePlace, len(sites))
 	for k, own := range sites {
 		for _, s := range sites {
-			if s.Host != own.Host || !strings.HasPrefix(o.Backend, "xla") && !slices.Equal(s.Allowed, own.Allowed) {
+			if s.Host != own.Host || o.onCores() && !slices.Equal(s.Allowed, own.Allowed) {
 				continue
 			}
 			list[k].all += s.Devices
@@ -61,7 +60,7 @@ type OpenedRanks struct {
 func OpenRanks(ctx context.Context, ranks int, o Options, w *cluster.World) (r OpenedRanks, err error) {
 	if w == nil {
 		devices, err := Open(ranks, o)
-		comparable := o.Comparable(ranks, runtime.GOMAXPROCS(0))
+		comparable := o.Comparable(ranks, runtime.GOMAXPROCS(0)) && !o.sharesThreads(ranks)
 		return OpenedRanks{Devices: devices, Comparable: comparable, Cores: o.Cores()}, err
 	}
 	if ranks < w.Size {
@@ -85,7 +84,7 @@ func OpenRanks(ctx context.Context, ranks int, o Options, w *cluster.World) (r O
 	r = OpenedRanks{Devices: make([]*LocalDevice, ranks), Comparable: true, Heap: -sites[w.Rank].Heap}
 	copy(r.Devices[begins[w.Rank]:], opened)
 	for k, at := range places {
-		r.Comparable = r.Comparable && o.Comparable(at.all, sites[k].Cores)
+		r.Comparable = r.Comparable && o.Comparable(at.all, sites[k].Cores) && !o.sharesThreads(sites[k].Devices)
 		if at.before == 0 { // no process before it has the same cores
 			r.Cores += o.coresOf(sites[k].Cores)
 		}

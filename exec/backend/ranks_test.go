@@ -20,6 +20,23 @@ func TestPlaced(t *testing.T) {
 	bound := []processSite{on("a", 2, first), on("a", 1, second), on("a", 1, second)}
 	require.Equal(t, []devicePlace{{0, 2}, {0, 2}, {1, 2}}, placesOf(bound, Options{Backend: "go"}))
 	require.Equal(t, []devicePlace{{0, 4}, {2, 4}, {3, 4}}, placesOf(bound, Options{Backend: "xla"}))
+	onCores := Options{Backend: "xla", CoresPerWorker: 1}
+	require.Equal(t, placesOf(bound, Options{}), placesOf(bound, onCores), "XLA's devices on cores are placed as Go's")
 	told := []processSite{{Host: "a", Local: 1, Devices: 2}, {Host: "a", Local: 0, Devices: 1}} // LOCAL_RANK
 	require.Equal(t, []devicePlace{{1, 3}, {0, 3}}, placesOf(told, Options{}))
+}
+
+// Devices have blocks of cores, which do not overlap unless they are the same.
+func TestCoreBlocks(t *testing.T) {
+	allowed := []int{1, 2, 4, 5, 7}
+	for _, c := range []struct {
+		first, n, each int
+		want           []int
+	}{
+		{0, 1, 1, []int{1}}, {4, 1, 1, []int{7}}, {5, 1, 1, []int{1}}, {1, 2, 1, []int{2, 4}}, {4, 2, 1, []int{1, 7}},
+		{0, 1, 2, []int{1, 2}}, {1, 1, 2, []int{4, 5}}, {2, 1, 2, []int{1, 2}}, {0, 3, 2, []int{1, 2, 4, 5}},
+		{3, 1, 9, allowed},
+	} {
+		require.Equal(t, c.want, coreBlocks(allowed, c.first, c.n, c.each), "%+v", c)
+	}
 }

@@ -20,6 +20,7 @@ import (
 	"psim/exec/backend"
 	"psim/exec/exectest"
 	"psim/exec/kernels"
+	"psim/internal/cores"
 )
 
 // compileC makes a shared library of C code, or skips the test.
@@ -176,6 +177,59 @@ func TestXLAManyCPUs(t *testing.T) {
 	require.True(t, devices[0].Backend == devices[1].Backend)
 	require.False(t, devices[0].Backend == devices[4].Backend)
 	backend.Close(devices)
+}
+
+// XLA's devices on cores have one each, and a process each. While they are open, the process is kept there, as
+// far as the system can. GPUs have no cores.
+func TestXLAOnCores(t *testing.T) {
+	t.Setenv("STUB_PLATFORM", "cpu")
+	o := backend.Options{Backend: "xla:" + stub(t, t.TempDir()+"/stub.so"), Oversubscribe: true}
+	require.Zero(t, o.Cores(), "not known yet")
+	settled, apart, err := o.Settle()
+	require.NoError(t, err)
+	require.True(t, apart)
+	require.Equal(t, 1, settled.CoresPerWorker)
+	require.Equal(t, runtime.GOMAXPROCS(0), settled.Cores())
+	all, unknown := cores.Allowed()
+	require.Equal(t, unknown == nil, settled.Pinned())
+	for devices := range 2 {
+		opened, err := backend.OpenRanks(t.Context(), 1+devices, settled, nil)
+		require.NoError(t, err)
+		require.Equal(t, devices == 0, opened.Comparable, "devices of one process share its threads")
+		if now, err := cores.Allowed(); err == nil {
+			require.Equal(t, all[:min(1+devices, len(all))], now)
+		}
+		backend.Close(opened.Devices)
+		backend.Close(opened.Devices[:1])
+		if now, err := cores.Allowed(); err == nil {
+			require.Equal(t, all, now)
+		}
+	}
+	settled.Oversubscribe = false
+	require.ErrorContains(t, settled.Check(1+runtime.GOMAXPROCS(0)), "a device computes on a core of its own")
+	settled.Share = true
+	_, err = backend.Open(1, settled)
+	require.EqualError(t, err, "devices that are shared have no cores of their own: leave one of the two out")
+	o.Share = true
+	_, apart, err = o.Settle()
+	require.NoError(t, err)
+	require.False(t, apart)
+
+	t.Setenv("STUB_PLATFORM", "cuda")
+	gpus := backend.Options{Backend: "xla:" + stub(t, t.TempDir()+"/stub.so")}
+	settled, apart, err = gpus.Settle()
+	require.NoError(t, err)
+	require.Equal(t, gpus, settled)
+	require.False(t, apart)
+	gpus.CoresPerWorker = 1
+	const want = "cores per worker are of devices that are cores; those of the plugin are of the platform cuda"
+	_, _, err = gpus.Settle()
+	require.EqualError(t, err, want)
+	_, err = backend.Open(1, gpus)
+	require.EqualError(t, err, want)
+	if now, err := cores.Allowed(); err == nil {
+		require.Equal(t, all, now)
+	}
 }
 
 // What a plugin prints on standard output goes to standard error.

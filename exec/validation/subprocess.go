@@ -2,6 +2,7 @@ package validation
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,13 +32,14 @@ func (o Options) runPsim(ctx context.Context, e experiment, sets []string) (resu
 		program, "exec", e.model, "--json", "--quiet", "--out", "-",
 		fmt.Sprint("--oversubscribe=", m.Devices.Oversubscribe), fmt.Sprint("--gpus=", o.Devices),
 		fmt.Sprint("--steps=", m.Train.Steps), fmt.Sprint("--repeats=", m.Repeats),
+		"--backend=" + cmp.Or(m.Devices.Backend, "go"),
 	}
 	for _, set := range sets {
 		args = append(args, "--set", set)
 	}
 	if e.mpi {
 		args = append([]string{"mpirun", "-np", fmt.Sprint(e.processes)}, args...)
-	} else {
+	} else if e.processes > 0 {
 		args = append(args, fmt.Sprint("--processes=", e.processes))
 	}
 	var stdout, stderr bytes.Buffer

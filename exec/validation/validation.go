@@ -29,6 +29,8 @@ type Options struct {
 	Names []string
 	// Sets changes settings of all experiments.
 	Sets []string
+	// Apart says that every device has a process of its own, which psim starts.
+	Apart bool
 	// Flags is the text of the options that differ from the defaults.
 	Flags string
 	// Journal is a file that keeps runs until all are done. Runs in it are not repeated. "" is
@@ -165,7 +167,7 @@ func (o Options) runOnce(ctx context.Context, e experiment, n int) (ExecutedRow,
 		}
 	}
 	var result results.Result
-	if e.processes > 0 {
+	if e.processes > 0 || o.Apart {
 		name := ExecutedRow{Kind: e.kind, Processes: e.processes, MPI: e.mpi}.name()
 		say(name)
 		if result, err = o.overProcesses(ctx, e, sets); err != nil {

@@ -1,8 +1,11 @@
 package cores
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"runtime"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,4 +42,47 @@ func Stay(core int) (leave func(), err error) {
 			runtime.UnlockOSThread()
 		} // else the thread ends with its goroutine, so that no other is kept there
 	}, nil
+}
+
+// Confine keeps every thread of this process, and those that it starts, on some cores until leave is
+// called. A library that counts cores when it is loaded then finds no others.
+func Confine(list []int) (leave func(), err error) {
+	var before, few unix.CPUSet
+	for _, core := range list {
+		few.Set(core)
+	}
+	if err = unix.SchedGetaffinity(0, &before); err == nil {
+		// Otherwise the runtime goes by the cores that are left, and its threads wait for calls of C.
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+		err = confineThreads(few)
+	}
+	if err != nil {
+		confineThreads(before)
+		return nil, fmt.Errorf("staying on cores %v: %w", list, err)
+	}
+	return func() { confineThreads(before) }, nil
+}
+
+// confineThreads gives all threads the same cores. A thread that begins meanwhile has those of the one that
+// starts it, so it goes on until there is no other.
+func confineThreads(set unix.CPUSet) error {
+	done := map[int]bool{}
+	for more := true; more; {
+		more = false
+		threads, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return err
+		}
+		for _, t := range threads {
+			id, err := strconv.Atoi(t.Name())
+			if err != nil || done[id] {
+				continue
+			}
+			if err = unix.SchedSetaffinity(id, &set); err != nil && !errors.Is(err, unix.ESRCH) { // it has ended
+				return err
+			}
+			done[id], more = true, true
+		}
+	}
+	return nil
 }

@@ -13,9 +13,11 @@ import (
 const staging = ".psim-new"
 
 // A plan is saved with the new files. It is in force from the moment at which the manifest in the folder
-// is the new one. Whoever comes after a kill carries it out.
+// is the new one. Whoever comes after a kill carries it out. It is believed only in the staging folder for
+// which it was made: a folder that came from elsewhere, plan and all, has another inode.
 type plan struct {
 	Manifest string `json:"manifest"` // hash of the new manifest
+	Inode    uint64 `json:"inode"`    // of the staging folder
 	Moves    []move `json:"moves"`
 }
 
@@ -77,7 +79,7 @@ func (p place) replace(m manifest, moves []move, data map[string]*content) error
 	if err != nil || len(moves) == 0 && hash(text) == p.sum(Manifest) {
 		return err
 	}
-	now := plan{hash(text), moves}
+	now := plan{Manifest: hash(text), Moves: moves}
 	made, err := p.stage(now, data)
 	if err == nil {
 		err = p.save(staging+"/"+Manifest, text)
@@ -98,6 +100,10 @@ func (p place) replace(m manifest, moves []move, data map[string]*content) error
 // stage saves a plan, which says what in the staging folder is psim's, then its new files, and then makes
 // the folders that are missing.
 func (p place) stage(now plan, data map[string]*content) (made []string, err error) {
+	if err := p.makeAbove(planFile); err != nil {
+		return nil, err
+	}
+	now.Inode = p.inode(staging)
 	text, err := json.Marshal(now)
 	if err == nil {
 		err = p.save(planFile, text)

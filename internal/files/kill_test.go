@@ -101,7 +101,7 @@ func TestForeignStaging(t *testing.T) {
 		require.NoError(t, os.WriteFile(name, []byte("mine"), 0o644))
 		_, err := Steady(folder, func() (int, error) { return 0, nil })
 		require.NoError(t, err)
-		want := folder + ": .psim-new was not made by psim; move it away, or name another folder"
+		want := folder + ": .psim-new was not made by psim in this folder; move it away, or name another folder"
 		require.EqualError(t, f.Check(), want)
 		require.EqualError(t, f.Write(t.Context(), list), want)
 		text, err := os.ReadFile(name)

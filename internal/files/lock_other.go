@@ -16,3 +16,6 @@ func CheckWritable(folder string) error {
 
 // lockFile does nothing on systems without locks.
 func lockFile(f *os.File, shared bool) bool { return true }
+
+// inodeOf returns 0 on systems whose files have no inodes.
+func inodeOf(info os.FileInfo) uint64 { return 0 }

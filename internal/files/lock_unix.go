@@ -34,3 +34,11 @@ func lockFile(f *os.File, shared bool) bool {
 	err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
 	return err != syscall.EWOULDBLOCK && err != syscall.EINTR
 }
+
+// inodeOf returns the inode of a file.
+func inodeOf(info os.FileInfo) uint64 {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return stat.Ino
+	}
+	return 0
+}

@@ -104,6 +104,38 @@ func TestForeignManifest(t *testing.T) {
 	require.Equal(t, "2", string(data))
 }
 
+// A plan that came with a folder is not carried out, whoever knows the bytes that the folder will have: not by
+// a command that writes into it, and not by one that reads it.
+func TestForgedPlan(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name, text string) {
+		path := filepath.Join(folder, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	sum := func(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
+	const manifest = `{"sets":{"run":{"files":{}}}}`
+	write("mine.txt", "mine")
+	write("notes.txt", "notes")
+	write(files.Manifest, manifest)
+	write(".psim-new/notes.txt", "theirs")
+	for _, inode := range []string{"", `"inode":0,`, `"inode":12345,`} {
+		write(".psim-new/.psim-plan.json", `{"manifest":"`+sum(manifest)+`",`+inode+`"moves":[{"name":"mine.txt","old":"`+
+			sum("mine")+`","new":""},{"name":"notes.txt","old":"`+sum("notes")+`","new":"`+sum("theirs")+`"}]}`)
+		f := files.Folder{Path: folder, Owner: "run", Writes: ofVersions, Overwrite: true}
+		const want = ".psim-new was not made by psim in this folder; move it away, or name another folder"
+		require.ErrorContains(t, f.Check(), want)
+		require.ErrorContains(t, f.Write(t.Context(), version(1)), want)
+		_, err := files.Steady(folder, func() (string, error) { return "", os.ErrInvalid })
+		require.ErrorIs(t, err, os.ErrInvalid)
+		for name, text := range map[string]string{"mine.txt": "mine", "notes.txt": "notes"} {
+			data, err := os.ReadFile(filepath.Join(folder, name))
+			require.NoError(t, err)
+			require.Equal(t, text, string(data))
+		}
+	}
+}
+
 // A file that was changed stays, is told apart from those of the run, and is named before the work.
 func TestEdited(t *testing.T) {
 	folder := t.TempDir()

@@ -110,6 +110,15 @@ func (p place) sum(name string) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
+// inode returns the number that the system gave a folder, which nobody chooses. It is 0 where there is none.
+func (p place) inode(name string) uint64 {
+	info, err := p.Lstat(name)
+	if err != nil {
+		return 0
+	}
+	return inodeOf(info)
+}
+
 // hashLength is the length of a hash.
 const hashLength = 2 * sha256.Size
 

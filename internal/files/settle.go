@@ -26,13 +26,14 @@ func (p *place) wait() error {
 // held.
 func (p place) finish() error {
 	if !p.ownsStaging() {
-		return fmt.Errorf("%s: %s was not made by psim; move it away, or name another folder", p.Name(), staging)
+		return fmt.Errorf("%s: %s was not made by psim in this folder; move it away, or name another folder",
+			p.Name(), staging)
 	}
 	return unwritable(p.Name(), "written", p.settle())
 }
 
-// ownsStaging reports whether the staging folder holds nothing but a plan and files of that plan. A kill
-// may have cut off the last of them, unless the plan is in force.
+// ownsStaging reports whether the staging folder holds nothing but a plan that was made for it, and files of
+// that plan. A kill may have cut off the last of them, unless the plan is in force.
 func (p place) ownsStaging() bool {
 	if is := p.sum(staging); is != aFolder {
 		return is == nothing
@@ -40,6 +41,9 @@ func (p place) ownsStaging() bool {
 	var now plan
 	ours := map[string]string{}
 	if text := p.text(planFile); json.Unmarshal(text, &now) == nil {
+		if now.Inode != p.inode(staging) {
+			return false
+		}
 		ours[planFile], ours[staging+"/"+Manifest] = hash(text), now.Manifest
 		for _, m := range now.Moves {
 			ours[staging+"/"+m.Name] = m.New

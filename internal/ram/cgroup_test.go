@@ -3,6 +3,7 @@ package ram
 import (
 	"os"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -23,4 +24,23 @@ func TestContainer(t *testing.T) {
 		require.Equal(t, want, roomIn(os.DirFS("testdata/"+folder)), folder)
 	}
 	require.Equal(t, Room{Free: 8 << 30}, roomIn(os.DirFS(t.TempDir())), "assumed")
+}
+
+// A limit is refused for what it is: at the least one, every verb runs, whatever is mapped by then.
+func TestTooLow(t *testing.T) {
+	for limits, want := range map[string]string{
+		"Max address space         unlimited            unlimited            bytes\n": "",
+		"Max address space         2560000000           unlimited            bytes\n": "",
+		"Max address space         2559999999           unlimited            bytes\n": "ulimit -v 2499999 leaves too little memory",
+		"Max data size             512000000            unlimited            bytes\n": "",
+		"Max data size             511999999            unlimited            bytes\n": "; run ulimit -d 500000 or more, or unlimited",
+		"": "",
+	} {
+		err := tooLow(fstest.MapFS{"proc/self/limits": {Data: []byte(limits)}})
+		if want == "" {
+			require.NoError(t, err, limits)
+			continue
+		}
+		require.ErrorContains(t, err, want)
+	}
 }

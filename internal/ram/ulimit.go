@@ -13,21 +13,28 @@ import (
 // 64 MiB, with tables for them, and a stack for every thread.
 const spared = 256 << 20
 
-// least is the memory in addition to spared that any command needs, and advised a limit in KiB that
-// leaves some for a graph.
-const (
-	least   = 64 << 20
-	advised = 4_000_000
-)
-
 // A ulimit is a limit of a process, as the shell's ulimit sets it.
 type ulimit struct {
-	row  string // of proc/self/limits
-	flag string
-	used int // the field of proc/self/statm that it counts
+	row   string // of proc/self/limits
+	flag  string
+	used  int   // the field of proc/self/statm that it counts
+	least int64 // the limit in KiB with which every verb runs; below it, the runtime ends one or the other
 }
 
-func ulimits() []ulimit { return []ulimit{{"Max address space", "-v", 0}, {"Max data size", "-d", 5}} }
+func ulimits() []ulimit {
+	return []ulimit{{"Max address space", "-v", 0, 2_500_000}, {"Max data size", "-d", 5, 500_000}}
+}
+
+// of returns the limit in bytes, and whether there is one.
+func (u ulimit) of(limits []byte) (int64, bool) {
+	for line := range strings.Lines(string(limits)) {
+		if rest, ok := strings.CutPrefix(line, u.row); ok && len(strings.Fields(rest)) > 1 {
+			limit, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+			return limit, err == nil // and not "unlimited"
+		}
+	}
+	return 0, false
+}
 
 // limited returns the memory that the limits of this process leave free. A Go program maps more
 // than a gigabyte of address space before it begins, so what is mapped counts and not what is used.
@@ -35,33 +42,37 @@ func limited(root fs.FS) Room {
 	limits, _ := fs.ReadFile(root, "proc/self/limits") // Linux has it
 	statm, _ := fs.ReadFile(root, "proc/self/statm")
 	mapped, left := strings.Fields(string(statm)), Room{Free: unlimited}
-	for line := range strings.Lines(string(limits)) {
-		for _, u := range ulimits() {
-			rest, ok := strings.CutPrefix(line, u.row)
-			if words := strings.Fields(rest); ok && len(words) > 1 && u.used < len(mapped) {
-				limit, err := strconv.ParseInt(words[0], 10, 64)
-				pages, _ := strconv.ParseInt(mapped[u.used], 10, 64)
-				if err == nil { // and not "unlimited"
-					free := max(0, limit-pages*int64(os.Getpagesize())-spared)
-					left = left.less(Room{Free: free, Ulimit: fmt.Sprintf("ulimit %s %d", u.flag, limit>>10)})
-				}
-			}
+	for _, u := range ulimits() {
+		if limit, ok := u.of(limits); ok && u.used < len(mapped) {
+			pages, _ := strconv.ParseInt(mapped[u.used], 10, 64)
+			free := max(0, limit-pages*int64(os.Getpagesize())-spared)
+			left = left.less(Room{Free: free, Ulimit: fmt.Sprintf("ulimit %s %d", u.flag, limit>>10)})
 		}
 	}
 	return left
 }
 
 // Obey keeps the heap of a process with a limit below it, since the runtime ends a process that
-// reaches its limit. It returns an error if too little is left to begin with.
+// reaches its limit. It returns an error if the limit is too low for any work.
 func Obey() error {
-	here := Here()
-	if here.Ulimit == "" {
-		return nil
+	if err := tooLow(os.DirFS("/")); err != nil {
+		return err
 	}
-	if here.Free < least {
-		return fmt.Errorf("%s leaves too little memory to begin with: a Go program reserves more than 1 GB; "+
-			"set %d at least, or run ulimit %s unlimited", here.Ulimit, advised, strings.Fields(here.Ulimit)[1])
+	if here := Here(); here.Ulimit != "" {
+		debug.SetMemoryLimit(Heap() + int64(HeapShare*float64(here.Free)))
 	}
-	debug.SetMemoryLimit(Heap() + int64(HeapShare*float64(here.Free)))
+	return nil
+}
+
+// tooLow refuses limits by themselves and not by what is free: that differs from run to run with the
+// threads that have begun, so that of two equal commands one would be refused.
+func tooLow(root fs.FS) error {
+	limits, _ := fs.ReadFile(root, "proc/self/limits")
+	for _, u := range ulimits() {
+		if limit, ok := u.of(limits); ok && limit>>10 < u.least {
+			return fmt.Errorf("ulimit %s %d leaves too little memory to begin with, for Go's runtime and its threads; "+
+				"run ulimit %s %d or more, or unlimited", u.flag, limit>>10, u.flag, u.least)
+		}
+	}
 	return nil
 }

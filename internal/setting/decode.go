@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -83,12 +84,25 @@ func (s Setting) set(field reflect.Value, value any, at string) []*Error {
 		if errors.As(err, &wrong) { // about a key of a table that reads itself
 			wrong.Key = at + "." + wrong.Key
 		} else if err != nil {
-			wrong.Problem = ": " + err.Error()
+			wrong.Problem = cmp.Or(s.belowAll(field, value), ": "+err.Error())
 		} else if wrong = s.check(at, reflect.Indirect(field)); wrong == nil {
 			return nil
 		}
 	}
 	return []*Error{wrong}
+}
+
+// belowAll describes the legal values of a quantity that must be more than 0, if the value is 0 or less. An
+// error about its unit alone would lead to a second one.
+func (s Setting) belowAll(field reflect.Value, value any) string {
+	_, quantity := field.Addr().Interface().(encoding.TextUnmarshaler)
+	number := strings.TrimRight(fmt.Sprint(value), "/ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+	x, err := strconv.ParseFloat(number, 64)
+	if !quantity || err != nil || x > 0 || !s.Range.AboveMin || s.Range.Min != 0 || s.Example == "" {
+		return ""
+	}
+	return fmt.Sprintf(" = %s: must be more than 0 and have a unit; write for example %s = %s",
+		Quote(value), s.Key, s.Example)
 }
 
 // joinParts turns a list of Parts, or a string with commas between them, into one string in the

@@ -16,7 +16,7 @@ var refused = map[string]map[string]string{
 		"1.5 ":     `"1.5 " has no unit; write for example "1.5ms"`,
 		"0":        `"0" has no unit; write for example "0ms"`,
 		"-5ms":     `"-5ms" is negative; a duration is zero or more`,
-		"-5":       `"-5" is negative; a duration is zero or more`,
+		"-5":       `"-5" is negative; a duration is zero or more, with a unit, such as "20ms"`,
 		"20  ms":   `"20  ms" has a space out of place; write for example "20ms"`,
 		" 20ms":    `" 20ms" has a space out of place; write for example "20ms"`,
 		"20ms ":    `"20ms " has a space out of place; write for example "20ms"`,

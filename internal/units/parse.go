@@ -71,6 +71,8 @@ func (k *kind) malformed(s, number, rest string) error {
 	switch {
 	case strings.TrimSpace(s) == "":
 		return fmt.Errorf("the value is empty; write for example %q", k.example)
+	case s[0] == '-' && leading.FindString(s[1:]) == s[1:] && len(s) > 1:
+		return fmt.Errorf("%q is negative; a %s is zero or more, with a unit, such as %q", s, k.name, k.example)
 	case s[0] == '-' && leading.MatchString(s[1:]):
 		return fmt.Errorf("%q is negative; a %s is zero or more", s, k.name)
 	case number != "" && strings.TrimSpace(rest) == "":

@@ -99,10 +99,10 @@ func (f *execFlags) registerDevices(flags *pflag.FlagSet) {
 	flags.StringVar(&f.engine, "engine", engines[0],
 		"what trains: gomlx, or torch: PyTorch, by psim export torch's program")
 	flags.StringVar(&devices.Backend, "backend", "go", "what computes: go, xla or xla:/absolute/path/of/plugin.so")
-	flags.BoolVar(&devices.Share, "share", false, "put all XLA devices on one GPU")
+	flags.BoolVar(&devices.Share, "share", false, "put all XLA devices on one GPU, or in one process on all cores")
 	flags.IntVar(&devices.CoresPerWorker, "cores-per-worker", 0,
 		"keep each device on a core of its own (1; on Linux), or compute its products on N cores, unpinned "+
-			"(default: one, wherever the system puts it)")
+			"(default: one, wherever the system puts it; with XLA on cores, where it stays on N, 1)")
 	flags.BoolVar(&devices.Oversubscribe, "oversubscribe", false,
 		"allow more devices than cores; times are then not comparable")
 	flags.DurationVar(&f.Measure.Train.Run.Stall, "stall", 10*time.Minute,

@@ -111,12 +111,29 @@ func leastRanks(list []*configs.Config) int {
 	return int(least)
 }
 
+// settle completes the flags for devices by what the backend is. Devices that want processes of their own get
+// them, unless the user or a launcher has said how many there are.
+func (f *execFlags) settle(ranks int) error {
+	devices, apart, err := f.Measure.Devices.Settle()
+	if err != nil {
+		return err
+	}
+	f.Measure.Devices = devices
+	if apart && f.processes == 0 && f.place == nil && cluster.Launched(os.Getenv).Size == 0 {
+		f.processes = ranks
+	}
+	return nil
+}
+
 // inProcesses runs an execution over at least the given number of ranks: in the processes that a
 // launcher has started, in processes that it starts itself, or in this one. Before it starts any, check
 // finds out whether this machine can run it. One process reports an error to the user: the first,
 // unless it is lost.
 func (f *execFlags) inProcesses(ctx context.Context, ranks int, check, run func() error) error {
 	f.Measure.Train.Run.Abandon = f.abandon
+	if err := f.settle(ranks); err != nil {
+		return err
+	}
 	args, _ := ctx.Value(argumentsKey{}).([]string)
 	o := cluster.Options{
 		Processes: f.processes, Arguments: args, Ranks: ranks, Stall: f.Measure.Train.Run.Stall,

@@ -55,22 +55,42 @@ func TestSearchDevices(t *testing.T) {
 	}
 }
 
-// With --out a search writes a configuration of every plan, from which psim run predicts the same.
+// With --out a search writes a configuration of every plan. psim run predicts the plan's numbers from it,
+// and from the settings that are printed, after the CONFIG and settings of the search.
 func TestSearchPlanFiles(t *testing.T) {
 	userFolder(t)
 	require.NoError(t, os.WriteFile("auto.toml", []byte(autoTimes), 0o644))
 	require.NoError(t, os.WriteFile("machine.toml", []byte("[machine]\ndevice = \"h100-80gb-sxm\"\ndevices_per_node = 4\nnetwork = \"ib-ndr\"\nlink.latency = \"9us\"\n"), 0o644))
+	require.NoError(t, os.WriteFile("mine.toml", []byte("[schedule]\nname = \"ddp\"\n[parallel]\ndata = 4\n[batch]\nglobal = 8\n[model]\npreset = \"gpt2\"\nlayers = 4\n[machine]\nfile = \"machine.toml\"\n"), 0o644))
 	const experts = " --set model.preset=mixtral-8x7b --set model.layers=4 --set train.stack=torchtitan --set model.sequence_length=512"
-	for i, line := range []string{
-		"psim search auto.toml --rows 9",
-		"psim search gpipe --rows 3 --set batch.global=4",
-		fewPlans,
-		"psim search gpipe --devices 8 --rows 4 --vary train.precision=bf16,fp16 --schedules 1f1b,ddp --set machine.file=machine.toml",
-		"psim search gpipe --devices 8 --rows 3 --vary train.recompute=none,full --schedules 1f1b --vary schedule.stages=4" + experts,
+	for i, search := range []struct{ config, flags string }{
+		{"auto.toml", "--rows 9"},
+		{"gpipe --set batch.global=4", "--rows 3"},
+		{"gpipe", strings.TrimPrefix(fewPlans, "psim search gpipe")},
+		{"gpipe --set machine.file=machine.toml", "--devices 8 --rows 4 --vary train.precision=bf16,fp16 --schedules 1f1b,ddp"},
+		{"gpipe" + experts, "--devices 8 --rows 3 --vary train.recompute=none,full --schedules 1f1b --vary schedule.stages=4"},
+		{"gpt2 --device h100-80gb-sxm --set batch.global=16", "--devices 8 --rows 3 --schedules ddp,1f1b"},
+		{"mine.toml --set train.recompute=full", "--devices 8 --rows 3 --trainer megatron-te --schedules 1f1b --margin 20%"},
+		{"mine.toml --set machine.memory_margin=0.3 --set model.layers=8", "--devices 2 --rows 3 --trainer any"},
 	} {
 		folder := fmt.Sprint("out", i)
-		_, stderr, code := psim(t, line+" --out "+folder)
+		line := "psim search " + search.config + " " + search.flags
+		stdout, stderr, code := psim(t, line+" --out "+folder)
 		require.Zero(t, code, stderr)
+		printed := map[int][]string{}
+		if strings.Contains(line, "--devices") {
+			stdout, stderr, code = psim(t, line+" --settings all")
+			require.Zero(t, code, stderr)
+			for n := 1; ; n++ {
+				_, flags, more := strings.Cut(stdout, fmt.Sprintf("settings of plan %d\n", n))
+				if !more {
+					break
+				}
+				flags, _, _ = strings.Cut(flags, "\n\n")
+				flags, _, _ = strings.Cut(flags, "\nwarning: ")
+				printed[n] = setsOf(flags)
+			}
+		}
 		var saved struct {
 			Plans []results.Result `json:"plans"`
 		}
@@ -79,13 +99,14 @@ func TestSearchPlanFiles(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, written)
 		for n := range written {
-			stdout, stderr, code := psim(t, fmt.Sprintf("psim run %s/plan-%d.toml --json", folder, n+1))
-			require.Zero(t, code, stderr)
-			var again results.Result
-			require.NoError(t, json.Unmarshal([]byte(stdout), &again))
+			again := runResult(t, fmt.Sprintf("%s/plan-%d.toml", folder, n+1))
 			require.Equal(t, saved.Plans[n].StepTime, again.StepTime, line)
 			require.Equal(t, saved.Plans[n].Ranks, again.Ranks, line)
 			require.Equal(t, saved.Plans[n].Config, again.Config, line)
+			if sets := printed[n+1]; len(printed) > 0 {
+				require.NotEmpty(t, sets)
+				require.Equal(t, again, runResult(t, search.config+" --set "+strings.Join(sets, " --set ")), line)
+			}
 		}
 	}
 	_, stderr, code := psim(t, fewPlans+" --rows 2 --out out2") // the further plans of the earlier search go
@@ -126,7 +147,7 @@ func TestSearchLayouts(t *testing.T) {
 		require.True(t, n == 1 || strings.Contains(table, fmt.Sprintf("  %d, to ", n-1)))
 	}
 	require.Equal(t, 12, len(layouts)+others)
-	_, flags, _ := strings.Cut(rest, "settings of plan 1, for psim run and the like (--settings all has every plan's)\n")
+	_, flags, _ := strings.Cut(rest, "settings of plan 1, for psim run and the like after this CONFIG, --device and --set (--settings all has every plan's)\n")
 	require.Equal(t, found.Plans[0].Set, setsOf(flags))
 	stdout, _, code = psim(t, line+" --settings all")
 	require.Zero(t, code)
@@ -138,6 +159,16 @@ func TestSearchLayouts(t *testing.T) {
 	for text := range strings.Lines(rest) {
 		require.Less(t, len(text), 130)
 	}
+}
+
+// runResult returns what psim run gives for a CONFIG and flags, without names and warnings, which say what
+// the configuration was read from.
+func runResult(t *testing.T, config string) (r results.Result) {
+	stdout, stderr, code := psim(t, "psim run "+config+" --json")
+	require.Zero(t, code, stderr)
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	r.Name, r.Warnings, r.Build, r.Simulation = "", nil, nil, nil
+	return r
 }
 
 // setsOf reads the flags --set of lines that go on at a backslash.

@@ -19,12 +19,14 @@ const (
 )
 
 // executedFlags lists the flags that apply only to --executed.
-var executedFlags = []string{"gpus", "steps", "runs", "resume", "oversubscribe", "set"}
+var executedFlags = []string{"gpus", "backend", "steps", "runs", "resume", "oversubscribe", "set"}
 
 func (f *validateFlags) registerExecuted(flags *pflag.FlagSet) {
 	f.execFlags.register(pflag.NewFlagSet("", pflag.ContinueOnError)) // sets the defaults of psim exec
 	f.Measure.Repeats = executedRepeats
 	flags.IntVar(&f.gpus, "gpus", 2, "number of devices of --executed")
+	flags.StringVar(&f.Measure.Devices.Backend, "backend", "go",
+		"what computes in --executed: go, xla or xla:/absolute/path/of/plugin.so")
 	flags.IntVar(&f.Measure.Train.Steps, "steps", executedSteps, "number of steps that --executed measures")
 	flags.IntVar(&f.Tries, "runs", executedRuns,
 		"how often --executed runs an experiment, 1 to 3; the run of the median error counts")
@@ -40,6 +42,9 @@ func (f *validateFlags) registerExecuted(flags *pflag.FlagSet) {
 func (f validateFlags) changes() (text string) {
 	if f.gpus != 2 {
 		text += fmt.Sprintf(" --gpus %d", f.gpus)
+	}
+	if backend := f.Measure.Devices.Backend; backend != "go" {
+		text += " --backend " + backend
 	}
 	if f.Measure.Train.Steps != executedSteps {
 		text += fmt.Sprintf(" --steps %d", f.Measure.Train.Steps)
@@ -63,8 +68,13 @@ func (f validateFlags) execute(ctx context.Context, names []string, std streams)
 	if err := f.validate(); err != nil {
 		return err
 	}
+	var err error
+	apart := false
+	if f.Measure.Devices, apart, err = f.Measure.Devices.Settle(); err != nil {
+		return err
+	}
 	p := newProgress(std.err, f.quiet)
-	o := validation.Options{
+	o := validation.Options{Apart: apart,
 		Session: f.Options, Devices: f.gpus, Runs: f.Tries,
 		Names: names, Sets: f.sets, Flags: f.changes(), Journal: f.resume,
 	}

@@ -25,6 +25,14 @@ func TestUlimit(t *testing.T) {
 		{3_000_000, "run gpipe --quiet --out -", exitDone, ""},
 		{3_000_000, large, exitUsage, "the graph would have about 6e+06 tasks and need about 2.52 GB of memory, but only "},
 		{1_500_000, "run gpipe --quiet --out -", exitFailed, "psim: ulimit -v 1500000 leaves too little memory to begin with"},
+		{2_499_999, "run gpipe --quiet --out -", exitFailed, "; run ulimit -v 2500000 or more, or unlimited"},
+		{2_499_999, "search gpipe --quiet", exitFailed, "; run ulimit -v 2500000 or more, or unlimited"},
+		{2_499_999, "schedule gpipe --stages 2 --microbatches 2", exitFailed, "; run ulimit -v 2500000 or more, or unlimited"},
+		{2_500_000, "run gpipe --quiet --out -", exitDone, ""},
+		{2_500_000, "search gpipe --quiet", exitDone, ""},
+		{2_500_000, "search gpipe --quiet --devices 4", exitDone, ""},
+		{2_500_000, "sweep gpipe --quiet --vary schedule.microbatches=4,8", exitDone, ""},
+		{2_500_000, "schedule gpipe --stages 2 --microbatches 2", exitDone, ""},
 	} {
 		limited := fmt.Sprintf(`ulimit -v %d; exec "$0" "$@"`, c.kilobytes)
 		psim := u.command(t, strings.Fields(c.line)...)

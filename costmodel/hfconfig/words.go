@@ -1,0 +1,93 @@
+package hfconfig
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// fileKeys lists the keys of files that hold a key of [model], in the order in which they are looked for.
+// The first is that of files that give none of them.
+func fileKeys() map[string][]string {
+	return map[string][]string{
+		"layers": {"num_hidden_layers", "n_layer"}, "hidden": {"hidden_size", "n_embd"},
+		"heads": {"num_attention_heads", "n_head"}, "kv_heads": {"num_key_value_heads"},
+		"ffn_hidden": {"intermediate_size", "n_inner"}, "vocab": {"vocab_size"},
+		"positions": {"max_position_embeddings", "n_positions"}, "window": {"sliding_window", "attention_chunk_size"},
+		"experts":           {"num_local_experts", "num_experts", "n_routed_experts"},
+		"experts_per_token": {"num_experts_per_tok"}, "expert_hidden": {"moe_intermediate_size"},
+		"shared_experts": {"n_shared_experts"}, "expert_groups": {"n_group"}, "groups_per_token": {"topk_group"},
+		"dense_layers":         {"first_k_dense_replace", "mlp_only_layers"},
+		"moe_every":            {"decoder_sparse_step", "interleave_moe_layer_step", "moe_layers"},
+		"full_attention_every": {"sliding_window_pattern", "layer_types"},
+	}
+}
+
+// keyOfModel matches a key of [model] before its value, or one that is missing.
+var keyOfModel = regexp.MustCompile(`\b[a-z_]+( = | is missing)`)
+
+// inFileWords makes an error about a Model one about the file that it was read from.
+func (f configFile) inFileWords(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(keyOfModel.ReplaceAllStringFunc(err.Error(), func(text string) string {
+		key, _, _ := strings.Cut(text, " ")
+		names := fileKeys()[key]
+		if key == "sequence_length" && f.sequence == 0 { // it is what the file declares
+			names = fileKeys()["positions"]
+		}
+		if f.modelType == "gpt2" {
+			names = slices.Clone(names)
+			slices.Reverse(names)
+		}
+		for _, name := range slices.Concat(slices.DeleteFunc(slices.Clone(names), f.absent), names) {
+			return name + text[len(key):]
+		}
+		return text
+	}))
+}
+
+// absent reports whether the file has no value for a key.
+func (f configFile) absent(key string) bool { return !f.keys.given(key) }
+
+// unmarshal reads JSON, with errors that say where it ends being JSON, or what a key must be.
+func unmarshal(data []byte, into any) error {
+	err := json.Unmarshal(data, into)
+	var wrong *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &wrong):
+		return fmt.Errorf("is %s: must be an object", wrong.Value)
+	case errors.As(err, &syntax):
+		before := data[:max(0, min(int(syntax.Offset), len(data))-1)]
+		return fmt.Errorf("line %d, column %d: %w", 1+bytes.Count(before, []byte("\n")),
+			len(before)-bytes.LastIndexByte(before, '\n'), err)
+	}
+	return err
+}
+
+// kindOf describes the values of a key.
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return kindOf(t.Elem())
+	case reflect.Int:
+		return "a whole number below 2⁶³"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a text"
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.String {
+			return "a list of texts"
+		}
+		return "a list of whole numbers"
+	}
+	return "an object"
+}
