@@ -59,7 +59,7 @@ processes: ## runs of several processes on this machine: the recipes, interrupts
 
 STARTS ?= 200
 flakes: ## check the outputs of a pipeline STARTS times, its devices started in another order each time; takes minutes
-	$(GO) run ./cmd/psim exec exec --gpus 2 --set schedule.name=gpipe --set model.layers=2 --set batch.global=8 --steps 1 --repeats 1 --check output --repeat $(STARTS) --out -
+	$(GO) run ./cmd/psim exec exec --gpus 2 --set schedule.name=gpipe --set model.layers=2 --set batch.global=8 --steps 1 --repeats 1 --check output,weights --repeat $(STARTS) --out -
 
 examples: ## the commands of documents, help, courses and recipes on devices with cores of their own, and all sizes of collectives
 	PSIM_LONG=1 $(GO) test ./cmd/psim/e2e -run '^Test(Documents|HelpExamples|CoursesTables|Recipes|ExecCollective|ReadDuringSwap)$$' -count 1 -v

@@ -74,6 +74,9 @@ func (c comparison) origin(l limit) string {
 		return ""
 	}
 	from, to, steps := l.of(*c.first), l.of(c.Differences), len(c.losses)
+	if l.check == CheckOutput {
+		steps = min(2, steps) // whose outputs are recorded
+	}
 	percent := 100 * c.first.GradientShare
 	switch {
 	case !(c.first.GradientShare < wrongGradientShare):

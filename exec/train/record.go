@@ -23,8 +23,8 @@ type Record struct {
 	// Gradients[d] are the gradients of the first step on replica d, of the mean over the whole
 	// batch, by name.
 	Gradients []map[string][]float32
-	// Outputs are the logarithms of the probabilities that the network gave for the last
-	// recorded batch, sample by sample.
+	// Outputs are the logarithms of the probabilities that the network gave for the batch of the second
+	// step, or of the only one, sample by sample.
 	Outputs []float32
 }
 

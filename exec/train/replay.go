@@ -37,7 +37,7 @@ func (o Replay) Run(ctx context.Context) (*Record, error) {
 		if o.Progress != nil {
 			o.Progress(n, total)
 		}
-		if err := r.step(ctx, replayedStep{n, o.Batch(n), n == 0, n == total-1}); err != nil {
+		if err := r.step(ctx, replayedStep{n, o.Batch(n), n == 0, n == o.outputStep()}); err != nil {
 			return nil, err
 		}
 	}
@@ -67,9 +67,9 @@ type replayedStage struct {
 
 // A replayedStep is one step, with its index.
 type replayedStep struct {
-	index       int
-	batch       data.StepBatch
-	first, last bool
+	index          int
+	batch          data.StepBatch
+	first, outputs bool // whether to record gradients, and outputs
 }
 
 // A replayedMicrobatch is one microbatch of a step, with its index.
@@ -151,7 +151,7 @@ func (r *replay) cut(s replayedStep, m, from int) (b replayedMicrobatch, err err
 	input, target := int(layers[0].Input.Elements()), int(output.Elements())/output[len(output)-1]
 	b = replayedMicrobatch{
 		index: m, samples: r.job.Samples[m], targets: s.batch.Targets[from*target : to*target],
-		seed: kernels.MaskSeed{Seed: r.job.Seed, Step: s.index, Sample: from}, record: s.last,
+		seed: kernels.MaskSeed{Seed: r.job.Seed, Step: s.index, Sample: from}, record: s.outputs,
 	}
 	dimensions := r.stages[0].bySize[b.samples].InputDimensions()
 	b.input, err = UploadInputs(r.device, s.batch.Inputs(from*input, to*input), dimensions)

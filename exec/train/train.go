@@ -123,17 +123,22 @@ func (t *Trainer) Train(ctx context.Context, source *data.Source, o Options) (*T
 	return result, t.recordParameters(ctx, result.Record, o.Run.World)
 }
 
+// outputStep returns the step whose outputs are recorded: the second, or the only one. It shows what a
+// forward makes of weights that were updated. In later steps a network without norms makes so much of
+// the rounding of its weights that outputs show nothing else. The weights are recorded after the last.
+func (o Options) outputStep() int { return min(1, o.Total()-1) }
+
 // captureAt returns what to record of a step; nil for nothing.
 func (t *Trainer) captureAt(n int, o Options) *capture {
-	first, last := n == 0 && (o.Record || o.Gradients), n == o.Total()-1 && o.Record
-	if !first && !last {
+	first, outputs := n == 0 && (o.Record || o.Gradients), n == o.outputStep() && o.Record
+	if !first && !outputs {
 		return nil
 	}
 	c := &capture{}
 	if first {
 		c.gradients = make([]Gradients, t.job.Graph.Ranks())
 	}
-	if last {
+	if outputs {
 		c.outputs = make([][]float32, t.job.Graph.Shape.Replicas*len(t.job.Samples))
 	}
 	return c

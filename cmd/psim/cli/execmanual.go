@@ -64,8 +64,8 @@ every rank a dictionary, by the tensors' names, of the gradients that it holds b
 update, averaged over the replicas. With parallel.zero = 3 these are the rank's shares.
 
 --check compares with an unsplit run of the same seed and batches: weights after
-the last step (they may differ by 1e-5), output (1e-4), grads of the first step
-(1e-5, and bitwise equal on all replicas), and loss, which must also fall. A check
+the last step (they may differ by 1e-5), output of the second step (1e-4), grads of the
+first (1e-5, and bitwise equal on all replicas), and loss, which must also fall. A check
 that fails says whether rounding has grown with the steps or a sum is wrong. No unsplit
 run equals pipedream: it is compared with a serial replay of the same microbatches with
 the same versions of the weights. With --repeat N everything is started and compared N
