@@ -55,7 +55,7 @@ fixed matrix product, timed before and after them, shows that something else run
 Python that PSIM_PYTHON names or, without it, the first with torch (2.8 or later), a
 process for every rank, on GPUs or on cores. There PyTorch times every kind of task by
 itself, and psim predicts the step from that. Messages and collectives of the step itself
-are not timed. --check then compares PyTorch with psim: four steps of plain SGD from the
+are not timed. --check then compares PyTorch with psim: three steps of plain SGD from the
 same weights on the same batch, the gradients of the first (within 1e-5 of the largest of
 their tensor), the weights after the last (1e-5), and losses.
 
