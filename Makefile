@@ -160,7 +160,7 @@ speed: ## measure the engine, beside SimGrid where libsimgrid-dev is installed: 
 
 peers-python: ## PyTorch in an environment outside the tree (1.4 GB, half a minute), and the tests against it
 	.ci/peers-python
-	PSIM_LONG=1 $(GO) test ./schedules ./export -run PyTorch -count 1 -v
+	PSIM_LONG=1 $(GO) test ./schedules ./export ./exec/session -run PyTorch -count 1 -v
 
 bench-pytorch: ## psim's kernels beside PyTorch's (Debian's python3-torch and libopenblas0-pthread) on one core: docs/pytorch.md; takes three minutes
 	$(GO) build -o "$${TMPDIR:-/tmp}/psim-pytorch" ./tools/pytorch

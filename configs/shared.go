@@ -126,23 +126,49 @@ func (s *shared) staged(w *stages.Workload) *stages.Staged {
 	if w.Network.Group.Dispatches() || w.Training.Narrow() {
 		key.recompute = w.Training.Recompute
 	}
-	staged, _ := remember(s, s.plans, key, func() (*stages.Staged, error) { return s.forgetting(w.Staged()), nil })
+	staged, _ := remember(s, s.plans, key, func() (*stages.Staged, error) { return s.plan(w, key), nil })
 	return w.StagedLike(staged)
 }
 
-// forgetting drops the plans that are kept if one more would make them too large.
-func (s *shared) forgetting(staged *stages.Staged) *stages.Staged {
+// anyRecompute is the recomputation in the key of a plan that stands for all that hold the same tensors.
+const anyRecompute = "any"
+
+// plan plans the stages of a workload. Recomputation does not change the tensors that stages hold, so it takes these
+// from another plan where it can.
+func (s *shared) plan(w *stages.Workload, key stagedKey) (staged *stages.Staged) {
+	if key.recompute != "" && w.Zero < 3 {
+		key.recompute = anyRecompute
+		other, _ := remember(s, s.plans, key, func() (*stages.Staged, error) {
+			staged = w.Staged()
+			return staged, nil
+		})
+		if staged == nil {
+			staged = w.StagedBeside(other)
+			s.forget(keptPerLayer * len(w.Network.Layers))
+			return staged
+		}
+	} else {
+		staged = w.Staged()
+	}
 	tensors := 0
 	for i := range staged.Stages {
 		tensors += len(staged.Stages[i].Tensors)
 	}
+	s.forget(tensors)
+	return staged
+}
+
+// keptPerLayer is what a layer takes in a plan besides tensors, in tensors.
+const keptPerLayer = 10
+
+// forget drops the plans that are kept if one more would make them too large.
+func (s *shared) forget(tensors int) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.tensors += tensors; s.tensors > mostTensors {
 		clear(s.plans)
 		s.tensors = tensors
 	}
-	return staged
 }
 
 // mostActions bounds the orders that are kept, and mostTensors the plans and the networks: a mixture of

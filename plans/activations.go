@@ -11,7 +11,14 @@ import (
 type stageMemory struct {
 	inForward    int64 // the peak while F runs
 	afterForward int64 // from the end of F on
+	inBackward   int64 // the peak while B runs
+	inInput      int64 // the peak while I runs
 	afterInput   int64 // from the end of I until W
+}
+
+// least returns the peak of a microbatch by itself, whether its backward is split or not.
+func (m *stageMemory) least() int64 {
+	return max(m.inForward, m.afterForward, min(m.inBackward, m.inInput))
 }
 
 // measureActivations finds the memory of every stage, and reports whether a single
@@ -34,7 +41,7 @@ func (g *stageGroup) measureActivations() (exceeds bool) {
 		m := g.memoryOf(s)
 		g.memory[s] = m
 		for _, r := range at.Ranks(s) {
-			exceeds = exceeds || g.counted[r] && g.exceeds(int(r), max(m.inForward, m.afterForward))
+			exceeds = exceeds || g.counted[r] && g.exceeds(int(r), m.least())
 		}
 	}
 	return exceeds
@@ -52,6 +59,7 @@ func (g *stageGroup) memoryOf(stage int) (m stageMemory) {
 	forward, input := computeTask(graph.Forward, rank, stage, 0), computeTask(graph.InputGradient, rank, stage, 0)
 	forwardStart, forwardEnd := g.ledger.Task(&forward)
 	inputStart, inputEnd := g.ledger.Task(&input)
+	backward := computeTask(graph.Backward, rank, stage, 0)
 	activationsIn, _ := message(graph.SendForward, stage-1, stage)
 	_, activationsOut := message(graph.SendForward, stage, stage+1)
 	gradientsIn, _ := message(graph.SendBackward, stage+1, stage)
@@ -59,12 +67,21 @@ func (g *stageGroup) memoryOf(stage int) (m stageMemory) {
 	m.inForward = activationsIn + forwardStart
 	m.afterForward = m.inForward + forwardEnd + activationsOut
 	m.afterInput = m.afterForward + gradientsIn + inputStart + inputEnd + gradientsOut
+	if g.Workload.LossApart(stage) { // a loss between the passes may free what F has left
+		return m
+	}
+	peak := func(t *graph.Task) int64 { // without whole gradients: buckets may be scattered one after another
+		start, _ := g.ledger.Parts(t)
+		return m.afterForward + gradientsIn + start.Activations
+	}
+	m.inBackward, m.inInput = peak(&backward), peak(&input)
 	return m
 }
 
 // exceedsMemory reports whether the microbatches that an order holds at some time exceed
-// the memory of a rank, whenever messages arrive.
-func (g *stageGroup) exceedsMemory(o order.Order) bool {
+// the memory of a rank, whenever messages arrive. In paired orders a backward may start before the
+// forward that precedes it, so its peak does not count.
+func (g *stageGroup) exceedsMemory(o order.Order, paired bool) bool {
 	for r, actions := range o {
 		if !g.counted[r] {
 			continue
@@ -81,8 +98,15 @@ func (g *stageGroup) exceedsMemory(o order.Order) bool {
 				level += m.afterForward
 			case graph.Backward:
 				level -= m.afterForward
+				if !paired && g.exceeds(r, level+m.inBackward) {
+					return true
+				}
 			case graph.InputGradient:
-				level += m.afterInput - m.afterForward
+				level -= m.afterForward
+				if !paired && g.exceeds(r, level+m.inInput) {
+					return true
+				}
+				level += m.afterInput
 			case graph.WeightGradient:
 				level -= m.afterInput
 			}

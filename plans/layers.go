@@ -160,22 +160,11 @@ func (s *Space) uncut(p *Plan) (*configs.Cut, error) {
 	})
 }
 
-// dropTooLarge discards plans whose parameters do not fit. What a rank holds at least does not depend
-// on the size of microbatches.
+// dropTooLarge discards plans whose parameters do not fit.
 func (d *division) dropTooLarge() {
-	p := d.points[0]
-	uncut, err := p.space.uncut(p.Plan)
-	if err != nil || uncut.Machine.RankMemory() == 0 {
-		return
-	}
-	type shares struct{ stages, data, zero int }
-	fits := map[shares]bool{}
+	least := leastShares{}
 	for _, p := range d.points {
-		key := shares{p.Stages, p.Data, p.Zero}
-		if _, known := fits[key]; !known {
-			fits[key] = uncut.Least(p.Stages, p.Data, p.Zero) <= uncut.Machine.RankMemory()
-		}
-		if !fits[key] {
+		if p.space.drops == nil && least.tooLarge(p.Plan) {
 			p.Pruned = Parameters
 		}
 	}

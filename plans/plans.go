@@ -86,7 +86,7 @@ func Search(ctx context.Context, c *configs.Config, q Query, progress func(Progr
 	}
 	d := &draft{config: c}
 	found, err := decideAll(ctx, sharded(space, q.Shard), searchOptions{
-		Rows: cmp.Or(q.Rows, defaultRows), Predict: d.predict, Progress: progress,
+		Rows: cmp.Or(q.Rows, defaultRows), Dropped: space.Dropped, Predict: d.predict, Progress: progress,
 	})
 	if err != nil && ctx.Err() == nil {
 		return nil, err
@@ -97,7 +97,10 @@ func Search(ctx context.Context, c *configs.Config, q Query, progress func(Progr
 	if err := d.rank(context.WithoutCancel(ctx), found); err != nil {
 		return nil, err
 	}
-	if d.Map = mapDimensions(space, q); q.Points && len(d.Map) == 2 && ctx.Err() == nil {
+	if q.Points {
+		d.Map = mapDimensions(space, q)
+	}
+	if len(d.Map) == 2 && ctx.Err() == nil {
 		if err := d.mapSquares(ctx, space, q.Shard, found); err != nil {
 			return nil, err
 		}
@@ -153,7 +156,10 @@ func (d *draft) listPoints(found *decisions) {
 // plans counts as slower, whatever else is known of it: workers that are ahead of others decide more
 // of these. All other plans are decided by every search.
 func (d *draft) count(found *decisions) {
-	d.Space, d.Gap, d.PrunedBy = len(found.Points), found.Gap, map[string]int{}
+	d.Space, d.Gap, d.PrunedBy = len(found.Points)+found.dropped, found.Gap, map[string]int{}
+	if found.dropped > 0 {
+		d.PrunedBy[Parameters] = found.dropped
+	}
 	for i := range found.Points {
 		switch p := &found.Points[i]; {
 		case found.slower(p.Bound):

@@ -1,6 +1,8 @@
 package plans
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 
 	"psim/configs"
@@ -85,7 +87,7 @@ func (g *stageGroup) forget() {
 	g.shared, g.cached = nil, false
 }
 
-// A priceCache lists the groups whose shared prices are in memory, the oldest first.
+// A priceCache lists the groups whose shared prices are in memory.
 type priceCache struct {
 	groups  []*stageGroup
 	tensors int // of all groups
@@ -95,18 +97,34 @@ type priceCache struct {
 // tensors.
 const mostTensors = 1 << 19
 
-// add puts a group into the cache, and forgets the oldest ones if the cache is full.
+// add puts a group into the cache. While the cache is full, it forgets the group whose plans are the last to
+// be simulated: those with the highest bound.
 func (c *priceCache) add(g *stageGroup) {
-	if g.cached {
+	if g.cached || g.left == 0 {
 		return
 	}
 	g.cached = true
 	c.groups, c.tensors = append(c.groups, g), c.tensors+g.tensors
 	for c.tensors > mostTensors && len(c.groups) > 1 {
-		c.tensors -= c.groups[0].tensors
-		c.groups[0].forget()
-		c.groups = c.groups[1:]
+		c.remove(slices.MaxFunc(c.groups, func(a, b *stageGroup) int { return cmp.Compare(a.least, b.least) }))
 	}
+}
+
+// decided notes that a plan of a group needs the group's prices no more.
+func (c *priceCache) decided(g *stageGroup) {
+	if g.left--; g.left > 0 {
+		c.add(g) // its prices may have been made again
+	} else {
+		c.remove(g)
+	}
+}
+
+// remove forgets the prices of a group.
+func (c *priceCache) remove(g *stageGroup) {
+	if i := slices.Index(c.groups, g); i >= 0 {
+		c.groups, c.tensors = slices.Delete(c.groups, i, i+1), c.tensors-g.tensors
+	}
+	g.forget()
 }
 
 // replicasAlike reports whether one replica stands for all: replicas do the same at the same

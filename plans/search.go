@@ -33,6 +33,7 @@ func (p *point) before(q *point) int { return cmp.Or(cmp.Compare(p.Step, q.Step)
 type searchOptions struct {
 	Rows    int // how many of the best plans are wanted
 	Workers int // 0 is one for every processor
+	Dropped int // how many plans of the space are not in the list, because they do not fit
 	// Predict simulates a plan whose order is searched for.
 	Predict func(ctx context.Context, p *Plan) (outcome, error)
 	// Progress, which may be nil, is called from time to time, one call at a time.
@@ -56,6 +57,7 @@ type decisions struct {
 	// Simulated counts the simulated plans, and Tasks their tasks.
 	Simulated, Tasks int
 	wanted           int // how many of the best were wanted
+	dropped          int // plans that were not in the list, because they do not fit
 }
 
 // decideAll decides plans. It discards a plan because it cannot fit in memory, or because
@@ -64,7 +66,7 @@ type decisions struct {
 // returns what it has decided so far along with the context's error.
 func decideAll(ctx context.Context, list []Plan, o searchOptions) (*decisions, error) {
 	s := &search{ctx: ctx, searchOptions: o}
-	s.changed, s.wanted = sync.NewCond(&s.mutex), o.Rows
+	s.changed, s.wanted, s.dropped = sync.NewCond(&s.mutex), o.Rows, o.Dropped
 	s.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
 	s.engines = make([]engine, s.Workers)
 	s.Gap, s.Points = 1, make([]point, len(list))
@@ -171,6 +173,7 @@ func (s *search) boundByPrices(worker int, c *candidate) {
 		s.prune(c, g.pruned)
 	} else {
 		c.raise(g.bounds)
+		g.left, g.least = len(c.points), c.bound
 		s.cache.add(g)
 		for _, p := range c.points {
 			p.stages = g
@@ -203,7 +206,7 @@ func (s *search) simulate(worker int, c *candidate) bool {
 		return false
 	}
 	s.decided++
-	s.cache.add(p.stages)
+	s.cache.decided(p.stages)
 	p.outcome, p.Pruned = out, pruned
 	if pruned == "" {
 		s.rank(p)
@@ -220,7 +223,9 @@ func (s *search) release(worker int) {
 	if s.Progress == nil {
 		return
 	}
-	progress := Progress{Space: len(s.Points), Decided: s.decided, Simulated: s.Simulated, Gap: s.Gap}
+	progress := Progress{
+		Space: s.dropped + len(s.Points), Decided: s.dropped + s.decided, Simulated: s.Simulated, Gap: s.Gap,
+	}
 	if len(s.Best) > 0 {
 		progress.Best = s.Best[0].Step
 	}

@@ -40,7 +40,7 @@ func (e *engine) simulate(p *Plan, g *stageGroup) (out outcome, pruned string, e
 	if err != nil {
 		return out, Impossible, nil
 	}
-	if g.exceedsMemory(pipeline.Order) {
+	if g.exceedsMemory(pipeline.Order, p.space.orderKinds[p.Schedule] == pairedOrder) {
 		return out, Activations, nil
 	}
 	out.Tasks, err = e.run(prices, pipeline)

@@ -22,6 +22,7 @@ type Space struct {
 	Devices int
 	Global  int64 // samples of a step
 	Plans   []Plan
+	Dropped int // further legal plans whose parameters do not fit, unless the query asks for all points
 	// WithinNode is the number of devices of a node if no network connects nodes, so that
 	// no plan can have more; otherwise 0.
 	WithinNode int
@@ -50,6 +51,7 @@ type Space struct {
 	orderKinds        map[string]orderKind      // by schedule
 	texts             sync.Map                  // settings by key and value
 	deadEnd           deadEnd
+	drops             leastShares // nil keeps plans whose parameters do not fit
 }
 
 // NewSpace lists the plans of a configuration. A space may be empty (see WhyEmpty).
@@ -77,6 +79,7 @@ func NewSpace(c *configs.Config, q Query) (*Space, error) {
 		s.enumerate(0, &p)
 		if whole != nil {
 			whole.Plans = append(whole.Plans, s.Plans...)
+			whole.Dropped += s.Dropped
 			whole.WithinNode = min(whole.WithinNode, s.WithinNode)
 		} else {
 			whole = s
@@ -180,6 +183,9 @@ func (s *Space) read(q Query) (err error) {
 	}
 	s.readOrderKinds()
 	s.shared = s.config.Sharing()
+	if !q.Points && q.Shard.Of == 0 {
+		s.drops = leastShares{}
+	}
 	return s.ask(q)
 }
 
@@ -214,6 +220,10 @@ func (s *Space) enumerate(i int, p *Plan) {
 		plan := *p
 		plan.space = s
 		s.notePlacement(&plan)
+		if s.drops != nil && s.drops.tooLarge(&plan) {
+			s.Dropped++
+			return
+		}
 		s.Plans = append(s.Plans, plan)
 		return
 	}

@@ -34,6 +34,8 @@ type stageGroup struct {
 	mutex        sync.Mutex
 	shared       *sharedPrices // for simulations; nil once forgotten
 	cached       bool          // in the cache of prices
+	left         int           // plans that are still to be simulated
+	least        time.Duration // the lowest bound of a plan
 
 	pruned     string  // why none of the plans needs a simulation, or ""
 	bounds     bounds  // of the step

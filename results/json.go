@@ -63,5 +63,6 @@ func ReadResult(r io.Reader) (Result, error) {
 		result.Bubble.Span = 0
 	}
 	result.upgrade()
+	result.inLines()
 	return result, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // longest bounds times, in seconds. It is the 292 years that a trace can hold, and low enough
@@ -68,12 +69,26 @@ func (r Result) validateStep() error {
 		return fmt.Errorf("sequence_length is %d; it is at most %d", r.SequenceLength, longestSequence)
 	case len(r.Ranks) == 0:
 		return errors.New("ranks is empty or missing; a result has one entry per rank")
+	case r.Devices < 0 || !(r.MFU >= 0) || !(r.HFU >= 0):
+		return errors.New("devices, mfu or hfu is negative")
+	case !(r.MemoryMargin >= 0 && r.MemoryMargin < 1):
+		return errors.New("memory_margin is not a fraction from 0 to below 1")
 	case negative(r.Stages, r.VirtualStages, r.Microbatches, r.Tasks),
 		negative(r.DataParallel, r.TensorParallel, r.ContextParallel, r.ExpertParallel):
 		return errors.New("stages, virtual_stages, microbatches, data_parallel, tensor_parallel, " +
 			"context_parallel, expert_parallel or tasks is negative")
 	}
 	return nil
+}
+
+// inLines writes out line breaks of what a result names, which would pass for lines of psim's own.
+func (r *Result) inLines() {
+	for _, name := range []*string{&r.Name, &r.Schedule, &r.Device, &r.Stack, &r.Precision} {
+		*name = strings.NewReplacer("\n", `\n`, "\r", `\r`).Replace(*name)
+	}
+	for i := range r.Runs {
+		r.Runs[i].inLines()
+	}
 }
 
 // rounding is what a fraction or a part of a step may be off.

@@ -18,7 +18,7 @@ type Segment struct {
 // leave: one for each bucket that leaves before the next one is computed. A backward that is
 // cut at all-to-alls is not cut at buckets.
 func (staged *Staged) Parts(s *Stage) int {
-	if !staged.Overlap || len(staged.exchanges(s.Layers, graph.Forward)) > 0 {
+	if !staged.Overlap || len(s.forwardExchanges) > 0 {
 		return 1
 	}
 	return max(1, len(s.Buckets))

@@ -82,16 +82,32 @@ type TiedTensor struct {
 }
 
 // Staged derives everything that follows from the workload.
-func (w Workload) Staged() *Staged {
+func (w Workload) Staged() *Staged { return w.staged(nil) }
+
+// StagedBeside is Staged for a workload that differs from another one below ZeRO 3 only in samples and
+// recomputation, so that its stages hold the same tensors in the same buckets.
+func (w Workload) StagedBeside(other *Staged) *Staged { return w.staged(other) }
+
+// staged derives everything, or takes what stages hold from another workload.
+func (w Workload) staged(other *Staged) *Staged {
 	w.Network = w.Training.Trained(w.Network)
 	w.takeLossOut()
 	w.Network = w.Training.MarkRepeated(w.Network, w.pipelineLayers())
-	staged := &Staged{Workload: w, PerParameter: w.state(), Stages: make([]Stage, 0, len(w.Layers))}
-	split := w.split()
+	staged := &Staged{Workload: w, PerParameter: w.state(), Stages: make([]Stage, len(w.Layers))}
+	split, layers := w.split(), layerKinds{staged: staged}
 	for s := range w.Layers {
-		staged.Stages = append(staged.Stages, staged.stage(split, s))
+		if st := &staged.Stages[s]; other != nil {
+			st.holds(&other.Stages[s])
+		} else {
+			staged.hold(st, split, s)
+		}
+		staged.plan(&staged.Stages[s], split, s, &layers)
 	}
-	staged.Tied = append(staged.copiesTied(split.Ranks), staged.crossRankTied(split)...)
+	if other != nil {
+		staged.Tied = other.Tied
+	} else {
+		staged.Tied = append(staged.copiesTied(split.Ranks), staged.crossRankTied(split)...)
+	}
 	staged.findSizes()
 	return staged
 }
@@ -115,10 +131,10 @@ func (staged *Staged) Unsplit(stage int) bool {
 	return stage == 0 && staged.Training.Split == training.SplitStage
 }
 
-// stage derives what follows for one stage.
-func (staged *Staged) stage(split Split, s int) Stage {
-	st := Stage{Layers: split.Stage(s), Ranks: staged.Placement.Ranks(s), Tensors: split.Completed(s)}
-	for i := range st.Layers {
+// hold finds the tensors of a stage and, below ZeRO 3, their buckets.
+func (staged *Staged) hold(st *Stage, split Split, s int) {
+	st.Tensors = split.Completed(s)
+	for i := range split.Stage(s) {
 		st.Held = append(st.Held, split.Held(s, i))
 	}
 	for _, t := range st.Tensors {
@@ -127,7 +143,22 @@ func (staged *Staged) stage(split Split, s int) Stage {
 			st.Experts += t.Shape.Elements()
 		}
 	}
-	st.Stored = st.Parameters
+	if staged.Zero < 3 && staged.sumsGradients() {
+		var of []int
+		st.Buckets, of = staged.buckets(st.Tensors)
+		st.BucketOf = bucketsByLayer(st.Held, of)
+	}
+}
+
+// holds makes a stage hold the tensors of another one, in the same buckets.
+func (st *Stage) holds(other *Stage) {
+	st.Tensors, st.Held, st.Parameters, st.Experts = other.Tensors, other.Held, other.Parameters, other.Experts
+	st.Buckets, st.BucketOf = other.Buckets, other.BucketOf
+}
+
+// plan derives what follows from the layers of a stage and the tensors that it holds.
+func (staged *Staged) plan(st *Stage, split Split, s int, layers *layerKinds) {
+	st.Layers, st.Ranks, st.Stored = split.Stage(s), staged.Placement.Ranks(s), st.Parameters
 	st.Narrow, st.NarrowExperts = narrowWeights(st.Layers)
 	if staged.Zero >= 3 {
 		st.Flats, st.Units, st.Stored = staged.flats(s, st.Held), staged.owners(split, s), 0
@@ -137,18 +168,12 @@ func (staged *Staged) stage(split Split, s int) Stage {
 		if len(st.Flats) == 1 {
 			st.Flats[0].Narrow = st.Narrow
 		}
-	} else if staged.sumsGradients() {
-		var of []int
-		st.Buckets, of = staged.buckets(st.Tensors)
-		st.BucketOf = bucketsByLayer(st.Held, of)
 	}
-	st.Segments, st.Ahead = staged.segments(&st), staged.ahead(&st)
-	st.forwardExchanges = staged.exchanges(st.Layers, graph.Forward)
-	st.backwardExchanges = staged.exchanges(st.Layers, graph.Backward)
+	st.forwardExchanges, st.backwardExchanges = layers.forward(st.Layers), layers.backward(st.Layers)
+	st.Segments, st.Ahead = staged.segments(st), staged.ahead(st)
 	if len(st.forwardExchanges) > 0 {
-		st.bucketParts, st.awaitedGathers = staged.bucketPartsOf(&st), staged.awaitedGathersOf(&st)
+		st.bucketParts, st.awaitedGathers = layers.bucketParts(st), layers.awaitedGathers(st)
 	}
-	return st
 }
 
 // StagedLike is Staged for a workload that shares its stages with another one. They may differ

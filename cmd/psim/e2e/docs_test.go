@@ -22,6 +22,7 @@ import (
 var notRun = map[string]string{
 	"GOEXPERIMENT=simd go test ./...":                               "GOEXPERIMENT=simd go test ./...",
 	"GOEXPERIMENT=simd CGO_ENABLED=1 go build -tags xla ./cmd/psim": "go build -tags xla -o /dev/null ./cmd/psim",
+	"psim exec mine.toml --engine torch --check all":                "make peers-python",
 }
 
 // documents lists the README and the documents that it leads to.
