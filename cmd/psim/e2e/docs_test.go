@@ -148,7 +148,7 @@ func (u user) terminal(t *testing.T, line string) string {
 func small(command string) (string, bool) {
 	switch {
 	case testing.Short() && (trains(command) || strings.Contains(command, "my-machine.toml")), // for minutes, under the race detector
-		strings.Contains(command, "xla"), // needs a GPU
+		strings.Contains(command, "xla"),            // needs a GPU
 		strings.Contains(command, "--engine torch"): // needs PyTorch: make peers-python has it
 		return "", false
 	case strings.HasPrefix(command, "psim validate --executed"):
