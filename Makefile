@@ -22,7 +22,11 @@ laws: ## the laws of a search over plans on DRAWS spaces: bounds, memory, the sa
 XLA_WHEEL = fastatomstruct-xla-cpu==2026.6.23
 XLA_SUM = 88b1c430b341b4bea40a37420311c9c75db6e22b46d2ff95b6986577bee6afe9
 XLA_DIR ?= $(HOME)/.local/lib/go-xla
-XLA_TESTS ?= ^TestSameWeightsAsUnsplit$$/^(gpt|mlp)$$/^1f1b$$/^2_ranks
+# Compiling takes most of the time, so only some tests run by default. Those that train are in
+# XLA_PACKAGES="./exec/train ./exec/measure ./exec/session ./exec/validation ./exec/data".
+XLA_PACKAGES ?= ./exec/train ./exec/measure
+XLA_TESTS ?= ^TestSameWeightsAsUnsplit$$/^(gpt|mlp)$$/^1f1b$$/^2_ranks|^TestRaggedLastMicrobatch$$|^TestGrownRounding$$|^TestWrongSum$$
+XLA_FAST = --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
 XLA_PLUGIN = $(XLA_DIR)/fastatomstruct_xla_cpu/libpjrt_cpu.so
 $(XLA_PLUGIN): # by pip, without installing; the wheel is a zip
 	mkdir -p $(XLA_DIR)
@@ -32,9 +36,11 @@ $(XLA_PLUGIN): # by pip, without installing; the wheel is a zip
 
 xla-plugin: $(XLA_PLUGIN) ## fetch a plugin with which XLA computes on cores to where psim looks: 63 MB by pip, not installed
 
-xla: $(XLA_PLUGIN) ## train on cores by XLA; XLA_TESTS=. runs every test of exec/train, for many minutes
-	PSIM_BACKEND=xla:$(XLA_PLUGIN) XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true" \
-		CGO_ENABLED=1 $(GO) test -tags xla ./exec/train -run '$(XLA_TESTS)' -count 1 -timeout 2h
+xla: $(XLA_PLUGIN) ## train on cores by XLA, also over five processes; XLA_TESTS=. runs every test of XLA_PACKAGES, for many minutes
+	PSIM_BACKEND=xla:$(XLA_PLUGIN) XLA_FLAGS="$(XLA_FAST)" \
+		CGO_ENABLED=1 $(GO) test -tags xla $(XLA_PACKAGES) -run '$(XLA_TESTS)' -count 1 -timeout 2h
+	XLA_FLAGS="$(XLA_FAST)" CGO_ENABLED=1 $(GO) run -tags xla ./cmd/psim exec exec-mlp --backend xla:$(XLA_PLUGIN) --gpus 5 --oversubscribe \
+		--set model.layers=5 --set model.hidden=32 --set batch.global=32 --steps 1 --repeats 1 --check all --quiet --out -
 
 fuzz: ## every fuzz target for FUZZTIME
 	@grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do \
@@ -154,7 +160,7 @@ speed: ## measure the engine, beside SimGrid where libsimgrid-dev is installed: 
 
 peers-python: ## PyTorch in an environment outside the tree (1.4 GB, half a minute), and the tests against it
 	.ci/peers-python
-	PSIM_LONG=1 $(GO) test ./schedules ./export -run PyTorch -count 1 -v
+	PSIM_LONG=1 $(GO) test ./schedules ./export ./exec/session -run PyTorch -count 1 -v
 
 bench-pytorch: ## psim's kernels beside PyTorch's (Debian's python3-torch and libopenblas0-pthread) on one core: docs/pytorch.md; takes three minutes
 	$(GO) build -o "$${TMPDIR:-/tmp}/psim-pytorch" ./tools/pytorch

@@ -38,6 +38,22 @@ type torchPlan struct {
 	Order         []string       `json:"order"` // a row of PyTorch's notation for every rank
 	Layers        []torchLayer   `json:"layers"`
 	Config        map[string]any `json:"config"`
+	// What --alone times besides passes: one message of every kind, and collectives of every size.
+	Messages    []torchMessage    `json:"messages"`
+	Collectives []torchCollective `json:"collectives"`
+}
+
+type torchMessage struct {
+	Kind  string `json:"kind"`
+	Stage int32  `json:"stage"` // that sends it
+	From  int32  `json:"from"`
+	To    int32  `json:"to"`
+	Bytes int64  `json:"bytes"`
+}
+
+type torchCollective struct {
+	Kind  string `json:"kind"`
+	Bytes int64  `json:"bytes"`
 }
 
 type torchOptimizer struct {
@@ -110,6 +126,7 @@ func planTorch(c *configs.Config, e *configs.Experiment) (*torchPlan, error) {
 			plan.Order = append(plan.Order, strings.Join(order.Cells(row), ","))
 		}
 	}
+	plan.Messages, plan.Collectives = exchanges(e.Graph)
 	layers := e.Network.Layers
 	first, last := layers[0], layers[len(layers)-1]
 	plan.Classes = last.Output[len(last.Output)-1]

@@ -7,6 +7,9 @@ Needs torch >= 2.8 and nothing else. By itself it starts a process for every ran
 torchrun, or any launcher that sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, may do that
 instead. With a GPU for every process it runs on them, over nccl; otherwise on CPUs, over gloo.
 It writes result.json and trace.csv as psim exec does: psim compare PREDICTED MEASURED reads them.
+--alone N also times every kind of task by itself, N times, in alone.csv. --start FILE begins with the
+weights and the batch of a safetensors file, and --record writes losses, the gradients of the first step
+and the last weights of every rank: psim exec --engine torch uses these.
 
 What was not tried: no GPU has run this program yet; on CPUs it was.
 """
@@ -16,6 +19,7 @@ import json
 import os
 import socket
 import statistics
+import struct
 import tempfile
 import time
 import zlib
@@ -91,8 +95,41 @@ LAYERS = {"embedding": Embedding, "block": Block, "dense": Dense,
           "head": lambda layer, tensors: Linear(*tensors, as_rows=True)}
 
 
+# What --start gave: parameters, inputs and targets by name.
+GIVEN = {}
+
+
+def read_tensors(path):
+    """Reads a safetensors file."""
+    with open(path, "rb") as f:
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        data = bytearray(f.read())
+    kinds = {"F32": torch.float32, "I64": torch.int64}
+    tensors = {}
+    for name, t in header.items():
+        begin, end = t["data_offsets"]
+        flat = torch.frombuffer(data, dtype=kinds[t["dtype"]], offset=begin, count=(end - begin) // kinds[t["dtype"]].itemsize)
+        tensors[name] = flat.reshape(t["shape"])
+    return tensors
+
+
+def write_tensors(path, tensors):
+    """Writes a safetensors file of float32 tensors."""
+    header, at = {}, 0
+    for name, t in tensors.items():
+        header[name] = {"dtype": "F32", "shape": list(t.shape), "data_offsets": [at, at + 4 * t.numel()]}
+        at += 4 * t.numel()
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        for t in tensors.values():
+            f.write(t.detach().to("cpu", torch.float32).contiguous().numpy().tobytes())
+
+
 def draw(tensor, device):
     """Returns a parameter. It depends only on seed, name and shape, so every cut begins alike."""
+    if tensor["name"] in GIVEN:
+        return nn.Parameter(GIVEN[tensor["name"]].to(device, copy=True))
     values = torch.zeros(tensor["shape"], device=device)
     if tensor["deviation"] > 0:
         generator = torch.Generator(device).manual_seed(PLAN["seed"] ^ zlib.crc32(tensor["name"].encode()))
@@ -113,11 +150,25 @@ class Stage(nn.Module):
                 if t["name"] not in shared:
                     shared[t["name"]] = draw(t, device)
             self.layers.append(LAYERS[layer["kind"]](layer, [shared[t["name"]] for t in layer["tensors"]]))
+        known = {id(shared[t["name"]]): t["name"] for layer in layers for t in layer["tensors"]}
+        # Where every parameter is: fully_shard puts another tensor there.
+        self.places = [(known[id(p)], m, attr) for m in self.modules() for attr, p in m._parameters.items() if p is not None]
 
     def forward(self, x):
         for layer in self.layers:
             x = layer(x)
         return x
+
+
+def whole(tensor):
+    """Returns a copy of a tensor, all of it where it is sharded."""
+    return (tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor).detach().to("cpu", copy=True)
+
+
+def values(modules, prefix, of):
+    """Returns a tensor of every parameter of some modules, by name."""
+    stages = [m for module in modules for m in module.modules() if isinstance(m, Stage)]
+    return {prefix + name: whole(of(getattr(m, attr))) for s in stages for name, m, attr in s.places}
 
 
 def loss_of(output, target):
@@ -143,6 +194,9 @@ class SplitMix:
 def batch(replica, device):
     """Returns inputs and targets of a replica for a step."""
     samples, replicas = PLAN["samples"], PLAN["data_parallel"]
+    if "inputs" in GIVEN:
+        own = slice(replica * samples, (replica + 1) * samples)
+        return GIVEN["inputs"][own].to(device), GIVEN["targets"][own].to(device)
     if not PLAN["sequence"]:  # psim has pictures here, this program noise: times do not depend on it
         generator = torch.Generator().manual_seed(1234 + replica)
         x = torch.randn(samples, PLAN["input"], generator=generator)
@@ -309,13 +363,131 @@ def replicas(rank, device, recorder):
     return [model], passes
 
 
-def optimizer(modules):
-    o = PLAN["optimizer"]
+def optimizer(modules, args):
+    o = {"name": "sgd", "learning_rate": 1e-3, "momentum": 0} if args.plain_sgd else PLAN["optimizer"]
     parameters = list({id(p): p for m in modules for p in m.parameters()}.values())
     if o["name"].startswith("adam"):
         kind = torch.optim.AdamW if o["name"] == "adamw" else torch.optim.Adam
         return kind(parameters, lr=o["learning_rate"], foreach=True)
     return torch.optim.SGD(parameters, lr=o["learning_rate"], momentum=o["momentum"], foreach=True)
+
+
+# Times of tasks by themselves.
+
+
+def alone(modules, rank, device, rounds, update):
+    """Returns the median times of this rank's tasks, one at a time while the other ranks wait."""
+    rows, world = [], dist.get_world_size()
+
+    def median(task, prepare=lambda: ()):
+        times = []
+        for n in range(rounds + 1):  # the first warms up
+            given = prepare()
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+            begin = time.perf_counter_ns()
+            task(*given)
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+            times.append(time.perf_counter_ns() - begin)
+        return int(statistics.median(times[1:]))
+
+    for turn in range(world):
+        dist.barrier()
+        if turn == rank:
+            for kind, stage, ns in passes_alone(device, median):
+                rows.append((rank, kind, stage, 0, ns))
+    for turn in range(world):
+        dist.barrier()
+        if turn == rank:
+            for p in (p for m in modules for p in m.parameters()):
+                p.grad = torch.zeros_like(p)
+            if PLAN["zero"] != 3:
+                rows.append((rank, "OPTIMIZER", "", 0, median(update.step)))
+    dist.barrier()
+    if PLAN["zero"] == 3:  # shards are updated together
+        rows.append((rank, "OPTIMIZER", "", 0, median(update.step)))
+    for message in PLAN["messages"]:
+        if rank in (message["from"], message["to"]):
+            buffer = torch.zeros(message["bytes"] // 4, device=device)
+            rows.append((rank, message["kind"], message["stage"], message["bytes"],
+                         median(lambda: pass_on(message, rank, buffer)) // 2))
+        dist.barrier()
+    for c in PLAN["collectives"]:
+        ns = median(collective_of(c, device, world), lambda: dist.barrier() or ())
+        rows.append((rank, c["kind"], "", c["bytes"], ns))
+    return rows
+
+
+def pass_on(message, rank, buffer):
+    """Sends a buffer to the other rank of a message and back."""
+    first = rank == message["from"]
+    peer = message["to"] if first else message["from"]
+    for kind in (dist.isend, dist.irecv) if first else (dist.irecv, dist.isend):
+        for request in dist.batch_isend_irecv([dist.P2POp(kind, buffer, peer)]):
+            request.wait()
+
+
+def collective_of(c, device, world):
+    """Returns a function that runs a collective over all ranks."""
+    n = -(-c["bytes"] // 4 // world)
+    whole, part = torch.zeros(n * world, device=device), torch.zeros(n, device=device)
+    return {
+        "ALL_REDUCE": lambda: dist.all_reduce(whole),
+        "ALL_GATHER": lambda: dist.all_gather_into_tensor(whole, part),
+        "REDUCE_SCATTER": lambda: dist.reduce_scatter_tensor(part, whole),
+    }[c["kind"]]
+
+
+def passes_alone(device, median):
+    """Yields the times of F, and of B or of I and W, of this rank's stages; of all layers if replicas."""
+    from torch.distributed.pipelining import _backward
+
+    count, rank = len(PLAN["cut"]), dist.get_rank()
+    pipelined, micro = PLAN["stages"] > 1, PLAN["samples"] // PLAN["microbatches"]
+    shared = {}
+    x, ends = batch(0, device)[0][:micro], [0]
+    target = batch(0, device)[1][:micro]
+    for n in PLAN["cut"]:
+        ends.append(ends[-1] + n)
+    for i in range(count if pipelined else 1):
+        stage = Stage(PLAN["layers"][ends[i]:ends[i + 1]] if pipelined else PLAN["layers"], device, shared)
+        last = not pipelined or i == count - 1
+        if not pipelined or any(f"{i}{k}" == cell[: len(str(i)) + 1] for cell in PLAN["order"][rank].split(",") for k in "F"):
+            given = x.detach().requires_grad_(x.is_floating_point() and i > 0)
+
+            def run():
+                out = stage(given)
+                return loss_of(out, target) if last else out
+
+            yield "F", i, median(run)
+            seed = None if last else [torch.ones_like(run())]
+
+            def backward(out):
+                if PLAN["stages"] > 1:
+                    _backward.stage_backward(out if last else (out,), seed, [given])
+                else:
+                    out.backward()
+
+            yield "B", i, median(backward, lambda: (run(),))
+            if pipelined and i > 0:
+                inputs = lambda out: _backward.stage_backward_input([out], seed, [given], stage.parameters())
+                yield "I", i, median(inputs, lambda: (run(),))
+                yield "W", i, median(lambda groups: _backward.stage_backward_weight(stage.parameters(), groups),
+                                     lambda: (inputs(run())[1],))
+            elif pipelined:
+                yield "I", i, 0
+                yield "W", i, median(backward, lambda: (run(),))
+        with torch.no_grad():
+            x = stage(x)
+
+
+def write_alone(everyone, folder):
+    with open(os.path.join(folder, "alone.csv"), "w") as f:
+        f.write("rank,kind,stage,bytes,ns\n")
+        for _, _, rows in everyone:
+            for row in rows:
+                f.write(",".join(map(str, row)) + "\n")
 
 
 # The run.
@@ -329,33 +501,46 @@ def work(local, rank, world, args):
         torch.cuda.set_device(device)  # before the process group: otherwise all processes open the first GPU
     dist.init_process_group("nccl" if gpus else "gloo", rank=rank, world_size=world, **({"device_id": device} if gpus else {}))
     recorder = Recorder(device)
+    if args.start:
+        GIVEN.update(read_tensors(args.start))
     modules, passes = (pipeline if PLAN["stages"] > 1 else replicas)(rank, device, recorder)
-    update = optimizer(modules)
+    update = optimizer(modules, args)
 
     def wait():
         if gpus:
             torch.cuda.synchronize()
 
-    def step():
+    def step(kept=None):
         dist.barrier()
         wait()
         recorder.start()
         loss = passes()
+        if kept is not None:
+            kept.update(values(modules, "gradient/", lambda p: p.grad))
         with recorder.span("OPTIMIZER"):
             update.step()
             update.zero_grad()
         wait()
         return recorder.rows(), None if loss is None else float(loss)
 
-    steps = [step() for _ in range(args.warmup + args.steps)]
+    kept, steps = {}, []
+    for n in range(args.warmup + args.steps):
+        steps.append(step(kept if args.record and n == 0 else None))
+    if args.record:
+        kept.update(values(modules, "weight/", lambda p: p))
+        write_tensors(os.path.join(args.out, f"record-rank{rank}.safetensors"), kept)
+    times = alone(modules, rank, device, args.alone, update) if args.alone else []
     peak = torch.cuda.max_memory_allocated() if gpus else 0
     if args.profile:
         with torch.profiler.profile() as profile:
             step()
         profile.export_chrome_trace(os.path.join(args.out, f"profile-rank{rank}.json.gz"))
     everyone = [None] * world
-    dist.all_gather_object(everyone, (steps, peak))
+    dist.all_gather_object(everyone, (steps, peak, times))
     if rank == 0:
+        if args.alone:
+            write_alone(everyone, args.out)
+        everyone = [(run, peak) for run, peak, _ in everyone]
         describe(modules[0])
         write(everyone, args, str(torch.cuda.get_device_name()) if gpus else "cpu")
     dist.destroy_process_group()
@@ -433,6 +618,10 @@ def main():
     parser.add_argument("--warmup", type=int, default=3, help="steps before those")
     parser.add_argument("--out", default=os.path.dirname(os.path.abspath(__file__)), help="folder for the results")
     parser.add_argument("--profile", action="store_true", help="also write PyTorch's own trace of a step")
+    parser.add_argument("--alone", type=int, default=0, help="how often to time every task by itself, after the steps")
+    parser.add_argument("--start", help="a safetensors file of the first weights, and of inputs and targets")
+    parser.add_argument("--record", action="store_true", help="write gradients of the first step, and the last weights")
+    parser.add_argument("--plain-sgd", action="store_true", help="update by SGD with a learning rate of 0.001")
     parser.add_argument("--threads", type=int, default=1, help="threads of a process on a CPU")
     args = parser.parse_args()
     if args.steps < 1 or args.warmup < 0:

@@ -56,6 +56,22 @@ func writtenOrder(g *graph.Graph) order.Order {
 	return rows
 }
 
+// exchanges lists a message of every kind and stage, and collectives of every kind and size.
+func exchanges(g *graph.Graph) (messages []torchMessage, collectives []torchCollective) {
+	messages, collectives = []torchMessage{}, []torchCollective{}
+	for _, t := range g.Classes {
+		kind := strings.ToUpper(strings.ReplaceAll(t.Kind.String(), "-", "_"))
+		if one := (torchCollective{kind, t.Bytes}); t.Kind.Collective() && !slices.Contains(collectives, one) {
+			collectives = append(collectives, one)
+		}
+		one := torchMessage{kind, t.Stage, t.Rank, t.Peer, t.Bytes}
+		if t.Kind.Message() && !slices.Contains(messages, one) {
+			messages = append(messages, one)
+		}
+	}
+	return messages, collectives
+}
+
 // torchOptimizerOf returns PyTorch's settings of psim's optimizers.
 func torchOptimizerOf(name string) torchOptimizer {
 	switch {

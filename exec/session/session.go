@@ -43,6 +43,8 @@ type Options struct {
 	Warn func(what string)
 	// UnwaitedRates also reports the rates by a clock that does not wait for devices.
 	UnwaitedRates bool
+	// Python, if set, trains in PyTorch instead, by the Python with this path (see package pytorch).
+	Python string
 	// Shards also reports which samples every replica trains on.
 	Shards bool
 }
@@ -142,6 +144,9 @@ func (o Options) Check(list ...*configs.Config) error {
 
 // run returns nil if nothing was measured.
 func (s *Session) run(ctx context.Context, c *configs.Config) (*Trial, error) {
+	if s.Python != "" {
+		return s.runInPyTorch(ctx, c)
+	}
 	r, err := s.runSteadily(ctx, c)
 	if err == nil && s.Starts > 1 {
 		err = s.restart(ctx, c, r)

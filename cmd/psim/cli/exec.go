@@ -28,6 +28,7 @@ import (
 type execFlags struct {
 	runFlags
 	session.Options
+	engine    string
 	gpus      int
 	gradients string // folder for the gradients of the first step
 	perLayer  bool
@@ -50,6 +51,7 @@ func newExec() *cobra.Command {
   psim exec gpipe --gpus 2 --set batch.global=4 --set schedule.microbatches=2
   psim exec --backend xla --gpus 2 --share            two devices on one GPU
   psim exec --gpus 2 --processes 2                    a process for every device
+  psim exec --engine torch --check all                in PyTorch, compared with psim's numbers
   psim exec ring-allreduce --gpus 2 --sizes 8B-1MiB   a collective by itself`,
 		Args:              argsBetween(0, 1, "one CONFIG or collective, or none"),
 		ValidArgsFunction: completeConfig,
@@ -94,6 +96,8 @@ func (f *execFlags) registerDevices(flags *pflag.FlagSet) {
 		"number of processes on this machine to divide the devices among "+
 			"(default: one, or as many as mpirun or srun has started)")
 	f.group.register(flags)
+	flags.StringVar(&f.engine, "engine", engines[0],
+		"what trains: gomlx, or torch: PyTorch, by psim export torch's program")
 	flags.StringVar(&devices.Backend, "backend", "go", "what computes: go, xla or xla:/absolute/path/of/plugin.so")
 	flags.BoolVar(&devices.Share, "share", false, "put all XLA devices on one GPU, or in one process on all cores")
 	flags.IntVar(&devices.CoresPerWorker, "cores-per-worker", 0,
@@ -280,6 +284,9 @@ func runExec(ctx context.Context, args []string, f execFlags, std streams) error
 		name += "-" + list[0].Name()
 	}
 	folder, gradients, err := f.folders(list, strings.Join(args, ""), name)
+	if err == nil {
+		err = f.findPython(ctx)
+	}
 	if err != nil {
 		return err
 	}

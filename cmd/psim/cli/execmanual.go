@@ -51,6 +51,14 @@ The result is "disturbed", with a warning, if steps deviate by more than 8 % or 
 fixed matrix product, timed before and after them, shows that something else runs;
 --runs 3 then tries again.
 
+--engine torch trains in PyTorch instead, by the program of psim export torch: in the
+Python that PSIM_PYTHON names or, without it, the first with torch (2.8 or later), a
+process for every rank, on GPUs or on cores. There PyTorch times every kind of task by
+itself, and psim predicts the step from that. Messages and collectives of the step itself
+are not timed. --check then compares PyTorch with psim: three steps of plain SGD from the
+same weights on the same batch, the gradients of the first (within 1e-5 of the largest of
+their tensor), the weights after the last (1e-5), and losses.
+
 --save-gradients DIR writes the gradients of the first step as the CMU course does: for
 every rank a dictionary, by the tensors' names, of the gradients that it holds before its
 update, averaged over the replicas. With parallel.zero = 3 these are the rank's shares.

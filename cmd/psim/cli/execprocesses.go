@@ -76,7 +76,7 @@ func (f execFlags) run(cmd *cobra.Command, args []string, first bool) error {
 	if err := f.checkGiven(cmd.Flags()); err != nil {
 		return err
 	}
-	if err := f.validate(); err != nil {
+	if err := errors.Join(f.validate(), f.checkEngine(cmd.Flags())); err != nil {
 		return err
 	}
 	f.errorOut, f.wait = std.err, f.waiting(std.err)

@@ -22,6 +22,7 @@ import (
 var notRun = map[string]string{
 	"GOEXPERIMENT=simd go test ./...":                               "GOEXPERIMENT=simd go test ./...",
 	"GOEXPERIMENT=simd CGO_ENABLED=1 go build -tags xla ./cmd/psim": "go build -tags xla -o /dev/null ./cmd/psim",
+	"psim exec mine.toml --engine torch --check all":                "make peers-python",
 }
 
 // documents lists the README and the documents that it leads to.
@@ -147,7 +148,8 @@ func (u user) terminal(t *testing.T, line string) string {
 func small(command string) (string, bool) {
 	switch {
 	case testing.Short() && (trains(command) || strings.Contains(command, "my-machine.toml")), // for minutes, under the race detector
-		strings.Contains(command, "xla"): // needs a GPU
+		strings.Contains(command, "xla"),            // needs a GPU
+		strings.Contains(command, "--engine torch"): // needs PyTorch: make peers-python has it
 		return "", false
 	case strings.HasPrefix(command, "psim validate --executed"):
 		command += " exec-mlp --gpus 4 --oversubscribe --steps 1 --runs 1 --set batch.global=8 --set model.layers=8 --set model.hidden=16" // more devices than cores: the machine is not timed

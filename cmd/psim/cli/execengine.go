@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"psim/exec/pytorch"
+)
+
+// engines are what psim exec trains with.
+var engines = []string{"gomlx", "torch"}
+
+// torchFlags are the flags of psim exec that apply where PyTorch trains.
+var torchFlags = []string{
+	"engine", "set", "gpus", "devices", "steps", "warmup", "repeats", "check", "seed", "json", "csv", "out",
+	"overwrite", "trace", "quiet", "verbose",
+}
+
+// checkEngine refuses an unknown engine, and flags that do not apply to it.
+func (f *execFlags) checkEngine(flags *pflag.FlagSet) (err error) {
+	switch {
+	case !slices.Contains(engines, f.engine):
+		return fmt.Errorf("--engine %s: use %s", f.engine, strings.Join(engines, " or "))
+	case f.engine == engines[0]:
+		return nil
+	}
+	flags.Visit(func(flag *pflag.Flag) {
+		if err == nil && !slices.Contains(torchFlags, flag.Name) {
+			err = fmt.Errorf("--%s: does not apply with --engine torch", flag.Name)
+		}
+	})
+	return err
+}
+
+// findPython finds the Python that trains, before anything is run.
+func (f *execFlags) findPython(ctx context.Context) (err error) {
+	if f.engine == engines[1] {
+		f.Python, err = pytorch.Find(ctx)
+	}
+	return failed(err)
+}

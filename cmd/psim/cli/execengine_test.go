@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A flag that means nothing to PyTorch is refused before anything runs, and so is what its program cannot
+// follow; without a Python with PyTorch the error says how to get one.
+func TestEngineErrors(t *testing.T) {
+	userFolder(t)
+	t.Setenv("PSIM_PYTHON", "/nowhere/python")
+	for _, c := range []struct {
+		command, want string
+		code          int
+	}{
+		{"psim exec --engine tensorflow", "psim: --engine tensorflow: use gomlx or torch", 2},
+		{"psim exec --engine torch --backend xla", "psim: --backend: does not apply with --engine torch", 2},
+		{"psim exec --engine torch --gpus 2", "no Python with PyTorch (2.8 or later) was found; looked at /nowhere/python", 1},
+	} {
+		_, stderr, code := psim(t, c.command)
+		require.Equal(t, c.code, code, c.command)
+		require.Contains(t, stderr, c.want)
+	}
+	t.Setenv("PSIM_PYTHON", "true") // a Python that has everything and does nothing
+	_, stderr, code := psim(t, "psim exec --engine torch --set model.dropout=0.1 --set schedule.name=gpipe")
+	require.Equal(t, 2, code, stderr)
+	require.Contains(t, stderr, "model.dropout: export torch: the program has no dropout; set dropout = 0")
+}
