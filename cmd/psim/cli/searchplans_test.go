@@ -75,10 +75,11 @@ func TestSearchPlanFiles(t *testing.T) {
 	} {
 		folder := fmt.Sprint("out", i)
 		line := "psim search " + search.config + " " + search.flags
-		stdout, stderr, code := psim(t, line+" --out "+folder)
+		_, stderr, code := psim(t, line+" --out "+folder)
 		require.Zero(t, code, stderr)
 		printed := map[int][]string{}
 		if strings.Contains(line, "--devices") {
+			var stdout string
 			stdout, stderr, code = psim(t, line+" --settings all")
 			require.Zero(t, code, stderr)
 			for n := 1; ; n++ {
