@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,6 @@ import (
 	"psim/exec/pytorch"
 	"psim/exec/train"
 	"psim/export"
-	"psim/results"
 	"psim/schedules/graph"
 )
 
@@ -165,13 +165,12 @@ func (s *Session) checkPyTorch(ctx context.Context, r *Trial, o pytorch.Options)
 	if err != nil {
 		return err
 	}
-	r.Verdict = compareRecords(ours.Record, theirs)
-	checks := &results.Checks{Reference: r.Verdict.Reference, Passed: r.Verdict.Err() == nil}
-	d := r.Verdict.Differences
-	checks.Weights, checks.Gradients, checks.LossDifference = &d.Weights, &d.Gradients, &d.Loss
-	losses := theirs.Result.Losses
-	checks.LossFirst, checks.LossLast = &losses[0], &losses[len(losses)-1]
-	r.Result.Checks = checks
+	names := slices.Clone(s.Measure.Checks)
+	names = slices.DeleteFunc(names, func(name string) bool { return name == measure.CheckOutput })
+	r.Verdict = compareRecords(ours.Record, theirs, names)
+	compared := measure.Findings{Verdict: r.Verdict}
+	compared.Record = &train.Record{Losses: theirs.Result.Losses}
+	r.Result.Checks = checks(&compared, names)
 	return nil
 }
 
@@ -179,39 +178,47 @@ func (s *Session) checkPyTorch(ctx context.Context, r *Trial, o pytorch.Options)
 // largest of their tensor, and weights as they are, as in the checks of psim's own runs.
 const closeEnough = 1e-5
 
-// compareRecords compares PyTorch's numbers with psim's.
-func compareRecords(ours *train.Record, theirs pytorch.Execution) *measure.Verdict {
+// compareRecords compares PyTorch's numbers with psim's, as far as checks are named.
+func compareRecords(ours *train.Record, theirs pytorch.Execution, names []string) *measure.Verdict {
 	v := &measure.Verdict{Reference: "psim's own run of the same graph"}
 	v.ReplicasEqual = true
-	fail := func(format string, args ...any) { v.Failures = append(v.Failures, fmt.Sprintf(format, args...)) }
-	compared := map[string]bool{}
+	fail := func(check, format string, args ...any) {
+		if slices.Contains(names, check) {
+			v.Failures = append(v.Failures, fmt.Sprintf(format, args...))
+		}
+	}
+	stages, compared := max(1, theirs.Result.Stages), map[string]bool{}
 	for rank, record := range theirs.Records {
-		replica := min(rank/max(1, theirs.Result.Stages), len(ours.Gradients)-1)
+		replica := min(rank/stages, len(ours.Gradients)-1)
 		for name, have := range record {
 			kind, tensor, _ := strings.Cut(name, "/")
-			want, worst, limit := ours.Parameters[replica][tensor], &v.Weights, closeEnough
+			check, want, worst, limit := measure.CheckWeights, ours.Parameters[replica][tensor], &v.Weights, closeEnough
 			if kind == "gradient" {
-				want, worst = ours.Gradients[replica][tensor], &v.Gradients
+				check, want, worst = measure.CheckGradients, ours.Gradients[replica][tensor], &v.Gradients
 				limit = closeEnough * largest(want)
+				v.ReplicasEqual = v.ReplicasEqual && slices.Equal(have, theirs.Records[rank%stages][name])
 			}
 			apart, same := farthest(want, have)
 			*worst = max(*worst, apart)
 			if !same || !(apart <= limit) {
-				fail("PyTorch's %s of %s is up to %.3g apart, where %.3g is allowed", kind, tensor, apart, limit)
+				fail(check, "PyTorch's %s of %s is up to %.3g apart, where %.3g is allowed", kind, tensor, apart, limit)
 			}
 			compared[tensor] = true
 		}
 	}
 	for name := range ours.Parameters[0] {
 		if !compared[name] {
-			fail("PyTorch has no %s", name)
+			fail(measure.CheckWeights, "PyTorch has no %s", name)
 		}
+	}
+	if !v.ReplicasEqual {
+		fail(measure.CheckGradients, "PyTorch's replicas have different gradients")
 	}
 	for i := range min(len(ours.Losses), len(theirs.Result.Losses)) {
 		v.Loss = max(v.Loss, math.Abs(ours.Losses[i]-theirs.Result.Losses[i]))
 	}
 	if !(v.Loss <= closeEnough*cmp.Or(math.Abs(ours.Losses[0]), 1)) {
-		fail("losses: %.3g apart", v.Loss)
+		fail(measure.CheckLoss, "losses: %.3g apart", v.Loss)
 	}
 	return v
 }

@@ -52,6 +52,7 @@ func TestSpreadTimes(t *testing.T) {
 
 // A number that is too far from psim's, and a tensor that PyTorch lacks, are failures by name.
 func TestCompareRecords(t *testing.T) {
+	all := measure.CheckNames()
 	ours := &train.Record{
 		Losses:     []float64{2, 1},
 		Gradients:  []map[string][]float32{{"a": {1, -4}, "b": {0.5}}},
@@ -68,15 +69,23 @@ func TestCompareRecords(t *testing.T) {
 			},
 		}
 	}
-	require.NoError(t, compareRecords(ours, theirs(-4.00003, 2.000009, 1.00001)).Err())
-	v := compareRecords(ours, theirs(-4.001, 2.0001, 1.001))
+	require.NoError(t, compareRecords(ours, theirs(-4.00003, 2.000009, 1.00001), all).Err())
+	v := compareRecords(ours, theirs(-4.001, 2.0001, 1.001), all)
 	require.Len(t, v.Failures, 3)
 	require.ErrorContains(t, v.Err(), "PyTorch's gradient of a is up to 0.001 apart, where 4e-05 is allowed")
 	require.ErrorContains(t, v.Err(), "losses: 0.001 apart")
 	require.InDelta(t, 1e-4, v.Weights, 1e-6)
+	require.Len(t, compareRecords(ours, theirs(-4.001, 2.0001, 1.001), []string{measure.CheckLoss}).Failures, 1)
+	replicas := theirs(-4, 2, 1)
+	replicas.Result.Stages = 1
+	replicas.Records = []map[string][]float32{
+		{"gradient/a": {1, -4}, "weight/a": {1, 2}, "gradient/b": {0.5}, "weight/b": {3}},
+		{"gradient/a": {1, -4.00001}, "weight/a": {1, 2}, "gradient/b": {0.5}, "weight/b": {3}},
+	}
+	require.EqualError(t, compareRecords(ours, replicas, all).Err(), "a check failed: PyTorch's replicas have different gradients")
 	missing := theirs(-4, 2, 1)
 	missing.Records[1] = map[string][]float32{"gradient/a": {1}}
-	v = compareRecords(ours, missing)
+	v = compareRecords(ours, missing, all)
 	require.ErrorContains(t, v.Err(), "PyTorch has no b")
 	require.ErrorContains(t, v.Err(), "PyTorch's gradient of a is up to +Inf apart")
 }

@@ -266,7 +266,11 @@ func Notes(list []*configs.Config, o Options) []string {
 		say("decides  schedules %s, one after another", strings.Join(Modes(), ", "))
 	}
 	job := (&Trial{Config: c, Experiment: experiment}).job(o)
-	say("decides  backend %s, %s of %s of this machine", cmp.Or(o.Measure.Devices.Backend, "go"),
+	engine := "backend " + cmp.Or(o.Measure.Devices.Backend, "go")
+	if o.Python != "" {
+		engine = "PyTorch of " + o.Python
+	}
+	say("decides  %s, %s of %s of this machine", engine,
 		units.Plural(experiment.Graph.Ranks(), "device"), units.Plural(runtime.NumCPU(), "core"))
 	unit, measured := "step", o.Measure.Train.Steps
 	if o.Measure.Train.Epochs > 0 {

@@ -311,7 +311,8 @@ func (f *execFlags) registerWarnings(stderr io.Writer) {
 	if f.quiet {
 		return
 	}
-	if f.Measure.Devices.Backend == "go" && !backend.SIMDCompiled {
+	trains := f.Python == "" || len(f.Measure.Checks) > 0
+	if trains && f.Measure.Devices.Backend == "go" && !backend.SIMDCompiled {
 		fmt.Fprintln(stderr, "psim: built without GOEXPERIMENT=simd: training takes about ten times as long as with it")
 	}
 	f.Warn = func(warning string) { fmt.Fprintln(stderr, "psim:", visible(warning)) }
@@ -369,7 +370,7 @@ func (f execFlags) report(ctx context.Context, s *session.Session, folder files.
 	}
 	if folder.Path != "" {
 		f.warnMissingFiles(measured, std.err)
-		names := "result.json, compare.png, timeline.png, trace.csv, memory.png and more"
+		names := "result.json, compare.png, timeline.png, trace.csv and more"
 		if folder.Partial {
 			names += ", of what was measured until the interrupt,"
 		}

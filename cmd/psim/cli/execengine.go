@@ -2,12 +2,14 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"psim/exec/measure"
 	"psim/exec/pytorch"
 )
 
@@ -27,6 +29,9 @@ func (f *execFlags) checkEngine(flags *pflag.FlagSet) (err error) {
 		return fmt.Errorf("--engine %s: use %s", f.engine, strings.Join(engines, " or "))
 	case f.engine == engines[0]:
 		return nil
+	}
+	if slices.Equal(f.Measure.Checks, []string{measure.CheckOutput}) {
+		return errors.New("--check output: PyTorch's outputs are not compared; use weights, grads, loss or all")
 	}
 	flags.Visit(func(flag *pflag.Flag) {
 		if err == nil && !slices.Contains(torchFlags, flag.Name) {
