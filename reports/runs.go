@@ -37,7 +37,7 @@ func WriteRuns(w io.Writer, runs []results.Run) error {
 	out.Section("where the error comes from in the median step, as shares of the predicted step")
 	errorTable(compared).Text(out)
 	if len(checked) > 0 {
-		out.Section("largest differences from the unsplit run")
+		out.Section("largest differences from " + cmp.Or(checked[0].Checks.Reference, "the unsplit run"))
 		checkTable(checked).Text(out)
 	}
 	return out.Flush()
@@ -58,8 +58,8 @@ func measuredTable(runs []comparedRun) table.Table[comparedRun] {
 		{Head: "predicted", Cell: func(r comparedRun) any { return share(r.with.A.Bubble) }},
 		{Head: "median step", Cell: func(r comparedRun) any { return share(r.with.B.Bubble) }},
 		{Head: "peak memory:", Cell: empty},
-		{Head: "predicted", Cell: func(r comparedRun) any { return units.FormatBytes(r.with.A.PeakMemory) }},
-		{Head: "ledger", Cell: func(r comparedRun) any { return units.FormatBytes(r.with.B.PeakMemory) }},
+		{Head: "predicted", Cell: func(r comparedRun) any { return peak(r.with.A.PeakMemory) }},
+		{Head: "ledger", Cell: func(r comparedRun) any { return peak(r.with.B.PeakMemory) }},
 	}}
 }
 
