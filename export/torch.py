@@ -543,6 +543,7 @@ def work(local, rank, world, args):
         everyone = [(run, peak) for run, peak, _ in everyone]
         describe(modules[0])
         write(everyone, args, str(torch.cuda.get_device_name()) if gpus else "cpu")
+    dist.barrier()  # the others wait for what the first writes: none closes connections that another one uses
     dist.destroy_process_group()
 
 

@@ -138,7 +138,7 @@ func run(ctx context.Context, python string, args []string) error {
 
 // tail returns the last lines of a text.
 func tail(text string) string {
-	const most = 12
+	const most = 40 // what a process says before it aborts comes before Python's account of it
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return "  " + strings.Join(lines[max(0, len(lines)-most):], "\n  ")
 }
