@@ -27,6 +27,8 @@ type torchPlan struct {
 	DataParallel  int            `json:"data_parallel"`
 	Zero          int            `json:"zero"`
 	BucketMB      float64        `json:"bucket_mb"`
+	Buckets       [][][]string   `json:"buckets"` // of the replicas of a pipeline: by stage, names of tensors
+	Overlap       bool           `json:"overlap"`
 	Samples       int64          `json:"samples"`  // of a replica, in a step
 	Sequence      int64          `json:"sequence"` // tokens of a sample; 0 without tokens
 	Input         network.Dims   `json:"input"`    // shape of a sample
@@ -124,12 +126,15 @@ func planTorch(c *configs.Config, e *configs.Experiment) (*torchPlan, error) {
 		Microbatches: shape.Microbatches, DataParallel: max(1, shape.Replicas), Zero: staged.Zero,
 		BucketMB: float64(staged.Bucket) / (1 << 20), Samples: staged.Sizes[0] * int64(shape.Microbatches),
 		Seed: FirstSeed, Optimizer: torchOptimizerOf(staged.Training.Optimizer),
-		Cut: staged.Workload.Layers, Config: c.Object(),
+		Overlap: staged.Overlap, Cut: staged.Workload.Layers, Config: c.Object(),
 	}
 	if plan.Stages > 1 {
 		for _, row := range writtenOrder(e.Graph) {
 			plan.Order = append(plan.Order, strings.Join(order.Cells(row), ","))
 		}
+	}
+	if plan.Stages > 1 && plan.DataParallel > 1 {
+		plan.Buckets = bucketsOf(staged.Stages)
 	}
 	plan.Messages, plan.Collectives = exchanges(e.Graph)
 	layers := e.Network.Layers

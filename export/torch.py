@@ -299,28 +299,37 @@ class Recorder:
 
 
 def pipeline(rank, device, recorder):
+    """A pipeline by the plan's order, or replicas of one, whose gradients are summed after the last microbatch."""
     from torch.distributed.pipelining import PipelineStage, schedules
 
+    replica, rank = divmod(rank, PLAN["stages"])
+    line = replicated = None  # the group of a replica's ranks, and that of the replicas of a rank
+    if PLAN["data_parallel"] > 1:
+        mesh = dist.init_device_mesh(device.type, (PLAN["data_parallel"], PLAN["stages"]), mesh_dim_names=("replica", "rank"))
+        line, replicated = mesh.get_group("rank"), mesh.get_group("replica")
     rows = [line.split(",") for line in PLAN["order"]]
     own = [sorted({int(cell[: next(i for i, c in enumerate(cell) if not c.isdigit())]) for cell in row})
            for row in rows]
     ends, count = [0], len(PLAN["cut"])
     for n in PLAN["cut"]:
         ends.append(ends[-1] + n)
-    modules, stages = [], []
+    modules, stages, reductions = [], [], []
     for i in own[rank]:
         modules.append(Stage(PLAN["layers"][ends[i]:ends[i + 1]], device, {}))
-        stages.append(PipelineStage(modules[-1], i, count, device))
+        stages.append(PipelineStage(modules[-1], i, count, device, group=line))
         # All stages know who has which, as the order says.
         stages[-1].stage_index_to_group_rank = {s: r for r, list_ in enumerate(own) for s in list_}
-        record(stages[-1], i, recorder)
-    runtime = schedules._PipelineScheduleRuntime(stages, PLAN["microbatches"], loss_fn=loss_of)
+        if replicated:
+            reductions.append(Reduction(modules[-1], i, replicated))
+        record(stages[-1], i, recorder, reductions[-1] if replicated and PLAN["overlap"] else None)
+    # Sums of gradients may begin before the end, so they are scaled after those.
+    runtime = schedules._PipelineScheduleRuntime(stages, PLAN["microbatches"], loss_fn=loss_of, scale_grads=False)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "order.csv")
         with open(path, "w") as f:
             f.write("\n".join(PLAN["order"]) + "\n")
         runtime._load_csv(path, "compute_only")
-    inputs, targets = batch(0, device)
+    inputs, targets = batch(replica, device)
     tied = tied_tensors(modules, own, rank)
     first, last = 0 in own[rank], count - 1 in own[rank]
 
@@ -334,14 +343,52 @@ def pipeline(rank, device, recorder):
                 dist.all_reduce(gradients[0], group=group)
             for other in gradients[1:]:
                 other.copy_(gradients[0])
+        average(modules, reductions)
         return sum(loss.detach() for loss in losses) / len(losses) if losses else None
 
     return modules, passes
 
 
-def record(stage, index, recorder):
-    """Times the passes of a stage. Waits for messages are before them."""
+class Reduction:
+    """The sums of a stage's gradients over the replicas of a pipeline, by psim's buckets; not those of tied tensors."""
+
+    def __init__(self, module, index, group):
+        self.module, self.names, self.group, self.pending = module, PLAN["buckets"][index], group, []
+
+    def start(self):
+        for names in self.names:
+            gradients = [self.module.parameter(name).grad for name in names if name != PLAN["tied"]]
+            if gradients:
+                flat = torch.cat([g.flatten() for g in gradients])
+                self.pending.append((dist.all_reduce(flat, group=self.group, async_op=True), flat, gradients))
+
+    def finish(self):
+        for work, flat, gradients in self.pending:
+            work.wait()
+            for g, part in zip(gradients, flat.split([g.numel() for g in gradients])):
+                g.copy_(part.view_as(g))
+        self.pending = []
+
+
+def average(modules, reductions):
+    """Ends the sums over microbatches and replicas, and makes means of them."""
+    for reduction in reductions:
+        if not PLAN["overlap"]:
+            reduction.start()
+        reduction.finish()
+    gradients = [p.grad for m in modules for p in m.parameters() if p.grad is not None]
+    if gradients:
+        torch._foreach_div_(gradients, PLAN["microbatches"] * PLAN["data_parallel"])
+
+
+def record(stage, index, recorder, reduction):
+    """Times the passes of a stage. Waits for messages are before them. A reduction starts after the last one."""
     forward, backward, weights = stage.forward_one_chunk, stage.backward_one_chunk, stage.backward_weight_one_chunk
+    backwards = itertools.count(1)
+
+    def ended():
+        if reduction and next(backwards) % PLAN["microbatches"] == 0:
+            reduction.start()
 
     def forward_one_chunk(chunk, *args, **kwargs):
         with recorder.span("F", index, chunk):
@@ -349,11 +396,16 @@ def record(stage, index, recorder):
 
     def backward_one_chunk(chunk, loss=None, full_backward=True, **kwargs):
         with recorder.span("B" if full_backward else "I", index, chunk):
-            return backward(chunk, loss=loss, full_backward=full_backward, **kwargs)
+            result = backward(chunk, loss=loss, full_backward=full_backward, **kwargs)
+        if full_backward:
+            ended()
+        return result
 
     def backward_weight_one_chunk(chunk, *args, **kwargs):
         with recorder.span("W", index, chunk):
-            return weights(chunk, *args, **kwargs)
+            result = weights(chunk, *args, **kwargs)
+        ended()
+        return result
 
     stage.forward_one_chunk, stage.backward_one_chunk = forward_one_chunk, backward_one_chunk
     stage.backward_weight_one_chunk = backward_weight_one_chunk
@@ -364,7 +416,8 @@ def tied_tensors(modules, own, rank):
     count = len(PLAN["cut"])
     if not PLAN["tied"]:
         return list
-    ranks = sorted({r for r, list_ in enumerate(own) if 0 in list_ or count - 1 in list_})
+    ranks = sorted({r + first for r, list_ in enumerate(own) if 0 in list_ or count - 1 in list_
+                    for first in range(0, dist.get_world_size(), PLAN["stages"])})
     group = dist.new_group(ranks) if len(ranks) > 1 else None  # all processes make it
     tables = [m.parameter(PLAN["tied"]) for m, i in zip(modules, own[rank]) if i in (0, count - 1)]
     return lambda: [([t.grad for t in tables], group)] if tables else []
@@ -411,7 +464,7 @@ def replicas(rank, device, recorder):
 
 def optimizer(modules, args):
     o = {"name": "sgd", "learning_rate": 1e-3, "momentum": 0} if args.plain_sgd else PLAN["optimizer"]
-    parameters = list({id(p): p for m in modules for p in m.parameters()}.values())
+    parameters = list({id(p): p for m in modules for p in m.parameters()}.values()) or [nn.Parameter(torch.zeros(0))]
     if o["name"].startswith("adam"):
         kind = torch.optim.AdamW if o["name"] == "adamw" else torch.optim.Adam
         return kind(parameters, lr=o["learning_rate"], foreach=True)
@@ -499,7 +552,7 @@ def passes_alone(device, median):
     for i in range(count if pipelined else 1):
         stage = Stage(PLAN["layers"][ends[i]:ends[i + 1]] if pipelined else PLAN["layers"], device, shared)
         last = not pipelined or i == count - 1
-        if not pipelined or any(f"{i}{k}" == cell[: len(str(i)) + 1] for cell in PLAN["order"][rank].split(",") for k in "F"):
+        if not pipelined or any(f"{i}{k}" == cell[: len(str(i)) + 1] for cell in PLAN["order"][rank % PLAN["stages"]].split(",") for k in "F"):
             given = x.detach().requires_grad_(x.is_floating_point() and i > 0)
 
             def run():

@@ -9,6 +9,7 @@ import (
 
 	"psim/configs"
 	"psim/costmodel/network"
+	"psim/costmodel/stages"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 )
@@ -18,13 +19,11 @@ const FirstSeed = 1390
 
 // refuseTorch names the first key that the program cannot follow.
 func refuseTorch(c *configs.Config) error {
-	pipelined, copies := c.Schedule.Stages > 1, c.Parallel.Data > 1
+	copies := c.Parallel.Data > 1
 	for _, r := range []struct {
 		is           bool
 		key, problem string
 	}{
-		{pipelined && copies, "parallel.data",
-			"the program trains a pipeline or replicas, not both; set parallel.data = 1"},
 		{copies && (c.Parallel.Zero == 1 || c.Parallel.Zero == 2), "parallel.zero",
 			"the program has DistributedDataParallel and fully_shard; set zero = 0 or 3"},
 		{c.Schedule.Name == "pipedream", "schedule.name",
@@ -55,6 +54,18 @@ func writtenOrder(g *graph.Graph) order.Order {
 		}
 	}
 	return rows
+}
+
+// bucketsOf returns the names of the tensors of every bucket, by stage.
+func bucketsOf(list []stages.Stage) (names [][][]string) {
+	for _, stage := range list {
+		buckets := [][]string{}
+		for _, b := range stage.Buckets {
+			buckets = append(buckets, b.Tensors)
+		}
+		names = append(names, buckets)
+	}
+	return names
 }
 
 // exchanges lists a message of every kind and stage, and collectives of every kind and size.

@@ -33,10 +33,11 @@ type exportFlags struct {
 const exportManual = `export writes what another program trains by. torch is a Python program that needs
 PyTorch (2.8 or later) and nothing else. It trains CONFIG's network by psim's order,
 with torch.distributed.pipelining's own runtime, or by DistributedDataParallel
-(parallel.data), or fully_shard by psim's units (parallel.zero = 3). It starts a
-process for every rank, or torchrun does; with a GPU for each it runs on GPUs over nccl,
-otherwise on CPUs over gloo. It trains in fp32, on psim's made-up tokens, and writes
-result.json and trace.csv of what it measured, which psim compare and plot read.
+(parallel.data), or fully_shard by psim's units (parallel.zero = 3). Replicas of a
+pipeline sum their gradients by psim's buckets. It starts a process for every rank, or
+torchrun does; with a GPU for each it runs on GPUs over nccl, otherwise on CPUs over
+gloo. It trains in fp32, on psim's made-up samples, and writes result.json and trace.csv
+of what it measured, which psim compare and plot read.
 
 --weights also writes the weights that psim exec begins with, and its first batch, as
 weights.safetensors (at most 4 GB of them). Then the program's first loss is psim's:
