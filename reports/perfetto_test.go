@@ -2,6 +2,7 @@ package reports_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 
 	"psim/internal/golden"
 	"psim/reports/trace"
+	"psim/results/tracecsv"
 	"psim/schedules/graph"
 )
 
@@ -48,7 +50,7 @@ func perfettoSchema(t *testing.T) protoSchema {
 			s.enums[b[2]] = values
 		}
 	}
-	require.Len(t, s.messages, 12)
+	require.Len(t, s.messages, 14)
 	return s
 }
 
@@ -148,7 +150,8 @@ func TestPerfettoByProtoc(t *testing.T) {
 
 // Viewers need that a track is described once and before its events, that its slices
 // end before the next begins, that flows have two ends in order, and that no thread
-// passes for the main thread of its process.
+// passes for the main thread of its process. Events that name no track are on the one of the
+// last defaults of their sequence, and their levels are of the counter of these.
 func TestPerfettoLaws(t *testing.T) {
 	c := unit()
 	c.send = 2 * ms
@@ -163,9 +166,19 @@ func TestPerfettoLaws(t *testing.T) {
 			return n
 		}
 		described, begun, now, flows := map[int]bool{}, map[int]bool{}, map[int]int{}, map[string]int{}
-		slices := 0
+		slices, assumed, counter := 0, 0, 0
+		counters, levels := map[string]int{}, map[int]map[int]int{}
+		level := func(counter, at, bytes int) {
+			require.Contains(t, levels, counter)
+			require.NotContains(t, levels[counter], at, "a level is written once")
+			levels[counter][at] = bytes
+		}
 		for _, packet := range strings.Split(text, "packet {\n")[1:] {
 			if strings.Contains(packet, "interned_data") {
+				continue
+			}
+			if strings.Contains(packet, "trace_packet_defaults") {
+				assumed, counter = value(packet, "track_uuid"), value(packet, "extra_counter_track_uuids")
 				continue
 			}
 			if id := value(packet, "uuid"); id != 0 {
@@ -173,14 +186,21 @@ func TestPerfettoLaws(t *testing.T) {
 				described[id] = true
 				require.True(t, value(packet, "parent_uuid") == 0 || described[value(packet, "parent_uuid")])
 				require.True(t, value(packet, "tid") == 0 || value(packet, "tid") > max(1, trace.Graph.Shape.Replicas))
+				if m := regexp.MustCompile(`name: "(.* memory)"`).FindStringSubmatch(packet); m != nil {
+					counters[m[1]], levels[id] = id, map[int]int{}
+				}
 				continue
 			}
-			track, at := value(packet, "track_uuid"), value(packet, "timestamp")
+			track, at := cmp.Or(value(packet, "track_uuid"), assumed), value(packet, "timestamp")
 			require.True(t, described[track])
+			if strings.Contains(packet, "TYPE_COUNTER") {
+				level(track, at, value(packet, "counter_value"))
+				continue
+			}
 			require.GreaterOrEqual(t, at, now[track])
 			now[track] = at
-			if strings.Contains(packet, "TYPE_COUNTER") {
-				continue
+			if strings.Contains(packet, "extra_counter_values") {
+				level(counter, at, value(packet, "extra_counter_values"))
 			}
 			require.Equal(t, begun[track], strings.Contains(packet, "TYPE_SLICE_END"))
 			begun[track] = !begun[track]
@@ -193,5 +213,45 @@ func TestPerfettoLaws(t *testing.T) {
 		for id, ends := range flows {
 			require.Equal(t, 2, ends, id)
 		}
+		requireLevels(t, trace, counters, levels)
 	}
+}
+
+// requireLevels checks that counters have the memory of all ranks that use any.
+func requireLevels(t *testing.T, trace *graph.Trace, counters map[string]int, levels map[int]map[int]int) {
+	used := 0
+	for curve := range tracecsv.EachCurve(trace) {
+		if curve.Peak() == 0 {
+			continue
+		}
+		used++
+		want := map[int]int{}
+		for _, p := range curve.Levels() {
+			want[int(p.At)] = int(p.Bytes)
+		}
+		require.Equal(t, want, levels[counters[fmt.Sprintf("rank %d memory", curve.Rank)]])
+	}
+	require.Len(t, counters, used)
+}
+
+// What a task of a pipeline takes in the file.
+func BenchmarkPerfetto(b *testing.B) {
+	c := unit()
+	c.send = 2*ms + 345
+	traced := run(b, "1f1b", 16, 512, c)
+	var bytes countingWriter
+	b.ReportAllocs()
+	for b.Loop() {
+		bytes = 0
+		require.NoError(b, trace.WritePerfetto(&bytes, traced))
+	}
+	b.ReportMetric(float64(bytes)/float64(traced.Graph.Len()), "bytes/task")
+}
+
+// A countingWriter counts bytes.
+type countingWriter int
+
+func (w *countingWriter) Write(data []byte) (int, error) {
+	*w += countingWriter(len(data))
+	return len(data), nil
 }

@@ -2,8 +2,10 @@ package trace
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -14,13 +16,13 @@ import (
 
 // WritePerfetto writes a trace in Perfetto's own format, protobuf: a process per
 // replica, with a thread per rank and stream, a counter of every rank's memory, and
-// flows from messages to the tasks that waited for them.
+// flows from messages to the tasks that waited for them. Levels of memory are written with
+// the starts and ends of the tasks that change it, and tracks once for all of their events.
 func WritePerfetto(w io.Writer, t *graph.Trace) error {
 	p := &perfetto{out: bufio.NewWriterSize(w, 1<<16), trace: t, streams: t.Graph.AllStreams(), flows: newFlows(t)}
 	p.intern()
 	p.tracks()
-	p.slices()
-	p.memory()
+	p.ranks()
 	return p.out.Flush()
 }
 
@@ -34,7 +36,10 @@ const (
 	packetEvent    = 11
 	packetNames    = 12
 	packetFlags    = 13
+	packetDefaults = 59
 	packetTrack    = 60
+
+	eventDefaults = 11
 
 	namesReset = 1 // SEQ_INCREMENTAL_STATE_CLEARED
 	namesUsed  = 2 // SEQ_NEEDS_INCREMENTAL_STATE
@@ -69,8 +74,10 @@ const (
 	eventNotes     = 4
 	eventType      = 9
 	eventTrack     = 11
+	eventLevels    = 12
 	eventName      = 23
 	eventValue     = 30
+	eventCounters  = 31
 	eventFlow      = 47
 	eventEndOfFlow = 48
 	sliceBegin     = 1 // TYPE_SLICE_BEGIN
@@ -92,6 +99,7 @@ type perfetto struct {
 	track   []uint64       // of every stream
 	last    uint64         // the highest number of a track
 	flows   flows
+	level   levels // memory of the rank whose tasks are written
 	// Buffers for what is nested, the innermost last.
 	outer, body, inner message
 }
@@ -177,27 +185,56 @@ func (p *perfetto) thread(stream graph.Stream, suffix string) uint64 {
 	return p.last
 }
 
-// slices writes the tasks, by stream and start. The slices of a thread may not overlap, so
-// that overlapping tasks of a stream are written as several threads.
-func (p *perfetto) slices() {
+// ranks writes the tasks of every rank, stream by stream, and its memory.
+func (p *perfetto) ranks() {
+	byRank := make([]int, len(p.streams))
+	for s := range byRank {
+		byRank[s] = s
+	}
+	slices.SortStableFunc(byRank, func(a, b int) int { return cmp.Compare(p.streams[a].Rank, p.streams[b].Rank) })
 	start, order := p.trace.Graph.ByStream()
 	each := len(start) - 1
-	for s, stream := range p.streams {
-		tracks := []uint64{p.track[s]}
-		for i, lane := range separate(p.trace, order[start[s%each]:start[s%each+1]]) {
-			if lane == len(tracks) {
-				tracks = append(tracks, p.thread(stream, " (overlapping)"))
-			}
-			p.slice(i, int32(s/each), tracks[lane])
+	for curve := range tracecsv.EachCurve(p.trace) {
+		p.level = p.counter(curve)
+		for len(byRank) > 0 && int(p.streams[byRank[0]].Rank) == curve.Rank {
+			s := byRank[0]
+			byRank = byRank[1:]
+			p.slices(s, int32(s/each), order[start[s%each]:start[s%each+1]])
 		}
+		p.level.rest(p)
 	}
 }
 
-// slice writes the task with which a replica does what task i does.
+// slices writes the tasks of a stream by start. The slices of a thread may not overlap, so that
+// overlapping tasks of a stream are written as several threads.
+func (p *perfetto) slices(s int, replica int32, tasks []int32) {
+	p.assume(p.track[s])
+	tracks := []uint64{0} // assumed
+	p.level.next = 0
+	for i, lane := range separate(p.trace, tasks) {
+		if lane == len(tracks) {
+			tracks = append(tracks, p.thread(p.streams[s], " (overlapping)"))
+		}
+		p.slice(i, replica, tracks[lane])
+	}
+}
+
+// assume sets the track of later events that name none, and the counter of their levels.
+func (p *perfetto) assume(track uint64) {
+	defaults := message(nil).number(eventTrack, track)
+	if p.level.track != 0 {
+		defaults = defaults.number(eventCounters, p.level.track)
+	}
+	p.packet(message(nil).number(packetSequence, sequence).
+		nested(packetDefaults, message(nil).nested(eventDefaults, defaults)))
+}
+
+// slice writes the task with which a replica does what task i does. A track of 0 is the assumed one.
 func (p *perfetto) slice(i, replica int32, track uint64) {
 	t, span := p.trace.Graph.TaskOf(i, replica), p.trace.Span(i)
 	event := p.body[:0].number(eventCategory, category(t.Kind))
-	event = p.notes(event, i, &t).number(eventType, sliceBegin).number(eventTrack, track).text(eventName, t.String())
+	event = p.notes(event, i, &t)
+	event = p.at(span.Start, event.number(eventType, sliceBegin), track).text(eventName, t.String())
 	for flow := range p.flows.from(i) {
 		event = event.fixed(eventFlow, p.flows.number(flow, replica))
 	}
@@ -205,8 +242,20 @@ func (p *perfetto) slice(i, replica int32, track uint64) {
 		event = event.fixed(eventEndOfFlow, p.flows.number(flow, replica))
 	}
 	p.event(span.Start, namesUsed, event)
-	p.event(span.End, 0, p.body[:0].number(eventType, sliceEnd).number(eventTrack, track))
+	event = p.at(span.End, event[:0].number(eventType, sliceEnd), track)
+	p.event(span.End, namesUsed, event)
 	p.body = event
+}
+
+// at adds the track of an event, or to an event of the assumed one the memory, if that changes then.
+func (p *perfetto) at(now time.Duration, event message, track uint64) message {
+	if track != 0 {
+		return event.number(eventTrack, track)
+	}
+	if bytes, changes := p.level.take(now); changes {
+		event = event.number(eventLevels, uint64(bytes))
+	}
+	return event
 }
 
 // The categories of slices, which a viewer can show or hide together.
@@ -255,7 +304,9 @@ func (p *perfetto) notes(event message, i int32, t *graph.Task) message {
 		number(bytesNote, t.Bytes)
 	}
 	if p.trace.KnowsReady() {
-		number(readyNote, p.trace.ReadyAt(i).Nanoseconds())
+		if ready := p.trace.ReadyAt(i); ready != p.trace.Span(i).Start { // it waited
+			number(readyNote, ready.Nanoseconds())
+		}
 	}
 	return event
 }
@@ -278,22 +329,4 @@ func (p *perfetto) intern() {
 	list(namesOfTexts, kinds...)
 	p.packet(message(nil).number(packetSequence, sequence).nested(packetNames, names).
 		number(packetFlags, namesReset|namesUsed))
-}
-
-// memory writes the memory in use as a counter of every rank that uses memory.
-func (p *perfetto) memory() {
-	for curve := range tracecsv.EachCurve(p.trace) {
-		if curve.Peak() == 0 {
-			continue
-		}
-		p.last++
-		counter := message(nil).number(counterUnit, unitBytes)
-		p.describe(message(nil).number(trackID, p.last).text(trackName, fmt.Sprintf("rank %d memory", curve.Rank)).
-			number(trackParent, p.process(int32(curve.Rank))).nested(trackCounter, counter).number(trackRank, p.last))
-		for _, point := range curve.Levels() {
-			p.body = p.body[:0].number(eventType, counterValue).
-				number(eventTrack, p.last).number(eventValue, uint64(point.Bytes))
-			p.event(point.At, 0, p.body)
-		}
-	}
 }
