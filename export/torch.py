@@ -15,6 +15,7 @@ What was not tried: no GPU has run this program yet; on CPUs it was.
 """
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import socket
@@ -81,18 +82,42 @@ class Block(nn.Module):
         return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
 
 
-class Dense(nn.Module):
-    def __init__(self, layer, tensors):
+class Convolution(nn.Module):
+    """3×3, with padding; pictures are channels × rows × columns."""
+
+    def __init__(self, weight, bias):
         super().__init__()
-        self.linear, self.relu = Linear(*tensors, as_rows=True), layer["relu"]
+        self.weight, self.bias = weight, bias
 
     def forward(self, x):
-        return functional.relu(self.linear(x)) if self.relu else self.linear(x)
+        return functional.conv2d(x, self.weight, self.bias, padding=1)
 
 
-LAYERS = {"embedding": Embedding, "block": Block, "dense": Dense,
-          "norm": lambda layer, tensors: Norm(*tensors),
-          "head": lambda layer, tensors: Linear(*tensors, as_rows=True)}
+class Spread(nn.Module):
+    """One pixel repeated over 7×7: the average pooling of torchvision's VGG16, of a small picture."""
+
+    def forward(self, x):
+        return x.expand(-1, -1, 7, 7).contiguous()
+
+
+# Operations that a chain is made of, from their parameters.
+OPERATIONS = {"linear": lambda *tensors: Linear(*tensors, as_rows=True), "layer norm": Norm, "convolution": Convolution,
+              "relu": nn.ReLU, "max pool": lambda: nn.MaxPool2d(2), "spread": Spread, "flatten": nn.Flatten}
+
+
+class Chain(nn.Module):
+    """Operations one after another."""
+
+    def __init__(self, layer, tensors):
+        super().__init__()
+        given = iter(tensors)
+        self.steps = nn.Sequential(*(OPERATIONS[o["kind"]](*itertools.islice(given, o["tensors"])) for o in layer["chain"]))
+
+    def forward(self, x):
+        return self.steps(x)
+
+
+LAYERS = {"embedding": Embedding, "block": Block, "chain": Chain}
 
 
 # What --start gave: parameters, inputs and targets by name.
@@ -159,6 +184,9 @@ class Stage(nn.Module):
             x = layer(x)
         return x
 
+    def parameter(self, name):
+        return next((getattr(m, attr) for known, m, attr in self.places if known == name), None)
+
 
 def whole(tensor):
     """Returns a copy of a tensor, all of it where it is sharded."""
@@ -179,8 +207,10 @@ def loss_of(output, target):
 
 
 class SplitMix:
-    def __init__(self, seed):
-        self.state = seed
+    """Random numbers of a seed, from the one on that is called first."""
+
+    def __init__(self, seed, first=0):
+        self.state = seed + first * 0x9E3779B97F4A7C15
 
     def below(self, n):
         mask = 2**64 - 1
@@ -194,13 +224,13 @@ class SplitMix:
 def batch(replica, device):
     """Returns inputs and targets of a replica for a step."""
     samples, replicas = PLAN["samples"], PLAN["data_parallel"]
+    own = slice(replica * samples, (replica + 1) * samples)
     if "inputs" in GIVEN:
-        own = slice(replica * samples, (replica + 1) * samples)
-        return GIVEN["inputs"][own].to(device), GIVEN["targets"][own].to(device)
-    if not PLAN["sequence"]:  # psim has pictures here, this program noise: times do not depend on it
-        generator = torch.Generator().manual_seed(1234 + replica)
-        x = torch.randn(samples, PLAN["input"], generator=generator)
-        return x.to(device), torch.randint(PLAN["classes"], (samples,), generator=generator).to(device)
+        inputs = GIVEN["inputs"][own].unflatten(-1, PLAN["input"])
+        return inputs.to(device), GIVEN["targets"][own].to(device)
+    if not PLAN["sequence"]:
+        inputs, targets = pictures(samples * replicas)
+        return inputs[own].to(device), targets[own].to(device)
     random, words = SplitMix(1234), min(64, PLAN["classes"])
     following = list(range(words))
     for i in range(words):
@@ -213,8 +243,25 @@ def batch(replica, device):
             row.append(word * PLAN["classes"] // words)
             word = random.below(words) if random.below(8) == 0 else following[word]
         rows.append(row)
-    own = torch.tensor(rows[replica * samples:(replica + 1) * samples], device=device)
-    return own[:, :-1].contiguous(), own[:, 1:].contiguous()
+    tokens = torch.tensor(rows[own], device=device)
+    return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+
+
+def pictures(samples):
+    """Returns pictures of classes, each with a pattern of 4×4 grey fields in every channel, and their labels."""
+    channels, height, width = PLAN["input"] if len(PLAN["input"]) == 3 else (*PLAN["input"], 1, 1)
+    pixels = [(c * 4 + y * 4 // height) * 4 + x * 4 // width
+              for c in range(channels) for y in range(height) for x in range(width)]
+    random, patterns = SplitMix(1234, PLAN["classes"] * channels * 16), {}  # after those of all fields
+    rows, labels = [], []
+    for _ in range(samples):
+        label = random.below(PLAN["classes"])
+        if label not in patterns:
+            patterns[label] = {f: 64 + SplitMix(1234, label * channels * 16 + f).below(128) for f in set(pixels)}
+        rows.append([patterns[label][f] + random.below(97) - 48 for f in pixels])
+        labels.append(label)
+    values = (torch.tensor(rows) / 255 - 0.5) / 0.2
+    return values.unflatten(-1, PLAN["input"]), torch.tensor(labels)
 
 
 # Times of tasks, by events on a GPU.
@@ -319,8 +366,7 @@ def tied_tensors(modules, own, rank):
         return list
     ranks = sorted({r for r, list_ in enumerate(own) if 0 in list_ or count - 1 in list_})
     group = dist.new_group(ranks) if len(ranks) > 1 else None  # all processes make it
-    tables = [m.layers[0].token if i == 0 else m.layers[-1].weight
-              for m, i in zip(modules, own[rank]) if i in (0, count - 1)]
+    tables = [m.parameter(PLAN["tied"]) for m, i in zip(modules, own[rank]) if i in (0, count - 1)]
     return lambda: [([t.grad for t in tables], group)] if tables else []
 
 

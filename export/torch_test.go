@@ -3,10 +3,12 @@ package export_test
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,6 +39,7 @@ func TestTorchErrors(t *testing.T) {
 		{[]string{"schedule.name=ddp", "schedule.stages=1", "parallel.data=2", "parallel.zero=3"}, "model.tied: export torch: "},
 		{[]string{"schedule.name=pipedream"}, "schedule.name: export torch: "},
 		{[]string{"schedule.name=chimera"}, "schedule.name: export torch: "},
+		{[]string{"model.family=llama", "model.ffn_hidden=64"}, "model: export torch: the program has no layer like embed; it has the families gpt, vgg and mlp"},
 		{[]string{"model.dropout=0.1"}, "model.dropout: export torch: "},
 		{[]string{"train.recompute=full"}, "train.recompute: export torch: "},
 	} {
@@ -54,6 +57,42 @@ func TestTorchPlan(t *testing.T) {
 	} {
 		require.Contains(t, text, want)
 	}
+}
+
+// A VGG is chains of operations, each with its tensors.
+func TestTorchChains(t *testing.T) {
+	c, err := psim.Load("vgg16-cpu-ddp", "parallel.data=2")
+	require.NoError(t, err)
+	var b bytes.Buffer
+	changes, err := export.WriteTorch(&b, c)
+	require.NoError(t, err)
+	require.Contains(t, changes, "runs without checking gradients for NaN")
+	_, text, _ := strings.Cut(b.String(), `json.loads("""`)
+	text, _, _ = strings.Cut(text, `"""`)
+	var plan struct {
+		Input  []int
+		Layers []struct {
+			Chain []struct {
+				Kind    string
+				Tensors int
+			}
+			Tensors []struct{ Name string }
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(text), &plan))
+	require.Equal(t, []int{3, 32, 32}, plan.Input)
+	counts := map[string]int{}
+	for _, l := range plan.Layers {
+		used := 0
+		for _, o := range l.Chain {
+			counts[o.Kind]++
+			used += o.Tensors
+		}
+		require.Len(t, l.Tensors, used)
+	}
+	require.Equal(t, map[string]int{
+		"convolution": 13, "relu": 15, "max pool": 5, "spread": 1, "flatten": 1, "linear": 3,
+	}, counts, "torchvision's VGG16")
 }
 
 // Python compiles the program, wherever there is a Python.
