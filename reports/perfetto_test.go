@@ -17,7 +17,9 @@ import (
 	"psim/internal/golden"
 	"psim/reports/trace"
 	"psim/results/tracecsv"
+	"psim/schedules"
 	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
 // A field of a protobuf message is of a type: one that is built in, an enum, or
@@ -50,7 +52,7 @@ func perfettoSchema(t *testing.T) protoSchema {
 			s.enums[b[2]] = values
 		}
 	}
-	require.Len(t, s.messages, 14)
+	require.Len(t, s.messages, 15)
 	return s
 }
 
@@ -149,14 +151,14 @@ func TestPerfettoByProtoc(t *testing.T) {
 }
 
 // Viewers need that a track is described once and before its events, that its slices
-// end before the next begins, that flows have two ends in order, and that no thread
+// end before the next begins, that names are known and those of the tasks, that flows have two ends in order, and that no thread
 // passes for the main thread of its process. Events that name no track are on the one of the
-// last defaults of their sequence, and their levels are of the counter of these.
+// last defaults of their sequence, and levels without counters are of the counter of these.
 func TestPerfettoLaws(t *testing.T) {
 	c := unit()
 	c.send = 2 * ms
 	for _, trace := range []*graph.Trace{
-		replicas(t), run(t, "1f1b", 4, 8, c), run(t, "gpipe", 4, 8, unit()), ddp(t), ring(t, 4), overlapping(t),
+		replicas(t), run(t, "1f1b", 4, 8, c), run(t, "gpipe", 4, 8, unit()), ddp(t), ring(t, 4), overlapping(t), folded(t),
 	} {
 		_, text := perfettoText(t, trace)
 		value := func(packet, field string) (n int) {
@@ -166,6 +168,7 @@ func TestPerfettoLaws(t *testing.T) {
 			return n
 		}
 		described, begun, now, flows := map[int]bool{}, map[int]bool{}, map[int]int{}, map[string]int{}
+		known, names := map[string]string{}, map[string]int{}
 		slices, assumed, counter := 0, 0, 0
 		counters, levels := map[string]int{}, map[int]map[int]int{}
 		level := func(counter, at, bytes int) {
@@ -174,7 +177,11 @@ func TestPerfettoLaws(t *testing.T) {
 			levels[counter][at] = bytes
 		}
 		for _, packet := range strings.Split(text, "packet {\n")[1:] {
-			if strings.Contains(packet, "interned_data") {
+			for _, m := range regexp.MustCompile(`event_names \{\n +iid: (\d+)\n +name: "(.*)"`).FindAllStringSubmatch(packet, -1) {
+				require.NotContains(t, known, m[1])
+				known[m[1]] = m[2]
+			}
+			if strings.Contains(packet, "event_categories") {
 				continue
 			}
 			if strings.Contains(packet, "trace_packet_defaults") {
@@ -199,22 +206,66 @@ func TestPerfettoLaws(t *testing.T) {
 			}
 			require.GreaterOrEqual(t, at, now[track])
 			now[track] = at
-			if strings.Contains(packet, "extra_counter_values") {
-				level(counter, at, value(packet, "extra_counter_values"))
+			of, values := numbers(packet, "extra_counter_track_uuids"), numbers(packet, "extra_counter_values")
+			if of == nil {
+				of = []int{counter}
+			}
+			require.LessOrEqual(t, len(values), len(of))
+			for i, bytes := range values {
+				level(of[i], at, bytes)
 			}
 			require.Equal(t, begun[track], strings.Contains(packet, "TYPE_SLICE_END"))
 			begun[track] = !begun[track]
+			if begun[track] {
+				name := regexp.MustCompile(`(?m)^    name(_iid)?: "?([^"\n]+)"?$`).FindStringSubmatch(packet)
+				require.NotNil(t, name, packet)
+				if name[1] != "" {
+					require.Contains(t, known, name[2])
+					name[2] = known[name[2]]
+				}
+				names[name[2]]++
+			}
 			for _, m := range regexp.MustCompile(`(flow_ids): (\d+)`).FindAllStringSubmatch(packet, -1) {
 				flows[m[2]]++
 			}
 			slices++
 		}
-		require.Equal(t, 2*trace.Graph.Len(), slices)
+		require.Equal(t, 2*trace.Graph.Len()*trace.Graph.Replicas(), slices)
+		for _, task := range trace.Graph.Tasks() {
+			names[task.String()]--
+		}
+		for name, more := range names {
+			require.Zero(t, more, name)
+		}
 		for id, ends := range flows {
 			require.Equal(t, 2, ends, id)
 		}
 		requireLevels(t, trace, counters, levels)
 	}
+}
+
+// folded is a trace in which one of three replicas stands for all.
+func folded(t *testing.T) *graph.Trace {
+	s, err := schedules.Find("1f1b")
+	require.NoError(t, err)
+	o, err := s.Order(graph.Shape{Ranks: 2, Microbatches: 4}, nil)
+	require.NoError(t, err)
+	traced := runPipeline(t, wiring.Pipeline{
+		Name: "1f1b", Shape: graph.Shape{Ranks: 2, Microbatches: 4, Replicas: 3}, Order: o, Optimizer: true, Folded: true,
+		Boundaries: []wiring.Boundary{{Forward: 1 << 20, Backward: 1 << 20}},
+		Sync:       wiring.Sync{Buckets: [][]int64{{25e6}, {25e6}}, Overlap: true},
+	}, times{f: 10 * ms, b: 20 * ms, send: 2 * ms, collective: 12 * ms, optimizer: 8 * ms, activation: 1e9, resident: 2e9})
+	require.Equal(t, 3, traced.Graph.Replicas())
+	return traced
+}
+
+// numbers lists the values of a field of a packet.
+func numbers(packet, field string) (list []int) {
+	for _, m := range regexp.MustCompile(`(?m)^ +`+field+`: (\d+)$`).FindAllStringSubmatch(packet, -1) {
+		n, _ := strconv.Atoi(m[1])
+		list = append(list, n)
+	}
+	return list
 }
 
 // requireLevels checks that counters have the memory of all ranks that use any.

@@ -2,10 +2,8 @@ package trace
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -22,7 +20,7 @@ func WritePerfetto(w io.Writer, t *graph.Trace) error {
 	p := &perfetto{out: bufio.NewWriterSize(w, 1<<16), trace: t, streams: t.Graph.AllStreams(), flows: newFlows(t)}
 	p.intern()
 	p.tracks()
-	p.ranks()
+	p.tasks()
 	return p.out.Flush()
 }
 
@@ -45,6 +43,7 @@ const (
 	namesUsed  = 2 // SEQ_NEEDS_INCREMENTAL_STATE
 
 	namesOfCategories = 1
+	namesOfEvents     = 2
 	namesOfNotes      = 3
 	namesOfTexts      = 29
 	internedNumber    = 1
@@ -73,6 +72,7 @@ const (
 	eventCategory  = 3
 	eventNotes     = 4
 	eventType      = 9
+	eventNameOf    = 10
 	eventTrack     = 11
 	eventLevels    = 12
 	eventName      = 23
@@ -99,9 +99,13 @@ type perfetto struct {
 	track   []uint64       // of every stream
 	last    uint64         // the highest number of a track
 	flows   flows
-	level   levels // memory of the rank whose tasks are written
+	memory  []levels // of the ranks of the replica whose tasks are written
+	// The memory of the rank whose tasks are written, and of the one that gets its messages.
+	own, peer reader
+	counters  []uint64 // buffer
 	// Buffers for what is nested, the innermost last.
 	outer, body, inner message
+	names              message // that the next event needs
 }
 
 // message holds the fields of a protobuf message.
@@ -135,14 +139,14 @@ func (p *perfetto) describe(track message) {
 	p.packet(message(nil).number(packetSequence, sequence).nested(packetTrack, track))
 }
 
-// event writes an event, with the flags of its packet.
-func (p *perfetto) event(at time.Duration, flags uint64, event message) {
+// event writes an event, with the names that it needs and no event before it had.
+func (p *perfetto) event(at time.Duration, event message) {
 	m := p.outer[:0].number(packetTime, uint64(at)).number(packetSequence, sequence).nested(packetEvent, event)
-	if flags != 0 {
-		m = m.number(packetFlags, flags)
+	if len(p.names) > 0 {
+		m = m.nested(packetNames, p.names)
 	}
-	p.outer = m
-	p.packet(m)
+	p.outer = m.number(packetFlags, namesUsed)
+	p.packet(p.outer)
 }
 
 // replica returns which copy of the network a rank belongs to.
@@ -185,35 +189,35 @@ func (p *perfetto) thread(stream graph.Stream, suffix string) uint64 {
 	return p.last
 }
 
-// ranks writes the tasks of every rank, stream by stream, and its memory.
-func (p *perfetto) ranks() {
-	byRank := make([]int, len(p.streams))
-	for s := range byRank {
-		byRank[s] = s
-	}
-	slices.SortStableFunc(byRank, func(a, b int) int { return cmp.Compare(p.streams[a].Rank, p.streams[b].Rank) })
+// tasks writes the tasks of every replica, stream by stream, and the memory of its ranks.
+func (p *perfetto) tasks() {
 	start, order := p.trace.Graph.ByStream()
-	each := len(start) - 1
+	each, first := len(start)-1, 0
+	ranks := p.trace.Graph.Ranks() / p.trace.Graph.Replicas()
 	for curve := range tracecsv.EachCurve(p.trace) {
-		p.level = p.counter(curve)
-		for len(byRank) > 0 && int(p.streams[byRank[0]].Rank) == curve.Rank {
-			s := byRank[0]
-			byRank = byRank[1:]
-			p.slices(s, int32(s/each), order[start[s%each]:start[s%each+1]])
+		if p.memory = append(p.memory, p.counter(curve)); len(p.memory) < ranks {
+			continue
 		}
-		p.level.rest(p)
+		for s := range each {
+			p.slices(first+s, int32(first/each), order[start[s]:start[s+1]])
+		}
+		for i := range p.memory {
+			p.memory[i].rest(p)
+		}
+		first, p.memory = first+each, p.memory[:0]
 	}
 }
 
 // slices writes the tasks of a stream by start. The slices of a thread may not overlap, so that
 // overlapping tasks of a stream are written as several threads.
 func (p *perfetto) slices(s int, replica int32, tasks []int32) {
+	stream := p.streams[s]
+	p.own, p.peer = p.levelsOf(stream.Rank), reader{}
 	p.assume(p.track[s])
 	tracks := []uint64{0} // assumed
-	p.level.next = 0
 	for i, lane := range separate(p.trace, tasks) {
 		if lane == len(tracks) {
-			tracks = append(tracks, p.thread(p.streams[s], " (overlapping)"))
+			tracks = append(tracks, p.thread(stream, " (overlapping)"))
 		}
 		p.slice(i, replica, tracks[lane])
 	}
@@ -222,8 +226,8 @@ func (p *perfetto) slices(s int, replica int32, tasks []int32) {
 // assume sets the track of later events that name none, and the counter of their levels.
 func (p *perfetto) assume(track uint64) {
 	defaults := message(nil).number(eventTrack, track)
-	if p.level.track != 0 {
-		defaults = defaults.number(eventCounters, p.level.track)
+	if p.own.track != 0 {
+		defaults = defaults.number(eventCounters, p.own.track)
 	}
 	p.packet(message(nil).number(packetSequence, sequence).
 		nested(packetDefaults, message(nil).nested(eventDefaults, defaults)))
@@ -232,30 +236,41 @@ func (p *perfetto) assume(track uint64) {
 // slice writes the task with which a replica does what task i does. A track of 0 is the assumed one.
 func (p *perfetto) slice(i, replica int32, track uint64) {
 	t, span := p.trace.Graph.TaskOf(i, replica), p.trace.Span(i)
+	if t.Kind.Message() && (p.peer.levels == nil || p.peer.rank != t.Peer) {
+		p.peer = p.levelsOf(t.Peer)
+	}
 	event := p.body[:0].number(eventCategory, category(t.Kind))
-	event = p.notes(event, i, &t)
-	event = p.at(span.Start, event.number(eventType, sliceBegin), track).text(eventName, t.String())
+	event = p.notes(event, i, &t).number(eventType, sliceBegin)
+	shared := p.trace.Graph.Replicas() > 1 // replicas share the names of their tasks
+	if shared {
+		event = event.number(eventNameOf, 1+uint64(i))
+	}
+	event, counters := p.at(span.Start, event, track)
+	if !shared {
+		event = event.text(eventName, t.String())
+	}
+	for _, counter := range counters {
+		event = event.number(eventCounters, counter)
+	}
 	for flow := range p.flows.from(i) {
 		event = event.fixed(eventFlow, p.flows.number(flow, replica))
 	}
 	for flow := p.flows.to[i]; flow < p.flows.to[i+1]; flow++ {
 		event = event.fixed(eventEndOfFlow, p.flows.number(flow, replica))
 	}
-	p.event(span.Start, namesUsed, event)
-	event = p.at(span.End, event[:0].number(eventType, sliceEnd), track)
-	p.event(span.End, namesUsed, event)
+	p.names = p.names[:0]
+	if shared && replica == 0 {
+		p.inner = p.inner[:0].number(internedNumber, 1+uint64(i)).text(internedName, t.String())
+		p.names = p.names.nested(namesOfEvents, p.inner)
+	}
+	p.event(span.Start, event)
+	p.names = p.names[:0]
+	event, counters = p.at(span.End, event[:0].number(eventType, sliceEnd), track)
+	for _, counter := range counters {
+		event = event.number(eventCounters, counter)
+	}
+	p.event(span.End, event)
 	p.body = event
-}
-
-// at adds the track of an event, or to an event of the assumed one the memory, if that changes then.
-func (p *perfetto) at(now time.Duration, event message, track uint64) message {
-	if track != 0 {
-		return event.number(eventTrack, track)
-	}
-	if bytes, changes := p.level.take(now); changes {
-		event = event.number(eventLevels, uint64(bytes))
-	}
-	return event
 }
 
 // The categories of slices, which a viewer can show or hide together.
