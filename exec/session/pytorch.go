@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -39,7 +41,7 @@ func (s *Session) runInPyTorch(ctx context.Context, c *configs.Config) (*Trial, 
 	if _, err := export.WriteTorch(&program, c); err != nil {
 		return nil, err
 	}
-	stage("training in PyTorch")
+	stage("training in PyTorch, and timing tasks between the steps")
 	o := pytorch.Options{
 		Python: s.Python, Program: program.Bytes(),
 		Steps: s.Measure.Train.Steps, Warmup: s.Measure.Train.Warmup, Rounds: s.Measure.Repeats,
@@ -48,7 +50,11 @@ func (s *Session) runInPyTorch(ctx context.Context, c *configs.Config) (*Trial, 
 	if err != nil {
 		return nil, err
 	}
-	if err := r.predictFrom(run.Alone); err != nil {
+	cores := 0
+	if run.Result.Engine.Device == "cpu" {
+		cores = runtime.NumCPU()
+	}
+	if err := r.predictFrom(run.Alone, cores); err != nil {
 		return nil, err
 	}
 	predicted := r.simulation.Result(psim.Info(c, r.Experiment))
@@ -61,8 +67,31 @@ func (s *Session) runInPyTorch(ctx context.Context, c *configs.Config) (*Trial, 
 	return r, s.checkPyTorch(ctx, r, o)
 }
 
-// predictFrom simulates the step with times of tasks alone.
-func (r *Trial) predictFrom(times []pytorch.TaskTime) (err error) {
+// predictFrom simulates the step with the times of tasks, once with those of every round, and keeps the
+// middle one of these predictions: the machine changes its speed from round to round.
+func (r *Trial) predictFrom(times []pytorch.TaskTime, cores int) error {
+	rounds := map[int][]pytorch.TaskTime{}
+	for _, t := range times {
+		rounds[t.Round] = append(rounds[t.Round], t)
+	}
+	var simulations []psim.Simulation
+	for _, n := range slices.Sorted(maps.Keys(rounds)) {
+		s, err := r.simulateRound(rounds[n], sharedCores(r.Experiment.Graph.Ranks(), cores, times))
+		if err != nil {
+			return err
+		}
+		simulations = append(simulations, s)
+	}
+	slices.SortFunc(simulations, func(a, b psim.Simulation) int {
+		return cmp.Compare(graph.Summarize(a.Trace).StepTime, graph.Summarize(b.Trace).StepTime)
+	})
+	r.simulation = simulations[(len(simulations)-1)/2]
+	r.Predicted = r.simulation.Trace
+	return nil
+}
+
+// simulateRound simulates the step with times of one round, for processes on shared cores.
+func (r *Trial) simulateRound(times []pytorch.TaskTime, shared *graph.Cores) (s psim.Simulation, err error) {
 	e := *r.Experiment
 	alone := &graph.Trace{Graph: e.Graph, Spans: make([]graph.Span, e.Graph.Len())}
 	spread := spreadTimes(e.Graph, e.Costs, times)
@@ -70,11 +99,33 @@ func (r *Trial) predictFrom(times []pytorch.TaskTime) (err error) {
 		alone.Spans[i].End = spread(&t)
 	}
 	if e.Costs, err = costmodel.Profiled(e.Costs, e.Staged, []*graph.Trace{alone}, nil); err != nil {
-		return err
+		return s, err
 	}
-	r.simulation, err = psim.Simulate(&e)
-	r.Predicted = r.simulation.Trace
-	return err
+	e.Costs.Cores = shared
+	return psim.Simulate(&e)
+}
+
+// sharedCores returns how processes slow each other down on a number of cores, by kind of task; nil if they
+// have none to share, as on GPUs. Processes have cores of their own if there are enough.
+func sharedCores(ranks, cores int, times []pytorch.TaskTime) *graph.Cores {
+	if cores == 0 {
+		return nil
+	}
+	ratios := map[string][]float64{}
+	for _, t := range times {
+		if t.Time > 0 {
+			ratios[t.Kind] = append(ratios[t.Kind], float64(t.Beside)/float64(t.Time))
+		}
+	}
+	slower := map[string]float64{}
+	for kind, list := range ratios {
+		slices.Sort(list)
+		slower[kind] = max(1, list[(len(list)-1)/2])
+	}
+	return &graph.Cores{
+		Number: cores, Pinned: ranks <= cores,
+		Slower: func(t *graph.Task) float64 { return max(1, slower[t.Kind.String()]) },
+	}
 }
 
 // A measuredPart says what a time was measured for: passes of a stage (or of all), the optimizer of a
