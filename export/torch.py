@@ -387,19 +387,20 @@ def replicas(rank, device, recorder):
 
     def passes(alone=False):
         total, count = 0, PLAN["microbatches"]
-        net = unsharded(device) if sharded and alone else model
+        net = model if not alone else unsharded(device) if sharded else getattr(model, "module", model)
         for m, (x, y) in enumerate(zip(inputs.chunk(count), targets.chunk(count))):
             last = m == count - 1 and not alone
             if sharded and not alone:
                 model.set_requires_gradient_sync(last)
-            quiet = model.no_sync() if whole > 1 and not sharded and not last else contextlib.nullcontext()
+            synchronized = whole == 1 or sharded or last or alone  # alone, the replica itself runs
+            quiet = contextlib.nullcontext() if synchronized else model.no_sync()
             with quiet:
                 with recorder.span("F", 0, m):
                     loss = loss_of(net(x), y) / count
                 with recorder.span("B", 0, m):
                     loss.backward()
             total = total + loss.detach()
-        if net is not model:
+        if sharded and alone:
             net.zero_grad()
             for p in model.parameters():
                 p.grad = torch.zeros_like(p)

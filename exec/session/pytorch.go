@@ -74,9 +74,17 @@ func (r *Trial) predictFrom(times []pytorch.TaskTime, cores int) error {
 	for _, t := range times {
 		rounds[t.Round] = append(rounds[t.Round], t)
 	}
+	r.Slower = slowdowns(times)
+	var shared *graph.Cores
+	if cores > 0 { // otherwise on GPUs, which nothing shares
+		shared = &graph.Cores{
+			Number: cores, Pinned: r.Experiment.Graph.Ranks() <= cores,
+			Slower: func(t *graph.Task) float64 { return max(1, r.Slower[t.Kind.String()]) },
+		}
+	}
 	var simulations []psim.Simulation
 	for _, n := range slices.Sorted(maps.Keys(rounds)) {
-		s, err := r.simulateRound(rounds[n], sharedCores(r.Experiment.Graph.Ranks(), cores, times))
+		s, err := r.simulateRound(rounds[n], shared)
 		if err != nil {
 			return err
 		}
@@ -105,27 +113,20 @@ func (r *Trial) simulateRound(times []pytorch.TaskTime, shared *graph.Cores) (s 
 	return psim.Simulate(&e)
 }
 
-// sharedCores returns how processes slow each other down on a number of cores, by kind of task; nil if they
-// have none to share, as on GPUs. Processes have cores of their own if there are enough.
-func sharedCores(ranks, cores int, times []pytorch.TaskTime) *graph.Cores {
-	if cores == 0 {
-		return nil
-	}
-	ratios := map[string][]float64{}
+// slowdowns returns by kind of task how many times as long it takes while other processes compute, in the
+// middle of all rounds.
+func slowdowns(times []pytorch.TaskTime) map[string]float64 {
+	ratios, slower := map[string][]float64{}, map[string]float64{}
 	for _, t := range times {
 		if t.Time > 0 {
 			ratios[t.Kind] = append(ratios[t.Kind], float64(t.Beside)/float64(t.Time))
 		}
 	}
-	slower := map[string]float64{}
 	for kind, list := range ratios {
 		slices.Sort(list)
-		slower[kind] = max(1, list[(len(list)-1)/2])
+		slower[kind] = list[(len(list)-1)/2]
 	}
-	return &graph.Cores{
-		Number: cores, Pinned: ranks <= cores,
-		Slower: func(t *graph.Task) float64 { return max(1, slower[t.Kind.String()]) },
-	}
+	return slower
 }
 
 // A measuredPart says what a time was measured for: passes of a stage (or of all), the optimizer of a
