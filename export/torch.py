@@ -16,6 +16,7 @@ What was not tried: no GPU has run this program yet; on CPUs it was.
 import argparse
 import contextlib
 import functools
+import itertools
 import json
 import os
 import socket
@@ -82,18 +83,42 @@ class Block(nn.Module):
         return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
 
 
-class Dense(nn.Module):
-    def __init__(self, layer, tensors):
+class Convolution(nn.Module):
+    """3×3, with padding; pictures are channels × rows × columns."""
+
+    def __init__(self, weight, bias):
         super().__init__()
-        self.linear, self.relu = Linear(*tensors, as_rows=True), layer["relu"]
+        self.weight, self.bias = weight, bias
 
     def forward(self, x):
-        return functional.relu(self.linear(x)) if self.relu else self.linear(x)
+        return functional.conv2d(x, self.weight, self.bias, padding=1)
 
 
-LAYERS = {"embedding": Embedding, "block": Block, "dense": Dense,
-          "norm": lambda layer, tensors: Norm(*tensors),
-          "head": lambda layer, tensors: Linear(*tensors, as_rows=True)}
+class Spread(nn.Module):
+    """One pixel repeated over 7×7: the average pooling of torchvision's VGG16, of a small picture."""
+
+    def forward(self, x):
+        return x.expand(-1, -1, 7, 7).contiguous()
+
+
+# Operations that a chain is made of, from their parameters.
+OPERATIONS = {"linear": lambda *tensors: Linear(*tensors, as_rows=True), "layer norm": Norm, "convolution": Convolution,
+              "relu": nn.ReLU, "max pool": lambda: nn.MaxPool2d(2), "spread": Spread, "flatten": nn.Flatten}
+
+
+class Chain(nn.Module):
+    """Operations one after another."""
+
+    def __init__(self, layer, tensors):
+        super().__init__()
+        given = iter(tensors)
+        self.steps = nn.Sequential(*(OPERATIONS[o["kind"]](*itertools.islice(given, o["tensors"])) for o in layer["chain"]))
+
+    def forward(self, x):
+        return self.steps(x)
+
+
+LAYERS = {"embedding": Embedding, "block": Block, "chain": Chain}
 
 
 # What --start gave: parameters, inputs and targets by name.
@@ -160,6 +185,9 @@ class Stage(nn.Module):
             x = layer(x)
         return x
 
+    def parameter(self, name):
+        return next((getattr(m, attr) for known, m, attr in self.places if known == name), None)
+
 
 def whole(tensor):
     """Returns a copy of a tensor, all of it where it is sharded."""
@@ -180,8 +208,10 @@ def loss_of(output, target):
 
 
 class SplitMix:
-    def __init__(self, seed):
-        self.state = seed
+    """Random numbers of a seed, from the one on that is called first."""
+
+    def __init__(self, seed, first=0):
+        self.state = seed + first * 0x9E3779B97F4A7C15
 
     def below(self, n):
         mask = 2**64 - 1
@@ -195,13 +225,13 @@ class SplitMix:
 def batch(replica, device):
     """Returns inputs and targets of a replica for a step."""
     samples, replicas = PLAN["samples"], PLAN["data_parallel"]
+    own = slice(replica * samples, (replica + 1) * samples)
     if "inputs" in GIVEN:
-        own = slice(replica * samples, (replica + 1) * samples)
-        return GIVEN["inputs"][own].to(device), GIVEN["targets"][own].to(device)
-    if not PLAN["sequence"]:  # psim has pictures here, this program noise: times do not depend on it
-        generator = torch.Generator().manual_seed(1234 + replica)
-        x = torch.randn(samples, PLAN["input"], generator=generator)
-        return x.to(device), torch.randint(PLAN["classes"], (samples,), generator=generator).to(device)
+        inputs = GIVEN["inputs"][own].unflatten(-1, PLAN["input"])
+        return inputs.to(device), GIVEN["targets"][own].to(device)
+    if not PLAN["sequence"]:
+        inputs, targets = pictures(samples * replicas)
+        return inputs[own].to(device), targets[own].to(device)
     random, words = SplitMix(1234), min(64, PLAN["classes"])
     following = list(range(words))
     for i in range(words):
@@ -214,8 +244,25 @@ def batch(replica, device):
             row.append(word * PLAN["classes"] // words)
             word = random.below(words) if random.below(8) == 0 else following[word]
         rows.append(row)
-    own = torch.tensor(rows[replica * samples:(replica + 1) * samples], device=device)
-    return own[:, :-1].contiguous(), own[:, 1:].contiguous()
+    tokens = torch.tensor(rows[own], device=device)
+    return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+
+
+def pictures(samples):
+    """Returns pictures of classes, each with a pattern of 4×4 grey fields in every channel, and their labels."""
+    channels, height, width = PLAN["input"] if len(PLAN["input"]) == 3 else (*PLAN["input"], 1, 1)
+    pixels = [(c * 4 + y * 4 // height) * 4 + x * 4 // width
+              for c in range(channels) for y in range(height) for x in range(width)]
+    random, patterns = SplitMix(1234, PLAN["classes"] * channels * 16), {}  # after those of all fields
+    rows, labels = [], []
+    for _ in range(samples):
+        label = random.below(PLAN["classes"])
+        if label not in patterns:
+            patterns[label] = {f: 64 + SplitMix(1234, label * channels * 16 + f).below(128) for f in set(pixels)}
+        rows.append([patterns[label][f] + random.below(97) - 48 for f in pixels])
+        labels.append(label)
+    values = (torch.tensor(rows) / 255 - 0.5) / 0.2
+    return values.unflatten(-1, PLAN["input"]), torch.tensor(labels)
 
 
 # Times of tasks, by events on a GPU.
@@ -258,34 +305,45 @@ class Recorder:
 
 
 def pipeline(rank, device, recorder):
+    """A pipeline by the plan's order, or replicas of one, whose gradients are summed after the last microbatch."""
     from torch.distributed.pipelining import PipelineStage, schedules
 
+    replica, rank = divmod(rank, PLAN["stages"])
+    line = replicated = None  # the group of a replica's ranks, and that of the replicas of a rank
+    if PLAN["data_parallel"] > 1:
+        mesh = dist.init_device_mesh(device.type, (PLAN["data_parallel"], PLAN["stages"]), mesh_dim_names=("replica", "rank"))
+        line, replicated = mesh.get_group("rank"), mesh.get_group("replica")
     rows = [line.split(",") for line in PLAN["order"]]
     own = [sorted({int(cell[: next(i for i, c in enumerate(cell) if not c.isdigit())]) for cell in row})
            for row in rows]
     ends, count = [0], len(PLAN["cut"])
     for n in PLAN["cut"]:
         ends.append(ends[-1] + n)
-    modules, stages = [], []
+    modules, stages, reductions = [], [], []
     for i in own[rank]:
         modules.append(Stage(PLAN["layers"][ends[i]:ends[i + 1]], device, {}))
-        stages.append(PipelineStage(modules[-1], i, count, device))
+        stages.append(PipelineStage(modules[-1], i, count, device, group=line))
         # All stages know who has which, as the order says.
         stages[-1].stage_index_to_group_rank = {s: r for r, list_ in enumerate(own) for s in list_}
-        record(stages[-1], i, recorder)
-    runtime = schedules._PipelineScheduleRuntime(stages, PLAN["microbatches"], loss_fn=loss_of)
+        if replicated:
+            reductions.append(Reduction(modules[-1], i, replicated))
+        record(stages[-1], i, recorder, reductions[-1] if replicated and PLAN["overlap"] else None)
+    # Sums of gradients may begin before the end, so they are scaled after those.
+    runtime = schedules._PipelineScheduleRuntime(stages, PLAN["microbatches"], loss_fn=loss_of, scale_grads=False)
     record_loss(runtime, recorder)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "order.csv")
         with open(path, "w") as f:
             f.write("\n".join(PLAN["order"]) + "\n")
         runtime._load_csv(path, "compute_only")
-    inputs, targets = batch(0, device)
+    inputs, targets = batch(replica, device)
     tied = tied_tensors(modules, own, rank)
     first, last = 0 in own[rank], count - 1 in own[rank]
 
     def passes(alone=False):
         losses = []
+        for reduction in reductions:
+            reduction.alone = alone
         with made_up_messages(schedules) if alone else contextlib.nullcontext():
             runtime.step(*([inputs] if first else []), **({"target": targets, "losses": losses} if last else {}))
         for gradients, group in tied():
@@ -295,14 +353,55 @@ def pipeline(rank, device, recorder):
                 dist.all_reduce(gradients[0], group=group)
             for other in gradients[1:]:
                 other.copy_(gradients[0])
+        average(modules, reductions)
         return sum(loss.detach() for loss in losses) / len(losses) if losses else None
 
     return modules, passes
 
 
-def record(stage, index, recorder):
-    """Times the passes of a stage. Waits for messages are before them."""
+class Reduction:
+    """The sums of a stage's gradients over the replicas of a pipeline, by psim's buckets; not those of tied tensors."""
+
+    def __init__(self, module, index, group):
+        self.module, self.names, self.group, self.pending = module, PLAN["buckets"][index], group, []
+        self.alone = False  # nothing is summed
+
+    def start(self):
+        for names in self.names:
+            gradients = [self.module.parameter(name).grad for name in names if name != PLAN["tied"]]
+            if gradients:
+                flat = torch.cat([g.flatten() for g in gradients])
+                work = None if self.alone else dist.all_reduce(flat, group=self.group, async_op=True)
+                self.pending.append((work, flat, gradients))
+
+    def finish(self):
+        for work, flat, gradients in self.pending:
+            if work:
+                work.wait()
+            for g, part in zip(gradients, flat.split([g.numel() for g in gradients])):
+                g.copy_(part.view_as(g))
+        self.pending = []
+
+
+def average(modules, reductions):
+    """Ends the sums over microbatches and replicas, and makes means of them."""
+    for reduction in reductions:
+        if not PLAN["overlap"]:
+            reduction.start()
+        reduction.finish()
+    gradients = [p.grad for m in modules for p in m.parameters() if p.grad is not None]
+    if gradients:
+        torch._foreach_div_(gradients, PLAN["microbatches"] * PLAN["data_parallel"])
+
+
+def record(stage, index, recorder, reduction):
+    """Times the passes of a stage. Waits for messages are before them. A reduction starts after the last one."""
     forward, backward, weights = stage.forward_one_chunk, stage.backward_one_chunk, stage.backward_weight_one_chunk
+    backwards = itertools.count(1)
+
+    def ended():
+        if reduction and next(backwards) % PLAN["microbatches"] == 0:
+            reduction.start()
 
     def forward_one_chunk(chunk, *args, **kwargs):
         with recorder.span("F", index, chunk):
@@ -310,11 +409,16 @@ def record(stage, index, recorder):
 
     def backward_one_chunk(chunk, loss=None, full_backward=True, **kwargs):
         with recorder.span("B" if full_backward else "I", index, chunk):
-            return backward(chunk, loss=loss, full_backward=full_backward, **kwargs)
+            result = backward(chunk, loss=loss, full_backward=full_backward, **kwargs)
+        if full_backward:
+            ended()
+        return result
 
     def backward_weight_one_chunk(chunk, *args, **kwargs):
         with recorder.span("W", index, chunk):
-            return weights(chunk, *args, **kwargs)
+            result = weights(chunk, *args, **kwargs)
+        ended()
+        return result
 
     stage.forward_one_chunk, stage.backward_one_chunk = forward_one_chunk, backward_one_chunk
     stage.backward_weight_one_chunk = backward_weight_one_chunk
@@ -357,10 +461,10 @@ def tied_tensors(modules, own, rank):
     count = len(PLAN["cut"])
     if not PLAN["tied"]:
         return list
-    ranks = sorted({r for r, list_ in enumerate(own) if 0 in list_ or count - 1 in list_})
+    ranks = sorted({r + first for r, list_ in enumerate(own) if 0 in list_ or count - 1 in list_
+                    for first in range(0, dist.get_world_size(), PLAN["stages"])})
     group = dist.new_group(ranks) if len(ranks) > 1 else None  # all processes make it
-    tables = [m.layers[0].token if i == 0 else m.layers[-1].weight
-              for m, i in zip(modules, own[rank]) if i in (0, count - 1)]
+    tables = [m.parameter(PLAN["tied"]) for m, i in zip(modules, own[rank]) if i in (0, count - 1)]
     return lambda: [([t.grad for t in tables], group)] if tables else []
 
 
@@ -416,7 +520,7 @@ def unsharded(device):
 
 def optimizer(modules, args):
     o = {"name": "sgd", "learning_rate": 1e-3, "momentum": 0} if args.plain_sgd else PLAN["optimizer"]
-    parameters = list({id(p): p for m in modules for p in m.parameters()}.values())
+    parameters = list({id(p): p for m in modules for p in m.parameters()}.values()) or [nn.Parameter(torch.zeros(0))]
     if o["name"].startswith("adam"):
         kind = torch.optim.AdamW if o["name"] == "adamw" else torch.optim.Adam
         return kind(parameters, lr=o["learning_rate"], foreach=True)

@@ -100,7 +100,7 @@ func Execute(ctx context.Context, o Options) (r Execution, err error) {
 		"--alone", strconv.Itoa(o.Rounds)}
 	if o.Start != nil {
 		start := filepath.Join(folder, "start.safetensors")
-		if err = o.Start.write(start); err != nil {
+		if err = o.Start.save(start); err != nil {
 			return r, err
 		}
 		args = append(args, "--start", start)

@@ -21,10 +21,10 @@ func TestTensors(t *testing.T) {
 		values := rapid.SliceOfN(rapid.Float32(), 6, 6).Draw(r, "values")
 		table := network.Tensor{Name: "table", Shape: network.Dims{2, 3}}
 		s := Start{
-			Tensors: []network.Tensor{table, table}, Values: func(network.Tensor) []float32 { return values },
-			Numbers: values, Targets: []int32{1, 0}, Samples: 2,
+			tensors: []network.Tensor{table, table}, values: func(network.Tensor) []float32 { return values },
+			numbers: values, targets: []int32{1, 0}, samples: 2,
 		}
-		require.NoError(r, s.write(path))
+		require.NoError(r, s.save(path))
 		data, err := os.ReadFile(path)
 		require.NoError(r, err)
 		_, err = parseTensors(data)

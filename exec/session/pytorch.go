@@ -15,7 +15,6 @@ import (
 	"psim"
 	"psim/configs"
 	"psim/costmodel"
-	"psim/costmodel/network"
 	"psim/exec/data"
 	"psim/exec/kernels"
 	"psim/exec/measure"
@@ -185,6 +184,19 @@ func spreadTimes(g *graph.Graph, costs graph.Costs, times []pytorch.TaskTime) fu
 	}
 }
 
+// Start returns what psim exec begins the training of a configuration with: weights and the first batch.
+func Start(c *configs.Config) (*pytorch.Start, error) {
+	c, _, err := c.Executable(0)
+	if err != nil {
+		return nil, err
+	}
+	e, err := c.Build()
+	if err != nil {
+		return nil, err
+	}
+	return pytorch.NewStart(e.Network, e.Staged.PerReplica(), export.FirstSeed, data.Options{})
+}
+
 // checkedSteps is how many steps PyTorch and psim both train at least.
 const checkedSteps = 3
 
@@ -193,16 +205,10 @@ const checkedSteps = 3
 func (s *Session) checkPyTorch(ctx context.Context, r *Trial, o pytorch.Options) error {
 	job := r.job(s.Options)
 	job.Optimizer = kernels.Optimizer{Name: "sgd", LearningRate: 1e-3}
-	perReplica := job.PerReplica()
-	source, err := data.NewSource(s.Measure.Data, job.Network, perReplica, 1)
+	var err error
+	o.Start, err = pytorch.NewStart(job.Network, job.PerReplica(), job.Seed, s.Measure.Data)
 	if err != nil {
 		return err
-	}
-	b := source.Batch(0)
-	o.Start = &pytorch.Start{
-		Tensors: job.Network.ParameterTensors(), Samples: int(job.Total()),
-		Values:  func(t network.Tensor) []float32 { return kernels.Initial[float32](job.Seed, t) },
-		Numbers: b.Numbers, Tokens: b.Tokens, Targets: b.Targets,
 	}
 	own := measure.Options{Devices: s.Measure.Devices, Data: s.Measure.Data, Checks: measure.CheckNames()}
 	own.Devices.Oversubscribe = true

@@ -128,11 +128,20 @@ func TestAgreesWithPyTorch(t *testing.T) {
 	}
 	small := []string{"model.layers=4", "model.hidden=32", "model.vocab=64", "model.sequence_length=16", "batch.global=8"}
 	replicas := []string{"schedule.name=ddp", "schedule.stages=1", "parallel.data=2"}
-	for _, sets := range [][]string{
-		{}, {"schedule.name=hanayo", "schedule.virtual_stages=2"}, replicas,
-		append([]string{"parallel.zero=3", "model.tied=false"}, replicas...),
+	pictures := []string{"batch.global=8"}
+	for _, c := range []struct {
+		name        string
+		sets, small []string
+	}{
+		{"exec", nil, small}, {"exec", []string{"schedule.name=hanayo", "schedule.virtual_stages=2"}, small},
+		{"exec", []string{"schedule.name=zb-h1", "parallel.data=2", "schedule.microbatches=2"}, small},
+		{"exec", replicas, small}, {"exec", append([]string{"parallel.zero=3", "model.tied=false"}, replicas...), small},
+		{"vgg16-cpu-ddp", []string{"model.preset=vgg-mini", "parallel.data=2"}, pictures},
+		{"vgg16-cpu-pipeline", []string{"model.preset=vgg-mini-pipeline"}, pictures},
+		{"vgg16-cpu-fsdp", []string{"model.preset=vgg-mini", "parallel.data=2"}, pictures},
 	} {
-		c, err := psim.Load("exec", append(sets, small...)...)
+		sets := append([]string{c.name}, c.sets...)
+		c, err := psim.Load(c.name, append(c.sets, c.small...)...)
 		require.NoError(t, err)
 		s := Session{Options: Options{Python: python, Seed: 1390, Measure: measure.Options{Repeats: 1, Checks: measure.CheckNames()}}}
 		s.Measure.Train.Steps, s.Measure.Train.Warmup, s.Measure.Train.Run.Stall = 2, 1, time.Minute
