@@ -105,6 +105,7 @@ var arrows = map[string][]string{
 	"tools/pytorch":        {"reports/table"},
 	"tools/schema":         {"results/schema"},
 	"tools/speed":          {".", "configs", "costmodel", "schedules", "schedules/graph", "schedules/wiring", "sim"},
+	"tools/torchsteps":     {".", "exec/backend", "exec/measure", "exec/pytorch", "exec/session"},
 }
 
 // owners lists the outside libraries that one folder keeps to itself. TOML is read by two:

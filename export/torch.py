@@ -7,7 +7,7 @@ Needs torch >= 2.8 and nothing else. By itself it starts a process for every ran
 torchrun, or any launcher that sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, may do that
 instead. With a GPU for every process it runs on them, over nccl; otherwise on CPUs, over gloo.
 It writes result.json and trace.csv as psim exec does: psim compare PREDICTED MEASURED reads them.
---alone N also times every kind of task by itself, N times, in alone.csv. --start FILE begins with the
+--alone N also times every kind of task N times, between the steps, in alone.csv. --start FILE begins with the
 weights and the batch of a safetensors file, and --record writes losses, the gradients of the first step
 and the last weights of every rank: psim exec --engine torch uses these.
 
@@ -15,6 +15,7 @@ What was not tried: no GPU has run this program yet; on CPUs it was.
 """
 import argparse
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -334,6 +335,10 @@ class Recorder:
         yield
         self.spans.append((kind, stage, microbatch, begin, self.now()))
 
+    def extend(self):
+        """Makes the last span end now."""
+        self.spans[-1] = (*self.spans[-1][:4], self.now())
+
     def rows(self):
         """Returns the spans since start, in nanoseconds after it."""
         if self.device.type != "cuda":
@@ -342,7 +347,8 @@ class Recorder:
         return [(k, s, m, after(a), after(b)) for k, s, m, a, b in self.spans]
 
 
-# The ways to train. Each returns what has parameters, and a function that does all passes of a step.
+# The ways to train. Each returns what has parameters, and a function that does all passes of a step; alone,
+# it does this process's passes without messages and collectives.
 
 
 def pipeline(rank, device, recorder):
@@ -371,6 +377,7 @@ def pipeline(rank, device, recorder):
         record(stages[-1], i, recorder, reductions[-1] if replicated and PLAN["overlap"] else None)
     # Sums of gradients may begin before the end, so they are scaled after those.
     runtime = schedules._PipelineScheduleRuntime(stages, PLAN["microbatches"], loss_fn=loss_of, scale_grads=False)
+    record_loss(runtime, recorder)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "order.csv")
         with open(path, "w") as f:
@@ -380,13 +387,16 @@ def pipeline(rank, device, recorder):
     tied = tied_tensors(modules, own, rank)
     first, last = 0 in own[rank], count - 1 in own[rank]
 
-    def passes():
+    def passes(alone=False):
         losses = []
-        runtime.step(*([inputs] if first else []), **({"target": targets, "losses": losses} if last else {}))
+        for reduction in reductions:
+            reduction.alone = alone
+        with made_up_messages(schedules) if alone else contextlib.nullcontext():
+            runtime.step(*([inputs] if first else []), **({"target": targets, "losses": losses} if last else {}))
         for gradients, group in tied():
             for other in gradients[1:]:
                 gradients[0] += other
-            if group:
+            if group and not alone:
                 dist.all_reduce(gradients[0], group=group)
             for other in gradients[1:]:
                 other.copy_(gradients[0])
@@ -401,17 +411,20 @@ class Reduction:
 
     def __init__(self, module, index, group):
         self.module, self.names, self.group, self.pending = module, PLAN["buckets"][index], group, []
+        self.alone = False  # nothing is summed
 
     def start(self):
         for names in self.names:
             gradients = [self.module.parameter(name).grad for name in names if name != PLAN["tied"]]
             if gradients:
                 flat = torch.cat([g.flatten() for g in gradients])
-                self.pending.append((dist.all_reduce(flat, group=self.group, async_op=True), flat, gradients))
+                work = None if self.alone else dist.all_reduce(flat, group=self.group, async_op=True)
+                self.pending.append((work, flat, gradients))
 
     def finish(self):
         for work, flat, gradients in self.pending:
-            work.wait()
+            if work:
+                work.wait()
             for g, part in zip(gradients, flat.split([g.numel() for g in gradients])):
                 g.copy_(part.view_as(g))
         self.pending = []
@@ -458,6 +471,38 @@ def record(stage, index, recorder, reduction):
     stage.backward_weight_one_chunk = backward_weight_one_chunk
 
 
+def record_loss(runtime, recorder):
+    """Times the loss as a part of the last stage's forward."""
+    compute = runtime._maybe_compute_loss
+
+    def maybe_compute_loss(stage, *args):
+        compute(stage, *args)
+        if stage.is_last:
+            recorder.extend()
+
+    runtime._maybe_compute_loss = maybe_compute_loss
+
+
+@contextlib.contextmanager
+def made_up_messages(schedules):
+    """Sends nothing; what would arrive is noise."""
+    noise = {}
+
+    def batch_p2p(ops):
+        for op in ops:
+            if op.op is dist.irecv:
+                shape = op.tensor.shape
+                with torch.no_grad():
+                    op.tensor.copy_(noise.setdefault(shape, 0.01 * torch.randn(shape, device=op.tensor.device)))
+        return []
+
+    sent, schedules._batch_p2p = schedules._batch_p2p, batch_p2p
+    try:
+        yield
+    finally:
+        schedules._batch_p2p = sent
+
+
 def tied_tensors(modules, own, rank):
     """Returns a function that lists the gradients of a table that the first and last stage both hold."""
     count = len(PLAN["cut"])
@@ -491,22 +536,33 @@ def replicas(rank, device, recorder):
             model, device_ids=[device.index] if device.type == "cuda" else None, bucket_cap_mb=PLAN["bucket_mb"])
     inputs, targets = batch(rank, device)
 
-    def passes():
+    def passes(alone=False):
         total, count = 0, PLAN["microbatches"]
+        net = model if not alone else unsharded(device) if sharded else getattr(model, "module", model)
         for m, (x, y) in enumerate(zip(inputs.chunk(count), targets.chunk(count))):
-            last = m == count - 1
-            if sharded:
+            last = m == count - 1 and not alone
+            if sharded and not alone:
                 model.set_requires_gradient_sync(last)
-            quiet = model.no_sync() if whole > 1 and not sharded and not last else contextlib.nullcontext()
+            synchronized = whole == 1 or sharded or last or alone  # alone, the replica itself runs
+            quiet = contextlib.nullcontext() if synchronized else model.no_sync()
             with quiet:
                 with recorder.span("F", 0, m):
-                    loss = loss_of(model(x), y) / count
+                    loss = loss_of(net(x), y) / count
                 with recorder.span("B", 0, m):
                     loss.backward()
             total = total + loss.detach()
+        if sharded and alone:
+            net.zero_grad()
+            for p in model.parameters():
+                p.grad = torch.zeros_like(p)
         return total
 
     return [model], passes
+
+
+@functools.cache
+def unsharded(device):
+    return Stage(PLAN["layers"], device, {})
 
 
 def optimizer(modules, args):
@@ -521,48 +577,90 @@ def optimizer(modules, args):
 # Times of tasks by themselves.
 
 
-def alone(modules, rank, device, rounds, update):
-    """Returns the median times of this rank's tasks, one at a time while the other ranks wait."""
-    rows, world = [], dist.get_world_size()
-
-    def median(task, prepare=lambda: ()):
-        times = []
-        for n in range(rounds + 1):  # the first warms up
-            given = prepare()
-            if device.type == "cuda":
-                torch.cuda.synchronize()
-            begin = time.perf_counter_ns()
-            task(*given)
-            if device.type == "cuda":
-                torch.cuda.synchronize()
-            times.append(time.perf_counter_ns() - begin)
-        return int(statistics.median(times[1:]))
-
+def round_of(n, step, rank, device):
+    """Returns the times of this process's tasks: of a step without messages while the other processes wait,
+    and while they all do the same; and of messages and collectives, which need several."""
+    world = dist.get_world_size()
     for turn in range(world):
         dist.barrier()
         if turn == rank:
-            for kind, stage, ns in passes_alone(device, median):
-                rows.append((rank, kind, stage, 0, ns))
-    for turn in range(world):
-        dist.barrier()
-        if turn == rank:
-            for p in (p for m in modules for p in m.parameters()):
-                p.grad = torch.zeros_like(p)
-            if PLAN["zero"] != 3:
-                rows.append((rank, "OPTIMIZER", "", 0, median(update.step)))
+            quiet = tasks_of(step(alone=True)[0])
     dist.barrier()
-    if PLAN["zero"] == 3:  # shards are updated together
-        rows.append((rank, "OPTIMIZER", "", 0, median(update.step)))
+    beside = tasks_of(step(alone=True)[0])
+    rows = [(n, rank, *task, 0, ns, beside[task]) for task, ns in quiet.items()]
     for message in PLAN["messages"]:
         if rank in (message["from"], message["to"]):
             buffer = torch.zeros(message["bytes"] // 4, device=device)
-            rows.append((rank, message["kind"], message["stage"], message["bytes"],
-                         median(lambda: pass_on(message, rank, buffer)) // 2))
+            ns = median(lambda: pass_on(message, rank, buffer), device, lambda: None) // 2
+            rows.append((n, rank, message["kind"], message["stage"], message["bytes"], ns, ns))
         dist.barrier()
     for c in PLAN["collectives"]:
-        ns = median(collective_of(c, device, world), lambda: dist.barrier() or ())
-        rows.append((rank, c["kind"], "", c["bytes"], ns))
+        ns = median(collective_of(c, device, world), device)
+        rows.append((n, rank, c["kind"], "", c["bytes"], ns, ns))
     return rows
+
+
+def quiet_rounds(step, rank, device, modules, update, args):
+    """Times tasks and steps in turns, so that both see the same machine. Rounds in which other programs took
+    more than 2 % of the cores do not count, and are repeated, as far as three times as many rounds do."""
+    rounds, count = [], min(args.alone, args.steps)
+    while len(rounds) < 3 * count and sum(taken <= 0.02 for taken, _, _ in rounds) < count:
+        dist.barrier()
+        before, begin = used_by_others(device), time.monotonic()
+        with unchanged(modules, update):
+            rows = round_of(len(rounds), step, rank, device)
+        steps = [step() for _ in range(-(-args.steps // count))]
+        taken = (used_by_others(device) - before) / (time.monotonic() - begin) / os.cpu_count()
+        whole = torch.tensor([taken], device=device)  # the first process's figure is everybody's
+        dist.broadcast(whole, 0)
+        rounds.append((whole.item(), rows, steps))
+    kept = sorted(sorted(range(len(rounds)), key=lambda n: max(0.02, rounds[n][0]))[:count])
+    steps = [s for n in kept for s in rounds[n][2]][:args.steps]
+    return steps, [row for n in kept for row in rounds[n][1]], max(rounds[n][0] for n in kept) > 0.02
+
+
+def used_by_others(device):
+    """Returns the seconds for which cores were busy with anything but these processes; 0 if that is unknown."""
+    own = torch.tensor([time.process_time()], dtype=torch.float64, device=device)
+    dist.all_reduce(own)
+    if not os.path.exists("/proc/stat"):
+        return 0.0
+    with open("/proc/stat") as f:
+        spent = [int(n) for n in f.readline().split()[1:9]]
+    return (sum(spent) - spent[3] - spent[4]) / os.sysconf("SC_CLK_TCK") - own.item()
+
+
+def tasks_of(rows):
+    """Returns the mean times of tasks by kind and stage. Python's time before a task is the task's."""
+    times, before = {}, 0
+    for kind, stage, _, _, end in rows:
+        times.setdefault((kind, stage), []).append(end - before)
+        before = end
+    return {task: int(statistics.fmean(list_)) for task, list_ in times.items()}
+
+
+def median(task, device, meet=dist.barrier):
+    """Returns the median time of something that several processes do together, after they have met."""
+    times = []
+    for _ in range(4):  # the first warms up
+        meet()
+        begin = time.perf_counter_ns()
+        task()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter_ns() - begin)
+    return int(statistics.median(times[1:]))
+
+
+@contextlib.contextmanager
+def unchanged(modules, update):
+    """Restores parameters and the optimizer's state afterwards."""
+    state = [t for values in update.state.values() for t in values.values() if torch.is_tensor(t)]
+    kept = [(t, t.detach().clone()) for t in [*(p for m in modules for p in m.parameters()), *state]]
+    yield
+    with torch.no_grad():
+        for t, values in kept:
+            t.copy_(values)
 
 
 def pass_on(message, rank, buffer):
@@ -585,52 +683,9 @@ def collective_of(c, device, world):
     }[c["kind"]]
 
 
-def passes_alone(device, median):
-    """Yields the times of F, and of B or of I and W, of this rank's stages; of all layers if replicas."""
-    from torch.distributed.pipelining import _backward
-
-    count, rank = len(PLAN["cut"]), dist.get_rank()
-    pipelined, micro = PLAN["stages"] > 1, PLAN["samples"] // PLAN["microbatches"]
-    shared = {}
-    x, ends = batch(0, device)[0][:micro], [0]
-    target = batch(0, device)[1][:micro]
-    for n in PLAN["cut"]:
-        ends.append(ends[-1] + n)
-    for i in range(count if pipelined else 1):
-        stage = Stage(PLAN["layers"][ends[i]:ends[i + 1]] if pipelined else PLAN["layers"], device, shared)
-        last = not pipelined or i == count - 1
-        if not pipelined or any(f"{i}{k}" == cell[: len(str(i)) + 1] for cell in PLAN["order"][rank % PLAN["stages"]].split(",") for k in "F"):
-            given = x.detach().requires_grad_(x.is_floating_point() and i > 0)
-
-            def run():
-                out = stage(given)
-                return loss_of(out, target) if last else out
-
-            yield "F", i, median(run)
-            seed = None if last else [torch.ones_like(run())]
-
-            def backward(out):
-                if PLAN["stages"] > 1:
-                    _backward.stage_backward(out if last else (out,), seed, [given])
-                else:
-                    out.backward()
-
-            yield "B", i, median(backward, lambda: (run(),))
-            if pipelined and i > 0:
-                inputs = lambda out: _backward.stage_backward_input([out], seed, [given], stage.parameters())
-                yield "I", i, median(inputs, lambda: (run(),))
-                yield "W", i, median(lambda groups: _backward.stage_backward_weight(stage.parameters(), groups),
-                                     lambda: (inputs(run())[1],))
-            elif pipelined:
-                yield "I", i, 0
-                yield "W", i, median(backward, lambda: (run(),))
-        with torch.no_grad():
-            x = stage(x)
-
-
 def write_alone(everyone, folder):
     with open(os.path.join(folder, "alone.csv"), "w") as f:
-        f.write("rank,kind,stage,bytes,ns\n")
+        f.write("round,rank,kind,stage,bytes,ns,beside_ns\n")
         for _, _, rows in everyone:
             for row in rows:
                 f.write(",".join(map(str, row)) + "\n")
@@ -645,6 +700,8 @@ def work(local, rank, world, args):
     device = torch.device("cuda", local) if gpus else torch.device("cpu")
     if gpus:
         torch.cuda.set_device(device)  # before the process group: otherwise all processes open the first GPU
+    else:
+        stay_on_cores(local, int(os.environ.get("LOCAL_WORLD_SIZE", world)), args.threads)
     dist.init_process_group("nccl" if gpus else "gloo", rank=rank, world_size=world, **({"device_id": device} if gpus else {}))
     recorder = Recorder(device)
     if args.start:
@@ -656,11 +713,12 @@ def work(local, rank, world, args):
         if gpus:
             torch.cuda.synchronize()
 
-    def step(kept=None):
-        dist.barrier()
+    def step(kept=None, alone=False):
+        if not alone:
+            dist.barrier()
         wait()
         recorder.start()
-        loss = passes()
+        loss = passes(alone)
         if kept is not None:
             kept.update(values(modules, "gradient/", lambda p: p.grad))
         with recorder.span("OPTIMIZER"):
@@ -669,13 +727,15 @@ def work(local, rank, world, args):
         wait()
         return recorder.rows(), None if loss is None else float(loss)
 
-    kept, steps = {}, []
-    for n in range(args.warmup + args.steps):
+    kept, steps, times, disturbed = {}, [], [], False
+    for n in range(args.warmup + (0 if args.alone else args.steps)):
         steps.append(step(kept if args.record and n == 0 else None))
+    if args.alone:
+        more, times, disturbed = quiet_rounds(step, rank, device, modules, update, args)
+        steps += more
     if args.record:
         kept.update(values(modules, "weight/", lambda p: p))
         write_tensors(os.path.join(args.out, f"record-rank{rank}.safetensors"), kept)
-    times = alone(modules, rank, device, args.alone, update) if args.alone else []
     peak = torch.cuda.max_memory_allocated() if gpus else 0
     if args.profile:
         with torch.profiler.profile() as profile:
@@ -688,9 +748,18 @@ def work(local, rank, world, args):
             write_alone(everyone, args.out)
         everyone = [(run, peak) for run, peak, _ in everyone]
         describe(modules[0])
-        write(everyone, args, str(torch.cuda.get_device_name()) if gpus else "cpu")
+        write(everyone, args, disturbed, str(torch.cuda.get_device_name()) if gpus else "cpu")
     dist.barrier()  # the others wait for what the first writes: none closes connections that another one uses
     dist.destroy_process_group()
+
+
+def stay_on_cores(local, world, threads):
+    """Keeps this process on cores of its own, if there are enough: the system would move it during a step."""
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    if world * threads <= len(cores):
+        os.sched_setaffinity(0, cores[local * threads:(local + 1) * threads])
 
 
 def describe(model):
@@ -704,7 +773,7 @@ def seconds(ns):
     return ns // 10**9 + ns % 10**9 / 1e9
 
 
-def write(everyone, args, device):
+def write(everyone, args, disturbed, device):
     steps = list(zip(*(run for run, _ in everyone)))  # by step, then by rank
     losses = [statistics.fmean(loss for _, loss in ranks if loss is not None) for ranks in steps]
     measured = steps[args.warmup:]
@@ -728,7 +797,7 @@ def write(everyone, args, device):
         "fits_memory": True, "tasks": sum(len(rows) for rows, _ in measured[middle]),
         "steps": times, "step_time_mean_s": mean, "step_time_median_s": statistics.median(times),
         "step_time_std_s": statistics.stdev(times) if len(times) > 1 else 0.0, "losses": losses,
-        "disturbed": False, "runs_made": 1, "backend": "pytorch", "times_comparable": True,
+        "disturbed": disturbed, "runs_made": 1, "backend": "pytorch", "times_comparable": True,
         "engine": {"name": "pytorch", "version": torch.__version__, "device": device},
         "warnings": ["messages and collectives count as idle time: only passes and the optimizer were timed"],
         "config": PLAN["config"],
@@ -765,7 +834,7 @@ def main():
     parser.add_argument("--warmup", type=int, default=3, help="steps before those")
     parser.add_argument("--out", default=os.path.dirname(os.path.abspath(__file__)), help="folder for the results")
     parser.add_argument("--profile", action="store_true", help="also write PyTorch's own trace of a step")
-    parser.add_argument("--alone", type=int, default=0, help="how often to time every task by itself, after the steps")
+    parser.add_argument("--alone", type=int, default=0, help="how often to time every task by itself, between the steps")
     parser.add_argument("--start", help="a safetensors file of the first weights, and of inputs and targets")
     parser.add_argument("--record", action="store_true", help="write gradients of the first step, and the last weights")
     parser.add_argument("--plain-sgd", action="store_true", help="update by SGD with a learning rate of 0.001")
@@ -773,6 +842,8 @@ def main():
     args = parser.parse_args()
     if args.steps < 1 or args.warmup < 0:
         parser.error("--steps must be at least 1, and --warmup at least 0")
+    if args.alone and args.warmup < 1:
+        parser.error("--alone needs a step of --warmup before")
     os.makedirs(args.out, exist_ok=True)
     os.environ.setdefault("OMP_NUM_THREADS", str(args.threads))
     world = PLAN["stages"] * PLAN["data_parallel"]

@@ -50,6 +50,32 @@ func TestSpreadTimes(t *testing.T) {
 	}
 }
 
+// Every round predicts a step, and the middle one counts. Processes slow each other down as they did in the
+// middle of all rounds, where they share cores.
+func TestPredictFromRounds(t *testing.T) {
+	config, err := psim.Load("exec", "schedule.name=gpipe")
+	require.NoError(t, err)
+	r := &Trial{Config: config}
+	require.NoError(t, r.build())
+	var times []pytorch.TaskTime
+	for round, f := range []time.Duration{50, 10, 20} {
+		for rank := range int32(2) {
+			for _, kind := range []string{"F", "B"} {
+				d := f * time.Millisecond
+				times = append(times, pytorch.TaskTime{
+					Round: 2 * round, Rank: rank, Stage: rank, Kind: kind, Time: d, Beside: d * 3 / 2,
+				})
+			}
+		}
+	}
+	step := func(cores int) time.Duration {
+		require.NoError(t, r.predictFrom(times, cores))
+		return graph.Summarize(r.Predicted).StepTime
+	}
+	require.InDelta(t, 200*time.Millisecond, step(0), 20, "5 forwards and 5 backwards of 20 ms")
+	require.InDelta(t, (80+6*20*1.5)*1e6, step(2), 20, "in 6 of them both processes compute")
+}
+
 // A number that is too far from psim's, and a tensor that PyTorch lacks, are failures by name.
 func TestCompareRecords(t *testing.T) {
 	all := measure.CheckNames()

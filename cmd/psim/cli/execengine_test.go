@@ -18,6 +18,9 @@ func TestEngineErrors(t *testing.T) {
 		{"psim exec --engine tensorflow", "psim: --engine tensorflow: use gomlx or torch", 2},
 		{"psim exec --engine torch --backend xla", "psim: --backend: does not apply with --engine torch", 2},
 		{"psim exec --engine torch --check output", "psim: --check output: PyTorch's outputs are not compared; use weights, grads, loss or all", 2},
+		{"psim calibrate --engine tensorflow", "psim: --engine tensorflow: use gomlx or torch", 2},
+		{"psim calibrate --engine torch --samples 2", "psim: --engine torch times the configuration's own microbatches here", 2},
+		{"psim calibrate --engine torch", "no Python with PyTorch (2.8 or later) was found", 1},
 		{"psim exec --engine torch --gpus 2", "no Python with PyTorch (2.8 or later) was found; looked at /nowhere/python", 1},
 	} {
 		_, stderr, code := psim(t, c.command)
