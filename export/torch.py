@@ -11,9 +11,11 @@ It writes result.json and trace.csv as psim exec does: psim compare PREDICTED ME
 weights and the batch of a safetensors file, and --record writes losses, the gradients of the first step
 and the last weights of every rank: psim exec --engine torch uses these.
 
-What was not tried: no GPU has run this program yet; on CPUs it was.
+What was not tried: no GPU has run this program yet; on CPUs it was. On GPUs, messages and collectives are not
+in trace.csv.
 """
 import argparse
+import concurrent.futures
 import contextlib
 import functools
 import itertools
@@ -318,6 +320,9 @@ def pictures(samples):
 class Recorder:
     def __init__(self, device):
         self.device, self.spans, self.begun = device, [], None
+        # On CPUs, lists of kind, stage, microbatch, bytes, begin and end: collectives, messages that were sent
+        # ("SENT_F" …) and messages that came ("SEND_F" …). An end of None is still to come.
+        self.events = []
 
     def now(self):
         if self.device.type != "cuda":
@@ -327,7 +332,7 @@ class Recorder:
         return event
 
     def start(self):
-        self.spans, self.begun = [], self.now()
+        self.spans, self.events, self.begun = [], [], self.now()
 
     @contextlib.contextmanager
     def span(self, kind, stage="", microbatch=""):
@@ -345,6 +350,122 @@ class Recorder:
             return [(k, s, m, a - self.begun, b - self.begun) for k, s, m, a, b in self.spans]
         after = lambda event: round(self.begun.elapsed_time(event) * 1e6)
         return [(k, s, m, after(a), after(b)) for k, s, m, a, b in self.spans]
+
+
+    def exchanges(self):
+        """Returns the events since start, in nanoseconds after it."""
+        waited = time.monotonic() + 1
+        while any(e[-1] is None for e in self.events) and time.monotonic() < waited:
+            time.sleep(1e-4)
+        return [(*e[:4], e[4] - self.begun, e[5] - self.begun) for e in self.events if e[-1] is not None]
+
+
+# Times of messages and collectives, on CPUs: on a GPU they are the device's.
+
+
+class Awaited:
+    """A message that a thread waits for, so that its end is known while this process still computes."""
+
+    def __init__(self, work, pool, event):
+        def wait():
+            work.wait()
+            event[-1] = time.perf_counter_ns()
+
+        self.done = pool.submit(wait)
+
+    def wait(self):
+        return self.done.result()
+
+
+def record_messages(schedules, stages, recorder):
+    """Records when a message is sent and when it has come."""
+    pool = concurrent.futures.ThreadPoolExecutor(64)
+
+    def named(get, kind, sender):
+        def operations(chunk):
+            list_ = get(chunk)
+            for op in list_:
+                op.message = (kind, sender, chunk)
+            return list_
+
+        return operations
+
+    for stage in stages:
+        i = stage.stage_index
+        stage.get_fwd_send_ops = named(stage.get_fwd_send_ops, "SENT_F", i)
+        stage.get_bwd_send_ops = named(stage.get_bwd_send_ops, "SENT_B", i)
+        stage.get_fwd_recv_ops = named(stage.get_fwd_recv_ops, "SEND_F", i - 1)
+        stage.get_bwd_recv_ops = named(stage.get_bwd_recv_ops, "SEND_B", i + 1)
+    batch_p2p = schedules._batch_p2p
+
+    def recorded(ops, *args, **kwargs):
+        now = time.perf_counter_ns()
+        events = [[*op.message, op.tensor.nbytes, now, now if op.message[0].startswith("SENT") else None] for op in ops]
+        recorder.events += events
+        works = batch_p2p(ops, *args, **kwargs)
+        return [Awaited(w, pool, e) if e[-1] is None else w for w, e in zip(works, events, strict=True)]
+
+    schedules._batch_p2p = recorded
+
+
+def record_collectives(recorder):
+    """Records the collectives that Python starts."""
+    def recorded(call, kind):
+        def run(*args, **kwargs):
+            tensors = [t for t in (*args, *kwargs.values()) if torch.is_tensor(t)]
+            event = [kind, "", "", max(t.nbytes for t in tensors), time.perf_counter_ns(), None]
+            recorder.events.append(event)
+            work = call(*args, **kwargs)
+
+            def ended(_=None):
+                event[-1] = time.perf_counter_ns()
+
+            if work is None:
+                ended()
+            else:
+                work.get_future().add_done_callback(ended)
+            return work
+
+        return run
+
+    # fully_shard calls the names with single since PyTorch 2.15.
+    for name, kind in (("all_reduce", "ALL_REDUCE"), ("all_gather_into_tensor", "ALL_GATHER"),
+                       ("all_gather_single", "ALL_GATHER"), ("reduce_scatter_tensor", "REDUCE_SCATTER"),
+                       ("reduce_scatter_single", "REDUCE_SCATTER")):
+        if hasattr(dist, name):
+            setattr(dist, name, recorded(getattr(dist, name), kind))
+
+
+def sum_bucket(replicas, bucket):
+    """Sums a bucket of DistributedDataParallel as it would itself, by a collective that is recorded."""
+    work = dist.all_reduce(bucket.buffer().div_(replicas), async_op=True)
+    return work.get_future().then(lambda done: done.value()[0])
+
+
+def exchanged(ranks):
+    """Returns rows of a trace for the messages and collectives of a step, by rank. A message begins when it is sent
+    and the one before it to the same rank has come; a collective when the one before it has ended."""
+    came = {(rank // PLAN["stages"], *e[:3]): e for rank, (_, _, events) in enumerate(ranks) for e in events}
+    to = {(m["kind"], m["stage"]): m["to"] % PLAN["stages"] for m in PLAN["messages"]}
+    rows = []
+    for rank, (_, _, events) in enumerate(ranks):
+        rows.append([])
+        free = {}
+        for kind, stage, microbatch, size, begin, end in sorted(events, key=lambda e: e[4]):
+            stream, peer = "gradients", ""
+            if kind.startswith("SEND"):
+                continue
+            if kind.startswith("SENT"):
+                kind = kind.replace("SENT", "SEND")
+                arrival = came.get((rank // PLAN["stages"], kind, stage, microbatch))
+                if arrival is None:
+                    continue
+                end, peer = arrival[5], rank // PLAN["stages"] * PLAN["stages"] + to[kind, stage]
+                stream = f"send {kind[-1]} to {peer}"
+            begin = max(begin, free.get(stream, 0))
+            free[stream] = end = max(begin, end)
+            rows[-1].append((stream, kind, stage, microbatch, begin, end, size, 0 if peer == "" else "", peer))
+    return rows
 
 
 # The ways to train. Each returns what has parameters, and a function that does all passes of a step; alone,
@@ -378,6 +499,8 @@ def pipeline(rank, device, recorder):
     # Sums of gradients may begin before the end, so they are scaled after those.
     runtime = schedules._PipelineScheduleRuntime(stages, PLAN["microbatches"], loss_fn=loss_of, scale_grads=False)
     record_loss(runtime, recorder)
+    if device.type == "cpu":
+        record_messages(schedules, stages, recorder)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "order.csv")
         with open(path, "w") as f:
@@ -534,6 +657,8 @@ def replicas(rank, device, recorder):
     elif whole > 1:
         model = nn.parallel.DistributedDataParallel(
             model, device_ids=[device.index] if device.type == "cuda" else None, bucket_cap_mb=PLAN["bucket_mb"])
+        if device.type == "cpu":
+            model.register_comm_hook(whole, sum_bucket)
     inputs, targets = batch(rank, device)
 
     def passes(alone=False):
@@ -704,6 +829,8 @@ def work(local, rank, world, args):
         stay_on_cores(local, int(os.environ.get("LOCAL_WORLD_SIZE", world)), args.threads)
     dist.init_process_group("nccl" if gpus else "gloo", rank=rank, world_size=world, **({"device_id": device} if gpus else {}))
     recorder = Recorder(device)
+    if not gpus:
+        record_collectives(recorder)
     if args.start:
         GIVEN.update(read_tensors(args.start))
     modules, passes = (pipeline if PLAN["stages"] > 1 else replicas)(rank, device, recorder)
@@ -725,7 +852,7 @@ def work(local, rank, world, args):
             update.step()
             update.zero_grad()
         wait()
-        return recorder.rows(), None if loss is None else float(loss)
+        return recorder.rows(), None if loss is None else float(loss), recorder.exchanges()
 
     kept, steps, times, disturbed = {}, [], [], False
     for n in range(args.warmup + (0 if args.alone else args.steps)):
@@ -775,12 +902,13 @@ def seconds(ns):
 
 def write(everyone, args, disturbed, device):
     steps = list(zip(*(run for run, _ in everyone)))  # by step, then by rank
-    losses = [statistics.fmean(loss for _, loss in ranks if loss is not None) for ranks in steps]
+    losses = [statistics.fmean(loss for _, loss, _ in ranks if loss is not None) for ranks in steps]
     measured = steps[args.warmup:]
-    times = [seconds(max(row[4] for rows, _ in ranks for row in rows)) for ranks in measured]  # as the trace ends
+    times = [seconds(max(row[4] for rows, _, _ in ranks for row in rows)) for ranks in measured]  # as the trace ends
     middle = sorted(range(len(times)), key=times.__getitem__)[(len(times) - 1) // 2]
     mean, samples = statistics.fmean(times), PLAN["samples"] * PLAN["data_parallel"]
-    passes = [[row for row in rows if row[0] in "FBIW"] for rows, _ in measured[middle]]
+    passes = [[row for row in rows if row[0] in "FBIW"] for rows, _, _ in measured[middle]]
+    exchanges = exchanged(measured[middle])
     makespan = max(row[4] for rows in passes for row in rows) / 1e9
     spans = [(rows[-1][4] - rows[0][3]) / 1e9 for rows in passes]
     busy = [sum(b - a for _, _, _, a, b in rows) / 1e9 for rows in passes]
@@ -794,12 +922,13 @@ def write(everyone, args, disturbed, device):
                    "span": 1 - statistics.fmean(busy) / max(spans)},
         "throughput": {"samples_per_s": samples / mean, "tokens_per_s": samples * PLAN["sequence"] / mean},
         "ranks": [share(rank, measured, mean, peak) for rank, (_, peak) in enumerate(everyone)],
-        "fits_memory": True, "tasks": sum(len(rows) for rows, _ in measured[middle]),
+        "fits_memory": True, "tasks": sum(len(rows) + len(more) for (rows, _, _), more in zip(measured[middle], exchanges)),
         "steps": times, "step_time_mean_s": mean, "step_time_median_s": statistics.median(times),
         "step_time_std_s": statistics.stdev(times) if len(times) > 1 else 0.0, "losses": losses,
         "disturbed": disturbed, "runs_made": 1, "backend": "pytorch", "times_comparable": True,
         "engine": {"name": "pytorch", "version": torch.__version__, "device": device},
-        "warnings": ["messages and collectives count as idle time: only passes and the optimizer were timed"],
+        "warnings": ["messages and collectives are idle time of ranks" + (
+            ": only passes and the optimizer were timed" if device != "cpu" else ", and tasks of trace.csv")],
         "config": PLAN["config"],
     }
     with open(os.path.join(args.out, "result.json"), "w") as f:
@@ -807,9 +936,11 @@ def write(everyone, args, disturbed, device):
         f.write("\n")
     with open(os.path.join(args.out, "trace.csv"), "w") as f:
         f.write("rank,stream,kind,stage,microbatch,start_ns,end_ns,bytes,part,peer\n")
-        for rank, (rows, _) in enumerate(measured[middle]):
+        for rank, (rows, _, _) in enumerate(measured[middle]):
             for kind, stage, microbatch, begin, end in rows:
                 f.write(f"{rank},compute,{kind},{stage},{microbatch},{begin},{end},0,,\n")
+            for row in exchanges[rank]:
+                f.write(f"{rank}," + ",".join(map(str, row)) + "\n")
     print(f"step {statistics.median(times):.4f} s (median of {len(times)}), loss {losses[0]:.4f} to {losses[-1]:.4f}; "
           f"wrote {args.out}/result.json and trace.csv")
 

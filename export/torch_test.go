@@ -16,6 +16,7 @@ import (
 	"psim"
 	"psim/export"
 	"psim/results"
+	"psim/schedules/graph"
 )
 
 var llama = []string{"model.family=llama", "model.ffn_hidden=64", "model.heads=4", "model.kv_heads=2", "model.tied=false"}
@@ -178,6 +179,26 @@ func TestTorchCompiles(t *testing.T) {
 	require.NoError(t, err, string(out))
 }
 
+// checkExchanges wants every message of a pipeline and collectives of replicas in a trace.
+func checkExchanges(t *testing.T, run results.Run) {
+	require.NotNil(t, run.Trace)
+	r, counts := run.Result, map[graph.Kind]int{}
+	for _, task := range run.Trace.Graph.Tasks() {
+		counts[task.Kind]++
+	}
+	boundaries := r.Stages*r.VirtualStages - 1
+	if r.Schedule == "hanayo" {
+		boundaries = r.Stages*r.VirtualStages - r.VirtualStages // where a wave turns, no message is sent
+	}
+	require.Equal(t, boundaries*r.Microbatches*r.DataParallel, counts[graph.SendForward])
+	require.Equal(t, counts[graph.SendForward], counts[graph.SendBackward])
+	if !r.FullySharded { // a pipeline sums the gradients of the table that its ends share
+		require.Equal(t, r.Devices > 1, counts[graph.AllReduce] > 0)
+	}
+	require.Equal(t, r.FullySharded, counts[graph.AllGather] > 0)
+	require.Equal(t, r.FullySharded, counts[graph.ReduceScatter] > 0)
+}
+
 // PyTorch trains by the program: pipelines of two orders, one of them unknown to PyTorch, replicas, and one
 // process have the same losses, and fully_shard those of one process.
 func TestTrainsInPyTorch(t *testing.T) {
@@ -202,7 +223,7 @@ func TestTrainsInPyTorch(t *testing.T) {
 		run, err := results.Load(filepath.Dir(file))
 		require.NoError(t, err, "psim compare and plot read what it writes")
 		require.Equal(t, results.Measured, run.Result.Kind)
-		require.NotNil(t, run.Trace)
+		checkExchanges(t, run)
 		return losses.FindString(string(out))
 	}
 	one := train(alone...)
@@ -211,7 +232,8 @@ func TestTrainsInPyTorch(t *testing.T) {
 	require.Equal(t, one, train("schedule.name=hanayo", "schedule.virtual_stages=2"))
 	require.Equal(t, one, train(append(alone, "parallel.data=2")...))
 	require.Equal(t, one, train("parallel.data=2"), "two replicas of a pipeline")
-	require.Equal(t, train(append(alone, llama...)...), train(append(llama, "schedule.name=zb-h1")...))
+	tied := append(llama, "model.tied=true")
+	require.Equal(t, train(append(alone, tied...)...), train(append(tied, "schedule.name=zb-h1")...))
 	untied := append(alone, "model.tied=false")
 	require.Equal(t, train(untied...), train(append(untied, "parallel.data=2", "parallel.zero=3")...))
 }
