@@ -55,12 +55,12 @@ var arrows = map[string][]string{
 	"exec/kernels":         {"costmodel/network", "exec/backend"},
 	"exec/measure":         {"costmodel/models", "costmodel/network", "costmodel/stages", "costmodel/training", "exec/backend", "exec/cluster", "exec/data", "exec/kernels", "exec/run", "exec/train", "schedules", "schedules/graph", "schedules/wiring"},
 	"exec/pth":             {},
-	"exec/pytorch":         {"costmodel/network", "results"},
+	"exec/pytorch":         {"costmodel/network", "exec/data", "exec/kernels", "results"},
 	"exec/run":             {"exec/cluster", "schedules/graph"},
 	"exec/session":         {".", "configs", "costmodel", "costmodel/network", "exec/backend", "exec/cluster", "exec/collectives", "exec/data", "exec/kernels", "exec/measure", "exec/pth", "exec/pytorch", "exec/run", "exec/train", "export", "reports", "reports/picture", "reports/titles", "results", "results/compare", "results/tracecsv", "schedules/collective", "schedules/graph"},
 	"exec/train":           {"costmodel/network", "costmodel/stages", "exec/backend", "exec/cluster", "exec/collectives", "exec/data", "exec/kernels", "exec/run", "schedules/collective", "schedules/graph"},
 	"exec/validation":      {"exec/backend", "exec/cluster/mpi", "exec/session", "reports/table", "results", "results/compare"},
-	"export":               {"configs", "costmodel/network", "schedules/graph", "schedules/order"},
+	"export":               {"configs", "costmodel/network", "costmodel/stages", "schedules/graph", "schedules/order"},
 	"internal/cores":       {},
 	"internal/csvfile":     {},
 	"internal/fault":       {},
@@ -105,6 +105,7 @@ var arrows = map[string][]string{
 	"tools/pytorch":        {"reports/table"},
 	"tools/schema":         {"results/schema"},
 	"tools/speed":          {".", "configs", "costmodel", "schedules", "schedules/graph", "schedules/wiring", "sim"},
+	"tools/torchsteps":     {".", "exec/backend", "exec/measure", "exec/pytorch", "exec/session"},
 }
 
 // owners lists the outside libraries that one folder keeps to itself. TOML is read by two:

@@ -35,11 +35,12 @@ type Config struct {
 	name    string
 	folder  string // that paths in the file are relative to; empty for embedded ones
 	sources []*source
-	exact   time.Duration // see Exact
-	changes []string      // warnings of Executable and settle
-	shared  *shared       // see Sharing
-	devices int           // of the target, for a network that was named without a plan
-	dropped []string      // keys of the file that have no meaning with a schedule named by --set
+	exact   time.Duration     // see Exact
+	changes []string          // warnings of Executable and settle
+	shared  *shared           // see Sharing
+	devices int               // of the target, for a network that was named without a plan
+	files   map[string]string // texts of the files that a kept experiment names; nil for others, which read files
+	dropped []string          // keys of the file that have no meaning with a schedule named by --set
 }
 
 // Settings describes the sections. One of [times], [model] and [collective] says what the tasks
@@ -116,7 +117,7 @@ func (c *Config) With(sets ...string) (*Config, error) {
 func (c *Config) with(label string, sets ...string) (*Config, error) {
 	next := defaults()
 	next.name, next.folder, next.exact, next.devices = c.name, c.folder, c.exact, c.devices
-	next.sources, next.shared = c.asked(), c.shared
+	next.sources, next.shared, next.files = c.asked(), c.shared, c.files
 	for _, s := range next.sources {
 		if _, err := s.decode(next); err != nil {
 			return nil, err

@@ -4,10 +4,12 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"psim/schedules/order"
 )
@@ -63,6 +65,84 @@ func merge(into, over map[string]any) {
 		into[key] = below
 		merge(below, table)
 	}
+}
+
+// A Kept is an experiment in a form that can be written and read where its files are not: its texts, and
+// those of the files that it names.
+type Kept struct {
+	Name    string            `json:"name"`
+	Exact   time.Duration     `json:"exact,omitempty"`
+	Devices int               `json:"devices,omitempty"` // of the target
+	Texts   []KeptText        `json:"texts"`
+	Files   map[string]string `json:"files,omitempty"` // by their names in the texts
+}
+
+// A KeptText is a text of a kept experiment: a file, or a setting.
+type KeptText struct {
+	Label   string `json:"label"`
+	Text    string `json:"text"`
+	Lines   bool   `json:"lines,omitempty"`
+	Derived bool   `json:"derived,omitempty"`
+	Assumed bool   `json:"assumed,omitempty"`
+}
+
+// Keep returns the experiment as it can be kept, with the files that it names with one of some lists of
+// settings.
+func (c *Config) Keep(with ...[]string) (Kept, error) {
+	k := Kept{Name: c.name, Exact: c.exact, Devices: c.devices, Files: map[string]string{}}
+	for _, s := range c.asked() {
+		k.Texts = append(k.Texts, KeptText{s.label, s.text, s.lines, s.derived, s.assumed})
+	}
+	for _, sets := range append(with, nil) {
+		one, err := c.With(sets...)
+		if err != nil {
+			return k, err
+		}
+		if path := one.Model.File; path != "" {
+			data, err := one.readBeside(path, maxNetwork)
+			if err != nil {
+				return k, err
+			}
+			k.Files[path] = string(data)
+		}
+		if path := one.Machine.File; path != "" {
+			if data, known, err := one.machineText(); err != nil {
+				return k, err
+			} else if !known {
+				k.Files[path] = string(data)
+			}
+		}
+	}
+	return k, nil
+}
+
+// Config returns the experiment. It reads no files.
+func (k Kept) Config() (*Config, error) {
+	c := defaults()
+	c.name, c.exact, c.devices, c.files = k.Name, k.Exact, k.Devices, map[string]string{}
+	for path, text := range k.Files {
+		c.files[path] = text
+	}
+	for _, t := range k.Texts {
+		if err := c.add(t.Label, t.Text, t.Lines); err != nil {
+			return nil, err
+		}
+		s := c.sources[len(c.sources)-1]
+		s.derived, s.assumed = t.Derived, t.Assumed
+	}
+	return c.With()
+}
+
+// readNamed reads a file that the configuration names: that of a path, or what was kept of it.
+func (c *Config) readNamed(name, path string, most int) ([]byte, error) {
+	if c.files == nil {
+		return readRegular(path, most)
+	}
+	text, kept := c.files[name]
+	if !kept {
+		return nil, fs.ErrNotExist
+	}
+	return []byte(text), nil
 }
 
 // CheckSet returns an error for a setting KEY=VALUE that is wrong in every experiment: the key is

@@ -1,6 +1,8 @@
 package configs_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -80,4 +82,47 @@ func TestCheckSet(t *testing.T) {
 	for _, set := range []string{"schedule.stages=99", "parallel.zero=3", "machine.device=a100-80gb-sxm", "schedule.name=auto", "times.forward=1s", "machine.file=nowhere.toml"} {
 		require.NoError(t, configs.CheckSet(set), set)
 	}
+}
+
+// What is kept of an experiment is that experiment, wherever its files are.
+func TestKept(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		return path
+	}
+	write("mine.toml", "[machine]\ndevice = \"a100-80gb-sxm\"\ndevices_per_node = 8\n")
+	config := write("config.json", `{"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 256, "max_position_embeddings": 128}`)
+	beside := write("beside.toml", "[schedule]\nname = \"1f1b\"\nstages = 2\nmicrobatches = 4\n[model]\nfile = \"config.json\"\n[batch]\nmicro = 1\n[machine]\nfile = \"mine.toml\"\n")
+	kept, objects := map[string]configs.Kept{}, map[string]string{}
+	load := func(name string, on configs.Target, sets ...string) {
+		c, err := configs.LoadOn(name, on, sets...)
+		require.NoError(t, err, name)
+		k, err := c.Keep([]string{"machine.devices_per_node=4"})
+		require.NoError(t, err, name)
+		text, err := json.Marshal(k)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(text, &k))
+		kept[name], objects[name] = k, c.Fingerprint()+fmt.Sprint(c.Object())
+	}
+	for _, name := range []string{"gpipe", "megatron-175b", "plans/deepseek-v3", "llama3-70b", "exec-mlp"} {
+		load(name, configs.Target{}, "batch.global=256")
+	}
+	load("model:llama3-8b", configs.Target{Device: "h100-80gb-sxm", Devices: 8, DevicesPerNode: 8})
+	load(config, configs.Target{Device: "v100-32gb-sxm", Devices: 2}, "train.optimizer=adamw")
+	load(beside, configs.Target{}, "schedule.microbatches=8")
+	require.NoError(t, os.RemoveAll(folder))
+	for name, k := range kept {
+		c, err := k.Config()
+		require.NoError(t, err, name)
+		require.Equal(t, objects[name], c.Fingerprint()+fmt.Sprint(c.Object()), name)
+	}
+	k := kept[beside]
+	require.Len(t, k.Files, 2)
+	delete(k.Files, "config.json")
+	c, err := k.Config()
+	require.NoError(t, err)
+	_, err = c.ReadModel()
+	require.ErrorContains(t, err, "config.json\": file does not exist")
 }

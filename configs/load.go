@@ -93,7 +93,7 @@ func readFile(path string, most int) ([]byte, error) {
 // readBeside reads a file that the configuration names, relative to its own folder, of at most a
 // number of bytes.
 func (c *Config) readBeside(path string, most int) ([]byte, error) {
-	return readRegular(c.resolve(path), most)
+	return c.readNamed(path, c.resolve(path), most)
 }
 
 // resolve returns the path of a file that the configuration names.

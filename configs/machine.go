@@ -138,7 +138,7 @@ func (c *Config) machineFile(path string, sets []string) (costmodel.MachineOptio
 
 // readMachine reads a machine file.
 func (c *Config) readMachine(path string, by *source) ([]byte, error) {
-	return readRegular(c.machinePath(path, by), maxSize)
+	return c.readNamed(path, c.machinePath(path, by), maxSize)
 }
 
 // machinePath returns the path of a machine file: from the current folder if a flag names it, otherwise

@@ -16,10 +16,11 @@ import (
 // A source is one TOML text that was decoded into a Config: a file, or a setting KEY=VALUE.
 type source struct {
 	label     string // "configs/gpipe.toml", or "schedule.name=1f1b"
-	lines     bool   // it is a file, so that errors give positions
-	derived   bool   // it follows from the flag or catalog entry in the label; nobody wrote it
-	completes bool   // it completes a plan that was assumed, and goes when settings are added
-	assumed   bool   // it is psim's own plan for a network that was named without one
+	text      string
+	lines     bool // it is a file, so that errors give positions
+	derived   bool // it follows from the flag or catalog entry in the label; nobody wrote it
+	completes bool // it completes a plan that was assumed, and goes when settings are added
+	assumed   bool // it is psim's own plan for a network that was named without one
 	meta      toml.MetaData
 	top       map[string]any
 	places    func() map[string]place // only errors need them
@@ -29,7 +30,7 @@ type source struct {
 
 // newSource parses a text. Syntax errors carry the position.
 func newSource(label string, data string, lines bool) (*source, error) {
-	s := &source{label: label, lines: lines}
+	s := &source{label: label, text: data, lines: lines}
 	meta, err := toml.Decode(data, &s.top)
 	if err != nil {
 		var parse toml.ParseError

@@ -27,13 +27,15 @@ type torchPlan struct {
 	DataParallel  int            `json:"data_parallel"`
 	Zero          int            `json:"zero"`
 	BucketMB      float64        `json:"bucket_mb"`
+	Buckets       [][][]string   `json:"buckets"` // of the replicas of a pipeline: by stage, names of tensors
+	Overlap       bool           `json:"overlap"`
 	Samples       int64          `json:"samples"`  // of a replica, in a step
 	Sequence      int64          `json:"sequence"` // tokens of a sample; 0 without tokens
-	Input         int            `json:"input"`    // size of a sample without tokens
+	Input         network.Dims   `json:"input"`    // shape of a sample
 	Classes       int            `json:"classes"`
 	Seed          uint64         `json:"seed"`
 	Optimizer     torchOptimizer `json:"optimizer"`
-	Tied          bool           `json:"tied"`
+	Tied          string         `json:"tied"`  // a tensor that the first and the last layer share
 	Cut           []int          `json:"cut"`   // layers of every stage
 	Order         []string       `json:"order"` // a row of PyTorch's notation for every rank
 	Layers        []torchLayer   `json:"layers"`
@@ -63,10 +65,15 @@ type torchOptimizer struct {
 }
 
 type torchLayer struct {
-	Kind    string        `json:"kind"`
-	Heads   int           `json:"heads,omitempty"`
-	ReLU    bool          `json:"relu"`
-	Tensors []torchTensor `json:"tensors"`
+	Kind    string           `json:"kind"`
+	Heads   int              `json:"heads,omitempty"`
+	Chain   []torchOperation `json:"chain"` // of the kind "chain"
+	Tensors []torchTensor    `json:"tensors"`
+}
+
+type torchOperation struct {
+	Kind    string `json:"kind"`
+	Tensors int    `json:"tensors"` // how many of the layer's it takes
 }
 
 type torchTensor struct {
@@ -118,32 +125,36 @@ func planTorch(c *configs.Config, e *configs.Experiment) (*torchPlan, error) {
 		Name: c.Name(), Schedule: e.Graph.Name, Stages: shape.Ranks, VirtualStages: max(1, shape.Virtual),
 		Microbatches: shape.Microbatches, DataParallel: max(1, shape.Replicas), Zero: staged.Zero,
 		BucketMB: float64(staged.Bucket) / (1 << 20), Samples: staged.Sizes[0] * int64(shape.Microbatches),
-		Seed: firstSeed, Optimizer: torchOptimizerOf(staged.Training.Optimizer),
-		Cut: staged.Workload.Layers, Config: c.Object(),
+		Seed: FirstSeed, Optimizer: torchOptimizerOf(staged.Training.Optimizer),
+		Overlap: staged.Overlap, Cut: staged.Workload.Layers, Config: c.Object(),
 	}
 	if plan.Stages > 1 {
 		for _, row := range writtenOrder(e.Graph) {
 			plan.Order = append(plan.Order, strings.Join(order.Cells(row), ","))
 		}
 	}
+	if plan.Stages > 1 && plan.DataParallel > 1 {
+		plan.Buckets = bucketsOf(staged.Stages)
+	}
 	plan.Messages, plan.Collectives = exchanges(e.Graph)
 	layers := e.Network.Layers
 	first, last := layers[0], layers[len(layers)-1]
 	plan.Classes = last.Output[len(last.Output)-1]
-	if first.Kind == network.KindEmbedding {
+	plan.Input = first.Input
+	if first.Ops[0].Class == network.Lookup {
 		plan.Sequence = int64(e.Network.TokensPerSample)
-	} else {
-		plan.Input = first.Input[len(first.Input)-1]
 	}
 	for _, l := range layers {
 		layer, err := torchLayerOf(l)
 		if err != nil {
 			return nil, unsupported(c, "model", err.Error())
 		}
-		plan.Tied = plan.Tied || len(l.Tied) > 0
+		for _, t := range l.Tied {
+			plan.Tied = t.Name
+		}
 		plan.Layers = append(plan.Layers, layer)
 	}
-	if plan.Tied && plan.Zero == 3 {
+	if plan.Tied != "" && plan.Zero == 3 {
 		return nil, unsupported(c, "model.tied", "fully_shard shares no tensor between units; --set model.tied=false")
 	}
 	return plan, nil

@@ -7,7 +7,7 @@ Needs torch >= 2.8 and nothing else. By itself it starts a process for every ran
 torchrun, or any launcher that sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, may do that
 instead. With a GPU for every process it runs on them, over nccl; otherwise on CPUs, over gloo.
 It writes result.json and trace.csv as psim exec does: psim compare PREDICTED MEASURED reads them.
---alone N also times every kind of task by itself, N times, in alone.csv. --start FILE begins with the
+--alone N also times every kind of task N times, between the steps, in alone.csv. --start FILE begins with the
 weights and the batch of a safetensors file, and --record writes losses, the gradients of the first step
 and the last weights of every rank: psim exec --engine torch uses these.
 
@@ -15,6 +15,8 @@ What was not tried: no GPU has run this program yet; on CPUs it was.
 """
 import argparse
 import contextlib
+import functools
+import itertools
 import json
 import os
 import socket
@@ -57,13 +59,25 @@ class Norm(nn.Module):
         return functional.layer_norm(x, self.weight.shape, self.weight, self.bias)
 
 
+class RMSNorm(nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = weight
+
+    def forward(self, x):
+        return functional.rms_norm(x, self.weight.shape, self.weight, 1e-5)
+
+
 class Embedding(nn.Module):
+    """A table of tokens, and GPT's of positions."""
+
     def __init__(self, layer, tensors):
         super().__init__()
-        self.token, self.position = tensors
+        self.token, self.position = tensors if len(tensors) == 2 else (*tensors, None)
 
     def forward(self, tokens):
-        return functional.embedding(tokens, self.token) + self.position[: tokens.shape[-1]]
+        x = functional.embedding(tokens, self.token)
+        return x if self.position is None else x + self.position[: tokens.shape[-1]]
 
 
 class Block(nn.Module):
@@ -81,18 +95,77 @@ class Block(nn.Module):
         return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
 
 
-class Dense(nn.Module):
+def rotate(x):
+    """Llama's rotary positions, of a base of 10,000."""
+    half = x.shape[-1] // 2
+    rates = 10000 ** (-torch.arange(half, device=x.device) / half)
+    angles = torch.outer(torch.arange(x.shape[-2], device=x.device), rates)
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    a, b = x.chunk(2, -1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+
+class LlamaBlock(nn.Module):
+    """Attention with grouped queries over all earlier tokens, and a gated MLP."""
+
     def __init__(self, layer, tensors):
         super().__init__()
-        self.linear, self.relu = Linear(*tensors, as_rows=True), layer["relu"]
+        t = {known["name"].split(".", 2)[2]: tensor for known, tensor in zip(layer["tensors"], tensors)}
+        linear = lambda name: Linear(t[name + ".weight"], t.get(name + ".bias"), as_rows=True)
+        norm = lambda name: RMSNorm(t[name + ".weight"]) if name + ".weight" in t else nn.Identity()
+        self.width = t["self_attn.q_proj.weight"].shape[0] // layer["heads"]
+        self.norm1, self.norm2 = norm("input_layernorm"), norm("post_attention_layernorm")
+        self.q, self.k, self.v = (linear(f"self_attn.{c}_proj") for c in "qkv")
+        self.q_norm, self.k_norm = norm("self_attn.q_norm"), norm("self_attn.k_norm")
+        self.project, self.gate = linear("self_attn.o_proj"), linear("mlp.gate_proj")
+        self.up, self.down = linear("mlp.up_proj"), linear("mlp.down_proj")
 
     def forward(self, x):
-        return functional.relu(self.linear(x)) if self.relu else self.linear(x)
+        split = lambda y: y.unflatten(-1, (-1, self.width)).transpose(1, 2)
+        y = self.norm1(x)
+        q, k, v = self.q_norm(split(self.q(y))), self.k_norm(split(self.k(y))), split(self.v(y))
+        mixed = functional.scaled_dot_product_attention(rotate(q), rotate(k), v, is_causal=True, enable_gqa=True)
+        x = x + self.project(mixed.transpose(1, 2).flatten(2))
+        y = self.norm2(x)
+        return x + self.down(functional.silu(self.gate(y)) * self.up(y))
 
 
-LAYERS = {"embedding": Embedding, "block": Block, "dense": Dense,
-          "norm": lambda layer, tensors: Norm(*tensors),
-          "head": lambda layer, tensors: Linear(*tensors, as_rows=True)}
+class Convolution(nn.Module):
+    """3×3, with padding; pictures are channels × rows × columns."""
+
+    def __init__(self, weight, bias):
+        super().__init__()
+        self.weight, self.bias = weight, bias
+
+    def forward(self, x):
+        return functional.conv2d(x, self.weight, self.bias, padding=1)
+
+
+class Spread(nn.Module):
+    """One pixel repeated over 7×7: the average pooling of torchvision's VGG16, of a small picture."""
+
+    def forward(self, x):
+        return x.expand(-1, -1, 7, 7).contiguous()
+
+
+# Operations that a chain is made of, from their parameters.
+OPERATIONS = {"linear": lambda *tensors: Linear(*tensors, as_rows=True), "layer norm": Norm, "rms norm": RMSNorm, "convolution": Convolution,
+              "relu": nn.ReLU, "max pool": lambda: nn.MaxPool2d(2), "spread": Spread, "flatten": nn.Flatten}
+
+
+class Chain(nn.Module):
+    """Operations one after another."""
+
+    def __init__(self, layer, tensors):
+        super().__init__()
+        given = iter(tensors)
+        self.steps = nn.Sequential(*(OPERATIONS[o["kind"]](*itertools.islice(given, o["tensors"])) for o in layer["chain"]))
+
+    def forward(self, x):
+        return self.steps(x)
+
+
+LAYERS = {"embedding": Embedding, "block": Block, "llama": LlamaBlock, "chain": Chain}
 
 
 # What --start gave: parameters, inputs and targets by name.
@@ -159,6 +232,9 @@ class Stage(nn.Module):
             x = layer(x)
         return x
 
+    def parameter(self, name):
+        return next((getattr(m, attr) for known, m, attr in self.places if known == name), None)
+
 
 def whole(tensor):
     """Returns a copy of a tensor, all of it where it is sharded."""
@@ -179,8 +255,10 @@ def loss_of(output, target):
 
 
 class SplitMix:
-    def __init__(self, seed):
-        self.state = seed
+    """Random numbers of a seed, from the one on that is called first."""
+
+    def __init__(self, seed, first=0):
+        self.state = seed + first * 0x9E3779B97F4A7C15
 
     def below(self, n):
         mask = 2**64 - 1
@@ -194,13 +272,13 @@ class SplitMix:
 def batch(replica, device):
     """Returns inputs and targets of a replica for a step."""
     samples, replicas = PLAN["samples"], PLAN["data_parallel"]
+    own = slice(replica * samples, (replica + 1) * samples)
     if "inputs" in GIVEN:
-        own = slice(replica * samples, (replica + 1) * samples)
-        return GIVEN["inputs"][own].to(device), GIVEN["targets"][own].to(device)
-    if not PLAN["sequence"]:  # psim has pictures here, this program noise: times do not depend on it
-        generator = torch.Generator().manual_seed(1234 + replica)
-        x = torch.randn(samples, PLAN["input"], generator=generator)
-        return x.to(device), torch.randint(PLAN["classes"], (samples,), generator=generator).to(device)
+        inputs = GIVEN["inputs"][own].unflatten(-1, PLAN["input"])
+        return inputs.to(device), GIVEN["targets"][own].to(device)
+    if not PLAN["sequence"]:
+        inputs, targets = pictures(samples * replicas)
+        return inputs[own].to(device), targets[own].to(device)
     random, words = SplitMix(1234), min(64, PLAN["classes"])
     following = list(range(words))
     for i in range(words):
@@ -213,8 +291,25 @@ def batch(replica, device):
             row.append(word * PLAN["classes"] // words)
             word = random.below(words) if random.below(8) == 0 else following[word]
         rows.append(row)
-    own = torch.tensor(rows[replica * samples:(replica + 1) * samples], device=device)
-    return own[:, :-1].contiguous(), own[:, 1:].contiguous()
+    tokens = torch.tensor(rows[own], device=device)
+    return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+
+
+def pictures(samples):
+    """Returns pictures of classes, each with a pattern of 4×4 grey fields in every channel, and their labels."""
+    channels, height, width = PLAN["input"] if len(PLAN["input"]) == 3 else (*PLAN["input"], 1, 1)
+    pixels = [(c * 4 + y * 4 // height) * 4 + x * 4 // width
+              for c in range(channels) for y in range(height) for x in range(width)]
+    random, patterns = SplitMix(1234, PLAN["classes"] * channels * 16), {}  # after those of all fields
+    rows, labels = [], []
+    for _ in range(samples):
+        label = random.below(PLAN["classes"])
+        if label not in patterns:
+            patterns[label] = {f: 64 + SplitMix(1234, label * channels * 16 + f).below(128) for f in set(pixels)}
+        rows.append([patterns[label][f] + random.below(97) - 48 for f in pixels])
+        labels.append(label)
+    values = (torch.tensor(rows) / 255 - 0.5) / 0.2
+    return values.unflatten(-1, PLAN["input"]), torch.tensor(labels)
 
 
 # Times of tasks, by events on a GPU.
@@ -240,6 +335,10 @@ class Recorder:
         yield
         self.spans.append((kind, stage, microbatch, begin, self.now()))
 
+    def extend(self):
+        """Makes the last span end now."""
+        self.spans[-1] = (*self.spans[-1][:4], self.now())
+
     def rows(self):
         """Returns the spans since start, in nanoseconds after it."""
         if self.device.type != "cuda":
@@ -248,53 +347,108 @@ class Recorder:
         return [(k, s, m, after(a), after(b)) for k, s, m, a, b in self.spans]
 
 
-# The ways to train. Each returns what has parameters, and a function that does all passes of a step.
+# The ways to train. Each returns what has parameters, and a function that does all passes of a step; alone,
+# it does this process's passes without messages and collectives.
 
 
 def pipeline(rank, device, recorder):
+    """A pipeline by the plan's order, or replicas of one, whose gradients are summed after the last microbatch."""
     from torch.distributed.pipelining import PipelineStage, schedules
 
+    replica, rank = divmod(rank, PLAN["stages"])
+    line = replicated = None  # the group of a replica's ranks, and that of the replicas of a rank
+    if PLAN["data_parallel"] > 1:
+        mesh = dist.init_device_mesh(device.type, (PLAN["data_parallel"], PLAN["stages"]), mesh_dim_names=("replica", "rank"))
+        line, replicated = mesh.get_group("rank"), mesh.get_group("replica")
     rows = [line.split(",") for line in PLAN["order"]]
     own = [sorted({int(cell[: next(i for i, c in enumerate(cell) if not c.isdigit())]) for cell in row})
            for row in rows]
     ends, count = [0], len(PLAN["cut"])
     for n in PLAN["cut"]:
         ends.append(ends[-1] + n)
-    modules, stages = [], []
+    modules, stages, reductions = [], [], []
     for i in own[rank]:
         modules.append(Stage(PLAN["layers"][ends[i]:ends[i + 1]], device, {}))
-        stages.append(PipelineStage(modules[-1], i, count, device))
+        stages.append(PipelineStage(modules[-1], i, count, device, group=line))
         # All stages know who has which, as the order says.
         stages[-1].stage_index_to_group_rank = {s: r for r, list_ in enumerate(own) for s in list_}
-        record(stages[-1], i, recorder)
-    runtime = schedules._PipelineScheduleRuntime(stages, PLAN["microbatches"], loss_fn=loss_of)
+        if replicated:
+            reductions.append(Reduction(modules[-1], i, replicated))
+        record(stages[-1], i, recorder, reductions[-1] if replicated and PLAN["overlap"] else None)
+    # Sums of gradients may begin before the end, so they are scaled after those.
+    runtime = schedules._PipelineScheduleRuntime(stages, PLAN["microbatches"], loss_fn=loss_of, scale_grads=False)
+    record_loss(runtime, recorder)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "order.csv")
         with open(path, "w") as f:
             f.write("\n".join(PLAN["order"]) + "\n")
         runtime._load_csv(path, "compute_only")
-    inputs, targets = batch(0, device)
+    inputs, targets = batch(replica, device)
     tied = tied_tensors(modules, own, rank)
     first, last = 0 in own[rank], count - 1 in own[rank]
 
-    def passes():
+    def passes(alone=False):
         losses = []
-        runtime.step(*([inputs] if first else []), **({"target": targets, "losses": losses} if last else {}))
+        for reduction in reductions:
+            reduction.alone = alone
+        with made_up_messages(schedules) if alone else contextlib.nullcontext():
+            runtime.step(*([inputs] if first else []), **({"target": targets, "losses": losses} if last else {}))
         for gradients, group in tied():
             for other in gradients[1:]:
                 gradients[0] += other
-            if group:
+            if group and not alone:
                 dist.all_reduce(gradients[0], group=group)
             for other in gradients[1:]:
                 other.copy_(gradients[0])
+        average(modules, reductions)
         return sum(loss.detach() for loss in losses) / len(losses) if losses else None
 
     return modules, passes
 
 
-def record(stage, index, recorder):
-    """Times the passes of a stage. Waits for messages are before them."""
+class Reduction:
+    """The sums of a stage's gradients over the replicas of a pipeline, by psim's buckets; not those of tied tensors."""
+
+    def __init__(self, module, index, group):
+        self.module, self.names, self.group, self.pending = module, PLAN["buckets"][index], group, []
+        self.alone = False  # nothing is summed
+
+    def start(self):
+        for names in self.names:
+            gradients = [self.module.parameter(name).grad for name in names if name != PLAN["tied"]]
+            if gradients:
+                flat = torch.cat([g.flatten() for g in gradients])
+                work = None if self.alone else dist.all_reduce(flat, group=self.group, async_op=True)
+                self.pending.append((work, flat, gradients))
+
+    def finish(self):
+        for work, flat, gradients in self.pending:
+            if work:
+                work.wait()
+            for g, part in zip(gradients, flat.split([g.numel() for g in gradients])):
+                g.copy_(part.view_as(g))
+        self.pending = []
+
+
+def average(modules, reductions):
+    """Ends the sums over microbatches and replicas, and makes means of them."""
+    for reduction in reductions:
+        if not PLAN["overlap"]:
+            reduction.start()
+        reduction.finish()
+    gradients = [p.grad for m in modules for p in m.parameters() if p.grad is not None]
+    if gradients:
+        torch._foreach_div_(gradients, PLAN["microbatches"] * PLAN["data_parallel"])
+
+
+def record(stage, index, recorder, reduction):
+    """Times the passes of a stage. Waits for messages are before them. A reduction starts after the last one."""
     forward, backward, weights = stage.forward_one_chunk, stage.backward_one_chunk, stage.backward_weight_one_chunk
+    backwards = itertools.count(1)
+
+    def ended():
+        if reduction and next(backwards) % PLAN["microbatches"] == 0:
+            reduction.start()
 
     def forward_one_chunk(chunk, *args, **kwargs):
         with recorder.span("F", index, chunk):
@@ -302,14 +456,51 @@ def record(stage, index, recorder):
 
     def backward_one_chunk(chunk, loss=None, full_backward=True, **kwargs):
         with recorder.span("B" if full_backward else "I", index, chunk):
-            return backward(chunk, loss=loss, full_backward=full_backward, **kwargs)
+            result = backward(chunk, loss=loss, full_backward=full_backward, **kwargs)
+        if full_backward:
+            ended()
+        return result
 
     def backward_weight_one_chunk(chunk, *args, **kwargs):
         with recorder.span("W", index, chunk):
-            return weights(chunk, *args, **kwargs)
+            result = weights(chunk, *args, **kwargs)
+        ended()
+        return result
 
     stage.forward_one_chunk, stage.backward_one_chunk = forward_one_chunk, backward_one_chunk
     stage.backward_weight_one_chunk = backward_weight_one_chunk
+
+
+def record_loss(runtime, recorder):
+    """Times the loss as a part of the last stage's forward."""
+    compute = runtime._maybe_compute_loss
+
+    def maybe_compute_loss(stage, *args):
+        compute(stage, *args)
+        if stage.is_last:
+            recorder.extend()
+
+    runtime._maybe_compute_loss = maybe_compute_loss
+
+
+@contextlib.contextmanager
+def made_up_messages(schedules):
+    """Sends nothing; what would arrive is noise."""
+    noise = {}
+
+    def batch_p2p(ops):
+        for op in ops:
+            if op.op is dist.irecv:
+                shape = op.tensor.shape
+                with torch.no_grad():
+                    op.tensor.copy_(noise.setdefault(shape, 0.01 * torch.randn(shape, device=op.tensor.device)))
+        return []
+
+    sent, schedules._batch_p2p = schedules._batch_p2p, batch_p2p
+    try:
+        yield
+    finally:
+        schedules._batch_p2p = sent
 
 
 def tied_tensors(modules, own, rank):
@@ -317,10 +508,10 @@ def tied_tensors(modules, own, rank):
     count = len(PLAN["cut"])
     if not PLAN["tied"]:
         return list
-    ranks = sorted({r for r, list_ in enumerate(own) if 0 in list_ or count - 1 in list_})
+    ranks = sorted({r + first for r, list_ in enumerate(own) if 0 in list_ or count - 1 in list_
+                    for first in range(0, dist.get_world_size(), PLAN["stages"])})
     group = dist.new_group(ranks) if len(ranks) > 1 else None  # all processes make it
-    tables = [m.layers[0].token if i == 0 else m.layers[-1].weight
-              for m, i in zip(modules, own[rank]) if i in (0, count - 1)]
+    tables = [m.parameter(PLAN["tied"]) for m, i in zip(modules, own[rank]) if i in (0, count - 1)]
     return lambda: [([t.grad for t in tables], group)] if tables else []
 
 
@@ -345,27 +536,38 @@ def replicas(rank, device, recorder):
             model, device_ids=[device.index] if device.type == "cuda" else None, bucket_cap_mb=PLAN["bucket_mb"])
     inputs, targets = batch(rank, device)
 
-    def passes():
+    def passes(alone=False):
         total, count = 0, PLAN["microbatches"]
+        net = model if not alone else unsharded(device) if sharded else getattr(model, "module", model)
         for m, (x, y) in enumerate(zip(inputs.chunk(count), targets.chunk(count))):
-            last = m == count - 1
-            if sharded:
+            last = m == count - 1 and not alone
+            if sharded and not alone:
                 model.set_requires_gradient_sync(last)
-            quiet = model.no_sync() if whole > 1 and not sharded and not last else contextlib.nullcontext()
+            synchronized = whole == 1 or sharded or last or alone  # alone, the replica itself runs
+            quiet = contextlib.nullcontext() if synchronized else model.no_sync()
             with quiet:
                 with recorder.span("F", 0, m):
-                    loss = loss_of(model(x), y) / count
+                    loss = loss_of(net(x), y) / count
                 with recorder.span("B", 0, m):
                     loss.backward()
             total = total + loss.detach()
+        if sharded and alone:
+            net.zero_grad()
+            for p in model.parameters():
+                p.grad = torch.zeros_like(p)
         return total
 
     return [model], passes
 
 
+@functools.cache
+def unsharded(device):
+    return Stage(PLAN["layers"], device, {})
+
+
 def optimizer(modules, args):
     o = {"name": "sgd", "learning_rate": 1e-3, "momentum": 0} if args.plain_sgd else PLAN["optimizer"]
-    parameters = list({id(p): p for m in modules for p in m.parameters()}.values())
+    parameters = list({id(p): p for m in modules for p in m.parameters()}.values()) or [nn.Parameter(torch.zeros(0))]
     if o["name"].startswith("adam"):
         kind = torch.optim.AdamW if o["name"] == "adamw" else torch.optim.Adam
         return kind(parameters, lr=o["learning_rate"], foreach=True)
@@ -375,48 +577,90 @@ def optimizer(modules, args):
 # Times of tasks by themselves.
 
 
-def alone(modules, rank, device, rounds, update):
-    """Returns the median times of this rank's tasks, one at a time while the other ranks wait."""
-    rows, world = [], dist.get_world_size()
-
-    def median(task, prepare=lambda: ()):
-        times = []
-        for n in range(rounds + 1):  # the first warms up
-            given = prepare()
-            if device.type == "cuda":
-                torch.cuda.synchronize()
-            begin = time.perf_counter_ns()
-            task(*given)
-            if device.type == "cuda":
-                torch.cuda.synchronize()
-            times.append(time.perf_counter_ns() - begin)
-        return int(statistics.median(times[1:]))
-
+def round_of(n, step, rank, device):
+    """Returns the times of this process's tasks: of a step without messages while the other processes wait,
+    and while they all do the same; and of messages and collectives, which need several."""
+    world = dist.get_world_size()
     for turn in range(world):
         dist.barrier()
         if turn == rank:
-            for kind, stage, ns in passes_alone(device, median):
-                rows.append((rank, kind, stage, 0, ns))
-    for turn in range(world):
-        dist.barrier()
-        if turn == rank:
-            for p in (p for m in modules for p in m.parameters()):
-                p.grad = torch.zeros_like(p)
-            if PLAN["zero"] != 3:
-                rows.append((rank, "OPTIMIZER", "", 0, median(update.step)))
+            quiet = tasks_of(step(alone=True)[0])
     dist.barrier()
-    if PLAN["zero"] == 3:  # shards are updated together
-        rows.append((rank, "OPTIMIZER", "", 0, median(update.step)))
+    beside = tasks_of(step(alone=True)[0])
+    rows = [(n, rank, *task, 0, ns, beside[task]) for task, ns in quiet.items()]
     for message in PLAN["messages"]:
         if rank in (message["from"], message["to"]):
             buffer = torch.zeros(message["bytes"] // 4, device=device)
-            rows.append((rank, message["kind"], message["stage"], message["bytes"],
-                         median(lambda: pass_on(message, rank, buffer)) // 2))
+            ns = median(lambda: pass_on(message, rank, buffer), device, lambda: None) // 2
+            rows.append((n, rank, message["kind"], message["stage"], message["bytes"], ns, ns))
         dist.barrier()
     for c in PLAN["collectives"]:
-        ns = median(collective_of(c, device, world), lambda: dist.barrier() or ())
-        rows.append((rank, c["kind"], "", c["bytes"], ns))
+        ns = median(collective_of(c, device, world), device)
+        rows.append((n, rank, c["kind"], "", c["bytes"], ns, ns))
     return rows
+
+
+def quiet_rounds(step, rank, device, modules, update, args):
+    """Times tasks and steps in turns, so that both see the same machine. Rounds in which other programs took
+    more than 2 % of the cores do not count, and are repeated, as far as three times as many rounds do."""
+    rounds, count = [], min(args.alone, args.steps)
+    while len(rounds) < 3 * count and sum(taken <= 0.02 for taken, _, _ in rounds) < count:
+        dist.barrier()
+        before, begin = used_by_others(device), time.monotonic()
+        with unchanged(modules, update):
+            rows = round_of(len(rounds), step, rank, device)
+        steps = [step() for _ in range(-(-args.steps // count))]
+        taken = (used_by_others(device) - before) / (time.monotonic() - begin) / os.cpu_count()
+        whole = torch.tensor([taken], device=device)  # the first process's figure is everybody's
+        dist.broadcast(whole, 0)
+        rounds.append((whole.item(), rows, steps))
+    kept = sorted(sorted(range(len(rounds)), key=lambda n: max(0.02, rounds[n][0]))[:count])
+    steps = [s for n in kept for s in rounds[n][2]][:args.steps]
+    return steps, [row for n in kept for row in rounds[n][1]], max(rounds[n][0] for n in kept) > 0.02
+
+
+def used_by_others(device):
+    """Returns the seconds for which cores were busy with anything but these processes; 0 if that is unknown."""
+    own = torch.tensor([time.process_time()], dtype=torch.float64, device=device)
+    dist.all_reduce(own)
+    if not os.path.exists("/proc/stat"):
+        return 0.0
+    with open("/proc/stat") as f:
+        spent = [int(n) for n in f.readline().split()[1:9]]
+    return (sum(spent) - spent[3] - spent[4]) / os.sysconf("SC_CLK_TCK") - own.item()
+
+
+def tasks_of(rows):
+    """Returns the mean times of tasks by kind and stage. Python's time before a task is the task's."""
+    times, before = {}, 0
+    for kind, stage, _, _, end in rows:
+        times.setdefault((kind, stage), []).append(end - before)
+        before = end
+    return {task: int(statistics.fmean(list_)) for task, list_ in times.items()}
+
+
+def median(task, device, meet=dist.barrier):
+    """Returns the median time of something that several processes do together, after they have met."""
+    times = []
+    for _ in range(4):  # the first warms up
+        meet()
+        begin = time.perf_counter_ns()
+        task()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter_ns() - begin)
+    return int(statistics.median(times[1:]))
+
+
+@contextlib.contextmanager
+def unchanged(modules, update):
+    """Restores parameters and the optimizer's state afterwards."""
+    state = [t for values in update.state.values() for t in values.values() if torch.is_tensor(t)]
+    kept = [(t, t.detach().clone()) for t in [*(p for m in modules for p in m.parameters()), *state]]
+    yield
+    with torch.no_grad():
+        for t, values in kept:
+            t.copy_(values)
 
 
 def pass_on(message, rank, buffer):
@@ -439,52 +683,9 @@ def collective_of(c, device, world):
     }[c["kind"]]
 
 
-def passes_alone(device, median):
-    """Yields the times of F, and of B or of I and W, of this rank's stages; of all layers if replicas."""
-    from torch.distributed.pipelining import _backward
-
-    count, rank = len(PLAN["cut"]), dist.get_rank()
-    pipelined, micro = PLAN["stages"] > 1, PLAN["samples"] // PLAN["microbatches"]
-    shared = {}
-    x, ends = batch(0, device)[0][:micro], [0]
-    target = batch(0, device)[1][:micro]
-    for n in PLAN["cut"]:
-        ends.append(ends[-1] + n)
-    for i in range(count if pipelined else 1):
-        stage = Stage(PLAN["layers"][ends[i]:ends[i + 1]] if pipelined else PLAN["layers"], device, shared)
-        last = not pipelined or i == count - 1
-        if not pipelined or any(f"{i}{k}" == cell[: len(str(i)) + 1] for cell in PLAN["order"][rank].split(",") for k in "F"):
-            given = x.detach().requires_grad_(x.is_floating_point() and i > 0)
-
-            def run():
-                out = stage(given)
-                return loss_of(out, target) if last else out
-
-            yield "F", i, median(run)
-            seed = None if last else [torch.ones_like(run())]
-
-            def backward(out):
-                if PLAN["stages"] > 1:
-                    _backward.stage_backward(out if last else (out,), seed, [given])
-                else:
-                    out.backward()
-
-            yield "B", i, median(backward, lambda: (run(),))
-            if pipelined and i > 0:
-                inputs = lambda out: _backward.stage_backward_input([out], seed, [given], stage.parameters())
-                yield "I", i, median(inputs, lambda: (run(),))
-                yield "W", i, median(lambda groups: _backward.stage_backward_weight(stage.parameters(), groups),
-                                     lambda: (inputs(run())[1],))
-            elif pipelined:
-                yield "I", i, 0
-                yield "W", i, median(backward, lambda: (run(),))
-        with torch.no_grad():
-            x = stage(x)
-
-
 def write_alone(everyone, folder):
     with open(os.path.join(folder, "alone.csv"), "w") as f:
-        f.write("rank,kind,stage,bytes,ns\n")
+        f.write("round,rank,kind,stage,bytes,ns,beside_ns\n")
         for _, _, rows in everyone:
             for row in rows:
                 f.write(",".join(map(str, row)) + "\n")
@@ -499,6 +700,8 @@ def work(local, rank, world, args):
     device = torch.device("cuda", local) if gpus else torch.device("cpu")
     if gpus:
         torch.cuda.set_device(device)  # before the process group: otherwise all processes open the first GPU
+    else:
+        stay_on_cores(local, int(os.environ.get("LOCAL_WORLD_SIZE", world)), args.threads)
     dist.init_process_group("nccl" if gpus else "gloo", rank=rank, world_size=world, **({"device_id": device} if gpus else {}))
     recorder = Recorder(device)
     if args.start:
@@ -510,11 +713,12 @@ def work(local, rank, world, args):
         if gpus:
             torch.cuda.synchronize()
 
-    def step(kept=None):
-        dist.barrier()
+    def step(kept=None, alone=False):
+        if not alone:
+            dist.barrier()
         wait()
         recorder.start()
-        loss = passes()
+        loss = passes(alone)
         if kept is not None:
             kept.update(values(modules, "gradient/", lambda p: p.grad))
         with recorder.span("OPTIMIZER"):
@@ -523,13 +727,15 @@ def work(local, rank, world, args):
         wait()
         return recorder.rows(), None if loss is None else float(loss)
 
-    kept, steps = {}, []
-    for n in range(args.warmup + args.steps):
+    kept, steps, times, disturbed = {}, [], [], False
+    for n in range(args.warmup + (0 if args.alone else args.steps)):
         steps.append(step(kept if args.record and n == 0 else None))
+    if args.alone:
+        more, times, disturbed = quiet_rounds(step, rank, device, modules, update, args)
+        steps += more
     if args.record:
         kept.update(values(modules, "weight/", lambda p: p))
         write_tensors(os.path.join(args.out, f"record-rank{rank}.safetensors"), kept)
-    times = alone(modules, rank, device, args.alone, update) if args.alone else []
     peak = torch.cuda.max_memory_allocated() if gpus else 0
     if args.profile:
         with torch.profiler.profile() as profile:
@@ -542,9 +748,18 @@ def work(local, rank, world, args):
             write_alone(everyone, args.out)
         everyone = [(run, peak) for run, peak, _ in everyone]
         describe(modules[0])
-        write(everyone, args, str(torch.cuda.get_device_name()) if gpus else "cpu")
+        write(everyone, args, disturbed, str(torch.cuda.get_device_name()) if gpus else "cpu")
     dist.barrier()  # the others wait for what the first writes: none closes connections that another one uses
     dist.destroy_process_group()
+
+
+def stay_on_cores(local, world, threads):
+    """Keeps this process on cores of its own, if there are enough: the system would move it during a step."""
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    if world * threads <= len(cores):
+        os.sched_setaffinity(0, cores[local * threads:(local + 1) * threads])
 
 
 def describe(model):
@@ -558,7 +773,7 @@ def seconds(ns):
     return ns // 10**9 + ns % 10**9 / 1e9
 
 
-def write(everyone, args, device):
+def write(everyone, args, disturbed, device):
     steps = list(zip(*(run for run, _ in everyone)))  # by step, then by rank
     losses = [statistics.fmean(loss for _, loss in ranks if loss is not None) for ranks in steps]
     measured = steps[args.warmup:]
@@ -582,7 +797,7 @@ def write(everyone, args, device):
         "fits_memory": True, "tasks": sum(len(rows) for rows, _ in measured[middle]),
         "steps": times, "step_time_mean_s": mean, "step_time_median_s": statistics.median(times),
         "step_time_std_s": statistics.stdev(times) if len(times) > 1 else 0.0, "losses": losses,
-        "disturbed": False, "runs_made": 1, "backend": "pytorch", "times_comparable": True,
+        "disturbed": disturbed, "runs_made": 1, "backend": "pytorch", "times_comparable": True,
         "engine": {"name": "pytorch", "version": torch.__version__, "device": device},
         "warnings": ["messages and collectives count as idle time: only passes and the optimizer were timed"],
         "config": PLAN["config"],
@@ -619,7 +834,7 @@ def main():
     parser.add_argument("--warmup", type=int, default=3, help="steps before those")
     parser.add_argument("--out", default=os.path.dirname(os.path.abspath(__file__)), help="folder for the results")
     parser.add_argument("--profile", action="store_true", help="also write PyTorch's own trace of a step")
-    parser.add_argument("--alone", type=int, default=0, help="how often to time every task by itself, after the steps")
+    parser.add_argument("--alone", type=int, default=0, help="how often to time every task by itself, between the steps")
     parser.add_argument("--start", help="a safetensors file of the first weights, and of inputs and targets")
     parser.add_argument("--record", action="store_true", help="write gradients of the first step, and the last weights")
     parser.add_argument("--plain-sgd", action="store_true", help="update by SGD with a learning rate of 0.001")
@@ -627,6 +842,8 @@ def main():
     args = parser.parse_args()
     if args.steps < 1 or args.warmup < 0:
         parser.error("--steps must be at least 1, and --warmup at least 0")
+    if args.alone and args.warmup < 1:
+        parser.error("--alone needs a step of --warmup before")
     os.makedirs(args.out, exist_ok=True)
     os.environ.setdefault("OMP_NUM_THREADS", str(args.threads))
     world = PLAN["stages"] * PLAN["data_parallel"]

@@ -3,10 +3,12 @@ package export_test
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,6 +17,8 @@ import (
 	"psim/export"
 	"psim/results"
 )
+
+var llama = []string{"model.family=llama", "model.ffn_hidden=64", "model.heads=4", "model.kv_heads=2", "model.tied=false"}
 
 // write returns the program of a small network.
 func write(t *testing.T, sets ...string) (string, error) {
@@ -32,11 +36,14 @@ func TestTorchErrors(t *testing.T) {
 		sets []string
 		want string
 	}{
-		{[]string{"parallel.data=2"}, "parallel.data: export torch: the program trains a pipeline or replicas, not both"},
 		{[]string{"schedule.name=ddp", "schedule.stages=1", "parallel.data=2", "parallel.zero=1"}, "parallel.zero: export torch: "},
 		{[]string{"schedule.name=ddp", "schedule.stages=1", "parallel.data=2", "parallel.zero=3"}, "model.tied: export torch: "},
 		{[]string{"schedule.name=pipedream"}, "schedule.name: export torch: "},
 		{[]string{"schedule.name=chimera"}, "schedule.name: export torch: "},
+		{append(llama, "model.family=mixtral", "model.experts=4", "model.experts_per_token=2"), "model: a mixture of experts is simulated, but not executed"},
+		{append(llama, "model.parallel_block=true"),
+			"model: export torch: the program has no layer like layers.0, which is not Llama's; it has the families gpt, llama, vgg and mlp"},
+		{append(llama, "model.sinks=true"), "model: export torch: the program has no layer like layers.0 with self_attn.softmax.sinks; "},
 		{[]string{"model.dropout=0.1"}, "model.dropout: export torch: "},
 		{[]string{"train.recompute=full"}, "train.recompute: export torch: "},
 	} {
@@ -54,6 +61,107 @@ func TestTorchPlan(t *testing.T) {
 	} {
 		require.Contains(t, text, want)
 	}
+}
+
+// A VGG is chains of operations, each with its tensors.
+func TestTorchChains(t *testing.T) {
+	c, err := psim.Load("vgg16-cpu-ddp", "parallel.data=2")
+	require.NoError(t, err)
+	var b bytes.Buffer
+	changes, err := export.WriteTorch(&b, c)
+	require.NoError(t, err)
+	require.Contains(t, changes, "runs without checking gradients for NaN")
+	var plan struct {
+		Input  []int
+		Layers []struct {
+			Chain []struct {
+				Kind    string
+				Tensors int
+			}
+			Tensors []struct{ Name string }
+		}
+	}
+	readPlan(t, b.String(), &plan)
+	require.Equal(t, []int{3, 32, 32}, plan.Input)
+	counts := map[string]int{}
+	for _, l := range plan.Layers {
+		used := 0
+		for _, o := range l.Chain {
+			counts[o.Kind]++
+			used += o.Tensors
+		}
+		require.Len(t, l.Tensors, used)
+	}
+	require.Equal(t, map[string]int{
+		"convolution": 13, "relu": 15, "max pool": 5, "spread": 1, "flatten": 1, "linear": 3,
+	}, counts, "torchvision's VGG16")
+}
+
+// The program's Llama has as many parameters as psim's, whether it has biases or norms of queries.
+func TestTorchLlama(t *testing.T) {
+	for _, c := range []struct {
+		base string
+		sets []string
+	}{
+		{"vgg16-cpu-ddp", []string{"model.preset=llama3-8b", "parallel.data=2"}},
+		{"vgg16-cpu-ddp", []string{"model.preset=qwen2.5-72b", "parallel.data=2"}},
+		{"exec", llama}, {"exec", append(llama, "model.tied=true", "model.attention_bias=true", "model.mlp_bias=true", "model.qk_norm=true")},
+	} {
+		sets := c.sets
+		c, err := psim.Load(c.base, sets...)
+		require.NoError(t, err)
+		e, err := c.Build()
+		require.NoError(t, err)
+		var b bytes.Buffer
+		_, err = export.WriteTorch(&b, c)
+		require.NoError(t, err)
+		var plan struct {
+			Layers []struct {
+				Tensors []struct {
+					Name  string
+					Shape []int64
+				}
+			}
+		}
+		readPlan(t, b.String(), &plan)
+		counted, known := int64(0), map[string]bool{}
+		for _, l := range plan.Layers {
+			for _, tensor := range l.Tensors {
+				n := int64(1)
+				for _, d := range tensor.Shape {
+					n *= d
+				}
+				if !known[tensor.Name] {
+					counted += n
+				}
+				known[tensor.Name] = true
+			}
+		}
+		require.Equal(t, e.Network.Parameters(), counted, sets)
+	}
+}
+
+// Replicas of a pipeline sum gradients by psim's buckets: each tensor of a stage is in one.
+func TestTorchBuckets(t *testing.T) {
+	text, err := write(t, "parallel.data=2", "parallel.bucket=tensor")
+	require.NoError(t, err)
+	var plan struct {
+		Buckets [][][]string
+		Overlap bool
+	}
+	readPlan(t, text, &plan)
+	require.Len(t, plan.Buckets, 2)
+	require.Equal(t, []string{"h.1.mlp.c_proj.bias"}, plan.Buckets[0][0])
+	require.Len(t, plan.Buckets[0], 2+2*12)
+	require.Len(t, plan.Buckets[1], 2*12+2+1)
+	require.True(t, plan.Overlap)
+}
+
+// readPlan reads the plan of a program.
+func readPlan(t *testing.T, text string, plan any) {
+	_, text, _ = strings.Cut(text, `json.loads("""`)
+	text, _, _ = strings.Cut(text, `"""`)
+	require.NoError(t, json.Unmarshal([]byte(text), plan))
 }
 
 // Python compiles the program, wherever there is a Python.
@@ -80,7 +188,7 @@ func TestTrainsInPyTorch(t *testing.T) {
 		t.Skip("no Python with PyTorch: make peers-python installs it")
 	}
 	if testing.Short() || os.Getenv("PSIM_LONG") == "" {
-		t.Skip("starts eleven processes of PyTorch: make peers-python runs it")
+		t.Skip("starts eighteen processes of PyTorch: make peers-python runs it")
 	}
 	alone := []string{"schedule.name=ddp", "schedule.stages=1"}
 	losses := regexp.MustCompile(`loss [0-9.]+ to [0-9.]+`)
@@ -102,6 +210,8 @@ func TestTrainsInPyTorch(t *testing.T) {
 	require.Equal(t, one, train())
 	require.Equal(t, one, train("schedule.name=hanayo", "schedule.virtual_stages=2"))
 	require.Equal(t, one, train(append(alone, "parallel.data=2")...))
+	require.Equal(t, one, train("parallel.data=2"), "two replicas of a pipeline")
+	require.Equal(t, train(append(alone, llama...)...), train(append(llama, "schedule.name=zb-h1")...))
 	untied := append(alone, "model.tied=false")
 	require.Equal(t, train(untied...), train(append(untied, "parallel.data=2", "parallel.zero=3")...))
 }

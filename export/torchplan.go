@@ -8,22 +8,21 @@ import (
 
 	"psim/configs"
 	"psim/costmodel/network"
+	"psim/costmodel/stages"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 )
 
-// firstSeed is the default seed of psim exec.
-const firstSeed = 1390
+// FirstSeed is the default seed of psim exec.
+const FirstSeed = 1390
 
 // refuseTorch names the first key that the program cannot follow.
 func refuseTorch(c *configs.Config) error {
-	pipelined, copies := c.Schedule.Stages > 1, c.Parallel.Data > 1
+	copies := c.Parallel.Data > 1
 	for _, r := range []struct {
 		is           bool
 		key, problem string
 	}{
-		{pipelined && copies, "parallel.data",
-			"the program trains a pipeline or replicas, not both; set parallel.data = 1"},
 		{copies && (c.Parallel.Zero == 1 || c.Parallel.Zero == 2), "parallel.zero",
 			"the program has DistributedDataParallel and fully_shard; set zero = 0 or 3"},
 		{c.Schedule.Name == "pipedream", "schedule.name",
@@ -56,6 +55,18 @@ func writtenOrder(g *graph.Graph) order.Order {
 	return rows
 }
 
+// bucketsOf returns the names of the tensors of every bucket, by stage.
+func bucketsOf(list []stages.Stage) (names [][][]string) {
+	for _, stage := range list {
+		buckets := [][]string{}
+		for _, b := range stage.Buckets {
+			buckets = append(buckets, b.Tensors)
+		}
+		names = append(names, buckets)
+	}
+	return names
+}
+
 // exchanges lists a message of every kind and stage, and collectives of every kind and size.
 func exchanges(g *graph.Graph) (messages []torchMessage, collectives []torchCollective) {
 	messages, collectives = []torchMessage{}, []torchCollective{}
@@ -84,27 +95,104 @@ func torchOptimizerOf(name string) torchOptimizer {
 }
 
 // torchLayerOf returns a layer with the name of the program's module for it.
-func torchLayerOf(l network.Layer) (torchLayer, error) {
-	layer := torchLayer{Heads: l.Heads}
+func torchLayerOf(l network.Layer) (layer torchLayer, err error) {
+	layer.Heads, layer.Tensors = l.Heads, []torchTensor{}
 	for _, t := range slices.Concat(l.Params, l.Tied) {
 		layer.Tensors = append(layer.Tensors, torchTensorOf(t))
 	}
-	is := func(o network.Op, f network.Function) bool { return o.Function == f }
-	switch {
-	case l.Kind == network.KindEmbedding:
+	switch l.Kind {
+	case network.KindEmbedding:
 		layer.Kind = "embedding"
-	case l.Kind == network.KindGPTBlock:
+	case network.KindGPTBlock:
 		layer.Kind = "block"
-	case l.Kind == network.KindChain && len(l.Ops) == 1 && is(l.Ops[0], network.LayerNorm):
-		layer.Kind = "norm"
-	case l.Kind == network.KindChain && len(layer.Tensors) == 1 && l.Ops[0].Class == network.Product:
-		layer.Kind = "head"
-	case l.Kind == network.KindChain && len(layer.Tensors) == 2 && l.Ops[0].Class == network.Product && len(l.Ops) == 2:
-		layer.Kind, layer.ReLU = "dense", is(l.Ops[1], network.ReLU)
+	case network.KindChain:
+		layer.Kind = "chain"
+		layer.Chain, err = torchChainOf(l)
 	default:
-		return layer, fmt.Errorf("the program has no layer like %s; it has the families gpt and mlp", l.Name)
+		err = layer.takeLlama(l)
 	}
-	return layer, nil
+	return layer, err
+}
+
+func noSuchLayer(l network.Layer, with string) error {
+	return fmt.Errorf("the program has no layer like %s%s; it has the families gpt, llama, vgg and mlp", l.Name, with)
+}
+
+// llamaTensors are the tensors that the program's block of Llama takes, and whether it needs them.
+var llamaTensors = map[string]bool{
+	"input_layernorm.weight": true, "post_attention_layernorm.weight": true,
+	"self_attn.q_proj.weight": true, "self_attn.k_proj.weight": true, "self_attn.v_proj.weight": true,
+	"self_attn.o_proj.weight": true, "self_attn.q_norm.weight": false, "self_attn.k_norm.weight": false,
+	"self_attn.q_proj.bias": false, "self_attn.k_proj.bias": false, "self_attn.v_proj.bias": false,
+	"self_attn.o_proj.bias": false, "mlp.gate_proj.weight": true, "mlp.up_proj.weight": true,
+	"mlp.down_proj.weight": true, "mlp.gate_proj.bias": false, "mlp.up_proj.bias": false, "mlp.down_proj.bias": false,
+}
+
+// takeLlama makes a layer of Llama: its table, its last norm, or a block. Weights begin as Hugging Face's.
+func (layer *torchLayer) takeLlama(l network.Layer) error {
+	for i, t := range layer.Tensors {
+		if len(t.Shape) > 1 {
+			layer.Tensors[i].Deviation = 0.02
+		}
+	}
+	switch {
+	case len(l.Ops) == 1 && l.Ops[0].Class == network.Lookup:
+		layer.Kind = "embedding"
+		return nil
+	case len(l.Ops) == 1 && len(l.Params) == 1 && l.Params[0].Norm:
+		layer.Kind, layer.Chain = "chain", []torchOperation{{Kind: "rms norm", Tensors: 1}}
+		return nil
+	}
+	layer.Kind = "llama"
+	has := map[string]bool{}
+	for _, t := range l.Params {
+		name := strings.TrimPrefix(t.Name, l.Name+".")
+		if _, known := llamaTensors[name]; !known {
+			return noSuchLayer(l, " with "+name)
+		}
+		has[name] = true
+	}
+	for name, needed := range llamaTensors {
+		if needed && !has[name] {
+			return noSuchLayer(l, ", which is not Llama's")
+		}
+	}
+	for _, o := range l.Ops {
+		if o.Class == network.Product && !o.Weight {
+			layer.Heads = int(o.Count)
+		}
+		if o.Name == "self_attn.q_norm" && !has[o.Name+".weight"] {
+			return noSuchLayer(l, " with norms of queries that have no gains")
+		}
+	}
+	return nil
+}
+
+// torchChainOf returns the operations of a chain, without the loss.
+func torchChainOf(l network.Layer) (chain []torchOperation, err error) {
+	chain = []torchOperation{}
+	for _, o := range l.Ops {
+		one := torchOperation{Kind: o.Function.String()}
+		switch {
+		case o.Function == network.CrossEntropy:
+			continue
+		case o.Class == network.Product && len(l.Input) == 3:
+			one = torchOperation{Kind: "convolution", Tensors: 2}
+		case o.Class == network.Product && o.Bias:
+			one = torchOperation{Kind: "linear", Tensors: 2}
+		case o.Class == network.Product:
+			one = torchOperation{Kind: "linear", Tensors: 1}
+		case o.Function == network.LayerNorm:
+			one.Tensors = 2
+		case o.Function == network.NoFunction:
+			return nil, noSuchLayer(l, " with "+o.Name)
+		}
+		chain = append(chain, one)
+	}
+	if len(l.Input) > 1 && len(l.Output) == 1 {
+		chain = append(chain, torchOperation{Kind: "flatten"})
+	}
+	return chain, nil
 }
 
 func torchTensorOf(t network.Tensor) torchTensor {

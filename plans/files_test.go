@@ -81,7 +81,7 @@ func TestMergePlans(t *testing.T) {
 			parts = append(parts, folder(q.Shard.Folder()))
 			saved(t, parts[n-1], q)
 		}
-		merged, err := plans.Merge(rapid.Permutation(parts).Draw(r, "order")...)
+		merged, err := plans.Merge(context.Background(), rapid.Permutation(parts).Draw(r, "order")...)
 		require.NoError(t, err)
 		_, err = plans.Save(context.Background(), merged, reports.PlansFolder(folder("merged"), 20), nil)
 		require.NoError(t, err)
@@ -104,21 +104,21 @@ func TestMergePlansErrors(t *testing.T) {
 	again := part("again", q)
 	q.Rows = 3
 	other := part("other", q)
-	_, err := plans.Merge(first)
+	_, err := plans.Merge(context.Background(), first)
 	require.EqualError(t, err, "1 of 2 shards are missing\n  2/2")
 	require.ErrorAs(t, err, new(*rankings.MissingPoints))
-	_, err = plans.Merge(first, again)
+	_, err = plans.Merge(context.Background(), first, again)
 	require.ErrorContains(t, err, again+": is shard 1/2, and so is "+first)
-	_, err = plans.Merge(first, other)
+	_, err = plans.Merge(context.Background(), first, other)
 	require.ErrorContains(t, err, other+": belongs to another search than "+first)
-	_, err = plans.Merge(temp)
+	_, err = plans.Merge(context.Background(), temp)
 	require.ErrorContains(t, err, "holds no finished search")
 	require.False(t, plans.Holds([]string{temp}))
 
 	q.Rows, q.Shard = 2, rankings.Shard{Number: 2, Of: 2}
 	old := filepath.Join(temp, "old")
 	saved(t, old, q, func(s *rankings.SavedPlans) { s.Division = "" })
-	_, err = plans.Merge(first, old)
+	_, err = plans.Merge(context.Background(), first, old)
 	require.ErrorContains(t, err, old+": was divided by another version of psim than "+first)
 
 	var s rankings.PlanSearch
@@ -127,6 +127,6 @@ func TestMergePlansErrors(t *testing.T) {
 	require.NoError(t, json.Unmarshal(data, &s))
 	require.Equal(t, "1/2", s.Shard)
 	require.NoError(t, os.WriteFile(filepath.Join(first, "points.csv"), []byte("x\n"), 0o644))
-	_, err = plans.Merge(first)
+	_, err = plans.Merge(context.Background(), first)
 	require.ErrorContains(t, err, "points.csv")
 }

@@ -109,6 +109,26 @@ func thin(t *rapid.T, c *configs.Config, q plans.Query) (*configs.Config, plans.
 	return c, q
 }
 
+// setsOf returns a function that finds all settings of a point.
+func setsOf(t *rapid.T, c *configs.Config, q plans.Query) func(rankings.PlanPoint) []string {
+	space, err := plans.NewSpace(c, q)
+	require.NoError(t, err)
+	sets := map[string][]string{}
+	for _, p := range space.Plans {
+		sets[fmt.Sprint(p.PlanShape, p.Extra)] = p.Set()
+	}
+	require.Len(t, sets, len(space.Plans))
+	return func(p rankings.PlanPoint) []string {
+		extra := slices.DeleteFunc(slices.Clone(p.Set), func(set string) bool {
+			key, _, _ := strings.Cut(set, "=")
+			return slices.Contains(plans.Keys(), key)
+		})
+		set, known := sets[fmt.Sprint(p.Plan, extra)]
+		require.True(t, known)
+		return set
+	}
+}
+
 // estimatedPlan simulates a plan as any configuration; nil where that is refused.
 func estimatedPlan(c *configs.Config, set []string) *psim.Prediction {
 	one, err := c.With(set...)
@@ -137,9 +157,10 @@ func TestSearchPlansLaws(t *testing.T) {
 		found, err := plans.Search(context.Background(), c, q, nil)
 		require.NoError(t, err)
 		require.Zero(t, found.Gap)
-		all := map[string]*psim.Prediction{}
+		sets, all := setsOf(t, c, q), map[string]*psim.Prediction{}
 		var best []rankings.PlanPoint
 		for _, point := range found.Points {
+			point.Set = sets(point)
 			p := estimatedPlan(c, point.Set)
 			all[strings.Join(point.Set, " ")] = p
 			checkPoint(t, point, p)

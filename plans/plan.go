@@ -52,6 +52,19 @@ func (p *Plan) Set() []string {
 	return sets
 }
 
+// varied lists those of its settings whose key varies.
+func (p *Plan) varied(keys map[string][]string) (sets []string) {
+	if len(keys) == 0 {
+		return nil
+	}
+	for _, set := range p.Set() {
+		if key, _, _ := strings.Cut(set, "="); keys[key] != nil {
+			sets = append(sets, set)
+		}
+	}
+	return slices.Clip(sets)
+}
+
 // setting writes KEY=VALUE. All plans share one text for it, as there may be millions.
 func (s *Space) setting(key, value string) string {
 	if known, ok := s.texts.Load([2]string{key, value}); ok {

@@ -20,7 +20,8 @@
 //	answer      the best plans, predicted once more as psim.Predict does.
 //
 // [Answer.Explain] says why the best plan wins, and [Query.Remedies] what would fit if no
-// plan does. A search may be split into shards, which [Save] writes and [Merge] joins.
+// plan does. A search may be split into shards, which [Save] writes. [Merge] joins what they
+// decided, and makes the answer of it (merge.go).
 //
 // [Schedules] is a smaller search: it keeps the division of the network and varies the
 // schedule, microbatches and stages per rank ([Combine]).
@@ -84,30 +85,16 @@ func Search(ctx context.Context, c *configs.Config, q Query, progress func(Progr
 	if err != nil {
 		return nil, err
 	}
-	d := &draft{config: c}
+	d := &draft{config: c, query: q, space: space}
 	found, err := decideAll(ctx, sharded(space, q.Shard), searchOptions{
 		Rows: cmp.Or(q.Rows, defaultRows), Dropped: space.Dropped, Predict: d.predict, Progress: progress,
 	})
 	if err != nil && ctx.Err() == nil {
 		return nil, err
 	}
-	if q.Points {
-		d.listPoints(found)
-	}
-	if err := d.rank(context.WithoutCancel(ctx), found); err != nil {
+	if err := d.answer(ctx, found); err != nil {
 		return nil, err
 	}
-	if q.Points {
-		d.Map = mapDimensions(space, q)
-	}
-	if len(d.Map) == 2 && ctx.Err() == nil {
-		if err := d.mapSquares(ctx, space, q.Shard, found); err != nil {
-			return nil, err
-		}
-	}
-	d.Devices, d.Varied = q.Devices, rankings.VariedKeys(q.Vary)
-	d.WithinNode = space.WithinNode
-	d.Partial, d.Nothing = ctx.Err() != nil, space.WhyEmpty()
 	return &d.Answer, ctx.Err()
 }
 
@@ -115,6 +102,35 @@ func Search(ctx context.Context, c *configs.Config, q Query, progress func(Progr
 type draft struct {
 	Answer
 	config *configs.Config
+	query  Query
+	space  *Space
+}
+
+// answer answers the query by what was decided.
+func (d *draft) answer(ctx context.Context, found *decisions) error {
+	d.count(found)
+	if d.query.Points {
+		d.Points = listPoints(found, d.query)
+		d.Map = mapDimensions(d.space, d.query)
+	}
+	if d.query.Unpredicted {
+		for _, p := range found.Best {
+			one := rankings.RankedPlan{Plan: p.PlanShape, Set: p.Set()}
+			one.StepTime = p.Step.Seconds()
+			d.Plans = append(d.Plans, one)
+		}
+	} else if err := d.rank(context.WithoutCancel(ctx), found); err != nil {
+		return err
+	}
+	if len(d.Map) == 2 && d.query.Shard.Of == 0 && ctx.Err() == nil {
+		if err := d.mapSquares(ctx, found); err != nil {
+			return err
+		}
+	}
+	d.Devices, d.Varied = d.query.Devices, rankings.VariedKeys(d.query.Vary)
+	d.WithinNode = d.space.WithinNode
+	d.Partial, d.Nothing = ctx.Err() != nil, d.space.WhyEmpty()
+	return nil
 }
 
 // configOf returns the configuration of a plan.
@@ -141,15 +157,16 @@ func (d *draft) predict(ctx context.Context, p *Plan) (outcome, error) {
 }
 
 // listPoints writes what is known about all plans.
-func (d *draft) listPoints(found *decisions) {
-	d.Points = make([]rankings.PlanPoint, len(found.Points))
+func listPoints(found *decisions, q Query) []rankings.PlanPoint {
+	varied, list := q.varied(), make([]rankings.PlanPoint, len(found.Points))
 	for i := range found.Points {
 		p := &found.Points[i]
-		d.Points[i] = rankings.PlanPoint{
-			Plan: p.PlanShape, Set: p.Set(), Pruned: p.Pruned, Work: p.Work, Bound: p.Bound,
+		list[i] = rankings.PlanPoint{
+			Plan: p.PlanShape, Set: p.varied(varied), Pruned: p.Pruned, Work: p.Work, Bound: p.Bound,
 			Simulated: p.Step > 0, StepTime: p.Step, PeakMemory: p.Peak, Fits: p.Fits,
 		}
 	}
+	return list
 }
 
 // count counts the plans by what became of them. A plan whose bound is above the step of the last of the best
@@ -176,9 +193,8 @@ func (d *draft) count(found *decisions) {
 	d.Bounded = d.PrunedBy[Slower]
 }
 
-// rank counts the decisions and writes the best plans.
+// rank predicts the best plans.
 func (d *draft) rank(ctx context.Context, found *decisions) error {
-	d.count(found)
 	best := make([]predictedPlan, len(found.Best))
 	failed := make([]error, len(best))
 	var next atomic.Int32

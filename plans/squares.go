@@ -21,8 +21,7 @@ const squarePlans, squareAlike, squareCuts = 6, 2, 400
 // A promise is a plan of a square with the step time that it promises.
 type promise struct {
 	*point
-	candidate *candidate
-	step      float64
+	step float64
 }
 
 // promisedStep estimates the step of a plan: its work, and the bubble of a pipeline of such an order.
@@ -39,33 +38,26 @@ func promisedStep(p *point) float64 {
 
 // mapSquares finds a good plan for every square of the map in which no simulated plan fits: the
 // best of those that promise most. It proves nothing, but costs little. Which plan it finds
-// follows from the space alone. A shard looks at its share of the squares, whatever plans it has.
-func (d *draft) mapSquares(ctx context.Context, space *Space, shard rankings.Shard, found *decisions) error {
-	plans := map[[2]string][]Plan{}
-	for _, p := range space.Plans {
-		at := d.square(p.PlanShape)
-		plans[at] = append(plans[at], p)
-	}
-	squares := slices.SortedFunc(maps.Keys(plans), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
-	known := map[[2]string]bool{}
+// follows from the space alone: what the search has found out only saves work.
+func (d *draft) mapSquares(ctx context.Context, found *decisions) error {
+	points, known := map[[2]string][]*point{}, map[[2]string]bool{}
 	for i := range found.Points {
-		if p := &found.Points[i]; p.Fits && !found.slower(p.Bound) {
-			known[d.square(p.PlanShape)] = true
+		p := &found.Points[i]
+		at := d.square(p.PlanShape)
+		if list, listed := points[at]; !listed || !p.heavy() {
+			points[at] = append(list, p)
 		}
+		known[at] = known[at] || p.Fits && !found.slower(p.Bound)
 	}
-	var wanted [][2]string
-	for i, at := range squares {
-		if shard.Of == 0 && !known[at] || shard.Of > 0 && i%shard.Of == shard.Number-1 {
-			wanted = append(wanted, at)
-		}
-	}
+	wanted := slices.DeleteFunc(slices.Collect(maps.Keys(points)), func(at [2]string) bool { return known[at] })
+	slices.SortFunc(wanted, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
 	best, failed := make([]promised, len(wanted)), make([]error, len(wanted))
 	var next atomic.Int32
 	var all sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(wanted)) {
 		all.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(wanted) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				best[i], failed[i] = bestPromised(ctx, plans[wanted[i]], d.Map)
+				best[i], failed[i] = bestPromised(ctx, points[wanted[i]], d.Map)
 			}
 		})
 	}
@@ -81,6 +73,9 @@ func (d *draft) mapSquares(ctx context.Context, space *Space, shard rankings.Sha
 	}
 	return first(failed)
 }
+
+// heavy reports whether the parameters of a plan do not fit even if all ranks have equal shares of them.
+func (p *point) heavy() bool { return p.Pruned == Parameters && p.Work == 0 }
 
 // mapDimensions returns the dimensions of the map that a query asks for, or those that suit the space.
 func mapDimensions(space *Space, q Query) []string {
@@ -106,20 +101,29 @@ func (d *decisions) slower(bound time.Duration) bool {
 	return len(d.Best) == d.wanted && bound > d.Best[d.wanted-1].Step
 }
 
-// promises sorts the plans of a square by the step that they promise.
-func promises(ctx context.Context, list []Plan) (order []promise) {
-	s := &search{ctx: ctx, searchOptions: searchOptions{Workers: 1}}
-	s.Points = make([]point, len(list))
-	s.begin(list)
-	for _, c := range s.waiting {
-		for _, p := range c.points {
-			order = append(order, promise{p, c, promisedStep(p)})
+// promises sorts the plans of a square by the step that they promise, without those that are too heavy.
+func promises(list []*point) (order []promise) {
+	for _, p := range list {
+		if !p.heavy() {
+			order = append(order, promise{p, promisedStep(p)})
 		}
 	}
 	slices.SortFunc(order, func(a, b promise) int {
 		return cmp.Or(cmp.Compare(a.step, b.step), cmp.Compare(a.index, b.index))
 	})
 	return order
+}
+
+// A cutKey is equal for plans that cut a network into the same stages.
+type cutKey struct {
+	*Space
+	stageKey
+}
+
+// A trial simulates plans of a square, and keeps what their cuts share.
+type trial struct {
+	engine
+	cuts map[cutKey]*stageGroup // nil for a cut whose plans the search has decided
 }
 
 // promised is the best that was found in a square: a plan, or none. Then all says that no other fits.
@@ -129,40 +133,69 @@ type promised struct {
 }
 
 // bestPromised simulates the plans of a square that promise most, and returns the best that fits.
-func bestPromised(ctx context.Context, list []Plan, dimensions []string) (best promised, err error) {
+func bestPromised(ctx context.Context, list []*point, dimensions []string) (best promised, err error) {
 	type kind struct {
 		schedule       string
 		tensor, stages int
 	}
-	alike, cuts, fit, e := map[kind]int{}, map[*candidate]*stageGroup{}, 0, engine{}
+	alike, fit, t := map[kind]int{}, 0, trial{cuts: map[cutKey]*stageGroup{}}
+	defer t.forget()
 	best.all = true
-	for _, p := range promises(ctx, list) {
-		k := kind{p.Schedule, p.Tensor, p.Stages}
+	for _, p := range promises(list) {
+		k, cut := kind{p.Schedule, p.Tensor, p.Stages}, cutKey{p.space, p.space.stageKeyOf(p.Plan)}
+		_, known := t.cuts[cut]
 		switch repeats := !slices.Contains(dimensions, "schedule") && p.space.repeatsEarlier(p.Plan); {
 		case fit == squarePlans || ctx.Err() != nil:
 			return best, ctx.Err()
 		case alike[k] == squareAlike || repeats:
 			continue
-		case configs.IsSearched(p.Schedule) || cuts[p.candidate] == nil && len(cuts) == squareCuts:
+		case configs.IsSearched(p.Schedule) || !known && len(t.cuts) == squareCuts:
 			best.all = false
 			continue
 		}
-		if cuts[p.candidate] == nil {
-			cuts[p.candidate] = p.candidate.stageGroup()
-		}
-		if cuts[p.candidate].pruned != "" {
-			continue
-		}
-		out, pruned, err := e.simulate(p.Plan, cuts[p.candidate])
+		out, err := t.simulate(p.point, cut)
 		if err != nil {
 			return best, err
 		}
-		if p.outcome = out; pruned != "" || !p.Fits {
+		if !out.Fits {
 			continue
 		}
-		if fit, alike[k] = fit+1, alike[k]+1; best.point == nil || p.before(best.point) < 0 {
-			best.point = p.point
+		one := *p.point
+		one.outcome = out
+		if fit, alike[k] = fit+1, alike[k]+1; best.point == nil || one.before(best.point) < 0 {
+			best.point = &one
 		}
 	}
 	return best, nil
+}
+
+// simulate returns the outcome of a plan, as far as the search does not know it.
+func (t *trial) simulate(p *point, cut cutKey) (out outcome, err error) {
+	g := t.cuts[cut]
+	t.cuts[cut] = g
+	switch {
+	case p.Step > 0:
+		return p.outcome, nil
+	case p.Pruned != "" && p.Pruned != Slower && p.Pruned != Same:
+		return out, nil
+	}
+	if g == nil {
+		if g = p.stages; g == nil {
+			g = newStageGroup(p.Plan)
+		}
+		t.cuts[cut] = g
+	}
+	if g.pruned == "" {
+		out, _, err = t.engine.simulate(p.Plan, g)
+	}
+	return out, err
+}
+
+// forget frees the memory of the prices.
+func (t *trial) forget() {
+	for _, g := range t.cuts {
+		if g != nil {
+			g.forget()
+		}
+	}
 }

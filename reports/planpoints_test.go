@@ -102,7 +102,7 @@ func TestPlanTable(t *testing.T) {
 func TestPlanPoints(t *testing.T) {
 	last := 29 * time.Second
 	var first, second bytes.Buffer
-	require.NoError(t, rankings.WritePlanPoints(&first, points(), nil, last))
+	require.NoError(t, rankings.WritePlanPoints(&first, rankings.Settle(points(), last), nil, last))
 	list, err := rankings.ReadPlanPoints(bytes.NewReader(first.Bytes()))
 	require.NoError(t, err)
 	require.NoError(t, rankings.WritePlanPoints(&second, list, nil, last))
@@ -143,7 +143,7 @@ func TestSavedPlans(t *testing.T) {
 // as they are read.
 func FuzzReadPlanPoints(f *testing.F) {
 	var b bytes.Buffer
-	if err := rankings.WritePlanPoints(&b, points(), nil, 29*time.Second); err != nil {
+	if err := rankings.WritePlanPoints(&b, rankings.Settle(points(), 29*time.Second), nil, 29*time.Second); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b.Bytes())
@@ -153,7 +153,7 @@ func FuzzReadPlanPoints(f *testing.F) {
 			return
 		}
 		var first, second bytes.Buffer
-		if err := rankings.WritePlanPoints(&first, list, nil, 0); err != nil {
+		if err := rankings.WritePlanPoints(&first, rankings.Settle(list, 0), nil, 0); err != nil {
 			t.Fatal(err)
 		}
 		again, err := rankings.ReadPlanPoints(bytes.NewReader(first.Bytes()))

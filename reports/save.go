@@ -98,11 +98,9 @@ func SaveSearch(
 	for _, v := range s.Vary {
 		varied = append(varied, v.Key)
 	}
-	squares, err := s.SettledSquares()
-	if err != nil {
-		return nil, err
+	plans := rankings.PlansFile{
+		Plans: s.Plans, Squares: s.SettledSquares(), Space: s.Space, Gap: s.Gap, Partial: s.Partial,
 	}
-	plans := rankings.PlansFile{Plans: s.Plans, Squares: squares, Space: s.Space, Gap: s.Gap, Partial: s.Partial}
 	list := append(slices.Clone(others),
 		files.File{Path: "points.csv", Render: func(w io.Writer) error {
 			return rankings.WritePlanPoints(w, s.Points, varied, last)

@@ -312,6 +312,15 @@ type StepBatch struct {
 	Targets []int32
 }
 
+// ChannelsFirst returns the numbers of pictures of a shape (channels × rows × columns) in the order of that
+// shape; other numbers as they are.
+func (b StepBatch) ChannelsFirst(shape network.Dims) []float32 {
+	if len(shape) != 3 {
+		return b.Numbers
+	}
+	return channelsLast(b.Numbers, shape[1]*shape[2], shape[0])
+}
+
 // Counted returns how many targets count in the loss.
 func Counted(targets []int32) (n int) {
 	for _, t := range targets {

@@ -57,24 +57,26 @@ type Options struct {
 	Python        string // as from Find
 	Program       []byte // from export.WriteTorch
 	Steps, Warmup int
-	Rounds        int    // how often every task is timed by itself; 0 is never
+	Rounds        int    // how often every task is timed by itself, between the steps; 0 is never
 	Start         *Start // what to begin with; nil for weights and a batch of the program's own
 	// Record keeps the gradients of the first step and the last weights, and updates by plain SGD.
 	Record bool
 }
 
-// A TaskTime is how long a kind of task takes by itself on a rank.
+// A TaskTime is how long a kind of task takes on a rank.
 type TaskTime struct {
+	Round       int   // in which it was measured, from 0 on
 	Rank, Stage int32 // stage 0 where the work is of no stage
 	Kind        string
-	Bytes       int64 // of a message or collective
-	Time        time.Duration
+	Bytes       int64         // of a message or collective
+	Time        time.Duration // while the other processes wait
+	Beside      time.Duration // while they compute
 }
 
 // An Execution is what the program measured.
 type Execution struct {
 	results.Run
-	Alone []TaskTime
+	Alone []TaskTime // by round
 	// Records have, by rank, "gradient/NAME" and "weight/NAME" of the parameters on it.
 	Records []map[string][]float32
 }
@@ -91,11 +93,14 @@ func Execute(ctx context.Context, o Options) (r Execution, err error) {
 	if err = os.WriteFile(file, o.Program, 0o600); err != nil {
 		return r, err
 	}
+	if o.Rounds > 0 {
+		o.Warmup = max(1, o.Warmup) // the first step makes what later ones use
+	}
 	args := []string{file, "--out", folder, "--steps", strconv.Itoa(o.Steps), "--warmup", strconv.Itoa(o.Warmup),
 		"--alone", strconv.Itoa(o.Rounds)}
 	if o.Start != nil {
 		start := filepath.Join(folder, "start.safetensors")
-		if err = o.Start.write(start); err != nil {
+		if err = o.Start.save(start); err != nil {
 			return r, err
 		}
 		args = append(args, "--start", start)
@@ -162,23 +167,23 @@ func parseAlone(r io.Reader) (list []TaskTime, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(rows) == 0 || strings.Join(rows[0], ",") != "rank,kind,stage,bytes,ns" {
-		return nil, errors.New("its columns must be rank, kind, stage, bytes and ns")
+	if len(rows) == 0 || strings.Join(rows[0], ",") != "round,rank,kind,stage,bytes,ns,beside_ns" {
+		return nil, errors.New("its columns must be round, rank, kind, stage, bytes, ns and beside_ns")
 	}
 	for _, row := range rows[1:] {
-		var numbers [4]int64
-		for k, field := range []int{0, 2, 3, 4} {
+		var numbers [6]int64
+		for k, field := range []int{0, 1, 3, 4, 5, 6} {
 			if row[field] == "" {
 				continue
 			}
 			numbers[k], err = strconv.ParseInt(row[field], 10, 64)
-			if err != nil || numbers[k] < 0 || k < 2 && numbers[k] > math.MaxInt32 {
+			if err != nil || numbers[k] < 0 || k < 3 && numbers[k] > math.MaxInt32 {
 				return nil, fmt.Errorf("%q must be a number from 0 on", row[field])
 			}
 		}
 		list = append(list, TaskTime{
-			Rank: int32(numbers[0]), Kind: row[1], Stage: int32(numbers[1]), Bytes: numbers[2],
-			Time: time.Duration(numbers[3]),
+			Round: int(numbers[0]), Rank: int32(numbers[1]), Kind: row[2], Stage: int32(numbers[2]), Bytes: numbers[3],
+			Time: time.Duration(numbers[4]), Beside: time.Duration(numbers[5]),
 		})
 	}
 	return list, nil

@@ -21,10 +21,10 @@ func TestTensors(t *testing.T) {
 		values := rapid.SliceOfN(rapid.Float32(), 6, 6).Draw(r, "values")
 		table := network.Tensor{Name: "table", Shape: network.Dims{2, 3}}
 		s := Start{
-			Tensors: []network.Tensor{table, table}, Values: func(network.Tensor) []float32 { return values },
-			Numbers: values, Targets: []int32{1, 0}, Samples: 2,
+			tensors: []network.Tensor{table, table}, values: func(network.Tensor) []float32 { return values },
+			numbers: values, targets: []int32{1, 0}, samples: 2,
 		}
-		require.NoError(r, s.write(path))
+		require.NoError(r, s.save(path))
 		data, err := os.ReadFile(path)
 		require.NoError(r, err)
 		_, err = parseTensors(data)
@@ -47,7 +47,7 @@ func FuzzTensors(f *testing.F) {
 }
 
 func FuzzAlone(f *testing.F) {
-	f.Add("rank,kind,stage,bytes,ns\n0,F,1,0,25\n1,OPTIMIZER,,0,7\n")
+	f.Add("round,rank,kind,stage,bytes,ns,beside_ns\n0,0,F,1,0,25,26\n0,1,OPTIMIZER,,0,7,7\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		list, err := parseAlone(strings.NewReader(text))
 		for _, one := range list {
@@ -58,13 +58,13 @@ func FuzzAlone(f *testing.F) {
 }
 
 func TestAlone(t *testing.T) {
-	list, err := parseAlone(strings.NewReader("rank,kind,stage,bytes,ns\n1,SEND_F,2,96,25\n1,OPTIMIZER,,0,7\n"))
+	list, err := parseAlone(strings.NewReader("round,rank,kind,stage,bytes,ns,beside_ns\n0,1,SEND_F,2,96,25,26\n3,1,OPTIMIZER,,0,7,8\n"))
 	require.NoError(t, err)
-	require.Equal(t, []TaskTime{{1, 2, "SEND_F", 96, 25}, {1, 0, "OPTIMIZER", 0, 7}}, list)
-	_, err = parseAlone(strings.NewReader("rank,kind,stage,bytes,ns\n1,F,2,0,-5\n"))
+	require.Equal(t, []TaskTime{{0, 1, 2, "SEND_F", 96, 25, 26}, {3, 1, 0, "OPTIMIZER", 0, 7, 8}}, list)
+	_, err = parseAlone(strings.NewReader("round,rank,kind,stage,bytes,ns,beside_ns\n0,1,F,2,0,-5,0\n"))
 	require.EqualError(t, err, `"-5" must be a number from 0 on`)
 	_, err = parseAlone(strings.NewReader("a,b\n"))
-	require.EqualError(t, err, "its columns must be rank, kind, stage, bytes and ns")
+	require.EqualError(t, err, "its columns must be round, rank, kind, stage, bytes, ns and beside_ns")
 }
 
 // pretend returns a program that stands for Python.

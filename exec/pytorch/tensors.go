@@ -6,23 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"slices"
-
-	"psim/costmodel/network"
 )
-
-// A Start is what a training begins with: the first weights by name, and the samples of a step.
-type Start struct {
-	Tensors []network.Tensor
-	Values  func(network.Tensor) []float32
-	// Tokens or Numbers are the inputs of all samples, one after another, and Targets theirs.
-	Tokens  []int32
-	Numbers []float32
-	Targets []int32
-	Samples int
-}
 
 // tensorHeader describes a tensor in a safetensors file.
 type tensorHeader struct {
@@ -42,12 +30,12 @@ func (t tensorHeader) bytes() int64 {
 // A layout collects the tensors of a safetensors file.
 type layout struct {
 	header map[string]tensorHeader
-	values []any // slices of numbers, in order
+	values []func() any // each returns a slice of numbers
 	end    int64
 }
 
 // add appends a tensor, unless there is one of its name.
-func (l *layout) add(name, kind string, shape []int, values any) {
+func (l *layout) add(name, kind string, shape []int, values func() any) {
 	if _, known := l.header[name]; known {
 		return
 	}
@@ -60,39 +48,44 @@ func (l *layout) add(name, kind string, shape []int, values any) {
 	l.header[name], l.end, l.values = t, l.end+n, append(l.values, values)
 }
 
-// write writes a safetensors file.
-func (s *Start) write(path string) error {
+// Write writes a safetensors file. Weights are made one after another.
+func (s *Start) Write(to io.Writer) error {
 	l := layout{header: map[string]tensorHeader{}}
-	for _, t := range s.Tensors {
-		var shape []int
-		for _, n := range t.Shape {
-			shape = append(shape, int(n))
-		}
-		l.add(t.Name, "F32", shape, s.Values(t))
+	for _, t := range s.tensors {
+		l.add(t.Name, "F32", t.Shape, func() any { return s.values(t) })
 	}
-	targets := []int{s.Samples}
-	if s.Tokens != nil {
-		l.add("inputs", "I64", []int{s.Samples, len(s.Tokens) / s.Samples}, wide(s.Tokens))
-		targets = append(targets, len(s.Targets)/s.Samples)
+	targets := []int{s.samples}
+	if s.tokens != nil {
+		l.add("inputs", "I64", []int{s.samples, len(s.tokens) / s.samples}, func() any { return wide(s.tokens) })
+		targets = append(targets, len(s.targets)/s.samples)
 	} else {
-		l.add("inputs", "F32", []int{s.Samples, len(s.Numbers) / s.Samples}, s.Numbers)
+		l.add("inputs", "F32", []int{s.samples, len(s.numbers) / s.samples}, func() any { return s.numbers })
 	}
-	l.add("targets", "I64", targets, wide(s.Targets))
+	l.add("targets", "I64", targets, func() any { return wide(s.targets) })
 	text, err := json.Marshal(l.header)
 	if err != nil {
 		return err
 	}
+	w := bufio.NewWriter(to)
+	if err = binary.Write(w, binary.LittleEndian, uint64(len(text))); err != nil {
+		return err
+	}
+	_, err = w.Write(text)
+	for _, values := range l.values {
+		if err == nil {
+			err = binary.Write(w, binary.LittleEndian, values())
+		}
+	}
+	return errors.Join(err, w.Flush())
+}
+
+// save writes a file.
+func (s *Start) save(path string) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriter(f)
-	for _, part := range append([]any{uint64(len(text)), text}, l.values...) {
-		if err = binary.Write(w, binary.LittleEndian, part); err != nil {
-			break
-		}
-	}
-	return errors.Join(err, w.Flush(), f.Close())
+	return errors.Join(s.Write(f), f.Close())
 }
 
 func wide(list []int32) []int64 {

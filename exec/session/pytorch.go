@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +15,6 @@ import (
 	"psim"
 	"psim/configs"
 	"psim/costmodel"
-	"psim/costmodel/network"
 	"psim/exec/data"
 	"psim/exec/kernels"
 	"psim/exec/measure"
@@ -39,7 +40,7 @@ func (s *Session) runInPyTorch(ctx context.Context, c *configs.Config) (*Trial, 
 	if _, err := export.WriteTorch(&program, c); err != nil {
 		return nil, err
 	}
-	stage("training in PyTorch")
+	stage("training in PyTorch, and timing tasks between the steps")
 	o := pytorch.Options{
 		Python: s.Python, Program: program.Bytes(),
 		Steps: s.Measure.Train.Steps, Warmup: s.Measure.Train.Warmup, Rounds: s.Measure.Repeats,
@@ -48,7 +49,11 @@ func (s *Session) runInPyTorch(ctx context.Context, c *configs.Config) (*Trial, 
 	if err != nil {
 		return nil, err
 	}
-	if err := r.predictFrom(run.Alone); err != nil {
+	cores := 0
+	if run.Result.Engine.Device == "cpu" {
+		cores = runtime.NumCPU()
+	}
+	if err := r.predictFrom(run.Alone, cores); err != nil {
 		return nil, err
 	}
 	predicted := r.simulation.Result(psim.Info(c, r.Experiment))
@@ -61,8 +66,39 @@ func (s *Session) runInPyTorch(ctx context.Context, c *configs.Config) (*Trial, 
 	return r, s.checkPyTorch(ctx, r, o)
 }
 
-// predictFrom simulates the step with times of tasks alone.
-func (r *Trial) predictFrom(times []pytorch.TaskTime) (err error) {
+// predictFrom simulates the step with the times of tasks, once with those of every round, and keeps the
+// middle one of these predictions: the machine changes its speed from round to round.
+func (r *Trial) predictFrom(times []pytorch.TaskTime, cores int) error {
+	rounds := map[int][]pytorch.TaskTime{}
+	for _, t := range times {
+		rounds[t.Round] = append(rounds[t.Round], t)
+	}
+	r.Slower = slowdowns(times)
+	var shared *graph.Cores
+	if cores > 0 { // otherwise on GPUs, which nothing shares
+		shared = &graph.Cores{
+			Number: cores, Pinned: r.Experiment.Graph.Ranks() <= cores,
+			Slower: func(t *graph.Task) float64 { return max(1, r.Slower[t.Kind.String()]) },
+		}
+	}
+	var simulations []psim.Simulation
+	for _, n := range slices.Sorted(maps.Keys(rounds)) {
+		s, err := r.simulateRound(rounds[n], shared)
+		if err != nil {
+			return err
+		}
+		simulations = append(simulations, s)
+	}
+	slices.SortFunc(simulations, func(a, b psim.Simulation) int {
+		return cmp.Compare(graph.Summarize(a.Trace).StepTime, graph.Summarize(b.Trace).StepTime)
+	})
+	r.simulation = simulations[(len(simulations)-1)/2]
+	r.Predicted = r.simulation.Trace
+	return nil
+}
+
+// simulateRound simulates the step with times of one round, for processes on shared cores.
+func (r *Trial) simulateRound(times []pytorch.TaskTime, shared *graph.Cores) (s psim.Simulation, err error) {
 	e := *r.Experiment
 	alone := &graph.Trace{Graph: e.Graph, Spans: make([]graph.Span, e.Graph.Len())}
 	spread := spreadTimes(e.Graph, e.Costs, times)
@@ -70,11 +106,26 @@ func (r *Trial) predictFrom(times []pytorch.TaskTime) (err error) {
 		alone.Spans[i].End = spread(&t)
 	}
 	if e.Costs, err = costmodel.Profiled(e.Costs, e.Staged, []*graph.Trace{alone}, nil); err != nil {
-		return err
+		return s, err
 	}
-	r.simulation, err = psim.Simulate(&e)
-	r.Predicted = r.simulation.Trace
-	return err
+	e.Costs.Cores = shared
+	return psim.Simulate(&e)
+}
+
+// slowdowns returns by kind of task how many times as long it takes while other processes compute, in the
+// middle of all rounds.
+func slowdowns(times []pytorch.TaskTime) map[string]float64 {
+	ratios, slower := map[string][]float64{}, map[string]float64{}
+	for _, t := range times {
+		if t.Time > 0 {
+			ratios[t.Kind] = append(ratios[t.Kind], float64(t.Beside)/float64(t.Time))
+		}
+	}
+	for kind, list := range ratios {
+		slices.Sort(list)
+		slower[kind] = list[(len(list)-1)/2]
+	}
+	return slower
 }
 
 // A measuredPart says what a time was measured for: passes of a stage (or of all), the optimizer of a
@@ -133,6 +184,19 @@ func spreadTimes(g *graph.Graph, costs graph.Costs, times []pytorch.TaskTime) fu
 	}
 }
 
+// Start returns what psim exec begins the training of a configuration with: weights and the first batch.
+func Start(c *configs.Config) (*pytorch.Start, error) {
+	c, _, err := c.Executable(0)
+	if err != nil {
+		return nil, err
+	}
+	e, err := c.Build()
+	if err != nil {
+		return nil, err
+	}
+	return pytorch.NewStart(e.Network, e.Staged.PerReplica(), export.FirstSeed, data.Options{})
+}
+
 // checkedSteps is how many steps PyTorch and psim both train at least.
 const checkedSteps = 3
 
@@ -141,16 +205,10 @@ const checkedSteps = 3
 func (s *Session) checkPyTorch(ctx context.Context, r *Trial, o pytorch.Options) error {
 	job := r.job(s.Options)
 	job.Optimizer = kernels.Optimizer{Name: "sgd", LearningRate: 1e-3}
-	perReplica := job.PerReplica()
-	source, err := data.NewSource(s.Measure.Data, job.Network, perReplica, 1)
+	var err error
+	o.Start, err = pytorch.NewStart(job.Network, job.PerReplica(), job.Seed, s.Measure.Data)
 	if err != nil {
 		return err
-	}
-	b := source.Batch(0)
-	o.Start = &pytorch.Start{
-		Tensors: job.Network.ParameterTensors(), Samples: int(job.Total()),
-		Values:  func(t network.Tensor) []float32 { return kernels.Initial[float32](job.Seed, t) },
-		Numbers: b.Numbers, Tokens: b.Tokens, Targets: b.Targets,
 	}
 	own := measure.Options{Devices: s.Measure.Devices, Data: s.Measure.Data, Checks: measure.CheckNames()}
 	own.Devices.Oversubscribe = true

@@ -50,6 +50,32 @@ func TestSpreadTimes(t *testing.T) {
 	}
 }
 
+// Every round predicts a step, and the middle one counts. Processes slow each other down as they did in the
+// middle of all rounds, where they share cores.
+func TestPredictFromRounds(t *testing.T) {
+	config, err := psim.Load("exec", "schedule.name=gpipe")
+	require.NoError(t, err)
+	r := &Trial{Config: config}
+	require.NoError(t, r.build())
+	var times []pytorch.TaskTime
+	for round, f := range []time.Duration{50, 10, 20} {
+		for rank := range int32(2) {
+			for _, kind := range []string{"F", "B"} {
+				d := f * time.Millisecond
+				times = append(times, pytorch.TaskTime{
+					Round: 2 * round, Rank: rank, Stage: rank, Kind: kind, Time: d, Beside: d * 3 / 2,
+				})
+			}
+		}
+	}
+	step := func(cores int) time.Duration {
+		require.NoError(t, r.predictFrom(times, cores))
+		return graph.Summarize(r.Predicted).StepTime
+	}
+	require.InDelta(t, 200*time.Millisecond, step(0), 20, "5 forwards and 5 backwards of 20 ms")
+	require.InDelta(t, (80+6*20*1.5)*1e6, step(2), 20, "in 6 of them both processes compute")
+}
+
 // A number that is too far from psim's, and a tensor that PyTorch lacks, are failures by name.
 func TestCompareRecords(t *testing.T) {
 	all := measure.CheckNames()
@@ -102,11 +128,20 @@ func TestAgreesWithPyTorch(t *testing.T) {
 	}
 	small := []string{"model.layers=4", "model.hidden=32", "model.vocab=64", "model.sequence_length=16", "batch.global=8"}
 	replicas := []string{"schedule.name=ddp", "schedule.stages=1", "parallel.data=2"}
-	for _, sets := range [][]string{
-		{}, {"schedule.name=hanayo", "schedule.virtual_stages=2"}, replicas,
-		append([]string{"parallel.zero=3", "model.tied=false"}, replicas...),
+	pictures := []string{"batch.global=8"}
+	for _, c := range []struct {
+		name        string
+		sets, small []string
+	}{
+		{"exec", nil, small}, {"exec", []string{"schedule.name=hanayo", "schedule.virtual_stages=2"}, small},
+		{"exec", []string{"schedule.name=zb-h1", "parallel.data=2", "schedule.microbatches=2"}, small},
+		{"exec", replicas, small}, {"exec", append([]string{"parallel.zero=3", "model.tied=false"}, replicas...), small},
+		{"vgg16-cpu-ddp", []string{"model.preset=vgg-mini", "parallel.data=2"}, pictures},
+		{"vgg16-cpu-pipeline", []string{"model.preset=vgg-mini-pipeline"}, pictures},
+		{"vgg16-cpu-fsdp", []string{"model.preset=vgg-mini", "parallel.data=2"}, pictures},
 	} {
-		c, err := psim.Load("exec", append(sets, small...)...)
+		sets := append([]string{c.name}, c.sets...)
+		c, err := psim.Load(c.name, append(c.sets, c.small...)...)
 		require.NoError(t, err)
 		s := Session{Options: Options{Python: python, Seed: 1390, Measure: measure.Options{Repeats: 1, Checks: measure.CheckNames()}}}
 		s.Measure.Train.Steps, s.Measure.Train.Warmup, s.Measure.Train.Run.Stall = 2, 1, time.Minute

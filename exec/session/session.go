@@ -73,6 +73,9 @@ type Trial struct {
 	Steps []*graph.Trace
 	// Result is the measured result, with the prediction in it.
 	Result results.Result
+	// Slower says how many times as long tasks of a kind take while other processes compute as alone; only
+	// PyTorch's runs have it.
+	Slower map[string]float64
 	// Verdict says whether the checks passed; nil if nothing was checked.
 	Verdict *measure.Verdict
 

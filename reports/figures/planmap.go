@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -72,12 +73,11 @@ func CheckDimensions(dimensions []string) error {
 
 // values lists the values of a dimension: numbers by size, names alphabetically.
 func (m planMap) values(dimension string) []string {
-	var list []string
-	for _, p := range m.points {
-		if v := p.Plan.Shown(dimension); !slices.Contains(list, v) {
-			list = append(list, v)
-		}
+	seen := map[string]bool{}
+	for i := range m.points {
+		seen[m.points[i].Plan.Shown(dimension)] = true
 	}
+	list := slices.Collect(maps.Keys(seen))
 	slices.SortFunc(list, func(a, b string) int {
 		x, errA := strconv.Atoi(a)
 		y, errB := strconv.Atoi(b)
@@ -101,7 +101,8 @@ type planSquare struct {
 // squares sorts the plans by column and row.
 func (m planMap) squares(columns, rows []string) map[[2]int]planSquare {
 	squares := map[[2]int]planSquare{}
-	for _, p := range m.points {
+	for i := range m.points {
+		p := &m.points[i]
 		at := [2]int{slices.Index(columns, p.Plan.Shown(m.across)), slices.Index(rows, p.Plan.Shown(m.up))}
 		s := squares[at]
 		switch {

@@ -36,8 +36,8 @@ type ParetoFigure struct {
 // margin is already subtracted from the capacity.
 func PointsFigure(title string, points []rankings.PlanPoint, capacity int64, margin float64) ParetoFigure {
 	f := ParetoFigure{Title: title, Capacity: capacity, Shapes: true}
-	for _, p := range points {
-		if p.Simulated {
+	for i := range points {
+		if p := &points[i]; p.Simulated {
 			r := results.Result{
 				Schedule: p.Plan.Schedule, StepTime: p.StepTime.Seconds(), VirtualStages: p.Plan.VirtualStages,
 				Ranks: []results.RankResult{{PeakMemory: p.PeakMemory}}, MemoryMargin: margin, FitsMemory: p.Fits,

@@ -14,13 +14,13 @@ import (
 
 // WritePerfetto writes a trace in Perfetto's own format, protobuf: a process per
 // replica, with a thread per rank and stream, a counter of every rank's memory, and
-// flows from messages to the tasks that waited for them.
+// flows from messages to the tasks that waited for them. Levels of memory are written with
+// the starts and ends of the tasks that change it, and tracks once for all of their events.
 func WritePerfetto(w io.Writer, t *graph.Trace) error {
 	p := &perfetto{out: bufio.NewWriterSize(w, 1<<16), trace: t, streams: t.Graph.AllStreams(), flows: newFlows(t)}
 	p.intern()
 	p.tracks()
-	p.slices()
-	p.memory()
+	p.tasks()
 	return p.out.Flush()
 }
 
@@ -34,12 +34,16 @@ const (
 	packetEvent    = 11
 	packetNames    = 12
 	packetFlags    = 13
+	packetDefaults = 59
 	packetTrack    = 60
+
+	eventDefaults = 11
 
 	namesReset = 1 // SEQ_INCREMENTAL_STATE_CLEARED
 	namesUsed  = 2 // SEQ_NEEDS_INCREMENTAL_STATE
 
 	namesOfCategories = 1
+	namesOfEvents     = 2
 	namesOfNotes      = 3
 	namesOfTexts      = 29
 	internedNumber    = 1
@@ -68,9 +72,12 @@ const (
 	eventCategory  = 3
 	eventNotes     = 4
 	eventType      = 9
+	eventNameOf    = 10
 	eventTrack     = 11
+	eventLevels    = 12
 	eventName      = 23
 	eventValue     = 30
+	eventCounters  = 31
 	eventFlow      = 47
 	eventEndOfFlow = 48
 	sliceBegin     = 1 // TYPE_SLICE_BEGIN
@@ -92,8 +99,13 @@ type perfetto struct {
 	track   []uint64       // of every stream
 	last    uint64         // the highest number of a track
 	flows   flows
+	memory  []levels // of the ranks of the replica whose tasks are written
+	// The memory of the rank whose tasks are written, and of the one that gets its messages.
+	own, peer reader
+	counters  []uint64 // buffer
 	// Buffers for what is nested, the innermost last.
 	outer, body, inner message
+	names              message // that the next event needs
 }
 
 // message holds the fields of a protobuf message.
@@ -127,14 +139,14 @@ func (p *perfetto) describe(track message) {
 	p.packet(message(nil).number(packetSequence, sequence).nested(packetTrack, track))
 }
 
-// event writes an event, with the flags of its packet.
-func (p *perfetto) event(at time.Duration, flags uint64, event message) {
+// event writes an event, with the names that it needs and no event before it had.
+func (p *perfetto) event(at time.Duration, event message) {
 	m := p.outer[:0].number(packetTime, uint64(at)).number(packetSequence, sequence).nested(packetEvent, event)
-	if flags != 0 {
-		m = m.number(packetFlags, flags)
+	if len(p.names) > 0 {
+		m = m.nested(packetNames, p.names)
 	}
-	p.outer = m
-	p.packet(m)
+	p.outer = m.number(packetFlags, namesUsed)
+	p.packet(p.outer)
 }
 
 // replica returns which copy of the network a rank belongs to.
@@ -177,35 +189,87 @@ func (p *perfetto) thread(stream graph.Stream, suffix string) uint64 {
 	return p.last
 }
 
-// slices writes the tasks, by stream and start. The slices of a thread may not overlap, so
-// that overlapping tasks of a stream are written as several threads.
-func (p *perfetto) slices() {
+// tasks writes the tasks of every replica, stream by stream, and the memory of its ranks.
+func (p *perfetto) tasks() {
 	start, order := p.trace.Graph.ByStream()
-	each := len(start) - 1
-	for s, stream := range p.streams {
-		tracks := []uint64{p.track[s]}
-		for i, lane := range separate(p.trace, order[start[s%each]:start[s%each+1]]) {
-			if lane == len(tracks) {
-				tracks = append(tracks, p.thread(stream, " (overlapping)"))
-			}
-			p.slice(i, int32(s/each), tracks[lane])
+	each, first := len(start)-1, 0
+	ranks := p.trace.Graph.Ranks() / p.trace.Graph.Replicas()
+	for curve := range tracecsv.EachCurve(p.trace) {
+		if p.memory = append(p.memory, p.counter(curve)); len(p.memory) < ranks {
+			continue
 		}
+		for s := range each {
+			p.slices(first+s, int32(first/each), order[start[s]:start[s+1]])
+		}
+		for i := range p.memory {
+			p.memory[i].rest(p)
+		}
+		first, p.memory = first+each, p.memory[:0]
 	}
 }
 
-// slice writes the task with which a replica does what task i does.
+// slices writes the tasks of a stream by start. The slices of a thread may not overlap, so that
+// overlapping tasks of a stream are written as several threads.
+func (p *perfetto) slices(s int, replica int32, tasks []int32) {
+	stream := p.streams[s]
+	p.own, p.peer = p.levelsOf(stream.Rank), reader{}
+	p.assume(p.track[s])
+	tracks := []uint64{0} // assumed
+	for i, lane := range separate(p.trace, tasks) {
+		if lane == len(tracks) {
+			tracks = append(tracks, p.thread(stream, " (overlapping)"))
+		}
+		p.slice(i, replica, tracks[lane])
+	}
+}
+
+// assume sets the track of later events that name none, and the counter of their levels.
+func (p *perfetto) assume(track uint64) {
+	defaults := message(nil).number(eventTrack, track)
+	if p.own.track != 0 {
+		defaults = defaults.number(eventCounters, p.own.track)
+	}
+	p.packet(message(nil).number(packetSequence, sequence).
+		nested(packetDefaults, message(nil).nested(eventDefaults, defaults)))
+}
+
+// slice writes the task with which a replica does what task i does. A track of 0 is the assumed one.
 func (p *perfetto) slice(i, replica int32, track uint64) {
 	t, span := p.trace.Graph.TaskOf(i, replica), p.trace.Span(i)
+	if t.Kind.Message() && (p.peer.levels == nil || p.peer.rank != t.Peer) {
+		p.peer = p.levelsOf(t.Peer)
+	}
 	event := p.body[:0].number(eventCategory, category(t.Kind))
-	event = p.notes(event, i, &t).number(eventType, sliceBegin).number(eventTrack, track).text(eventName, t.String())
+	event = p.notes(event, i, &t).number(eventType, sliceBegin)
+	shared := p.trace.Graph.Replicas() > 1 // replicas share the names of their tasks
+	if shared {
+		event = event.number(eventNameOf, 1+uint64(i))
+	}
+	event, counters := p.at(span.Start, event, track)
+	if !shared {
+		event = event.text(eventName, t.String())
+	}
+	for _, counter := range counters {
+		event = event.number(eventCounters, counter)
+	}
 	for flow := range p.flows.from(i) {
 		event = event.fixed(eventFlow, p.flows.number(flow, replica))
 	}
 	for flow := p.flows.to[i]; flow < p.flows.to[i+1]; flow++ {
 		event = event.fixed(eventEndOfFlow, p.flows.number(flow, replica))
 	}
-	p.event(span.Start, namesUsed, event)
-	p.event(span.End, 0, p.body[:0].number(eventType, sliceEnd).number(eventTrack, track))
+	p.names = p.names[:0]
+	if shared && replica == 0 {
+		p.inner = p.inner[:0].number(internedNumber, 1+uint64(i)).text(internedName, t.String())
+		p.names = p.names.nested(namesOfEvents, p.inner)
+	}
+	p.event(span.Start, event)
+	p.names = p.names[:0]
+	event, counters = p.at(span.End, event[:0].number(eventType, sliceEnd), track)
+	for _, counter := range counters {
+		event = event.number(eventCounters, counter)
+	}
+	p.event(span.End, event)
 	p.body = event
 }
 
@@ -255,7 +319,9 @@ func (p *perfetto) notes(event message, i int32, t *graph.Task) message {
 		number(bytesNote, t.Bytes)
 	}
 	if p.trace.KnowsReady() {
-		number(readyNote, p.trace.ReadyAt(i).Nanoseconds())
+		if ready := p.trace.ReadyAt(i); ready != p.trace.Span(i).Start { // it waited
+			number(readyNote, ready.Nanoseconds())
+		}
 	}
 	return event
 }
@@ -278,22 +344,4 @@ func (p *perfetto) intern() {
 	list(namesOfTexts, kinds...)
 	p.packet(message(nil).number(packetSequence, sequence).nested(packetNames, names).
 		number(packetFlags, namesReset|namesUsed))
-}
-
-// memory writes the memory in use as a counter of every rank that uses memory.
-func (p *perfetto) memory() {
-	for curve := range tracecsv.EachCurve(p.trace) {
-		if curve.Peak() == 0 {
-			continue
-		}
-		p.last++
-		counter := message(nil).number(counterUnit, unitBytes)
-		p.describe(message(nil).number(trackID, p.last).text(trackName, fmt.Sprintf("rank %d memory", curve.Rank)).
-			number(trackParent, p.process(int32(curve.Rank))).nested(trackCounter, counter).number(trackRank, p.last))
-		for _, point := range curve.Levels() {
-			p.body = p.body[:0].number(eventType, counterValue).
-				number(eventTrack, p.last).number(eventValue, uint64(point.Bytes))
-			p.event(point.At, 0, p.body)
-		}
-	}
 }

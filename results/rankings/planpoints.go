@@ -16,7 +16,7 @@ import (
 // A PlanPoint holds what a search has found out about a plan.
 type PlanPoint struct {
 	Plan PlanShape
-	Set  []string
+	Set  []string // the settings that the search varies
 	// Pruned is the reason why the plan was discarded; "" if it was not.
 	Pruned string
 	// Work and Bound are lower bounds on the step time, 0 where unknown. Work follows from
@@ -50,7 +50,7 @@ const TooLarge = "too large to simulate here"
 // plan whose bound is above that time may or may not have been simulated, depending on the
 // order in which workers found the best plans. It counts as discarded by its bound, so that
 // equal searches write equal files.
-func (p PlanPoint) state(last time.Duration) string {
+func (p *PlanPoint) state(last time.Duration) string {
 	switch {
 	case last > 0 && p.Bound > last:
 		return Slower
@@ -120,11 +120,16 @@ func pointColumns() string {
 }
 
 // others joins the settings of a plan that have one of some keys.
-func (p PlanPoint) others(keys []string) string {
-	return strings.Join(slices.DeleteFunc(slices.Clone(p.Set), func(set string) bool {
-		key, _, _ := strings.Cut(set, "=")
-		return !slices.Contains(keys, key)
-	}), " ")
+func (p *PlanPoint) others(keys []string) (joined string) {
+	for _, set := range p.Set {
+		if key, _, _ := strings.Cut(set, "="); slices.Contains(keys, key) {
+			if joined != "" {
+				joined += " "
+			}
+			joined += set
+		}
+	}
+	return joined
 }
 
 // SetValue returns the value of a key in the settings of a plan, or "".
@@ -137,58 +142,95 @@ func (p PlanPoint) SetValue(key string) string {
 	return ""
 }
 
-// WritePlanPoints writes a row for every plan, in the order of their settings. Others are the
-// varied keys that are not dimensions. Last is the step time of the last of the best plans,
-// or 0 if there are fewer than were wanted.
+// WritePlanPoints writes a row for every plan, in their order. Others are the varied keys that are not
+// dimensions. Last is the step time of the last of the best plans, or 0 if there are fewer than were wanted.
 func WritePlanPoints(w io.Writer, list []PlanPoint, others []string, last time.Duration) error {
 	out := csvfile.NewWriter(w, pointColumns())
-	for _, p := range settled(list, last) {
-		var cells []any
-		for _, d := range PlanDimensions() {
-			cells = append(cells, p.Plan.Value(d))
+	for i := range list {
+		p := &list[i]
+		p.Plan.write(out)
+		out.Text(p.others(others))
+		state := p.state(last)
+		out.Text(state)
+		out.Int(int64(p.Work))
+		out.Int(int64(p.Bound))
+		if state == pointSimulated {
+			out.Row(int64(p.StepTime), p.PeakMemory, p.Fits)
+		} else {
+			out.Row("", "", "")
 		}
-		cells = append(cells, p.others(others), p.state(last))
-		if p.state(last) == pointSimulated {
-			out.Row(append(cells, int64(p.Work), int64(p.Bound), int64(p.StepTime), p.PeakMemory, p.Fits)...)
-			continue
-		}
-		out.Row(append(cells, int64(p.Work), int64(p.Bound), "", "", "")...)
 	}
 	return out.End()
 }
 
-// settled lists points in an order that does not depend on shards. Of the points that are
-// slower by their bound it keeps only what equal searches agree on: the work, and that they
-// are slower than the last of the best plans.
-func settled(list []PlanPoint, last time.Duration) []PlanPoint {
-	list = sortedPoints(list)
-	for i, p := range list {
-		if p.state(last) == Slower {
-			list[i].Simulated, list[i].Pruned, list[i].Bound = false, Slower, max(p.Work, last)
+// write writes the values of all dimensions, in the order of PlanDimensions.
+func (p *PlanShape) write(out *csvfile.Writer) {
+	for _, n := range [...]int64{
+		int64(p.Data), int64(p.Tensor), int64(p.Stages), int64(p.VirtualStages), p.Micro, int64(p.Microbatches),
+	} {
+		out.Int(n)
+	}
+	out.Text(p.Schedule)
+	out.Text(p.Recompute)
+	out.Int(int64(p.Zero))
+	out.Text(strconv.FormatBool(p.Sequence))
+	for _, n := range [...]int{p.Context, p.Expert, p.ExpertTensor} {
+		out.Int(int64(n))
+	}
+}
+
+// Settle sorts points by their plans and settings, an order that does not depend on shards. Of the points
+// that are slower by their bound it keeps only what equal searches agree on: the work, and that they are
+// slower than the last of the best plans.
+func Settle(list []PlanPoint, last time.Duration) []PlanPoint {
+	settled := make([]PlanPoint, len(list))
+	for i, from := range SettledOrder(list) {
+		settled[i] = list[from]
+		if p := &settled[i]; p.state(last) == Slower {
+			p.Simulated, p.Pruned, p.Bound = false, Slower, max(p.Work, last)
 		}
 	}
-	return list
+	return settled
 }
 
-// sortedPoints sorts points by their plans and settings.
-func sortedPoints(list []PlanPoint) []PlanPoint {
-	list = slices.Clone(list)
-	slices.SortFunc(list, func(a, b PlanPoint) int {
-		x, y := a.Plan, b.Plan
-		return cmp.Or(
-			cmp.Compare(x.Tensor, y.Tensor), cmp.Compare(x.Stages, y.Stages),
-			cmp.Compare(x.Micro, y.Micro), cmp.Compare(x.Schedule, y.Schedule),
-			cmp.Compare(x.VirtualStages, y.VirtualStages), cmp.Compare(x.Recompute, y.Recompute),
-			cmp.Compare(x.Zero, y.Zero), cmp.Compare(x.Value("sequence"), y.Value("sequence")),
-			cmp.Compare(x.Context, y.Context), cmp.Compare(x.Expert, y.Expert),
-			cmp.Compare(x.ExpertTensor, y.ExpertTensor), slices.Compare(a.Set, b.Set),
-		)
-	})
-	return list
+// SettledOrder returns the indices of points in the order of Settle.
+func SettledOrder(list []PlanPoint) []int32 {
+	order := make([]int32, len(list)) // points are large, and there may be millions
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int { return list[a].compare(&list[b]) })
+	return order
 }
 
-// ReadPlanPoints reads points that WritePlanPoints has written. Set then lacks the settings
-// that are dimensions.
+// compare orders points by their plans and settings.
+func (p *PlanPoint) compare(q *PlanPoint) int {
+	x, y := &p.Plan, &q.Plan
+	if c := cmp.Or(
+		cmp.Compare(x.Tensor, y.Tensor), cmp.Compare(x.Stages, y.Stages), cmp.Compare(x.Micro, y.Micro),
+	); c != 0 {
+		return c // as for most
+	}
+	return cmp.Or(
+		cmp.Compare(x.Schedule, y.Schedule), cmp.Compare(x.VirtualStages, y.VirtualStages),
+		cmp.Compare(x.Recompute, y.Recompute), cmp.Compare(x.Zero, y.Zero),
+		compareBools(x.Sequence, y.Sequence), cmp.Compare(x.Context, y.Context), cmp.Compare(x.Expert, y.Expert),
+		cmp.Compare(x.ExpertTensor, y.ExpertTensor), slices.Compare(p.Set, q.Set),
+	)
+}
+
+// compareBools puts false first.
+func compareBools(x, y bool) int {
+	switch {
+	case x == y:
+		return 0
+	case y:
+		return -1
+	}
+	return 1
+}
+
+// ReadPlanPoints reads points that WritePlanPoints has written.
 func ReadPlanPoints(r io.Reader) ([]PlanPoint, error) {
 	t, err := csvfile.NewReader(r, pointColumns(), len(pointColumns()))
 	if err != nil {

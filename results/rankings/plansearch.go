@@ -43,14 +43,16 @@ type PlanSearch struct {
 	// Division names the way in which a shard's plans were chosen; it is empty for those of older
 	// versions of psim, and if all plans were searched.
 	Division string `json:"division,omitempty"`
+	// Kept is the configuration of a shard, with which its plans are predicted where shards are merged.
+	Kept json.RawMessage `json:"kept,omitempty"`
 }
 
 // SavedPlans is the outcome of a search over plans as it is saved in a folder, or merged from
 // the folders of shards.
 type SavedPlans struct {
 	PlanSearch
-	Plans  []json.RawMessage // each a RankedPlan
-	Points []PlanPoint
+	Plans  []json.RawMessage // each a RankedPlan, or of a shard a foundPlan
+	Points []PlanPoint       // as Settle puts them
 	// Squares are the best known plans of the squares of the map in which no simulated plan fits.
 	Squares []PlanSquare
 	Space   int
@@ -77,13 +79,33 @@ func (p PlanRanking) Saved(search PlanSearch, points []PlanPoint) (SavedPlans, e
 	}
 	for _, plan := range p.Plans {
 		plan.Build, plan.Simulation = nil, nil
-		text, err := CompactJSON(RankedPlan{plan.Result.Writable(), plan.Plan, plan.Set})
+		var saved any = RankedPlan{plan.Result.Writable(), plan.Plan, plan.Set}
+		if search.Shard != "" {
+			saved = foundPlan{plan.StepTime, plan.Plan, plan.Set}
+		}
+		text, err := CompactJSON(saved)
 		if err != nil {
 			return s, err
 		}
 		s.Plans = append(s.Plans, text)
 	}
-	return s, nil
+	return s, s.settle()
+}
+
+// settle puts the points in the form that is the same for equal searches.
+func (s *SavedPlans) settle() error {
+	last, err := s.Last()
+	if err == nil {
+		s.Points = Settle(s.Points, last)
+	}
+	return err
+}
+
+// A foundPlan is a plan of a shard, which is predicted where shards are merged.
+type foundPlan struct {
+	StepTime float64   `json:"step_time_s"`
+	Plan     PlanShape `json:"plan"`
+	Set      []string  `json:"set"`
 }
 
 // A ranked holds the fields by which plans are ordered.
@@ -103,7 +125,7 @@ func (s SavedPlans) Last() (time.Duration, error) {
 	return time.Duration(last.StepTime*float64(time.Second) + 0.5), err
 }
 
-// Rank puts the best plan first, and keeps the number of plans that are wanted.
+// Rank puts the best plan first, keeps the number of plans that are wanted, and settles the points.
 func (s *SavedPlans) Rank() error {
 	keys := map[string]ranked{}
 	for _, text := range s.Plans {
@@ -118,7 +140,7 @@ func (s *SavedPlans) Rank() error {
 		return cmp.Or(cmp.Compare(x.StepTime, y.StepTime), slices.Compare(x.Set, y.Set))
 	})
 	s.Plans = s.Plans[:min(s.Rows, len(s.Plans))]
-	return nil
+	return s.settle()
 }
 
 // Ranking reads the plans. Fields that are not saved stay empty.
@@ -136,8 +158,8 @@ func (s SavedPlans) Ranking() (PlanRanking, error) {
 		p.Plans = append(p.Plans, plan)
 	}
 	last, err := s.Last()
-	for _, point := range s.Points {
-		switch state := point.state(last); state {
+	for i := range s.Points {
+		switch state := s.Points[i].state(last); state {
 		case pointSimulated:
 			p.Evaluated++
 		case pointOpen:
@@ -157,19 +179,13 @@ func (p *PlanRanking) count() {
 	}
 }
 
-// Settled lists the points in the form that is the same for equal searches.
-func (s SavedPlans) Settled() ([]PlanPoint, error) {
-	last, err := s.Last()
-	return settled(s.Points, last), err
-}
-
 // LoadPlans reads a search from its folder.
 func LoadPlans(folder string) (SavedPlans, error) {
 	return files.Steady(folder, func() (s SavedPlans, err error) {
 		if s.PlanSearch, err = files.Read(filepath.Join(folder, "search.json"), readPlanSearch); err != nil {
 			return s, err
 		}
-		plans, err := files.Read(filepath.Join(folder, "plans.json"), readPlansFile)
+		plans, err := files.Read(filepath.Join(folder, "plans.json"), s.readPlansFile)
 		if err == nil {
 			s.Plans, s.Space, s.Gap, s.Partial = plans.Plans, plans.Space, plans.Gap, plans.Partial
 			s.Squares = plans.Squares
@@ -193,8 +209,8 @@ func readPlanSearch(r io.Reader) (s PlanSearch, err error) {
 	return s, err
 }
 
-// readPlansFile reads a plans.json of a search over devices.
-func readPlansFile(r io.Reader) (p PlansFile, err error) {
+// readPlansFile reads the plans.json of the search.
+func (s PlanSearch) readPlansFile(r io.Reader) (p PlansFile, err error) {
 	if err = jsonfile.Read(r, jsonfile.MostBytes, &p); err != nil {
 		return p, err
 	}
@@ -204,6 +220,9 @@ func readPlansFile(r io.Reader) (p PlansFile, err error) {
 			return p, err
 		}
 		p.Plans[i] = line.Bytes()
+		if s.Kept != nil {
+			continue
+		}
 		if _, err := results.ReadResult(bytes.NewReader(text)); err != nil {
 			return p, fmt.Errorf("plans[%d]: %w", i, err)
 		}

@@ -60,8 +60,8 @@ func keepSquares(list []PlanSquare, points []PlanPoint, dimensions []string) []P
 		return nil
 	}
 	known := map[[2]string]bool{}
-	for _, p := range points {
-		if p.Simulated && p.Fits {
+	for i := range points {
+		if p := &points[i]; p.Simulated && p.Fits {
 			known[[2]string{p.Plan.Shown(dimensions[0]), p.Plan.Shown(dimensions[1])}] = true
 		}
 	}
@@ -72,12 +72,5 @@ func keepSquares(list []PlanSquare, points []PlanPoint, dimensions []string) []P
 	return list
 }
 
-// SettledSquares lists the squares in the form that is the same for equal searches. A shard keeps
-// all of its own, because it does not know which ones the whole search needs.
-func (s SavedPlans) SettledSquares() ([]PlanSquare, error) {
-	if s.Shard != "" {
-		return s.Squares, nil
-	}
-	points, err := s.Settled()
-	return keepSquares(s.Squares, points, s.Map), err
-}
+// SettledSquares lists the squares in the form that is the same for equal searches.
+func (s SavedPlans) SettledSquares() []PlanSquare { return keepSquares(s.Squares, s.Points, s.Map) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,13 +24,15 @@ type calibrateFlags struct {
 	samples []int
 	repeats int
 	nccl    []string
+	engine  string
 }
 
 // Defaults of CONFIG and --out.
 const (
 	defaultNetwork     = "exec"
 	defaultMachineFile = "my-machine.toml"
-	defaultLinkFile    = "my-link.toml" // with --nccl
+	defaultLinkFile    = "my-link.toml"  // with --nccl
+	defaultTorchFile   = "my-torch.toml" // with --engine torch
 )
 
 const calibrateManual = `calibrate runs every layer of a network by itself on one core of this machine,
@@ -41,6 +44,11 @@ For other layers the file has rates fitted to the measurements.
 
 CONFIG is a file or an example with a [model]; without it, calibrate measures the small
 GPT-2 of the example exec. Nothing else should run meanwhile.
+
+--engine torch instead times the tasks of a pipeline in PyTorch, on processes of this
+machine: every stage's F, B, I and W, the update and messages, alone and while the other
+processes compute. It writes their medians as a configuration with [times], which psim
+run predicts from.
 
 --nccl FILE instead fits a link to the output of nccl-tests' all_reduce_perf,
 all_gather_perf and reduce_scatter_perf, text or JSON (-J), or of psim exec with such
@@ -59,12 +67,18 @@ func newCalibrate() *cobra.Command {
 		Example: `  psim calibrate --samples 1,2 --repeats 1
   psim run exec --set machine.file=my-machine.toml --set schedule.name=gpipe
   psim calibrate --set model.hidden=64 --quiet --repeats 1 --out small.toml
+  psim calibrate --engine torch exec --set schedule.name=zbv --set schedule.virtual_stages=2
   psim calibrate --nccl 2-gpus.txt --nccl 8-gpus.json --out nvlink.toml
   psim calibrate --nccl all_reduce.txt --nccl all_gather.txt --nccl reduce_scatter.txt`,
 		Args:              argsBetween(0, 1, "one CONFIG or none"),
 		ValidArgsFunction: completeConfig,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(f.nccl) == 0 {
+			switch {
+			case !slices.Contains(engines, f.engine):
+				return fmt.Errorf("--engine %s: use %s", f.engine, strings.Join(engines, " or "))
+			case f.engine == engines[1]:
+				return f.runTorch(cmd, args)
+			case len(f.nccl) == 0:
 				return f.run(cmd.Context(), args, streamsOf(cmd))
 			}
 			if !cmd.Flags().Changed("out") {
@@ -82,6 +96,7 @@ func newCalibrate() *cobra.Command {
 	f.out = defaultMachineFile
 	flags.StringVarP(&f.out, "out", "o", f.out, "machine file to write")
 	registerOverwrite(flags, &f.overwrite)
+	flags.StringVar(&f.engine, "engine", engines[0], "measure layers with gomlx, or tasks of a pipeline in torch")
 	flags.StringArrayVar(&f.nccl, "nccl", nil,
 		"fit a link to this output of nccl-tests, or of psim exec COLLECTIVE; may be repeated")
 	flags.IntSliceVar(&f.samples, "samples", nil,
@@ -167,8 +182,11 @@ func (f calibrateFlags) checkInputs(paths []string) error {
 // file returns the machine file. A measured one and a link do not replace each other.
 func (f calibrateFlags) file() namedFile {
 	owner := "calibrate"
-	if len(f.nccl) > 0 {
+	switch {
+	case len(f.nccl) > 0:
 		owner = "calibrate --nccl"
+	case f.engine == engines[1]:
+		owner = "calibrate --engine torch"
 	}
 	return namedFile{"out", f.out, owner, f.overwrite}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"psim/configs"
+	"psim/exec/session"
 	"psim/export"
 	"psim/internal/files"
 	"psim/reports"
@@ -21,18 +22,31 @@ var exportFormats = []string{"torch"}
 // exportedProgram is the file that psim export torch writes.
 const exportedProgram = "train.py"
 
-type exportFlags struct{ outputFlags }
+// exportedWeights is the file that psim export torch --weights writes.
+const exportedWeights = "weights.safetensors"
+
+type exportFlags struct {
+	outputFlags
+	weights bool
+}
 
 const exportManual = `export writes what another program trains by. torch is a Python program that needs
 PyTorch (2.8 or later) and nothing else. It trains CONFIG's network by psim's order,
 with torch.distributed.pipelining's own runtime, or by DistributedDataParallel
-(parallel.data), or fully_shard by psim's units (parallel.zero = 3). It starts a
-process for every rank, or torchrun does; with a GPU for each it runs on GPUs over nccl,
-otherwise on CPUs over gloo. It trains in fp32, on psim's made-up tokens, and writes
-result.json and trace.csv of what it measured, which psim compare and plot read.
+(parallel.data), or fully_shard by psim's units (parallel.zero = 3). Replicas of a
+pipeline sum their gradients by psim's buckets. It starts a process for every rank, or
+torchrun does; with a GPU for each it runs on GPUs over nccl, otherwise on CPUs over
+gloo. It trains in fp32, on psim's made-up samples, and writes result.json and trace.csv
+of what it measured, which psim compare and plot read.
+
+--weights also writes the weights that psim exec begins with, and its first batch, as
+weights.safetensors (at most 4 GB of them). Then the program's first loss is psim's:
+  psim export torch exec --weights -o torch
+  python torch/train.py --start torch/weights.safetensors
 
 A key that the program cannot follow is an error that names the key. It has the families
-gpt and mlp.`
+gpt, llama (dense, with rotary positions of a base of 10,000, over all earlier tokens),
+vgg and mlp. psim does not train llama itself: there are no --weights of it.`
 
 func newExport() *cobra.Command {
 	var f exportFlags
@@ -54,6 +68,8 @@ func newExport() *cobra.Command {
 	}
 	f.registerInput(cmd.Flags())
 	cmd.Flags().VarP((*pathValue)(&f.out), "out", "o", "folder to write "+exportedProgram+" to")
+	cmd.Flags().BoolVar(&f.weights, "weights", false,
+		"also write psim's own first weights and batch, as "+exportedWeights)
 	registerOverwrite(cmd.Flags(), &f.overwrite)
 	return cmd
 }
@@ -67,7 +83,7 @@ func (f exportFlags) run(ctx context.Context, name string, std streams) error {
 		return err
 	}
 	folder := f.to(files.Folder{
-		Path: f.out, Owner: "export", Guarded: []string{exportedProgram}, Named: true, Inputs: c.Files(),
+		Path: f.out, Owner: "export", Guarded: f.written(), Named: true, Inputs: c.Files(),
 	})
 	if err := usageError("out", folder.Check()); err != nil {
 		return err
@@ -77,21 +93,42 @@ func (f exportFlags) run(ctx context.Context, name string, std streams) error {
 	if err != nil {
 		return err
 	}
+	list := []files.File{{Path: exportedProgram, Render: func(w io.Writer) error {
+		_, err := w.Write(program.Bytes())
+		return err
+	}}}
+	command := "python " + reports.ShellWord(f.out) + "/" + exportedProgram
+	if f.weights {
+		start, err := session.Start(c)
+		if err != nil {
+			return fmt.Errorf("--weights: %w", err)
+		}
+		list = append(list, files.File{Path: exportedWeights, Render: start.Write})
+		command += " --start " + reports.ShellWord(f.out) + "/" + exportedWeights
+	}
 	if !f.quiet {
 		for _, change := range changes {
 			fmt.Fprintln(std.err, "psim:", change)
 		}
 	}
-	render := func(w io.Writer) error {
-		_, err := w.Write(program.Bytes())
-		return err
-	}
-	if err := folder.Write(ctx, []files.File{{Path: exportedProgram, Render: render}}); err != nil {
+	if err := folder.Write(ctx, list); err != nil {
 		return failed(err)
 	}
-	_, err = fmt.Fprintf(std.out, "wrote %[1]s/%[2]s; run it with\n  python %[1]s/%[2]s\n",
-		reports.ShellWord(f.out), exportedProgram)
+	_, err = fmt.Fprintf(std.out, "wrote %s; run it with\n  %s\n", f.names(), command)
 	return err
+}
+
+// written lists the files.
+func (f exportFlags) written() []string {
+	if f.weights {
+		return []string{exportedProgram, exportedWeights}
+	}
+	return []string{exportedProgram}
+}
+
+// names names the files, for people.
+func (f exportFlags) names() string {
+	return reports.ShellWord(f.out) + "/" + strings.Join(f.written(), " and ")
 }
 
 // completeExport completes the format, and then the configuration.

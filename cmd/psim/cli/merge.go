@@ -26,8 +26,8 @@ DIR, which may be on different machines, or sweeps over other values of the same
 settings. It writes the files that one sweep would have written, byte for byte.
 Points that are in several parts must agree, and no point may be missing.
 
-It joins the shards of psim search --devices in the same way: the best plans, and the
-files, are those of one search.`
+It joins the shards of psim search --devices in the same way: the best plans, which it
+predicts, and the files are those of one search.`
 
 func newMerge() *cobra.Command {
 	var f mergeFlags
@@ -123,7 +123,7 @@ func (f mergeFlags) mergePlans(cmd *cobra.Command, folders []string) error {
 	if f.csv {
 		return errors.New("--csv: plans are not printed as CSV; use --json, or points.csv in the folder of --out")
 	}
-	s, err := plans.Merge(folders...)
+	s, err := plans.Merge(cmd.Context(), folders...)
 	if missing := new(rankings.MissingPoints); errors.As(err, &missing) {
 		return failure{err}
 	}

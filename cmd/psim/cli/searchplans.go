@@ -220,7 +220,7 @@ func (f searchFlags) searchPlans(cmd *cobra.Command, path string) error {
 	if answer == nil {
 		return err
 	}
-	err = errors.Join(f.printPlans(answer.PlanRanking, f.settings, streamsOf(cmd)), err)
+	err = errors.Join(f.printFound(answer.PlanRanking, streamsOf(cmd)), err)
 	if err == nil && len(answer.Plans) == 0 {
 		return f.noPlanError(answer.PlanRanking)
 	}
@@ -245,14 +245,14 @@ func (f searchFlags) findPlans(cmd *cobra.Command, path string) (*plans.Answer, 
 	}
 	s := planSearch{searchFlags: f, config: c, query: q, std: streamsOf(cmd)}
 	s.note(s.std.err, c.Inputs)
-	s.query.Points = folder.Path != ""
+	s.query.Points, s.query.Unpredicted = folder.Path != "", f.unpredicted()
 	answer, searched := s.search(ctx)
 	if answer == nil {
 		return nil, variationError(searched, q.Vary)
 	}
 	if s.out = folder.Path; searched != nil {
 		s.out = folder.Aside().Path
-	} else {
+	} else if !s.query.Unpredicted {
 		searched = s.explain(ctx, answer)
 	}
 	unsaved := s.save(ctx, answer)
@@ -280,6 +280,25 @@ func (f searchFlags) plansFolder(path string) files.Folder {
 	folder := f.to(reports.PlansFolder(path, f.rows))
 	folder.Made = f.shard != "" || len(f.numbers) > 1
 	return folder
+}
+
+// unpredicted reports whether the plans are a shard's, and nobody asks for their results before it is merged.
+func (f searchFlags) unpredicted() bool { return f.shard != "" && !f.json && !f.csv }
+
+// printFound prints what a search has found: of a shard the step of its best plan.
+func (f searchFlags) printFound(ranking rankings.PlanRanking, std streams) error {
+	if !f.unpredicted() {
+		return f.printPlans(ranking, f.settings, std)
+	}
+	if !f.quiet && ranking.Space > 0 {
+		fmt.Fprintf(std.err, "psim: %s\n", reports.CountPlans(ranking))
+	}
+	text := "no plan of this shard fits in memory"
+	if len(ranking.Plans) > 0 {
+		text = "the best plan of this shard takes " + units.FormatSeconds(ranking.Plans[0].StepTime)
+	}
+	_, err := fmt.Fprintf(std.out, "%s; psim merge %s joins the shards, and predicts their best plans\n", text, f.out)
+	return err
 }
 
 // printPlans prints the plans in the form that the flags ask for. It prints how many plans were

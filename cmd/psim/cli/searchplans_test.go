@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,7 +17,7 @@ import (
 	"psim/results/rankings"
 )
 
-// small is a search with few plans.
+// fewPlans is a search with few plans.
 const fewPlans = "psim search gpipe --devices 4 --schedules 1f1b,ddp,interleaved-1f1b --fix batch.micro --rows 5"
 
 // The JSON has the fields that scripts read, and a run with a plan's settings gives the plan's numbers.
@@ -213,6 +214,7 @@ func TestSearchShards(t *testing.T) {
 		_, stderr, code := psim(t, fewPlans+" --out parts --map tensor,stages --quiet --shard "+shard+"/3")
 		require.Zero(t, code, stderr)
 	}
+	require.Equal(t, []string{"plans.json", "points.csv", "search.json"}, slices.Sorted(maps.Keys(contents(t, "parts/shard-1-of-3"))))
 	_, stderr, code = psim(t, "psim merge parts/shard-1-of-3 parts/shard-3-of-3")
 	require.Equal(t, exitFailed, code)
 	require.Equal(t, "psim: 1 of 3 shards are missing\n  2/3\n", stderr)
@@ -223,6 +225,48 @@ func TestSearchShards(t *testing.T) {
 	_, stderr, code = psim(t, "psim merge parts/shard-1-of-3 whole")
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, stderr, "whole: belongs to another search than parts/shard-1-of-3")
+}
+
+// A shard leaves the results of its plans to psim merge, which needs nothing but the shards. It has
+// results where they are asked for, and then writes the same files.
+func TestShardsArePredictedOnce(t *testing.T) {
+	userFolder(t)
+	text, stderr, code := psim(t, "psim show gpipe")
+	require.Zero(t, code, stderr)
+	require.NoError(t, os.Mkdir("there", 0o755))
+	require.NoError(t, os.WriteFile("there/gpipe.toml", []byte(text), 0o644))
+	search := strings.Replace(fewPlans, "gpipe", "there/gpipe.toml", 1) + " --quiet"
+	_, stderr, code = psim(t, search+" --out whole")
+	require.Zero(t, code, stderr)
+	stdout, stderr, code := psim(t, search+" --out parts --shard 1/2")
+	require.Zero(t, code, stderr)
+	require.Regexp(t, "^the best plan of this shard takes [0-9.]+ ms; psim merge parts joins the shards, and predicts their best plans\n$", stdout)
+	stdout, stderr, code = psim(t, search+" --out same --json --shard 1/2")
+	require.Zero(t, code, stderr)
+	require.Equal(t, contents(t, "parts/shard-1-of-2"), contents(t, "same/shard-1-of-2"))
+	var found, saved rankings.PlanRanking
+	require.NoError(t, json.Unmarshal([]byte(stdout), &found))
+	require.NoError(t, json.Unmarshal([]byte(contents(t, "parts/shard-1-of-2")["plans.json"]), &saved))
+	require.NotEmpty(t, found.Plans)
+	require.Len(t, saved.Plans, len(found.Plans))
+	for i, plan := range found.Plans {
+		require.NotEmpty(t, plan.Ranks)
+		require.Equal(t, plan.Set, saved.Plans[i].Set)
+		require.InDelta(t, plan.StepTime, saved.Plans[i].StepTime, 0)
+	}
+	_, stderr, code = psim(t, search+" --out parts --shard 2/2")
+	require.Zero(t, code, stderr)
+	require.NoError(t, os.RemoveAll("there"))
+	_, stderr, code = psim(t, "psim merge parts --out merged")
+	require.Zero(t, code, stderr)
+	require.Equal(t, contents(t, "whole"), contents(t, "merged"))
+	points := filepath.Join("parts", "shard-1-of-2", "points.csv")
+	list := contents(t, "parts/shard-1-of-2")["points.csv"]
+	require.NoError(t, os.Remove(filepath.Join("parts", "shard-1-of-2", ".psim.json")))
+	require.NoError(t, os.WriteFile(points, []byte(list[:strings.LastIndex(strings.TrimSpace(list), "\n")+1]), 0o644))
+	_, stderr, code = psim(t, "psim merge parts")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "the shards have other plans than their configuration")
 }
 
 // If nothing fits, the list of plans is empty, and the output says which changes would fit.

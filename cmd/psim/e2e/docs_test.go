@@ -20,9 +20,11 @@ import (
 // notRun maps the commands of documents that a test cannot run to the line of .ci/run that runs each
 // of them.
 var notRun = map[string]string{
-	"GOEXPERIMENT=simd go test ./...":                               "GOEXPERIMENT=simd go test ./...",
-	"GOEXPERIMENT=simd CGO_ENABLED=1 go build -tags xla ./cmd/psim": "go build -tags xla -o /dev/null ./cmd/psim",
-	"psim exec mine.toml --engine torch --check all":                "make peers-python",
+	"GOEXPERIMENT=simd go test ./...":                                                            "GOEXPERIMENT=simd go test ./...",
+	"GOEXPERIMENT=simd CGO_ENABLED=1 go build -tags xla ./cmd/psim":                              "go build -tags xla -o /dev/null ./cmd/psim",
+	"psim exec mine.toml --engine torch --check all":                                             "make peers-python",
+	"psim calibrate --engine torch exec --set schedule.name=zbv --set schedule.virtual_stages=2": "make peers-python",
+	"psim run my-torch.toml --set schedule.microbatches=8":                                       "make peers-python",
 }
 
 // documents lists the README and the documents that it leads to.

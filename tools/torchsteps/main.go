@@ -1,0 +1,222 @@
+// Command torchsteps predicts and measures PyTorch's steps on two processes, by every mode and network of
+// its lists, and prints a part of docs/pytorch.md. It keeps runs in the file of -rows and goes on from there.
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"math"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+
+	"psim"
+	"psim/exec/backend"
+	"psim/exec/measure"
+	"psim/exec/pytorch"
+	"psim/exec/session"
+	"psim/internal/units"
+)
+
+// runsOfMode is how often a mode is measured, and moreRuns how often at most where the runs differ.
+const (
+	runsOfMode, moreRuns = 3, 5
+	steps                = 12
+	unsteady             = 0.04 // of the measured steps' error
+)
+
+var (
+	networks = [][]string{
+		{"exec", "model.tied=false"},
+		{"exec-mlp", "batch.global=1024", "schedule.microbatches=4"},
+	}
+	modes = []string{
+		"gpipe", "1f1b", "zb-h1", "interleaved-1f1b", "looped-bfs", "zbv", "v-half", "v-min", "dualpipev", "hanayo",
+		"ddp", "fsdp",
+	}
+)
+
+// A row is one run of a mode.
+type row struct {
+	Network, Mode       string
+	Predicted, Measured float64            // seconds of a step
+	Slower              map[string]float64 // as in a session.Trial
+	Disturbed           bool
+	Version             string // of PyTorch
+}
+
+func (r row) error() float64 { return r.Predicted/r.Measured - 1 }
+
+func main() {
+	log.SetFlags(0)
+	path := flag.String("rows", "", "file of the runs")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *path, os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, path string, stdout io.Writer) error {
+	python, err := pytorch.Find(ctx)
+	if err != nil {
+		return err
+	}
+	rows, file, err := open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	for n := range moreRuns {
+		for _, network := range networks {
+			for _, mode := range modes {
+				if have := of(rows, network[0], mode); len(have) > n || n >= runsOfMode && spread(have) <= unsteady {
+					continue
+				}
+				fmt.Fprintf(os.Stderr, "%s %s, run %d\n", network[0], mode, n+1)
+				r, err := try(ctx, python, network, mode)
+				if err != nil {
+					return fmt.Errorf("%s, %s: %w", network[0], mode, err)
+				}
+				rows = append(rows, r)
+				if err := json.NewEncoder(file).Encode(r); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return write(stdout, rows)
+}
+
+// open reads the rows of a file, and opens it for more.
+func open(path string) (rows []row, f *os.File, err error) {
+	if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+		return nil, nil, err
+	}
+	for s := bufio.NewScanner(f); s.Scan(); {
+		var r row
+		if err := json.Unmarshal(s.Bytes(), &r); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", path, err)
+		}
+		rows = append(rows, r)
+	}
+	return rows, f, nil
+}
+
+// settings returns the settings of a mode.
+func settings(mode string) []string {
+	switch mode {
+	case "gpipe", "1f1b", "zb-h1":
+		return []string{"schedule.name=" + mode}
+	case "ddp", "fsdp":
+		sets := []string{"schedule.name=ddp", "schedule.stages=1", "parallel.data=2"}
+		if mode == "fsdp" {
+			sets = append(sets, "parallel.zero=3")
+		}
+		return sets
+	}
+	return []string{"schedule.name=" + mode, "schedule.virtual_stages=2"}
+}
+
+// try runs a mode once.
+func try(ctx context.Context, python string, network []string, mode string) (row, error) {
+	c, err := psim.Load(network[0], append(settings(mode), network[1:]...)...)
+	if err != nil {
+		return row{}, err
+	}
+	s := session.Session{Options: session.Options{Python: python, Seed: 1390, Measure: measure.Options{Repeats: steps}}}
+	s.Measure.Train.Steps, s.Measure.Train.Warmup = steps, 2
+	if err := s.Run(ctx, c); err != nil {
+		return row{}, err
+	}
+	t, result := s.Main(), s.Result()
+	return row{
+		Network: network[0], Mode: mode, Slower: t.Slower, Disturbed: result.Disturbed, Version: result.Engine.Version,
+		Predicted: result.Predicted.StepTime, Measured: result.StepTimeMedian,
+	}, nil
+}
+
+// of returns the rows of a mode.
+func of(rows []row, network, mode string) (list []row) {
+	for _, r := range rows {
+		if r.Network == network && r.Mode == mode {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// spread returns how far the errors of the middle runs are apart: of all of them, or of those without the
+// least and the largest if there are more.
+func spread(rows []row) float64 {
+	var errors []float64
+	for _, r := range rows {
+		errors = append(errors, r.error())
+	}
+	slices.Sort(errors)
+	if drop := (len(errors) - runsOfMode + 1) / 2; drop > 0 {
+		errors = errors[drop : len(errors)-drop]
+	}
+	return errors[len(errors)-1] - errors[0]
+}
+
+// middle returns the run with the median error.
+func middle(rows []row) row {
+	rows = slices.Clone(rows)
+	slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.error(), b.error()) })
+	return rows[(len(rows)-1)/2]
+}
+
+func write(w io.Writer, rows []row) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, head, runtime.NumCPU(), backend.Processor(), rows[0].Version)
+	var judged, sum, worst float64
+	for _, network := range networks {
+		for _, mode := range modes {
+			list := of(rows, network[0], mode)
+			r, note := middle(list), ""
+			if apart := spread(list); apart > unsteady {
+				note = fmt.Sprintf("not judged: %d runs are %.1f %% apart", len(list), 100*apart)
+			} else {
+				judged++
+				sum += math.Abs(r.error())
+				worst = max(worst, math.Abs(r.error()))
+			}
+			if r.Disturbed {
+				note = strings.TrimPrefix(note+"; disturbed", "; ")
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %+.1f %% | %.2f | %.2f | %s |\n", network[0], mode,
+				units.FormatSeconds(r.Predicted), units.FormatSeconds(r.Measured), 100*r.error(),
+				r.Slower["F"], cmp.Or(r.Slower["B"], r.Slower["W"]), note)
+		}
+	}
+	fmt.Fprintf(&b, "\nMean error %.1f %%, worst %.1f %%, over the %.0f of %d rows that are judged.\n",
+		100*sum/max(1, judged), 100*worst, judged, len(networks)*len(modes))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+const head = `## Steps of PyTorch, predicted and measured
+
+On %d cores of %s, PyTorch %s. By tools/torchsteps: what
+` + "`psim exec --engine torch`" + ` predicts of PyTorch's step, and what
+the step takes, on two gloo processes with a core each. The networks are ` + "`exec`" + `, a small GPT-2, with a head
+of its own, and ` + "`exec-mlp`" + ` with 1,024 samples in four microbatches; pipelines whose ranks hold several stages
+have two. Tasks and steps are measured in turns, in 12 rounds of a run, since the speed of a core changes from one
+second to the next: the prediction is the middle one of the rounds, the measured step the median of 12. Every mode
+runs three times, and the run with the middle error counts; where errors of three runs are more than 4 %% apart, up
+to five times. If then the three in the middle still are, the row is not judged. F and B (or W) say how many times as
+long a pass takes while the other process computes.
+
+| network | mode | predicted | measured | error | F together | B together | |
+|---|---|--:|--:|--:|--:|--:|---|
+`
