@@ -141,7 +141,7 @@ func planTorch(c *configs.Config, e *configs.Experiment) (*torchPlan, error) {
 	first, last := layers[0], layers[len(layers)-1]
 	plan.Classes = last.Output[len(last.Output)-1]
 	plan.Input = first.Input
-	if first.Kind == network.KindEmbedding {
+	if first.Ops[0].Class == network.Lookup {
 		plan.Sequence = int64(e.Network.TokensPerSample)
 	}
 	for _, l := range layers {

@@ -59,13 +59,25 @@ class Norm(nn.Module):
         return functional.layer_norm(x, self.weight.shape, self.weight, self.bias)
 
 
+class RMSNorm(nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = weight
+
+    def forward(self, x):
+        return functional.rms_norm(x, self.weight.shape, self.weight, 1e-5)
+
+
 class Embedding(nn.Module):
+    """A table of tokens, and GPT's of positions."""
+
     def __init__(self, layer, tensors):
         super().__init__()
-        self.token, self.position = tensors
+        self.token, self.position = tensors if len(tensors) == 2 else (*tensors, None)
 
     def forward(self, tokens):
-        return functional.embedding(tokens, self.token) + self.position[: tokens.shape[-1]]
+        x = functional.embedding(tokens, self.token)
+        return x if self.position is None else x + self.position[: tokens.shape[-1]]
 
 
 class Block(nn.Module):
@@ -81,6 +93,41 @@ class Block(nn.Module):
         mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.project(mixed.transpose(1, 2).flatten(2))
         return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+def rotate(x):
+    """Llama's rotary positions, of a base of 10,000."""
+    half = x.shape[-1] // 2
+    rates = 10000 ** (-torch.arange(half, device=x.device) / half)
+    angles = torch.outer(torch.arange(x.shape[-2], device=x.device), rates)
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    a, b = x.chunk(2, -1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+
+class LlamaBlock(nn.Module):
+    """Attention with grouped queries over all earlier tokens, and a gated MLP."""
+
+    def __init__(self, layer, tensors):
+        super().__init__()
+        t = {known["name"].split(".", 2)[2]: tensor for known, tensor in zip(layer["tensors"], tensors)}
+        linear = lambda name: Linear(t[name + ".weight"], t.get(name + ".bias"), as_rows=True)
+        norm = lambda name: RMSNorm(t[name + ".weight"]) if name + ".weight" in t else nn.Identity()
+        self.width = t["self_attn.q_proj.weight"].shape[0] // layer["heads"]
+        self.norm1, self.norm2 = norm("input_layernorm"), norm("post_attention_layernorm")
+        self.q, self.k, self.v = (linear(f"self_attn.{c}_proj") for c in "qkv")
+        self.q_norm, self.k_norm = norm("self_attn.q_norm"), norm("self_attn.k_norm")
+        self.project, self.gate = linear("self_attn.o_proj"), linear("mlp.gate_proj")
+        self.up, self.down = linear("mlp.up_proj"), linear("mlp.down_proj")
+
+    def forward(self, x):
+        split = lambda y: y.unflatten(-1, (-1, self.width)).transpose(1, 2)
+        y = self.norm1(x)
+        q, k, v = self.q_norm(split(self.q(y))), self.k_norm(split(self.k(y))), split(self.v(y))
+        mixed = functional.scaled_dot_product_attention(rotate(q), rotate(k), v, is_causal=True, enable_gqa=True)
+        x = x + self.project(mixed.transpose(1, 2).flatten(2))
+        y = self.norm2(x)
+        return x + self.down(functional.silu(self.gate(y)) * self.up(y))
 
 
 class Convolution(nn.Module):
@@ -102,7 +149,7 @@ class Spread(nn.Module):
 
 
 # Operations that a chain is made of, from their parameters.
-OPERATIONS = {"linear": lambda *tensors: Linear(*tensors, as_rows=True), "layer norm": Norm, "convolution": Convolution,
+OPERATIONS = {"linear": lambda *tensors: Linear(*tensors, as_rows=True), "layer norm": Norm, "rms norm": RMSNorm, "convolution": Convolution,
               "relu": nn.ReLU, "max pool": lambda: nn.MaxPool2d(2), "spread": Spread, "flatten": nn.Flatten}
 
 
@@ -118,7 +165,7 @@ class Chain(nn.Module):
         return self.steps(x)
 
 
-LAYERS = {"embedding": Embedding, "block": Block, "chain": Chain}
+LAYERS = {"embedding": Embedding, "block": Block, "llama": LlamaBlock, "chain": Chain}
 
 
 # What --start gave: parameters, inputs and targets by name.

@@ -18,6 +18,8 @@ import (
 	"psim/results"
 )
 
+var llama = []string{"model.family=llama", "model.ffn_hidden=64", "model.heads=4", "model.kv_heads=2", "model.tied=false"}
+
 // write returns the program of a small network.
 func write(t *testing.T, sets ...string) (string, error) {
 	small := []string{"model.layers=4", "model.hidden=32", "model.vocab=64", "model.sequence_length=16", "batch.global=8"}
@@ -38,7 +40,10 @@ func TestTorchErrors(t *testing.T) {
 		{[]string{"schedule.name=ddp", "schedule.stages=1", "parallel.data=2", "parallel.zero=3"}, "model.tied: export torch: "},
 		{[]string{"schedule.name=pipedream"}, "schedule.name: export torch: "},
 		{[]string{"schedule.name=chimera"}, "schedule.name: export torch: "},
-		{[]string{"model.family=llama", "model.ffn_hidden=64"}, "model: export torch: the program has no layer like embed; it has the families gpt, vgg and mlp"},
+		{append(llama, "model.family=mixtral", "model.experts=4", "model.experts_per_token=2"), "model: a mixture of experts is simulated, but not executed"},
+		{append(llama, "model.parallel_block=true"),
+			"model: export torch: the program has no layer like layers.0, which is not Llama's; it has the families gpt, llama, vgg and mlp"},
+		{append(llama, "model.sinks=true"), "model: export torch: the program has no layer like layers.0 with self_attn.softmax.sinks; "},
 		{[]string{"model.dropout=0.1"}, "model.dropout: export torch: "},
 		{[]string{"train.recompute=full"}, "train.recompute: export torch: "},
 	} {
@@ -92,6 +97,50 @@ func TestTorchChains(t *testing.T) {
 	}, counts, "torchvision's VGG16")
 }
 
+// The program's Llama has as many parameters as psim's, whether it has biases or norms of queries.
+func TestTorchLlama(t *testing.T) {
+	for _, c := range []struct {
+		base string
+		sets []string
+	}{
+		{"vgg16-cpu-ddp", []string{"model.preset=llama3-8b", "parallel.data=2"}},
+		{"vgg16-cpu-ddp", []string{"model.preset=qwen2.5-72b", "parallel.data=2"}},
+		{"exec", llama}, {"exec", append(llama, "model.tied=true", "model.attention_bias=true", "model.mlp_bias=true", "model.qk_norm=true")},
+	} {
+		sets := c.sets
+		c, err := psim.Load(c.base, sets...)
+		require.NoError(t, err)
+		e, err := c.Build()
+		require.NoError(t, err)
+		var b bytes.Buffer
+		_, err = export.WriteTorch(&b, c)
+		require.NoError(t, err)
+		var plan struct {
+			Layers []struct {
+				Tensors []struct {
+					Name  string
+					Shape []int64
+				}
+			}
+		}
+		readPlan(t, b.String(), &plan)
+		counted, known := int64(0), map[string]bool{}
+		for _, l := range plan.Layers {
+			for _, tensor := range l.Tensors {
+				n := int64(1)
+				for _, d := range tensor.Shape {
+					n *= d
+				}
+				if !known[tensor.Name] {
+					counted += n
+				}
+				known[tensor.Name] = true
+			}
+		}
+		require.Equal(t, e.Network.Parameters(), counted, sets)
+	}
+}
+
 // Replicas of a pipeline sum gradients by psim's buckets: each tensor of a stage is in one.
 func TestTorchBuckets(t *testing.T) {
 	text, err := write(t, "parallel.data=2", "parallel.bucket=tensor")
@@ -139,7 +188,7 @@ func TestTrainsInPyTorch(t *testing.T) {
 		t.Skip("no Python with PyTorch: make peers-python installs it")
 	}
 	if testing.Short() || os.Getenv("PSIM_LONG") == "" {
-		t.Skip("starts fifteen processes of PyTorch: make peers-python runs it")
+		t.Skip("starts eighteen processes of PyTorch: make peers-python runs it")
 	}
 	alone := []string{"schedule.name=ddp", "schedule.stages=1"}
 	losses := regexp.MustCompile(`loss [0-9.]+ to [0-9.]+`)
@@ -162,6 +211,7 @@ func TestTrainsInPyTorch(t *testing.T) {
 	require.Equal(t, one, train("schedule.name=hanayo", "schedule.virtual_stages=2"))
 	require.Equal(t, one, train(append(alone, "parallel.data=2")...))
 	require.Equal(t, one, train("parallel.data=2"), "two replicas of a pipeline")
+	require.Equal(t, train(append(alone, llama...)...), train(append(llama, "schedule.name=zb-h1")...))
 	untied := append(alone, "model.tied=false")
 	require.Equal(t, train(untied...), train(append(untied, "parallel.data=2", "parallel.zero=3")...))
 }

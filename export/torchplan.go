@@ -1,7 +1,6 @@
 package export
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -110,13 +109,63 @@ func torchLayerOf(l network.Layer) (layer torchLayer, err error) {
 		layer.Kind = "chain"
 		layer.Chain, err = torchChainOf(l)
 	default:
-		err = errors.New(noSuchLayer(l, ""))
+		err = layer.takeLlama(l)
 	}
 	return layer, err
 }
 
-func noSuchLayer(l network.Layer, operation string) string {
-	return fmt.Sprintf("the program has no layer like %s%s; it has the families gpt, vgg and mlp", l.Name, operation)
+func noSuchLayer(l network.Layer, with string) error {
+	return fmt.Errorf("the program has no layer like %s%s; it has the families gpt, llama, vgg and mlp", l.Name, with)
+}
+
+// llamaTensors are the tensors that the program's block of Llama takes, and whether it needs them.
+var llamaTensors = map[string]bool{
+	"input_layernorm.weight": true, "post_attention_layernorm.weight": true,
+	"self_attn.q_proj.weight": true, "self_attn.k_proj.weight": true, "self_attn.v_proj.weight": true,
+	"self_attn.o_proj.weight": true, "self_attn.q_norm.weight": false, "self_attn.k_norm.weight": false,
+	"self_attn.q_proj.bias": false, "self_attn.k_proj.bias": false, "self_attn.v_proj.bias": false,
+	"self_attn.o_proj.bias": false, "mlp.gate_proj.weight": true, "mlp.up_proj.weight": true,
+	"mlp.down_proj.weight": true, "mlp.gate_proj.bias": false, "mlp.up_proj.bias": false, "mlp.down_proj.bias": false,
+}
+
+// takeLlama makes a layer of Llama: its table, its last norm, or a block. Weights begin as Hugging Face's.
+func (layer *torchLayer) takeLlama(l network.Layer) error {
+	for i, t := range layer.Tensors {
+		if len(t.Shape) > 1 {
+			layer.Tensors[i].Deviation = 0.02
+		}
+	}
+	switch {
+	case len(l.Ops) == 1 && l.Ops[0].Class == network.Lookup:
+		layer.Kind = "embedding"
+		return nil
+	case len(l.Ops) == 1 && len(l.Params) == 1 && l.Params[0].Norm:
+		layer.Kind, layer.Chain = "chain", []torchOperation{{Kind: "rms norm", Tensors: 1}}
+		return nil
+	}
+	layer.Kind = "llama"
+	has := map[string]bool{}
+	for _, t := range l.Params {
+		name := strings.TrimPrefix(t.Name, l.Name+".")
+		if _, known := llamaTensors[name]; !known {
+			return noSuchLayer(l, " with "+name)
+		}
+		has[name] = true
+	}
+	for name, needed := range llamaTensors {
+		if needed && !has[name] {
+			return noSuchLayer(l, ", which is not Llama's")
+		}
+	}
+	for _, o := range l.Ops {
+		if o.Class == network.Product && !o.Weight {
+			layer.Heads = int(o.Count)
+		}
+		if o.Name == "self_attn.q_norm" && !has[o.Name+".weight"] {
+			return noSuchLayer(l, " with norms of queries that have no gains")
+		}
+	}
+	return nil
 }
 
 // torchChainOf returns the operations of a chain, without the loss.
@@ -136,7 +185,7 @@ func torchChainOf(l network.Layer) (chain []torchOperation, err error) {
 		case o.Function == network.LayerNorm:
 			one.Tensors = 2
 		case o.Function == network.NoFunction:
-			return nil, errors.New(noSuchLayer(l, " with "+o.Name))
+			return nil, noSuchLayer(l, " with "+o.Name)
 		}
 		chain = append(chain, one)
 	}

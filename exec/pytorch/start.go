@@ -26,6 +26,10 @@ const mostWeights = 4_000_000_000
 // NewStart returns psim's own start: the weights of a seed, and the first batch that source gives to
 // replicas of the given sizes.
 func NewStart(n network.Network, perReplica []int64, seed uint64, source data.Options) (*Start, error) {
+	if n.Layers[0].Kind == network.KindUnknown {
+		return nil, fmt.Errorf("psim does not train %s itself, so there is nothing to begin with or compare with; "+
+			"gpt, vgg and mlp have that", n.Name)
+	}
 	if bytes := 4 * n.Parameters(); bytes > mostWeights {
 		return nil, fmt.Errorf("%s of weights in fp32 are more than the %s that psim writes; "+
 			"without them, the program draws weights of its own, stage by stage",

@@ -35,6 +35,14 @@ func TestStart(t *testing.T) {
 		}
 	}
 
+	c, err = configs.Load("llama3-70b")
+	require.NoError(t, err)
+	e, err = c.Build()
+	require.NoError(t, err)
+	_, err = NewStart(e.Network, e.Staged.PerReplica(), 7, data.Options{})
+	require.EqualError(t, err, "psim does not train llama3-70b itself, so there is nothing to begin with or compare with; "+
+		"gpt, vgg and mlp have that")
+
 	c, err = configs.Load("megatron-175b")
 	require.NoError(t, err)
 	e, err = c.Build()

@@ -45,7 +45,8 @@ weights.safetensors (at most 4 GB of them). Then the program's first loss is psi
   python torch/train.py --start torch/weights.safetensors
 
 A key that the program cannot follow is an error that names the key. It has the families
-gpt, vgg and mlp.`
+gpt, llama (dense, with rotary positions of a base of 10,000, over all earlier tokens),
+vgg and mlp. psim does not train llama itself: there are no --weights of it.`
 
 func newExport() *cobra.Command {
 	var f exportFlags
