@@ -19,6 +19,8 @@ type walker struct {
 	ends     time.Duration // when the device has finished them
 	busy     time.Duration // how long the device was busy with them
 	known    *walks
+	// threadOnly leaves out the device, whose times are not wanted: ends and busy mean nothing.
+	threadOnly bool
 }
 
 // walks holds the results of walks, once for all layers that share their operations.
@@ -72,7 +74,7 @@ func (w *walker) once(l network.Layer, passes string, walk func(*walker)) {
 
 // fresh walks from 0.
 func (w *walker) fresh(walk func(*walker)) walked {
-	first := &walker{compute: w.compute, host: w.host, samples: w.samples, known: w.known}
+	first := &walker{compute: w.compute, host: w.host, samples: w.samples, known: w.known, threadOnly: w.threadOnly}
 	walk(first)
 	return walked{launched: first.launched, ends: first.ends, busy: first.busy}
 }
@@ -218,7 +220,11 @@ func (w *walker) operations(ops []network.Op, passes ...network.Pass) {
 	}
 	for _, o := range ops {
 		for _, p := range passes {
-			w.kernels(w.host.launches(w.compute, o, p, w.samples), w.compute.Op(o, p, w.samples))
+			var busy time.Duration
+			if !w.threadOnly {
+				busy = w.compute.Op(o, p, w.samples)
+			}
+			w.kernels(w.host.launches(w.compute, o, p, w.samples), busy)
 		}
 	}
 }
@@ -232,7 +238,7 @@ func (w *walker) kernels(n int, busy time.Duration) {
 // Launching returns the time of the thread for a layer's forward and backward, with recomputation.
 // It includes the device's time if the thread waits for the device layer by layer.
 func (h HostTimes) Launching(c Compute, l network.Layer, t training.Options, samples int64) time.Duration {
-	w := walker{compute: c, host: h, samples: samples, known: &walks{}}
+	w := walker{compute: c, host: h, samples: samples, known: &walks{}, threadOnly: h.Layer == 0}
 	w.layer(l, network.Forward)
 	w.repeated(l, t)
 	w.layer(l, network.InputGradient, network.WeightGradient)

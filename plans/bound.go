@@ -172,11 +172,16 @@ func (g *stageGroup) sums(rank int32, stage int) (total, last time.Duration) {
 	if stage >= len(g.sync.Buckets) {
 		return 0, 0
 	}
-	for part, bytes := range g.sync.Buckets[stage] {
-		expert := g.sync.Experts != nil && g.sync.Experts[stage][part]
-		last = g.collective(graph.Task{
-			Kind: g.sync.Kind(), Part: uint16(part), Rank: rank, Stage: int32(stage), Bytes: bytes,
-		}, expert)
+	buckets, experts := g.sync.Buckets[stage], []bool(nil)
+	if g.sync.Experts != nil {
+		experts = g.sync.Experts[stage]
+	}
+	expert := func(part int) bool { return experts != nil && experts[part] }
+	for part, bytes := range buckets {
+		// Most buckets are as large as the one before, and take as long.
+		if part == 0 || bytes != buckets[part-1] || expert(part) != expert(part-1) {
+			last = g.collective(graph.Task{Kind: g.sync.Kind(), Rank: rank, Stage: int32(stage), Bytes: bytes}, expert(part))
+		}
 		total += last
 	}
 	return total, last

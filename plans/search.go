@@ -73,7 +73,8 @@ func decideAll(ctx context.Context, list []Plan, o searchOptions) (*decisions, e
 	s.begin(list)
 	s.parallel(s.next)
 	s.settle()
-	return &s.decisions, errors.Join(s.err, ctx.Err())
+	found := s.decisions // alone: what simulated and priced the plans is needed no more
+	return &found, errors.Join(s.err, ctx.Err())
 }
 
 // search holds the state of one decideAll.
@@ -280,6 +281,9 @@ func (s *search) gap() float64 {
 // the search was interrupted.
 func (s *search) settle() {
 	clear(s.running)
+	for i := range s.Points {
+		s.Points[i].stages = nil // frees prices
+	}
 	switch {
 	case s.ctx.Err() == nil && s.err == nil:
 		for i := range s.Points {

@@ -36,21 +36,25 @@ func (d division) rows(whole int64) int64 {
 
 // expertTensors keeps the first of the equal shares of a layer's experts, and all other
 // tensors.
-
 func (d division) expertTensors(whole []Tensor) []Tensor {
 	var experts int
-	for _, t := range whole {
-		if t.Expert {
+	for i := range whole {
+		if whole[i].Expert {
 			experts++
 		}
 	}
 	left := experts / d.ExpertParts()
-	return slices.DeleteFunc(slices.Clone(whole), func(t Tensor) bool {
-		if t.Expert {
-			left--
+	// Exactly as many as are kept: a device may have a few of hundreds of experts.
+	kept := make([]Tensor, 0, len(whole)-experts+left)
+	for i := range whole {
+		if t := &whole[i]; t.Expert {
+			if left--; left < 0 {
+				continue
+			}
 		}
-		return t.Expert && left < 0
-	})
+		kept = append(kept, whole[i])
+	}
+	return kept
 }
 
 // routedBuffer returns one device's part of a buffer of a mixture.

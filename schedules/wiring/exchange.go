@@ -84,13 +84,14 @@ func (p *Pipeline) cut(a order.Action, buckets, ahead int) cut {
 	return c
 }
 
-// sent returns the number of buckets that have been sent after a part.
-func (c *cut) sent(part int) int {
+// sent returns the number of buckets that have been sent after a part, given how many have been sent after the
+// part before.
+func (c *cut) sent(part, before int) int {
 	switch {
 	case part == c.parts-1:
 		return c.buckets
 	case c.leaves != nil && c.buckets > 0:
-		n := 0
+		n := before
 		for n < c.buckets && c.leaves[n] <= part {
 			n++
 		}

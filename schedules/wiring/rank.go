@@ -150,7 +150,7 @@ func (b *rankBuilder) addPart(p *progress) {
 	if p.delayed {
 		b.addTask(p, graph.WeightGradient)
 	}
-	for ; p.sent < p.cut.sent(p.next); p.sent++ {
+	for sent := p.cut.sent(p.next, p.sent); p.sent < sent; p.sent++ {
 		b.addSum(p.Stage, p.on, p.sent, p.Microbatch)
 	}
 	p.next++
