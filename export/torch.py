@@ -728,20 +728,21 @@ def round_of(n, step, rank, device):
 def quiet_rounds(step, rank, device, modules, update, args):
     """Times tasks and steps in turns, so that both see the same machine. Rounds in which other programs took
     more than 2 % of the cores do not count, and are repeated, as far as three times as many rounds do."""
-    rounds, count = [], min(args.alone, args.steps)
+    rounds, count, kept = [], min(args.alone, args.steps), Kept(modules, update)
     while len(rounds) < 3 * count and sum(taken <= 0.02 for taken, _, _ in rounds) < count:
         dist.barrier()
         before, begin = used_by_others(device), time.monotonic()
-        with unchanged(modules, update):
-            rows = round_of(len(rounds), step, rank, device)
+        kept.save()
+        rows = round_of(len(rounds), step, rank, device)
+        kept.restore()
         steps = [step() for _ in range(-(-args.steps // count))]
         taken = (used_by_others(device) - before) / (time.monotonic() - begin) / os.cpu_count()
         whole = torch.tensor([taken], device=device)  # the first process's figure is everybody's
         dist.broadcast(whole, 0)
         rounds.append((whole.item(), rows, steps))
-    kept = sorted(sorted(range(len(rounds)), key=lambda n: max(0.02, rounds[n][0]))[:count])
-    steps = [s for n in kept for s in rounds[n][2]][:args.steps]
-    return steps, [row for n in kept for row in rounds[n][1]], max(rounds[n][0] for n in kept) > 0.02
+    chosen = sorted(sorted(range(len(rounds)), key=lambda n: max(0.02, rounds[n][0]))[:count])
+    steps = [s for n in chosen for s in rounds[n][2]][:args.steps]
+    return steps, [row for n in chosen for row in rounds[n][1]], max(rounds[n][0] for n in chosen) > 0.02
 
 
 def used_by_others(device):
@@ -777,15 +778,23 @@ def median(task, device, meet=dist.barrier):
     return int(statistics.median(times[1:]))
 
 
-@contextlib.contextmanager
-def unchanged(modules, update):
-    """Restores parameters and the optimizer's state afterwards."""
-    state = [t for values in update.state.values() for t in values.values() if torch.is_tensor(t)]
-    kept = [(t, t.detach().clone()) for t in [*(p for m in modules for p in m.parameters()), *state]]
-    yield
-    with torch.no_grad():
-        for t, values in kept:
-            t.copy_(values)
+class Kept:
+    """Parameters and the optimizer's state, and copies of them. Memory for these is taken once: if it were taken
+    and freed in every round, tasks would get theirs anew from the system, which takes time."""
+
+    def __init__(self, modules, update):
+        state = [t for values in update.state.values() for t in values.values() if torch.is_tensor(t)]
+        self.pairs = [(t, t.detach().clone()) for t in [*(p for m in modules for p in m.parameters()), *state]]
+
+    @torch.no_grad()
+    def save(self):
+        for t, copy in self.pairs:
+            copy.copy_(t)
+
+    @torch.no_grad()
+    def restore(self):
+        for t, copy in self.pairs:
+            t.copy_(copy)
 
 
 def pass_on(message, rank, buffer):

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/configs"
+	"psim/reports"
 	"psim/results/rankings"
 )
 
@@ -87,6 +88,53 @@ func BenchmarkShards(b *testing.B) {
 		}
 	}
 	b.ReportMetric((cpu(b)-begin).Seconds()/float64(b.N), "cpu-s/op")
+}
+
+// savedSearch searches a part of the plans of gpt175b's network and writes its files.
+func savedSearch(b *testing.B, folder string, q Query) {
+	c, err := configs.Load("megatron-175b")
+	require.NoError(b, err)
+	q.Devices, q.Margin, q.Points = 1024, 0.13, true
+	if testing.Short() {
+		q.Schedules = []string{"1f1b"}
+	}
+	found, err := Search(context.Background(), c, q, nil)
+	require.NoError(b, err)
+	s, err := found.Saved(c, q, "bench")
+	require.NoError(b, err)
+	_, err = Save(context.Background(), s, reports.PlansFolder(folder, 20), nil)
+	require.NoError(b, err)
+}
+
+// BenchmarkSaved searches and writes the files, which cost little beside a search.
+func BenchmarkSaved(b *testing.B) {
+	b.ReportAllocs()
+	begin := cpu(b)
+	for b.Loop() {
+		savedSearch(b, b.TempDir(), Query{})
+	}
+	b.ReportMetric((cpu(b)-begin).Seconds()/float64(b.N), "cpu-s/op")
+}
+
+// BenchmarkMerge merges four shards and writes the files, and reports the processor time of the shards, too.
+func BenchmarkMerge(b *testing.B) {
+	var parts []string
+	begin := cpu(b)
+	for n := range 4 {
+		parts = append(parts, b.TempDir())
+		savedSearch(b, parts[n], Query{Shard: rankings.Shard{Number: n + 1, Of: 4}, Unpredicted: true})
+	}
+	shards := cpu(b) - begin
+	b.ReportAllocs()
+	begin = cpu(b)
+	for b.Loop() {
+		s, err := Merge(context.Background(), parts...)
+		require.NoError(b, err)
+		_, err = Save(context.Background(), s, reports.PlansFolder(b.TempDir(), 20), nil)
+		require.NoError(b, err)
+	}
+	b.ReportMetric((cpu(b)-begin).Seconds()/float64(b.N), "cpu-s/op")
+	b.ReportMetric(shards.Seconds(), "cpu-s/shards")
 }
 
 // BenchmarkSimulate simulates the plans that a search of these simulates on one processor, in

@@ -180,7 +180,8 @@ func (g *stageGroup) sums(rank int32, stage int) (total, last time.Duration) {
 	for part, bytes := range buckets {
 		// Most buckets are as large as the one before, and take as long.
 		if part == 0 || bytes != buckets[part-1] || expert(part) != expert(part-1) {
-			last = g.collective(graph.Task{Kind: g.sync.Kind(), Rank: rank, Stage: int32(stage), Bytes: bytes}, expert(part))
+			sum := graph.Task{Kind: g.sync.Kind(), Rank: rank, Stage: int32(stage), Bytes: bytes}
+			last = g.collective(sum, expert(part))
 		}
 		total += last
 	}

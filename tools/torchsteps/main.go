@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -29,7 +30,7 @@ import (
 // runsOfMode is how often a mode is measured, and moreRuns how often at most where the runs differ.
 const (
 	runsOfMode, moreRuns = 3, 5
-	steps                = 12
+	steps                = 8    // and as many rounds
 	unsteady             = 0.04 // of the measured steps' error
 )
 
@@ -43,6 +44,9 @@ var (
 		"ddp", "fsdp",
 	}
 )
+
+// printOnly leaves out further runs.
+var printOnly bool
 
 // A row is one run of a mode.
 type row struct {
@@ -58,6 +62,7 @@ func (r row) error() float64 { return r.Predicted/r.Measured - 1 }
 func main() {
 	log.SetFlags(0)
 	path := flag.String("rows", "", "file of the runs")
+	flag.BoolVar(&printOnly, "print", false, "run nothing: print what the file has")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -76,6 +81,9 @@ func run(ctx context.Context, path string, stdout io.Writer) error {
 		return err
 	}
 	defer file.Close()
+	if printOnly {
+		return write(stdout, rows)
+	}
 	for n := range moreRuns {
 		for _, network := range networks {
 			for _, mode := range modes {
@@ -158,15 +166,15 @@ func of(rows []row, network, mode string) (list []row) {
 // spread returns how far the errors of the middle runs are apart: of all of them, or of those without the
 // least and the largest if there are more.
 func spread(rows []row) float64 {
-	var errors []float64
+	var list []float64
 	for _, r := range rows {
-		errors = append(errors, r.error())
+		list = append(list, r.error())
 	}
-	slices.Sort(errors)
-	if drop := (len(errors) - runsOfMode + 1) / 2; drop > 0 {
-		errors = errors[drop : len(errors)-drop]
+	slices.Sort(list)
+	if drop := (len(list) - runsOfMode + 1) / 2; drop > 0 {
+		list = list[drop : len(list)-drop]
 	}
-	return errors[len(errors)-1] - errors[0]
+	return list[len(list)-1] - list[0]
 }
 
 // middle returns the run with the median error.
@@ -176,21 +184,45 @@ func middle(rows []row) row {
 	return rows[(len(rows)-1)/2]
 }
 
+// A tally adds up errors.
+type tally struct {
+	count      int
+	sum, worst float64
+}
+
+func (t *tally) add(r row) {
+	t.count++
+	t.sum += math.Abs(r.error())
+	t.worst = max(t.worst, math.Abs(r.error()))
+}
+
+func (t tally) String() string {
+	return fmt.Sprintf("%d rows have a mean error of %.1f %%, at worst %.1f %%",
+		t.count, 100*t.sum/float64(max(1, t.count)), 100*t.worst)
+}
+
 func write(w io.Writer, rows []row) error {
+	if len(rows) == 0 {
+		return errors.New("no runs")
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, head, runtime.NumCPU(), backend.Processor(), rows[0].Version)
-	var judged, sum, worst float64
+	var judged, all tally
 	for _, network := range networks {
 		for _, mode := range modes {
 			list := of(rows, network[0], mode)
-			r, note := middle(list), ""
-			if apart := spread(list); apart > unsteady {
-				note = fmt.Sprintf("not judged: %d runs are %.1f %% apart", len(list), 100*apart)
-			} else {
-				judged++
-				sum += math.Abs(r.error())
-				worst = max(worst, math.Abs(r.error()))
+			if len(list) == 0 {
+				fmt.Fprintf(&b, "| %s | %s | – | – | – | – | – | not run |\n", network[0], mode)
+				continue
 			}
+			r, note := middle(list), ""
+			switch apart := spread(list); {
+			case apart > unsteady || len(list) < runsOfMode:
+				note = fmt.Sprintf("not judged: %s, %.1f %% apart", units.Plural(len(list), "run"), 100*apart)
+			default:
+				judged.add(r)
+			}
+			all.add(r)
 			if r.Disturbed {
 				note = strings.TrimPrefix(note+"; disturbed", "; ")
 			}
@@ -199,8 +231,7 @@ func write(w io.Writer, rows []row) error {
 				r.Slower["F"], cmp.Or(r.Slower["B"], r.Slower["W"]), note)
 		}
 	}
-	fmt.Fprintf(&b, "\nMean error %.1f %%, worst %.1f %%, over the %.0f of %d rows that are judged.\n",
-		100*sum/max(1, judged), 100*worst, judged, len(networks)*len(modes))
+	fmt.Fprintf(&b, "\nOf those that are judged, %v; of all, %v.\n", judged, all)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -211,8 +242,8 @@ On %d cores of %s, PyTorch %s. By tools/torchsteps: what
 ` + "`psim exec --engine torch`" + ` predicts of PyTorch's step, and what
 the step takes, on two gloo processes with a core each. The networks are ` + "`exec`" + `, a small GPT-2, with a head
 of its own, and ` + "`exec-mlp`" + ` with 1,024 samples in four microbatches; pipelines whose ranks hold several stages
-have two. Tasks and steps are measured in turns, in 12 rounds of a run, since the speed of a core changes from one
-second to the next: the prediction is the middle one of the rounds, the measured step the median of 12. Every mode
+have two. Tasks and steps are measured in turns, in 8 rounds of a run, since the speed of a core changes from one
+second to the next: the prediction is the middle one of the rounds, the measured step the median of 8. Every mode
 runs three times, and the run with the middle error counts; where errors of three runs are more than 4 %% apart, up
 to five times. If then the three in the middle still are, the row is not judged. F and B (or W) say how many times as
 long a pass takes while the other process computes.
