@@ -21,20 +21,24 @@ type pass struct {
 
 // passes lists the programs to make. The slots of each are known to those behind it.
 func (s *Programs) passes() []pass {
-	forward := pass{"forward", &s.forward, s.buildForward}
-	if s.options.TwoPass {
-		return []pass{
-			forward,
-			{"gradients of parameters", &s.toParameters, s.buildToParameters},
-			{"gradient of the input", &s.toInput, s.buildToInput},
-		}
+	list, needs := []pass{{"forward", &s.forward, s.buildForward}}, s.options.Needs
+	if needs == 0 {
+		needs = WholeBackward | SplitBackward
 	}
-	return []pass{
-		forward,
-		{"backward", &s.backward, s.buildBackward},
-		{"input gradient", &s.inputGradient, s.buildInputGradient},
-		{"weight gradient", &s.weightGradient, s.buildWeightGradient},
+	switch whole := needs&WholeBackward != 0; {
+	case whole && s.options.TwoPass:
+		return append(list,
+			pass{"gradients of parameters", &s.toParameters, s.buildToParameters},
+			pass{"gradient of the input", &s.toInput, s.buildToInput})
+	case whole:
+		list = append(list, pass{"backward", &s.backward, s.buildBackward})
 	}
+	if needs&SplitBackward != 0 && !s.options.TwoPass {
+		list = append(list,
+			pass{"input gradient", &s.inputGradient, s.buildInputGradient},
+			pass{"weight gradient", &s.weightGradient, s.buildWeightGradient})
+	}
+	return list
 }
 
 // compile makes the programs.

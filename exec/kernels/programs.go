@@ -56,8 +56,20 @@ type Options struct {
 	// gradients of the parameters and one for the gradient of the input (see
 	// training.BackwardTwoPass).
 	TwoPass bool
-	dtype   dtypes.DType // of numbers; not float32 only in tests
+	// Needs says which programs are made besides that of Forward; 0 is all.
+	Needs Backwards
+	dtype dtypes.DType // of numbers; not float32 only in tests
 }
+
+// Backwards says which kinds of backwards are run: a program that no task runs need not be compiled.
+type Backwards uint8
+
+// The kinds of backwards. They may be combined.
+const (
+	NoBackward    Backwards = 1 << iota // only Forward
+	WholeBackward                       // B
+	SplitBackward                       // I and W
+)
 
 // Recompute says which tensors Forward does not save, so that the backward makes them again.
 type Recompute uint8

@@ -122,7 +122,7 @@ func (c *programCache) withoutDropout(
 		return g.bySize, nil
 	}
 	planned.Layers = layers
-	made, err := c.compiled(d.Backend, planned, true)
+	made, err := c.compiled(d.Backend, planned, segmentKey{withoutDropout: true, needs: kernels.NoBackward})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/exec/kernels"
+	"psim/schedules/graph"
 )
 
 // A programCache compiles programs, each only once for a backend, and owns them.
@@ -24,6 +25,7 @@ type segmentKey struct {
 	layers         int
 	samples        int64
 	withoutDropout bool // without dropout
+	needs          kernels.Backwards
 }
 
 type optimizerKey struct {
@@ -38,19 +40,39 @@ func newProgramCache(job Job) *programCache {
 	}
 }
 
-// segment compiles layers for every size of microbatch.
-func (c *programCache) segment(b compute.Backend, planned stages.Segment) (*segment, error) {
-	return c.compiled(b, planned, false)
+// segment compiles layers for every size of microbatch, with the backwards that are needed.
+func (c *programCache) segment(
+	b compute.Backend, planned stages.Segment, needs kernels.Backwards,
+) (*segment, error) {
+	return c.compiled(b, planned, segmentKey{needs: needs})
 }
 
-// compiled compiles a segment, or finds its programs.
-func (c *programCache) compiled(b compute.Backend, planned stages.Segment, still bool) (*segment, error) {
+// backwards says which backwards the tasks of a stage run.
+func (j Job) backwards(stage int) kernels.Backwards {
+	needs := kernels.NoBackward
+	for i := range j.Graph.Classes {
+		t := &j.Graph.Classes[i]
+		if int(t.Stage) != stage {
+			continue
+		}
+		switch split := t.Kind == graph.InputGradient || t.Kind == graph.WeightGradient; {
+		case t.Kind == graph.Backward, split && j.Unsplit(stage):
+			needs |= kernels.WholeBackward
+		case split:
+			needs |= kernels.SplitBackward
+		}
+	}
+	return needs
+}
+
+// compiled compiles a segment, or finds its programs. The key says which are wanted.
+func (c *programCache) compiled(b compute.Backend, planned stages.Segment, key segmentKey) (*segment, error) {
 	g, layers := &segment{bySize: map[int64]*kernels.Programs{}, part: planned.Part}, planned.Layers
 	for _, n := range c.job.Sizes {
-		key := segmentKey{b, layers[0].Name, len(layers), n, still}
+		key.backend, key.first, key.layers, key.samples = b, layers[0].Name, len(layers), n
 		if c.segments[key] == nil {
 			made, err := kernels.Compile(b, layers, kernels.Options{
-				Samples: int(n), Recompute: c.job.Recompute, TwoPass: c.job.Training.TwoPass(),
+				Samples: int(n), Recompute: c.job.Recompute, TwoPass: c.job.Training.TwoPass(), Needs: key.needs,
 			})
 			if err != nil {
 				return nil, err

@@ -87,7 +87,8 @@ func (r *replay) open() error {
 	for s := range r.job.Stages {
 		stage := &replayedStage{}
 		r.stages = append(r.stages, stage)
-		compiled, err := r.cache.segment(r.device.Backend, stages.Segment{Layers: r.job.Stages[s].Layers})
+		planned := stages.Segment{Layers: r.job.Stages[s].Layers}
+		compiled, err := r.cache.segment(r.device.Backend, planned, kernels.WholeBackward)
 		if err != nil {
 			return fmt.Errorf("stage %d: %w", s, err)
 		}

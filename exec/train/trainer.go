@@ -102,7 +102,7 @@ func (t *Trainer) newRank(rank int) (*rankState, error) {
 			whole = t.plan.wholeTensors(s)
 		}
 		for _, planned := range t.job.Stages[s].Segments {
-			g, err := t.cache.segment(d.Backend, planned)
+			g, err := t.cache.segment(d.Backend, planned, t.job.backwards(s))
 			if err != nil {
 				return nil, fmt.Errorf("stage %d: %w", s, err)
 			}
