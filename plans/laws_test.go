@@ -79,7 +79,7 @@ func drawSpace(t *rapid.T) (*configs.Config, plans.Query) {
 		}
 	}
 	if rapid.Bool().Draw(t, "one schedule") {
-		q.Schedules = []string{"ddp", choose("schedule", schedules.Names()...)}
+		q.Schedules = slices.Compact([]string{"ddp", choose("schedule", schedules.Names()...)})
 	}
 	return c, q
 }
