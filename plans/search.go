@@ -282,7 +282,9 @@ func (s *search) gap() float64 {
 func (s *search) settle() {
 	clear(s.running)
 	for i := range s.Points {
-		s.Points[i].stages = nil // frees prices
+		if g := s.Points[i].stages; g != nil {
+			g.forget()
+		}
 	}
 	switch {
 	case s.ctx.Err() == nil && s.err == nil:
