@@ -107,18 +107,8 @@ func newCalibrate() *cobra.Command {
 }
 
 func (f calibrateFlags) run(ctx context.Context, args []string, std streams) error {
-	if err := f.check(); err != nil {
-		return err
-	}
-	name := defaultNetwork
-	if len(args) == 1 {
-		name = args[0]
-	}
-	c, err := configs.Load(name, f.sets...)
+	name, c, err := f.load(args)
 	if err != nil {
-		return err
-	}
-	if err := f.checkInputs(c.Files()); err != nil {
 		return err
 	}
 	network, micro, err := c.Trained()
@@ -147,6 +137,21 @@ func (f calibrateFlags) run(ctx context.Context, args []string, std streams) err
 		next = ""
 	}
 	return errors.Join(f.print(calibration, next, std.out), unsaved)
+}
+
+// load checks the flags, and loads the configuration that is measured.
+func (f calibrateFlags) load(args []string) (name string, c *configs.Config, err error) {
+	if err = f.check(); err != nil {
+		return "", nil, err
+	}
+	name = defaultNetwork
+	if len(args) == 1 {
+		name = args[0]
+	}
+	if c, err = configs.Load(name, f.sets...); err != nil {
+		return "", nil, err
+	}
+	return name, c, f.checkInputs(c.Files())
 }
 
 func (f calibrateFlags) print(c *layers.Calibration, next string, stdout io.Writer) error {
@@ -193,7 +198,11 @@ func (f calibrateFlags) file() namedFile {
 
 // command returns the command line that repeats the calibration.
 func (f calibrateFlags) command(name string) string {
-	line := append([]string{"psim calibrate", reports.ShellWord(name)}, f.setFlags()...)
+	line := []string{"psim calibrate"}
+	if f.engine != engines[0] {
+		line = append(line, "--engine", f.engine)
+	}
+	line = append(append(line, reports.ShellWord(name)), f.setFlags()...)
 	if f.samples != nil {
 		line = append(line, "--samples", strings.Trim(strings.ReplaceAll(fmt.Sprint(f.samples), " ", ","), "[]"))
 	}

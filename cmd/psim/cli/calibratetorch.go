@@ -23,18 +23,8 @@ func (f calibrateFlags) runTorch(cmd *cobra.Command, args []string) error {
 	if !cmd.Flags().Changed("out") {
 		f.out = defaultTorchFile
 	}
-	if err := f.check(); err != nil {
-		return err
-	}
-	name := defaultNetwork
-	if len(args) == 1 {
-		name = args[0]
-	}
-	c, err := configs.Load(name, f.sets...)
+	name, c, err := f.load(args)
 	if err != nil {
-		return err
-	}
-	if err := f.checkInputs(c.Files()); err != nil {
 		return err
 	}
 	python, err := pytorch.Find(ctx)
@@ -52,8 +42,7 @@ func (f calibrateFlags) runTorch(cmd *cobra.Command, args []string) error {
 		return failed(err)
 	}
 	times.File = f.out
-	command := "psim calibrate --engine torch" + f.command(name)[len("psim calibrate"):]
-	unsaved := failed(f.file().write(ctx, func(w io.Writer) error { return times.WriteConfig(w, command) }))
+	unsaved := failed(f.file().write(ctx, func(w io.Writer) error { return times.WriteConfig(w, f.command(name)) }))
 	if f.json {
 		return errors.Join(times.WriteJSON(std.out), unsaved)
 	}

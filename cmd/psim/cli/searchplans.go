@@ -111,9 +111,12 @@ func (f planFlags) checkNames() error {
 			return err
 		}
 	}
-	for _, name := range f.schedules {
+	for i, name := range f.schedules {
 		if err := checkName("schedules", name, scheduleNames()); err != nil {
 			return err
+		}
+		if slices.Contains(f.schedules[:i], name) {
+			return fmt.Errorf("--schedules: %s is given twice", name)
 		}
 	}
 	if err := checkName("settings", f.settings, settingsValues); err != nil {
