@@ -152,8 +152,9 @@ class Spread(nn.Module):
 
 
 # Operations that a chain is made of, from their parameters.
-OPERATIONS = {"linear": lambda *tensors: Linear(*tensors, as_rows=True), "layer norm": Norm, "rms norm": RMSNorm, "convolution": Convolution,
-              "relu": nn.ReLU, "max pool": lambda: nn.MaxPool2d(2), "spread": Spread, "flatten": nn.Flatten}
+OPERATIONS = {"linear": lambda *tensors: Linear(*tensors, as_rows=True), "layer norm": Norm, "rms norm": RMSNorm,
+              "convolution": Convolution, "relu": nn.ReLU, "max pool": lambda: nn.MaxPool2d(2), "spread": Spread,
+              "flatten": nn.Flatten}
 
 
 class Chain(nn.Module):
@@ -162,7 +163,8 @@ class Chain(nn.Module):
     def __init__(self, layer, tensors):
         super().__init__()
         given = iter(tensors)
-        self.steps = nn.Sequential(*(OPERATIONS[o["kind"]](*itertools.islice(given, o["tensors"])) for o in layer["chain"]))
+        made = (OPERATIONS[o["kind"]](*itertools.islice(given, o["tensors"])) for o in layer["chain"])
+        self.steps = nn.Sequential(*made)
 
     def forward(self, x):
         return self.steps(x)
@@ -184,7 +186,8 @@ def read_tensors(path):
     tensors = {}
     for name, t in header.items():
         begin, end = t["data_offsets"]
-        flat = torch.frombuffer(data, dtype=kinds[t["dtype"]], offset=begin, count=(end - begin) // kinds[t["dtype"]].itemsize)
+        kind = kinds[t["dtype"]]
+        flat = torch.frombuffer(data, dtype=kind, offset=begin, count=(end - begin) // kind.itemsize)
         tensors[name] = flat.reshape(t["shape"])
     return tensors
 
@@ -228,7 +231,8 @@ class Stage(nn.Module):
             self.layers.append(LAYERS[layer["kind"]](layer, [shared[t["name"]] for t in layer["tensors"]]))
         known = {id(shared[t["name"]]): t["name"] for layer in layers for t in layer["tensors"]}
         # Where every parameter is: fully_shard puts another tensor there.
-        self.places = [(known[id(p)], m, attr) for m in self.modules() for attr, p in m._parameters.items() if p is not None]
+        self.places = [(known[id(p)], m, attr)
+                       for m in self.modules() for attr, p in m._parameters.items() if p is not None]
 
     def forward(self, x):
         for layer in self.layers:
@@ -480,7 +484,8 @@ def pipeline(rank, device, recorder):
     replica, rank = divmod(rank, PLAN["stages"])
     line = replicated = None  # the group of a replica's ranks, and that of the replicas of a rank
     if PLAN["data_parallel"] > 1:
-        mesh = dist.init_device_mesh(device.type, (PLAN["data_parallel"], PLAN["stages"]), mesh_dim_names=("replica", "rank"))
+        shape, names = (PLAN["data_parallel"], PLAN["stages"]), ("replica", "rank")
+        mesh = dist.init_device_mesh(device.type, shape, mesh_dim_names=names)
         line, replicated = mesh.get_group("rank"), mesh.get_group("replica")
     rows = [line.split(",") for line in PLAN["order"]]
     own = [sorted({int(cell[: next(i for i, c in enumerate(cell) if not c.isdigit())]) for cell in row})
@@ -837,7 +842,8 @@ def work(local, rank, world, args):
         torch.cuda.set_device(device)  # before the process group: otherwise all processes open the first GPU
     else:
         stay_on_cores(local, int(os.environ.get("LOCAL_WORLD_SIZE", world)), args.threads)
-    dist.init_process_group("nccl" if gpus else "gloo", rank=rank, world_size=world, **({"device_id": device} if gpus else {}))
+    options = {"device_id": device} if gpus else {}
+    dist.init_process_group("nccl" if gpus else "gloo", rank=rank, world_size=world, **options)
     recorder = Recorder(device)
     if not gpus:
         record_collectives(recorder)

@@ -113,6 +113,9 @@ func (p *PyTorchTimes) WriteConfig(w io.Writer, command string) error {
 	if s.VirtualStages > 1 {
 		fmt.Fprintf(&b, "virtual_stages = %d\n", s.VirtualStages)
 	}
+	if p.of(graph.AllReduce) != nil {
+		b.WriteString("\n# Left out: sums of the gradients of tables that stages share (ALL_REDUCE).\n")
+	}
 	b.WriteString("\n[times]\n")
 	for _, row := range []struct {
 		key  string
