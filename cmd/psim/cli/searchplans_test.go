@@ -324,6 +324,7 @@ func TestSearchDevicesErrors(t *testing.T) {
 		"psim search gpipe --trainer any":                                                              "--trainer: needs --devices",
 		"psim search gpipe --devices 4,0":                                                              "--devices 0: must be at least 1",
 		"psim search gpipe --devices 8,4,8":                                                            "--devices: 8 is given twice",
+		"psim search gpipe --devices 4 --schedules ddp,1f1b,ddp":                                       "--schedules: ddp is given twice",
 		"psim search gpipe --devices 8,4 --shard 1/2 --out x":                                          "--shard: needs one number of --devices",
 		"psim search gpipe --devices 8,4 --csv --json":                                                 "--json and --csv cannot be combined",
 		"psim search gpipe --csv":                                                                      "--csv: needs --devices",
