@@ -106,7 +106,7 @@ func Execute(ctx context.Context, o Options) (r Execution, err error) {
 		args = append(args, "--start", start)
 	}
 	if o.Record {
-		args = append(args, "--record", "--plain-sgd")
+		args = append(args, "--record", "--plain-sgd", "--precision", "fp32")
 	}
 	if err = run(ctx, o.Python, args); err != nil {
 		return r, err
