@@ -55,8 +55,9 @@ type torchMessage struct {
 }
 
 type torchCollective struct {
-	Kind  string `json:"kind"`
-	Bytes int64  `json:"bytes"`
+	Kind   string    `json:"kind"`
+	Bytes  int64     `json:"bytes"`
+	Groups [][]int32 `json:"groups"` // of ranks, which run it at the same time
 }
 
 type torchOptimizer struct {

@@ -737,8 +737,12 @@ def round_of(n, step, rank, device, narrow):
             rows.append((n, rank, message["kind"], message["stage"], message["bytes"], ns, ns))
         dist.barrier()
     for c in PLAN["collectives"]:
-        ns = median(collective_of(c, device, world), device)
-        rows.append((n, rank, c["kind"], "", c["bytes"], ns, ns))
+        groups = [(ranks, group_of(tuple(ranks))) for ranks in c["groups"]]
+        for ranks, group in groups:
+            if rank in ranks:
+                ns = median(collective_of(c, device, group), device, functools.partial(dist.barrier, group))
+                rows.append((n, rank, c["kind"], "", c["bytes"], ns, ns))
+        dist.barrier()
     return rows
 
 
@@ -823,14 +827,21 @@ def pass_on(message, rank, buffer):
             request.wait()
 
 
-def collective_of(c, device, world):
-    """Returns a function that runs a collective over all ranks."""
+@functools.cache
+def group_of(ranks):
+    """Returns the group of some ranks. All processes ask for the same ones, in the same order."""
+    return dist.group.WORLD if len(ranks) == dist.get_world_size() else dist.new_group(ranks)
+
+
+def collective_of(c, device, group):
+    """Returns a function that runs a collective over the ranks of a group."""
+    world = dist.get_world_size(group)
     n = -(-c["bytes"] // 4 // world)
     whole, part = torch.zeros(n * world, device=device), torch.zeros(n, device=device)
     return {
-        "ALL_REDUCE": lambda: dist.all_reduce(whole),
-        "ALL_GATHER": lambda: dist.all_gather_into_tensor(whole, part),
-        "REDUCE_SCATTER": lambda: dist.reduce_scatter_tensor(part, whole),
+        "ALL_REDUCE": lambda: dist.all_reduce(whole, group=group),
+        "ALL_GATHER": lambda: dist.all_gather_into_tensor(whole, part, group=group),
+        "REDUCE_SCATTER": lambda: dist.reduce_scatter_tensor(part, whole, group=group),
     }[c["kind"]]
 
 

@@ -249,11 +249,11 @@ func write(w io.Writer, rows []row) error {
 const head = `## Steps of PyTorch, predicted and measured
 
 On %d cores of %s, PyTorch %s. By tools/torchsteps: what
-psim predicts of PyTorch's step from times of its tasks, each alone, as ` + "`psim exec --engine torch`" + ` does, and
-what the step takes, on two gloo processes with a core each. The networks are ` + "`exec`" + `, a small GPT-2, with a head
-of its own, and ` + "`exec-mlp`" + ` with 1,024 samples in four microbatches; pipelines whose ranks hold several stages
-have two. Two single processes train a whole network each, without a word to each other; their prediction is the
-time of one while the other waits, so its error is what neighbours cost each other.
+psim predicts of PyTorch's step from times of its tasks, each alone, as ` + "`psim exec --engine torch`" + `
+does, and what the step takes, on two gloo processes with a core each. The networks are ` + "`exec`" + `,
+a small GPT-2, with a head of its own, and ` + "`exec-mlp`" + ` with 1,024 samples in four microbatches; pipelines
+whose ranks hold several stages have two. Two single processes train a whole network each, without a word to each
+other; their prediction is the time of one while the other waits, so its error is what neighbours cost each other.
 
 A core of a rented machine changes its speed within seconds, by half and more. So tasks and steps are measured in
 turns, in %d rounds of a run, and the fastest are compared: the prediction has each process's fastest round of tasks,
