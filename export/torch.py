@@ -751,6 +751,9 @@ def quiet_rounds(step, rank, device, modules, update, args):
     more than 2 % of the cores do not count, and are repeated, as far as three times as many rounds do."""
     rounds, count, kept = [], min(args.alone, args.steps), Kept(modules, update)
     while len(rounds) < 3 * count and sum(taken <= 0.02 for taken, _, _ in rounds) < count:
+        if rank == 0:
+            again = sum(taken > 0.02 for taken, _, _ in rounds)
+            print(f"round {len(rounds) + 1 - again} of {count}" + f", {again} were disturbed" * (again > 0), flush=True)
         dist.barrier()
         before, begin = used_by_others(device), time.monotonic()
         kept.save()

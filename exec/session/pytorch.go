@@ -44,6 +44,7 @@ func (s *Session) runInPyTorch(ctx context.Context, c *configs.Config) (*Trial, 
 	o := pytorch.Options{
 		Python: s.Python, Program: program.Bytes(),
 		Steps: s.Measure.Train.Steps, Warmup: s.Measure.Train.Warmup, Rounds: s.Measure.Repeats,
+		Progress: func(line string) { stage("training in PyTorch, and timing tasks: " + line) },
 	}
 	run, err := pytorch.Execute(ctx, o)
 	if err != nil {

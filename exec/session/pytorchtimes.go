@@ -41,8 +41,9 @@ type PyTorchTask struct {
 	Beside float64 `json:"beside_s"` // while the other processes compute
 }
 
-// TimeInPyTorch times the tasks of a pipeline in PyTorch, in a number of rounds.
-func TimeInPyTorch(ctx context.Context, c *configs.Config, python string, rounds int) (*PyTorchTimes, error) {
+// TimeInPyTorch times the tasks of a pipeline in PyTorch by the Python of some options, in as many rounds as they
+// say.
+func TimeInPyTorch(ctx context.Context, c *configs.Config, o pytorch.Options) (*PyTorchTimes, error) {
 	if c.Schedule.Stages < 2 || c.Parallel.Data > 1 {
 		return nil, &configs.Error{Label: c.Name(), Key: "schedule.stages", Problem: "calibrate times the stages " +
 			"of a pipeline in PyTorch; psim exec --engine torch times replicas and predicts them at once"}
@@ -51,9 +52,8 @@ func TimeInPyTorch(ctx context.Context, c *configs.Config, python string, rounds
 	if _, err := export.WriteTorch(&program, c); err != nil {
 		return nil, err
 	}
-	run, err := pytorch.Execute(ctx, pytorch.Options{
-		Python: python, Program: program.Bytes(), Steps: rounds, Warmup: 1, Rounds: rounds,
-	})
+	o.Program, o.Steps, o.Warmup = program.Bytes(), o.Rounds, 1
+	run, err := pytorch.Execute(ctx, o)
 	if err != nil {
 		return nil, err
 	}
