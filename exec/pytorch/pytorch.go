@@ -146,7 +146,7 @@ func run(ctx context.Context, o Options, args []string) error {
 	return nil
 }
 
-// watched keeps what a program prints, and tells of lines about rounds.
+// watched keeps what a program prints, and passes on its lines about rounds.
 type watched struct {
 	bytes.Buffer
 	line int // where the last one begins
