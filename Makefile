@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench laws xla xla-plugin fuzz kill random processes examples flakes faults processes-pairs full-disk golden gallery schema fit fit-check exhaustive lint report claims course-checks hw4-checks course-lines accuracy speed bench-pytorch peers-python beside-pytorch engine release ci
+.PHONY: run test bench laws xla xla-plugin fuzz kill random processes examples flakes faults processes-pairs full-disk golden gallery schema fit leave-out fit-check exhaustive lint report claims course-checks hw4-checks course-lines accuracy speed bench-pytorch peers-python beside-pytorch engine release ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -119,6 +119,9 @@ ci:
 
 fit: ## fit to published rows again: machines, stacks, columns of data; takes ten minutes
 	$(GO) run ./tools/fit
+
+leave-out: ## fit the constants of stacks again without each source in turn, and predict its rows with them
+	$(GO) run ./tools/fit leave-out
 
 fit-check: ## hold what is fitted to published rows to its fits, computed again; takes a minute
 	PSIM_FITS=1 $(GO) test ./published -run Fit -count 1

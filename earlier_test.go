@@ -34,6 +34,9 @@ func TestEarlierResults(t *testing.T) {
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &earlier))
 		for _, given := range [][]string{nil, {"parallel.expert=1", "parallel.context=1", "train.recompute_layers=0"}} {
 			sets := slices.Concat([]string{"machine.host.operation=0us"}, earlier.Set, given)
+			if slices.Contains(sets, "parallel.zero=1") || slices.Contains(sets, "parallel.zero=2") {
+				sets = append(sets, "parallel.gather_updated=stage") // all at once, then
+			}
 			c, err := psim.Load("testdata/earlier/machine.toml", sets...)
 			require.NoError(t, err)
 			p, err := psim.Predict(context.Background(), c)

@@ -40,7 +40,7 @@ func (c *Config) Object() map[string]any {
 	add("data", false, setting.Object(c.Data, nil))
 	add("collective", false, setting.Object(c.Collective, nil))
 	add("parallel", kind == byModel, setting.Object(c.Parallel, func(s setting.Setting) bool {
-		return skip(s) || s.Key == "overlap_gather" && !c.mayGatherAhead()
+		return skip(s) || s.Key == "overlap_gather" && !c.mayGatherAhead() || c.idleOfStack(s.Key)
 	}))
 	if kind == byModel {
 		sections["train"], sections["model"] = setting.Object(c.Train, nil), c.modelObject()
@@ -115,6 +115,14 @@ func (c *Config) mayGatherAhead() bool {
 	}
 	shape := ordered.shape(schedule, max(1, ordered.Schedule.Microbatches))
 	return schedule.Placement(shape).Second == nil
+}
+
+// idleOfStack reports whether a key of [parallel] is a stack's, and has no effect with this ZeRO stage. If it
+// were given, it would cause a warning.
+func (c *Config) idleOfStack(key string) bool {
+	zero := c.Parallel.Zero
+	idle := key == "gather_updated" && (zero == 0 || zero == 3) || key == "reduce_scatter" && zero == 0
+	return idle && !c.Defined("parallel."+key)
 }
 
 // modelObject writes [model]: the keys that are given with a preset, or all of a file, and for a

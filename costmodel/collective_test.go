@@ -174,3 +174,52 @@ func fusedTime(t tester, m costmodel.Machine, kind graph.Kind, n int, bytes int6
 	require.NoError(t, err)
 	return costs.Task(&graph.Task{Kind: kind, Peer: group, Bytes: bytes, Stage: graph.None, Microbatch: graph.None}).Busy
 }
+
+// Every rank broadcasts its part: as many broadcasts as ranks, one after another, which take as long as
+// a gather's bytes and all of their steps.
+func TestOwnersTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawLink(t)
+		n := rapid.IntRange(2, 100).Draw(t, "N")
+		bytes := int64(n) * rapid.Int64Range(0, 1e9).Draw(t, "S/N")
+		one := l.CollectiveTime(graph.Broadcast, n, bytes/int64(n))
+		require.Equal(t, time.Duration(n)*one, l.OwnersTime(n, bytes))
+		require.Greater(t, l.OwnersTime(n, bytes)+time.Duration(n*n), l.CollectiveTime(graph.AllGather, n, bytes))
+	})
+}
+
+// With ZeRO 1 a step gathers what it has updated by bucket, at once, or from its owners: the more calls,
+// the more steps of latency.
+func TestUpdatedParameters(t *testing.T) {
+	m := machine()
+	w := synced(workload(t, gpt2(t), []int32{0}, 1), 25_000_000, false)
+	w.Replicas, w.Zero = 4, 1
+	gathers := func(w stages.Workload) (n int, took time.Duration) {
+		g := graphOf(t, w, orderOf(t, "ddp", w))
+		costs, err := costmodel.StepCosts(m, w.Staged(), g)
+		require.NoError(t, err)
+		for _, task := range g.Tasks() {
+			if task.Kind == graph.AllGather && task.Rank == 0 {
+				n, took = n+1, took+costs.Task(&task).Busy
+			}
+		}
+		return n, took
+	}
+	buckets := len(w.Staged().Sync().Buckets[0])
+	const bytes = 4 * gpt2Parameters
+	var all time.Duration
+	for _, piece := range w.Staged().Sync().Parameters[0] {
+		all += m.Link.CollectiveTime(graph.AllGather, 4, piece)
+	}
+	n, took := gathers(w)
+	require.Equal(t, buckets, n)
+	require.Equal(t, all, took)
+	w.UpdatedAtOnce = true
+	n, took = gathers(w)
+	require.Equal(t, 1, n)
+	require.Equal(t, m.Link.CollectiveTime(graph.AllGather, 4, bytes), took)
+	w.UpdatedAtOnce, w.UpdatedByOwner = false, true
+	n, took = gathers(w)
+	require.Equal(t, 1, n, "one task for all broadcasts")
+	require.Equal(t, m.Link.OwnersTime(4, bytes), took)
+}

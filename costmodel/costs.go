@@ -121,11 +121,16 @@ func (p *Prices) task(g *graph.Graph, launched bool) func(*graph.Task) graph.Cos
 // collectives returns the times of a graph's collectives.
 func (m *Machine) collectives(staged *stages.Staged, g *graph.Graph) func(*graph.Task) time.Duration {
 	groups, exchanges := m.groups(g), m.allToAlls(staged, g)
+	byOwner := staged.UpdatedByOwner && !staged.Gathers()
 	return func(t *graph.Task) time.Duration {
 		if t.Kind == graph.AllToAll {
 			return exchanges[t.Peer].time(t.Bytes)
 		}
-		return groups[t.Peer].CollectiveTime(t.Kind, g.Members(t.Peer), t.Bytes)
+		l, n := groups[t.Peer], g.Members(t.Peer)
+		if byOwner && t.Kind == graph.AllGather {
+			return l.OwnersTime(n, t.Bytes)
+		}
+		return l.CollectiveTime(t.Kind, n, t.Bytes)
 	}
 }
 

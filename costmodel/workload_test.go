@@ -88,7 +88,7 @@ func TestSync(t *testing.T) {
 	require.EqualValues(t, 497_759_232, total(sync.Buckets[0]))
 	require.EqualValues(t, 4*768, sync.Buckets[0][0]) // ln_f.bias
 	require.EqualValues(t, 4*wte, sync.Buckets[0][147])
-	require.Equal(t, []int64{497_759_232}, sync.Parameters)
+	require.EqualValues(t, 497_759_232, total(sync.Parameters[0]))
 
 	w.Zero = 1
 	sync = synced(w, 25_000_000, true).Staged().Sync()
@@ -96,6 +96,14 @@ func TestSync(t *testing.T) {
 	require.True(t, sync.Sharded)
 	require.EqualValues(t, 497_759_232, total(sync.Buckets[0]))
 	require.Less(t, len(sync.Buckets[0]), 20)
+	require.Len(t, sync.Parameters[0], len(sync.Buckets[0]), "as many gathers as sums")
+	require.EqualValues(t, 497_759_232, total(sync.Parameters[0]))
+	for i, bytes := range sync.Parameters[0] { // in the order of a forward, all in fp32
+		require.InDelta(t, sync.Buckets[0][len(sync.Buckets[0])-1-i], bytes, 1)
+	}
+	once := synced(w, 25_000_000, true)
+	once.UpdatedAtOnce = true
+	require.Equal(t, [][]int64{{497_759_232}}, once.Staged().Sync().Parameters)
 
 	w = synced(w, 0, false)
 	g := graphOf(t, w, orderOf(t, "ddp", w))

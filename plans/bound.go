@@ -202,16 +202,25 @@ func (g *stageGroup) update(rank int32) time.Duration {
 	if !g.sync.Sharded || g.sync.Units != nil || g.sync.Ahead != nil {
 		return total
 	}
-	for stage, bytes := range g.sync.Parameters {
-		if !g.graph.Placement.Holds(rank, int32(stage)) {
-			continue
+	for stage := range int32(len(g.sync.Parameters)) {
+		if g.graph.Placement.Holds(rank, stage) {
+			total += g.gathers(rank, stage)
 		}
-		gather := graph.Task{Kind: graph.AllGather, Rank: rank, Stage: int32(stage), Bytes: bytes}
-		total += g.collective(gather, false)
-		if g.sync.ExpertParameters != nil && g.sync.ExpertParameters[stage] > 0 {
-			gather.Bytes = g.sync.ExpertParameters[stage]
-			total += g.collective(gather, true)
+	}
+	return total
+}
+
+// gathers prices the gathers of a stage's parameters after their update.
+func (g *stageGroup) gathers(rank, stage int32) (total time.Duration) {
+	var last time.Duration
+	pieces := g.sync.Parameters[stage]
+	for part, bytes := range pieces {
+		// Most pieces are as large as the one before, and take as long.
+		expert := g.sync.UpdatedIsExpert(stage, part)
+		if part == 0 || bytes != pieces[part-1] || expert != g.sync.UpdatedIsExpert(stage, part-1) {
+			last = g.collective(graph.Task{Kind: graph.AllGather, Rank: rank, Stage: stage, Bytes: bytes}, expert)
 		}
+		total += last
 	}
 	return total
 }

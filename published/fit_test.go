@@ -159,6 +159,9 @@ func TestStackConstantsAreTheCatalogs(t *testing.T) {
 			require.NotEmpty(t, saved)
 			require.Equal(t, []string{f.Stack, f.Chip, c.key, c.at(0)}, []string{saved[0].text("stack"), saved[0].text("chip"), saved[0].text("key"), saved[0].text("catalog")})
 			require.Equal(t, saved[0].count("rows"), len(f.rows))
+			sites, err := f.sites()
+			require.NoError(t, err)
+			require.Equal(t, saved[0].count("sites"), sites)
 			require.LessOrEqual(t, saved[0].number("off_fitted"), saved[0].number("off_catalog"))
 			saved = saved[1:]
 		}

@@ -23,7 +23,11 @@ type stackFit struct {
 	Stack string   `toml:"stack"`
 	Chip  string   `toml:"chip"`
 	Keys  []string `toml:"keys"`
-	Of    []fitted `toml:"rows"`
+	// Also lists chips for which the constants were taken from this one. Without has their values if
+	// no row is left to fit them to, where these are not the device's own.
+	Also    []string `toml:"also"`
+	Without settings `toml:"without"`
+	Of      []fitted `toml:"rows"`
 
 	rows []row
 }
@@ -86,6 +90,19 @@ func (f fitted) list(onChip string) ([]row, error) {
 		}
 	}
 	return rows, nil
+}
+
+// sites counts the clusters of the rows. A constant that stands on one may be that cluster's.
+func (f stackFit) sites() (int, error) {
+	of := map[string]bool{}
+	for _, r := range f.rows {
+		site, err := formula.Fill(r.table.Site, r)
+		if err != nil {
+			return 0, err
+		}
+		of[site] = true
+	}
+	return len(of), nil
 }
 
 // A constantOf is the catalog's value of a key, a number with a unit such as 2.02ms.
@@ -178,7 +195,7 @@ func fitStacks(folder string) error {
 	var text bytes.Buffer
 	text.WriteString(constantsHead)
 	w := csv.NewWriter(&text)
-	lines := [][]string{{"stack", "chip", "key", "catalog", "fitted", "rows", "off_catalog", "off_fitted"}}
+	lines := [][]string{{"stack", "chip", "key", "catalog", "fitted", "rows", "sites", "off_catalog", "off_fitted"}}
 	fits, err := stackFits()
 	if err != nil {
 		return err
@@ -191,9 +208,14 @@ func fitStacks(folder string) error {
 		off := func(x []float64) float64 { return f.misfit(constants, x) }
 		best := descend(len(constants), 12, off)
 		before, after := fmt.Sprintf("%.4f", off(make([]float64, len(constants)))), fmt.Sprintf("%.4f", off(best))
+		sites, err := f.sites()
+		if err != nil {
+			return err
+		}
+		rows := strconv.Itoa(len(f.rows))
 		for i, c := range constants {
-			rows := strconv.Itoa(len(f.rows))
-			lines = append(lines, []string{f.Stack, f.Chip, c.key, c.at(0), c.at(best[i]), rows, before, after})
+			line := []string{f.Stack, f.Chip, c.key, c.at(0), c.at(best[i]), rows, strconv.Itoa(sites), before, after}
+			lines = append(lines, line)
 		}
 	}
 	if err := w.WriteAll(lines); err != nil {

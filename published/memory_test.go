@@ -106,24 +106,25 @@ func TestChosenMargin(t *testing.T) {
 
 // No development row, all of which have run, is said not to fit, but for rows of
 // megatron-bridge: what their recipes offload is not modelled, and activations in 8 bits are
-// predicted too large.
+// predicted too large; and for rows of runs-collected, which no constant has seen.
 func TestVerdicts(t *testing.T) {
 	r, err := replayed()
 	require.NoError(t, err)
-	rows, refused := 0, 0
+	rows, refused := 0, map[string]int{}
 	for _, table := range r.Tables {
 		for _, row := range table.Replayed {
 			switch {
 			case row.Stack == "":
 				continue
-			case table.Name == "megatron-bridge" && row.Verdict == results.DoesNotFit:
-				refused++
+			case (table.Name == "megatron-bridge" || table.Name == "runs-collected") && row.Verdict == results.DoesNotFit:
+				refused[table.Name]++
 			default:
 				require.Contains(t, []string{results.Fits, results.Close}, row.Verdict, "%s: %s", table.Name, row.Label)
 			}
 			rows++
 		}
 	}
-	require.GreaterOrEqual(t, rows, 277)
-	require.LessOrEqual(t, refused, 10, "of megatron-bridge")
+	require.GreaterOrEqual(t, rows, 321)
+	require.LessOrEqual(t, refused["megatron-bridge"], 10)
+	require.LessOrEqual(t, refused["runs-collected"], 1)
 }

@@ -42,6 +42,11 @@ type DataPoint struct {
 	Predicted float64 `json:"predicted"`
 	// Used: constants were fitted to the row, so it does not count in the table's errors.
 	Used bool `json:"used"`
+	// Source published a training run, which ran on the cluster Site. Guessed lists the inputs that the
+	// source does not print.
+	Source  string `json:"source,omitempty"`
+	Site    string `json:"site,omitempty"`
+	Guessed string `json:"guessed,omitempty"`
 	// Stack and Device are the software and the device of a training run.
 	Stack  string `json:"stack,omitempty"`
 	Device string `json:"device,omitempty"`

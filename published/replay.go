@@ -16,6 +16,11 @@ import (
 // A Report holds tables that have been replayed.
 type Report struct {
 	Tables []StudyResult `json:"tables"`
+	// Sources are the errors of training runs by source; Headline is the mean over them, if there are
+	// any, with today's constants; LeftOut is the mean with constants that have not seen the source.
+	Sources  []SourceError `json:"sources,omitempty"`
+	Headline *Headline     `json:"headline,omitempty"`
+	LeftOut  *Headline     `json:"left_out,omitempty"`
 }
 
 // A StudyResult is a table that has been replayed. Errors are fractions of the published numbers. The
@@ -32,6 +37,8 @@ type StudyResult struct {
 	// AllMean and AllWorst are over all rows, including those that were used.
 	AllMean    float64     `json:"all_rows_mean_error"`
 	AllWorst   float64     `json:"all_rows_worst_error"`
+	Sites      int         `json:"sites,omitempty"` // clusters that its training runs were measured on
+	Apart      string      `json:"apart,omitempty"` // why they are in no mean over sources
 	Fitted     bool        `json:"fitted"`
 	FittedFrom string      `json:"fitted_from,omitempty"`
 	DeviceFrom string      `json:"device_from,omitempty"`
@@ -82,6 +89,8 @@ func Replay(ctx context.Context, tables []Study) (Report, error) {
 		}
 		report.Tables = append(report.Tables, result)
 	}
+	report.Sources, report.Headline = report.bySource()
+	report.leaveOut()
 	return report, nil
 }
 
@@ -121,7 +130,7 @@ func (t *Study) result(rows []DataPoint) (StudyResult, error) {
 	r := StudyResult{
 		Name: t.Name, Title: t.Title, Figure: t.Figure, Paper: string(t.Paper), Place: string(t.Place),
 		Fitted: t.Fitted != "", FittedFrom: string(t.Fitted), DeviceFrom: string(t.Device),
-		Claim: string(t.Claim), Note: string(t.Note),
+		Claim: string(t.Claim), Note: string(t.Note), Apart: string(t.Apart), Sites: sites(rows),
 		Rows: len(rows), Splits: splits(rows), Orders: orders(rows), Replayed: rows,
 	}
 	return r, r.summarize()

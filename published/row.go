@@ -181,6 +181,16 @@ func (r row) compare(made *DataPoint) (err error) {
 	if made.Used, err = r.used(); err != nil {
 		return err
 	}
+	for text, field := range map[string]*string{
+		r.table.Source: &made.Source, r.table.Site: &made.Site, r.table.Guessed: &made.Guessed,
+	} {
+		if text == "" {
+			continue
+		}
+		if *field, err = formula.Fill(text, r); err != nil {
+			return err
+		}
+	}
 	if r.table.TrainingRuns {
 		if err = r.trained(made); err != nil {
 			return err

@@ -35,6 +35,14 @@ type Study struct {
 	// Claim is the best claim of any other tool for the same or a similar table, with its source;
 	// empty if none is known.
 	Claim catalog.Text `toml:"claim"`
+	// Source names the document, program or release that published a row, if the row is a training,
+	// and Site the cluster that it ran on: texts. Rows without a source are left out of means over sources.
+	// Apart says why all rows of the table are left out. Guessed lists the inputs that the source of
+	// a row does not print.
+	Source  string       `toml:"source"`
+	Site    string       `toml:"site"`
+	Apart   catalog.Text `toml:"apart"`
+	Guessed string       `toml:"guessed"`
 	// Note has further information for readers, such as the cause of the remaining error.
 	Note catalog.Text `toml:"note"`
 

@@ -37,13 +37,17 @@ func (r Report) WriteSummary(w io.Writer) error {
 
 func (r Report) writeSummary(b *strings.Builder) {
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "table\trows\tmean\tmedian\tworst\tfitted")
+	fmt.Fprintln(table, "table\trows\tsites\tfitted\theld out\tmean\tmedian\tworst")
 	for _, t := range r.Tables {
-		fitted := map[bool]string{true: "yes", false: "nothing"}[t.Fitted]
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", t.Name, t.counted(),
-			percent(t.MeanError), percent(t.MedianError), percent(t.WorstError), fitted)
+		fmt.Fprintf(table, "%s\t%d\t%s\t%d\t%d\t%s\t%s\t%s\n", t.Name, t.Rows, t.sites(), t.Rows-t.Compared,
+			t.Compared, percent(t.MeanError), percent(t.MedianError), percent(t.WorstError))
 	}
 	table.Flush() // into memory
+	if r.Headline != nil && len(r.Tables) == len(tables()) {
+		for _, line := range append(r.headlines(), r.notInMeans()...) {
+			fmt.Fprintf(b, "\n%s\n", wrap.Text(line, textWidth, ""))
+		}
+	}
 	r.writeVerdicts(b, "\n", verdictText)
 }
 
@@ -106,6 +110,11 @@ func (r DataPoint) remark() string {
 	return "  " + strings.Join(parts, ", ")
 }
 
+// sites returns the number of clusters of a table's training runs.
+func (t StudyResult) sites() string {
+	return cmp.Or(strings.TrimPrefix(strconv.Itoa(t.Sites), "0"), "–")
+}
+
 // counted returns the number of rows, and of the rows that count in the errors.
 func (t StudyResult) counted() string {
 	if t.Compared < t.Rows {
@@ -137,9 +146,9 @@ func signed(x float64) string {
 // constants. pictures is a folder next to the file, or "" for no pictures.
 func (r Report) WriteMarkdown(w io.Writer, pictures string) error {
 	var b strings.Builder
-	b.WriteString(`# Accuracy
-
-psim predicts how long a step of a training takes, and the memory it needs, from a
+	b.WriteString("# Accuracy\n\n")
+	r.writeSources(&b)
+	b.WriteString(`psim predicts how long a step of a training takes, and the memory it needs, from a
 description of it ([README](../README.md)). Here predictions are next to what others have
 measured and published.
 

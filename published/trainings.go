@@ -12,8 +12,8 @@ import (
 
 // trained fills in the fields of a training run.
 func (r row) trained(made *DataPoint) error {
-	stack, err := r.key("train.stack")
-	if err != nil {
+	var err error
+	if made.Stack, err = r.stack(); err != nil {
 		return err
 	}
 	device, err := r.key("machine.device")
@@ -28,11 +28,20 @@ func (r row) trained(made *DataPoint) error {
 	if err != nil {
 		return err
 	}
-	made.Stack, made.Verdict = formula.Text(stack), p.MemoryVerdict
+	made.Verdict = p.MemoryVerdict
 	made.Device, made.Precision = deviceIn(formula.Text(device), formula.Text(precision)), p.Precision
 	made.Mixture = p.ActiveParameters < p.Parameters
 	made.Training = r.training()
 	return nil
+}
+
+// stack returns the stack of a training run, or "" without one.
+func (r row) stack() (string, error) {
+	values, err := r.settings()
+	if err != nil || values["train.stack"] == "" {
+		return "", err
+	}
+	return strconv.Unquote(values["train.stack"])
 }
 
 // deviceIn names a device, with the precision if it has fewer than 16 bits and so other rates.

@@ -88,7 +88,7 @@ func ddp(t testing.TB) *graph.Trace {
 		Boundaries: []wiring.Boundary{{Forward: 1 << 20, Backward: 1 << 20}},
 		Sync: wiring.Sync{
 			Buckets:    [][]int64{{25e6, 25e6}, {25e6, 25e6}},
-			Parameters: []int64{50e6, 50e6}, Overlap: true, Sharded: true,
+			Parameters: [][]int64{{50e6}, {50e6}}, Overlap: true, Sharded: true,
 		},
 	}, times{f: 10 * ms, b: 10 * ms, send: 2 * ms, collective: 12 * ms, optimizer: 8 * ms, activation: 1e9, resident: 2e9})
 }
@@ -101,7 +101,7 @@ func exposed(t testing.TB) *graph.Trace {
 	require.NoError(t, err)
 	return runPipeline(t, wiring.Pipeline{
 		Name: "ddp", Shape: graph.Shape{Ranks: 1, Microbatches: 1, Replicas: 2}, Order: o, Optimizer: true,
-		Sync: wiring.Sync{Buckets: [][]int64{{25e6}}, Parameters: []int64{25e6}},
+		Sync: wiring.Sync{Buckets: [][]int64{{25e6}}, Parameters: [][]int64{{25e6}}},
 	}, times{f: 10 * ms, b: 20 * ms, collective: 30 * ms, optimizer: 8 * ms, activation: 1e9})
 }
 

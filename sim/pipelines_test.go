@@ -32,7 +32,7 @@ func drawPipeline(t *rapid.T) *graph.Graph {
 	for range placement {
 		p.Sync.Buckets = append(p.Sync.Buckets, make([]int64, rapid.IntRange(0, 3).Draw(t, "buckets")))
 	}
-	p.Sync.Parameters = make([]int64, len(placement))
+	p.Sync.Parameters = slices.Repeat([][]int64{{0}}, len(placement))
 	if rapid.Bool().Draw(t, "units") {
 		for range placement {
 			n := rapid.Int64Range(0, 1).Draw(t, "unit")

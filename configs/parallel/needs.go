@@ -43,6 +43,11 @@ func gatherAfterUpdate() []setting.Need {
 		zeroIn("since it is about the gather of parameters after the update of zero = 1 and 2", "1", "2"))
 }
 
+// shardedGradients needs gradients that replicas share.
+func shardedGradients() []setting.Need {
+	return append(severalReplicas(), zeroIn("since without ZeRO gradients are all-reduced anyway", "1", "2", "3"))
+}
+
 // zeroIn needs one of some ZeRO stages.
 func zeroIn(reason string, stages ...string) setting.Need {
 	return setting.Need{Keys: []string{"parallel.zero"}, OneOf: stages, Reason: reason}

@@ -29,6 +29,8 @@ type Options struct {
 	Unit          string   `toml:"gather_unit"`    // of zero = 3; "" is UnitBlock
 	Simplified    bool     `toml:"simplified"`     // of zero = 3
 	OverlapGather bool     `toml:"overlap_gather"` // of zero = 1 and 2
+	GatherUpdated string   `toml:"gather_updated"` // of zero = 1 and 2; "" is UpdatedByBucket
+	ReduceScatter bool     `toml:"reduce_scatter"`
 	Broadcast     bool     `toml:"broadcast"`
 	Bucket        BucketBy `toml:"bucket"`
 	Overlap       bool     `toml:"overlap"`
@@ -141,6 +143,18 @@ func (Options) Settings() []setting.Setting {
 				"schedule.whole_last",
 		},
 		{
+			Key: "gather_updated", Needs: gatherAfterUpdate(), Default: UpdatedByBucket,
+			OneOf: []string{UpdatedByBucket, UpdatedByStage, UpdatedByOwner}, With: withModel(),
+			Text: "with zero = 1 or 2 and without overlap_gather, how updated parameters come to all replicas. " +
+				"bucket: a gather for every bucket of gradients. stage: one for all. owner: every replica " +
+				"broadcasts the part that it has updated, one after another",
+		},
+		{
+			Key: "reduce_scatter", Needs: shardedGradients(), Default: true, With: withModel(),
+			Text: "with zero = 1 to 3, gradients are reduce-scattered. false: all-reduced, and every replica keeps " +
+				"its share of the sum",
+		},
+		{
 			Key: "broadcast", Needs: otherReplicas(), Default: false, With: withModel(),
 			Text: "the step is the first of a training, before which replica 0 sends its parameters to the others, " +
 				"in the buckets of gradients; startup_s of the result is the time of that. Not with zero = 3",
@@ -205,6 +219,16 @@ const (
 	UnitBlock = "block"
 	UnitStage = "stage"
 )
+
+// The values of Options.GatherUpdated: the collectives that bring updated parameters to all replicas.
+const (
+	UpdatedByBucket = "bucket"
+	UpdatedByStage  = "stage"
+	UpdatedByOwner  = "owner"
+)
+
+// UpdatedBy reports whether updated parameters come to all replicas in one of these ways.
+func (p Options) UpdatedBy(way string) bool { return p.GatherUpdated == way }
 
 // maxTensor bounds a tensor-parallel group: no model has more heads.
 const maxTensor = 1 << 16

@@ -51,6 +51,12 @@ func (l Link) CollectiveTime(k graph.Kind, n int, bytes int64) time.Duration {
 	return best
 }
 
+// OwnersTime returns the time in which each of n ranks broadcasts its part of a tensor to all others,
+// one after another.
+func (l Link) OwnersTime(n int, bytes int64) time.Duration {
+	return units.Repeat(n, l.CollectiveTime(graph.Broadcast, n, (bytes+int64(n)-1)/int64(n)))
+}
+
 // broadcastTime prices a ring on which every rank but the last passes on the whole tensor, in
 // small pieces: n − 1 steps of latency, and the time to move all bytes once. That equals an
 // all-gather of n/(n−1) times the bytes, so it uses the table of all-reduces if there is one.

@@ -110,6 +110,33 @@ func separateExperts(pieces []Piece) (list []Piece) {
 	return list
 }
 
+// updated lists the collectives that gather the parameters of a stage after their update: one for each
+// bucket of its gradients, in the order of a forward, or one for all. Experts on other devices have collectives
+// of their own.
+func (staged *Staged) updated(st *Stage) (list []gatheredBytes) {
+	var experts int64
+	if staged.Network.Group.Dispatches() {
+		experts = staged.updatedBytes(st.Experts, st.NarrowExperts)
+	}
+	rest := staged.updatedBytes(st.Parameters, st.Narrow) - experts
+	if staged.UpdatedAtOnce || staged.UpdatedByOwner {
+		return Piece{Bytes: rest + experts, Experts: experts}.collectives()
+	}
+	totals, all, seen := map[bool]int64{false: rest, true: experts}, map[bool]int64{}, map[bool]int64{}
+	for _, b := range st.Buckets {
+		all[b.Experts] += b.Bytes
+	}
+	part := func(b Bucket) int64 { // of the parameters, in all buckets so far
+		return int64(float64(totals[b.Experts]) * (float64(seen[b.Experts]) / float64(all[b.Experts])))
+	}
+	for _, b := range slices.Backward(st.Buckets) {
+		before := part(b)
+		seen[b.Experts] += b.Bytes
+		list = append(list, gatheredBytes{part(b) - before, b.Experts})
+	}
+	return list
+}
+
 // gathersAhead reports whether updated parameters are gathered during the next forwards. Those
 // of second copies are not.
 func (staged *Staged) gathersAhead() bool {

@@ -69,9 +69,11 @@ func (staged *Staged) syncExperts(sync *wiring.Sync) {
 		for _, b := range st.Buckets {
 			sync.Experts[s] = append(sync.Experts[s], b.Experts)
 		}
-		experts := staged.updatedBytes(st.Experts, st.NarrowExperts)
-		sync.Parameters[s] -= experts
-		sync.ExpertParameters = append(sync.ExpertParameters, experts)
+		var updated []bool
+		for _, piece := range staged.updated(st) {
+			updated = append(updated, piece.experts)
+		}
+		sync.ParameterExperts = append(sync.ParameterExperts, updated)
 		if sync.Ahead == nil {
 			continue
 		}

@@ -71,13 +71,17 @@ func (staged *Staged) Sync() wiring.Sync {
 	sync.Buckets, sync.Broadcast = staged.summedBytes(), staged.broadcastBytes()
 	for s := range staged.Stages {
 		st := &staged.Stages[s]
-		sync.Parameters = append(sync.Parameters, staged.updatedBytes(st.Parameters, st.Narrow))
+		var bytes []int64
+		for _, piece := range staged.updated(st) {
+			bytes = append(bytes, piece.bytes)
+		}
+		sync.Parameters = append(sync.Parameters, bytes)
 		if staged.gathersAhead() {
-			var bytes []int64
+			var ahead []int64
 			for _, piece := range st.Ahead {
-				bytes = append(bytes, piece.Bytes)
+				ahead = append(ahead, piece.Bytes)
 			}
-			sync.Ahead = append(sync.Ahead, bytes)
+			sync.Ahead = append(sync.Ahead, ahead)
 		}
 	}
 	if staged.Network.Group.Dispatches() {

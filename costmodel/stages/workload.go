@@ -72,8 +72,13 @@ type Workload struct {
 	// OverlapGather: ZeRO 1 and 2 gather updated parameters during the first forwards of the
 	// next step, in pieces of whole layers whose gradients fill a bucket. Not with WholeLast.
 	OverlapGather bool
-	// NoReduceScatter is set for libraries without that collective, such as Gloo. Staging is set
-	// where such a library works in host memory, and tensors are on devices.
+	// UpdatedAtOnce: ZeRO 1 and 2 gather the updated parameters of a stage in one collective, not in
+	// pieces of the same tensors as Buckets. UpdatedByOwner: each replica broadcasts the part that it
+	// has updated.
+	UpdatedAtOnce, UpdatedByOwner bool
+	// NoReduceScatter is set for programs that all-reduce instead, and for libraries without that
+	// collective, such as Gloo. Staging is set where such a library works in host memory, and
+	// tensors are on devices.
 	NoReduceScatter, Staging bool
 	// Loop: zeroing and the loss are tasks of their own (see wiring.Loop). The loss is then a
 	// layer, the last one, and a segment.

@@ -121,7 +121,7 @@ func drawSync(t *rapid.T, p *wiring.Pipeline, stages int) {
 		}
 		return
 	}
-	s.Parameters = rapid.SliceOfN(bytes, stages, stages).Draw(t, "parameters")
+	s.Parameters = rapid.SliceOfN(pieces, stages, stages).Draw(t, "parameters")
 	ahead := p.Placement.Second == nil && rapid.IntRange(0, 2).Draw(t, "ahead") == 0
 	for range stages {
 		s.Buckets = append(s.Buckets, pieces.Draw(t, "buckets"))

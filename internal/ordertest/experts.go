@@ -14,13 +14,9 @@ func DrawExperts(t *rapid.T, p *wiring.Pipeline) {
 	stages := max(p.Placement.Stages(), len(p.Boundaries)+1)
 	p.ExpertSpan = rapid.SampledFrom(divisors(max(1, p.Shape.Replicas))).Draw(t, "span")
 	p.Exchanges = make([]wiring.Exchanges, stages)
-	bytes, some := rapid.Int64Range(0, 50), rapid.Bool()
+	bytes := rapid.Int64Range(0, 50)
 	s := &p.Sync
-	s.Experts, s.AheadExperts, s.ExpertParameters = marks(t, s.Buckets), marks(t, s.Ahead), nil
-	if len(s.Parameters) > 0 && some.Draw(t, "expert parameters") {
-		s.ExpertParameters = rapid.SliceOfN(bytes, stages, stages).Draw(t, "bytes")
-		s.Experts = slices.Clone(s.Experts)
-	}
+	s.Experts, s.AheadExperts, s.ParameterExperts = marks(t, s.Buckets), marks(t, s.Ahead), marks(t, s.Parameters)
 	for i := range p.Exchanges {
 		e, n := &p.Exchanges[i], rapid.IntRange(0, 3).Draw(t, "all-to-alls")
 		if n == 0 {

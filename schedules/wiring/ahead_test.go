@@ -53,7 +53,7 @@ func TestAheadHidesGathers(t *testing.T) {
 			bytes, forward = bytes+pieces[i], forward+parts[i]
 		}
 		p := ddp(t, 2, rapid.IntRange(1, 3).Draw(t, "microbatches"), 1)
-		p.Sync.Sharded, p.Sync.Parameters = true, []int64{bytes}
+		p.Sync.Sharded, p.Sync.Parameters = true, [][]int64{{bytes}}
 		step := func() time.Duration {
 			g := ordertest.Graph(t, p)
 			return ordertest.Relax(t, g, func(t *graph.Task) time.Duration {

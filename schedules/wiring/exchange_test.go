@@ -52,8 +52,9 @@ func TestExchangesOfAny(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := ordertest.Draw(t)
 		stages := len(p.Boundaries) + 1
-		p.Sync = wiring.Sync{Parameters: make([]int64, stages), Overlap: rapid.Bool().Draw(t, "overlap"), Sharded: rapid.Bool().Draw(t, "sharded")}
+		p.Sync = wiring.Sync{Overlap: rapid.Bool().Draw(t, "overlap"), Sharded: rapid.Bool().Draw(t, "sharded")}
 		p.Sync.Buckets = rapid.SliceOfN(rapid.SliceOfN(rapid.Int64Range(0, 99), 0, 4), stages, stages).Draw(t, "buckets")
+		p.Sync.Parameters = rapid.SliceOfN(rapid.SliceOfN(rapid.Int64Range(0, 99), 1, 3), stages, stages).Draw(t, "parameters")
 		p.Sync.EveryMicrobatch = p.Sync.Sharded && rapid.Bool().Draw(t, "every microbatch")
 		ordertest.DrawExperts(t, &p)
 		p.DelayWeights = rapid.Bool().Draw(t, "delayed")

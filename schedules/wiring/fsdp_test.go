@@ -235,7 +235,7 @@ func TestUnitsSend(t *testing.T) {
 // at every ZeRO stage.
 func TestNoReduceScatter(t *testing.T) {
 	zero1 := ddp(t, 3, 2, 30, 20)
-	zero1.Sync.Sharded, zero1.Sync.Parameters = true, []int64{40}
+	zero1.Sync.Sharded, zero1.Sync.Parameters = true, [][]int64{{40}}
 	zero2 := zero1
 	zero2.Sync.EveryMicrobatch = true
 	for _, p := range []wiring.Pipeline{zero1, zero2, fsdp(t, 3, 2, true), fsdp(t, 3, 2, false)} {

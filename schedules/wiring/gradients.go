@@ -306,15 +306,13 @@ func (p *Pipeline) gathersUpdated() bool {
 	return p.Optimizer && !p.Stashing && s.active(p.Shape) && s.Sharded && s.Units == nil && s.Ahead == nil
 }
 
-// addGathersUpdated adds the gathers of the parameters that a sharded optimizer has updated: those
-// of each stage, and separately those of its experts.
+// addGathersUpdated adds the gathers of the parameters that a sharded optimizer has updated, stage by
+// stage and piece by piece.
 func (b *rankBuilder) addGathersUpdated() {
 	for _, s := range b.stagesOn[b.rank] {
-		t := b.stageTask(graph.AllGather, s, 0)
-		t.Peer, t.Bytes = b.group(false), b.Sync.Parameters[s]
-		b.addCollective(t, b.closing)
-		if bytes := b.Sync.expertParameters(s); bytes > 0 {
-			t.Part, t.Peer, t.Bytes = 1, b.group(true), bytes
+		for part, bytes := range b.Sync.Parameters[s] {
+			t := b.stageTask(graph.AllGather, s, part)
+			t.Peer, t.Bytes = b.group(b.Sync.UpdatedIsExpert(s, part)), bytes
 			b.addCollective(t, b.closing)
 		}
 	}

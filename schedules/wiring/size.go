@@ -83,10 +83,7 @@ func (b *Builder) sizeOf(stage, on int32) (n int64) {
 			n += max(0, pieces-1) // parts of the first forward
 		}
 	case b.gathersUpdated():
-		n += b.perCollective()
-		if s.expertParameters(stage) > 0 {
-			n += b.perCollective()
-		}
+		n += int64(len(s.Parameters[stage])) * b.perCollective()
 	}
 	if s.Broadcast != nil {
 		n += int64(len(s.Broadcast[stage])) * b.perCollective()

@@ -35,9 +35,10 @@ func TestSize(t *testing.T) {
 			for mode := range 32 {
 				p := p
 				p.Shape.Replicas, p.Optimizer = 2, mode&1 > 0
-				p.Sync = wiring.Sync{Overlap: mode&2 > 0, Sharded: mode&12 > 0, EveryMicrobatch: mode&8 > 0, Parameters: make([]int64, n)}
+				p.Sync = wiring.Sync{Overlap: mode&2 > 0, Sharded: mode&12 > 0, EveryMicrobatch: mode&8 > 0, Parameters: make([][]int64, n)}
 				for i := range n {
 					p.Sync.Buckets = append(p.Sync.Buckets, make([]int64, i%4))
+					p.Sync.Parameters[i] = make([]int64, (i+1)%3)
 					if mode&16 > 0 {
 						p.Sync.Ahead = append(p.Sync.Ahead, make([]int64, i%3))
 					}

@@ -14,10 +14,11 @@ type Sync struct {
 	Experts [][]bool
 	// ExpertWidth is the number of devices of a rank that hold the same experts; 0 means 1.
 	ExpertWidth int
-	// Parameters[s] is the size in bytes of stage s's parameters, which a
-	// sharded optimizer gathers after its update. ExpertParameters[s] is the size of its
-	// experts' parameters, which are gathered separately; nil means 0.
-	Parameters, ExpertParameters []int64
+	// Parameters[s] lists the sizes in bytes of the pieces in which a sharded optimizer
+	// gathers the parameters of stage s after its update. ParameterExperts[s] says which of these
+	// pieces are of experts; nil means that no piece is.
+	Parameters       [][]int64
+	ParameterExperts [][]bool
 	// Ahead[s] lists, in the order of a forward, the sizes in bytes of the pieces in which
 	// a sharded optimizer's parameters of stage s are gathered at the beginning of the
 	// next step. The first forward of the stage is cut into as many parts, and each part waits
@@ -72,12 +73,9 @@ func (s Sync) aheadIsExpert(stage int32, piece int) bool {
 	return s.AheadExperts != nil && s.AheadExperts[stage][piece]
 }
 
-// expertParameters counts the bytes of the experts' parameters of a stage.
-func (s Sync) expertParameters(stage int32) int64 {
-	if s.ExpertParameters == nil {
-		return 0
-	}
-	return s.ExpertParameters[stage]
+// UpdatedIsExpert reports whether a piece that is gathered after the update is of experts.
+func (s *Sync) UpdatedIsExpert(stage int32, piece int) bool {
+	return s.ParameterExperts != nil && s.ParameterExperts[stage][piece]
 }
 
 // Kind is the collective that sums gradients.

@@ -108,7 +108,7 @@ func TestOverlapInAPipeline(t *testing.T) {
 
 func TestSharded(t *testing.T) {
 	p := ddp(t, 3, 1, 30, 20)
-	p.Sync.Sharded, p.Sync.Parameters = true, []int64{40}
+	p.Sync.Sharded, p.Sync.Parameters = true, [][]int64{{40}}
 	g := ordertest.Graph(t, p)
 	golden.Equal(t, "sharded_graph.golden", ordertest.Dump(g))
 	require.Equal(t, 3, strings.Count(synchronised(g), "gradients: 0REDUCE_SCATTER 0REDUCE_SCATTER 0ALL_GATHER\n"))

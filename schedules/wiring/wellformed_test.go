@@ -1,6 +1,7 @@
 package wiring_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,7 +20,7 @@ func TestBuildersAreWellFormed(t *testing.T) {
 		bytes := rapid.SliceOfN(rapid.Int64Range(0, 99), 0, 4)
 		p.Sync = wiring.Sync{
 			Buckets:    rapid.SliceOfN(bytes, stages, stages).Draw(t, "buckets"),
-			Parameters: make([]int64, stages),
+			Parameters: slices.Repeat([][]int64{{0}}, stages),
 			Overlap:    rapid.Bool().Draw(t, "overlap"),
 			Sharded:    rapid.Bool().Draw(t, "sharded"),
 		}

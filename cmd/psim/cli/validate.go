@@ -39,8 +39,9 @@ symbols, in the symbol's unit, and simulates that; of several questions, those t
 the symbol.
 
 --published instead predicts the rows of published tables and prints the errors
-of the predictions: a line for each table, or all rows of the tables in NAME. --out DIR
-draws them. Rows to which constants were fitted are marked, and left out of the errors.
+of the predictions: a line for each table, or all rows of the tables in NAME, and the mean
+over sources of training runs, each of which has one vote. --out DIR draws them. Rows to
+which constants were fitted are marked, and left out of the errors.
 
 --executed instead predicts steps of two networks (exec, exec-mlp), runs them for real
 on --gpus devices, and prints the errors of the predictions: model-parallel, gpipe and
