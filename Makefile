@@ -165,7 +165,7 @@ peers-python: ## PyTorch in an environment outside the tree (1.4 GB, half a minu
 	.ci/peers-python
 	PSIM_LONG=1 $(GO) test ./schedules ./export ./exec/session -run PyTorch -count 1 -v
 
-bench-pytorch: ## psim's kernels beside PyTorch's (Debian's python3-torch and libopenblas0-pthread) on one core: docs/pytorch.md; takes three minutes
+bench-pytorch: ## psim's kernels on the Go backend and XLA (make xla-plugin) beside PyTorch's (make peers-python) on one core: docs/pytorch.md; takes ten minutes
 	$(GO) build -o "$${TMPDIR:-/tmp}/psim-pytorch" ./tools/pytorch
 	"$${TMPDIR:-/tmp}/psim-pytorch" > docs/pytorch.md.new
 	printf '\n' >> docs/pytorch.md.new && sed -n '/^## Steps of PyTorch/,$$p' docs/pytorch.md >> docs/pytorch.md.new

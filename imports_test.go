@@ -102,7 +102,7 @@ var arrows = map[string][]string{
 	"tools/fit":            {"published"},
 	"tools/gallery":        {".", "reports/picture", "results", "schedules", "schedules/graph"},
 	"tools/pairs":          {"results"},
-	"tools/pytorch":        {"reports/table"},
+	"tools/pytorch":        {"exec/backend", "exec/pytorch", "reports/table"},
 	"tools/schema":         {"results/schema"},
 	"tools/speed":          {".", "configs", "costmodel", "schedules", "schedules/graph", "schedules/wiring", "sim"},
 	"tools/torchsteps":     {".", "exec/backend", "exec/measure", "exec/pytorch", "exec/session"},

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"math/rand/v2"
+	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -28,8 +29,8 @@ type kernel struct {
 }
 
 // BenchmarkKernels runs the kernels of tools/pytorch, by the same names. It reports the CPU
-// time of a forward and a backward, in programs of their own. With -short it only checks that
-// they run.
+// time of a forward and a backward, in programs of their own, on one core of the backend that PSIM_BACKEND
+// names as --backend does. With -short it only checks that they run.
 func BenchmarkKernels(b *testing.B) {
 	for _, k := range kernels(b, testing.Short()) {
 		b.Run(k.name, k.benchmark)
@@ -115,8 +116,9 @@ func (k kernel) stage(b *testing.B, d *backend.LocalDevice) *Programs {
 }
 
 func (k kernel) benchmark(b *testing.B) {
-	d, err := backend.OpenGo(0)
+	opened, err := backend.Open(1, backend.Options{Backend: os.Getenv("PSIM_BACKEND"), CoresPerWorker: 1})
 	require.NoError(b, err)
+	d := opened[0]
 	defer d.Close()
 	s := k.stage(b, d)
 	defer s.Close()

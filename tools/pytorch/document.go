@@ -43,33 +43,60 @@ func convolution(n, size, channels int) float64 {
 
 const head = `# psim's kernels and PyTorch's
 
-This page is the output of ` + "`make bench-pytorch`" + `: psim's kernels (gomlx's Go backend, %s,
-with GOEXPERIMENT=simd) next to those of PyTorch %s (eager, one thread, matrices by
-%s) on one core of this machine (%s).
+This page is the output of ` + "`make bench-pytorch`" + `: psim's kernels on gomlx's Go backend (%s, with
+GOEXPERIMENT=simd) and on XLA (%s), next to those of PyTorch %s (eager, one thread, matrices by
+%s), on one core of this machine (%s).
 Every kernel is a forward and a backward: for psim the two programs that ` + "`psim exec`" + ` runs.
-Both sides run in turns, %d rounds each. Milliseconds are of the CPU, user and
+All sides run in turns, %d rounds each, on the same core. Milliseconds are of the CPU, user and
 system, the garbage collector's among them: the median, and the least and the most of the
-rounds. The ratio is the median of the rounds' ratios; above 1, PyTorch is faster. psim
+rounds. A ratio is the median of the rounds' ratios; above 1, PyTorch is faster. psim
 adds a microbatch's gradients to the sums of those before it, PyTorch makes them anew.
-Convolutions of wide layers go by tiles of fewer multiplications (Winograd), which round
+On the Go backend, convolutions of wide layers go by tiles of fewer multiplications (Winograd), which round
 more than sums of nine taps do: with 256 channels by 5e-7 of the results' deviation in tiles
 of 2×2 and 1.6e-6 in tiles of 4×4 (images of 16 pixels and more), where the sums round by
 1.4e-7 (exec/kernels, TestConvolutionRounding).
 
 `
 
-func printDocument(torch *pytorch, rows []row) {
-	fmt.Printf(head, runtime.Version(), torch.version, library(torch.blas), processor(), rounds)
-	table.Table[row]{Rows: rows, Columns: []table.Column[row]{
+func printDocument(torch *side, xla bench, rows []row) {
+	plugin := notHad
+	if xla.plugin != "" {
+		plugin = "the plugin " + library(xla.plugin)
+	}
+	fmt.Printf(head, runtime.Version(), plugin, torch.version, torch.library, processor(), rounds)
+	columns := []table.Column[row]{
 		{Head: "kernel", Left: true, Cell: func(r row) any { return r.title }},
 		{Head: "shape", Left: true, Cell: func(r row) any { return r.shape }},
-		{Head: "psim ms", Cell: func(r row) any { return spread(r.psim) }},
-		{Head: "PyTorch ms", Cell: func(r row) any { return spread(r.torch) }},
-		{Head: "ratio", Cell: func(r row) any { return fmt.Sprintf("%.2f", r.ratio()) }},
-		{Head: "psim GFLOP/s", Cell: func(r row) any { return rate(r.gflop, r.psim) }},
-		{Head: "PyTorch GFLOP/s", Cell: func(r row) any { return rate(r.gflop, r.torch) }},
-	}}.Markdown(os.Stdout)
+	}
+	sides := []struct {
+		name string
+		of   func(row) []float64
+	}{
+		{"Go", func(r row) []float64 { return r.psim }},
+		{"XLA", func(r row) []float64 { return r.xla }},
+		{"PyTorch", func(r row) []float64 { return r.torch }},
+	}
+	for _, s := range sides {
+		columns = append(columns, table.Column[row]{Head: s.name + " ms",
+			Cell: func(r row) any { return spread(s.of(r)) }})
+	}
+	for _, s := range sides[:2] {
+		columns = append(columns, table.Column[row]{Head: s.name + " / PyTorch", Cell: func(r row) any {
+			if s.of(r) == nil {
+				return notHad
+			}
+			return fmt.Sprintf("%.2f", r.ratio(s.of(r)))
+		}})
+	}
+	for _, s := range sides {
+		columns = append(columns, table.Column[row]{Head: s.name + " GFLOP/s",
+			Cell: func(r row) any { return rate(r.gflop, s.of(r)) }})
+	}
+	table.Table[row]{Rows: rows, Columns: columns}.Markdown(os.Stdout)
 }
+
+// notHad stands where there is no plugin of XLA.
+const notHad = "not had"
 
 // library shortens the path of a library to its folder and its file's name.
 func library(path string) string {
@@ -89,6 +116,9 @@ func processor() string {
 }
 
 func spread(ms []float64) string {
+	if ms == nil {
+		return notHad
+	}
 	return fmt.Sprintf("%s (%s–%s)", digits(units.Median(ms)), digits(slices.Min(ms)), digits(slices.Max(ms)))
 }
 
@@ -104,7 +134,7 @@ func digits(ms float64) string {
 }
 
 func rate(gflop float64, ms []float64) string {
-	if gflop == 0 {
+	if gflop == 0 || ms == nil {
 		return "–"
 	}
 	return fmt.Sprintf("%.0f", gflop*1000/units.Median(ms))

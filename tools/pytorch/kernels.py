@@ -2,6 +2,7 @@
 repetitions, and answers each with a line of the milliseconds of CPU that one took."""
 
 import math
+import re
 import sys
 import time
 
@@ -148,13 +149,9 @@ KERNELS = {
 
 
 def blas():
-    """Names the library that multiplies matrices, as it lies in this process's memory."""
-    torch.mm(torch.ones(64, 64), torch.ones(64, 64))
-    for line in open("/proc/self/maps"):
-        path = line.split()[-1]
-        if "openblas" in path or "libmkl_core" in path:
-            return path
-    return ""
+    """Names the library that multiplies matrices; "" if there is none."""
+    found = re.search(r"BLAS_INFO=(\w+)", torch.__config__.show())
+    return f"{found[1]}, {torch.backends.cpu.get_cpu_capability()}" if found else ""
 
 
 def main():

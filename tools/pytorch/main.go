@@ -1,11 +1,14 @@
-// Command pytorch times psim's kernels and PyTorch's, in turns on one core, and prints
-// docs/pytorch.md. If PyTorch is missing, it says how to install it.
+// Command pytorch times psim's kernels on the Go backend, on XLA where a plugin is found, and PyTorch's, in
+// turns on one core, and prints the first part of docs/pytorch.md. If PyTorch is missing, it says how to
+// install it.
 package main
 
 import (
 	"bufio"
+	"context"
 	_ "embed"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -16,64 +19,130 @@ import (
 	"strconv"
 	"strings"
 
+	"psim/exec/backend"
+	"psim/exec/pytorch"
+	"psim/internal/cores"
 	"psim/internal/units"
 )
 
 func main() {
 	log.SetFlags(0)
-	if err := run(); err != nil {
+	only := flag.String("kernels", ".", "times the kernels whose names match `expression`")
+	flag.Parse()
+	if err := run(*only); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// rounds is the number of times that every kernel runs on both sides, in turns. The median
+// rounds is the number of times that every kernel runs on all sides, in turns. The median
 // counts.
-const rounds = 5
+const rounds = 3
 
-func run() error {
+func run(only string) error {
+	picked, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
 	folder, err := os.MkdirTemp("", "psim-pytorch-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(folder)
+	ours, err := build(filepath.Join(folder, "go.test"))
+	if err != nil {
+		return err
+	}
+	xla, err := buildXLA(filepath.Join(folder, "xla.test"))
+	if err != nil {
+		return err
+	}
+	if err := oneCore(); err != nil {
+		return err
+	}
 	torch, err := start()
 	if err != nil {
 		return err
 	}
 	defer torch.stop()
-	ours := filepath.Join(folder, "programs.test")
-	build := exec.Command("go", "test", "-c", "-o", ours, "psim/exec/kernels")
-	build.Env = append(os.Environ(), "GOEXPERIMENT=simd")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("building psim's kernels: %w\n%s", err, out)
-	}
 	var rows []row
 	for _, k := range kernels {
+		if !picked.MatchString(k.name) {
+			continue
+		}
 		r := row{kernel: k}
 		for round := range rounds {
 			fmt.Fprintf(os.Stderr, "%s, round %d of %d\n", k.title, round+1, rounds)
-			if err := r.measure(ours, torch); err != nil {
+			if err := r.measure(ours, xla, torch); err != nil {
 				return fmt.Errorf("%s: %w", k.title, err)
 			}
 		}
 		rows = append(rows, r)
 	}
-	printDocument(torch, rows)
+	printDocument(torch, xla, rows)
 	return nil
+}
+
+// oneCore keeps this process, and those that it starts, on one core.
+func oneCore() error {
+	allowed, err := cores.Allowed()
+	if err == nil {
+		_, err = cores.Confine(allowed[:1])
+	}
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil // one thread each must do
+	}
+	return err
+}
+
+// A bench is a program with the benchmarks of exec/kernels, for one backend.
+type bench struct {
+	program string // "" if the backend is not to be had
+	plugin  string // of XLA
+}
+
+// build builds the benchmarks for the Go backend or, with the tag, for XLA.
+func build(program string, flags ...string) (bench, error) {
+	c := exec.Command("go", append([]string{"test", "-c", "-o", program}, append(flags, "psim/exec/kernels")...)...)
+	c.Env = append(os.Environ(), "GOEXPERIMENT=simd")
+	if flags != nil {
+		c.Env = append(c.Env, "CGO_ENABLED=1")
+	}
+	if out, err := c.CombinedOutput(); err != nil {
+		return bench{}, fmt.Errorf("building psim's kernels: %w\n%s", err, out)
+	}
+	return bench{program: program}, nil
+}
+
+// buildXLA builds the benchmarks for the plugin that psim finds. Without one it says where it looked.
+func buildXLA(program string) (bench, error) {
+	plugin, err := backend.PluginSearch{Getenv: os.Getenv}.Find("")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return bench{}, nil
+	}
+	b, err := build(program, "-tags", "xla")
+	b.plugin = plugin.File
+	return b, err
 }
 
 // A row holds the times of a kernel in every round.
 type row struct {
 	kernel
-	psim, torch []float64 // milliseconds of CPU
+	psim, xla, torch []float64 // milliseconds of CPU; xla may be empty
 }
 
-func (r *row) measure(program string, torch *pytorch) error {
-	ms, err := psim(program, r.name, r.times)
+func (r *row) measure(ours, xla bench, torch *side) error {
+	ms, err := ours.time(r.name, r.times)
 	if err != nil {
 		return err
 	}
 	r.psim = append(r.psim, ms)
+	if xla.program != "" {
+		if ms, err = xla.time(r.name, r.times); err != nil {
+			return err
+		}
+		r.xla = append(r.xla, ms)
+	}
 	if ms, err = torch.time(r.name, r.times); err != nil {
 		return err
 	}
@@ -81,23 +150,26 @@ func (r *row) measure(program string, torch *pytorch) error {
 	return nil
 }
 
-// ratio returns the median of the rounds' ratios.
-func (r row) ratio() float64 {
+// ratio returns the median of the rounds' ratios to PyTorch.
+func (r row) ratio(of []float64) float64 {
 	var ratios []float64
-	for i := range r.psim {
-		ratios = append(ratios, r.psim[i]/r.torch[i])
+	for i := range of {
+		ratios = append(ratios, of[i]/r.torch[i])
 	}
 	return units.Median(ratios)
 }
 
 var cpu = regexp.MustCompile(`([0-9.e+]+) cpu-ms/op`)
 
-// psim runs a benchmark of exec/kernels and returns the milliseconds of CPU that one
+// time runs a benchmark of exec/kernels and returns the milliseconds of CPU that one
 // forward and backward took.
-func psim(program, name string, times int) (float64, error) {
-	c := exec.Command(program, "-test.run", "^$",
+func (b bench) time(name string, times int) (float64, error) {
+	c := exec.Command(b.program, "-test.run", "^$",
 		"-test.bench", "^BenchmarkKernels$/^"+name+"$", "-test.benchtime", fmt.Sprint(times, "x"))
-	c.Env = append(os.Environ(), "GOMAXPROCS=1")
+	c.Env = append(os.Environ(), "GOMAXPROCS=1", "PSIM_BACKEND=go")
+	if b.plugin != "" {
+		c.Env = append(c.Env, "PSIM_BACKEND=xla:"+b.plugin)
+	}
 	out, err := c.CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("psim: %w\n%s", err, out)
@@ -112,31 +184,23 @@ func psim(program, name string, times int) (float64, error) {
 //go:embed kernels.py
 var script string
 
-// A pytorch is a process that times kernels on request.
-type pytorch struct {
+// A side is a process of PyTorch that times kernels on request.
+type side struct {
 	*exec.Cmd
-	ask           io.WriteCloser
-	answers       *bufio.Reader
-	version, blas string
+	ask              io.WriteCloser
+	answers          *bufio.Reader
+	version, library string // library multiplies its matrices
 }
 
-const install = "apt-get install python3-torch libopenblas0-pthread (Debian's, for /usr/bin/python3)"
-
-// start finds a Python that has PyTorch.
-func start() (*pytorch, error) {
-	for _, python := range []string{"python3", "/usr/bin/python3"} {
-		if exec.Command(python, "-c", "import torch").Run() == nil {
-			return startWith(python)
-		}
+// start starts the Python with PyTorch that psim finds.
+func start() (*side, error) {
+	python, err := pytorch.Find(context.Background())
+	if err != nil {
+		return nil, err
 	}
-	return nil, errors.New("no python3 here can import torch; to install it: " + install)
-}
-
-func startWith(python string) (*pytorch, error) {
-	p := &pytorch{Cmd: exec.Command(python, "-c", script)}
-	p.Env = append(os.Environ(), "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "MKL_NUM_THREADS=1")
+	p := &side{Cmd: exec.Command(python, "-c", script)}
+	p.Env = append(os.Environ(), "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1")
 	p.Stderr = os.Stderr
-	var err error
 	if p.ask, err = p.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -153,17 +217,17 @@ func startWith(python string) (*pytorch, error) {
 		p.stop()
 		return nil, fmt.Errorf("PyTorch did not start: %w", err)
 	}
-	p.version, p.blas, _ = strings.Cut(strings.TrimSpace(hello), "\t")
-	if p.blas == "" {
+	p.version, p.library, _ = strings.Cut(strings.TrimSpace(hello), "\t")
+	if p.library == "" {
 		p.stop()
-		return nil, errors.New("PyTorch multiplies without OpenBLAS or MKL here, " +
-			"forty times slower than with it, so a comparison would say nothing; to install it: " + install)
+		return nil, errors.New("this PyTorch multiplies without MKL or another BLAS, forty times slower than " +
+			"with it, so a comparison would say nothing; make peers-python installs one with MKL")
 	}
 	return p, nil
 }
 
 // time returns the milliseconds of CPU that a kernel took.
-func (p *pytorch) time(name string, times int) (float64, error) {
+func (p *side) time(name string, times int) (float64, error) {
 	if _, err := fmt.Fprintf(p.ask, "%s\t%d\n", name, times); err != nil {
 		return 0, fmt.Errorf("PyTorch: %w", err)
 	}
@@ -174,7 +238,7 @@ func (p *pytorch) time(name string, times int) (float64, error) {
 	return strconv.ParseFloat(strings.TrimSpace(line), 64)
 }
 
-func (p *pytorch) stop() {
+func (p *side) stop() {
 	p.ask.Close()
 	_ = p.Wait() // the process has printed its own errors
 }

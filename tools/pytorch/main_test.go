@@ -29,8 +29,10 @@ func TestKernels(t *testing.T) {
 // The ratio is of a pair of runs, not of the best ones.
 func TestRatio(t *testing.T) {
 	r := row{psim: []float64{10, 30, 22}, torch: []float64{10, 10, 11}}
-	require.Equal(t, 2.0, r.ratio())
+	require.Equal(t, 2.0, r.ratio(r.psim))
 	require.Equal(t, "22.0 (10.0–30.0)", spread(r.psim))
 	require.Equal(t, "4", rate(0.088, r.psim))
 	require.Equal(t, "–", rate(0, r.psim))
+	require.Equal(t, "not had", spread(r.xla))
+	require.Equal(t, "–", rate(1, r.xla))
 }
