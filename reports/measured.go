@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -128,6 +129,19 @@ func heapGrowth(r results.Result) string {
 		text += "; the peaks of all ranks add up to " + units.FormatBytes(int64(ledger))
 	}
 	return text
+}
+
+// unseen says how much of a program's memory the devices do not count.
+func unseen(r results.Result) string {
+	if r.Measurement == nil || len(r.Compiled) == 0 {
+		return ""
+	}
+	worst := slices.MaxFunc(r.Compiled, func(a, b results.CompiledProgram) int {
+		return cmp.Compare(a.Unseen, b.Unseen)
+	})
+	return fmt.Sprintf("%s that rank %d takes for a moment: %s has %s of results and %s of temporaries",
+		units.FormatBytes(worst.Unseen), worst.Rank, worst.Program, units.FormatBytes(worst.Outputs),
+		units.FormatBytes(worst.Temporaries))
 }
 
 // backend says what computed, and whether its times are comparable.

@@ -57,6 +57,7 @@ func resultLines(r results.Result) [][2]string {
 		{"at that peak", memoryAtPeak(r)},
 		{"runs", attempts(r)},
 		{"process", heapGrowth(r)},
+		{"not counted", unseen(r)},
 		{"backend", backend(r)}, {"processes", processes(r)},
 		{"checks", checks(r)},
 	})

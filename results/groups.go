@@ -7,9 +7,9 @@ import (
 	"psim/schedules/graph"
 )
 
-// A GroupTraffic is the communication of one kind of group in a step, on the rank where it takes
+// A groupTraffic is the communication of one kind of group in a step, on the rank where it takes
 // the longest.
-type GroupTraffic struct {
+type groupTraffic struct {
 	// How the ranks of the group are related. The stages of a tied group hold the same
 	// parameters; collective is a collective by itself.
 	Dimension string `json:"dimension" oneof:"tensor,context,expert,pipeline,data,expert-data,tied,collective"`
@@ -23,7 +23,7 @@ type GroupTraffic struct {
 
 // A traffic adds up the communication of one kind of group, by rank.
 type traffic struct {
-	group GroupTraffic // without bytes and time
+	group groupTraffic // without bytes and time
 	sent  []int64
 	time  []time.Duration
 }
@@ -36,7 +36,7 @@ type traffics struct {
 
 // add counts the communication of equal tasks in a group: the bytes that each of them sends,
 // and the time of all.
-func (l *traffics) add(tasks graph.Sum, group GroupTraffic, sent int64) {
+func (l *traffics) add(tasks graph.Sum, group groupTraffic, sent int64) {
 	k := slices.IndexFunc(l.list, func(x traffic) bool {
 		return x.group.Dimension == group.Dimension && x.group.Collective == group.Collective
 	})
@@ -51,7 +51,7 @@ func (l *traffics) add(tasks graph.Sum, group GroupTraffic, sent int64) {
 }
 
 // within counts the communication of tasks inside their rank.
-func (l *traffics) within(tasks graph.Sum, group GroupTraffic, x graph.Within) {
+func (l *traffics) within(tasks graph.Sum, group groupTraffic, x graph.Within) {
 	if x.Communication > 0 || x.SentBytes > 0 {
 		tasks.Time = time.Duration(tasks.Count) * x.Communication
 		l.add(tasks, group, x.SentBytes)
@@ -59,13 +59,13 @@ func (l *traffics) within(tasks graph.Sum, group GroupTraffic, x graph.Within) {
 }
 
 // groups lists the communication of a trace by dimension and collective.
-func groups(t *graph.Trace, info Info) []GroupTraffic {
+func groups(t *graph.Trace, info Info) []groupTraffic {
 	l := traffics{trace: t}
-	tensor := GroupTraffic{Dimension: "tensor", Collective: "all-reduce", Ranks: info.TensorParallel}
+	tensor := groupTraffic{Dimension: "tensor", Collective: "all-reduce", Ranks: info.TensorParallel}
 	if info.SequenceParallel {
 		tensor.Collective = "all-gather, reduce-scatter"
 	}
-	context := GroupTraffic{Dimension: "context", Collective: info.ContextCollective, Ranks: info.ContextParallel}
+	context := groupTraffic{Dimension: "context", Collective: info.ContextCollective, Ranks: info.ContextParallel}
 	sums := t.Sums()
 	for _, s := range sums {
 		if s.Inner != nil {
@@ -76,13 +76,13 @@ func groups(t *graph.Trace, info Info) []GroupTraffic {
 	for _, s := range sums {
 		switch k := s.Task.Kind; {
 		case k == graph.Send:
-			alone := GroupTraffic{Dimension: "collective", Collective: info.Schedule, Ranks: t.Graph.Ranks()}
+			alone := groupTraffic{Dimension: "collective", Collective: info.Schedule, Ranks: t.Graph.Ranks()}
 			l.add(s, alone, s.Task.Bytes)
 		case k.Message():
-			pipeline := GroupTraffic{Dimension: "pipeline", Collective: "send", Ranks: t.Graph.Shape.Ranks}
+			pipeline := groupTraffic{Dimension: "pipeline", Collective: "send", Ranks: t.Graph.Shape.Ranks}
 			l.add(s, pipeline, s.Task.Bytes)
 		case k.Collective():
-			group := GroupTraffic{
+			group := groupTraffic{
 				Dimension: t.Graph.Dimension(s.Task), Collective: collectiveName(k),
 				Ranks: t.Graph.Members(s.Task.Peer),
 			}
@@ -109,7 +109,7 @@ func collectiveName(k graph.Kind) string {
 
 // longestOf picks, for every kind of group, the rank with the longest time. Of ranks with
 // equal times it picks the one that sends most.
-func longestOf(list []traffic) (groups []GroupTraffic) {
+func longestOf(list []traffic) (groups []groupTraffic) {
 	for _, x := range list {
 		most := 0
 		for r := range x.time {
@@ -122,7 +122,7 @@ func longestOf(list []traffic) (groups []GroupTraffic) {
 			groups = append(groups, group)
 		}
 	}
-	slices.SortStableFunc(groups, func(a, b GroupTraffic) int {
+	slices.SortStableFunc(groups, func(a, b groupTraffic) int {
 		order := []string{"tensor", "context", "expert", "pipeline", "data", "expert-data", "tied", "collective"}
 		return slices.Index(order, a.Dimension) - slices.Index(order, b.Dimension)
 	})

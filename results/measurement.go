@@ -56,6 +56,9 @@ type Measurement struct {
 	// HeapGrowth is the growth of the memory of all processes that ran the graph. It is a
 	// check on the peaks of the ranks, which are added up from tensors.
 	HeapGrowth int64 `json:"heap_growth_bytes"`
+	// Compiled has, for every rank, the program that takes most beyond what its device counts, by
+	// what XLA says of it; absent for the Go backend.
+	Compiled []CompiledProgram `json:"compiled,omitempty"`
 	// GradientCalls is the number of programs that compute gradients in a step, by rank:
 	// PyTorch's autograd would be called equally often (see train.backward).
 	GradientCalls []int `json:"gradient_calls,omitempty"`
@@ -68,6 +71,19 @@ type Measurement struct {
 	// Partial is true if the run was interrupted, so that some steps, or some of several
 	// runs, are missing.
 	Partial bool `json:"partial,omitempty"`
+}
+
+// A CompiledProgram is a program of a rank with the bytes that its compiler says it takes.
+type CompiledProgram struct {
+	Rank        int    `json:"rank"`            // its rank
+	Program     string `json:"program"`         // its name
+	Arguments   int64  `json:"arguments_bytes"` // its inputs
+	Outputs     int64  `json:"outputs_bytes"`   // its results
+	Shared      int64  `json:"shared_bytes"`    // of its results, in the memory of inputs
+	Temporaries int64  `json:"temporary_bytes"` // what it makes and frees while it runs
+	// Unseen are those of its results and temporaries that are not among the bytes that the device
+	// counts, and so not in peak_memory_bytes.
+	Unseen int64 `json:"unseen_bytes"`
 }
 
 // A TrainingEngine is a program that trains.

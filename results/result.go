@@ -69,7 +69,7 @@ type Result struct {
 	Ranks []RankResult `json:"ranks"`
 	// Memory of the nodes, if machine.memory_per_node is given.
 	Nodes  []NodeResult   `json:"nodes,omitempty"`
-	Groups []GroupTraffic `json:"groups,omitempty"` // communication in a step, by kind of group
+	Groups []groupTraffic `json:"groups,omitempty"` // communication in a step, by kind of group
 	// Tensors that pass between stages, with --boundaries.
 	Boundaries []StageBoundary  `json:"boundaries,omitzero"`
 	Shards     []ReplicaSamples `json:"shards,omitempty"` // samples of every replica, with --shards

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"fmt"
+	"slices"
 
 	"psim/internal/cores"
 
@@ -18,8 +19,11 @@ type Program struct {
 	graph   *graph.Graph
 	Inputs  []string // in the order in which they were asked for
 	outputs int
-	made    int64 // bytes of the outputs
+	made    int64   // bytes of the outputs
+	given   []int64 // bytes of the inputs
 	results []resultSource
+	// Sizes are what the compiler says of the program's memory; zero if it says nothing.
+	Sizes ProgramSizes
 	// InPlace, if set, names the inputs whose memory outputs reuse once they are spent, so that
 	// inputs and outputs are not both counted.
 	InPlace func(name string) bool
@@ -28,6 +32,9 @@ type Program struct {
 	// somebody else still holds.
 	Temporaries func(retained map[string]int64) int64
 }
+
+// ProgramSizes are bytes of a program while it runs. Shared are those of arguments whose memory outputs take.
+type ProgramSizes struct{ Arguments, Outputs, Shared, Temporaries int64 }
 
 // A resultSource says where a result comes from. The zero value is a result that is missing.
 type resultSource struct {
@@ -40,8 +47,13 @@ type Inputs struct {
 	Graph  *graph.Graph
 	inputs []string
 	nodes  map[string]*graph.Node
-	At     string // the part that is being built, for errors
+	heirs  map[*graph.Node]*graph.Node // results, by the inputs whose memory they take
+	At     string                      // the part that is being built, for errors
 }
+
+// Replace says that a result takes the memory of an input if that is spent. A backend that does not
+// find that out by itself needs to be told.
+func (b *Inputs) Replace(input, result *graph.Node) { b.heirs[input] = result }
 
 // InputNames returns the names of the inputs that were asked for.
 func (b *Inputs) InputNames() map[*graph.Node]string {
@@ -66,7 +78,7 @@ func (b *Inputs) Input(name string, shape shapes.Shape) *graph.Node {
 // Compile compiles a program that returns the nodes made by build. Some may be nil, equal to
 // each other, or inputs.
 func Compile(backend compute.Backend, name string, build func(*Inputs) []*graph.Node) (p *Program, err error) {
-	b := &Inputs{nodes: map[string]*graph.Node{}}
+	b := &Inputs{nodes: map[string]*graph.Node{}, heirs: map[*graph.Node]*graph.Node{}}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("compiling %s%s: %w", name, b.At, err)
@@ -81,10 +93,23 @@ func Compile(backend compute.Backend, name string, build func(*Inputs) []*graph.
 	for _, node := range outputs {
 		p.made += node.Shape().ByteSize()
 	}
+	for _, name := range b.inputs {
+		p.given = append(p.given, b.nodes[name].Shape().ByteSize())
+	}
 	if len(outputs) == 0 {
 		return p, nil
 	}
-	return p, b.Graph.Compile(outputs...)
+	p.Sizes, err = compileSharing(backend, b.shared(outputs), func() error { return b.Graph.Compile(outputs...) })
+	return p, err
+}
+
+// shared lists, for every input, the number of the output that takes its memory, or -1.
+func (b *Inputs) shared(outputs []*graph.Node) []int32 {
+	list := make([]int32, len(b.inputs))
+	for i, name := range b.inputs {
+		list[i] = int32(slices.Index(outputs, b.heirs[b.nodes[name]]))
+	}
+	return list
 }
 
 // placeResults finds the source of every result, and returns the outputs of the graph.
@@ -180,7 +205,7 @@ func (p *Program) peak(inputs []*DeviceTensor, spent []bool, spend func(string) 
 		return p.made
 	}
 	retained := map[string]int64{}
-	for i, name := range p.Inputs {
+	for i, name := range p.Inputs[:len(inputs)] {
 		if spend(name) && !spent[i] {
 			retained[name] += inputs[i].Bytes()
 		}
@@ -216,6 +241,21 @@ func (p *Program) Returns(input int) bool {
 		}
 	}
 	return false
+}
+
+// Unseen returns how many bytes more than a device counts the program takes while it runs, by what its
+// compiler says; 0 if that says nothing.
+func (p *Program) Unseen() int64 {
+	if p.Sizes == (ProgramSizes{}) {
+		return 0
+	}
+	counted := p.peak(nil, nil, nil)
+	for i, name := range p.Inputs {
+		if p.InPlace != nil && p.InPlace(name) && !p.Returns(i) {
+			counted -= p.given[i]
+		}
+	}
+	return max(0, p.Sizes.Outputs-p.Sizes.Shared+p.Sizes.Temporaries-counted)
 }
 
 // Computes reports whether the program has anything to compute.

@@ -3,7 +3,10 @@
 package backend
 
 /*
+#define _GNU_SOURCE // memmem
 #include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,9 +18,9 @@ struct table {
 	size_t version_size;
 	void *version_extensions;
 	int major, minor;
-	function functions[11];
+	function functions[97];
 };
-enum { INITIALIZE = 3, CLIENT_CREATE = 10 }; // places in it
+enum { INITIALIZE = 3, CLIENT_CREATE = 10, COMPILE = 20, MEMORY = 96 }; // places in it
 
 // The beginning of the arguments for a client.
 struct create_arguments {
@@ -29,28 +32,127 @@ struct create_arguments {
 
 static struct table *get_table(void *get) { return ((struct table *(*)(void))get)(); }
 
-static function create;   // makes the client of the plugin in use
+static const struct table *used; // of the plugin in use
 static int without_options;
 
 static void *create_client(void *arguments) {
 	if (without_options) ((struct create_arguments *)arguments)->option_count = 0;
-	return create(arguments);
+	return used->functions[CLIENT_CREATE](arguments);
 }
 
 static void use(const struct table *t, int plain) {
-	create = t->functions[CLIENT_CREATE];
+	used = t;
 	without_options = plain;
 }
 
 static void *initialized(void *arguments) { return NULL; }
 
-// Copies a table, and lets create_client make clients. A plugin is initialized
-// once only.
+// The beginning of the arguments for compiling, and a program in them.
+struct program {
+	size_t size;
+	void *extensions;
+	char *code;
+	size_t code_size;
+};
+struct compile_arguments {
+	size_t size;
+	void *extensions;
+	void *client;
+	const struct program *program;
+};
+
+// The arguments for the sizes of a program, as far as all versions have them.
+struct memory_arguments {
+	size_t size;
+	void *extensions;
+	void *executable;
+	int64_t code, arguments, outputs, shared, temporaries;
+};
+
+// What a thread compiles.
+static _Thread_local struct {
+	const struct table *plugin;
+	int32_t *outputs; // of each argument, or -1
+	int count;
+	struct memory_arguments sizes;
+} job;
+
+// Says of each argument of the main function which output takes its memory. gomlx
+// writes a program as text, and has no way to say this.
+static char *name_outputs(const char *code, size_t size, size_t *written) {
+	const size_t most = 48; // bytes of an attribute
+	char *text = malloc(size + job.count * most), *to = text;
+	const char *end = code + size, *main = text ? memmem(code, size, "@main(", 6) : NULL;
+	if (!main) {
+		free(text);
+		return NULL;
+	}
+	int argument = 0, depth = 0;
+	for (const char *from = code; from < end; from++) {
+		if (from >= main + 6 && argument < job.count) {
+			if (strchr("<{", *from)) depth++;
+			if (strchr(">}", *from)) depth--;
+			if (depth == 0 && strchr(",)", *from)) {
+				int32_t output = job.outputs[argument++];
+				if (output >= 0) to += sprintf(to, " {tf.aliasing_output = %d : i32}", output);
+			}
+		}
+		*to++ = *from;
+	}
+	*written = to - text;
+	return text;
+}
+
+static void *compile(void *arguments) {
+	struct compile_arguments *a = arguments;
+	const struct program *given = a->program;
+	char *text = NULL;
+	struct program *named = malloc(given->size);
+	if (named) {
+		memcpy(named, given, given->size);
+		text = name_outputs(given->code, given->code_size, &named->code_size);
+	}
+	if (text) {
+		named->code = text;
+		a->program = named;
+	}
+	void *error = job.plugin->functions[COMPILE](arguments);
+	a->program = given;
+	free(text);
+	free(named);
+	return error;
+}
+
+static void *memory(void *arguments) {
+	void *error = job.plugin->functions[MEMORY](arguments);
+	if (!error) memcpy(&job.sizes, arguments, sizeof job.sizes);
+	return error;
+}
+
+// Begins to compile on this thread, with a list that becomes the job's.
+static void begin(const struct table *plugin, int32_t *outputs, int count) {
+	memset(&job, 0, sizeof job);
+	job.plugin = plugin;
+	job.outputs = outputs;
+	job.count = count;
+}
+
+static struct memory_arguments end(void) {
+	free(job.outputs);
+	job.outputs = NULL;
+	job.count = 0;
+	return job.sizes;
+}
+
+// Copies a table, and lets psim's functions make clients and compile. A plugin is
+// initialized once only.
 static struct table *copy(const struct table *t, int is_initialized) {
 	struct table *c = calloc(1, t->size);
 	if (!c) return NULL;
 	memcpy(c, t, t->size);
 	c->functions[CLIENT_CREATE] = create_client;
+	c->functions[COMPILE] = compile;
+	c->functions[MEMORY] = memory;
 	if (is_initialized) c->functions[INITIALIZE] = initialized;
 	return c;
 }
@@ -61,6 +163,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
+	"sync"
 	"unsafe"
 
 	"github.com/gomlx/compute"
@@ -83,6 +187,27 @@ type loadedPlugin struct {
 
 // loadedPlugins holds the plugins of this process by file, guarded by xlaMutex.
 var loadedPlugins = map[string]*loadedPlugin{}
+
+// registered holds them by the name that gomlx knows.
+var registered sync.Map
+
+// compileSharing compiles with gomlx, and lets outputs take the memory of the inputs that are spent: it has
+// the number of an output for every input, or -1. It returns what XLA says of the program's memory.
+func compileSharing(engine compute.Backend, outputs []int32, compile func() error) (ProgramSizes, error) {
+	made, ok := engine.(*xla.Backend)
+	if !ok {
+		return ProgramSizes{}, compile()
+	}
+	found, _ := registered.Load(made.PluginName())
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	list := C.malloc(C.size_t(4 * (1 + len(outputs))))
+	copy(unsafe.Slice((*int32)(list), len(outputs)), outputs)
+	C.begin(found.(*loadedPlugin).table, (*C.int32_t)(list), C.int(len(outputs)))
+	err := compile()
+	s := C.end()
+	return ProgramSizes{int64(s.arguments), int64(s.outputs), int64(s.shared), int64(s.temporaries)}, err
+}
 
 // load loads a plugin and the libraries next to it, or finds it loaded. gomlx does not compare
 // versions, and logs several errors if loading fails; load returns a single one.
@@ -161,6 +286,7 @@ func (p *loadedPlugin) register() (err error) {
 	if err := client.Destroy(); err != nil {
 		return err
 	}
+	registered.Store(p.name, p)
 	return p.add(p.name, 1)
 }
 

@@ -13,7 +13,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/go-xla/compute/xla"
+	"github.com/gomlx/gomlx/core/graph"
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel/network"
@@ -128,6 +131,32 @@ func TestXLAPrograms(t *testing.T) {
 			stage.Close()
 		}
 	}
+}
+
+// XLA is told which result may take the memory of which input, and says what a program takes.
+func TestXLAMemory(t *testing.T) {
+	devices, err := backend.Open(1, backend.Options{Backend: "xla:" + stub(t, t.TempDir()+"/stub.so")})
+	require.NoError(t, err)
+	defer backend.Close(devices)
+	text := t.TempDir() + "/program"
+	t.Setenv("STUB_PROGRAM", text)
+	shape := shapes.Make(dtypes.Float32, 2, 3)
+	p, err := backend.Compile(devices[0].Backend, "sums", func(b *backend.Inputs) []*graph.Node {
+		x, y, z := b.Input("x", shape), b.Input("y", shape), b.Input("z", shape)
+		sum := graph.Add(y, z)
+		b.Replace(z, sum)
+		return []*graph.Node{graph.Mul(x, y), sum}
+	})
+	require.NoError(t, err)
+	program, err := os.ReadFile(text)
+	require.NoError(t, err)
+	require.Contains(t, string(program),
+		"@main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>, %z: tensor<2x3xf32> {tf.aliasing_output = 1 : i32}) ->")
+	require.Equal(t, backend.ProgramSizes{Arguments: 100, Outputs: 50, Shared: 20, Temporaries: 7}, p.Sizes)
+	// A device counts the two results, of 24 bytes each; less, if the sum is to be in place.
+	require.EqualValues(t, 0, p.Unseen())
+	p.InPlace = func(name string) bool { return name == "z" }
+	require.EqualValues(t, 50-20+7-24, p.Unseen())
 }
 
 // gomlx takes a plugin's kind from the letters of its name, and lets CUDA's products drop bits.

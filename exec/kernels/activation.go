@@ -23,16 +23,19 @@ func (l gelu) forward(s *scope, x *graph.Node) *graph.Node {
 	return graph.Mul(x, geluGate(x, graph.Mul(x, x)))
 }
 
-// input uses the derivative gate + x·gate·(1-gate)·2u'. The gate is the output over x, which
-// avoids the exponential; near 0 it is 1/2.
+// input uses the derivative gate·(1 + (x - y)·2u') of y = x·gate. The Go backend finds the gate from y/x,
+// which avoids the exponential; near 0 it is 1/2.
 func (l gelu) input(s *scope, dy *graph.Node) *graph.Node {
 	x, y := s.saved(l.name+".input"), s.saved(l.output)
 	square := graph.Mul(x, x)
+	slope := graph.AddScalar(graph.MulScalar(square, 6*geluCubic*math.Sqrt(2/math.Pi)), 2*math.Sqrt(2/math.Pi))
+	rest := graph.OnePlus(graph.Mul(graph.Sub(x, y), slope))
+	if formOf(x).logistic {
+		return graph.Mul(dy, graph.Mul(geluGate(x, square), rest))
+	}
 	half := graph.Scalar(x.Graph(), x.DType(), 0.5)
 	gate := graph.Where(graph.LessThan(square, graph.Scalar(x.Graph(), x.DType(), 1e-30)), half, graph.Div(y, x))
-	slope := graph.AddScalar(graph.MulScalar(square, 6*geluCubic*math.Sqrt(2/math.Pi)), 2*math.Sqrt(2/math.Pi))
-	rest := graph.Mul(graph.Mul(x, slope), graph.OneMinus(gate))
-	return graph.Mul(dy, graph.Mul(gate, graph.OnePlus(rest)))
+	return graph.Mul(dy, graph.Mul(gate, rest))
 }
 
 // geluGate returns 1/(1+exp(-2u)).
@@ -45,10 +48,14 @@ func geluGate(x, square *graph.Node) *graph.Node {
 // exp(x)+exp(0). The softmax of the Go backend has an exponential of its own, three times as
 // fast as Expm1, and as Exp and Tanh after a matrix product. Above 30 the result is 1.
 func logistic(x *graph.Node) *graph.Node {
+	if formOf(x).logistic {
+		return graph.Logistic(x)
+	}
 	x = graph.Min(x, graph.AddScalar(zeroAfterCopy(x), 30.0))
 	p := graph.Softmax(x)
 	top, share := largestOfRows(x, p)
-	return graph.Div(p, graph.Add(p, graph.Mul(share, graph.Exp(graph.Neg(top)))))
+	one := graph.Mul(share, graph.Exp(graph.Neg(top)))
+	return graph.Div(p, graph.Add(p, repeatColumns(one, x.Shape().Dim(1))))
 }
 
 // largestOfRows returns the largest value of each row, and the value at its place in another

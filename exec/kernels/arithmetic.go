@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -30,6 +31,13 @@ type buildFunc func(*backend.Inputs) []*graph.Node
 // NewArithmetic returns an Arithmetic without programs.
 func NewArithmetic(engine compute.Backend) *Arithmetic {
 	return &Arithmetic{backend: engine, programs: map[string]*backend.Program{}}
+}
+
+// Compiled lists the programs that were needed so far.
+func (a *Arithmetic) Compiled() []*backend.Program {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Collect(maps.Values(a.programs))
 }
 
 // Close frees the programs.
@@ -76,7 +84,10 @@ func itemKey(i int) string { return fmt.Sprint("item ", i) }
 // Add adds b to another tensor, which is used up; b is not.
 func (a *Arithmetic) Add(to, b *backend.DeviceTensor) (*backend.DeviceTensor, error) {
 	sum, err := a.run("adding "+to.Shape().String(), func(build *backend.Inputs) []*graph.Node {
-		return []*graph.Node{graph.Add(build.Input(itemKey(0), to.Shape()), build.Input(itemKey(1), to.Shape()))}
+		given := build.Input(itemKey(0), to.Shape())
+		added := graph.Add(given, build.Input(itemKey(1), to.Shape()))
+		build.Replace(given, added)
+		return []*graph.Node{added}
 	}, backend.Tensors{to}, b)
 	if err != nil {
 		return nil, err
@@ -90,7 +101,10 @@ func (a *Arithmetic) Scale(list backend.Tensors, factor float64) error {
 		list[i] = nil
 		name := fmt.Sprintf("%g times %s", factor, t.Shape())
 		product, err := a.run(name, func(build *backend.Inputs) []*graph.Node {
-			return []*graph.Node{graph.MulScalar(build.Input(itemKey(0), t.Shape()), factor)}
+			given := build.Input(itemKey(0), t.Shape())
+			multiple := graph.MulScalar(given, factor)
+			build.Replace(given, multiple)
+			return []*graph.Node{multiple}
 		}, backend.Tensors{t})
 		if err != nil {
 			return err

@@ -37,7 +37,7 @@ func (a attention) input(s *scope, dy *graph.Node) *graph.Node {
 	dp := a.dropout.input(s, productTransposed(dc, s.saved("attn.v")))
 	dv := product(graph.Transpose(s.saved("attn.attn_dropout.output"), 1, 2), dc)
 	along := graph.Mul(dp, p)
-	ds := graph.Sub(along, graph.Mul(p, rowSums(along)))
+	ds := graph.Sub(along, graph.Mul(p, repeatColumns(rowSums(along), a.sequence)))
 	dq := graph.MulScalar(product(ds, s.saved("attn.k")), a.scale())
 	dk := product(graph.Transpose(ds, 1, 2), s.saved("attn.q"))
 	return graph.Concatenate([]*graph.Node{a.join(dq), a.join(dk), a.join(dv)}, 1)

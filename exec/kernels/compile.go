@@ -261,6 +261,7 @@ func (s *Programs) sums(sc *scope) []*graph.Node {
 		if r, ok := sc.rows[p.Name]; ok {
 			sum = graph.ScatterSum(sum, r.index, r.values, false, false)
 		}
+		sc.Replace(sc.Input(sumKey+p.Name, s.shapeOf(i)), sum)
 		list[i] = sum
 	}
 	return list

@@ -3,6 +3,7 @@ package kernels_test
 import (
 	"math"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 
@@ -52,8 +53,9 @@ func networks(t testing.TB) map[string]network.Network {
 }
 
 func device(t testing.TB) *backend.LocalDevice {
-	d, err := backend.OpenGo(0)
+	opened, err := backend.Open(1, backend.Options{Backend: os.Getenv("PSIM_BACKEND")}) // as make xla says
 	require.NoError(t, err)
+	d := opened[0]
 	t.Cleanup(func() {
 		require.Zero(t, d.Bytes(), "tensors left on the device")
 		d.Close()

@@ -91,8 +91,11 @@ func rowSums(x *graph.Node) *graph.Node {
 }
 
 // repeatRows returns n rows with the values of x, by copying. To add one row to many, the
-// backend goes number by number, which takes four times as long as copies and an addition.
+// Go backend goes number by number, which takes four times as long as copies and an addition.
 func repeatRows(x *graph.Node, n int) *graph.Node {
+	if formOf(x).broadcast {
+		return graph.BroadcastToDims(graph.Reshape(x, 1, -1), n, x.Shape().Size())
+	}
 	const few = 64 // rows; the copies of more are copied in turn
 	row, rest := graph.Reshape(x, 1, -1), n%few
 	var list []*graph.Node
@@ -101,6 +104,26 @@ func repeatRows(x *graph.Node, n int) *graph.Node {
 		list = slices.Repeat([]*graph.Node{block}, n/few)
 	}
 	return graph.Concatenate(append(list, slices.Repeat([]*graph.Node{row}, rest)...), 0)
+}
+
+// repeatColumns returns n columns with the values of the last axis of x, which is 1 long. The Go backend
+// goes number by number there too, and products with ones are faster.
+func repeatColumns(x *graph.Node, n int) *graph.Node {
+	dims := append([]int{}, x.Shape().Dimensions...)
+	dims[len(dims)-1] = n
+	if formOf(x).broadcast {
+		return graph.BroadcastToDims(x, dims...)
+	}
+	x = graph.Reshape(x, -1, 1)
+	m := x.Shape().Dim(0)
+	if m < 2 {
+		return graph.Reshape(product(x, ones(x, 1, n)), dims...)
+	}
+	var halves []*graph.Node // whose copy clears the registers, as in zeroAfterCopy
+	for _, rows := range [][2]int{{0, m / 2}, {m / 2, m}} {
+		halves = append(halves, product(graph.Slice(x, graph.AxisRange(rows[0], rows[1])), ones(x, 1, n)))
+	}
+	return graph.Reshape(graph.Concatenate(halves, 0), dims...)
 }
 
 func ones(like *graph.Node, dims ...int) *graph.Node {
@@ -160,6 +183,9 @@ func zeros(like *graph.Node, dims ...int) *graph.Node {
 // take five times as long and exponentials twice as long. The Go backend runs nodes in their
 // order, and runs equal nodes once, so this copies a few numbers of x.
 func zeroAfterCopy(x *graph.Node) *graph.Node {
+	if formOf(x).broadcast {
+		return graph.ScalarZero(x.Graph(), x.DType())
+	}
 	const enough = 128 // numbers, so that the copy uses wide registers
 	dims := x.Shape().Dimensions
 	ranges := make([]graph.SliceAxisSpec, len(dims))

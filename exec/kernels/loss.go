@@ -20,7 +20,7 @@ const logProbabilities = "loss.log_probabilities"
 func (l crossEntropy) forward(s *scope, x *graph.Node) *graph.Node {
 	rows := x.Shape().Dim(0)
 	targets := s.targets(l.targetsName, rows)
-	logs := graph.Sub(x, logSum(x))
+	logs := graph.Sub(x, repeatColumns(logSum(x), x.Shape().Dim(1)))
 	s.save(logProbabilities, network.ForwardToInput, logs)
 	s.pin(l.targetsName, network.ForwardToInput, targets)
 	picked := maskIgnored(targets, graph.Gather(logs, targetIndices(targets)))
@@ -31,6 +31,10 @@ func (l crossEntropy) forward(s *scope, x *graph.Node) *graph.Node {
 // a softmax is the inverse of the sum that it divided by, but inexact over many classes; the
 // sum of the probabilities corrects that.
 func logSum(x *graph.Node) *graph.Node {
+	if formOf(x).entropy {
+		top := graph.ReduceAndKeep(x, graph.ReduceMax, -1)
+		return graph.Add(top, graph.Log(rowSums(graph.Exp(graph.Sub(x, top)))))
+	}
 	p := graph.Softmax(graph.Add(x, zeroAfterCopy(x)))
 	top, share := largestOfRows(x, p)
 	return graph.Add(top, graph.Log(graph.Div(rowSums(p), share)))
@@ -41,8 +45,14 @@ func (l crossEntropy) input(s *scope, dy *graph.Node) *graph.Node {
 	logs, targets := s.saved(logProbabilities), s.saved(l.targetsName)
 	rows := logs.Shape().Dim(0)
 	scale := maskIgnored(targets, graph.BroadcastToDims(dy, rows))
+	if formOf(dy).entropy {
+		classes := graph.Iota(dy.Graph(), shapes.Make(dtypes.Int32, logs.Shape().Dimensions...), 1)
+		target := graph.Equal(classes, repeatColumns(graph.Reshape(targets, rows, 1), logs.Shape().Dim(1)))
+		p := graph.Sub(graph.Exp(logs), graph.ConvertDType(target, logs.DType()))
+		return graph.Mul(p, graph.Reshape(scale, rows, 1))
+	}
 	p := graph.Softmax(logs) // equals exp(logs) up to rounding, as that sums to 1
-	dx := graph.Mul(p, graph.Div(graph.Reshape(scale, rows, 1), rowSums(p)))
+	dx := graph.Mul(p, repeatColumns(graph.Div(graph.Reshape(scale, rows, 1), rowSums(p)), logs.Shape().Dim(1)))
 	return graph.ScatterSum(dx, targetIndices(targets), graph.Neg(scale), false, true)
 }
 

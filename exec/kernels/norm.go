@@ -22,33 +22,33 @@ func (l layerNorm) forward(s *scope, x *graph.Node) *graph.Node {
 	y, _ := graph.InternalFusedOpCaller(func() *graph.Node {
 		return graph.BackendFusedLayerNorm(x, []int{1}, normEpsilon, gain, bias)
 	}, func() *graph.Node {
-		normal, _ := normalise(x)
-		return graph.Add(graph.Mul(normal, row(gain)), row(bias))
+		centred, inverse := centre(x)
+		return graph.Add(graph.Mul(graph.Mul(centred, inverse), row(gain)), row(bias))
 	}, false)
 	return y
 }
 
-// input makes sums along rows, and factors of whole rows and columns, by products where it can,
-// because the backend's sums and broadcasts are slow.
+// input makes sums along rows and columns by products. With c for the centred rows and r for the inverse
+// deviations, the gradient is r·gain·dy - c·r³·mean(gain·dy·c) - r·mean(gain·dy).
 func (l layerNorm) input(s *scope, dy *graph.Node) *graph.Node {
-	normal, inverse := normalise(s.saved(l.name + ".input"))
-	along := graph.Mul(dy, normal)
-	s.gradient(l.key+".weight", graph.Reshape(columnSums(along), -1))
+	centred, inverse := centre(s.saved(l.name + ".input"))
+	along := graph.Mul(dy, centred)
+	s.gradient(l.key+".weight", graph.Reshape(product(row(inverse), along), -1))
 	s.gradient(l.key+".bias", graph.Reshape(columnSums(dy), -1))
 	gain := row(s.parameter(l.key + ".weight"))
-	part := graph.MulScalar(inverse, 1/float64(dy.Shape().Dim(-1)))
-	slope := graph.Mul(part, productTransposed(along, gain))
+	n := dy.Shape().Dim(-1)
+	part := graph.MulScalar(inverse, 1/float64(n))
+	slope := graph.Mul(graph.Mul(part, graph.Mul(inverse, inverse)), productTransposed(along, gain))
 	shift := graph.Mul(part, productTransposed(dy, gain))
-	dx := graph.Sub(graph.Mul(dy, product(inverse, gain)), graph.Mul(normal, slope))
-	return graph.Sub(dx, shift)
+	dx := graph.Sub(graph.Mul(dy, product(inverse, gain)), graph.Mul(centred, repeatColumns(slope, n)))
+	return graph.Sub(dx, repeatColumns(shift, n))
 }
 
-// normalise returns rows with mean 0 and variance 1, and the inverse deviations.
-func normalise(x *graph.Node) (normal, inverse *graph.Node) {
-	centred := graph.Sub(x, mean(x))
+// centre returns rows with mean 0, and their inverse deviations.
+func centre(x *graph.Node) (centred, inverse *graph.Node) {
+	centred = graph.Sub(x, repeatColumns(mean(x), x.Shape().Dim(-1)))
 	variance := mean(graph.Mul(centred, centred))
-	inverse = graph.Reciprocal(graph.Sqrt(graph.AddScalar(variance, normEpsilon)))
-	return graph.Mul(centred, inverse), inverse
+	return centred, graph.Reciprocal(graph.Sqrt(graph.AddScalar(variance, normEpsilon)))
 }
 
 func mean(x *graph.Node) *graph.Node {

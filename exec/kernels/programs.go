@@ -201,11 +201,21 @@ func (s *Programs) Targets() int {
 	return s.options.Samples * int(out.Elements()) / out[len(out)-1]
 }
 
-// Close frees the programs.
-func (s *Programs) Close() {
+// Compiled lists the programs that were made.
+func (s *Programs) Compiled() (list []*backend.Program) {
 	for _, p := range []*backend.Program{
 		s.forward, s.backward, s.inputGradient, s.weightGradient, s.toParameters, s.toInput,
 	} {
+		if p != nil {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// Close frees the programs.
+func (s *Programs) Close() {
+	for _, p := range s.Compiled() {
 		p.Close()
 	}
 }

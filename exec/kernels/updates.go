@@ -3,6 +3,7 @@ package kernels
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"psim/costmodel/network"
 	"psim/exec/backend"
@@ -63,7 +64,11 @@ func newUpdates(
 func compileStep(engine compute.Backend, shape shapes.Shape, optimizer Optimizer) (*backend.Program, error) {
 	name := optimizer.Name + " step of " + shape.String()
 	made, err := backend.Compile(engine, name, func(b *backend.Inputs) []*graph.Node {
-		return append([]*graph.Node{graph.Zeros(b.Graph, shape)}, optimizer.build(b, shape)...)
+		results := append([]*graph.Node{graph.Zeros(b.Graph, shape)}, optimizer.build(b, shape)...)
+		for i, name := range append([]string{gradientKey, stepParameterKey}, momentKeys[:]...)[:len(results)] {
+			b.Replace(b.Input(name, shape), results[i])
+		}
+		return results
 	})
 	if err == nil {
 		made.InPlace = spendAll
@@ -167,6 +172,9 @@ func (s *OptimizerState) Release() {
 	s.moments[1].Release()
 	*s = OptimizerState{}
 }
+
+// Compiled lists the programs.
+func (u *Updates) Compiled() []*backend.Program { return slices.Collect(maps.Values(u.programs)) }
 
 // Close frees the programs.
 func (u *Updates) Close() {

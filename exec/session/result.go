@@ -31,6 +31,12 @@ func (r *Trial) summarize(m *measure.Findings, o Options) {
 	measurement.CoresPerWorker, measurement.Pinned = o.Measure.Devices.CoresPerWorker, o.Measure.Devices.Pinned()
 	measurement.TimesComparable = m.Comparable
 	measurement.HeapGrowth, measurement.GradientCalls = m.HeapGrowth, m.GradientCalls
+	for _, p := range m.Compiled {
+		measurement.Compiled = append(measurement.Compiled, results.CompiledProgram{
+			Rank: p.Rank, Program: p.Name, Arguments: p.Arguments, Outputs: p.Outputs, Shared: p.Shared,
+			Temporaries: p.Temporaries, Unseen: p.Unseen,
+		})
+	}
 	measurement.Checks, measurement.Losses = checks(m, o.Measure.Checks), m.Record.Losses
 	measurement.ValidationLoss, measurement.ValidationSamples = m.Record.Validation, o.Measure.Data.Validation
 	if s := steadiness(measurement.StepTimeStd/measurement.StepTimeMean, m.Probes); s != nil {

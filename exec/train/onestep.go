@@ -64,6 +64,6 @@ func (t *Trainer) stepWith(ctx context.Context, b data.StepBatch, o stepOptions)
 	if err == nil {
 		err = s.gatherReports(ctx, o.Begin, trace)
 	}
-	t.calls, t.heap = s.calls, s.heap
+	t.calls, t.heap, t.compiled = s.calls, s.heap, append(t.ownCompiled(), s.compiled...)
 	return trace, s.loss(), err
 }

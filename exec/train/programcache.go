@@ -1,12 +1,15 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/gomlx/compute"
 
 	"psim/costmodel/network"
 	"psim/costmodel/stages"
+	"psim/exec/backend"
 	"psim/exec/kernels"
 	"psim/schedules/graph"
 )
@@ -115,4 +118,40 @@ func (c *programCache) close() {
 	for _, p := range c.optimizers {
 		p.Close()
 	}
+}
+
+// ProgramMemory has the bytes that a program of a rank takes, by what its compiler says, and those of them
+// that the ledger does not see.
+type ProgramMemory struct {
+	Rank int
+	Name string
+	backend.ProgramSizes
+	Unseen int64
+}
+
+// ownCompiled returns, for every rank of this process, the program that takes most beyond what the ledger sees.
+func (t *Trainer) ownCompiled() (list []ProgramMemory) {
+	for rank, m := range t.ranks {
+		if m == nil {
+			continue
+		}
+		programs := append(m.updates.Compiled(), m.arithmetic.Compiled()...)
+		for _, stage := range m.stages {
+			if stage == nil {
+				continue
+			}
+			for _, g := range stage.segments {
+				for _, p := range g.bySize {
+					programs = append(programs, p.Compiled()...)
+				}
+			}
+		}
+		worst := slices.MaxFunc(programs, func(a, b *backend.Program) int {
+			return cmp.Or(cmp.Compare(a.Unseen(), b.Unseen()), cmp.Compare(b.Name, a.Name))
+		})
+		if worst.Sizes != (backend.ProgramSizes{}) {
+			list = append(list, ProgramMemory{rank, worst.Name, worst.Sizes, worst.Unseen()})
+		}
+	}
+	return list
 }

@@ -27,6 +27,7 @@ type step struct {
 	withoutDropout bool         // to evaluate
 	portion        *run.Portion // of a step that several processes run
 	heap           int64        // of the other processes, at the end of the step
+	compiled       []ProgramMemory
 
 	inputs, targets [][2]int // by replica and microbatch: from and to in the batch
 	counted         int      // targets of the batch that count in the loss

@@ -18,6 +18,7 @@ type stepReport struct {
 	Losses    []float64      // by replica and microbatch
 	Calls     []int          // by rank
 	Heap      int64
+	Compiled  []ProgramMemory
 	Gradients map[int]packedTensors // by rank
 	Outputs   map[int]numbers       // by replica and microbatch
 }
@@ -65,7 +66,7 @@ func (s *step) gatherReports(ctx context.Context, begin time.Time, trace *graph.
 	if s.portion == nil {
 		return nil
 	}
-	own := stepReport{Losses: s.losses, Calls: s.calls, Heap: ram.Heap()}
+	own := stepReport{Losses: s.losses, Calls: s.calls, Heap: ram.Heap(), Compiled: s.ownCompiled()}
 	if trace != nil {
 		before := s.clock
 		if err := s.renewClock(ctx); err != nil {
@@ -121,6 +122,7 @@ func (s *step) addReport(k int, r stepReport) {
 		s.calls[rank] += n
 	}
 	s.heap += r.Heap
+	s.compiled = append(s.compiled, r.Compiled...)
 	s.capture.addReport(r)
 	if r.Trace != nil {
 		s.residual[k] = max(s.residual[k], r.Trace.After.Residual)

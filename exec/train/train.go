@@ -75,6 +75,9 @@ type Trained struct {
 	// GradientCalls is the number of programs that compute gradients in a step, by rank.
 	// PyTorch's autograd would be called equally often.
 	GradientCalls []int
+	// Compiled has, for every rank, the program that takes most beyond what the ledger sees; nil if the
+	// compiler does not say what programs take.
+	Compiled []ProgramMemory
 	// Gradients are those of the first step, by rank, if they were asked for.
 	Gradients []Gradients
 	// Heap is the largest number of bytes, including garbage, on this process's heap at the end
@@ -100,7 +103,7 @@ func (t *Trainer) Train(ctx context.Context, source *data.Source, o Options) (*T
 		if err != nil {
 			return result, t.explain(ctx, source.Batch, NumberError{Step: n, Steps: o.Total(), Seen: err}, o.Run)
 		}
-		result.GradientCalls = t.calls
+		result.GradientCalls, result.Compiled = t.calls, t.compiled
 		result.Record.Losses = append(result.Record.Losses, loss)
 		if keep != nil && !o.Run.Follows() {
 			t.addCaptured(result, keep, o)

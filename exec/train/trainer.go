@@ -40,11 +40,13 @@ type Trainer struct {
 	devices []*backend.LocalDevice // by rank; nil for ranks of other processes
 	ranks   []*rankState           // by rank; nil for ranks of other processes
 	cache   *programCache
-	routes  *run.Routes   // of steps that several processes run; nil until the first of them
-	steps   int           // since the last Reset
-	calls   []int         // of the last step (see Trained)
-	heap    int64         // of the other processes, at the end of the last step
-	clock   cluster.Clock // as it was last measured
+	routes  *run.Routes // of steps that several processes run; nil until the first of them
+	steps   int         // since the last Reset
+	calls   []int       // of the last step (see Trained)
+	heap    int64       // of the other processes, at the end of the last step
+	// compiled are programs of all processes, at the end of the last step.
+	compiled []ProgramMemory
+	clock    cluster.Clock // as it was last measured
 	// residual is how far the clocks of the other processes may have been off.
 	residual []time.Duration
 }

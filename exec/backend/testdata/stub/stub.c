@@ -11,6 +11,7 @@
 //   STUB_CHANGE=N     copies to device N arrive changed
 //   STUB_WRONG=1      programs compute something else
 //   STUB_SAY=TEXT     prints TEXT on standard output when a client is made
+//   STUB_PROGRAM=FILE writes the last program's text into FILE
 //   STUB_OPTIONS=FILE appends a client's options to FILE, one per line
 #include <stddef.h>
 #include <stdio.h>
@@ -26,6 +27,12 @@ int NEEDED(void); // of another library, so that the loader needs that one
 #define PLACE(name, n) _Static_assert(offsetof(PJRT_Api, name) == 40 + 8 * n, "place of " #name)
 PLACE(PJRT_Plugin_Initialize, 3);
 PLACE(PJRT_Client_Create, 10);
+PLACE(PJRT_Client_Compile, 20);
+PLACE(PJRT_Executable_GetCompiledMemoryStats, 96);
+_Static_assert(offsetof(PJRT_Client_Compile_Args, program) == 24, "place of program");
+_Static_assert(offsetof(PJRT_Program, code_size) == 24, "place of code_size");
+_Static_assert(offsetof(PJRT_Executable_GetCompiledMemoryStats_Args, argument_size_in_bytes) == 32, "place of argument_size_in_bytes");
+_Static_assert(offsetof(PJRT_Executable_GetCompiledMemoryStats_Args, temp_size_in_bytes) == 56, "place of temp_size_in_bytes");
 _Static_assert(offsetof(PJRT_Client_Create_Args, num_options) == 24, "place of num_options");
 
 #define MOST 16
@@ -191,6 +198,11 @@ static PJRT_Error *buffer_device(PJRT_Buffer_Device_Args *a) {
 }
 
 static PJRT_Error *compile(PJRT_Client_Compile_Args *a) {
+	FILE *f = getenv("STUB_PROGRAM") ? fopen(getenv("STUB_PROGRAM"), "w") : NULL;
+	if (f) {
+		fwrite(a->program->code, 1, a->program->code_size, f);
+		fclose(f);
+	}
 	a->executable = (PJRT_LoadedExecutable *)&nothing;
 	return fail("compile", "ptxas was not found");
 }
@@ -209,7 +221,10 @@ static PJRT_Error *outputs(PJRT_Executable_NumOutputs_Args *a) {
 	a->num_outputs = 1;
 	return NULL;
 }
-static PJRT_Error *memory(PJRT_Executable_GetCompiledMemoryStats_Args *a) { return NULL; }
+static PJRT_Error *memory(PJRT_Executable_GetCompiledMemoryStats_Args *a) {
+	a->argument_size_in_bytes = 100, a->output_size_in_bytes = 50, a->alias_size_in_bytes = 20, a->temp_size_in_bytes = 7;
+	return NULL;
+}
 static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *a) {
 	PJRT_Error *e = fail("execute", "out of memory");
 	if (e) return e;
