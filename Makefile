@@ -120,7 +120,7 @@ ci:
 fit: ## fit to published rows again: machines, stacks, columns of data; takes ten minutes
 	$(GO) run ./tools/fit
 
-leave-out: ## fit the constants of stacks again without each source in turn, and predict its rows with them
+leave-out: ## fit the constants of stacks again without each source in turn, and predict its rows with them; takes two minutes
 	$(GO) run ./tools/fit leave-out
 
 fit-check: ## hold what is fitted to published rows to its fits, computed again; takes a minute

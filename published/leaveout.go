@@ -32,7 +32,7 @@ type leftConstant struct {
 }
 
 // LeaveOut fits the constants of stacks again without each source in turn, and predicts the source's rows
-// with them. It writes the constants and the rows into a folder. It takes ten minutes.
+// with them. It writes the constants and the rows into a folder. It takes two minutes.
 func LeaveOut(folder string) error {
 	var constants []leftConstant
 	fits, err := stackFits()
