@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -44,8 +45,9 @@ func convolution(n, size, channels int) float64 {
 const head = `# psim's kernels and PyTorch's
 
 This page is the output of ` + "`make bench-pytorch`" + `: psim's kernels on gomlx's Go backend (%s, with
-GOEXPERIMENT=simd) and on XLA (%s), next to those of PyTorch %s (eager, one thread, matrices by
-%s), on one core of this machine (%s).
+GOEXPERIMENT=simd) and on XLA (%s),
+next to those of PyTorch %s (eager, one thread, matrices by %s), on one core of this
+machine (%s). Its load, which is 1 where nothing else runs, was %s.
 Every kernel is a forward and a backward: for psim the two programs that ` + "`psim exec`" + ` runs.
 All sides run in turns, %d rounds each, on the same core. Milliseconds are of the CPU, user and
 system, the garbage collector's among them: the median, and the least and the most of the
@@ -58,12 +60,12 @@ of 2×2 and 1.6e-6 in tiles of 4×4 (images of 16 pixels and more), where the su
 
 `
 
-func printDocument(torch *side, xla bench, rows []row) {
+func printDocument(torch *side, xla bench, rows []row, loads []string) {
 	plugin := notHad
 	if xla.plugin != "" {
 		plugin = "the plugin " + library(xla.plugin)
 	}
-	fmt.Printf(head, runtime.Version(), plugin, torch.version, torch.library, processor(), rounds)
+	fmt.Printf(head, runtime.Version(), plugin, torch.version, torch.library, processor(), strings.Join(loads, ", "), rounds)
 	columns := []table.Column[row]{
 		{Head: "kernel", Left: true, Cell: func(r row) any { return r.title }},
 		{Head: "shape", Left: true, Cell: func(r row) any { return r.shape }},
@@ -113,6 +115,13 @@ func processor() string {
 		}
 	}
 	return runtime.GOARCH
+}
+
+// load returns the mean number of programs that ran or waited for a core in the last minute, as the system says.
+func load() string {
+	said, _ := os.ReadFile("/proc/loadavg")
+	first, _, _ := strings.Cut(string(said), " ")
+	return cmp.Or(first, "unknown")
 }
 
 func spread(ms []float64) string {

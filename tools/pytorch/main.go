@@ -65,6 +65,7 @@ func run(only string) error {
 	}
 	defer torch.stop()
 	var rows []row
+	var loads []string
 	for _, k := range kernels {
 		if !picked.MatchString(k.name) {
 			continue
@@ -76,9 +77,12 @@ func run(only string) error {
 				return fmt.Errorf("%s: %w", k.title, err)
 			}
 		}
-		rows = append(rows, r)
+		rows, loads = append(rows, r), append(loads, load())
 	}
-	printDocument(torch, xla, rows)
+	if rows == nil {
+		return fmt.Errorf("no kernel matches %q", only)
+	}
+	printDocument(torch, xla, rows, []string{loads[0] + " after the first kernel", loads[len(loads)-1] + " after the last"})
 	return nil
 }
 
