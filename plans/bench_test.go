@@ -143,7 +143,7 @@ func BenchmarkMerge(b *testing.B) {
 // are found between times.
 func BenchmarkSimulate(b *testing.B) {
 	space := gpt175b(b)
-	found, err := decideAll(context.Background(), space.Plans, searchOptions{Rows: 20})
+	found, err := decideAll(context.Background(), space.Plans, searchOptions{Rows: 20, All: true})
 	require.NoError(b, err)
 	var e engine
 	var took time.Duration
@@ -159,7 +159,7 @@ func BenchmarkSimulate(b *testing.B) {
 				units[p.stages] = newStageGroup(p.Plan)
 			}
 			begin := cpu(b)
-			out, _, err := e.simulate(p.Plan, units[p.stages])
+			out, _, err := e.simulate(p.Plan, units[p.stages], 0)
 			took += cpu(b) - begin
 			require.NoError(b, err)
 			require.Equal(b, p.outcome, out)

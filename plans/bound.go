@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
 // forever is longer than any step.
@@ -31,27 +32,32 @@ type rankBound struct {
 type route struct {
 	at          graph.Placement
 	passes      []passTimes     // by stage
-	there, back []time.Duration // messages, by the sending stage; nil if unknown
+	there, back []time.Duration // messages until they arrive, by the sending stage; nil if unknown
+	// How long messages keep their stream.
+	sendThere, sendBack []time.Duration
 }
 
 // passTimes are the times of a stage, or of some layers, for one microbatch.
 type passTimes struct {
 	forward, backward, input, weight time.Duration
 	exchanged                        time.Duration // the exchanges in a forward and a backward
+	there, back                      time.Duration // each of the two
 }
 
 // bound bounds the step by prices. A rank gets its first microbatch after that has passed
 // the earlier stages. Then it has all its work to do. After that its results travel back,
 // and its gradients are summed. The bound ignores queues of messages and collectives and
 // the host's time to launch, and hides all sums but the last.
-func (g *stageGroup) bound() {
+func (g *stagePrices) bound() bounds {
 	ranks := newRankBounds(g.Shape.Ranks)
 	for r := range ranks {
 		ranks[r].exposedSums, ranks[r].lastSum = forever, forever
 	}
+	after := slices.Repeat([]time.Duration{forever}, len(ranks)) // all sums that follow the last backward
 	for microbatch, count := range microbatchesByCopy(g.graph.Placement, g.Shape.Microbatches) {
 		way := g.route(microbatch)
 		way.bound(ranks, microbatch, count)
+		g.routes = append(g.routes, way)
 		for s := range way.passes {
 			p, r := &way.passes[s], way.at.Rank(int32(s), microbatch)
 			total, last := g.sums(r, s)
@@ -59,6 +65,11 @@ func (g *stageGroup) bound() {
 			// The sums of the rank's last stage start after its last backward or later.
 			b.exposedSums = min(b.exposedSums, total-max(p.backward, p.weight))
 			b.lastSum = min(b.lastSum, last)
+			if g.sync.Overlap {
+				after[r] = min(after[r], last)
+			} else {
+				after[r] = min(after[r], total)
+			}
 			if g.sync.EveryMicrobatch {
 				total *= time.Duration(count)
 			}
@@ -68,7 +79,8 @@ func (g *stageGroup) bound() {
 	for r := range ranks {
 		ranks[r].update = g.update(int32(r))
 	}
-	g.bounds = longest(ranks, g.graph.Placement)
+	g.tails.add(ranks, after, g.graph.Placement)
+	return longest(ranks, g.graph.Placement)
 }
 
 // newRankBounds returns the bounds of ranks before any route is added.
@@ -78,11 +90,7 @@ func newRankBounds(ranks int) []rankBound {
 
 // longest returns the bound of the rank with the longest step.
 func longest(ranks []rankBound, at graph.Placement) (all bounds) {
-	first := at.Ranks(0)
-	update := ranks[first[0]].update
-	for _, r := range first {
-		update = min(update, ranks[r].update)
-	}
+	update := firstUpdate(ranks, at)
 	var serial time.Duration // the work of all ranks, one after another
 	for r := range ranks {
 		b := &ranks[r]
@@ -102,6 +110,15 @@ func longest(ranks []rankBound, at graph.Placement) (all bounds) {
 	return all
 }
 
+// firstUpdate returns the shortest update of a rank of the first stage.
+func firstUpdate(ranks []rankBound, at graph.Placement) time.Duration {
+	update := forever
+	for _, r := range at.Ranks(0) {
+		update = min(update, ranks[r].update)
+	}
+	return update
+}
+
 // microbatchesByCopy yields, for each copy of the stages, its first microbatch and the
 // number of its microbatches.
 func microbatchesByCopy(at graph.Placement, microbatches int) iter.Seq2[int32, int32] {
@@ -116,9 +133,12 @@ func microbatchesByCopy(at graph.Placement, microbatches int) iter.Seq2[int32, i
 }
 
 // route prices the way of a microbatch.
-func (g *stageGroup) route(microbatch int32) route {
+func (g *stagePrices) route(microbatch int32) route {
 	n := len(g.Workload.Stages)
-	w := route{g.graph.Placement, make([]passTimes, n), make([]time.Duration, n), make([]time.Duration, n)}
+	w := route{
+		at: g.graph.Placement, passes: make([]passTimes, n), there: make([]time.Duration, n),
+		back: make([]time.Duration, n), sendThere: make([]time.Duration, n), sendBack: make([]time.Duration, n),
+	}
 	for s := range n {
 		busy := func(k graph.Kind) time.Duration {
 			return g.task(k, w.at.Rank(int32(s), microbatch), s, microbatch).Busy
@@ -127,10 +147,12 @@ func (g *stageGroup) route(microbatch int32) route {
 		w.passes[s] = passTimes{
 			forward: busy(graph.Forward) + there, backward: busy(graph.Backward) + back,
 			input: busy(graph.InputGradient) + back, weight: busy(graph.WeightGradient),
-			exchanged: there + back,
+			exchanged: there + back, there: there, back: back,
 		}
-		w.there[s] = arrival(g.message(graph.SendForward, s, s+1, microbatch))
-		w.back[s] = arrival(g.message(graph.SendBackward, s, s-1, microbatch))
+		activations := g.message(graph.SendForward, s, s+1, microbatch)
+		gradients := g.message(graph.SendBackward, s, s-1, microbatch)
+		w.there[s], w.sendThere[s] = arrival(activations), activations.Busy
+		w.back[s], w.sendBack[s] = arrival(gradients), gradients.Busy
 	}
 	return w
 }
@@ -168,7 +190,7 @@ func (w *route) bound(ranks []rankBound, microbatch, count int32) {
 
 // sums returns the time of all sums of a stage's gradients over the replicas, and of the
 // last one.
-func (g *stageGroup) sums(rank int32, stage int) (total, last time.Duration) {
+func (g *stagePrices) sums(rank int32, stage int) (total, last time.Duration) {
 	if stage >= len(g.sync.Buckets) {
 		return 0, 0
 	}
@@ -189,13 +211,13 @@ func (g *stageGroup) sums(rank int32, stage int) (total, last time.Duration) {
 }
 
 // collective prices a collective over the replicas, or over the replicas of an expert.
-func (g *stageGroup) collective(t graph.Task, expert bool) time.Duration {
+func (g *stagePrices) collective(t graph.Task, expert bool) time.Duration {
 	t.Microbatch, t.Peer = graph.None, g.group(t.Rank, expert)
 	return g.costs(&t).Busy
 }
 
 // update prices what a rank does after its gradients are summed.
-func (g *stageGroup) update(rank int32) time.Duration {
+func (g *stagePrices) update(rank int32) time.Duration {
 	total := g.costs(&graph.Task{
 		Kind: graph.Optimizer, Rank: rank, Stage: graph.None, Microbatch: graph.None, Peer: graph.None,
 	}).Busy
@@ -211,7 +233,7 @@ func (g *stageGroup) update(rank int32) time.Duration {
 }
 
 // gathers prices the gathers of a stage's parameters after their update.
-func (g *stageGroup) gathers(rank, stage int32) (total time.Duration) {
+func (g *stagePrices) gathers(rank, stage int32) (total time.Duration) {
 	var last time.Duration
 	pieces := g.sync.Parameters[stage]
 	for part, bytes := range pieces {
@@ -223,4 +245,53 @@ func (g *stageGroup) gathers(rank, stage int32) (total time.Duration) {
 		total += last
 	}
 	return total
+}
+
+// tails are, by rank, how long the step takes at least from the end of the rank's last pass on.
+type tails struct {
+	whole []time.Duration // in orders of whole backwards, whose results travel back to the first stage
+	any   []time.Duration // in every order
+}
+
+// add adds the ranks, given the sums that follow the last pass of each.
+func (t *tails) add(ranks []rankBound, sums []time.Duration, at graph.Placement) {
+	update := firstUpdate(ranks, at)
+	for r := range ranks {
+		tail := sums[r] + ranks[r].update
+		t.any, t.whole = append(t.any, tail), append(t.whole, max(tail, ranks[r].wayBack+update))
+	}
+}
+
+// of returns the tails in a kind of order.
+func (t *tails) of(kind orderKind) []time.Duration {
+	if kind == wholeOrder || kind == serialOrder {
+		return t.whole
+	}
+	return t.any
+}
+
+// waits returns what sim.Horizon.Wait is for a kind of order: the all-to-alls in a pass, unless other passes may hide
+// them.
+func (p *sharedPrices) waits(kind orderKind, w *wiring.Pipeline) func(*graph.Task) time.Duration {
+	if kind == pairedOrder || w.Exchanges == nil {
+		return nil
+	}
+	there, back := make([]time.Duration, w.Placement.Stages()), make([]time.Duration, w.Placement.Stages())
+	for s := range there {
+		there[s], back[s] = forever, forever
+		for i := range p.routes {
+			there[s], back[s] = min(there[s], p.routes[i].passes[s].there), min(back[s], p.routes[i].passes[s].back)
+		}
+	}
+	return func(t *graph.Task) time.Duration {
+		switch {
+		case t.Part > 0:
+			return 0
+		case t.Kind == graph.Forward:
+			return there[t.Stage]
+		case t.Kind == graph.Backward, (t.Kind == graph.WeightGradient) == (w.Unsplit && t.Stage == 0) && t.Kind.Pass():
+			return back[t.Stage]
+		}
+		return 0
+	}
 }

@@ -1,6 +1,7 @@
 package plans_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"flag"
@@ -173,12 +174,45 @@ func TestSearchPlansLaws(t *testing.T) {
 			return cmp.Or(cmp.Compare(a.StepTime, b.StepTime), slices.Compare(a.Set, b.Set))
 		})
 		best = best[:min(q.Rows, len(best))]
+		checkEnds(t, c, q, all)
+		brief := q
+		brief.Points = false
+		alone, err := plans.Search(context.Background(), c, brief, nil)
+		require.NoError(t, err)
+		require.Equal(t, written(t, found), written(t, alone), "a search that asks for no points ends simulations early")
 		require.Len(t, found.Plans, len(best))
 		for i, p := range found.Plans {
 			require.Equal(t, best[i].Set, p.Set)
 			require.Equal(t, all[strings.Join(p.Set, " ")].Result, p.Result)
 		}
 	})
+}
+
+// written is the JSON of an answer.
+func written(t *rapid.T, found *plans.Answer) string {
+	var out bytes.Buffer
+	require.NoError(t, found.WriteJSON(&out))
+	return out.String()
+}
+
+// checkEnds checks that no outline of a plan takes longer than its step, and that simulations end early if their step
+// is longer than a horizon, and only then.
+func checkEnds(t *rapid.T, c *configs.Config, q plans.Query, all map[string]*psim.Prediction) {
+	space, err := plans.NewSpace(c, q)
+	require.NoError(t, err)
+	for i := range space.Plans {
+		p := &space.Plans[i]
+		one := all[strings.Join(p.Set(), " ")]
+		if one == nil {
+			continue
+		}
+		step := one.Summary.StepTime
+		require.LessOrEqual(t, plans.Outlined(p), step, "the outline of %s", p.Set())
+		within, possible := plans.Within(p, step)
+		require.True(t, within || !possible, p.Set())
+		within, possible = plans.Within(p, step-1)
+		require.False(t, within && possible, p.Set())
+	}
 }
 
 // checkPoint compares what a search says of a plan with its simulation, nil where that

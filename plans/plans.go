@@ -14,10 +14,11 @@
 //	            that cannot fit in memory are discarded on the way (activations.go).
 //	queue       plans with the same stages wait together, lowest bound first. The first
 //	            entry gets its next bound, or is simulated if it has all of them
-//	            (queue.go, search.go).
+//	            (queue.go, search.go). Unless the steps of all are asked for, an outline of
+//	            its order comes before, which a plan may be too slow for already (outline.go).
 //	simulation  of one plan after another, until the lowest bound exceeds the steps of
-//	            the best plans (simulate.go).
-//	answer      the best plans, predicted once more as psim.Predict does.
+//	            the best plans (simulate.go). It ends early if its step is longer.
+//	answer      the best plans, as psim.Predict predicts them.
 //
 // [Answer.Explain] says why the best plan wins, and [Query.Remedies] what would fit if no
 // plan does. A search may be split into shards, which [Save] writes. [Merge] joins what they
@@ -87,7 +88,8 @@ func Search(ctx context.Context, c *configs.Config, q Query, progress func(Progr
 	}
 	d := &draft{config: c, query: q, space: space}
 	found, err := decideAll(ctx, sharded(space, q.Shard), searchOptions{
-		Rows: cmp.Or(q.Rows, defaultRows), Dropped: space.Dropped, Predict: d.predict, Progress: progress,
+		Rows: cmp.Or(q.Rows, defaultRows), Dropped: space.Dropped, All: q.Points,
+		Predict: d.predict, Progress: progress,
 	})
 	if err != nil && ctx.Err() == nil {
 		return nil, err
@@ -142,18 +144,36 @@ func (d *draft) configOf(p *Plan) (*configs.Config, error) {
 	return c, err
 }
 
-// predict predicts a plan whose order is searched for, as psim.Predict does.
-func (d *draft) predict(ctx context.Context, p *Plan) (outcome, error) {
+// predict predicts a plan as psim.Predict does.
+func (d *draft) predict(ctx context.Context, p *Plan) (outcome, *predictedPlan, error) {
+	return d.estimate(ctx, p, false)
+}
+
+// estimate predicts a plan, and with explain splits its step by class.
+func (d *draft) estimate(ctx context.Context, p *Plan, explain bool) (out outcome, r *predictedPlan, err error) {
 	c, err := d.configOf(p)
 	if err != nil {
-		return outcome{}, err
+		return out, nil, err
 	}
-	e, err := psim.Estimate(ctx, c)
+	r = &predictedPlan{}
+	var e *psim.Prediction
+	if explain {
+		var made *results.Explanation
+		if e, made, err = psim.EstimateExplained(ctx, c); err == nil {
+			r.byClass = made.ByClass
+		}
+	} else {
+		e, err = psim.Estimate(ctx, c)
+	}
 	if err != nil {
-		return outcome{}, err
+		return out, nil, err
 	}
-	r := e.Result
-	return outcome{Step: e.Summary.StepTime, Peak: r.PeakMemory(), Fits: r.Fits(), Tasks: r.Tasks}, nil
+	if e.Experiment.Capacity != nil {
+		r.capacity = slices.Min(e.Experiment.Capacity)
+	}
+	r.RankedPlan = rankings.RankedPlan{Result: e.Result, Plan: p.PlanShape, Set: p.Set()}
+	out = outcome{Step: e.Summary.StepTime, Peak: e.Result.PeakMemory(), Fits: e.Result.Fits(), Tasks: e.Result.Tasks}
+	return out, r, nil
 }
 
 // listPoints writes what is known about all plans.
@@ -183,7 +203,7 @@ func (d *draft) count(found *decisions) {
 			d.PrunedBy[Slower]++
 		case p.Pruned != "":
 			d.PrunedBy[p.Pruned]++
-		case p.Step > 0:
+		case p.Step > 0 || p.Late:
 			d.Evaluated++
 		}
 	}
@@ -195,14 +215,17 @@ func (d *draft) count(found *decisions) {
 
 // rank predicts the best plans.
 func (d *draft) rank(ctx context.Context, found *decisions) error {
-	best := make([]predictedPlan, len(found.Best))
+	best := make([]*predictedPlan, len(found.Best))
 	failed := make([]error, len(best))
 	var next atomic.Int32
 	var all sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(best)) {
 		all.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(best); i = int(next.Add(1)) - 1 {
-				best[i], failed[i] = d.verify(ctx, found.Best[i], i < explained)
+				p := found.Best[i]
+				if best[i] = found.predicted[p]; best[i] == nil || i < explained {
+					best[i], failed[i] = d.verify(ctx, p, i < explained)
+				}
 			}
 		})
 	}
@@ -241,30 +264,11 @@ type predictedPlan struct {
 const explained = 2
 
 // verify predicts one of the best plans as psim.Predict does, and compares.
-func (d *draft) verify(ctx context.Context, p *point, explain bool) (r predictedPlan, err error) {
-	c, err := d.configOf(p.Plan)
-	if err != nil {
-		return r, err
+func (d *draft) verify(ctx context.Context, p *point, explain bool) (*predictedPlan, error) {
+	out, r, err := d.estimate(ctx, p.Plan, explain)
+	if err == nil && (out.Step != p.Step || out.Fits != p.Fits) {
+		err = fmt.Errorf("the search found that the plan %v takes %v, but it takes %v: please report this",
+			p.Set(), p.Step, out.Step)
 	}
-	var e *psim.Prediction
-	if explain {
-		var made *results.Explanation
-		if e, made, err = psim.EstimateExplained(ctx, c); err == nil {
-			r.byClass = made.ByClass
-		}
-	} else {
-		e, err = psim.Estimate(ctx, c)
-	}
-	if err != nil {
-		return r, err
-	}
-	if e.Summary.StepTime != p.Step || e.Result.Fits() != p.Fits {
-		return r, fmt.Errorf("the search found that the plan %v takes %v, but it takes %v: please report this",
-			p.Set(), p.Step, e.Summary.StepTime)
-	}
-	if e.Experiment.Capacity != nil {
-		r.capacity = slices.Min(e.Experiment.Capacity)
-	}
-	r.RankedPlan = rankings.RankedPlan{Result: e.Result, Plan: p.PlanShape, Set: p.Set()}
-	return r, nil
+	return r, err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"time"
 
 	"psim/configs"
 	"psim/costmodel"
@@ -23,6 +24,8 @@ type stagePrices struct {
 	exchanges  []wiring.Exchanges           // of experts, by stage; nil for none
 	sync       wiring.Sync                  // sums over replicas
 	group      func(rank int32, expert bool) int32
+	routes     []route // by copy of the stages, once the step is bounded
+	tails      tails
 }
 
 // newStagePrices counts the memory of stages without wiring any tasks: its graph has groups only.
@@ -41,9 +44,9 @@ func newStagePrices(d *configs.Division) *stagePrices {
 }
 
 // price prices the stages.
-func (p *stagePrices) price() (err error) {
-	if p.all, err = costmodel.NewPrices(p.Machine, p.Workload, p.ledger, p.graph); err == nil {
-		p.costs, err = p.all.Unlaunched(p.graph)
+func (g *stagePrices) price() (err error) {
+	if g.all, err = costmodel.NewPrices(g.Machine, g.Workload, g.ledger, g.graph); err == nil {
+		g.costs, err = g.all.Unlaunched(g.graph)
 	}
 	return err
 }
@@ -52,13 +55,15 @@ func (p *stagePrices) price() (err error) {
 type sharedPrices struct {
 	*configs.Division
 	*costmodel.Prices
+	routes   []route // by copy of the stages
+	tails    tails
 	mutex    sync.Mutex
 	compared bool // whether alike is known
 	alike    bool // whether one replica stands for all
 }
 
-func (p *stagePrices) shared() *sharedPrices {
-	return &sharedPrices{Division: p.Division, Prices: p.all}
+func (g *stagePrices) shared() *sharedPrices {
+	return &sharedPrices{Division: g.Division, Prices: g.all, routes: g.routes, tails: g.tails}
 }
 
 // sharedPrices returns the group's shared prices, and makes them again if they were
@@ -75,6 +80,7 @@ func (g *stageGroup) sharedPrices() (*sharedPrices, error) {
 		if err := p.price(); err != nil {
 			return nil, err
 		}
+		p.bound()
 		g.shared = p.shared()
 	}
 	return g.shared, nil
@@ -140,4 +146,62 @@ func (p *sharedPrices) replicasAlike(g *graph.Graph, costs graph.Costs) bool {
 		p.compared = true
 	}
 	return p.alike
+}
+
+// exchange prices the all-to-alls of an expert group in the forward of a stage, and in its
+// backward.
+func (g *stagePrices) exchange(stage int, microbatch int32) (forward, backward time.Duration) {
+	if g.exchanges == nil {
+		return 0, 0
+	}
+	rank, x := g.graph.Placement.Rank(int32(stage), microbatch), &g.exchanges[stage]
+	for part, bytes := range slices.Concat(x.Forward, x.Backward) {
+		busy := g.costs(&graph.Task{
+			Kind: graph.AllToAll, Part: uint16(part), Rank: rank, Stage: int32(stage), Microbatch: microbatch,
+			Peer: g.graph.Experts.ExchangeGroup(0, rank, int32(g.Shape.Ranks)), Bytes: bytes * g.Workload.Samples[0],
+		}).Busy
+		if part < len(x.Forward) {
+			forward += busy
+		} else {
+			backward += busy
+		}
+	}
+	return forward, backward
+}
+
+// task prices a compute task of the first replica.
+func (g *stagePrices) task(k graph.Kind, rank int32, stage int, microbatch int32) graph.Cost {
+	t := computeTask(k, rank, stage, microbatch)
+	return g.costs(&t)
+}
+
+func computeTask(k graph.Kind, rank int32, stage int, microbatch int32) graph.Task {
+	return graph.Task{Kind: k, Rank: rank, Stage: int32(stage), Microbatch: microbatch, Peer: graph.None}
+}
+
+// message prices the message of a stage to the next stage, or back to the one before. It
+// costs nothing within a rank, before the first stage and after the last.
+func (g *stagePrices) message(k graph.Kind, stage, to int, microbatch int32) graph.Cost {
+	t, next := g.messageTask(k, stage, to, microbatch)
+	if !next || g.graph.Placement.Together(stage, to) {
+		return graph.Cost{}
+	}
+	return g.costs(&t)
+}
+
+// messageTask returns that message, or what would be one within a rank, and false before the first stage and
+// after the last.
+func (g *stagePrices) messageTask(k graph.Kind, stage, to int, microbatch int32) (t graph.Task, next bool) {
+	at := g.graph.Placement
+	if min(stage, to) < 0 || max(stage, to) == at.Stages() {
+		return t, false
+	}
+	bytes := g.boundaries[min(stage, to)].Forward
+	if k == graph.SendBackward {
+		bytes = g.boundaries[min(stage, to)].Backward
+	}
+	return graph.Task{
+		Kind: k, Rank: at.Rank(int32(stage), microbatch), Peer: at.Rank(int32(to), microbatch),
+		Stage: int32(stage), Microbatch: microbatch, Bytes: bytes * g.Workload.Samples[0],
+	}, true
 }

@@ -15,6 +15,7 @@ const (
 	byWork   precision = iota // from the work of its layers
 	byPath                    // from the path through its stages, without messages
 	byPrices                  // from the prices of its stages
+	byOrder                   // from the passes of its order; it is to be simulated next
 )
 
 // A candidate is an entry of the queue: the plans of a stage group, or once these are
@@ -111,7 +112,7 @@ func (s *search) take(worker int) *candidate {
 		}
 		bounding := false
 		for _, c := range s.running {
-			bounding = bounding || c.precision < byPrices
+			bounding = bounding || c.precision < byOrder
 		}
 		if !bounding {
 			break

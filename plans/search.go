@@ -34,8 +34,11 @@ type searchOptions struct {
 	Rows    int // how many of the best plans are wanted
 	Workers int // 0 is one for every processor
 	Dropped int // how many plans of the space are not in the list, because they do not fit
-	// Predict simulates a plan whose order is searched for.
-	Predict func(ctx context.Context, p *Plan) (outcome, error)
+	// All asks for the steps of all plans that are simulated, not only of those that may be among the best.
+	All bool
+	// Predict predicts a plan as the answer has it: one whose order is searched for, and those that are likely to be
+	// in the answer.
+	Predict func(ctx context.Context, p *Plan) (outcome, *predictedPlan, error)
 	// Progress, which may be nil, is called from time to time, one call at a time.
 	Progress func(Progress)
 }
@@ -56,8 +59,9 @@ type decisions struct {
 	Gap float64
 	// Simulated counts the simulated plans, and Tasks their tasks.
 	Simulated, Tasks int
-	wanted           int // how many of the best were wanted
-	dropped          int // plans that were not in the list, because they do not fit
+	predicted        map[*point]*predictedPlan // some of the best plans, as the answer has them
+	wanted           int                       // how many of the best were wanted
+	dropped          int                       // plans that were not in the list, because they do not fit
 }
 
 // decideAll decides plans. It discards a plan because it cannot fit in memory, or because
@@ -69,7 +73,7 @@ func decideAll(ctx context.Context, list []Plan, o searchOptions) (*decisions, e
 	s.changed, s.wanted, s.dropped = sync.NewCond(&s.mutex), o.Rows, o.Dropped
 	s.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
 	s.engines = make([]engine, s.Workers)
-	s.Gap, s.Points = 1, make([]point, len(list))
+	s.Gap, s.Points, s.predicted = 1, make([]point, len(list)), map[*point]*predictedPlan{}
 	s.begin(list)
 	s.parallel(s.next)
 	s.settle()
@@ -139,8 +143,10 @@ func (s *search) next(worker int) bool {
 		return false
 	}
 	switch c.precision {
-	case byPrices:
+	case byOrder:
 		return s.simulate(worker, c)
+	case byPrices:
+		s.boundByOrder(worker, c)
 	case byPath:
 		s.boundByPrices(worker, c)
 	default:
@@ -178,8 +184,35 @@ func (s *search) boundByPrices(worker int, c *candidate) {
 		s.cache.add(g)
 		for _, p := range c.points {
 			p.stages = g
-			s.waiting.push(&candidate{points: []*point{p}, bound: p.Bound, precision: byPrices})
+			one := &candidate{points: []*point{p}, bound: p.Bound, precision: byPrices}
+			if s.All || configs.IsSearched(p.Schedule) {
+				one.precision = byOrder
+			}
+			s.waiting.push(one)
 		}
+	}
+	s.release(worker)
+}
+
+// boundByOrder bounds a plan by the passes of its order. That bound is not noted as the plan's: it decides which plans
+// are simulated first, and that others need not be simulated, which count as if they were.
+func (s *search) boundByOrder(worker int, c *candidate) {
+	p := c.points[0]
+	bound, pruned := time.Duration(0), Same
+	if !p.space.repeatsEarlier(p.Plan) {
+		bound, pruned = s.engines[worker].outlined(p.Plan, p.stages)
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	c.precision, c.bound, p.Late = byOrder, max(c.bound, bound), bound > 0
+	if pruned != "" {
+		s.cache.decided(p.stages)
+		s.prune(c, pruned)
+	} else if s.cannotRank(c) {
+		s.cache.decided(p.stages)
+		s.decided++
+	} else {
+		s.waiting.push(c)
 	}
 	s.release(worker)
 }
@@ -195,7 +228,7 @@ func (s *search) prune(c *candidate, why string) {
 // simulate decides the plan of a candidate.
 func (s *search) simulate(worker int, c *candidate) bool {
 	p := c.points[0]
-	out, pruned, err := s.evaluate(worker, p)
+	out, predicted, pruned, err := s.evaluate(worker, p)
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if err != nil {
@@ -210,7 +243,7 @@ func (s *search) simulate(worker int, c *candidate) bool {
 	s.cache.decided(p.stages)
 	p.outcome, p.Pruned = out, pruned
 	if pruned == "" {
-		s.rank(p)
+		s.rank(p, predicted)
 	}
 	s.release(worker)
 	return true
@@ -233,29 +266,56 @@ func (s *search) release(worker int) {
 	s.Progress(progress)
 }
 
-// evaluate simulates a plan, unless an earlier one has the same order.
-func (s *search) evaluate(worker int, p *point) (outcome, string, error) {
-	if configs.IsSearched(p.Schedule) {
-		out, err := s.Predict(s.ctx, p.Plan)
-		return out, "", err
+// evaluate simulates a plan, unless an earlier one has the same order. It predicts plans that are likely to be among
+// the best: an outline knows that they are possible, and there are not yet as many as are wanted.
+func (s *search) evaluate(worker int, p *point) (out outcome, predicted *predictedPlan, pruned string, err error) {
+	searched := configs.IsSearched(p.Schedule)
+	if searched || p.Late && s.Predict != nil && !s.full() {
+		if out, predicted, err = s.Predict(s.ctx, p.Plan); err == nil || searched || s.ctx.Err() != nil {
+			return out, predicted, "", err
+		}
 	}
-	if p.space.repeatsEarlier(p.Plan) {
-		return outcome{}, Same, nil
+	if s.All && p.space.repeatsEarlier(p.Plan) {
+		return outcome{}, nil, Same, nil
 	}
-	return s.engines[worker].simulate(p.Plan, p.stages)
+	out, pruned, err = s.engines[worker].simulate(p.Plan, p.stages, s.horizon())
+	return out, nil, pruned, err
+}
+
+// full reports whether as many plans that fit have been found as are wanted.
+func (s *search) full() bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return len(s.Best) == s.Rows
+}
+
+// horizon returns the step of the last of the best plans so far, if no longer step is of interest.
+func (s *search) horizon() time.Duration {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.All || len(s.Best) < s.Rows {
+		return 0
+	}
+	return s.Best[s.Rows-1].Step
 }
 
 // rank counts a simulated plan, and inserts it among the best if it belongs there.
-func (s *search) rank(p *point) {
+func (s *search) rank(p *point, predicted *predictedPlan) {
 	s.Simulated++
 	s.Tasks += p.Tasks
 	if !p.Fits {
 		return
 	}
 	at, _ := slices.BinarySearchFunc(s.Best, p, (*point).before)
-	if at < s.Rows {
-		s.Best = slices.Insert(s.Best, at, p)
-		s.Best = s.Best[:min(s.Rows, len(s.Best))]
+	if at == s.Rows {
+		return
+	}
+	if predicted != nil {
+		s.predicted[p] = predicted
+	}
+	if s.Best = slices.Insert(s.Best, at, p); len(s.Best) > s.Rows {
+		delete(s.predicted, s.Best[s.Rows])
+		s.Best = s.Best[:s.Rows]
 	}
 }
 
@@ -289,12 +349,17 @@ func (s *search) settle() {
 	switch {
 	case s.ctx.Err() == nil && s.err == nil:
 		for i := range s.Points {
-			if p := &s.Points[i]; p.Pruned == "" && p.Step == 0 {
+			if p := &s.Points[i]; p.Pruned == "" && p.Step == 0 && !p.Late {
 				p.Pruned = Slower
 			}
 		}
 		s.Gap = 0
 	case s.waiting != nil:
 		s.Gap = s.gap()
+		for _, c := range s.waiting {
+			for _, p := range c.points {
+				p.Late = p.Late && s.cannotRank(c)
+			}
+		}
 	}
 }

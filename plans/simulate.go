@@ -8,6 +8,7 @@ import (
 	"psim/configs"
 	"psim/costmodel/memory"
 	"psim/internal/ram"
+	"psim/internal/units"
 	"psim/schedules/graph"
 	"psim/schedules/wiring"
 	"psim/sim"
@@ -19,6 +20,7 @@ type outcome struct {
 	Peak  int64 // bytes of the fullest rank
 	Fits  bool  // with the margin
 	Tasks int   // number of simulated tasks
+	Late  bool  // the step is longer than was of interest; nothing else is known of it
 }
 
 // An engine simulates one plan after another, and reuses its memory.
@@ -27,24 +29,23 @@ type engine struct {
 	engine     sim.Engine
 	statistics graph.Statistics
 	summary    graph.Summary
+	outline    outline
 }
 
-// simulate simulates a plan, and returns its outcome, or why it was not simulated.
-func (e *engine) simulate(p *Plan, g *stageGroup) (out outcome, pruned string, err error) {
-	prices, err := g.sharedPrices()
-	if err != nil {
-		return out, Impossible, nil
+// simulate simulates a plan, and returns its outcome, or why it was not simulated. It ends early if the step is
+// longer than a horizon.
+func (e *engine) simulate(p *Plan, g *stageGroup, horizon time.Duration) (out outcome, pruned string, err error) {
+	prices, pipeline, d, pruned := e.prepare(p, g)
+	if pruned != "" {
+		return out, pruned, nil
 	}
-	d := prices.Scheduled(p.space.schedules[p.Schedule], p.divide(p.space))
-	pipeline, err := d.Pipeline()
-	if err != nil {
-		return out, Impossible, nil
-	}
-	if g.exceedsMemory(pipeline.Order, p.space.orderKinds[p.Schedule] == pairedOrder) {
-		return out, Activations, nil
-	}
+	kind := p.space.orderKinds[p.Schedule]
+	e.engine.Horizon.At, e.engine.Horizon.After = horizon, prices.tails.of(kind)
+	e.engine.Horizon.Wait = prices.waits(kind, &pipeline)
 	out.Tasks, err = e.run(prices, pipeline)
 	switch {
+	case errors.Is(err, sim.ErrLate):
+		return outcome{Tasks: out.Tasks, Late: true}, "", nil
 	case errors.Is(err, errImpossible):
 		return outcome{}, Impossible, nil
 	case errors.As(err, new(ram.TooLarge)):
@@ -59,6 +60,44 @@ func (e *engine) simulate(p *Plan, g *stageGroup) (out outcome, pruned string, e
 	}
 	out.Step, out.Peak, out.Fits = e.summary.StepTime, slices.Max(peaks), fits(d, peaks)
 	return out, "", nil
+}
+
+// prepare makes the order of a plan, or says why the plan is not simulated.
+func (e *engine) prepare(
+	p *Plan, g *stageGroup,
+) (prices *sharedPrices, pipeline wiring.Pipeline, d *configs.Division, pruned string) {
+	prices, err := g.sharedPrices()
+	if err != nil {
+		return nil, pipeline, nil, Impossible
+	}
+	d = prices.Scheduled(p.space.schedules[p.Schedule], p.divide(p.space))
+	if pipeline, err = d.Pipeline(); err != nil {
+		return nil, pipeline, nil, Impossible
+	}
+	if g.exceedsMemory(pipeline.Order, p.space.orderKinds[p.Schedule] == pairedOrder) {
+		return nil, pipeline, nil, Activations
+	}
+	return prices, pipeline, d, ""
+}
+
+// outlined bounds a plan by the passes of its order, or says why the plan is not to be simulated. The bound is 0 where
+// only a simulation knows whether the plan is possible.
+func (e *engine) outlined(p *Plan, g *stageGroup) (bound time.Duration, pruned string) {
+	prices, pipeline, _, pruned := e.prepare(p, g)
+	if pruned != "" {
+		return 0, pruned
+	}
+	bound = e.outline.run(&pipeline, prices, p.space.orderKinds[p.Schedule])
+	if bound == 0 || max(bound, g.bounds[p.space.orderKinds[p.Schedule]]) >= units.Longest {
+		return 0, ""
+	}
+	pipeline.Brief = true
+	for _, pipeline.Folded = range []bool{pipeline.Foldable(), false} {
+		if e.builder.Check(pipeline) != nil {
+			return 0, ""
+		}
+	}
+	return bound, ""
 }
 
 // errImpossible says that a plan cannot be built.
@@ -86,6 +125,9 @@ func (e *engine) run(prices *sharedPrices, p wiring.Pipeline) (tasks int, err er
 		trace, err := e.engine.Run(g, costs)
 		if err != nil {
 			return 0, err
+		}
+		if at := e.engine.Horizon.At; at > 0 && trace.End() > at {
+			return g.Len(), sim.ErrLate
 		}
 		memory.Reserve(prices.Workload, trace)
 		e.statistics.Extremes(trace, &e.summary)

@@ -186,7 +186,7 @@ func (t *trial) simulate(p *point, cut cutKey) (out outcome, err error) {
 		t.cuts[cut] = g
 	}
 	if g.pruned == "" {
-		out, _, err = t.engine.simulate(p.Plan, g)
+		out, _, err = t.engine.simulate(p.Plan, g, 0)
 	}
 	return out, err
 }

@@ -7,7 +7,6 @@ import (
 
 	"psim/costmodel/memory"
 	"psim/costmodel/stages"
-	"psim/schedules/graph"
 )
 
 // A stageKey is equal for plans with the same stages on the same ranks: they differ only
@@ -68,67 +67,9 @@ func newStageGroup(p *Plan) *stageGroup {
 	case g.price() != nil:
 		return &stageGroup{pruned: Impossible}
 	default:
-		g.bound()
+		g.bounds = g.bound()
 		g.shared = g.stagePrices.shared()
 	}
 	g.stagePrices = nil // free the memory of the rest
 	return g
-}
-
-// exchange prices the all-to-alls of an expert group in the forward of a stage, and in its
-// backward.
-func (g *stageGroup) exchange(stage int, microbatch int32) (forward, backward time.Duration) {
-	if g.exchanges == nil {
-		return 0, 0
-	}
-	rank, x := g.graph.Placement.Rank(int32(stage), microbatch), &g.exchanges[stage]
-	for part, bytes := range slices.Concat(x.Forward, x.Backward) {
-		busy := g.costs(&graph.Task{
-			Kind: graph.AllToAll, Part: uint16(part), Rank: rank, Stage: int32(stage), Microbatch: microbatch,
-			Peer: g.graph.Experts.ExchangeGroup(0, rank, int32(g.Shape.Ranks)), Bytes: bytes * g.Workload.Samples[0],
-		}).Busy
-		if part < len(x.Forward) {
-			forward += busy
-		} else {
-			backward += busy
-		}
-	}
-	return forward, backward
-}
-
-// task prices a compute task of the first replica.
-func (g *stageGroup) task(k graph.Kind, rank int32, stage int, microbatch int32) graph.Cost {
-	t := computeTask(k, rank, stage, microbatch)
-	return g.costs(&t)
-}
-
-func computeTask(k graph.Kind, rank int32, stage int, microbatch int32) graph.Task {
-	return graph.Task{Kind: k, Rank: rank, Stage: int32(stage), Microbatch: microbatch, Peer: graph.None}
-}
-
-// message prices the message of a stage to the next stage, or back to the one before. It
-// costs nothing within a rank, before the first stage and after the last.
-func (g *stageGroup) message(k graph.Kind, stage, to int, microbatch int32) graph.Cost {
-	t, next := g.messageTask(k, stage, to, microbatch)
-	if !next || g.graph.Placement.Together(stage, to) {
-		return graph.Cost{}
-	}
-	return g.costs(&t)
-}
-
-// messageTask returns that message, or what would be one within a rank, and false before the first stage and
-// after the last.
-func (g *stageGroup) messageTask(k graph.Kind, stage, to int, microbatch int32) (t graph.Task, next bool) {
-	at := g.graph.Placement
-	if min(stage, to) < 0 || max(stage, to) == at.Stages() {
-		return t, false
-	}
-	bytes := g.boundaries[min(stage, to)].Forward
-	if k == graph.SendBackward {
-		bytes = g.boundaries[min(stage, to)].Backward
-	}
-	return graph.Task{
-		Kind: k, Rank: at.Rank(int32(stage), microbatch), Peer: at.Rank(int32(to), microbatch),
-		Stage: int32(stage), Microbatch: microbatch, Bytes: bytes * g.Workload.Samples[0],
-	}, true
 }

@@ -41,6 +41,8 @@ func Run(g *graph.Graph, costs graph.Costs) (*graph.Trace, error) {
 type Engine struct {
 	// NoCauses omits what [CriticalPath] needs.
 	NoCauses bool
+	// Horizon ends a run with ErrLate.
+	Horizon Horizon
 
 	graph    *graph.Graph
 	prices   []graph.Price
@@ -65,6 +67,8 @@ type Engine struct {
 type stream struct {
 	head, last int32         // the next task, and the last that has run; or none
 	free       time.Duration // when the last task ends
+	// With a Horizon: the work that has been done, and how long the stream had stood still at the end of it.
+	worked, stood time.Duration
 	// A blocked stream s waits for one task. The streams that wait for the same task are a linked
 	// list: released of the task is −2−s of the first, and next is −2−s of the following one,
 	// or unfinished after the last.
@@ -89,11 +93,7 @@ func (e *Engine) Run(g *graph.Graph, costs graph.Costs) (*graph.Trace, error) {
 		}
 		shareCores(g, *costs.Cores, e.prices)
 	}
-	if costs.Cores != nil {
-		costs.Ports = nil
-	}
-	e.sharing.reset(g, costs.Ports, e.prices, len(e.linkFree))
-	e.trace.Persistent, e.trace.Host = costs.Persistent, costs.Host
+	e.resetShared(g, costs)
 	if err := e.threads.reset(g, costs.Host); err != nil {
 		return nil, err
 	}
@@ -162,6 +162,16 @@ func (e *Engine) reset(g *graph.Graph, prices []graph.Price) {
 	}
 }
 
+// resetShared prepares the engine for what tasks share, once they have their prices.
+func (e *Engine) resetShared(g *graph.Graph, costs graph.Costs) {
+	if costs.Cores != nil {
+		costs.Ports = nil
+	}
+	e.sharing.reset(g, costs.Ports, e.prices, len(e.linkFree))
+	e.Horizon.reset(g, e.prices)
+	e.trace.Persistent, e.trace.Host = costs.Persistent, costs.Host
+}
+
 // filled returns n equal values, in the memory of s if that is large enough.
 func filled[T any](s []T, n int, value T) []T {
 	if cap(s) < n {
@@ -179,6 +189,7 @@ func (e *Engine) advance(s int32) error {
 	on := &e.streams[s]
 	i, free, before := on.head, on.free, on.last
 	rows, skip, released := e.graph.Rows, e.graph.Skip, e.released
+	work := e.Horizon.work
 	for i != none {
 		row := rows[i]
 		ready, cause := free, before
@@ -206,6 +217,9 @@ func (e *Engine) advance(s int32) error {
 			}
 		}
 		free = ready + p.Busy
+		if len(work) > 0 {
+			on.work(work[row.Class], free)
+		}
 		e.start(i, ready, ready+p.Release, cause)
 		before = i
 		if n := skip[i]; n > 0 {
@@ -215,6 +229,9 @@ func (e *Engine) advance(s int32) error {
 		}
 	}
 	on.head, on.free, on.last = i, free, before
+	if e.Horizon.late(s, on.stood) {
+		return ErrLate
+	}
 	return nil
 }
 

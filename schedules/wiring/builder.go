@@ -33,32 +33,42 @@ type Builder struct {
 	deps     []int32    // buffer for the dependencies of a task
 }
 
-// Graph is [Pipeline.Graph].
-func (b *Builder) Graph(p Pipeline) (*graph.Graph, error) {
+// Check reports why a pipeline has no graph.
+func (b *Builder) Check(p Pipeline) error {
+	_, err := b.prepare(&p)
+	return err
+}
+
+// prepare checks a pipeline and counts its tasks.
+func (b *Builder) prepare(p *Pipeline) (size int64, err error) {
 	p.fill()
 	if err := p.check(); err != nil {
-		return nil, err
+		return 0, err
 	}
-	var err error
 	if b.whole, err = p.arrange(); err != nil {
-		return nil, err
+		return 0, err
 	}
-	b.Pipeline = &p
-	size, err := b.size()
-	if err != nil {
-		return nil, err
+	b.Pipeline = p
+	if size, err = b.size(); err != nil {
+		return 0, err
 	}
 	if b.turns, err = p.turns(b.whole); err != nil {
-		return nil, err
+		return 0, err
 	}
 	if b.cycles, err = p.cycles(b.turns); err != nil {
-		return nil, err
+		return 0, err
 	}
 	check := ram.CheckTasks
 	if p.Brief {
 		check = ram.CheckBrief
 	}
-	if err := check(float64(size)); err != nil {
+	return size, check(float64(size))
+}
+
+// Graph is [Pipeline.Graph].
+func (b *Builder) Graph(p Pipeline) (*graph.Graph, error) {
+	size, err := b.prepare(&p)
+	if err != nil {
 		return nil, err
 	}
 	b.reset(int(size))
