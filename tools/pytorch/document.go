@@ -65,7 +65,8 @@ func printDocument(torch *side, xla bench, rows []row, loads []string) {
 	if xla.plugin != "" {
 		plugin = "the plugin " + library(xla.plugin)
 	}
-	fmt.Printf(head, runtime.Version(), plugin, torch.version, torch.library, processor(), strings.Join(loads, ", "), rounds)
+	fmt.Printf(head, runtime.Version(), plugin, torch.version, torch.library, processor(),
+		loads[0]+" after the first kernel and "+loads[len(loads)-1]+" after the last", rounds)
 	columns := []table.Column[row]{
 		{Head: "kernel", Left: true, Cell: func(r row) any { return r.title }},
 		{Head: "shape", Left: true, Cell: func(r row) any { return r.shape }},

@@ -82,7 +82,7 @@ func run(only string) error {
 	if rows == nil {
 		return fmt.Errorf("no kernel matches %q", only)
 	}
-	printDocument(torch, xla, rows, []string{loads[0] + " after the first kernel", loads[len(loads)-1] + " after the last"})
+	printDocument(torch, xla, rows, loads)
 	return nil
 }
 
