@@ -65,8 +65,9 @@ func compileStep(engine compute.Backend, shape shapes.Shape, optimizer Optimizer
 	name := optimizer.Name + " step of " + shape.String()
 	made, err := backend.Compile(engine, name, func(b *backend.Inputs) []*graph.Node {
 		results := append([]*graph.Node{graph.Zeros(b.Graph, shape)}, optimizer.build(b, shape)...)
-		for i, name := range append([]string{gradientKey, stepParameterKey}, momentKeys[:]...)[:len(results)] {
-			b.Replace(b.Input(name, shape), results[i])
+		// The zeros do not take the gradient's memory: XLA would copy all of them to be safe (Adam: 110 ms, not 60).
+		for i, name := range append([]string{stepParameterKey}, momentKeys[:]...)[:len(results)-1] {
+			b.Replace(b.Input(name, shape), results[i+1])
 		}
 		return results
 	})
