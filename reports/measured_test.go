@@ -260,3 +260,20 @@ func TestReadRunsErrors(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+// What XLA's programs take beyond what a device counts is in a line, for the rank with most of it.
+func TestNotCounted(t *testing.T) {
+	r, _, _ := measured(t, "gpipe", 2, 2)
+	text := func() string {
+		var b strings.Builder
+		require.NoError(t, reports.WriteResult(&b, r))
+		return b.String()
+	}
+	require.NotContains(t, text(), "not counted", "the Go backend does not know")
+	r.Compiled = []results.CompiledProgram{
+		{Rank: 0, Program: "F of stage 0", Outputs: 3e6, Temporaries: 1e6, Unseen: 1e6},
+		{Rank: 1, Program: "B of stage 1", Outputs: 2e6, Temporaries: 5e6, Unseen: 5.5e6},
+	}
+	require.Contains(t, text(), "not counted    5.50 MB that rank 1 takes for a moment: "+
+		"B of stage 1 has 2.00 MB of results and 5.00 MB of temporaries\n")
+}
