@@ -34,6 +34,7 @@ type torchPlan struct {
 	Input         network.Dims   `json:"input"`    // shape of a sample
 	Classes       int            `json:"classes"`
 	Seed          uint64         `json:"seed"`
+	Precision     string         `json:"precision"` // on GPUs: "bf16" or "fp32"
 	Optimizer     torchOptimizer `json:"optimizer"`
 	Tied          string         `json:"tied"`  // a tensor that the first and the last layer share
 	Cut           []int          `json:"cut"`   // layers of every stage
@@ -54,8 +55,9 @@ type torchMessage struct {
 }
 
 type torchCollective struct {
-	Kind  string `json:"kind"`
-	Bytes int64  `json:"bytes"`
+	Kind   string    `json:"kind"`
+	Bytes  int64     `json:"bytes"`
+	Groups [][]int32 `json:"groups"` // of ranks, which run it at the same time
 }
 
 type torchOptimizer struct {
@@ -90,6 +92,7 @@ func WriteTorch(w io.Writer, c *configs.Config) (changes []string, err error) {
 	if err := refuseTorch(c); err != nil {
 		return nil, err
 	}
+	precision := c.Train.Precision
 	if c, changes, err = c.Executable(0); err != nil {
 		return nil, err
 	}
@@ -100,6 +103,14 @@ func WriteTorch(w io.Writer, c *configs.Config) (changes []string, err error) {
 	plan, err := planTorch(c, experiment)
 	if err != nil {
 		return nil, err
+	}
+	if plan.Precision = "fp32"; precision == "bf16" {
+		plan.Precision = precision
+		for i := range changes {
+			if changes[i] == "runs in fp32, not bf16" {
+				changes[i] = "runs in fp32 on CPUs, and in bf16 on GPUs"
+			}
+		}
 	}
 	text, err := json.MarshalIndent(plan, "", " ")
 	if err != nil {

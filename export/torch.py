@@ -1,6 +1,6 @@
 """Trains a network by a plan of psim, with PyTorch alone, and measures the steps.
 
-    python train.py [--steps N] [--warmup N] [--out DIR] [--profile] [--threads N]
+    python train.py [--steps N] [--warmup N] [--out DIR] [--profile] [--precision bf16] [--threads N]
     torchrun --nproc-per-node N train.py …
 
 Needs torch >= 2.8 and nothing else. By itself it starts a process for every rank on this machine;
@@ -223,6 +223,7 @@ class Stage(nn.Module):
 
     def __init__(self, layers, device, shared):
         super().__init__()
+        self.narrow = False  # whether what it passes on is of 16 bits
         self.layers = nn.ModuleList()
         for layer in layers:
             for t in layer["tensors"]:
@@ -237,7 +238,7 @@ class Stage(nn.Module):
     def forward(self, x):
         for layer in self.layers:
             x = layer(x)
-        return x
+        return x.to(torch.bfloat16) if self.narrow else x
 
     def parameter(self, name):
         return next((getattr(m, attr) for known, m, attr in self.places if known == name), None)
@@ -477,7 +478,7 @@ def exchanged(ranks):
 # it does this process's passes without messages and collectives.
 
 
-def pipeline(rank, device, recorder):
+def pipeline(rank, device, recorder, narrow):
     """A pipeline by the plan's order, or replicas of one, whose gradients are summed after the last microbatch."""
     from torch.distributed.pipelining import PipelineStage, schedules
 
@@ -496,6 +497,7 @@ def pipeline(rank, device, recorder):
     modules, stages, reductions = [], [], []
     for i in own[rank]:
         modules.append(Stage(PLAN["layers"][ends[i]:ends[i + 1]], device, {}))
+        modules[-1].narrow = narrow and i < count - 1
         stages.append(PipelineStage(modules[-1], i, count, device, group=line))
         # All stages know who has which, as the order says.
         stages[-1].stage_index_to_group_rank = {s: r for r, list_ in enumerate(own) for s in list_}
@@ -644,22 +646,12 @@ def tied_tensors(modules, own, rank):
     return lambda: [([t.grad for t in tables], group)] if tables else []
 
 
-def replicas(rank, device, recorder):
+def replicas(rank, device, recorder, narrow):
     """DistributedDataParallel, or with zero = 3 fully_shard by psim's units; one process alone without both."""
-    shared, units = {}, []
-    layers = list(PLAN["layers"])
-    for n in PLAN["cut"]:
-        units.append(Stage(layers[:n], device, shared))
-        layers = layers[n:]
-    model, whole, sharded = nn.Sequential(*units), PLAN["data_parallel"], PLAN["zero"] == 3
+    model, whole, sharded = in_units(device), PLAN["data_parallel"], PLAN["zero"] == 3
     if sharded:
-        from torch.distributed.fsdp import fully_shard
-
         mesh = dist.init_device_mesh(device.type, (whole,))
-        for unit in units:
-            if any(True for _ in unit.parameters()):
-                fully_shard(unit, mesh=mesh)
-        fully_shard(model, mesh=mesh)
+        shard(model, mesh, narrow)
     elif whole > 1:
         model = nn.parallel.DistributedDataParallel(
             model, device_ids=[device.index] if device.type == "cuda" else None, bucket_cap_mb=PLAN["bucket_mb"])
@@ -667,13 +659,19 @@ def replicas(rank, device, recorder):
             model.register_comm_hook(whole, sum_bucket)
     inputs, targets = batch(rank, device)
 
+    @functools.cache
+    def single():
+        """A process that shards by itself: hooks and copies of fully_shard are a part of its passes."""
+        group = dist.new_group([rank], use_local_synchronization=True)
+        return shard(in_units(device), dist.DeviceMesh.from_group(group, device.type), narrow)
+
     def passes(alone=False):
         total, count = 0, PLAN["microbatches"]
-        net = model if not alone else unsharded(device) if sharded else getattr(model, "module", model)
+        net = model if not alone else single() if sharded else getattr(model, "module", model)
         for m, (x, y) in enumerate(zip(inputs.chunk(count), targets.chunk(count))):
-            last = m == count - 1 and not alone
-            if sharded and not alone:
-                model.set_requires_gradient_sync(last)
+            last = m == count - 1
+            if sharded:
+                net.set_requires_gradient_sync(last)
             synchronized = whole == 1 or sharded or last or alone  # alone, the replica itself runs
             quiet = contextlib.nullcontext() if synchronized else model.no_sync()
             with quiet:
@@ -691,9 +689,21 @@ def replicas(rank, device, recorder):
     return [model], passes
 
 
-@functools.cache
-def unsharded(device):
-    return Stage(PLAN["layers"], device, {})
+def in_units(device):
+    """Returns the whole network, by psim's units."""
+    shared, ends = {}, list(itertools.accumulate(PLAN["cut"], initial=0))
+    return nn.Sequential(*(Stage(PLAN["layers"][a:b], device, shared) for a, b in itertools.pairwise(ends)))
+
+
+def shard(model, mesh, narrow):
+    """Shards each unit of a network over the processes of a mesh, and returns the network."""
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if narrow else MixedPrecisionPolicy()
+    for unit in model:
+        if any(True for _ in unit.parameters()):
+            fully_shard(unit, mesh=mesh, mp_policy=policy)
+    return fully_shard(model, mesh=mesh, mp_policy=policy)
 
 
 def optimizer(modules, args):
@@ -708,7 +718,7 @@ def optimizer(modules, args):
 # Times of tasks by themselves.
 
 
-def round_of(n, step, rank, device):
+def round_of(n, step, rank, device, narrow):
     """Returns the times of this process's tasks: of a step without messages while the other processes wait,
     and while they all do the same; and of messages and collectives, which need several."""
     world = dist.get_world_size()
@@ -721,13 +731,18 @@ def round_of(n, step, rank, device):
     rows = [(n, rank, *task, 0, ns, beside[task]) for task, ns in quiet.items()]
     for message in PLAN["messages"]:
         if rank in (message["from"], message["to"]):
-            buffer = torch.zeros(message["bytes"] // 4, device=device)
+            kind = torch.bfloat16 if narrow else torch.float32
+            buffer = torch.zeros(message["bytes"] // 4, dtype=kind, device=device)
             ns = median(lambda: pass_on(message, rank, buffer), device, lambda: None) // 2
             rows.append((n, rank, message["kind"], message["stage"], message["bytes"], ns, ns))
         dist.barrier()
     for c in PLAN["collectives"]:
-        ns = median(collective_of(c, device, world), device)
-        rows.append((n, rank, c["kind"], "", c["bytes"], ns, ns))
+        groups = [(ranks, group_of(tuple(ranks))) for ranks in c["groups"]]
+        for ranks, group in groups:
+            if rank in ranks:
+                ns = median(collective_of(c, device, group), device, functools.partial(dist.barrier, group))
+                rows.append((n, rank, c["kind"], "", c["bytes"], ns, ns))
+        dist.barrier()
     return rows
 
 
@@ -736,10 +751,13 @@ def quiet_rounds(step, rank, device, modules, update, args):
     more than 2 % of the cores do not count, and are repeated, as far as three times as many rounds do."""
     rounds, count, kept = [], min(args.alone, args.steps), Kept(modules, update)
     while len(rounds) < 3 * count and sum(taken <= 0.02 for taken, _, _ in rounds) < count:
+        if rank == 0:
+            again = sum(taken > 0.02 for taken, _, _ in rounds)
+            print(f"round {len(rounds) + 1 - again} of {count}" + f", {again} were disturbed" * (again > 0), flush=True)
         dist.barrier()
         before, begin = used_by_others(device), time.monotonic()
         kept.save()
-        rows = round_of(len(rounds), step, rank, device)
+        rows = round_of(len(rounds), step, rank, device, args.narrow)
         kept.restore()
         steps = [step() for _ in range(-(-args.steps // count))]
         taken = (used_by_others(device) - before) / (time.monotonic() - begin) / os.cpu_count()
@@ -812,14 +830,21 @@ def pass_on(message, rank, buffer):
             request.wait()
 
 
-def collective_of(c, device, world):
-    """Returns a function that runs a collective over all ranks."""
+@functools.cache
+def group_of(ranks):
+    """Returns the group of some ranks. All processes ask for the same ones, in the same order."""
+    return dist.group.WORLD if len(ranks) == dist.get_world_size() else dist.new_group(ranks)
+
+
+def collective_of(c, device, group):
+    """Returns a function that runs a collective over the ranks of a group."""
+    world = dist.get_world_size(group)
     n = -(-c["bytes"] // 4 // world)
     whole, part = torch.zeros(n * world, device=device), torch.zeros(n, device=device)
     return {
-        "ALL_REDUCE": lambda: dist.all_reduce(whole),
-        "ALL_GATHER": lambda: dist.all_gather_into_tensor(whole, part),
-        "REDUCE_SCATTER": lambda: dist.reduce_scatter_tensor(part, whole),
+        "ALL_REDUCE": lambda: dist.all_reduce(whole, group=group),
+        "ALL_GATHER": lambda: dist.all_gather_into_tensor(whole, part, group=group),
+        "REDUCE_SCATTER": lambda: dist.reduce_scatter_tensor(part, whole, group=group),
     }[c["kind"]]
 
 
@@ -849,7 +874,8 @@ def work(local, rank, world, args):
         record_collectives(recorder)
     if args.start:
         GIVEN.update(read_tensors(args.start))
-    modules, passes = (pipeline if PLAN["stages"] > 1 else replicas)(rank, device, recorder)
+    args.narrow = (args.precision or (PLAN["precision"] if gpus else "fp32")) == "bf16"
+    modules, passes = (pipeline if PLAN["stages"] > 1 else replicas)(rank, device, recorder, args.narrow)
     update = optimizer(modules, args)
 
     def wait():
@@ -861,7 +887,9 @@ def work(local, rank, world, args):
             dist.barrier()
         wait()
         recorder.start()
-        loss = passes(alone)
+        # Parameters, their gradients and the sums of these are of 32 bits; products and messages of 16.
+        with torch.autocast(device.type, torch.bfloat16, enabled=args.narrow):
+            loss = passes(alone)
         if kept is not None:
             kept.update(values(modules, "gradient/", lambda p: p.grad))
         with recorder.span("OPTIMIZER"):
@@ -992,6 +1020,7 @@ def main():
     parser.add_argument("--start", help="a safetensors file of the first weights, and of inputs and targets")
     parser.add_argument("--record", action="store_true", help="write gradients of the first step, and the last weights")
     parser.add_argument("--plain-sgd", action="store_true", help="update by SGD with a learning rate of 0.001")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], help="default: the plan's on GPUs, fp32 on CPUs")
     parser.add_argument("--threads", type=int, default=1, help="threads of a process on a CPU")
     args = parser.parse_args()
     if args.steps < 1 or args.warmup < 0:

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -213,12 +214,14 @@ func TestTrainsInPyTorch(t *testing.T) {
 	}
 	alone := []string{"schedule.name=ddp", "schedule.stages=1"}
 	losses := regexp.MustCompile(`loss [0-9.]+ to [0-9.]+`)
+	var options []string
 	train := func(sets ...string) string {
 		text, err := write(t, sets...)
 		require.NoError(t, err)
 		file := filepath.Join(t.TempDir(), "train.py")
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
-		out, err := exec.CommandContext(t.Context(), python, file, "--steps", "2", "--warmup", "1").CombinedOutput()
+		all := append([]string{file, "--steps", "2", "--warmup", "1"}, options...)
+		out, err := exec.CommandContext(t.Context(), python, all...).CombinedOutput()
 		require.NoError(t, err, string(out))
 		run, err := results.Load(filepath.Dir(file))
 		require.NoError(t, err, "psim compare and plot read what it writes")
@@ -236,4 +239,34 @@ func TestTrainsInPyTorch(t *testing.T) {
 	require.Equal(t, train(append(alone, tied...)...), train(append(tied, "schedule.name=zb-h1")...))
 	untied := append(alone, "model.tied=false")
 	require.Equal(t, train(untied...), train(append(untied, "parallel.data=2", "parallel.zero=3")...))
+
+	options = []string{"--precision", "bf16"}
+	for _, sets := range [][]string{{"schedule.name=zb-h1"}, append(untied, "parallel.data=2", "parallel.zero=3")} {
+		narrow := train(sets...)
+		require.NotEqual(t, one, narrow)
+		require.InDelta(t, lastOf(t, one), lastOf(t, narrow), 0.02, "sums of bf16's products")
+	}
+}
+
+// A configuration in bf16 computes so on GPUs, and says that CPUs do not.
+func TestTorchPrecision(t *testing.T) {
+	for precision, want := range map[string]string{"fp32": "fp32", "bf16": "bf16", "fp16": "fp32"} {
+		c, err := psim.Load("exec", "train.precision="+precision)
+		require.NoError(t, err)
+		var b strings.Builder
+		changes, err := export.WriteTorch(&b, c)
+		require.NoError(t, err)
+		require.Contains(t, b.String(), `"precision": "`+want+`"`)
+		if precision == "bf16" {
+			require.Contains(t, changes, "runs in fp32 on CPUs, and in bf16 on GPUs")
+		}
+	}
+}
+
+// lastOf returns the second loss of a line.
+func lastOf(t *testing.T, line string) float64 {
+	_, text, _ := strings.Cut(line, " to ")
+	loss, err := strconv.ParseFloat(text, 64)
+	require.NoError(t, err)
+	return loss
 }

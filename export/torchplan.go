@@ -72,8 +72,8 @@ func exchanges(g *graph.Graph) (messages []torchMessage, collectives []torchColl
 	messages, collectives = []torchMessage{}, []torchCollective{}
 	for _, t := range g.Classes {
 		kind := strings.ToUpper(strings.ReplaceAll(t.Kind.String(), "-", "_"))
-		if one := (torchCollective{kind, t.Bytes}); t.Kind.Collective() && !slices.Contains(collectives, one) {
-			collectives = append(collectives, one)
+		if t.Kind.Collective() {
+			collectives = addCollective(collectives, torchCollective{kind, t.Bytes, [][]int32{g.Groups[t.Peer]}})
 		}
 		one := torchMessage{kind, t.Stage, t.Rank, t.Peer, t.Bytes}
 		if t.Kind.Message() && !slices.Contains(messages, one) {
@@ -81,6 +81,21 @@ func exchanges(g *graph.Graph) (messages []torchMessage, collectives []torchColl
 		}
 	}
 	return messages, collectives
+}
+
+// addCollective adds one to a list of collectives by kind and size. Groups that share no rank run the same one.
+func addCollective(list []torchCollective, one torchCollective) []torchCollective {
+	i := slices.IndexFunc(list, func(c torchCollective) bool { return c.Kind == one.Kind && c.Bytes == one.Bytes })
+	if i < 0 {
+		return append(list, one)
+	}
+	for _, rank := range one.Groups[0] {
+		if slices.ContainsFunc(list[i].Groups, func(group []int32) bool { return slices.Contains(group, rank) }) {
+			return list // known
+		}
+	}
+	list[i].Groups = append(list[i].Groups, one.Groups[0])
+	return list
 }
 
 // torchOptimizerOf returns PyTorch's settings of psim's optimizers.

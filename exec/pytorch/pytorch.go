@@ -61,6 +61,8 @@ type Options struct {
 	Start         *Start // what to begin with; nil for weights and a batch of the program's own
 	// Record keeps the gradients of the first step and the last weights, and updates by plain SGD.
 	Record bool
+	// Progress, which may be nil, gets the program's lines about rounds, such as "round 3 of 8".
+	Progress func(line string)
 }
 
 // A TaskTime is how long a kind of task takes on a rank.
@@ -106,9 +108,9 @@ func Execute(ctx context.Context, o Options) (r Execution, err error) {
 		args = append(args, "--start", start)
 	}
 	if o.Record {
-		args = append(args, "--record", "--plain-sgd")
+		args = append(args, "--record", "--plain-sgd", "--precision", "fp32")
 	}
-	if err = run(ctx, o.Python, args); err != nil {
+	if err = run(ctx, o, args); err != nil {
 		return r, err
 	}
 	if r.Run, err = results.Load(folder); err != nil {
@@ -126,9 +128,12 @@ func Execute(ctx context.Context, o Options) (r Execution, err error) {
 }
 
 // run runs Python to its end. Its processes are one group, so that none is left behind.
-func run(ctx context.Context, python string, args []string) error {
-	command := exec.CommandContext(ctx, python, args...)
-	var output bytes.Buffer
+func run(ctx context.Context, o Options, args []string) error {
+	command := exec.CommandContext(ctx, o.Python, args...)
+	var output watched
+	if output.tell = o.Progress; output.tell == nil {
+		output.tell = func(string) {}
+	}
 	command.Stdout, command.Stderr = &output, &output
 	group(command)
 	err := command.Run()
@@ -139,6 +144,29 @@ func run(ctx context.Context, python string, args []string) error {
 		return fmt.Errorf("PyTorch's program failed (%w); the end of what it printed:\n%s", err, tail(output.String()))
 	}
 	return nil
+}
+
+// watched keeps what a program prints, and passes on its lines about rounds.
+type watched struct {
+	bytes.Buffer
+	line int // where the last one begins
+	tell func(string)
+}
+
+// Write keeps text.
+func (w *watched) Write(text []byte) (int, error) {
+	n, err := w.Buffer.Write(text)
+	for {
+		rest := w.Bytes()[w.line:]
+		end := bytes.IndexByte(rest, '\n')
+		if end < 0 {
+			return n, err
+		}
+		w.line += end + 1
+		if line := string(rest[:end]); strings.HasPrefix(line, "round ") {
+			w.tell(line)
+		}
+	}
 }
 
 // tail returns the last lines of a text.

@@ -99,3 +99,16 @@ func TestExecuteFails(t *testing.T) {
 	time.Sleep(2500 * time.Millisecond)
 	require.NoFileExists(t, done)
 }
+
+// A program's lines about rounds are told once, when they are whole.
+func TestWatched(t *testing.T) {
+	var told []string
+	w := watched{tell: func(line string) { told = append(told, line) }}
+	for _, text := range []string{"round 1 ", "of 2\nwarn", "ing: round\nround 2 of 2\n"} {
+		n, err := w.Write([]byte(text))
+		require.NoError(t, err)
+		require.Equal(t, len(text), n)
+	}
+	require.Equal(t, []string{"round 1 of 2", "round 2 of 2"}, told)
+	require.Equal(t, "round 1 of 2\nwarning: round\nround 2 of 2\n", w.String())
+}

@@ -44,6 +44,7 @@ func (s *Session) runInPyTorch(ctx context.Context, c *configs.Config) (*Trial, 
 	o := pytorch.Options{
 		Python: s.Python, Program: program.Bytes(),
 		Steps: s.Measure.Train.Steps, Warmup: s.Measure.Train.Warmup, Rounds: s.Measure.Repeats,
+		Progress: func(line string) { stage("training in PyTorch, and timing tasks: " + line) },
 	}
 	run, err := pytorch.Execute(ctx, o)
 	if err != nil {
@@ -59,6 +60,7 @@ func (s *Session) runInPyTorch(ctx context.Context, c *configs.Config) (*Trial, 
 	predicted := r.simulation.Result(psim.Info(c, r.Experiment))
 	r.Result, r.Measured = run.Result, run.Trace
 	r.Result.Predicted = &predicted
+	r.Fastest.Measured = slices.Min(r.Result.Steps)
 	if len(s.Measure.Checks) == 0 {
 		return r, nil
 	}
@@ -74,16 +76,18 @@ func (r *Trial) predictFrom(times []pytorch.TaskTime, cores int) error {
 		rounds[t.Round] = append(rounds[t.Round], t)
 	}
 	r.Slower = slowdowns(times)
-	var shared *graph.Cores
-	if cores > 0 { // otherwise on GPUs, which nothing shares
-		shared = &graph.Cores{
+	shared := func(slower map[string]float64) *graph.Cores {
+		if cores == 0 { // on GPUs, which nothing shares
+			return nil
+		}
+		return &graph.Cores{
 			Number: cores, Pinned: r.Experiment.Graph.Ranks() <= cores,
-			Slower: func(t *graph.Task) float64 { return max(1, r.Slower[t.Kind.String()]) },
+			Slower: func(t *graph.Task) float64 { return max(1, slower[t.Kind.String()]) },
 		}
 	}
 	var simulations []psim.Simulation
 	for _, n := range slices.Sorted(maps.Keys(rounds)) {
-		s, err := r.simulateRound(rounds[n], shared)
+		s, err := r.simulateRound(rounds[n], shared(r.Slower))
 		if err != nil {
 			return err
 		}
@@ -94,7 +98,7 @@ func (r *Trial) predictFrom(times []pytorch.TaskTime, cores int) error {
 	})
 	r.simulation = simulations[(len(simulations)-1)/2]
 	r.Predicted = r.simulation.Trace
-	return nil
+	return r.predictFastest(times, shared)
 }
 
 // simulateRound simulates the step with times of one round, for processes on shared cores.

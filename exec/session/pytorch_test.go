@@ -74,6 +74,17 @@ func TestPredictFromRounds(t *testing.T) {
 	}
 	require.InDelta(t, 200*time.Millisecond, step(0), 20, "5 forwards and 5 backwards of 20 ms")
 	require.InDelta(t, (80+6*20*1.5)*1e6, step(2), 20, "in 6 of them both processes compute")
+	require.InDelta(t, (40+6*10*1.5)*1e-3, r.Fastest.Predicted, 1e-6, "of 10 ms in the second round")
+	require.InDelta(t, 0.08, r.Fastest.Alone, 1e-9, "four of each")
+	require.InDelta(t, 0.12, r.Fastest.Together, 1e-9)
+	for i := range times {
+		if t := &times[i]; t.Rank == 1 && t.Round == 0 { // the fastest of this process
+			t.Time, t.Beside = 5*time.Millisecond, 5*time.Millisecond
+		}
+	}
+	step(0)
+	require.InDelta(t, 0.04+0.04+0.005+0.005, r.Fastest.Predicted, 1e-6, "the first is the slower one")
+	require.InDelta(t, 0.12, r.Fastest.Together, 1e-9, "of the first")
 }
 
 // A number that is too far from psim's, and a tensor that PyTorch lacks, are failures by name.

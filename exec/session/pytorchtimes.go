@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -40,8 +41,9 @@ type PyTorchTask struct {
 	Beside float64 `json:"beside_s"` // while the other processes compute
 }
 
-// TimeInPyTorch times the tasks of a pipeline in PyTorch, in a number of rounds.
-func TimeInPyTorch(ctx context.Context, c *configs.Config, python string, rounds int) (*PyTorchTimes, error) {
+// TimeInPyTorch times the tasks of a pipeline in PyTorch by the Python of some options, in as many rounds as they
+// say.
+func TimeInPyTorch(ctx context.Context, c *configs.Config, o pytorch.Options) (*PyTorchTimes, error) {
 	if c.Schedule.Stages < 2 || c.Parallel.Data > 1 {
 		return nil, &configs.Error{Label: c.Name(), Key: "schedule.stages", Problem: "calibrate times the stages " +
 			"of a pipeline in PyTorch; psim exec --engine torch times replicas and predicts them at once"}
@@ -50,9 +52,8 @@ func TimeInPyTorch(ctx context.Context, c *configs.Config, python string, rounds
 	if _, err := export.WriteTorch(&program, c); err != nil {
 		return nil, err
 	}
-	run, err := pytorch.Execute(ctx, pytorch.Options{
-		Python: python, Program: program.Bytes(), Steps: rounds, Warmup: 1, Rounds: rounds,
-	})
+	o.Program, o.Steps, o.Warmup = program.Bytes(), o.Rounds, 1
+	run, err := pytorch.Execute(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -158,3 +159,94 @@ func (p *PyTorchTimes) WriteText(w io.Writer) error {
 
 // WriteJSON prints everything as one object.
 func (p *PyTorchTimes) WriteJSON(w io.Writer) error { return files.WriteJSON(w, p) }
+
+// Fastest are the shortest of several times, in seconds. Cores whose speed changes from second to second reach
+// them now and then, and medians of such cores say nothing about a prediction.
+type Fastest struct {
+	Predicted, Measured float64 // steps
+	// Alone is the shortest time of a process's passes and update by itself, of the slowest process, and
+	// Together the same while the other processes do theirs.
+	Alone, Together float64
+}
+
+// predictFastest simulates the step with each process's fastest round, and each message and collective's.
+func (r *Trial) predictFastest(times []pytorch.TaskTime, shared func(map[string]float64) *graph.Cores) error {
+	alone := fastest(r.Experiment.Graph, times, func(t pytorch.TaskTime) time.Duration { return t.Time })
+	together := fastest(r.Experiment.Graph, times, func(t pytorch.TaskTime) time.Duration { return t.Beside })
+	r.Fastest.Alone, r.Fastest.Together = alone.slowest.Seconds(), together.slowest.Seconds()
+	slower := map[string]float64{}
+	for kind, sum := range alone.kinds {
+		slower[kind] = float64(together.kinds[kind]) / float64(max(1, sum))
+	}
+	s, err := r.simulateRound(alone.times, shared(slower))
+	r.Fastest.Predicted = graph.Summarize(s.Trace).StepTime.Seconds()
+	return err
+}
+
+// fastestTimes are one time of every task.
+type fastestTimes struct {
+	times   []pytorch.TaskTime
+	kinds   map[string]time.Duration // their sums
+	slowest time.Duration            // the largest sum of passes and update that a process has
+}
+
+// fastest chooses times: what a process computes from the round in which all of it took the least time.
+func fastest(g *graph.Graph, times []pytorch.TaskTime, of func(pytorch.TaskTime) time.Duration) fastestTimes {
+	type owner struct { // of what is chosen together
+		rank int32
+		part measuredPart // of messages and collectives
+	}
+	type choice struct {
+		sum  time.Duration
+		list []pytorch.TaskTime
+	}
+	passes := microbatchesOf(g)
+	rounds := map[int]map[owner]choice{}
+	for _, t := range times {
+		o, sum := owner{rank: t.Rank}, of(t)
+		switch {
+		case strings.HasPrefix(t.Kind, "SEND") || t.Bytes > 0:
+			o.part = measuredPart{t.Kind, t.Stage, t.Bytes}
+		case t.Kind != graph.Optimizer.String():
+			sum *= time.Duration(len(passes[measuredPart{t.Kind, t.Stage, 0}]))
+		}
+		if rounds[t.Round] == nil {
+			rounds[t.Round] = map[owner]choice{}
+		}
+		c := rounds[t.Round][o]
+		rounds[t.Round][o] = choice{c.sum + sum, append(c.list, t)}
+	}
+	best := map[owner]choice{}
+	for _, n := range slices.Sorted(maps.Keys(rounds)) {
+		for o, c := range rounds[n] {
+			if have, known := best[o]; !known || c.sum < have.sum {
+				best[o] = c
+			}
+		}
+	}
+	f := fastestTimes{kinds: map[string]time.Duration{}}
+	for o, c := range best {
+		if o.part.kind == "" {
+			f.slowest = max(f.slowest, c.sum)
+		}
+		f.times = append(f.times, c.list...)
+		for _, t := range c.list {
+			f.kinds[t.Kind] += of(t)
+		}
+	}
+	return f
+}
+
+// microbatchesOf returns the microbatches of every kind of pass and stage: the time of a pass is that of one.
+func microbatchesOf(g *graph.Graph) map[measuredPart]map[int32]bool {
+	list := map[measuredPart]map[int32]bool{}
+	for _, t := range g.Tasks() {
+		if p := partOf(g, &t); t.Kind.Pass() {
+			if list[p] == nil {
+				list[p] = map[int32]bool{}
+			}
+			list[p][t.Microbatch] = true
+		}
+	}
+	return list
+}

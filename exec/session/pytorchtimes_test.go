@@ -53,6 +53,6 @@ func TestPyTorchTimes(t *testing.T) {
 
 	c, err = psim.Load("exec", "schedule.name=ddp", "schedule.stages=1", "parallel.data=2")
 	require.NoError(t, err)
-	_, err = TimeInPyTorch(t.Context(), c, "python", 1)
+	_, err = TimeInPyTorch(t.Context(), c, pytorch.Options{Python: "python", Rounds: 1})
 	require.ErrorContains(t, err, "schedule.stages: calibrate times the stages of a pipeline in PyTorch")
 }

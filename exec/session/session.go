@@ -76,6 +76,8 @@ type Trial struct {
 	// Slower says how many times as long tasks of a kind take while other processes compute as alone; only
 	// PyTorch's runs have it.
 	Slower map[string]float64
+	// Fastest is of PyTorch's runs too.
+	Fastest Fastest
 	// Verdict says whether the checks passed; nil if nothing was checked.
 	Verdict *measure.Verdict
 

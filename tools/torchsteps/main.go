@@ -21,7 +21,6 @@ import (
 
 	"psim"
 	"psim/exec/backend"
-	"psim/exec/measure"
 	"psim/exec/pytorch"
 	"psim/exec/session"
 	"psim/internal/units"
@@ -30,7 +29,7 @@ import (
 // runsOfMode is how often a mode is measured, and moreRuns how often at most where the runs differ.
 const (
 	runsOfMode, moreRuns = 3, 5
-	steps                = 8    // and as many rounds
+	rounds               = 12   // of a run, each with a step
 	unsteady             = 0.04 // of the measured steps' error
 )
 
@@ -45,19 +44,22 @@ var (
 	}
 )
 
+// single is the mode of two processes that do not talk to each other.
+const single = "two single processes"
+
 // printOnly leaves out further runs.
 var printOnly bool
 
 // A row is one run of a mode.
 type row struct {
-	Network, Mode       string
-	Predicted, Measured float64            // seconds of a step
-	Slower              map[string]float64 // as in a session.Trial
-	Disturbed           bool
-	Version             string // of PyTorch
+	Network, Mode string
+	Median        float64 // of the measured steps, in seconds
+	Fastest       session.Fastest
+	Disturbed     bool
+	Version       string // of PyTorch
 }
 
-func (r row) error() float64 { return r.Predicted/r.Measured - 1 }
+func (r row) error() float64 { return r.Fastest.Predicted/r.Fastest.Measured - 1 }
 
 func main() {
 	log.SetFlags(0)
@@ -141,21 +143,26 @@ func try(ctx context.Context, python string, network []string, mode string) (row
 	if err != nil {
 		return row{}, err
 	}
-	s := session.Session{Options: session.Options{Python: python, Seed: 1390, Measure: measure.Options{Repeats: steps}}}
-	s.Measure.Train.Steps, s.Measure.Train.Warmup = steps, 2
+	s := session.Session{Options: session.Options{Python: python, Seed: 1390}}
+	s.Measure.Repeats = rounds
+	s.Measure.Train.Steps, s.Measure.Train.Warmup = rounds, 2
 	if err := s.Run(ctx, c); err != nil {
 		return row{}, err
 	}
 	t, result := s.Main(), s.Result()
 	return row{
-		Network: network[0], Mode: mode, Slower: t.Slower, Disturbed: result.Disturbed, Version: result.Engine.Version,
-		Predicted: result.Predicted.StepTime, Measured: result.StepTimeMedian,
+		Network: network[0], Mode: mode, Fastest: t.Fastest, Median: result.StepTimeMedian,
+		Disturbed: result.Disturbed, Version: result.Engine.Version,
 	}, nil
 }
 
-// of returns the rows of a mode.
+// of returns the rows of a mode. Single processes are what replicas are before they sum anything.
 func of(rows []row, network, mode string) (list []row) {
 	for _, r := range rows {
+		if mode == single && r.Mode == "ddp" {
+			r.Mode, r.Fastest.Predicted, r.Fastest.Measured = single, r.Fastest.Alone, r.Fastest.Together
+			r.Median = 0
+		}
 		if r.Network == network && r.Mode == mode {
 			list = append(list, r)
 		}
@@ -206,16 +213,19 @@ func write(w io.Writer, rows []row) error {
 		return errors.New("no runs")
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, head, runtime.NumCPU(), backend.Processor(), rows[0].Version)
+	fmt.Fprintf(&b, head, runtime.NumCPU(), backend.Processor(), rows[0].Version, rounds)
 	var judged, all tally
 	for _, network := range networks {
-		for _, mode := range modes {
+		for _, mode := range append(slices.Clone(modes), single) {
 			list := of(rows, network[0], mode)
 			if len(list) == 0 {
-				fmt.Fprintf(&b, "| %s | %s | – | – | – | – | – | not run |\n", network[0], mode)
+				fmt.Fprintf(&b, "| %s | %s | – | – | – | – | not run |\n", network[0], mode)
 				continue
 			}
-			r, note := middle(list), ""
+			r, note, median := middle(list), "", "–"
+			if r.Median > 0 {
+				median = units.FormatSeconds(r.Median)
+			}
 			switch apart := spread(list); {
 			case apart > unsteady || len(list) < runsOfMode:
 				note = fmt.Sprintf("not judged: %s, %.1f %% apart", units.Plural(len(list), "run"), 100*apart)
@@ -226,9 +236,9 @@ func write(w io.Writer, rows []row) error {
 			if r.Disturbed {
 				note = strings.TrimPrefix(note+"; disturbed", "; ")
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %+.1f %% | %.2f | %.2f | %s |\n", network[0], mode,
-				units.FormatSeconds(r.Predicted), units.FormatSeconds(r.Measured), 100*r.error(),
-				r.Slower["F"], cmp.Or(r.Slower["B"], r.Slower["W"]), note)
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %+.1f %% | %s | %s |\n", network[0], mode,
+				units.FormatSeconds(r.Fastest.Predicted), units.FormatSeconds(r.Fastest.Measured), 100*r.error(),
+				median, note)
 		}
 	}
 	fmt.Fprintf(&b, "\nOf those that are judged, %v; of all, %v.\n", judged, all)
@@ -239,15 +249,18 @@ func write(w io.Writer, rows []row) error {
 const head = `## Steps of PyTorch, predicted and measured
 
 On %d cores of %s, PyTorch %s. By tools/torchsteps: what
-` + "`psim exec --engine torch`" + ` predicts of PyTorch's step, and what
-the step takes, on two gloo processes with a core each. The networks are ` + "`exec`" + `, a small GPT-2, with a head
-of its own, and ` + "`exec-mlp`" + ` with 1,024 samples in four microbatches; pipelines whose ranks hold several stages
-have two. Tasks and steps are measured in turns, in 8 rounds of a run, since the speed of a core changes from one
-second to the next: the prediction is the middle one of the rounds, the measured step the median of 8. Every mode
-runs three times, and the run with the middle error counts; where errors of three runs are more than 4 %% apart, up
-to five times. If then the three in the middle still are, the row is not judged. F and B (or W) say how many times as
-long a pass takes while the other process computes.
+psim predicts of PyTorch's step from times of its tasks, each alone, as ` + "`psim exec --engine torch`" + `
+does, and what the step takes, on two gloo processes with a core each. The networks are ` + "`exec`" + `,
+a small GPT-2, with a head of its own, and ` + "`exec-mlp`" + ` with 1,024 samples in four microbatches; pipelines
+whose ranks hold several stages have two. Two single processes train a whole network each, without a word to each
+other; their prediction is the time of one while the other waits, so its error is what neighbours cost each other.
 
-| network | mode | predicted | measured | error | F together | B together | |
-|---|---|--:|--:|--:|--:|--:|---|
+A core of a rented machine changes its speed within seconds, by half and more. So tasks and steps are measured in
+turns, in %d rounds of a run, and the fastest are compared: the prediction has each process's fastest round of tasks,
+the measured step is the fastest; the last column is the median step. Every mode runs three times, and the run with
+the middle error counts; where errors of three runs are more than 4 %% apart, up to five times. If then the three in
+the middle still are, the row is not judged.
+
+| network | mode | predicted | measured | error | median step | |
+|---|---|--:|--:|--:|--:|---|
 `

@@ -33,7 +33,10 @@ func (f calibrateFlags) runTorch(cmd *cobra.Command, args []string) error {
 	}
 	progress := newProgress(std.err, f.quiet)
 	progress.showf("timing tasks in PyTorch")
-	times, err := session.TimeInPyTorch(ctx, c, python, f.repeats)
+	times, err := session.TimeInPyTorch(ctx, c, pytorch.Options{
+		Python: python, Rounds: f.repeats,
+		Progress: func(line string) { progress.showf("timing tasks in PyTorch: %s", line) },
+	})
 	progress.clear()
 	if wrong := (*configs.Error)(nil); errors.As(err, &wrong) {
 		return err
