@@ -65,7 +65,7 @@ func (r Report) bySource() (list []SourceError, h *Headline) {
 		if len(off) == 0 {
 			continue
 		}
-		s.MeanError, s.MedianError = mean(off), units.Median(off)
+		s.MeanError, s.MedianError = units.Mean(off), units.Median(off)
 		if s.Apart == "" {
 			all, means = append(all, off...), append(means, s.MeanError)
 		}
@@ -74,7 +74,8 @@ func (r Report) bySource() (list []SourceError, h *Headline) {
 		return list, nil
 	}
 	return list, &Headline{
-		Sources: len(means), MeanError: mean(means), Rows: len(all), RowsMean: mean(all), RowsMedian: units.Median(all),
+		Sources: len(means), MeanError: units.Mean(means),
+		Rows: len(all), RowsMean: units.Mean(all), RowsMedian: units.Median(all),
 	}
 }
 
@@ -97,14 +98,6 @@ func sites(rows []DataPoint) int {
 		}
 	}
 	return len(of)
-}
-
-// mean returns the mean of a list.
-func mean(list []float64) (sum float64) {
-	for _, x := range list {
-		sum += x
-	}
-	return sum / float64(len(list))
 }
 
 // leaveOut adds the errors with constants that have not seen a source, as make leave-out has found them,

@@ -66,13 +66,7 @@ func (g stackError) sizes() []float64 {
 }
 
 // mean averages the sizes of the errors.
-func (g stackError) mean() float64 {
-	sum := 0.0
-	for _, e := range g.sizes() {
-		sum += e
-	}
-	return sum / float64(len(g.errors))
-}
+func (g stackError) mean() float64 { return units.Mean(g.sizes()) }
 
 // median returns the error in the middle, by size.
 func (g stackError) median() float64 { return units.Median(g.sizes()) }

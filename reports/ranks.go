@@ -65,7 +65,7 @@ func rankTable(ranks []results.RankResult) table.Table[rankRow] {
 	t := table.Table[rankRow]{
 		Columns: []table.Column[rankRow]{{Head: "rank", Left: true, Cell: func(r rankRow) any { return r.label }}},
 		Excerpt: true,
-		Summary: []rankRow{{"min", ranks, least}, {"mean", ranks, mean}, {"max", ranks, greatest}},
+		Summary: []rankRow{{"min", ranks, least}, {"mean", ranks, units.Mean}, {"max", ranks, greatest}},
 	}
 	for i, r := range ranks {
 		t.Rows = append(t.Rows, rankRow{strconv.Itoa(r.Rank), ranks[i : i+1], least})
@@ -78,14 +78,6 @@ func rankTable(ranks []results.RankResult) table.Table[rankRow] {
 
 func least(list []float64) float64    { return slices.Min(list) }
 func greatest(list []float64) float64 { return slices.Max(list) }
-
-func mean(list []float64) float64 {
-	sum := 0.0
-	for _, x := range list {
-		sum += x
-	}
-	return sum / float64(len(list))
-}
 
 // A rankColumn is a number of every rank.
 type rankColumn struct {

@@ -146,6 +146,9 @@ func (t *Trainer) ownCompiled() (list []ProgramMemory) {
 				}
 			}
 		}
+		if len(programs) == 0 {
+			continue
+		}
 		worst := slices.MaxFunc(programs, func(a, b *backend.Program) int {
 			return cmp.Or(cmp.Compare(a.Unseen(), b.Unseen()), cmp.Compare(b.Name, a.Name))
 		})

@@ -15,3 +15,11 @@ func Median[T time.Duration | float64](list []T) T {
 	sorted := slices.Sorted(slices.Values(list))
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
+
+// Mean returns the mean of a list that is not empty.
+func Mean(list []float64) (mean float64) {
+	for _, x := range list {
+		mean += x
+	}
+	return mean / float64(len(list))
+}

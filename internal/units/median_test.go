@@ -17,3 +17,7 @@ func TestMedian(t *testing.T) {
 	require.Equal(t, 2.5*1e9, float64(units.Median([]time.Duration{4 * time.Second, time.Second})))
 	require.Zero(t, units.Median[float64](nil))
 }
+
+func TestMean(t *testing.T) {
+	require.Equal(t, 2.5, units.Mean([]float64{4, 1}))
+}
