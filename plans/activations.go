@@ -1,6 +1,10 @@
 package plans
 
 import (
+	"cmp"
+	"slices"
+
+	"psim/costmodel/stages"
 	"psim/schedules/graph"
 	"psim/schedules/order"
 )
@@ -14,6 +18,9 @@ type stageMemory struct {
 	inBackward   int64 // the peak while B runs
 	inInput      int64 // the peak while I runs
 	afterInput   int64 // from the end of I until W
+	// What is there besides while F, B, I or W runs: gathered parameters, whole gradients that are still to be
+	// scattered, and the rows that an all-to-all sends. All of it is gone soon after the pass.
+	beside [kindsOfPass]int64
 }
 
 // least returns the peak of a microbatch by itself, whether its backward is split or not.
@@ -74,44 +81,73 @@ func (g *stageGroup) memoryOf(stage int) (m stageMemory) {
 	if !g.Workload.LossApart(stage) { // a loss between the passes may free what F has left
 		m.inBackward, m.inInput = m.afterForward+gradientsIn+backwardStart, m.afterForward+gradientsIn+inputStart
 	}
+	m.beside = g.beside(stage)
 	return m
 }
 
+// beside returns the bytes that are there while a pass runs, besides activations.
+func (g *stageGroup) beside(stage int) (bytes [kindsOfPass]int64) {
+	rank, unsplit := g.graph.Placement.First[stage], g.Workload.Unsplit(stage)
+	for k := range bytes {
+		t := computeTask(graph.Kind(k), rank, stage, 0)
+		before, after := g.ledger.Parts(&t)
+		if graph.Kind(k) != graph.WeightGradient {
+			bytes[k] = -after.Parameters // gathered before it
+		}
+		if buckets := g.Workload.Stages[stage].Buckets; len(buckets) == 0 || !g.Workload.Overlap {
+			bytes[k] += before.Gradients
+		} else if before.Gradients > 0 { // they leave one by one
+			bytes[k] += slices.MinFunc(buckets, func(a, b stages.Bucket) int { return cmp.Compare(a.Bytes, b.Bytes) }).Bytes
+		}
+	}
+	if g.exchanges != nil && !unsplit {
+		forward, backward := largest(g.exchanges[stage].Forward), largest(g.exchanges[stage].Backward)
+		for k, sent := range [kindsOfPass]int64{graph.Forward: forward, graph.Backward: backward, graph.InputGradient: backward} {
+			bytes[k] += sent * g.Workload.Samples[0]
+		}
+	}
+	return bytes
+}
+
+func largest(list []int64) int64 { return slices.Max(append(list, 0)) }
+
 // exceedsMemory reports whether the microbatches that an order holds at some time exceed
 // the memory of a rank, whenever messages arrive. In paired orders a backward may start before the
-// forward that precedes it, so its peak does not count.
-func (g *stageGroup) exceedsMemory(o order.Order, paired bool) bool {
+// forward that precedes it, so its peak does not count. With beside it counts what is there besides while a pass
+// runs.
+func (g *stageGroup) exceedsMemory(o order.Order, paired, beside bool) bool {
+	counts := int64(0)
+	if beside {
+		counts = 1
+	}
 	for r, actions := range o {
 		var level int64
 		for i := range actions {
 			a := &actions[i]
 			m := &g.memory[a.Stage]
-			switch a.Kind {
-			case graph.Forward:
-				if g.exceeds(r, level+m.inForward) {
-					return true
-				}
-				level += m.afterForward
-			case graph.Backward:
-				level -= m.afterForward
-				if !paired && g.exceeds(r, level+m.inBackward) {
-					return true
-				}
-			case graph.InputGradient:
-				level -= m.afterForward
-				if !paired && g.exceeds(r, level+m.inInput) {
-					return true
-				}
-				level += m.afterInput
-			case graph.WeightGradient:
-				level -= m.afterInput
+			during, left := m.pass(a.Kind)
+			if (!paired || a.Kind == graph.Forward) && g.exceeds(r, level+during+counts*m.beside[a.Kind]) {
+				return true
 			}
-			if g.exceeds(r, level) {
+			if level += left; g.exceeds(r, level) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// pass returns the bytes that a pass takes while it runs, and those that it leaves, relative to what was there before.
+func (m *stageMemory) pass(k graph.Kind) (during, left int64) {
+	switch k {
+	case graph.Forward:
+		return m.inForward, m.afterForward
+	case graph.Backward:
+		return m.inBackward - m.afterForward, -m.afterForward
+	case graph.InputGradient:
+		return m.inInput - m.afterForward, m.afterInput - m.afterForward
+	}
+	return 0, -m.afterInput
 }
 
 // exceeds reports whether activations do not fit on a rank, with the allocator's reserve.

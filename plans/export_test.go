@@ -2,14 +2,16 @@ package plans
 
 import "time"
 
-// Outlined returns the bound of a plan by the passes of its order; 0 if it has none.
-func Outlined(p *Plan) time.Duration {
+// Outlined returns the bound of a plan by the passes of its order, 0 if it has none, or that the order does not fit.
+func Outlined(p *Plan) (bound time.Duration, tooLarge bool) {
 	g := newStageGroup(p)
 	if g.pruned != "" {
-		return 0
+		return 0, false
 	}
-	bound, _ := new(engine).outlined(p, g)
-	return bound
+	if bound, _ = new(engine).outlined(p, g); bound == forever {
+		return 0, true
+	}
+	return bound, false
 }
 
 // Within reports whether the simulation of a plan that is possible comes to its end within a horizon.

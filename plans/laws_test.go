@@ -195,7 +195,7 @@ func written(t *rapid.T, found *plans.Answer) string {
 	return out.String()
 }
 
-// checkEnds checks that no outline of a plan takes longer than its step, and that simulations end early if their step
+// checkEnds checks that no outline of a plan takes longer than its step or more memory, and that simulations end early if their step
 // is longer than a horizon, and only then.
 func checkEnds(t *rapid.T, c *configs.Config, q plans.Query, all map[string]*psim.Prediction) {
 	space, err := plans.NewSpace(c, q)
@@ -207,7 +207,9 @@ func checkEnds(t *rapid.T, c *configs.Config, q plans.Query, all map[string]*psi
 			continue
 		}
 		step := one.Summary.StepTime
-		require.LessOrEqual(t, plans.Outlined(p), step, "the outline of %s", p.Set())
+		bound, tooLarge := plans.Outlined(p)
+		require.LessOrEqual(t, bound, step, "the outline of %s", p.Set())
+		require.False(t, tooLarge && one.Result.Fits(), "%s fits", p.Set())
 		within, possible := plans.Within(p, step)
 		require.True(t, within || !possible, p.Set())
 		within, possible = plans.Within(p, step-1)

@@ -28,23 +28,21 @@ type stagePrices struct {
 	tails      tails
 }
 
-// newStagePrices counts the memory of stages without wiring any tasks: its graph has groups only.
+// newStagePrices counts the memory of stages without wiring any tasks: its graph has no groups yet.
 func newStagePrices(d *configs.Division) *stagePrices {
-	pipeline := wiring.Pipeline{Shape: d.Shape, Placement: d.Workload.Placement}
-	d.Workload.Fill(&pipeline)
-	p := &stagePrices{
-		Division: d, boundaries: pipeline.Boundaries, exchanges: pipeline.Exchanges, sync: pipeline.Sync.Derived(),
-	}
+	p := &stagePrices{Division: d, boundaries: d.Workload.Boundaries(), exchanges: d.Workload.WiredExchanges()}
 	p.graph = &graph.Graph{
 		Name: d.Schedule.Name, Shape: d.Shape, Placement: d.Workload.Placement, Layered: d.Workload.Zero == 3,
 	}
-	p.group = pipeline.AddGroups(p.graph)
 	p.ledger = memory.NewLedger(d.Workload, p.graph)
 	return p
 }
 
 // price prices the stages.
 func (g *stagePrices) price() (err error) {
+	pipeline := wiring.Pipeline{Shape: g.Shape, Placement: g.Workload.Placement}
+	g.Workload.Fill(&pipeline)
+	g.sync, g.group = pipeline.Sync.Derived(), pipeline.AddGroups(g.graph)
 	if g.all, err = costmodel.NewPrices(g.Machine, g.Workload, g.ledger, g.graph); err == nil {
 		g.costs, err = g.all.Unlaunched(g.graph)
 	}

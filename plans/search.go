@@ -208,7 +208,7 @@ func (s *search) boundByOrder(worker int, c *candidate) {
 	if pruned != "" {
 		s.cache.decided(p.stages)
 		s.prune(c, pruned)
-	} else if s.cannotRank(c) {
+	} else if bound == forever || s.cannotRank(c) {
 		s.cache.decided(p.stages)
 		s.decided++
 	} else {

@@ -74,14 +74,14 @@ func (e *engine) prepare(
 	if pipeline, err = d.Pipeline(); err != nil {
 		return nil, pipeline, nil, Impossible
 	}
-	if g.exceedsMemory(pipeline.Order, p.space.orderKinds[p.Schedule] == pairedOrder) {
+	if g.exceedsMemory(pipeline.Order, p.space.orderKinds[p.Schedule] == pairedOrder, false) {
 		return nil, pipeline, nil, Activations
 	}
 	return prices, pipeline, d, ""
 }
 
 // outlined bounds a plan by the passes of its order, or says why the plan is not to be simulated. The bound is 0 where
-// only a simulation knows whether the plan is possible.
+// only a simulation knows whether the plan is possible. It is forever if the plan is possible and does not fit.
 func (e *engine) outlined(p *Plan, g *stageGroup) (bound time.Duration, pruned string) {
 	prices, pipeline, _, pruned := e.prepare(p, g)
 	if pruned != "" {
@@ -96,6 +96,9 @@ func (e *engine) outlined(p *Plan, g *stageGroup) (bound time.Duration, pruned s
 		if e.builder.Check(pipeline) != nil {
 			return 0, ""
 		}
+	}
+	if g.exceedsMemory(pipeline.Order, p.space.orderKinds[p.Schedule] == pairedOrder, true) {
+		return forever, ""
 	}
 	return bound, ""
 }

@@ -186,8 +186,9 @@ func (e *Engine) begin(ev event, p *graph.Price, at time.Duration) bool {
 	}
 	for _, port := range t.ports {
 		s.users[port] = append(s.users[port], id)
+		t.share = max(t.share, time.Duration(len(s.users[port])))
 	}
-	s.adjust(t.ports)
+	s.slow(t.ports)
 	s.plan(id)
 	return false
 }
@@ -202,7 +203,7 @@ func (e *Engine) complete(ev event) bool {
 	for _, port := range t.ports {
 		s.users[port] = slices.DeleteFunc(s.users[port], func(id int32) bool { return id == ev.task })
 	}
-	s.adjust(t.ports)
+	s.hasten(t.ports)
 	e.end(ev.task)
 	return true
 }
@@ -241,23 +242,44 @@ func (e *Engine) finishLater(stream int32, t *transfer, longer time.Duration) {
 	e.awake = append(e.awake, stream)
 }
 
-// adjust changes the shares of everything on some ports.
-func (s *sharing) adjust(ports []int32) {
+// slow makes the shares of everything on some ports smaller, each of which has one more user.
+func (s *sharing) slow(ports []int32) {
 	for _, port := range ports {
+		share := time.Duration(len(s.users[port]))
 		for _, id := range s.users[port] {
-			t := &s.transfers[id]
-			share := time.Duration(1)
-			for _, p := range t.ports {
-				share = max(share, time.Duration(len(s.users[p])))
+			if share > s.transfers[id].share {
+				s.change(id, share)
 			}
-			if share == t.share {
-				continue
-			}
-			t.left -= (s.now - t.since) / t.share
-			t.since, t.share = s.now, share
-			s.plan(id)
 		}
 	}
+}
+
+// hasten makes the shares of everything on some ports larger that was slowest there. Each of the ports has one user
+// less.
+func (s *sharing) hasten(ports []int32) {
+	for _, port := range ports {
+		before := time.Duration(len(s.users[port]) + 1)
+		for _, id := range s.users[port] {
+			if s.transfers[id].share != before {
+				continue
+			}
+			share := time.Duration(1)
+			for _, p := range s.transfers[id].ports {
+				share = max(share, time.Duration(len(s.users[p])))
+			}
+			if share < before {
+				s.change(id, share)
+			}
+		}
+	}
+}
+
+// change gives a transfer another share from now on.
+func (s *sharing) change(id int32, share time.Duration) {
+	t := &s.transfers[id]
+	t.left -= (s.now - t.since) / t.share
+	t.since, t.share = s.now, share
+	s.plan(id)
 }
 
 // plan adds the event of a transfer's end, if nothing changes before.

@@ -113,7 +113,7 @@ func separateExperts(pieces []Piece) (list []Piece) {
 // updated lists the collectives that gather the parameters of a stage after their update: one for each
 // bucket of its gradients, in the order of a forward, or one for all. Experts on other devices have collectives
 // of their own.
-func (staged *Staged) updated(st *Stage) (list []gatheredBytes) {
+func (staged *Staged) updated(st *Stage) []gatheredBytes {
 	var experts int64
 	if staged.Network.Group.Dispatches() {
 		experts = staged.updatedBytes(st.Experts, st.NarrowExperts)
@@ -122,19 +122,30 @@ func (staged *Staged) updated(st *Stage) (list []gatheredBytes) {
 	if staged.UpdatedAtOnce || staged.UpdatedByOwner {
 		return Piece{Bytes: rest + experts, Experts: experts}.collectives()
 	}
-	totals, all, seen := map[bool]int64{false: rest, true: experts}, map[bool]int64{}, map[bool]int64{}
-	for _, b := range st.Buckets {
-		all[b.Experts] += b.Bytes
+	totals, all, seen := [2]int64{rest, experts}, [2]int64{}, [2]int64{} // of experts: the second
+	for i := range st.Buckets {
+		all[st.Buckets[i].kind()] += st.Buckets[i].Bytes
 	}
-	part := func(b Bucket) int64 { // of the parameters, in all buckets so far
-		return int64(float64(totals[b.Experts]) * (float64(seen[b.Experts]) / float64(all[b.Experts])))
+	part := func(kind int) int64 { // of the parameters, in all buckets so far
+		return int64(float64(totals[kind]) * (float64(seen[kind]) / float64(all[kind])))
 	}
-	for _, b := range slices.Backward(st.Buckets) {
-		before := part(b)
-		seen[b.Experts] += b.Bytes
-		list = append(list, gatheredBytes{part(b) - before, b.Experts})
+	list, before := make([]gatheredBytes, 0, len(st.Buckets)), [2]int64{part(0), part(1)}
+	for i := range slices.Backward(st.Buckets) {
+		b := &st.Buckets[i]
+		kind := b.kind()
+		seen[kind] += b.Bytes
+		now := part(kind)
+		list, before[kind] = append(list, gatheredBytes{now - before[kind], b.Experts}), now
 	}
 	return list
+}
+
+// kind is 1 for a bucket of experts, else 0.
+func (b *Bucket) kind() int {
+	if b.Experts {
+		return 1
+	}
+	return 0
 }
 
 // gathersAhead reports whether updated parameters are gathered during the next forwards. Those

@@ -39,9 +39,9 @@ func (staged *Staged) PartsOf(stage int, k graph.Kind) int {
 	return staged.Parts(st)
 }
 
-// wiringExchanges returns the all-to-alls of all stages as the wiring takes them; nil if experts
+// WiredExchanges returns the all-to-alls of all stages as the wiring takes them; nil if experts
 // are divided as the rest of their layer.
-func (staged *Staged) wiringExchanges() []wiring.Exchanges {
+func (staged *Staged) WiredExchanges() []wiring.Exchanges {
 	if !staged.Network.Group.Dispatches() {
 		return nil
 	}

@@ -69,11 +69,6 @@ func (staged *Staged) syncExperts(sync *wiring.Sync) {
 		for _, b := range st.Buckets {
 			sync.Experts[s] = append(sync.Experts[s], b.Experts)
 		}
-		var updated []bool
-		for _, piece := range staged.updated(st) {
-			updated = append(updated, piece.experts)
-		}
-		sync.ParameterExperts = append(sync.ParameterExperts, updated)
 		if sync.Ahead == nil {
 			continue
 		}

@@ -9,7 +9,7 @@ func (staged *Staged) Fill(w *wiring.Pipeline) {
 	w.Placement, w.Samples, w.Shards = staged.Placement, staged.Samples, staged.Shards
 	w.WholeLast, w.Layered = staged.WholeLast, staged.Zero >= 3
 	w.Boundaries, w.Sync = staged.Boundaries(), staged.Sync()
-	w.Exchanges = staged.wiringExchanges()
+	w.Exchanges = staged.WiredExchanges()
 	w.ExpertSpan, w.ExpertWidth = staged.expertSpan()
 	w.Loop, w.Unsplit = staged.loop(), staged.Unsplit(0)
 	for _, t := range staged.Tied {
@@ -71,11 +71,15 @@ func (staged *Staged) Sync() wiring.Sync {
 	sync.Buckets, sync.Broadcast = staged.summedBytes(), staged.broadcastBytes()
 	for s := range staged.Stages {
 		st := &staged.Stages[s]
-		var bytes []int64
-		for _, piece := range staged.updated(st) {
-			bytes = append(bytes, piece.bytes)
+		updated := staged.updated(st)
+		bytes, experts := make([]int64, len(updated)), make([]bool, len(updated))
+		for k, piece := range updated {
+			bytes[k], experts[k] = piece.bytes, piece.experts
 		}
 		sync.Parameters = append(sync.Parameters, bytes)
+		if staged.Network.Group.Dispatches() {
+			sync.ParameterExperts = append(sync.ParameterExperts, experts)
+		}
 		if staged.gathersAhead() {
 			var ahead []int64
 			for _, piece := range st.Ahead {
