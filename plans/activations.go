@@ -18,9 +18,9 @@ type stageMemory struct {
 	inBackward   int64 // the peak while B runs
 	inInput      int64 // the peak while I runs
 	afterInput   int64 // from the end of I until W
-	// What is there besides while F, B, I or W runs: gathered parameters, whole gradients that are still to be
+	// What collectives hold while F, B, I or W runs: gathered parameters, whole gradients that are still to be
 	// scattered, and the rows that an all-to-all sends. All of it is gone soon after the pass.
-	beside [kindsOfPass]int64
+	held [kindsOfPass]int64
 }
 
 // least returns the peak of a microbatch by itself, whether its backward is split or not.
@@ -81,12 +81,12 @@ func (g *stageGroup) memoryOf(stage int) (m stageMemory) {
 	if !g.Workload.LossApart(stage) { // a loss between the passes may free what F has left
 		m.inBackward, m.inInput = m.afterForward+gradientsIn+backwardStart, m.afterForward+gradientsIn+inputStart
 	}
-	m.beside = g.beside(stage)
+	m.held = g.heldOf(stage)
 	return m
 }
 
-// beside returns the bytes that are there while a pass runs, besides activations.
-func (g *stageGroup) beside(stage int) (bytes [kindsOfPass]int64) {
+// heldOf returns what held has for a stage.
+func (g *stageGroup) heldOf(stage int) (bytes [kindsOfPass]int64) {
 	rank, unsplit := g.graph.Placement.First[stage], g.Workload.Unsplit(stage)
 	for k := range bytes {
 		t := computeTask(graph.Kind(k), rank, stage, 0)
@@ -113,11 +113,11 @@ func largest(list []int64) int64 { return slices.Max(append(list, 0)) }
 
 // exceedsMemory reports whether the microbatches that an order holds at some time exceed
 // the memory of a rank, whenever messages arrive. In paired orders a backward may start before the
-// forward that precedes it, so its peak does not count. With beside it counts what is there besides while a pass
-// runs.
-func (g *stageGroup) exceedsMemory(o order.Order, paired, beside bool) bool {
+// forward that precedes it, so its peak does not count. It can also count
+// what collectives hold while a pass runs.
+func (g *stageGroup) exceedsMemory(o order.Order, paired, held bool) bool {
 	counts := int64(0)
-	if beside {
+	if held {
 		counts = 1
 	}
 	for r, actions := range o {
@@ -126,7 +126,7 @@ func (g *stageGroup) exceedsMemory(o order.Order, paired, beside bool) bool {
 			a := &actions[i]
 			m := &g.memory[a.Stage]
 			during, left := m.pass(a.Kind)
-			if (!paired || a.Kind == graph.Forward) && g.exceeds(r, level+during+counts*m.beside[a.Kind]) {
+			if (!paired || a.Kind == graph.Forward) && g.exceeds(r, level+during+counts*m.held[a.Kind]) {
 				return true
 			}
 			if level += left; g.exceeds(r, level) {

@@ -140,7 +140,7 @@ func (staged *Staged) updated(st *Stage) []gatheredBytes {
 	return list
 }
 
-// kind is 1 for a bucket of experts, else 0.
+// kind returns 1 for a bucket of experts, else 0.
 func (b *Bucket) kind() int {
 	if b.Experts {
 		return 1
