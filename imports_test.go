@@ -20,9 +20,10 @@ import (
 // its code may import. cmd/psim may import all. The leaves under internal may
 // be imported by all, and import nothing.
 var arrows = map[string][]string{
-	".":                    {"configs", "configs/parallel", "costmodel", "costmodel/memory", "costmodel/network", "results", "results/compare", "schedules", "schedules/graph", "schedules/wiring", "sim"},
+	".":                    {"configs", "configs/parallel", "costmodel", "costmodel/memory", "costmodel/network", "results", "results/compare", "schedules", "schedules/graph", "schedules/wiring", "sim", "intervals", "costmodel/training"},
 	"advise":               {".", "configs", "costmodel", "plans", "results", "schedules", "schedules/graph"},
 	"calibrate":            {"configs/machinefile", "costmodel", "costmodel/link", "costmodel/network", "costmodel/training", "schedules/collective", "schedules/graph"},
+	"calibrate/site":       {},
 	"calibrate/layers":     {"calibrate", "costmodel", "costmodel/link", "costmodel/network", "costmodel/training", "exec/backend", "exec/kernels", "exec/measure", "exec/run"},
 	"configs":              {"configs/catalog", "configs/foreign", "configs/parallel", "costmodel", "costmodel/group", "costmodel/hfconfig", "costmodel/link", "costmodel/memory", "costmodel/models", "costmodel/network", "costmodel/stages", "costmodel/training", "schedules", "schedules/collective", "schedules/graph", "schedules/order", "schedules/partition", "schedules/search", "schedules/wiring"},
 	"configs/catalog":      {},
@@ -75,8 +76,9 @@ var arrows = map[string][]string{
 	"internal/setting":     {"internal/nearest", "internal/wrap"},
 	"internal/units":       {},
 	"internal/wrap":        {},
-	"plans":                {".", "configs", "configs/parallel", "costmodel", "costmodel/group", "costmodel/memory", "costmodel/models", "costmodel/network", "costmodel/stages", "reports", "reports/figures", "reports/picture", "reports/titles", "results", "results/rankings", "schedules", "schedules/graph", "schedules/order", "schedules/wiring", "sim"},
-	"published":            {".", "calibrate", "configs", "configs/catalog", "costmodel", "costmodel/group", "costmodel/link", "costmodel/network", "costmodel/training", "reports/picture", "results", "results/rankings", "schedules/graph"},
+	"intervals":            {},
+	"plans":                {".", "configs", "configs/parallel", "intervals", "costmodel", "costmodel/group", "costmodel/memory", "costmodel/models", "costmodel/network", "costmodel/stages", "reports", "reports/figures", "reports/picture", "reports/titles", "results", "results/rankings", "schedules", "schedules/graph", "schedules/order", "schedules/wiring", "sim"},
+	"published":            {".", "calibrate", "configs", "configs/catalog", "costmodel", "costmodel/group", "costmodel/link", "costmodel/network", "costmodel/training", "intervals", "reports/picture", "results", "schedules/graph"},
 	"reports":              {"reports/picture", "reports/table", "results", "results/compare", "results/rankings", "results/tracecsv", "schedules/graph"},
 	"reports/chart":        {},
 	"reports/figures":      {"reports/chart", "reports/picture", "reports/titles", "results", "results/rankings"},
@@ -116,7 +118,7 @@ var owners = map[string][]string{
 	"golang.org/x/image":         {"reports/chart"},
 	"google.golang.org/protobuf": {"reports"},
 	"golang.org/x/sys":           {"internal"},
-	"gonum.org/v1/gonum":         {"calibrate"},
+	"gonum.org/v1/gonum":         {"calibrate", "intervals"},
 	"github.com/spf13/cobra":     {"cmd"},
 	"github.com/gomlx/":          {"exec"},
 }

@@ -44,6 +44,17 @@ func (t Options) Narrow() bool {
 	return t.Precision == PrecisionFP8 || t.Precision == PrecisionMXFP8 || t.Precision == PrecisionNVFP4
 }
 
+// Bits counts the bits of the numbers that linear layers multiply.
+func (t Options) Bits() int {
+	switch {
+	case t.Narrow():
+		return int(t.scaling().bits)
+	case t.Base() == "fp32":
+		return 32
+	}
+	return 16
+}
+
 // Base is the precision of everything but narrow products.
 func (t Options) Base() string {
 	if t.Narrow() {
