@@ -32,15 +32,17 @@ type Config struct {
 	Machine    costmodel.MachineOptions `toml:"machine"`
 	Collective collective.Options       `toml:"collective"`
 
-	name    string
-	folder  string // that paths in the file are relative to; empty for embedded ones
-	sources []*source
-	exact   time.Duration     // see Exact
-	changes []string          // warnings of Executable and settle
-	shared  *shared           // see Sharing
-	devices int               // of the target, for a network that was named without a plan
-	files   map[string]string // texts of the files that a kept experiment names; nil for others, which read files
-	dropped []string          // keys of the file that have no meaning with a schedule named by --set
+	name     string
+	folder   string // that paths in the file are relative to; empty for embedded ones
+	sources  []*source
+	exact    time.Duration     // see Exact
+	changes  []string          // warnings of Executable and settle
+	shared   *shared           // see Sharing
+	devices  int               // of the target, for a network that was named without a plan
+	files    map[string]string // texts of the files that a kept experiment names; nil for others, which read files
+	dropped  []string          // keys of the file that have no meaning with a schedule named by --set
+	site     Site
+	siteKeys *source // its keys that are not given; nil without a site
 }
 
 // Settings describes the sections. One of [times], [model] and [collective] says what the tasks

@@ -34,6 +34,10 @@ func (c *Config) Fingerprint() string {
 			fmt.Fprintf(sum, "\n%q %v", data, err)
 		}
 	}
+	if c.Machine.Site != "" {
+		data, err := c.readNamed(c.Machine.Site, c.sitePath(), maxSize)
+		fmt.Fprintf(sum, "\n%q %v", data, err)
+	}
 	if c.Machine.File != "" {
 		data, _, err := c.machineText()
 		fmt.Fprintf(sum, "\n%q %v", data, err)
@@ -100,6 +104,13 @@ func (c *Config) Keep(with ...[]string) (Kept, error) {
 		}
 		if path := one.Model.File; path != "" {
 			data, err := one.readBeside(path, maxNetwork)
+			if err != nil {
+				return k, err
+			}
+			k.Files[path] = string(data)
+		}
+		if path := one.Machine.Site; path != "" {
+			data, err := one.readNamed(path, one.sitePath(), maxSize)
 			if err != nil {
 				return k, err
 			}

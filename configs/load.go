@@ -114,6 +114,9 @@ func (c *Config) Files() (paths []string) {
 			paths = append(paths, c.resolve(path))
 		}
 	}
+	if c.Machine.Site != "" {
+		paths = append(paths, c.sitePath())
+	}
 	if path := c.Machine.File; path != "" {
 		paths = append(paths, c.machinePath(path, c.sources[c.machineSource()]))
 	}

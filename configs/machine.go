@@ -128,7 +128,11 @@ func (c *Config) machineFile(path string, sets []string) (costmodel.MachineOptio
 		return costmodel.MachineOptions{}, err
 	}
 	var over Config
-	for _, s := range append([]*source{under, file}, c.sources[named:]...) {
+	list := append([]*source{under, file}, c.sources[named:]...)
+	if c.siteKeys != nil {
+		list = append(list, c.siteKeys)
+	}
+	for _, s := range list {
 		if _, err := s.decode(&over); err != nil {
 			return costmodel.MachineOptions{}, err
 		}

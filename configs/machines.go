@@ -3,7 +3,9 @@ package configs
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -11,7 +13,9 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"psim/configs/catalog"
+	"psim/costmodel"
 	"psim/internal/nearest"
+	"psim/internal/setting"
 )
 
 // A KnownMachine is a machine of the catalog, which machine.file names.
@@ -78,3 +82,95 @@ func (c *Config) deviceName() string {
 	}
 	return options.Device
 }
+
+// A Site is what a cluster's own runs say of it.
+type Site struct {
+	// Runs are the runs that it was fitted to.
+	Runs []SiteRun `toml:"run"`
+}
+
+// Settings describes [site].
+func (Site) Settings() []setting.Setting {
+	return []setting.Setting{{Key: "run", Text: "the runs that a site was fitted to"}}
+}
+
+// A SiteRun is the error of a run of a site.
+type SiteRun struct {
+	// Error is the logarithm of the measured over the predicted step time, with constants that have not seen
+	// the run.
+	Error float64 `toml:"error"`
+}
+
+// Settings describes [[site.run]].
+func (SiteRun) Settings() []setting.Setting {
+	return []setting.Setting{{Key: "error", Range: setting.Between(-10, 10), Text: "log of measured over predicted"}}
+}
+
+// siteFile is the content of the file that machine.site names.
+type siteFile struct {
+	Machine costmodel.MachineOptions `toml:"machine"`
+	Site    Site                     `toml:"site"`
+}
+
+// Settings describes the file.
+func (siteFile) Settings() []setting.Setting {
+	return []setting.Setting{{Key: "machine"}, {Key: "site"}}
+}
+
+// siteKeys are the keys that a site may have.
+var siteKeys = []string{"machine.clock", "machine.spread", "machine.network.speedup"}
+
+// readSite reads the site that machine.site names. The source that it returns has the keys of the site that the
+// experiment does not give; it is nil without a site.
+func (c *Config) readSite() (site Site, over *source, err error) {
+	path := c.Machine.Site
+	if path == "" {
+		return site, nil, nil
+	}
+	wrong := func(err error) error { return c.problem("machine", fmt.Errorf("site = %q: %w", path, err)) }
+	data, err := c.readNamed(path, c.sitePath(), maxSize)
+	if err != nil {
+		return site, nil, wrong(err)
+	}
+	s, err := newSource(path, string(data), true)
+	if err != nil {
+		return site, nil, err
+	}
+	var file siteFile
+	outOfRange, err := s.decode(&file)
+	if err == nil {
+		err = s.first(outOfRange)
+	}
+	if err != nil {
+		return site, nil, err
+	}
+	var sets []string
+	for _, key := range s.meta.Keys() {
+		name := key.String()
+		value := s.value(name)
+		switch _, table := value.(map[string]any); {
+		case table || strings.HasPrefix(name, "site."):
+		case !slices.Contains(siteKeys, name):
+			may := "is not of a site, which may have " + strings.Join(siteKeys, ", ")
+			at, _ := s.find(name)
+			return site, nil, s.at(at.value, name, may)
+		case !c.Defined(name):
+			sets = append(sets, name+" = "+setting.Quote(value))
+		}
+	}
+	over, err = newSource("site "+path, strings.Join(sets, "\n"), false)
+	return file.Site, over, err
+}
+
+// sitePath returns the path of the site: from the current folder if a flag names it, otherwise from the folder of
+// the configuration.
+func (c *Config) sitePath() string {
+	named := slices.IndexFunc(c.sources, func(s *source) bool { return !s.lines && s.defines("machine.site") })
+	if _, err := os.Stat(c.Machine.Site); err == nil && named >= 0 {
+		return c.Machine.Site
+	}
+	return c.resolve(c.Machine.Site)
+}
+
+// Site returns what the runs of the experiment's site say; it is empty without a site.
+func (c *Config) Site() Site { return c.site }

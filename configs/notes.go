@@ -27,7 +27,9 @@ func (c *Config) Inputs() []string {
 	for _, s := range c.sources[1:] {
 		lines = append(lines, "reads    setting "+s.label)
 	}
-	files := [][2]string{{"order", c.Schedule.File}, {"network", c.Model.File}, {"machine", c.Machine.File}}
+	files := [][2]string{
+		{"order", c.Schedule.File}, {"network", c.Model.File}, {"machine", c.Machine.File}, {"site", c.Machine.Site},
+	}
 	for _, file := range files {
 		if file[1] != "" {
 			lines = append(lines, "reads    "+file[0]+" "+file[1])

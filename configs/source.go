@@ -54,6 +54,16 @@ func (s *source) at(p toml.Position, key, problem string) *Error {
 
 func (s *source) defines(key string) bool { return s.meta.IsDefined(strings.Split(key, ".")...) }
 
+// value returns the value of a key, or nil.
+func (s *source) value(key string) any {
+	var value any = s.top
+	for part := range strings.SplitSeq(key, ".") {
+		table, _ := value.(map[string]any)
+		value = table[part]
+	}
+	return value
+}
+
 // isTable reports whether a key is a table in the source.
 func (s *source) isTable(key string) bool {
 	table, is := s.top, true

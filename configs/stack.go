@@ -39,6 +39,9 @@ type Stack struct {
 	// Unsearched lists settings, as lines of TOML, that the program also has, but in another
 	// implementation than Sets describe: searches do not try them, and nothing warns of them.
 	Unsearched []string `toml:"unsearched"`
+	// Unsaid lists settings, as lines of TOML, that the program has a flag for and that descriptions of its runs
+	// often leave out.
+	Unsaid []string `toml:"unsaid"`
 }
 
 // Stacks is the catalog of stacks, in the order of its file.
@@ -189,21 +192,29 @@ func (c *Config) laidBy(key string) string {
 // lay applies the settings of the catalog under those that are given.
 func (c *Config) lay() error {
 	from, sets := c.laid()
-	if sets == nil {
+	if sets == nil && c.Machine.Site == "" {
 		return nil
 	}
 	under, err := newSource(from, strings.Join(sets, "\n"), false)
 	if err != nil {
 		return err
 	}
+	site, over, err := c.readSite()
+	if err != nil {
+		return err
+	}
+	list := append([]*source{under}, c.sources...)
+	if over != nil {
+		list = append(list, over)
+	}
 	whole := defaults()
-	for _, s := range append([]*source{under}, c.sources...) {
+	for _, s := range list {
 		if _, err := s.decode(whole); err != nil {
 			return err
 		}
 	}
 	whole.name, whole.folder, whole.sources, whole.exact, whole.shared = c.name, c.folder, c.sources, c.exact, c.shared
-	whole.devices = c.devices
+	whole.devices, whole.files, whole.site, whole.siteKeys = c.devices, c.files, site, over
 	*c = *whole
 	return nil
 }
@@ -265,6 +276,19 @@ func (c *Config) Offers() Offers {
 		return s.Offers()
 	}
 	return nil
+}
+
+// Unsaid lists, as KEY=VALUE, the settings that the stack's program has a flag for and that the experiment does not
+// give.
+func (c *Config) Unsaid() (sets []string) {
+	if s := c.stack(); s != nil {
+		for _, set := range s.Unsaid {
+			if key, value, _ := strings.Cut(set, " = "); !c.Defined(key) {
+				sets = append(sets, key+"="+value)
+			}
+		}
+	}
+	return sets
 }
 
 // Unoffered lists, as lines of TOML, the settings of the experiment that its stack does not

@@ -206,6 +206,7 @@ type Machine struct {
 	Cores         MachineCores // cores that ranks share
 	// Spread is the standard deviation of the nodes' speeds over their mean.
 	Spread float64
+	Clock  float64 // speed of the devices over that of the catalog's; 0 means 1
 }
 
 // RankMemory returns the most memory that a rank may use: that of its device, or of its whole node,
@@ -239,14 +240,14 @@ type (
 	FLOPS = units.FLOPS
 )
 
-// pace returns the computing time on the slowest node over that on an average node, since all
-// others wait for the slowest: 1 for a single node. Speeds are taken to be normally distributed. By
+// pace returns the computing time on the slowest node over that on an average node at the catalog's clock, since
+// all others wait for the slowest: 1 for a single node at that clock. Speeds are taken to be normally distributed. By
 // Blom's approximation (1958) the smallest of n draws is expected where (n − ⅜) / (n + ¼) of the
 // distribution are above it.
 func (m *Machine) pace(ranks int) float64 {
 	n := float64(m.Nodes(ranks))
 	above := (n - 0.375) / (n + 0.25)
-	return 1 + m.Spread*math.Sqrt2*math.Erfinv(2*above-1)
+	return (1 + m.Spread*math.Sqrt2*math.Erfinv(2*above-1)) / cmp.Or(m.Clock, 1)
 }
 
 // slowest returns the machine with the devices of its slowest node.

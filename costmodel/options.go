@@ -34,6 +34,8 @@ type MachineOptions struct {
 	Cores          MachineCores   `toml:"cores"`
 	MemoryMargin   float64        `toml:"memory_margin"`
 	Spread         float64        `toml:"spread"`
+	Clock          float64        `toml:"clock"`
+	Site           string         `toml:"site"` // the caller reads it
 	// Measured and Updates are the entries of [[machine.measured]] and [[machine.optimizer]].
 	Measured      []Measured       `toml:"measured"`
 	MeasuredModel string           `toml:"measured_model"`
@@ -95,6 +97,18 @@ func (MachineOptions) Settings() []setting.Setting {
 			Text: "how much nodes differ in speed, as a standard deviation over the mean: all wait for the slowest " +
 				"node, which is expected to be slower than the mean by 1.05 times this with 4 nodes, 1.8 with 16, " +
 				"2.3 with 64, 3.2 with 1,024. It does not apply to measured layers",
+		},
+		{
+			Key: "clock", Prices: []string{"products", "attention", "between", graph.Launches},
+			Idle: idleInCollective(), Neutral: 1.0, Example: "0.97",
+			Range: setting.Range{Max: 2, AboveMin: true}, Unset: "1",
+			Text: "speed of the devices of this site over that of the catalog's, for power, cooling and age. It does " +
+				"not apply to measured layers",
+		},
+		{
+			Key: "site", Example: `"mysite.toml"`, Unset: "none", Idle: idleInCollective(),
+			Text: "a file of what a cluster's own runs say of it, which psim calibrate --runs writes: clock, spread " +
+				"and network.speedup, unless they are given, and how far off its runs are, for the interval",
 		},
 		{
 			Key: "measured_model", Idle: idleInCollective(),
@@ -253,7 +267,7 @@ func (ComputeOptions) Settings() []setting.Setting {
 func (o MachineOptions) Machine(c Catalog) (Machine, error) {
 	m := Machine{
 		DevicesPerNode: o.DevicesPerNode, NICsPerNode: o.NICsPerNode, MemoryPerNode: o.MemoryPerNode,
-		Host: o.Host, Cores: o.Cores, Spread: o.Spread,
+		Host: o.Host, Cores: o.Cores, Spread: o.Spread, Clock: o.Clock,
 	}
 	err := setting.Validate(o)
 	if err != nil {

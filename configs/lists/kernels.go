@@ -142,11 +142,12 @@ func precision(o network.Op) string {
 }
 
 // WriteStacks prints the programs that train.stack names and what each offers, in columns
-// separated by tabs, or if verbose the settings that each stands for, with their sources.
-func WriteStacks(w io.Writer, verbose bool) {
+// separated by tabs, or if verbose the settings that each stands for, with their sources and the measured runs
+// that they stand on.
+func WriteStacks(w io.Writer, standing Standing, verbose bool) {
 	if verbose {
 		for _, s := range configs.Stacks() {
-			describeStack(w, s)
+			standing.describeStack(w, s)
 		}
 		return
 	}
@@ -165,17 +166,33 @@ func WriteStacks(w io.Writer, verbose bool) {
 	}
 }
 
+// A Standing says on what measured runs a constant of a stack stands on a chip, or everywhere if that is "". It
+// returns "" for what is not fitted.
+type Standing func(stack, chip, key string) string
+
+// of adds to each setting on what it stands.
+func (standing Standing) of(stack, chip string, sets []string) (list []string) {
+	for _, set := range sets {
+		key, _, _ := strings.Cut(set, " = ")
+		if on := standing(stack, chip, key); on != "" {
+			set += "  (" + on + ")"
+		}
+		list = append(list, set)
+	}
+	return list
+}
+
 // describeStack prints all of a stack.
-func describeStack(w io.Writer, s configs.Stack) {
+func (standing Standing) describeStack(w io.Writer, s configs.Stack) {
 	fmt.Fprintf(w, "%s: %s\n", s.Name, s.Description)
-	describeSets(w, "everywhere", s.Sets, s.Source["sets"])
+	describeSets(w, "everywhere", standing.of(s.Name, "", s.Sets), s.Source["sets"])
 	if s.Mixtures != nil {
 		describeSets(w, "in mixtures", s.Mixtures, s.Source["mixtures"])
 	}
 	for _, chip := range slices.Sorted(maps.Keys(s.Devices)) {
-		sets := s.Devices[chip]
+		sets := standing.of(s.Name, chip, s.Devices[chip])
 		if s.DiffersOnBoards(chip) {
-			sets = append(slices.Clone(sets), "other boards: shares of the peak in proportion to their own")
+			sets = append(sets, "other boards: shares of the peak in proportion to their own")
 		}
 		describeSets(w, "on "+chip, sets, s.Source[chip])
 	}
@@ -187,6 +204,9 @@ func describeStack(w io.Writer, s configs.Stack) {
 		lines = append(lines, "not searched: "+strings.Join(s.Unsearched, ", "))
 	}
 	describeSets(w, "offers", lines, s.Source["offers"])
+	if s.Unsaid != nil {
+		describeSets(w, "by a flag", s.Unsaid, s.Source["unsaid"])
+	}
 	fmt.Fprintln(w)
 }
 
