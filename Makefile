@@ -122,6 +122,7 @@ fit: ## fit to published rows again: machines, stacks, columns of data; takes te
 
 leave-out: ## fit the constants of stacks again without each source in turn, and predict its rows with them; takes two minutes
 	$(GO) run ./tools/fit leave-out
+	$(GO) test ./published -run TestResiduals -update
 
 fit-check: ## hold what is fitted to published rows to its fits, computed again; takes a minute
 	PSIM_FITS=1 $(GO) test ./published -run Fit -count 1
@@ -180,9 +181,9 @@ beside-pytorch: ## predict and measure PyTorch's step by twelve modes on this qu
 engine: ## the engine against a plain one, and brief graphs against named ones, on 60,000 random pipelines and graphs; takes two minutes
 	$(GO) test ./sim -run '^(TestEngineIsPlain|TestEngineIsPlainOnAny|TestBrief)$$' -rapid.checks 20000 -count 1
 
-accuracy: ## replay the published tables: docs/accuracy.md, its pictures, and the errors that psim search names
+accuracy: ## replay the published tables: docs/accuracy.md, its pictures, and the errors that intervals stand on
 	rm -rf docs/accuracy
 	$(GO) run ./cmd/psim validate --published --markdown --out docs/accuracy > docs/accuracy.md.new
 	rm docs/accuracy/.psim.json
 	mv docs/accuracy.md.new docs/accuracy.md
-	$(GO) test ./published -run TestStacks -update
+	$(GO) test ./published -run TestResiduals -update

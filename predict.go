@@ -185,6 +185,7 @@ func (p *Prediction) simulateWhole() (err error) {
 	info.LastStep = lastStep(p.Config, p.Experiment)
 	p.Result = p.Simulation.Result(info)
 	p.Result.Search = p.found()
+	p.setInterval()
 	if name := p.Config.Published(); name != "" && !p.Result.FitsMemory {
 		p.Result.Warnings = append(p.Result.Warnings, fmt.Sprintf("the training of %s ran with these settings, so it "+
 			"did fit: the estimate of its memory is too high by at least what is lacking; what is not modelled "+

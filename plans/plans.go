@@ -124,6 +124,7 @@ func (d *draft) answer(ctx context.Context, found *decisions) error {
 	} else if err := d.rank(context.WithoutCancel(ctx), found); err != nil {
 		return err
 	}
+	setChances(d.Plans)
 	if len(d.Map) == 2 && d.query.Shard.Of == 0 && ctx.Err() == nil {
 		if err := d.mapSquares(ctx, found); err != nil {
 			return err

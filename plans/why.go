@@ -5,6 +5,7 @@ import (
 
 	"psim"
 	"psim/configs"
+	"psim/intervals"
 	"psim/results/rankings"
 )
 
@@ -43,4 +44,23 @@ func explainOwn(
 		return nil, nil, err
 	}
 	return own, e.ByClass, nil
+}
+
+// setChances says how likely each of the first plans is the best of them when measured, if there are several
+// with a stack.
+func setChances(list []rankings.RankedPlan) {
+	list = list[:min(len(list), rankings.Rivals)]
+	var rivals []intervals.Contender
+	for _, p := range list {
+		if p.Stack == "" || p.Kind == "" {
+			return
+		}
+		rivals = append(rivals, intervals.Contender{Stack: p.Stack, Step: p.StepTime})
+	}
+	if len(rivals) < 2 {
+		return
+	}
+	for i, chance := range intervals.Published().Best(rivals) {
+		list[i].ProbabilityBest = &chance
+	}
 }

@@ -3,6 +3,7 @@ package published
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,7 +17,6 @@ import (
 
 	"psim/internal/golden"
 	"psim/reports/picture"
-	"psim/results/rankings"
 )
 
 // replayed is all tables, replayed once for the tests that read them.
@@ -60,38 +60,30 @@ func TestAccuracy(t *testing.T) {
 			require.True(t, bytes.Equal(saved, drawn.Bytes()), "docs/accuracy/%s.png differs from what psim draws; rewrite with: make accuracy", name)
 		}
 	}
-	pictures, err := os.ReadDir("../docs/accuracy")
+	pages := r.Pages(".")
+	for _, page := range pages {
+		saved, err := os.ReadFile(filepath.Join("../docs/accuracy", page.Name))
+		require.NoError(t, err, "write with: make accuracy")
+		require.Equal(t, string(saved), page.Text, "rewrite with: make accuracy")
+	}
+	files, err := os.ReadDir("../docs/accuracy")
 	require.NoError(t, err)
-	require.Len(t, pictures, len(figures), "a picture of docs/accuracy is no longer drawn")
+	require.Len(t, files, len(figures)+len(pages), "a file of docs/accuracy is no longer made")
 }
 
-// stacks.csv holds the errors of every stack, for psim search.
-func TestStacks(t *testing.T) {
+// residuals.csv of intervals holds the errors of leave_out.csv, one for each of its rows.
+func TestResiduals(t *testing.T) {
 	r, err := replayed()
 	require.NoError(t, err)
-	golden.Equal(t, "stacks.csv", r.stacksCSV())
-	require.Zero(t, Accuracy("megatron-te", "t4", "fp16", false).Rows)
-	a := Accuracy("nanotron", "h100-80gb-sxm", "bf16", false)
-	require.Equal(t, 10, a.Rows)
-	require.Greater(t, a.MeanError, 0.001)
-	require.Zero(t, Accuracy("nanotron", "h100-80gb-sxm", "bf16", true).Rows, "dense runs say nothing of mixtures")
-	require.Zero(t, Accuracy("nanotron", "h100-80gb-sxm", "fp16", false).Rows, "nor those of one precision of another")
-	// Every published run that no constant was fitted to counts once, in the class of its own network.
-	rows := map[rankings.StackAccuracy]int{}
-	for _, table := range r.Tables {
-		for _, row := range table.Replayed {
-			if row.Stack != "" && !row.Used {
-				device := strings.TrimSuffix(row.Device, " in "+row.Precision)
-				rows[*Accuracy(row.Stack, device, row.Precision, row.Mixture)]++
-			}
+	list := r.residuals()
+	require.Len(t, list, len(records(leftRowsFile)))
+	golden.Equal(t, "../../intervals/residuals.csv", list.CSV())
+	// A rate that is predicted too high and a time that is predicted too low are both errors above 0.
+	for _, row := range list {
+		if row.Table == "llama3-405b-table-4" {
+			require.Positive(t, row.Log)
 		}
 	}
-	for class, count := range rows {
-		require.Equal(t, class.Rows, count)
-	}
-	dense := Accuracy("megatron-te", "h100-80gb-sxm", "bf16", false)
-	experts := Accuracy("megatron-te", "h100-80gb-sxm", "bf16", true)
-	require.NotEqual(t, dense.MeanError, experts.MeanError)
 }
 
 // No error of a table, or of a stack on a device, is above its ceiling, be it the mean, the
@@ -124,4 +116,30 @@ func TestCeilings(t *testing.T) {
 			assert.GreaterOrEqual(t, percent*1.5+0.1, ceiling, "%s: predictions got better (%s error); lower the ceiling", name, kind)
 		}
 	}
+}
+
+// What a constant stands on is what its fit says, on the chip that it was fitted on and on those that took it over.
+func TestStanding(t *testing.T) {
+	fits, err := stackFits()
+	require.NoError(t, err)
+	one := 0
+	for _, f := range fits {
+		sites, err := f.sites()
+		require.NoError(t, err)
+		for _, key := range f.Keys {
+			text := Standing(f.Stack, f.Chip, key)
+			require.Contains(t, text, fmt.Sprint(len(f.rows), " row"))
+			require.Equal(t, sites == 1, strings.HasSuffix(text, ", one site"), text)
+			if sites == 1 {
+				one++
+			}
+			for _, chip := range f.Also {
+				require.Equal(t, text, Standing(f.Stack, chip, key))
+			}
+			require.NotEmpty(t, Standing(f.Stack, "", key))
+		}
+	}
+	require.Positive(t, one)
+	require.Empty(t, Standing("megatron-te", "h100", "machine.spread"))
+	require.Empty(t, Standing("none", "h100", "machine.compute.efficiency"))
 }

@@ -6,6 +6,7 @@ import (
 
 	"psim"
 	"psim/configs"
+	"psim/intervals"
 	"psim/results"
 	"psim/schedules/graph"
 )
@@ -16,6 +17,7 @@ type prediction struct {
 	span    float64 // the longest span of a rank, in seconds
 	samples float64 // of a step
 	trace   *graph.Trace
+	under   intervals.Conditions
 }
 
 // predictions remembers predictions, since several rows may have the same configuration. It may be used
@@ -58,5 +60,6 @@ func predictOnce(ctx context.Context, c configuration, predict predictor) (*pred
 	if err != nil {
 		return nil, err
 	}
-	return &prediction{p.Result, p.Summary.LongestSpan.Seconds(), float64(p.Experiment.Samples), p.Trace}, nil
+	span, samples := p.Summary.LongestSpan.Seconds(), float64(p.Experiment.Samples)
+	return &prediction{p.Result, span, samples, p.Trace, p.Conditions()}, nil
 }

@@ -34,6 +34,8 @@
 // fit computes the constants again, and make fit-check compares the data with them.
 package published
 
+import "psim/intervals"
+
 // A DataPoint is one number of a table, published and predicted.
 type DataPoint struct {
 	Label     string  `json:"label"`
@@ -67,6 +69,8 @@ type DataPoint struct {
 	// Alternatives are the predictions of other explanations of the row, if it is open which of
 	// them is right.
 	Alternatives []Alternative `json:"alternatives,omitempty"`
+
+	under intervals.Conditions // of a training run
 }
 
 // An Alternative is another prediction of a row.

@@ -62,7 +62,7 @@ func TestTablesAreListed(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"ceilings.csv", "claims.csv", "stacks.csv", "stack_constants.csv", "stack_fits.toml", "runs_unsaid.csv", leftRowsFile, leftConstantsFile, // read by name
+		"ceilings.csv", "claims.csv", "stack_constants.csv", "stack_fits.toml", "runs_unsaid.csv", leftRowsFile, leftConstantsFile, // read by name
 		"memory_rates.csv", "products.csv", "rates.csv", // that the catalog is fitted to, in tests
 	} {
 		used[name] = true
@@ -162,14 +162,22 @@ func TestErrors(t *testing.T) {
 	require.Contains(t, text.String(), "  a    11.00 s    10.00 s    +10.00 %  compute +12.00 %, communication −2.00 %\n")
 	require.Contains(t, text.String(), "  b    200.0 s    20.00 s    +900.00 %  used for the fit\n")
 	require.Contains(t, text.String(), "−20.00 %  otherwise explained: two hosts +5.00 %\n")
-	require.Contains(t, text.String(), "made-up  3     –      1       2         15.00 %  15.00 %  20.00 %\n")
+	require.Contains(t, text.String(), "made-up  3     –      1       2         15.00 %  15.00 %  20.00 %  -\n")
 	text.Reset()
 	require.NoError(t, report.WriteSummary(&text))
-	require.Contains(t, text.String(), "made-up  3     –      1       2         15.00 %  15.00 %  20.00 %\n\nErrors are of rows")
+	require.Contains(t, text.String(), "made-up  3     –      1       2         15.00 %  15.00 %  20.00 %  -\n\nErrors are of rows")
 	require.NotContains(t, text.String(), "11.00 s")
-	require.NoError(t, report.WriteMarkdown(&document, "pictures"))
-	require.Contains(t, document.String(), "| 2 of 3 | 15.00 % | 15.00 % | 20.00 % | one rate, from row b | – |\n")
-	require.Contains(t, document.String(), "](pictures/made.png)")
+	require.NoError(t, report.WriteMarkdown(&document, "pages"))
+	require.Contains(t, document.String(), "](pages/tables.md)")
+	require.NotContains(t, document.String(), "| 2 of 3 |")
+	pages := report.Pages(".")
+	require.Equal(t, []string{"tables.md", "made-up.md"}, []string{pages[0].Name, pages[1].Name})
+	require.Contains(t, pages[0].Text, "| [made-up](made-up.md) |")
+	require.Contains(t, pages[0].Text, "| 2 of 3 | 15.00 % | 15.00 % | 20.00 % | one rate, from row b | – |\n")
+	require.Contains(t, pages[1].Text, "](made.png)")
+	document.Reset()
+	require.NoError(t, report.WriteMarkdown(&document, ""))
+	require.Contains(t, document.String(), "| 2 of 3 | 15.00 % |")
 	require.NoError(t, files.WriteJSON(&object, report))
 	var read struct {
 		Tables []map[string]any `json:"tables"`

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"psim/internal/units"
+	"psim/intervals"
 	"psim/reports/picture"
 )
 
@@ -21,6 +22,8 @@ type Report struct {
 	Sources  []SourceError `json:"sources,omitempty"`
 	Headline *Headline     `json:"headline,omitempty"`
 	LeftOut  *Headline     `json:"left_out,omitempty"`
+	// Coverage says how many training runs lie in the intervals that other sources give them.
+	Coverage *intervals.Coverage `json:"coverage,omitempty"`
 }
 
 // A StudyResult is a table that has been replayed. Errors are fractions of the published numbers. The
@@ -35,9 +38,12 @@ type StudyResult struct {
 	WorstError  float64 `json:"worst_error"`
 	WorstRow    string  `json:"worst_row"`
 	// AllMean and AllWorst are over all rows, including those that were used.
-	AllMean    float64     `json:"all_rows_mean_error"`
-	AllWorst   float64     `json:"all_rows_worst_error"`
-	Sites      int         `json:"sites,omitempty"` // clusters that its training runs were measured on
+	AllMean  float64 `json:"all_rows_mean_error"`
+	AllWorst float64 `json:"all_rows_worst_error"`
+	Sites    int     `json:"sites,omitempty"` // clusters that its training runs were measured on
+	// Coverage is the share of its training runs that lie in the intervals that other sources give them, of
+	// those that get one.
+	Coverage   *float64    `json:"coverage,omitempty"`
 	Apart      string      `json:"apart,omitempty"` // why they are in no mean over sources
 	Fitted     bool        `json:"fitted"`
 	FittedFrom string      `json:"fitted_from,omitempty"`
@@ -91,6 +97,7 @@ func Replay(ctx context.Context, tables []Study) (Report, error) {
 	}
 	report.Sources, report.Headline = report.bySource()
 	report.leaveOut()
+	report.cover()
 	return report, nil
 }
 

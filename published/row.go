@@ -191,6 +191,13 @@ func (r row) compare(made *DataPoint) (err error) {
 			return err
 		}
 	}
+	if made.Source != "" {
+		p, err := r.prediction(false)
+		if err != nil {
+			return err
+		}
+		made.under = p.under
+	}
 	if r.table.TrainingRuns {
 		if err = r.trained(made); err != nil {
 			return err

@@ -181,14 +181,18 @@ func (r Report) writeSources(b *strings.Builder) {
 	b.WriteString(strings.Join(lines, "\n\n") + "\n\n" +
 		"The first is what a user should expect of a training that psim has not seen. A source is what one\n" +
 		"document, program or release has published, and has one vote; a site is a cluster. Left out: with\n" +
-		"constants of stacks that have seen no row of the source, over all of its rows (`make leave-out`).\n\n" +
-		"| source | sites | rows | fitted | held out | mean | median | left out |\n" +
-		"|---|--:|--:|--:|--:|--:|--:|--:|\n")
+		"constants of stacks that have seen no row of the source, over all of its rows (`make leave-out`).\n" +
+		"Inside: of its rows, those in the intervals that other sources give them.\n\n" +
+		"| source | sites | rows | fitted | held out | mean | median | left out | inside |\n" +
+		"|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, s := range r.Sources {
 		if s.Apart == "" {
-			fmt.Fprintf(b, "| %s | %d | %d | %d | %d | %s | %s | %s |\n", s.Source, s.Sites, s.Rows, s.Fitted,
-				s.Rows-s.Fitted, percent(s.MeanError), percent(s.MedianError), percent(s.LeftOut))
+			fmt.Fprintf(b, "| %s | %d | %d | %d | %d | %s | %s | %s | %s |\n", s.Source, s.Sites, s.Rows, s.Fitted,
+				s.Rows-s.Fitted, percent(s.MeanError), percent(s.MedianError), percent(s.LeftOut), r.insideOf(s.Source))
 		}
 	}
-	b.WriteString("\n" + strings.Join(r.notInMeans(), "\n") + "\n\n")
+	for _, line := range slices.Concat(r.coverageLines(), r.notInMeans()) {
+		b.WriteString("\n" + line + "\n")
+	}
+	b.WriteString("\n")
 }

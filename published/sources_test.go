@@ -28,7 +28,7 @@ func TestSourcesByHand(t *testing.T) {
 	require.Equal(t, "Apart, without a stack: 1 row (two).", lines[0])
 	var b strings.Builder
 	r.writeSources(&b)
-	require.Contains(t, b.String(), "| one | 2 | 3 | 1 | 2 | 20.00 % | 20.00 % | 0.00 % |\n")
+	require.Contains(t, b.String(), "| one | 2 | 3 | 1 | 2 | 20.00 % | 20.00 % | 0.00 % | – |\n")
 	require.NotContains(t, b.String(), "| two | 1 | 1 | 0 | 1 | 200.00 %")
 	require.Nil(t, Report{}.Headline)
 }

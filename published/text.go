@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 
 	"psim/internal/wrap"
+	"psim/results"
 )
 
 const textWidth = 100
@@ -37,14 +39,14 @@ func (r Report) WriteSummary(w io.Writer) error {
 
 func (r Report) writeSummary(b *strings.Builder) {
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "table\trows\tsites\tfitted\theld out\tmean\tmedian\tworst")
+	fmt.Fprintln(table, "table\trows\tsites\tfitted\theld out\tmean\tmedian\tworst\tcoverage")
 	for _, t := range r.Tables {
-		fmt.Fprintf(table, "%s\t%d\t%s\t%d\t%d\t%s\t%s\t%s\n", t.Name, t.Rows, t.sites(), t.Rows-t.Compared,
-			t.Compared, percent(t.MeanError), percent(t.MedianError), percent(t.WorstError))
+		fmt.Fprintf(table, "%s\t%d\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", t.Name, t.Rows, t.sites(), t.Rows-t.Compared,
+			t.Compared, percent(t.MeanError), percent(t.MedianError), percent(t.WorstError), t.inside())
 	}
 	table.Flush() // into memory
 	if r.Headline != nil && len(r.Tables) == len(tables()) {
-		for _, line := range append(r.headlines(), r.notInMeans()...) {
+		for _, line := range slices.Concat(r.headlines(), r.coverageLines(), r.notInMeans()) {
 			fmt.Fprintf(b, "\n%s\n", wrap.Text(line, textWidth, ""))
 		}
 	}
@@ -94,6 +96,9 @@ func (r DataPoint) remark() string {
 	if r.Used {
 		parts = append(parts, "used for the fit")
 	}
+	if r.Verdict == results.DoesNotFit {
+		parts = append(parts, "it ran, so that the verdict \"does not fit\" is an error of the model")
+	}
 	for _, p := range r.Parts {
 		parts = append(parts, p.Name+" "+signed(p.Error))
 	}
@@ -140,65 +145,6 @@ func signed(x float64) string {
 		return "0.00 %"
 	}
 	return strings.Replace(fmt.Sprintf("%+.2f %%", 100*x), "-", "−", 1)
-}
-
-// WriteMarkdown writes docs/accuracy.md: one table, and a section for every row of it with its fitted
-// constants. pictures is a folder next to the file, or "" for no pictures.
-func (r Report) WriteMarkdown(w io.Writer, pictures string) error {
-	var b strings.Builder
-	b.WriteString("# Accuracy\n\n")
-	r.writeSources(&b)
-	b.WriteString(`psim predicts how long a step of a training takes, and the memory it needs, from a
-description of it ([README](../README.md)). Here predictions are next to what others have
-measured and published.
-
-Errors are absolute, in percent of the published number, over the rows that no constant was
-fitted to: "46 of 61" rows are 46 that were held out, and 15 that constants come from. A test
-holds every mean, median and worst error below a ceiling
-(published/testdata/ceilings.csv), so that none gets worse unseen. Everything here is
-made by ` + "`make accuracy`" + `; one table with its rows is ` + "`psim validate --published NAME`" + `.
-
-`)
-	r.writeStacks(&b)
-	b.WriteString(`| table | what | rows | mean | median | worst | constants | best claim of another tool |
-|---|---|--:|--:|--:|--:|---|---|
-`)
-	for _, t := range r.Tables {
-		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s | %s | %s | %s | %s |\n", t.Name, t.Name, t.Title, t.counted(),
-			percent(t.MeanError), percent(t.MedianError), percent(t.WorstError),
-			t.constantsFrom(), cmp.Or(t.Claim, "–"))
-	}
-	r.writeVerdicts(&b, verdictHead, verdictMarkdown)
-	for i, t := range r.Tables {
-		t.writeMarkdown(&b)
-		if pictures == "" {
-			continue
-		}
-		if last := i+1 == len(r.Tables) || r.Tables[i+1].Figure != t.Figure; last {
-			fmt.Fprintf(&b, "\n![predicted against published](%s/%s.png)\n", pictures, t.Figure)
-		}
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// writeMarkdown writes a section of docs/accuracy.md.
-func (t StudyResult) writeMarkdown(b *strings.Builder) {
-	fmt.Fprintf(b, "\n## %s\n\n%s.\n%s. Worst row: %s.\n", t.Name,
-		upper(strings.TrimSuffix(t.Paper, ".")), upper(t.Place), t.WorstRow)
-	if t.Fitted {
-		fmt.Fprintf(b, "%s\n", t.allRows())
-	}
-	for i, o := range t.Orders {
-		if i == 0 {
-			b.WriteString("\n")
-		}
-		fmt.Fprintf(b, "%s\n", o.text())
-	}
-	if t.Note != "" {
-		fmt.Fprintf(b, "\n%s\n", t.Note)
-	}
-	t.writeSplits(b)
 }
 
 func (t StudyResult) constantsFrom() string {

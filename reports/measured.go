@@ -219,3 +219,26 @@ func digits(x float64, precision int) string {
 	}
 	return strconv.FormatFloat(x, 'g', precision, 64)
 }
+
+// intervalText says where a measured step time may lie, or why that is not known.
+func intervalText(r results.Result) string {
+	i := r.Interval
+	switch {
+	case i != nil:
+		return fmt.Sprintf("%s to %s in %.0f %% of cases, by %s of %s (%s)", units.FormatSeconds(i.Low),
+			units.FormatSeconds(i.High), 100*i.Coverage, units.Plural(i.Runs, "published run"),
+			units.Plural(i.Sources, "source"), i.From) + unsaidText(r)
+	case r.IntervalMissing != "":
+		return "unknown: " + r.IntervalMissing
+	}
+	return ""
+}
+
+// unsaidText names the setting that is not said and matters most.
+func unsaidText(r results.Result) string {
+	if len(r.Interval.Unsaid) == 0 {
+		return ""
+	}
+	u := r.Interval.Unsaid[0]
+	return fmt.Sprintf("; not said: %s would make it %s", strings.Join(u.Set, " "), units.FormatSeconds(u.StepTime))
+}

@@ -68,11 +68,15 @@ func TestPlanTable(t *testing.T) {
 		{Plan: "configuration", StepTime: 1, Longer: rankings.LongerByClass(
 			map[string]float64{"products": 1}, map[string]float64{"products": 1})},
 	}
-	r.Accuracy = &rankings.StackAccuracy{Stack: "nanotron", Device: "h100-80gb-sxm", Precision: "bf16", Rows: 10, MeanError: 0.1}
-	r.OtherAccuracy = []rankings.StackAccuracy{{Stack: "nanotron", Precision: "fp8", Mixture: true}}
+	for i, chance := range []float64{0.9, 0.1, 0} {
+		r.Plans[i].ProbabilityBest = &chance
+	}
+	i := r.Plans[0].AddInterval()
+	i.Low, i.High, i.Coverage, i.From, i.Runs, i.Sources = 0.9, 1.2, 0.8, "dense networks", 40, 5
 	var out bytes.Buffer
 	require.NoError(t, reports.WritePlanRanking(&out, r, false))
-	r.Gap, r.Partial, r.Accuracy.Rows = 0.03, true, 0
+	r.Gap, r.Partial = 0.03, true
+	r.Plans[0].Interval, r.Plans[0].IntervalMissing = nil, "no published run on t4 is compared with predictions"
 	require.NoError(t, reports.WritePlanRanking(&out, r, false))
 	alike := planRanking(1, 1, 2)
 	alike.Plans[1].Plan, alike.Plans[1].Set = alike.Plans[0].Plan, []string{"parallel.tensor=1", "parallel.zero=1"}
@@ -244,13 +248,4 @@ func TestShellWord(t *testing.T) {
 	for word, want := range map[string]string{"": "''", "a=b": "a=b", "a b": "'a b'", "it's": `'it'\''s'`, "x$y": "'x$y'"} {
 		require.Equal(t, want, reports.ShellWord(word))
 	}
-}
-
-// The error of a single run is no average.
-func TestAccuracyOfOneRun(t *testing.T) {
-	a := rankings.StackAccuracy{Stack: "nanotron", Device: "h100-80gb-sxm", Precision: "bf16", Rows: 1, MeanError: 0.1}
-	require.Equal(t, "predictions of dense networks with nanotron in bf16 on h100-80gb-sxm were 10.0 % off on one "+
-		"published run, to which no constant was fitted (docs/accuracy.md)", a.Text())
-	a.Rows = 2
-	require.Contains(t, a.Text(), "were 10.0 % off on average, over 2 published runs to which ")
 }

@@ -76,9 +76,11 @@ func planTable(p rankings.PlanRanking, layouts []layout) table.Table[layout] {
 	}
 	noContext := single(func(s rankings.PlanShape) int { return s.Context })
 	noExperts := single(func(s rankings.PlanShape) int { return s.Expert })
+	noChances := !slices.ContainsFunc(p.Plans, func(p rankings.RankedPlan) bool { return p.ProbabilityBest != nil })
 	t := table.Table[layout]{Rows: layouts, Columns: []table.Column[layout]{
 		{Left: true, Cell: func(p layout) any { return p.place }},
 		{Head: "step", Cell: func(p layout) any { return units.FormatSeconds(p.StepTime) }},
+		{Head: "best", Hide: noChances, Cell: chanceText},
 		{Head: "MFU", Cell: func(p layout) any { return units.FormatPercent(p.MFU) }},
 		{Head: "tokens/s per device", Cell: func(p layout) any { return tokenRate(p.Result) }},
 		{Head: "peak memory", Cell: func(p layout) any { return peakText(p.Result) }},
@@ -106,6 +108,14 @@ func planTable(p rankings.PlanRanking, layouts []layout) table.Table[layout] {
 		Head: "others", Hide: len(layouts) == len(p.Plans), Cell: func(p layout) any { return othersText(p) },
 	})
 	return t
+}
+
+// chanceText prints the chance that a plan is the best of the first.
+func chanceText(p layout) any {
+	if p.ProbabilityBest == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.0f %%", 100**p.ProbabilityBest)
 }
 
 // othersText says how many more plans a layout has, and the longest of their steps.
@@ -192,15 +202,12 @@ func sure(p rankings.PlanRanking) []string {
 	if m := p.Plans[0].MemoryMargin; m > 0 {
 		list = append(list, fmt.Sprintf("memory: all plans leave %.0f %% of it free", 100*m))
 	}
-	if a := p.Accuracy; a != nil {
-		text := a.Text()
-		if a.Rows > 0 {
-			text += ": plans closer than that may change places"
-		}
-		list = append(list, text)
+	if p.Plans[0].ProbabilityBest != nil {
+		list = append(list, fmt.Sprintf("measured, the first is the best of the first %d with a chance of %.0f %%; "+
+			"column best has that of the others", min(len(p.Plans), rankings.Rivals), 100**p.Plans[0].ProbabilityBest))
 	}
-	for _, a := range p.OtherAccuracy {
-		list = append(list, "of further plans: "+a.Text())
+	if text := intervalText(p.Plans[0].Result); text != "" {
+		list = append(list, "its step: "+text)
 	}
 	return list
 }

@@ -88,8 +88,11 @@ func sureOfAll(s rankings.PlanSearches) []string {
 		list = []string{"not proved: " + strings.Join(open, ", ")}
 	}
 	for _, one := range s.Searches {
-		if a := one.Accuracy; a != nil && !slices.Contains(list, a.Text()) {
-			list = append(list, a.Text())
+		if len(one.Plans) == 0 {
+			continue
+		}
+		if text := intervalText(one.Plans[0].Result); text != "" {
+			list = append(list, units.Plural(one.Devices, "device")+": "+text)
 		}
 	}
 	return list

@@ -42,6 +42,7 @@ func WriteResult(w io.Writer, r results.Result) error {
 func resultLines(r results.Result) [][2]string {
 	return slices.Concat([][2]string{
 		{"step time", stepTime(r)},
+		{"interval", intervalText(r)},
 		{"predicted", prediction(r)},
 		{"makespan", units.FormatSeconds(r.Makespan)},
 		bubbleLine(r),

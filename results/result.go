@@ -48,6 +48,10 @@ type Result struct {
 	Devices        int `json:"devices,omitempty"` // number of devices, over all replicas
 	// Time of a step with the optimizer. Times of a measured result are means over its steps.
 	StepTime float64 `json:"step_time_s"`
+	// How far off the predicted step time may be, with a stack.
+	Interval *interval `json:"interval,omitempty"`
+	// Why there is no interval, with a stack.
+	IntervalMissing string `json:"interval_missing,omitempty"`
 	// Part of the step time before any computation, if the step is the first of a training and
 	// begins with a broadcast of the parameters (parallel.broadcast). Rates and epochs are of
 	// the later steps, without this part.

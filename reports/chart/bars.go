@@ -10,9 +10,9 @@ import (
 )
 
 // A Bar is a bar of the given width, centred at X on the horizontal axis, from one height
-// to another. Error is how far its upper end may be off in either direction.
+// to another. A whisker goes from Low to High, if High is not 0.
 type Bar struct {
-	X, Width, From, To, Error float64
+	X, Width, From, To, Low, High float64
 	Paint
 	Text string
 }
@@ -29,8 +29,8 @@ func (b Bars) Plot(c draw.Canvas, p *plot.Plot) {
 		bar.Rectangle(c, Rect(left, Snap(min(low, high)), right, Snap(max(low, high))))
 	}
 	for _, bar := range b {
-		if bar.Error > 0 {
-			whisker(c, x(bar.X), y(bar.To-bar.Error), y(bar.To+bar.Error))
+		if bar.High != 0 {
+			whisker(c, x(bar.X), y(bar.Low), y(bar.High))
 		}
 	}
 }
@@ -49,9 +49,13 @@ func (b BarTexts) Plot(c draw.Canvas, p *plot.Plot) {
 		if bar.Text == "" || half > room {
 			continue
 		}
-		at, behind := vg.Point{X: x(bar.X), Y: y(bar.To-bar.Error) - 7}, color.Color(bar.Color)
+		low, high := bar.To, bar.To
+		if bar.High != 0 {
+			low, high = min(bar.Low, bar.To), max(bar.High, bar.To)
+		}
+		at, behind := vg.Point{X: x(bar.X), Y: y(low) - 7}, color.Color(bar.Color)
 		if style.Color = InkOn(bar.Color); at.Y-5 < y(bar.From) || 2*half > room {
-			at.Y, behind, style.Color = y(max(bar.From, bar.To+bar.Error))+6, color.White, RGB(Ink)
+			at.Y, behind, style.Color = y(max(bar.From, high))+6, color.White, RGB(Ink)
 		}
 		Fill(c, behind, Rect(at.X-half, at.Y-4, at.X+half, at.Y+4))
 		c.FillText(style, at, bar.Text)

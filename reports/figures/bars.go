@@ -3,6 +3,7 @@ package figures
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 
@@ -13,11 +14,44 @@ import (
 	"psim/results"
 )
 
-// A value is a number of a result with its standard deviation.
-type value struct{ mean, deviation float64 }
+// A value is a number of a result. Its standard deviation is 0 if it is not known, and so are the ends of the
+// interval of a prediction.
+type value struct{ mean, deviation, low, high float64 }
+
+// whisker returns the ends of the value's whisker, 0 without one.
+func (v value) whisker() (low, high float64) {
+	if v.high == 0 && v.deviation > 0 {
+		return v.mean - v.deviation, v.mean + v.deviation
+	}
+	return v.low, v.high
+}
 
 // valueOf finds a number of a result.
 type valueOf func(*Item) (value, error)
+
+// whiskers are what the whiskers of a figure stand for.
+type whiskers struct {
+	deviates bool
+	coverage float64 // of the intervals of predictions
+}
+
+// add takes in the whisker of a value.
+func (w *whiskers) add(v value, of *Item) {
+	w.deviates = w.deviates || v.deviation > 0
+	if v.high > 0 {
+		w.coverage = of.Run.Result.Interval.Coverage
+	}
+}
+
+// explain says in the legend what the whiskers stand for.
+func (w whiskers) explain(f *chart.Figure, over string) {
+	if w.deviates {
+		f.Explain("whiskers: ± a standard deviation of the "+over, nil)
+	}
+	if w.coverage > 0 {
+		f.Explain(fmt.Sprintf("whiskers: where %.0f %% of measured steps lie", 100*w.coverage), nil)
+	}
+}
 
 // A barChart has a bar for every result. A prediction stands next to the measurement of
 // the same experiment.
@@ -88,17 +122,19 @@ func (b barChart) figure() *chart.Figure {
 	const height = 210
 	f := chart.New(b.title, height)
 	var bars chart.Bars
-	least, most, deviates := 0.0, 0.0, false
+	var shown whiskers
+	least, most := 0.0, 0.0
 	for i, g := range b.groups {
 		for _, item := range g.items() {
 			v := b.values[item]
 			x, width := place(b.groups, i, item.Run.Result.Kind)
+			low, high := v.whisker()
 			bars = append(bars, chart.Bar{
-				X: x, Width: width, To: v.mean * b.scale, Error: v.deviation * b.scale,
+				X: x, Width: width, To: v.mean * b.scale, Low: low * b.scale, High: high * b.scale,
 				Paint: look(item.Run.Result.Kind), Text: b.text(v.mean),
 			})
-			least, most = min(least, v.mean), max(most, v.mean+v.deviation)
-			deviates = deviates || v.deviation > 0
+			least, most = min(least, v.mean), max(most, v.mean, high)
+			shown.add(v, item)
 		}
 	}
 	lines := b.lines()
@@ -114,9 +150,7 @@ func (b barChart) figure() *chart.Figure {
 	explainKinds(f, b.groups)
 	b.addLines(f, lines)
 	f.Add(chart.BarTexts(bars))
-	if deviates {
-		f.Explain("whiskers: ± a standard deviation of the "+cmp.Or(b.over, "steps"), nil)
-	}
+	shown.explain(f, cmp.Or(b.over, "steps"))
 	f.Remark(b.notes)
 	return f
 }

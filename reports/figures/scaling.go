@@ -27,13 +27,26 @@ func stepTime(r Request) (Picture, error) {
 // timeOf returns the step time of a result and its deviation.
 func timeOf(r results.Result) value {
 	if m := r.Measurement; m != nil && m.StepTimeMean > 0 {
-		return value{m.StepTimeMean, m.StepTimeStd}
+		return value{mean: m.StepTimeMean, deviation: m.StepTimeStd}
 	}
-	return value{mean: r.StepTime}
+	v := value{mean: r.StepTime}
+	if i := r.Interval; i != nil {
+		v.low, v.high = i.Low, i.High
+	}
+	return v
 }
 
 // epochOf returns the time of an epoch and its deviation.
-func epochOf(r results.Result) value { return value{r.Epochs.Time, r.Epochs.TimeStd} }
+func epochOf(r results.Result) value {
+	v := timeOf(r).times(r.Epochs.Time / timeOf(r).mean)
+	v.mean, v.deviation = r.Epochs.Time, r.Epochs.TimeStd
+	return v
+}
+
+// times returns a value that is a number of times as large.
+func (v value) times(by float64) value {
+	return value{v.mean * by, v.deviation * by, v.low * by, v.high * by}
+}
 
 // anyLacksEpochs reports whether a result does not know the time of an epoch.
 func anyLacksEpochs(items []Item) bool {
@@ -72,7 +85,7 @@ func (r rate) of(i *Item) (value, error) {
 		e := i.Run.Result.Epochs
 		mean, time = r.pick(e.Throughput), epochOf(i.Run.Result)
 		if e.ThroughputStd != nil {
-			return value{mean, r.pick(*e.ThroughputStd)}, nil
+			return value{mean: mean, deviation: r.pick(*e.ThroughputStd)}, nil
 		}
 	}
 	switch {
@@ -82,7 +95,7 @@ func (r rate) of(i *Item) (value, error) {
 	case time.mean == 0:
 		return value{mean: mean}, nil
 	}
-	return value{mean, mean * time.deviation / time.mean}, nil
+	return value{mean: mean, deviation: mean * time.deviation / time.mean}, nil
 }
 
 // named returns the name of an item for errors: its path if it has one.
@@ -153,7 +166,7 @@ func efficiency(r Request) (Picture, error) {
 		from := bases[i.experiment()+i.Run.Result.Kind]
 		several = several || from.several
 		scale := float64(from.first.devices()) / float64(i.devices()) / b.values[from.first].mean
-		shares[i] = value{v.mean * scale, v.deviation * scale}
+		shares[i] = v.times(scale)
 	}
 	if !several {
 		return nil, errors.New(

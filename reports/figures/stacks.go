@@ -90,7 +90,8 @@ func (s stackChart) figure() *chart.Figure {
 	const height = 220
 	f := chart.New(s.title, height)
 	var bars chart.Bars
-	most, deviates := 0.0, false
+	var shown whiskers
+	most := 0.0
 	used := make([]bool, len(s.layers))
 	for i, g := range s.groups {
 		for _, item := range g.items() {
@@ -110,11 +111,14 @@ func (s stackChart) figure() *chart.Figure {
 				initial := map[string]string{results.Predicted: "P ", results.Measured: "M "}
 				top.Text = initial[item.Run.Result.Kind] + top.Text
 			}
-			if v, err := s.total(item); err == nil && v.deviation > 0 {
-				top.Error, deviates = v.deviation*s.scale, true
+			if v, err := s.total(item); err == nil {
+				v.mean = level
+				low, high := v.whisker()
+				top.Low, top.High = low*s.scale, high*s.scale
+				shown.add(v, item)
 			}
 			bars = append(bars, top)
-			most = max(most, level+top.Error/s.scale)
+			most = max(most, level, top.High/s.scale)
 		}
 	}
 	for _, l := range s.limits {
@@ -124,12 +128,14 @@ func (s stackChart) figure() *chart.Figure {
 	f.Y.Max *= 1.12
 	f.Columns("", labels(s.groups))
 	f.Add(bars, chart.BarTexts(bars))
-	s.explain(f, used, deviates)
+	s.explain(f, used)
+	shown.explain(f, "steps")
+	f.Remark(s.notes)
 	return f
 }
 
 // explain adds the limits and the legend.
-func (s stackChart) explain(f *chart.Figure, used []bool, deviates bool) {
+func (s stackChart) explain(f *chart.Figure, used []bool) {
 	for k, l := range s.layers {
 		if used[k] {
 			f.Explain(l.name, l.look)
@@ -146,8 +152,4 @@ func (s stackChart) explain(f *chart.Figure, used []bool, deviates bool) {
 	if hasBothKinds(s.groups) {
 		f.Explain("P predicted, M measured", nil)
 	}
-	if deviates {
-		f.Explain("whiskers: ± a standard deviation of the steps", nil)
-	}
-	f.Remark(s.notes)
 }

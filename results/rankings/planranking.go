@@ -42,7 +42,18 @@ type RankedPlan struct {
 	results.Result
 	Plan PlanShape `json:"plan"` // how it divides the work
 	Set  []string  `json:"set"`  // KEY=VALUE, as --set takes them
+	// Probability that its measured step is the shortest of the first ten plans, with a stack.
+	ProbabilityBest *float64 `json:"probability_best,omitempty" unit:"fraction"`
 }
+
+// writable returns the plan with its result as it is written.
+func (p RankedPlan) writable() RankedPlan {
+	p.Result = p.Result.Writable()
+	return p
+}
+
+// Rivals is the number of plans that may be the best when measured.
+const Rivals = 10
 
 // A PlanRanking is the outcome of a search over the plans for a number of devices, best
 // first: those that fit in memory, by step time, and by their settings where that is equal.
@@ -59,13 +70,9 @@ type PlanRanking struct {
 	Gap     float64 `json:"gap"`
 	Partial bool    `json:"partial,omitempty"` // the search was interrupted
 	// The best plan compared with the second, and with the configuration's own if that fits.
-	Why []PlanWhy `json:"why,omitempty"`
-	// How far off predictions like that of the best plan were: of its stack, device and precision.
-	Accuracy *StackAccuracy `json:"accuracy,omitempty"`
-	// The same for further plans of the list that have another stack, device or precision.
-	OtherAccuracy []StackAccuracy  `json:"other_accuracy,omitempty"`
-	WouldFit      []results.Remedy `json:"would_fit,omitempty"` // changes with which a plan would fit, if none does
-	Nothing       string           `json:"nothing,omitempty"`   // why there are no plans: which numbers do not divide
+	Why      []PlanWhy        `json:"why,omitempty"`
+	WouldFit []results.Remedy `json:"would_fit,omitempty"` // changes with which a plan would fit, if none does
+	Nothing  string           `json:"nothing,omitempty"`   // why there are no plans: which numbers do not divide
 	// WithinNode is the number of devices in a node if no network connects nodes, so that no
 	// plan can have more devices, and otherwise 0.
 	WithinNode int `json:"-"`
@@ -83,7 +90,7 @@ func (p PlanRanking) WriteJSON(w io.Writer) error { return files.WriteJSON(w, p.
 func (p PlanRanking) writable() PlanRanking {
 	list := make([]RankedPlan, len(p.Plans))
 	for i, plan := range p.Plans {
-		list[i] = RankedPlan{plan.Result.Writable(), plan.Plan, plan.Set}
+		list[i] = plan.writable()
 	}
 	p.Plans = list
 	return p

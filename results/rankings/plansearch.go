@@ -79,7 +79,7 @@ func (p PlanRanking) Saved(search PlanSearch, points []PlanPoint) (SavedPlans, e
 	}
 	for _, plan := range p.Plans {
 		plan.Build, plan.Simulation = nil, nil
-		var saved any = RankedPlan{plan.Result.Writable(), plan.Plan, plan.Set}
+		var saved any = plan.writable()
 		if search.Shard != "" {
 			saved = foundPlan{plan.StepTime, plan.Plan, plan.Set}
 		}

@@ -25,6 +25,7 @@ type calibrateFlags struct {
 	repeats int
 	nccl    []string
 	engine  string
+	runs    string
 }
 
 // Defaults of CONFIG and --out.
@@ -33,6 +34,7 @@ const (
 	defaultMachineFile = "my-machine.toml"
 	defaultLinkFile    = "my-link.toml"  // with --nccl
 	defaultTorchFile   = "my-torch.toml" // with --engine torch
+	defaultSiteFile    = "my-site.toml"  // with --runs
 )
 
 const calibrateManual = `calibrate runs every layer of a network by itself on one core of this machine,
@@ -56,7 +58,12 @@ a collective. A file holds one test or several. For every collective and number 
 calibrate fits a start-up time and a bandwidth in up to three ranges of sizes. It prints
 the fit and its errors, and writes my-link.toml. Without all_gather_perf and
 reduce_scatter_perf these collectives take half of an all-reduce's steps, and the call.
-Messages between stages take the bandwidth of the fewest ranks.`
+Messages between stages take the bandwidth of the fewest ranks.
+
+--runs FILE instead fits what runs on your own cluster say of it: the speed of its
+network, the clock of its devices and how much its nodes differ in speed, in this order
+and one for two runs, each drawn towards the catalog's. From three runs on it says how
+far off a run is that was left out. The file, my-site.toml, goes into machine.site.`
 
 func newCalibrate() *cobra.Command {
 	var f calibrateFlags
@@ -68,6 +75,7 @@ func newCalibrate() *cobra.Command {
   psim run exec --set machine.file=my-machine.toml --set schedule.name=gpipe
   psim calibrate --set model.hidden=64 --quiet --repeats 1 --out small.toml
   psim calibrate --engine torch exec --set schedule.name=zbv --set schedule.virtual_stages=2
+  psim calibrate --runs runs.csv -o mysite.toml
   psim calibrate --nccl 2-gpus.txt --nccl 8-gpus.json --out nvlink.toml
   psim calibrate --nccl all_reduce.txt --nccl all_gather.txt --nccl reduce_scatter.txt`,
 		Args:              argsBetween(0, 1, "one CONFIG or none"),
@@ -76,19 +84,14 @@ func newCalibrate() *cobra.Command {
 			switch {
 			case !slices.Contains(engines, f.engine):
 				return fmt.Errorf("--engine %s: use %s", f.engine, strings.Join(engines, " or "))
+			case cmd.Flags().Changed("runs"):
+				return f.runSite(cmd, args)
 			case f.engine == engines[1]:
 				return f.runTorch(cmd, args)
 			case len(f.nccl) == 0:
 				return f.run(cmd.Context(), args, streamsOf(cmd))
 			}
-			if !cmd.Flags().Changed("out") {
-				f.out = defaultLinkFile
-			}
-			if len(args) > 0 || len(f.sets) > 0 || f.samples != nil || cmd.Flags().Changed("repeats") {
-				return errors.New("--nccl fits a link to files and measures nothing here; " +
-					"leave out CONFIG, --set, --samples and --repeats")
-			}
-			return f.runNCCL(cmd.Context(), streamsOf(cmd))
+			return f.runLink(cmd, args)
 		},
 	}
 	flags := cmd.Flags()
@@ -99,11 +102,25 @@ func newCalibrate() *cobra.Command {
 	flags.StringVar(&f.engine, "engine", engines[0], "measure layers with gomlx, or tasks of a pipeline in torch")
 	flags.StringArrayVar(&f.nccl, "nccl", nil,
 		"fit a link to this output of nccl-tests, or of psim exec COLLECTIVE; may be repeated")
+	flags.StringVar(&f.runs, "runs", "",
+		"fit a site to the measured runs of this CSV file: columns config, step_time and keys of the configuration")
 	flags.IntSliceVar(&f.samples, "samples", nil,
 		"sizes of microbatches to measure (default the configuration's, half and twice that)")
 	flags.IntVar(&f.repeats, "repeats", 9, "how often each time is measured; the median counts")
 	flags.BoolVar(&f.json, "json", false, "print the measurements as one JSON object and nothing else")
 	return cmd
+}
+
+// runLink fits a link to the files of --nccl.
+func (f calibrateFlags) runLink(cmd *cobra.Command, args []string) error {
+	if !cmd.Flags().Changed("out") {
+		f.out = defaultLinkFile
+	}
+	if len(args) > 0 || len(f.sets) > 0 || f.samples != nil || cmd.Flags().Changed("repeats") {
+		return errors.New("--nccl fits a link to files and measures nothing here; " +
+			"leave out CONFIG, --set, --samples and --repeats")
+	}
+	return f.runNCCL(cmd.Context(), streamsOf(cmd))
 }
 
 func (f calibrateFlags) run(ctx context.Context, args []string, std streams) error {
@@ -188,6 +205,8 @@ func (f calibrateFlags) checkInputs(paths []string) error {
 func (f calibrateFlags) file() namedFile {
 	owner := "calibrate"
 	switch {
+	case f.runs != "":
+		owner = "calibrate --runs"
 	case len(f.nccl) > 0:
 		owner = "calibrate --nccl"
 	case f.engine == engines[1]:

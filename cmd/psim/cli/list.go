@@ -18,6 +18,7 @@ import (
 	"psim/internal/nearest"
 	"psim/internal/units"
 	"psim/internal/wrap"
+	"psim/published"
 	"psim/schedules"
 	"psim/schedules/collective"
 )
@@ -33,7 +34,7 @@ func listings() []listing {
 		{"schedules", listSchedules},
 		{"models", listModels},
 		{"kernels", lists.WriteKernels},
-		{"stacks", lists.WriteStacks},
+		{"stacks", func(w io.Writer, verbose bool) { lists.WriteStacks(w, published.Standing, verbose) }},
 		{"devices", lists.WriteDevices},
 		{"links", lists.WriteLinks},
 		{"machines", lists.WriteMachines},

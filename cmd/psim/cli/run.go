@@ -196,6 +196,9 @@ func (f runFlags) predict(ctx context.Context, c *configs.Config, stderr io.Writ
 			return nil, flagged("boundaries:", err)
 		}
 	}
+	if err := p.AddUnsaid(ctx); err != nil {
+		return nil, err
+	}
 	advise.Fit(ctx, p)
 	if err := f.addExplanation(ctx, p, stderr); err != nil {
 		return nil, err
@@ -267,9 +270,6 @@ func (f runFlags) print(p *lib.Prediction, stdout io.Writer) error {
 	}
 	if err := reports.WriteResult(stdout, p.Result); err != nil {
 		return err
-	}
-	if a := stackAccuracy(p.Config, p.Result.Work); a != nil && p.Experiment.Staged != nil {
-		fmt.Fprintf(stdout, "how sure: %s\n", a.Text())
 	}
 	if f.boundaries {
 		fmt.Fprintln(stdout)

@@ -19,10 +19,8 @@ import (
 	"psim/internal/nearest"
 	"psim/internal/units"
 	"psim/plans"
-	"psim/published"
 	"psim/reports"
 	"psim/reports/figures"
-	"psim/results"
 	"psim/results/rankings"
 	"psim/schedules"
 )
@@ -337,46 +335,13 @@ func (s planSearch) search(ctx context.Context) (*plans.Answer, error) {
 	return answer, err
 }
 
-// explain adds why the best plan wins and how accurate its prediction is. If no plan fits, it adds
-// which changes would make one fit.
+// explain adds why the best plan wins. If no plan fits, it adds which changes would make one fit.
 func (s planSearch) explain(ctx context.Context, answer *plans.Answer) (err error) {
 	if len(answer.Plans) == 0 {
 		answer.WouldFit, err = s.query.Remedies(ctx, s.config)
 		return err
 	}
-	if err := s.addAccuracy(answer); err != nil {
-		return err
-	}
 	return answer.Explain(ctx, s.config, s.query)
-}
-
-// addAccuracy adds how accurate the predictions of the plans are: those of the best, and of further
-// plans that differ in what the accuracy is known by.
-func (s planSearch) addAccuracy(answer *plans.Answer) error {
-	for i, plan := range answer.Plans {
-		c, err := s.config.With(plan.Set...)
-		if err != nil {
-			return err
-		}
-		switch a := stackAccuracy(c, plan.Work); {
-		case a == nil:
-		case i == 0:
-			answer.Accuracy = a
-		case (answer.Accuracy == nil || *a != *answer.Accuracy) && !slices.Contains(answer.OtherAccuracy, *a):
-			answer.OtherAccuracy = append(answer.OtherAccuracy, *a)
-		}
-	}
-	return nil
-}
-
-// stackAccuracy returns the errors of earlier predictions for a configuration's stack on its device, in
-// the precision and for the kind of network that is trained, or nil if it names no stack.
-func stackAccuracy(c *configs.Config, trained results.Work) *rankings.StackAccuracy {
-	if c.Offers() == nil {
-		return nil
-	}
-	mixture := trained.ActiveParameters < trained.Parameters
-	return published.Accuracy(c.Train.Stack, c.Machine.Device, trained.Precision, mixture)
 }
 
 // save writes the files into the folder, if there is one.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -24,7 +25,10 @@ replicas as N devices have room for, with the settings of --set.`
 const configArgument = "a file or the name of an example or preset"
 
 // targetFlags holds the flags that say where a configuration is to run that names no machine.
-type targetFlags struct{ target configs.Target }
+type targetFlags struct {
+	target configs.Target
+	site   string
+}
 
 // register declares the flags, apart from --devices.
 func (f *targetFlags) register(cmd *cobra.Command) {
@@ -32,6 +36,7 @@ func (f *targetFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.target.Device, "device", "", "the device, for a CONFIG without a machine (psim list devices)")
 	flags.IntVar(&f.target.DevicesPerNode, "devices-per-node", 0, "how many of them are in a node (default: all)")
 	flags.StringVar(&f.target.Network, "network", "", "the link between nodes (psim list links)")
+	flags.StringVar(&f.site, "site", "", "what your cluster's runs say of it: a file of psim calibrate --runs")
 	completeNames(cmd, map[string]func() []string{
 		"device":  func() []string { return configs.Choices("machine.device") },
 		"network": func() []string { return configs.Choices("machine.network") },
@@ -58,6 +63,9 @@ func (f targetFlags) check(flags *pflag.FlagSet) error {
 
 // load reads CONFIG for the target. A named pipe may wait for its writer until the context ends.
 func (f targetFlags) load(ctx context.Context, path string, sets []string) (*configs.Config, error) {
+	if f.site != "" {
+		sets = append(slices.Clone(sets), "machine.site="+f.site)
+	}
 	read := func() (*configs.Config, error) { return configs.LoadOn(path, f.target, sets...) }
 	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
 		return read()

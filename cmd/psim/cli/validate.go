@@ -186,7 +186,9 @@ func (f validateFlags) replay(ctx context.Context, names []string, std streams) 
 		return err
 	}
 	folder := f.to(files.Folder{
-		Path: f.out, Owner: "validate", Guarded: published.FigureNames(tables), Writes: published.FigureNames(all),
+		Path: f.out, Owner: "validate",
+		Guarded: slices.Concat(published.FigureNames(tables), published.PageNames(tables)),
+		Writes:  slices.Concat(published.FigureNames(all), published.PageNames(all)),
 	})
 	if err := f.checkOut(folder); err != nil {
 		return err
@@ -196,14 +198,14 @@ func (f validateFlags) replay(ctx context.Context, names []string, std streams) 
 		return failure{err}
 	}
 	var unsaved error
-	pictures := "" // the folder that the Markdown refers to
+	pages := "" // the folder that the Markdown refers to
 	if f.out != "" {
-		pictures = filepath.Base(f.out)
-		if unsaved = draw(ctx, report, folder); unsaved == nil {
+		pages = filepath.Base(f.out)
+		if unsaved = f.draw(ctx, report, folder); unsaved == nil {
 			fmt.Fprintln(std.err, "wrote", visible(f.out))
 		}
 	}
-	markdown := func(w io.Writer) error { return report.WriteMarkdown(w, pictures) }
+	markdown := func(w io.Writer) error { return report.WriteMarkdown(w, pages) }
 	text := report.WriteText
 	if len(names) == 0 {
 		text = report.WriteSummary
@@ -211,14 +213,22 @@ func (f validateFlags) replay(ctx context.Context, names []string, std streams) 
 	return errors.Join(f.print(std.out, report, markdown, text), unsaved)
 }
 
-// draw writes the figures of a report into a folder.
-func draw(ctx context.Context, r published.Report, folder files.Folder) error {
+// draw writes the figures of a report into a folder, and with --markdown the pages of its tables.
+func (f validateFlags) draw(ctx context.Context, r published.Report, folder files.Folder) error {
 	figures := r.Figures()
 	var list []files.File
 	for _, name := range slices.Sorted(maps.Keys(figures)) {
 		list = append(list, files.File{Path: name + ".png", Render: func(w io.Writer) error {
 			return picture.Scatter(w, picture.PNG, figures[name])
 		}})
+	}
+	if f.markdown {
+		for _, page := range r.Pages(".") {
+			list = append(list, files.File{Path: page.Name, Render: func(w io.Writer) error {
+				_, err := io.WriteString(w, page.Text)
+				return err
+			}})
+		}
 	}
 	return failed(folder.Write(ctx, list))
 }

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	lib "psim"
+	"psim/calibrate/site"
+	"psim/configs"
+	"psim/internal/files"
+	"psim/intervals"
+	"psim/reports"
+)
+
+// runSite fits a site to the runs of a file.
+func (f calibrateFlags) runSite(cmd *cobra.Command, args []string) error {
+	given := cmd.Flags().Changed
+	if len(args)+len(f.sets)+len(f.samples)+len(f.nccl) > 0 || given("engine") || given("repeats") {
+		return errors.New("--runs fits a site to measured runs and measures nothing here; leave out CONFIG, --set, " +
+			"--samples, --repeats, --nccl and --engine")
+	}
+	if !given("out") {
+		f.out = defaultSiteFile
+	}
+	if f.out == "" || f.out == "-" {
+		return fmt.Errorf("--out %s: name a file; calibrate writes the site nowhere else", f.out)
+	}
+	if err := errors.Join(f.file().check(), f.checkInputs([]string{f.runs})); err != nil {
+		return err
+	}
+	wrong := func(err error) error { return fmt.Errorf("--runs %s: %w", f.runs, err) }
+	file, err := os.Open(f.runs)
+	if err != nil {
+		return wrong(errors.New(files.Reason(err)))
+	}
+	defer file.Close()
+	runs, err := site.Read(file)
+	if err != nil {
+		return wrong(err)
+	}
+	p, err := newSitePredictor(cmd, runs)
+	if err != nil {
+		return wrong(err)
+	}
+	spread := intervals.Published().All()
+	fit, err := site.New(runs, p.predict, site.Prior{Between: spread.Between, Within: spread.Within})
+	if err != nil {
+		return wrong(err)
+	}
+	render := func(w io.Writer) error { return fit.WriteTOML(w, p.spread(), f.runs) }
+	unsaved := failed(f.file().write(cmd.Context(), render))
+	next := "psim run " + reports.ShellWord(runs[0].Config) + " --set " + reports.ShellWord("machine.site="+f.out)
+	if unsaved != nil {
+		next = ""
+	}
+	if f.json {
+		return errors.Join(fit.WriteJSON(streamsOf(cmd).out), unsaved)
+	}
+	return errors.Join(fit.WriteText(streamsOf(cmd).out, f.runs, next), unsaved)
+}
+
+// A sitePredictor predicts the runs of a site with other constants.
+type sitePredictor struct {
+	cmd     *cobra.Command
+	configs []*configs.Config
+}
+
+// newSitePredictor loads the configurations of runs.
+func newSitePredictor(cmd *cobra.Command, runs []site.RunOfSite) (p sitePredictor, err error) {
+	p.cmd = cmd
+	for _, r := range runs {
+		c, err := configs.Load(r.Config, r.Sets...)
+		if err == nil && !c.Defined("model") {
+			err = fmt.Errorf("%s: has no [model]; a site's constants price networks", r.Config)
+		}
+		if err != nil {
+			return p, fmt.Errorf("line %d: %w", r.Line, err)
+		}
+		p.configs = append(p.configs, c)
+	}
+	return p, nil
+}
+
+// predict predicts a run with constants times the exponentials of logs, where the run does not give them.
+func (p sitePredictor) predict(run int, logs []float64) (float64, error) {
+	c := p.configs[run]
+	from := map[string]float64{"machine.spread": c.Machine.Spread}
+	var sets []string
+	for i, key := range site.Keys {
+		base, spread := from[key]
+		if !spread {
+			base = 1
+		}
+		if logs[i] == 0 || c.Defined(key) || key == site.Keys[0] && !c.Defined("machine.network") {
+			continue
+		}
+		sets = append(sets, fmt.Sprintf("%s=%g", key, base*math.Exp(logs[i])))
+	}
+	c, err := c.With(sets...)
+	if err != nil {
+		return 0, err
+	}
+	made, err := lib.Estimate(p.cmd.Context(), c)
+	if err != nil {
+		return 0, err
+	}
+	return made.Result.StepTime, nil
+}
+
+// spread returns the catalog's machine.spread of the runs.
+func (p sitePredictor) spread() float64 { return p.configs[0].Machine.Spread }

@@ -1,0 +1,93 @@
+package psim
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"strings"
+
+	"psim/intervals"
+	"psim/results"
+)
+
+// Conditions returns what the error of the prediction may depend on.
+func (p *Prediction) Conditions() intervals.Conditions {
+	r, machine := &p.Result, &p.Experiment.Machine
+	c := intervals.Conditions{
+		Stack: r.Stack, Mixture: r.ActiveParameters < r.Parameters, Tensor: max(1, r.TensorParallel), Nodes: 1,
+	}
+	c.Chip, _, _ = strings.Cut(r.Device, "-")
+	if p.Experiment.Staged != nil {
+		c.Bits = p.Experiment.Staged.Training.Bits()
+	}
+	if n := machine.DevicesPerNode; n > 0 {
+		c.Nodes = (r.Devices + n - 1) / n
+	}
+	return c
+}
+
+// spread returns how errors of such predictions are distributed.
+func (p *Prediction) spread() intervals.Spread {
+	var errors []float64 // of the site's own runs
+	for _, r := range p.Config.Site().Runs {
+		errors = append(errors, r.Error)
+	}
+	return intervals.Published().Of(p.Conditions()).AtSite(errors)
+}
+
+// setInterval adds the interval of a prediction with a stack, or why there is none.
+func (p *Prediction) setInterval() {
+	r := &p.Result
+	if r.Stack == "" || p.Experiment.Staged == nil {
+		return
+	}
+	if r.IntervalMissing = intervals.Published().Missing(p.Conditions()); r.IntervalMissing != "" {
+		return
+	}
+	s := p.spread()
+	i := r.AddInterval()
+	i.Coverage, i.From, i.Runs, i.Sources = intervals.Nominal, s.Class, s.Runs, s.Sources
+	p.setEnds(s)
+}
+
+// setEnds sets the ends of the interval.
+func (p *Prediction) setEnds(s intervals.Spread) {
+	low, high := s.Factors()
+	p.Result.Interval.Low, p.Result.Interval.High = low*p.Result.StepTime, high*p.Result.StepTime
+}
+
+// AddUnsaid predicts the step with each setting that the program of the stack has a flag for and that the
+// configuration does not say, and widens the interval by what these make of it, as if each were as likely as the
+// stack's default. A setting that does not go with the configuration is left out.
+func (p *Prediction) AddUnsaid(ctx context.Context) error {
+	r := &p.Result
+	if r.Interval == nil {
+		return nil
+	}
+	spread := p.spread()
+	for _, set := range p.Config.Unsaid() {
+		c, err := p.Config.With(set)
+		if err != nil {
+			continue
+		}
+		other, err := Estimate(ctx, c)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil || other.Result.StepTime <= 0 || other.Result.StepTime == r.StepTime {
+			continue
+		}
+		spread = spread.Or(other.Result.StepTime / r.StepTime)
+		r.Interval.Unsaid = append(r.Interval.Unsaid, results.WhatIf{
+			Set: []string{set}, StepTime: other.Result.StepTime, PeakMemory: other.Result.PeakMemory(),
+			MemoryVerdict: other.Result.MemoryVerdict,
+		})
+	}
+	far := func(u results.WhatIf) float64 { return math.Abs(math.Log(u.StepTime / r.StepTime)) }
+	slices.SortStableFunc(r.Interval.Unsaid, func(a, b results.WhatIf) int {
+		return cmp.Compare(far(b), far(a))
+	})
+	p.setEnds(spread)
+	return nil
+}
