@@ -19,6 +19,7 @@ type taskKind struct {
 	stage   int32
 	samples int64
 	part    uint16
+	sliced  bool // a slice of a pass, whose part 0 is not all of it
 	apart   bool // between processes
 }
 
@@ -34,9 +35,10 @@ func Profiled(
 		return base, fmt.Errorf("no trace to take times from")
 	}
 	g := traces[0].Graph
+	sliced := stages.SlicedIn(g)
 	kindOf := func(t *graph.Task) taskKind {
 		k := kindOf(g, t, staged)
-		k.apart = apart != nil && apart(t)
+		k.apart, k.sliced = apart != nil && apart(t), sliced.Has(t)
 		return k
 	}
 	times := map[taskKind][]time.Duration{}

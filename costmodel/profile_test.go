@@ -45,6 +45,25 @@ func TestProfiled(t *testing.T) {
 	require.EqualError(t, err, "no trace to take times from")
 }
 
+// The last backward of replicas is cut at its buckets; its first slice is not priced as a whole backward.
+func TestProfiledSlices(t *testing.T) {
+	w := synced(workload(t, mlp(t, 4, 3), []int32{0}, 2, 2, 2), 20, true)
+	w.Replicas = 2
+	g := graphOf(t, w, orderOf(t, "gpipe", w))
+	base := costsOf(t, w, machine(), g)
+	trace, slices := &graph.Trace{Graph: g, Spans: make([]graph.Span, g.Len())}, 0
+	for i, task := range g.Tasks() {
+		trace.Spans[i].End = base.Task(&task).Busy
+		slices += int(task.Part)
+	}
+	require.Positive(t, slices)
+	costs, err := costmodel.Profiled(base, w.Staged(), []*graph.Trace{trace}, nil)
+	require.NoError(t, err)
+	for i, task := range g.Tasks() {
+		require.Equal(t, trace.Spans[i].End, costs.Task(&task).Busy, task.String())
+	}
+}
+
 // together makes two traces of forwards on two ranks: alone, of 10 ms each, and in pairs,
 // in which they take so long.
 func together(paired ...time.Duration) (alone, pairs *graph.Trace) {
