@@ -740,7 +740,8 @@ def round_of(n, step, rank, device, narrow):
         groups = [(ranks, group_of(tuple(ranks))) for ranks in c["groups"]]
         for ranks, group in groups:
             if rank in ranks:
-                ns = median(collective_of(c, device, group), device, functools.partial(dist.barrier, group))
+                ns = collective_time(
+                    collective_of(c, device, group), c["bytes"], device, functools.partial(dist.barrier, group))
                 rows.append((n, rank, c["kind"], "", c["bytes"], ns, ns))
         dist.barrier()
     return rows
@@ -842,10 +843,36 @@ def collective_of(c, device, group):
     n = -(-c["bytes"] // 4 // world)
     whole, part = torch.zeros(n * world, device=device), torch.zeros(n, device=device)
     return {
-        "ALL_REDUCE": lambda: dist.all_reduce(whole, group=group),
-        "ALL_GATHER": lambda: dist.all_gather_into_tensor(whole, part, group=group),
-        "REDUCE_SCATTER": lambda: dist.reduce_scatter_tensor(part, whole, group=group),
+        "ALL_REDUCE": functools.partial(dist.all_reduce, whole, group=group),
+        "ALL_GATHER": functools.partial(dist.all_gather_into_tensor, whole, part, group=group),
+        "REDUCE_SCATTER": functools.partial(dist.reduce_scatter_tensor, part, whole, group=group),
     }[c["kind"]]
+
+
+def collective_time(call, size, device, meet, times=8):
+    """Returns the time that a collective adds to computing; on a GPU, its own. After a barrier all processes would
+    sleep, and to wake takes longer than a small collective. fully_shard waits for each on the cores that compute;
+    others have threads of their own, whose waits computing hides: it takes longer here than they do."""
+    if device.type == "cuda":
+        return median(call, device, meet)
+    square, behind = torch.full((256, 256), 1e-3), PLAN["zero"] == 3
+    count = 4 if behind else 4 + size // 250_000  # of products of about half a millisecond
+
+    def total(called):
+        call()
+        meet()
+        begin = time.perf_counter_ns()
+        for _ in range(times):
+            work = call(async_op=True) if called and not behind else None
+            for _ in range(count):
+                square @ square
+            if work:
+                work.wait()
+            elif called:
+                call()
+        return time.perf_counter_ns() - begin
+
+    return max(0, total(True) - total(False)) // times
 
 
 def write_alone(everyone, folder):

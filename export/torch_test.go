@@ -210,7 +210,7 @@ func TestTrainsInPyTorch(t *testing.T) {
 		t.Skip("no Python with PyTorch: make peers-python installs it")
 	}
 	if testing.Short() || os.Getenv("PSIM_LONG") == "" {
-		t.Skip("starts eighteen processes of PyTorch: make peers-python runs it")
+		t.Skip("starts fourteen processes of PyTorch: make peers-python runs it")
 	}
 	alone := []string{"schedule.name=ddp", "schedule.stages=1"}
 	losses := regexp.MustCompile(`loss [0-9.]+ to [0-9.]+`)
@@ -232,16 +232,12 @@ func TestTrainsInPyTorch(t *testing.T) {
 	one := train(alone...)
 	require.NotEmpty(t, one)
 	require.Equal(t, one, train())
-	require.Equal(t, one, train("schedule.name=hanayo", "schedule.virtual_stages=2"))
-	require.Equal(t, one, train(append(alone, "parallel.data=2")...))
 	require.Equal(t, one, train("parallel.data=2"), "two replicas of a pipeline")
 	tied := append(llama, "model.tied=true")
 	require.Equal(t, train(append(alone, tied...)...), train(append(tied, "schedule.name=zb-h1")...))
-	untied := append(alone, "model.tied=false")
-	require.Equal(t, train(untied...), train(append(untied, "parallel.data=2", "parallel.zero=3")...))
 
 	options = []string{"--precision", "bf16"}
-	for _, sets := range [][]string{{"schedule.name=zb-h1"}, append(untied, "parallel.data=2", "parallel.zero=3")} {
+	for _, sets := range [][]string{{"schedule.name=zb-h1"}, append(alone, "model.tied=false", "parallel.data=2", "parallel.zero=3")} {
 		narrow := train(sets...)
 		require.NotEqual(t, one, narrow)
 		require.InDelta(t, lastOf(t, one), lastOf(t, narrow), 0.02, "sums of bf16's products")

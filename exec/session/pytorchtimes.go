@@ -190,7 +190,9 @@ type fastestTimes struct {
 	slowest time.Duration            // the largest sum of passes and update that a process has
 }
 
-// fastest chooses times: what a process computes from the round in which all of it took the least time.
+// fastest chooses times: what a process computes from the round in which all of it took the least time, and so
+// its collectives: a step has many calls, each of which waits for another process to wake, and the luckiest of
+// each would stand for all of them.
 func fastest(g *graph.Graph, times []pytorch.TaskTime, of func(pytorch.TaskTime) time.Duration) fastestTimes {
 	type owner struct { // of what is chosen together
 		rank int32
@@ -200,13 +202,16 @@ func fastest(g *graph.Graph, times []pytorch.TaskTime, of func(pytorch.TaskTime)
 		sum  time.Duration
 		list []pytorch.TaskTime
 	}
-	passes := microbatchesOf(g)
+	passes, calls := microbatchesOf(g), collectivesOf(g)
 	rounds := map[int]map[owner]choice{}
 	for _, t := range times {
 		o, sum := owner{rank: t.Rank}, of(t)
 		switch {
-		case strings.HasPrefix(t.Kind, "SEND") || t.Bytes > 0:
+		case strings.HasPrefix(t.Kind, "SEND"):
 			o.part = measuredPart{t.Kind, t.Stage, t.Bytes}
+		case t.Bytes > 0:
+			o.part.kind = "collectives"
+			sum *= time.Duration(calls[measuredPart{t.Kind, 0, t.Bytes}])
 		case t.Kind != graph.Optimizer.String():
 			sum *= time.Duration(len(passes[measuredPart{t.Kind, t.Stage, 0}]))
 		}
@@ -235,6 +240,17 @@ func fastest(g *graph.Graph, times []pytorch.TaskTime, of func(pytorch.TaskTime)
 		}
 	}
 	return f
+}
+
+// collectivesOf returns how many collectives of every kind and size a rank calls.
+func collectivesOf(g *graph.Graph) map[measuredPart]int {
+	calls := map[measuredPart]int{}
+	for _, t := range g.Tasks() {
+		if t.Kind.Collective() && t.Rank == 0 {
+			calls[partOf(g, &t)]++
+		}
+	}
+	return calls
 }
 
 // microbatchesOf returns the microbatches of every kind of pass and stage: the time of a pass is that of one.
