@@ -39,6 +39,7 @@ type LocalDevice struct {
 	Number  compute.DeviceNum // among the backend's devices
 
 	core     *int   // that it is pinned to; nil for any
+	close    func() // in place of the backend's; nil unless that stays
 	leave    func() // lets the process use all cores again; nil unless it is kept on some
 	live     atomic.Int64
 	observer atomic.Pointer[func(bytes int64)]
@@ -101,7 +102,11 @@ func (d *LocalDevice) Description() string {
 // Close frees the backend with all of its devices; each of them may be closed. Release tensors
 // and close programs first.
 func (d *LocalDevice) Close() {
-	d.Backend.Finalize()
+	if d.close != nil {
+		d.close()
+	} else {
+		d.Backend.Finalize()
+	}
 	if d.leave != nil {
 		d.leave()
 	}

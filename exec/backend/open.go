@@ -182,6 +182,9 @@ func openAll(n int, at devicePlace, plugin Plugin) ([]*LocalDevice, error) {
 		Close(devices)
 		return nil, err
 	}
+	if onCPU { // whose clients stay
+		Close(devices[n:])
+	}
 	return devices[:n], nil
 }
 

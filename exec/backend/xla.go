@@ -25,6 +25,41 @@ var xlaMutex sync.Mutex
 // Without this gomlx would download a plugin if it finds none.
 func init() { xla.EnableAutoInstall(false) }
 
+// idle holds clients on cores that nobody uses, by the name of the plugin. With them stay the programs that they
+// have compiled, which takes most of the time of a short run.
+var idle = struct {
+	sync.Mutex
+	clients map[string][]compute.Backend
+}{clients: map[string][]compute.Backend{}}
+
+// client takes an idle client, or makes one.
+func (p *loadedPlugin) client(o ClientOptions) (made compute.Backend, err error) {
+	idle.Lock()
+	list := idle.clients[p.name]
+	if last := len(list) - 1; last >= 0 {
+		made, idle.clients[p.name] = list[last], list[:last]
+	}
+	idle.Unlock()
+	if made == nil {
+		made, err = p.open(o)
+	}
+	return made, err
+}
+
+// keep lets the client of some devices be idle once all of them are closed.
+func (p *loadedPlugin) keep(devices []*LocalDevice) {
+	open := len(devices)
+	for _, d := range devices {
+		d.close = sync.OnceFunc(func() {
+			idle.Lock()
+			defer idle.Unlock()
+			if open--; open == 0 {
+				idle.clients[p.name] = append(idle.clients[p.name], d.Backend)
+			}
+		})
+	}
+}
+
 // OpenXLA loads a plugin, makes a client and returns all of its devices. They share the client,
 // so tensors are copied directly between them. It runs a tiny program on the first.
 func OpenXLA(plugin Plugin, o ClientOptions) (devices []*LocalDevice, err error) {
@@ -41,7 +76,7 @@ func OpenXLA(plugin Plugin, o ClientOptions) (devices []*LocalDevice, err error)
 		}
 	}()
 	defer recoverAsError("XLA", &err)
-	backend, err := loaded.open(o)
+	backend, err := loaded.client(o)
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
@@ -55,6 +90,9 @@ func OpenXLA(plugin Plugin, o ClientOptions) (devices []*LocalDevice, err error)
 	if err = devices[0].Try(); err != nil {
 		backend.Finalize()
 		return nil, err
+	}
+	if loaded.Platform == CPUPlatform {
+		loaded.keep(devices)
 	}
 	return devices, nil
 }

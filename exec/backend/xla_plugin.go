@@ -3,24 +3,12 @@
 package backend
 
 /*
-#define _GNU_SOURCE // memmem
 #include <dlfcn.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// The beginning of PJRT's table of functions, which no version of it changes.
-typedef void *(*function)(void *);
-struct table {
-	size_t size;
-	void *extensions;
-	size_t version_size;
-	void *version_extensions;
-	int major, minor;
-	function functions[97];
-};
-enum { INITIALIZE = 3, CLIENT_CREATE = 10, COMPILE = 20, MEMORY = 96 }; // places in it
+#include "xla_table.h"
 
 // The beginning of the arguments for a client.
 struct create_arguments {
@@ -47,102 +35,8 @@ static void use(const struct table *t, int plain) {
 
 static void *initialized(void *arguments) { return NULL; }
 
-// The beginning of the arguments for compiling, and a program in them.
-struct program {
-	size_t size;
-	void *extensions;
-	char *code;
-	size_t code_size;
-};
-struct compile_arguments {
-	size_t size;
-	void *extensions;
-	void *client;
-	const struct program *program;
-};
-
-// The arguments for the sizes of a program, as far as all versions have them.
-struct memory_arguments {
-	size_t size;
-	void *extensions;
-	void *executable;
-	int64_t code, arguments, outputs, shared, temporaries;
-};
-
-// What a thread compiles.
-static _Thread_local struct {
-	const struct table *plugin;
-	int32_t *outputs; // of each argument, or -1
-	int count;
-	struct memory_arguments sizes;
-} job;
-
-// Says of each argument of the main function which output takes its memory. gomlx
-// writes a program as text, and has no way to say this.
-static char *name_outputs(const char *code, size_t size, size_t *written) {
-	const size_t most = 48; // bytes of an attribute
-	char *text = malloc(size + job.count * most), *to = text;
-	const char *end = code + size, *main = text ? memmem(code, size, "@main(", 6) : NULL;
-	if (!main) {
-		free(text);
-		return NULL;
-	}
-	int argument = 0, depth = 0;
-	for (const char *from = code; from < end; from++) {
-		if (from >= main + 6 && argument < job.count) {
-			if (strchr("<{", *from)) depth++;
-			if (strchr(">}", *from)) depth--;
-			if (depth == 0 && strchr(",)", *from)) {
-				int32_t output = job.outputs[argument++];
-				if (output >= 0) to += sprintf(to, " {tf.aliasing_output = %d : i32}", output);
-			}
-		}
-		*to++ = *from;
-	}
-	*written = to - text;
-	return text;
-}
-
-static void *compile(void *arguments) {
-	struct compile_arguments *a = arguments;
-	const struct program *given = a->program;
-	char *text = NULL;
-	struct program *named = malloc(given->size);
-	if (named) {
-		memcpy(named, given, given->size);
-		text = name_outputs(given->code, given->code_size, &named->code_size);
-	}
-	if (text) {
-		named->code = text;
-		a->program = named;
-	}
-	void *error = job.plugin->functions[COMPILE](arguments);
-	a->program = given;
-	free(text);
-	free(named);
-	return error;
-}
-
-static void *memory(void *arguments) {
-	void *error = job.plugin->functions[MEMORY](arguments);
-	if (!error) memcpy(&job.sizes, arguments, sizeof job.sizes);
-	return error;
-}
-
-// Begins to compile on this thread, with a list that becomes the job's.
-static void begin(const struct table *plugin, int32_t *outputs, int count) {
-	memset(&job, 0, sizeof job);
-	job.plugin = plugin;
-	job.outputs = outputs;
-	job.count = count;
-}
-
-static struct memory_arguments end(void) {
-	free(job.outputs);
-	job.outputs = NULL;
-	job.count = 0;
-	return job.sizes;
-}
+// What psim does in place of a plugin's own functions (xla_compile.go).
+extern void *psim_compile(void *arguments), *psim_memory(void *arguments), *psim_destroy(void *arguments);
 
 // Copies a table, and lets psim's functions make clients and compile. A plugin is
 // initialized once only.
@@ -151,8 +45,9 @@ static struct table *copy(const struct table *t, int is_initialized) {
 	if (!c) return NULL;
 	memcpy(c, t, t->size);
 	c->functions[CLIENT_CREATE] = create_client;
-	c->functions[COMPILE] = compile;
-	c->functions[MEMORY] = memory;
+	c->functions[COMPILE] = psim_compile;
+	c->functions[MEMORY] = psim_memory;
+	c->functions[DESTROY_EXECUTABLE] = psim_destroy;
 	if (is_initialized) c->functions[INITIALIZE] = initialized;
 	return c;
 }
@@ -163,7 +58,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"unsafe"
 
@@ -190,24 +84,6 @@ var loadedPlugins = map[string]*loadedPlugin{}
 
 // registered holds them by the name that gomlx knows.
 var registered sync.Map
-
-// compileSharing compiles with gomlx, and lets outputs take the memory of the inputs that are spent: it has
-// the number of an output for every input, or -1. It returns what XLA says of the program's memory.
-func compileSharing(engine compute.Backend, outputs []int32, compile func() error) (ProgramSizes, error) {
-	made, ok := engine.(*xla.Backend)
-	if !ok {
-		return ProgramSizes{}, compile()
-	}
-	found, _ := registered.Load(made.PluginName())
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	list := C.malloc(C.size_t(4 * (1 + len(outputs))))
-	copy(unsafe.Slice((*int32)(list), len(outputs)), outputs)
-	C.begin(found.(*loadedPlugin).table, (*C.int32_t)(list), C.int(len(outputs)))
-	err := compile()
-	s := C.end()
-	return ProgramSizes{int64(s.arguments), int64(s.outputs), int64(s.shared), int64(s.temporaries)}, err
-}
 
 // load loads a plugin and the libraries next to it, or finds it loaded. gomlx does not compare
 // versions, and logs several errors if loading fails; load returns a single one.
