@@ -206,6 +206,10 @@ func checks(r results.Result) string {
 	if len(parts) > 0 {
 		text += fmt.Sprintf("; off %s at most: %s", cmp.Or(c.Reference, "the unsplit run"), strings.Join(parts, ", "))
 	}
+	if l := c.LeftOut; l != nil {
+		text += fmt.Sprintf("; not judged: %s in %s with next to no gradient (Adam makes whole steps "+
+			"of those), off by %s at most", units.Plural(l.Count, "weight"), units.Plural(len(l.Tensors), "tensor"), digits(l.Largest, 3))
+	}
 	if c.LossFirst != nil && c.LossLast != nil {
 		text += fmt.Sprintf("; loss %s → %s", digits(*c.LossFirst, 4), digits(*c.LossLast, 4))
 	}

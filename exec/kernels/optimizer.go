@@ -51,6 +51,9 @@ func (o Optimizer) Validate() error {
 	return nil
 }
 
+// Adaptive reports whether every step is divided by the size of its own gradients.
+func (o Optimizer) Adaptive() bool { return o.moments() == 2 }
+
 // moments returns how many tensors are remembered for each parameter; -1 for an unknown
 // optimizer.
 func (o Optimizer) moments() int {

@@ -49,7 +49,7 @@ func (r jobRun) check(ctx context.Context, got *train.Record) (*Verdict, error) 
 	if err != nil {
 		return nil, err
 	}
-	difference, err := got.Difference(want)
+	difference, err := got.Difference(want, r.job.Optimizer)
 	if err != nil {
 		return nil, &run.Error{Err: err}
 	}
@@ -119,7 +119,7 @@ func (r jobRun) firstStep(ctx context.Context) (*train.Differences, error) {
 	if err != nil {
 		return nil, err
 	}
-	difference, err := got.Difference(want)
+	difference, err := got.Difference(want, r.job.Optimizer)
 	return &difference, run.Failed(err)
 }
 

@@ -17,10 +17,11 @@ type comparison struct {
 	losses    []float64
 }
 
-// A limit is the absolute difference from which on a check fails.
+// A limit is the difference from which on a check fails: of gradients as a share, of the others as it is.
 type limit struct {
 	check   string
 	says    string // subject and verb
+	unit    string // after the difference
 	when    string // preposition, before "step 1"
 	of      func(train.Differences) float64
 	allowed float64
@@ -28,10 +29,11 @@ type limit struct {
 
 func limits() []limit {
 	return []limit{
-		{CheckWeights, "weights differ", "after", func(d train.Differences) float64 { return d.Weights }, 1e-5},
-		{CheckOutput, "the output differs", "in", func(d train.Differences) float64 { return d.Outputs }, 1e-4},
-		{CheckGradients, "gradients differ", "in", func(d train.Differences) float64 { return d.Gradients }, 1e-5},
-		{CheckLoss, "the loss differs", "in", func(d train.Differences) float64 { return d.Loss }, 1e-4},
+		{CheckWeights, "weights differ", "", "after", func(d train.Differences) float64 { return d.Weights }, 1e-5},
+		{CheckOutput, "the output differs", "", "in", func(d train.Differences) float64 { return d.Outputs }, 1e-4},
+		{CheckGradients, "gradients differ", " of their tensor's largest", "in",
+			func(d train.Differences) float64 { return d.GradientShare }, 1e-5},
+		{CheckLoss, "the loss differs", "", "in", func(d train.Differences) float64 { return d.Loss }, 1e-4},
 	}
 }
 
@@ -49,8 +51,8 @@ func (c comparison) failures() (list []string) {
 		reference = "the unsplit run"
 	}
 	for _, l := range c.exceeded() {
-		list = append(list, fmt.Sprintf("%s by %.3g from %s, and %g is allowed%s",
-			l.says, l.of(c.Differences), reference, l.allowed, c.origin(l)))
+		list = append(list, fmt.Sprintf("%s by %.3g%s from %s, and %g is allowed%s",
+			l.says, l.of(c.Differences), l.unit, reference, l.allowed, c.origin(l)))
 	}
 	if slices.Contains(c.checks, CheckGradients) && !c.ReplicasEqual {
 		list = append(list, "replicas have different gradients")

@@ -82,6 +82,9 @@ func checks(m *measure.Findings, names []string) *results.Checks {
 		switch name {
 		case measure.CheckWeights:
 			c.Weights = &v.Weights
+			if l := v.LeftOut; l.Count > 0 {
+				c.LeftOut = &results.LeftOut{Count: l.Count, Largest: l.Largest, Tensors: l.Tensors}
+			}
 		case measure.CheckOutput:
 			c.Outputs = &v.Outputs
 		case measure.CheckGradients:

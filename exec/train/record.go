@@ -32,6 +32,8 @@ type Record struct {
 // replicas.
 type Differences struct {
 	Weights, Outputs, Gradients, Loss float64
+	// LeftOut are weights that Weights does not see.
+	LeftOut LeftOut
 	// GradientShare is the difference of gradients as a share of the largest gradient of their
 	// tensor or, if that is small, of a thousandth of the largest of all.
 	GradientShare float64
@@ -39,8 +41,47 @@ type Differences struct {
 	ReplicasEqual bool
 }
 
-// Difference compares a record with that of the unsplit run.
-func (r *Record) Difference(unsplit *Record) (Differences, error) {
+// LeftOut are weights whose gradient in the first step is at most a thousandth of the largest of their tensor.
+// Adam divides each gradient by its own size: of what is rounding it makes steps as long as of any other.
+type LeftOut struct {
+	Count   int
+	Largest float64  // absolute difference
+	Tensors []string // that have such weights, sorted by name
+}
+
+// smallGradient is the share of a tensor's largest gradient that a weight needs for Adam to be compared.
+const smallGradient = 1e-3
+
+// leaveOut takes the weights with small gradients out of a tensor's differences.
+func (l *LeftOut) leaveOut(name string, got, want, gradients []float32) (compared, expected []float32) {
+	if len(got) != len(want) || len(gradients) != len(want) {
+		return got, want
+	}
+	limit, before := smallGradient*largestOf(gradients), l.Count
+	for i, g := range gradients {
+		if math.Abs(float64(g)) > limit {
+			compared, expected = append(compared, got[i]), append(expected, want[i])
+			continue
+		}
+		l.Count++
+		l.Largest = larger(l.Largest, math.Abs(float64(got[i])-float64(want[i])))
+	}
+	if l.Count > before && !slices.Contains(l.Tensors, name) {
+		l.Tensors = append(l.Tensors, name)
+	}
+	return compared, expected
+}
+
+func largestOf(list []float32) (size float64) {
+	for _, v := range list {
+		size = larger(size, math.Abs(float64(v)))
+	}
+	return size
+}
+
+// Difference compares a record with that of the unsplit run. An optimizer that divides by gradients, as Adam
+// does, leaves weights out.
+func (r *Record) Difference(unsplit *Record, o kernels.Optimizer) (Differences, error) {
 	d := Differences{ReplicasEqual: true}
 	var err error
 	worst := func(into *float64, got, want []float32, what string) {
@@ -54,9 +95,14 @@ func (r *Record) Difference(unsplit *Record) (Differences, error) {
 	}
 	for _, replica := range r.Parameters {
 		for name, want := range unsplit.Parameters[0] {
-			worst(&d.Weights, replica[name], want, name)
+			got := replica[name]
+			if o.Adaptive() && len(unsplit.Gradients) > 0 {
+				got, want = d.LeftOut.leaveOut(name, got, want, unsplit.Gradients[0][name])
+			}
+			worst(&d.Weights, got, want, name)
 		}
 	}
+	slices.Sort(d.LeftOut.Tensors)
 	for k, replica := range r.Gradients {
 		for name, want := range unsplit.Gradients[0] {
 			worst(&d.Gradients, replica[name], want, "gradient of "+name)
@@ -79,9 +125,7 @@ func (r *Record) gradientShare(unsplit *Record) (share float64) {
 	size, all := map[string]float64{}, 0.0
 	for _, replica := range unsplit.Gradients {
 		for name, values := range replica {
-			for _, v := range values {
-				size[name] = larger(size[name], math.Abs(float64(v)))
-			}
+			size[name] = larger(size[name], largestOf(values))
 			all = max(all, size[name])
 		}
 	}
