@@ -131,14 +131,22 @@ func heapGrowth(r results.Result) string {
 	return text
 }
 
+// mostUnseen returns the program that takes most beyond what its device counts; false if no compiler said.
+func mostUnseen(r results.Result) (worst results.CompiledProgram, known bool) {
+	if r.Measurement == nil || len(r.Compiled) == 0 {
+		return worst, false
+	}
+	return slices.MaxFunc(r.Compiled, func(a, b results.CompiledProgram) int {
+		return cmp.Compare(a.Unseen, b.Unseen)
+	}), true
+}
+
 // unseen says how much of a program's memory the devices do not count.
 func unseen(r results.Result) string {
-	if r.Measurement == nil || len(r.Compiled) == 0 {
+	worst, known := mostUnseen(r)
+	if !known {
 		return ""
 	}
-	worst := slices.MaxFunc(r.Compiled, func(a, b results.CompiledProgram) int {
-		return cmp.Compare(a.Unseen, b.Unseen)
-	})
 	return fmt.Sprintf("%s that rank %d takes for a moment: %s has %s of results and %s of temporaries",
 		units.FormatBytes(worst.Unseen), worst.Rank, worst.Program, units.FormatBytes(worst.Outputs),
 		units.FormatBytes(worst.Temporaries))
@@ -209,6 +217,9 @@ func checks(r results.Result) string {
 	if l := c.LeftOut; l != nil {
 		text += fmt.Sprintf("; not judged: %s in %s with next to no gradient (Adam makes whole steps "+
 			"of those), off by %s at most", units.Plural(l.Count, "weight"), units.Plural(len(l.Tensors), "tensor"), digits(l.Largest, 3))
+	}
+	if worst, known := mostUnseen(r); known && worst.Unseen > 0 {
+		text += "; memory that the ledger does not see: " + units.FormatBytes(worst.Unseen)
 	}
 	if c.LossFirst != nil && c.LossLast != nil {
 		text += fmt.Sprintf("; loss %s → %s", digits(*c.LossFirst, 4), digits(*c.LossLast, 4))
