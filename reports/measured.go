@@ -214,9 +214,10 @@ func checks(r results.Result) string {
 	if len(parts) > 0 {
 		text += fmt.Sprintf("; off %s at most: %s", cmp.Or(c.Reference, "the unsplit run"), strings.Join(parts, ", "))
 	}
-	if l := c.LeftOut; l != nil {
-		text += fmt.Sprintf("; not judged: %s in %s with next to no gradient (Adam makes whole steps "+
-			"of those), off by %s at most", units.Plural(l.Count, "weight"), units.Plural(len(l.Tensors), "tensor"), digits(l.Largest, 3))
+	if c.LeftOut > 0 && c.LeftOutLargest != nil {
+		text += fmt.Sprintf("; not judged: %s in %s with next to no gradient (Adam makes whole steps of those), "+
+			"off by %s at most", units.Plural(c.LeftOut, "weight"),
+			units.Plural(len(c.LeftOutTensors), "tensor"), digits(*c.LeftOutLargest, 3))
 	}
 	if worst, known := mostUnseen(r); known && worst.Unseen > 0 {
 		text += "; memory that the ledger does not see: " + units.FormatBytes(worst.Unseen)

@@ -277,7 +277,7 @@ func TestNotCounted(t *testing.T) {
 	}
 	require.Contains(t, text(), "not counted    5.50 MB that rank 1 takes for a moment: "+
 		"B of stage 1 has 2.00 MB of results and 5.00 MB of temporaries\n")
-	r.Checks = &results.Checks{Passed: true, LeftOut: &results.LeftOut{Count: 3, Largest: 2e-5, Tensors: []string{"k.bias"}}}
+	r.Checks = &results.Checks{Passed: true, LeftOut: 3, LeftOutLargest: new(2e-5), LeftOutTensors: []string{"k.bias"}}
 	require.Contains(t, text(), "passed; not judged: 3 weights in 1 tensor with next to no gradient "+
 		"(Adam makes whole steps of those), off by 2e-05 at most; memory that the ledger does not see: 5.50 MB\n")
 }

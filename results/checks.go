@@ -12,13 +12,17 @@ import (
 // Checks compares a run with the unsplit run. A number is nil if it was not checked.
 // Files have null for a number that is NaN or infinite.
 type Checks struct {
-	Weights        *float64 `json:"weights,omitempty"`          // largest absolute difference of any weight
-	LeftOut        *LeftOut `json:"weights_left_out,omitempty"` // that weights does not judge
-	Outputs        *float64 `json:"outputs,omitempty"`          // largest absolute difference of any output
-	Gradients      *float64 `json:"gradients,omitempty"`        // largest absolute difference of any gradient
-	LossFirst      *float64 `json:"loss_first,omitempty"`       // loss of the first step
-	LossLast       *float64 `json:"loss_last,omitempty"`        // loss of the last step
-	LossDifference *float64 `json:"loss_difference,omitempty"`  // largest difference of the loss of any step
+	Weights *float64 `json:"weights,omitempty"` // largest absolute difference of any weight
+	// LeftOut counts weights that the check does not judge: those with a gradient of at most a thousandth of the
+	// largest of their tensor. Adam makes as long a step of these as of any other.
+	LeftOut        int      `json:"weights_left_out,omitempty"`
+	LeftOutLargest *float64 `json:"weights_left_out_difference,omitempty"` // largest absolute difference of these
+	LeftOutTensors []string `json:"weights_left_out_tensors,omitempty"`    // the tensors that have some
+	Outputs        *float64 `json:"outputs,omitempty"`                     // largest absolute difference of any output
+	Gradients      *float64 `json:"gradients,omitempty"`                   // largest absolute difference of any gradient
+	LossFirst      *float64 `json:"loss_first,omitempty"`                  // loss of the first step
+	LossLast       *float64 `json:"loss_last,omitempty"`                   // loss of the last step
+	LossDifference *float64 `json:"loss_difference,omitempty"`             // largest difference of the loss of any step
 	// Reference is the run that was compared with; absent for the unsplit run.
 	Reference string `json:"reference,omitempty"`
 	// Starts counts the starts that were compared, if there was more than one; the differences are
@@ -26,14 +30,6 @@ type Checks struct {
 	Starts *CheckedStarts `json:"starts,omitempty"`
 	// Passed is true if all checks passed.
 	Passed bool `json:"passed"`
-}
-
-// LeftOut are weights that the check does not judge: those with a gradient of at most a thousandth of the largest
-// of their tensor. Adam makes as long a step of these as of any other.
-type LeftOut struct {
-	Count   int      `json:"count"`   // weights
-	Largest float64  `json:"largest"` // absolute difference of any of them
-	Tensors []string `json:"tensors"` // that have some, by name
 }
 
 // CheckedStarts counts how often a run was started and compared, with the devices in another
@@ -57,13 +53,14 @@ func (c Checks) Verdict() string {
 	return text
 }
 
-// Worst joins the checks of two runs. It takes the larger differences, of the left out weights
-// those with the larger one, and has passed only if both have, and adds their starts. The losses and the reference stay those of the receiver.
+// Worst joins the checks of two runs. It takes the larger differences and the more weights that are left out, has
+// passed only if both have, and adds their starts. The losses and the reference stay those of the receiver.
 func (c Checks) Worst(d Checks) Checks {
 	c.Weights, c.Outputs = larger(c.Weights, d.Weights), larger(c.Outputs, d.Outputs)
 	c.Gradients, c.LossDifference = larger(c.Gradients, d.Gradients), larger(c.LossDifference, d.LossDifference)
-	if c.LeftOut == nil || d.LeftOut != nil && d.LeftOut.Largest > c.LeftOut.Largest {
-		c.LeftOut = d.LeftOut
+	c.LeftOutLargest = larger(c.LeftOutLargest, d.LeftOutLargest)
+	if d.LeftOut > c.LeftOut {
+		c.LeftOut, c.LeftOutTensors = d.LeftOut, d.LeftOutTensors
 	}
 	c.Passed = c.Passed && d.Passed
 	if c.Starts != nil && d.Starts != nil {

@@ -83,7 +83,7 @@ func checks(m *measure.Findings, names []string) *results.Checks {
 		case measure.CheckWeights:
 			c.Weights = &v.Weights
 			if l := v.LeftOut; l.Count > 0 {
-				c.LeftOut = &results.LeftOut{Count: l.Count, Largest: l.Largest, Tensors: l.Tensors}
+				c.LeftOut, c.LeftOutLargest, c.LeftOutTensors = l.Count, &l.Largest, l.Tensors
 			}
 		case measure.CheckOutput:
 			c.Outputs = &v.Outputs

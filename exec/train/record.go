@@ -33,7 +33,7 @@ type Record struct {
 type Differences struct {
 	Weights, Outputs, Gradients, Loss float64
 	// LeftOut are weights that Weights does not see.
-	LeftOut LeftOut
+	LeftOut Unjudged
 	// GradientShare is the difference of gradients as a share of the largest gradient of their
 	// tensor or, if that is small, of a thousandth of the largest of all.
 	GradientShare float64
@@ -41,9 +41,9 @@ type Differences struct {
 	ReplicasEqual bool
 }
 
-// LeftOut are weights whose gradient in the first step is at most a thousandth of the largest of their tensor.
+// Unjudged are weights whose gradient in the first step is at most a thousandth of the largest of their tensor.
 // Adam divides each gradient by its own size: of what is rounding it makes steps as long as of any other.
-type LeftOut struct {
+type Unjudged struct {
 	Count   int
 	Largest float64  // absolute difference
 	Tensors []string // that have such weights, sorted by name
@@ -53,7 +53,7 @@ type LeftOut struct {
 const smallGradient = 1e-3
 
 // leaveOut takes the weights with small gradients out of a tensor's differences.
-func (l *LeftOut) leaveOut(name string, got, want, gradients []float32) (compared, expected []float32) {
+func (l *Unjudged) leaveOut(name string, got, want, gradients []float32) (compared, expected []float32) {
 	if len(got) != len(want) || len(gradients) != len(want) {
 		return got, want
 	}

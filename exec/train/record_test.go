@@ -23,11 +23,11 @@ func TestDifferenceLeavesOut(t *testing.T) {
 		optimizer string
 		weights   []float32
 		compared  float64
-		left      LeftOut
+		left      Unjudged
 	}{
-		{"sgd", []float32{4, 1, 2, 3}, 4, LeftOut{}},
-		{"adamw", []float32{4, 1, 2, 3}, 2, LeftOut{2, 4, []string{"k.bias", "w"}}},
-		{"adam", []float32{float32(math.NaN()), 0, 0, 0}, 0, LeftOut{2, math.Inf(1), []string{"k.bias", "w"}}},
+		{"sgd", []float32{4, 1, 2, 3}, 4, Unjudged{}},
+		{"adamw", []float32{4, 1, 2, 3}, 2, Unjudged{2, 4, []string{"k.bias", "w"}}},
+		{"adam", []float32{float32(math.NaN()), 0, 0, 0}, 0, Unjudged{2, math.Inf(1), []string{"k.bias", "w"}}},
 	} {
 		d, err := record(c.weights...).Difference(unsplit, kernels.DefaultOptimizer(c.optimizer))
 		require.NoError(t, err)
