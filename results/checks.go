@@ -17,7 +17,7 @@ type Checks struct {
 	// largest of their tensor. Adam makes as long a step of these as of any other.
 	LeftOut        int      `json:"weights_left_out,omitempty"`
 	LeftOutLargest *float64 `json:"weights_left_out_difference,omitempty"` // largest absolute difference of these
-	LeftOutTensors []string `json:"weights_left_out_tensors,omitempty"`    // the tensors that have some
+	LeftOutTensors []string `json:"weights_left_out_tensors,omitempty"`    // that have some
 	Outputs        *float64 `json:"outputs,omitempty"`                     // largest absolute difference of any output
 	Gradients      *float64 `json:"gradients,omitempty"`                   // largest absolute difference of any gradient
 	LossFirst      *float64 `json:"loss_first,omitempty"`                  // loss of the first step
