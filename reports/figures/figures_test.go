@@ -248,3 +248,16 @@ func kindOf(name string) string {
 	}
 	return ""
 }
+
+// A bar of a prediction with an interval has a whisker from end to end, and the legend says what that is; so have
+// the stacks of split-time.
+func TestIntervalsAreWhiskers(t *testing.T) {
+	plain, withInterval := predicted(t, "ddp=2"), predicted(t, "ddp=2")
+	r := &withInterval[0].Run.Result
+	i := r.AddInterval()
+	i.Low, i.High, i.Coverage = 0.8*r.StepTime, 1.5*r.StepTime, 0.8
+	for _, kind := range []string{"time", "split-time"} {
+		require.Contains(t, texts(t, kind, figures.Request{Items: withInterval}), "whiskers: where 80 % of measured steps lie", kind)
+		require.NotContains(t, strings.Join(texts(t, kind, figures.Request{Items: plain}), "\n"), "whiskers", kind)
+	}
+}
