@@ -30,7 +30,10 @@ func (f calibrateFlags) runSite(cmd *cobra.Command, args []string) error {
 	if f.out == "" || f.out == "-" {
 		return fmt.Errorf("--out %s: name a file; calibrate writes the site nowhere else", f.out)
 	}
-	if err := errors.Join(f.file().check(), f.checkInputs([]string{f.runs})); err != nil {
+	if err := f.checkInputs([]string{f.runs}); err != nil {
+		return err
+	}
+	if err := f.file().check(); err != nil {
 		return err
 	}
 	wrong := func(err error) error { return fmt.Errorf("--runs %s: %w", f.runs, err) }

@@ -96,7 +96,7 @@ func TestSiteErrors(t *testing.T) {
 		"calibrate --runs apart.csv":                   "--runs apart.csv: lines 2 and 3 have the same settings and steps of 1.00 s and 1.20 s",
 		"calibrate --runs nowhere.csv":                 "--runs nowhere.csv: line 2: nowhere",
 		"calibrate --runs times.csv":                   "has no [model]",
-		"calibrate --runs key.csv":                     "line 2: model.size=3: ",
+		"calibrate --runs key.csv":                     "line 2: --set model.size=3: ",
 		"calibrate --runs one.csv gpipe":               "--runs fits a site",
 		"calibrate --runs one.csv --out -":             "--out -: name a file",
 		"calibrate --runs one.csv --out one.csv":       "one.csv",
