@@ -183,3 +183,27 @@ func TestFile(t *testing.T) {
 		require.Error(t, err, wrong)
 	}
 }
+
+// Errors of a site's own runs draw the mean towards theirs and make the interval narrower, and a further way in which
+// the run may have been started makes it wider.
+func TestSiteAndOr(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := drawn(t)
+		s := e.Of(e[0].Conditions)
+		width := func(s Spread) float64 {
+			low, high := s.Factors()
+			return math.Log(high / low)
+		}
+		errors := rapid.SliceOfN(rapid.Float64Range(-0.5, 0.5), 1, 9).Draw(t, "errors")
+		own := s.AtSite(errors)
+		require.LessOrEqual(t, width(own), width(s)+1e-12)
+		mean := 0.
+		for _, x := range errors {
+			mean += x / float64(len(errors))
+		}
+		require.InDelta(t, own.Mean, min(max(own.Mean, min(mean, s.Mean)), max(mean, s.Mean)), 1e-12)
+		require.LessOrEqual(t, width(own.AtSite(nil)), width(own))
+		require.Greater(t, width(s.Or(1.1)), width(s))
+		require.Equal(t, s, s.Or(1))
+	})
+}
