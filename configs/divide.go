@@ -130,15 +130,29 @@ func (d *Division) Scheduled(by schedules.Schedule, change func(*Config)) *Divis
 	return &Division{d.Workload, d.Machine, by, v.shape(by, len(d.Workload.Samples)), &v}
 }
 
+// Order returns the order of another schedule for the cut, after a change that affects neither the stages nor their
+// ranks. The pipeline has only what does not depend on the division of the stages.
+func (k *Cut) Order(by schedules.Schedule, change func(*Config)) (wiring.Pipeline, error) {
+	v := *k.config
+	change(&v)
+	return v.actions(by, v.shape(by, len(k.Workload.Samples)), k.Workload.Placement)
+}
+
+// actions orders the actions of a schedule, in an order that does not depend on costs.
+func (c *Config) actions(by schedules.Schedule, shape graph.Shape, at graph.Placement) (wiring.Pipeline, error) {
+	p, err := c.shared.pipeline(by, shape, at.First)
+	if err == nil {
+		p, err = c.exchanging(by, p)
+	}
+	if err == nil {
+		err = c.checkTwoPass(p.Order.Split())
+	}
+	return p, err
+}
+
 // Pipeline prepares the schedule for wiring, in an order that does not depend on costs.
 func (d *Division) Pipeline() (wiring.Pipeline, error) {
-	p, err := d.config.shared.pipeline(d.Schedule, d.Shape, d.Workload.Placement.First)
-	if err == nil {
-		p, err = d.config.exchanging(d.Schedule, p)
-	}
-	if err == nil {
-		err = d.config.checkTwoPass(p.Order.Split())
-	}
+	p, err := d.config.actions(d.Schedule, d.Shape, d.Workload.Placement)
 	if err != nil {
 		return p, err
 	}

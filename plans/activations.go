@@ -87,23 +87,23 @@ func (g *stageGroup) memoryOf(stage int) (m stageMemory) {
 
 // heldOf returns what held has for a stage.
 func (g *stageGroup) heldOf(stage int) (bytes [kindsOfPass]int64) {
-	rank, unsplit := g.graph.Placement.First[stage], g.Workload.Unsplit(stage)
+	rank, buckets := g.graph.Placement.First[stage], g.Workload.Stages[stage].Buckets
+	exchanges := [kindsOfPass]int64{}
+	if g.exchanges != nil && !g.Workload.Unsplit(stage) {
+		forward, backward := largest(g.exchanges[stage].Forward), largest(g.exchanges[stage].Backward)
+		exchanges[graph.Forward], exchanges[graph.Backward], exchanges[graph.InputGradient] = forward, backward, backward
+	}
+	divided := g.exchanges != nil && len(g.exchanges[stage].Backward) > 0
 	for k := range bytes {
 		t := computeTask(graph.Kind(k), rank, stage, 0)
 		before, after := g.ledger.Parts(&t)
+		gradients := before.Gradients // all of them when the pass begins
+		if len(buckets) > 1 && g.Workload.Overlap && !divided && gradients > 0 {
+			gradients = slices.MinFunc(buckets, func(a, b stages.Bucket) int { return cmp.Compare(a.Bytes, b.Bytes) }).Bytes
+		}
+		bytes[k] = max(gradients, exchanges[k]*g.Workload.Samples[0])
 		if graph.Kind(k) != graph.WeightGradient {
-			bytes[k] = -after.Parameters // gathered before it
-		}
-		if buckets := g.Workload.Stages[stage].Buckets; len(buckets) == 0 || !g.Workload.Overlap {
-			bytes[k] += before.Gradients
-		} else if before.Gradients > 0 { // they leave one by one
-			bytes[k] += slices.MinFunc(buckets, func(a, b stages.Bucket) int { return cmp.Compare(a.Bytes, b.Bytes) }).Bytes
-		}
-	}
-	if g.exchanges != nil && !unsplit {
-		forward, backward := largest(g.exchanges[stage].Forward), largest(g.exchanges[stage].Backward)
-		for k, sent := range [kindsOfPass]int64{graph.Forward: forward, graph.Backward: backward, graph.InputGradient: backward} {
-			bytes[k] += sent * g.Workload.Samples[0]
+			bytes[k] -= after.Parameters // gathered before it
 		}
 	}
 	return bytes

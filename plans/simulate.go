@@ -66,6 +66,9 @@ func (e *engine) simulate(p *Plan, g *stageGroup, horizon time.Duration) (out ou
 func (e *engine) prepare(
 	p *Plan, g *stageGroup,
 ) (prices *sharedPrices, pipeline wiring.Pipeline, d *configs.Division, pruned string) {
+	if g.misfits(p) {
+		return nil, pipeline, nil, Activations
+	}
 	prices, err := g.sharedPrices()
 	if err != nil {
 		return nil, pipeline, nil, Impossible
@@ -74,10 +77,17 @@ func (e *engine) prepare(
 	if pipeline, err = d.Pipeline(); err != nil {
 		return nil, pipeline, nil, Impossible
 	}
-	if g.exceedsMemory(pipeline.Order, p.space.orderKinds[p.Schedule] == pairedOrder, false) {
-		return nil, pipeline, nil, Activations
-	}
 	return prices, pipeline, d, ""
+}
+
+// misfits reports whether the order of a plan exceeds the memory. That needs no prices.
+func (g *stageGroup) misfits(p *Plan) bool {
+	cut, err := g.plan.cut()
+	if err != nil {
+		return false
+	}
+	pipeline, err := cut.Order(p.space.schedules[p.Schedule], p.divide(p.space))
+	return err == nil && g.exceedsMemory(pipeline.Order, p.space.orderKinds[p.Schedule] == pairedOrder, false)
 }
 
 // outlined bounds a plan by the passes of its order, or says why the plan is not to be simulated. The bound is 0 where
