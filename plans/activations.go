@@ -91,7 +91,7 @@ func (g *stageGroup) heldOf(stage int) (bytes [kindsOfPass]int64) {
 	exchanges := [kindsOfPass]int64{}
 	if g.exchanges != nil && !g.Workload.Unsplit(stage) {
 		forward, backward := largest(g.exchanges[stage].Forward), largest(g.exchanges[stage].Backward)
-		exchanges[graph.Forward], exchanges[graph.Backward], exchanges[graph.InputGradient] = forward, backward, backward
+		exchanges = [kindsOfPass]int64{graph.Forward: forward, graph.Backward: backward, graph.InputGradient: backward}
 	}
 	divided := g.exchanges != nil && len(g.exchanges[stage].Backward) > 0
 	for k := range bytes {
@@ -99,7 +99,8 @@ func (g *stageGroup) heldOf(stage int) (bytes [kindsOfPass]int64) {
 		before, after := g.ledger.Parts(&t)
 		gradients := before.Gradients // all of them when the pass begins
 		if len(buckets) > 1 && g.Workload.Overlap && !divided && gradients > 0 {
-			gradients = slices.MinFunc(buckets, func(a, b stages.Bucket) int { return cmp.Compare(a.Bytes, b.Bytes) }).Bytes
+			smaller := func(a, b stages.Bucket) int { return cmp.Compare(a.Bytes, b.Bytes) }
+			gradients = slices.MinFunc(buckets, smaller).Bytes // they leave one by one
 		}
 		bytes[k] = max(gradients, exchanges[k]*g.Workload.Samples[0])
 		if graph.Kind(k) != graph.WeightGradient {
