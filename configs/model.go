@@ -145,7 +145,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	p := c.Parallel
 	w := &stages.Workload{
 		Network: network, Training: training, Samples: samples, Shards: shards,
-		Replicas: p.Data, Context: p.Context, Zero: p.Zero,
+		Replicas: p.Data, Context: p.Context, Zero: p.Zero, ZeroGroup: p.Sharing(),
 		Bucket: p.Bucket.Bytes, BucketGradients: p.Bucket.Gradients,
 		Overlap: p.Overlap, OverlapGather: p.OverlapGather, NoReduceScatter: p.Collectives == gloo || !p.ReduceScatter,
 		UpdatedAtOnce: p.UpdatedBy(parallel.UpdatedByStage), UpdatedByOwner: p.UpdatedBy(parallel.UpdatedByOwner),

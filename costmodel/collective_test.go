@@ -223,3 +223,31 @@ func TestUpdatedParameters(t *testing.T) {
 	require.Equal(t, 1, n, "one task for all broadcasts")
 	require.Equal(t, m.Link.OwnersTime(4, bytes), took)
 }
+
+// With groups of replicas that hold a whole optimizer each, parameters are gathered within a group, and a
+// device holds that group's share. Gradients are summed over all replicas.
+func TestZeroGroups(t *testing.T) {
+	m := machine()
+	w := synced(workload(t, gpt2(t), []int32{0}, 1), 25_000_000, false)
+	w.Replicas, w.Zero, w.ZeroGroup, w.NoReduceScatter, w.UpdatedAtOnce = 4, 1, 2, true, true
+	staged := w.Staged()
+	g := graphOf(t, w, orderOf(t, "ddp", w))
+	costs, err := costmodel.StepCosts(m, staged, g)
+	require.NoError(t, err)
+	for _, task := range g.Tasks() {
+		switch ranks := g.Groups[max(0, task.Peer)]; task.Kind {
+		case graph.AllGather:
+			first := task.Rank / 2 * 2
+			require.Equal(t, []int32{first, first + 1}, ranks)
+			require.Equal(t, m.Link.CollectiveTime(graph.AllGather, 2, task.Bytes), costs.Task(&task).Busy)
+		case graph.AllReduce:
+			require.Len(t, ranks, 4)
+		case graph.Average:
+			require.Equal(t, staged.PerParameter.Gradient*gpt2Parameters/2, task.Bytes)
+		}
+	}
+	require.Equal(t, int64(10), staged.Share(20, 1))
+	whole := w
+	whole.ZeroGroup = 0
+	require.Equal(t, int64(5), whole.Staged().Share(20, 1))
+}

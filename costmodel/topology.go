@@ -232,6 +232,9 @@ func (m *Machine) period(g *graph.Graph) int {
 	if g.Experts.Span > 0 {
 		period = leastMultiple(period, int(g.Experts.Span))
 	}
+	if g.Sharing.Span > 0 {
+		period = leastMultiple(period, int(g.Sharing.Span))
+	}
 	if g.Shape.Replicas%period != 0 {
 		return 0
 	}

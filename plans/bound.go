@@ -240,7 +240,13 @@ func (g *stagePrices) gathers(rank, stage int32) (total time.Duration) {
 		// Most pieces are as large as the one before, and take as long.
 		expert := g.sync.UpdatedIsExpert(stage, part)
 		if part == 0 || bytes != pieces[part-1] || expert != g.sync.UpdatedIsExpert(stage, part-1) {
-			last = g.collective(graph.Task{Kind: graph.AllGather, Rank: rank, Stage: stage, Bytes: bytes}, expert)
+			peer := g.group(rank, expert)
+			if g.sync.ShardSpan > 0 && !expert {
+				peer = g.graph.Sharing.Group(0, rank, int32(g.Shape.Ranks))
+			}
+			last = g.costs(&graph.Task{
+				Kind: graph.AllGather, Rank: rank, Stage: stage, Microbatch: graph.None, Peer: peer, Bytes: bytes,
+			}).Busy
 		}
 		total += last
 	}

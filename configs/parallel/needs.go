@@ -48,6 +48,11 @@ func shardedGradients() []setting.Need {
 	return append(severalReplicas(), zeroIn("since without ZeRO gradients are all-reduced anyway", "1", "2", "3"))
 }
 
+// shardedStates needs an optimizer that replicas share.
+func shardedStates() []setting.Need {
+	return append(severalReplicas(), zeroIn("since it is about how zero = 1 divides the optimizer", "1"))
+}
+
 // zeroIn needs one of some ZeRO stages.
 func zeroIn(reason string, stages ...string) setting.Need {
 	return setting.Need{Keys: []string{"parallel.zero"}, OneOf: stages, Reason: reason}

@@ -25,6 +25,7 @@ type Options struct {
 	TensorOverlap bool     `toml:"tensor_overlap"`
 	ScatterGather bool     `toml:"scatter_gather"`
 	Zero          int      `toml:"zero"`
+	ZeroGroup     int      `toml:"zero_group"`     // of zero = 1; 0 is all replicas
 	Gather        string   `toml:"gather"`         // of zero = 3; "" is GatherUnit
 	Unit          string   `toml:"gather_unit"`    // of zero = 3; "" is UnitBlock
 	Simplified    bool     `toml:"simplified"`     // of zero = 3
@@ -117,6 +118,12 @@ func (Options) Settings() []setting.Setting {
 			Executed: []string{"0", "3"}, Default: 0, Range: setting.Between(0, 3), With: withModel(),
 			Text: "0 DDP, 1 optimizer sharded, 2 gradients as well, 3 parameters too (FSDP; ddp only): every layer " +
 				"is gathered for its F and B, its gradients scattered",
+		},
+		{
+			Key: "zero_group", Needs: shardedStates(), Example: "8", Range: setting.Count(), With: withModel(),
+			Text: "with zero = 1, replicas that share the optimizer's state: every group of so many neighbours holds " +
+				"the whole, and gathers updated parameters by itself. Must divide data; needs reduce_scatter = false",
+			Unset: "data",
 		},
 		{
 			Key: "gather", Default: GatherUnit, OneOf: []string{GatherUnit, GatherCopied,
@@ -230,6 +237,15 @@ const (
 // UpdatedBy reports whether updated parameters come to all replicas in one of these ways.
 func (p Options) UpdatedBy(way string) bool { return p.GatherUpdated == way }
 
+// Sharing returns the number of neighbouring replicas among which optimizer states are sharded, or 0 if
+// these are all.
+func (p Options) Sharing() int {
+	if p.ZeroGroup == p.Data {
+		return 0
+	}
+	return p.ZeroGroup
+}
+
 // maxTensor bounds a tensor-parallel group: no model has more heads.
 const maxTensor = 1 << 16
 
@@ -239,6 +255,14 @@ func (p Options) Validate() error {
 	case p.Sequence && p.Tensor == 1:
 		return errors.New("sequence = true: divides the sequence among a tensor-parallel group, and tensor = 1; " +
 			"set tensor above 1, or sequence = false")
+	case p.ZeroGroup > 0 && p.Data%p.ZeroGroup != 0:
+		return fmt.Errorf("zero_group = %d: must divide data = %d; set a divisor of it", p.ZeroGroup, p.Data)
+	case p.Sharing() > 0 && p.Zero > 1:
+		return fmt.Errorf("zero_group = %d: is modelled for zero = 1, and zero = %d; set zero = 1, or leave it out",
+			p.ZeroGroup, p.Zero)
+	case p.Sharing() > 0 && p.Zero == 1 && p.ReduceScatter:
+		return fmt.Errorf("zero_group = %d: is modelled with gradients that are all-reduced over all replicas; "+
+			"set reduce_scatter = false", p.ZeroGroup)
 	case p.Broadcast && p.Zero == 3:
 		return errors.New("broadcast = true: with zero = 3 no replica has all parameters to send; " +
 			"set broadcast = false, or a lower zero")

@@ -257,7 +257,7 @@ func (staged *Staged) Share(bytes int64, from int) int64 {
 	if staged.Zero < from {
 		return bytes
 	}
-	return roundUp(bytes, int64(staged.holders())) / int64(staged.holders())
+	return roundUp(bytes, int64(staged.sharers())) / int64(staged.sharers())
 }
 
 // roundUp returns the next multiple of a unit.

@@ -61,7 +61,7 @@ func (staged *Staged) Sync() wiring.Sync {
 	}
 	sync := wiring.Sync{
 		Width: staged.Context, Overlap: staged.Overlap,
-		NoReduceScatter: staged.NoReduceScatter, Staging: staged.Staging,
+		NoReduceScatter: staged.NoReduceScatter, ShardSpan: staged.ZeroGroup, Staging: staged.Staging,
 	}
 	if staged.Zero >= 3 {
 		sync.Units = staged.units()

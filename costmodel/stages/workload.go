@@ -55,6 +55,9 @@ type Workload struct {
 	PerTensor bool
 	// Copied: ZeRO 3 copies the gathered parameters of a stage into separate tensors.
 	Copied bool
+	// ZeroGroup is the number of neighbouring replicas among which ZeRO 1 divides states, if every such
+	// group holds all of them; 0 means all replicas.
+	ZeroGroup int
 	// Simplified: ZeRO 3 keeps the whole model and the last whole gradients on every rank, in
 	// addition to its share of both.
 	Simplified bool
@@ -158,6 +161,14 @@ func (w Workload) SamplesOf(replica, microbatch int) int64 {
 		return w.Shards[replica]
 	}
 	return w.Samples[microbatch]
+}
+
+// sharers counts the devices among which a sharded state is divided.
+func (w Workload) sharers() int {
+	if w.ZeroGroup > 0 {
+		return w.ZeroGroup * max(1, w.Context)
+	}
+	return w.holders()
 }
 
 // Batch returns the samples of one step of a replica.

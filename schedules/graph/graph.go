@@ -54,6 +54,8 @@ type Graph struct {
 	Widths []int32
 	// Experts says which groups are groups of experts.
 	Experts Experts
+	// Sharing says which groups gather updated parameters, if not those that sum gradients.
+	Sharing Sharing
 	// Copies is greater than 1 where the graph has the tasks of the first replica only, and
 	// these stand for Copies replicas that do the same at the same time. See [Graph.Alike].
 	Copies int

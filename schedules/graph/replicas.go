@@ -31,6 +31,8 @@ func (g *Graph) InReplica(class, replica int32) Task {
 		t.Peer += replica / g.Experts.Span * ranks
 	case t.Kind.Collective() && g.Experts.isSum(t.Peer, int(ranks)):
 		t.Peer += replica % g.Experts.Span * ranks
+	case t.Kind.Collective() && g.Sharing.isGroup(t.Peer):
+		t.Peer += replica / g.Sharing.Span * ranks
 	}
 	return t
 }

@@ -38,7 +38,7 @@ func (b *rankBuilder) addGathersAhead() {
 		b.first[s].gather = int32(b.graph.Len())
 		for part, bytes := range b.Sync.Ahead[s] {
 			t := b.stageTask(graph.AllGather, s, part)
-			t.Peer, t.Bytes = b.group(b.Sync.aheadIsExpert(s, part)), bytes
+			t.Peer, t.Bytes = b.sharing(b.Sync.aheadIsExpert(s, part)), bytes
 			b.addCollective(t)
 		}
 	}

@@ -27,6 +27,9 @@ func (p *Pipeline) makeGroups(g *graph.Graph) groups {
 		}
 	}
 	p.expertGroups(g)
+	if p.Sync.ShardSpan > 0 && p.Sync.active(p.Shape) {
+		g.AddSharing(p.Shape, p.Sync.ShardSpan, p.Sync.width())
+	}
 	all.tied = make([][]int32, p.Shape.Replicas)
 	for d := range all.tied {
 		for _, t := range p.Tied {
@@ -147,6 +150,14 @@ func (b *rankBuilder) group(expert bool) int32 {
 		return b.graph.Experts.SumGroup(0, b.rank, int32(b.Shape.Ranks))
 	}
 	return b.groups.stage[b.rank]
+}
+
+// sharing returns the group that gathers updated parameters, of experts or of everything else.
+func (b *rankBuilder) sharing(expert bool) int32 {
+	if b.Sync.ShardSpan > 0 && !expert {
+		return b.graph.Sharing.Group(0, b.rank, int32(b.Shape.Ranks))
+	}
+	return b.group(expert)
 }
 
 // gathers lists the sizes of the sharded parameters that an action needs. A weight gradient
@@ -295,7 +306,7 @@ func (p *Pipeline) averaged(stages []int32) int64 {
 		return shares
 	case p.Sync.Sharded: // each replica has its share of the sum
 		holders := p.Shape.Replicas / max(1, p.ExpertSpan) * max(1, p.Sync.ExpertWidth) // of the same experts
-		return all/int64(p.Sync.members(p.Shape)) + experts/int64(holders)
+		return all/int64(p.Sync.sharers(p.Shape)) + experts/int64(holders)
 	}
 	return all + experts
 }
@@ -312,7 +323,7 @@ func (b *rankBuilder) addGathersUpdated() {
 	for _, s := range b.stagesOn[b.rank] {
 		for part, bytes := range b.Sync.Parameters[s] {
 			t := b.stageTask(graph.AllGather, s, part)
-			t.Peer, t.Bytes = b.group(b.Sync.UpdatedIsExpert(s, part)), bytes
+			t.Peer, t.Bytes = b.sharing(b.Sync.UpdatedIsExpert(s, part)), bytes
 			b.addCollective(t, b.closing)
 		}
 	}

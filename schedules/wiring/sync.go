@@ -39,6 +39,9 @@ type Sync struct {
 	// Sharded is ZeRO stages 1 and 2: gradients are reduce-scattered and the
 	// updated parameters gathered (Rajbhandari et al. 2020, section 7).
 	Sharded bool
+	// ShardSpan is the number of neighbouring replicas among which states are divided, if every such
+	// group holds all of them; 0 means all replicas. It needs NoReduceScatter.
+	ShardSpan int
 	// EveryMicrobatch is ZeRO stage 2: a rank holds the whole gradients of at most one
 	// microbatch, so they are summed after each, not only the last.
 	EveryMicrobatch bool
@@ -62,6 +65,14 @@ func (s Sync) width() int { return max(1, s.Width) }
 
 // members counts the devices that hold the same parameters.
 func (s Sync) members(shape graph.Shape) int { return max(1, shape.Replicas) * s.width() }
+
+// sharers counts the devices among which the state of a parameter is divided.
+func (s Sync) sharers(shape graph.Shape) int {
+	if s.ShardSpan > 0 {
+		return s.ShardSpan * s.width()
+	}
+	return s.members(shape)
+}
 
 // isExpert reports whether a bucket is gradients of experts.
 func (s Sync) isExpert(stage int32, bucket int) bool {
