@@ -18,7 +18,8 @@ import (
 	"psim/internal/formula"
 )
 
-// A stackFit says which constants of a stack on a chip are fitted to which rows.
+// A stackFit says which constants of a stack on a chip are fitted to which rows. Rows of several stacks
+// fit what these have in common, as the rate of a chip.
 type stackFit struct {
 	Stack string   `toml:"stack"`
 	Chip  string   `toml:"chip"`
@@ -26,6 +27,7 @@ type stackFit struct {
 	// Also lists chips for which the constants were taken from this one. Without has their values if
 	// no row is left to fit them to, where these are not the device's own.
 	Also    []string `toml:"also"`
+	Stacks  []string `toml:"stacks"` // others that have these constants on the chips
 	Without settings `toml:"without"`
 	Of      []fitted `toml:"rows"`
 
@@ -92,6 +94,11 @@ func (f fitted) list(onChip string) ([]row, error) {
 	return rows, nil
 }
 
+// holds reports whether a stack has the constants on a chip.
+func (f stackFit) holds(stack, chip string) bool {
+	return (f.Stack == stack || slices.Contains(f.Stacks, stack)) && (f.Chip == chip || slices.Contains(f.Also, chip))
+}
+
 // sites counts the clusters of the rows. A constant that stands on one may be that cluster's.
 func (f stackFit) sites() (int, error) {
 	of := map[string]bool{}
@@ -113,19 +120,20 @@ type constantOf struct {
 
 var number = regexp.MustCompile(`^"?([0-9.]+)([a-zµ]*)"?$`)
 
-// catalog reads the constants: a stack's own, or its device's rate.
+// catalog reads the constants: a stack's own, those of the rows' site, or the device's rate.
 func (f stackFit) catalog() (list []constantOf, err error) {
 	for _, key := range f.Keys {
 		c := constantOf{key: key}
+		if at, err := f.rows[0].key(key); err == nil { // a table has its site's
+			c.value, c.unit = constantIn(fmt.Sprint(at))
+		}
 		for _, s := range configs.Stacks() {
 			if s.Name != f.Stack {
 				continue
 			}
 			for _, set := range slices.Concat(s.Sets, s.Devices[f.Chip], s.Mixtures) {
 				if k, value, _ := strings.Cut(set, " = "); k == key {
-					parts := number.FindStringSubmatch(value)
-					c.value, _ = strconv.ParseFloat(parts[1], 64)
-					c.unit = parts[2]
+					c.value, c.unit = constantIn(value)
 				}
 			}
 		}
@@ -137,6 +145,13 @@ func (f stackFit) catalog() (list []constantOf, err error) {
 		list = append(list, c)
 	}
 	return list, nil
+}
+
+// constantIn reads a number with its unit.
+func constantIn(text string) (value float64, unit string) {
+	parts := number.FindStringSubmatch(text)
+	value, _ = strconv.ParseFloat(parts[1], 64)
+	return value, parts[2]
 }
 
 // device returns the share of the peak that products in 16 bits reach on the device of the catalog.

@@ -213,8 +213,7 @@ func (of sourceRuns) leftOut(ctx context.Context, constants []leftConstant) ([]D
 		}
 		chip := chipOf(formula.Text(device))
 		for _, c := range constants {
-			onChip := c.fit.Chip == chip || slices.Contains(c.fit.Also, chip)
-			if c.source == of.source && c.fit.Stack == stack && onChip {
+			if c.source == of.source && c.fit.holds(formula.Text(stack), chip) {
 				r.over = append(r.over, c.key+"="+c.text)
 			}
 		}
