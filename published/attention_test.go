@@ -171,6 +171,32 @@ func TestFittedAttentionOfStack(t *testing.T) {
 	}
 }
 
+// Attention of stack pytorch-fsdp on A100 is the mean of logarithms over the rows of its kernel, over what its
+// products reach, with the device's half_head; on Hopper it is as much of the device's own.
+func TestFittedAttentionOfFSDP(t *testing.T) {
+	all := timedAttention(t)
+	sum, n := 0., 0.
+	for _, r := range all.of("pytorch-fsdp") {
+		sum, n = sum+math.Log(r.wideRate(t, r.fusedAttention.device.HalfHead)), n+1
+	}
+	a100, h100 := catalogDevice(t, "a100-80gb-sxm"), catalogDevice(t, "h100-80gb-sxm")
+	rate := math.Exp(sum / n)
+	of := map[string]float64{"a100": rate * a100.Efficiency.BF16, "h100": rate / a100.Attention * h100.Attention * h100.Efficiency.BF16}
+	for _, s := range configs.Stacks() {
+		for chip, want := range of {
+			if s.Name != "pytorch-fsdp" {
+				continue
+			}
+			var efficiency, attention float64
+			for _, set := range s.Devices[chip] {
+				fmt.Sscanf(set, "machine.compute.efficiency = %g", &efficiency)
+				fmt.Sscanf(set, "machine.compute.attention = %g", &attention)
+			}
+			require.InDelta(t, want/efficiency, attention, 2e-3, chip)
+		}
+	}
+}
+
 // fit returns the least squares of logarithms: first half_head over rows that
 // differ in nothing but the width of heads, and then attention over the rows that count.
 func (all timings) fit(t *testing.T, name string) (attention, half float64) {
