@@ -108,8 +108,8 @@ func TestExplainSettings(t *testing.T) {
 	for _, s := range base.Settings {
 		from[s.Key] = s.From
 	}
-	require.Equal(t, "stack megatron-deepspeed", from["machine.compute.efficiency"])
-	require.Equal(t, "device a100-80gb-sxm", from["machine.compute.memory_bandwidth"])
+	require.Equal(t, "stack megatron-deepspeed", from["machine.host.operation"])
+	require.Equal(t, "device a100-80gb-sxm", from["machine.compute.efficiency"])
 	require.Equal(t, "link nvlink3-a100", from["machine.link.latency"])
 	for _, set := range []string{
 		"machine.compute.efficiency=0.1", "machine.compute.launch=99us", "machine.host.operation=999us",

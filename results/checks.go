@@ -16,13 +16,13 @@ type Checks struct {
 	// LeftOut counts weights that the check does not judge: those with a gradient of at most a thousandth of the
 	// largest of their tensor. Adam makes as long a step of these as of any other.
 	LeftOut        int      `json:"weights_left_out,omitempty"`
-	LeftOutLargest *float64 `json:"weights_left_out_difference,omitempty"` // largest absolute difference of these
-	LeftOutTensors []string `json:"weights_left_out_tensors,omitempty"`    // that have some
-	Outputs        *float64 `json:"outputs,omitempty"`                     // largest absolute difference of any output
-	Gradients      *float64 `json:"gradients,omitempty"`                   // largest absolute difference of any gradient
-	LossFirst      *float64 `json:"loss_first,omitempty"`                  // loss of the first step
-	LossLast       *float64 `json:"loss_last,omitempty"`                   // loss of the last step
-	LossDifference *float64 `json:"loss_difference,omitempty"`             // largest difference of the loss of any step
+	LeftOutLargest *float64 `json:"weights_left_out_largest,omitempty"` // absolute difference
+	LeftOutTensors []string `json:"weights_left_out_names,omitempty"`   // tensors that have some
+	Outputs        *float64 `json:"outputs,omitempty"`                  // largest absolute difference of any output
+	Gradients      *float64 `json:"gradients,omitempty"`                // largest absolute difference of any gradient
+	LossFirst      *float64 `json:"loss_first,omitempty"`               // loss of the first step
+	LossLast       *float64 `json:"loss_last,omitempty"`                // loss of the last step
+	LossDifference *float64 `json:"loss_difference,omitempty"`          // largest difference of the loss of any step
 	// Reference is the run that was compared with; absent for the unsplit run.
 	Reference string `json:"reference,omitempty"`
 	// Starts counts the starts that were compared, if there was more than one; the differences are
