@@ -30,8 +30,11 @@ func (p *Prediction) Conditions() intervals.Conditions {
 // spread returns how errors of such predictions are distributed.
 func (p *Prediction) spread() intervals.Spread {
 	var errors []float64 // of the site's own runs
-	for _, r := range p.Config.Site().Runs {
-		errors = append(errors, r.Error)
+	site, r := p.Config.Site(), &p.Result
+	for _, run := range site.Runs {
+		if cmp.Or(site.Device, r.Device) == r.Device && cmp.Or(site.Stack, r.Stack) == r.Stack {
+			errors = append(errors, run.Error)
+		}
 	}
 	return intervals.Published().Of(p.Conditions()).AtSite(errors)
 }
@@ -57,6 +60,9 @@ func (p *Prediction) setEnds(s intervals.Spread) {
 	p.Result.Interval.Low, p.Result.Interval.High = low*p.Result.StepTime, high*p.Result.StepTime
 }
 
+// leastSaid is by how much of a step a setting has to change it to be worth a word.
+const leastSaid = 0.005
+
 // AddUnsaid predicts the step with each setting that the program of the stack has a flag for and that the
 // configuration does not say, and widens the interval by what these make of it, as if each were as likely as the
 // stack's default. A setting that does not go with the configuration is left out.
@@ -75,7 +81,7 @@ func (p *Prediction) AddUnsaid(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err != nil || other.Result.StepTime <= 0 || other.Result.StepTime == r.StepTime {
+		if err != nil || other.Result.StepTime <= 0 || math.Abs(other.Result.StepTime/r.StepTime-1) < leastSaid {
 			continue
 		}
 		spread = spread.Or(other.Result.StepTime / r.StepTime)

@@ -85,13 +85,19 @@ func (c *Config) deviceName() string {
 
 // A Site is what a cluster's own runs say of it.
 type Site struct {
+	// Device and Stack are what its runs had; "" if they differed.
+	Device string `toml:"device"`
+	Stack  string `toml:"stack"`
 	// Runs are the runs that it was fitted to.
 	Runs []SiteRun `toml:"run"`
 }
 
 // Settings describes [site].
 func (Site) Settings() []setting.Setting {
-	return []setting.Setting{{Key: "run", Text: "the runs that a site was fitted to"}}
+	return []setting.Setting{
+		{Key: "device", Text: "of the runs that a site was fitted to"}, {Key: "stack", Text: "of these runs"},
+		{Key: "run", Text: "the runs that a site was fitted to"},
+	}
 }
 
 // A SiteRun is the error of a run of a site.
@@ -158,8 +164,26 @@ func (c *Config) readSite() (site Site, over *source, err error) {
 			sets = append(sets, name+" = "+setting.Quote(value))
 		}
 	}
+	if err := s.siteComplete(); err != nil {
+		return site, nil, wrong(err)
+	}
 	over, err = newSource("site "+path, strings.Join(sets, "\n"), false)
 	return file.Site, over, err
+}
+
+// siteComplete reports what a site's file lacks, as where it was cut off.
+func (s *source) siteComplete() error {
+	count := map[string]int{}
+	for _, key := range s.meta.Keys() {
+		count[key.String()]++
+	}
+	switch runs := count["site.run"]; {
+	case count["site.run.error"] < runs:
+		return fmt.Errorf("one of its %d runs ([[site.run]]) has no error", runs)
+	case runs == 0 && !slices.ContainsFunc(siteKeys, s.defines):
+		return fmt.Errorf("has no constants (%s) and no runs; is it cut off?", strings.Join(siteKeys, ", "))
+	}
+	return nil
 }
 
 // sitePath returns the path of the site: from the current folder if a flag names it, otherwise from the folder of

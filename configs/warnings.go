@@ -248,6 +248,14 @@ func (c *Config) modelAssumptions() (warnings []string) {
 func (c *Config) nodeAssumptions(m costmodel.Machine, ranks int) (warnings []string) {
 	warn := func(text string, args ...any) { warnings = append(warnings, fmt.Sprintf(text, args...)) }
 	devices := ranks * m.Devices()
+	for _, one := range []struct{ what, site, own string }{
+		{"device", c.site.Device, m.Device.Name}, {"stack", c.site.Stack, c.Train.Stack},
+	} {
+		if one.site != "" && one.site != one.own {
+			warn("machine.site = %q was fitted to runs with the %s %s, and this has %s: these runs do not count here",
+				c.Machine.Site, one.what, one.site, cmp.Or(one.own, "none"))
+		}
+	}
 	if m.DevicesPerNode == 0 && c.Machine.DevicesPerNode == 0 && devices > surelyTogether(m.Device) {
 		warn("machine.devices_per_node is not given: all %d devices are taken to be in one node, joined by its link; "+
 			"set it, and machine.network, if there are several", devices)

@@ -241,7 +241,7 @@ func intervalText(r results.Result) string {
 	i := r.Interval
 	switch {
 	case i != nil:
-		return fmt.Sprintf("%s to %s in %.0f %% of cases, by %s of %s (%s)", units.FormatSeconds(i.Low),
+		return fmt.Sprintf("%s to %s holds %.0f %% of such runs, by %s of %s (%s)", units.FormatSeconds(i.Low),
 			units.FormatSeconds(i.High), 100*i.Coverage, units.Plural(i.Runs, "published run"),
 			units.Plural(i.Sources, "source"), i.From) + unsaidText(r)
 	case r.IntervalMissing != "":
@@ -256,5 +256,5 @@ func unsaidText(r results.Result) string {
 		return ""
 	}
 	u := r.Interval.Unsaid[0]
-	return fmt.Sprintf("; not said: %s would make it %s", strings.Join(u.Set, " "), units.FormatSeconds(u.StepTime))
+	return fmt.Sprintf("; if your run has %s, it takes %s", strings.Join(u.Set, " "), units.FormatSeconds(u.StepTime))
 }

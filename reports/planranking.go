@@ -203,8 +203,9 @@ func sure(p rankings.PlanRanking) []string {
 		list = append(list, fmt.Sprintf("memory: all plans leave %.0f %% of it free", 100*m))
 	}
 	if p.Plans[0].ProbabilityBest != nil {
-		list = append(list, fmt.Sprintf("measured, the first is the best of the first %d with a chance of %.0f %%; "+
-			"column best has that of the others", min(len(p.Plans), rankings.Rivals), 100**p.Plans[0].ProbabilityBest))
+		list = append(list, fmt.Sprintf("of the first %d plans the first has a chance of %.0f %% to be the fastest "+
+			"when measured; column best has these chances",
+			min(len(p.Plans), rankings.Rivals), 100**p.Plans[0].ProbabilityBest))
 	}
 	if text := intervalText(p.Plans[0].Result); text != "" {
 		list = append(list, "its step: "+text)

@@ -25,6 +25,9 @@ type Prior struct{ Between, Within float64 }
 type SiteFit struct {
 	Runs      []FittedRun    `json:"runs"`
 	Constants []SiteConstant `json:"constants"`
+	// Device and Stack are what all runs have; "" if they differ.
+	Device string `json:"device"`
+	Stack  string `json:"stack"`
 	// Errors are means of absolute relative errors: with the catalog's constants, with the site's, and of runs
 	// that were left out of the fit, which is nil for fewer than three runs.
 	Before  float64  `json:"mean_error_before"`
@@ -46,8 +49,9 @@ type SiteConstant struct {
 	Factor float64 `json:"factor"`
 }
 
-// leastEffect is the change of the logarithm of a step, for one of a constant, below which runs say nothing of it.
-const leastEffect = 1e-3
+// leastEffect is the change of the logarithm of a step, for one of a constant, below which runs say next to nothing
+// of it: twice the constant would change a step by 3 %.
+const leastEffect = 0.05
 
 // New fits the constants of a site to its runs.
 func New(runs []RunOfSite, predict Predictor, prior Prior) (*SiteFit, error) {
@@ -55,6 +59,10 @@ func New(runs []RunOfSite, predict Predictor, prior Prior) (*SiteFit, error) {
 	all := make([]int, len(runs))
 	for i := range all {
 		all[i] = i
+	}
+	catalogs, err := f.plausible()
+	if err != nil {
+		return nil, err
 	}
 	logs, keys, err := f.fit(all)
 	if err != nil {
@@ -66,9 +74,7 @@ func New(runs []RunOfSite, predict Predictor, prior Prior) (*SiteFit, error) {
 	}
 	for i, run := range runs {
 		one := FittedRun{RunOfSite: run}
-		if one.Before, err = f.predict(i, make([]float64, len(Keys))); err != nil {
-			return nil, err
-		}
+		one.Before = catalogs[i]
 		if one.After, err = f.predict(i, logs); err != nil {
 			return nil, err
 		}
@@ -86,6 +92,30 @@ func New(runs []RunOfSite, predict Predictor, prior Prior) (*SiteFit, error) {
 	}
 	fit.sum()
 	return fit, nil
+}
+
+// A step outside these multiples of what the catalog's constants predict is another configuration's, or is not one
+// step: no cluster is twice as fast as the same devices elsewhere, or ten times as slow.
+const (
+	shortestStep = 0.5
+	longestStep  = 10
+)
+
+// plausible predicts the runs with the catalog's constants, and refuses those that cannot be.
+func (f *fitter) plausible() (list []float64, err error) {
+	for i, run := range f.runs {
+		predicted, err := f.predict(i, make([]float64, len(Keys)))
+		if err != nil {
+			return nil, err
+		}
+		if times := run.Step / predicted; times < shortestStep || times > longestStep {
+			return nil, fmt.Errorf("line %d: step_time is %s, and %s is predicted: is it one step of this "+
+				"configuration, on its devices?",
+				run.Line, units.FormatSeconds(run.Step), units.FormatSeconds(predicted))
+		}
+		list = append(list, predicted)
+	}
+	return list, nil
 }
 
 // sum averages the errors.
@@ -136,8 +166,8 @@ func (f *fitter) fit(of []int) (logs []float64, keys []int, err error) {
 		}
 	}
 	if keys == nil {
-		return logs, nil, fmt.Errorf("no run depends on %s, %s or %s, so that they say nothing of the site", Keys[0],
-			Keys[1], Keys[2])
+		return logs, nil, fmt.Errorf("no run depends much on %s, %s or %s, so that they say nothing of the site",
+			Keys[0], Keys[1], Keys[2])
 	}
 	const steps = 4 // errors fall with the square of those before
 	for range steps {

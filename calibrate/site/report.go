@@ -11,6 +11,9 @@ import (
 	"psim/internal/units"
 )
 
+// farOff is the mean error of fitted runs from which on their constants explain little of them.
+const farOff = 0.2
+
 // mark begins the file of a site.
 const mark = "# A site, written by psim calibrate --runs: machine.site of a configuration names it.\n"
 
@@ -26,6 +29,7 @@ func (f *SiteFit) WriteTOML(w io.Writer, spread float64, from string) error {
 		}
 		fmt.Fprintf(&b, "%s = %.4g\n", strings.TrimPrefix(c.Key, "machine."), value)
 	}
+	fmt.Fprintf(&b, "\n[site]\ndevice = %q\nstack = %q\n", f.Device, f.Stack)
 	if f.LeftOut != nil {
 		b.WriteString("\n# Logarithms of measured over predicted steps, each predicted without the run.\n")
 		for _, r := range f.Runs {
@@ -78,6 +82,10 @@ func (f *SiteFit) WriteText(w io.Writer, from, next string) error {
 		fmt.Fprintf(w, "%s: %.4g times the catalog's\n", c.Key, c.Factor)
 	}
 	fmt.Fprintf(w, "%s\n", f.sentence(from))
+	if f.After > farOff {
+		fmt.Fprintln(w, "warning: the site's constants do not explain these runs; see which are off, and whether "+
+			"their settings are what ran")
+	}
 	if next == "" {
 		return nil
 	}

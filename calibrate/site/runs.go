@@ -44,6 +44,7 @@ func Read(r io.Reader) (list []RunOfSite, err error) {
 		return nil, plain(err)
 	}
 	head = slices.Clone(head)
+	head[0] = strings.TrimPrefix(head[0], "\ufeff") // as spreadsheets begin files
 	if err := checkHead(head); err != nil {
 		return nil, err
 	}
@@ -81,6 +82,9 @@ func plain(err error) error {
 
 // checkHead refuses names of columns that are missing, given twice, or no keys.
 func checkHead(head []string) error {
+	if len(head) == 1 && strings.Contains(head[0], ";") {
+		return errors.New("its columns are separated by semicolons; separate them by commas")
+	}
 	for _, needed := range []string{"config", "step_time"} {
 		if !slices.Contains(head, needed) {
 			return fmt.Errorf("has no column %s; the first line names config, step_time and any keys of the "+

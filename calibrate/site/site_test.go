@@ -32,6 +32,7 @@ func TestReadErrors(t *testing.T) {
 		"":                                   "is empty; it needs the columns config and step_time",
 		"config,time\n":                      "has no column step_time",
 		"step_time\n":                        "has no column config",
+		"config;step_time\n":                 "its columns are separated by semicolons; separate them by commas",
 		"config,step_time,config\n":          "has two columns config",
 		"config,step_time,micro\n":           `column "micro": must be config, step_time or a dotted key`,
 		"config,step_time\na,1s\n":           "has 1 run; a constant takes two",
@@ -50,6 +51,26 @@ func TestReadErrors(t *testing.T) {
 	runs, err := site.Read(strings.NewReader("# mine\nconfig, step_time,batch.micro\na,1s,2\na,1.05s,\n"))
 	require.NoError(t, err)
 	require.Equal(t, []site.RunOfSite{{Line: 3, Config: "a", Sets: []string{"batch.micro=2"}, Step: 1}, {Line: 4, Config: "a", Step: 1.05}}, runs)
+}
+
+// A step that cannot be that of its configuration is refused, with its line.
+func TestImplausible(t *testing.T) {
+	runs, err := site.Read(strings.NewReader("\ufeffconfig,step_time\na,1s\nb,100ms\n"))
+	require.NoError(t, err)
+	for predicted, want := range map[float64]string{
+		1:     "line 3: step_time is 100 ms, and 1.00 s is predicted: is it one step",
+		0.05:  "line 2: step_time is 1.00 s, and 50.0 ms is predicted: is it one step",
+		0.199: "",
+	} {
+		_, err := site.New(runs, func(_ int, logs []float64) (float64, error) {
+			return predicted * math.Exp(-logs[1]), nil
+		}, site.Prior{Between: 0.01, Within: 0.02})
+		if want == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, want)
+		}
+	}
 }
 
 func FuzzRead(f *testing.F) {

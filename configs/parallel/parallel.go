@@ -258,7 +258,7 @@ func (p Options) Validate() error {
 	case p.ZeroGroup > 0 && p.Data%p.ZeroGroup != 0:
 		return fmt.Errorf("zero_group = %d: must divide data = %d; set a divisor of it", p.ZeroGroup, p.Data)
 	case p.Sharing() > 0 && p.Zero > 1:
-		return fmt.Errorf("zero_group = %d: is modelled for zero = 1, and zero = %d; set zero = 1, or leave it out",
+		return fmt.Errorf("zero_group = %d: goes with zero = 1 only, and zero = %d; set zero = 1, or leave it out",
 			p.ZeroGroup, p.Zero)
 	case p.Sharing() > 0 && p.Zero == 1 && p.ReduceScatter:
 		return fmt.Errorf("zero_group = %d: is modelled with gradients that are all-reduced over all replicas; "+

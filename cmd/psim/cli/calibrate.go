@@ -97,7 +97,7 @@ func newCalibrate() *cobra.Command {
 	flags := cmd.Flags()
 	f.registerInput(flags)
 	f.out = defaultMachineFile
-	flags.StringVarP(&f.out, "out", "o", f.out, "machine file to write")
+	flags.StringVarP(&f.out, "out", "o", f.out, "machine file to write (default with --runs "+defaultSiteFile+")")
 	registerOverwrite(flags, &f.overwrite)
 	flags.StringVar(&f.engine, "engine", engines[0], "measure layers with gomlx, or tasks of a pipeline in torch")
 	flags.StringArrayVar(&f.nccl, "nccl", nil,

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -55,6 +57,7 @@ func (f calibrateFlags) runSite(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return wrong(err)
 	}
+	fit.Device, fit.Stack = only(p.devices), only(p.stacks)
 	render := func(w io.Writer) error { return fit.WriteTOML(w, p.spread(), f.runs) }
 	unsaved := failed(f.file().write(cmd.Context(), render))
 	next := "psim run " + reports.ShellWord(runs[0].Config) + " --set " + reports.ShellWord("machine.site="+f.out)
@@ -69,22 +72,29 @@ func (f calibrateFlags) runSite(cmd *cobra.Command, args []string) error {
 
 // A sitePredictor predicts the runs of a site with other constants.
 type sitePredictor struct {
-	cmd     *cobra.Command
-	configs []*configs.Config
+	cmd             *cobra.Command
+	configs         []*configs.Config
+	lines           []int
+	devices, stacks map[string]bool // of all runs
 }
 
 // newSitePredictor loads the configurations of runs.
 func newSitePredictor(cmd *cobra.Command, runs []site.RunOfSite) (p sitePredictor, err error) {
-	p.cmd = cmd
+	p = sitePredictor{cmd: cmd, devices: map[string]bool{}, stacks: map[string]bool{}}
 	for _, r := range runs {
 		c, err := configs.Load(r.Config, r.Sets...)
-		if err == nil && !c.Defined("model") {
+		switch {
+		case err != nil:
+		case !c.Defined("model"):
 			err = fmt.Errorf("%s: has no [model]; a site's constants price networks", r.Config)
+		case c.Machine.Site != "":
+			err = fmt.Errorf("%s: has machine.site = %q; a site is fitted from the catalog's constants: "+
+				"leave it out", r.Config, c.Machine.Site)
 		}
 		if err != nil {
 			return p, fmt.Errorf("line %d: %w", r.Line, err)
 		}
-		p.configs = append(p.configs, c)
+		p.configs, p.lines = append(p.configs, c), append(p.lines, r.Line)
 	}
 	return p, nil
 }
@@ -104,15 +114,24 @@ func (p sitePredictor) predict(run int, logs []float64) (float64, error) {
 		}
 		sets = append(sets, fmt.Sprintf("%s=%g", key, base*math.Exp(logs[i])))
 	}
+	var made *lib.Prediction
 	c, err := c.With(sets...)
-	if err != nil {
-		return 0, err
+	if err == nil {
+		made, err = lib.Estimate(p.cmd.Context(), c)
 	}
-	made, err := lib.Estimate(p.cmd.Context(), c)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("line %d: %w", p.lines[run], err)
 	}
+	p.devices[made.Result.Device], p.stacks[made.Result.Stack] = true, true
 	return made.Result.StepTime, nil
+}
+
+// only returns the name in a set of one, and "" otherwise.
+func only(names map[string]bool) string {
+	if len(names) != 1 {
+		return ""
+	}
+	return slices.Collect(maps.Keys(names))[0]
 }
 
 // spread returns the catalog's machine.spread of the runs.

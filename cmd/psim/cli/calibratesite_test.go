@@ -90,6 +90,10 @@ func TestSiteErrors(t *testing.T) {
 	write("other.toml", "[machine]\ndevice = \"t4\"\n")
 	write("range.toml", "[machine]\nclock = -1\n")
 	write("empty.toml", "")
+	write("cut.toml", "[[site.run]]\nerror = 0.1\n[[site.run]]\n")
+	write("short.csv", "config,step_time\nllama3-70b,9.1s\nllama3-70b,9.2s\n")
+	write("again.csv", "config,step_time,machine.site\nllama3-70b,90s,own.toml\nllama3-70b,91s,own.toml\n")
+	write("own.toml", "[machine]\nclock = 0.9\n")
 	for line, want := range map[string]string{
 		"calibrate --runs nothing.csv":                 "--runs nothing.csv: no such file",
 		"calibrate --runs one.csv":                     "--runs one.csv: has 1 run; a constant takes two",
@@ -103,6 +107,10 @@ func TestSiteErrors(t *testing.T) {
 		"run llama3-70b --site nothing.toml --out -":   "nothing.toml",
 		"run llama3-70b --site other.toml --out -":     "other.toml:2:11: machine.device: is not of a site, which may have machine.clock",
 		"run llama3-70b --site range.toml --out -":     "range.toml:2:9: machine.clock = -1",
+		"run llama3-70b --site empty.toml --out -":     `machine.site = "empty.toml": has no constants (machine.clock, machine.spread, machine.network.speedup) and no runs; is it cut off?`,
+		"run llama3-70b --site cut.toml --out -":       "one of its 2 runs ([[site.run]]) has no error",
+		"calibrate --runs short.csv":                   "--runs short.csv: line 2: step_time is 9.10 s, and 1 min 26.4 s is predicted: is it one step",
+		"calibrate --runs again.csv":                   `line 2: llama3-70b: has machine.site = "own.toml"; a site is fitted from the catalog's constants`,
 		"run llama3-70b --set machine.clock=3 --out -": "machine.clock",
 	} {
 		_, stderr, code := psim(t, "psim "+line)
@@ -110,6 +118,11 @@ func TestSiteErrors(t *testing.T) {
 		require.Contains(t, stderr, want, line)
 		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 	}
-	// An empty site says nothing.
-	require.Equal(t, stepOf(t, "").StepTime, stepOf(t, "--site empty.toml").StepTime)
+	// The site of another device or stack says so, and its runs do not count.
+	write("far.toml", "[machine]\nclock = 1\n[site]\ndevice = \"t4\"\nstack = \"nanotron\"\n[[site.run]]\nerror = 0.5\n")
+	stdout, _, code := psim(t, "psim run llama3-70b --site far.toml --out -")
+	require.Zero(t, code)
+	require.Contains(t, stdout, `warning: machine.site = "far.toml" was fitted to runs with the device t4, and this has h100-80gb-sxm: these runs do not count here`)
+	require.Contains(t, stdout, "with the stack nanotron, and this has ")
+	require.Equal(t, stepOf(t, "").Interval, stepOf(t, "--site far.toml").Interval)
 }
