@@ -71,7 +71,7 @@ func (u user) put(t *testing.T, files map[string]string) {
 }
 
 // newReader returns a user who also has the other files that the documents' commands read: results,
-// also of a course's scripts, and the output of nccl-tests.
+// also of a course's scripts, the output of nccl-tests, and runs of a cluster.
 func newReader(t *testing.T) user {
 	t.Helper()
 	u := newUser(t)
@@ -84,6 +84,7 @@ func newReader(t *testing.T) user {
 	for _, name := range []string{"2-gpus.txt", "8-gpus.json", "all_reduce.txt", "all_gather.txt", "reduce_scatter.txt"} { // their content does not matter
 		u.write(t, name, string(timed))
 	}
+	u.write(t, "runs.csv", "config,step_time\nllama3-70b,89s\nllama3-70b,90s\n")
 	u.put(t, savedResults(t))
 	return u
 }
