@@ -55,7 +55,13 @@ const leastEffect = 0.05
 
 // New fits the constants of a site to its runs.
 func New(runs []RunOfSite, predict Predictor, prior Prior) (*SiteFit, error) {
-	f := fitter{runs: runs, predict: predict, prior: prior}
+	f := fitter{runs: runs, prior: prior, predict: func(run int, logs []float64) (float64, error) {
+		step, err := predict(run, logs)
+		if err != nil {
+			err = fmt.Errorf("line %d: %w", runs[run].Line, err)
+		}
+		return step, err
+	}}
 	all := make([]int, len(runs))
 	for i := range all {
 		all[i] = i

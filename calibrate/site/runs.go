@@ -1,5 +1,5 @@
 // Package site fits what a cluster's own runs say of it: the speed of its network, the clock of its devices and how
-// much its nodes differ in speed. Read reads the runs, Fit fits the constants, each drawn towards the catalog's, and
+// much its nodes differ in speed. Read reads the runs, New fits the constants, each drawn towards the catalog's, and
 // predicts every run again with constants that have not seen it.
 package site
 

@@ -74,7 +74,6 @@ func (f calibrateFlags) runSite(cmd *cobra.Command, args []string) error {
 type sitePredictor struct {
 	cmd             *cobra.Command
 	configs         []*configs.Config
-	lines           []int
 	devices, stacks map[string]bool // of all runs
 }
 
@@ -94,7 +93,7 @@ func newSitePredictor(cmd *cobra.Command, runs []site.RunOfSite) (p sitePredicto
 		if err != nil {
 			return p, fmt.Errorf("line %d: %w", r.Line, err)
 		}
-		p.configs, p.lines = append(p.configs, c), append(p.lines, r.Line)
+		p.configs = append(p.configs, c)
 	}
 	return p, nil
 }
@@ -120,7 +119,7 @@ func (p sitePredictor) predict(run int, logs []float64) (float64, error) {
 		made, err = lib.Estimate(p.cmd.Context(), c)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("line %d: %w", p.lines[run], err)
+		return 0, err
 	}
 	p.devices[made.Result.Device], p.stacks[made.Result.Stack] = true, true
 	return made.Result.StepTime, nil
