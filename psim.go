@@ -20,7 +20,6 @@ import (
 	"psim/configs"
 	"psim/configs/parallel"
 	"psim/costmodel/memory"
-	"psim/costmodel/network"
 	"psim/results"
 	"psim/results/compare"
 	"psim/schedules/graph"
@@ -107,8 +106,11 @@ func work(c *configs.Config, experiment *configs.Experiment) results.Work {
 	w := results.Work{
 		Parameters: n.Parameters(), ActiveParameters: n.ActiveParameters(), Read: c.Model.File != "",
 		Precision: precision, Device: device.Name,
-		ModelFLOPs:    3 * n.FLOPs(network.Forward) * float64(experiment.Samples),
+		ModelFLOPs:    n.ModelFLOPs() * float64(experiment.Samples),
 		HardwareFLOPs: experiment.Staged.FLOPs(), PeakFLOPs: float64(device.PeakIn(precision)),
+	}
+	if trained := n.Trained(); trained < w.Parameters {
+		w.TrainedParameters = trained
 	}
 	if c.Train.Stack != "none" {
 		w.Stack = c.Train.Stack

@@ -171,7 +171,7 @@ func (c *Config) refuse() error {
 func executed(key setting.Nested) string {
 	var list []string
 	for _, value := range key.Executed {
-		if _, text := key.Value.(string); text {
+		if reflect.ValueOf(key.Value).Kind() == reflect.String {
 			value = strconv.Quote(value)
 		}
 		list = append(list, key.Key+" = "+value)
@@ -187,6 +187,9 @@ func (c *Config) Trained() (n network.Network, samples int64, err error) {
 		return n, 0, err
 	case kind != byModel:
 		return n, 0, &Error{Label: c.sources[0].label, Problem: "has no [model] whose layers could be measured"}
+	case c.Train.Adapts() || c.Train.Frozen != "":
+		return n, 0, c.problemf("train",
+			"adapter and frozen: layers are measured as they are trained whole; remove both")
 	case c.Train.Precision != "fp32":
 		return n, 0, c.problemf("train", "precision = %q: layers are measured in fp32; "+
 			"set train.precision = \"fp32\"", c.Train.Precision)

@@ -104,7 +104,7 @@ func (c *Config) trainedOn(n network.Network, m costmodel.Machine) (training.Opt
 	t.BothWays, t.Microbatches = m.Device.Microscaling, c.Microbatches()
 	_, err := m.Compute(t)
 	if err == nil {
-		err = cmp.Or(t.Check(n), t.CheckBlocks(n))
+		err = cmp.Or(t.Check(n), t.CheckBlocks(n), t.CheckFrozen(n))
 	}
 	switch {
 	case err != nil:
@@ -144,7 +144,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	}
 	p := c.Parallel
 	w := &stages.Workload{
-		Network: network, Training: training, Samples: samples, Shards: shards,
+		Network: c.shared.adapted(network, training), Training: training, Samples: samples, Shards: shards,
 		Replicas: p.Data, Context: p.Context, Zero: p.Zero, ZeroGroup: p.Sharing(),
 		Bucket: p.Bucket.Bytes, BucketGradients: p.Bucket.Gradients,
 		Overlap: p.Overlap, OverlapGather: p.OverlapGather, NoReduceScatter: p.Collectives == gloo || !p.ReduceScatter,
@@ -297,5 +297,6 @@ func (c *Config) undivided(w *stages.Workload) (network.Network, error) {
 	if err != nil {
 		return network.Network{}, err
 	}
-	return model.Network()
+	n, err := model.Network()
+	return w.Training.Adapted(n), err
 }

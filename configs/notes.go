@@ -90,6 +90,9 @@ func (c *Config) networkNotes(p *Experiment) (lines []string) {
 	if active := n.ActiveParameters(); active < n.Parameters() {
 		text += fmt.Sprintf(", %s of them for a token", units.FormatCount(active))
 	}
+	if trained := n.Trained(); trained < n.Parameters() {
+		text += fmt.Sprintf(", %s of them trained", units.FormatCount(trained))
+	}
 	if n.TokensPerSample > 1 {
 		text += fmt.Sprintf(", %s tokens per sample", units.FormatCount(int64(n.TokensPerSample)))
 	}

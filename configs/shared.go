@@ -21,8 +21,9 @@ import (
 func (c *Config) Sharing() *Config {
 	v := *c
 	v.shared = &shared{
-		networks: map[group.Group]network.Network{}, trainings: map[trainingKey]trained{},
-		batches: map[batchKey][]int64{}, cuts: map[cutKey][]int{}, costs: map[cutKey][]float64{},
+		networks: map[group.Group]network.Network{}, adapters: map[group.Group]network.Network{},
+		trainings: map[trainingKey]trained{},
+		batches:   map[batchKey][]int64{}, cuts: map[cutKey][]int{}, costs: map[cutKey][]float64{},
 		plans: map[stagedKey]*stages.Staged{}, pipelines: map[pipelineKey]wiring.Pipeline{},
 	}
 	return &v
@@ -33,6 +34,7 @@ type shared struct {
 	mutex     sync.Mutex
 	networks  map[group.Group]network.Network
 	trainings map[trainingKey]trained
+	adapters  map[group.Group]network.Network // networks with frozen parts
 	machine   *costmodel.Machine
 	divides   *models.Divider
 	batches   map[batchKey][]int64
@@ -298,4 +300,13 @@ func (s *shared) readMachine(make func() (costmodel.Machine, error)) (costmodel.
 		s.machine = &m
 	}
 	return *s.machine, nil
+}
+
+// adapted returns a network with its frozen parts and adapters.
+func (s *shared) adapted(n network.Network, t training.Options) network.Network {
+	if s == nil || !t.Adapts() && t.Frozen == "" {
+		return t.Adapted(n)
+	}
+	made, _ := remember(s, s.adapters, n.Group, func() (network.Network, error) { return t.Adapted(n), nil })
+	return made
 }

@@ -72,7 +72,7 @@ func (c Compute) communication(ops []network.Op, p network.Pass, samples int64) 
 // within returns the communication of one pass of an operation.
 func (c Compute) within(o network.Op, p network.Pass, samples int64) graph.Inner {
 	switch {
-	case o.Class != network.Exchange && o.Passed == 0:
+	case o.Class != network.Exchange && (o.Passed == 0 || o.Idle(p)):
 		return graph.Inner{}
 	case o.Class != network.Exchange:
 		return c.ring(o, p, samples, c.alone(o, p, samples))

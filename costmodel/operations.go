@@ -76,8 +76,11 @@ func NewCompute(d Device, t training.Options) (Compute, error) {
 // Op returns the time of one pass of an operation over a microbatch: the launch plus the longer of
 // computing and moving. A pass that does nothing takes no time.
 func (c Compute) Op(o network.Op, p network.Pass, samples int64) time.Duration {
-	if o.Class == network.Exchange {
+	switch {
+	case o.Class == network.Exchange:
 		return c.exchange(o, p, samples)
+	case o.Idle(p):
+		return 0
 	}
 	t := c.alone(o, p, samples)
 	if o.Passed > 0 {
@@ -104,6 +107,9 @@ func (c Compute) alone(o network.Op, p network.Pass, samples int64) time.Duratio
 	t := units.Sum(launches, units.Seconds(max(computing, c.moving(moved))), c.detection(o, p, samples))
 	if p == network.WeightGradient && o.GradientMoved > 0 {
 		t = units.Sum(t, c.gather(o))
+	}
+	if unpacked, kernels := o.Unpacked(p); kernels > 0 {
+		t = units.Sum(t, time.Duration(kernels)*c.launch, units.Seconds(c.moving(float64(unpacked))))
 	}
 	return t
 }

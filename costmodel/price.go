@@ -162,7 +162,8 @@ func (p *pricer) copies(stage int) time.Duration {
 	var moved int64
 	for _, owner := range staged.Stages[stage].Units {
 		if staged.Copied {
-			moved += 2 * staged.Stages[owner].Parameters * staged.PerParameter.Parameter
+			st := &staged.Stages[owner]
+			moved += 2 * (st.Parameters*staged.PerParameter.Parameter + st.Frozen.Bytes(int64(p.compute.element)))
 		}
 		if narrow := staged.Stages[owner].Narrow; narrow > 0 {
 			moved += staged.Training.CastBytes(narrow)

@@ -211,6 +211,9 @@ func utilization(r results.Result) string {
 		text += fmt.Sprintf(" (HFU %s)", hfu)
 		why = aboveHardware(r)
 	}
+	if r.TrainedParameters > 0 {
+		why += "; for products with frozen weights MFU counts 2 × their forward, not 3 ×"
+	}
 	return fmt.Sprintf("%s, %s per device of %s in %s%s",
 		text, units.FormatFLOPS(r.MFU*r.PeakFLOPs), units.FormatFLOPS(r.PeakFLOPs), r.Precision, why)
 }
@@ -231,6 +234,8 @@ func aboveHardware(r results.Result) string {
 func parameters(r results.Result) string {
 	text := units.FormatCount(r.Parameters)
 	switch {
+	case r.TrainedParameters > 0:
+		return fmt.Sprintf("%s, %s of them trained", text, units.FormatCount(r.TrainedParameters))
 	case r.ActiveParameters < r.Parameters:
 		return fmt.Sprintf("%s, %s of them for a token", text, units.FormatCount(r.ActiveParameters))
 	case r.Read:

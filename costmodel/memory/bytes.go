@@ -64,20 +64,25 @@ func replicaBreakdown(staged *stages.Staged, ranks int) []Breakdown {
 	for r := range perReplica {
 		perReplica[r] = Breakdown{Buffers: staged.Process.Buffers, Context: staged.Process.Context}
 	}
-	per, kept := staged.PerParameter, keptStateOf(staged)
+	per, kept, unpacked := staged.PerParameter, keptStateOf(staged), make([]int64, ranks)
 	for _, s := range staged.Stages {
 		for _, r := range s.Ranks {
 			perReplica[r].add(Breakdown{
-				Parameters: staged.ShareOf(&s, kept.Parameter, 3) + staged.HeldExtra(&s),
+				Parameters: staged.ShareOf(&s, kept.Parameter, 3) + staged.HeldExtra(&s) + staged.FrozenBytes(&s),
 				Gradients:  staged.ShareOf(&s, kept.Gradient, 2) + staged.ShareOf(&s, kept.copies, 1),
 				Optimizer:  staged.ShareOf(&s, per.Optimizer, 1),
 			})
+			unpacked[r] = max(unpacked[r], s.Unpacked)
 			if staged.Simplified && staged.Gathers() {
 				perReplica[r].add(Breakdown{
-					Parameters: s.Parameters * per.Parameter, Gradients: s.Parameters * per.Gradient,
+					Parameters: s.Parameters*per.Parameter + s.Frozen.Bytes(staged.Training.ActivationElement()),
+					Gradients:  s.Parameters * per.Gradient,
 				})
 			}
 		}
+	}
+	for r, bytes := range unpacked { // one weight at a time, in memory that the allocator keeps
+		perReplica[r].Buffers += bytes
 	}
 	return perReplica
 }

@@ -14,7 +14,7 @@ func (l *Ledger) collective(t *graph.Task) (start, end Breakdown) {
 	case t.Kind == graph.AllGather && t.Microbatch == graph.None: // updated parameters
 	case t.Kind == graph.AllGather:
 		for _, f := range l.stages[t.Stage].travels[t.Part] {
-			if f.Narrow > 0 {
+			if f.Narrow > 0 || f.Frozen > 0 {
 				r.gather(staged.UnitBytes(f), 1)
 				continue
 			}

@@ -21,6 +21,9 @@
 package network
 
 import (
+	"slices"
+
+	"psim/costmodel/frozen"
 	"psim/costmodel/group"
 )
 
@@ -42,10 +45,11 @@ func (s Dims) Elements() int64 {
 type Tensor struct {
 	Name    string
 	Shape   Dims
-	Sharded bool // divided among the devices of a tensor-parallel group
-	Axis    int  // the dimension that is divided
-	Norm    bool // a gain or bias of a norm, whose gradient I makes
-	Expert  bool // belongs to one of the layer's Experts
+	Sharded bool          // divided among the devices of a tensor-parallel group
+	Axis    int           // the dimension that is divided
+	Norm    bool          // a gain or bias of a norm, whose gradient I makes
+	Expert  bool          // belongs to one of the layer's Experts
+	Format  frozen.Format // of a frozen tensor
 	// Deviation is the standard deviation of the normal distribution from which the weight
 	// is initialized; 0 stands for √(2/inputs) (He et al. 2015). Gains start at 1 and biases
 	// at 0.
@@ -60,11 +64,13 @@ type Layer struct {
 	Dropout float64  // rate of every dropout in a KindEmbedding or KindGPTBlock
 	Params  []Tensor // owned by this layer
 	Tied    []Tensor // used here, owned by another layer; copied if that layer is on another rank
-	Input   Dims     // one sample, from the layer before
-	Output  Dims     // one sample, to the layer after; the logits of the last layer
-	Ops     []Op     // in forward order; those of the last layer end with the loss
-	Experts int      // MLPs among which a token's experts are chosen; 0 without a mixture
-	Active  int      // the number of experts that each token goes through
+	// Frozen and FrozenTied are the same for tensors that are not trained. They are not in Params and Tied.
+	Frozen, FrozenTied []Tensor
+	Input              Dims // one sample, from the layer before
+	Output             Dims // one sample, to the layer after; the logits of the last layer
+	Ops                []Op // in forward order; those of the last layer end with the loss
+	Experts            int  // MLPs among which a token's experts are chosen; 0 without a mixture
+	Active             int  // the number of experts that each token goes through
 	// Buffers are kept for the backward passes. A tensor that two layers need is listed once,
 	// by the later one.
 	Buffers []Buffer
@@ -74,6 +80,8 @@ type Layer struct {
 	// KeepsGradient: W needs the gradient of Output itself, which is listed as a buffer. A
 	// stage that ends here does not free the gradient that it has received.
 	KeepsGradient bool
+	// ForwardOnly: no gradient goes back through the layer, so it keeps nothing.
+	ForwardOnly bool
 	// Repeatable: full recomputation keeps only Input and runs F again.
 	Repeatable bool
 	// Whole: full recomputation does not repeat this layer. Joined: it repeats this layer
@@ -128,7 +136,7 @@ func (l Layer) Traffic(p Pass, samples int64) int64 {
 
 // Parameters is the number of parameters that the layer owns.
 func (l Layer) Parameters() int64 {
-	return sum(l.Params, func(t Tensor) int64 { return t.Shape.Elements() })
+	return elementsOf(l.Params) + elementsOf(l.Frozen)
 }
 
 // NormParameters is the number of parameters of norms, whose gradients I makes.
@@ -166,12 +174,8 @@ func (n Network) ActiveParameters() int64 {
 		if l.Experts == 0 {
 			continue
 		}
-		experts := sum(l.Params, func(t Tensor) int64 {
-			if !t.Expert {
-				return 0
-			}
-			return t.Shape.Elements()
-		})
+		isDense := func(t Tensor) bool { return !t.Expert }
+		experts := elementsOf(slices.DeleteFunc(slices.Concat(l.Params, l.Frozen), isDense))
 		active -= experts / int64(l.Experts) * int64(l.Experts-l.Active)
 	}
 	return active

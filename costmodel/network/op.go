@@ -3,6 +3,7 @@ package network
 import (
 	"fmt"
 
+	"psim/costmodel/frozen"
 	"psim/costmodel/group"
 )
 
@@ -93,8 +94,12 @@ type Op struct {
 	Weight bool
 	// Bias: a vector of Cols is added in the same kernel; W sums its gradient.
 	Bias bool
-	// NoInputGradient: the left operand is the network's input, so I does nothing.
+	// NoInputGradient: no gradient of the left operand is wanted, since it is the network's input or
+	// nothing before it is trained. I does nothing, whatever the class.
 	NoInputGradient bool
+	// Frozen: the parameters are not trained, so W does nothing. Format says how they are held.
+	Frozen bool
+	Format frozen.Format
 	// Experts is the number of weights among which Rows are divided evenly; 0 means 1.
 	Experts int64
 	Routed  Routed // which rows these are, in a mixture of experts
@@ -153,10 +158,12 @@ type Op struct {
 // counts.
 func (o Op) FLOPs(p Pass) float64 {
 	n := 2 * float64(o.Count*o.Rows) * float64(o.Inner*o.Cols)
-	switch o.Class {
-	case Product:
+	switch {
+	case o.Idle(p):
+		return 0
+	case o.Class == Product:
 		return n * float64(o.products(p))
-	case Attention:
+	case o.Class == Attention:
 		return o.attentionFLOPs(p)
 	}
 	return 0
@@ -167,7 +174,7 @@ func (o Op) FLOPs(p Pass) float64 {
 // microbatch, activations once per sample. Adding a weight gradient to those of earlier
 // microbatches does not count.
 func (o Op) Traffic(p Pass, samples int64) int64 {
-	if samples < 1 || !o.runs(samples) {
+	if samples < 1 || !o.runs(samples) || o.Idle(p) {
 		return 0
 	}
 	if o.Class != Product { // an Exchange moves nothing by itself
@@ -194,14 +201,15 @@ func (o Op) Traffic(p Pass, samples int64) int64 {
 // gradient.
 func (o Op) Kernels(p Pass, samples int64) int {
 	switch {
-	case !o.runs(samples) || o.Fused:
+	case !o.runs(samples) || o.Fused || o.Idle(p):
 		return 0
 	case o.KernelPerExpert:
 		return int(o.products(p) * o.Experts)
 	case o.Class == Product && p == WeightGradient && o.GradientMoved > 0:
 		return int(o.products(p)) + 1
 	case o.Class == Product:
-		return int(o.products(p))
+		_, unpacking := o.Unpacked(p)
+		return int(o.products(p)) + unpacking
 	case o.Class == Attention && p != WeightGradient:
 		return o.attentionKernels(p)
 	case o.Class == Exchange && o.Exchanges[p].Collective != group.NoCollective, o.Moved[p] > 0:

@@ -2,6 +2,7 @@ package network
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -33,6 +34,12 @@ func (l Layer) Signature() string {
 	}
 	for _, t := range parameters {
 		b.WriteString(" " + t.Shape.text())
+	}
+	if frozen := slices.Concat(l.Frozen, l.FrozenTied); len(frozen) > 0 {
+		b.WriteString(", frozen")
+		for _, t := range frozen {
+			b.WriteString(" " + t.Shape.text())
+		}
 	}
 	return b.String()
 }

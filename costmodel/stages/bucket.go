@@ -119,6 +119,9 @@ func (staged *Staged) updated(st *Stage) []gatheredBytes {
 		experts = staged.updatedBytes(st.Experts, st.NarrowExperts)
 	}
 	rest := staged.updatedBytes(st.Parameters, st.Narrow) - experts
+	if st.Parameters == 0 {
+		return nil // all is frozen
+	}
 	if staged.UpdatedAtOnce || staged.UpdatedByOwner {
 		return Piece{Bytes: rest + experts, Experts: experts}.collectives()
 	}

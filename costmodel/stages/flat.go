@@ -1,7 +1,9 @@
 package stages
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"psim/costmodel/network"
 )
@@ -14,6 +16,7 @@ type Flat struct {
 	Parameters int64
 	Stored     int64 // Parameters and padding
 	Narrow     int64 // those of Parameters that are gathered in fewer than 16 bits; 0 with PerTensor
+	Frozen     int64 // bytes of frozen tensors, which are gathered with the others and have no gradients
 }
 
 // flats returns the flats of a stage, given the tensors that its layers hold: one flat, or with
@@ -33,6 +36,32 @@ func (staged *Staged) flats(stage int, held [][]network.Tensor) []Flat {
 	return flats
 }
 
+// unpacked returns the bytes of the largest weight that is made of a packed one. Each is freed after its product.
+func unpacked(layers []network.Layer) (bytes int64) {
+	for _, l := range layers {
+		for _, o := range l.Ops {
+			if o.Format.Packed() {
+				bytes = max(bytes, 2*o.Weights())
+			}
+		}
+	}
+	return bytes
+}
+
+// addFrozen adds the frozen tensors of a stage: to its flat, or with PerTensor as flats of their own.
+func (staged *Staged) addFrozen(flats []Flat, split Split, stage int) []Flat {
+	element := staged.Training.ActivationElement()
+	for i := range split.Stage(stage) {
+		for _, t := range split.frozen(stage, i) {
+			if staged.PerTensor || flats == nil {
+				flats = append(flats, Flat{Name: fmt.Sprintf("unit %d.%d", stage, len(flats))})
+			}
+			flats[len(flats)-1].Frozen += t.Format.Bytes(t.Shape.Elements(), element)
+		}
+	}
+	return flats
+}
+
 // GatheredFlats lists, under ZeRO 3, the flats of each collective that gathers parameters for a
 // stage or scatters their gradients: the flats of all its Units in one collective, or with
 // PerTensor one collective for each.
@@ -47,6 +76,9 @@ func (staged *Staged) GatheredFlats(stage int) [][]Flat {
 	if !staged.PerTensor {
 		return [][]Flat{all}
 	}
+	slices.SortStableFunc(all, func(a, b Flat) int { // those with gradients first, as they are scattered
+		return cmp.Compare(min(1, b.Parameters), min(1, a.Parameters))
+	})
 	var each [][]Flat
 	for i := range all {
 		each = append(each, all[i:i+1])
@@ -90,7 +122,7 @@ func (staged *Staged) HeldExtra(s *Stage) int64 {
 // UnitBytes returns the bytes of a flat that has been gathered, with both copies of its narrow
 // weights.
 func (staged *Staged) UnitBytes(f Flat) int64 {
-	return f.Parameters*staged.PerParameter.Parameter + staged.Training.HeldExtra(f.Narrow)
+	return f.Parameters*staged.PerParameter.Parameter + staged.Training.HeldExtra(f.Narrow) + f.Frozen
 }
 
 // updatedBytes returns the bytes that replicas gather of updated parameters, given the number of

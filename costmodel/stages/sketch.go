@@ -1,13 +1,17 @@
 package stages
 
 import (
+	"psim/costmodel/frozen"
 	"psim/costmodel/network"
 	"psim/costmodel/training"
 )
 
 // A ParameterCount is the number of parameters that a layer owns, the number of them that belong
 // to experts, and of both the number of weights in products of fewer than 16 bits.
-type ParameterCount struct{ parameters, experts, narrow, narrowExperts int64 }
+type ParameterCount struct {
+	parameters, experts, narrow, narrowExperts int64
+	frozen                                     frozen.Counts
+}
 
 // CountParameters counts the parameters of every layer.
 func CountParameters(layers []network.Layer) []ParameterCount {
@@ -20,6 +24,9 @@ func CountParameters(layers []network.Layer) []ParameterCount {
 			if t.Expert {
 				c.experts += n
 			}
+		}
+		for _, t := range l.Frozen {
+			c.frozen[t.Format] += t.Shape.Elements()
 		}
 		c.narrow, c.narrowExperts = narrowWeights(layers[i : i+1])
 	}
@@ -39,11 +46,20 @@ func (w Workload) Sketch(counts []ParameterCount) *Staged {
 			c := &counts[layer]
 			st.Parameters, st.Experts = st.Parameters+c.parameters, st.Experts+c.experts
 			st.Narrow, st.NarrowExperts = st.Narrow+c.narrow, st.NarrowExperts+c.narrowExperts
+			for format, n := range c.frozen {
+				st.Frozen[format] += n
+			}
+			for _, t := range w.Network.Layers[layer].FrozenTied {
+				if split.brings(s, i, t) {
+					st.Frozen[t.Format] += t.Shape.Elements()
+				}
+			}
 			for _, t := range w.Network.Layers[layer].Tied {
 				if split.brings(s, i, t) {
 					st.Parameters += t.Shape.Elements()
 				}
 			}
+			st.Unpacked = max(st.Unpacked, unpacked(w.Network.Layers[layer:layer+1]))
 			layer++
 		}
 		st.Stored = st.Parameters

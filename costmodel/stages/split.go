@@ -27,7 +27,7 @@ func (s Split) Stage(stage int) []network.Layer {
 func (s Split) Owner(name string) int {
 	for stage := range s.Layers {
 		for _, l := range s.Stage(stage) {
-			if slices.ContainsFunc(l.Params, func(t network.Tensor) bool { return t.Name == name }) {
+			if contains(l.Params, name) || contains(l.Frozen, name) {
 				return stage
 			}
 		}
@@ -74,9 +74,24 @@ func (s Split) holder(stage int, name string) (at, layer int) {
 
 // ties returns a function that reports whether a layer uses a tied tensor.
 func ties(name string) func(network.Layer) bool {
-	return func(l network.Layer) bool {
-		return slices.ContainsFunc(l.Tied, func(t network.Tensor) bool { return t.Name == name })
+	return func(l network.Layer) bool { return contains(l.Tied, name) || contains(l.FrozenTied, name) }
+}
+
+// contains reports whether one of some tensors has a name.
+func contains(tensors []network.Tensor, name string) bool {
+	return slices.ContainsFunc(tensors, func(t network.Tensor) bool { return t.Name == name })
+}
+
+// frozen lists the frozen tensors that layer i of a stage brings to its rank.
+func (s Split) frozen(stage, i int) []network.Tensor {
+	l := s.Stage(stage)[i]
+	held := slices.Clip(l.Frozen)
+	for _, t := range l.FrozenTied {
+		if s.brings(stage, i, t) {
+			held = append(held, t)
+		}
 	}
+	return held
 }
 
 // Completed lists the tensors of a stage in the order in which a backward completes their

@@ -3,6 +3,7 @@ package stages
 import (
 	"slices"
 
+	"psim/costmodel/frozen"
 	"psim/costmodel/network"
 	"psim/costmodel/training"
 	"psim/schedules/graph"
@@ -32,6 +33,10 @@ type Stage struct {
 	Tensors    []network.Tensor
 	Parameters int64 // elements of Tensors
 	Experts    int64 // those of Parameters that belong to experts
+	// Frozen are the parameters that are not trained. They are in none of the above.
+	Frozen frozen.Counts
+	// Unpacked is the bytes of the largest 16-bit weight that a product makes of a packed one.
+	Unpacked int64
 	// Narrow is the number of Parameters that are weights of products in fewer than 16 bits,
 	// NarrowExperts the number of them that belong to experts.
 	Narrow, NarrowExperts int64
@@ -136,6 +141,9 @@ func (staged *Staged) hold(st *Stage, split Split, s int) {
 	st.Tensors = split.Completed(s)
 	for i := range split.Stage(s) {
 		st.Held = append(st.Held, split.Held(s, i))
+		for _, t := range split.frozen(s, i) {
+			st.Frozen[t.Format] += t.Shape.Elements()
+		}
 	}
 	for _, t := range st.Tensors {
 		st.Parameters += t.Shape.Elements()
@@ -153,15 +161,17 @@ func (staged *Staged) hold(st *Stage, split Split, s int) {
 // holds makes a stage hold the tensors of another one, in the same buckets.
 func (st *Stage) holds(other *Stage) {
 	st.Tensors, st.Held, st.Parameters, st.Experts = other.Tensors, other.Held, other.Parameters, other.Experts
-	st.Buckets, st.BucketOf = other.Buckets, other.BucketOf
+	st.Buckets, st.BucketOf, st.Frozen = other.Buckets, other.BucketOf, other.Frozen
 }
 
 // plan derives what follows from the layers of a stage and the tensors that it holds.
 func (staged *Staged) plan(st *Stage, split Split, s int, layers *layerKinds) {
 	st.Layers, st.Ranks, st.Stored = split.Stage(s), staged.Placement.Ranks(s), st.Parameters
 	st.Narrow, st.NarrowExperts = narrowWeights(st.Layers)
+	st.Unpacked = unpacked(st.Layers)
 	if staged.Zero >= 3 {
 		st.Flats, st.Units, st.Stored = staged.flats(s, st.Held), staged.owners(split, s), 0
+		st.Flats = staged.addFrozen(st.Flats, split, s)
 		for _, f := range st.Flats {
 			st.Stored += f.Stored
 		}
@@ -243,6 +253,11 @@ func (staged *Staged) executed(ops []network.Op, pass network.Pass) float64 {
 	return sum
 }
 
+// FrozenBytes returns the bytes that a device holds of a stage's frozen parameters. ZeRO 3 shards them.
+func (staged *Staged) FrozenBytes(st *Stage) int64 {
+	return staged.Share(st.Frozen.Bytes(staged.Training.ActivationElement()), 3)
+}
+
 // TakesAll reports whether a stage takes all microbatches at once.
 func (staged *Staged) TakesAll(stage int) bool {
 	return staged.WholeLast && stage == len(staged.Stages)-1
@@ -268,7 +283,7 @@ func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
 func (staged *Staged) owners(split Split, stage int) []int {
 	owners := []int{stage}
 	for _, l := range split.Stage(stage) {
-		for _, t := range l.Tied {
+		for _, t := range slices.Concat(l.Tied, l.FrozenTied) {
 			if at, _ := split.holder(stage, t.Name); !slices.Contains(owners, at) {
 				owners = append(owners, at)
 			}

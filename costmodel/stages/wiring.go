@@ -134,12 +134,15 @@ func (staged *Staged) units() []wiring.Unit {
 		u := &units[s]
 		u.Share = staged.Share(staged.Stages[s].Stored*staged.PerParameter.Gradient, 3)
 		for _, flats := range staged.GatheredFlats(s) {
-			var stored, narrow int64
+			var stored, narrow, frozen int64
 			for _, f := range flats {
 				stored, narrow = stored+f.Stored, narrow+f.Narrow
+				frozen += roundUp(f.Frozen, int64(staged.holders()))
 			}
-			u.Gather = append(u.Gather, staged.updatedBytes(stored, narrow))
-			u.Scatter = append(u.Scatter, stored*staged.PerParameter.Gradient)
+			u.Gather = append(u.Gather, staged.updatedBytes(stored, narrow)+frozen)
+			if stored > 0 {
+				u.Scatter = append(u.Scatter, stored*staged.PerParameter.Gradient)
+			}
 		}
 	}
 	return units

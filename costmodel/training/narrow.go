@@ -188,10 +188,6 @@ func (w *narrowing) claim(lifetime network.Lifetime, product network.Op, n int64
 // find returns the first buffer of n numbers, or of a device's part of them, in the product's
 // half of the block that no earlier product has claimed; −1 if there is none.
 func (w *narrowing) find(lifetime network.Lifetime, product network.Op, n int64) int {
-	half := func(name string) string {
-		name, _, _ = strings.Cut(name, ".")
-		return strings.Replace(name, "block_sparse_moe", "mlp", 1)
-	}
 	for i, b := range w.buffers {
 		if w.claimed[i] || half(b.Name) != half(product.Name) || b.Lifetime != lifetime || b.ElementBytes != 0 {
 			continue

@@ -50,7 +50,7 @@ func (t Options) Kept(l network.Layer) []network.Buffer {
 
 // Repeats reports whether a layer runs all of F again, and keeps at most its input.
 func (t Options) Repeats(l network.Layer) bool {
-	return t.Recompute == "full" && l.Repeatable && !l.KeptWhole
+	return t.Recompute == "full" && l.Repeatable && !l.KeptWhole && !l.ForwardOnly
 }
 
 // The values of Options.RecomputeMethod: which blocks full recomputation repeats, and how many of
@@ -115,6 +115,9 @@ func (t Options) Repeated(l network.Layer) []network.Op {
 	if t.Repeats(l) {
 		return slices.Clip(l.Ops)
 	}
+	if l.ForwardOnly {
+		return nil
+	}
 	modules := t.modules()
 	var repeated []network.Op
 	for _, op := range l.Ops {
@@ -128,7 +131,7 @@ func (t Options) Repeated(l network.Layer) []network.Op {
 // byOperation reports whether a layer keeps its input and the results of some operations
 // (SelectiveOperations).
 func (t Options) byOperation(l network.Layer) bool {
-	return t.Recompute == "selective" && t.Selective == SelectiveOperations && l.IsBlock()
+	return t.Recompute == "selective" && t.Selective == SelectiveOperations && l.IsBlock() && !l.ForwardOnly
 }
 
 // modules returns the parts of blocks that recomputation repeats on their own.

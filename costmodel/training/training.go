@@ -58,6 +58,9 @@ type Options struct {
 	Split string `toml:"split"`
 	// DetectAnomaly: every gradient is checked for NaN when it is made.
 	DetectAnomaly bool `toml:"detect_anomaly"`
+	// Adapter and Frozen say what is not trained.
+	Adapter Adapter     `toml:"adapter"`
+	Frozen  FrozenParts `toml:"frozen"`
 }
 
 // mostBlocks is a bound that catches a mistyped number of blocks.
@@ -153,6 +156,16 @@ func (Options) Settings() []setting.Setting {
 			Text: "true: every gradient is looked through for NaN, in two kernels, as PyTorch's anomaly detection " +
 				"does; simulated only",
 		},
+		{
+			Key: "frozen", Example: `["embedding", "blocks.0-15"]`,
+			Executed: []string{noParts}, Unset: "all is trained",
+			Text: "parts whose weights are not trained: embedding, norm (the last one), head, and blocks by number. " +
+				"They have no gradients and no optimizer state, and nothing goes backward below the first part that " +
+				"is trained",
+		},
+		{
+			Key: "adapter", Text: "low-rank adapters (LoRA) that are trained in place of the weights, which are frozen",
+		},
 	}
 }
 
@@ -164,7 +177,7 @@ func (t Options) Validate() error {
 	if err := setting.Validate(t); err != nil {
 		return err
 	}
-	if err := t.checkNarrow(); err != nil {
+	if err := cmp.Or(t.checkNarrow(), t.checkFrozen()); err != nil {
 		return err
 	}
 	t = t.defaults()

@@ -1,0 +1,47 @@
+package network
+
+import "slices"
+
+// Idle reports whether a pass of an operation does nothing because no gradient is wanted.
+func (o Op) Idle(p Pass) bool {
+	return p == WeightGradient && o.Frozen || p == InputGradient && o.NoInputGradient
+}
+
+// Unpacked returns the bytes that a pass of a product moves to make 16-bit weights of packed ones,
+// in how many kernels of their own.
+func (o Op) Unpacked(p Pass) (bytes int64, kernels int) {
+	if o.Idle(p) {
+		return 0, 0
+	}
+	return o.Format.Unpacking(o.Weights())
+}
+
+// ForwardOnly returns the operation as it is where no gradient goes back through it.
+func (o Op) ForwardOnly() Op {
+	o.NoInputGradient = true
+	o.Moved[InputGradient], o.Writes[InputGradient], o.Mask[InputGradient] = 0, 0, 0
+	o.Exchanges[InputGradient].Collective = 0
+	return o
+}
+
+// Trained is the number of parameters that training changes.
+func (n Network) Trained() int64 {
+	return n.Parameters() - sum(n.Layers, func(l Layer) int64 { return elementsOf(l.Frozen) })
+}
+
+// ModelFLOPs returns the FLOPs of training with a sample by definition: three times the forward, but
+// twice the forward for products with frozen weights, whose gradients are not wanted.
+func (n Network) ModelFLOPs() float64 {
+	frozen := n
+	frozen.Layers = slices.Clone(n.Layers)
+	for i := range frozen.Layers {
+		l := &frozen.Layers[i]
+		l.Ops = slices.DeleteFunc(slices.Clone(l.Ops), func(o Op) bool { return !o.Frozen })
+	}
+	return 3*n.FLOPs(Forward) - frozen.FLOPs(Forward)
+}
+
+// elementsOf counts the elements of tensors.
+func elementsOf(tensors []Tensor) int64 {
+	return sum(tensors, func(t Tensor) int64 { return t.Shape.Elements() })
+}

@@ -1,0 +1,300 @@
+package training
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"psim/costmodel/network"
+	"psim/internal/setting"
+)
+
+// The values of Adapter.Kind.
+const (
+	AdapterNone = "none"
+	AdapterLoRA = "lora"
+	// AdapterQLoRA is LoRA over weights of the blocks in 4 bits (Dettmers et al. 2023).
+	AdapterQLoRA = "qlora"
+)
+
+// allTargets is the value of Adapter.Targets that stands for all linear layers of the blocks.
+const allTargets = "all"
+
+// An Adapter is [train.adapter]: products of low rank that are added to frozen ones (Hu et al. 2021,
+// "LoRA"). All other parameters are frozen.
+type Adapter struct {
+	Kind    string  `toml:"kind"`
+	Rank    int     `toml:"rank"`
+	Targets string  `toml:"targets"` // names of targets, with commas between them; "" stands for allTargets
+	Dropout float64 `toml:"dropout"` // before an adapter; 0: its input is that of the frozen product
+	// DoubleQuant: the scales of 4-bit weights have 8 bits.
+	DoubleQuant bool `toml:"double_quant"`
+	// Prepared: what is frozen and not in 4 bits is held in fp32, as PEFT's
+	// prepare_model_for_kbit_training leaves it.
+	Prepared bool `toml:"prepared"`
+	// InputGradients: the result of the embedding has a gradient (enable_input_require_grads).
+	InputGradients bool `toml:"input_gradients"`
+}
+
+// targetNames maps the names of targets to those of products without their prefix.
+var targetNames = []struct{ target, product string }{
+	{"q", "q_proj"}, {"k", "k_proj"}, {"v", "v_proj"}, {"qkv", "c_attn"}, {"o", "o_proj"}, {"o", "attn.c_proj"},
+	{"gate", "gate_proj"}, {"up", "up_proj"}, {"up", "c_fc"}, {"down", "down_proj"}, {"down", "mlp.c_proj"},
+	{"head", "lm_head"},
+}
+
+// targetOf returns the name of a product as a target; "" if it cannot be one.
+func targetOf(product string) string {
+	for _, t := range targetNames {
+		if product == t.product || strings.HasSuffix(product, "."+t.product) {
+			return t.target
+		}
+	}
+	return ""
+}
+
+// Settings describes [train.adapter].
+func (Adapter) Settings() []setting.Setting {
+	var names []string
+	for _, t := range targetNames {
+		if !slices.Contains(names, t.target) {
+			names = append(names, t.target)
+		}
+	}
+	with := []setting.Need{{
+		Keys: []string{"train.adapter.kind"}, OneOf: []string{AdapterLoRA, AdapterQLoRA}, Reason: "without an adapter",
+	}}
+	packed := []setting.Need{{
+		Keys: []string{"train.adapter.kind"}, OneOf: []string{AdapterQLoRA},
+		Reason: "since it is about weights in 4 bits",
+	}}
+	return []setting.Setting{
+		{
+			Key: "kind", Executed: []string{AdapterNone}, Default: AdapterNone,
+			OneOf: []string{AdapterNone, AdapterLoRA, AdapterQLoRA},
+			Text: "lora: only adapters are trained, two products of low rank for every target. qlora: the same, with " +
+				"the linear layers of blocks in 4 bits (nf4), which every forward and backward dequantises",
+		},
+		{
+			Key: "rank", Needs: with, Default: 16, Range: setting.Between(1, maxRank),
+			Text: "features between the two products of an adapter",
+		},
+		{
+			Key: "targets", Needs: with, Default: allTargets, OneOf: []string{allTargets}, Parts: names,
+			Text: "linear layers with adapters: all of the blocks, or a list such as [\"q\", \"v\"]; in a GPT qkv, " +
+				"o, up and down",
+		},
+		{
+			Key: "dropout", Needs: with, Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true},
+			Text: "rate before every adapter, which then keeps an input of its own and a mask",
+		},
+		{
+			Key: "double_quant", Needs: packed, Default: false,
+			Text: "true: 4.127 bits a weight instead of 4.5, since scales have 8 bits",
+		},
+		{
+			Key: "prepared", Needs: packed, Default: false,
+			Text: "true: embedding, norms and head are held in fp32, as PEFT's prepare_model_for_kbit_training " +
+				"leaves them",
+		},
+		{
+			Key: "input_gradients", Needs: with, Default: false,
+			Text: "true: gradients go back to the result of the embedding (enable_input_require_grads); false: " +
+				"to the first adapter",
+		},
+	}
+}
+
+// maxRank is a bound that catches a mistyped rank; the width of a target is a narrower one.
+const maxRank = 1 << 20
+
+// Adapts reports whether only adapters are trained.
+func (t Options) Adapts() bool {
+	return t.Adapter.Kind == AdapterLoRA || t.Adapter.Kind == AdapterQLoRA
+}
+
+// targets reports whether a product has an adapter.
+func (a Adapter) targets(o network.Op, block bool) bool {
+	name := targetOf(o.Name)
+	if a.Targets == "" || a.Targets == allTargets {
+		return block && o.Experts == 0 && !o.Wide
+	}
+	return name != "" && o.Experts == 0 && slices.Contains(strings.Split(a.Targets, ","), name)
+}
+
+// FrozenParts are names of parts of a network with commas between them: embedding, norm, head, and blocks.N
+// or blocks.N-M.
+type FrozenParts string
+
+// noParts is the value of a list of parts without any.
+const noParts = "none"
+
+const partsForm = `must be a list of "embedding", "blocks.0-15", "blocks.3", "norm" and "head"`
+
+// UnmarshalTOML reads a list, or a string with commas between the parts.
+func (p *FrozenParts) UnmarshalTOML(value any) error {
+	var names []string
+	switch v := value.(type) {
+	case string:
+		if v == noParts {
+			*p = ""
+			return nil
+		}
+		names = strings.Split(strings.Trim(v, "[]"), ",")
+	case []any:
+		for _, one := range v {
+			name, ok := one.(string)
+			if !ok {
+				return errors.New(partsForm)
+			}
+			names = append(names, name)
+		}
+	default:
+		return errors.New(partsForm)
+	}
+	for i := range names {
+		names[i] = strings.Trim(names[i], ` "`)
+		if _, _, err := blocksOf(names[i]); err != nil {
+			return err
+		}
+	}
+	*p = FrozenParts(strings.Join(names, ","))
+	return nil
+}
+
+// TOML writes what UnmarshalTOML reads.
+func (p FrozenParts) TOML() any {
+	if p == "" {
+		return nil
+	}
+	var list []any
+	for _, name := range strings.Split(string(p), ",") {
+		list = append(list, name)
+	}
+	return list
+}
+
+// blocksOf returns the first and the last block that the name of a part stands for; −1 for other parts.
+func blocksOf(name string) (first, last int, err error) {
+	if name == "embedding" || name == "norm" || name == "head" {
+		return -1, -1, nil
+	}
+	numbers, ok := strings.CutPrefix(name, "blocks.")
+	from, to, isRange := strings.Cut(numbers, "-")
+	if !isRange {
+		to = from
+	}
+	first, err = strconv.Atoi(from)
+	if err == nil {
+		last, err = strconv.Atoi(to)
+	}
+	if !ok || err != nil || first < 0 {
+		return 0, 0, fmt.Errorf("%q: %s", name, partsForm)
+	}
+	if last < first {
+		return 0, 0, fmt.Errorf("%q: ends before it begins; write \"blocks.%d-%d\"", name, last, first)
+	}
+	return first, last, nil
+}
+
+// checkFrozen refuses keys that do not go together with frozen weights.
+func (t Options) checkFrozen() error {
+	what := "adapter.kind = " + strconv.Quote(t.Adapter.Kind)
+	if !t.Adapts() {
+		what = fmt.Sprintf("frozen = %q", string(t.Frozen))
+	}
+	switch {
+	case !t.Adapts() && t.Frozen == "":
+		return nil
+	case t.Adapts() && t.Frozen != "":
+		return fmt.Errorf("frozen = %q: an adapter freezes all other parameters; remove frozen, or set "+
+			"adapter.kind = %q", string(t.Frozen), AdapterNone)
+	case t.Narrow():
+		return fmt.Errorf("%s: is not modelled with precision = %q; set precision = \"bf16\"", what, t.Precision)
+	case t.Adapter.Kind == AdapterQLoRA && t.Base() == "fp32":
+		return fmt.Errorf("%s: weights in 4 bits are dequantised to 16 bits; set precision = \"bf16\"", what)
+	case t.TwoPass():
+		return fmt.Errorf("%s: is not modelled with backward = %q; set backward = %q", what, t.Backward, BackwardWhole)
+	}
+	return nil
+}
+
+// CheckFrozen reports frozen parts and targets of adapters that a network does not have.
+func (t Options) CheckFrozen(n network.Network) error {
+	if t.Adapts() {
+		return t.checkTargets(n)
+	}
+	if t.Frozen == "" {
+		return nil
+	}
+	blocks, last := 0, n.Layers[len(n.Layers)-1]
+	var trained bool
+	f := freezing{Options: t, frozen: map[string]bool{}}
+	for _, l := range n.Layers {
+		block := -1
+		if l.IsBlock() {
+			block, blocks = blocks, blocks+1
+		}
+		if f.partOf(l, block) == allTrained {
+			trained = trained || len(l.Params) > 0
+		}
+	}
+	for _, name := range strings.Split(string(t.Frozen), ",") {
+		_, end, _ := blocksOf(name)
+		switch {
+		case end >= blocks && blocks == 0:
+			return fmt.Errorf("frozen = %q: %s has no blocks of a transformer", name, n.Name)
+		case end >= blocks:
+			return fmt.Errorf("frozen = %q: %s has blocks 0 to %d", name, n.Name, blocks-1)
+		case end < 0 && !slices.ContainsFunc(n.Layers, func(l network.Layer) bool { return isPart(l, name) }):
+			return fmt.Errorf("frozen = %q: %s has no %s", name, n.Name, name)
+		case name == "head" && len(last.Tied) > 0 && !strings.Contains(string(t.Frozen), "embedding"):
+			return errors.New(`frozen = "head": the head is tied to the embedding; ` +
+				`freeze "embedding", which freezes both`)
+		}
+	}
+	if !trained {
+		return fmt.Errorf("frozen = %q: leaves nothing to train", string(t.Frozen))
+	}
+	return nil
+}
+
+// checkTargets reports targets that the network lacks, and a rank that is not below the width of a target.
+func (t Options) checkTargets(n network.Network) error {
+	found, wanted := map[string]bool{}, strings.Split(t.Adapter.Targets, ",")
+	any := t.Adapter.Targets == "" || t.Adapter.Targets == allTargets
+	var known []string
+	adapted, same := false, network.Same(n.Layers)
+	for i, l := range n.Layers {
+		if same[i] < i {
+			continue
+		}
+		for _, o := range l.Ops {
+			if !isLinear(o) {
+				continue
+			}
+			if name := targetOf(o.Name); name != "" && o.Experts == 0 && !slices.Contains(known, name) {
+				known = append(known, name)
+			}
+			if !t.Adapter.targets(o, l.IsBlock()) {
+				continue
+			}
+			adapted, found[targetOf(o.Name)] = true, true
+			if width := min(o.Inner, o.Cols); int64(t.Adapter.Rank) > width {
+				return fmt.Errorf("adapter.rank = %d: is more than the width of %s, %d", t.Adapter.Rank, o.Name, width)
+			}
+		}
+	}
+	for _, name := range wanted {
+		if !any && !found[name] {
+			return fmt.Errorf("adapter.targets = %q: %s has no linear layer %q for an adapter; it has %s",
+				t.Adapter.Targets, n.Name, name, strings.Join(known, ", "))
+		}
+	}
+	if !adapted {
+		return fmt.Errorf("adapter.kind = %q: %s has no blocks of a transformer for adapters", t.Adapter.Kind, n.Name)
+	}
+	return nil
+}

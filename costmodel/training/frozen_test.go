@@ -1,0 +1,270 @@
+package training_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"psim/costmodel/frozen"
+	"psim/costmodel/models"
+	"psim/costmodel/network"
+	"psim/costmodel/training"
+)
+
+// A drawn model of the llama family, with the numbers that closed forms need.
+type drawnModel struct {
+	models.Model
+	s, h, f, q, kv, blocks int64
+}
+
+func drawModel(t *rapid.T) drawnModel {
+	var d drawnModel
+	heads, group := rapid.IntRange(1, 4).Draw(t, "kv heads"), rapid.IntRange(1, 4).Draw(t, "group")
+	dim := 8 * rapid.IntRange(1, 4).Draw(t, "head")
+	d.Model = models.Model{
+		Family: "llama", Layers: rapid.IntRange(1, 3).Draw(t, "layers"), Hidden: dim * heads * group,
+		Heads: heads * group, KVHeads: heads, FFNHidden: 16 * rapid.IntRange(2, 9).Draw(t, "ffn"), Vocab: 256,
+		SequenceLength: 32 * rapid.IntRange(1, 4).Draw(t, "length"), Attention: "flash",
+	}
+	d.s, d.h, d.f, d.blocks = int64(d.SequenceLength), int64(d.Hidden), int64(d.FFNHidden), int64(d.Layers)
+	d.q, d.kv = d.h, int64(heads*dim)
+	return d
+}
+
+// widths returns the inputs and results of the linear layers of a block.
+func (d drawnModel) widths() map[string][2]int64 {
+	return map[string][2]int64{
+		"q": {d.h, d.q}, "k": {d.h, d.kv}, "v": {d.h, d.kv}, "o": {d.q, d.h},
+		"gate": {d.h, d.f}, "up": {d.h, d.f}, "down": {d.f, d.h},
+	}
+}
+
+var blockTargets = []string{"q", "k", "v", "o", "gate", "up", "down"}
+
+// drawTargets draws some targets in the order in which they are kept.
+func drawTargets(t *rapid.T) []string {
+	chosen := rapid.SliceOfNDistinct(rapid.SampledFrom(blockTargets), 1, -1, rapid.ID).Draw(t, "targets")
+	return slices.DeleteFunc(slices.Clone(blockTargets), func(s string) bool { return !slices.Contains(chosen, s) })
+}
+
+func adapted(t require.TestingT, m models.Model, o training.Options) (plain, with network.Network) {
+	plain, err := m.Network()
+	require.NoError(t, err)
+	require.NoError(t, o.Validate())
+	require.NoError(t, o.CheckFrozen(plain))
+	return plain, o.Adapted(plain)
+}
+
+// linear adds up the FLOPs of products with weights in a pass.
+func linear(n network.Network, p network.Pass, keep func(network.Op) bool) (flops float64) {
+	for _, l := range n.Layers {
+		for _, o := range l.Ops {
+			if o.Class == network.Product && o.Weight && keep(o) {
+				flops += o.FLOPs(p)
+			}
+		}
+	}
+	return flops
+}
+
+// LoRA's FLOPs for a token: 4 for every frozen parameter of a product, 6 for those of adapters, if the
+// gradient goes back to the embedding. Otherwise products that read what the first adapters read, and all
+// before them, do without 2, and the first adapters' first halves as well.
+func TestAdapterFLOPs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d, targets := drawModel(t), drawTargets(t)
+		o := training.Options{Precision: "bf16", Adapter: training.Adapter{
+			Kind: "lora", Rank: rapid.IntRange(1, 8).Draw(t, "rank"), Targets: strings.Join(targets, ","),
+			InputGradients: rapid.Bool().Draw(t, "input gradients"),
+		}}
+		_, n := adapted(t, d.Model, o)
+		rank := int64(o.Adapter.Rank)
+		var adapters, frozen, firstFrozen, firstAdapters int64
+		group := map[string]int{"q": 0, "k": 0, "v": 0, "o": 1, "gate": 2, "up": 2, "down": 3}
+		first := group[targets[0]]
+		for name, w := range d.widths() {
+			frozen += w[0] * w[1]
+			if group[name] <= first {
+				firstFrozen += w[0] * w[1]
+			}
+			if slices.Contains(targets, name) {
+				adapters += rank * (w[0] + w[1])
+				if group[name] == first {
+					firstAdapters += rank * w[0]
+				}
+			}
+		}
+		frozen, adapters = frozen*d.blocks+d.h*int64(d.Vocab), adapters*d.blocks
+		require.Equal(t, adapters, n.Trained())
+		all := func(network.Op) bool { return true }
+		require.Equal(t, float64(2*d.s*(frozen+adapters)), linear(n, network.Forward, all))
+		require.Equal(t, float64(2*d.s*adapters), linear(n, network.WeightGradient, all))
+		without := firstFrozen + firstAdapters
+		if o.Adapter.InputGradients {
+			without = 0
+		}
+		require.Equal(t, float64(2*d.s*(frozen+adapters-without)), linear(n, network.InputGradient, all))
+		// By definition, whatever goes back: 2 × the forward for frozen products, else 3 ×.
+		require.Equal(t, 3*n.FLOPs(network.Forward)-float64(2*d.s*frozen), n.ModelFLOPs())
+	})
+}
+
+// What a block keeps with adapters: what norms, attention and the gated MLP need in any case, an input for all
+// products with adapters that read it, and rank numbers of every adapter; with dropout an input and a mask of
+// every adapter's own instead.
+func TestAdapterKeeps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d, targets := drawModel(t), drawTargets(t)
+		o := training.Options{Precision: "bf16", Adapter: training.Adapter{
+			Kind: rapid.SampledFrom([]string{"lora", "qlora"}).Draw(t, "kind"), Rank: rapid.IntRange(1, 8).Draw(t, "rank"),
+			Targets: strings.Join(targets, ","), InputGradients: true,
+		}}
+		dropout := rapid.Bool().Draw(t, "dropout")
+		if dropout {
+			o.Adapter.Dropout = 0.05
+		}
+		_, n := adapted(t, d.Model, o)
+		// Two inputs of norms; q, k, v, the context and a statistic of a row and head; three inside the MLP.
+		want := 2*d.s*(2*d.h+d.q+2*d.kv+d.q+3*d.f) + 4*d.s*int64(d.Heads)
+		for _, name := range targets {
+			in := d.widths()[name][0]
+			want += 2 * d.s * int64(o.Adapter.Rank)
+			if dropout {
+				want += (2 + 1) * d.s * in
+			}
+		}
+		has := func(names ...string) bool {
+			return !dropout && slices.ContainsFunc(names, func(s string) bool { return slices.Contains(targets, s) })
+		}
+		if has("q", "k", "v") {
+			want += 2 * d.s * d.h
+		}
+		if has("gate", "up") {
+			want += 2 * d.s * d.h
+		}
+		if has("down") {
+			want += 2 * d.s * d.f
+		}
+		kept := network.BufferBytes(o.Kept(n.Layers[1]), 2, 1)
+		require.Equal(t, want, kept[network.ForwardToInput]+kept[network.ForwardToWeight])
+	})
+}
+
+// Below the first part that is trained nothing is kept, and nothing goes backward.
+func TestNothingBelow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawModel(t)
+		d.Layers = rapid.IntRange(2, 6).Draw(t, "blocks")
+		last := rapid.IntRange(0, d.Layers-1).Draw(t, "last")
+		o := training.Options{Frozen: "embedding"}
+		require.NoError(t, o.Frozen.UnmarshalTOML([]any{"embedding", "blocks.0-" + string(rune('0'+last))}))
+		plain, n := adapted(t, d.Model, o)
+		for i, l := range n.Layers {
+			if i > last+1 {
+				require.Equal(t, plain.Layers[i].Params, l.Params)
+				continue
+			}
+			require.True(t, l.ForwardOnly)
+			require.Empty(t, l.Buffers)
+			require.Empty(t, l.Params)
+			require.Equal(t, plain.Layers[i].Params, l.Frozen)
+			require.Equal(t, plain.Layers[i].FLOPs(network.Forward), l.FLOPs(network.Forward))
+			for _, p := range []network.Pass{network.InputGradient, network.WeightGradient} {
+				require.Zero(t, l.FLOPs(p))
+				require.Zero(t, l.Traffic(p, 3))
+			}
+			for _, recompute := range []string{"none", "selective", "full", "mlp"} {
+				with := training.Options{Recompute: recompute, Frozen: o.Frozen}
+				require.Empty(t, with.Repeated(l))
+				require.Empty(t, with.Kept(l))
+			}
+		}
+		require.Equal(t, plain.Parameters(), n.Parameters())
+	})
+}
+
+// Blocks that are frozen above something that is trained pass gradients on: I as before, W nothing.
+func TestFrozenAbove(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawModel(t)
+		d.Layers = 3
+		plain, n := adapted(t, d.Model, training.Options{Frozen: "blocks.1-2,head"})
+		for _, i := range []int{2, 3, 5} {
+			a, b := plain.Layers[i], n.Layers[i]
+			require.Equal(t, a.FLOPs(network.InputGradient), b.FLOPs(network.InputGradient), a.Name)
+			require.Zero(t, b.FLOPs(network.WeightGradient), a.Name)
+			require.False(t, b.ForwardOnly)
+		}
+		require.True(t, n.Layers[2].Shares(n.Layers[3]), "equal blocks are priced once")
+		require.Equal(t, plain.Layers[1], n.Layers[1])
+	})
+}
+
+// 4.5 bits a weight, or 4 + 8/64 + 32/(64·256) = 4.127 with double quantisation (Dettmers et al. 2023).
+func TestNF4Bytes(t *testing.T) {
+	const n = 64 * 256
+	require.EqualValues(t, n*4.5/8, frozen.NF4.Bytes(n, 2))
+	require.EqualValues(t, n*(4+8./64+32./(64*256))/8, frozen.NF4Double.Bytes(n, 2))
+	rapid.Check(t, func(t *rapid.T) {
+		n, element := rapid.Int64Range(128, 1<<40).Draw(t, "n"), rapid.Int64Range(2, 4).Draw(t, "element")
+		require.LessOrEqual(t, frozen.NF4Double.Bytes(n, element), frozen.NF4.Bytes(n, element))
+		require.InDelta(t, 4.5/8*float64(n), float64(frozen.NF4.Bytes(n, element)), 5)
+		require.Equal(t, 4*n, frozen.FP32.Bytes(n, element))
+		require.Equal(t, n*element, frozen.AsTrained.Bytes(n, element))
+	})
+}
+
+// A 4-bit weight is dequantised in F and in I: its bytes are read, 16 bits are written. W needs none.
+func TestUnpacked(t *testing.T) {
+	const in, out = 128, 256
+	o := network.Op{Class: network.Product, Weight: true, Frozen: true, Count: 1, Rows: 8, Inner: in, Cols: out}
+	for format, want := range map[frozen.Format]int64{
+		frozen.AsTrained: 0, frozen.NF4: in*out*9/16 + 2*in*out,
+		frozen.NF4Double: frozen.NF4Double.Bytes(in*out, 2) + 2*in*out + 8*in*out/64,
+	} {
+		o.Format = format
+		for _, p := range []network.Pass{network.Forward, network.InputGradient} {
+			bytes, kernels := o.Unpacked(p)
+			require.Equal(t, want, bytes)
+			require.Equal(t, o.Kernels(p, 1), 1+kernels)
+		}
+		bytes, _ := o.Unpacked(network.WeightGradient)
+		require.Zero(t, bytes)
+	}
+}
+
+func TestFrozenErrors(t *testing.T) {
+	m := models.Model{Preset: "gpt2", SequenceLength: 128}
+	n, err := m.Network()
+	require.NoError(t, err)
+	lora := func(rank int, targets string) training.Options {
+		return training.Options{Precision: "bf16", Adapter: training.Adapter{Kind: "lora", Rank: rank, Targets: targets}}
+	}
+	for _, c := range []struct {
+		o    training.Options
+		want string
+	}{
+		{lora(8, "q"), `adapter.targets = "q": gpt2 has no linear layer "q" for an adapter; it has qkv, o, up, down, head`},
+		{lora(769, "o"), "adapter.rank = 769: is more than the width of attn.c_proj, 768"},
+		{training.Options{Frozen: "blocks.3-12"}, `frozen = "blocks.3-12": gpt2 has blocks 0 to 11`},
+		{training.Options{Frozen: "head"}, `frozen = "head": the head is tied to the embedding; freeze "embedding", which freezes both`},
+		{training.Options{Frozen: "embedding,blocks.0-11,norm"}, `frozen = "embedding,blocks.0-11,norm": leaves nothing to train`},
+	} {
+		require.NoError(t, c.o.Validate())
+		require.EqualError(t, c.o.CheckFrozen(n), c.want)
+	}
+	for _, o := range []training.Options{
+		{Precision: "bf16", Frozen: "embedding", Adapter: training.Adapter{Kind: "lora", Rank: 1}},
+		{Precision: "fp8", Adapter: training.Adapter{Kind: "lora", Rank: 1}},
+		{Adapter: training.Adapter{Kind: "qlora", Rank: 1}},
+		{Frozen: "embedding", Backward: "two-pass"},
+	} {
+		require.Error(t, o.Validate(), "%+v", o)
+	}
+	for _, bad := range []any{"block.3", "blocks.x", "blocks.5-3", []any{3}, 7, ""} {
+		require.Error(t, new(training.FrozenParts).UnmarshalTOML(bad), "%v", bad)
+	}
+}
