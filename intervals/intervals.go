@@ -5,12 +5,13 @@
 // have not seen any run of the error's source (residuals.csv, which make leave-out writes). It is taken as the sum
 // of a mean, an effect of the source, and one of the run: a model of random effects, by the method of moments
 // with one vote a source (Hedges 1983, "A random effects model for effect sizes", Psychological Bulletin 93).
+// How much runs of one source vary differs from source to source, and a few extreme runs would decide a mean
+// of variances: the typical one is taken (Smyth 2004, "Linear models and empirical Bayes methods", SAGMB 3).
 // The interval is where a further run of a further source is expected (Higgins, Thompson and Spiegelhalter
 // 2009, "A re-evaluation of random-effects meta-analysis", JRSS A 172), with Student's t.
 //
 // Runs are compared with their like: a class counts by itself if enough sources stand for it, and its mean
-// and variances are drawn towards those of the wider class (Smyth 2004, "Linear models and empirical Bayes
-// methods", SAGMB 3, for variances).
+// and variances are drawn towards those of the wider class.
 package intervals
 
 import (
@@ -24,7 +25,8 @@ import (
 	"psim/internal/units"
 )
 
-// The constants of the method. They were fixed before any interval was compared with a run.
+// The constants of the method. They were fixed before any interval was compared with a run; that variances
+// within sources are typical ones, and that classes do not ask who has run a program, after the first comparison.
 const (
 	// Nominal is the share of measured steps that intervals are made to hold.
 	Nominal = 0.8
@@ -50,8 +52,6 @@ type Residual struct {
 	Source, Table string
 	// Training is the same for plans of one training, and "" where the source does not say.
 	Training string
-	// Known says whether another source has run the stack, too.
-	Known bool
 	// Log is the logarithm of the measured over the predicted time.
 	Log float64
 }
@@ -69,7 +69,7 @@ type Spread struct {
 }
 
 // words returns the classes of conditions, from the first to ask for to the last.
-func (c Conditions) words(known bool) []string {
+func (c Conditions) words() []string {
 	pick := func(yes bool, a, b string) string {
 		if yes {
 			return a
@@ -77,7 +77,6 @@ func (c Conditions) words(known bool) []string {
 		return b
 	}
 	return []string{
-		pick(known, "programs that other sources have run", "programs that no other source has run"),
 		pick(c.Mixture, "mixtures of experts", "dense networks"),
 		fmt.Sprintf("%d bits", c.Bits),
 		pick(c.Tensor > 1, "with tensor groups", "without tensor groups"),
@@ -127,12 +126,11 @@ func (e Evidence) Missing(c Conditions) string {
 
 // Of returns the spread of errors under the conditions. There must be evidence (Missing).
 func (e Evidence) Of(c Conditions) Spread {
-	known := slices.ContainsFunc(e, func(r Residual) bool { return r.Stack == c.Stack })
 	spread, class := e.own(), []string{}
-	for i, word := range c.words(known) {
+	for i, word := range c.words() {
 		var like Evidence
 		for _, r := range e {
-			if r.words(r.Known)[i] == word {
+			if r.words()[i] == word {
 				like = append(like, r)
 			}
 		}
@@ -176,21 +174,18 @@ func (e Evidence) logs() []float64 {
 func (e Evidence) own() Spread {
 	groups := e.bySource()
 	s := Spread{Runs: len(e), Sources: len(groups), Freedom: float64(len(groups) - 1)}
-	var means, within, inverse []float64
+	var means, inverse []float64
+	var within []sample
 	for _, g := range groups {
 		logs := g.logs()
 		means, inverse = append(means, units.Mean(logs)), append(inverse, 1/float64(len(logs)))
 		if len(logs) > 1 {
-			within = append(within, variance(logs))
+			within = append(within, sample{variance(logs), float64(len(logs) - 1)})
 		}
 	}
-	for _, list := range [][]float64{means, within, inverse} {
-		slices.Sort(list)
-	}
-	s.Mean = units.Mean(means)
-	if within != nil {
-		s.Within = units.Mean(within)
-	}
+	slices.Sort(means)
+	slices.Sort(inverse)
+	s.Mean, s.Within = units.Mean(means), typical(within)
 	// Means of sources vary by the effects of sources, and by those of the runs that they are means of.
 	s.Between = max(0, variance(means)-s.Within*units.Mean(inverse))
 	s.Error = (s.Between + s.Within*units.Mean(inverse)) / float64(s.Sources)

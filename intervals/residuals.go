@@ -51,22 +51,7 @@ func read(text string) (e Evidence, err error) {
 		}
 		e = append(e, r)
 	}
-	return e.marked(), nil
-}
-
-// marked says of every residual whether another source has run its stack.
-func (e Evidence) marked() Evidence {
-	sources := map[string]map[string]bool{} // by stack
-	for _, r := range e {
-		if sources[r.Stack] == nil {
-			sources[r.Stack] = map[string]bool{}
-		}
-		sources[r.Stack][r.Source] = true
-	}
-	for i := range e {
-		e[i].Known = len(sources[e[i].Stack]) > 1
-	}
-	return e
+	return e, nil
 }
 
 // CSV writes the residuals as residuals.csv.
