@@ -25,8 +25,8 @@ import (
 	"psim/internal/units"
 )
 
-// The constants of the method. They were fixed before any interval was compared with a run; that variances
-// within sources are typical ones, and that classes do not ask who has run a program, after the first comparison.
+// The constants of the method. They were fixed before any interval was compared with a run. Two choices came after
+// that: the typical variance within sources instead of the mean, and no class for programs that nobody else has run.
 const (
 	// Nominal is the share of measured steps that intervals are made to hold.
 	Nominal = 0.8

@@ -49,7 +49,7 @@ func typical(samples []sample) float64 {
 // bias returns by how much the logarithm of a variance that is estimated with degrees of freedom is off in the mean.
 func bias(freedom float64) float64 { return mathext.Digamma(freedom/2) - math.Log(freedom/2) }
 
-// trigamma returns the derivative of the digamma function: the variance of a logarithm of χ² with 2x degrees of freedom.
+// trigamma returns the derivative of digamma: the variance of a logarithm of χ² with 2x degrees of freedom.
 func trigamma(x float64) float64 { return mathext.Zeta(2, x) }
 
 // priorFreedom returns the degrees of freedom with which true variances have logarithms of a spread.
