@@ -162,9 +162,17 @@ func (m Model) summed(ops []network.Op) []network.Op {
 // the result and converts it back.
 func (m Model) loss() []network.Op {
 	n := elements(m.SequenceLength, m.Vocab)
-	loss := m.between().loss.op("loss", n)
-	ops := []network.Op{loss}
-	if m.kernels().StepwiseLoss {
+	moved := m.between().loss
+	switch {
+	case m.Loss == LossFused: // read twice, first for the largest and the sum, and replaced by the gradient
+		moved = moves{forward: traffic(4, 2), input: traffic(0, 0)}
+	case m.FP32Logits && m.chunks() == 1: // a copy and logarithms; I zeros, back through both, and to 16 bits
+		moved = moves{
+			forward: traffic(2+4, 4+4), input: traffic(4+4+4, 4+4+2), kernels: 3, inverse: 3, numbers: network.Mixed,
+		}
+	}
+	ops := []network.Op{moved.op("loss", n)}
+	if m.kernels().StepwiseLoss && m.Loss != LossFused {
 		step := func(name string, forward, input network.Traffic, numbers network.Numbers) network.Op {
 			return moves{forward: forward, input: input, numbers: numbers}.op(name, n)
 		}

@@ -61,9 +61,11 @@ type Model struct {
 	ParallelBlock      bool `toml:"parallel_block"`
 	MTPLayers          int  `toml:"mtp_layers"`
 
-	Attention string `toml:"attention"` // AttentionUnfused (also for "") or AttentionFlash
-	Kernels   string `toml:"kernels"`   // KernelsFused, the default, or another of KernelSets
-	Code      string `toml:"code"`      // a program of the catalog whose code launches kernels; "" is plain
+	Attention  string `toml:"attention"`   // AttentionUnfused (also for "") or AttentionFlash
+	Loss       string `toml:"loss"`        // LossFull (also for ""), or another way to keep logits
+	FP32Logits bool   `toml:"fp32_logits"` // a copy of the logits in fp32, and its gradient
+	Kernels    string `toml:"kernels"`     // KernelsFused, the default, or another of KernelSets
+	Code       string `toml:"code"`        // a program of the catalog whose code launches kernels; "" is plain
 
 	parts group.Group // the group that cuts sequences; SequenceLength is the length of a part
 }
@@ -201,7 +203,7 @@ func (m Model) name() string {
 	var changed []string
 	for s, value := range setting.Given(m) {
 		switch s.Key {
-		case "preset", "sequence_length", "attention", "kernels",
+		case "preset", "sequence_length", "attention", "kernels", "loss", "fp32_logits",
 			"imbalance", "capacity", "expert_groups", "groups_per_token":
 		case "qkv_bias":
 			changed = append(changed, s.Key)

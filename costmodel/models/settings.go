@@ -9,7 +9,7 @@ import (
 
 // Settings describes [model].
 func (Model) Settings() []setting.Setting {
-	return slices.Concat(sourceSettings(), sizeSettings(), mixtureSettings(), formSettings(),
+	return slices.Concat(sourceSettings(), sizeSettings(), mixtureSettings(), formSettings(), lossSettings(),
 		blockExpertSettings(), latentSettings(), attentionSettings())
 }
 

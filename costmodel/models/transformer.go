@@ -1,6 +1,8 @@
 package models
 
 import (
+	"slices"
+
 	"psim/costmodel/network"
 )
 
@@ -94,15 +96,10 @@ func lmHead(m Model, embedding string) network.Layer {
 	head := network.Layer{
 		Name: "head", Kind: network.KindChain, Input: network.Dims{s, h}, Output: network.Dims{s, v},
 		Ops: append([]network.Op{m.linear("lm_head", matmul{s, h, v}, false).Entering()}, m.loss()...),
-		Buffers: []network.Buffer{
-			{Name: "lm_head.input", Shape: network.Dims{s, h}, Lifetime: network.ForwardToWeight},
-			{Name: "loss.log_probabilities", Shape: network.Dims{s, v}, ElementBytes: 4, Sharded: true},
-			tokenIDs("loss.targets", s, network.ForwardToInput),
-			{
-				Name: "lm_head.output_gradient", Shape: network.Dims{s, v}, Lifetime: network.InputToWeight,
-				Sharded: true,
-			},
-		},
+		Buffers: slices.Concat(
+			[]network.Buffer{{Name: "lm_head.input", Shape: network.Dims{s, h}, Lifetime: network.ForwardToWeight}},
+			m.logits(),
+		),
 	}
 	if *m.Tied {
 		head.Tied = []network.Tensor{
