@@ -108,6 +108,15 @@ func (c *Config) trainedOn(n network.Network, m costmodel.Machine) (training.Opt
 	}
 	switch {
 	case err != nil:
+	case t.Paged() && m.HostLink.Bandwidth == 0:
+		err = fmt.Errorf(`optimizer = %q: needs the link to the host's memory; set machine.host_link, such as "pcie4"`,
+			t.Optimizer)
+	case t.Optimizer == training.OptimizerMuon && c.Parallel.Zero == 3:
+		err = fmt.Errorf(`optimizer = "muon": is not modelled with parallel.zero = 3, which leaves no matrix whole; ` +
+			`set parallel.zero = 2 or less`)
+	case t.UpdateIn == training.UpdateInBackward && t.Microbatches > 1:
+		err = fmt.Errorf(`update_in = "backward": needs whole gradients after one microbatch, and there are %g; `+
+			`set batch.global = data × micro`, t.Microbatches)
 	case t.Split == training.SplitStage && c.Parallel.DelayWeights:
 		err = fmt.Errorf(`split = %q: is not modelled with parallel.delay_weights = true; set split = %q`,
 			t.Split, training.SplitLayer)
@@ -147,8 +156,8 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 		Network: c.shared.adapted(network, training), Training: training, Samples: samples, Shards: shards,
 		Replicas: p.Data, Context: p.Context, Zero: p.Zero, ZeroGroup: p.Sharing(),
 		Bucket: p.Bucket.Bytes, BucketGradients: p.Bucket.Gradients,
-		Overlap: p.Overlap, OverlapGather: p.OverlapGather, NoReduceScatter: p.Collectives == gloo || !p.ReduceScatter,
-		UpdatedAtOnce: p.UpdatedBy(parallel.UpdatedByStage), UpdatedByOwner: p.UpdatedBy(parallel.UpdatedByOwner),
+		Overlap: p.Overlap, OverlapGather: p.OverlapGather, NoReduceScatter: c.allReduces(),
+		UpdatedAtOnce: p.UpdatedBy(parallel.UpdatedByStage), UpdatedByOwner: c.updatedByOwner(),
 		PerTensor: p.Gather == parallel.GatherTensor, Copied: p.Gather == parallel.GatherCopied,
 		Staging: c.staging(machine), Loop: c.Schedule.Detail == schedules.LoopDetail,
 		Simplified: p.Simplified, Broadcast: p.Broadcast, WholeLast: c.Schedule.WholeLast,
@@ -173,6 +182,22 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 		return nil, machine, c.problem("schedule", err)
 	}
 	return w, machine, nil
+}
+
+// byMatrix reports whether an optimizer needs whole matrices of replicas that share its states: gradients are then
+// all-reduced, and each replica broadcasts the matrices that it has updated.
+func (c *Config) byMatrix() bool {
+	return c.Train.Optimizer == training.OptimizerMuon && (c.Parallel.Zero == 1 || c.Parallel.Zero == 2)
+}
+
+// allReduces reports whether replicas have whole sums of gradients where a reduce-scatter would leave shares.
+func (c *Config) allReduces() bool {
+	return c.Parallel.Collectives == gloo || !c.Parallel.ReduceScatter || c.byMatrix()
+}
+
+// updatedByOwner reports whether each replica broadcasts the parameters that it has updated.
+func (c *Config) updatedByOwner() bool {
+	return c.Parallel.UpdatedBy(parallel.UpdatedByOwner) || c.byMatrix()
 }
 
 // groups counts the groups in which every device communicates: replicas, tensor, context, experts

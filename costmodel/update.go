@@ -88,6 +88,7 @@ func newUpdates(m Machine, c Compute, staged *stages.Staged, g *graph.Graph) upd
 	moved, parameters, gradients := make([]int64, ranks), make([]int64, ranks), make([]int64, ranks)
 	per := staged.PerParameter
 	perParameter, gradient := updated(per, staged.Training)
+	paged, products := make([]int64, ranks), make([]time.Duration, ranks)
 	for _, s := range staged.Stages {
 		for _, r := range s.Ranks {
 			u.tensors[r] += len(s.Tensors)
@@ -95,6 +96,11 @@ func newUpdates(m Machine, c Compute, staged *stages.Staged, g *graph.Graph) upd
 			if !staged.Gathers() {
 				moved[r] += staged.Training.CastBytes(s.Narrow)
 			}
+			moved[r] += 2 * staged.Share(s.States, 1)
+			if staged.Training.Paged() {
+				paged[r] += staged.Share(s.States, 1)
+			}
+			products[r] = units.Sum(products[r], c.updateProducts(staged, &s))
 			parameters[r] += staged.ShareOf(&s, per.Parameter, 1)
 			gradients[r] += staged.ShareOf(&s, gradient, 1)
 		}
@@ -104,7 +110,10 @@ func newUpdates(m Machine, c Compute, staged *stages.Staged, g *graph.Graph) upd
 		sum = m.sumOfNorms(staged.Zero > 0 || staged.Network.Group.Dispatches(), g)
 	}
 	for r := range u.times {
-		u.times[r] = c.Move(moved[r])
+		u.times[r] = units.Sum(c.Move(moved[r]), products[r])
+		if bytes := paged[r]; bytes > 0 && m.HostLink.Bandwidth > 0 { // pages come and go at the same time
+			u.times[r] = max(u.times[r], m.HostLink.Transfer(bytes))
+		}
 		if t, ok := c.Update(staged.Training.Optimizer, u.tensors[r], parameters[r]); ok {
 			u.times[r] = t
 		}
@@ -122,10 +131,23 @@ func newUpdates(m Machine, c Compute, staged *stages.Staged, g *graph.Graph) upd
 func updated(per training.State, t training.Options) (bytes, gradient int64) {
 	const wide = 4
 	gradient = per.Gradient
-	if gradient < wide {
+	if gradient < wide && t.Masters() {
 		bytes, gradient = gradient+wide, wide
 	}
-	return bytes + gradient*(1+t.GradientPasses()) + 2*per.Optimizer + wide + per.Parameter, gradient
+	bytes += gradient*(1+t.GradientPasses()+t.UpdateReads()) + 2*per.Optimizer
+	if t.Base() != "fp32" && !t.Masters() {
+		return bytes + 2*per.Parameter, gradient
+	}
+	return bytes + wide + per.Parameter, gradient
+}
+
+// updateProducts returns the time of an optimizer's products for a stage. ZeRO divides them among replicas.
+func (c Compute) updateProducts(staged *stages.Staged, s *stages.Stage) time.Duration {
+	if s.UpdateProducts == 0 {
+		return 0
+	}
+	took := s.UpdateFLOPs/c.flops + float64(s.UpdateProducts)*c.launch.Seconds()
+	return units.Seconds(took / float64(staged.Sharers(1)))
 }
 
 // normBytes is the size of the square of a norm, in fp32.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"psim/costmodel/stages"
+	"psim/costmodel/training"
 	"psim/schedules/graph"
 )
 
@@ -64,15 +65,16 @@ func replicaBreakdown(staged *stages.Staged, ranks int) []Breakdown {
 	for r := range perReplica {
 		perReplica[r] = Breakdown{Buffers: staged.Process.Buffers, Context: staged.Process.Context}
 	}
-	per, kept, unpacked := staged.PerParameter, keptStateOf(staged), make([]int64, ranks)
+	per, kept, unpacked, widest := staged.PerParameter, keptStateOf(staged), make([]int64, ranks), make([]int64, ranks)
 	for _, s := range staged.Stages {
 		for _, r := range s.Ranks {
 			perReplica[r].add(Breakdown{
 				Parameters: staged.ShareOf(&s, kept.Parameter, 3) + staged.HeldExtra(&s) + staged.FrozenBytes(&s),
-				Gradients:  staged.ShareOf(&s, kept.Gradient, 2) + staged.ShareOf(&s, kept.copies, 1),
-				Optimizer:  staged.ShareOf(&s, per.Optimizer, 1),
+				Gradients:  keptGradients(staged, &s, kept),
+				Optimizer:  staged.ShareOf(&s, per.Optimizer, 1) + staged.StatesOf(&s),
 			})
 			unpacked[r] = max(unpacked[r], s.Unpacked)
+			widest[r] = max(widest[r], staged.Share(s.Widest*kept.Gradient, 2))
 			if staged.Simplified && staged.Gathers() {
 				perReplica[r].add(Breakdown{
 					Parameters: s.Parameters*per.Parameter + s.Frozen.Bytes(staged.Training.ActivationElement()),
@@ -83,8 +85,20 @@ func replicaBreakdown(staged *stages.Staged, ranks int) []Breakdown {
 	}
 	for r, bytes := range unpacked { // one weight at a time, in memory that the allocator keeps
 		perReplica[r].Buffers += bytes
+		if staged.Training.UpdateIn == training.UpdateInBackward {
+			perReplica[r].Gradients += widest[r]
+		}
 	}
 	return perReplica
+}
+
+// keptGradients returns the bytes of a stage's gradients that wait for the update. If the backward updates, none do:
+// those of one layer are there at a time.
+func keptGradients(staged *stages.Staged, s *stages.Stage, kept keptState) int64 {
+	if staged.Training.UpdateIn == training.UpdateInBackward {
+		return 0
+	}
+	return staged.ShareOf(s, kept.Gradient, 2) + staged.ShareOf(s, kept.copies, 1)
 }
 
 // AtPeak returns the memory of every rank at its peak (the first, if it is reached several times)

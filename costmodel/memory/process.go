@@ -20,7 +20,7 @@ type keptState struct {
 func keptStateOf(staged *stages.Staged) keptState {
 	k := keptState{State: staged.PerParameter}
 	switch process := staged.Process; {
-	case k.Parameter != 2:
+	case k.Parameter != 2 || !staged.Training.Masters():
 	case process.FP32Shards && staged.Gathers():
 		k.Parameter, k.Gradient = 0, 4
 	case process.GradientCopies && (k.Gradient == 4 || staged.Training.Base() == "bf16"):

@@ -14,10 +14,10 @@ import (
 func TestTrainingValidate(t *testing.T) {
 	for want, train := range map[string]training.Options{
 		`precision = "x": must be one of fp32, fp16, bf16, fp8, mxfp8, nvfp4`:                                                                   {Precision: "x"},
-		`optimizer = "lion": must be one of sgd, sgd-momentum, adam, adamw`:                                                                     {Optimizer: "lion"},
+		`optimizer = "rprop": must be one of sgd, sgd-momentum, adam, adamw, adamw-8bit, paged-adamw-8bit, adafactor, lion, muon`:               {Optimizer: "rprop"},
 		`recompute = "everything": must be none, selective, full, or a list of core_attn, mlp, moe, moe_act, shared_experts, norm, mla_up_proj`: {Recompute: "everything"},
 		`precision = "FP16": must be one of fp32, fp16, bf16, fp8, mxfp8, nvfp4; did you mean fp16?`:                                            {Precision: "FP16", Optimizer: "x"},
-		`optimizer = "momentum": must be one of sgd, sgd-momentum, adam, adamw`:                                                                 {Optimizer: "momentum"},
+		`optimizer = "momentum": must be one of sgd, sgd-momentum, adam, adamw, adamw-8bit, paged-adamw-8bit, adafactor, lion, muon`:            {Optimizer: "momentum"},
 	} {
 		assert.EqualError(t, train.Validate(), want)
 	}

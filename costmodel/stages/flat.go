@@ -36,6 +36,30 @@ func (staged *Staged) flats(stage int, held [][]network.Tensor) []Flat {
 	return flats
 }
 
+// addStates adds what an optimizer keeps and computes for tensors that a layer brings, where that depends on
+// their shapes.
+func (w *Workload) addStates(st *Stage, l network.Layer, held []network.Tensor) {
+	var parameters int64
+	for _, t := range held {
+		parameters += t.Shape.Elements()
+		if w.Training.ByTensor() {
+			st.States += w.Training.TensorState(l, t)
+			flops, products := w.Training.UpdateFLOPs(l, t)
+			st.UpdateFLOPs, st.UpdateProducts = st.UpdateFLOPs+flops, st.UpdateProducts+products
+		}
+	}
+	st.Widest = max(st.Widest, parameters)
+}
+
+// StatesOf returns the bytes that a device holds of the optimizer's states that depend on shapes, if its
+// memory has them.
+func (staged *Staged) StatesOf(st *Stage) int64 {
+	if staged.Training.Paged() {
+		return 0
+	}
+	return staged.Share(st.States, 1)
+}
+
 // unpacked returns the bytes of the largest weight that is made of a packed one. Each is freed after its product.
 func unpacked(layers []network.Layer) (bytes int64) {
 	for _, l := range layers {

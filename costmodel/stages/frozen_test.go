@@ -116,3 +116,18 @@ func TestFrozenTied(t *testing.T) {
 	last := len(sharded.Stages) - 1
 	require.Contains(t, sharded.Stages[last].Units, 0, "the head gathers the table's unit")
 }
+
+// If the backward updates, the gradients of the widest layer are there at most. Paged states are the host's.
+func TestUpdateInBackward(t *testing.T) {
+	m := models.Model{Preset: "llama3-8b", SequenceLength: 64}
+	o := training.Options{
+		Precision: "bf16", MasterWeights: training.MastersNone, Optimizer: training.OptimizerAdamW8Bit,
+		UpdateIn: training.UpdateInBackward,
+	}
+	staged := stagedWith(t, m, o, 0, 1)
+	got := memory.PersistentBreakdown(staged, 1)[0]
+	require.EqualValues(t, 2*128256*4096, got.Gradients)
+	require.InEpsilon(t, float64(staged.Stages[0].Parameters)*(2+8./256), got.Optimizer, 1e-3)
+	o.Optimizer = training.OptimizerPaged8Bit
+	require.Zero(t, memory.PersistentBreakdown(stagedWith(t, m, o, 0, 1), 1)[0].Optimizer)
+}

@@ -1,6 +1,8 @@
 package stages
 
 import (
+	"slices"
+
 	"psim/costmodel/frozen"
 	"psim/costmodel/network"
 	"psim/costmodel/training"
@@ -46,6 +48,13 @@ func (w Workload) Sketch(counts []ParameterCount) *Staged {
 			c := &counts[layer]
 			st.Parameters, st.Experts = st.Parameters+c.parameters, st.Experts+c.experts
 			st.Narrow, st.NarrowExperts = st.Narrow+c.narrow, st.NarrowExperts+c.narrowExperts
+			held := w.Network.Layers[layer].Params
+			for _, t := range w.Network.Layers[layer].Tied {
+				if split.brings(s, i, t) {
+					held = append(slices.Clip(held), t)
+				}
+			}
+			w.addStates(st, w.Network.Layers[layer], held)
 			for format, n := range c.frozen {
 				st.Frozen[format] += n
 			}

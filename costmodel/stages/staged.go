@@ -35,6 +35,12 @@ type Stage struct {
 	Experts    int64 // those of Parameters that belong to experts
 	// Frozen are the parameters that are not trained. They are in none of the above.
 	Frozen frozen.Counts
+	// States is the bytes of the optimizer's states that depend on shapes, UpdateFLOPs and UpdateProducts are
+	// those of its products. Widest is the number of parameters of the largest layer.
+	States         int64
+	UpdateFLOPs    float64
+	UpdateProducts int
+	Widest         int64
 	// Unpacked is the bytes of the largest 16-bit weight that a product makes of a packed one.
 	Unpacked int64
 	// Narrow is the number of Parameters that are weights of products in fewer than 16 bits,
@@ -141,6 +147,7 @@ func (staged *Staged) hold(st *Stage, split Split, s int) {
 	st.Tensors = split.Completed(s)
 	for i := range split.Stage(s) {
 		st.Held = append(st.Held, split.Held(s, i))
+		staged.addStates(st, split.Stage(s)[i], st.Held[i])
 		for _, t := range split.frozen(s, i) {
 			st.Frozen[t.Format] += t.Shape.Elements()
 		}
@@ -162,6 +169,8 @@ func (staged *Staged) hold(st *Stage, split Split, s int) {
 func (st *Stage) holds(other *Stage) {
 	st.Tensors, st.Held, st.Parameters, st.Experts = other.Tensors, other.Held, other.Parameters, other.Experts
 	st.Buckets, st.BucketOf, st.Frozen = other.Buckets, other.BucketOf, other.Frozen
+	st.States, st.Widest = other.States, other.Widest
+	st.UpdateFLOPs, st.UpdateProducts = other.UpdateFLOPs, other.UpdateProducts
 }
 
 // plan derives what follows from the layers of a stage and the tensors that it holds.
@@ -269,10 +278,16 @@ func (staged *Staged) Gathers() bool { return staged.Zero >= 3 && staged.holders
 // Share returns the bytes that one device holds of a state that is sharded from a ZeRO stage on,
 // rounded up.
 func (staged *Staged) Share(bytes int64, from int) int64 {
+	n := staged.Sharers(from)
+	return roundUp(bytes, n) / n
+}
+
+// Sharers returns the number of devices that share a state that is sharded from a ZeRO stage on.
+func (staged *Staged) Sharers(from int) int64 {
 	if staged.Zero < from {
-		return bytes
+		return 1
 	}
-	return roundUp(bytes, int64(staged.sharers())) / int64(staged.sharers())
+	return int64(staged.sharers())
 }
 
 // roundUp returns the next multiple of a unit.

@@ -20,6 +20,11 @@ func TestState(t *testing.T) {
 		{"bf16", "sgd-momentum", State{2, 2, 8}, 2},
 		{"bf16", "adam", State{2, 2, 12}, 2},
 		{"fp16", "", State{2, 2, 12}, 2},
+		{"fp32", "lion", State{4, 4, 4}, 4},
+		{"bf16", "lion", State{2, 2, 8}, 2},
+		{"bf16", "adamw-8bit", State{2, 2, 4}, 2},
+		{"bf16", "muon", State{2, 2, 4}, 2},
+		{"fp32", "adafactor", State{4, 4, 0}, 4},
 	} {
 		train := Options{Precision: c.precision, Optimizer: c.optimizer}
 		assert.NoError(t, train.Validate())

@@ -12,7 +12,6 @@ package training
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 
 	"psim/costmodel/network"
@@ -42,7 +41,10 @@ type Options struct {
 	Optimizer string `toml:"optimizer"`
 	// Moments: "" stands for fp32.
 	Moments string `toml:"moments"`
-	Clip    bool   `toml:"clip"`
+	// MasterWeights: "" stands for MastersFP32. UpdateIn: "" stands for UpdateInStep.
+	MasterWeights string `toml:"master_weights"`
+	UpdateIn      string `toml:"update_in"`
+	Clip          bool   `toml:"clip"`
 	// Recompute is none (or ""), selective (see Selective), full, which keeps only the input
 	// of a Repeatable layer, or names of modules separated by commas.
 	Recompute string `toml:"recompute"`
@@ -98,7 +100,23 @@ func (Options) Settings() []setting.Setting {
 			Key: "gradients", Example: `"fp32"`, OneOf: []string{"fp32", "fp16", "bf16"},
 			Text: "precision in which gradients are added up", Unset: "as precision",
 		},
-		{Key: "optimizer", Assumed: true, Default: "adamw", OneOf: Optimizers(), Text: "how parameters are updated"},
+		{
+			Key: "optimizer", Assumed: true, Default: "adamw", OneOf: Optimizers(), Executed: executedOptimizers(),
+			Text: optimizerText(),
+		},
+		{
+			Key: "master_weights", Executed: []string{MastersFP32}, Default: MastersFP32,
+			OneOf: []string{MastersFP32, MastersNone},
+			Text: "fp32: weights of 16 bits have fp32 ones besides. none: weights, and the gradients that change " +
+				"them, have 16 bits alone, as programs for fine-tuning load them",
+		},
+		{
+			Key: "update_in", Executed: []string{UpdateInStep}, Default: UpdateInStep,
+			OneOf: []string{UpdateInStep, UpdateInBackward},
+			Text: "step: all parameters are updated after the backward. backward: each as soon as it has its " +
+				"gradient, which is then freed, so that a layer's gradients are there at most (torchtune's " +
+				"optimizer_in_bwd)",
+		},
 		{
 			Key: "moments", Executed: []string{"fp32"}, Default: "fp32", OneOf: []string{"fp32", "bf16"},
 			Text: "what the optimizer's moments are held in; bf16 as DeepSeek-V3",
@@ -169,9 +187,6 @@ func (Options) Settings() []setting.Setting {
 	}
 }
 
-// Optimizers lists the values of Options.Optimizer.
-func Optimizers() []string { return []string{"sgd", "sgd-momentum", "adam", "adamw"} }
-
 // Validate reports the first key with a bad value.
 func (t Options) Validate() error {
 	if err := setting.Validate(t); err != nil {
@@ -187,8 +202,8 @@ func (t Options) Validate() error {
 	if t.Gradients != "fp32" && t.Gradients != t.Base() {
 		return fmt.Errorf("gradients = %q: must be fp32, or as precision = %q", t.Gradients, t.Precision)
 	}
-	if t.Moments == "bf16" && t.Optimizer == "sgd" {
-		return errors.New(`moments = "bf16": optimizer = "sgd" has no moments`)
+	if err := t.checkOptimizer(); err != nil {
+		return err
 	}
 	if t.TwoPass() && t.Recompute != "none" {
 		return fmt.Errorf("recompute = %q: must be none with backward = %q, "+
@@ -201,7 +216,7 @@ func (t Options) Validate() error {
 type State struct {
 	Parameter int64
 	Gradient  int64
-	Optimizer int64 // moments, and in mixed precision the fp32 master weight
+	Optimizer int64 // moments, unless they are ByTensor, and in mixed precision the fp32 master weight
 }
 
 // State returns the bytes per parameter, for options that Validate accepts.
@@ -209,7 +224,10 @@ func (t Options) State() State {
 	t = t.defaults()
 	s := State{Parameter: 4, Gradient: 4}
 	if t.Precision != "fp32" {
-		s = State{Parameter: 2, Gradient: 2, Optimizer: 4}
+		s = State{Parameter: 2, Gradient: 2}
+	}
+	if t.Masters() {
+		s.Optimizer = 4
 	}
 	if t.Gradients == "fp32" {
 		s.Gradient = 4
@@ -219,7 +237,7 @@ func (t Options) State() State {
 		moment = 2
 	}
 	switch t.Optimizer {
-	case "sgd-momentum":
+	case "sgd-momentum", OptimizerLion:
 		s.Optimizer += moment
 	case "adam", "adamw":
 		s.Optimizer += 2 * moment
