@@ -52,6 +52,7 @@ func drawBlock(t *rapid.T, m *models.Model) {
 		m.QKNopeHeadDim, m.QKRopeHeadDim, m.VHeadDim = 8, 4, 4*rapid.IntRange(1, 8).Draw(t, "value")
 	} else {
 		m.QKNorm = may("qk_norm")
+		m.WholeQKNorm = m.QKNorm && may("whole_qk_norm")
 	}
 	m.PostNorms, m.AttentionBias, m.MLPBias, m.Sinks = may("post_norms"), may("attention_bias"), may("mlp_bias"), may("sinks")
 	m.ParallelBlock = m.Family == "llama" && !m.PostNorms && may("parallel")

@@ -4,10 +4,8 @@ package hfconfig
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"psim/costmodel/models"
@@ -22,8 +20,8 @@ import (
 // with two exceptions: a num_key_value_heads of null means the number of heads, and newer types must
 // give their sizes. Keys have the names and the case that transformers reads; the second name in an
 // attribute_map is as good as the first. Of a model for text and images only the network for text is
-// read. Experts are refused for types without them. Quantization is refused except for newer types,
-// which are published quantized.
+// read. Experts are refused for types without them. How weights are quantized is a note: training has
+// weights of its own.
 func Parse(data []byte, sequence int) (models.Model, []string, error) {
 	if sequence < 0 {
 		return models.Model{}, nil, fmt.Errorf("sequence_length = %d: must be at least 1", sequence)
@@ -44,10 +42,11 @@ func Parse(data []byte, sequence int) (models.Model, []string, error) {
 	if err != nil {
 		return models.Model{}, nil, err
 	}
-	if slices.Contains(withImages(), modelType) {
-		return parseText(configFile{data, keys, modelType, sequence})
+	f := configFile{data, keys, modelType, sequence}
+	if _, images := textTypes()[modelType]; images {
+		return f.parseText()
 	}
-	m, err := configFile{data, keys, modelType, sequence}.parse()
+	m, err := f.parse()
 	return m, keys.unread(modelType), err
 }
 
@@ -57,32 +56,6 @@ type configFile struct {
 	keys      configKeys
 	modelType string
 	sequence  int // tokens per sample; 0 means the longest that the file declares
-}
-
-// withImages lists the values of model_type with a separate description of the network for text.
-func withImages() []string { return []string{"gemma3", "llama4"} }
-
-// parseText reads the part of a file that describes the network for text.
-func parseText(f configFile) (models.Model, []string, error) {
-	var whole struct {
-		Text json.RawMessage `json:"text_config"`
-	}
-	if err := f.keys.fill(f.data, &whole); err != nil {
-		return models.Model{}, nil, err
-	}
-	if !f.keys.given("text_config") {
-		return models.Model{}, nil, fmt.Errorf("has no text_config, which model_type %q needs", f.modelType)
-	}
-	text := configFile{data: whole.Text, modelType: f.modelType + "_text", sequence: f.sequence}
-	var err error
-	if text.keys, err = readKeys(text.data); err != nil {
-		return models.Model{}, nil, fmt.Errorf("text_config: %w", err)
-	}
-	m, err := text.parse()
-	if err != nil {
-		return models.Model{}, nil, fmt.Errorf("text_config: %w", err)
-	}
-	return m, append(f.keys.unread(f.modelType), text.keys.unread(text.modelType)...), nil
 }
 
 // modelType returns the type that a file declares.
@@ -102,11 +75,6 @@ func (k configKeys) modelType(data []byte) (string, error) {
 // parse reads a file by its type.
 func (f configFile) parse() (models.Model, error) {
 	t, known := llamaTypes()[f.modelType]
-	if (known || f.modelType == "gpt2") && t.needs == nil {
-		if err := f.keys.plain(); err != nil {
-			return models.Model{}, err
-		}
-	}
 	switch {
 	case f.modelType == "gpt2":
 		m, err := f.parseGPT2()

@@ -2,6 +2,7 @@ package hfconfig
 
 import (
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -93,8 +94,6 @@ func TestParseConfigErrors(t *testing.T) {
 		{`{"model_type": "mistral", "num_experts": 4}`, 8, `num_experts = 4 is not supported with model_type "mistral"`},
 		{`{"model_type": "gpt2", "Num_Experts": 4}`, 8, `unknown key "Num_Experts"; write "num_experts"`},
 		{`{"model_type": "mixtral", "num_local_experts": 8, "num_experts": 4}`, 8, "num_local_experts = 8 and num_experts = 4 are the same setting"},
-		{`{"model_type": "llama", "quantization_config": {"bits": 4}}`, 8, "quantization_config is not supported: weights have the precision of [train]; remove it"},
-		{`{"model_type": "llama", "Quantization_Config": {"bits": 4}}`, 8, `unknown key "Quantization_Config"; write "quantization_config"`},
 		{`{"model_type": "mistral", "attention_bias": true}`, 8, "attention_bias = true is not supported"},
 		{`{"model_type": "mixtral", "num_local_experts": 0}`, 8, "num_local_experts = 0"},
 		{`{"model_type": "mixtral", "num_local_experts": null}`, 8, "num_local_experts is missing"},
@@ -122,7 +121,7 @@ func TestRelatives(t *testing.T) {
 			"write model_type %q to predict it without that", r.name, r.nearest, r.name, r.differs, r.nearest))
 	}
 	for config, want := range map[string]string{
-		`{"model_type": "t5"}`:                              "cohere: psim models decoders, and this is an encoder",
+		`{"model_type": "t5"}`:                              "kimi_k25: psim models decoders, and this is an encoder",
 		`{"model_type": "qwen"}`:                            "; did you mean qwen2?",
 		`{"model_type": "own"}`:                             `; if its blocks are those of "llama" (RMS norms before attention and MLP, rotary positions, an MLP with a gate), write model_type "llama"`,
 		`{"model_type": "own", "num_experts": 8}`:           `write model_type "mixtral"`,
@@ -134,6 +133,19 @@ func TestRelatives(t *testing.T) {
 	} {
 		_, _, err := Parse([]byte(config), 8)
 		require.ErrorContains(t, err, want, config)
+	}
+}
+
+// docs/models.md lists the types that are read.
+func TestDocumentListsTypes(t *testing.T) {
+	page, err := os.ReadFile("../../docs/models.md")
+	require.NoError(t, err)
+	for _, name := range models.ConfigTypes() {
+		require.Contains(t, string(page), "`"+name+"`")
+		_, _, err := Parse(fmt.Appendf(nil, `{"model_type": %q}`, name), 8)
+		if err != nil {
+			require.NotContains(t, err.Error(), "is not supported", name)
+		}
 	}
 }
 
@@ -164,6 +176,7 @@ func FuzzParseConfig(f *testing.F) {
 			"intermediate_size": 96, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 1, "kv_lora_rank": 8,
 			"qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8, "n_group": 1, "topk_group": 1}`, name), 64)
 	}
+	f.Add([]byte(`{"model_type": "qwen3_vl", "tie_word_embeddings": true, "text_config": {"vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": 96}}`), 8)
 	f.Add([]byte(`{"model_type": "gemma3", "text_config": {"hidden_size": 64, "num_hidden_layers": 4, "intermediate_size": 96, "layer_types": ["full_attention"]}}`), 64)
 	f.Add([]byte(`{"model_type": "llama4", "text_config": {"hidden_size": 64, "num_hidden_layers": 4, "intermediate_size": 96, "no_rope_layers": [1, 0, 1, 0], "moe_layers": [1]}}`), 64)
 	f.Fuzz(func(t *testing.T, data []byte, sequence int) {

@@ -26,20 +26,6 @@ func readKeys(data []byte) (configKeys, error) {
 	return keys, err
 }
 
-// plain refuses quantized weights, which a Model cannot describe.
-func (k configKeys) plain() error {
-	quantized := []string{"quantization_config", "quantization", "compression_config"}
-	if err := k.checkCase(quantized); err != nil {
-		return err
-	}
-	for _, key := range quantized {
-		if k.given(key) {
-			return fmt.Errorf("%s is not supported: weights have the precision of [train]; remove it", key)
-		}
-	}
-	return nil
-}
-
 // dense refuses experts for a model_type without them. It accepts a single expert, which is an MLP.
 func (k configKeys) dense(modelType string) error {
 	experts := []string{"num_local_experts", "num_experts", "n_routed_experts"}

@@ -32,6 +32,27 @@ func mixtureTypes() map[string]llamaType {
 				return latentMixture(m, c, b)
 			},
 		},
+		"kimi_k2": {
+			llamaConfig: llamaConfig{
+				Vocab: 163840, Positions: 131072, Hidden: 7168, Inner: 18432, Layers: 61, Heads: 64, Experts: new(384),
+			},
+			needs: latent, more: blockConfig{QLoraRank: new(1536), Dense: 1, Groups: new(1), TopGroups: new(1)},
+			block: func(m *models.Model, c llamaConfig, b blockConfig) error {
+				m.RouterBias = true
+				return latentMixture(m, c, b)
+			},
+		},
+		"minimax_m2": {
+			llamaConfig: llamaConfig{
+				Vocab: 200064, Positions: 196608, Hidden: 3072, Inner: 1536, Layers: 62, Heads: 48,
+				KVHeads: new(8), HeadDim: new(128), Experts: new(256), PerToken: new(8),
+			},
+			needs: sizes("num_local_experts|num_experts", "num_experts_per_tok"), more: blockConfig{RouterBias: true},
+			block: func(m *models.Model, c llamaConfig, b blockConfig) error {
+				m.QKNorm, m.WholeQKNorm, m.RouterBias = true, true, b.RouterBias
+				return nil
+			},
+		},
 		"glm4_moe": {
 			llamaConfig: llamaConfig{
 				Vocab: 151552, Positions: 131072, Hidden: 4096, Inner: 10944, Layers: 46, Heads: 96,

@@ -35,7 +35,7 @@ func (k configKeys) known(modelType string) (tags []string) {
 	switch {
 	case modelType == "gpt2":
 		from = []any{gpt2Config{}}
-	case slices.Contains(withImages(), modelType):
+	case textTypes()[modelType] != "":
 		return []string{"text_config"}
 	case t.block != nil:
 		from = append(from, blockConfig{})
@@ -78,6 +78,12 @@ func unpriced(key string) string {
 		return "weights have the precision of [train]"
 	case "attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop":
 		return "dropout is left out"
+	case "residual_dropout", "embedding_dropout":
+		return "dropout is left out"
+	case "no_rope_layer_interval", "no_rope_layers":
+		return "rotary positions are priced in all blocks"
+	case "num_mtp_modules":
+		return "modules that predict further tokens are left out"
 	case "output_router_logits":
 		return "the auxiliary loss of routers is not priced"
 	case "vision_config":
@@ -90,7 +96,8 @@ func unpriced(key string) string {
 
 // neutral reports whether a key changes neither sizes nor costs.
 func neutral(key string) bool {
-	for _, part := range []string{"rope", "token_id", "token_index", "summary_", "id2label", "label2id"} {
+	for _, part := range []string{"image", "video", "projector", "media_", "vision_start", "vision_end", "vision_feature",
+		"rope", "token_id", "token_index", "summary_", "id2label", "label2id"} {
 		if strings.Contains(key, part) {
 			return true
 		}
@@ -102,6 +109,8 @@ func neutral(key string) bool {
 		scoring_func topk_method aux_loss_alpha seq_aux router_aux_loss_coef router_jitter_noise ep_size
 		swiglu_alpha swiglu_limit initial_context_length experts_per_token partial_rotary_factor
 		original_max_position_embeddings attn_temperature_tuning floor_scale attn_scale
+		embedding_multiplier logits_scaling residual_multiplier attention_multiplier qk_norm_type use_qk_norm
+		rotary_dim qk_head_dim mtp_transformer_layers use_mtp return_dict ignore_index spatial_merge_size
 		for_llm_compressor logit_scale n_ctx task_specific_params scale_attn_weights scale_attn_by_inverse_layer_idx
 		reorder_and_upcast_attn n_special predict_special_tokens mm_tokens_per_image is_decoder tie_word_embeddings
 		sliding_window max_window_layers num_key_value_heads gradient_checkpointing _attn_implementation_autoset`), key)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel/models"
+	"psim/costmodel/network"
 )
 
 // Published configurations have the counts of parameters that their checkpoints or reports
@@ -110,4 +111,66 @@ func TestParseBlockErrors(t *testing.T) {
 		_, _, err := Parse([]byte(config), 8)
 		assert.ErrorContains(t, err, want, config)
 	}
+}
+
+// Networks have the parameters that transformers counts, and the FLOPs of a forward pass over 1,024 tokens that
+// PyTorch counts, to the last one. transformers.json is of transformers 5.23.0 and PyTorch 2.15 on the meta device
+// with eager attention: sizes by default of a configuration class, or of the file on huggingface.co that has the
+// name. Of models with images it is the network for text. Biases of routers, which transformers does not train, are psim's alone.
+func TestTransformersCounts(t *testing.T) {
+	data, err := os.ReadFile("testdata/transformers.json")
+	require.NoError(t, err)
+	var list []struct {
+		Name              string
+		Parameters, FLOPs int64
+		Config            json.RawMessage
+	}
+	require.NoError(t, json.Unmarshal(data, &list))
+	require.GreaterOrEqual(t, len(list), 26)
+	for _, c := range list {
+		m, _, err := Parse(c.Config, 1024)
+		require.NoError(t, err, c.Name)
+		n := networkOf(t, m)
+		routers := int64(0)
+		for _, tensor := range n.ParameterTensors() {
+			if strings.HasSuffix(tensor.Name, "gate.correction") {
+				routers += int64(tensor.Shape.Elements())
+			}
+		}
+		assert.Equal(t, c.Parameters, n.Parameters()-routers, c.Name)
+		if c.FLOPs > 0 {
+			assert.Equal(t, c.FLOPs, int64(n.FLOPs(network.Forward)), c.Name)
+		}
+	}
+}
+
+// Files of models for text and images are read by their text_config, whatever stands where.
+func TestTextConfig(t *testing.T) {
+	const sizes = `"vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": 96`
+	tied := func(config string) bool {
+		m, _, err := Parse([]byte(config), 8)
+		require.NoError(t, err, config)
+		return *m.Tied
+	}
+	assert.False(t, tied(`{"model_type": "qwen3_vl", "text_config": {`+sizes+`}}`))
+	assert.True(t, tied(`{"model_type": "qwen3_vl", "tie_word_embeddings": true, "text_config": {`+sizes+`}}`))
+	assert.False(t, tied(`{"model_type": "qwen3_vl", "tie_word_embeddings": false, "text_config": {"tie_word_embeddings": true, `+sizes+`}}`))
+	assert.False(t, tied(`{"model_type": "qwen2_vl", "vision_config": {}, `+sizes+`}`), "keys of the text beside the others")
+	m, notes, err := Parse([]byte(`{"model_type": "llava", "vision_config": {"a": 1}, "text_config": {"model_type": "qwen2", `+sizes+`}}`), 8)
+	require.NoError(t, err)
+	assert.True(t, m.QKVBias, "a Qwen 2")
+	assert.Equal(t, []string{"vision_config = {…}: the network for text alone is read"}, notes)
+	for config, want := range map[string]string{
+		`{"model_type": "llava", "text_config": {"model_type": "phi"}}`:             `text_config: model_type "phi" is not supported; the nearest is "gpt2"`,
+		`{"model_type": "mistral3"}`:                                                `has no text_config, which model_type "mistral3" needs`,
+		`{"model_type": "kimi_k25", "text_config": 3}`:                              "text_config: is number: must be an object",
+		`{"model_type": "qwen3_vl", "text_config": {"model_type": 3}}`:              "text_config: model_type = 3: must be a text",
+		`{"model_type": "exaone4", "sliding_window_pattern": "LGL", ` + sizes + `}`: `sliding_window_pattern = "LGL": must be`,
+	} {
+		_, _, err := Parse([]byte(config), 8)
+		assert.ErrorContains(t, err, want, config)
+	}
+	m, _, err = Parse([]byte(`{"model_type": "exaone4", "sliding_window_pattern": "LLLG", `+sizes+`}`), 8)
+	require.NoError(t, err)
+	assert.Equal(t, 4, m.FullAttentionEvery)
 }

@@ -16,34 +16,18 @@ type relative struct{ name, nearest, differs string }
 func relatives() []relative {
 	return []relative{
 		{"olmo", "llama", "norms without weights, and clips queries, keys and values"},
-		{"olmo2", "llama", "norms after attention and MLP instead of before them, and norms of all queries and keys"},
-		{"olmo3", "llama", "norms after attention and MLP instead of before them, norms of all queries and keys, " +
-			"and windows in three of four blocks"},
-		{"olmoe", "mixtral", "norms of all queries and keys"},
-		{"granite", "llama", "factors on embeddings, attention, residuals and logits"},
-		{"granitemoe", "mixtral", "factors on embeddings, attention, residuals and logits"},
 		{"stablelm", "llama", "layer norms instead of RMS norms, and rotary positions on a part of every head"},
 		{"nemotron", "llama", "layer norms, and an MLP without a gate (two products instead of three)"},
 		{"starcoder2", "llama", "layer norms, biases, and an MLP without a gate (two products instead of three)"},
-		{"smollm3", "llama", "no rotary positions in every fourth block"},
 		{"internlm2", "llama", "one product for queries, keys and values"},
 		{"minicpm", "llama", "factors on embeddings, residuals and logits"},
-		{"glm", "llama", "rotary positions on a part of every head"},
-		{"glm4", "llama", "norms after attention and MLP, too, and rotary positions on a part of every head"},
 		{"mllama", "llama", "attention to images in some blocks"},
-		{"llava", "llama", "a network for images; text_config describes the other"},
 		{"llava_next", "llama", "a network for images; text_config describes the other"},
-		{"mistral3", "mistral", "a network for images; text_config describes the other"},
-		{"qwen2_vl", "qwen2", "a network for images"},
-		{"qwen2_5_vl", "qwen2", "a network for images"},
-		{"qwen3_vl", "qwen3", "a network for images; text_config describes the other"},
-		{"qwen3_vl_moe", "qwen3_moe", "a network for images; text_config describes the other"},
 		{"qwen2_moe", "qwen3_moe", "a shared expert, biases of queries, keys and values, and no norms of these"},
 		{"phimoe", "mixtral", "layer norms and biases"},
 		{"dbrx", "mixtral", "layer norms, and its sizes under other keys (d_model, n_heads, ffn_config)"},
-		{"cohere2", "cohere", "windows in three of four blocks"},
-		{"kimi_k2", "deepseek_v3", "no difference in its blocks"},
 		{"deepseek_v32", "deepseek_v3", "attention to the tokens that an indexer selects"},
+		{"glm_moe_dsa", "deepseek_v3", "attention to the tokens that an indexer selects"},
 		{"opt", "gpt2", "ReLU in the MLP, and its size as ffn_dim instead of n_inner"},
 		{"bloom", "gpt2", "biases by distance (ALiBi) instead of a table of positions, and a norm after the embedding"},
 		{"mpt", "gpt2", "biases by distance (ALiBi) instead of a table of positions, and no biases of products"},
@@ -84,9 +68,9 @@ func (f configFile) unsupported() error {
 	refused := fmt.Sprintf("model_type %q is not supported", f.modelType)
 	list := relatives()
 	i := slices.IndexFunc(list, func(r relative) bool { return r.name == f.modelType })
-	switch layers := hybrid(f.modelType); {
-	case layers != "":
-		return fmt.Errorf("%s: it has %s layers, which psim does not model", refused, layers)
+	switch parts := unmodelled(f.modelType); {
+	case parts != "":
+		return fmt.Errorf("%s: it has %s, which psim does not model", refused, parts)
 	case i >= 0:
 		return fmt.Errorf("%s; the nearest is %q, but %s has %s: write model_type %[2]q to predict it without that",
 			refused, list[i].nearest, f.modelType, list[i].differs)

@@ -29,12 +29,15 @@ type blockConfig struct {
 	RopeDim      int      `json:"qk_rope_head_dim"`
 	ValueDim     int      `json:"v_head_dim"`
 	LayerTypes   []string `json:"layer_types"`
-	Pattern      *int     `json:"sliding_window_pattern"`
+	Pattern      *period  `json:"sliding_window_pattern"`
 	Chunk        *int     `json:"attention_chunk_size"`
 	NoRope       []int    `json:"no_rope_layers"`
 	NoRopeEvery  *int     `json:"no_rope_layer_interval"`
 	WindowFrom   *int     `json:"max_window_layers"`
 	QKNorm       bool     `json:"use_qk_norm"`
+	RouterBias   bool     `json:"use_routing_bias"`
+	OutputBias   bool     `json:"attention_out_bias"`
+	Bias         bool     `json:"use_bias"`
 }
 
 // sizes lists the keys that every file of a newer type has to give.
@@ -47,7 +50,7 @@ func sizes(more ...string) []string {
 // their defaults.
 func llamaTypes() map[string]llamaType {
 	types := plainTypes()
-	for _, more := range []map[string]llamaType{windowTypes(), qwen3Types(), mixtureTypes()} {
+	for _, more := range []map[string]llamaType{windowTypes(), qwen3Types(), mixtureTypes(), variants(), olmoTypes()} {
 		maps.Copy(types, more)
 	}
 	return types
@@ -120,7 +123,7 @@ func windowTypes() map[string]llamaType {
 	return map[string]llamaType{
 		"gemma2": {
 			llamaConfig: gemma, attentionBias: true, windowed: true,
-			needs: sizes(), more: blockConfig{Pattern: new(2)},
+			needs: sizes(), more: blockConfig{Pattern: new(period(2))},
 			block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
 				m.PostNorms = true
 				return readWindows(m, b)
@@ -129,7 +132,7 @@ func windowTypes() map[string]llamaType {
 		"gemma3_text": {
 			llamaConfig: gemma3, attentionBias: true, windowed: true,
 			needs: []string{"hidden_size", "num_hidden_layers", "intermediate_size"},
-			more:  blockConfig{Pattern: new(6)},
+			more:  blockConfig{Pattern: new(period(6))},
 			block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
 				m.PostNorms, m.QKNorm = true, true
 				return readWindows(m, b)
@@ -143,7 +146,7 @@ func windowTypes() map[string]llamaType {
 			},
 			attentionBias: true, windowed: true,
 			needs: sizes("num_local_experts|num_experts", "num_experts_per_tok"),
-			more:  blockConfig{Pattern: new(2)},
+			more:  blockConfig{Pattern: new(period(2))},
 			block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
 				m.MLPBias, m.Sinks = true, true
 				return readWindows(m, b)
@@ -203,8 +206,8 @@ func readWindows(m *models.Model, b blockConfig) error {
 		return fmt.Errorf("max_window_layers = %d: psim models windows in all blocks, or full attention in every "+
 			"n-th block; set 0 or %d", *b.WindowFrom, m.Layers)
 	case b.Pattern != nil:
-		m.FullAttentionEvery = *b.Pattern
-		return positive("sliding_window_pattern", b.Pattern)
+		m.FullAttentionEvery = int(*b.Pattern)
+		return positive("sliding_window_pattern", &m.FullAttentionEvery)
 	}
 	return nil
 }
@@ -235,13 +238,19 @@ func readLayerTypes(m *models.Model, types []string) error {
 	return nil
 }
 
-// hybrid names the layers of a model_type that are neither attention nor an MLP, or returns "".
-func hybrid(modelType string) string {
+// unmodelled names the parts of a model_type that psim does not model, or returns "".
+func unmodelled(modelType string) string {
 	for _, row := range [][2]string{
-		{"Mamba", "mamba mamba2 falcon_mamba jamba bamba zamba zamba2 falcon_h1 nemotron_h granitemoehybrid " +
+		{"Mamba layers", "mamba mamba2 falcon_mamba jamba bamba zamba zamba2 falcon_h1 nemotron_h granitemoehybrid " +
 			"plamo2 codestral_mamba"},
-		{"linear attention", "qwen3_next kimi_linear minimax minimax_m1 rwkv retnet olmo_hybrid"},
-		{"recurrent or convolutional", "recurrent_gemma lfm2 lfm2_moe xlstm"},
+		{"linear attention layers", "qwen3_next qwen3_5 qwen3_5_text qwen3_5_moe qwen3_5_moe_text kimi_linear kimi_k3 " +
+			"minimax minimax_m1 rwkv retnet olmo_hybrid"},
+		{"recurrent or convolutional layers", "recurrent_gemma lfm2 lfm2_moe xlstm"},
+		{"attention to compressed keys", "deepseek_v4 deepseek_ref"},
+		{"sparse attention", "minimax_m3"},
+		{"blocks of unequal width", "nemotron-nas"},
+		{"other heads in blocks without a window", "gemma4 gemma4_text mimo_v2_flash"},
+		{"blocks without a window at the start of every four, not at their end", "step3p7"},
 	} {
 		if slices.Contains(strings.Fields(row[1]), modelType) {
 			return row[0]

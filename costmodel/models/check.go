@@ -66,6 +66,12 @@ func (m Model) checkWindow() error {
 		return errors.New("chunked = true: has no meaning without window")
 	case m.PlainQKNorm && !m.QKNorm:
 		return errors.New("plain_qk_norm = true: has no meaning without qk_norm")
+	case m.WholeQKNorm && !m.QKNorm:
+		return errors.New("whole_qk_norm = true: has no meaning without qk_norm")
+	case m.WholeQKNorm && m.PlainQKNorm:
+		return errors.New("whole_qk_norm = true: has no meaning with plain_qk_norm, whose norms have no gains")
+	case m.WholeQKNorm && m.latent():
+		return errors.New("whole_qk_norm = true: has no meaning with latent attention, whose norms are of its own")
 	}
 	return nil
 }

@@ -99,7 +99,13 @@ func queryParams(m Model) []network.Tensor {
 	for i, width := range []int{q, kv, kv} {
 		params = append(params, columnProjection("self_attn."+"qkv"[i:i+1]+"_proj", m.Hidden, width, m.queryBias())...)
 	}
-	if m.QKNorm && !m.PlainQKNorm {
+	switch {
+	case m.WholeQKNorm:
+		for _, g := range []network.Tensor{gain("self_attn.q_norm", q), gain("self_attn.k_norm", kv)} {
+			g.Sharded = true
+			params = append(params, g)
+		}
+	case m.QKNorm && !m.PlainQKNorm:
 		params = append(params, gain("self_attn.q_norm", m.HeadDim), gain("self_attn.k_norm", m.HeadDim))
 	}
 	return params

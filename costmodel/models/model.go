@@ -54,6 +54,7 @@ type Model struct {
 	FullAttentionEvery int  `toml:"full_attention_every"` // distance of blocks without a Window; 0: all have it
 	QKNorm             bool `toml:"qk_norm"`
 	PlainQKNorm        bool `toml:"plain_qk_norm"` // the norms have no gains
+	WholeQKNorm        bool `toml:"whole_qk_norm"` // one norm over all heads, each feature with a gain
 	PostNorms          bool `toml:"post_norms"`
 	AttentionBias      bool `toml:"attention_bias"` // QKVBias, and a bias of the output
 	MLPBias            bool `toml:"mlp_bias"`
@@ -219,8 +220,8 @@ func (m Model) name() string {
 
 // ConfigTypes lists the values of model_type that ParseConfig knows.
 func ConfigTypes() []string {
-	return []string{
-		"gpt2", "llama", "mistral", "mixtral", "qwen2", "gemma", "gemma2", "gemma3", "gemma3_text", "qwen3",
-		"qwen3_moe", "deepseek_v2", "deepseek_v3", "gpt_oss", "llama4", "llama4_text", "phi3", "glm4_moe", "cohere",
-	}
+	return strings.Fields(`gpt2 llama mistral mixtral qwen2 gemma gemma2 gemma3 gemma3_text qwen3 qwen3_moe deepseek_v2
+		deepseek_v3 kimi_k2 gpt_oss llama4 llama4_text phi3 glm glm4 glm4_moe cohere cohere2 olmo2 olmo3 olmoe granite
+		granitemoe smollm3 seed_oss exaone4 ernie4_5 minimax_m2 qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe mistral3 llava
+		kimi_k25`)
 }

@@ -2,7 +2,6 @@ package models
 
 import (
 	"slices"
-	"strings"
 
 	"psim/internal/setting"
 )
@@ -28,7 +27,7 @@ func sourceSettings() []setting.Setting {
 		},
 		{
 			Key: "file", Example: `"config.json"`, Unset: "preset or family",
-			Text: "or a Hugging Face configuration (" + strings.Join(ConfigTypes(), ", ") + ")",
+			Text: "or a Hugging Face config.json (docs/models.md has the types)",
 		},
 		{
 			Key: "family", Example: `"gpt"`, OneOf: append(transformers(), familyMLP), Unset: "preset or file",
@@ -229,6 +228,10 @@ func attentionSettings() []setting.Setting {
 		{
 			Key: "plain_qk_norm", Default: false, With: llama,
 			Text: "the norms of qk_norm have no gains, and blocks without a window lack these norms, as in Llama 4",
+		},
+		{
+			Key: "whole_qk_norm", Default: false, With: llama,
+			Text: "the norms of qk_norm are of all heads together, with a gain a feature, as in OLMo 2",
 		},
 		{
 			Key: "post_norms", Default: false, With: llama,
