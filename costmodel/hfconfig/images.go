@@ -20,13 +20,13 @@ func textTypes() map[string]string {
 // sameBlocks says which types of text_config differ from one that is read in no product and no size.
 func sameBlocks() map[string]string {
 	return map[string]string{
-		"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe",
-		"ministral3": "mistral",
+		"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3",
+		"qwen3_vl_moe_text": "qwen3_moe", "ministral3": "mistral",
 	}
 }
 
 // parseText reads the part of a file that describes the network for text. Older files of some types have its keys
-// beside those of the images.
+// among their own.
 func (f configFile) parseText() (models.Model, []string, error) {
 	var whole struct {
 		Text json.RawMessage `json:"text_config"`
@@ -54,8 +54,8 @@ func (f configFile) parseText() (models.Model, []string, error) {
 	return m, append(f.keys.unread(f.modelType), text.keys.unread(text.modelType)...), nil
 }
 
-// text returns a text_config as a file of its own. Whether the head is the table of tokens is what the key beside
-// it says, if there is one.
+// text returns a text_config as a file of its own. Whether the head is the table of tokens is what the outer file
+// says, if it does.
 func (f configFile) text(data []byte) (configFile, error) {
 	text := configFile{data: data, modelType: textTypes()[f.modelType], sequence: f.sequence}
 	var err error

@@ -10,9 +10,7 @@ import (
 
 // mixtureTypes lists the configuration classes of mixtures with shared experts.
 func mixtureTypes() map[string]llamaType {
-	experts := sizes("n_routed_experts|num_local_experts|num_experts", "num_experts_per_tok",
-		"moe_intermediate_size", "n_shared_experts")
-	latent := append(slices.Clip(experts), "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+	experts, latent := mixtureSizes()
 	return map[string]llamaType{
 		"deepseek_v2": {
 			llamaConfig: llamaConfig{
@@ -30,27 +28,6 @@ func mixtureTypes() map[string]llamaType {
 			block: func(m *models.Model, c llamaConfig, b blockConfig) error {
 				m.RouterBias = true
 				return latentMixture(m, c, b)
-			},
-		},
-		"kimi_k2": {
-			llamaConfig: llamaConfig{
-				Vocab: 163840, Positions: 131072, Hidden: 7168, Inner: 18432, Layers: 61, Heads: 64, Experts: new(384),
-			},
-			needs: latent, more: blockConfig{QLoraRank: new(1536), Dense: 1, Groups: new(1), TopGroups: new(1)},
-			block: func(m *models.Model, c llamaConfig, b blockConfig) error {
-				m.RouterBias = true
-				return latentMixture(m, c, b)
-			},
-		},
-		"minimax_m2": {
-			llamaConfig: llamaConfig{
-				Vocab: 200064, Positions: 196608, Hidden: 3072, Inner: 1536, Layers: 62, Heads: 48,
-				KVHeads: new(8), HeadDim: new(128), Experts: new(256), PerToken: new(8),
-			},
-			needs: sizes("num_local_experts|num_experts", "num_experts_per_tok"), more: blockConfig{RouterBias: true},
-			block: func(m *models.Model, c llamaConfig, b blockConfig) error {
-				m.QKNorm, m.WholeQKNorm, m.RouterBias = true, true, b.RouterBias
-				return nil
 			},
 		},
 		"glm4_moe": {
@@ -75,6 +52,14 @@ func mixtureTypes() map[string]llamaType {
 			block: llama4,
 		},
 	}
+}
+
+// mixtureSizes lists the keys that files of mixtures with shared experts have to give, and those of latent attention
+// with them.
+func mixtureSizes() (experts, latent []string) {
+	experts = sizes("n_routed_experts|num_local_experts|num_experts", "num_experts_per_tok",
+		"moe_intermediate_size", "n_shared_experts")
+	return experts, append(slices.Clip(experts), "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 }
 
 // latentMixture reads DeepSeek's blocks. Latent attention has as many heads of keys and values as

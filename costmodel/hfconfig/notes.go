@@ -96,8 +96,8 @@ func unpriced(key string) string {
 
 // neutral reports whether a key changes neither sizes nor costs.
 func neutral(key string) bool {
-	for _, part := range []string{"image", "video", "projector", "media_", "vision_start", "vision_end", "vision_feature",
-		"rope", "token_id", "token_index", "summary_", "id2label", "label2id"} {
+	for _, part := range []string{"image", "video", "projector", "media_", "vision_start", "vision_end",
+		"vision_feature", "rope", "token_id", "token_index", "summary_", "id2label", "label2id"} {
 		if strings.Contains(key, part) {
 			return true
 		}

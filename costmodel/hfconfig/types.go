@@ -50,7 +50,8 @@ func sizes(more ...string) []string {
 // their defaults.
 func llamaTypes() map[string]llamaType {
 	types := plainTypes()
-	for _, more := range []map[string]llamaType{windowTypes(), qwen3Types(), mixtureTypes(), variants(), olmoTypes()} {
+	for _, more := range []map[string]llamaType{windowTypes(), qwen3Types(), mixtureTypes(), variants(),
+		biasTypes(), wideMixtures(), olmoTypes()} {
 		maps.Copy(types, more)
 	}
 	return types
@@ -243,8 +244,8 @@ func unmodelled(modelType string) string {
 	for _, row := range [][2]string{
 		{"Mamba layers", "mamba mamba2 falcon_mamba jamba bamba zamba zamba2 falcon_h1 nemotron_h granitemoehybrid " +
 			"plamo2 codestral_mamba"},
-		{"linear attention layers", "qwen3_next qwen3_5 qwen3_5_text qwen3_5_moe qwen3_5_moe_text kimi_linear kimi_k3 " +
-			"minimax minimax_m1 rwkv retnet olmo_hybrid"},
+		{"linear attention layers", "qwen3_next qwen3_5 qwen3_5_text qwen3_5_moe qwen3_5_moe_text kimi_linear " +
+			"kimi_k3 minimax minimax_m1 rwkv retnet olmo_hybrid"},
 		{"recurrent or convolutional layers", "recurrent_gemma lfm2 lfm2_moe xlstm"},
 		{"attention to compressed keys", "deepseek_v4 deepseek_ref"},
 		{"sparse attention", "minimax_m3"},

@@ -25,15 +25,12 @@ func (p *period) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// variants lists types whose blocks are those of Llama but for norms, biases, windows or factors, which are
-// multiplied into what is computed anyway.
+// variants lists types whose blocks have Llama's products, and other norms, biases or windows. Factors on
+// activations are multiplied into what is computed anyway.
 func variants() map[string]llamaType {
 	glm := llamaConfig{
 		Vocab: 151552, Positions: 131072, Hidden: 4096, Inner: 13696, Layers: 40, Heads: 32,
 		KVHeads: new(2), HeadDim: new(128), AttentionBias: true,
-	}
-	ofQueries := func(m *models.Model) { // a bias of queries, keys and values, and none of the output
-		m.QKVBias, m.AttentionBias = m.AttentionBias, false
 	}
 	return map[string]llamaType{
 		"glm": {
@@ -54,13 +51,26 @@ func variants() map[string]llamaType {
 			},
 			attentionBias: true, mlpBias: true, needs: sizes(),
 		},
-		"granitemoe": {
+		"cohere2": {
 			llamaConfig: llamaConfig{
-				Vocab: 32000, Positions: 2048, Hidden: 4096, Inner: 11008, Layers: 32, Heads: 32,
-				Experts: new(8), PerToken: new(2),
+				Vocab: 256000, Positions: 8192, Hidden: 8192, Inner: 22528, Layers: 40, Heads: 64, Tied: true,
+				Window: new(4096),
 			},
-			attentionBias: true, needs: sizes("num_local_experts|num_experts", "num_experts_per_tok"),
+			attentionBias: true, windowed: true, needs: sizes(), more: blockConfig{Pattern: new(period(4))},
+			block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
+				m.ParallelBlock = true
+				return readWindows(m, b)
+			},
 		},
+	}
+}
+
+// ofQueries makes biases of attention those of queries, keys and values alone.
+func ofQueries(m *models.Model) { m.QKVBias, m.AttentionBias = m.AttentionBias, false }
+
+// biasTypes lists types with keys of their own for biases or positions.
+func biasTypes() map[string]llamaType {
+	return map[string]llamaType{
 		"smollm3": {
 			llamaConfig: llamaConfig{
 				Vocab: 128256, Positions: 32768, Hidden: 2048, Inner: 11008, Layers: 36, Heads: 16,
@@ -77,8 +87,8 @@ func variants() map[string]llamaType {
 			attentionBias: true, mlpBias: true, needs: sizes(),
 			block: func(m *models.Model, c llamaConfig, b blockConfig) error {
 				if b.OutputBias && !c.AttentionBias {
-					return fmt.Errorf("attention_out_bias = true with attention_bias = false: psim has a bias of the " +
-						"output only beside those of queries, keys and values")
+					return fmt.Errorf("attention_out_bias = true with attention_bias = false: psim has no bias of " +
+						"the output without those of queries, keys and values")
 				}
 				if !b.OutputBias {
 					ofQueries(m)
@@ -97,15 +107,39 @@ func variants() map[string]llamaType {
 				return nil
 			},
 		},
-		"cohere2": {
+	}
+}
+
+// wideMixtures lists mixtures whose blocks are those of others with other sizes, factors or norms.
+func wideMixtures() map[string]llamaType {
+	_, latent := mixtureSizes()
+	return map[string]llamaType{
+		"granitemoe": {
 			llamaConfig: llamaConfig{
-				Vocab: 256000, Positions: 8192, Hidden: 8192, Inner: 22528, Layers: 40, Heads: 64, Tied: true,
-				Window: new(4096),
+				Vocab: 32000, Positions: 2048, Hidden: 4096, Inner: 11008, Layers: 32, Heads: 32,
+				Experts: new(8), PerToken: new(2),
 			},
-			attentionBias: true, windowed: true, needs: sizes(), more: blockConfig{Pattern: new(period(4))},
-			block: func(m *models.Model, _ llamaConfig, b blockConfig) error {
-				m.ParallelBlock = true
-				return readWindows(m, b)
+			attentionBias: true, needs: sizes("num_local_experts|num_experts", "num_experts_per_tok"),
+		},
+		"kimi_k2": {
+			llamaConfig: llamaConfig{
+				Vocab: 163840, Positions: 131072, Hidden: 7168, Inner: 18432, Layers: 61, Heads: 64, Experts: new(384),
+			},
+			needs: latent, more: blockConfig{QLoraRank: new(1536), Dense: 1, Groups: new(1), TopGroups: new(1)},
+			block: func(m *models.Model, c llamaConfig, b blockConfig) error {
+				m.RouterBias = true
+				return latentMixture(m, c, b)
+			},
+		},
+		"minimax_m2": {
+			llamaConfig: llamaConfig{
+				Vocab: 200064, Positions: 196608, Hidden: 3072, Inner: 1536, Layers: 62, Heads: 48,
+				KVHeads: new(8), HeadDim: new(128), Experts: new(256), PerToken: new(8),
+			},
+			needs: sizes("num_local_experts|num_experts", "num_experts_per_tok"), more: blockConfig{RouterBias: true},
+			block: func(m *models.Model, c llamaConfig, b blockConfig) error {
+				m.QKNorm, m.WholeQKNorm, m.RouterBias = true, true, b.RouterBias
+				return nil
 			},
 		},
 	}
@@ -121,11 +155,9 @@ func olmoTypes() map[string]llamaType {
 		m.QKNorm, m.WholeQKNorm = true, true
 		return nil
 	}
-	windows := func(before func(*models.Model, llamaConfig, blockConfig) error) func(*models.Model, llamaConfig, blockConfig) error {
-		return func(m *models.Model, c llamaConfig, b blockConfig) error {
-			if err := before(m, c, b); err != nil {
-				return err
-			}
+	windows := func(wholeNorms bool) func(*models.Model, llamaConfig, blockConfig) error {
+		return func(m *models.Model, _ llamaConfig, b blockConfig) error {
+			m.QKNorm, m.WholeQKNorm = true, wholeNorms
 			return readWindows(m, b)
 		}
 	}
@@ -134,7 +166,7 @@ func olmoTypes() map[string]llamaType {
 	return map[string]llamaType{
 		"olmo2": {llamaConfig: olmo, attentionBias: true, needs: sizes(), block: whole},
 		"olmo3": {
-			llamaConfig: olmo3, attentionBias: true, windowed: true, needs: sizes(), block: windows(whole),
+			llamaConfig: olmo3, attentionBias: true, windowed: true, needs: sizes(), block: windows(true),
 			more: blockConfig{Pattern: new(period(4))},
 		},
 		"olmoe": {
@@ -149,10 +181,7 @@ func olmoTypes() map[string]llamaType {
 				Vocab: 102400, Positions: 2048, Hidden: 4096, Inner: 16384, Layers: 32, Heads: 32, Window: new(4096),
 			},
 			windowed: true, needs: sizes(), more: blockConfig{Pattern: new(period(4))},
-			block: windows(func(m *models.Model, _ llamaConfig, _ blockConfig) error {
-				m.QKNorm = true
-				return nil
-			}),
+			block: windows(false),
 		},
 	}
 }
