@@ -85,10 +85,12 @@ func readFile(path string, most int) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("cannot be read: %w", errors.Unwrap(err))
 	case len(data) > most:
-		return nil, fmt.Errorf("has more than %d bytes; that is too large", most)
+		return nil, errors.New(tooLarge(most))
 	}
 	return data, nil
 }
+
+func tooLarge(most int) string { return fmt.Sprintf("has more than %d bytes; that is too large", most) }
 
 // readBeside reads a file that the configuration names, relative to its own folder, of at most a
 // number of bytes.

@@ -37,13 +37,16 @@ func lookUp(name string) (located, error) {
 	}
 	info, err := os.Stat(name)
 	if err == nil && !info.IsDir() {
-		data, err := readFile(name, maxSize)
+		data, err := readFile(name, maxNetwork)
 		if err != nil {
 			return located{}, problem(err.Error(), err)
 		}
 		t := located{label: name, folder: filepath.Dir(name), data: data}
-		if foreign.Network(data) {
+		switch {
+		case foreign.Network(data):
 			t.data, t.assumed = plan(fmt.Sprintf("file = %q", filepath.Base(name)), true), true
+		case len(data) > maxSize:
+			return located{}, problem(tooLarge(maxSize), nil)
 		}
 		return t, nil
 	}

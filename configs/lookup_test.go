@@ -1,6 +1,7 @@
 package configs_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,6 +113,16 @@ func TestNetworkFile(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c.Build()
 	require.ErrorContains(t, err, `Tiny-Llama/config.json: model_type "bert" is not supported`)
+	for pad, want := range map[int]string{2 << 20: "", 9 << 20: "has more than 8388608 bytes; that is too large"} { // labels may be many
+		labels := fmt.Sprintf(`{"id2label": %q, `, strings.Repeat("x", pad)) + tinyLlama[1:]
+		require.NoError(t, os.WriteFile(path, []byte(labels), 0o600))
+		_, err = configs.LoadOn(path, configs.Target{Device: "t4"})
+		if want == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, want)
+		}
+	}
 }
 
 // A target is for configurations that name no machine; settings replace what it says.
