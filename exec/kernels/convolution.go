@@ -19,20 +19,32 @@ func (l convolution) forward(s *scope, x *graph.Node) *graph.Node {
 	s.save(l.name+".input", network.ForwardToWeight, x)
 	w, bias := s.parameter(l.name+".weight"), s.parameter(l.name+".bias")
 	out, in := w.Shape().Dim(0), w.Shape().Dim(1)
+	if formOf(x).convolution {
+		return addBias(ownConvolution(x, w), bias)
+	}
 	if tiles, ok := l.tile(x, out); ok {
 		return tiles.convolve(x, w, bias, false)
 	}
 	if in < narrowChannels {
-		y := productTransposed(windows(x), graph.Reshape(w, out, -1))
-		d := x.Shape().Dimensions
-		return graph.Reshape(graph.Add(y, repeatRows(bias, y.Shape().Dim(0))), d[0], d[1], d[2], out)
+		return addBias(byWindows(x, w), bias)
 	}
 	taps := graph.BroadcastToDims(graph.Reshape(identity(w, 9), 1, 9, 9), out, 9, 9)
 	w = productTransposed(taps, graph.Reshape(w, out, in, 9)) // [out, 9, in]
 	y := convolve(x, out, [3]int{2, 1, 0}, func(x *graph.Node, from, to int) *graph.Node {
 		return productTransposed(x, graph.Reshape(cutTaps(w, 1, from, to), out, -1))
 	})
-	return graph.Add(y, graph.Reshape(repeatRows(bias, y.Shape().Size()/out), y.Shape().Dimensions...))
+	return addBias(y, bias)
+}
+
+func addBias(y, bias *graph.Node) *graph.Node {
+	d := y.Shape().Dimensions
+	return graph.Add(y, graph.Reshape(repeatRows(bias, d[0]*d[1]*d[2]), d...))
+}
+
+// byWindows multiplies windows by the weight.
+func byWindows(x, w *graph.Node) *graph.Node {
+	d, out := x.Shape().Dimensions, w.Shape().Dim(0)
+	return graph.Reshape(productTransposed(windows(x), graph.Reshape(w, out, -1)), d[0], d[1], d[2], out)
 }
 
 // input convolves dy with the weight rotated by 180 degrees.
@@ -43,6 +55,9 @@ func (l convolution) input(s *scope, dy *graph.Node) *graph.Node {
 	}
 	w := s.parameter(l.name + ".weight")
 	in := w.Shape().Dim(1)
+	if formOf(dy).convolution {
+		return ownInputGradient(dy, w)
+	}
 	if tiles, ok := l.tile(dy, in); ok {
 		return tiles.convolve(dy, w, nil, true)
 	}
@@ -56,6 +71,11 @@ func (l convolution) weight(s *scope) {
 	x, dy := s.saved(l.name+".input"), s.saved(l.name+".output_gradient")
 	in, out := x.Shape().Dim(3), dy.Shape().Dim(3)
 	rows := graph.Reshape(dy, -1, out)
+	s.gradient(l.name+".bias", graph.Reshape(columnSums(rows), -1))
+	if formOf(x).convolution {
+		s.gradient(l.name+".weight", crossedGradients(x, dy))
+		return
+	}
 	var dw *graph.Node
 	if in < narrowChannels || rows.Shape().Dim(0) < out {
 		dw = product(graph.Transpose(rows, 0, 1), windows(x))
@@ -63,7 +83,6 @@ func (l convolution) weight(s *scope) {
 		dw = tapGradients(x, dy)
 	}
 	s.gradient(l.name+".weight", graph.Reshape(dw, out, in, 3, 3))
-	s.gradient(l.name+".bias", graph.Reshape(columnSums(rows), -1))
 }
 
 // narrowChannels bounds the channels below which images make poor products.

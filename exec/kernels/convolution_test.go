@@ -29,6 +29,19 @@ func TestConvolution(t *testing.T) {
 	})
 }
 
+// The forms of other backends give the same, for many pixels and for few.
+func TestOwnConvolution(t *testing.T) {
+	d, err := backend.OpenGo(0)
+	require.NoError(t, err)
+	defer d.Close()
+	formsOf[d.Backend.Name()] = formsOf["xla"]
+	defer delete(formsOf, d.Backend.Name())
+	for _, c := range []convolutionCase{{1, 1, 1, 1, 1}, {2, 5, 4, 3, 6}, {3, 2, 2, 24, 40}, {1, 1, 3, 20, 9},
+		{2, 3, 1, 9, 20}} {
+		c.check(t, d)
+	}
+}
+
 // The same holds for tiles of 4×4, in blocks along no axis, one or both, and for few images
 // with a large weight.
 func TestConvolutionTiles(t *testing.T) {

@@ -13,11 +13,18 @@ type forms struct {
 	// entropy has the logarithm of a sum of exponentials, and compares classes with the target, instead of
 	// two softmaxes and a scatter.
 	entropy bool
+	// pieces sums rows and columns of layer norm by adding pieces of them, number by number, before a product
+	// with ones: a compiler that puts what it multiplies into the product's loop goes one number at a time.
+	pieces bool
+	// convolution is the backend's own or, for few pixels, a product with all nine taps; the weight's gradient
+	// is one product.
+	convolution bool
 }
 
-// formsOf has the forms by the backend's name. XLA's own convolutions, softmax, and sums along rows and
-// columns were tried, and are not faster than what the Go backend gets.
-var formsOf = map[string]forms{"xla": {broadcast: true, logistic: true, entropy: true}}
+// formsOf has the forms by the backend's name. The forms that were tried are in forms_test.go.
+var formsOf = map[string]forms{
+	"xla": {broadcast: true, logistic: true, entropy: true, pieces: true, convolution: true},
+}
 
 // formOf returns the forms of the backend that a node is built for.
 func formOf(x *graph.Node) forms { return formsOf[x.Graph().Backend().Name()] }

@@ -26,6 +26,7 @@ type kernel struct {
 	modules chain           // with
 	params  []network.Tensor
 	adam    bool // an optimizer's step follows
+	form    form
 }
 
 // BenchmarkKernels runs the kernels of tools/pytorch, by the same names. It reports the CPU
@@ -99,17 +100,23 @@ func (saving) input(_ *scope, dy *graph.Node) *graph.Node { return dy }
 
 // stage compiles the kernel's programs.
 func (k kernel) stage(b *testing.B, d *backend.LocalDevice) *Programs {
-	if k.layers != nil {
-		s, err := Compile(d.Backend, k.layers, Options{Samples: k.samples})
+	s := &Programs{options: Options{Samples: k.samples}, dtype: dtypes.Float32, index: map[string]int{},
+		slots: map[string]slot{}, names: map[string]string{}, masks: map[string]mask{}}
+	for _, l := range k.layers {
+		made, err := newLayer(l, k.samples)
 		require.NoError(b, err)
-		return s
+		s.layers = append(s.layers, made)
 	}
-	s := &Programs{dtype: dtypes.Float32, index: map[string]int{}, slots: map[string]slot{}, names: map[string]string{},
-		masks: map[string]mask{}}
-	l := network.Layer{Name: "kernel", Params: k.params}
-	s.layers = []layer{{l, k.modules}}
-	s.addParameters(l)
-	s.inputShape = shapes.Make(s.dtype, k.input...)
+	if k.layers == nil {
+		s.layers = []layer{{network.Layer{Name: "kernel", Params: k.params}, k.modules}}
+	}
+	for i, l := range s.layers {
+		s.layers[i].chain = k.form.swap(l.chain)
+		s.addParameters(l.Layer)
+	}
+	if s.inputShape = shapes.Make(s.dtype, k.input...); k.layers != nil {
+		s.inputShape = s.shapeOfInput()
+	}
 	s.group()
 	require.NoError(b, s.compile(d.Backend))
 	return s

@@ -31,6 +31,9 @@ func (l layerNorm) forward(s *scope, x *graph.Node) *graph.Node {
 // input makes sums along rows and columns by products. With c for the centred rows and r for the inverse
 // deviations, the gradient is r·gain·dy - c·r³·mean(gain·dy·c) - r·mean(gain·dy).
 func (l layerNorm) input(s *scope, dy *graph.Node) *graph.Node {
+	if formOf(dy).pieces {
+		return l.inputByPieces(s, dy)
+	}
 	centred, inverse := centre(s.saved(l.name + ".input"))
 	along := graph.Mul(dy, centred)
 	s.gradient(l.key+".weight", graph.Reshape(product(row(inverse), along), -1))
@@ -44,6 +47,38 @@ func (l layerNorm) input(s *scope, dy *graph.Node) *graph.Node {
 	return graph.Sub(dx, repeatColumns(shift, n))
 }
 
+// inputByPieces makes the same sums by pieces. With n for the rows after centring and division, the gradient is
+// r·(gain·dy - mean(gain·dy) - n·mean(gain·dy·n)).
+func (l layerNorm) inputByPieces(s *scope, dy *graph.Node) *graph.Node {
+	centred, inverse := centre(s.saved(l.name + ".input"))
+	normed := graph.Mul(centred, inverse)
+	s.gradient(l.key+".weight", graph.Reshape(columnSums(addPieces(graph.Mul(dy, normed), 0)), -1))
+	s.gradient(l.key+".bias", graph.Reshape(columnSums(dy), -1))
+	scaled := graph.Mul(dy, row(s.parameter(l.key+".weight")))
+	slope, shift := mean(graph.Mul(scaled, normed)), mean(scaled)
+	return graph.Mul(inverse, graph.Sub(graph.Sub(scaled, shift), graph.Mul(normed, slope)))
+}
+
+// addPieces cuts a large matrix along an axis into equal pieces, and adds them.
+func addPieces(x *graph.Node, axis int) *graph.Node {
+	const pieces, large = 8, 256
+	n := x.Shape().Dim(axis)
+	if n < large || n%pieces != 0 {
+		return x
+	}
+	var sum *graph.Node
+	for at := 0; at < n; at += n / pieces {
+		cut := []graph.SliceAxisSpec{graph.AxisRange(), graph.AxisRange()}
+		cut[axis] = graph.AxisRange(at, at+n/pieces)
+		if part := graph.Slice(x, cut...); sum == nil {
+			sum = part
+		} else {
+			sum = graph.Add(sum, part)
+		}
+	}
+	return sum
+}
+
 // centre returns rows with mean 0, and their inverse deviations.
 func centre(x *graph.Node) (centred, inverse *graph.Node) {
 	centred = graph.Sub(x, repeatColumns(mean(x), x.Shape().Dim(-1)))
@@ -52,7 +87,11 @@ func centre(x *graph.Node) (centred, inverse *graph.Node) {
 }
 
 func mean(x *graph.Node) *graph.Node {
-	return graph.MulScalar(rowSums(x), 1/float64(x.Shape().Dim(-1)))
+	n := float64(x.Shape().Dim(-1))
+	if formOf(x).pieces {
+		x = addPieces(x, 1)
+	}
+	return graph.MulScalar(rowSums(x), 1/n)
 }
 
 func row(x *graph.Node) *graph.Node { return graph.Reshape(x, 1, -1) }
