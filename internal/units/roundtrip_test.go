@@ -3,6 +3,7 @@ package units
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -90,3 +91,24 @@ func FuzzParseDuration(f *testing.F) { fuzz(f, ParseDuration) }
 func FuzzParseBytes(f *testing.F)    { fuzz(f, ParseBytes) }
 func FuzzParseRate(f *testing.F)     { fuzz(f, ParseRate) }
 func FuzzParseFLOPS(f *testing.F)    { fuzz(f, ParseFLOPS) }
+
+// What FormatDuration prints is read again, to the last digit that it prints.
+func TestDurationAsPrinted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := time.Duration(rapid.Int64Range(0, int64(20*time.Hour)).Draw(t, "ns"))
+		read, err := ParseDuration(FormatDuration(d))
+		require.NoError(t, err, FormatDuration(d))
+		require.Equal(t, FormatDuration(d), FormatDuration(time.Duration(read)))
+	})
+	for text, want := range map[string]time.Duration{
+		"1 min 26 s": 86 * time.Second, "2 h 5 min": 125 * time.Minute, "3min 0.5s": 180500 * time.Millisecond,
+	} {
+		read, err := ParseDuration(text)
+		require.NoError(t, err)
+		require.EqualValues(t, want, read)
+	}
+	for _, text := range []string{"1 min 2 h", "1 h 26 s", "26 s 1 min", "1 min 126 s", "1 min -2 s", "1 min 2 s 3 ms", "2562047 h 59 min"} {
+		_, err := ParseDuration(text)
+		require.Error(t, err, text)
+	}
+}

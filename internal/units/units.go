@@ -14,6 +14,7 @@ package units
 import (
 	"math"
 	"math/big"
+	"regexp"
 	"strconv"
 	"time"
 )
@@ -31,12 +32,27 @@ type Rate float64
 // zero or more.
 type FLOPS float64
 
-// ParseDuration reads a duration such as "20ms", "1.58s", "5us" or "2min" and
-// rounds it, half up, to whole nanoseconds. It never rounds down to zero.
+// ParseDuration reads a duration such as "20ms", "1.58s", "5us" or "2min", or one of two units as psim prints
+// it ("1 min 23.4 s"), and rounds it, half up, to whole nanoseconds. It never rounds down to zero.
 func ParseDuration(s string) (Duration, error) {
-	n, err := durations.parseInt(s)
-	return Duration(n), err
+	parts := twoUnits.FindStringSubmatch(s)
+	if parts == nil {
+		n, err := durations.parseInt(s)
+		return Duration(n), err
+	}
+	first, err := durations.parseInt(parts[1] + parts[3])
+	if err != nil {
+		return 0, err
+	}
+	second, err := durations.parseInt(parts[2] + parts[4])
+	if err == nil && first > math.MaxInt64-second {
+		err = durations.tooLarge(s)
+	}
+	return Duration(first + second), err
 }
+
+// twoUnits matches hours and minutes, or minutes and seconds.
+var twoUnits = regexp.MustCompile(`^(\d+ ?h) (\d{1,2} ?min)$|^(\d+ ?min) (\d{1,2}(?:\.\d+)? ?s)$`)
 
 // ParseBytes reads a size such as "80GB" (10⁹) or "80GiB" (2³⁰) and rounds it,
 // half up, to whole bytes. It never rounds down to zero. Bits are refused.
