@@ -26,6 +26,9 @@ func (f calibrateFlags) runSite(cmd *cobra.Command, args []string) error {
 		return errors.New("--runs fits a site to measured runs and measures nothing here; leave out CONFIG, --set, " +
 			"--samples, --repeats, --nccl and --engine")
 	}
+	if f.runs == "" {
+		return errors.New(`--runs "": is an empty name; name a CSV file with the columns config and step_time`)
+	}
 	if !given("out") {
 		f.out = defaultSiteFile
 	}

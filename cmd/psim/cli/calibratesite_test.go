@@ -95,6 +95,7 @@ func TestSiteErrors(t *testing.T) {
 	write("again.csv", "config,step_time,machine.site\nllama3-70b,90s,own.toml\nllama3-70b,91s,own.toml\n")
 	write("own.toml", "[machine]\nclock = 0.9\n")
 	for line, want := range map[string]string{
+		"calibrate --runs=":                            `--runs "": is an empty name; name a CSV file`,
 		"calibrate --runs nothing.csv":                 "--runs nothing.csv: no such file",
 		"calibrate --runs one.csv":                     "--runs one.csv: has 1 run; a constant takes two",
 		"calibrate --runs apart.csv":                   "--runs apart.csv: lines 2 and 3 have the same settings and steps of 1.00 s and 1.20 s",
