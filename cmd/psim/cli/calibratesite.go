@@ -26,11 +26,11 @@ func (f calibrateFlags) runSite(cmd *cobra.Command, args []string) error {
 		return errors.New("--runs fits a site to measured runs and measures nothing here; leave out CONFIG, --set, " +
 			"--samples, --repeats, --nccl and --engine")
 	}
-	if f.runs == "" {
-		return errors.New(`--runs "": is an empty name; name a CSV file with the columns config and step_time`)
-	}
 	if !given("out") {
 		f.out = defaultSiteFile
+	}
+	if f.runs == "" {
+		return errors.New(`--runs "": is an empty name; name a CSV file with the columns config and step_time`)
 	}
 	if f.out == "" || f.out == "-" {
 		return fmt.Errorf("--out %s: name a file; calibrate writes the site nowhere else", f.out)
@@ -42,12 +42,7 @@ func (f calibrateFlags) runSite(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	wrong := func(err error) error { return fmt.Errorf("--runs %s: %w", f.runs, err) }
-	file, err := os.Open(f.runs)
-	if err != nil {
-		return wrong(errors.New(files.Reason(err)))
-	}
-	defer file.Close()
-	runs, err := site.Read(file)
+	runs, err := f.readRuns()
 	if err != nil {
 		return wrong(err)
 	}
@@ -71,6 +66,16 @@ func (f calibrateFlags) runSite(cmd *cobra.Command, args []string) error {
 		return errors.Join(fit.WriteJSON(streamsOf(cmd).out), unsaved)
 	}
 	return errors.Join(fit.WriteText(streamsOf(cmd).out, f.runs, next), unsaved)
+}
+
+// readRuns reads the file of runs.
+func (f calibrateFlags) readRuns() ([]site.RunOfSite, error) {
+	file, err := os.Open(f.runs)
+	if err != nil {
+		return nil, errors.New(files.Reason(err))
+	}
+	defer file.Close()
+	return site.Read(file)
 }
 
 // A sitePredictor predicts the runs of a site with other constants.
