@@ -24,7 +24,7 @@ func (c *Config) Sharing() *Config {
 		networks: map[group.Group]network.Network{}, adapters: map[group.Group]network.Network{},
 		trainings: map[trainingKey]trained{},
 		batches:   map[batchKey][]int64{}, cuts: map[cutKey][]int{}, costs: map[cutKey][]float64{},
-		plans: map[stagedKey]*stages.Staged{}, pipelines: map[pipelineKey]wiring.Pipeline{},
+		known: &stages.Known{}, plans: map[stagedKey]*stages.Staged{}, pipelines: map[pipelineKey]wiring.Pipeline{},
 	}
 	return &v
 }
@@ -42,9 +42,11 @@ type shared struct {
 	cuts      map[cutKey][]int
 	costs     map[cutKey][]float64 // of layers, for any number of stages
 	pipelines map[pipelineKey]wiring.Pipeline
-	actions   int // in all pipelines
-	tensors   int // in all plans
-	params    int // tensors in all networks
+	actions   int           // in all pipelines
+	known     *stages.Known // stages of plans
+	planned   int           // stages of all plans
+	tensors   int           // of plans whose stages are not known
+	params    int           // tensors in all networks
 }
 
 // A trainingKey holds what the operations and parameters of a trained network depend on, except
@@ -128,50 +130,42 @@ func (s *shared) staged(w *stages.Workload) *stages.Staged {
 	if w.Network.Group.Dispatches() || w.Training.Narrow() {
 		key.recompute = w.Training.Recompute
 	}
-	staged, _ := remember(s, s.plans, key, func() (*stages.Staged, error) { return s.plan(w, key), nil })
+	staged, _ := remember(s, s.plans, key, func() (*stages.Staged, error) { return s.plan(w, key.recompute), nil })
 	return w.StagedLike(staged)
 }
 
-// anyRecompute is the recomputation in the key of a plan that stands for all that hold the same tensors.
-const anyRecompute = "any"
+// plan plans the stages of a workload, as far as they are not those of another plan.
+func (s *shared) plan(w *stages.Workload, recompute string) *stages.Staged {
+	if w.Loop || w.Training.RecomputeLayers > 0 {
+		return s.forget(w.Staged(), 0)
+	}
+	s.mutex.Lock()
+	known := s.known
+	s.mutex.Unlock()
+	trained := *w
+	trained.Network = s.trained(w).network
+	return s.forget(trained.StagedFrom(known, recompute), known.Tensors())
+}
 
-// plan plans the stages of a workload. Recomputation does not change the tensors that stages hold, so it takes these
-// from another plan where it can.
-func (s *shared) plan(w *stages.Workload, key stagedKey) (staged *stages.Staged) {
-	if key.recompute != "" && w.Zero < 3 {
-		key.recompute = anyRecompute
-		other, _ := remember(s, s.plans, key, func() (*stages.Staged, error) {
-			staged = w.Staged()
-			return staged, nil
-		})
-		if staged == nil {
-			staged = w.StagedBeside(other)
-			s.forget(keptPerLayer * len(w.Network.Layers))
-			return staged
+// forget drops the plans that are kept, and their stages, if one more would make them too large.
+func (s *shared) forget(staged *stages.Staged, tensors int) *stages.Staged {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.planned += len(staged.Stages)
+	if tensors == 0 {
+		for i := range staged.Stages {
+			s.tensors += len(staged.Stages[i].Tensors)
 		}
-	} else {
-		staged = w.Staged()
 	}
-	tensors := 0
-	for i := range staged.Stages {
-		tensors += len(staged.Stages[i].Tensors)
+	if s.tensors+tensors+tensorsPerStage*s.planned > mostTensors {
+		clear(s.plans)
+		s.known, s.tensors, s.planned = &stages.Known{}, 0, 0
 	}
-	s.forget(tensors)
 	return staged
 }
 
-// keptPerLayer is what a layer takes in a plan besides tensors, in tensors.
-const keptPerLayer = 10
-
-// forget drops the plans that are kept if one more would make them too large.
-func (s *shared) forget(tensors int) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if s.tensors += tensors; s.tensors > mostTensors {
-		clear(s.plans)
-		s.tensors = tensors
-	}
-}
+// tensorsPerStage is what a stage takes in a plan besides what is known of it, in tensors.
+const tensorsPerStage = 10
 
 // mostActions bounds the orders that are kept, and mostTensors the plans and the networks: a mixture of
 // hundreds of experts has tens of thousands of tensors.
@@ -212,6 +206,8 @@ func (s *shared) network(g group.Group, make func() (network.Network, error)) (n
 		if s.params += count; s.params > mostTensors {
 			clear(s.networks)
 			clear(s.trainings)
+			clear(s.plans)
+			s.known, s.tensors, s.planned = &stages.Known{}, 0, 0
 			s.params = count
 		}
 		return n, err

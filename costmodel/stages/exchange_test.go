@@ -1,6 +1,7 @@
 package stages_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,24 +44,44 @@ func TestExchangesAgain(t *testing.T) {
 	}
 }
 
-// Stages that take their tensors from a workload with another recomputation are those that are derived anew.
-func TestStagedBeside(t *testing.T) {
-	m := models.Model{Family: "mixtral", Layers: 6, Hidden: 64, Heads: 4, FFNHidden: 32, Vocab: 96, SequenceLength: 32, Experts: 8, ExpertsPerToken: 2}
-	n, err := m.On(group.Group{Expert: 4})
-	require.NoError(t, err)
-	recomputes := []string{"none", "selective", "full", "moe", "moe_act,norm"}
+// Stages that are taken from other workloads are those that are derived anew.
+func TestStagedFrom(t *testing.T) {
+	mixtral := models.Model{Family: "mixtral", Layers: 6, Hidden: 64, Heads: 4, FFNHidden: 32, Vocab: 96, SequenceLength: 32, Experts: 8, ExpertsPerToken: 2}
+	gpt := models.Model{Family: "gpt", Layers: 5, Hidden: 64, Heads: 4, Vocab: 96, SequenceLength: 32}
 	rapid.Check(t, func(t *rapid.T) {
+		n, err := mixtral.On(group.Group{Expert: 4})
+		if rapid.Bool().Draw(t, "gpt") {
+			n, err = gpt.Network()
+		}
+		require.NoError(t, err)
 		w := stages.Workload{
-			Network: n, Layers: []int{3, 2, 3}, Placement: graph.InOrder(3), Samples: []int64{1, 2},
-			Replicas: rapid.SampledFrom([]int{4, 8}).Draw(t, "replicas"), Zero: rapid.IntRange(0, 2).Draw(t, "zero"),
-			Bucket: rapid.SampledFrom([]int64{0, 10_000, 1 << 30}).Draw(t, "bucket"), Overlap: rapid.Bool().Draw(t, "overlap"),
-			OverlapGather: rapid.Bool().Draw(t, "gather"), Loop: rapid.Bool().Draw(t, "loop"),
+			Network: n, Bucket: rapid.SampledFrom([]int64{0, 10_000, 1 << 30}).Draw(t, "bucket"),
+			Overlap: rapid.Bool().Draw(t, "overlap"), OverlapGather: rapid.Bool().Draw(t, "gather"),
+			PerTensor: rapid.Bool().Draw(t, "per tensor"),
 		}
 		w.Training.Precision = rapid.SampledFrom([]string{"fp32", "bf16", "fp8"}).Draw(t, "precision")
-		other := w
-		w.Training.Recompute = rapid.SampledFrom(recomputes).Draw(t, "recompute")
-		other.Training.Recompute = rapid.SampledFrom(recomputes).Draw(t, "other")
-		other.Samples = []int64{4}
-		require.Equal(t, w.Staged(), w.StagedBeside(other.Staged()))
+		var known stages.Known
+		for range rapid.IntRange(2, 6).Draw(t, "workloads") {
+			w.Layers = slices.Clone(rapid.SampledFrom([][]int{{3, 2, 3}, {3, 3, 2}, {1, 2, 3, 2}, {3, 3, 1, 1}, {2, 1, 3, 2}, {1, 1, 1, 1, 1, 1, 1, 1}}).Draw(t, "layers"))
+			if over := len(n.Layers) - 8; over != 0 {
+				w.Layers[0] += over
+			}
+			w.Placement = graph.InOrder(len(w.Layers))
+			if half := len(w.Layers) / 2; len(w.Layers) == 2*half {
+				switch rapid.SampledFrom([]string{"in order", "looped", "v"}).Draw(t, "placement") {
+				case "looped":
+					copy(w.Placement.First[half:], w.Placement.First[:half])
+				case "v":
+					copy(w.Placement.First[half:], w.Placement.First[:half])
+					slices.Reverse(w.Placement.First[half:])
+				}
+			}
+			w.Samples = rapid.SampledFrom([][]int64{{1, 2}, {4}}).Draw(t, "samples")
+			w.Replicas, w.Zero = rapid.SampledFrom([]int{1, 4, 8}).Draw(t, "replicas"), rapid.SampledFrom([]int{0, 1, 2, 3, 3}).Draw(t, "zero")
+			w.Training.Recompute = rapid.SampledFrom([]string{"none", "selective", "full", "moe", "moe_act,norm"}).Draw(t, "recompute")
+			trained := w
+			trained.Network = w.Training.Trained(n)
+			require.Equal(t, w.Staged(), trained.StagedFrom(&known, w.Training.Recompute))
+		}
 	})
 }

@@ -22,16 +22,22 @@ type Flat struct {
 // flats returns the flats of a stage, given the tensors that its layers hold: one flat, or with
 // PerTensor one for each tensor.
 func (staged *Staged) flats(stage int, held [][]network.Tensor) []Flat {
+	all := slices.Concat(held...)
+	if len(all) == 0 {
+		return nil
+	}
+	each := len(all)
+	if staged.PerTensor {
+		each = 1
+	}
 	var flats []Flat
-	for _, tensors := range held {
-		for _, t := range tensors {
-			if staged.PerTensor || flats == nil {
-				flats = append(flats, Flat{Name: fmt.Sprintf("unit %d.%d", stage, len(flats))})
-			}
-			f := &flats[len(flats)-1]
-			f.Tensors, f.Parameters = append(f.Tensors, t), f.Parameters+t.Shape.Elements()
-			f.Stored = roundUp(f.Parameters, int64(staged.holders()))
+	for tensors := range slices.Chunk(all, each) {
+		f := Flat{Name: fmt.Sprintf("unit %d.%d", stage, len(flats)), Tensors: tensors}
+		for i := range tensors {
+			f.Parameters += tensors[i].Shape.Elements()
 		}
+		f.Stored = roundUp(f.Parameters, int64(staged.holders()))
+		flats = append(flats, f)
 	}
 	return flats
 }

@@ -93,32 +93,29 @@ type TiedTensor struct {
 }
 
 // Staged derives everything that follows from the workload.
-func (w Workload) Staged() *Staged { return w.staged(nil) }
-
-// StagedBeside is Staged for a workload that differs from another one below ZeRO 3 only in samples and
-// recomputation, so that its stages hold the same tensors in the same buckets.
-func (w Workload) StagedBeside(other *Staged) *Staged { return w.staged(other) }
-
-// staged derives everything, or takes what stages hold from another workload.
-func (w Workload) staged(other *Staged) *Staged {
+func (w Workload) Staged() *Staged {
 	w.Network = w.Training.Trained(w.Network)
 	w.takeLossOut()
 	w.Network = w.Training.MarkRepeated(w.Network, w.pipelineLayers())
+	return w.staged(&Known{}, "")
+}
+
+// StagedFrom is Staged for a workload without Loop and recompute_layers, whose network is already as it is trained.
+// It takes stages from known, and adds others to it. recompute is the recomputation if that repeats exchanges with
+// experts or decides which operands are kept, else empty.
+func (w Workload) StagedFrom(known *Known, recompute string) *Staged {
+	return w.staged(known, recompute)
+}
+
+// staged derives everything but the network.
+func (w Workload) staged(known *Known, recompute string) *Staged {
 	staged := &Staged{Workload: w, PerParameter: w.state(), Stages: make([]Stage, len(w.Layers))}
-	split, layers := w.split(), layerKinds{staged: staged}
-	for s := range w.Layers {
-		if st := &staged.Stages[s]; other != nil {
-			st.holds(&other.Stages[s])
-		} else {
-			staged.hold(st, split, s)
-		}
-		staged.plan(&staged.Stages[s], split, s, &layers)
+	split, layers, first := w.split(), layerKinds{staged: staged}, 0
+	for s, n := range w.Layers {
+		staged.Stages[s] = known.stage(staged, split, s, first, recompute, &layers)
+		first += n
 	}
-	if other != nil {
-		staged.Tied = other.Tied
-	} else {
-		staged.Tied = append(staged.copiesTied(split.Ranks), staged.crossRankTied(split)...)
-	}
+	staged.Tied = append(staged.copiesTied(split.Ranks), staged.crossRankTied(split)...)
 	staged.findSizes()
 	return staged
 }
@@ -163,14 +160,6 @@ func (staged *Staged) hold(st *Stage, split Split, s int) {
 		st.Buckets, of = staged.buckets(st.Tensors)
 		st.BucketOf = bucketsByLayer(st.Held, of)
 	}
-}
-
-// holds makes a stage hold the tensors of another one, in the same buckets.
-func (st *Stage) holds(other *Stage) {
-	st.Tensors, st.Held, st.Parameters, st.Experts = other.Tensors, other.Held, other.Parameters, other.Experts
-	st.Buckets, st.BucketOf, st.Frozen = other.Buckets, other.BucketOf, other.Frozen
-	st.States, st.Widest = other.States, other.Widest
-	st.UpdateFLOPs, st.UpdateProducts = other.UpdateFLOPs, other.UpdateProducts
 }
 
 // plan derives what follows from the layers of a stage and the tensors that it holds.
