@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,7 +103,7 @@ func (c *Config) trainedOn(n network.Network, m costmodel.Machine) (training.Opt
 	t.BothWays, t.Microbatches = m.Device.Microscaling, c.Microbatches()
 	_, err := m.Compute(t)
 	if err == nil {
-		err = cmp.Or(t.Check(n), t.CheckBlocks(n), t.CheckFrozen(n))
+		err = c.shared.check(n, t)
 	}
 	switch {
 	case err != nil:
@@ -163,7 +162,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 		Simplified: p.Simplified, Broadcast: p.Broadcast, WholeLast: c.Schedule.WholeLast,
 		Process: c.Memory.Process(c.groups()),
 	}
-	if err := w.Validate(); err != nil {
+	if err := w.Validate(c.shared.bytesPerSample(w.Network)); err != nil {
 		return nil, machine, c.problem("batch", err)
 	}
 	if w.WholeLast && (c.Parallel.Data > 1 || c.Parallel.Tensor > 1 || c.Parallel.Context > 1) {

@@ -136,7 +136,7 @@ func layerCosts(layers []network.Layer, w stages.Workload, m costmodel.Machine) 
 			continue
 		}
 		device := compute.Layer(l, network.Forward, n) + compute.Backward(l, n) + compute.Recompute(l, w.Training, n)
-		costs[i] = float64(max(device, m.Host.Launching(compute, l, w.Training, n)))
+		costs[i] = float64(max(device, m.Host.Launching(&compute, l, w.Training, n)))
 	}
 	return costs, nil
 }

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 
@@ -22,8 +23,8 @@ func (c *Config) Sharing() *Config {
 	v := *c
 	v.shared = &shared{
 		networks: map[group.Group]network.Network{}, adapters: map[group.Group]network.Network{},
-		trainings: map[trainingKey]trained{},
-		batches:   map[batchKey][]int64{}, cuts: map[cutKey][]int{}, costs: map[cutKey][]float64{},
+		trainings: map[trainingKey]trained{}, checked: map[trainingKey]bool{}, bytes: map[group.Group]float64{},
+		batches: map[batchKey][]int64{}, cuts: map[cutKey][]int{}, costs: map[cutKey][]float64{},
 		known: &stages.Known{}, plans: map[stagedKey]*stages.Staged{}, pipelines: map[pipelineKey]wiring.Pipeline{},
 	}
 	return &v
@@ -34,6 +35,8 @@ type shared struct {
 	mutex     sync.Mutex
 	networks  map[group.Group]network.Network
 	trainings map[trainingKey]trained
+	checked   map[trainingKey]bool            // networks that can be trained so
+	bytes     map[group.Group]float64         // of a sample
 	adapters  map[group.Group]network.Network // networks with frozen parts
 	machine   *costmodel.Machine
 	divides   *models.Divider
@@ -79,6 +82,26 @@ func (s *shared) trained(w *stages.Workload) trained {
 	}
 	t, _ := remember(s, s.trainings, key, make)
 	return t
+}
+
+// check reports a training that a network cannot have. Networks of one experiment differ in their group only.
+func (s *shared) check(n network.Network, t training.Options) error {
+	check := func() (bool, error) { return true, cmp.Or(t.Check(n), t.CheckBlocks(n), t.CheckFrozen(n)) }
+	if s == nil {
+		_, err := check()
+		return err
+	}
+	_, err := remember(s, s.checked, trainingKey{n.Group, t.Recompute}, check)
+	return err
+}
+
+// bytesPerSample counts the bytes of a network for Workload.Validate.
+func (s *shared) bytesPerSample(n network.Network) float64 {
+	if s == nil {
+		return stages.BytesPerSample(n)
+	}
+	bytes, _ := remember(s, s.bytes, n.Group, func() (float64, error) { return stages.BytesPerSample(n), nil })
+	return bytes
 }
 
 // layerCosts prices the layers of a workload. With recompute_layers the costs depend on the number

@@ -48,7 +48,7 @@ func (c contexts) transpose(bytes int64) time.Duration {
 // ring returns the exchanges of a pass of attention whose keys and values go around the context
 // group, given the time of its computation. A block begins when its keys and values have arrived,
 // and all blocks take the same time.
-func (c Compute) ring(o network.Op, p network.Pass, samples int64, computing time.Duration) graph.Inner {
+func (c *Compute) ring(o network.Op, p network.Pass, samples int64, computing time.Duration) graph.Inner {
 	var x graph.Within
 	for i := range o.Blocks {
 		bytes := o.PassedOn(p, i) * samples * int64(c.element)

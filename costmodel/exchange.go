@@ -21,7 +21,7 @@ var collectiveKinds = map[group.Pattern]graph.Kind{
 }
 
 // exchange returns the time of one pass of an exchange over a microbatch.
-func (c Compute) exchange(o network.Op, p network.Pass, samples int64) time.Duration {
+func (c *Compute) exchange(o network.Op, p network.Pass, samples int64) time.Duration {
 	t := o.Exchanges[p]
 	if t.Collective == group.NoCollective || t.Collective == group.AllToAll { // an all-to-all is a task by itself
 		return 0
@@ -34,7 +34,7 @@ func (c Compute) exchange(o network.Op, p network.Pass, samples int64) time.Dura
 }
 
 // among finds the link that a transfer takes and the number of devices in it.
-func (c Compute) among(t group.Transfer) (link.Link, int) {
+func (c *Compute) among(t group.Transfer) (link.Link, int) {
 	switch {
 	case t.Context:
 		return c.contexts.together, c.contexts.parts
@@ -47,7 +47,7 @@ func (c Compute) among(t group.Transfer) (link.Link, int) {
 }
 
 // sent counts the bytes that every device sends in one pass of an exchange, as a ring does.
-func (c Compute) sent(o network.Op, p network.Pass, samples int64) int64 {
+func (c *Compute) sent(o network.Op, p network.Pass, samples int64) int64 {
 	t := o.Exchanges[p]
 	_, devices := c.among(t)
 	n := int64(devices)
@@ -62,7 +62,7 @@ func (c Compute) sent(o network.Op, p network.Pass, samples int64) int64 {
 }
 
 // communication adds up the exchanges of one pass of operations, one after another.
-func (c Compute) communication(ops []network.Op, p network.Pass, samples int64) (sum graph.Inner) {
+func (c *Compute) communication(ops []network.Op, p network.Pass, samples int64) (sum graph.Inner) {
 	for _, o := range ops {
 		sum = sum.Plus(c.within(o, p, samples))
 	}
@@ -70,7 +70,7 @@ func (c Compute) communication(ops []network.Op, p network.Pass, samples int64) 
 }
 
 // within returns the communication of one pass of an operation.
-func (c Compute) within(o network.Op, p network.Pass, samples int64) graph.Inner {
+func (c *Compute) within(o network.Op, p network.Pass, samples int64) graph.Inner {
 	switch {
 	case o.Class != network.Exchange && (o.Passed == 0 || o.Idle(p)):
 		return graph.Inner{}
@@ -89,7 +89,7 @@ func (c Compute) within(o network.Op, p network.Pass, samples int64) graph.Inner
 // not wait. An exchange may overlap with the products that follow it in forward order: an
 // exchange of I with their weight gradients, and an exchange of W with their input gradients.
 // It is hidden for as long as they take.
-func (c Compute) hidden(ops []network.Op, samples int64) time.Duration {
+func (c *Compute) hidden(ops []network.Op, samples int64) time.Duration {
 	var sum time.Duration
 	for i, o := range ops {
 		if o.Class != network.Exchange || !o.Overlapped {
@@ -123,7 +123,7 @@ func nilIfZero(i *graph.Inner) *graph.Inner {
 }
 
 // exchange adds the communication of a layer.
-func (p *price) exchange(c Compute, l network.Layer, t training.Options, samples int64) {
+func (p *price) exchange(c *Compute, l network.Layer, t training.Options, samples int64) {
 	in := func(ops []network.Op, pass network.Pass) graph.Inner { return c.communication(ops, pass, samples) }
 	input, weight := in(l.Ops, network.InputGradient), in(l.Ops, network.WeightGradient)
 	whole := input.Plus(weight)

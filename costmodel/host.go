@@ -95,7 +95,7 @@ const (
 )
 
 // launches counts the kernels of a pass of an operation that the thread launches.
-func (h HostTimes) launches(c Compute, o network.Op, p network.Pass, samples int64) int {
+func (h HostTimes) launches(c *Compute, o network.Op, p network.Pass, samples int64) int {
 	fixed := o.Routed != network.ByExpert && o.Exchanges[p].Collective != group.AllToAll
 	if h.Graphs == graphsAll || h.Graphs == graphsFixed && fixed {
 		return 0
@@ -133,7 +133,7 @@ func (p *pricer) stageLaunch(stage int, samples int64) byPass[launch] {
 	walkers := [5]walker{}
 	for i := range walkers {
 		walkers[i] = walker{
-			compute: p.compute, host: p.host, samples: samples,
+			compute: &p.compute, host: p.host, samples: samples,
 			launched: time.Duration(p.host.Task), known: p.walks,
 		}
 	}

@@ -75,7 +75,7 @@ func NewCompute(d Device, t training.Options) (Compute, error) {
 
 // Op returns the time of one pass of an operation over a microbatch: the launch plus the longer of
 // computing and moving. A pass that does nothing takes no time.
-func (c Compute) Op(o network.Op, p network.Pass, samples int64) time.Duration {
+func (c *Compute) Op(o network.Op, p network.Pass, samples int64) time.Duration {
 	switch {
 	case o.Class == network.Exchange:
 		return c.exchange(o, p, samples)
@@ -90,7 +90,7 @@ func (c Compute) Op(o network.Op, p network.Pass, samples int64) time.Duration {
 }
 
 // alone returns the time of one pass of an operation, without its communication.
-func (c Compute) alone(o network.Op, p network.Pass, samples int64) time.Duration {
+func (c *Compute) alone(o network.Op, p network.Pass, samples int64) time.Duration {
 	flops := o.FLOPs(p) * float64(samples)
 	moved := float64(o.Bytes(p, samples, int64(c.element)))
 	if flops == 0 && moved == 0 {
@@ -116,7 +116,7 @@ func (c Compute) alone(o network.Op, p network.Pass, samples int64) time.Duratio
 
 // gather returns the time of the kernel that adds a weight's gradient to earlier ones or copies it,
 // as an average over microbatches.
-func (c Compute) gather(o network.Op) time.Duration {
+func (c *Compute) gather(o network.Op) time.Duration {
 	took := units.Sum(c.launch, units.Seconds(c.moving(float64(o.GradientMoved*o.Weights())*c.element)))
 	if o.AddsGradient {
 		return units.Nanoseconds(float64(took) * c.added)
@@ -127,7 +127,7 @@ func (c Compute) gather(o network.Op) time.Duration {
 // fused returns the time in seconds to compute attention in one kernel, over the tiles that it
 // covers of the square. Work on a pair of tokens other than products, such as an exponential, takes
 // as long for narrow heads as for wide ones.
-func (c Compute) fused(o network.Op, p network.Pass, samples int64) float64 {
+func (c *Compute) fused(o network.Op, p network.Pass, samples int64) float64 {
 	o = o.PaddedHeads(c.padded)
 	return o.FLOPs(p) * float64(samples) * o.Covered() / c.attention * (1 + c.halfHead/o.HeadFeatures())
 }
@@ -137,7 +137,7 @@ func (c Compute) fused(o network.Op, p network.Pass, samples int64) float64 {
 const detectionKernels = 2
 
 // detection returns the time to search the gradients of a pass for NaN.
-func (c Compute) detection(o network.Op, p network.Pass, samples int64) time.Duration {
+func (c *Compute) detection(o network.Op, p network.Pass, samples int64) time.Duration {
 	if !c.anomalies {
 		return 0
 	}
@@ -147,7 +147,7 @@ func (c Compute) detection(o network.Op, p network.Pass, samples int64) time.Dur
 }
 
 // kernels counts the kernels that a pass of an operation launches, including those of detection.
-func (c Compute) kernels(o network.Op, p network.Pass, samples int64) int {
+func (c *Compute) kernels(o network.Op, p network.Pass, samples int64) int {
 	n := o.Kernels(p, samples)
 	if c.anomalies {
 		tensors, _ := o.Gradients(p, samples)
@@ -157,7 +157,7 @@ func (c Compute) kernels(o network.Op, p network.Pass, samples int64) int {
 }
 
 // moving returns the time in seconds to move bytes to or from memory.
-func (c Compute) moving(bytes float64) float64 {
+func (c *Compute) moving(bytes float64) float64 {
 	if c.bandwidth <= 0 {
 		return 0
 	}
@@ -165,7 +165,7 @@ func (c Compute) moving(bytes float64) float64 {
 }
 
 // Move returns the time of one operation that is bound by memory, such as an optimizer's step.
-func (c Compute) Move(bytes int64) time.Duration {
+func (c *Compute) Move(bytes int64) time.Duration {
 	if bytes == 0 {
 		return 0
 	}
@@ -173,7 +173,7 @@ func (c Compute) Move(bytes int64) time.Duration {
 }
 
 // Layer returns the time of one pass of a layer over a microbatch.
-func (c Compute) Layer(l network.Layer, p network.Pass, samples int64) time.Duration {
+func (c *Compute) Layer(l network.Layer, p network.Pass, samples int64) time.Duration {
 	if t, ok := c.measured.at(l, timeOf(p), samples); ok {
 		return t
 	}
@@ -182,8 +182,13 @@ func (c Compute) Layer(l network.Layer, p network.Pass, samples int64) time.Dura
 
 // Backward returns the time of the whole backward of a layer over a microbatch, without
 // recomputation.
-func (c Compute) Backward(l network.Layer, samples int64) time.Duration {
-	both := units.Sum(c.Layer(l, network.InputGradient, samples), c.Layer(l, network.WeightGradient, samples))
+func (c *Compute) Backward(l network.Layer, samples int64) time.Duration {
+	return c.backward(l, samples, c.Layer(l, network.InputGradient, samples), c.Layer(l, network.WeightGradient, samples))
+}
+
+// backward is Backward, given the times of I and of W.
+func (c *Compute) backward(l network.Layer, samples int64, input, weight time.Duration) time.Duration {
+	both := units.Sum(input, weight)
 	if c.twoPass {
 		return units.Sum(both, c.rewalk(l, samples))
 	}
@@ -195,7 +200,7 @@ func (c Compute) Backward(l network.Layer, samples int64) time.Duration {
 
 // rewalk returns the time of the operations that a backward in two passes runs twice. For a
 // measured layer that is the share of its I that these operations have in the roofline.
-func (c Compute) rewalk(l network.Layer, samples int64) time.Duration {
+func (c *Compute) rewalk(l network.Layer, samples int64) time.Duration {
 	again := c.roofline(l.Rewalked(), network.InputGradient, samples)
 	if input, ok := c.measured.at(l, inputTime, samples); ok {
 		return part(input, again, c.roofline(l.Ops, network.InputGradient, samples))
@@ -212,10 +217,10 @@ func part(measured, some, whole time.Duration) time.Duration {
 }
 
 // roofline returns the time of one pass of operations, one after another.
-func (c Compute) roofline(ops []network.Op, p network.Pass, samples int64) time.Duration {
+func (c *Compute) roofline(ops []network.Op, p network.Pass, samples int64) time.Duration {
 	var sum time.Duration
-	for _, o := range ops {
-		sum = units.Sum(sum, c.Op(o, p, samples))
+	for i := range ops {
+		sum = units.Sum(sum, c.Op(ops[i], p, samples))
 	}
 	return sum
 }
@@ -223,7 +228,7 @@ func (c Compute) roofline(ops []network.Op, p network.Pass, samples int64) time.
 // Recompute returns the time of the forward operations that a layer repeats because it did not keep
 // their results. For a measured layer that is its forward, or the share of it that the repeated
 // operations have in the roofline.
-func (c Compute) Recompute(l network.Layer, t training.Options, samples int64) time.Duration {
+func (c *Compute) Recompute(l network.Layer, t training.Options, samples int64) time.Duration {
 	again := t.Repeated(l)
 	if len(again) == 0 {
 		return 0

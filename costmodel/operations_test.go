@@ -13,11 +13,11 @@ import (
 	"psim/internal/units"
 )
 
-func compute(t tester, d costmodel.Device) costmodel.Compute {
+func compute(t tester, d costmodel.Device) *costmodel.Compute {
 	t.Helper()
 	c, err := costmodel.NewCompute(d, training.Options{})
 	require.NoError(t, err)
-	return c
+	return &c
 }
 
 // A product of 100×200 by 200×300: 12 MFLOP, of which 1 TFLOP/s does one in

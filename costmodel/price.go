@@ -45,24 +45,24 @@ func (p *byPass[T]) unsplit() {
 
 // priceOf prices a layer for a microbatch of the given number of samples. Recomputation is
 // not part of the times.
-func (c Compute) priceOf(l network.Layer, t training.Options, samples int64) price {
+func (c *Compute) priceOf(l network.Layer, t training.Options, samples int64) price {
 	p := c.timesOf(l, t, samples)
 	p.exchange(c, l, t, samples)
 	return p
 }
 
 // timesOf prices a layer as priceOf does, without the communication inside the rank.
-func (c Compute) timesOf(l network.Layer, t training.Options, samples int64) (p price) {
+func (c *Compute) timesOf(l network.Layer, t training.Options, samples int64) (p price) {
 	p.time.forward = c.Layer(l, network.Forward, samples)
 	p.time.input = c.Layer(l, network.InputGradient, samples)
 	p.time.weight = c.Layer(l, network.WeightGradient, samples)
-	p.time.backward = c.Backward(l, samples)
+	p.time.backward = c.backward(l, samples, p.time.input, p.time.weight)
 	p.recompute = c.Recompute(l, t, samples)
 	return p
 }
 
 // pricesOf prices layers. Layers that compute the same are priced once.
-func (c Compute) pricesOf(layers []network.Layer, t training.Options, samples int64) []price {
+func (c *Compute) pricesOf(layers []network.Layer, t training.Options, samples int64) []price {
 	return byKind(layers, func(l network.Layer) price { return c.priceOf(l, t, samples) })
 }
 

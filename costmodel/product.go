@@ -15,7 +15,7 @@ const tileSide = 64
 // time that halfRows further rows would take in 16 bits or more, because a product begins and ends
 // below its rate. Where tiles are serial, the tiles of a wave are written together while nothing is
 // computed. Products with a short inner dimension are then slower, whatever their size.
-func (c Compute) product(o network.Op, p network.Pass, flops float64, samples int64) float64 {
+func (c *Compute) product(o network.Op, p network.Pass, flops float64, samples int64) float64 {
 	rows := float64(samples) * float64(max(1, o.Count)) * float64(o.Rows) / float64(max(1, o.Experts))
 	occupied, written := flops, 0.0
 	if c.serial {

@@ -14,14 +14,14 @@ import (
 
 // tiled returns the prices of products alone, on so many multiprocessors that do
 // 1 GFLOP/s together.
-func tiled(t tester, multiprocessors int, precision string) costmodel.Compute {
+func tiled(t tester, multiprocessors int, precision string) *costmodel.Compute {
 	t.Helper()
 	d := machine().Device
 	d.Peak = costmodel.Peak{FP32: 1e9, BF16: 1e9}
 	d.HalfRows, d.Launch, d.MemoryBandwidth, d.Multiprocessors = 0, 0, 0, multiprocessors
 	c, err := costmodel.NewCompute(d, training.Options{Precision: precision})
 	require.NoError(t, err)
-	return c
+	return &c
 }
 
 // A product takes as long as whole waves of tiles, by hand: 200 × 128 by 128 × 65 is 4 × 2

@@ -97,7 +97,7 @@ func (s *slicer) backward() {
 // begin begins a slice, before which the host is busy for some time.
 func (s *slicer) begin(host time.Duration) {
 	s.before = s.done
-	s.walker = walker{compute: s.compute, host: s.host, samples: s.samples, launched: host, known: s.walks}
+	s.walker = walker{compute: &s.compute, host: s.host, samples: s.samples, launched: host, known: s.walks}
 }
 
 // end ends the current slice.

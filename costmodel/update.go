@@ -64,7 +64,7 @@ func (u MeasuredUpdate) Time(tensors int, bytes int64) time.Duration {
 }
 
 // Update returns the time of an optimizer's step, and false if it was not measured.
-func (c Compute) Update(optimizer string, tensors int, bytes int64) (time.Duration, bool) {
+func (c *Compute) Update(optimizer string, tensors int, bytes int64) (time.Duration, bool) {
 	for _, u := range c.updates {
 		if u.Name == cmp.Or(optimizer, "adamw") {
 			return u.Time(tensors, bytes), true

@@ -12,7 +12,7 @@ import (
 // A walker follows a thread and a device through kernels, from the time at which the thread begins
 // to launch them. A kernel runs when it has been launched and the kernel before it has ended.
 type walker struct {
-	compute  Compute
+	compute  *Compute
 	host     HostTimes
 	samples  int64
 	launched time.Duration // when the thread has launched all kernels so far
@@ -237,7 +237,7 @@ func (w *walker) kernels(n int, busy time.Duration) {
 
 // Launching returns the time of the thread for a layer's forward and backward, with recomputation.
 // It includes the device's time if the thread waits for the device layer by layer.
-func (h HostTimes) Launching(c Compute, l network.Layer, t training.Options, samples int64) time.Duration {
+func (h HostTimes) Launching(c *Compute, l network.Layer, t training.Options, samples int64) time.Duration {
 	w := walker{compute: c, host: h, samples: samples, known: &walks{}, threadOnly: h.Layer == 0}
 	w.layer(l, network.Forward)
 	w.repeated(l, t)

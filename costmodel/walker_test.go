@@ -30,7 +30,7 @@ func TestWalkedOnce(t *testing.T) {
 		host := HostTimes{Operation: units.Duration(rapid.IntRange(1, 60_000).Draw(t, "operation"))}
 		at := time.Duration(rapid.IntRange(0, 1e6).Draw(t, "launched"))
 		ends := time.Duration(rapid.IntRange(0, 1e6).Draw(t, "ends"))
-		once := walker{compute: compute, host: host, samples: 2, launched: at, ends: ends, known: &walks{}}
+		once := walker{compute: &compute, host: host, samples: 2, launched: at, ends: ends, known: &walks{}}
 		each := once
 		for range 12 {
 			l := n.Layers[rapid.IntRange(0, len(n.Layers)-1).Draw(t, "layer")]

@@ -228,11 +228,11 @@ func TestCheck(t *testing.T) {
 func TestWorkloadValidate(t *testing.T) {
 	n := build(t, models.Model{Preset: "gpt2"})
 	w := stages.Workload{Network: n, Layers: []int{len(n.Layers)}, Placement: graph.InOrder(1), Samples: []int64{1 << 20}, Replicas: 1}
-	require.NoError(t, w.Validate())
+	require.NoError(t, w.Validate(stages.BytesPerSample(w.Network)))
 	for _, samples := range [][]int64{{1 << 40}, {1 << 31, 1 << 31}, {math.MaxInt64, math.MaxInt64}} {
 		w.Samples = samples
-		require.ErrorContains(t, w.Validate(), "more than can be counted in bytes")
+		require.ErrorContains(t, w.Validate(stages.BytesPerSample(w.Network)), "more than can be counted in bytes")
 	}
 	w.Samples, w.Replicas = []int64{1 << 20}, 1<<20
-	require.ErrorContains(t, w.Validate(), "1099511627776 samples per step of gpt2")
+	require.ErrorContains(t, w.Validate(stages.BytesPerSample(w.Network)), "1099511627776 samples per step of gpt2")
 }

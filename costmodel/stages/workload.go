@@ -119,11 +119,10 @@ type ProcessMemory struct {
 // Reserve returns the bytes that the allocator holds in addition to tensors that come and go.
 func (p ProcessMemory) Reserve(bytes int64) int64 { return int64(p.Allocator * float64(bytes)) }
 
-// Validate reports a step whose bytes would overflow an int64.
-func (w Workload) Validate() error {
-	var perSample float64 // at least the bytes that any pass moves or keeps
-	byLayer, same := make([]float64, len(w.Network.Layers)), network.Same(w.Network.Layers)
-	for i, l := range w.Network.Layers {
+// BytesPerSample is at least the bytes of a sample that any pass of a network moves or keeps.
+func BytesPerSample(n network.Network) (perSample float64) {
+	byLayer, same := make([]float64, len(n.Layers)), network.Same(n.Layers)
+	for i, l := range n.Layers {
 		if k := same[i]; k < i {
 			byLayer[i] = byLayer[k]
 			perSample += byLayer[i]
@@ -139,6 +138,11 @@ func (w Workload) Validate() error {
 		}
 		byLayer[i] = perSample - before
 	}
+	return perSample
+}
+
+// Validate reports a step whose bytes would overflow an int64, given the BytesPerSample of its network.
+func (w Workload) Validate(perSample float64) error {
 	var samples float64
 	for _, n := range w.Samples {
 		samples += float64(n)
