@@ -183,10 +183,11 @@ func (c *Compute) Layer(l network.Layer, p network.Pass, samples int64) time.Dur
 // Backward returns the time of the whole backward of a layer over a microbatch, without
 // recomputation.
 func (c *Compute) Backward(l network.Layer, samples int64) time.Duration {
-	return c.backward(l, samples, c.Layer(l, network.InputGradient, samples), c.Layer(l, network.WeightGradient, samples))
+	input, weight := c.Layer(l, network.InputGradient, samples), c.Layer(l, network.WeightGradient, samples)
+	return c.backward(l, samples, input, weight)
 }
 
-// backward is Backward, given the times of I and of W.
+// backward returns the time of the whole backward, given those of I and of W.
 func (c *Compute) backward(l network.Layer, samples int64, input, weight time.Duration) time.Duration {
 	both := units.Sum(input, weight)
 	if c.twoPass {

@@ -40,11 +40,19 @@ func (k *Known) Tensors() int {
 	return k.tensors
 }
 
-// stage plans a stage, unless it is known.
-func (k *Known) stage(staged *Staged, split Split, s, first int, recompute string, layers *layerKinds) Stage {
-	n := staged.Layers[s]
+// A planner plans the stages of a workload.
+type planner struct {
+	*Staged
+	split     Split
+	kinds     layerKinds
+	recompute string // of Workload.StagedFrom
+}
+
+// stage plans a stage, given its first layer, unless it is known.
+func (k *Known) stage(p *planner, s, first int) Stage {
+	staged, split, n := p.Staged, p.split, p.Layers[s]
 	held := heldKey{staged.Network.Group, first, n, split.brought(s), staged.Zero < 3 && staged.sumsGradients()}
-	key := stageKey{heldKey: held, recompute: recompute, ahead: staged.gathersAhead()}
+	key := stageKey{heldKey: held, recompute: p.recompute, ahead: staged.gathersAhead()}
 	if staged.Zero >= 3 {
 		key.holders, key.stage = staged.holders(), s
 	}
@@ -66,7 +74,7 @@ func (k *Known) stage(staged *Staged, split Split, s, first int, recompute strin
 		staged.hold(&st, split, s)
 	}
 	tensors := st
-	staged.plan(&st, split, s, layers)
+	staged.plan(&st, split, s, &p.kinds)
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	if k.stages == nil {

@@ -110,12 +110,12 @@ func (w Workload) StagedFrom(known *Known, recompute string) *Staged {
 // staged derives everything but the network.
 func (w Workload) staged(known *Known, recompute string) *Staged {
 	staged := &Staged{Workload: w, PerParameter: w.state(), Stages: make([]Stage, len(w.Layers))}
-	split, layers, first := w.split(), layerKinds{staged: staged}, 0
+	p, first := planner{staged, w.split(), layerKinds{staged: staged}, recompute}, 0
 	for s, n := range w.Layers {
-		staged.Stages[s] = known.stage(staged, split, s, first, recompute, &layers)
+		staged.Stages[s] = known.stage(&p, s, first)
 		first += n
 	}
-	staged.Tied = append(staged.copiesTied(split.Ranks), staged.crossRankTied(split)...)
+	staged.Tied = append(staged.copiesTied(p.split.Ranks), staged.crossRankTied(p.split)...)
 	staged.findSizes()
 	return staged
 }
