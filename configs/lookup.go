@@ -44,7 +44,11 @@ func lookUp(name string) (located, error) {
 		t := located{label: name, folder: filepath.Dir(name), data: data}
 		switch {
 		case foreign.Network(data):
-			t.data, t.assumed = plan(fmt.Sprintf("file = %q", filepath.Base(name)), true), true
+			keys := fmt.Sprintf("file = %q", filepath.Base(name))
+			if n := foreign.Positions(data); n > usualLength {
+				keys += fmt.Sprintf("\nsequence_length = %d", usualLength)
+			}
+			t.data, t.assumed = plan(keys, true), true
 		case len(data) > maxSize:
 			return located{}, problem(tooLarge(maxSize), nil)
 		}
@@ -105,6 +109,10 @@ micro = 1
 	}
 	return []byte(text)
 }
+
+// usualLength is the number of tokens of a sample where a network's file names none. The positions that the file
+// counts say how long a text may be that the network is used on, not those of training.
+const usualLength = 2048
 
 // usualPrecision is that of a plan for a transformer, on devices that have it.
 const usualPrecision = "bf16"
@@ -242,7 +250,9 @@ func (c *Config) planAssumptions() []string {
 		return slices.ContainsFunc(c.sources[1:], func(s *source) bool { return !s.derived && s.defines(key) })
 	}
 	var assumed []string
-	for _, key := range []string{"schedule.name", "parallel.zero", "batch.micro", "train.precision"} {
+	for _, key := range []string{
+		"schedule.name", "parallel.zero", "batch.micro", "model.sequence_length", "train.precision",
+	} {
 		if _, value, _ := setting.Find(*c, key); value != 0 && value != "" && !typed(key) {
 			assumed = append(assumed, key+" = "+setting.Quote(value))
 		}

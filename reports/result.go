@@ -17,6 +17,9 @@ import (
 // four, and the least, mean and greatest value of every column.
 func WriteResult(w io.Writer, r results.Result) error {
 	out := table.NewPage(w)
+	if r.FineTuning != nil {
+		writeFineTuning(out, r)
+	}
 	out.Print("%s\n", headline(r))
 	for _, line := range resultLines(r) {
 		if line[1] != "" {

@@ -87,7 +87,9 @@ type Result struct {
 	// Share of the memory that should stay free.
 	MemoryMargin float64  `json:"memory_margin,omitempty" unit:"fraction"`
 	WouldFit     []Remedy `json:"would_fit,omitempty"` // changes with which the memory would suffice
-	Tasks        int      `json:"tasks"`               // number of tasks of the graph, including messages
+	// Ways to fine-tune a network that was named without a plan, where the assumed plan does not fit.
+	FineTuning []Remedy `json:"fine_tuning,omitempty"`
+	Tasks      int      `json:"tasks"` // number of tasks of the graph, including messages
 	// Parts of the step time, along the chain of tasks that determines it.
 	CriticalPath *CriticalPath `json:"critical_path,omitempty"`
 	// Parts of the step time by class of work, and the settings that price them, with
@@ -124,6 +126,16 @@ type Remedy struct {
 	// Flags besides the settings: those with which psim search finds them, or --devices, which
 	// replaces that of psim run.
 	Flags []string `json:"flags,omitempty"`
+	// Of a way to fine-tune: what is trained, and with which optimizer.
+	Training string `json:"training,omitempty"`
+	// Of a way to fine-tune: one device, DDP or FSDP.
+	Layout string `json:"layout,omitempty"`
+	// Of a way to fine-tune: the memory that a rank may use.
+	MemoryCapacity int64 `json:"memory_capacity_bytes,omitempty"`
+	// Of a way to fine-tune: whether the peak is within that memory.
+	Fits *bool `json:"fits,omitempty"`
+	// Of a way to fine-tune: tokens per second over all devices.
+	Tokens float64 `json:"tokens_per_s,omitempty" unit:"per second"`
 }
 
 // Remedy returns settings with which a run has this result.

@@ -55,6 +55,23 @@ func Network(data []byte) bool {
 		(bytes.Contains(text, []byte(`"model_type"`)) || bytes.Contains(text, []byte(`"architectures"`)))
 }
 
+// Positions returns the number of positions that the config.json of a network declares, of its text if it has
+// several parts; 0 if it declares none.
+func Positions(data []byte) int {
+	type text struct {
+		Longest   int `json:"max_position_embeddings"`
+		Positions int `json:"n_positions"`
+	}
+	var file struct {
+		text
+		Text text `json:"text_config"`
+	}
+	if json.Unmarshal(bytes.TrimPrefix(data, []byte("\ufeff")), &file) != nil {
+		return 0 // reading the network reports it
+	}
+	return max(file.Longest, file.Positions, file.Text.Longest, file.Text.Positions)
+}
+
 // ofJSON says what an object is, or several, a line each.
 func ofJSON(text []byte) string {
 	const configuration = "a configuration is TOML, such as psim show gpipe prints"

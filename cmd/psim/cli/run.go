@@ -199,6 +199,7 @@ func (f runFlags) predict(ctx context.Context, c *configs.Config, stderr io.Writ
 	if err := p.AddUnsaid(ctx); err != nil {
 		return nil, err
 	}
+	advise.FineTune(ctx, p)
 	advise.Fit(ctx, p)
 	if err := f.addExplanation(ctx, p, stderr); err != nil {
 		return nil, err
