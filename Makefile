@@ -157,7 +157,7 @@ claims: ## measure homework 4 RUNS times in BUDGET each, and count which of its 
 	done
 	sort "$${TMPDIR:-/tmp}/psim-claims.txt.all" | uniq -c
 
-speed: ## measure the engine, beside SimGrid where libsimgrid-dev is installed: docs/speed.md; takes five minutes
+speed: ## measure the engine, beside SimGrid where libsimgrid-dev is installed: docs/speed.md; takes five minutes; BEFORE=TREE measures the psim of an older commit's tree, too
 	$(GO) build -o "$${TMPDIR:-/tmp}/psim-speed" ./tools/speed
 	"$${TMPDIR:-/tmp}/psim-speed" > docs/speed.md.new
 	mv docs/speed.md.new docs/speed.md

@@ -7,6 +7,7 @@ import (
 	"log"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -20,12 +21,15 @@ const headRows = `
 Whole processes of psim, from start to end, on this machine: %s, %d cores.
 DIR is an empty folder. CPU is user and system time of all threads, and of all commands where there are
 several; memory is the most that one process ever had. What takes less than %v is run three times,
-and the least counts. "Before" is commit a8930e90, on a machine that is faster: what takes one second there
-took 1.25 to 1.5 here.
+and the least counts. "Before" is commit a8930e90, %s.
 
 | work | CPU before | now | memory before | now | command |
 |---|--:|--:|--:|--:|---|
 `
+
+// beforeVariable is the variable of the environment for a folder with an older commit and its program psim, which then
+// runs every row, too. Without it the table copies rows.csv, whose machine was another one.
+const beforeVariable = "BEFORE"
 
 // Commands that take less time are run several times.
 const short = 2 * time.Second
@@ -44,16 +48,18 @@ func documentRows(program string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf(headRows, processor(), runtime.NumCPU(), short)
+	tree := os.Getenv(beforeVariable)
+	where := "on a machine that is faster: what takes one second there\ntook 1.25 to 1.5 here"
+	if tree != "" {
+		where = "measured here as well, row by row"
+	}
+	fmt.Printf(headRows, processor(), runtime.NumCPU(), short, where)
 	for _, row := range rows[1:] {
 		work, command, beforeCPU, beforeMemory := row[0], row[1], row[2], row[3]
-		now, memory := "failed", "–"
-		if m, err := leastOfRow(program, command); err != nil {
-			log.Printf("%s: %v", work, err)
-		} else {
-			now, memory = fmt.Sprintf("%.3g s", m.CPU.Seconds()), units.FormatBytes(m.peak)
-		}
-		if beforeCPU != "" {
+		now, memory := cells(work, runner{program: program}, command)
+		if tree != "" {
+			beforeCPU, beforeMemory = cells(work, runner{filepath.Join(tree, "psim"), tree}, command)
+		} else if beforeCPU != "" {
 			beforeCPU += " s"
 		}
 		fmt.Printf("| %s | %s | %s | %s | %s | `%s` |\n", work, beforeCPU, now, beforeMemory, memory, command)
@@ -61,27 +67,46 @@ func documentRows(program string) error {
 	return nil
 }
 
-// leastOfRow runs the commands of a row, several times if they are short.
-func leastOfRow(program, commands string) (measured, error) {
-	least, err := runRow(program, commands)
+// A runner runs a program in a folder, "" for this one.
+type runner struct{ program, folder string }
+
+// cells returns the time and the memory of a row as the table has them.
+func cells(work string, r runner, commands string) (cpu, memory string) {
+	m, err := r.least(commands)
+	if err != nil {
+		log.Printf("%s: %v", work, err)
+		return "failed", "–"
+	}
+	return fmt.Sprintf("%.3g s", m.CPU.Seconds()), units.FormatBytes(m.peak)
+}
+
+// least runs the commands of a row, several times if they are short.
+func (r runner) least(commands string) (measured, error) {
+	least, err := r.run(commands)
 	for n := 1; err == nil && n < 3 && least.CPU < short; n++ {
 		var m measured
-		m, err = runRow(program, commands)
+		m, err = r.run(commands)
 		least.CPU, least.peak = min(least.CPU, m.CPU), min(least.peak, m.peak)
 	}
 	return least, err
 }
 
-// runRow runs commands that are joined by &&, adds up their times, and keeps the most memory.
-func runRow(program, commands string) (m measured, err error) {
+// run runs commands that are joined by &&, adds up their times, and keeps the most memory.
+func (r runner) run(commands string) (m measured, err error) {
 	folder, err := os.MkdirTemp("", "psim-speed-")
 	if err != nil {
 		return m, err
 	}
 	defer os.RemoveAll(folder)
+	ours, err := filepath.Abs("tools/speed")
+	if err != nil {
+		return m, err
+	}
+	commands = strings.ReplaceAll(commands, "tools/speed", ours) // an older tree has no such files
 	for command := range strings.SplitSeq(commands, " && ") {
 		env, args, _ := strings.Cut(command, "psim ")
-		c := exec.Command(program, strings.Fields(strings.ReplaceAll(args, "DIR", folder))...)
+		c := exec.Command(r.program, strings.Fields(strings.ReplaceAll(args, "DIR", folder))...)
+		c.Dir = r.folder
 		c.Env = append(os.Environ(), strings.Fields(env)...)
 		if err := c.Start(); err != nil {
 			return m, err
