@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench laws xla xla-plugin fuzz kill random processes examples flakes faults processes-pairs full-disk golden gallery schema fit leave-out fit-check exhaustive lint report claims course-checks hw4-checks course-lines accuracy speed bench-pytorch peers-python beside-pytorch engine release ci
+.PHONY: run test bench laws xla xla-plugin fuzz kill random processes examples flakes faults processes-pairs full-disk golden gallery schema fit leave-out fit-check exhaustive lint report claims course-checks hw4-checks course-lines accuracy speed bench-pytorch forms peers-python beside-pytorch engine release ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -169,8 +169,16 @@ peers-python: ## PyTorch in an environment outside the tree (1.4 GB, half a minu
 bench-pytorch: ## psim's kernels on the Go backend and XLA (make xla-plugin) beside PyTorch's (make peers-python) on one core: docs/pytorch.md; takes ten minutes
 	$(GO) build -o "$${TMPDIR:-/tmp}/psim-pytorch" ./tools/pytorch
 	"$${TMPDIR:-/tmp}/psim-pytorch" > docs/pytorch.md.new
-	printf '\n' >> docs/pytorch.md.new && sed -n '/^## Steps of PyTorch/,$$p' docs/pytorch.md >> docs/pytorch.md.new
+	printf '\n' >> docs/pytorch.md.new && sed -n '/^## /,$$p' docs/pytorch.md >> docs/pytorch.md.new
 	mv docs/pytorch.md.new docs/pytorch.md
+
+forms: ## forms of the kernels on XLA beside those in use and PyTorch's, on one core: docs/pytorch.md; takes ten minutes
+	$(GO) build -o "$${TMPDIR:-/tmp}/psim-pytorch" ./tools/pytorch
+	"$${TMPDIR:-/tmp}/psim-pytorch" -forms > docs/pytorch.md.forms
+	sed '/^## /,$$d' docs/pytorch.md | sed '$${/^$$/d;}' > docs/pytorch.md.new
+	printf '\n' >> docs/pytorch.md.new && cat docs/pytorch.md.forms >> docs/pytorch.md.new
+	printf '\n' >> docs/pytorch.md.new && sed -n '/^## Steps of PyTorch/,$$p' docs/pytorch.md >> docs/pytorch.md.new
+	mv docs/pytorch.md.new docs/pytorch.md && rm docs/pytorch.md.forms
 
 TORCH_ROWS ?= $(or $(TMPDIR),/tmp)/psim-torch-steps.jsonl
 beside-pytorch: ## predict and measure PyTorch's step by twelve modes on this quiet machine: docs/pytorch.md; half an hour; once ended it goes on (rm TORCH_ROWS first for all anew)

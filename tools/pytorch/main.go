@@ -28,8 +28,9 @@ import (
 func main() {
 	log.SetFlags(0)
 	only := flag.String("kernels", ".", "times the kernels whose names match `expression`")
+	tried := flag.Bool("forms", false, "times the forms of XLA's kernels, and prints their part of the page")
 	flag.Parse()
-	if err := run(*only); err != nil {
+	if err := run(*only, *tried); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -38,7 +39,7 @@ func main() {
 // counts.
 const rounds = 3
 
-func run(only string) error {
+func run(only string, tried bool) error {
 	picked, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -48,11 +49,7 @@ func run(only string) error {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	ours, err := build(filepath.Join(folder, "go.test"))
-	if err != nil {
-		return err
-	}
-	xla, err := buildXLA(filepath.Join(folder, "xla.test"))
+	ours, xla, err := builds(folder, tried)
 	if err != nil {
 		return err
 	}
@@ -64,6 +61,9 @@ func run(only string) error {
 		return err
 	}
 	defer torch.stop()
+	if tried {
+		return forms(picked, xla, torch)
+	}
 	var rows []row
 	var loads []string
 	for _, k := range kernels {
@@ -102,6 +102,17 @@ func oneCore() error {
 type bench struct {
 	program string // "" if the backend is not to be had
 	plugin  string // of XLA
+}
+
+// builds builds the benchmarks for the Go backend, unless only forms of XLA's are wanted, and for XLA.
+func builds(folder string, tried bool) (ours, xla bench, err error) {
+	if !tried {
+		ours, err = build(filepath.Join(folder, "go.test"))
+	}
+	if err == nil {
+		xla, err = buildXLA(filepath.Join(folder, "xla.test"))
+	}
+	return ours, xla, err
 }
 
 // build builds the benchmarks for the Go backend or, with the tag, for XLA.
@@ -168,21 +179,30 @@ var cpu = regexp.MustCompile(`([0-9.e+]+) cpu-ms/op`)
 // time runs a benchmark of exec/kernels and returns the milliseconds of CPU that one
 // forward and backward took.
 func (b bench) time(name string, times int) (float64, error) {
-	c := exec.Command(b.program, "-test.run", "^$",
-		"-test.bench", "^BenchmarkKernels$/^"+name+"$", "-test.benchtime", fmt.Sprint(times, "x"))
-	c.Env = append(os.Environ(), "GOMAXPROCS=1", "PSIM_BACKEND=go")
-	if b.plugin != "" {
-		c.Env = append(c.Env, "PSIM_BACKEND=xla:"+b.plugin)
-	}
-	out, err := c.CombinedOutput()
+	out, err := b.run("^BenchmarkKernels$/^"+name+"$", times)
 	if err != nil {
-		return 0, fmt.Errorf("psim: %w\n%s", err, out)
+		return 0, err
 	}
 	found := cpu.FindSubmatch(out)
 	if found == nil {
 		return 0, fmt.Errorf("psim lacks a benchmark of that name:\n%s", out)
 	}
 	return strconv.ParseFloat(string(found[1]), 64)
+}
+
+// run runs benchmarks of exec/kernels and returns what they print.
+func (b bench) run(names string, times int, flags ...string) ([]byte, error) {
+	c := exec.Command(b.program, append([]string{"-test.run", "^$",
+		"-test.bench", names, "-test.benchtime", fmt.Sprint(times, "x")}, flags...)...)
+	c.Env = append(os.Environ(), "GOMAXPROCS=1", "PSIM_BACKEND=go")
+	if b.plugin != "" {
+		c.Env = append(c.Env, "PSIM_BACKEND=xla:"+b.plugin)
+	}
+	out, err := c.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("psim: %w\n%s", err, out)
+	}
+	return out, nil
 }
 
 //go:embed kernels.py

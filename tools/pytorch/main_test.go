@@ -36,3 +36,16 @@ func TestRatio(t *testing.T) {
 	require.Equal(t, "not had", spread(r.xla))
 	require.Equal(t, "–", rate(1, r.xla))
 }
+
+// Runs of a form are one row, and the first form is what the others are compared with.
+func TestReadForms(t *testing.T) {
+	list, err := readForms(kernel{name: "norm"}, "BenchmarkForms/norm/in_use\t 2\t 99 ns/op\t 4.0 cpu-ms/op\n"+
+		"BenchmarkForms/norm/in_use\t 2\t 99 ns/op\t 6.0 cpu-ms/op\n"+
+		"BenchmarkForms/norm/sums_along_axes\t 2\t 99 ns/op\t 15 cpu-ms/op\nPASS\n")
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+	require.Equal(t, "in use", list[0].name)
+	require.Equal(t, []float64{4, 6}, list[0].ms)
+	require.Equal(t, "sums along axes", list[1].name)
+	require.Equal(t, 5.0, list[1].used)
+}
