@@ -39,7 +39,8 @@ func TestRatio(t *testing.T) {
 
 // Runs of a form are one row, and the first form is what the others are compared with.
 func TestReadForms(t *testing.T) {
-	list, err := readForms(kernel{name: "norm"}, "BenchmarkForms/norm/in_use\t 2\t 99 ns/op\t 4.0 cpu-ms/op\n"+
+	list, err := readForms(kernel{name: "norm"}, "BenchmarkForms/norm/memory\t 2\t 99 ns/op\t 9.0 cpu-ms/op\n"+
+		"BenchmarkForms/norm/in_use\t 2\t 99 ns/op\t 4.0 cpu-ms/op\n"+
 		"BenchmarkForms/norm/in_use\t 2\t 99 ns/op\t 6.0 cpu-ms/op\n"+
 		"BenchmarkForms/norm/sums_along_axes\t 2\t 99 ns/op\t 15 cpu-ms/op\nPASS\n")
 	require.NoError(t, err)
