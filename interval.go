@@ -45,6 +45,11 @@ func (p *Prediction) setInterval() {
 	if r.Stack == "" || p.Experiment.Staged == nil {
 		return
 	}
+	train := p.Config.Train
+	if train.Adapts() || train.Frozen != "" || slices.Contains([]string{"adafactor", "lion", "muon"}, train.Optimizer) {
+		r.IntervalMissing = "no published run with adapters, frozen parts or this optimizer is compared"
+		return
+	}
 	if r.IntervalMissing = intervals.Published().Missing(p.Conditions()); r.IntervalMissing != "" {
 		return
 	}

@@ -3,9 +3,11 @@ package advise
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"psim"
+	"psim/configs"
 	"psim/results"
 )
 
@@ -13,7 +15,8 @@ import (
 type method struct {
 	name string
 	sets []string
-	solo []string // further settings on one device
+	solo []string // the settings on one device, if others
+	half bool     // whether it takes 16 bits with the range of fp32
 }
 
 // methods lists the ways from the one that changes most of a network to the one that takes least memory. Every
@@ -25,7 +28,10 @@ func methods() []method {
 		{
 			name: "full in bf16, 8-bit AdamW",
 			sets: []string{"train.master_weights=none", "train.optimizer=adamw-8bit"},
-			solo: []string{"train.update_in=backward", "train.optimizer=paged-adamw-8bit"},
+			solo: []string{
+				"train.master_weights=none", "train.update_in=backward", "train.optimizer=paged-adamw-8bit",
+			},
+			half: true,
 		},
 		{name: "LoRA r 16", sets: []string{"train.adapter.kind=lora", rank}},
 		{name: "QLoRA r 16", sets: []string{"train.adapter.kind=qlora", rank}},
@@ -50,19 +56,31 @@ func fineTuningLayouts(devices int) []spread {
 	return list
 }
 
+// plain reports whether the configuration says nothing of what the ways to fine-tune differ in.
+func plain(c *configs.Config) bool {
+	t, p := c.Train, c.Parallel
+	return !t.Adapts() && t.Frozen == "" && t.Optimizer == "adamw" && t.MasterWeights != "none" &&
+		max(p.Tensor, p.Context, p.Expert, c.Schedule.Stages) <= 1
+}
+
 // FineTune adds to a prediction of a network without a plan, which does not fit in memory, what fine-tuning
 // would take on the same devices, and reports whether any of it fits.
 func FineTune(ctx context.Context, p *psim.Prediction) (fits bool) {
-	if p.Result.Fits() || p.Config.HasPlan() || !p.Config.Model.Transformer() || p.Config.Train.Precision != "bf16" {
+	precision := p.Config.Train.Precision
+	if p.Result.Fits() || p.Config.HasPlan() || !p.Config.Model.Transformer() || !plain(p.Config) ||
+		precision != "bf16" && precision != "fp16" {
 		return false
 	}
 	for _, m := range methods() {
+		if m.half && precision != "bf16" {
+			continue
+		}
 		for _, l := range fineTuningLayouts(p.Devices()) {
-			sets := append([]string{"train.recompute=full", "model.loss=chunked"}, m.sets...)
-			if l.devices == 1 {
-				sets = append(sets, m.solo...)
+			own := m.sets
+			if l.devices == 1 && m.solo != nil {
+				own, l.name = m.solo, l.name+", paged"
 			}
-			sets = append(sets, l.sets...)
+			sets := slices.Concat([]string{"train.recompute=full", "model.loss=chunked"}, own, l.sets)
 			c, err := p.Config.With(sets...)
 			if err != nil {
 				continue // a setting of the user excludes it
@@ -75,6 +93,7 @@ func FineTune(ctx context.Context, p *psim.Prediction) (fits bool) {
 				Training: m.name, Layout: l.name, Devices: l.devices, Set: sets, PeakMemory: tried.Result.PeakMemory(),
 				Fits: &tried.Result.FitsMemory, Tokens: tried.Result.Throughput.Tokens,
 				StepTime: tried.Result.StepTime, Samples: tried.Result.Throughput.Samples,
+				Close: tried.Result.MemoryVerdict == results.Close,
 			}
 			if len(tried.Result.Ranks) > 0 {
 				row.MemoryCapacity = tried.Result.Ranks[0].MemoryCapacity
@@ -83,22 +102,23 @@ func FineTune(ctx context.Context, p *psim.Prediction) (fits bool) {
 			fits = fits || *row.Fits
 		}
 	}
-	if fits {
-		var flags []string
-		for _, set := range best(p.Result.FineTuning).Set {
-			flags = append(flags, "--set "+set)
-		}
-		p.Result.Warnings = append(p.Result.Warnings, "the first of the ways to train above that fits has "+
-			strings.Join(flags, " "))
+	for _, row := range best(p.Result.FineTuning) {
+		p.Result.Warnings = append(p.Result.Warnings, fmt.Sprintf("%s (%s) is --set %s", row.Training, row.Layout,
+			strings.Join(row.Set, " --set ")))
 	}
 	return fits
 }
 
-// best returns the first row that fits, the fastest of its method.
-func best(rows []results.Remedy) (best results.Remedy) {
+// best lists the fastest row that fits of each method.
+func best(rows []results.Remedy) (best []results.Remedy) {
 	for _, row := range rows {
-		if *row.Fits && (best.Training == "" || row.Training == best.Training && row.Tokens > best.Tokens) {
-			best = row
+		last := len(best) - 1
+		switch {
+		case !*row.Fits:
+		case last < 0 || best[last].Training != row.Training:
+			best = append(best, row)
+		case row.Tokens > best[last].Tokens:
+			best[last] = row
 		}
 	}
 	return best

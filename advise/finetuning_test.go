@@ -38,7 +38,12 @@ func TestFineTune(t *testing.T) {
 	list, fits := rows(t, "llama3-8b", configs.Target{Device: "rtx-4090", Devices: 4}, "model.sequence_length=2048")
 	require.True(t, fits)
 	require.Len(t, list, 4*3)
-	one := func(method string) results.Remedy { return list[method+", one device"] }
+	one := func(method string) results.Remedy {
+		if row, ok := list[method+", one device, paged"]; ok {
+			return row
+		}
+		return list[method+", one device"]
+	}
 	require.True(t, *one("LoRA r 16").Fits)
 	require.False(t, *one("full, AdamW with fp32 weights").Fits)
 	require.Less(t, one("QLoRA r 16").PeakMemory, one("LoRA r 16").PeakMemory)
@@ -50,6 +55,13 @@ func TestFineTune(t *testing.T) {
 
 	_, fits = rows(t, "model:llama3-70b", configs.Target{Device: "rtx-4090", Devices: 1}, "model.sequence_length=2048")
 	require.False(t, fits)
+	for _, set := range []string{"train.adapter.kind=lora", "parallel.tensor=2", "train.optimizer=lion", "train.frozen=[embedding]"} {
+		own, _ := rows(t, "model:llama3-70b", configs.Target{Device: "rtx-4090", Devices: 2}, set)
+		require.Empty(t, own, "who says %s has a way", set)
+	}
+	half, fits := rows(t, "model:llama2-7b", configs.Target{Device: "rtx-2080ti", Devices: 1}, "model.sequence_length=1024")
+	require.True(t, fits, "QLoRA in fp16")
+	require.Len(t, half, 3, "no way in bf16 alone")
 	none, fits := rows(t, "gpt2", configs.Target{Device: "rtx-4090"})
 	require.Empty(t, none, "what fits needs no other way")
 	require.False(t, fits)

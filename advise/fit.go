@@ -58,7 +58,11 @@ func (s *remedySearch) advice(b baseline) string {
 		others = slices.Insert(others, 0, "it would fit with "+strings.Join(fit, "; or with "))
 	}
 	if more {
-		others = slices.Insert(others, 0, "no change makes it fit on "+units.Plural(have, "device"))
+		none := "no change makes it fit on " + units.Plural(have, "device")
+		if b.Result.FineTuning != nil {
+			none = "with all weights trained as they are, " + none
+		}
+		others = slices.Insert(others, 0, none)
 	}
 	return strings.Join(others, "; ")
 }

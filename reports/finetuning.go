@@ -21,7 +21,10 @@ func writeFineTuning(out table.Page, r results.Result) {
 			{Head: "memory", Cell: func(w results.Remedy) any { return units.FormatBytes(w.PeakMemory) }},
 			{Head: "of", Cell: func(w results.Remedy) any { return units.FormatBytes(w.MemoryCapacity) }},
 			{Head: "fits", Left: true, Cell: func(w results.Remedy) any {
-				if *w.Fits {
+				switch {
+				case w.Close:
+					return results.Close
+				case *w.Fits:
 					return "yes"
 				}
 				return "no"
@@ -46,13 +49,18 @@ func fineTuningAnswer(r results.Result) string {
 		if w.Devices > 1 {
 			on = fmt.Sprintf("%d × %s by %s alone", w.Devices, r.Device, w.Layout)
 		}
-		text := fmt.Sprintf("%s fits %s (%s of %s, %s tokens/s)", w.Training, on, units.FormatBytes(w.PeakMemory),
-			units.FormatBytes(w.MemoryCapacity), units.FormatCount(int64(w.Tokens)))
+		closely := ""
+		if w.Close {
+			closely = " closely"
+		}
+		text := fmt.Sprintf("%s fits %s%s (%s of %s, %s tokens/s)", w.Training, on, closely,
+			units.FormatBytes(w.PeakMemory), units.FormatBytes(w.MemoryCapacity), units.FormatCount(int64(w.Tokens)))
 		parts = append(parts, text+fineTuningLayout(r.FineTuning, w))
 	}
 	if parts == nil {
-		return "nothing fits " + length + ": neither full training nor LoRA or QLoRA; take more or larger devices, " +
-			"shorter sequences, or a smaller model"
+		return fmt.Sprintf("neither full training nor LoRA or QLoRA fits %s by DDP or FSDP; pipelines and tensor "+
+			"groups (schedule.stages, parallel.tensor) are not tried here; else take shorter sequences, smaller "+
+			"microbatches (batch.micro), more or larger devices, or a smaller model", length)
 	}
 	return length + " " + strings.Join(parts, "; ")
 }

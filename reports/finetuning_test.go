@@ -43,7 +43,7 @@ func TestFineTuning(t *testing.T) {
 
 `, text())
 	r.FineTuning = r.FineTuning[:2]
-	require.Contains(t, text(), "nothing fits at 2,048 tokens a sample")
+	require.Contains(t, text(), "neither full training nor LoRA or QLoRA fits at 2,048 tokens a sample")
 	r.FineTuning = []results.Remedy{way("full", "one device", 1, 30, 1), way("full", "FSDP", 4, 10, 1166)}
 	require.Contains(t, text(), "full fits 4 × rtx-4090 by FSDP alone (10.0 GB of 24.0 GB, 1,166 tokens/s)")
 }

@@ -109,6 +109,10 @@ func neutral(key string) bool {
 		scoring_func topk_method aux_loss_alpha seq_aux router_aux_loss_coef router_jitter_noise ep_size
 		swiglu_alpha swiglu_limit initial_context_length experts_per_token partial_rotary_factor
 		original_max_position_embeddings attn_temperature_tuning floor_scale attn_scale
+		length_penalty repetition_penalty diversity_penalty encoder_no_repeat_ngram_size no_repeat_ngram_size
+		num_beams num_beam_groups num_return_sequences temperature top_k top_p typical_p max_length min_length
+		early_stopping do_sample output_scores output_attentions output_hidden_states chunk_size_feed_forward
+		is_encoder_decoder tie_encoder_decoder pruned_heads problem_type remove_invalid_values torchscript
 		embedding_multiplier logits_scaling residual_multiplier attention_multiplier qk_norm_type use_qk_norm
 		rotary_dim qk_head_dim mtp_transformer_layers use_mtp return_dict ignore_index spatial_merge_size
 		for_llm_compressor logit_scale n_ctx task_specific_params scale_attn_weights scale_attn_by_inverse_layer_idx

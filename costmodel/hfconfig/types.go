@@ -215,10 +215,9 @@ func readWindows(m *models.Model, b blockConfig) error {
 
 // readLayerTypes reads the kind of every block.
 func readLayerTypes(m *models.Model, types []string) error {
-	if len(types) < m.Layers {
+	if len(types) != m.Layers {
 		return fmt.Errorf("layer_types has %d entries: must have num_hidden_layers = %d", len(types), m.Layers)
 	}
-	types = types[:m.Layers]
 	for _, kind := range types {
 		if !slices.Contains([]string{"full_attention", "sliding_attention", "chunked_attention"}, kind) {
 			return fmt.Errorf("layer_types has %.40q, which psim does not model; it models full_attention, "+

@@ -29,16 +29,23 @@ func (n Network) Trained() int64 {
 	return n.Parameters() - sum(n.Layers, func(l Layer) int64 { return elementsOf(l.Frozen) })
 }
 
-// ModelFLOPs returns the FLOPs of training with a sample by definition: three times the forward, but
-// twice the forward for products with frozen weights, whose gradients are not wanted.
+// ModelFLOPs returns the FLOPs of training with a sample by definition: three times the forward, but twice the
+// forward for products with frozen weights, whose gradients are not wanted, and once where nothing goes back to
+// anything that is trained.
 func (n Network) ModelFLOPs() float64 {
-	frozen := n
-	frozen.Layers = slices.Clone(n.Layers)
-	for i := range frozen.Layers {
-		l := &frozen.Layers[i]
-		l.Ops = slices.DeleteFunc(slices.Clone(l.Ops), func(o Op) bool { return !o.Frozen })
+	forward := func(counts func(Layer, Op) bool) float64 {
+		part := n
+		part.Layers = slices.Clone(n.Layers)
+		for i, l := range part.Layers {
+			part.Layers[i].Ops = slices.DeleteFunc(slices.Clone(l.Ops), func(o Op) bool { return !counts(l, o) })
+		}
+		return part.FLOPs(Forward)
 	}
-	return 3*n.FLOPs(Forward) - frozen.FLOPs(Forward)
+	noWeights := forward(func(_ Layer, o Op) bool { return o.Frozen })
+	ends := func(l Layer, o Op) bool { return len(l.Frozen) > 0 && o.NoInputGradient }
+	noInputs := forward(ends)
+	noAttention := forward(func(l Layer, o Op) bool { return ends(l, o) && o.Weights() == 0 }) // its W is part of its I
+	return 3*n.FLOPs(Forward) - noWeights - noInputs - noAttention
 }
 
 // elementsOf counts the elements of tensors.

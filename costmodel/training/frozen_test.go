@@ -107,8 +107,12 @@ func TestAdapterFLOPs(t *testing.T) {
 			without = 0
 		}
 		require.Equal(t, float64(2*d.s*(frozen+adapters-without)), linear(n, network.InputGradient, all))
-		// By definition, whatever goes back: 2 × the forward for frozen products, else 3 ×.
-		require.Equal(t, 3*n.FLOPs(network.Forward)-float64(2*d.s*frozen), n.ModelFLOPs())
+		// By definition 2 × the forward for frozen products, else 3 ×, and one less where no gradient goes on.
+		attention := 0.
+		if first > 0 && !o.Adapter.InputGradients { // of the first block
+			attention = (n.FLOPs(network.Forward) - linear(n, network.Forward, all)) / float64(d.blocks)
+		}
+		require.Equal(t, 3*n.FLOPs(network.Forward)-float64(2*d.s*(frozen+without))-2*attention, n.ModelFLOPs())
 	})
 }
 
@@ -297,4 +301,20 @@ func TestKeptByAutograd(t *testing.T) {
 		const norms = 2 * 2 * 2048 * 4096 // the other half of their inputs in fp32
 		require.InEpsilon(t, c.bytes, kept[network.ForwardToInput]+kept[network.ForwardToWeight]+norms, 0.005, c.targets)
 	}
+}
+
+// Blocks that are frozen up to the first that is trained are forward alone, their attention too.
+func TestModelFLOPsOfFrozenBlocks(t *testing.T) {
+	m := models.Model{Family: "llama", Layers: 4, Hidden: 64, Heads: 4, FFNHidden: 128, Vocab: 96, SequenceLength: 32}
+	o := training.Options{Precision: "bf16", Frozen: "embedding,blocks.0-2"}
+	_, n := adapted(t, m, o)
+	want := 0.
+	for i, l := range n.Layers {
+		times := 3.
+		if i < 4 { // embedding and three blocks
+			times = 1
+		}
+		want += times * l.FLOPs(network.Forward)
+	}
+	require.Equal(t, want, n.ModelFLOPs())
 }
