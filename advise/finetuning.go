@@ -16,7 +16,7 @@ type method struct {
 	name string
 	sets []string
 	solo []string // the settings on one device, if others
-	half bool     // whether it takes 16 bits with the range of fp32
+	bf16 bool     // whether it needs 16 bits with the range of fp32
 }
 
 // methods lists the ways from the one that changes most of a network to the one that takes least memory. Every
@@ -31,7 +31,7 @@ func methods() []method {
 			solo: []string{
 				"train.master_weights=none", "train.update_in=backward", "train.optimizer=paged-adamw-8bit",
 			},
-			half: true,
+			bf16: true,
 		},
 		{name: "LoRA r 16", sets: []string{"train.adapter.kind=lora", rank}},
 		{name: "QLoRA r 16", sets: []string{"train.adapter.kind=qlora", rank}},
@@ -72,7 +72,7 @@ func FineTune(ctx context.Context, p *psim.Prediction) (fits bool) {
 		return false
 	}
 	for _, m := range methods() {
-		if m.half && precision != "bf16" {
+		if m.bf16 && precision != "bf16" {
 			continue
 		}
 		for _, l := range fineTuningLayouts(p.Devices()) {
@@ -81,24 +81,12 @@ func FineTune(ctx context.Context, p *psim.Prediction) (fits bool) {
 				own, l.name = m.solo, l.name+", paged"
 			}
 			sets := slices.Concat([]string{"train.recompute=full", "model.loss=chunked"}, own, l.sets)
-			c, err := p.Config.With(sets...)
+			row, err := tryToTrain(ctx, p, sets)
 			if err != nil {
 				continue // a setting of the user excludes it
 			}
-			tried, err := psim.Estimate(ctx, c)
-			if err != nil {
-				continue
-			}
-			row := results.Remedy{
-				Training: m.name, Layout: l.name, Devices: l.devices, Set: sets, PeakMemory: tried.Result.PeakMemory(),
-				Fits: &tried.Result.FitsMemory, Tokens: tried.Result.Throughput.Tokens,
-				StepTime: tried.Result.StepTime, Samples: tried.Result.Throughput.Samples,
-				Close: tried.Result.MemoryVerdict == results.Close,
-			}
-			if len(tried.Result.Ranks) > 0 {
-				row.MemoryCapacity = tried.Result.Ranks[0].MemoryCapacity
-			}
-			p.Result.FineTuning = append(p.Result.FineTuning, row)
+			row.Training, row.Layout = m.name, l.name
+			p.Result.FineTuning = append(p.Result.FineTuning, *row)
 			fits = fits || *row.Fits
 		}
 	}
@@ -107,6 +95,24 @@ func FineTune(ctx context.Context, p *psim.Prediction) (fits bool) {
 			strings.Join(row.Set, " --set ")))
 	}
 	return fits
+}
+
+// tryToTrain predicts a network with other settings.
+func tryToTrain(ctx context.Context, p *psim.Prediction, sets []string) (*results.Remedy, error) {
+	c, err := p.Config.With(sets...)
+	if err != nil {
+		return nil, err
+	}
+	tried, err := psim.Estimate(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	row := tried.Result.Remedy(sets)
+	row.Fits, row.Tokens = &tried.Result.FitsMemory, tried.Result.Throughput.Tokens
+	if len(tried.Result.Ranks) > 0 {
+		row.MemoryCapacity = tried.Result.Ranks[0].MemoryCapacity
+	}
+	return row, nil
 }
 
 // best lists the fastest row that fits of each method.
