@@ -39,8 +39,13 @@ func (s Split) Owner(name string) int {
 // ones that the rank lacks so far.
 func (s Split) Held(stage, i int) []network.Tensor {
 	l := s.Stage(stage)[i]
-	held := slices.Clip(l.Params)
-	for _, t := range l.Tied {
+	return s.withTied(stage, i, l.Params, l.Tied)
+}
+
+// withTied lists a layer's own tensors and the tied ones that it brings to its rank.
+func (s Split) withTied(stage, i int, own, tied []network.Tensor) []network.Tensor {
+	held := slices.Clip(own)
+	for _, t := range tied {
 		if s.brings(stage, i, t) {
 			held = append(held, t)
 		}
@@ -85,13 +90,7 @@ func contains(tensors []network.Tensor, name string) bool {
 // frozen lists the frozen tensors that layer i of a stage brings to its rank.
 func (s Split) frozen(stage, i int) []network.Tensor {
 	l := s.Stage(stage)[i]
-	held := slices.Clip(l.Frozen)
-	for _, t := range l.FrozenTied {
-		if s.brings(stage, i, t) {
-			held = append(held, t)
-		}
-	}
-	return held
+	return s.withTied(stage, i, l.Frozen, l.FrozenTied)
 }
 
 // Completed lists the tensors of a stage in the order in which a backward completes their
