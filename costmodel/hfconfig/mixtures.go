@@ -24,11 +24,8 @@ func mixtureTypes() map[string]llamaType {
 				Experts: new(256),
 			},
 			attentionBias: true, needs: latent,
-			more: blockConfig{QLoraRank: new(1536), Dense: 3, Groups: new(8), TopGroups: new(4)},
-			block: func(m *models.Model, c llamaConfig, b blockConfig) error {
-				m.RouterBias = true
-				return latentMixture(m, c, b)
-			},
+			more:  blockConfig{QLoraRank: new(1536), Dense: 3, Groups: new(8), TopGroups: new(4)},
+			block: biasedLatentMixture,
 		},
 		"glm4_moe": {
 			llamaConfig: llamaConfig{
@@ -73,6 +70,12 @@ func latentMixture(m *models.Model, c llamaConfig, b blockConfig) error {
 	m.QLoraRank, m.KVLoraRank = value(b.QLoraRank), b.KVLoraRank
 	m.QKNopeHeadDim, m.QKRopeHeadDim, m.VHeadDim = b.NopeDim, b.RopeDim, b.ValueDim
 	return cmp.Or(readMixture(m, b), positive("kv_lora_rank", &b.KVLoraRank))
+}
+
+// biasedLatentMixture reads DeepSeek-V3's blocks, whose routers have biases.
+func biasedLatentMixture(m *models.Model, c llamaConfig, b blockConfig) error {
+	m.RouterBias = true
+	return latentMixture(m, c, b)
 }
 
 // readMixture reads which blocks have experts, and which experts are shared.

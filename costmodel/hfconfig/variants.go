@@ -126,10 +126,7 @@ func wideMixtures() map[string]llamaType {
 				Vocab: 163840, Positions: 131072, Hidden: 7168, Inner: 18432, Layers: 61, Heads: 64, Experts: new(384),
 			},
 			needs: latent, more: blockConfig{QLoraRank: new(1536), Dense: 1, Groups: new(1), TopGroups: new(1)},
-			block: func(m *models.Model, c llamaConfig, b blockConfig) error {
-				m.RouterBias = true
-				return latentMixture(m, c, b)
-			},
+			block: biasedLatentMixture,
 		},
 		"minimax_m2": {
 			llamaConfig: llamaConfig{
