@@ -48,13 +48,8 @@ func (w Workload) Sketch(counts []ParameterCount) *Staged {
 			c := &counts[layer]
 			st.Parameters, st.Experts = st.Parameters+c.parameters, st.Experts+c.experts
 			st.Narrow, st.NarrowExperts = st.Narrow+c.narrow, st.NarrowExperts+c.narrowExperts
-			held := w.Network.Layers[layer].Params
-			for _, t := range w.Network.Layers[layer].Tied {
-				if split.brings(s, i, t) {
-					held = append(slices.Clip(held), t)
-				}
-			}
-			w.addStates(st, w.Network.Layers[layer], held)
+			brought := func(t network.Tensor) bool { return split.brings(s, i, t) }
+			w.sketchStates(st, c.parameters, w.Network.Layers[layer], brought)
 			for format, n := range c.frozen {
 				st.Frozen[format] += n
 			}
@@ -74,6 +69,20 @@ func (w Workload) Sketch(counts []ParameterCount) *Staged {
 		st.Stored = st.Parameters
 	}
 	return staged
+}
+
+// sketchStates adds what an optimizer keeps and computes for a layer's parameters and the tied tensors that are
+// brought with it. Its tensors are looked at only where it keeps something by their shapes.
+func (w *Workload) sketchStates(st *Stage, parameters int64, l network.Layer, brought func(network.Tensor) bool) {
+	tied := slices.DeleteFunc(slices.Clone(l.Tied), func(t network.Tensor) bool { return !brought(t) })
+	if w.Training.ByTensor() {
+		w.addStates(st, l, slices.Concat(l.Params, tied))
+		return
+	}
+	for _, t := range tied {
+		parameters += t.Shape.Elements()
+	}
+	st.Widest = max(st.Widest, parameters)
 }
 
 // state returns the bytes of one parameter.
