@@ -22,12 +22,16 @@ type content struct {
 	memory bytes.Buffer
 	disk   *os.File // nil unless the content is too long for memory
 	name   string   // of disk, where an open file cannot be removed
-	hash   hashing.Hash
+	hash   hashing.Hash // nil unless it will be asked for: a long file takes as long to hash as to write
 	failed error // of the disk
 }
 
-func newContent(ctx context.Context, path string) *content {
-	return &content{ctx: ctx, folder: filepath.Dir(path), hash: sha256.New()}
+func newContent(ctx context.Context, path string, hashed bool) *content {
+	c := &content{ctx: ctx, folder: filepath.Dir(path)}
+	if hashed {
+		c.hash = sha256.New()
+	}
+	return c
 }
 
 // Write appends to the content.
@@ -35,7 +39,9 @@ func (c *content) Write(p []byte) (int, error) {
 	if err := c.ctx.Err(); err != nil {
 		return 0, err
 	}
-	c.hash.Write(p)
+	if c.hash != nil {
+		c.hash.Write(p)
+	}
 	if c.disk == nil && c.memory.Len()+len(p) > mostInMemory {
 		c.move()
 	}

@@ -182,18 +182,23 @@ func (f Folder) Write(ctx context.Context, list []File, elsewhere ...File) error
 	for i := range inside {
 		inside[i].Path = filepath.Join(f.Path, filepath.FromSlash(list[i].Path))
 	}
-	contents, discard, err := render(ctx, append(inside, elsewhere...))
+	contents, discard, err := render(ctx, inside, true)
+	defer discard()
+	if err != nil {
+		return err
+	}
+	others, discard, err := render(ctx, elsewhere, false)
 	defer discard()
 	if err != nil {
 		return err
 	}
 	if f.Path != "" {
-		err = f.put(list, contents[:len(list)])
+		err = f.put(list, contents)
 	}
 	if err != nil && !errors.As(err, new(Unwritable)) {
 		return err
 	}
-	return errors.Join(err, replace(elsewhere, contents[len(list):]))
+	return errors.Join(err, replace(elsewhere, others))
 }
 
 // put replaces the files of the folder, while other processes are locked out.

@@ -32,7 +32,7 @@ func TestKilledAtEveryMove(t *testing.T) {
 			now := plan{Moves: []move{{"stale", hash([]byte("old")), nothing}}}
 			files, data := map[string]string{}, map[string]*content{}
 			for _, name := range []string{"a", "b/c", "result.json"} {
-				data[name] = newContent(t.Context(), name)
+				data[name] = newContent(t.Context(), name, true)
 				io.WriteString(data[name], "new")
 				files[name] = data[name].sum()
 				now.Moves = append(now.Moves, move{name, hash([]byte("old")), files[name]})

@@ -42,8 +42,9 @@ type File struct {
 	Render func(io.Writer) error
 }
 
-// render renders all files, before any of them is written. Call discard when they are not needed any more.
-func render(ctx context.Context, list []File) (_ []*content, discard func(), _ error) {
+// render renders all files, before any of them is written, with their hashes if those will be asked for. Call
+// discard when they are not needed any more.
+func render(ctx context.Context, list []File, hashed bool) (_ []*content, discard func(), _ error) {
 	var contents []*content
 	discard = func() {
 		for _, c := range contents {
@@ -55,7 +56,7 @@ func render(ctx context.Context, list []File) (_ []*content, discard func(), _ e
 			return nil, discard, Unwritable{
 				fmt.Errorf("%s: cannot be written: a folder of that name is in the way", f.Path)}
 		}
-		c := newContent(ctx, f.Path)
+		c := newContent(ctx, f.Path, hashed)
 		contents = append(contents, c)
 		err := f.Render(c)
 		if ended := ctx.Err(); ended != nil {
