@@ -112,6 +112,9 @@ type perfetto struct {
 type message []byte
 
 func (m message) number(field protowire.Number, n uint64) message {
+	if field < 16 && n < 128 { // most of them
+		return append(m, byte(field<<3), byte(n))
+	}
 	return protowire.AppendVarint(protowire.AppendTag(m, field, protowire.VarintType), n)
 }
 
@@ -124,6 +127,9 @@ func (m message) text(field protowire.Number, text string) message {
 }
 
 func (m message) nested(field protowire.Number, inner message) message {
+	if field < 16 && len(inner) < 128 {
+		return append(append(m, byte(field<<3|2), byte(len(inner))), inner...)
+	}
 	return protowire.AppendBytes(protowire.AppendTag(m, field, protowire.BytesType), inner)
 }
 
