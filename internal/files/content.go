@@ -20,10 +20,10 @@ type content struct {
 	ctx    context.Context // ends the rendering
 	folder string          // of the file
 	memory bytes.Buffer
-	disk   *os.File // nil unless the content is too long for memory
-	name   string   // of disk, where an open file cannot be removed
+	disk   *os.File     // nil unless the content is too long for memory
+	name   string       // of disk, where an open file cannot be removed
 	hash   hashing.Hash // nil unless it will be asked for: a long file takes as long to hash as to write
-	failed error // of the disk
+	failed error        // of the disk
 }
 
 func newContent(ctx context.Context, path string, hashed bool) *content {
