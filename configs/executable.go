@@ -155,6 +155,9 @@ func (c *Config) refuse() error {
 		return c.problem(section, fmt.Errorf("%s = %s: is simulated, but not executed; set %s",
 			name, setting.Quote(key.Value), executed(key)))
 	}
+	if model, err := c.model(); err == nil && model.Unexecuted() != nil {
+		return c.problem("model", model.Unexecuted())
+	}
 	n, err := c.network()
 	mixed := slices.ContainsFunc(n.Layers, func(l network.Layer) bool { return l.Experts > 0 })
 	switch {

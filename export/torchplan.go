@@ -159,6 +159,9 @@ func (layer *torchLayer) takeLlama(l network.Layer) error {
 		return nil
 	}
 	layer.Kind = "llama"
+	if l.Dropout > 0 {
+		return noSuchLayer(l, " with dropout")
+	}
 	has := map[string]bool{}
 	for _, t := range l.Params {
 		name := strings.TrimPrefix(t.Name, l.Name+".")
@@ -170,6 +173,11 @@ func (layer *torchLayer) takeLlama(l network.Layer) error {
 	for name, needed := range llamaTensors {
 		if needed && !has[name] {
 			return noSuchLayer(l, ", which is not Llama's")
+		}
+	}
+	for _, name := range []string{"self_attn.rotary", "mlp.silu"} {
+		if !slices.ContainsFunc(l.Ops, func(o network.Op) bool { return o.Name == name }) {
+			return noSuchLayer(l, ", which has no "+name)
 		}
 	}
 	for _, o := range l.Ops {

@@ -105,14 +105,11 @@ func (l launch) numbers() network.Numbers {
 // bytes that each operation reads and writes.
 func (m Model) between() between {
 	b := betweens()[[2]string{cmp.Or(m.Kernels, KernelsFused), m.Code}]()
-	if b.rmsNorm != nil && m.rms() {
+	if b.rmsNorm != nil && m.Norm == NormRMS {
 		b.norm = *b.rmsNorm
 	}
 	return b
 }
-
-// rms reports whether norms are RMSNorm.
-func (m Model) rms() bool { return m.Family == FamilyLlama || m.Family == FamilyMixtral }
 
 // In the counts below, elements have 16 bits, and a number in fp32 counts as two.
 
@@ -193,6 +190,14 @@ func (m Model) loss() []network.Op {
 	return ops
 }
 
+// summedIf does what summed does after a product with a bias, and nothing after others.
+func (m Model) summedIf(bias bool, ops []network.Op) []network.Op {
+	if !bias {
+		return ops
+	}
+	return m.summed(ops)
+}
+
 // dropoutAdd makes a dropout and the sum of its result and the residual stream. If one kernel does
 // both in F, it writes the mask but not the dropout's result.
 func (m Model) dropoutAdd(dropout, sum string) []network.Op {
@@ -202,5 +207,5 @@ func (m Model) dropoutAdd(dropout, sum string) []network.Op {
 		ops[0].Moved[network.Forward], ops[0].Mask[network.Forward] = 0, 0
 		ops[1].Mask[network.Forward] = elements(s, h)
 	}
-	return m.summed(ops)
+	return ops
 }

@@ -15,9 +15,8 @@ import (
 func (m Model) defaults() Model {
 	switch m.Family {
 	case FamilyGPT:
-		m.KVHeads = m.Heads
+		m.KVHeads = cmp.Or(m.KVHeads, m.Heads)
 		m.FFNHidden = cmp.Or(m.FFNHidden, 4*min(m.Hidden, maxSize))
-		m.Positions = cmp.Or(m.Positions, m.SequenceLength)
 	case FamilyLlama, FamilyMixtral:
 		m.KVHeads = cmp.Or(m.KVHeads, m.Heads)
 		m.ExpertGroups, m.Imbalance = cmp.Or(m.ExpertGroups, 1), cmp.Or(m.Imbalance, 1)
@@ -28,6 +27,9 @@ func (m Model) defaults() Model {
 	}
 	if m.HeadDim == 0 && m.Heads > 0 && m.Hidden%m.Heads == 0 {
 		m.HeadDim = m.Hidden / m.Heads
+	}
+	if m.transformer() {
+		m = m.withForm()
 	}
 	if m.Tied == nil {
 		tied := m.Family == FamilyGPT
@@ -116,7 +118,10 @@ func (m Model) checkAttention() error {
 		return fmt.Errorf("dense_layers = %d, moe_every = %d: leave none of %d blocks with experts",
 			m.DenseLayers, every, m.Layers)
 	}
-	if m.Family == FamilyGPT && m.SequenceLength > m.Positions {
+	if err := m.checkForm(); err != nil {
+		return err
+	}
+	if m.learned() && m.SequenceLength > m.Positions {
 		return fmt.Errorf("sequence_length = %d: must be at most positions = %d", m.SequenceLength, m.Positions)
 	}
 	return nil

@@ -8,30 +8,20 @@ import (
 )
 
 // llama makes a network of the family of Llama, Mistral, Qwen 2 and Gemma: RMSNorm, rotary positions,
-// grouped queries, a gated MLP with SiLU or GELU, optional biases of queries, keys and values, and
-// usually an untied head. With experts it is the family of Mixtral (see mixtral.go). Its layers are
-// embed, layers.0 …, norm, mtp.0 … and head. Tensors have the names of Hugging Face's checkpoint
-// without its "model." prefix.
+// grouped queries, a gated MLP, optional biases of queries, keys and values, and usually an untied
+// head, unless keys say otherwise (see form.go). With experts it is the family of Mixtral (see
+// mixtral.go). Its layers are embed, layers.0 …, norm, mtp.0 … and head. Tensors have the names of
+// Hugging Face's checkpoint without its "model." prefix.
 func llama(m Model) network.Network {
 	s, h := m.SequenceLength, m.Hidden
-	layers := []network.Layer{{
-		Name:   "embed",
-		Params: []network.Tensor{{Name: "embed_tokens.weight", Shape: network.Dims{m.Vocab, h}, Sharded: true}},
-		Input:  network.Dims{s}, Output: network.Dims{s, h}, KeepsGradient: true,
-		Ops: []network.Op{vocabulary("embed_tokens", m.Vocab, s, h)},
-		Buffers: []network.Buffer{
-			tokenIDs("tokens", s, network.ForwardToWeight),
-			{Name: "embed.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight},
-		},
-	}}
+	layers := []network.Layer{llamaEmbedding(m)}
 	shared := works{}
 	for i := range m.Layers {
 		layers = append(layers, llamaBlock(m.block(i), i, shared))
 	}
 	final := network.Layer{
-		Name: "norm", Params: []network.Tensor{{Name: "norm.weight", Shape: network.Dims{h}, Norm: true}},
-		Input: network.Dims{s, h}, Output: network.Dims{s, h},
-		Ops:     []network.Op{m.norm("norm", s, h)},
+		Name: "norm", Params: m.normParams("norm", h), Input: network.Dims{s, h}, Output: network.Dims{s, h},
+		Ops:     []network.Op{m.anyNorm("norm", s, h)},
 		Buffers: []network.Buffer{{Name: "norm.input", Shape: network.Dims{s, h}}},
 	}
 	layers = append(layers, final)
@@ -43,13 +33,35 @@ func llama(m Model) network.Network {
 	}
 }
 
+// llamaEmbedding makes the table of tokens, and that of positions if the model has one.
+func llamaEmbedding(m Model) network.Layer {
+	s, h := m.SequenceLength, m.Hidden
+	layer := network.Layer{
+		Name: "embed", Dropout: m.Dropout,
+		Params: []network.Tensor{{Name: "embed_tokens.weight", Shape: network.Dims{m.Vocab, h}, Sharded: true}},
+		Input:  network.Dims{s}, Output: network.Dims{s, h}, KeepsGradient: m.Dropout == 0,
+		Ops: []network.Op{vocabulary("embed_tokens", m.Vocab, s, h)},
+		Buffers: append(m.dropoutMask("drop", s, h),
+			tokenIDs("tokens", s, network.ForwardToWeight),
+			network.Buffer{Name: "embed.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight}),
+	}
+	if m.learned() {
+		layer.Params = append(layer.Params, network.Tensor{
+			Name: "embed_positions.weight", Shape: network.Dims{m.Positions, h},
+		})
+		layer.Ops = append(layer.Ops, lookup("embed_positions", network.Dims{m.Positions, h}, s, 3))
+	}
+	layer.Ops = append(layer.Ops, m.dropout("drop", s, h)...)
+	return layer
+}
+
 // llamaBlock makes the i-th block. The model is that of the block (see Model.block).
 func llamaBlock(m Model, i int, shared works) network.Layer {
 	name, w := fmt.Sprintf("layers.%d", i), shared.of(m)
 	return network.Layer{
 		Name: name, Params: prefixed(name+".", llamaBlockParams(m)), Experts: m.Experts, Active: m.ExpertsPerToken,
 		Input: network.Dims{m.SequenceLength, m.Hidden}, Output: network.Dims{m.SequenceLength, m.Hidden},
-		Ops: w.ops, Buffers: w.buffers, Repeatable: true, KeepsGradient: true,
+		Ops: w.ops, Buffers: w.buffers, Dropout: m.Dropout, Repeatable: true, KeepsGradient: m.Dropout == 0,
 	}
 }
 
@@ -63,7 +75,7 @@ func prefixed(prefix string, params []network.Tensor) []network.Tensor {
 
 func llamaBlockParams(m Model) []network.Tensor {
 	h := m.Hidden
-	params := []network.Tensor{gain("input_layernorm", h)}
+	params := m.normParams("input_layernorm", h)
 	if m.latent() {
 		params = append(params, latentParams(m)...)
 	} else {
@@ -76,18 +88,18 @@ func llamaBlockParams(m Model) []network.Tensor {
 		})
 	}
 	if m.PostNorms {
-		params = append(params, gain("post_self_attn_layernorm", h))
+		params = append(params, m.normParams("post_self_attn_layernorm", h)...)
 	}
 	if !m.ParallelBlock {
-		params = append(params, gain("post_attention_layernorm", h))
+		params = append(params, m.normParams("post_attention_layernorm", h)...)
 	}
 	if m.Experts > 0 {
 		params = append(params, expertParams(m)...)
 	} else {
-		params = append(params, gatedParams("mlp.", h, m.FFNHidden, m.MLPBias)...)
+		params = append(params, m.mlpParams("mlp.", m.FFNHidden, m.MLPBias)...)
 	}
 	if m.PostNorms {
-		params = append(params, gain("post_mlp_layernorm", h))
+		params = append(params, m.normParams("post_mlp_layernorm", h)...)
 	}
 	return params
 }
@@ -114,15 +126,20 @@ func queryParams(m Model) []network.Tensor {
 // queryBias reports whether queries, keys and values have biases.
 func (m Model) queryBias() bool { return m.QKVBias || m.AttentionBias }
 
-func gatedParams(prefix string, h, f int, bias bool) []network.Tensor {
-	params := columnProjection(prefix+"gate_proj", h, f, bias)
+// mlpParams lists the tensors of an MLP, with or without a gate.
+func (m Model) mlpParams(prefix string, f int, bias bool) []network.Tensor {
+	h := m.Hidden
+	var params []network.Tensor
+	if m.gated() {
+		params = columnProjection(prefix+"gate_proj", h, f, bias)
+	}
 	params = append(params, columnProjection(prefix+"up_proj", h, f, bias)...)
 	return append(params, rowProjection(prefix+"down_proj", f, h, bias)...)
 }
 
 func llamaBlockOps(m Model) []network.Op {
 	s, h := m.SequenceLength, m.Hidden
-	ops := []network.Op{m.norm("input_layernorm", s, h).Of(network.Norms)}
+	ops := []network.Op{m.anyNorm("input_layernorm", s, h).Of(network.Norms)}
 	if m.latent() {
 		ops = append(ops, latentOps(m)...)
 	} else {
@@ -138,15 +155,15 @@ func llamaBlockOps(m Model) []network.Op {
 	}
 	ops = append(ops, out)
 	ops = append(ops, m.postNorm("post_self_attn_layernorm")...)
-	ops = append(ops, m.residual("self_attn.residual", s, h),
-		m.norm("post_attention_layernorm", s, h).Of(network.Norms))
+	ops = append(ops, m.dropoutAdd("self_attn.resid_dropout", "self_attn.residual")...)
+	ops = append(ops, m.anyNorm("post_attention_layernorm", s, h).Of(network.Norms))
 	if m.Experts > 0 {
 		ops = append(ops, network.Within(network.Mixture, expertOps(m))...)
 	} else {
 		ops = append(ops, gatedOps(m)...)
 	}
 	ops = append(ops, m.postNorm("post_mlp_layernorm")...)
-	return append(ops, m.residual("mlp.residual", s, h))
+	return append(ops, m.dropoutAdd("mlp.dropout", "mlp.residual")...)
 }
 
 // postNorm makes the norm of the result of attention or of the MLP, if the model has one.
@@ -154,7 +171,7 @@ func (m Model) postNorm(name string) []network.Op {
 	if !m.PostNorms {
 		return nil
 	}
-	return []network.Op{m.norm(name, m.SequenceLength, m.Hidden)}
+	return []network.Op{m.anyNorm(name, m.SequenceLength, m.Hidden)}
 }
 
 // queryOps makes queries, keys and values, with norms of every head if the model has them, and rotary
@@ -171,21 +188,33 @@ func queryOps(m Model) []network.Op {
 	if m.QKNorm {
 		ops = append(ops, m.norm("self_attn.q_norm", s, q).Divided(), m.norm("self_attn.k_norm", s, kv).Divided())
 	}
-	ops = append(ops, m.between().rotary.op("self_attn.rotary", elements(s, q+kv)).Divided())
+	if m.rotary() {
+		ops = append(ops, m.between().rotary.op("self_attn.rotary", elements(s, q+kv)).Divided())
+	}
 	return append(ops, m.repeated(s, q, kv)...)
 }
 
-// gatedOps makes a gated MLP. In a parallel block it shares the norm with attention, and adds the
-// result of attention to its own.
+// mlpOps makes an MLP with or without a gate, for all tokens.
+func (m Model) mlpOps(prefix string, f int, bias bool) []network.Op {
+	s, h := m.SequenceLength, m.Hidden
+	in, out := matmul{s, h, f}, matmul{s, f, h}
+	var ops []network.Op
+	if m.gated() {
+		ops = append(ops, m.linear(prefix+"gate_proj", in, bias))
+	}
+	ops = append(ops, m.linear(prefix+"up_proj", in, bias), m.activation(m.function(prefix), s, f))
+	if m.gated() {
+		ops = append(ops, m.gate(prefix+"gate", s, f))
+	}
+	ops[0] = ops[0].Entering()
+	return append(ops, m.linear(prefix+"down_proj", out, bias).Leaving())
+}
+
+// gatedOps makes the MLP of a block. In a parallel block it shares the norm with attention, and adds
+// the result of attention to its own.
 func gatedOps(m Model) []network.Op {
-	s, h, f := m.SequenceLength, m.Hidden, m.FFNHidden
-	ops := network.Within(network.DenseMLP, []network.Op{
-		m.linear("mlp.gate_proj", matmul{s, h, f}, m.MLPBias).Entering(),
-		m.linear("mlp.up_proj", matmul{s, h, f}, m.MLPBias),
-		m.activation("mlp.silu", s, f),
-		m.gate("mlp.gate", s, f),
-		m.linear("mlp.down_proj", matmul{s, f, h}, m.MLPBias).Leaving(),
-	})
+	s, h := m.SequenceLength, m.Hidden
+	ops := network.Within(network.DenseMLP, m.mlpOps("mlp.", m.FFNHidden, m.MLPBias))
 	if m.ParallelBlock {
 		ops[0].Enters, ops[len(ops)-1].Leaves = false, false
 		sum := m.residual("mlp.sum", s, h)
@@ -220,6 +249,8 @@ func llamaBlockBuffers(m Model) []network.Buffer {
 			Sharded: true,
 		})
 	}
+	buffers = append(buffers, m.dropoutMask("self_attn.resid_dropout", s, h)...)
+	buffers = append(buffers, m.dropoutMask("mlp.dropout", s, h)...)
 	buffers = append(buffers, network.Buffer{
 		Name: "self_attn.o_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight,
 	})
@@ -251,11 +282,14 @@ func mlpBuffers(m Model) []network.Buffer {
 	})
 }
 
-// gatedBuffers lists the buffers inside a gated MLP over n tokens. If the activation function and the
-// gate are two kernels, the gate keeps both its factors; one fused kernel keeps the inputs of both.
+// gatedBuffers lists the buffers inside an MLP over n tokens. If the activation function and the gate
+// are two kernels, the gate keeps both its factors; one fused kernel keeps the inputs of both.
 func (m Model) gatedBuffers(prefix string, n, f int) []network.Buffer {
+	if !m.gated() {
+		return m.plainBuffers(prefix, n, f)
+	}
 	buffers := []network.Buffer{
-		{Name: prefix + "silu.input", Shape: network.Dims{n, f}, Sharded: true},
+		{Name: m.function(prefix) + ".input", Shape: network.Dims{n, f}, Sharded: true},
 		{Name: prefix + "up_proj.output", Shape: network.Dims{n, f}, Sharded: true},
 		{Name: prefix + "down_proj.input", Shape: network.Dims{n, f}, Lifetime: network.ForwardToWeight, Sharded: true},
 		{
@@ -267,7 +301,24 @@ func (m Model) gatedBuffers(prefix string, n, f int) []network.Buffer {
 		return buffers
 	}
 	return slices.Insert(buffers, 1, network.Buffer{
-		Name: prefix + "silu.output", Shape: network.Dims{n, f}, Sharded: true,
+		Name: m.function(prefix) + ".output", Shape: network.Dims{n, f}, Sharded: true,
+	})
+}
+
+// plainBuffers lists the buffers inside an MLP without a gate.
+func (m Model) plainBuffers(prefix string, n, f int) []network.Buffer {
+	buffers := []network.Buffer{
+		{Name: prefix + "down_proj.input", Shape: network.Dims{n, f}, Lifetime: network.ForwardToWeight, Sharded: true},
+		{
+			Name: prefix + "up_proj.output_gradient", Shape: network.Dims{n, f}, Lifetime: network.InputToWeight,
+			Sharded: true,
+		},
+	}
+	if m.keepsOnlyResult() {
+		return buffers
+	}
+	return append(buffers, network.Buffer{
+		Name: m.function(prefix) + ".input", Shape: network.Dims{n, f}, Sharded: true,
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // A mixture of experts replaces the MLP of a Llama block (Mixtral, Jiang et al. 2024): a router picks
-// k of E gated MLPs for every token and weights their results. Tokens are sorted by expert. No token
+// k of E MLPs for every token and weights their results. Tokens are sorted by expert. No token
 // is dropped unless there is a capacity, and all experts are assumed to get equally many tokens, so
 // that their products have s·k rows in total. Shared experts form one MLP with the sum of their
 // widths, which every token goes through (DeepSeek-V2, Liu et al. 2024, section 2.2). A
@@ -32,13 +32,15 @@ func expertParams(m Model) []network.Tensor {
 		first := len(params)
 		params = append(params, columnProjection(prefix+"w1", h, f, m.MLPBias)...)
 		params = append(params, rowProjection(prefix+"w2", f, h, m.MLPBias)...)
-		params = append(params, columnProjection(prefix+"w3", h, f, m.MLPBias)...)
+		if m.gated() {
+			params = append(params, columnProjection(prefix+"w3", h, f, m.MLPBias)...)
+		}
 		for i := range params[first:] {
 			params[first+i].Expert = true
 		}
 	}
 	if m.SharedExperts > 0 {
-		params = append(params, gatedParams(sharedExperts, h, m.SharedExperts*f, false)...)
+		params = append(params, m.mlpParams(sharedExperts, m.SharedExperts*f, false)...)
 	}
 	return params
 }
@@ -50,17 +52,19 @@ func expertOps(m Model) []network.Op {
 		network.NewElementwise("mlp.softmax", elements(s, m.Experts), traffic(2, 2), traffic(4, 2)),
 		network.NewElementwise("mlp.sort", elements(n, h), traffic(2, 2), traffic(2, 2)),
 		m.experts(m.linear("block_sparse_moe.experts.w1", matmul{n, h, f}, m.MLPBias)),
-		m.experts(m.linear("block_sparse_moe.experts.w3", matmul{n, h, f}, m.MLPBias)),
 	}
 	kernels := m.kernels()
 	ops[1].Launches = [3]int{network.Forward: kernels.Router, network.InputGradient: kernels.Router}
-	ops[len(ops)-1].Fused = kernels.ExpertByExpert
+	between := []network.Op{m.activation(m.function("mlp.experts."), n, f)}
+	if m.gated() {
+		up := m.experts(m.linear("block_sparse_moe.experts.w3", matmul{n, h, f}, m.MLPBias))
+		up.Fused = kernels.ExpertByExpert
+		ops = append(ops, up)
+		between = append(between, m.gate("mlp.experts.gate", n, f))
+	}
 	ops = append(ops, m.expertClamps(n, f)...)
-	ops = append(ops,
-		m.activation("mlp.experts.silu", n, f).Of(network.ExpertActivation),
-		m.gate("mlp.experts.gate", n, f).Of(network.ExpertActivation),
-		m.experts(m.linear("block_sparse_moe.experts.w2", matmul{n, f, h}, m.MLPBias)),
-	)
+	ops = append(ops, network.Within(network.ExpertActivation, between)...)
+	ops = append(ops, m.experts(m.linear("block_sparse_moe.experts.w2", matmul{n, f, h}, m.MLPBias)))
 	ops[len(ops)-1].RowParallel = true
 	ops = append(ops, m.expertBias(n, h)...)
 	// The weighted sum reads k rows per token and writes one. I reads these rows again, for the
@@ -111,14 +115,8 @@ func sharedOps(m Model) []network.Op {
 	if m.SharedExperts == 0 {
 		return nil
 	}
-	s, h, f := m.SequenceLength, m.Hidden, m.SharedExperts*m.expertHidden()
-	return network.Within(network.SharedExperts, []network.Op{
-		m.linear(sharedExperts+"gate_proj", matmul{s, h, f}, false).Entering(),
-		m.linear(sharedExperts+"up_proj", matmul{s, h, f}, false),
-		m.activation(sharedExperts+"silu", s, f),
-		m.gate(sharedExperts+"gate", s, f),
-		m.linear(sharedExperts+"down_proj", matmul{s, f, h}, false).Leaving(),
-	})
+	return network.Within(network.SharedExperts,
+		m.mlpOps(sharedExperts, m.SharedExperts*m.expertHidden(), false))
 }
 
 // routedRows counts the rows of all experts: one for every token and expert that it goes through, or
@@ -147,7 +145,7 @@ func expertBuffers(m Model) []network.Buffer {
 	for i := range inside {
 		inside[i].Routed = network.ByExpert
 		switch strings.TrimPrefix(inside[i].Name, "mlp.experts.") {
-		case "silu.output", "down_proj.input":
+		case m.Activation + ".output", "down_proj.input":
 			inside[i].Modules = network.ExpertActivation
 		}
 	}

@@ -36,6 +36,12 @@ type Model struct {
 	Tied            *bool   `toml:"tied"`
 	QKVBias         bool    `toml:"qkv_bias"` // as in Qwen 2
 	Dropout         float64 `toml:"dropout"`
+	// The form of a block (see form.go).
+	Norm              string `toml:"norm"`
+	Activation        string `toml:"activation"`
+	Gated             *bool  `toml:"gated"`
+	PositionEmbedding string `toml:"position_embedding"`
+	LinearBias        *bool  `toml:"linear_bias"`
 	// Optional parts of the blocks of llama and mixtral, and how the blocks differ (see block.go).
 	ExpertHidden  int  `toml:"expert_hidden"`
 	SharedExperts int  `toml:"shared_experts"` // of ExpertHidden each
@@ -155,6 +161,10 @@ func (m Model) resolve() (Model, error) {
 		return Model{}, err
 	}
 	r = r.defaults()
+	if m.Positions > 0 && !r.learned() {
+		return Model{}, fmt.Errorf("positions = %d: has no meaning with position_embedding = %q, which has no table",
+			m.Positions, r.PositionEmbedding)
+	}
 	return r, r.checkNumbers()
 }
 

@@ -18,14 +18,14 @@ import (
 func predictor(m Model, i int, block work) network.Layer {
 	s, h, last := m.SequenceLength, m.Hidden, m.block(m.Layers-1)
 	name, w := fmt.Sprintf("mtp.%d", i), predictorWork(m, block)
-	params := []network.Tensor{gain("enorm", h), gain("hnorm", h)}
+	params := append(m.normParams("enorm", h), m.normParams("hnorm", h)...)
 	params = append(params, columnProjection("eh_proj", 2*h, h, false)...)
-	params = append(append(params, llamaBlockParams(last)...), gain("norm", h))
+	params = append(append(params, llamaBlockParams(last)...), m.normParams("norm", h)...)
 	return network.Layer{
 		Name: name, Params: prefixed(name+".", params), Experts: last.Experts, Active: last.ExpertsPerToken,
 		Tied:  []network.Tensor{{Name: "embed_tokens.weight", Shape: network.Dims{m.Vocab, h}, Sharded: true}},
 		Input: network.Dims{(1 + i) * s, h}, Output: network.Dims{(2 + i) * s, h},
-		Ops: w.ops, Buffers: w.buffers, Repeatable: true, KeepsGradient: true,
+		Ops: w.ops, Buffers: w.buffers, Dropout: m.Dropout, Repeatable: true, KeepsGradient: m.Dropout == 0,
 	}
 }
 
@@ -35,7 +35,7 @@ func predictorWork(m Model, block work) work {
 	product := m.linear("eh_proj", matmul{s, 2 * h, h}, false).Entering()
 	product.Leaves = true
 	ops := []network.Op{
-		vocabulary("embed_tokens", m.Vocab, s, h), m.norm("enorm", s, h), m.norm("hnorm", s, h),
+		vocabulary("embed_tokens", m.Vocab, s, h), m.anyNorm("enorm", s, h), m.anyNorm("hnorm", s, h),
 		network.NewElementwise("join", elements(s, 2*h), traffic(2, 2), traffic(2, 2)), product,
 	}
 	buffers := []network.Buffer{
@@ -46,5 +46,5 @@ func predictorWork(m Model, block work) work {
 		{Name: "eh_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight, Sharded: true},
 		{Name: "norm.input", Shape: network.Dims{s, h}},
 	}
-	return work{append(append(ops, block.ops...), m.norm("norm", s, h)), append(buffers, block.buffers...)}
+	return work{append(append(ops, block.ops...), m.anyNorm("norm", s, h)), append(buffers, block.buffers...)}
 }

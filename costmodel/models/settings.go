@@ -8,8 +8,8 @@ import (
 
 // Settings describes [model].
 func (Model) Settings() []setting.Setting {
-	return slices.Concat(sourceSettings(), sizeSettings(), mixtureSettings(), formSettings(), lossSettings(),
-		blockExpertSettings(), latentSettings(), attentionSettings())
+	return slices.Concat(sourceSettings(), sizeSettings(), mixtureSettings(), formSettings(), blockFormSettings(),
+		lossSettings(), blockExpertSettings(), latentSettings(), attentionSettings())
 }
 
 // transformers lists the families of transformers.
@@ -38,7 +38,6 @@ func sourceSettings() []setting.Setting {
 
 // sizeSettings describes the keys of a network's sizes.
 func sizeSettings() []setting.Setting {
-	gpt, llama := []string{FamilyGPT}, llamas()
 	size := setting.Between(1, maxSize)
 	return []setting.Setting{
 		{
@@ -51,8 +50,14 @@ func sizeSettings() []setting.Setting {
 			Text: "features of a token",
 		},
 		{Key: "heads", Example: "12", Range: size, With: transformers(), Text: "query heads", Unset: "the preset's"},
-		{Key: "kv_heads", Example: "12", Range: size, With: llama, Text: "key and value heads", Unset: "heads"},
-		{Key: "head_dim", Example: "64", Range: size, With: llama, Text: "features of a head", Unset: "hidden / heads"},
+		{
+			Key: "kv_heads", Example: "12", Range: size, With: transformers(), Text: "key and value heads",
+			Unset: "heads",
+		},
+		{
+			Key: "head_dim", Example: "64", Range: size, With: transformers(), Text: "features of a head",
+			Unset: "hidden / heads",
+		},
 		{
 			Key: "ffn_hidden", Example: "3072", Range: size, With: transformers(),
 			Unset: "the preset's; for gpt 4 × hidden",
@@ -68,8 +73,9 @@ func sizeSettings() []setting.Setting {
 			Text:  "tokens per sample",
 		},
 		{
-			Key: "positions", Example: "1024", Range: size, With: gpt, Unset: "sequence_length",
-			Text: "rows of the position table",
+			Key: "positions", Example: "1024", Range: size, With: transformers(),
+			Unset: "sequence_length",
+			Text:  "rows of the position table",
 		},
 	}
 }
@@ -114,15 +120,14 @@ func mixtureSettings() []setting.Setting {
 
 // formSettings describes the keys of the form of a network, and of its kernels.
 func formSettings() []setting.Setting {
-	gpt, llama := []string{FamilyGPT}, llamas()
 	return []setting.Setting{
 		{
 			Key: "tied", Example: "true", With: transformers(), Unset: "true for gpt, else false",
 			Text: "the head shares the embedding's table",
 		},
-		{Key: "qkv_bias", Default: false, With: llama, Text: "biases of queries, keys and values"},
+		{Key: "qkv_bias", Default: false, With: transformers(), Text: "biases of queries, keys and values"},
 		{
-			Key: "dropout", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true}, With: gpt,
+			Key: "dropout", Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true}, With: transformers(),
 			Text: "rate after the embedding, on the attention and after both projections",
 		},
 		{
@@ -238,10 +243,10 @@ func attentionSettings() []setting.Setting {
 			Text: "norms of the results of attention and MLP, too, as in Gemma 2",
 		},
 		{
-			Key: "attention_bias", Default: false, With: llama,
+			Key: "attention_bias", Default: false, With: transformers(),
 			Text: "biases of queries, keys, values and of the projection after attention",
 		},
-		{Key: "mlp_bias", Default: false, With: llama, Text: "biases of MLP, router and experts"},
+		{Key: "mlp_bias", Default: false, With: transformers(), Text: "biases of MLP, router and experts"},
 		{
 			Key: "sinks", Default: false, With: llama,
 			Text: "a logit of every head that takes attention from all tokens, as in GPT-OSS",

@@ -21,7 +21,7 @@ func TestTrafficOfKernels(t *testing.T) {
 	}{
 		{Model{Kernels: KernelsFused}, sums{[2]int64{2, 5}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 5}, [2]int64{2, 2}, [2]int64{2, 2}}, 0, 0},
 		{Model{Kernels: "eager"}, sums{[2]int64{2, 5}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 6}, [2]int64{10, 10}, [2]int64{7, 11}}, 2, 5},
-		{Model{Kernels: "eager", Family: FamilyLlama}, sums{[2]int64{18, 42}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 6}, [2]int64{10, 10}, [2]int64{7, 11}}, 2, 5},
+		{Model{Kernels: "eager", Norm: NormRMS}, sums{[2]int64{18, 42}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 6}, [2]int64{10, 10}, [2]int64{7, 11}}, 2, 5},
 		{Model{Kernels: "eager", Code: "torchtitan"}, sums{[2]int64{2, 5}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 6}, [2]int64{10, 10}, [2]int64{7, 11}}, 2, 5},
 		{Model{Kernels: "eager", Code: "nanotron"}, sums{[2]int64{2, 5}, [2]int64{3, 3}, [2]int64{2, 3}, [2]int64{3, 10}, [2]int64{2, 2}, [2]int64{7, 11}}, 2, 5},
 		{Model{Kernels: "compiled"}, sums{[2]int64{2, 5}, [2]int64{2, 1}, [2]int64{2, 3}, [2]int64{1, 2}, [2]int64{2, 2}, [2]int64{7, 11}}, 0, 3},

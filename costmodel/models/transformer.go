@@ -44,6 +44,14 @@ func (m Model) layerNorm(name string, s, h int) network.Op {
 	return op
 }
 
+// anyNorm makes a norm of the model's kind.
+func (m Model) anyNorm(name string, s, h int) network.Op {
+	if m.Norm == NormLayer {
+		return m.layerNorm(name, s, h)
+	}
+	return m.norm(name, s, h)
+}
+
 // residual makes a sum of two tensors in F and of two gradients in I.
 func (m Model) residual(name string, s, h int) network.Op {
 	return m.between().residual.op(name, elements(s, h))
