@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"psim/internal/nearest"
 )
@@ -64,7 +65,7 @@ func (s Setting) Meaningless(alternative string) bool {
 	return s.With != nil && !slices.Contains(s.With, alternative)
 }
 
-// Described is implemented by structs that describe their keys.
+// Described is implemented by structs that describe their keys, each value of a type in the same way.
 type Described interface{ Settings() []Setting }
 
 // Each yields the settings of a described struct and their values. It yields nothing for
@@ -93,35 +94,64 @@ func Given(options any) iter.Seq2[Setting, any] {
 // each yields the settings of a struct that have a field.
 func each(options reflect.Value) iter.Seq2[Setting, reflect.Value] {
 	return func(yield func(Setting, reflect.Value) bool) {
-		fields := map[string]reflect.Value{}
-		addFields(fields, options)
-		for _, s := range settings(options) {
-			if field, ok := fields[s.Key]; ok && !yield(s, field) {
+		for _, f := range describe(options).fields {
+			if !yield(f.Setting, options.FieldByIndex(f.index)) {
 				return
 			}
 		}
 	}
 }
 
-// addFields adds the fields of a struct by key, and those of the structs that it embeds.
-func addFields(fields map[string]reflect.Value, options reflect.Value) {
+// A description holds what is the same for all values of a type.
+type description struct {
+	settings []Setting // nil unless the type describes its keys
+	fields   []fieldSetting
+}
+
+// A fieldSetting is a setting and the index of its field.
+type fieldSetting struct {
+	Setting
+	index []int
+}
+
+var descriptions sync.Map // of types
+
+// describe describes the type of options, once.
+func describe(options reflect.Value) *description {
+	if known, ok := descriptions.Load(options.Type()); ok {
+		return known.(*description)
+	}
+	var d description
+	if described, ok := options.Interface().(Described); ok {
+		d.settings = described.Settings()
+	}
+	if options.Kind() == reflect.Struct {
+		indexes := map[string][]int{}
+		addFields(indexes, options.Type(), nil)
+		for _, s := range d.settings {
+			if index, ok := indexes[s.Key]; ok {
+				d.fields = append(d.fields, fieldSetting{s, index})
+			}
+		}
+	}
+	known, _ := descriptions.LoadOrStore(options.Type(), &d)
+	return known.(*description)
+}
+
+// addFields adds the indexes of the fields of a struct by key, and of those of the structs that it embeds.
+func addFields(indexes map[string][]int, options reflect.Type, embedded []int) {
 	for i := range options.NumField() {
-		field := options.Type().Field(i)
+		field, index := options.Field(i), append(slices.Clip(embedded), i)
 		if field.Anonymous {
-			addFields(fields, options.Field(i))
+			addFields(indexes, field.Type, index)
 			continue
 		}
 		key, _, _ := strings.Cut(field.Tag.Get("toml"), ",")
-		fields[key] = options.Field(i)
+		indexes[key] = index
 	}
 }
 
-func settings(options reflect.Value) []Setting {
-	if d, ok := options.Interface().(Described); ok {
-		return d.Settings()
-	}
-	return nil
-}
+func settings(options reflect.Value) []Setting { return describe(options).settings }
 
 // IsKey reports whether a described struct, or one in it, has a dotted key.
 func IsKey(options any, dotted string) bool {
