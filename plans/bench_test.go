@@ -75,15 +75,19 @@ func BenchmarkManyDevices(b *testing.B) {
 	b.ReportMetric((cpu(b)-begin).Seconds()/float64(b.N), "cpu-s/op")
 }
 
-// BenchmarkShards decides all plans in four shards, one after another, and reports the processor time of
-// all of them.
+// BenchmarkShards decides all plans in four shards, one after another, which share the steps of their best plans, and
+// reports the processor time of all of them.
 func BenchmarkShards(b *testing.B) {
 	b.ReportAllocs()
 	begin := cpu(b)
 	for b.Loop() {
 		space := gpt175b(b)
+		folder := b.TempDir()
 		for n := range 4 {
-			_, err := decideAll(context.Background(), sharded(space, rankings.Shard{Number: n + 1, Of: 4}), searchOptions{Rows: 20})
+			shard := rankings.Shard{Number: n + 1, Of: 4}
+			board, err := newBoard(space.config, Query{Shard: shard, Shared: Shared{Folder: folder}})
+			require.NoError(b, err)
+			_, err = decideAll(context.Background(), sharded(space, shard), searchOptions{Rows: 20, Board: board})
 			require.NoError(b, err)
 		}
 	}
@@ -119,10 +123,10 @@ func BenchmarkSaved(b *testing.B) {
 // BenchmarkMerge merges four shards and writes the files, and reports the processor time of the shards, too.
 func BenchmarkMerge(b *testing.B) {
 	var parts []string
-	begin := cpu(b)
+	begin, shared := cpu(b), Shared{Folder: b.TempDir()}
 	for n := range 4 {
 		parts = append(parts, b.TempDir())
-		savedSearch(b, parts[n], Query{Shard: rankings.Shard{Number: n + 1, Of: 4}, Unpredicted: true})
+		savedSearch(b, parts[n], Query{Shard: rankings.Shard{Number: n + 1, Of: 4}, Shared: shared, Unpredicted: true})
 	}
 	shards := cpu(b) - begin
 	b.ReportAllocs()

@@ -37,7 +37,7 @@ func (r *Answer) Saved(c *configs.Config, q Query, version string) (rankings.Sav
 		Devices: q.Devices, Trainer: cmp.Or(q.Trainer, c.Train.Stack),
 		Schedules: q.Schedules, Fix: q.Fix, Vary: q.Vary, Margin: q.Margin,
 		Rows: cmp.Or(q.Rows, defaultRows), Capacity: r.Capacity, Map: r.Map,
-		Shard: q.Shard.String(), Division: divisionOf(q.Shard), Kept: kept,
+		Shard: q.Shard.String(), Division: divisionOf(q.Shard), Kept: kept, Limit: r.limit.Nanoseconds(),
 	}, r.Points)
 	if saved.Squares = r.Squares; kept != nil {
 		saved.Capacity = 0 // a merge finds it, where no plan has been predicted

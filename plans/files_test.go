@@ -76,6 +76,9 @@ func TestMergePlans(t *testing.T) {
 		folder := func(name string) string { return filepath.Join(temp, fmt.Sprint(cases), name) }
 		saved(t, folder("whole"), q)
 		var parts []string
+		if rapid.Bool().Draw(r, "shared") {
+			q.Shared = plans.Shared{Folder: folder("parts")}
+		}
 		for n := 1; n <= of; n++ {
 			q.Shard = rankings.Shard{Number: n, Of: of}
 			parts = append(parts, folder(q.Shard.Folder()))

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"psim/configs"
 	"psim/results/rankings"
@@ -22,11 +23,12 @@ func Merge(ctx context.Context, folders ...string) (rankings.SavedPlans, error) 
 	if err != nil {
 		return whole, err
 	}
-	whole.Division = ""
+	limit := time.Duration(whole.Limit)
+	whole.Division, whole.Limit = "", 0
 	if err := whole.Rank(); err != nil || whole.Kept == nil {
 		return whole, err // shards of older versions have predicted their plans
 	}
-	return predictMerged(ctx, whole)
+	return predictMerged(ctx, whole, limit)
 }
 
 // join puts the plans and points of shards together.
@@ -36,12 +38,16 @@ func join(folders []string) (rankings.SavedPlans, error) {
 	if err != nil {
 		return whole, err
 	}
-	from, of := map[int]string{}, 1
+	from, of, least := map[int]string{}, 1, int64(0)
 	for i, folder := range parts {
 		s, shard, err := loadShard(folder)
 		if err != nil {
 			return whole, err
 		}
+		if limit := s.Limit; i == 0 || limit > 0 && (least == 0 || limit < least) {
+			least = limit
+		}
+		s.Limit = 0
 		capacity := s.Capacity // 0 if the shard has not built any plan
 		if s.Capacity = whole.Capacity; i == 0 {
 			of, whole.PlanSearch = shard.Of, s.PlanSearch
@@ -71,6 +77,7 @@ func join(folders []string) (rankings.SavedPlans, error) {
 	if missing.Count > 0 {
 		return whole, missing
 	}
+	whole.Limit = least
 	return whole, nil
 }
 
@@ -110,8 +117,9 @@ func keptOf(c *configs.Config, q Query) (json.RawMessage, error) {
 	return rankings.CompactJSON(kept{configuration, q.Trainer})
 }
 
-// predictMerged makes the answer of a whole search from what its shards have decided.
-func predictMerged(ctx context.Context, s rankings.SavedPlans) (rankings.SavedPlans, error) {
+// predictMerged makes the answer of a whole search from what its shards have decided. They did not look at plans that
+// must be slower than a limit.
+func predictMerged(ctx context.Context, s rankings.SavedPlans, limit time.Duration) (rankings.SavedPlans, error) {
 	var k kept
 	if err := json.Unmarshal(s.Kept, &k); err != nil {
 		return s, fmt.Errorf("search.json: kept: %w", err)
@@ -132,6 +140,9 @@ func predictMerged(ctx context.Context, s rankings.SavedPlans) (rankings.SavedPl
 	if err != nil {
 		return s, err
 	}
+	if limit > 0 && !found.slower(limit+1) {
+		return s, errOtherSteps
+	}
 	if err := d.answer(ctx, found); err != nil {
 		return s, err
 	}
@@ -145,6 +156,10 @@ func predictMerged(ctx context.Context, s rankings.SavedPlans) (rankings.SavedPl
 // errOtherSpace says that shards do not have the plans of their configuration.
 var errOtherSpace = errors.New("the shards have other plans than their configuration has in this version of psim; " +
 	"search and merge with one version")
+
+// errOtherSteps says that shards may have left out plans that are among the best.
+var errOtherSteps = errors.New("the shards left out plans because of steps that none of them has found; " +
+	"remove the file steps-*.json of their folder, and search all shards again")
 
 // merged returns what shards have decided of a space.
 func merged(space *Space, s rankings.SavedPlans, q Query) (*decisions, error) {

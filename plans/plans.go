@@ -36,6 +36,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"psim"
 	"psim/configs"
@@ -67,6 +68,7 @@ type Answer struct {
 	Map     []string
 	Squares []rankings.PlanSquare
 
+	limit   time.Duration        // as rankings.PlanSearch has it
 	byClass []map[string]float64 // of the best two plans: seconds of the step
 }
 
@@ -87,9 +89,13 @@ func Search(ctx context.Context, c *configs.Config, q Query, progress func(Progr
 		return nil, err
 	}
 	d := &draft{config: c, query: q, space: space}
+	board, err := newBoard(c, q)
+	if err != nil {
+		return nil, err
+	}
 	found, err := decideAll(ctx, sharded(space, q.Shard), searchOptions{
 		Rows: cmp.Or(q.Rows, defaultRows), Dropped: space.Dropped, All: q.Points,
-		Predict: d.predict, Progress: progress,
+		Predict: d.predict, Progress: progress, Board: board,
 	})
 	if err != nil && ctx.Err() == nil {
 		return nil, err
@@ -129,6 +135,9 @@ func (d *draft) answer(ctx context.Context, found *decisions) error {
 		if err := d.mapSquares(ctx, found); err != nil {
 			return err
 		}
+	}
+	if found.Limit > 0 && !found.slower(found.Limit+1) { // others know better plans
+		d.limit = found.Limit
 	}
 	d.Devices, d.Varied = d.query.Devices, rankings.VariedKeys(d.query.Vary)
 	d.WithinNode = d.space.WithinNode

@@ -193,6 +193,8 @@ type Query struct {
 	Margin float64
 	// Shard is the part of the plans to search.
 	Shard rankings.Shard
+	// Shared says where the shard shares the steps of its best plans with others.
+	Shared Shared
 	// Unpredicted leaves a shard's best plans as the search found them: Merge predicts those of all shards.
 	Unpredicted bool
 	// Rows is the number of best plans wanted; 0 is 20.

@@ -124,5 +124,6 @@ func (s *search) take(worker int) *candidate {
 
 // cannotRank reports whether a candidate's plans cannot be among the best.
 func (s *search) cannotRank(c *candidate) bool {
-	return len(s.Best) == s.Rows && c.bound > s.Best[s.Rows-1].Step
+	limit := s.limit()
+	return limit > 0 && c.bound > limit
 }

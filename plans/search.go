@@ -41,6 +41,8 @@ type searchOptions struct {
 	Predict func(ctx context.Context, p *Plan) (outcome, *predictedPlan, error)
 	// Progress, which may be nil, is called from time to time, one call at a time.
 	Progress func(Progress)
+	// Board, which may be nil, has what other shards know.
+	Board *board
 }
 
 // Progress is how far a search has come.
@@ -57,6 +59,8 @@ type decisions struct {
 	// Gap is the fraction by which the step of a better plan may be shorter: 0 if the best
 	// plan is proven, 1 if none was found.
 	Gap float64
+	// Limit is the step of the last of the best plans that any shard knows, 0 if fewer are known.
+	Limit time.Duration
 	// Simulated counts the simulated plans, and Tasks their tasks.
 	Simulated, Tasks int
 	predicted        map[*point]*predictedPlan // some of the best plans, as the answer has them
@@ -74,8 +78,14 @@ func decideAll(ctx context.Context, list []Plan, o searchOptions) (*decisions, e
 	s.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
 	s.engines = make([]engine, s.Workers)
 	s.Gap, s.Points, s.predicted = 1, make([]point, len(list)), map[*point]*predictedPlan{}
+	ended, unshared := make(chan struct{}), sync.WaitGroup{}
+	if s.Board != nil {
+		unshared.Go(func() { s.share(ended) })
+	}
 	s.begin(list)
 	s.parallel(s.next)
+	close(ended)
+	unshared.Wait()
 	s.settle()
 	found := s.decisions // alone: what simulated and priced the plans is needed no more
 	return &found, errors.Join(s.err, ctx.Err())
@@ -289,14 +299,14 @@ func (s *search) full() bool {
 	return len(s.Best) == s.Rows
 }
 
-// horizon returns the step of the last of the best plans so far, if no longer step is of interest.
+// horizon returns the step of the last of the best plans so far, of any shard, if no longer step is of interest.
 func (s *search) horizon() time.Duration {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if s.All || len(s.Best) < s.Rows {
+	if s.All {
 		return 0
 	}
-	return s.Best[s.Rows-1].Step
+	return s.limit()
 }
 
 // rank counts a simulated plan, and inserts it among the best if it belongs there.

@@ -2,8 +2,17 @@ package plans
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"path/filepath"
 	"slices"
+	"time"
 
+	"psim/configs"
+	"psim/internal/files"
+	"psim/internal/jsonfile"
 	"psim/results/rankings"
 )
 
@@ -62,4 +71,114 @@ func unitsOf(list []Plan, most int) (units [][]int) {
 		units[unit] = append(units[unit], i)
 	}
 	return units
+}
+
+// Shared says where the shards of a search tell each other the steps of their best plans, so that each need not prove
+// best plans of its own that are not among those of all.
+type Shared struct {
+	Folder  string // "" if they do not
+	Version string // of psim: another one may find other steps
+}
+
+// A shard reads what others know after a tenth of the time that it has searched for, but not more often than every
+// sharePause, nor less often than every longestShare: a thousand shards of a long search read the file a few hundred
+// times a second.
+const sharePause, longestShare = 20 * time.Millisecond, 5 * time.Second
+
+// A knownStep is the step of a plan that fits.
+type knownStep struct {
+	Step  time.Duration `json:"step_ns"`
+	Shard int           `json:"shard"` // that found it
+	Index int           `json:"index"` // of the plan in that shard
+}
+
+// compare orders steps, and equal ones by their plans.
+func (k knownStep) compare(o knownStep) int {
+	return cmp.Or(cmp.Compare(k.Step, o.Step), cmp.Compare(k.Shard, o.Shard), cmp.Compare(k.Index, o.Index))
+}
+
+// A board is a file with the shortest steps that any shard of a search knows, as many as plans are wanted. It is
+// replaced by renaming: it is read whole, or not at all. Two shards may replace it at once. Then one of them misses its
+// steps in it the next time, and puts them in again; until then others look at more plans than they must.
+type board struct {
+	path  string
+	shard int
+	rows  int
+	known []knownStep // by this shard and by others, the shortest first
+}
+
+// newBoard returns the file of a query, or nil if its shard shares nothing.
+func newBoard(c *configs.Config, q Query) (*board, error) {
+	if q.Shared.Folder == "" || q.Shard.Of < 2 {
+		return nil, nil
+	}
+	name, rows := fnv.New64a(), cmp.Or(q.Rows, defaultRows)
+	err := json.NewEncoder(name).Encode([]any{
+		c.Fingerprint(), q.Shared.Version, divisionOf(q.Shard), q.Shard.Of, rows,
+		q.Devices, q.Trainer, q.Schedules, q.Fix, q.Vary, q.Margin,
+	})
+	path := filepath.Join(q.Shared.Folder, fmt.Sprintf("steps-%016x.json", name.Sum64()))
+	return &board{path: path, shard: q.Shard.Number, rows: rows}, err
+}
+
+// exchange puts the steps of the best plans of this shard among those that are known, and returns the step of the last
+// plan that is wanted, or 0 if fewer are known. Where the file cannot be read or written, the search is only slower.
+func (s *board) exchange(best []knownStep) time.Duration {
+	there, err := files.Read(s.path, func(r io.Reader) (list []knownStep, err error) {
+		err = jsonfile.Read(r, jsonfile.MostBytes, &list)
+		return list, err
+	})
+	if err != nil || slices.ContainsFunc(there, func(k knownStep) bool { return k.Step <= 0 }) {
+		there = nil
+	}
+	s.known = slices.Concat(s.known, there, best)
+	slices.SortFunc(s.known, knownStep.compare)
+	s.known = slices.Compact(s.known)
+	s.known = s.known[:min(s.rows, len(s.known))]
+	if !slices.Equal(s.known, there) {
+		if text, err := json.Marshal(s.known); err == nil {
+			files.Swap(s.path, append(text, '\n'))
+		}
+	}
+	if len(s.known) < s.rows {
+		return 0
+	}
+	return s.known[s.rows-1].Step
+}
+
+// share exchanges steps with other shards until the search ends, and once more then.
+func (s *search) share(ended <-chan struct{}) {
+	begin := time.Now()
+	for last := false; ; {
+		s.mutex.Lock()
+		best := make([]knownStep, len(s.Best))
+		for i, p := range s.Best {
+			best[i] = knownStep{p.Step, s.Board.shard, p.index}
+		}
+		s.mutex.Unlock()
+		limit := s.Board.exchange(best)
+		s.mutex.Lock()
+		s.Limit = limit
+		s.mutex.Unlock()
+		if last {
+			return
+		}
+		select {
+		case <-ended:
+			last = true
+		case <-time.After(min(max(time.Since(begin)/10, sharePause), longestShare)):
+		}
+	}
+}
+
+// limit returns the step of the last of the best plans that are known, by this shard or by others, or 0 if fewer are
+// known than are wanted.
+func (s *search) limit() time.Duration {
+	if len(s.Best) < s.Rows {
+		return s.Limit
+	}
+	if own := s.Best[s.Rows-1].Step; s.Limit == 0 || own < s.Limit {
+		return own
+	}
+	return s.Limit
 }

@@ -99,6 +99,20 @@ func replace(list []File, contents []*content) error {
 	return nil
 }
 
+// Swap writes a file that several processes may replace at once: whoever reads it gets what one of them wrote. The
+// folder is made if it is missing.
+func Swap(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return unwritable(path, "written", err)
+	}
+	c := newContent(context.Background(), path, false)
+	defer c.close()
+	if _, err := c.Write(data); err != nil {
+		return unwritable(path, "written", err)
+	}
+	return replace([]File{{Path: path}}, []*content{c})
+}
+
 // makeFolder makes a folder and its missing parents. undo removes those that it made and that are
 // empty.
 func makeFolder(folder string) (undo func(), err error) {

@@ -43,6 +43,9 @@ type PlanSearch struct {
 	// Division names the way in which a shard's plans were chosen; it is empty for those of older
 	// versions of psim, and if all plans were searched.
 	Division string `json:"division,omitempty"`
+	// Limit is the step, in nanoseconds, of the last of the best plans that the shards had found when this one ended;
+	// it did not look at plans that must be slower. 0 is what it found itself.
+	Limit int64 `json:"limit_ns,omitempty"`
 	// Kept is the configuration of a shard, with which its plans are predicted where shards are merged.
 	Kept json.RawMessage `json:"kept,omitempty"`
 }

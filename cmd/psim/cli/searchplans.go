@@ -222,7 +222,7 @@ func (f searchFlags) searchPlans(cmd *cobra.Command, path string) error {
 		return err
 	}
 	err = errors.Join(f.printFound(answer.PlanRanking, streamsOf(cmd)), err)
-	if err == nil && len(answer.Plans) == 0 {
+	if err == nil && len(answer.Plans) == 0 && !f.unpredicted() { // a shard has decided, and that is all it must
 		return f.noPlanError(answer.PlanRanking)
 	}
 	return err
@@ -247,6 +247,9 @@ func (f searchFlags) findPlans(cmd *cobra.Command, path string) (*plans.Answer, 
 	s := planSearch{searchFlags: f, config: c, query: q, std: streamsOf(cmd)}
 	s.note(s.std.err, c.Inputs)
 	s.query.Points, s.query.Unpredicted = folder.Path != "", f.unpredicted()
+	if s.query.Unpredicted { // otherwise somebody asks for the shard's own best plans
+		s.query.Shared = plans.Shared{Folder: f.out, Version: versionName()}
+	}
 	answer, searched := s.search(ctx)
 	if answer == nil {
 		return nil, variationError(searched, q.Vary)
@@ -297,6 +300,9 @@ func (f searchFlags) printFound(ranking rankings.PlanRanking, std streams) error
 	text := "no plan of this shard fits in memory"
 	if len(ranking.Plans) > 0 {
 		text = "the best plan of this shard takes " + units.FormatSeconds(ranking.Plans[0].StepTime)
+	}
+	if len(ranking.Plans) == 0 && ranking.PrunedBy[plans.Slower] > 0 {
+		text = "no plan of this shard is as fast as those of other shards"
 	}
 	_, err := fmt.Fprintf(std.out, "%s; psim merge %s joins the shards, and predicts their best plans\n", text, f.out)
 	return err
