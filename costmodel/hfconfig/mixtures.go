@@ -51,6 +51,35 @@ func mixtureTypes() map[string]llamaType {
 	}
 }
 
+// sparseTypes lists mixtures whose attention takes the tokens that an indexer chooses.
+func sparseTypes() map[string]llamaType {
+	_, latent := mixtureSizes()
+	return map[string]llamaType{
+		"deepseek_v32": {
+			llamaConfig: llamaConfig{
+				Vocab: 129280, Positions: 163840, Hidden: 7168, Inner: 18432, Layers: 61, Heads: 128, Experts: new(256),
+			},
+			attentionBias: true, needs: latent,
+			more: blockConfig{
+				QLoraRank: new(1536), Dense: 3, Groups: new(8), TopGroups: new(4),
+				TopK: 2048, IndexHeads: 64, IndexDim: 128,
+			},
+			block: sparseMixture,
+		},
+		"glm_moe_dsa": {
+			llamaConfig: llamaConfig{
+				Vocab: 154880, Positions: 202752, Hidden: 6144, Inner: 12288, Layers: 78, Heads: 64, Experts: new(256),
+			},
+			attentionBias: true, needs: latent,
+			more: blockConfig{
+				QLoraRank: new(2048), Dense: 3, Groups: new(1), TopGroups: new(1),
+				TopK: 2048, IndexHeads: 32, IndexDim: 128,
+			},
+			block: sparseMixture,
+		},
+	}
+}
+
 // mixtureSizes lists the keys that files of mixtures with shared experts have to give, and those of latent attention
 // with them.
 func mixtureSizes() (experts, latent []string) {
@@ -76,6 +105,72 @@ func latentMixture(m *models.Model, c llamaConfig, b blockConfig) error {
 func biasedLatentMixture(m *models.Model, c llamaConfig, b blockConfig) error {
 	m.RouterBias = true
 	return latentMixture(m, c, b)
+}
+
+// sparseMixture reads the blocks of DeepSeek-V3.2 and GLM-5. In GLM-5.2 some take the choice of the block before.
+func sparseMixture(m *models.Model, c llamaConfig, b blockConfig) error {
+	m.IndexTopK, m.IndexHeads, m.IndexHeadDim = b.TopK, b.IndexHeads, b.IndexDim
+	err := cmp.Or(positive("index_topk", &b.TopK), positive("index_n_heads", &b.IndexHeads),
+		positive("index_head_dim", &b.IndexDim), readIndexers(m, b))
+	if err == nil && b.MLPTypes != nil {
+		b.Dense, err = leading(b.MLPTypes, "dense", c.Layers)
+	}
+	return cmp.Or(err, biasedLatentMixture(m, c, b))
+}
+
+// leading counts the first entries of mlp_layer_types that are a kind of MLP. Others must not be.
+func leading(types []string, kind string, layers int) (n int, err error) {
+	if len(types) != layers {
+		return 0, fmt.Errorf("mlp_layer_types has %d entries: must have num_hidden_layers = %d", len(types), layers)
+	}
+	for n < len(types) && types[n] == kind {
+		n++
+	}
+	if i := slices.Index(types[n:], kind); i >= 0 {
+		return 0, fmt.Errorf("mlp_layer_types: psim models blocks without experts before all others, and block %d "+
+			"does not fit this", n+i)
+	}
+	return n, nil
+}
+
+// readIndexers reads which blocks have an indexer of their own.
+func readIndexers(m *models.Model, b blockConfig) error {
+	types := b.Indexers
+	if types == nil && b.IndexPattern != nil {
+		for _, letter := range *b.IndexPattern {
+			types = append(types, map[rune]string{'F': "full", 'S': "shared"}[letter])
+		}
+	}
+	if types == nil {
+		if every := value(b.IndexEvery); every > 1 {
+			m.IndexEvery, m.IndexFirst = every, 2
+			if b.IndexFirst != nil {
+				m.IndexFirst = *b.IndexFirst
+			}
+		}
+		return nil
+	}
+	if len(types) != m.Layers {
+		return fmt.Errorf("indexer_types has %d entries: must have num_hidden_layers = %d", len(types), m.Layers)
+	}
+	first := 0
+	for first < len(types) && types[first] == "full" {
+		first++
+	}
+	if first == len(types) {
+		return nil
+	}
+	m.IndexFirst, m.IndexEvery = first, len(types)
+	if next := slices.Index(types[first:], "full"); next >= 0 {
+		m.IndexEvery = next + 1
+	}
+	for i := first; i < len(types); i++ {
+		if full := (i-first+1)%m.IndexEvery == 0; full != (types[i] == "full") {
+			return fmt.Errorf("indexer_types: psim models an indexer in the first blocks and then in every n-th, and "+
+				"block %d does not fit this", i)
+		}
+	}
+	return nil
 }
 
 // readMixture reads which blocks have experts, and which experts are shared.

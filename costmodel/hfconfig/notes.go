@@ -114,7 +114,8 @@ func neutral(key string) bool {
 		early_stopping do_sample output_scores output_attentions output_hidden_states chunk_size_feed_forward
 		is_encoder_decoder tie_encoder_decoder pruned_heads problem_type remove_invalid_values torchscript
 		embedding_multiplier logits_scaling residual_multiplier attention_multiplier qk_norm_type use_qk_norm
-		rotary_dim qk_head_dim mtp_transformer_layers use_mtp return_dict ignore_index spatial_merge_size
+		rotary_dim qk_head_dim index_share_for_mtp_iteration moe_router_dtype
+		mtp_transformer_layers use_mtp return_dict ignore_index spatial_merge_size
 		for_llm_compressor logit_scale n_ctx task_specific_params scale_attn_weights scale_attn_by_inverse_layer_idx
 		reorder_and_upcast_attn n_special predict_special_tokens mm_tokens_per_image is_decoder tie_word_embeddings
 		sliding_window max_window_layers num_key_value_heads gradient_checkpointing _attn_implementation_autoset`), key)

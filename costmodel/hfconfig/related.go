@@ -26,8 +26,6 @@ func relatives() []relative {
 		{"qwen2_moe", "qwen3_moe", "a shared expert, biases of queries, keys and values, and no norms of these"},
 		{"phimoe", "mixtral", "layer norms and biases"},
 		{"dbrx", "mixtral", "layer norms, and its sizes under other keys (d_model, n_heads, ffn_config)"},
-		{"deepseek_v32", "deepseek_v3", "attention to the tokens that an indexer selects"},
-		{"glm_moe_dsa", "deepseek_v3", "attention to the tokens that an indexer selects"},
 		{"opt", "gpt2", "ReLU in the MLP, and its size as ffn_dim instead of n_inner"},
 		{"bloom", "gpt2", "biases by distance (ALiBi) instead of a table of positions, and a norm after the embedding"},
 		{"mpt", "gpt2", "biases by distance (ALiBi) instead of a table of positions, and no biases of products"},

@@ -38,6 +38,14 @@ type blockConfig struct {
 	RouterBias   bool     `json:"use_routing_bias"`
 	OutputBias   bool     `json:"attention_out_bias"`
 	Bias         bool     `json:"use_bias"`
+	MLPTypes     []string `json:"mlp_layer_types"`
+	TopK         int      `json:"index_topk"`
+	IndexHeads   int      `json:"index_n_heads"`
+	IndexDim     int      `json:"index_head_dim"`
+	IndexEvery   *int     `json:"index_topk_freq"`
+	IndexFirst   *int     `json:"index_skip_topk_offset"`
+	Indexers     []string `json:"indexer_types"`
+	IndexPattern *string  `json:"index_topk_pattern"`
 }
 
 // sizes lists the keys that every file of a newer type has to give.
@@ -51,7 +59,7 @@ func sizes(more ...string) []string {
 func llamaTypes() map[string]llamaType {
 	types := plainTypes()
 	for _, more := range []map[string]llamaType{windowTypes(), qwen3Types(), mixtureTypes(), variants(),
-		biasTypes(), wideMixtures(), olmoTypes()} {
+		biasTypes(), wideMixtures(), sparseTypes(), olmoTypes()} {
 		maps.Copy(types, more)
 	}
 	return types

@@ -22,8 +22,9 @@ func fileKeys() map[string][]string {
 		"experts":           {"num_local_experts", "num_experts", "n_routed_experts"},
 		"experts_per_token": {"num_experts_per_tok"}, "expert_hidden": {"moe_intermediate_size"},
 		"shared_experts": {"n_shared_experts"}, "expert_groups": {"n_group"}, "groups_per_token": {"topk_group"},
-		"dense_layers":         {"first_k_dense_replace", "mlp_only_layers"},
-		"moe_every":            {"decoder_sparse_step", "interleave_moe_layer_step", "moe_layers"},
+		"dense_layers": {"first_k_dense_replace", "mlp_only_layers"},
+		"moe_every":    {"decoder_sparse_step", "interleave_moe_layer_step", "moe_layers"},
+		"index_topk":   {"index_topk"}, "index_heads": {"index_n_heads"}, "index_head_dim": {"index_head_dim"},
 		"full_attention_every": {"sliding_window_pattern", "layer_types"},
 	}
 }

@@ -33,7 +33,11 @@ const attentionTile = 128
 // attention makes the core of attention.
 func attention(prefix string, m Model) []network.Op {
 	if m.Attention == AttentionFlash {
-		return m.inContext(prefix, m.fusedAttention(prefix+"flash").Divided().Of(network.FusedCore))
+		core := m.fusedAttention(prefix + "flash")
+		if m.absorbed() {
+			core = m.absorb(core)
+		}
+		return m.inContext(prefix, core.Divided().Of(network.FusedCore))
 	}
 	ops := m.square(prefix)
 	for i := range ops {
@@ -112,7 +116,10 @@ func attentionBuffers(prefix string, m Model) []network.Buffer {
 		{Name: prefix + "k", Shape: network.Dims{s, k}, Sharded: true},
 		{Name: prefix + "v", Shape: network.Dims{s, v}, Sharded: true},
 	}
-	if m.latent() {
+	switch {
+	case m.absorbed():
+		buffers = m.absorbedBuffers(prefix)
+	case m.latent():
 		network.BuffersWithin(network.UpProjection, buffers)
 	}
 	if m.Attention == AttentionFlash {

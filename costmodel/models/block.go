@@ -17,7 +17,7 @@ func (m Model) block(i int) Model {
 		m.Window = 0
 		m.QKNorm = m.QKNorm && !m.PlainQKNorm // plain norms follow rotary positions, which these blocks lack
 	}
-	return m
+	return m.withIndexer(i)
 }
 
 // A work holds the operations and buffers of a layer.

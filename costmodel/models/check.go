@@ -118,7 +118,7 @@ func (m Model) checkAttention() error {
 		return fmt.Errorf("dense_layers = %d, moe_every = %d: leave none of %d blocks with experts",
 			m.DenseLayers, every, m.Layers)
 	}
-	if err := m.checkForm(); err != nil {
+	if err := cmp.Or(m.checkForm(), m.checkSparse()); err != nil {
 		return err
 	}
 	if m.learned() && m.SequenceLength > m.Positions {
@@ -144,9 +144,10 @@ func (m Model) estimate() float64 {
 		values := float64(m.Heads) * float64(m.VHeadDim)
 		block += (h+q+kv+values)*(ranks+float64(m.QKRopeHeadDim)) + h*values
 	}
+	block += float64(m.IndexHeads) * float64(m.IndexHeadDim) * (float64(m.QLoraRank) + h)
 	modules := 1 + float64(m.MTPLayers)
 	blocks += float64(m.MTPLayers)
 	parameters := blocks*block + modules*(2*v*h+2*h*h) + positions*h
-	activations := modules*s*(blocks*block/h+v+2*h) + blocks*s*s*float64(m.Heads)
+	activations := modules*s*(blocks*block/h+v+2*h) + blocks*s*s*float64(m.Heads+m.IndexHeads)
 	return 16*activations + 20*parameters
 }

@@ -27,6 +27,9 @@ func (d *Divider) inParts(g group.Group) (network.Network, error) {
 
 // checkContext requires equal parts, and attention that can be computed in parts.
 func (m Model) checkContext(g group.Group) error {
+	if err := m.checkSparseGroup(g); err != nil {
+		return err
+	}
 	c := g.ContextParts()
 	switch {
 	case !m.transformer():

@@ -36,7 +36,9 @@ func latentParams(m Model) []network.Tensor {
 	params = append(params, columnProjection(queries, m.queryRank(), m.Heads*m.HeadDim, false)...)
 	params = append(params, wholeProjection("self_attn.kv_a_proj_with_mqa", h, rank+rope, m.AttentionBias)...)
 	params = append(params, gain("self_attn.kv_a_layernorm", rank))
-	return append(params, columnProjection("self_attn.kv_b_proj", rank, m.Heads*(m.QKNopeHeadDim+m.VHeadDim), false)...)
+	values := m.Heads * (m.QKNopeHeadDim + m.VHeadDim)
+	params = append(params, columnProjection("self_attn.kv_b_proj", rank, values, false)...)
+	return append(params, indexerParams(m)...)
 }
 
 // latentOps makes the operations before the core.
@@ -54,13 +56,16 @@ func latentOps(m Model) []network.Op {
 	expand := network.NewElementwise("self_attn.expand", elements(s, m.Heads*m.HeadDim), traffic(2, 2), traffic(2, 2))
 	ops = append(ops, m.linear("self_attn.kv_a_proj_with_mqa", matmul{s, h, rank + rope}, m.AttentionBias).Undivided())
 	ops = append(append(ops, norms...), m.norm("self_attn.kv_a_layernorm", s, rank))
-	return append(ops, network.Within(network.UpProjection, []network.Op{
+	up := []network.Op{
 		m.linear(queries, matmul{s, m.queryRank(), m.Heads * m.HeadDim}, false).Entering(),
 		m.linear("self_attn.kv_b_proj", matmul{s, rank, m.Heads * (m.QKNopeHeadDim + m.VHeadDim)}, false).Entering(),
 		rotary.op("self_attn.q_rotary", elements(s, m.Heads*rope)).Divided(),
 		positions.Entering(),
-		expand.Divided(),
-	})...)
+	}
+	if !m.absorbed() {
+		up = append(up, expand.Divided())
+	}
+	return append(append(ops, network.Within(network.UpProjection, up)...), indexerOps(m)...)
 }
 
 // latentBuffers lists the buffers of these operations. Both first products have the same input, and
@@ -80,6 +85,7 @@ func latentBuffers(m Model) []network.Buffer {
 			},
 		)
 	}
+	buffers = append(buffers, indexerBuffers(m)...)
 	return append(buffers,
 		network.Buffer{Name: "self_attn.kv_a_layernorm.input", Shape: network.Dims{s, rank}},
 		network.Buffer{

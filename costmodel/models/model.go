@@ -54,6 +54,12 @@ type Model struct {
 	QKNopeHeadDim int `toml:"qk_nope_head_dim"`
 	QKRopeHeadDim int `toml:"qk_rope_head_dim"`
 	VHeadDim      int `toml:"v_head_dim"`
+	// Sparse attention, unless IndexTopK is 0 (see sparse.go).
+	IndexTopK    int `toml:"index_topk"`
+	IndexHeads   int `toml:"index_heads"`
+	IndexHeadDim int `toml:"index_head_dim"`
+	IndexEvery   int `toml:"index_every"`
+	IndexFirst   int `toml:"index_first"`
 	// Window is the number of tokens that attention sees, including the token itself; 0 means all.
 	Window             int  `toml:"window"`
 	Chunked            bool `toml:"chunked"`              // the window is the token's chunk of the sequence
@@ -232,6 +238,7 @@ func (m Model) name() string {
 func ConfigTypes() []string {
 	return strings.Fields(`gpt2 llama mistral mixtral qwen2 gemma gemma2 gemma3 gemma3_text qwen3 qwen3_moe deepseek_v2
 		deepseek_v3 kimi_k2 gpt_oss llama4 llama4_text phi3 glm glm4 glm4_moe cohere cohere2 olmo2 olmo3 olmoe granite
-		granitemoe smollm3 seed_oss exaone4 ernie4_5 minimax_m2 qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe mistral3 llava
+		granitemoe smollm3 seed_oss exaone4 ernie4_5 minimax_m2 deepseek_v32 glm_moe_dsa
+		qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe mistral3 llava
 		kimi_k25`)
 }

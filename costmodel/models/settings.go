@@ -9,7 +9,7 @@ import (
 // Settings describes [model].
 func (Model) Settings() []setting.Setting {
 	return slices.Concat(sourceSettings(), sizeSettings(), mixtureSettings(), formSettings(), blockFormSettings(),
-		lossSettings(), blockExpertSettings(), latentSettings(), attentionSettings())
+		lossSettings(), blockExpertSettings(), latentSettings(), sparseSettings(), attentionSettings())
 }
 
 // transformers lists the families of transformers.

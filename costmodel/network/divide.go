@@ -177,11 +177,16 @@ func (d division) enter(first Op) Op {
 	}
 	op := Op{Name: first.Name + ".enter", Class: Exchange, Overlapped: d.Overlap, Modules: first.Modules}
 	if !d.Sequence {
+		if first.NoInputGradient {
+			return op
+		}
 		op.Exchanges[InputGradient] = group.Transfer{Collective: group.AllReduce, Elements: n}
 		return op
 	}
 	op.Exchanges[Forward] = group.Transfer{Collective: group.AllGather, Elements: n}
-	op.Exchanges[InputGradient] = group.Transfer{Collective: group.ReduceScatter, Elements: n}
+	if !first.NoInputGradient {
+		op.Exchanges[InputGradient] = group.Transfer{Collective: group.ReduceScatter, Elements: n}
+	}
 	if first.Weight {
 		op.Exchanges[WeightGradient] = group.Transfer{Collective: group.AllGather, Elements: n}
 	}

@@ -2,9 +2,10 @@ package network
 
 import "slices"
 
-// Idle reports whether a pass of an operation does nothing because no gradient is wanted.
+// Idle reports whether a pass of an operation does nothing because no gradient is wanted, or because
+// it is an operation of the backward alone.
 func (o Op) Idle(p Pass) bool {
-	return p == WeightGradient && o.Frozen || p == InputGradient && o.NoInputGradient
+	return p == WeightGradient && o.Frozen || p == InputGradient && o.NoInputGradient || p == Forward && o.BackwardOnly
 }
 
 // Unpacked returns the bytes that a pass of a product moves to make 16-bit weights of packed ones,

@@ -97,6 +97,8 @@ type Op struct {
 	// NoInputGradient: no gradient of the left operand is wanted, since it is the network's input or
 	// nothing before it is trained. I does nothing, whatever the class.
 	NoInputGradient bool
+	// BackwardOnly: F does nothing.
+	BackwardOnly bool
 	// Frozen: the parameters are not trained, so W does nothing. Format says how they are held.
 	Frozen bool
 	Format frozen.Format

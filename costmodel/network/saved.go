@@ -11,7 +11,7 @@ import (
 func (l Layer) SavedOps() (saved, repeated []Op) {
 	products := 0
 	for _, op := range l.Ops {
-		keep := op.Class == Attention
+		keep := op.Class == Attention && op.Modules&FusedCore != 0
 		switch {
 		case op.Class == Product && op.Weight:
 			keep = products%2 == 0
