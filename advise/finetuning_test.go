@@ -59,6 +59,15 @@ func TestFineTune(t *testing.T) {
 		own, _ := rows(t, "model:llama3-70b", configs.Target{Device: "rtx-4090", Devices: 2}, set)
 		require.Empty(t, own, "who says %s has a way", set)
 	}
+	two, fits := rows(t, "model:llama3-70b", configs.Target{Device: "rtx-4090", Devices: 2})
+	require.True(t, fits, "both devices hold the network once, with shorter samples")
+	require.False(t, *two["QLoRA r 16, FSDP"].Fits)
+	least := two["double-quantised QLoRA r 16, tensor group"]
+	require.True(t, *least.Fits)
+	require.Equal(t, 4096, least.SequenceLength)
+	small, fits := rows(t, "model:llama3.2-1b", configs.Target{Device: "rtx-4070"})
+	require.True(t, fits, "a 1B trains whole on 12 GB")
+	require.True(t, *small["full in bf16, 8-bit AdamW, one device, paged"].Fits)
 	half, fits := rows(t, "model:llama2-7b", configs.Target{Device: "rtx-2080ti", Devices: 1}, "model.sequence_length=1024")
 	require.True(t, fits, "QLoRA in fp16")
 	require.Len(t, half, 3, "no way in bf16 alone")

@@ -24,8 +24,8 @@ var attentionAs = map[string]string{
 	"v100-16gb-sxm": "v100-32gb-sxm", "v100-16gb-pcie": "v100-32gb-sxm", "v100-32gb-pcie": "v100-32gb-sxm",
 	"t4": "v100-32gb-sxm", "rtx-2080ti": "v100-32gb-sxm", "p40": "p100",
 	"a100-40gb-sxm": "a100-80gb-sxm", "a100-40gb-pcie": "a100-80gb-sxm", "a100-80gb-pcie": "a100-80gb-sxm",
-	"a10g": "rtx-a5000", "rtx-3090": "rtx-a5000", "l4": "rtx-a5000", "l40": "rtx-a5000", "l40s": "rtx-a5000",
-	"rtx-4090d": "rtx-4090", "b300-270gb-sxm": "gb300-nvl72", "mi325x": "mi300x",
+	"a10g": "rtx-a5000", "rtx-3090": "rtx-a5000", "rtx-a6000": "rtx-a5000", "l4": "rtx-a5000", "l40": "rtx-a5000", "l40s": "rtx-a5000",
+	"rtx-4090d": "rtx-4090", "rtx-4070": "rtx-4090", "b300-270gb-sxm": "gb300-nvl72", "mi325x": "mi300x",
 	"h200-141gb-sxm": "h100-80gb-sxm", "h800-80gb-sxm": "h100-80gb-sxm", "h100-96gb-sxm": "h100-80gb-sxm",
 	"tpu-v3": "tpu-v5p", "tpu-v4": "tpu-v5p", "tpu-v5e": "tpu-v5p", "tpu-v6e": "tpu-v5p",
 }

@@ -1,7 +1,9 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"psim/internal/units"
@@ -13,11 +15,15 @@ import (
 // answer in a line, and a table.
 func writeFineTuning(out table.Page, r results.Result) {
 	out.Print("%s\n\n", fineTuningAnswer(r))
+	shorter := slices.ContainsFunc(r.FineTuning, func(w results.Remedy) bool { return w.SequenceLength > 0 })
 	table.Table[results.Remedy]{
 		Rows: r.FineTuning,
 		Columns: []table.Column[results.Remedy]{
 			{Head: "training", Left: true, Cell: func(w results.Remedy) any { return w.Training }},
 			{Head: "on", Left: true, Cell: func(w results.Remedy) any { return w.Layout }},
+			{Head: "tokens", Hide: !shorter, Cell: func(w results.Remedy) any {
+				return units.FormatCount(int64(cmp.Or(w.SequenceLength, r.SequenceLength)))
+			}},
 			{Head: "memory", Cell: func(w results.Remedy) any { return units.FormatBytes(w.PeakMemory) }},
 			{Head: "of", Cell: func(w results.Remedy) any { return units.FormatBytes(w.MemoryCapacity) }},
 			{Head: "fits", Left: true, Cell: func(w results.Remedy) any {
@@ -37,17 +43,24 @@ func writeFineTuning(out table.Page, r results.Result) {
 
 // fineTuningAnswer says which way to train fits, and what the devices add.
 func fineTuningAnswer(r results.Result) string {
-	length := fmt.Sprintf("at %s tokens a sample", units.FormatCount(int64(r.SequenceLength)))
+	at := func(n int) string { return fmt.Sprintf("at %s tokens a sample", units.FormatCount(int64(n))) }
+	none := "neither full training nor LoRA or QLoRA fits"
 	var parts []string
-	seen := ""
+	length, seen := 0, ""
 	for _, w := range r.FineTuning {
 		if !*w.Fits || w.Training == seen || len(parts) == 2 {
 			continue
 		}
-		seen = w.Training
+		seen, length = w.Training, w.SequenceLength
+		for _, other := range r.FineTuning {
+			several := *other.Fits && other.Training == w.Training && min(other.Devices, w.Devices) > 1
+			if several && other.Tokens > w.Tokens {
+				w = other
+			}
+		}
 		on := "one " + r.Device
 		if w.Devices > 1 {
-			on = fmt.Sprintf("%d × %s by %s alone", w.Devices, r.Device, w.Layout)
+			on = fmt.Sprintf("%d × %s %s", w.Devices, r.Device, together(w.Layout))
 		}
 		closely := ""
 		if w.Close {
@@ -57,12 +70,22 @@ func fineTuningAnswer(r results.Result) string {
 			units.FormatBytes(w.PeakMemory), units.FormatBytes(w.MemoryCapacity), units.FormatCount(int64(w.Tokens)))
 		parts = append(parts, text+fineTuningLayout(r.FineTuning, w))
 	}
-	if parts == nil {
-		return fmt.Sprintf("neither full training nor LoRA or QLoRA fits %s by DDP or FSDP; pipelines and tensor "+
-			"groups (schedule.stages, parallel.tensor) are not tried here; else take shorter sequences, smaller "+
-			"microbatches (batch.micro), more or larger devices, or a smaller model", length)
+	switch {
+	case parts == nil:
+		return fmt.Sprintf("%s %s, nor with shorter samples; take more or larger devices, or a smaller model", none,
+			at(r.SequenceLength))
+	case length > 0:
+		return fmt.Sprintf("%s %s; %s %s", none, at(r.SequenceLength), at(length), strings.Join(parts, "; "))
 	}
-	return length + " " + strings.Join(parts, "; ")
+	return at(r.SequenceLength) + " " + strings.Join(parts, "; ")
+}
+
+// together says how several devices train.
+func together(layout string) string {
+	if layout == "DDP" || layout == "FSDP" {
+		return "by " + layout + " alone"
+	}
+	return "as one " + layout
 }
 
 // fineTuningLayout says how several devices train by a method that fits one of them.

@@ -46,4 +46,9 @@ func TestFineTuning(t *testing.T) {
 	require.Contains(t, text(), "neither full training nor LoRA or QLoRA fits at 2,048 tokens a sample")
 	r.FineTuning = []results.Remedy{way("full", "one device", 1, 30, 1), way("full", "FSDP", 4, 10, 1166)}
 	require.Contains(t, text(), "full fits 4 × rtx-4090 by FSDP alone (10.0 GB of 24.0 GB, 1,166 tokens/s)")
+	r.FineTuning = append(r.FineTuning[:1], way("QLoRA", "pipeline", 2, 20, 300), way("QLoRA", "tensor group", 2, 21, 200))
+	r.FineTuning[1].SequenceLength, r.FineTuning[2].SequenceLength = 1024, 1024
+	require.Contains(t, text(), "neither full training nor LoRA or QLoRA fits at 2,048 tokens a sample; at 1,024 tokens a "+
+		"sample QLoRA fits 2 × rtx-4090 as one pipeline (20.0 GB of 24.0 GB, 300 tokens/s)\n")
+	require.Contains(t, text(), "QLoRA     pipeline       1,024  20.0 GB")
 }

@@ -128,7 +128,7 @@ type Remedy struct {
 	Flags []string `json:"flags,omitempty"`
 	// Of a way to fine-tune: what is trained, and with which optimizer.
 	Training string `json:"training,omitempty"`
-	// Of a way to fine-tune: one device, DDP or FSDP.
+	// Of a way to fine-tune: one device, DDP, FSDP, pipeline or tensor group.
 	Layout string `json:"layout,omitempty"`
 	// Of a way to fine-tune: the memory that a rank may use.
 	MemoryCapacity int64 `json:"memory_capacity_bytes,omitempty"`
@@ -136,6 +136,8 @@ type Remedy struct {
 	Fits *bool `json:"fits,omitempty"`
 	// Of a way to fine-tune: tokens per second over all devices.
 	Tokens float64 `json:"tokens_per_s,omitempty" unit:"per second"`
+	// Of a way to fine-tune: tokens of a sample, if fewer than those of the run.
+	SequenceLength int `json:"sequence_length,omitempty"`
 }
 
 // Remedy returns settings with which a run has this result.
