@@ -2,6 +2,7 @@ package configs
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -143,8 +144,9 @@ func (c *Config) fit(devices int) (sets, changes []string, err error) {
 	return sets, []string{fmt.Sprintf("runs on %s instead of %s", units.Plural(devices, "device"), was)}, nil
 }
 
-// refuse reports a setting that is simulated, but that an execution does not support.
+// refuse reports all settings that are simulated, but that an execution does not support.
 func (c *Config) refuse() error {
+	var causes []error
 	for key := range setting.Keys(*c) {
 		value := fmt.Sprint(key.Value)
 		if key.Executed == nil || reflect.ValueOf(key.Value).IsZero() ||
@@ -152,22 +154,42 @@ func (c *Config) refuse() error {
 			continue
 		}
 		section, name, _ := strings.Cut(key.Path, ".")
-		return c.problem(section, fmt.Errorf("%s = %s: is simulated, but not executed; set %s",
-			name, setting.Quote(key.Value), executed(key)))
+		causes = append(causes, c.problem(section, fmt.Errorf("%s = %s: is simulated, but not executed; set %s",
+			name, setting.Quote(key.Value), executed(key))))
 	}
 	if model, err := c.model(); err == nil && model.Unexecuted() != nil {
-		return c.problem("model", model.Unexecuted())
+		return together(append(causes, c.problem("model", model.Unexecuted())))
 	}
 	n, err := c.network()
 	mixed := slices.ContainsFunc(n.Layers, func(l network.Layer) bool { return l.Experts > 0 })
 	switch {
 	case err == nil && mixed: // building reports the error
-		return c.problemf("model", "a mixture of experts is simulated, but not executed; gpt, vgg and mlp are")
+		causes = append(causes, c.problemf("model",
+			"a mixture of experts is simulated, but not executed; gpt, vgg and mlp are"))
 	case c.Train.Narrow():
-		return c.problem("train", fmt.Errorf("precision = %q: is simulated, but not executed; "+
-			"set precision = \"fp32\"", c.Train.Precision))
+		causes = append(causes, c.problem("train", fmt.Errorf("precision = %q: is simulated, but not executed; "+
+			"set precision = \"fp32\"", c.Train.Precision)))
 	}
-	return nil
+	return together(causes)
+}
+
+// together makes one error of several, at the place of the first.
+func together(causes []error) error {
+	if len(causes) == 0 {
+		return nil
+	}
+	var first *Error
+	if !errors.As(causes[0], &first) {
+		return causes[0]
+	}
+	for _, other := range causes[1:] {
+		var next *Error
+		if errors.As(other, &next) {
+			next = &Error{Key: next.Key, Problem: next.Problem}
+			first.Problem += "; also" + strings.TrimPrefix(next.Error(), ":")
+		}
+	}
+	return first
 }
 
 // executed lists the values of a key that an execution supports.

@@ -42,6 +42,7 @@ func TestNotExecuted(t *testing.T) {
 		want string
 	}{
 		{[]string{"parallel.tensor=2"}, "parallel.tensor = 2: is simulated, but not executed"},
+		{[]string{"train.optimizer=lion", "train.adapter.kind=lora"}, `; also train.adapter.kind = "lora": is simulated, but not executed; set kind = "none"`},
 		{[]string{"model.preset=mixtral-8x7b"}, "model: a mixture of experts is simulated, but not executed"},
 		{[]string{"train.precision=fp8", "machine.device=h100-80gb-sxm"}, `train.precision = "fp8": is simulated, but not executed`},
 		{[]string{"train.precision=nvfp4", "machine.device=b200-180gb-sxm"}, `train.precision = "nvfp4": is simulated, but not executed`},

@@ -97,6 +97,9 @@ func (c *Config) networkNotes(p *Experiment) (lines []string) {
 		text += fmt.Sprintf(", %s tokens per sample", units.FormatCount(int64(n.TokensPerSample)))
 	}
 	say("%s", text)
+	if c.Train.Adapts() {
+		say("adapters of rank %d on %s", c.Train.Adapter.Rank, strings.Join(c.Train.Targeted(n), ", "))
+	}
 	switch {
 	case w.Zero >= 3 && len(w.Stages) == 1:
 		say("one unit of all layers, gathered for the forward and for the backward")

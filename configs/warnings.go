@@ -79,6 +79,20 @@ func (c *Config) withoutEffect() (warnings []string) {
 	return warnings
 }
 
+// adapterUnsaid warns of keys of an adapter whose kind is not given, even of keys with their defaults.
+func (c *Config) adapterUnsaid() []string {
+	if c.Train.Adapts() || c.Defined("train.adapter.kind") {
+		return nil
+	}
+	for _, key := range []string{"rank", "targets", "dropout"} {
+		if _, value, _ := setting.Find(c.Train.Adapter, key); c.Defined("train.adapter." + key) {
+			return []string{fmt.Sprintf("train.adapter.%s = %s: all weights are trained, since train.adapter.kind "+
+				"is not given; set it to \"lora\" or \"qlora\"", key, setting.Quote(value))}
+		}
+	}
+	return nil
+}
+
 // nothingSplit warns where train.split is given and the schedule splits no backward. A value that the
 // stack sets does not count: a result repeats it in its config.
 func (c *Config) nothingSplit(o order.Order) []string {

@@ -245,3 +245,20 @@ activation = "2GB"
 		require.Equal(t, c.want, strings.Join(experiment.Warnings, "\n"), c.sets)
 	}
 }
+
+// Names of PEFT are read as psim's, and an adapter without a kind trains all weights, which is said.
+func TestAdapterNames(t *testing.T) {
+	load := func(sets ...string) *configs.Config {
+		c, err := configs.Load("model:llama3-8b", append(sets, "machine.device=h100-80gb-sxm")...)
+		require.NoError(t, err)
+		return c
+	}
+	for given, want := range map[string]string{
+		"all-linear": "all", `["q_proj", "v_proj"]`: "q,v", "c_proj": "o,down", "w1,w2,w3": "gate,up,down", "q,lm_head": "q,head",
+	} {
+		require.Equal(t, want, load("train.adapter.kind=lora", "train.adapter.targets="+given).Train.Adapter.Targets, given)
+	}
+	built, err := load("train.adapter.rank=16").Build()
+	require.NoError(t, err)
+	require.Contains(t, built.Warnings, `train.adapter.rank = 16: all weights are trained, since train.adapter.kind is not given; set it to "lora" or "qlora"`)
+}

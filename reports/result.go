@@ -70,6 +70,9 @@ func resultLines(r results.Result) [][2]string {
 // headline says what was run.
 func headline(r results.Result) string {
 	parts := []string{units.Plural(r.Stages, "stage")}
+	if adapter := r.Adapter(); adapter != "" {
+		parts[0] = adapter + ", " + parts[0]
+	}
 	if r.VirtualStages > 1 {
 		parts[0] += fmt.Sprintf(" × %d", r.VirtualStages)
 	}

@@ -10,6 +10,7 @@
 package results
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -146,6 +147,17 @@ func (r Result) Remedy(sets []string) *Remedy {
 		Set: sets, PeakMemory: r.PeakMemory(), StepTime: r.StepTime, Samples: r.Throughput.Samples,
 		Devices: r.Devices, Close: r.MemoryVerdict == Close,
 	}
+}
+
+// Adapter names the adapters that are trained, such as "LoRA r 16"; "" if there are none.
+func (r Result) Adapter() string {
+	train, _ := r.Config["train"].(map[string]any)
+	adapter, _ := train["adapter"].(map[string]any)
+	name := map[any]string{"lora": "LoRA", "qlora": "QLoRA"}[adapter["kind"]]
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s r %v", name, adapter["rank"])
 }
 
 // BubbleResult is the idle share of the ranks' time, from 0 to 1.

@@ -40,9 +40,25 @@ type Adapter struct {
 
 // targetNames maps the names of targets to those of products without their prefix.
 var targetNames = []struct{ target, product string }{
-	{"q", "q_proj"}, {"k", "k_proj"}, {"v", "v_proj"}, {"qkv", "c_attn"}, {"o", "o_proj"}, {"o", "attn.c_proj"},
+	{"q", "q_proj"}, {"k", "k_proj"}, {"v", "v_proj"}, {"qkv", "c_attn"},
+	{"q_a", "q_a_proj"}, {"q_b", "q_b_proj"}, {"kv_a", "kv_a_proj_with_mqa"}, {"kv_b", "kv_b_proj"},
+	{"o", "o_proj"}, {"o", "attn.c_proj"},
 	{"gate", "gate_proj"}, {"up", "up_proj"}, {"up", "c_fc"}, {"down", "down_proj"}, {"down", "mlp.c_proj"},
 	{"head", "lm_head"},
+}
+
+// targetAliases maps the names of PEFT's target_modules and of torchtune's layers to targets.
+func targetAliases() map[string]string {
+	names := map[string]string{
+		"all-linear": allTargets, "c_proj": "o,down", "query_key_value": "qkv", "qkv_proj": "qkv",
+		"output_proj": "o", "w1": "gate", "w2": "down", "w3": "up", "output": "head",
+	}
+	for _, t := range targetNames {
+		if !strings.Contains(t.product, ".") {
+			names[t.product] = t.target
+		}
+	}
+	return names
 }
 
 // targetOf returns the name of a product as a target; "" if it cannot be one.
@@ -55,22 +71,25 @@ func targetOf(product string) string {
 	return ""
 }
 
-// Settings describes [train.adapter].
-func (Adapter) Settings() []setting.Setting {
-	var names []string
+// partNames lists the names of targets.
+func partNames() (names []string) {
 	for _, t := range targetNames {
 		if !slices.Contains(names, t.target) {
 			names = append(names, t.target)
 		}
 	}
-	with := []setting.Need{{
-		Keys: []string{"train.adapter.kind"}, OneOf: []string{AdapterLoRA, AdapterQLoRA}, Reason: "without an adapter",
-	}}
-	packed := []setting.Need{{
-		Keys: []string{"train.adapter.kind"}, OneOf: []string{AdapterQLoRA},
-		Reason: "since it is about weights in 4 bits",
-	}}
-	return []setting.Setting{
+	return names
+}
+
+// kindNeeded makes the need of a kind of adapter.
+func kindNeeded(reason string, kinds ...string) []setting.Need {
+	return []setting.Need{{Keys: []string{"train.adapter.kind"}, OneOf: kinds, Reason: reason}}
+}
+
+// Settings describes [train.adapter].
+func (Adapter) Settings() []setting.Setting {
+	with := kindNeeded("without an adapter", AdapterLoRA, AdapterQLoRA)
+	return append([]setting.Setting{
 		{
 			Key: "kind", Executed: []string{AdapterNone}, Default: AdapterNone,
 			OneOf: []string{AdapterNone, AdapterLoRA, AdapterQLoRA},
@@ -82,14 +101,27 @@ func (Adapter) Settings() []setting.Setting {
 			Text: "features between the two products of an adapter",
 		},
 		{
-			Key: "targets", Needs: with, Default: allTargets, OneOf: []string{allTargets}, Parts: names,
+			Key: "targets", Needs: with, Default: allTargets, OneOf: []string{allTargets}, Parts: partNames(),
+			Aliases: targetAliases(),
 			Text: "linear layers with adapters: all of the blocks, or a list such as [\"q\", \"v\"]; in a GPT qkv, " +
-				"o, up and down",
+				"o, up and down; PEFT's names, such as q_proj and all-linear, are read as well",
 		},
 		{
 			Key: "dropout", Needs: with, Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true},
 			Text: "rate before every adapter, which then keeps an input of its own and a mask",
 		},
+		{
+			Key: "input_gradients", Needs: with, Default: false,
+			Text: "true: gradients go back to the result of the embedding (enable_input_require_grads); false: " +
+				"to the first adapter",
+		},
+	}, packedSettings()...)
+}
+
+// packedSettings describes the keys of weights in 4 bits.
+func packedSettings() []setting.Setting {
+	packed := kindNeeded("since it is about weights in 4 bits", AdapterQLoRA)
+	return []setting.Setting{
 		{
 			Key: "double_quant", Needs: packed, Default: false,
 			Text: "true: 4.127 bits a weight instead of 4.5, since scales have 8 bits",
@@ -98,11 +130,6 @@ func (Adapter) Settings() []setting.Setting {
 			Key: "prepared", Needs: packed, Default: false,
 			Text: "true: embedding, norms and head are held in fp32, as PEFT's prepare_model_for_kbit_training " +
 				"leaves them",
-		},
-		{
-			Key: "input_gradients", Needs: with, Default: false,
-			Text: "true: gradients go back to the result of the embedding (enable_input_require_grads); false: " +
-				"to the first adapter",
 		},
 	}
 }
@@ -275,6 +302,11 @@ func (t Options) checkTargets(n network.Network) error {
 			if !isLinear(o) {
 				continue
 			}
+			if any && o.Experts > 0 {
+				return fmt.Errorf("adapter.targets = %q: adapters of experts are not modelled, and %s has %d experts "+
+					"in %s; name other layers, such as targets = [\"q\", \"k\", \"v\", \"o\"]",
+					allTargets, n.Name, o.Experts, l.Name)
+			}
 			if name := targetOf(o.Name); name != "" && o.Experts == 0 && !slices.Contains(known, name) {
 				known = append(known, name)
 			}
@@ -297,4 +329,20 @@ func (t Options) checkTargets(n network.Network) error {
 		return fmt.Errorf("adapter.kind = %q: %s has no blocks of a transformer for adapters", t.Adapter.Kind, n.Name)
 	}
 	return nil
+}
+
+// Targeted lists the linear layers of a network that have adapters, each name once.
+func (t Options) Targeted(n network.Network) (names []string) {
+	same := network.Same(n.Layers)
+	for i, l := range n.Layers {
+		for _, o := range l.Ops {
+			if name, ok := strings.CutSuffix(o.Name, adapterDown); ok && same[i] == i {
+				name = name[strings.LastIndex(name, ".")+1:]
+				if !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	return names
 }

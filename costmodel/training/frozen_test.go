@@ -260,6 +260,12 @@ func TestFrozenErrors(t *testing.T) {
 		require.NoError(t, c.o.Validate())
 		require.EqualError(t, c.o.CheckFrozen(n), c.want)
 	}
+	mixture, err := models.Model{Preset: "mixtral-8x7b"}.Network()
+	require.NoError(t, err)
+	require.EqualError(t, lora(8, "all").CheckFrozen(mixture), `adapter.targets = "all": adapters of experts are not modelled, and `+
+		`mixtral-8x7b has 8 experts in layers.0; name other layers, such as targets = ["q", "k", "v", "o"]`)
+	require.NoError(t, lora(8, "q,v").CheckFrozen(mixture))
+	require.Equal(t, []string{"q_proj", "v_proj"}, lora(8, "q,v").Targeted(lora(8, "q,v").Adapted(mixture)))
 	for _, o := range []training.Options{
 		{Precision: "bf16", Frozen: "embedding", Adapter: training.Adapter{Kind: "lora", Rank: 1}},
 		{Precision: "fp8", Adapter: training.Adapter{Kind: "lora", Rank: 1}},

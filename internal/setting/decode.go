@@ -105,8 +105,8 @@ func (s Setting) belowAll(field reflect.Value, value any) string {
 		Quote(value), s.Key, s.Example)
 }
 
-// joinParts turns a list of Parts, or a string with commas between them, into one string in the
-// order of Parts. It returns other values unchanged.
+// joinParts turns a list of Parts or of their Aliases, or a string with commas between them, into one
+// string in the order of Parts. It returns other values unchanged.
 func (s Setting) joinParts(value any) any {
 	var parts []string
 	switch v := value.(type) {
@@ -128,8 +128,10 @@ func (s Setting) joinParts(value any) any {
 		return value
 	}
 	for i := range parts {
-		parts[i] = strings.TrimSpace(parts[i])
+		parts[i] = strings.Trim(parts[i], ` "`)
+		parts[i] = cmp.Or(s.Aliases[parts[i]], parts[i])
 	}
+	parts = strings.Split(strings.Join(parts, ","), ",")
 	place := func(part string) uint { return uint(slices.Index(s.Parts, part)) } // unknown parts come last
 	slices.SortStableFunc(parts, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
 	return strings.Join(slices.Compact(parts), ",")

@@ -31,6 +31,8 @@ type Setting struct {
 	// Parts lists the elements of a list that the key may have instead of a value of OneOf. The
 	// list is kept as one string, in this order, separated by commas.
 	Parts []string
+	// Aliases are what other programs call values of OneOf and Parts; one may stand for several parts.
+	Aliases map[string]string
 	// With lists the alternatives in which the key has a meaning, such as a section or a
 	// family of models; nil stands for all of them.
 	With     []string

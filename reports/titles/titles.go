@@ -73,15 +73,19 @@ func Model(r results.Result) string {
 	model, _ := r.Config["model"].(map[string]any)
 	preset, _ := model["preset"].(string)
 	e, known := entries()[preset]
+	adapted, frozen := r.Adapter(), r.Parameters
+	if adapted != "" {
+		adapted, frozen = ", "+adapted, r.Parameters-r.TrainedParameters
+	}
 	switch {
 	case r.Parameters == 0:
 		return ""
-	case known && e.parameters == units.FormatCount(r.Parameters):
-		return e.title
+	case known && e.parameters == units.FormatCount(frozen):
+		return e.title + adapted
 	case known:
-		return withoutSize(e.title) + " of " + parameters(r.Parameters)
+		return withoutSize(e.title) + " of " + parameters(r.Parameters) + adapted
 	}
-	return "a model of " + parameters(r.Parameters)
+	return "a model of " + parameters(r.Parameters) + adapted
 }
 
 // parameters writes a number of parameters in three digits: "31.3M parameters".

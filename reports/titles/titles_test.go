@@ -64,7 +64,11 @@ func TestOf(t *testing.T) {
 	given := of("", 0, pipeline)
 	given.Device, given.Config = "", map[string]any{"times": map[string]any{"forward": "1ms"}}
 	ring := results.Result{Kind: results.Predicted, Schedule: "ring-allreduce", Stages: 8, Devices: 8, Config: map[string]any{"collective": map[string]any{}}}
+	adapted := of("gpt2", 124439808+1000, one)
+	adapted.TrainedParameters = 1000
+	adapted.Config["train"] = map[string]any{"adapter": map[string]any{"kind": "qlora", "rank": 8}}
 	for want, r := range map[string]results.Result{
+		"GPT-2 124M, QLoRA r 8, predicted on 1 RTX 4090D":                                                                         adapted,
 		"GPT-2 124M, GPipe, 4 stages × 8 microbatches, predicted on 4 A100":                                                       of("gpt2", 124439808, pipeline),
 		"GPT-2 of 31.3M parameters, GPipe, 4 stages × 8 microbatches, predicted on 4 A100":                                        of("gpt2", 31_300_000, pipeline),
 		"A model of 31.3M parameters, GPipe, 4 stages × 8 microbatches, predicted on 4 A100":                                      of("", 31_300_000, pipeline),

@@ -37,7 +37,7 @@ func TestCompleteSettings(t *testing.T) {
 		{"run gpipe --set machine.file=modal", []string{"machine.file=modal-a10g-x2"}, files},
 		{"run gpipe --set parallel.zero=", []string{"parallel.zero=0", "parallel.zero=1", "parallel.zero=2", "parallel.zero=3"}, noFiles},
 		{"run gpipe --set schedule.stages=", []string{}, noFiles},
-		{"sweep gpipe --vary machine.device=rtx-4090,rtx-4", []string{"machine.device=rtx-4090,rtx-4090d"}, noFiles},
+		{"sweep gpipe --vary machine.device=rtx-4090,rtx-4", []string{"machine.device=rtx-4090,rtx-4070", "machine.device=rtx-4090,rtx-4090d"}, noFiles},
 		{"sweep gpipe --vary schedule.na", []string{"schedule.name="}, noSpaceNoFiles},
 		{"search gpipe --devices 8 --vary train.precision=fp32,bf", []string{"train.precision=fp32,bf16"}, noFiles},
 		{"search gpipe --fix parallel.ten", []string{"parallel.tensor"}, noFiles},
