@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"psim/configs"
 	"psim/results"
@@ -37,6 +38,13 @@ func (q Query) Remedies(ctx context.Context, c *configs.Config) ([]results.Remed
 			remedy.Flags, remedy.Set = []string{"--set " + set}, append([]string{set}, remedy.Set...)
 			found = append(found, *remedy)
 		}
+	}
+	adapted, err := q.adapted(ctx, c)
+	if err != nil {
+		return found, err
+	}
+	if adapted != nil {
+		found = append(found, *adapted)
 	}
 	for times := 2; times <= mostTimes; times *= 2 {
 		more := relaxedQuery{q, []string{fmt.Sprintf("--devices %d", q.Devices*times)}}
@@ -85,6 +93,64 @@ func (q Query) narrower(c *configs.Config) (half *configs.Config, set string) {
 		}
 	}
 	return nil, ""
+}
+
+// shortest is the least number of tokens of a sample that adapted tries.
+const shortest = 512
+
+// adapted returns the best plan that trains adapters alone, of a network that was named without a plan: LoRA,
+// else QLoRA, and where neither fits the same without the margin, and then with samples of half as many tokens.
+func (q Query) adapted(ctx context.Context, c *configs.Config) (*results.Remedy, error) {
+	t := c.Train
+	if c.HasPlan() || !c.Model.Transformer() || t.Adapts() || t.Frozen != "" || t.Base() == "fp32" {
+		return nil, nil
+	}
+	built, err := c.Build()
+	if err != nil {
+		return nil, nil
+	}
+	own := built.Network.TokensPerSample
+	for length := own; length >= min(own, shortest); length /= 2 {
+		for _, margin := range slices.Compact([]float64{q.Margin, 0}) {
+			for _, sets := range adapters() {
+				if length < own {
+					sets = append(sets, fmt.Sprintf("model.sequence_length=%d", length))
+				}
+				remedy, err := q.with(ctx, c, sets, margin)
+				if remedy != nil || err != nil {
+					return remedy, err
+				}
+			}
+		}
+	}
+	return nil, nil
+}
+
+// adapters lists the ways to train adapters alone, the one that takes least memory last. All go through the
+// logits in chunks.
+func adapters() [][]string {
+	const chunked = "model.loss=chunked"
+	return [][]string{
+		{chunked, "train.adapter.kind=lora"}, {chunked, "train.adapter.kind=qlora"},
+		{chunked, "train.adapter.kind=qlora", "train.adapter.double_quant=true"},
+	}
+}
+
+// with returns the best plan with further settings, or nil if they are not legal or none fits.
+func (q Query) with(ctx context.Context, c *configs.Config, sets []string, margin float64) (*results.Remedy, error) {
+	next, err := c.With(sets...)
+	if err != nil {
+		return nil, nil
+	}
+	flags := []string{"--set " + strings.Join(sets, " --set ")}
+	if margin != q.Margin {
+		flags, q.Margin = append(flags, fmt.Sprintf("--margin %v%%", 100*margin)), margin
+	}
+	remedy, err := relaxedQuery{Query: q}.remedy(ctx, next)
+	if remedy != nil {
+		remedy.Flags, remedy.Set = flags, slices.Concat(sets, remedy.Set)
+	}
+	return remedy, err
 }
 
 // A relaxedQuery is a query with one limit less, and the flags that relax it.
