@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench laws xla xla-plugin fuzz kill random processes examples flakes faults processes-pairs full-disk golden gallery schema fit leave-out fit-check exhaustive lint report claims course-checks hw4-checks course-lines accuracy speed bench-pytorch forms peers-python beside-pytorch engine release ci
+.PHONY: run test bench laws xla xla-plugin fuzz kill random processes examples flakes faults processes-pairs full-disk golden gallery schema fit leave-out fit-check exhaustive lint report claims course-checks hw4-checks course-lines accuracy speed bench-pytorch forms peers-python beside-pytorch engine release slurm ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -113,6 +113,9 @@ release: ## binaries that need neither Go nor this folder: DIST/psim-SYSTEM-PROC
 			-ldflags "-s -w -X psim/cmd/psim/cli.revision=$$revision" -o "$(DIST)/$$name" ./cmd/psim || exit 1; \
 	done
 	cd "$(DIST)" && $$(command -v sha256sum || echo shasum -a 256) psim-* > SHA256SUMS
+
+slurm: ## searches on a real Slurm, which apt installs: 16 shards, three killed, a node drained, and the faults; 15 minutes, as root
+	SLURM_FAULTS=1 .ci/slurm 16 3 plans/deepseek-v3 --devices 2048
 
 ci:
 	.ci/run

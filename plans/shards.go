@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"psim/configs"
@@ -85,6 +87,9 @@ type Shared struct {
 // times a second.
 const sharePause, longestShare = 20 * time.Millisecond, 5 * time.Second
 
+// boardPrefix begins the name of the file in which they do.
+const boardPrefix = "steps-"
+
 // A knownStep is the step of a plan that fits.
 type knownStep struct {
 	Step  time.Duration `json:"step_ns"`
@@ -117,20 +122,14 @@ func newBoard(c *configs.Config, q Query) (*board, error) {
 		c.Fingerprint(), q.Shared.Version, divisionOf(q.Shard), q.Shard.Of, rows,
 		q.Devices, q.Trainer, q.Schedules, q.Fix, q.Vary, q.Margin,
 	})
-	path := filepath.Join(q.Shared.Folder, fmt.Sprintf("steps-%016x.json", name.Sum64()))
+	path := filepath.Join(q.Shared.Folder, fmt.Sprintf("%s%016x.json", boardPrefix, name.Sum64()))
 	return &board{path: path, shard: q.Shard.Number, rows: rows}, err
 }
 
 // exchange puts the steps of the best plans of this shard among those that are known, and returns the step of the last
 // plan that is wanted, or 0 if fewer are known. Where the file cannot be read or written, the search is only slower.
 func (s *board) exchange(best []knownStep) time.Duration {
-	there, err := files.Read(s.path, func(r io.Reader) (list []knownStep, err error) {
-		err = jsonfile.Read(r, jsonfile.MostBytes, &list)
-		return list, err
-	})
-	if err != nil || slices.ContainsFunc(there, func(k knownStep) bool { return k.Step <= 0 }) {
-		there = nil
-	}
+	there := readBoard(s.path)
 	s.known = slices.Concat(s.known, there, best)
 	slices.SortFunc(s.known, knownStep.compare)
 	s.known = slices.Compact(s.known)
@@ -144,6 +143,18 @@ func (s *board) exchange(best []knownStep) time.Duration {
 		return 0
 	}
 	return s.known[s.rows-1].Step
+}
+
+// readBoard reads the steps of a file. A file that is cut has no steps.
+func readBoard(path string) []knownStep {
+	list, err := files.Read(path, func(r io.Reader) (list []knownStep, err error) {
+		err = jsonfile.Read(r, jsonfile.MostBytes, &list)
+		return list, err
+	})
+	if err != nil || slices.ContainsFunc(list, func(k knownStep) bool { return k.Step <= 0 }) {
+		return nil
+	}
+	return list
 }
 
 // share exchanges steps with other shards until the search ends, and once more then.
@@ -181,4 +192,20 @@ func (s *search) limit() time.Duration {
 		return own
 	}
 	return s.Limit
+}
+
+// BestShared returns the shortest step that shards with a folder know, or 0 if none is known.
+func BestShared(folder string) (best time.Duration) {
+	entries, _ := os.ReadDir(folder)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), boardPrefix) {
+			continue
+		}
+		for _, k := range readBoard(filepath.Join(folder, e.Name())) {
+			if best == 0 || k.Step < best {
+				best = k.Step
+			}
+		}
+	}
+	return best
 }

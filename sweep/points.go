@@ -11,15 +11,12 @@ import (
 	"psim/results/rankings"
 )
 
-// maxPoints limits a sweep, whose results are all in memory.
+// maxPoints limits a sweep, or a shard of one, whose results are all in memory.
 const maxPoints = 20_000
 
 // listPoints checks the values to vary, and lists the points of the shard.
 func (s *sweep) listPoints() error {
-	if err := checkVary(s.options.Vary); err != nil {
-		return err
-	}
-	if err := s.options.Shard.Check(); err != nil {
+	if err := s.options.check(); err != nil {
 		return err
 	}
 	count := 1
@@ -38,9 +35,9 @@ func (s *sweep) listPoints() error {
 	return nil
 }
 
-// checkVary refuses variations without values, with impossible values, or with too many
-// combinations.
-func checkVary(vary []rankings.Variation) error {
+// check refuses a wrong shard, and variations without values, with impossible values, or with too many combinations.
+func (o Options) check() error {
+	vary := o.Vary
 	if len(vary) == 0 {
 		return errors.New("a sweep varies at least one setting")
 	}
@@ -60,11 +57,19 @@ func checkVary(vary []rankings.Variation) error {
 		count *= float64(len(v.Values))
 		sizes = append(sizes, fmt.Sprint(len(v.Values)))
 	}
-	if count > maxPoints {
+	product := strings.Join(sizes, " × ")
+	switch shards := max(1, o.Shard.Of); {
+	case count > mostMerged:
 		return fmt.Errorf("%s = %.0f points are more than the %d of a sweep; vary less, or in several sweeps",
-			strings.Join(sizes, " × "), count, maxPoints)
+			product, count, mostMerged)
+	case count > maxPoints*float64(shards) && shards == 1:
+		return fmt.Errorf("%s = %.0f points are more than the %d of a sweep; vary less, or in several sweeps "+
+			"or shards", product, count, maxPoints)
+	case count > maxPoints*float64(shards):
+		return fmt.Errorf("%s = %.0f points are more than the %d of each of %s; vary less, or take more shards",
+			product, count, maxPoints, units.Plural(shards, "shard"))
 	}
-	return nil
+	return o.Shard.Check()
 }
 
 // combinationAt returns the settings of a point. The first key changes last.

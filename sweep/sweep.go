@@ -63,6 +63,11 @@ type Outcome struct {
 	Unsaved error
 }
 
+// Check refuses what Run would refuse before it computes a point.
+func Check(o Options) error {
+	return o.check()
+}
+
 // Run predicts a configuration with every combination of the values of some settings, on
 // all cores. The last setting changes first. An illegal combination is a point with an
 // error; a value that no configuration can have is an error of Run. If a sweep is killed

@@ -132,7 +132,7 @@ and communication. psim exec runs the same task graph for real, to check.`,
 	}
 	root.AddCommand(
 		newRun(), newExec(), newValidate(), newSchedule(), newCompare(), newSearch(), newSweep(), newMerge(),
-		newPlot(), newReproduce(), newCalibrate(), newExport(),
+		newPlot(), newStatus(), newReproduce(), newCalibrate(), newExport(),
 		newList(), newShow(), newDoctor(), newCompletion(), newVersion(),
 		newConfigHelp(), newResultHelp(),
 	)
@@ -223,11 +223,15 @@ func newVersion() *cobra.Command {
 		Example: "  psim version",
 		Args:    exactArgs(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "psim %s %s %s/%s\n",
-				versionName(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
 			return err
 		},
 	}
+}
+
+// versionLine names the program, what compiled it and what it runs on: two programs of one line give equal results.
+func versionLine() string {
+	return fmt.Sprintf("psim %s %s %s/%s", versionName(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // versionName returns the release, followed by the revision of the source if the build recorded it.

@@ -21,6 +21,7 @@ type searchFlags struct {
 	outputFlags
 	targetFlags
 	planFlags
+	submitFlags
 	rows int
 }
 
@@ -36,8 +37,8 @@ proved. The table has the best plan of every layout: of plans that divide the ne
 alike. --out writes plan-1.toml and so on, the configuration of every plan for psim run;
 plans.json, points.csv (a row for every plan), search.json, pareto.png and map.png, the
 best step over two dimensions. --shard I/N searches a part, for job arrays; psim merge
-joins them. --devices N,N… makes a table with the best plan for each number; --out then
-has a folder for each.
+joins them. --submit slurm does both on a cluster (docs/clusters.md). --devices N,N…
+makes a table with the best plan for each number; --out then has a folder for each.
 
 Without --devices, search simulates CONFIG with every schedule that can run it, with 1,
 2 and 4 stages per rank if a schedule can hold several, and for a [model] with every
@@ -80,6 +81,7 @@ func newSearch() *cobra.Command {
 	})
 	flags.IntVar(&f.rows, "rows", 20, "how many plans to print; with --devices, to prove and to keep")
 	f.planFlags.register(flags)
+	f.submitFlags.register(flags)
 	f.targetFlags.register(cmd)
 	f.planFlags.complete(cmd)
 	return cmd
@@ -96,10 +98,14 @@ func (f searchFlags) run(cmd *cobra.Command, path string) error {
 	if f.rows < 1 {
 		return fmt.Errorf("--rows %d: must be at least 1", f.rows)
 	}
-	if err := cmp.Or(f.planFlags.check(cmd.Flags()), f.exclusive()); err != nil {
+	if err := cmp.Or(
+		f.planFlags.check(cmd.Flags()), f.submitFlags.check(cmd.Flags(), f.out), f.exclusive(),
+	); err != nil {
 		return err
 	}
 	switch {
+	case f.engine != "":
+		return f.submitSearch(cmd, path)
 	case len(f.numbers) > 1:
 		return f.searchNumbers(cmd, path)
 	case f.devices > 0:

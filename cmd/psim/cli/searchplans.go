@@ -39,7 +39,9 @@ type planFlags struct {
 }
 
 // planFlagNames lists the flags that need --devices.
-var planFlagNames = []string{"trainer", "schedules", "fix", "vary", "margin", "shard", "map", "settings", "csv"}
+var planFlagNames = []string{
+	"trainer", "schedules", "fix", "vary", "margin", "shard", "map", "settings", "csv", "submit",
+}
 
 func (f *planFlags) register(flags *pflag.FlagSet) {
 	flags.IntSliceVar(&f.numbers, "devices", nil,
@@ -129,8 +131,10 @@ func (f planFlags) check(flags *pflag.FlagSet) error {
 		if err := checkDevices(f.numbers); err != nil {
 			return err
 		}
-		if len(f.numbers) > 1 && f.shard != "" {
-			return errors.New("--shard: needs one number of --devices")
+		for _, name := range []string{"shard", "submit"} {
+			if len(f.numbers) > 1 && flags.Changed(name) {
+				return fmt.Errorf("--%s: needs one number of --devices", name)
+			}
 		}
 		if flags.Changed("schedules") && len(f.schedules) == 0 {
 			return fmt.Errorf("--schedules: names no schedule; use some of %s", strings.Join(scheduleNames(), ", "))
@@ -261,6 +265,25 @@ func (f searchFlags) findPlans(cmd *cobra.Command, path string) (*plans.Answer, 
 	}
 	unsaved := s.save(ctx, answer)
 	return answer, errors.Join(unsaved, searched)
+}
+
+// submitSearch submits a search as a job array, after it has checked what a shard would check.
+func (f searchFlags) submitSearch(cmd *cobra.Command, path string) error {
+	c, err := f.load(cmd.Context(), path, f.sets)
+	if err != nil {
+		return err
+	}
+	q, err := f.query(c, cmd.Flags().Changed("margin"))
+	if err == nil {
+		_, err = plans.NewSpace(c, q)
+	}
+	if err == nil {
+		_, err = f.folder(q.Shard, c.Files())
+	}
+	if err != nil {
+		return variationError(err, q.Vary)
+	}
+	return f.submit(cmd, path, c)
 }
 
 // folder returns the folder for files: --out, or for a shard a folder in it. Its path is empty if

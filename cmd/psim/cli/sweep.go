@@ -24,6 +24,7 @@ import (
 type sweepFlags struct {
 	outputFlags
 	targetFlags
+	submitFlags
 	vary  []string
 	shard string
 }
@@ -47,7 +48,8 @@ points whose configuration has not changed are never computed again.
 
 --shard I/N computes the I-th of N parts and writes into a folder of its own in
 --out, for job arrays; psim merge joins them. --shard auto takes I and N from a Slurm
-job array, auto/N takes I from an indexed Kubernetes job.`
+job array, auto/N takes I from an indexed Kubernetes job. --submit slurm submits such an
+array and the merge, for up to 20,000 points a shard (docs/clusters.md).`
 
 func newSweep() *cobra.Command {
 	var f sweepFlags
@@ -66,10 +68,17 @@ func newSweep() *cobra.Command {
 			if err := f.targetFlags.check(cmd.Flags()); err != nil {
 				return err
 			}
+			if err := f.submitFlags.check(cmd.Flags(), f.out); err != nil {
+				return err
+			}
+			if f.engine != "" {
+				return f.submitSweep(cmd, args[0])
+			}
 			return runSweep(cmd.Context(), args[0], f, streamsOf(cmd))
 		},
 	}
 	f.register(cmd.Flags())
+	f.submitFlags.register(cmd.Flags())
 	f.targetFlags.register(cmd)
 	return cmd
 }
@@ -84,6 +93,28 @@ func (f *sweepFlags) register(flags *pflag.FlagSet) {
 	})
 	flags.StringArrayVar(&f.vary, "vary", nil, "values of a setting: KEY=V1,V2… with a dotted key; may be repeated")
 	flags.StringVar(&f.shard, "shard", "", "compute only the I-th of N parts: I/N, auto or auto/N")
+}
+
+// submitSweep submits a sweep as a job array, after it has checked what a shard would check.
+func (f sweepFlags) submitSweep(cmd *cobra.Command, path string) error {
+	o, err := f.options(streamsOf(cmd).err)
+	if err != nil {
+		return err
+	}
+	c, err := f.load(cmd.Context(), path, f.sets)
+	if err != nil {
+		return err
+	}
+	to := reports.SweepFolder(o.Folder)
+	to.Inputs = c.Files()
+	if err := f.checkOut(to); err != nil {
+		return err
+	}
+	o.Shard = rankings.Shard{Number: 1, Of: f.shards}
+	if err := sweep.Check(o); err != nil {
+		return variationError(err, o.Vary)
+	}
+	return f.submit(cmd, path, c)
 }
 
 func runSweep(ctx context.Context, path string, f sweepFlags, std streams) error {
