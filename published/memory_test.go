@@ -83,13 +83,13 @@ func TestFittedAllocatorOfFSDP(t *testing.T) {
 }
 
 // The margin of every stack, and where close begins without one, is the smallest whole percent with which nine of ten runs whose
-// memory is published took no more than what was predicted over one less the margin.
+// memory is published took no more than what was predicted over one less the margin. Fine-tuning stands apart.
 func TestChosenMargin(t *testing.T) {
 	r, err := replayed()
 	require.NoError(t, err)
 	var ratios []float64
 	for _, table := range r.Tables {
-		if table.Figure == "memory" {
+		if table.Figure == "memory" && table.Apart == "" {
 			for _, row := range table.Replayed {
 				ratios = append(ratios, row.Predicted/row.Published)
 			}
