@@ -62,6 +62,7 @@ var arrows = map[string][]string{
 	"exec/session":         {".", "configs", "costmodel", "costmodel/network", "exec/backend", "exec/cluster", "exec/collectives", "exec/data", "exec/kernels", "exec/measure", "exec/pth", "exec/pytorch", "exec/run", "exec/train", "export", "reports", "reports/picture", "reports/titles", "results", "results/compare", "results/tracecsv", "schedules/collective", "schedules/graph"},
 	"exec/train":           {"costmodel/network", "costmodel/stages", "exec/backend", "exec/cluster", "exec/collectives", "exec/data", "exec/kernels", "exec/run", "schedules/collective", "schedules/graph"},
 	"exec/validation":      {"exec/backend", "exec/cluster/mpi", "exec/session", "reports/table", "results", "results/compare"},
+	"launch":               {},
 	"export":               {"configs", "costmodel/network", "costmodel/stages", "schedules/graph", "schedules/order"},
 	"internal/cores":       {},
 	"internal/csvfile":     {},

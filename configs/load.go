@@ -33,7 +33,12 @@ func Load(pathOrName string, sets ...string) (*Config, error) {
 
 // Parse reads an experiment from memory; label names it in errors.
 func Parse(label string, data []byte, sets ...string) (*Config, error) {
-	return parse(located{label: label, data: data}, Target{}, sets)
+	return ParseOn(label, data, Target{}, sets...)
+}
+
+// ParseOn does what Parse does, for a target.
+func ParseOn(label string, data []byte, on Target, sets ...string) (*Config, error) {
+	return parse(located{label: label, data: data}, on, sets)
 }
 
 func parse(t located, on Target, sets []string) (*Config, error) {

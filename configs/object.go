@@ -68,6 +68,30 @@ func WriteObject(w io.Writer, comment []string, object map[string]any) error {
 	return err
 }
 
+// SetIn replaces a setting, KEY=VALUE, of an object that WriteObject writes, and returns its key.
+func SetIn(object map[string]any, set string) (key string, err error) {
+	key, value, ok := strings.Cut(set, "=")
+	key = strings.TrimSpace(key)
+	path := strings.Split(key, ".")
+	if !ok || len(path) < 2 {
+		return "", fmt.Errorf("--set %s: must be KEY=VALUE with a dotted key, as in model.vocab=128256", set)
+	}
+	var one map[string]any
+	if _, err := toml.Decode("v = "+value, &one); err != nil {
+		one = map[string]any{"v": value}
+	}
+	for _, name := range path[:len(path)-1] {
+		inner, _ := object[name].(map[string]any)
+		if inner == nil {
+			inner = map[string]any{}
+			object[name] = inner
+		}
+		object = inner
+	}
+	object[path[len(path)-1]] = one["v"]
+	return key, nil
+}
+
 // printable replaces a character that a comment may not contain.
 func printable(r rune) rune {
 	if r < ' ' || r == 0x7f {

@@ -122,11 +122,11 @@ func Likely(name, text string) string {
 	case is(".py", ".ipynb"):
 		return "is a program, not a configuration; " + instead
 	case is(".sh", ".bash", ".zsh", ".slurm", ".sbatch") || strings.HasPrefix(first, "#!"):
-		return "is a script, which psim does not read; a configuration is TOML, such as psim show gpipe prints"
+		return "is a script; psim import makes a configuration of one that starts Megatron-LM, and psim show gpipe prints one"
 	case is(".yaml", ".yml"):
 		return "is YAML; a configuration is TOML, such as psim show gpipe prints"
 	case is(".log", ".out", ".err"):
-		return "is a log, which psim does not read; " + instead
+		return "is a log; psim import makes a configuration of one that Megatron-LM printed; " + instead
 	case ending != ".toml" && !section.MatchString(text):
 		return fmt.Sprintf("is not a configuration, which is TOML: it begins with %.40q; %s", first, instead)
 	}

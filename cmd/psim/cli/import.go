@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"psim/configs"
+	"psim/internal/files"
+	"psim/launch"
+	"psim/reports"
+)
+
+type importFlags struct {
+	outputFlags
+	targetFlags
+	arguments []string
+}
+
+const importManual = `import turns what a training was started with, or what it printed, into a
+configuration. It reads Megatron-LM's: a log that prints its arguments, a launch script
+(bash, which is expanded and never run), or the model_config.yaml of a functional test. A
+log says what ran; a script that is named as well is compared with it. Files that a
+script sources are named after it, and --arg gives $1, $2 and so on.
+
+Every argument becomes a key, or is without effect on a step's time and memory, or is
+listed with what it may change. No log names its GPU: --device does.
+
+The configuration goes to -o, or to stdout.`
+
+func newImport() *cobra.Command {
+	var f importFlags
+	cmd := &cobra.Command{
+		Use:   "import LOG|SCRIPT…",
+		Short: "make a configuration of a training's log or launch script",
+		Long:  importManual,
+		Example: `  psim import train.log --device h100-80gb-sxm --devices-per-node 8 --network ib-ndr -o mine.toml
+  psim import run.sh train.log -o mine.toml
+  psim import run.sh --devices 64 --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New(
+					"import takes a log, a launch script, or both, not nothing\nsee \"psim import --help\"",
+				)
+			}
+			return nil
+		},
+		RunE: f.run,
+	}
+	f.registerInput(cmd.Flags())
+	f.targetFlags.register(cmd)
+	cmd.Flags().IntVar(&f.target.Devices, "devices", 0, "number of devices, where the files do not say it")
+	cmd.Flags().StringArrayVar(&f.arguments, "arg", nil, "an argument of the script, $1 first; may be repeated")
+	cmd.Flags().BoolVar(
+		&f.json,
+		"json",
+		false,
+		"print what was understood as one JSON object, the configuration in it",
+	)
+	cmd.Flags().VarP((*pathValue)(&f.out), "out", "o", "file to write the configuration to (default: stdout)")
+	registerOverwrite(cmd.Flags(), &f.overwrite)
+	return cmd
+}
+
+func (f *importFlags) run(cmd *cobra.Command, args []string) error {
+	if err := f.check(cmd.Flags()); err != nil {
+		return err
+	}
+	to := namedFile{"out", f.out, "import", f.overwrite}
+	toFile := f.out != "" && f.out != "-"
+	if toFile {
+		if err := to.check(); err != nil {
+			return err
+		}
+	}
+	understood, err := f.read(args)
+	if err != nil {
+		return err
+	}
+	config, err := f.complete(cmd.Context(), understood, args)
+	if err != nil {
+		return err
+	}
+	std := streamsOf(cmd)
+	if toFile {
+		err := to.write(cmd.Context(), func(w io.Writer) error { _, err := w.Write(config); return err })
+		if err != nil {
+			return failed(err)
+		}
+	}
+	if f.json {
+		return files.WriteJSON(std.out, understood)
+	}
+	if !f.quiet {
+		if err := understood.WriteText(std.err); err != nil {
+			return err
+		}
+	}
+	if !toFile {
+		_, err = std.out.Write(config)
+		return err
+	}
+	next := "psim run " + reports.ShellWord(f.out)
+	if f.target.Device == "" {
+		next += " --device h100-80gb-sxm --devices-per-node 8 --network ib-ndr"
+	}
+	_, err = fmt.Fprintf(std.out, "wrote %s; predict its step with\n  %s\n", f.out, next)
+	return err
+}
+
+// read reads the files.
+func (f *importFlags) read(names []string) (*launch.Import, error) {
+	var list []launch.Input
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s", name, files.Reason(err))
+		}
+		list = append(list, launch.Input{Label: name, Data: data})
+	}
+	return launch.Read(list, launch.Options{Devices: f.target.Devices, Arguments: f.arguments})
+}
+
+// someMachine checks a configuration for which no device was named.
+var someMachine = configs.Target{Device: "h100-80gb-sxm", DevicesPerNode: 8, Network: "ib-ndr"}
+
+// complete adds the machine, checks the configuration, and returns it as a file.
+func (f *importFlags) complete(ctx context.Context, understood *launch.Import, names []string) ([]byte, error) {
+	machine := map[string]any{}
+	for key, value := range map[string]string{
+		"device": f.target.Device, "network": f.target.Network, "site": f.site,
+	} {
+		if value != "" {
+			machine[key] = value
+		}
+	}
+	if n := f.target.DevicesPerNode; n > 0 {
+		machine["devices_per_node"] = n
+	}
+	on := configs.Target{}
+	switch {
+	case f.target.Device == "":
+		on = someMachine
+		understood.Missing = append(
+			understood.Missing,
+			launch.Question{Key: "machine.device", Ask: "no log or script names its " +
+				"device: --device D (psim list devices), --devices-per-node N and --network L say where it ran"},
+		)
+		if len(machine) > 0 {
+			return nil, errors.New("--device is missing: --devices-per-node, --network and --site are about it")
+		}
+	default:
+		understood.Config["machine"] = machine
+	}
+	for _, set := range f.sets {
+		key, err := configs.SetIn(understood.Config, set)
+		if err != nil {
+			return nil, err
+		}
+		understood.Missing = slices.DeleteFunc(understood.Missing, func(q launch.Question) bool { return q.Key == key })
+	}
+	var text bytes.Buffer
+	comment := []string{"Read by psim import from " + strings.Join(names, ", ") + "."}
+	if err := configs.WriteObject(&text, comment, understood.Config); err != nil {
+		return nil, err
+	}
+	c, err := configs.ParseOn("the configuration of "+names[0], text.Bytes(), on)
+	if err == nil {
+		_, err = c.BuildFor(ctx, configs.BuildOptions{Folded: true, Brief: true})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w%s", err, understood.Origin(err.Error()))
+	}
+	return text.Bytes(), nil
+}

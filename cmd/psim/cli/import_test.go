@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/launch"
+)
+
+// TestImport: a log becomes a file that psim run reads as it is, and what is missing is asked for.
+func TestImport(t *testing.T) {
+	log, err := filepath.Abs("../../../launch/testdata/train.log")
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	stdout, stderr, code := psim(t, "psim import "+log+" --device h100-80gb-sxm --devices-per-node 8 --network ib-ndr -o mine.toml")
+	require.Zero(t, code, stderr)
+	require.Equal(t, "wrote mine.toml; predict its step with\n  psim run mine.toml\n", stdout)
+	require.Contains(t, stderr, "a step of 512 samples takes 5.20 s, the median of 7 lines")
+	require.Contains(t, stderr, "unknown to psim, and left aside: my_own_flag")
+	require.NotContains(t, stderr, "missing")
+	_, stderr, code = psim(t, "psim run mine.toml --json --out -")
+	require.Zero(t, code, stderr)
+
+	stdout, stderr, code = psim(t, "psim import "+log+" --json")
+	require.Zero(t, code, stderr)
+	var i launch.Import
+	require.NoError(t, json.Unmarshal([]byte(stdout), &i))
+	require.Equal(t, "machine.device", i.Missing[len(i.Missing)-1].Key)
+	require.InDelta(t, 5.2, i.Measured.StepTime, 1e-9)
+
+	stdout, stderr, code = psim(t, "psim import "+log+" --set model.vocab=32000 --set batch.micro=2 --quiet")
+	require.Zero(t, code, stderr)
+	require.Empty(t, stderr)
+	require.Contains(t, stdout, "vocab = 32000")
+	require.Contains(t, stdout, "micro = 2")
+}
+
+// TestImportErrors: each has one line, exit code 2, and nothing is written.
+func TestImportErrors(t *testing.T) {
+	log, err := filepath.Abs("../../../launch/testdata/train.log")
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("empty.sh", nil, 0o666))
+	for command, want := range map[string]string{
+		"psim import":                                 "import takes a log, a launch script, or both, not nothing",
+		"psim import nowhere.log":                     "nowhere.log: no such file or directory",
+		"psim import empty.sh":                        "empty.sh: starts no training that psim knows",
+		"psim import " + log + " --devices 128":       "--devices 128: " + log + " ran on 64; leave --devices out",
+		"psim import " + log + " --devices 0":         "--devices 0: must be at least 1",
+		"psim import " + log + " --network ib-ndr":    "--device is missing",
+		"psim import " + log + " --set vocab":         "--set vocab: must be KEY=VALUE with a dotted key",
+		"psim import " + log + " --set model.x=1":     "model.x",
+		"psim import " + log + " --device b9000":      "b9000",
+		"psim import " + log + " -o no/where.toml":    "there is no folder no",
+		"psim import " + log + " " + log:              "is a second log",
+		"psim import " + log + " --set batch.micro=3": "schedule.microbatches = 22",
+	} {
+		stdout, stderr, code := psim(t, command)
+		require.Equal(t, 2, code, command)
+		require.Empty(t, stdout, command)
+		require.Contains(t, stderr, want, command)
+	}
+	list, err := os.ReadDir(".")
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+}

@@ -1,0 +1,166 @@
+package launch
+
+import (
+	_ "embed"
+	"encoding/csv"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// arguments are those of one start of a program.
+type arguments struct {
+	label  string            // of the file, for messages
+	values map[string]string // by name, as Python prints them
+	given  map[string]string // the flags that were given, by name; nil for a log, which prints all
+	other  []string          // flags that are in no table
+	notes  []string          // what the script left open
+	nodes  nodes             // of the launcher; zero in a log
+	asked  map[string]bool   // names whose values were asked for
+}
+
+// nodes are what a launcher says: torchrun, srun or sbatch.
+type nodes struct{ count, each int }
+
+//go:embed megatron.csv
+var megatronCSV []byte
+
+// A parameter is an argument of a program, as its table has it.
+type parameter struct {
+	name, value, effect string
+	flags               map[string]string // flag → the value that it stands for; "" where a value follows
+	list                bool
+}
+
+// What a table says of an argument's effect.
+const (
+	effectMapped = "mapped"
+	effectNone   = "none"
+)
+
+// The arguments of Megatron-LM at commit d98e8a6 of 2026-08-22: names, flags and defaults as its own parser
+// has them, effects as psim sees them.
+const megatronVersion = "2026-08-22 (d98e8a6)"
+
+type parameters struct {
+	byName, byFlag map[string]*parameter
+}
+
+// megatron returns the table of Megatron-LM's arguments.
+var megatron = sync.OnceValue(func() parameters {
+	rows, err := csv.NewReader(strings.NewReader(string(megatronCSV))).ReadAll()
+	if err != nil {
+		panic(err)
+	}
+	p := parameters{map[string]*parameter{}, map[string]*parameter{}}
+	for _, row := range rows[1:] {
+		a := &parameter{
+			name:   row[0],
+			value:  row[3],
+			effect: row[4],
+			flags:  map[string]string{},
+			list:   row[2] == "list",
+		}
+		for flag := range strings.FieldsSeq(row[1]) {
+			flag, value, _ := strings.Cut(flag, "=")
+			a.flags[flag] = value
+			p.byFlag[flag] = a
+		}
+		p.byName[a.name] = a
+	}
+	return p
+})
+
+// parse reads a command line. A flag takes what follows it up to the next one.
+func (p parameters) parse(words []string, a *arguments) {
+	for i := 0; i < len(words); {
+		flag, value, joined := strings.Cut(words[i], "=")
+		i++
+		if !strings.HasPrefix(flag, "--") {
+			continue
+		}
+		var values []string
+		if joined {
+			values = []string{value}
+		} else {
+			for i < len(words) && !isFlag(words[i]) {
+				values = append(values, words[i])
+				i++
+			}
+		}
+		p.set(a, flag, values)
+	}
+}
+
+// isFlag tells a flag from a negative number.
+func isFlag(word string) bool {
+	if _, err := strconv.ParseFloat(word, 64); err == nil {
+		return false
+	}
+	return strings.HasPrefix(word, "--")
+}
+
+// set takes a flag and what follows it.
+func (p parameters) set(a *arguments, flag string, values []string) {
+	param := p.byFlag[flag]
+	if param == nil { // Python takes both
+		param = p.byFlag[strings.ReplaceAll(flag, "_", "-")]
+	}
+	if param == nil {
+		a.other = append(a.other, flag)
+		return
+	}
+	value := param.flags[flag]
+	switch {
+	case value != "":
+	case param.list && len(values) > 1:
+		value = "[" + strings.Join(values, ", ") + "]"
+	case len(values) > 0:
+		value = values[0]
+	}
+	a.values[param.name], a.given[param.name] = value, flag
+}
+
+// get returns an argument's value; "" if it is None or not known.
+func (a *arguments) get(name string) string {
+	if a.asked == nil {
+		a.asked = map[string]bool{}
+	}
+	a.asked[name] = true
+	if v := strings.Trim(a.values[name], `'" `); v != "None" {
+		return v
+	}
+	return ""
+}
+
+// on reports whether a switch is on.
+func (a *arguments) on(name string) bool { return a.get(name) == "True" }
+
+// integer returns a whole number; 0 if it is None, not known, or none.
+func (a *arguments) integer(name string) int {
+	n, err := strconv.Atoi(strings.ReplaceAll(a.get(name), "_", ""))
+	if err != nil {
+		f, _ := strconv.ParseFloat(a.get(name), 64)
+		return int(f)
+	}
+	return n
+}
+
+// number returns a number; 0 if it is None or not known.
+func (a *arguments) number(name string) float64 {
+	f, _ := strconv.ParseFloat(a.get(name), 64)
+	return f
+}
+
+// has reports whether a program of this version has an argument.
+func (a *arguments) has(name string) bool { _, ok := a.values[name]; return ok }
+
+// same reports whether two values of Python are equal.
+func same(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, xErr := strconv.ParseFloat(a, 64)
+	y, yErr := strconv.ParseFloat(b, 64)
+	return xErr == nil && yErr == nil && x == y || strings.Trim(a, "'\"") == strings.Trim(b, "'\"")
+}

@@ -1,0 +1,63 @@
+package launch
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Lines of Megatron's log. Launchers put the rank before them.
+var (
+	dumpBegin = regexp.MustCompile(`-{8,} arguments -{8,}`)
+	dumpEnd   = regexp.MustCompile(`-{8,} end of arguments -{8,}`)
+	dumpLine  = regexp.MustCompile(`(?:^|\s)(\w+) \.{2,} (.*)$`)
+)
+
+// isLog reports whether data is a log: it has arguments as Megatron prints them, or iterations.
+func isLog(data []byte) bool { return dumpBegin.Match(data) || iterationLine.Match(data) }
+
+// readDump reads the arguments that a log prints, the last ones if it was started several times; nil if
+// there are none.
+func readDump(log Input) (*arguments, error) {
+	begins := dumpBegin.FindAllIndex(log.Data, -1)
+	if begins == nil {
+		return nil, nil
+	}
+	a := &arguments{label: log.Label, values: map[string]string{}}
+	lines := bufio.NewScanner(bytes.NewReader(log.Data[begins[len(begins)-1][1]:]))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		line := strings.TrimRight(lines.Text(), "\r")
+		if dumpEnd.MatchString(line) {
+			break
+		}
+		if m := dumpLine.FindStringSubmatch(line); m != nil {
+			a.values[m[1]] = strings.TrimSpace(m[2])
+		}
+	}
+	if !a.has("num_layers") || !a.has("hidden_size") {
+		return nil, fmt.Errorf(
+			"%s: its arguments have no num_layers and hidden_size; is the log cut off?",
+			log.Label,
+		)
+	}
+	if size := paddedVocabulary.FindSubmatch(log.Data); size != nil && a.integer("padded_vocab_size") == 0 {
+		a.values["padded_vocab_size"] = string(size[1])
+	}
+	return a, nil
+}
+
+// paddedVocabulary is the line in which a log says how large the table of words became.
+var paddedVocabulary = regexp.MustCompile(`padded vocab \(size: \d+\) with \d+ dummy tokens \(new size: (\d+)\)`)
+
+// positive reads a number above 0.
+func positive(text []byte) float64 {
+	f, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || f < 0 {
+		return 0
+	}
+	return f
+}

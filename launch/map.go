@@ -1,0 +1,233 @@
+package launch
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A mapper turns arguments into a configuration.
+type mapper struct {
+	*arguments
+	out     *Import
+	refused error // the first argument that psim cannot follow
+}
+
+// mapped makes a configuration of arguments.
+func mapped(a *arguments, o Options) (*Import, error) {
+	a.fill()
+	m := &mapper{arguments: a, out: &Import{
+		Format: "megatron", Version: megatronVersion, Config: map[string]any{},
+	}}
+	for _, needed := range []string{
+		"num_layers", "hidden_size", "num_attention_heads", "seq_length", "micro_batch_size",
+	} {
+		if m.integer(needed) < 1 {
+			return nil, fmt.Errorf("%s: %s = %s: must be at least 1; %s", a.label, needed, orNone(a.values[needed]),
+				"give the script what it takes it from, or name the log, which prints it")
+		}
+	}
+	devices, err := m.devices(o)
+	if err != nil {
+		return nil, err
+	}
+	m.model()
+	m.attention()
+	m.mixture()
+	m.plan(devices)
+	m.schedule()
+	m.training()
+	if m.refused != nil {
+		return nil, m.refused
+	}
+	m.account()
+	return m.out, nil
+}
+
+func orNone(value string) string {
+	if value == "" {
+		return "None"
+	}
+	return value
+}
+
+// fill sets the defaults of a script's arguments, and what Megatron derives from others.
+func (a *arguments) fill() {
+	if a.given != nil {
+		for name, p := range megatron().byName {
+			if _, ok := a.values[name]; !ok {
+				a.values[name] = p.value
+			}
+		}
+	}
+	derive := func(name string, value int) {
+		if a.integer(name) == 0 && value > 0 {
+			a.values[name] = strconv.Itoa(value)
+		}
+	}
+	hidden, heads := a.integer("hidden_size"), a.integer("num_attention_heads")
+	if a.integer("ffn_hidden_size") == 0 {
+		derive("ffn_hidden_size", 4*hidden)
+		if a.on("swiglu") {
+			a.values["ffn_hidden_size"] = strconv.Itoa(hidden * 8 / 3 / 64 * 64)
+		}
+	}
+	if heads > 0 {
+		derive("kv_channels", hidden/heads)
+	}
+	if words, unit := a.integer(
+		"vocab_size",
+	), max(
+		1,
+		a.integer("make_vocab_size_divisible_by")*max(1, a.integer("tensor_model_parallel_size")),
+	); words > 0 {
+		derive("padded_vocab_size", (words+unit-1)/unit*unit)
+	}
+}
+
+// devices returns how many there are.
+func (m *mapper) devices(o Options) (int, error) {
+	group := func(name string) int { return max(1, m.integer(name)) }
+	tensor, stages, context := group(
+		"tensor_model_parallel_size",
+	), group(
+		"pipeline_model_parallel_size",
+	), group(
+		"context_parallel_size",
+	)
+	least := stages * common(tensor*context, group("expert_model_parallel_size")*m.expertTensor())
+	n := m.integer("world_size")
+	if n == 0 {
+		n = max(1, m.nodes.count) * m.nodes.each
+	}
+	switch {
+	case n == 0 && o.Devices == 0:
+		m.ask(
+			"parallel.data",
+			fmt.Sprintf(
+				"no file says how many devices there are: %d is assumed, the least; --devices N says it",
+				least,
+			),
+		)
+		n = least
+	case n == 0 || m.given != nil && o.Devices > 0:
+		n = o.Devices
+	case o.Devices > 0 && o.Devices != n:
+		return 0, fmt.Errorf("--devices %d: %s ran on %d; leave --devices out", o.Devices, m.label, n)
+	}
+	if n%(tensor*stages*context) != 0 {
+		return 0, fmt.Errorf(
+			"%s: %d devices do not divide into groups of %d (tensor %d × pipeline %d × context %d); "+
+				"--devices N says how many there are",
+			m.label,
+			n,
+			tensor*stages*context,
+			tensor,
+			stages,
+			context,
+		)
+	}
+	return n, nil
+}
+
+// expertTensor returns how many devices divide an expert. Megatron takes the tensor group.
+func (m *mapper) expertTensor() int {
+	if n := m.integer("expert_tensor_parallel_size"); n > 0 {
+		return n
+	}
+	if m.integer("num_experts") == 0 {
+		return 1
+	}
+	return max(1, m.integer("tensor_model_parallel_size"))
+}
+
+// common returns the least number that both divide.
+func common(a, b int) int {
+	x, y := a, b
+	for y > 0 {
+		x, y = y, x%y
+	}
+	return a / x * b
+}
+
+// set gives a key a value, for arguments.
+func (m *mapper) set(key string, value any, from ...string) {
+	section, name, _ := strings.Cut(key, ".")
+	table, ok := m.out.Config[section].(map[string]any)
+	if !ok {
+		table = map[string]any{}
+		m.out.Config[section] = table
+	}
+	table[name] = value
+	m.out.Mapped = append(m.out.Mapped, Mapping{From: strings.Join(from, ", "), To: key, Value: value})
+}
+
+// copy gives a key an argument's number, if it has one.
+func (m *mapper) copy(key, from string) {
+	if n := m.integer(from); n > 0 {
+		m.set(key, n, from)
+	}
+}
+
+func (m *mapper) ask(key, ask string) { m.out.Missing = append(m.out.Missing, Question{key, ask}) }
+
+// refuse says what psim cannot follow.
+func (m *mapper) refuse(from, reason string) {
+	if m.refused == nil {
+		m.refused = fmt.Errorf("%s: %s = %s: %s", m.label, from, m.values[from], reason)
+	}
+}
+
+// leave says why an argument has no key.
+func (m *mapper) leave(from, reason string) {
+	m.out.Ignored = append(m.out.Ignored, Ignored{From: from + " = " + m.values[from], Reason: reason})
+}
+
+// account says what became of all other arguments.
+func (m *mapper) account() {
+	table := megatron()
+	for name, value := range m.values {
+		p := table.byName[name]
+		_, given := m.given[name]
+		switch {
+		case p == nil && m.given == nil && !derived[name]:
+			m.other = append(m.other, name)
+		case p == nil, p.effect == effectMapped, m.given != nil && !given:
+		case p.effect == effectNone, m.given == nil && same(value, orNone(p.value)), value == "None":
+			m.out.Idle++
+		default:
+			m.leave(name, p.effect)
+		}
+	}
+	for _, flag := range slices.Compact(slices.Sorted(slices.Values(m.other))) {
+		m.out.Unknown++
+		m.out.Ignored = append(m.out.Ignored, Ignored{From: flag, Reason: unknownReason})
+	}
+	for _, note := range m.notes {
+		m.out.Ignored = append(m.out.Ignored, Ignored{From: m.label, Reason: note})
+	}
+	slices.SortStableFunc(m.out.Ignored, func(a, b Ignored) int { return strings.Compare(a.From, b.From) })
+}
+
+// derived are arguments that Megatron prints and no flag gives.
+var derived = map[string]bool{
+	"world_size":         true,
+	"data_parallel_size": true,
+	"rank":               true,
+	"local_rank":         true,
+	"params_dtype":       true,
+	"transformer_pipeline_model_parallel_size": true,
+	"virtual_pipeline_model_parallel_size":     true,
+	"consumed_train_samples":                   true,
+	"consumed_valid_samples":                   true,
+	"variable_seq_lengths":                     true,
+	"iteration":                                true,
+	"start_weight_decay":                       true,
+	"end_weight_decay":                         true,
+	"model_type":                               true,
+	"gated_linear_unit":                        true,
+}
+
+// unknownReason is why an argument is ignored that is in no table.
+const unknownReason = "unknown to psim"

@@ -1,0 +1,179 @@
+package launch
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// LoggedSteps is what a log says of the steps that ran.
+type LoggedSteps struct {
+	StepTime   float64 `json:"step_time_s"`  // the median of what the lines say, which are means over an interval
+	Lines      int     `json:"lines"`        // of this global batch
+	Batch      int     `json:"global_batch"` // samples of a step
+	Left       int     `json:"other_lines"`  // of other batches, as while the batch grows
+	Throughput float64 `json:"throughput_tflop_per_s,omitempty"`
+	// Recomputed is the throughput by the program's own formula and the arguments that psim read. If
+	// the two differ, a setting was misread.
+	Recomputed float64 `json:"recomputed_tflop_per_s,omitempty"`
+	// Lost is the time between lines that no step took: evaluation, saving, restarts.
+	Lost float64 `json:"lost_s,omitempty"`
+}
+
+// Misread reports whether the program's own throughput is more than a hundredth off what psim makes of its
+// arguments.
+func (m *LoggedSteps) Misread() bool {
+	return m.Throughput > 0 && m.Recomputed > 0 && math.Abs(m.Recomputed/m.Throughput-1) > 0.01
+}
+
+// An iteration line of Megatron's. Forks print a value and its mean with a slash between them.
+var (
+	iterationLine = regexp.MustCompile(
+		`(?m)^.*\biteration\s+(\d+)/\s*\d+ \|.*elapsed time per iteration \((ms|s)\): ([\d.]+).*$`,
+	)
+	lineBatch      = regexp.MustCompile(`global batch size:\s+(\d+)`)
+	lineThroughput = regexp.MustCompile(`(?:throughput per GPU \(TFLOP/s/GPU\)|TFLOPs):\s+([\d.]+)`)
+	lineStamp      = regexp.MustCompile(`\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.\d+)?\]`)
+)
+
+// A line is one report of a log.
+type line struct {
+	iteration, batch int
+	step, throughput float64
+	at               time.Time
+}
+
+// lines reads the reports of a log.
+func lines(data []byte) (list []line) {
+	for _, m := range iterationLine.FindAllSubmatch(data, -1) {
+		l := line{step: positive(m[3])}
+		if string(m[2]) == "ms" {
+			l.step /= 1000
+		}
+		l.iteration, _ = strconv.Atoi(string(m[1]))
+		if b := lineBatch.FindSubmatch(m[0]); b != nil {
+			l.batch, _ = strconv.Atoi(string(b[1]))
+		}
+		if t := lineThroughput.FindSubmatch(m[0]); t != nil {
+			l.throughput = positive(t[1])
+		}
+		if s := lineStamp.FindSubmatch(m[0]); s != nil {
+			l.at, _ = time.Parse(time.DateTime, string(s[1]))
+		}
+		if l.step > 0 {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// measure reads the steps of a log: of the global batch with most lines, without the first line of a start,
+// whose step compiles and warms up; nil if there are none.
+func measure(data []byte, a *arguments) *LoggedSteps {
+	all := lines(data)
+	byBatch := map[int][]line{}
+	for i, l := range all {
+		if i == 0 && len(all) > 2 || i > 0 && l.iteration <= all[i-1].iteration {
+			continue // the first of a start
+		}
+		byBatch[l.batch] = append(byBatch[l.batch], l)
+	}
+	var best []line
+	for _, list := range byBatch {
+		if len(list) > len(best) || len(list) == len(best) && list[0].batch > best[0].batch {
+			best = list
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	m := &LoggedSteps{
+		StepTime: median(best, func(l line) float64 { return l.step }), Lines: len(best), Batch: best[0].batch,
+		Left: len(all) - len(best), Throughput: median(best, func(l line) float64 { return l.throughput }),
+	}
+	if m.Batch == 0 {
+		m.Batch = a.integer("global_batch_size")
+	}
+	for i, l := range all[1:] {
+		before := all[i]
+		between := float64(l.iteration-before.iteration) * l.step
+		if gap := l.at.Sub(
+			before.at,
+		).Seconds(); !before.at.IsZero() && between > 0 &&
+			gap-between > 1 { // stamps have seconds
+			m.Lost += gap - between
+		}
+	}
+	if world := a.integer("world_size"); world > 0 && m.Throughput > 0 {
+		perSecond := float64(m.Batch) / (m.StepTime * float64(world)) / 1e12
+		causal, square := a.flops()
+		m.Recomputed = causal * perSecond
+		if other := square * perSecond; math.Abs(other-m.Throughput) < math.Abs(m.Recomputed-m.Throughput) {
+			m.Recomputed = other // versions before 2025 count the whole square of attention
+		}
+	}
+	return m
+}
+
+// median returns the median of a number of the lines.
+func median(list []line, of func(line) float64) float64 {
+	var values []float64
+	for _, l := range list {
+		values = append(values, of(l))
+	}
+	slices.Sort(values)
+	n := len(values)
+	return (values[n/2] + values[(n-1)/2]) / 2
+}
+
+// flops returns the FLOPs of a sample by Megatron's own count, with half and with the whole square of
+// attention: six for a weight that a token goes through, nothing for recomputation.
+func (a *arguments) flops() (causal, square float64) {
+	number := func(name string) float64 { return a.number(name) }
+	layers, hidden, sequence := number("num_layers"), number("hidden_size"), number("seq_length")
+	var weights, core float64 // of a token in a layer
+	heads, each := number("num_attention_heads"), number("kv_channels")
+	if a.on("multi_latent_attention") {
+		key := number("qk_head_dim") + number("qk_pos_emb_head_dim")
+		query := hidden * heads * key
+		if rank := number("q_lora_rank"); rank > 0 {
+			query = rank * (hidden + heads*key + 1)
+		}
+		weights = query + number("kv_lora_rank")*(hidden+heads*(number("qk_head_dim")+number("v_head_dim"))+1) +
+			hidden*number("qk_pos_emb_head_dim") + heads*number("v_head_dim")*hidden
+		core = heads * (key + number("v_head_dim"))
+	} else {
+		groups := heads
+		if a.on("group_query_attention") {
+			groups = number("num_query_groups")
+		}
+		weights = hidden * each * (2*heads + 2*groups)
+		core = 2 * heads * each
+	}
+	products := 2.0
+	if a.on("swiglu") || a.on("gated_linear_unit") || a.on("quick_geglu") {
+		products = 3
+	}
+	mixtures := 0.0
+	if number("num_experts") > 0 {
+		mixtures = float64(countMixtures(a.get("moe_layer_freq"), int(layers)))
+	}
+	wide := number("moe_ffn_hidden_size")
+	if wide == 0 {
+		wide = number("ffn_hidden_size")
+	}
+	dense := products * hidden * number("ffn_hidden_size")
+	mixture := products * hidden * (wide*number("moe_router_topk") + number("moe_shared_expert_intermediate_size"))
+	mlp := (layers-mixtures)*dense + mixtures*mixture
+	more, last := number("mtp_num_layers"), dense // each as the last layer
+	if mixtures > 0 {
+		last = mixture
+	}
+	mlp += more * (last + 3*hidden + 2*hidden*hidden)
+	head := hidden * number("padded_vocab_size") * (1 + more)
+	perToken := mlp + head + (layers+more)*weights
+	attention := (layers + more) * core * sequence
+	return 6 * sequence * (perToken + attention/2), 6 * sequence * (perToken + attention)
+}

@@ -1,0 +1,100 @@
+package launch
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// mostScript limits a script, and deepest what scripts, functions and strings may hold in each other.
+const (
+	mostScript = 1 << 20
+	deepest    = 16
+)
+
+// readScript reads a launch script, or the YAML of a functional test of Megatron-LM.
+func readScript(f Input, files []Input, o Options) (*arguments, error) {
+	if len(f.Data) > mostScript {
+		return nil, fmt.Errorf(
+			"%s: has %d kB and no arguments as Megatron prints them; psim reads scripts of at most %d kB",
+			f.Label,
+			len(f.Data)>>10,
+			mostScript>>10,
+		)
+	}
+	a := &arguments{label: f.Label, values: map[string]string{}, given: map[string]string{}}
+	if known, err := readYAML(f, a); known || err != nil {
+		return a, err
+	}
+	s := &shell{
+		variables: map[string]expand.Variable{},
+		functions: map[string]*syntax.Stmt{},
+		files:     files,
+		arguments: a,
+	}
+	for i, value := range o.Arguments {
+		s.variables[strconv.Itoa(i+1)] = expand.Variable{Set: true, Kind: expand.String, Str: value}
+	}
+	for _, header := range batchLine.FindAllSubmatch(f.Data, -1) {
+		s.launcher(strings.Fields(string(header[1])))
+	}
+	if err := s.read(f); err != nil {
+		return nil, err
+	}
+	switch len(s.starts) {
+	case 0:
+		return nil, fmt.Errorf(
+			"%s: starts no training that psim knows: no command has --num-layers; psim reads launch scripts and "+
+				"model_config.yaml of Megatron-LM, and logs that print its arguments",
+			f.Label,
+		)
+	case 1:
+	default:
+		a.notes = append(a.notes, fmt.Sprintf("%d commands start a training; the last one is read", len(s.starts)))
+	}
+	megatron().parse(ofProgram(s.starts[len(s.starts)-1]), a)
+	return a, nil
+}
+
+// ofProgram returns the words that follow the program; those before are a launcher's.
+func ofProgram(words []string) []string {
+	for i, word := range words {
+		if strings.HasSuffix(word, ".py") && !strings.HasPrefix(word, "-") {
+			return words[i+1:]
+		}
+	}
+	return words
+}
+
+// batchLine is a line in which sbatch finds flags.
+var batchLine = regexp.MustCompile(`(?m)^#SBATCH\s+(.*)$`)
+
+// readYAML reads MODEL_ARGS of a model_config.yaml.
+func readYAML(f Input, a *arguments) (known bool, err error) {
+	if !bytes.Contains(f.Data, []byte("MODEL_ARGS:")) {
+		return false, nil
+	}
+	var config struct {
+		Arguments yaml.Node `yaml:"MODEL_ARGS"`
+	}
+	if err := yaml.Unmarshal(f.Data, &config); err != nil {
+		return true, fmt.Errorf("%s: %s", f.Label, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	list := config.Arguments.Content
+	for i := 0; i+1 < len(list); i += 2 { // of a key that is there twice the last value counts, as in Python
+		switch flag, value := list[i].Value, list[i+1].Value; strings.ToLower(value) {
+		case "true", "yes", "on":
+			megatron().set(a, flag, nil)
+		case "false", "no", "off", "null", "":
+		default:
+			megatron().set(a, flag, strings.Fields(value))
+		}
+	}
+	return true, nil
+}

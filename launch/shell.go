@@ -1,0 +1,316 @@
+package launch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A shell expands a script without running anything.
+type shell struct {
+	variables map[string]expand.Variable
+	functions map[string]*syntax.Stmt
+	files     []Input
+	arguments *arguments
+	starts    [][]string // command lines that start a training
+	depth     int
+	label     string
+}
+
+// Get returns a variable.
+func (s *shell) Get(name string) expand.Variable { return s.variables[name] }
+
+// Each yields all variables.
+func (s *shell) Each(yield func(string, expand.Variable) bool) {
+	for name, v := range s.variables {
+		if !yield(name, v) {
+			return
+		}
+	}
+}
+
+// Set takes a variable that an expansion sets.
+func (s *shell) Set(name string, v expand.Variable) error {
+	s.variables[name] = v
+	return nil
+}
+
+// note says what the script leaves open.
+func (s *shell) note(at syntax.Node, format string, values ...any) {
+	text := fmt.Sprintf("line %d: ", at.Pos().Line()) + fmt.Sprintf(format, values...)
+	if s.label != s.arguments.label {
+		text = s.label + ": " + text
+	}
+	if !slices.Contains(s.arguments.notes, text) {
+		s.arguments.notes = append(s.arguments.notes, text)
+	}
+}
+
+// config returns how words are expanded: commands are never run, and no folder is read.
+func (s *shell) config() *expand.Config {
+	return &expand.Config{
+		Env: s,
+		CmdSubst: func(w io.Writer, c *syntax.CmdSubst) error {
+			text := source(c)
+			if known := countedDevices.MatchString(text); known {
+				s.note(c, "%s is not run: --devices N says how many devices there are", text)
+			} else {
+				s.note(c, "%s is not run: it counts as empty", text)
+			}
+			return nil
+		},
+		ProcSubst: func(*syntax.ProcSubst) (string, error) { return "", nil },
+	}
+}
+
+// countedDevices are commands that say where a job runs.
+var countedDevices = regexp.MustCompile(`nvidia-smi|scontrol|SLURM`)
+
+// source returns a piece of a script as it stands there, on one line.
+func source(n syntax.Node) string {
+	var b strings.Builder
+	if syntax.NewPrinter(syntax.SingleLine(true)).Print(&b, n) != nil {
+		return "a command"
+	}
+	if text := b.String(); len(text) < 80 {
+		return text
+	}
+	return b.String()[:76] + " …"
+}
+
+// read goes through the statements of a file or of a string.
+func (s *shell) read(f Input) error {
+	if s.depth++; s.depth > deepest {
+		return fmt.Errorf("%s: scripts read each other more than %d deep", f.Label, deepest)
+	}
+	before := s.label
+	s.label = f.Label
+	defer func() { s.depth, s.label = s.depth-1, before }()
+	parsed, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(f.Data), "")
+	if err != nil {
+		var at syntax.ParseError
+		if errors.As(err, &at) {
+			return fmt.Errorf("%s:%d: is not a script of bash: %s", f.Label, at.Pos.Line(), at.Text)
+		}
+		return fmt.Errorf("%s: is not a script of bash: %s", f.Label, err)
+	}
+	return s.all(parsed.Stmts)
+}
+
+func (s *shell) all(list []*syntax.Stmt) error {
+	for _, stmt := range list {
+		if err := s.statement(stmt); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// statement follows what a statement does to variables, and notes the trainings that it starts.
+func (s *shell) statement(stmt *syntax.Stmt) error {
+	switch c := stmt.Cmd.(type) {
+	case *syntax.CallExpr:
+		return s.call(c)
+	case *syntax.DeclClause:
+		return s.assign(c.Args)
+	case *syntax.Block:
+		return s.all(c.Stmts)
+	case *syntax.Subshell:
+		return s.all(c.Stmts)
+	case *syntax.BinaryCmd:
+		if err := s.statement(c.X); err != nil {
+			return err
+		}
+		return s.statement(c.Y)
+	case *syntax.FuncDecl:
+		s.functions[c.Name.Value] = c.Body
+	case *syntax.IfClause:
+		return s.branch(c)
+	case *syntax.CaseClause:
+		return s.choose(c)
+	case *syntax.WhileClause, *syntax.ForClause:
+		if starts(stmt) || assigns(stmt) {
+			s.note(stmt, "a loop is left out")
+		}
+	}
+	return nil
+}
+
+// starts reports whether a piece of a script may start a training.
+func starts(n syntax.Node) bool { return strings.Contains(source(n), "--") }
+
+// assigns reports whether a piece of a script sets a variable.
+func assigns(n syntax.Node) (found bool) {
+	syntax.Walk(n, func(n syntax.Node) bool {
+		if _, ok := n.(*syntax.Assign); ok {
+			found = true
+		}
+		return !found
+	})
+	return found
+}
+
+// assign sets variables.
+func (s *shell) assign(list []*syntax.Assign) error {
+	for _, a := range list {
+		if a.Name == nil || a.Naked {
+			continue
+		}
+		old, v := s.variables[a.Name.Value], expand.Variable{Set: true}
+		switch {
+		case a.Array != nil:
+			v.Kind = expand.Indexed
+			if a.Append {
+				v.List = slices.Clone(old.List)
+				if old.Kind == expand.String {
+					v.List = []string{old.Str}
+				}
+			}
+			for _, e := range a.Array.Elems {
+				fields, err := expand.Fields(s.config(), e.Value)
+				if err != nil {
+					return s.wrong(a, err)
+				}
+				v.List = append(v.List, fields...)
+			}
+		case a.Value != nil || a.Index == nil:
+			text := ""
+			if a.Value != nil {
+				var err error
+				if text, err = expand.Literal(s.config(), a.Value); err != nil {
+					return s.wrong(a, err)
+				}
+			}
+			v.Kind, v.Str = expand.String, text
+			if a.Append && old.Kind == expand.Indexed {
+				v = expand.Variable{Set: true, Kind: expand.Indexed, List: append(slices.Clone(old.List), text)}
+			} else if a.Append {
+				v.Str = old.Str + text
+			}
+		}
+		s.variables[a.Name.Value] = v
+	}
+	return nil
+}
+
+// wrong says why a line cannot be expanded.
+func (s *shell) wrong(at syntax.Node, err error) error {
+	return fmt.Errorf("%s:%d: %s", s.label, at.Pos().Line(), strings.TrimSuffix(err.Error(), ":"))
+}
+
+// branch follows the branch of a condition that is known.
+func (s *shell) branch(c *syntax.IfClause) error {
+	if len(c.Cond) == 0 { // else
+		return s.all(c.Then)
+	}
+	holds, known := s.holds(c.Cond[len(c.Cond)-1])
+	switch {
+	case !known:
+		if assigns(c) {
+			s.note(c, "whether %s is not known: what follows is left out", source(c.Cond[len(c.Cond)-1]))
+		}
+		return nil
+	case holds:
+		return s.all(c.Then)
+	case c.Else != nil:
+		return s.branch(c.Else)
+	}
+	return nil
+}
+
+// choose follows the first pattern that fits.
+func (s *shell) choose(c *syntax.CaseClause) error {
+	word, err := expand.Literal(s.config(), c.Word)
+	if err != nil {
+		return s.wrong(c, err)
+	}
+	for _, item := range c.Items {
+		for _, p := range item.Patterns {
+			pattern, err := expand.Pattern(s.config(), p)
+			if err != nil {
+				return s.wrong(c, err)
+			}
+			if fits, err := path.Match(pattern, word); err == nil && (fits || pattern == "*") {
+				return s.all(item.Stmts)
+			}
+		}
+	}
+	return nil
+}
+
+// call follows a command: a function, a file that is read, a string that is a script, or a training.
+func (s *shell) call(c *syntax.CallExpr) error {
+	if len(c.Args) == 0 {
+		return s.assign(c.Assigns)
+	}
+	words, err := expand.Fields(s.config(), c.Args...)
+	if err != nil {
+		return s.wrong(c, err)
+	}
+	if len(words) == 0 {
+		return nil
+	}
+	if body := s.functions[words[0]]; body != nil {
+		if s.depth++; s.depth > deepest {
+			return fmt.Errorf("%s:%d: %s calls itself", s.label, c.Pos().Line(), words[0])
+		}
+		defer func() { s.depth-- }()
+		return s.statement(body)
+	}
+	if (words[0] == "source" || words[0] == ".") && len(words) > 1 {
+		return s.include(c, words[1])
+	}
+	for _, word := range words[1:] { // bash -c "…"
+		if strings.ContainsAny(word, " \n") && strings.Contains(word, "--num-layers") {
+			return s.read(Input{Label: s.label, Data: []byte(word)})
+		}
+	}
+	s.launcher(words)
+	if slices.ContainsFunc(
+		words,
+		func(w string) bool { return w == "--num-layers" || strings.HasPrefix(w, "--num-layers=") },
+	) {
+		s.starts = append(s.starts, words)
+	}
+	return nil
+}
+
+// include reads a file that the user gives as well.
+func (s *shell) include(at syntax.Node, name string) error {
+	for _, f := range s.files {
+		if path.Base(f.Label) == path.Base(name) {
+			return s.read(f)
+		}
+	}
+	s.note(at, "%s is not given: name it after the script if it sets what the training takes", name)
+	return nil
+}
+
+// launcher reads the sizes that torchrun, srun and their like are given.
+func (s *shell) launcher(words []string) {
+	for i, word := range words {
+		flag, value, joined := strings.Cut(word, "=")
+		if !joined && i+1 < len(words) {
+			value = words[i+1]
+		}
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 {
+			continue
+		}
+		switch strings.ReplaceAll(strings.TrimLeft(flag, "-"), "-", "_") {
+		case "nproc_per_node", "ntasks_per_node", "gpus_per_node", "num_gpus":
+			s.arguments.nodes.each = n
+		case "nnodes", "nodes", "num_nodes":
+			s.arguments.nodes.count = n
+		}
+	}
+}
