@@ -85,7 +85,7 @@ func (m *mapper) mixture() {
 		m.set("model.router_bias", true, "moe_router_enable_expert_bias")
 	}
 	switch dispatcher := m.get("moe_token_dispatcher_type"); {
-	case dispatcher == "flex" || m.on("moe_enable_deepep"):
+	case m.on("moe_enable_deepep") || dispatcher == "flex":
 		m.set("parallel.dispatcher", "deepep", "moe_token_dispatcher_type", "moe_flex_dispatcher_backend")
 		if backend := m.get("moe_flex_dispatcher_backend"); backend != "" && backend != "deepep" {
 			m.leave("moe_flex_dispatcher_backend", "tokens are exchanged as by DeepEP")

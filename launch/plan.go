@@ -185,7 +185,8 @@ func (m *mapper) training() {
 	}
 	m.set("train.optimizer", optimizer, "optimizer", "sgd_momentum")
 	m.set("train.clip", m.number("clip_grad") > 0, "clip_grad")
-	if m.get("exp_avg_dtype") == "torch.bfloat16" || m.get("exp_avg_dtype") == "bf16" {
+	first, second := m.get("exp_avg_dtype"), m.get("exp_avg_sq_dtype")
+	if strings.Contains(first, "bf") && strings.Contains(second, "bf") {
 		m.set("train.moments", "bf16", "exp_avg_dtype", "exp_avg_sq_dtype")
 	}
 	m.recomputation()
@@ -256,9 +257,9 @@ func (m *mapper) precision() {
 
 // recomputation maps what the backward computes again.
 func (m *mapper) recomputation() {
-	granularity := m.get("recompute_granularity")
+	granularity, short := m.get("recompute_granularity"), m.on("recompute_activations")
 	switch {
-	case granularity == "" && m.on("recompute_activations"):
+	case granularity == "" && short:
 		granularity = "selective"
 	case granularity == "" && (m.on("checkpoint_activations") || m.get("activations_checkpoint_method") != ""):
 		granularity = "full" // before 2022

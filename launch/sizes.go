@@ -119,9 +119,8 @@ func (m *mapper) attention() {
 		}
 	}
 	backend := strings.TrimPrefix(m.get("attention_backend"), "AttnBackend.")
-	unfused := backend == "unfused" || backend == "local" ||
-		backend == "" && m.has("use_flash_attn") && !m.on("use_flash_attn") &&
-			m.get("transformer_impl") != "transformer_engine"
+	plain := m.has("use_flash_attn") && !m.on("use_flash_attn") && m.get("transformer_impl") != "transformer_engine"
+	unfused := backend == "unfused" || backend == "local" || backend == "" && plain
 	attention := "flash"
 	if unfused && m.integer("context_parallel_size") < 2 {
 		attention = "unfused"

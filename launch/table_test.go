@@ -18,7 +18,7 @@ func TestMapped(t *testing.T) {
 		for name, value := range map[string]string{
 			"num_layers": "4", "hidden_size": "256", "num_attention_heads": "4", "seq_length": "128", "num_experts": "8",
 			"micro_batch_size": "1", "global_batch_size": "8", "moe_router_topk": "2", "fp8": map[string]string{"True": "hybrid", "False": "None"}[latent],
-			"pipeline_model_parallel_size": "2", "context_parallel_size": "2", "multi_latent_attention": latent,
+			"pipeline_model_parallel_size": "2", "context_parallel_size": "2", "tensor_model_parallel_size": "2", "world_size": "32", "multi_latent_attention": latent,
 			"group_query_attention": "True", "window_size": "127,0", "first_last_layers_bf16": "True",
 			"num_layers_at_start_in_bf16": "1", "use_megatron_fsdp": latent, "use_distributed_optimizer": "True", "moe_token_dispatcher_type": "flex",
 			"recompute_granularity":            map[string]string{"True": "full", "False": "selective"}[latent],

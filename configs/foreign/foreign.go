@@ -122,7 +122,7 @@ func Likely(name, text string) string {
 	case is(".py", ".ipynb"):
 		return "is a program, not a configuration; " + instead
 	case is(".sh", ".bash", ".zsh", ".slurm", ".sbatch") || strings.HasPrefix(first, "#!"):
-		return "is a script; psim import makes a configuration of one that starts Megatron-LM, and psim show gpipe prints one"
+		return "is a script; psim import makes a configuration of one that starts Megatron-LM; " + instead
 	case is(".yaml", ".yml"):
 		return "is YAML; a configuration is TOML, such as psim show gpipe prints"
 	case is(".log", ".out", ".err"):
