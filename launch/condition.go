@@ -25,7 +25,7 @@ func (s *shell) holds(stmt *syntax.Stmt) (holds, known bool) {
 			holds, known = x || y, xKnown && yKnown || xKnown && x || yKnown && y
 		}
 	case *syntax.CallExpr:
-		words, err := expand.Fields(s.config(), c.Args...)
+		words, err := s.fields(c.Args...)
 		if err == nil && len(words) > 1 && words[0] == "[" {
 			holds, known = testWords(words[1 : len(words)-1])
 		} else if err == nil && len(words) == 1 && (words[0] == "true" || words[0] == "false") {

@@ -132,6 +132,9 @@ func TestHostile(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"source":    {"source run.sh", "python x.py " + least},
 		"recursion": {"f() { f; }", "f"},
+		"braces":    {"python x.py {1..999999999} " + least},
+		"squares":   {"python x.py {a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}" + least},
+		"doubled":   {"A=aaaaaaaaaaaaaaaa" + strings.Repeat("; A=$A$A", 40), "python x.py " + least},
 		"syntax":    {"if then fi ((("},
 		"nothing":   {"echo hello"},
 		"required":  {"python x.py ${SIZE:?is not set} " + least},

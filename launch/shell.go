@@ -72,6 +72,27 @@ func (s *shell) config() *expand.Config {
 	}
 }
 
+// mostWords and mostText limit what words and variables of a script may grow to.
+const (
+	mostWords = 100_000
+	mostText  = 1 << 20
+)
+
+// fields expands words. It ends where they become too many, as {1..999999999} would.
+func (s *shell) fields(words ...*syntax.Word) (list []string, err error) {
+	size := 0
+	for field, err := range expand.FieldsSeq(s.config(), words...) {
+		if err != nil {
+			return nil, err
+		}
+		size += len(field)
+		if list = append(list, field); len(list) > mostWords || size > mostText {
+			return nil, fmt.Errorf("its words become more than %d, or longer than %d bytes", mostWords, mostText)
+		}
+	}
+	return list, nil
+}
+
 // countedDevices are commands that say where a job runs.
 var countedDevices = regexp.MustCompile(`nvidia-smi|scontrol|SLURM`)
 
@@ -176,7 +197,7 @@ func (s *shell) assign(list []*syntax.Assign) error {
 				}
 			}
 			for _, e := range a.Array.Elems {
-				fields, err := expand.Fields(s.config(), e.Value)
+				fields, err := s.fields(e.Value)
 				if err != nil {
 					return s.wrong(a, err)
 				}
@@ -196,6 +217,9 @@ func (s *shell) assign(list []*syntax.Assign) error {
 			} else if a.Append {
 				v.Str = old.Str + text
 			}
+		}
+		if len(v.Str) > mostText || len(v.List) > mostWords {
+			return s.wrong(a, fmt.Errorf("%s becomes longer than %d bytes", a.Name.Value, mostText))
 		}
 		s.variables[a.Name.Value] = v
 	}
@@ -252,7 +276,7 @@ func (s *shell) call(c *syntax.CallExpr) error {
 	if len(c.Args) == 0 {
 		return s.assign(c.Assigns)
 	}
-	words, err := expand.Fields(s.config(), c.Args...)
+	words, err := s.fields(c.Args...)
 	if err != nil {
 		return s.wrong(c, err)
 	}
