@@ -21,7 +21,7 @@ import (
 // be imported by all, and import nothing.
 var arrows = map[string][]string{
 	".":                    {"configs", "configs/parallel", "costmodel", "costmodel/memory", "costmodel/network", "results", "results/compare", "schedules", "schedules/graph", "schedules/wiring", "sim", "intervals", "costmodel/training"},
-	"advise":               {".", "configs", "costmodel", "plans", "results", "schedules", "schedules/graph"},
+	"advise":               {".", "configs", "costmodel", "plans", "results", "results/judged", "schedules", "schedules/graph"},
 	"calibrate":            {"configs/machinefile", "costmodel", "costmodel/link", "costmodel/network", "costmodel/training", "schedules/collective", "schedules/graph"},
 	"calibrate/site":       {},
 	"calibrate/layers":     {"calibrate", "costmodel", "costmodel/link", "costmodel/network", "costmodel/training", "exec/backend", "exec/kernels", "exec/measure", "exec/run"},
@@ -63,6 +63,7 @@ var arrows = map[string][]string{
 	"exec/train":           {"costmodel/network", "costmodel/stages", "exec/backend", "exec/cluster", "exec/collectives", "exec/data", "exec/kernels", "exec/run", "schedules/collective", "schedules/graph"},
 	"exec/validation":      {"exec/backend", "exec/cluster/mpi", "exec/session", "reports/table", "results", "results/compare"},
 	"launch":               {},
+	"results/judged":         {},
 	"export":               {"configs", "costmodel/network", "costmodel/stages", "schedules/graph", "schedules/order"},
 	"internal/cores":       {},
 	"internal/csvfile":     {},
@@ -81,7 +82,7 @@ var arrows = map[string][]string{
 	"intervals":            {},
 	"plans":                {".", "configs", "configs/parallel", "intervals", "costmodel", "costmodel/group", "costmodel/memory", "costmodel/models", "costmodel/network", "costmodel/stages", "reports", "reports/figures", "reports/picture", "reports/titles", "results", "results/rankings", "schedules", "schedules/graph", "schedules/order", "schedules/wiring", "sim"},
 	"published":            {".", "calibrate", "configs", "configs/catalog", "costmodel", "costmodel/group", "costmodel/link", "costmodel/network", "costmodel/training", "intervals", "reports/picture", "results", "schedules/graph"},
-	"reports":              {"reports/picture", "reports/table", "results", "results/compare", "results/rankings", "results/tracecsv", "schedules/graph"},
+	"reports":              {"reports/picture", "reports/table", "results", "results/compare", "results/judged", "results/rankings", "results/tracecsv", "schedules/graph"},
 	"reports/chart":        {},
 	"reports/figures":      {"reports/chart", "reports/picture", "reports/titles", "results", "results/rankings"},
 	"reports/picture":      {"reports/chart", "reports/titles", "results", "results/compare", "results/rankings", "results/tracecsv", "schedules/graph", "schedules/order"},

@@ -61,3 +61,13 @@ func positive(text []byte) float64 {
 	}
 	return f
 }
+
+// Readable reports whether data is a log or a script, rather than a configuration.
+func Readable(name string, data []byte) bool {
+	script := strings.HasSuffix(name, ".sh") || bytes.HasPrefix(data, []byte("#!")) ||
+		bytes.Contains(data, []byte("--num-layers"))
+	return isLog(data) || script || bytes.Contains(data, []byte("MODEL_ARGS:"))
+}
+
+// Steps returns what a log says of its steps; nil if it says nothing.
+func Steps(data []byte) *LoggedSteps { return measure(data, &arguments{}) }

@@ -132,7 +132,7 @@ and communication. psim exec runs the same task graph for real, to check.`,
 	}
 	root.AddCommand(
 		newRun(), newExec(), newValidate(), newSchedule(), newCompare(), newSearch(), newSweep(), newMerge(),
-		newPlot(), newStatus(), newReproduce(), newCalibrate(), newImport(), newExport(),
+		newPlot(), newStatus(), newReproduce(), newCalibrate(), newImport(), newExplain(), newExport(),
 		newList(), newShow(), newDoctor(), newCompletion(), newVersion(),
 		newConfigHelp(), newResultHelp(),
 	)

@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	lib "psim"
+	"psim/advise"
+	"psim/configs"
+	"psim/internal/files"
+	"psim/internal/units"
+	"psim/launch"
+	"psim/reports"
+)
+
+type explainFlags struct {
+	importFlags
+	log, measured string
+}
+
+const explainManual = `explain holds a step that was measured against its prediction. The step comes from a
+log of Megatron-LM, or from --measured; the configuration from the log, from a launch
+script (psim import), or from CONFIG.
+
+The first line judges: whether the step lies in the interval of the prediction, is slow
+or fast, or cannot be. Below it are assumptions that would explain the difference, each
+with the step that it gives, and what single changes would give: the measured step times
+the ratio of two predictions.`
+
+func newExplain() *cobra.Command {
+	var f explainFlags
+	cmd := &cobra.Command{
+		Use:   "explain LOG|SCRIPT|CONFIG…",
+		Short: "say whether a measured step is slow, and what would explain it",
+		Long:  explainManual,
+		Example: `  psim explain train.log --device h100-80gb-sxm --devices-per-node 8 --network ib-ndr
+  psim explain llama3-70b --measured 12.3s`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("explain takes a log, a launch script or a CONFIG, not nothing\n" +
+					"see \"psim explain --help\"")
+			}
+			return nil
+		},
+		RunE: f.run,
+	}
+	f.registerInput(cmd.Flags())
+	f.targetFlags.register(cmd)
+	f.registerDevices(cmd.Flags())
+	cmd.Flags().StringArrayVar(&f.arguments, "arg", nil, "an argument of the script, $1 first; may be repeated")
+	cmd.Flags().StringVar(&f.log, "log", "", "the log of the run, for a SCRIPT or a CONFIG")
+	cmd.Flags().StringVar(&f.measured, "measured", "", "the measured step, such as 12.3s, in place of a log")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print the verdict and what explains it as one JSON object")
+	return cmd
+}
+
+func (f *explainFlags) run(cmd *cobra.Command, args []string) error {
+	if err := f.check(cmd.Flags()); err != nil {
+		return err
+	}
+	ctx, std := cmd.Context(), streamsOf(cmd)
+	c, steps, err := f.load(ctx, args, std.err)
+	if err != nil {
+		return err
+	}
+	measured, err := f.step(steps)
+	if err != nil {
+		return err
+	}
+	p, err := lib.Predict(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := p.AddUnsaid(ctx); err != nil {
+		return err
+	}
+	progress := newProgress(std.err, f.quiet)
+	held, err := advise.Judge(ctx, p, measured, func(number, of int, set []string) {
+		progress.showf("change %d of %d: %v", number, of, set)
+	})
+	progress.clear()
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return files.WriteJSON(std.out, held)
+	}
+	if err := reports.WriteJudgment(std.out, held, p.Config.Train.Precision); err != nil || f.quiet {
+		return err
+	}
+	trainer := ""
+	if p.Result.Stack != "" {
+		trainer = " --trainer " + p.Result.Stack
+	}
+	_, err = fmt.Fprintf(std.err, "psim: for a better plan: psim search CONFIG --devices %d%s (psim import -o CONFIG "+
+		"writes one of a log)\n", p.Devices(), trainer)
+	return err
+}
+
+// step returns the measured step in seconds.
+func (f *explainFlags) step(steps *launch.LoggedSteps) (float64, error) {
+	switch {
+	case f.measured != "":
+		d, err := units.ParseDuration(f.measured)
+		if err != nil || d <= 0 {
+			return 0, fmt.Errorf("--measured %s: must be a time above 0 with its unit, such as 12.3s",
+				f.measured)
+		}
+		return time.Duration(d).Seconds(), nil
+	case steps == nil:
+		return 0, errors.New("no measured step is known: name the log of the run (--log), or --measured 12.3s")
+	}
+	return steps.StepTime, nil
+}
+
+// load reads the configuration, and the steps of a log if there is one.
+func (f *explainFlags) load(ctx context.Context, args []string, stderr io.Writer) (
+	*configs.Config, *launch.LoggedSteps, error,
+) {
+	if f.log != "" {
+		args = append(args[:len(args):len(args)], f.log)
+	}
+	first, err := os.ReadFile(args[0])
+	if err == nil && launch.Readable(args[0], first) {
+		understood, err := f.read(args)
+		if err != nil {
+			return nil, nil, err
+		}
+		c, err := f.imported(ctx, understood, args)
+		if err == nil && !f.quiet {
+			err = understood.WriteText(stderr)
+		}
+		return c, understood.Measured, err
+	}
+	if len(args) > 1 && f.log == "" {
+		return nil, nil, fmt.Errorf("%s: is not a log or a script of Megatron-LM; name it alone, and "+
+			"the log with --log", args[0])
+	}
+	c, err := f.targetFlags.load(ctx, args[0], f.sets)
+	if err != nil || f.log == "" {
+		return c, nil, err
+	}
+	data, err := os.ReadFile(f.log)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--log %s: %s", f.log, files.Reason(err))
+	}
+	steps := launch.Steps(data)
+	if steps == nil {
+		return nil, nil, fmt.Errorf("--log %s: has no line that says how long an iteration took", f.log)
+	}
+	return c, steps, nil
+}
+
+// imported completes what was imported, and loads it.
+func (f *explainFlags) imported(
+	ctx context.Context, understood *launch.Import, names []string,
+) (*configs.Config, error) {
+	text, err := f.complete(ctx, understood, names)
+	if err != nil {
+		return nil, err
+	}
+	if f.target.Device == "" && !strings.Contains(string(text), "[machine]") {
+		return nil, errors.New("--device is missing: no log or script names its device; " +
+			"--device D (psim list devices), --devices-per-node N and --network L say where it ran")
+	}
+	return configs.Parse("the configuration of "+names[0], bytes.TrimSpace(text))
+}

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/results/judged"
+)
+
+// TestExplain: the first line judges, for a log, a script with its log, and a configuration.
+func TestExplain(t *testing.T) {
+	folder, err := filepath.Abs("../../../launch/testdata")
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	const machine = " --device h100-80gb-sxm --devices-per-node 8 --network ib-ndr"
+	for command, want := range map[string]string{
+		"psim explain " + folder + "/train.log" + machine:                                                "nothing is wrong: 5.20 s, ",
+		"psim explain " + folder + "/train.log --measured 9.8s" + machine:                                "slow: 9.80 s, ",
+		"psim explain " + folder + "/train.log --measured 1s" + machine:                                  "cannot be: 1.00 s would be ",
+		"psim explain " + folder + "/run.sh " + folder + "/train.log " + folder + "/common.sh" + machine: "nothing is wrong: 5.20 s, ",
+		"psim explain llama3-70b --log " + folder + "/train.log":                                         "cannot be: 5.20 s would be ",
+		"psim explain gpipe --measured 1s":                                                               "slow: 1.00 s, ",
+	} {
+		stdout, stderr, code := psim(t, command)
+		require.Zero(t, code, stderr)
+		require.True(t, strings.HasPrefix(stdout, want), "%s: %s", command, stdout)
+	}
+	stdout, stderr, code := psim(t, "psim explain gpipe --measured 1s --json")
+	require.Zero(t, code, stderr)
+	var h judged.Judgment
+	require.NoError(t, json.Unmarshal([]byte(stdout), &h))
+	require.Equal(t, judged.Slow, h.Verdict)
+
+	for command, want := range map[string]string{
+		"psim explain":                                           "explain takes a log, a launch script or a CONFIG, not nothing",
+		"psim explain gpipe":                                     "no measured step is known: name the log of the run (--log), or --measured 12.3s",
+		"psim explain gpipe --measured 12":                       "--measured 12: must be a time above 0 with its unit, such as 12.3s",
+		"psim explain gpipe --measured -1s":                      "--measured -1s: must be a time above 0",
+		"psim explain gpipe ddp --measured 1s":                   "gpipe: is not a log or a script of Megatron-LM",
+		"psim explain gpipe --log nowhere":                       "--log nowhere: no such file or directory",
+		"psim explain gpipe --log " + folder + "/run.sh":         "has no line that says how long an iteration took",
+		"psim explain " + folder + "/train.log":                  "--device is missing",
+		"psim explain " + folder + "/train.log --network ib-ndr": "--device is missing",
+	} {
+		stdout, stderr, code := psim(t, command)
+		require.Equal(t, 2, code, command)
+		require.Empty(t, stdout, command)
+		require.Contains(t, stderr, want, command)
+	}
+}

@@ -1,0 +1,50 @@
+package reports
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"psim/internal/units"
+	"psim/reports/table"
+	"psim/results/judged"
+)
+
+// WriteJudgment writes a measured step that was held against its prediction: the verdict first.
+func WriteJudgment(w io.Writer, h judged.Judgment, precision string) error {
+	out := table.NewPage(w)
+	expected := units.FormatSeconds(h.Predicted) + " expected"
+	if h.High > 0 {
+		expected += fmt.Sprintf(" (%s to %s in %.0f %% of such runs)", units.FormatSeconds(h.Low),
+			units.FormatSeconds(h.High), 100*h.Coverage)
+	} else if h.Missing != "" {
+		expected += " (no interval: " + h.Missing + ")"
+	}
+	measured := units.FormatSeconds(h.Measured)
+	switch h.Verdict {
+	case judged.Inside:
+		out.Print("nothing is wrong: %s, %s\n", measured, expected)
+	case judged.Inconsistent:
+		out.Print("cannot be: %s would be %s of this device's peak in %s, and large products reach %s; "+
+			"are the devices, the batch and the precision right? %s\n",
+			measured, units.FormatPercent(h.Rate), precision, units.FormatPercent(h.Reach), expected)
+	default:
+		difference := units.FormatSignedPercent(h.Measured/h.Predicted - 1)
+		out.Print("%s: %s, %s: %s\n", h.Verdict, measured, expected, difference)
+	}
+	for i, a := range h.Assumptions {
+		if i == 0 {
+			out.Print("\nwhat would explain it, one at a time, the nearest first\n")
+		}
+		out.Print("  %12s  --set %s: %s\n", units.FormatSeconds(a.StepTime), strings.Join(a.Set, " --set "), a.Means)
+	}
+	const most = 10 // changes
+	for i, g := range h.Changes[:min(most, len(h.Changes))] {
+		if i == 0 {
+			out.Print("\nwhat one change each would give here: the measured step times a ratio of predictions\n")
+		}
+		out.Print("  %12s  %9s  --set %s\n", units.FormatSeconds(g.MeasuredStep),
+			units.FormatSignedPercent(g.StepTime/h.Predicted-1), strings.Join(g.Set, " --set "))
+	}
+	return out.Flush()
+}
