@@ -16,11 +16,20 @@ type arguments struct {
 	other  []string          // flags that are in no table
 	notes  []string          // what the script left open
 	nodes  nodes             // of the launcher; zero in a log
+	empty  []string          // flags of sizes without a value
 	asked  map[string]bool   // names whose values were asked for
 }
 
 // nodes are what a launcher says: torchrun, srun or sbatch.
-type nodes struct{ count, each int }
+type nodes struct{ count, each, tasks int }
+
+// devices returns the number of devices; 0 if no launcher says it.
+func (n nodes) devices() int {
+	if n.tasks > 0 && n.each*max(1, n.count) < n.tasks {
+		return n.tasks
+	}
+	return max(1, n.count) * n.each
+}
 
 //go:embed megatron.csv
 var megatronCSV []byte
@@ -117,6 +126,8 @@ func (p parameters) set(a *arguments, flag string, values []string) {
 		value = "[" + strings.Join(values, ", ") + "]"
 	case len(values) > 0:
 		value = values[0]
+	case param.effect == effectMapped:
+		a.empty = append(a.empty, flag)
 	}
 	a.values[param.name], a.given[param.name] = value, flag
 }

@@ -57,8 +57,8 @@ type Input struct {
 	Data  []byte
 }
 
-// mostBytes limits a file. A log of a month has 50 MB.
-const mostBytes = 256 << 20
+// MostBytes limits a file. A log of a month has 50 MB.
+const MostBytes = 256 << 20
 
 // Options are what the user says in addition.
 type Options struct {
@@ -75,12 +75,12 @@ func Read(files []Input, o Options) (*Import, error) {
 	for i := range files {
 		f := &files[i]
 		switch {
-		case len(f.Data) > mostBytes:
+		case len(f.Data) > MostBytes:
 			return nil, fmt.Errorf(
 				"%s: has %d MB; psim reads logs and scripts of at most %d MB",
 				f.Label,
 				len(f.Data)>>20,
-				mostBytes>>20,
+				MostBytes>>20,
 			)
 		case bytes.IndexByte(f.Data, 0) >= 0:
 			return nil, fmt.Errorf("%s: is not text; name a log or a launch script", f.Label)

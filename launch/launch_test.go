@@ -94,21 +94,25 @@ func TestShell(t *testing.T) {
 		lines []string
 		stage int // of --pipeline-model-parallel-size; 0 for none
 	}{
-		"plain":     {[]string{training + " 2"}, 2},
-		"joined":    {[]string{training + "=2"}, 2},
-		"default":   {[]string{"P=${2:-4}", training + " ${P}"}, 4},
-		"array":     {[]string{"A=(--pipeline-model-parallel-size)", "A+=(2)", "python x.py " + least + ` "${A[@]}"`}, 2},
-		"string":    {[]string{"A='--pipeline-model-parallel-size 2'", "A+=' --bf16'", "python x.py " + least + " $A"}, 2},
-		"sum":       {[]string{"P=$((1 + 3))", training + " $P"}, 4},
-		"if":        {[]string{"P=2", "if [ $P -gt 1 ]; then Q=4; else Q=2; fi", training + " $Q"}, 4},
-		"else":      {[]string{"if [[ $X == a* ]]; then Q=4; elif [[ -z $X && ! -n $X ]]; then Q=2; fi", training + " $Q"}, 2},
-		"case":      {[]string{"case big in small) Q=1;; b*|c) Q=4;; esac", training + " $Q"}, 4},
-		"function":  {[]string{"f() { Q=2; }", "f", training + " $Q"}, 2},
-		"bash -c":   {[]string{"P=2", `srun bash -c "` + training + ` $P"`}, 2},
-		"and":       {[]string{"cd /tmp && export P=2 && python x.py " + least + " --pipeline-model-parallel-size $P"}, 2},
-		"unknown":   {[]string{"if [ -f x ]; then P=2; fi", training + " ${P:-1}"}, 0},
-		"last":      {[]string{"python x.py " + least, training + " 2"}, 2},
-		"commented": {[]string{"python x.py " + least + " # --pipeline-model-parallel-size 2"}, 0},
+		"plain":                   {[]string{training + " 2"}, 2},
+		"joined":                  {[]string{training + "=2"}, 2},
+		"default":                 {[]string{"P=${2:-4}", training + " ${P}"}, 4},
+		"array":                   {[]string{"A=(--pipeline-model-parallel-size)", "A+=(2)", "python x.py " + least + ` "${A[@]}"`}, 2},
+		"string":                  {[]string{"A='--pipeline-model-parallel-size 2'", "A+=' --bf16'", "python x.py " + least + " $A"}, 2},
+		"sum":                     {[]string{"P=$((1 + 3))", training + " $P"}, 4},
+		"if":                      {[]string{"P=2", "if [ $P -gt 1 ]; then Q=4; else Q=2; fi", training + " $Q"}, 4},
+		"else":                    {[]string{"if [[ $X == a* ]]; then Q=4; elif [[ -z $X && ! -n $X ]]; then Q=2; fi", training + " $Q"}, 2},
+		"case":                    {[]string{"case big in small) Q=1;; b*|c) Q=4;; esac", training + " $Q"}, 4},
+		"function":                {[]string{"f() { Q=2; }", "f", training + " $Q"}, 2},
+		"bash -c":                 {[]string{"P=2", `srun bash -c "` + training + ` $P"`}, 2},
+		"and":                     {[]string{"cd /tmp && export P=2 && python x.py " + least + " --pipeline-model-parallel-size $P"}, 2},
+		"unknown":                 {[]string{"if [ -f x ]; then P=2; fi", training + " ${P:-1}"}, 0},
+		"last":                    {[]string{"python x.py " + least, training + " 2"}, 2},
+		"all":                     {[]string{"set -- " + "--pipeline-model-parallel-size 2", "python x.py " + least + ` "$@"`}, 2},
+		"function with arguments": {[]string{"f() { python x.py " + least + ` "${@}"; }`, "f --pipeline-model-parallel-size 4"}, 4},
+		"exit":                    {[]string{training + " 2", "exit 0", training + " 4"}, 2},
+		"echo":                    {[]string{training + " 2", "echo " + training + " 4"}, 2},
+		"commented":               {[]string{"python x.py " + least + " # --pipeline-model-parallel-size 2"}, 0},
 	} {
 		i, err := scripted(c.lines...)
 		require.NoError(t, err, name)
@@ -132,6 +136,14 @@ func TestHostile(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"source":    {"source run.sh", "python x.py " + least},
 		"recursion": {"f() { f; }", "f"},
+		"unset":     {training + " $PP"},
+		"negative":  {training + " -2"},
+		"zero":      {"python x.py " + least + " --global-batch-size 0"},
+		"no number": {"python x.py " + least + " --tensor-model-parallel-size abc"},
+		"infinite":  {"python x.py " + least + " --hidden-size 1e999"},
+		"deep":      {"python x.py " + strings.Repeat("$((", 340000)},
+		"loop":      {"for n in 4 8; do python x.py " + least + "; done"},
+		"chunks":    {training + " 2 --num-layers-per-virtual-pipeline-stage 3"},
 		"braces":    {"python x.py {1..999999999} " + least},
 		"squares":   {"python x.py {a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}" + least},
 		"doubled":   {"A=aaaaaaaaaaaaaaaa" + strings.Repeat("; A=$A$A", 40), "python x.py " + least},
@@ -150,6 +162,54 @@ func TestHostile(t *testing.T) {
 		require.NotContains(t, err.Error(), "\n", name)
 		require.True(t, strings.HasPrefix(err.Error(), "run.sh"), "%s: %s", name, err)
 	}
+}
+
+// TestDevices: what launchers are given says how many devices there are.
+func TestDevices(t *testing.T) {
+	for launcher, want := range map[string]int{
+		"torchrun --nproc_per_node 8":                      8,
+		"torchrun --nnodes=4 --nproc-per-node=8":           32,
+		"srun -N 16 --ntasks-per-node 4 python":            64,
+		"srun -N16 --gres=gpu:a100:4 torchrun":             64,
+		"srun -n 64 python":                                64,
+		"mpirun -np 64 python":                             64,
+		"srun -n 8 torchrun --nnodes 8 --nproc_per_node 8": 64,
+	} {
+		i, err := scripted(launcher + " x.py " + least)
+		require.NoError(t, err, launcher)
+		require.Equal(t, want, i.Config["parallel"].(map[string]any)["data"], launcher)
+	}
+	i, err := scripted("#SBATCH --nodes=2", "torchrun --nnodes $SLURM_NNODES --nproc_per_node 8 x.py "+least)
+	require.NoError(t, err)
+	require.Equal(t, 16, i.Config["parallel"].(map[string]any)["data"])
+}
+
+// TestStarts: of a log with several starts the last one counts, and of several batches that of the arguments.
+func TestStarts(t *testing.T) {
+	log := files(t, "train.log")[0]
+	line := " iteration %d/ 100 | elapsed time per iteration (ms): %d.0 | global batch size: %d |\n"
+	again := string(log.Data)
+	for n := range 6 {
+		again += fmt.Sprintf(line, 90+n, 700, 128)
+	}
+	i, err := launch.Read([]launch.Input{{Label: "log", Data: []byte(again)}}, launch.Options{})
+	require.NoError(t, err)
+	require.Equal(t, 512, i.Measured.Batch)
+	require.InDelta(t, 5.2, i.Measured.StepTime, 1e-9)
+	require.Equal(t, 7, i.Measured.Left)
+
+	dump, _, _ := strings.Cut(string(log.Data), " iteration ")
+	again += strings.Replace(dump, " 512\n", " 256\n", 1)
+	for n := range 4 {
+		again += fmt.Sprintf(line, 96+n, 2600, 256)
+	}
+	again += fmt.Sprintf(line, 100, 1<<40, 256) + "iteration 101/ 100 | elapsed time per iteration (ms): 1e300 |\n"
+	i, err = launch.Read([]launch.Input{{Label: "log", Data: []byte(again)}}, launch.Options{})
+	require.NoError(t, err)
+	require.Equal(t, 256, i.Config["batch"].(map[string]any)["global"])
+	require.Equal(t, 256, i.Measured.Batch)
+	require.InDelta(t, 2.6, i.Measured.StepTime, 1e-9)
+	require.Equal(t, 3, i.Measured.Lines, "without the first line of the start")
 }
 
 // TestLayout: a layout has the embedding, the blocks, and norm and head of a network, each once.

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,13 +21,8 @@ func mapped(a *arguments, o Options) (*Import, error) {
 	m := &mapper{arguments: a, out: &Import{
 		Format: "megatron", Version: megatronVersion, Config: map[string]any{},
 	}}
-	for _, needed := range []string{
-		"num_layers", "hidden_size", "num_attention_heads", "seq_length", "micro_batch_size",
-	} {
-		if m.integer(needed) < 1 {
-			return nil, fmt.Errorf("%s: %s = %s: must be at least 1; %s", a.label, needed, orNone(a.values[needed]),
-				"give the script what it takes it from, or name the log, which prints it")
-		}
+	if err := m.sizes(); err != nil {
+		return nil, err
 	}
 	devices, err := m.devices(o)
 	if err != nil {
@@ -43,6 +39,42 @@ func mapped(a *arguments, o Options) (*Import, error) {
 	}
 	m.account()
 	return m.out, nil
+}
+
+// needed are sizes without which nothing is known, and sized are others that are above 0 where they are given.
+var (
+	needed = []string{
+		"num_layers", "hidden_size", "num_attention_heads", "seq_length", "micro_batch_size",
+	}
+	sized = []string{
+		"global_batch_size", "ffn_hidden_size", "kv_channels", "num_query_groups", "padded_vocab_size", "vocab_size",
+		"make_vocab_size_divisible_by", "max_position_embeddings", "tensor_model_parallel_size", "world_size",
+		"pipeline_model_parallel_size", "context_parallel_size", "expert_model_parallel_size", "num_experts",
+		"expert_tensor_parallel_size", "num_layers_per_virtual_pipeline_stage", "num_virtual_stages_per_pipeline_rank",
+		"virtual_pipeline_model_parallel_size", "microbatch_group_size_per_vp_stage", "moe_router_topk",
+		"moe_ffn_hidden_size", "moe_shared_expert_intermediate_size", "recompute_num_layers",
+	}
+	mayBeNothing = regexp.MustCompile(`^(None|)$`)
+)
+
+// mostSize limits sizes, so that their products are whole numbers.
+const mostSize = 1 << 40
+
+// sizes refuses sizes that are below 1 or not whole.
+func (m *mapper) sizes() error {
+	if m.empty != nil {
+		return fmt.Errorf("%s: %s has no value%s", m.label, m.empty[0], leftOut(m.notes))
+	}
+	for _, name := range slices.Concat(needed, sized) {
+		value := strings.Trim(m.values[name], `'" `)
+		n, err := strconv.Atoi(strings.ReplaceAll(value, "_", ""))
+		if mayBeNothing.MatchString(value) && !slices.Contains(needed, name) || err == nil && n > 0 && n < mostSize {
+			continue
+		}
+		return fmt.Errorf("%s: %s = %.40s: must be a whole number of at least 1; give the script what it takes it "+
+			"from, or name the log, which prints it", m.label, name, orNone(value))
+	}
+	return nil
 }
 
 func orNone(value string) string {
@@ -99,7 +131,7 @@ func (m *mapper) devices(o Options) (int, error) {
 	least := stages * common(tensor*context, group("expert_model_parallel_size")*m.expertTensor())
 	n := m.integer("world_size")
 	if n == 0 {
-		n = max(1, m.nodes.count) * m.nodes.each
+		n = m.nodes.devices()
 	}
 	switch {
 	case n == 0 && o.Devices == 0:
@@ -175,7 +207,7 @@ func (m *mapper) ask(key, ask string) { m.out.Missing = append(m.out.Missing, Qu
 // refuse says what psim cannot follow.
 func (m *mapper) refuse(from, reason string) {
 	if m.refused == nil {
-		m.refused = fmt.Errorf("%s: %s = %s: %s", m.label, from, m.values[from], reason)
+		m.refused = fmt.Errorf("%s: %s = %.60s: %s", m.label, from, m.values[from], reason)
 	}
 }
 

@@ -13,6 +13,7 @@ type LoggedSteps struct {
 	StepTime   float64 `json:"step_time_s"`  // the median of what the lines say, which are means over an interval
 	Lines      int     `json:"lines"`        // of this global batch
 	Batch      int     `json:"global_batch"` // samples of a step
+	Said       int     `json:"said_batch"`   // what the arguments say of it; 0 if they say nothing
 	Left       int     `json:"other_lines"`  // of other batches, as while the batch grows
 	Throughput float64 `json:"throughput_tflop_per_s,omitempty"`
 	// Recomputed is the throughput by the program's own formula and the arguments that psim read. If
@@ -45,6 +46,9 @@ type line struct {
 	at               time.Time
 }
 
+// longestStep is longer than any step, in seconds.
+const longestStep = 1e6
+
 // lines reads the reports of a log.
 func lines(data []byte) (list []line) {
 	for _, m := range iterationLine.FindAllSubmatch(data, -1) {
@@ -62,30 +66,21 @@ func lines(data []byte) (list []line) {
 		if s := lineStamp.FindSubmatch(m[0]); s != nil {
 			l.at, _ = time.Parse(time.DateTime, string(s[1]))
 		}
-		if l.step > 0 {
+		if l.step > 0 && l.step < longestStep {
 			list = append(list, l)
 		}
 	}
 	return list
 }
 
-// measure reads the steps of a log: of the global batch with most lines, without the first line of a start,
-// whose step compiles and warms up; nil if there are none.
+// measure reads the steps of a log's last start: of the arguments' global batch, or of the one with most lines,
+// without the first line, whose step compiles and warms up; nil if there are none.
 func measure(data []byte, a *arguments) *LoggedSteps {
+	if begins := dumpBegin.FindAllIndex(data, -1); begins != nil {
+		data = data[begins[len(begins)-1][0]:] // the arguments that were read are of the last start
+	}
 	all := lines(data)
-	byBatch := map[int][]line{}
-	for i, l := range all {
-		if i == 0 && len(all) > 2 || i > 0 && l.iteration <= all[i-1].iteration {
-			continue // the first of a start
-		}
-		byBatch[l.batch] = append(byBatch[l.batch], l)
-	}
-	var best []line
-	for _, list := range byBatch {
-		if len(list) > len(best) || len(list) == len(best) && list[0].batch > best[0].batch {
-			best = list
-		}
-	}
+	best := counted(all, a.integer("global_batch_size"))
 	if best == nil {
 		return nil
 	}
@@ -93,6 +88,7 @@ func measure(data []byte, a *arguments) *LoggedSteps {
 		StepTime: median(best, func(l line) float64 { return l.step }), Lines: len(best), Batch: best[0].batch,
 		Left: len(all) - len(best), Throughput: median(best, func(l line) float64 { return l.throughput }),
 	}
+	m.Said = a.integer("global_batch_size")
 	if m.Batch == 0 {
 		m.Batch = a.integer("global_batch_size")
 	}
@@ -115,6 +111,27 @@ func measure(data []byte, a *arguments) *LoggedSteps {
 		}
 	}
 	return m
+}
+
+// counted returns the lines that count: those of a global batch, or if there are not any, those of the batch with
+// most lines. The first line of a start does not count.
+func counted(all []line, batch int) (best []line) {
+	byBatch := map[int][]line{}
+	for i, l := range all {
+		if i == 0 && len(all) > 2 || i > 0 && l.iteration <= all[i-1].iteration {
+			continue
+		}
+		byBatch[l.batch] = append(byBatch[l.batch], l)
+	}
+	if list := byBatch[batch]; list != nil {
+		return list
+	}
+	for _, list := range byBatch {
+		if len(list) > len(best) || len(list) == len(best) && list[0].batch > best[0].batch {
+			best = list
+		}
+	}
+	return best
 }
 
 // median returns the median of a number of the lines.

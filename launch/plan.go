@@ -166,6 +166,10 @@ func (m *mapper) chunks(stages int) int {
 		1,
 	)
 	if n := m.integer("num_layers_per_virtual_pipeline_stage"); n > 0 {
+		if m.integer("num_layers")%(stages*n) != 0 {
+			m.refuse("num_layers_per_virtual_pipeline_stage", fmt.Sprintf("%d stages of this size do not "+
+				"divide %d layers", stages, m.integer("num_layers")))
+		}
 		chunks = max(chunks, m.integer("num_layers")/stages/n)
 	}
 	return chunks

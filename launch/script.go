@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -28,6 +27,9 @@ func readScript(f Input, files []Input, o Options) (*arguments, error) {
 			mostScript>>10,
 		)
 	}
+	if tooDeep(f.Data) {
+		return nil, fmt.Errorf("%s: has more than %d open brackets, which no script has", f.Label, deepestWords)
+	}
 	a := &arguments{label: f.Label, values: map[string]string{}, given: map[string]string{}}
 	if known, err := readYAML(f, a); known || err != nil {
 		return a, err
@@ -38,9 +40,7 @@ func readScript(f Input, files []Input, o Options) (*arguments, error) {
 		files:     files,
 		arguments: a,
 	}
-	for i, value := range o.Arguments {
-		s.variables[strconv.Itoa(i+1)] = expand.Variable{Set: true, Kind: expand.String, Str: value}
-	}
+	s.positional(o.Arguments)
 	for _, header := range batchLine.FindAllSubmatch(f.Data, -1) {
 		s.launcher(strings.Fields(string(header[1])))
 	}
@@ -51,14 +51,20 @@ func readScript(f Input, files []Input, o Options) (*arguments, error) {
 	case 0:
 		return nil, fmt.Errorf(
 			"%s: starts no training that psim knows: no command has --num-layers; psim reads launch scripts and "+
-				"model_config.yaml of Megatron-LM, and logs that print its arguments",
-			f.Label,
+				"model_config.yaml of Megatron-LM, and logs that print its arguments%s",
+			f.Label, leftOut(a.notes),
 		)
 	case 1:
 	default:
 		a.notes = append(a.notes, fmt.Sprintf("%d commands start a training; the last one is read", len(s.starts)))
 	}
-	megatron().parse(ofProgram(s.starts[len(s.starts)-1]), a)
+	words := s.starts[len(s.starts)-1]
+	for _, word := range words {
+		if other := otherPrograms.FindString(word); strings.HasSuffix(word, ".py") && other != "" {
+			a.notes = append(a.notes, fmt.Sprintf("%s is read as if it trained a GPT", word))
+		}
+	}
+	megatron().parse(ofProgram(words), a)
 	return a, nil
 }
 
@@ -70,6 +76,39 @@ func ofProgram(words []string) []string {
 		}
 	}
 	return words
+}
+
+// otherPrograms are programs of Megatron-LM that train or serve something else.
+var otherPrograms = regexp.MustCompile(`bert|t5|vlm|ict|retro|vision|server|inference|generat|mamba`)
+
+// leftOut says what of a script was not read.
+func leftOut(notes []string) string {
+	if len(notes) == 0 {
+		return ""
+	}
+	return "; " + notes[0]
+}
+
+// deepestWords limits the brackets that are open at once, since the parser calls itself for each.
+const deepestWords = 500
+
+// tooDeep reports whether more brackets are open than scripts have.
+func tooDeep(data []byte) bool {
+	open, most := 0, 0
+	for _, c := range data {
+		switch c {
+		case '(', '{', '`':
+			open++
+		case ')', '}', '\n':
+			if c == '\n' && open < deepestWords/2 {
+				open = max(0, open-1) // what is never closed, as in a comment
+				continue
+			}
+			open = max(0, open-1)
+		}
+		most = max(most, open)
+	}
+	return most > deepestWords
 }
 
 // batchLine is a line in which sbatch finds flags.

@@ -8,7 +8,6 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
@@ -24,6 +23,7 @@ type shell struct {
 	starts    [][]string // command lines that start a training
 	depth     int
 	label     string
+	ended     bool // by exit
 }
 
 // Get returns a variable.
@@ -80,6 +80,9 @@ const (
 
 // fields expands words. It ends where they become too many, as {1..999999999} would.
 func (s *shell) fields(words ...*syntax.Word) (list []string, err error) {
+	for _, word := range words {
+		s.unset(word)
+	}
 	size := 0
 	for field, err := range expand.FieldsSeq(s.config(), words...) {
 		if err != nil {
@@ -91,6 +94,17 @@ func (s *shell) fields(words ...*syntax.Word) (list []string, err error) {
 		}
 	}
 	return list, nil
+}
+
+// unset notes the variables of a word that have no value and no default.
+func (s *shell) unset(word *syntax.Word) {
+	syntax.Walk(word, func(n syntax.Node) bool {
+		if p, ok := n.(*syntax.ParamExp); ok && p.Exp == nil && p.Param != nil && !s.Get(p.Param.Value).IsSet() &&
+			!strings.ContainsAny(p.Param.Value, "@*#?$!-0") {
+			s.note(p, "$%s is not set: it counts as empty", p.Param.Value)
+		}
+		return true
+	})
 }
 
 // countedDevices are commands that say where a job runs.
@@ -129,6 +143,9 @@ func (s *shell) read(f Input) error {
 
 func (s *shell) all(list []*syntax.Stmt) error {
 	for _, stmt := range list {
+		if s.ended {
+			return nil
+		}
 		if err := s.statement(stmt); err != nil {
 			return err
 		}
@@ -191,7 +208,7 @@ func (s *shell) assign(list []*syntax.Assign) error {
 		case a.Array != nil:
 			v.Kind = expand.Indexed
 			if a.Append {
-				v.List = slices.Clone(old.List)
+				v.List = old.List
 				if old.Kind == expand.String {
 					v.List = []string{old.Str}
 				}
@@ -206,6 +223,7 @@ func (s *shell) assign(list []*syntax.Assign) error {
 		case a.Value != nil || a.Index == nil:
 			text := ""
 			if a.Value != nil {
+				s.unset(a.Value)
 				var err error
 				if text, err = expand.Literal(s.config(), a.Value); err != nil {
 					return s.wrong(a, err)
@@ -213,7 +231,7 @@ func (s *shell) assign(list []*syntax.Assign) error {
 			}
 			v.Kind, v.Str = expand.String, text
 			if a.Append && old.Kind == expand.Indexed {
-				v = expand.Variable{Set: true, Kind: expand.Indexed, List: append(slices.Clone(old.List), text)}
+				v = expand.Variable{Set: true, Kind: expand.Indexed, List: append(old.List, text)}
 			} else if a.Append {
 				v.Str = old.Str + text
 			}
@@ -287,8 +305,17 @@ func (s *shell) call(c *syntax.CallExpr) error {
 		if s.depth++; s.depth > deepest {
 			return fmt.Errorf("%s:%d: %s calls itself", s.label, c.Pos().Line(), words[0])
 		}
-		defer func() { s.depth-- }()
+		restore := s.positional(words[1:])
+		defer func() { s.depth--; restore() }()
 		return s.statement(body)
+	}
+	switch {
+	case words[0] == "exit":
+		s.ended = true
+		return nil
+	case words[0] == "set" && slices.Contains(words, "--"):
+		s.positional(words[slices.Index(words, "--")+1:])
+		return nil
 	}
 	if (words[0] == "source" || words[0] == ".") && len(words) > 1 {
 		return s.include(c, words[1])
@@ -299,13 +326,17 @@ func (s *shell) call(c *syntax.CallExpr) error {
 		}
 	}
 	s.launcher(words)
-	if slices.ContainsFunc(
-		words,
-		func(w string) bool { return w == "--num-layers" || strings.HasPrefix(w, "--num-layers=") },
-	) {
+	sized := func(w string) bool { return w == "--num-layers" || strings.HasPrefix(w, "--num-layers=") }
+	if trains(words) && slices.ContainsFunc(words, sized) {
 		s.starts = append(s.starts, words)
 	}
 	return nil
+}
+
+// trains reports whether a command may be a training: it runs a program or a module of Python.
+func trains(words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.HasSuffix(w, ".py") || w == "-m" }) &&
+		!slices.Contains([]string{"echo", "printf", "cat", "rm", "cp", "mv", "ls", "grep"}, words[0])
 }
 
 // include reads a file that the user gives as well.
@@ -317,24 +348,4 @@ func (s *shell) include(at syntax.Node, name string) error {
 	}
 	s.note(at, "%s is not given: name it after the script if it sets what the training takes", name)
 	return nil
-}
-
-// launcher reads the sizes that torchrun, srun and their like are given.
-func (s *shell) launcher(words []string) {
-	for i, word := range words {
-		flag, value, joined := strings.Cut(word, "=")
-		if !joined && i+1 < len(words) {
-			value = words[i+1]
-		}
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 1 {
-			continue
-		}
-		switch strings.ReplaceAll(strings.TrimLeft(flag, "-"), "-", "_") {
-		case "nproc_per_node", "ntasks_per_node", "gpus_per_node", "num_gpus":
-			s.arguments.nodes.each = n
-		case "nnodes", "nodes", "num_nodes":
-			s.arguments.nodes.count = n
-		}
-	}
 }

@@ -119,8 +119,8 @@ func (m *mapper) attention() {
 		}
 	}
 	backend := strings.TrimPrefix(m.get("attention_backend"), "AttnBackend.")
-	plain := m.has("use_flash_attn") && !m.on("use_flash_attn") && m.get("transformer_impl") != "transformer_engine"
-	unfused := backend == "unfused" || backend == "local" || backend == "" && plain
+	local := m.get("transformer_impl") != "transformer_engine" // attention then is fused only by FlashAttention
+	unfused := !m.on("use_flash_attn") && (local || backend == "unfused" || backend == "local")
 	attention := "flash"
 	if unfused && m.integer("context_parallel_size") < 2 {
 		attention = "unfused"

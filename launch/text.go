@@ -73,6 +73,10 @@ func (m *LoggedSteps) text() string {
 		)
 	}
 	text += "\n"
+	if m.Said > 0 && m.Said != m.Batch {
+		text += fmt.Sprintf("  its steps are of %d samples, and its arguments say %d: "+
+			"--set batch.global=%[1]d predicts these\n", m.Batch, m.Said)
+	}
 	switch {
 	case m.Misread():
 		text += fmt.Sprintf(

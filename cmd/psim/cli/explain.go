@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -128,8 +127,7 @@ func (f *explainFlags) load(ctx context.Context, args []string, stderr io.Writer
 	if f.log != "" {
 		args = append(args[:len(args):len(args)], f.log)
 	}
-	first, err := os.ReadFile(args[0])
-	if err == nil && launch.Readable(args[0], first) {
+	if first, err := readInput(args[0]); err == nil && launch.Readable(args[0], first) {
 		understood, err := f.read(args)
 		if err != nil {
 			return nil, nil, err
@@ -148,9 +146,9 @@ func (f *explainFlags) load(ctx context.Context, args []string, stderr io.Writer
 	if err != nil || f.log == "" {
 		return c, nil, err
 	}
-	data, err := os.ReadFile(f.log)
+	data, err := readInput(f.log)
 	if err != nil {
-		return nil, nil, fmt.Errorf("--log %s: %s", f.log, files.Reason(err))
+		return nil, nil, fmt.Errorf("--log %w", err)
 	}
 	steps := launch.Steps(data)
 	if steps == nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -76,6 +77,11 @@ func (f *importFlags) run(cmd *cobra.Command, args []string) error {
 	to := namedFile{"out", f.out, "import", f.overwrite}
 	toFile := f.out != "" && f.out != "-"
 	if toFile {
+		for _, name := range args {
+			if files.Same(name, f.out) {
+				return fmt.Errorf("--out %s: is one of the inputs; name another file", f.out)
+			}
+		}
 		if err := to.check(); err != nil {
 			return err
 		}
@@ -119,17 +125,35 @@ func (f *importFlags) run(cmd *cobra.Command, args []string) error {
 func (f *importFlags) read(names []string) (*launch.Import, error) {
 	var list []launch.Input
 	for _, name := range names {
-		data, err := os.ReadFile(name)
+		data, err := readInput(name)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %s", name, files.Reason(err))
+			return nil, err
 		}
 		list = append(list, launch.Input{Label: name, Data: data})
 	}
 	return launch.Read(list, launch.Options{Devices: f.target.Devices, Arguments: f.arguments})
 }
 
+// readInput reads a log or a script.
+func readInput(name string) ([]byte, error) {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: is not a regular file; name a log or a launch script", name)
+	} else if err == nil && info.Size() > launch.MostBytes {
+		return nil, fmt.Errorf("%s: has %d MB; psim reads logs and scripts of at most %d MB",
+			name, info.Size()>>20, launch.MostBytes>>20)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s", name, files.Reason(err))
+	}
+	return data, nil
+}
+
 // someMachine checks a configuration for which no device was named.
 var someMachine = configs.Target{Device: "h100-80gb-sxm", DevicesPerNode: 8, Network: "ib-ndr"}
+
+// unseen is the position in a text that the user has not seen.
+var unseen = regexp.MustCompile(`^(the configuration of .*?):\d+(?::\d+)?: `)
 
 // complete adds the machine, checks the configuration, and returns it as a file.
 func (f *importFlags) complete(ctx context.Context, understood *launch.Import, names []string) ([]byte, error) {
@@ -176,7 +200,8 @@ func (f *importFlags) complete(ctx context.Context, understood *launch.Import, n
 		_, err = c.BuildFor(ctx, configs.BuildOptions{Folded: true, Brief: true})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w%s", err, understood.Origin(err.Error()))
+		problem := unseen.ReplaceAllString(err.Error(), "$1: ")
+		return nil, errors.New(problem + understood.Origin(problem))
 	}
 	return text.Bytes(), nil
 }

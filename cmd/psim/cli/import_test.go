@@ -46,18 +46,20 @@ func TestImportErrors(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("empty.sh", nil, 0o666))
 	for command, want := range map[string]string{
-		"psim import":                                 "import takes a log, a launch script, or both, not nothing",
-		"psim import nowhere.log":                     "nowhere.log: no such file or directory",
-		"psim import empty.sh":                        "empty.sh: starts no training that psim knows",
-		"psim import " + log + " --devices 128":       "--devices 128: " + log + " ran on 64; leave --devices out",
-		"psim import " + log + " --devices 0":         "--devices 0: must be at least 1",
-		"psim import " + log + " --network ib-ndr":    "--device is missing",
-		"psim import " + log + " --set vocab":         "--set vocab: must be KEY=VALUE with a dotted key",
-		"psim import " + log + " --set model.x=1":     "model.x",
-		"psim import " + log + " --device b9000":      "b9000",
-		"psim import " + log + " -o no/where.toml":    "there is no folder no",
-		"psim import " + log + " " + log:              "is a second log",
-		"psim import " + log + " --set batch.micro=3": "schedule.microbatches = 22",
+		"psim import":           "import takes a log, a launch script, or both, not nothing",
+		"psim import /dev/null": "/dev/null: is not a regular file",
+		"psim import " + log + " -o " + log + " --overwrite": "is one of the inputs; name another file",
+		"psim import nowhere.log":                            "nowhere.log: no such file or directory",
+		"psim import empty.sh":                               "empty.sh: starts no training that psim knows",
+		"psim import " + log + " --devices 128":              "--devices 128: " + log + " ran on 64; leave --devices out",
+		"psim import " + log + " --devices 0":                "--devices 0: must be at least 1",
+		"psim import " + log + " --network ib-ndr":           "--device is missing",
+		"psim import " + log + " --set vocab":                "--set vocab: must be KEY=VALUE with a dotted key",
+		"psim import " + log + " --set model.x=1":            "model.x",
+		"psim import " + log + " --device b9000":             "b9000",
+		"psim import " + log + " -o no/where.toml":           "there is no folder no",
+		"psim import " + log + " " + log:                     "is a second log",
+		"psim import " + log + " --set batch.micro=3":        "schedule.microbatches = 22",
 	} {
 		stdout, stderr, code := psim(t, command)
 		require.Equal(t, 2, code, command)
