@@ -19,7 +19,7 @@ type deadEnd struct {
 // noteDeadEnd keeps the dead ends that got furthest, until a plan is found.
 func (s *Space) noteDeadEnd(depth int, values []string, p *Plan) {
 	switch {
-	case len(s.Plans)+s.Dropped > 0 || depth < s.deadEnd.depth:
+	case s.count > 0 || depth < s.deadEnd.depth:
 		return
 	case depth > s.deadEnd.depth || s.deadEnd.values == nil:
 		s.deadEnd = deadEnd{depth: depth, plan: *p}
@@ -33,7 +33,7 @@ func (s *Space) noteDeadEnd(depth int, values []string, p *Plan) {
 
 // WhyEmpty says why the space has no plans, or returns "" if it has some.
 func (s *Space) WhyEmpty() string {
-	if len(s.Plans)+s.Dropped > 0 {
+	if s.count > 0 {
 		return ""
 	}
 	d, p := s.dimensions[s.deadEnd.depth], s.deadEnd.plan

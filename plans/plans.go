@@ -93,7 +93,7 @@ func Search(ctx context.Context, c *configs.Config, q Query, progress func(Progr
 	if err != nil {
 		return nil, err
 	}
-	found, err := decideAll(ctx, sharded(space, q.Shard), searchOptions{
+	found, err := decideAll(ctx, space.Plans, searchOptions{
 		Rows: cmp.Or(q.Rows, defaultRows), Dropped: space.Dropped, All: q.Points,
 		Predict: d.predict, Progress: progress, Board: board,
 	})

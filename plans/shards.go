@@ -33,46 +33,68 @@ func divisionOf(shard rankings.Shard) string {
 // sharded returns the plans of a space that a shard searches. Plans whose layers are priced together
 // stay together: each unit of them goes to the shard that has the fewest plans so far, the largest
 // units first.
-func sharded(space *Space, shard rankings.Shard) []Plan {
+func sharded(space *Space, shard rankings.Shard) (list []Plan) {
 	if shard.Of == 0 {
-		return space.Plans
+		return whole(space)
 	}
-	units := unitsOf(space.Plans, (len(space.Plans)+shard.Of-1)/shard.Of)
-	slices.SortStableFunc(units, func(a, b []int) int { return cmp.Compare(len(b), len(a)) })
-	plans := make([]int, shard.Of) // how many every shard has
-	var own []int
-	for _, unit := range units {
+	unitOf, plans := unitsOf(space, (space.count+shard.Of-1)/shard.Of)
+	order := make([]int, len(plans))
+	for unit := range order {
+		order[unit] = unit
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(plans[b], plans[a]) })
+	has, own := make([]int, shard.Of), make([]bool, len(plans)) // how many plans every shard has, and which units this one
+	for _, unit := range order {
 		least := 0
-		for i, n := range plans {
-			if n < plans[least] {
+		for i, n := range has {
+			if n < has[least] {
 				least = i
 			}
 		}
-		if plans[least] += len(unit); least == shard.Number-1 {
-			own = append(own, unit...)
-		}
+		has[least] += plans[unit]
+		own[unit] = least == shard.Number-1
 	}
-	slices.Sort(own)
-	list := make([]Plan, len(own))
-	for i, at := range own {
-		list[i] = space.Plans[at]
+	list = make([]Plan, 0, has[shard.Number-1])
+	i := 0
+	for p := range space.all() {
+		if own[unitOf[i]] {
+			list = append(list, *p)
+		}
+		i++
 	}
 	return list
 }
 
-// unitsOf lists the indices of plans whose layers are priced together. A unit has at most a given number.
-func unitsOf(list []Plan, most int) (units [][]int) {
-	at := map[layersOf]int{}
-	for i := range list {
-		layers := layersOf{list[i].space, layerKeyOf(&list[i])}
+// whole returns the plans of a space, and counts those that it drops.
+func whole(space *Space) (list []Plan) {
+	if space.drops == nil {
+		list = make([]Plan, 0, space.count)
+	}
+	for p := range space.all() {
+		if p.space.drops != nil && p.space.drops.tooLarge(p) {
+			space.Dropped++
+		} else {
+			list = append(list, *p)
+		}
+	}
+	return list
+}
+
+// unitsOf numbers the units of plans whose layers are priced together. It returns the unit of every plan, and how many
+// plans each has: at most a given number.
+func unitsOf(space *Space, most int) (unitOf []int32, plans []int) {
+	at, unitOf := map[layersOf]int32{}, make([]int32, 0, space.count)
+	for p := range space.all() {
+		layers := layersOf{p.space, layerKeyOf(p)}
 		unit, known := at[layers]
-		if !known || len(units[unit]) == most {
-			unit, units = len(units), append(units, nil)
+		if !known || plans[unit] == most {
+			unit, plans = int32(len(plans)), append(plans, 0)
 			at[layers] = unit
 		}
-		units[unit] = append(units[unit], i)
+		plans[unit]++
+		unitOf = append(unitOf, unit)
 	}
-	return units
+	return unitOf, plans
 }
 
 // Shared says where the shards of a search tell each other the steps of their best plans, so that each need not prove

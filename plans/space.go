@@ -20,14 +20,16 @@ const Any = "any"
 // A Space holds all legal plans of a configuration on a number of devices.
 type Space struct {
 	Devices int
-	Global  int64 // samples of a step
-	Plans   []Plan
-	Dropped int // further legal plans whose parameters do not fit, unless the query asks for all points
+	Global  int64  // samples of a step
+	Plans   []Plan // of the shard that the query names
+	Dropped int    // further legal plans whose parameters do not fit, unless the query asks for all points
 	// WithinNode is the number of devices of a node if no network connects nodes, so that
 	// no plan can have more; otherwise 0.
 	WithinNode int
 
 	dimensions        []dimension
+	stems             []stem // of all plans, whatever the shard
+	count             int    // of all plans
 	config            *configs.Config
 	divider           *models.Divider
 	network           network.Network // undivided
@@ -78,8 +80,7 @@ func NewSpace(c *configs.Config, q Query) (*Space, error) {
 		p.Context, p.Expert = 1, 1
 		s.enumerate(0, &p)
 		if whole != nil {
-			whole.Plans = append(whole.Plans, s.Plans...)
-			whole.Dropped += s.Dropped
+			whole.stems, whole.count = append(whole.stems, s.stems...), whole.count+s.count
 			whole.WithinNode = min(whole.WithinNode, s.WithinNode)
 		} else {
 			whole = s
@@ -88,6 +89,7 @@ func NewSpace(c *configs.Config, q Query) (*Space, error) {
 	if whole == nil {
 		return nil, unjoined
 	}
+	whole.Plans = sharded(whole, q.Shard)
 	return whole, nil
 }
 
@@ -214,17 +216,10 @@ func globalBatch(c *configs.Config) (int64, error) {
 	return samples[0] * int64(len(samples)) * int64(max(1, c.Parallel.Data)), nil
 }
 
-// enumerate adds the plans with all legal values of dimension i and later ones.
+// enumerate adds the stems with all legal values of dimension i and later ones.
 func (s *Space) enumerate(i int, p *Plan) {
-	if i == len(s.dimensions) {
-		plan := *p
-		plan.space = s
-		s.notePlacement(&plan)
-		if s.drops != nil && s.drops.tooLarge(&plan) {
-			s.Dropped++
-			return
-		}
-		s.Plans = append(s.Plans, plan)
+	if i == len(s.dimensions)-ends {
+		s.addStem(p)
 		return
 	}
 	d := s.dimensions[i]

@@ -83,8 +83,8 @@ func mapDimensions(space *Space, q Query) []string {
 		return q.Map
 	}
 	return rankings.MapDimensions(func(yield func(rankings.PlanShape) bool) {
-		for i := range space.Plans {
-			if !yield(space.Plans[i].PlanShape) {
+		for p := range space.all() {
+			if !yield(p.PlanShape) {
 				return
 			}
 		}
