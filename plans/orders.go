@@ -56,6 +56,24 @@ type placementKey struct {
 	stages, virtual, microbatch int
 }
 
+// placed is what is legal depends on of a placement.
+type placed struct {
+	stages int
+	twice  bool // it has a second copy of the stages
+}
+
+// placed returns how a plan's schedule places its stages.
+func (s *Space) placed(p *Plan) placed {
+	key := placementKey{p.Schedule, p.Stages, p.VirtualStages, p.Microbatches}
+	known, ok := s.shapes[key]
+	if !ok {
+		at := s.schedules[p.Schedule].Placement(s.shape(p))
+		known = placed{len(at.First), at.Second != nil}
+		s.shapes[key] = known
+	}
+	return known
+}
+
 // notePlacement notes where a plan's schedule puts its stages, and that the schedule
 // serves this shape.
 func (s *Space) notePlacement(p *Plan) {

@@ -78,10 +78,10 @@ func (s *Space) legalMicrobatches(p *Plan) bool {
 	return int64(p.Microbatches)*p.Micro*int64(p.Data) == s.Global
 }
 
-// names lists the schedules of the catalog. A schedule that updates before the whole batch
+// ownNames lists the schedules of the catalog. A schedule that updates before the whole batch
 // is done trains differently, so it is listed only if the configuration has it. Orders
 // that are searched for take long and are tried only if the query asks for them.
-func (s *Space) names(p *Plan) []string {
+func (s *Space) ownNames() []string {
 	var names []string
 	for _, one := range schedules.Catalog() {
 		if own := !one.Stashing || one.Name == s.config.Schedule.Name; own {
@@ -119,11 +119,11 @@ func (s *Space) legalVirtual(p *Plan) bool {
 		return false
 	}
 	if p.VirtualStages == 1 && one.Single != "" {
-		if names := s.valuesOf(p, "schedule.name", s.names(p)); slices.Contains(names, one.Single) {
+		if names := s.valuesOf(p, "schedule.name", s.names); slices.Contains(names, one.Single) {
 			return false
 		}
 	}
-	stages := len(one.Placement(shape).First)
+	stages := s.placed(p).stages
 	return stages <= s.blocks && (p.VirtualStages == 1 || s.blocks%stages == 0 || (s.blocks+2)%stages == 0)
 }
 
@@ -193,7 +193,7 @@ func (s *Space) legalZero(p *Plan) bool {
 	case p.Zero == 3 && (p.Schedule != "ddp" || p.Expert > 1):
 		return false
 	}
-	return p.Data*p.Context > 1 && (p.Zero == 1 || s.schedules[p.Schedule].Placement(s.shape(p)).Second == nil)
+	return p.Data*p.Context > 1 && (p.Zero == 1 || !s.placed(p).twice)
 }
 
 func (s *Space) sequences(*Plan) []string { return []string{"false", "true"} }

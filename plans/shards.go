@@ -18,32 +18,31 @@ import (
 	"psim/results/rankings"
 )
 
-// divisionByUnits names this way to divide a space in the files of shards. Shards that were divided
+// divisionByLayers names this way to divide a space in the files of shards. Shards that were divided
 // otherwise have other plans.
-const divisionByUnits = "units"
+const divisionByLayers = "layers"
 
 // divisionOf names how a shard's plans are chosen.
 func divisionOf(shard rankings.Shard) string {
 	if shard.Of == 0 {
 		return ""
 	}
-	return divisionByUnits
+	return divisionByLayers
 }
 
-// sharded returns the plans of a space that a shard searches. Plans whose layers are priced together
-// stay together: each unit of them goes to the shard that has the fewest plans so far, the largest
-// units first.
+// sharded returns the plans of a space that a shard searches. Plans whose layers divide alike stay together: each unit
+// of them goes to the shard that has the fewest plans so far, the largest units first.
 func sharded(space *Space, shard rankings.Shard) (list []Plan) {
 	if shard.Of == 0 {
 		return whole(space)
 	}
-	unitOf, plans := unitsOf(space, (space.count+shard.Of-1)/shard.Of)
-	order := make([]int, len(plans))
+	unitsOf, plans := divide(space, (space.count+shard.Of-1)/shard.Of)
+	order := make([]int32, len(plans))
 	for unit := range order {
-		order[unit] = unit
+		order[unit] = int32(unit)
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(plans[b], plans[a]) })
-	has, own := make([]int, shard.Of), make([]bool, len(plans)) // how many plans every shard has, and which units this one
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(plans[b], plans[a]) })
+	has, own := make([]int, shard.Of), make([]bool, len(plans)) // how many plans shards have, and which units this one has
 	for _, unit := range order {
 		least := 0
 		for i, n := range has {
@@ -55,12 +54,20 @@ func sharded(space *Space, shard rankings.Shard) (list []Plan) {
 		own[unit] = least == shard.Number-1
 	}
 	list = make([]Plan, 0, has[shard.Number-1])
-	i := 0
-	for p := range space.all() {
-		if own[unitOf[i]] {
-			list = append(list, *p)
+	var one stem
+	for _, one = range space.stems {
+		zeros, sequences, n := len(one.ends[1]), len(one.ends[2]), 0
+		units := unitsOf[:len(one.ends[0])*sequences]
+		if unitsOf = unitsOf[len(units):]; !slices.ContainsFunc(units, func(u int32) bool { return own[u] }) {
+			continue
 		}
-		i++
+		one.plans(0, func(p *Plan) bool {
+			if own[units[n/(zeros*sequences)*sequences+n%sequences]] {
+				list = append(list, *p)
+			}
+			n++
+			return true
+		})
 	}
 	return list
 }
@@ -80,21 +87,29 @@ func whole(space *Space) (list []Plan) {
 	return list
 }
 
-// unitsOf numbers the units of plans whose layers are priced together. It returns the unit of every plan, and how many
-// plans each has: at most a given number.
-func unitsOf(space *Space, most int) (unitOf []int32, plans []int) {
-	at, unitOf := map[layersOf]int32{}, make([]int32, 0, space.count)
-	for p := range space.all() {
-		layers := layersOf{p.space, layerKeyOf(p)}
-		unit, known := at[layers]
-		if !known || plans[unit] == most {
-			unit, plans = int32(len(plans)), append(plans, 0)
-			at[layers] = unit
+// divide numbers the units of plans that differ only in their stages and in the size of their microbatches. It returns
+// the units of every stem, one for every recomputation and within it one for every sequence parallelism, and how many
+// plans each unit has. A unit that has a given number of plans or more is full.
+func divide(space *Space, full int) (unitsOf []int32, plans []int) {
+	all := map[layersOf][]int32{} // of stems that begin alike, which have the same values of these two
+	for i := range space.stems {
+		one := &space.stems[i]
+		layers := layersOf{one.space, layerKeyOf(&one.Plan)}
+		layers.layerKey.micro, layers.layerKey.sequence, layers.layerKey.recompute = 0, false, ""
+		units := all[layers]
+		if units == nil {
+			units = slices.Repeat([]int32{-1}, len(one.ends[0])*len(one.ends[2]))
+			all[layers] = units
 		}
-		plans[unit]++
-		unitOf = append(unitOf, unit)
+		for j, unit := range units {
+			if unit < 0 || plans[unit] >= full {
+				units[j], plans = int32(len(plans)), append(plans, 0)
+			}
+			plans[units[j]] += len(one.ends[1])
+		}
+		unitsOf = append(unitsOf, units...)
 	}
-	return unitOf, plans
+	return unitsOf, plans
 }
 
 // Shared says where the shards of a search tell each other the steps of their best plans, so that each need not prove

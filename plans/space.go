@@ -30,6 +30,10 @@ type Space struct {
 	dimensions        []dimension
 	stems             []stem // of all plans, whatever the shard
 	count             int    // of all plans
+	lastEnds          *[ends][]string
+	legal             []string // reused by addStem
+	names             []string // of schedules, unless the query asks for others
+	shapes            map[placementKey]placed
 	config            *configs.Config
 	divider           *models.Divider
 	network           network.Network // undivided
@@ -98,7 +102,7 @@ func newSpace(c *configs.Config, q Query) (s *Space, err error) {
 	s = &Space{
 		dimensions: dimensions(), Devices: q.Devices, margin: q.Margin, fixed: q.Fix,
 		asked: map[string][]string{}, divisible: map[group.Group]bool{},
-		placements: map[placementKey]string{}, schedulesFor: map[placementKey][]string{},
+		placements: map[placementKey]string{}, shapes: map[placementKey]placed{}, schedulesFor: map[placementKey][]string{},
 		sameOrder: map[placementKey]bool{}, orderKinds: map[string]orderKind{},
 		distinctRecompute: map[string]bool{}, seenRepeats: map[string]bool{},
 	}
@@ -176,6 +180,7 @@ func (s *Space) read(q Query) (err error) {
 	for _, one := range append(schedules.Catalog(), configs.Searched()...) {
 		s.schedules[one.Name] = one
 	}
+	s.names = s.ownNames()
 	for _, l := range s.network.Layers {
 		s.layerExperts = max(s.layerExperts, l.Experts)
 	}

@@ -1,39 +1,50 @@
 package plans
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
-// ends is the number of dimensions whose legal values do not depend on each other: the last ones.
+// ends is the number of dimensions whose legal values do not depend on each other: recomputation, ZeRO and sequence
+// parallelism, the last ones.
 const ends = 3
 
 // A stem stands for the plans of a space that differ only in these dimensions: one for every combination of their
 // values. A space has millions of plans, and a shard keeps few of them.
 type stem struct {
 	Plan
-	values [ends][]string
+	ends *[ends][]string // values; most stems share them with the stem before
 }
 
 // addStem adds the plans that begin as one does.
 func (s *Space) addStem(p *Plan) {
-	plan, count := stem{Plan: *p}, 1
-	plan.space = s
-	for e := range plan.values {
+	one, count := stem{Plan: *p, ends: s.lastEnds}, 1
+	for e := range ends {
 		i := len(s.dimensions) - ends + e
 		d := &s.dimensions[i]
-		values := s.valuesOf(p, d.key, d.values(s, p))
+		values, legal := s.valuesOf(p, d.key, d.values(s, p)), s.legal[:0]
 		for _, v := range values {
 			if assign(d.at(p), v) == nil && d.legal(s, p) {
-				plan.values[e] = append(plan.values[e], v)
+				legal = append(legal, v)
 			}
 		}
-		if plan.values[e] == nil {
+		if s.legal = legal; len(legal) == 0 {
 			s.noteDeadEnd(i, values, p)
 			return
 		}
-		assign(d.at(p), plan.values[e][0])
-		count *= len(plan.values[e])
+		if one.ends == nil || !slices.Equal(legal, one.ends[e]) {
+			own := [ends][]string{}
+			if one.ends != nil {
+				own = *one.ends
+			}
+			own[e], one.ends = slices.Clone(legal), &own
+		}
+		assign(d.at(p), legal[0])
+		count *= len(legal)
 	}
-	s.notePlacement(&plan.Plan)
-	s.stems, s.count = append(s.stems, plan), s.count+count
+	one.space, s.lastEnds = s, one.ends
+	s.notePlacement(&one.Plan)
+	s.stems, s.count = append(s.stems, one), s.count+count
 }
 
 // all yields every plan of a space, whatever the shard, in the same memory.
@@ -55,7 +66,7 @@ func (p *stem) plans(e int, yield func(*Plan) bool) bool {
 	}
 	dimensions := p.space.dimensions
 	at := dimensions[len(dimensions)-ends+e].at(&p.Plan)
-	for _, v := range p.values[e] {
+	for _, v := range p.ends[e] {
 		if assign(at, v) != nil || !p.plans(e+1, yield) {
 			return false
 		}
