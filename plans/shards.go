@@ -42,7 +42,8 @@ func sharded(space *Space, shard rankings.Shard) (list []Plan) {
 		order[unit] = int32(unit)
 	}
 	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(plans[b], plans[a]) })
-	has, own := make([]int, shard.Of), make([]bool, len(plans)) // how many plans shards have, and which units this one has
+	has := make([]int, shard.Of)    // how many plans every shard has
+	own := make([]bool, len(plans)) // by unit
 	for _, unit := range order {
 		least := 0
 		for i, n := range has {

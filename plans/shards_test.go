@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,4 +57,36 @@ func key(p *Plan) (text string) {
 		text += set + " "
 	}
 	return text
+}
+
+// A space has a plan for every legal value of each dimension after the earlier ones, in this order: those that stems
+// put together are those that are chosen one after another.
+func TestStems(t *testing.T) {
+	var list []Plan
+	var choose func(s *Space, i int, p *Plan)
+	choose = func(s *Space, i int, p *Plan) {
+		if i == len(s.dimensions) {
+			plan := *p
+			plan.space = s
+			list = append(list, plan)
+			return
+		}
+		d := s.dimensions[i]
+		for _, v := range s.valuesOf(p, d.key, d.values(s, p)) {
+			if assign(d.at(p), v) == nil && d.legal(s, p) {
+				choose(s, i+1, p)
+			}
+		}
+	}
+	for _, space := range []*Space{
+		small(t, Query{Points: true}), small(t, Query{Points: true, Trainer: "torchtitan"}), small(t, Query{Points: true, Trainer: Any}, "model.preset=mixtral-8x7b"),
+		small(t, Query{Points: true, Trainer: Any, Vary: []rankings.Variation{{Key: "parallel.zero", Values: []string{"3", "2"}}}}),
+	} {
+		list = nil
+		var p Plan
+		p.Context, p.Expert = 1, 1
+		choose(space, 0, &p)
+		require.NotEmpty(t, list)
+		require.True(t, slices.EqualFunc(list, space.Plans, func(a, b Plan) bool { return a.PlanShape == b.PlanShape && a.space == b.space }))
+	}
 }
