@@ -42,9 +42,9 @@ func newImport() *cobra.Command {
 		Use:   "import LOG|SCRIPT…",
 		Short: "make a configuration of a training's log or launch script",
 		Long:  importManual,
-		Example: `  psim import train.log --device h100-80gb-sxm --devices-per-node 8 --network ib-ndr -o mine.toml
-  psim import run.sh train.log -o mine.toml
-  psim import run.sh --devices 64 --json`,
+		Example: `  psim import train.log -o mine.toml
+  psim import run.sh train.log common.sh
+  psim import run.sh common.sh --devices 64 --json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New(

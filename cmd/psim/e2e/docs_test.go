@@ -151,6 +151,7 @@ func small(command string) (string, bool) {
 	switch {
 	case testing.Short() && (trains(command) || strings.Contains(command, "my-machine.toml")), // for minutes, under the race detector
 		strings.Contains(command, "xla"),            // needs a GPU
+		strings.HasPrefix(command, "psim status"),   // needs Slurm: .ci/slurm
 		strings.Contains(command, "--engine torch"): // needs PyTorch: make peers-python has it
 		return "", false
 	case strings.HasPrefix(command, "psim validate --executed"):

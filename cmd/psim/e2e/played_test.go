@@ -85,6 +85,9 @@ func newReader(t *testing.T) user {
 		u.write(t, name, string(timed))
 	}
 	u.write(t, "runs.csv", "config,step_time\nllama3-70b,89s\nllama3-70b,90s\n")
+	for _, name := range []string{"train.log", "run.sh", "common.sh"} { // of a training
+		require.NoError(t, os.Symlink(filepath.Join(root(t), "launch", "testdata", name), u.path(name)))
+	}
 	u.put(t, savedResults(t))
 	return u
 }
