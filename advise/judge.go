@@ -28,8 +28,10 @@ func Judge(
 	h := judged.Judgment{Measured: measured, Predicted: r.StepTime, Missing: r.IntervalMissing}
 	low, high := r.StepTime*(1-usualError), r.StepTime*(1+usualError)
 	if i := r.Interval; i != nil {
-		h.Low, h.High, h.Coverage = i.Low, i.High, i.Coverage
 		low, high = i.Low, i.High
+		h.Interval = &judged.Interval{
+			Low: low, High: high, Coverage: i.Coverage, From: i.From, Runs: i.Runs, Sources: i.Sources,
+		}
 	}
 	if r.HFU > 0 {
 		h.Rate = r.HFU * r.StepTime / measured

@@ -49,6 +49,6 @@ func TestJudgeWithoutStack(t *testing.T) {
 		h, err := advise.Judge(t.Context(), p, factor*p.Result.StepTime, nil)
 		require.NoError(t, err)
 		require.Equal(t, want, h.Verdict, factor)
-		require.Zero(t, h.High)
+		require.Nil(t, h.Interval)
 	}
 }

@@ -2,7 +2,6 @@ package launch
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,7 +53,6 @@ var (
 		"virtual_pipeline_model_parallel_size", "microbatch_group_size_per_vp_stage", "moe_router_topk",
 		"moe_ffn_hidden_size", "moe_shared_expert_intermediate_size", "recompute_num_layers",
 	}
-	mayBeNothing = regexp.MustCompile(`^(None|)$`)
 )
 
 // mostSize limits sizes, so that their products are whole numbers.
@@ -68,7 +66,7 @@ func (m *mapper) sizes() error {
 	for _, name := range slices.Concat(needed, sized) {
 		value := strings.Trim(m.values[name], `'" `)
 		n, err := strconv.Atoi(strings.ReplaceAll(value, "_", ""))
-		if mayBeNothing.MatchString(value) && !slices.Contains(needed, name) || err == nil && n > 0 && n < mostSize {
+		if (value == "" || value == "None") && !slices.Contains(needed, name) || err == nil && n > 0 && n < mostSize {
 			continue
 		}
 		return fmt.Errorf("%s: %s = %.40s: must be a whole number of at least 1; give the script what it takes it "+
@@ -128,7 +126,7 @@ func (m *mapper) devices(o Options) (int, error) {
 	), group(
 		"context_parallel_size",
 	)
-	least := stages * common(tensor*context, group("expert_model_parallel_size")*m.expertTensor())
+	least := stages * leastMultiple(tensor*context, group("expert_model_parallel_size")*m.expertTensor())
 	n := m.integer("world_size")
 	if n == 0 {
 		n = m.nodes.devices()
@@ -149,16 +147,9 @@ func (m *mapper) devices(o Options) (int, error) {
 		return 0, fmt.Errorf("--devices %d: %s ran on %d; leave --devices out", o.Devices, m.label, n)
 	}
 	if n%(tensor*stages*context) != 0 {
-		return 0, fmt.Errorf(
-			"%s: %d devices do not divide into groups of %d (tensor %d × pipeline %d × context %d); "+
-				"--devices N says how many there are",
-			m.label,
-			n,
-			tensor*stages*context,
-			tensor,
-			stages,
-			context,
-		)
+		return 0, fmt.Errorf("%s: %d devices do not divide into groups of %d (tensor %d × pipeline %d × context %d); "+
+			"--devices N says how many there are",
+			m.label, n, tensor*stages*context, tensor, stages, context)
 	}
 	return n, nil
 }
@@ -174,8 +165,8 @@ func (m *mapper) expertTensor() int {
 	return max(1, m.integer("tensor_model_parallel_size"))
 }
 
-// common returns the least number that both divide.
-func common(a, b int) int {
+// leastMultiple returns the least number that both divide.
+func leastMultiple(a, b int) int {
 	x, y := a, b
 	for y > 0 {
 		x, y = y, x%y

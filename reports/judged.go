@@ -14,9 +14,9 @@ import (
 func WriteJudgment(w io.Writer, h judged.Judgment, precision string) error {
 	out := table.NewPage(w)
 	expected := units.FormatSeconds(h.Predicted) + " expected"
-	if h.High > 0 {
-		expected += fmt.Sprintf(" (%s to %s in %.0f %% of such runs)", units.FormatSeconds(h.Low),
-			units.FormatSeconds(h.High), 100*h.Coverage)
+	if i := h.Interval; i != nil {
+		expected += fmt.Sprintf(" (%s to %s in %.0f %% of such runs)", units.FormatSeconds(i.Low),
+			units.FormatSeconds(i.High), 100*i.Coverage)
 	} else if h.Missing != "" {
 		expected += " (no interval: " + h.Missing + ")"
 	}

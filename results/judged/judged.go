@@ -6,12 +6,9 @@ type Judgment struct {
 	Verdict   string  `json:"verdict" oneof:"inside,slow,fast,inconsistent"`
 	Measured  float64 `json:"measured_s"`
 	Predicted float64 `json:"predicted_s"`
-	// Low and High are the ends of the prediction's interval, and Coverage the share of runs that should lie in
-	// it. Without evidence they are 0, and Missing says why.
-	Low      float64 `json:"low_s,omitempty"`
-	High     float64 `json:"high_s,omitempty"`
-	Coverage float64 `json:"coverage,omitempty"`
-	Missing  string  `json:"interval_missing,omitempty"`
+	// Interval is that of the prediction; nil without evidence, and Missing says why.
+	Interval *Interval `json:"interval,omitempty"`
+	Missing  string    `json:"interval_missing,omitempty"`
 	// Rate is the rate of the measured step over the peak of the device's products, with what is computed
 	// again; Reach is the share of it that large products reach; 0 where there is no network.
 	Rate  float64 `json:"rate,omitempty"`
@@ -21,6 +18,16 @@ type Judgment struct {
 	Assumptions []Assumption `json:"assumptions,omitempty"`
 	// Changes are what single changes would give, the shortest step first.
 	Changes []Gain `json:"changes,omitempty"`
+}
+
+// An Interval is where a share of such runs should lie, by published runs.
+type Interval struct {
+	Low      float64 `json:"low_s"`
+	High     float64 `json:"high_s"`
+	Coverage float64 `json:"coverage"`
+	From     string  `json:"from"` // the runs, in words
+	Runs     int     `json:"runs"`
+	Sources  int     `json:"sources"`
 }
 
 // An Assumption is what a run may have been, otherwise than its configuration says.
