@@ -64,7 +64,7 @@ var arrows = map[string][]string{
 	"exec/validation":      {"exec/backend", "exec/cluster/mpi", "exec/session", "reports/table", "results", "results/compare"},
 	"launch":               {},
 	"results/judged":       {},
-	"export":               {"configs", "costmodel/network", "costmodel/stages", "schedules/graph", "schedules/order"},
+	"export":               {"configs", "launch", "costmodel/network", "costmodel/stages", "schedules/graph", "schedules/order"},
 	"internal/cores":       {},
 	"internal/csvfile":     {},
 	"internal/fault":       {},

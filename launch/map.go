@@ -186,12 +186,15 @@ func (m *mapper) set(key string, value any, from ...string) {
 	m.out.Mapped = append(m.out.Mapped, Mapping{From: strings.Join(from, ", "), To: key, Value: value})
 }
 
-// copy gives a key an argument's number, if it has one.
-func (m *mapper) copy(key, from string) {
-	if n := m.integer(from); n > 0 {
-		m.set(key, n, from)
+// copy gives a key its argument's number, if that has one.
+func (m *mapper) copy(key string) {
+	if n := m.integer(numbers[key]); n > 0 {
+		m.set(key, n, numbers[key])
 	}
 }
+
+// turn gives a key the state of its argument, on or off.
+func (m *mapper) turn(key string) { m.set(key, m.on(switches[key]), switches[key]) }
 
 func (m *mapper) ask(key, ask string) { m.out.Missing = append(m.out.Missing, Question{key, ask}) }
 

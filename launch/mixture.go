@@ -61,11 +61,11 @@ func (m *mapper) mixture() {
 	if m.integer("num_experts") == 0 {
 		return
 	}
-	m.copy("model.experts", "num_experts")
+	m.copy("model.experts")
 	m.set("model.experts_per_token", max(1, m.integer("moe_router_topk")), "moe_router_topk")
 	wide := m.integer("ffn_hidden_size")
 	if n := m.integer("moe_ffn_hidden_size"); n > 0 {
-		m.set("model.expert_hidden", n, "moe_ffn_hidden_size")
+		m.copy("model.expert_hidden")
 		wide = n
 	}
 	if n := m.integer("moe_shared_expert_intermediate_size"); n > 0 {
@@ -82,16 +82,16 @@ func (m *mapper) mixture() {
 		m.set("model.capacity", f, "moe_expert_capacity_factor")
 	}
 	if m.on("moe_router_enable_expert_bias") {
-		m.set("model.router_bias", true, "moe_router_enable_expert_bias")
+		m.turn("model.router_bias")
 	}
+	m.copy("model.expert_groups")
+	m.copy("model.groups_per_token")
 	switch dispatcher := m.get("moe_token_dispatcher_type"); {
 	case m.on("moe_enable_deepep") || dispatcher == "flex":
 		m.set("parallel.dispatcher", "deepep", "moe_token_dispatcher_type", "moe_flex_dispatcher_backend")
 		if backend := m.get("moe_flex_dispatcher_backend"); backend != "" && backend != "deepep" {
 			m.leave("moe_flex_dispatcher_backend", "tokens are exchanged as by DeepEP")
 		}
-		m.copy("model.expert_groups", "moe_router_num_groups")
-		m.copy("model.groups_per_token", "moe_router_group_topk")
 	case dispatcher != "alltoall" && m.integer("expert_model_parallel_size") > 1:
 		m.leave("moe_token_dispatcher_type", "tokens are exchanged as by alltoall")
 	}

@@ -6,19 +6,6 @@ import (
 	"strings"
 )
 
-// What psim calls Megatron's values. Those that are missing it does not know.
-var (
-	contextMethods = map[string]string{"": "ring", "p2p": "ring", "all_gather": "all-gather", "a2a": "ulysses"}
-	optimizers     = map[string]string{
-		"": "adamw", "adam": "adamw", "adamw": "adamw", "sgd": "sgd-momentum", "muon": "muon", "dist_muon": "muon",
-		"lion": "lion",
-	}
-	recipes = map[string]string{
-		"": "delayed", "delayed": "delayed", "tensorwise": "current", "blockwise": "blockwise",
-	}
-	modules = map[string]string{"layernorm": "norm"}
-)
-
 // plan maps the groups of devices.
 func (m *mapper) plan(devices int) {
 	tensor, stages := max(
@@ -32,11 +19,11 @@ func (m *mapper) plan(devices int) {
 	data := devices / (tensor * stages * context)
 	m.set("parallel.data", data, "world_size", "data_parallel_size")
 	if tensor > 1 {
-		m.set("parallel.tensor", tensor, "tensor_model_parallel_size")
-		m.set("parallel.sequence", m.on("sequence_parallel"), "sequence_parallel")
+		m.copy("parallel.tensor")
+		m.turn("parallel.sequence")
 	}
 	if context > 1 {
-		m.set("parallel.context", context, "context_parallel_size")
+		m.copy("parallel.context")
 		method := contextMethods[strings.Trim(m.get("cp_comm_type"), "[]'")]
 		if method == "" {
 			m.refuse("cp_comm_type", "psim knows p2p, all_gather and a2a")
@@ -46,7 +33,7 @@ func (m *mapper) plan(devices int) {
 	m.experts(tensor)
 	m.sharding(data)
 	if data > 1 {
-		m.set("parallel.overlap", m.on("overlap_grad_reduce"), "overlap_grad_reduce")
+		m.turn("parallel.overlap")
 	}
 	if n := m.integer("ddp_bucket_size"); n > 0 && data > 1 {
 		m.set("parallel.bucket", fmt.Sprintf("%d gradients", n), "ddp_bucket_size")
@@ -59,24 +46,24 @@ func (m *mapper) plan(devices int) {
 
 // experts maps the groups that share experts.
 func (m *mapper) experts(tensor int) {
-	if n := m.integer("expert_model_parallel_size"); n > 1 {
-		m.set("parallel.expert", n, "expert_model_parallel_size")
+	if m.integer("expert_model_parallel_size") > 1 {
+		m.copy("parallel.expert")
 	}
 	if n := m.expertTensor(); m.integer("num_experts") > 0 &&
 		(n != tensor || n > 1 && m.integer("expert_model_parallel_size") > 1) {
 		m.set("parallel.expert_tensor", n, "expert_tensor_parallel_size")
 	}
 	if m.integer("num_experts") > 0 && m.on("overlap_moe_expert_parallel_comm") {
-		m.set("parallel.expert_overlap", true, "overlap_moe_expert_parallel_comm")
-		m.set("parallel.delay_weights", m.on("delay_wgrad_compute"), "delay_wgrad_compute")
+		m.turn("parallel.expert_overlap")
+		m.turn("parallel.delay_weights")
 	}
 }
 
 // batch maps the samples of a step.
 func (m *mapper) batch(data int) {
-	m.copy("batch.micro", "micro_batch_size")
+	m.copy("batch.micro")
 	if n := m.integer("global_batch_size"); n > 0 {
-		m.copy("batch.global", "global_batch_size")
+		m.copy("batch.global")
 		if per := m.integer("micro_batch_size") * data; n%per != 0 {
 			m.refuse(
 				"global_batch_size",
@@ -96,7 +83,7 @@ func (m *mapper) sharding(data int) {
 	case m.on("use_torch_fsdp2"):
 		zero = 3
 	case m.on("use_megatron_fsdp"):
-		zero = map[string]int{"optim": 1, "optim_grads": 2, "optim_grads_params": 3}[strategy]
+		zero = strategies[strategy]
 	case m.on("use_distributed_optimizer"):
 		zero = 1
 	case m.integer("zero_stage") > 0: // Megatron-DeepSpeed
@@ -111,7 +98,7 @@ func (m *mapper) sharding(data int) {
 		"data_parallel_sharding_strategy",
 	)
 	if zero == 1 && data > 1 {
-		m.set("parallel.overlap_gather", m.on("overlap_param_gather"), "overlap_param_gather")
+		m.turn("parallel.overlap_gather")
 	}
 	if n := m.integer("num_distributed_optimizer_instances"); zero == 1 && n > 1 && data%n == 0 {
 		m.leave(
@@ -132,9 +119,9 @@ func (m *mapper) schedule() {
 		return
 	}
 	m.set("schedule.name", "1f1b", "pipeline_model_parallel_size")
-	m.set("schedule.stages", stages, "pipeline_model_parallel_size")
+	m.copy("schedule.stages")
 	if n := m.integer("microbatch_group_size_per_vp_stage"); n > 0 && n != stages {
-		m.set("schedule.group", n, "microbatch_group_size_per_vp_stage")
+		m.copy("schedule.group")
 	}
 	if m.layout(stages) {
 		return
@@ -154,8 +141,8 @@ func (m *mapper) schedule() {
 			"num_virtual_stages_per_pipeline_rank",
 		)
 	}
-	m.copy("schedule.first_blocks", "decoder_first_pipeline_num_layers")
-	m.copy("schedule.last_blocks", "decoder_last_pipeline_num_layers")
+	m.copy("schedule.first_blocks")
+	m.copy("schedule.last_blocks")
 }
 
 // chunks returns the number of stages on a rank.

@@ -20,11 +20,11 @@ func (m *mapper) model() {
 		family = "llama"
 	}
 	m.set("model.family", family)
-	m.copy("model.layers", "num_layers")
-	m.copy("model.hidden", "hidden_size")
-	m.copy("model.heads", "num_attention_heads")
-	m.copy("model.sequence_length", "seq_length")
-	m.copy("model.ffn_hidden", "ffn_hidden_size")
+	m.copy("model.layers")
+	m.copy("model.hidden")
+	m.copy("model.heads")
+	m.copy("model.sequence_length")
+	m.copy("model.ffn_hidden")
 	if m.integer("padded_vocab_size") > 0 {
 		m.set(
 			"model.vocab",
@@ -44,12 +44,12 @@ func (m *mapper) model() {
 	m.blocks()
 	m.position()
 	m.set("model.tied", !m.on("untie_embeddings_and_output_weights"), "untie_embeddings_and_output_weights")
-	m.copy("model.mtp_layers", "mtp_num_layers")
+	m.copy("model.mtp_layers")
 }
 
 // blocks maps what a block is made of.
 func (m *mapper) blocks() {
-	norm := map[string]string{"LayerNorm": "layer", "RMSNorm": "rms", "": "layer"}[m.get("normalization")]
+	norm := norms[m.get("normalization")]
 	if norm == "" {
 		m.refuse("normalization", "psim knows LayerNorm and RMSNorm")
 	}
@@ -65,7 +65,7 @@ func (m *mapper) blocks() {
 	m.set("model.gated", gated, "swiglu", "quick_geglu", "gated_linear_unit")
 	m.set("model.linear_bias", !m.has("add_bias_linear") || m.on("add_bias_linear"), "add_bias_linear")
 	if m.on("add_qkv_bias") && !m.on("add_bias_linear") {
-		m.set("model.qkv_bias", true, "add_qkv_bias")
+		m.turn("model.qkv_bias")
 	}
 	m.set("model.dropout", max(m.number("hidden_dropout"), m.number("attention_dropout")),
 		"hidden_dropout", "attention_dropout")
@@ -92,7 +92,7 @@ func (m *mapper) position() {
 		)
 	case position == "" || strings.HasPrefix(position, "learned"):
 		m.set("model.position_embedding", "learned", "position_embedding_type")
-		m.copy("model.positions", "max_position_embeddings")
+		m.copy("model.positions")
 	default:
 		m.refuse("position_embedding_type", "psim knows learned_absolute, rope, yarn, alibi and none")
 	}
@@ -101,21 +101,18 @@ func (m *mapper) position() {
 // attention maps heads and their kernels.
 func (m *mapper) attention() {
 	if m.on("group_query_attention") {
-		m.copy("model.kv_heads", "num_query_groups")
+		m.copy("model.kv_heads")
 	}
 	if m.on("multi_latent_attention") {
-		for from, to := range map[string]string{
-			"q_lora_rank": "q_lora_rank", "kv_lora_rank": "kv_lora_rank", "qk_head_dim": "qk_nope_head_dim",
-			"qk_pos_emb_head_dim": "qk_rope_head_dim", "v_head_dim": "v_head_dim",
-		} {
-			m.copy("model."+to, from)
+		for _, key := range latentSizes {
+			m.copy(key)
 		}
 	} else {
 		if m.integer("kv_channels")*m.integer("num_attention_heads") != m.integer("hidden_size") {
-			m.copy("model.head_dim", "kv_channels")
+			m.copy("model.head_dim")
 		}
 		if m.on("qk_layernorm") {
-			m.set("model.qk_norm", true, "qk_layernorm")
+			m.turn("model.qk_norm")
 		}
 	}
 	backend := strings.TrimPrefix(m.get("attention_backend"), "AttnBackend.")
@@ -128,7 +125,7 @@ func (m *mapper) attention() {
 	m.set("model.attention", attention, "attention_backend", "use_flash_attn")
 	if w := firstNumber(m.get("window_size")); w > 0 {
 		m.set("model.window", w+1, "window_size")
-		m.copy("model.full_attention_every", "window_attn_skip_freq")
+		m.copy("model.full_attention_every")
 	}
 	if m.get("softmax_type") == "learnable" {
 		m.set("model.sinks", true, "softmax_type")

@@ -242,3 +242,6 @@ func ConfigTypes() []string {
 		qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe mistral3 llava
 		kimi_k25`)
 }
+
+// Resolved returns the model with the keys of its preset, and with what keys that are not given stand for.
+func (m Model) Resolved() (Model, error) { return m.resolve() }

@@ -289,6 +289,24 @@ func (t Options) defaults() Options {
 	return t
 }
 
+// Resolved returns the options with what keys that are not given stand for.
+func (t Options) Resolved() Options {
+	t = t.defaults()
+	if t.Precision == PrecisionFP8 {
+		t.FP8Recipe = cmp.Or(t.FP8Recipe, RecipeCurrent)
+	}
+	if t.Narrow() && t.Weights == "" {
+		t.Weights = Weights16
+		if t.weights8() {
+			t.Weights = Weights8
+		}
+	}
+	if t.RecomputeMethod == RecomputeUniform {
+		t.RecomputeLayers = max(1, t.RecomputeLayers) // a block at a time
+	}
+	return t
+}
+
 // modulesByName lists the names of modules that Recompute may list.
 func modulesByName() (names []string) {
 	for _, m := range network.ModuleNames() {

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -17,7 +18,7 @@ import (
 )
 
 // exportFormats are the programs for which psim export writes.
-var exportFormats = []string{"torch"}
+var exportFormats = []string{"torch", "megatron"}
 
 // exportedProgram is the file that psim export torch writes.
 const exportedProgram = "train.py"
@@ -46,28 +47,38 @@ weights.safetensors (at most 4 GB of them). Then the program's first loss is psi
 
 A key that the program cannot follow is an error that names the key. It has the families
 gpt, llama (dense, with rotary positions of a base of 10,000, over all earlier tokens),
-vgg and mlp. psim does not train llama itself: there are no --weights of it.`
+vgg and mlp. psim does not train llama itself: there are no --weights of it.
+
+megatron is a launch script for torchrun and Megatron-LM's pretrain_gpt.py, of the version
+that its header names: the network, the groups of devices, the batch, precision,
+recomputation and overlaps as flags. Data, tokenizer and learning rate are yours. psim
+reads the script back (psim import) and compares it with CONFIG: a key that Megatron-LM
+cannot follow is an error that names the key.`
 
 func newExport() *cobra.Command {
 	var f exportFlags
 	cmd := &cobra.Command{
-		Use:   "export torch CONFIG",
-		Short: "write a program that trains by the plan elsewhere, in PyTorch",
+		Use:   "export torch|megatron CONFIG",
+		Short: "write what trains by the plan elsewhere: a program for PyTorch, a script for Megatron-LM",
 		Long:  exportManual,
 		Example: `  psim export torch exec -o torch
-  psim export torch exec --set schedule.name=zb-h1 --overwrite -o torch`,
-		Args:              argsBetween(2, 2, "a format (torch) and one CONFIG"),
+  psim export torch exec --set schedule.name=zb-h1 --overwrite -o torch
+  psim export megatron llama3-70b -o train.sh`,
+		Args:              argsBetween(2, 2, "a format ("+strings.Join(exportFormats, ", ")+") and one CONFIG"),
 		ValidArgsFunction: completeExport,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if args[0] != exportFormats[0] {
-				return fmt.Errorf("unknown format %q; psim export writes %s",
-					args[0], strings.Join(exportFormats, ", "))
+			switch args[0] {
+			case "torch":
+				return f.run(cmd.Context(), args[1], streamsOf(cmd))
+			case "megatron":
+				return f.script(cmd.Context(), args[1], streamsOf(cmd))
 			}
-			return f.run(cmd.Context(), args[1], streamsOf(cmd))
+			return fmt.Errorf("unknown format %q; psim export writes %s",
+				args[0], strings.Join(exportFormats, ", "))
 		},
 	}
 	f.registerInput(cmd.Flags())
-	cmd.Flags().VarP((*pathValue)(&f.out), "out", "o", "folder to write "+exportedProgram+" to")
+	cmd.Flags().VarP((*pathValue)(&f.out), "out", "o", "folder to write "+exportedProgram+" to; file of a script")
 	cmd.Flags().BoolVar(&f.weights, "weights", false,
 		"also write psim's own first weights and batch, as "+exportedWeights)
 	registerOverwrite(cmd.Flags(), &f.overwrite)
@@ -115,6 +126,39 @@ func (f exportFlags) run(ctx context.Context, name string, std streams) error {
 		return failed(err)
 	}
 	_, err = fmt.Fprintf(std.out, "wrote %s; run it with\n  %s\n", f.names(), command)
+	return err
+}
+
+// script writes a launch script of Megatron-LM.
+func (f exportFlags) script(ctx context.Context, name string, std streams) error {
+	to := namedFile{"out", f.out, "export", f.overwrite}
+	switch {
+	case f.weights:
+		return errors.New("--weights goes with psim export torch")
+	case f.out == "":
+		return errors.New("--out is missing: name the script to write, as in -o train.sh")
+	}
+	if err := to.check(); err != nil {
+		return err
+	}
+	c, err := configs.Load(name, f.sets...)
+	if err != nil {
+		return err
+	}
+	var script bytes.Buffer
+	changes, err := export.WriteMegatron(ctx, &script, c)
+	if err != nil {
+		return err
+	}
+	if !f.quiet {
+		for _, change := range changes {
+			fmt.Fprintln(std.err, "psim:", change)
+		}
+	}
+	if err := to.write(ctx, func(w io.Writer) error { _, err := w.Write(script.Bytes()); return err }); err != nil {
+		return failed(err)
+	}
+	_, err = fmt.Fprintf(std.out, "wrote %s; read it back with\n  psim import %[1]s\n", reports.ShellWord(f.out))
 	return err
 }
 

@@ -70,3 +70,24 @@ func TestImportErrors(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 }
+
+// A script that psim writes is one that it reads, and none is left where a key is refused.
+func TestExportMegatron(t *testing.T) {
+	t.Chdir(t.TempDir())
+	stdout, stderr, code := psim(t, "psim export megatron llama3-70b -o train.sh")
+	require.Zero(t, code, stderr)
+	require.Equal(t, "wrote train.sh; read it back with\n  psim import train.sh\n", stdout)
+	stdout, stderr, code = psim(t, "psim import train.sh --json")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, `"unknown": 0`)
+	require.NoError(t, os.WriteFile("mine.sh", []byte("#!/bin/bash\n"), 0o644))
+	_, stderr, code = psim(t, "psim export megatron llama3-70b -o mine.sh")
+	require.Equal(t, 2, code, "it is a file of the user's: %s", stderr)
+	_, stderr, code = psim(t, "psim export megatron llama3-70b --set schedule.name=gpipe -o other.sh")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "schedule.name: export megatron: Megatron-LM has 1f1b")
+	require.NoFileExists(t, "other.sh")
+	_, stderr, code = psim(t, "psim export megatron llama3-70b --weights -o other.sh")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "--weights goes with psim export torch")
+}
