@@ -174,7 +174,7 @@ func (m *made) operations(c Compute, ops []network.Op, p network.Pass, samples i
 // classOf returns the class of an operation other than an exchange.
 func classOf(o network.Op) class {
 	switch {
-	case o.Class == network.Attention, o.Class == network.Product && !o.Weight:
+	case o.Class == network.Attention, o.Class == network.Scan, o.Class == network.Product && !o.Weight:
 		return attention
 	case o.Class == network.Product:
 		return products

@@ -98,7 +98,7 @@ func (c *Compute) alone(o network.Op, p network.Pass, samples int64) time.Durati
 	}
 	computing := 0.0
 	switch {
-	case o.Class == network.Attention:
+	case o.Class == network.Attention, o.Class == network.Scan:
 		computing = c.fused(o, p, samples)
 	case flops > 0:
 		computing = c.product(o, p, flops, samples)
@@ -125,8 +125,8 @@ func (c *Compute) gather(o network.Op) time.Duration {
 }
 
 // fused returns the time in seconds to compute attention in one kernel, over the tiles that it
-// covers of the square. Work on a pair of tokens other than products, such as an exponential, takes
-// as long for narrow heads as for wide ones.
+// covers of the square, or a scan in its kernels at the same rate. Work on a pair of tokens other than products,
+// such as an exponential, takes as long for narrow heads as for wide ones.
 func (c *Compute) fused(o network.Op, p network.Pass, samples int64) float64 {
 	o = o.PaddedHeads(c.padded)
 	return o.FLOPs(p) * float64(samples) * o.Covered() / c.attention * (1 + c.halfHead/o.HeadFeatures())

@@ -43,7 +43,7 @@ func OperationClasses(staged *stages.Staged, d Device) map[string]string {
 		for _, l := range s.Layers {
 			for _, o := range l.Ops {
 				product := o.Class == network.Product
-				add(fusedAttention, "attention", o.Class == network.Attention)
+				add(fusedAttention, "attention", o.Class == network.Attention || o.Class == network.Scan)
 				add(unfusedAttention, "attention", product && !o.Weight)
 				add(unalignedProducts, "products", product && o.Weight && !o.Aligned())
 				add(unalignedScores, "attention", product && !o.Weight && !o.Aligned())

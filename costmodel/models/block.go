@@ -14,7 +14,7 @@ func (m Model) block(i int) Model {
 		m.Experts, m.ExpertsPerToken, m.SharedExperts = 0, 0, 0
 	}
 	if m.FullAttentionEvery > 0 && (i+1)%m.FullAttentionEvery == 0 {
-		m.Window = 0
+		m.Window, m.DeltaValueHeads = 0, 0
 		m.QKNorm = m.QKNorm && !m.PlainQKNorm // plain norms follow rotary positions, which these blocks lack
 	}
 	return m.withIndexer(i)

@@ -62,8 +62,9 @@ func (m Model) checkNumbers() error {
 // checkWindow refuses settings of a window or of norms if the model has none.
 func (m Model) checkWindow() error {
 	switch {
-	case m.FullAttentionEvery > 0 && m.Window == 0:
-		return fmt.Errorf("full_attention_every = %d: has no meaning without window", m.FullAttentionEvery)
+	case m.FullAttentionEvery > 0 && m.Window == 0 && !m.delta():
+		return fmt.Errorf("full_attention_every = %d: has no meaning without window or gated delta nets",
+			m.FullAttentionEvery)
 	case m.Chunked && m.Window == 0:
 		return errors.New("chunked = true: has no meaning without window")
 	case m.PlainQKNorm && !m.QKNorm:
@@ -118,7 +119,7 @@ func (m Model) checkAttention() error {
 		return fmt.Errorf("dense_layers = %d, moe_every = %d: leave none of %d blocks with experts",
 			m.DenseLayers, every, m.Layers)
 	}
-	if err := cmp.Or(m.checkForm(), m.checkSparse()); err != nil {
+	if err := cmp.Or(m.checkForm(), m.checkSparse(), m.checkDelta()); err != nil {
 		return err
 	}
 	if m.learned() && m.SequenceLength > m.Positions {
@@ -145,9 +146,12 @@ func (m Model) estimate() float64 {
 		block += (h+q+kv+values)*(ranks+float64(m.QKRopeHeadDim)) + h*values
 	}
 	block += float64(m.IndexHeads) * float64(m.IndexHeadDim) * (float64(m.QLoraRank) + h)
+	keys, values := m.deltaSizes()
+	block += h * (q + 2*float64(keys) + 4*float64(values))
 	modules := 1 + float64(m.MTPLayers)
 	blocks += float64(m.MTPLayers)
 	parameters := blocks*block + modules*(2*v*h+2*h*h) + positions*h
-	activations := modules*s*(blocks*block/h+v+2*h) + blocks*s*s*float64(m.Heads+m.IndexHeads)
+	perToken := block/h + m.deltaEstimate()
+	activations := modules*s*(blocks*perToken+v+2*h) + blocks*s*s*float64(m.Heads+m.IndexHeads)
 	return 16*activations + 20*parameters
 }

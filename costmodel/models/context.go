@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -27,7 +28,7 @@ func (d *Divider) inParts(g group.Group) (network.Network, error) {
 
 // checkContext requires equal parts, and attention that can be computed in parts.
 func (m Model) checkContext(g group.Group) error {
-	if err := m.checkSparseGroup(g); err != nil {
+	if err := cmp.Or(m.checkSparseGroup(g), m.checkDeltaContext(g)); err != nil {
 		return err
 	}
 	c := g.ContextParts()
@@ -134,13 +135,31 @@ func (m Model) exchangedContext(prefix string, core network.Op) []network.Op {
 	core.Count /= c
 	core.Rows, core.Cols, core.Pairs = core.Rows*c, core.Cols*c, core.Pairs*c
 	exchange := func(name string, tensors int, n int64) []network.Op {
-		op := network.Op{Name: prefix + name, Class: network.Exchange}
-		op.Exchanges[network.Forward] = group.Transfer{Collective: group.Transpose, Elements: n, Context: true}
-		op.Exchanges[network.InputGradient] = op.Exchanges[network.Forward]
-		order := network.NewElementwise(prefix+name+".order", n, traffic(4, 4), traffic(4, 4))
-		order.Launches = [3]int{network.Forward: 2 * tensors, network.InputGradient: 2 * tensors}
-		return []network.Op{op.Divided().Of(network.FusedCore), order.Divided().Of(network.FusedCore)}
+		ops := transposed(prefix+name, tensors, n)
+		for i := range ops {
+			ops[i] = ops[i].Of(network.FusedCore)
+		}
+		return ops
 	}
 	ops := exchange("to_heads", 3, elements(m.SequenceLength, m.Heads*m.HeadDim)+m.keysAndValues())
 	return append(append(ops, core), exchange("to_tokens", 1, core.Elements)...)
+}
+
+// transposed makes the exchange of n elements between tokens and heads, of several tensors at a time, and the copies
+// that put them in order before and after it.
+func transposed(name string, tensors int, n int64) []network.Op {
+	op := network.Op{Name: name, Class: network.Exchange}
+	op.Exchanges[network.Forward] = group.Transfer{Collective: group.Transpose, Elements: n, Context: true}
+	op.Exchanges[network.InputGradient] = op.Exchanges[network.Forward]
+	order := network.NewElementwise(name+".order", n, traffic(4, 4), traffic(4, 4))
+	order.Launches = [3]int{network.Forward: 2 * tensors, network.InputGradient: 2 * tensors}
+	return []network.Op{op.Divided(), order.Divided()}
+}
+
+// toHeads exchanges the tokens of a part for heads of the whole sequence, or these for tokens, if there are parts.
+func (m Model) toHeads(name string, n int64) []network.Op {
+	if m.parts.ContextParts() == 1 {
+		return nil
+	}
+	return transposed(name, 1, n)
 }

@@ -73,7 +73,7 @@ func (m Model) checkGroup(g group.Group) error {
 	if err := m.checkExperts(g); err != nil {
 		return err
 	}
-	divided := []string{"heads", "kv_heads"}
+	divided := []string{"heads", "kv_heads", "delta_key_heads"}
 	if m.Experts == 0 || m.DenseLayers > 0 || m.MoEEvery > 1 || !g.Dispatches() && m.ExpertHidden == 0 {
 		divided = append(divided, "ffn_hidden")
 	}

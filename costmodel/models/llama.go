@@ -76,13 +76,19 @@ func prefixed(prefix string, params []network.Tensor) []network.Tensor {
 func llamaBlockParams(m Model) []network.Tensor {
 	h := m.Hidden
 	params := m.normParams("input_layernorm", h)
-	if m.latent() {
+	switch {
+	case m.delta():
+		_, values := m.deltaSizes()
+		params = append(append(params, deltaParams(m)...), rowProjection(linear+"out_proj", values, h, false)...)
+	case m.latent():
 		params = append(params, latentParams(m)...)
-	} else {
+	default:
 		params = append(params, queryParams(m)...)
 	}
-	params = append(params, rowProjection("self_attn.o_proj", m.Heads*m.valueDim(), h, m.AttentionBias)...)
-	if m.Sinks {
+	if !m.delta() {
+		params = append(params, rowProjection("self_attn.o_proj", m.Heads*m.valueDim(), h, m.AttentionBias)...)
+	}
+	if m.Sinks && !m.delta() {
 		params = append(params, network.Tensor{
 			Name: "self_attn." + m.core() + ".sinks", Shape: network.Dims{m.Heads}, Sharded: true, Norm: true,
 		})
@@ -108,7 +114,7 @@ func llamaBlockParams(m Model) []network.Tensor {
 func queryParams(m Model) []network.Tensor {
 	q, kv := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
 	var params []network.Tensor
-	for i, width := range []int{q, kv, kv} {
+	for i, width := range []int{m.queryWidth(), kv, kv} {
 		params = append(params, columnProjection("self_attn."+"qkv"[i:i+1]+"_proj", m.Hidden, width, m.queryBias())...)
 	}
 	switch {
@@ -121,6 +127,15 @@ func queryParams(m Model) []network.Tensor {
 		params = append(params, gain("self_attn.q_norm", m.HeadDim), gain("self_attn.k_norm", m.HeadDim))
 	}
 	return params
+}
+
+// queryWidth returns the features that the projection of queries makes: those of queries, and as many for
+// a gate if there is one.
+func (m Model) queryWidth() int {
+	if m.AttentionGate {
+		return 2 * m.Heads * m.HeadDim
+	}
+	return m.Heads * m.HeadDim
 }
 
 // queryBias reports whether queries, keys and values have biases.
@@ -140,13 +155,12 @@ func (m Model) mlpParams(prefix string, f int, bias bool) []network.Tensor {
 func llamaBlockOps(m Model) []network.Op {
 	s, h := m.SequenceLength, m.Hidden
 	ops := []network.Op{m.anyNorm("input_layernorm", s, h).Of(network.Norms)}
-	if m.latent() {
-		ops = append(ops, latentOps(m)...)
-	} else {
-		ops = append(ops, queryOps(m)...)
-	}
-	ops = append(ops, attention("self_attn.", m)...)
+	ops = append(ops, m.mixerOps()...)
 	out := m.linear("self_attn.o_proj", matmul{s, m.Heads * m.valueDim(), h}, m.AttentionBias).Leaving()
+	if m.delta() {
+		_, values := m.deltaSizes()
+		out = m.linear(linear+"out_proj", matmul{s, values, h}, false).Leaving()
+	}
 	if m.ParallelBlock { // its halves are summed before they leave
 		out.Leaves = false
 		ops = append(ops, out)
@@ -166,6 +180,25 @@ func llamaBlockOps(m Model) []network.Op {
 	return append(ops, m.dropoutAdd("mlp.dropout", "mlp.residual")...)
 }
 
+// mixerOps makes what mixes tokens, before the projection of its results.
+func (m Model) mixerOps() []network.Op {
+	if m.delta() {
+		return deltaOps(m)
+	}
+	var ops []network.Op
+	if m.latent() {
+		ops = latentOps(m)
+	} else {
+		ops = queryOps(m)
+	}
+	ops = append(ops, attention("self_attn.", m)...)
+	if m.AttentionGate {
+		s, width := m.SequenceLength, m.Heads*m.valueDim()
+		ops = append(ops, m.activation("self_attn.sigmoid", s, width), m.gate("self_attn.gate", s, width))
+	}
+	return ops
+}
+
 // postNorm makes the norm of the result of attention or of the MLP, if the model has one.
 func (m Model) postNorm(name string) []network.Op {
 	if !m.PostNorms {
@@ -180,7 +213,7 @@ func queryOps(m Model) []network.Op {
 	s, h := m.SequenceLength, m.Hidden
 	q, kv := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
 	ops := []network.Op{
-		m.linear("self_attn.q_proj", matmul{s, h, q}, m.queryBias()).Entering(),
+		m.linear("self_attn.q_proj", matmul{s, h, m.queryWidth()}, m.queryBias()).Entering(),
 		m.linear("self_attn.k_proj", matmul{s, h, kv}, m.queryBias()),
 		m.linear("self_attn.v_proj", matmul{s, h, kv}, m.queryBias()),
 	}
@@ -227,8 +260,31 @@ func gatedOps(m Model) []network.Op {
 // llamaBlockBuffers lists the buffers of a block. k and v are kept once per group of heads.
 func llamaBlockBuffers(m Model) []network.Buffer {
 	s, h := m.SequenceLength, m.Hidden
-	q, kv := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
 	buffers := []network.Buffer{{Name: "input_layernorm.input", Shape: network.Dims{s, h}}}
+	output := network.Buffer{
+		Name: "self_attn.o_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight,
+	}
+	if m.delta() {
+		buffers, output.Name = append(buffers, deltaBuffers(m)...), linear+"out_proj.output_gradient"
+	} else {
+		buffers = append(buffers, llamaAttentionBuffers(m)...)
+	}
+	buffers = append(buffers, m.dropoutMask("self_attn.resid_dropout", s, h)...)
+	buffers = append(buffers, m.dropoutMask("mlp.dropout", s, h)...)
+	buffers = append(buffers, output)
+	if m.PostNorms {
+		buffers = append(buffers,
+			network.Buffer{Name: "post_self_attn_layernorm.input", Shape: network.Dims{s, h}},
+			network.Buffer{Name: "post_mlp_layernorm.input", Shape: network.Dims{s, h}})
+	}
+	return append(buffers, mlpBuffers(m)...)
+}
+
+// llamaAttentionBuffers lists the buffers of attention.
+func llamaAttentionBuffers(m Model) []network.Buffer {
+	s, h := m.SequenceLength, m.Hidden
+	q, kv := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
+	var buffers []network.Buffer
 	if m.latent() {
 		buffers = append(buffers, latentBuffers(m)...)
 	} else {
@@ -245,21 +301,34 @@ func llamaBlockBuffers(m Model) []network.Buffer {
 	buffers = append(buffers, attentionBuffers("self_attn.", m)...)
 	if !m.latent() {
 		buffers = append(buffers, network.Buffer{
-			Name: "self_attn.qkv.output_gradient", Shape: network.Dims{s, q + 2*kv}, Lifetime: network.InputToWeight,
-			Sharded: true,
+			Name: "self_attn.qkv.output_gradient", Shape: network.Dims{s, m.queryWidth() + 2*kv},
+			Lifetime: network.InputToWeight, Sharded: true,
 		})
 	}
-	buffers = append(buffers, m.dropoutMask("self_attn.resid_dropout", s, h)...)
-	buffers = append(buffers, m.dropoutMask("mlp.dropout", s, h)...)
-	buffers = append(buffers, network.Buffer{
-		Name: "self_attn.o_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight,
-	})
-	if m.PostNorms {
-		buffers = append(buffers,
-			network.Buffer{Name: "post_self_attn_layernorm.input", Shape: network.Dims{s, h}},
-			network.Buffer{Name: "post_mlp_layernorm.input", Shape: network.Dims{s, h}})
+	if m.AttentionGate {
+		buffers = m.gatedContext(buffers)
 	}
-	return append(buffers, mlpBuffers(m)...)
+	return buffers
+}
+
+// gatedContext adds what the gate of attention keeps. The projection of the results reads the gate's, and the
+// context is kept for I alone.
+func (m Model) gatedContext(buffers []network.Buffer) []network.Buffer {
+	gated := network.Buffer{
+		Name: "self_attn.sigmoid.input", Shape: network.Dims{m.SequenceLength, m.Heads * m.valueDim()}, Sharded: true,
+	}
+	for i := range buffers {
+		if buffers[i].Name == "self_attn.context" {
+			buffers[i].Lifetime = network.ForwardToInput
+		}
+	}
+	buffers = append(buffers, gated)
+	if !m.kernels().FusedGate {
+		gated.Name = "self_attn.sigmoid.output"
+		buffers = append(buffers, gated)
+	}
+	gated.Name, gated.Lifetime = "self_attn.o_proj.input", network.ForwardToWeight
+	return append(buffers, gated)
 }
 
 // mlpBuffers lists the buffers of the MLP or of the experts of a block. In a parallel block attention

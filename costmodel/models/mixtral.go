@@ -16,7 +16,10 @@ import (
 // tensor-parallel group divides each expert like an MLP, and each of its devices routes all tokens,
 // unless experts are on other devices (see experts.go).
 
-const sharedExperts = "mlp.shared_experts."
+const (
+	sharedExperts = "mlp.shared_experts."
+	sharedGate    = "mlp.shared_expert_gate"
+)
 
 // expertParams lists the tensors of experts, with the names of Hugging Face's checkpoint of Mixtral.
 func expertParams(m Model) []network.Tensor {
@@ -41,6 +44,9 @@ func expertParams(m Model) []network.Tensor {
 	}
 	if m.SharedExperts > 0 {
 		params = append(params, m.mlpParams(sharedExperts, m.SharedExperts*f, false)...)
+		if m.SharedExpertGate {
+			params = append(params, wholeProjection(sharedGate, h, 1, false)...)
+		}
 	}
 	return params
 }
@@ -115,8 +121,13 @@ func sharedOps(m Model) []network.Op {
 	if m.SharedExperts == 0 {
 		return nil
 	}
-	return network.Within(network.SharedExperts,
-		m.mlpOps(sharedExperts, m.SharedExperts*m.expertHidden(), false))
+	ops := m.mlpOps(sharedExperts, m.SharedExperts*m.expertHidden(), false)
+	if m.SharedExpertGate {
+		s, h := m.SequenceLength, m.Hidden
+		ops = append(ops, m.linear(sharedGate, matmul{s, h, 1}, false).Undivided().In16Bits(),
+			network.NewElementwise(sharedGate+".scale", elements(s, h), traffic(2, 2), traffic(4, 2)))
+	}
+	return network.Within(network.SharedExperts, ops)
 }
 
 // routedRows counts the rows of all experts: one for every token and expert that it goes through, or
@@ -171,6 +182,12 @@ func expertBuffers(m Model) []network.Buffer {
 	}
 	if m.SharedExperts == 0 {
 		return buffers
+	}
+	if m.SharedExpertGate {
+		buffers = append(buffers, network.Buffer{Name: sharedGate + ".scale.input", Shape: network.Dims{s, h}},
+			network.Buffer{
+				Name: sharedGate + ".output_gradient", Shape: network.Dims{s, 1}, Lifetime: network.InputToWeight,
+			})
 	}
 	buffers = append(buffers, network.BuffersWithin(network.SharedExperts,
 		m.gatedBuffers(sharedExperts, s, m.SharedExperts*m.expertHidden()))...)

@@ -9,7 +9,7 @@ import (
 // Settings describes [model].
 func (Model) Settings() []setting.Setting {
 	return slices.Concat(sourceSettings(), sizeSettings(), mixtureSettings(), formSettings(), blockFormSettings(),
-		lossSettings(), blockExpertSettings(), latentSettings(), sparseSettings(), attentionSettings())
+		lossSettings(), blockExpertSettings(), latentSettings(), sparseSettings(), deltaSettings(), attentionSettings())
 }
 
 // transformers lists the families of transformers.
@@ -223,7 +223,7 @@ func attentionSettings() []setting.Setting {
 		},
 		{
 			Key: "full_attention_every", Example: "6", Range: layers, With: llama, Unset: "no block",
-			Text: "n: every n-th block has attention without a window",
+			Text: "n: every n-th block has attention without a window, or attention in place of a gated delta net",
 		},
 		{
 			Key: "chunked", Default: false, With: llama,

@@ -134,6 +134,12 @@ func (d division) op(o Op, inside bool) Op {
 	case o.Sharded && o.Class == Attention:
 		o.Count, o.Elements, o.Passed = o.Count/t, o.Elements/t, o.Passed/t
 		o.divideMoved(t)
+	case o.Sharded && o.Class == Scan:
+		o.Count, o.Elements = o.Count/t, o.Elements/t
+		for p := range o.Work {
+			o.Work[p] /= float64(t)
+		}
+		o.divideMoved(t)
 	case o.Sharded && o.Class == Exchange:
 		for p := range o.Exchanges {
 			o.Exchanges[p].Elements /= t

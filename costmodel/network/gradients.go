@@ -33,7 +33,7 @@ func (o Op) Gradients(p Pass, samples int64) (tensors int, elements int64) {
 			n *= 4
 		}
 		return 1, n * samples
-	case o.Class == Attention: // the gradients of q, k and v
+	case o.Class == Attention, o.Class == Scan: // the gradients of q, k and v
 		return 3, 3 * o.Elements * samples
 	case p == WeightGradient:
 		return 1, o.right(samples)

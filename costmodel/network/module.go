@@ -62,9 +62,9 @@ func (n Network) Modules() (names []string) {
 	return names
 }
 
-// IsBlock reports whether a layer is a block of a transformer, with attention.
+// IsBlock reports whether a layer is a block of a transformer, with attention or with a scan in its place.
 func (l Layer) IsBlock() bool {
-	attends := func(op Op) bool { return op.Modules&(Square|FusedCore) != 0 }
+	attends := func(op Op) bool { return op.Modules&(Square|FusedCore) != 0 || op.Class == Scan }
 	return l.Repeatable && slices.ContainsFunc(l.Ops, attends)
 }
 

@@ -36,11 +36,13 @@ const (
 	Exchange
 	// Attention is the core of attention in one kernel, which keeps no square (attention.go).
 	Attention
+	// Scan is a recurrence over tokens, computed by products in chunks of them.
+	Scan
 )
 
 // String names the class in lower case.
 func (c OpClass) String() string {
-	return nameOf("Class", uint8(c), "product", "elementwise", "lookup", "exchange", "attention")
+	return nameOf("Class", uint8(c), "product", "elementwise", "lookup", "exchange", "attention", "scan")
 }
 
 // Function is what an Elementwise operation in a KindChain computes.
@@ -82,6 +84,8 @@ type Op struct {
 	// Pairs is the number of pairs of a query and a key that Attention computes for each
 	// head. Values is the number of features of its values, if it differs from Inner.
 	Pairs, Values int64
+	// Work counts the multiply-adds of a Scan, which has Count heads of Inner and Values features.
+	Work [3]float64
 	// Blocks is the number of kernels in which Attention is computed, one after another; 0
 	// means 1. Passed is the number of elements of keys and values on a device, if they go
 	// round from device to device meanwhile (see PassedOn).
@@ -156,8 +160,8 @@ type Op struct {
 }
 
 // FLOPs returns the FLOPs of one pass over one sample: two per multiply-add of a Product and of
-// Attention over the whole square, 0 for the other classes. Long sequences have more than an int64
-// counts.
+// Attention over the whole square, those of the Work of a Scan, 0 for the other classes. Long sequences have more
+// than an int64 counts.
 func (o Op) FLOPs(p Pass) float64 {
 	n := 2 * float64(o.Count*o.Rows) * float64(o.Inner*o.Cols)
 	switch {
@@ -167,6 +171,8 @@ func (o Op) FLOPs(p Pass) float64 {
 		return n * float64(o.products(p))
 	case o.Class == Attention:
 		return o.attentionFLOPs(p)
+	case o.Class == Scan:
+		return 2 * o.Work[p]
 	}
 	return 0
 }

@@ -1,0 +1,214 @@
+package models
+
+import (
+	"errors"
+	"fmt"
+
+	"psim/costmodel/group"
+	"psim/costmodel/network"
+	"psim/internal/setting"
+)
+
+// The gated delta net (Yang et al. 2024, Gated Delta Networks) takes the place of attention in most blocks
+// of Qwen3-Next and Qwen3.5. Every head of values has a state of key × value features, which each token decays
+// and corrects; queries and keys have as many heads or fewer. A product makes queries, keys, values and a gate,
+// another the decays and the strengths of corrections. Queries, keys and values go through a causal convolution of
+// each feature; the scan follows; its result is normed and gated, and projected. A tensor-parallel group divides
+// the heads. A context-parallel group exchanges tokens for heads before the convolution and after the norm
+// (Megatron-LM, ssm/gated_delta_net/gdn.py).
+//
+// The scan is that of flash-linear-attention (ops/gated_delta_rule/chunk.py): tokens in chunks of 64,
+// products inside a chunk, the inverse of a triangular matrix of a chunk, and products with the state
+// between chunks. The backward makes what is inside a chunk and the states again, so that only the inverse
+// is kept. In the counts below, which are of a token and a head of values, c is the chunk, k and v are the
+// features of a key and a value. A chunk has one state, of k × v features.
+
+const (
+	deltaChunk = 64 // tokens of a chunk (chunk_gated_delta_rule)
+	deltaTile  = 16 // rows of the tiles of a chunk's triangular matrix (chunk_fwd.py)
+)
+
+const linear = "linear_attn."
+
+// delta reports whether the model, or the block, has gated delta nets.
+func (m Model) delta() bool { return m.DeltaValueHeads > 0 }
+
+// deltaSizes returns the features of all keys and of all values.
+func (m Model) deltaSizes() (keys, values int) {
+	return m.DeltaKeyHeads * m.DeltaKeyDim, m.DeltaValueHeads * m.DeltaValueDim
+}
+
+// deltaParams lists the tensors of a gated delta net, without the projection of its results.
+func deltaParams(m Model) []network.Tensor {
+	keys, values := m.deltaSizes()
+	params := columnProjection(linear+"in_proj_qkvz", m.Hidden, 2*keys+2*values, false)
+	params = append(params, columnProjection(linear+"in_proj_ba", m.Hidden, 2*m.DeltaValueHeads, false)...)
+	perHead := func(name string) network.Tensor {
+		return network.Tensor{Name: linear + name, Shape: network.Dims{m.DeltaValueHeads}, Sharded: true, Norm: true}
+	}
+	return append(params,
+		network.Tensor{
+			Name: linear + "conv1d.weight", Shape: network.Dims{2*keys + values, 1, m.DeltaConvolution}, Sharded: true,
+			Norm: true,
+		},
+		perHead("scan.dt_bias"), perHead("scan.A_log"), gain(linear+"norm", m.DeltaValueDim))
+}
+
+// deltaOps makes the operations of a gated delta net, without that projection.
+func deltaOps(m Model) []network.Op {
+	s, h, heads := m.SequenceLength, m.Hidden, m.DeltaValueHeads
+	keys, values := m.deltaSizes()
+	// The convolution with its activation function is a kernel. I makes its result again, and adds up the gradients
+	// of its few weights. Decays are in fp32. The norm and the gate are a kernel.
+	convolution := network.NewElementwise(linear+"conv1d", elements(s, 2*keys+values), traffic(2, 2), traffic(4, 2))
+	decays := network.NewElementwise(linear+"decays", elements(s, 2*heads), traffic(2, 3), traffic(5, 2))
+	norm := network.NewElementwise(linear+"norm", elements(s, values), traffic(4, 2), traffic(6, 4))
+	ops := []network.Op{
+		m.linear(linear+"in_proj_qkvz", matmul{s, h, 2*keys + 2*values}, false).Entering(),
+		m.linear(linear+"in_proj_ba", matmul{s, h, 2 * heads}, false),
+	}
+	ops = append(ops, m.toHeads(linear+"to_heads", elements(s, 2*keys+2*values+2*heads))...)
+	ops = append(ops, convolution.Divided(), decays.Divided(), m.deltaScan(), norm.Divided())
+	return append(ops, m.toHeads(linear+"to_tokens", elements(s, values))...)
+}
+
+// deltaScan makes the scan in all its kernels.
+//
+// F: the tiles on and below the diagonal of the products of keys with keys, and the inverse by tiles; the inverse
+// with keys and with values; three products with the state; queries with keys, and that with values. I: the
+// products with the inverse and the states again; the gradients of all of these.
+func (m Model) deltaScan() network.Op {
+	k, v, c := int64(m.DeltaKeyDim), int64(m.DeltaValueDim), int64(deltaChunk)
+	keys, values := m.deltaSizes()
+	s := int64(m.SequenceLength)
+	n := s * int64(m.DeltaValueHeads)
+	lower, inverse := triangularWork(deltaChunk/deltaTile, deltaTile, m.DeltaKeyDim)
+	states := n * k * v / c
+	op := network.Op{
+		Name: linear + "scan", Class: network.Scan, Inner: k, Values: v,
+		Count:    int64(m.DeltaValueHeads / m.parts.ContextParts()),
+		Elements: s * int64(values), Numbers: network.Mixed,
+		Work: [3]float64{
+			network.Forward:       float64(n)*float64(c*(2*k+2*v)+3*k*v) + float64(n)/float64(c)*float64(lower+inverse),
+			network.InputGradient: float64(n) * float64(c*(9*k+5*v)+8*k*v+2*c*c),
+		},
+		Launches: [3]int{network.Forward: 7, network.InputGradient: 11},
+	}
+	// The norms of queries and keys are kernels of the scan: F reads and writes both, I reads four and writes two.
+	norms := 2 * s * int64(keys)
+	op.Writes = [3]int64{
+		network.Forward: norms + n*(k+3*v+c) + states, network.InputGradient: norms + n*(6*k+5*v) + 2*states,
+	}
+	op.Moved = [3]int64{
+		network.Forward:       op.Writes[network.Forward] + norms + n*(6*k+3*v+c) + states,
+		network.InputGradient: op.Writes[network.InputGradient] + 2*norms + n*(14*k+10*v+2*c) + 2*states,
+	}
+	return op.Divided()
+}
+
+// triangularWork counts the multiply-adds for a triangular matrix of t × t tiles: products over k features for the
+// tiles on and below the diagonal, and the inverse, in which a tile d below the diagonal takes d + 1 products of tiles.
+func triangularWork(t, tile, k int) (lower, inverse int) {
+	products := 0
+	for d := 1; d < t; d++ {
+		products += (t - d) * (d + 1)
+	}
+	return t * (t + 1) / 2 * tile * tile * k, products * tile * tile * tile
+}
+
+// deltaBuffers lists what a gated delta net keeps: what its products and kernels read in the backward.
+func deltaBuffers(m Model) []network.Buffer {
+	s, heads := m.SequenceLength, m.DeltaValueHeads
+	keys, values := m.deltaSizes()
+	sharded := func(name string, features int) network.Buffer {
+		return network.Buffer{Name: linear + name, Shape: network.Dims{s, features}, Sharded: true}
+	}
+	decays, out := sharded("decays", heads), sharded("out_proj.input", values)
+	decays.ElementBytes, out.Lifetime = 4, network.ForwardToWeight
+	gradient := sharded("in_proj.output_gradient", 2*keys+2*values+2*heads)
+	gradient.Lifetime = network.InputToWeight
+	return []network.Buffer{
+		{
+			Name: linear + "in_proj.input", Shape: network.Dims{s, m.Hidden}, Lifetime: network.ForwardToWeight,
+			Modules: network.Norms,
+		},
+		sharded("in_proj_qkvz.output", 2*keys+2*values), sharded("in_proj_ba.output", 2*heads),
+		sharded("q", keys), sharded("k", keys), sharded("v", values), decays, sharded("strengths", heads),
+		sharded("inverse", heads*deltaChunk), sharded("scan.output", values), out, gradient,
+	}
+}
+
+// deltaEstimate returns an upper bound of what a scan moves or keeps of a token, as Model.estimate does.
+func (m Model) deltaEstimate() float64 {
+	k, v := float64(m.DeltaKeyDim), float64(m.DeltaValueDim)
+	return float64(m.DeltaValueHeads) * (4*k + 2*v + deltaChunk + k*v/16)
+}
+
+// checkDelta requires all keys of a gated delta net, or none.
+func (m Model) checkDelta() error {
+	given := []int{m.DeltaKeyHeads, m.DeltaValueHeads, m.DeltaKeyDim, m.DeltaValueDim, m.DeltaConvolution}
+	missing := 0
+	for _, n := range given {
+		if n == 0 {
+			missing++
+		}
+	}
+	switch {
+	case m.AttentionGate && m.latent():
+		return errors.New("attention_gate = true: psim does not model a gate of latent attention; remove one of " +
+			"the two")
+	case m.SharedExpertGate && m.SharedExperts == 0:
+		return errors.New("shared_expert_gate = true: has no meaning without shared_experts")
+	case missing == len(given):
+		return nil
+	case missing > 0:
+		return errors.New("delta_value_heads: a gated delta net needs delta_key_heads, delta_value_heads, " +
+			"delta_key_dim, delta_value_dim and delta_convolution")
+	case m.DeltaValueHeads%m.DeltaKeyHeads != 0:
+		return fmt.Errorf("delta_key_heads = %d: must divide delta_value_heads = %d", m.DeltaKeyHeads,
+			m.DeltaValueHeads)
+	case m.Window > 0:
+		return fmt.Errorf("window = %d: has no meaning with gated delta nets; remove one of the two", m.Window)
+	case m.latent():
+		return fmt.Errorf("kv_lora_rank = %d: psim does not model latent attention and gated delta nets in one "+
+			"network; remove one of the two", m.KVLoraRank)
+	case m.ParallelBlock:
+		return errors.New("parallel_block = true: has no meaning with gated delta nets")
+	}
+	return nil
+}
+
+// checkDeltaContext requires equally many heads for every device that exchanges tokens for heads.
+func (m Model) checkDeltaContext(g group.Group) error {
+	if m.delta() && m.DeltaKeyHeads%g.All() != 0 {
+		return fmt.Errorf("delta_key_heads = %d: parallel.context × parallel.tensor = %d must divide them, because "+
+			"gated delta nets exchange tokens for heads", m.DeltaKeyHeads, g.All())
+	}
+	return nil
+}
+
+// deltaSettings describes the keys of gated delta nets.
+func deltaSettings() []setting.Setting {
+	size := setting.Between(0, maxSize)
+	row := func(key, example, text string) setting.Setting {
+		return setting.Setting{
+			Key: key, Example: example, Range: size, With: llamas(), Unset: "all blocks have attention", Text: text,
+		}
+	}
+	return []setting.Setting{
+		row("delta_key_heads", "16", "gated delta nets in place of attention, except in every full_attention_every-th "+
+			"block (Qwen3-Next): heads of their keys"),
+		row("delta_value_heads", "32", "heads of their values, each with a state"),
+		row("delta_key_dim", "128", "features of a key"),
+		row("delta_value_dim", "128", "features of a value"),
+		row("delta_convolution", "4", "tokens that their convolution sees"),
+		{
+			Key: "attention_gate", Default: false, With: llamas(),
+			Text: "the result of attention is multiplied with a sigmoid that the projection of queries makes, too",
+		},
+		{
+			Key: "shared_expert_gate", Default: false, With: []string{FamilyMixtral},
+			Text: "the result of the shared experts is multiplied with a sigmoid that one feature gives (Qwen 2 MoE)",
+		},
+	}
+}
