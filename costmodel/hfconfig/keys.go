@@ -58,7 +58,7 @@ func quoteNonNumbers(data []byte) []byte {
 // fill decodes the values into a struct by its tags. The case of keys must be right, as for
 // transformers; encoding/json would accept any case.
 func (k configKeys) fill(data []byte, into any) error {
-	fields := reflect.VisibleFields(reflect.TypeOf(into).Elem())
+	fields := tagged(reflect.TypeOf(into).Elem())
 	var known []string
 	for _, field := range fields {
 		known = append(known, field.Tag.Get("json"))
@@ -75,6 +75,11 @@ func (k configKeys) fill(data []byte, into any) error {
 		}
 	}
 	return unmarshal(data, into)
+}
+
+// tagged lists the fields of a struct and of those within it that hold the value of a key.
+func tagged(t reflect.Type) []reflect.StructField {
+	return slices.DeleteFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.Anonymous })
 }
 
 // checkCase refuses known keys in the wrong case.

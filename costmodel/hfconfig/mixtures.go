@@ -204,13 +204,13 @@ func llama4(m *models.Model, c llamaConfig, b blockConfig) error {
 	}
 	switch {
 	case b.LayerTypes != nil:
-		return readLayerTypes(m, b.LayerTypes)
+		return readLayerTypes(m, b.LayerTypes, "sliding_attention", "chunked_attention")
 	case len(b.NoRope) > 0:
 		types := make([]string, len(b.NoRope))
 		for i, rope := range b.NoRope {
 			types[i] = []string{"full_attention", "chunked_attention"}[min(1, max(0, rope))]
 		}
-		return readLayerTypes(m, types)
+		return readLayerTypes(m, types, "chunked_attention")
 	}
 	m.FullAttentionEvery = value(b.NoRopeEvery)
 	return positive("no_rope_layer_interval", b.NoRopeEvery)

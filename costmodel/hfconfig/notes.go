@@ -41,8 +41,8 @@ func (k configKeys) known(modelType string) (tags []string) {
 		from = append(from, blockConfig{})
 	}
 	for _, part := range from {
-		for i := range reflect.TypeOf(part).NumField() {
-			tags = append(tags, reflect.TypeOf(part).Field(i).Tag.Get("json"))
+		for _, field := range tagged(reflect.TypeOf(part)) {
+			tags = append(tags, field.Tag.Get("json"))
 		}
 	}
 	return tags
@@ -71,7 +71,7 @@ func unpriced(key string) string {
 		return "a tanh over the scores of attention is not priced"
 	case "final_logit_softcapping":
 		return "a tanh over the logits is not priced"
-	case "num_nextn_predict_layers":
+	case "num_nextn_predict_layers", "mtp_num_hidden_layers":
 		return "modules that predict further tokens are left out, as in transformers; " +
 			"set model.mtp_layers to train them"
 	case "quantization_config", "quantization", "compression_config":
@@ -115,7 +115,8 @@ func neutral(key string) bool {
 		is_encoder_decoder tie_encoder_decoder pruned_heads problem_type remove_invalid_values torchscript
 		embedding_multiplier logits_scaling residual_multiplier attention_multiplier qk_norm_type use_qk_norm
 		rotary_dim qk_head_dim index_share_for_mtp_iteration moe_router_dtype
-		mtp_transformer_layers use_mtp return_dict ignore_index spatial_merge_size
+		mtp_transformer_layers use_mtp mtp_use_dedicated_embeddings mamba_ssm_dtype
+		return_dict ignore_index spatial_merge_size
 		for_llm_compressor logit_scale n_ctx task_specific_params scale_attn_weights scale_attn_by_inverse_layer_idx
 		reorder_and_upcast_attn n_special predict_special_tokens mm_tokens_per_image is_decoder tie_word_embeddings
 		sliding_window max_window_layers num_key_value_heads gradient_checkpointing _attn_implementation_autoset`), key)

@@ -106,7 +106,15 @@ func TestParseBlockErrors(t *testing.T) {
 		`{"model_type": "llama4"}`:                                     `has no text_config, which model_type "llama4" needs`,
 		`{"model_type": "llama4", "text_config": {"hidden_size": 64}}`: "text_config: has no num_hidden_layers",
 		`{"model_type": "nemotron_h"}`:                                 `model_type "nemotron_h" is not supported: it has Mamba layers, which psim does not model`,
-		`{"model_type": "qwen3_next"}`:                                 "it has linear attention layers",
+		`{"model_type": "kimi_linear"}`:                                "it has linear attention layers",
+		`{"model_type": "qwen3_next"}`:                                 `has no vocab_size, which model_type "qwen3_next" needs`,
+		`{"model_type": "qwen3_5_text", ` + sizes + `"layer_types": ["linear_attention", "sliding_attention", "full_attention", "full_attention"]}`:                       `layer_types has "sliding_attention", which psim does not model here; it models full_attention, linear_attention`,
+		`{"model_type": "qwen3_5_text", ` + sizes + `"layer_types": ["full_attention", "linear_attention", "linear_attention", "full_attention"]}`:                        "block 1 does not fit this",
+		`{"model_type": "qwen3_5_text", ` + sizes + `"attn_output_gate": false}`:                                                                                          "attn_output_gate = false is not supported",
+		`{"model_type": "qwen3_5_text", ` + sizes + `"full_attention_interval": 0}`:                                                                                       "full_attention_interval = 0: must be at least 1",
+		`{"model_type": "qwen3_5_text", ` + sizes + `"linear_num_key_heads": 5}`:                                                                                          "linear_num_key_heads = 5: must divide linear_num_value_heads = 32",
+		`{"model_type": "qwen3_5_text", ` + sizes + `"linear_key_head_dim": 0}`:                                                                                           "linear_key_head_dim = 0: must be at least 1",
+		`{"model_type": "qwen3_5_moe_text", ` + sizes + `"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 48}`: "shared_expert_intermediate_size = 48: psim models shared experts as wide as others (moe_intermediate_size = 32)",
 	} {
 		_, _, err := Parse([]byte(config), 8)
 		assert.ErrorContains(t, err, want, config)
@@ -117,6 +125,8 @@ func TestParseBlockErrors(t *testing.T) {
 // PyTorch counts, to the last one. transformers.json is of transformers 5.23.0 and PyTorch 2.15 on the meta device
 // with eager attention: sizes by default of a configuration class, or of the file on huggingface.co that has the
 // name. Of models with images it is the network for text. Biases of routers, which transformers does not train, are psim's alone.
+// FLOPs of scans are left out on both sides: transformers has no kernels for them there, and its substitute solves a
+// triangular system, which the counter does not see. Of its modules with scans the products with weights are counted.
 func TestTransformersCounts(t *testing.T) {
 	data, err := os.ReadFile("testdata/transformers.json")
 	require.NoError(t, err)
@@ -126,12 +136,19 @@ func TestTransformersCounts(t *testing.T) {
 		Config            json.RawMessage
 	}
 	require.NoError(t, json.Unmarshal(data, &list))
-	require.GreaterOrEqual(t, len(list), 26)
+	require.GreaterOrEqual(t, len(list), 37)
 	for _, c := range list {
 		m, _, err := Parse(c.Config, 1024)
 		require.NoError(t, err, c.Name)
 		n := networkOf(t, m)
-		routers := int64(0)
+		routers, scans := int64(0), 0.0
+		for _, l := range n.Layers {
+			for _, op := range l.Ops {
+				if op.Class == network.Scan {
+					scans += op.FLOPs(network.Forward)
+				}
+			}
+		}
 		for _, tensor := range n.ParameterTensors() {
 			if strings.HasSuffix(tensor.Name, "gate.correction") {
 				routers += int64(tensor.Shape.Elements())
@@ -139,7 +156,7 @@ func TestTransformersCounts(t *testing.T) {
 		}
 		assert.Equal(t, c.Parameters, n.Parameters()-routers, c.Name)
 		if c.FLOPs > 0 {
-			assert.Equal(t, c.FLOPs, int64(n.FLOPs(network.Forward)), c.Name)
+			assert.Equal(t, c.FLOPs, int64(n.FLOPs(network.Forward)-scans), c.Name)
 		}
 	}
 }

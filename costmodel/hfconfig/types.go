@@ -46,6 +46,8 @@ type blockConfig struct {
 	IndexFirst   *int     `json:"index_skip_topk_offset"`
 	Indexers     []string `json:"indexer_types"`
 	IndexPattern *string  `json:"index_topk_pattern"`
+	SharedInner  int      `json:"shared_expert_intermediate_size"`
+	deltaConfig
 }
 
 // sizes lists the keys that every file of a newer type has to give.
@@ -59,7 +61,7 @@ func sizes(more ...string) []string {
 func llamaTypes() map[string]llamaType {
 	types := plainTypes()
 	for _, more := range []map[string]llamaType{windowTypes(), qwen3Types(), mixtureTypes(), variants(),
-		biasTypes(), wideMixtures(), sparseTypes(), olmoTypes()} {
+		biasTypes(), wideMixtures(), sparseTypes(), olmoTypes(), deltaTypes()} {
 		maps.Copy(types, more)
 	}
 	return types
@@ -208,7 +210,7 @@ func readWindows(m *models.Model, b blockConfig) error {
 	case m.Window == 0:
 		return nil
 	case b.LayerTypes != nil:
-		return readLayerTypes(m, b.LayerTypes)
+		return readLayerTypes(m, b.LayerTypes, "sliding_attention", "chunked_attention")
 	case b.WindowFrom != nil && *b.WindowFrom >= m.Layers:
 		m.Window = 0
 	case b.WindowFrom != nil && *b.WindowFrom > 0:
@@ -221,15 +223,15 @@ func readWindows(m *models.Model, b blockConfig) error {
 	return nil
 }
 
-// readLayerTypes reads the kind of every block.
-func readLayerTypes(m *models.Model, types []string) error {
+// readLayerTypes reads the kind of every block: full attention, or one of the others.
+func readLayerTypes(m *models.Model, types []string, others ...string) error {
 	if len(types) != m.Layers {
 		return fmt.Errorf("layer_types has %d entries: must have num_hidden_layers = %d", len(types), m.Layers)
 	}
 	for _, kind := range types {
-		if !slices.Contains([]string{"full_attention", "sliding_attention", "chunked_attention"}, kind) {
-			return fmt.Errorf("layer_types has %.40q, which psim does not model; it models full_attention, "+
-				"sliding_attention and chunked_attention", kind)
+		if kind != "full_attention" && !slices.Contains(others, kind) {
+			return fmt.Errorf("layer_types has %.40q, which psim does not model here; it models full_attention, %s",
+				kind, strings.Join(others, ", "))
 		}
 	}
 	full := func(i int) bool { return types[i] == "full_attention" }
@@ -242,6 +244,7 @@ func readLayerTypes(m *models.Model, types []string) error {
 	}
 	if m.FullAttentionEvery = every; every == 1 {
 		m.Window, m.FullAttentionEvery, m.Chunked = 0, 0, false
+		m.DeltaKeyHeads, m.DeltaValueHeads, m.DeltaKeyDim, m.DeltaValueDim, m.DeltaConvolution = 0, 0, 0, 0, 0
 	}
 	return nil
 }
@@ -251,7 +254,7 @@ func unmodelled(modelType string) string {
 	for _, row := range [][2]string{
 		{"Mamba layers", "mamba mamba2 falcon_mamba jamba bamba zamba zamba2 falcon_h1 nemotron_h granitemoehybrid " +
 			"plamo2 codestral_mamba"},
-		{"linear attention layers", "qwen3_next qwen3_5 qwen3_5_text qwen3_5_moe qwen3_5_moe_text kimi_linear " +
+		{"linear attention layers", "kimi_linear " +
 			"kimi_k3 minimax minimax_m1 rwkv retnet olmo_hybrid"},
 		{"recurrent or convolutional layers", "recurrent_gemma lfm2 lfm2_moe xlstm"},
 		{"attention to compressed keys", "deepseek_v4 deepseek_ref"},

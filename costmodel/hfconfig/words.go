@@ -25,7 +25,10 @@ func fileKeys() map[string][]string {
 		"dense_layers": {"first_k_dense_replace", "mlp_only_layers"},
 		"moe_every":    {"decoder_sparse_step", "interleave_moe_layer_step", "moe_layers"},
 		"index_topk":   {"index_topk"}, "index_heads": {"index_n_heads"}, "index_head_dim": {"index_head_dim"},
-		"full_attention_every": {"sliding_window_pattern", "layer_types"},
+		"full_attention_every": {"sliding_window_pattern", "full_attention_interval", "layer_types"},
+		"delta_key_heads":      {"linear_num_key_heads"}, "delta_value_heads": {"linear_num_value_heads"},
+		"delta_key_dim": {"linear_key_head_dim"}, "delta_value_dim": {"linear_value_head_dim"},
+		"delta_convolution": {"linear_conv_kernel_dim"},
 	}
 }
 
