@@ -96,45 +96,57 @@ func (c *chrome) name(rank int32, thread, order int, name string) {
 func (c *chrome) slices() {
 	start, order := c.trace.Graph.ByStream()
 	threads, each := len(c.streams), len(start)-1
+	var lanes lanes
 	for s, stream := range c.streams {
 		tasks := order[start[s%each]:start[s%each+1]]
 		if !c.shows(stream.Rank) {
 			continue
 		}
 		ids := []int{s}
-		for i, lane := range separate(c.trace, tasks) {
+		for task, lane := range lanes.of(c.trace, tasks) {
 			if lane == len(ids) {
 				c.name(stream.Rank, threads, s, stream.Name+" (overlapping)")
 				ids = append(ids, threads)
 				threads++
 			}
 			if lane > 0 {
-				c.thread[i] = ids[lane]
+				c.thread[task.task] = ids[lane]
 			}
-			c.slice(i, int32(s/each), ids[lane])
+			c.slice(task, int32(s/each), ids[lane])
 		}
 	}
 }
 
-// byStart sorts the tasks of a stream.
-func byStart(t *graph.Trace, tasks []int32) {
-	slices.SortStableFunc(tasks, func(a, b int32) int { return cmp.Compare(t.Span(a).Start, t.Span(b).Start) })
+// A placed task is one with its times.
+type placed struct {
+	graph.Span
+	task int32
 }
 
-// separate sorts the tasks of a stream by start, and yields each with the first lane in which it does
-// not overlap another task.
-func separate(t *graph.Trace, tasks []int32) iter.Seq2[int32, int] {
-	return func(yield func(int32, int) bool) {
-		byStart(t, tasks)
-		var free []time.Duration
-		for _, i := range tasks {
-			span := t.Span(i)
-			k := slices.IndexFunc(free, func(end time.Duration) bool { return end <= span.Start })
+// lanes are where the tasks of a stream go, so that none overlaps another. Its buffers serve one stream after another.
+type lanes struct {
+	tasks []placed
+	free  []time.Duration // by lane: the end of its last task
+}
+
+// of yields the tasks of a stream by start, each with the first lane in which it does not overlap another task.
+func (l *lanes) of(t *graph.Trace, tasks []int32) iter.Seq2[placed, int] {
+	byStart := func(a, b placed) int { return cmp.Compare(a.Start, b.Start) }
+	l.tasks, l.free = l.tasks[:0], l.free[:0]
+	for _, i := range tasks {
+		l.tasks = append(l.tasks, placed{t.Span(i), i})
+	}
+	if !slices.IsSortedFunc(l.tasks, byStart) {
+		slices.SortStableFunc(l.tasks, byStart)
+	}
+	return func(yield func(placed, int) bool) {
+		for _, task := range l.tasks {
+			k := slices.IndexFunc(l.free, func(end time.Duration) bool { return end <= task.Start })
 			if k < 0 {
-				k = len(free)
-				free = append(free, 0)
+				k = len(l.free)
+				l.free = append(l.free, 0)
 			}
-			if free[k] = span.End; !yield(i, k) {
+			if l.free[k] = task.End; !yield(task, k) {
 				return
 			}
 		}
@@ -142,8 +154,9 @@ func separate(t *graph.Trace, tasks []int32) iter.Seq2[int32, int] {
 }
 
 // slice writes the task with which a replica does what task i does.
-func (c *chrome) slice(i, replica int32, thread int) {
-	t, span := c.trace.Graph.TaskOf(i, replica), c.trace.Span(i)
+func (c *chrome) slice(task placed, replica int32, thread int) {
+	i, span := task.task, task.Span
+	t := c.trace.Graph.TaskOf(i, replica)
 	c.event(`"ph": "X", "cat": "kernel", "name": %s, "pid": %d, "tid": %d, "ts": %s, "dur": %s, "args": {%s}`,
 		jsonString(chromeName(&t)), t.Rank, thread, micros(span.Start), micros(span.Duration()),
 		c.details(int(replica)*c.trace.Graph.Len()+int(i), &t))

@@ -26,17 +26,31 @@ func (p *perfetto) levelsOf(rank int32) reader {
 	return reader{levels: &p.memory[int(rank)%len(p.memory)], rank: rank}
 }
 
-// counter describes the counter of a rank's memory, if it uses any.
-func (p *perfetto) counter(curve tracecsv.MemoryCurve) levels {
-	if curve.Peak() == 0 {
-		return levels{}
+// levels sets the memory of the ranks of a replica, whose first rank is given, and describes their counters.
+func (p *perfetto) levels(curves []tracecsv.MemoryCurve, first int) {
+	if p.memory == nil {
+		p.memory = make([]levels, len(curves))
+		for i, curve := range curves {
+			if curve.Peak() != 0 {
+				p.memory[i].list = curve.Levels()
+			}
+			p.memory[i].taken = make([]bool, len(p.memory[i].list))
+		}
 	}
+	for i, curve := range curves {
+		if clear(p.memory[i].taken); curve.Peak() != 0 {
+			p.memory[i].track = p.counter(first + curve.Rank)
+		}
+	}
+}
+
+// counter describes the counter of a rank's memory, and returns its track.
+func (p *perfetto) counter(rank int) uint64 {
 	p.last++
 	unit := message(nil).number(counterUnit, unitBytes)
-	p.describe(message(nil).number(trackID, p.last).text(trackName, fmt.Sprintf("rank %d memory", curve.Rank)).
-		number(trackParent, p.process(int32(curve.Rank))).nested(trackCounter, unit).number(trackRank, p.last))
-	list := curve.Levels()
-	return levels{track: p.last, list: list, taken: make([]bool, len(list))}
+	p.describe(message(nil).number(trackID, p.last).text(trackName, fmt.Sprintf("rank %d memory", rank)).
+		number(trackParent, p.process(int32(rank))).nested(trackCounter, unit).number(trackRank, p.last))
+	return p.last
 }
 
 // take returns the level that begins at a time, unless an event has taken it. Times of a stream do not fall.

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bufio"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"time"
@@ -103,6 +104,7 @@ type perfetto struct {
 	// The memory of the rank whose tasks are written, and of the one that gets its messages.
 	own, peer reader
 	counters  []uint64 // buffer
+	lanes     lanes
 	// Buffers for what is nested, the innermost last.
 	outer, body, inner message
 	names              message // that the next event needs
@@ -115,7 +117,7 @@ func (m message) number(field protowire.Number, n uint64) message {
 	if field < 16 && n < 128 { // most of them
 		return append(m, byte(field<<3), byte(n))
 	}
-	return protowire.AppendVarint(protowire.AppendTag(m, field, protowire.VarintType), n)
+	return binary.AppendUvarint(protowire.AppendTag(m, field, protowire.VarintType), n)
 }
 
 func (m message) fixed(field protowire.Number, n uint64) message {
@@ -133,10 +135,18 @@ func (m message) nested(field protowire.Number, inner message) message {
 	return protowire.AppendBytes(protowire.AppendTag(m, field, protowire.BytesType), inner)
 }
 
+// note appends an argument of a slice that is a number.
+func (m message) note(name, n uint64) message {
+	if n < 128 { // most of them
+		return append(m, eventNotes<<3|2, 4, noteName<<3, byte(name), noteInteger<<3, byte(n))
+	}
+	m = append(m, eventNotes<<3|2, byte(3+protowire.SizeVarint(n)), noteName<<3, byte(name), noteInteger<<3)
+	return binary.AppendUvarint(m, n)
+}
+
 // packet writes one packet. The first error stays with the writer.
 func (p *perfetto) packet(m message) {
-	p.out.Write(protowire.AppendVarint(protowire.AppendTag(p.out.AvailableBuffer(), tracePacket, protowire.BytesType),
-		uint64(len(m))))
+	p.out.Write(binary.AppendUvarint(append(p.out.AvailableBuffer(), tracePacket<<3|2), uint64(len(m))))
 	p.out.Write(m)
 }
 
@@ -147,11 +157,13 @@ func (p *perfetto) describe(track message) {
 
 // event writes an event, with the names that it needs and no event before it had.
 func (p *perfetto) event(at time.Duration, event message) {
-	m := p.outer[:0].number(packetTime, uint64(at)).number(packetSequence, sequence).nested(packetEvent, event)
+	m := binary.AppendUvarint(append(p.outer[:0], packetTime<<3), uint64(at))
+	m = binary.AppendUvarint(append(m, packetSequence<<3, sequence, packetEvent<<3|2), uint64(len(event)))
+	p.outer = append(m, event...)
 	if len(p.names) > 0 {
-		m = m.nested(packetNames, p.names)
+		p.outer = p.outer.nested(packetNames, p.names)
 	}
-	p.outer = m.number(packetFlags, namesUsed)
+	p.outer = append(p.outer, packetFlags<<3, namesUsed)
 	p.packet(p.outer)
 }
 
@@ -198,19 +210,16 @@ func (p *perfetto) thread(stream graph.Stream, suffix string) uint64 {
 // tasks writes the tasks of every replica, stream by stream, and the memory of its ranks.
 func (p *perfetto) tasks() {
 	start, order := p.trace.Graph.ByStream()
-	each, first := len(start)-1, 0
-	ranks := p.trace.Graph.Ranks() / p.trace.Graph.Replicas()
-	for curve := range tracecsv.EachCurve(p.trace) {
-		if p.memory = append(p.memory, p.counter(curve)); len(p.memory) < ranks {
-			continue
-		}
+	each, replicas := len(start)-1, p.trace.Graph.Replicas()
+	curves := tracecsv.MemoryCurves(p.trace)[:p.trace.Graph.Ranks()/replicas] // one replica's stand for all
+	for replica := range replicas {
+		p.levels(curves, replica*p.trace.Graph.Shape.Ranks)
 		for s := range each {
-			p.slices(first+s, int32(first/each), order[start[s]:start[s+1]])
+			p.slices(replica*each+s, int32(replica), order[start[s]:start[s+1]])
 		}
 		for i := range p.memory {
 			p.memory[i].rest(p)
 		}
-		first, p.memory = first+each, p.memory[:0]
 	}
 }
 
@@ -221,11 +230,11 @@ func (p *perfetto) slices(s int, replica int32, tasks []int32) {
 	p.own, p.peer = p.levelsOf(stream.Rank), reader{}
 	p.assume(p.track[s])
 	tracks := []uint64{0} // assumed
-	for i, lane := range separate(p.trace, tasks) {
+	for task, lane := range p.lanes.of(p.trace, tasks) {
 		if lane == len(tracks) {
 			tracks = append(tracks, p.thread(stream, " (overlapping)"))
 		}
-		p.slice(i, replica, tracks[lane])
+		p.slice(task, replica, tracks[lane])
 	}
 }
 
@@ -239,14 +248,15 @@ func (p *perfetto) assume(track uint64) {
 		nested(packetDefaults, message(nil).nested(eventDefaults, defaults)))
 }
 
-// slice writes the task with which a replica does what task i does. A track of 0 is the assumed one.
-func (p *perfetto) slice(i, replica int32, track uint64) {
-	t, span := p.trace.Graph.TaskOf(i, replica), p.trace.Span(i)
+// slice writes the task with which a replica does what a task does. A track of 0 is the assumed one.
+func (p *perfetto) slice(task placed, replica int32, track uint64) {
+	i, span := task.task, task.Span
+	t := p.trace.Graph.TaskOf(i, replica)
 	if t.Kind.Message() && (p.peer.levels == nil || p.peer.rank != t.Peer) {
 		p.peer = p.levelsOf(t.Peer)
 	}
 	event := p.body[:0].number(eventCategory, category(t.Kind))
-	event = p.notes(event, i, &t).number(eventType, sliceBegin)
+	event = p.notes(event, task, &t).number(eventType, sliceBegin)
 	shared := p.trace.Graph.Replicas() > 1 // replicas share the names of their tasks
 	if shared {
 		event = event.number(eventNameOf, 1+uint64(i))
@@ -308,25 +318,24 @@ const (
 )
 
 // notes appends the arguments of a slice.
-func (p *perfetto) notes(event message, i int32, t *graph.Task) message {
+func (p *perfetto) notes(event message, task placed, t *graph.Task) message {
 	p.inner = p.inner[:0].number(noteName, kindNote).number(noteText, 1+uint64(t.Kind))
-	event = event.nested(eventNotes, p.inner)
-	number := func(name uint64, n int64) {
-		p.inner = p.inner[:0].number(noteName, name).number(noteInteger, uint64(n))
-		event = event.nested(eventNotes, p.inner)
+	event = event.nested(eventNotes, p.inner).note(rankNote, uint64(t.Rank))
+	if t.Stage != graph.None {
+		event = event.note(stageNote, uint64(t.Stage))
 	}
-	number(rankNote, int64(t.Rank))
-	for k, n := range [...]int64{int64(t.Stage), int64(t.Microbatch), int64(t.Peer)} {
-		if n != graph.None {
-			number(stageNote+uint64(k), n)
-		}
+	if t.Microbatch != graph.None {
+		event = event.note(microbatchNote, uint64(t.Microbatch))
+	}
+	if t.Peer != graph.None {
+		event = event.note(peerNote, uint64(t.Peer))
 	}
 	if t.Bytes != 0 {
-		number(bytesNote, t.Bytes)
+		event = event.note(bytesNote, uint64(t.Bytes))
 	}
 	if p.trace.KnowsReady() {
-		if ready := p.trace.ReadyAt(i); ready != p.trace.Span(i).Start { // it waited
-			number(readyNote, ready.Nanoseconds())
+		if ready := p.trace.ReadyAt(task.task); ready != task.Start { // it waited
+			event = event.note(readyNote, uint64(ready))
 		}
 	}
 	return event

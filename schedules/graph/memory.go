@@ -39,8 +39,11 @@ func (t *Trace) step(c *cursor) bool {
 func (t *Trace) changes(c *cursor) bool {
 	p := &t.Prices[t.Graph.Rows[c.task].Class]
 	if !c.ends {
+		if p.AtStart == 0 || p.Kind.Message() != c.incoming {
+			return false
+		}
 		c.at = t.start(c.task, p)
-		return p.AtStart != 0 && p.Kind.Message() == c.incoming
+		return true
 	}
 	c.at = t.Released[c.task] - p.Delay()
 	return p.AtEnd != 0 && !c.incoming

@@ -3,6 +3,7 @@ package graph
 import (
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // Kind says what a task does. The letters are PyTorch's: B is the full
@@ -127,17 +128,18 @@ type Task struct {
 // String prints the task as in the literature: 2F0 is the forward of stage 2,
 // microbatch 0; 1SEND_F3 sends stage 1's activations of microbatch 3.
 func (t Task) String() string {
-	switch {
-	case t.Stage != None && t.Microbatch != None && t.Part > 0:
-		return fmt.Sprintf("%d%s%d.%d", t.Stage, t.Kind, t.Microbatch, t.Part)
-	case t.Stage != None && t.Microbatch != None:
-		return fmt.Sprintf("%d%s%d", t.Stage, t.Kind, t.Microbatch)
-	case t.Stage != None:
-		return fmt.Sprintf("%d%s", t.Stage, t.Kind)
-	case t.Microbatch != None:
-		return fmt.Sprintf("%s%d.%d", t.Kind, t.Microbatch, t.Part)
+	name := make([]byte, 0, 24)
+	if t.Stage != None {
+		name = strconv.AppendInt(name, int64(t.Stage), 10)
 	}
-	return fmt.Sprintf("%s.%d", t.Kind, t.Part)
+	name = append(name, t.Kind.String()...)
+	if t.Microbatch != None {
+		name = strconv.AppendInt(name, int64(t.Microbatch), 10)
+	}
+	if t.Part > 0 && t.Microbatch != None || t.Stage == None {
+		name = strconv.AppendInt(append(name, '.'), int64(t.Part), 10)
+	}
+	return string(name)
 }
 
 // kindWords describe the kinds of task that occur in a graph.
