@@ -63,7 +63,7 @@ var arrows = map[string][]string{
 	"exec/train":           {"costmodel/network", "costmodel/stages", "exec/backend", "exec/cluster", "exec/collectives", "exec/data", "exec/kernels", "exec/run", "schedules/collective", "schedules/graph"},
 	"exec/validation":      {"exec/backend", "exec/cluster/mpi", "exec/session", "reports/table", "results", "results/compare"},
 	"launch":               {},
-	"results/judged":       {},
+	"results/judged":       {"results/rankings"},
 	"export":               {"configs", "launch", "costmodel/network", "costmodel/stages", "schedules/graph", "schedules/order"},
 	"internal/cores":       {},
 	"internal/csvfile":     {},

@@ -208,12 +208,54 @@ func (p *megatronPlan) forget(said map[string]any) {
 	}
 }
 
+// PatchMegatron changes a user's script of Megatron-LM, and the files that it sources, so that it trains by one plan
+// and not by another. The changed script is read back. Logs among the files stay out.
+func PatchMegatron(
+	ctx context.Context, plans [2]*configs.Config, files []launch.Input, o launch.Options,
+) (*launch.Patch, error) {
+	from, err := planMegatron(ctx, plans[0])
+	if err != nil {
+		return nil, err
+	}
+	to, err := planMegatron(ctx, plans[1])
+	if err != nil {
+		return nil, err
+	}
+	patch, err := launch.NewPatch(files, o, from.command.All(), to.command.All())
+	if err != nil {
+		return nil, err
+	}
+	said, _, err := to.read(ctx, patch.Over(files), o)
+	if err != nil {
+		return nil, err
+	}
+	for section, table := range to.said {
+		for key, value := range table.(map[string]any) {
+			was, wanted := fmt.Sprint(from.said[section].(map[string]any)[key]), fmt.Sprint(value)
+			if is := fmt.Sprint(said[section].(map[string]any)[key]); was != wanted && is != wanted {
+				return nil, fmt.Errorf("the changed script has %s.%s = %s, not %s", section, key, is, wanted)
+			}
+		}
+	}
+	return patch, nil
+}
+
 // readBack reads a script that was written, and compares what it says with the configuration.
 func (p *megatronPlan) readBack(ctx context.Context, script []byte) error {
-	label := p.config.Name() + "'s script"
-	read, err := launch.Read([]launch.Input{{Label: label, Data: script}}, launch.Options{})
+	said, e, err := p.read(ctx, []launch.Input{{Label: p.config.Name() + "'s script", Data: script}}, launch.Options{})
 	if err != nil {
-		return fmt.Errorf("export megatron: %w", err)
+		return err
+	}
+	return p.compare(said, e)
+}
+
+// read reads a script, for the machine of the configuration.
+func (p *megatronPlan) read(
+	ctx context.Context, files []launch.Input, o launch.Options,
+) (map[string]any, *configs.Experiment, error) {
+	read, err := launch.Read(files, o)
+	if err != nil {
+		return nil, nil, fmt.Errorf("export megatron: %w", err)
 	}
 	object, config := p.config.Object(), read.Config
 	config["machine"] = object["machine"]
@@ -222,21 +264,18 @@ func (p *megatronPlan) readBack(ctx context.Context, script []byte) error {
 	}
 	var text bytes.Buffer
 	if err := configs.WriteObject(&text, nil, config); err != nil {
-		return err
+		return nil, nil, err
 	}
-	c, err := configs.Parse(label, text.Bytes())
+	c, err := configs.Parse(files[0].Label, text.Bytes())
 	if err != nil {
-		return fmt.Errorf("export megatron: %w", err)
+		return nil, nil, fmt.Errorf("export megatron: %w", err)
 	}
 	e, err := c.BuildFor(ctx, configs.BuildOptions{Folded: true, Brief: true})
 	if err != nil {
-		return fmt.Errorf("export megatron: %w", err)
+		return nil, nil, fmt.Errorf("export megatron: %w", err)
 	}
 	said, err := p.say(c, e)
-	if err != nil {
-		return err
-	}
-	return p.compare(said, e)
+	return said, e, err
 }
 
 // orNone names a value that may not be there.

@@ -219,6 +219,51 @@ func TestMegatronIsImported(t *testing.T) {
 	require.NotZero(t, written)
 }
 
+// TestMegatronIsPatched: the script of one plan becomes that of another plan of the same network by a patch.
+func TestMegatronIsPatched(t *testing.T) {
+	patched := 0
+	rapid.Check(t, func(t *rapid.T) {
+		one := drawPlan(t)
+		two := maps.Clone(one)
+		for key := range two {
+			if section, _, _ := strings.Cut(key, "."); section == "parallel" || section == "schedule" {
+				delete(two, key)
+			}
+		}
+		drawGroups(t, two, two["train.stack"] == "megatron-te")
+		devices := func(d drawn) int {
+			n := 1
+			for _, key := range []string{"parallel.tensor", "parallel.data", "parallel.context", "schedule.stages"} {
+				if size, ok := d[key].(int); ok {
+					n *= size
+				}
+			}
+			return n
+		}
+		if devices(one) != devices(two) {
+			t.Skip("a plan for other devices")
+		}
+		var script bytes.Buffer
+		var both [2]*configs.Config
+		for i, d := range []drawn{two, one} { // which leaves the first one's script
+			c, err := configs.Parse("plan.toml", d.text())
+			if err != nil {
+				t.Skip(err)
+			}
+			script.Reset()
+			if _, err := export.WriteMegatron(t.Context(), &script, c); err != nil {
+				t.Skip(err)
+			}
+			both[1-i] = c
+		}
+		files := []launch.Input{{Label: "run.sh", Data: script.Bytes()}}
+		_, err := export.PatchMegatron(t.Context(), both, files, launch.Options{})
+		require.NoError(t, err, "%s\n%s\n%s", one.text(), two.text(), script.Bytes())
+		patched++
+	})
+	require.NotZero(t, patched)
+}
+
 // TestMegatronRefuses: a key that Megatron-LM has no argument for is named.
 func TestMegatronRefuses(t *testing.T) {
 	for set, key := range map[string]string{

@@ -246,6 +246,9 @@ func (m *mapper) precision() {
 	}
 }
 
+// punctuation reports whether a character stands between the words of a printed list.
+func punctuation(r rune) bool { return strings.ContainsRune("[]', ", r) }
+
 // recomputation maps what the backward computes again.
 func (m *mapper) recomputation() {
 	granularity, short := m.get("recompute_granularity"), m.on("recompute_activations")
@@ -266,7 +269,6 @@ func (m *mapper) recomputation() {
 		}
 	case "selective":
 		var list []string
-		punctuation := func(r rune) bool { return strings.ContainsRune("[]', ", r) }
 		for _, name := range strings.FieldsFunc(m.get("recompute_modules"), punctuation) {
 			if known, ok := modules[name]; ok {
 				name = known

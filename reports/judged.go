@@ -46,5 +46,38 @@ func WriteJudgment(w io.Writer, h judged.Judgment, precision string) error {
 		out.Print("  %12s  %9s  --set %s\n", units.FormatSeconds(g.MeasuredStep),
 			units.FormatSignedPercent(g.StepTime/h.Predicted-1), strings.Join(g.Set, " --set "))
 	}
+	printBetter(out, h)
 	return out.Flush()
+}
+
+// printBetter writes the fastest plan, and what to change in the script.
+func printBetter(out table.Page, h judged.Judgment) {
+	b := h.Better
+	switch {
+	case b == nil && h.Searched:
+		out.Print("\nno plan that this program offers for these devices is faster by more than 1 %%\n")
+		return
+	case b == nil:
+		return
+	}
+	name := "the fastest plan that this program offers for these devices"
+	if b.Partial {
+		name = "the fastest plan of those that were looked at in time"
+	}
+	out.Print("\n%s: %s here, %s\n  --set %s\n", name, units.FormatSeconds(h.BetterMeasured),
+		units.FormatSignedPercent(b.StepTime/h.Predicted-1), strings.Join(b.Set, " --set "))
+	switch {
+	case h.Patch != "":
+		out.Print("\nin the script %s\n%s", differs(h.PatchedLines), h.Patch)
+	case h.Unpatched != "":
+		out.Print("  no change of the script: %s\n", h.Unpatched)
+	}
+}
+
+// differs says how many lines differ.
+func differs(n int) string {
+	if n == 1 {
+		return "1 line differs"
+	}
+	return fmt.Sprintf("%d lines differ", n)
 }

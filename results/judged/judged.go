@@ -1,6 +1,8 @@
 // Package judged is a measured step that was held against its prediction, and what would explain it.
 package judged
 
+import "psim/results/rankings"
+
 // A Judgment is a measured step, held against the prediction of its configuration.
 type Judgment struct {
 	Verdict   string  `json:"verdict" oneof:"inside,slow,fast,inconsistent"`
@@ -18,6 +20,17 @@ type Judgment struct {
 	Assumptions []Assumption `json:"assumptions,omitempty"`
 	// Changes are what single changes would give, the shortest step first.
 	Changes []Gain `json:"changes,omitempty"`
+	// Searched: other plans for the same devices were looked through. Better is the fastest, if it is faster, and
+	// BetterMeasured the step that it would have here.
+	Searched       bool    `json:"searched"`
+	Better         *Better `json:"better,omitempty"`
+	BetterMeasured float64 `json:"better_measured_s,omitempty"`
+	// Patch makes the user's script start the better plan; PatchedLines is how many lines differ. Without a patch,
+	// Unpatched says why.
+	Patch        string `json:"patch,omitempty"`
+	PatchedLines int    `json:"patched_lines,omitempty"`
+	Unpatched    string `json:"unpatched,omitempty"`
+	Written      string `json:"written,omitempty"` // the file that the better plan went to
 }
 
 // An Interval is where a share of such runs should lie, by published runs.
@@ -43,6 +56,14 @@ type Gain struct {
 	Set          []string `json:"set"`
 	StepTime     float64  `json:"step_time_s"`
 	MeasuredStep float64  `json:"measured_step_s"`
+}
+
+// A Better plan is the fastest that the program offers for the same devices.
+type Better struct {
+	rankings.PlanShape
+	Set      []string `json:"set"`
+	StepTime float64  `json:"step_time_s"`
+	Partial  bool     `json:"partial,omitempty"` // the search was cut short
 }
 
 // The verdicts of a Judgment.

@@ -14,15 +14,17 @@ import (
 	lib "psim"
 	"psim/advise"
 	"psim/configs"
+	"psim/export"
 	"psim/internal/files"
 	"psim/internal/units"
 	"psim/launch"
 	"psim/reports"
+	"psim/results/judged"
 )
 
 type explainFlags struct {
 	importFlags
-	log, measured string
+	log, measured, emit string
 }
 
 const explainManual = `explain holds a step that was measured against its prediction. The step comes from a
@@ -32,7 +34,10 @@ script (psim import), or from CONFIG.
 The first line judges: whether the step lies in the interval of the prediction, is slow
 or fast, or cannot be. Below it are assumptions that would explain the difference, each
 with the step that it gives, and what single changes would give: the measured step times
-the ratio of two predictions.`
+the ratio of two predictions. Last comes the fastest plan that the program offers for the
+same devices, and if a launch script of Megatron-LM was named, what to change in it, as
+patch(1) reads it: all other lines stay. --emit megatron writes the changed script to -o;
+where a log or CONFIG was named alone, it writes a script of its own (psim export).`
 
 func newExplain() *cobra.Command {
 	var f explainFlags
@@ -41,7 +46,8 @@ func newExplain() *cobra.Command {
 		Short: "say whether a measured step is slow, and what would explain it",
 		Long:  explainManual,
 		Example: `  psim explain train.log --device h100-80gb-sxm --devices-per-node 8 --network ib-ndr
-  psim explain llama3-70b --measured 12.3s`,
+  psim explain llama3-70b --measured 12.3s
+  psim explain run.sh --log train.log --device h100-80gb-sxm --emit megatron -o better.sh`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("explain takes a log, a launch script or a CONFIG, not nothing\n" +
@@ -57,6 +63,9 @@ func newExplain() *cobra.Command {
 	cmd.Flags().StringArrayVar(&f.arguments, "arg", nil, "an argument of the script, $1 first; may be repeated")
 	cmd.Flags().StringVar(&f.log, "log", "", "the log of the run, for a SCRIPT or a CONFIG")
 	cmd.Flags().StringVar(&f.measured, "measured", "", "the measured step, such as 12.3s, in place of a log")
+	cmd.Flags().StringVar(&f.emit, "emit", "", "write the better plan to -o as a launch script: megatron")
+	cmd.Flags().VarP((*pathValue)(&f.out), "out", "o", "file to write the better plan to")
+	registerOverwrite(cmd.Flags(), &f.overwrite)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the verdict and what explains it as one JSON object")
 	return cmd
 }
@@ -66,6 +75,9 @@ func (f *explainFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	ctx, std := cmd.Context(), streamsOf(cmd)
+	if err := f.checkEmit(); err != nil {
+		return err
+	}
 	c, steps, err := f.load(ctx, args, std.err)
 	if err != nil {
 		return err
@@ -89,19 +101,85 @@ func (f *explainFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if f.json {
-		return files.WriteJSON(std.out, held)
-	}
-	if err := reports.WriteJudgment(std.out, held, p.Config.Train.Precision); err != nil || f.quiet {
+	script, err := f.better(ctx, p, &held)
+	if err != nil {
 		return err
 	}
-	trainer := ""
-	if p.Result.Stack != "" {
-		trainer = " --trainer " + p.Result.Stack
+	unwritten := f.write(ctx, script, &held) // which is said after what was found
+	switch {
+	case f.json:
+		err = files.WriteJSON(std.out, held)
+	default:
+		err = reports.WriteJudgment(std.out, held, p.Config.Train.Precision)
 	}
-	_, err = fmt.Fprintf(std.err, "psim: for a better plan: psim search CONFIG --devices %d%s (psim import -o CONFIG "+
-		"writes one of a log)\n", p.Devices(), trainer)
-	return err
+	if err == nil && held.Written != "" {
+		_, err = fmt.Fprintln(std.err, "wrote", visible(held.Written))
+	}
+	return errors.Join(err, unwritten)
+}
+
+// checkEmit refuses an unknown format, and a file that cannot be written.
+func (f *explainFlags) checkEmit() error {
+	switch {
+	case f.emit == "" && f.out == "":
+		return nil
+	case f.emit == "":
+		return errors.New("--out is for the better plan: --emit megatron says how it is written")
+	case f.emit != "megatron":
+		return fmt.Errorf("--emit %s: unknown format; psim explain writes megatron", f.emit)
+	case f.out == "":
+		return errors.New("--out is missing: name the script to write, as in -o better.sh")
+	}
+	return f.emitted().check()
+}
+
+// emitted names the file of the better plan.
+func (f *explainFlags) emitted() namedFile { return namedFile{"out", f.out, "explain", f.overwrite} }
+
+// better finds the fastest plan, and what to change in the script for it. It returns the script of that plan, with
+// --emit.
+func (f *explainFlags) better(ctx context.Context, p *lib.Prediction, held *judged.Judgment) ([]byte, error) {
+	c, err := advise.Better(ctx, p, held)
+	if err != nil || c == nil {
+		return nil, err
+	}
+	patch, err := export.PatchMegatron(ctx, [2]*configs.Config{p.Config, c}, f.inputs, f.options())
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err == nil:
+		held.Patch, held.PatchedLines = patch.Text, patch.Lines
+		if len(patch.Files) > 1 {
+			return nil, nil
+		}
+		return patch.Files[0].Data, nil
+	case !errors.Is(err, launch.ErrNoScript):
+		held.Unpatched = err.Error()
+	}
+	var script bytes.Buffer
+	if f.emit != "" {
+		_, err = export.WriteMegatron(ctx, &script, c)
+		return script.Bytes(), err
+	}
+	return nil, nil
+}
+
+// write writes the script of the better plan, with --emit.
+func (f *explainFlags) write(ctx context.Context, script []byte, held *judged.Judgment) error {
+	switch {
+	case f.emit == "":
+		return nil
+	case held.Better == nil:
+		return failed(errors.New("--emit: there is no better plan to write"))
+	case script == nil:
+		return failed(errors.New("--emit: the better plan changes several files; the patch is what to change"))
+	}
+	err := f.emitted().write(ctx, func(w io.Writer) error { _, err := w.Write(script); return err })
+	if err != nil {
+		return failed(err)
+	}
+	held.Written = f.out
+	return nil
 }
 
 // step returns the measured step in seconds.

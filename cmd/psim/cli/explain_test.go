@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -50,5 +51,61 @@ func TestExplain(t *testing.T) {
 		require.Equal(t, 2, code, command)
 		require.Empty(t, stdout, command)
 		require.Contains(t, stderr, want, command)
+	}
+}
+
+// TestBetter: the fastest plan is a patch of the user's script, and --emit writes it; what is not about the plan stays.
+func TestBetter(t *testing.T) {
+	folder, err := filepath.Abs("../../../launch/testdata")
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	const machine = " --device h100-80gb-sxm --devices-per-node 8 --network ib-ndr"
+	read := func(name string) string {
+		data, err := os.ReadFile(name)
+		require.NoError(t, err)
+		return string(data)
+	}
+	whole := strings.Replace(read(folder+"/run.sh"), "source common.sh\n", read(folder+"/common.sh"), 1)
+	require.NoError(t, os.WriteFile("run.sh", []byte(whole), 0o644))
+	stdout, stderr, code := psim(t, "psim explain run.sh --log "+folder+"/train.log --emit megatron -o better.sh --json"+machine)
+	require.Zero(t, code, stderr)
+	var h judged.Judgment
+	require.NoError(t, json.Unmarshal([]byte(stdout), &h))
+	require.Equal(t, "better.sh", h.Written)
+	require.Contains(t, h.Patch, "--- run.sh\n+++ run.sh\n@@ -")
+	require.InEpsilon(t, h.Measured*h.Better.StepTime/h.Predicted, h.BetterMeasured, 1e-12)
+	before, after := strings.Split(whole, "\n"), strings.Split(read("better.sh"), "\n")
+	require.Len(t, after, len(before))
+	changed := 0
+	for i := range before {
+		if before[i] != after[i] {
+			changed++
+		}
+	}
+	require.Equal(t, h.PatchedLines, changed)
+
+	// The changed script is the better plan, and no other is much better.
+	stdout, stderr, code = psim(t, "psim explain better.sh --measured 5s --json"+machine)
+	require.Zero(t, code, stderr)
+	predicted := h.Better.StepTime
+	h = judged.Judgment{}
+	require.NoError(t, json.Unmarshal([]byte(stdout), &h))
+	require.InEpsilon(t, predicted, h.Predicted, 1e-9)
+	require.Nil(t, h.Better)
+
+	stdout, stderr, code = psim(t, "psim explain better.sh --measured 5s --emit megatron -o none.sh"+machine)
+	require.Equal(t, 1, code)
+	require.Contains(t, stdout, "no plan that this program offers for these devices is faster by more than 1 %")
+	require.Contains(t, stderr, "--emit: there is no better plan to write")
+	require.NoFileExists(t, "none.sh")
+	_, stderr, code = psim(t, "psim explain "+folder+"/train.log --emit megatron -o alone.sh"+machine)
+	require.Zero(t, code, stderr)
+	require.Contains(t, read("alone.sh"), "--micro-batch-size 4")
+	for flags, want := range map[string]string{
+		" --emit torch -o x": "--emit torch: unknown format", " --emit megatron": "--out is missing", " -o x": "--out is for the better plan",
+	} {
+		_, stderr, code := psim(t, "psim explain gpipe --measured 1s"+flags)
+		require.Equal(t, 2, code)
+		require.Contains(t, stderr, want)
 	}
 }

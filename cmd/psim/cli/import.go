@@ -23,6 +23,7 @@ type importFlags struct {
 	outputFlags
 	targetFlags
 	arguments []string
+	inputs    []launch.Input // that were read
 }
 
 const importManual = `import turns what a training was started with, or what it printed, into a
@@ -123,15 +124,19 @@ func (f *importFlags) run(cmd *cobra.Command, args []string) error {
 
 // read reads the files.
 func (f *importFlags) read(names []string) (*launch.Import, error) {
-	var list []launch.Input
 	for _, name := range names {
 		data, err := readInput(name)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, launch.Input{Label: name, Data: data})
+		f.inputs = append(f.inputs, launch.Input{Label: name, Data: data})
 	}
-	return launch.Read(list, launch.Options{Devices: f.target.Devices, Arguments: f.arguments})
+	return launch.Read(f.inputs, f.options())
+}
+
+// options returns what the user says besides the files.
+func (f *importFlags) options() launch.Options {
+	return launch.Options{Devices: f.target.Devices, Arguments: f.arguments}
 }
 
 // readInput reads a log or a script.

@@ -1,0 +1,55 @@
+package advise
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"psim"
+	"psim/configs"
+	"psim/plans"
+	"psim/results/judged"
+)
+
+// A plan counts as better if its step is shorter by more than leastBetter, and is
+// looked for no longer than longestLook.
+const (
+	leastBetter = 0.01
+	longestLook = 30 * time.Second
+)
+
+// Better finds the fastest plan that the stack's program offers for the same devices, adds it to a judgment, and
+// returns its configuration; nil if the program is not known, or no plan is better.
+func Better(ctx context.Context, p *psim.Prediction, h *judged.Judgment) (*configs.Config, error) {
+	if p.Result.Stack == "" || h.Verdict == judged.Inconsistent {
+		return nil, nil
+	}
+	q := plans.Query{Devices: p.Devices(), Trainer: p.Result.Stack, Rows: 1}
+	var err error
+	if q.Margin, err = p.Config.SearchMargin(); err != nil {
+		return nil, err
+	}
+	look, cancel := context.WithTimeout(ctx, longestLook)
+	defer cancel()
+	found, err := plans.Search(look, p.Config, q, nil)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil && !errors.Is(err, context.DeadlineExceeded), found == nil, len(found.Plans) == 0:
+		return nil, nil // there is no other plan, such as for a network that does not divide
+	}
+	best := found.Plans[0]
+	h.Searched = true
+	if best.StepTime > (1-leastBetter)*p.Result.StepTime {
+		return nil, nil
+	}
+	c, err := p.Config.With(best.Set...)
+	if err != nil {
+		return nil, nil // the plan does not go with a setting of the configuration's own
+	}
+	h.Better = &judged.Better{
+		PlanShape: best.Plan, Set: best.Set, StepTime: best.StepTime, Partial: found.Partial,
+	}
+	h.BetterMeasured = h.Measured * best.StepTime / p.Result.StepTime
+	return c, nil
+}
