@@ -179,12 +179,17 @@ func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte(`{"model_type": "qwen3_vl", "tie_word_embeddings": true, "text_config": {"vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": 96}}`), 8)
 	f.Add([]byte(`{"model_type": "gemma3", "text_config": {"hidden_size": 64, "num_hidden_layers": 4, "intermediate_size": 96, "layer_types": ["full_attention"]}}`), 64)
 	f.Add([]byte(`{"model_type": "llama4", "text_config": {"hidden_size": 64, "num_hidden_layers": 4, "intermediate_size": 96, "no_rope_layers": [1, 0, 1, 0], "moe_layers": [1]}}`), 64)
+	f.Add([]byte(`{"model_type": "nemotron_h", "vocab_size": 64, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 16, "hybrid_override_pattern": "ME*-",
+		"moe_intermediate_size": 32, "moe_shared_expert_intermediate_size": 64, "moe_latent_size": 8, "n_groups": 2, "mamba_num_heads": 4, "chunk_size": 1}`), 64)
+	f.Add([]byte(`{"model_type": "qwen3_5_text", "vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": 96}`), 100)
 	f.Fuzz(func(t *testing.T, data []byte, sequence int) {
 		m, _, err := Parse(data, sequence)
 		if err != nil {
 			return
 		}
-		m.Layers = min(m.Layers, 100)
+		if m.Pattern == "" {
+			m.Layers = min(m.Layers, 100)
+		}
 		m.DenseLayers, m.MoEEvery = min(m.DenseLayers, m.Layers-1), min(m.MoEEvery, 1)
 		n, err := m.Network()
 		require.NoError(t, err)

@@ -35,6 +35,7 @@ type llamaType struct {
 	llamaConfig
 	qkvBias                bool // it always has biases of queries, keys and values
 	attentionBias, mlpBias bool // it may have these biases
+	patterned              bool // num_hidden_layers follows from the kinds of blocks
 	windowed               bool // sliding_window is used, if use_sliding_window is absent or true
 	// Newer types have further keys, with the defaults in more. block reads them.
 	block func(m *models.Model, c llamaConfig, b blockConfig) error

@@ -16,10 +16,17 @@ func (k configKeys) unread(modelType string) (notes []string) {
 		if slices.Contains(known, key) || neutral(key) || k.off(key) {
 			continue
 		}
-		notes = append(notes, fmt.Sprintf("%s = %s: %s", key, shortened(k[key]), unpriced(key)))
+		effect := unpriced(key)
+		if llamaTypes()[modelType].patterned {
+			effect = strings.TrimSuffix(effect, "; set model.mtp_layers to train them")
+		}
+		notes = append(notes, fmt.Sprintf("%s = %s: %s", key, shortened(k[key]), effect))
 	}
 	t, ok := llamaTypes()[modelType]
 	for _, key := range sizes("num_key_value_heads") {
+		if t.patterned && key == "num_hidden_layers" {
+			continue
+		}
 		if ok && t.needs != nil && !k.given(key) && !slices.Contains(t.needs, key) {
 			notes = append(notes, fmt.Sprintf("%s is not given: it is taken to be the default of model_type %q "+
 				"in transformers", key, modelType))
@@ -82,7 +89,7 @@ func unpriced(key string) string {
 		return "dropout is left out"
 	case "no_rope_layer_interval", "no_rope_layers":
 		return "rotary positions are priced in all blocks"
-	case "num_mtp_modules":
+	case "num_mtp_modules", "mtp_hybrid_override_pattern", "mtp_layers_block_type":
 		return "modules that predict further tokens are left out"
 	case "output_router_logits":
 		return "the auxiliary loss of routers is not priced"
@@ -116,6 +123,9 @@ func neutral(key string) bool {
 		embedding_multiplier logits_scaling residual_multiplier attention_multiplier qk_norm_type use_qk_norm
 		rotary_dim qk_head_dim index_share_for_mtp_iteration moe_router_dtype
 		mtp_transformer_layers use_mtp mtp_use_dedicated_embeddings mamba_ssm_dtype
+		expand time_step_min time_step_max time_step_floor time_step_limit time_step_rank residual_in_fp32
+		rescale_prenorm_residual num_logits_to_keep use_mamba_kernels mamba_ssm_cache_dtype moe_shared_expert_overlap
+		
 		return_dict ignore_index spatial_merge_size
 		for_llm_compressor logit_scale n_ctx task_specific_params scale_attn_weights scale_attn_by_inverse_layer_idx
 		reorder_and_upcast_attn n_special predict_special_tokens mm_tokens_per_image is_decoder tie_word_embeddings

@@ -105,9 +105,19 @@ func TestParseBlockErrors(t *testing.T) {
 		`{"model_type": "qwen3", ` + sizes + `"use_sliding_window": true, "max_window_layers": 2}`:                                                "max_window_layers = 2: psim models windows in all blocks",
 		`{"model_type": "llama4"}`:                                     `has no text_config, which model_type "llama4" needs`,
 		`{"model_type": "llama4", "text_config": {"hidden_size": 64}}`: "text_config: has no num_hidden_layers",
-		`{"model_type": "nemotron_h"}`:                                 `model_type "nemotron_h" is not supported: it has Mamba layers, which psim does not model`,
-		`{"model_type": "kimi_linear"}`:                                "it has linear attention layers",
-		`{"model_type": "qwen3_next"}`:                                 `has no vocab_size, which model_type "qwen3_next" needs`,
+		`{"model_type": "nemotron_h", "vocab_size": 64, "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16, "num_key_value_heads": 4, "intermediate_size": 96, "num_hidden_layers": 2}`:                                                                                    `has no hybrid_override_pattern or layers_block_type or layer_types`,
+		`{"model_type": "nemotron_h", "vocab_size": 64, "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16, "num_key_value_heads": 4, "intermediate_size": 96, "hybrid_override_pattern": "MXE"}`:                                                                          `hybrid_override_pattern has 'X' at block 1: must be M (Mamba-2)`,
+		`{"model_type": "nemotron_h", "vocab_size": 64, "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16, "num_key_value_heads": 4, "intermediate_size": 96, "hybrid_override_pattern": ""}`:                                                                             `hybrid_override_pattern = "": must have a letter`,
+		`{"model_type": "nemotron_h", "vocab_size": 64, "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16, "num_key_value_heads": 4, "intermediate_size": 96, "layers_block_type": ["mamba", "conv"]}`:                                                                    `layers_block_type has "conv", which psim does not model here; it models mamba, attention, mlp, moe`,
+		`{"model_type": "nemotron_h", "vocab_size": 64, "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16, "num_key_value_heads": 4, "intermediate_size": 96, "hybrid_override_pattern": "M-*-", "num_hidden_layers": 6}`:                                                 `num_hidden_layers = 6: the pattern of layers has 4`,
+		`{"model_type": "nemotron_h", "vocab_size": 64, "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16, "num_key_value_heads": 4, "intermediate_size": 96, "hybrid_override_pattern": "M-*-", "use_bias": true}`:                                                       `use_bias = true is not supported`,
+		`{"model_type": "nemotron_h", "vocab_size": 64, "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16, "num_key_value_heads": 4, "intermediate_size": 96, "hybrid_override_pattern": "M-*-", "use_conv_bias": false}`:                                                 `use_conv_bias = false is not supported`,
+		`{"model_type": "nemotron_h", "vocab_size": 64, "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16, "num_key_value_heads": 4, "intermediate_size": 96, "hybrid_override_pattern": "M-*-", "n_groups": 3}`:                                                          `n_groups = 3: must divide mamba_num_heads = 128`,
+		`{"model_type": "nemotron_h", "vocab_size": 64, "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16, "num_key_value_heads": 4, "intermediate_size": 96, "hybrid_override_pattern": "M-*-", "ssm_state_size": 0}`:                                                    `ssm_state_size = 0: must be at least 1`,
+		`{"model_type": "nemotron_h", "vocab_size": 64, "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16, "num_key_value_heads": 4, "intermediate_size": 96, "hybrid_override_pattern": "M-*-", "mlp_hidden_act": "tanh"}`:                                               `mlp_hidden_act = "tanh" is not supported; must be silu, gelu`,
+		`{"model_type": "nemotron_h", "vocab_size": 64, "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16, "num_key_value_heads": 4, "intermediate_size": 96, "hybrid_override_pattern": "MEM*", "moe_intermediate_size": 32, "moe_shared_expert_intermediate_size": 48}`: `moe_shared_expert_intermediate_size = 48: psim models shared experts as wide`,
+		`{"model_type": "kimi_linear"}`: "it has linear attention layers",
+		`{"model_type": "qwen3_next"}`:  `has no vocab_size, which model_type "qwen3_next" needs`,
 		`{"model_type": "qwen3_5_text", ` + sizes + `"layer_types": ["linear_attention", "sliding_attention", "full_attention", "full_attention"]}`:                       `layer_types has "sliding_attention", which psim does not model here; it models full_attention, linear_attention`,
 		`{"model_type": "qwen3_5_text", ` + sizes + `"layer_types": ["full_attention", "linear_attention", "linear_attention", "full_attention"]}`:                        "block 1 does not fit this",
 		`{"model_type": "qwen3_5_text", ` + sizes + `"attn_output_gate": false}`:                                                                                          "attn_output_gate = false is not supported",
@@ -136,7 +146,7 @@ func TestTransformersCounts(t *testing.T) {
 		Config            json.RawMessage
 	}
 	require.NoError(t, json.Unmarshal(data, &list))
-	require.GreaterOrEqual(t, len(list), 37)
+	require.GreaterOrEqual(t, len(list), 41)
 	for _, c := range list {
 		m, _, err := Parse(c.Config, 1024)
 		require.NoError(t, err, c.Name)

@@ -48,6 +48,7 @@ type blockConfig struct {
 	IndexPattern *string  `json:"index_topk_pattern"`
 	SharedInner  int      `json:"shared_expert_intermediate_size"`
 	deltaConfig
+	patternConfig
 }
 
 // sizes lists the keys that every file of a newer type has to give.
@@ -61,7 +62,7 @@ func sizes(more ...string) []string {
 func llamaTypes() map[string]llamaType {
 	types := plainTypes()
 	for _, more := range []map[string]llamaType{windowTypes(), qwen3Types(), mixtureTypes(), variants(),
-		biasTypes(), wideMixtures(), sparseTypes(), olmoTypes(), deltaTypes()} {
+		biasTypes(), wideMixtures(), sparseTypes(), olmoTypes(), deltaTypes(), patternTypes()} {
 		maps.Copy(types, more)
 	}
 	return types
@@ -252,7 +253,7 @@ func readLayerTypes(m *models.Model, types []string, others ...string) error {
 // unmodelled names the parts of a model_type that psim does not model, or returns "".
 func unmodelled(modelType string) string {
 	for _, row := range [][2]string{
-		{"Mamba layers", "mamba mamba2 falcon_mamba jamba bamba zamba zamba2 falcon_h1 nemotron_h granitemoehybrid " +
+		{"Mamba layers", "mamba mamba2 falcon_mamba jamba bamba zamba zamba2 falcon_h1 granitemoehybrid " +
 			"plamo2 codestral_mamba"},
 		{"linear attention layers", "kimi_linear " +
 			"kimi_k3 minimax minimax_m1 rwkv retnet olmo_hybrid"},

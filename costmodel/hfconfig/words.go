@@ -28,12 +28,16 @@ func fileKeys() map[string][]string {
 		"full_attention_every": {"sliding_window_pattern", "full_attention_interval", "layer_types"},
 		"delta_key_heads":      {"linear_num_key_heads"}, "delta_value_heads": {"linear_num_value_heads"},
 		"delta_key_dim": {"linear_key_head_dim"}, "delta_value_dim": {"linear_value_head_dim"},
+		"pattern":     {"hybrid_override_pattern", "layers_block_type", "layer_types"},
+		"mamba_heads": {"mamba_num_heads"}, "mamba_head_dim": {"mamba_head_dim"}, "mamba_states": {"ssm_state_size"},
+		"mamba_groups": {"n_groups"}, "mamba_convolution": {"conv_kernel"}, "mamba_chunk": {"chunk_size"},
+		"expert_latent":     {"moe_latent_size"},
 		"delta_convolution": {"linear_conv_kernel_dim"},
 	}
 }
 
 // keyOfModel matches a key of [model] before its value, or one that is missing.
-var keyOfModel = regexp.MustCompile(`\b[a-z_]+( = | is missing)`)
+var keyOfModel = regexp.MustCompile(`\b[a-z_]+( = | is missing| has ')`)
 
 // inFileWords makes an error about a Model one about the file that it was read from.
 func (f configFile) inFileWords(err error) error {

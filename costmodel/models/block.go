@@ -1,7 +1,13 @@
 package models
 
 import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"psim/costmodel/group"
 	"psim/costmodel/network"
+	"psim/internal/setting"
 )
 
 // The blocks of one network may differ: some have a mixture of experts and others one MLP, some
@@ -10,6 +16,9 @@ import (
 // block returns the model with only the parts of its i-th block. Blocks with equal models share their
 // operations and buffers.
 func (m Model) block(i int) Model {
+	if m.Pattern != "" {
+		return m.one(i)
+	}
 	if i < m.DenseLayers || (i+1)%max(1, m.MoEEvery) != 0 {
 		m.Experts, m.ExpertsPerToken, m.SharedExperts = 0, 0, 0
 	}
@@ -61,4 +70,175 @@ func (m Model) expertKey() string {
 		return "expert_hidden"
 	}
 	return "ffn_hidden"
+}
+
+// A pattern gives every block one part (Nemotron-H, NVIDIA 2025): a norm, then a mixer of tokens or an MLP, and their
+// sum with the block's input. Its letters are those of Megatron-LM's hybrid layer pattern.
+const (
+	onlyMamba     = 'M'
+	onlyAttention = '*'
+	onlyMLP       = '-'
+	onlyExperts   = 'E'
+)
+
+// one returns the model with the only part that a pattern gives its i-th block.
+func (m Model) one(i int) Model {
+	m.only = m.Pattern[i]
+	if m.only != onlyExperts {
+		m.Experts, m.ExpertsPerToken, m.SharedExperts = 0, 0, 0
+	}
+	if m.only != onlyMamba {
+		m.MambaHeads = 0
+	}
+	return m
+}
+
+// mixes reports whether a block mixes tokens.
+func (m Model) mixes() bool { return m.only == 0 || m.only == onlyMamba || m.only == onlyAttention }
+
+// transforms reports whether a block has an MLP or experts.
+func (m Model) transforms() bool { return m.only == 0 || m.only == onlyMLP || m.only == onlyExperts }
+
+// has reports whether some block has a part. Without a pattern all have attention.
+func (m Model) has(part rune) bool { return strings.ContainsRune(m.Pattern, part) }
+
+// checkPattern requires a letter for every block, and the parts that letters name.
+func (m Model) checkPattern() error {
+	if m.Pattern == "" {
+		return nil
+	}
+	for i, letter := range m.Pattern {
+		if !strings.ContainsRune("M*-E", letter) {
+			return fmt.Errorf("pattern has %q at block %d: must be M (Mamba-2), * (attention), - (MLP) or E (experts)",
+				letter, i)
+		}
+	}
+	switch {
+	case len(m.Pattern) != m.Layers:
+		return fmt.Errorf("pattern has %d letters: must have layers = %d", len(m.Pattern), m.Layers)
+	case m.has(onlyMamba) != m.mambas():
+		return errors.New("pattern: needs a block with the letter M with mamba_heads, and mamba_heads with it")
+	case m.has(onlyExperts) != (m.Experts > 0):
+		return errors.New("pattern: needs a block with the letter E with experts, and experts with it")
+	case m.DenseLayers > 0 || m.MoEEvery > 1:
+		return errors.New("pattern: says which blocks have experts; remove dense_layers and moe_every")
+	case m.delta() || m.FullAttentionEvery > 0:
+		return errors.New("pattern: says which blocks have attention; remove full_attention_every and gated delta " +
+			"nets")
+	case m.ParallelBlock || m.PostNorms:
+		return errors.New("pattern: blocks have one part and one norm; remove parallel_block and post_norms")
+	case m.MTPLayers > 0:
+		return fmt.Errorf("mtp_layers = %d: psim does not model modules that predict with a pattern; remove one of "+
+			"the two", m.MTPLayers)
+	}
+	return nil
+}
+
+// checkExpertLatent refuses experts with few features where one group divides each of them.
+func (m Model) checkExpertLatent(g group.Group) error {
+	if m.ExpertLatent > 0 && g.TensorParts() > 1 && !g.Dispatches() {
+		return fmt.Errorf("expert_latent = %d: psim does not model a tensor-parallel group that divides every such "+
+			"expert; set parallel.expert above 1 or parallel.tensor = 1", m.ExpertLatent)
+	}
+	return nil
+}
+
+// expertWidth returns the features that experts take and make.
+func (m Model) expertWidth() int {
+	if m.ExpertLatent > 0 {
+		return m.ExpertLatent
+	}
+	return m.Hidden
+}
+
+// patternSettings describes the keys of blocks of one part.
+func patternSettings() []setting.Setting {
+	return []setting.Setting{
+		{
+			Key: "pattern", Example: `"M-M*"`, With: llamas(), Unset: "blocks have attention and an MLP or experts",
+			Text: "the only part of every block: M (Mamba-2), * (attention), - (MLP) or E (experts), as in Nemotron-H",
+		},
+		{
+			Key: "expert_latent", Example: "1024", Range: setting.Between(0, maxSize), With: []string{FamilyMixtral},
+			Unset: "hidden", Text: "features that experts take and make, with a projection before and one after them " +
+				"(Nemotron 3 Super)",
+		},
+	}
+}
+
+// mixerParams lists the tensors of what mixes tokens, and of the norm after it.
+func mixerParams(m Model) []network.Tensor {
+	h := m.Hidden
+	var params []network.Tensor
+	switch {
+	case m.mambas():
+		inner, _ := m.mambaSizes()
+		return append(mambaParams(m), rowProjection(mamba+"out_proj", inner, h, false)...)
+	case m.delta():
+		_, values := m.deltaSizes()
+		params = append(deltaParams(m), rowProjection(linear+"out_proj", values, h, false)...)
+	case m.latent():
+		params = latentParams(m)
+	default:
+		params = queryParams(m)
+	}
+	if !m.delta() {
+		params = append(params, rowProjection("self_attn.o_proj", m.Heads*m.valueDim(), h, m.AttentionBias)...)
+	}
+	if m.Sinks && !m.delta() {
+		params = append(params, network.Tensor{
+			Name: "self_attn." + m.core() + ".sinks", Shape: network.Dims{m.Heads}, Sharded: true, Norm: true,
+		})
+	}
+	if m.PostNorms {
+		params = append(params, m.normParams("post_self_attn_layernorm", h)...)
+	}
+	return params
+}
+
+// mixerOut makes the projection of the results of what mixes tokens.
+func (m Model) mixerOut() network.Op {
+	name, width, bias := "self_attn.o_proj", m.Heads*m.valueDim(), m.AttentionBias
+	switch {
+	case m.mambas():
+		inner, _ := m.mambaSizes()
+		name, width, bias = mamba+"out_proj", inner, false
+	case m.delta():
+		_, values := m.deltaSizes()
+		name, width, bias = linear+"out_proj", values, false
+	}
+	return m.linear(name, matmul{m.SequenceLength, width, m.Hidden}, bias).Leaving()
+}
+
+// mixerOps makes what mixes tokens, before the projection of its results.
+func (m Model) mixerOps() []network.Op {
+	switch {
+	case m.mambas():
+		return mambaOps(m)
+	case m.delta():
+		return deltaOps(m)
+	}
+	var ops []network.Op
+	if m.latent() {
+		ops = latentOps(m)
+	} else {
+		ops = queryOps(m)
+	}
+	ops = append(ops, attention("self_attn.", m)...)
+	if m.AttentionGate {
+		s, width := m.SequenceLength, m.Heads*m.valueDim()
+		ops = append(ops, m.activation("self_attn.sigmoid", s, width), m.gate("self_attn.gate", s, width))
+	}
+	return ops
+}
+
+// mixerBuffers lists the buffers of what mixes tokens.
+func mixerBuffers(m Model) []network.Buffer {
+	switch {
+	case m.mambas():
+		return mambaBuffers(m)
+	case m.delta():
+		return deltaBuffers(m)
+	}
+	return llamaAttentionBuffers(m)
 }

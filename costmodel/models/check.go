@@ -22,6 +22,9 @@ func (m Model) defaults() Model {
 		m.ExpertGroups, m.Imbalance = cmp.Or(m.ExpertGroups, 1), cmp.Or(m.Imbalance, 1)
 		m.GroupsPerToken = cmp.Or(m.GroupsPerToken, m.ExpertGroups)
 	}
+	if m.mambas() {
+		m.MambaChunk = cmp.Or(m.MambaChunk, mambaChunk)
+	}
 	if m.latent() {
 		m.HeadDim = m.QKNopeHeadDim + m.QKRopeHeadDim
 	}
@@ -119,7 +122,7 @@ func (m Model) checkAttention() error {
 		return fmt.Errorf("dense_layers = %d, moe_every = %d: leave none of %d blocks with experts",
 			m.DenseLayers, every, m.Layers)
 	}
-	if err := cmp.Or(m.checkForm(), m.checkSparse(), m.checkDelta()); err != nil {
+	if err := cmp.Or(m.checkForm(), m.checkSparse(), m.checkDelta(), m.checkMamba(), m.checkPattern()); err != nil {
 		return err
 	}
 	if m.learned() && m.SequenceLength > m.Positions {
@@ -148,10 +151,12 @@ func (m Model) estimate() float64 {
 	block += float64(m.IndexHeads) * float64(m.IndexHeadDim) * (float64(m.QLoraRank) + h)
 	keys, values := m.deltaSizes()
 	block += h * (q + 2*float64(keys) + 4*float64(values))
+	inner, shared := m.mambaSizes()
+	block += h * (3*float64(inner) + float64(shared) + float64(m.MambaHeads) + 2*float64(m.ExpertLatent))
 	modules := 1 + float64(m.MTPLayers)
 	blocks += float64(m.MTPLayers)
 	parameters := blocks*block + modules*(2*v*h+2*h*h) + positions*h
-	perToken := block/h + m.deltaEstimate()
+	perToken := block/h + m.deltaEstimate() + m.mambaEstimate()
 	activations := modules*s*(blocks*perToken+v+2*h) + blocks*s*s*float64(m.Heads+m.IndexHeads)
 	return 16*activations + 20*parameters
 }

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -70,11 +71,11 @@ func (m Model) checkGroup(g group.Group) error {
 		return errors.New("tensor parallelism divides transformers alone (gpt, llama, mixtral); " +
 			"set parallel.tensor = 1")
 	}
-	if err := m.checkExperts(g); err != nil {
+	if err := cmp.Or(m.checkExperts(g), m.checkExpertLatent(g)); err != nil {
 		return err
 	}
-	divided := []string{"heads", "kv_heads", "delta_key_heads"}
-	if m.Experts == 0 || m.DenseLayers > 0 || m.MoEEvery > 1 || !g.Dispatches() && m.ExpertHidden == 0 {
+	divided := []string{"heads", "kv_heads", "delta_key_heads", "mamba_groups"}
+	if m.hasMLP() || !g.Dispatches() && m.Experts > 0 && m.ExpertHidden == 0 {
 		divided = append(divided, "ffn_hidden")
 	}
 	if !g.Dispatches() || m.SharedExperts > 0 {
@@ -95,4 +96,12 @@ func (m Model) checkGroup(g group.Group) error {
 			"to which Megatron pads it (a multiple of 128 × tensor)", m.Vocab, t, padded)
 	}
 	return nil
+}
+
+// hasMLP reports whether some block has an MLP and no experts.
+func (m Model) hasMLP() bool {
+	if m.Pattern != "" {
+		return m.has(onlyMLP)
+	}
+	return m.Experts == 0 || m.DenseLayers > 0 || m.MoEEvery > 1
 }

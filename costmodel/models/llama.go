@@ -74,30 +74,15 @@ func prefixed(prefix string, params []network.Tensor) []network.Tensor {
 }
 
 func llamaBlockParams(m Model) []network.Tensor {
-	h := m.Hidden
-	params := m.normParams("input_layernorm", h)
-	switch {
-	case m.delta():
-		_, values := m.deltaSizes()
-		params = append(append(params, deltaParams(m)...), rowProjection(linear+"out_proj", values, h, false)...)
-	case m.latent():
-		params = append(params, latentParams(m)...)
-	default:
-		params = append(params, queryParams(m)...)
+	var params []network.Tensor
+	if m.mixes() {
+		params = append(m.normParams("input_layernorm", m.Hidden), mixerParams(m)...)
 	}
-	if !m.delta() {
-		params = append(params, rowProjection("self_attn.o_proj", m.Heads*m.valueDim(), h, m.AttentionBias)...)
-	}
-	if m.Sinks && !m.delta() {
-		params = append(params, network.Tensor{
-			Name: "self_attn." + m.core() + ".sinks", Shape: network.Dims{m.Heads}, Sharded: true, Norm: true,
-		})
-	}
-	if m.PostNorms {
-		params = append(params, m.normParams("post_self_attn_layernorm", h)...)
+	if !m.transforms() {
+		return params
 	}
 	if !m.ParallelBlock {
-		params = append(params, m.normParams("post_attention_layernorm", h)...)
+		params = append(params, m.normParams("post_attention_layernorm", m.Hidden)...)
 	}
 	if m.Experts > 0 {
 		params = append(params, expertParams(m)...)
@@ -105,7 +90,7 @@ func llamaBlockParams(m Model) []network.Tensor {
 		params = append(params, m.mlpParams("mlp.", m.FFNHidden, m.MLPBias)...)
 	}
 	if m.PostNorms {
-		params = append(params, m.normParams("post_mlp_layernorm", h)...)
+		params = append(params, m.normParams("post_mlp_layernorm", m.Hidden)...)
 	}
 	return params
 }
@@ -154,22 +139,24 @@ func (m Model) mlpParams(prefix string, f int, bias bool) []network.Tensor {
 
 func llamaBlockOps(m Model) []network.Op {
 	s, h := m.SequenceLength, m.Hidden
-	ops := []network.Op{m.anyNorm("input_layernorm", s, h).Of(network.Norms)}
-	ops = append(ops, m.mixerOps()...)
-	out := m.linear("self_attn.o_proj", matmul{s, m.Heads * m.valueDim(), h}, m.AttentionBias).Leaving()
-	if m.delta() {
-		_, values := m.deltaSizes()
-		out = m.linear(linear+"out_proj", matmul{s, values, h}, false).Leaving()
-	}
-	if m.ParallelBlock { // its halves are summed before they leave
-		out.Leaves = false
+	var ops []network.Op
+	if m.mixes() {
+		ops = append(ops, m.anyNorm("input_layernorm", s, h).Of(network.Norms))
+		ops = append(ops, m.mixerOps()...)
+		out := m.mixerOut()
+		if m.ParallelBlock { // its halves are summed before they leave
+			out.Leaves = false
+			ops = append(ops, out)
+			ops = append(ops, gatedOps(m)...)
+			return append(ops, m.residual("mlp.residual", s, h))
+		}
 		ops = append(ops, out)
-		ops = append(ops, gatedOps(m)...)
-		return append(ops, m.residual("mlp.residual", s, h))
+		ops = append(ops, m.postNorm("post_self_attn_layernorm")...)
+		ops = append(ops, m.dropoutAdd("self_attn.resid_dropout", "self_attn.residual")...)
 	}
-	ops = append(ops, out)
-	ops = append(ops, m.postNorm("post_self_attn_layernorm")...)
-	ops = append(ops, m.dropoutAdd("self_attn.resid_dropout", "self_attn.residual")...)
+	if !m.transforms() {
+		return ops
+	}
 	ops = append(ops, m.anyNorm("post_attention_layernorm", s, h).Of(network.Norms))
 	if m.Experts > 0 {
 		ops = append(ops, network.Within(network.Mixture, expertOps(m))...)
@@ -178,25 +165,6 @@ func llamaBlockOps(m Model) []network.Op {
 	}
 	ops = append(ops, m.postNorm("post_mlp_layernorm")...)
 	return append(ops, m.dropoutAdd("mlp.dropout", "mlp.residual")...)
-}
-
-// mixerOps makes what mixes tokens, before the projection of its results.
-func (m Model) mixerOps() []network.Op {
-	if m.delta() {
-		return deltaOps(m)
-	}
-	var ops []network.Op
-	if m.latent() {
-		ops = latentOps(m)
-	} else {
-		ops = queryOps(m)
-	}
-	ops = append(ops, attention("self_attn.", m)...)
-	if m.AttentionGate {
-		s, width := m.SequenceLength, m.Heads*m.valueDim()
-		ops = append(ops, m.activation("self_attn.sigmoid", s, width), m.gate("self_attn.gate", s, width))
-	}
-	return ops
 }
 
 // postNorm makes the norm of the result of attention or of the MLP, if the model has one.
@@ -260,24 +228,29 @@ func gatedOps(m Model) []network.Op {
 // llamaBlockBuffers lists the buffers of a block. k and v are kept once per group of heads.
 func llamaBlockBuffers(m Model) []network.Buffer {
 	s, h := m.SequenceLength, m.Hidden
-	buffers := []network.Buffer{{Name: "input_layernorm.input", Shape: network.Dims{s, h}}}
-	output := network.Buffer{
-		Name: "self_attn.o_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight,
+	var buffers []network.Buffer
+	if m.mixes() {
+		buffers = append(buffers, network.Buffer{Name: "input_layernorm.input", Shape: network.Dims{s, h}})
+		buffers = append(buffers, mixerBuffers(m)...)
+		buffers = append(buffers, m.dropoutMask("self_attn.resid_dropout", s, h)...)
 	}
-	if m.delta() {
-		buffers, output.Name = append(buffers, deltaBuffers(m)...), linear+"out_proj.output_gradient"
-	} else {
-		buffers = append(buffers, llamaAttentionBuffers(m)...)
+	if m.transforms() {
+		buffers = append(buffers, m.dropoutMask("mlp.dropout", s, h)...)
 	}
-	buffers = append(buffers, m.dropoutMask("self_attn.resid_dropout", s, h)...)
-	buffers = append(buffers, m.dropoutMask("mlp.dropout", s, h)...)
-	buffers = append(buffers, output)
+	if m.mixes() {
+		buffers = append(buffers, network.Buffer{
+			Name: m.mixerOut().Name + ".output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight,
+		})
+	}
 	if m.PostNorms {
 		buffers = append(buffers,
 			network.Buffer{Name: "post_self_attn_layernorm.input", Shape: network.Dims{s, h}},
 			network.Buffer{Name: "post_mlp_layernorm.input", Shape: network.Dims{s, h}})
 	}
-	return append(buffers, mlpBuffers(m)...)
+	if m.transforms() {
+		buffers = append(buffers, mlpBuffers(m)...)
+	}
+	return buffers
 }
 
 // llamaAttentionBuffers lists the buffers of attention.

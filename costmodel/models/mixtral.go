@@ -19,12 +19,18 @@ import (
 const (
 	sharedExperts = "mlp.shared_experts."
 	sharedGate    = "mlp.shared_expert_gate"
+	toLatent      = "mlp.fc1_latent_proj"
+	fromLatent    = "mlp.fc2_latent_proj"
 )
 
 // expertParams lists the tensors of experts, with the names of Hugging Face's checkpoint of Mixtral.
 func expertParams(m Model) []network.Tensor {
-	h, f := m.Hidden, m.expertHidden()
-	params := wholeProjection("block_sparse_moe.gate", h, m.Experts, m.MLPBias)
+	h, f := m.expertWidth(), m.expertHidden()
+	params := wholeProjection("block_sparse_moe.gate", m.Hidden, m.Experts, m.MLPBias)
+	if m.ExpertLatent > 0 {
+		params = append(params, wholeProjection(toLatent, m.Hidden, h, m.MLPBias)...)
+		params = append(params, wholeProjection(fromLatent, h, m.Hidden, m.MLPBias)...)
+	}
 	if m.RouterBias {
 		params = append(params, network.Tensor{
 			Name: "block_sparse_moe.gate.correction", Shape: network.Dims{m.Experts}, Norm: true,
@@ -45,16 +51,16 @@ func expertParams(m Model) []network.Tensor {
 	if m.SharedExperts > 0 {
 		params = append(params, m.mlpParams(sharedExperts, m.SharedExperts*f, false)...)
 		if m.SharedExpertGate {
-			params = append(params, wholeProjection(sharedGate, h, 1, false)...)
+			params = append(params, wholeProjection(sharedGate, m.Hidden, 1, false)...)
 		}
 	}
 	return params
 }
 
 func expertOps(m Model) []network.Op {
-	s, h, f, k, n := m.SequenceLength, m.Hidden, m.expertHidden(), m.ExpertsPerToken, m.routedRows()
+	s, h, f, k, n := m.SequenceLength, m.expertWidth(), m.expertHidden(), m.ExpertsPerToken, m.routedRows()
 	ops := []network.Op{
-		m.linear("block_sparse_moe.gate", matmul{s, h, m.Experts}, m.MLPBias).Entering().Undivided().In16Bits(),
+		m.linear("block_sparse_moe.gate", matmul{s, m.Hidden, m.Experts}, m.MLPBias).Entering().Undivided().In16Bits(),
 		network.NewElementwise("mlp.softmax", elements(s, m.Experts), traffic(2, 2), traffic(4, 2)),
 		network.NewElementwise("mlp.sort", elements(n, h), traffic(2, 2), traffic(2, 2)),
 		m.experts(m.linear("block_sparse_moe.experts.w1", matmul{n, h, f}, m.MLPBias)),
@@ -75,7 +81,10 @@ func expertOps(m Model) []network.Op {
 	ops = append(ops, m.expertBias(n, h)...)
 	// The weighted sum reads k rows per token and writes one. I reads these rows again, for the
 	// gradients of the weights, and the gradient of the sum, and writes k rows.
-	again, read := int64(k), int64(k+min(1, m.SharedExperts))
+	again, read := int64(k), int64(k)
+	if m.SharedExperts > 0 && m.ExpertLatent == 0 {
+		read++
+	}
 	if m.weighsInside() {
 		again = 0
 	}
@@ -88,7 +97,39 @@ func expertOps(m Model) []network.Op {
 			ops[i].Routed = network.ByExpert
 		}
 	}
-	return append(sharedOps(m), ops...)
+	return append(sharedOps(m), m.withLatent(ops)...)
+}
+
+// withLatent puts the projections of experts with few features around what routes tokens. Every device of a
+// tensor-parallel group makes those of its tokens (Megatron-LM, transformer/moe/moe_layer.py). The result of shared
+// experts is added after them.
+func (m Model) withLatent(routed []network.Op) []network.Op {
+	if m.ExpertLatent == 0 {
+		return routed
+	}
+	s, h := m.SequenceLength, m.Hidden
+	ops := []network.Op{m.linear(toLatent, matmul{s, h, m.ExpertLatent}, m.MLPBias).Undivided()}
+	ops = append(append(ops, routed...), m.linear(fromLatent, matmul{s, m.ExpertLatent, h}, m.MLPBias).Undivided())
+	if m.SharedExperts > 0 {
+		ops = append(ops, m.residual("mlp.add_shared", s, h))
+	}
+	return ops
+}
+
+// latentExpertBuffers lists what these projections keep.
+func (m Model) latentExpertBuffers() []network.Buffer {
+	if m.ExpertLatent == 0 {
+		return nil
+	}
+	s, latent := m.SequenceLength, network.Dims{m.SequenceLength, m.ExpertLatent}
+	return []network.Buffer{
+		{Name: toLatent + ".output_gradient", Shape: latent, Lifetime: network.InputToWeight, Local: true},
+		{Name: fromLatent + ".input", Shape: latent, Lifetime: network.ForwardToWeight},
+		{
+			Name: fromLatent + ".output_gradient", Shape: network.Dims{s, m.Hidden}, Lifetime: network.InputToWeight,
+			Local: true,
+		},
+	}
 }
 
 // expertBias adds biases to the results of experts, expert by expert and in fp32, because they are
@@ -151,7 +192,7 @@ func (m Model) experts(o network.Op) network.Op {
 func (m Model) weighsInside() bool { return m.kernels().ExpertByExpert }
 
 func expertBuffers(m Model) []network.Buffer {
-	s, h, n := m.SequenceLength, m.Hidden, m.routedRows()
+	s, h, n := m.SequenceLength, m.expertWidth(), m.routedRows()
 	inside := m.gatedBuffers("mlp.experts.", n, m.expertHidden())
 	for i := range inside {
 		inside[i].Routed = network.ByExpert
@@ -180,7 +221,8 @@ func expertBuffers(m Model) []network.Buffer {
 			Name: "mlp.experts.output", Shape: network.Dims{n, h}, Gathered: true, Routed: network.ByToken,
 		})
 	}
-	if m.SharedExperts == 0 {
+	buffers = append(buffers, m.latentExpertBuffers()...)
+	if h = m.Hidden; m.SharedExperts == 0 {
 		return buffers
 	}
 	if m.SharedExpertGate {

@@ -61,13 +61,22 @@ type Model struct {
 	IndexEvery   int `toml:"index_every"`
 	IndexFirst   int `toml:"index_first"`
 	// Gated delta nets, unless DeltaValueHeads is 0 (see delta.go).
-	DeltaKeyHeads    int  `toml:"delta_key_heads"`
-	DeltaValueHeads  int  `toml:"delta_value_heads"`
-	DeltaKeyDim      int  `toml:"delta_key_dim"`
-	DeltaValueDim    int  `toml:"delta_value_dim"`
-	DeltaConvolution int  `toml:"delta_convolution"`
-	AttentionGate    bool `toml:"attention_gate"`
-	SharedExpertGate bool `toml:"shared_expert_gate"`
+	DeltaKeyHeads    int `toml:"delta_key_heads"`
+	DeltaValueHeads  int `toml:"delta_value_heads"`
+	DeltaKeyDim      int `toml:"delta_key_dim"`
+	DeltaValueDim    int `toml:"delta_value_dim"`
+	DeltaConvolution int `toml:"delta_convolution"`
+	// Blocks of one part each, unless Pattern is "" (see pattern.go), and Mamba-2 mixers (see mamba.go).
+	Pattern          string `toml:"pattern"`
+	MambaHeads       int    `toml:"mamba_heads"`
+	MambaHeadDim     int    `toml:"mamba_head_dim"`
+	MambaStates      int    `toml:"mamba_states"`
+	MambaGroups      int    `toml:"mamba_groups"`
+	MambaConvolution int    `toml:"mamba_convolution"`
+	MambaChunk       int    `toml:"mamba_chunk"`
+	ExpertLatent     int    `toml:"expert_latent"` // features of experts, if not Hidden
+	AttentionGate    bool   `toml:"attention_gate"`
+	SharedExpertGate bool   `toml:"shared_expert_gate"`
 	// Window is the number of tokens that attention sees, including the token itself; 0 means all.
 	Window             int  `toml:"window"`
 	Chunked            bool `toml:"chunked"`              // the window is the token's chunk of the sequence
@@ -88,6 +97,7 @@ type Model struct {
 	Kernels    string `toml:"kernels"`     // KernelsFused, the default, or another of KernelSets
 	Code       string `toml:"code"`        // a program of the catalog whose code launches kernels; "" is plain
 
+	only  byte        // the part of a block, as in Pattern; 0: all parts
 	parts group.Group // the group that cuts sequences; SequenceLength is the length of a part
 }
 
@@ -247,7 +257,7 @@ func ConfigTypes() []string {
 	return strings.Fields(`gpt2 llama mistral mixtral qwen2 gemma gemma2 gemma3 gemma3_text qwen3 qwen3_moe deepseek_v2
 		deepseek_v3 kimi_k2 gpt_oss llama4 llama4_text phi3 glm glm4 glm4_moe cohere cohere2 olmo2 olmo3 olmoe granite
 		granitemoe smollm3 seed_oss exaone4 ernie4_5 minimax_m2 deepseek_v32 glm_moe_dsa
-		qwen3_next qwen3_5 qwen3_5_text qwen3_5_moe qwen3_5_moe_text
+		qwen3_next qwen3_5 qwen3_5_text qwen3_5_moe qwen3_5_moe_text nemotron_h
 		qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe mistral3 llava
 		kimi_k25`)
 }

@@ -9,7 +9,8 @@ import (
 // Settings describes [model].
 func (Model) Settings() []setting.Setting {
 	return slices.Concat(sourceSettings(), sizeSettings(), mixtureSettings(), formSettings(), blockFormSettings(),
-		lossSettings(), blockExpertSettings(), latentSettings(), sparseSettings(), deltaSettings(), attentionSettings())
+		lossSettings(), blockExpertSettings(), latentSettings(), sparseSettings(), deltaSettings(), patternSettings(),
+		mambaSettings(), attentionSettings())
 }
 
 // transformers lists the families of transformers.

@@ -62,10 +62,12 @@ func (n Network) Modules() (names []string) {
 	return names
 }
 
-// IsBlock reports whether a layer is a block of a transformer, with attention or with a scan in its place.
+// IsBlock reports whether a layer is a block of a transformer, with attention, a scan, an MLP or experts.
 func (l Layer) IsBlock() bool {
-	attends := func(op Op) bool { return op.Modules&(Square|FusedCore) != 0 || op.Class == Scan }
-	return l.Repeatable && slices.ContainsFunc(l.Ops, attends)
+	part := func(op Op) bool {
+		return op.Modules&(Square|FusedCore|DenseMLP|Mixture) != 0 || op.Class == Scan
+	}
+	return l.Repeatable && slices.ContainsFunc(l.Ops, part)
 }
 
 // Ends returns the number of blocks of a transformer, and of the layers before and after them.
