@@ -71,29 +71,11 @@ type Options struct {
 // Read reads a log, a script, or both: what a log prints is what ran, and a script is compared with it. A
 // script may read further files, which are given as well.
 func Read(files []Input, o Options) (*Import, error) {
-	var log, script *Input
-	for i := range files {
-		f := &files[i]
-		switch {
-		case len(f.Data) > MostBytes:
-			return nil, fmt.Errorf(
-				"%s: has %d MB; psim reads logs and scripts of at most %d MB",
-				f.Label,
-				len(f.Data)>>20,
-				MostBytes>>20,
-			)
-		case bytes.IndexByte(f.Data, 0) >= 0:
-			return nil, fmt.Errorf("%s: is not text; name a log or a launch script", f.Label)
-		case isLog(f.Data) && log != nil:
-			return nil, fmt.Errorf("%s: is a second log, after %s; name one of them", f.Label, log.Label)
-		case isLog(f.Data):
-			log = f
-		case script == nil:
-			script = f // the others are what it sources
-		}
+	log, script, err := sorted(files)
+	if err != nil {
+		return nil, err
 	}
 	var printed, written *arguments
-	var err error
 	if log != nil {
 		if printed, err = readDump(*log); err != nil {
 			return nil, err
@@ -103,6 +85,9 @@ func Read(files []Input, o Options) (*Import, error) {
 		if written, err = readScript(*script, files, o); err != nil {
 			return nil, err
 		}
+	}
+	if script == nil && len(o.Arguments) > 0 {
+		return nil, fmt.Errorf("--arg %s: is for a script, and none of the files is one", o.Arguments[0])
 	}
 	ran := cmp.Or(printed, written)
 	if ran == nil {
@@ -119,6 +104,27 @@ func Read(files []Input, o Options) (*Import, error) {
 		i.Measured = measure(log.Data, ran)
 	}
 	return i, nil
+}
+
+// sorted returns the log among files, and the first script; the others are what it sources. Each may be nil.
+func sorted(files []Input) (log, script *Input, err error) {
+	for i := range files {
+		f := &files[i]
+		switch {
+		case len(f.Data) > MostBytes:
+			return nil, nil, fmt.Errorf("%s: has %d MB; psim reads logs and scripts of at most %d MB", f.Label,
+				len(f.Data)>>20, MostBytes>>20)
+		case bytes.IndexByte(f.Data, 0) >= 0:
+			return nil, nil, fmt.Errorf("%s: is not text; name a log or a launch script", f.Label)
+		case isLog(f.Data) && log != nil:
+			return nil, nil, fmt.Errorf("%s: is a second log, after %s; name one of them", f.Label, log.Label)
+		case isLog(f.Data):
+			log = f
+		case script == nil:
+			script = f
+		}
+	}
+	return log, script, nil
 }
 
 // compared lists what a script gives otherwise than a log prints.

@@ -112,6 +112,12 @@ func TestShell(t *testing.T) {
 		"function with arguments": {[]string{"f() { python x.py " + least + ` "${@}"; }`, "f --pipeline-model-parallel-size 4"}, 4},
 		"exit":                    {[]string{training + " 2", "exit 0", training + " 4"}, 2},
 		"echo":                    {[]string{training + " 2", "echo " + training + " 4"}, 2},
+		"written":                 {[]string{"P=4", "cat > /tmp/run.sh <<EOF", training + " $P", "EOF", "srun bash /tmp/run.sh"}, 4},
+		"written, not expanded":   {[]string{"P=4", "cat <<'EOF' > go.sh", training + ` $1`, "EOF", "P=2", "bash go.sh 2"}, 2},
+		"input of a shell":        {[]string{"P=4", "bash -s <<EOF", training + " $P", "EOF"}, 4},
+		"input of a queue":        {[]string{"sbatch <<EOF", "#SBATCH -N 4", "srun " + training + " 4", "EOF"}, 4},
+		"written, not run":        {[]string{training + " 2", "cat > go.sh <<EOF", training + " 4", "EOF"}, 2},
+		"array with lists":        {[]string{"A=(--moe-layer-freq [0]*1+[1]*3 --num-experts 8)", training + " 2 ${A[@]}"}, 2},
 		"commented":               {[]string{"python x.py " + least + " # --pipeline-model-parallel-size 2"}, 0},
 	} {
 		i, err := scripted(c.lines...)
@@ -134,34 +140,44 @@ func TestHostile(t *testing.T) {
 	require.NotEmpty(t, i.Ignored)
 	require.NoFileExists(t, marker)
 	for name, lines := range map[string][]string{
-		"source":    {"source run.sh", "python x.py " + least},
-		"recursion": {"f() { f; }", "f"},
-		"unset":     {training + " $PP"},
-		"negative":  {training + " -2"},
-		"zero":      {"python x.py " + least + " --global-batch-size 0"},
-		"no number": {"python x.py " + least + " --tensor-model-parallel-size abc"},
-		"infinite":  {"python x.py " + least + " --hidden-size 1e999"},
-		"deep":      {"python x.py " + strings.Repeat("$((", 340000)},
-		"loop":      {"for n in 4 8; do python x.py " + least + "; done"},
-		"chunks":    {training + " 2 --num-layers-per-virtual-pipeline-stage 3"},
-		"braces":    {"python x.py {1..999999999} " + least},
-		"squares":   {"python x.py {a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}" + least},
-		"doubled":   {"A=aaaaaaaaaaaaaaaa" + strings.Repeat("; A=$A$A", 40), "python x.py " + least},
-		"syntax":    {"if then fi ((("},
-		"nothing":   {"echo hello"},
-		"required":  {"python x.py ${SIZE:?is not set} " + least},
-		"binary":    {"\x00\x01"},
-		"layers":    {"python x.py " + strings.Replace(least, "4", "0", 1)},
-		"words":     {"python x.py " + strings.Replace(least, "4", "four", 1)},
-		"long":      {"python x.py " + least + " --lr " + strings.Repeat("9", 2<<20)},
-		"devices":   {"torchrun --nproc_per_node 6 x.py " + least + " --tensor-model-parallel-size 4"},
-		"layout":    {training + " 2 --pipeline-model-parallel-layout Eqt"},
+		"source":       {"source run.sh", "python x.py " + least},
+		"recursion":    {"f() { f; }", "f"},
+		"unset":        {training + " $PP"},
+		"negative":     {training + " -2"},
+		"zero":         {"python x.py " + least + " --global-batch-size 0"},
+		"no number":    {"python x.py " + least + " --tensor-model-parallel-size abc"},
+		"infinite":     {"python x.py " + least + " --hidden-size 1e999"},
+		"deep":         {"python x.py " + strings.Repeat("$((", 340000)},
+		"loop":         {"for n in 4 8; do python x.py " + least + "; done"},
+		"chunks":       {training + " 2 --num-layers-per-virtual-pipeline-stage 3"},
+		"braces":       {"python x.py {1..999999999} " + least},
+		"squares":      {"python x.py {a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}" + least},
+		"doubled":      {"A=aaaaaaaaaaaaaaaa" + strings.Repeat("; A=$A$A", 40), "python x.py " + least},
+		"syntax":       {"if then fi ((("},
+		"nothing":      {"echo hello"},
+		"required":     {"python x.py ${SIZE:?is not set} " + least},
+		"binary":       {"\x00\x01"},
+		"layers":       {"python x.py " + strings.Replace(least, "4", "0", 1)},
+		"words":        {"python x.py " + strings.Replace(least, "4", "four", 1)},
+		"long":         {"python x.py " + least + " --lr " + strings.Repeat("9", 2<<20)},
+		"devices":      {"torchrun --nproc_per_node 6 x.py " + least + " --tensor-model-parallel-size 4"},
+		"layout":       {training + " 2 --pipeline-model-parallel-layout Eqt"},
+		"precision":    {training + " 2 --bf16 --fp16"},
+		"activation":   {training + " 2 --swiglu --squared-relu"},
+		"reads itself": {"cat > a.sh <<EOF", "bash a.sh", "EOF", "bash a.sh"},
+		"document":     {"cat > a.sh <<EOF", "$(touch " + marker + ")" + training + " 2", "if (", "EOF", "bash a.sh"},
 	} {
 		_, err := scripted(lines...)
 		require.Error(t, err, name)
 		require.NotContains(t, err.Error(), "\n", name)
 		require.True(t, strings.HasPrefix(err.Error(), "run.sh"), "%s: %s", name, err)
 	}
+}
+
+// TestArguments: arguments for a script need one.
+func TestArguments(t *testing.T) {
+	_, err := launch.Read(files(t, "train.log"), launch.Options{Arguments: []string{"8b"}})
+	require.EqualError(t, err, "--arg 8b: is for a script, and none of the files is one")
 }
 
 // TestDevices: what launchers are given says how many devices there are.

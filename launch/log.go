@@ -17,17 +17,47 @@ var (
 )
 
 // isLog reports whether data is a log: it has arguments as Megatron prints them, or iterations.
-func isLog(data []byte) bool { return dumpBegin.Match(data) || iterationLine.Match(data) }
+func isLog(data []byte) bool {
+	for text := range linesWith(data, dumpMark) {
+		if dumpBegin.Match(text) {
+			return true
+		}
+	}
+	for text := range linesWith(data, stepMark) {
+		if _, ok := readLine(text); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// dumpMark is in the line before arguments.
+const dumpMark = "- arguments -"
+
+// lastDump returns a log from the arguments of its last start on, and a log without arguments whole.
+func lastDump(data []byte) []byte {
+	for end := len(data); ; {
+		at := bytes.LastIndex(data[:end], []byte(dumpMark))
+		if at < 0 {
+			return data
+		}
+		end = bytes.LastIndexByte(data[:at], '\n') + 1
+		if line, _, _ := bytes.Cut(data[end:], []byte("\n")); dumpBegin.Match(line) {
+			return data[end:]
+		}
+	}
+}
 
 // readDump reads the arguments that a log prints, the last ones if it was started several times; nil if
 // there are none.
 func readDump(log Input) (*arguments, error) {
-	begins := dumpBegin.FindAllIndex(log.Data, -1)
-	if begins == nil {
+	dump := lastDump(log.Data)
+	first, _, _ := bytes.Cut(dump, []byte("\n"))
+	if !dumpBegin.Match(first) {
 		return nil, nil
 	}
 	a := &arguments{label: log.Label, values: map[string]string{}}
-	lines := bufio.NewScanner(bytes.NewReader(log.Data[begins[len(begins)-1][1]:]))
+	lines := bufio.NewScanner(bytes.NewReader(dump))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		line := strings.TrimRight(lines.Text(), "\r")
@@ -44,8 +74,10 @@ func readDump(log Input) (*arguments, error) {
 			log.Label,
 		)
 	}
-	if size := paddedVocabulary.FindSubmatch(log.Data); size != nil && a.integer("padded_vocab_size") == 0 {
-		a.values["padded_vocab_size"] = string(size[1])
+	for text := range linesWith(log.Data, "padded vocab (size: ") {
+		if size := paddedVocabulary.FindSubmatch(text); size != nil && a.integer("padded_vocab_size") == 0 {
+			a.values["padded_vocab_size"] = string(size[1])
+		}
 	}
 	return a, nil
 }

@@ -23,6 +23,7 @@ func mapped(a *arguments, o Options) (*Import, error) {
 	if err := m.sizes(); err != nil {
 		return nil, err
 	}
+	m.conflicts()
 	devices, err := m.devices(o)
 	if err != nil {
 		return nil, err
@@ -54,6 +55,23 @@ var (
 		"moe_ffn_hidden_size", "moe_shared_expert_intermediate_size", "recompute_num_layers",
 	}
 )
+
+// excluded are switches that Megatron does not take together.
+var excluded = [][2]string{
+	{"bf16", "fp16"}, {"fp8", "fp4"}, {"swiglu", "squared_relu"}, {"swiglu", "quick_geglu"},
+	{"squared_relu", "quick_geglu"},
+	{"num_layers_per_virtual_pipeline_stage", "num_virtual_stages_per_pipeline_rank"},
+}
+
+// conflicts refuses arguments of a script that exclude each other. What a log prints has run.
+func (m *mapper) conflicts() {
+	given := func(name string) bool { v := m.get(name); return m.given != nil && v != "" && v != "False" }
+	for _, pair := range excluded {
+		if given(pair[0]) && given(pair[1]) {
+			m.refuse(pair[0], "goes not with "+pair[1]+" = "+m.values[pair[1]]+"; remove one of them")
+		}
+	}
+}
 
 // mostSize limits sizes, so that their products are whole numbers.
 const mostSize = 1 << 40

@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"bytes"
+	"iter"
 	"math"
 	"regexp"
 	"slices"
@@ -31,13 +33,74 @@ func (m *LoggedSteps) Misread() bool {
 
 // An iteration line of Megatron's. Forks print a value and its mean with a slash between them.
 var (
-	iterationLine = regexp.MustCompile(
-		`(?m)^.*\biteration\s+(\d+)/\s*\d+ \|.*elapsed time per iteration \((ms|s)\): ([\d.]+).*$`,
-	)
-	lineBatch      = regexp.MustCompile(`global batch size:\s+(\d+)`)
-	lineThroughput = regexp.MustCompile(`(?:throughput per GPU \(TFLOP/s/GPU\)|TFLOPs):\s+([\d.]+)`)
+	iterationStart = regexp.MustCompile(`\biteration\s+(\d+)/\s*\d+ \|`)
 	lineStamp      = regexp.MustCompile(`\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.\d+)?\]`)
 )
+
+// Marks before the numbers of an iteration line.
+const (
+	stepMark  = "elapsed time per iteration ("
+	batchMark = "global batch size:"
+)
+
+var rateMarks = []string{"throughput per GPU (TFLOP/s/GPU):", "TFLOPs:"}
+
+// linesWith yields the lines of a text that contain a word. Only on these are patterns tried: a log of a month has a
+// million other lines.
+func linesWith(data []byte, word string) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for len(data) > 0 {
+			at := bytes.Index(data, []byte(word))
+			if at < 0 {
+				return
+			}
+			from, end := bytes.LastIndexByte(data[:at], '\n')+1, len(data)
+			if n := bytes.IndexByte(data[at:], '\n'); n >= 0 {
+				end = at + n
+			}
+			if !yield(data[from:end]) {
+				return
+			}
+			data = data[end:]
+		}
+	}
+}
+
+// numberAfter returns the number that follows a mark in a line; nil if none does.
+func numberAfter(line []byte, mark string) []byte {
+	at := bytes.Index(line, []byte(mark))
+	if at < 0 {
+		return nil
+	}
+	rest := bytes.TrimLeft(line[at+len(mark):], " \t")
+	return rest[:len(rest)-len(bytes.TrimLeft(rest, "0123456789."))]
+}
+
+// readLine reads a report of Megatron's, and returns false for other lines.
+func readLine(text []byte) (l line, ok bool) {
+	unit, scale := "ms): ", 1000.0
+	step := numberAfter(text, stepMark+unit)
+	if step == nil {
+		unit, scale = "s): ", 1
+		step = numberAfter(text, stepMark+unit)
+	}
+	m := iterationStart.FindSubmatch(text)
+	if m == nil || len(step) == 0 {
+		return line{}, false
+	}
+	l.step = positive(step) / scale
+	l.iteration, _ = strconv.Atoi(string(m[1]))
+	l.batch, _ = strconv.Atoi(string(numberAfter(text, batchMark)))
+	for _, mark := range rateMarks {
+		if rate := numberAfter(text, mark); rate != nil && l.throughput == 0 {
+			l.throughput = positive(rate)
+		}
+	}
+	if s := lineStamp.FindSubmatch(text); s != nil {
+		l.at, _ = time.Parse(time.DateTime, string(s[1]))
+	}
+	return l, true
+}
 
 // A line is one report of a log.
 type line struct {
@@ -51,22 +114,8 @@ const longestStep = 1e6
 
 // lines reads the reports of a log.
 func lines(data []byte) (list []line) {
-	for _, m := range iterationLine.FindAllSubmatch(data, -1) {
-		l := line{step: positive(m[3])}
-		if string(m[2]) == "ms" {
-			l.step /= 1000
-		}
-		l.iteration, _ = strconv.Atoi(string(m[1]))
-		if b := lineBatch.FindSubmatch(m[0]); b != nil {
-			l.batch, _ = strconv.Atoi(string(b[1]))
-		}
-		if t := lineThroughput.FindSubmatch(m[0]); t != nil {
-			l.throughput = positive(t[1])
-		}
-		if s := lineStamp.FindSubmatch(m[0]); s != nil {
-			l.at, _ = time.Parse(time.DateTime, string(s[1]))
-		}
-		if l.step > 0 && l.step < longestStep {
+	for text := range linesWith(data, stepMark) {
+		if l, ok := readLine(text); ok && l.step > 0 && l.step < longestStep {
 			list = append(list, l)
 		}
 	}
@@ -76,9 +125,7 @@ func lines(data []byte) (list []line) {
 // measure reads the steps of a log's last start: of the arguments' global batch, or of the one with most lines,
 // without the first line, whose step compiles and warms up; nil if there are none.
 func measure(data []byte, a *arguments) *LoggedSteps {
-	if begins := dumpBegin.FindAllIndex(data, -1); begins != nil {
-		data = data[begins[len(begins)-1][0]:] // the arguments that were read are of the last start
-	}
+	data = lastDump(data) // of whose start the arguments are
 	all := lines(data)
 	best := counted(all, a.integer("global_batch_size"))
 	if best == nil {

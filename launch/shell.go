@@ -20,7 +20,8 @@ type shell struct {
 	functions map[string]*syntax.Stmt
 	files     []Input
 	arguments *arguments
-	starts    [][]string // command lines that start a training
+	starts    [][]string       // command lines that start a training
+	written   map[string]Input // files that here-documents write, by name without folder
 	depth     int
 	label     string
 	ended     bool // by exit
@@ -122,6 +123,22 @@ func source(n syntax.Node) string {
 	return b.String()[:76] + " …"
 }
 
+// repeatedList is a list of Python, such as [0]*3+[1]*58. Within an array bash takes it for a word, and the parser for
+// an index.
+var repeatedList = regexp.MustCompile(`([\s(])((?:\[[01]\]\*\d+\+?)+)`)
+
+// parsed reads a script.
+func parsed(data []byte) (*syntax.File, error) {
+	parse := func(data []byte) (*syntax.File, error) {
+		return syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(data), "")
+	}
+	file, err := parse(data)
+	if err != nil && repeatedList.Match(data) {
+		return parse(repeatedList.ReplaceAll(data, []byte("$1'$2'")))
+	}
+	return file, err
+}
+
 // read goes through the statements of a file or of a string.
 func (s *shell) read(f Input) error {
 	if s.depth++; s.depth > deepest {
@@ -130,7 +147,7 @@ func (s *shell) read(f Input) error {
 	before := s.label
 	s.label = f.Label
 	defer func() { s.depth, s.label = s.depth-1, before }()
-	parsed, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(f.Data), "")
+	parsed, err := parsed(f.Data)
 	if err != nil {
 		var at syntax.ParseError
 		if errors.As(err, &at) {
@@ -145,6 +162,12 @@ func (s *shell) all(list []*syntax.Stmt) error {
 	for _, stmt := range list {
 		if s.ended {
 			return nil
+		}
+		if known, err := s.document(stmt); known || err != nil {
+			if err != nil {
+				return err
+			}
+			continue
 		}
 		if err := s.statement(stmt); err != nil {
 			return err
@@ -326,6 +349,11 @@ func (s *shell) call(c *syntax.CallExpr) error {
 		}
 	}
 	s.launcher(words)
+	if f, rest := s.runs(words); f != nil {
+		restore := s.positional(rest)
+		defer restore()
+		return s.read(*f)
+	}
 	sized := func(w string) bool { return w == "--num-layers" || strings.HasPrefix(w, "--num-layers=") }
 	if trains(words) && slices.ContainsFunc(words, sized) {
 		s.starts = append(s.starts, words)
@@ -339,8 +367,11 @@ func trains(words []string) bool {
 		!slices.Contains([]string{"echo", "printf", "cat", "rm", "cp", "mv", "ls", "grep"}, words[0])
 }
 
-// include reads a file that the user gives as well.
+// include reads a file that the user gives as well, or that the script writes.
 func (s *shell) include(at syntax.Node, name string) error {
+	if f, ok := s.written[path.Base(name)]; ok {
+		return s.read(f)
+	}
 	for _, f := range s.files {
 		if path.Base(f.Label) == path.Base(name) {
 			return s.read(f)
