@@ -61,6 +61,8 @@ func lookUp(name string) (located, error) {
 		return located{label: name, data: data, assumed: true}, nil
 	}
 	switch {
+	case err == nil && foreign.ModelFolder(name):
+		return lookUp(filepath.Join(name, "config.json"))
 	case err == nil:
 		return located{}, problem(foreign.Folder(name), nil)
 	case strings.HasPrefix(name, presetMark):

@@ -101,6 +101,10 @@ func TestNetworkFile(t *testing.T) {
 	require.Equal(t, 5, len(experiment.Network.Layers))
 	require.Contains(t, strings.Join(experiment.Warnings, "\n"),
 		`config.json names a network and no plan; assumed: schedule.name = "ddp", train.precision = "fp16" (--set changes them)`)
+	folder, err := configs.LoadOn("Tiny-Llama", configs.Target{Device: "t4"}, "batch.micro=4")
+	require.NoError(t, err)
+	require.Equal(t, c.Fingerprint(), folder.Fingerprint(), "its folder stands for it")
+	require.Equal(t, "Tiny-Llama", folder.Name())
 	before := c.Fingerprint()
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(tinyLlama, "128", "192", 1)), 0o600))
 	c, err = configs.LoadOn(path, configs.Target{Device: "t4"}, "batch.micro=4")

@@ -135,16 +135,25 @@ func Likely(name, text string) string {
 
 // Folder says why a folder is not a configuration, and what in it may be meant.
 func Folder(path string) string {
-	has := func(name string) bool {
-		_, err := os.Stat(filepath.Join(path, name))
-		return err == nil
-	}
-	switch {
-	case slices.ContainsFunc([]string{"result.json", "plans.json", "sweep.jsonl"}, has):
+	if isResult(path) {
 		return "is a folder of results, which psim compare and psim plot read; name the configuration that they were " +
 			"made from, a .toml file or an example"
-	case has("config.json"):
-		return "is a directory; name " + filepath.Join(path, "config.json") + ", the network in it"
 	}
 	return "is a directory; name a .toml file in it"
+}
+
+// ModelFolder reports whether a folder is that of a model: it has a config.json, and no results.
+func ModelFolder(path string) bool { return !isResult(path) && hasFile(path, "config.json") }
+
+// isResult reports whether a folder has results.
+func isResult(path string) bool {
+	return slices.ContainsFunc([]string{"result.json", "plans.json", "sweep.jsonl"}, func(name string) bool {
+		return hasFile(path, name)
+	})
+}
+
+// hasFile reports whether a folder has a file.
+func hasFile(path, name string) bool {
+	_, err := os.Stat(filepath.Join(path, name))
+	return err == nil
 }

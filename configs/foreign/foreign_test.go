@@ -60,10 +60,14 @@ func TestFolder(t *testing.T) {
 	}
 	for folder, want := range map[string]string{
 		"run": "is a folder of results, ", "search": "is a folder of results, ", "sweep": "is a folder of results, ",
-		"llama": "is a directory; name llama/config.json, the network in it", "mine": "is a directory; name a .toml file in it",
+		"mine": "is a directory; name a .toml file in it",
 	} {
 		require.True(t, strings.HasPrefix(foreign.Folder(folder), want), foreign.Folder(folder))
+		require.False(t, foreign.ModelFolder(folder))
 	}
+	require.True(t, foreign.ModelFolder("llama"))
+	require.NoError(t, os.WriteFile("run/config.json", nil, 0o600))
+	require.False(t, foreign.ModelFolder("run"), "a folder of results")
 }
 
 // Whatever a file holds, the answer is one line.

@@ -88,14 +88,15 @@ func (f configFile) parse() (models.Model, error) {
 
 // A gpt2Config has the keys of transformers' GPT2Config.
 type gpt2Config struct {
-	Vocab          int  `json:"vocab_size"`
-	Positions      int  `json:"n_positions"`
-	Hidden         int  `json:"n_embd"`
-	Layers         int  `json:"n_layer"`
-	Heads          int  `json:"n_head"`
-	Inner          *int `json:"n_inner"`
-	Tied           bool `json:"tie_word_embeddings"`
-	CrossAttention bool `json:"add_cross_attention"`
+	Vocab          int     `json:"vocab_size"`
+	Positions      int     `json:"n_positions"`
+	Hidden         int     `json:"n_embd"`
+	Layers         int     `json:"n_layer"`
+	Heads          int     `json:"n_head"`
+	Inner          *int    `json:"n_inner"`
+	Tied           bool    `json:"tie_word_embeddings"`
+	CrossAttention bool    `json:"add_cross_attention"`
+	Act            *string `json:"activation_function"`
 
 	// The other names of four keys in GPT2Config's attribute_map.
 	MaxPositions *int `json:"max_position_embeddings"`
@@ -123,8 +124,15 @@ func (f configFile) parseGPT2() (models.Model, error) {
 	if err != nil {
 		return models.Model{}, err
 	}
+	function := models.ActivationGELU
+	if c.Act != nil {
+		if function, err = activation("activation_function", *c.Act); err != nil {
+			return models.Model{}, err
+		}
+	}
 	m := models.Model{
-		Family: models.FamilyGPT, Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, FFNHidden: value(c.Inner),
+		Family: models.FamilyGPT, Activation: function,
+		Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, FFNHidden: value(c.Inner),
 		Vocab: c.Vocab, Positions: c.Positions, SequenceLength: cmp.Or(sequence, c.Positions), Tied: &c.Tied,
 	}
 	return m, nil

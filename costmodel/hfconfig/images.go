@@ -1,8 +1,11 @@
 package hfconfig
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"psim/costmodel/models"
 )
@@ -51,7 +54,26 @@ func (f configFile) parseText() (models.Model, []string, error) {
 	if err != nil {
 		return models.Model{}, nil, fmt.Errorf("text_config: %w", err)
 	}
-	return m, append(f.keys.unread(f.modelType), text.keys.unread(text.modelType)...), nil
+	outer, notes := f.withoutTwins(text)
+	notes = append(notes, outer.unread(f.modelType)...)
+	return m, append(notes, text.keys.unread(text.modelType)...), nil
+}
+
+// withoutTwins returns the keys of a file that its text_config does not have as well, and a note for each that has
+// another value there: text_config decides, as in transformers.
+func (f configFile) withoutTwins(text configFile) (outer configKeys, notes []string) {
+	outer = maps.Clone(f.keys)
+	for _, key := range slices.Sorted(maps.Keys(f.keys)) {
+		if !text.keys.given(key) {
+			continue
+		}
+		delete(outer, key)
+		if own, inner := f.keys[key], text.keys[key]; !neutral(key) && f.keys.given(key) && !bytes.Equal(own, inner) {
+			notes = append(notes, fmt.Sprintf("%s = %s: text_config has %s, which is read", key, shortened(own),
+				shortened(inner)))
+		}
+	}
+	return outer, notes
 }
 
 // text returns a text_config as a file of its own. Whether the head is the table of tokens is what the outer file

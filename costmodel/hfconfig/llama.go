@@ -12,22 +12,24 @@ import (
 // A llamaConfig holds the keys that the configuration classes of the Llama family have in common, and
 // those that Mixtral adds.
 type llamaConfig struct {
-	Vocab         int   `json:"vocab_size"`
-	Positions     int   `json:"max_position_embeddings"`
-	Hidden        int   `json:"hidden_size"`
-	Inner         int   `json:"intermediate_size"`
-	Layers        int   `json:"num_hidden_layers"`
-	Heads         int   `json:"num_attention_heads"`
-	KVHeads       *int  `json:"num_key_value_heads"`
-	HeadDim       *int  `json:"head_dim"`
-	Tied          bool  `json:"tie_word_embeddings"`
-	AttentionBias bool  `json:"attention_bias"`
-	MLPBias       bool  `json:"mlp_bias"`
-	Experts       *int  `json:"num_local_experts"`
-	ExpertsToo    *int  `json:"num_experts"` // the second name in MixtralConfig's attribute_map
-	PerToken      *int  `json:"num_experts_per_tok"`
-	Window        *int  `json:"sliding_window"`
-	UseWindow     *bool `json:"use_sliding_window"`
+	Vocab         int     `json:"vocab_size"`
+	Positions     int     `json:"max_position_embeddings"`
+	Hidden        int     `json:"hidden_size"`
+	Inner         int     `json:"intermediate_size"`
+	Layers        int     `json:"num_hidden_layers"`
+	Heads         int     `json:"num_attention_heads"`
+	KVHeads       *int    `json:"num_key_value_heads"`
+	HeadDim       *int    `json:"head_dim"`
+	Tied          bool    `json:"tie_word_embeddings"`
+	AttentionBias bool    `json:"attention_bias"`
+	MLPBias       bool    `json:"mlp_bias"`
+	Experts       *int    `json:"num_local_experts"`
+	ExpertsToo    *int    `json:"num_experts"` // the second name in MixtralConfig's attribute_map
+	PerToken      *int    `json:"num_experts_per_tok"`
+	Window        *int    `json:"sliding_window"`
+	UseWindow     *bool   `json:"use_sliding_window"`
+	Act           *string `json:"hidden_act"`
+	ActToo        *string `json:"hidden_activation"` // of Gemma
 }
 
 // A llamaType is one of these classes: the defaults of its keys, and how they are read.
@@ -38,13 +40,20 @@ type llamaType struct {
 	patterned              bool // num_hidden_layers follows from the kinds of blocks
 	windowed               bool // sliding_window is used, if use_sliding_window is absent or true
 	// Newer types have further keys, with the defaults in more. block reads them.
-	block func(m *models.Model, c llamaConfig, b blockConfig) error
-	more  blockConfig
-	needs []string // required keys
+	block   func(m *models.Model, c llamaConfig, b blockConfig) error
+	more    blockConfig
+	needs   []string          // required keys
+	aliases map[string]string // keys that it has in place of those of other types
 }
 
 // parseLlama reads a part of a file as a type of the Llama family.
 func (f configFile) parseLlama(t llamaType) (models.Model, error) {
+	if len(t.aliases) > 0 {
+		var err error
+		if f, err = f.renamed(t.aliases); err != nil {
+			return models.Model{}, err
+		}
+	}
 	keys, c := f.keys, t.llamaConfig
 	mixed := c.Experts != nil // only types with experts have a default for their number
 	if !mixed {
@@ -90,6 +99,18 @@ func (t llamaType) model(c llamaConfig, b blockConfig, mixed bool, sequence int)
 	}
 	if mixed {
 		m.Family, m.Experts, m.ExpertsPerToken = models.FamilyMixtral, value(c.Experts), value(c.PerToken)
+	}
+	for _, named := range []struct {
+		key   string
+		value *string
+	}{{"hidden_act", c.Act}, {"hidden_activation", c.ActToo}} {
+		if named.value == nil {
+			continue
+		}
+		var err error
+		if m.Activation, err = activation(named.key, *named.value); err != nil {
+			return models.Model{}, err
+		}
 	}
 	if t.block != nil {
 		if err := t.block(&m, c, b); err != nil {

@@ -24,7 +24,7 @@ func (k configKeys) unread(modelType string) (notes []string) {
 	}
 	t, ok := llamaTypes()[modelType]
 	for _, key := range sizes("num_key_value_heads") {
-		if t.patterned && key == "num_hidden_layers" {
+		if t.patterned && key == "num_hidden_layers" || t.aliased(key) {
 			continue
 		}
 		if ok && t.needs != nil && !k.given(key) && !slices.Contains(t.needs, key) {
@@ -45,6 +45,7 @@ func (k configKeys) known(modelType string) (tags []string) {
 	case textTypes()[modelType] != "":
 		return []string{"text_config"}
 	case t.block != nil:
+		tags = slices.Collect(maps.Keys(t.aliases))
 		from = append(from, blockConfig{})
 	}
 	for _, part := range from {
@@ -53,6 +54,11 @@ func (k configKeys) known(modelType string) (tags []string) {
 		}
 	}
 	return tags
+}
+
+// aliased reports whether a type has another key in place of one.
+func (t llamaType) aliased(key string) bool {
+	return slices.Contains(slices.Collect(maps.Values(t.aliases)), key)
 }
 
 // off reports whether the value of a key turns it off.
@@ -83,7 +89,7 @@ func unpriced(key string) string {
 			"set model.mtp_layers to train them"
 	case "quantization_config", "quantization", "compression_config":
 		return "weights have the precision of [train]"
-	case "attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop":
+	case "dropout", "hidden_dropout", "layerdrop", "attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop":
 		return "dropout is left out"
 	case "residual_dropout", "embedding_dropout":
 		return "dropout is left out"
@@ -111,7 +117,7 @@ func neutral(key string) bool {
 	}
 	return slices.Contains(strings.Fields(`model_type architectures auto_map torch_dtype dtype transformers_version
 		initializer_range rms_norm_eps layer_norm_eps layer_norm_epsilon norm_eps use_cache
-		hidden_act hidden_activation activation_function pretraining_tp
+		pretraining_tp init_std classifier_dropout apply_residual_connection_post_layernorm slow_but_exact
 		_name_or_path cache_implementation query_pre_attn_scalar norm_topk_prob routed_scaling_factor
 		scoring_func topk_method aux_loss_alpha seq_aux router_aux_loss_coef router_jitter_noise ep_size
 		swiglu_alpha swiglu_limit initial_context_length experts_per_token partial_rotary_factor

@@ -116,6 +116,17 @@ func TestParseBlockErrors(t *testing.T) {
 		`{"model_type": "nemotron_h", "vocab_size": 64, "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16, "num_key_value_heads": 4, "intermediate_size": 96, "hybrid_override_pattern": "M-*-", "ssm_state_size": 0}`:                                                    `ssm_state_size = 0: must be at least 1`,
 		`{"model_type": "nemotron_h", "vocab_size": 64, "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16, "num_key_value_heads": 4, "intermediate_size": 96, "hybrid_override_pattern": "M-*-", "mlp_hidden_act": "tanh"}`:                                               `mlp_hidden_act = "tanh" is not supported; must be silu, gelu`,
 		`{"model_type": "nemotron_h", "vocab_size": 64, "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16, "num_key_value_heads": 4, "intermediate_size": 96, "hybrid_override_pattern": "MEM*", "moe_intermediate_size": 32, "moe_shared_expert_intermediate_size": 48}`: `moe_shared_expert_intermediate_size = 48: psim models shared experts as wide`,
+		`{"model_type": "llama", "hidden_act": "tanh"}`:               `hidden_act = "tanh" is not supported; must be silu, gelu, gelu_new`,
+		`{"model_type": "gemma", "hidden_activation": "mish"}`:        `hidden_activation = "mish" is not supported`,
+		`{"model_type": "gpt2", "activation_function": "quick_gelu"}`: `activation_function = "quick_gelu" is not supported`,
+		`{"model_type": "llama", "hidden_act": 3}`:                    "hidden_act = 3: must be a text",
+		`{"model_type": "phi", ` + sizes + `"qk_layernorm": true}`:    "qk_layernorm = true is not supported",
+		`{"model_type": "bloom", "n_embed": 64, "hidden_size": 32}`:   "n_embed = 64 and hidden_size = 32 are the same setting; remove one",
+		`{"model_type": "bloom", "n_head": 3}`:                        "n_head = 3: must divide hidden_size = 64",
+		`{"model_type": "opt", "vocab_size": 8, "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "ffn_dim": 96, "word_embed_proj_dim": 32}`:                              "word_embed_proj_dim = 32 is not supported; must be hidden_size = 64",
+		`{"model_type": "opt", "vocab_size": 8, "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "ffn_dim": 96, "do_layer_norm_before": false}`:                          "do_layer_norm_before = false is not supported",
+		`{"model_type": "opt", "vocab_size": 8, "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "ffn_dim": 96, "max_position_embeddings": 4}`:                           "sequence_length = 8: must be at most max_position_embeddings = 4",
+		`{"model_type": "qwen2_moe", ` + sizes + `"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "num_key_value_heads": 4, "shared_expert_intermediate_size": 48}`: "shared_expert_intermediate_size = 48: psim models shared experts as wide",
 		`{"model_type": "kimi_linear"}`: "it has linear attention layers",
 		`{"model_type": "qwen3_next"}`:  `has no vocab_size, which model_type "qwen3_next" needs`,
 		`{"model_type": "qwen3_5_text", ` + sizes + `"layer_types": ["linear_attention", "sliding_attention", "full_attention", "full_attention"]}`:                       `layer_types has "sliding_attention", which psim does not model here; it models full_attention, linear_attention`,
@@ -146,7 +157,7 @@ func TestTransformersCounts(t *testing.T) {
 		Config            json.RawMessage
 	}
 	require.NoError(t, json.Unmarshal(data, &list))
-	require.GreaterOrEqual(t, len(list), 41)
+	require.GreaterOrEqual(t, len(list), 46)
 	for _, c := range list {
 		m, _, err := Parse(c.Config, 1024)
 		require.NoError(t, err, c.Name)
@@ -183,12 +194,16 @@ func TestTextConfig(t *testing.T) {
 	assert.True(t, tied(`{"model_type": "qwen3_vl", "tie_word_embeddings": true, "text_config": {`+sizes+`}}`))
 	assert.False(t, tied(`{"model_type": "qwen3_vl", "tie_word_embeddings": false, "text_config": {"tie_word_embeddings": true, `+sizes+`}}`))
 	assert.False(t, tied(`{"model_type": "qwen2_vl", "vision_config": {}, `+sizes+`}`), "keys of the text beside the others")
-	m, notes, err := Parse([]byte(`{"model_type": "llava", "vision_config": {"a": 1}, "text_config": {"model_type": "qwen2", `+sizes+`}}`), 8)
+	m, notes, err := Parse([]byte(`{"model_type": "qwen3_vl", "hidden_size": 32, "num_hidden_layers": 4, "text_config": {`+sizes+`}}`), 8)
+	require.NoError(t, err)
+	assert.Equal(t, 64, m.Hidden)
+	assert.Equal(t, []string{"hidden_size = 32: text_config has 64, which is read"}, notes)
+	m, notes, err = Parse([]byte(`{"model_type": "llava", "vision_config": {"a": 1}, "text_config": {"model_type": "qwen2", `+sizes+`}}`), 8)
 	require.NoError(t, err)
 	assert.True(t, m.QKVBias, "a Qwen 2")
 	assert.Equal(t, []string{"vision_config = {…}: the network for text alone is read"}, notes)
 	for config, want := range map[string]string{
-		`{"model_type": "llava", "text_config": {"model_type": "phi"}}`:             `text_config: model_type "phi" is not supported; the nearest is "gpt2"`,
+		`{"model_type": "llava", "text_config": {"model_type": "gptj"}}`:            `text_config: model_type "gptj" is not supported; the nearest is "gpt2"`,
 		`{"model_type": "mistral3"}`:                                                `has no text_config, which model_type "mistral3" needs`,
 		`{"model_type": "kimi_k25", "text_config": 3}`:                              "text_config: is number: must be an object",
 		`{"model_type": "qwen3_vl", "text_config": {"model_type": 3}}`:              "text_config: model_type = 3: must be a text",

@@ -49,6 +49,7 @@ type blockConfig struct {
 	SharedInner  int      `json:"shared_expert_intermediate_size"`
 	deltaConfig
 	patternConfig
+	olderConfig
 }
 
 // sizes lists the keys that every file of a newer type has to give.
@@ -62,7 +63,7 @@ func sizes(more ...string) []string {
 func llamaTypes() map[string]llamaType {
 	types := plainTypes()
 	for _, more := range []map[string]llamaType{windowTypes(), qwen3Types(), mixtureTypes(), variants(),
-		biasTypes(), wideMixtures(), sparseTypes(), olmoTypes(), deltaTypes(), patternTypes()} {
+		biasTypes(), wideMixtures(), sparseTypes(), olmoTypes(), deltaTypes(), patternTypes(), olderTypes()} {
 		maps.Copy(types, more)
 	}
 	return types

@@ -70,6 +70,8 @@ func (m Model) checkWindow() error {
 			m.FullAttentionEvery)
 	case m.Chunked && m.Window == 0:
 		return errors.New("chunked = true: has no meaning without window")
+	case m.ParallelNorms && !m.ParallelBlock:
+		return errors.New("parallel_norms = true: has no meaning without parallel_block")
 	case m.PlainQKNorm && !m.QKNorm:
 		return errors.New("plain_qk_norm = true: has no meaning without qk_norm")
 	case m.WholeQKNorm && !m.QKNorm:

@@ -88,6 +88,16 @@ func blockFormSettings() []setting.Setting {
 			Key: "linear_bias", Example: "true", With: with, Unset: "true for gpt, else false",
 			Text: "biases of all products of a block: those of attention_bias and of mlp_bias",
 		},
+		{Key: "head_bias", Default: false, With: with, Text: "a bias of the head, as in Phi"},
+		{
+			Key: "parallel_block", Default: false, With: []string{FamilyLlama},
+			Text: "attention and MLP in parallel, with one norm",
+		},
+		{
+			Key: "parallel_norms", Default: false, With: []string{FamilyLlama},
+			Text: "with parallel_block, a norm for attention and one for the MLP, as in GPT-NeoX",
+		},
+		{Key: "embedding_norm", Default: false, With: with, Text: "a norm after the embedding, as in BLOOM"},
 	}
 }
 
@@ -133,6 +143,7 @@ func (m Model) Unexecuted() error {
 	}{
 		{"norm", r.Norm, NormLayer}, {"activation", r.Activation, ActivationGELU}, {"gated", r.gated(), false},
 		{"position_embedding", r.PositionEmbedding, PositionsLearned}, {"kv_heads", r.KVHeads, r.Heads},
+		{"head_bias", r.HeadBias, false}, {"embedding_norm", r.EmbeddingNorm, false},
 	} {
 		if part.has != part.runs {
 			return fmt.Errorf("%s = %s: is simulated, but not executed; set %s = %s",
@@ -145,7 +156,7 @@ func (m Model) Unexecuted() error {
 // isGPT2 reports whether blocks have the form of GPT-2, which programs compute.
 func (m Model) isGPT2() bool {
 	return m.Norm == NormLayer && m.Activation == ActivationGELU && !m.gated() && m.learned() &&
-		m.AttentionBias && m.MLPBias && m.KVHeads == m.Heads
+		m.AttentionBias && m.MLPBias && m.KVHeads == m.Heads && !m.HeadBias && !m.EmbeddingNorm
 }
 
 // kind returns the kind of a layer if blocks have the form of GPT-2. Others are not described well

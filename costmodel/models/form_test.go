@@ -84,3 +84,67 @@ func TestKeptByReLU(t *testing.T) {
 	assert.Equal(t, kept(ActivationGELU, true), kept(ActivationReLU, true))
 	assert.Equal(t, kept(ActivationGELU, false), kept(ActivationSquaredReLU, false))
 }
+
+// With a norm for each half of a parallel block, both norms read the input of the block, and each half gathers its own
+// input; results are summed once. Both norms and their outputs are kept, the input once.
+func TestParallelNorms(t *testing.T) {
+	m := Model{
+		Family: FamilyLlama, Layers: 1, Hidden: 64, Heads: 4, FFNHidden: 96, Vocab: 128, SequenceLength: 32, ParallelBlock: true,
+		Norm: NormLayer,
+	}
+	one, err := m.Network()
+	require.NoError(t, err)
+	m.ParallelNorms = true
+	two, err := m.Network()
+	require.NoError(t, err)
+	assert.Equal(t, int64(2*64), two.Parameters()-one.Parameters())
+	assert.InDelta(t, one.FLOPs(network.Forward), two.FLOPs(network.Forward), 0)
+	all := func(network.Buffer) bool { return true }
+	assert.Equal(t, int64(2*32*64), kept(t, two, 0, all)-kept(t, one, 0, all))
+	enters := func(m Model) (entered, left int) {
+		n, err := m.On(group.Group{Devices: 2, Sequence: true})
+		require.NoError(t, err)
+		for _, op := range n.Layers[1].Ops {
+			switch op.Exchanges[network.Forward].Collective {
+			case group.AllGather:
+				entered++
+			case group.ReduceScatter:
+				left++
+			}
+			if op.Name == "post_attention_layernorm" {
+				assert.Equal(t, int64(32*64/2), op.Elements, "of a part of the sequence")
+			}
+		}
+		return entered, left
+	}
+	entered, left := enters(m)
+	assert.Equal(t, [2]int{2, 1}, [2]int{entered, left})
+	m.ParallelNorms = false
+	entered, left = enters(m)
+	assert.Equal(t, [2]int{1, 1}, [2]int{entered, left})
+	m.ParallelBlock, m.ParallelNorms = false, true
+	assert.ErrorContains(t, m.Validate(), "parallel_norms = true: has no meaning without parallel_block")
+}
+
+// A norm after the embedding and a bias of the head are tensors of every family, and psim exec names them.
+func TestEmbeddingNormAndHeadBias(t *testing.T) {
+	for _, family := range []string{FamilyGPT, FamilyLlama} {
+		m := Model{Family: family, Layers: 1, Hidden: 64, Heads: 4, FFNHidden: 96, Vocab: 128, SequenceLength: 32, Norm: NormLayer}
+		plain, err := m.Network()
+		require.NoError(t, err)
+		m.EmbeddingNorm, m.HeadBias = true, true
+		n, err := m.Network()
+		require.NoError(t, err)
+		assert.Equal(t, int64(2*64+128), n.Parameters()-plain.Parameters())
+		assert.Equal(t, int64(2*64), n.Layers[0].NormParameters())
+		assert.False(t, n.Layers[0].KeepsGradient)
+		all := func(network.Buffer) bool { return true }
+		assert.Equal(t, int64(2*32*64), kept(t, n, -1, all)-kept(t, plain, -1, all))
+		half, err := m.On(group.Group{Devices: 2})
+		require.NoError(t, err)
+		head := half.Layers[len(half.Layers)-1]
+		assert.Equal(t, network.Dims{64}, head.Params[len(head.Params)-1].Shape)
+	}
+	m := Model{Family: FamilyGPT, Layers: 1, Hidden: 64, Heads: 4, Vocab: 128, SequenceLength: 32, HeadBias: true}
+	assert.ErrorContains(t, m.Unexecuted(), "head_bias = true: is simulated, but not executed")
+}

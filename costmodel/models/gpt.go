@@ -43,7 +43,7 @@ func gptEmbedding(m Model) network.Layer {
 		})
 		ops = append(ops, lookup("wpe", network.Dims{m.Positions, h}, s, 3))
 	}
-	return network.Layer{
+	return m.withEmbeddingNorm(network.Layer{
 		Name: "embed", Kind: m.kind(network.KindEmbedding), Dropout: m.Dropout, Params: params,
 		Input: network.Dims{s}, Output: network.Dims{s, h}, KeepsGradient: m.Dropout == 0,
 		Ops: append(ops, m.dropout("drop", s, h)...),
@@ -51,7 +51,7 @@ func gptEmbedding(m Model) network.Layer {
 			tokenIDs("tokens", s, network.ForwardToWeight),
 			network.Buffer{Name: "embed.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight},
 		),
-	}
+	})
 }
 
 // gptBlock makes a block without operations and buffers, which all blocks share.

@@ -52,7 +52,7 @@ func llamaEmbedding(m Model) network.Layer {
 		layer.Ops = append(layer.Ops, lookup("embed_positions", network.Dims{m.Positions, h}, s, 3))
 	}
 	layer.Ops = append(layer.Ops, m.dropout("drop", s, h)...)
-	return layer
+	return m.withEmbeddingNorm(layer)
 }
 
 // llamaBlock makes the i-th block. The model is that of the block (see Model.block).
@@ -81,7 +81,7 @@ func llamaBlockParams(m Model) []network.Tensor {
 	if !m.transforms() {
 		return params
 	}
-	if !m.ParallelBlock {
+	if !m.ParallelBlock || m.ParallelNorms {
 		params = append(params, m.normParams("post_attention_layernorm", m.Hidden)...)
 	}
 	if m.Experts > 0 {
@@ -142,6 +142,9 @@ func llamaBlockOps(m Model) []network.Op {
 	var ops []network.Op
 	if m.mixes() {
 		ops = append(ops, m.anyNorm("input_layernorm", s, h).Of(network.Norms))
+		if m.ParallelNorms {
+			ops = append(ops, m.anyNorm("post_attention_layernorm", s, h).Of(network.Norms))
+		}
 		ops = append(ops, m.mixerOps()...)
 		out := m.mixerOut()
 		if m.ParallelBlock { // its halves are summed before they leave
@@ -211,13 +214,13 @@ func (m Model) mlpOps(prefix string, f int, bias bool) []network.Op {
 	return append(ops, m.linear(prefix+"down_proj", out, bias).Leaving())
 }
 
-// gatedOps makes the MLP of a block. In a parallel block it shares the norm with attention, and adds
-// the result of attention to its own.
+// gatedOps makes the MLP of a block. A parallel block adds the result of attention to that of the MLP, which shares
+// the norm with attention, unless each has one.
 func gatedOps(m Model) []network.Op {
 	s, h := m.SequenceLength, m.Hidden
 	ops := network.Within(network.DenseMLP, m.mlpOps("mlp.", m.FFNHidden, m.MLPBias))
 	if m.ParallelBlock {
-		ops[0].Enters, ops[len(ops)-1].Leaves = false, false
+		ops[0].Enters, ops[len(ops)-1].Leaves = m.ParallelNorms, false
 		sum := m.residual("mlp.sum", s, h)
 		sum.Leaves = true
 		ops = append(ops, sum)
@@ -308,13 +311,17 @@ func (m Model) gatedContext(buffers []network.Buffer) []network.Buffer {
 // and MLP share one norm, one input, and one gradient of their sum.
 func mlpBuffers(m Model) []network.Buffer {
 	s, h := m.SequenceLength, m.Hidden
+	input := network.Buffer{
+		Name: "mlp.input", Shape: network.Dims{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms,
+	}
 	if m.ParallelBlock {
-		return network.BuffersWithin(network.DenseMLP, m.gatedBuffers("mlp.", s, m.FFNHidden))
+		buffers := network.BuffersWithin(network.DenseMLP, m.gatedBuffers("mlp.", s, m.FFNHidden))
+		if m.ParallelNorms { // both norms read the input of the block
+			buffers = append(buffers, input)
+		}
+		return buffers
 	}
-	buffers := []network.Buffer{
-		{Name: "post_attention_layernorm.input", Shape: network.Dims{s, h}},
-		{Name: "mlp.input", Shape: network.Dims{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms},
-	}
+	buffers := []network.Buffer{{Name: "post_attention_layernorm.input", Shape: network.Dims{s, h}}, input}
 	if m.Experts > 0 {
 		return append(buffers, network.BuffersWithin(network.Mixture, expertBuffers(m))...)
 	}

@@ -42,6 +42,8 @@ type Model struct {
 	Gated             *bool  `toml:"gated"`
 	PositionEmbedding string `toml:"position_embedding"`
 	LinearBias        *bool  `toml:"linear_bias"`
+	HeadBias          bool   `toml:"head_bias"`
+	EmbeddingNorm     bool   `toml:"embedding_norm"`
 	// Optional parts of the blocks of llama and mixtral, and how the blocks differ (see block.go).
 	ExpertHidden  int  `toml:"expert_hidden"`
 	SharedExperts int  `toml:"shared_experts"` // of ExpertHidden each
@@ -89,6 +91,7 @@ type Model struct {
 	MLPBias            bool `toml:"mlp_bias"`
 	Sinks              bool `toml:"sinks"`
 	ParallelBlock      bool `toml:"parallel_block"`
+	ParallelNorms      bool `toml:"parallel_norms"` // a norm for each half of a parallel block
 	MTPLayers          int  `toml:"mtp_layers"`
 
 	Attention  string `toml:"attention"`   // AttentionUnfused (also for "") or AttentionFlash
@@ -258,6 +261,7 @@ func ConfigTypes() []string {
 		deepseek_v3 kimi_k2 gpt_oss llama4 llama4_text phi3 glm glm4 glm4_moe cohere cohere2 olmo2 olmo3 olmoe granite
 		granitemoe smollm3 seed_oss exaone4 ernie4_5 minimax_m2 deepseek_v32 glm_moe_dsa
 		qwen3_next qwen3_5 qwen3_5_text qwen3_5_moe qwen3_5_moe_text nemotron_h
+		gpt_neox phi opt bloom qwen2_moe
 		qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe mistral3 llava
 		kimi_k25`)
 }

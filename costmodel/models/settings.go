@@ -253,10 +253,6 @@ func attentionSettings() []setting.Setting {
 			Text: "a logit of every head that takes attention from all tokens, as in GPT-OSS",
 		},
 		{
-			Key: "parallel_block", Default: false, With: []string{FamilyLlama},
-			Text: "attention and MLP in parallel, with one norm",
-		},
-		{
 			Key: "mtp_layers", Example: "1", Range: layers, With: file, Unset: "none",
 			Text: "modules that each predict one more token, as in DeepSeek-V3",
 		},

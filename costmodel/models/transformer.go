@@ -103,7 +103,7 @@ func lmHead(m Model, embedding string) network.Layer {
 	s, h, v := m.SequenceLength, m.Hidden, m.Vocab
 	head := network.Layer{
 		Name: "head", Kind: network.KindChain, Input: network.Dims{s, h}, Output: network.Dims{s, v},
-		Ops: append([]network.Op{m.linear("lm_head", matmul{s, h, v}, false).Entering()}, m.loss()...),
+		Ops: append([]network.Op{m.linear("lm_head", matmul{s, h, v}, m.HeadBias).Entering()}, m.loss()...),
 		Buffers: slices.Concat(
 			[]network.Buffer{{Name: "lm_head.input", Shape: network.Dims{s, h}, Lifetime: network.ForwardToWeight}},
 			m.logits(),
@@ -118,7 +118,24 @@ func lmHead(m Model, embedding string) network.Layer {
 			{Name: "lm_head.weight", Shape: network.Dims{v, h}, Sharded: true, Deviation: initializerRange},
 		}
 	}
+	if m.HeadBias {
+		head.Params = append(head.Params, network.Tensor{Name: "lm_head.bias", Shape: network.Dims{v}, Sharded: true})
+	}
 	return head
+}
+
+// withEmbeddingNorm adds a norm to the end of an embedding, if the model has one.
+func (m Model) withEmbeddingNorm(layer network.Layer) network.Layer {
+	if !m.EmbeddingNorm {
+		return layer
+	}
+	const name = "embed_norm"
+	s, h := m.SequenceLength, m.Hidden
+	layer.Params = append(layer.Params, m.normParams(name, h)...)
+	layer.Ops = append(layer.Ops, m.anyNorm(name, s, h))
+	layer.Buffers = append(layer.Buffers, network.Buffer{Name: name + ".input", Shape: network.Dims{s, h}})
+	layer.KeepsGradient = false
+	return layer
 }
 
 // tokenIDs keeps 4 bytes for each token, for W of the embedding or I of the loss.
