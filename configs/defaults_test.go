@@ -14,7 +14,7 @@ import (
 func TestDefaults(t *testing.T) {
 	c := parse(t, "[schedule]\nname = \"ddp\"\n[model]\npreset = \"mlp\"\n[batch]\nglobal = 8\n[machine]\ndevice = \"t4\"\n")
 	require.Equal(t, 1, c.Schedule.VirtualStages)
-	require.Equal(t, parallel.Options{Data: 1, Tensor: 1, Context: 1, ContextMethod: "ring", Expert: 1, Dispatcher: "alltoall", Dispatch: "activations", TensorOverlap: true, ScatterGather: true, Gather: "unit", Unit: "block", GatherUpdated: "bucket", ReduceScatter: true, Bucket: parallel.BucketBy{Bytes: 25_000_000}, Overlap: true, Collectives: "nccl", Order: "tp-pp-dp"}, c.Parallel)
+	require.Equal(t, parallel.Options{Data: 1, Tensor: 1, Context: 1, ContextMethod: "ring", Expert: 1, Dispatcher: "alltoall", Dispatch: "activations", TensorOverlap: true, TensorGather: "input", ScatterGather: true, Gather: "unit", Unit: "block", GatherUpdated: "bucket", ReduceScatter: true, Bucket: parallel.BucketBy{Bytes: 25_000_000}, Overlap: true, Collectives: "nccl", Order: "tp-pp-dp"}, c.Parallel)
 	require.Equal(t, "fp32", c.Train.Precision)
 	require.Equal(t, "adamw", c.Train.Optimizer)
 	require.Equal(t, "none", c.Train.Recompute)

@@ -159,7 +159,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 		UpdatedAtOnce: p.UpdatedBy(parallel.UpdatedByStage), UpdatedByOwner: c.updatedByOwner(),
 		PerTensor: p.Gather == parallel.GatherTensor, Copied: p.Gather == parallel.GatherCopied,
 		Staging: c.staging(machine), Loop: c.Schedule.Detail == schedules.LoopDetail,
-		Simplified: p.Simplified, Broadcast: p.Broadcast, WholeLast: c.Schedule.WholeLast,
+		Simplified: p.Simplified, SumOnce: p.SumOnce, Broadcast: p.Broadcast, WholeLast: c.Schedule.WholeLast,
 		Process: c.Memory.Process(c.groups()),
 	}
 	if err := w.Validate(c.shared.bytesPerSample(w.Network)); err != nil {
@@ -251,6 +251,7 @@ func (c *Config) network() (network.Network, error) {
 		Devices: c.Parallel.Tensor, Sequence: c.Parallel.Sequence,
 		Context: c.Parallel.Context, Method: c.Parallel.ContextMethod,
 		Overlap: c.Parallel.TensorOverlap, Scatter: c.Parallel.ScatterGather,
+		EachProduct: c.Parallel.TensorGather == parallel.GatherProduct,
 		Expert: c.Parallel.Expert, ExpertTensor: c.Parallel.ExpertTensor,
 		DeepEP:    c.Parallel.Dispatcher == parallel.DispatcherDeepEP,
 		EightBits: c.Parallel.Dispatch == parallel.DispatchFP8,

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/costmodel"
+	"psim/costmodel/group"
 	"psim/costmodel/memory"
 	"psim/costmodel/models"
 	"psim/costmodel/network"
@@ -245,4 +246,68 @@ func TestCopiesOfUnits(t *testing.T) {
 	alone := prices()
 	w.Copied = false
 	require.Equal(t, alone, prices())
+}
+
+// Gradients that are summed once are scattered with the last microbatch alone, and are whole until then.
+func TestUnitsSummedOnce(t *testing.T) {
+	for _, n := range []network.Network{untied(t), mlp(t, 5, 7)} {
+		for _, samples := range samplings {
+			count := func(once bool) (gathers, scatters int, persistent int64) {
+				w := sharded(n, 2, samples...)
+				w.SumOnce = once
+				trace := stepOf(t, synced(w, 0, true), machine(), orderOf(t, "ddp", w))
+				for _, task := range trace.Graph.Tasks() {
+					switch {
+					case task.Rank != 0:
+					case task.Kind == graph.AllGather:
+						gathers++
+					case task.Kind == graph.ReduceScatter:
+						scatters++
+					}
+				}
+				for _, peak := range ledger(t, trace) {
+					require.Positive(t, peak)
+				}
+				return gathers, scatters, trace.Persistent[0]
+			}
+			gathers, every, shares := count(false)
+			same, once, whole := count(true)
+			require.Equal(t, gathers, same)
+			require.Equal(t, every, once*len(samples))
+			require.Equal(t, shares+4*n.Parameters(), whole)
+		}
+	}
+}
+
+// KempnerForge's profile of a Llama 13B on 24 H200 (benchmarks/profiling/13b_24gpu_profiling.md) has 12 gathers and 8
+// reduce-scatters of tensor groups for every block and microbatch, with full recomputation that stops early.
+func TestGathersOfEveryProduct(t *testing.T) {
+	count := func(each, early bool) (gathers, scatters int) {
+		n, err := models.Model{
+			Family: "llama", Layers: 1, Hidden: 64, Heads: 4, KVHeads: 4, FFNHidden: 128, Vocab: 64, SequenceLength: 32,
+		}.On(group.Group{Devices: 4, Sequence: true, EachProduct: each})
+		require.NoError(t, err)
+		block := n.Layers[1]
+		add := func(ops []network.Op, p network.Pass) {
+			for _, op := range ops {
+				switch x := op.Exchanges[p]; {
+				case x.Elements == 0:
+				case x.Collective == group.AllGather:
+					gathers++
+				case x.Collective == group.ReduceScatter:
+					scatters++
+				}
+			}
+		}
+		for _, p := range []network.Pass{network.Forward, network.InputGradient, network.WeightGradient} {
+			add(block.Ops, p)
+		}
+		add(training.Options{Recompute: "full", StopEarly: early}.Repeated(block), network.Forward)
+		return gathers, scatters
+	}
+	gathers, scatters := count(true, true)
+	require.Equal(t, []int{12, 8}, []int{gathers, scatters})
+	// Megatron: two inputs and two results, each four times; inputs once more for the gradients of weights.
+	gathers, scatters = count(false, false)
+	require.Equal(t, []int{2 + 2 + 2 + 2, 2 + 2 + 2}, []int{gathers, scatters})
 }

@@ -13,6 +13,17 @@ func above1(reason string, keys ...string) []setting.Need {
 // tensorGroups needs a tensor-parallel group of several devices.
 func tensorGroups() []setting.Need { return above1("", "parallel.tensor") }
 
+// dividedSequence needs a tensor-parallel group that divides the sequence.
+func dividedSequence() []setting.Need {
+	return append(tensorGroups(), setting.Need{Keys: []string{"parallel.sequence"}, OneOf: []string{"true"},
+		Reason: "since without sequence every device has the whole input"})
+}
+
+// wholeUnits needs parameters that are gathered to compute with them.
+func wholeUnits() []setting.Need {
+	return append(severalReplicas(), zeroIn("since other gradients are summed once anyway, or as zero = 2 says", "3"))
+}
+
 // severalParts needs sequences in several parts.
 func severalParts() []setting.Need {
 	return above1("since sequences are whole; set parallel.context above 1", "parallel.context")

@@ -23,12 +23,14 @@ type Options struct {
 	ExpertOverlap bool     `toml:"expert_overlap"`
 	DelayWeights  bool     `toml:"delay_weights"`
 	TensorOverlap bool     `toml:"tensor_overlap"`
+	TensorGather  string   `toml:"tensor_gather"` // "" is GatherInput
 	ScatterGather bool     `toml:"scatter_gather"`
 	Zero          int      `toml:"zero"`
 	ZeroGroup     int      `toml:"zero_group"`     // of zero = 1; 0 is all replicas
 	Gather        string   `toml:"gather"`         // of zero = 3; "" is GatherUnit
 	Unit          string   `toml:"gather_unit"`    // of zero = 3; "" is UnitBlock
 	Simplified    bool     `toml:"simplified"`     // of zero = 3
+	SumOnce       bool     `toml:"sum_once"`       // of zero = 3
 	OverlapGather bool     `toml:"overlap_gather"` // of zero = 1 and 2
 	GatherUpdated string   `toml:"gather_updated"` // of zero = 1 and 2; "" is UpdatedByBucket
 	ReduceScatter bool     `toml:"reduce_scatter"`
@@ -109,6 +111,13 @@ func (Options) Settings() []setting.Setting {
 				"as in Megatron since 2022",
 		},
 		{
+			Key: "tensor_gather", Needs: dividedSequence(), Default: GatherInput,
+			OneOf: []string{GatherInput, GatherProduct}, With: withModel(),
+			Text: "with sequence, what the group gathers. input: the input of a divided part, and again for the " +
+				"gradients of its weights, as Megatron. product: the input of every product by itself, as where " +
+				"PyTorch's ColwiseParallel has input_layouts; each is kept for the gradient",
+		},
+		{
 			Key: "scatter_gather", Default: true, With: withModel(),
 			Text: "without sequence, every device of the group sends its part to the next stage, which gathers them " +
 				"over link",
@@ -142,6 +151,12 @@ func (Options) Settings() []setting.Setting {
 			Key: "simplified", Default: false, With: withModel(),
 			Text: "with zero = 3, only parameters are sharded: every replica keeps the whole model and its last " +
 				"whole gradients in addition to its shards",
+		},
+		{
+			Key: "sum_once", Needs: wholeUnits(), Default: false, Executed: []string{"false"}, With: withModel(),
+			Text: "with zero = 3, the gradients of a step's microbatches are added up whole, in the precision in " +
+				"which they are summed, and scattered after the last one, as with FSDP2's " +
+				"set_requires_gradient_sync. Needs overlap",
 		},
 		{
 			Key: "overlap_gather", Needs: gatherAfterUpdate(), Try: []string{"true"}, Default: false, With: withModel(),
@@ -221,6 +236,12 @@ const (
 	GatherTensor = "tensor"
 )
 
+// The values of Options.TensorGather: what a tensor group gathers at once.
+const (
+	GatherInput   = "input"
+	GatherProduct = "product"
+)
+
 // The values of Options.Unit: the layers that ZeRO 3 gathers at once.
 const (
 	UnitBlock = "block"
@@ -269,6 +290,8 @@ func (p Options) Validate() error {
 	case p.Simplified && p.Zero != 3:
 		return fmt.Errorf("simplified = true: is a form of zero = 3, and zero = %d; "+
 			"set zero = 3, or simplified = false", p.Zero)
+	case p.SumOnce && p.Zero == 3 && !p.Overlap:
+		return errors.New("sum_once = true: is modelled with overlap; set overlap = true, or sum_once = false")
 	case p.Gather == GatherTensor && p.Zero != 3:
 		return fmt.Errorf(`gather = "tensor": only zero = 3 gathers parameters to compute with them, and zero = %d; `+
 			`set zero = 3, or gather = "unit"`, p.Zero)

@@ -29,6 +29,9 @@ type Group struct {
 	// Overlap runs exchanges of the backward at the same time as its products (see
 	// Op.Beside in package network).
 	Overlap bool
+	// EachProduct gathers the input of every product by itself, and keeps it for the weight's gradient, with
+	// Sequence. Otherwise products with one input share a gather, and weight gradients gather again.
+	EachProduct bool
 	// Scatter: every device sends only its own part of a tensor to the next rank, and the
 	// receivers gather the parts (Narayanan et al. 2021, section 4.1). Otherwise each device
 	// sends the whole tensor. It has no effect with Sequence.

@@ -83,6 +83,13 @@ func replicaBreakdown(staged *stages.Staged, ranks int) []Breakdown {
 			}
 		}
 	}
+	for i := range staged.Stages {
+		if s := &staged.Stages[i]; staged.SumOnce && staged.Gathers() {
+			for _, r := range s.Ranks {
+				perReplica[r].Gradients += s.Parameters * per.Gradient
+			}
+		}
+	}
 	for r, bytes := range unpacked { // one weight at a time, in memory that the allocator keeps
 		perReplica[r].Buffers += bytes
 		if staged.Training.UpdateIn == training.UpdateInBackward {

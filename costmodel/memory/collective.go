@@ -25,7 +25,7 @@ func (l *Ledger) collective(t *graph.Task) (start, end Breakdown) {
 		r.sum(t.Bytes/staged.PerParameter.Gradient, staged.PerParameter.Gradient, scattered)
 	default:
 		for _, f := range l.stages[t.Stage].travels[t.Part] {
-			r.sum(f.Parameters, staged.PerParameter.Gradient, true)
+			r.sum(f.Parameters, staged.PerParameter.Gradient, !staged.SumOnce)
 		}
 	}
 	return r.bytes()

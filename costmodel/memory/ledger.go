@@ -243,7 +243,7 @@ func (l *Ledger) backwardPart(t *graph.Task, whole change, parts []change) (star
 	if last {
 		end.Activations += l.sharedInput(t) - kept - gathered
 	}
-	if l.staged.Zero >= 2 {
+	if l.staged.Zero >= 2 && !l.staged.SumOnce {
 		for _, bytes := range gradients {
 			start.Gradients += bytes
 		}

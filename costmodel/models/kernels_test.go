@@ -108,7 +108,7 @@ func TestEagerLlama(t *testing.T) {
 	}
 	plain, titan := layers("compiled", "")[1], layers("compiled", "torchtitan")[1]
 	require.EqualValues(t, (10-2+2)*s*(h+kv), titan.Traffic(network.Forward, 1)-plain.Traffic(network.Forward, 1), "complex numbers are not compiled")
-	require.ErrorContains(t, Model{Preset: "gpt2", Code: "jax"}.Validate(), "code = \"jax\": must be one of plain, nanotron, internevo, torchtitan, megatron-2021")
+	require.ErrorContains(t, Model{Preset: "gpt2", Code: "jax"}.Validate(), "code = \"jax\": must be one of plain, nanotron, internevo, torchtitan, kempnerforge, megatron-2021")
 }
 
 // Megatron of 2021 adds gradients of weights up in kernels of their own, and its norms read

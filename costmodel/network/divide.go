@@ -110,7 +110,7 @@ func (d division) ops(whole []Op) []Op {
 		}
 		if op.Enters && d.TensorParts() > 1 {
 			inside = true
-			ops = append(ops, d.enter(op))
+			ops = append(ops, d.enterEach(whole[i:])...)
 		}
 		ops = append(ops, d.op(op, inside))
 		if op.Leaves && d.TensorParts() > 1 {
@@ -170,6 +170,27 @@ func (o *Op) divideMoved(n int64) {
 	for p := range o.Moved {
 		o.Moved[p], o.Writes[p], o.Mask[p] = o.Moved[p]/n, o.Writes[p]/n, o.Mask[p]/n
 	}
+}
+
+// enterEach returns the exchanges before a divided part, which is at the beginning of the operations: one, or with
+// EachProduct one for every product that reads the part's input.
+func (d division) enterEach(ops []Op) (list []Op) {
+	list = append(list, d.enter(ops[0]))
+	if !d.Sequence || !d.EachProduct {
+		return list
+	}
+	list[0].Exchanges[WeightGradient] = group.Transfer{}
+	for _, op := range ops[1:] {
+		if op.Leaves {
+			break
+		}
+		if op.Class == Product && op.Weight && op.Rows*op.Inner == ops[0].Rows*ops[0].Inner {
+			again := d.enter(op)
+			again.Exchanges[WeightGradient] = group.Transfer{}
+			list = append(list, again)
+		}
+	}
+	return list
 }
 
 // enter returns the exchange before a divided part of a layer (f of Shoeybi et al. 2019): nothing in

@@ -64,7 +64,7 @@ func (staged *Staged) Sync() wiring.Sync {
 		NoReduceScatter: staged.NoReduceScatter, ShardSpan: staged.ZeroGroup, Staging: staged.Staging,
 	}
 	if staged.Zero >= 3 {
-		sync.Units = staged.units()
+		sync.Units, sync.Once = staged.units(), staged.SumOnce
 		return sync
 	}
 	sync.Sharded, sync.EveryMicrobatch = staged.Zero > 0, staged.Zero >= 2

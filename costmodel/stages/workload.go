@@ -61,6 +61,8 @@ type Workload struct {
 	// Simplified: ZeRO 3 keeps the whole model and the last whole gradients on every rank, in
 	// addition to its share of both.
 	Simplified bool
+	// SumOnce: ZeRO 3 adds the gradients of all microbatches up whole, and scatters them after the last.
+	SumOnce bool
 	// Bucket is the size in bytes that closes a bucket of gradients; 0 sends every tensor by
 	// itself. It has no effect under ZeRO 3.
 	Bucket int64

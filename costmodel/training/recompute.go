@@ -113,7 +113,7 @@ func (t Options) Repeated(l network.Layer) []network.Op {
 		return repeated
 	}
 	if t.Repeats(l) {
-		return slices.Clip(l.Ops)
+		return slices.Clip(l.Ops[:t.needed(l)])
 	}
 	if l.ForwardOnly {
 		return nil
@@ -126,6 +126,17 @@ func (t Options) Repeated(l network.Layer) []network.Op {
 		}
 	}
 	return repeated
+}
+
+// needed counts the operations of a repeated layer that its backward needs. Mixtures are repeated whole, with
+// their exchanges.
+func (t Options) needed(l network.Layer) int {
+	for i := len(l.Ops) - 1; i > 0 && t.StopEarly && l.Experts == 0; i-- {
+		if l.Ops[i].Class == network.Product && l.Ops[i].Weight {
+			return i
+		}
+	}
+	return len(l.Ops)
 }
 
 // byOperation reports whether a layer keeps its input and the results of some operations

@@ -52,6 +52,9 @@ type Options struct {
 	// RecomputeUniform); 0 repeats all blocks, each from its own input.
 	RecomputeLayers int    `toml:"recompute_layers"`
 	RecomputeMethod string `toml:"recompute_method"`
+	// StopEarly: full recomputation of a layer ends before its last product with a weight, since nothing of the
+	// backward needs its result.
+	StopEarly bool `toml:"stop_early"`
 	// Selective: "" stands for SelectiveAttention.
 	Selective string `toml:"selective"`
 	// Backward: "" stands for BackwardWhole.
@@ -149,6 +152,16 @@ func (Options) Settings() []setting.Setting {
 			Key: "recompute_method", Default: RecomputeUniform, OneOf: []string{RecomputeUniform, RecomputeBlock},
 			Text: "uniform: all blocks, recompute_layers at a time from one input. block: the first recompute_layers " +
 				"of a stage, each from its own input, and no others",
+		},
+		{
+			Key: "stop_early", Executed: []string{"false"},
+			Needs: []setting.Need{{
+				Keys: []string{"train.recompute"}, OneOf: []string{"full"},
+				Reason: "since it is about the layers that recompute = \"full\" repeats",
+			}},
+			Default: false,
+			Text: "with recompute = \"full\", a layer is repeated up to its last product with a weight: the backward " +
+				"needs the product's input, not its result, as PyTorch's checkpoint without reentry ends",
 		},
 		{
 			Key: "selective", Default: SelectiveAttention, OneOf: []string{SelectiveAttention, SelectiveOperations},

@@ -46,8 +46,10 @@ type Sync struct {
 	// microbatch, so they are summed after each, not only the last.
 	EveryMicrobatch bool
 	// Units is ZeRO stage 3, by stage: every stage is gathered before it is
-	// used. Units replace Buckets and Parameters, and imply Sharded and EveryMicrobatch.
+	// used. Units replace Buckets and Parameters, and imply Sharded and, without Once, EveryMicrobatch.
 	Units []Unit
+	// Once: gradients of units are added up whole, and scattered with the last microbatch. It needs Overlap.
+	Once bool
 	// NoReduceScatter is for libraries that lack the collective, such as Gloo:
 	// gradients that would be reduce-scattered are all-reduced, and each rank
 	// keeps its share of the sum.
@@ -129,7 +131,7 @@ func (s Sync) Derived() Sync {
 	if s.Units == nil {
 		return s
 	}
-	s.Sharded, s.EveryMicrobatch, s.Parameters = true, true, nil
+	s.Sharded, s.EveryMicrobatch, s.Parameters = true, !s.Once, nil
 	s.Buckets = make([][]int64, len(s.Units))
 	for i, u := range s.Units {
 		s.Buckets[i] = u.Scatter
