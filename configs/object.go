@@ -40,10 +40,11 @@ func (c *Config) Object() map[string]any {
 	add("data", false, setting.Object(c.Data, nil))
 	add("collective", false, setting.Object(c.Collective, nil))
 	add("parallel", kind == byModel, setting.Object(c.Parallel, func(s setting.Setting) bool {
-		return skip(s) || s.Key == "overlap_gather" && !c.mayGatherAhead() || c.idleOfStack(s.Key)
+		return skip(s) || s.Key == "overlap_gather" && !c.mayGatherAhead() || c.idleOfStack("parallel.", s.Key)
 	}))
 	if kind == byModel {
-		sections["train"], sections["model"] = setting.Object(c.Train, nil), c.modelObject()
+		sections["model"] = c.modelObject()
+		sections["train"] = setting.Object(c.Train, func(s setting.Setting) bool { return c.idleOfStack("train.", s.Key) })
 	}
 	if kind == byTimes && c.Defined("train") {
 		sections["train"] = map[string]any{"stack": c.Train.Stack}
@@ -141,12 +142,23 @@ func (c *Config) mayGatherAhead() bool {
 	return schedule.Placement(shape).Second == nil
 }
 
-// idleOfStack reports whether a key of [parallel] is a stack's, and has no effect with this ZeRO stage. If it
+// idleOfStack reports whether a key of [parallel] or [train] is a stack's, and has no effect with this plan. If it
 // were given, it would cause a warning.
-func (c *Config) idleOfStack(key string) bool {
-	zero := c.Parallel.Zero
-	idle := key == "gather_updated" && (zero == 0 || zero == 3) || key == "reduce_scatter" && zero == 0
-	return idle && !c.Defined("parallel."+key)
+func (c *Config) idleOfStack(section, key string) bool {
+	p, idle := c.Parallel, false
+	switch section + key {
+	case "parallel.gather_updated":
+		idle = p.Zero == 0 || p.Zero == 3
+	case "parallel.reduce_scatter":
+		idle = p.Zero == 0
+	case "parallel.sum_once":
+		idle = p.Zero != 3 || p.Data < 2 && p.Context < 2
+	case "parallel.tensor_gather":
+		idle = p.Tensor < 2 || !p.Sequence
+	case "train.stop_early":
+		idle = c.Train.Recompute != "full"
+	}
+	return idle && !c.Defined(section+key)
 }
 
 // modelObject writes [model]: the keys that are given with a preset, or all of a file, and for a
