@@ -252,7 +252,7 @@ func (c *Config) network() (network.Network, error) {
 		Context: c.Parallel.Context, Method: c.Parallel.ContextMethod,
 		Overlap: c.Parallel.TensorOverlap, Scatter: c.Parallel.ScatterGather,
 		EachProduct: c.Parallel.TensorGather == parallel.GatherProduct,
-		Expert: c.Parallel.Expert, ExpertTensor: c.Parallel.ExpertTensor,
+		Expert:      c.Parallel.Expert, ExpertTensor: c.Parallel.ExpertTensor,
 		DeepEP:    c.Parallel.Dispatcher == parallel.DispatcherDeepEP,
 		EightBits: c.Parallel.Dispatch == parallel.DispatchFP8,
 	}
