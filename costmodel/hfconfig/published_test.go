@@ -216,3 +216,31 @@ func TestTextConfig(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 4, m.FullAttentionEvery)
 }
+
+// Presets of hybrids are the networks of the files that transformers counts.
+func TestHybridPresets(t *testing.T) {
+	data, err := os.ReadFile("testdata/transformers.json")
+	require.NoError(t, err)
+	var list []publishedConfig
+	require.NoError(t, json.Unmarshal(data, &list))
+	found := 0
+	for preset, name := range map[string]string{
+		"nemotron3-nano-30b-a3b":    "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
+		"nemotron3-super-120b-a12b": "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8",
+		"nemotron3-ultra-550b-a55b": "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16",
+		"qwen3-next-80b-a3b":        "qwen3_next by defaults",
+	} {
+		for _, c := range list {
+			if c.Name != name {
+				continue
+			}
+			found++
+			m, _, err := Parse(c.Config, 4096)
+			require.NoError(t, err, name)
+			want, got := networkOf(t, m), networkOf(t, models.Model{Preset: preset, SequenceLength: 4096})
+			assert.Equal(t, want.Layers, got.Layers, name)
+			assert.Equal(t, want.Routing, got.Routing, name)
+		}
+	}
+	assert.Equal(t, 4, found)
+}
