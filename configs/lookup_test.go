@@ -191,7 +191,7 @@ func TestUnknownNetwork(t *testing.T) {
 		"olmo2":        none + give + lists,
 		"gemma2-9b":    none + give + lists,
 		"phi-3":        none + give + lists,
-		"qwen3-8b":     none + give + "; the nearest: qwen3-30b-a3b, qwen3-235b-a22b" + lists,
+		"qwen3-8b":     none + give + "; the nearest: qwen3-30b-a3b, qwen3-235b-a22b, qwen3-next-80b-a3b" + lists,
 		"mistral-8b":   none + give + "; did you mean mistral-7b?",
 		"zero-offload": none + "; the nearest: zero-bubble" + lists,
 		"optimal":      none + lists,
