@@ -113,10 +113,10 @@ var arrows = map[string][]string{
 	"tools/torchsteps":     {".", "exec/backend", "exec/measure", "exec/pytorch", "exec/session"},
 }
 
-// owners lists the outside libraries that one folder keeps to itself. TOML is read by two:
-// by configs what users write, and by courses what psim's own courses are written in.
+// owners lists the outside libraries that one folder keeps to itself. TOML is read by three: by configs what users
+// write, by courses what psim's own courses are written in, and by launch what torchtitan is started with.
 var owners = map[string][]string{
-	"github.com/BurntSushi/toml": {"configs", "courses"},
+	"github.com/BurntSushi/toml": {"configs", "courses", "launch"},
 	"gonum.org/v1/plot":          {"reports"},
 	"golang.org/x/image":         {"reports/chart"},
 	"google.golang.org/protobuf": {"reports"},

@@ -75,6 +75,12 @@ func Read(files []Input, o Options) (*Import, error) {
 	if err != nil {
 		return nil, err
 	}
+	if read := reader(script); read != nil {
+		if log != nil {
+			return nil, fmt.Errorf("%s: is a log of Megatron-LM, and %s is not its script", log.Label, script.Label)
+		}
+		return read(*script, files, o)
+	}
 	var printed, written *arguments
 	if log != nil {
 		if printed, err = readDump(*log); err != nil {
@@ -90,6 +96,9 @@ func Read(files []Input, o Options) (*Import, error) {
 		return nil, fmt.Errorf("--arg %s: is for a script, and none of the files is one", o.Arguments[0])
 	}
 	ran := cmp.Or(printed, written)
+	if ran == nil && log == nil {
+		return nil, fmt.Errorf("%s: is a network, which psim run reads; name what trains it", files[0].Label)
+	}
 	if ran == nil {
 		return nil, fmt.Errorf("%s: prints no arguments; name the script that started it as well", log.Label)
 	}
@@ -106,6 +115,19 @@ func Read(files []Input, o Options) (*Import, error) {
 	return i, nil
 }
 
+// reader returns what reads a file of another program than Megatron-LM; nil for other files.
+func reader(f *Input) func(Input, []Input, Options) (*Import, error) {
+	switch {
+	case f == nil:
+		return nil
+	case isDeepSpeed(f.Data):
+		return readDeepSpeed
+	case isTitan(f.Data):
+		return readTitan
+	}
+	return nil
+}
+
 // sorted returns the log among files, and the first script; the others are what it sources. Each may be nil.
 func sorted(files []Input) (log, script *Input, err error) {
 	for i := range files {
@@ -120,7 +142,7 @@ func sorted(files []Input) (log, script *Input, err error) {
 			return nil, nil, fmt.Errorf("%s: is a second log, after %s; name one of them", f.Label, log.Label)
 		case isLog(f.Data):
 			log = f
-		case script == nil:
+		case script == nil && !isNetwork(f.Data):
 			script = f
 		}
 	}

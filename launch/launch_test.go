@@ -301,6 +301,7 @@ func FuzzRead(f *testing.F) {
 	for _, file := range files(f, "run.sh", "common.sh", "train.log") {
 		f.Add(file.Data)
 	}
+	f.Add([]byte("[job]\n[training]\nseq_len = 4096\n[model]\nflavor = \"8B\"\n[parallelism]\ntensor_parallel_degree = 2\n"))
 	f.Add([]byte("MODEL_ARGS:\n  --num-layers: 2\n  --swiglu: true\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		i, err := launch.Read([]launch.Input{{Label: "x", Data: data}}, launch.Options{})

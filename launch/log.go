@@ -98,7 +98,7 @@ func positive(text []byte) float64 {
 func Readable(name string, data []byte) bool {
 	script := strings.HasSuffix(name, ".sh") || bytes.HasPrefix(data, []byte("#!")) ||
 		bytes.Contains(data, []byte("--num-layers"))
-	return isLog(data) || script || bytes.Contains(data, []byte("MODEL_ARGS:"))
+	return isLog(data) || script || isTitan(data) || isDeepSpeed(data) || bytes.Contains(data, []byte("MODEL_ARGS:"))
 }
 
 // Steps returns what a log says of its steps; nil if it says nothing.

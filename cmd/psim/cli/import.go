@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -32,6 +33,9 @@ configuration. It reads Megatron-LM's: a log that prints its arguments, a launch
 log says what ran; a script that is named as well is compared with it. Files that a
 script sources are named after it, and --arg gives $1, $2 and so on.
 
+It also reads the TOML of torchtitan (up to 0.2), and the JSON of DeepSpeed with the
+config.json of its network.
+
 Every argument becomes a key, or is without effect on a step's time and memory, or is
 listed with what it may change. No log names its GPU: --device does.
 
@@ -45,7 +49,8 @@ func newImport() *cobra.Command {
 		Long:  importManual,
 		Example: `  psim import train.log -o mine.toml
   psim import run.sh train.log common.sh
-  psim import run.sh common.sh --devices 64 --json`,
+  psim import run.sh common.sh --devices 64 --json
+  psim import ds_config.json config.json --devices 8 --set model.sequence_length=4096`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New(
@@ -160,8 +165,17 @@ var someMachine = configs.Target{Device: "h100-80gb-sxm", DevicesPerNode: 8, Net
 // unseen is the position in a text that the user has not seen.
 var unseen = regexp.MustCompile(`^(the configuration of .*?):\d+(?::\d+)?: `)
 
-// complete adds the machine, checks the configuration, and returns it as a file.
-func (f *importFlags) complete(ctx context.Context, understood *launch.Import, names []string) ([]byte, error) {
+// place makes the path of the network's file one from the root, wherever the configuration goes.
+func place(config map[string]any) (err error) {
+	model, _ := config["model"].(map[string]any)
+	if name, ok := model["file"].(string); ok {
+		model["file"], err = filepath.Abs(name)
+	}
+	return err
+}
+
+// machine returns [machine] as the flags have it.
+func (f *importFlags) machine() map[string]any {
 	machine := map[string]any{}
 	for key, value := range map[string]string{
 		"device": f.target.Device, "network": f.target.Network, "site": f.site,
@@ -173,6 +187,12 @@ func (f *importFlags) complete(ctx context.Context, understood *launch.Import, n
 	if n := f.target.DevicesPerNode; n > 0 {
 		machine["devices_per_node"] = n
 	}
+	return machine
+}
+
+// complete adds the machine, checks the configuration, and returns it as a file.
+func (f *importFlags) complete(ctx context.Context, understood *launch.Import, names []string) ([]byte, error) {
+	machine := f.machine()
 	on := configs.Target{}
 	switch {
 	case f.target.Device == "":
@@ -194,6 +214,9 @@ func (f *importFlags) complete(ctx context.Context, understood *launch.Import, n
 			return nil, err
 		}
 		understood.Missing = slices.DeleteFunc(understood.Missing, func(q launch.Question) bool { return q.Key == key })
+	}
+	if err := place(understood.Config); err != nil {
+		return nil, err
 	}
 	var text bytes.Buffer
 	comment := []string{"Read by psim import from " + strings.Join(names, ", ") + "."}

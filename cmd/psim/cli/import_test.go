@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -90,4 +91,38 @@ func TestExportMegatron(t *testing.T) {
 	_, stderr, code = psim(t, "psim export megatron llama3-70b --weights -o other.sh")
 	require.Equal(t, 2, code)
 	require.Contains(t, stderr, "--weights goes with psim export torch")
+}
+
+// TestImportOthers: files of torchtitan and DeepSpeed become configurations that psim predicts, from any folder.
+func TestImportOthers(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Mkdir("sub", 0o755))
+	write := func(name, text string) { require.NoError(t, os.WriteFile(name, []byte(text), 0o644)) }
+	write("titan.toml", "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nseq_len = 8192\nlocal_batch_size = 1\n[parallelism]\n"+
+		"pipeline_parallel_degree = 2\npipeline_parallel_schedule = \"Interleaved1F1B\"\n[job]\n")
+	write("config.json", `{"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+		"num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}`)
+	write("ds.json", `{"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": true}, "zero_optimization": {"stage": 3}}`)
+	const machine = " --device h100-80gb-sxm --devices 8 -o sub/"
+	for _, command := range []string{
+		"psim import titan.toml --set training.local_batch_size=2",
+		"psim import titan.toml" + machine + "titan.toml --set batch.global=16",
+		"psim import ds.json config.json" + machine + "ds.toml --set model.sequence_length=4096",
+	} {
+		_, stderr, code := psim(t, command)
+		if strings.Contains(command, "training.") {
+			require.Equal(t, 2, code, "no such key of psim's")
+			continue
+		}
+		require.Zero(t, code, "%s: %s", command, stderr)
+	}
+	for _, name := range []string{"titan", "ds"} {
+		stdout, stderr, code := psim(t, "psim run sub/"+name+".toml --json --out -")
+		require.Zero(t, code, stderr)
+		require.Contains(t, stdout, `"devices": 8`)
+	}
+	stdout, stderr, code := psim(t, "psim explain ds.json config.json --measured 2s --device h100-80gb-sxm --devices 8 --set model.sequence_length=4096")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "expected")
+	require.Contains(t, stderr, "missing: train.recompute")
 }

@@ -1,0 +1,176 @@
+package launch
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+//go:embed deepspeed.csv
+var deepspeedCSV string
+
+// deepspeedVersion is the version whose keys the table has.
+const deepspeedVersion = "0.19 (its documentation)"
+
+// deepspeedOptimizers are what psim calls DeepSpeed's. Those that are missing it does not know.
+var deepspeedOptimizers = map[string]string{
+	"adam": "adamw", "adamw": "adamw", "fusedadam": "adamw", "lion": "lion", "fusedlion": "lion", "sgd": "sgd-momentum",
+	"muon": "muon",
+}
+
+// object returns the keys of a JSON object; nil for other data.
+func object(data []byte) map[string]any {
+	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
+	var table map[string]any
+	if !bytes.HasPrefix(data, []byte("{")) || len(data) > mostScript || json.Unmarshal(data, &table) != nil {
+		return nil
+	}
+	return table
+}
+
+// isNetwork reports whether data is the config.json of a network.
+func isNetwork(data []byte) bool {
+	table := object(data)
+	return table["model_type"] != nil || table["architectures"] != nil
+}
+
+// isDeepSpeed reports whether data is a configuration of DeepSpeed.
+func isDeepSpeed(data []byte) bool {
+	table := object(data)
+	return slices.ContainsFunc([]string{
+		"zero_optimization", "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps",
+	}, func(key string) bool { return table[key] != nil })
+}
+
+// readDeepSpeed reads a configuration of DeepSpeed, with the config.json of its network.
+func readDeepSpeed(f Input, files []Input, o Options) (*Import, error) {
+	k, err := newKeyed(f, deepspeedCSV, &Import{Format: "deepspeed", Version: deepspeedVersion})
+	if err != nil {
+		return nil, err
+	}
+	k.flatten("", object(f.Data))
+	if !k.network(files) {
+		return nil, fmt.Errorf("%s: does not say what is trained; name the network's config.json as well", f.Label)
+	}
+	const assumed = 2048
+	k.set("model.sequence_length", assumed)
+	k.ask("model.sequence_length", fmt.Sprintf("the script decides: %d tokens are assumed; --set "+
+		"model.sequence_length=N says it", assumed))
+	k.ask("train.recompute", "the script decides whether activations are computed again: no is assumed; --set "+
+		"train.recompute=full says it")
+	k.set("schedule.name", "ddp")
+	k.deepspeedBatch(o)
+	k.deepspeedShards()
+	k.deepspeedTraining()
+	if k.refused != nil {
+		return nil, k.refused
+	}
+	k.rest()
+	return k.out, nil
+}
+
+// deepspeedBatch maps the triple of batches, whose product is train_batch_size, and the devices.
+func (k *keyed) deepspeedBatch(o Options) {
+	const all, each, steps = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
+	tensor := k.degree("tensor_parallel.autotp_size")
+	global, micro, rounds := k.whole(all, 0), k.whole(each, 0), k.whole(steps, 0)
+	for _, key := range []string{all, each, steps} {
+		if n := k.whole(key, 1); n < 1 {
+			k.refuseKey(key, "must be at least 1")
+			return
+		}
+	}
+	if o.Devices%tensor != 0 {
+		k.refuseKey("tensor_parallel.autotp_size", fmt.Sprintf("--devices %d: it must divide them", o.Devices))
+		return
+	}
+	data := o.Devices / tensor
+	switch {
+	case data == 0 && global > 0 && micro > 0 && rounds > 0 && global%product(micro, rounds) == 0:
+		data = max(1, global/product(micro, rounds))
+	case data == 0:
+		data = 1
+		k.ask("parallel.data", "the launcher decides how many devices there are: one is assumed; --devices N says it")
+	}
+	switch {
+	case micro == 0 && global > 0:
+		micro = max(1, global/product(data, max(1, rounds)))
+	case micro == 0:
+		micro = 1
+		k.ask("batch.micro", "the script decides: 1 is assumed; --set batch.micro=N says it")
+	}
+	if global == 0 {
+		global = product(micro, max(1, rounds), data)
+	}
+	if rounds == 0 && global%product(micro, data) != 0 || rounds > 0 && global != product(micro, rounds, data) {
+		k.refuseKey(all, fmt.Sprintf("must be %s %d × %s %d × %d replicas; --devices N says how many devices there are",
+			each, micro, steps, max(1, rounds), data))
+	}
+	if tensor > 1 {
+		k.set("parallel.tensor", tensor, "tensor_parallel.autotp_size")
+	}
+	k.set("parallel.data", data, all, each, steps)
+	k.set("batch.micro", micro, each)
+	k.set("batch.global", global, all, steps)
+}
+
+// deepspeedShards maps ZeRO.
+func (k *keyed) deepspeedShards() {
+	const section = "zero_optimization."
+	zero := k.whole(section+"stage", 0)
+	if zero < 0 || zero > 3 {
+		k.refuseKey(section+"stage", "must be 0 to 3")
+	}
+	k.set("parallel.zero", zero, section+"stage")
+	overlap := zero == 3
+	if k.keys[section+"overlap_comm"] != nil {
+		overlap = k.is(section + "overlap_comm")
+	}
+	if zero > 0 {
+		k.set("parallel.overlap", overlap, section+"overlap_comm")
+	}
+	if n := k.whole(section+"reduce_bucket_size", 500_000_000); zero == 1 || zero == 2 {
+		if n < 1 {
+			k.refuseKey(section+"reduce_bucket_size", "must be at least 1")
+		}
+		k.set("parallel.bucket", fmt.Sprintf("%d gradients", n), section+"reduce_bucket_size")
+	}
+	if k.keys[section+"reduce_scatter"] == false && (zero == 1 || zero == 2) {
+		k.set("parallel.reduce_scatter", false, section+"reduce_scatter")
+	}
+}
+
+// deepspeedTraining maps precision and optimizer.
+func (k *keyed) deepspeedTraining() {
+	half := k.is("bf16.enabled") || k.is("bfloat16.enabled")
+	precision := "fp32"
+	switch {
+	case half && k.is("fp16.enabled"):
+		k.refuseKey("fp16.enabled", "goes not with bf16.enabled; remove one of them")
+	case half:
+		precision = "bf16"
+	case k.is("fp16.enabled"):
+		precision = "fp16"
+	case k.word("bf16.enabled", "") == "auto" || k.word("fp16.enabled", "") == "auto":
+		precision = "bf16"
+		k.ask("train.precision", "the trainer's arguments decide: bf16 is assumed; --set train.precision=fp16 says it")
+	}
+	k.set("train.precision", precision, "bf16.enabled", "fp16.enabled")
+	types := map[string]string{"fp32": "fp32", "fp16": "fp16", "bf16": "bf16", "bfloat16": "bf16", "": ""}
+	switch gradients, known := types[k.word("data_types.grad_accum_dtype", "")]; {
+	case !known:
+		k.refuseKey("data_types.grad_accum_dtype", "must be fp32, fp16 or bf16")
+	case gradients != "" && precision != "fp32":
+		k.set("train.gradients", gradients, "data_types.grad_accum_dtype")
+	}
+	optimizer := deepspeedOptimizers[strings.ToLower(k.word("optimizer.type", "AdamW"))]
+	if optimizer == "" {
+		k.refuseKey("optimizer.type", "psim knows Adam, AdamW, Lion, Muon and SGD")
+	}
+	k.set("train.optimizer", optimizer, "optimizer.type")
+	clips := k.real("gradient_clipping", 0) > 0 || k.word("gradient_clipping", "") == "auto"
+	k.set("train.clip", clips, "gradient_clipping")
+}

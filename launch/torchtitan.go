@@ -1,0 +1,255 @@
+package launch
+
+import (
+	_ "embed"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+//go:embed torchtitan.csv
+var titanCSV string
+
+// titanVersion is the last line of torchtitan's versions that are configured by TOML.
+const titanVersion = "0.2 (torchtitan/config/job_config.py)"
+
+// What psim calls torchtitan's values.
+var (
+	titanNetworks = map[string]string{
+		"llama3 8B": "llama3-8b", "llama3 70B": "llama3-70b", "llama3 405B": "llama3-405b",
+		"deepseek_v3 671B": "deepseek-v3", "qwen3 30B-A3B": "qwen3-30b-a3b", "qwen3 235B-A22B": "qwen3-235b-a22b",
+	}
+	titanSchedules = map[string]string{
+		"1f1b": "1f1b", "gpipe": "gpipe", "interleaved1f1b": "interleaved-1f1b", "loopedbfs": "looped-bfs",
+		"interleavedzerobubble": "interleaved-zero-bubble", "zbvzerobubble": "zbv", "dualpipev": "dualpipev",
+	}
+	titanRotations  = map[string]string{"allgather": "all-gather", "alltoall": "ring"}
+	titanOptimizers = map[string]string{"AdamW": "adamw", "Adam": "adam"}
+	titanKernels    = regexp.MustCompile(`_(flex|varlen)(_attn)?$`) // of attention, at the end of a flavor
+	titanSections   = regexp.MustCompile(`(?m)^\s*\[(parallelism|activation_checkpoint|lr_scheduler|job)\]`)
+)
+
+// isTitan reports whether data is a configuration of torchtitan: TOML with its sections.
+func isTitan(data []byte) bool {
+	return titanSections.Match(data) && regexp.MustCompile(`(?m)^\s*\[(training|model)\]`).Match(data)
+}
+
+// readTitan reads a configuration of torchtitan.
+func readTitan(f Input, files []Input, o Options) (*Import, error) {
+	if len(f.Data) > mostScript {
+		return nil, fmt.Errorf("%s: has %d kB; no configuration of torchtitan is as long", f.Label, len(f.Data)>>10)
+	}
+	k, err := newKeyed(f, titanCSV, &Import{Format: "torchtitan", Version: titanVersion})
+	if err != nil {
+		return nil, err
+	}
+	var table map[string]any
+	if err := toml.Unmarshal(f.Data, &table); err != nil {
+		return nil, fmt.Errorf("%s: is not TOML: %s", f.Label, strings.TrimPrefix(err.Error(), "toml: "))
+	}
+	k.flatten("", table)
+	k.titanNetwork(files)
+	k.titanGroups(o)
+	k.titanTraining()
+	k.titanRecomputation()
+	if k.refused != nil {
+		return nil, k.refused
+	}
+	k.rest()
+	return k.out, nil
+}
+
+// titanNetwork maps the network.
+func (k *keyed) titanNetwork(files []Input) {
+	flavor := titanKernels.ReplaceAllString(k.word("model.flavor", "debugmodel"), "")
+	name := k.word("model.name", "llama3") + " " + flavor
+	if !k.network(files) {
+		preset := titanNetworks[name]
+		if preset == "" {
+			k.refuseKey("model.flavor", "psim does not know the sizes of "+name+"; name its config.json as well")
+		}
+		k.set("model.preset", preset, "model.name", "model.flavor")
+	}
+	k.set("model.sequence_length", k.degreeOr("training.seq_len", 2048), "training.seq_len")
+	k.set("model.attention", "flash", "model.flavor")
+	if !k.is("compile.enable") && !k.is("training.compile") {
+		k.set("model.kernels", "eager", "compile.enable")
+	}
+}
+
+// degreeOr does what degree does, for a key whose default is another.
+func (k *keyed) degreeOr(key string, otherwise int) int {
+	if k.keys[key] == nil {
+		return otherwise
+	}
+	return k.degree(key)
+}
+
+// titanGroups maps the groups of devices and the batch.
+func (k *keyed) titanGroups(o Options) {
+	const section = "parallelism."
+	tensor, stages := k.degree(section+"tensor_parallel_degree"), k.degree(section+"pipeline_parallel_degree")
+	context, copies := k.degree(section+"context_parallel_degree"), k.degree(section+"data_parallel_replicate_degree")
+	shards := k.whole(section+"data_parallel_shard_degree", -1)
+	group := product(tensor, stages, context, copies)
+	switch {
+	case shards < 1 && shards != -1 || shards == 0:
+		k.refuseKey(section+"data_parallel_shard_degree", "must be at least 1, or -1 for all devices that are left")
+		return
+	case shards == -1 && o.Devices == 0:
+		shards = 1
+		k.ask("parallel.data", fmt.Sprintf("the file leaves the number of shards to the number of devices: %d devices "+
+			"are assumed, the least; --devices N says it", group))
+	case shards == -1:
+		shards = max(1, o.Devices/group)
+	}
+	if n := product(group, shards); n >= mostSize || o.Devices > 0 && o.Devices != n {
+		k.refuseKey(section+"data_parallel_shard_degree", fmt.Sprintf("the groups make %d devices, "+
+			"and --devices says %d", n, o.Devices))
+		return
+	}
+	k.set("parallel.data", copies*shards, section+"data_parallel_replicate_degree",
+		section+"data_parallel_shard_degree")
+	if tensor > 1 {
+		k.set("parallel.tensor", tensor, section+"tensor_parallel_degree")
+		k.set("parallel.sequence", true, section+"tensor_parallel_degree")
+		async := section + "enable_async_tensor_parallel"
+		k.set("parallel.tensor_overlap", k.is(async), async)
+	}
+	if context > 1 {
+		k.set("parallel.context", context, section+"context_parallel_degree")
+		method := titanRotations[k.word(section+"context_parallel_rotate_method", "allgather")]
+		if method == "" {
+			k.refuseKey(section+"context_parallel_rotate_method", "must be allgather or alltoall")
+		}
+		k.set("parallel.context_method", method, section+"context_parallel_rotate_method")
+	}
+	if n := k.degree(section + "expert_parallel_degree"); n > 1 {
+		k.set("parallel.expert", n, section+"expert_parallel_degree")
+		k.set("parallel.expert_tensor", k.degree(section+"expert_tensor_parallel_degree"),
+			section+"expert_tensor_parallel_degree")
+	}
+	k.titanShards(stages, context, copies, shards)
+	k.titanPipeline(stages, copies*shards)
+}
+
+// titanShards maps what replicas divide: parameters, which stay gathered after the forward of a pipeline.
+func (k *keyed) titanShards(stages, context, copies, shards int) {
+	const key = "parallelism.fsdp_reshard_after_forward"
+	zero := 0
+	if shards*context > 1 {
+		zero = 3
+		switch k.word(key, "default") {
+		case "default":
+			if stages > 1 {
+				zero = 2
+			}
+		case "never":
+			zero = 2
+		case "always":
+		default:
+			k.refuseKey(key, "must be default, always or never")
+		}
+		if copies > 1 {
+			k.aside("parallelism.data_parallel_replicate_degree", "psim divides over all replicas, not within groups")
+		}
+	}
+	k.set("parallel.zero", zero, "parallelism.data_parallel_shard_degree", key)
+}
+
+// titanPipeline maps the order and the batch.
+func (k *keyed) titanPipeline(stages, replicas int) {
+	const section = "parallelism."
+	local := k.degreeOr("training.local_batch_size", 8)
+	micro := local
+	global := k.whole("training.global_batch_size", -1)
+	if global < 1 {
+		global = product(local, replicas)
+	}
+	if stages > 1 {
+		micro = k.degree(section + "pipeline_parallel_microbatch_size")
+		name := titanSchedules[strings.ToLower(k.word(section+"pipeline_parallel_schedule", "1F1B"))]
+		if name == "" {
+			k.refuseKey(section+"pipeline_parallel_schedule", "psim does not know this schedule of PyTorch's")
+		}
+		k.set("schedule.name", name, section+"pipeline_parallel_schedule")
+		k.set("schedule.stages", stages, section+"pipeline_parallel_degree")
+		if !slices.Contains([]string{"1f1b", "gpipe"}, name) {
+			k.set("schedule.virtual_stages", 2, section+"pipeline_parallel_schedule")
+		}
+		if k.keys[section+"pipeline_parallel_layers_per_stage"] != nil {
+			k.aside(section+"pipeline_parallel_layers_per_stage", "--set schedule.virtual_stages=N says how many "+
+				"stages a rank has")
+		}
+	} else {
+		k.set("schedule.name", "ddp", section+"pipeline_parallel_degree")
+	}
+	if global%product(micro, replicas) != 0 {
+		k.refuseKey("training.global_batch_size", fmt.Sprintf("%d samples are not a multiple of %d in a microbatch "+
+			"× %d replicas", global, micro, replicas))
+	}
+	k.set("batch.micro", micro, "training.local_batch_size", section+"pipeline_parallel_microbatch_size")
+	k.set("batch.global", global, "training.global_batch_size", "training.local_batch_size")
+}
+
+// titanTraining maps precision, optimizer and recomputation.
+func (k *keyed) titanTraining() {
+	k.set("train.stack", "torchtitan")
+	precision := "bf16"
+	converters := fmt.Sprint(k.keys["model.converters"])
+	switch {
+	case strings.Contains(converters, "mx"):
+		precision = "mxfp8"
+	case strings.Contains(converters, "float8"):
+		precision = "fp8"
+		if recipe := k.word("float8.recipe_name", "tensorwise"); recipe != "tensorwise" {
+			k.aside("float8.recipe_name", "psim scales whole tensors")
+		}
+		k.set("train.fp8_recipe", "current", "float8.recipe_name")
+		weights := "16-bit"
+		if k.is("float8.enable_fsdp_float8_all_gather") {
+			weights = "8-bit"
+		}
+		k.set("train.weights", weights, "float8.enable_fsdp_float8_all_gather")
+	case k.word("training.mixed_precision_param", "bfloat16") == "float32":
+		precision = "fp32"
+	}
+	k.set("train.precision", precision, "training.mixed_precision_param", "model.converters")
+	if precision != "fp32" {
+		k.set("train.gradients", "fp32", "training.mixed_precision_reduce")
+	}
+	if k.word("training.dtype", "float32") != "float32" {
+		k.aside("training.dtype", "psim keeps fp32 weights as well")
+	}
+	optimizer := titanOptimizers[k.word("optimizer.name", "AdamW")]
+	if optimizer == "" {
+		k.refuseKey("optimizer.name", "psim knows AdamW and Adam")
+	}
+	k.set("train.optimizer", optimizer, "optimizer.name")
+	if k.is("optimizer.early_step_in_backward") {
+		k.set("train.update_in", "backward", "optimizer.early_step_in_backward")
+	}
+	if name := k.word("optimizer.implementation", "fused"); name != "fused" {
+		k.aside("optimizer.implementation", "psim's update is one kernel")
+	}
+	k.set("train.clip", k.real("training.max_norm", 1) > 0, "training.max_norm")
+}
+
+// titanRecomputation maps what the backward computes again.
+func (k *keyed) titanRecomputation() {
+	const mode, option = "activation_checkpoint.mode", "activation_checkpoint.selective_ac_option"
+	switch how := k.word(mode, "selective"); {
+	case how == "none" || how == "full":
+		k.set("train.recompute", how, mode)
+	case how == "selective" && k.word(option, "2") == "op":
+		k.set("train.recompute", "selective", mode, option)
+	case how == "selective":
+		k.set("train.recompute", "selective", mode, option)
+		k.aside(option, "it repeats every n-th block; psim takes option op")
+	default:
+		k.refuseKey(mode, "psim knows none, selective and full")
+	}
+}
