@@ -19,7 +19,9 @@ import (
 // keep the values of all their fields, whether or not the new keys are given what they stand
 // for. testdata/earlier was written by `psim run --json` of revision 436a2a2; step times are
 // later by what updates convert in mixed precision, and sums of biases take with Megatron's
-// kernels, gathers and sums of ZeRO 3 take turns, and sums share links with messages. Hosts took nothing then to launch a kernel, whatever model.kernels said.
+// kernels, gathers and sums of ZeRO 3 take turns, and sums share links with messages. Norms of
+// eager kernels keep their input in fp32. Hosts took nothing then to launch a kernel, whatever
+// model.kernels said.
 func TestEarlierResults(t *testing.T) {
 	data, err := os.ReadFile("testdata/earlier/results.jsonl")
 	require.NoError(t, err)

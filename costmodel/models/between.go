@@ -34,6 +34,8 @@ type between struct {
 	norm, residual, activation, gate, rotary, loss, split moves
 
 	rmsNorm  *moves          // nil: as norm
+	copied   bool            // rmsNorm keeps its input in fp32
+	normed   bool            // rmsNorm keeps what it multiplies with its gains
 	gradient network.Traffic // of W for one element of a weight, in a kernel of its own
 	sums     network.Numbers // the numbers that this kernel adds up
 	copies   bool
@@ -77,7 +79,7 @@ func (b *between) change(given launches) {
 	}
 	if given.RMSNorm != nil {
 		norm := given.RMSNorm.moves()
-		b.rmsNorm = &norm
+		b.rmsNorm, b.copied, b.normed = &norm, given.RMSNorm.Copied, given.RMSNorm.Normed
 	}
 	if g := given.Gradient; g != nil {
 		b.gradient, b.sums = traffic(g.W[0], g.W[1]), g.numbers()

@@ -81,6 +81,10 @@ type launch struct {
 		I int `toml:"I"`
 	} `toml:"kernels"` // of a pass; 0 means 1 if the pass moves something
 	Numbers string `toml:"numbers"`
+	// Copied: an RMSNorm keeps its input in fp32. Normed: it also keeps the input divided by its root, for the
+	// gradient of its gains.
+	Copied bool `toml:"copied"`
+	Normed bool `toml:"normed"`
 }
 
 // A code is the code of a program that launches kernels. Model.Code may name it.

@@ -155,9 +155,9 @@ func (m Model) Network() (network.Network, error) {
 func (m Model) network() (network.Network, error) {
 	switch m.Family {
 	case FamilyGPT:
-		return gpt(m), nil
+		return m.withNorms(gpt(m)), nil
 	case FamilyLlama, FamilyMixtral:
-		return llama(m), nil
+		return m.withNorms(llama(m)), nil
 	case familyMLP:
 		return mlp(m), nil
 	}

@@ -31,6 +31,9 @@ type Adapter struct {
 	Dropout float64 `toml:"dropout"` // before an adapter; 0: its input is that of the frozen product
 	// DoubleQuant: the scales of 4-bit weights have 8 bits.
 	DoubleQuant bool `toml:"double_quant"`
+	// HeldInputs: products of 4-bit weights hold their inputs as long as their graph lives, which is until the next
+	// forward has ended: bitsandbytes before 0.43.2 (its pull request 1270).
+	HeldInputs bool `toml:"held_inputs"`
 	// Prepared: what is frozen and not in 4 bits is held in fp32, as PEFT's
 	// prepare_model_for_kbit_training leaves it.
 	Prepared bool `toml:"prepared"`
@@ -125,6 +128,11 @@ func packedSettings() []setting.Setting {
 		{
 			Key: "double_quant", Needs: packed, Default: false,
 			Text: "true: 4.127 bits a weight instead of 4.5, since scales have 8 bits",
+		},
+		{
+			Key: "held_inputs", Needs: packed, Default: false,
+			Text: "true: products of 4-bit weights hold their inputs until the next forward has ended, as " +
+				"bitsandbytes before 0.43.2",
 		},
 		{
 			Key: "prepared", Needs: packed, Default: false,

@@ -77,6 +77,19 @@ func (k *keeping) inputs(g *linearGroup) {
 	default:
 		k.drop[i] = true
 	}
+	if k.block && k.Adapter.HeldInputs {
+		k.held(first, n, keeps || i >= 0 && !k.drop[i])
+	}
+}
+
+// held adds what 4-bit products hold of a left operand of n elements: their own, unless it stays in any case, and
+// that of the graph before, which is still there when a forward ends.
+func (k *keeping) held(first network.Op, n int64, stays bool) {
+	copies := 2
+	if stays {
+		copies = 1
+	}
+	k.added = append(k.added, network.Buffer{Name: first.Name + ".held", Shape: network.Dims{copies, int(n)}})
 }
 
 // gradients decides which gradients of the results of products stay for W: those of products with adapters.
