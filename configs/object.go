@@ -44,7 +44,8 @@ func (c *Config) Object() map[string]any {
 	}))
 	if kind == byModel {
 		sections["model"] = c.modelObject()
-		sections["train"] = setting.Object(c.Train, func(s setting.Setting) bool { return c.idleOfStack("train.", s.Key) })
+		idle := func(s setting.Setting) bool { return c.idleOfStack("train.", s.Key) }
+		sections["train"] = setting.Object(c.Train, idle)
 	}
 	if kind == byTimes && c.Defined("train") {
 		sections["train"] = map[string]any{"stack": c.Train.Stack}
