@@ -47,6 +47,7 @@ var targetNames = []struct{ target, product string }{
 	{"q_a", "q_a_proj"}, {"q_b", "q_b_proj"}, {"kv_a", "kv_a_proj_with_mqa"}, {"kv_b", "kv_b_proj"},
 	{"o", "o_proj"}, {"o", "attn.c_proj"},
 	{"gate", "gate_proj"}, {"up", "up_proj"}, {"up", "c_fc"}, {"down", "down_proj"}, {"down", "mlp.c_proj"},
+	{"in", "in_proj"}, {"in", "in_proj_qkvz"}, {"in", "in_proj_ba"}, {"out", "out_proj"}, // of scans
 	{"head", "lm_head"},
 }
 
@@ -107,7 +108,7 @@ func (Adapter) Settings() []setting.Setting {
 			Key: "targets", Needs: with, Default: allTargets, OneOf: []string{allTargets}, Parts: partNames(),
 			Aliases: targetAliases(),
 			Text: "linear layers with adapters: all of the blocks, or a list such as [\"q\", \"v\"]; in a GPT qkv, " +
-				"o, up and down; PEFT's names, such as q_proj and all-linear, are read as well",
+				"o, up and down; of gated delta nets and Mamba-2 in and out; PEFT's names, such as q_proj and all-linear, are read as well",
 		},
 		{
 			Key: "dropout", Needs: with, Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true},

@@ -340,3 +340,16 @@ func TestModelFLOPsOfFrozenBlocks(t *testing.T) {
 	}
 	require.Equal(t, want, n.ModelFLOPs())
 }
+
+// The products before and after scans have adapters of their own names: a rank times both widths of each.
+func TestAdaptersOfScans(t *testing.T) {
+	for preset, want := range map[string]int64{
+		"qwen3-next-80b-a3b":     36 * ((2048 + 12288) + (2048 + 64) + (4096 + 2048)),
+		"nemotron3-nano-30b-a3b": 23 * ((2688 + 10304) + (4096 + 2688)),
+	} {
+		_, with := adapted(t, models.Model{Preset: preset, SequenceLength: 64}, training.Options{
+			Precision: "bf16", Adapter: training.Adapter{Kind: "lora", Rank: 4, Targets: "in,out"},
+		})
+		require.Equal(t, 4*want, with.Trained(), preset)
+	}
+}
