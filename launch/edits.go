@@ -73,12 +73,16 @@ func (e *editor) replaced(file, line int, text string) []edited {
 
 // found calls a function for every match of a pattern in a line, comments aside.
 func (e *editor) found(pattern *regexp.Regexp, call func(file, line int, at []int)) {
+	calls := 0
 	for i, f := range e.files {
 		for j, line := range f.lines {
 			if comment(line) {
 				continue
 			}
 			for _, at := range pattern.FindAllStringSubmatchIndex(line, -1) {
+				if calls++; calls > mostPlaces {
+					return
+				}
 				call(i, j, at)
 			}
 		}
@@ -121,7 +125,7 @@ func (e *editor) assigned(name, value string) (list [][]edited) {
 		for j, line := range f.lines {
 			body := strings.TrimSuffix(line, "\n")
 			for _, pattern := range []*regexp.Regexp{byDefault, literal} {
-				if m := pattern.FindStringSubmatch(body); m != nil {
+				if m := pattern.FindStringSubmatch(body); m != nil && len(list) < mostPlaces {
 					list = append(list, e.replaced(i, j, m[1]+value+m[3]+line[len(body):]))
 				}
 			}

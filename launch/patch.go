@@ -19,8 +19,13 @@ type Patch struct {
 // ErrNoScript is the error of a patch where no file is a launch script of bash.
 var ErrNoScript = errors.New("there is no launch script to change")
 
-// mostPatched limits a script that is changed, which is read again for every change that is tried.
-const mostPatched = 128 << 10
+// mostPatched limits a script that is changed, which is read again for every change that is tried, and mostTried how many
+// are tried before one is kept.
+const (
+	mostPatched = 64 << 10
+	mostTried   = 200
+	mostPlaces  = 10 // of a flag, or of a variable
+)
 
 // NewPatch changes a script, and the files that it sources, as little as possible, so that the arguments in which two
 // plans differ become those of the second. A change is kept only if the script, read once more, comes nearer to what is
@@ -51,7 +56,8 @@ func NewPatch(files []Input, o Options, from, to []Argument) (*Patch, error) {
 	for left := len(e.differ(before)); left > 0; {
 		nearest := left
 		var best []edited
-		for _, next := range e.candidates() {
+		tried := e.candidates()
+		for _, next := range tried[:min(mostTried, len(tried))] {
 			values, err := e.values(next)
 			if err != nil {
 				continue // the change breaks the script

@@ -82,7 +82,12 @@ func TestPatchKinds(t *testing.T) {
 		require.Equal(t, c.want, string(p.Files[0].Data), name)
 		require.Equal(t, 1, strings.Count(p.Text, "\n-"), name)
 	}
-	_, err := launch.NewPatch([]launch.Input{{Label: "run.sh", Data: []byte("T=--tensor-model-parallel-size\n" + start + " $T 2\n")}},
+	many := strings.Repeat("X=2\n: --tensor-model-parallel-size $X\n", 1500) + start + " --tensor-model-parallel-size $TP\n"
+	_, err := launch.NewPatch([]launch.Input{{Label: "run.sh", Data: []byte("TP=2\n" + many)}}, launch.Options{}, tensor("2"), tensor("4"))
+	require.EqualError(t, err, "run.sh: no change of one flag or variable makes it --tensor-model-parallel-size 4", "not all are tried")
+	_, err = launch.NewPatch([]launch.Input{{Label: "run.sh", Data: []byte(strings.Repeat("#\n", 40_000) + start)}}, launch.Options{}, nil, nil)
+	require.EqualError(t, err, "run.sh: has 78 kB; psim changes scripts of at most 64 kB")
+	_, err = launch.NewPatch([]launch.Input{{Label: "run.sh", Data: []byte("T=--tensor-model-parallel-size\n" + start + " $T 2\n")}},
 		launch.Options{}, tensor("2"), tensor("4"))
 	require.EqualError(t, err, "run.sh: no change of one flag or variable makes it --tensor-model-parallel-size 4")
 	_, err = launch.NewPatch(files(t, "train.log"), launch.Options{}, tensor("2"), tensor("4"))

@@ -143,7 +143,10 @@ func (f *explainFlags) better(ctx context.Context, p *lib.Prediction, held *judg
 	if err != nil || c == nil {
 		return nil, err
 	}
-	patch, err := export.PatchMegatron(ctx, [2]*configs.Config{p.Config, c}, f.inputs, f.options())
+	var patch *launch.Patch
+	if err = launch.ErrNoScript; len(f.inputs) > 0 && strings.HasPrefix(p.Result.Stack, "megatron") {
+		patch, err = export.PatchMegatron(ctx, [2]*configs.Config{p.Config, c}, f.inputs, f.options())
+	}
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()

@@ -101,6 +101,19 @@ func TestBetter(t *testing.T) {
 	_, stderr, code = psim(t, "psim explain "+folder+"/train.log --emit megatron -o alone.sh"+machine)
 	require.Zero(t, code, stderr)
 	require.Contains(t, read("alone.sh"), "--micro-batch-size 4")
+	stdout, stderr, code = psim(t, "psim explain llama3-70b --measured 120s --json")
+	require.Zero(t, code, stderr)
+	h = judged.Judgment{}
+	require.NoError(t, json.Unmarshal([]byte(stdout), &h))
+	require.NotNil(t, h.Better)
+	require.Empty(t, h.Patch+h.Unpatched, "no script was named")
+	require.NoError(t, os.WriteFile("titan.toml", []byte("[job]\n[training]\nlocal_batch_size = 1\n[model]\nflavor = \"70B\"\n"+
+		"[parallelism]\npipeline_parallel_degree = 8\npipeline_parallel_schedule = \"GPipe\"\n"), 0o644))
+	stdout, stderr, code = psim(t, "psim explain titan.toml --measured 9s --json --devices 64 --device h100-80gb-sxm --devices-per-node 8 --network ib-ndr")
+	require.Zero(t, code, stderr)
+	h = judged.Judgment{}
+	require.NoError(t, json.Unmarshal([]byte(stdout), &h))
+	require.Empty(t, h.Patch+h.Unpatched, "the script is not one of Megatron-LM")
 	for flags, want := range map[string]string{
 		" --emit torch -o x": "--emit torch: unknown format", " --emit megatron": "--out is missing", " -o x": "--out is for the better plan",
 	} {
