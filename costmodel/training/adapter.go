@@ -108,7 +108,8 @@ func (Adapter) Settings() []setting.Setting {
 			Key: "targets", Needs: with, Default: allTargets, OneOf: []string{allTargets}, Parts: partNames(),
 			Aliases: targetAliases(),
 			Text: "linear layers with adapters: all of the blocks, or a list such as [\"q\", \"v\"]; in a GPT qkv, " +
-				"o, up and down; of gated delta nets and Mamba-2 in and out; PEFT's names, such as q_proj and all-linear, are read as well",
+				"o, up and down; of gated delta nets and Mamba-2 in and out; PEFT's names, such as q_proj and " +
+				"all-linear, are read as well",
 		},
 		{
 			Key: "dropout", Needs: with, Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true},
