@@ -19,8 +19,8 @@ type Patch struct {
 // ErrNoScript is the error of a patch where no file is a launch script of bash.
 var ErrNoScript = errors.New("there is no launch script to change")
 
-// mostPatched limits a script that is changed, which is read again for every change that is tried, and mostTried how many
-// are tried before one is kept.
+// mostPatched limits a script that is changed, which is read again for every change that is tried, and mostTried how
+// many are tried before one is kept.
 const (
 	mostPatched = 64 << 10
 	mostTried   = 200
