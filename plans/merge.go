@@ -64,6 +64,9 @@ func join(folders []string) (rankings.SavedPlans, error) {
 		}
 		from[shard.Number] = folder
 		whole.Capacity = cmp.Or(whole.Capacity, capacity)
+		if i == 0 { // shards have about as many points
+			whole.Points = make([]rankings.PlanPoint, 0, len(parts)*(len(s.Points)+len(s.Points)/8))
+		}
 		whole.Plans, whole.Points = append(whole.Plans, s.Plans...), append(whole.Points, s.Points...)
 		whole.Squares = append(whole.Squares, s.Squares...)
 		whole.Space += s.Space
@@ -140,6 +143,7 @@ func predictMerged(ctx context.Context, s rankings.SavedPlans, limit time.Durati
 	if err != nil {
 		return s, err
 	}
+	s.Points = nil // there may be millions
 	if limit > 0 && !found.slower(limit+1) {
 		return s, errOtherSteps
 	}
@@ -173,7 +177,8 @@ func merged(space *Space, s rankings.SavedPlans, q Query) (*decisions, error) {
 	}
 	for i, at := range rankings.SettledOrder(list) {
 		p, from := &found.Points[at], &s.Points[i]
-		if from.Plan != p.PlanShape || strings.Join(from.Set, " ") != strings.Join(list[at].Set, " ") {
+		same := slices.Equal(from.Set, list[at].Set) || strings.Join(from.Set, " ") == strings.Join(list[at].Set, " ")
+		if from.Plan != p.PlanShape || !same {
 			return nil, errOtherSpace
 		}
 		p.Pruned, p.Work, p.Bound = from.Pruned, from.Work, from.Bound

@@ -24,45 +24,49 @@ func (p *Plan) Compare(q *Plan) int { return slices.Compare(p.Set(), q.Set()) }
 // Set writes a plan as settings for --set: all dimensions, and settings that replace
 // values of the configuration which conflict with them.
 func (p *Plan) Set() []string {
+	return p.settings(make([]string, 0, len(p.space.dimensions)+len(p.Extra)+1), func(string) bool { return true })
+}
+
+// settings appends those settings of a plan whose key is wanted.
+func (p *Plan) settings(sets []string, wanted func(key string) bool) []string {
 	s := p.space
-	sets := make([]string, 0, len(s.dimensions)+len(p.Extra)+1)
 	for i := range s.dimensions {
-		if d := &s.dimensions[i]; d.implied == nil || !d.implied(p) || s.config.Defined(d.key) {
+		d := &s.dimensions[i]
+		if wanted(d.key) && (d.implied == nil || !d.implied(p) || s.config.Defined(d.key)) {
 			sets = append(sets, s.setting(d.key, text(d.at(p))))
 		}
 	}
-	sets = append(sets, p.Extra...)
-	add := func(when bool, set string) {
-		if key, _, _ := strings.Cut(set, "="); when && !slices.Contains(s.fixed, key) {
+	for _, set := range p.Extra {
+		if key, _, _ := strings.Cut(set, "="); wanted(key) {
 			sets = append(sets, set)
 		}
 	}
+	add := func(when bool, key string, value any) {
+		if when && wanted(key) && !slices.Contains(s.fixed, key) {
+			sets = append(sets, fmt.Sprintf("%s=%v", key, value))
+		}
+	}
 	c, split := s.config, p.Schedule != "ddp" // ddp ignores the file's settings of stages
-	add(c.Batch.Global == 0, fmt.Sprintf("batch.global=%d", s.Global))
-	add(split && c.Schedule.Group != 0, "schedule.group=0")
+	add(c.Batch.Global == 0, "batch.global", s.Global)
+	add(split && c.Schedule.Group != 0, "schedule.group", 0)
 	by := c.Schedule.Partition
 	balanced := by.Layers == nil && (by.Rule == "" || by.Rule == schedules.BalancedPartition)
-	add(split && !balanced, "schedule.partition=balanced")
-	add(split && c.Schedule.FirstBlocks > 0, "schedule.first_blocks=0")
-	add(split && c.Schedule.LastBlocks > 0, "schedule.last_blocks=0")
-	add(c.Parallel.Gather == parallel.GatherTensor && p.Zero < 3, "parallel.gather=unit")
-	add(c.Parallel.Unit == parallel.UnitStage && p.Zero < 3, "parallel.gather_unit=block")
-	add(c.Parallel.Simplified && p.Zero < 3, "parallel.simplified=false")
-	add(s.marginDiffers, fmt.Sprintf("machine.memory_margin=%v", s.margin))
+	add(split && !balanced, "schedule.partition", schedules.BalancedPartition)
+	add(split && c.Schedule.FirstBlocks > 0, "schedule.first_blocks", 0)
+	add(split && c.Schedule.LastBlocks > 0, "schedule.last_blocks", 0)
+	add(c.Parallel.Gather == parallel.GatherTensor && p.Zero < 3, "parallel.gather", parallel.GatherUnit)
+	add(c.Parallel.Unit == parallel.UnitStage && p.Zero < 3, "parallel.gather_unit", parallel.UnitBlock)
+	add(c.Parallel.Simplified && p.Zero < 3, "parallel.simplified", false)
+	add(s.marginDiffers, "machine.memory_margin", s.margin)
 	return sets
 }
 
 // varied lists those of its settings whose key varies.
-func (p *Plan) varied(keys map[string][]string) (sets []string) {
+func (p *Plan) varied(keys map[string][]string) []string {
 	if len(keys) == 0 {
 		return nil
 	}
-	for _, set := range p.Set() {
-		if key, _, _ := strings.Cut(set, "="); keys[key] != nil {
-			sets = append(sets, set)
-		}
-	}
-	return slices.Clip(sets)
+	return slices.Clip(p.settings(nil, func(key string) bool { return keys[key] != nil }))
 }
 
 // setting writes KEY=VALUE. All plans share one text for it, as there may be millions.

@@ -189,10 +189,14 @@ func (d *draft) estimate(ctx context.Context, p *Plan, explain bool) (out outcom
 // listPoints writes what is known about all plans.
 func listPoints(found *decisions, q Query) []rankings.PlanPoint {
 	varied, list := q.varied(), make([]rankings.PlanPoint, len(found.Points))
+	var last []string // neighbours often have the same settings
 	for i := range found.Points {
 		p := &found.Points[i]
+		if set := p.varied(varied); !slices.Equal(set, last) {
+			last = set
+		}
 		list[i] = rankings.PlanPoint{
-			Plan: p.PlanShape, Set: p.varied(varied), Pruned: p.Pruned, Work: p.Work, Bound: p.Bound,
+			Plan: p.PlanShape, Set: last, Pruned: p.Pruned, Work: p.Work, Bound: p.Bound,
 			Simulated: p.Step > 0, StepTime: p.Step, PeakMemory: p.Peak, Fits: p.Fits,
 		}
 	}

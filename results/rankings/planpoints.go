@@ -237,15 +237,14 @@ func ReadPlanPoints(r io.Reader) ([]PlanPoint, error) {
 		return nil, err
 	}
 	var list []PlanPoint
+	words := words{texts: map[string]string{"": ""}, sets: map[string][]string{"": nil}}
 	for t.Next() {
 		p := PlanPoint{
-			Plan:  readShape(t),
+			Plan:  words.readShape(t),
 			Work:  time.Duration(t.Number("work_ns", 0, math.MaxInt64)),
 			Bound: time.Duration(t.Number("bound_ns", 0, math.MaxInt64)),
 		}
-		if others := t.Text("others"); others != "" {
-			p.Set = strings.Split(strings.Clone(others), " ")
-		}
+		p.Set = words.set(t.Text("others"))
 		switch state := t.Text("state"); state {
 		case pointSimulated:
 			p.Simulated, p.StepTime = true, time.Duration(t.Number("step_time_ns", 0, math.MaxInt64))
@@ -254,17 +253,44 @@ func ReadPlanPoints(r io.Reader) ([]PlanPoint, error) {
 		case "":
 			t.Fail("state", fmt.Errorf("is missing"))
 		default:
-			p.Pruned = strings.Clone(state)
+			p.Pruned = words.text(state)
 		}
 		list = append(list, p)
 	}
 	return list, t.Err
 }
 
+// words holds the texts and the lists of settings that have been read, which are few for millions of points.
+type words struct {
+	texts map[string]string
+	sets  map[string][]string
+}
+
+// text returns a copy of a text, the same for all that are equal.
+func (w *words) text(text string) string {
+	known, ok := w.texts[text]
+	if !ok {
+		known = strings.Clone(text)
+		w.texts[known] = known
+	}
+	return known
+}
+
+// set splits settings with blanks between them. Do not change the list, which points share.
+func (w *words) set(others string) []string {
+	known, ok := w.sets[others]
+	if !ok {
+		others = strings.Clone(others)
+		known = strings.Split(others, " ")
+		w.sets[others] = known
+	}
+	return known
+}
+
 // readShape reads the columns of the dimensions.
-func readShape(t *csvfile.Reader) PlanShape {
+func (w *words) readShape(t *csvfile.Reader) PlanShape {
 	count := func(column string) int { return int(t.Number(column, 0, math.MaxInt32)) }
-	text := func(column string) string { return strings.Clone(t.Text(column)) }
+	text := func(column string) string { return w.text(t.Text(column)) }
 	return PlanShape{
 		Data: count("data"), Tensor: count("tensor"), Stages: count("stages"), VirtualStages: count("virtual_stages"),
 		Micro: t.Number("micro", 1, math.MaxInt64), Microbatches: count("microbatches"),
