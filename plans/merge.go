@@ -64,10 +64,7 @@ func join(folders []string) (rankings.SavedPlans, error) {
 		}
 		from[shard.Number] = folder
 		whole.Capacity = cmp.Or(whole.Capacity, capacity)
-		if i == 0 { // shards have about as many points
-			whole.Points = make([]rankings.PlanPoint, 0, len(parts)*(len(s.Points)+len(s.Points)/8))
-		}
-		whole.Plans, whole.Points = append(whole.Plans, s.Plans...), append(whole.Points, s.Points...)
+		whole.Plans, whole.Points = append(whole.Plans, s.Plans...), appendPoints(whole.Points, s.Points, len(parts))
 		whole.Squares = append(whole.Squares, s.Squares...)
 		whole.Space += s.Space
 	}
@@ -82,6 +79,14 @@ func join(folders []string) (rankings.SavedPlans, error) {
 	}
 	whole.Limit = least
 	return whole, nil
+}
+
+// appendPoints appends the points of one of n shards. Others have about as many, so that there is room for all at once.
+func appendPoints(list, more []rankings.PlanPoint, n int) []rankings.PlanPoint {
+	if list == nil {
+		list = make([]rankings.PlanPoint, 0, n*(len(more)+len(more)/8))
+	}
+	return append(list, more...)
 }
 
 // loadShard reads a shard; a search over the whole space is shard 1/1.
