@@ -52,6 +52,7 @@ func readDeepSpeed(f Input, files []Input, o Options) (*Import, error) {
 		return nil, err
 	}
 	k.flatten("", object(f.Data))
+	k.sections()
 	if !k.network(files) {
 		return nil, fmt.Errorf("%s: does not say what is trained; name the network's config.json as well", f.Label)
 	}

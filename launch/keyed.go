@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -63,7 +64,7 @@ func (k *keyed) whole(key string, otherwise int) int {
 			return int(n)
 		}
 	}
-	k.refuseKey(key, "must be a whole number")
+	k.refuseKey(key, fmt.Sprintf("must be a whole number below %d", int64(mostSize)))
 	return otherwise
 }
 
@@ -112,19 +113,46 @@ func (k *keyed) real(key string, otherwise float64) float64 {
 	return otherwise
 }
 
-// is reports whether a key is true.
-func (k *keyed) is(key string) bool { b, _ := k.keys[key].(bool); return b }
+// is reports whether a key is true. What is neither true nor false nor left to the trainer is refused.
+func (k *keyed) is(key string) bool {
+	b, isBool := k.keys[key].(bool)
+	if value := k.keys[key]; !isBool && value != nil && value != "auto" {
+		k.refuseKey(key, "must be true or false")
+	}
+	return b
+}
+
+// sections refuses values in place of sections.
+func (k *keyed) sections() {
+	names := slices.Sorted(maps.Keys(k.effects))
+	for _, key := range slices.Sorted(maps.Keys(k.keys)) {
+		at := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, key+".") })
+		if at >= 0 && k.keys[key] != nil {
+			k.refuseKey(key, "must be a section with keys of its own, such as "+names[at])
+		}
+	}
+}
 
 // refuseKey says what psim cannot follow.
 func (k *keyed) refuseKey(key, reason string) {
 	if k.refused == nil {
-		k.refused = fmt.Errorf("%s: %s = %.60v: %s", k.label, key, k.keys[key], reason)
+		k.refused = fmt.Errorf("%s: %s = %s: %s", k.label, key, shown(k.keys[key]), reason)
 	}
+}
+
+// shown writes a value, a long one in part.
+func shown(value any) string {
+	text := fmt.Sprint(value)
+	if word, ok := value.(string); ok {
+		text = strconv.Quote(word)
+	}
+	return fmt.Sprintf("%.60s", text)
 }
 
 // aside says why a key has no key of psim's.
 func (k *keyed) aside(key, reason string) {
-	k.out.Ignored = append(k.out.Ignored, Ignored{From: fmt.Sprintf("%s = %.60v", key, k.keys[key]), Reason: reason})
+	from := fmt.Sprintf("%s = %s", key, shown(k.keys[key]))
+	k.out.Ignored = append(k.out.Ignored, Ignored{From: from, Reason: reason})
 }
 
 // effect returns what a key's table says of it, or of the section that it is in.

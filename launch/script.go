@@ -51,7 +51,8 @@ func readScript(f Input, files []Input, o Options) (*arguments, error) {
 	case 0:
 		return nil, fmt.Errorf(
 			"%s: starts no training that psim knows: no command has --num-layers; psim reads launch scripts and "+
-				"model_config.yaml of Megatron-LM, and logs that print its arguments%s",
+				"model_config.yaml of Megatron-LM, logs that print its arguments, torchtitan's TOML with [model] and "+
+				"[parallelism], and DeepSpeed's JSON with a batch or zero_optimization%s",
 			f.Label, leftOut(a.notes),
 		)
 	case 1:

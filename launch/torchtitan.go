@@ -51,6 +51,7 @@ func readTitan(f Input, files []Input, o Options) (*Import, error) {
 		return nil, fmt.Errorf("%s: is not TOML: %s", f.Label, strings.TrimPrefix(err.Error(), "toml: "))
 	}
 	k.flatten("", table)
+	k.sections()
 	k.titanNetwork(files)
 	k.titanGroups(o)
 	k.titanTraining()
@@ -107,8 +108,9 @@ func (k *keyed) titanGroups(o Options) {
 		shards = max(1, o.Devices/group)
 	}
 	if n := product(group, shards); n >= mostSize || o.Devices > 0 && o.Devices != n {
-		k.refuseKey(section+"data_parallel_shard_degree", fmt.Sprintf("the groups make %d devices, "+
-			"and --devices says %d", n, o.Devices))
+		k.refuseKey(section+"data_parallel_shard_degree", fmt.Sprintf("tensor %d × pipeline %d × context %d × "+
+			"replicate %d × shard %d are %d devices, and --devices says %d", tensor, stages, context, copies, shards, n,
+			o.Devices))
 		return
 	}
 	k.set("parallel.data", copies*shards, section+"data_parallel_replicate_degree",

@@ -312,15 +312,17 @@ func TestKeptByAutograd(t *testing.T) {
 // of the graph before. The context of attention is kept in any case.
 func TestHeldInputs(t *testing.T) {
 	m := models.Model{Preset: "llama2-7b", SequenceLength: 512, Attention: "flash", Kernels: "eager"}
-	kept := func(held bool, dropout float64) int64 {
+	of := func(kind string, held bool, dropout float64) int64 {
 		o := training.Options{Precision: "bf16", Adapter: training.Adapter{
-			Kind: "qlora", Rank: 16, Targets: "q,v", Dropout: dropout, HeldInputs: held, InputGradients: true,
+			Kind: kind, Rank: 16, Targets: "q,v", Dropout: dropout, HeldInputs: held, InputGradients: true,
 		}}
 		_, n := adapted(t, m, o)
 		sum := network.BufferBytes(o.Kept(n.Layers[1]), 2, 1)
 		return sum[network.ForwardToInput] + sum[network.ForwardToWeight]
 	}
+	kept := func(held bool, dropout float64) int64 { return of("qlora", held, dropout) }
 	const one = 2 * 512 * 4096 // bytes
+	require.Equal(t, of("lora", false, 0.05), of("lora", true, 0.05), "weights in 16 bits hold nothing")
 	require.EqualValues(t, (2+1+2)*one+2*2*512*11008, kept(true, 0.05)-kept(false, 0.05))
 	require.EqualValues(t, (1+1+2)*one+2*2*512*11008, kept(true, 0)-kept(false, 0), "an adapter keeps one of q, k and v")
 }
