@@ -39,6 +39,9 @@ func Better(ctx context.Context, p *psim.Prediction, h *judged.Judgment) (*confi
 		return nil, nil // there is no other plan, such as for a network that does not divide
 	}
 	best := found.Plans[0]
+	if found.Partial && len(h.Changes) > 0 && h.Changes[0].StepTime < best.StepTime {
+		return nil, nil // one change does more than all plans that were looked at in time
+	}
 	h.Searched = true
 	if best.StepTime > (1-leastBetter)*p.Result.StepTime {
 		return nil, nil

@@ -46,6 +46,9 @@ func (t Options) Masters() bool {
 // Paged reports whether the optimizer's moments are in the host's memory.
 func (t Options) Paged() bool { return t.Optimizer == OptimizerPaged8Bit }
 
+// HalvesMoments reports whether the optimizer's moments may be held in 16 bits.
+func (t Options) HalvesMoments() bool { return !t.ByTensor() && t.Optimizer != "sgd" }
+
 // ByTensor reports whether the bytes of the optimizer's state depend on the shape of a tensor, so that they
 // are TensorState's and not in State.
 func (t Options) ByTensor() bool {
@@ -114,7 +117,7 @@ func (t Options) UpdateReads() int64 {
 // checkOptimizer refuses keys that do not go with the optimizer.
 func (t Options) checkOptimizer() error {
 	switch {
-	case t.Moments == "bf16" && (t.ByTensor() || t.Optimizer == "sgd"):
+	case t.Moments == "bf16" && !t.HalvesMoments():
 		return fmt.Errorf("moments = \"bf16\": optimizer = %q has no moments in 16 bits; remove moments", t.Optimizer)
 	case t.MasterWeights == MastersNone && t.defaults().Precision == "fp32":
 		return fmt.Errorf("master_weights = %q: precision = \"fp32\" has one weight; set precision = \"bf16\"",

@@ -158,7 +158,11 @@ func (f exportFlags) script(ctx context.Context, name string, std streams) error
 	if err := to.write(ctx, func(w io.Writer) error { _, err := w.Write(script.Bytes()); return err }); err != nil {
 		return failed(err)
 	}
-	_, err = fmt.Fprintf(std.out, "wrote %s; read it back with\n  psim import %[1]s\n", reports.ShellWord(f.out))
+	back := "psim import " + reports.ShellWord(f.out)
+	if device := c.Machine.Device; device != "" { // no argument names it
+		back += " --device " + reports.ShellWord(device)
+	}
+	_, err = fmt.Fprintf(std.out, "wrote %s; read it back with\n  %s\n", reports.ShellWord(f.out), back)
 	return err
 }
 

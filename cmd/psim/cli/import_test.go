@@ -77,7 +77,7 @@ func TestExportMegatron(t *testing.T) {
 	t.Chdir(t.TempDir())
 	stdout, stderr, code := psim(t, "psim export megatron llama3-70b -o train.sh")
 	require.Zero(t, code, stderr)
-	require.Equal(t, "wrote train.sh; read it back with\n  psim import train.sh\n", stdout)
+	require.Equal(t, "wrote train.sh; read it back with\n  psim import train.sh --device h100-80gb-sxm\n", stdout)
 	stdout, stderr, code = psim(t, "psim import train.sh --json")
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, `"unknown": 0`)
