@@ -31,6 +31,11 @@ const (
 // Main runs the command line of the process until a signal interrupts it, and returns the exit
 // code.
 func Main(ctx context.Context) int {
+	// First of all: what begins a thread may not find memory for it under a low limit.
+	if err := ram.Obey(); err != nil {
+		fmt.Fprintln(os.Stderr, "psim:", err)
+		return exitFailed
+	}
 	first := cluster.First() // of several processes, only the first reports an interrupt
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	go func() {
@@ -47,10 +52,6 @@ func Main(ctx context.Context) int {
 		}
 		os.Exit(exitFailed)
 	}()
-	if err := ram.Obey(); err != nil {
-		fmt.Fprintln(os.Stderr, "psim:", err)
-		return exitFailed
-	}
 	return Run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }
 
