@@ -9,6 +9,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"psim/configs"
 	"psim/internal/setting"
@@ -87,6 +88,10 @@ func planMegatron(ctx context.Context, c *configs.Config) (*megatronPlan, error)
 	}
 	if err := p.cut(ctx); err != nil {
 		return nil, err
+	}
+	if graphs := p.experiment.Machine.Host.Graphs; graphs != "" && graphs != "none" {
+		p.changes = append(p.changes, fmt.Sprintf("left aside: machine.host.graphs = %q; set "+
+			"Megatron-LM's --cuda-graph-impl in the script", graphs))
 	}
 	said, err := p.say(p.config, p.experiment)
 	if err != nil {
@@ -286,12 +291,14 @@ func orNone(text string) string {
 	return text
 }
 
-// compare reports the first key that a script says otherwise.
+// compare reports the first key that a script says otherwise, and how to set it and all others as the script has them.
 func (p *megatronPlan) compare(script map[string]any, e *configs.Experiment) error {
 	mine, its := p.experiment, e
 	one, two := mine.Network, its.Network
 	one.Name, two.Name = "", ""
 	same := reflect.DeepEqual(one, two)
+	var first *launch.Unsayable
+	var sets []string
 	for _, section := range slices.Sorted(maps.Keys(p.said)) {
 		if section == "model" && same {
 			continue // however its keys are given
@@ -301,11 +308,23 @@ func (p *megatronPlan) compare(script map[string]any, e *configs.Experiment) err
 		maps.Copy(keys, got)
 		for _, key := range slices.Sorted(maps.Keys(keys)) {
 			a, b, name := fmt.Sprint(wanted[key]), fmt.Sprint(got[key]), section+"."+key
-			if a != b && name != "schedule.partition" {
-				return p.unsayable(&launch.Unsayable{Key: name, Problem: fmt.Sprintf(
-					"Megatron-LM has %s here, not %s", orNone(b), orNone(a))})
+			if a == b || name == "schedule.partition" {
+				continue
+			}
+			if first == nil {
+				first = &launch.Unsayable{Key: name, Problem: fmt.Sprintf(
+					"Megatron-LM has %s here, not %s", orNone(b), orNone(a))}
+			}
+			if got[key] != nil {
+				sets = append(sets, name+" = "+b)
 			}
 		}
+	}
+	if first != nil {
+		if len(sets) > 0 {
+			first.Problem += "; to follow it, set " + strings.Join(sets, ", ")
+		}
+		return p.unsayable(first)
 	}
 	switch {
 	case !same:

@@ -304,6 +304,17 @@ func TestMegatronPresets(t *testing.T) {
 	}
 }
 
+// TestMegatronSaysWhatItLeavesAside: what the host does without an argument of Megatron-LM's is said.
+func TestMegatronSaysWhatItLeavesAside(t *testing.T) {
+	for graphs, said := range map[string]bool{"none": false, "all": true} {
+		c, err := configs.Load("llama3-70b", "machine.host.graphs="+graphs)
+		require.NoError(t, err)
+		changes, err := export.WriteMegatron(t.Context(), &bytes.Buffer{}, c)
+		require.NoError(t, err)
+		require.Equal(t, said, strings.Contains(strings.Join(changes, "\n"), `machine.host.graphs = "all"`), changes)
+	}
+}
+
 // TestMegatronCounts: of the arguments that are written, Megatron-LM's own formulas give psim's FLOPs of a step and its
 // parameters. They know no biases, no norms of heads and no windows.
 func TestMegatronCounts(t *testing.T) {

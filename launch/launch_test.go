@@ -112,7 +112,7 @@ func TestShell(t *testing.T) {
 		"function with arguments": {[]string{"f() { python x.py " + least + ` "${@}"; }`, "f --pipeline-model-parallel-size 4"}, 4},
 		"exit":                    {[]string{training + " 2", "exit 0", training + " 4"}, 2},
 		"echo":                    {[]string{training + " 2", "echo " + training + " 4"}, 2},
-		"written":                 {[]string{"P=4", "cat > /tmp/run.sh <<EOF", training + " $P", "EOF", "srun bash /tmp/run.sh"}, 4},
+		"written":                 {[]string{"P=4", "cat > jobs/run.sh <<EOF", training + " $P", "EOF", "srun bash jobs/run.sh"}, 4},
 		"written, not expanded":   {[]string{"P=4", "cat <<'EOF' > go.sh", training + ` $1`, "EOF", "P=2", "bash go.sh 2"}, 2},
 		"input of a shell":        {[]string{"P=4", "bash -s <<EOF", training + " $P", "EOF"}, 4},
 		"input of a queue":        {[]string{"sbatch <<EOF", "#SBATCH -N 4", "srun " + training + " 4", "EOF"}, 4},
