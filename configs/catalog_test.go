@@ -14,6 +14,7 @@ import (
 	"psim/configs"
 	"psim/configs/catalog"
 	"psim/configs/machinefile"
+	"psim/costmodel"
 	"psim/costmodel/link"
 	"psim/costmodel/models"
 )
@@ -174,5 +175,27 @@ func TestEveryPresetRuns(t *testing.T) {
 		require.NoError(t, err)
 		_, s := run(t, c)
 		require.Positive(t, s.StepTime, p.Name)
+	}
+}
+
+// A machine gets the entries that it names, which are those of the whole catalog without their sources, and all of
+// them if a name is not there.
+func TestCatalogOf(t *testing.T) {
+	all := configs.Catalog()
+	for _, d := range all.Devices {
+		got := configs.CatalogOf(costmodel.MachineOptions{Device: d.Name})
+		d.Source = nil
+		require.Equal(t, []costmodel.Device{d}, got.Devices)
+		for _, l := range got.Links {
+			require.Contains(t, []string{d.Link, d.HostLink}, l.Name)
+		}
+	}
+	for _, l := range all.Links {
+		got := configs.CatalogOf(costmodel.MachineOptions{Network: link.Options{Name: l.Name}})
+		l.Source = nil
+		require.Equal(t, []link.Link{l}, got.Links)
+	}
+	for _, o := range []costmodel.MachineOptions{{Device: "nosuch"}, {HostLink: link.Options{Name: "nosuch"}}} {
+		require.Equal(t, all, configs.CatalogOf(o))
 	}
 }

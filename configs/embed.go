@@ -171,27 +171,47 @@ func noExample(name string) error {
 
 // Catalog is the embedded catalog of devices and links, in the order of its
 // files. The machine of a configuration has its values without their Source.
-var Catalog = sync.OnceValue(func() costmodel.Catalog { return loadCatalog(true) })
-
-// unsourced is the catalog without the sources of its values. These are most of its text, and
-// take longer to decode than a small pipeline takes to simulate.
-var unsourced = sync.OnceValue(func() costmodel.Catalog { return loadCatalog(false) })
-
-func loadCatalog(sources bool) costmodel.Catalog {
-	devices, links := catalog.ReadValues[costmodel.Device], catalog.ReadValues[link.Link]
-	if sources {
-		devices, links = catalog.Read[costmodel.Device], catalog.Read[link.Link]
-	}
-	var c costmodel.Catalog
-	for _, e := range devices("devices") {
+var Catalog = sync.OnceValue(func() (c costmodel.Catalog) {
+	for _, e := range catalog.Read[costmodel.Device]("devices") {
 		e.Value.Name = e.Name
 		catalog.FoldAll(e.Value.Source)
 		c.Devices = append(c.Devices, e.Value)
 	}
-	for _, e := range links("links") {
+	for _, e := range catalog.Read[link.Link]("links") {
 		e.Value.Name = e.Name
 		catalog.FoldAll(e.Value.Source)
 		c.Links = append(c.Links, e.Value)
+	}
+	return c
+})
+
+// The entries of Catalog without the sources of their values.
+var (
+	devicesByName = catalog.ByName[costmodel.Device]("devices")
+	linksByName   = catalog.ByName[link.Link]("links")
+)
+
+// catalogOf returns the part of Catalog that a machine names: to decode all takes longer than a small
+// pipeline takes to simulate. If a name is not there, catalogOf returns all, which a message lists.
+func catalogOf(o costmodel.MachineOptions) (c costmodel.Catalog) {
+	device, known := devicesByName(o.Device)
+	if o.Device != "" {
+		if !known {
+			return Catalog()
+		}
+		device.Name = o.Device
+		c.Devices = append(c.Devices, device)
+	}
+	for _, of := range []link.Options{o.Link.Over(device.Link), o.Network, o.HostLink.Over(device.HostLink)} {
+		if of.Name == "" {
+			continue
+		}
+		l, known := linksByName(of.Name)
+		if !known {
+			return Catalog()
+		}
+		l.Name = of.Name
+		c.Links = append(c.Links, l)
 	}
 	return c
 }

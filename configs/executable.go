@@ -86,7 +86,7 @@ func (c *Config) simulatedOnly() (sets, changes []string) {
 
 // executedKernels lists the settings for the kernels of an execution, and describes the changes.
 func (c *Config) executedKernels() (sets, changes []string) {
-	if set := c.Model.UsedKernels(); set != models.KernelsFused {
+	if set := c.Model.UsedKernels().Name; set != models.KernelsFused {
 		sets = append(sets, "model.kernels="+models.KernelsFused)
 		changes = append(changes, fmt.Sprintf("runs with kernels of its own, not those of %s", set))
 	}
@@ -224,9 +224,9 @@ func (c *Config) Trained() (n network.Network, samples int64, err error) {
 	case c.Parallel.Context > 1:
 		return n, 0, c.problemf("parallel", "context = %d: layers are measured over whole sequences; "+
 			"set parallel.context = 1", c.Parallel.Context)
-	case c.Model.UsedKernels() != models.KernelsFused:
+	case c.Model.UsedKernels().Name != models.KernelsFused:
 		return n, 0, c.problemf("model", "kernels = %q: layers are measured with kernels of psim's own; "+
-			"set model.kernels = \"fused\"", c.Model.UsedKernels())
+			"set model.kernels = \"fused\"", c.Model.UsedKernels().Name)
 	}
 	if n, err = c.network(); err != nil {
 		return n, 0, c.problem("model", err)

@@ -15,9 +15,12 @@ func ParseMachine(label string, data []byte) (costmodel.Machine, error) {
 	if err != nil {
 		return costmodel.Machine{}, err
 	}
-	m, err := options.Machine(unsourced())
+	m, err := options.Machine(catalogOf(options))
 	if err != nil {
 		err = fmt.Errorf("%s: machine.%w", label, err)
 	}
 	return m, err
 }
+
+// CatalogOf is the part of the catalog that a machine names.
+func CatalogOf(o costmodel.MachineOptions) costmodel.Catalog { return catalogOf(o) }

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"psim/configs/catalog"
 	"psim/configs/foreign"
-	"psim/costmodel"
 	"psim/costmodel/models"
 	"psim/internal/setting"
 )
@@ -226,14 +226,13 @@ func (c *Config) assumePrecision() error {
 	if c.HasPlan() || asked || !c.Defined("train.precision") {
 		return nil
 	}
-	list := unsourced().Devices
-	i := slices.IndexFunc(list, func(d costmodel.Device) bool { return d.Name == c.Machine.Device })
-	if i < 0 {
+	device, ok := devicesByName(c.Machine.Device)
+	if !ok {
 		return nil
 	}
 	best := usualPrecision
 	for _, other := range []string{"fp16", "fp32"} {
-		if list[i].PeakIn(other) > list[i].PeakIn(best) {
+		if device.PeakIn(other) > device.PeakIn(best) {
 			best = other
 		}
 	}
@@ -285,15 +284,9 @@ func Choices(key string) (names []string) {
 	case "model.preset":
 		return presets()
 	case "machine.device":
-		for _, d := range unsourced().Devices {
-			names = append(names, d.Name)
-		}
-		return names
+		return catalog.Names("devices")
 	case "machine.link", "machine.network", "machine.host_link":
-		for _, l := range unsourced().Links {
-			names = append(names, l.Name)
-		}
-		return names
+		return catalog.Names("links")
 	case "machine.file":
 		for _, m := range KnownMachines() {
 			names = append(names, m.Name)

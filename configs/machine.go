@@ -28,7 +28,7 @@ func (c *Config) machine(needsDevice bool) (costmodel.Machine, error) {
 			`such as --device h100-80gb-sxm, or give [machine.compute] flops = "10TFLOP/s", ` +
 			`and for several devices [machine] link`)
 	}
-	m, err := options.Machine(unsourced())
+	m, err := options.Machine(catalogOf(options))
 	if err != nil && c.Machine.File != "" {
 		err = fmt.Errorf("file = %q, with the keys given here: %w", c.Machine.File, err)
 	}

@@ -152,7 +152,7 @@ func (c *Config) MachineNotes(p *Experiment) []string {
 		if from, sets := c.laid(); sets != nil {
 			lines = append(lines, "reads    "+from+" of the catalog: "+strings.Join(sets, ", "))
 		}
-		lines = append(lines, "decides  kernels "+c.Model.UsedKernels()+"; "+c.attentionNote())
+		lines = append(lines, "decides  kernels "+c.Model.UsedKernels().Name+"; "+c.attentionNote())
 	}
 	if m.Host == (costmodel.HostTimes{}) {
 		lines = append(lines, "assumes  no machine.host: launching takes no thread of the host")

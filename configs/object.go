@@ -170,7 +170,7 @@ func (c *Config) modelObject() map[string]any {
 		model = c.Model
 	}
 	if model.Transformer() {
-		model.Kernels, model.Attention = model.UsedKernels(), model.UsedAttention()
+		model.Kernels, model.Attention = model.UsedKernels().Name, model.UsedAttention()
 	}
 	given := map[string]bool{}
 	for s := range setting.Given(model) {
@@ -187,7 +187,7 @@ func (c *Config) machineObject() map[string]any {
 	}
 	options.File = ""
 	table := setting.Object(options, isLink)
-	m, _ := options.Machine(unsourced()) // building has reported errors
+	m, _ := options.Machine(catalogOf(options)) // building has reported errors
 	for key, o := range map[string]link.Options{
 		"link": options.Link, "network": options.Network, "host_link": options.HostLink,
 	} {
@@ -220,7 +220,7 @@ func linkValue(key string, o link.Options) any {
 	if o.Named() {
 		return o.Name
 	}
-	l, err := o.AsGiven(unsourced().Links, key)
+	l, err := o.AsGiven(catalogOf(costmodel.MachineOptions{Link: o}).Links, key)
 	if err != nil || !o.Given() {
 		return nil
 	}

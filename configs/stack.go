@@ -47,15 +47,23 @@ type Stack struct {
 // Stacks is the catalog of stacks, in the order of its file.
 var Stacks = sync.OnceValue(func() (list []Stack) {
 	for _, e := range catalog.Read[Stack]("stacks") {
-		e.Value.Name = e.Name
 		catalog.FoldAll(e.Value.Source)
-		if e.Value.Precision == nil {
-			e.Value.Precision = []string{"fp32", "fp16", "bf16"}
-		}
-		list = append(list, e.Value)
+		list = append(list, e.Value.called(e.Name))
 	}
 	return list
 })
+
+// stacksByName finds a stack of Stacks, without the sources of its values.
+var stacksByName = catalog.ByName[Stack]("stacks")
+
+// called completes the stack of a name.
+func (s Stack) called(name string) Stack {
+	s.Name = name
+	if s.Precision == nil {
+		s.Precision = []string{"fp32", "fp16", "bf16"}
+	}
+	return s
+}
 
 // Offers lists the values that the stack offers, by key. The setting of a key names the field
 // of the stack that limits it: a list of values, or false if only the default is offered.
@@ -139,12 +147,10 @@ func (c *Config) kernelSettings() []string {
 	if unnamed || c.measuredHost() || isCPU(c.deviceName()) || c.Defined("times") || !c.Model.Transformer() {
 		return nil
 	}
-	kernels := c.Model.UsedKernels()
-	i := slices.IndexFunc(models.KernelSets(), func(k models.KernelSet) bool { return k.Name == kernels })
-	if i < 0 || len(models.KernelSets()[i].Sets) == 0 {
-		return nil
+	if sets := c.Model.UsedKernels().Sets; len(sets) > 0 {
+		return sets
 	}
-	return models.KernelSets()[i].Sets
+	return nil
 }
 
 // laid returns the settings of the catalog that lie under those of the experiment, and the source
@@ -153,7 +159,7 @@ func (c *Config) laid() (from string, sets []string) {
 	if c.Train.Stack != noStack {
 		return "stack " + c.Train.Stack, c.stackSettings()
 	}
-	return "kernels " + c.Model.UsedKernels(), c.kernelSettings()
+	return "kernels " + c.Model.UsedKernels().Name, c.kernelSettings()
 }
 
 // stackSettings lists the settings that the stack of the experiment stands for. It omits those of
@@ -264,12 +270,12 @@ func modules(recompute string) bool {
 
 // stack returns the stack of the experiment, or nil.
 func (c *Config) stack() *Stack {
-	for _, s := range Stacks() {
-		if s.Name == c.Train.Stack {
-			return &s
-		}
+	s, ok := stacksByName(c.Train.Stack)
+	if !ok {
+		return nil
 	}
-	return nil
+	s = s.called(c.Train.Stack)
+	return &s
 }
 
 // Offers returns the values that the stack of the experiment offers; nil, without limits, if there

@@ -119,7 +119,7 @@ func (c *Config) ringOverWindows() []string {
 
 // wideKernels warns of kernels whose costs are for narrower numbers than those of the training.
 func (c *Config) wideKernels() []string {
-	kernels := c.Model.UsedKernels()
+	kernels := c.Model.UsedKernels().Name
 	if kernels == models.KernelsFused || c.Train.Precision != "" && c.Train.Precision != "fp32" {
 		return nil
 	}

@@ -27,23 +27,6 @@ func Read[T any](name string) []Entry[T] {
 	return entries[T](name, text(name))
 }
 
-// ReadValues does what Read does, without the tables named source, which hold the sources of the
-// values. They are most of the text, and take longer to decode than a small pipeline takes to
-// simulate.
-func ReadValues[T any](name string) []Entry[T] {
-	var kept strings.Builder
-	keep := true
-	for line := range strings.Lines(text(name)) {
-		if strings.HasPrefix(line, "[") {
-			keep = !strings.HasSuffix(line, ".source]\n")
-		}
-		if keep {
-			kept.WriteString(line)
-		}
-	}
-	return entries[T](name, kept.String())
-}
-
 // Names lists the entries of a catalog without decoding it.
 func Names(name string) (names []string) {
 	for _, s := range sections(name) {
@@ -68,12 +51,12 @@ func Texts(name, key string) (texts []string) {
 }
 
 // ByName returns a function that finds an entry of a catalog by its name and decodes it on first
-// use.
+// use, without the table named source, which holds the sources of its values: these are most of the text.
 func ByName[T any](name string) func(entry string) (T, bool) {
 	known := sync.OnceValue(func() map[string]func() T {
 		all := map[string]func() T{}
 		for _, s := range sections(name) {
-			all[s.name] = sync.OnceValue(func() T { return entries[T](name, s.text)[0].Value })
+			all[s.name] = sync.OnceValue(func() T { return entries[T](name, s.values())[0].Value })
 		}
 		return all
 	})
@@ -91,17 +74,40 @@ type section struct{ name, text string }
 
 // sections cuts a catalog into its entries.
 func sections(name string) (list []section) {
-	for line := range strings.Lines(text(name)) {
+	rest := text(name)
+	begin := len(rest) // of the entry that is read
+	for at := 0; at < len(rest); {
+		line := rest[at:]
+		if end := strings.IndexByte(line, '\n') + 1; end > 0 {
+			line = line[:end]
+		}
 		header, isTable := strings.CutPrefix(strings.TrimSuffix(line, "]\n"), "[")
 		quoted := strings.Trim(header, `"`)
 		if isTable && (len(quoted) < len(header) || !strings.Contains(header, ".")) {
 			list = append(list, section{name: quoted})
+			begin = at
 		}
+		at += len(line)
 		if list != nil {
-			list[len(list)-1].text += line
+			list[len(list)-1].text = rest[begin:at]
 		}
 	}
 	return list
+}
+
+// values returns the text without the table named source.
+func (s section) values() string {
+	var kept strings.Builder
+	keep := true
+	for line := range strings.Lines(s.text) {
+		if strings.HasPrefix(line, "[") {
+			keep = !strings.HasSuffix(line, ".source]\n")
+		}
+		if keep {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
 }
 
 func text(name string) string {

@@ -16,21 +16,22 @@ func (t *table) UnmarshalTOML(value any) error {
 	return nil
 }
 
-// Every catalog has entries, whose names are known without decoding it, and the same ones
+// Every catalog has entries, whose names are known without decoding it. By name they are the same
 // without their sources.
 func TestNames(t *testing.T) {
 	for _, file := range []string{"codes", "devices", "kernels", "machines", "models", "stacks", "titles"} {
-		all, values := catalog.Read[table](file), catalog.ReadValues[table](file)
+		all := catalog.Read[table](file)
 		require.NotEmpty(t, all, file)
-		require.Len(t, values, len(all), file)
 		for i, name := range catalog.Names(file) {
 			require.Equal(t, name, all[i].Name, file)
-			require.Equal(t, name, values[i].Name, file)
 		}
 		require.Len(t, catalog.Names(file), len(all), file)
 		one := catalog.ByName[table](file)
 		for _, e := range all {
 			value, ok := one(e.Name)
+			if _, isTable := e.Value["source"].(map[string]any); isTable {
+				delete(e.Value, "source")
+			}
 			require.True(t, ok, e.Name)
 			require.Equal(t, e.Value, value, e.Name)
 		}

@@ -58,7 +58,10 @@ func (d Data) Size(tokens int64) int64 {
 type TokenCount int64
 
 // tokensPattern matches a number of tokens: digits, a fraction and a suffix.
-var tokensPattern = regexp.MustCompile(`^([0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE]\+?[0-9]{1,2})?) ?([KkMBT]?)$`)
+var tokensPattern = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?(?:[eE]\+?[0-9]{1,2})?) ?([KkMBT]?)$`)
+
+// longestCount is the most bytes that a number of tokens may have.
+const longestCount = 70
 
 // suffixes are those of tokens, each with its power of ten.
 var suffixes = []struct {
@@ -76,7 +79,7 @@ func (t *TokenCount) UnmarshalTOML(value any) error {
 	}
 	text := fmt.Sprint(value)
 	m := tokensPattern.FindStringSubmatch(text)
-	if m == nil {
+	if m == nil || len(text) > longestCount {
 		return fmt.Errorf("%.40q: %s", text, form)
 	}
 	n, _ := new(big.Rat).SetString(m[1])

@@ -133,12 +133,12 @@ func (m Model) kernels() KernelSet { return kernelSet(m.Kernels) }
 
 // UsedKernels returns the kernels of a model or of its preset. The default, also for an invalid model,
 // is KernelsFused.
-func (m Model) UsedKernels() string {
+func (m Model) UsedKernels() KernelSet {
 	r, err := m.resolve()
 	if err != nil {
-		return KernelsFused
+		return kernelSet(KernelsFused)
 	}
-	return cmp.Or(r.Kernels, KernelsFused)
+	return r.kernels()
 }
 
 // UsedAttention returns how a model or its preset computes attention. The default is

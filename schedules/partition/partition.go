@@ -57,24 +57,74 @@ func Balanced(costs []float64, stages int) ([]int, error) {
 	for i, c := range costs {
 		sum[i+1] = sum[i] + math.Ldexp(c, -exponent)
 	}
-	limit := bottleneck(sum, stages) * (1 + rounding)
-	return evenest(sum, stages, limit), nil
+	limit := bottleneck(sum, reach(sum, stages, enough(sum, stages))) * (1 + rounding)
+	return evenest(sum, reach(sum, stages, limit), limit), nil
 }
 
 // rounding bounds the relative difference of equal sums that were added up in different
 // orders.
 const rounding = 1e-12
 
-// bottleneck returns the smallest load of the most loaded stage. sum holds prefix sums of costs. Later stages
-// need a layer each, so that stage s ends at one of n − stages + 1 layers.
-func bottleneck(sum []float64, stages int) float64 {
+// enough returns a load that is enough for the most loaded stage, and close to the least that is. It keeps the
+// two exact searches after it short.
+func enough(sum []float64, stages int) float64 {
 	n := len(sum) - 1
+	low, high := sum[n]/float64(stages), sum[n]
+	for range 12 {
+		middle, begin, used := (low+high)/2, 0, 0
+		for i := 1; i <= n && used < stages; i++ {
+			if sum[i]-sum[begin] > middle { // layer i − 1 begins a stage
+				begin = i - 1
+				used++
+				if sum[i]-sum[begin] > middle {
+					used = stages
+				}
+			}
+		}
+		if used < stages {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return high * (1 + 1e-9) // far more than rounding
+}
+
+// A span is where a stage can end: at layers first to last, both included.
+type span struct{ first, last int }
+
+// reach returns where each stage can end if no stage is loaded more than the limit. Later stages need a layer
+// each.
+func reach(sum []float64, stages int, limit float64) []span {
+	n := len(sum) - 1
+	spans := make([]span, stages)
+	end := 0
+	for s := range spans {
+		for begin := end; end < n-(stages-1-s) && sum[end+1]-sum[begin] <= limit; {
+			end++
+		}
+		spans[s].last = end
+	}
+	begin := n
+	for s := stages - 1; s >= 0; s-- {
+		spans[s].first = max(begin, s+1)
+		for end := spans[s].first; begin > s && sum[end]-sum[begin-1] <= limit; {
+			begin--
+		}
+	}
+	return spans
+}
+
+// bottleneck returns the smallest load of the most loaded stage. sum holds prefix sums of costs, ends where the
+// stages end.
+func bottleneck(sum []float64, ends []span) float64 {
 	// least[i] is the smallest load of the stages so far over the first i layers.
-	least, next := firstRow(n), make([]float64, n+1)
-	for s := range stages {
-		for i := s + 1; i <= n-(stages-1-s); i++ {
+	least, next := make([]float64, len(sum)), make([]float64, len(sum))
+	before := span{}
+	for _, end := range ends {
+		for i := end.first; i <= end.last; i++ {
 			lowest := math.Inf(1)
-			for j := i - 1; j >= s; j-- {
+			for j := min(i-1, before.last); j >= before.first; j-- {
 				load := sum[i] - sum[j]
 				if load >= lowest { // longer stages cost no less
 					break
@@ -85,21 +135,21 @@ func bottleneck(sum []float64, stages int) float64 {
 			}
 			next[i] = lowest
 		}
-		least, next = next, least
+		least, next, before = next, least, end
 	}
-	return least[n]
+	return least[len(sum)-1]
 }
 
 // evenest finds the cut with the smallest sum of squares of loads that do not exceed the limit.
-func evenest(sum []float64, stages int, limit float64) []int {
-	n := len(sum) - 1
-	ends := n - stages + 1
-	least, next := firstRow(n), make([]float64, n+1)
-	cut := make([]int32, stages*ends) // where a stage begins, by stage and end
-	for s := range stages {
-		for i := s + 1; i <= n-(stages-1-s); i++ {
+func evenest(sum []float64, ends []span, limit float64) []int {
+	n, width := len(sum)-1, len(sum)-len(ends)
+	least, next := make([]float64, n+1), make([]float64, n+1)
+	cut := make([]int32, len(ends)*width) // where a stage begins, by stage and end
+	before := span{}
+	for s, end := range ends {
+		for i := end.first; i <= end.last; i++ {
 			lowest, begin := math.Inf(1), int32(0)
-			for j := i - 1; j >= s; j-- {
+			for j := min(i-1, before.last); j >= before.first; j-- {
 				load := sum[i] - sum[j]
 				if load > limit || load*load >= lowest {
 					break
@@ -108,22 +158,17 @@ func evenest(sum []float64, stages int, limit float64) []int {
 					lowest, begin = v, int32(j)
 				}
 			}
-			next[i], cut[s*ends+i-s-1] = lowest, begin
+			next[i], cut[s*width+i-s-1] = lowest, begin
 		}
-		least, next = next, least
+		least, next, before = next, least, end
 	}
-	sizes := make([]int, stages)
-	for s, i := stages-1, n; s >= 0; s-- {
-		begin := int(cut[s*ends+i-s-1])
+	sizes := make([]int, len(ends))
+	for s, i := len(ends)-1, n; s >= 0; s-- {
+		begin := int(cut[s*width+i-s-1])
 		sizes[s] = i - begin
 		i = begin
 	}
 	return sizes
-}
-
-// firstRow returns the total of no stages over the first i layers.
-func firstRow(n int) []float64 {
-	return append([]float64{0}, slices.Repeat([]float64{math.Inf(1)}, n)...)
 }
 
 // Ends describes both ends of a network of blocks: the number of layers before the blocks
