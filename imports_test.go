@@ -81,6 +81,7 @@ var arrows = map[string][]string{
 	"internal/wrap":        {},
 	"intervals":            {},
 	"plans":                {".", "configs", "configs/parallel", "intervals", "costmodel", "costmodel/group", "costmodel/memory", "costmodel/models", "costmodel/network", "costmodel/stages", "reports", "reports/figures", "reports/picture", "reports/titles", "results", "results/rankings", "schedules", "schedules/graph", "schedules/order", "schedules/wiring", "sim"},
+	"profiles":             {},
 	"published":            {".", "calibrate", "configs", "configs/catalog", "costmodel", "costmodel/group", "costmodel/link", "costmodel/network", "costmodel/training", "intervals", "reports/picture", "results", "schedules/graph"},
 	"reports":              {"reports/picture", "reports/table", "results", "results/compare", "results/judged", "results/rankings", "results/tracecsv", "schedules/graph"},
 	"reports/chart":        {},
@@ -124,6 +125,8 @@ var owners = map[string][]string{
 	"gonum.org/v1/gonum":         {"calibrate", "intervals"},
 	"github.com/spf13/cobra":     {"cmd"},
 	"github.com/gomlx/":          {"exec"},
+
+	"github.com/go-json-experiment/json": {"profiles"},
 }
 
 // testOnly libraries appear in no program code, but in testPackages, which are what
