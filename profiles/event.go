@@ -122,7 +122,7 @@ func (r *reader) argument(key string) error {
 		e.call.members = int(n)
 		return err
 	case "In msg nelems":
-		return r.whole(&e.call.bytes)
+		return r.whole(&e.call.elements)
 	}
 	return r.json.SkipValue()
 }

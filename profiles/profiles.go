@@ -20,7 +20,8 @@ type RankProfile struct {
 	kernels []kernel // by start
 	names   []string // of kernels
 	calls   []call   // of collectives
-	steps   []span   // by start
+	steps   []span   // on the device, by start
+	asked   []span   // by when the host asked for them, where that is known
 	found   string   // how the steps were found, in words
 }
 
@@ -39,10 +40,10 @@ type kernel struct {
 
 // A call is what a trace says of a collective.
 type call struct {
-	name    string // as the library calls it, such as allreduce
-	group   string // name and members of the process group
-	members int    // of the group, or 0
-	bytes   int64  // elements, or 0
+	name     string // as the library calls it, such as allreduce
+	group    string // name and members of the process group
+	members  int    // of the group, or 0
+	elements int64  // of its input, or 0
 }
 
 // A span is a step or an annotation.

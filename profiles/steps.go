@@ -13,7 +13,8 @@ import (
 func (p *RankProfile) findSteps(host, device map[int]span) {
 	launched := map[int]span{}
 	if !p.Host {
-		launched = p.launchedIn(host)
+		p.asked = slices.SortedFunc(maps.Values(host), func(a, b span) int { return cmp.Compare(a.start, b.start) })
+		launched = p.launchedIn(p.asked)
 	}
 	switch {
 	case len(device) > 0:
@@ -37,8 +38,7 @@ func (p *RankProfile) findSteps(host, device map[int]span) {
 }
 
 // launchedIn returns for each range of the host the time in which the kernels ran that were launched in it.
-func (p *RankProfile) launchedIn(host map[int]span) map[int]span {
-	ranges := slices.SortedFunc(maps.Values(host), func(a, b span) int { return cmp.Compare(a.start, b.start) })
+func (p *RankProfile) launchedIn(ranges []span) map[int]span {
 	found := map[int]span{}
 	for _, k := range p.kernels {
 		at, exact := slices.BinarySearchFunc(ranges, k.launch, func(s span, at int64) int {
