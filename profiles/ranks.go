@@ -66,10 +66,21 @@ func Together(list []*RankProfile) (*ProfiledStep, error) {
 	for _, p := range list {
 		at := p.step(s.Number)
 		for c, t := range p.account(at.start, at.end) {
-			s.Times[c] += t / time.Duration(len(list))
+			s.Times[c] += t
 		}
 	}
+	s.Times.divide(len(list))
 	return s, nil
+}
+
+// divide divides times and keeps their sum: it rounds the running total.
+func (t *ClassTimes) divide(n int) {
+	var sum, done time.Duration
+	for c := range t {
+		sum += t[c]
+		upTo := sum / time.Duration(n)
+		t[c], done = upTo-done, upTo
+	}
 }
 
 // step returns a step by its number, or nil.

@@ -71,7 +71,7 @@ func TestTogether(t *testing.T) {
 	require.Zero(t, s.Apart)
 	require.Equal(t, 100*time.Millisecond, s.Times.Sum())
 	require.Equal(t, 4*time.Millisecond, s.Times[Transfer])
-	require.Equal(t, (20+0+19+10+15+0)*time.Millisecond/3, s.Times[Skew])
+	require.InDelta(t, float64((20+0+19+10+15+0)*time.Millisecond/3), float64(s.Times[Skew]), 1)
 	require.Equal(t, 1, s.Last)
 	require.Equal(t, (20+19)*time.Millisecond/2, s.Waited)
 
