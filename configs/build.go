@@ -3,9 +3,11 @@ package configs
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"psim/costmodel"
+	"psim/costmodel/lengths"
 	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/internal/setting"
@@ -39,6 +41,8 @@ type Experiment struct {
 	// Network is the whole network of [model], not divided by tensor parallelism.
 	Network network.Network
 	Machine costmodel.Machine
+	// Batches are those of samples that are padded; the zero value for others.
+	Batches lengths.Batches
 	// Search is the order that was found if schedule.name is "auto" or "auto-v"; otherwise nil.
 	Search *search.Solution
 }
@@ -104,8 +108,11 @@ func (c *Config) BuildFor(ctx context.Context, o BuildOptions) (*Experiment, err
 // sizeData notes how many samples the data set has.
 func (c *Config) sizeData(experiment *Experiment) error {
 	perSample := int64(experiment.Network.TokensPerSample)
+	if experiment.Batches.Padded > 0 {
+		perSample = max(1, int64(math.Round(experiment.Batches.Real())))
+	}
 	switch {
-	case c.Data.Tokens > 0 && perSample < 2:
+	case c.Data.Tokens > 0 && experiment.Network.TokensPerSample < 2:
 		return c.problemf("data", "tokens: samples of this network have no tokens; give data.samples")
 	case c.Data.Size(perSample) > 0 && experiment.Samples == 0:
 		return c.problemf("data", "samples: the number of steps is unknown; "+

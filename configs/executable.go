@@ -215,6 +215,8 @@ func (c *Config) Trained() (n network.Network, samples int64, err error) {
 	case c.Train.Adapts() || c.Train.Frozen != "":
 		return n, 0, c.problemf("train",
 			"adapter and frozen: layers are measured as they are trained whole; remove both")
+	case c.Data.Lengths.Given():
+		return n, 0, c.problemf("data", "lengths: layers are measured on whole sequences; remove lengths")
 	case c.Train.Precision != "fp32":
 		return n, 0, c.problemf("train", "precision = %q: layers are measured in fp32; "+
 			"set train.precision = \"fp32\"", c.Train.Precision)

@@ -28,9 +28,9 @@ func (c *Config) Fingerprint() string {
 	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %v %#v", c.name, c.exact, given) // maps are printed in order
-	for _, path := range []string{c.Model.File, c.Schedule.File} {
+	for _, path := range []string{c.Model.File, c.Schedule.File, c.Data.Lengths.File} {
 		if path != "" {
-			data, err := c.readBeside(path, order.MaxFile)
+			data, err := c.readBeside(path, max(order.MaxFile, maxLengths))
 			fmt.Fprintf(sum, "\n%q %v", data, err)
 		}
 	}
@@ -104,6 +104,13 @@ func (c *Config) Keep(with ...[]string) (Kept, error) {
 		}
 		if path := one.Model.File; path != "" {
 			data, err := one.readBeside(path, maxNetwork)
+			if err != nil {
+				return k, err
+			}
+			k.Files[path] = string(data)
+		}
+		if path := one.Data.Lengths.File; path != "" {
+			data, err := one.readBeside(path, maxLengths)
 			if err != nil {
 				return k, err
 			}

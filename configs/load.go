@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -116,7 +117,7 @@ func (c *Config) Files() (paths []string) {
 	if c.folder != "" {
 		paths = append(paths, c.sources[0].label)
 	}
-	for _, path := range []string{c.Schedule.File, c.Model.File} {
+	for _, path := range []string{c.Schedule.File, c.Model.File, c.Data.Lengths.File} {
 		if path != "" {
 			paths = append(paths, c.resolve(path))
 		}
@@ -212,6 +213,9 @@ var keyAtStart = regexp.MustCompile(`^([a-z0-9_.]+)(?: = | is |: )`)
 // problem turns an error of the package that owns a section into an Error
 // with a position. By convention such errors begin with the key they mean.
 func (c *Config) problem(section string, err error) error {
+	if known := (*Error)(nil); errors.As(err, &known) && c.hasSource(known.Label) {
+		return known // it has its place
+	}
 	text, key := err.Error(), section
 	if m := keyAtStart.FindStringSubmatch(text); m != nil && setting.IsKey(Config{}, section+"."+m[1]) {
 		key, text = section+"."+m[1], section+"."+text
@@ -234,6 +238,11 @@ func (c *Config) problem(section string, err error) error {
 		}
 	}
 	return &Error{Label: c.sources[0].label, Key: key, Problem: text}
+}
+
+// hasSource reports whether a label is that of a source of the configuration.
+func (c *Config) hasSource(label string) bool {
+	return slices.ContainsFunc(c.sources, func(s *source) bool { return s.label == label })
 }
 
 // problemf does what problem does, with an error made of a format and its arguments.

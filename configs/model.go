@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,15 +47,15 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, o 
 	if experiment.Network, err = c.undivided(w); err != nil {
 		return nil, c.problem("model", err)
 	}
+	if err := c.countTokens(experiment); err != nil {
+		return nil, c.problem("data", err)
+	}
 	experiment.Warnings = slices.Concat(
 		c.changes, c.oneNode(machine), c.withoutEffect(), c.adapterUnsaid(), c.nothingSplit(pipeline.Order),
 		c.ringOverWindows(), c.wideKernels(),
 		c.withoutCopies(machine), unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()),
-		c.assumptions(machine, g.Ranks()),
+		c.assumptions(machine, g.Ranks()), c.ofPadding(experiment),
 	)
-	if tokens := w.Network.TokensPerSample; tokens > 1 {
-		experiment.Tokens = experiment.Samples * int64(tokens)
-	}
 	experiment.Close = closeMargin(machine.Device)
 	if machine.Device.Memory > 0 {
 		experiment.Capacity = slices.Repeat([]int64{machine.Device.Usable()}, g.Ranks())
@@ -150,9 +151,13 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	if err != nil {
 		return nil, machine, c.problem("train", err)
 	}
+	adapted, err := c.adapted(network, training, samples[0])
+	if err != nil {
+		return nil, machine, c.problem("data", err)
+	}
 	p := c.Parallel
 	w := &stages.Workload{
-		Network: c.shared.adapted(network, training), Training: training, Samples: samples, Shards: shards,
+		Network: adapted, Training: training, Samples: samples, Shards: shards,
 		Replicas: p.Data, Context: p.Context, Zero: p.Zero, ZeroGroup: p.Sharing(),
 		Bucket: p.Bucket.Bytes, BucketGradients: p.Bucket.Gradients,
 		Overlap: p.Overlap, OverlapGather: p.OverlapGather, NoReduceScatter: c.allReduces(),
@@ -165,11 +170,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	if err := w.Validate(c.shared.bytesPerSample(w.Network)); err != nil {
 		return nil, machine, c.problem("batch", err)
 	}
-	if w.WholeLast && (c.Parallel.Data > 1 || c.Parallel.Tensor > 1 || c.Parallel.Context > 1) {
-		return nil, machine, c.problemf("schedule", "whole_last = true: is modelled for parallel.data = 1, "+
-			"parallel.tensor = 1 and parallel.context = 1 only")
-	}
-	if err := c.checkLoop(w); err != nil {
+	if err := cmp.Or(c.checkWholeLast(w), c.checkLoop(w)); err != nil {
 		return nil, machine, err
 	}
 	if c.Parallel.Zero == 3 {
@@ -181,6 +182,15 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 		return nil, machine, c.problem("schedule", err)
 	}
 	return w, machine, nil
+}
+
+// checkWholeLast refuses a last stage that takes all microbatches at once, where several devices share it.
+func (c *Config) checkWholeLast(w *stages.Workload) error {
+	if w.WholeLast && (c.Parallel.Data > 1 || c.Parallel.Tensor > 1 || c.Parallel.Context > 1) {
+		return c.problemf("schedule", "whole_last = true: is modelled for parallel.data = 1, "+
+			"parallel.tensor = 1 and parallel.context = 1 only")
+	}
+	return nil
 }
 
 // byMatrix reports whether an optimizer needs whole matrices of replicas that share its states: gradients are then
@@ -280,13 +290,17 @@ func (c *Config) model() (models.Model, error) {
 	if model.Preset == "" && model.File == "" && model.Family == "" {
 		return model, errors.New("preset is missing: name one (psim list models), or give file or family")
 	}
-	if err := model.Validate(); err != nil || model.File == "" {
-		return c.withAttention(model), err
+	err := model.Validate()
+	if err == nil && model.File != "" {
+		model, _, err = c.modelFile()
+		given := c.Model // its other keys replace those of the file
+		given.File = ""
+		model = setting.Overlay(model, given)
 	}
-	model, _, err := c.modelFile()
-	given := c.Model // its other keys replace those of the file
-	given.File = ""
-	return c.withAttention(setting.Overlay(model, given)), err
+	if err == nil {
+		return c.withLengths(c.withAttention(model))
+	}
+	return c.withAttention(model), err
 }
 
 // modelFile reads the file that [model] names, and lists what it ignores in the file.
@@ -323,5 +337,8 @@ func (c *Config) undivided(w *stages.Workload) (network.Network, error) {
 		return network.Network{}, err
 	}
 	n, err := model.Network()
-	return w.Training.Adapted(n), err
+	if err != nil {
+		return n, err
+	}
+	return c.timed(w.Training.Adapted(n), w.Training, w.Samples[0])
 }

@@ -28,7 +28,8 @@ func (c *Config) Inputs() []string {
 		lines = append(lines, "reads    setting "+s.label)
 	}
 	files := [][2]string{
-		{"order", c.Schedule.File}, {"network", c.Model.File}, {"machine", c.Machine.File}, {"site", c.Machine.Site},
+		{"order", c.Schedule.File}, {"network", c.Model.File}, {"lengths", c.Data.Lengths.File},
+		{"machine", c.Machine.File}, {"site", c.Machine.Site},
 	}
 	for _, file := range files {
 		if file[1] != "" {
@@ -97,6 +98,7 @@ func (c *Config) networkNotes(p *Experiment) (lines []string) {
 		text += fmt.Sprintf(", %s tokens per sample", units.FormatCount(int64(n.TokensPerSample)))
 	}
 	say("%s", text)
+	c.batchNotes(say)
 	if c.Train.Adapts() {
 		say("adapters of rank %d on %s", c.Train.Adapter.Rank, strings.Join(c.Train.Targeted(n), ", "))
 	}

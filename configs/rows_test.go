@@ -68,7 +68,7 @@ func checkNeed(t *testing.T, path string, need setting.Need) {
 		}
 		met := key + "=" + s.Example
 		switch {
-		case need.Unset:
+		case need.Unset, need.Set:
 		case need.OneOf != nil:
 			met = key + "=" + need.OneOf[0]
 		default:

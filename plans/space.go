@@ -2,6 +2,7 @@ package plans
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -155,6 +156,10 @@ func sortedKeys(vary map[string][]string) []string {
 
 // read reads from the configuration all that limits the dimensions.
 func (s *Space) read(q Query) (err error) {
+	if s.config.Data.Pads() {
+		return errors.New(`data.batches = "padded": a search varies microbatches, whose padding it does not model; ` +
+			`set data.batches = "packed", or vary a few plans with psim sweep`)
+	}
 	model, err := s.config.ReadModel()
 	if err != nil {
 		return err

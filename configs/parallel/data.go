@@ -15,7 +15,19 @@ import (
 type Data struct {
 	Samples int64      `toml:"samples"`
 	Tokens  TokenCount `toml:"tokens"`
+	Lengths Lengths    `toml:"lengths"`
+	Batches string     `toml:"batches"` // BatchesPacked (also for "") or BatchesPadded
+	Sorted  int64      `toml:"sorted"`
 }
+
+// The values of Data.Batches: how samples of different lengths are put together.
+const (
+	BatchesPacked = "packed"
+	BatchesPadded = "padded"
+)
+
+// Pads reports whether samples are padded to the longest of their batch.
+func (d Data) Pads() bool { return d.Lengths.Given() && d.Batches == BatchesPadded }
 
 // Settings describes [data].
 func (Data) Settings() []setting.Setting {
@@ -33,7 +45,37 @@ func (Data) Settings() []setting.Setting {
 				"such as \"300B\"; it excludes samples",
 			Unset: "data.samples",
 		},
+		{
+			Key: "lengths", Example: `"lengths.csv"`, With: []string{"[model]"}, Executed: []string{noLengths},
+			Unset: "every sample has model.sequence_length tokens",
+			Text: "how many tokens samples have: a file with the length of a sample on every line, or {mean = 900, " +
+				"max = 4096}, which assumes nothing else (every token more makes a length rarer by the same factor)",
+		},
+		{
+			Key: "batches", Default: BatchesPacked, OneOf: []string{BatchesPacked, BatchesPadded},
+			With: []string{"[model]"}, Needs: withLengths("since all samples have the same length"),
+			Text: "packed: samples follow each other and are cut at every model.sequence_length tokens; attention " +
+				"stays within a sample. padded: a sample ends at model.sequence_length, and those of a microbatch " +
+				"are padded to the longest; times are means over batches, memory is that of the longest sample, and " +
+				"tokens are those without padding",
+		},
+		{
+			Key: "sorted", Default: 1, Range: setting.Between(1, mostSorted), With: []string{"[model]"},
+			Needs: append(withLengths(""), setting.Need{
+				Keys: []string{"data.batches"}, OneOf: []string{BatchesPadded}, Reason: "since nothing is padded",
+			}),
+			Text: "microbatches whose samples are sorted by length before they are divided: of transformers' " +
+				"group_by_length 50 × schedule.microbatches",
+		},
 	}
+}
+
+// mostSorted is a bound that catches a mistyped number of batches.
+const mostSorted = 100_000
+
+// withLengths needs lengths of samples.
+func withLengths(reason string) []setting.Need {
+	return []setting.Need{{Keys: []string{"data.lengths"}, Set: true, Reason: reason}}
 }
 
 // Validate refuses a data set that is given twice.
@@ -43,6 +85,61 @@ func (d Data) Validate() error {
 			d.Tokens.TOML(), d.Samples)
 	}
 	return nil
+}
+
+// noLengths is the value of Lengths without any.
+const noLengths = "none"
+
+// Lengths say how many tokens samples have: a file, or a mean and the largest number.
+type Lengths struct {
+	File string
+	Mean float64
+	Max  int64
+}
+
+// Given reports whether there are lengths.
+func (l Lengths) Given() bool { return l != Lengths{} }
+
+// String prints the lengths as a configuration has them.
+func (l Lengths) String() string {
+	if l.Max > 0 {
+		return fmt.Sprintf("{mean = %g, max = %d}", l.Mean, l.Max)
+	}
+	return l.File
+}
+
+// UnmarshalTOML reads the name of a file, or a table of mean and max.
+func (l *Lengths) UnmarshalTOML(value any) error {
+	const form = `must be a file with the length of a sample on every line, or {mean = 900, max = 4096}`
+	switch v := value.(type) {
+	case string:
+		if *l = (Lengths{File: v}); v == noLengths || v == "" {
+			*l = Lengths{}
+		}
+		return nil
+	case map[string]any:
+		mean, isFloat := v["mean"].(float64)
+		whole, isWhole := v["mean"].(int64)
+		most, hasMost := v["max"].(int64)
+		if isFloat == isWhole || !hasMost || len(v) != 2 {
+			return errors.New(form)
+		}
+		given := Lengths{Mean: mean + float64(whole), Max: most}
+		if most < 1 || !(given.Mean >= 1 && given.Mean <= float64(most)) {
+			return fmt.Errorf("%s: mean must be at least 1, and max at least the mean", given)
+		}
+		*l = given
+		return nil
+	}
+	return errors.New(form)
+}
+
+// TOML writes what UnmarshalTOML reads.
+func (l Lengths) TOML() any {
+	if l.Max > 0 {
+		return map[string]any{"mean": l.Mean, "max": float64(l.Max)}
+	}
+	return l.File
 }
 
 // Size returns the number of samples of a number of tokens each; 0 if it is not given. The last sample

@@ -1,6 +1,11 @@
 package models
 
 import (
+	"cmp"
+	"errors"
+	"math"
+
+	"psim/costmodel/lengths"
 	"psim/costmodel/network"
 )
 
@@ -57,14 +62,14 @@ func (m Model) core() string {
 // square makes the core over the whole square, in Heads products. Scale and mask are part of the
 // softmax kernel.
 func (m Model) square(prefix string) []network.Op {
-	a, s := int64(m.Heads), int64(m.SequenceLength)
+	a, s, keys := int64(m.Heads), int64(m.SequenceLength), m.keys()
 	ops := []network.Op{
-		{Name: prefix + "scores", Class: network.Product, Count: a, Rows: s, Inner: int64(m.HeadDim), Cols: s},
+		{Name: prefix + "scores", Class: network.Product, Count: a, Rows: s, Inner: int64(m.HeadDim), Cols: keys},
 	}
 	ops = append(ops, m.softmax(prefix+"softmax")...)
-	ops = append(ops, m.dropout(prefix+"attn_dropout", m.Heads, m.SequenceLength, m.SequenceLength)...)
+	ops = append(ops, m.dropout(prefix+"attn_dropout", m.Heads, m.SequenceLength, int(keys))...)
 	ops = append(ops, network.Op{
-		Name: prefix + "context", Class: network.Product, Count: a, Rows: s, Inner: s, Cols: int64(m.valueDim()),
+		Name: prefix + "context", Class: network.Product, Count: a, Rows: s, Inner: keys, Cols: int64(m.valueDim()),
 	})
 	return append(ops, m.separate(prefix+"contiguous", m.Heads*m.valueDim(), traffic(2, 2), traffic(2, 2))...)
 }
@@ -78,7 +83,8 @@ func (m Model) fusedAttention(name string) network.Op {
 	q, context, rows := elements(m.SequenceLength, m.Heads*m.HeadDim), elements(m.SequenceLength, m.Heads*v), 2*a*s
 	kv := elements(m.SequenceLength, m.KVHeads*(m.HeadDim+v))
 	op := network.Op{
-		Name: name, Class: network.Attention, Count: a, Rows: s, Inner: int64(m.HeadDim), Cols: s, Pairs: m.pairs(),
+		Name: name, Class: network.Attention, Count: a, Rows: s, Inner: int64(m.HeadDim), Cols: m.keys(),
+		Pairs:    m.pairs(),
 		Elements: context, Numbers: network.Mixed,
 		Moved: [3]int64{
 			network.Forward: q + context + kv + rows, network.InputGradient: q + 2*context + kv + rows + 9*q + kv,
@@ -94,8 +100,16 @@ func (m Model) fusedAttention(name string) network.Op {
 // pairs counts the pairs of tokens in all tiles that are computed: those with at least one pair whose
 // second token is not after the first, and is in its window or chunk.
 func (m Model) pairs() int64 {
+	if m.batches != nil {
+		return int64(m.batches.Attended(func(n int64) float64 { return float64(m.pairsWithin(n)) }))
+	}
 	parts := int64(m.parts.ContextParts())
-	s, w := parts*int64(m.SequenceLength), int64(m.Window)
+	return m.pairsWithin(parts*int64(m.SequenceLength)) / parts
+}
+
+// pairsWithin counts the pairs of tokens in the tiles of a sequence of s tokens.
+func (m Model) pairsWithin(s int64) int64 {
+	w := int64(m.Window)
 	n := min(s*s, s*(s+attentionTile)/2)
 	switch {
 	case w == 0 || w >= s:
@@ -104,7 +118,7 @@ func (m Model) pairs() int64 {
 	default:
 		n = min(n, w*(w+attentionTile)/2+(s-w)*(w+attentionTile))
 	}
-	return n / parts
+	return n
 }
 
 // attentionBuffers lists the buffers of the core, and the context, which is the input of the output
@@ -151,4 +165,54 @@ func (m Model) attentionDropout(prefix string) []network.Buffer {
 		buffers[i].Modules, buffers[i].Sharded = network.Square, true
 	}
 	return buffers
+}
+
+// Samples of different lengths change two things: how many tokens a sample that is computed has, and which pairs of
+// them attend to each other.
+
+// Batched returns the model for samples of different lengths, and the batches that are made of them: its sequence
+// length is that of a sample that is computed. Sequence is set here.
+func (m Model) Batched(b lengths.Batches) (Model, lengths.Batches, error) {
+	r, err := m.resolve()
+	switch {
+	case err != nil:
+		return m, b, err
+	case !r.transformer():
+		return m, b, errors.New("lengths: only samples of transformers (gpt, llama, mixtral) have tokens; remove it")
+	case r.sparse():
+		return m, b, errors.New("lengths: is not modelled with attention to tokens that an indexer chooses; remove it")
+	case r.Capacity > 0 && b.Padded > 0:
+		return m, b, errors.New(`batches = "padded": is not modelled with model.capacity; set batches = "packed"`)
+	}
+	b.Sequence = int64(r.SequenceLength)
+	m = m.ofTokens(r, b.Tokens())
+	m.batches = &b
+	return m, b, nil
+}
+
+// UpTo returns the model for samples of at most a number of tokens.
+func (m Model) UpTo(tokens int64) Model {
+	if r, err := m.resolve(); err == nil && tokens < int64(r.SequenceLength) {
+		m = m.ofTokens(r, tokens)
+	}
+	return m
+}
+
+// ofTokens returns the model, which resolves to r, for samples of a number of tokens. Its table of positions stays.
+func (m Model) ofTokens(r Model, tokens int64) Model {
+	if r.learned() {
+		m.Positions = cmp.Or(r.Positions, r.SequenceLength)
+	}
+	m.SequenceLength = int(tokens)
+	return m
+}
+
+// keys returns the number of keys of a token: the tokens of its sample, in the mean over tokens and rounded up. Kernels
+// that write scores do so for whole packed sequences.
+func (m Model) keys() int64 {
+	if m.batches == nil || m.batches.Padded == 0 && m.Attention != AttentionFlash {
+		return int64(m.SequenceLength)
+	}
+	squares := m.batches.Attended(func(n int64) float64 { return float64(n) * float64(n) })
+	return int64(math.Ceil(squares/float64(m.SequenceLength) - 1e-6)) // sums of shares are not exact
 }

@@ -120,7 +120,7 @@ func (m Model) between() between {
 // further kernels before and after it: conversions read one element and write two, or the reverse,
 // and the others read and write two.
 func (m Model) softmax(name string) []network.Op {
-	n := elements(m.Heads, m.SequenceLength, m.SequenceLength)
+	n := elements(m.Heads, m.SequenceLength, int(m.keys()))
 	fused := network.NewElementwise(name, n, traffic(2, 2), traffic(4, 2))
 	if !m.kernels().MaskedSoftmax {
 		return []network.Op{fused}

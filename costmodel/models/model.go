@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"psim/costmodel/group"
+	"psim/costmodel/lengths"
 	"psim/costmodel/network"
 	"psim/internal/setting"
 )
@@ -102,6 +103,9 @@ type Model struct {
 
 	only  byte        // the part of a block, as in Pattern; 0: all parts
 	parts group.Group // the group that cuts sequences; SequenceLength is the length of a part
+	// batches are made of samples of different lengths; SequenceLength is that of a sample that is computed.
+	// nil: a sample is a sequence.
+	batches *lengths.Batches
 }
 
 // The values of Model.Family that a config.json may turn out to be.
@@ -174,12 +178,14 @@ func (m Model) resolve() (Model, error) {
 	}
 	r := m
 	if m.Preset != "" {
+		batches := m.batches
+		m.batches = nil // an overlay is of keys
 		base, err := findPreset(m.Preset)
 		if err != nil {
 			return Model{}, err
 		}
 		r = setting.Overlay(base.Model, m)
-		r.Preset = ""
+		r.Preset, r.batches = "", batches
 	}
 	if err := m.checkKeys(r.Family); err != nil {
 		return Model{}, err

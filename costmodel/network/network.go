@@ -206,6 +206,16 @@ func (n Network) FLOPs(p Pass) float64 {
 	})
 }
 
+// Timed returns the network with the operations of another, in which samples have another number of tokens: times and
+// FLOPs are those of the other, and memory stays.
+func (n Network) Timed(by Network) Network {
+	n.Layers = slices.Clone(n.Layers)
+	for i := range n.Layers {
+		n.Layers[i].Ops = by.Layers[i].Ops
+	}
+	return n
+}
+
 // sum adds up a number of every element.
 func sum[T any, N int64 | float64](list []T, number func(T) N) (n N) {
 	for _, x := range list {

@@ -11,9 +11,10 @@ import (
 // A Need is a condition on other keys: at least one of Keys must satisfy it.
 type Need struct {
 	Keys   []string // dotted
-	Above  float64  // the number must be greater; ignored with OneOf or Unset
+	Above  float64  // the number must be greater; ignored with OneOf, Set or Unset
 	OneOf  []string // the value must be one of these
 	Unset  bool     // the key must have no value
+	Set    bool     // the key must have a value
 	Reason string   // the end of the warning about a value without effect; "": no warning
 }
 
@@ -22,8 +23,8 @@ func (n Need) Met(options any) bool {
 	return slices.ContainsFunc(n.Keys, func(key string) bool {
 		_, value, _ := Find(options, key)
 		switch v := reflect.ValueOf(value); {
-		case n.Unset:
-			return !v.IsValid() || v.IsZero()
+		case n.Unset, n.Set:
+			return n.Set == (v.IsValid() && !v.IsZero())
 		case n.OneOf != nil:
 			return slices.Contains(n.OneOf, fmt.Sprint(value))
 		default:
@@ -34,7 +35,7 @@ func (n Need) Met(options any) bool {
 
 // Values prints the values of the keys of a need, for messages.
 func (n Need) Values(options any) string {
-	if n.Unset {
+	if n.Unset || n.Set {
 		return strings.Join(n.Keys, " and ")
 	}
 	var parts []string
