@@ -1,5 +1,6 @@
 // Package frozen says in which formats weights are held that are not trained, and how many bytes
-// they take. Weights in 4 bits are made 16-bit ones for every product.
+// they take. Weights in 4 bits of QLoRA are made 16-bit ones for every product; products multiply others as
+// they are.
 package frozen
 
 // Format is how the values of a frozen tensor are held.
@@ -11,6 +12,10 @@ const (
 	FP32                    // in fp32
 	NF4                     // 4 bits, with a scale in fp32 for every 64
 	NF4Double               // 4 bits, with scales that have 8 bits themselves
+	FP8                     // 8 bits, with one scale
+	FP8Turned               // the same, held along rows: every backward makes the copy along columns
+	MXFP8                   // 8 bits, with a scale for every 32, along rows and along columns
+	NVFP4                   // 4 bits, with a scale for every 16, along rows and along columns
 	number                  // of formats
 )
 
@@ -22,6 +27,17 @@ const (
 
 // Packed reports whether a product has to make 16-bit weights of the values first.
 func (f Format) Packed() bool { return f == NF4 || f == NF4Double }
+
+// Made returns the bytes of what a product makes of n values, which are freed after it.
+func (f Format) Made(n int64) int64 {
+	switch {
+	case f.Packed():
+		return 2 * n
+	case f == FP8Turned:
+		return n
+	}
+	return 0
+}
 
 // scales returns the number of scales of n packed values.
 func scales(n int64) int64 { return (n + nf4Block - 1) / nf4Block }
@@ -36,15 +52,25 @@ func (f Format) Bytes(n, element int64) int64 {
 		return (n+1)/2 + 4*scales(n)
 	case NF4Double:
 		return (n+1)/2 + scales(n) + 4*((scales(n)+scaleBlock-1)/scaleBlock)
+	case FP8, FP8Turned:
+		return n
+	case MXFP8:
+		return 2 * (n + (n+31)/32)
+	case NVFP4:
+		return 2 * ((n+1)/2 + (n+15)/16)
 	}
 	return n * element
 }
 
-// Unpacking returns the bytes that are moved to make 16-bit values of n packed ones, in how many kernels: the
-// packed values are read and the others written. With scales of 8 bits a first kernel writes
-// these in fp32, and the second reads them.
-func (f Format) Unpacking(n int64) (bytes int64, kernels int) {
+// Unpacking returns the bytes that a forward or a backward moves to make 16-bit values of n packed ones, in how many
+// kernels: the packed values are read and the others written. With scales of 8 bits a first kernel writes
+// these in fp32, and the second reads them. A backward that turns values in 8 bits reads and writes them.
+func (f Format) Unpacking(n int64, backward bool) (bytes int64, kernels int) {
 	switch f {
+	case FP8Turned:
+		if backward {
+			return 2 * n, 1
+		}
 	case NF4:
 		return f.Bytes(n, 2) + 2*n, 1
 	case NF4Double:

@@ -8,13 +8,13 @@ func (o Op) Idle(p Pass) bool {
 	return p == WeightGradient && o.Frozen || p == InputGradient && o.NoInputGradient || p == Forward && o.BackwardOnly
 }
 
-// Unpacked returns the bytes that a pass of a product moves to make 16-bit weights of packed ones,
-// in how many kernels of their own.
+// Unpacked returns the bytes that a pass of a product moves to make weights of those that are held, in how many
+// kernels of their own.
 func (o Op) Unpacked(p Pass) (bytes int64, kernels int) {
 	if o.Idle(p) {
 		return 0, 0
 	}
-	return o.Format.Unpacking(o.Weights())
+	return o.Format.Unpacking(o.Weights(), p == InputGradient)
 }
 
 // ForwardOnly returns the operation as it is where no gradient goes back through it.

@@ -66,13 +66,11 @@ func (staged *Staged) StatesOf(st *Stage) int64 {
 	return staged.Share(st.States, 1)
 }
 
-// unpacked returns the bytes of the largest weight that is made of a packed one. Each is freed after its product.
+// unpacked returns the bytes of the largest weight that a product makes of the one that is held. Each is freed after its product.
 func unpacked(layers []network.Layer) (bytes int64) {
 	for _, l := range layers {
 		for _, o := range l.Ops {
-			if o.Format.Packed() {
-				bytes = max(bytes, 2*o.Weights())
-			}
+			bytes = max(bytes, o.Format.Made(o.Weights()))
 		}
 	}
 	return bytes
@@ -121,7 +119,7 @@ func (staged *Staged) GatheredFlats(stage int) [][]Flat {
 func narrowWeights(layers []network.Layer) (all, experts int64) {
 	for _, l := range layers {
 		for _, o := range l.Ops {
-			if o.Bits == 0 {
+			if o.Bits == 0 || o.Frozen {
 				continue
 			}
 			all += o.Weights()

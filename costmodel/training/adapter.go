@@ -248,8 +248,12 @@ func (t Options) checkFrozen() error {
 	case t.Adapts() && t.Frozen != "":
 		return fmt.Errorf("frozen = %q: an adapter freezes all other parameters; remove frozen, or set "+
 			"adapter.kind = %q", string(t.Frozen), AdapterNone)
-	case t.Narrow():
-		return fmt.Errorf("%s: is not modelled with precision = %q; set precision = \"bf16\"", what, t.Precision)
+	case t.Narrow() && t.Adapter.Kind == AdapterQLoRA:
+		return fmt.Errorf("%s: has weights in 4 bits that are multiplied in 16, and precision = %q multiplies in fewer; "+
+			"set precision = \"bf16\", or adapter.kind = %q", what, t.Precision, AdapterLoRA)
+	case t.Narrow() && t.Weights == Weights16:
+		return fmt.Errorf("%s: with weights = %q is not modelled; frozen weights are held as they are multiplied; "+
+			"remove weights", what, t.Weights)
 	case t.Adapter.Kind == AdapterQLoRA && t.Base() == "fp32":
 		return fmt.Errorf("%s: weights in 4 bits are dequantised to 16 bits; set precision = \"bf16\"", what)
 	case t.TwoPass():

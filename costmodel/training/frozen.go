@@ -177,8 +177,9 @@ func (f *freezing) packed() frozen.Format {
 
 // The names of an adapter's two products, which follow the name of the frozen one.
 const (
-	adapterDown = ".lora_A"
-	adapterUp   = ".lora_B"
+	adapterPrefix = ".lora_"
+	adapterDown   = adapterPrefix + "A"
+	adapterUp     = adapterPrefix + "B"
 )
 
 // adapterTensors lists the tensors of a layer's adapters, whose operations it has already.

@@ -268,7 +268,8 @@ func TestFrozenErrors(t *testing.T) {
 	require.Equal(t, []string{"q_proj", "v_proj"}, lora(8, "q,v").Targeted(lora(8, "q,v").Adapted(mixture)))
 	for _, o := range []training.Options{
 		{Precision: "bf16", Frozen: "embedding", Adapter: training.Adapter{Kind: "lora", Rank: 1}},
-		{Precision: "fp8", Adapter: training.Adapter{Kind: "lora", Rank: 1}},
+		{Precision: "fp8", Adapter: training.Adapter{Kind: "qlora", Rank: 1}},
+		{Precision: "fp8", Weights: "16-bit", Adapter: training.Adapter{Kind: "lora", Rank: 1}},
 		{Adapter: training.Adapter{Kind: "qlora", Rank: 1}},
 		{Frozen: "embedding", Backward: "two-pass"},
 	} {
@@ -354,4 +355,78 @@ func TestAdaptersOfScans(t *testing.T) {
 		})
 		require.Equal(t, 4*want, with.Trained(), preset)
 	}
+}
+
+// Narrow frozen products keep nothing and hold their weights narrow. Their operands are made narrow once, along rows;
+// adapters stay in 16 bits and keep what they keep without.
+func TestNarrowFrozen(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawModel(t)
+		targets := drawTargets(t)
+		o := training.Options{Precision: "bf16", Adapter: training.Adapter{
+			Kind: "lora", Rank: rapid.IntRange(1, 8).Draw(t, "rank"), Targets: strings.Join(targets, ","),
+			Dropout: rapid.SampledFrom([]float64{0, 0.1}).Draw(t, "dropout"),
+		}}
+		_, wide := adapted(t, d.Model, o)
+		o.BothWays = rapid.Bool().Draw(t, "both ways")
+		o.Precision = rapid.SampledFrom([]string{"fp8", "mxfp8", "nvfp4"}).Draw(t, "precision")
+		if o.Precision == "fp8" {
+			o.FP8Recipe = rapid.SampledFrom([]string{"delayed", "current", "blockwise"}).Draw(t, "recipe")
+		}
+		_, n := adapted(t, d.Model, o)
+		narrow := o.Trained(n)
+		require.Equal(t, wide.ModelFLOPs(), narrow.ModelFLOPs())
+
+		var perBlock, linears, turned int64
+		for _, w := range d.widths() {
+			linears += w[0] * w[1]
+		}
+		numbers := map[string]float64{"fp8": 1, "mxfp8": 2 * 33. / 32, "nvfp4": 2 * 9. / 16}[o.Precision]
+		reads := map[string]int64{"mxfp8": 1, "nvfp4": 3, "delayed": 1, "current": 2, "blockwise": 1}
+		one := map[string]float64{"fp8": 1, "mxfp8": 33. / 32, "nvfp4": 9. / 16}[o.Precision]
+		if o.FP8Recipe == "blockwise" {
+			one += 4. / 128
+		}
+		for i, l := range narrow.Layers {
+			require.Equal(t, wide.Layers[i].Buffers, l.Buffers, l.Name)
+			require.Equal(t, wide.Layers[i].Params, l.Params, l.Name)
+			var held, cast int64
+			for _, f := range l.Frozen {
+				if f.Format != frozen.AsTrained {
+					held += f.Format.Bytes(f.Shape.Elements(), 2)
+				}
+			}
+			for _, op := range l.Ops {
+				switch {
+				case strings.HasSuffix(op.Name, ".cast"):
+					cast += op.Moved[network.Forward]
+				case op.Bits > 0:
+					require.True(t, op.Frozen, op.Name)
+					bytes, _ := op.Unpacked(network.InputGradient)
+					turned += bytes
+					bytes, _ = op.Unpacked(network.Forward)
+					require.Zero(t, bytes)
+				}
+			}
+			if !l.IsBlock() {
+				require.Zero(t, held)
+				continue
+			}
+			perBlock++
+			require.InEpsilon(t, numbers*float64(linears), float64(held), 0.001)
+			r := reads[o.Precision]
+			if o.Precision == "fp8" {
+				r = reads[o.FP8Recipe]
+			}
+			// The inputs of q, k, v, of o, of gate and up, and of down; numbers of 16 bits are counted.
+			operands := float64(d.s * (d.h + d.q + d.h + d.f))
+			require.InEpsilon(t, operands*(float64(r)+one/2), float64(cast), 0.001, o)
+		}
+		if o.Precision == "fp8" && (!o.BothWays || o.FP8Recipe == "blockwise") {
+			require.LessOrEqual(t, turned, 2*perBlock*linears)
+			require.Positive(t, turned)
+		} else {
+			require.Zero(t, turned)
+		}
+	})
 }

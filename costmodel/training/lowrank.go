@@ -98,7 +98,7 @@ func (w *working) product(g *linearGroup, p network.Op, adapted bool) {
 	rank := int64(w.Adapter.Rank)
 	name := a.Name
 	a.Bias, a.Enters, a.Leaves, a.Fused, a.NoInputGradient = false, false, false, false, p.NoInputGradient
-	a.Name, a.Cols = name+adapterDown, rank
+	a.Name, a.Cols, a.Wide = name+adapterDown, rank, p.Wide || w.Narrow()
 	b := a
 	b.Name, b.Inner, b.Cols, b.Left, b.NoInputGradient, b.RowParallel = name+adapterUp, rank, p.Cols, 0, false, false
 	if w.Adapter.Dropout > 0 {

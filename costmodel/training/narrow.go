@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"psim/costmodel/frozen"
 	"psim/costmodel/group"
 	"psim/costmodel/network"
 )
@@ -15,15 +16,21 @@ type narrowing struct {
 	repeated network.Module   // the parts that recomputation runs again
 	buffers  []network.Buffer // of the block
 	claimed  []bool           // whether a buffer belongs to a product that has been rewritten
+	wide     []bool           // whether it belongs to a product that stays wide
+	frozen   frozen.Format    // of weights that are not trained
+	operand  *network.Op      // the last frozen product, as long as its left operand is that of the next
 	added    []network.Buffer // narrow copies that the block did not have
 }
 
 // layer rewrites the operations and the buffers of a block.
 func (w *narrowing) layer(l *network.Layer) {
 	w.buffers, w.claimed = slices.Clone(l.Buffers), make([]bool, len(l.Buffers))
+	w.wide = make([]bool, len(l.Buffers))
 	for _, op := range l.Ops {
 		if op.Wide {
-			w.claim(network.ForwardToWeight, op, op.Rows*op.Inner)
+			if i := w.claim(network.ForwardToWeight, op, op.Rows*op.Inner); i >= 0 {
+				w.wide[i] = true
+			}
 		}
 	}
 	var ops []network.Op
@@ -31,6 +38,9 @@ func (w *narrowing) layer(l *network.Layer) {
 		op := l.Ops[i]
 		if !narrows(op) {
 			ops, i = append(ops, op), i+1
+			if !isAdapters(op) {
+				w.operand = nil
+			}
 			continue
 		}
 		products := sameOperand(l.Ops[i:])
@@ -83,6 +93,9 @@ func (w *narrowing) products(ops, products []network.Op, gradientGathered bool) 
 	for _, p := range products {
 		result += max(1, p.Count) * p.Rows * p.Cols
 	}
+	if first.Frozen {
+		return w.frozenProducts(ops, products, operand, result)
+	}
 	w.keep(network.ForwardToWeight, first, first.Name+".input", operand)
 	w.keepGradients(products, result)
 	at := len(ops)
@@ -103,6 +116,60 @@ func (w *narrowing) products(ops, products []network.Op, gradientGathered bool) 
 		ops = append(ops, p)
 	}
 	return ops
+}
+
+// frozenProducts appends products with frozen weights, which keep nothing: their operands and the gradients of their
+// results are made narrow along rows alone, since no gradient of a weight needs them along columns. Adapters read the
+// wide ones. What a tensor-parallel group gathers stays wide.
+func (w *narrowing) frozenProducts(ops, products []network.Op, operand, result int64) []network.Op {
+	first, rows := products[0], *w
+	rows.copies = 1
+	cast := rows.cast(ops, first, operand, result)
+	if last := w.operand; last != nil && last.Rows == first.Rows && last.Inner == first.Inner && !last.RowParallel {
+		cast.Moved[network.Forward], cast.Writes[network.Forward] = 0, 0 // it has been made narrow
+	}
+	if first.NoInputGradient {
+		cast = cast.ForwardOnly()
+	}
+	ops = append(ops, cast)
+	for _, p := range products {
+		p.Bits, p.Format = w.bits, w.frozen
+		ops = append(ops, p)
+	}
+	w.operand = &first
+	return ops
+}
+
+// isAdapters reports whether an operation belongs to an adapter, and so leaves the operand of the product before.
+func isAdapters(o network.Op) bool {
+	_, part, _ := strings.Cut(o.Name, adapterPrefix)
+	return part != ""
+}
+
+// holdFrozen makes the weights of a narrow block narrow that are not trained.
+func (w *narrowing) holdFrozen(l *network.Layer) {
+	l.Frozen = slices.Clone(l.Frozen)
+	for i, t := range l.Frozen {
+		wide := slices.ContainsFunc(l.Ops, func(o network.Op) bool {
+			return o.Wide && strings.HasSuffix(t.Name, "."+o.Name+".weight")
+		})
+		if !t.Norm && len(t.Shape) > 1 && !wide {
+			l.Frozen[i].Format = w.frozen
+		}
+	}
+}
+
+// frozenFormat returns how weights are held that are not trained: as products multiply them.
+func (t Options) frozenFormat() frozen.Format {
+	switch {
+	case t.Precision == PrecisionNVFP4:
+		return frozen.NVFP4
+	case t.Precision == PrecisionMXFP8:
+		return frozen.MXFP8
+	case t.BothWays && t.FP8Recipe != RecipeBlockwise:
+		return frozen.FP8
+	}
+	return frozen.FP8Turned
 }
 
 // cast returns the kernel that makes operand numbers narrow in F and result numbers in I, given
@@ -207,7 +274,7 @@ func (w *narrowing) keepContext(l network.Layer) []network.Buffer {
 		return w.buffers
 	}
 	for i, b := range w.buffers {
-		if w.claimed[i] && strings.HasSuffix(b.Name, "context") {
+		if w.claimed[i] && !w.wide[i] && strings.HasSuffix(b.Name, "context") {
 			whole := l.Buffers[i]
 			whole.Lifetime = network.ForwardToInput
 			w.buffers[i].Name += ".narrow"

@@ -183,6 +183,9 @@ func (t Options) narrowed(n network.Network) network.Network {
 	made := map[*network.Op]int{} // index of the layer that was rewritten, by its first operation
 	for i := first; i < last; i++ {
 		l := &n.Layers[i]
+		w := narrowing{
+			scaling: t.scaling(), devices: int64(n.Group.TensorParts()), repeated: t.modules(), frozen: t.frozenFormat(),
+		}
 		if !l.Repeatable || len(l.Ops) == 0 {
 			continue
 		}
@@ -190,10 +193,13 @@ func (t Options) narrowed(n network.Network) network.Network {
 			l.Ops, l.Buffers = n.Layers[at].Ops, n.Layers[at].Buffers
 		} else {
 			made[&l.Ops[0]] = i
-			w := narrowing{scaling: t.scaling(), devices: int64(n.Group.TensorParts()), repeated: t.modules()}
 			w.layer(l)
 		}
-		l.KeepsGradient = false // W needs a narrow copy
+		if len(l.Frozen) > 0 {
+			w.holdFrozen(l)
+		} else {
+			l.KeepsGradient = false // W needs a narrow copy
+		}
 	}
 	return n
 }
