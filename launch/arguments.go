@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"psim/launch/understood"
 )
 
 // arguments are those of one start of a program.
@@ -40,12 +42,6 @@ type parameter struct {
 	flags               map[string]string // flag → the value that it stands for; "" where a value follows
 	list                bool
 }
-
-// What a table says of an argument's effect.
-const (
-	effectMapped = "mapped"
-	effectNone   = "none"
-)
 
 // The arguments of Megatron-LM at commit d98e8a6 of 2026-08-22: names, flags and defaults as its own parser
 // has them, effects as psim sees them.
@@ -126,7 +122,7 @@ func (p parameters) set(a *arguments, flag string, values []string) {
 		value = "[" + strings.Join(values, ", ") + "]"
 	case len(values) > 0:
 		value = values[0]
-	case param.effect == effectMapped:
+	case param.effect == understood.EffectMapped:
 		a.empty = append(a.empty, flag)
 	}
 	a.values[param.name], a.given[param.name] = value, flag

@@ -12,6 +12,7 @@ import (
 
 	"psim/configs"
 	"psim/launch"
+	"psim/launch/understood"
 )
 
 // files reads files of testdata.
@@ -52,7 +53,7 @@ func TestDifferences(t *testing.T) {
 	)
 	i, err := launch.Read(list, launch.Options{})
 	require.NoError(t, err)
-	require.Equal(t, []launch.Difference{{From: "global_batch_size", Script: "1024", Log: "512"}}, i.Differences)
+	require.Equal(t, []understood.Difference{{From: "global_batch_size", Script: "1024", Log: "512"}}, i.Differences)
 	require.Equal(t, 512, i.Config["batch"].(map[string]any)["global"], "the log says what ran")
 }
 

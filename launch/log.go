@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"psim/launch/keyed"
 )
 
 // Lines of Megatron's log. Launchers put the rank before them.
@@ -98,7 +100,7 @@ func positive(text []byte) float64 {
 func Readable(name string, data []byte) bool {
 	script := strings.HasSuffix(name, ".sh") || bytes.HasPrefix(data, []byte("#!")) ||
 		bytes.Contains(data, []byte("--num-layers"))
-	return isLog(data) || script || isTitan(data) || isDeepSpeed(data) || bytes.Contains(data, []byte("MODEL_ARGS:"))
+	return isLog(data) || script || keyed.Readable(data) || bytes.Contains(data, []byte("MODEL_ARGS:"))
 }
 
 // Steps returns what a log says of its steps; nil if it says nothing.

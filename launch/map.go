@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"psim/launch/understood"
 )
 
 // A mapper turns arguments into a configuration.
@@ -73,9 +75,6 @@ func (m *mapper) conflicts() {
 	}
 }
 
-// mostSize limits sizes, so that their products are whole numbers.
-const mostSize = 1 << 40
-
 // sizes refuses sizes that are below 1 or not whole.
 func (m *mapper) sizes() error {
 	if m.empty != nil {
@@ -84,7 +83,8 @@ func (m *mapper) sizes() error {
 	for _, name := range slices.Concat(needed, sized) {
 		value := strings.Trim(m.values[name], `'" `)
 		n, err := strconv.Atoi(strings.ReplaceAll(value, "_", ""))
-		if (value == "" || value == "None") && !slices.Contains(needed, name) || err == nil && n > 0 && n < mostSize {
+		if (value == "" || value == "None") && !slices.Contains(needed, name) ||
+			err == nil && n > 0 && n < understood.MostSize {
 			continue
 		}
 		return fmt.Errorf("%s: %s = %.40s: must be a whole number of at least 1; give the script what it takes it "+
@@ -193,16 +193,7 @@ func leastMultiple(a, b int) int {
 }
 
 // set gives a key a value, for arguments.
-func (m *mapper) set(key string, value any, from ...string) {
-	section, name, _ := strings.Cut(key, ".")
-	table, ok := m.out.Config[section].(map[string]any)
-	if !ok {
-		table = map[string]any{}
-		m.out.Config[section] = table
-	}
-	table[name] = value
-	m.out.Mapped = append(m.out.Mapped, Mapping{From: strings.Join(from, ", "), To: key, Value: value})
-}
+func (m *mapper) set(key string, value any, from ...string) { m.out.Set(key, value, from...) }
 
 // copy gives a key its argument's number, if that has one.
 func (m *mapper) copy(key string) {
@@ -214,7 +205,7 @@ func (m *mapper) copy(key string) {
 // turn gives a key the state of its argument, on or off.
 func (m *mapper) turn(key string) { m.set(key, m.on(switches[key]), switches[key]) }
 
-func (m *mapper) ask(key, ask string) { m.out.Missing = append(m.out.Missing, Question{key, ask}) }
+func (m *mapper) ask(key, ask string) { m.out.Ask(key, ask) }
 
 // refuse says what psim cannot follow.
 func (m *mapper) refuse(from, reason string) {
@@ -225,7 +216,7 @@ func (m *mapper) refuse(from, reason string) {
 
 // leave says why an argument has no key.
 func (m *mapper) leave(from, reason string) {
-	m.out.Ignored = append(m.out.Ignored, Ignored{From: from + " = " + m.values[from], Reason: reason})
+	m.out.Leave(from+" = "+m.values[from], reason)
 }
 
 // account says what became of all other arguments.
@@ -237,8 +228,8 @@ func (m *mapper) account() {
 		switch {
 		case p == nil && m.given == nil && !derived[name]:
 			m.other = append(m.other, name)
-		case p == nil, p.effect == effectMapped, m.given != nil && !given:
-		case p.effect == effectNone, m.given == nil && same(value, orNone(p.value)), value == "None":
+		case p == nil, p.effect == understood.EffectMapped, m.given != nil && !given:
+		case p.effect == understood.EffectNone, m.given == nil && same(value, orNone(p.value)), value == "None":
 			m.out.Idle++
 		default:
 			m.leave(name, p.effect)
@@ -246,12 +237,12 @@ func (m *mapper) account() {
 	}
 	for _, flag := range slices.Compact(slices.Sorted(slices.Values(m.other))) {
 		m.out.Unknown++
-		m.out.Ignored = append(m.out.Ignored, Ignored{From: flag, Reason: unknownReason})
+		m.out.Leave(flag, understood.UnknownReason)
 	}
 	for _, note := range m.notes {
-		m.out.Ignored = append(m.out.Ignored, Ignored{From: m.label, Reason: note})
+		m.out.Leave(m.label, note)
 	}
-	slices.SortStableFunc(m.out.Ignored, func(a, b Ignored) int { return strings.Compare(a.From, b.From) })
+	slices.SortStableFunc(m.out.Ignored, func(a, b understood.Ignored) int { return strings.Compare(a.From, b.From) })
 }
 
 // derived are arguments that Megatron prints and no flag gives.
@@ -272,6 +263,3 @@ var derived = map[string]bool{
 	"model_type":                               true,
 	"gated_linear_unit":                        true,
 }
-
-// unknownReason is why an argument is ignored that is in no table.
-const unknownReason = "unknown to psim"

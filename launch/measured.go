@@ -10,27 +10,6 @@ import (
 	"time"
 )
 
-// LoggedSteps is what a log says of the steps that ran.
-type LoggedSteps struct {
-	StepTime   float64 `json:"step_time_s"`  // the median of what the lines say, which are means over an interval
-	Lines      int     `json:"lines"`        // of this global batch
-	Batch      int     `json:"global_batch"` // samples of a step
-	Said       int     `json:"said_batch"`   // what the arguments say of it; 0 if they say nothing
-	Left       int     `json:"other_lines"`  // of other batches, as while the batch grows
-	Throughput float64 `json:"throughput_tflop_per_s,omitempty"`
-	// Recomputed is the throughput by the program's own formula and the arguments that psim read. If
-	// the two differ, a setting was misread.
-	Recomputed float64 `json:"recomputed_tflop_per_s,omitempty"`
-	// Lost is the time between lines that no step took: evaluation, saving, restarts.
-	Lost float64 `json:"lost_s,omitempty"`
-}
-
-// Misread reports whether the program's own throughput is more than a hundredth off what psim makes of its
-// arguments.
-func (m *LoggedSteps) Misread() bool {
-	return m.Throughput > 0 && m.Recomputed > 0 && math.Abs(m.Recomputed/m.Throughput-1) > 0.01
-}
-
 // An iteration line of Megatron's. Forks print a value and its mean with a slash between them.
 var (
 	iterationStart = regexp.MustCompile(`\biteration\s+(\d+)/\s*\d+ \|`)

@@ -9,22 +9,21 @@ import (
 	"go.yaml.in/yaml/v3"
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
+
+	"psim/launch/understood"
 )
 
-// mostScript limits a script, and deepest what scripts, functions and strings may hold in each other.
-const (
-	mostScript = 1 << 20
-	deepest    = 16
-)
+// deepest limits what scripts, functions and strings may hold in each other.
+const deepest = 16
 
 // readScript reads a launch script, or the YAML of a functional test of Megatron-LM.
 func readScript(f Input, files []Input, o Options) (*arguments, error) {
-	if len(f.Data) > mostScript {
+	if len(f.Data) > understood.MostScript {
 		return nil, fmt.Errorf(
 			"%s: has %d kB and no arguments as Megatron prints them; psim reads scripts of at most %d kB",
 			f.Label,
 			len(f.Data)>>10,
-			mostScript>>10,
+			understood.MostScript>>10,
 		)
 	}
 	if tooDeep(f.Data) {

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"psim/launch/understood"
 )
 
 // TestMapped: every argument that the table calls mapped is looked at, so that none is dropped in silence, and
@@ -35,6 +37,6 @@ func TestMapped(t *testing.T) {
 	for name, p := range megatron().byName {
 		require.NotEmpty(t, p.effect, name)
 		require.NotEmpty(t, p.flags, name)
-		require.False(t, p.effect == effectMapped && !asked[name], "%s is called mapped, and nothing reads it", name)
+		require.False(t, p.effect == understood.EffectMapped && !asked[name], "%s is called mapped, and nothing reads it", name)
 	}
 }

@@ -1,4 +1,4 @@
-package launch_test
+package keyed_test
 
 import (
 	"encoding/csv"

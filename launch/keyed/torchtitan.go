@@ -1,4 +1,4 @@
-package launch
+package keyed
 
 import (
 	_ "embed"
@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"psim/launch/understood"
 )
 
 //go:embed torchtitan.csv
@@ -38,11 +40,11 @@ func isTitan(data []byte) bool {
 }
 
 // readTitan reads a configuration of torchtitan.
-func readTitan(f Input, files []Input, o Options) (*Import, error) {
-	if len(f.Data) > mostScript {
+func readTitan(f understood.Input, files []understood.Input, o understood.Options) (*understood.Import, error) {
+	if len(f.Data) > understood.MostScript {
 		return nil, fmt.Errorf("%s: has %d kB; no configuration of torchtitan is as long", f.Label, len(f.Data)>>10)
 	}
-	k, err := newKeyed(f, titanCSV, &Import{Format: "torchtitan", Version: titanVersion})
+	k, err := begin("torchtitan", titanVersion).open(f, titanCSV)
 	if err != nil {
 		return nil, err
 	}
@@ -60,11 +62,11 @@ func readTitan(f Input, files []Input, o Options) (*Import, error) {
 		return nil, k.refused
 	}
 	k.rest()
-	return k.out, nil
+	return k.Import, nil
 }
 
 // titanNetwork maps the network.
-func (k *keyed) titanNetwork(files []Input) {
+func (k *file) titanNetwork(files []understood.Input) {
 	flavor := titanKernels.ReplaceAllString(k.word("model.flavor", "debugmodel"), "")
 	name := k.word("model.name", "llama3") + " " + flavor
 	if !k.network(files) {
@@ -72,17 +74,17 @@ func (k *keyed) titanNetwork(files []Input) {
 		if preset == "" {
 			k.refuseKey("model.flavor", "psim does not know the sizes of "+name+"; name its config.json as well")
 		}
-		k.set("model.preset", preset, "model.name", "model.flavor")
+		k.Set("model.preset", preset, "model.name", "model.flavor")
 	}
-	k.set("model.sequence_length", k.degreeOr("training.seq_len", 2048), "training.seq_len")
-	k.set("model.attention", "flash", "model.flavor")
+	k.Set("model.sequence_length", k.degreeOr("training.seq_len", 2048), "training.seq_len")
+	k.Set("model.attention", "flash", "model.flavor")
 	if !k.is("compile.enable") && !k.is("training.compile") {
-		k.set("model.kernels", "eager", "compile.enable")
+		k.Set("model.kernels", "eager", "compile.enable")
 	}
 }
 
 // degreeOr does what degree does, for a key whose default is another.
-func (k *keyed) degreeOr(key string, otherwise int) int {
+func (k *file) degreeOr(key string, otherwise int) int {
 	if k.keys[key] == nil {
 		return otherwise
 	}
@@ -90,7 +92,7 @@ func (k *keyed) degreeOr(key string, otherwise int) int {
 }
 
 // titanGroups maps the groups of devices and the batch.
-func (k *keyed) titanGroups(o Options) {
+func (k *file) titanGroups(o understood.Options) {
 	const section = "parallelism."
 	tensor, stages := k.degree(section+"tensor_parallel_degree"), k.degree(section+"pipeline_parallel_degree")
 	context, copies := k.degree(section+"context_parallel_degree"), k.degree(section+"data_parallel_replicate_degree")
@@ -102,36 +104,36 @@ func (k *keyed) titanGroups(o Options) {
 		return
 	case shards == -1 && o.Devices == 0:
 		shards = 1
-		k.ask("parallel.data", fmt.Sprintf("the file leaves the number of shards to the number of devices: %d devices "+
+		k.Ask("parallel.data", fmt.Sprintf("the file leaves the number of shards to the number of devices: %d devices "+
 			"are assumed, the least; --devices N says it", group))
 	case shards == -1:
 		shards = max(1, o.Devices/group)
 	}
-	if n := product(group, shards); n >= mostSize || o.Devices > 0 && o.Devices != n {
+	if n := product(group, shards); n >= understood.MostSize || o.Devices > 0 && o.Devices != n {
 		k.refuseKey(section+"data_parallel_shard_degree", fmt.Sprintf("tensor %d × pipeline %d × context %d × "+
 			"replicate %d × shard %d are %d devices, and --devices says %d", tensor, stages, context, copies, shards, n,
 			o.Devices))
 		return
 	}
-	k.set("parallel.data", copies*shards, section+"data_parallel_replicate_degree",
+	k.Set("parallel.data", copies*shards, section+"data_parallel_replicate_degree",
 		section+"data_parallel_shard_degree")
 	if tensor > 1 {
-		k.set("parallel.tensor", tensor, section+"tensor_parallel_degree")
-		k.set("parallel.sequence", true, section+"tensor_parallel_degree")
+		k.Set("parallel.tensor", tensor, section+"tensor_parallel_degree")
+		k.Set("parallel.sequence", true, section+"tensor_parallel_degree")
 		async := section + "enable_async_tensor_parallel"
-		k.set("parallel.tensor_overlap", k.is(async), async)
+		k.Set("parallel.tensor_overlap", k.is(async), async)
 	}
 	if context > 1 {
-		k.set("parallel.context", context, section+"context_parallel_degree")
+		k.Set("parallel.context", context, section+"context_parallel_degree")
 		method := titanRotations[k.word(section+"context_parallel_rotate_method", "allgather")]
 		if method == "" {
 			k.refuseKey(section+"context_parallel_rotate_method", "must be allgather or alltoall")
 		}
-		k.set("parallel.context_method", method, section+"context_parallel_rotate_method")
+		k.Set("parallel.context_method", method, section+"context_parallel_rotate_method")
 	}
 	if n := k.degree(section + "expert_parallel_degree"); n > 1 {
-		k.set("parallel.expert", n, section+"expert_parallel_degree")
-		k.set("parallel.expert_tensor", k.degree(section+"expert_tensor_parallel_degree"),
+		k.Set("parallel.expert", n, section+"expert_parallel_degree")
+		k.Set("parallel.expert_tensor", k.degree(section+"expert_tensor_parallel_degree"),
 			section+"expert_tensor_parallel_degree")
 	}
 	k.titanShards(stages, context, copies, shards)
@@ -139,7 +141,7 @@ func (k *keyed) titanGroups(o Options) {
 }
 
 // titanShards maps what replicas divide: parameters, which stay gathered after the forward of a pipeline.
-func (k *keyed) titanShards(stages, context, copies, shards int) {
+func (k *file) titanShards(stages, context, copies, shards int) {
 	const key = "parallelism.fsdp_reshard_after_forward"
 	zero := 0
 	if shards*context > 1 {
@@ -159,11 +161,11 @@ func (k *keyed) titanShards(stages, context, copies, shards int) {
 			k.aside("parallelism.data_parallel_replicate_degree", "psim divides over all replicas, not within groups")
 		}
 	}
-	k.set("parallel.zero", zero, "parallelism.data_parallel_shard_degree", key)
+	k.Set("parallel.zero", zero, "parallelism.data_parallel_shard_degree", key)
 }
 
 // titanPipeline maps the order and the batch.
-func (k *keyed) titanPipeline(stages, replicas int) {
+func (k *file) titanPipeline(stages, replicas int) {
 	const section = "parallelism."
 	local := k.degreeOr("training.local_batch_size", 8)
 	micro := local
@@ -177,29 +179,29 @@ func (k *keyed) titanPipeline(stages, replicas int) {
 		if name == "" {
 			k.refuseKey(section+"pipeline_parallel_schedule", "psim does not know this schedule of PyTorch's")
 		}
-		k.set("schedule.name", name, section+"pipeline_parallel_schedule")
-		k.set("schedule.stages", stages, section+"pipeline_parallel_degree")
+		k.Set("schedule.name", name, section+"pipeline_parallel_schedule")
+		k.Set("schedule.stages", stages, section+"pipeline_parallel_degree")
 		if !slices.Contains([]string{"1f1b", "gpipe"}, name) {
-			k.set("schedule.virtual_stages", 2, section+"pipeline_parallel_schedule")
+			k.Set("schedule.virtual_stages", 2, section+"pipeline_parallel_schedule")
 		}
 		if k.keys[section+"pipeline_parallel_layers_per_stage"] != nil {
 			k.aside(section+"pipeline_parallel_layers_per_stage", "--set schedule.virtual_stages=N says how many "+
 				"stages a rank has")
 		}
 	} else {
-		k.set("schedule.name", "ddp", section+"pipeline_parallel_degree")
+		k.Set("schedule.name", "ddp", section+"pipeline_parallel_degree")
 	}
 	if global%product(micro, replicas) != 0 {
 		k.refuseKey("training.global_batch_size", fmt.Sprintf("%d samples are not a multiple of %d in a microbatch "+
 			"× %d replicas", global, micro, replicas))
 	}
-	k.set("batch.micro", micro, "training.local_batch_size", section+"pipeline_parallel_microbatch_size")
-	k.set("batch.global", global, "training.global_batch_size", "training.local_batch_size")
+	k.Set("batch.micro", micro, "training.local_batch_size", section+"pipeline_parallel_microbatch_size")
+	k.Set("batch.global", global, "training.global_batch_size", "training.local_batch_size")
 }
 
 // titanTraining maps precision, optimizer and recomputation.
-func (k *keyed) titanTraining() {
-	k.set("train.stack", "torchtitan")
+func (k *file) titanTraining() {
+	k.Set("train.stack", "torchtitan")
 	precision := "bf16"
 	converters := fmt.Sprint(k.keys["model.converters"])
 	switch {
@@ -210,18 +212,18 @@ func (k *keyed) titanTraining() {
 		if recipe := k.word("float8.recipe_name", "tensorwise"); recipe != "tensorwise" {
 			k.aside("float8.recipe_name", "psim scales whole tensors")
 		}
-		k.set("train.fp8_recipe", "current", "float8.recipe_name")
+		k.Set("train.fp8_recipe", "current", "float8.recipe_name")
 		weights := "16-bit"
 		if k.is("float8.enable_fsdp_float8_all_gather") {
 			weights = "8-bit"
 		}
-		k.set("train.weights", weights, "float8.enable_fsdp_float8_all_gather")
+		k.Set("train.weights", weights, "float8.enable_fsdp_float8_all_gather")
 	case k.word("training.mixed_precision_param", "bfloat16") == "float32":
 		precision = "fp32"
 	}
-	k.set("train.precision", precision, "training.mixed_precision_param", "model.converters")
+	k.Set("train.precision", precision, "training.mixed_precision_param", "model.converters")
 	if precision != "fp32" {
-		k.set("train.gradients", "fp32", "training.mixed_precision_reduce")
+		k.Set("train.gradients", "fp32", "training.mixed_precision_reduce")
 	}
 	if k.word("training.dtype", "float32") != "float32" {
 		k.aside("training.dtype", "psim keeps fp32 weights as well")
@@ -230,26 +232,26 @@ func (k *keyed) titanTraining() {
 	if optimizer == "" {
 		k.refuseKey("optimizer.name", "psim knows AdamW and Adam")
 	}
-	k.set("train.optimizer", optimizer, "optimizer.name")
+	k.Set("train.optimizer", optimizer, "optimizer.name")
 	if k.is("optimizer.early_step_in_backward") {
-		k.set("train.update_in", "backward", "optimizer.early_step_in_backward")
+		k.Set("train.update_in", "backward", "optimizer.early_step_in_backward")
 	}
 	if name := k.word("optimizer.implementation", "fused"); name != "fused" {
 		k.aside("optimizer.implementation", "psim's update is one kernel")
 	}
-	k.set("train.clip", k.real("training.max_norm", 1) > 0, "training.max_norm")
+	k.Set("train.clip", k.real("training.max_norm", 1) > 0, "training.max_norm")
 }
 
 // titanRecomputation maps what the backward computes again.
-func (k *keyed) titanRecomputation() {
+func (k *file) titanRecomputation() {
 	const mode, option = "activation_checkpoint.mode", "activation_checkpoint.selective_ac_option"
 	switch how := k.word(mode, "selective"); {
 	case how == "none" || how == "full":
-		k.set("train.recompute", how, mode)
+		k.Set("train.recompute", how, mode)
 	case how == "selective" && k.word(option, "2") == "op":
-		k.set("train.recompute", "selective", mode, option)
+		k.Set("train.recompute", "selective", mode, option)
 	case how == "selective":
-		k.set("train.recompute", "selective", mode, option)
+		k.Set("train.recompute", "selective", mode, option)
 		k.aside(option, "it repeats every n-th block; psim takes option op")
 	default:
 		k.refuseKey(mode, "psim knows none, selective and full")

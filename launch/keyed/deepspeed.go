@@ -1,4 +1,4 @@
-package launch
+package keyed
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"psim/launch/understood"
 )
 
 //go:embed deepspeed.csv
@@ -25,14 +27,14 @@ var deepspeedOptimizers = map[string]string{
 func object(data []byte) map[string]any {
 	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
 	var table map[string]any
-	if !bytes.HasPrefix(data, []byte("{")) || len(data) > mostScript || json.Unmarshal(data, &table) != nil {
+	if !bytes.HasPrefix(data, []byte("{")) || len(data) > understood.MostScript || json.Unmarshal(data, &table) != nil {
 		return nil
 	}
 	return table
 }
 
-// isNetwork reports whether data is the config.json of a network.
-func isNetwork(data []byte) bool {
+// IsNetwork reports whether data is the config.json of a network.
+func IsNetwork(data []byte) bool {
 	table := object(data)
 	return table["model_type"] != nil || table["architectures"] != nil
 }
@@ -46,8 +48,8 @@ func isDeepSpeed(data []byte) bool {
 }
 
 // readDeepSpeed reads a configuration of DeepSpeed, with the config.json of its network.
-func readDeepSpeed(f Input, files []Input, o Options) (*Import, error) {
-	k, err := newKeyed(f, deepspeedCSV, &Import{Format: "deepspeed", Version: deepspeedVersion})
+func readDeepSpeed(f understood.Input, files []understood.Input, o understood.Options) (*understood.Import, error) {
+	k, err := begin("deepspeed", deepspeedVersion).open(f, deepspeedCSV)
 	if err != nil {
 		return nil, err
 	}
@@ -56,25 +58,23 @@ func readDeepSpeed(f Input, files []Input, o Options) (*Import, error) {
 	if !k.network(files) {
 		return nil, fmt.Errorf("%s: does not say what is trained; name the network's config.json as well", f.Label)
 	}
-	const assumed = 2048
-	k.set("model.sequence_length", assumed)
-	k.ask("model.sequence_length", fmt.Sprintf("the script decides: %d tokens are assumed; --set "+
-		"model.sequence_length=N says it", assumed))
-	k.ask("train.recompute", "the script decides whether activations are computed again: no is assumed; --set "+
+	k.askLength()
+	k.Ask("train.recompute", "the script decides whether activations are computed again: no is assumed; --set "+
 		"train.recompute=full says it")
-	k.set("schedule.name", "ddp")
+	k.Set("schedule.name", "ddp")
 	k.deepspeedBatch(o)
 	k.deepspeedShards()
-	k.deepspeedTraining()
+	k.deepspeedPrecision()
+	k.deepspeedOptimizer()
 	if k.refused != nil {
 		return nil, k.refused
 	}
 	k.rest()
-	return k.out, nil
+	return k.Import, nil
 }
 
 // deepspeedBatch maps the triple of batches, whose product is train_batch_size, and the devices.
-func (k *keyed) deepspeedBatch(o Options) {
+func (k *file) deepspeedBatch(o understood.Options) {
 	const all, each, steps = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
 	tensor := k.degree("tensor_parallel.autotp_size")
 	global, micro, rounds := k.whole(all, 0), k.whole(each, 0), k.whole(steps, 0)
@@ -94,14 +94,14 @@ func (k *keyed) deepspeedBatch(o Options) {
 		data = max(1, global/product(micro, rounds))
 	case data == 0:
 		data = 1
-		k.ask("parallel.data", "the launcher decides how many devices there are: one is assumed; --devices N says it")
+		k.Ask("parallel.data", "the launcher decides how many devices there are: one is assumed; --devices N says it")
 	}
 	switch {
 	case micro == 0 && global > 0:
 		micro = max(1, global/product(data, max(1, rounds)))
 	case micro == 0:
 		micro = 1
-		k.ask("batch.micro", "the script decides: 1 is assumed; --set batch.micro=N says it")
+		k.Ask("batch.micro", "the script decides: 1 is assumed; --set batch.micro=N says it")
 	}
 	if global == 0 {
 		global = product(micro, max(1, rounds), data)
@@ -111,41 +111,41 @@ func (k *keyed) deepspeedBatch(o Options) {
 			each, micro, steps, max(1, rounds), data))
 	}
 	if tensor > 1 {
-		k.set("parallel.tensor", tensor, "tensor_parallel.autotp_size")
+		k.Set("parallel.tensor", tensor, "tensor_parallel.autotp_size")
 	}
-	k.set("parallel.data", data, all, each, steps)
-	k.set("batch.micro", micro, each)
-	k.set("batch.global", global, all, steps)
+	k.Set("parallel.data", data, all, each, steps)
+	k.Set("batch.micro", micro, each)
+	k.Set("batch.global", global, all, steps)
 }
 
 // deepspeedShards maps ZeRO.
-func (k *keyed) deepspeedShards() {
+func (k *file) deepspeedShards() {
 	const section = "zero_optimization."
 	zero := k.whole(section+"stage", 0)
 	if zero < 0 || zero > 3 {
 		k.refuseKey(section+"stage", "must be 0 to 3")
 	}
-	k.set("parallel.zero", zero, section+"stage")
+	k.Set("parallel.zero", zero, section+"stage")
 	overlap := zero == 3
 	if k.keys[section+"overlap_comm"] != nil {
 		overlap = k.is(section + "overlap_comm")
 	}
 	if zero > 0 {
-		k.set("parallel.overlap", overlap, section+"overlap_comm")
+		k.Set("parallel.overlap", overlap, section+"overlap_comm")
 	}
 	if n := k.whole(section+"reduce_bucket_size", 500_000_000); zero == 1 || zero == 2 {
 		if n < 1 {
 			k.refuseKey(section+"reduce_bucket_size", "must be at least 1")
 		}
-		k.set("parallel.bucket", fmt.Sprintf("%d gradients", n), section+"reduce_bucket_size")
+		k.Set("parallel.bucket", fmt.Sprintf("%d gradients", n), section+"reduce_bucket_size")
 	}
 	if k.keys[section+"reduce_scatter"] == false && (zero == 1 || zero == 2) {
-		k.set("parallel.reduce_scatter", false, section+"reduce_scatter")
+		k.Set("parallel.reduce_scatter", false, section+"reduce_scatter")
 	}
 }
 
-// deepspeedTraining maps precision and optimizer.
-func (k *keyed) deepspeedTraining() {
+// deepspeedPrecision maps what products are computed in, and what gradients are added up in.
+func (k *file) deepspeedPrecision() {
 	half := k.is("bf16.enabled") || k.is("bfloat16.enabled")
 	precision := "fp32"
 	switch {
@@ -157,21 +157,25 @@ func (k *keyed) deepspeedTraining() {
 		precision = "fp16"
 	case k.word("bf16.enabled", "") == "auto" || k.word("fp16.enabled", "") == "auto":
 		precision = "bf16"
-		k.ask("train.precision", "the trainer's arguments decide: bf16 is assumed; --set train.precision=fp16 says it")
+		k.Ask("train.precision", "the trainer's arguments decide: bf16 is assumed; --set train.precision=fp16 says it")
 	}
-	k.set("train.precision", precision, "bf16.enabled", "fp16.enabled")
+	k.Set("train.precision", precision, "bf16.enabled", "fp16.enabled")
 	types := map[string]string{"fp32": "fp32", "fp16": "fp16", "bf16": "bf16", "bfloat16": "bf16", "": ""}
 	switch gradients, known := types[k.word("data_types.grad_accum_dtype", "")]; {
 	case !known:
 		k.refuseKey("data_types.grad_accum_dtype", "must be fp32, fp16 or bf16")
 	case gradients != "" && precision != "fp32":
-		k.set("train.gradients", gradients, "data_types.grad_accum_dtype")
+		k.Set("train.gradients", gradients, "data_types.grad_accum_dtype")
 	}
+}
+
+// deepspeedOptimizer maps the optimizer.
+func (k *file) deepspeedOptimizer() {
 	optimizer := deepspeedOptimizers[strings.ToLower(k.word("optimizer.type", "AdamW"))]
 	if optimizer == "" {
 		k.refuseKey("optimizer.type", "psim knows Adam, AdamW, Lion, Muon and SGD")
 	}
-	k.set("train.optimizer", optimizer, "optimizer.type")
+	k.Set("train.optimizer", optimizer, "optimizer.type")
 	clips := k.real("gradient_clipping", 0) > 0 || k.word("gradient_clipping", "") == "auto"
-	k.set("train.clip", clips, "gradient_clipping")
+	k.Set("train.clip", clips, "gradient_clipping")
 }

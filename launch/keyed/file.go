@@ -1,4 +1,5 @@
-package launch
+// Package keyed reads the configurations of training programs that have one value a key, in TOML, JSON or YAML.
+package keyed
 
 import (
 	"encoding/csv"
@@ -7,27 +8,44 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"psim/launch/understood"
 )
 
-// A keyed file is the configuration of a program that reads keys of sections: by dotted key, with the values of JSON.
-type keyed struct {
-	*mapper
-	program string
+// A reading is what is understood of files so far.
+type reading struct {
+	*understood.Import
+	refused error // the first key that psim cannot follow
+}
+
+// A file is the configuration of a program that reads keys of sections: by dotted key, with the values of JSON.
+type file struct {
+	*reading
+	label   string
 	keys    map[string]any
 	effects map[string]string // by key; a section stands for all of its keys that have no row
 }
 
-// newKeyed returns what is understood of a file so far: nothing.
-func newKeyed(f Input, table string, i *Import) (*keyed, error) {
+// begin returns what is understood of files so far: nothing.
+func begin(format, version string) *reading {
+	return &reading{Import: &understood.Import{Format: format, Version: version, Config: map[string]any{}}}
+}
+
+// askLength assumes a length of samples, which no file says.
+func (r *reading) askLength() {
+	const assumed = 2048
+	r.Set("model.sequence_length", assumed)
+	r.Ask("model.sequence_length", fmt.Sprintf("the script decides: %d tokens are assumed; --set "+
+		"model.sequence_length=N says it", assumed))
+}
+
+// open returns a file with a table of effects, still without keys.
+func (r *reading) open(f understood.Input, table string) (*file, error) {
 	rows, err := csv.NewReader(strings.NewReader(table)).ReadAll()
 	if err != nil {
 		return nil, err
 	}
-	k := &keyed{
-		mapper: &mapper{arguments: &arguments{label: f.Label}, out: i}, program: i.Format, keys: map[string]any{},
-		effects: map[string]string{},
-	}
-	i.Config = map[string]any{}
+	k := &file{reading: r, label: f.Label, keys: map[string]any{}, effects: map[string]string{}}
 	for _, row := range rows[1:] {
 		k.effects[row[0]] = row[1]
 	}
@@ -35,11 +53,15 @@ func newKeyed(f Input, table string, i *Import) (*keyed, error) {
 }
 
 // flatten notes the keys of a table, with its own key before them.
-func (k *keyed) flatten(prefix string, table map[string]any) {
+func (k *file) flatten(prefix string, table map[string]any) {
 	for name, value := range table {
 		key := strings.TrimPrefix(prefix+"."+name, ".")
-		if inner, ok := value.(map[string]any); ok {
+		switch inner := value.(type) {
+		case map[string]any:
 			k.flatten(key, inner)
+			continue
+		case map[any]any: // of YAML, with numbers for keys
+			k.keys[key] = fmt.Sprint(inner)
 			continue
 		}
 		k.keys[key] = value
@@ -47,7 +69,7 @@ func (k *keyed) flatten(prefix string, table map[string]any) {
 }
 
 // whole returns the whole number of a key, or otherwise; other values are refused.
-func (k *keyed) whole(key string, otherwise int) int {
+func (k *file) whole(key string, otherwise int) int {
 	switch n := k.keys[key].(type) {
 	case nil:
 		return otherwise
@@ -55,16 +77,20 @@ func (k *keyed) whole(key string, otherwise int) int {
 		if n == "auto" {
 			return otherwise
 		}
+	case int:
+		if n > -understood.MostSize && n < understood.MostSize {
+			return n
+		}
 	case int64:
-		if n > -mostSize && n < mostSize {
+		if n > -understood.MostSize && n < understood.MostSize {
 			return int(n)
 		}
 	case float64:
-		if n == float64(int(n)) && n > -mostSize && n < mostSize {
+		if n == float64(int(n)) && n > -understood.MostSize && n < understood.MostSize {
 			return int(n)
 		}
 	}
-	k.refuseKey(key, fmt.Sprintf("must be a whole number below %d", int64(mostSize)))
+	k.refuseKey(key, fmt.Sprintf("must be a whole number below %d", int64(understood.MostSize)))
 	return otherwise
 }
 
@@ -82,7 +108,7 @@ func product(list ...int) int {
 }
 
 // degree returns the size of a group, at least 1.
-func (k *keyed) degree(key string) int {
+func (k *file) degree(key string) int {
 	n := k.whole(key, 1)
 	if n < 1 {
 		k.refuseKey(key, "must be at least 1")
@@ -92,7 +118,7 @@ func (k *keyed) degree(key string) int {
 }
 
 // word returns the text of a key, or otherwise.
-func (k *keyed) word(key, otherwise string) string {
+func (k *file) word(key, otherwise string) string {
 	switch s := k.keys[key].(type) {
 	case nil:
 		return otherwise
@@ -103,8 +129,10 @@ func (k *keyed) word(key, otherwise string) string {
 }
 
 // real returns the number of a key, or otherwise.
-func (k *keyed) real(key string, otherwise float64) float64 {
+func (k *file) real(key string, otherwise float64) float64 {
 	switch n := k.keys[key].(type) {
+	case int:
+		return float64(n)
 	case int64:
 		return float64(n)
 	case float64:
@@ -114,7 +142,7 @@ func (k *keyed) real(key string, otherwise float64) float64 {
 }
 
 // is reports whether a key is true. What is neither true nor false nor left to the trainer is refused.
-func (k *keyed) is(key string) bool {
+func (k *file) is(key string) bool {
 	b, isBool := k.keys[key].(bool)
 	if value := k.keys[key]; !isBool && value != nil && value != "auto" {
 		k.refuseKey(key, "must be true or false")
@@ -123,7 +151,7 @@ func (k *keyed) is(key string) bool {
 }
 
 // sections refuses values in place of sections.
-func (k *keyed) sections() {
+func (k *file) sections() {
 	names := slices.Sorted(maps.Keys(k.effects))
 	for _, key := range slices.Sorted(maps.Keys(k.keys)) {
 		at := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, key+".") })
@@ -134,7 +162,7 @@ func (k *keyed) sections() {
 }
 
 // refuseKey says what psim cannot follow.
-func (k *keyed) refuseKey(key, reason string) {
+func (k *file) refuseKey(key, reason string) {
 	if k.refused == nil {
 		k.refused = fmt.Errorf("%s: %s = %s: %s", k.label, key, shown(k.keys[key]), reason)
 	}
@@ -150,13 +178,13 @@ func shown(value any) string {
 }
 
 // aside says why a key has no key of psim's.
-func (k *keyed) aside(key, reason string) {
+func (k *file) aside(key, reason string) {
 	from := fmt.Sprintf("%s = %s", key, shown(k.keys[key]))
-	k.out.Ignored = append(k.out.Ignored, Ignored{From: from, Reason: reason})
+	k.Leave(from, reason)
 }
 
 // effect returns what a key's table says of it, or of the section that it is in.
-func (k *keyed) effect(key string) (effect string, known bool) {
+func (k *file) effect(key string) (effect string, known bool) {
 	for name := key; ; {
 		if effect, known = k.effects[name]; known {
 			return effect, true
@@ -170,29 +198,30 @@ func (k *keyed) effect(key string) (effect string, known bool) {
 }
 
 // rest says what became of all keys.
-func (k *keyed) rest() {
+func (k *file) rest() {
 	for _, key := range slices.Sorted(maps.Keys(k.keys)) {
 		effect, known := k.effect(key)
-		off := k.keys[key] == false || k.keys[key] == nil || k.keys[key] == "" || k.keys[key] == "none"
+		off := k.keys[key] == false || k.keys[key] == nil || k.keys[key] == "" || k.keys[key] == "none" ||
+			k.keys[key] == "no" || k.keys[key] == "NO"
 		switch {
 		case !known:
-			k.out.Unknown++
-			k.out.Ignored = append(k.out.Ignored, Ignored{From: key, Reason: unknownReason})
-		case effect == effectMapped:
-		case effect == effectNone, off:
-			k.out.Idle++
+			k.Unknown++
+			k.Leave(key, understood.UnknownReason)
+		case effect == understood.EffectMapped:
+		case effect == understood.EffectNone, off:
+			k.Idle++
 		default:
 			k.aside(key, effect)
 		}
 	}
-	slices.SortStableFunc(k.out.Ignored, func(a, b Ignored) int { return strings.Compare(a.From, b.From) })
+	slices.SortStableFunc(k.Ignored, func(a, b understood.Ignored) int { return strings.Compare(a.From, b.From) })
 }
 
 // network takes the network of a config.json, if one is among the files.
-func (k *keyed) network(files []Input) bool {
+func (k *file) network(files []understood.Input) bool {
 	for _, f := range files {
-		if isNetwork(f.Data) {
-			k.set("model.file", f.Label, f.Label)
+		if IsNetwork(f.Data) {
+			k.Set("model.file", f.Label, f.Label)
 			return true
 		}
 	}

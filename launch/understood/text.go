@@ -1,4 +1,4 @@
-package launch
+package understood
 
 import (
 	"fmt"
@@ -32,7 +32,7 @@ func (i *Import) WriteText(w io.Writer) error {
 	)
 	var unknown []string
 	for _, left := range i.Ignored {
-		if left.Reason == unknownReason {
+		if left.Reason == UnknownReason {
 			unknown = append(unknown, left.From)
 			continue
 		}

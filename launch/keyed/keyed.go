@@ -1,0 +1,22 @@
+package keyed
+
+import "psim/launch/understood"
+
+// A reader makes a configuration of a file, which others belong to.
+type reader func(understood.Input, []understood.Input, understood.Options) (*understood.Import, error)
+
+// Reader returns what reads a file; nil for one that is of no program here.
+func Reader(f *understood.Input) reader {
+	switch {
+	case f == nil:
+		return nil
+	case isDeepSpeed(f.Data):
+		return readDeepSpeed
+	case isTitan(f.Data):
+		return readTitan
+	}
+	return nil
+}
+
+// Readable reports whether a file is one that is read here.
+func Readable(data []byte) bool { return Reader(&understood.Input{Data: data}) != nil }

@@ -1,0 +1,124 @@
+// Package understood holds what psim understood of the files that a training is started with, or that it wrote.
+package understood
+
+import (
+	"math"
+	"strings"
+)
+
+// A Mapping is an argument of a program that became a key of a configuration.
+type Mapping struct {
+	From  string `json:"from"`  // the argument
+	To    string `json:"to"`    // the key
+	Value any    `json:"value"` // of the key
+}
+
+// Ignored is an argument that no key stands for.
+type Ignored struct {
+	From   string `json:"from"`
+	Reason string `json:"reason"`
+}
+
+// A Question asks for what the files do not say.
+type Question struct {
+	Key string `json:"key"`
+	Ask string `json:"ask"` // what to write
+}
+
+// An Import is what was understood.
+type Import struct {
+	Format  string         `json:"format"`  // of the arguments
+	Version string         `json:"version"` // of the program, whose arguments are known
+	Config  map[string]any `json:"config"`  // by section and key, as in a file
+	Mapped  []Mapping      `json:"mapped"`
+	Ignored []Ignored      `json:"ignored"` // what may change time or memory, and what psim does not know
+	Unknown int            `json:"unknown"` // how many of the ignored are in no table of psim's
+	Idle    int            `json:"idle"`    // arguments without effect on the time or memory of a step
+	Missing []Question     `json:"missing,omitempty"`
+	// Differences lists what the script says otherwise than the log.
+	Differences []Difference `json:"differences,omitempty"`
+	Measured    *LoggedSteps `json:"measured,omitempty"`
+}
+
+// A Difference is an argument that a script and a log, or two files, say differently.
+type Difference struct {
+	From   string `json:"from"`
+	Script string `json:"script"`
+	Log    string `json:"log"`
+}
+
+// An Input is a file, with the label that names it in messages.
+type Input struct {
+	Label string
+	Data  []byte
+}
+
+// Options are what the user says in addition.
+type Options struct {
+	// Devices is the number of devices, where the files do not say it; 0 if it is not given.
+	Devices int
+	// Arguments are those of the script, from $1 on.
+	Arguments []string
+}
+
+// MostScript limits a script or a configuration, in bytes, and MostSize the sizes in it, so that their products are
+// whole numbers.
+const (
+	MostScript = 1 << 20
+	MostSize   = 1 << 40
+)
+
+// What a table says of an argument's effect on a step, if it is not what it may change.
+const (
+	EffectMapped = "mapped"
+	EffectNone   = "none"
+)
+
+// UnknownReason is why an argument is ignored that is in no table.
+const UnknownReason = "unknown to psim"
+
+// Set gives a key a value, for arguments.
+func (i *Import) Set(key string, value any, from ...string) {
+	table, name := i.Config, key
+	for {
+		section, rest, ok := strings.Cut(name, ".")
+		if !ok {
+			break
+		}
+		inner, ok := table[section].(map[string]any)
+		if !ok {
+			inner = map[string]any{}
+			table[section] = inner
+		}
+		table, name = inner, rest
+	}
+	table[name] = value
+	i.Mapped = append(i.Mapped, Mapping{From: strings.Join(from, ", "), To: key, Value: value})
+}
+
+// Ask asks for a key.
+func (i *Import) Ask(key, ask string) { i.Missing = append(i.Missing, Question{key, ask}) }
+
+// Leave says why an argument has no key.
+func (i *Import) Leave(from, reason string) { i.Ignored = append(i.Ignored, Ignored{from, reason}) }
+
+// LoggedSteps is what a log says of the steps that ran.
+type LoggedSteps struct {
+	StepTime   float64 `json:"step_time_s"`  // the median of what the lines say, which are means over an interval
+	Lines      int     `json:"lines"`        // of this global batch
+	Batch      int     `json:"global_batch"` // samples of a step
+	Said       int     `json:"said_batch"`   // what the arguments say of it; 0 if they say nothing
+	Left       int     `json:"other_lines"`  // of other batches, as while the batch grows
+	Throughput float64 `json:"throughput_tflop_per_s,omitempty"`
+	// Recomputed is the throughput by the program's own formula and the arguments that psim read. If
+	// the two differ, a setting was misread.
+	Recomputed float64 `json:"recomputed_tflop_per_s,omitempty"`
+	// Lost is the time between lines that no step took: evaluation, saving, restarts.
+	Lost float64 `json:"lost_s,omitempty"`
+}
+
+// Misread reports whether the program's own throughput is more than a hundredth off what psim makes of its
+// arguments.
+func (m *LoggedSteps) Misread() bool {
+	return m.Throughput > 0 && m.Recomputed > 0 && math.Abs(m.Recomputed/m.Throughput-1) > 0.01
+}
