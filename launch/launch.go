@@ -32,7 +32,7 @@ func Read(files []Input, o Options) (*Import, error) {
 	if err != nil {
 		return nil, err
 	}
-	if read := keyed.Reader(script); read != nil {
+	if read := keyed.Reader(script, files); read != nil {
 		if log != nil {
 			return nil, fmt.Errorf("%s: is a log of Megatron-LM, and %s is not its script", log.Label, script.Label)
 		}

@@ -19,12 +19,8 @@ const deepest = 16
 // readScript reads a launch script, or the YAML of a functional test of Megatron-LM.
 func readScript(f Input, files []Input, o Options) (*arguments, error) {
 	if len(f.Data) > understood.MostScript {
-		return nil, fmt.Errorf(
-			"%s: has %d kB and no arguments as Megatron prints them; psim reads scripts of at most %d kB",
-			f.Label,
-			len(f.Data)>>10,
-			understood.MostScript>>10,
-		)
+		return nil, fmt.Errorf("%s: has %d kB and no arguments as Megatron prints them; psim reads scripts of at most "+
+			"%d kB", f.Label, len(f.Data)>>10, understood.MostScript>>10)
 	}
 	if tooDeep(f.Data) {
 		return nil, fmt.Errorf("%s: has more than %d open brackets, which no script has", f.Label, deepestWords)
@@ -51,7 +47,8 @@ func readScript(f Input, files []Input, o Options) (*arguments, error) {
 		return nil, fmt.Errorf(
 			"%s: starts no training that psim knows: no command has --num-layers; psim reads launch scripts and "+
 				"model_config.yaml of Megatron-LM, logs that print its arguments, torchtitan's TOML with [model] and "+
-				"[parallelism], and DeepSpeed's JSON with a batch or zero_optimization%s",
+				"[parallelism], DeepSpeed's JSON with a batch or zero_optimization, TrainingArguments with "+
+				"per_device_train_batch_size or output_dir, and accelerate's file with distributed_type%s",
 			f.Label, leftOut(a.notes),
 		)
 	case 1:

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"psim/launch/understood"
 )
 
@@ -66,6 +68,30 @@ func (k *file) flatten(prefix string, table map[string]any) {
 		}
 		k.keys[key] = value
 	}
+}
+
+// decoded returns the keys of an object in JSON or YAML.
+func decoded(data []byte) (table map[string]any, err error) {
+	if table = object(data); table != nil {
+		return table, nil
+	}
+	err = yaml.Unmarshal(data, &table)
+	return table, err
+}
+
+// decode reads the keys of a file in JSON or YAML.
+func (k *file) decode(f understood.Input) error {
+	if len(f.Data) > understood.MostScript {
+		return fmt.Errorf("%s: has %d kB; no such configuration is as long", f.Label, len(f.Data)>>10)
+	}
+	table, err := decoded(f.Data)
+	if err != nil {
+		text := strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "yaml: ")), " ")
+		return fmt.Errorf("%s: is not YAML: %s", f.Label, text)
+	}
+	k.flatten("", table)
+	k.sections()
+	return nil
 }
 
 // whole returns the whole number of a key, or otherwise; other values are refused.

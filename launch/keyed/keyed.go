@@ -1,15 +1,22 @@
 package keyed
 
-import "psim/launch/understood"
+import (
+	"slices"
+
+	"psim/launch/understood"
+)
 
 // A reader makes a configuration of a file, which others belong to.
 type reader func(understood.Input, []understood.Input, understood.Options) (*understood.Import, error)
 
-// Reader returns what reads a file; nil for one that is of no program here.
-func Reader(f *understood.Input) reader {
+// Reader returns what reads a file, with the others that are given; nil for one that is of no program here.
+func Reader(f *understood.Input, files []understood.Input) reader {
+	ofTrainer := func(f understood.Input) bool { return isTrainer(f.Data) || isAccelerate(f.Data) }
 	switch {
 	case f == nil:
 		return nil
+	case ofTrainer(*f), isDeepSpeed(f.Data) && slices.ContainsFunc(files, ofTrainer):
+		return readTrainer
 	case isDeepSpeed(f.Data):
 		return readDeepSpeed
 	case isTitan(f.Data):
@@ -19,4 +26,4 @@ func Reader(f *understood.Input) reader {
 }
 
 // Readable reports whether a file is one that is read here.
-func Readable(data []byte) bool { return Reader(&understood.Input{Data: data}) != nil }
+func Readable(data []byte) bool { return Reader(&understood.Input{Data: data}, nil) != nil }

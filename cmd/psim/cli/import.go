@@ -33,8 +33,9 @@ configuration. It reads Megatron-LM's: a log that prints its arguments, a launch
 log says what ran; a script that is named as well is compared with it. Files that a
 script sources are named after it, and --arg gives $1, $2 and so on.
 
-It also reads the TOML of torchtitan (up to 0.2), and the JSON of DeepSpeed with the
-config.json of its network.
+It also reads the TOML of torchtitan (up to 0.2). With the config.json of a network it
+reads the JSON of DeepSpeed; TrainingArguments of transformers' Trainer in YAML or JSON;
+and the file that accelerate config writes. Name all files of a run together.
 
 Every argument becomes a key, or is without effect on a step's time and memory, or is
 listed with what it may change. No log names its GPU: --device does.
@@ -50,7 +51,8 @@ func newImport() *cobra.Command {
 		Example: `  psim import train.log -o mine.toml
   psim import run.sh train.log common.sh
   psim import run.sh common.sh --devices 64 --json
-  psim import ds_config.json config.json --devices 8 --set model.sequence_length=4096`,
+  psim import ds_config.json config.json --devices 8 --set model.sequence_length=4096
+  psim import args.yaml accelerate.yaml ds_config.json config.json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New(

@@ -93,7 +93,7 @@ func TestExportMegatron(t *testing.T) {
 	require.Contains(t, stderr, "--weights goes with psim export torch")
 }
 
-// TestImportOthers: files of torchtitan and DeepSpeed become configurations that psim predicts, from any folder.
+// TestImportOthers: files of torchtitan, DeepSpeed and the Trainer become configurations that psim predicts, from any folder.
 func TestImportOthers(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.Mkdir("sub", 0o755))
@@ -103,11 +103,14 @@ func TestImportOthers(t *testing.T) {
 	write("config.json", `{"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
 		"num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}`)
 	write("ds.json", `{"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": true}, "zero_optimization": {"stage": 3}}`)
+	write("args.yaml", "per_device_train_batch_size: 2\nbf16: true\ngradient_checkpointing: true\n")
+	write("accelerate.yaml", "distributed_type: FSDP\nmixed_precision: bf16\nfsdp_config:\n  fsdp_version: 2\n")
 	const machine = " --device h100-80gb-sxm --devices 8 -o sub/"
 	for _, command := range []string{
 		"psim import titan.toml --set training.local_batch_size=2",
 		"psim import titan.toml" + machine + "titan.toml --set batch.global=16",
 		"psim import ds.json config.json" + machine + "ds.toml --set model.sequence_length=4096",
+		"psim import args.yaml accelerate.yaml config.json" + machine + "hf.toml --set model.sequence_length=4096",
 	} {
 		_, stderr, code := psim(t, command)
 		if strings.Contains(command, "training.") {
@@ -116,7 +119,7 @@ func TestImportOthers(t *testing.T) {
 		}
 		require.Zero(t, code, "%s: %s", command, stderr)
 	}
-	for _, name := range []string{"titan", "ds"} {
+	for _, name := range []string{"titan", "ds", "hf"} {
 		stdout, stderr, code := psim(t, "psim run sub/"+name+".toml --json --out -")
 		require.Zero(t, code, stderr)
 		require.Contains(t, stdout, `"devices": 8`)
