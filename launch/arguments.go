@@ -20,6 +20,7 @@ type arguments struct {
 	nodes  nodes             // of the launcher; zero in a log
 	empty  []string          // flags of sizes without a value
 	asked  map[string]bool   // names whose values were asked for
+	titan  []string          // the command line, where it starts torchtitan
 }
 
 // nodes are what a launcher says: torchrun, srun or sbatch.

@@ -49,6 +49,9 @@ func Read(files []Input, o Options) (*Import, error) {
 			return nil, err
 		}
 	}
+	if written != nil && written.titan != nil {
+		return readTitan(*script, written, files, o)
+	}
 	if script == nil && len(o.Arguments) > 0 {
 		return nil, fmt.Errorf("--arg %s: is for a script, and none of the files is one", o.Arguments[0])
 	}
@@ -68,6 +71,21 @@ func Read(files []Input, o Options) (*Import, error) {
 	}
 	if log != nil {
 		i.Measured = measure(log.Data, ran)
+	}
+	return i, nil
+}
+
+// readTitan reads a script that starts torchtitan.
+func readTitan(f Input, a *arguments, files []Input, o Options) (*Import, error) {
+	if n := a.nodes.devices(); n > 0 && o.Devices == 0 {
+		o.Devices = n
+	}
+	i, err := keyed.Command(f, a.titan, files, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range a.notes {
+		i.Leave(f.Label, note)
 	}
 	return i, nil
 }

@@ -10,6 +10,7 @@ import (
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 
+	"psim/launch/keyed"
 	"psim/launch/understood"
 )
 
@@ -44,18 +45,17 @@ func readScript(f Input, files []Input, o Options) (*arguments, error) {
 	}
 	switch len(s.starts) {
 	case 0:
-		return nil, fmt.Errorf(
-			"%s: starts no training that psim knows: no command has --num-layers; psim reads launch scripts and "+
-				"model_config.yaml of Megatron-LM, logs that print its arguments, torchtitan's TOML with [model] and "+
-				"[parallelism], DeepSpeed's JSON with a batch or zero_optimization, TrainingArguments with "+
-				"per_device_train_batch_size or output_dir, and accelerate's file with distributed_type%s",
-			f.Label, leftOut(a.notes),
-		)
+		return nil, fmt.Errorf("%s: starts no training that psim knows: no command has --num-layers, or --module and "+
+			"--config of torchtitan.train; psim reads %s%s", f.Label, readable, leftOut(a.notes))
 	case 1:
 	default:
 		a.notes = append(a.notes, fmt.Sprintf("%d commands start a training; the last one is read", len(s.starts)))
 	}
 	words := s.starts[len(s.starts)-1]
+	if keyed.IsTitan(words) {
+		a.titan = words
+		return a, nil
+	}
 	for _, word := range words {
 		if other := otherPrograms.FindString(word); strings.HasSuffix(word, ".py") && other != "" {
 			a.notes = append(a.notes, fmt.Sprintf("%s is read as if it trained a GPT", word))
@@ -64,6 +64,11 @@ func readScript(f Input, files []Input, o Options) (*arguments, error) {
 	megatron().parse(ofProgram(words), a)
 	return a, nil
 }
+
+// readable lists what psim reads.
+const readable = "launch scripts and model_config.yaml of Megatron-LM, logs that print its arguments, " +
+	"torchtitan's TOML with [model] and [parallelism], DeepSpeed's JSON with a batch or zero_optimization, " +
+	"TrainingArguments with per_device_train_batch_size or output_dir, and accelerate's file with distributed_type"
 
 // ofProgram returns the words that follow the program; those before are a launcher's.
 func ofProgram(words []string) []string {

@@ -12,6 +12,8 @@ import (
 
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
+
+	"psim/launch/keyed"
 )
 
 // A shell expands a script without running anything.
@@ -344,7 +346,8 @@ func (s *shell) call(c *syntax.CallExpr) error {
 		return s.include(c, words[1])
 	}
 	for _, word := range words[1:] { // bash -c "…"
-		if strings.ContainsAny(word, " \n") && strings.Contains(word, "--num-layers") {
+		if strings.ContainsAny(word, " \n") &&
+			(strings.Contains(word, "--num-layers") || strings.Contains(word, "torchtitan.train")) {
 			return s.read(Input{Label: s.label, Data: []byte(word)})
 		}
 	}
@@ -355,7 +358,7 @@ func (s *shell) call(c *syntax.CallExpr) error {
 		return s.read(*f)
 	}
 	sized := func(w string) bool { return w == "--num-layers" || strings.HasPrefix(w, "--num-layers=") }
-	if trains(words) && slices.ContainsFunc(words, sized) {
+	if trains(words) && (slices.ContainsFunc(words, sized) || keyed.IsTitan(words)) {
 		s.starts = append(s.starts, words)
 	}
 	return nil

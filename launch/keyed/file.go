@@ -26,6 +26,7 @@ type file struct {
 	label   string
 	keys    map[string]any
 	effects map[string]string // by key; a section stands for all of its keys that have no row
+	assumed []string          // keys that no file and no flag gives
 }
 
 // begin returns what is understood of files so far: nothing.
@@ -226,6 +227,9 @@ func (k *file) effect(key string) (effect string, known bool) {
 // rest says what became of all keys.
 func (k *file) rest() {
 	for _, key := range slices.Sorted(maps.Keys(k.keys)) {
+		if slices.Contains(k.assumed, key) {
+			continue
+		}
 		effect, known := k.effect(key)
 		off := k.keys[key] == false || k.keys[key] == nil || k.keys[key] == "" || k.keys[key] == "none" ||
 			k.keys[key] == "no" || k.keys[key] == "NO"

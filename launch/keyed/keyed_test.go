@@ -31,6 +31,13 @@ var titanKeys = []struct {
 	{"model.converters = [\"float8\"]", "train.precision", "fp8"},
 	{"model.converters = [\"quantize.linear.mx\"]", "train.precision", "mxfp8"},
 	{"model.converters = [\"float8\"]\nfloat8.enable_fsdp_float8_all_gather = true", "train.weights", "8-bit"},
+	{"model.converters = [\"quantize.linear.float8\"]\nquantize.linear.float8.enable_fsdp_float8_all_gather = true", "train.weights", "8-bit"},
+	{"parallelism.expert_parallel_degree = 2\nparallelism.expert_parallel_comm_backend = \"deepep\"", "parallel.dispatcher", "deepep"},
+	{"compile.enable = true\ncompile.components = [\"loss\"]", "model.kernels", "eager"},
+	{"parallelism.pipeline_parallel_degree = 2\nparallelism.pipeline_parallel_first_stage_less_layers = 3", "schedule.partition", []int{16, 19}},
+	{"parallelism.pipeline_parallel_degree = 2\nparallelism.pipeline_parallel_last_stage_less_layers = 0", "schedule.partition", []int{17, 18}},
+	{"parallelism.pipeline_parallel_degree = 2\nparallelism.pipeline_parallel_schedule = \"Interleaved1F1B\"\n" +
+		"parallelism.pipeline_parallel_layers_per_stage = 6", "schedule.virtual_stages", 3},
 	{"optimizer.name = \"Adam\"", "train.optimizer", "adam"},
 	{"optimizer.early_step_in_backward = true", "train.update_in", "backward"},
 	{"activation_checkpoint.mode = \"full\"", "train.recompute", "full"},
@@ -55,7 +62,7 @@ var titanKeys = []struct {
 var aside = []string{
 	"training.dtype = \"bfloat16\"", "optimizer.implementation = \"foreach\"", "activation_checkpoint.selective_ac_option = \"2\"",
 	"model.converters = [\"float8\"]\nfloat8.recipe_name = \"rowwise\"",
-	"parallelism.pipeline_parallel_degree = 2\nparallelism.pipeline_parallel_layers_per_stage = 4",
+	"model.converters = [\"float8\"]\nquantize.linear.float8.recipe_name = \"rowwise\"",
 	"parallelism.data_parallel_shard_degree = 2\nparallelism.data_parallel_replicate_degree = 4",
 }
 
@@ -129,6 +136,8 @@ func TestTitan(t *testing.T) {
 		"parallelism.tensor_parallel_degree = 9223372036854775807", "parallelism.data_parallel_shard_degree = 0",
 		"parallelism.tensor_parallel_degree = 1099511627775\nparallelism.data_parallel_shard_degree = 1099511627775",
 		"parallelism.pipeline_parallel_degree = 2\nparallelism.pipeline_parallel_schedule = \"best\"",
+		"parallelism.pipeline_parallel_degree = 2\nparallelism.pipeline_parallel_layers_per_stage = 4",
+		"parallelism.pipeline_parallel_degree = 40", "parallelism.pipeline_parallel_degree = 2\nparallelism.pipeline_parallel_first_stage_less_layers = -1",
 		"activation_checkpoint.mode = \"some\"", "optimizer.name = \"Shampoo\"", "training.global_batch_size = 7", "job.x = ",
 	} {
 		_, err := readTitan(keys)

@@ -16,7 +16,7 @@ import (
 var titanCSV string
 
 // titanVersion is the last line of torchtitan's versions that are configured by TOML.
-const titanVersion = "0.2 (torchtitan/config/job_config.py)"
+const titanVersion = "0.2.2 and 0.1 (torchtitan/config/job_config.py)"
 
 // What psim calls torchtitan's values.
 var (
@@ -28,6 +28,7 @@ var (
 		"1f1b": "1f1b", "gpipe": "gpipe", "interleaved1f1b": "interleaved-1f1b", "loopedbfs": "looped-bfs",
 		"interleavedzerobubble": "interleaved-zero-bubble", "zbvzerobubble": "zbv", "dualpipev": "dualpipev",
 	}
+	titanLayers     = map[string]int{"llama3 8B": 32, "llama3 70B": 80, "llama3 405B": 126}
 	titanRotations  = map[string]string{"allgather": "all-gather", "alltoall": "ring"}
 	titanOptimizers = map[string]string{"AdamW": "adamw", "Adam": "adam"}
 	titanKernels    = regexp.MustCompile(`_(flex|varlen)(_attn)?$`) // of attention, at the end of a flavor
@@ -44,20 +45,40 @@ func readTitan(f understood.Input, files []understood.Input, o understood.Option
 	if len(f.Data) > understood.MostScript {
 		return nil, fmt.Errorf("%s: has %d kB; no configuration of torchtitan is as long", f.Label, len(f.Data)>>10)
 	}
-	k, err := begin("torchtitan", titanVersion).open(f, titanCSV)
+	file, err := begin("torchtitan", titanVersion).open(f, titanCSV)
 	if err != nil {
 		return nil, err
 	}
+	k := &titan{file: file}
 	var table map[string]any
 	if err := toml.Unmarshal(f.Data, &table); err != nil {
 		return nil, fmt.Errorf("%s: is not TOML: %s", f.Label, strings.TrimPrefix(err.Error(), "toml: "))
 	}
 	k.flatten("", table)
 	k.sections()
+	flavor := titanKernels.ReplaceAllString(k.word("model.flavor", "debugmodel"), "")
+	name := k.word("model.name", "llama3") + " " + flavor
+	k.config, k.preset, k.layers = name, titanNetworks[name], titanLayers[name]
+	return k.read(files, o)
+}
+
+// A titan is a run of torchtitan.
+type titan struct {
+	*file
+	config, preset string // what the network is called, there and here
+	layers         int    // blocks of the network; 0 where they are not known
+	graphs         bool   // of version 0.3, which launches kernels by graphs
+}
+
+// read makes a configuration of keys.
+func (k *titan) read(files []understood.Input, o understood.Options) (*understood.Import, error) {
 	k.titanNetwork(files)
 	k.titanGroups(o)
 	k.titanTraining()
 	k.titanRecomputation()
+	if k.graphs {
+		k.newer(k.degree("parallelism.pipeline_parallel_degree"))
+	}
 	if k.refused != nil {
 		return nil, k.refused
 	}
@@ -66,20 +87,30 @@ func readTitan(f understood.Input, files []understood.Input, o understood.Option
 }
 
 // titanNetwork maps the network.
-func (k *file) titanNetwork(files []understood.Input) {
-	flavor := titanKernels.ReplaceAllString(k.word("model.flavor", "debugmodel"), "")
-	name := k.word("model.name", "llama3") + " " + flavor
-	if !k.network(files) {
-		preset := titanNetworks[name]
-		if preset == "" {
-			k.refuseKey("model.flavor", "psim does not know the sizes of "+name+"; name its config.json as well")
+func (k *titan) titanNetwork(files []understood.Input) {
+	if k.network(files) {
+		k.layers = 0
+		for _, f := range files {
+			if n, ok := object(f.Data)["num_hidden_layers"].(float64); ok && n < 1e4 &&
+				object(f.Data)["num_nextn_predict_layers"] == nil {
+				k.layers = int(n)
+			}
 		}
-		k.Set("model.preset", preset, "model.name", "model.flavor")
+	} else {
+		if k.preset == "" {
+			key := "model.flavor"
+			if k.graphs {
+				key = "config"
+			}
+			k.refuseKey(key, "psim does not know the sizes of "+k.config+"; name its config.json as well")
+		}
+		k.Set("model.preset", k.preset, "model.name", "model.flavor", "config")
 	}
 	k.Set("model.sequence_length", k.degreeOr("training.seq_len", 2048), "training.seq_len")
 	k.Set("model.attention", "flash", "model.flavor")
-	if !k.is("compile.enable") && !k.is("training.compile") {
-		k.Set("model.kernels", "eager", "compile.enable")
+	parts := k.word("compile.components", "model")
+	if !strings.Contains(parts, "model") || !k.is("compile.enable") && !k.is("training.compile") {
+		k.Set("model.kernels", "eager", "compile.enable", "compile.components")
 	}
 }
 
@@ -92,7 +123,7 @@ func (k *file) degreeOr(key string, otherwise int) int {
 }
 
 // titanGroups maps the groups of devices and the batch.
-func (k *file) titanGroups(o understood.Options) {
+func (k *titan) titanGroups(o understood.Options) {
 	const section = "parallelism."
 	tensor, stages := k.degree(section+"tensor_parallel_degree"), k.degree(section+"pipeline_parallel_degree")
 	context, copies := k.degree(section+"context_parallel_degree"), k.degree(section+"data_parallel_replicate_degree")
@@ -119,8 +150,13 @@ func (k *file) titanGroups(o understood.Options) {
 		section+"data_parallel_shard_degree")
 	if tensor > 1 {
 		k.Set("parallel.tensor", tensor, section+"tensor_parallel_degree")
-		k.Set("parallel.sequence", true, section+"tensor_parallel_degree")
+		sequence := section + "enable_sequence_parallel"
+		on := k.keys[sequence] == nil || k.is(sequence)
+		k.Set("parallel.sequence", on, section+"tensor_parallel_degree", sequence)
 		async := section + "enable_async_tensor_parallel"
+		if k.graphs {
+			async = "compile.enable_async_tensor_parallel"
+		}
 		k.Set("parallel.tensor_overlap", k.is(async), async)
 	}
 	if context > 1 {
@@ -131,17 +167,26 @@ func (k *file) titanGroups(o understood.Options) {
 		}
 		k.Set("parallel.context_method", method, section+"context_parallel_rotate_method")
 	}
-	if n := k.degree(section + "expert_parallel_degree"); n > 1 {
-		k.Set("parallel.expert", n, section+"expert_parallel_degree")
-		k.Set("parallel.expert_tensor", k.degree(section+"expert_tensor_parallel_degree"),
-			section+"expert_tensor_parallel_degree")
-	}
+	k.titanExperts()
 	k.titanShards(stages, context, copies, shards)
 	k.titanPipeline(stages, copies*shards)
 }
 
+// titanExperts maps the groups that share experts.
+func (k *titan) titanExperts() {
+	const section = "parallelism."
+	if n := k.degree(section + "expert_parallel_degree"); n > 1 {
+		k.Set("parallel.expert", n, section+"expert_parallel_degree")
+		k.Set("parallel.expert_tensor", k.degree(section+"expert_tensor_parallel_degree"),
+			section+"expert_tensor_parallel_degree")
+		if backend := section + "expert_parallel_comm_backend"; k.word(backend, "standard") == "deepep" {
+			k.Set("parallel.dispatcher", "deepep", backend)
+		}
+	}
+}
+
 // titanShards maps what replicas divide: parameters, which stay gathered after the forward of a pipeline.
-func (k *file) titanShards(stages, context, copies, shards int) {
+func (k *titan) titanShards(stages, context, copies, shards int) {
 	const key = "parallelism.fsdp_reshard_after_forward"
 	zero := 0
 	if shards*context > 1 {
@@ -165,7 +210,7 @@ func (k *file) titanShards(stages, context, copies, shards int) {
 }
 
 // titanPipeline maps the order and the batch.
-func (k *file) titanPipeline(stages, replicas int) {
+func (k *titan) titanPipeline(stages, replicas int) {
 	const section = "parallelism."
 	local := k.degreeOr("training.local_batch_size", 8)
 	micro := local
@@ -181,13 +226,7 @@ func (k *file) titanPipeline(stages, replicas int) {
 		}
 		k.Set("schedule.name", name, section+"pipeline_parallel_schedule")
 		k.Set("schedule.stages", stages, section+"pipeline_parallel_degree")
-		if !slices.Contains([]string{"1f1b", "gpipe"}, name) {
-			k.Set("schedule.virtual_stages", 2, section+"pipeline_parallel_schedule")
-		}
-		if k.keys[section+"pipeline_parallel_layers_per_stage"] != nil {
-			k.aside(section+"pipeline_parallel_layers_per_stage", "--set schedule.virtual_stages=N says how many "+
-				"stages a rank has")
-		}
+		k.titanCut(stages, name)
 	} else {
 		k.Set("schedule.name", "ddp", section+"pipeline_parallel_degree")
 	}
@@ -199,25 +238,66 @@ func (k *file) titanPipeline(stages, replicas int) {
 	k.Set("batch.global", global, "training.global_batch_size", "training.local_batch_size")
 }
 
+// titanCut maps where stages begin: the embedding and the head count as layers.
+func (k *titan) titanCut(stages int, name string) {
+	const section = "parallelism.pipeline_parallel_"
+	const each, fewer, least = section + "layers_per_stage", section + "first_stage_less_layers",
+		section + "last_stage_less_layers"
+	first, last := k.whole(fewer, 1), k.whole(least, 1)
+	if first < 0 || last < 0 {
+		k.refuseKey(fewer, "must be at least 0, as must "+least)
+		return
+	}
+	chunks := 1
+	if !slices.Contains([]string{"1f1b", "gpipe"}, name) {
+		chunks = 2
+	}
+	layers := k.layers + first + last
+	if n := k.whole(each, 0); n > 0 && k.layers > 0 {
+		parts := (layers + n - 1) / n
+		if parts%stages != 0 {
+			k.refuseKey(each, fmt.Sprintf("%d layers, with those that count as one, are %d stages, which %d ranks "+
+				"do not divide", layers, parts, stages))
+		}
+		chunks = max(1, parts/stages)
+	} else if n > 0 {
+		k.aside(each, "--set schedule.virtual_stages=N says how many stages a rank has")
+	}
+	if chunks > 1 {
+		k.Set("schedule.virtual_stages", chunks, section+"schedule", each)
+	}
+	parts := stages * chunks
+	if k.layers == 0 || layers/parts < max(first, last, 1) {
+		if k.layers > 0 {
+			k.refuseKey(section+"degree", fmt.Sprintf("%d stages are too many for %d layers", parts, layers))
+		}
+		return
+	}
+	list := make([]int, parts)
+	for i := range list {
+		if list[i] = layers / parts; i < layers%parts {
+			list[i]++
+		}
+	}
+	list[0] += 1 - first      // the embedding
+	list[parts-1] += 2 - last // the last norm and the head
+	k.Set("schedule.partition", list, section+"degree", fewer, least)
+}
+
 // titanTraining maps precision, optimizer and recomputation.
-func (k *file) titanTraining() {
+func (k *titan) titanTraining() {
 	k.Set("train.stack", "torchtitan")
 	precision := "bf16"
 	converters := fmt.Sprint(k.keys["model.converters"])
 	switch {
+	case strings.Contains(converters, "nvfp4"):
+		precision = "nvfp4"
+		k.Set("train.bf16_last", k.whole("nvfp4.bf16_tail", 0), "config")
 	case strings.Contains(converters, "mx"):
 		precision = "mxfp8"
 	case strings.Contains(converters, "float8"):
 		precision = "fp8"
-		if recipe := k.word("float8.recipe_name", "tensorwise"); recipe != "tensorwise" {
-			k.aside("float8.recipe_name", "psim scales whole tensors")
-		}
-		k.Set("train.fp8_recipe", "current", "float8.recipe_name")
-		weights := "16-bit"
-		if k.is("float8.enable_fsdp_float8_all_gather") {
-			weights = "8-bit"
-		}
-		k.Set("train.weights", weights, "float8.enable_fsdp_float8_all_gather")
+		k.titanFloat8()
 	case k.word("training.mixed_precision_param", "bfloat16") == "float32":
 		precision = "fp32"
 	}
@@ -236,14 +316,35 @@ func (k *file) titanTraining() {
 	if k.is("optimizer.early_step_in_backward") {
 		k.Set("train.update_in", "backward", "optimizer.early_step_in_backward")
 	}
-	if name := k.word("optimizer.implementation", "fused"); name != "fused" {
+	if name := k.word("optimizer.implementation", "fused"); !strings.HasPrefix(name, "fused") {
 		k.aside("optimizer.implementation", "psim's update is one kernel")
 	}
 	k.Set("train.clip", k.real("training.max_norm", 1) > 0, "training.max_norm")
 }
 
+// titanFloat8 maps how products of 8 bits are scaled. Its keys were in a section of their own before 0.2.
+func (k *titan) titanFloat8() {
+	const former, section = "float8.", "quantize.linear.float8."
+	named := func(key string) string {
+		if k.keys[former+key] != nil {
+			return former + key
+		}
+		return section + key
+	}
+	how, gather := named("recipe_name"), named("enable_fsdp_float8_all_gather")
+	if recipe := k.word(how, "tensorwise"); recipe != "tensorwise" {
+		k.aside(how, "psim scales whole tensors")
+	}
+	k.Set("train.fp8_recipe", "current", how)
+	weights := "16-bit"
+	if k.is(gather) {
+		weights = "8-bit"
+	}
+	k.Set("train.weights", weights, gather)
+}
+
 // titanRecomputation maps what the backward computes again.
-func (k *file) titanRecomputation() {
+func (k *titan) titanRecomputation() {
 	const mode, option = "activation_checkpoint.mode", "activation_checkpoint.selective_ac_option"
 	switch how := k.word(mode, "selective"); {
 	case how == "none" || how == "full":

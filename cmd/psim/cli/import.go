@@ -33,9 +33,10 @@ configuration. It reads Megatron-LM's: a log that prints its arguments, a launch
 log says what ran; a script that is named as well is compared with it. Files that a
 script sources are named after it, and --arg gives $1, $2 and so on.
 
-It also reads the TOML of torchtitan (up to 0.2). With the config.json of a network it
-reads the JSON of DeepSpeed; TrainingArguments of transformers' Trainer in YAML or JSON;
-and the file that accelerate config writes. Name all files of a run together.
+It also reads scripts that start torchtitan 0.3, and the TOML of torchtitan up to 0.2.
+With the config.json of a network it reads the JSON of DeepSpeed; TrainingArguments of
+transformers' Trainer in YAML or JSON; and the file that accelerate config writes. Name
+all files of a run together.
 
 Every argument becomes a key, or is without effect on a step's time and memory, or is
 listed with what it may change. No log names its GPU: --device does.
