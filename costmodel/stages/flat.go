@@ -66,7 +66,8 @@ func (staged *Staged) StatesOf(st *Stage) int64 {
 	return staged.Share(st.States, 1)
 }
 
-// unpacked returns the bytes of the largest weight that a product makes of the one that is held. Each is freed after its product.
+// unpacked returns the bytes of the largest weight that a product makes of the one that is held. Each is freed after
+// its product.
 func unpacked(layers []network.Layer) (bytes int64) {
 	for _, l := range layers {
 		for _, o := range l.Ops {

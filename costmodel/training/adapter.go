@@ -249,8 +249,8 @@ func (t Options) checkFrozen() error {
 		return fmt.Errorf("frozen = %q: an adapter freezes all other parameters; remove frozen, or set "+
 			"adapter.kind = %q", string(t.Frozen), AdapterNone)
 	case t.Narrow() && t.Adapter.Kind == AdapterQLoRA:
-		return fmt.Errorf("%s: has weights in 4 bits that are multiplied in 16, and precision = %q multiplies in fewer; "+
-			"set precision = \"bf16\", or adapter.kind = %q", what, t.Precision, AdapterLoRA)
+		return fmt.Errorf("%s: has weights in 4 bits that are multiplied in 16, and precision = %q multiplies in "+
+			"fewer; set precision = \"bf16\", or adapter.kind = %q", what, t.Precision, AdapterLoRA)
 	case t.Narrow() && t.Weights == Weights16:
 		return fmt.Errorf("%s: with weights = %q is not modelled; frozen weights are held as they are multiplied; "+
 			"remove weights", what, t.Weights)

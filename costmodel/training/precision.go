@@ -184,7 +184,8 @@ func (t Options) narrowed(n network.Network) network.Network {
 	for i := first; i < last; i++ {
 		l := &n.Layers[i]
 		w := narrowing{
-			scaling: t.scaling(), devices: int64(n.Group.TensorParts()), repeated: t.modules(), frozen: t.frozenFormat(),
+			scaling: t.scaling(), devices: int64(n.Group.TensorParts()), repeated: t.modules(),
+			frozen: t.frozenFormat(),
 		}
 		if !l.Repeatable || len(l.Ops) == 0 {
 			continue
