@@ -106,7 +106,8 @@ func TestChosenMargin(t *testing.T) {
 
 // No development row, all of which have run, is said not to fit, but for rows of
 // megatron-bridge: what their recipes offload is not modelled, and activations in 8 bits are
-// predicted too large; and for rows of runs-collected, which no constant has seen.
+// predicted too large; for rows of runs-collected, which no constant has seen; and for those of runs-mlperf-lora,
+// whose programs keep activations in 8 bits, too.
 func TestVerdicts(t *testing.T) {
 	r, err := replayed()
 	require.NoError(t, err)
@@ -116,7 +117,8 @@ func TestVerdicts(t *testing.T) {
 			switch {
 			case row.Stack == "":
 				continue
-			case (table.Name == "megatron-bridge" || table.Name == "runs-collected") && row.Verdict == results.DoesNotFit:
+			case row.Verdict == results.DoesNotFit &&
+				slices.Contains([]string{"megatron-bridge", "runs-collected", "runs-mlperf-lora"}, table.Name):
 				refused[table.Name]++
 			default:
 				require.Contains(t, []string{results.Fits, results.Close}, row.Verdict, "%s: %s", table.Name, row.Label)
@@ -127,4 +129,5 @@ func TestVerdicts(t *testing.T) {
 	require.GreaterOrEqual(t, rows, 321)
 	require.LessOrEqual(t, refused["megatron-bridge"], 10)
 	require.LessOrEqual(t, refused["runs-collected"], 1)
+	require.LessOrEqual(t, refused["runs-mlperf-lora"], 16)
 }

@@ -19,7 +19,7 @@ type stackError struct {
 	errors                   []float64 // of the rows that no constant was fitted to
 }
 
-// byStack groups the training runs of a report, in the order of the tables.
+// byStack groups the training runs of a report that do not stand apart, in the order of the tables.
 func (r Report) byStack() []stackError {
 	return r.runsBy(func(row DataPoint) stackError { return stackError{stack: row.Stack, device: row.Device} })
 }
@@ -29,7 +29,7 @@ func (r Report) runsBy(group func(DataPoint) stackError) []stackError {
 	var groups []stackError
 	for _, t := range r.Tables {
 		for _, row := range t.Replayed {
-			if row.Stack == "" {
+			if row.Stack == "" || t.Apart != "" {
 				continue
 			}
 			of := group(row)
