@@ -80,6 +80,7 @@ var arrows = map[string][]string{
 	"internal/ordertest":   {"schedules", "schedules/graph", "schedules/order", "schedules/wiring"},
 	"internal/ram":         {"internal/units"},
 	"internal/setting":     {"internal/nearest", "internal/wrap"},
+	"internal/solve":       {},
 	"internal/units":       {},
 	"internal/wrap":        {},
 	"intervals":            {},

@@ -3,7 +3,7 @@ package calibrate
 import (
 	"math"
 
-	"gonum.org/v1/gonum/mat"
+	"psim/internal/solve"
 )
 
 // leastSquares finds numbers x, none negative, for which rows·x is nearest to times, where
@@ -37,7 +37,10 @@ func solveSet(rows [][]float64, times, scales []float64, set int) (x []float64, 
 	if len(used) > len(rows) {
 		return nil, 0, false
 	}
-	a, b := mat.NewDense(len(rows), len(used), nil), mat.NewVecDense(len(rows), nil)
+	a, b := make([][]float64, len(rows)), make([]float64, len(rows))
+	for i := range rows {
+		a[i], b[i] = make([]float64, len(used)), times[i]/scales[i]
+	}
 	unit := make([]float64, len(used))
 	for j, c := range used {
 		for i, row := range rows {
@@ -47,23 +50,25 @@ func solveSet(rows [][]float64, times, scales []float64, set int) (x []float64, 
 			return nil, 0, false
 		}
 		for i, row := range rows {
-			a.Set(i, j, row[c]/scales[i]/unit[j])
+			a[i][j] = row[c] / scales[i] / unit[j]
 		}
 	}
-	for i := range rows {
-		b.SetVec(i, times[i]/scales[i])
-	}
-	var solution, residual mat.VecDense
-	if err := solution.SolveVec(a, b); err != nil {
+	solution, ok := solve.LeastSquares(a, b)
+	if !ok {
 		return nil, 0, false
 	}
 	x = make([]float64, columns)
 	for j, c := range used {
-		if x[c] = solution.AtVec(j) / unit[j]; !(x[c] >= 0) || math.IsInf(x[c], 0) {
+		if x[c] = solution[j] / unit[j]; !(x[c] >= 0) || math.IsInf(x[c], 0) {
 			return nil, 0, false
 		}
 	}
-	residual.MulVec(a, &solution)
-	residual.SubVec(b, &residual)
-	return x, mat.Dot(&residual, &residual), true
+	for i := range a {
+		off := b[i]
+		for j := range solution {
+			off -= a[i][j] * solution[j]
+		}
+		squares += off * off
+	}
+	return x, squares, true
 }

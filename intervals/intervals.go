@@ -20,7 +20,7 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/gonum/stat/distuv"
+	"gonum.org/v1/gonum/mathext"
 
 	"psim/internal/units"
 )
@@ -216,7 +216,9 @@ func variance(list []float64) (v float64) {
 
 // Factors returns by what the predicted time is multiplied for the ends of the interval.
 func (s Spread) Factors() (low, high float64) {
-	t := distuv.StudentsT{Sigma: 1, Nu: s.Freedom}.Quantile((1 + Nominal) / 2)
+	// The quantile of Student's distribution, for which the two tails have 1 − Nominal.
+	x := mathext.InvRegIncBeta(s.Freedom/2, 0.5, 1-Nominal)
+	t := math.Sqrt(s.Freedom * (1 - x) / x)
 	half := t * math.Sqrt(s.Between+s.Within+s.Error)
 	return math.Exp(s.Mean - half), math.Exp(s.Mean + half)
 }

@@ -1,12 +1,12 @@
 package site
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/mat"
-
+	"psim/internal/solve"
 	"psim/internal/units"
 )
 
@@ -194,11 +194,11 @@ func (f *fitter) step(of []int, logs []float64, keys []int) error {
 		}
 	}
 	n := len(keys)
-	left, right := mat.NewDense(n, n, nil), mat.NewVecDense(n, nil)
+	left, right := make([][]float64, n), make([]float64, n)
 	for i := range keys {
 		// Of the prior: the most likely value is where likelihood and prior balance.
-		left.Set(i, i, 1/f.prior.Between)
-		right.SetVec(i, -logs[keys[i]]/f.prior.Between)
+		left[i] = make([]float64, n)
+		left[i][i], right[i] = 1/f.prior.Between, -logs[keys[i]]/f.prior.Between
 	}
 	for r, run := range of {
 		predicted, err := f.predict(run, logs)
@@ -207,18 +207,18 @@ func (f *fitter) step(of []int, logs []float64, keys []int) error {
 		}
 		off := math.Log(f.runs[run].Step / predicted)
 		for i := range keys {
-			right.SetVec(i, right.AtVec(i)+slopes[i][r]*off/f.prior.Within)
+			right[i] += slopes[i][r] * off / f.prior.Within
 			for k := range keys {
-				left.Set(i, k, left.At(i, k)+slopes[i][r]*slopes[k][r]/f.prior.Within)
+				left[i][k] += slopes[i][r] * slopes[k][r] / f.prior.Within
 			}
 		}
 	}
-	var change mat.VecDense
-	if err := change.SolveVec(left, right); err != nil {
-		return err
+	change, ok := solve.LeastSquares(left, right)
+	if !ok {
+		return errors.New("the slopes of the runs are not finite")
 	}
 	for i, k := range keys {
-		logs[k] += max(-0.5, min(0.5, change.AtVec(i)))
+		logs[k] += max(-0.5, min(0.5, change[i]))
 	}
 	return nil
 }
