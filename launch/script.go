@@ -68,7 +68,8 @@ func readScript(f Input, files []Input, o Options) (*arguments, error) {
 // readable lists what psim reads.
 const readable = "launch scripts and model_config.yaml of Megatron-LM, logs that print its arguments, " +
 	"torchtitan's TOML with [model] and [parallelism], DeepSpeed's JSON with a batch or zero_optimization, " +
-	"TrainingArguments with per_device_train_batch_size or output_dir, and accelerate's file with distributed_type"
+	"TrainingArguments with per_device_train_batch_size or output_dir, accelerate's file with distributed_type, and " +
+	"nanotron's YAML with parallelism and model_config"
 
 // ofProgram returns the words that follow the program; those before are a launcher's.
 func ofProgram(words []string) []string {

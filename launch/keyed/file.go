@@ -76,8 +76,33 @@ func decoded(data []byte) (table map[string]any, err error) {
 	if table = object(data); table != nil {
 		return table, nil
 	}
-	err = yaml.Unmarshal(data, &table)
+	var root yaml.Node
+	if err := yaml.Unmarshal(data, &root); err != nil {
+		return nil, err
+	}
+	lastOnly(&root)
+	err = root.Decode(&table)
 	return table, err
+}
+
+// lastOnly removes what a later value of the same key replaces, as Python's reader does.
+func lastOnly(n *yaml.Node) {
+	if n.Kind == yaml.MappingNode {
+		last := map[string]int{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			last[n.Content[i].Value] = i
+		}
+		list := n.Content[:0:0]
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Kind != yaml.ScalarNode || last[n.Content[i].Value] == i {
+				list = append(list, n.Content[i], n.Content[i+1])
+			}
+		}
+		n.Content = list
+	}
+	for _, inner := range n.Content {
+		lastOnly(inner)
+	}
 }
 
 // decode reads the keys of a file in JSON or YAML.

@@ -19,6 +19,8 @@ func Reader(f *understood.Input, files []understood.Input) reader {
 		return readTrainer
 	case isDeepSpeed(f.Data):
 		return readDeepSpeed
+	case isNanotron(f.Data):
+		return readNanotron
 	case isTitan(f.Data):
 		return readTitan
 	}

@@ -246,10 +246,14 @@ func FuzzKeyed(f *testing.F) {
 	}
 	f.Add("output_dir: x\n1: {2: 3}\nfsdp: {a: b}", "distributed_type: [FSDP]\nnum_processes: 99999999999999999999")
 	f.Add(`{"train_batch_size": 64, "zero_optimization": {"stage": 3}}`, "[job]\n[training]\nseq_len = 4096\n[model]\n")
+	f.Add("parallelism:\n  dp: 2\n  dp: 3\nmodel:\n  model_config: {a: 1}\n  model_config: {hidden_size: 64}\n", "")
 	f.Fuzz(func(t *testing.T, arguments, accelerate string) {
 		i, err := trainer(arguments, accelerate, 8)
 		if err != nil {
 			require.NotContains(t, err.Error(), "\n")
+			i, err = launch.Read([]launch.Input{{Label: "x", Data: []byte(arguments)}}, launch.Options{})
+		}
+		if err != nil {
 			return
 		}
 		require.NoError(t, configs.WriteObject(&bytes.Buffer{}, nil, i.Config))
