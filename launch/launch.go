@@ -32,11 +32,8 @@ func Read(files []Input, o Options) (*Import, error) {
 	if err != nil {
 		return nil, err
 	}
-	if read := keyed.Reader(script, files); read != nil {
-		if log != nil {
-			return nil, fmt.Errorf("%s: is a log of Megatron-LM, and %s is not its script", log.Label, script.Label)
-		}
-		return read(*script, files, o)
+	if i, err := readOther(log, script, files, o); i != nil || err != nil {
+		return i, err
 	}
 	var printed, written *arguments
 	if log != nil {
@@ -73,6 +70,22 @@ func Read(files []Input, o Options) (*Import, error) {
 		i.Measured = measure(log.Data, ran)
 	}
 	return i, nil
+}
+
+// readOther reads a file of another program than Megatron-LM; nil where there is none.
+func readOther(log, script *Input, files []Input, o Options) (*Import, error) {
+	read := keyed.Reader(script, files)
+	switch {
+	case script == nil:
+		return nil, nil
+	case log != nil && read != nil:
+		return nil, fmt.Errorf("%s: is a log of Megatron-LM, and %s is not its script", log.Label, script.Label)
+	case read != nil:
+		return read(*script, files, o)
+	case log == nil:
+		return readBridge(*script, o)
+	}
+	return nil, nil
 }
 
 // readTitan reads a script that starts torchtitan.

@@ -303,6 +303,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(file.Data)
 	}
 	f.Add([]byte("[job]\n[training]\nseq_len = 4096\n[model]\nflavor = \"8B\"\n[parallelism]\ntensor_parallel_degree = 2\n"))
+	f.Add(bridgeYAML(bridgeNetworks["v3"], "model.seq_length=4096", "train.micro_batch_size=1", "train.global_batch_size=16"))
 	f.Add([]byte("MODEL_ARGS:\n  --num-layers: 2\n  --swiglu: true\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		i, err := launch.Read([]launch.Input{{Label: "x", Data: data}}, launch.Options{})

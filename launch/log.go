@@ -99,7 +99,8 @@ func positive(text []byte) float64 {
 // Readable reports whether data is a log or a script, rather than a configuration.
 func Readable(name string, data []byte) bool {
 	script := strings.HasSuffix(name, ".sh") || bytes.HasPrefix(data, []byte("#!")) ||
-		bytes.Contains(data, []byte("--num-layers")) || bytes.Contains(data, []byte("torchtitan.train"))
+		bytes.Contains(data, []byte("--num-layers")) || bytes.Contains(data, []byte("torchtitan.train")) ||
+		bridgeKeys(Input{Data: data}) != nil
 	return isLog(data) || script || keyed.Readable(data) || bytes.Contains(data, []byte("MODEL_ARGS:"))
 }
 

@@ -69,7 +69,7 @@ func readScript(f Input, files []Input, o Options) (*arguments, error) {
 const readable = "launch scripts and model_config.yaml of Megatron-LM, logs that print its arguments, " +
 	"torchtitan's TOML with [model] and [parallelism], DeepSpeed's JSON with a batch or zero_optimization, " +
 	"TrainingArguments with per_device_train_batch_size or output_dir, accelerate's file with distributed_type, and " +
-	"nanotron's YAML with parallelism and model_config"
+	"nanotron's YAML with parallelism and model_config, and Megatron-Bridge's with model.num_layers and train"
 
 // ofProgram returns the words that follow the program; those before are a launcher's.
 func ofProgram(words []string) []string {

@@ -27,5 +27,12 @@ func Reader(f *understood.Input, files []understood.Input) reader {
 	return nil
 }
 
+// Keys returns the keys of a file in JSON or YAML, those of sections with dots.
+func Keys(f understood.Input) (map[string]any, error) {
+	k := &file{reading: &reading{}, label: f.Label, keys: map[string]any{}}
+	err := k.decode(f)
+	return k.keys, err
+}
+
 // Readable reports whether a file is one that is read here.
 func Readable(data []byte) bool { return Reader(&understood.Input{Data: data}, nil) != nil }

@@ -34,7 +34,7 @@ log says what ran; a script that is named as well is compared with it. Files tha
 script sources are named after it, and --arg gives $1, $2 and so on.
 
 It also reads scripts that start torchtitan 0.3, the TOML of torchtitan up to 0.2, and the
-YAML of nanotron.
+YAML of nanotron and of Megatron-Bridge (run_config.yaml).
 With the config.json of a network it reads the JSON of DeepSpeed; TrainingArguments of
 transformers' Trainer in YAML or JSON; and the file that accelerate config writes. Name
 all files of a run together.
