@@ -37,6 +37,8 @@ type Adapter struct {
 	// Prepared: what is frozen and not in 4 bits is held in fp32, as PEFT's
 	// prepare_model_for_kbit_training leaves it.
 	Prepared bool `toml:"prepared"`
+	// FP32: adapters compute in fp32, each with a copy of its input.
+	FP32 bool `toml:"fp32"`
 	// InputGradients: the result of the embedding has a gradient (enable_input_require_grads).
 	InputGradients bool `toml:"input_gradients"`
 }
@@ -114,6 +116,11 @@ func (Adapter) Settings() []setting.Setting {
 		{
 			Key: "dropout", Needs: with, Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true},
 			Text: "rate before every adapter, which then keeps an input of its own and a mask",
+		},
+		{
+			Key: "fp32", Needs: with, Default: false,
+			Text: "true: adapters compute in fp32, each with a copy of its input, as PEFT's do outside of autocast " +
+				"(autocast_adapter_dtype)",
 		},
 		{
 			Key: "input_gradients", Needs: with, Default: false,

@@ -175,11 +175,13 @@ func (f *freezing) packed() frozen.Format {
 	return frozen.NF4
 }
 
-// The names of an adapter's two products, which follow the name of the frozen one.
+// The names of an adapter's two products and of its dropout, which follow the name of the frozen product.
 const (
 	adapterPrefix = ".lora_"
 	adapterDown   = adapterPrefix + "A"
 	adapterUp     = adapterPrefix + "B"
+
+	adapterDropout = adapterPrefix + "dropout"
 )
 
 // adapterTensors lists the tensors of a layer's adapters, whose operations it has already.

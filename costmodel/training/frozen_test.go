@@ -289,19 +289,24 @@ func TestKeptByAutograd(t *testing.T) {
 		targets string
 		dropout float64
 		bytes   int64
+		fp32    bool // as with autocast_adapter_dtype
 	}{
-		{"q,v", 0, 302_399_488},
-		{"q,v", 0.05, 335_953_920},
-		{"q,k,v,o", 0, 302_530_560},
-		{"q,k,v,o", 0.05, 386_416_640},
-		{"all", 0, 378_224_640},
-		{"all", 0.05, 525_025_280},
-		{"down", 0, 344_276_992},
-		{"down", 0.05, 373_637_120},
+		{"q,v", 0, 302_399_488, false},
+		{"q,v", 0.05, 335_953_920, false},
+		{"q,k,v,o", 0, 302_530_560, false},
+		{"q,k,v,o", 0.05, 386_416_640, false},
+		{"all", 0, 378_224_640, false},
+		{"all", 0.05, 525_025_280, false},
+		{"down", 0, 344_276_992, false},
+		{"down", 0.05, 373_637_120, false},
+		{"q,v", 0, 352_862_208, true},
+		{"q,k,v,o", 0, 420_233_216, true},
+		{"gate,up,down", 0, 470_433_792, true},
+		{"all", 0, 605_175_808, true},
 	} {
 		m := models.Model{Preset: "llama3-8b", SequenceLength: 2048, Attention: "flash", Kernels: "eager"}
 		o := training.Options{Precision: "bf16", Adapter: training.Adapter{
-			Kind: "lora", Rank: 16, Targets: c.targets, Dropout: c.dropout, InputGradients: true,
+			Kind: "lora", Rank: 16, Targets: c.targets, Dropout: c.dropout, FP32: c.fp32, InputGradients: true,
 		}}
 		_, n := adapted(t, m, o)
 		kept := network.BufferBytes(o.Kept(n.Layers[1]), 2, 1)

@@ -64,7 +64,7 @@ func (k *keeping) hasInput(n int64) bool {
 func (k *keeping) inputs(g *linearGroup) {
 	first := g.products[0]
 	n := max(1, first.Count) * first.Rows * first.Inner
-	i, keeps := k.find(network.ForwardToWeight, first, n), g.trains() && k.Adapter.Dropout == 0
+	i, keeps := k.find(network.ForwardToWeight, first, n), g.trains() && k.Adapter.Dropout == 0 && !k.Adapter.FP32
 	switch {
 	case i < 0 && keeps && !k.hasInput(n):
 		k.added = append(k.added, network.Buffer{

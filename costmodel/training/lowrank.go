@@ -101,28 +101,61 @@ func (w *working) product(g *linearGroup, p network.Op, adapted bool) {
 	a.Name, a.Cols, a.Wide = name+adapterDown, rank, p.Wide || w.Narrow()
 	b := a
 	b.Name, b.Inner, b.Cols, b.Left, b.NoInputGradient, b.RowParallel = name+adapterUp, rank, p.Cols, 0, false, false
-	if w.Adapter.Dropout > 0 {
-		mask := network.NewElementwise(name+".lora_dropout", left, network.Traffic{Read: 2, Written: 2},
-			network.Traffic{Read: 2, Written: 2})
-		mask.Mask, mask.Modules = [3]int64{network.Forward: left, network.InputGradient: left}, p.Modules
-		if a.NoInputGradient {
-			mask = mask.ForwardOnly()
-		}
-		w.ops = append(w.ops, mask)
-		shape := network.Dims{int(max(1, p.Count) * p.Rows), int(p.Inner)}
-		g.kept = append(g.kept,
-			network.Buffer{Name: mask.Name + ".mask", Shape: shape, ElementBytes: 1, Modules: p.Modules},
-			network.Buffer{
-				Name: mask.Name + ".output", Shape: shape, Lifetime: network.ForwardToWeight, Modules: p.Modules,
-			})
+	if w.Adapter.FP32 {
+		w.ops = append(w.ops, w.widen(name, left, a))
 	}
-	between := network.Dims{int(max(1, p.Count) * p.Rows), int(rank)}
-	g.kept = append(g.kept,
-		network.Buffer{
-			Name: a.Name + ".result", Shape: between, Lifetime: network.ForwardToWeight, Modules: p.Modules,
-		},
-		network.Buffer{Name: a.Name + ".output_gradient", Shape: between, Lifetime: network.InputToWeight})
+	if w.Adapter.Dropout > 0 {
+		w.ops = append(w.ops, w.drop(name, left, a))
+	}
+	g.kept = append(g.kept, w.keptByAdapter(name, p, a)...)
 	w.ops = append(w.ops, a, b, w.sum(name, out, left, a))
+}
+
+// drop makes the dropout before an adapter.
+func (w *working) drop(name string, left int64, a network.Op) network.Op {
+	mask := network.NewElementwise(name+adapterDropout, left, network.Traffic{Read: 2, Written: 2},
+		network.Traffic{Read: 2, Written: 2})
+	mask.Mask, mask.Modules = [3]int64{network.Forward: left, network.InputGradient: left}, a.Modules
+	if a.NoInputGradient {
+		mask = mask.ForwardOnly()
+	}
+	return mask
+}
+
+// keptByAdapter lists what the adapter of a product keeps: with dropout or in fp32 an input of its own, and what is
+// between its two products; a is the first.
+func (w *working) keptByAdapter(name string, p, a network.Op) (kept []network.Buffer) {
+	rows, element := int(max(1, p.Count)*p.Rows), 0 // as activations
+	if w.Adapter.FP32 {
+		element = 4
+	}
+	keep := func(name string, width int64, element int, lifetime network.Lifetime, modules network.Module) {
+		kept = append(kept, network.Buffer{
+			Name: name, Shape: network.Dims{rows, int(width)}, ElementBytes: element, Lifetime: lifetime,
+			Modules: modules,
+		})
+	}
+	switch {
+	case w.Adapter.Dropout > 0:
+		keep(name+adapterDropout+".mask", p.Inner, 1, network.ForwardToInput, p.Modules)
+		keep(name+adapterDropout+".output", p.Inner, element, network.ForwardToWeight, p.Modules)
+	case w.Adapter.FP32:
+		keep(a.Name+".input", p.Inner, element, network.ForwardToWeight, p.Modules)
+	}
+	keep(a.Name+".result", a.Cols, element, network.ForwardToWeight, p.Modules)
+	keep(a.Name+".output_gradient", a.Cols, element, network.InputToWeight, 0)
+	return kept
+}
+
+// widen makes the copy of an adapter's input in fp32. I makes its gradient one of 16 bits.
+func (w *working) widen(name string, left int64, a network.Op) network.Op {
+	copied := network.NewElementwise(name+".lora_fp32", left, network.Traffic{Read: 2, Written: 4},
+		network.Traffic{Read: 4, Written: 2})
+	copied.Modules, copied.Numbers = a.Modules, network.Mixed
+	if a.NoInputGradient {
+		copied = copied.ForwardOnly()
+	}
+	return copied
 }
 
 // sum makes the scaled sum of the results of a product and its adapter, in one kernel. I scales the gradient
@@ -130,12 +163,19 @@ func (w *working) product(g *linearGroup, p network.Op, adapted bool) {
 func (w *working) sum(name string, out, left int64, a network.Op) network.Op {
 	sum := network.NewElementwise(name+".lora_sum", out, network.Traffic{Read: 4, Written: 2},
 		network.Traffic{Read: 2, Written: 2})
+	if w.Adapter.FP32 {
+		// The adapter's result is scaled, the sum made in fp32 and then in 16 bits, by a kernel each. I makes the
+		// gradient fp32, scales it for the adapter, and makes that of the product 16 bits.
+		sum = network.NewElementwise(name+".lora_sum", out, network.Traffic{Read: 14, Written: 10},
+			network.Traffic{Read: 10, Written: 10})
+		sum.Launches, sum.Numbers = [3]int{network.Forward: 3, network.InputGradient: 3}, network.Mixed
+	}
 	sum.Modules = a.Modules
 	if !a.NoInputGradient {
 		both := network.Traffic{Read: 4, Written: 2}
 		sum.Moved[network.InputGradient] += both.Moved(left)
 		sum.Writes[network.InputGradient] += both.Writes(left)
-		sum.Launches[network.InputGradient] = 2
+		sum.Launches[network.InputGradient] = max(1, sum.Launches[network.InputGradient]) + 1
 	}
 	return sum
 }
