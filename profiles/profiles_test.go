@@ -257,7 +257,7 @@ func TestSteps(t *testing.T) {
 
 	// One step repeats nothing, although its layers do.
 	p = read(t, without(list[:len(list)/4], "user_annotation"))
-	require.Contains(t, p.found, "its whole length, as one step")
+	require.Contains(t, p.found, "as the whole trace")
 	require.Equal(t, 74*millisecond, p.steps[0].end-p.steps[0].start)
 }
 

@@ -29,6 +29,9 @@ func (p *RankProfile) findSteps(host, device map[int]span) {
 	}
 	p.steps = slices.SortedFunc(maps.Values(device), func(a, b span) int { return cmp.Compare(a.number, b.number) })
 	for i := range p.steps {
+		if p.Host {
+			break // a range of the host holds what it does
+		}
 		s := &p.steps[i]
 		if s.last = i+1 == len(p.steps); !s.last {
 			s.end = p.steps[i+1].start
@@ -76,7 +79,7 @@ func (p *RankProfile) periodic() {
 	}
 	length := period(names)
 	if length == 0 {
-		p.found = "its whole length, as one step: there is no ProfilerStep, and no order of kernels repeats"
+		p.found = "as the whole trace, since there is no ProfilerStep and no order of kernels repeats"
 		s := span{start: p.kernels[0].start, last: true}
 		for _, k := range p.kernels {
 			s.end = max(s.end, k.end)

@@ -32,6 +32,7 @@ func WriteJudgment(w io.Writer, h judged.Judgment, precision string) error {
 		difference := units.FormatSignedPercent(h.Measured/h.Predicted - 1)
 		out.Print("%s: %s, %s: %s\n", h.Verdict, measured, expected, difference)
 	}
+	printProfile(out, h)
 	for i, a := range h.Assumptions {
 		if i == 0 {
 			out.Print("\nwhat would explain it, one at a time, the nearest first\n")

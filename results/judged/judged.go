@@ -15,6 +15,10 @@ type Judgment struct {
 	// again; Reach is the share of it that large products reach; 0 where there is no network.
 	Rate  float64 `json:"rate,omitempty"`
 	Reach float64 `json:"reach,omitempty"`
+	// Profile is what traces of the run say of a step. ByClass is what its time and that of the prediction went to:
+	// means over the ranks, which add up to the step.
+	Profile *Profiled   `json:"profile,omitempty"`
+	ByClass []ClassTime `json:"by_class,omitempty"`
 	// Assumptions are settings that the run may have had, each with the step that it gives, the one that comes
 	// nearest to what was measured first.
 	Assumptions []Assumption `json:"assumptions,omitempty"`
@@ -41,6 +45,41 @@ type Interval struct {
 	From     string  `json:"from"` // the runs, in words
 	Runs     int     `json:"runs"`
 	Sources  int     `json:"sources"`
+}
+
+// A ClassTime is the time of a step that went to a class of work. Every moment of a rank counts once: as computation,
+// or else as update, communication, copy or launch, or else as waiting.
+type ClassTime struct {
+	Class     string  `json:"class"`
+	Predicted float64 `json:"predicted_s"`
+	Measured  float64 `json:"measured_s"`
+}
+
+// A Profiled is what traces of PyTorch's profiler say of a step: the one in the middle of those that all ranks have.
+type Profiled struct {
+	StepTime float64 `json:"step_time_s"`
+	Step     int     `json:"step"`        // its number
+	Found    string  `json:"steps_found"` // how steps were found, in words
+	// Steps is how many whole steps there are; without one, the step lasts from its first kernel to its last.
+	Steps    int     `json:"steps"`
+	Shortest float64 `json:"shortest_s"`
+	Longest  float64 `json:"longest_s"`
+	Ranks    int     `json:"ranks"`           // whose traces were read
+	World    int     `json:"world,omitempty"` // ranks of the run
+	Device   string  `json:"device,omitempty"`
+	Host     bool    `json:"host,omitempty"` // there is no GPU: these are operations of CPUs
+	// Collectives of the step, and of how many the waiting for other ranks is known, since several ranks have them. Of
+	// the incomplete ones some ranks have no trace, which may have come later.
+	Collectives int     `json:"collectives"`
+	Matched     int     `json:"collectives_matched"`
+	Incomplete  int     `json:"collectives_incomplete,omitempty"`
+	Transfer    float64 `json:"transfer_s,omitempty"` // communication without that waiting
+	Skew        float64 `json:"skew_s,omitempty"`     // that waiting
+	// Clocks is by how much clocks differed, which was taken out, and Apart by how much ends of collectives still do.
+	Clocks float64 `json:"clocks_s,omitempty"`
+	Apart  float64 `json:"ends_apart_s,omitempty"`
+	Last   *int    `json:"last_rank,omitempty"` // the rank that the others wait for the longest
+	Waited float64 `json:"waited_s,omitempty"`  // how long, on average
 }
 
 // An Assumption is what a run may have been, otherwise than its configuration says.

@@ -18,6 +18,7 @@ import (
 	"psim/internal/files"
 	"psim/internal/units"
 	"psim/launch"
+	"psim/profiles"
 	"psim/reports"
 	"psim/results/judged"
 )
@@ -25,11 +26,17 @@ import (
 type explainFlags struct {
 	importFlags
 	log, measured, emit string
+	profiles            []string               // names of traces
+	profiled            *profiles.ProfiledStep // by these; nil without
 }
 
 const explainManual = `explain holds a step that was measured against its prediction. The step comes from a
-log of Megatron-LM, or from --measured; the configuration from the log, from a launch
-script (psim import), or from CONFIG.
+log of Megatron-LM, from --measured, or from --profile; the configuration from the log,
+from a launch script (psim import), or from CONFIG.
+
+--profile TRACE reads traces of PyTorch's profiler (prof.export_chrome_trace) and puts
+what the step's time went to next to the prediction. Name those of several ranks: how long
+a collective waits for other ranks is known only if their traces are.
 
 The first line judges: whether the step lies in the interval of the prediction, is slow
 or fast, or cannot be. Below it are assumptions that would explain the difference, each
@@ -47,6 +54,7 @@ func newExplain() *cobra.Command {
 		Long:  explainManual,
 		Example: `  psim explain train.log --device h100-80gb-sxm --devices-per-node 8 --network ib-ndr
   psim explain llama3-70b --measured 12.3s
+  psim explain ddp.toml --profile traces --measured 0.1s
   psim explain run.sh --log train.log --device h100-80gb-sxm --emit megatron -o better.sh`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -63,6 +71,8 @@ func newExplain() *cobra.Command {
 	cmd.Flags().StringArrayVar(&f.arguments, "arg", nil, "an argument of the script, $1 first; may be repeated")
 	cmd.Flags().StringVar(&f.log, "log", "", "the log of the run, for a SCRIPT or a CONFIG")
 	cmd.Flags().StringVar(&f.measured, "measured", "", "the measured step, such as 12.3s, in place of a log")
+	cmd.Flags().StringArrayVar(&f.profiles, "profile", nil,
+		"a trace of PyTorch's profiler, or a folder of them; may be repeated, once for each rank")
 	cmd.Flags().StringVar(&f.emit, "emit", "", "write the better plan to -o as a launch script: megatron")
 	cmd.Flags().VarP((*pathValue)(&f.out), "out", "o", "file to write the better plan to")
 	registerOverwrite(cmd.Flags(), &f.overwrite)
@@ -82,6 +92,9 @@ func (f *explainFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if f.profiled, err = f.readProfiles(ctx, std.err); err != nil {
+		return err
+	}
 	measured, err := f.step(steps)
 	if err != nil {
 		return err
@@ -93,11 +106,7 @@ func (f *explainFlags) run(cmd *cobra.Command, args []string) error {
 	if err := p.AddUnsaid(ctx); err != nil {
 		return err
 	}
-	progress := newProgress(std.err, f.quiet)
-	held, err := advise.Judge(ctx, p, measured, func(number, of int, set []string) {
-		progress.showf("change %d of %d: %v", number, of, set)
-	})
-	progress.clear()
+	held, err := f.judge(ctx, p, measured, std.err)
 	if err != nil {
 		return err
 	}
@@ -116,6 +125,27 @@ func (f *explainFlags) run(cmd *cobra.Command, args []string) error {
 		_, err = fmt.Fprintln(std.err, "wrote", visible(held.Written))
 	}
 	return errors.Join(err, unwritten)
+}
+
+// judge holds the measured step against its prediction, and what its time went to against that of the prediction.
+func (f *explainFlags) judge(
+	ctx context.Context, p *lib.Prediction, measured float64, stderr io.Writer,
+) (judged.Judgment, error) {
+	progress := newProgress(stderr, f.quiet)
+	defer progress.clear()
+	var profile *judged.Profiled
+	var classes []judged.ClassTime
+	if f.profiled != nil {
+		var err error
+		if profile, classes, err = advise.CompareProfile(p, f.profiled); err != nil {
+			return judged.Judgment{}, err
+		}
+	}
+	held, err := advise.Judge(ctx, p, measured, func(number, of int, set []string) {
+		progress.showf("change %d of %d: %v", number, of, set)
+	})
+	held.Profile, held.ByClass = profile, classes
+	return held, err
 }
 
 // checkEmit refuses an unknown format, and a file that cannot be written.
@@ -195,10 +225,13 @@ func (f *explainFlags) step(steps *launch.LoggedSteps) (float64, error) {
 				f.measured)
 		}
 		return time.Duration(d).Seconds(), nil
-	case steps == nil:
-		return 0, errors.New("no measured step is known: name the log of the run (--log), or --measured 12.3s")
+	case steps != nil:
+		return steps.StepTime, nil
+	case f.profiled != nil:
+		return f.profiled.Times.Sum().Seconds(), nil
 	}
-	return steps.StepTime, nil
+	return 0, errors.New("no measured step is known: name the log of the run (--log), a trace of PyTorch's " +
+		"profiler (--profile), or --measured 12.3s")
 }
 
 // load reads the configuration, and the steps of a log if there is one.

@@ -38,7 +38,7 @@ func TestExplain(t *testing.T) {
 
 	for command, want := range map[string]string{
 		"psim explain":                                           "explain takes a log, a launch script or a CONFIG, not nothing",
-		"psim explain gpipe":                                     "no measured step is known: name the log of the run (--log), or --measured 12.3s",
+		"psim explain gpipe":                                     "no measured step is known: name the log of the run (--log), a trace of PyTorch's profiler (--profile), or --measured 12.3s",
 		"psim explain gpipe --measured 12":                       "--measured 12: must be a time above 0 with its unit, such as 12.3s",
 		"psim explain gpipe --measured -1s":                      "--measured -1s: must be a time above 0",
 		"psim explain gpipe ddp --measured 1s":                   "gpipe: is not a log or a script of Megatron-LM",

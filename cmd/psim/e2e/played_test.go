@@ -91,6 +91,9 @@ func newReader(t *testing.T) user {
 	for _, name := range []string{"train.log", "run.sh", "common.sh", "args.yaml", "accelerate.yaml"} { // of a training
 		require.NoError(t, os.Symlink(filepath.Join(root(t), "launch", "testdata", name), u.path(name)))
 	}
+	for _, name := range []string{"ddp.toml", "traces"} {
+		require.NoError(t, os.Symlink(filepath.Join(root(t), "profiles", "testdata", name), u.path(name)))
+	}
 	u.put(t, savedResults(t))
 	return u
 }

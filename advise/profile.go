@@ -1,0 +1,100 @@
+package advise
+
+import (
+	"fmt"
+
+	"psim"
+	"psim/profiles"
+	"psim/results"
+	"psim/results/judged"
+	"psim/schedules/graph"
+)
+
+// CompareProfile holds a profiled step against a prediction, class by class.
+func CompareProfile(
+	p *psim.Prediction, s *profiles.ProfiledStep,
+) (*judged.Profiled, []judged.ClassTime, error) {
+	if n := p.Result.Devices; s.World > 0 && n > 0 && s.World != n {
+		return nil, nil, fmt.Errorf("--profile: the traces are of a run of %d ranks, and the configuration has %d devices; "+
+			"they must be of one run", s.World, n)
+	}
+	e, err := p.Explain()
+	if err != nil {
+		return nil, nil, err
+	}
+	return profiled(s), byClass(e.ByClass, &s.Times), nil
+}
+
+// profiled makes of a profiled step what a judgment has.
+func profiled(s *profiles.ProfiledStep) *judged.Profiled {
+	made := &judged.Profiled{
+		StepTime: s.Times.Sum().Seconds(), Step: s.Number, Found: s.Found, Steps: s.Steps,
+		Shortest: s.Shortest.Seconds(), Longest: s.Longest.Seconds(), Ranks: s.Ranks, World: s.World,
+		Device: s.Device, Host: s.Host, Collectives: s.Collectives, Matched: s.Matched, Incomplete: s.Incomplete,
+	}
+	if s.Matched > 0 {
+		made.Transfer, made.Skew = s.Times[profiles.Transfer].Seconds(), s.Times[profiles.Skew].Seconds()
+		made.Clocks, made.Apart = s.Clocks.Seconds(), s.Apart.Seconds()
+	}
+	if s.Last >= 0 {
+		made.Last, made.Waited = &s.Last, s.Waited.Seconds()
+	}
+	return made
+}
+
+// The classes that a profile and a prediction have in common.
+const (
+	computation   = "computation" // of a prediction from times of whole passes or layers
+	communication = "communication"
+	copies        = "copies"
+)
+
+// commonClass returns the class of a profile that a prediction's class is compared with.
+func commonClass(class string) string {
+	switch class {
+	case "products", "attention", "between", graph.Updating, graph.Launches, graph.Waiting:
+		return class
+	case "measured", "forward", "backward", "backward_input", "backward_weight":
+		return computation
+	case graph.Averaging:
+		return "between"
+	case graph.HostCopies:
+		return copies
+	}
+	return communication // messages and collectives, by their kind of group
+}
+
+// byClass puts both sides together. Where the prediction has a time for all computation, so has the profile.
+func byClass(predicted map[string]float64, measured *profiles.ClassTimes) []judged.ClassTime {
+	expected := map[string]float64{}
+	for _, class := range results.SortedClasses(predicted) {
+		expected[commonClass(class)] += predicted[class]
+	}
+	found := map[string]float64{}
+	for c, t := range measured {
+		name := profiles.Class(c).String()
+		if profiles.Class(c) == profiles.Skew {
+			name = communication
+		}
+		found[name] += t.Seconds()
+	}
+	if expected[computation] > 0 {
+		for _, by := range []map[string]float64{expected, found} {
+			for _, class := range []string{"products", "attention", "between"} {
+				by[computation] += by[class]
+				delete(by, class)
+			}
+		}
+	}
+	order := []string{
+		computation, "products", "attention", "between", graph.Updating, communication, copies, graph.Launches,
+		graph.Waiting,
+	}
+	var list []judged.ClassTime
+	for _, class := range order {
+		if expected[class] > 0 || found[class] > 0 {
+			list = append(list, judged.ClassTime{Class: class, Predicted: expected[class], Measured: found[class]})
+		}
+	}
+	return list
+}

@@ -1,0 +1,36 @@
+package reports_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"psim/internal/golden"
+	"psim/reports"
+	"psim/results/judged"
+)
+
+// TestJudgedProfile: the table adds up, and what is not known of a profile is said.
+func TestJudgedProfile(t *testing.T) {
+	last := 3
+	classes := []judged.ClassTime{
+		{Class: "products", Predicted: 2, Measured: 2.2}, {Class: "between", Predicted: 0.5, Measured: 0.5},
+		{Class: "communication", Predicted: 0.1, Measured: 0.9}, {Class: "waiting", Measured: 0.4},
+	}
+	var all bytes.Buffer
+	for _, p := range []judged.Profiled{
+		{StepTime: 4, Step: 551, Steps: 1, Ranks: 1, World: 8, Device: "NVIDIA H100 80GB HBM3", Collectives: 7, Found: "by annotations of the device"},
+		{StepTime: 4.2, Ranks: 2, Collectives: 7, Found: "as the whole trace"},
+		{
+			StepTime: 4, Step: 2, Steps: 3, Shortest: 3.9, Longest: 4.1, Ranks: 4, World: 8, Collectives: 40, Matched: 36, Incomplete: 4,
+			Transfer: 0.3, Skew: 0.6, Clocks: 0.002, Apart: 1e-5, Last: &last, Waited: 0.5, Found: "by ProfilerStep", Host: true,
+		},
+		{StepTime: 4, Step: 2, Steps: 1, Ranks: 1, World: 1, Found: "by ProfilerStep"},
+	} {
+		h := judged.Judgment{Verdict: judged.Slow, Measured: 4, Predicted: 2.6, Profile: &p, ByClass: classes}
+		require.NoError(t, reports.WriteJudgment(&all, h, "bf16"))
+		all.WriteString("\n")
+	}
+	golden.Equal(t, "judged-profile.txt", all.Bytes())
+}
