@@ -15,8 +15,8 @@ func CompareProfile(
 	p *psim.Prediction, s *profiles.ProfiledStep,
 ) (*judged.Profiled, []judged.ClassTime, error) {
 	if n := p.Result.Devices; s.World > 0 && n > 0 && s.World != n {
-		return nil, nil, fmt.Errorf("--profile: the traces are of a run of %d ranks, and the configuration has %d devices; "+
-			"they must be of one run", s.World, n)
+		return nil, nil, fmt.Errorf("--profile: the traces are of a run of %d ranks, and the configuration has "+
+			"%d devices; they must be of one run", s.World, n)
 	}
 	e, err := p.Explain()
 	if err != nil {
