@@ -272,7 +272,9 @@ func (r *reader) finish() (*RankProfile, error) {
 		return nil, err
 	}
 	slices.SortStableFunc(p.kernels, func(a, b kernel) int { return cmp.Compare(a.start, b.start) })
-	slices.SortFunc(r.launches, func(a, b launched) int { return cmp.Compare(a.number, b.number) })
+	slices.SortFunc(r.launches, func(a, b launched) int { // calls lie in calls of one number
+		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.at, b.at))
+	})
 	for i := range p.kernels {
 		k := &p.kernels[i]
 		at, ok := slices.BinarySearchFunc(r.launches, k.launch, func(l launched, n int64) int {
