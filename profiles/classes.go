@@ -44,21 +44,40 @@ var kernelPatterns = []pattern{
 	{Transfer, regexp.MustCompile(`^(nccl|rccl|msccl).*kernel|^nvshmem|deep_ep|(one|two)_shot_all_?reduce|` +
 		`multimem_(all_|one_shot|reduce)|cross_device_reduce`)},
 	{Attention, regexp.MustCompile(`fmha|flash|sdpa|mha_|attention|attn|splitkv`)},
-	{Optimizer, regexp.MustCompile(`adam|lamb|adagrad|rmsprop|sgd|lion.*functor`)},
+	{Optimizer, regexp.MustCompile(`adam|lamb(_|functor|stage)|adagrad|rmsprop|sgd|lion.*functor`)},
 	{Products, regexp.MustCompile(`nvjet|gemm|gemv|xmma|cutlass.*kernel|cublas|^cijk_|wgmma|bmm|conv(?:olve|_|2d|3d)|` +
 		`implicit|winograd|dgrad|wgrad|fprop|splitkreduce|^dot_kernel|triton_(tem|mm)_|triton_.*_mm_|` +
-		`s(16816|884|1688)|miopen.*conv`)},
+		`s(16816|884|1688)|[hs]cudnn_|miopen.*conv`)},
 }
 
-// kernelClass returns the class of a kernel.
+// kernelClass returns the class of a kernel. What its arguments are of says nothing about it, nor does the library
+// FBGEMM, most of whose kernels are of embeddings.
 func kernelClass(name string) Class {
-	name = strings.ToLower(name)
+	name = strings.ReplaceAll(strings.ToLower(withoutArguments(name)), "fbgemm", "")
 	for _, p := range kernelPatterns {
 		if p.names.MatchString(name) {
 			return p.class
 		}
 	}
 	return Between
+}
+
+// withoutArguments cuts the arguments off the name of a function in C++.
+func withoutArguments(name string) string {
+	depth := 0
+	for i := range len(name) {
+		switch name[i] {
+		case '<':
+			depth++
+		case '>':
+			depth--
+		case '(':
+			if depth == 0 && i > 0 && !strings.HasPrefix(name[i:], "(anonymous namespace)") {
+				return name[:i]
+			}
+		}
+	}
+	return name
 }
 
 // operationPatterns do the same for operations of the CPU. Operations lie in each other: those of a library that say
