@@ -30,7 +30,8 @@ func profiled(s *profiles.ProfiledStep) *judged.Profiled {
 	made := &judged.Profiled{
 		StepTime: s.Times.Sum().Seconds(), Step: s.Number, Found: s.Found, Steps: s.Steps,
 		Shortest: s.Shortest.Seconds(), Longest: s.Longest.Seconds(), Ranks: s.Ranks, World: s.World,
-		Device: s.Device, Host: s.Host, Collectives: s.Collectives, Matched: s.Matched, Incomplete: s.Incomplete,
+		Device: s.Device, Host: s.Host, Messages: s.Times[profiles.Messages].Seconds(),
+		Collectives: s.Collectives, Matched: s.Matched, Incomplete: s.Incomplete,
 	}
 	if s.Matched > 0 {
 		made.Transfer, made.Skew = s.Times[profiles.Transfer].Seconds(), s.Times[profiles.Skew].Seconds()
@@ -73,7 +74,7 @@ func byClass(predicted map[string]float64, measured *profiles.ClassTimes) []judg
 	found := map[string]float64{}
 	for c, t := range measured {
 		name := profiles.Class(c).String()
-		if profiles.Class(c) == profiles.Skew {
+		if c := profiles.Class(c); c == profiles.Skew || c == profiles.Messages {
 			name = communication
 		}
 		found[name] += t.Seconds()

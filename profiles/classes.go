@@ -15,7 +15,8 @@ const (
 	Attention
 	Products // matrix products and convolutions
 	Between  // everything else that computes: norms, functions, softmax, loss
-	Transfer // collectives and messages; those of several ranks without the time in which they wait for each other
+	Transfer // collectives; those that several ranks have, without the time in which they wait for each other
+	Messages // sends and receives, which last while they wait; an all-to-all that does not say its name is of them
 	Skew     // a collective has begun and waits for other ranks
 	Copies
 	Launches // nothing runs, since the host launched the next kernel too late
@@ -27,7 +28,8 @@ const (
 // String returns the name of a class, which is that of psim's own class where there is one.
 func (c Class) String() string {
 	return [...]string{
-		"optimizer", "attention", "products", "between", "communication", "skew", "copies", "launches", "waiting",
+		"optimizer", "attention", "products", "between", "communication", "messages", "skew", "copies", "launches",
+		"waiting",
 	}[c]
 }
 

@@ -206,6 +206,9 @@ func (r *reader) kernel() error {
 	}
 	r.operations = nil
 	k := r.taken(r.class(1))
+	if k.class == Transfer && e.call.message(r.made.names[k.name]) {
+		k.class = Messages
+	}
 	if k.class == Transfer {
 		k.call = int32(len(r.made.calls))
 		r.made.calls = append(r.made.calls, e.call)

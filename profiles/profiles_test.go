@@ -391,7 +391,7 @@ func TestHolistic(t *testing.T) {
 		times := p.account(p.kernels[0].start, end)
 		compute := times[Optimizer] + times[Attention] + times[Products] + times[Between]
 		require.Equal(t, []int64{want.Span, want.Idle, want.Compute, want.Exposed}, []int64{
-			end - p.kernels[0].start, int64(times[Idle] + times[Launches]), int64(compute), int64(times[Transfer]),
+			end - p.kernels[0].start, int64(times[Idle] + times[Launches]), int64(compute), int64(times[Transfer] + times[Messages]),
 		}, want.Trace)
 		compared++
 	}

@@ -141,8 +141,8 @@ type meeting struct {
 type meetings []meeting
 
 // meet finds common collectives. Ranks call those of a group in the same order, so the first of a step meets the
-// first, and so on. Where the numbers of calls differ, nothing is known. Sends and receives of two ranks go by one name
-// for all ranks of a group, and are left out. So are collectives without a group, unless the run has two ranks.
+// first, and so on. Where the numbers of calls differ, nothing is known. Collectives without a group are left out,
+// unless the run has two ranks.
 func meet(list []*RankProfile) meetings {
 	type key struct {
 		step        int
@@ -207,19 +207,23 @@ func pair(list []*RankProfile, calls [][]int) (found meetings) {
 	return found
 }
 
-// collective returns the name by which a call can be known on other ranks.
+// message reports whether a call is of two ranks only: a send, a receive, or several of them in one kernel.
+func (c *call) message(kernel string) bool {
+	name := strings.ToLower(c.name)
+	unsaid := name == "" || strings.Contains(name, "coalesced")
+	return strings.HasPrefix(name, "send") || strings.HasPrefix(name, "recv") ||
+		unsaid && strings.Contains(strings.ToLower(kernel), "sendrecv")
+}
+
+// collective returns the name by which a call is known on other ranks, if it has one. Several calls in one kernel
+// (coalesced ones) say neither name nor size.
 func (c *call) collective(kernel string) (string, bool) {
 	name := c.name
 	if name == "" {
 		name, _, _ = strings.Cut(kernel, "(")
 	}
-	switch plain := strings.ToLower(name); {
-	case strings.Contains(plain, "coalesced") || strings.HasPrefix(plain, "send") || strings.HasPrefix(plain, "recv"):
-		return "", false
-	case c.name == "" && (strings.Contains(plain, "sendrecv") || strings.Contains(plain, "generic")):
-		return "", false
-	}
-	return name, true
+	plain := strings.ToLower(name)
+	return name, !strings.Contains(plain, "coalesced") && !strings.Contains(plain, "generic")
 }
 
 // stepOf returns the number of the step that asked for a kernel, or else in which it began.

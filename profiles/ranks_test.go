@@ -139,3 +139,27 @@ func TestTogetherErrors(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+// TestMessages: sends and receives are no collectives, and go by the kernel where the call has no name.
+func TestMessages(t *testing.T) {
+	const sendRecv = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+	for _, c := range []struct {
+		kernel, call string
+		want         Class
+	}{
+		{sendRecv, "", Messages},
+		{sendRecv, "send", Messages},
+		{sendRecv, "recv", Messages},
+		{sendRecv, "coalesced", Messages},
+		{sendRecv, "all_to_allv", Transfer},
+		{sendRecv, "gather", Transfer},
+		{"ncclDevKernel_AllGather_RING_LL(x)", "coalesced", Transfer},
+		{"ncclDevKernel_AllGather_RING_LL(x)", "_allgather_base", Transfer},
+	} {
+		e := onDevice(c.kernel, 20, millisecond, 2*millisecond, 1)
+		if c.call != "" {
+			e.Args["Collective name"] = c.call
+		}
+		require.Equal(t, c.want.String(), read(t, []made{e}).kernels[0].class.String(), c)
+	}
+}

@@ -21,7 +21,7 @@ func TestJudgedProfile(t *testing.T) {
 	var all bytes.Buffer
 	for _, p := range []judged.Profiled{
 		{StepTime: 4, Step: 551, Steps: 1, Ranks: 1, World: 8, Device: "NVIDIA H100 80GB HBM3", Collectives: 7, Found: "by annotations of the device"},
-		{StepTime: 4.2, Ranks: 2, Collectives: 7, Found: "as the whole trace"},
+		{StepTime: 4.2, Ranks: 2, Collectives: 7, Messages: 0.5, Found: "as the whole trace"},
 		{
 			StepTime: 4, Step: 2, Steps: 3, Shortest: 3.9, Longest: 4.1, Ranks: 4, World: 8, Collectives: 40, Matched: 36, Incomplete: 4,
 			Transfer: 0.3, Skew: 0.6, Clocks: 0.002, Apart: 1e-5, Last: &last, Waited: 0.5, Found: "by ProfilerStep", Host: true,

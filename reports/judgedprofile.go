@@ -25,6 +25,9 @@ func printProfile(out table.Page, h judged.Judgment) {
 	for _, c := range h.ByClass {
 		all.predicted, all.measured = all.predicted+c.Predicted, all.measured+c.Measured
 		rows = append(rows, classRow{name: className(c.Class), predicted: c.Predicted, measured: c.Measured})
+		if c.Class == "communication" && p.Messages > 0 {
+			rows = append(rows, classRow{name: "  sends and receives", measured: p.Messages, part: true})
+		}
 		if c.Class == "communication" && p.Matched > 0 {
 			rows = append(rows, classRow{name: "  transfer", measured: p.Transfer, part: true},
 				classRow{name: "  waiting for other ranks", measured: p.Skew, part: true})
@@ -96,6 +99,9 @@ func profileNotes(h judged.Judgment) (notes []string) {
 	if off := p.StepTime/h.Measured - 1; off > 0.01 || off < -0.01 {
 		add("the measured step of %s counts: the profiled one differs by %s; profiling slows the host",
 			units.FormatSeconds(h.Measured), units.FormatSignedPercent(off))
+	}
+	if p.Messages > 0 {
+		add("sends and receives last while they wait: idle time of a pipeline is in them, and in the prediction's waiting")
 	}
 	switch {
 	case p.Collectives == 0:

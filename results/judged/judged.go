@@ -68,6 +68,9 @@ type Profiled struct {
 	World    int     `json:"world,omitempty"` // ranks of the run
 	Device   string  `json:"device,omitempty"`
 	Host     bool    `json:"host,omitempty"` // there is no GPU: these are operations of CPUs
+	// Messages is the part of communication in sends and receives, which last while they wait: idle time of a pipeline
+	// is in it.
+	Messages float64 `json:"messages_s,omitempty"`
 	// Collectives of the step, and of how many the waiting for other ranks is known, since several ranks have them. Of
 	// the incomplete ones some ranks have no trace, which may have come later.
 	Collectives int     `json:"collectives"`
