@@ -101,7 +101,8 @@ func profileNotes(h judged.Judgment) (notes []string) {
 			units.FormatSeconds(h.Measured), units.FormatSignedPercent(off))
 	}
 	if p.Messages > 0 {
-		add("sends and receives last while they wait: idle time of a pipeline is in them, and in the prediction's waiting")
+		add("sends and receives last while they wait: idle time of a pipeline is in them, and in the " +
+			"prediction's waiting")
 	}
 	switch {
 	case p.Collectives == 0:
