@@ -15,7 +15,7 @@ import (
 var deepspeedCSV string
 
 // deepspeedVersion is the version whose keys the table has.
-const deepspeedVersion = "0.19 (its documentation)"
+const deepspeedVersion = "0.19.8 (deepspeed/runtime/config.py)"
 
 // deepspeedOptimizers are what psim calls DeepSpeed's. Those that are missing it does not know.
 var deepspeedOptimizers = map[string]string{
@@ -76,7 +76,7 @@ func readDeepSpeed(f understood.Input, files []understood.Input, o understood.Op
 // deepspeedBatch maps the triple of batches, whose product is train_batch_size, and the devices.
 func (k *file) deepspeedBatch(o understood.Options) {
 	const all, each, steps = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
-	tensor := k.degree("tensor_parallel.autotp_size")
+	tensor := k.tensorGroup()
 	global, micro, rounds := k.whole(all, 0), k.whole(each, 0), k.whole(steps, 0)
 	for _, key := range []string{all, each, steps} {
 		if n := k.whole(key, 1); n < 1 {
@@ -116,6 +116,15 @@ func (k *file) deepspeedBatch(o understood.Options) {
 	k.Set("parallel.data", data, all, each, steps)
 	k.Set("batch.micro", micro, each)
 	k.Set("batch.global", global, all, steps)
+}
+
+// tensorGroup returns the size of the tensor group; DeepSpeed's 0 stands for none.
+func (k *file) tensorGroup() int {
+	const key = "tensor_parallel.autotp_size"
+	if k.whole(key, 0) == 0 {
+		return 1
+	}
+	return k.degree(key)
 }
 
 // deepspeedShards maps ZeRO.
@@ -160,6 +169,13 @@ func (k *file) deepspeedPrecision() {
 		k.Ask("train.precision", "the trainer's arguments decide: bf16 is assumed; --set train.precision=fp16 says it")
 	}
 	k.Set("train.precision", precision, "bf16.enabled", "fp16.enabled")
+	const alone, states = "bf16.bf16_master_weights_and_grads", "bf16.bf16_optimizer_states"
+	if half && k.is(alone) {
+		k.Set("train.master_weights", "none", alone)
+	}
+	if half && k.is(states) {
+		k.Set("train.moments", "bf16", states)
+	}
 	types := map[string]string{"fp32": "fp32", "fp16": "fp16", "bf16": "bf16", "bfloat16": "bf16", "": ""}
 	switch gradients, known := types[k.word("data_types.grad_accum_dtype", "")]; {
 	case !known:

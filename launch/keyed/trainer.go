@@ -232,6 +232,12 @@ func (t *trainer) fill(k *file) {
 			k.refuseKey(key, fmt.Sprintf("the Trainer's arguments say %v; write \"auto\", which takes them", value))
 		}
 	}
+	const bucket = "zero_optimization.reduce_bucket_size"
+	for _, f := range t.files {
+		if n, ok := object(f.Data)["hidden_size"].(float64); ok && IsNetwork(f.Data) && k.keys[bucket] == "auto" {
+			k.keys[bucket] = n * n // as transformers/integrations/deepspeed.py has it
+		}
+	}
 	if k.keys["train_batch_size"] == "auto" {
 		delete(k.keys, "train_batch_size")
 	}

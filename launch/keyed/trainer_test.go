@@ -14,7 +14,7 @@ import (
 
 // trainer reads files of the Trainer for a network: TrainingArguments, and accelerate's file where it has keys.
 func trainer(arguments, accelerate string, devices int, more ...launch.Input) (*launch.Import, error) {
-	files := append([]launch.Input{{Label: "config.json", Data: []byte(`{"model_type": "llama"}`)}}, more...)
+	files := append([]launch.Input{{Label: "config.json", Data: []byte(`{"model_type": "llama", "hidden_size": 64}`)}}, more...)
 	if arguments != "" {
 		files = append(files, launch.Input{Label: "args.yaml", Data: []byte(arguments + "\n")})
 	}
@@ -183,7 +183,7 @@ func TestTrainerFiles(t *testing.T) {
 		require.NoError(t, err)
 		for key, want := range map[string]any{
 			"batch.global": 128, "batch.micro": 2, "parallel.data": 16, "parallel.zero": 2, "train.precision": "bf16", "train.clip": true,
-			"train.optimizer": "adamw", "train.recompute": "none", "model.kernels": "eager",
+			"train.optimizer": "adamw", "train.recompute": "none", "model.kernels": "eager", "parallel.bucket": "4096 gradients",
 		} {
 			require.Equal(t, want, valueOf(i, key), key)
 		}

@@ -106,7 +106,7 @@ func (t *trainer) rotation() string {
 // batch maps the batch.
 func (t *trainer) batch(from string) {
 	if t.engine != nil {
-		o := understood.Options{Devices: t.data * t.engine.degree("tensor_parallel.autotp_size")}
+		o := understood.Options{Devices: t.data * t.engine.tensorGroup()}
 		t.engine.deepspeedBatch(o)
 		return
 	}

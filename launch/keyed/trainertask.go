@@ -160,8 +160,8 @@ func (t *trainer) network() {
 		}
 		t.Set("model.sequence_length", k.degreeOr(key, 1024), key)
 		if !k.is("packing") {
-			t.Ask("model.sequence_length", "without packing samples are shorter than "+key+", which is assumed; --set "+
-				"model.sequence_length=N says how long the longest of a batch is")
+			t.Ask("data.lengths", "without packing samples are shorter than "+key+", which is assumed; --set "+
+				"data.lengths=FILE --set data.batches=padded says how long they are")
 		}
 	default:
 		t.askLength()
