@@ -262,6 +262,25 @@ func TestSteps(t *testing.T) {
 	require.Len(t, p.steps, 3)
 	check(p, 3)
 
+	// Kernels of a CUDA graph have the graph's launch, or none at all.
+	var graphs []made
+	for i, e := range list {
+		if e.Cat == "kernel" {
+			e.Args = map[string]any{"stream": 7, "correlation": 1 + i*4/len(list)*1000, "graph id": 5}
+		}
+		graphs = append(graphs, e)
+	}
+	for i := range 4 {
+		at := int64(i) * 6 * millisecond
+		graphs = append(graphs, onHost("cuda_runtime", "cudaGraphLaunch", at+1000, at+2000, 1+i*1000))
+	}
+	p = read(t, graphs)
+	require.Equal(t, "by what was launched within ProfilerStep", p.found)
+	check(p, 4)
+	p = read(t, without(list, "cuda_runtime"))
+	require.Equal(t, "by the order of kernels, which repeats after 33", p.found)
+	check(p, 3)
+
 	// One step repeats nothing, although its layers do.
 	p = read(t, without(list[:len(list)/4], "user_annotation"))
 	require.Contains(t, p.found, "as the whole trace")

@@ -88,11 +88,12 @@ func (f *explainFlags) run(cmd *cobra.Command, args []string) error {
 	if err := f.checkEmit(); err != nil {
 		return err
 	}
-	c, steps, err := f.load(ctx, args, std.err)
-	if err != nil {
+	var err error
+	if f.profiled, err = f.readProfiles(ctx, std.err); err != nil {
 		return err
 	}
-	if f.profiled, err = f.readProfiles(ctx, std.err); err != nil {
+	c, steps, err := f.load(ctx, args, std.err)
+	if err != nil {
 		return err
 	}
 	measured, err := f.step(steps)
@@ -280,8 +281,12 @@ func (f *explainFlags) imported(
 		return nil, err
 	}
 	if f.target.Device == "" && !strings.Contains(string(text), "[machine]") {
-		return nil, errors.New("--device is missing: no log or script names its device; " +
-			"--device D (psim list devices), --devices-per-node N and --network L say where it ran")
+		traced := ""
+		if f.profiled != nil && f.profiled.Device != "" {
+			traced = " (the trace has " + f.profiled.Device + ")"
+		}
+		return nil, fmt.Errorf("--device is missing: no log or script names its device%s; "+
+			"--device D (psim list devices), --devices-per-node N and --network L say where it ran", traced)
 	}
 	return configs.Parse("the configuration of "+names[0], bytes.TrimSpace(text))
 }
