@@ -67,7 +67,7 @@ var arrows = map[string][]string{
 	"launch/keyed":         {"launch/understood"},
 	"launch/understood":    {},
 	"results/judged":       {"results/rankings"},
-	"export":               {"configs", "launch", "costmodel/network", "costmodel/stages", "schedules/graph", "schedules/order"},
+	"export":               {"configs", "launch", "launch/keyed", "costmodel/network", "costmodel/stages", "schedules/graph", "schedules/order"},
 	"internal/cores":       {},
 	"internal/csvfile":     {},
 	"internal/fault":       {},

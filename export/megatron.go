@@ -46,29 +46,31 @@ func WriteMegatron(ctx context.Context, w io.Writer, c *configs.Config) (changes
 	return p.changes, err
 }
 
-// A megatronPlan is a configuration as Megatron-LM trains by it.
-type megatronPlan struct {
+// A trainerPlan is a configuration as another program trains by it.
+type trainerPlan struct {
 	config     *configs.Config
 	experiment *configs.Experiment
 	said       map[string]any // by section and key, with everything that keys which are not given stand for
 	command    *launch.Command
 	changes    []string
+	format     string // what psim export calls the program
+	program    string // what its makers call it
 }
 
 // unsayable returns the error about a key.
-func (p *megatronPlan) unsayable(u *launch.Unsayable) error {
-	return &configs.Error{Label: p.config.Name(), Key: u.Key, Problem: "export megatron: " + u.Problem}
+func (p *trainerPlan) unsayable(u *launch.Unsayable) error {
+	return &configs.Error{Label: p.config.Name(), Key: u.Key, Problem: "export " + p.format + ": " + u.Problem}
 }
 
 // devices returns how many there are.
-func (p *megatronPlan) devices() int {
+func (p *trainerPlan) devices() int {
 	parallel, shape := p.config.Parallel, p.experiment.Graph.Shape
 	return shape.Ranks * max(1, shape.Replicas) * max(1, parallel.Tensor) * max(1, parallel.Context)
 }
 
 // planMegatron makes the command of a configuration.
-func planMegatron(ctx context.Context, c *configs.Config) (*megatronPlan, error) {
-	p := &megatronPlan{config: c}
+func planMegatron(ctx context.Context, c *configs.Config) (*trainerPlan, error) {
+	p := &trainerPlan{config: c, format: "megatron", program: "Megatron-LM"}
 	if !c.Defined("model") {
 		return nil, p.unsayable(&launch.Unsayable{Key: "model", Problem: "is missing: Megatron-LM trains a network"})
 	}
@@ -106,7 +108,7 @@ func planMegatron(ctx context.Context, c *configs.Config) (*megatronPlan, error)
 }
 
 // change sets a key, and notes why.
-func (p *megatronPlan) change(set, why string) (err error) {
+func (p *trainerPlan) change(set, why string) (err error) {
 	if p.config, err = p.config.With(set); err == nil {
 		p.changes = append(p.changes, why)
 	}
@@ -114,13 +116,13 @@ func (p *megatronPlan) change(set, why string) (err error) {
 }
 
 // build builds the configuration.
-func (p *megatronPlan) build(ctx context.Context) (err error) {
+func (p *trainerPlan) build(ctx context.Context) (err error) {
 	p.experiment, err = p.config.BuildFor(ctx, configs.BuildOptions{Folded: true, Brief: true})
 	return err
 }
 
 // cut takes Megatron-LM's own cut, equal numbers of blocks, where no other is asked for and the blocks divide.
-func (p *megatronPlan) cut(ctx context.Context) error {
+func (p *trainerPlan) cut(ctx context.Context) error {
 	_, blocks, _ := p.experiment.Network.Ends()
 	stages := p.experiment.Graph.Shape.Stages()
 	if stages < 2 || p.config.Defined("schedule.partition") || p.config.Defined("schedule.first_blocks") ||
@@ -135,7 +137,7 @@ func (p *megatronPlan) cut(ctx context.Context) error {
 }
 
 // say returns what a configuration says, with everything that keys which are not given stand for.
-func (p *megatronPlan) say(c *configs.Config, e *configs.Experiment) (map[string]any, error) {
+func (p *trainerPlan) say(c *configs.Config, e *configs.Experiment) (map[string]any, error) {
 	model, err := c.ReadModel()
 	if err == nil {
 		model, err = model.Resolved()
@@ -145,7 +147,7 @@ func (p *megatronPlan) say(c *configs.Config, e *configs.Experiment) (map[string
 	}
 	shape := e.Graph.Shape
 	if e.Staged == nil || len(e.Staged.Sizes) != 1 || e.Staged.Shards != nil {
-		return nil, p.unsayable(&launch.Unsayable{Key: "batch", Problem: "Megatron-LM's microbatches are of one size"})
+		return nil, p.unsayable(&launch.Unsayable{Key: "batch", Problem: p.program + "'s microbatches are of one size"})
 	}
 	object := c.Object()
 	said := map[string]any{
@@ -177,7 +179,7 @@ func (p *megatronPlan) say(c *configs.Config, e *configs.Experiment) (map[string
 }
 
 // forget removes keys that have no effect, so that they need no argument, and fills in those that others stand for.
-func (p *megatronPlan) forget(said map[string]any) {
+func (p *trainerPlan) forget(said map[string]any) {
 	parallel, train := said["parallel"].(map[string]any), said["train"].(map[string]any)
 	model := said["model"].(map[string]any)
 	number := func(table map[string]any, key string) int {
@@ -246,7 +248,7 @@ func PatchMegatron(
 }
 
 // readBack reads a script that was written, and compares what it says with the configuration.
-func (p *megatronPlan) readBack(ctx context.Context, script []byte) error {
+func (p *trainerPlan) readBack(ctx context.Context, script []byte) error {
 	said, e, err := p.read(ctx, []launch.Input{{Label: p.config.Name() + "'s script", Data: script}}, launch.Options{})
 	if err != nil {
 		return err
@@ -255,12 +257,12 @@ func (p *megatronPlan) readBack(ctx context.Context, script []byte) error {
 }
 
 // read reads a script, for the machine of the configuration.
-func (p *megatronPlan) read(
+func (p *trainerPlan) read(
 	ctx context.Context, files []launch.Input, o launch.Options,
 ) (map[string]any, *configs.Experiment, error) {
 	read, err := launch.Read(files, o)
 	if err != nil {
-		return nil, nil, fmt.Errorf("export megatron: %w", err)
+		return nil, nil, fmt.Errorf("export %s: %w", p.format, err)
 	}
 	object, config := p.config.Object(), read.Config
 	config["machine"] = object["machine"]
@@ -273,11 +275,11 @@ func (p *megatronPlan) read(
 	}
 	c, err := configs.Parse(files[0].Label, text.Bytes())
 	if err != nil {
-		return nil, nil, fmt.Errorf("export megatron: %w", err)
+		return nil, nil, fmt.Errorf("export %s: %w", p.format, err)
 	}
 	e, err := c.BuildFor(ctx, configs.BuildOptions{Folded: true, Brief: true})
 	if err != nil {
-		return nil, nil, fmt.Errorf("export megatron: %w", err)
+		return nil, nil, fmt.Errorf("export %s: %w", p.format, err)
 	}
 	said, err := p.say(c, e)
 	return said, e, err
@@ -292,7 +294,7 @@ func orNone(text string) string {
 }
 
 // compare reports the first key that a script says otherwise, and how to set it and all others as the script has them.
-func (p *megatronPlan) compare(script map[string]any, e *configs.Experiment) error {
+func (p *trainerPlan) compare(script map[string]any, e *configs.Experiment) error {
 	mine, its := p.experiment, e
 	one, two := mine.Network, its.Network
 	one.Name, two.Name = "", ""
@@ -313,7 +315,7 @@ func (p *megatronPlan) compare(script map[string]any, e *configs.Experiment) err
 			}
 			if first == nil {
 				first = &launch.Unsayable{Key: name, Problem: fmt.Sprintf(
-					"Megatron-LM has %s here, not %s", orNone(b), orNone(a))}
+					"%s has %s here, not %s", p.program, orNone(b), orNone(a))}
 			}
 			if got[key] != nil {
 				sets = append(sets, name+" = "+b)
@@ -328,10 +330,10 @@ func (p *megatronPlan) compare(script map[string]any, e *configs.Experiment) err
 	}
 	switch {
 	case !same:
-		return p.unsayable(&launch.Unsayable{Key: "model", Problem: "Megatron-LM has no such layers"})
+		return p.unsayable(&launch.Unsayable{Key: "model", Problem: p.program + " has no such layers"})
 	case !slices.Equal(mine.Staged.Layers, its.Staged.Layers):
 		return p.unsayable(&launch.Unsayable{Key: "schedule.partition", Problem: fmt.Sprintf(
-			"Megatron-LM cuts the layers into %v, not %v", its.Staged.Layers, mine.Staged.Layers)})
+			"%s cuts the layers into %v, not %v", p.program, its.Staged.Layers, mine.Staged.Layers)})
 	}
 	return nil
 }

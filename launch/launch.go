@@ -20,6 +20,7 @@ type (
 	LoggedSteps = understood.LoggedSteps
 	Input       = understood.Input
 	Options     = understood.Options
+	Unsayable   = understood.Unsayable
 )
 
 // MostBytes limits a file. A log of a month has 50 MB.

@@ -16,15 +16,6 @@ type Command struct {
 	Model, Plan, Training []Argument
 }
 
-// Unsayable is the error about a key that Megatron has no argument for.
-type Unsayable struct {
-	Key     string
-	Problem string // and what would be right
-}
-
-// Error names the key.
-func (u *Unsayable) Error() string { return u.Key + ": " + u.Problem }
-
 // NewCommand returns the command that trains by a configuration, which has the keys of an Import's, resolved: a network
 // by its sizes, not by a name. An error is an *Unsayable.
 func NewCommand(config map[string]any) (*Command, error) {
@@ -117,7 +108,7 @@ func (w *writer) turns(keys ...string) {
 // refuse says what Megatron has no argument for.
 func (w *writer) refuse(key, format string, values ...any) {
 	if w.refused == nil {
-		w.refused = &Unsayable{key, fmt.Sprintf(format, values...)}
+		w.refused = &Unsayable{Key: key, Problem: fmt.Sprintf(format, values...)}
 	}
 }
 

@@ -273,6 +273,12 @@ func (k *titan) titanCut(stages int, name string) {
 		}
 		return
 	}
+	k.Set("schedule.partition", cut(k.layers, parts, first, last), section+"degree", fewer, least)
+}
+
+// cut returns the layers of every stage where the embedding counts as first blocks, and the head as last.
+func cut(blocks, parts, first, last int) []int {
+	layers := blocks + first + last
 	list := make([]int, parts)
 	for i := range list {
 		if list[i] = layers / parts; i < layers%parts {
@@ -281,7 +287,7 @@ func (k *titan) titanCut(stages int, name string) {
 	}
 	list[0] += 1 - first      // the embedding
 	list[parts-1] += 2 - last // the last norm and the head
-	k.Set("schedule.partition", list, section+"degree", fewer, least)
+	return list
 }
 
 // titanTraining maps precision, optimizer and recomputation.

@@ -122,3 +122,12 @@ type LoggedSteps struct {
 func (m *LoggedSteps) Misread() bool {
 	return m.Throughput > 0 && m.Recomputed > 0 && math.Abs(m.Recomputed/m.Throughput-1) > 0.01
 }
+
+// Unsayable is the error about a key that a program has no argument for.
+type Unsayable struct {
+	Key     string
+	Problem string // and what would be right
+}
+
+// Error names the key.
+func (u *Unsayable) Error() string { return u.Key + ": " + u.Problem }

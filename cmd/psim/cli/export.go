@@ -18,7 +18,7 @@ import (
 )
 
 // exportFormats are the programs for which psim export writes.
-var exportFormats = []string{"torch", "megatron"}
+var exportFormats = []string{"torch", "megatron", "torchtitan"}
 
 // exportedProgram is the file that psim export torch writes.
 const exportedProgram = "train.py"
@@ -53,13 +53,14 @@ megatron is a launch script for torchrun and Megatron-LM's pretrain_gpt.py, of t
 that its header names: the network, the groups of devices, the batch, precision,
 recomputation and overlaps as flags. Data, tokenizer and learning rate are yours. psim
 reads the script back (psim import) and compares it with CONFIG: a key that Megatron-LM
-cannot follow is an error that names the key.`
+cannot follow is an error that names the key. torchtitan is the same for torchtitan, of
+the networks that its registry has.`
 
 func newExport() *cobra.Command {
 	var f exportFlags
 	cmd := &cobra.Command{
-		Use:   "export torch|megatron CONFIG",
-		Short: "write what trains by the plan elsewhere: a program for PyTorch, a script for Megatron-LM",
+		Use:   "export torch|megatron|torchtitan CONFIG",
+		Short: "write what trains by the plan elsewhere: a program for PyTorch, a script for Megatron-LM or torchtitan",
 		Long:  exportManual,
 		Example: `  psim export torch exec -o torch
   psim export torch exec --set schedule.name=zb-h1 --overwrite -o torch
@@ -71,7 +72,9 @@ func newExport() *cobra.Command {
 			case "torch":
 				return f.run(cmd.Context(), args[1], streamsOf(cmd))
 			case "megatron":
-				return f.script(cmd.Context(), args[1], streamsOf(cmd))
+				return f.script(cmd.Context(), args[1], streamsOf(cmd), export.WriteMegatron)
+			case "torchtitan":
+				return f.script(cmd.Context(), args[1], streamsOf(cmd), export.WriteTorchtitan)
 			}
 			return fmt.Errorf("unknown format %q; psim export writes %s",
 				args[0], strings.Join(exportFormats, ", "))
@@ -129,8 +132,11 @@ func (f exportFlags) run(ctx context.Context, name string, std streams) error {
 	return err
 }
 
-// script writes a launch script of Megatron-LM.
-func (f exportFlags) script(ctx context.Context, name string, std streams) error {
+// A scriptWriter writes a launch script, and returns what had to be changed.
+type scriptWriter func(context.Context, io.Writer, *configs.Config) ([]string, error)
+
+// script writes a launch script.
+func (f exportFlags) script(ctx context.Context, name string, std streams, write scriptWriter) error {
 	to := namedFile{"out", f.out, "export", f.overwrite}
 	switch {
 	case f.weights:
@@ -146,7 +152,7 @@ func (f exportFlags) script(ctx context.Context, name string, std streams) error
 		return err
 	}
 	var script bytes.Buffer
-	changes, err := export.WriteMegatron(ctx, &script, c)
+	changes, err := write(ctx, &script, c)
 	if err != nil {
 		return err
 	}

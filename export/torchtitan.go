@@ -1,0 +1,105 @@
+package export
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"psim/configs"
+	"psim/launch"
+	"psim/launch/keyed"
+)
+
+// titanScript is a launch script: for whom it is, how many devices there are, and the flags.
+const titanScript = `#!/bin/bash
+# Written by psim export torchtitan from %s.
+# For torchtitan %s, on %d devices. Start it on every node; MASTER_ADDR is the first node.
+set -euo pipefail
+
+torchrun --nnodes %d --nproc-per-node %d --rdzv-backend c10d \
+  --rdzv-endpoint "${MASTER_ADDR:-localhost}:${MASTER_PORT:-29500}" -m torchtitan.train \
+  %s
+`
+
+// WriteTorchtitan writes a launch script of torchtitan that trains by a configuration. The script is read back: a key
+// that torchtitan has no flag for, or that the script does not say, is an error that names it. It returns what had to
+// be changed.
+func WriteTorchtitan(ctx context.Context, w io.Writer, c *configs.Config) (changes []string, err error) {
+	p := &trainerPlan{config: c, format: "torchtitan", program: "torchtitan"}
+	if !c.Defined("model") {
+		return nil, p.unsayable(&launch.Unsayable{Key: "model", Problem: "is missing: torchtitan trains a network"})
+	}
+	for _, set := range [][2]string{
+		{"train.stack=torchtitan", "what is not given is as in torchtitan (train.stack = \"torchtitan\")"},
+		{"model.loss=fused", "head and loss go through a part of the tokens at a time (model.loss = \"fused\")"},
+	} {
+		if err := p.follow(set[0], set[1]); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.build(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.titanCut(ctx); err != nil {
+		return nil, err
+	}
+	if p.said, err = p.say(p.config, p.experiment); err != nil {
+		return nil, err
+	}
+	words, err := keyed.TitanCommand(p.config.Model.Preset, p.said)
+	var unsayable *launch.Unsayable
+	if errors.As(err, &unsayable) {
+		return nil, p.unsayable(unsayable)
+	} else if err != nil {
+		return nil, err
+	}
+	devices := p.devices()
+	each := devices
+	if n := p.experiment.Machine.DevicesPerNode; n > 0 && n < devices {
+		each = n
+	}
+	if devices%each != 0 {
+		return nil, p.unsayable(&launch.Unsayable{Key: "machine.devices_per_node", Problem: fmt.Sprintf(
+			"torchrun starts equally many processes on every node, and %d does not divide %d devices", each, devices)})
+	}
+	script := fmt.Sprintf(titanScript, c.Name(), keyed.TitanVersion, devices, devices/each, each,
+		strings.ReplaceAll(strings.Join(words, " "), " --", " \\\n  --"))
+	if err := p.readBack(ctx, []byte(script)); err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(w, bytes.NewBufferString(script))
+	return p.changes, err
+}
+
+// titanCut takes torchtitan's own cut where no other is asked for.
+func (p *trainerPlan) titanCut(ctx context.Context) error {
+	stages := p.experiment.Graph.Shape.Stages()
+	list := keyed.TitanCut(p.config.Model.Preset, stages)
+	if stages < 2 || list == nil || p.config.Defined("schedule.partition") {
+		return nil
+	}
+	text := strings.ReplaceAll(fmt.Sprint(list), " ", ", ")
+	if err := p.change("schedule.partition="+text, "stages begin where torchtitan cuts them: "+text); err != nil {
+		return err
+	}
+	return p.build(ctx)
+}
+
+// follow sets a key that is not set so already, and notes why.
+func (p *trainerPlan) follow(set, why string) error {
+	before := p.config.Object()
+	after, err := p.config.With(set)
+	if err != nil {
+		return err
+	}
+	key, value, _ := strings.Cut(set, "=")
+	section, name, _ := strings.Cut(key, ".")
+	table, _ := before[section].(map[string]any)
+	if p.config = after; fmt.Sprint(table[name]) != value {
+		p.changes = append(p.changes, why)
+	}
+	return nil
+}
