@@ -77,6 +77,9 @@ func headline(r results.Result) string {
 		parts[0] += fmt.Sprintf(" × %d", r.VirtualStages)
 	}
 	parts = append(parts, units.Plural(r.Microbatches, "microbatch"))
+	if r.Work.Read && r.Work.SequenceLength > 0 { // which the file may not say
+		parts = append(parts, units.FormatCount(int64(r.Work.SequenceLength))+" tokens a sample")
+	}
 	if !trains(r) {
 		parts = []string{units.Plural(len(r.Ranks), "rank")}
 	}

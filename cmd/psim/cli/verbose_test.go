@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -52,4 +53,19 @@ func TestVerboseFiles(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.True(t, strings.HasPrefix(stderr, "reads    file mine.toml\nreads    order order.csv\nreads    network config.json\nreads    machine machine.toml\n"), stderr)
 	require.Contains(t, stderr, "\nreads    device t4 of the catalog\nreads    link pcie3 of the catalog\n")
+}
+
+// A network's file says how long a text may be, not how long samples of training are: its first line says what is
+// assumed, whether or not the plan fits.
+func TestAssumedLength(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const network = `{"model_type": "llama", "hidden_size": %d, "intermediate_size": 14336, "num_hidden_layers": 32,
+		"num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 131072}`
+	for hidden, want := range map[int]string{4096: "at 2,048 tokens a sample ", 512: " 2,048 tokens a sample, predicted"} {
+		require.NoError(t, os.WriteFile("config.json", fmt.Appendf(nil, network, hidden), 0o600))
+		stdout, stderr, code := psim(t, "psim run config.json --device rtx-4090 --out -")
+		require.LessOrEqual(t, code, 1, stderr)
+		first, _, _ := strings.Cut(stdout, "\n")
+		require.Contains(t, first, want)
+	}
 }
