@@ -1,6 +1,7 @@
 package configs_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"os"
@@ -146,5 +147,16 @@ func TestLengthsRefused(t *testing.T) {
 		err := failure(configs.Parse("x.toml", []byte(tuned), refused.sets...))
 		require.ErrorContains(t, err, refused.want)
 		require.NotContains(t, err.Error(), "model: ")
+	}
+}
+
+// Written as an object and read again, lengths are the same.
+func TestLengthsWritten(t *testing.T) {
+	for _, set := range []string{"data.lengths={mean = 209.5, max = 768}", "data.lengths={mean = 209, max = 768}", lengthsOf(t, t.TempDir(), 5, 7)} {
+		c := parse(t, tuned, set, "data.batches=padded", "data.sorted=20")
+		var b bytes.Buffer
+		require.NoError(t, configs.WriteObject(&b, nil, c.Object()))
+		again := parse(t, b.String())
+		require.Equal(t, c.Data, again.Data)
 	}
 }
