@@ -13,17 +13,17 @@ import (
 // TitanVersion is the version of torchtitan whose command lines are written.
 const TitanVersion = "0.3.0"
 
-// A titanWriter turns keys into flags of torchtitan: what reads them, the other way round.
-type titanWriter struct {
+// A keyWriter turns keys into those of another program: what reads them, the other way round.
+type keyWriter struct {
 	said    map[string]any
 	flags   []string
-	refused *understood.Unsayable // the first key that torchtitan has no flag for
+	refused *understood.Unsayable // the first key that the program has no key for
 }
 
 // TitanCommand returns the flags with which torchtitan trains a network that its registry has, by keys of an Import,
 // resolved. An error is an *understood.Unsayable.
 func TitanCommand(preset string, said map[string]any) ([]string, error) {
-	w := &titanWriter{said: said}
+	w := &keyWriter{said: said}
 	config, precision := "", w.text("train.precision")
 	rows, err := csv.NewReader(strings.NewReader(titanConfigsCSV)).ReadAll()
 	if err != nil {
@@ -73,7 +73,7 @@ func TitanCut(preset string, parts int) []int {
 }
 
 // put writes a flag.
-func (w *titanWriter) put(key string, value any) {
+func (w *keyWriter) put(key string, value any) {
 	switch value {
 	case true:
 		w.flags = append(w.flags, "--"+key)
@@ -85,15 +85,15 @@ func (w *titanWriter) put(key string, value any) {
 	}
 }
 
-// refuse notes the first key that torchtitan cannot follow.
-func (w *titanWriter) refuse(key, problem string) {
+// refuse notes the first key that the program cannot follow.
+func (w *keyWriter) refuse(key, problem string) {
 	if w.refused == nil {
 		w.refused = &understood.Unsayable{Key: key, Problem: problem}
 	}
 }
 
 // text returns a key's value as a word; "" if it is not given.
-func (w *titanWriter) text(key string) string {
+func (w *keyWriter) text(key string) string {
 	section, name, _ := strings.Cut(key, ".")
 	table, _ := w.said[section].(map[string]any)
 	if table[name] == nil {
@@ -103,7 +103,7 @@ func (w *titanWriter) text(key string) string {
 }
 
 // number returns a key's number; otherwise where it is not given.
-func (w *titanWriter) number(key string, otherwise int) int {
+func (w *keyWriter) number(key string, otherwise int) int {
 	n, err := strconv.Atoi(w.text(key))
 	if err != nil {
 		return otherwise
@@ -112,7 +112,7 @@ func (w *titanWriter) number(key string, otherwise int) int {
 }
 
 // groups writes the groups of devices.
-func (w *titanWriter) groups() {
+func (w *keyWriter) groups() {
 	const section = "parallelism."
 	data, zero := w.number("parallel.data", 1), w.number("parallel.zero", 0)
 	context, tensor := w.number("parallel.context", 1), w.number("parallel.tensor", 1)
@@ -143,7 +143,7 @@ func (w *titanWriter) groups() {
 }
 
 // pipeline writes the order and the batch. A step is one batch of a pipeline.
-func (w *titanWriter) pipeline() {
+func (w *keyWriter) pipeline() {
 	const section = "parallelism.pipeline_parallel_"
 	micro, global := w.number("batch.micro", 1), w.number("batch.global", 1)
 	stages, virtual := w.number("schedule.stages", 1), w.number("schedule.virtual_stages", 1)
@@ -184,7 +184,7 @@ var titanNames = map[string]string{
 }
 
 // training writes precision, optimizer, kernels and the length of a sample.
-func (w *titanWriter) training(precision string) {
+func (w *keyWriter) training(precision string) {
 	w.put("training.seq_len", w.number("model.sequence_length", 1))
 	kind := "bfloat16"
 	if precision == "fp32" {

@@ -18,7 +18,7 @@ import (
 )
 
 // exportFormats are the programs for which psim export writes.
-var exportFormats = []string{"torch", "megatron", "torchtitan"}
+var exportFormats = []string{"torch", "megatron", "torchtitan", "deepspeed"}
 
 // exportedProgram is the file that psim export torch writes.
 const exportedProgram = "train.py"
@@ -29,6 +29,7 @@ const exportedWeights = "weights.safetensors"
 type exportFlags struct {
 	outputFlags
 	weights bool
+	format  string
 }
 
 const exportManual = `export writes what another program trains by. torch is a Python program that needs
@@ -54,12 +55,13 @@ that its header names: the network, the groups of devices, the batch, precision,
 recomputation and overlaps as flags. Data, tokenizer and learning rate are yours. psim
 reads the script back (psim import) and compares it with CONFIG: a key that Megatron-LM
 cannot follow is an error that names the key. torchtitan is the same for torchtitan, of
-the networks that its registry has.`
+the networks that its registry has. deepspeed is its JSON: the batch, ZeRO, precision and
+optimizer, without what a script decides (the network, recomputation).`
 
 func newExport() *cobra.Command {
 	var f exportFlags
 	cmd := &cobra.Command{
-		Use:   "export torch|megatron|torchtitan CONFIG",
+		Use:   "export torch|megatron|torchtitan|deepspeed CONFIG",
 		Short: "write what trains by the plan elsewhere: a program for PyTorch, a script for Megatron-LM or torchtitan",
 		Long:  exportManual,
 		Example: `  psim export torch exec -o torch
@@ -68,13 +70,16 @@ func newExport() *cobra.Command {
 		Args:              argsBetween(2, 2, "a format ("+strings.Join(exportFormats, ", ")+") and one CONFIG"),
 		ValidArgsFunction: completeExport,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch args[0] {
+			f.format = args[0]
+			switch f.format {
 			case "torch":
 				return f.run(cmd.Context(), args[1], streamsOf(cmd))
 			case "megatron":
 				return f.script(cmd.Context(), args[1], streamsOf(cmd), export.WriteMegatron)
 			case "torchtitan":
 				return f.script(cmd.Context(), args[1], streamsOf(cmd), export.WriteTorchtitan)
+			case "deepspeed":
+				return f.script(cmd.Context(), args[1], streamsOf(cmd), export.WriteDeepSpeed)
 			}
 			return fmt.Errorf("unknown format %q; psim export writes %s",
 				args[0], strings.Join(exportFormats, ", "))
@@ -165,6 +170,9 @@ func (f exportFlags) script(ctx context.Context, name string, std streams, write
 		return failed(err)
 	}
 	back := "psim import " + reports.ShellWord(f.out)
+	if f.format == "deepspeed" { // whose file names neither the network nor the devices
+		back += " config.json --devices N"
+	}
 	if device := c.Machine.Device; device != "" { // no argument names it
 		back += " --device " + reports.ShellWord(device)
 	}
