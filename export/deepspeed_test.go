@@ -2,7 +2,11 @@ package export_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -96,5 +100,44 @@ func TestDeepSpeedRefuses(t *testing.T) {
 			_, err = export.WriteDeepSpeed(t.Context(), &bytes.Buffer{}, c)
 		}
 		require.ErrorContains(t, err, want, set)
+	}
+}
+
+// TestDeepSpeedLoads: DeepSpeed's own reader understands what was written (make peers-deepspeed).
+func TestDeepSpeedLoads(t *testing.T) {
+	python := os.Getenv("PSIM_DEEPSPEED")
+	if python == "" {
+		t.Skip("PSIM_DEEPSPEED names no Python with DeepSpeed: make peers-deepspeed")
+	}
+	for set, want := range map[string]map[string]any{
+		"parallel.zero=0": {"zero": 0.0}, "parallel.zero=3 parallel.overlap=false": {"zero": 3.0, "overlap": false},
+		"parallel.zero=1 parallel.reduce_scatter=false": {"zero": 1.0, "scatter": false, "overlap": true},
+		"parallel.bucket=200000000_gradients":           {"zero": 2.0, "bucket": 2e8},
+		"train.precision=fp16":                          {"fp16": true, "bf16": false}, "train.gradients=fp32": {"sums": "fp32"},
+		"train.clip=true": {"clip": 1.0}, "train.optimizer=lion": {"optimizer": "lion"}, "batch.micro=2": {"micro": 2.0, "rounds": 1.0},
+		"parallel.data=4 parallel.tensor=2": {"tensor": 2.0, "rounds": 4.0},
+	} {
+		c, err := configs.Parse("plan.toml", []byte("[schedule]\nname = \"ddp\"\n[model]\npreset = \"llama3-8b\"\n[batch]\nglobal = 16\nmicro = 1\n[parallel]\n"+
+			"data = 8\nzero = 2\n[train]\nprecision = \"bf16\"\n[machine]\ndevice = \"h100-80gb-sxm\"\n"))
+		require.NoError(t, err)
+		var sets []string
+		for word := range strings.FieldsSeq(set) {
+			sets = append(sets, strings.Replace(word, "_gradients", " gradients", 1))
+		}
+		c, err = c.With(sets...)
+		require.NoError(t, err, set)
+		var text bytes.Buffer
+		_, err = export.WriteDeepSpeed(t.Context(), &text, c)
+		require.NoError(t, err, set)
+		name := filepath.Join(t.TempDir(), "ds.json")
+		require.NoError(t, os.WriteFile(name, text.Bytes(), 0o666))
+		out, err := exec.Command(python, "../tools/peers/deepspeed_config.py", name).Output()
+		require.NoError(t, err, "%s: %s", set, text.String())
+		var understood map[string]any
+		require.NoError(t, json.Unmarshal(out[bytes.LastIndexByte(bytes.TrimSpace(out), '\n')+1:], &understood), "%s", out)
+		require.Equal(t, 16.0, understood["batch"])
+		for key, value := range want {
+			require.Equal(t, value, understood[key], "%s: %s", set, key)
+		}
 	}
 }
