@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -82,11 +83,27 @@ func readOther(log, script *Input, files []Input, o Options) (*Import, error) {
 	case log != nil && read != nil:
 		return nil, fmt.Errorf("%s: is a log of Megatron-LM, and %s is not its script", log.Label, script.Label)
 	case read != nil:
-		return read(*script, files, o)
+		i, err := read(*script, files, o)
+		if err == nil {
+			leaveUnread(i, files, script)
+		}
+		return i, err
 	case log == nil:
 		return readBridge(*script, o)
 	}
 	return nil, nil
+}
+
+// leaveUnread names the files that no reader of keys knows, and that no file names.
+func leaveUnread(i *Import, files []Input, script *Input) {
+	for _, f := range files {
+		named := slices.ContainsFunc(files, func(by Input) bool {
+			return bytes.Contains(by.Data, []byte(path.Base(f.Label)))
+		})
+		if f.Label != script.Label && !named && !keyed.IsNetwork(f.Data) && !keyed.Readable(f.Data) {
+			i.Leave(f.Label, "is not read: psim knows no such file of this program")
+		}
+	}
 }
 
 // readTitan reads a script that starts torchtitan.

@@ -116,7 +116,6 @@ func (k *file) decode(f understood.Input) error {
 		return fmt.Errorf("%s: is not YAML: %s", f.Label, text)
 	}
 	k.flatten("", table)
-	k.sections()
 	return nil
 }
 

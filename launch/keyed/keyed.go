@@ -15,7 +15,7 @@ func Reader(f *understood.Input, files []understood.Input) reader {
 	switch {
 	case f == nil:
 		return nil
-	case ofTrainer(*f), isDeepSpeed(f.Data) && slices.ContainsFunc(files, ofTrainer):
+	case ofTrainer(*f), object(f.Data) != nil && slices.ContainsFunc(files, ofTrainer):
 		return readTrainer
 	case isDeepSpeed(f.Data):
 		return readDeepSpeed

@@ -47,6 +47,7 @@ func readNanotron(f understood.Input, _ []understood.Input, o understood.Options
 	if err := file.decode(f); err != nil {
 		return nil, err
 	}
+	file.sections()
 	k := &nanotron{file}
 	k.Set("train.stack", "nanotron")
 	k.network()

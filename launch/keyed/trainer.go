@@ -135,7 +135,18 @@ func (t *trainer) part(is func([]byte) bool, table string) (*file, error) {
 	if err != nil || one.Label == "" {
 		return k, err
 	}
-	return k, k.decode(one)
+	if err := k.decode(one); err != nil {
+		return nil, err
+	}
+	const section = "fsdp_config" // which may be a file of its own
+	if name, ok := k.keys[section].(string); ok && name != "" {
+		if f, found := t.named(k, section); found {
+			delete(k.keys, section)
+			k.flatten(section, object(f.Data))
+		}
+	}
+	k.sections()
+	return k, nil
 }
 
 // named returns the file that a key names.

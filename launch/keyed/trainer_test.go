@@ -193,6 +193,14 @@ func TestTrainerFiles(t *testing.T) {
 	other.Data = []byte(strings.Replace(string(ds.Data), `"train_micro_batch_size_per_gpu": "auto"`, `"train_micro_batch_size_per_gpu": 1`, 1))
 	_, err := trainer(arguments, "", 16, other)
 	require.EqualError(t, err, `conf/ds.json: train_micro_batch_size_per_gpu = 1: the Trainer's arguments say 2; write "auto", which takes them`)
+	i, err := trainer("output_dir: x\nfsdp: true\nfsdp_config: conf/f.json", "", 8, launch.Input{Label: "f.json",
+		Data: []byte(`{"fsdp_reshard_after_forward": false}`)}, launch.Input{Label: "notes.txt", Data: []byte("mine")})
+	require.NoError(t, err)
+	require.Equal(t, 2, valueOf(i, "parallel.zero"))
+	require.Len(t, i.Ignored, 1)
+	require.Equal(t, "notes.txt", i.Ignored[0].From)
+	_, err = trainer("output_dir: x\nfsdp: true\nfsdp_config: f.json", "", 8)
+	require.EqualError(t, err, `args.yaml: fsdp_config = "f.json": name that file as well`)
 	_, err = trainer(arguments+"deepspeed: other.json", "", 16)
 	require.EqualError(t, err, `args.yaml: deepspeed = "other.json": name that file as well`)
 }
