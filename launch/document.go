@@ -71,11 +71,25 @@ func (s *shell) document(stmt *syntax.Stmt) (known bool, err error) {
 func (s *shell) runs(words []string) (*Input, []string) {
 	for i, word := range words {
 		f, ok := s.written[path.Base(word)]
-		if ok && (i == 0 || isShell(words[i-1]) || strings.HasSuffix(word, ".sh")) {
+		called := i == 0 || isShell(words[i-1])
+		if ok && (called || strings.HasSuffix(word, ".sh")) {
 			return &f, words[i+1:]
+		}
+		if f := s.given(word); f != nil && called && strings.HasSuffix(word, ".sh") {
+			return f, words[i+1:]
 		}
 	}
 	return nil, nil
+}
+
+// given returns the file of a name that the user gives as well; nil where there is none.
+func (s *shell) given(name string) *Input {
+	for i := range s.files {
+		if path.Base(s.files[i].Label) == path.Base(name) {
+			return &s.files[i]
+		}
+	}
+	return nil
 }
 
 // quotedMark reports whether the word that ends a here-document is quoted.

@@ -143,6 +143,8 @@ func TestHostile(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"source":       {"source run.sh", "python x.py " + least},
 		"recursion":    {"f() { f; }", "f"},
+		"runs itself":  {"bash run.sh"},
+		"trainer":      {"accelerate launch x.py --per_device_train_batch_size 4"},
 		"unset":        {training + " $PP"},
 		"negative":     {training + " -2"},
 		"zero":         {"python x.py " + least + " --global-batch-size 0"},

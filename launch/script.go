@@ -45,8 +45,7 @@ func readScript(f Input, files []Input, o Options) (*arguments, error) {
 	}
 	switch len(s.starts) {
 	case 0:
-		return nil, fmt.Errorf("%s: starts no training that psim knows: no command has --num-layers, or --module and "+
-			"--config of torchtitan.train; psim reads %s%s", f.Label, readable, leftOut(a.notes))
+		return nil, trainsNothing(f, a)
 	case 1:
 	default:
 		a.notes = append(a.notes, fmt.Sprintf("%d commands start a training; the last one is read", len(s.starts)))
@@ -64,6 +63,20 @@ func readScript(f Input, files []Input, o Options) (*arguments, error) {
 	megatron().parse(ofProgram(words), a)
 	return a, nil
 }
+
+// trainsNothing says that a script starts no training, and what may stand in its place.
+func trainsNothing(f Input, a *arguments) error {
+	if trainerFlag.Match(f.Data) {
+		return fmt.Errorf("%s: starts a program of transformers or DeepSpeed, whose flags psim does not take from "+
+			"scripts; write them as KEY: VALUE into a file, and name it with the network: psim import args.yaml "+
+			"config.json --devices N", f.Label)
+	}
+	return fmt.Errorf("%s: starts no training that psim knows: no command has --num-layers, or --module and "+
+		"--config of torchtitan.train; psim reads %s%s", f.Label, readable, leftOut(a.notes))
+}
+
+// trainerFlag finds what starts transformers' Trainer, or a program with its flags.
+var trainerFlag = regexp.MustCompile(`accelerate\s+launch|per_device_train_batch_size|(?m:^\s*deepspeed\s)`)
 
 // readable lists what psim reads.
 const readable = "launch scripts and model_config.yaml of Megatron-LM, logs that print its arguments, " +

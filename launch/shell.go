@@ -2,6 +2,7 @@ package launch
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -343,7 +344,7 @@ func (s *shell) call(c *syntax.CallExpr) error {
 		return nil
 	}
 	if (words[0] == "source" || words[0] == ".") && len(words) > 1 {
-		return s.include(c, words[1])
+		return s.include(c, words[1:])
 	}
 	for _, word := range words[1:] { // bash -c "…"
 		if strings.ContainsAny(word, " \n") &&
@@ -353,9 +354,8 @@ func (s *shell) call(c *syntax.CallExpr) error {
 	}
 	s.launcher(words)
 	if f, rest := s.runs(words); f != nil {
-		restore := s.positional(rest)
-		defer restore()
-		return s.read(*f)
+		defer s.positional(rest)()
+		return cmp.Or(s.assign(c.Assigns), s.read(*f))
 	}
 	sized := func(w string) bool { return w == "--num-layers" || strings.HasPrefix(w, "--num-layers=") }
 	if trains(words) && (slices.ContainsFunc(words, sized) || keyed.IsTitan(words)) {
@@ -370,15 +370,17 @@ func trains(words []string) bool {
 		!slices.Contains([]string{"echo", "printf", "cat", "rm", "cp", "mv", "ls", "grep"}, words[0])
 }
 
-// include reads a file that the user gives as well, or that the script writes.
-func (s *shell) include(at syntax.Node, name string) error {
+// include reads a file that the user gives as well, or that the script writes: the first word, with arguments after it.
+func (s *shell) include(at syntax.Node, words []string) error {
+	name := words[0]
+	if len(words) > 1 {
+		defer s.positional(words[1:])()
+	}
 	if f, ok := s.written[path.Base(name)]; ok {
 		return s.read(f)
 	}
-	for _, f := range s.files {
-		if path.Base(f.Label) == path.Base(name) {
-			return s.read(f)
-		}
+	if f := s.given(name); f != nil {
+		return s.read(*f)
 	}
 	s.note(at, "%s is not given: name it after the script if it sets what the training takes", name)
 	return nil

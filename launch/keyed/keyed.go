@@ -1,7 +1,10 @@
 package keyed
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"psim/launch/understood"
 )
@@ -16,15 +19,48 @@ func Reader(f *understood.Input, files []understood.Input) reader {
 	case f == nil:
 		return nil
 	case ofTrainer(*f), object(f.Data) != nil && slices.ContainsFunc(files, ofTrainer):
-		return readTrainer
-	case isDeepSpeed(f.Data):
-		return readDeepSpeed
+		return together(readTrainer)
+	case isDeepSpeed(f.Data), broken(*f):
+		return together(readDeepSpeed)
 	case isNanotron(f.Data):
-		return readNanotron
+		return together(readNanotron)
 	case isTitan(f.Data):
-		return readTitan
+		return together(readTitan)
 	}
 	return nil
+}
+
+// broken reports whether a file of JSON holds no object.
+func broken(f understood.Input) bool { return strings.HasSuffix(f.Label, ".json") && object(f.Data) == nil }
+
+// together refuses files that do not belong together, before they are read.
+func together(read reader) reader {
+	return func(f understood.Input, files []understood.Input, o understood.Options) (*understood.Import, error) {
+		network, first := "", ""
+		for _, one := range files {
+			program := ""
+			switch {
+			case IsNetwork(one.Data) && network != "":
+				return nil, fmt.Errorf("%s: is a second network, after %s; name one of them", one.Label, network)
+			case IsNetwork(one.Data):
+				network = one.Label
+			case broken(one):
+				return nil, fmt.Errorf("%s: is not an object of JSON of at most %d kB; is it whole?", one.Label,
+					understood.MostScript>>10)
+			case isNanotron(one.Data):
+				program = "nanotron"
+			case isTitan(one.Data):
+				program = "torchtitan"
+			case isTrainer(one.Data) || isAccelerate(one.Data) || isDeepSpeed(one.Data):
+				program = "transformers' Trainer or DeepSpeed"
+			}
+			if first = cmp.Or(first, program); program != "" && program != first {
+				return nil, fmt.Errorf("%s: is of %s, and another file is of %s; name the files of one", one.Label,
+					program, first)
+			}
+		}
+		return read(f, files, o)
+	}
 }
 
 // Keys returns the keys of a file in JSON or YAML, those of sections with dots.

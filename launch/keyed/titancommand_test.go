@@ -96,3 +96,20 @@ func TestTitanCommand(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "config.json", valueOf(i, "model.file"))
 }
+
+// TestTitanScripts: a script that runs or sources torchtitan's own, which is given as well, hands on its arguments.
+func TestTitanScripts(t *testing.T) {
+	its := launch.Input{Label: "run_train.sh", Data: []byte("#!/bin/bash\nNGPU=${NGPU:-4}\ntorchrun --nproc_per_node=${NGPU} " +
+		"-m torchtitan.train --module ${MODULE:-llama3} --config ${CONFIG:-llama3_8b} \"$@\"\n")}
+	for _, line := range []string{
+		"NGPU=8 CONFIG=llama3_70b ./run_train.sh", "NGPU=8 CONFIG=llama3_70b bash ./run_train.sh",
+		"export NGPU=8; CONFIG=llama3_70b\n. ./run_train.sh",
+	} {
+		line += " --training.global_batch_size 64"
+		i, err := launch.Read([]launch.Input{{Label: "mine.sh", Data: []byte(line + "\n")}, its}, launch.Options{})
+		require.NoError(t, err, line)
+		require.Equal(t, 64, valueOf(i, "batch.global"), line)
+		require.Equal(t, 8, valueOf(i, "parallel.tensor"), line)
+		require.Equal(t, "llama3-70b", valueOf(i, "model.preset"), line)
+	}
+}

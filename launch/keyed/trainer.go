@@ -42,8 +42,8 @@ var (
 // Keys that only files of these programs have.
 var (
 	trainerKeys = []string{
-		"per_device_train_batch_size", "num_train_epochs", "gradient_checkpointing", "activation_checkpointing",
-		"per_device_eval_batch_size", "lr_scheduler_type", "output_dir",
+		"per_device_train_batch_size", "num_train_epochs", "gradient_checkpointing", "per_device_eval_batch_size",
+		"lr_scheduler_type", "output_dir",
 	}
 	accelerateKeys = []string{"distributed_type"}
 	trlKeys        = []string{
@@ -105,6 +105,13 @@ func readTrainer(f understood.Input, files []understood.Input, o understood.Opti
 	t.trl = slices.ContainsFunc(trlKeys, func(key string) bool { return t.arguments.keys[key] != nil })
 	if t.engine, err = t.deepspeed(); err != nil {
 		return nil, err
+	}
+	if t.engine != nil && (t.inArguments() || t.launcher.kind() == "FSDP") {
+		by := option{t.launcher, "distributed_type"}
+		if t.inArguments() {
+			by = option{t.arguments, "fsdp"}
+		}
+		by.refuseKey(by.key, "goes not with DeepSpeed, which "+t.engine.label+" configures; leave out one of them")
 	}
 	t.world(o)
 	t.groups()
@@ -222,21 +229,22 @@ func (t *trainer) engineKeys() (*file, error) {
 
 // fill gives DeepSpeed's keys that are left to the Trainer its arguments, and refuses those that say otherwise.
 func (t *trainer) fill(k *file) {
-	const steps, clip = "gradient_accumulation_steps", "max_grad_norm"
+	const steps, clip, wide, old = "gradient_accumulation_steps", "max_grad_norm", "bf16.enabled", "fp16.enabled"
+	bits := t.precision()
+	if k.keys[wide] == nil && k.keys[old] == nil { // which accelerate then adds
+		k.keys[wide], k.keys[old] = bits == "bf16", bits == "fp16"
+	}
 	if len(t.arguments.keys) == 0 {
 		return
 	}
 	size, rounds := t.sizes()
-	bits := t.precision()
 	for key, value := range map[string]any{
 		"train_micro_batch_size_per_gpu": int64(size), steps: int64(rounds),
-		"gradient_clipping": t.arguments.real(clip, 1), "bf16.enabled": bits == "bf16", "fp16.enabled": bits == "fp16",
+		"gradient_clipping": t.arguments.real(clip, 1), wide: bits == "bf16", old: bits == "fp16",
 	} {
 		is := k.keys[key]
-		switched := strings.HasSuffix(key, ".enabled")
+		switched := key == wide || key == old
 		switch {
-		case is == nil && switched && k.keys["bf16.enabled"] == nil && k.keys["fp16.enabled"] == nil:
-			k.keys[key] = value
 		case is == nil && !switched || is == "auto":
 			k.keys[key] = value
 		case is != nil && fmt.Sprint(is) != fmt.Sprint(value):

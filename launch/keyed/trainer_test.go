@@ -53,10 +53,17 @@ var trainerCases = []struct {
 	{"output_dir: x\nbf16: true", "", "train.gradients", "fp32"},
 	{"output_dir: x\nfp16: true", "", "train.precision", "fp16"},
 	{"output_dir: x\nfp16: true", "", "model.fp32_logits", true},
+	{"output_dir: x\nuse_peft: true\nlora_r: 8\nfsdp: full_shard", "", "train.adapter.rank", 8},
+	{"output_dir: x\nbf16: true\nuse_peft: true\nlora_r: 8", sharded + "fsdp_version: 2", "train.adapter.rank", 8},
+	{"output_dir: x\nbf16: true\nuse_peft: true", sharded + "fsdp_version: 2", "memory.fp32_shards", false},
+	{"output_dir: x\nuse_peft: true", "distributed_type: DEEPSPEED", "train.adapter.kind", "lora"},
+	{"output_dir: x\nbf16: true", "distributed_type: DEEPSPEED", "train.precision", "bf16"},
+	{"", "distributed_type: DEEPSPEED\nmixed_precision: fp16", "train.precision", "fp16"},
+	{"output_dir: x\nfsdp: shard_grad_op auto_wrap offload", "", "parallel.zero", 2},
 	{"gradient_checkpointing: true", "", "train.recompute", "full"},
-	{"activation_checkpointing: true", "", "train.stop_early", true},
+	{"output_dir: x\nactivation_checkpointing: true", "", "train.stop_early", true},
 	{"gradient_checkpointing: true\ngradient_checkpointing_kwargs:\n  use_reentrant: true", "", "train.stop_early", false},
-	{"activation_checkpointing: true\nactivation_checkpointing_kwargs:\n  use_reentrant: true", "", "train.stop_early", false},
+	{"output_dir: x\nactivation_checkpointing: true\nactivation_checkpointing_kwargs:\n  use_reentrant: true", "", "train.stop_early", false},
 	{"gradient_checkpointing: false", "", "train.recompute", "none"},
 	{"output_dir: x\ntorch_compile: true", "", "model.kernels", "compiled"},
 	{"output_dir: x\ntorch_compile_backend: inductor", "", "model.kernels", "compiled"},
@@ -203,6 +210,17 @@ func TestTrainerFiles(t *testing.T) {
 	require.EqualError(t, err, `args.yaml: fsdp_config = "f.json": name that file as well`)
 	_, err = trainer(arguments+"deepspeed: other.json", "", 16)
 	require.EqualError(t, err, `args.yaml: deepspeed = "other.json": name that file as well`)
+	bare := ds
+	bare.Data = []byte(`{"train_batch_size": 128, "activation_checkpointing": {}, "zero_optimization": {"stage": 3}}`)
+	for _, arguments := range []string{arguments, strings.Replace(arguments, "bf16", "fp16", 1)} {
+		i, err := trainer(arguments, "", 16, bare)
+		require.NoError(t, err)
+		require.Equal(t, arguments[len(arguments)-11:len(arguments)-7], valueOf(i, "train.precision"), "it is the Trainer's")
+	}
+	bare.Data = []byte(`{"version": 2, "activation_checkpointing": true}`)
+	i, err = trainer("output_dir: x\nfsdp: true\nfsdp_config: ds.json", "", 8, bare)
+	require.NoError(t, err)
+	require.Equal(t, "full", valueOf(i, "train.recompute"))
 }
 
 // TestTrainerErrors: each has one line that names the file and the key.
@@ -229,6 +247,10 @@ func TestTrainerErrors(t *testing.T) {
 		{"", "distributed_type: MULTI_GPU\nmixed_precision: fp8\nfp8_config:\n  backend: MSAMP", "psim knows TE and AO"},
 		{"", "distributed_type: MULTI_GPU\nnum_processes: 4", "num_processes = 4: --devices says 8; leave --devices out"},
 		{"", "distributed_type: FSDP\nfsdp_config: 3", "must be a section with keys of its own"},
+		{"output_dir: x\nfsdp: nonsense", "", "psim knows full_shard, shard_grad_op"},
+		{"output_dir: x\nfsdp: full_shard", "distributed_type: DEEPSPEED", "fsdp = \"full_shard\": goes not with DeepSpeed"},
+		{"", "distributed_type: MULTI_GPU\nnum_processes: 0", "num_processes = 0: must be at least 1"},
+		{"", "distributed_type: MULTI_GPU\nnum_machines: 3", "num_machines = 3: does not divide the 8 devices"},
 		{"", "distributed_type: FSDP\nparallelism_config:\n  parallelism_config_cp_size: 2\n  parallelism_config_sp_size: 2", "remove one of them"},
 	} {
 		_, err := trainer(c.arguments, c.accelerate, 8)
@@ -242,6 +264,16 @@ func TestTrainerErrors(t *testing.T) {
 	}
 	_, err := launch.Read([]launch.Input{{Label: "a.yaml", Data: []byte("output_dir: x\n")}}, launch.Options{})
 	require.EqualError(t, err, "a.yaml: does not say what is trained; name the network's config.json as well")
+	for name, file := range map[string]struct{ label, text, want string }{
+		"cut":     {"ds.json", `{"zero_optimization": {"sta`, "ds.json: is not an object of JSON of at most 1024 kB; is it whole?"},
+		"empty":   {"ds.json", "", "ds.json: is not an object of JSON"},
+		"list":    {"ds.json", "[1]", "ds.json: is not an object of JSON"},
+		"network": {"b.json", `{"model_type": "gpt2"}`, "b.json: is a second network, after config.json; name one of them"},
+		"other":   {"b.yaml", "parallelism: {dp: 2}\nmodel: {model_config: {}}", "another file is of nanotron; name the files of one"},
+	} {
+		_, err = trainer("output_dir: x\ndeepspeed: ds.json", "", 8, launch.Input{Label: file.label, Data: []byte(file.text)})
+		require.ErrorContains(t, err, file.want, name)
+	}
 	_, err = trainer("output_dir: x", "", 8, launch.Input{Label: "b.yaml", Data: []byte("output_dir: y\n")})
 	require.ErrorContains(t, err, "is of the same kind as b.yaml; name one of them")
 }

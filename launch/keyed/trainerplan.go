@@ -25,7 +25,13 @@ func (t *trainer) world(o understood.Options) {
 	const processes, machines = "num_processes", "num_machines"
 	t.devices = o.Devices
 	n := t.launcher.whole(processes, 0)
+	if t.launcher.keys[processes] != nil && n < 1 {
+		t.launcher.refuseKey(processes, "must be at least 1")
+	}
 	if t.launcher.kind() == "NO" {
+		if n > 1 {
+			t.launcher.aside(processes, "distributed_type is NO: one device trains")
+		}
 		n = 1
 	}
 	switch {
@@ -37,7 +43,10 @@ func (t *trainer) world(o understood.Options) {
 		t.devices = 1
 		t.Ask("parallel.data", "the launcher decides how many devices there are: one is assumed; --devices N says it")
 	}
-	if n := t.launcher.degree(machines); n > 1 && t.devices%n == 0 {
+	switch n := t.launcher.degree(machines); {
+	case t.devices%n != 0:
+		t.launcher.refuseKey(machines, fmt.Sprintf("does not divide the %d devices", t.devices))
+	case n > 1:
 		t.launcher.aside(machines, fmt.Sprintf("--devices-per-node %d says it", t.devices/n))
 	}
 }
@@ -198,13 +207,8 @@ func (t *trainer) fsdp() {
 		how = old
 	}
 	word := strings.ToLower(how.word(how.key, "full_shard"))
-	if t.inArguments() && how.keys[how.key] == nil {
-		old := strings.ToLower(fmt.Sprint(t.arguments.keys["fsdp"]))
-		for _, item := range strings.FieldsFunc(old, isSeparator) {
-			if _, known := trainerShards[item]; known && item != "true" {
-				how, word = option{t.arguments, "fsdp"}, item
-			}
-		}
+	if old := t.oldShards(); old != "" && how.keys[how.key] == nil {
+		how, word = option{t.arguments, "fsdp"}, old
 	}
 	zero, known := trainerShards[word]
 	if !known {
@@ -219,7 +223,7 @@ func (t *trainer) fsdp() {
 	t.Set("parallel.zero", zero, how.key)
 	_, rounds := t.sizes()
 	if zero == 3 {
-		t.Set("memory.fp32_shards", t.precision() != "fp32", "bf16", "fp16")
+		t.Set("memory.fp32_shards", t.precision() != "fp32" && !t.adapts(), "bf16", "fp16")
 		if version == 2 {
 			t.Set("parallel.gather", "copied", "fsdp_version")
 		}
@@ -233,6 +237,28 @@ func (t *trainer) fsdp() {
 	if wrap := t.option("auto_wrap_policy"); strings.ToUpper(wrap.word(wrap.key, wrapBlocks)) != wrapBlocks {
 		wrap.aside(wrap.key, "psim gathers every block by itself")
 	}
+}
+
+// oldShards returns what replicas divide by the words of the argument fsdp, or "".
+func (t *trainer) oldShards() (word string) {
+	const key = "fsdp"
+	if !t.inArguments() {
+		return ""
+	}
+	for _, item := range strings.FieldsFunc(strings.ToLower(fmt.Sprint(t.arguments.keys[key])), isSeparator) {
+		_, known := trainerShards[item]
+		switch {
+		case item == "true" || item == "auto_wrap":
+		case item == "offload":
+			t.arguments.aside(key, "parameters and states are in the memory of the host")
+		case known && strings.Contains(item, "shard"):
+			word = item
+		default:
+			t.arguments.refuseKey(key, "psim knows full_shard, shard_grad_op, hybrid_shard, hybrid_shard_zero2, "+
+				"no_shard, auto_wrap and offload")
+		}
+	}
+	return word
 }
 
 // wrapBlocks is the policy by which every block is gathered by itself.

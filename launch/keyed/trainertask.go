@@ -38,6 +38,7 @@ func (t *trainer) precision() string {
 // training maps precision, optimizer and recomputation.
 func (t *trainer) training() {
 	divided := t.inArguments() || t.launcher.kind() == "FSDP"
+	t.adapter()
 	switch bits := t.precision(); {
 	case t.engine != nil:
 		t.engine.deepspeedPrecision()
@@ -46,7 +47,7 @@ func (t *trainer) training() {
 		if bits == "fp8" {
 			t.fp8()
 		}
-		if !divided && !t.adapter() {
+		if !divided && !t.adapts() {
 			if bits != "fp32" {
 				t.Set("train.gradients", "fp32", "bf16", "fp16")
 			}
@@ -112,14 +113,14 @@ func (t *trainer) recomputation() {
 	t.Set("train.stop_early", !again, key+"_kwargs.use_reentrant")
 }
 
-// adapter maps low-rank adapters, and reports whether there are any.
-func (t *trainer) adapter() bool {
+// adapts reports whether there are low-rank adapters.
+func (t *trainer) adapts() bool { return t.arguments.is("use_peft") }
+
+// adapter maps low-rank adapters.
+func (t *trainer) adapter() {
 	k := t.arguments
-	if !k.is("use_peft") {
-		return false
-	}
-	if t.Config["train"].(map[string]any)["adapter"] != nil {
-		return true
+	if !t.adapts() {
+		return
 	}
 	kind := "lora"
 	switch {
@@ -146,7 +147,6 @@ func (t *trainer) adapter() bool {
 	default:
 		t.Set("train.adapter.targets", []string{k.word("lora_target_modules", "")}, "lora_target_modules")
 	}
-	return true
 }
 
 // network maps the length of a sample, and the kernels.

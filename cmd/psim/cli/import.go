@@ -54,7 +54,7 @@ func newImport() *cobra.Command {
   psim import run.sh train.log common.sh
   psim import run.sh common.sh --devices 64 --json
   psim import ds_config.json config.json --devices 8 --set model.sequence_length=4096
-  psim import args.yaml accelerate.yaml ds_config.json config.json`,
+  psim import args.yaml accelerate.yaml config.json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New(

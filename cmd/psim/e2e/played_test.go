@@ -85,7 +85,7 @@ func newReader(t *testing.T) user {
 		u.write(t, name, string(timed))
 	}
 	u.write(t, "runs.csv", "config,step_time\nllama3-70b,89s\nllama3-70b,90s\n")
-	u.write(t, "ds_config.json", `{"train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled": true}}`)
+	u.write(t, "ds_config.json", `{"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": true}}`)
 	u.write(t, "config.json", `{"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 256,
 		"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 4096}`)
 	for _, name := range []string{"train.log", "run.sh", "common.sh", "args.yaml", "accelerate.yaml"} { // of a training
