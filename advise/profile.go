@@ -2,6 +2,8 @@ package advise
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"psim"
 	"psim/profiles"
@@ -22,7 +24,20 @@ func CompareProfile(
 	if err != nil {
 		return nil, nil, err
 	}
-	return profiled(s), byClass(e.ByClass, &s.Times), nil
+	made := profiled(s)
+	if device := p.Result.Device; s.Device != "" && !s.Host && !named(device, s.Device) {
+		made.Configured = device
+	}
+	return made, byClass(e.ByClass, &s.Times), nil
+}
+
+// named reports whether a driver's name of a device, such as NVIDIA A100-SXM4-80GB, may be that of a device of the
+// catalog, such as a100-80gb-sxm: whether it has the first part with a digit.
+func named(device, driver string) bool {
+	digit := func(part string) bool { return strings.ContainsAny(part, "0123456789") }
+	parts := strings.Split(device, "-")
+	i := slices.IndexFunc(parts, digit)
+	return i < 0 || strings.Contains(strings.ToLower(driver), parts[i])
 }
 
 // profiled makes of a profiled step what a judgment has.

@@ -93,6 +93,9 @@ func profileNotes(h judged.Judgment) (notes []string) {
 	}
 	if p.Host {
 		add("operations of CPUs: the traces have no kernels of a GPU")
+	} else if p.Configured != "" {
+		add("the device is %s by the trace, and %s by the configuration: the prediction is of another machine; --set "+
+			"machine.device=NAME changes it (psim list devices)", p.Device, p.Configured)
 	} else if p.Device != "" {
 		add("the device is %s, by the trace", p.Device)
 	}

@@ -67,7 +67,9 @@ type Profiled struct {
 	Ranks    int     `json:"ranks"`           // whose traces were read
 	World    int     `json:"world,omitempty"` // ranks of the run
 	Device   string  `json:"device,omitempty"`
-	Host     bool    `json:"host,omitempty"` // there is no GPU: these are operations of CPUs
+	// Configured is the configuration's device where it is another one.
+	Configured string `json:"configured_device,omitempty"`
+	Host       bool   `json:"host,omitempty"` // there is no GPU: these are operations of CPUs
 	// Messages is the part of communication in sends and receives, which last while they wait: idle time of a pipeline
 	// is in it.
 	Messages float64 `json:"messages_s,omitempty"`

@@ -41,6 +41,9 @@ func (f *explainFlags) readProfiles(ctx context.Context, stderr io.Writer) (*pro
 	if err != nil {
 		return nil, fmt.Errorf("--profile: %w", err)
 	}
+	if step.Times.Sum() <= 0 {
+		return nil, fmt.Errorf("--profile %s: its step takes no time: the events have no durations", f.profiles[0])
+	}
 	return step, nil
 }
 

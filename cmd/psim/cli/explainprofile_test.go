@@ -72,6 +72,8 @@ func TestExplainProfileErrors(t *testing.T) {
 	require.NoError(t, os.Mkdir("empty", 0o700))
 	require.NoError(t, os.WriteFile("one.json", []byte(`{"deviceProperties": [{"name": "NVIDIA H100"}], "traceEvents": [`+
 		`{"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1, "dur": 3}]}`), 0o600))
+	require.NoError(t, os.WriteFile("zero.json", []byte(`{"traceEvents": [`+
+		`{"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1, "dur": 0}]}`), 0o600))
 	log := filepath.Join(folder, "..", "..", "launch", "testdata", "train.log")
 	whole, err := os.ReadFile(folder + "/traces/rank0.json.gz")
 	require.NoError(t, err)
@@ -80,6 +82,7 @@ func TestExplainProfileErrors(t *testing.T) {
 		folder + "/ddp.toml --profile nowhere.json": "--profile nowhere.json: no such file",
 		folder + "/ddp.toml --profile list.json":    "--profile list.json: is a list and no object",
 		folder + "/ddp.toml --profile cut.json.gz":  "--profile cut.json.gz: ends in the middle, at byte ",
+		folder + "/ddp.toml --profile zero.json":    "--profile zero.json: its step takes no time: the events have no durations",
 		folder + "/ddp.toml --profile empty":        "--profile empty: has no traces; they end in .json or .json.gz",
 		folder + "/ddp.toml --profile " + folder + "/traces/rank0.json.gz --profile " + folder + "/traces/rank0.json.gz": "are both of rank 0; name one trace of each rank",
 		log + " --profile one.json":             "no log or script names its device (the trace has NVIDIA H100)",
