@@ -145,6 +145,10 @@ func (p *trainerPlan) say(c *configs.Config, e *configs.Experiment) (map[string]
 	if err != nil {
 		return nil, err
 	}
+	if c.Defined("data.lengths") {
+		return nil, p.unsayable(&launch.Unsayable{Key: "data.lengths", Problem: "the data of the script decide how " +
+			"long samples are; leave it out"})
+	}
 	shape := e.Graph.Shape
 	if e.Staged == nil || len(e.Staged.Sizes) != 1 || e.Staged.Shards != nil {
 		return nil, p.unsayable(&launch.Unsayable{Key: "batch", Problem: p.program + "'s microbatches are of one size"})

@@ -154,7 +154,7 @@ func (r Report) notInMeans() (lines []string) {
 	return append(lines, unsaid())
 }
 
-// unsaid counts the published runs that psim cannot say yet, by what it lacks.
+// unsaid counts the published runs that are in no table, by what is lacking.
 func unsaid() string {
 	counts, list := map[string]int{}, records("runs_unsaid.csv")
 	var lacks []string
@@ -167,7 +167,7 @@ func unsaid() string {
 	for i, l := range lacks {
 		lacks[i] = fmt.Sprintf("%s (%d)", l, counts[l])
 	}
-	return fmt.Sprintf("In no table, since psim cannot say them yet, %s: %s.",
+	return fmt.Sprintf("In no table, for the reasons named, %s: %s.",
 		units.Plural(len(list), "row"), strings.Join(lacks, ", "))
 }
 

@@ -185,6 +185,7 @@ func (f validateFlags) replay(ctx context.Context, names []string, std streams) 
 	if err != nil {
 		return err
 	}
+	f.clearDash()
 	folder := f.to(files.Folder{
 		Path: f.out, Owner: "validate",
 		Guarded: slices.Concat(published.FigureNames(tables), published.PageNames(tables)),
