@@ -31,7 +31,9 @@ func Reader(f *understood.Input, files []understood.Input) reader {
 }
 
 // broken reports whether a file of JSON holds no object.
-func broken(f understood.Input) bool { return strings.HasSuffix(f.Label, ".json") && object(f.Data) == nil }
+func broken(f understood.Input) bool {
+	return strings.HasSuffix(f.Label, ".json") && object(f.Data) == nil
+}
 
 // together refuses files that do not belong together, before they are read.
 func together(read reader) reader {
