@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"psim"
 	"psim/configs"
 	"psim/export"
 	"psim/launch"
@@ -69,16 +68,7 @@ func TestDeepSpeedIsImported(t *testing.T) {
 		train := map[string]any{"recompute": d["train.recompute"]}
 		maps.Copy(train, config["train"].(map[string]any))
 		config["train"] = train
-		var again bytes.Buffer
-		require.NoError(t, configs.WriteObject(&again, nil, config))
-		back, err := configs.Parse("read.toml", again.Bytes())
-		require.NoError(t, err, "%s", again.Bytes())
-		one, err := psim.Estimate(t.Context(), c)
-		require.NoError(t, err)
-		two, err := psim.Estimate(t.Context(), back)
-		require.NoError(t, err)
-		require.Equal(t, one.Result.StepTime, two.Result.StepTime, "%s\n%s", d.text(), again.Bytes())
-		require.Equal(t, one.Result.Ranks[0].PeakMemory, two.Result.Ranks[0].PeakMemory, "%s\n%s", d.text(), again.Bytes())
+		alike(t, c, parsed(t, config), true)
 		written[zero]++
 	})
 	require.Len(t, written, 4)
