@@ -108,6 +108,7 @@ func TestSetErrors(t *testing.T) {
 		"schedule.stages=two":                     "schedule.stages=two: schedule.stages: must be an integer, not a string",
 		"schedule.stages=0":                       "schedule.stages=0: schedule.stages = 0: must be at least 1",
 		"model.layer=2":                           `model.layer=2: unknown key "model.layer"; did you mean layers? There is a layer in [machine.host]`,
+		"schedule.kind=gpipe":                     `schedule.kind=gpipe: unknown key "schedule.kind"; use one of name, stages, microbatches, virtual_stages, group, file, partition, first_blocks, last_blocks, placement, synchronous, whole_last, detail; there is a kind in [train.adapter]`,
 		"schedule.stage=2":                        `schedule.stage=2: unknown key "schedule.stage"; did you mean stages?`,
 		"shedule.stages=2":                        `shedule.stages=2: unknown section "shedule"; did you mean schedule?`,
 		"times.forward=1":                         `times.forward=1: times.forward: "1" has no unit; write for example "1ms"`,

@@ -142,10 +142,14 @@ func (s *source) error(e *setting.Error) *Error {
 	hint, key := e.Problem, e.Key[strings.LastIndex(e.Key, ".")+1:]
 	if in := setting.Tables(Config{}, key); in != nil {
 		tables := "[" + strings.Join(in, "] or [") + "]"
-		if strings.Contains(hint, "did you mean") {
+		section, _, _ := strings.Cut(e.Key, ".")
+		switch foreign := func(t string) bool { return strings.Contains(t, ".") && !strings.HasPrefix(t, section+".") }; {
+		case strings.Contains(hint, "did you mean"):
 			hint += " There is a " + key + " in " + tables
-		} else {
+		case !slices.ContainsFunc(in, foreign): // some setting by that name, in a part of another section, is rarely meant
 			hint = "; it belongs in " + tables
+		default:
+			hint += "; there is a " + key + " in " + tables
 		}
 	}
 	return s.at(found.key, "", fmt.Sprintf("unknown %s %q%s", what, e.Key, hint))
