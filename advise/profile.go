@@ -20,6 +20,15 @@ func CompareProfile(
 		return nil, nil, fmt.Errorf("--profile: the traces are of a run of %d ranks, and the configuration has "+
 			"%d devices; they must be of one run", s.World, n)
 	}
+	if n := p.Result.Devices; n > 0 && s.Most >= n {
+		return nil, nil, fmt.Errorf("--profile: a trace is of rank %d, and the configuration has %d devices, ranks 0 "+
+			"to %d; they must be of one run", s.Most, n, n-1)
+	}
+	if device := p.Experiment.Machine.Device; s.Host && device.Multiprocessors > 0 {
+		return nil, nil, fmt.Errorf("--profile: the traces have no kernels of a GPU, and the configuration's device "+
+			"is %s; profile that run with ProfilerActivity.CUDA, or name the machine of the traces (--set "+
+			"machine.device=cpu-core)", device.Name)
+	}
 	e, err := p.Explain()
 	if err != nil {
 		return nil, nil, err

@@ -52,9 +52,13 @@ var kernelPatterns = []pattern{
 		`s(16816|884|1688)|[hs]cudnn_|miopen.*conv`)},
 }
 
+// mostName is how much of a name is looked at. The longest ones, of CUTLASS's templates, have a few thousand bytes.
+const mostName = 1 << 16
+
 // kernelClass returns the class of a kernel. What its arguments are of says nothing about it, nor does the library
 // FBGEMM, most of whose kernels are of embeddings.
 func kernelClass(name string) Class {
+	name = name[:min(len(name), mostName)]
 	name = strings.ReplaceAll(strings.ToLower(withoutArguments(name)), "fbgemm", "")
 	for _, p := range kernelPatterns {
 		if p.names.MatchString(name) {
@@ -95,6 +99,7 @@ var operationPatterns = []pattern{
 
 // operationClass returns the class of an operation of the CPU.
 func operationClass(name string) Class {
+	name = name[:min(len(name), mostName)]
 	for _, p := range operationPatterns {
 		if p.names.MatchString(name) {
 			return p.class

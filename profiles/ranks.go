@@ -15,6 +15,7 @@ import (
 type ProfiledStep struct {
 	Ranks  int    // traces
 	World  int    // ranks of the run, or 0
+	Most   int    // the highest rank; −1 if unknown
 	Device string // its name, or nothing
 	Host   bool   // operations of CPUs
 	Number int
@@ -45,6 +46,9 @@ func Together(list []*RankProfile) (*ProfiledStep, error) {
 		case p.Rank == before.Rank && p.Rank >= 0:
 			return nil, fmt.Errorf("%s and %s are both of rank %d; name one trace of each rank",
 				before.Name, p.Name, p.Rank)
+		case p.World > 0 && p.Rank >= p.World:
+			return nil, fmt.Errorf("%s is of rank %d, and says that its run has %d; name traces of one run", p.Name,
+				p.Rank, p.World)
 		case p.World != before.World:
 			return nil, fmt.Errorf("%s is of %d ranks and %s of %d; name traces of one run",
 				before.Name, before.World, p.Name, p.World)
@@ -55,7 +59,8 @@ func Together(list []*RankProfile) (*ProfiledStep, error) {
 	}
 	first := list[0]
 	s := &ProfiledStep{
-		Ranks: len(list), World: first.World, Device: first.Device, Host: first.Host, Found: first.found, Last: -1,
+		Ranks: len(list), World: first.World, Most: list[len(list)-1].Rank, Device: first.Device, Host: first.Host,
+		Found: first.found, Last: -1,
 	}
 	if err := s.choose(list); err != nil {
 		return nil, err
@@ -85,8 +90,8 @@ func (t *ClassTimes) divide(n int) {
 
 // step returns a step by its number, or nil.
 func (p *RankProfile) step(number int) *span {
-	i := slices.IndexFunc(p.steps, func(s span) bool { return s.number == number })
-	if i < 0 {
+	i, ok := slices.BinarySearchFunc(p.steps, number, func(s span, n int) int { return cmp.Compare(s.number, n) })
+	if !ok {
 		return nil
 	}
 	return &p.steps[i]
@@ -151,6 +156,9 @@ func meet(list []*RankProfile) meetings {
 	byKey := map[key][][]int{} // kernels of each profile
 	var keys []key
 	for i, p := range list {
+		began := slices.SortedStableFunc(slices.Values(p.steps), func(a, b span) int {
+			return cmp.Compare(a.start, b.start)
+		})
 		for j, k := range p.kernels {
 			if k.call < 0 {
 				continue
@@ -160,7 +168,7 @@ func meet(list []*RankProfile) meetings {
 			if !ok || c.group == "" && (p.World != 2 || len(list) != 2) {
 				continue
 			}
-			at := key{p.stepOf(k), c.group, name}
+			at := key{p.stepOf(k, began), c.group, name}
 			if byKey[at] == nil {
 				byKey[at] = make([][]int, len(list))
 				keys = append(keys, at)
@@ -226,18 +234,13 @@ func (c *call) collective(kernel string) (string, bool) {
 	return name, !strings.Contains(plain, "coalesced") && !strings.Contains(plain, "generic")
 }
 
-// stepOf returns the number of the step that asked for a kernel, or else in which it began.
-func (p *RankProfile) stepOf(k kernel) int {
-	at, list := k.start, p.steps
+// stepOf returns the number of the step that asked for a kernel, or else in which it began. began are the steps by when
+// they began.
+func (p *RankProfile) stepOf(k kernel, began []span) int {
 	if k.launch > 0 && len(p.asked) > 0 {
-		at, list = k.launch, p.asked
+		return holding(p.asked, k.launch)
 	}
-	for _, s := range list {
-		if at >= s.start && at < s.end {
-			return s.number
-		}
-	}
-	return -1
+	return holding(began, k.start)
 }
 
 // align takes out by how much the clocks of the ranks differ: a collective ends on all of its ranks at about the same

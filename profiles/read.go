@@ -70,6 +70,12 @@ func parse(ctx context.Context, text io.Reader) (*RankProfile, error) {
 	if err := r.document(); err != nil {
 		return nil, unreadable(err, r.json.InputOffset())
 	}
+	// The end of a compressed file has its checksum.
+	if _, err := r.json.ReadToken(); err == nil {
+		return nil, said("byte %d: has more after its object; a trace is one object", r.json.InputOffset())
+	} else if !errors.Is(err, io.EOF) {
+		return nil, unreadable(err, r.json.InputOffset())
+	}
 	return r.finish()
 }
 
@@ -102,8 +108,10 @@ func unreadable(err error, offset int64) error {
 		return fmt.Errorf("ends in the middle, at byte %d of the JSON: the file was cut off", offset)
 	case errors.As(err, &syntax):
 		return fmt.Errorf("byte %d: is not JSON: %w", syntax.ByteOffset, syntax.Err)
-	case errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum):
-		return fmt.Errorf("its gzip is damaged: %w", err)
+	case errors.Is(err, gzip.ErrChecksum):
+		return fmt.Errorf("its gzip is damaged: %w", gzip.ErrChecksum)
+	case errors.Is(err, gzip.ErrHeader):
+		return fmt.Errorf("its gzip is damaged: %w", gzip.ErrHeader)
 	}
 	return fmt.Errorf("byte %d of the JSON: %w", offset, err)
 }

@@ -40,6 +40,18 @@ func (p *RankProfile) findSteps(host, device map[int]span) {
 	p.steps = slices.DeleteFunc(p.steps, func(s span) bool { return s.end <= s.start })
 }
 
+// holding returns the number of the step of a list, sorted by start, that holds a time, or −1.
+func holding(list []span, at int64) int {
+	i, exact := slices.BinarySearchFunc(list, at, func(s span, at int64) int { return cmp.Compare(s.start, at) })
+	if !exact {
+		i--
+	}
+	if i < 0 || at >= list[i].end {
+		return -1
+	}
+	return list[i].number
+}
+
 // launchedIn returns for each range of the host the time in which the kernels ran that were launched in it.
 func (p *RankProfile) launchedIn(ranges []span) map[int]span {
 	found := map[int]span{}

@@ -78,12 +78,23 @@ func TestExplainProfileErrors(t *testing.T) {
 	whole, err := os.ReadFile(folder + "/traces/rank0.json.gz")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile("cut.json.gz", whole[:len(whole)/2], 0o600))
+	wrong := append([]byte(nil), whole...)
+	wrong[len(wrong)-8] ^= 1 // of the checksum
+	require.NoError(t, os.WriteFile("wrong.json.gz", wrong, 0o600))
+	require.NoError(t, os.WriteFile("rank9.json", []byte(`{"distributedInfo": {"rank": 9}, "traceEvents": [`+
+		`{"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1, "dur": 3}]}`), 0o600))
+	require.NoError(t, os.WriteFile("more.json", []byte(`{"traceEvents": [`+
+		`{"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1, "dur": 3}]}{}`), 0o600))
 	for flags, want := range map[string]string{
-		folder + "/ddp.toml --profile nowhere.json": "--profile nowhere.json: no such file",
-		folder + "/ddp.toml --profile list.json":    "--profile list.json: is a list and no object",
-		folder + "/ddp.toml --profile cut.json.gz":  "--profile cut.json.gz: ends in the middle, at byte ",
-		folder + "/ddp.toml --profile zero.json":    "--profile zero.json: its step takes no time: the events have no durations",
-		folder + "/ddp.toml --profile empty":        "--profile empty: has no traces; they end in .json or .json.gz",
+		folder + "/ddp.toml --profile wrong.json.gz":                                            "--profile wrong.json.gz: its gzip is damaged: gzip: invalid checksum",
+		folder + "/ddp.toml --profile more.json":                                                "has more after its object; a trace is one object",
+		folder + "/ddp.toml --profile rank9.json":                                               "--profile: a trace is of rank 9, and the configuration has 2 devices, ranks 0 to 1; they must be of one run",
+		folder + "/ddp.toml --set machine.device=h100-80gb-sxm --profile " + folder + "/traces": "--profile: the traces have no kernels of a GPU, and the configuration's device is h100-80gb-sxm; profile",
+		folder + "/ddp.toml --profile nowhere.json":                                             "--profile nowhere.json: no such file",
+		folder + "/ddp.toml --profile list.json":                                                "--profile list.json: is a list and no object",
+		folder + "/ddp.toml --profile cut.json.gz":                                              "--profile cut.json.gz: ends in the middle, at byte ",
+		folder + "/ddp.toml --profile zero.json":                                                "--profile zero.json: its step takes no time: the events have no durations",
+		folder + "/ddp.toml --profile empty":                                                    "--profile empty: has no traces; they end in .json or .json.gz",
 		folder + "/ddp.toml --profile " + folder + "/traces/rank0.json.gz --profile " + folder + "/traces/rank0.json.gz": "are both of rank 0; name one trace of each rank",
 		log + " --profile one.json":             "no log or script names its device (the trace has NVIDIA H100)",
 		"gpipe --profile " + folder + "/traces": "--profile: the traces are of a run of 2 ranks, and the configuration has 4 devices",
