@@ -3,6 +3,7 @@ package launch
 import (
 	_ "embed"
 	"encoding/csv"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +22,12 @@ type arguments struct {
 	empty  []string          // flags of sizes without a value
 	asked  map[string]bool   // names whose values were asked for
 	titan  []string          // the command line, where it starts torchtitan
+	used   []string          // labels of the files that it reads
+}
+
+// reads reports whether a file is the script, or one that it reads.
+func (a *arguments) reads(f Input) bool {
+	return f.Label == a.label || slices.Contains(a.used, f.Label)
 }
 
 // nodes are what a launcher says: torchrun, srun or sbatch.

@@ -86,6 +86,7 @@ func (s *shell) runs(words []string) (*Input, []string) {
 func (s *shell) given(name string) *Input {
 	for i := range s.files {
 		if path.Base(s.files[i].Label) == path.Base(name) {
+			s.arguments.used = append(s.arguments.used, s.files[i].Label)
 			return &s.files[i]
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"psim/launch/keyed"
+	"psim/launch/logged"
 	"psim/launch/understood"
 )
 
@@ -19,6 +20,7 @@ type (
 	Import      = understood.Import
 	Question    = understood.Question
 	LoggedSteps = understood.LoggedSteps
+	LoggedPlan  = understood.LoggedPlan
 	Input       = understood.Input
 	Options     = understood.Options
 	Unsayable   = understood.Unsayable
@@ -33,6 +35,9 @@ func Read(files []Input, o Options) (*Import, error) {
 	log, script, err := sorted(files)
 	if err != nil {
 		return nil, err
+	}
+	if log != nil && !isMegatron(log.Data) {
+		return readLogged(*log, logged.Read(log.Data), files, o)
 	}
 	if i, err := readOther(log, script, files, o); i != nil || err != nil {
 		return i, err
@@ -71,7 +76,19 @@ func Read(files []Input, o Options) (*Import, error) {
 	if log != nil {
 		i.Measured = measure(log.Data, ran)
 	}
+	leaveBeside(i, files, func(f Input) bool {
+		return log != nil && f.Label == log.Label || written != nil && written.reads(f)
+	})
 	return i, nil
+}
+
+// leaveBeside names the files that are not read.
+func leaveBeside(i *Import, files []Input, read func(Input) bool) {
+	for _, f := range files {
+		if !read(f) {
+			i.Leave(f.Label, "is not read: the script does not name it as a file of bash")
+		}
+	}
 }
 
 // readOther reads a file of another program than Megatron-LM; nil where there is none.
@@ -118,6 +135,7 @@ func readTitan(f Input, a *arguments, files []Input, o Options) (*Import, error)
 	for _, note := range a.notes {
 		i.Leave(f.Label, note)
 	}
+	leaveBeside(i, files, func(other Input) bool { return a.reads(other) || keyed.IsNetwork(other.Data) })
 	return i, nil
 }
 

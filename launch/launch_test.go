@@ -57,6 +57,57 @@ func TestDifferences(t *testing.T) {
 	require.Equal(t, 512, i.Config["batch"].(map[string]any)["global"], "the log says what ran")
 }
 
+// TestBeside: a file beside a script that nothing reads is named.
+func TestBeside(t *testing.T) {
+	list := append(files(t, "run.sh", "common.sh", "train.log"), launch.Input{Label: "accelerate.yaml", Data: []byte("distributed_type: FSDP\n")})
+	i, err := launch.Read(list, launch.Options{})
+	require.NoError(t, err)
+	require.Contains(t, i.Ignored, understood.Ignored{From: "accelerate.yaml", Reason: "is not read: the script does not name it as a file of bash"})
+}
+
+// TestOtherLogs: what a log prints of its configuration is what ran; a file of the same form is compared with it.
+func TestOtherLogs(t *testing.T) {
+	network := files(t, "network.json")[0]
+	log := files(t, "trainer.log")[0]
+	alone, err := launch.Read([]launch.Input{log, network}, launch.Options{})
+	require.NoError(t, err)
+	require.Equal(t, 8, alone.Config["batch"].(map[string]any)["global"])
+	require.Equal(t, "trainer", alone.Measured.Program)
+	arguments := launch.Input{Label: "args.yaml", Data: []byte("per_device_train_batch_size: 2\ngradient_accumulation_steps: 2\nbf16: true\n")}
+	both, err := launch.Read([]launch.Input{arguments, network, log}, launch.Options{})
+	require.NoError(t, err)
+	require.Equal(t, alone.Config, both.Config)
+	require.Equal(t, []understood.Difference{
+		{From: "bf16", Script: "true", Log: "false"}, {From: "per_device_train_batch_size", Script: "2", Log: "4"},
+	}, both.Differences)
+
+	dump := "[2022-12-20 08:26:20,101] [INFO] [config.py:1012:print]   world_size ................... 4\n" +
+		"[2022-12-20 08:26:20,101] [INFO] [config.py:997:print_user_config]   json = {\n    \"train_batch_size\":32,\n    \"zero_optimization\":{\n        \"stage\":2\n    }\n}\n"
+	log = files(t, "deepspeed.log")[0]
+	log.Data = append([]byte(dump), log.Data...)
+	i, err := launch.Read([]launch.Input{log, network}, launch.Options{})
+	require.NoError(t, err)
+	require.Equal(t, 4, i.Config["parallel"].(map[string]any)["data"])
+	require.Equal(t, 2, i.Config["parallel"].(map[string]any)["zero"])
+
+	log = files(t, "torchtitan.log")[0]
+	dump = "[titan] 2026-05-18 16:00:00,000 - root - INFO - Running with configs: {\n  \"model\": {\"name\": \"llama3\", \"flavor\": \"8B\"},\n  \"training\": {\"seq_len\": 2048, \"local_batch_size\": 4},\n" +
+		"  \"parallelism\": {\"tensor_parallel_degree\": 2},\n  \"activation_checkpoint\": {\"mode\": \"full\"}\n}\n"
+	log.Data = append([]byte(dump), log.Data...)
+	i, err = launch.Read([]launch.Input{log}, launch.Options{})
+	require.NoError(t, err)
+	require.Equal(t, 2, i.Config["parallel"].(map[string]any)["tensor"])
+	require.Equal(t, "full", i.Config["train"].(map[string]any)["recompute"])
+	titan := launch.Input{Label: "titan.toml", Data: []byte("[job]\n[training]\nseq_len = 4096\n[model]\nflavor = \"8B\"\n[parallelism]\ntensor_parallel_degree = 2\n")}
+	i, err = launch.Read([]launch.Input{titan, log}, launch.Options{})
+	require.NoError(t, err)
+	require.Equal(t, []understood.Difference{{From: "training.seq_len", Script: "4096", Log: "2048"}}, i.Differences)
+	script := launch.Input{Label: "run.sh", Data: []byte("torchrun --nproc_per_node 4 -m torchtitan.train --module llama3 --config llama3_8b --training.local_batch_size 1\n")}
+	i, err = launch.Read([]launch.Input{script, log}, launch.Options{})
+	require.NoError(t, err)
+	require.Equal(t, 1, i.Config["batch"].(map[string]any)["micro"], "the script says what a log of that version does not print")
+}
+
 // TestMeasured: steps are medians without the start, and what no step took is kept apart.
 func TestMeasured(t *testing.T) {
 	i, err := launch.Read(files(t, "train.log"), launch.Options{})

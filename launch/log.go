@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"psim/launch/keyed"
+	"psim/launch/logged"
 )
 
 // Lines of Megatron's log. Launchers put the rank before them.
@@ -18,8 +19,11 @@ var (
 	dumpLine  = regexp.MustCompile(`(?:^|\s)(\w+) \.{2,} (.*)$`)
 )
 
-// isLog reports whether data is a log: it has arguments as Megatron prints them, or iterations.
-func isLog(data []byte) bool {
+// isLog reports whether data is a log.
+func isLog(data []byte) bool { return isMegatron(data) || logged.Read(data) != nil }
+
+// isMegatron reports whether data has arguments as Megatron prints them, or iterations.
+func isMegatron(data []byte) bool {
 	for text := range linesWith(data, dumpMark) {
 		if dumpBegin.Match(text) {
 			return true
@@ -104,5 +108,13 @@ func Readable(name string, data []byte) bool {
 	return isLog(data) || script || keyed.Readable(data) || bytes.Contains(data, []byte("MODEL_ARGS:"))
 }
 
+// IsNetwork reports whether data is the config.json of a network, which other files train.
+func IsNetwork(data []byte) bool { return keyed.IsNetwork(data) }
+
 // Steps returns what a log says of its steps; nil if it says nothing.
-func Steps(data []byte) *LoggedSteps { return measure(data, &arguments{}) }
+func Steps(data []byte) *LoggedSteps {
+	if l := logged.Read(data); l != nil && !isMegatron(data) {
+		return l.Steps
+	}
+	return measure(data, &arguments{})
+}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"psim/internal/units"
 )
 
 // An iteration line of Megatron's. Forks print a value and its mean with a slash between them.
@@ -111,6 +113,7 @@ func measure(data []byte, a *arguments) *LoggedSteps {
 		return nil
 	}
 	m := &LoggedSteps{
+		Program: "megatron", How: "the median of " + units.Plural(len(best), "line"),
 		StepTime: median(best, func(l line) float64 { return l.step }), Lines: len(best), Batch: best[0].batch,
 		Left: len(all) - len(best), Throughput: median(best, func(l line) float64 { return l.throughput }),
 	}

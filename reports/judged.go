@@ -32,6 +32,7 @@ func WriteJudgment(w io.Writer, h judged.Judgment, precision string) error {
 		difference := units.FormatSignedPercent(h.Measured/h.Predicted - 1)
 		out.Print("%s: %s, %s: %s\n", h.Verdict, measured, expected, difference)
 	}
+	printMemory(out, h.Memory)
 	printProfile(out, h)
 	for i, a := range h.Assumptions {
 		if i == 0 {
@@ -49,6 +50,25 @@ func WriteJudgment(w io.Writer, h judged.Judgment, precision string) error {
 	}
 	printBetter(out, h)
 	return out.Flush()
+}
+
+// printMemory writes the memory that a log prints next to the prediction.
+func printMemory(out table.Page, m *judged.LoggedMemory) {
+	if m == nil {
+		return
+	}
+	if m.Allocated > 0 {
+		out.Print("memory of tensors: %s at the log's highest peak, %s predicted: %s\n", units.FormatBytes(m.Allocated),
+			units.FormatBytes(m.Tensors), units.FormatSignedPercent(float64(m.Allocated)/float64(m.Tensors)-1))
+	}
+	if m.Reserved > 0 {
+		of := ""
+		if m.Capacity > 0 {
+			of = " of " + units.FormatBytes(m.Capacity)
+		}
+		out.Print("memory that PyTorch reserves: %s at the highest; a process is predicted to need %s%s: %s\n",
+			units.FormatBytes(m.Reserved), units.FormatBytes(m.Peak), of, m.Verdict)
+	}
 }
 
 // printBetter writes the fastest plan, and what to change in the script.

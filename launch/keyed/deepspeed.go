@@ -33,6 +33,51 @@ func object(data []byte) map[string]any {
 	return table
 }
 
+// stands makes the error about a key that a file has twice.
+func stands(label, key string) error {
+	return fmt.Errorf("%s: %s stands there twice, which DeepSpeed refuses; remove one of them", label, key)
+}
+
+// twice returns a key that an object of JSON has twice, with those of its sections before it; "" for other objects.
+func twice(data []byte) string {
+	type level struct {
+		name   string
+		seen   map[string]bool // nil for a list
+		expect bool            // a key comes next
+	}
+	d := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(bytes.TrimSpace(data), []byte("\ufeff"))))
+	var levels []level
+	next := ""
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return ""
+		}
+		top := len(levels) - 1
+		switch {
+		case token == json.Delim('}') || token == json.Delim(']'):
+			levels, top = levels[:top], top-1
+		case top >= 0 && levels[top].expect:
+			key, _ := token.(string)
+			next = strings.TrimPrefix(levels[top].name+"."+key, ".")
+			if levels[top].seen[key] {
+				return next
+			}
+			levels[top].seen[key], levels[top].expect = true, false
+			continue
+		case token == json.Delim('{'):
+			levels = append(levels, level{next, map[string]bool{}, true})
+			continue
+		case token == json.Delim('['):
+			levels = append(levels, level{name: next})
+			continue
+		}
+		if top >= 0 {
+			levels[top].expect = levels[top].seen != nil
+		}
+	}
+}
+
 // IsNetwork reports whether data is the config.json of a network.
 func IsNetwork(data []byte) bool {
 	table := object(data)
@@ -52,6 +97,9 @@ func readDeepSpeed(f understood.Input, files []understood.Input, o understood.Op
 	k, err := begin("deepspeed", deepspeedVersion).open(f, deepspeedCSV)
 	if err != nil {
 		return nil, err
+	}
+	if key := twice(f.Data); key != "" {
+		return nil, stands(f.Label, key)
 	}
 	k.flatten("", object(f.Data))
 	k.sections()

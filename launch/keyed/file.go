@@ -105,10 +105,15 @@ func lastOnly(n *yaml.Node) {
 	}
 }
 
-// decode reads the keys of a file in JSON or YAML.
+// decode reads the keys of a file in JSON, YAML or torchtitan's TOML.
 func (k *file) decode(f understood.Input) error {
 	if len(f.Data) > understood.MostScript {
 		return fmt.Errorf("%s: has %d kB; no such configuration is as long", f.Label, len(f.Data)>>10)
+	}
+	if isTitan(f.Data) && object(f.Data) == nil {
+		table, err := titanTable(f)
+		k.flatten("", table)
+		return err
 	}
 	table, err := decoded(f.Data)
 	if err != nil {

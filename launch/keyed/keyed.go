@@ -3,6 +3,7 @@ package keyed
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -49,12 +50,8 @@ func together(read reader) reader {
 			case broken(one):
 				return nil, fmt.Errorf("%s: is not an object of JSON of at most %d kB; is it whole?", one.Label,
 					understood.MostScript>>10)
-			case isNanotron(one.Data):
-				program = "nanotron"
-			case isTitan(one.Data):
-				program = "torchtitan"
-			case isTrainer(one.Data) || isAccelerate(one.Data) || isDeepSpeed(one.Data):
-				program = "transformers' Trainer or DeepSpeed"
+			default:
+				program = programOf(one.Data)
 			}
 			if first = cmp.Or(first, program); program != "" && program != first {
 				return nil, fmt.Errorf("%s: is of %s, and another file is of %s; name the files of one", one.Label,
@@ -63,6 +60,45 @@ func together(read reader) reader {
 		}
 		return read(f, files, o)
 	}
+}
+
+// programOf returns whose configuration a file is; "" for other files.
+func programOf(data []byte) string {
+	switch {
+	case isNanotron(data):
+		return "nanotron"
+	case isTitan(data):
+		return "torchtitan"
+	case isTrainer(data) || isAccelerate(data) || isDeepSpeed(data):
+		return "transformers' Trainer or DeepSpeed"
+	}
+	return ""
+}
+
+// Alike reports whether two files are configurations of the same form, so that a run has only one of them.
+func Alike(a, b understood.Input) bool {
+	for _, is := range []func([]byte) bool{isTrainer, isAccelerate, isDeepSpeed, isNanotron, isTitan} {
+		if is(a.Data) || is(b.Data) {
+			return is(a.Data) && is(b.Data)
+		}
+	}
+	return false
+}
+
+// Differences lists the keys that two files of the same form give different values.
+func Differences(script, log understood.Input) (list []understood.Difference) {
+	said, ran := &file{keys: map[string]any{}}, &file{keys: map[string]any{}}
+	if said.decode(script) != nil || ran.decode(log) != nil {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(said.keys)) {
+		is, known := ran.keys[key]
+		says := said.keys[key]
+		if known && fmt.Sprint(is) != fmt.Sprint(says) && says != nil && says != "auto" {
+			list = append(list, understood.Difference{From: key, Script: shown(says), Log: shown(is)})
+		}
+	}
+	return list
 }
 
 // Keys returns the keys of a file in JSON or YAML, those of sections with dots.

@@ -180,7 +180,11 @@ func TestDeepSpeed(t *testing.T) {
 		{`"gradient_clipping": 1.0`, "train.clip", true},
 		{`"tensor_parallel": {"autotp_size": 2}`, "parallel.data", 4},
 	} {
-		i, err := deepspeed(`{"zero_optimization": {}, `+c.json+"}", 8)
+		rest := `"zero_optimization": {}, `
+		if strings.Contains(c.json, "zero_optimization") {
+			rest = ""
+		}
+		i, err := deepspeed("{"+rest+c.json+"}", 8)
 		require.NoError(t, err, c.json)
 		section, name, _ := strings.Cut(c.key, ".")
 		require.Equal(t, c.want, i.Config[section].(map[string]any)[name], c.json)
@@ -188,6 +192,8 @@ func TestDeepSpeed(t *testing.T) {
 		require.Equal(t, "config.json", i.Config["model"].(map[string]any)["file"])
 		seen += c.json
 	}
+	_, err := deepspeed(`{"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 1, "x": [{"stage": 2}], "stage": 3}}`, 8)
+	require.ErrorContains(t, err, "zero_optimization.stage stands there twice, which DeepSpeed refuses; remove one of them")
 	for _, key := range mappedKeys(t, "deepspeed.csv") {
 		for part := range strings.SplitSeq(key, ".") {
 			require.Contains(t, seen, `"`+part+`"`, "is called mapped, and no case shows it")

@@ -35,9 +35,20 @@ var (
 	titanSections   = regexp.MustCompile(`(?m)^\s*\[(parallelism|activation_checkpoint|lr_scheduler|job)\]`)
 )
 
-// isTitan reports whether data is a configuration of torchtitan: TOML with its sections.
+// isTitan reports whether data is a configuration of torchtitan: TOML with its sections, or JSON as its log prints it.
 func isTitan(data []byte) bool {
+	if table := object(data); table != nil {
+		return table["parallelism"] != nil && table["training"] != nil && table["activation_checkpoint"] != nil
+	}
 	return titanSections.Match(data) && regexp.MustCompile(`(?m)^\s*\[(training|model)\]`).Match(data)
+}
+
+// titanTable reads TOML.
+func titanTable(f understood.Input) (table map[string]any, err error) {
+	if err := toml.Unmarshal(f.Data, &table); err != nil {
+		return nil, fmt.Errorf("%s: is not TOML: %s", f.Label, strings.TrimPrefix(err.Error(), "toml: "))
+	}
+	return table, nil
 }
 
 // readTitan reads a configuration of torchtitan.
@@ -50,11 +61,9 @@ func readTitan(f understood.Input, files []understood.Input, o understood.Option
 		return nil, err
 	}
 	k := &titan{file: file}
-	var table map[string]any
-	if err := toml.Unmarshal(f.Data, &table); err != nil {
-		return nil, fmt.Errorf("%s: is not TOML: %s", f.Label, strings.TrimPrefix(err.Error(), "toml: "))
+	if err := k.decode(f); err != nil {
+		return nil, err
 	}
-	k.flatten("", table)
 	k.sections()
 	flavor := titanKernels.ReplaceAllString(k.word("model.flavor", "debugmodel"), "")
 	name := k.word("model.name", "llama3") + " " + flavor

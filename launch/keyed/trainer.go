@@ -126,6 +126,13 @@ func readTrainer(f understood.Input, files []understood.Input, o understood.Opti
 	return t.Import, nil
 }
 
+// SaysDevices reports whether one of the files says how many devices there are.
+func SaysDevices(files []understood.Input) bool {
+	return slices.ContainsFunc(files, func(f understood.Input) bool {
+		return isAccelerate(f.Data) || isNanotron(f.Data)
+	})
+}
+
 // part opens the only file of a kind; it has no keys if none is given.
 func (t *trainer) part(is func([]byte) bool, table string) (*file, error) {
 	var one understood.Input
@@ -197,6 +204,9 @@ func (t *trainer) deepspeed() (*file, error) {
 	k, err := t.open(from, deepspeedCSV)
 	if err != nil {
 		return nil, err
+	}
+	if key := twice(from.Data); key != "" && len(inner) == 0 {
+		return nil, stands(from.Label, key)
 	}
 	if k.keys = inner; len(inner) == 0 {
 		k.keys = map[string]any{}

@@ -54,42 +54,67 @@ func (i *Import) WriteText(w io.Writer) error {
 	return err
 }
 
+// WriteText writes, for people, what the log measured.
+func (m *LoggedSteps) WriteText(w io.Writer) error {
+	_, err := io.WriteString(w, m.text())
+	return err
+}
+
 // text says what a log measured.
 func (m *LoggedSteps) text() string {
-	step := time.Duration(m.StepTime * float64(time.Second))
-	text := fmt.Sprintf(
-		"psim: measured: a step of %d samples takes %s, the median of %s",
-		m.Batch,
-		units.FormatDuration(step),
-		units.Plural(m.Lines, "line"),
-	)
+	seconds := func(x float64) string { return units.FormatDuration(time.Duration(x * float64(time.Second))) }
+	text := fmt.Sprintf("psim: measured: a step of %d samples takes %s, %s", m.Batch, seconds(m.StepTime), m.How)
 	if m.Left > 0 {
 		text += fmt.Sprintf(" (%d more are of a start or of other batches)", m.Left)
 	}
 	if m.Lost > 0 {
-		text += fmt.Sprintf(
-			"; between steps %s went by",
-			units.FormatDuration(time.Duration(m.Lost*float64(time.Second))),
-		)
+		text += fmt.Sprintf("; between steps %s went by", seconds(m.Lost))
 	}
 	text += "\n"
 	if m.Said > 0 && m.Said != m.Batch {
 		text += fmt.Sprintf("  its steps are of %d samples, and its arguments say %d: "+
 			"--set batch.global=%[1]d predicts these\n", m.Batch, m.Said)
 	}
-	switch {
+	if n := m.Plan.Tokens; n > 0 && m.Tokens > 0 && n != m.Tokens {
+		text += fmt.Sprintf("  its samples have %d tokens, and the configuration says %d: "+
+			"--set model.sequence_length=%[1]d predicts these\n", m.Tokens, n)
+	}
+	switch as := "and its arguments give "; {
+	case m.Rate != nil:
+		text += m.Rate.text()
 	case m.Misread():
-		text += fmt.Sprintf(
-			"  the log prints %.1f TFLOP/s a device, and its arguments give %.1f: one of them was misread\n",
-			m.Throughput,
-			m.Recomputed,
-		)
+		text += fmt.Sprintf("  the log prints %.1f TFLOP/s a device, %s%.1f: one of them was misread\n", m.Throughput, as,
+			m.Recomputed)
 	case m.Throughput > 0 && m.Recomputed > 0:
-		text += fmt.Sprintf(
-			"  the log prints %.1f TFLOP/s a device, and its arguments give as much (%.1f)\n",
-			m.Throughput,
-			m.Recomputed,
-		)
+		text += fmt.Sprintf("  the log prints %.1f TFLOP/s a device, %sas much (%.1f)\n", m.Throughput, as,
+			m.Recomputed)
+	}
+	switch between := m.Stamped - m.StepTime; {
+	case m.Stamped == 0 || m.StepTime == 0:
+	case m.StepTime > 1.01*m.Stamped:
+		text += fmt.Sprintf("  by the times of its lines a step takes %s, and no longer: the batch was misread\n",
+			seconds(m.Stamped))
+	case between > 0.01*m.StepTime:
+		text += fmt.Sprintf("  by the times of its lines a step takes %s: %s go by between steps, if the "+
+			"batch is right\n", seconds(m.Stamped), seconds(between))
+	}
+	for _, note := range m.Notes {
+		text += "  " + note + "\n"
 	}
 	return text
+}
+
+// text holds a printed rate against what the settings give.
+func (r *PrintedRate) text() string {
+	printed := fmt.Sprintf("  the log prints %.5g %s (%s), and ", r.Value, r.Unit, r.Counts)
+	switch {
+	case r.Recomputed == 0:
+		return ""
+	case r.misread() && r.Unit == TokensPerSecond:
+		return printed + fmt.Sprintf("batch, sequence length and devices give %.5g: one of them was misread\n",
+			r.Recomputed)
+	case r.misread():
+		return printed + fmt.Sprintf("the batch gives %.5g: it was misread\n", r.Recomputed)
+	}
+	return printed + fmt.Sprintf("its settings give as much (%.5g)\n", r.Recomputed)
 }

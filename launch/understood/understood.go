@@ -2,7 +2,6 @@
 package understood
 
 import (
-	"math"
 	"strings"
 )
 
@@ -101,27 +100,6 @@ func (i *Import) Ask(key, ask string) { i.Missing = append(i.Missing, Question{k
 
 // Leave says why an argument has no key.
 func (i *Import) Leave(from, reason string) { i.Ignored = append(i.Ignored, Ignored{from, reason}) }
-
-// LoggedSteps is what a log says of the steps that ran.
-type LoggedSteps struct {
-	StepTime   float64 `json:"step_time_s"`  // the median of what the lines say, which are means over an interval
-	Lines      int     `json:"lines"`        // of this global batch
-	Batch      int     `json:"global_batch"` // samples of a step
-	Said       int     `json:"said_batch"`   // what the arguments say of it; 0 if they say nothing
-	Left       int     `json:"other_lines"`  // of other batches, as while the batch grows
-	Throughput float64 `json:"throughput_tflop_per_s,omitempty"`
-	// Recomputed is the throughput by the program's own formula and the arguments that psim read. If
-	// the two differ, a setting was misread.
-	Recomputed float64 `json:"recomputed_tflop_per_s,omitempty"`
-	// Lost is the time between lines that no step took: evaluation, saving, restarts.
-	Lost float64 `json:"lost_s,omitempty"`
-}
-
-// Misread reports whether the program's own throughput is more than a hundredth off what psim makes of its
-// arguments.
-func (m *LoggedSteps) Misread() bool {
-	return m.Throughput > 0 && m.Recomputed > 0 && math.Abs(m.Recomputed/m.Throughput-1) > 0.01
-}
 
 // Unsayable is the error about a key that a program has no argument for.
 type Unsayable struct {

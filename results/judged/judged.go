@@ -15,6 +15,9 @@ type Judgment struct {
 	// again; Reach is the share of it that large products reach; 0 where there is no network.
 	Rate  float64 `json:"rate,omitempty"`
 	Reach float64 `json:"reach,omitempty"`
+	// Lost is the time of the log that no step took; Memory is what the log says of memory.
+	Lost   float64       `json:"lost_s,omitempty"`
+	Memory *LoggedMemory `json:"memory,omitempty"`
 	// Profile is what traces of the run say of a step. ByClass is what its time and that of the prediction went to:
 	// means over the ranks, which add up to the step.
 	Profile *Profiled   `json:"profile,omitempty"`
@@ -35,6 +38,16 @@ type Judgment struct {
 	PatchedLines int    `json:"patched_lines,omitempty"`
 	Unpatched    string `json:"unpatched,omitempty"`
 	Written      string `json:"written,omitempty"` // the file that the better plan went to
+}
+
+// A LoggedMemory is the memory that a log prints, in bytes, and the predicted one; 0 where the log does not print it.
+type LoggedMemory struct {
+	Allocated int64  `json:"allocated_bytes,omitempty"` // the highest peak of tensors
+	Tensors   int64  `json:"predicted_tensors_bytes"`   // of the same rank
+	Reserved  int64  `json:"reserved_bytes,omitempty"`  // the highest peak of PyTorch's allocator
+	Peak      int64  `json:"predicted_peak_bytes"`      // with what a process holds besides tensors
+	Capacity  int64  `json:"capacity_bytes,omitempty"`
+	Verdict   string `json:"verdict,omitempty"` // of the prediction
 }
 
 // An Interval is where a share of such runs should lie, by published runs.

@@ -31,7 +31,7 @@ type explainFlags struct {
 }
 
 const explainManual = `explain holds a step that was measured against its prediction. The step comes from a
-log of Megatron-LM, from --measured, or from --profile; the configuration from the log,
+log (docs/logs.md), from --measured, or from --profile; the configuration from the log,
 from a launch script (psim import), or from CONFIG.
 
 --profile TRACE reads traces of PyTorch's profiler (prof.export_chrome_trace) and puts
@@ -110,6 +110,9 @@ func (f *explainFlags) run(cmd *cobra.Command, args []string) error {
 	held, err := f.judge(ctx, p, measured, std.err)
 	if err != nil {
 		return err
+	}
+	if steps != nil {
+		held.Lost, held.Memory = steps.Lost, advise.CompareMemory(p, steps.Allocated, steps.Reserved)
 	}
 	script, err := f.better(ctx, p, &held)
 	if err != nil {
@@ -226,7 +229,7 @@ func (f *explainFlags) step(steps *launch.LoggedSteps) (float64, error) {
 				f.measured)
 		}
 		return time.Duration(d).Seconds(), nil
-	case steps != nil:
+	case steps != nil && steps.StepTime > 0:
 		return steps.StepTime, nil
 	case f.profiled != nil:
 		return f.profiled.Times.Sum().Seconds(), nil
@@ -242,7 +245,8 @@ func (f *explainFlags) load(ctx context.Context, args []string, stderr io.Writer
 	if f.log != "" {
 		args = append(args[:len(args):len(args)], f.log)
 	}
-	if first, err := readInput(args[0]); err == nil && launch.Readable(args[0], first) {
+	if first, err := readInput(args[0]); err == nil && (launch.Readable(args[0], first) ||
+		len(args) > 1 && f.log == "" && launch.IsNetwork(first)) {
 		understood, err := f.read(args)
 		if err != nil {
 			return nil, nil, err
@@ -269,7 +273,14 @@ func (f *explainFlags) load(ctx context.Context, args []string, stderr io.Writer
 	if steps == nil {
 		return nil, nil, fmt.Errorf("--log %s: has no line that says how long an iteration took", f.log)
 	}
-	return c, steps, nil
+	e, err := c.BuildFor(ctx, configs.BuildOptions{Folded: true, Brief: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	if steps.Complete(loggedPlan(c, e)); !f.quiet {
+		err = steps.WriteText(stderr)
+	}
+	return c, steps, err
 }
 
 // imported completes what was imported, and loads it.

@@ -122,3 +122,48 @@ func TestBetter(t *testing.T) {
 		require.Contains(t, stderr, want)
 	}
 }
+
+// TestExplainLogs: the step of a log of any program is held against a configuration, with its memory.
+func TestExplainLogs(t *testing.T) {
+	folder, err := filepath.Abs("../../../launch/testdata")
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("titan.toml", []byte("[job]\n[training]\nlocal_batch_size = 4\nseq_len = 2048\n[model]\nflavor = \"8B\"\n[parallelism]\n"), 0o644))
+	require.NoError(t, os.WriteFile("ds.json", []byte(`{"train_batch_size": 32, "gradient_accumulation_steps": 2, "bf16": {"enabled": true}, "zero_optimization": {"stage": 1}}`), 0o644))
+	for command, want := range map[string]struct {
+		step                float64
+		allocated, reserved float64 // GiB
+		says                string
+	}{
+		"titan.toml --log " + folder + "/torchtitan.log --device h100-80gb-sxm --devices 1": {
+			1.121, 0, 9.46, "the log prints 7309 tokens/s a device (tps), and its settings give as much (7307.8)",
+		},
+		"llama3-8b --device h100-80gb-sxm --set batch.global=8 --set batch.micro=4 --set parallel.data=2 --set model.sequence_length=4096 --log " + folder + "/torchtitan.log": {
+			1.121, 0, 9.46, "and batch, sequence length and devices give 14616: one of them was misread",
+		},
+		"ds.json " + folder + "/network.json --log " + folder + "/deepspeed.log --set model.sequence_length=128 --device h100-80gb-sxm": {
+			32 / 155.1244, 2.62, 0, "by the times of its lines a step takes 209 ms: 2.71 ms go by between steps",
+		},
+		"llama3-8b --device h100-80gb-sxm --set batch.global=64 --set batch.micro=4 --log " + folder + "/deepspeed.log": {
+			64 / 155.1244, 2.62, 0, "and no longer: the batch was misread",
+		},
+		folder + "/network.json " + folder + "/trainer.log --set model.sequence_length=128 --device cpu-core": {
+			0.1167, 0, 0, "and its settings give as much (64.085)",
+		},
+	} {
+		stdout, stderr, code := psim(t, "psim explain --json "+command)
+		require.Zero(t, code, "%s: %s", command, stderr)
+		require.Contains(t, stderr, want.says, command)
+		var h judged.Judgment
+		require.NoError(t, json.Unmarshal([]byte(stdout), &h))
+		require.InEpsilon(t, want.step, h.Measured, 1e-3, command)
+		if want.allocated+want.reserved == 0 {
+			require.Nil(t, h.Memory)
+			continue
+		}
+		require.InDelta(t, want.allocated*(1<<30), h.Memory.Allocated, 1)
+		require.InDelta(t, want.reserved*(1<<30), h.Memory.Reserved, 1)
+		require.Positive(t, h.Memory.Tensors)
+		require.GreaterOrEqual(t, h.Memory.Peak, h.Memory.Tensors)
+	}
+}

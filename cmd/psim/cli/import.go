@@ -37,7 +37,8 @@ It also reads scripts that start torchtitan 0.3, the TOML of torchtitan up to 0.
 YAML of nanotron and of Megatron-Bridge (run_config.yaml).
 With the config.json of a network it reads the JSON of DeepSpeed; TrainingArguments of
 transformers' Trainer in YAML or JSON; and the file that accelerate config writes. Name
-all files of a run together.
+all files of a run together, and its log (docs/logs.md): what these programs print of
+their configuration is read from it, too.
 
 Every argument becomes a key, or is without effect on a step's time and memory, or is
 listed with what it may change. No log names its GPU: --device does.
@@ -54,7 +55,7 @@ func newImport() *cobra.Command {
   psim import run.sh train.log common.sh
   psim import run.sh common.sh --devices 64 --json
   psim import ds_config.json config.json --devices 8 --set model.sequence_length=4096
-  psim import args.yaml accelerate.yaml config.json`,
+  psim import args.yaml accelerate.yaml config.json trainer.log`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New(
@@ -194,6 +195,13 @@ func (f *importFlags) machine() map[string]any {
 	return machine
 }
 
+// loggedPlan returns what the rates of logs depend on.
+func loggedPlan(c *configs.Config, e *configs.Experiment) launch.LoggedPlan {
+	return launch.LoggedPlan{
+		Samples: int(e.Samples), Tokens: e.Network.TokensPerSample, Devices: int(c.Devices()),
+	}
+}
+
 // complete adds the machine, checks the configuration, and returns it as a file.
 func (f *importFlags) complete(ctx context.Context, understood *launch.Import, names []string) ([]byte, error) {
 	machine := f.machine()
@@ -229,7 +237,11 @@ func (f *importFlags) complete(ctx context.Context, understood *launch.Import, n
 	}
 	c, err := configs.ParseOn("the configuration of "+names[0], text.Bytes(), on)
 	if err == nil {
-		_, err = c.BuildFor(ctx, configs.BuildOptions{Folded: true, Brief: true})
+		var e *configs.Experiment
+		e, err = c.BuildFor(ctx, configs.BuildOptions{Folded: true, Brief: true})
+		if err == nil && understood.Measured != nil {
+			understood.Measured.Complete(loggedPlan(c, e))
+		}
 	}
 	if err != nil {
 		problem := unseen.ReplaceAllString(err.Error(), "$1: ")

@@ -44,6 +44,7 @@ func TestImport(t *testing.T) {
 func TestImportErrors(t *testing.T) {
 	log, err := filepath.Abs("../../../launch/testdata/train.log")
 	require.NoError(t, err)
+	titan, trainer := strings.Replace(log, "train.log", "torchtitan.log", 1), strings.Replace(log, "train.log", "trainer.log", 1)
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("empty.sh", nil, 0o666))
 	for command, want := range map[string]string{
@@ -60,6 +61,8 @@ func TestImportErrors(t *testing.T) {
 		"psim import " + log + " --device b9000":             "b9000",
 		"psim import " + log + " -o no/where.toml":           "there is no folder no",
 		"psim import " + log + " " + log:                     "is a second log",
+		"psim import " + titan:                               titan + ": prints no arguments; name its script or its TOML (torchtitan prints its configuration with job.print_config) as well",
+		"psim import " + trainer:                             trainer + ": does not say what is trained; name the network's config.json as well",
 		"psim import " + log + " --set batch.micro=3":        "schedule.microbatches = 22",
 	} {
 		stdout, stderr, code := psim(t, command)
