@@ -117,7 +117,10 @@ func (k *Cut) Least(ranks, replicas, zero int) int64 {
 		return 0
 	}
 	w := *k.Workload
-	w.Replicas, w.Zero, w.Process = replicas, zero, stages.ProcessMemory{GradientCopies: w.Process.GradientCopies}
+	w.Replicas, w.Zero, w.Process = replicas, zero, stages.ProcessMemory{
+		GradientCopies: w.Process.GradientCopies, FreedGradients: w.Process.FreedGradients,
+	}
+	w.Samples = w.Samples[:1] // with which gradients may be freed
 	w.Layers, w.Placement = []int{len(w.Network.Layers)}, graph.InOrder(1)
 	return memory.Lasting(w.Sketch(k.config.shared.trained(&w).counts), 1)[0] / int64(ranks)
 }

@@ -164,8 +164,9 @@ func (c *Config) laid() (from string, sets []string) {
 
 // stackSettings lists the settings that the stack of the experiment stands for. It omits those of
 // [model] for networks without attention, those of a driver and an allocator on cores of a CPU,
-// [machine.compute] if a machine file has rates, moments in 16 bits for optimizers without them, sums after the
-// last microbatch where nothing overlaps, and [times] unless the experiment has it.
+// [machine.compute] if a machine file has rates, moments in 16 bits for optimizers without them, these and weights in
+// 16 bits alone for training in others, sums after the last microbatch where nothing overlaps, and [times] unless the
+// experiment has it.
 func (c *Config) stackSettings() []string {
 	stack := c.stack()
 	if stack == nil {
@@ -183,7 +184,8 @@ func (c *Config) stackSettings() []string {
 		return strings.HasPrefix(set, "times.") != c.Defined("times") ||
 			strings.HasPrefix(set, "model.") && !c.Model.Transformer() ||
 			strings.HasPrefix(set, "machine.compute.") && measured ||
-			strings.HasPrefix(set, "train.moments ") && !c.Train.HalvesMoments() ||
+			strings.HasPrefix(set, "train.moments ") && (!c.Train.HalvesMoments() || c.Train.Base() == "fp32") ||
+			strings.HasPrefix(set, "train.master_weights ") && !c.Train.In16Bits() ||
 			strings.HasPrefix(set, "parallel.sum_once ") && !c.Parallel.Overlap ||
 			isCPU(device) && (strings.HasPrefix(set, "memory.") || strings.HasPrefix(set, "machine.memory_margin"))
 	})

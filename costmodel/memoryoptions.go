@@ -21,12 +21,13 @@ type MemoryOptions struct {
 	GradientCopies bool        `toml:"gradient_copies"`
 	KeepOutputs    Outputs     `toml:"keep_outputs"`
 	FP32Shards     bool        `toml:"fp32_shards"`
+	FreedGradients bool        `toml:"freed_gradients"`
 }
 
 // Settings describes [memory].
 func (MemoryOptions) Settings() []setting.Setting {
 	times, model := []string{"[times]"}, []string{"[model]"}
-	return []setting.Setting{
+	return append([]setting.Setting{
 		{
 			Key: "activation", With: times, Default: "0B", Example: `"2GB"`, Shown: true,
 			Text: "activations of one microbatch on one stage; allocated when F starts",
@@ -54,6 +55,12 @@ func (MemoryOptions) Settings() []setting.Setting {
 			Text: "memory that the allocator holds beyond the tensors that are allocated and freed during a step, " +
 				"as a share of these tensors",
 		},
+	}, heldSettings(model)...)
+}
+
+// heldSettings describes what is held of gradients, weights and results.
+func heldSettings(model []string) []setting.Setting {
+	return []setting.Setting{
 		{
 			Key: "gradient_copies", With: model, Default: false,
 			Text: "true: gradients are held in 16 bits and in fp32. With bf16, where they are added up in fp32, both " +
@@ -70,6 +77,12 @@ func (MemoryOptions) Settings() []setting.Setting {
 			Key: "fp32_shards", With: model, Default: false,
 			Text: "true: ZeRO 3 shards only fp32 weights and gradients, and casts weights when it gathers them; " +
 				"false: it also shards a copy in the precision of training",
+		},
+		{
+			Key: "freed_gradients", With: model, Default: false,
+			Text: "true: the update frees gradients, as zero_grad of PyTorch does, so that there are none during a " +
+				"forward; it has an effect with one microbatch, and without an all-reduce, whose buckets stay; " +
+				"false: gradients stay from step to step",
 		},
 	}
 }
@@ -88,7 +101,7 @@ func (m MemoryOptions) Validate() error {
 func (m MemoryOptions) Process(groups int) stages.ProcessMemory {
 	return stages.ProcessMemory{
 		Context: int64(m.Context), Buffers: int64(m.Buffers) * int64(groups), Allocator: m.Allocator,
-		GradientCopies: m.GradientCopies, FP32Shards: m.FP32Shards,
+		GradientCopies: m.GradientCopies, FP32Shards: m.FP32Shards, FreedGradients: m.FreedGradients,
 		KeepOutputs: m.KeepOutputs != FreedOutputs, PartOutputs: m.KeepOutputs == PartitionedOutputs,
 	}
 }

@@ -21,21 +21,25 @@ import (
 //	adafactor  24 + 2·4 for two more reads of the gradient, + states of rows and columns
 //	adamw-8bit 24 + 2·(2 + 8/256), or 2·8 for tensors below 4,096
 //
-// and without an fp32 weight 2 + 2 + 2 for gradient and weight.
+// and without an fp32 weight 2 + 2 + 2 for gradient and weight. In many kernels adamw moves the weight twice more, the
+// moments ten times more in all and the gradient once more.
 func TestOptimizerBytes(t *testing.T) {
 	const matrix, bias = 64 * 64, 64
 	for _, e := range []struct {
-		optimizer, masters string
-		bytes              int64
+		optimizer, masters, kernels string
+		bytes                       int64
 	}{
-		{training.OptimizerLion, "", (24 + 2*4) * (matrix + bias)},
-		{training.OptimizerAdafactor, "", (24+2*4)*(matrix+bias) + 2*4*(64+64+bias)},
-		{training.OptimizerAdamW8Bit, "", 24*(matrix+bias) + 2*2*(matrix+4*matrix/256) + 2*8*bias},
-		{training.OptimizerAdamW8Bit, training.MastersNone, 6*(matrix+bias) + 2*2*(matrix+4*matrix/256) + 2*8*bias},
-		{"adamw", training.MastersNone, (6 + 2*8) * (matrix + bias)},
+		{training.OptimizerLion, "", "", (24 + 2*4) * (matrix + bias)},
+		{training.OptimizerAdafactor, "", "", (24+2*4)*(matrix+bias) + 2*4*(64+64+bias)},
+		{training.OptimizerAdamW8Bit, "", "", 24*(matrix+bias) + 2*2*(matrix+4*matrix/256) + 2*8*bias},
+		{training.OptimizerAdamW8Bit, training.MastersNone, "", 6*(matrix+bias) + 2*2*(matrix+4*matrix/256) + 2*8*bias},
+		{"adamw", training.MastersNone, "", (6 + 2*8) * (matrix + bias)},
+		{"adamw", training.MastersNone, training.UpdateForeach, (6 + 2*8 + 2*2 + 10*4 + 2) * (matrix + bias)},
+		{"adamw", "", training.UpdateForeach, (24 + 2*8 + 2*4 + 10*4 + 4) * (matrix + bias)},
 	} {
 		w := workload(t, mlp(t, 2, 64), []int32{0, 1}, 1)
 		w.Training.Precision, w.Training.Optimizer, w.Training.MasterWeights = "bf16", e.optimizer, e.masters
+		w.Training.UpdateKernels = e.kernels
 		require.NoError(t, w.Training.Validate())
 		c, err := costmodel.NewCompute(device(), w.Training)
 		require.NoError(t, err)

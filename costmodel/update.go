@@ -136,9 +136,9 @@ func updated(per training.State, t training.Options) (bytes, gradient int64) {
 	}
 	bytes += gradient*(1+t.GradientPasses()+t.UpdateReads()) + 2*per.Optimizer
 	if t.Base() != "fp32" && !t.Masters() {
-		return bytes + 2*per.Parameter, gradient
+		return bytes + 2*per.Parameter + t.ForeachBytes(per.Parameter, gradient), gradient
 	}
-	return bytes + wide + per.Parameter, gradient
+	return bytes + wide + per.Parameter + t.ForeachBytes(wide, gradient), gradient
 }
 
 // updateProducts returns the time of an optimizer's products for a stage. ZeRO divides them among replicas.

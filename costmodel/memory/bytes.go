@@ -99,9 +99,17 @@ func replicaBreakdown(staged *stages.Staged, ranks int) []Breakdown {
 	return perReplica
 }
 
-// keptGradients returns the bytes of a stage's gradients that wait for the update. If the backward updates, none do:
-// those of one layer are there at a time.
+// keptGradients returns the bytes of a stage's gradients that stay from step to step.
 func keptGradients(staged *stages.Staged, s *stages.Stage, kept keptState) int64 {
+	if freesGradients(staged) || staged.SumOnce && staged.Gathers() && staged.Process.FreedGradients {
+		return 0 // or those of all microbatches are whole, until their shares replace them
+	}
+	return gradientsOf(staged, s, kept)
+}
+
+// gradientsOf returns the bytes of a stage's gradients that wait for the update. If the backward updates, none do:
+// those of one layer are there at a time.
+func gradientsOf(staged *stages.Staged, s *stages.Stage, kept keptState) int64 {
 	if staged.Training.UpdateIn == training.UpdateInBackward {
 		return 0
 	}

@@ -50,6 +50,7 @@ func NewLedger(staged *stages.Staged, g *graph.Graph) *Ledger {
 	}
 	for _, n := range staged.Sizes {
 		kept := keptByLayers(staged, staged.Network.Layers, n)
+		addGradients(staged, kept)
 		var segments []segment
 		var before []layerKept // from the first layer of the stage before on
 		for s := range staged.Stages {
@@ -146,6 +147,8 @@ func (l *Ledger) Parts(t *graph.Task) (start, end Breakdown) {
 		if l.versions.kept[action{t.Stage, t.Microbatch}] {
 			start.Parameters = l.stages[t.Stage].weights
 		}
+		start.Optimizer = l.rootsOf(t)
+		end.Optimizer, end.Gradients = -start.Optimizer, end.Gradients-l.freedBy(t)
 	}
 	return start, end
 }
@@ -235,7 +238,7 @@ func (l *Ledger) backwardPart(t *graph.Task, whole change, parts []change) (star
 		whole, first, last = parts[t.Part], t.Part == 0, int(t.Part) == len(gradients)-1
 		gradients = gradients[t.Part : t.Part+1]
 	}
-	start.Activations, end.Activations = whole.bytes()
+	start, end = whole.parts()
 	kept, gathered := l.keptOutput(t)
 	if first {
 		start.Activations += gathered

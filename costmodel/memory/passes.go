@@ -7,13 +7,31 @@ import (
 )
 
 // A change is how a task changes the live bytes of its rank, relative to those before it: by peak
-// at most while it runs, and by left when it has ended.
-type change struct{ peak, left int64 }
+// at most while it runs, and by left when it has ended. Of these, made are gradients that the task
+// has made: at the peak, and in the end.
+type change struct {
+	peak, left         int64
+	madeAtPeak, madeIn int64
+}
 
 // then appends a step that allocates start bytes and changes the level by end when it is done.
-func (c *change) then(start, end int64) {
-	c.peak = max(c.peak, c.left+start)
+func (c *change) then(start, end int64) { c.makes(start, end, 0, 0) }
+
+// makes appends a step that makes gradients: those of its peak are among start, and made are among
+// start + end.
+func (c *change) makes(start, end, atPeak, made int64) {
+	if c.left+start > c.peak {
+		c.peak, c.madeAtPeak = c.left+start, c.madeIn+atPeak
+	}
 	c.left += start + end
+	c.madeIn += made
+}
+
+// parts splits the change as bytes does, by use.
+func (c change) parts() (start, end Breakdown) {
+	start.Gradients, start.Activations = c.madeAtPeak, c.peak-c.madeAtPeak
+	end.Gradients, end.Activations = c.madeIn-c.madeAtPeak, c.left-c.madeIn-start.Activations
+	return start, end
 }
 
 // bytes splits the change between the start and the end of a task.
@@ -51,8 +69,8 @@ func (l *Ledger) followStage(s, size int) {
 	}
 	for _, g := range slices.Backward(p.segments) {
 		freed := g.keptForWeight + g.recomputedForWeight + g.inputToWeight
-		p.weight.then(0, -freed)
-		p.weightParts[g.part].then(0, -freed)
+		p.weight.makes(g.made, -freed, g.made, g.made)
+		p.weightParts[g.part].makes(g.made, -freed, g.made, g.made)
 	}
 }
 
@@ -69,10 +87,10 @@ func (l *Ledger) followsLike(s, size int) bool {
 // the one that it received. The segment before frees its input if it keeps that as its result.
 func (l *Ledger) followBackward(p *passes, s, size, held int) {
 	for k, g := range slices.Backward(p.segments) {
-		peak := g.backwardPeak[0]
-		end := g.repeatedEarly - g.keptForInput - g.keptForWeight - g.result
+		peak, atPeak := g.backwardPeak[0], g.madeAtPeak[0]
+		end := g.repeatedEarly - g.keptForInput - g.keptForWeight - g.result + g.made
 		if held == 1 && k == len(p.segments)-1 {
-			peak = g.backwardPeak[1]
+			peak, atPeak = g.backwardPeak[1], g.madeAtPeak[1]
 			end += g.result
 		}
 		given := l.inputBytes(s, size, k)
@@ -80,8 +98,8 @@ func (l *Ledger) followBackward(p *passes, s, size, held int) {
 		if k > 0 && l.shares(s, size, k) {
 			end += given
 		}
-		p.backward[held].then(given+peak, end-peak)
-		p.backwardParts[held][g.part].then(given+peak, end-peak)
+		p.backward[held].makes(given+peak, end-peak, atPeak, g.made)
+		p.backwardParts[held][g.part].makes(given+peak, end-peak, atPeak, g.made)
 	}
 }
 

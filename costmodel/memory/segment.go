@@ -19,6 +19,10 @@ type segment struct {
 	// for a result that is kept for I and freed with its layer, the second for one that stays
 	// because the W of the next segment needs it.
 	inputPeak, backwardPeak [2]int64
+	// made is the gradients that the backward makes and the update frees, madeAtPeak those of
+	// them that are there at backwardPeak.
+	made       int64
+	madeAtPeak [2]int64
 	// result is the size of the result. output is the result on its way to the next segment
 	// or stage: 0 if this segment keeps it anyway.
 	output, result int64
@@ -67,7 +71,7 @@ func sameSegments(staged *stages.Staged, s int, before, kept []layerKept) bool {
 
 // same reports whether two layers share the buffers that they keep, and repeat as many bytes.
 func (k layerKept) same(other layerKept) bool {
-	return k.bytes == other.bytes && k.whole == other.whole && k.repeated == other.repeated &&
+	return k.bytes == other.bytes && k.whole == other.whole && k.repeated == other.repeated && k.made == other.made &&
 		len(k.buffers) == len(other.buffers) && (len(k.buffers) == 0 || &k.buffers[0] == &other.buffers[0])
 }
 
@@ -116,6 +120,7 @@ type layerKept struct {
 	// repeated is the bytes that the layer's backward recomputes first: those of this layer,
 	// or of all layers that are repeated together.
 	repeated [3]int64
+	made     int64 // bytes of gradients that its backward makes and the update frees
 }
 
 // missing returns the bytes that a layer does not keep and recomputes.
@@ -178,7 +183,7 @@ func lastComputing(layers []network.Layer) int {
 // with its layer if held is 0, and stays if it is 1. I does not free the gradient of the result
 // if the last layer's W needs it.
 func (g *segment) walkBack(staged *stages.Staged, layers []network.Layer, kept []layerKept, held int) {
-	g.recomputedForWeight, g.inputToWeight = 0, 0
+	g.recomputedForWeight, g.inputToWeight, g.made = 0, 0, 0
 	var input, backward int64 // live bytes in I and in B, relative to their start
 	last := lastComputing(layers)
 	if layers[last].KeepsGradient {
@@ -195,8 +200,11 @@ func (g *segment) walkBack(staged *stages.Staged, layers []network.Layer, kept [
 		g.inputPeak[held] = max(g.inputPeak[held], input)
 		input -= k.whole[network.ForwardToInput]
 
-		backward += recomputed
-		g.backwardPeak[held] = max(g.backwardPeak[held], backward)
+		g.made += k.made
+		backward += recomputed + k.made
+		if backward > g.backwardPeak[held] {
+			g.backwardPeak[held], g.madeAtPeak[held] = backward, g.made
+		}
 		backward -= k.whole[network.ForwardToInput] + k.whole[network.ForwardToWeight]
 
 		if i == last && g.keepsOutput && held == 0 {

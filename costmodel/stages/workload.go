@@ -116,6 +116,8 @@ type ProcessMemory struct {
 	PartOutputs bool
 	// FP32Shards: ZeRO 3 shards only fp32 weights and gradients.
 	FP32Shards bool
+	// FreedGradients: the update frees the gradients, which exist again from the next backward on.
+	FreedGradients bool
 }
 
 // Reserve returns the bytes that the allocator holds in addition to tensors that come and go.

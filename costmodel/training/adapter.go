@@ -49,6 +49,7 @@ var targetNames = []struct{ target, product string }{
 	{"q_a", "q_a_proj"}, {"q_b", "q_b_proj"}, {"kv_a", "kv_a_proj_with_mqa"}, {"kv_b", "kv_b_proj"},
 	{"o", "o_proj"}, {"o", "attn.c_proj"},
 	{"gate", "gate_proj"}, {"up", "up_proj"}, {"up", "c_fc"}, {"down", "down_proj"}, {"down", "mlp.c_proj"},
+	{"gate", "experts.w1"}, {"up", "experts.w3"}, {"down", "experts.w2"},
 	{"in", "in_proj"}, {"in", "in_proj_qkvz"}, {"in", "in_proj_ba"}, {"out", "out_proj"}, // of scans
 	{"head", "lm_head"},
 }
@@ -110,8 +111,8 @@ func (Adapter) Settings() []setting.Setting {
 			Key: "targets", Needs: with, Default: allTargets, OneOf: []string{allTargets}, Parts: partNames(),
 			Aliases: targetAliases(),
 			Text: "linear layers with adapters: all of the blocks, or a list such as [\"q\", \"v\"]; in a GPT qkv, " +
-				"o, up and down; of gated delta nets and Mamba-2 in and out; PEFT's names, such as q_proj and " +
-				"all-linear, are read as well",
+				"o, up and down; every expert has its own; of gated delta nets and Mamba-2 in and out; PEFT's names, " +
+				"such as q_proj and all-linear, are read as well",
 		},
 		{
 			Key: "dropout", Needs: with, Default: 0.0, Range: setting.Range{Max: 1, BelowMax: true},
@@ -163,9 +164,9 @@ func (t Options) Adapts() bool {
 func (a Adapter) targets(o network.Op, block bool) bool {
 	name := targetOf(o.Name)
 	if a.Targets == "" || a.Targets == allTargets {
-		return block && o.Experts == 0 && !o.Wide
+		return block && !o.Wide
 	}
-	return name != "" && o.Experts == 0 && slices.Contains(strings.Split(a.Targets, ","), name)
+	return name != "" && slices.Contains(strings.Split(a.Targets, ","), name)
 }
 
 // FrozenParts are names of parts of a network with commas between them: embedding, norm, head, and blocks.N
@@ -323,12 +324,7 @@ func (t Options) checkTargets(n network.Network) error {
 			if !isLinear(o) {
 				continue
 			}
-			if any && o.Experts > 0 {
-				return fmt.Errorf("adapter.targets = %q: adapters of experts are not modelled, and %s has %d experts "+
-					"in %s; name other layers, such as targets = [\"q\", \"k\", \"v\", \"o\"]",
-					allTargets, n.Name, o.Experts, l.Name)
-			}
-			if name := targetOf(o.Name); name != "" && o.Experts == 0 && !slices.Contains(known, name) {
+			if name := targetOf(o.Name); name != "" && !slices.Contains(known, name) {
 				known = append(known, name)
 			}
 			if !t.Adapter.targets(o, l.IsBlock()) {

@@ -39,10 +39,10 @@ func (t Options) PerLayer() bool { return t.Backward == BackwardPerLayer || t.Tw
 // TwoPass reports whether every layer has two backwards.
 func (t Options) TwoPass() bool { return t.Backward == BackwardTwoPass }
 
-// Trained returns a network as it is trained: with the operands and buffers of the precision,
-// and with BackwardTwoPass a gradient of the network's input.
+// Trained returns a network as it is trained: with the operands and buffers of the precision, and what is kept in
+// 8 bits, and with BackwardTwoPass a gradient of the network's input.
 func (t Options) Trained(n network.Network) network.Network {
-	n = t.narrowed(n)
+	n = t.keptNarrow(t.narrowed(n))
 	if !t.TwoPass() {
 		return n
 	}

@@ -1,6 +1,7 @@
 package training
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -187,10 +188,17 @@ const (
 // adapterTensors lists the tensors of a layer's adapters, whose operations it has already.
 func (f *freezing) adapterTensors(l network.Layer) (list []network.Tensor) {
 	for _, o := range l.Ops {
-		if strings.HasSuffix(o.Name, adapterDown) || strings.HasSuffix(o.Name, adapterUp) {
-			list = append(list, network.Tensor{
-				Name: l.Name + "." + o.Name + ".weight", Shape: network.Dims{int(o.Cols), int(o.Inner)},
-			})
+		if !strings.HasSuffix(o.Name, adapterDown) && !strings.HasSuffix(o.Name, adapterUp) {
+			continue
+		}
+		t := network.Tensor{
+			Name: l.Name + "." + o.Name + ".weight", Shape: network.Dims{int(o.Cols), int(o.Inner)},
+			Expert: o.Experts > 0,
+		}
+		list = append(list, t)
+		for e := int64(1); e < o.Experts; e++ { // each expert has its own
+			t.Name = fmt.Sprintf("%s.%s.%d.weight", l.Name, o.Name, e)
+			list = append(list, t)
 		}
 	}
 	return list

@@ -1,6 +1,7 @@
 package training_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -262,8 +263,7 @@ func TestFrozenErrors(t *testing.T) {
 	}
 	mixture, err := models.Model{Preset: "mixtral-8x7b"}.Network()
 	require.NoError(t, err)
-	require.EqualError(t, lora(8, "all").CheckFrozen(mixture), `adapter.targets = "all": adapters of experts are not modelled, and `+
-		`mixtral-8x7b has 8 experts in layers.0; name other layers, such as targets = ["q", "k", "v", "o"]`)
+	require.NoError(t, lora(8, "all").CheckFrozen(mixture))
 	require.NoError(t, lora(8, "q,v").CheckFrozen(mixture))
 	require.Equal(t, []string{"q_proj", "v_proj"}, lora(8, "q,v").Targeted(lora(8, "q,v").Adapted(mixture)))
 	for _, o := range []training.Options{
@@ -434,4 +434,56 @@ func TestNarrowFrozen(t *testing.T) {
 			require.Zero(t, turned)
 		}
 	})
+}
+
+// Every expert has adapters of its own, whose products have the rows that are routed to it, and which keep the input of
+// the group once and, with dropout, one of each product's own.
+func TestAdaptersOfExperts(t *testing.T) {
+	const layers, h, f, kv, experts, active, rank, tokens = 32, 4096, 14336, 1024, 8, 2, 16, 2048
+	mixture, err := models.Model{Preset: "mixtral-8x7b", SequenceLength: tokens}.Network()
+	require.NoError(t, err)
+	products := map[string][]int64{
+		"q": {h, h}, "k": {h, kv}, "v": {h, kv}, "o": {h, h}, "gate": {h, f}, "up": {h, f}, "down": {f, h},
+	}
+	for _, targets := range []string{"all", "gate", "down", "q,up"} {
+		names := strings.Split(targets, ",")
+		if targets == "all" {
+			names = slices.Collect(maps.Keys(products))
+		}
+		var parameters int64
+		var flops float64
+		for _, name := range names {
+			n, rows := int64(1), int64(tokens)
+			if name == "gate" || name == "up" || name == "down" {
+				n, rows = experts, tokens*active
+			}
+			size := rank * (products[name][0] + products[name][1])
+			parameters += layers * n * size
+			flops += float64(layers * 2 * rows * size)
+		}
+		o := training.Options{Precision: "bf16", Adapter: training.Adapter{Kind: "lora", Rank: rank, Targets: targets}}
+		require.NoError(t, o.CheckFrozen(mixture))
+		adapted := o.Adapted(mixture)
+		var have int64
+		names = nil
+		for _, l := range adapted.Layers {
+			for _, p := range l.Params {
+				have += p.Shape.Elements()
+				names = append(names, p.Name)
+			}
+		}
+		require.Equal(t, parameters, have, targets)
+		require.Len(t, slices.Compact(slices.Sorted(slices.Values(names))), len(names), targets)
+		for _, pass := range []network.Pass{network.Forward, network.WeightGradient} {
+			var made float64
+			for _, l := range adapted.Layers {
+				for _, op := range l.Ops {
+					if strings.Contains(op.Name, ".lora_") && op.Class == network.Product {
+						made += op.FLOPs(pass)
+					}
+				}
+			}
+			require.InEpsilon(t, flops, made, 1e-12, "%s %v", targets, pass)
+		}
+	}
 }

@@ -116,6 +116,7 @@ func (w *working) drop(name string, left int64, a network.Op) network.Op {
 	mask := network.NewElementwise(name+adapterDropout, left, network.Traffic{Read: 2, Written: 2},
 		network.Traffic{Read: 2, Written: 2})
 	mask.Mask, mask.Modules = [3]int64{network.Forward: left, network.InputGradient: left}, a.Modules
+	mask.Routed = a.Routed
 	if a.NoInputGradient {
 		mask = mask.ForwardOnly()
 	}
@@ -132,7 +133,7 @@ func (w *working) keptByAdapter(name string, p, a network.Op) (kept []network.Bu
 	keep := func(name string, width int64, element int, lifetime network.Lifetime, modules network.Module) {
 		kept = append(kept, network.Buffer{
 			Name: name, Shape: network.Dims{rows, int(width)}, ElementBytes: element, Lifetime: lifetime,
-			Modules: modules,
+			Modules: modules, Routed: p.Routed,
 		})
 	}
 	switch {
@@ -151,7 +152,7 @@ func (w *working) keptByAdapter(name string, p, a network.Op) (kept []network.Bu
 func (w *working) widen(name string, left int64, a network.Op) network.Op {
 	copied := network.NewElementwise(name+".lora_fp32", left, network.Traffic{Read: 2, Written: 4},
 		network.Traffic{Read: 4, Written: 2})
-	copied.Modules, copied.Numbers = a.Modules, network.Mixed
+	copied.Modules, copied.Numbers, copied.Routed = a.Modules, network.Mixed, a.Routed
 	if a.NoInputGradient {
 		copied = copied.ForwardOnly()
 	}
@@ -170,7 +171,7 @@ func (w *working) sum(name string, out, left int64, a network.Op) network.Op {
 			network.Traffic{Read: 10, Written: 10})
 		sum.Launches, sum.Numbers = [3]int{network.Forward: 3, network.InputGradient: 3}, network.Mixed
 	}
-	sum.Modules = a.Modules
+	sum.Modules, sum.Routed = a.Modules, a.Routed
 	if !a.NoInputGradient {
 		both := network.Traffic{Read: 4, Written: 2}
 		sum.Moved[network.InputGradient] += both.Moved(left)

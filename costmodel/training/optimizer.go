@@ -43,6 +43,11 @@ func (t Options) Masters() bool {
 	return t.defaults().Precision != "fp32" && t.MasterWeights != MastersNone
 }
 
+// In16Bits reports whether weights and gradients may have the 16 bits of bf16 alone.
+func (t Options) In16Bits() bool {
+	return t.defaults().Precision == "bf16" && t.defaults().Gradients == "bf16"
+}
+
 // Paged reports whether the optimizer's moments are in the host's memory.
 func (t Options) Paged() bool { return t.Optimizer == OptimizerPaged8Bit }
 
@@ -128,6 +133,9 @@ func (t Options) checkOptimizer() error {
 	case t.MasterWeights == MastersNone && t.Precision == "fp16":
 		return fmt.Errorf("master_weights = %q: fp16 has too few bits for updates; set precision = \"bf16\"",
 			MastersNone)
+	case t.UpdateKernels == UpdateForeach && !t.Foreach():
+		return fmt.Errorf("update_kernels = %q: is modelled for adam and adamw, not for optimizer = %q; remove it",
+			UpdateForeach, t.Optimizer)
 	case t.UpdateIn == UpdateInBackward && t.Clip:
 		return fmt.Errorf("update_in = %q: clip needs all gradients at once; set clip = false", t.UpdateIn)
 	}
@@ -139,6 +147,42 @@ const (
 	UpdateInStep     = "step"
 	UpdateInBackward = "backward"
 )
+
+// The values of Options.UpdateKernels.
+const (
+	UpdateFused   = "fused"
+	UpdateForeach = "foreach"
+)
+
+// Foreach reports whether every step of the update is a kernel over all tensors.
+func (t Options) Foreach() bool {
+	o := t.defaults().Optimizer
+	return t.UpdateKernels == UpdateForeach && (o == "adam" || o == "adamw")
+}
+
+// ForeachBytes returns the bytes that an update in many kernels moves for a parameter beyond those of one kernel, given
+// the bytes of the weight that it changes and of its gradient (torch/optim/adam.py, _multi_tensor_adam). It decays the
+// weight, decays the second moment and adds to it, makes the root of the second moment, divides it and adds epsilon to
+// it, and changes the weight: the weight 4 times instead of 2, the first moment 3, the second 5 and the gradient 2
+// instead of 2, 2 and 1, and the root 6 times.
+func (t Options) ForeachBytes(weight, gradient int64) int64 {
+	if !t.Foreach() {
+		return 0
+	}
+	moment := t.RootBytes()
+	return 2*weight + (1+3+6)*moment + gradient
+}
+
+// RootBytes returns the bytes for a parameter of the roots that an update in many kernels holds meanwhile.
+func (t Options) RootBytes() int64 {
+	switch {
+	case !t.Foreach():
+		return 0
+	case t.Moments == "bf16":
+		return 2
+	}
+	return 4
+}
 
 // optimizerText describes the optimizers.
 func optimizerText() string {

@@ -30,6 +30,8 @@ type Options struct {
 	// Precision is narrower.
 	BF16First int `toml:"bf16_first"`
 	BF16Last  int `toml:"bf16_last"`
+	// Keep8Bit lists parts of a block that wait in 8 bits for the backward; "" stands for none.
+	Keep8Bit string `toml:"keep_8bit"`
 	// BothWays: the device's tensor cores read narrow numbers along rows and along columns,
 	// so that a tensor with one scale needs only one copy.
 	BothWays bool `toml:"-"`
@@ -44,6 +46,8 @@ type Options struct {
 	// MasterWeights: "" stands for MastersFP32. UpdateIn: "" stands for UpdateInStep.
 	MasterWeights string `toml:"master_weights"`
 	UpdateIn      string `toml:"update_in"`
+	// UpdateKernels: "" stands for UpdateFused.
+	UpdateKernels string `toml:"update_kernels"`
 	Clip          bool   `toml:"clip"`
 	// Recompute is none (or ""), selective (see Selective), full, which keeps only the input
 	// of a Repeatable layer, or names of modules separated by commas.
@@ -100,6 +104,13 @@ func (Options) Settings() []setting.Setting {
 			Text: "blocks at the end that stay in bf16",
 		},
 		{
+			Key: "keep_8bit", Example: `["activation", "attention"]`, Executed: []string{keepNone},
+			Default: keepNone, OneOf: []string{keepNone}, Parts: []string{keepActivation, keepAttention},
+			Text: "what blocks keep in 8 bits for the backward. activation: inputs of a dense MLP's activation " +
+				"function and of its gate (activation_func_fp8_input_store). attention: what fused attention reads, " +
+				"and its result (fp8_dot_product_attention); its products are priced in 16 bits",
+		},
+		{
 			Key: "gradients", Example: `"fp32"`, OneOf: []string{"fp32", "fp16", "bf16"},
 			Text: "precision in which gradients are added up", Unset: "as precision",
 		},
@@ -119,6 +130,12 @@ func (Options) Settings() []setting.Setting {
 			Text: "step: all parameters are updated after the backward. backward: each as soon as it has its " +
 				"gradient, which is then freed, so that a layer's gradients are there at most (torchtune's " +
 				"optimizer_in_bwd)",
+		},
+		{
+			Key: "update_kernels", Executed: []string{UpdateFused}, Default: UpdateFused,
+			OneOf: []string{UpdateFused, UpdateForeach},
+			Text: "fused: one kernel updates a tensor. foreach: a kernel for each step of adam and adamw over all " +
+				"tensors, with the roots of the second moments between them (PyTorch's default on GPUs)",
 		},
 		{
 			Key: "moments", Executed: []string{"fp32"}, Default: "fp32", OneOf: []string{"fp32", "bf16"},
