@@ -61,7 +61,7 @@ type DataPoint struct {
 	Training string `json:"training,omitempty"`
 	// Facets classify a training run.
 	Facets []Facet `json:"facets,omitempty"`
-	// Verdict is the prediction whether a training run fits in memory. All of them did fit.
+	// Verdict is the prediction whether a training run fits in memory. All did fit but those of StudyResult.Failed.
 	Verdict string `json:"memory_verdict,omitempty"`
 	// Parts divide the error, if the source allows it: each is the predicted minus the published
 	// amount of a part, as a fraction of Published.

@@ -58,6 +58,8 @@ type StudyResult struct {
 	// Splits divide the errors of training runs by classes.
 	Splits   []ClassError `json:"splits,omitempty"`
 	Replayed []DataPoint  `json:"replayed"`
+	// Failed are training runs that ran out of memory: they have a verdict and no numbers.
+	Failed []DataPoint `json:"failed,omitempty"`
 }
 
 // Replay predicts all rows of tables, several at a time, until it is interrupted.
@@ -83,9 +85,13 @@ func Replay(ctx context.Context, tables []Study) (Report, error) {
 	}
 	report := Report{Tables: []StudyResult{}}
 	for i := range tables {
-		var rows []DataPoint
+		var rows, failed []DataPoint
 		for k := range all {
-			if all[k].table == &tables[i] {
+			switch {
+			case all[k].table != &tables[i]:
+			case all[k].failed:
+				failed = append(failed, predicted[k])
+			default:
 				rows = append(rows, predicted[k])
 			}
 		}
@@ -93,6 +99,7 @@ func Replay(ctx context.Context, tables []Study) (Report, error) {
 		if err != nil {
 			return Report{}, fmt.Errorf("%s: %w", tables[i].Name, err)
 		}
+		result.Failed = failed
 		report.Tables = append(report.Tables, result)
 	}
 	report.Sources, report.Headline = report.bySource()

@@ -24,6 +24,7 @@ type row struct {
 	changes  []change          // of an alternative, or of a prediction by name
 	looked   map[string]string // cells that lookups have added
 	settling bool              // the configuration is being written
+	failed   bool              // the run was out of memory
 }
 
 // forms lists the rows of a table: for every record a row for each form that it has.
@@ -45,6 +46,9 @@ func (t *Study) forms(ctx context.Context, runs *predictions) (rows []row, err e
 			}
 			has, err := one.holds(form.Where)
 			if err != nil {
+				return nil, err
+			}
+			if one.failed, err = one.fails(); err != nil {
 				return nil, err
 			}
 			if whole && has {
@@ -69,6 +73,14 @@ func (r row) lookUp() (map[string]string, error) {
 		maps.Copy(r.looked, found)
 	}
 	return r.looked, nil
+}
+
+// fails reports whether the record is a run that was out of memory.
+func (r row) fails() (bool, error) {
+	if r.table.Failed == "" {
+		return false, nil
+	}
+	return r.holds(r.table.Failed)
 }
 
 // holds evaluates a condition. The empty condition is true.
@@ -158,10 +170,23 @@ func (r row) predict() (DataPoint, error) {
 	if made.Label, err = formula.Fill(cmp.Or(r.form.Label, r.table.Label), r); err != nil {
 		return made, err
 	}
-	if err := r.compare(&made); err != nil {
+	compare := r.compare
+	if r.failed {
+		compare = r.judge
+	}
+	if err := compare(&made); err != nil {
 		return made, fmt.Errorf("%s: %w", made.Label, err)
 	}
 	return made, nil
+}
+
+// judge fills in the verdict on memory.
+func (r row) judge(made *DataPoint) error {
+	p, err := r.prediction(false)
+	if err == nil {
+		made.Verdict = p.MemoryVerdict
+	}
+	return err
 }
 
 // numbers fills in the published and the predicted number.
@@ -200,6 +225,11 @@ func (r row) compare(made *DataPoint) (err error) {
 	}
 	if r.table.TrainingRuns {
 		if err = r.trained(made); err != nil {
+			return err
+		}
+	}
+	if r.table.Failed != "" {
+		if err = r.judge(made); err != nil {
 			return err
 		}
 	}

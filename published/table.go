@@ -53,7 +53,10 @@ type Study struct {
 	// plans for one training and the verdict on memory. Splits: errors are also reported by the
 	// classes of rows.
 	TrainingRuns bool `toml:"training_runs"`
-	Splits       bool `toml:"splits"`
+	// Failed is an expression: which records are training runs that ran out of memory. They have no published
+	// number, and only their verdict is compared. The verdict of all other rows is then, too.
+	Failed string `toml:"failed"`
+	Splits bool   `toml:"splits"`
 	form
 	Series []form `toml:"series"`
 

@@ -64,6 +64,13 @@ func (t StudyResult) writeText(b *strings.Builder) {
 		predicted, published := amount(row.Predicted, row.Unit), amount(row.Published, row.Unit)
 		fmt.Fprintf(table, "  %s\t%s\t%s\t%s%s\n", row.Label, predicted, published, signed(row.Error()), row.remark())
 	}
+	for _, row := range t.Failed {
+		right := "right"
+		if row.Verdict != results.DoesNotFit {
+			right = "an error of the model"
+		}
+		fmt.Fprintf(table, "  %s\t%s\tout of memory\t%s\n", row.Label, row.Verdict, right)
+	}
 	table.Flush() // into memory
 	if t.Fitted {
 		fmt.Fprintf(b, "%s\n", t.allRows())
