@@ -3,7 +3,6 @@ package export
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -71,25 +70,30 @@ func (p *trainerPlan) devices() int {
 // planMegatron makes the command of a configuration.
 func planMegatron(ctx context.Context, c *configs.Config) (*trainerPlan, error) {
 	p := &trainerPlan{config: c, format: "megatron", program: "Megatron-LM"}
-	if !c.Defined("model") {
-		return nil, p.unsayable(&launch.Unsayable{Key: "model", Problem: "is missing: Megatron-LM trains a network"})
+	return p, p.order(ctx)
+}
+
+// order makes the command of Megatron-LM.
+func (p *trainerPlan) order(ctx context.Context) error {
+	if !p.config.Defined("model") {
+		return p.unsayable(&launch.Unsayable{Key: "model", Problem: "is missing: " + p.program + " trains a network"})
 	}
-	if stack := c.Train.Stack; stack != "megatron-te" && stack != "megatron-2023" {
+	if stack := p.config.Train.Stack; stack != "megatron-te" && stack != "megatron-2023" {
 		if err := p.change("train.stack=megatron-te", "what is not given is as in Megatron-LM with "+
 			"Transformer Engine (train.stack = \"megatron-te\")"); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if p.config.Train.Optimizer == "adam" {
 		if err := p.change("train.optimizer=adamw", "adam is AdamW in Megatron-LM"); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := p.build(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if err := p.cut(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if graphs := p.experiment.Machine.Host.Graphs; graphs != "" && graphs != "none" {
 		p.changes = append(p.changes, fmt.Sprintf("left aside: machine.host.graphs = %q; set "+
@@ -97,14 +101,13 @@ func planMegatron(ctx context.Context, c *configs.Config) (*trainerPlan, error) 
 	}
 	said, err := p.say(p.config, p.experiment)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p.said = said
-	var unsayable *launch.Unsayable
-	if p.command, err = launch.NewCommand(p.said); errors.As(err, &unsayable) {
-		return nil, p.unsayable(unsayable)
+	if p.command, err = launch.NewCommand(p.said); err != nil {
+		return p.named(err)
 	}
-	return p, err
+	return nil
 }
 
 // change sets a key, and notes why.

@@ -60,7 +60,9 @@ var (
 	bridgeTypes    = map[string]string{"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "half": "fp16"}
 	bridgeOthers   = regexp.MustCompile(`Mamba|Hybrid|T5|VL|Omni|Audio|ASR|L[Ll]a[Vv]a|MIMO|Gemma[234]|NemotronH|` +
 		`Qwen3Next`)
-	bridgeSections  = []string{"model", "dataset", "train", "optimizer", "ddp", "mixed_precision", "comm_overlap"}
+	bridgeSections = []string{
+		"model", "dataset", "train", "optimizer", "ddp", "mixed_precision", "comm_overlap", "dist",
+	}
 	bridgeSeparator = "."
 )
 
@@ -252,14 +254,7 @@ func (b *bridge) derive() error {
 	if groups != "" && groups != heads {
 		b.give("group_query_attention", "True", "num_query_groups")
 	}
-	for _, key := range []string{"ddp.grad_reduce_in_fp32", "mixed_precision.grad_reduce_in_fp32"} {
-		switch b.text(key) {
-		case "False":
-			b.give("grad_reduce_in_bf16", "True", key)
-		case "True":
-			delete(b.values, "grad_reduce_in_bf16")
-		}
-	}
+	b.sums()
 	if name := b.text("mixed_precision"); name != "" {
 		settings, known := bridgePrecisions[name]
 		if !known {
@@ -280,6 +275,19 @@ func (b *bridge) derive() error {
 		return err
 	}
 	return b.vocabulary()
+}
+
+// sums sets what gradients are added up in.
+func (b *bridge) sums() {
+	for _, key := range []string{"ddp.grad_reduce_in_fp32", "mixed_precision.grad_reduce_in_fp32"} {
+		switch b.text(key) {
+		case "False":
+			b.give("grad_reduce_in_bf16", "True", key)
+		case "True":
+			delete(b.values, "grad_reduce_in_bf16")
+			b.give("accumulate_allreduce_grads_in_fp32", "True", key)
+		}
+	}
 }
 
 // stages refuses layers that do not divide into stages, as megatron-core does (get_num_layers_to_build).

@@ -18,7 +18,13 @@ import (
 )
 
 // exportFormats are the programs for which psim export writes.
-var exportFormats = []string{"torch", "megatron", "torchtitan", "deepspeed"}
+var exportFormats = []string{"torch", "megatron", "torchtitan", "deepspeed", "accelerate", "nemo", "nanotron"}
+
+// exportScripts write one file each.
+var exportScripts = map[string]scriptWriter{
+	"megatron": export.WriteMegatron, "torchtitan": export.WriteTorchtitan, "deepspeed": export.WriteDeepSpeed,
+	"nemo": export.WriteNemo, "nanotron": export.WriteNanotron,
+}
 
 // exportedProgram is the file that psim export torch writes.
 const exportedProgram = "train.py"
@@ -56,30 +62,33 @@ recomputation and overlaps as flags. Data, tokenizer and learning rate are yours
 reads the script back (psim import) and compares it with CONFIG: a key that Megatron-LM
 cannot follow is an error that names the key. torchtitan is the same for torchtitan, of
 the networks that its registry has. deepspeed is its JSON: the batch, ZeRO, precision and
-optimizer, without what a script decides (the network, recomputation).`
+optimizer, without what a script decides (the network, recomputation). nemo is the
+run_config.yaml of Megatron-Bridge, and nanotron its YAML. accelerate is a folder with
+args.yaml, which are TrainingArguments of transformers' Trainer, and accelerate.yaml for
+accelerate launch --config_file.`
 
 func newExport() *cobra.Command {
 	var f exportFlags
 	cmd := &cobra.Command{
-		Use:   "export torch|megatron|torchtitan|deepspeed CONFIG",
-		Short: "write what trains by the plan elsewhere: a program for PyTorch, a script for Megatron-LM or torchtitan",
+		Use:   "export FORMAT CONFIG",
+		Short: "write what trains by the plan elsewhere: a program, a launch script, a configuration",
 		Long:  exportManual,
 		Example: `  psim export torch exec -o torch
   psim export torch exec --set schedule.name=zb-h1 --overwrite -o torch
-  psim export megatron llama3-70b -o train.sh`,
+  psim export megatron llama3-70b -o train.sh
+  psim export accelerate llama3-8b --set parallel.data=8 --set parallel.zero=3 -o hf`,
 		Args:              argsBetween(2, 2, "a format ("+strings.Join(exportFormats, ", ")+") and one CONFIG"),
 		ValidArgsFunction: completeExport,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.format = args[0]
+			if write := exportScripts[f.format]; write != nil {
+				return f.script(cmd.Context(), args[1], streamsOf(cmd), write)
+			}
 			switch f.format {
 			case "torch":
 				return f.run(cmd.Context(), args[1], streamsOf(cmd))
-			case "megatron":
-				return f.script(cmd.Context(), args[1], streamsOf(cmd), export.WriteMegatron)
-			case "torchtitan":
-				return f.script(cmd.Context(), args[1], streamsOf(cmd), export.WriteTorchtitan)
-			case "deepspeed":
-				return f.script(cmd.Context(), args[1], streamsOf(cmd), export.WriteDeepSpeed)
+			case "accelerate":
+				return f.accelerate(cmd.Context(), args[1], streamsOf(cmd))
 			}
 			return fmt.Errorf("unknown format %q; psim export writes %s",
 				args[0], strings.Join(exportFormats, ", "))
@@ -137,6 +146,60 @@ func (f exportFlags) run(ctx context.Context, name string, std streams) error {
 	return err
 }
 
+// The files that psim export accelerate writes.
+const (
+	exportedArguments = "args.yaml"
+	exportedLauncher  = "accelerate.yaml"
+)
+
+// accelerate writes TrainingArguments and accelerate's file.
+func (f exportFlags) accelerate(ctx context.Context, name string, std streams) error {
+	switch {
+	case f.weights:
+		return errors.New("--weights goes with psim export torch")
+	case f.out == "":
+		return fmt.Errorf("--out is missing: name the folder to write %s and %s to, as in -o hf", exportedArguments,
+			exportedLauncher)
+	}
+	c, err := configs.Load(name, f.sets...)
+	if err != nil {
+		return err
+	}
+	folder := f.to(files.Folder{
+		Path: f.out, Owner: "export", Guarded: []string{exportedArguments, exportedLauncher}, Named: true,
+		Inputs: c.Files(),
+	})
+	if err := usageError("out", folder.Check()); err != nil {
+		return err
+	}
+	made, changes, err := export.Accelerate(ctx, c)
+	if err != nil {
+		return err
+	}
+	if !f.quiet {
+		for _, change := range changes {
+			fmt.Fprintln(std.err, "psim:", change)
+		}
+	}
+	of := func(data []byte) func(io.Writer) error {
+		return func(w io.Writer) error { _, err := w.Write(data); return err }
+	}
+	err = folder.Write(ctx, []files.File{
+		{Path: exportedArguments, Render: of(made.Arguments)}, {Path: exportedLauncher, Render: of(made.Launcher)},
+	})
+	if err != nil {
+		return failed(err)
+	}
+	at := reports.ShellWord(f.out) + "/"
+	back := "psim import " + at + exportedArguments + " " + at + exportedLauncher + " config.json"
+	if device := c.Machine.Device; device != "" {
+		back += " --device " + reports.ShellWord(device)
+	}
+	_, err = fmt.Fprintf(std.out, "wrote %s%s and %s; read them back with\n  %s\n", at, exportedArguments,
+		exportedLauncher, back)
+	return err
+}
+
 // A scriptWriter writes a launch script, and returns what had to be changed.
 type scriptWriter func(context.Context, io.Writer, *configs.Config) ([]string, error)
 
@@ -170,8 +233,11 @@ func (f exportFlags) script(ctx context.Context, name string, std streams, write
 		return failed(err)
 	}
 	back := "psim import " + reports.ShellWord(f.out)
-	if f.format == "deepspeed" { // whose file names neither the network nor the devices
+	switch f.format { // whose files do not say everything
+	case "deepspeed":
 		back += " config.json --devices N"
+	case "nemo":
+		back += " --devices N"
 	}
 	if device := c.Machine.Device; device != "" { // no argument names it
 		back += " --device " + reports.ShellWord(device)

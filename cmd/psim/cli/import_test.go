@@ -96,6 +96,40 @@ func TestExportMegatron(t *testing.T) {
 	require.Contains(t, stderr, "--weights goes with psim export torch")
 }
 
+// TestExportOthers: what psim writes for other programs it reads as psim export says.
+func TestExportOthers(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("config.json", []byte(`{"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+		"num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}`), 0o644))
+	require.NoError(t, os.Mkdir("mine", 0o755))
+	require.NoError(t, os.WriteFile("mine/args.yaml", []byte("bf16: true\n"), 0o644))
+	for _, c := range []struct {
+		command, stdout, stderr string
+	}{
+		{
+			"psim export accelerate llama3-8b --set parallel.data=8 --set parallel.zero=3 --set machine.device=h100-80gb-sxm -o hf",
+			"wrote hf/args.yaml and accelerate.yaml; read them back with\n  psim import hf/args.yaml hf/accelerate.yaml config.json --device h100-80gb-sxm\n",
+			"the network and the length of a sample are your script's",
+		},
+		{"psim import hf/args.yaml hf/accelerate.yaml config.json --device h100-80gb-sxm", "zero = 3", "trainer as of transformers"},
+		{"psim export nemo llama3-70b -o run.yaml", "wrote run.yaml; read it back with\n  psim import run.yaml --devices N --device h100-80gb-sxm\n", ""},
+		{"psim import run.yaml --devices 64 --device h100-80gb-sxm", "tensor = 8", "megatron-bridge as of"},
+		{"psim export nanotron llama3-70b -o n.yaml", "wrote n.yaml; read it back with\n  psim import n.yaml --device h100-80gb-sxm\n", ""},
+		{"psim import n.yaml", "stack = \"nanotron\"", "nanotron as of"},
+		{"psim export accelerate llama3-8b", "", "--out is missing: name the folder to write args.yaml and accelerate.yaml to, as in -o hf"},
+		{"psim export nemo llama3-70b --set schedule.name=gpipe -o none", "", "schedule.name: export nemo: Megatron-LM has 1f1b"},
+		{"psim export axolotl llama3-8b -o none", "", `unknown format "axolotl"; psim export writes torch, megatron, torchtitan, deepspeed, accelerate, nemo, nanotron`},
+		{"psim export accelerate llama3-8b --weights -o none", "", "--weights goes with psim export torch"},
+		{"psim export accelerate llama3-8b --set machine.device=h100-80gb-sxm -o mine", "", "mine"},
+	} {
+		stdout, stderr, _ := psim(t, c.command)
+		require.Contains(t, stdout, c.stdout, "%s: %s", c.command, stderr)
+		require.Contains(t, stderr, c.stderr, c.command)
+		require.Equal(t, c.stdout == "", stdout == "", c.command)
+	}
+	require.NoFileExists(t, "none")
+}
+
 // TestImportOthers: files of torchtitan, DeepSpeed and the Trainer become configurations that psim predicts, from any folder.
 func TestImportOthers(t *testing.T) {
 	t.Chdir(t.TempDir())

@@ -1,0 +1,38 @@
+package export
+
+import (
+	"context"
+	"errors"
+
+	"psim/launch"
+)
+
+// begin sets the keys that a program has no other value for, each with why, and takes what the configuration says then.
+func (p *trainerPlan) begin(ctx context.Context, follow [][2]string) error {
+	if !p.config.Defined("model") {
+		return p.unsayable(&launch.Unsayable{Key: "model", Problem: "is missing: " + p.program + " trains a network"})
+	}
+	if p.config.Train.Optimizer == "adam" {
+		follow = append(follow, [2]string{"train.optimizer=adamw", "adam is AdamW in " + p.program})
+	}
+	for _, set := range follow {
+		if err := p.follow(set[0], set[1]); err != nil {
+			return err
+		}
+	}
+	if err := p.build(ctx); err != nil {
+		return err
+	}
+	said, err := p.say(p.config, p.experiment)
+	p.said = said
+	return err
+}
+
+// named returns the error of a writer of keys with the configuration's name.
+func (p *trainerPlan) named(err error) error {
+	var unsayable *launch.Unsayable
+	if errors.As(err, &unsayable) {
+		return p.unsayable(unsayable)
+	}
+	return err
+}
