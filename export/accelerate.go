@@ -94,7 +94,8 @@ func trainerFollows(c *configs.Config) (follow [][2]string) {
 func (p *trainerPlan) readTrainer(ctx context.Context, files TrainerFiles) error {
 	name := p.config.Name()
 	read, err := launch.Read([]launch.Input{
-		{Label: name + "'s args.yaml", Data: files.Arguments}, {Label: name + "'s accelerate.yaml", Data: files.Launcher},
+		{Label: name + "'s args.yaml", Data: files.Arguments},
+		{Label: name + "'s accelerate.yaml", Data: files.Launcher},
 		{Label: "config.json", Data: []byte(`{"model_type": "llama"}`)},
 	}, launch.Options{})
 	if err != nil {

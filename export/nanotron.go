@@ -22,7 +22,9 @@ func WriteNanotron(ctx context.Context, w io.Writer, c *configs.Config) (changes
 	}
 	if (own || c.Parallel.Zero == 0) && c.Parallel.Data*max(1, c.Parallel.Context) > 1 {
 		if !c.Defined("parallel.bucket") {
-			follow = append(follow, [2]string{"parallel.bucket=25MiB", "gradients are summed in DDP's buckets of 25 MiB"})
+			follow = append(follow, [2]string{
+				"parallel.bucket=25MiB", "gradients are summed in DDP's buckets of 25 MiB",
+			})
 		}
 		if !c.Defined("parallel.overlap") {
 			follow = append(follow, [2]string{"parallel.overlap=true", "gradients are summed during the backward"})

@@ -83,8 +83,8 @@ func (m *LoggedSteps) text() string {
 	case m.Rate != nil:
 		text += m.Rate.text()
 	case m.Misread():
-		text += fmt.Sprintf("  the log prints %.1f TFLOP/s a device, %s%.1f: one of them was misread\n", m.Throughput, as,
-			m.Recomputed)
+		text += fmt.Sprintf("  the log prints %.1f TFLOP/s a device, %s%.1f: one of them was misread\n", m.Throughput,
+			as, m.Recomputed)
 	case m.Throughput > 0 && m.Recomputed > 0:
 		text += fmt.Sprintf("  the log prints %.1f TFLOP/s a device, %sas much (%.1f)\n", m.Throughput, as,
 			m.Recomputed)
