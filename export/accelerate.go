@@ -53,7 +53,7 @@ func Accelerate(ctx context.Context, c *configs.Config) (files TrainerFiles, cha
 func trainerFollows(c *configs.Config) (follow [][2]string) {
 	add := func(set, why string) { follow = append(follow, [2]string{set, why}) }
 	half := c.Train.Precision != "" && c.Train.Precision != "fp32"
-	add("train.stack=none", "what is not given is as in transformers' Trainer: psim has no stack of it")
+	add("train.stack=hf-trainer", "what is not given is as in transformers' Trainer (train.stack = \"hf-trainer\")")
 	switch zero := c.Parallel.Zero; {
 	case zero == 3:
 		add(fmt.Sprintf("memory.fp32_shards=%t", half), "FSDP keeps shards in fp32")
@@ -84,8 +84,8 @@ func trainerFollows(c *configs.Config) (follow [][2]string) {
 	if half && !c.Defined("model.attention") {
 		add("model.attention=flash", "attention is PyTorch's fused kernel (sdpa)")
 	}
-	if half && c.Model.Loss != "fused" {
-		add("model.fp32_logits=true", "transformers computes the loss of logits in fp32")
+	if logits := half && c.Model.Loss != "fused"; logits != c.Model.FP32Logits || !c.Defined("model.fp32_logits") {
+		add(fmt.Sprintf("model.fp32_logits=%t", logits), "transformers computes the loss of logits in fp32")
 	}
 	return follow
 }

@@ -153,9 +153,8 @@ func drawTrainer(t *rapid.T) drawn {
 	}
 	if d["model.kernels"] == "fused" || d["model.kernels"] == "compiled" && rapid.Bool().Draw(t, "liger") {
 		d["model.loss"] = "fused"
-	} else if half {
-		d["model.fp32_logits"] = true
 	}
+	d["train.stack"], d["model.fp32_logits"] = "hf-trainer", half && d["model.loss"] == nil
 	if half {
 		d["model.attention"] = "flash"
 	}

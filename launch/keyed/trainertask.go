@@ -38,6 +38,7 @@ func (t *trainer) precision() string {
 // training maps precision, optimizer and recomputation.
 func (t *trainer) training() {
 	divided := t.inArguments() || t.launcher.kind() == "FSDP"
+	t.Set("train.stack", "hf-trainer")
 	t.adapter()
 	switch bits := t.precision(); {
 	case t.engine != nil:
@@ -180,9 +181,8 @@ func (t *trainer) network() {
 	half := t.precision() != "fp32"
 	if k.is("use_liger_kernel") {
 		t.Set("model.loss", "fused", "use_liger_kernel")
-	} else if half {
-		t.Set("model.fp32_logits", true)
 	}
+	t.Set("model.fp32_logits", half && !k.is("use_liger_kernel"))
 	const attention = "attn_implementation"
 	kernel := trainerAttention[k.word(attention, "sdpa")]
 	if kernel == "" {
