@@ -251,3 +251,40 @@ func TestZeroGroups(t *testing.T) {
 	whole.ZeroGroup = 0
 	require.Equal(t, int64(5), whole.Staged().Share(20, 1))
 }
+
+// Hybrid sharding over two nodes of two devices: parameters are gathered and gradients scattered inside a node, and
+// shares are summed over the network, whose card the two sums of a node share. A device holds its node's share.
+func TestHybridSharding(t *testing.T) {
+	m := machine()
+	m.DevicesPerNode, m.NICsPerNode = 2, 1
+	m.Network = link.Link{Bandwidth: 1e9, Latency: units.Duration(5 * time.Microsecond)}
+	w := synced(sharded(untied(t), 4, 1), 0, true)
+	w.ZeroGroup = 2
+	staged := w.Staged()
+	g := graphOf(t, w, orderOf(t, "ddp", w))
+	costs, err := costmodel.StepCosts(m, staged, g)
+	require.NoError(t, err)
+	half := m
+	half.Network = m.Network.Share(0.5)
+	var scattered, summed int64
+	for _, task := range g.Tasks() {
+		if !task.Kind.Collective() || task.Rank != 0 {
+			continue
+		}
+		group, took := g.Groups[task.Peer], costs.Task(&task).Busy
+		switch task.Kind {
+		case graph.AllReduce:
+			require.Equal(t, []int32{0, 2}, group)
+			require.Equal(t, half.Group(group).CollectiveTime(graph.AllReduce, 2, task.Bytes), took)
+			summed += task.Bytes
+		case graph.ReduceScatter:
+			scattered += task.Bytes
+			fallthrough
+		default:
+			require.Equal(t, []int32{0, 1}, group)
+			require.Equal(t, m.Link.CollectiveTime(task.Kind, 2, task.Bytes), took)
+		}
+	}
+	require.Equal(t, 2*summed, scattered)
+	require.Equal(t, int64(10), staged.Share(20, 3))
+}

@@ -213,6 +213,9 @@ func (g *stagePrices) sums(rank int32, stage int) (total, last time.Duration) {
 // collective prices a collective over the replicas, or over the replicas of an expert.
 func (g *stagePrices) collective(t graph.Task, expert bool) time.Duration {
 	t.Microbatch, t.Peer = graph.None, g.group(t.Rank, expert)
+	if g.sync.Units != nil && g.sync.ShardSpan > 0 { // what the groups sum of each other comes on top
+		t.Peer = g.graph.Sharing.Group(0, t.Rank, int32(g.Shape.Ranks))
+	}
 	return g.costs(&t).Busy
 }
 

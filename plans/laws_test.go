@@ -62,6 +62,9 @@ func drawSpace(t *rapid.T) (*configs.Config, plans.Query) {
 			"parallel.dispatch="+choose("dispatch", "activations", "fp8"), "model.shared_experts="+choose("shared experts", "0", "1"),
 			"parallel.expert_overlap="+choose("expert overlap", "false", "true"), "parallel.delay_weights="+choose("delay weights", "false", "true"))
 	}
+	if rapid.IntRange(0, 3).Draw(t, "in groups") == 0 {
+		sets = append(sets, "parallel.data=2", "parallel.zero_group=2", "parallel.reduce_scatter="+choose("scatter sums", "true", "false"))
+	}
 	var lines []string
 	for _, s := range sets {
 		key, value, _ := strings.Cut(s, "=")

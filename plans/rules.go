@@ -183,10 +183,12 @@ func (s *Space) noteRecompute(recompute string) bool {
 func (s *Space) zeros(*Plan) []string { return numbers(0, 3) }
 
 // legalZero requires replicas to shard over. psim models schedules with second copies of
-// stages up to ZeRO 1, and ZeRO 3 only without pipelines.
+// stages up to ZeRO 1, and ZeRO 3 only without pipelines. Groups of replicas that are given have to suit.
 func (s *Space) legalZero(p *Plan) bool {
+	sharing := s.config.Parallel
+	sharing.Data, sharing.Zero = p.Data, p.Zero
 	switch {
-	case p.Zero < 0 || p.Zero > 3:
+	case p.Zero < 0 || p.Zero > 3 || sharing.CheckGroups() != nil:
 		return false
 	case p.Zero == 0:
 		return true

@@ -59,9 +59,9 @@ func shardedGradients() []setting.Need {
 	return append(severalReplicas(), zeroIn("since without ZeRO gradients are all-reduced anyway", "1", "2", "3"))
 }
 
-// shardedStates needs an optimizer that replicas share.
+// shardedStates needs an optimizer, or all that is trained, that replicas share.
 func shardedStates() []setting.Need {
-	return append(severalReplicas(), zeroIn("since it is about how zero = 1 divides the optimizer", "1"))
+	return append(severalReplicas(), zeroIn("since it is about what zero = 1 and 3 divide", "1", "3"))
 }
 
 // zeroIn needs one of some ZeRO stages.

@@ -26,7 +26,7 @@ type Options struct {
 	TensorGather  string   `toml:"tensor_gather"` // "" is GatherInput
 	ScatterGather bool     `toml:"scatter_gather"`
 	Zero          int      `toml:"zero"`
-	ZeroGroup     int      `toml:"zero_group"`     // of zero = 1; 0 is all replicas
+	ZeroGroup     int      `toml:"zero_group"`     // of zero = 1 and 3; 0 is all replicas
 	Gather        string   `toml:"gather"`         // of zero = 3; "" is GatherUnit
 	Unit          string   `toml:"gather_unit"`    // of zero = 3; "" is UnitBlock
 	Simplified    bool     `toml:"simplified"`     // of zero = 3
@@ -130,8 +130,10 @@ func (Options) Settings() []setting.Setting {
 		},
 		{
 			Key: "zero_group", Needs: shardedStates(), Example: "8", Range: setting.Count(), With: withModel(),
-			Text: "with zero = 1, replicas that share the optimizer's state: every group of so many neighbours holds " +
-				"the whole, and gathers updated parameters by itself. Must divide data; needs reduce_scatter = false",
+			Text: "replicas that share what zero shards: every group of so many neighbours holds the whole. With " +
+				"zero = 3 (hybrid sharding, HSDP) a group gathers and scatters by itself, and sums of shares go " +
+				"between the groups; with zero = 1 it gathers updated parameters by itself, and needs " +
+				"reduce_scatter = false. Must divide data",
 			Unset: "data",
 		},
 		{
@@ -270,20 +272,30 @@ func (p Options) Sharing() int {
 // maxTensor bounds a tensor-parallel group: no model has more heads.
 const maxTensor = 1 << 16
 
+// CheckGroups refuses groups of replicas that do not share what zero shards.
+func (p Options) CheckGroups() error {
+	switch {
+	case p.ZeroGroup > 0 && p.Data%p.ZeroGroup != 0:
+		return fmt.Errorf("zero_group = %d: must divide data = %d; set a divisor of it", p.ZeroGroup, p.Data)
+	case p.Sharing() > 0 && p.Zero == 2:
+		return fmt.Errorf("zero_group = %d: is not modelled with zero = 2; set zero = 1 or 3, or leave it out", p.ZeroGroup)
+	case p.ZeroGroup == 1 && p.Zero == 3:
+		return errors.New("zero_group = 1: with zero = 3 a replica alone shares nothing; set zero = 0, or more replicas")
+	case p.Sharing() > 0 && p.Zero == 1 && p.ReduceScatter:
+		return fmt.Errorf("zero_group = %d: is modelled with gradients that are all-reduced over all replicas; "+
+			"set reduce_scatter = false", p.ZeroGroup)
+	}
+	return nil
+}
+
 // Validate checks the rules that involve only keys of this section.
 func (p Options) Validate() error {
 	switch {
 	case p.Sequence && p.Tensor == 1:
 		return errors.New("sequence = true: divides the sequence among a tensor-parallel group, and tensor = 1; " +
 			"set tensor above 1, or sequence = false")
-	case p.ZeroGroup > 0 && p.Data%p.ZeroGroup != 0:
-		return fmt.Errorf("zero_group = %d: must divide data = %d; set a divisor of it", p.ZeroGroup, p.Data)
-	case p.Sharing() > 0 && p.Zero > 1:
-		return fmt.Errorf("zero_group = %d: goes with zero = 1 only, and zero = %d; set zero = 1, or leave it out",
-			p.ZeroGroup, p.Zero)
-	case p.Sharing() > 0 && p.Zero == 1 && p.ReduceScatter:
-		return fmt.Errorf("zero_group = %d: is modelled with gradients that are all-reduced over all replicas; "+
-			"set reduce_scatter = false", p.ZeroGroup)
+	case p.CheckGroups() != nil:
+		return p.CheckGroups()
 	case p.Broadcast && p.Zero == 3:
 		return errors.New("broadcast = true: with zero = 3 no replica has all parameters to send; " +
 			"set broadcast = false, or a lower zero")

@@ -9,7 +9,8 @@ import (
 // memory, because they are gathered where they lie.
 func (l *Ledger) collective(t *graph.Task) (start, end Breakdown) {
 	staged := l.staged
-	r := ring{ranks: int64(l.graph.Members(t.Peer))}
+	r, inGroups := ring{ranks: int64(l.graph.Members(t.Peer))}, staged.Zero >= 3 && l.graph.Sharing.Span > 0
+	var left int64 // of a scatter, until the sum of shares has ended
 	switch {
 	case t.Kind == graph.AllGather && t.Microbatch == graph.None: // updated parameters
 	case t.Kind == graph.AllGather:
@@ -20,15 +21,24 @@ func (l *Ledger) collective(t *graph.Task) (start, end Breakdown) {
 			}
 			r.gather(f.Parameters, staged.PerParameter.Parameter)
 		}
+	case inGroups && l.graph.Sharing.SumsShares(t.Peer):
+		for _, f := range l.stages[t.Stage].travels[t.Part] {
+			r.sum(f.Stored/staged.Sharers(3), staged.PerParameter.Gradient, true)
+		}
 	case staged.Zero < 3 || t.Stage == graph.None:
 		scattered := staged.Zero >= 2 && t.Stage != graph.None
 		r.sum(t.Bytes/staged.PerParameter.Gradient, staged.PerParameter.Gradient, scattered)
 	default:
 		for _, f := range l.stages[t.Stage].travels[t.Part] {
 			r.sum(f.Parameters, staged.PerParameter.Gradient, !staged.SumOnce)
+			if inGroups {
+				left += f.Stored / staged.Sharers(3) * staged.PerParameter.Gradient
+			}
 		}
 	}
-	return r.bytes()
+	start, end = r.bytes()
+	end.Gradients += left
+	return start, end
 }
 
 // bytes divides the change between tensors that the collective makes or frees, and its buffers,

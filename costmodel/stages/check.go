@@ -60,7 +60,7 @@ func checkPieces(planned [][]int64, g *graph.Graph, verb string, kinds []graph.K
 		if int(t.Rank) >= g.Shape.Ranks {
 			break
 		}
-		if t.Stage == graph.None || !slices.Contains(kinds, t.Kind) {
+		if t.Stage == graph.None || !slices.Contains(kinds, t.Kind) || g.Sharing.SumsShares(t.Peer) {
 			continue
 		}
 		if int(t.Stage) >= len(planned) || int(t.Part) >= len(planned[t.Stage]) || planned[t.Stage][t.Part] != t.Bytes {

@@ -9,7 +9,7 @@ import (
 )
 
 // A Flat is a row of tensors, laid end to end and padded with zeros so that it divides into equal
-// parts, one for each replica. PyTorch calls it a flat parameter.
+// parts, one for each device that shares them. PyTorch calls it a flat parameter.
 type Flat struct {
 	Name       string
 	Tensors    []network.Tensor
@@ -36,7 +36,7 @@ func (staged *Staged) flats(stage int, held [][]network.Tensor) []Flat {
 		for i := range tensors {
 			f.Parameters += tensors[i].Shape.Elements()
 		}
-		f.Stored = roundUp(f.Parameters, int64(staged.holders()))
+		f.Stored = roundUp(f.Parameters, int64(staged.sharers()))
 		flats = append(flats, f)
 	}
 	return flats

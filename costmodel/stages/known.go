@@ -29,7 +29,7 @@ type stageKey struct {
 	heldKey
 	recompute string
 	ahead     bool
-	holders   int // of its parameters under ZeRO 3, else 0
+	sharers   int // of its parameters under ZeRO 3, else 0
 	stage     int // its number under ZeRO 3, which names its flats, else 0
 }
 
@@ -54,7 +54,7 @@ func (k *Known) stage(p *planner, s, first int) Stage {
 	held := heldKey{staged.Network.Group, first, n, split.brought(s), staged.Zero < 3 && staged.sumsGradients()}
 	key := stageKey{heldKey: held, recompute: p.recompute, ahead: staged.gathersAhead()}
 	if staged.Zero >= 3 {
-		key.holders, key.stage = staged.holders(), s
+		key.sharers, key.stage = staged.sharers(), s
 	}
 	k.mutex.Lock()
 	st, planned := k.stages[key]

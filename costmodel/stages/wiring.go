@@ -137,7 +137,7 @@ func (staged *Staged) units() []wiring.Unit {
 			var stored, narrow, frozen int64
 			for _, f := range flats {
 				stored, narrow = stored+f.Stored, narrow+f.Narrow
-				frozen += roundUp(f.Frozen, int64(staged.holders()))
+				frozen += roundUp(f.Frozen, int64(staged.sharers()))
 			}
 			u.Gather = append(u.Gather, staged.updatedBytes(stored, narrow)+frozen)
 			if stored > 0 {

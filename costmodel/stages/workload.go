@@ -55,8 +55,8 @@ type Workload struct {
 	PerTensor bool
 	// Copied: ZeRO 3 copies the gathered parameters of a stage into separate tensors.
 	Copied bool
-	// ZeroGroup is the number of neighbouring replicas among which ZeRO 1 divides states, if every such
-	// group holds all of them; 0 means all replicas.
+	// ZeroGroup is the number of neighbouring replicas among which ZeRO 1 divides states, and ZeRO 3 everything, if
+	// every such group holds all of it; 0 means all replicas.
 	ZeroGroup int
 	// Simplified: ZeRO 3 keeps the whole model and the last whole gradients on every rank, in
 	// addition to its share of both.

@@ -39,6 +39,7 @@ type Spread struct {
 	Recompute       kernels.Recompute
 	AtHead          bool    // models.GPT2Placement, with the head on the table's rank
 	Sharded, Gloo   bool    // ZeRO 3, without reduce-scatter
+	Group           int     // replicas of a group of ZeRO 3; 0: all
 	PerTensor       bool    // ZeRO 3, tensor by tensor
 	Simplified      bool    // ZeRO 3, with the whole model kept
 	Shards          []int64 // samples of a microbatch by replica, where they differ
@@ -53,9 +54,9 @@ type Spread struct {
 // String lists all fields; it names a subtest.
 func (m Spread) String() string {
 	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/backward %s/split %s/recompute %d/at head %v/sharded %v/gloo %v/"+
-		"per tensor %v/simplified %v/shards %v/broadcast %v/synchronous %v/virtual %d/microbatches %d/pairs %d/loop %v",
+		"group %d/per tensor %v/simplified %v/shards %v/broadcast %v/synchronous %v/virtual %d/microbatches %d/pairs %d/loop %v",
 		m.Schedule, m.Ranks, m.Replicas, m.Bucket, m.Overlap, m.Backward, m.Split, m.Recompute, m.AtHead,
-		m.Sharded, m.Gloo, m.PerTensor, m.Simplified, m.Shards, m.Broadcast, m.Synchronous, m.Virtual, m.Microbatches, m.Pairs, m.Loop)
+		m.Sharded, m.Gloo, m.Group, m.PerTensor, m.Simplified, m.Shards, m.Broadcast, m.Synchronous, m.Virtual, m.Microbatches, m.Pairs, m.Loop)
 }
 
 func (m Spread) shape(samples []int) graph.Shape {
@@ -68,7 +69,7 @@ func (m Spread) Workload(t testing.TB, n network.Network, samples []int) stages.
 	require.NoError(t, err)
 	w := stages.Workload{
 		Network: n, Training: trainOptions, Replicas: m.Replicas, Bucket: m.Bucket, Overlap: m.Overlap,
-		NoReduceScatter: m.Gloo, PerTensor: m.PerTensor, Simplified: m.Simplified, Shards: m.Shards,
+		NoReduceScatter: m.Gloo, ZeroGroup: m.Group, PerTensor: m.PerTensor, Simplified: m.Simplified, Shards: m.Shards,
 		Broadcast: m.Broadcast, Loop: m.Loop, Placement: s.Placement(m.shape(samples)),
 	}
 	if w.Layers, err = partition.Equal(len(n.Layers), len(w.Placement.First)); m.AtHead {

@@ -79,6 +79,7 @@ func TestValidationAsUnsplit(t *testing.T) {
 		{Schedule: "chimera", Ranks: 2, Replicas: 1},
 		{Schedule: "1f1b", Ranks: 2, Replicas: 2, Loop: true},
 		{Schedule: "ddp", Ranks: 1, Replicas: 2, Sharded: true, Loop: true},
+		{Schedule: "ddp", Ranks: 1, Replicas: 4, Sharded: true, Group: 2, Overlap: true},
 	} {
 		if testing.Short() && i > 1 {
 			break // under the race detector

@@ -130,6 +130,7 @@ func TestProcessesTrainAsOne(t *testing.T) {
 		{Schedule: "ddp", Ranks: 1, Replicas: 4, Bucket: 3000, Overlap: true},
 		{Schedule: "1f1b", Ranks: 2, Replicas: 2, Broadcast: true},
 		{Schedule: "ddp", Ranks: 1, Replicas: 4, Sharded: true},
+		{Schedule: "ddp", Ranks: 1, Replicas: 4, Sharded: true, Group: 2},
 		{Schedule: "ddp", Ranks: 1, Replicas: 3, Sharded: true, Gloo: true},
 		{Schedule: "ddp", Ranks: 1, Replicas: 2, Sharded: true, Simplified: true},
 		{Schedule: "gpipe", Ranks: 2, Replicas: 1, Synchronous: true},

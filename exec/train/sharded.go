@@ -19,6 +19,14 @@ type shardUnit struct {
 	layout kernels.Layout
 }
 
+// sharers counts the replicas among which units are divided.
+func (j Job) sharers() int {
+	if span := int(j.Graph.Sharing.Span); span > 0 {
+		return span
+	}
+	return j.Graph.Shape.Replicas
+}
+
 // findUnits lists the units of all stages and, by the collective that gathers or scatters them,
 // the units that every stage uses. Without sharded parameters it finds nothing.
 func (p *taskPlan) findUnits(j Job) {
@@ -28,7 +36,7 @@ func (p *taskPlan) findUnits(j Job) {
 	known := map[string]*shardUnit{}
 	for s := range j.Stages {
 		for _, f := range j.Stages[s].Flats {
-			u := &shardUnit{name: f.Name, layout: kernels.Layout{Tensors: f.Tensors, Chunks: j.Graph.Shape.Replicas}}
+			u := &shardUnit{name: f.Name, layout: kernels.Layout{Tensors: f.Tensors, Chunks: j.sharers()}}
 			known[f.Name] = u
 			p.shardUnits = append(p.shardUnits, u)
 		}
@@ -138,8 +146,8 @@ func (s *step) gather(ctx context.Context, t graph.Task) error {
 	return nil
 }
 
-// scatter sums the whole gradients of a stage over the replicas. Each replica adds its shard of
-// the sum to what it has.
+// scatter sums the whole gradients of a stage over the replicas of a group. Each replica adds its shard of
+// the sum to what it has; if there are several groups, these sum shards first.
 func (s *step) scatter(ctx context.Context, t graph.Task) error {
 	m := s.ranks[t.Rank]
 	at := slices.Index(s.job.Graph.Groups[t.Peer], t.Rank)
@@ -151,6 +159,7 @@ func (s *step) scatter(ctx context.Context, t graph.Task) error {
 	if t.Kind == graph.AllReduce {
 		kind = collective.RingAllReduce // for libraries without a reduce-scatter
 	}
+	var shards backend.Tensors
 	for _, u := range s.plan.unitsOf[t.Stage][t.Part] {
 		own := len(u.layout.Tensors)
 		m.keepWhole(u, gradients[:own])
@@ -162,10 +171,59 @@ func (s *step) scatter(ctx context.Context, t graph.Task) error {
 		if chunks, err = s.exchange(ctx, contribution{s.key(t, u), kind, t.Rank, chunks}); err != nil {
 			return err
 		}
-		sum := &m.gradients[m.index[u.name]]
-		before := *sum
-		*sum = nil
-		*sum, err = m.arithmetic.Add(before, chunks[at])
+		if s.job.Graph.Sharing.Span > 0 {
+			shards = append(shards, chunks[at])
+			chunks[at] = nil
+		} else {
+			err = m.addShard(u, chunks[at])
+		}
+		chunks.Release()
+		if err != nil {
+			return err
+		}
+	}
+	if shards != nil {
+		s.push(s.shards, t, shards)
+	}
+	return nil
+}
+
+// addShard adds a shard of a sum to what a rank has.
+func (m *rankState) addShard(u *shardUnit, shard *backend.DeviceTensor) (err error) {
+	sum := &m.gradients[m.index[u.name]]
+	before := *sum
+	*sum = nil
+	*sum, err = m.arithmetic.Add(before, shard)
+	return err
+}
+
+// sumShards sums the shards that a scatter has left over all groups.
+func (s *step) sumShards(ctx context.Context, t graph.Task) error {
+	m := s.ranks[t.Rank]
+	shards, err := s.pop(s.shards, t, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { shards.Release() }()
+	for i, u := range s.plan.unitsOf[t.Stage][t.Part] {
+		layout := kernels.Layout{
+			Tensors: []network.Tensor{{Name: u.name, Shape: network.Dims{u.layout.Chunk()}}},
+			Chunks:  len(s.job.Graph.Groups[t.Peer]),
+		}
+		shard := shards[i]
+		shards[i] = nil
+		chunks, err := m.arithmetic.Flatten(layout, backend.Tensors{shard})
+		if err != nil {
+			return err
+		}
+		chunks, err = s.exchange(ctx, contribution{s.key(t, u), collective.RingAllReduce, t.Rank, chunks})
+		if err == nil {
+			chunks, err = m.arithmetic.Unflatten(layout, chunks)
+		}
+		if err != nil {
+			return err
+		}
+		err = m.addShard(u, chunks[0])
 		chunks.Release()
 		if err != nil {
 			return err
@@ -206,7 +264,7 @@ func (t *Trainer) resetShares() error {
 			if m == nil {
 				continue
 			}
-			share := chunks[r]
+			share := chunks[r%u.layout.Chunks]
 			if m == first {
 				share.Retain()
 			} else if share, err = share.CopyTo(m.device); err != nil {
@@ -252,12 +310,12 @@ func (m *rankState) keepWhole(u *shardUnit, gradients backend.Tensors) {
 	}
 }
 
-// join joins the shards of all replicas, by unit, to tensors by name.
+// join joins the shards of the first group of replicas, by unit, to tensors by name.
 func (p *taskPlan) join(shares []map[string][]float32) map[string][]float32 {
 	all := map[string][]float32{}
 	for _, u := range p.shardUnits {
 		var flat []float32
-		for _, of := range shares {
+		for _, of := range shares[:u.layout.Chunks] {
 			flat = append(flat, of[u.name]...)
 		}
 		for _, t := range u.layout.Tensors {

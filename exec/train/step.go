@@ -37,6 +37,7 @@ type step struct {
 	begun  map[roundKey]int    // how many rounds of a key have begun
 	// gathered parameters until they are used, and whole gradients until they are scattered.
 	gathered, scattered queue
+	shards              queue // that scatters leave until all groups have summed them
 }
 
 // A passState holds the tensors that a stage keeps for a microbatch between two tasks.
@@ -57,7 +58,7 @@ func (t *Trainer) newStep(b data.StepBatch) (*step, error) {
 	s := &step{
 		Trainer: t, batch: b, states: make([]passState, replicas*len(t.job.Stages)*microbatches),
 		losses: make([]float64, replicas*microbatches), calls: make([]int, g.Ranks()),
-		rounds: map[roundKey]*round{}, begun: map[roundKey]int{}, gathered: queue{}, scattered: queue{},
+		rounds: map[roundKey]*round{}, begun: map[roundKey]int{}, gathered: queue{}, scattered: queue{}, shards: queue{},
 	}
 	samples := int(t.job.Total())
 	last := t.job.Network.Layers[len(t.job.Network.Layers)-1].Output
@@ -132,6 +133,7 @@ func (s *step) release() {
 	}
 	s.gathered.release()
 	s.scattered.release()
+	s.shards.release()
 }
 
 // do performs a task on the device of its rank.
@@ -177,7 +179,10 @@ func (s *step) work(ctx context.Context, i int32, t graph.Task) error {
 	case graph.SendForward, graph.SendBackward:
 		return s.send(ctx, t)
 	case graph.AllReduce:
-		if s.job.Gathers() {
+		switch {
+		case s.job.Graph.Sharing.SumsShares(t.Peer):
+			return s.sumShards(ctx, t)
+		case s.job.Gathers():
 			return s.scatter(ctx, t)
 		}
 		return s.allReduce(ctx, i)

@@ -24,7 +24,9 @@ func (s *step) results(i int32) (at []**backend.DeviceTensor) {
 	case graph.Backward, graph.InputGradient, graph.WeightGradient:
 		return s.backwardResults(t)
 	case graph.AllReduce, graph.ReduceScatter, graph.Average, graph.Zero:
-		at = m.gradients.Pointers()
+		if at = m.gradients.Pointers(); s.job.Gathers() && t.Kind.Collective() {
+			at = append(at, s.last(s.shards, t)...)
+		}
 	case graph.Optimizer, graph.Broadcast:
 		at = m.parameters.Pointers()
 	case graph.AllGather:

@@ -119,6 +119,9 @@ func drawSync(t *rapid.T, p *wiring.Pipeline, stages int) {
 		for range stages {
 			s.Units = append(s.Units, wiring.Unit{Gather: pieces.Draw(t, "gather"), Scatter: pieces.Draw(t, "scatter"), Share: 3})
 		}
+		if n := p.Shape.Replicas; n > 1 && some.Draw(t, "in groups") {
+			s.ShardSpan = rapid.SampledFrom(divisors(n)[:len(divisors(n))-1]).Draw(t, "replicas of a group")
+		}
 		return
 	}
 	s.Parameters = rapid.SliceOfN(pieces, stages, stages).Draw(t, "parameters")

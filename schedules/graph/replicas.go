@@ -33,6 +33,8 @@ func (g *Graph) InReplica(class, replica int32) Task {
 		t.Peer += replica % g.Experts.Span * ranks
 	case t.Kind.Collective() && g.Sharing.isGroup(t.Peer):
 		t.Peer += replica / g.Sharing.Span * ranks
+	case t.Kind.Collective() && g.Sharing.SumsShares(t.Peer):
+		t.Peer += replica % g.Sharing.Span * ranks
 	}
 	return t
 }

@@ -5,13 +5,28 @@ package graph
 //
 //	span 2 of 4 replicas    replicas 0 1   2 3    gather from each other
 //
+// Where a group holds all gradients, too, those at the same place of their groups sum their shares:
+//
+//	replicas 0 2   1 3
+//
 // The zero value means that all replicas do.
 type Sharing struct {
 	Span int32 // neighbouring replicas of a group; 0 means all
 	// First is the index in Graph.Groups of the first group. There is one for every block of Span
 	// replicas and rank, in this order.
 	First, count int32
+	// across is the index of the first group that sums shares. There is one for every place in a block
+	// and rank, in this order.
+	across, places int32
 }
+
+// Across is the group in which a rank sums its share.
+func (s Sharing) Across(replica, rank, ranks int32) int32 {
+	return s.across + replica%s.Span*ranks + rank
+}
+
+// SumsShares reports whether a group sums shares.
+func (s Sharing) SumsShares(group int32) bool { return group >= s.across && group < s.across+s.places }
 
 // Group is the group of a rank; ranks is their number in a replica.
 func (s Sharing) Group(replica, rank, ranks int32) int32 {
@@ -32,6 +47,21 @@ func (g *Graph) AddSharing(shape Shape, span, width int) {
 				group = append(group, int32(d*ranks+r))
 			}
 			g.AddWide(group, width)
+		}
+	}
+}
+
+// AddAcross adds the groups that sum shares, after AddSharing. Every device of a rank has a group of its own.
+func (g *Graph) AddAcross(shape Shape) {
+	replicas, ranks, span := shape.Replicas, shape.Ranks, int(g.Sharing.Span)
+	g.Sharing.across, g.Sharing.places = int32(len(g.Groups)), int32(span*ranks)
+	for place := range span {
+		for r := range ranks {
+			var group []int32
+			for d := place; d < replicas; d += span {
+				group = append(group, int32(d*ranks+r))
+			}
+			g.AddGroup(group)
 		}
 	}
 }

@@ -47,6 +47,34 @@ func TestUnits(t *testing.T) {
 	golden.Equal(t, "units_graph.golden", ordertest.Dump(ordertest.Graph(t, fsdp(t, 2, 1, false))))
 }
 
+// In groups of two replicas, each group gathers and scatters by itself, and every scatter is followed by a sum of
+// shares with the replica at the same place of the other group, beside the next scatter.
+func TestUnitsInGroups(t *testing.T) {
+	p := fsdp(t, 4, 1, true)
+	p.Sync.ShardSpan = 2
+	g := ordertest.Graph(t, p)
+	require.Equal(t, ordertest.Text(`
+		0 compute: 0F0 1F0 2F0 2B0 1B0 0B0 AVERAGE.0 OPTIMIZER.0
+		0 gradients: 0ALL_GATHER0 2ALL_GATHER0 2ALL_GATHER0 0ALL_GATHER0 2REDUCE_SCATTER0 0REDUCE_SCATTER0
+		0 sums of shares: 2ALL_REDUCE0 0ALL_REDUCE0`), strings.Split(synchronised(g), "1 compute")[0])
+	end, scatter := int32(graph.None), map[int32]int32{}
+	for i, task := range g.Tasks() {
+		group := g.Groups[max(0, task.Peer)]
+		switch r := task.Rank; task.Kind {
+		case graph.AllGather, graph.ReduceScatter:
+			require.Equal(t, []int32{r / 2 * 2, r/2*2 + 1}, group)
+			scatter[r] = i
+		case graph.AllReduce:
+			require.Equal(t, []int32{r % 2, r%2 + 2}, group)
+			require.EqualValues(t, []int64{10, 0, 30}[task.Stage], task.Bytes, "a share")
+			require.Contains(t, g.Deps(i), scatter[r])
+			end = i
+		case graph.Average:
+			require.Contains(t, g.Deps(i), end, "the last sum")
+		}
+	}
+}
+
 // One replica shards nothing, and a rank without parameters sums nothing.
 func TestUnitsOfOneReplica(t *testing.T) {
 	require.Equal(t, "0 compute: 0F0 1F0 2F0 2B0 1B0 0B0 OPTIMIZER.0\n", synchronised(ordertest.Graph(t, fsdp(t, 1, 1, true))))
@@ -61,7 +89,10 @@ func TestUnitsOfOneReplica(t *testing.T) {
 // drawUnits shards a pipeline of any schedule, some backwards in halves.
 func drawUnits(t *rapid.T) wiring.Pipeline {
 	p := ordertest.Draw(t)
-	p.Shape.Replicas = rapid.IntRange(2, 3).Draw(t, "sharding replicas")
+	p.Shape.Replicas = rapid.IntRange(2, 4).Draw(t, "sharding replicas")
+	if p.Shape.Replicas == 4 {
+		p.Sync.ShardSpan = 2
+	}
 	p.Sync.Overlap = rapid.Bool().Draw(t, "overlap")
 	p.Sync.Units = make([]wiring.Unit, len(p.Boundaries)+1)
 	for s := range p.Sync.Units {
@@ -117,7 +148,7 @@ func TestUnitsAtHand(t *testing.T) {
 			most = 2
 		}
 		for r := range int32(g.Ranks()) {
-			var whole, gradients, all, collectives []graph.Span
+			var whole, gradients, all, collectives, sums []graph.Span
 			start := map[graph.Task]time.Duration{}   // of backwards, by what they are for
 			gathered := map[graph.Task][]graph.Span{} // gathers that have not been used, by what they are for
 			for i, task := range g.Tasks() {
@@ -125,7 +156,10 @@ func TestUnitsAtHand(t *testing.T) {
 				if task.Rank != r || task.Kind.Message() {
 					continue
 				}
-				if all = append(all, span); task.Kind.Collective() {
+				switch all = append(all, span); {
+				case task.Kind == graph.AllReduce:
+					sums = append(sums, span)
+				case task.Kind.Collective():
 					collectives = append(collectives, span)
 				}
 				unit := task.Stage != graph.None && p.Sync.Units[task.Stage].Gather != nil
@@ -163,6 +197,7 @@ func TestUnitsAtHand(t *testing.T) {
 			require.LessOrEqual(t, held(whole), most)
 			require.LessOrEqual(t, held(gradients), most)
 			require.LessOrEqual(t, held(collectives), 1, "of one communicator")
+			require.LessOrEqual(t, held(sums), 1, "of one communicator")
 			if !p.Sync.Overlap {
 				require.LessOrEqual(t, held(all), 1)
 			}

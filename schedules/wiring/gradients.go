@@ -29,6 +29,9 @@ func (p *Pipeline) makeGroups(g *graph.Graph) groups {
 	p.expertGroups(g)
 	if p.Sync.ShardSpan > 0 && p.Sync.active(p.Shape) {
 		g.AddSharing(p.Shape, p.Sync.ShardSpan, p.Sync.width())
+		if p.Sync.acrossGroups() {
+			g.AddAcross(p.Shape)
+		}
 	}
 	all.tied = make([][]int32, p.Shape.Replicas)
 	for d := range all.tied {
@@ -100,11 +103,19 @@ func (b *rankBuilder) sumsWith(i int, a order.Action) bool {
 // bucket, and if buckets cut the backward, one more slice of it for each bucket but the first.
 func (p *Pipeline) sumTasks(stage int32) int64 {
 	buckets := int64(len(p.Sync.Buckets[stage]))
-	n := buckets * p.perCollective()
+	n := buckets * p.perSum()
 	if p.Sync.Overlap && p.Sync.Units == nil && buckets > 0 && !p.divided(stage) {
 		n += buckets - 1
 	}
 	return n
+}
+
+// perSum counts the tasks that sum a bucket.
+func (p *Pipeline) perSum() int64 {
+	if p.Sync.acrossGroups() {
+		return 2 * p.perCollective()
+	}
+	return p.perCollective()
 }
 
 // makesSums reports whether tasks of a kind make gradients of a stage that are summed over
@@ -125,14 +136,37 @@ func (b *rankBuilder) addSum(stage, on int32, bucket int, microbatch int32) {
 		for k, bytes := range b.Sync.Buckets[stage] {
 			t := b.stageTask(b.Sync.Kind(), stage, k)
 			t.Microbatch, t.Peer, t.Bytes = microbatch, b.group(b.Sync.isExpert(stage, k)), bytes
+			if b.Sync.acrossGroups() {
+				t.Peer = b.sharing(false)
+			}
 			b.addCollectiveClass(t)
+			if b.Sync.acrossGroups() {
+				b.addCollectiveClass(b.sumOfShares(t))
+			}
 		}
 	}
-	b.closing = b.putCollective(*class+int32(bucket)*int32(b.perCollective()), stream, microbatch, b.computed)
+	first, before := *class+int32(bucket)*int32(b.perSum()), int32(graph.None)
+	if b.Sync.acrossGroups() && !b.Sync.Overlap {
+		before = b.closing
+	}
+	sum := b.putCollective(first, stream, microbatch, b.computed, before)
+	if b.closing = sum; b.Sync.acrossGroups() {
+		b.closing = b.putCollective(first+int32(b.perCollective()), b.across, microbatch, sum)
+	}
 	if bucket == 0 {
 		b.summed[0] = b.summed[1]
 	}
-	b.summed[1] = b.closing
+	b.summed[1] = sum
+}
+
+// sumOfShares returns the sum, over all groups that divide gradients, of what a scatter within a group leaves. It has
+// a stream and communicators of its own, beside the next scatter.
+func (b *rankBuilder) sumOfShares(scatter graph.Task) graph.Task {
+	n := int64(b.Sync.sharers(b.Shape))
+	scatter.Kind, scatter.Bytes = graph.AllReduce, (scatter.Bytes+n-1)/n
+	scatter.Peer = b.graph.Sharing.Across(0, b.rank, int32(b.Shape.Ranks))
+	scatter.Stream = b.open(&b.across, "sums of shares")
+	return scatter
 }
 
 // stageTask returns a task for a part of a stage's gradients or parameters in the whole step.
@@ -152,7 +186,7 @@ func (b *rankBuilder) group(expert bool) int32 {
 	return b.groups.stage[b.rank]
 }
 
-// sharing returns the group that gathers updated parameters, of experts or of everything else.
+// sharing returns the group that gathers parameters, of experts or of everything else.
 func (b *rankBuilder) sharing(expert bool) int32 {
 	if b.Sync.ShardSpan > 0 && !expert {
 		return b.graph.Sharing.Group(0, b.rank, int32(b.Shape.Ranks))
@@ -214,7 +248,7 @@ func (b *rankBuilder) addGathers(a *order.Action, before int32) (last int32) {
 		*class = int32(len(b.graph.Classes))
 		for k, bytes := range b.gathers(a.Kind, a.Stage) {
 			t := b.task(a, graph.AllGather, stream)
-			t.Part, t.Peer, t.Bytes = uint16(k), b.groups.stage[b.rank], bytes
+			t.Part, t.Peer, t.Bytes = uint16(k), b.sharing(false), bytes
 			b.addCollectiveClass(t)
 		}
 	}

@@ -15,6 +15,7 @@ type rankBuilder struct {
 	// Streams.
 	compute, overlapped int32
 	gradients, experts  int32 // of collectives over the replicas, and among experts
+	across              int32 // of sums between the groups that divide gradients
 	sends               []messageTo
 
 	computed    int32    // the last compute task
@@ -38,7 +39,7 @@ func (b *Builder) addRank(r int32) {
 	b.begin = append(b.begin, int32(b.graph.Len()))
 	rb := &rankBuilder{
 		Builder: b, rank: r,
-		compute: b.graph.AddStream(r, "compute"), overlapped: none, gradients: none, experts: none,
+		compute: b.graph.AddStream(r, "compute"), overlapped: none, gradients: none, experts: none, across: none,
 		computed: none, closing: none, broadcasted: none, exchanged: nones, gathered: none,
 		prefetched: gathers{none, none}, uses: nones, summed: nones,
 	}

@@ -40,7 +40,9 @@ type Sync struct {
 	// updated parameters gathered (Rajbhandari et al. 2020, section 7).
 	Sharded bool
 	// ShardSpan is the number of neighbouring replicas among which states are divided, if every such
-	// group holds all of them; 0 means all replicas. It needs NoReduceScatter.
+	// group holds all of them; 0 means all replicas. It needs NoReduceScatter or Units. With Units a group
+	// holds everything: it gathers and scatters by itself, and replicas at the same place of their groups then
+	// sum their shares (PyTorch's hybrid sharding; Zhao et al. 2023, section 3.2.2).
 	ShardSpan int
 	// EveryMicrobatch is ZeRO stage 2: a rank holds the whole gradients of at most one
 	// microbatch, so they are summed after each, not only the last.
@@ -75,6 +77,9 @@ func (s Sync) sharers(shape graph.Shape) int {
 	}
 	return s.members(shape)
 }
+
+// acrossGroups reports whether sums of gradients go on between the groups that divide them.
+func (s Sync) acrossGroups() bool { return s.Units != nil && s.ShardSpan > 0 }
 
 // isExpert reports whether a bucket is gradients of experts.
 func (s Sync) isExpert(stage int32, bucket int) bool {
