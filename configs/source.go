@@ -143,10 +143,13 @@ func (s *source) error(e *setting.Error) *Error {
 	if in := setting.Tables(Config{}, key); in != nil {
 		tables := "[" + strings.Join(in, "] or [") + "]"
 		section, _, _ := strings.Cut(e.Key, ".")
-		switch foreign := func(t string) bool { return strings.Contains(t, ".") && !strings.HasPrefix(t, section+".") }; {
+		foreign := func(table string) bool {
+			return strings.Contains(table, ".") && !strings.HasPrefix(table, section+".")
+		}
+		switch {
 		case strings.Contains(hint, "did you mean"):
 			hint += " There is a " + key + " in " + tables
-		case !slices.ContainsFunc(in, foreign): // some setting by that name, in a part of another section, is rarely meant
+		case !slices.ContainsFunc(in, foreign): // what is a part of another section's is rarely meant
 			hint = "; it belongs in " + tables
 		default:
 			hint += "; there is a " + key + " in " + tables

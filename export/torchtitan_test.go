@@ -28,6 +28,9 @@ func drawTitan(t *rapid.T) drawn {
 	if d["parallel.zero"] == 3 && stages > 1 || data == 1 {
 		d["parallel.zero"] = 0
 	}
+	if d["parallel.zero"] == 3 && data == 4 && rapid.Bool().Draw(t, "in groups") {
+		d["parallel.zero_group"] = 2
+	}
 	if n := pick(t, "tensor", 1, 2, 4); n > 1 {
 		d["parallel.tensor"], d["parallel.sequence"] = n, true
 		d["parallel.tensor_overlap"] = d["model.kernels"] == "compiled" && rapid.Bool().Draw(t, "async")

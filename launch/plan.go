@@ -100,7 +100,11 @@ func (m *mapper) sharding(data int) {
 	if zero == 1 && data > 1 {
 		m.turn("parallel.overlap_gather")
 	}
-	if n := m.integer("num_distributed_optimizer_instances"); zero == 1 && n > 1 && data%n == 0 {
+	n := m.integer("num_distributed_optimizer_instances")
+	if zero == 3 && n > 1 && data%n == 0 && data > n {
+		m.set("parallel.zero_group", data/n, "num_distributed_optimizer_instances")
+	}
+	if zero == 1 && n > 1 && data%n == 0 {
 		m.leave(
 			"num_distributed_optimizer_instances",
 			fmt.Sprintf(

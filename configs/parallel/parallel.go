@@ -130,7 +130,7 @@ func (Options) Settings() []setting.Setting {
 		},
 		{
 			Key: "zero_group", Needs: shardedStates(), Example: "8", Range: setting.Count(), With: withModel(),
-			Text: "replicas that share what zero shards: every group of so many neighbours holds the whole. With " +
+			Text: "replicas that share what zero shards: a group of so many neighbours holds the whole. With " +
 				"zero = 3 (hybrid sharding, HSDP) a group gathers and scatters by itself, and sums of shares go " +
 				"between the groups; with zero = 1 it gathers updated parameters by itself, and needs " +
 				"reduce_scatter = false. Must divide data",
@@ -278,9 +278,11 @@ func (p Options) CheckGroups() error {
 	case p.ZeroGroup > 0 && p.Data%p.ZeroGroup != 0:
 		return fmt.Errorf("zero_group = %d: must divide data = %d; set a divisor of it", p.ZeroGroup, p.Data)
 	case p.Sharing() > 0 && p.Zero == 2:
-		return fmt.Errorf("zero_group = %d: is not modelled with zero = 2; set zero = 1 or 3, or leave it out", p.ZeroGroup)
-	case p.ZeroGroup == 1 && p.Zero == 3:
-		return errors.New("zero_group = 1: with zero = 3 a replica alone shares nothing; set zero = 0, or more replicas")
+		return fmt.Errorf("zero_group = %d: is not modelled with zero = 2; set zero = 1 or 3, or leave it out",
+			p.ZeroGroup)
+	case p.Sharing() == 1 && p.Zero == 3 && p.Context <= 1:
+		return errors.New("zero_group = 1: with zero = 3 a replica alone shares nothing; " +
+			"set zero = 0, or more replicas")
 	case p.Sharing() > 0 && p.Zero == 1 && p.ReduceScatter:
 		return fmt.Errorf("zero_group = %d: is modelled with gradients that are all-reduced over all replicas; "+
 			"set reduce_scatter = false", p.ZeroGroup)

@@ -58,7 +58,8 @@ func (t *Trainer) newStep(b data.StepBatch) (*step, error) {
 	s := &step{
 		Trainer: t, batch: b, states: make([]passState, replicas*len(t.job.Stages)*microbatches),
 		losses: make([]float64, replicas*microbatches), calls: make([]int, g.Ranks()),
-		rounds: map[roundKey]*round{}, begun: map[roundKey]int{}, gathered: queue{}, scattered: queue{}, shards: queue{},
+		rounds: map[roundKey]*round{}, begun: map[roundKey]int{},
+		gathered: queue{}, scattered: queue{}, shards: queue{},
 	}
 	samples := int(t.job.Total())
 	last := t.job.Network.Layers[len(t.job.Network.Layers)-1].Output

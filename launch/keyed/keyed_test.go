@@ -51,6 +51,7 @@ var titanKeys = []struct {
 	{"parallelism.data_parallel_shard_degree = 4", "parallel.zero", 3},
 	{"parallelism.data_parallel_shard_degree = 4\nparallelism.fsdp_reshard_after_forward = \"never\"", "parallel.zero", 2},
 	{"parallelism.data_parallel_shard_degree = 1\nparallelism.data_parallel_replicate_degree = 4", "parallel.zero", 0},
+	{"parallelism.data_parallel_shard_degree = 2\nparallelism.data_parallel_replicate_degree = 4", "parallel.zero_group", 2},
 	{"parallelism.data_parallel_shard_degree = 4\nparallelism.expert_parallel_degree = 2\nparallelism.expert_tensor_parallel_degree = 2", "parallel.expert_tensor", 2},
 	{"parallelism.pipeline_parallel_degree = 4", "schedule.name", "1f1b"},
 	{"parallelism.pipeline_parallel_degree = 4\nparallelism.pipeline_parallel_schedule = \"ZBVZeroBubble\"", "schedule.name", "zbv"},
@@ -63,7 +64,7 @@ var aside = []string{
 	"training.dtype = \"bfloat16\"", "optimizer.implementation = \"foreach\"", "activation_checkpoint.selective_ac_option = \"2\"",
 	"model.converters = [\"float8\"]\nfloat8.recipe_name = \"rowwise\"",
 	"model.converters = [\"float8\"]\nquantize.linear.float8.recipe_name = \"rowwise\"",
-	"parallelism.data_parallel_shard_degree = 2\nparallelism.data_parallel_replicate_degree = 4",
+	"parallelism.data_parallel_shard_degree = 2\nparallelism.fsdp_reshard_after_forward = \"never\"\nparallelism.data_parallel_replicate_degree = 4",
 }
 
 // readTitan reads keys of torchtitan, for the 8B model of Llama 3 unless they say another.

@@ -126,7 +126,14 @@ func (w *keyWriter) groups() {
 		w.put(section+"data_parallel_replicate_degree", data)
 		w.put(section+"data_parallel_shard_degree", 1)
 	default:
-		w.put(section+"data_parallel_shard_degree", data)
+		group := data
+		if zero == 3 {
+			group = w.number("parallel.zero_group", data)
+		}
+		if copies := data / max(1, group); copies > 1 {
+			w.put(section+"data_parallel_replicate_degree", copies)
+		}
+		w.put(section+"data_parallel_shard_degree", group)
 		w.put(section+"fsdp_reshard_after_forward", map[int]string{2: "never", 3: "always"}[zero])
 	}
 	w.put(section+"tensor_parallel_degree", tensor)

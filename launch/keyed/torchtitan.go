@@ -211,8 +211,12 @@ func (k *titan) titanShards(stages, context, copies, shards int) {
 		default:
 			k.refuseKey(key, "must be default, always or never")
 		}
-		if copies > 1 {
-			k.aside("parallelism.data_parallel_replicate_degree", "psim divides over all replicas, not within groups")
+		const replicate = "parallelism.data_parallel_replicate_degree"
+		switch {
+		case copies > 1 && zero == 3:
+			k.Set("parallel.zero_group", shards, replicate)
+		case copies > 1:
+			k.aside(replicate, "psim divides gradients over all replicas, not within groups")
 		}
 	}
 	k.Set("parallel.zero", zero, "parallelism.data_parallel_shard_degree", key)

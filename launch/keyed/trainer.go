@@ -77,6 +77,8 @@ type trainer struct {
 	data      int // replicas
 	trl       bool
 	bits      string // the precision
+	sharing   int    // replicas of a group of hybrid sharding; 0: no groups
+	sharedBy  option // which says that
 }
 
 // readTrainer reads TrainingArguments, accelerate's file, or both, with a configuration of DeepSpeed where they name

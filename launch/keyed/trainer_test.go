@@ -118,6 +118,9 @@ var trainerCases = []struct {
 		"parallelism_config_cp_comm_strategy: alltoall", "parallel.context_method", "ring"},
 	{"", "distributed_type: FSDP\nparallelism_config:\n  parallelism_config_sp_size: 2", "parallel.context", 2},
 	{"", "distributed_type: FSDP\nparallelism_config:\n  parallelism_config_dp_replicate_size: 2\n  " +
+		"parallelism_config_dp_shard_size: 4", "parallel.zero_group", 4},
+	{"", "distributed_type: FSDP\nnum_machines: 2\nnum_processes: 16\nfsdp_config:\n  fsdp_sharding_strategy: HYBRID_SHARD", "parallel.zero_group", 8},
+	{"", "distributed_type: FSDP\nparallelism_config:\n  parallelism_config_dp_replicate_size: 2\n  " +
 		"parallelism_config_dp_shard_size: 4", "parallel.data", 8},
 	{"output_dir: x\nbf16: true\ndeepspeed:\n  zero_optimization:\n    stage: 3\n  bf16:\n    enabled: auto", "", "parallel.zero", 3},
 	{"output_dir: x\noptim: lion_32bit\ndeepspeed:\n  train_batch_size: auto\n  zero_optimization:\n    stage: 1", "", "train.optimizer", "lion"},

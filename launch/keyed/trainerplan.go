@@ -80,7 +80,7 @@ func (t *trainer) groups() {
 		t.Set("parallel.context_method", method, from)
 	}
 	if copies.size() > 1 && shards.size() > 1 {
-		copies.aside(copies.key, "psim divides over all replicas, not within groups")
+		t.sharing, t.sharedBy = shards.size(), copies
 	}
 	t.Set("schedule.name", "ddp")
 	t.batch(shards.key)
@@ -214,13 +214,14 @@ func (t *trainer) fsdp() {
 	if !known {
 		how.refuseKey(how.key, "psim knows FULL_SHARD, SHARD_GRAD_OP, NO_SHARD and HYBRID_SHARD, true and false")
 	}
-	if strings.HasPrefix(word, "hybrid") || word == "4" || word == "5" {
-		how.aside(how.key, "psim divides over all replicas, not within nodes")
+	if hybrid := strings.HasPrefix(word, "hybrid") || word == "4" || word == "5"; hybrid && t.sharing == 0 {
+		t.sharing, t.sharedBy = t.data/t.launcher.degree("num_machines"), how
 	}
 	if t.data == 1 {
 		zero = 0 // one device has nothing to divide
 	}
 	t.Set("parallel.zero", zero, how.key)
+	t.sharedWithin(zero)
 	_, rounds := t.sizes()
 	if zero == 3 {
 		t.Set("memory.fp32_shards", t.precision() != "fp32" && !t.adapts(), "bf16", "fp16")
@@ -236,6 +237,21 @@ func (t *trainer) fsdp() {
 	}
 	if wrap := t.option("auto_wrap_policy"); strings.ToUpper(wrap.word(wrap.key, wrapBlocks)) != wrapBlocks {
 		wrap.aside(wrap.key, "psim gathers every block by itself")
+	}
+}
+
+// sharedWithin maps groups of hybrid sharding.
+func (t *trainer) sharedWithin(zero int) {
+	switch {
+	case t.sharing == 0 || t.data == 1:
+	case t.sharing == t.data:
+		if t.launcher.keys["num_machines"] == nil {
+			t.sharedBy.aside(t.sharedBy.key, "no file says how many devices a node has; parallel.zero_group says it")
+		}
+	case zero == 3 && t.sharing > 1 && t.data%t.sharing == 0:
+		t.Set("parallel.zero_group", t.sharing, t.sharedBy.key)
+	default:
+		t.sharedBy.aside(t.sharedBy.key, "psim divides over all replicas, not within groups")
 	}
 }
 

@@ -160,7 +160,7 @@ func (b *rankBuilder) addSum(stage, on int32, bucket int, microbatch int32) {
 }
 
 // sumOfShares returns the sum, over all groups that divide gradients, of what a scatter within a group leaves. It has
-// a stream and communicators of its own, beside the next scatter.
+// a stream and communicators of its own, so that the next scatter may run at the same time.
 func (b *rankBuilder) sumOfShares(scatter graph.Task) graph.Task {
 	n := int64(b.Sync.sharers(b.Shape))
 	scatter.Kind, scatter.Bytes = graph.AllReduce, (scatter.Bytes+n-1)/n
