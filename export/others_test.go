@@ -160,6 +160,9 @@ func drawTrainer(t *rapid.T) drawn {
 	}
 	switch {
 	case d["parallel.zero"] == 3:
+		if data == 8 && rapid.Bool().Draw(t, "in groups") {
+			d["parallel.zero_group"] = 4
+		}
 		d["memory.fp32_shards"], d["parallel.gather"] = half, "copied"
 		if rounds > 1 {
 			d["parallel.sum_once"] = true

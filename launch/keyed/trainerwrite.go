@@ -58,9 +58,16 @@ func (w *keyWriter) trainerGroups(launcher map[string]any) {
 			groups[name+"cp_comm_strategy"] = strategy
 		}
 	}
+	shards := data
+	if w.number("parallel.zero", 0) == 3 {
+		shards = w.number("parallel.zero_group", data)
+	}
+	if shards < data {
+		groups[name+"dp_replicate_size"] = data / max(1, shards)
+	}
 	if len(groups) > 0 {
 		if w.number("parallel.zero", 0) > 0 {
-			groups[name+"dp_shard_size"] = data
+			groups[name+"dp_shard_size"] = shards
 		} else {
 			groups[name+"dp_replicate_size"] = data
 		}
