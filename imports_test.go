@@ -21,7 +21,7 @@ import (
 // be imported by all, and import nothing.
 var arrows = map[string][]string{
 	".":                    {"configs", "configs/parallel", "costmodel", "costmodel/memory", "costmodel/network", "results", "results/compare", "schedules", "schedules/graph", "schedules/wiring", "sim", "intervals", "costmodel/training"},
-	"advise":               {".", "configs", "costmodel", "plans", "profiles", "results", "results/judged", "schedules", "schedules/graph"},
+	"advise":               {".", "configs", "costmodel", "intervals", "plans", "profiles", "results", "results/judged", "schedules", "schedules/graph"},
 	"calibrate":            {"configs/machinefile", "costmodel", "costmodel/link", "costmodel/network", "costmodel/training", "schedules/collective", "schedules/graph"},
 	"calibrate/site":       {},
 	"calibrate/layers":     {"calibrate", "costmodel", "costmodel/link", "costmodel/network", "costmodel/training", "exec/backend", "exec/kernels", "exec/measure", "exec/run"},

@@ -52,6 +52,7 @@ func Better(ctx context.Context, p *psim.Prediction, h *judged.Judgment) (*confi
 	}
 	h.Better = &judged.Better{
 		PlanShape: best.Plan, Set: best.Set, StepTime: best.StepTime, Partial: found.Partial,
+		Faster: fasterThan(&p.Result, best.StepTime),
 	}
 	h.BetterMeasured = h.Measured * best.StepTime / p.Result.StepTime
 	return c, nil

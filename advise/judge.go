@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"psim"
+	"psim/intervals"
 	"psim/results"
 	"psim/results/judged"
 )
@@ -57,10 +58,25 @@ func Judge(
 	for _, c := range changes {
 		if c.StepTime < r.StepTime && c.MemoryVerdict != results.DoesNotFit && !outside(c.Set, r.Stack) {
 			there := measured * c.StepTime / r.StepTime
-			h.Changes = append(h.Changes, judged.Gain{Set: c.Set, StepTime: c.StepTime, MeasuredStep: there})
+			h.Changes = append(h.Changes, judged.Gain{
+				Set: c.Set, StepTime: c.StepTime, MeasuredStep: there, Faster: fasterThan(r, c.StepTime),
+			})
 		}
 	}
 	return h, err
+}
+
+// fasterThan returns the probability that a run of a plan with another predicted step is faster than one of the
+// prediction: what psim gets wrong about the machine and the program is the same for both, and the rest is as in
+// published runs. It is nil where the prediction has no interval.
+func fasterThan(r *results.Result, step float64) *float64 {
+	if r.Interval == nil {
+		return nil
+	}
+	chances := intervals.Published().Best([]intervals.Contender{
+		{Stack: r.Stack, Step: r.StepTime}, {Stack: r.Stack, Step: step},
+	})
+	return &chances[1]
 }
 
 // outside reports whether a change asks for another machine, or for kernels that no flag of the stack's

@@ -32,9 +32,14 @@ func TestJudge(t *testing.T) {
 			nearest = off
 		}
 		require.Equal(t, want == judged.Inconsistent, len(h.Changes) == 0, factor)
+		likelier := 1.0
 		for _, g := range h.Changes {
 			require.InEpsilon(t, h.Measured*g.StepTime/step, g.MeasuredStep, 1e-12)
 			require.Less(t, g.StepTime, step)
+			// A shorter step is faster more often than not, and the shorter it is the more often.
+			require.GreaterOrEqual(t, *g.Faster, 0.5-0.01, g.Set)
+			require.LessOrEqual(t, *g.Faster, likelier+0.01, g.Set)
+			likelier = *g.Faster
 		}
 	}
 }
@@ -50,5 +55,8 @@ func TestJudgeWithoutStack(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, h.Verdict, factor)
 		require.Nil(t, h.Interval)
+		for _, g := range h.Changes {
+			require.Nil(t, g.Faster)
+		}
 	}
 }

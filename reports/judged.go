@@ -43,10 +43,11 @@ func WriteJudgment(w io.Writer, h judged.Judgment, precision string) error {
 	const most = 10 // changes
 	for i, g := range h.Changes[:min(most, len(h.Changes))] {
 		if i == 0 {
-			out.Print("\nwhat one change each would give here: the measured step times a ratio of predictions\n")
+			out.Print("\nwhat one change each would give here: the measured step times a ratio of predictions%s\n",
+				map[bool]string{true: " (how likely it is faster)"}[g.Faster != nil])
 		}
-		out.Print("  %12s  %9s  --set %s\n", units.FormatSeconds(g.MeasuredStep),
-			units.FormatSignedPercent(g.StepTime/h.Predicted-1), strings.Join(g.Set, " --set "))
+		out.Print("  %12s  %9s%s  --set %s\n", units.FormatSeconds(g.MeasuredStep),
+			units.FormatSignedPercent(g.StepTime/h.Predicted-1), chance(g.Faster, "  "), strings.Join(g.Set, " --set "))
 	}
 	printBetter(out, h)
 	return out.Flush()
@@ -85,14 +86,22 @@ func printBetter(out table.Page, h judged.Judgment) {
 	if b.Partial {
 		name = "the fastest plan of those that were looked at in time"
 	}
-	out.Print("\n%s: %s here, %s\n  --set %s\n", name, units.FormatSeconds(h.BetterMeasured),
-		units.FormatSignedPercent(b.StepTime/h.Predicted-1), strings.Join(b.Set, " --set "))
+	out.Print("\n%s: %s here, %s%s\n  --set %s\n", name, units.FormatSeconds(h.BetterMeasured),
+		units.FormatSignedPercent(b.StepTime/h.Predicted-1), chance(b.Faster, " "), strings.Join(b.Set, " --set "))
 	switch {
 	case h.Patch != "":
 		out.Print("\nin the script %s\n%s", differs(h.PatchedLines), h.Patch)
 	case h.Unpatched != "":
 		out.Print("  no change of the script: %s\n", h.Unpatched)
 	}
+}
+
+// chance writes a probability, after a space; nothing where it is not known.
+func chance(p *float64, space string) string {
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s(%.0f %%)", space, 100**p)
 }
 
 // differs says how many lines differ.

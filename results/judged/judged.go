@@ -113,6 +113,9 @@ type Gain struct {
 	Set          []string `json:"set"`
 	StepTime     float64  `json:"step_time_s"`
 	MeasuredStep float64  `json:"measured_step_s"`
+	// Faster is the probability that the changed run is faster than the one that was measured, by published runs; nil
+	// without such.
+	Faster *float64 `json:"probability_faster,omitempty"`
 }
 
 // A Better plan is the fastest that the program offers for the same devices.
@@ -121,6 +124,7 @@ type Better struct {
 	Set      []string `json:"set"`
 	StepTime float64  `json:"step_time_s"`
 	Partial  bool     `json:"partial,omitempty"` // the search was cut short
+	Faster   *float64 `json:"probability_faster,omitempty"`
 }
 
 // The verdicts of a Judgment.
