@@ -5,12 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	lib "psim"
 	"psim/courses/coursefile"
+	"psim/launch"
 	"psim/reports"
 	"psim/results"
 	"psim/results/compare"
@@ -21,8 +25,9 @@ comes from: compute, communication that no work hides, waiting for other ranks,
 and dispatch (work that is ready but has not started); by kind of task and by
 rank. A and B are folders that psim run or psim exec has written, or the
 result.json in them; MODE=WORKERS, which psim predicts as for psim plot; or files that a
-course's own scripts have saved (see psim plot --help). A single folder must be one of
-psim exec: its prediction is then A, and its measured step B.
+course's own scripts have saved (see psim plot --help). One of them may be the log of a
+run of the other's plan (docs/logs.md). A single folder must be one of psim exec: its
+prediction is then A, and its measured step B.
 
 Steps that differ in work (in samples, in the length of sequences, in the network) do
 not compare by their times: the throughput is then the first row, and a warning says
@@ -40,6 +45,7 @@ func newCompare() *cobra.Command {
 		Long:  compareManual,
 		Example: `  psim compare out/gpipe out/1f1b
   psim compare out/measured                           of psim exec, against its prediction
+  psim compare out/gpipe train.log                    a prediction, and the log of its run
   psim compare out/gpipe out/1f1b --out out/both      comparison.json and compare.png`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 || len(args) == 2 {
@@ -70,7 +76,7 @@ func runCompare(ctx context.Context, args []string, f outputFlags, std streams) 
 	if err := f.checkOut(to); err != nil {
 		return err
 	}
-	a, b, err := loadSides(ctx, args)
+	a, b, err := loadSides(ctx, args, std.err)
 	if err != nil {
 		return err
 	}
@@ -86,9 +92,12 @@ func runCompare(ctx context.Context, args []string, f outputFlags, std streams) 
 }
 
 // loadSides loads the two results to compare, and predicts those of the form MODE=WORKERS.
-func loadSides(ctx context.Context, args []string) (a, b results.Run, err error) {
+func loadSides(ctx context.Context, args []string, said io.Writer) (a, b results.Run, err error) {
 	if len(args) == 1 {
 		return coursefile.LoadMeasured(args[0])
+	}
+	if a, b, ok, err := loggedSides(args, said); ok || err != nil {
+		return a, b, err
 	}
 	for i, run := range []*results.Run{&a, &b} {
 		predicted := false
@@ -111,4 +120,72 @@ func (f outputFlags) printComparison(c compare.Comparison, std streams) error {
 		return reports.WriteComparisonCSV(std.out, c)
 	}
 	return reports.WriteComparison(std.out, c)
+}
+
+// loggedSides loads a result and the log of a run of its plan, in either order; false where neither is a log. What the
+// log measured is said.
+func loggedSides(names []string, said io.Writer) (a, b results.Run, ok bool, err error) {
+	for i, name := range names {
+		steps := stepsOf(name)
+		if steps == nil {
+			continue
+		}
+		other := names[1-i]
+		if stepsOf(other) != nil {
+			return a, b, false, fmt.Errorf("%s: is a log, as is %s; name one log, and a result of psim's", other, name)
+		}
+		planned, err := coursefile.LoadRun(other)
+		if err != nil {
+			return a, b, false, err
+		}
+		measured, err := runOfLog(name, steps, planned.Result)
+		if err == nil {
+			err = steps.WriteText(said)
+		}
+		if a, b = planned, measured; i == 0 {
+			a, b = measured, planned
+		}
+		return a, b, err == nil, err
+	}
+	return a, b, false, nil
+}
+
+// stepsOf returns what a file says of its steps if it is a log, and nil otherwise.
+func stepsOf(name string) *launch.LoggedSteps {
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > launch.MostBytes {
+		return nil
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil
+	}
+	return launch.Steps(data)
+}
+
+// runOfLog makes a measured run of what a log says, of the plan of a result. What its step is made of is not known.
+func runOfLog(name string, steps *launch.LoggedSteps, plan results.Result) (results.Run, error) {
+	steps.Complete(launch.LoggedPlan{
+		Samples: int(plan.StepSamples() + 0.5), Tokens: plan.SequenceLength, Devices: plan.Devices,
+	})
+	if steps.StepTime <= 0 {
+		return results.Run{}, fmt.Errorf("%s: prints rates, and %s does not say how many samples a step has", name,
+			plan.Name)
+	}
+	r := results.Result{
+		Schema: results.Schema, Kind: results.Measured, Name: filepath.Base(name), Schedule: plan.Schedule,
+		FullySharded: plan.FullySharded, Stages: plan.Stages, VirtualStages: plan.VirtualStages,
+		Microbatches: plan.Microbatches, DataParallel: plan.DataParallel, TensorParallel: plan.TensorParallel,
+		Devices: plan.Devices, StepTime: steps.StepTime, Bubble: results.UnknownBubble(), FitsMemory: true,
+		Ranks: make([]results.RankResult, len(plan.Ranks)), Work: results.Work{SequenceLength: plan.SequenceLength},
+		Measurement: &results.Measurement{RunsMade: 1, TimesComparable: true, Steps: []float64{steps.StepTime}},
+		Warnings:    []string{},
+	}
+	for i := range r.Ranks {
+		r.Ranks[i].Rank = i
+	}
+	if steps.Batch > 0 {
+		r.Throughput.Samples = float64(steps.Batch) / steps.StepTime
+	}
+	return results.Run{Result: r}, nil
 }

@@ -209,3 +209,42 @@ func TestForeignTrace(t *testing.T) {
 		}
 	}
 }
+
+// TestCompareLog: the log of a run stands next to the prediction of its plan, in either order.
+func TestCompareLog(t *testing.T) {
+	folder, err := filepath.Abs("../../../launch/testdata")
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	_, stderr, code := psim(t, "psim run llama3-8b --set batch.global=4 --set batch.micro=4 --set model.sequence_length=2048 --device h100-80gb-sxm --out mine")
+	require.Zero(t, code, stderr)
+	log := folder + "/torchtitan.log"
+	step := func(command string) (a, b float64) {
+		t.Helper()
+		stdout, stderr, code := psim(t, "psim compare --json "+command)
+		require.Zero(t, code, stderr)
+		require.Contains(t, stderr, "the log prints 7309 tokens/s a device (tps), and its settings give as much (7307.8)")
+		var c struct {
+			A, B struct {
+				StepTime float64 `json:"step_time_s"`
+			}
+		}
+		require.NoError(t, json.Unmarshal([]byte(stdout), &c))
+		return c.A.StepTime, c.B.StepTime
+	}
+	predicted, measured := step("mine " + log)
+	require.InDelta(t, 1.121, measured, 1e-9)
+	a, b := step(log + " mine")
+	require.Equal(t, []float64{measured, predicted}, []float64{a, b})
+	_, stderr, code = psim(t, "psim compare mine "+log+" --out both")
+	require.Zero(t, code, stderr)
+	require.FileExists(t, "both/comparison.json")
+	for command, want := range map[string]string{
+		log + " " + log:                    "is a log, as is " + log + "; name one log, and a result of psim's",
+		log + " nowhere":                   "nowhere",
+		"mine " + folder + "/network.json": "network.json",
+	} {
+		_, stderr, code := psim(t, "psim compare "+command)
+		require.Equal(t, 2, code, command)
+		require.Contains(t, stderr, want)
+	}
+}

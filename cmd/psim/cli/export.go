@@ -76,7 +76,7 @@ func newExport() *cobra.Command {
 		Example: `  psim export torch exec -o torch
   psim export torch exec --set schedule.name=zb-h1 --overwrite -o torch
   psim export megatron llama3-70b -o train.sh
-  psim export accelerate llama3-8b --set parallel.data=8 --set parallel.zero=3 -o hf`,
+  psim export nemo llama3-70b -o run_config.yaml`,
 		Args:              argsBetween(2, 2, "a format ("+strings.Join(exportFormats, ", ")+") and one CONFIG"),
 		ValidArgsFunction: completeExport,
 		RunE: func(cmd *cobra.Command, args []string) error {
