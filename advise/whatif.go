@@ -220,7 +220,21 @@ func (b baseline) otherPrograms() (list []change) {
 	if c.Schedule.Partition.Layers != nil {
 		list = append(list, change{"schedule.partition=balanced"})
 	}
-	return list
+	return append(list, b.hybridSharding()...)
+}
+
+// hybridSharding divides what ZeRO 3 divides inside every node only, or over all replicas where it is divided in groups.
+func (b baseline) hybridSharding() []change {
+	m, p := b.Experiment.Machine, b.Config.Parallel
+	inNode := m.DevicesPerNode / m.Devices()
+	switch replicas := b.Experiment.Graph.Shape.Replicas; {
+	case b.Experiment.Staged.Zero < 3:
+	case p.Sharing() > 0:
+		return []change{{fmt.Sprintf("parallel.zero_group=%d", replicas)}}
+	case inNode > 1 && inNode < replicas && replicas%inNode == 0:
+		return []change{{fmt.Sprintf("parallel.zero_group=%d", inNode)}}
+	}
+	return nil
 }
 
 // otherSchedules lists the other schedules of the catalog with the same ranks and

@@ -126,3 +126,20 @@ func TestWhatIfMeasured(t *testing.T) {
 	}
 	require.NotEmpty(t, list)
 }
+
+// What ZeRO 3 divides over all nodes may be divided inside each, and the other way round.
+func TestHybridSharding(t *testing.T) {
+	sets := []string{
+		"machine.device=h100-80gb-sxm", "machine.devices_per_node=8", "machine.network=ib-ndr", "batch.global=32",
+		"schedule.microbatches=1", "parallel.zero=3", "parallel.data=32",
+	}
+	for set, want := range map[string]string{"parallel.zero_group=32": "parallel.zero_group=8", "parallel.zero_group=8": "parallel.zero_group=32"} {
+		c, err := psim.Load("model:llama3-8b", append(slices.Clone(sets), set)...)
+		require.NoError(t, err)
+		p, err := psim.Predict(t.Context(), c)
+		require.NoError(t, err)
+		list, _, err := advise.WhatIf(t.Context(), p, nil)
+		require.NoError(t, err)
+		require.True(t, slices.ContainsFunc(list, func(w results.WhatIf) bool { return slices.Equal(w.Set, []string{want}) }), list)
+	}
+}
