@@ -22,10 +22,13 @@ var (
 // trainerVersion names the versions whose keys the two tables have.
 const trainerVersion = "transformers 5.23 and 4.57, trl 1.16, accelerate 1.15"
 
+// manyKernels is AdamW with a kernel for each of its steps over all tensors.
+const manyKernels = "adamw_torch"
+
 // What psim calls the Trainer's values.
 var (
 	trainerOptimizers = map[string]string{
-		"adamw_torch": "adamw", "adamw_torch_fused": "adamw", "adamw_hf": "adamw", "adamw_apex_fused": "adamw",
+		manyKernels: "adamw", "adamw_torch_fused": "adamw", "adamw_hf": "adamw", "adamw_apex_fused": "adamw",
 		"adamw_bnb_8bit": "adamw-8bit", "adamw_8bit": "adamw-8bit", "adamw_torch_8bit": "adamw-8bit",
 		"paged_adamw_8bit": "paged-adamw-8bit", "adafactor": "adafactor", "lion_32bit": "lion", "sgd": "sgd",
 	}

@@ -48,6 +48,8 @@ var trainerCases = []struct {
 	{"output_dir: x\nmax_grad_norm: 0", "", "train.clip", false},
 	{"output_dir: x", "", "train.clip", true},
 	{"output_dir: x\noptim: adamw_bnb_8bit", "", "train.optimizer", "adamw-8bit"},
+	{"output_dir: x\noptim: adamw_torch", "", "train.update_kernels", "foreach"},
+	{"output_dir: x\noptim: adamw_torch_fused", "", "train.optimizer", "adamw"},
 	{"output_dir: x\nadafactor: true", "", "train.optimizer", "adafactor"},
 	{"output_dir: x\nbf16: true", "", "train.precision", "bf16"},
 	{"output_dir: x\nbf16: true", "", "train.gradients", "fp32"},

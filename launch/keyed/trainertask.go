@@ -71,6 +71,9 @@ func (t *trainer) training() {
 				"paged_adamw_8bit, adafactor, lion_32bit and sgd")
 		}
 		t.Set("train.optimizer", optimizer, "optim")
+		if name == manyKernels {
+			t.Set("train.update_kernels", "foreach", "optim")
+		}
 		t.Set("train.clip", t.arguments.real("max_grad_norm", 1) > 0, "max_grad_norm")
 	}
 	t.recomputation()

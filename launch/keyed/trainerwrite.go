@@ -143,6 +143,9 @@ func (w *keyWriter) trainerOptimizer(arguments map[string]any) {
 	names := map[string]string{"adamw": "adamw_torch_fused", "adamw-8bit": "adamw_bnb_8bit"}
 	optimizer := w.text("train.optimizer")
 	name := names[optimizer]
+	if w.text("train.update_kernels") == "foreach" {
+		name = manyKernels
+	}
 	if name == "" {
 		name = word(trainerOptimizers, optimizer)
 	}
