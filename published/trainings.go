@@ -55,7 +55,7 @@ func deviceIn(device, precision string) string {
 // training names the network of a run and its number of devices, without its plan. It returns "" if the
 // data lack the numbers of the network.
 func (r record) training() string {
-	if r.cells["model.heads"] == "" || r.cells["model.hidden"] == "" {
+	if r.cells["model.heads"] == "" || r.cells["model.hidden"] == "" || r.cells["batch.global"] == "" {
 		return ""
 	}
 	devices := 1
