@@ -8,15 +8,17 @@ type Format uint8
 
 // The formats.
 const (
-	AsTrained Format = iota // in the precision of an activation
-	FP32                    // in fp32
-	NF4                     // 4 bits, with a scale in fp32 for every 64
-	NF4Double               // 4 bits, with scales that have 8 bits themselves
-	FP8                     // 8 bits, with one scale
-	FP8Turned               // the same, held along rows: every backward makes the copy along columns
-	MXFP8                   // 8 bits, with a scale for every 32, along rows and along columns
-	NVFP4                   // 4 bits, with a scale for every 16, along rows and along columns
-	number                  // of formats
+	AsTrained     Format = iota // in the precision of an activation
+	FP32                        // in fp32
+	NF4                         // 4 bits, with a scale in fp32 for every 64
+	NF4Double                   // 4 bits, with scales that have 8 bits themselves
+	NF4Cast                     // as NF4, and values are made fp16 before they are bf16
+	NF4DoubleCast               // as NF4Double, and values are made fp16 before they are bf16
+	FP8                         // 8 bits, with one scale
+	FP8Turned                   // the same, held along rows: every backward makes the copy along columns
+	MXFP8                       // 8 bits, with a scale for every 32, along rows and along columns
+	NVFP4                       // 4 bits, with a scale for every 16, along rows and along columns
+	number                      // of formats
 )
 
 // The blocks of NF4 and of its scales (Dettmers et al. 2023, "QLoRA", section 3).
@@ -26,11 +28,16 @@ const (
 )
 
 // Packed reports whether a product has to make 16-bit weights of the values first.
-func (f Format) Packed() bool { return f == NF4 || f == NF4Double }
+func (f Format) Packed() bool { return f == NF4 || f == NF4Double || f.casts() }
+
+// casts reports whether a second kernel makes bf16 values of the fp16 ones.
+func (f Format) casts() bool { return f == NF4Cast || f == NF4DoubleCast }
 
 // Made returns the bytes of what a product makes of n values, which are freed after it.
 func (f Format) Made(n int64) int64 {
 	switch {
+	case f.casts(): // both are there while the second kernel runs
+		return 2 * 2 * n
 	case f.Packed():
 		return 2 * n
 	case f == FP8Turned:
@@ -48,9 +55,9 @@ func (f Format) Bytes(n, element int64) int64 {
 	switch f {
 	case FP32:
 		return 4 * n
-	case NF4:
+	case NF4, NF4Cast:
 		return (n+1)/2 + 4*scales(n)
-	case NF4Double:
+	case NF4Double, NF4DoubleCast:
 		return (n+1)/2 + scales(n) + 4*((scales(n)+scaleBlock-1)/scaleBlock)
 	case FP8, FP8Turned:
 		return n
@@ -75,6 +82,9 @@ func (f Format) Unpacking(n int64, backward bool) (bytes int64, kernels int) {
 		return f.Bytes(n, 2) + 2*n, 1
 	case NF4Double:
 		return f.Bytes(n, 2) + 2*4*scales(n) + 2*n, 2
+	case NF4Cast, NF4DoubleCast:
+		bytes, kernels = (f - NF4Cast + NF4).Unpacking(n, backward)
+		return bytes + 2*2*n, kernels + 1
 	}
 	return 0, 0
 }

@@ -34,6 +34,9 @@ type Adapter struct {
 	// HeldInputs: products of 4-bit weights hold their inputs as long as their graph lives, which is until the next
 	// forward has ended: bitsandbytes before 0.43.2 (its pull request 1270).
 	HeldInputs bool `toml:"held_inputs"`
+	// FP16Unpacked: weights in 4 bits are made fp16, and these bf16 by a kernel of its own: bitsandbytes before 0.43,
+	// which packs fp16 (nn/modules.py, Params4bit.cuda), and Lightning, which does.
+	FP16Unpacked bool `toml:"fp16_unpacked"`
 	// Prepared: what is frozen and not in 4 bits is held in fp32, as PEFT's
 	// prepare_model_for_kbit_training leaves it.
 	Prepared bool `toml:"prepared"`
@@ -143,6 +146,11 @@ func packedSettings() []setting.Setting {
 			Key: "held_inputs", Needs: packed, Default: false,
 			Text: "true: products of 4-bit weights hold their inputs until the next forward has ended, as " +
 				"bitsandbytes before 0.43.2",
+		},
+		{
+			Key: "fp16_unpacked", Needs: packed, Default: false,
+			Text: "true: weights in 4 bits are made fp16, and then bf16 by a kernel of its own, as bitsandbytes " +
+				"before 0.43 and Lightning do",
 		},
 		{
 			Key: "prepared", Needs: packed, Default: false,

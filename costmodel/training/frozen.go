@@ -170,10 +170,14 @@ func (f *freezing) formats(l network.Layer) []network.Tensor {
 
 // packed returns the format of weights in 4 bits.
 func (f *freezing) packed() frozen.Format {
+	format := frozen.NF4
 	if f.Adapter.DoubleQuant {
-		return frozen.NF4Double
+		format = frozen.NF4Double
 	}
-	return frozen.NF4
+	if f.Adapter.FP16Unpacked && f.Base() == "bf16" {
+		format += frozen.NF4Cast - frozen.NF4
+	}
+	return format
 }
 
 // The names of an adapter's two products and of its dropout, which follow the name of the frozen product.

@@ -229,6 +229,7 @@ func TestUnpacked(t *testing.T) {
 	for format, want := range map[frozen.Format]int64{
 		frozen.AsTrained: 0, frozen.NF4: in*out*9/16 + 2*in*out,
 		frozen.NF4Double: frozen.NF4Double.Bytes(in*out, 2) + 2*in*out + 8*in*out/64,
+		frozen.NF4Cast:   in*out*9/16 + (2+2+2)*in*out, frozen.NF4DoubleCast: frozen.NF4Double.Bytes(in*out, 2) + (2+2+2)*in*out + 8*in*out/64,
 	} {
 		o.Format = format
 		for _, p := range []network.Pass{network.Forward, network.InputGradient} {
