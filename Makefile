@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench megatron laws xla xla-plugin fuzz kill random processes examples flakes faults processes-pairs full-disk golden gallery schema fit leave-out fit-check exhaustive lint report claims course-checks hw4-checks course-lines accuracy speed bench-pytorch forms peers-python peers-deepspeed peers-accelerate peers-traces beside-pytorch engine release slurm ci
+.PHONY: run test bench megatron laws xla xla-plugin fuzz kill random processes examples flakes faults processes-pairs full-disk golden gallery schema fit leave-out fit-check exhaustive lint report claims course-checks hw4-checks course-lines accuracy speed bench-pytorch forms peers-python peers-deepspeed peers-accelerate peers-traces model-check beside-pytorch engine release slurm ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -174,6 +174,9 @@ peers-deepspeed: ## DeepSpeed's own reader takes what psim export deepspeed writ
 
 peers-accelerate: ## transformers' and accelerate's own readers take what psim export accelerate writes, and understand the same (after peers-python, 100 MB)
 	.ci/peers-accelerate
+
+model-check: ## parameters and FLOPs of every configuration of testdata counted again by transformers and PyTorch on the meta device (after peers-python, 60 MB), and psim's held to them; takes minutes
+	.ci/model-check
 
 peers-traces: ## the traces of HolisticTraceAnalysis (fetched with it, 300 MB) read by psim and by itself: idle, compute and exposed communication are equal
 	.ci/peers-traces

@@ -54,6 +54,8 @@ type Device struct {
 	// HeadMultiple: the kernel pads the features of a head to a multiple of this; 0 means that it
 	// does not pad.
 	HeadMultiple int `toml:"head_multiple"`
+	// Scan is the rate of the products of a scan over that of large products; 0 means unknown, for which 1 is used.
+	Scan float64 `toml:"scan"`
 	// Link names the device's own link to others of its node. It connects at most Domain devices;
 	// 0 means unknown.
 	Link   string `toml:"link"`

@@ -25,7 +25,8 @@ type Compute struct {
 	ragged     float64 // the same for the products of attention
 	attention  float64 // FLOP/s of fused attention with wide heads
 	halfHead   float64
-	padded     int // kernels of attention pad heads to a multiple of this; 0 means no padding
+	scans      float64 // FLOP/s of the products of scans
+	padded     int     // kernels of attention pad heads to a multiple of this; 0 means no padding
 	launch     time.Duration
 	element    float64 // bytes of an activation
 	measured   curves
@@ -64,6 +65,7 @@ func NewCompute(d Device, t training.Options) (Compute, error) {
 		c.added = 1 - 1/t.Microbatches
 	}
 	c.attention, c.halfHead, c.padded = flops*cmp.Or(d.Attention, 1), d.HalfHead, d.HeadMultiple
+	c.scans = flops * cmp.Or(d.Scan, 1)
 	c.processors, c.serial = float64(d.Multiprocessors), d.SerialTiles
 	c.unaligned, c.ragged = cmp.Or(d.Unaligned, 1), cmp.Or(d.UnalignedHeads, d.Unaligned, 1)
 	if precision == "fp32" { // the precision of measurements
@@ -98,7 +100,9 @@ func (c *Compute) alone(o network.Op, p network.Pass, samples int64) time.Durati
 	}
 	computing := 0.0
 	switch {
-	case o.Class == network.Attention, o.Class == network.Scan:
+	case o.Class == network.Scan:
+		return c.scan(o, p, samples, moved)
+	case o.Class == network.Attention:
 		computing = c.fused(o, p, samples)
 	case flops > 0:
 		computing = c.product(o, p, flops, samples)
@@ -125,11 +129,20 @@ func (c *Compute) gather(o network.Op) time.Duration {
 }
 
 // fused returns the time in seconds to compute attention in one kernel, over the tiles that it
-// covers of the square, or a scan in its kernels at the same rate. Work on a pair of tokens other than products,
-// such as an exponential, takes as long for narrow heads as for wide ones.
+// covers of the square. Work on a pair of tokens other than products, such as an exponential, takes as long for
+// narrow heads as for wide ones.
 func (c *Compute) fused(o network.Op, p network.Pass, samples int64) float64 {
 	o = o.PaddedHeads(c.padded)
 	return o.FLOPs(p) * float64(samples) * o.Covered() / c.attention * (1 + c.halfHead/o.HeadFeatures())
+}
+
+// scan returns the time of one pass of a scan: the starts of its kernels, what they move, and what they compute. Their
+// tiles are those of a chunk, too small for one of the latter to hide the other: rows of table scans are met so, on two
+// generations of devices and with two kinds of scans.
+func (c *Compute) scan(o network.Op, p network.Pass, samples int64, moved float64) time.Duration {
+	computing := o.FLOPs(p) * float64(samples) / c.scans
+	launches := time.Duration(o.Kernels(p, samples)) * c.launch
+	return units.Sum(launches, units.Seconds(computing), units.Seconds(c.moving(moved)), c.detection(o, p, samples))
 }
 
 // detectionKernels is the number of kernels that search a gradient for NaN: one compares it with

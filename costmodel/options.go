@@ -156,6 +156,7 @@ type ComputeOptions struct {
 	UnalignedHeads  float64         `toml:"unaligned_heads"`
 	Attention       float64         `toml:"attention"`
 	HalfHead        *float64        `toml:"half_head"`
+	Scan            float64         `toml:"scan"`
 	HeadMultiple    *int            `toml:"head_multiple"`
 	FLOPS8          units.FLOPS     `toml:"flops_fp8"`
 	FLOPS4          units.FLOPS     `toml:"flops_fp4"`
@@ -260,6 +261,11 @@ func (ComputeOptions) Settings() []setting.Setting {
 			Example: "128", Range: setting.Between(0, math.MaxInt32), Unset: "the device's, or 0",
 			Text: "its kernel pads the features of a head to a multiple of these; 0: it pads nothing",
 		},
+		{
+			Key: "scan", Prices: []string{scans},
+			Example: "0.4", Range: setting.Range{Max: 1, AboveMin: true}, Unset: "the device's, or 1",
+			Text: "rate of the products of scans (Mamba-2, gated delta nets) over flops; what scans move takes its time besides",
+		},
 	}
 }
 
@@ -344,7 +350,7 @@ func (o ComputeOptions) change(d *Device) {
 		d.Unaligned = *o.Unaligned
 	}
 	d.UnalignedHeads = cmp.Or(o.UnalignedHeads, d.UnalignedHeads)
-	d.Attention = cmp.Or(o.Attention, d.Attention)
+	d.Attention, d.Scan = cmp.Or(o.Attention, d.Attention), cmp.Or(o.Scan, d.Scan)
 	if o.HalfHead != nil {
 		d.HalfHead = *o.HalfHead
 	}

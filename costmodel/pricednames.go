@@ -26,6 +26,7 @@ const (
 	unalignedProducts  = "unaligned products with parameters"
 	unalignedScores    = "unaligned products of activations"
 	unalignedScoresToo = "unaligned products of activations on a device without a share of theirs"
+	scans              = "scans"
 )
 
 // OperationClasses returns, for each name of some operations that settings price, the class of
@@ -33,6 +34,7 @@ const (
 func OperationClasses(staged *stages.Staged, d Device) map[string]string {
 	classes := map[string]string{
 		fusedAttention: "", unfusedAttention: "", unalignedProducts: "", unalignedScores: "", unalignedScoresToo: "",
+		scans: "",
 	}
 	add := func(name, class string, has bool) {
 		if has {
@@ -43,7 +45,8 @@ func OperationClasses(staged *stages.Staged, d Device) map[string]string {
 		for _, l := range s.Layers {
 			for _, o := range l.Ops {
 				product := o.Class == network.Product
-				add(fusedAttention, "attention", o.Class == network.Attention || o.Class == network.Scan)
+				add(fusedAttention, "attention", o.Class == network.Attention)
+				add(scans, "attention", o.Class == network.Scan)
 				add(unfusedAttention, "attention", product && !o.Weight)
 				add(unalignedProducts, "products", product && o.Weight && !o.Aligned())
 				add(unalignedScores, "attention", product && !o.Weight && !o.Aligned())

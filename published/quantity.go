@@ -2,7 +2,6 @@ package published
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -99,6 +98,7 @@ var measures = map[string]func(r row, arguments []any) (any, error){
 	"all_to_all": row.allToAll,
 	"all_reduce": row.allReduce,
 	"attention":  row.attention,
+	"scan":       row.scan,
 	"kept":       row.kept,
 }
 
@@ -168,19 +168,35 @@ type fusedAttention struct {
 }
 
 // attentionOn returns the attention of a row's network, on its device.
-func (r row) attentionOn() (fusedAttention, error) {
+func (r row) attentionOn() (fusedAttention, error) { return r.first(network.Attention) }
+
+// first returns the first operation of a class in a row's network, on its device.
+func (r row) first(class network.OpClass) (fusedAttention, error) {
 	_, experiment, err := r.build()
 	if err != nil {
 		return fusedAttention{}, err
 	}
 	for _, l := range experiment.Staged.Network.Layers {
 		for _, o := range l.Ops {
-			if o.Class == network.Attention {
+			if o.Class == class {
 				return fusedAttention{o, experiment.Machine.Device, experiment.Staged.Training}, nil
 			}
 		}
 	}
-	return fusedAttention{}, errors.New("no layer has attention")
+	return fusedAttention{}, fmt.Errorf("no layer has an operation of class %v", class)
+}
+
+// scan returns the seconds of the forward of a scan over a number of samples: scan(samples).
+func (r row) scan(arguments []any) (any, error) {
+	samples, err := formula.Numbers("scan", arguments, 1)
+	if err != nil {
+		return nil, err
+	}
+	scan, err := r.first(network.Scan)
+	if err != nil {
+		return nil, err
+	}
+	return scan.seconds(int64(samples[0]), true, false)
 }
 
 // seconds returns its time for a number of heads over one sample.

@@ -135,7 +135,8 @@ func describeDevice(w io.Writer, d costmodel.Device) {
 		{"efficiency", nil}, {"launch", d.Launch}, {"half_rows", d.HalfRows}, {"half_rows_fp32", d.HalfRowsFP32},
 		{"multiprocessors", d.Multiprocessors}, {"serial_tiles", d.SerialTiles},
 		{"unaligned", d.Unaligned}, {"unaligned_heads", d.UnalignedHeads},
-		{"attention", d.Attention}, {"half_head", d.HalfHead}, {"head_multiple", d.HeadMultiple}, {"link", d.Link},
+		{"attention", d.Attention}, {"half_head", d.HalfHead}, {"head_multiple", d.HeadMultiple}, {"scan", d.Scan},
+		{"link", d.Link},
 		{"host_link", d.HostLink}, {"domain", d.Domain}, {"microscaling", d.Microscaling},
 	} {
 		switch {

@@ -37,6 +37,7 @@ type llamaType struct {
 	llamaConfig
 	qkvBias                bool // it always has biases of queries, keys and values
 	attentionBias, mlpBias bool // it may have these biases
+	maybeDense             bool // its number of experts may be 0
 	patterned              bool // num_hidden_layers follows from the kinds of blocks
 	windowed               bool // sliding_window is used, if use_sliding_window is absent or true
 	// Newer types have further keys, with the defaults in more. block reads them.
@@ -68,6 +69,9 @@ func (f configFile) parseLlama(t llamaType) (models.Model, error) {
 	}
 	if err != nil {
 		return models.Model{}, err
+	}
+	if t.maybeDense && value(c.Experts) == 0 {
+		mixed, c.PerToken = false, nil
 	}
 	if err := c.experts(keys, mixed, &b); err != nil {
 		return models.Model{}, err

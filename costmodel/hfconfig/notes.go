@@ -16,11 +16,7 @@ func (k configKeys) unread(modelType string) (notes []string) {
 		if slices.Contains(known, key) || neutral(key) || k.off(key) {
 			continue
 		}
-		effect := unpriced(key)
-		if llamaTypes()[modelType].patterned {
-			effect = strings.TrimSuffix(effect, "; set model.mtp_layers to train them")
-		}
-		notes = append(notes, fmt.Sprintf("%s = %s: %s", key, shortened(k[key]), effect))
+		notes = append(notes, fmt.Sprintf("%s = %s: %s", key, shortened(k[key]), unpriced(key)))
 	}
 	t, ok := llamaTypes()[modelType]
 	for _, key := range sizes("num_key_value_heads") {

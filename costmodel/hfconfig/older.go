@@ -21,6 +21,9 @@ type olderConfig struct {
 	EnableBias       *bool `json:"enable_bias"`
 	Affine           *bool `json:"layer_norm_elementwise_affine"`
 	QKVBias          *bool `json:"qkv_bias"`
+	UseQKVBias       bool  `json:"use_qkv_bias"`
+	MoELast          int   `json:"moe_layer_end_index"`
+	MoEInterval      int   `json:"moe_layer_interval"`
 }
 
 // olderTypes lists types with layer norms and without a gate, and Qwen 2's mixture.
@@ -118,7 +121,7 @@ func (f configFile) renamed(aliases map[string]string) (configFile, error) {
 	f.keys = maps.Clone(f.keys)
 	for _, own := range slices.Sorted(maps.Keys(aliases)) {
 		other := aliases[own]
-		if !f.keys.given(own) {
+		if !f.keys.given(own) || string(f.keys[own]) == `"auto"` {
 			continue
 		}
 		if f.keys.given(other) && !bytes.Equal(f.keys[own], f.keys[other]) {

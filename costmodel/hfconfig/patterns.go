@@ -25,6 +25,21 @@ type patternConfig struct {
 	WideShared       int      `json:"moe_shared_expert_intermediate_size"`
 	Latent           int      `json:"moe_latent_size"`
 	AttentionHeadDim int      `json:"attention_head_dim"` // the older name of head_dim
+	Expand           int      `json:"mamba_expand"`
+	AttentionAt      []int    `json:"attn_layer_indices"`
+	MLPWidth         int      `json:"shared_intermediate_size"`
+	PositionType     *string  `json:"position_embedding_type"`
+	Inner            int      `json:"mamba_d_ssm"`
+	MixerNorm        *bool    `json:"mamba_rms_norm"`
+	OutBias          bool     `json:"projectors_bias"`
+	LinearHeads      int      `json:"linear_num_heads"`
+	LinearHeadDim    int      `json:"linear_head_dim"`
+	LinearAttention  *struct {
+		Full        []int `json:"full_attn_layers"`
+		Heads       int   `json:"num_heads"`
+		HeadDim     int   `json:"head_dim"`
+		Convolution int   `json:"short_conv_kernel_size"`
+	} `json:"linear_attn_config"`
 }
 
 // patternTypes lists these types.
@@ -53,18 +68,10 @@ func patternTypes() map[string]llamaType {
 
 // patternBlocks reads Nemotron-H's blocks, which have no positions, and MLPs and experts without a gate.
 func patternBlocks(m *models.Model, c llamaConfig, b blockConfig) error {
-	err := cmp.Or(readPattern(m, b), positive("mamba_num_heads", &b.MambaHeads),
-		positive("mamba_head_dim", &b.MambaHeadDim), positive("ssm_state_size", &b.MambaStates),
-		positive("n_groups", &b.MambaGroups),
-		positive("conv_kernel", &b.MambaConvolution), positive("chunk_size", &b.MambaChunk),
-		absent("use_bias", b.Bias), absent("mamba_proj_bias", b.MambaBias))
+	err := cmp.Or(readPattern(m, b), readMixers(m, b), absent("use_bias", b.Bias))
 	switch {
 	case err != nil:
 		return err
-	case b.ConvolutionBias != nil && !*b.ConvolutionBias:
-		return fmt.Errorf("use_conv_bias = false is not supported; must be true")
-	case b.MambaAct != nil && *b.MambaAct != "silu":
-		return fmt.Errorf(`mamba_hidden_act = %.40q is not supported; must be "silu"`, *b.MambaAct)
 	case c.Layers != 1 && c.Layers != m.Layers:
 		return fmt.Errorf("num_hidden_layers = %d: the pattern of layers has %d", c.Layers, m.Layers)
 	}
@@ -77,10 +84,6 @@ func patternBlocks(m *models.Model, c llamaConfig, b blockConfig) error {
 	if b.AttentionHeadDim != 0 {
 		m.HeadDim = b.AttentionHeadDim
 	}
-	if strings.Contains(m.Pattern, "M") {
-		m.MambaHeads, m.MambaHeadDim, m.MambaStates = b.MambaHeads, b.MambaHeadDim, b.MambaStates
-		m.MambaGroups, m.MambaConvolution, m.MambaChunk = b.MambaGroups, b.MambaConvolution, b.MambaChunk
-	}
 	if !strings.Contains(m.Pattern, "E") {
 		m.Family, m.Experts, m.ExpertsPerToken = models.FamilyLlama, 0, 0
 		return nil
@@ -89,6 +92,28 @@ func patternBlocks(m *models.Model, c llamaConfig, b blockConfig) error {
 	err = cmp.Or(readMixture(m, b), sharedWidth(m, "moe_shared_expert_intermediate_size", b.WideShared, b.ExpertInner))
 	m.RouterBias, m.ExpertLatent = true, b.Latent
 	return err
+}
+
+// readMixers reads the sizes of Mamba-2 mixers, if the pattern has some. Heads that are not given a width share what
+// expand makes of the model's features.
+func readMixers(m *models.Model, b blockConfig) error {
+	if b.MambaHeadDim == 0 && b.MambaHeads > 0 {
+		b.MambaHeadDim = b.Expand * m.Hidden / b.MambaHeads
+	}
+	switch {
+	case b.ConvolutionBias != nil && !*b.ConvolutionBias:
+		return fmt.Errorf("use_conv_bias = false is not supported; must be true")
+	case b.MambaAct != nil && *b.MambaAct != "silu":
+		return fmt.Errorf(`mamba_hidden_act = %.40q is not supported; must be "silu"`, *b.MambaAct)
+	}
+	if strings.ContainsAny(m.Pattern, "MH") {
+		m.MambaHeads, m.MambaHeadDim, m.MambaStates = b.MambaHeads, b.MambaHeadDim, b.MambaStates
+		m.MambaGroups, m.MambaConvolution, m.MambaChunk = b.MambaGroups, b.MambaConvolution, b.MambaChunk
+	}
+	return cmp.Or(positive("mamba_num_heads", &b.MambaHeads),
+		positive("mamba_head_dim", &b.MambaHeadDim), positive("ssm_state_size", &b.MambaStates),
+		positive("n_groups", &b.MambaGroups), positive("conv_kernel", &b.MambaConvolution),
+		positive("chunk_size", &b.MambaChunk), absent("mamba_proj_bias", b.MambaBias))
 }
 
 // readPattern reads the part of every block, as letters or as words.

@@ -38,6 +38,7 @@ func TestPublishedCounts(t *testing.T) {
 type publishedConfig struct {
 	Name                   string
 	Parameters, Checkpoint int64
+	FLOPs                  int64 // of a forward pass over 1,024 tokens, as transformers counts; 0 where it does not run
 	Active                 float64
 	Config                 json.RawMessage
 }
@@ -127,8 +128,8 @@ func TestParseBlockErrors(t *testing.T) {
 		`{"model_type": "opt", "vocab_size": 8, "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "ffn_dim": 96, "do_layer_norm_before": false}`:                          "do_layer_norm_before = false is not supported",
 		`{"model_type": "opt", "vocab_size": 8, "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "ffn_dim": 96, "max_position_embeddings": 4}`:                           "sequence_length = 8: must be at most max_position_embeddings = 4",
 		`{"model_type": "qwen2_moe", ` + sizes + `"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "num_key_value_heads": 4, "shared_expert_intermediate_size": 48}`: "shared_expert_intermediate_size = 48: psim models shared experts as wide",
-		`{"model_type": "kimi_linear"}`: "it has linear attention layers",
-		`{"model_type": "qwen3_next"}`:  `has no vocab_size, which model_type "qwen3_next" needs`,
+		`{"model_type": "kimi_k3"}`:    "it has linear attention layers",
+		`{"model_type": "qwen3_next"}`: `has no vocab_size, which model_type "qwen3_next" needs`,
 		`{"model_type": "qwen3_5_text", ` + sizes + `"layer_types": ["linear_attention", "sliding_attention", "full_attention", "full_attention"]}`:                       `layer_types has "sliding_attention", which psim does not model here; it models full_attention, linear_attention`,
 		`{"model_type": "qwen3_5_text", ` + sizes + `"layer_types": ["full_attention", "linear_attention", "linear_attention", "full_attention"]}`:                        "block 1 does not fit this",
 		`{"model_type": "qwen3_5_text", ` + sizes + `"attn_output_gate": false}`:                                                                                          "attn_output_gate = false is not supported",
@@ -149,14 +150,7 @@ func TestParseBlockErrors(t *testing.T) {
 // FLOPs of scans are left out on both sides: transformers has no kernels for them there, and its substitute solves a
 // triangular system, which the counter does not see. Of its modules with scans the products with weights are counted.
 func TestTransformersCounts(t *testing.T) {
-	data, err := os.ReadFile("testdata/transformers.json")
-	require.NoError(t, err)
-	var list []struct {
-		Name              string
-		Parameters, FLOPs int64
-		Config            json.RawMessage
-	}
-	require.NoError(t, json.Unmarshal(data, &list))
+	list := countedConfigs(t)
 	require.GreaterOrEqual(t, len(list), 46)
 	for _, c := range list {
 		m, _, err := Parse(c.Config, 1024)
@@ -180,6 +174,19 @@ func TestTransformersCounts(t *testing.T) {
 			assert.Equal(t, c.FLOPs, int64(n.FLOPs(network.Forward)-scans), c.Name)
 		}
 	}
+}
+
+// countedConfigs reads what transformers counts of configurations.
+func countedConfigs(t *testing.T) []publishedConfig {
+	data, err := os.ReadFile("testdata/transformers.json")
+	require.NoError(t, err)
+	var counted struct {
+		Transformers, Torch string
+		Models              []publishedConfig
+	}
+	require.NoError(t, json.Unmarshal(data, &counted))
+	require.NotEmpty(t, counted.Transformers)
+	return counted.Models
 }
 
 // Files of models for text and images are read by their text_config, whatever stands where.
@@ -217,18 +224,32 @@ func TestTextConfig(t *testing.T) {
 	assert.Equal(t, 4, m.FullAttentionEvery)
 }
 
-// Presets of hybrids are the networks of the files that transformers counts.
-func TestHybridPresets(t *testing.T) {
-	data, err := os.ReadFile("testdata/transformers.json")
-	require.NoError(t, err)
-	var list []publishedConfig
-	require.NoError(t, json.Unmarshal(data, &list))
+// Presets of further models are the networks of files whose counts are known.
+func TestFurtherPresets(t *testing.T) {
+	list := append(countedConfigs(t), publishedConfigs(t)...)
 	found := 0
 	for preset, name := range map[string]string{
 		"nemotron3-nano-30b-a3b":    "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
 		"nemotron3-super-120b-a12b": "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8",
 		"nemotron3-ultra-550b-a55b": "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16",
 		"qwen3-next-80b-a3b":        "qwen3_next by defaults",
+		"qwen3-8b":                  "Qwen3-8B",
+		"qwen3-32b":                 "Qwen/Qwen3-32B-FP8",
+		"qwen3.5-27b":               "Qwen/Qwen3.5-27B",
+		"qwen3.5-397b-a17b":         "Qwen/Qwen3.5-397B-A17B",
+		"deepseek-v2-lite":          "DeepSeek-V2-Lite",
+		"deepseek-v3.2":             "deepseek-ai/DeepSeek-V3.2",
+		"kimi-k2":                   "nvidia/Kimi-K2.5-NVFP4", // its text has the sizes of Kimi K2
+		"glm-4.5":                   "GLM-4.5",
+		"glm-4.5-air":               "GLM-4.5-Air",
+		"glm-5":                     "zai-org/GLM-5-FP8",
+		"minimax-m2.5":              "MiniMaxAI/MiniMax-M2.5",
+		"llama4-scout":              "Llama-4-Scout text",
+		"llama4-maverick":           "Llama-4-Maverick text",
+		"gemma2-9b":                 "gemma-2-9b",
+		"gemma3-27b":                "gemma-3-27b text",
+		"phi-4":                     "Phi-4",
+		"nemotron-h-56b":            "nvidia/Nemotron-H-56B-Base-8K",
 	} {
 		for _, c := range list {
 			if c.Name != name {
@@ -242,5 +263,5 @@ func TestHybridPresets(t *testing.T) {
 			assert.Equal(t, want.Routing, got.Routing, name)
 		}
 	}
-	assert.Equal(t, 4, found)
+	assert.Equal(t, 21, found)
 }

@@ -16,9 +16,6 @@ type relative struct{ name, nearest, differs string }
 func relatives() []relative {
 	return []relative{
 		{"olmo", "llama", "norms without weights, and clips queries, keys and values"},
-		{"stablelm", "llama", "layer norms instead of RMS norms, and rotary positions on a part of every head"},
-		{"nemotron", "llama", "layer norms, and an MLP without a gate (two products instead of three)"},
-		{"starcoder2", "llama", "layer norms, biases, and an MLP without a gate (two products instead of three)"},
 		{"internlm2", "llama", "one product for queries, keys and values"},
 		{"minicpm", "llama", "factors on embeddings, residuals and logits"},
 		{"mllama", "llama", "attention to images in some blocks"},

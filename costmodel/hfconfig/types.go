@@ -63,7 +63,8 @@ func sizes(more ...string) []string {
 func llamaTypes() map[string]llamaType {
 	types := plainTypes()
 	for _, more := range []map[string]llamaType{windowTypes(), qwen3Types(), mixtureTypes(), variants(),
-		biasTypes(), wideMixtures(), sparseTypes(), olmoTypes(), deltaTypes(), patternTypes(), olderTypes()} {
+		biasTypes(), wideMixtures(), sparseTypes(), olmoTypes(), deltaTypes(), patternTypes(), mixerTypes(), olderTypes(),
+		furtherTypes(), furtherMixtures()} {
 		maps.Copy(types, more)
 	}
 	return types
@@ -254,10 +255,9 @@ func readLayerTypes(m *models.Model, types []string, others ...string) error {
 // unmodelled names the parts of a model_type that psim does not model, or returns "".
 func unmodelled(modelType string) string {
 	for _, row := range [][2]string{
-		{"Mamba layers", "mamba mamba2 falcon_mamba jamba bamba zamba zamba2 falcon_h1 granitemoehybrid " +
-			"plamo2 codestral_mamba"},
-		{"linear attention layers", "kimi_linear " +
-			"kimi_k3 minimax minimax_m1 rwkv retnet olmo_hybrid"},
+		{"Mamba layers", "mamba falcon_mamba jamba zamba zamba2 plamo2"},
+		{"linear attention layers", "kimi_k3 " +
+			"minimax minimax_m1 rwkv retnet olmo_hybrid"},
 		{"recurrent or convolutional layers", "recurrent_gemma lfm2 lfm2_moe xlstm"},
 		{"attention to compressed keys", "deepseek_v4 deepseek_ref"},
 		{"sparse attention", "minimax_m3"},

@@ -3,6 +3,7 @@ package models
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"psim/costmodel/group"
@@ -79,22 +80,32 @@ const (
 	onlyAttention = '*'
 	onlyMLP       = '-'
 	onlyExperts   = 'E'
+	onlyDelta     = 'G' // a gated delta net
+	both          = 'H' // a mixer beside attention (Falcon-H1)
 )
 
 // one returns the model with the only part that a pattern gives its i-th block.
 func (m Model) one(i int) Model {
-	m.only = m.Pattern[i]
+	return m.with(m.Pattern[i])
+}
+
+// with returns the model with one part.
+func (m Model) with(part byte) Model {
+	m.only = part
 	if m.only != onlyExperts {
 		m.Experts, m.ExpertsPerToken, m.SharedExperts = 0, 0, 0
 	}
-	if m.only != onlyMamba {
+	if m.only != onlyMamba && m.only != both {
 		m.MambaHeads = 0
+	}
+	if m.only != onlyDelta {
+		m.DeltaValueHeads = 0
 	}
 	return m
 }
 
 // mixes reports whether a block mixes tokens.
-func (m Model) mixes() bool { return m.only == 0 || m.only == onlyMamba || m.only == onlyAttention }
+func (m Model) mixes() bool { return !m.transforms() || m.only == 0 }
 
 // transforms reports whether a block has an MLP or experts.
 func (m Model) transforms() bool { return m.only == 0 || m.only == onlyMLP || m.only == onlyExperts }
@@ -108,28 +119,26 @@ func (m Model) checkPattern() error {
 		return nil
 	}
 	for i, letter := range m.Pattern {
-		if !strings.ContainsRune("M*-E", letter) {
-			return fmt.Errorf("pattern has %q at block %d: must be M (Mamba-2), * (attention), - (MLP) or E (experts)",
-				letter, i)
+		if !strings.ContainsRune("MGH*-E", letter) {
+			return fmt.Errorf("pattern has %q at block %d: must be M (Mamba-2), G (gated delta net), * (attention), H (Mamba-2 "+
+				"and attention), - (MLP) or E (experts)", letter, i)
 		}
 	}
 	switch {
 	case len(m.Pattern) != m.Layers:
 		return fmt.Errorf("pattern has %d letters: must have layers = %d", len(m.Pattern), m.Layers)
-	case m.has(onlyMamba) != m.mambas():
-		return errors.New("pattern: needs a block with the letter M with mamba_heads, and mamba_heads with it")
+	case (m.has(onlyMamba) || m.has(both)) != m.mambas():
+		return errors.New("pattern: needs a block with the letter M or H with mamba_heads, and mamba_heads with it")
 	case m.has(onlyExperts) != (m.Experts > 0):
 		return errors.New("pattern: needs a block with the letter E with experts, and experts with it")
 	case m.DenseLayers > 0 || m.MoEEvery > 1:
 		return errors.New("pattern: says which blocks have experts; remove dense_layers and moe_every")
-	case m.delta() || m.FullAttentionEvery > 0:
-		return errors.New("pattern: says which blocks have attention; remove full_attention_every and gated delta " +
-			"nets")
+	case m.has(onlyDelta) != m.delta():
+		return errors.New("pattern: needs a block with the letter G with delta_value_heads, and delta_value_heads with it")
+	case m.FullAttentionEvery > 0:
+		return errors.New("pattern: says which blocks have attention; remove full_attention_every")
 	case m.ParallelBlock || m.PostNorms:
 		return errors.New("pattern: blocks have one part and one norm; remove parallel_block and post_norms")
-	case m.MTPLayers > 0:
-		return fmt.Errorf("mtp_layers = %d: psim does not model modules that predict with a pattern; remove one of "+
-			"the two", m.MTPLayers)
 	}
 	return nil
 }
@@ -156,7 +165,8 @@ func patternSettings() []setting.Setting {
 	return []setting.Setting{
 		{
 			Key: "pattern", Example: `"M-M*"`, With: llamas(), Unset: "blocks have attention and an MLP or experts",
-			Text: "the only part of every block: M (Mamba-2), * (attention), - (MLP) or E (experts), as in Nemotron-H",
+			Text: "the only part of every block: M (Mamba-2), G (gated delta net), * (attention), H (Mamba-2 beside " +
+				"attention, as in Falcon-H1), - (MLP) or E (experts), as in Nemotron-H",
 		},
 		{
 			Key: "expert_latent", Example: "1024", Range: setting.Between(0, maxSize), With: []string{FamilyMixtral},
@@ -171,6 +181,8 @@ func mixerParams(m Model) []network.Tensor {
 	h := m.Hidden
 	var params []network.Tensor
 	switch {
+	case m.only == both:
+		return append(mixerParams(m.with(onlyMamba)), mixerParams(m.with(onlyAttention))...)
 	case m.mambas():
 		inner, _ := m.mambaSizes()
 		return append(mambaParams(m), rowProjection(mamba+"out_proj", inner, h, false)...)
@@ -200,6 +212,7 @@ func mixerParams(m Model) []network.Tensor {
 func (m Model) mixerOut() network.Op {
 	name, width, bias := "self_attn.o_proj", m.Heads*m.valueDim(), m.AttentionBias
 	switch {
+	case m.only == both:
 	case m.mambas():
 		inner, _ := m.mambaSizes()
 		name, width, bias = mamba+"out_proj", inner, false
@@ -213,6 +226,11 @@ func (m Model) mixerOut() network.Op {
 // mixerOps makes what mixes tokens, before the projection of its results.
 func (m Model) mixerOps() []network.Op {
 	switch {
+	case m.only == both: // they have one input, and their results are summed before they leave
+		first, second := m.with(onlyMamba), m.with(onlyAttention).mixerOps()
+		out := first.mixerOut()
+		out.Leaves, second[0].Enters = false, false
+		return slices.Concat(first.mixerOps(), []network.Op{out}, second)
 	case m.mambas():
 		return mambaOps(m)
 	case m.delta():
@@ -235,6 +253,10 @@ func (m Model) mixerOps() []network.Op {
 // mixerBuffers lists the buffers of what mixes tokens.
 func mixerBuffers(m Model) []network.Buffer {
 	switch {
+	case m.only == both: // they have one input
+		second := mixerBuffers(m.with(onlyAttention))
+		input := func(b network.Buffer) bool { return b.Name == "self_attn.qkv.input" }
+		return append(mambaBuffers(m), slices.DeleteFunc(second, input)...)
 	case m.mambas():
 		return mambaBuffers(m)
 	case m.delta():

@@ -40,6 +40,9 @@ func (m Model) deltaSizes() (keys, values int) {
 
 // deltaParams lists the tensors of a gated delta net, without the projection of its results.
 func deltaParams(m Model) []network.Tensor {
+	if m.channels() {
+		return kimiParams(m)
+	}
 	keys, values := m.deltaSizes()
 	params := columnProjection(linear+"in_proj_qkvz", m.Hidden, 2*keys+2*values, false)
 	params = append(params, columnProjection(linear+"in_proj_ba", m.Hidden, 2*m.DeltaValueHeads, false)...)
@@ -63,13 +66,16 @@ func deltaOps(m Model) []network.Op {
 	convolution := network.NewElementwise(linear+"conv1d", elements(s, 2*keys+values), traffic(2, 2), traffic(4, 2))
 	decays := network.NewElementwise(linear+"decays", elements(s, 2*heads), traffic(2, 3), traffic(5, 2))
 	norm := network.NewElementwise(linear+"norm", elements(s, values), traffic(4, 2), traffic(6, 4))
+	last := append([]network.Op{m.deltaScan(), norm.Divided()}, m.toHeads(linear+"to_tokens", elements(s, values))...)
+	if m.channels() {
+		return append(kimiOps(m), last...)
+	}
 	ops := []network.Op{
 		m.linear(linear+"in_proj_qkvz", matmul{s, h, 2*keys + 2*values}, false).Entering(),
 		m.linear(linear+"in_proj_ba", matmul{s, h, 2 * heads}, false),
 	}
 	ops = append(ops, m.toHeads(linear+"to_heads", elements(s, 2*keys+2*values+2*heads))...)
-	ops = append(ops, convolution.Divided(), decays.Divided(), m.deltaScan(), norm.Divided())
-	return append(ops, m.toHeads(linear+"to_tokens", elements(s, values))...)
+	return append(append(ops, convolution.Divided(), decays.Divided()), last...)
 }
 
 // deltaScan makes the scan in all its kernels.
@@ -103,6 +109,9 @@ func (m Model) deltaScan() network.Op {
 		network.Forward:       op.Writes[network.Forward] + norms + n*(6*k+3*v+c) + states,
 		network.InputGradient: op.Writes[network.InputGradient] + 2*norms + n*(14*k+10*v+2*c) + 2*states,
 	}
+	if m.channels() {
+		op = m.withChannels(op)
+	}
 	return op.Divided()
 }
 
@@ -118,6 +127,9 @@ func triangularWork(t, tile, k int) (lower, inverse int) {
 
 // deltaBuffers lists what a gated delta net keeps: what its products and kernels read in the backward.
 func deltaBuffers(m Model) []network.Buffer {
+	if m.channels() {
+		return kimiBuffers(m)
+	}
 	s, heads := m.SequenceLength, m.DeltaValueHeads
 	keys, values := m.deltaSizes()
 	sharded := func(name string, features int) network.Buffer {
@@ -160,7 +172,7 @@ func (m Model) checkDelta() error {
 	case m.SharedExpertGate && m.SharedExperts == 0:
 		return errors.New("shared_expert_gate = true: has no meaning without shared_experts")
 	case missing == len(given):
-		return nil
+		return m.checkChannels()
 	case missing > 0:
 		return errors.New("delta_value_heads: a gated delta net needs delta_key_heads, delta_value_heads, " +
 			"delta_key_dim, delta_value_dim and delta_convolution")
@@ -169,17 +181,20 @@ func (m Model) checkDelta() error {
 			m.DeltaValueHeads)
 	case m.Window > 0:
 		return fmt.Errorf("window = %d: has no meaning with gated delta nets; remove one of the two", m.Window)
-	case m.latent():
+	case m.latent() && m.Pattern == "":
 		return fmt.Errorf("kv_lora_rank = %d: psim does not model latent attention and gated delta nets in one "+
-			"network; remove one of the two", m.KVLoraRank)
+			"network without pattern; remove one of the two", m.KVLoraRank)
 	case m.ParallelBlock:
 		return errors.New("parallel_block = true: has no meaning with gated delta nets")
 	}
-	return nil
+	return m.checkChannels()
 }
 
 // checkDeltaContext requires equally many heads for every device that exchanges tokens for heads.
 func (m Model) checkDeltaContext(g group.Group) error {
+	if err := m.checkChannelsOn(g); err != nil {
+		return err
+	}
 	if m.delta() && m.DeltaKeyHeads%g.All() != 0 {
 		return fmt.Errorf("delta_key_heads = %d: parallel.context × parallel.tensor = %d must divide them, because "+
 			"gated delta nets exchange tokens for heads", m.DeltaKeyHeads, g.All())
@@ -202,6 +217,10 @@ func deltaSettings() []setting.Setting {
 		row("delta_key_dim", "128", "features of a key"),
 		row("delta_value_dim", "128", "features of a value"),
 		row("delta_convolution", "4", "tokens that their convolution sees"),
+		{
+			Key: "delta_channels", Default: false, With: llamas(),
+			Text: "every feature of a key has a decay of its own, as in Kimi Linear",
+		},
 		{
 			Key: "attention_gate", Default: false, With: llamas(),
 			Text: "the result of attention is multiplied with a sigmoid that the projection of queries makes, too",

@@ -123,6 +123,8 @@ func (m Model) checkForm() error {
 	case m.MTPLayers > 0 && m.learned():
 		return fmt.Errorf("mtp_layers = %d: modules that predict have no table of positions; set "+
 			"position_embedding = %q", m.MTPLayers, PositionsRotary)
+	case m.MTPShared && m.MTPLayers < 2:
+		return errors.New("mtp_shared = true: has no meaning with fewer than two modules that predict (mtp_layers)")
 	case m.ParallelBlock && m.Dropout > 0:
 		return errors.New("dropout: psim models none in blocks with attention and MLP in parallel; " +
 			"set dropout = 0 or parallel_block = false")

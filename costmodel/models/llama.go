@@ -26,7 +26,7 @@ func llama(m Model) network.Network {
 	}
 	layers = append(layers, final)
 	for i := range m.MTPLayers {
-		layers = append(layers, predictor(m, i, shared.of(m.block(m.Layers-1))))
+		layers = append(layers, predictor(m, i, shared.of(m.predicting())))
 	}
 	return network.Network{
 		TokensPerSample: s, Layers: append(layers, lmHead(m, "embed_tokens.weight")), Routing: m.routing(),
@@ -153,7 +153,13 @@ func llamaBlockOps(m Model) []network.Op {
 			ops = append(ops, gatedOps(m)...)
 			return append(ops, m.residual("mlp.residual", s, h))
 		}
-		ops = append(ops, out)
+		if m.only == both {
+			sum := m.residual("self_attn.sum", s, h)
+			out.Leaves, sum.Leaves = false, true
+			ops = append(ops, out, sum)
+		} else {
+			ops = append(ops, out)
+		}
 		ops = append(ops, m.postNorm("post_self_attn_layernorm")...)
 		ops = append(ops, m.dropoutAdd("self_attn.resid_dropout", "self_attn.residual")...)
 	}

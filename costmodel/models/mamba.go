@@ -41,11 +41,17 @@ func mambaParams(m Model) []network.Tensor {
 	vector := func(name string, shape ...int) network.Tensor {
 		return network.Tensor{Name: mamba + name, Shape: shape, Sharded: true, Norm: true}
 	}
-	return append(params, vector("conv1d.weight", inner+shared, 1, m.MambaConvolution),
+	params = append(params, vector("conv1d.weight", inner+shared, 1, m.MambaConvolution),
 		vector("conv1d.bias", inner+shared),
-		vector("scan.dt_bias", m.MambaHeads), vector("scan.A_log", m.MambaHeads), vector("scan.D", m.MambaHeads),
-		vector("norm.weight", inner))
+		vector("scan.dt_bias", m.MambaHeads), vector("scan.A_log", m.MambaHeads), vector("scan.D", m.MambaHeads))
+	if m.mambaNorm() {
+		params = append(params, vector("norm.weight", inner))
+	}
+	return params
 }
+
+// mambaNorm reports whether a norm follows the scan.
+func (m Model) mambaNorm() bool { return m.MambaNorm == nil || *m.MambaNorm }
 
 // mambaOps makes the operations of a mixer, without that projection.
 func mambaOps(m Model) []network.Op {
@@ -59,6 +65,9 @@ func mambaOps(m Model) []network.Op {
 	ops = append(ops, m.toHeads(mamba+"to_heads", elements(s, width))...)
 	ops = append(ops, convolution.Divided(), m.mambaScan())
 	ops = append(ops, m.toHeads(mamba+"to_tokens", elements(s, inner))...)
+	if !m.mambaNorm() {
+		return ops
+	}
 	return append(ops, m.norm(mamba+"norm", s, inner).Divided())
 }
 
@@ -101,15 +110,19 @@ func mambaBuffers(m Model) []network.Buffer {
 		return network.Buffer{Name: mamba + name, Shape: network.Dims{s, features}, Lifetime: lifetime, Sharded: true}
 	}
 	width := 2*inner + shared + m.MambaHeads
-	return []network.Buffer{
+	buffers := []network.Buffer{
 		{
 			Name: mamba + "in_proj.input", Shape: network.Dims{s, m.Hidden}, Lifetime: network.ForwardToWeight,
 			Modules: network.Norms,
 		},
 		sharded("in_proj.output", width, network.ForwardToInput), sharded("scan.output", inner, network.ForwardToInput),
-		sharded("norm.input", inner, network.ForwardToInput), sharded("out_proj.input", inner, network.ForwardToWeight),
+		sharded("out_proj.input", inner, network.ForwardToWeight),
 		sharded("in_proj.output_gradient", width, network.InputToWeight),
 	}
+	if m.mambaNorm() {
+		buffers = append(buffers, sharded("norm.input", inner, network.ForwardToInput))
+	}
+	return buffers
 }
 
 // mambaEstimate returns an upper bound of what a scan moves or keeps of a token, as Model.estimate does.
@@ -164,5 +177,9 @@ func mambaSettings() []setting.Setting {
 		row("mamba_groups", "8", none, "groups of heads, which share what writes states and what reads them"),
 		row("mamba_convolution", "4", none, "tokens that their convolution sees"),
 		row("mamba_chunk", "256", "128", "tokens of a chunk of their scan"),
+		{
+			Key: "mamba_norm", Example: "false", With: llamas(), Unset: "true",
+			Text: "whether a norm follows their scan; in Falcon-H1 none does",
+		},
 	}
 }

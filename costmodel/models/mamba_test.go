@@ -178,11 +178,11 @@ func TestPatternErrors(t *testing.T) {
 	}{
 		{func(m *Model) { m.Pattern = "ME-*Q" }, "pattern has 'Q' at block 4: must be M (Mamba-2)"},
 		{func(m *Model) { m.Pattern = "ME-*" }, "pattern has 4 letters: must have layers = 5"},
-		{func(m *Model) { m.Pattern = "-E-*-" }, "pattern: needs a block with the letter M with mamba_heads"},
+		{func(m *Model) { m.Pattern = "-E-*-" }, "pattern: needs a block with the letter M or H with mamba_heads"},
 		{func(m *Model) { m.Pattern = "MM-*M" }, "pattern: needs a block with the letter E with experts"},
 		{func(m *Model) { m.Pattern = "" }, "mamba_heads: needs pattern"},
 		{func(m *Model) { m.DenseLayers = 1 }, "remove dense_layers and moe_every"},
-		{func(m *Model) { m.MTPLayers = 1 }, "mtp_layers = 1: psim does not model modules that predict with a pattern"},
+		{func(m *Model) { m.MTPShared = true }, "mtp_shared = true: has no meaning with fewer than two modules"},
 		{func(m *Model) { m.PostNorms = true }, "remove parallel_block and post_norms"},
 		{func(m *Model) { m.Window, m.FullAttentionEvery = 8, 2 }, "pattern: says which blocks have attention"},
 		{func(m *Model) { m.MambaGroups = 3 }, "mamba_groups = 3: must divide mamba_heads = 8"},

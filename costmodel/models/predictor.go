@@ -12,18 +12,35 @@ import (
 // follow. Table and head are the model's own. The head takes the results of all modules, one after
 // another, as if the sequence were longer; a module therefore passes on its input together with its
 // own result. A tensor-parallel group divides the product's columns (Megatron-LM,
-// transformer/multi_token_prediction.py).
+// transformer/multi_token_prediction.py). With a pattern a module has attention and an MLP or experts (the pattern *E of
+// Nemotron 3). With mtp_shared all modules have the parameters of the first (Nemotron 3 Super).
+
+// predicting returns the model of the block in a module that predicts.
+func (m Model) predicting() Model {
+	if m.Pattern != "" {
+		m.MambaHeads, m.DeltaValueHeads = 0, 0
+		return m
+	}
+	return m.block(m.Layers - 1)
+}
 
 // predictor makes the i-th module around a block's work.
 func predictor(m Model, i int, block work) network.Layer {
-	s, h, last := m.SequenceLength, m.Hidden, m.block(m.Layers-1)
-	name, w := fmt.Sprintf("mtp.%d", i), predictorWork(m, block)
+	s, h, last := m.SequenceLength, m.Hidden, m.predicting()
+	name, owner, w := fmt.Sprintf("mtp.%d", i), i, predictorWork(m, block)
+	if m.MTPShared {
+		owner = 0
+	}
 	params := append(m.normParams("enorm", h), m.normParams("hnorm", h)...)
 	params = append(params, columnProjection("eh_proj", 2*h, h, false)...)
 	params = append(append(params, llamaBlockParams(last)...), m.normParams("norm", h)...)
+	params = prefixed(fmt.Sprintf("mtp.%d.", owner), params)
+	tied := []network.Tensor{{Name: "embed_tokens.weight", Shape: network.Dims{m.Vocab, h}, Sharded: true}}
+	if owner != i {
+		params, tied = nil, append(params, tied...)
+	}
 	return network.Layer{
-		Name: name, Params: prefixed(name+".", params), Experts: last.Experts, Active: last.ExpertsPerToken,
-		Tied:  []network.Tensor{{Name: "embed_tokens.weight", Shape: network.Dims{m.Vocab, h}, Sharded: true}},
+		Name: name, Params: params, Tied: tied, Experts: last.Experts, Active: last.ExpertsPerToken,
 		Input: network.Dims{(1 + i) * s, h}, Output: network.Dims{(2 + i) * s, h},
 		Ops: w.ops, Buffers: w.buffers, Dropout: m.Dropout, Repeatable: true, KeepsGradient: m.Dropout == 0,
 	}

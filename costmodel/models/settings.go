@@ -256,5 +256,9 @@ func attentionSettings() []setting.Setting {
 			Key: "mtp_layers", Example: "1", Range: layers, With: file, Unset: "none",
 			Text: "modules that each predict one more token, as in DeepSeek-V3",
 		},
+		{
+			Key: "mtp_shared", Default: false, With: llama,
+			Text: "modules that predict have one set of parameters, as in Nemotron 3",
+		},
 	}
 }

@@ -181,8 +181,10 @@ func (w *narrowing) cast(before []network.Op, first network.Op, operand, result 
 		Moved:  [3]int64{network.Forward: w.moved(operand), network.InputGradient: w.moved(result)},
 		Writes: [3]int64{network.Forward: w.writes(operand), network.InputGradient: w.writes(result)},
 	}
+	// In 4 bits a kernel takes the tokens of all experts (TransformerEngine, pytorch/csrc/extensions/cast.cpp,
+	// split_quantize_nvfp4_impl, since 2025-12).
 	kernels := w.reads
-	if first.KernelPerExpert {
+	if first.KernelPerExpert && w.bits > 4 {
 		kernels *= first.Experts
 	}
 	cast.Launches = [3]int{network.Forward: int(kernels), network.InputGradient: int(kernels)}

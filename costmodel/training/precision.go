@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"psim/costmodel/network"
 )
@@ -32,6 +33,13 @@ const (
 const (
 	Weights8  = "8-bit"
 	Weights16 = "16-bit"
+)
+
+// The parts of Options.BF16Parts.
+const (
+	partAttention  = "attention"
+	partLatent     = "latent"
+	partPredictors = "mtp"
 )
 
 // Precisions lists the values of Options.Precision.
@@ -73,6 +81,7 @@ func (t Options) checkNarrow() error {
 		{fmt.Sprintf("weights = %q", t.Weights), t.Weights != "" && !t.Narrow()},
 		{fmt.Sprintf("bf16_first = %d", t.BF16First), t.BF16First > 0 && !t.Narrow()},
 		{fmt.Sprintf("bf16_last = %d", t.BF16Last), t.BF16Last > 0 && !t.Narrow()},
+		{fmt.Sprintf("bf16_parts = %q", t.BF16Parts), t.BF16Parts != "" && t.BF16Parts != "none" && !t.Narrow()},
 	} {
 		switch {
 		case key.wrong && t.Narrow():
@@ -179,21 +188,22 @@ func (t Options) narrowed(n network.Network) network.Network {
 	}
 	whole := n.Layers
 	n.Layers = slices.Clone(whole)
-	first, last := t.narrowBlocks(whole)
+	narrow := t.narrowBlocks(whole)
 	made := map[*network.Op]int{} // index of the layer that was rewritten, by its first operation
-	for i := first; i < last; i++ {
+	for i := range n.Layers {
 		l := &n.Layers[i]
 		w := narrowing{
 			scaling: t.scaling(), devices: int64(n.Group.TensorParts()), repeated: t.modules(),
 			frozen: t.frozenFormat(),
 		}
-		if !l.Repeatable || len(l.Ops) == 0 {
+		if !narrow(i) || len(l.Ops) == 0 {
 			continue
 		}
 		if at, ok := made[&l.Ops[0]]; ok && whole[i].Shares(whole[at]) {
 			l.Ops, l.Buffers = n.Layers[at].Ops, n.Layers[at].Buffers
 		} else {
 			made[&l.Ops[0]] = i
+			l.Ops = t.widened(l.Ops)
 			w.layer(l)
 		}
 		if len(l.Frozen) > 0 {
@@ -229,18 +239,51 @@ func (t Options) CheckBlocks(n network.Network) error {
 	return nil
 }
 
-// narrowBlocks returns the range of layers whose blocks are narrow; end is exclusive.
-func (t Options) narrowBlocks(layers []network.Layer) (first, end int) {
+// narrowBlocks returns a function that reports whether a layer is a narrow block. Modules that predict follow the blocks,
+// and do not count as the last of these.
+func (t Options) narrowBlocks(layers []network.Layer) func(i int) bool {
 	var blocks []int
 	for i, l := range layers {
-		if l.Repeatable {
+		if l.Repeatable && !predicts(l) {
 			blocks = append(blocks, i)
 		}
 	}
 	if t.BF16First+t.BF16Last >= len(blocks) {
-		return 0, 0
+		return func(int) bool { return false }
 	}
-	return blocks[t.BF16First], blocks[len(blocks)-1-t.BF16Last] + 1
+	first, last := blocks[t.BF16First], blocks[len(blocks)-1-t.BF16Last]
+	return func(i int) bool {
+		if predicts(layers[i]) {
+			return !t.keepsWide(partPredictors)
+		}
+		return layers[i].Repeatable && first <= i && i <= last
+	}
+}
+
+// predicts reports whether a layer is a module that predicts a further token.
+func predicts(l network.Layer) bool { return strings.HasPrefix(l.Name, "mtp.") }
+
+// keepsWide reports whether a part of blocks stays in bf16.
+func (t Options) keepsWide(part string) bool {
+	return slices.Contains(strings.Split(t.BF16Parts, ","), part)
+}
+
+// widened returns the operations of a narrow block with those products marked that stay in bf16.
+func (t Options) widened(ops []network.Op) []network.Op {
+	wide := func(o network.Op) bool {
+		return t.keepsWide(partAttention) && strings.HasPrefix(o.Name, "self_attn.") ||
+			t.keepsWide(partLatent) && strings.HasSuffix(o.Name, "_latent_proj")
+	}
+	if !slices.ContainsFunc(ops, wide) {
+		return ops
+	}
+	ops = slices.Clone(ops)
+	for i, o := range ops {
+		if wide(o) && narrows(o) {
+			ops[i].Wide = true
+		}
+	}
+	return ops
 }
 
 // A Recipe is a way to compute products in fewer than 16 bits, in kernels and in bytes per

@@ -32,6 +32,8 @@ type Options struct {
 	BF16Last  int `toml:"bf16_last"`
 	// Keep8Bit lists parts of a block that wait in 8 bits for the backward; "" stands for none.
 	Keep8Bit string `toml:"keep_8bit"`
+	// BF16Parts are names of parts with commas between them that stay in bf16 in every block; "" stands for none.
+	BF16Parts string `toml:"bf16_parts"`
 	// BothWays: the device's tensor cores read narrow numbers along rows and along columns,
 	// so that a tensor with one scale needs only one copy.
 	BothWays bool `toml:"-"`
@@ -109,6 +111,12 @@ func (Options) Settings() []setting.Setting {
 			Text: "what blocks keep in 8 bits for the backward. activation: inputs of a dense MLP's activation " +
 				"function and of its gate (activation_func_fp8_input_store). attention: what fused attention reads, " +
 				"and its result (fp8_dot_product_attention); its products are priced in 16 bits",
+		},
+		{
+			Key: "bf16_parts", Default: "none", OneOf: []string{"none"},
+			Parts: []string{partAttention, partLatent, partPredictors},
+			Text: "none, or a list of what stays in bf16 in every block, such as [\"attention\", \"mtp\"]: attention (its " +
+				"projections), latent (those around experts with expert_latent), mtp (modules that predict)",
 		},
 		{
 			Key: "gradients", Example: `"fp32"`, OneOf: []string{"fp32", "fp16", "bf16"},

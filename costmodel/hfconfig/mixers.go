@@ -1,0 +1,191 @@
+package hfconfig
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"psim/costmodel/models"
+)
+
+// mixerTypes lists types with Mamba-2 mixers, alone or in turns with attention. A block with a mixer and an MLP is two
+// blocks of one part each here, which have the same norms, operations and tensors.
+func mixerTypes() map[string]llamaType {
+	mixers := patternConfig{
+		MambaHeads: 128, MambaStates: 256, MambaGroups: 1, MambaConvolution: 4, MambaChunk: 256,
+		ConvolutionBias: new(true), Expand: 2,
+	}
+	names := map[string]string{
+		"mamba_n_heads": "mamba_num_heads", "mamba_d_head": "mamba_head_dim", "mamba_n_groups": "n_groups",
+		"mamba_d_state": "ssm_state_size", "mamba_d_conv": "conv_kernel", "mamba_chunk_size": "chunk_size",
+		"mamba_conv_bias": "use_conv_bias",
+	}
+	granite := mixers
+	granite.MLPWidth = 1024
+	falcon := mixers
+	falcon.Inner, falcon.MixerNorm = 1024, new(false)
+	alone := patternConfig{
+		MambaHeads: 128, MambaHeadDim: 64, MambaStates: 128, MambaGroups: 8, MambaConvolution: 4, MambaChunk: 256,
+		ConvolutionBias: new(true), Expand: 2,
+	}
+	_, latent := mixtureSizes()
+	return map[string]llamaType{
+		"kimi_linear": {
+			llamaConfig: llamaConfig{
+				Vocab: 163840, Positions: 1048576, Hidden: 2304, Inner: 9216, Layers: 27, Heads: 32, Experts: new(256),
+				PerToken: new(8),
+			},
+			aliases: map[string]string{
+				"num_experts_per_token": "num_experts_per_tok", "num_shared_experts": "n_shared_experts",
+				"num_expert_group": "n_group", "model_max_length": "max_position_embeddings",
+			},
+			needs: slices.DeleteFunc(latent, func(key string) bool {
+				return key == "n_shared_experts" || key == "num_experts_per_tok"
+			}),
+			more: blockConfig{
+				Dense: 1, Shared: new(1), Groups: new(1), TopGroups: new(1), patternConfig: patternConfig{
+					LinearHeads: 32, LinearHeadDim: 128,
+				}, deltaConfig: deltaConfig{DeltaConvolution: 4},
+			},
+			block: kimiLinear,
+		},
+		"mamba2": {
+			llamaConfig: llamaConfig{Vocab: 32768, Positions: 4096, Hidden: 4096, Inner: 1, Layers: 64, Heads: 1},
+			aliases: map[string]string{
+				"num_heads": "mamba_num_heads", "head_dim": "mamba_head_dim", "state_size": "ssm_state_size",
+				"expand": "mamba_expand",
+			},
+			needs: []string{"vocab_size", "hidden_size", "num_hidden_layers", "num_heads"},
+			more:  blockConfig{patternConfig: alone}, block: mixersAlone,
+		},
+		"bamba": {
+			llamaConfig: llamaConfig{
+				Vocab: 128000, Positions: 262144, Hidden: 4096, Inner: 14336, Layers: 32, Heads: 32, KVHeads: new(8),
+			},
+			attentionBias: true, mlpBias: true, aliases: names, needs: sizes("attn_layer_indices"),
+			more: blockConfig{patternConfig: mixers}, block: bamba,
+		},
+		"falcon_h1": {
+			llamaConfig: llamaConfig{
+				Vocab: 128000, Positions: 8192, Hidden: 4096, Inner: 14336, Layers: 32, Heads: 32, KVHeads: new(8),
+			},
+			attentionBias: true, mlpBias: true, aliases: names, needs: sizes("mamba_d_ssm"),
+			more: blockConfig{patternConfig: falcon}, block: falconH1,
+		},
+		"granitemoehybrid": {
+			llamaConfig: llamaConfig{
+				Vocab: 32000, Positions: 2048, Hidden: 4096, Inner: 11008, Layers: 32, Heads: 32,
+				Experts: new(8), PerToken: new(2),
+			},
+			attentionBias: true, maybeDense: true, aliases: names, needs: sizes("layer_types|layers_block_type"),
+			more: blockConfig{patternConfig: granite}, block: graniteHybrid,
+		},
+	}
+}
+
+// mixersAlone reads Mamba-2 without attention and MLPs.
+func mixersAlone(m *models.Model, _ llamaConfig, b blockConfig) error {
+	if inner := b.Expand * m.Hidden; b.MambaHeads*b.MambaHeadDim != inner {
+		return fmt.Errorf("num_heads × head_dim = %d: must be expand × hidden_size = %d", b.MambaHeads*b.MambaHeadDim,
+			inner)
+	}
+	m.PositionEmbedding, m.Pattern = models.PositionsNone, strings.Repeat("M", m.Layers)
+	m.HeadDim = 1 // no block has attention
+	return cmp.Or(readMixers(m, b), absent("use_bias", b.Bias))
+}
+
+// kimiLinear reads blocks with Kimi delta attention or latent attention, and experts after the first ones. What a file
+// calls linear_attn_config counts blocks from one.
+func kimiLinear(m *models.Model, c llamaConfig, b blockConfig) error {
+	if err := biasedLatentMixture(m, c, b); err != nil {
+		return err
+	}
+	m.DeltaChannels, m.DeltaConvolution = true, b.DeltaConvolution
+	m.DeltaKeyHeads, m.DeltaKeyDim = b.LinearHeads, b.LinearHeadDim
+	full := func(i int) bool { return i > 0 && i%4 == 0 }
+	switch l := b.LinearAttention; {
+	case l != nil:
+		m.DeltaKeyHeads, m.DeltaKeyDim = l.Heads, l.HeadDim
+		m.DeltaConvolution = cmp.Or(l.Convolution, m.DeltaConvolution)
+		full = func(i int) bool { return slices.Contains(l.Full, i+1) }
+	case b.LayerTypes != nil && len(b.LayerTypes) != m.Layers:
+		return fmt.Errorf("layer_types has %d entries: must have num_hidden_layers = %d", len(b.LayerTypes), m.Layers)
+	case b.LayerTypes != nil:
+		full = func(i int) bool { return b.LayerTypes[i] == "full_attention" }
+	}
+	if b.MLPTypes != nil {
+		dense, err := leading(b.MLPTypes, "dense", m.Layers)
+		if err != nil {
+			return err
+		}
+		m.DenseLayers = dense
+	}
+	m.DeltaValueHeads, m.DeltaValueDim = m.DeltaKeyHeads, m.DeltaKeyDim
+	var pattern []byte
+	for i := range m.Layers {
+		mixer, second := byte('G'), byte('E')
+		if full(i) {
+			mixer = '*'
+		}
+		if i < m.DenseLayers {
+			second = '-'
+		}
+		pattern = append(pattern, mixer, second)
+	}
+	m.Pattern, m.Layers, m.DenseLayers = string(pattern), len(pattern), 0
+	return cmp.Or(positive("linear_attn_config.num_heads", &m.DeltaKeyHeads),
+		positive("linear_attn_config.head_dim", &m.DeltaKeyDim))
+}
+
+// bamba reads blocks with attention or a mixer, and an MLP.
+func bamba(m *models.Model, _ llamaConfig, b blockConfig) error {
+	var pattern []byte
+	for i := range m.Layers {
+		letter := byte('M')
+		if slices.Contains(b.AttentionAt, i) {
+			letter = '*'
+		}
+		pattern = append(pattern, letter, '-')
+	}
+	m.Pattern, m.Layers = string(pattern), len(pattern)
+	return readMixers(m, b)
+}
+
+// falconH1 reads blocks with attention beside a mixer, and an MLP.
+func falconH1(m *models.Model, _ llamaConfig, b blockConfig) error {
+	m.Pattern, m.MambaNorm = strings.Repeat("H-", m.Layers), b.MixerNorm
+	m.Layers *= 2
+	if b.MambaHeadDim == 0 && b.MambaHeads > 0 {
+		b.MambaHeadDim = b.Inner / b.MambaHeads
+	}
+	if inner := b.MambaHeads * b.MambaHeadDim; inner != b.Inner {
+		return fmt.Errorf("mamba_d_ssm = %d: must be mamba_n_heads × mamba_d_head = %d", b.Inner, inner)
+	}
+	return cmp.Or(readMixers(m, b), absent("projectors_bias", b.OutBias))
+}
+
+// graniteHybrid reads blocks with attention or a mixer, and experts with a shared one, or an MLP as wide as that.
+func graniteHybrid(m *models.Model, c llamaConfig, b blockConfig) error {
+	if err := readPattern(m, b); err != nil {
+		return err
+	}
+	second := "-"
+	if m.Experts > 0 {
+		second, m.ExpertHidden = "E", c.Inner
+		if err := sharedWidth(m, "shared_intermediate_size", b.MLPWidth, c.Inner); err != nil {
+			return err
+		}
+	} else {
+		m.FFNHidden = b.MLPWidth
+	}
+	if c.Layers != m.Layers {
+		return fmt.Errorf("num_hidden_layers = %d: layer_types has %d", c.Layers, m.Layers)
+	}
+	m.Pattern = strings.NewReplacer("M", "M"+second, "*", "*"+second).Replace(m.Pattern)
+	m.Layers = len(m.Pattern)
+	if b.PositionType == nil || *b.PositionType != "rope" {
+		m.PositionEmbedding = models.PositionsNone
+	}
+	return cmp.Or(readMixers(m, b), positive("shared_intermediate_size", &b.MLPWidth))
+}
