@@ -264,7 +264,8 @@ func (ComputeOptions) Settings() []setting.Setting {
 		{
 			Key: "scan", Prices: []string{scans},
 			Example: "0.4", Range: setting.Range{Max: 1, AboveMin: true}, Unset: "the device's, or 1",
-			Text: "rate of the products of scans (Mamba-2, gated delta nets) over flops; what scans move takes its time besides",
+			Text: "rate of the products of scans (Mamba-2, gated delta nets) over flops; what scans move takes its " +
+				"time besides",
 		},
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"psim/costmodel/models"
 )
 
-// furtherTypes lists dense types whose blocks have the products of others, and other norms, biases or functions.
-func furtherTypes() map[string]llamaType {
+// layerNormTypes lists dense types with layer norms and rotary positions.
+func layerNormTypes() map[string]llamaType {
 	layerNorms := func(m *models.Model, _ llamaConfig, b blockConfig) error {
 		m.Norm, m.Gated, m.AttentionBias, m.MLPBias = models.NormLayer, new(false), b.Bias, b.Bias
 		return nil
@@ -41,6 +41,12 @@ func furtherTypes() map[string]llamaType {
 				return absent("qk_layernorm", b.KeyNorms)
 			},
 		},
+	}
+}
+
+// furtherTypes lists dense types with the products of Llama's blocks, or without the gate.
+func furtherTypes() map[string]llamaType {
+	return map[string]llamaType{
 		"arcee": {
 			llamaConfig: llamaConfig{
 				Vocab: 32000, Positions: 4096, Hidden: 2560, Inner: 18432, Layers: 32, Heads: 32, Act: new("relu2"),
@@ -71,7 +77,7 @@ func furtherTypes() map[string]llamaType {
 
 // furtherMixtures lists mixtures whose blocks are those of others under other keys.
 func furtherMixtures() map[string]llamaType {
-	experts, latent := mixtureSizes()
+	experts, _ := mixtureSizes()
 	return map[string]llamaType{
 		"hunyuan_v1_moe": {
 			llamaConfig: llamaConfig{
@@ -109,6 +115,13 @@ func furtherMixtures() map[string]llamaType {
 				return cmp.Or(readMixture(m, b), readWindows(m, b))
 			},
 		},
+	}
+}
+
+// furtherLatent lists a mixture with latent attention.
+func furtherLatent() map[string]llamaType {
+	_, latent := mixtureSizes()
+	return map[string]llamaType{
 		"glm4_moe_lite": {
 			llamaConfig: llamaConfig{
 				Vocab: 154880, Positions: 202752, Hidden: 2048, Inner: 10240, Layers: 47, Heads: 20, Experts: new(64),
@@ -125,7 +138,7 @@ func furtherMixtures() map[string]llamaType {
 	}
 }
 
-// ernieMixture reads ERNIE 4.5's mixture, whose first blocks have none.
+// ernieMixture reads ERNIE 4.5's mixture, in which the first blocks lack experts.
 func ernieMixture(m *models.Model, c llamaConfig, b blockConfig) error {
 	m.RouterBias = true
 	switch {

@@ -125,7 +125,7 @@ func TestRelatives(t *testing.T) {
 		`{"model_type": "qwen"}`:                            "; did you mean qwen2?",
 		`{"model_type": "own"}`:                             `; if its blocks are those of "llama" (RMS norms before attention and MLP, rotary positions, an MLP with a gate), write model_type "llama"`,
 		`{"model_type": "own", "num_experts": 8}`:           `write model_type "mixtral"`,
-		`{"model_type": "jamba"}`:                          "it has Mamba layers, which psim does not model",
+		`{"model_type": "jamba"}`:                           "it has Mamba layers, which psim does not model",
 		`{"model_type": "llama", "hidden_size": NaN}`:       "hidden_size is NaN: give its value",
 		`{"model_type": "llama", "head_dim": -Infinity}`:    "head_dim is -Infinity: give its value",
 		`{"model_type": "gpt2", "n_layer": Infinity, "a":1`: "unexpected end",

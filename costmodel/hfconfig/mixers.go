@@ -16,11 +16,7 @@ func mixerTypes() map[string]llamaType {
 		MambaHeads: 128, MambaStates: 256, MambaGroups: 1, MambaConvolution: 4, MambaChunk: 256,
 		ConvolutionBias: new(true), Expand: 2,
 	}
-	names := map[string]string{
-		"mamba_n_heads": "mamba_num_heads", "mamba_d_head": "mamba_head_dim", "mamba_n_groups": "n_groups",
-		"mamba_d_state": "ssm_state_size", "mamba_d_conv": "conv_kernel", "mamba_chunk_size": "chunk_size",
-		"mamba_conv_bias": "use_conv_bias",
-	}
+	names := mixerNames()
 	granite := mixers
 	granite.MLPWidth = 1024
 	falcon := mixers
@@ -29,27 +25,7 @@ func mixerTypes() map[string]llamaType {
 		MambaHeads: 128, MambaHeadDim: 64, MambaStates: 128, MambaGroups: 8, MambaConvolution: 4, MambaChunk: 256,
 		ConvolutionBias: new(true), Expand: 2,
 	}
-	_, latent := mixtureSizes()
 	return map[string]llamaType{
-		"kimi_linear": {
-			llamaConfig: llamaConfig{
-				Vocab: 163840, Positions: 1048576, Hidden: 2304, Inner: 9216, Layers: 27, Heads: 32, Experts: new(256),
-				PerToken: new(8),
-			},
-			aliases: map[string]string{
-				"num_experts_per_token": "num_experts_per_tok", "num_shared_experts": "n_shared_experts",
-				"num_expert_group": "n_group", "model_max_length": "max_position_embeddings",
-			},
-			needs: slices.DeleteFunc(latent, func(key string) bool {
-				return key == "n_shared_experts" || key == "num_experts_per_tok"
-			}),
-			more: blockConfig{
-				Dense: 1, Shared: new(1), Groups: new(1), TopGroups: new(1), patternConfig: patternConfig{
-					LinearHeads: 32, LinearHeadDim: 128,
-				}, deltaConfig: deltaConfig{DeltaConvolution: 4},
-			},
-			block: kimiLinear,
-		},
 		"mamba2": {
 			llamaConfig: llamaConfig{Vocab: 32768, Positions: 4096, Hidden: 4096, Inner: 1, Layers: 64, Heads: 1},
 			aliases: map[string]string{
@@ -81,6 +57,41 @@ func mixerTypes() map[string]llamaType {
 			attentionBias: true, maybeDense: true, aliases: names, needs: sizes("layer_types|layers_block_type"),
 			more: blockConfig{patternConfig: granite}, block: graniteHybrid,
 		},
+	}
+}
+
+// kimiTypes lists Kimi Linear, which mixes Kimi delta attention and latent attention.
+func kimiTypes() map[string]llamaType {
+	_, latent := mixtureSizes()
+	return map[string]llamaType{
+		"kimi_linear": {
+			llamaConfig: llamaConfig{
+				Vocab: 163840, Positions: 1048576, Hidden: 2304, Inner: 9216, Layers: 27, Heads: 32, Experts: new(256),
+				PerToken: new(8),
+			},
+			aliases: map[string]string{
+				"num_experts_per_token": "num_experts_per_tok", "num_shared_experts": "n_shared_experts",
+				"num_expert_group": "n_group", "model_max_length": "max_position_embeddings",
+			},
+			needs: slices.DeleteFunc(latent, func(key string) bool {
+				return key == "n_shared_experts" || key == "num_experts_per_tok"
+			}),
+			more: blockConfig{
+				Dense: 1, Shared: new(1), Groups: new(1), TopGroups: new(1), patternConfig: patternConfig{
+					LinearHeads: 32, LinearHeadDim: 128,
+				}, deltaConfig: deltaConfig{DeltaConvolution: 4},
+			},
+			block: kimiLinear,
+		},
+	}
+}
+
+// mixerNames lists what other types than Nemotron-H call the keys of mixers.
+func mixerNames() map[string]string {
+	return map[string]string{
+		"mamba_n_heads": "mamba_num_heads", "mamba_d_head": "mamba_head_dim", "mamba_n_groups": "n_groups",
+		"mamba_d_state": "ssm_state_size", "mamba_d_conv": "conv_kernel", "mamba_chunk_size": "chunk_size",
+		"mamba_conv_bias": "use_conv_bias",
 	}
 }
 
@@ -152,7 +163,7 @@ func bamba(m *models.Model, _ llamaConfig, b blockConfig) error {
 	return readMixers(m, b)
 }
 
-// falconH1 reads blocks with attention beside a mixer, and an MLP.
+// falconH1 reads blocks with attention and a mixer side by side, and an MLP.
 func falconH1(m *models.Model, _ llamaConfig, b blockConfig) error {
 	m.Pattern, m.MambaNorm = strings.Repeat("H-", m.Layers), b.MixerNorm
 	m.Layers *= 2

@@ -63,8 +63,8 @@ func sizes(more ...string) []string {
 func llamaTypes() map[string]llamaType {
 	types := plainTypes()
 	for _, more := range []map[string]llamaType{windowTypes(), qwen3Types(), mixtureTypes(), variants(),
-		biasTypes(), wideMixtures(), sparseTypes(), olmoTypes(), deltaTypes(), patternTypes(), mixerTypes(), olderTypes(),
-		furtherTypes(), furtherMixtures()} {
+		biasTypes(), wideMixtures(), sparseTypes(), olmoTypes(), deltaTypes(), patternTypes(), mixerTypes(),
+		kimiTypes(), olderTypes(), layerNormTypes(), furtherTypes(), furtherMixtures(), furtherLatent()} {
 		maps.Copy(types, more)
 	}
 	return types

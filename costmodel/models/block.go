@@ -81,7 +81,7 @@ const (
 	onlyMLP       = '-'
 	onlyExperts   = 'E'
 	onlyDelta     = 'G' // a gated delta net
-	both          = 'H' // a mixer beside attention (Falcon-H1)
+	both          = 'H' // a mixer and attention side by side (Falcon-H1)
 )
 
 // one returns the model with the only part that a pattern gives its i-th block.
@@ -120,8 +120,8 @@ func (m Model) checkPattern() error {
 	}
 	for i, letter := range m.Pattern {
 		if !strings.ContainsRune("MGH*-E", letter) {
-			return fmt.Errorf("pattern has %q at block %d: must be M (Mamba-2), G (gated delta net), * (attention), H (Mamba-2 "+
-				"and attention), - (MLP) or E (experts)", letter, i)
+			return fmt.Errorf("pattern has %q at block %d: must be M (Mamba-2), G (gated delta net), * "+
+				"(attention), H (Mamba-2 and attention), - (MLP) or E (experts)", letter, i)
 		}
 	}
 	switch {
@@ -134,7 +134,7 @@ func (m Model) checkPattern() error {
 	case m.DenseLayers > 0 || m.MoEEvery > 1:
 		return errors.New("pattern: says which blocks have experts; remove dense_layers and moe_every")
 	case m.has(onlyDelta) != m.delta():
-		return errors.New("pattern: needs a block with the letter G with delta_value_heads, and delta_value_heads with it")
+		return errors.New("pattern: needs a block with the letter G with delta_value_heads, and these with it")
 	case m.FullAttentionEvery > 0:
 		return errors.New("pattern: says which blocks have attention; remove full_attention_every")
 	case m.ParallelBlock || m.PostNorms:
@@ -165,8 +165,8 @@ func patternSettings() []setting.Setting {
 	return []setting.Setting{
 		{
 			Key: "pattern", Example: `"M-M*"`, With: llamas(), Unset: "blocks have attention and an MLP or experts",
-			Text: "the only part of every block: M (Mamba-2), G (gated delta net), * (attention), H (Mamba-2 beside " +
-				"attention, as in Falcon-H1), - (MLP) or E (experts), as in Nemotron-H",
+			Text: "the only part of every block: M (Mamba-2), G (gated delta net), * (attention), H (M and * side by " +
+				"side, as in Falcon-H1), - (MLP) or E (experts), as in Nemotron-H",
 		},
 		{
 			Key: "expert_latent", Example: "1024", Range: setting.Between(0, maxSize), With: []string{FamilyMixtral},

@@ -69,7 +69,7 @@ type Model struct {
 	DeltaKeyDim      int  `toml:"delta_key_dim"`
 	DeltaValueDim    int  `toml:"delta_value_dim"`
 	DeltaConvolution int  `toml:"delta_convolution"`
-	DeltaChannels    bool `toml:"delta_channels"` // Kimi delta attention (see kimi.go)
+	DeltaChannels    bool `toml:"delta_channels"` // Kimi delta attention (below them)
 	// Blocks of one part each, unless Pattern is "" (see pattern.go), and Mamba-2 mixers (see mamba.go).
 	Pattern          string `toml:"pattern"`
 	MambaHeads       int    `toml:"mamba_heads"`
@@ -270,8 +270,8 @@ func ConfigTypes() []string {
 		deepseek_v3 kimi_k2 gpt_oss llama4 llama4_text phi3 glm glm4 glm4_moe cohere cohere2 olmo2 olmo3 olmoe granite
 		granitemoe smollm3 seed_oss exaone4 ernie4_5 minimax_m2 deepseek_v32 glm_moe_dsa
 		qwen3_next qwen3_5 qwen3_5_text qwen3_5_moe qwen3_5_moe_text nemotron_h
-		mamba2 bamba falcon_h1 granitemoehybrid kimi_linear starcoder2 nemotron stablelm arcee helium hunyuan_v1_dense hunyuan_v1_moe
-		ernie4_5_moe dots1 glm4_moe_lite
+		mamba2 bamba falcon_h1 granitemoehybrid kimi_linear starcoder2 nemotron stablelm arcee helium
+		hunyuan_v1_dense hunyuan_v1_moe ernie4_5_moe dots1 glm4_moe_lite
 		gpt_neox phi opt bloom qwen2_moe
 		qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe mistral3 llava
 		kimi_k25`)

@@ -12,8 +12,8 @@ import (
 // follow. Table and head are the model's own. The head takes the results of all modules, one after
 // another, as if the sequence were longer; a module therefore passes on its input together with its
 // own result. A tensor-parallel group divides the product's columns (Megatron-LM,
-// transformer/multi_token_prediction.py). With a pattern a module has attention and an MLP or experts (the pattern *E of
-// Nemotron 3). With mtp_shared all modules have the parameters of the first (Nemotron 3 Super).
+// transformer/multi_token_prediction.py). With a pattern a module has attention and an MLP or experts (the pattern
+// *E of Nemotron 3). With mtp_shared all modules have the parameters of the first (Nemotron 3 Super).
 
 // predicting returns the model of the block in a module that predicts.
 func (m Model) predicting() Model {

@@ -239,8 +239,8 @@ func (t Options) CheckBlocks(n network.Network) error {
 	return nil
 }
 
-// narrowBlocks returns a function that reports whether a layer is a narrow block. Modules that predict follow the blocks,
-// and do not count as the last of these.
+// narrowBlocks returns a function that reports whether a layer is a narrow block. Modules that predict follow the
+// blocks, and do not count as the last of these.
 func (t Options) narrowBlocks(layers []network.Layer) func(i int) bool {
 	var blocks []int
 	for i, l := range layers {

@@ -115,8 +115,9 @@ func (Options) Settings() []setting.Setting {
 		{
 			Key: "bf16_parts", Default: "none", OneOf: []string{"none"},
 			Parts: []string{partAttention, partLatent, partPredictors},
-			Text: "none, or a list of what stays in bf16 in every block, such as [\"attention\", \"mtp\"]: attention (its " +
-				"projections), latent (those around experts with expert_latent), mtp (modules that predict)",
+			Text: "none, or a list of parts of every block that stay in bf16, such as [\"attention\", \"mtp\"]: " +
+				"attention (its projections), latent (those around experts with expert_latent), mtp (modules that " +
+				"predict)",
 		},
 		{
 			Key: "gradients", Example: `"fp32"`, OneOf: []string{"fp32", "fp16", "bf16"},
