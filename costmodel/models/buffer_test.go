@@ -71,11 +71,16 @@ func TestWeightGradientFindsItsOperands(t *testing.T) {
 		"self_attn.k_proj": 1, "self_attn.v_proj": 1, "mlp.up_proj": 1, "block_sparse_moe.experts.w3": 1,
 		"self_attn.kv_a_proj_with_mqa": 1, sharedExperts + "gate_proj": 1, sharedExperts + "up_proj": 1,
 		linear + "in_proj_ba": 1, sharedGate: 1, toLatent: 1,
+		indexer + "wq_b": 1, indexer + "wk": 1, indexer + "weights_proj": 1, // of the small vectors of queries, and of kv_a
 	}
 	for _, p := range Presets() {
 		for _, l := range preset(t, p.Name).Layers {
 			var inputs, gradients int64
+			shared["mlp.up_proj"] = 0 // of the gate
 			for _, op := range l.Ops {
+				if op.Name == "mlp.gate_proj" {
+					shared["mlp.up_proj"] = 1
+				}
 				if op.Class == network.Product && op.Weight {
 					inputs += cmp.Or(op.Left, op.Count*op.Rows*op.Inner) * (1 - shared[op.Name])
 					gradients += op.Count * op.Rows * op.Cols
