@@ -189,9 +189,9 @@ func TestUnknownNetwork(t *testing.T) {
 	const lists = "; psim list examples and psim list models list the names"
 	for name, want := range map[string]string{
 		"olmo2":        none + give + lists,
-		"gemma2-9b":    none + give + lists,
-		"phi-3":        none + give + lists,
-		"qwen3-8b":     none + give + "; the nearest: qwen3-30b-a3b, qwen3-235b-a22b, qwen3-next-80b-a3b" + lists,
+		"olmoe":        none + give + lists,
+		"phi-3":        none + give + "; did you mean phi-4?",
+		"qwen3-4b":     none + give + "; did you mean qwen3-8b?",
 		"mistral-8b":   none + give + "; did you mean mistral-7b?",
 		"zero-offload": none + "; the nearest: zero-bubble" + lists,
 		"optimal":      none + lists,
