@@ -223,7 +223,7 @@ func (b baseline) otherPrograms() (list []change) {
 	return append(list, b.hybridSharding()...)
 }
 
-// hybridSharding divides what ZeRO 3 divides inside every node only; or over all replicas, where it is divided in groups.
+// hybridSharding divides what ZeRO 3 divides inside every node only, or over all replicas if it is divided in groups.
 func (b baseline) hybridSharding() []change {
 	m, p := b.Experiment.Machine, b.Config.Parallel
 	inNode := m.DevicesPerNode / m.Devices()

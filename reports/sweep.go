@@ -222,16 +222,17 @@ func SweepKey(points []rankings.SweepPoint) string {
 
 const stepTimeKey = "step_time_s"
 
-// sweepPace returns the pace by which points compare: in samples, or in tokens if sequences
-// differ in length. Without a batch it is in microbatches, and without training the step counts.
+// sweepPace returns the pace by which points compare: in samples, or in tokens if sequences, or what is packed
+// into them, differ in length. Without a batch it is in microbatches, and without training the step counts.
 func sweepPace(points []rankings.SweepPoint) pace {
 	var samples, trained bool
-	lengths := map[int]bool{}
+	lengths := map[string]bool{}
 	for _, p := range points {
 		samples = samples || p.Result.Throughput.Samples > 0
 		trained = trained || trains(p.Result)
 		if p.Result.Throughput.Tokens > 0 {
-			lengths[p.Result.SequenceLength] = true
+			samples := slices.DeleteFunc(slices.Clone(p.Set), func(set string) bool { return !strings.HasPrefix(set, "data.") })
+			lengths[fmt.Sprint(p.Result.SequenceLength, samples)] = true
 		}
 	}
 	switch {

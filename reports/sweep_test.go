@@ -114,6 +114,12 @@ the highest throughput, in microbatches: --set schedule.microbatches=8
 	require.NoError(t, reports.WriteSweep(&text, s))
 	require.Contains(t, text.String(), "  tokens/s  ")
 	require.Contains(t, text.String(), "the highest throughput, in tokens: --set schedule.microbatches=8\n")
+	for i, set := range []string{"data.batches=padded", "data.batches=packed"} { // more tokens in fewer samples
+		s.Points[i].Set, s.Points[i].Result.SequenceLength = []string{set}, 2048
+	}
+	text.Reset()
+	require.NoError(t, reports.WriteSweep(&text, s))
+	require.Contains(t, text.String(), "the highest throughput, in tokens: --set data.batches=packed\n")
 }
 
 // Unknown numbers have empty cells in a sweep.csv, and a combination that cannot be has no verdict.
