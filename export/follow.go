@@ -12,6 +12,9 @@ func (p *trainerPlan) begin(ctx context.Context, follow [][2]string) error {
 	if !p.config.Defined("model") {
 		return p.unsayable(&launch.Unsayable{Key: "model", Problem: "is missing: " + p.program + " trains a network"})
 	}
+	if err := p.whole(); err != nil {
+		return err
+	}
 	if p.config.Train.Optimizer == "adam" {
 		follow = append(follow, [2]string{"train.optimizer=adamw", "adam is AdamW in " + p.program})
 	}
@@ -26,6 +29,15 @@ func (p *trainerPlan) begin(ctx context.Context, follow [][2]string) error {
 	said, err := p.say(p.config, p.experiment)
 	p.said = said
 	return err
+}
+
+// whole refuses adapters, which none of these configurations has a key for.
+func (p *trainerPlan) whole() error {
+	if !p.config.Train.Adapts() {
+		return nil
+	}
+	return p.unsayable(&launch.Unsayable{Key: "train.adapter.kind", Problem: p.program + "'s configuration has no " +
+		"adapters: a script adds them, such as one of PEFT"})
 }
 
 // named returns the error of a writer of keys with the configuration's name.

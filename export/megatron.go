@@ -78,6 +78,9 @@ func (p *trainerPlan) order(ctx context.Context) error {
 	if !p.config.Defined("model") {
 		return p.unsayable(&launch.Unsayable{Key: "model", Problem: "is missing: " + p.program + " trains a network"})
 	}
+	if err := p.whole(); err != nil {
+		return err
+	}
 	if stack := p.config.Train.Stack; stack != "megatron-te" && stack != "megatron-2023" {
 		if err := p.change("train.stack=megatron-te", "what is not given is as in Megatron-LM with "+
 			"Transformer Engine (train.stack = \"megatron-te\")"); err != nil {

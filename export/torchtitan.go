@@ -32,6 +32,9 @@ func WriteTorchtitan(ctx context.Context, w io.Writer, c *configs.Config) (chang
 	if !c.Defined("model") {
 		return nil, p.unsayable(&launch.Unsayable{Key: "model", Problem: "is missing: torchtitan trains a network"})
 	}
+	if err := p.whole(); err != nil {
+		return nil, err
+	}
 	for _, set := range [][2]string{
 		{"train.stack=torchtitan", "what is not given is as in torchtitan (train.stack = \"torchtitan\")"},
 		{"model.loss=fused", "head and loss go through a part of the tokens at a time (model.loss = \"fused\")"},

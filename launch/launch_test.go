@@ -73,6 +73,7 @@ func TestOtherLogs(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 8, alone.Config["batch"].(map[string]any)["global"])
 	require.Equal(t, "trainer", alone.Measured.Program)
+	require.Equal(t, 128, alone.Config["model"].(map[string]any)["sequence_length"], "the network has no more positions")
 	arguments := launch.Input{Label: "args.yaml", Data: []byte("per_device_train_batch_size: 2\ngradient_accumulation_steps: 2\nbf16: true\n")}
 	both, err := launch.Read([]launch.Input{arguments, network, log}, launch.Options{})
 	require.NoError(t, err)

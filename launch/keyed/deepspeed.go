@@ -106,7 +106,7 @@ func readDeepSpeed(f understood.Input, files []understood.Input, o understood.Op
 	if !k.network(files) {
 		return nil, fmt.Errorf("%s: does not say what is trained; name the network's config.json as well", f.Label)
 	}
-	k.askLength()
+	k.askLength(files)
 	k.Ask("train.recompute", "the script decides whether activations are computed again: no is assumed; --set "+
 		"train.recompute=full says it")
 	k.Set("schedule.name", "ddp")

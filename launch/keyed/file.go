@@ -34,9 +34,16 @@ func begin(format, version string) *reading {
 	return &reading{Import: &understood.Import{Format: format, Version: version, Config: map[string]any{}}}
 }
 
-// askLength assumes a length of samples, which no file says.
-func (r *reading) askLength() {
-	const assumed = 2048
+// askLength assumes a length of samples, which no file says: no longer than the network has positions for.
+func (r *reading) askLength(files []understood.Input) {
+	assumed := 2048
+	for _, f := range files {
+		for _, key := range []string{"n_positions", "max_position_embeddings"} {
+			if n, ok := object(f.Data)[key].(float64); ok && IsNetwork(f.Data) && n >= 1 && n < float64(assumed) {
+				assumed = int(n)
+			}
+		}
+	}
 	r.Set("model.sequence_length", assumed)
 	r.Ask("model.sequence_length", fmt.Sprintf("the script decides: %d tokens are assumed; --set "+
 		"model.sequence_length=N says it", assumed))

@@ -168,7 +168,7 @@ func (t *trainer) network() {
 				"data.lengths=FILE --set data.batches=padded says how long they are")
 		}
 	default:
-		t.askLength()
+		t.askLength(t.files)
 	}
 	kernels := "eager"
 	const backend = "dynamo_config.dynamo_backend"

@@ -133,9 +133,6 @@ func (w *keyWriter) trainerPrecision(arguments, launcher map[string]any) {
 	default:
 		w.refuse("train.precision", "accelerate has fp32, fp16, bf16 and fp8")
 	}
-	if w.said["adapter"] != nil {
-		w.refuse("train.adapter", "TrainingArguments have no adapters: a script of PEFT or trl makes them")
-	}
 }
 
 // trainerOptimizer writes the optimizer and what the backward computes again.
