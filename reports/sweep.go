@@ -231,7 +231,9 @@ func sweepPace(points []rankings.SweepPoint) pace {
 		samples = samples || p.Result.Throughput.Samples > 0
 		trained = trained || trains(p.Result)
 		if p.Result.Throughput.Tokens > 0 {
-			samples := slices.DeleteFunc(slices.Clone(p.Set), func(set string) bool { return !strings.HasPrefix(set, "data.") })
+			samples := slices.DeleteFunc(slices.Clone(p.Set), func(set string) bool {
+				return !strings.HasPrefix(set, "data.")
+			})
 			lengths[fmt.Sprint(p.Result.SequenceLength, samples)] = true
 		}
 	}
