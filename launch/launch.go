@@ -153,6 +153,13 @@ func sorted(files []Input) (log, script *Input, err error) {
 			return nil, nil, fmt.Errorf("%s: is a second log, after %s; name one of them", f.Label, log.Label)
 		case isLog(f.Data):
 			log = f
+		case keyed.Readable(f.Data) || keyed.IsNetwork(f.Data):
+			if script == nil && !keyed.IsNetwork(f.Data) {
+				script = f
+			}
+		case logged.Lacks(f.Data) != "":
+			return nil, nil, fmt.Errorf("%s: has no line that says how long a step took: %s", f.Label,
+				logged.Lacks(f.Data))
 		case script == nil && !keyed.IsNetwork(f.Data):
 			script = f
 		}

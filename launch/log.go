@@ -108,6 +108,14 @@ func Readable(name string, data []byte) bool {
 	return isLog(data) || script || keyed.Readable(data) || bytes.Contains(data, []byte("MODEL_ARGS:"))
 }
 
+// Lacks says what a log lacks that would tell how long a step takes; "" for a file that is no such log.
+func Lacks(data []byte) string {
+	if isLog(data) {
+		return ""
+	}
+	return logged.Lacks(data)
+}
+
 // IsNetwork reports whether data is the config.json of a network, which other files train.
 func IsNetwork(data []byte) bool { return keyed.IsNetwork(data) }
 

@@ -35,6 +35,23 @@ func Read(data []byte) *Log {
 	return nil
 }
 
+// Lacks says what a log of these programs lacks that would tell how long a step takes, and what makes the program print
+// it; "" for other texts.
+func Lacks(data []byte) string {
+	has := func(word string) bool { return bytes.Contains(data, []byte(word)) }
+	switch {
+	case has("{'loss': ") || has(trainerStart) || has(`"log_history"`):
+		return "the Trainer's lines of losses have no times: its bar of progress has (disable_tqdm=False), as has " +
+			"its summary at the end (train_runtime)"
+	case has("DeepSpeedEngine configuration:"):
+		return "DeepSpeed prints SamplesPerSec only at every steps_per_print-th step: set steps_per_print to 10 in " +
+			"its JSON"
+	case has("[titan] "):
+		return "torchtitan prints tps only at every metrics.log_freq-th step: set it to 10"
+	}
+	return ""
+}
+
 // colors are the codes by which a terminal changes colors.
 var colors = regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`)
 

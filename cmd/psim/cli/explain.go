@@ -271,7 +271,11 @@ func (f *explainFlags) load(ctx context.Context, args []string, stderr io.Writer
 	}
 	steps := launch.Steps(data)
 	if steps == nil {
-		return nil, nil, fmt.Errorf("--log %s: has no line that says how long an iteration took", f.log)
+		problem := "has no line that says how long an iteration took"
+		if lacks := launch.Lacks(data); lacks != "" {
+			problem += "; " + lacks
+		}
+		return nil, nil, fmt.Errorf("--log %s: %s", f.log, problem)
 	}
 	e, err := c.BuildFor(ctx, configs.BuildOptions{Folded: true, Brief: true})
 	if err != nil {

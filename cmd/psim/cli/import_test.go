@@ -47,6 +47,9 @@ func TestImportErrors(t *testing.T) {
 	titan, trainer := strings.Replace(log, "train.log", "torchtitan.log", 1), strings.Replace(log, "train.log", "trainer.log", 1)
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("empty.sh", nil, 0o666))
+	require.NoError(t, os.WriteFile("losses.log", []byte("{'loss': '6.8', 'epoch': '4.1'}\n{'loss': '6.7', 'epoch': '5'}\n"), 0o666))
+	require.NoError(t, os.WriteFile("ds.log", []byte("[2026-11-28 16:03:07,710] [INFO] [config.py:674:print] DeepSpeedEngine configuration:\n"), 0o666))
+	require.NoError(t, os.WriteFile("config.json", []byte(`{"model_type": "gpt2"}`), 0o666))
 	for command, want := range map[string]string{
 		"psim import":           "import takes a log, a launch script, or both, not nothing",
 		"psim import /dev/null": "/dev/null: is not a regular file",
@@ -62,8 +65,12 @@ func TestImportErrors(t *testing.T) {
 		"psim import " + log + " -o no/where.toml":           "there is no folder no",
 		"psim import " + log + " " + log:                     "is a second log",
 		"psim import " + titan:                               titan + ": prints no arguments; name its script or its TOML (torchtitan prints its configuration with job.print_config) as well",
-		"psim import " + trainer:                             trainer + ": does not say what is trained; name the network's config.json as well",
-		"psim import " + log + " --set batch.micro=3":        "schedule.microbatches = 22",
+		"psim import losses.log config.json":                 "losses.log: has no line that says how long a step took: the Trainer's lines of losses have no times",
+		"psim explain gpipe --log losses.log": "--log losses.log: has no line that says how long an iteration took; the Trainer's lines of losses have no times: its bar of " +
+			"progress has (disable_tqdm=False), as has its summary at the end (train_runtime)",
+		"psim explain gpipe --log ds.log":             "set steps_per_print to 10 in its JSON",
+		"psim import " + trainer:                      trainer + ": does not say what is trained; name the network's config.json as well",
+		"psim import " + log + " --set batch.micro=3": "schedule.microbatches = 22",
 	} {
 		stdout, stderr, code := psim(t, command)
 		require.Equal(t, 2, code, command)
@@ -72,7 +79,7 @@ func TestImportErrors(t *testing.T) {
 	}
 	list, err := os.ReadDir(".")
 	require.NoError(t, err)
-	require.Len(t, list, 1)
+	require.Len(t, list, 4)
 }
 
 // A script that psim writes is one that it reads, and none is left where a key is refused.
