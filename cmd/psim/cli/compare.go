@@ -15,6 +15,7 @@ import (
 	lib "psim"
 	"psim/courses/coursefile"
 	"psim/launch"
+	"psim/profiles"
 	"psim/reports"
 	"psim/results"
 	"psim/results/compare"
@@ -26,8 +27,9 @@ and dispatch (work that is ready but has not started); by kind of task and by
 rank. A and B are folders that psim run or psim exec has written, or the
 result.json in them; MODE=WORKERS, which psim predicts as for psim plot; or files that a
 course's own scripts have saved (see psim plot --help). One of them may be the log of a
-run of the other's plan (docs/logs.md). A single folder must be one of psim exec: its
-prediction is then A, and its measured step B.
+run of the other's plan (docs/logs.md), or traces of PyTorch's profiler of it: a
+.json.gz, or a folder of them. A single folder must be one of psim exec: its prediction
+is then A, and its measured step B.
 
 Steps that differ in work (in samples, in the length of sequences, in the network) do
 not compare by their times: the throughput is then the first row, and a warning says
@@ -96,7 +98,7 @@ func loadSides(ctx context.Context, args []string, said io.Writer) (a, b results
 	if len(args) == 1 {
 		return coursefile.LoadMeasured(args[0])
 	}
-	if a, b, ok, err := loggedSides(args, said); ok || err != nil {
+	if a, b, ok, err := ranSides(ctx, args, said); ok || err != nil {
 		return a, b, err
 	}
 	for i, run := range []*results.Run{&a, &b} {
@@ -122,32 +124,83 @@ func (f outputFlags) printComparison(c compare.Comparison, std streams) error {
 	return reports.WriteComparison(std.out, c)
 }
 
-// loggedSides loads a result and the log of a run of its plan, in either order; false where neither is a log. What the
-// log measured is said.
-func loggedSides(names []string, said io.Writer) (a, b results.Run, ok bool, err error) {
+// A ranSide makes a measured run of a log or of traces, of the plan of a result.
+type ranSide func(plan results.Result) (results.Run, error)
+
+// ranSides loads a result, and what a run of its plan wrote: a log, or traces of PyTorch's profiler, in either order;
+// false where neither is one. What a log measured is said.
+func ranSides(ctx context.Context, names []string, said io.Writer) (a, b results.Run, ok bool, err error) {
 	for i, name := range names {
-		steps := stepsOf(name)
-		if steps == nil {
+		side, err := ranSideOf(ctx, name, said)
+		if err != nil {
+			return a, b, false, err
+		}
+		if side == nil {
 			continue
 		}
 		other := names[1-i]
-		if stepsOf(other) != nil {
-			return a, b, false, fmt.Errorf("%s: is a log, as is %s; name one log, and a result of psim's", other, name)
+		if second, err := ranSideOf(ctx, other, io.Discard); err != nil || second != nil {
+			return a, b, false, cmp.Or(err, fmt.Errorf("%s: is of a run elsewhere, as is %s; name one of them, and a "+
+				"result of psim's", other, name))
 		}
 		planned, err := coursefile.LoadRun(other)
 		if err != nil {
 			return a, b, false, err
 		}
-		measured, err := runOfLog(name, steps, planned.Result)
-		if err == nil {
-			err = steps.WriteText(said)
-		}
+		measured, err := side(planned.Result)
 		if a, b = planned, measured; i == 0 {
 			a, b = measured, planned
 		}
 		return a, b, err == nil, err
 	}
 	return a, b, false, nil
+}
+
+// ranSideOf returns what makes a run of a log or of traces, and nil for other files.
+func ranSideOf(ctx context.Context, name string, said io.Writer) (ranSide, error) {
+	if steps := stepsOf(name); steps != nil {
+		return func(plan results.Result) (results.Run, error) {
+			run, err := runOfLog(name, steps, plan)
+			if err == nil {
+				err = steps.WriteText(said)
+			}
+			return run, err
+		}, nil
+	}
+	traces, err := tracesIn(name)
+	if err != nil || len(traces) == 0 || !strings.HasSuffix(traces[0], ".json.gz") {
+		return nil, nil // a result, or nothing, which is said where it is loaded
+	}
+	list, err := readTraces(ctx, traces, func(int) {})
+	if err != nil {
+		return nil, err
+	}
+	return func(plan results.Result) (results.Run, error) { return runOfTraces(name, list, plan) }, nil
+}
+
+// runOfTraces makes a measured run of a step that was profiled, of the plan of a result: every rank has the mean.
+func runOfTraces(name string, step *profiles.ProfiledStep, plan results.Result) (results.Run, error) {
+	if step.World > 0 && step.World != plan.Devices {
+		return results.Run{}, fmt.Errorf("%s: is of a run of %d ranks, and %s has %d devices", name, step.World,
+			plan.Name, plan.Devices)
+	}
+	r := ranAs(name, plan, step.Times.Sum().Seconds())
+	of := func(classes ...profiles.Class) (seconds float64) {
+		for _, class := range classes {
+			seconds += step.Times[class].Seconds()
+		}
+		return seconds
+	}
+	dispatch, waiting := of(profiles.Launches), of(profiles.Idle)
+	for i := range r.Ranks {
+		rank := &r.Ranks[i]
+		rank.Compute = of(profiles.Products, profiles.Attention, profiles.Between, profiles.Copies)
+		rank.ExposedCommunication = of(profiles.Transfer, profiles.Messages, profiles.Skew)
+		rank.Communication, rank.Optimizer = rank.ExposedCommunication, of(profiles.Optimizer)
+		rank.Idle, rank.Dispatch, rank.Waiting = dispatch+waiting, &dispatch, &waiting
+	}
+	r.Throughput.Samples = plan.StepSamples() / r.StepTime
+	return results.Run{Result: r}, nil
 }
 
 // stepsOf returns what a file says of its steps if it is a log, and nil otherwise.
@@ -172,20 +225,26 @@ func runOfLog(name string, steps *launch.LoggedSteps, plan results.Result) (resu
 		return results.Run{}, fmt.Errorf("%s: prints rates, and %s does not say how many samples a step has", name,
 			plan.Name)
 	}
+	r := ranAs(name, plan, steps.StepTime)
+	if steps.Batch > 0 {
+		r.Throughput.Samples = float64(steps.Batch) / steps.StepTime
+	}
+	return results.Run{Result: r}, nil
+}
+
+// ranAs begins the result of a run of a plan whose step takes so long. Its memory is not known.
+func ranAs(name string, plan results.Result, step float64) results.Result {
 	r := results.Result{
 		Schema: results.Schema, Kind: results.Measured, Name: filepath.Base(name), Schedule: plan.Schedule,
 		FullySharded: plan.FullySharded, Stages: plan.Stages, VirtualStages: plan.VirtualStages,
 		Microbatches: plan.Microbatches, DataParallel: plan.DataParallel, TensorParallel: plan.TensorParallel,
-		Devices: plan.Devices, StepTime: steps.StepTime, Bubble: results.UnknownBubble(), FitsMemory: true,
+		Devices: plan.Devices, StepTime: step, Bubble: results.UnknownBubble(), FitsMemory: true,
 		Ranks: make([]results.RankResult, len(plan.Ranks)), Work: results.Work{SequenceLength: plan.SequenceLength},
-		Measurement: &results.Measurement{RunsMade: 1, TimesComparable: true, Steps: []float64{steps.StepTime}},
+		Measurement: &results.Measurement{RunsMade: 1, TimesComparable: true, Steps: []float64{step}},
 		Warnings:    []string{},
 	}
 	for i := range r.Ranks {
 		r.Ranks[i].Rank = i
 	}
-	if steps.Batch > 0 {
-		r.Throughput.Samples = float64(steps.Batch) / steps.StepTime
-	}
-	return results.Run{Result: r}, nil
+	return r
 }

@@ -239,7 +239,7 @@ func TestCompareLog(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.FileExists(t, "both/comparison.json")
 	for command, want := range map[string]string{
-		log + " " + log:                    "is a log, as is " + log + "; name one log, and a result of psim's",
+		log + " " + log:                    "is of a run elsewhere, as is " + log + "; name one of them, and a result of psim's",
 		log + " nowhere":                   "nowhere",
 		"mine " + folder + "/network.json": "network.json",
 	} {
@@ -247,4 +247,26 @@ func TestCompareLog(t *testing.T) {
 		require.Equal(t, 2, code, command)
 		require.Contains(t, stderr, want)
 	}
+}
+
+// TestCompareTraces: what a profiled step's time went to stands next to the prediction of its plan.
+func TestCompareTraces(t *testing.T) {
+	folder, err := filepath.Abs("../../../profiles/testdata")
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	_, stderr, code := psim(t, "psim run "+folder+"/ddp.toml --out mine")
+	require.Zero(t, code, stderr)
+	stdout, stderr, code := psim(t, "psim compare mine "+folder+"/traces --json")
+	require.Zero(t, code, stderr)
+	var c compare.Comparison
+	require.NoError(t, json.Unmarshal([]byte(stdout), &c))
+	require.InDelta(t, 0.116, c.B.StepTime, 0.001)
+	parts := c.B.Parts
+	require.InDelta(t, c.B.StepTime, parts.Compute+parts.Communication+parts.Waiting+parts.Dispatch, 1e-9)
+	require.InDelta(t, 0.0083, parts.Communication, 0.0005)
+	_, stderr, code = psim(t, "psim run ddp --out other")
+	require.Zero(t, code, stderr)
+	_, stderr, code = psim(t, "psim compare other "+folder+"/traces")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "traces: is of a run of 2 ranks, and ddp has 8 devices")
 }

@@ -28,21 +28,30 @@ func (f *explainFlags) readProfiles(ctx context.Context, stderr io.Writer) (*pro
 	}
 	progress := newProgress(stderr, f.quiet)
 	defer progress.clear()
+	step, err := readTraces(ctx, names, func(i int) { progress.showf("trace %d of %d", i+1, len(names)) })
+	if err != nil {
+		return nil, fmt.Errorf("--profile %w", err)
+	}
+	return step, nil
+}
+
+// readTraces reads traces of the ranks of a run. progress is called before each.
+func readTraces(ctx context.Context, names []string, progress func(int)) (*profiles.ProfiledStep, error) {
 	var list []*profiles.RankProfile
 	for i, name := range names {
-		progress.showf("trace %d of %d", i+1, len(names))
+		progress(i)
 		p, err := profiles.Read(ctx, name)
 		if err != nil {
-			return nil, fmt.Errorf("--profile %w", err)
+			return nil, err
 		}
 		list = append(list, p)
 	}
 	step, err := profiles.Together(list)
 	if err != nil {
-		return nil, fmt.Errorf("--profile: %w", err)
+		return nil, err
 	}
 	if step.Times.Sum() <= 0 {
-		return nil, fmt.Errorf("--profile %s: its step takes no time: the events have no durations", f.profiles[0])
+		return nil, fmt.Errorf("%s: its step takes no time: the events have no durations", names[0])
 	}
 	return step, nil
 }
