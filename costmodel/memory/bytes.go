@@ -91,7 +91,7 @@ func replicaBreakdown(staged *stages.Staged, ranks int) []Breakdown {
 		}
 	}
 	for r, bytes := range unpacked { // one weight at a time, in memory that the allocator keeps
-		perReplica[r].Buffers += bytes
+		perReplica[r].Activations += bytes
 		if staged.Training.UpdateIn == training.UpdateInBackward {
 			perReplica[r].Gradients += widest[r]
 		}

@@ -37,6 +37,8 @@ type Adapter struct {
 	// FP16Unpacked: weights in 4 bits are made fp16, and these bf16 by a kernel of its own: bitsandbytes before 0.43,
 	// which packs fp16 (nn/modules.py, Params4bit.cuda), and Lightning, which does.
 	FP16Unpacked bool `toml:"fp16_unpacked"`
+	// PackedHead: the head is in 4 bits, too, as litgpt's.
+	PackedHead bool `toml:"packed_head"`
 	// Prepared: what is frozen and not in 4 bits is held in fp32, as PEFT's
 	// prepare_model_for_kbit_training leaves it.
 	Prepared bool `toml:"prepared"`
@@ -151,6 +153,10 @@ func packedSettings() []setting.Setting {
 			Key: "fp16_unpacked", Needs: packed, Default: false,
 			Text: "true: weights in 4 bits are made fp16, and then bf16 by a kernel of its own, as bitsandbytes " +
 				"before 0.43 and Lightning do",
+		},
+		{
+			Key: "packed_head", Needs: packed, Default: false,
+			Text: "true: the head is in 4 bits, too, as litgpt's; not with a tied head",
 		},
 		{
 			Key: "prepared", Needs: packed, Default: false,
@@ -349,6 +355,10 @@ func (t Options) checkTargets(n network.Network) error {
 			return fmt.Errorf("adapter.targets = %q: %s has no linear layer %q for an adapter; it has %s",
 				t.Adapter.Targets, n.Name, name, strings.Join(known, ", "))
 		}
+	}
+	if t.Adapter.PackedHead && len(n.Layers[len(n.Layers)-1].Tied) > 0 {
+		return fmt.Errorf("adapter.packed_head = true: the head of %s is tied to the embedding, which is read row "+
+			"by row; set packed_head = false", n.Name)
 	}
 	if !adapted {
 		return fmt.Errorf("adapter.kind = %q: %s has no blocks of a transformer for adapters", t.Adapter.Kind, n.Name)

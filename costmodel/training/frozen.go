@@ -159,7 +159,7 @@ func (f *freezing) formats(l network.Layer) []network.Tensor {
 	for i, t := range list {
 		switch {
 		case f.Adapter.Kind != AdapterQLoRA:
-		case l.IsBlock() && !t.Norm && len(t.Shape) > 1:
+		case (l.IsBlock() || f.Adapter.PackedHead && isPart(l, "head")) && !t.Norm && len(t.Shape) > 1:
 			list[i].Format = f.packed()
 		case f.Adapter.Prepared:
 			list[i].Format = frozen.FP32

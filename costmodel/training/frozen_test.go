@@ -255,6 +255,10 @@ func TestFrozenErrors(t *testing.T) {
 	}{
 		{lora(8, "q"), `adapter.targets = "q": gpt2 has no linear layer "q" for an adapter; it has qkv, o, up, down, head`},
 		{lora(769, "o"), "adapter.rank = 769: is more than the width of attn.c_proj, 768"},
+		{
+			training.Options{Precision: "bf16", Adapter: training.Adapter{Kind: "qlora", Rank: 8, PackedHead: true}},
+			"adapter.packed_head = true: the head of gpt2 is tied to the embedding, which is read row by row; set packed_head = false",
+		},
 		{training.Options{Frozen: "blocks.3-12"}, `frozen = "blocks.3-12": gpt2 has blocks 0 to 11`},
 		{training.Options{Frozen: "head"}, `frozen = "head": the head is tied to the embedding; freeze "embedding", which freezes both`},
 		{training.Options{Frozen: "embedding,blocks.0-11,norm"}, `frozen = "embedding,blocks.0-11,norm": leaves nothing to train`},
@@ -487,4 +491,40 @@ func TestAdaptersOfExperts(t *testing.T) {
 			require.InEpsilon(t, flops, made, 1e-12, "%s %v", targets, pass)
 		}
 	}
+}
+
+// A head in 4 bits takes 4.5 bits a weight instead of 16, and every forward and backward makes it wide.
+func TestPackedHead(t *testing.T) {
+	const h, vocab = 256, 1024
+	n, err := models.Model{
+		Family: "llama", Layers: 2, Hidden: h, Heads: 8, KVHeads: 2, FFNHidden: 768, Vocab: vocab, SequenceLength: 64,
+	}.Network()
+	require.NoError(t, err)
+	frozenBytes := func(a training.Adapter) (bytes int64, format frozen.Format) {
+		a.Kind, a.Rank = "qlora", 8
+		o := training.Options{Precision: "bf16", Adapter: a}
+		require.NoError(t, o.Validate())
+		require.NoError(t, o.CheckFrozen(n))
+		layers := o.Adapted(n).Layers
+		for _, l := range layers {
+			for _, p := range l.Frozen {
+				bytes += p.Format.Bytes(p.Shape.Elements(), 2)
+			}
+		}
+		for _, op := range layers[len(layers)-1].Ops {
+			if op.Class == network.Product && op.Weight {
+				format = op.Format
+			}
+		}
+		return bytes, format
+	}
+	wide, as := frozenBytes(training.Adapter{})
+	require.Equal(t, frozen.AsTrained, as)
+	narrow, as := frozenBytes(training.Adapter{PackedHead: true})
+	require.Equal(t, frozen.NF4, as)
+	require.EqualValues(t, h*vocab*(16-4.5)/8, wide-narrow)
+	same, as := frozenBytes(training.Adapter{PackedHead: true, FP16Unpacked: true})
+	require.Equal(t, frozen.NF4Cast, as)
+	require.Equal(t, narrow, same)
+	require.EqualValues(t, 2*frozen.NF4.Made(h*vocab), as.Made(h*vocab))
 }

@@ -77,7 +77,7 @@ func (k *keeping) inputs(g *linearGroup) {
 	default:
 		k.drop[i] = true
 	}
-	if k.block && k.Adapter.Kind == AdapterQLoRA && k.Adapter.HeldInputs {
+	if k.packs(first) && k.Adapter.HeldInputs {
 		k.held(first, n, keeps || i >= 0 && !k.drop[i])
 	}
 }

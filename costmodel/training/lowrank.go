@@ -87,7 +87,7 @@ func (w *working) product(g *linearGroup, p network.Op, adapted bool) {
 	a := p // with the same left operand, in the same parts of the block
 	p.Frozen, p.NoInputGradient = true, p.NoInputGradient || !w.live
 	p.GradientMoved, p.GradientWrites, p.AddsGradient = 0, 0, false
-	if w.block && w.Adapter.Kind == AdapterQLoRA {
+	if w.packs(p) {
 		p.Format = w.packed()
 	}
 	w.dead[p.Name] = p.NoInputGradient && !adapted
@@ -109,6 +109,11 @@ func (w *working) product(g *linearGroup, p network.Op, adapted bool) {
 	}
 	g.kept = append(g.kept, w.keptByAdapter(name, p, a)...)
 	w.ops = append(w.ops, a, b, w.sum(name, out, left, a))
+}
+
+// packs reports whether the weight of a product is in 4 bits.
+func (w *working) packs(p network.Op) bool {
+	return w.Adapter.Kind == AdapterQLoRA && (w.block || w.Adapter.PackedHead && targetOf(p.Name) == "head")
 }
 
 // drop makes the dropout before an adapter.
