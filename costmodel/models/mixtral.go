@@ -2,6 +2,7 @@ package models
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,16 +37,17 @@ func expertParams(m Model) []network.Tensor {
 			Name: "block_sparse_moe.gate.correction", Shape: network.Dims{m.Experts}, Norm: true,
 		})
 	}
+	// All experts share the shapes of one: a deep network of many has millions of tensors.
+	one := append(columnProjection("w1", h, f, m.MLPBias), rowProjection("w2", f, h, m.MLPBias)...)
+	if m.gated() {
+		one = append(one, columnProjection("w3", h, f, m.MLPBias)...)
+	}
+	params = slices.Grow(params, m.Experts*len(one))
 	for e := range m.Experts {
 		prefix := "block_sparse_moe.experts." + strconv.Itoa(e) + "."
-		first := len(params)
-		params = append(params, columnProjection(prefix+"w1", h, f, m.MLPBias)...)
-		params = append(params, rowProjection(prefix+"w2", f, h, m.MLPBias)...)
-		if m.gated() {
-			params = append(params, columnProjection(prefix+"w3", h, f, m.MLPBias)...)
-		}
-		for i := range params[first:] {
-			params[first+i].Expert = true
+		for _, t := range one {
+			t.Name, t.Expert = prefix+t.Name, true
+			params = append(params, t)
 		}
 	}
 	if m.SharedExperts > 0 {

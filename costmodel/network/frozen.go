@@ -36,9 +36,13 @@ func (n Network) Trained() int64 {
 func (n Network) ModelFLOPs() float64 {
 	forward := func(counts func(Layer, Op) bool) float64 {
 		part := n
-		part.Layers = slices.Clone(n.Layers)
-		for i, l := range part.Layers {
-			part.Layers[i].Ops = slices.DeleteFunc(slices.Clone(l.Ops), func(o Op) bool { return !counts(l, o) })
+		part.Layers = nil
+		for _, l := range n.Layers {
+			if !slices.ContainsFunc(l.Ops, func(o Op) bool { return counts(l, o) }) {
+				continue
+			}
+			l.Ops = slices.DeleteFunc(slices.Clone(l.Ops), func(o Op) bool { return !counts(l, o) })
+			part.Layers = append(part.Layers, l)
 		}
 		return part.FLOPs(Forward)
 	}
