@@ -26,6 +26,7 @@ type torchPlan struct {
 	Microbatches  int            `json:"microbatches"`
 	DataParallel  int            `json:"data_parallel"`
 	Zero          int            `json:"zero"`
+	ZeroGroup     int            `json:"zero_group"` // replicas that share what zero = 3 divides; 0: all
 	BucketMB      float64        `json:"bucket_mb"`
 	Buckets       [][][]string   `json:"buckets"` // of the replicas of a pipeline: by stage, names of tensors
 	Overlap       bool           `json:"overlap"`
@@ -134,7 +135,7 @@ func planTorch(c *configs.Config, e *configs.Experiment) (*torchPlan, error) {
 	}
 	plan := &torchPlan{
 		Name: c.Name(), Schedule: e.Graph.Name, Stages: shape.Ranks, VirtualStages: max(1, shape.Virtual),
-		Microbatches: shape.Microbatches, DataParallel: max(1, shape.Replicas), Zero: staged.Zero,
+		Microbatches: shape.Microbatches, DataParallel: max(1, shape.Replicas), Zero: staged.Zero, ZeroGroup: staged.ZeroGroup,
 		BucketMB: float64(staged.Bucket) / (1 << 20), Samples: staged.Sizes[0] * int64(shape.Microbatches),
 		Seed: FirstSeed, Optimizer: torchOptimizerOf(staged.Training.Optimizer),
 		Overlap: staged.Overlap, Cut: staged.Workload.Layers, Config: c.Object(),

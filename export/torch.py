@@ -650,7 +650,9 @@ def replicas(rank, device, recorder, narrow):
     """DistributedDataParallel, or with zero = 3 fully_shard by psim's units; one process alone without both."""
     model, whole, sharded = in_units(device), PLAN["data_parallel"], PLAN["zero"] == 3
     if sharded:
-        mesh = dist.init_device_mesh(device.type, (whole,))
+        group = PLAN["zero_group"] or whole  # copies of a group sum shares: hybrid sharding
+        sizes, names = ((whole // group, group), ("replicate", "shard")) if group < whole else ((whole,), ("shard",))
+        mesh = dist.init_device_mesh(device.type, sizes, mesh_dim_names=names)
         shard(model, mesh, narrow)
     elif whole > 1:
         model = nn.parallel.DistributedDataParallel(

@@ -25,8 +25,6 @@ func refuseTorch(c *configs.Config) error {
 	}{
 		{copies && (c.Parallel.Zero == 1 || c.Parallel.Zero == 2), "parallel.zero",
 			"the program has DistributedDataParallel and fully_shard; set zero = 0 or 3"},
-		{c.Parallel.Sharing() > 0, "parallel.zero_group",
-			"the program divides over all replicas; leave zero_group out"},
 		{c.Schedule.Name == "pipedream", "schedule.name",
 			"PyTorch's runtime updates once a step; set a schedule that flushes"},
 		{c.Model.Dropout > 0, "model.dropout", "the program has no dropout; set dropout = 0"},

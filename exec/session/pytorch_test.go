@@ -147,6 +147,10 @@ func TestAgreesWithPyTorch(t *testing.T) {
 		{"exec", nil, small}, {"exec", []string{"schedule.name=hanayo", "schedule.virtual_stages=2"}, small},
 		{"exec", []string{"schedule.name=zb-h1", "parallel.data=2", "schedule.microbatches=2"}, small},
 		{"exec", replicas, small}, {"exec", append([]string{"parallel.zero=3", "model.tied=false"}, replicas...), small},
+		{"exec", []string{
+			"parallel.zero=3", "parallel.zero_group=2", "model.tied=false",
+			"schedule.name=ddp", "schedule.stages=1", "parallel.data=4", "schedule.microbatches=2",
+		}, small},
 		{"vgg16-cpu-ddp", []string{"model.preset=vgg-mini", "parallel.data=2"}, pictures},
 		{"vgg16-cpu-pipeline", []string{"model.preset=vgg-mini-pipeline"}, pictures},
 		{"vgg16-cpu-fsdp", []string{"model.preset=vgg-mini", "parallel.data=2"}, pictures},
