@@ -135,7 +135,8 @@ func planTorch(c *configs.Config, e *configs.Experiment) (*torchPlan, error) {
 	}
 	plan := &torchPlan{
 		Name: c.Name(), Schedule: e.Graph.Name, Stages: shape.Ranks, VirtualStages: max(1, shape.Virtual),
-		Microbatches: shape.Microbatches, DataParallel: max(1, shape.Replicas), Zero: staged.Zero, ZeroGroup: staged.ZeroGroup,
+		Microbatches: shape.Microbatches, DataParallel: max(1, shape.Replicas),
+		Zero: staged.Zero, ZeroGroup: staged.ZeroGroup,
 		BucketMB: float64(staged.Bucket) / (1 << 20), Samples: staged.Sizes[0] * int64(shape.Microbatches),
 		Seed: FirstSeed, Optimizer: torchOptimizerOf(staged.Training.Optimizer),
 		Overlap: staged.Overlap, Cut: staged.Workload.Layers, Config: c.Object(),
