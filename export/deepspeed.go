@@ -8,11 +8,18 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 
 	"psim/configs"
 	"psim/launch"
 	"psim/launch/keyed"
 )
+
+// ofScript are the keys of [train] that DeepSpeed's script decides.
+var ofScript = []string{
+	"stack", "recompute", "recompute_layers", "recompute_method", "stop_early", "selective", "detect_anomaly", "frozen",
+	"adapter",
+}
 
 // WriteDeepSpeed writes the JSON of DeepSpeed that trains by a configuration. It is read back: a key that DeepSpeed
 // cannot follow is an error that names it. What DeepSpeed's script decides stays out of it. It returns what had to be
@@ -52,7 +59,8 @@ func WriteDeepSpeed(ctx context.Context, w io.Writer, c *configs.Config) (change
 	if err := p.readDeepSpeed(ctx, text); err != nil {
 		return nil, err
 	}
-	p.changes = append(p.changes, "the network, the length of a sample, recomputation and kernels are your script's")
+	p.changes = append(p.changes, "the network, what of it is trained and by which adapter, the length of a sample, "+
+		"recomputation and kernels are your script's")
 	_, err = fmt.Fprintf(w, "%s\n", text)
 	return p.changes, err
 }
@@ -70,6 +78,7 @@ func (p *trainerPlan) readDeepSpeed(ctx context.Context, text []byte) error {
 	config["machine"], config["model"] = object["machine"], object["model"]
 	if train, ok := object["train"].(map[string]any); ok {
 		train = maps.Clone(train)
+		maps.DeleteFunc(train, func(key string, _ any) bool { return !slices.Contains(ofScript, key) })
 		maps.Copy(train, config["train"].(map[string]any))
 		config["train"] = train
 	}
