@@ -29,10 +29,18 @@ func readLogged(log Input, l *logged.Log, files []Input, o Options) (*Import, er
 		rest = append([]Input{printed}, rest...)
 	}
 	if !slices.ContainsFunc(rest, func(f Input) bool { return isScript(f) || keyed.Readable(f.Data) }) {
+		if l.Mixed {
+			return nil, fmt.Errorf("%s: the configuration that it prints cannot be read: is it cut off, or do lines "+
+				"of several ranks without [rankN]: mix? name %s as well, or the log of one rank", log.Label,
+				configured[l.Steps.Program])
+		}
 		return nil, fmt.Errorf("%s: prints no arguments; name %s as well", log.Label, configured[l.Steps.Program])
 	}
 	if o.Devices == 0 && !slices.ContainsFunc(rest, isScript) && !keyed.SaysDevices(rest) {
-		o.Devices = l.Devices
+		if o.Devices = l.Devices; l.Least && l.Devices > 0 {
+			l.Steps.Note(fmt.Sprintf("%d devices are taken, by the highest rank that prints; --devices N says it "+
+				"where others print elsewhere", l.Devices))
+		}
 	}
 	i, err := Read(rest, o)
 	if err != nil {

@@ -264,7 +264,7 @@ func TestErrors(t *testing.T) {
 		{"model_parallel.log", "Epoch 0: Training Time = 1e300, Tokens_per_sec = 3", "epoch 0 of rank 0: its time is 1e+300 s and its rate 3 tokens/s; the time must be above 0 and at most 9.2e+09 s, the rate 0 or more"},
 		{"run.log", "run_data_parallel.py --world_size 2\nRank 0 training time: avg:2, std:1, tokens_per_second: avg: 3, std:1", "the command has --world_size 2, and there are lines of 1 of these ranks; there must be one of each"},
 		{"run.log", "run_data_parallel.py --world_size 2\nEpoch 0 on Rank 0: Training Time = 2, Tokens_per_sec = 3", "the command has --world_size 2, and there are lines of 1 of these ranks; there must be one of each"},
-		{"run.log", "hello", `holds no line of homework 4's scripts, such as "Epoch 0 on Rank 0: Training Time = 20.6, Tokens_per_sec = 217800.3"`},
+		{"run.log", "hello", `holds no line of a program whose logs are known: of Megatron-LM, torchtitan, DeepSpeed or transformers' Trainer (docs/logs.md), or of homework 4's scripts, such as "Epoch 0 on Rank 0: Training Time = 20.6, Tokens_per_sec = 217800.3"`},
 		{"run.log", "Epoch 0: Training Time = 1.5, Tokens_per_sec = 3", "does not say whether the run was model or pipeline parallel; name it model_parallel.log or pipeline_parallel.log"},
 	} {
 		_, err := coursefile.Read(x.name, []byte(x.text))

@@ -48,7 +48,8 @@ func readLog(name string, data []byte) (list []homework, err error) {
 		list = append(list, h)
 	}
 	if len(list) == 0 {
-		return nil, errors.New(`holds no line of homework 4's scripts, such as ` +
+		return nil, errors.New("holds no line of a program whose logs are known: of Megatron-LM, torchtitan, " +
+			"DeepSpeed or transformers' Trainer (docs/logs.md), or of homework 4's scripts, such as " +
 			`"Epoch 0 on Rank 0: Training Time = 20.6, Tokens_per_sec = 217800.3"`)
 	}
 	return list, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"psim/internal/units"
 	"psim/launch/understood"
 )
 
@@ -144,8 +145,8 @@ func (k *titan) titanGroups(o understood.Options) {
 		return
 	case shards == -1 && o.Devices == 0:
 		shards = 1
-		k.Ask("parallel.data", fmt.Sprintf("the file leaves the number of shards to the number of devices: %d devices "+
-			"are assumed, the least; --devices N says it", group))
+		k.Ask("parallel.data", fmt.Sprintf("the file leaves the number of shards to the number of devices: %s "+
+			"assumed, the least; --devices N says it", are(group)))
 	case shards == -1:
 		shards = max(1, o.Devices/group)
 	}
@@ -179,6 +180,14 @@ func (k *titan) titanGroups(o understood.Options) {
 	k.titanExperts()
 	k.titanShards(stages, context, copies, shards)
 	k.titanPipeline(stages, copies*shards)
+}
+
+// are counts devices as a subject.
+func are(devices int) string {
+	if devices == 1 {
+		return "1 device is"
+	}
+	return units.Plural(devices, "device") + " are"
 }
 
 // titanExperts maps the groups that share experts.

@@ -47,7 +47,7 @@ func readDeepSpeed(data []byte) *Log {
 			"turn it off to measure")
 	}
 	if s.Batch > 0 {
-		s.StepTime = float64(s.Batch) / s.Rate.Value
+		s.StepTime, s.Rate.Source = float64(s.Batch)/s.Rate.Value, true
 		s.Lost = between(list, s.StepTime)
 	}
 	s.How = s.Rate.Counts + ", the median of " + units.Plural(len(list), "line")

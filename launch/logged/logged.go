@@ -21,6 +21,10 @@ type Log struct {
 	Config []byte
 	// Devices is how many there are, where the log says it; 0 where it does not.
 	Devices int
+	// Least says that there may be more devices: other ranks may print elsewhere.
+	Least bool
+	// Mixed says that the printed configuration cannot be read, as where lines of several ranks are mixed.
+	Mixed bool
 	// Micro and Rounds are the samples that a device takes at once and how many times a step, where the log says it.
 	Micro, Rounds int
 }
@@ -29,6 +33,9 @@ type Log struct {
 func Read(data []byte) *Log {
 	for _, read := range []func([]byte) *Log{readTitan, readDeepSpeed, readTrainer} {
 		if l := read(data); l != nil {
+			if !l.Least {
+				l.Steps.Devices = l.Devices
+			}
 			return l
 		}
 	}
@@ -46,6 +53,9 @@ func Lacks(data []byte) string {
 	case has("DeepSpeedEngine configuration:"):
 		return "DeepSpeed prints SamplesPerSec only at every steps_per_print-th step: set steps_per_print to 10 in " +
 			"its JSON"
+	case has("[titan] ") && firstStepAlone(data):
+		return "only the first step is printed, in which torchtitan compiles kernels and which does not count: let " +
+			"it run to the second line (metrics.log_freq)"
 	case has("[titan] "):
 		return "torchtitan prints tps only at every metrics.log_freq-th step: set it to 10"
 	}

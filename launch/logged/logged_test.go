@@ -110,6 +110,74 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
+// TestTitanDevices: the mesh tells the devices, or the highest rank, and the network's line its parameters.
+func TestTitanDevices(t *testing.T) {
+	lines := titanLines(7, false, 1, 10, 40, 2)
+	read := func(text string) *logged.Log { return logged.Read([]byte(text + lines)) }
+	l := read("[titan] - INFO - Building 2-D device mesh with ['dp_shard', 'tp'], [8, 2]\n" +
+		"[titan] - INFO - Model llama3 70B size: 70,553,706,496 total parameters\n")
+	require.Equal(t, []int{16, 16, 70553706496}, []int{l.Devices, l.Steps.Devices, int(l.Steps.Parameters)})
+	l = read("[titan] - INFO - Building device mesh with parallelism: pp=2, dp_replicate=1, dp_shard=4, cp=1, tp=2, ep=4, etp=1\n")
+	require.Equal(t, 16, l.Devices)
+	l = read("")
+	require.Equal(t, []int{8, 0}, []int{l.Devices, l.Steps.Devices}, "others may print elsewhere")
+	lines = titanLines(0, false, 1, 10, 40, 2)
+	require.Zero(t, read("").Devices, "rank 0 often prints alone")
+}
+
+// TestFirstStep: the first step alone is no measurement, and a second line is.
+func TestFirstStep(t *testing.T) {
+	first := []byte(titanLines(0, false, 1, 10, 1, 2))
+	require.Nil(t, logged.Read(first))
+	require.Contains(t, logged.Lacks(first), "only the first step is printed, in which torchtitan compiles kernels")
+	require.NotNil(t, logged.Read([]byte(titanLines(0, false, 1, 10, 10, 2))))
+}
+
+// TestMixedRanks: of ranks that print by turns, the lines of one make the configuration; without ranks it is mixed.
+func TestMixedRanks(t *testing.T) {
+	dump := "Running with args: {\n  \"training\": {\n    \"seq_len\": 4096\n  }\n}\n"
+	var of, bare strings.Builder
+	for line := range strings.SplitAfterSeq(strings.TrimSuffix(dump, "\n"), "\n") {
+		for rank := range 8 {
+			fmt.Fprintf(&of, "[rank%d]:%s\n", rank, strings.TrimSuffix(line, "\n"))
+			fmt.Fprintf(&bare, "%s\n", strings.TrimSuffix(line, "\n"))
+		}
+	}
+	lines := titanLines(0, false, 1, 10, 40, 2)
+	l := logged.Read([]byte(of.String() + lines))
+	require.JSONEq(t, `{"training": {"seq_len": 4096}}`, string(l.Config))
+	require.False(t, l.Mixed)
+	l = logged.Read([]byte(bare.String() + lines))
+	require.Nil(t, l.Config)
+	require.True(t, l.Mixed)
+}
+
+// TestOwnRate: a rate that the step was taken from is no proof of the settings.
+func TestOwnRate(t *testing.T) {
+	s := logged.Read([]byte("DeepSpeedEngine configuration:\n  json = {\n    \"train_batch_size\": 64\n}\n" + string(quoted(t, "deepspeed.log")))).Steps
+	s.Complete(understood.LoggedPlan{Samples: 64})
+	var b strings.Builder
+	require.NoError(t, s.WriteText(&b))
+	require.NotContains(t, b.String(), "as much")
+	require.Contains(t, b.String(), "and no longer: the batch was misread")
+}
+
+// TestOthers: what a log says otherwise than a plan is named, and where devices differ they are why the batch does.
+func TestOthers(t *testing.T) {
+	s := logged.Read([]byte("***** Running training *****\n  Instantaneous batch size per device = 4\n" +
+		"  Total train batch size (w. parallel, distributed & accumulation) = 128\n  Gradient Accumulation steps = 2\n" +
+		"  Total optimization steps = 10\n  Number of trainable parameters = 7,615,616,512\n" + barLine(8, 10, 12, 1.5))).Steps
+	s.Complete(understood.LoggedPlan{Samples: 64, Devices: 8, Replicas: 8, Parameters: 7615616512})
+	require.Equal(t, []string{"the log's steps are of 128 samples, and the configuration says 64"}, s.OtherWork())
+	require.Len(t, s.OtherPlan(), 1)
+	require.Contains(t, s.OtherPlan()[0], "the log shows 16 devices, and the configuration has 8: --devices 16")
+	s.Complete(understood.LoggedPlan{Samples: 64, Devices: 16, Replicas: 16, Parameters: 13015864320})
+	require.Contains(t, s.OtherWork()[0], "another network: it trains 7,615,616,512 parameters, and the configuration 13,015,864,320")
+	require.Contains(t, s.OtherWork()[1], "--set batch.global=128 predicts these")
+	s.Complete(understood.LoggedPlan{Samples: 128, Devices: 16, Replicas: 16, Parameters: 16 * 7615616512})
+	require.Empty(t, s.OtherWork(), "FSDP may leave a share of the parameters on a device")
+}
+
 // TestDeepSpeed: lines of a public run. The last step counts and not the mean since the start, whose rate is another.
 func TestDeepSpeed(t *testing.T) {
 	l := logged.Read(quoted(t, "deepspeed.log"))

@@ -2,6 +2,7 @@ package logged
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 
 	"psim/launch/understood"
@@ -16,12 +17,31 @@ func object(data []byte, word string) []byte {
 	}
 	line := data[bytes.LastIndexByte(data[:at], '\n')+1:]
 	text := data[at+len(word) : min(len(data), at+len(word)+understood.MostScript)]
-	if _, next, ok := bytes.Cut(line, []byte("\n")); ok {
+	if rank := rankPrefix.Find(line); rank != nil {
+		text = linesOf(text, rank)
+	} else if _, next, ok := bytes.Cut(line, []byte("\n")); ok {
 		if n := alike(line, next); n > 0 {
 			text = bytes.ReplaceAll(text, append([]byte("\n"), line[:n]...), []byte("\n"))
 		}
 	}
 	return inJSON(colors.ReplaceAll(text, nil))
+}
+
+// rankPrefix is what torchrun writes before every line of a rank.
+var rankPrefix = regexp.MustCompile(`^\[(?:rank|default)\d+\]:`)
+
+// linesOf returns the first line, and those after it that a rank printed, without its prefix.
+func linesOf(text, rank []byte) []byte {
+	var b bytes.Buffer
+	first := true
+	for line := range bytes.Lines(text) {
+		own, of := bytes.CutPrefix(line, rank)
+		if first || of {
+			b.Write(own)
+		}
+		first = false
+	}
+	return b.Bytes()
 }
 
 // alike counts the bytes with which both texts begin.

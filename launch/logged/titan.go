@@ -1,6 +1,8 @@
 package logged
 
 import (
+	"bytes"
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,6 +17,13 @@ var (
 	titanStep  = regexp.MustCompile(`\bstep:\s*(\d+)\s.*?memory:\s*([\d.]+)GiB\([\d.]+%\)\s+(?:tps|wps): ([\d,]+)`)
 	titanSizes = regexp.MustCompile(`with local batch size (\d+), (?:global batch size (\d+), )?` +
 		`(?:gradient accumulation steps (\d+), )?sequence length (\d+)`)
+	titanParameters = regexp.MustCompile(`\bModel .*size: ([\d,]+) total parameters`)
+	// The mesh of devices, by its dimensions, or in later versions by degrees; ep and etp divide others.
+	titanMesh    = regexp.MustCompile(`Building \d+-D device mesh with \[[^\]]*\], \[([\d, ]+)\]`)
+	titanDegrees = regexp.MustCompile(
+		`Building device mesh with parallelism: (pp=\d+, dp_replicate=\d+, dp_shard=\d+, cp=\d+, tp=\d+)`)
+	titanRank = regexp.MustCompile(`^\[rank(\d+)\]:`)
+	digits    = regexp.MustCompile(`\d+`)
 	titanPeak = regexp.MustCompile(`Peak FLOPS used for computing MFU: ([\d.e+]+)`)
 )
 
@@ -27,7 +36,7 @@ var titanDumps = []string{"Running with configs: ", "Running with args: "}
 func readTitan(data []byte) *Log {
 	last := from(data, titanStart)
 	all, left, memory := titanReports(last)
-	if len(all) == 0 {
+	if len(all) == 0 || alone(all) {
 		return nil
 	}
 	counted := all[min(1, len(all)-1):] // kernels are compiled in the first step
@@ -54,8 +63,57 @@ func readTitan(data []byte) *Log {
 		if text := object(data, word); text != nil {
 			l.Config = text
 		}
+		l.Mixed = l.Mixed || bytes.Contains(data, []byte(word+"{"))
 	}
+	l.Mixed = l.Mixed && !json.Valid(l.Config)
+	if l.Mixed {
+		l.Config = nil
+	}
+	for line := range linesWith(data, " total parameters") {
+		if m := titanParameters.FindStringSubmatch(line); m != nil {
+			s.Parameters = int64(whole(m[1]))
+		}
+	}
+	l.titanDevices(data)
 	return l
+}
+
+// titanDevices takes the devices from the line about their mesh, or else from the highest rank that prints.
+func (l *Log) titanDevices(data []byte) {
+	for line := range linesWith(data, "device mesh with ") {
+		for _, pattern := range []*regexp.Regexp{titanMesh, titanDegrees} {
+			if m := pattern.FindStringSubmatch(line); m != nil {
+				l.Devices = 1
+				for _, n := range digits.FindAllString(m[1], -1) {
+					l.Devices = min(l.Devices*max(1, whole(n)), mostDevices)
+				}
+			}
+		}
+	}
+	if l.Devices > 0 {
+		return
+	}
+	for line := range linesWith(data, "[rank") {
+		if m := titanRank.FindStringSubmatch(line); m != nil && whole(m[1]) < mostDevices {
+			l.Devices = max(l.Devices, whole(m[1])+1)
+		}
+	}
+	l.Least = true
+	if l.Devices == 1 { // programs often let rank 0 alone print
+		l.Devices = 0
+	}
+}
+
+// mostDevices limits what a log may claim.
+const mostDevices = 1 << 20
+
+// alone reports whether a step 1 is all that there is: kernels are compiled in it.
+func alone(list []report) bool { return len(list) == 1 && list[0].step == 1 }
+
+// firstStepAlone reports whether a log of torchtitan has step 1 and no other.
+func firstStepAlone(data []byte) bool {
+	list, _, _ := titanReports(from(data, titanStart))
+	return alone(list)
 }
 
 // titanUtilization says what a printed utilization is of, where it is not of the device's peak.

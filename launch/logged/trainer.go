@@ -22,7 +22,7 @@ var (
 	entry     = regexp.MustCompile(`['"](train_runtime|train_samples_per_second|epoch)['"]:\s*['"]?([\d.]+)`)
 	metric    = regexp.MustCompile(`\b(train_runtime|train_samples_per_second|epoch)\s+=\s+([\d.:]+)`)
 	announced = regexp.MustCompile(`(Num examples|Instantaneous batch size per device|Total train batch size[^=]*|` +
-		`Gradient Accumulation steps|Total optimization steps) += +([\d,]+)`)
+		`Number of trainable parameters|Gradient Accumulation steps|Total optimization steps) += +([\d,]+)`)
 	saved = regexp.MustCompile(`Saving model checkpoint to .*checkpoint-(\d+)`)
 )
 
@@ -59,7 +59,9 @@ func readTrainer(data []byte) *Log {
 	if group := l.Micro * l.Rounds; group > 0 && batch%group == 0 {
 		l.Devices = batch / group
 	}
-	s := &understood.LoggedSteps{Program: "trainer", Batch: batch}
+	s := &understood.LoggedSteps{
+		Program: "trainer", Batch: batch, Parameters: int64(t.numbers["Number of trainable parameters"]),
+	}
 	steps := t.numbers["Total optimization steps"]
 	if steps == 0 && len(t.bars) > 0 {
 		steps = float64(t.bars[0].total)

@@ -29,6 +29,12 @@ type LoggedSteps struct {
 	Allocated int64    `json:"allocated_bytes,omitempty"`
 	Reserved  int64    `json:"reserved_bytes,omitempty"`
 	Notes     []string `json:"notes,omitempty"`
+	// Parameters is how many the program trains, by its log or its printed configuration, and Devices how many the log
+	// shows; 0 where it does not.
+	Parameters int64 `json:"parameters,omitempty"`
+	Devices    int   `json:"devices,omitempty"`
+	// Settings are keys that the log's printed configuration gives otherwise than the one that it is held against.
+	Settings []Difference `json:"settings,omitempty"`
 	// Plan is what psim read of the settings; zero before Complete.
 	Plan LoggedPlan `json:"-"`
 }
@@ -40,6 +46,8 @@ type PrintedRate struct {
 	Value  float64 `json:"value"`
 	// Recomputed is the rate by the step and the settings that psim read; 0 where nothing but the rate tells the step.
 	Recomputed float64 `json:"recomputed,omitempty"`
+	// Source says that the step is of this rate, so that agreement of the two shows nothing.
+	Source bool `json:"step_of_rate,omitempty"`
 	// Over is the time of a step that the rate is of, if it is not that of the log's step.
 	Over float64 `json:"over_s,omitempty"`
 	// Partial is the share of steps that may have fewer samples: the last ones of epochs.
@@ -57,6 +65,10 @@ type LoggedPlan struct {
 	Samples int // of a step
 	Tokens  int // of a sample
 	Devices int
+	// Replicas are the devices that take different samples.
+	Replicas int
+	// Parameters are those that are trained; 0 without a network.
+	Parameters int64
 }
 
 // Note adds a sentence; "" adds nothing.

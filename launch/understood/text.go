@@ -3,6 +3,7 @@ package understood
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,7 +64,8 @@ func (m *LoggedSteps) WriteText(w io.Writer) error {
 // text says what a log measured.
 func (m *LoggedSteps) text() string {
 	seconds := func(x float64) string { return units.FormatDuration(time.Duration(x * float64(time.Second))) }
-	text := fmt.Sprintf("psim: measured: a step of %d samples takes %s, %s", m.Batch, seconds(m.StepTime), m.How)
+	text := fmt.Sprintf("psim: measured: a step of %s takes %s, %s", units.Plural(m.Batch, "sample"),
+		seconds(m.StepTime), m.How)
 	if m.Left > 0 {
 		text += fmt.Sprintf(" (%d more are of a start or of other batches)", m.Left)
 	}
@@ -71,13 +73,8 @@ func (m *LoggedSteps) text() string {
 		text += fmt.Sprintf("; between steps %s went by", seconds(m.Lost))
 	}
 	text += "\n"
-	if m.Said > 0 && m.Said != m.Batch {
-		text += fmt.Sprintf("  its steps are of %d samples, and its arguments say %d: "+
-			"--set batch.global=%[1]d predicts these\n", m.Batch, m.Said)
-	}
-	if n := m.Plan.Tokens; n > 0 && m.Tokens > 0 && n != m.Tokens {
-		text += fmt.Sprintf("  its samples have %d tokens, and the configuration says %d: "+
-			"--set model.sequence_length=%[1]d predicts these\n", m.Tokens, n)
+	for _, other := range slices.Concat(m.OtherWork(), m.OtherPlan()) {
+		text += "  " + other + "\n"
 	}
 	switch as := "and its arguments give "; {
 	case m.Rate != nil:
@@ -108,7 +105,7 @@ func (m *LoggedSteps) text() string {
 func (r *PrintedRate) text() string {
 	printed := fmt.Sprintf("  the log prints %.5g %s (%s), and ", r.Value, r.Unit, r.Counts)
 	switch {
-	case r.Recomputed == 0:
+	case r.Recomputed == 0, r.Source && !r.misread():
 		return ""
 	case r.misread() && r.Unit == TokensPerSecond:
 		return printed + fmt.Sprintf("batch, sequence length and devices give %.5g: one of them was misread\n",
