@@ -20,6 +20,7 @@ func (p *Prediction) Conditions() intervals.Conditions {
 	c.Chip, _, _ = strings.Cut(r.Device, "-")
 	if p.Experiment.Staged != nil {
 		c.Bits = p.Experiment.Staged.Training.Bits()
+		c.Scans = p.Experiment.Staged.Network.Scans()
 	}
 	if n := machine.DevicesPerNode; n > 0 {
 		c.Nodes = (r.Devices + n - 1) / n

@@ -33,6 +33,17 @@ func TestUnsaid(t *testing.T) {
 	require.Equal(t, p.Result.Interval.Coverage, flash.Result.Interval.Coverage)
 }
 
+// Whether a network has scans is read from its operations. Fewer than three sources published such runs.
+func TestScansHaveNoInterval(t *testing.T) {
+	c, err := psim.Load("nemotron-h-56b", "train.stack=megatron-te", "machine.device=h100-80gb-sxm")
+	require.NoError(t, err)
+	p, err := psim.Estimate(t.Context(), c)
+	require.NoError(t, err)
+	require.Nil(t, p.Result.Interval)
+	require.True(t, p.Conditions().Scans)
+	require.Contains(t, p.Result.IntervalMissing, "networks with scans")
+}
+
 // Without a stack there is no interval, and nothing to say about it; without evidence there is a reason.
 func TestNoInterval(t *testing.T) {
 	for name, missing := range map[string]string{"gpipe": "", "llama3-70b": "no published run on l4 is compared with predictions"} {

@@ -11,7 +11,8 @@
 // 2009, "A re-evaluation of random-effects meta-analysis", JRSS A 172), with Student's t.
 //
 // Runs are compared with their like: a class counts by itself if enough sources stand for it, and its mean
-// and variances are drawn towards those of the wider class.
+// and variances are drawn towards those of the wider class. Networks with scans, and those without, are compared with
+// their own kind alone: the errors of the one say nothing about kernels that only the other has.
 package intervals
 
 import (
@@ -41,6 +42,7 @@ type Conditions struct {
 	Stack   string // as train.stack
 	Chip    string // the device's name up to its first hyphen, such as h100
 	Mixture bool   // whether the network is a mixture of experts
+	Scans   bool   // whether the network mixes tokens by scans (Mamba-2, delta nets)
 	Bits    int    // of the numbers that products multiply
 	Tensor  int    // devices of a tensor group
 	Nodes   int
@@ -112,13 +114,18 @@ func (s Spread) Or(times float64) Spread {
 
 // Missing says why there is no evidence for a prediction, or "".
 func (e Evidence) Missing(c Conditions) string {
-	has := func(like func(Residual) bool) bool { return slices.ContainsFunc(e, like) }
+	kin := e.like(c)
+	has := func(like func(Residual) bool) bool { return slices.ContainsFunc(kin, like) }
+	few := len(kin.bySource()) < sourcesOfClass
 	switch {
+	case few && c.Scans:
+		return fmt.Sprintf("published runs of networks with scans (Mamba-2, delta nets) are of fewer than %d sources",
+			sourcesOfClass)
 	case !has(func(r Residual) bool { return r.Chip == c.Chip }):
 		return fmt.Sprintf("no published run on %s is compared with predictions", c.Chip)
 	case !has(func(r Residual) bool { return r.Bits == c.Bits }):
 		return fmt.Sprintf("no published run in %d bits is compared with predictions", c.Bits)
-	case len(e.bySource()) < sourcesOfClass:
+	case few:
 		return fmt.Sprintf("published runs are of fewer than %d sources", sourcesOfClass)
 	}
 	return ""
@@ -126,6 +133,7 @@ func (e Evidence) Missing(c Conditions) string {
 
 // Of returns the spread of errors under the conditions. There must be evidence (Missing).
 func (e Evidence) Of(c Conditions) Spread {
+	e = e.like(c)
 	spread, class := e.own(), []string{}
 	for i, word := range c.words() {
 		var like Evidence
@@ -144,6 +152,16 @@ func (e Evidence) Of(c Conditions) Spread {
 		spread.Class = "all programs"
 	}
 	return spread
+}
+
+// like returns the residuals of networks of the same kind: with scans, or without.
+func (e Evidence) like(c Conditions) (kin Evidence) {
+	for _, r := range e {
+		if r.Scans == c.Scans {
+			kin = append(kin, r)
+		}
+	}
+	return kin
 }
 
 // bySource groups residuals by their source, in the order of first mention.

@@ -182,11 +182,37 @@ func TestCoverage(t *testing.T) {
 	require.InDelta(t, 1+10*0.2, winkler(0, 1, 1.2), 1e-9)
 }
 
+// Networks with scans, and those without, are compared with their own kind, and have no interval by the other.
+func TestScansApart(t *testing.T) {
+	var e Evidence
+	dense := Conditions{Stack: "a", Chip: "h100", Bits: 16}
+	scans := dense
+	scans.Scans = true
+	add := func(c Conditions, source string, log float64) {
+		e = append(e, Residual{Conditions: c, Source: source, Log: log})
+	}
+	for source := range 4 {
+		add(dense, fmt.Sprint(source), 0.1*float64(source))
+	}
+	without := e.Of(dense)
+	add(scans, "0", 3)
+	add(scans, "1", 4)
+	require.Equal(t, without, e.Of(dense), "scans say nothing about others")
+	require.Empty(t, e.Missing(dense))
+	require.Equal(t, "published runs of networks with scans (Mamba-2, delta nets) are of fewer than 3 sources", e.Missing(scans))
+	add(scans, "2", 5)
+	require.Empty(t, e.Missing(scans))
+	require.InDelta(t, 4, e.Of(scans).Mean, 1e-9)
+	require.Equal(t, 3, e.Of(scans).Runs)
+	scans.Chip = "b200"
+	require.Equal(t, "no published run on b200 is compared with predictions", e.Missing(scans))
+}
+
 // The file is as it was written.
 func TestFile(t *testing.T) {
 	require.Equal(t, file, Published().CSV())
-	for _, wrong := range []string{"a,b", "a,b,c,d,e,true,x,1,1,0", "a,b,c,d,e,true,1,1,1,x"} {
-		_, err := read("head,2,3,4,5,6,7,8,9,10\n" + wrong + "\n")
+	for _, wrong := range []string{"a,b", "a,b,c,d,e,true,false,x,1,1,0", "a,b,c,d,e,true,false,1,1,1,x"} {
+		_, err := read("head,2,3,4,5,6,7,8,9,10,11\n" + wrong + "\n")
 		require.Error(t, err, wrong)
 	}
 }

@@ -19,7 +19,9 @@ const head = "# Errors of predicted step times of published training runs, as lo
 	"predicted, with constants\n# that have not seen any run of the source: published/testdata/leave_out.csv by " +
 	"conditions. Written by make leave-out.\n"
 
-var columns = []string{"source", "table", "training", "stack", "chip", "mixture", "bits", "tensor", "nodes", "log"}
+var columns = []string{
+	"source", "table", "training", "stack", "chip", "mixture", "scans", "bits", "tensor", "nodes", "log",
+}
 
 // Published returns the residuals of all published runs.
 var Published = sync.OnceValue(func() Evidence {
@@ -40,13 +42,14 @@ func read(text string) (e Evidence, err error) {
 	}
 	for _, cells := range lines[min(1, len(lines)):] {
 		r := Residual{Source: cells[0], Table: cells[1], Training: cells[2]}
-		r.Stack, r.Chip, r.Mixture = cells[3], cells[4], cells[5] == "true"
+		r.Stack, r.Chip = cells[3], cells[4]
+		r.Mixture, r.Scans = cells[5] == "true", cells[6] == "true"
 		for i, n := range []*int{&r.Bits, &r.Tensor, &r.Nodes} {
-			if *n, err = strconv.Atoi(cells[6+i]); err != nil {
+			if *n, err = strconv.Atoi(cells[7+i]); err != nil {
 				return nil, err
 			}
 		}
-		if r.Log, err = strconv.ParseFloat(cells[9], 64); err != nil {
+		if r.Log, err = strconv.ParseFloat(cells[10], 64); err != nil {
 			return nil, err
 		}
 		e = append(e, r)
@@ -62,7 +65,8 @@ func (e Evidence) CSV() string {
 	w.Write(columns) // into memory
 	for _, r := range e {
 		w.Write([]string{r.Source, r.Table, r.Training, r.Stack, r.Chip, strconv.FormatBool(r.Mixture),
-			strconv.Itoa(r.Bits), strconv.Itoa(r.Tensor), strconv.Itoa(r.Nodes), fmt.Sprintf("%.5f", r.Log)})
+			strconv.FormatBool(r.Scans), strconv.Itoa(r.Bits), strconv.Itoa(r.Tensor), strconv.Itoa(r.Nodes),
+			fmt.Sprintf("%.5f", r.Log)})
 	}
 	w.Flush()
 	return b.String()

@@ -80,7 +80,7 @@ func (r Report) coverageLines() []string {
 	c := r.Coverage
 	without := ""
 	if c.Missing > 0 {
-		without = fmt.Sprintf(" No interval for %s: no other source has such a device or precision.",
+		without = fmt.Sprintf(" No interval for %s: too few other sources have such a device, precision or network.",
 			units.Plural(c.Missing, "row"))
 	}
 	return []string{fmt.Sprintf("Intervals for %.0f %%, made without the row's source: they hold %s of the rows, in "+

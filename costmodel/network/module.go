@@ -70,6 +70,12 @@ func (l Layer) IsBlock() bool {
 	return l.Repeatable && slices.ContainsFunc(l.Ops, part)
 }
 
+// Scans reports whether the network mixes tokens by scans, as Mamba-2 and delta nets do.
+func (n Network) Scans() bool {
+	scan := func(op Op) bool { return op.Class == Scan }
+	return slices.ContainsFunc(n.Layers, func(l Layer) bool { return slices.ContainsFunc(l.Ops, scan) })
+}
+
 // Ends returns the number of blocks of a transformer, and of the layers before and after them.
 // Modules that predict further tokens do not count as blocks: they stay with the head.
 func (n Network) Ends() (before, blocks, after int) {
