@@ -39,6 +39,7 @@ type llamaType struct {
 	attentionBias, mlpBias bool // it may have these biases
 	maybeDense             bool // its number of experts may be 0
 	patterned              bool // num_hidden_layers follows from the kinds of blocks
+	mixersAlone            bool // its blocks have neither attention nor an MLP
 	windowed               bool // sliding_window is used, if use_sliding_window is absent or true
 	// Newer types have further keys, with the defaults in more. block reads them.
 	block   func(m *models.Model, c llamaConfig, b blockConfig) error

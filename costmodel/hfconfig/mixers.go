@@ -2,6 +2,7 @@ package hfconfig
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,8 +33,8 @@ func mixerTypes() map[string]llamaType {
 				"num_heads": "mamba_num_heads", "head_dim": "mamba_head_dim", "state_size": "ssm_state_size",
 				"expand": "mamba_expand",
 			},
-			needs: []string{"vocab_size", "hidden_size", "num_hidden_layers", "num_heads"},
-			more:  blockConfig{patternConfig: alone}, block: mixersAlone,
+			needs:       []string{"vocab_size", "hidden_size", "num_hidden_layers", "num_heads"},
+			mixersAlone: true, more: blockConfig{patternConfig: alone}, block: mixersAlone,
 		},
 		"bamba": {
 			llamaConfig: llamaConfig{
@@ -112,6 +113,9 @@ func kimiLinear(m *models.Model, c llamaConfig, b blockConfig) error {
 	if err := biasedLatentMixture(m, c, b); err != nil {
 		return err
 	}
+	if b.NoPositions != nil && !*b.NoPositions {
+		return errors.New("mla_use_nope = false is not supported; must be true")
+	}
 	m.DeltaChannels, m.DeltaConvolution = true, b.DeltaConvolution
 	m.DeltaKeyHeads, m.DeltaKeyDim = b.LinearHeads, b.LinearHeadDim
 	full := func(i int) bool { return i > 0 && i%4 == 0 }
@@ -120,6 +124,9 @@ func kimiLinear(m *models.Model, c llamaConfig, b blockConfig) error {
 		m.DeltaKeyHeads, m.DeltaKeyDim = l.Heads, l.HeadDim
 		m.DeltaConvolution = cmp.Or(l.Convolution, m.DeltaConvolution)
 		full = func(i int) bool { return slices.Contains(l.Full, i+1) }
+		if err := oneMixerEach(l.Full, l.Delta, m.Layers); err != nil {
+			return err
+		}
 	case b.LayerTypes != nil && len(b.LayerTypes) != m.Layers:
 		return fmt.Errorf("layer_types has %d entries: must have num_hidden_layers = %d", len(b.LayerTypes), m.Layers)
 	case b.LayerTypes != nil:
@@ -147,6 +154,29 @@ func kimiLinear(m *models.Model, c llamaConfig, b blockConfig) error {
 	m.Pattern, m.Layers, m.DenseLayers = string(pattern), len(pattern), 0
 	return cmp.Or(positive("linear_attn_config.num_heads", &m.DeltaKeyHeads),
 		positive("linear_attn_config.head_dim", &m.DeltaKeyDim))
+}
+
+// oneMixerEach requires two lists of blocks, counted from one, that have every block once.
+func oneMixerEach(full, delta []int, blocks int) error {
+	const section = "linear_attn_config"
+	times := make([]int, blocks)
+	for _, i := range slices.Concat(full, delta) {
+		if i < 1 || i > blocks {
+			return fmt.Errorf("%s names block %d: must be from 1 to num_hidden_layers = %d", section, i, blocks)
+		}
+		times[i-1]++
+	}
+	for i, n := range times {
+		switch {
+		case n == 0:
+			return fmt.Errorf("%s: block %d is in neither full_attn_layers nor kda_layers; must be in one",
+				section, i+1)
+		case n > 1:
+			return fmt.Errorf("%s: full_attn_layers and kda_layers have block %d %d times; must be once",
+				section, i+1, n)
+		}
+	}
+	return nil
 }
 
 // bamba reads blocks with attention or a mixer, and an MLP.
@@ -189,6 +219,9 @@ func graniteHybrid(m *models.Model, c llamaConfig, b blockConfig) error {
 		}
 	} else {
 		m.FFNHidden = b.MLPWidth
+	}
+	if b.Normalization != nil && *b.Normalization != "rmsnorm" {
+		return fmt.Errorf(`normalization_function = %.40q is not supported; must be "rmsnorm"`, *b.Normalization)
 	}
 	if c.Layers != m.Layers {
 		return fmt.Errorf("num_hidden_layers = %d: layer_types has %d", c.Layers, m.Layers)

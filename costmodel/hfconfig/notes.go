@@ -19,7 +19,14 @@ func (k configKeys) unread(modelType string) (notes []string) {
 		notes = append(notes, fmt.Sprintf("%s = %s: %s", key, shortened(k[key]), unpriced(key)))
 	}
 	t, ok := llamaTypes()[modelType]
-	for _, key := range sizes("num_key_value_heads") {
+	taken := sizes("num_key_value_heads")
+	if t.mixersAlone {
+		taken = nil // all that it has is required
+	}
+	if t.more.LinearHeads > 0 && !k.given("layer_types") {
+		taken = append(taken, "linear_attn_config")
+	}
+	for _, key := range taken {
 		if t.patterned && key == "num_hidden_layers" || t.aliased(key) {
 			continue
 		}
@@ -127,7 +134,9 @@ func neutral(key string) bool {
 		mtp_transformer_layers use_mtp mtp_use_dedicated_embeddings mamba_ssm_dtype
 		expand time_step_min time_step_max time_step_floor time_step_limit time_step_rank residual_in_fp32
 		rescale_prenorm_residual num_logits_to_keep use_mamba_kernels mamba_ssm_cache_dtype moe_shared_expert_overlap
-		
+		rms_norm norm_before_gate mamba_norm_before_gate mamba_use_mlp attention_in_multiplier attention_out_multiplier
+		key_multiplier lm_head_multiplier mlp_multipliers ssm_in_multiplier ssm_multipliers ssm_out_multiplier
+		moe_renormalize moe_router_activation_func use_grouped_topk attn_rotary_emb
 		return_dict ignore_index spatial_merge_size
 		for_llm_compressor logit_scale n_ctx task_specific_params scale_attn_weights scale_attn_by_inverse_layer_idx
 		reorder_and_upcast_attn n_special predict_special_tokens mm_tokens_per_image is_decoder tie_word_embeddings

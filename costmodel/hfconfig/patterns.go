@@ -32,10 +32,13 @@ type patternConfig struct {
 	Inner            int      `json:"mamba_d_ssm"`
 	MixerNorm        *bool    `json:"mamba_rms_norm"`
 	OutBias          bool     `json:"projectors_bias"`
+	Normalization    *string  `json:"normalization_function"`
+	NoPositions      *bool    `json:"mla_use_nope"`
 	LinearHeads      int      `json:"linear_num_heads"`
 	LinearHeadDim    int      `json:"linear_head_dim"`
 	LinearAttention  *struct {
 		Full        []int `json:"full_attn_layers"`
+		Delta       []int `json:"kda_layers"`
 		Heads       int   `json:"num_heads"`
 		HeadDim     int   `json:"head_dim"`
 		Convolution int   `json:"short_conv_kernel_size"`

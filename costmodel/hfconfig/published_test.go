@@ -93,6 +93,57 @@ func TestUnread(t *testing.T) {
 	assert.Equal(t, []string{"attention_dropout = 0.1: dropout is left out", "engram_size = 3: psim does not know this key, and leaves it out"}, unread)
 }
 
+// Ordinary files of hybrids give no warning, and blocks of Kimi Linear whose kind is not given do.
+func TestHybridNotes(t *testing.T) {
+	const kimi = `"vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 4,
+		"intermediate_size": 96, "moe_intermediate_size": 32, "kv_lora_rank": 16, "q_lora_rank": null, "qk_rope_head_dim": 8,
+		"qk_nope_head_dim": 8, "v_head_dim": 8, "num_experts": 8, "num_experts_per_token": 2, "num_shared_experts": 1,
+		"first_k_dense_replace": 1, "num_expert_group": 1, "topk_group": 1`
+	for config, want := range map[string]string{
+		`{"model_type": "mamba2", "vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 2, "num_heads": 8, "head_dim": 16,
+			"state_size": 16, "n_groups": 1, "rms_norm": true, "norm_before_gate": true, "expand": 2}`: "",
+		`{"model_type": "kimi_linear", ` + kimi + `, "mla_use_nope": true, "moe_renormalize": true, "use_grouped_topk": true,
+			"moe_router_activation_func": "sigmoid", "linear_attn_config": {"full_attn_layers": [4], "kda_layers": [1, 2, 3],
+			"num_heads": 4, "head_dim": 16, "short_conv_kernel_size": 4}}`: "",
+		`{"model_type": "kimi_linear", ` + kimi + `}`: `linear_attn_config is not given: it is taken to be the default of model_type "kimi_linear"`,
+		`{"model_type": "falcon_h1", "vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+			"num_key_value_heads": 4, "intermediate_size": 96, "mamba_d_ssm": 128, "mamba_n_heads": 8, "mamba_d_head": 16,
+			"mamba_n_groups": 1, "mamba_use_mlp": true, "attention_in_multiplier": 1.5, "attention_out_multiplier": 0.9}`: "",
+		`{"model_type": "bamba", "vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+			"num_key_value_heads": 4, "intermediate_size": 96, "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_n_groups": 1,
+			"attn_layer_indices": [1], "attn_rotary_emb": 64}`: "",
+		`{"model_type": "granitemoehybrid", "vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+			"num_key_value_heads": 4, "intermediate_size": 96, "shared_intermediate_size": 96, "num_local_experts": 0,
+			"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_n_groups": 1, "layer_types": ["mamba", "attention"],
+			"normalization_function": "rmsnorm"}`: "",
+	} {
+		_, notes, err := Parse([]byte(config), 8)
+		require.NoError(t, err, config)
+		if want == "" {
+			require.Empty(t, notes, config)
+			continue
+		}
+		require.Len(t, notes, 1, "%s: %q", config, notes)
+		require.Contains(t, notes[0], want)
+	}
+	for lists, want := range map[string]string{
+		`"full_attn_layers": [4], "kda_layers": [1, 2]`:          "linear_attn_config: block 3 is in neither full_attn_layers nor kda_layers",
+		`"full_attn_layers": [4]`:                                "linear_attn_config: block 1 is in neither",
+		`"full_attn_layers": [3, 4], "kda_layers": [1, 2, 3]`:    "full_attn_layers and kda_layers have block 3 2 times",
+		`"full_attn_layers": [4], "kda_layers": [0, 1, 2, 3]`:    "linear_attn_config names block 0: must be from 1 to num_hidden_layers = 4",
+		`"full_attn_layers": [4, 5], "kda_layers": [1, 2, 3]`:    "linear_attn_config names block 5",
+		`"kda_layers": [1, 2, 3, 4], "full_attn_layers": [4, 4]`: "block 4 3 times",
+	} {
+		_, _, err := Parse([]byte(`{"model_type": "kimi_linear", `+kimi+`, "linear_attn_config": {"num_heads": 4, "head_dim": 16, `+lists+`}}`), 8)
+		require.ErrorContains(t, err, want, lists)
+	}
+	_, _, err := Parse([]byte(`{"model_type": "granitemoehybrid", "vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 1,
+		"num_attention_heads": 4, "intermediate_size": 96, "shared_intermediate_size": 96, "layer_types": ["mamba"], "normalization_function": "layernorm"}`), 8)
+	require.ErrorContains(t, err, `normalization_function = "layernorm" is not supported; must be "rmsnorm"`)
+	_, _, err = Parse([]byte(`{"model_type": "kimi_linear", `+kimi+`, "mla_use_nope": false}`), 8)
+	require.ErrorContains(t, err, "mla_use_nope = false is not supported; must be true")
+}
+
 // Blocks that differ in ways that no Model says are refused by name.
 func TestParseBlockErrors(t *testing.T) {
 	const sizes = `"vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 96, `
@@ -128,7 +179,7 @@ func TestParseBlockErrors(t *testing.T) {
 		`{"model_type": "opt", "vocab_size": 8, "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "ffn_dim": 96, "do_layer_norm_before": false}`:                          "do_layer_norm_before = false is not supported",
 		`{"model_type": "opt", "vocab_size": 8, "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "ffn_dim": 96, "max_position_embeddings": 4}`:                           "sequence_length = 8: must be at most max_position_embeddings = 4",
 		`{"model_type": "qwen2_moe", ` + sizes + `"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "num_key_value_heads": 4, "shared_expert_intermediate_size": 48}`: "shared_expert_intermediate_size = 48: psim models shared experts as wide",
-		`{"model_type": "kimi_k3"}`:    "it has linear attention layers",
+		`{"model_type": "kimi_k3"}`:    "psim does not model linear attention layers",
 		`{"model_type": "qwen3_next"}`: `has no vocab_size, which model_type "qwen3_next" needs`,
 		`{"model_type": "qwen3_5_text", ` + sizes + `"layer_types": ["linear_attention", "sliding_attention", "full_attention", "full_attention"]}`:                       `layer_types has "sliding_attention", which psim does not model here; it models full_attention, linear_attention`,
 		`{"model_type": "qwen3_5_text", ` + sizes + `"layer_types": ["full_attention", "linear_attention", "linear_attention", "full_attention"]}`:                        "block 1 does not fit this",

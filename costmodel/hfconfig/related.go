@@ -60,8 +60,7 @@ func (f configFile) unsupported() error {
 	i := slices.IndexFunc(list, func(r relative) bool { return r.name == f.modelType })
 	switch parts := unmodelled(f.modelType); {
 	case parts != "":
-		return fmt.Errorf("%s: it has %s, which psim does not model; psim list models has networks that it does",
-			refused, parts)
+		return fmt.Errorf("%s: psim does not model %s; psim list models has networks that it does", refused, parts)
 	case i >= 0:
 		return fmt.Errorf("%s; the nearest is %q, but %s has %s: write model_type %[2]q to predict it without that",
 			refused, list[i].nearest, f.modelType, list[i].differs)

@@ -255,7 +255,11 @@ func readLayerTypes(m *models.Model, types []string, others ...string) error {
 // unmodelled names the parts of a model_type that psim does not model, or returns "".
 func unmodelled(modelType string) string {
 	for _, row := range [][2]string{
-		{"Mamba layers", "mamba falcon_mamba jamba zamba zamba2 plamo2"},
+		{`Mamba-1 layers (it models Mamba-2; the nearest type is "mamba2")`, "mamba falcon_mamba"},
+		{`Mamba-1 layers (it models Mamba-2; the nearest type is "granitemoehybrid")`, "jamba"},
+		{`Mamba-1 layers (it models Mamba-2; the nearest type is "bamba")`, "zamba"},
+		{`attention that several blocks with Mamba-2 share (the nearest type is "bamba")`, "zamba2"},
+		{`norms inside Mamba layers (the nearest type is "bamba")`, "plamo2"},
 		{"linear attention layers", "kimi_k3 " +
 			"minimax minimax_m1 rwkv retnet olmo_hybrid"},
 		{"recurrent or convolutional layers", "recurrent_gemma lfm2 lfm2_moe xlstm"},
