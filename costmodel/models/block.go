@@ -104,6 +104,9 @@ func (m Model) with(part byte) Model {
 	return m
 }
 
+// attends reports whether some block has attention.
+func (m Model) attends() bool { return m.Pattern == "" || m.has(onlyAttention) || m.has(both) }
+
 // mixes reports whether a block mixes tokens.
 func (m Model) mixes() bool { return !m.transforms() || m.only == 0 }
 

@@ -45,7 +45,7 @@ func (m Model) checkContext(g group.Group) error {
 	case g.Sequence && m.SequenceLength%(c*g.TensorParts()) != 0:
 		return fmt.Errorf("sequence_length = %d: parallel.context × parallel.tensor = %d must divide it",
 			m.SequenceLength, c*g.TensorParts())
-	case g.Method != group.ContextUlysses:
+	case g.Method != group.ContextUlysses || !m.attends():
 		return nil
 	}
 	for _, heads := range []struct {

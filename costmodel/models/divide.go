@@ -74,7 +74,10 @@ func (m Model) checkGroup(g group.Group) error {
 	if err := cmp.Or(m.checkExperts(g), m.checkExpertLatent(g)); err != nil {
 		return err
 	}
-	divided := []string{"heads", "kv_heads", "delta_key_heads", "mamba_groups"}
+	divided := []string{"delta_key_heads", "mamba_groups"}
+	if m.attends() {
+		divided = append(divided, "heads", "kv_heads")
+	}
 	if m.hasMLP() || !g.Dispatches() && m.Experts > 0 && m.ExpertHidden == 0 {
 		divided = append(divided, "ffn_hidden")
 	}

@@ -267,11 +267,23 @@ func TestGroupErrors(t *testing.T) {
 		{Model{Preset: "llama3-8b", SequenceLength: 9}, group.Group{Devices: 2, Sequence: true}, "sequence_length = 9"},
 		{Model{Preset: "mlp"}, group.Group{Devices: 2}, "tensor parallelism divides transformers alone"},
 		{Model{Preset: "vgg16"}, group.Group{Devices: 2}, "tensor parallelism divides transformers alone"},
+		{mixersAlone(), group.Group{Devices: 16}, "mamba_groups = 8: parallel.tensor = 16 must divide it"},
 		{Model{Preset: "nothing"}, group.Group{Devices: 2}, "preset"},
 	} {
 		_, err := c.model.On(c.group)
 		assert.ErrorContains(t, err, c.want)
 	}
+	on(t, mixersAlone(), group.Group{Devices: 8}) // it has one head of attention, which no block has
+	on(t, mixersAlone(), group.Group{Devices: 1, Context: 8, Method: group.ContextUlysses})
 	n := on(t, Model{Preset: "gpt2"}, group.Group{Devices: 1, Sequence: true})
 	assert.Equal(t, build(t, Model{Preset: "gpt2"}), n)
+}
+
+// mixersAlone is a network of Mamba-2 mixers without attention.
+func mixersAlone() Model {
+	return Model{
+		Family: FamilyLlama, Layers: 2, Hidden: 512, Heads: 1, HeadDim: 1, FFNHidden: 1, Vocab: 64, SequenceLength: 64,
+		PositionEmbedding: PositionsNone, Pattern: "MM", MambaHeads: 16, MambaHeadDim: 64, MambaStates: 16,
+		MambaGroups: 8, MambaConvolution: 4, MambaChunk: 16, Attention: AttentionFlash,
+	}
 }
