@@ -352,16 +352,17 @@ func (t Options) checkTargets(n network.Network) error {
 	}
 	for _, name := range wanted {
 		if !any && !found[name] {
-			return fmt.Errorf("adapter.targets = %q: %s has no linear layer %q for an adapter; it has %s",
-				t.Adapter.Targets, n.Name, name, strings.Join(known, ", "))
+			return fmt.Errorf("adapter.targets = %q: the network has no linear layer %q for an adapter; it has %s",
+				t.Adapter.Targets, name, strings.Join(known, ", "))
 		}
 	}
 	if t.Adapter.PackedHead && len(n.Layers[len(n.Layers)-1].Tied) > 0 {
-		return fmt.Errorf("adapter.packed_head = true: the head of %s is tied to the embedding, which is read row "+
-			"by row; set packed_head = false", n.Name)
+		return fmt.Errorf("adapter.packed_head = true: the head of the network is tied to the embedding, which is " +
+			"read row by row; set packed_head = false")
 	}
 	if !adapted {
-		return fmt.Errorf("adapter.kind = %q: %s has no blocks of a transformer for adapters", t.Adapter.Kind, n.Name)
+		return fmt.Errorf("adapter.kind = %q: the network has no blocks of a transformer for adapters",
+			t.Adapter.Kind)
 	}
 	return nil
 }

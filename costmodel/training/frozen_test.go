@@ -253,11 +253,11 @@ func TestFrozenErrors(t *testing.T) {
 		o    training.Options
 		want string
 	}{
-		{lora(8, "q"), `adapter.targets = "q": gpt2 has no linear layer "q" for an adapter; it has qkv, o, up, down, head`},
+		{lora(8, "q"), `adapter.targets = "q": the network has no linear layer "q" for an adapter; it has qkv, o, up, down, head`},
 		{lora(769, "o"), "adapter.rank = 769: is more than the width of attn.c_proj, 768"},
 		{
 			training.Options{Precision: "bf16", Adapter: training.Adapter{Kind: "qlora", Rank: 8, PackedHead: true}},
-			"adapter.packed_head = true: the head of gpt2 is tied to the embedding, which is read row by row; set packed_head = false",
+			"adapter.packed_head = true: the head of the network is tied to the embedding, which is read row by row; set packed_head = false",
 		},
 		{training.Options{Frozen: "blocks.3-12"}, `frozen = "blocks.3-12": gpt2 has blocks 0 to 11`},
 		{training.Options{Frozen: "head"}, `frozen = "head": the head is tied to the embedding; freeze "embedding", which freezes both`},
