@@ -26,8 +26,9 @@ import (
 	"psim/internal/units"
 )
 
-// The constants of the method. They were fixed before any interval was compared with a run. Two choices came after
-// that: the typical variance within sources instead of the mean, and no class for programs that nobody else has run.
+// The constants of the method. They were fixed before any interval was compared with a run. Three choices came after
+// that: the typical variance within sources instead of the mean, no class for programs that nobody else has run, and
+// networks with scans apart, whose runs intervals of other networks had held too rarely.
 const (
 	// Nominal is the share of measured steps that intervals are made to hold.
 	Nominal = 0.8
