@@ -21,7 +21,8 @@ const (
 // Better finds the fastest plan that the stack's program offers for the same devices, adds it to a judgment, and
 // returns its configuration; nil if the program is not known, or no plan is better.
 func Better(ctx context.Context, p *psim.Prediction, h *judged.Judgment) (*configs.Config, error) {
-	if p.Result.Stack == "" || h.Verdict == judged.Inconsistent {
+	if p.Result.Stack == "" || h.Verdict == judged.Inconsistent ||
+		h.Verdict == judged.Incomparable {
 		return nil, nil
 	}
 	q := plans.Query{Devices: p.Devices(), Trainer: p.Result.Stack, Rows: 1}

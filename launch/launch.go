@@ -23,6 +23,7 @@ type (
 	LoggedPlan  = understood.LoggedPlan
 	Input       = understood.Input
 	Options     = understood.Options
+	Difference  = understood.Difference
 	Unsayable   = understood.Unsayable
 )
 

@@ -22,6 +22,8 @@ func WriteJudgment(w io.Writer, h judged.Judgment, precision string) error {
 	}
 	measured := units.FormatSeconds(h.Measured)
 	switch h.Verdict {
+	case judged.Incomparable:
+		out.Print("no verdict: %s\n%s measured, %s\n", strings.Join(h.OtherWork, "; "), measured, expected)
 	case judged.Inside:
 		out.Print("nothing is wrong: %s, %s\n", measured, expected)
 	case judged.Inconsistent:
@@ -31,6 +33,9 @@ func WriteJudgment(w io.Writer, h judged.Judgment, precision string) error {
 	default:
 		difference := units.FormatSignedPercent(h.Measured/h.Predicted - 1)
 		out.Print("%s: %s, %s: %s\n", h.Verdict, measured, expected, difference)
+	}
+	for _, other := range h.OtherPlan {
+		out.Print("%s\n", other)
 	}
 	printMemory(out, h.Memory)
 	printProfile(out, h)

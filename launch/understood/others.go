@@ -9,7 +9,7 @@ import (
 
 // OtherWork says how the work of the log's step differs from that of the plan, so that their times do not compare.
 func (m *LoggedSteps) OtherWork() (list []string) {
-	if m.otherNetwork() {
+	if m.OtherNetwork() {
 		list = append(list, fmt.Sprintf("the log is of another network: it trains %s parameters, and the "+
 			"configuration %s", units.FormatCount(m.Parameters),
 			units.FormatCount(m.Plan.Parameters)))
@@ -44,15 +44,15 @@ func (m *LoggedSteps) OtherPlan() (list []string) {
 // otherDevices reports whether the log shows another number of devices than the plan has. DeepSpeed and the Trainer
 // count replicas.
 func (m *LoggedSteps) otherDevices() bool {
-	if m.Program != "torchtitan" && m.Plan.Replicas != m.Plan.Devices {
+	if (m.Program == "deepspeed" || m.Program == "trainer") && m.Plan.Replicas != m.Plan.Devices {
 		return false
 	}
 	return m.Devices > 0 && m.Plan.Devices > 0 && m.Devices != m.Plan.Devices
 }
 
-// otherNetwork reports whether the log's parameters are more than a hundredth off those of the plan. The Trainer counts
+// OtherNetwork reports whether the log's parameters are more than a hundredth off those of the plan. The Trainer counts
 // a device's share where FSDP has flattened parameters.
-func (m *LoggedSteps) otherNetwork() bool {
+func (m *LoggedSteps) OtherNetwork() bool {
 	near := func(a, b float64) bool { return math.Abs(a/b-1) <= 0.01 }
 	is, want := float64(m.Parameters), float64(m.Plan.Parameters)
 	if is == 0 || want == 0 || near(is, want) {

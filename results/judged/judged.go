@@ -5,9 +5,13 @@ import "psim/results/rankings"
 
 // A Judgment is a measured step, held against the prediction of its configuration.
 type Judgment struct {
-	Verdict   string  `json:"verdict" oneof:"inside,slow,fast,inconsistent"`
+	Verdict   string  `json:"verdict" oneof:"inside,slow,fast,inconsistent,incomparable"`
 	Measured  float64 `json:"measured_s"`
 	Predicted float64 `json:"predicted_s"`
+	// OtherWork says how the log's step differs in work, and OtherPlan what else the log says otherwise than the
+	// configuration.
+	OtherWork []string `json:"other_work,omitempty"`
+	OtherPlan []string `json:"other_plan,omitempty"`
 	// Interval is that of the prediction; nil without evidence, and Missing says why.
 	Interval *Interval `json:"interval,omitempty"`
 	Missing  string    `json:"interval_missing,omitempty"`
@@ -133,4 +137,5 @@ const (
 	Slow         = "slow"
 	Fast         = "fast"
 	Inconsistent = "inconsistent"
+	Incomparable = "incomparable" // the log's step does other work than the configuration's
 )

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -158,8 +159,13 @@ func ranSides(ctx context.Context, names []string, said io.Writer) (a, b results
 
 // ranSideOf returns what makes a run of a log or of traces, and nil for other files.
 func ranSideOf(ctx context.Context, name string, said io.Writer) (ranSide, error) {
-	if steps := stepsOf(name); steps != nil {
+	if steps, data := stepsOf(name); steps != nil {
 		return func(plan results.Result) (results.Run, error) {
+			held := map[string]string{"parallel.tensor": strconv.Itoa(max(1, plan.TensorParallel))}
+			if plan.Precision != "" {
+				held["train.precision"] = plan.Precision
+			}
+			addPrinted(ctx, launch.Input{Label: name, Data: data}, steps, held)
 			run, err := runOfLog(name, steps, plan)
 			if err == nil {
 				err = steps.WriteText(said)
@@ -203,29 +209,34 @@ func runOfTraces(name string, step *profiles.ProfiledStep, plan results.Result) 
 	return results.Run{Result: r}, nil
 }
 
-// stepsOf returns what a file says of its steps if it is a log, and nil otherwise.
-func stepsOf(name string) *launch.LoggedSteps {
+// stepsOf returns what a file says of its steps if it is a log, and the log; nil otherwise.
+func stepsOf(name string) (*launch.LoggedSteps, []byte) {
 	info, err := os.Stat(name)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > launch.MostBytes {
-		return nil
+		return nil, nil
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	return launch.Steps(data)
+	return launch.Steps(data), data
 }
 
 // runOfLog makes a measured run of what a log says, of the plan of a result. What its step is made of is not known.
 func runOfLog(name string, steps *launch.LoggedSteps, plan results.Result) (results.Run, error) {
 	steps.Complete(launch.LoggedPlan{
 		Samples: int(plan.StepSamples() + 0.5), Tokens: plan.SequenceLength, Devices: plan.Devices,
+		Replicas: max(1, plan.DataParallel), Parameters: cmp.Or(plan.TrainedParameters, plan.Parameters),
 	})
 	if steps.StepTime <= 0 {
 		return results.Run{}, fmt.Errorf("%s: prints rates, and %s does not say how many samples a step has", name,
 			plan.Name)
 	}
 	r := ranAs(name, plan, steps.StepTime)
+	r.SequenceLength = cmp.Or(steps.Tokens, r.SequenceLength)
+	if steps.OtherNetwork() {
+		r.Parameters = steps.Parameters
+	}
 	if steps.Batch > 0 {
 		r.Throughput.Samples = float64(steps.Batch) / steps.StepTime
 	}

@@ -39,12 +39,14 @@ what the step's time went to next to the prediction. Name those of several ranks
 a collective waits for other ranks is known only if their traces are.
 
 The first line judges: whether the step lies in the interval of the prediction, is slow
-or fast, or cannot be. Below it are assumptions that would explain the difference, each
-with the step that it gives, and what single changes would give: the measured step times
-the ratio of two predictions. Last comes the fastest plan that the program offers for the
-same devices, and if a launch script of Megatron-LM was named, what to change in it, as
-patch(1) reads it: all other lines stay. --emit megatron writes the changed script to -o;
-where a log or CONFIG was named alone, it writes a script of its own (psim export).`
+or fast, or cannot be. Where the log is of another network, batch or length of samples,
+there is no verdict, and the line says so. Below it are assumptions that would explain
+the difference, each with the step that it gives, and what single changes would give: the
+measured step times the ratio of two predictions. Last comes the fastest plan that the
+program offers for the same devices, and if a launch script of Megatron-LM was named, what
+to change in it, as patch(1) reads it: all other lines stay. --emit megatron writes the
+changed script to -o; where a log or CONFIG was named alone, it writes a script of its own
+(psim export).`
 
 func newExplain() *cobra.Command {
 	var f explainFlags
@@ -107,12 +109,9 @@ func (f *explainFlags) run(cmd *cobra.Command, args []string) error {
 	if err := p.AddUnsaid(ctx); err != nil {
 		return err
 	}
-	held, err := f.judge(ctx, p, measured, std.err)
+	held, err := f.hold(ctx, p, measured, steps, std.err)
 	if err != nil {
 		return err
-	}
-	if steps != nil {
-		held.Lost, held.Memory = steps.Lost, advise.CompareMemory(p, steps.Allocated, steps.Reserved)
 	}
 	script, err := f.better(ctx, p, &held)
 	if err != nil {
@@ -129,6 +128,26 @@ func (f *explainFlags) run(cmd *cobra.Command, args []string) error {
 		_, err = fmt.Fprintln(std.err, "wrote", visible(held.Written))
 	}
 	return errors.Join(err, unwritten)
+}
+
+// hold judges the measured step, unless the log, if there is one, is of other work than the prediction.
+func (f *explainFlags) hold(
+	ctx context.Context, p *lib.Prediction, measured float64, steps *launch.LoggedSteps, stderr io.Writer,
+) (held judged.Judgment, err error) {
+	if steps == nil {
+		return f.judge(ctx, p, measured, stderr)
+	}
+	if other := steps.OtherWork(); len(other) > 0 {
+		held = judged.Judgment{
+			Verdict: judged.Incomparable, Measured: measured, Predicted: p.Result.StepTime, OtherWork: other,
+			Missing: p.Result.IntervalMissing,
+		}
+	} else if held, err = f.judge(ctx, p, measured, stderr); err != nil {
+		return held, err
+	}
+	held.OtherPlan = steps.OtherPlan()
+	held.Lost, held.Memory = steps.Lost, advise.CompareMemory(p, steps.Allocated, steps.Reserved)
+	return held, nil
 }
 
 // judge holds the measured step against its prediction, and what its time went to against that of the prediction.
@@ -281,6 +300,7 @@ func (f *explainFlags) load(ctx context.Context, args []string, stderr io.Writer
 	if err != nil {
 		return nil, nil, err
 	}
+	addPrinted(ctx, launch.Input{Label: f.log, Data: data}, steps, settingsOf(c))
 	if steps.Complete(loggedPlan(c, e)); !f.quiet {
 		err = steps.WriteText(stderr)
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,7 +24,7 @@ func TestExplain(t *testing.T) {
 		"psim explain " + folder + "/train.log --measured 9.8s" + machine:                                "slow: 9.80 s, ",
 		"psim explain " + folder + "/train.log --measured 1s" + machine:                                  "cannot be: 1.00 s would be ",
 		"psim explain " + folder + "/run.sh " + folder + "/train.log " + folder + "/common.sh" + machine: "nothing is wrong: 5.20 s, ",
-		"psim explain llama3-70b --log " + folder + "/train.log":                                         "cannot be: 5.20 s would be ",
+		"psim explain llama3-70b --log " + folder + "/train.log":                                         "no verdict: the log is of another network: it trains ",
 		"psim explain gpipe --measured 1s":                                                               "slow: 1.00 s, ",
 	} {
 		stdout, stderr, code := psim(t, command)
@@ -166,4 +167,57 @@ func TestExplainLogs(t *testing.T) {
 		require.Positive(t, h.Memory.Tensors)
 		require.GreaterOrEqual(t, h.Memory.Peak, h.Memory.Tensors)
 	}
+}
+
+// TestExplainOtherLog: a log of another network, batch or length of samples gets no verdict but the reason, and another
+// plan of the same work is named below the verdict.
+func TestExplainOtherLog(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const lines = "[rank0]:[titan] 2026-05-18 16:04:%02d,000 - root - INFO - step: %2d  loss:  3.2  grad_norm:  0.8  " +
+		"memory: 70.25GiB(88.67%%)  tps: 4,096  tflops: 400.00  mfu: 40.2%%\n"
+	log := func(name, head string, batch, tokens int) {
+		text := head + fmt.Sprintf("[rank0]:[titan] - INFO - Trainer is initialized with local batch size 1, global batch size %d, "+
+			"gradient accumulation steps 1, sequence length %d, total steps 40 (warmup 2).\n", batch, tokens)
+		for n := 1; n <= 5; n++ {
+			text += fmt.Sprintf(lines, 2*n, n)
+		}
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+	}
+	const dump = "[rank0]:[titan] - INFO - Running with args: {'model': {'name': 'llama3', 'flavor': '70B'}, 'training': {'seq_len': 4096, " +
+		"'local_batch_size': 1, 'global_batch_size': 8}, 'parallelism': {'tensor_parallel_degree': 8, 'data_parallel_shard_degree': -1}, 'activation_checkpoint': {'mode': 'none'}}\n"
+	log("size.log", "[rank0]:[titan] - INFO - Model llama3 70B size: 70,553,706,496 total parameters\n", 8, 8192)
+	log("dump.log", "[rank0]:[titan] - INFO - Building 2-D device mesh with ['dp_shard', 'tp'], [8, 8]\n"+dump, 8, 4096)
+	log("batch.log", "", 64, 8192)
+	log("mesh.log", "[rank0]:[titan] - INFO - Building 1-D device mesh with ['dp_shard'], [16]\n"+
+		"[rank0]:[titan] - INFO - Model llama3 8B size: 8,030,261,248 total parameters\n", 8, 8192)
+	const config = "psim explain llama3-8b --device h100-80gb-sxm --devices-per-node 8 --network ib-ndr --set batch.global=8 --set batch.micro=1 --set parallel.data=8 --set parallel.zero=3 --set model.sequence_length=8192"
+	for name, want := range map[string][]string{
+		"size.log": {"no verdict: the log is of another network: it trains 70,553,706,496 parameters, and the configuration 8,03"},
+		"dump.log": {
+			"no verdict: the log is of another network: it trains 70,", "; the log's samples have 4096 tokens, and the configuration says 8192: --set model.sequence_length=4096",
+			"the log shows 64 devices, and the configuration has 8", "the log says parallel.tensor = 8, and the configuration 1",
+		},
+		"batch.log": {"no verdict: the log's steps are of 64 samples, and the configuration says 8: --set batch.global=64 predicts these\n2.00 s measured, "},
+	} {
+		stdout, stderr, code := psim(t, config+" --log "+name)
+		require.Zero(t, code, stderr)
+		for _, text := range want {
+			require.Contains(t, stdout, text, name)
+		}
+		require.True(t, strings.HasPrefix(stdout, "no verdict: "), name)
+		require.NotContains(t, stdout, "what would explain it", name)
+	}
+	stdout, stderr, code := psim(t, config+" --log mesh.log")
+	require.Zero(t, code, stderr)
+	first, rest, _ := strings.Cut(stdout, "\n")
+	require.NotContains(t, first, "no verdict")
+	require.True(t, strings.HasPrefix(rest, "the log shows 16 devices, and the configuration has 8"), stdout)
+
+	_, stderr, code = psim(t, strings.Replace(config, "explain", "run", 1)+" --out plan")
+	require.Zero(t, code, stderr)
+	stdout, stderr, code = psim(t, "psim compare plan dump.log")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "the log is of another network")
+	require.Contains(t, stdout, "the network has 8,03")
+	require.Contains(t, stdout, "sequences have 8,192 tokens in A and 4,096 in B")
 }

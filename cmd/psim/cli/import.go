@@ -2,14 +2,17 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -199,6 +202,57 @@ func (f *importFlags) machine() map[string]any {
 func loggedPlan(c *configs.Config, e *configs.Experiment) launch.LoggedPlan {
 	return launch.LoggedPlan{
 		Samples: int(e.Samples), Tokens: e.Network.TokensPerSample, Devices: int(c.Devices()),
+		Replicas: max(1, c.Parallel.Data), Parameters: trainedIn(e),
+	}
+}
+
+// trainedIn returns the parameters that training changes; 0 without a network.
+func trainedIn(e *configs.Experiment) int64 {
+	if e.Staged == nil {
+		return 0
+	}
+	return e.Network.Trained()
+}
+
+// settingsOf returns settings that logs print as well, by key.
+func settingsOf(c *configs.Config) map[string]string {
+	return map[string]string{
+		"parallel.tensor": strconv.Itoa(max(1, c.Parallel.Tensor)), "parallel.zero": strconv.Itoa(c.Parallel.Zero),
+		"train.precision": cmp.Or(c.Train.Precision, "fp32"),
+	}
+}
+
+// addPrinted adds to what a log says of its steps what its printed configuration says, if it has one that can be read
+// alone, and which of the given settings it has otherwise.
+func addPrinted(ctx context.Context, log launch.Input, steps *launch.LoggedSteps, held map[string]string) {
+	i, err := launch.Read([]launch.Input{log}, launch.Options{})
+	if err != nil {
+		return
+	}
+	var text bytes.Buffer
+	if configs.WriteObject(&text, nil, i.Config) != nil {
+		return
+	}
+	c, err := configs.ParseOn(log.Label, text.Bytes(), someMachine)
+	if err != nil {
+		return
+	}
+	e, err := c.BuildFor(ctx, configs.BuildOptions{Folded: true, Brief: true})
+	if err != nil {
+		return
+	}
+	steps.Parameters = cmp.Or(steps.Parameters, trainedIn(e))
+	steps.Tokens = cmp.Or(steps.Tokens, e.Network.TokensPerSample)
+	ran := settingsOf(c)
+	if steps.Program != "torchtitan" || steps.Devices > 0 {
+		steps.Batch, steps.Devices = cmp.Or(steps.Batch, int(e.Samples)), int(c.Devices())
+	} else {
+		delete(ran, "parallel.zero") // one device, which is assumed, shards nothing
+	}
+	for _, key := range slices.Sorted(maps.Keys(ran)) {
+		if is, known := held[key]; known && is != ran[key] {
+			steps.Settings = append(steps.Settings, launch.Difference{From: key, Script: is, Log: ran[key]})
+		}
 	}
 }
 
