@@ -211,6 +211,7 @@ func (p *trainerPlan) forget(said map[string]any) {
 	}
 	without(parallel, tensor < 2, "sequence", "tensor_overlap")
 	without(parallel, context < 2, "context_method")
+	without(parallel, number(parallel, "zero_group") == number(parallel, "data"), "zero_group")
 	without(parallel, number(parallel, "data")*max(1, context) < 2, "overlap", "overlap_gather", "bucket",
 		"gather_updated", "reduce_scatter", "collectives")
 	without(parallel, expert < 2, "dispatcher", "dispatch", "expert_overlap", "delay_weights")

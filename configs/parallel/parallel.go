@@ -263,7 +263,7 @@ func (p Options) UpdatedBy(way string) bool { return p.GatherUpdated == way }
 // Sharing returns the number of neighbouring replicas among which optimizer states are sharded, or 0 if
 // these are all.
 func (p Options) Sharing() int {
-	if p.ZeroGroup == p.Data {
+	if p.ZeroGroup == p.Data || p.Zero != 1 && p.Zero != 3 {
 		return 0
 	}
 	return p.ZeroGroup
@@ -275,11 +275,9 @@ const maxTensor = 1 << 16
 // CheckGroups refuses groups of replicas that do not share what zero shards.
 func (p Options) CheckGroups() error {
 	switch {
+	case p.Zero != 1 && p.Zero != 3: // it has no effect
 	case p.ZeroGroup > 0 && p.Data%p.ZeroGroup != 0:
 		return fmt.Errorf("zero_group = %d: must divide data = %d; set a divisor of it", p.ZeroGroup, p.Data)
-	case p.Sharing() > 0 && p.Zero == 2:
-		return fmt.Errorf("zero_group = %d: is not modelled with zero = 2; set zero = 1 or 3, or leave it out",
-			p.ZeroGroup)
 	case p.Sharing() == 1 && p.Zero == 3 && p.Context <= 1:
 		return errors.New("zero_group = 1: with zero = 3 a replica alone shares nothing; " +
 			"set zero = 0, or more replicas")

@@ -78,6 +78,7 @@ type trainer struct {
 	engine    *file // DeepSpeed's; nil where it does not run
 	devices   int
 	data      int // replicas
+	nodes     int // 0 if nothing says it
 	trl       bool
 	bits      string // the precision
 	sharing   int    // replicas of a group of hybrid sharding; 0: no groups

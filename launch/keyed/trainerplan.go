@@ -43,10 +43,18 @@ func (t *trainer) world(o understood.Options) {
 		t.devices = 1
 		t.Ask("parallel.data", "the launcher decides how many devices there are: one is assumed; --devices N says it")
 	}
-	switch n := t.launcher.degree(machines); {
+	if t.launcher.keys[machines] != nil {
+		t.nodes = t.launcher.degree(machines)
+	} else if n := o.DevicesPerNode; n > 0 && t.devices%n == 0 {
+		t.nodes = t.devices / n
+	}
+	switch n := max(1, t.nodes); {
 	case t.devices%n != 0:
 		t.launcher.refuseKey(machines, fmt.Sprintf("does not divide the %d devices", t.devices))
-	case n > 1:
+	case o.DevicesPerNode > 0 && n*o.DevicesPerNode != t.devices && t.devices > o.DevicesPerNode:
+		t.launcher.refuseKey(machines, fmt.Sprintf("%d devices are %d on a node, and --devices-per-node says %d",
+			t.devices, t.devices/n, o.DevicesPerNode))
+	case n > 1 && o.DevicesPerNode == 0:
 		t.launcher.aside(machines, fmt.Sprintf("--devices-per-node %d says it", t.devices/n))
 	}
 }
@@ -215,7 +223,7 @@ func (t *trainer) fsdp() {
 		how.refuseKey(how.key, "psim knows FULL_SHARD, SHARD_GRAD_OP, NO_SHARD and HYBRID_SHARD, true and false")
 	}
 	if hybrid := strings.HasPrefix(word, "hybrid") || word == "4" || word == "5"; hybrid && t.sharing == 0 {
-		t.sharing, t.sharedBy = t.data/t.launcher.degree("num_machines"), how
+		t.sharing, t.sharedBy = t.data/max(1, t.nodes), how
 	}
 	if t.data == 1 {
 		zero = 0 // one device has nothing to divide
@@ -245,8 +253,8 @@ func (t *trainer) sharedWithin(zero int) {
 	switch {
 	case t.sharing == 0 || t.data == 1:
 	case t.sharing == t.data:
-		if t.launcher.keys["num_machines"] == nil {
-			t.sharedBy.aside(t.sharedBy.key, "no file says how many devices a node has; parallel.zero_group says it")
+		if t.nodes == 0 {
+			t.sharedBy.aside(t.sharedBy.key, "no file says how many devices a node has: --devices-per-node N")
 		}
 	case zero == 3 && t.sharing > 1 && t.data%t.sharing == 0:
 		t.Set("parallel.zero_group", t.sharing, t.sharedBy.key)

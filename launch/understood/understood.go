@@ -56,6 +56,8 @@ type Input struct {
 type Options struct {
 	// Devices is the number of devices, where the files do not say it; 0 if it is not given.
 	Devices int
+	// DevicesPerNode is the number of devices of a node; 0 if it is not given.
+	DevicesPerNode int
 	// Arguments are those of the script, from $1 on.
 	Arguments []string
 }

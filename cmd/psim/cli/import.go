@@ -149,7 +149,9 @@ func (f *importFlags) read(names []string) (*launch.Import, error) {
 
 // options returns what the user says besides the files.
 func (f *importFlags) options() launch.Options {
-	return launch.Options{Devices: f.target.Devices, Arguments: f.arguments}
+	return launch.Options{
+		Devices: f.target.Devices, DevicesPerNode: f.target.DevicesPerNode, Arguments: f.arguments,
+	}
 }
 
 // readInput reads a log or a script.
