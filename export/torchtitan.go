@@ -101,7 +101,11 @@ func (p *trainerPlan) follow(set, why string) error {
 	key, value, _ := strings.Cut(set, "=")
 	section, name, _ := strings.Cut(key, ".")
 	table, _ := before[section].(map[string]any)
+	was := p.config
 	if p.config = after; fmt.Sprint(table[name]) != value {
+		if was.Defined(key) {
+			why += fmt.Sprintf(" (%s is %v in the configuration)", key, table[name])
+		}
 		p.changes = append(p.changes, why)
 	}
 	return nil

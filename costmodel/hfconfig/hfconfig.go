@@ -138,6 +138,17 @@ func (f configFile) parseGPT2() (models.Model, error) {
 	return m, nil
 }
 
+// mostLayers is how many blocks a network may have.
+const mostLayers = 10_000
+
+// few refuses a count of which patterns are made before it is checked otherwise.
+func few(key string, n, most int) error {
+	if n < 1 || n > most {
+		return fmt.Errorf("%s = %d: must be 1 to %d", key, n, most)
+	}
+	return nil
+}
+
 func positive(key string, v *int) error {
 	if v != nil && *v < 1 {
 		return fmt.Errorf("%s = %d: must be at least 1", key, *v)

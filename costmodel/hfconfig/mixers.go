@@ -110,7 +110,7 @@ func mixersAlone(m *models.Model, _ llamaConfig, b blockConfig) error {
 // kimiLinear reads blocks with Kimi delta attention or latent attention, and experts after the first ones. What a file
 // calls linear_attn_config counts blocks from one.
 func kimiLinear(m *models.Model, c llamaConfig, b blockConfig) error {
-	if err := biasedLatentMixture(m, c, b); err != nil {
+	if err := cmp.Or(pairs(m), biasedLatentMixture(m, c, b)); err != nil {
 		return err
 	}
 	if b.NoPositions != nil && !*b.NoPositions {
@@ -179,8 +179,19 @@ func oneMixerEach(full, delta []int, blocks int) error {
 	return nil
 }
 
+// pairs refuses more blocks than a network may have, where a block of the file is two of psim's: a mixer and an MLP.
+func pairs(m *models.Model) error { return few("num_hidden_layers", m.Layers, mostLayers/2) }
+
 // bamba reads blocks with attention or a mixer, and an MLP.
 func bamba(m *models.Model, _ llamaConfig, b blockConfig) error {
+	if err := pairs(m); err != nil {
+		return err
+	}
+	for i, at := range b.AttentionAt {
+		if at < 0 || at >= m.Layers || slices.Contains(b.AttentionAt[:i], at) {
+			return fmt.Errorf("attn_layer_indices has %d: must list blocks of 0 to %d, each once", at, m.Layers-1)
+		}
+	}
 	var pattern []byte
 	for i := range m.Layers {
 		letter := byte('M')
@@ -195,6 +206,9 @@ func bamba(m *models.Model, _ llamaConfig, b blockConfig) error {
 
 // falconH1 reads blocks with attention and a mixer side by side, and an MLP.
 func falconH1(m *models.Model, _ llamaConfig, b blockConfig) error {
+	if err := pairs(m); err != nil {
+		return err
+	}
 	m.Pattern, m.MambaNorm = strings.Repeat("H-", m.Layers), b.MixerNorm
 	m.Layers *= 2
 	if b.MambaHeadDim == 0 && b.MambaHeads > 0 {

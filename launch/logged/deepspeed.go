@@ -54,6 +54,9 @@ func readDeepSpeed(data []byte) *Log {
 	return l
 }
 
+// leastRate is of a sample in eleven days: what is slower did not train.
+const leastRate = 1e-6
+
 // speedReports returns the reports of the last start, and the highest peak of memory.
 func speedReports(data []byte) (list []report, peak int64) {
 	for line := range linesWith(data, "SamplesPerSec=") {
@@ -62,7 +65,7 @@ func speedReports(data []byte) (list []report, peak int64) {
 			continue
 		}
 		rate, err := strconv.ParseFloat(m[3], 64)
-		if err != nil || rate <= 0 || rate > understood.MostSize {
+		if err != nil || rate < leastRate || rate > understood.MostSize {
 			continue
 		}
 		r := report{step: whole(m[1] + m[2]), at: stamped(line), rate: rate}
