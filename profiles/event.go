@@ -14,6 +14,9 @@ func (r *reader) distributed(key string) error {
 	switch key {
 	case "rank":
 		err := r.whole(&n)
+		if err == nil && n < 0 {
+			return said("is of rank %d, and ranks begin at 0", n)
+		}
 		r.made.Rank = int(n)
 		return err
 	case "world_size":
