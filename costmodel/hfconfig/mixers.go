@@ -118,19 +118,9 @@ func kimiLinear(m *models.Model, c llamaConfig, b blockConfig) error {
 	}
 	m.DeltaChannels, m.DeltaConvolution = true, b.DeltaConvolution
 	m.DeltaKeyHeads, m.DeltaKeyDim = b.LinearHeads, b.LinearHeadDim
-	full := func(i int) bool { return i > 0 && i%4 == 0 }
-	switch l := b.LinearAttention; {
-	case l != nil:
-		m.DeltaKeyHeads, m.DeltaKeyDim = l.Heads, l.HeadDim
-		m.DeltaConvolution = cmp.Or(l.Convolution, m.DeltaConvolution)
-		full = func(i int) bool { return slices.Contains(l.Full, i+1) }
-		if err := oneMixerEach(l.Full, l.Delta, m.Layers); err != nil {
-			return err
-		}
-	case b.LayerTypes != nil && len(b.LayerTypes) != m.Layers:
-		return fmt.Errorf("layer_types has %d entries: must have num_hidden_layers = %d", len(b.LayerTypes), m.Layers)
-	case b.LayerTypes != nil:
-		full = func(i int) bool { return b.LayerTypes[i] == "full_attention" }
+	full, err := latentBlocks(m, b)
+	if err != nil {
+		return err
 	}
 	if b.MLPTypes != nil {
 		dense, err := leading(b.MLPTypes, "dense", m.Layers)
@@ -138,6 +128,9 @@ func kimiLinear(m *models.Model, c llamaConfig, b blockConfig) error {
 			return err
 		}
 		m.DenseLayers = dense
+	}
+	if n := m.DenseLayers; n < 0 || n >= m.Layers {
+		return fmt.Errorf("first_k_dense_replace = %d: must be 0 to %d", n, m.Layers-1)
 	}
 	m.DeltaValueHeads, m.DeltaValueDim = m.DeltaKeyHeads, m.DeltaKeyDim
 	var pattern []byte
@@ -154,6 +147,30 @@ func kimiLinear(m *models.Model, c llamaConfig, b blockConfig) error {
 	m.Pattern, m.Layers, m.DenseLayers = string(pattern), len(pattern), 0
 	return cmp.Or(positive("linear_attn_config.num_heads", &m.DeltaKeyHeads),
 		positive("linear_attn_config.head_dim", &m.DeltaKeyDim))
+}
+
+// latentBlocks says which of Kimi Linear's blocks have latent attention.
+func latentBlocks(m *models.Model, b blockConfig) (full func(int) bool, err error) {
+	full = func(i int) bool { return i > 0 && i%4 == 0 }
+	switch l := b.LinearAttention; {
+	case l != nil:
+		m.DeltaKeyHeads, m.DeltaKeyDim = l.Heads, l.HeadDim
+		m.DeltaConvolution = cmp.Or(l.Convolution, m.DeltaConvolution)
+		full = func(i int) bool { return slices.Contains(l.Full, i+1) }
+		if err := oneMixerEach(l.Full, l.Delta, m.Layers); err != nil {
+			return nil, err
+		}
+	case b.LayerTypes != nil && len(b.LayerTypes) != m.Layers:
+		return nil, fmt.Errorf("layer_types has %d entries: must have num_hidden_layers = %d", len(b.LayerTypes), m.Layers)
+	case b.LayerTypes != nil:
+		for i, word := range b.LayerTypes {
+			if word != "full_attention" && word != "linear_attention" {
+				return nil, fmt.Errorf("layer_types has %q for block %d: must be linear_attention or full_attention", word, i)
+			}
+		}
+		full = func(i int) bool { return b.LayerTypes[i] == "full_attention" }
+	}
+	return full, nil
 }
 
 // oneMixerEach requires two lists of blocks, counted from one, that have every block once.

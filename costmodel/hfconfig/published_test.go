@@ -13,6 +13,12 @@ import (
 	"psim/costmodel/network"
 )
 
+// kimi are sizes of Kimi Linear, of four blocks.
+const kimi = `"vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 4,
+		"intermediate_size": 96, "moe_intermediate_size": 32, "kv_lora_rank": 16, "q_lora_rank": null, "qk_rope_head_dim": 8,
+		"qk_nope_head_dim": 8, "v_head_dim": 8, "num_experts": 8, "num_experts_per_token": 2, "num_shared_experts": 1,
+		"first_k_dense_replace": 1, "num_expert_group": 1, "topk_group": 1`
+
 // Published configurations have the counts of parameters that their checkpoints or reports
 // have; of a token they name billions. Checkpoints with modules that predict have a table
 // and a head for each.
@@ -95,10 +101,6 @@ func TestUnread(t *testing.T) {
 
 // Ordinary files of hybrids give no warning, and blocks of Kimi Linear whose kind is not given do.
 func TestHybridNotes(t *testing.T) {
-	const kimi = `"vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 4,
-		"intermediate_size": 96, "moe_intermediate_size": 32, "kv_lora_rank": 16, "q_lora_rank": null, "qk_rope_head_dim": 8,
-		"qk_nope_head_dim": 8, "v_head_dim": 8, "num_experts": 8, "num_experts_per_token": 2, "num_shared_experts": 1,
-		"first_k_dense_replace": 1, "num_expert_group": 1, "topk_group": 1`
 	for config, want := range map[string]string{
 		`{"model_type": "mamba2", "vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 2, "num_heads": 8, "head_dim": 16,
 			"state_size": 16, "n_groups": 1, "rms_norm": true, "norm_before_gate": true, "expand": 2}`: "",
@@ -142,6 +144,24 @@ func TestHybridNotes(t *testing.T) {
 	require.ErrorContains(t, err, `normalization_function = "layernorm" is not supported; must be "rmsnorm"`)
 	_, _, err = Parse([]byte(`{"model_type": "kimi_linear", `+kimi+`, "mla_use_nope": false}`), 8)
 	require.ErrorContains(t, err, "mla_use_nope = false is not supported; must be true")
+}
+
+// Numbers and lists of blocks that cannot be are refused before patterns are made of them.
+func TestHybridBlocks(t *testing.T) {
+	const sizes = `"vocab_size": 64, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 96, "num_hidden_layers": `
+	for config, want := range map[string]string{
+		`{"model_type": "mamba2", "num_heads": 8, "head_dim": 16, "n_groups": 1, ` + sizes + `9223372036854775807}`:                    "num_hidden_layers = 9223372036854775807: must be 1 to 10000",
+		`{"model_type": "bamba", ` + sizes + `100000000000, "attn_layer_indices": [1]}`:                                                "num_hidden_layers = 100000000000: must be 1 to 10000",
+		`{"model_type": "bamba", ` + sizes + `9000, "attn_layer_indices": [1]}`:                                                        "num_hidden_layers = 9000: must be 1 to 5000",
+		`{"model_type": "falcon_h1", ` + sizes + `4611686018427387905, "mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_n_groups": 1}`:    "must be 1 to 10000",
+		`{"model_type": "bamba", ` + sizes + `2, "attn_layer_indices": [1, 2]}`:                                                        "attn_layer_indices has 2: must list blocks of 0 to 1, each once",
+		`{"model_type": "bamba", ` + sizes + `2, "attn_layer_indices": [1, 1]}`:                                                        "attn_layer_indices has 1",
+		`{"model_type": "kimi_linear", ` + strings.Replace(kimi, `"first_k_dense_replace": 1`, `"first_k_dense_replace": -1`, 1) + `}`: "first_k_dense_replace = -1: must be 0 to 3",
+		`{"model_type": "kimi_linear", ` + kimi + `, "num_heads": 4, "head_dim": 16, "layer_types": ["a", "b", "", "c"]}`:              `layer_types has "a" for block 0`,
+	} {
+		_, _, err := Parse([]byte(config), 8)
+		require.ErrorContains(t, err, want, config)
+	}
 }
 
 // Blocks that differ in ways that no Model says are refused by name.
