@@ -130,7 +130,7 @@ func (Options) Settings() []setting.Setting {
 		},
 		{
 			Key: "zero_group", Needs: shardedStates(), Example: "8", Range: setting.Count(), With: withModel(),
-			Text: "replicas that share what zero shards: a group of so many neighbours holds the whole. With " +
+			Text: "replicas that share what zero shards: a group of that many neighbours holds the whole. With " +
 				"zero = 3 (hybrid sharding, HSDP) a group gathers and scatters by itself, and sums of shares go " +
 				"between the groups; with zero = 1 it gathers updated parameters by itself, and needs " +
 				"reduce_scatter = false. Must divide data",

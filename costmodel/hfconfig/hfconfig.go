@@ -141,7 +141,7 @@ func (f configFile) parseGPT2() (models.Model, error) {
 // mostLayers is how many blocks a network may have.
 const mostLayers = 10_000
 
-// few refuses a count of which patterns are made before it is checked otherwise.
+// few refuses a count before patterns of that length are made.
 func few(key string, n, most int) error {
 	if n < 1 || n > most {
 		return fmt.Errorf("%s = %d: must be 1 to %d", key, n, most)
