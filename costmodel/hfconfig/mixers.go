@@ -161,11 +161,13 @@ func latentBlocks(m *models.Model, b blockConfig) (full func(int) bool, err erro
 			return nil, err
 		}
 	case b.LayerTypes != nil && len(b.LayerTypes) != m.Layers:
-		return nil, fmt.Errorf("layer_types has %d entries: must have num_hidden_layers = %d", len(b.LayerTypes), m.Layers)
+		return nil, fmt.Errorf("layer_types has %d entries: must have num_hidden_layers = %d",
+			len(b.LayerTypes), m.Layers)
 	case b.LayerTypes != nil:
 		for i, word := range b.LayerTypes {
 			if word != "full_attention" && word != "linear_attention" {
-				return nil, fmt.Errorf("layer_types has %q for block %d: must be linear_attention or full_attention", word, i)
+				return nil, fmt.Errorf("layer_types has %q for block %d: must be linear_attention or full_attention",
+					word, i)
 			}
 		}
 		full = func(i int) bool { return b.LayerTypes[i] == "full_attention" }

@@ -28,6 +28,7 @@ type explainFlags struct {
 	log, measured, emit string
 	profiles            []string               // names of traces
 	profiled            *profiles.ProfiledStep // by these; nil without
+	messages            io.Writer              // where progress is shown
 }
 
 const explainManual = `explain holds a step that was measured against its prediction. The step comes from a
@@ -109,7 +110,8 @@ func (f *explainFlags) run(cmd *cobra.Command, args []string) error {
 	if err := p.AddUnsaid(ctx); err != nil {
 		return err
 	}
-	held, err := f.hold(ctx, p, measured, steps, std.err)
+	f.messages = std.err
+	held, err := f.hold(ctx, p, measured, steps)
 	if err != nil {
 		return err
 	}
@@ -132,17 +134,17 @@ func (f *explainFlags) run(cmd *cobra.Command, args []string) error {
 
 // hold judges the measured step, unless the log, if there is one, is of other work than the prediction.
 func (f *explainFlags) hold(
-	ctx context.Context, p *lib.Prediction, measured float64, steps *launch.LoggedSteps, stderr io.Writer,
+	ctx context.Context, p *lib.Prediction, measured float64, steps *launch.LoggedSteps,
 ) (held judged.Judgment, err error) {
 	if steps == nil {
-		return f.judge(ctx, p, measured, stderr)
+		return f.judge(ctx, p, measured)
 	}
 	if other := steps.OtherWork(); len(other) > 0 {
 		held = judged.Judgment{
 			Verdict: judged.Incomparable, Measured: measured, Predicted: p.Result.StepTime, OtherWork: other,
 			Missing: p.Result.IntervalMissing,
 		}
-	} else if held, err = f.judge(ctx, p, measured, stderr); err != nil {
+	} else if held, err = f.judge(ctx, p, measured); err != nil {
 		return held, err
 	}
 	held.OtherPlan = steps.OtherPlan()
@@ -151,10 +153,8 @@ func (f *explainFlags) hold(
 }
 
 // judge holds the measured step against its prediction, and what its time went to against that of the prediction.
-func (f *explainFlags) judge(
-	ctx context.Context, p *lib.Prediction, measured float64, stderr io.Writer,
-) (judged.Judgment, error) {
-	progress := newProgress(stderr, f.quiet)
+func (f *explainFlags) judge(ctx context.Context, p *lib.Prediction, measured float64) (judged.Judgment, error) {
+	progress := newProgress(f.messages, f.quiet)
 	defer progress.clear()
 	var profile *judged.Profiled
 	var classes []judged.ClassTime
