@@ -138,9 +138,6 @@ func (f configFile) parseGPT2() (models.Model, error) {
 	return m, nil
 }
 
-// mostLayers is how many blocks a network may have.
-const mostLayers = 10_000
-
 // few refuses a count before patterns of that length are made.
 func few(key string, n, most int) error {
 	if n < 1 || n > most {

@@ -80,7 +80,7 @@ func (f configFile) parseLlama(t llamaType) (models.Model, error) {
 	err = cmp.Or(
 		positive("vocab_size", &c.Vocab), positive("max_position_embeddings", &c.Positions),
 		positive("hidden_size", &c.Hidden), positive("intermediate_size", &c.Inner),
-		few("num_hidden_layers", c.Layers, mostLayers), positive("num_attention_heads", &c.Heads),
+		few("num_hidden_layers", c.Layers, models.MaxLayers), positive("num_attention_heads", &c.Heads),
 		positive("num_key_value_heads", c.KVHeads), positive("head_dim", c.HeadDim),
 		positive("num_experts_per_tok", c.PerToken),
 		absent("attention_bias", c.AttentionBias && !t.attentionBias), absent("mlp_bias", c.MLPBias && !t.mlpBias),

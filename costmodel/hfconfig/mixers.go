@@ -199,7 +199,7 @@ func oneMixerEach(full, delta []int, blocks int) error {
 }
 
 // pairs refuses more blocks than a network may have, where a block of the file is two of psim's: a mixer and an MLP.
-func pairs(m *models.Model) error { return few("num_hidden_layers", m.Layers, mostLayers/2) }
+func pairs(m *models.Model) error { return few("num_hidden_layers", m.Layers, models.MaxLayers/2) }
 
 // bamba reads blocks with attention or a mixer, and an MLP.
 func bamba(m *models.Model, _ llamaConfig, b blockConfig) error {

@@ -125,7 +125,7 @@ const (
 
 // Limits that keep a mistyped number from filling the memory, and counts within 63 bits.
 const (
-	maxLayers  = 10_000
+	MaxLayers  = 10_000 // blocks of a network
 	maxExperts = 1_000
 	maxSize    = 1 << 30
 	maxCount   = 1 << 60

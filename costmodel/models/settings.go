@@ -42,7 +42,7 @@ func sizeSettings() []setting.Setting {
 	size := setting.Between(1, maxSize)
 	return []setting.Setting{
 		{
-			Key: "layers", Example: "12", Range: setting.Between(1, maxLayers), With: append(transformers(), familyMLP),
+			Key: "layers", Example: "12", Range: setting.Between(1, MaxLayers), With: append(transformers(), familyMLP),
 			Unset: "the preset's",
 			Text:  "blocks, or linear layers",
 		},
@@ -157,7 +157,7 @@ func formSettings() []setting.Setting {
 func blockExpertSettings() []setting.Setting {
 	mixtral := []string{FamilyMixtral}
 	size := setting.Between(0, maxSize)
-	layers := setting.Between(0, maxLayers)
+	layers := setting.Between(0, MaxLayers)
 	return []setting.Setting{
 		{
 			Key: "expert_hidden", Example: "2048", Range: size, With: mixtral, Unset: "ffn_hidden",
@@ -216,7 +216,7 @@ func latentSettings() []setting.Setting {
 func attentionSettings() []setting.Setting {
 	llama, file := llamas(), append(llamas(), "file")
 	size := setting.Between(0, maxSize)
-	layers := setting.Between(0, maxLayers)
+	layers := setting.Between(0, MaxLayers)
 	return []setting.Setting{
 		{
 			Key: "window", Example: "4096", Range: size, With: file, Unset: "all earlier ones, or as in the file",

@@ -183,7 +183,7 @@ func (m Model) checkSparseGroup(g group.Group) error {
 
 // sparseSettings describes the keys of sparse attention.
 func sparseSettings() []setting.Setting {
-	size, layers := setting.Between(0, maxSize), setting.Between(0, maxLayers)
+	size, layers := setting.Between(0, maxSize), setting.Between(0, MaxLayers)
 	with := llamas()
 	return []setting.Setting{
 		{

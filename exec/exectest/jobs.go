@@ -54,9 +54,11 @@ type Spread struct {
 // String lists all fields; it names a subtest.
 func (m Spread) String() string {
 	return fmt.Sprintf("%s/%d×%d/bucket %d/overlap %v/backward %s/split %s/recompute %d/at head %v/sharded %v/gloo %v/"+
-		"group %d/per tensor %v/simplified %v/shards %v/broadcast %v/synchronous %v/virtual %d/microbatches %d/pairs %d/loop %v",
+		"group %d/per tensor %v/simplified %v/shards %v/broadcast %v/synchronous %v/virtual %d/microbatches %d/"+
+		"pairs %d/loop %v",
 		m.Schedule, m.Ranks, m.Replicas, m.Bucket, m.Overlap, m.Backward, m.Split, m.Recompute, m.AtHead,
-		m.Sharded, m.Gloo, m.Group, m.PerTensor, m.Simplified, m.Shards, m.Broadcast, m.Synchronous, m.Virtual, m.Microbatches, m.Pairs, m.Loop)
+		m.Sharded, m.Gloo, m.Group, m.PerTensor, m.Simplified, m.Shards, m.Broadcast, m.Synchronous, m.Virtual,
+		m.Microbatches, m.Pairs, m.Loop)
 }
 
 func (m Spread) shape(samples []int) graph.Shape {
