@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench megatron laws xla xla-plugin fuzz kill random processes examples flakes faults processes-pairs full-disk golden gallery schema fit leave-out fit-check exhaustive lint report claims course-checks hw4-checks course-lines accuracy speed bench-pytorch forms peers-python peers-deepspeed peers-accelerate peers-traces model-check beside-pytorch engine release slurm ci
+.PHONY: run test bench megatron laws xla xla-plugin fuzz kill random processes examples flakes faults processes-pairs full-disk golden gallery schema fit leave-out fit-check exhaustive lint report report-xla claims course-checks hw4-checks course-lines accuracy speed bench-pytorch forms peers-python peers-deepspeed peers-accelerate peers-traces model-check beside-pytorch engine release slurm ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -137,6 +137,11 @@ ROWS ?= $(or $(TMPDIR),/tmp)/psim-executed.jsonl
 report: ## predict and run experiments on this quiet machine: docs/executed.md; half an hour; once ended it goes on (rm ROWS first for all anew)
 	$(if $(shell command -v mpicc),CC=mpicc) $(GO) run $(if $(shell command -v mpicc),-tags mpi) ./cmd/psim validate --executed --markdown --resume $(ROWS) > docs/executed.md.new
 	mv docs/executed.md.new docs/executed.md
+
+ROWS_XLA ?= $(or $(TMPDIR),/tmp)/psim-executed-xla.jsonl
+report-xla: $(XLA_PLUGIN) ## the same with programs compiled by XLA, on cores: docs/executed-xla.md; a quarter of an hour
+	CGO_ENABLED=1 $(GO) run -tags xla ./cmd/psim validate --executed --markdown --backend xla --resume $(ROWS_XLA) > docs/executed-xla.md.new
+	mv docs/executed-xla.md.new docs/executed-xla.md
 
 course-checks: ## the eight checks of CS1390, whole VGG16 on two workers (docs/course-checks.md); takes 20 minutes
 	$(GO) run ./courses/checks cs1390

@@ -174,7 +174,7 @@ var clumsy = regexp.MustCompile(`\b(is|are) no\b|\b(is|are|has|have) (none|nobod
 var plain = regexp.MustCompile(`\b[Tt]here (is|are) (no|none)\b|\bno (longer|such)\b|\b(all|each|both|one|some|parts) of which\b`)
 
 // mostClumsy is a ceiling that only falls: it is the number of lines that clumsy finds today.
-const mostClumsy = 26
+const mostClumsy = 24
 
 func TestEnglish(t *testing.T) {
 	var found []string

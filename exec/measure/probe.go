@@ -21,14 +21,22 @@ type Probe struct {
 	Fastest, Mean time.Duration
 }
 
-// The product takes about a millisecond on a core, and the launch on a GPU takes as long, so a
-// moment has some dozens of them. On a quiet machine the first moment is enough.
+// The product takes a good part of a millisecond on a core, so a moment has some dozens of them. On a quiet
+// machine the first moment is enough.
 const (
-	probeSize    = 256
 	probeTime    = 50 * time.Millisecond
 	probeMoments = 4
 	probeSteady  = 1.1 // no other moment is tried if the mean is at most this multiple of the fastest
 )
+
+// probeSize returns the number of rows of the matrices. XLA hands a program to a thread in 20 to 60 µs,
+// which makes a small product uneven: 1.4 times its fastest in the mean, with no neighbour at all.
+func probeSize(d *backend.LocalDevice) int {
+	if d.Backend.Name() == "xla" {
+		return 512
+	}
+	return 256
+}
 
 // probe adds a probe of the devices, if that is asked for.
 func (m *Findings) probe(ctx context.Context, r jobRun) error {
@@ -97,7 +105,7 @@ func probeOnce(devices []*backend.LocalDevice) (p Probe, err error) {
 	list, errs := make([]backend.ProductTimes, len(devices)), make([]error, len(devices))
 	var all sync.WaitGroup
 	for i, d := range devices {
-		all.Go(func() { list[i], errs[i] = d.Product(probeSize, probeTime) })
+		all.Go(func() { list[i], errs[i] = d.Product(probeSize(d), probeTime) })
 	}
 	all.Wait()
 	p.Fastest = slices.MinFunc(list, func(a, b backend.ProductTimes) int { return int(a.Fastest - b.Fastest) }).Fastest

@@ -14,24 +14,32 @@ import (
 
 // WriteMarkdown prints the report as a document, which says how to make it again.
 func (r *ExecutedReport) WriteMarkdown(w io.Writer) error {
+	build, page, kernels := "GOEXPERIMENT=simd go run ", "executed.md", "kernels of "+cmp.Or(r.SIMD, "plain Go")
+	switch {
+	case strings.Contains(r.Flags, "--backend xla"):
+		build, page = "CGO_ENABLED=1 GOEXPERIMENT=simd go run -tags xla ", "executed-xla.md"
+		kernels = "programs compiled by XLA, each device a process on a core"
+	case mpi.Compiled:
+		build = "CC=mpicc GOEXPERIMENT=simd go run -tags mpi "
+	}
 	fmt.Fprintf(w, `# Predicted before it was run
 
 Every row is one experiment: its tasks were measured one by one, and with a neighbour on
 every core, at least six times in turns and more while that differed; the step was predicted
 from that, and then the same graph was run on %s. Made by
 
-    %s./cmd/psim validate --executed --markdown%s > docs/executed.md
+    %s./cmd/psim validate --executed --markdown%s > docs/%s
 
-on %s, with %s and kernels of %s. Step times are medians over the measured
-steps, peaks of the rank that holds the most: predicted from the network alone,
+on %s, with %s and %s.
+Step times are medians over the measured steps, peaks of the rank that holds the most: predicted from the network alone,
 and counted by the devices' ledgers of all tensors. The speed-up is that of the
 makespan over model-parallel's; ideal is 2·M/(M+1), of equal stages. Every experiment
 was run as often as the column says, whatever came out: all of them once, then all again,
 so that what disturbs the machine for some minutes falls on one run of each. The run whose
-error is the median counts; beside it are the errors of all. A star marks those during
+error is the median counts; the next column has the errors of all. A star marks those during
 which the machine was disturbed, as psim exec --runs says it.
 
-`, units.Plural(r.Devices, "device"), build(), r.Flags, r.Machine, runtime.Version(), cmp.Or(r.SIMD, "plain Go"))
+`, units.Plural(r.Devices, "device"), build, r.Flags, page, r.Machine, runtime.Version(), kernels)
 	r.table().Markdown(w)
 	_, err := fmt.Fprintf(w, `
 Step time: median error %.1f %%, worst %.1f %%. Bubble: at worst %.1f points off.
@@ -43,14 +51,6 @@ given, what they return and what they make again) and keep for the next run,
 compiled programs, the batches, and garbage, which is not collected during a step.
 `, 100*r.MedianError, 100*r.WorstError, 100*r.WorstBubble, r.SamePeak, len(r.Rows), r.ended())
 	return err
-}
-
-// build prints how psim was built for the report.
-func build() string {
-	if mpi.Compiled {
-		return "CC=mpicc GOEXPERIMENT=simd go run -tags mpi "
-	}
-	return "GOEXPERIMENT=simd go run "
 }
 
 // table lists the rows in columns.

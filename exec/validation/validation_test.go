@@ -55,6 +55,12 @@ func TestMarkdown(t *testing.T) {
 	require.Contains(t, markdown.String(), "| 772 ms ± 26.6 ms | −1.5 % | −2.0 %, −1.5 %, +1.0 % | 3 |")
 	require.Contains(t, markdown.String(), "| 280 ms | +2.8 % |  | 1* |")
 	require.Contains(t, markdown.String(), "was run on 1 device. Made by")
+	require.Contains(t, markdown.String(), "--markdown > docs/executed.md\n")
+	markdown.Reset()
+	r := example()
+	r.Flags = " --backend xla"
+	require.NoError(t, r.WriteMarkdown(&markdown))
+	require.Contains(t, markdown.String(), "go run -tags xla ./cmd/psim validate --executed --markdown --backend xla > docs/executed-xla.md\n")
 }
 
 // After an interrupt the finished experiments are printed, with a note that there are more.
