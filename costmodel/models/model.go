@@ -9,6 +9,7 @@ import (
 	"psim/costmodel/group"
 	"psim/costmodel/lengths"
 	"psim/costmodel/network"
+	"psim/costmodel/plain"
 	"psim/internal/setting"
 )
 
@@ -149,7 +150,7 @@ func (m Model) Network() (network.Network, error) {
 		return network.Network{}, err
 	}
 	if r.Family == familyVGG {
-		n := vggPreset(m.Preset)
+		n := plain.VGG(m.Preset)
 		n.Name = m.name()
 		return n, nil
 	}
@@ -166,7 +167,7 @@ func (m Model) network() (network.Network, error) {
 	case FamilyLlama, FamilyMixtral:
 		return m.withNorms(llama(m)), nil
 	case familyMLP:
-		return mlp(m), nil
+		return plain.Linear(m.Layers, m.Hidden), nil
 	}
 	return network.Network{}, fmt.Errorf("file = %q: has not been read; pass its contents to ParseConfig", m.File)
 }

@@ -1,4 +1,5 @@
-package models
+// Package plain makes networks without attention: linear layers, and VGG.
+package plain
 
 import (
 	"fmt"
@@ -6,19 +7,19 @@ import (
 	"psim/costmodel/network"
 )
 
-// mlp makes equal linear layers of hidden×hidden, so that any split into equal stages is balanced. All
+// Linear makes equal linear layers of hidden×hidden, so that any split into equal stages is balanced. All
 // layers end with a ReLU except the last, which ends with a cross-entropy loss over hidden classes.
-func mlp(m Model) network.Network {
+func Linear(layers, hidden int) network.Network {
 	n := network.Network{TokensPerSample: 1}
-	for i := range m.Layers {
+	for i := range layers {
 		name := fmt.Sprintf("fc%d", i)
-		l := dense(name, name, m.Hidden, m.Hidden)
+		l := dense(name, name, hidden, hidden)
 		l.Ops[0].NoInputGradient = i == 0
-		if i < m.Layers-1 {
-			l.Ops = append(l.Ops, relu(name+".relu", int64(m.Hidden)))
+		if i < layers-1 {
+			l.Ops = append(l.Ops, relu(name+".relu", int64(hidden)))
 			l.KeepsOutput, l.KeepsGradient, l.Repeatable = true, false, true
 		} else {
-			addLoss(&l, m.Hidden)
+			addLoss(&l, hidden)
 		}
 		n.Layers = append(n.Layers, l)
 	}
@@ -66,4 +67,11 @@ func crossEntropy(n int64) network.Op {
 	op := network.NewElementwise("loss", n, traffic(2, 2), traffic(2, 2))
 	op.Function = network.CrossEntropy
 	return op
+}
+
+func elements(dims ...int) int64 { return network.Dims(dims).Elements() }
+
+// traffic holds the bytes per element that a pass reads and writes.
+func traffic(read, written int64) network.Traffic {
+	return network.Traffic{Read: read, Written: written}
 }

@@ -1,4 +1,4 @@
-package models
+package plain
 
 import (
 	"fmt"
@@ -15,8 +15,8 @@ const (
 	pipelined     = "-pipeline"
 )
 
-// vggPreset makes the network of a preset's name.
-func vggPreset(name string) network.Network {
+// VGG makes the network of a preset's name.
+func VGG(name string) network.Network {
 	base, withoutPooling := strings.CutSuffix(name, pipelined)
 	if base == presetVGGMini {
 		return vggMini(!withoutPooling)
