@@ -2,6 +2,7 @@ package hfconfig
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -177,8 +178,8 @@ func readIndexers(m *models.Model, b blockConfig) error {
 func readMixture(m *models.Model, b blockConfig) error {
 	m.ExpertHidden, m.SharedExperts, m.DenseLayers = b.ExpertInner, value(b.Shared), b.Dense
 	m.ExpertGroups, m.GroupsPerToken = value(b.Groups), value(b.TopGroups)
-	if frequency := b.MoEFrequency; frequency != nil && *frequency != 1 {
-		return fmt.Errorf("moe_layer_freq = %d is not supported; must be 1", *frequency)
+	if f := b.MoEFrequency; f != nil && (f.blocks != nil || f.every != 1) {
+		return errors.New("moe_layer_freq is not supported here; must be 1")
 	}
 	return positive("moe_intermediate_size", &b.ExpertInner)
 }

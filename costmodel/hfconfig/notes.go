@@ -38,6 +38,9 @@ func (k configKeys) unread(modelType string) (notes []string) {
 	return notes
 }
 
+// predictors is the key of modules that predict further tokens.
+const predictors = "num_nextn_predict_layers"
+
 // known lists the keys that are read for a type.
 func (k configKeys) known(modelType string) (tags []string) {
 	t := llamaTypes()[modelType]
@@ -53,7 +56,9 @@ func (k configKeys) known(modelType string) (tags []string) {
 	}
 	for _, part := range from {
 		for _, field := range tagged(reflect.TypeOf(part)) {
-			tags = append(tags, field.Tag.Get("json"))
+			if tag := field.Tag.Get("json"); tag != predictors { // it has a note, whatever reads it
+				tags = append(tags, tag)
+			}
 		}
 	}
 	return tags
@@ -87,7 +92,7 @@ func unpriced(key string) string {
 		return "a tanh over the scores of attention is not priced"
 	case "final_logit_softcapping":
 		return "a tanh over the logits is not priced"
-	case "num_nextn_predict_layers", "mtp_num_hidden_layers":
+	case predictors, "mtp_num_hidden_layers":
 		return "modules that predict further tokens are left out, as in transformers; " +
 			"set model.mtp_layers to train them"
 	case "quantization_config", "quantization", "compression_config":
@@ -136,6 +141,8 @@ func neutral(key string) bool {
 		rescale_prenorm_residual num_logits_to_keep use_mamba_kernels mamba_ssm_cache_dtype moe_shared_expert_overlap
 		rms_norm norm_before_gate mamba_norm_before_gate mamba_use_mlp attention_in_multiplier attention_out_multiplier
 		key_multiplier lm_head_multiplier mlp_multipliers ssm_in_multiplier ssm_multipliers ssm_out_multiplier
+		attention_value_scale swiglu_limits swiglu_limits_shared partial_rotary_factors
+		moe_router_scaling_factor use_moe_router_bias use_swa_head_dim sliding_window_size layernorm_epsilon
 		moe_renormalize moe_router_activation_func use_grouped_topk attn_rotary_emb
 		return_dict ignore_index spatial_merge_size
 		for_llm_compressor logit_scale n_ctx task_specific_params scale_attn_weights scale_attn_by_inverse_layer_idx

@@ -315,6 +315,8 @@ func TestFurtherPresets(t *testing.T) {
 		"glm-4.5-air":               "GLM-4.5-Air",
 		"glm-5":                     "zai-org/GLM-5-FP8",
 		"minimax-m2.5":              "MiniMaxAI/MiniMax-M2.5",
+		"mimo-v2-flash":             "XiaomiMiMo/MiMo-V2-Flash",
+		"step-3.7-flash":            "stepfun-ai/Step-3.7-Flash-FP8 with 96 heads in blocks with a window",
 		"llama4-scout":              "Llama-4-Scout text",
 		"llama4-maverick":           "Llama-4-Maverick text",
 		"gemma2-9b":                 "gemma-2-9b",
@@ -334,5 +336,5 @@ func TestFurtherPresets(t *testing.T) {
 			assert.Equal(t, want.Routing, got.Routing, name)
 		}
 	}
-	assert.Equal(t, 21, found)
+	assert.Equal(t, 23, found)
 }

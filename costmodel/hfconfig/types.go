@@ -11,45 +11,46 @@ import (
 
 // A blockConfig holds the keys that newer configuration classes have in addition to llamaConfig.
 type blockConfig struct {
-	Routed       *int     `json:"n_routed_experts"`
-	Shared       *int     `json:"n_shared_experts"`
-	ExpertInner  int      `json:"moe_intermediate_size"`
-	DenseInner   int      `json:"intermediate_size_mlp"`
-	Dense        int      `json:"first_k_dense_replace"`
-	SparseStep   *int     `json:"decoder_sparse_step"`
-	MoEStep      *int     `json:"interleave_moe_layer_step"`
-	MoEFrequency *int     `json:"moe_layer_freq"`
-	MoELayers    []int    `json:"moe_layers"`
-	MLPOnly      []int    `json:"mlp_only_layers"`
-	Groups       *int     `json:"n_group"`
-	TopGroups    *int     `json:"topk_group"`
-	QLoraRank    *int     `json:"q_lora_rank"`
-	KVLoraRank   int      `json:"kv_lora_rank"`
-	NopeDim      int      `json:"qk_nope_head_dim"`
-	RopeDim      int      `json:"qk_rope_head_dim"`
-	ValueDim     int      `json:"v_head_dim"`
-	LayerTypes   []string `json:"layer_types"`
-	Pattern      *period  `json:"sliding_window_pattern"`
-	Chunk        *int     `json:"attention_chunk_size"`
-	NoRope       []int    `json:"no_rope_layers"`
-	NoRopeEvery  *int     `json:"no_rope_layer_interval"`
-	WindowFrom   *int     `json:"max_window_layers"`
-	QKNorm       bool     `json:"use_qk_norm"`
-	RouterBias   bool     `json:"use_routing_bias"`
-	OutputBias   bool     `json:"attention_out_bias"`
-	Bias         bool     `json:"use_bias"`
-	MLPTypes     []string `json:"mlp_layer_types"`
-	TopK         int      `json:"index_topk"`
-	IndexHeads   int      `json:"index_n_heads"`
-	IndexDim     int      `json:"index_head_dim"`
-	IndexEvery   *int     `json:"index_topk_freq"`
-	IndexFirst   *int     `json:"index_skip_topk_offset"`
-	Indexers     []string `json:"indexer_types"`
-	IndexPattern *string  `json:"index_topk_pattern"`
-	SharedInner  int      `json:"shared_expert_intermediate_size"`
+	Routed       *int       `json:"n_routed_experts"`
+	Shared       *int       `json:"n_shared_experts"`
+	ExpertInner  int        `json:"moe_intermediate_size"`
+	DenseInner   int        `json:"intermediate_size_mlp"`
+	Dense        int        `json:"first_k_dense_replace"`
+	SparseStep   *int       `json:"decoder_sparse_step"`
+	MoEStep      *int       `json:"interleave_moe_layer_step"`
+	MoEFrequency *frequency `json:"moe_layer_freq"`
+	MoELayers    []int      `json:"moe_layers"`
+	MLPOnly      []int      `json:"mlp_only_layers"`
+	Groups       *int       `json:"n_group"`
+	TopGroups    *int       `json:"topk_group"`
+	QLoraRank    *int       `json:"q_lora_rank"`
+	KVLoraRank   int        `json:"kv_lora_rank"`
+	NopeDim      int        `json:"qk_nope_head_dim"`
+	RopeDim      int        `json:"qk_rope_head_dim"`
+	ValueDim     int        `json:"v_head_dim"`
+	LayerTypes   []string   `json:"layer_types"`
+	Pattern      *period    `json:"sliding_window_pattern"`
+	Chunk        *int       `json:"attention_chunk_size"`
+	NoRope       []int      `json:"no_rope_layers"`
+	NoRopeEvery  *int       `json:"no_rope_layer_interval"`
+	WindowFrom   *int       `json:"max_window_layers"`
+	QKNorm       bool       `json:"use_qk_norm"`
+	RouterBias   bool       `json:"use_routing_bias"`
+	OutputBias   bool       `json:"attention_out_bias"`
+	Bias         bool       `json:"use_bias"`
+	MLPTypes     []string   `json:"mlp_layer_types"`
+	TopK         int        `json:"index_topk"`
+	IndexHeads   int        `json:"index_n_heads"`
+	IndexDim     int        `json:"index_head_dim"`
+	IndexEvery   *int       `json:"index_topk_freq"`
+	IndexFirst   *int       `json:"index_skip_topk_offset"`
+	Indexers     []string   `json:"indexer_types"`
+	IndexPattern *string    `json:"index_topk_pattern"`
+	SharedInner  int        `json:"shared_expert_intermediate_size"`
 	deltaConfig
 	patternConfig
 	olderConfig
+	windowConfig
 }
 
 // sizes lists the keys that every file of a newer type has to give.
@@ -64,7 +65,8 @@ func llamaTypes() map[string]llamaType {
 	types := plainTypes()
 	for _, more := range []map[string]llamaType{windowTypes(), qwen3Types(), mixtureTypes(), variants(),
 		biasTypes(), wideMixtures(), sparseTypes(), olmoTypes(), deltaTypes(), patternTypes(), mixerTypes(),
-		kimiTypes(), olderTypes(), layerNormTypes(), furtherTypes(), furtherMixtures(), furtherLatent()} {
+		kimiTypes(), olderTypes(), layerNormTypes(), furtherTypes(), furtherMixtures(), furtherLatent(),
+		unequalTypes()} {
 		maps.Copy(types, more)
 	}
 	return types
@@ -266,8 +268,7 @@ func unmodelled(modelType string) string {
 		{"attention to compressed keys", "deepseek_v4 deepseek_ref"},
 		{"sparse attention", "minimax_m3"},
 		{"blocks of unequal width", "nemotron-nas"},
-		{"other heads in blocks without a window", "gemma4 gemma4_text mimo_v2_flash"},
-		{"blocks without a window at the start of every four, not at their end", "step3p7"},
+		{"other heads in blocks without a window", "gemma4 gemma4_text"},
 	} {
 		if slices.Contains(strings.Fields(row[1]), modelType) {
 			return row[0]

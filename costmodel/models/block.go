@@ -27,7 +27,7 @@ func (m Model) block(i int) Model {
 		m.Window, m.DeltaValueHeads = 0, 0
 		m.QKNorm = m.QKNorm && !m.PlainQKNorm // plain norms follow rotary positions, which these blocks lack
 	}
-	return m.withIndexer(i)
+	return m.withIndexer(i).withWindow(i)
 }
 
 // A work holds the operations and buffers of a layer.
@@ -48,10 +48,9 @@ func (w works) of(m Model) work {
 	return made
 }
 
-// valueDim returns the features of a head of values. They differ from those of queries and keys only
-// in latent attention.
+// valueDim returns the features of a head of values.
 func (m Model) valueDim() int {
-	if m.latent() {
+	if m.latent() || m.VHeadDim > 0 {
 		return m.VHeadDim
 	}
 	return m.HeadDim
@@ -246,11 +245,7 @@ func (m Model) mixerOps() []network.Op {
 		ops = queryOps(m)
 	}
 	ops = append(ops, attention("self_attn.", m)...)
-	if m.AttentionGate {
-		s, width := m.SequenceLength, m.Heads*m.valueDim()
-		ops = append(ops, m.activation("self_attn.sigmoid", s, width), m.gate("self_attn.gate", s, width))
-	}
-	return ops
+	return append(ops, m.gateOps()...)
 }
 
 // mixerBuffers lists the buffers of what mixes tokens.

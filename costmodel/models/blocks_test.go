@@ -57,7 +57,13 @@ func TestLatentAttention(t *testing.T) {
 func TestBlockErrors(t *testing.T) {
 	base := Model{Family: "mixtral", Layers: 2, Hidden: 64, Heads: 4, FFNHidden: 96, Vocab: 128, SequenceLength: 16, Experts: 4, ExpertsPerToken: 1}
 	for want, change := range map[string]func(*Model){
-		"v_head_dim = 8: has no meaning without kv_lora_rank":          func(m *Model) { m.VHeadDim = 8 },
+		"window_heads = 8: has no meaning without windows":             func(m *Model) { m.WindowHeads = 8 },
+		"windows has 3 letters: must have layers = 2":                  func(m *Model) { m.Windows, m.Window = "FWF", 8 },
+		"windows has 'X' at block 1":                                   func(m *Model) { m.Windows, m.Window = "FX", 8 },
+		"windows: has no meaning without window":                       func(m *Model) { m.Windows = "FW" },
+		"window_kv_heads = 3: must divide window_heads = 4":            func(m *Model) { m.Windows, m.Window, m.WindowKVHeads, m.WindowHeads = "FW", 8, 3, 4 },
+		"window_sinks = true: has no meaning without sinks":            func(m *Model) { m.Windows, m.Window, m.WindowSinks = "FW", 8, true },
+		"head_gate = true: has no meaning with attention_gate":         func(m *Model) { m.HeadGate, m.AttentionGate = true, true },
 		"q_lora_rank = 8: has no meaning without kv_lora_rank":         func(m *Model) { m.QLoraRank = 8 },
 		"kv_lora_rank = 8: needs qk_nope_head_dim, qk_rope_head_dim":   func(m *Model) { m.KVLoraRank = 8 },
 		"head_dim = 8: has no meaning with kv_lora_rank":               func(m *Model) { m.KVLoraRank, m.HeadDim = 8, 8 },

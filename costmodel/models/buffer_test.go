@@ -68,7 +68,7 @@ func TestZeroBubbleMemory(t *testing.T) {
 // several products once.
 func TestWeightGradientFindsItsOperands(t *testing.T) {
 	shared := map[string]int64{
-		"self_attn.k_proj": 1, "self_attn.v_proj": 1, "mlp.up_proj": 1, "block_sparse_moe.experts.w3": 1,
+		"self_attn.k_proj": 1, "self_attn.v_proj": 1, "self_attn.g_proj": 1, "mlp.up_proj": 1, "block_sparse_moe.experts.w3": 1,
 		"self_attn.kv_a_proj_with_mqa": 1, sharedExperts + "gate_proj": 1, sharedExperts + "up_proj": 1,
 		linear + "in_proj_ba": 1, sharedGate: 1, toLatent: 1,
 		indexer + "wq_b": 1, indexer + "wk": 1, indexer + "weights_proj": 1, // of the small vectors of queries, and of kv_a

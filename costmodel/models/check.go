@@ -74,6 +74,10 @@ func (m Model) checkWindow() error {
 		return errors.New("parallel_norms = true: has no meaning without parallel_block")
 	case m.PlainQKNorm && !m.QKNorm:
 		return errors.New("plain_qk_norm = true: has no meaning without qk_norm")
+	case m.HeadGate && (m.latent() || m.AttentionGate):
+		return errors.New("head_gate = true: has no meaning with attention_gate or kv_lora_rank")
+	case m.ValueNorm && m.latent():
+		return errors.New("value_norm = true: has no meaning with kv_lora_rank, whose norms are of its own")
 	case m.WholeQKNorm && !m.QKNorm:
 		return errors.New("whole_qk_norm = true: has no meaning without qk_norm")
 	case m.WholeQKNorm && m.PlainQKNorm:
@@ -90,6 +94,9 @@ func (m Model) checkLatent() error {
 	given := 0
 	for s, value := range setting.Given(m) {
 		isNeeded := slices.Contains(needed, s.Key)
+		if s.Key == "v_head_dim" && !m.latent() {
+			continue
+		}
 		switch {
 		case isNeeded:
 			given++
@@ -124,7 +131,8 @@ func (m Model) checkAttention() error {
 		return fmt.Errorf("dense_layers = %d, moe_every = %d: leave none of %d blocks with experts",
 			m.DenseLayers, every, m.Layers)
 	}
-	if err := cmp.Or(m.checkForm(), m.checkSparse(), m.checkDelta(), m.checkMamba(), m.checkPattern()); err != nil {
+	if err := cmp.Or(m.checkForm(), m.checkSparse(), m.checkDelta(), m.checkMamba(), m.checkPattern(),
+		m.checkWindows()); err != nil {
 		return err
 	}
 	if m.learned() && m.SequenceLength > m.Positions {
@@ -138,7 +146,8 @@ func (m Model) checkAttention() error {
 // cannot overflow.
 func (m Model) estimate() float64 {
 	s, h, f := float64(m.SequenceLength), float64(m.Hidden), float64(m.FFNHidden)
-	q, kv := float64(m.Heads)*float64(m.HeadDim), float64(m.KVHeads)*float64(m.HeadDim)
+	head := math.Max(float64(max(m.HeadDim, m.VHeadDim)), float64(m.WindowHeadDim))
+	q, kv := float64(max(m.Heads, m.WindowHeads))*head, float64(max(m.KVHeads, m.WindowKVHeads))*head
 	v, positions, blocks := float64(m.Vocab), float64(m.Positions), float64(m.Layers)
 	if m.Family == familyMLP {
 		return 20 * blocks * (h*h + h)
@@ -159,6 +168,6 @@ func (m Model) estimate() float64 {
 	blocks += float64(m.MTPLayers)
 	parameters := blocks*block + modules*(2*v*h+2*h*h) + positions*h
 	perToken := block/h + m.deltaEstimate() + m.mambaEstimate()
-	activations := modules*s*(blocks*perToken+v+2*h) + blocks*s*s*float64(m.Heads+m.IndexHeads)
+	activations := modules*s*(blocks*perToken+v+2*h) + blocks*s*s*float64(max(m.Heads, m.WindowHeads)+m.IndexHeads)
 	return 16*activations + 20*parameters
 }

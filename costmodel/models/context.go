@@ -51,7 +51,10 @@ func (m Model) checkContext(g group.Group) error {
 	for _, heads := range []struct {
 		key string
 		n   int
-	}{{"heads", m.Heads}, {"kv_heads", m.KVHeads}} {
+	}{
+		{"heads", m.Heads}, {"kv_heads", m.KVHeads}, {"window_heads", m.inWindow().Heads},
+		{"window_kv_heads", m.inWindow().KVHeads},
+	} {
 		if heads.n%g.All() != 0 {
 			return fmt.Errorf(`%s = %d: with context_method = "ulysses" parallel.context × parallel.tensor = %d `+
 				`must divide them; set context_method = "ring"`, heads.key, heads.n, g.All())

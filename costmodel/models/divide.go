@@ -76,7 +76,7 @@ func (m Model) checkGroup(g group.Group) error {
 	}
 	divided := []string{"delta_key_heads", "mamba_groups"}
 	if m.attends() {
-		divided = append(divided, "heads", "kv_heads")
+		divided = append(divided, "heads", "kv_heads", "window_heads", "window_kv_heads")
 	}
 	if m.hasMLP() || !g.Dispatches() && m.Experts > 0 && m.ExpertHidden == 0 {
 		divided = append(divided, "ffn_hidden")

@@ -25,6 +25,14 @@ func TestEagerLlamaKeepsWhatAutogradKeeps(t *testing.T) {
 			Family: models.FamilyLlama, Layers: 1, Hidden: 4096, Heads: 32, KVHeads: 8, HeadDim: 128, FFNHidden: 12288,
 			Vocab: 151936, QKNorm: true,
 		}, 882_016_256, (2 + 32 + 8) * tokens},
+		{"MiMo-V2-Flash with MLPs alone, without a window", models.Model{
+			Family: models.FamilyLlama, Layers: 1, Hidden: 4096, Heads: 64, KVHeads: 4, HeadDim: 192, VHeadDim: 128,
+			FFNHidden: 16384, Vocab: 152576,
+		}, 984_645_632, 2 * tokens},
+		{"MiMo-V2-Flash with MLPs alone, with a window", models.Model{
+			Family: models.FamilyLlama, Layers: 1, Hidden: 4096, Heads: 64, KVHeads: 4, HeadDim: 192, VHeadDim: 128,
+			FFNHidden: 16384, Vocab: 152576, Window: 128, Windows: "W", WindowKVHeads: 8,
+		}, 995_131_392, 2 * tokens},
 	} {
 		layer.model.SequenceLength, layer.model.Attention, layer.model.Kernels = tokens, "flash", "eager"
 		n, err := layer.model.Network()

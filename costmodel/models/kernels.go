@@ -177,24 +177,28 @@ func (m Model) Dropless() bool {
 
 // repeated makes the repetition of keys and values for all heads of their group, and the sums of
 // their gradients, if the program repeats them.
-func (m Model) repeated(s, q, kv int) []network.Op {
-	if !m.between().repeats || q == kv {
+func (m Model) repeated() []network.Op {
+	if !m.between().repeats || m.Heads == m.KVHeads {
 		return nil
 	}
+	s, features := m.SequenceLength, m.HeadDim+m.valueDim() // of a key and a value
 	both := moves{forward: traffic(2, 2), input: traffic(2, 2), kernels: 2, inverse: 2}
-	repeat := both.op("self_attn.repeat", elements(s, q+kv))
+	repeat := both.op("self_attn.repeat", elements(s, (m.Heads+m.KVHeads)*features)/2)
 	// A pass reads what the other writes.
-	repeat.Writes = [3]int64{network.Forward: elements(s, 2*q), network.InputGradient: elements(s, 2*kv)}
+	repeat.Writes = [3]int64{
+		network.Forward: elements(s, m.Heads*features), network.InputGradient: elements(s, m.KVHeads*features),
+	}
 	return []network.Op{repeat.Divided()}
 }
 
 // copied makes the copies of queries, keys and values out of the result of one product, if the program
 // has one product for all: into three tensors, with keys and values joined and put in order, and back.
-func (m Model) copied(s, q, kv int) []network.Op {
+func (m Model) copied() []network.Op {
 	if !m.between().copies {
 		return nil
 	}
-	all, keys := elements(s, q+2*kv), elements(s, 2*kv)
+	s, pair := m.SequenceLength, m.KVHeads*(m.HeadDim+m.valueDim())
+	all, keys := elements(s, m.Heads*m.HeadDim+pair), elements(s, pair)
 	return []network.Op{{
 		Name: "self_attn.copies", Class: network.Elementwise, Elements: all, Sharded: true,
 		Moved: [3]int64{2*all + 4*keys, 4*all + 2*keys, 0}, Writes: [3]int64{all + 2*keys, 2*all + keys, 0},

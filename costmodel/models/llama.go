@@ -99,8 +99,14 @@ func llamaBlockParams(m Model) []network.Tensor {
 func queryParams(m Model) []network.Tensor {
 	q, kv := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
 	var params []network.Tensor
-	for i, width := range []int{m.queryWidth(), kv, kv} {
-		params = append(params, columnProjection("self_attn."+"qkv"[i:i+1]+"_proj", m.Hidden, width, m.queryBias())...)
+	for i, width := range []int{m.queryWidth(), kv, m.valueWidth()} {
+		if width > 0 {
+			name := "self_attn." + "qkv"[i:i+1] + "_proj"
+			params = append(params, columnProjection(name, m.Hidden, width, m.queryBias())...)
+		}
+	}
+	if m.HeadGate {
+		params = append(params, columnProjection("self_attn.g_proj", m.Hidden, m.Heads, false)...)
 	}
 	switch {
 	case m.WholeQKNorm:
@@ -121,6 +127,22 @@ func (m Model) queryWidth() int {
 		return 2 * m.Heads * m.HeadDim
 	}
 	return m.Heads * m.HeadDim
+}
+
+// valueWidth returns the features that the projection of values makes: none if the values are the keys.
+func (m Model) valueWidth() int {
+	if m.KeysAsValues {
+		return 0
+	}
+	return m.KVHeads * m.valueDim()
+}
+
+// gateWidth returns the features that the projection of a gate of heads makes.
+func (m Model) gateWidth() int {
+	if m.HeadGate {
+		return m.Heads
+	}
+	return 0
 }
 
 // queryBias reports whether queries, keys and values have biases.
@@ -192,16 +214,24 @@ func queryOps(m Model) []network.Op {
 	ops := []network.Op{
 		m.linear("self_attn.q_proj", matmul{s, h, m.queryWidth()}, m.queryBias()).Entering(),
 		m.linear("self_attn.k_proj", matmul{s, h, kv}, m.queryBias()),
-		m.linear("self_attn.v_proj", matmul{s, h, kv}, m.queryBias()),
 	}
-	ops = append(ops, m.copied(s, q, kv)...)
+	if v := m.valueWidth(); v > 0 {
+		ops = append(ops, m.linear("self_attn.v_proj", matmul{s, h, v}, m.queryBias()))
+	}
+	if m.HeadGate {
+		ops = append(ops, m.linear("self_attn.g_proj", matmul{s, h, m.Heads}, false))
+	}
+	ops = append(ops, m.copied()...)
 	if m.QKNorm {
 		ops = append(ops, m.norm("self_attn.q_norm", s, q).Divided(), m.norm("self_attn.k_norm", s, kv).Divided())
+	}
+	if m.ValueNorm {
+		ops = append(ops, m.norm("self_attn.v_norm", s, m.KVHeads*m.valueDim()).Divided())
 	}
 	if m.rotary() {
 		ops = append(ops, m.between().rotary.op("self_attn.rotary", elements(s, q+kv)).Divided())
 	}
-	return append(ops, m.repeated(s, q, kv)...)
+	return append(ops, m.repeated()...)
 }
 
 // mlpOps makes an MLP with or without a gate, for all tokens.
@@ -280,37 +310,20 @@ func llamaAttentionBuffers(m Model) []network.Buffer {
 			network.Buffer{Name: "self_attn.q_norm.input", Shape: network.Dims{s, q}, Sharded: true},
 			network.Buffer{Name: "self_attn.k_norm.input", Shape: network.Dims{s, kv}, Sharded: true})
 	}
+	if v := m.valueWidth(); m.ValueNorm && v > 0 { // or it reads what the norm of keys reads
+		buffers = append(buffers, network.Buffer{
+			Name: "self_attn.v_norm.input", Shape: network.Dims{s, v}, Sharded: true,
+		})
+	}
 	buffers = append(buffers, attentionBuffers("self_attn.", m)...)
 	if !m.latent() {
 		buffers = append(buffers, network.Buffer{
-			Name: "self_attn.qkv.output_gradient", Shape: network.Dims{s, m.queryWidth() + 2*kv},
+			Name:     "self_attn.qkv.output_gradient",
+			Shape:    network.Dims{s, m.queryWidth() + kv + m.valueWidth() + m.gateWidth()},
 			Lifetime: network.InputToWeight, Sharded: true,
 		})
 	}
-	if m.AttentionGate {
-		buffers = m.gatedContext(buffers)
-	}
-	return buffers
-}
-
-// gatedContext adds what the gate of attention keeps. The projection of the results reads the gate's, and the
-// context is kept for I alone.
-func (m Model) gatedContext(buffers []network.Buffer) []network.Buffer {
-	gated := network.Buffer{
-		Name: "self_attn.sigmoid.input", Shape: network.Dims{m.SequenceLength, m.Heads * m.valueDim()}, Sharded: true,
-	}
-	for i := range buffers {
-		if buffers[i].Name == "self_attn.context" {
-			buffers[i].Lifetime = network.ForwardToInput
-		}
-	}
-	buffers = append(buffers, gated)
-	if !m.kernels().FusedGate {
-		gated.Name = "self_attn.sigmoid.output"
-		buffers = append(buffers, gated)
-	}
-	gated.Name, gated.Lifetime = "self_attn.o_proj.input", network.ForwardToWeight
-	return append(buffers, gated)
+	return m.gateBuffers(buffers)
 }
 
 // mlpBuffers lists the buffers of the MLP or of the experts of a block. In a parallel block attention

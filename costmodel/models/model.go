@@ -84,20 +84,29 @@ type Model struct {
 	AttentionGate    bool   `toml:"attention_gate"`
 	SharedExpertGate bool   `toml:"shared_expert_gate"`
 	// Window is the number of tokens that attention sees, including the token itself; 0 means all.
-	Window             int  `toml:"window"`
-	Chunked            bool `toml:"chunked"`              // the window is the token's chunk of the sequence
-	FullAttentionEvery int  `toml:"full_attention_every"` // distance of blocks without a Window; 0: all have it
-	QKNorm             bool `toml:"qk_norm"`
-	PlainQKNorm        bool `toml:"plain_qk_norm"` // the norms have no gains
-	WholeQKNorm        bool `toml:"whole_qk_norm"` // one norm over all heads, each feature with a gain
-	PostNorms          bool `toml:"post_norms"`
-	AttentionBias      bool `toml:"attention_bias"` // QKVBias, and a bias of the output
-	MLPBias            bool `toml:"mlp_bias"`
-	Sinks              bool `toml:"sinks"`
-	ParallelBlock      bool `toml:"parallel_block"`
-	ParallelNorms      bool `toml:"parallel_norms"` // a norm for each half of a parallel block
-	MTPLayers          int  `toml:"mtp_layers"`
-	MTPShared          bool `toml:"mtp_shared"`
+	Window int `toml:"window"`
+	// Blocks with a window whose heads differ (see windows.go).
+	Windows            string `toml:"windows"`
+	WindowHeads        int    `toml:"window_heads"`
+	WindowKVHeads      int    `toml:"window_kv_heads"`
+	WindowHeadDim      int    `toml:"window_head_dim"`
+	WindowSinks        bool   `toml:"window_sinks"`
+	KeysAsValues       bool   `toml:"keys_as_values"`
+	ValueNorm          bool   `toml:"value_norm"`
+	HeadGate           bool   `toml:"head_gate"`
+	Chunked            bool   `toml:"chunked"`              // the window is the token's chunk of the sequence
+	FullAttentionEvery int    `toml:"full_attention_every"` // distance of blocks without a Window; 0: all have it
+	QKNorm             bool   `toml:"qk_norm"`
+	PlainQKNorm        bool   `toml:"plain_qk_norm"` // the norms have no gains
+	WholeQKNorm        bool   `toml:"whole_qk_norm"` // one norm over all heads, each feature with a gain
+	PostNorms          bool   `toml:"post_norms"`
+	AttentionBias      bool   `toml:"attention_bias"` // QKVBias, and a bias of the output
+	MLPBias            bool   `toml:"mlp_bias"`
+	Sinks              bool   `toml:"sinks"`
+	ParallelBlock      bool   `toml:"parallel_block"`
+	ParallelNorms      bool   `toml:"parallel_norms"` // a norm for each half of a parallel block
+	MTPLayers          int    `toml:"mtp_layers"`
+	MTPShared          bool   `toml:"mtp_shared"`
 
 	Attention  string `toml:"attention"`   // AttentionUnfused (also for "") or AttentionFlash
 	Loss       string `toml:"loss"`        // LossFull (also for ""), or another way to keep logits
@@ -275,7 +284,7 @@ func ConfigTypes() []string {
 		hunyuan_v1_dense hunyuan_v1_moe ernie4_5_moe dots1 glm4_moe_lite
 		gpt_neox phi opt bloom qwen2_moe
 		qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe mistral3 llava
-		kimi_k25`)
+		kimi_k25 mimo_v2_flash step3p5 step3p7`)
 }
 
 // Resolved returns the model with the keys of its preset, and with what keys that are not given stand for.

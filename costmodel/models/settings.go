@@ -10,7 +10,7 @@ import (
 func (Model) Settings() []setting.Setting {
 	return slices.Concat(sourceSettings(), sizeSettings(), mixtureSettings(), formSettings(), blockFormSettings(),
 		lossSettings(), blockExpertSettings(), latentSettings(), sparseSettings(), deltaSettings(), patternSettings(),
-		mambaSettings(), attentionSettings())
+		mambaSettings(), attentionSettings(), windowSettings())
 }
 
 // transformers lists the families of transformers.
@@ -206,8 +206,8 @@ func latentSettings() []setting.Setting {
 			Text: "features with rotary positions",
 		},
 		{
-			Key: "v_head_dim", Example: "128", Range: size, With: llama, Unset: "needed with kv_lora_rank",
-			Text: "features of its values",
+			Key: "v_head_dim", Example: "128", Range: size, With: llama,
+			Unset: "head_dim; needed with kv_lora_rank", Text: "features of a head's values",
 		},
 	}
 }
