@@ -117,6 +117,9 @@ func (c *Config) trainedOn(n network.Network, m costmodel.Machine) (training.Opt
 	case t.UpdateIn == training.UpdateInBackward && t.Microbatches > 1:
 		err = fmt.Errorf(`update_in = "backward": needs whole gradients after one microbatch, and there are %g; `+
 			`set batch.global = data × micro`, t.Microbatches)
+	case t.UpdateIn == training.UpdateInBackward && c.Parallel.Expert > 1 && c.Parallel.Zero == 3:
+		err = fmt.Errorf(`update_in = "backward": is not modelled with parallel.zero = 3 and parallel.expert = %d; `+
+			`set "step"`, c.Parallel.Expert)
 	case t.Split == training.SplitStage && c.Parallel.DelayWeights:
 		err = fmt.Errorf(`split = %q: is not modelled with parallel.delay_weights = true; set split = %q`,
 			t.Split, training.SplitLayer)

@@ -16,7 +16,7 @@ import (
 func (s *slicer) cutAtAllToAlls() {
 	layers := s.staged.Stages[s.stage].Layers
 	if s.kind == graph.Forward {
-		s.done = s.received(s.stage, s.stage-1, s.samples).Exposed
+		s.done = units.Sum(s.received(s.stage, s.stage-1, s.samples).Exposed, s.copies(s.stage))
 		for _, l := range layers {
 			s.walker.prepare()
 			s.forwards(l, func(l network.Layer) []network.Op { return l.Ops })
@@ -25,7 +25,7 @@ func (s *slicer) cutAtAllToAlls() {
 		return
 	}
 	if s.kind != graph.WeightGradient {
-		s.done = s.received(s.stage, s.stage+1, s.samples).Exposed
+		s.done = units.Sum(s.received(s.stage, s.stage+1, s.samples).Exposed, s.copies(s.stage))
 	}
 	for _, l := range slices.Backward(layers) {
 		s.forwards(l, s.training().Repeated)

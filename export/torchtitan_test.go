@@ -38,6 +38,9 @@ func drawTitan(t *rapid.T) drawn {
 	if data > 1 && d["parallel.zero"] != 0 && d["model.preset"] == "llama3-8b" && rapid.Bool().Draw(t, "context") {
 		d["parallel.context"], d["parallel.context_method"] = 2, "all-gather"
 	}
+	if d["model.preset"] == "qwen3-30b-a3b" && data > 1 && d["parallel.zero"] != 0 && rapid.Bool().Draw(t, "expert groups") {
+		d["parallel.expert"] = 2
+	}
 	d["batch.global"] = micro * data * stages * pick(t, "rounds", 1, 2)
 	d["schedule.name"] = "ddp"
 	if stages > 1 {
@@ -51,7 +54,7 @@ func drawTitan(t *rapid.T) drawn {
 
 // TestTorchtitanIsImported: a script that was written is read as the plan that it was written for.
 func TestTorchtitanIsImported(t *testing.T) {
-	written := map[any]int{}
+	written, sharded := map[any]int{}, 0
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawTitan(t)
 		c, err := configs.Parse("plan.toml", d.text())
@@ -67,7 +70,11 @@ func TestTorchtitanIsImported(t *testing.T) {
 		// With changes torchtitan cuts the network elsewhere.
 		alike(t, c, imported(t, script.Bytes()), len(changes) == 0)
 		written[d["schedule.name"]]++
+		if d["parallel.expert"] != nil && d["parallel.zero"] == 3 {
+			sharded++
+		}
 	})
+	require.Positive(t, sharded, "mixtures under ZeRO 3")
 	require.Greater(t, len(written), 3, "%v", written)
 }
 

@@ -186,13 +186,14 @@ func (s *Space) zeros(*Plan) []string { return numbers(0, 3) }
 // stages up to ZeRO 1, and ZeRO 3 only without pipelines. Groups of replicas that are given have to suit.
 func (s *Space) legalZero(p *Plan) bool {
 	sharing := s.config.Parallel
-	sharing.Data, sharing.Zero = p.Data, p.Zero
+	sharing.Data, sharing.Zero, sharing.Context = p.Data, p.Zero, p.Context
+	sharing.Tensor, sharing.Expert, sharing.ExpertTensor = p.Tensor, p.Expert, p.ExpertTensor
 	switch {
 	case p.Zero < 0 || p.Zero > 3 || sharing.CheckGroups() != nil:
 		return false
 	case p.Zero == 0:
 		return true
-	case p.Zero == 3 && (p.Schedule != "ddp" || p.Expert > 1):
+	case p.Zero == 3 && p.Schedule != "ddp":
 		return false
 	}
 	return p.Data*p.Context > 1 && (p.Zero == 1 || !s.placed(p).twice)

@@ -76,7 +76,7 @@ func (Options) Settings() []setting.Setting {
 			Range: setting.Between(1, maxTensor), With: withModel(),
 			Text: "devices of an expert group, which share the experts of a layer: neighbours in the order tensor, " +
 				"context, data. expert × expert_tensor divides tensor × context × data. With tensor above 1 it needs " +
-				"sequence = true",
+				"sequence = true. zero = 1 to 3 shards experts among the devices that hold the same ones",
 		},
 		{
 			Key: "expert_tensor", Example: "1", Range: setting.Between(1, maxTensor), With: withModel(),
@@ -272,7 +272,8 @@ func (p Options) Sharing() int {
 // maxTensor bounds a tensor-parallel group: no model has more heads.
 const maxTensor = 1 << 16
 
-// CheckGroups refuses groups of replicas that do not share what zero shards.
+// CheckGroups refuses groups of replicas that do not share what zero shards, and what is not modelled where these are
+// experts.
 func (p Options) CheckGroups() error {
 	switch {
 	case p.Zero != 1 && p.Zero != 3: // it has no effect
@@ -284,8 +285,15 @@ func (p Options) CheckGroups() error {
 	case p.Sharing() > 0 && p.Zero == 1 && p.ReduceScatter:
 		return fmt.Errorf("zero_group = %d: is modelled with gradients that are all-reduced over all replicas; "+
 			"set reduce_scatter = false", p.ZeroGroup)
+	case p.Zero == 3 && p.dispatches():
+		return p.checkShardedExperts()
 	}
 	return nil
+}
+
+// dispatches reports whether experts are divided differently from the rest.
+func (p Options) dispatches() bool {
+	return p.Expert > 1 || p.ExpertTensor > 0 && p.ExpertTensor != max(1, p.Tensor)
 }
 
 // Validate checks the rules that involve only keys of this section.
@@ -322,8 +330,6 @@ func (p Options) checkExperts() error {
 	switch {
 	case experts == 1:
 		return nil
-	case p.Expert > 1 && p.Zero == 3:
-		return fmt.Errorf("expert = %d: is not modelled with zero = 3; set a lower zero, or expert = 1", p.Expert)
 	case devices%experts != 0:
 		return fmt.Errorf("expert = %d: expert × expert_tensor = %d must divide tensor × context × data = %d",
 			p.Expert, experts, devices)
@@ -332,6 +338,28 @@ func (p Options) checkExperts() error {
 			"tensor × context = %d, or whole ranks", p.Expert, experts, rank)
 	case rank%tensor != 0:
 		return fmt.Errorf("expert_tensor = %d: must divide tensor × context = %d", p.ExpertTensor, rank)
+	}
+	return nil
+}
+
+// checkShardedExperts refuses what is not modelled where ZeRO 3 shards experts among the devices that hold the same
+// ones.
+func (p Options) checkShardedExperts() error {
+	const with = "is not modelled with zero = 3 and experts that are divided differently from the rest; set "
+	switch {
+	case max(1, p.Data)*max(1, p.Context) == 1:
+		return errors.New("zero = 3: there is one replica, which shares nothing but experts; " +
+			"set zero = 2, or data above 1")
+	case p.Sharing() > 0:
+		return fmt.Errorf("zero_group = %d: %szero_group = data", p.ZeroGroup, with)
+	case p.Gather == GatherTensor:
+		return fmt.Errorf("gather = %q: %sgather = %q", p.Gather, with, GatherUnit)
+	case p.Simplified:
+		return errors.New("simplified = true: " + with + "simplified = false")
+	case p.ExpertOverlap:
+		return errors.New("expert_overlap = true: " + with + "expert_overlap = false")
+	case p.DelayWeights:
+		return errors.New("delay_weights = true: " + with + "delay_weights = false")
 	}
 	return nil
 }

@@ -32,10 +32,7 @@ func (staged *Staged) buckets(tensors []network.Tensor) (buckets []Bucket, of []
 		*b = Bucket{Experts: kind == 1}
 	}
 	for i, t := range tensors {
-		kind := 0
-		if staged.dispatched(t) {
-			kind = 1
-		}
+		kind := kindOf(staged.dispatched(t))
 		b := &open[kind]
 		waiting[kind] = append(waiting[kind], i)
 		b.Bytes += t.Shape.Elements() * staged.PerParameter.Gradient
@@ -144,8 +141,11 @@ func (staged *Staged) updated(st *Stage) []gatheredBytes {
 }
 
 // kind returns 1 for a bucket of experts, else 0.
-func (b *Bucket) kind() int {
-	if b.Experts {
+func (b *Bucket) kind() int { return kindOf(b.Experts) }
+
+// kindOf returns 1 for experts, else 0.
+func kindOf(experts bool) int {
+	if experts {
 		return 1
 	}
 	return 0

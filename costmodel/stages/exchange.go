@@ -39,6 +39,25 @@ func (staged *Staged) PartsOf(stage int, k graph.Kind) int {
 	return staged.Parts(st)
 }
 
+// scatterParts returns, under ZeRO 3, the part of a backward with which the gradients of each of the stage's
+// collectives are complete; nil if no part of it exchanges tokens.
+func (staged *Staged) scatterParts(stage int) (parts []int) {
+	completed := staged.Stages[stage].bucketParts
+	if completed == nil {
+		return nil
+	}
+	for _, flats := range staged.GatheredFlats(stage) {
+		switch {
+		case parametersOf(flats) == 0: // has no gradients
+		case flats[0].Experts:
+			parts = append(parts, completed[0])
+		default:
+			parts = append(parts, completed[1])
+		}
+	}
+	return parts
+}
+
 // WiredExchanges returns the all-to-alls of all stages as the wiring takes them; nil if experts
 // are divided as the rest of their layer.
 func (staged *Staged) WiredExchanges() []wiring.Exchanges {
@@ -54,7 +73,9 @@ func (staged *Staged) WiredExchanges() []wiring.Exchanges {
 		for _, x := range staged.Exchanges(s, graph.Backward) {
 			e.Backward = append(e.Backward, x.Bytes)
 		}
-		e.Leaves, e.Awaits = staged.Stages[s].bucketParts, staged.Stages[s].awaitedGathers
+		if e.Leaves, e.Awaits = staged.Stages[s].bucketParts, staged.Stages[s].awaitedGathers; staged.Zero >= 3 {
+			e.Leaves = staged.scatterParts(s)
+		}
 	}
 	return list
 }

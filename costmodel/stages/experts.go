@@ -34,8 +34,11 @@ func (staged *Staged) expertReplicas() int {
 // sharded from a ZeRO stage on: experts over the devices that hold the same ones, everything
 // else over the replicas. Each share is rounded up.
 func (staged *Staged) ShareOf(s *Stage, perParameter int64, from int) int64 {
-	if staged.Zero < from || !staged.Network.Group.Dispatches() {
+	switch {
+	case staged.Zero < from || !staged.Network.Group.Dispatches():
 		return staged.Share(s.Stored*perParameter, from)
+	case staged.Gathers():
+		return staged.shareOfFlats(s, func(f *Flat) int64 { return f.Stored * perParameter })
 	}
 	shards := int64(staged.expertReplicas())
 	experts := roundUp(s.Experts*perParameter, shards) / shards
@@ -65,6 +68,12 @@ func (staged *Staged) syncExperts(sync *wiring.Sync) {
 	sync.ExpertWidth = max(1, staged.Network.Group.All()/staged.Network.Group.ExpertDevices())
 	sync.Experts = make([][]bool, len(staged.Stages))
 	for s := range staged.Stages {
+		if sync.Units != nil {
+			for _, flats := range staged.GatheredFlats(s) {
+				sync.Experts[s] = append(sync.Experts[s], flats[0].Experts)
+			}
+			continue
+		}
 		st := &staged.Stages[s]
 		for _, b := range st.Buckets {
 			sync.Experts[s] = append(sync.Experts[s], b.Experts)

@@ -17,29 +17,56 @@ type Flat struct {
 	Stored     int64 // Parameters and padding
 	Narrow     int64 // those of Parameters that are gathered in fewer than 16 bits; 0 with PerTensor
 	Frozen     int64 // bytes of frozen tensors, which are gathered with the others and have no gradients
+	Experts    bool  // the tensors belong to experts that are divided differently from the rest
 }
 
 // flats returns the flats of a stage, given the tensors that its layers hold: one flat, or with
-// PerTensor one for each tensor.
-func (staged *Staged) flats(stage int, held [][]network.Tensor) []Flat {
+// PerTensor one for each tensor. Experts on other devices are a flat of their own.
+func (staged *Staged) flats(stage int, held [][]network.Tensor) (flats []Flat) {
 	all := slices.Concat(held...)
-	if len(all) == 0 {
-		return nil
+	rest := slices.DeleteFunc(slices.Clone(all), staged.dispatched)
+	if experts := len(all) - len(rest); experts > 0 {
+		all = slices.DeleteFunc(all, func(t network.Tensor) bool { return !staged.dispatched(t) })
+		flats = append(flats, staged.flat(stage, 0, all))
 	}
-	each := len(all)
+	each := max(1, len(rest))
 	if staged.PerTensor {
 		each = 1
 	}
-	var flats []Flat
-	for tensors := range slices.Chunk(all, each) {
-		f := Flat{Name: fmt.Sprintf("unit %d.%d", stage, len(flats)), Tensors: tensors}
-		for i := range tensors {
-			f.Parameters += tensors[i].Shape.Elements()
-		}
-		f.Stored = roundUp(f.Parameters, int64(staged.sharers()))
-		flats = append(flats, f)
+	for tensors := range slices.Chunk(rest, each) {
+		flats = append(flats, staged.flat(stage, len(flats), tensors))
 	}
 	return flats
+}
+
+// flat lays tensors of a stage end to end.
+func (staged *Staged) flat(stage, number int, tensors []network.Tensor) Flat {
+	f := Flat{Name: flatName(stage, number), Tensors: tensors, Experts: staged.dispatched(tensors[0])}
+	for i := range tensors {
+		f.Parameters += tensors[i].Shape.Elements()
+	}
+	f.Stored = roundUp(f.Parameters, staged.sharersOf(&f))
+	return f
+}
+
+func flatName(stage, number int) string { return fmt.Sprintf("unit %d.%d", stage, number) }
+
+// sharersOf counts the devices that share a flat.
+func (staged *Staged) sharersOf(f *Flat) int64 {
+	if f.Experts {
+		return int64(staged.expertReplicas())
+	}
+	return int64(staged.sharers())
+}
+
+// shareOfFlats returns the bytes that a device holds of what all flats of a stage take. Each share is rounded up.
+func (staged *Staged) shareOfFlats(st *Stage, bytes func(*Flat) int64) (share int64) {
+	for i := range st.Flats {
+		f := &st.Flats[i]
+		n := staged.sharersOf(f)
+		share += roundUp(bytes(f), n) / n
+	}
+	return share
 }
 
 // addStates adds what an optimizer keeps and computes for tensors that a layer brings, where that depends on
@@ -82,10 +109,12 @@ func (staged *Staged) addFrozen(flats []Flat, split Split, stage int) []Flat {
 	element := staged.Training.ActivationElement()
 	for i := range split.Stage(stage) {
 		for _, t := range split.frozen(stage, i) {
-			if staged.PerTensor || flats == nil {
-				flats = append(flats, Flat{Name: fmt.Sprintf("unit %d.%d", stage, len(flats))})
+			experts := staged.dispatched(t)
+			at := slices.IndexFunc(flats, func(f Flat) bool { return f.Experts == experts })
+			if staged.PerTensor || at < 0 {
+				at, flats = len(flats), append(flats, Flat{Name: flatName(stage, len(flats)), Experts: experts})
 			}
-			flats[len(flats)-1].Frozen += t.Format.Bytes(t.Shape.Elements(), element)
+			flats[at].Frozen += t.Format.Bytes(t.Shape.Elements(), element)
 		}
 	}
 	return flats
@@ -93,7 +122,8 @@ func (staged *Staged) addFrozen(flats []Flat, split Split, stage int) []Flat {
 
 // GatheredFlats lists, under ZeRO 3, the flats of each collective that gathers parameters for a
 // stage or scatters their gradients: the flats of all its Units in one collective, or with
-// PerTensor one collective for each.
+// PerTensor one collective for each. Experts on other devices have one before it, since a backward completes their
+// gradients earlier.
 func (staged *Staged) GatheredFlats(stage int) [][]Flat {
 	var all []Flat
 	for _, owner := range staged.Stages[stage].Units {
@@ -102,17 +132,26 @@ func (staged *Staged) GatheredFlats(stage int) [][]Flat {
 	if len(all) == 0 {
 		return nil
 	}
-	if !staged.PerTensor {
-		return [][]Flat{all}
+	slices.SortStableFunc(all, func(a, b Flat) int { return cmp.Compare(kindOf(b.Experts), kindOf(a.Experts)) })
+	together := [][]Flat{all}
+	switch experts := slices.IndexFunc(all, func(f Flat) bool { return !f.Experts }); {
+	case staged.PerTensor:
+		together = slices.Collect(slices.Chunk(all, 1))
+	case experts > 0:
+		together = [][]Flat{all[:experts], all[experts:]}
 	}
-	slices.SortStableFunc(all, func(a, b Flat) int { // those with gradients first, as they are scattered
-		return cmp.Compare(min(1, b.Parameters), min(1, a.Parameters))
+	slices.SortStableFunc(together, func(a, b []Flat) int { // those with gradients first, as they are scattered
+		return cmp.Compare(min(1, parametersOf(b)), min(1, parametersOf(a)))
 	})
-	var each [][]Flat
-	for i := range all {
-		each = append(each, all[i:i+1])
+	return together
+}
+
+// parametersOf counts the parameters of flats that are trained.
+func parametersOf(flats []Flat) (n int64) {
+	for i := range flats {
+		n += flats[i].Parameters
 	}
-	return each
+	return n
 }
 
 // narrowWeights returns the number of weights of layers in products of fewer than 16 bits, and
@@ -141,11 +180,7 @@ func (staged *Staged) HeldExtra(s *Stage) int64 {
 	case staged.Process.FP32Shards:
 		return 0
 	}
-	var narrow int64
-	for _, f := range s.Flats {
-		narrow += f.Narrow
-	}
-	return -staged.Share(-staged.Training.GatheredExtra(narrow), 3)
+	return -staged.shareOfFlats(s, func(f *Flat) int64 { return -staged.Training.GatheredExtra(f.Narrow) })
 }
 
 // UnitBytes returns the bytes of a flat that has been gathered, with both copies of its narrow
@@ -158,4 +193,22 @@ func (staged *Staged) UnitBytes(f Flat) int64 {
 // narrow ones among them.
 func (staged *Staged) updatedBytes(parameters, narrow int64) int64 {
 	return parameters*staged.PerParameter.Parameter + staged.Training.GatheredExtra(narrow)
+}
+
+// narrow counts, in the flats of a stage, the weights that are gathered in fewer than 16 bits. In flats of single
+// tensors it counts no weights.
+func (staged *Staged) narrow(st *Stage) {
+	if staged.PerTensor && len(st.Flats) > 1 {
+		return
+	}
+	for i := range st.Flats {
+		switch f := &st.Flats[i]; {
+		case !staged.Network.Group.Dispatches():
+			f.Narrow = st.Narrow
+		case f.Experts:
+			f.Narrow = st.NarrowExperts
+		default:
+			f.Narrow = st.Narrow - st.NarrowExperts
+		}
+	}
 }

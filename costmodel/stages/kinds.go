@@ -84,8 +84,10 @@ func (k *layerKinds) backward(layers []network.Layer) (list []Exchange) {
 // bucketParts returns, for every bucket of gradients, the part of the backward that completes
 // it.
 func (k *layerKinds) bucketParts(st *Stage) []int {
-	completed := make([]int, len(st.Buckets))
-	part := 0
+	completed, part := make([]int, len(st.Buckets)), 0
+	if k.staged.Zero >= 3 { // of experts, and of everything else
+		completed = make([]int, 2)
+	}
 	for i, l := range slices.Backward(st.Layers) {
 		for _, repeated := range k.staged.Training.RepeatedBefore(st.Layers, i) {
 			part += len(k.of(repeated).repeated)
@@ -94,14 +96,26 @@ func (k *layerKinds) bucketParts(st *Stage) []int {
 		if len(kind.parts) != len(st.Held[i]) {
 			kind.parts = gradientParts(l, st.Held[i])
 		}
-		if st.BucketOf != nil {
-			for j, bucket := range st.BucketOf[i] {
+		for j := range st.Held[i] {
+			if bucket, summed := k.bucketOf(st, i, j); summed {
 				completed[bucket] = max(completed[bucket], part+kind.parts[j])
 			}
 		}
 		part += len(kind.gradients)
 	}
 	return completed
+}
+
+// bucketOf returns the bucket of a tensor of a layer: 0 for experts under ZeRO 3, and 1 for everything else. It
+// returns false if no gradients are summed.
+func (k *layerKinds) bucketOf(st *Stage, layer, tensor int) (bucket int, summed bool) {
+	switch {
+	case k.staged.Zero >= 3:
+		return 1 - kindOf(k.staged.dispatched(st.Held[layer][tensor])), true
+	case st.BucketOf == nil:
+		return 0, false
+	}
+	return st.BucketOf[layer][tensor], true
 }
 
 // gradientParts returns, for every tensor of a layer, the part of the layer's backward that

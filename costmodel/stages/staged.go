@@ -173,9 +173,7 @@ func (staged *Staged) plan(st *Stage, split Split, s int, layers *layerKinds) {
 		for _, f := range st.Flats {
 			st.Stored += f.Stored
 		}
-		if len(st.Flats) == 1 {
-			st.Flats[0].Narrow = st.Narrow
-		}
+		staged.narrow(st)
 	}
 	st.forwardExchanges, st.backwardExchanges = layers.forward(st.Layers), layers.backward(st.Layers)
 	st.Segments, st.Ahead = staged.segments(st), staged.ahead(st)
@@ -253,6 +251,9 @@ func (staged *Staged) executed(ops []network.Op, pass network.Pass) float64 {
 
 // FrozenBytes returns the bytes that a device holds of a stage's frozen parameters. ZeRO 3 shards them.
 func (staged *Staged) FrozenBytes(st *Stage) int64 {
+	if staged.Gathers() && staged.Network.Group.Dispatches() {
+		return staged.shareOfFlats(st, func(f *Flat) int64 { return f.Frozen })
+	}
 	return staged.Share(st.Frozen.Bytes(staged.Training.ActivationElement()), 3)
 }
 

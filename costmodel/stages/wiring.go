@@ -64,7 +64,9 @@ func (staged *Staged) Sync() wiring.Sync {
 		NoReduceScatter: staged.NoReduceScatter, ShardSpan: staged.ZeroGroup, Staging: staged.Staging,
 	}
 	if staged.Zero >= 3 {
-		sync.Units, sync.Once = staged.units(), staged.SumOnce
+		if sync.Units, sync.Once = staged.units(), staged.SumOnce; staged.Network.Group.Dispatches() {
+			staged.syncExperts(&sync)
+		}
 		return sync
 	}
 	sync.Sharded, sync.EveryMicrobatch = staged.Zero > 0, staged.Zero >= 2
@@ -132,12 +134,12 @@ func (staged *Staged) units() []wiring.Unit {
 	units := make([]wiring.Unit, len(staged.Stages))
 	for s := range units {
 		u := &units[s]
-		u.Share = staged.Share(staged.Stages[s].Stored*staged.PerParameter.Gradient, 3)
+		u.Share = staged.ShareOf(&staged.Stages[s], staged.PerParameter.Gradient, 3)
 		for _, flats := range staged.GatheredFlats(s) {
 			var stored, narrow, frozen int64
 			for _, f := range flats {
 				stored, narrow = stored+f.Stored, narrow+f.Narrow
-				frozen += roundUp(f.Frozen, int64(staged.sharers()))
+				frozen += roundUp(f.Frozen, staged.sharersOf(&f))
 			}
 			u.Gather = append(u.Gather, staged.updatedBytes(stored, narrow)+frozen)
 			if stored > 0 {

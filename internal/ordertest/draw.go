@@ -75,12 +75,13 @@ func DrawAny(t *rapid.T) wiring.Pipeline {
 		p.Samples = nil // which shards take the place of
 		p.Shards = rapid.SliceOfN(rapid.Int64Range(1, 3), r, r).Draw(t, "shares")
 	}
-	if p.Sync.Units == nil && some.Draw(t, "experts") {
+	whole := p.Sync.Units == nil
+	if (whole || p.Sync.ShardSpan == 0 && !p.Order.Paired()) && some.Draw(t, "experts") {
 		DrawExperts(t, &p)
 		if p.Shards != nil {
 			p.ExpertSpan = 1
 		}
-		p.DelayWeights = some.Draw(t, "delayed weights")
+		p.DelayWeights = whole && some.Draw(t, "delayed weights")
 	}
 	p.Unsplit = !p.DelayWeights && some.Draw(t, "first stage unsplit")
 	seldom := rapid.IntRange(0, 4)

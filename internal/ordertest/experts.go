@@ -16,7 +16,18 @@ func DrawExperts(t *rapid.T, p *wiring.Pipeline) {
 	p.Exchanges = make([]wiring.Exchanges, stages)
 	bytes := rapid.Int64Range(0, 50)
 	s := &p.Sync
-	s.Experts, s.AheadExperts, s.ParameterExperts = marks(t, s.Buckets), marks(t, s.Ahead), marks(t, s.Parameters)
+	collectives := s.Buckets
+	if s.Units != nil {
+		collectives = nil
+	}
+	for _, u := range s.Units {
+		longer := u.Gather
+		if len(u.Scatter) > len(longer) {
+			longer = u.Scatter
+		}
+		collectives = append(collectives, longer)
+	}
+	s.Experts, s.AheadExperts, s.ParameterExperts = marks(t, collectives), marks(t, s.Ahead), marks(t, s.Parameters)
 	for i := range p.Exchanges {
 		e, n := &p.Exchanges[i], rapid.IntRange(0, 3).Draw(t, "all-to-alls")
 		if n == 0 {
@@ -26,6 +37,9 @@ func DrawExperts(t *rapid.T, p *wiring.Pipeline) {
 		e.Backward = rapid.SliceOfN(bytes, n, 2*n).Draw(t, "backward")
 		if s.Buckets != nil {
 			e.Leaves = ascending(t, len(s.Buckets[i]), len(e.Backward))
+		}
+		if s.Units != nil {
+			e.Leaves = ascending(t, len(s.Units[i].Scatter), len(e.Backward))
 		}
 		if s.Ahead != nil {
 			e.Awaits = ascending(t, n+1, len(s.Ahead[i]))

@@ -176,9 +176,10 @@ func (p *Pipeline) checkExchanges() error {
 			span, p.Shape.Replicas)
 	case p.Unsplit && p.DelayWeights:
 		return errors.New("weight gradients between all-to-alls go with backwards that are split in every stage")
-	case p.Shards != nil && span > 1, p.Sync.Units != nil, p.WholeLast, p.Stashing:
-		return errors.New("experts on several devices go with equal replicas, parameters that are whole, " +
-			"and microbatches one by one")
+	case p.Shards != nil && span > 1, p.WholeLast, p.Stashing:
+		return errors.New("experts on several devices go with equal replicas and microbatches one by one")
+	case p.Sync.Units != nil && (p.Sync.ShardSpan > 0 || p.DelayWeights || p.Pairs != Serial):
+		return errors.New("sharded experts on several devices go with shares among all replicas and whole passes")
 	}
 	for s := range p.Exchanges {
 		if err := p.checkCuts(s); err != nil {

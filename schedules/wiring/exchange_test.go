@@ -194,3 +194,39 @@ func TestExchangesOfAnyPairs(t *testing.T) {
 		}
 	})
 }
+
+// Experts of a unit are gathered and scattered among the replicas that have the same ones, and the rest of it among
+// all. The gradients of experts leave after the part that makes them.
+func TestExchangesOfUnits(t *testing.T) {
+	p := ddp(t, 4, 1)
+	p.Sync = wiring.Sync{Overlap: true, Experts: [][]bool{{true, false}}, Units: []wiring.Unit{{Gather: []int64{80, 40}, Scatter: []int64{60, 20}, Share: 20}}}
+	p.Exchanges = []wiring.Exchanges{{Forward: []int64{8, 16}, Backward: []int64{16, 16}, Leaves: []int{1, 2}}}
+	p.ExpertSpan = 2
+	g := ordertest.Graph(t, p)
+	require.Equal(t, ordertest.Text(`
+		0 compute: 0F0 0F0.1 0F0.2 0B0 0B0.1 0B0.2 AVERAGE.0 OPTIMIZER.0
+		0 gradients: 0ALL_GATHER0 0ALL_GATHER0.1 0ALL_GATHER0 0ALL_GATHER0.1 0REDUCE_SCATTER0 0REDUCE_SCATTER0.1
+		0 experts: 0ALL_TO_ALL0 0ALL_TO_ALL0.1 0ALL_TO_ALL0.2 0ALL_TO_ALL0.3`), strings.Split(synchronised(g), "1 compute")[0])
+	for i, task := range g.Tasks() {
+		if task.Kind != graph.AllGather && task.Kind != graph.ReduceScatter {
+			continue
+		}
+		r := task.Rank
+		if want := []int32{0, 1, 2, 3}; task.Part == 0 {
+			require.Equal(t, []int32{r % 2, r%2 + 2}, g.Groups[task.Peer])
+		} else {
+			require.Equal(t, want, g.Groups[task.Peer])
+		}
+		if task.Kind == graph.ReduceScatter {
+			require.Equal(t, 1+task.Part, g.Task(g.Deps(i)[0]).Part, "the part that makes these gradients")
+		}
+	}
+	for _, change := range []func(p *wiring.Pipeline){
+		func(p *wiring.Pipeline) { p.Sync.ShardSpan = 2 }, func(p *wiring.Pipeline) { p.DelayWeights = true },
+	} {
+		refused := p
+		change(&refused)
+		_, err := refused.Graph()
+		require.EqualError(t, err, "sharded experts on several devices go with shares among all replicas and whole passes")
+	}
+}

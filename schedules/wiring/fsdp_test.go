@@ -141,6 +141,9 @@ func held(spans []graph.Span) int {
 func TestUnitsAtHand(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawUnits(t)
+		if p.Sync.ShardSpan == 0 && rapid.Bool().Draw(t, "mixture") {
+			ordertest.DrawExperts(t, &p)
+		}
 		g := ordertest.Graph(t, p)
 		trace := ordertest.Relax(t, g, drawTimes(t))
 		most := 1
@@ -159,6 +162,8 @@ func TestUnitsAtHand(t *testing.T) {
 				switch all = append(all, span); {
 				case task.Kind == graph.AllReduce:
 					sums = append(sums, span)
+				case task.Kind == graph.AllToAll:
+					continue
 				case task.Kind.Collective():
 					collectives = append(collectives, span)
 				}
@@ -175,11 +180,13 @@ func TestUnitsAtHand(t *testing.T) {
 				case task.Kind == graph.ReduceScatter && last:
 					use.Kind = graph.ReduceScatter
 					gradients = append(gradients, graph.Span{Start: start[use], End: span.End})
-				case unit && makes:
+				case unit && makes && task.Part == 0:
 					use.Kind = graph.ReduceScatter
 					start[use] = span.Start
 				}
-				if unit && task.Kind.Compute() && task.Kind != graph.WeightGradient {
+				if unit && task.Kind.Compute() && task.Kind != graph.WeightGradient && task.Part > 0 {
+					whole[len(whole)-1].End = span.End // after all-to-alls
+				} else if unit && task.Kind.Compute() && task.Kind != graph.WeightGradient {
 					use.Kind = graph.AllGather
 					require.NotEmpty(t, gathered[use], "%s was not gathered", task)
 					require.GreaterOrEqual(t, span.Start, gathered[use][0].End, "%s waits for its gather", task)

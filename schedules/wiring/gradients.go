@@ -248,7 +248,7 @@ func (b *rankBuilder) addGathers(a *order.Action, before int32) (last int32) {
 		*class = int32(len(b.graph.Classes))
 		for k, bytes := range b.gathers(a.Kind, a.Stage) {
 			t := b.task(a, graph.AllGather, stream)
-			t.Part, t.Peer, t.Bytes = uint16(k), b.sharing(false), bytes
+			t.Part, t.Peer, t.Bytes = uint16(k), b.sharing(b.Sync.isExpert(a.Stage, k)), bytes
 			b.addCollectiveClass(t)
 		}
 	}

@@ -184,8 +184,11 @@ func (b *rankBuilder) addTask(p *progress, kind graph.Kind) int32 {
 		before = b.exchanged[direction(kind)]
 	}
 	b.graph.Wait(i, b.limit(kind, p), b.gathered, piece, before)
-	if b.computed = i; b.gathered != graph.None {
+	switch b.computed = i; {
+	case b.gathered != graph.None:
 		b.uses, b.gathered = [2]int32{b.uses[1], i}, graph.None
+	case p.next > 0 && len(b.gathers(kind, p.Stage)) > 0: // a use ends with its last part
+		b.uses[1] = i
 	}
 	return i
 }

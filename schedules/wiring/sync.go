@@ -9,8 +9,9 @@ type Sync struct {
 	// gradients of stage s are sent, in the order in which a backward completes
 	// them: one per parameter tensor, or PyTorch's buckets.
 	Buckets [][]int64
-	// Experts[s] says which of the stage's buckets are gradients of experts. Only the
-	// replicas that hold the same experts sum these. Nil means that no bucket is.
+	// Experts[s] says which of the stage's buckets are gradients of experts, or with Units which of
+	// its collectives are of experts. Only the replicas that hold the same experts take part in
+	// these. Nil means that none is.
 	Experts [][]bool
 	// ExpertWidth is the number of devices of a rank that hold the same experts; 0 means 1.
 	ExpertWidth int
@@ -81,7 +82,7 @@ func (s Sync) sharers(shape graph.Shape) int {
 // acrossGroups reports whether sums of gradients go on between the groups that divide them.
 func (s Sync) acrossGroups() bool { return s.Units != nil && s.ShardSpan > 0 }
 
-// isExpert reports whether a bucket is gradients of experts.
+// isExpert reports whether a bucket is gradients of experts, or a collective of a unit is of experts.
 func (s Sync) isExpert(stage int32, bucket int) bool {
 	return s.Experts != nil && s.Experts[stage][bucket]
 }
@@ -122,7 +123,7 @@ func (s Sync) Kind() graph.Kind {
 // before the last.
 type Unit struct {
 	// Gather lists the sizes in bytes of the whole parameters that a use needs, by collective:
-	// one vector, or every tensor separately.
+	// one vector, or every tensor separately; experts on other devices have a vector of their own.
 	Gather []int64
 	// Scatter lists the sizes in bytes of the whole gradients that a backward makes.
 	Scatter []int64
