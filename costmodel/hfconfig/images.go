@@ -16,7 +16,8 @@ func textTypes() map[string]string {
 	return map[string]string{
 		"gemma3": "gemma3_text", "llama4": "llama4_text", "qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2",
 		"qwen3_vl": "qwen3", "qwen3_vl_moe": "qwen3_moe", "mistral3": "mistral", "llava": "llama",
-		"kimi_k25": "deepseek_v3", "step3p7": "step3p5", "qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text",
+		"kimi_k25": "deepseek_v3",
+		"step3p7":  "step3p5", "gemma4": "gemma4_text", "qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text",
 	}
 }
 

@@ -71,7 +71,7 @@ func (f configFile) parseLlama(t llamaType) (models.Model, error) {
 	if err != nil {
 		return models.Model{}, err
 	}
-	if t.maybeDense && value(c.Experts) == 0 {
+	if t.maybeDense && value(c.Experts) == 0 && value(c.ExpertsToo) == 0 {
 		mixed, c.PerToken = false, nil
 	}
 	if err := c.experts(keys, mixed, &b); err != nil {

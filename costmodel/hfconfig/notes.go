@@ -141,7 +141,7 @@ func neutral(key string) bool {
 		rescale_prenorm_residual num_logits_to_keep use_mamba_kernels mamba_ssm_cache_dtype moe_shared_expert_overlap
 		rms_norm norm_before_gate mamba_norm_before_gate mamba_use_mlp attention_in_multiplier attention_out_multiplier
 		key_multiplier lm_head_multiplier mlp_multipliers ssm_in_multiplier ssm_multipliers ssm_out_multiplier
-		attention_value_scale swiglu_limits swiglu_limits_shared partial_rotary_factors
+		vocab_size_per_layer_input attention_value_scale swiglu_limits swiglu_limits_shared partial_rotary_factors
 		moe_router_scaling_factor use_moe_router_bias use_swa_head_dim sliding_window_size layernorm_epsilon
 		moe_renormalize moe_router_activation_func use_grouped_topk attn_rotary_emb
 		return_dict ignore_index spatial_merge_size

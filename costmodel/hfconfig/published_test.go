@@ -201,13 +201,23 @@ func TestParseBlockErrors(t *testing.T) {
 		`{"model_type": "qwen2_moe", ` + sizes + `"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "num_key_value_heads": 4, "shared_expert_intermediate_size": 48}`: "shared_expert_intermediate_size = 48: psim models shared experts as wide",
 		`{"model_type": "kimi_k3"}`:    "psim does not model linear attention layers",
 		`{"model_type": "qwen3_next"}`: `has no vocab_size, which model_type "qwen3_next" needs`,
-		`{"model_type": "qwen3_5_text", ` + sizes + `"layer_types": ["linear_attention", "sliding_attention", "full_attention", "full_attention"]}`:                       `layer_types has "sliding_attention", which psim does not model here; it models full_attention, linear_attention`,
-		`{"model_type": "qwen3_5_text", ` + sizes + `"layer_types": ["full_attention", "linear_attention", "linear_attention", "full_attention"]}`:                        "block 1 does not fit this",
-		`{"model_type": "qwen3_5_text", ` + sizes + `"attn_output_gate": false}`:                                                                                          "attn_output_gate = false is not supported",
-		`{"model_type": "qwen3_5_text", ` + sizes + `"full_attention_interval": 0}`:                                                                                       "full_attention_interval = 0: must be at least 1",
-		`{"model_type": "qwen3_5_text", ` + sizes + `"linear_num_key_heads": 5}`:                                                                                          "linear_num_key_heads = 5: must divide linear_num_value_heads = 32",
-		`{"model_type": "qwen3_5_text", ` + sizes + `"linear_key_head_dim": 0}`:                                                                                           "linear_key_head_dim = 0: must be at least 1",
-		`{"model_type": "qwen3_5_moe_text", ` + sizes + `"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 48}`: "shared_expert_intermediate_size = 48: psim models shared experts as wide as others (moe_intermediate_size = 32)",
+		`{"model_type": "qwen3_5_text", ` + sizes + `"layer_types": ["linear_attention", "sliding_attention", "full_attention", "full_attention"]}`:                                              `layer_types has "sliding_attention", which psim does not model here; it models full_attention, linear_attention`,
+		`{"model_type": "qwen3_5_text", ` + sizes + `"layer_types": ["full_attention", "linear_attention", "linear_attention", "full_attention"]}`:                                               "block 1 does not fit this",
+		`{"model_type": "qwen3_5_text", ` + sizes + `"attn_output_gate": false}`:                                                                                                                 "attn_output_gate = false is not supported",
+		`{"model_type": "qwen3_5_text", ` + sizes + `"full_attention_interval": 0}`:                                                                                                              "full_attention_interval = 0: must be at least 1",
+		`{"model_type": "qwen3_5_text", ` + sizes + `"linear_num_key_heads": 5}`:                                                                                                                 "linear_num_key_heads = 5: must divide linear_num_value_heads = 32",
+		`{"model_type": "qwen3_5_text", ` + sizes + `"linear_key_head_dim": 0}`:                                                                                                                  "linear_key_head_dim = 0: must be at least 1",
+		`{"model_type": "qwen3_5_moe_text", ` + sizes + `"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 48}`:                        "shared_expert_intermediate_size = 48: psim models shared experts as wide as others (moe_intermediate_size = 32)",
+		`{"model_type": "mimo_v2_flash", ` + sizes + `"n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "hybrid_layer_pattern": [0, 1]}`:                             "hybrid_layer_pattern has 2 entries: must have num_hidden_layers = 4",
+		`{"model_type": "mimo_v2_flash", ` + sizes + `"n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "moe_layer_freq": [0, 1, 0, 1]}`:                             "moe_layer_freq: psim models blocks without experts before all others, and block 2",
+		`{"model_type": "mimo_v2_flash", ` + sizes + `"n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "swa_v_head_dim": 64}`:                                       "swa_v_head_dim = 64: psim models values as wide",
+		`{"model_type": "step3p5", ` + sizes + `"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "share_expert_dim": 48}`:                                                "share_expert_dim = 48: psim models shared experts as wide",
+		`{"model_type": "step3p5", ` + sizes + `"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "share_expert_dim": 32, "moe_layers_enum": "2,4"}`:                      "moe_layers_enum names block 4: must be from 0 to 3",
+		`{"model_type": "step3p5", ` + sizes + `"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "share_expert_dim": 32, "layer_types": ["chunked_attention","","",""]}`: `layer_types has "chunked_attention", which psim does not model here`,
+		`{"model_type": "step3p5", ` + sizes + `"moe_layers_enum": "a", "num_experts": 8, "moe_intermediate_size": 32}`:                                                                          `moe_layers_enum = "a": must be`,
+		`{"model_type": "gemma4", "text_config": {` + sizes + `"hidden_size_per_layer_input": 256}}`:                                                                                             "hidden_size_per_layer_input = 256: psim does not model embeddings of every block",
+		`{"model_type": "gemma4_text", ` + sizes + `"hidden_size_per_layer_input": 0, "num_kv_shared_layers": 2}`:                                                                                "num_kv_shared_layers = 2: psim does not model keys and values of earlier blocks",
+		`{"model_type": "gemma4_text", ` + sizes + `"hidden_size_per_layer_input": 0, "enable_moe_block": true}`:                                                                                 "enable_moe_block = true: num_experts must be above 0",
 	} {
 		_, _, err := Parse([]byte(config), 8)
 		assert.ErrorContains(t, err, want, config)
@@ -317,6 +327,8 @@ func TestFurtherPresets(t *testing.T) {
 		"minimax-m2.5":              "MiniMaxAI/MiniMax-M2.5",
 		"mimo-v2-flash":             "XiaomiMiMo/MiMo-V2-Flash",
 		"step-3.7-flash":            "stepfun-ai/Step-3.7-Flash-FP8 with 96 heads in blocks with a window",
+		"gemma4-26b-a4b":            "google/gemma-4-26B-A4B",
+		"gemma4-31b":                "google/gemma-4-31B",
 		"llama4-scout":              "Llama-4-Scout text",
 		"llama4-maverick":           "Llama-4-Maverick text",
 		"gemma2-9b":                 "gemma-2-9b",
@@ -336,5 +348,5 @@ func TestFurtherPresets(t *testing.T) {
 			assert.Equal(t, want.Routing, got.Routing, name)
 		}
 	}
-	assert.Equal(t, 23, found)
+	assert.Equal(t, 25, found)
 }

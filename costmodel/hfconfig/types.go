@@ -268,7 +268,6 @@ func unmodelled(modelType string) string {
 		{"attention to compressed keys", "deepseek_v4 deepseek_ref"},
 		{"sparse attention", "minimax_m3"},
 		{"blocks of unequal width", "nemotron-nas"},
-		{"other heads in blocks without a window", "gemma4 gemma4_text"},
 	} {
 		if slices.Contains(strings.Fields(row[1]), modelType) {
 			return row[0]

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,13 @@ type windowConfig struct {
 	ShareWidth    int      `json:"share_expert_dim"`
 	MoEEnum       *numbers `json:"moe_layers_enum"`
 	Predictors    int      `json:"num_nextn_predict_layers"`
+	GlobalHeadDim *int     `json:"global_head_dim"`
+	GlobalKVHeads *int     `json:"num_global_key_value_heads"`
+	KeysAsValues  bool     `json:"attention_k_eq_v"`
+	SharedBlocks  int      `json:"num_kv_shared_layers"`
+	PerLayer      *int     `json:"hidden_size_per_layer_input"`
+	MixtureBlocks bool     `json:"enable_moe_block"`
+	DoubleWide    bool     `json:"use_double_wide_mlp"`
 	OtherHeads    *struct {
 		Heads   *int `json:"num_attention_heads"`
 		KVHeads *int `json:"num_attention_groups"`
@@ -78,6 +86,16 @@ func unequalTypes() map[string]llamaType {
 			needs: sizes("n_routed_experts|num_local_experts|num_experts", "num_experts_per_tok",
 				"moe_intermediate_size"),
 			more: blockConfig{ValueDim: 128, Dense: 1, Groups: new(1), TopGroups: new(1)}, block: mimo,
+		},
+		"gemma4_text": {
+			llamaConfig: llamaConfig{
+				Vocab: 262144, Positions: 131072, Hidden: 2304, Inner: 9216, Layers: 30, Heads: 8, KVHeads: new(4),
+				HeadDim: new(256), Experts: new(0), Window: new(512), Tied: true, Act: new("gelu_pytorch_tanh"),
+			},
+			attentionBias: true, windowed: true, maybeDense: true,
+			aliases: map[string]string{"top_k_experts": "num_experts_per_tok"},
+			needs:   []string{"hidden_size", "num_hidden_layers", "intermediate_size", "num_attention_heads"},
+			block:   gemma4,
 		},
 		"step3p5": {
 			llamaConfig: llamaConfig{
@@ -156,6 +174,44 @@ func step(m *models.Model, c llamaConfig, b blockConfig) error {
 		sharedWidth(m, "share_expert_dim", b.ShareWidth, b.ExpertInner),
 		positive("num_sliding_attention_heads", b.SlidingHeads))
 	return cmp.Or(err, windows(m, b, func(int) bool { return true }))
+}
+
+// gemma4 reads Gemma 4's blocks: those without a window have heads of another width, and may take keys as values.
+func gemma4(m *models.Model, c llamaConfig, b blockConfig) error {
+	switch {
+	case b.PerLayer == nil:
+		return errors.New("hidden_size_per_layer_input is not given, and stands for 256: psim does not model " +
+			"embeddings of every block; it reads files with hidden_size_per_layer_input = 0")
+	case *b.PerLayer != 0:
+		return fmt.Errorf("hidden_size_per_layer_input = %d: psim does not model embeddings of every block, which a "+
+			"pipeline passes on; must be 0", *b.PerLayer)
+	case b.SharedBlocks != 0:
+		return fmt.Errorf("num_kv_shared_layers = %d: psim does not model keys and values of earlier blocks, which a "+
+			"pipeline passes on; must be 0", b.SharedBlocks)
+	case b.MixtureBlocks != (m.Experts > 0):
+		return fmt.Errorf("enable_moe_block = %v: num_experts must be %s", b.MixtureBlocks,
+			map[bool]string{true: "above 0", false: "0"}[b.MixtureBlocks])
+	}
+	m.QKNorm, m.ValueNorm, m.PostNorms, m.KeysAsValues = true, true, true, b.KeysAsValues
+	m.WindowHeadDim, m.WindowKVHeads, m.HeadDim = value(c.HeadDim), value(c.KVHeads), 512
+	if b.GlobalHeadDim != nil {
+		m.HeadDim = *b.GlobalHeadDim
+	}
+	if b.GlobalKVHeads != nil && b.KeysAsValues {
+		m.KVHeads = *b.GlobalKVHeads
+	}
+	if m.Experts > 0 {
+		m.DenseBeside, m.ExpertHidden = true, b.ExpertInner
+		if err := positive("moe_intermediate_size", &b.ExpertInner); err != nil {
+			return err
+		}
+	}
+	last := func(i int) bool { return (i+1)%6 == 0 || i == m.Layers-1 }
+	if n := len(b.LayerTypes); n == m.Layers { // the last block attends to all tokens, whatever the file says
+		b.LayerTypes = append(slices.Clone(b.LayerTypes[:n-1]), "full_attention")
+	}
+	return cmp.Or(positive("global_head_dim", b.GlobalHeadDim),
+		positive("num_global_key_value_heads", b.GlobalKVHeads), windows(m, b, last))
 }
 
 // readMLPTypes counts the first blocks without experts, where a list says which these are.

@@ -74,6 +74,8 @@ func (m Model) checkWindow() error {
 		return errors.New("parallel_norms = true: has no meaning without parallel_block")
 	case m.PlainQKNorm && !m.QKNorm:
 		return errors.New("plain_qk_norm = true: has no meaning without qk_norm")
+	case m.DenseBeside && (m.SharedExperts > 0 || m.Pattern != ""):
+		return errors.New("dense_beside_experts = true: has no meaning with shared_experts or pattern")
 	case m.HeadGate && (m.latent() || m.AttentionGate):
 		return errors.New("head_gate = true: has no meaning with attention_gate or kv_lora_rank")
 	case m.ValueNorm && m.latent():

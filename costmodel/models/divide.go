@@ -106,5 +106,5 @@ func (m Model) hasMLP() bool {
 	if m.Pattern != "" {
 		return m.has(onlyMLP)
 	}
-	return m.Experts == 0 || m.DenseLayers > 0 || m.MoEEvery > 1
+	return m.Experts == 0 || m.DenseBeside || m.DenseLayers > 0 || m.MoEEvery > 1
 }

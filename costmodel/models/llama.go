@@ -86,7 +86,8 @@ func llamaBlockParams(m Model) []network.Tensor {
 	}
 	if m.Experts > 0 {
 		params = append(params, expertParams(m)...)
-	} else {
+	}
+	if m.Experts == 0 || m.DenseBeside {
 		params = append(params, m.mlpParams("mlp.", m.FFNHidden, m.MLPBias)...)
 	}
 	if m.PostNorms {
@@ -127,22 +128,6 @@ func (m Model) queryWidth() int {
 		return 2 * m.Heads * m.HeadDim
 	}
 	return m.Heads * m.HeadDim
-}
-
-// valueWidth returns the features that the projection of values makes: none if the values are the keys.
-func (m Model) valueWidth() int {
-	if m.KeysAsValues {
-		return 0
-	}
-	return m.KVHeads * m.valueDim()
-}
-
-// gateWidth returns the features that the projection of a gate of heads makes.
-func (m Model) gateWidth() int {
-	if m.HeadGate {
-		return m.Heads
-	}
-	return 0
 }
 
 // queryBias reports whether queries, keys and values have biases.
@@ -189,9 +174,12 @@ func llamaBlockOps(m Model) []network.Op {
 		return ops
 	}
 	ops = append(ops, m.anyNorm("post_attention_layernorm", s, h).Of(network.Norms))
-	if m.Experts > 0 {
+	switch {
+	case m.Experts > 0 && m.DenseBeside:
+		ops = append(ops, besideOps(m)...)
+	case m.Experts > 0:
 		ops = append(ops, network.Within(network.Mixture, expertOps(m))...)
-	} else {
+	default:
 		ops = append(ops, gatedOps(m)...)
 	}
 	ops = append(ops, m.postNorm("post_mlp_layernorm")...)
@@ -342,7 +330,11 @@ func mlpBuffers(m Model) []network.Buffer {
 	}
 	buffers := []network.Buffer{{Name: "post_attention_layernorm.input", Shape: network.Dims{s, h}}, input}
 	if m.Experts > 0 {
-		return append(buffers, network.BuffersWithin(network.Mixture, expertBuffers(m))...)
+		buffers = append(buffers, network.BuffersWithin(network.Mixture, expertBuffers(m))...)
+		if !m.DenseBeside {
+			return buffers
+		}
+		buffers = append(buffers, besideBuffers(m)...)
 	}
 	buffers = append(buffers, network.BuffersWithin(network.DenseMLP, m.gatedBuffers("mlp.", s, m.FFNHidden))...)
 	return append(buffers, network.Buffer{

@@ -32,6 +32,9 @@ func expertParams(m Model) []network.Tensor {
 		params = append(params, wholeProjection(toLatent, m.Hidden, h, m.MLPBias)...)
 		params = append(params, wholeProjection(fromLatent, h, m.Hidden, m.MLPBias)...)
 	}
+	if m.DenseBeside {
+		params = append(params, besideParams(m)...)
+	}
 	if m.RouterBias {
 		params = append(params, network.Tensor{
 			Name: "block_sparse_moe.gate.correction", Shape: network.Dims{m.Experts}, Norm: true,

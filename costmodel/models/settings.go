@@ -176,6 +176,10 @@ func blockExpertSettings() []setting.Setting {
 			Text: "n: every n-th block has experts, the others an MLP of ffn_hidden",
 		},
 		{
+			Key: "dense_beside_experts", Default: false, With: mixtral,
+			Text: "blocks with experts have an MLP of ffn_hidden as well, with norms before and after both (Gemma 4)",
+		},
+		{
 			Key: "router_bias", Default: false, With: mixtral,
 			Text: "a bias of every expert that only affects the choice of experts and has no gradient, as in " +
 				"DeepSeek-V3",

@@ -153,3 +153,19 @@ func (m Model) gateBuffers(buffers []network.Buffer) []network.Buffer {
 		Sharded: true,
 	})
 }
+
+// valueWidth returns the features that the projection of values makes: none if the values are the keys.
+func (m Model) valueWidth() int {
+	if m.KeysAsValues {
+		return 0
+	}
+	return m.KVHeads * m.valueDim()
+}
+
+// gateWidth returns the features that the projection of a gate of heads makes.
+func (m Model) gateWidth() int {
+	if m.HeadGate {
+		return m.Heads
+	}
+	return 0
+}
