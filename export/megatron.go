@@ -165,6 +165,7 @@ func (p *trainerPlan) say(c *configs.Config, e *configs.Experiment) (map[string]
 			"micro": int(e.Staged.Sizes[0]), "global": int(e.Samples),
 		},
 	}
+	said["memory"] = held(c, shape)
 	train := setting.Object(c.Train.Options.Resolved(), nil)
 	train["stack"] = c.Train.Stack
 	parallel, _ := object["parallel"].(map[string]any)
@@ -321,7 +322,7 @@ func (p *trainerPlan) compare(script map[string]any, e *configs.Experiment) erro
 		maps.Copy(keys, got)
 		for _, key := range slices.Sorted(maps.Keys(keys)) {
 			a, b, name := fmt.Sprint(wanted[key]), fmt.Sprint(got[key]), section+"."+key
-			if a == b || name == "schedule.partition" {
+			if a == b || name == "schedule.partition" || p.assumed(name, a, b) {
 				continue
 			}
 			if first == nil {

@@ -206,6 +206,21 @@ func TestAccelerateIsImported(t *testing.T) {
 	require.Len(t, written, 7)
 }
 
+// TestAssumptionsAreLeftAside: what no program is told is named, with what psim takes without it.
+func TestAssumptionsAreLeftAside(t *testing.T) {
+	c, err := configs.Load("llama3-70b", "memory.context=3GB")
+	require.NoError(t, err)
+	changes, err := export.WriteMegatron(t.Context(), io.Discard, c)
+	require.NoError(t, err)
+	require.Contains(t, strings.Join(changes, "\n"), "left aside: memory.context = 3GB; it is psim's assumption, which "+
+		"nothing in Megatron-LM sets (1573MiB with its stack)")
+	c, err = configs.Load("exec", "memory.keep_outputs=true")
+	require.NoError(t, err)
+	changes, err = export.WriteTorch(io.Discard, c)
+	require.NoError(t, err)
+	require.Contains(t, changes, "left aside: memory.keep_outputs; the program holds what PyTorch holds")
+}
+
 // TestOthersRefuse: a key that a program cannot follow is named.
 func TestOthersRefuse(t *testing.T) {
 	accelerate := func(ctx context.Context, _ io.Writer, c *configs.Config) ([]string, error) {
@@ -236,6 +251,12 @@ func TestOthersRefuse(t *testing.T) {
 		{accelerate, "train.recompute=selective", "train.recompute: export accelerate: the Trainer knows none and full"},
 		{accelerate, "model.kernels=te", "model.kernels: export accelerate: the Trainer's are eager or compiled"},
 		{accelerate, "train.moments=bf16", "train.moments: export accelerate: transformers' Trainer has fp32 here, not bf16"},
+		{export.WriteMegatron, "memory.keep_outputs=true schedule.stages=2 schedule.name=1f1b", "memory.keep_outputs: export megatron: Megatron-LM has false here, not true"},
+		{export.WriteNemo, "memory.gradient_copies=true", "memory.gradient_copies: export nemo: Megatron-Bridge has false here, not true"},
+		{export.WriteTorchtitan, "parallel.zero=3 memory.fp32_shards=false", "memory.fp32_shards: export torchtitan: torchtitan has true here, not false"},
+		{export.WriteDeepSpeed, "memory.freed_gradients=true", "memory.freed_gradients: export deepspeed: DeepSpeed has false here, not true"},
+		{export.WriteNanotron, "memory.freed_gradients=true", "memory.freed_gradients: export nanotron: nanotron has false here, not true"},
+		{accelerate, "memory.freed_gradients=false train.stack=hf-trainer", "memory.freed_gradients: export accelerate: transformers' Trainer has true here, not false"},
 		{accelerate, "parallel.bucket=25MB", "parallel.bucket: export accelerate: DDP's buckets are whole MiB"},
 	} {
 		plan, err := configs.Parse("plan.toml", []byte("[schedule]\nname = \"ddp\"\n[model]\npreset = \"llama3-8b\"\n[batch]\nglobal = 16\nmicro = 1\n[parallel]\n"+

@@ -93,7 +93,7 @@ func WriteTorch(w io.Writer, c *configs.Config) (changes []string, err error) {
 	if err := refuseTorch(c); err != nil {
 		return nil, err
 	}
-	precision := c.Train.Precision
+	precision, left := c.Train.Precision, leftMemory(c)
 	if c, changes, err = c.Executable(0); err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func WriteTorch(w io.Writer, c *configs.Config) (changes []string, err error) {
 	// Within Python's quotes a backslash would be read twice.
 	text = bytes.ReplaceAll(text, []byte(`\`), []byte(`\\`))
 	_, err = w.Write(bytes.Replace(torchProgram, []byte(`"""{}"""`), []byte(`"""`+string(text)+`"""`), 1))
-	return changes, err
+	return append(changes, left...), err
 }
 
 // planTorch returns the plan of an experiment.
