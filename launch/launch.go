@@ -37,6 +37,11 @@ func Read(files []Input, o Options) (*Import, error) {
 	if err != nil {
 		return nil, err
 	}
+	if log != nil {
+		if err := OneRun(*log); err != nil {
+			return nil, err
+		}
+	}
 	if log != nil && !isMegatron(log.Data) {
 		return readLogged(*log, logged.Read(log.Data), files, o)
 	}

@@ -128,6 +128,22 @@ func TestMeasured(t *testing.T) {
 	require.True(t, i.Measured.Misread())
 }
 
+// TestSeveralRuns: lines of programs that do not train together are no log, whichever comes first.
+func TestSeveralRuns(t *testing.T) {
+	megatron, titan, trainer := files(t, "train.log")[0].Data, files(t, "torchtitan.log")[0].Data, files(t, "trainer.log")[0].Data
+	for want, list := range map[string][][]byte{
+		"log: has lines of Megatron-LM and torchtitan, which do not train together: cut it into a log of each": {titan, megatron},
+		"log: has lines of torchtitan and transformers' Trainer, which do not": {titan, trainer},
+		"log: has lines of Megatron-LM and transformers' Trainer, which do":    {megatron, trainer},
+	} {
+		_, err := launch.Read([]launch.Input{{Label: "log", Data: bytes.Join(list, []byte("\n"))}}, launch.Options{})
+		require.ErrorContains(t, err, want)
+	}
+	require.NoError(t, launch.OneRun(files(t, "deepspeed.log")[0]))
+	require.NoError(t, launch.OneRun(launch.Input{Data: bytes.Join([][]byte{files(t, "deepspeed.log")[0].Data, trainer}, []byte("\n"))}),
+		"the Trainer trains by DeepSpeed")
+}
+
 // scripted reads a script of so many lines.
 func scripted(lines ...string) (*launch.Import, error) {
 	text := strings.Join(lines, "\n") + "\n"

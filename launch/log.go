@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,38 @@ var (
 
 // isLog reports whether data is a log.
 func isLog(data []byte) bool { return isMegatron(data) || logged.Read(data) != nil }
+
+// programs are what psim calls programs that print logs.
+var programs = map[string]string{
+	"megatron": "Megatron-LM", "torchtitan": "torchtitan", "deepspeed": "DeepSpeed", "trainer": "transformers' Trainer",
+}
+
+// severalRuns names two programs whose lines are in one log, but do not train together; "" for the log of one run.
+// DeepSpeed trains for Megatron-DeepSpeed and for the Trainer.
+func severalRuns(data []byte) string {
+	var names []string
+	if isMegatron(data) {
+		names = append(names, programs["megatron"])
+	}
+	for _, name := range logged.Programs(data) {
+		if name != "deepspeed" || slices.Contains(names, programs["torchtitan"]) {
+			names = append(names, programs[name])
+		}
+	}
+	if len(names) < 2 {
+		return ""
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+// OneRun refuses a log that has lines of several runs.
+func OneRun(log Input) error {
+	if names := severalRuns(log.Data); names != "" {
+		return fmt.Errorf("%s: has lines of %s, which do not train together: cut it into a log of each, and name one",
+			log.Label, names)
+	}
+	return nil
+}
 
 // isMegatron reports whether data has arguments as Megatron prints them, or iterations.
 func isMegatron(data []byte) bool {

@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"psim/internal/units"
@@ -34,7 +35,7 @@ func WriteJudgment(w io.Writer, h judged.Judgment, precision string) error {
 		difference := units.FormatSignedPercent(h.Measured/h.Predicted - 1)
 		out.Print("%s: %s, %s: %s\n", h.Verdict, measured, expected, difference)
 	}
-	for _, other := range h.OtherPlan {
+	for _, other := range slices.Concat(h.Misread, h.OtherPlan) {
 		out.Print("%s\n", other)
 	}
 	printMemory(out, h.Memory)

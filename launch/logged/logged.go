@@ -3,6 +3,7 @@ package logged
 
 import (
 	"bytes"
+	"fmt"
 	"iter"
 	"math"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"psim/internal/units"
 	"psim/launch/understood"
 )
 
@@ -40,6 +42,16 @@ func Read(data []byte) *Log {
 		}
 	}
 	return nil
+}
+
+// Programs names the programs that a text has lines about steps of.
+func Programs(data []byte) (list []string) {
+	for _, read := range []func([]byte) *Log{readTitan, readDeepSpeed, readTrainer} {
+		if l := read(data); l != nil {
+			list = append(list, l.Steps.Program)
+		}
+	}
+	return list
 }
 
 // Lacks says what a log of these programs lacks that would tell how long a step takes, and what makes the program print
@@ -147,6 +159,23 @@ func each(list []report) (seconds []float64) {
 		}
 	}
 	return seconds
+}
+
+// misstamped notes how many successive reports have stamps that stand still or go backwards.
+func misstamped(list []report, s *understood.LoggedSteps) {
+	wrong, all := 0, 0
+	for i := 1; i < len(list); i++ {
+		before, r := list[i-1], list[i]
+		if r.step > before.step && !before.at.IsZero() && !r.at.IsZero() {
+			if all++; !r.at.After(before.at) {
+				wrong++
+			}
+		}
+	}
+	if wrong > 0 {
+		s.Note(fmt.Sprintf("the time stamps of %d of %s between lines stand still or go backwards: a clock was set, or "+
+			"lines were put together; these are left out", wrong, units.Plural(all, "interval")))
+	}
 }
 
 // between returns the seconds from the first report to the last that no step took, if every step takes so long.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -36,6 +37,16 @@ func TestTitan(t *testing.T) {
 	require.False(t, s.Misread())
 	s.Complete(understood.LoggedPlan{Samples: 4, Tokens: 4096, Devices: 1})
 	require.True(t, s.Misread())
+}
+
+// TestTitanStamps: stamps that stand still or go backwards are noted.
+func TestTitanStamps(t *testing.T) {
+	whole := quoted(t, "torchtitan.log")
+	require.Empty(t, logged.Read(whole).Steps.Notes)
+	at := regexp.MustCompile(`\d\d:\d\d:\d\d,\d{3}`)
+	notes := logged.Read(at.ReplaceAll(whole, []byte("10:00:00,000"))).Steps.Notes
+	require.Len(t, notes, 1)
+	require.Contains(t, notes[0], "the time stamps of 7 of 7 intervals between lines stand still or go backwards")
 }
 
 // titanLines prints steps as torchtitan does, for a rank.

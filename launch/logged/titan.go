@@ -58,6 +58,7 @@ func readTitan(data []byte) *Log {
 		s.StepTime, s.How = median(list), "the median of "+units.Plural(len(list), "interval")+" between lines"
 		s.Lost = between(all, s.StepTime)
 	}
+	misstamped(all, s)
 	s.Note(titanUtilization(data))
 	for _, word := range titanDumps {
 		if text := object(data, word); text != nil {

@@ -107,12 +107,17 @@ func (m *LoggedSteps) Complete(plan LoggedPlan) {
 // Misread reports whether what the program prints of its speed is more than a hundredth off what psim makes of its
 // arguments.
 func (m *LoggedSteps) Misread() bool {
-	if m.Stamped > 0 && m.StepTime > 1.01*m.Stamped { // more than all the time that there was
+	if m.Rate != nil && m.Rate.misread() {
 		return true
 	}
-	if m.Rate != nil {
-		return m.Rate.misread()
-	}
+	return m.outlasts() || m.Rate == nil && m.offRate()
+}
+
+// outlasts reports whether a step takes more than all the time that there was.
+func (m *LoggedSteps) outlasts() bool { return m.Stamped > 0 && m.StepTime > 1.01*m.Stamped }
+
+// offRate reports whether the printed throughput is not that of the arguments.
+func (m *LoggedSteps) offRate() bool {
 	return m.Throughput > 0 && m.Recomputed > 0 && math.Abs(m.Recomputed/m.Throughput-1) > 0.01
 }
 

@@ -76,22 +76,17 @@ func (m *LoggedSteps) text() string {
 	for _, other := range slices.Concat(m.OtherWork(), m.OtherPlan()) {
 		text += "  " + other + "\n"
 	}
-	switch as := "and its arguments give "; {
+	for _, misread := range m.Misreadings() {
+		text += "  " + misread + "\n"
+	}
+	switch {
 	case m.Rate != nil:
 		text += m.Rate.text()
-	case m.Misread():
-		text += fmt.Sprintf("  the log prints %.1f TFLOP/s a device, %s%.1f: one of them was misread\n", m.Throughput,
-			as, m.Recomputed)
-	case m.Throughput > 0 && m.Recomputed > 0:
-		text += fmt.Sprintf("  the log prints %.1f TFLOP/s a device, %sas much (%.1f)\n", m.Throughput, as,
-			m.Recomputed)
+	case m.Throughput > 0 && m.Recomputed > 0 && !m.Misread():
+		text += fmt.Sprintf("  the log prints %.1f TFLOP/s a device, and its arguments give as much (%.1f)\n",
+			m.Throughput, m.Recomputed)
 	}
-	switch between := m.Stamped - m.StepTime; {
-	case m.Stamped == 0 || m.StepTime == 0:
-	case m.StepTime > 1.01*m.Stamped:
-		text += fmt.Sprintf("  by the times of its lines a step takes %s, and no longer: the batch was misread\n",
-			seconds(m.Stamped))
-	case between > 0.01*m.StepTime:
+	if between := m.Stamped - m.StepTime; m.StepTime > 0 && between > 0.01*m.StepTime {
 		text += fmt.Sprintf("  by the times of its lines a step takes %s: %s go by between steps, if the "+
 			"batch is right\n", seconds(m.Stamped), seconds(between))
 	}
@@ -101,17 +96,40 @@ func (m *LoggedSteps) text() string {
 	return text
 }
 
+// Misreadings says which numbers of the log do not go together; nothing where it was read right.
+func (m *LoggedSteps) Misreadings() (list []string) {
+	switch {
+	case m.Rate != nil && m.Rate.misread():
+		list = append(list, m.Rate.misreading())
+	case m.Rate == nil && m.offRate():
+		list = append(list, fmt.Sprintf("the log prints %.1f TFLOP/s a device, and its arguments give %.1f: one of them was "+
+			"misread", m.Throughput, m.Recomputed))
+	}
+	if m.outlasts() {
+		list = append(list, fmt.Sprintf("by the times of its lines a step takes %s, and no longer: the batch was misread",
+			units.FormatSeconds(m.Stamped)))
+	}
+	return list
+}
+
 // text holds a printed rate against what the settings give.
 func (r *PrintedRate) text() string {
-	printed := fmt.Sprintf("  the log prints %.5g %s (%s), and ", r.Value, r.Unit, r.Counts)
-	switch {
-	case r.Recomputed == 0, r.Source && !r.misread():
+	if r.Recomputed == 0 || r.Source || r.misread() {
 		return ""
-	case r.misread() && r.Unit == TokensPerSecond:
-		return printed + fmt.Sprintf("batch, sequence length and devices give %.5g: one of them was misread\n",
-			r.Recomputed)
-	case r.misread():
-		return printed + fmt.Sprintf("the batch gives %.5g: it was misread\n", r.Recomputed)
 	}
-	return printed + fmt.Sprintf("its settings give as much (%.5g)\n", r.Recomputed)
+	return fmt.Sprintf("  %sits settings give as much (%.5g)\n", r.printed(), r.Recomputed)
+}
+
+// misreading says what does not go with a printed rate.
+func (r *PrintedRate) misreading() string {
+	if r.Unit == TokensPerSecond {
+		return r.printed() + fmt.Sprintf("batch, sequence length and devices give %.5g: one of them was misread",
+			r.Recomputed)
+	}
+	return r.printed() + fmt.Sprintf("the batch gives %.5g: it was misread", r.Recomputed)
+}
+
+// printed begins a sentence.
+func (r *PrintedRate) printed() string {
+	return fmt.Sprintf("the log prints %.5g %s (%s), and ", r.Value, r.Unit, r.Counts)
 }

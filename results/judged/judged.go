@@ -12,6 +12,9 @@ type Judgment struct {
 	// configuration.
 	OtherWork []string `json:"other_work,omitempty"`
 	OtherPlan []string `json:"other_plan,omitempty"`
+	// Misread says which numbers of the log do not go together: psim read one of them wrong, or the program counts
+	// otherwise.
+	Misread []string `json:"misread,omitempty"`
 	// Interval is that of the prediction; nil without evidence, and Missing says why.
 	Interval *Interval `json:"interval,omitempty"`
 	Missing  string    `json:"interval_missing,omitempty"`

@@ -160,6 +160,9 @@ func ranSides(ctx context.Context, names []string, said io.Writer) (a, b results
 // ranSideOf returns what makes a run of a log or of traces, and nil for other files.
 func ranSideOf(ctx context.Context, name string, said io.Writer) (ranSide, error) {
 	if steps, data := stepsOf(name); steps != nil {
+		if err := launch.OneRun(launch.Input{Label: name, Data: data}); err != nil {
+			return nil, err
+		}
 		return func(plan results.Result) (results.Run, error) {
 			held := map[string]string{"parallel.tensor": strconv.Itoa(max(1, plan.TensorParallel))}
 			if plan.Precision != "" {

@@ -147,7 +147,7 @@ func (f *explainFlags) hold(
 	} else if held, err = f.judge(ctx, p, measured); err != nil {
 		return held, err
 	}
-	held.OtherPlan = steps.OtherPlan()
+	held.OtherPlan, held.Misread = steps.OtherPlan(), steps.Misreadings()
 	held.Lost, held.Memory = steps.Lost, advise.CompareMemory(p, steps.Allocated, steps.Reserved)
 	return held, nil
 }
@@ -286,6 +286,9 @@ func (f *explainFlags) load(ctx context.Context, args []string, stderr io.Writer
 	}
 	data, err := readInput(f.log)
 	if err != nil {
+		return nil, nil, fmt.Errorf("--log %w", err)
+	}
+	if err := launch.OneRun(launch.Input{Label: f.log, Data: data}); err != nil {
 		return nil, nil, fmt.Errorf("--log %w", err)
 	}
 	steps := launch.Steps(data)

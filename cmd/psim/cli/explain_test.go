@@ -13,6 +13,32 @@ import (
 	"psim/results/judged"
 )
 
+// TestMisread: numbers of a log that do not go together are in the answer, and --quiet does not hide them.
+func TestMisread(t *testing.T) {
+	log, err := os.ReadFile("../../../launch/testdata/train.log")
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	text := strings.Replace(string(log), " 14336\n", " 11008\n", 1)
+	require.NoError(t, os.WriteFile("train.log", []byte(text), 0o600))
+	const machine = " --quiet --device h100-80gb-sxm --devices-per-node 8 --network ib-ndr"
+	const want = "TFLOP/s a device, and its arguments give "
+	stdout, stderr, code := psim(t, "psim explain train.log"+machine)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, want)
+	stdout, stderr, code = psim(t, "psim explain train.log --json"+machine)
+	require.Zero(t, code, stderr)
+	var h judged.Judgment
+	require.NoError(t, json.Unmarshal([]byte(stdout), &h))
+	require.Len(t, h.Misread, 1)
+	_, stderr, code = psim(t, "psim import train.log"+machine)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, want)
+	require.NoError(t, os.WriteFile("train.log", log, 0o600))
+	_, stderr, code = psim(t, "psim import train.log"+machine)
+	require.Zero(t, code, stderr)
+	require.Empty(t, stderr)
+}
+
 // TestExplain: the first line judges, for a log, a script with its log, and a configuration.
 func TestExplain(t *testing.T) {
 	folder, err := filepath.Abs("../../../launch/testdata")

@@ -119,9 +119,12 @@ func (f *importFlags) run(cmd *cobra.Command, args []string) error {
 		return files.WriteJSON(std.out, understood)
 	}
 	if !f.quiet {
-		if err := understood.WriteText(std.err); err != nil {
-			return err
-		}
+		err = understood.WriteText(std.err)
+	} else if m := understood.Measured; m != nil && m.Misread() { // which makes the answer another one
+		_, err = fmt.Fprintf(std.err, "psim: %s\n", strings.Join(m.Misreadings(), "\npsim: "))
+	}
+	if err != nil {
+		return err
 	}
 	if !toFile {
 		_, err = std.out.Write(config)
