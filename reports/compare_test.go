@@ -116,6 +116,28 @@ func TestCompareDifferentWork(t *testing.T) {
 	require.Nil(t, compare.Compare(results.Run{Result: timed}, results.Run{Result: other}).WorkDiffers, "the same work in more stages")
 }
 
+// TestCompareImpossible: a measured run that computes more than its devices can is said to, on either side.
+func TestCompareImpossible(t *testing.T) {
+	planned := result(run(t, "gpipe", 2, 4, unit()), nil)
+	planned.StepTime, planned.HFU, planned.Throughput.Samples = 2, 0.5, 64
+	ran := planned
+	ran.Kind, ran.HFU = results.Measured, 0
+	for step, want := range map[float64]string{
+		1.01: "", 0.5: "cannot be: a step of 500 ms would be 200.0 % of the devices' peak; are the devices, the batch",
+	} {
+		ran.StepTime, ran.Throughput.Samples = step, 128/step
+		for _, c := range []compare.Comparison{
+			compare.Compare(results.Run{Result: planned}, results.Run{Result: ran}),
+			compare.Compare(results.Run{Result: ran}, results.Run{Result: planned}),
+		} {
+			var text strings.Builder
+			require.NoError(t, reports.WriteComparison(&text, c))
+			require.Equal(t, want != "", strings.Contains(text.String(), "cannot be: "))
+			require.Contains(t, text.String(), want)
+		}
+	}
+}
+
 // TestCompareByHand checks every number of a comparison that fits on a page:
 // one rank, ten seconds predicted and twelve measured.
 //

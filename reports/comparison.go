@@ -19,6 +19,9 @@ import (
 func WriteComparison(w io.Writer, c compare.Comparison) error {
 	out := table.NewPage(w)
 	out.Print("%s\n", comparisonHeadline(c))
+	if c.Impossible != "" {
+		out.Print("%s\n", c.Impossible)
+	}
 	if equal(c) {
 		out.Print("no difference: every number that is compared is equal in A and B\n")
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"psim/internal/files"
+	"psim/internal/units"
 	"psim/results"
 	"psim/schedules/graph"
 )
@@ -23,6 +24,8 @@ type Comparison struct {
 	// WorkDiffers says in which respects the steps differ in work, so that their throughput
 	// compares them rather than their times.
 	WorkDiffers []string `json:"work_differs,omitempty"`
+	// Impossible says which run computes more than its devices can; "" where none does.
+	Impossible string `json:"impossible,omitempty"`
 	// ThroughputDifference is a fraction of A's throughput, which is in samples, tokens or
 	// microbatches: ThroughputOf says which.
 	ThroughputDifference Optional `json:"throughput_error,omitzero"`
@@ -120,6 +123,7 @@ func Compare(a, b results.Run) Comparison {
 	}
 	c.setWork(a.Result, b.Result)
 	step := c.A.StepTime
+	c.Impossible = c.impossible(a.Result, b.Result)
 	c.StepTimeDifference = Fraction(c.B.StepTime-step, step)
 	c.BubbleDifference = c.B.Bubble - c.A.Bubble
 	c.PeakMemoryDifference = peakDifference(c.A.PeakMemory, c.B.PeakMemory)
@@ -141,6 +145,21 @@ func Compare(a, b results.Run) Comparison {
 	}
 	c.warn(a, b)
 	return c
+}
+
+// impossible holds a measured run against the peak of the devices that the other is predicted for.
+func (c *Comparison) impossible(a, b results.Result) string {
+	faster, planned, side := c.A.StepTime/c.B.StepTime, a, c.B
+	if b.Kind != results.Measured {
+		faster, planned, side = 1/faster, b, c.A
+	}
+	rate := planned.HFU * faster
+	if c.WorkDiffers != nil || side.Kind != results.Measured || planned.Kind == results.Measured || rate <= 1 ||
+		math.IsInf(rate, 0) || math.IsNaN(rate) {
+		return ""
+	}
+	return fmt.Sprintf("cannot be: a step of %s would be %s of the devices' peak; are the devices, the batch and the "+
+		"precision right?", units.FormatSeconds(side.StepTime), units.FormatPercent(rate))
 }
 
 // Fraction divides a difference by a whole. It is 0 where the whole is 0.
