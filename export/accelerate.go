@@ -20,8 +20,9 @@ type TrainerFiles struct {
 }
 
 // Accelerate returns the files with which transformers' Trainer trains by a configuration. They are read back: a key
-// that the Trainer cannot follow is an error that names it. It also returns what had to be changed.
-func Accelerate(ctx context.Context, c *configs.Config) (files TrainerFiles, changes []string, err error) {
+// that the Trainer cannot follow is an error that names it. It also returns what the Trainer follows
+// in its place.
+func Accelerate(ctx context.Context, c *configs.Config) (files TrainerFiles, done *Followed, err error) {
 	p := &trainerPlan{config: c, format: "accelerate", program: "transformers' Trainer"}
 	if err := p.begin(ctx, trainerFollows(c)); err != nil {
 		return files, nil, err
@@ -46,7 +47,7 @@ func Accelerate(ctx context.Context, c *configs.Config) (files TrainerFiles, cha
 		return files, nil, err
 	}
 	p.changes = append(p.changes, "the network and the length of a sample are your script's")
-	return files, p.changes, nil
+	return files, p.followed(), nil
 }
 
 // trainerFollows lists the keys that have one value in the Trainer.

@@ -22,9 +22,9 @@ var ofScript = []string{
 }
 
 // WriteDeepSpeed writes the JSON of DeepSpeed that trains by a configuration. It is read back: a key that DeepSpeed
-// cannot follow is an error that names it. What DeepSpeed's script decides stays out of it. It returns what had to be
-// changed.
-func WriteDeepSpeed(ctx context.Context, w io.Writer, c *configs.Config) (changes []string, err error) {
+// cannot follow is an error that names it. What DeepSpeed's script decides stays out of it. It returns what the
+// program follows in its place.
+func WriteDeepSpeed(ctx context.Context, w io.Writer, c *configs.Config) (done *Followed, err error) {
 	p := &trainerPlan{config: c, format: "deepspeed", program: "DeepSpeed"}
 	if !c.Defined("model") {
 		return nil, p.unsayable(&launch.Unsayable{Key: "model", Problem: "is missing: DeepSpeed trains a network"})
@@ -62,7 +62,7 @@ func WriteDeepSpeed(ctx context.Context, w io.Writer, c *configs.Config) (change
 	p.changes = append(p.changes, "the network, what of it is trained and by which adapter, the length of a sample, "+
 		"recomputation and kernels are your script's")
 	_, err = fmt.Fprintf(w, "%s\n", text)
-	return p.changes, err
+	return p.followed(), err
 }
 
 // readDeepSpeed reads the JSON back, with what its script decides as in the configuration, and compares.

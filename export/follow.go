@@ -4,8 +4,18 @@ import (
 	"context"
 	"errors"
 
+	"psim/configs"
 	"psim/launch"
 )
+
+// A Followed is a configuration as a program trains by it, and how it differs from the one that was asked for.
+type Followed struct {
+	Config  *configs.Config
+	Changes []string // in words
+}
+
+// followed returns what the program trains by.
+func (p *trainerPlan) followed() *Followed { return &Followed{p.config, p.changes} }
 
 // begin sets the keys that a program has no other value for, each with why, and takes what the configuration says then.
 func (p *trainerPlan) begin(ctx context.Context, follow [][2]string) error {

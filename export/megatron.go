@@ -17,8 +17,8 @@ import (
 
 // WriteMegatron writes a launch script of Megatron-LM that trains by a configuration. The script is read back: a key
 // that Megatron-LM has no argument for, or that the script does not say, is an error that names it. It returns what
-// had to be changed.
-func WriteMegatron(ctx context.Context, w io.Writer, c *configs.Config) (changes []string, err error) {
+// the program follows in its place.
+func WriteMegatron(ctx context.Context, w io.Writer, c *configs.Config) (done *Followed, err error) {
 	p, err := planMegatron(ctx, c)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func WriteMegatron(ctx context.Context, w io.Writer, c *configs.Config) (changes
 		return nil, err
 	}
 	_, err = w.Write(script.Bytes())
-	return p.changes, err
+	return p.followed(), err
 }
 
 // A trainerPlan is a configuration as another program trains by it.

@@ -292,9 +292,9 @@ func TestMegatronSaysWhatItLeavesAside(t *testing.T) {
 	for graphs, said := range map[string]bool{"none": false, "all": true} {
 		c, err := configs.Load("llama3-70b", "machine.host.graphs="+graphs)
 		require.NoError(t, err)
-		changes, err := export.WriteMegatron(t.Context(), &bytes.Buffer{}, c)
+		followed, err := export.WriteMegatron(t.Context(), &bytes.Buffer{}, c)
 		require.NoError(t, err)
-		require.Equal(t, said, strings.Contains(strings.Join(changes, "\n"), `machine.host.graphs = "all"`), changes)
+		require.Equal(t, said, strings.Contains(strings.Join(followed.Changes, "\n"), `machine.host.graphs = "all"`), followed.Changes)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 )
 
 // WriteNanotron writes the YAML of nanotron that trains by a configuration. It is read back: a key that nanotron cannot
-// follow is an error that names it. It returns what had to be changed.
-func WriteNanotron(ctx context.Context, w io.Writer, c *configs.Config) (changes []string, err error) {
+// follow is an error that names it. It returns what the program follows in its place.
+func WriteNanotron(ctx context.Context, w io.Writer, c *configs.Config) (done *Followed, err error) {
 	p := &trainerPlan{config: c, format: "nanotron", program: "nanotron"}
 	follow := [][2]string{{"train.stack=nanotron", "what is not given is as in nanotron (train.stack = \"nanotron\")"}}
 	own := c.Train.MasterWeights == "none" && c.Train.Precision != "fp32"
@@ -50,5 +50,5 @@ func WriteNanotron(ctx context.Context, w io.Writer, c *configs.Config) (changes
 	_, err = fmt.Fprintf(w, "# Written by psim export nanotron from %s, for nanotron as of %s, on %d devices.\n"+
 		"# Yours: general, data_stages, tokenizer, checkpoints, the learning rate, tokens.train_steps.\n%s", c.Name(),
 		keyed.NanotronVersion, p.devices(), text)
-	return p.changes, err
+	return p.followed(), err
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // WriteNemo writes the run_config.yaml of NeMo's Megatron-Bridge that trains by a configuration. It is read back: a key
-// that Megatron-Bridge cannot follow is an error that names it. It returns what had to be changed.
-func WriteNemo(ctx context.Context, w io.Writer, c *configs.Config) (changes []string, err error) {
+// that Megatron-Bridge cannot follow is an error that names it. It returns what the program follows in its place.
+func WriteNemo(ctx context.Context, w io.Writer, c *configs.Config) (done *Followed, err error) {
 	p := &trainerPlan{config: c, format: "nemo", program: "Megatron-Bridge"}
 	if c.Train.Stack == "megatron-2023" {
 		err := p.change("train.stack=megatron-te", "Megatron-Bridge trains with Transformer Engine")
@@ -39,5 +39,5 @@ func WriteNemo(ctx context.Context, w io.Writer, c *configs.Config) (changes []s
 	_, err = fmt.Fprintf(w, "# Written by psim export nemo from %s, for Megatron-Bridge %s, on %d devices.\n"+
 		"# Yours: dataset, tokenizer, scheduler, the learning rate, train.train_iters, checkpoint.\n%s", c.Name(),
 		launch.BridgeVersion, p.devices(), text)
-	return p.changes, err
+	return p.followed(), err
 }

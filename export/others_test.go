@@ -54,13 +54,13 @@ func TestNemoIsImported(t *testing.T) {
 		d["train.stack"] = "megatron-te"
 		c := d.builds(t)
 		var text bytes.Buffer
-		changes, err := export.WriteNemo(t.Context(), &text, c)
+		followed, err := export.WriteNemo(t.Context(), &text, c)
 		if d["schedule.partition"] == "balanced" && err != nil {
 			require.ErrorContains(t, err, "schedule.partition", "a layout cannot part the last norm and the head")
 			return
 		}
 		require.NoError(t, err, "%s", d.text())
-		alike(t, c, readBack(t, d, c, text.Bytes()), len(changes) == 0)
+		alike(t, c, readBack(t, d, c, text.Bytes()), len(followed.Changes) == 0)
 		written[d["schedule.name"]]++
 		written[d["model.family"]]++
 		written[d["train.precision"]]++
@@ -122,9 +122,9 @@ func TestNanotronIsImported(t *testing.T) {
 		d := drawNanotron(t)
 		c := d.builds(t)
 		var text bytes.Buffer
-		changes, err := export.WriteNanotron(t.Context(), &text, c)
+		followed, err := export.WriteNanotron(t.Context(), &text, c)
 		require.NoError(t, err, "%s", d.text())
-		alike(t, c, readBack(t, d, c, text.Bytes()), len(changes) == 0)
+		alike(t, c, readBack(t, d, c, text.Bytes()), len(followed.Changes) == 0)
 		written[d["schedule.name"]]++
 		written[d["model.family"]]++
 	})
@@ -185,9 +185,9 @@ func TestAccelerateIsImported(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawTrainer(t)
 		c := d.builds(t)
-		files, changes, err := export.Accelerate(t.Context(), c)
+		files, followed, err := export.Accelerate(t.Context(), c)
 		require.NoError(t, err, "%s", d.text())
-		require.Len(t, changes, 1, "only what the script decides: %v", changes)
+		require.Len(t, followed.Changes, 1, "only what the script decides: %v", followed.Changes)
 		read, err := launch.Read([]launch.Input{
 			{Label: "args.yaml", Data: files.Arguments}, {Label: "accelerate.yaml", Data: files.Launcher},
 			{Label: "config.json", Data: []byte(`{"model_type": "llama"}`)},
@@ -210,25 +210,25 @@ func TestAccelerateIsImported(t *testing.T) {
 func TestAssumptionsAreLeftAside(t *testing.T) {
 	c, err := configs.Load("llama3-70b", "memory.context=3GB")
 	require.NoError(t, err)
-	changes, err := export.WriteMegatron(t.Context(), io.Discard, c)
+	followed, err := export.WriteMegatron(t.Context(), io.Discard, c)
 	require.NoError(t, err)
-	require.Contains(t, strings.Join(changes, "\n"), "left aside: memory.context = 3GB; it is psim's assumption, which "+
+	require.Contains(t, strings.Join(followed.Changes, "\n"), "left aside: memory.context = 3GB; it is psim's assumption, which "+
 		"nothing in Megatron-LM sets (1573MiB with its stack)")
 	c, err = configs.Load("exec", "memory.keep_outputs=true")
 	require.NoError(t, err)
-	changes, err = export.WriteTorch(io.Discard, c)
+	changes, err := export.WriteTorch(io.Discard, c)
 	require.NoError(t, err)
 	require.Contains(t, changes, "left aside: memory.keep_outputs; the program holds what PyTorch holds")
 }
 
 // TestOthersRefuse: a key that a program cannot follow is named.
 func TestOthersRefuse(t *testing.T) {
-	accelerate := func(ctx context.Context, _ io.Writer, c *configs.Config) ([]string, error) {
-		_, changes, err := export.Accelerate(ctx, c)
-		return changes, err
+	accelerate := func(ctx context.Context, _ io.Writer, c *configs.Config) (*export.Followed, error) {
+		_, followed, err := export.Accelerate(ctx, c)
+		return followed, err
 	}
 	for _, c := range []struct {
-		write     func(context.Context, io.Writer, *configs.Config) ([]string, error)
+		write     func(context.Context, io.Writer, *configs.Config) (*export.Followed, error)
 		set, want string
 	}{
 		{export.WriteNanotron, "parallel.zero=3", "parallel.zero: export nanotron: nanotron has 0 and 1"},

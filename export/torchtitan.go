@@ -25,9 +25,9 @@ torchrun --nnodes %d --nproc-per-node %d --rdzv-backend c10d \
 `
 
 // WriteTorchtitan writes a launch script of torchtitan that trains by a configuration. The script is read back: a key
-// that torchtitan has no flag for, or that the script does not say, is an error that names it. It returns what had to
-// be changed.
-func WriteTorchtitan(ctx context.Context, w io.Writer, c *configs.Config) (changes []string, err error) {
+// that torchtitan has no flag for, or that the script does not say, is an error that names it. It returns what the
+// program follows in its place.
+func WriteTorchtitan(ctx context.Context, w io.Writer, c *configs.Config) (done *Followed, err error) {
 	p := &trainerPlan{config: c, format: "torchtitan", program: "torchtitan"}
 	if !c.Defined("model") {
 		return nil, p.unsayable(&launch.Unsayable{Key: "model", Problem: "is missing: torchtitan trains a network"})
@@ -74,7 +74,7 @@ func WriteTorchtitan(ctx context.Context, w io.Writer, c *configs.Config) (chang
 		return nil, err
 	}
 	_, err = io.Copy(w, bytes.NewBufferString(script))
-	return p.changes, err
+	return p.followed(), err
 }
 
 // titanCut takes torchtitan's own cut where no other is asked for.

@@ -37,11 +37,6 @@ func Read(files []Input, o Options) (*Import, error) {
 	if err != nil {
 		return nil, err
 	}
-	if log != nil {
-		if err := OneRun(*log); err != nil {
-			return nil, err
-		}
-	}
 	if log != nil && !isMegatron(log.Data) {
 		return readLogged(*log, logged.Read(log.Data), files, o)
 	}
@@ -170,7 +165,10 @@ func sorted(files []Input) (log, script *Input, err error) {
 			script = f
 		}
 	}
-	return log, script, nil
+	if log != nil {
+		err = OneRun(*log)
+	}
+	return log, script, err
 }
 
 // compared lists what a script gives otherwise than a log prints.

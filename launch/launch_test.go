@@ -133,8 +133,8 @@ func TestSeveralRuns(t *testing.T) {
 	megatron, titan, trainer := files(t, "train.log")[0].Data, files(t, "torchtitan.log")[0].Data, files(t, "trainer.log")[0].Data
 	for want, list := range map[string][][]byte{
 		"log: has lines of Megatron-LM and torchtitan, which do not train together: cut it into a log of each": {titan, megatron},
-		"log: has lines of torchtitan and transformers' Trainer, which do not": {titan, trainer},
-		"log: has lines of Megatron-LM and transformers' Trainer, which do":    {megatron, trainer},
+		"log: has lines of torchtitan and transformers' Trainer, which do not":                                 {titan, trainer},
+		"log: has lines of Megatron-LM and transformers' Trainer, which do":                                    {megatron, trainer},
 	} {
 		_, err := launch.Read([]launch.Input{{Label: "log", Data: bytes.Join(list, []byte("\n"))}}, launch.Options{})
 		require.ErrorContains(t, err, want)

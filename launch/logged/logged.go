@@ -173,8 +173,8 @@ func misstamped(list []report, s *understood.LoggedSteps) {
 		}
 	}
 	if wrong > 0 {
-		s.Note(fmt.Sprintf("the time stamps of %d of %s between lines stand still or go backwards: a clock was set, or "+
-			"lines were put together; these are left out", wrong, units.Plural(all, "interval")))
+		s.Note(fmt.Sprintf("the time stamps of %d of %s between lines stand still or go backwards: a clock was set, "+
+			"or lines were put together; these are left out", wrong, units.Plural(all, "interval")))
 	}
 }
 

@@ -102,12 +102,12 @@ func (m *LoggedSteps) Misreadings() (list []string) {
 	case m.Rate != nil && m.Rate.misread():
 		list = append(list, m.Rate.misreading())
 	case m.Rate == nil && m.offRate():
-		list = append(list, fmt.Sprintf("the log prints %.1f TFLOP/s a device, and its arguments give %.1f: one of them was "+
-			"misread", m.Throughput, m.Recomputed))
+		list = append(list, fmt.Sprintf("the log prints %.1f TFLOP/s a device, and its arguments give %.1f: one of "+
+			"them was misread", m.Throughput, m.Recomputed))
 	}
 	if m.outlasts() {
-		list = append(list, fmt.Sprintf("by the times of its lines a step takes %s, and no longer: the batch was misread",
-			units.FormatSeconds(m.Stamped)))
+		list = append(list, fmt.Sprintf("by the times of its lines a step takes %s, and no longer: the batch was "+
+			"misread", units.FormatSeconds(m.Stamped)))
 	}
 	return list
 }

@@ -28,7 +28,8 @@ type explainFlags struct {
 	log, measured, emit string
 	profiles            []string               // names of traces
 	profiled            *profiles.ProfiledStep // by these; nil without
-	messages            io.Writer              // where progress is shown
+	messages, answers   io.Writer              // where progress is shown, and where answers go
+	patched             bool                   // a patch of several files is written, in place of a script
 }
 
 const explainManual = `explain holds a step that was measured against its prediction. The step comes from a
@@ -46,8 +47,9 @@ the difference, each with the step that it gives, and what single changes would 
 measured step times the ratio of two predictions. Last comes the fastest plan that the
 program offers for the same devices, and if a launch script of Megatron-LM was named, what
 to change in it, as patch(1) reads it: all other lines stay. --emit megatron writes the
-changed script to -o; where a log or CONFIG was named alone, it writes a script of its own
-(psim export).`
+changed script to -o. If several files change, a patch of them goes there, with .patch
+after its name. - is stdout, and the answer goes to stderr. Where a log or CONFIG was
+named alone, it writes a script of its own (psim export).`
 
 func newExplain() *cobra.Command {
 	var f explainFlags
@@ -110,7 +112,7 @@ func (f *explainFlags) run(cmd *cobra.Command, args []string) error {
 	if err := p.AddUnsaid(ctx); err != nil {
 		return err
 	}
-	f.messages = std.err
+	f.messages, f.answers = std.err, std.out
 	held, err := f.hold(ctx, p, measured, steps)
 	if err != nil {
 		return err
@@ -120,16 +122,29 @@ func (f *explainFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	unwritten := f.write(ctx, script, &held) // which is said after what was found
-	switch {
-	case f.json:
-		err = files.WriteJSON(std.out, held)
-	default:
-		err = reports.WriteJudgment(std.out, held, p.Config.Train.Precision)
+	return errors.Join(f.answer(std, held, p.Config.Train.Precision), unwritten)
+}
+
+// answer prints the judgment: to stderr where the script of the better plan, alone, goes to stdout.
+func (f *explainFlags) answer(std streams, held judged.Judgment, precision string) (err error) {
+	to := std.out
+	if f.emit != "" && f.out == "-" {
+		to = std.err
 	}
-	if err == nil && held.Written != "" {
-		_, err = fmt.Fprintln(std.err, "wrote", visible(held.Written))
+	if f.json {
+		err = files.WriteJSON(to, held)
+	} else {
+		err = reports.WriteJudgment(to, held, precision)
 	}
-	return errors.Join(err, unwritten)
+	if err != nil || held.Written == "" {
+		return err
+	}
+	how := ""
+	if f.patched {
+		how = "; patch -p0 applies it to the files"
+	}
+	_, err = fmt.Fprintf(std.err, "wrote %s%s\n", visible(held.Written), how)
+	return err
 }
 
 // hold judges the measured step, unless the log, if there is one, is of other work than the prediction.
@@ -182,6 +197,8 @@ func (f *explainFlags) checkEmit() error {
 		return fmt.Errorf("--emit %s: unknown format; psim explain writes megatron", f.emit)
 	case f.out == "":
 		return errors.New("--out is missing: name the script to write, as in -o better.sh")
+	case f.out == "-":
+		return nil
 	}
 	return f.emitted().check()
 }
@@ -205,8 +222,11 @@ func (f *explainFlags) better(ctx context.Context, p *lib.Prediction, held *judg
 		return nil, ctx.Err()
 	case err == nil:
 		held.Patch, held.PatchedLines = patch.Text, patch.Lines
-		if len(patch.Files) > 1 {
-			return nil, nil
+		if len(patch.Files) > 1 { // all of them change together
+			if f.patched = true; f.out != "-" {
+				f.out += ".patch"
+			}
+			return []byte(patch.Text), nil
 		}
 		return patch.Files[0].Data, nil
 	case !errors.Is(err, launch.ErrNoScript):
@@ -227,8 +247,9 @@ func (f *explainFlags) write(ctx context.Context, script []byte, held *judged.Ju
 		return nil
 	case held.Better == nil:
 		return failed(errors.New("--emit: there is no better plan to write"))
-	case script == nil:
-		return failed(errors.New("--emit: the better plan changes several files; the patch is what to change"))
+	case f.out == "-":
+		_, err := f.answers.Write(script)
+		return err
 	}
 	err := f.emitted().write(ctx, func(w io.Writer) error { _, err := w.Write(script); return err })
 	if err != nil {
@@ -255,6 +276,26 @@ func (f *explainFlags) step(steps *launch.LoggedSteps) (float64, error) {
 	}
 	return 0, errors.New("no measured step is known: name the log of the run (--log), a trace of PyTorch's " +
 		"profiler (--profile), or --measured 12.3s")
+}
+
+// logSteps reads a log, and what it says of its steps.
+func logSteps(name string) ([]byte, *launch.LoggedSteps, error) {
+	data, err := readInput(name)
+	if err == nil {
+		err = launch.OneRun(launch.Input{Label: name, Data: data})
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	steps := launch.Steps(data)
+	if steps != nil {
+		return data, steps, nil
+	}
+	problem := "has no line that says how long an iteration took"
+	if lacks := launch.Lacks(data); lacks != "" {
+		problem += "; " + lacks
+	}
+	return nil, nil, fmt.Errorf("%s: %s", name, problem)
 }
 
 // load reads the configuration, and the steps of a log if there is one.
@@ -284,20 +325,9 @@ func (f *explainFlags) load(ctx context.Context, args []string, stderr io.Writer
 	if err != nil || f.log == "" {
 		return c, nil, err
 	}
-	data, err := readInput(f.log)
+	data, steps, err := logSteps(f.log)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--log %w", err)
-	}
-	if err := launch.OneRun(launch.Input{Label: f.log, Data: data}); err != nil {
-		return nil, nil, fmt.Errorf("--log %w", err)
-	}
-	steps := launch.Steps(data)
-	if steps == nil {
-		problem := "has no line that says how long an iteration took"
-		if lacks := launch.Lacks(data); lacks != "" {
-			problem += "; " + lacks
-		}
-		return nil, nil, fmt.Errorf("--log %s: %s", f.log, problem)
 	}
 	e, err := c.BuildFor(ctx, configs.BuildOptions{Folded: true, Brief: true})
 	if err != nil {

@@ -13,6 +13,57 @@ import (
 	"psim/results/judged"
 )
 
+// TestEmitted: a plan that changes several files is a patch, which makes them what was proposed; - is stdout, alone.
+func TestEmitted(t *testing.T) {
+	folder, err := filepath.Abs("../../../launch/testdata")
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"run.sh", "common.sh"} {
+		data, err := os.ReadFile(folder + "/" + name)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(name, data, 0o600))
+	}
+	command := "psim explain run.sh common.sh " + folder + "/train.log --device h100-80gb-sxm --devices-per-node 8 " +
+		"--network ib-ndr --emit megatron -o "
+	stdout, stderr, code := psim(t, command+"better.sh")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "wrote better.sh.patch; patch -p0 applies it to the files")
+	patch, err := os.ReadFile("better.sh.patch")
+	require.NoError(t, err)
+	require.Contains(t, stdout, string(patch))
+	for _, name := range []string{"run.sh", "common.sh"} {
+		require.Contains(t, string(patch), "+++ "+name+"\n")
+	}
+	stdout, stderr, code = psim(t, command+"-")
+	require.Zero(t, code, stderr)
+	require.Equal(t, string(patch), stdout)
+	require.Contains(t, stderr, "nothing is wrong: 5.20 s, ")
+}
+
+// TestExported: one file may go to stdout, several may not, and a changed setting says what it does to the step.
+func TestExported(t *testing.T) {
+	t.Chdir(t.TempDir())
+	stdout, stderr, code := psim(t, "psim export megatron llama3-70b -o -")
+	require.Zero(t, code, stderr)
+	require.True(t, strings.HasPrefix(stdout, "#!/bin/bash\n"), stdout)
+	require.Regexp(t, `psim: with this the predicted step is 1 min [\d.]+ s, and was 1 min [\d.]+ s: [+−]?[\d.]+ %\n`, stderr)
+	stdout, stderr, code = psim(t, "psim export megatron llama3-70b --set schedule.partition=blocks -o -")
+	require.Zero(t, code, stderr)
+	require.NotEmpty(t, stdout)
+	require.Empty(t, stderr)
+	for command, want := range map[string]string{
+		"psim export accelerate llama3-8b -o -": "--out -: args.yaml and accelerate.yaml are two files, which stdout",
+		"psim export torch exec -o -":           "--out -: train.py goes to a folder",
+	} {
+		_, stderr, code := psim(t, command)
+		require.Equal(t, 2, code)
+		require.Contains(t, stderr, want)
+	}
+	made, err := os.ReadDir(".")
+	require.NoError(t, err)
+	require.Empty(t, made)
+}
+
 // TestMisread: numbers of a log that do not go together are in the answer, and --quiet does not hide them.
 func TestMisread(t *testing.T) {
 	log, err := os.ReadFile("../../../launch/testdata/train.log")

@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	lib "psim"
 	"psim/configs"
 	"psim/exec/session"
 	"psim/export"
 	"psim/internal/files"
+	"psim/internal/units"
 	"psim/reports"
 )
 
@@ -95,7 +98,8 @@ func newExport() *cobra.Command {
 		},
 	}
 	f.registerInput(cmd.Flags())
-	cmd.Flags().VarP((*pathValue)(&f.out), "out", "o", "folder to write "+exportedProgram+" to; file of a script")
+	cmd.Flags().VarP((*pathValue)(&f.out), "out", "o",
+		"folder to write "+exportedProgram+" to; file of a script (- for stdout)")
 	cmd.Flags().BoolVar(&f.weights, "weights", false,
 		"also write psim's own first weights and batch, as "+exportedWeights)
 	registerOverwrite(cmd.Flags(), &f.overwrite)
@@ -103,8 +107,12 @@ func newExport() *cobra.Command {
 }
 
 func (f exportFlags) run(ctx context.Context, name string, std streams) error {
-	if f.out == "" {
+	switch f.out {
+	case "":
 		return fmt.Errorf("--out is missing: name the folder to write %s to, as in -o torch", exportedProgram)
+	case "-":
+		return fmt.Errorf("--out -: %s goes to a folder, next to what it measures; name one, as in -o torch",
+			exportedProgram)
 	}
 	c, err := configs.Load(name, f.sets...)
 	if err != nil {
@@ -160,6 +168,9 @@ func (f exportFlags) accelerate(ctx context.Context, name string, std streams) e
 	case f.out == "":
 		return fmt.Errorf("--out is missing: name the folder to write %s and %s to, as in -o hf", exportedArguments,
 			exportedLauncher)
+	case f.out == "-":
+		return fmt.Errorf("--out -: %s and %s are two files, which stdout does not keep apart; name a folder, as in "+
+			"-o hf", exportedArguments, exportedLauncher)
 	}
 	c, err := configs.Load(name, f.sets...)
 	if err != nil {
@@ -172,14 +183,12 @@ func (f exportFlags) accelerate(ctx context.Context, name string, std streams) e
 	if err := usageError("out", folder.Check()); err != nil {
 		return err
 	}
-	made, changes, err := export.Accelerate(ctx, c)
+	made, followed, err := export.Accelerate(ctx, c)
+	if err == nil {
+		err = f.say(ctx, std.err, c, followed)
+	}
 	if err != nil {
 		return err
-	}
-	if !f.quiet {
-		for _, change := range changes {
-			fmt.Fprintln(std.err, "psim:", change)
-		}
 	}
 	of := func(data []byte) func(io.Writer) error {
 		return func(w io.Writer) error { _, err := w.Write(data); return err }
@@ -200,8 +209,33 @@ func (f exportFlags) accelerate(ctx context.Context, name string, std streams) e
 	return err
 }
 
-// A scriptWriter writes a launch script, and returns what had to be changed.
-type scriptWriter func(context.Context, io.Writer, *configs.Config) ([]string, error)
+// say says what a program follows otherwise than the configuration has it, and what that does to the prediction.
+func (f exportFlags) say(ctx context.Context, w io.Writer, c *configs.Config, followed *export.Followed) error {
+	if f.quiet {
+		return nil
+	}
+	for _, change := range followed.Changes {
+		fmt.Fprintln(w, "psim:", change)
+	}
+	if reflect.DeepEqual(c.Object(), followed.Config.Object()) {
+		return nil
+	}
+	before, err := lib.Estimate(ctx, c)
+	if err != nil {
+		return err
+	}
+	after, err := lib.Estimate(ctx, followed.Config)
+	if err != nil {
+		return err
+	}
+	was, is := before.Result.StepTime, after.Result.StepTime
+	_, err = fmt.Fprintf(w, "psim: with this the predicted step is %s, and was %s: %s\n", units.FormatSeconds(is),
+		units.FormatSeconds(was), units.FormatSignedPercent(is/was-1))
+	return err
+}
+
+// A scriptWriter writes a launch script, and returns what the program follows.
+type scriptWriter func(context.Context, io.Writer, *configs.Config) (*export.Followed, error)
 
 // script writes a launch script.
 func (f exportFlags) script(ctx context.Context, name string, std streams, write scriptWriter) error {
@@ -212,22 +246,26 @@ func (f exportFlags) script(ctx context.Context, name string, std streams, write
 	case f.out == "":
 		return errors.New("--out is missing: name the script to write, as in -o train.sh")
 	}
-	if err := to.check(); err != nil {
-		return err
+	if f.out != "-" {
+		if err := to.check(); err != nil {
+			return err
+		}
 	}
 	c, err := configs.Load(name, f.sets...)
 	if err != nil {
 		return err
 	}
 	var script bytes.Buffer
-	changes, err := write(ctx, &script, c)
+	followed, err := write(ctx, &script, c)
+	if err == nil {
+		err = f.say(ctx, std.err, c, followed)
+	}
 	if err != nil {
 		return err
 	}
-	if !f.quiet {
-		for _, change := range changes {
-			fmt.Fprintln(std.err, "psim:", change)
-		}
+	if f.out == "-" {
+		_, err = std.out.Write(script.Bytes())
+		return err
 	}
 	if err := to.write(ctx, func(w io.Writer) error { _, err := w.Write(script.Bytes()); return err }); err != nil {
 		return failed(err)

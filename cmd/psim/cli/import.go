@@ -118,12 +118,7 @@ func (f *importFlags) run(cmd *cobra.Command, args []string) error {
 	if f.json {
 		return files.WriteJSON(std.out, understood)
 	}
-	if !f.quiet {
-		err = understood.WriteText(std.err)
-	} else if m := understood.Measured; m != nil && m.Misread() { // which makes the answer another one
-		_, err = fmt.Fprintf(std.err, "psim: %s\n", strings.Join(m.Misreadings(), "\npsim: "))
-	}
-	if err != nil {
+	if err := f.say(std.err, understood); err != nil {
 		return err
 	}
 	if !toFile {
@@ -135,6 +130,16 @@ func (f *importFlags) run(cmd *cobra.Command, args []string) error {
 		next += " --device h100-80gb-sxm --devices-per-node 8 --network ib-ndr"
 	}
 	_, err = fmt.Fprintf(std.out, "wrote %s; predict its step with\n  %s\n", f.out, next)
+	return err
+}
+
+// say says what was understood; --quiet leaves only that a log was misread, which makes the answer another one.
+func (f *importFlags) say(w io.Writer, understood *launch.Import) (err error) {
+	if m := understood.Measured; !f.quiet {
+		err = understood.WriteText(w)
+	} else if m != nil && m.Misread() {
+		_, err = fmt.Fprintf(w, "psim: %s\n", strings.Join(m.Misreadings(), "\npsim: "))
+	}
 	return err
 }
 
