@@ -121,7 +121,7 @@ func TestRelatives(t *testing.T) {
 			"write model_type %q to predict it without that", r.name, r.nearest, r.name, r.differs, r.nearest))
 	}
 	for config, want := range map[string]string{
-		`{"model_type": "t5"}`:                              "gemma4_text: psim models decoders, and this is an encoder",
+		`{"model_type": "t5"}`:                              "nemotron-nas: psim models decoders, and this is an encoder",
 		`{"model_type": "qwen"}`:                            "; did you mean qwen2?",
 		`{"model_type": "own"}`:                             `; if its blocks are those of "llama" (RMS norms before attention and MLP, rotary positions, an MLP with a gate), write model_type "llama"`,
 		`{"model_type": "own", "num_experts": 8}`:           `write model_type "mixtral"`,

@@ -20,7 +20,7 @@ func (k configKeys) unread(modelType string) (notes []string) {
 	}
 	t, ok := llamaTypes()[modelType]
 	taken := sizes("num_key_value_heads")
-	if t.mixersAlone {
+	if t.mixersAlone || k.given("block_configs") {
 		taken = nil // all that it has is required
 	}
 	if t.more.LinearHeads > 0 && !k.given("layer_types") {

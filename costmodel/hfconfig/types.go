@@ -51,6 +51,7 @@ type blockConfig struct {
 	patternConfig
 	olderConfig
 	windowConfig
+	chosenConfig
 }
 
 // sizes lists the keys that every file of a newer type has to give.
@@ -66,7 +67,7 @@ func llamaTypes() map[string]llamaType {
 	for _, more := range []map[string]llamaType{windowTypes(), qwen3Types(), mixtureTypes(), variants(),
 		biasTypes(), wideMixtures(), sparseTypes(), olmoTypes(), deltaTypes(), patternTypes(), mixerTypes(),
 		kimiTypes(), olderTypes(), layerNormTypes(), furtherTypes(), furtherMixtures(), furtherLatent(),
-		unequalTypes()} {
+		unequalTypes(), chosenTypes()} {
 		maps.Copy(types, more)
 	}
 	return types
@@ -267,7 +268,6 @@ func unmodelled(modelType string) string {
 		{"recurrent or convolutional layers", "recurrent_gemma lfm2 lfm2_moe xlstm"},
 		{"attention to compressed keys", "deepseek_v4 deepseek_ref"},
 		{"sparse attention", "minimax_m3"},
-		{"blocks of unequal width", "nemotron-nas"},
 	} {
 		if slices.Contains(strings.Fields(row[1]), modelType) {
 			return row[0]

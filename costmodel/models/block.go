@@ -27,7 +27,7 @@ func (m Model) block(i int) Model {
 		m.Window, m.DeltaValueHeads = 0, 0
 		m.QKNorm = m.QKNorm && !m.PlainQKNorm // plain norms follow rotary positions, which these blocks lack
 	}
-	return m.withIndexer(i).withWindow(i)
+	return m.withIndexer(i).withWindow(i).withSizes(i)
 }
 
 // A work holds the operations and buffers of a layer.

@@ -57,6 +57,21 @@ func TestLatentAttention(t *testing.T) {
 func TestBlockErrors(t *testing.T) {
 	base := Model{Family: "mixtral", Layers: 2, Hidden: 64, Heads: 4, FFNHidden: 96, Vocab: 128, SequenceLength: 16, Experts: 4, ExpertsPerToken: 1}
 	for want, change := range map[string]func(*Model){
+		"block_sizes has 1 blocks: must have layers = 2": func(m *Model) {
+			*m = Model{Family: "llama", Layers: 2, Hidden: 8, Heads: 4, FFNHidden: 8, Vocab: 8, SequenceLength: 8, BlockSizes: "1:8"}
+		},
+		`block_sizes has "-:-" for block 1: must be kv_heads:ffn_hidden`: func(m *Model) {
+			*m = Model{Family: "llama", Layers: 2, Hidden: 8, Heads: 4, FFNHidden: 8, Vocab: 8, SequenceLength: 8, BlockSizes: "1:8 -:-"}
+		},
+		`block_sizes has "3:8" for block 1: kv_heads must divide`: func(m *Model) {
+			*m = Model{Family: "llama", Layers: 2, Hidden: 8, Heads: 4, FFNHidden: 8, Vocab: 8, SequenceLength: 8, BlockSizes: "1:8 3:8"}
+		},
+		`block_sizes has "1:9" for block 0: ffn_hidden must be a dash`: func(m *Model) {
+			*m = Model{Family: "llama", Layers: 2, Hidden: 8, Heads: 4, FFNHidden: 8, Vocab: 8, SequenceLength: 8, BlockSizes: "1:9 1:8"}
+		},
+		"mtp_layers = 1: psim does not model modules that predict with": func(m *Model) {
+			*m = Model{Family: "llama", Layers: 2, Hidden: 8, Heads: 4, FFNHidden: 8, Vocab: 8, SequenceLength: 8, BlockSizes: "1:8 -:8", MTPLayers: 1}
+		},
 		"window_heads = 8: has no meaning without windows":             func(m *Model) { m.WindowHeads = 8 },
 		"windows has 3 letters: must have layers = 2":                  func(m *Model) { m.Windows, m.Window = "FWF", 8 },
 		"windows has 'X' at block 1":                                   func(m *Model) { m.Windows, m.Window = "FX", 8 },

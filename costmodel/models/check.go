@@ -134,7 +134,7 @@ func (m Model) checkAttention() error {
 			m.DenseLayers, every, m.Layers)
 	}
 	if err := cmp.Or(m.checkForm(), m.checkSparse(), m.checkDelta(), m.checkMamba(), m.checkPattern(),
-		m.checkWindows()); err != nil {
+		m.checkWindows(), m.checkSizes()); err != nil {
 		return err
 	}
 	if m.learned() && m.SequenceLength > m.Positions {

@@ -71,7 +71,7 @@ func (m Model) checkGroup(g group.Group) error {
 		return errors.New("tensor parallelism divides transformers alone (gpt, llama, mixtral); " +
 			"set parallel.tensor = 1")
 	}
-	if err := cmp.Or(m.checkExperts(g), m.checkExpertLatent(g)); err != nil {
+	if err := cmp.Or(m.checkExperts(g), m.checkExpertLatent(g), m.checkSizesOn(g)); err != nil {
 		return err
 	}
 	divided := []string{"delta_key_heads", "mamba_groups"}

@@ -1,11 +1,13 @@
 package models
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"psim/costmodel/group"
 	"psim/costmodel/network"
 )
 
@@ -241,4 +243,103 @@ func expertBuffers(m Model) []network.Buffer {
 	return append(buffers, network.Buffer{
 		Name: sharedExperts + "down_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight,
 	})
+}
+
+// In Gemma 4 a block with experts has an MLP as well (transformers, models/gemma4/modeling_gemma4.py). Both begin at
+// the input of the block's second half, with a norm each, and end with a norm each before they are summed. The router
+// has a norm of its own, and a factor for each expert.
+
+const (
+	routerNorm  = "block_sparse_moe.router_norm"
+	expertsNorm = "experts_layernorm"
+	denseNorm   = "post_mlp_layernorm_1"
+	mixtureNorm = "post_mlp_layernorm_2"
+)
+
+// besideParams lists the tensors that experts with an MLP next to them have in addition.
+func besideParams(m Model) []network.Tensor {
+	params := []network.Tensor{
+		gain(routerNorm, m.Hidden),
+		{Name: "block_sparse_moe.gate.expert_scale", Shape: network.Dims{m.Experts}, Norm: true},
+	}
+	for _, name := range []string{expertsNorm, denseNorm, mixtureNorm} {
+		params = append(params, m.normParams(name, m.Hidden)...)
+	}
+	return params
+}
+
+// besideOps makes an MLP and experts after the norm of the MLP.
+func besideOps(m Model) []network.Op {
+	s, h := m.SequenceLength, m.Hidden
+	ops := append(gatedOps(m), m.anyNorm(denseNorm, s, h))
+	mixture := append([]network.Op{m.norm(routerNorm, s, h), m.anyNorm(expertsNorm, s, h)}, expertOps(m)...)
+	ops = append(ops, network.Within(network.Mixture, mixture)...)
+	return append(ops, m.anyNorm(mixtureNorm, s, h), m.residual("mlp.sum_halves", s, h))
+}
+
+// besideBuffers lists what they keep in addition to the experts and the MLP. The norms before both read the input of
+// the block's second half.
+func besideBuffers(m Model) []network.Buffer {
+	shape := network.Dims{m.SequenceLength, m.Hidden}
+	return []network.Buffer{
+		{
+			Name: "block_sparse_moe.gate.input", Shape: shape, Lifetime: network.ForwardToWeight,
+			Modules: network.Mixture,
+		},
+		{Name: denseNorm + ".input", Shape: shape}, {Name: mixtureNorm + ".input", Shape: shape},
+	}
+}
+
+// routing says how the layers of a model choose experts.
+func (m Model) routing() group.Routing {
+	return group.Routing{
+		Experts: m.Experts, PerToken: m.ExpertsPerToken, Imbalance: m.Imbalance, Capacity: m.Capacity,
+		Groups: m.ExpertGroups, GroupsPerToken: m.GroupsPerToken,
+	}
+}
+
+// checkRouting requires the groups of experts to fit the experts.
+func (m Model) checkRouting() error {
+	switch groups := m.ExpertGroups; {
+	case m.ExpertsPerToken > m.Experts:
+		return fmt.Errorf("experts_per_token = %d: must be at most experts = %d", m.ExpertsPerToken, m.Experts)
+	case m.Experts == 0:
+		return nil
+	case m.Experts%groups != 0:
+		return fmt.Errorf("expert_groups = %d: must divide experts = %d", groups, m.Experts)
+	case m.GroupsPerToken > groups:
+		return fmt.Errorf("groups_per_token = %d: must be at most expert_groups = %d", m.GroupsPerToken, groups)
+	case m.GroupsPerToken*(m.Experts/groups) < m.ExpertsPerToken:
+		return fmt.Errorf("groups_per_token = %d: these have %d experts, fewer than experts_per_token = %d",
+			m.GroupsPerToken, m.GroupsPerToken*(m.Experts/groups), m.ExpertsPerToken)
+	case m.Capacity*float64(m.ExpertsPerToken) > float64(m.Experts):
+		return fmt.Errorf("capacity = %g: must be at most experts / experts_per_token = %g, with which every expert "+
+			"has room for all tokens", m.Capacity, float64(m.Experts)/float64(m.ExpertsPerToken))
+	case m.Capacity > 0 && m.Imbalance > 1:
+		return fmt.Errorf("imbalance = %g: with capacity = %g every expert has as many rows as others; remove one "+
+			"of the two", m.Imbalance, m.Capacity)
+	}
+	return nil
+}
+
+// checkExperts requires equal shares of experts.
+func (m Model) checkExperts(g group.Group) error {
+	e, x := g.ExpertParts(), g.ExpertTensorParts()
+	switch {
+	case !g.Dispatches():
+		return nil
+	case m.Experts == 0 && g.Expert > 1:
+		return fmt.Errorf("experts is missing: parallel.expert = %d divides those of a mixture (family mixtral); "+
+			"set parallel.expert = 1", e)
+	case m.Experts == 0:
+		return nil
+	case m.Experts%e != 0:
+		return fmt.Errorf("experts = %d: parallel.expert = %d must divide it", m.Experts, e)
+	case m.expertHidden()%x != 0:
+		return fmt.Errorf("%s = %d: parallel.expert_tensor = %d must divide it", m.expertKey(), m.expertHidden(), x)
+	case g.TensorParts() > 1 && !g.Sequence:
+		return fmt.Errorf("experts = %d: with parallel.expert = %d and parallel.tensor = %d every device routes a "+
+			"part of the sequence; set parallel.sequence = true", m.Experts, e, g.TensorParts())
+	}
+	return nil
 }

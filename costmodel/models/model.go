@@ -93,7 +93,8 @@ type Model struct {
 	WindowSinks        bool   `toml:"window_sinks"`
 	KeysAsValues       bool   `toml:"keys_as_values"`
 	ValueNorm          bool   `toml:"value_norm"`
-	DenseBeside        bool   `toml:"dense_beside_experts"` // see alongside.go
+	BlockSizes         string `toml:"block_sizes"`          // see unequal.go
+	DenseBeside        bool   `toml:"dense_beside_experts"` // see mixtral.go
 	HeadGate           bool   `toml:"head_gate"`
 	Chunked            bool   `toml:"chunked"`              // the window is the token's chunk of the sequence
 	FullAttentionEvery int    `toml:"full_attention_every"` // distance of blocks without a Window; 0: all have it
@@ -286,7 +287,7 @@ func ConfigTypes() []string {
 		gpt_neox phi opt bloom qwen2_moe
 		qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe mistral3 llava
 		kimi_k25 mimo_v2_flash step3p5 step3p7
-		gemma4 gemma4_text`)
+		gemma4 gemma4_text nemotron-nas`)
 }
 
 // Resolved returns the model with the keys of its preset, and with what keys that are not given stand for.
