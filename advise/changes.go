@@ -134,7 +134,7 @@ func (b baseline) higherZero() (list []change) {
 	if max(b.Experiment.Graph.Shape.Replicas, b.Config.Parallel.Context) <= 1 {
 		return nil
 	}
-	for z := b.Experiment.Staged.Zero + 1; z <= highest; z++ {
+	for z := b.Config.Parallel.Zero + 1; z <= highest; z++ {
 		list = append(list, change{fmt.Sprintf("parallel.zero=%d", z)})
 	}
 	return list

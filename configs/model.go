@@ -161,7 +161,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	p := c.Parallel
 	w := &stages.Workload{
 		Network: adapted, Training: training, Samples: samples, Shards: shards,
-		Replicas: p.Data, Context: p.Context, Zero: p.Zero, ZeroGroup: p.Sharing(),
+		Replicas: p.Data, Context: p.Context, Zero: p.Sharded(), ZeroGroup: p.Sharing(),
 		Bucket: p.Bucket.Bytes, BucketGradients: p.Bucket.Gradients,
 		Overlap: p.Overlap, OverlapGather: p.OverlapGather, NoReduceScatter: c.allReduces(),
 		UpdatedAtOnce: p.UpdatedBy(parallel.UpdatedByStage), UpdatedByOwner: c.updatedByOwner(),

@@ -153,7 +153,7 @@ func (c *Config) idleOfStack(section, key string) bool {
 	case "parallel.reduce_scatter":
 		idle = p.Zero == 0
 	case "parallel.sum_once":
-		idle = p.Zero != 3 || p.Data < 2 && p.Context < 2
+		idle = p.Zero < 2 || p.Data < 2 && p.Context < 2
 	case "parallel.tensor_gather":
 		idle = p.Tensor < 2 || !p.Sequence
 	case "train.stop_early":

@@ -26,7 +26,7 @@ func (c *Config) partition(w *stages.Workload, m costmodel.Machine, schedule sch
 		return err
 	}
 	w.Placement = schedule.Placement(shape)
-	if w.Placement.Second != nil && c.Parallel.Zero > 1 {
+	if w.Placement.Second != nil && c.Parallel.Sharded() > 1 {
 		return fmt.Errorf("name = %q: holds every stage twice, which is not modelled with parallel.zero = %d; "+
 			"set it to 0 or 1", schedule.Name, c.Parallel.Zero)
 	}

@@ -28,6 +28,9 @@ func drawTitan(t *rapid.T) drawn {
 	if d["parallel.zero"] == 3 && stages > 1 || data == 1 {
 		d["parallel.zero"] = 0
 	}
+	if d["parallel.zero"] != 0 && stages > 1 {
+		d["parallel.sum_once"] = true
+	}
 	if d["parallel.zero"] == 3 && data == 4 && rapid.Bool().Draw(t, "in groups") {
 		d["parallel.zero_group"] = 2
 	}

@@ -19,9 +19,9 @@ func dividedSequence() []setting.Need {
 		Reason: "since without sequence every device has the whole input"})
 }
 
-// wholeUnits needs parameters that are gathered to compute with them.
-func wholeUnits() []setting.Need {
-	return append(severalReplicas(), zeroIn("since other gradients are summed once anyway, or as zero = 2 says", "3"))
+// scatteredGradients needs gradients that may be scattered after every microbatch.
+func scatteredGradients() []setting.Need {
+	return append(severalReplicas(), zeroIn("since other gradients are summed once anyway", "2", "3"))
 }
 
 // severalParts needs sequences in several parts.

@@ -30,7 +30,7 @@ type Options struct {
 	Gather        string   `toml:"gather"`         // of zero = 3; "" is GatherUnit
 	Unit          string   `toml:"gather_unit"`    // of zero = 3; "" is UnitBlock
 	Simplified    bool     `toml:"simplified"`     // of zero = 3
-	SumOnce       bool     `toml:"sum_once"`       // of zero = 3
+	SumOnce       bool     `toml:"sum_once"`       // of zero = 2 and 3
 	OverlapGather bool     `toml:"overlap_gather"` // of zero = 1 and 2
 	GatherUpdated string   `toml:"gather_updated"` // of zero = 1 and 2; "" is UpdatedByBucket
 	ReduceScatter bool     `toml:"reduce_scatter"`
@@ -155,10 +155,12 @@ func (Options) Settings() []setting.Setting {
 				"whole gradients in addition to its shards",
 		},
 		{
-			Key: "sum_once", Needs: wholeUnits(), Default: false, Executed: []string{"false"}, With: withModel(),
-			Text: "with zero = 3, the gradients of a step's microbatches are added up whole, in the precision in " +
-				"which they are summed, and scattered after the last one, as with FSDP2's " +
-				"set_requires_gradient_sync. Needs overlap",
+			Key: "sum_once", Needs: scatteredGradients(), Default: false, Executed: []string{"false"},
+			With: withModel(),
+			Text: "with zero = 2 or 3, the gradients of a step's microbatches are added up whole, in the precision " +
+				"in which they are summed, and scattered after the last one, as with FSDP2's " +
+				"set_requires_gradient_sync, and as PyTorch's pipelines do: zero = 2 is then as 1. With 3 it needs " +
+				"overlap",
 		},
 		{
 			Key: "overlap_gather", Needs: gatherAfterUpdate(), Try: []string{"true"}, Default: false, With: withModel(),
@@ -267,6 +269,15 @@ func (p Options) Sharing() int {
 		return 0
 	}
 	return p.ZeroGroup
+}
+
+// Sharded returns the ZeRO stage by which memory and collectives are counted: gradients that are summed once a step are
+// whole until then, so that zero = 2 shards no more than 1.
+func (p Options) Sharded() int {
+	if p.Zero == 2 && p.SumOnce {
+		return 1
+	}
+	return p.Zero
 }
 
 // maxTensor bounds a tensor-parallel group: no model has more heads.

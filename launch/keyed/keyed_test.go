@@ -54,6 +54,8 @@ var titanKeys = []struct {
 	{"parallelism.data_parallel_shard_degree = 2\nparallelism.data_parallel_replicate_degree = 4", "parallel.zero_group", 2},
 	{"parallelism.data_parallel_shard_degree = 4\nparallelism.expert_parallel_degree = 2\nparallelism.expert_tensor_parallel_degree = 2", "parallel.expert_tensor", 2},
 	{"parallelism.pipeline_parallel_degree = 4", "schedule.name", "1f1b"},
+	{"parallelism.pipeline_parallel_degree = 4\nparallelism.data_parallel_shard_degree = 4", "parallel.zero", 2},
+	{"parallelism.pipeline_parallel_degree = 4\nparallelism.data_parallel_shard_degree = 4", "parallel.sum_once", true},
 	{"parallelism.pipeline_parallel_degree = 4\nparallelism.pipeline_parallel_schedule = \"ZBVZeroBubble\"", "schedule.name", "zbv"},
 	{"parallelism.pipeline_parallel_degree = 4\nparallelism.pipeline_parallel_schedule = \"Interleaved1F1B\"", "schedule.virtual_stages", 2},
 	{"parallelism.pipeline_parallel_degree = 4\nparallelism.pipeline_parallel_microbatch_size = 2", "batch.micro", 2},

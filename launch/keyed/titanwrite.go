@@ -136,6 +136,9 @@ func (w *keyWriter) groups() {
 		w.put(section+"data_parallel_shard_degree", group)
 		w.put(section+"fsdp_reshard_after_forward", map[int]string{2: "never", 3: "always"}[zero])
 	}
+	if zero > 1 && w.number("schedule.stages", 1) > 1 && w.text("parallel.sum_once") != "true" {
+		w.refuse("parallel.sum_once", "PyTorch's pipelines sum gradients once a step; set sum_once = true")
+	}
 	w.put(section+"tensor_parallel_degree", tensor)
 	if tensor > 1 {
 		w.put(section+"enable_sequence_parallel", w.text("parallel.sequence") == "true")

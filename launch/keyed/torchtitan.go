@@ -229,6 +229,9 @@ func (k *titan) titanShards(stages, context, copies, shards int) {
 		}
 	}
 	k.Set("parallel.zero", zero, "parallelism.data_parallel_shard_degree", key)
+	if stages > 1 && zero > 1 { // torch/distributed/pipelining/stage.py, backward_maybe_with_nosync
+		k.Set("parallel.sum_once", true, "parallelism.pipeline_parallel_degree")
+	}
 }
 
 // titanPipeline maps the order and the batch.
