@@ -200,6 +200,9 @@ func openShared(n int, at devicePlace, plugin Plugin) ([]*LocalDevice, error) {
 		if err != nil {
 			return nil, err
 		}
+		for _, d := range opened[1:] { // of a client of CPUs, which stays, with its programs, once all are closed
+			d.Close()
+		}
 		return opened[0], nil
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/go-xla/compute/xla"
@@ -206,6 +207,22 @@ func TestXLAManyCPUs(t *testing.T) {
 	require.True(t, devices[0].Backend == devices[1].Backend)
 	require.False(t, devices[0].Backend == devices[4].Backend)
 	backend.Close(devices)
+}
+
+// Clients on cores stay, with what they have compiled, once all of their devices are closed: also where a process
+// shares one device among several ranks, which takes a client for each.
+func TestXLASharedCPUsStay(t *testing.T) {
+	t.Setenv("STUB_PLATFORM", "cpu")
+	o := backend.Options{Backend: "xla:" + stub(t, t.TempDir()+"/stub.so"), Share: true}
+	clients := func() map[compute.Backend]bool {
+		devices, err := backend.Open(2, o)
+		require.NoError(t, err)
+		defer backend.Close(devices)
+		return map[compute.Backend]bool{devices[0].Backend: true, devices[1].Backend: true}
+	}
+	first := clients()
+	require.Len(t, first, 2)
+	require.Equal(t, first, clients())
 }
 
 // XLA's devices on cores have one each, and a process each. While they are open, the process is kept there, as

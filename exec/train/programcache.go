@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/gomlx/compute"
 
@@ -14,12 +15,21 @@ import (
 	"psim/schedules/graph"
 )
 
-// A programCache compiles programs, each only once for a backend, and owns them.
+// A programCache compiles programs, each only once for a backend, and owns them. Segments may be asked for
+// concurrently.
 type programCache struct {
 	job         Job
-	segments    map[segmentKey]*kernels.Programs
+	mu          sync.Mutex // guards the map of segments
+	segments    map[segmentKey]*compiledSegment
 	arithmetics map[compute.Backend]*kernels.Arithmetic
 	optimizers  map[optimizerKey]*kernels.Updates
+}
+
+// A compiledSegment has the programs of a segment once whoever asked first has compiled them.
+type compiledSegment struct {
+	sync.Once
+	programs *kernels.Programs // nil after an error
+	err      error
 }
 
 type segmentKey struct {
@@ -38,7 +48,7 @@ type optimizerKey struct {
 
 func newProgramCache(job Job) *programCache {
 	return &programCache{
-		job: job, segments: map[segmentKey]*kernels.Programs{},
+		job: job, segments: map[segmentKey]*compiledSegment{},
 		arithmetics: map[compute.Backend]*kernels.Arithmetic{}, optimizers: map[optimizerKey]*kernels.Updates{},
 	}
 }
@@ -73,18 +83,28 @@ func (c *programCache) compiled(b compute.Backend, planned stages.Segment, key s
 	g, layers := &segment{bySize: map[int64]*kernels.Programs{}, part: planned.Part}, planned.Layers
 	for _, n := range c.job.Sizes {
 		key.backend, key.first, key.layers, key.samples = b, layers[0].Name, len(layers), n
-		if c.segments[key] == nil {
-			made, err := kernels.Compile(b, layers, kernels.Options{
+		made := c.entry(key)
+		made.Do(func() {
+			made.programs, made.err = kernels.Compile(b, layers, kernels.Options{
 				Samples: int(n), Recompute: c.job.Recompute, TwoPass: c.job.Training.TwoPass(), Needs: key.needs,
 			})
-			if err != nil {
-				return nil, err
-			}
-			c.segments[key] = made
+		})
+		if made.err != nil {
+			return nil, made.err
 		}
-		g.bySize[n] = c.segments[key]
+		g.bySize[n] = made.programs
 	}
 	return g, nil
+}
+
+// entry returns the entry of a key, which is new if nobody has asked for it.
+func (c *programCache) entry(key segmentKey) *compiledSegment {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.segments[key] == nil {
+		c.segments[key] = &compiledSegment{}
+	}
+	return c.segments[key]
 }
 
 // arithmetic returns the arithmetic of a backend.
@@ -109,8 +129,10 @@ func (c *programCache) updates(b compute.Backend, tensors []network.Tensor) (*ke
 }
 
 func (c *programCache) close() {
-	for _, p := range c.segments {
-		p.Close()
+	for _, s := range c.segments {
+		if s.programs != nil {
+			s.programs.Close()
+		}
 	}
 	for _, p := range c.arithmetics {
 		p.Close()

@@ -7,7 +7,9 @@ package train
 import (
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"psim/costmodel/network"
@@ -64,6 +66,7 @@ func NewTrainer(job Job, devices []*backend.LocalDevice) (*Trainer, error) {
 		return nil, err
 	}
 	t := &Trainer{job: job, plan: plan, devices: devices, cache: newProgramCache(job)}
+	t.compile()
 	t.ranks = make([]*rankState, len(devices))
 	for rank, d := range devices {
 		if d == nil {
@@ -81,7 +84,33 @@ func NewTrainer(job Job, devices []*backend.LocalDevice) (*Trainer, error) {
 	return t, nil
 }
 
-// newRank compiles the programs of a rank.
+// compile compiles the segments of all ranks here, as many at a time as there are cores. newRank reports errors.
+func (t *Trainer) compile() {
+	free := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var all sync.WaitGroup
+	for rank, d := range t.devices {
+		for s := range t.job.Stages {
+			if d == nil || !t.holds(rank, s) {
+				continue
+			}
+			for _, planned := range t.job.Stages[s].Segments {
+				all.Go(func() {
+					free <- struct{}{}
+					defer func() { <-free }()
+					_, _ = t.cache.segment(d.Backend, planned, t.job.backwards(s)) // the cache keeps the error
+				})
+			}
+		}
+	}
+	all.Wait()
+}
+
+// holds reports whether a rank holds a stage.
+func (t *Trainer) holds(rank, stage int) bool {
+	return t.job.Graph.Placement.Holds(int32(rank%t.job.Graph.Shape.Ranks), int32(stage))
+}
+
+// newRank makes the state of a rank, with its programs.
 func (t *Trainer) newRank(rank int) (*rankState, error) {
 	d := t.devices[rank]
 	m := &rankState{
@@ -95,7 +124,7 @@ func (t *Trainer) newRank(rank int) (*rankState, error) {
 		}
 	}
 	for s := range t.job.Stages {
-		if !t.job.Graph.Placement.Holds(int32(rank%t.job.Graph.Shape.Ranks), int32(s)) {
+		if !t.holds(rank, s) {
 			continue
 		}
 		m.stages[s] = &rankStage{rankState: m}
