@@ -74,8 +74,10 @@ func TestParseConfigErrors(t *testing.T) {
 		{`[1]`, 8, "is array: must be an object"},
 		{`null`, 8, "has no model_type"},
 		{`{}`, 8, "has no model_type; must be one of gpt2, llama, mistral"},
-		{`{"model_type": "bert"}`, 8, `model_type "bert" is not supported; must be one of gpt2, llama, mistral, mixtral, qwen2, gemma, gemma2`},
-		{`{"model_type": "bert", "quantization_config": {}}`, 8, `model_type "bert" is not supported`},
+		{`{"model_type": "bert", "add_cross_attention": true}`, 8, `add_cross_attention = true is not supported`},
+		{`{"model_type": "bert", "type_vocab_size": 0}`, 8, `type_vocab_size = 0: must be at least 1`},
+		{`{"model_type": "roberta"}`, 8, `model_type "roberta" is not supported; must be one of gpt2, llama, mistral, mixtral, qwen2, gemma, gemma2`},
+		{`{"model_type": "roberta", "quantization_config": {}}`, 8, `model_type "roberta" is not supported`},
 		{`{"model_type": 3}`, 8, "model_type = 3: must be a text"},
 		{`{"model_type": "gpt2", "n_layer": "12"}`, 8, `n_layer = "12": must be a whole number below 2⁶³`},
 		{`{"model_type": "gpt2", "n_layer": 0}`, 8, "n_layer = 0: must be at least 1"},
@@ -121,7 +123,9 @@ func TestRelatives(t *testing.T) {
 			"write model_type %q to predict it without that", r.name, r.nearest, r.name, r.differs, r.nearest))
 	}
 	for config, want := range map[string]string{
-		`{"model_type": "t5"}`:                              "nemotron-nas: psim models decoders, and this is an encoder",
+		`{"model_type": "t5"}`:                              "psim does not model an encoder and a decoder that attends to it",
+		`{"model_type": "roberta"}`:                         `bert: of encoders psim models "bert" alone`,
+		`{"model_type": "minimax_m3"}`:                      "psim does not model sparse attention to blocks of keys",
 		`{"model_type": "qwen"}`:                            "; did you mean qwen2?",
 		`{"model_type": "own"}`:                             `; if its blocks are those of "llama" (RMS norms before attention and MLP, rotary positions, an MLP with a gate), write model_type "llama"`,
 		`{"model_type": "own", "num_experts": 8}`:           `write model_type "mixtral"`,

@@ -23,6 +23,9 @@ type olderConfig struct {
 	QKVBias          *bool `json:"qkv_bias"`
 	UseQKVBias       bool  `json:"use_qkv_bias"`
 	MoELast          int   `json:"moe_layer_end_index"`
+	TokenTypes       int   `json:"type_vocab_size"`
+	Decoder          bool  `json:"is_decoder"`
+	CrossAttention   bool  `json:"add_cross_attention"`
 	MoEInterval      int   `json:"moe_layer_interval"`
 }
 
@@ -63,6 +66,13 @@ func olderTypes() map[string]llamaType {
 			block:   opt,
 			needs:   []string{"vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "ffn_dim"},
 		},
+		"bert": {
+			llamaConfig: llamaConfig{
+				Vocab: 30522, Positions: 512, Hidden: 768, Inner: 3072, Layers: 12, Heads: 12, Tied: true,
+				Act: new("gelu"),
+			},
+			more: blockConfig{olderConfig: olderConfig{TokenTypes: 2}}, block: bert,
+		},
 		"bloom": {
 			llamaConfig: llamaConfig{
 				Vocab: 250880, Positions: 2048, Hidden: 64, Inner: 256, Layers: 2, Heads: 8, Tied: true,
@@ -93,6 +103,15 @@ func olderTypes() map[string]llamaType {
 			},
 		},
 	}
+}
+
+// bert reads BERT's blocks, whose norms lie after the sums, and are priced as if before. The embedding and the head
+// have norms of their own. Its head predicts masked tokens.
+func bert(m *models.Model, c llamaConfig, b blockConfig) error {
+	m.Norm, m.Gated, m.LinearBias, m.HeadBias = models.NormLayer, new(false), new(true), true
+	m.PositionEmbedding, m.Positions, m.EmbeddingNorm = models.PositionsLearned, c.Positions, true
+	m.Bidirectional, m.TokenTypes, m.HeadTransform = !b.Decoder, b.TokenTypes, true
+	return cmp.Or(positive("type_vocab_size", &b.TokenTypes), absent("add_cross_attention", b.CrossAttention))
 }
 
 // opt reads OPT's blocks, which are GPT-2's with ReLU. Its table of positions has two more rows than positions.

@@ -200,7 +200,7 @@ func TestParseBlockErrors(t *testing.T) {
 		`{"model_type": "opt", "vocab_size": 8, "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "ffn_dim": 96, "do_layer_norm_before": false}`:                          "do_layer_norm_before = false is not supported",
 		`{"model_type": "opt", "vocab_size": 8, "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "ffn_dim": 96, "max_position_embeddings": 4}`:                           "sequence_length = 8: must be at most max_position_embeddings = 4",
 		`{"model_type": "qwen2_moe", ` + sizes + `"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "num_key_value_heads": 4, "shared_expert_intermediate_size": 48}`: "shared_expert_intermediate_size = 48: psim models shared experts as wide",
-		`{"model_type": "kimi_k3"}`:    "psim does not model linear attention layers",
+		`{"model_type": "kimi_k3"}`:    "psim does not model residuals by attention to earlier blocks",
 		`{"model_type": "qwen3_next"}`: `has no vocab_size, which model_type "qwen3_next" needs`,
 		`{"model_type": "qwen3_5_text", ` + sizes + `"layer_types": ["linear_attention", "sliding_attention", "full_attention", "full_attention"]}`:                                                                                    `layer_types has "sliding_attention", which psim does not model here; it models full_attention, linear_attention`,
 		`{"model_type": "qwen3_5_text", ` + sizes + `"layer_types": ["full_attention", "linear_attention", "linear_attention", "full_attention"]}`:                                                                                     "block 1 does not fit this",

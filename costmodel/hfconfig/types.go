@@ -263,11 +263,12 @@ func unmodelled(modelType string) string {
 		{`Mamba-1 layers (it models Mamba-2; the nearest type is "bamba")`, "zamba"},
 		{`attention that several blocks with Mamba-2 share (the nearest type is "bamba")`, "zamba2"},
 		{`norms inside Mamba layers (the nearest type is "bamba")`, "plamo2"},
-		{"linear attention layers", "kimi_k3 " +
-			"minimax minimax_m1 rwkv retnet olmo_hybrid"},
+		{"linear attention layers", "minimax minimax_m1 rwkv retnet olmo_hybrid"},
+		{"residuals by attention to earlier blocks (attn_res_block_size)", "kimi_k3"},
+		{"an encoder and a decoder that attends to it", "t5 mt5 umt5 bart mbart pegasus marian whisper"},
 		{"recurrent or convolutional layers", "recurrent_gemma lfm2 lfm2_moe xlstm"},
 		{"attention to compressed keys", "deepseek_v4 deepseek_ref"},
-		{"sparse attention", "minimax_m3"},
+		{"sparse attention to blocks of keys (arXiv 2606.13392)", "minimax_m3 minimax_m3_vl"},
 	} {
 		if slices.Contains(strings.Fields(row[1]), modelType) {
 			return row[0]

@@ -98,7 +98,7 @@ func (m Model) fusedAttention(name string) network.Op {
 }
 
 // pairs counts the pairs of tokens in all tiles that are computed: those with at least one pair whose
-// second token is not after the first, and is in its window or chunk.
+// second token is not after the first, and is in its window or chunk; in an encoder all.
 func (m Model) pairs() int64 {
 	if m.batches != nil {
 		return int64(m.batches.Attended(func(n int64) float64 { return float64(m.pairsWithin(n)) }))
@@ -112,6 +112,8 @@ func (m Model) pairsWithin(s int64) int64 {
 	w := int64(m.Window)
 	n := min(s*s, s*(s+attentionTile)/2)
 	switch {
+	case m.Bidirectional:
+		n = s * s
 	case w == 0 || w >= s:
 	case m.Chunked:
 		n = min(n, s/w*w*(w+attentionTile)/2+s%w*(s%w+attentionTile)/2)

@@ -57,6 +57,7 @@ func TestLatentAttention(t *testing.T) {
 func TestBlockErrors(t *testing.T) {
 	base := Model{Family: "mixtral", Layers: 2, Hidden: 64, Heads: 4, FFNHidden: 96, Vocab: 128, SequenceLength: 16, Experts: 4, ExpertsPerToken: 1}
 	for want, change := range map[string]func(*Model){
+		"bidirectional = true: has no meaning with window": func(m *Model) { m.Bidirectional, m.Window = true, 4 },
 		"block_sizes has 1 blocks: must have layers = 2": func(m *Model) {
 			*m = Model{Family: "llama", Layers: 2, Hidden: 8, Heads: 4, FFNHidden: 8, Vocab: 8, SequenceLength: 8, BlockSizes: "1:8"}
 		},

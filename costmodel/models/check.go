@@ -134,7 +134,8 @@ func (m Model) checkAttention() error {
 			m.DenseLayers, every, m.Layers)
 	}
 	if err := cmp.Or(m.checkForm(), m.checkSparse(), m.checkDelta(), m.checkMamba(), m.checkPattern(),
-		m.checkWindows(), m.checkSizes()); err != nil {
+		m.checkWindows(), m.checkSizes(),
+		m.checkEncoder()); err != nil {
 		return err
 	}
 	if m.learned() && m.SequenceLength > m.Positions {
@@ -168,7 +169,7 @@ func (m Model) estimate() float64 {
 	block += h * (3*float64(inner) + float64(shared) + float64(m.MambaHeads) + 2*float64(m.ExpertLatent))
 	modules := 1 + float64(m.MTPLayers)
 	blocks += float64(m.MTPLayers)
-	parameters := blocks*block + modules*(2*v*h+2*h*h) + positions*h
+	parameters := blocks*block + modules*(2*v*h+2*h*h) + (positions+float64(m.TokenTypes)+h)*h
 	perToken := block/h + m.deltaEstimate() + m.mambaEstimate()
 	activations := modules*s*(blocks*perToken+v+2*h) + blocks*s*s*float64(max(m.Heads, m.WindowHeads)+m.IndexHeads)
 	return 16*activations + 20*parameters

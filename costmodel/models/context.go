@@ -28,7 +28,8 @@ func (d *Divider) inParts(g group.Group) (network.Network, error) {
 
 // checkContext requires equal parts, and attention that can be computed in parts.
 func (m Model) checkContext(g group.Group) error {
-	err := cmp.Or(m.checkSparseGroup(g), m.checkDeltaContext(g), m.checkMambaContext(g), m.checkSizesOn(g))
+	err := cmp.Or(m.checkSparseGroup(g), m.checkDeltaContext(g), m.checkMambaContext(g), m.checkSizesOn(g),
+		m.checkEncoderOn(g))
 	if err != nil {
 		return err
 	}

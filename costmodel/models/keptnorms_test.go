@@ -33,6 +33,10 @@ func TestEagerLlamaKeepsWhatAutogradKeeps(t *testing.T) {
 			Family: models.FamilyLlama, Layers: 1, Hidden: 4096, Heads: 64, KVHeads: 4, HeadDim: 192, VHeadDim: 128,
 			FFNHidden: 16384, Vocab: 152576, Window: 128, Windows: "W", WindowKVHeads: 8,
 		}, 995_131_392, 2 * tokens},
+		{"BERT Base, whose norms keep a mean and a deviation", models.Model{
+			Family: models.FamilyLlama, Layers: 1, Hidden: 768, Heads: 12, FFNHidden: 3072, Vocab: 30522, Norm: models.NormLayer,
+			Gated: new(false), LinearBias: new(true), Activation: models.ActivationGELU, Bidirectional: true,
+		}, 100_925_440, 2 * 2 * tokens},
 	} {
 		layer.model.SequenceLength, layer.model.Attention, layer.model.Kernels = tokens, "flash", "eager"
 		n, err := layer.model.Network()

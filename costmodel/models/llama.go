@@ -24,7 +24,7 @@ func llama(m Model) network.Network {
 		Ops:     []network.Op{m.anyNorm("norm", s, h)},
 		Buffers: []network.Buffer{{Name: "norm.input", Shape: network.Dims{s, h}}},
 	}
-	layers = append(layers, final)
+	layers = append(layers, m.withTransform(final))
 	for i := range m.MTPLayers {
 		layers = append(layers, predictor(m, i, shared.of(m.predicting())))
 	}
@@ -51,6 +51,7 @@ func llamaEmbedding(m Model) network.Layer {
 		})
 		layer.Ops = append(layer.Ops, lookup("embed_positions", network.Dims{m.Positions, h}, s, 3))
 	}
+	layer = m.withTokenTypes(layer)
 	layer.Ops = append(layer.Ops, m.dropout("drop", s, h)...)
 	return m.withEmbeddingNorm(layer)
 }

@@ -93,6 +93,9 @@ type Model struct {
 	WindowSinks        bool   `toml:"window_sinks"`
 	KeysAsValues       bool   `toml:"keys_as_values"`
 	ValueNorm          bool   `toml:"value_norm"`
+	Bidirectional      bool   `toml:"bidirectional"` // see encoder.go
+	TokenTypes         int    `toml:"token_types"`
+	HeadTransform      bool   `toml:"head_transform"`
 	BlockSizes         string `toml:"block_sizes"`          // see unequal.go
 	DenseBeside        bool   `toml:"dense_beside_experts"` // see mixtral.go
 	HeadGate           bool   `toml:"head_gate"`
@@ -287,7 +290,7 @@ func ConfigTypes() []string {
 		gpt_neox phi opt bloom qwen2_moe
 		qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe mistral3 llava
 		kimi_k25 mimo_v2_flash step3p5 step3p7
-		gemma4 gemma4_text nemotron-nas`)
+		gemma4 gemma4_text nemotron-nas bert`)
 }
 
 // Resolved returns the model with the keys of its preset, and with what keys that are not given stand for.

@@ -10,7 +10,7 @@ import (
 func (Model) Settings() []setting.Setting {
 	return slices.Concat(sourceSettings(), sizeSettings(), mixtureSettings(), formSettings(), blockFormSettings(),
 		lossSettings(), blockExpertSettings(), latentSettings(), sparseSettings(), deltaSettings(), patternSettings(),
-		mambaSettings(), attentionSettings(), windowSettings(), sizeListSettings())
+		mambaSettings(), attentionSettings(), windowSettings(), sizeListSettings(), encoderSettings())
 }
 
 // transformers lists the families of transformers.
