@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"psim/configs/foreign"
+	"psim/costmodel/hfconfig"
 	"psim/internal/setting"
 )
 
@@ -217,6 +218,9 @@ func (c *Config) problem(section string, err error) error {
 		return known // it has its place
 	}
 	text, key := err.Error(), section
+	if inFile := c.inFileWords(section, text); inFile != "" {
+		text = fmt.Sprintf("file = %q: %s", c.Model.File, inFile)
+	}
 	if m := keyAtStart.FindStringSubmatch(text); m != nil && setting.IsKey(Config{}, section+"."+m[1]) {
 		key, text = section+"."+m[1], section+"."+text
 	}
@@ -238,6 +242,22 @@ func (c *Config) problem(section string, err error) error {
 		}
 	}
 	return &Error{Label: c.sources[0].label, Key: key, Problem: text}
+}
+
+// inFileWords returns an error about a key of [model] that a config.json gives in the words of that file; "" for others.
+func (c *Config) inFileWords(section, text string) string {
+	m := keyAtStart.FindStringSubmatch(text)
+	if section != "model" || c.Model.File == "" || m == nil || m[1] == "file" || c.Defined("model."+m[1]) {
+		return ""
+	}
+	data, err := c.readBeside(c.Model.File, maxNetwork)
+	if err != nil {
+		return ""
+	}
+	if words := hfconfig.InWords(data, errors.New(text)).Error(); words != text {
+		return words
+	}
+	return ""
 }
 
 // hasSource reports whether a label is that of a source of the configuration.

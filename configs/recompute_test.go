@@ -30,7 +30,7 @@ func TestRecomputeErrors(t *testing.T) {
 	const choices = "none, selective, full, or a list of core_attn, mlp, moe, moe_act, shared_experts, norm, mla_up_proj"
 	for written, want := range map[string]string{
 		`["mlp", "ful"]`:  `train.recompute = "mlp,ful": must be ` + choices + `; "ful" is not one of these`,
-		`["mlp", "none"]`: `train.recompute = "mlp,none": must be ` + choices + `; "none" is not one of these`,
+		`["mlp", "none"]`: `train.recompute = "mlp,none": must be ` + choices + `; "none" stands alone: write it without others, or leave it out`,
 		`[]`:              "train.recompute: must be one of none, selective, full, or a list of one or more of core_attn",
 		`[1]`:             "train.recompute: must be one of none, selective, full, or a list of one or more of core_attn",
 		`3`:               "train.recompute: must be a string, not an integer",

@@ -11,7 +11,9 @@ import (
 	"psim/configs/parallel"
 	"psim/costmodel"
 	"psim/costmodel/link"
+	"psim/costmodel/memory"
 	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/costmodel/stages"
 	"psim/costmodel/training"
 	"psim/internal/setting"
@@ -101,6 +103,24 @@ func (c *Config) nothingSplit(o order.Order) []string {
 	}
 	return []string{fmt.Sprintf("train.split = %q: no effect with schedule.name = %q, which splits no backward",
 		c.Train.Split, c.Schedule.Name)}
+}
+
+// heldAnyway warns of settings of memory that are given and change nothing in this step: gradients that stay although
+// the update frees them, and a result of attention that is not kept. Values of a stack do not count.
+func (c *Config) heldAnyway(w *stages.Staged) (warnings []string) {
+	given := func(key string) bool { return c.Defined(key) && c.laidBy(key) == "" }
+	if c.Memory.FreedGradients && given("memory.freed_gradients") && !memory.FreesGradients(w) {
+		warnings = append(warnings, "memory.freed_gradients = true: no effect here, where gradients stay from step to "+
+			"step: it acts with one microbatch, and with replicas from parallel.zero = 2 on")
+	}
+	fused := slices.ContainsFunc(w.Network.Layers, func(l network.Layer) bool {
+		return slices.ContainsFunc(l.Ops, func(o network.Op) bool { return o.Class == network.Attention })
+	})
+	if c.Train.KeepsAttention8() && given("train.keep_8bit") && !fused {
+		warnings = append(warnings, fmt.Sprintf("train.keep_8bit = %q: no effect on attention, which is not fused; set "+
+			"model.attention = \"flash\"", c.Train.Keep8Bit))
+	}
+	return warnings
 }
 
 // ringOverWindows warns of ring attention over parts of sequences with a sliding window, which

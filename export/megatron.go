@@ -329,14 +329,17 @@ func (p *trainerPlan) compare(script map[string]any, e *configs.Experiment) erro
 				first = &launch.Unsayable{Key: name, Problem: fmt.Sprintf(
 					"%s has %s here, not %s", p.program, orNone(b), orNone(a))}
 			}
-			if got[key] != nil {
-				sets = append(sets, name+" = "+b)
+			switch {
+			case got[key] != nil:
+				sets = append(sets, "set "+name+" = "+b)
+			case p.config.Defined(name):
+				sets = append(sets, "leave out "+name)
 			}
 		}
 	}
 	if first != nil {
 		if len(sets) > 0 {
-			first.Problem += "; to follow it, set " + strings.Join(sets, ", ")
+			first.Problem += "; to follow it, " + strings.Join(sets, ", ")
 		}
 		return p.unsayable(first)
 	}

@@ -88,7 +88,11 @@ func (f configFile) parseLlama(t llamaType) (models.Model, error) {
 	if err != nil {
 		return models.Model{}, err
 	}
-	return t.model(c, b, mixed, f.sequence)
+	m, err := t.model(c, b, mixed, f.sequence)
+	if err == nil && t.patterned {
+		err = keys.expertKeys(m.Pattern)
+	}
+	return m, err
 }
 
 // model makes a Model of the values that were read.

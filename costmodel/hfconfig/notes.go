@@ -56,7 +56,8 @@ func (k configKeys) known(modelType string) (tags []string) {
 	}
 	for _, part := range from {
 		for _, field := range tagged(reflect.TypeOf(part)) {
-			if tag := field.Tag.Get("json"); tag != predictors { // it has a note, whatever reads it
+			tag := field.Tag.Get("json")
+			if tag != predictors && !strings.HasPrefix(tag, "mtp_") { // they have a note, whatever reads them
 				tags = append(tags, tag)
 			}
 		}

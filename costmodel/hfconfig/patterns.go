@@ -3,6 +3,7 @@ package hfconfig
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"psim/costmodel/models"
@@ -12,6 +13,8 @@ import (
 type patternConfig struct {
 	Letters          *string  `json:"hybrid_override_pattern"`
 	BlockTypes       []string `json:"layers_block_type"`
+	FurtherLetters   string   `json:"mtp_hybrid_override_pattern"`
+	FurtherTypes     []string `json:"mtp_layers_block_type"`
 	MambaHeads       int      `json:"mamba_num_heads"`
 	MambaHeadDim     int      `json:"mamba_head_dim"`
 	MambaStates      int      `json:"ssm_state_size"`
@@ -71,7 +74,7 @@ func patternTypes() map[string]llamaType {
 
 // patternBlocks reads Nemotron-H's blocks, which have no positions, and MLPs and experts without a gate.
 func patternBlocks(m *models.Model, c llamaConfig, b blockConfig) error {
-	err := cmp.Or(readPattern(m, b), readMixers(m, b), absent("use_bias", b.Bias))
+	err := cmp.Or(readPattern(m, b), furtherParts(b), readMixers(m, b), absent("use_bias", b.Bias))
 	switch {
 	case err != nil:
 		return err
@@ -95,6 +98,12 @@ func patternBlocks(m *models.Model, c llamaConfig, b blockConfig) error {
 	err = cmp.Or(readMixture(m, b), sharedWidth(m, "moe_shared_expert_intermediate_size", b.WideShared, b.ExpertInner))
 	m.RouterBias, m.ExpertLatent = true, b.Latent
 	return err
+}
+
+// furtherParts checks the parts of modules that predict further tokens, although these are left out.
+func furtherParts(b blockConfig) error {
+	_, err := lettersOf("mtp_layers_block_type", b.FurtherTypes)
+	return cmp.Or(err, partLetters("mtp_hybrid_override_pattern", b.FurtherLetters))
 }
 
 // readMixers reads the sizes of Mamba-2 mixers, if the pattern has some. Heads that are not given a width share what
@@ -130,8 +139,18 @@ func readPattern(m *models.Model, b blockConfig) error {
 			return fmt.Errorf(`hybrid_override_pattern = "": must have a letter for every block`)
 		}
 		m.Pattern, m.Layers = *b.Letters, len(*b.Letters)
-		return nil
+		return partLetters("hybrid_override_pattern", m.Pattern)
 	}
+	pattern, err := lettersOf(key, words)
+	m.Pattern, m.Layers = pattern, len(pattern)
+	if err == nil && pattern == "" {
+		err = fmt.Errorf("%s = []: must have a word for every block", key)
+	}
+	return err
+}
+
+// lettersOf returns the letters of parts that are given as words.
+func lettersOf(key string, words []string) (string, error) {
 	letters := map[string]byte{
 		"mamba": 'M', "linear_attention": 'M', "attention": '*', "full_attention": '*', "mlp": '-', "moe": 'E',
 	}
@@ -139,14 +158,36 @@ func readPattern(m *models.Model, b blockConfig) error {
 	for _, word := range words {
 		letter, known := letters[word]
 		if !known {
-			return fmt.Errorf("%s has %.40q, which psim does not model here; it models mamba, attention, mlp, moe",
+			return "", fmt.Errorf("%s has %.40q, which psim does not model here; it models mamba, attention, mlp, moe",
 				key, word)
 		}
 		pattern = append(pattern, letter)
 	}
-	m.Pattern, m.Layers = string(pattern), len(pattern)
-	if len(pattern) == 0 {
-		return fmt.Errorf("%s = []: must have a word for every block", key)
+	return string(pattern), nil
+}
+
+// partLetters refuses letters that are not of a part that Nemotron-H has.
+func partLetters(key, pattern string) error {
+	for i, letter := range pattern {
+		if !strings.ContainsRune("M*-E", letter) {
+			return fmt.Errorf("%s has %q at block %d: must be M (Mamba-2), * (attention), - (MLP) or E (experts)", key,
+				letter, i)
+		}
+	}
+	return nil
+}
+
+// expertKeys requires the sizes of experts of a file whose pattern has some: the defaults are of no published network.
+func (k configKeys) expertKeys(pattern string) error {
+	if !strings.Contains(pattern, "E") {
+		return nil
+	}
+	for _, names := range []string{
+		"n_routed_experts num_local_experts num_experts", "num_experts_per_tok", "moe_intermediate_size",
+	} {
+		if list := strings.Fields(names); !slices.ContainsFunc(list, k.given) {
+			return fmt.Errorf("has no %s, which the experts among its blocks need", list[0])
+		}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -37,7 +38,7 @@ func fileKeys() map[string][]string {
 }
 
 // keyOfModel matches a key of [model] before its value, or one that is missing.
-var keyOfModel = regexp.MustCompile(`\b[a-z_]+( = | is missing| has ')`)
+var keyOfModel = regexp.MustCompile(`\b[a-z_]+( = | is missing| has ')(\d*)`)
 
 // inFileWords makes an error about a Model one about the file that it was read from.
 func (f configFile) inFileWords(err error) error {
@@ -55,10 +56,44 @@ func (f configFile) inFileWords(err error) error {
 			slices.Reverse(names)
 		}
 		for _, name := range slices.Concat(slices.DeleteFunc(slices.Clone(names), f.absent), names) {
-			return name + text[len(key):]
+			return f.ownName(name) + f.ownValue(name, text[len(key):])
 		}
 		return text
 	}))
+}
+
+// ownName returns what the type of a file calls a key.
+func (f configFile) ownName(name string) string {
+	for own, other := range llamaTypes()[f.modelType].aliases {
+		if other == name && f.keys.given(own) {
+			return own
+		}
+	}
+	return name
+}
+
+// ownValue returns what follows a key. Where psim made another value than the file's, it gives both.
+func (f configFile) ownValue(name, rest string) string {
+	value, isNumber := strings.CutPrefix(rest, " = ")
+	given := string(f.keys[name])
+	if n, err := strconv.Atoi(given); !isNumber || value == "" || err != nil || n < 0 || given == value {
+		return rest
+	}
+	return fmt.Sprintf(" = %s (%s here)", given, value)
+}
+
+// InWords makes an error about the Model of a file, which was read before, one about the file.
+func InWords(data []byte, err error) error {
+	data = quoteNonNumbers(bytes.TrimPrefix(data, []byte("\ufeff")))
+	keys, unread := readKeys(data)
+	if text, inner := readKeys(keys["text_config"]); inner == nil && len(text) > 0 {
+		keys = text
+	}
+	var modelType string
+	if unread != nil || json.Unmarshal(keys["model_type"], &modelType) != nil {
+		return err
+	}
+	return configFile{data, keys, modelType, 1}.inFileWords(err)
 }
 
 // absent reports whether the file has no value for a key.

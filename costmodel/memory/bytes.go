@@ -101,8 +101,8 @@ func replicaBreakdown(staged *stages.Staged, ranks int) []Breakdown {
 
 // keptGradients returns the bytes of a stage's gradients that stay from step to step.
 func keptGradients(staged *stages.Staged, s *stages.Stage, kept keptState) int64 {
-	if freesGradients(staged) || staged.SumOnce && staged.Gathers() && staged.Process.FreedGradients {
-		return 0 // or those of all microbatches are whole, until their shares replace them
+	if FreesGradients(staged) {
+		return 0
 	}
 	return gradientsOf(staged, s, kept)
 }

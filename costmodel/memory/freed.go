@@ -19,6 +19,12 @@ func freesGradients(staged *stages.Staged) bool {
 		(alone || staged.Zero >= 2) && !staged.SumOnce
 }
 
+// FreesGradients reports whether an update frees gradients: either none stays, or those of all microbatches are whole
+// until their shares replace them.
+func FreesGradients(staged *stages.Staged) bool {
+	return freesGradients(staged) || staged.SumOnce && staged.Gathers() && staged.Process.FreedGradients
+}
+
 // addGradients adds the bytes of gradients that the backward of every layer makes, if the update frees them. A tied
 // tensor's gradient is made by the last layer that has it.
 func addGradients(staged *stages.Staged, kept []layerKept) {

@@ -19,6 +19,9 @@ func (t Options) keeps8(part string) bool {
 	return slices.Contains(strings.Split(t.Keep8Bit, ","), part)
 }
 
+// KeepsAttention8 reports whether what fused attention reads waits in 8 bits for the backward.
+func (t Options) KeepsAttention8() bool { return t.keeps8(keepAttention) }
+
 // keptNarrow returns a network that keeps parts of its blocks in 8 bits.
 func (t Options) keptNarrow(n network.Network) network.Network {
 	if t.Keep8Bit == "" || t.Keep8Bit == keepNone {

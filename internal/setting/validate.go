@@ -90,6 +90,9 @@ func (s Setting) choice(text string) string {
 		return ""
 	}
 	problem := strings.Join(s.OneOf, ", ") + ", or a list of " + strings.Join(s.Parts, ", ")
+	if len(parts) > 1 && slices.Contains(s.OneOf, parts[wrong]) {
+		return problem + fmt.Sprintf("; %q stands alone: write it without others, or leave it out", parts[wrong])
+	}
 	if len(parts) > 1 {
 		problem += fmt.Sprintf("; %q is not one of these", parts[wrong])
 	}
