@@ -244,7 +244,7 @@ func (c *Config) problem(section string, err error) error {
 	return &Error{Label: c.sources[0].label, Key: key, Problem: text}
 }
 
-// inFileWords returns an error about a key of [model] that a config.json gives in the words of that file; "" for others.
+// inFileWords returns an error about a key of [model] that a config.json gives in that file's words; "" for others.
 func (c *Config) inFileWords(section, text string) string {
 	m := keyAtStart.FindStringSubmatch(text)
 	if section != "model" || c.Model.File == "" || m == nil || m[1] == "file" || c.Defined("model."+m[1]) {

@@ -51,7 +51,8 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, o 
 		return nil, c.problem("data", err)
 	}
 	experiment.Warnings = slices.Concat(
-		c.changes, c.oneNode(machine), c.withoutEffect(), c.adapterUnsaid(), c.nothingSplit(pipeline.Order), c.heldAnyway(planned),
+		c.changes, c.oneNode(machine), c.withoutEffect(), c.adapterUnsaid(), c.nothingSplit(pipeline.Order),
+		c.heldAnyway(planned),
 		c.ringOverWindows(), c.wideKernels(),
 		c.withoutCopies(machine), unmeasured(planned, machine.Device), unusedRanges(machine, g.Ranks()),
 		c.assumptions(machine, g.Ranks()), c.ofPadding(experiment),

@@ -117,8 +117,8 @@ func (c *Config) heldAnyway(w *stages.Staged) (warnings []string) {
 		return slices.ContainsFunc(l.Ops, func(o network.Op) bool { return o.Class == network.Attention })
 	})
 	if c.Train.KeepsAttention8() && given("train.keep_8bit") && !fused {
-		warnings = append(warnings, fmt.Sprintf("train.keep_8bit = %q: no effect on attention, which is not fused; set "+
-			"model.attention = \"flash\"", c.Train.Keep8Bit))
+		warnings = append(warnings, fmt.Sprintf("train.keep_8bit = %q: no effect on attention, which is not fused; "+
+			"set model.attention = \"flash\"", c.Train.Keep8Bit))
 	}
 	return warnings
 }
