@@ -21,7 +21,8 @@ type arguments struct {
 	nodes  nodes             // of the launcher; zero in a log
 	empty  []string          // flags of sizes without a value
 	asked  map[string]bool   // names whose values were asked for
-	titan  []string          // the command line, where it starts torchtitan
+	keyed  keyedCommand      // what reads the command line, where it starts another program
+	words  []string          // that command line
 	used   []string          // labels of the files that it reads
 }
 
@@ -29,6 +30,9 @@ type arguments struct {
 func (a *arguments) reads(f Input) bool {
 	return f.Label == a.label || slices.Contains(a.used, f.Label)
 }
+
+// A keyedCommand reads a command line whose flags are keys, with the files that are given.
+type keyedCommand func(Input, []string, []Input, Options) (*Import, error)
 
 // nodes are what a launcher says: torchrun, srun or sbatch.
 type nodes struct{ count, each, tasks int }

@@ -54,8 +54,8 @@ func Read(files []Input, o Options) (*Import, error) {
 			return nil, err
 		}
 	}
-	if written != nil && written.titan != nil {
-		return readTitan(*script, written, files, o)
+	if written != nil && written.keyed != nil {
+		return readCommand(*script, written, files, o)
 	}
 	if script == nil && len(o.Arguments) > 0 {
 		return nil, fmt.Errorf("--arg %s: is for a script, and none of the files is one", o.Arguments[0])
@@ -124,19 +124,19 @@ func leaveUnread(i *Import, files []Input, script *Input) {
 	}
 }
 
-// readTitan reads a script that starts torchtitan.
-func readTitan(f Input, a *arguments, files []Input, o Options) (*Import, error) {
-	if n := a.nodes.devices(); n > 0 && o.Devices == 0 {
-		o.Devices = n
-	}
-	i, err := keyed.Command(f, a.titan, files, o)
+// readCommand reads a script that starts another program, by flags that are keys.
+func readCommand(f Input, a *arguments, files []Input, o Options) (*Import, error) {
+	o.Launched = a.nodes.devices()
+	i, err := a.keyed(f, a.words, files, o)
 	if err != nil {
 		return nil, err
 	}
 	for _, note := range a.notes {
 		i.Leave(f.Label, note)
 	}
-	leaveBeside(i, files, func(other Input) bool { return a.reads(other) || keyed.IsNetwork(other.Data) })
+	leaveBeside(i, files, func(other Input) bool {
+		return a.reads(other) || keyed.IsNetwork(other.Data) || keyed.Readable(other.Data)
+	})
 	return i, nil
 }
 
@@ -161,7 +161,8 @@ func sorted(files []Input) (log, script *Input, err error) {
 		case logged.Lacks(f.Data) != "":
 			return nil, nil, fmt.Errorf("%s: has no line that says how long a step took: %s", f.Label,
 				logged.Lacks(f.Data))
-		case script == nil && !keyed.IsNetwork(f.Data):
+		case keyed.IsNetwork(f.Data):
+		case script == nil, keyed.Readable(script.Data) && isTrainerScript(*f): // which names the other file
 			script = f
 		}
 	}
@@ -169,6 +170,11 @@ func sorted(files []Input) (log, script *Input, err error) {
 		err = OneRun(*log)
 	}
 	return log, script, err
+}
+
+// isTrainerScript reports whether a file is a script of bash that starts transformers' Trainer.
+func isTrainerScript(f Input) bool {
+	return (strings.HasSuffix(f.Label, ".sh") || bytes.HasPrefix(f.Data, []byte("#!"))) && startsTrainer.Match(f.Data)
 }
 
 // compared lists what a script gives otherwise than a log prints.

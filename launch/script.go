@@ -51,8 +51,8 @@ func readScript(f Input, files []Input, o Options) (*arguments, error) {
 		a.notes = append(a.notes, fmt.Sprintf("%d commands start a training; the last one is read", len(s.starts)))
 	}
 	words := s.starts[len(s.starts)-1]
-	if keyed.IsTitan(words) {
-		a.titan = words
+	if a.keyed = commandOf(words); a.keyed != nil {
+		a.words = words
 		return a, nil
 	}
 	for _, word := range words {
@@ -64,19 +64,31 @@ func readScript(f Input, files []Input, o Options) (*arguments, error) {
 	return a, nil
 }
 
-// trainsNothing says that a script starts no training, and what may stand in its place.
-func trainsNothing(f Input, a *arguments) error {
-	if trainerFlag.Match(f.Data) {
-		return fmt.Errorf("%s: starts a program of transformers or DeepSpeed, whose flags psim does not take from "+
-			"scripts; write them as KEY: VALUE into a file, and name it with the network: psim import args.yaml "+
-			"config.json --devices N", f.Label)
+// commandOf returns what reads a command line of another program than Megatron-LM; nil if there is none.
+func commandOf(words []string) keyedCommand {
+	switch {
+	case keyed.IsTitan(words):
+		return keyed.Command
+	case keyed.IsTrainer(words):
+		return keyed.TrainerCommand
 	}
-	return fmt.Errorf("%s: starts no training that psim knows: no command has --num-layers, or --module and "+
-		"--config of torchtitan.train; psim reads %s%s", f.Label, readable, leftOut(a.notes))
+	return nil
 }
 
-// trainerFlag finds what starts transformers' Trainer, or a program with its flags.
-var trainerFlag = regexp.MustCompile(`accelerate\s+launch|per_device_train_batch_size|(?m:^\s*deepspeed\s)`)
+// trainsNothing says that a script starts no training, and what may stand in its place.
+func trainsNothing(f Input, a *arguments) error {
+	if startsTrainer.Match(f.Data) {
+		return fmt.Errorf("%s: starts a program of transformers or DeepSpeed without --per_device_train_batch_size, "+
+			"by which psim knows one; name its TrainingArguments (per_device_train_batch_size: 8) in a file as well, "+
+			"with the network: psim import args.yaml config.json --devices N%s", f.Label, leftOut(a.notes))
+	}
+	return fmt.Errorf("%s: starts no training that psim knows: no command has --num-layers, --module and "+
+		"--config of torchtitan.train, or --per_device_train_batch_size of transformers' Trainer; psim reads %s%s",
+		f.Label, readable, leftOut(a.notes))
+}
+
+// startsTrainer finds what starts transformers' Trainer or DeepSpeed.
+var startsTrainer = regexp.MustCompile(`accelerate\s+launch|per.device.train.batch.size|(?m:^\s*deepspeed\s)`)
 
 // readable lists what psim reads.
 const readable = "launch scripts and model_config.yaml of Megatron-LM, logs that print its arguments, " +

@@ -13,8 +13,6 @@ import (
 
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
-
-	"psim/launch/keyed"
 )
 
 // A shell expands a script without running anything.
@@ -348,7 +346,8 @@ func (s *shell) call(c *syntax.CallExpr) error {
 	}
 	for _, word := range words[1:] { // bash -c "…"
 		if strings.ContainsAny(word, " \n") &&
-			(strings.Contains(word, "--num-layers") || strings.Contains(word, "torchtitan.train")) {
+			(strings.Contains(word, "--num-layers") || strings.Contains(word, "torchtitan.train") ||
+				startsTrainer.MatchString(word)) {
 			return s.read(Input{Label: s.label, Data: []byte(word)})
 		}
 	}
@@ -358,7 +357,7 @@ func (s *shell) call(c *syntax.CallExpr) error {
 		return cmp.Or(s.assign(c.Assigns), s.read(*f))
 	}
 	sized := func(w string) bool { return w == "--num-layers" || strings.HasPrefix(w, "--num-layers=") }
-	if trains(words) && (slices.ContainsFunc(words, sized) || keyed.IsTitan(words)) {
+	if trains(words) && (slices.ContainsFunc(words, sized) || commandOf(words) != nil) {
 		s.starts = append(s.starts, words)
 	}
 	return nil

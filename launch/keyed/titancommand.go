@@ -1,6 +1,7 @@
 package keyed
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/csv"
 	"fmt"
@@ -39,6 +40,7 @@ func IsTitan(words []string) bool {
 func Command(f understood.Input, words []string, files []understood.Input, o understood.Options) (
 	*understood.Import, error,
 ) {
+	o.Devices = cmp.Or(o.Devices, o.Launched)
 	file, err := begin("torchtitan", titanCommandVersion).open(f, titanCommandCSV)
 	if err != nil {
 		return nil, err

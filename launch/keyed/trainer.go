@@ -11,7 +11,8 @@ import (
 	"psim/launch/understood"
 )
 
-// Keys of transformers' TrainingArguments, and of trl's SFTConfig and ModelConfig besides; keys of accelerate's file.
+// Keys of transformers' TrainingArguments, and of trl's SFTConfig and ModelConfig and transformers' run_clm.py besides;
+// keys of accelerate's file.
 var (
 	//go:embed trainer.csv
 	trainerCSV string

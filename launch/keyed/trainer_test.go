@@ -44,6 +44,7 @@ var trainerCases = []struct {
 	{"per_device_train_batch_size: 4", "", "batch.micro", 4},
 	{"per_device_train_batch_size: 4\ngradient_accumulation_steps: 3", "", "batch.global", 96},
 	{"output_dir: x", "", "batch.micro", 8},
+	{"output_dir: x\nblock_size: 512", "", "model.sequence_length", 512},
 	{"output_dir: x\nper_gpu_train_batch_size: 2", "", "batch.micro", 2},
 	{"output_dir: x\nmax_grad_norm: 0", "", "train.clip", false},
 	{"output_dir: x", "", "train.clip", true},

@@ -155,6 +155,7 @@ func (t *trainer) adapter() {
 
 // network maps the length of a sample, and the kernels.
 func (t *trainer) network() {
+	const block = "block_size" // of run_clm.py
 	k := t.arguments
 	switch {
 	case t.trl:
@@ -167,6 +168,8 @@ func (t *trainer) network() {
 			t.Ask("data.lengths", "without packing samples are shorter than "+key+", which is assumed; --set "+
 				"data.lengths=FILE --set data.batches=padded says how long they are")
 		}
+	case k.keys[block] != nil: // texts joined and cut, so that all samples have it
+		t.Set("model.sequence_length", k.degree(block), block)
 	default:
 		t.askLength(t.files)
 	}

@@ -58,6 +58,8 @@ type Options struct {
 	Devices int
 	// DevicesPerNode is the number of devices of a node; 0 if it is not given.
 	DevicesPerNode int
+	// Launched is the number of devices by the launcher of a script; 0 if it does not say it.
+	Launched int
 	// Arguments are those of the script, from $1 on.
 	Arguments []string
 }

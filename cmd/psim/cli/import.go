@@ -39,9 +39,9 @@ script sources are named after it, and --arg gives $1, $2 and so on.
 It also reads scripts that start torchtitan 0.3, the TOML of torchtitan up to 0.2, and the
 YAML of nanotron and of Megatron-Bridge (run_config.yaml).
 With the config.json of a network it reads the JSON of DeepSpeed; TrainingArguments of
-transformers' Trainer in YAML or JSON; and the file that accelerate config writes. Name
-all files of a run together, and its log (docs/logs.md): what these programs print of
-their configuration is read from it, too.
+transformers' Trainer in YAML, in JSON, or as flags in a script; and the file that
+accelerate config writes. Name all files of a run together, and its log (docs/logs.md):
+what these programs print of their configuration is read from it, too.
 
 Every argument becomes a key, or is without effect on a step's time and memory, or is
 listed with what it may change. No log names its GPU: --device does.
@@ -58,7 +58,8 @@ func newImport() *cobra.Command {
   psim import run.sh train.log common.sh
   psim import run.sh common.sh --devices 64 --json
   psim import ds_config.json config.json --devices 8 --set model.sequence_length=4096
-  psim import args.yaml accelerate.yaml config.json trainer.log`,
+  psim import args.yaml accelerate.yaml config.json trainer.log
+  psim import finetune.sh accelerate.yaml config.json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New(
