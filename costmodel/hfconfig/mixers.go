@@ -10,8 +10,8 @@ import (
 	"psim/costmodel/models"
 )
 
-// mixerTypes lists types with Mamba-2 mixers, alone or in turns with attention. A block with a mixer and an MLP is two
-// blocks of one part each here, which have the same norms, operations and tensors.
+// mixerTypes lists types with Mamba-2 mixers, alone or in turns with attention. A block with a mixer and an MLP has
+// two letters in the pattern.
 func mixerTypes() map[string]llamaType {
 	mixers := patternConfig{
 		MambaHeads: 128, MambaStates: 256, MambaGroups: 1, MambaConvolution: 4, MambaChunk: 256,
@@ -110,7 +110,7 @@ func mixersAlone(m *models.Model, _ llamaConfig, b blockConfig) error {
 // kimiLinear reads blocks with Kimi delta attention or latent attention, and experts after the first ones. What a file
 // calls linear_attn_config counts blocks from one.
 func kimiLinear(m *models.Model, c llamaConfig, b blockConfig) error {
-	if err := cmp.Or(pairs(m), biasedLatentMixture(m, c, b)); err != nil {
+	if err := biasedLatentMixture(m, c, b); err != nil {
 		return err
 	}
 	if b.NoPositions != nil && !*b.NoPositions {
@@ -133,7 +133,7 @@ func kimiLinear(m *models.Model, c llamaConfig, b blockConfig) error {
 		return fmt.Errorf("first_k_dense_replace = %d: must be 0 to %d", n, m.Layers-1)
 	}
 	m.DeltaValueHeads, m.DeltaValueDim = m.DeltaKeyHeads, m.DeltaKeyDim
-	var pattern []byte
+	var words []string
 	for i := range m.Layers {
 		mixer, second := byte('G'), byte('E')
 		if full(i) {
@@ -142,9 +142,9 @@ func kimiLinear(m *models.Model, c llamaConfig, b blockConfig) error {
 		if i < m.DenseLayers {
 			second = '-'
 		}
-		pattern = append(pattern, mixer, second)
+		words = append(words, string([]byte{mixer, second}))
 	}
-	m.Pattern, m.Layers, m.DenseLayers = string(pattern), len(pattern), 0
+	m.Pattern, m.DenseLayers = strings.Join(words, " "), 0
 	return cmp.Or(positive("linear_attn_config.num_heads", &m.DeltaKeyHeads),
 		positive("linear_attn_config.head_dim", &m.DeltaKeyDim))
 }
@@ -198,38 +198,28 @@ func oneMixerEach(full, delta []int, blocks int) error {
 	return nil
 }
 
-// pairs refuses more blocks than a network may have, where a block of the file is two of psim's: a mixer and an MLP.
-func pairs(m *models.Model) error { return few("num_hidden_layers", m.Layers, models.MaxLayers/2) }
-
 // bamba reads blocks with attention or a mixer, and an MLP.
 func bamba(m *models.Model, _ llamaConfig, b blockConfig) error {
-	if err := pairs(m); err != nil {
-		return err
-	}
 	for i, at := range b.AttentionAt {
 		if at < 0 || at >= m.Layers || slices.Contains(b.AttentionAt[:i], at) {
 			return fmt.Errorf("attn_layer_indices has %d: must list blocks of 0 to %d, each once", at, m.Layers-1)
 		}
 	}
-	var pattern []byte
+	var words []string
 	for i := range m.Layers {
-		letter := byte('M')
+		word := "M-"
 		if slices.Contains(b.AttentionAt, i) {
-			letter = '*'
+			word = "*-"
 		}
-		pattern = append(pattern, letter, '-')
+		words = append(words, word)
 	}
-	m.Pattern, m.Layers = string(pattern), len(pattern)
+	m.Pattern = strings.Join(words, " ")
 	return readMixers(m, b)
 }
 
 // falconH1 reads blocks with attention and a mixer side by side, and an MLP.
 func falconH1(m *models.Model, _ llamaConfig, b blockConfig) error {
-	if err := pairs(m); err != nil {
-		return err
-	}
-	m.Pattern, m.MambaNorm = strings.Repeat("H-", m.Layers), b.MixerNorm
-	m.Layers *= 2
+	m.Pattern, m.MambaNorm = strings.TrimSpace(strings.Repeat("H- ", m.Layers)), b.MixerNorm
 	if b.MambaHeadDim == 0 && b.MambaHeads > 0 {
 		b.MambaHeadDim = b.Inner / b.MambaHeads
 	}
@@ -259,8 +249,7 @@ func graniteHybrid(m *models.Model, c llamaConfig, b blockConfig) error {
 	if c.Layers != m.Layers {
 		return fmt.Errorf("num_hidden_layers = %d: layer_types has %d", c.Layers, m.Layers)
 	}
-	m.Pattern = strings.NewReplacer("M", "M"+second, "*", "*"+second).Replace(m.Pattern)
-	m.Layers = len(m.Pattern)
+	m.Pattern = strings.TrimSpace(strings.NewReplacer("M", "M"+second+" ", "*", "*"+second+" ").Replace(m.Pattern))
 	if b.PositionType == nil || *b.PositionType != "rope" {
 		m.PositionEmbedding = models.PositionsNone
 	}

@@ -153,7 +153,7 @@ func TestHybridBlocks(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"model_type": "mamba2", "num_heads": 8, "head_dim": 16, "n_groups": 1, ` + sizes + `9223372036854775807}`:                    "num_hidden_layers = 9223372036854775807: must be 1 to 10000",
 		`{"model_type": "bamba", ` + sizes + `100000000000, "attn_layer_indices": [1]}`:                                                "num_hidden_layers = 100000000000: must be 1 to 10000",
-		`{"model_type": "bamba", ` + sizes + `9000, "attn_layer_indices": [1]}`:                                                        "num_hidden_layers = 9000: must be 1 to 5000",
+		`{"model_type": "bamba", ` + sizes + `10001, "attn_layer_indices": [1]}`:                                                       "num_hidden_layers = 10001: must be 1 to 10000",
 		`{"model_type": "falcon_h1", ` + sizes + `4611686018427387905, "mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_n_groups": 1}`:    "must be 1 to 10000",
 		`{"model_type": "bamba", ` + sizes + `2, "attn_layer_indices": [1, 2]}`:                                                        "attn_layer_indices has 2: must list blocks of 0 to 1, each once",
 		`{"model_type": "bamba", ` + sizes + `2, "attn_layer_indices": [1, 1]}`:                                                        "attn_layer_indices has 1",

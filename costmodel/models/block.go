@@ -17,9 +17,6 @@ import (
 // block returns the model with only the parts of its i-th block. Blocks with equal models share their
 // operations and buffers.
 func (m Model) block(i int) Model {
-	if m.Pattern != "" {
-		return m.one(i)
-	}
 	if i < m.DenseLayers || (i+1)%max(1, m.MoEEvery) != 0 {
 		m.Experts, m.ExpertsPerToken, m.SharedExperts = 0, 0, 0
 	}
@@ -73,7 +70,8 @@ func (m Model) expertKey() string {
 }
 
 // A pattern gives every block one part (Nemotron-H, NVIDIA 2025): a norm, then a mixer of tokens or an MLP, and their
-// sum with the block's input. Its letters are those of Megatron-LM's hybrid layer pattern.
+// sum with the block's input. Its letters are those of Megatron-LM's hybrid layer pattern. With spaces between blocks
+// it may give a block two parts, one after the other (Bamba).
 const (
 	onlyMamba     = 'M'
 	onlyAttention = '*'
@@ -83,9 +81,46 @@ const (
 	both          = 'H' // a mixer and attention side by side (Falcon-H1)
 )
 
-// one returns the model with the only part that a pattern gives its i-th block.
-func (m Model) one(i int) Model {
-	return m.with(m.Pattern[i])
+// words returns what a pattern says of each block: a letter, or two in a pattern with spaces between blocks.
+func (m Model) words() []string {
+	if m.Layers == 1 || strings.Contains(m.Pattern, " ") {
+		return strings.Fields(m.Pattern)
+	}
+	return strings.Split(m.Pattern, "")
+}
+
+// blocks returns the models of all blocks (see block).
+func (m Model) blocks() []Model {
+	list := make([]Model, m.Layers)
+	words := m.words()
+	for i := range list {
+		if m.Pattern == "" {
+			list[i] = m.block(i)
+			continue
+		}
+		list[i] = m.ofWord(words[i])
+	}
+	return list
+}
+
+// ofWord returns the model of a block with the parts that a word names.
+func (m Model) ofWord(word string) Model {
+	m.Pattern = word
+	if len(word) == 1 {
+		return m.with(word[0])
+	}
+	if !m.has(onlyExperts) {
+		m.Experts, m.ExpertsPerToken, m.SharedExperts = 0, 0, 0
+	}
+	return m
+}
+
+// ofParts joins what is listed of both parts of a block that a pattern gives two; otherwise it returns nil.
+func ofParts[T any](m Model, list func(Model) []T) []T {
+	if m.only != 0 || len(m.Pattern) != 2 {
+		return nil
+	}
+	return append(list(m.ofWord(m.Pattern[:1])), list(m.ofWord(m.Pattern[1:]))...)
 }
 
 // with returns the model with one part.
@@ -120,15 +155,23 @@ func (m Model) checkPattern() error {
 	if m.Pattern == "" {
 		return nil
 	}
-	for i, letter := range m.Pattern {
-		if !strings.ContainsRune("MGH*-E", letter) {
-			return fmt.Errorf("pattern has %q at block %d: must be M (Mamba-2), G (gated delta net), * "+
-				"(attention), H (Mamba-2 and attention), - (MLP) or E (experts)", letter, i)
+	words := m.words()
+	for i, word := range words {
+		for _, letter := range word {
+			if !strings.ContainsRune("MGH*-E", letter) {
+				return fmt.Errorf("pattern has %q at block %d: must be M (Mamba-2), G (gated delta net), * "+
+					"(attention), H (Mamba-2 and attention), - (MLP) or E (experts)", letter, i)
+			}
+		}
+		mixer, second := strings.TrimRight(word, "-E"), strings.TrimLeft(word, "MGH*")
+		if len(mixer) > 1 || len(second) > 1 || mixer+second != word {
+			return fmt.Errorf("pattern has %.40q for block %d: must be a letter, or one of MGH* and then - or E", word,
+				i)
 		}
 	}
 	switch {
-	case len(m.Pattern) != m.Layers:
-		return fmt.Errorf("pattern has %d letters: must have layers = %d", len(m.Pattern), m.Layers)
+	case len(words) != m.Layers:
+		return fmt.Errorf("pattern has %d blocks: must have layers = %d", len(words), m.Layers)
 	case (m.has(onlyMamba) || m.has(both)) != m.mambas():
 		return errors.New("pattern: needs a block with the letter M or H with mamba_heads, and mamba_heads with it")
 	case m.has(onlyExperts) != (m.Experts > 0):
@@ -168,7 +211,8 @@ func patternSettings() []setting.Setting {
 		{
 			Key: "pattern", Example: `"M-M*"`, With: llamas(), Unset: "blocks have attention and an MLP or experts",
 			Text: "the only part of every block: M (Mamba-2), G (gated delta net), * (attention), H (M and * side by " +
-				"side, as in Falcon-H1), - (MLP) or E (experts), as in Nemotron-H",
+				"side, as in Falcon-H1), - (MLP) or E (experts), as in Nemotron-H; with spaces between blocks also " +
+				"two, one of MGH* and then - or E, as in \"M- *-\"",
 		},
 		{
 			Key: "expert_latent", Example: "1024", Range: setting.Between(0, maxSize), With: []string{FamilyMixtral},

@@ -16,8 +16,8 @@ func llama(m Model) network.Network {
 	s, h := m.SequenceLength, m.Hidden
 	layers := []network.Layer{llamaEmbedding(m)}
 	shared := works{}
-	for i := range m.Layers {
-		layers = append(layers, llamaBlock(m.block(i), i, shared))
+	for i, block := range m.blocks() {
+		layers = append(layers, llamaBlock(block, i, shared))
 	}
 	final := network.Layer{
 		Name: "norm", Params: m.normParams("norm", h), Input: network.Dims{s, h}, Output: network.Dims{s, h},
@@ -76,6 +76,9 @@ func prefixed(prefix string, params []network.Tensor) []network.Tensor {
 
 func llamaBlockParams(m Model) []network.Tensor {
 	var params []network.Tensor
+	if all := ofParts(m, llamaBlockParams); all != nil {
+		return all
+	}
 	if m.mixes() {
 		params = append(m.normParams("input_layernorm", m.Hidden), mixerParams(m)...)
 	}
@@ -148,6 +151,9 @@ func (m Model) mlpParams(prefix string, f int, bias bool) []network.Tensor {
 func llamaBlockOps(m Model) []network.Op {
 	s, h := m.SequenceLength, m.Hidden
 	var ops []network.Op
+	if all := ofParts(m, llamaBlockOps); all != nil {
+		return all
+	}
 	if m.mixes() {
 		ops = append(ops, m.anyNorm("input_layernorm", s, h).Of(network.Norms))
 		if m.ParallelNorms {
@@ -257,6 +263,9 @@ func gatedOps(m Model) []network.Op {
 func llamaBlockBuffers(m Model) []network.Buffer {
 	s, h := m.SequenceLength, m.Hidden
 	var buffers []network.Buffer
+	if all := ofParts(m, llamaBlockBuffers); all != nil {
+		return all
+	}
 	if m.mixes() {
 		buffers = append(buffers, network.Buffer{Name: "input_layernorm.input", Shape: network.Dims{s, h}})
 		buffers = append(buffers, mixerBuffers(m)...)

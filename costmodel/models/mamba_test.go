@@ -1,6 +1,7 @@
 package models
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -177,7 +178,10 @@ func TestPatternErrors(t *testing.T) {
 		want   string
 	}{
 		{func(m *Model) { m.Pattern = "ME-*Q" }, "pattern has 'Q' at block 4: must be M (Mamba-2)"},
-		{func(m *Model) { m.Pattern = "ME-*" }, "pattern has 4 letters: must have layers = 5"},
+		{func(m *Model) { m.Pattern = "ME-*" }, "pattern has 4 blocks: must have layers = 5"},
+		{func(m *Model) { m.Pattern = "ME -- *E M M" }, `pattern has "--" for block 1: must be a letter, or one of MGH*`},
+		{func(m *Model) { m.Pattern = "ME -* *E M M" }, `pattern has "-*" for block 1`},
+		{func(m *Model) { m.Pattern = "ME M*- *E M M" }, `pattern has "M*-" for block 1`},
 		{func(m *Model) { m.Pattern = "-E-*-" }, "pattern: needs a block with the letter M or H with mamba_heads"},
 		{func(m *Model) { m.Pattern = "MM-*M" }, "pattern: needs a block with the letter E with experts"},
 		{func(m *Model) { m.Pattern = "" }, "mamba_heads: needs pattern"},
@@ -192,5 +196,24 @@ func TestPatternErrors(t *testing.T) {
 		m := patternModel()
 		c.change(&m)
 		assert.ErrorContains(t, m.Validate(), c.want)
+	}
+}
+
+// A block of two parts has the operations, tensors and buffers of both, and is one block.
+func TestPatternWords(t *testing.T) {
+	m := patternModel()
+	m.Layers, m.Pattern = 6, "ME*-M-"
+	parts := build(t, m)
+	m.Layers, m.Pattern = 3, "ME *- M-"
+	whole := build(t, m)
+	_, blocks, _ := whole.Ends()
+	require.Equal(t, 3, blocks)
+	assert.Equal(t, parts.Parameters(), whole.Parameters())
+	assert.Equal(t, parts.ActiveParameters(), whole.ActiveParameters())
+	for i, l := range whole.Layers[1:4] {
+		first, second := parts.Layers[1+2*i], parts.Layers[2+2*i]
+		assert.Equal(t, append(slices.Clone(first.Ops), second.Ops...), l.Ops)
+		assert.Equal(t, append(slices.Clone(first.Buffers), second.Buffers...), l.Buffers)
+		assert.Equal(t, second.Experts, l.Experts)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // predicting returns the model of the block in a module that predicts.
 func (m Model) predicting() Model {
 	if m.Pattern != "" {
-		m.MambaHeads, m.DeltaValueHeads = 0, 0
+		m.MambaHeads, m.DeltaValueHeads, m.Pattern = 0, 0, ""
 		return m
 	}
 	return m.block(m.Layers - 1)
