@@ -62,7 +62,7 @@ func embedded(pattern string) []string {
 	return names
 }
 
-// Example returns the text of an embedded example, or the plan of a preset.
+// Example returns the text of an embedded example, or the plan of a preset or of a config.json.
 func Example(name string) (string, error) {
 	data, ok := example(name)
 	if !ok {
@@ -70,6 +70,14 @@ func Example(name string) (string, error) {
 	}
 	if ok {
 		return string(data), nil
+	}
+	switch found, err := lookUp(name); {
+	case err == nil && found.assumed: // with the path from here, where the text will be
+		file := fmt.Sprintf("file = %q", filepath.Base(found.label))
+		return strings.Replace(string(found.data), file, fmt.Sprintf("file = %q", found.label), 1), nil
+	case err == nil:
+		return "", fmt.Errorf("%s: is a file of yours, which psim run reads as it is; name an example (psim list "+
+			"examples), a preset or the config.json of a network", name)
 	}
 	return "", noExample(name)
 }

@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -90,9 +91,16 @@ func Examine(version string, w io.Writer) Diagnosis {
 	return d
 }
 
-// Err is an error if nothing can be executed on this machine.
-func (d Diagnosis) Err() error {
-	if d.GoBack.Works {
+// Err is an error if a backend, go or xla, does not work on this machine.
+func (d Diagnosis) Err(needed string) error {
+	without := "no plugin works"
+	if !d.XLA.Compiled {
+		without = "this build is without it"
+	}
+	switch {
+	case needed == "xla" && !d.XLA.Works:
+		return fmt.Errorf("the backend xla does not work: %s", cmp.Or(d.XLA.Error, without))
+	case needed == "xla" || d.GoBack.Works:
 		return nil
 	}
 	return fmt.Errorf("the backend go does not work: %s", d.GoBack.Error)

@@ -17,7 +17,7 @@ func TestPluginIsFound(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("no library"), 0o644))
 	t.Setenv(backend.PluginVariable, filepath.Dir(file))
 	var text strings.Builder
-	require.NoError(t, Examine("test", &text).Err(), "a plugin that does not work is no failure")
+	require.NoError(t, Examine("test", &text).Err("go"), "a plugin that does not work is no failure")
 	require.Contains(t, text.String(), file)
 	if backend.XLACompiled {
 		require.Contains(t, text.String(), "it does not load: ")
@@ -28,8 +28,12 @@ func TestPluginIsFound(t *testing.T) {
 }
 
 func TestErr(t *testing.T) {
-	require.NoError(t, Diagnosis{GoBack: GoBackend{Works: true}, XLA: XLA{Error: "broken"}}.Err())
-	require.EqualError(t, Diagnosis{GoBack: GoBackend{Error: "out of memory"}}.Err(),
+	require.NoError(t, Diagnosis{GoBack: GoBackend{Works: true}, XLA: XLA{Error: "broken"}}.Err("go"))
+	require.EqualError(t, Diagnosis{GoBack: GoBackend{Works: true}, XLA: XLA{Error: "broken", Compiled: true}}.Err("xla"),
+		"the backend xla does not work: broken")
+	require.EqualError(t, Diagnosis{GoBack: GoBackend{Works: true}}.Err("xla"), "the backend xla does not work: this build is without it")
+	require.NoError(t, Diagnosis{XLA: XLA{Works: true}}.Err("xla"))
+	require.EqualError(t, Diagnosis{GoBack: GoBackend{Error: "out of memory"}}.Err("go"),
 		"the backend go does not work: out of memory")
 }
 

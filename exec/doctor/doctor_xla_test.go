@@ -30,7 +30,7 @@ func TestDoctorXLA(t *testing.T) {
 	require.NoError(t, err, string(out))
 
 	var text strings.Builder
-	require.NoError(t, Examine("test", &text).Err())
+	require.NoError(t, Examine("test", &text).Err("go"))
 	require.Regexp(t, `(?s)backend xla +does not work
   error +a product of float32 is off by .*
   plugins +`+file+`: PJRT 0\.104, platform stub
@@ -40,6 +40,6 @@ func TestDoctorXLA(t *testing.T) {
 
 	t.Setenv("STUB_CHANGE", "1")
 	text.Reset()
-	require.NoError(t, Examine("test", &text).Err(), "XLA is not all there is")
+	require.NoError(t, Examine("test", &text).Err("go"), "XLA is not all there is")
 	require.Contains(t, text.String(), "copying from device 0 to device 1 and back: 1009 numbers came back changed")
 }

@@ -10,6 +10,6 @@ import (
 // The backend go works on every machine.
 func ExampleExamine() {
 	d := doctor.Examine("v1", io.Discard)
-	fmt.Println(d.GoBack.Works, d.Err())
+	fmt.Println(d.GoBack.Works, d.Err("go"))
 	// Output: true <nil>
 }

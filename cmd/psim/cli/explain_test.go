@@ -64,6 +64,25 @@ func TestExported(t *testing.T) {
 	require.Empty(t, made)
 }
 
+// TestShowNetwork: the plan of a config.json is a start for a file of one's own; other files are not shown.
+func TestShowNetwork(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Mkdir("tiny", 0o700))
+	require.NoError(t, os.WriteFile("tiny/config.json", []byte(`{"model_type": "llama", "hidden_size": 64, "intermediate_size": 128,
+		"num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100, "max_position_embeddings": 32}`), 0o600))
+	for _, name := range []string{"tiny/config.json", "tiny"} {
+		stdout, stderr, code := psim(t, "psim show "+name)
+		require.Zero(t, code, stderr)
+		require.NoError(t, os.WriteFile("my.toml", []byte(stdout), 0o600))
+		stdout, stderr, code = psim(t, "psim run my.toml --device h100-80gb-sxm --json")
+		require.Zero(t, code, stderr)
+		require.Contains(t, stdout, `"step_time_s"`)
+	}
+	_, stderr, code := psim(t, "psim show my.toml")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "my.toml: is a file of yours, which psim run reads as it is")
+}
+
 // TestMisread: numbers of a log that do not go together are in the answer, and --quiet does not hide them.
 func TestMisread(t *testing.T) {
 	log, err := os.ReadFile("../../../launch/testdata/train.log")

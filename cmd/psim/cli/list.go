@@ -135,10 +135,11 @@ func newShow() *cobra.Command {
 		Use:   "show NAME",
 		Short: "print the configuration of an example or a preset",
 		Long: `show prints an embedded example (psim list examples) unchanged, or the plan that psim
-assumes for a preset (psim list models; model:NAME if an example has the same name): a
-TOML file as a start for your own.`,
-		Example:           "  psim show gpipe\n  psim show gpipe > my.toml\n  psim show llama3-8b",
-		Args:              exactArgs(1, "the NAME of an example (psim list examples) or a preset"),
+assumes for a preset (psim list models; model:NAME if an example has the same name) or for
+the config.json of a network: a TOML file as a start for your own.`,
+		Example: "  psim show gpipe\n  psim show gpipe > my.toml\n  psim show llama3-8b\n" +
+			"  psim show path/to/config.json > my.toml",
+		Args:              exactArgs(1, "the NAME of an example (psim list examples), a preset or a config.json"),
 		ValidArgsFunction: completeConfig,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := configs.Example(args[0])
