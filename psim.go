@@ -43,7 +43,7 @@ func Info(c *configs.Config, experiment *configs.Experiment) results.Info {
 		Name: c.Name(), Schedule: experiment.Graph.Name,
 		Stages: shape.Ranks, VirtualStages: shape.Virtual, Microbatches: shape.Microbatches,
 		DataParallel: max(1, shape.Replicas), TensorParallel: max(1, c.Parallel.Tensor),
-		ContextParallel: c.Parallel.Context, ContextCollective: contextCollective(c),
+		ZeroGroup: c.Parallel.Sharing(), ContextParallel: c.Parallel.Context, ContextCollective: contextCollective(c),
 		ExpertParallel: c.Parallel.Expert, SequenceParallel: c.Parallel.Sequence,
 		Samples: experiment.Samples, Shards: shards(experiment), Tokens: experiment.Tokens, DataSet: experiment.DataSet,
 		Work: work(c, experiment), Config: c.Object(), Memory: memoryOf(experiment),

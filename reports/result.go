@@ -86,6 +86,9 @@ func headline(r results.Result) string {
 	if r.DataParallel > 1 {
 		parts = append(parts, fmt.Sprintf("%d data-parallel replicas%s", r.DataParallel, sharesText(r)))
 	}
+	if r.Hybrid() {
+		parts = append(parts, fmt.Sprintf("sharded in groups of %d", r.ZeroGroup))
+	}
 	if r.TensorParallel > 1 {
 		parts = append(parts, fmt.Sprintf("tensor groups of %d", r.TensorParallel))
 	}

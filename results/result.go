@@ -35,11 +35,13 @@ type Result struct {
 	Name     string `json:"name"`                            // name of the configuration
 	Schedule string `json:"schedule"`                        // name of the schedule; ddp also for FSDP
 	// True if ddp shards parameters layer by layer: FSDP.
-	FullySharded  bool `json:"fully_sharded,omitempty"`
-	Stages        int  `json:"stages"`         // pipeline ranks of one replica
-	VirtualStages int  `json:"virtual_stages"` // stages of a rank
-	Microbatches  int  `json:"microbatches"`   // microbatches of a replica in a step
-	DataParallel  int  `json:"data_parallel"`  // number of replicas
+	FullySharded bool `json:"fully_sharded,omitempty"`
+	// Replicas among which states are sharded, if they are fewer than all: with fully_sharded, hybrid sharding (HSDP).
+	ZeroGroup     int `json:"zero_group,omitempty"`
+	Stages        int `json:"stages"`         // pipeline ranks of one replica
+	VirtualStages int `json:"virtual_stages"` // stages of a rank
+	Microbatches  int `json:"microbatches"`   // microbatches of a replica in a step
+	DataParallel  int `json:"data_parallel"`  // number of replicas
 	// Devices of a tensor-parallel group. Such a group is one rank.
 	TensorParallel int `json:"tensor_parallel"`
 	// Parts into which every sequence is divided, if there are several. They are on one rank.
@@ -239,6 +241,7 @@ type Info struct {
 	Stages, VirtualStages        int
 	Microbatches                 int
 	DataParallel, TensorParallel int
+	ZeroGroup                    int     // replicas among which states are sharded; 0: all
 	ContextParallel              int     // devices that share a sequence; 0 or 1: sequences are whole
 	ContextCollective            string  // used for attention between the parts of a sequence
 	ExpertParallel               int     // devices that share experts; 0 or 1: every device has all experts
@@ -263,7 +266,8 @@ type Info struct {
 func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 	r := Result{
 		Schema: Schema, Kind: kind, Name: info.Name, Schedule: info.Schedule, FullySharded: t.Graph.Layered,
-		Stages: info.Stages, VirtualStages: info.VirtualStages, Microbatches: info.Microbatches,
+		ZeroGroup: info.ZeroGroup,
+		Stages:    info.Stages, VirtualStages: info.VirtualStages, Microbatches: info.Microbatches,
 		DataParallel: info.DataParallel, TensorParallel: info.TensorParallel,
 		StepTime: s.StepTime.Seconds(), Startup: s.Startup.Seconds(), Makespan: s.Makespan.Seconds(),
 		Bubble:           BubbleResult{Makespan: s.Bubble.Makespan, Span: s.Bubble.Span},

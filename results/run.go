@@ -35,7 +35,17 @@ func (r Run) Shown() Result {
 }
 
 // ScheduleText returns the usual name of the result's schedule.
-func (r Result) ScheduleText() string { return ScheduleText(r.Schedule, r.FullySharded) }
+func (r Result) ScheduleText() string {
+	if r.Hybrid() {
+		return "HSDP"
+	}
+	return ScheduleText(r.Schedule, r.FullySharded)
+}
+
+// Hybrid reports whether parameters are sharded among groups of replicas, and are whole in every group.
+func (r Result) Hybrid() bool {
+	return r.FullySharded && r.ZeroGroup > 1 && r.ZeroGroup < r.DataParallel
+}
 
 // ScheduleText returns the usual name of a schedule: a fully sharded one is FSDP.
 func ScheduleText(name string, sharded bool) string {

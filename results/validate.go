@@ -74,9 +74,9 @@ func (r Result) validateStep() error {
 	case !(r.MemoryMargin >= 0 && r.MemoryMargin < 1):
 		return errors.New("memory_margin is not a fraction from 0 to below 1")
 	case negative(r.Stages, r.VirtualStages, r.Microbatches, r.Tasks),
-		negative(r.DataParallel, r.TensorParallel, r.ContextParallel, r.ExpertParallel):
+		negative(r.DataParallel, r.TensorParallel, r.ContextParallel, r.ExpertParallel, r.ZeroGroup):
 		return errors.New("stages, virtual_stages, microbatches, data_parallel, tensor_parallel, " +
-			"context_parallel, expert_parallel or tasks is negative")
+			"context_parallel, expert_parallel, zero_group or tasks is negative")
 	}
 	return nil
 }

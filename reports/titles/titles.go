@@ -107,6 +107,8 @@ func withoutSize(title string) string {
 // Schedule names the schedule of a result, "" if a single device leaves none to choose.
 func Schedule(r results.Result) string {
 	switch zero := zeroStage(r); {
+	case r.Hybrid():
+		return named("hsdp")
 	case r.FullySharded:
 		return named("fsdp")
 	case r.Schedule == "ddp" && zero > 0:

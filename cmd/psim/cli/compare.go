@@ -250,7 +250,8 @@ func runOfLog(name string, steps *launch.LoggedSteps, plan results.Result) (resu
 func ranAs(name string, plan results.Result, step float64) results.Result {
 	r := results.Result{
 		Schema: results.Schema, Kind: results.Measured, Name: filepath.Base(name), Schedule: plan.Schedule,
-		FullySharded: plan.FullySharded, Stages: plan.Stages, VirtualStages: plan.VirtualStages,
+		FullySharded: plan.FullySharded, ZeroGroup: plan.ZeroGroup,
+		Stages: plan.Stages, VirtualStages: plan.VirtualStages,
 		Microbatches: plan.Microbatches, DataParallel: plan.DataParallel, TensorParallel: plan.TensorParallel,
 		Devices: plan.Devices, StepTime: step, Bubble: results.UnknownBubble(), FitsMemory: true,
 		Ranks: make([]results.RankResult, len(plan.Ranks)), Work: results.Work{SequenceLength: plan.SequenceLength},

@@ -83,6 +83,27 @@ func TestShowNetwork(t *testing.T) {
 	require.Contains(t, stderr, "my.toml: is a file of yours, which psim run reads as it is")
 }
 
+// TestHybrid: sharding in groups of replicas is called so, and one group of all of them is FSDP.
+func TestHybrid(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const command = "psim run gpt2 --device a100-80gb-sxm --devices 8 --set parallel.zero=3 --set parallel.zero_group="
+	for group, want := range map[string]string{
+		"4": "gpt2 (HSDP): 1 stage, 1 microbatch, 8 data-parallel replicas, sharded in groups of 4, predicted\n",
+		"8": "gpt2 (FSDP): 1 stage, 1 microbatch, 8 data-parallel replicas, predicted\n",
+	} {
+		stdout, stderr, code := psim(t, command+group+" --out "+group)
+		require.Zero(t, code, stderr)
+		require.True(t, strings.HasPrefix(stdout, want), stdout)
+		picture, err := os.ReadFile(group + "/timeline.svg")
+		require.NoError(t, err)
+		require.Equal(t, group == "4", strings.Contains(string(picture), "hybrid sharding (HSDP)"))
+		data, err := os.ReadFile(group + "/result.json")
+		require.NoError(t, err)
+		require.Equal(t, group == "4", strings.Contains(string(data), `"zero_group": 4,
+  "stages"`))
+	}
+}
+
 // TestMisread: numbers of a log that do not go together are in the answer, and --quiet does not hide them.
 func TestMisread(t *testing.T) {
 	log, err := os.ReadFile("../../../launch/testdata/train.log")
