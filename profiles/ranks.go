@@ -153,7 +153,7 @@ func meet(list []*RankProfile) meetings {
 		step        int
 		group, name string
 	}
-	byKey := map[key][][]int{} // kernels of each profile
+	byKey := map[key][]ownCalls{}
 	var keys []key
 	for i, p := range list {
 		began := slices.SortedStableFunc(slices.Values(p.steps), func(a, b span) int {
@@ -169,11 +169,15 @@ func meet(list []*RankProfile) meetings {
 				continue
 			}
 			at := key{p.stepOf(k, began), c.group, name}
-			if byKey[at] == nil {
-				byKey[at] = make([][]int, len(list))
+			calls := byKey[at]
+			if calls == nil {
 				keys = append(keys, at)
 			}
-			byKey[at][i] = append(byKey[at][i], j)
+			if n := len(calls); n == 0 || calls[n-1].profile != i {
+				calls = append(calls, ownCalls{profile: i})
+			}
+			calls[len(calls)-1].kernels = append(calls[len(calls)-1].kernels, j)
+			byKey[at] = calls
 		}
 	}
 	var found meetings
@@ -183,32 +187,33 @@ func meet(list []*RankProfile) meetings {
 	return found
 }
 
+// ownCalls are the kernels of one profile that call one group in a step. Profiles without any are left out: a run of
+// many ranks has about as many groups, so that all of them for each would be the square.
+type ownCalls struct {
+	profile int
+	kernels []int
+}
+
 // pair makes meetings of the calls of one group in a step.
-func pair(list []*RankProfile, calls [][]int) (found meetings) {
-	count, ranks := 0, 0
+func pair(list []*RankProfile, calls []ownCalls) (found meetings) {
+	count := len(calls[0].kernels)
 	for _, own := range calls {
-		if len(own) > 0 {
-			ranks++
-		}
-		if count > 0 && len(own) > 0 && len(own) != count {
+		if len(own.kernels) != count {
 			return nil
 		}
-		count = max(count, len(own))
 	}
-	for n := 0; ranks > 1 && n < count; n++ {
+	for n := 0; len(calls) > 1 && n < count; n++ {
 		var m meeting
 		size := int64(0)
-		for i, own := range calls {
-			if len(own) == 0 {
-				continue
-			}
-			c := list[i].calls[list[i].kernels[own[n]].call]
+		for _, own := range calls {
+			p := list[own.profile]
+			c := p.calls[p.kernels[own.kernels[n]].call]
 			if size > 0 && c.elements > 0 && c.elements != size && !strings.Contains(c.name, "all_to_all") {
 				return nil // these are others
 			}
 			size = max(size, c.elements)
 			m.members = max(m.members, c.members)
-			m.places = append(m.places, place{i, own[n]})
+			m.places = append(m.places, place{own.profile, own.kernels[n]})
 		}
 		found = append(found, m)
 	}

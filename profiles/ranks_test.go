@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -53,6 +54,29 @@ func traces(t require.TestingT, ranks []rankOf, group string, steps int) (list [
 		list = append(list, p)
 	}
 	return list
+}
+
+// TestManyRanks: groups take memory for their own ranks, and not for all that there are.
+func TestManyRanks(t *testing.T) {
+	const ranks, steps = 2000, 4
+	list := make([]*RankProfile, ranks)
+	for i := range list {
+		p := &RankProfile{
+			Rank: i, World: ranks, names: []string{"ncclDevKernel_AllReduce"},
+			calls: []call{{name: "allreduce", group: fmt.Sprint("pair ", i/2), members: 2, elements: 1000}},
+		}
+		for step := range int64(steps) {
+			p.steps = append(p.steps, span{start: step * 100, end: step*100 + 100, number: int(step)})
+			p.kernels = append(p.kernels, kernel{start: step*100 + 10, end: step*100 + 20, class: Transfer})
+		}
+		list[i] = p
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	found := meet(list)
+	runtime.ReadMemStats(&after)
+	require.Len(t, found, ranks/2*steps)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(40<<20))
 }
 
 // TestTogether: the shortest kernel of a collective is its transfer, the rest is waiting for the last rank, whatever
