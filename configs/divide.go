@@ -138,24 +138,25 @@ func (d *Division) Scheduled(by schedules.Schedule, change func(*Config)) *Divis
 func (k *Cut) Order(by schedules.Schedule, change func(*Config)) (wiring.Pipeline, error) {
 	v := *k.config
 	change(&v)
-	return v.actions(by, v.shape(by, len(k.Workload.Samples)), k.Workload.Placement)
+	return v.actions(by, v.shape(by, len(k.Workload.Samples)), k.Workload)
 }
 
 // actions orders the actions of a schedule, in an order that does not depend on costs.
-func (c *Config) actions(by schedules.Schedule, shape graph.Shape, at graph.Placement) (wiring.Pipeline, error) {
-	p, err := c.shared.pipeline(by, shape, at.First)
+func (c *Config) actions(by schedules.Schedule, shape graph.Shape, w *stages.Workload) (wiring.Pipeline, error) {
+	p, err := c.shared.pipeline(by, shape, w.Pipeline())
 	if err == nil {
 		p, err = c.exchanging(by, p)
 	}
 	if err == nil {
 		err = c.checkTwoPass(p.Order.Split())
+		p.Order = ordered(w, p.Order)
 	}
 	return p, err
 }
 
 // Pipeline prepares the schedule for wiring, in an order that does not depend on costs.
 func (d *Division) Pipeline() (wiring.Pipeline, error) {
-	p, err := d.config.actions(d.Schedule, d.Shape, d.Workload.Placement)
+	p, err := d.config.actions(d.Schedule, d.Shape, &d.Workload.Workload)
 	if err != nil {
 		return p, err
 	}

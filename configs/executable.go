@@ -163,6 +163,9 @@ func (c *Config) refuse() error {
 	n, err := c.network()
 	mixed := slices.ContainsFunc(n.Layers, func(l network.Layer) bool { return l.Experts > 0 })
 	switch {
+	case c.Parallel.Zero == 3 && c.Schedule.Name != ddpName:
+		causes = append(causes, c.problemf("parallel", "zero = 3: is simulated in a pipeline, but not executed; "+
+			"set zero = 0, or schedule.name = %q", ddpName))
 	case err == nil && mixed: // building reports the error
 		causes = append(causes, c.problemf("model",
 			"a mixture of experts is simulated, but not executed; gpt, vgg and mlp are"))

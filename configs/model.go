@@ -18,7 +18,9 @@ import (
 	"psim/internal/setting"
 	"psim/schedules"
 	"psim/schedules/graph"
+	"psim/schedules/order"
 	"psim/schedules/search"
+	"psim/schedules/wiring"
 )
 
 func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, o BuildOptions) (*Experiment, error) {
@@ -27,7 +29,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, o 
 		return nil, err
 	}
 	shape := c.shape(schedule, len(w.Samples))
-	pipeline, found, err := c.pipeline(schedule, shape, w.Placement.First, func() (*search.Solution, error) {
+	pipeline, found, err := c.pipeline(schedule, shape, w.Pipeline(), func() (*search.Solution, error) {
 		return c.searchModel(ctx, shape, modelSearch{w, machine, o.Reserve})
 	})
 	if err != nil {
@@ -37,6 +39,10 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, o 
 		return nil, err
 	}
 	planned := w.Staged()
+	if err := c.checkUnits(w, planned, pipeline); err != nil {
+		return nil, err
+	}
+	pipeline.Order = ordered(w, pipeline.Order)
 	planned.Fill(&pipeline)
 	pipeline.Optimizer, pipeline.Folded, pipeline.Brief = true, o.Folded, o.Brief
 	experiment := &Experiment{Staged: planned, Machine: machine, Samples: w.Total(), Search: found}
@@ -177,15 +183,49 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	if err := cmp.Or(c.checkWholeLast(w), c.checkLoop(w)); err != nil {
 		return nil, machine, err
 	}
-	if c.Parallel.Zero == 3 {
-		err = c.gatherUnits(w)
-	} else {
-		err = c.partition(w, machine, schedule)
-	}
-	if err != nil {
+	if err := c.divide(w, machine, schedule); err != nil {
 		return nil, machine, c.problem("schedule", err)
 	}
 	return w, machine, nil
+}
+
+// divide cuts the network into stages, and places them.
+func (c *Config) divide(w *stages.Workload, m costmodel.Machine, schedule schedules.Schedule) error {
+	if c.Parallel.Zero == 3 && !schedule.Pipelined {
+		return c.gatherUnits(w)
+	}
+	err := c.partition(w, m, schedule)
+	if err == nil && c.Parallel.Zero == 3 && c.Parallel.Unit != parallel.UnitStage {
+		w.CutIntoLayers()
+	}
+	return err
+}
+
+// ordered returns the order of a workload's stages, given that of its pipeline, which under ZeRO 3 is cut into layers.
+func ordered(w *stages.Workload, o order.Order) order.Order {
+	if w.PipelineLayers == nil {
+		return o
+	}
+	return o.Layered(w.PipelineLayers)
+}
+
+// checkUnits refuses pipelines whose units ZeRO 3 does not gather in the order of their layers.
+func (c *Config) checkUnits(w *stages.Workload, planned *stages.Staged, p wiring.Pipeline) error {
+	const only = "name = %q: %s, which is not modelled with parallel.zero = 3; set parallel.zero = 2"
+	switch {
+	case w.Zero < 3 || len(w.Pipeline()) == len(p.Order) && len(p.Order) == 1:
+		return nil
+	case len(planned.Tied) > 0:
+		return c.problemf("model", "tied = true: the first and the last stage have the same table, which is not "+
+			"modelled with parallel.zero = 3; set tied = false, or parallel.zero = 2")
+	case p.Stashing:
+		return c.problemf("schedule", only, p.Name, "updates a stage after every microbatch")
+	case p.Order.Paired():
+		return c.problemf("schedule", only, p.Name, "runs forwards and backwards as pairs")
+	case p.SerialBackward || c.Schedule.Synchronous:
+		return c.problemf("schedule", only, p.Name, "has clock cycles of stages")
+	}
+	return nil
 }
 
 // checkWholeLast refuses a last stage that takes all microbatches at once, where several devices share it.

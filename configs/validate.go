@@ -128,10 +128,8 @@ func (c *Config) onlyStack() bool {
 	return true
 }
 
-// checkParallel refuses divisions whose times [times] cannot have, and ZeRO 3 with a schedule
-// other than ddp.
+// checkParallel refuses divisions whose times [times] cannot have, and ZeRO 3 with an order from a file.
 func (c *Config) checkParallel(kind work) error {
-	const only = `zero = 3: parameters are sharded layer by layer only with schedule.name = "ddp", not with `
 	sharded := kind == byModel && c.Parallel.Zero == 3
 	var err error
 	switch {
@@ -144,9 +142,8 @@ func (c *Config) checkParallel(kind work) error {
 		err = fmt.Errorf("expert = %d: devices that share experts have equally many tokens; remove batch.shards, "+
 			"or set expert = 1", c.Parallel.Expert)
 	case sharded && c.Schedule.File != "":
-		err = errors.New(only + "an order from a file; set zero = 2, or remove schedule.file")
-	case sharded && c.Schedule.Name != "ddp" && slices.Contains(schedules.Names(), c.Schedule.Name):
-		err = errors.New(only + c.Schedule.Name + `; set zero = 2, or schedule.name = "ddp"`)
+		err = errors.New("zero = 3: parameters are sharded layer by layer, and an order from a file does not say " +
+			"in which order layers run; set zero = 2, or remove schedule.file")
 	default:
 		return nil
 	}

@@ -25,6 +25,8 @@ func refuseTorch(c *configs.Config) error {
 	}{
 		{copies && (c.Parallel.Zero == 1 || c.Parallel.Zero == 2), "parallel.zero",
 			"the program has DistributedDataParallel and fully_shard; set zero = 0 or 3"},
+		{copies && c.Parallel.Zero == 3 && c.Schedule.Stages > 1, "parallel.zero",
+			"the program's pipelines hold whole parameters; set zero = 0"},
 		{c.Schedule.Name == "pipedream", "schedule.name",
 			"PyTorch's runtime updates once a step; set a schedule that flushes"},
 		{c.Model.Dropout > 0, "model.dropout", "the program has no dropout; set dropout = 0"},

@@ -25,7 +25,7 @@ func drawTitan(t *rapid.T) drawn {
 	}
 	data, stages, micro := pick(t, "data", 1, 2, 4), pick(t, "stages", 1, 1, 2, 4), d["batch.micro"].(int)
 	d["parallel.data"], d["parallel.zero"] = data, pick(t, "zero", 0, 2, 3)
-	if d["parallel.zero"] == 3 && stages > 1 || data == 1 {
+	if data == 1 {
 		d["parallel.zero"] = 0
 	}
 	if d["parallel.zero"] != 0 && stages > 1 {
@@ -57,7 +57,7 @@ func drawTitan(t *rapid.T) drawn {
 
 // TestTorchtitanIsImported: a script that was written is read as the plan that it was written for.
 func TestTorchtitanIsImported(t *testing.T) {
-	written, sharded := map[any]int{}, 0
+	written, sharded, gathering := map[any]int{}, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawTitan(t)
 		c, err := configs.Parse("plan.toml", d.text())
@@ -73,11 +73,15 @@ func TestTorchtitanIsImported(t *testing.T) {
 		// With changes torchtitan cuts the network elsewhere.
 		alike(t, c, imported(t, script.Bytes()), len(followed.Changes) == 0)
 		written[d["schedule.name"]]++
+		if stages, _ := d["schedule.stages"].(int); stages > 1 && d["parallel.zero"] == 3 {
+			gathering++
+		}
 		if d["parallel.expert"] != nil && d["parallel.zero"] == 3 {
 			sharded++
 		}
 	})
 	require.Positive(t, sharded, "mixtures under ZeRO 3")
+	require.Positive(t, gathering, "pipelines under ZeRO 3")
 	require.Greater(t, len(written), 3, "%v", written)
 }
 

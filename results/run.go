@@ -47,10 +47,13 @@ func (r Result) Hybrid() bool {
 	return r.FullySharded && r.ZeroGroup > 1 && r.ZeroGroup < r.DataParallel
 }
 
-// ScheduleText returns the usual name of a schedule: a fully sharded one is FSDP.
+// ScheduleText returns the usual name of a schedule: a fully sharded one is FSDP, or a pipeline with FSDP.
 func ScheduleText(name string, sharded bool) string {
-	if sharded {
+	switch {
+	case sharded && name == "ddp":
 		return "FSDP"
+	case sharded:
+		return name + " with FSDP"
 	}
 	return name
 }

@@ -125,7 +125,7 @@ func (Options) Settings() []setting.Setting {
 		{
 			Key: "zero", Needs: severalReplicas(), Offered: "zero", Try: []string{"0", "1", "2", "3"},
 			Executed: []string{"0", "3"}, Default: 0, Range: setting.Between(0, 3), With: withModel(),
-			Text: "0 DDP, 1 optimizer sharded, 2 gradients as well, 3 parameters too (FSDP; ddp only): every layer " +
+			Text: "0 DDP, 1 optimizer sharded, 2 gradients as well, 3 parameters too (FSDP): every layer " +
 				"is gathered for its F and B, its gradients scattered",
 		},
 		{

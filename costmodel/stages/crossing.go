@@ -21,13 +21,13 @@ type Crossing struct {
 func (c Crossing) Backward() bool { return c.To < c.From }
 
 // Crossings lists the tensors that pass between stages in a step of a replica: by boundary, first
-// forward, then backward. Under ZeRO 3 all stages are on one rank, so nothing passes.
+// forward, then backward. Under ZeRO 3 nothing passes between the units of a rank.
 func (staged *Staged) Crossings() []Crossing {
-	if staged.Zero >= 3 {
-		return nil
-	}
 	var list []Crossing
 	for s, boundary := range staged.Boundaries() {
+		if staged.Zero >= 3 && staged.Placement.Together(s, s+1) {
+			continue
+		}
 		list = append(list, staged.crossings(s, s+1, boundary.Forward)...)
 		list = append(list, staged.crossings(s+1, s, boundary.Backward)...)
 	}

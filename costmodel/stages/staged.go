@@ -128,6 +128,10 @@ func (w *Workload) takeLossOut() {
 	if layers, ok := w.Network.LossApart(); ok {
 		w.Network.Layers, w.Layers = layers, slices.Clone(w.Layers)
 		w.Layers[len(w.Layers)-1]++
+		if n := len(w.PipelineLayers); n > 0 {
+			w.PipelineLayers = slices.Clone(w.PipelineLayers)
+			w.PipelineLayers[n-1]++
+		}
 	}
 }
 

@@ -23,6 +23,7 @@ package stages
 
 import (
 	"fmt"
+	"slices"
 
 	"psim/costmodel/network"
 	"psim/costmodel/training"
@@ -35,6 +36,9 @@ type Workload struct {
 	Training training.Options
 	// Layers[s] is the number of layers of stage s.
 	Layers []int
+	// PipelineLayers is, under ZeRO 3 in a pipeline, the number of layers of each of its stages: Layers and Placement
+	// then have the units; nil without a pipeline.
+	PipelineLayers []int
 	// Placement says where the stages of every replica are.
 	Placement graph.Placement
 	// Samples[m] is the size of microbatch m; if replicas differ, of the replica with the
@@ -214,10 +218,36 @@ func (w Workload) split() Split {
 	return Split{Network: w.Network, Layers: w.Layers, Ranks: w.Placement.LowestRanks()}
 }
 
-// pipelineLayers lists the numbers of layers by stage of the pipeline, which under ZeRO 3 has one
+// CutIntoLayers makes every layer of a pipeline a stage of its own, on the rank of the stage that it was part of.
+func (w *Workload) CutIntoLayers() {
+	w.PipelineLayers = w.Layers
+	var ranks []int32
+	for s, n := range w.Layers {
+		ranks = append(ranks, slices.Repeat([]int32{w.Placement.First[s]}, n)...)
+	}
+	w.Layers, w.Placement.First = slices.Repeat([]int{1}, len(ranks)), ranks
+}
+
+// Pipeline lists the ranks of the stages of the pipeline, whether or not these are cut into layers.
+func (w *Workload) Pipeline() []int32 {
+	if w.PipelineLayers == nil {
+		return w.Placement.First
+	}
+	ranks, first := make([]int32, len(w.PipelineLayers)), 0
+	for s, n := range w.PipelineLayers {
+		ranks[s] = w.Placement.First[first]
+		first += n
+	}
+	return ranks
+}
+
+// pipelineLayers lists the numbers of layers by stage of the pipeline, which under ZeRO 3 may have one
 // stage.
 func (w Workload) pipelineLayers() []int {
-	if w.Zero >= 3 {
+	switch {
+	case w.PipelineLayers != nil:
+		return w.PipelineLayers
+	case w.Zero >= 3 && !slices.ContainsFunc(w.Placement.First, func(r int32) bool { return r > 0 }):
 		return []int{len(w.Network.Layers)}
 	}
 	return w.Layers

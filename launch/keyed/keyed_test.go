@@ -56,6 +56,8 @@ var titanKeys = []struct {
 	{"parallelism.pipeline_parallel_degree = 4", "schedule.name", "1f1b"},
 	{"parallelism.pipeline_parallel_degree = 4\nparallelism.data_parallel_shard_degree = 4", "parallel.zero", 2},
 	{"parallelism.pipeline_parallel_degree = 4\nparallelism.data_parallel_shard_degree = 4", "parallel.sum_once", true},
+	{"parallelism.pipeline_parallel_degree = 4\nparallelism.data_parallel_shard_degree = 4\n" +
+		"parallelism.fsdp_reshard_after_forward = \"always\"", "parallel.zero", 3},
 	{"parallelism.pipeline_parallel_degree = 4\nparallelism.pipeline_parallel_schedule = \"ZBVZeroBubble\"", "schedule.name", "zbv"},
 	{"parallelism.pipeline_parallel_degree = 4\nparallelism.pipeline_parallel_schedule = \"Interleaved1F1B\"", "schedule.virtual_stages", 2},
 	{"parallelism.pipeline_parallel_degree = 4\nparallelism.pipeline_parallel_microbatch_size = 2", "batch.micro", 2},

@@ -110,7 +110,7 @@ func Schedule(r results.Result) string {
 	case r.Hybrid():
 		return named("hsdp")
 	case r.FullySharded:
-		return named("fsdp")
+		return ScheduleNamed(r.Schedule, true)
 	case r.Schedule == "ddp" && zero > 0:
 		return fmt.Sprintf("%s with ZeRO %d", named(r.Schedule), zero)
 	case r.Schedule == "ddp" && r.DataParallel <= 1:
@@ -133,8 +133,16 @@ func zeroStage(r results.Result) int {
 	return 0
 }
 
-// ScheduleNamed names a schedule or a collective.
-func ScheduleNamed(name string) string { return named(name) }
+// ScheduleNamed names a schedule, which may be fully sharded, or a collective.
+func ScheduleNamed(name string, sharded bool) string {
+	switch {
+	case sharded && name == "ddp":
+		return named("fsdp")
+	case sharded:
+		return named(name) + " with " + named("fsdp")
+	}
+	return named(name)
+}
 
 // Sizes counts what the schedule divides: "4 stages × 8 microbatches × 2 replicas, tensor 8". A
 // collective by itself has ranks.

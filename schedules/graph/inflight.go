@@ -6,7 +6,7 @@ func (g *Graph) activations() []int8 {
 	change, ends := make([]int8, len(g.Classes)), g.backwards()
 	for i := range g.Classes {
 		switch t := &g.Classes[i]; {
-		case !t.Kind.Compute() || g.Layered && t.Stage > 0:
+		case !t.Kind.Compute() || g.Layered && t.Stage > 0 && g.Placement.Together(int(t.Stage)-1, int(t.Stage)):
 		case t.Kind == Forward && t.Part == 0:
 			change[i] = 1
 		case (t.Kind == Backward || t.Kind == WeightGradient) && t.Part == ends.lastPart(t):
