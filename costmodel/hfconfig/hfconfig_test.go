@@ -187,6 +187,11 @@ func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte(`{"model_type": "nemotron_h", "vocab_size": 64, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 16, "hybrid_override_pattern": "ME*-",
 		"moe_intermediate_size": 32, "moe_shared_expert_intermediate_size": 64, "moe_latent_size": 8, "n_groups": 2, "mamba_num_heads": 4, "chunk_size": 1}`), 64)
 	f.Add([]byte(`{"model_type": "qwen3_5_text", "vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": 96}`), 100)
+	f.Add([]byte(`{"model_type": "mimo_v2_flash", "vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "swa_num_key_value_heads": 4, "v_head_dim": 8, "hybrid_layer_pattern": [0, 1, 1, 0], "moe_layer_freq": [0, 1, 1, 1]}`), 64)
+	f.Add([]byte(`{"model_type": "step3p5", "vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "share_expert_dim": 32, "moe_layers_enum": "2,3", "layer_types": ["full_attention", "sliding_attention", "full_attention", "sliding_attention"], "attention_other_setting": {"num_attention_heads": 6}}`), 64)
+	f.Add([]byte(`{"model_type": "gemma4_text", "vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "hidden_size_per_layer_input": 0, "enable_moe_block": true, "attention_k_eq_v": true, "num_global_key_value_heads": 1, "global_head_dim": 1073741824}`), 64)
+	f.Add([]byte(`{"model_type": "nemotron-nas", "vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "block_configs": [{"attention": {"no_op": true}, "ffn": {"ffn_mult": 1e3}}, {"attention": {"n_heads_in_group": 2}, "ffn": {"no_op": true}}]}`), 64)
+	f.Add([]byte(`{"model_type": "bert", "type_vocab_size": 1073741824, "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 1}`), 64)
 	f.Fuzz(func(t *testing.T, data []byte, sequence int) {
 		m, _, err := Parse(data, sequence)
 		if err != nil {
