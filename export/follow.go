@@ -3,6 +3,7 @@ package export
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"psim/configs"
 	"psim/launch"
@@ -28,10 +29,15 @@ func (p *trainerPlan) begin(ctx context.Context, follow [][2]string) error {
 	if p.config.Train.Optimizer == "adam" {
 		follow = append(follow, [2]string{"train.optimizer=adamw", "adam is AdamW in " + p.program})
 	}
+	asked := p.config
 	for _, set := range follow {
 		if err := p.follow(set[0], set[1]); err != nil {
 			return err
 		}
+	}
+	if is, was := p.config.Parallel.Zero, asked.Parallel.Zero; is != was {
+		p.changes = append(p.changes, fmt.Sprintf("the plan that is assumed has parallel.zero = %d, not %d, with %s", is,
+			was, p.program))
 	}
 	if err := p.build(ctx); err != nil {
 		return err

@@ -16,11 +16,15 @@ import (
 func WriteNanotron(ctx context.Context, w io.Writer, c *configs.Config) (done *Followed, err error) {
 	p := &trainerPlan{config: c, format: "nanotron", program: "nanotron"}
 	follow := [][2]string{{"train.stack=nanotron", "what is not given is as in nanotron (train.stack = \"nanotron\")"}}
+	on, err := c.With("train.stack=nanotron") // a plan that is assumed is another one for another stack
+	if err != nil {
+		return nil, err
+	}
 	own := c.Train.MasterWeights == "none" && c.Train.Precision != "fp32"
 	if own {
 		follow = append(follow, [2]string{"memory.gradient_copies=false", "gradients are summed where they are"})
 	}
-	if (own || c.Parallel.Zero == 0) && c.Parallel.Data*max(1, c.Parallel.Context) > 1 {
+	if (own || on.Parallel.Zero == 0) && on.Parallel.Data*max(1, on.Parallel.Context) > 1 {
 		if !c.Defined("parallel.bucket") {
 			follow = append(follow, [2]string{
 				"parallel.bucket=25MiB", "gradients are summed in DDP's buckets of 25 MiB",

@@ -221,6 +221,17 @@ func TestAssumptionsAreLeftAside(t *testing.T) {
 	require.Contains(t, changes, "left aside: memory.keep_outputs; the program holds what PyTorch holds")
 }
 
+// TestNanotronAssumed: a plan that psim assumes is written as psim assumes it with nanotron, and that is said.
+func TestNanotronAssumed(t *testing.T) {
+	c, err := configs.LoadOn("model:llama3-8b", configs.Target{Device: "h100-80gb-sxm", Devices: 8})
+	require.NoError(t, err)
+	require.Equal(t, 3, c.Parallel.Zero)
+	followed, err := export.WriteNanotron(t.Context(), io.Discard, c)
+	require.NoError(t, err)
+	require.Zero(t, followed.Config.Parallel.Zero)
+	require.Contains(t, followed.Changes, "the plan that is assumed has parallel.zero = 0, not 3, with nanotron")
+}
+
 // TestOthersRefuse: a key that a program cannot follow is named.
 func TestOthersRefuse(t *testing.T) {
 	accelerate := func(ctx context.Context, _ io.Writer, c *configs.Config) (*export.Followed, error) {

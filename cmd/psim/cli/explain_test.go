@@ -51,6 +51,9 @@ func TestExported(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.NotEmpty(t, stdout)
 	require.Empty(t, stderr)
+	stdout, stderr, code = psim(t, "psim export torchtitan llama3-8b --device h100-80gb-sxm --devices 8 -o -")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "--parallelism.data_parallel_shard_degree 8")
 	for command, want := range map[string]string{
 		"psim export accelerate llama3-8b -o -": "--out -: args.yaml and accelerate.yaml are two files, which stdout",
 		"psim export torch exec -o -":           "--out -: train.py goes to a folder",

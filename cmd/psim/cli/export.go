@@ -37,6 +37,7 @@ const exportedWeights = "weights.safetensors"
 
 type exportFlags struct {
 	outputFlags
+	targetFlags
 	weights bool
 	format  string
 }
@@ -79,10 +80,14 @@ func newExport() *cobra.Command {
 		Example: `  psim export torch exec -o torch
   psim export torch exec --set schedule.name=zb-h1 --overwrite -o torch
   psim export megatron llama3-70b -o train.sh
+  psim export torchtitan llama3-8b --device h100-80gb-sxm --devices 8 -o train.sh
   psim export nemo llama3-70b -o run_config.yaml`,
 		Args:              argsBetween(2, 2, "a format ("+strings.Join(exportFormats, ", ")+") and one CONFIG"),
 		ValidArgsFunction: completeExport,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.targetFlags.check(cmd.Flags()); err != nil {
+				return err
+			}
 			f.format = args[0]
 			if write := exportScripts[f.format]; write != nil {
 				return f.script(cmd.Context(), args[1], streamsOf(cmd), write)
@@ -98,6 +103,8 @@ func newExport() *cobra.Command {
 		},
 	}
 	f.registerInput(cmd.Flags())
+	f.targetFlags.register(cmd)
+	f.registerDevices(cmd.Flags())
 	cmd.Flags().VarP((*pathValue)(&f.out), "out", "o",
 		"folder to write "+exportedProgram+" to; file of a script (- for stdout)")
 	cmd.Flags().BoolVar(&f.weights, "weights", false,
@@ -114,7 +121,7 @@ func (f exportFlags) run(ctx context.Context, name string, std streams) error {
 		return fmt.Errorf("--out -: %s goes to a folder, next to what it measures; name one, as in -o torch",
 			exportedProgram)
 	}
-	c, err := configs.Load(name, f.sets...)
+	c, err := f.loadPlan(ctx, name, f.sets)
 	if err != nil {
 		return err
 	}
@@ -172,7 +179,7 @@ func (f exportFlags) accelerate(ctx context.Context, name string, std streams) e
 		return fmt.Errorf("--out -: %s and %s are two files, which stdout does not keep apart; name a folder, as in "+
 			"-o hf", exportedArguments, exportedLauncher)
 	}
-	c, err := configs.Load(name, f.sets...)
+	c, err := f.loadPlan(ctx, name, f.sets)
 	if err != nil {
 		return err
 	}
@@ -251,7 +258,7 @@ func (f exportFlags) script(ctx context.Context, name string, std streams, write
 			return err
 		}
 	}
-	c, err := configs.Load(name, f.sets...)
+	c, err := f.loadPlan(ctx, name, f.sets)
 	if err != nil {
 		return err
 	}
@@ -273,9 +280,9 @@ func (f exportFlags) script(ctx context.Context, name string, std streams, write
 	back := "psim import " + reports.ShellWord(f.out)
 	switch f.format { // whose files do not say everything
 	case "deepspeed":
-		back += " config.json --devices N"
+		back += fmt.Sprintf(" config.json --devices %.0f", c.Devices())
 	case "nemo":
-		back += " --devices N"
+		back += fmt.Sprintf(" --devices %.0f", c.Devices())
 	}
 	if device := c.Machine.Device; device != "" { // no argument names it
 		back += " --device " + reports.ShellWord(device)

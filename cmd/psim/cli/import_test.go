@@ -119,7 +119,7 @@ func TestExportOthers(t *testing.T) {
 			"the network and the length of a sample are your script's",
 		},
 		{"psim import hf/args.yaml hf/accelerate.yaml config.json --device h100-80gb-sxm", "zero = 3", "trainer as of transformers"},
-		{"psim export nemo llama3-70b -o run.yaml", "wrote run.yaml; read it back with\n  psim import run.yaml --devices N --device h100-80gb-sxm\n", ""},
+		{"psim export nemo llama3-70b -o run.yaml", "wrote run.yaml; read it back with\n  psim import run.yaml --devices 64 --device h100-80gb-sxm\n", ""},
 		{"psim import run.yaml --devices 64 --device h100-80gb-sxm", "tensor = 8", "megatron-bridge as of"},
 		{"psim export nanotron llama3-70b -o n.yaml", "wrote n.yaml; read it back with\n  psim import n.yaml --device h100-80gb-sxm\n", ""},
 		{"psim import n.yaml", "stack = \"nanotron\"", "nanotron as of"},
