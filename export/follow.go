@@ -36,8 +36,8 @@ func (p *trainerPlan) begin(ctx context.Context, follow [][2]string) error {
 		}
 	}
 	if is, was := p.config.Parallel.Zero, asked.Parallel.Zero; is != was {
-		p.changes = append(p.changes, fmt.Sprintf("the plan that is assumed has parallel.zero = %d, not %d, with %s", is,
-			was, p.program))
+		p.changes = append(p.changes, fmt.Sprintf("the plan that is assumed has parallel.zero = %d, not %d, with %s",
+			is, was, p.program))
 	}
 	if err := p.build(ctx); err != nil {
 		return err
