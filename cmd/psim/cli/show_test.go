@@ -36,7 +36,7 @@ func TestNearest(t *testing.T) {
 	for line, want := range map[string]string{
 		"psim show gpip":            "unknown example or preset \"gpip\"; did you mean gpipe?\n",
 		"psim show zzz":             "unknown example or preset \"zzz\"; psim list examples and psim list models list the names\n",
-		"psim show":                 "show takes the NAME of an example (psim list examples) or a preset, not nothing\n",
+		"psim show":                 "show takes the NAME of an example (psim list examples), a preset or a config.json, not nothing\n",
 		"psim run gpip":             "gpip: no such file, and no example or preset of that name; did you mean gpipe?\n",
 		"psim run gpip.toml":        "gpip.toml: no such file, and no example or preset of that name; did you mean gpipe?\n",
 		"psim run mime.toml":        "mime.toml: no such file, and no example or preset of that name; did you mean mine.toml?\n",
