@@ -112,11 +112,11 @@ func TestNetworkFile(t *testing.T) {
 	require.NotEqual(t, before, c.Fingerprint())
 	_, err = configs.Load(path, "train.precison=fp32")
 	require.EqualError(t, err, `train.precison=fp32: unknown key "train.precison"; did you mean precision?`)
-	require.NoError(t, os.WriteFile(path, []byte(`{"model_type": "bert"}`), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte(`{"model_type": "t5"}`), 0o600))
 	c, err = configs.LoadOn(path, configs.Target{Device: "t4"})
 	require.NoError(t, err)
 	_, err = c.Build()
-	require.ErrorContains(t, err, `Tiny-Llama/config.json: model_type "bert" is not supported`)
+	require.ErrorContains(t, err, `Tiny-Llama/config.json: model_type "t5" is not supported`)
 	for pad, want := range map[int]string{2 << 20: "", 9 << 20: "has more than 8388608 bytes; that is too large"} { // labels may be many
 		labels := fmt.Sprintf(`{"id2label": %q, `, strings.Repeat("x", pad)) + tinyLlama[1:]
 		require.NoError(t, os.WriteFile(path, []byte(labels), 0o600))
