@@ -174,6 +174,9 @@ func noExample(name string) error {
 	if preset, marked := strings.CutPrefix(name, presetMark); marked {
 		return fmt.Errorf("%s: %s", name, noPreset(preset))
 	}
+	if strings.HasSuffix(name, ".json") {
+		return fmt.Errorf("%s: no such file", name)
+	}
 	return fmt.Errorf("unknown example or preset %q%s", name, nearNames(name))
 }
 

@@ -138,7 +138,7 @@ func newShow() *cobra.Command {
 assumes for a preset (psim list models; model:NAME if an example has the same name) or for
 the config.json of a network: a TOML file as a start for your own.`,
 		Example: "  psim show gpipe\n  psim show gpipe > my.toml\n  psim show llama3-8b\n" +
-			"  psim show path/to/config.json > my.toml",
+			"  psim show config.json > my.toml",
 		Args:              exactArgs(1, "the NAME of an example (psim list examples), a preset or a config.json"),
 		ValidArgsFunction: completeConfig,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -35,6 +35,7 @@ func TestNearest(t *testing.T) {
 	require.NoError(t, os.WriteFile("mine.toml", nil, 0o600))
 	for line, want := range map[string]string{
 		"psim show gpip":            "unknown example or preset \"gpip\"; did you mean gpipe?\n",
+		"psim show a/config.json":   "a/config.json: no such file\n",
 		"psim show zzz":             "unknown example or preset \"zzz\"; psim list examples and psim list models list the names\n",
 		"psim show":                 "show takes the NAME of an example (psim list examples), a preset or a config.json, not nothing\n",
 		"psim run gpip":             "gpip: no such file, and no example or preset of that name; did you mean gpipe?\n",

@@ -88,7 +88,7 @@ func newReader(t *testing.T) user {
 	u.write(t, "ds_config.json", `{"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": true}}`)
 	u.write(t, "config.json", `{"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 256,
 		"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 4096}`)
-	for _, name := range []string{"train.log", "run.sh", "common.sh", "args.yaml", "accelerate.yaml", "network.json", "trainer.log"} { // of a training
+	for _, name := range []string{"train.log", "run.sh", "common.sh", "args.yaml", "finetune.sh", "accelerate.yaml", "network.json", "trainer.log"} { // of a training
 		require.NoError(t, os.Symlink(filepath.Join(root(t), "launch", "testdata", name), u.path(name)))
 	}
 	for _, name := range []string{"ddp.toml", "traces"} {
