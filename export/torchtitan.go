@@ -37,6 +37,7 @@ func WriteTorchtitan(ctx context.Context, w io.Writer, c *configs.Config) (done 
 	}
 	for _, set := range [][2]string{
 		{"train.stack=torchtitan", "what is not given is as in torchtitan (train.stack = \"torchtitan\")"},
+		{"train.clip=true", "torchtitan clips gradients by their norm in every step (train.clip = true)"},
 		{"model.loss=fused", "head and loss go through a part of the tokens at a time (model.loss = \"fused\")"},
 	} {
 		if err := p.follow(set[0], set[1]); err != nil {

@@ -15,7 +15,7 @@ import (
 func drawTitan(t *rapid.T) drawn {
 	d := drawn{
 		"model.preset": pick(t, "preset", "llama3-8b", "llama3-8b", "llama3-8b", "llama3-8b", "qwen3-30b-a3b"), "model.sequence_length": pick(t, "length", 2048, 8192),
-		"model.loss": "fused", "model.kernels": pick(t, "kernels", "eager", "compiled"), "train.stack": "torchtitan", "train.clip": rapid.Bool().Draw(t, "clip"),
+		"model.loss": "fused", "model.kernels": pick(t, "kernels", "eager", "compiled"), "train.stack": "torchtitan", "train.clip": true,
 		"train.precision": "bf16", "train.gradients": "fp32", "train.optimizer": "adamw", "train.moments": pick(t, "moments", "fp32", "bf16"),
 		"train.recompute": pick(t, "recompute", "none", "selective", "full"), "batch.micro": pick(t, "micro", 1, 2),
 		"machine.device": "h100-80gb-sxm", "machine.devices_per_node": 8, "machine.network": "ib-ndr",

@@ -71,6 +71,9 @@ func Read(files []Input, o Options) (*Import, error) {
 	if err != nil {
 		return nil, err
 	}
+	if written != nil {
+		i.EachNode = written.nodes.each
+	}
 	if printed != nil && written != nil {
 		i.Differences = compared(written, printed)
 	}
@@ -126,7 +129,7 @@ func leaveUnread(i *Import, files []Input, script *Input) {
 
 // readCommand reads a script that starts another program, by flags that are keys.
 func readCommand(f Input, a *arguments, files []Input, o Options) (*Import, error) {
-	o.Launched = a.nodes.devices()
+	o.Launched, o.LaunchedEach = a.nodes.devices(), a.nodes.each
 	i, err := a.keyed(f, a.words, files, o)
 	if err != nil {
 		return nil, err

@@ -78,9 +78,9 @@ func commandOf(words []string) keyedCommand {
 // trainsNothing says that a script starts no training, and what may stand in its place.
 func trainsNothing(f Input, a *arguments) error {
 	if startsTrainer.Match(f.Data) {
-		return fmt.Errorf("%s: starts a program of transformers or DeepSpeed without --per_device_train_batch_size, "+
-			"by which psim knows one; name its TrainingArguments (per_device_train_batch_size: 8) in a file as well, "+
-			"with the network: psim import args.yaml config.json --devices N%s", f.Label, leftOut(a.notes))
+		return fmt.Errorf("%s: starts a program of transformers or DeepSpeed where psim cannot follow it; name its "+
+			"TrainingArguments (per_device_train_batch_size: 8) in a file, with the network: psim import args.yaml "+
+			"config.json --devices N%s", f.Label, leftOut(a.notes))
 	}
 	return fmt.Errorf("%s: starts no training that psim knows: no command has --num-layers, --module and "+
 		"--config of torchtitan.train, or --per_device_train_batch_size of transformers' Trainer; psim reads %s%s",

@@ -357,7 +357,7 @@ func (s *shell) call(c *syntax.CallExpr) error {
 		return cmp.Or(s.assign(c.Assigns), s.read(*f))
 	}
 	sized := func(w string) bool { return w == "--num-layers" || strings.HasPrefix(w, "--num-layers=") }
-	if trains(words) && (slices.ContainsFunc(words, sized) || commandOf(words) != nil) {
+	if words[0] == "trl" && commandOf(words) != nil || trains(words) && (slices.ContainsFunc(words, sized) || commandOf(words) != nil) {
 		s.starts = append(s.starts, words)
 	}
 	return nil

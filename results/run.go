@@ -36,10 +36,11 @@ func (r Run) Shown() Result {
 
 // ScheduleText returns the usual name of the result's schedule.
 func (r Result) ScheduleText() string {
+	text := ScheduleText(r.Schedule, r.FullySharded)
 	if r.Hybrid() {
-		return "HSDP"
+		text = strings.Replace(text, "FSDP", "HSDP", 1)
 	}
-	return ScheduleText(r.Schedule, r.FullySharded)
+	return text
 }
 
 // Hybrid reports whether parameters are sharded among groups of replicas, and are whole in every group.

@@ -46,6 +46,7 @@ func Command(f understood.Input, words []string, files []understood.Input, o und
 		return nil, err
 	}
 	k := &titan{file: file, graphs: true}
+	k.EachNode = o.LaunchedEach
 	k.parse(words)
 	if err := k.registered(files); err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ var commandCases = []struct {
 	{"--module gpt_oss --config gpt_oss_120b", "model.preset", "gpt-oss-120b"},
 	{"--training.local_batch_size 2", "batch.micro", 2}, {"--training.local-batch-size=2", "batch.global", 16},
 	{"--training.global_batch_size 64", "batch.global", 64}, {"--training.seq_len 4096", "model.sequence_length", 4096},
-	{"--training.max_norm 0.0", "train.clip", false}, {"--training.mixed_precision_param float32", "train.precision", "fp32"},
+	{"--training.max_norm 2.0", "train.clip", true}, {"--training.mixed_precision_param float32", "train.precision", "fp32"},
 	{"--training.mixed_precision_reduce float32", "train.gradients", "fp32"},
 	{"--parallelism.data_parallel_replicate_degree 8 --parallelism.data_parallel_shard_degree 1", "parallel.zero", 0},
 	{"--parallelism.fsdp_reshard_after_forward never", "parallel.zero", 2},

@@ -37,9 +37,19 @@ func TitanCommand(preset string, said map[string]any) ([]string, error) {
 			config = row[0]
 		}
 	}
-	if config == "" {
+	var presets []string
+	for _, row := range rows[1:] {
+		if row[1] != "" && !slices.Contains(presets, row[1]) {
+			presets = append(presets, row[1])
+		}
+	}
+	switch {
+	case preset == "":
+		return nil, &understood.Unsayable{Key: "model", Problem: "torchtitan trains the networks of its registry, and " +
+			"this one has sizes of its own; use model.preset = " + strings.Join(presets, ", ")}
+	case config == "":
 		return nil, &understood.Unsayable{Key: "model", Problem: fmt.Sprintf("torchtitan's registry has no %s in %s; "+
-			"psim knows the configurations of torchtitan_configs.csv", preset, precision)}
+			"it has %s", preset, precision, strings.Join(presets, ", "))}
 	}
 	module := config[:strings.IndexByte(config, '_')]
 	for _, known := range []string{"deepseek_v3", "gpt_oss"} {
@@ -201,9 +211,6 @@ func (w *keyWriter) training(precision string) {
 		kind = "float32"
 	}
 	w.put("training.mixed_precision_param", kind)
-	if w.text("train.clip") != "true" {
-		w.put("training.max_norm", 0)
-	}
 	if w.text("train.optimizer") != "adamw" {
 		w.refuse("train.optimizer", "torchtitan's registry has adamw")
 	}

@@ -350,7 +350,10 @@ func (k *titan) titanTraining() {
 	if name := k.word("optimizer.implementation", "fused"); !strings.HasPrefix(name, "fused") {
 		k.aside("optimizer.implementation", "psim's update is one kernel")
 	}
-	k.Set("train.clip", k.real("training.max_norm", 1) > 0, "training.max_norm")
+	k.Set("train.clip", true, "training.max_norm") // torchtitan asks for the norm whatever it is
+	if k.real("training.max_norm", 1) <= 0 {
+		k.aside("training.max_norm", "PyTorch then multiplies all gradients by it: nothing is trained")
+	}
 }
 
 // titanFloat8 maps how products of 8 bits are scaled. Its keys were in a section of their own before 0.2.

@@ -134,7 +134,6 @@ var trainerAside = []struct{ arguments, accelerate, name string }{
 	{"output_dir: x" + full + "auto_wrap_policy: NO_WRAP", "", "fsdp_config.auto_wrap_policy"},
 	{"output_dir: x" + full + "fsdp_auto_wrap_policy: NO_WRAP", "", "fsdp_config.fsdp_auto_wrap_policy"},
 	{"", sharded + "fsdp_auto_wrap_policy: SIZE_BASED_WRAP", "fsdp_config.fsdp_auto_wrap_policy"},
-	{"", "distributed_type: MULTI_GPU\nnum_processes: 8\nnum_machines: 2", "num_machines"},
 	{"", sharded + "fsdp_offload_params: true", "fsdp_config.fsdp_offload_params"},
 	{"output_dir: x\nauto_find_batch_size: true", "", "auto_find_batch_size"},
 }
@@ -176,6 +175,9 @@ func TestTrainer(t *testing.T) {
 	require.Equal(t, 2, i.Idle)
 	require.Contains(t, fmt.Sprint(i.Ignored), "neftune_noise_alpha = 5")
 	require.Equal(t, "config.json", valueOf(i, "model.file"))
+	i, err = trainer("", "distributed_type: MULTI_GPU\nnum_processes: 8\nnum_machines: 2", 0)
+	require.NoError(t, err)
+	require.Equal(t, 4, i.EachNode)
 }
 
 // TestTrainerFiles: a file that a key names is read, and "auto" takes the Trainer's arguments.

@@ -15,13 +15,20 @@ import (
 // trainerFlag is a flag that programs with TrainingArguments are given, and hardly any other.
 const trainerFlag = "--per_device_train_batch_size"
 
-// IsTrainer reports whether a command starts a program whose flags are TrainingArguments.
+// IsTrainer reports whether a command starts a program whose flags may be TrainingArguments.
 func IsTrainer(words []string) bool {
-	return slices.ContainsFunc(words, func(w string) bool {
+	first := path.Base(words[0])
+	return first == "deepspeed" || isTRL(words) || slices.ContainsFunc(words, func(w string) bool {
+		if isAccelerateProgram(w) {
+			return true
+		}
 		flag, _, _ := strings.Cut(w, "=")
 		return strings.ReplaceAll(flag, "-", "_") == strings.ReplaceAll(trainerFlag, "-", "_")
 	})
 }
+
+// isTRL reports whether trl's own program is started.
+func isTRL(words []string) bool { return path.Base(words[0]) == "trl" && len(words) > 1 }
 
 // TrainerCommand reads a command that IsTrainer, with the files that it names and the network's config.json. Its flags
 // are keys of TrainingArguments, those of accelerate launch keys of accelerate's file.
@@ -32,12 +39,31 @@ func TrainerCommand(f understood.Input, words []string, files []understood.Input
 	c := trainerCommand{label: f.Label, rest: slices.DeleteFunc(slices.Clone(files), func(other understood.Input) bool {
 		return other.Label == f.Label
 	})}
-	if _, err := c.add(isTrainer, c.flags(program), "config"); err != nil {
+	arguments := c.flags(program)
+	ofTRL := map[string]any{}
+	for key, as := range map[string]string{
+		"accelerate_config": "config_file", "num_processes": "num_processes", "num_machines": "num_machines",
+	} {
+		if value := arguments[key]; value != nil && isTRL(words) {
+			ofTRL[as] = value
+			delete(arguments, key)
+		}
+	}
+	if err := c.named(arguments); err != nil {
+		return nil, err
+	}
+	if _, err := c.add(isTrainer, arguments, "config"); err != nil {
 		return nil, err
 	}
 	devices := cmp.Or(o.Devices, o.Launched)
-	if at := slices.IndexFunc(launcher, isAccelerateProgram); at >= 0 {
-		keys := launchKeys(c.flags(launcher[at+1:]))
+	at, keys := slices.IndexFunc(launcher, isAccelerateProgram), map[string]any{}
+	switch {
+	case isTRL(words):
+		keys = launchKeys(ofTRL)
+	case at >= 0:
+		keys = launchKeys(c.flags(launcher[at+1:]))
+	}
+	if len(keys) > 0 {
 		keys, err := c.add(isAccelerate, keys, "config_file")
 		if err != nil {
 			return nil, err
@@ -50,17 +76,41 @@ func TrainerCommand(f understood.Input, words []string, files []understood.Input
 	return together(readTrainer)(c.rest[0], c.rest, o)
 }
 
+// named takes the TrainingArguments among the files, where flags name no file and give none.
+func (c *trainerCommand) named(flags map[string]any) error {
+	given := func(key string) bool { return flags[key] != nil }
+	if given("config") || slices.ContainsFunc(trainerKeys, given) {
+		return nil
+	}
+	at := slices.IndexFunc(c.rest, func(f understood.Input) bool { return isTrainer(f.Data) && !IsNetwork(f.Data) })
+	if at < 0 {
+		return fmt.Errorf("%s: starts a program that is given no TrainingArguments, such as "+
+			"--per_device_train_batch_size; if it has some, write them into a file and name it as well: "+
+			"psim import %s args.yaml config.json", c.label, path.Base(c.label))
+	}
+	flags["config"] = c.rest[at].Label
+	return nil
+}
+
 // atProgram divides a command at its program: a file, or a module of Python's.
 func atProgram(words []string) (launcher, program []string) {
+	if isTRL(words) { // whose flags accelerate's are among
+		return nil, words[2:]
+	}
 	for i, w := range words {
 		switch {
 		case strings.HasSuffix(w, ".py") && !strings.HasPrefix(w, "-"):
 			return words[:i], words[i+1:]
-		case (w == "-m" || w == "--module") && i+1 < len(words) && !isAccelerateProgram(words[i+1]):
+		case (w == "-m" || w == "--module") && i+1 < len(words) && !isLauncher(words[i+1]):
 			return words[:i], words[i+2:]
 		}
 	}
 	return nil, words
+}
+
+// isLauncher reports whether a module of Python starts others.
+func isLauncher(module string) bool {
+	return isAccelerateProgram(module) || strings.HasPrefix(module, "torch.distributed.")
 }
 
 // isAccelerateProgram reports whether a word is accelerate's program or module.

@@ -56,6 +56,13 @@ func TestTrainerCommand(t *testing.T) {
 		{"python sft.py --per_device_train_batch_size 2 --packing --no_gradient_checkpointing", "train.recompute", "none"},
 		{`python sft.py --per_device_train_batch_size 2 --fsdp "full_shard auto_wrap"`, "parallel.zero", 3},
 		{"python sft.py --per_device_train_batch_size 2 --fsdp shard_grad_op auto_wrap", "parallel.zero", 2},
+		{"trl sft --config args.yaml --per_device_train_batch_size 3", "batch.micro", 3},
+		{"torchrun run.py --per_device_train_batch_size 2 --bf16 --torch_dtype bfloat16", "train.master_weights", "none"},
+		{"trl sft --accelerate_config acc.yaml --per_device_train_batch_size 3", "parallel.data", 4},
+		{"accelerate launch sft.py --config args.yaml", "batch.global", 16 * 8 * 4},
+		{"accelerate launch sft.py --run_name args.yaml", "batch.global", 16 * 8 * 4},
+		{"python -m torch.distributed.run --nnodes=2 --nproc-per-node=4 run.py --per_device_train_batch_size 2", "parallel.data", 8},
+		{`torchrun --nnodes=2 --nproc-per-node=4 run.py --fsdp "hybrid_shard auto_wrap" --per_device_train_batch_size 2`, "parallel.zero_group", 4},
 		{`srun bash -c "torchrun run.py --per_device_train_batch_size 2"`, "batch.micro", 2},
 	} {
 		i, err := started(c.line, launch.Options{}, sharded, engine, arguments)
@@ -83,7 +90,7 @@ func TestTrainerCommandErrors(t *testing.T) {
 		{"python run.py --per_device_train_batch_size x", `run.sh: per_device_train_batch_size = "x": must be a whole number`},
 		{"python run.py --per_device_train_batch_size", `run.sh: per_device_train_batch_size = true: must be a whole number`},
 		{"python run.py --per_device_train_batch_size 1 --deepspeed ds.json", `run.sh: deepspeed = "ds.json": name that file as well`},
-		{"accelerate launch run.py --lr 3", "run.sh: starts a program of transformers or DeepSpeed without --per_device_train_batch_size"},
+		{"accelerate launch run.py --lr 3", "run.sh: starts a program that is given no TrainingArguments, such as --per_device_train_batch_size"},
 		{"python run.py --lr 3", "run.sh: starts no training that psim knows"},
 	} {
 		_, err := started(c.line, launch.Options{Devices: 2}, odd)

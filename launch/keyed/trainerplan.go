@@ -1,6 +1,7 @@
 package keyed
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,7 +46,7 @@ func (t *trainer) world(o understood.Options) {
 	}
 	if t.launcher.keys[machines] != nil {
 		t.nodes = t.launcher.degree(machines)
-	} else if n := o.DevicesPerNode; n > 0 && t.devices%n == 0 {
+	} else if n := cmp.Or(o.DevicesPerNode, o.LaunchedEach); n > 0 && t.devices%n == 0 {
 		t.nodes = t.devices / n
 	}
 	switch n := max(1, t.nodes); {
@@ -54,8 +55,10 @@ func (t *trainer) world(o understood.Options) {
 	case o.DevicesPerNode > 0 && n*o.DevicesPerNode != t.devices && t.devices > o.DevicesPerNode:
 		t.launcher.refuseKey(machines, fmt.Sprintf("%d devices are %d on a node, and --devices-per-node says %d",
 			t.devices, t.devices/n, o.DevicesPerNode))
-	case n > 1 && o.DevicesPerNode == 0:
-		t.launcher.aside(machines, fmt.Sprintf("--devices-per-node %d says it", t.devices/n))
+	case n > 1:
+		t.EachNode = t.devices / n
+	default:
+		t.EachNode = o.LaunchedEach
 	}
 }
 

@@ -48,12 +48,16 @@ func (t *trainer) training() {
 		if bits == "fp8" {
 			t.fp8()
 		}
-		if !divided && !t.adapts() {
+		switch {
+		case divided || t.adapts():
+		case t.loadedNarrow():
+		default:
 			if bits != "fp32" {
 				t.Set("train.gradients", "fp32", "bf16", "fp16")
 			}
 			t.Ask("train.master_weights", "the script decides in which type weights are loaded: fp32 is assumed; "+
-				"--set train.precision=bf16 --set train.master_weights=none --set train.gradients=bf16 says 16 bits")
+				"--set train.precision=bf16 --set train.master_weights=none --set train.gradients=bf16 "+
+				"--set train.moments=bf16 says 16 bits")
 		}
 	}
 	if t.engine != nil && t.engine.keys["optimizer.type"] != nil || len(t.arguments.keys) == 0 {
@@ -77,6 +81,23 @@ func (t *trainer) training() {
 		t.Set("train.clip", t.arguments.real("max_grad_norm", 1) > 0, "max_grad_norm")
 	}
 	t.recomputation()
+}
+
+// loadedNarrow maps weights that are loaded in 16 bits, in which they then have their gradients and moments, too.
+func (t *trainer) loadedNarrow() bool {
+	const wide = "bf16"
+	for _, key := range []string{"dtype", "torch_dtype"} {
+		if word := t.arguments.word(key, ""); word != "bfloat16" && word != wide {
+			continue
+		}
+		t.arguments.assumed = append(t.arguments.assumed, key) // said here
+		t.Set("train.precision", wide, key)
+		t.Set("train.master_weights", "none", key)
+		t.Set("train.gradients", wide, key)
+		t.Set("train.moments", wide, key)
+		return true
+	}
+	return false
 }
 
 // fp8 maps whose 8 bits they are.

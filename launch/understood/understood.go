@@ -34,6 +34,8 @@ type Import struct {
 	Unknown int            `json:"unknown"` // how many of the ignored are in no table of psim's
 	Idle    int            `json:"idle"`    // arguments without effect on the time or memory of a step
 	Missing []Question     `json:"missing,omitempty"`
+	// EachNode is the number of devices of a node by what starts the program; 0 if that does not say it.
+	EachNode int `json:"devices_per_node,omitempty"`
 	// Differences lists what the script says otherwise than the log.
 	Differences []Difference `json:"differences,omitempty"`
 	Measured    *LoggedSteps `json:"measured,omitempty"`
@@ -58,8 +60,9 @@ type Options struct {
 	Devices int
 	// DevicesPerNode is the number of devices of a node; 0 if it is not given.
 	DevicesPerNode int
-	// Launched is the number of devices by the launcher of a script; 0 if it does not say it.
-	Launched int
+	// Launched and LaunchedEach are the numbers of devices, and of a node's, by the launcher of a script; 0 if it does
+	// not say them.
+	Launched, LaunchedEach int
 	// Arguments are those of the script, from $1 on.
 	Arguments []string
 }

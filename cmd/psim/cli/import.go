@@ -283,6 +283,9 @@ func (f *importFlags) complete(ctx context.Context, understood *launch.Import, n
 			return nil, errors.New("--device is missing: --devices-per-node, --network and --site are about it")
 		}
 	default:
+		if n := understood.EachNode; n > 0 && f.target.DevicesPerNode == 0 {
+			machine["devices_per_node"] = n
+		}
 		understood.Config["machine"] = machine
 	}
 	for _, set := range f.sets {
