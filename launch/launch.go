@@ -61,10 +61,10 @@ func Read(files []Input, o Options) (*Import, error) {
 		return nil, fmt.Errorf("--arg %s: is for a script, and none of the files is one", o.Arguments[0])
 	}
 	ran := cmp.Or(printed, written)
-	if ran == nil && log == nil {
+	switch {
+	case ran == nil && log == nil:
 		return nil, fmt.Errorf("%s: is a network, which psim run reads; name what trains it", files[0].Label)
-	}
-	if ran == nil {
+	case ran == nil:
 		return nil, fmt.Errorf("%s: prints no arguments; name the script that started it as well", log.Label)
 	}
 	i, err := mapped(ran, o)
@@ -72,10 +72,7 @@ func Read(files []Input, o Options) (*Import, error) {
 		return nil, err
 	}
 	if written != nil {
-		i.EachNode = written.nodes.each
-	}
-	if printed != nil && written != nil {
-		i.Differences = compared(written, printed)
+		i.EachNode, i.Differences = written.nodes.each, written.compared(printed)
 	}
 	if log != nil {
 		i.Measured = measure(log.Data, ran)
@@ -180,8 +177,11 @@ func isTrainerScript(f Input) bool {
 	return (strings.HasSuffix(f.Label, ".sh") || bytes.HasPrefix(f.Data, []byte("#!"))) && startsTrainer.Match(f.Data)
 }
 
-// compared lists what a script gives otherwise than a log prints.
-func compared(script, log *arguments) (list []understood.Difference) {
+// compared lists what a script gives otherwise than a log prints, which may be nil.
+func (script *arguments) compared(log *arguments) (list []understood.Difference) {
+	if log == nil {
+		return nil
+	}
 	for name := range script.given {
 		is, known := log.values[name]
 		if says := script.values[name]; known && !same(is, says) {

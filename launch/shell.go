@@ -357,15 +357,16 @@ func (s *shell) call(c *syntax.CallExpr) error {
 		return cmp.Or(s.assign(c.Assigns), s.read(*f))
 	}
 	sized := func(w string) bool { return w == "--num-layers" || strings.HasPrefix(w, "--num-layers=") }
-	if words[0] == "trl" && commandOf(words) != nil || trains(words) && (slices.ContainsFunc(words, sized) || commandOf(words) != nil) {
+	if trains(words) && (slices.ContainsFunc(words, sized) || commandOf(words) != nil) {
 		s.starts = append(s.starts, words)
 	}
 	return nil
 }
 
-// trains reports whether a command may be a training: it runs a program or a module of Python.
+// trains reports whether a command may be a training: it runs a program or a module of Python, or trl.
 func trains(words []string) bool {
-	return slices.ContainsFunc(words, func(w string) bool { return strings.HasSuffix(w, ".py") || w == "-m" }) &&
+	python := func(w string) bool { return strings.HasSuffix(w, ".py") || w == "-m" }
+	return (words[0] == "trl" || slices.ContainsFunc(words, python)) &&
 		!slices.Contains([]string{"echo", "printf", "cat", "rm", "cp", "mv", "ls", "grep"}, words[0])
 }
 

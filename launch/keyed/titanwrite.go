@@ -45,8 +45,8 @@ func TitanCommand(preset string, said map[string]any) ([]string, error) {
 	}
 	switch {
 	case preset == "":
-		return nil, &understood.Unsayable{Key: "model", Problem: "torchtitan trains the networks of its registry, and " +
-			"this one has sizes of its own; use model.preset = " + strings.Join(presets, ", ")}
+		return nil, &understood.Unsayable{Key: "model", Problem: "torchtitan trains the networks of its registry; " +
+			"use model.preset = " + strings.Join(presets, ", ")}
 	case config == "":
 		return nil, &understood.Unsayable{Key: "model", Problem: fmt.Sprintf("torchtitan's registry has no %s in %s; "+
 			"it has %s", preset, precision, strings.Join(presets, ", "))}
