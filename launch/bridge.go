@@ -250,6 +250,9 @@ func (b *bridge) derive() error {
 		return fmt.Errorf("%s: model.activation_func = %s: psim knows gelu and squared_relu, and gated silu and gelu",
 			b.label, function)
 	}
+	if err := b.stored(gated); err != nil {
+		return err
+	}
 	heads, groups := b.text("model.num_attention_heads"), b.text("model.num_query_groups")
 	if groups != "" && groups != heads {
 		b.give("group_query_attention", "True", "num_query_groups")
@@ -275,6 +278,27 @@ func (b *bridge) derive() error {
 		return err
 	}
 	return b.vocabulary()
+}
+
+// stored takes that inputs of the activation function wait in 8 bits, which Megatron-LM has no flag for. The unfused
+// function does not do it, and megatron-core refuses it for all but SwiGLU.
+func (b *bridge) stored(gated bool) error {
+	const key, argument = "model.activation_func_fp8_input_store", "activation_func_fp8_input_store"
+	fused := b.text("model.bias_activation_fusion") != "False" || b.text("model.use_te_activation_func") == "True"
+	switch {
+	case b.text(key) != "True":
+	case b.text("model.activation_func") != "silu" || !gated:
+		return fmt.Errorf("%s: %s = True: it needs model.activation_func = silu and model.gated_linear_unit = true",
+			b.label, key)
+	case !fused:
+		b.left.Leave(key+" = True", "no effect without model.bias_activation_fusion")
+	default:
+		b.give(argument, "True", key)
+		if b.text("model.num_moe_experts") != "" {
+			b.left.Leave(key+" = True", "inputs of experts' activation functions are kept in 16 bits")
+		}
+	}
+	return nil
 }
 
 // sums sets what gradients are added up in.

@@ -184,6 +184,33 @@ func TestBridgeRecipes(t *testing.T) {
 	}
 }
 
+// TestBridgeStored: inputs of SwiGLU wait in 8 bits where it is one kernel with the bias, of experts not in psim.
+func TestBridgeStored(t *testing.T) {
+	for _, c := range []struct {
+		network, change string
+		kept            any
+		said            string
+	}{
+		{"llama3-8b", "model.bias_activation_fusion=true", []string{"activation"}, ""},
+		{"llama3-8b", "model.bias_activation_fusion=false", nil, "no effect without model.bias_activation_fusion"},
+		{"qwen3-30b", "model.bias_activation_fusion=true", []string{"activation"}, "kept in 16 bits"},
+	} {
+		i, err := readBridge(bridgeYAML(bridgeNetworks[c.network], "model.activation_func_fp8_input_store=true", c.change,
+			"model.seq_length=4096", "train.micro_batch_size=1", "train.global_batch_size=16"), 8)
+		require.NoError(t, err)
+		require.Equal(t, c.kept, i.Config["train"].(map[string]any)["keep_8bit"])
+		require.Equal(t, c.said != "", strings.Contains(fmt.Sprint(i.Ignored), "activation_func_fp8_input_store"))
+		require.Contains(t, fmt.Sprint(i.Ignored), c.said)
+		var text bytes.Buffer
+		require.NoError(t, configs.WriteObject(&text, nil, i.Config))
+		_, err = configs.ParseOn("stored", text.Bytes(), configs.Target{Device: "h100-80gb-sxm", DevicesPerNode: 8, Network: "ib-ndr"})
+		require.NoError(t, err)
+	}
+	_, err := readBridge(bridgeYAML(bridgeNetworks["gpt3-175b"], "model.activation_func_fp8_input_store=true",
+		"model.seq_length=2048", "train.micro_batch_size=1", "train.global_batch_size=16"), 8)
+	require.ErrorContains(t, err, "model.activation_func_fp8_input_store = True: it needs model.activation_func = silu")
+}
+
 // TestBridge: keys that have other names than Megatron-LM's arguments decide what they should.
 func TestBridge(t *testing.T) {
 	for _, c := range []struct {
@@ -200,6 +227,8 @@ func TestBridge(t *testing.T) {
 		{"ddp.use_distributed_optimizer=false", "parallel", "zero", 0}, {"train.micro_batch_size=2", "batch", "micro", 2},
 		{"model.activation_func={_target_: megatron.core.activations.squared_relu, _call_: false}", "model", "activation", "relu2"},
 		{"dataset.sequence_length=512", "model", "sequence_length", 512},
+		{"model.activation_func_fp8_input_store=true", "train", "keep_8bit", []string{"activation"}},
+		{"model.activation_func_fp8_input_store=false", "train", "keep_8bit", nil},
 	} {
 		changes := []string{"model.seq_length=4096", "train.micro_batch_size=1", "train.global_batch_size=16", c.change}
 		if c.key == "activation" {

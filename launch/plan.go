@@ -169,6 +169,7 @@ func (m *mapper) chunks(stages int) int {
 // training maps precision, optimizer and recomputation.
 func (m *mapper) training() {
 	m.precision()
+	m.stored()
 	m.set("train.stack", m.stack(), "transformer_impl")
 	momentum := m.number("sgd_momentum")
 	optimizer, ok := optimizers[m.get("optimizer")]
@@ -247,6 +248,13 @@ func (m *mapper) precision() {
 		}
 		m.set("train.bf16_first", first, "first_last_layers_bf16", "num_layers_at_start_in_bf16")
 		m.set("train.bf16_last", last, "first_last_layers_bf16", "num_layers_at_end_in_bf16")
+	}
+}
+
+// stored maps what waits in 8 bits for the backward.
+func (m *mapper) stored() {
+	if m.on("activation_func_fp8_input_store") {
+		m.set("train.keep_8bit", []string{"activation"}, "activation_func_fp8_input_store")
 	}
 }
 
