@@ -56,7 +56,8 @@ func (c *Config) checkAuto(own schedules.Schedule, stageRank []int32) error {
 	case c.Schedule.Synchronous:
 		return fmt.Errorf("synchronous = true: %s searches for an order without barriers; set it to false", name)
 	case c.Parallel.Zero == 3:
-		return fmt.Errorf("name = %q: parallel.zero = 3 makes stages of layers on one rank; use ddp", name)
+		return fmt.Errorf("name = %q: is not modelled with parallel.zero = 3; set parallel.zero = 2, or use another "+
+			"schedule", name)
 	case !slices.Equal(stageRank, own.Placement(c.shape(own, 1)).First):
 		needs := "one stage per rank, stage s on rank s"
 		if c.folded() {

@@ -129,7 +129,7 @@ func readCommand(f Input, a *arguments, files []Input, o Options) (*Import, erro
 	o.Launched, o.LaunchedEach = a.nodes.devices(), a.nodes.each
 	i, err := a.keyed(f, a.words, files, o)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w%s", err, leftOut(a.notes))
 	}
 	for _, note := range a.notes {
 		i.Leave(f.Label, note)

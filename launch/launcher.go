@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"fmt"
 	"maps"
 	"strconv"
 	"strings"
@@ -53,12 +54,17 @@ func (s *shell) launcher(words []string) {
 		if gpus := strings.TrimPrefix(value, "gpu:"); gpus != value && strings.HasSuffix(flag, "gres") {
 			flag, value = "gpus_per_node", gpus[strings.LastIndex(gpus, ":")+1:]
 		}
+		name := strings.ReplaceAll(strings.TrimLeft(flag, "-"), "-", "_")
+		if name == "include" && strings.HasPrefix(flag, "--") {
+			s.included(value)
+		}
 		n, err := strconv.Atoi(value)
-		if err != nil || n < 1 {
+		if err != nil || n < 1 || n > mostDevices {
+			s.unsized(flag, name, value)
 			continue
 		}
 		nodes := &s.arguments.nodes
-		switch strings.ReplaceAll(strings.TrimLeft(flag, "-"), "-", "_") {
+		switch name {
 		case "nproc_per_node", "ntasks_per_node", "gpus_per_node", "num_gpus":
 			nodes.each = n
 		case "nnodes", "nodes", "num_nodes", "N":
@@ -70,4 +76,33 @@ func (s *shell) launcher(words []string) {
 			nodes.tasks = n
 		}
 	}
+}
+
+// mostDevices limits the nodes and the devices of a node that a launcher is believed to have.
+const mostDevices = 1 << 20
+
+// unsized notes that a launcher's number of devices cannot be read, and forgets what a header of sbatch says: perhaps
+// not all of these are used.
+func (s *shell) unsized(flag, name, value string) {
+	switch name {
+	case "nproc_per_node", "num_gpus", "nnodes", "num_nodes":
+		s.arguments.nodes = nodes{}
+		s.arguments.notes = append(s.arguments.notes, fmt.Sprintf("%s %.40s: does not say how many devices train; "+
+			"--devices N says it", flag, value))
+	}
+}
+
+// included counts the devices that deepspeed's --include names: host:0,1@host:0,1.
+func (s *shell) included(value string) {
+	all, each := 0, 0
+	for host := range strings.SplitSeq(value, "@") {
+		_, list, listed := strings.Cut(host, ":")
+		if !listed {
+			s.unsized("--include", "num_gpus", value)
+			return
+		}
+		n := 1 + strings.Count(list, ",")
+		all, each = all+n, max(each, n)
+	}
+	s.arguments.nodes = nodes{count: 1, each: each, tasks: all}
 }

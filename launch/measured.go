@@ -54,7 +54,7 @@ func numberAfter(line []byte, mark string) []byte {
 		return nil
 	}
 	rest := bytes.TrimLeft(line[at+len(mark):], " \t")
-	return rest[:len(rest)-len(bytes.TrimLeft(rest, "0123456789."))]
+	return rest[:len(rest)-len(bytes.TrimLeft(rest, "0123456789.eE+-"))]
 }
 
 // readLine reads a report of Megatron's, and returns false for other lines.

@@ -124,11 +124,16 @@ func (k *file) decode(f understood.Input) error {
 	}
 	table, err := decoded(f.Data)
 	if err != nil {
-		text := strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "yaml: ")), " ")
-		return fmt.Errorf("%s: is not YAML: %s", f.Label, text)
+		return notYAML(f.Label, err)
 	}
 	k.flatten("", table)
 	return nil
+}
+
+// notYAML says what is wrong with a file that is neither JSON nor YAML.
+func notYAML(label string, err error) error {
+	text := strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "yaml: ")), " ")
+	return fmt.Errorf("%s: is not YAML: %s", label, text)
 }
 
 // whole returns the whole number of a key, or otherwise; other values are refused.
@@ -152,6 +157,9 @@ func (k *file) whole(key string, otherwise int) int {
 		if n == float64(int(n)) && n > -understood.MostSize && n < understood.MostSize {
 			return int(n)
 		}
+	}
+	if k.keys[key] == true {
+		k.refuseKey(key, "has no value; it must be a whole number")
 	}
 	k.refuseKey(key, fmt.Sprintf("must be a whole number below %d", int64(understood.MostSize)))
 	return otherwise

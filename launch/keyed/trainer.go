@@ -174,9 +174,13 @@ func (t *trainer) part(is func([]byte) bool, table string) (*file, error) {
 func (t *trainer) named(k *file, key string) (understood.Input, bool) {
 	name := k.word(key, "")
 	for _, f := range t.files {
-		if path.Base(f.Label) == path.Base(name) {
-			return f, true
+		if path.Base(f.Label) != path.Base(name) || isTrainer(f.Data) || isAccelerate(f.Data) {
+			continue
 		}
+		if object(f.Data) == nil || IsNetwork(f.Data) {
+			k.refuseKey(key, "is not a configuration of it in JSON")
+		}
+		return f, true
 	}
 	k.refuseKey(key, "name that file as well")
 	return understood.Input{}, false

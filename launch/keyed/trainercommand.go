@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -40,14 +41,16 @@ func TrainerCommand(f understood.Input, words []string, files []understood.Input
 		return other.Label == f.Label
 	})}
 	arguments := c.flags(program)
+	for _, key := range []string{"model_type", "architectures"} { // by which a network's file is known
+		delete(arguments, key)
+	}
+	if arguments["distributed_type"] != nil {
+		return nil, fmt.Errorf("%s: --distributed_type: is a key of accelerate's file, not of TrainingArguments; "+
+			"leave it out", c.label)
+	}
 	ofTRL := map[string]any{}
-	for key, as := range map[string]string{
-		"accelerate_config": "config_file", "num_processes": "num_processes", "num_machines": "num_machines",
-	} {
-		if value := arguments[key]; value != nil && isTRL(words) {
-			ofTRL[as] = value
-			delete(arguments, key)
-		}
+	if isTRL(words) {
+		ofTRL = launcherKeys(arguments)
 	}
 	if err := c.named(arguments); err != nil {
 		return nil, err
@@ -61,7 +64,11 @@ func TrainerCommand(f understood.Input, words []string, files []understood.Input
 	case isTRL(words):
 		keys = launchKeys(ofTRL)
 	case at >= 0:
-		keys = launchKeys(c.flags(launcher[at+1:]))
+		flags := c.flags(launcher[at+1:])
+		if err := c.oneKind(flags); err != nil {
+			return nil, err
+		}
+		keys = launchKeys(flags)
 	}
 	if len(keys) > 0 {
 		keys, err := c.add(isAccelerate, keys, "config_file")
@@ -74,6 +81,20 @@ func TrainerCommand(f understood.Input, words []string, files []understood.Input
 	}
 	o.Devices = devices
 	return together(readTrainer)(c.rest[0], c.rest, o)
+}
+
+// launcherKeys takes accelerate's keys out of trl's.
+func launcherKeys(arguments map[string]any) map[string]any {
+	keys := map[string]any{}
+	for key, as := range map[string]string{
+		"accelerate_config": "config_file", "num_processes": "num_processes", "num_machines": "num_machines",
+	} {
+		if value := arguments[key]; value != nil {
+			keys[as] = value
+			delete(arguments, key)
+		}
+	}
+	return keys
 }
 
 // named takes the TrainingArguments among the files, where flags name no file and give none.
@@ -136,7 +157,10 @@ func (c *trainerCommand) add(
 		if at < 0 {
 			return nil, fmt.Errorf("%s: --%s %s: name that file as well", c.label, naming, name)
 		}
-		if keys, err = decoded(c.rest[at].Data); err != nil || !is(c.rest[at].Data) {
+		if keys, err = decoded(c.rest[at].Data); err != nil {
+			return nil, notYAML(c.rest[at].Label, err)
+		}
+		if !is(c.rest[at].Data) {
 			return nil, fmt.Errorf("%s: --%s %s: is not such a file", c.label, naming, name)
 		}
 		label = c.rest[at].Label
@@ -145,16 +169,19 @@ func (c *trainerCommand) add(
 	if len(flags) > 0 && len(keys) > 0 {
 		label = c.label + " and " + label
 	}
-	for key, value := range flags {
+	for _, key := range slices.Sorted(maps.Keys(flags)) { // a section before what is in it
 		section, inner, nested := strings.Cut(key, ".")
 		table, is := keys[section].(map[string]any)
 		switch {
 		case !nested:
-			keys[key] = value
+			keys[key] = flags[key]
 		case is:
-			table[inner] = value
+			table[inner] = flags[key]
+		case flags[section] != nil:
+			return nil, fmt.Errorf("%s: --%s: goes not with --%s, which names a file; give one of them", c.label, key,
+				section)
 		default:
-			keys[section] = map[string]any{inner: value}
+			keys[section] = map[string]any{inner: flags[key]}
 		}
 	}
 	data, err := json.Marshal(keys)
@@ -205,7 +232,33 @@ func valueOfFlag(word string) any {
 	if strings.HasPrefix(word, "{") && json.Unmarshal([]byte(word), &table) == nil {
 		return table
 	}
+	switch strings.ToLower(word) { // as HfArgumentParser takes switches
+	case "true", "yes", "t", "y":
+		return true
+	case "false", "no", "f", "n":
+		return false
+	}
+	if x, ok := plain(word).(float64); ok && (math.IsNaN(x) || math.IsInf(x, 0)) {
+		return word // which no key takes
+	}
 	return plain(word)
+}
+
+// launchKinds are switches of accelerate launch, with what its file calls them.
+var launchKinds = map[string]string{"use_fsdp": "FSDP", "use_deepspeed": "DEEPSPEED", "multi_gpu": "MULTI_GPU"}
+
+// oneKind refuses two ways of training at once, as accelerate does.
+func (c *trainerCommand) oneKind(flags map[string]any) error {
+	var given []string
+	for _, flag := range slices.Sorted(maps.Keys(launchKinds)) {
+		if flags[flag] == true {
+			given = append(given, "--"+flag)
+		}
+	}
+	if len(given) > 1 {
+		return fmt.Errorf("%s: %s: accelerate launch takes one of them", c.label, strings.Join(given, " "))
+	}
+	return nil
 }
 
 // launchKeys names the flags of accelerate launch as its file does.
@@ -215,7 +268,6 @@ func launchKeys(flags map[string]any) map[string]any {
 		"dynamo_": "dynamo_config", "zero": "deepspeed_config", "offload_": "deepspeed_config",
 		"deepspeed_": "deepspeed_config", "gradient_": "deepspeed_config",
 	}
-	kinds := map[string]string{"use_fsdp": "FSDP", "use_deepspeed": "DEEPSPEED", "multi_gpu": "MULTI_GPU"}
 	keys := map[string]any{}
 	for flag, value := range flags {
 		begins := func(prefix string) bool { return strings.HasPrefix(flag, prefix) }
@@ -225,7 +277,7 @@ func launchKeys(flags map[string]any) map[string]any {
 				section = sections[prefix] + "."
 			}
 		}
-		kind, switches := kinds[flag]
+		kind, switches := launchKinds[flag]
 		switch {
 		case !switches:
 			keys[section+flag] = value
@@ -233,10 +285,10 @@ func launchKeys(flags map[string]any) map[string]any {
 			keys["distributed_type"] = kind
 		}
 	}
-	if n, ok := keys["num_processes"].(int64); ok && keys["distributed_type"] == nil && keys["config_file"] == nil {
-		keys["distributed_type"] = "NO"
-		if n > 1 {
-			keys["distributed_type"] = "MULTI_GPU"
+	if n := keys["num_processes"]; n != nil && keys["distributed_type"] == nil && keys["config_file"] == nil {
+		keys["distributed_type"] = "MULTI_GPU"
+		if n == int64(1) {
+			keys["distributed_type"] = "NO"
 		}
 	}
 	return keys
