@@ -55,6 +55,16 @@ func (f *frequency) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &f.every)
 }
 
+// onOrOff refuses lists with other numbers than 0 and 1.
+func onOrOff(key string, list []int) error {
+	for i, n := range list {
+		if n != 0 && n != 1 {
+			return fmt.Errorf("%s[%d] = %d: must be 0 or 1", key, i, n)
+		}
+	}
+	return nil
+}
+
 // numbers is a list of whole numbers, or a text of them with commas between.
 type numbers []int
 
@@ -117,7 +127,8 @@ func unequalTypes() map[string]llamaType {
 // the file says otherwise. Values have fewer features than keys.
 func mimo(m *models.Model, c llamaConfig, b blockConfig) error {
 	m.RouterBias, m.VHeadDim = true, b.ValueDim
-	m.Sinks, m.WindowSinks = b.WindowSinks == nil || *b.WindowSinks, !b.FullSinks
+	m.Sinks = b.WindowSinks == nil || *b.WindowSinks
+	m.WindowSinks = m.Sinks && !b.FullSinks
 	ofQueries(m)
 	switch {
 	case b.WindowValues != nil && *b.WindowValues != b.ValueDim:
@@ -138,7 +149,7 @@ func mimo(m *models.Model, c llamaConfig, b blockConfig) error {
 		}
 		full = func(i int) bool { return p[i] == 0 }
 	}
-	err := cmp.Or(positive("v_head_dim", &b.ValueDim), positive("swa_num_attention_heads", b.WindowHeads),
+	err := cmp.Or(onOrOff("hybrid_layer_pattern", b.HybridPattern), positive("v_head_dim", &b.ValueDim), positive("swa_num_attention_heads", b.WindowHeads),
 		positive("swa_num_key_value_heads", b.WindowKVHeads), positive("swa_head_dim", b.WindowHeadDim),
 		readMLPTypes(c, &b), readMixture(m, b))
 	return cmp.Or(err, windows(m, b, full))
@@ -220,9 +231,12 @@ func readMLPTypes(c llamaConfig, b *blockConfig) (err error) {
 	case b.MLPTypes != nil:
 		b.Dense, err = leading(b.MLPTypes, "dense", c.Layers)
 	case f != nil && f.blocks != nil:
+		if err := onOrOff("moe_layer_freq", f.blocks); err != nil {
+			return err
+		}
 		words := make([]string, len(f.blocks))
 		for i, has := range f.blocks {
-			words[i] = []string{"dense", "sparse"}[min(1, max(0, has))]
+			words[i] = []string{"dense", "sparse"}[has]
 		}
 		b.Dense, err = leading(words, "dense", c.Layers)
 		if err != nil {
