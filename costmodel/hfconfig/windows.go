@@ -149,7 +149,8 @@ func mimo(m *models.Model, c llamaConfig, b blockConfig) error {
 		}
 		full = func(i int) bool { return p[i] == 0 }
 	}
-	err := cmp.Or(onOrOff("hybrid_layer_pattern", b.HybridPattern), positive("v_head_dim", &b.ValueDim), positive("swa_num_attention_heads", b.WindowHeads),
+	err := cmp.Or(onOrOff("hybrid_layer_pattern", b.HybridPattern), positive("v_head_dim", &b.ValueDim),
+		positive("swa_num_attention_heads", b.WindowHeads),
 		positive("swa_num_key_value_heads", b.WindowKVHeads), positive("swa_head_dim", b.WindowHeadDim),
 		readMLPTypes(c, &b), readMixture(m, b))
 	return cmp.Or(err, windows(m, b, full))
