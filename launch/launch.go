@@ -178,16 +178,16 @@ func isTrainerScript(f Input) bool {
 }
 
 // compared lists what a script gives otherwise than a log prints, which may be nil.
-func (script *arguments) compared(log *arguments) (list []understood.Difference) {
+func (a *arguments) compared(log *arguments) (list []understood.Difference) {
 	if log == nil {
 		return nil
 	}
-	for name := range script.given {
+	for name := range a.given {
 		is, known := log.values[name]
-		if says := script.values[name]; known && !same(is, says) {
+		if says := a.values[name]; known && !same(is, says) {
 			list = append(list, understood.Difference{From: name, Script: says, Log: is})
 		}
 	}
-	slices.SortFunc(list, func(a, b understood.Difference) int { return strings.Compare(a.From, b.From) })
+	slices.SortFunc(list, func(x, y understood.Difference) int { return strings.Compare(x.From, y.From) })
 	return list
 }
