@@ -313,6 +313,9 @@ func (f *importFlags) complete(ctx context.Context, understood *launch.Import, n
 	}
 	if err != nil {
 		problem := unseen.ReplaceAllString(err.Error(), "$1: ")
+		if f.target.Network == "" && strings.Contains(problem, "machine.network: ") {
+			problem += " (--network ib-hdr; psim list links)"
+		}
 		return nil, errors.New(problem + understood.Origin(problem))
 	}
 	return text.Bytes(), nil
