@@ -312,11 +312,16 @@ func (f *importFlags) complete(ctx context.Context, understood *launch.Import, n
 		}
 	}
 	if err != nil {
-		problem := unseen.ReplaceAllString(err.Error(), "$1: ")
-		if f.target.Network == "" && strings.Contains(problem, "machine.network: ") {
-			problem += " (--network ib-hdr; psim list links)"
-		}
-		return nil, errors.New(problem + understood.Origin(problem))
+		return nil, f.problem(err, understood)
 	}
 	return text.Bytes(), nil
+}
+
+// problem says what is wrong with a configuration that was read, which the user has not seen.
+func (f *importFlags) problem(err error, understood *launch.Import) error {
+	text := unseen.ReplaceAllString(err.Error(), "$1: ")
+	if f.target.Network == "" && strings.Contains(text, "machine.network: ") {
+		text += " (--network ib-hdr; psim list links)"
+	}
+	return errors.New(text + understood.Origin(text))
 }
