@@ -145,7 +145,8 @@ type trainerCommand struct {
 	rest  []understood.Input
 }
 
-// add makes a file of flags. They replace the keys of the file that one of them names. It returns all keys.
+// add puts a file made of flags before the others. They replace the keys of the file that one of them names. It
+// returns all keys.
 func (c *trainerCommand) add(
 	is func([]byte) bool, flags map[string]any, naming string,
 ) (keys map[string]any, err error) {
@@ -171,11 +172,11 @@ func (c *trainerCommand) add(
 	}
 	for _, key := range slices.Sorted(maps.Keys(flags)) { // a section before what is in it
 		section, inner, nested := strings.Cut(key, ".")
-		table, is := keys[section].(map[string]any)
+		table, there := keys[section].(map[string]any)
 		switch {
 		case !nested:
 			keys[key] = flags[key]
-		case is:
+		case there:
 			table[inner] = flags[key]
 		case flags[section] != nil:
 			return nil, fmt.Errorf("%s: --%s: goes not with --%s, which names a file; give one of them", c.label, key,
