@@ -105,7 +105,7 @@ func work(c *configs.Config, experiment *configs.Experiment) results.Work {
 	precision := cmp.Or(experiment.Staged.Training.Precision, "fp32")
 	w := results.Work{
 		Parameters: n.Parameters(), ActiveParameters: n.ActiveParameters(), Read: c.Model.File != "",
-		Precision: precision, Device: device.Name,
+		Windows: n.Windows(), Precision: precision, Device: device.Name,
 		ModelFLOPs:    n.ModelFLOPs() * float64(experiment.Samples),
 		HardwareFLOPs: experiment.Staged.FLOPs(), PeakFLOPs: float64(device.PeakIn(precision)),
 	}

@@ -235,6 +235,8 @@ func aboveHardware(r results.Result) string {
 	switch {
 	case r.MFU <= r.HFU:
 		return ""
+	case r.Windows:
+		return "; MFU counts all tokens of a window for each token, and without one the full square"
 	case r.Throughput.Tokens > 0:
 		return "; MFU counts attention's full square, as its sources do"
 	}

@@ -139,6 +139,7 @@ func TestRatesText(t *testing.T) {
 	for want, change := range map[string]func(){
 		"2.00 samples/s, 4,096 tokens/s in total (512 per device)\n":                           func() {},
 		"in bf16; MFU counts attention's full square, as its sources do\n":                     func() {},
+		"MFU counts all tokens of a window for each token, and without one the full square\n":  func() { r.Windows = true },
 		"in bf16; MFU counts the first layer's input gradient, which is not computed\n":        func() { r.Throughput.Tokens = 0 },
 		"MFU            50.0 % (HFU 60.0 %), 500 GFLOP/s per device of 1.00 TFLOP/s in bf16\n": func() { r.HFU = 0.6 },
 	} {

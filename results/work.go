@@ -14,6 +14,7 @@ type Work struct {
 	// Parameters that training changes; absent if it changes all.
 	TrainedParameters int64  `json:"trained_parameters,omitempty"`
 	Read              bool   `json:"-"`                         // the network was read from a file
+	Windows           bool   `json:"-"`                         // attention has windows; model_flops count their inside
 	SequenceLength    int    `json:"sequence_length,omitempty"` // tokens in a sample of a language model
 	Precision         string `json:"precision,omitempty"`       // precision of training: fp32, fp16 or bf16
 	Device            string `json:"device,omitempty"`          // name in the catalog (psim list devices), or inline
@@ -21,7 +22,8 @@ type Work struct {
 	Stack string `json:"stack,omitempty"`
 	// Floating-point operations of a step by definition: three times the matrix products of
 	// the forward, with attention over the whole square and without recomputation
-	// (Chowdhery et al. 2022, PaLM, appendix B). Products with frozen weights count twice.
+	// (Chowdhery et al. 2022, PaLM, appendix B). Attention with a window counts its tokens
+	// for each token, not the square. Products with frozen weights count twice.
 	ModelFLOPs float64 `json:"model_flops,omitempty" unit:"FLOP"`
 	// Floating-point operations of a step that all devices execute, including recomputation
 	// (Korthikanti et al. 2022, section 6). Fused attention counts only the part of the square

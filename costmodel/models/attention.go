@@ -64,12 +64,14 @@ func (m Model) core() string {
 func (m Model) square(prefix string) []network.Op {
 	a, s, keys := int64(m.Heads), int64(m.SequenceLength), m.keys()
 	ops := []network.Op{
-		{Name: prefix + "scores", Class: network.Product, Count: a, Rows: s, Inner: int64(m.HeadDim), Cols: keys},
+		{Name: prefix + "scores", Class: network.Product, Count: a, Rows: s, Inner: int64(m.HeadDim), Cols: keys,
+			Counted: m.counted()},
 	}
 	ops = append(ops, m.softmax(prefix+"softmax")...)
 	ops = append(ops, m.dropout(prefix+"attn_dropout", m.Heads, m.SequenceLength, int(keys))...)
 	ops = append(ops, network.Op{
 		Name: prefix + "context", Class: network.Product, Count: a, Rows: s, Inner: keys, Cols: int64(m.valueDim()),
+		Counted: m.counted(),
 	})
 	return append(ops, m.separate(prefix+"contiguous", m.Heads*m.valueDim(), traffic(2, 2), traffic(2, 2))...)
 }
@@ -84,7 +86,7 @@ func (m Model) fusedAttention(name string) network.Op {
 	kv := elements(m.SequenceLength, m.KVHeads*(m.HeadDim+v))
 	op := network.Op{
 		Name: name, Class: network.Attention, Count: a, Rows: s, Inner: int64(m.HeadDim), Cols: m.keys(),
-		Pairs:    m.pairs(),
+		Pairs: m.pairs(), Counted: m.counted(),
 		Elements: context, Numbers: network.Mixed,
 		Moved: [3]int64{
 			network.Forward: q + context + kv + rows, network.InputGradient: q + 2*context + kv + rows + 9*q + kv,
@@ -121,6 +123,26 @@ func (m Model) pairsWithin(s int64) int64 {
 		n = min(n, w*(w+attentionTile)/2+(s-w)*(w+attentionTile))
 	}
 	return n
+}
+
+// counted returns the share of the square that model FLOPs count, 0 for all: of a window or chunk, as many keys for
+// every token as it has.
+func (m Model) counted() float64 {
+	w := int64(m.Window)
+	s := int64(m.parts.ContextParts() * m.SequenceLength)
+	if w == 0 || w >= s {
+		return 0
+	}
+	within := func(n int64) float64 {
+		if m.Chunked {
+			return float64(n/w*w*w + n%w*(n%w))
+		}
+		return float64(n * min(w, n))
+	}
+	if m.batches != nil {
+		return m.batches.Attended(within) / float64(s*m.keys())
+	}
+	return within(s) / (float64(s) * float64(s))
 }
 
 // attentionBuffers lists the buffers of the core, and the context, which is the input of the output

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"psim/costmodel/network"
 )
@@ -43,4 +44,42 @@ func TestFLOPsOfLongSequences(t *testing.T) {
 		require.InEpsilon(t, want, n.FLOPs(network.Forward), 1e-12)
 		require.Equal(t, sequence > s, want > math.MaxInt64)
 	}
+}
+
+// TestModelFLOPsOfWindows counts tokens one by one: each has as many keys as its window or chunk, and all of the
+// sequence if that is shorter. Kernels do not matter, and what is computed stays the whole square.
+func TestModelFLOPsOfWindows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := Model{
+			Family: "llama", Layers: 4, Hidden: 64, Heads: 4, FFNHidden: 96, Vocab: 128,
+			SequenceLength: rapid.IntRange(1, 300).Draw(t, "sequence"), Window: rapid.IntRange(1, 300).Draw(t, "window"),
+			Chunked: rapid.Bool().Draw(t, "chunked"), FullAttentionEvery: rapid.IntRange(0, 3).Draw(t, "every"),
+			Attention: rapid.SampledFrom([]string{AttentionFlash, AttentionUnfused}).Draw(t, "attention"),
+		}
+		s, w := m.SequenceLength, m.Window
+		keys, windowed := 0, 0
+		for token := range s {
+			seen := min(w, s)
+			if m.Chunked {
+				seen = min(w, s-token/w*w)
+			}
+			keys += seen
+		}
+		for block := range m.Layers {
+			if every := m.FullAttentionEvery; every == 0 || (block+1)%every != 0 {
+				windowed++
+			}
+		}
+		n, err := m.Network()
+		require.NoError(t, err)
+		whole := n.FLOPs(network.Forward)
+		skipped := 4 * 64 * windowed * (s*s - keys) // two products of 64 features
+		require.InEpsilon(t, 3*(whole-float64(skipped)), n.ModelFLOPs(), 1e-12)
+
+		m.Window, m.Chunked, m.FullAttentionEvery = 0, false, 0
+		n, err = m.Network()
+		require.NoError(t, err)
+		require.Equal(t, whole, n.FLOPs(network.Forward))
+		require.Equal(t, 3*whole, n.ModelFLOPs())
+	})
 }

@@ -1,6 +1,9 @@
 package network
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Idle reports whether a pass of an operation does nothing because no gradient is wanted, or because
 // it is an operation of the backward alone.
@@ -32,25 +35,28 @@ func (n Network) Trained() int64 {
 
 // ModelFLOPs returns the FLOPs of training with a sample by definition: three times the forward, but twice the
 // forward for products with frozen weights, whose gradients are not wanted, and once where nothing goes back to
-// anything that is trained.
+// anything that is trained. Attention counts the whole square, and of a window what is inside it.
 func (n Network) ModelFLOPs() float64 {
-	forward := func(counts func(Layer, Op) bool) float64 {
-		part := n
-		part.Layers = nil
-		for _, l := range n.Layers {
-			if !slices.ContainsFunc(l.Ops, func(o Op) bool { return counts(l, o) }) {
-				continue
-			}
-			l.Ops = slices.DeleteFunc(slices.Clone(l.Ops), func(o Op) bool { return !counts(l, o) })
-			part.Layers = append(part.Layers, l)
+	return n.weighted(Forward, func(l Layer, o Op) float64 {
+		times := 3.0
+		if o.Frozen {
+			times--
 		}
-		return part.FLOPs(Forward)
-	}
-	noWeights := forward(func(_ Layer, o Op) bool { return o.Frozen })
-	ends := func(l Layer, o Op) bool { return len(l.Frozen) > 0 && o.NoInputGradient }
-	noInputs := forward(ends)
-	noAttention := forward(func(l Layer, o Op) bool { return ends(l, o) && o.Weights() == 0 }) // its W is part of its I
-	return 3*n.FLOPs(Forward) - noWeights - noInputs - noAttention
+		if len(l.Frozen) > 0 && o.NoInputGradient {
+			times--
+			if o.Weights() == 0 { // its W is part of its I
+				times--
+			}
+		}
+		return times * cmp.Or(o.Counted, 1)
+	})
+}
+
+// Windows reports whether model FLOPs leave out a part of attention, which is outside of windows.
+func (n Network) Windows() bool {
+	return slices.ContainsFunc(n.Layers, func(l Layer) bool {
+		return slices.ContainsFunc(l.Ops, func(o Op) bool { return o.Counted > 0 })
+	})
 }
 
 // elementsOf counts the elements of tensors.

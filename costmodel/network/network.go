@@ -16,7 +16,8 @@
 //
 // Numbers are per sample unless a comment says otherwise. A sample is one sequence of a
 // language model, or one image. FLOPs count matrix products only, two per multiply-add, and
-// attention over the whole square of tokens, as published totals do. In a network that a
+// attention over the whole square of tokens, as published totals do; [Network.ModelFLOPs] counts
+// of a window what is inside it. In a network that a
 // group of devices divides (see [Network.Divided]), all numbers are those of one device.
 package network
 
@@ -193,15 +194,17 @@ func (n Network) ParameterTensors() []Tensor {
 // FLOPs returns the FLOPs of one pass, per sample. Every token counts for all experts that it
 // chooses, even where their capacity would drop it.
 func (n Network) FLOPs(p Pass) float64 {
+	return n.weighted(p, func(Layer, Op) float64 { return 1 })
+}
+
+// weighted sums the FLOPs of one pass, each operation's multiplied by a number.
+func (n Network) weighted(p Pass, times func(Layer, Op) float64) float64 {
 	return sum(n.Layers, func(l Layer) float64 {
-		if n.Routing.Capacity == 0 {
-			return l.FLOPs(p)
-		}
 		return sum(l.Ops, func(o Op) float64 {
-			if o.Experts > 0 {
+			if n.Routing.Capacity != 0 && o.Experts > 0 {
 				o.Rows = int64(n.TokensPerSample * n.Routing.PerToken)
 			}
-			return o.FLOPs(p)
+			return o.FLOPs(p) * times(l, o)
 		})
 	})
 }

@@ -84,6 +84,8 @@ type Op struct {
 	// Pairs is the number of pairs of a query and a key that Attention computes for each
 	// head. Values is the number of features of its values, if it differs from Inner.
 	Pairs, Values int64
+	// Counted is the share of its FLOPs that count as the model's, those inside a window; 0 means all.
+	Counted float64
 	// Work counts the multiply-adds of a Scan, which has Count heads of Inner and Values features.
 	Work [3]float64
 	// Blocks is the number of kernels in which Attention is computed, one after another; 0

@@ -13,7 +13,6 @@ import (
 	"psim/configs"
 	"psim/configs/lists"
 	"psim/costmodel/models"
-	"psim/costmodel/network"
 	"psim/courses/questions"
 	"psim/internal/nearest"
 	"psim/internal/units"
@@ -111,16 +110,22 @@ func describeSchedules(w io.Writer, catalog []schedules.Schedule) {
 }
 
 func listModels(w io.Writer, _ bool) {
-	fmt.Fprintln(w, "model\tparameters\tof a token\ttensors\tlayers\tforward FLOPs per sample\twhat it is")
+	fmt.Fprintln(w, "model\tparameters\tof a token\ttensors\tlayers\ttokens\ttheir forward FLOPs\twhat it is")
 	for _, p := range models.Presets() {
 		n, err := models.Model{Preset: p.Name}.Network()
 		if err != nil {
 			continue // tests build every preset
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%.4g\t%s\n",
+		tokens := "-"
+		if p.SequenceLength > 0 {
+			tokens = units.FormatCount(int64(n.TokensPerSample))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%.4g\t%s\n",
 			p.Name, units.FormatCount(n.Parameters()), units.FormatCount(n.ActiveParameters()),
-			len(n.ParameterTensors()), len(n.Layers), n.FLOPs(network.Forward), p.Summary)
+			len(n.ParameterTensors()), len(n.Layers), tokens, n.ModelFLOPs()/3, p.Summary)
 	}
+	fmt.Fprintln(w, "\nForward FLOPs are of one sample of as many tokens, the length of the pre-training.\n"+
+		"Attention counts as for MFU: the whole square; with a window its tokens for each token.")
 }
 
 func listExamples(w io.Writer, _ bool) {
