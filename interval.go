@@ -6,26 +6,54 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
+	"psim/costmodel"
 	"psim/intervals"
 	"psim/results"
+	"psim/schedules/graph"
 )
 
 // Conditions returns what the error of the prediction may depend on.
 func (p *Prediction) Conditions() intervals.Conditions {
-	r, machine := &p.Result, &p.Experiment.Machine
-	c := intervals.Conditions{
-		Stack: r.Stack, Mixture: r.ActiveParameters < r.Parameters, Tensor: max(1, r.TensorParallel), Nodes: 1,
-	}
-	c.Chip, _, _ = strings.Cut(r.Device, "-")
+	c := intervals.Conditions{Stack: p.Result.Stack, Products: p.products}
+	c.Chip, _, _ = strings.Cut(p.Result.Device, "-")
 	if p.Experiment.Staged != nil {
 		c.Bits = p.Experiment.Staged.Training.Bits()
 		c.Scans = p.Experiment.Staged.Network.Scans()
 	}
-	if n := machine.DevicesPerNode; n > 0 {
-		c.Nodes = (r.Devices + n - 1) / n
-	}
 	return c
+}
+
+// productsOf returns the share of the step that products and attention take, in the mean over ranks, or 0 if the
+// configuration has no layers.
+func (p *Prediction) productsOf(t *graph.Trace) (float64, error) {
+	if p.Experiment.Staged == nil {
+		return 0, nil
+	}
+	made, err := costmodel.MadeOf(p.Experiment.Machine, p.Experiment.Staged, p.Experiment.Graph.Ranks())
+	if err != nil {
+		return 0, err
+	}
+	var busy float64
+	for i, tasks := range t.Graph.Counts() {
+		class := &t.Graph.Classes[i]
+		if !class.Kind.Compute() {
+			continue
+		}
+		var products, all time.Duration
+		for _, share := range made(class) {
+			all += share.Time
+			if costmodel.IsProducts(share) {
+				products += share.Time
+			}
+		}
+		if all > 0 {
+			busy += float64(tasks) * t.Prices[i].Busy.Seconds() * products.Seconds() / all.Seconds()
+		}
+	}
+	ranks := float64(t.Graph.Ranks()) / float64(t.Graph.Replicas())
+	return busy / ranks / p.Result.StepTime, nil
 }
 
 // spread returns how errors of such predictions are distributed.
@@ -37,7 +65,7 @@ func (p *Prediction) spread() intervals.Spread {
 			errors = append(errors, run.Error)
 		}
 	}
-	return intervals.Published().Of(p.Conditions()).AtSite(errors)
+	return intervals.Fitted().Of(p.Conditions()).AtSite(errors)
 }
 
 // setInterval adds the interval of a prediction with a stack, or why there is none.

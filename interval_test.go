@@ -33,7 +33,7 @@ func TestUnsaid(t *testing.T) {
 	require.Equal(t, p.Result.Interval.Coverage, flash.Result.Interval.Coverage)
 }
 
-// Whether a network has scans is read from its operations. Fewer than three sources published such runs.
+// Whether a network has scans is read from its operations. Fewer than four sources published such runs.
 func TestScansHaveNoInterval(t *testing.T) {
 	c, err := psim.Load("nemotron-h-56b", "train.stack=megatron-te", "machine.device=h100-80gb-sxm")
 	require.NoError(t, err)

@@ -71,6 +71,8 @@ type Prediction struct {
 	Result results.Result
 	brief  bool // whether the trace is needed only for statistics
 	traced bool // whether a brief prediction keeps its trace, to be explained
+	// products is the share of the step that products and attention take, in the mean over ranks.
+	products float64
 	// BuildTime and SimulationTime are how long psim itself took.
 	BuildTime, SimulationTime time.Duration
 }
@@ -185,6 +187,9 @@ func (p *Prediction) simulateWhole() (err error) {
 	info.LastStep = lastStep(p.Config, p.Experiment)
 	p.Result = p.Simulation.Result(info)
 	p.Result.Search = p.found()
+	if p.products, err = p.productsOf(p.Trace); err != nil {
+		return err
+	}
 	p.setInterval()
 	if name := p.Config.Published(); name != "" && !p.Result.FitsMemory {
 		p.Result.Warnings = append(p.Result.Warnings, fmt.Sprintf("the training of %s ran with these settings, so it "+

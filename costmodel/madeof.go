@@ -27,6 +27,11 @@ const (
 // classNames lists the names in graph.Share, in the order of class.
 var classNames = [classes]string{"products", "attention", "between", "measured", "tensor", "context", graph.Launches}
 
+// IsProducts reports whether a share is of products or attention, whose rates are measured.
+func IsProducts(s graph.Share) bool {
+	return s.Class == classNames[products] || s.Class == classNames[attention]
+}
+
 // made adds up the time of a task by class.
 type made [classes]time.Duration
 

@@ -1,7 +1,6 @@
 package intervals
 
 import (
-	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -46,11 +45,12 @@ type SourceCoverage struct {
 func (e Evidence) Hold() (list []Held) {
 	for _, of := range e.bySource() {
 		others := e.Without(of[0].Source)
+		model := others.Model()
 		low, high := others.percentile((1-Nominal)/2), others.percentile((1+Nominal)/2)
 		for _, r := range of {
 			h := Held{Residual: r, Missing: others.Missing(r.Conditions)}
 			if h.Missing == "" {
-				from, to := others.Of(r.Conditions).Factors()
+				from, to := model.Of(r.Conditions).Factors()
 				h.Low, h.High = math.Log(from), math.Log(to)
 				h.Inside = h.Low <= r.Log && r.Log <= h.High
 				h.Score, h.Constant = winkler(h.Low, h.High, r.Log), winkler(low, high, r.Log)
@@ -73,7 +73,6 @@ func (e Evidence) Without(source string) (others Evidence) {
 
 // percentile returns the error below which a share of the errors lie, each source having one vote.
 func (e Evidence) percentile(share float64) float64 {
-	type vote struct{ log, weight float64 }
 	var votes []vote
 	groups := e.bySource()
 	for _, of := range groups {
@@ -81,17 +80,7 @@ func (e Evidence) percentile(share float64) float64 {
 			votes = append(votes, vote{r.Log, 1 / float64(len(of)*len(groups))})
 		}
 	}
-	slices.SortFunc(votes, func(a, b vote) int {
-		return cmp.Or(cmp.Compare(a.log, b.log), cmp.Compare(a.weight, b.weight))
-	})
-	below, at := 0., 0.
-	for _, v := range votes {
-		if at = v.log; below+v.weight >= share {
-			break
-		}
-		below += v.weight
-	}
-	return at
+	return quantile(votes, share)
 }
 
 // winkler returns the interval score (Winkler 1972, JASA 67; Gneiting and Raftery 2007, JASA 102).

@@ -2,51 +2,57 @@
 // training runs were.
 //
 // An error is the logarithm of the measured over the predicted time of a step, predicted with constants that
-// have not seen any run of the error's source (residuals.csv, which make leave-out writes). It is taken as the sum
-// of a mean, an effect of the source, and one of the run: a model of random effects, by the method of moments
-// with one vote a source (Hedges 1983, "A random effects model for effect sizes", Psychological Bulletin 93).
-// How much runs of one source vary differs from source to source, and a few extreme runs would decide a mean
-// of variances: the typical one is taken (Smyth 2004, "Linear models and empirical Bayes methods", SAGMB 3).
-// The interval is where a further run of a further source is expected (Higgins, Thompson and Spiegelhalter
-// 2009, "A re-evaluation of random-effects meta-analysis", JRSS A 172), with Student's t.
+// have not seen any run of the error's source (residuals.csv, which make leave-out writes). Products and attention have
+// measured rates; what the rest of a step takes (kernels between products, launches, exchanges that nothing hides,
+// waiting) is known less well. So the mean and the scale of errors go in a straight line from a step that is all
+// products to one without any: means by weighted least squares, scales by those of absolute errors (Glejser 1969,
+// "A new test for heteroskedasticity", JASA 64). Each source has one vote.
 //
-// Runs are compared with their like: a class counts by itself if enough sources stand for it, and its mean
-// and variances are drawn towards those of the wider class. Networks with scans, and those without, are compared with
-// their own kind alone: the errors of the one say nothing about kernels that only the other has.
+// How wide the interval is in scales follows from the errors of each source, in scales of a line that the other
+// sources have drawn: the half width holds the nominal share of them and of one further source (conformal prediction
+// for groups: Dunn, Wasserman and Ramdas 2023, "Distribution-free prediction sets for two-layer hierarchical models",
+// JASA 118). No form of a distribution is assumed.
+//
+// What a site's own runs say, and which plan is the best, takes an effect of the source and one of the run: a model of
+// random effects, by the method of moments (Hedges 1983, "A random effects model for effect sizes", Psychological
+// Bulletin 93), with the variance within a source that is typical (Smyth 2004, "Linear models and empirical Bayes
+// methods", SAGMB 3).
+//
+// Networks with scans, and those without, are compared with their own kind alone: the errors of the one say nothing
+// about kernels that only the other has.
 package intervals
 
 import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/gonum/mathext"
 
 	"psim/internal/units"
 )
 
-// The constants of the method. They were fixed before any interval was compared with a run. Three choices came after
-// that: the typical variance within sources instead of the mean, no class for programs that nobody else has run, and
-// networks with scans apart, whose runs intervals of other networks had held too rarely.
+// The constants of the method. What they hold of was chosen after intervals of another method had been compared with
+// runs (classes of like runs, Student's t), which held too many and were hardly narrower than one interval for all.
 const (
 	// Nominal is the share of measured steps that intervals are made to hold.
 	Nominal = 0.8
-	// sourcesOfClass is how many sources must stand for a class that counts by itself.
-	sourcesOfClass = 3
-	// priorSources is how many sources the wider class counts for.
-	priorSources = 3
+	// leastSources is how many sources an interval needs: of fewer, even the largest error holds a smaller share.
+	leastSources = 4
+	// rounds is how often the lines are fitted, each time with the scales of the last as weights.
+	rounds = 4
+	// leastScale is the resolution of residuals.csv.
+	leastScale = 1e-5
 )
 
 // Conditions are what the error of a prediction may depend on.
 type Conditions struct {
-	Stack   string // as train.stack
-	Chip    string // the device's name up to its first hyphen, such as h100
-	Mixture bool   // whether the network is a mixture of experts
-	Scans   bool   // whether the network mixes tokens by scans (Mamba-2, delta nets)
-	Bits    int    // of the numbers that products multiply
-	Tensor  int    // devices of a tensor group
-	Nodes   int
+	Stack string // as train.stack
+	Chip  string // the device's name up to its first hyphen, such as h100
+	Scans bool   // whether the network mixes tokens by scans (Mamba-2, delta nets)
+	Bits  int    // of the numbers that products multiply
+	// Products is the share of the predicted step that products and attention take.
+	Products float64
 }
 
 // A Residual is the error of the prediction of a published run.
@@ -62,46 +68,25 @@ type Residual struct {
 // Evidence is a list of residuals.
 type Evidence []Residual
 
-// A Spread says how errors are distributed: by Student's t with a mean and a scale.
+// A Spread says how errors are distributed: as a normal distribution whose nominal interval is that of the errors.
 type Spread struct {
 	Mean, Between, Within float64 // the mean, and the variances of effects of sources and of runs
-	Error                 float64 // variance of the mean
-	Freedom               float64 // degrees of freedom
 	Class                 string  // which runs it was taken from, in words
 	Runs, Sources         int
 }
 
-// words returns the classes of conditions, from the first to ask for to the last.
-func (c Conditions) words() []string {
-	pick := func(yes bool, a, b string) string {
-		if yes {
-			return a
-		}
-		return b
-	}
-	return []string{
-		pick(c.Mixture, "mixtures of experts", "dense networks"),
-		fmt.Sprintf("%d bits", c.Bits),
-		pick(c.Tensor > 1, "with tensor groups", "without tensor groups"),
-		pick(c.Nodes > 1, "several nodes", "one node"),
-	}
-}
-
-// All returns the spread of all errors.
+// All returns the spread of all errors, with one vote a source.
 func (e Evidence) All() Spread { return e.own() }
 
 // AtSite returns the spread of errors at a site where some errors are known. The site's effect is drawn from that
 // of any site towards their mean, the nearer the more there are.
 func (s Spread) AtSite(errors []float64) Spread {
-	if len(errors) == 0 {
-		return s
-	}
-	n, before := float64(len(errors)), s.Between+s.Error
-	if before == 0 {
+	n, before := float64(len(errors)), s.Between
+	if n == 0 || before == 0 {
 		return s
 	}
 	s.Mean += (units.Mean(errors) - s.Mean) * n * before / (n*before + s.Within)
-	s.Between, s.Error = before*s.Within/(n*before+s.Within), 0
+	s.Between = before * s.Within / (n*before + s.Within)
 	s.Class = fmt.Sprintf("%s, and %s of this site", s.Class, units.Plural(len(errors), "run"))
 	return s
 }
@@ -115,50 +100,27 @@ func (s Spread) Or(times float64) Spread {
 
 // Missing says why there is no evidence for a prediction, or "".
 func (e Evidence) Missing(c Conditions) string {
-	kin := e.like(c)
+	kin := e.like(c.Scans)
 	has := func(like func(Residual) bool) bool { return slices.ContainsFunc(kin, like) }
-	few := len(kin.bySource()) < sourcesOfClass
+	few := len(kin.bySource()) < leastSources
 	switch {
 	case few && c.Scans:
 		return fmt.Sprintf("published runs of networks with scans (Mamba-2, delta nets) are of fewer than %d sources",
-			sourcesOfClass)
+			leastSources)
 	case !has(func(r Residual) bool { return r.Chip == c.Chip }):
 		return fmt.Sprintf("no published run on %s is compared with predictions", c.Chip)
 	case !has(func(r Residual) bool { return r.Bits == c.Bits }):
 		return fmt.Sprintf("no published run in %d bits is compared with predictions", c.Bits)
 	case few:
-		return fmt.Sprintf("published runs are of fewer than %d sources", sourcesOfClass)
+		return fmt.Sprintf("published runs are of fewer than %d sources", leastSources)
 	}
 	return ""
 }
 
-// Of returns the spread of errors under the conditions. There must be evidence (Missing).
-func (e Evidence) Of(c Conditions) Spread {
-	e = e.like(c)
-	spread, class := e.own(), []string{}
-	for i, word := range c.words() {
-		var like Evidence
-		for _, r := range e {
-			if r.words()[i] == word {
-				like = append(like, r)
-			}
-		}
-		if len(like.bySource()) < sourcesOfClass {
-			continue
-		}
-		e, class = like, append(class, word)
-		spread = e.own().towards(spread)
-	}
-	if spread.Class = strings.Join(class, ", "); class == nil {
-		spread.Class = "all programs"
-	}
-	return spread
-}
-
-// like returns the residuals of networks of the same kind: with scans, or without.
-func (e Evidence) like(c Conditions) (kin Evidence) {
+// like returns the residuals of networks of one kind: with scans, or without.
+func (e Evidence) like(scans bool) (kin Evidence) {
 	for _, r := range e {
-		if r.Scans == c.Scans {
+		if r.Scans == scans {
 			kin = append(kin, r)
 		}
 	}
@@ -192,7 +154,7 @@ func (e Evidence) logs() []float64 {
 // own estimates the spread from the residuals alone, with one vote a source.
 func (e Evidence) own() Spread {
 	groups := e.bySource()
-	s := Spread{Runs: len(e), Sources: len(groups), Freedom: float64(len(groups) - 1)}
+	s := Spread{Runs: len(e), Sources: len(groups)}
 	var means, inverse []float64
 	var within []sample
 	for _, g := range groups {
@@ -207,17 +169,6 @@ func (e Evidence) own() Spread {
 	s.Mean, s.Within = units.Mean(means), typical(within)
 	// Means of sources vary by the effects of sources, and by those of the runs that they are means of.
 	s.Between = max(0, variance(means)-s.Within*units.Mean(inverse))
-	s.Error = (s.Between + s.Within*units.Mean(inverse)) / float64(s.Sources)
-	return s
-}
-
-// towards draws a class's spread towards that of the wider class.
-func (s Spread) towards(wider Spread) Spread {
-	own := float64(s.Sources) / float64(s.Sources+priorSources)
-	draw := func(x, to float64) float64 { return own*x + (1-own)*to }
-	s.Mean, s.Between = draw(s.Mean, wider.Mean), draw(s.Between, wider.Between)
-	s.Within, s.Error = draw(s.Within, wider.Within), draw(s.Error, wider.Error)
-	s.Freedom += priorSources
 	return s
 }
 
@@ -233,11 +184,11 @@ func variance(list []float64) (v float64) {
 	return v
 }
 
+// deviations returns half the nominal interval of a normal distribution, in standard deviations.
+func deviations() float64 { return mathext.NormalQuantile((1 + Nominal) / 2) }
+
 // Factors returns by what the predicted time is multiplied for the ends of the interval.
 func (s Spread) Factors() (low, high float64) {
-	// The quantile of Student's distribution, for which the two tails have 1 − Nominal.
-	x := mathext.InvRegIncBeta(s.Freedom/2, 0.5, 1-Nominal)
-	t := math.Sqrt(s.Freedom * (1 - x) / x)
-	half := t * math.Sqrt(s.Between+s.Within+s.Error)
+	half := deviations() * math.Sqrt(s.Between+s.Within)
 	return math.Exp(s.Mean - half), math.Exp(s.Mean + half)
 }

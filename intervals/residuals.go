@@ -20,7 +20,7 @@ const head = "# Errors of predicted step times of published training runs, as lo
 	"conditions. Written by make leave-out.\n"
 
 var columns = []string{
-	"source", "table", "training", "stack", "chip", "mixture", "scans", "bits", "tensor", "nodes", "log",
+	"source", "table", "training", "stack", "chip", "scans", "bits", "products", "log",
 }
 
 // Published returns the residuals of all published runs.
@@ -31,6 +31,9 @@ var Published = sync.OnceValue(func() Evidence {
 	}
 	return e
 })
+
+// Fitted returns the model of all published runs.
+var Fitted = sync.OnceValue(func() ErrorModel { return Published().Model() })
 
 // read parses a file of residuals.
 func read(text string) (e Evidence, err error) {
@@ -43,14 +46,14 @@ func read(text string) (e Evidence, err error) {
 	for _, cells := range lines[min(1, len(lines)):] {
 		r := Residual{Source: cells[0], Table: cells[1], Training: cells[2]}
 		r.Stack, r.Chip = cells[3], cells[4]
-		r.Mixture, r.Scans = cells[5] == "true", cells[6] == "true"
-		for i, n := range []*int{&r.Bits, &r.Tensor, &r.Nodes} {
-			if *n, err = strconv.Atoi(cells[7+i]); err != nil {
+		r.Scans = cells[5] == "true"
+		if r.Bits, err = strconv.Atoi(cells[6]); err != nil {
+			return nil, err
+		}
+		for i, x := range []*float64{&r.Products, &r.Log} {
+			if *x, err = strconv.ParseFloat(cells[7+i], 64); err != nil {
 				return nil, err
 			}
-		}
-		if r.Log, err = strconv.ParseFloat(cells[10], 64); err != nil {
-			return nil, err
 		}
 		e = append(e, r)
 	}
@@ -64,9 +67,8 @@ func (e Evidence) CSV() string {
 	w := csv.NewWriter(&b)
 	w.Write(columns) // into memory
 	for _, r := range e {
-		w.Write([]string{r.Source, r.Table, r.Training, r.Stack, r.Chip, strconv.FormatBool(r.Mixture),
-			strconv.FormatBool(r.Scans), strconv.Itoa(r.Bits), strconv.Itoa(r.Tensor), strconv.Itoa(r.Nodes),
-			fmt.Sprintf("%.5f", r.Log)})
+		w.Write([]string{r.Source, r.Table, r.Training, r.Stack, r.Chip, strconv.FormatBool(r.Scans),
+			strconv.Itoa(r.Bits), fmt.Sprintf("%.3f", r.Products), fmt.Sprintf("%.5f", r.Log)})
 	}
 	w.Flush()
 	return b.String()
