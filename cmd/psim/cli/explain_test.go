@@ -140,10 +140,11 @@ func TestExplain(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const machine = " --device h100-80gb-sxm --devices-per-node 8 --network ib-ndr"
 	for command, want := range map[string]string{
-		"psim explain " + folder + "/train.log" + machine:                                                "nothing is wrong: 5.20 s, ",
+		"psim explain " + folder + "/train.log" + machine:                                                "slow: 5.20 s, ",
+		"psim explain " + folder + "/train.log --measured 4s" + machine:                                  "nothing is wrong: 4.00 s, ",
 		"psim explain " + folder + "/train.log --measured 9.8s" + machine:                                "slow: 9.80 s, ",
 		"psim explain " + folder + "/train.log --measured 1s" + machine:                                  "cannot be: 1.00 s would be ",
-		"psim explain " + folder + "/run.sh " + folder + "/train.log " + folder + "/common.sh" + machine: "nothing is wrong: 5.20 s, ",
+		"psim explain " + folder + "/run.sh " + folder + "/train.log " + folder + "/common.sh" + machine: "slow: 5.20 s, ",
 		"psim explain llama3-70b --log " + folder + "/train.log":                                         "no verdict: the log is of another network: it trains ",
 		"psim explain gpipe --measured 1s":                                                               "slow: 1.00 s, ",
 	} {

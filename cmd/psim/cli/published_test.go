@@ -28,7 +28,7 @@ func TestPublishedPictures(t *testing.T) {
 func TestInterval(t *testing.T) {
 	userFolder(t)
 	for line, want := range map[string]string{
-		"run llama3-70b --out -": `(?m)^  interval       \d.* s to \d.* s holds 80 % of such runs, by \d+ published runs of \d+ sources \(.*dense networks`,
+		"run llama3-70b --out -": `(?m)^  interval       \d.* s to \d.* s holds 80 % of such runs, by \d+ published runs of \d+ sources \(.* \d+ % products and attention\)`,
 		"run llama3-70b --out - --set model.preset=mixtral-8x7b --set model.layers=8 --set batch.global=64 --set schedule.stages=2 --set schedule.virtual_stages=1 --set schedule.name=1f1b": `(?m)^  interval .* of \d+ sources \(.*`,
 		"run llama3-70b --out - --set machine.device=l4":                `(?m)^  interval       unknown: no published run on l4 is compared with predictions$`,
 		"search llama3-70b --devices 64 --fix batch.micro --rows 2":     `(?s)  best .* %  .*of the first 2 plans the first has a chance of \d+ % to be the fastest when measured.*\n  its step: \d.* s to \d.* s holds 80 % of such runs`,
