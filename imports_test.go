@@ -21,7 +21,7 @@ import (
 // be imported by all, and import nothing.
 var arrows = map[string][]string{
 	".":                    {"configs", "configs/parallel", "costmodel", "costmodel/memory", "costmodel/network", "results", "results/compare", "schedules", "schedules/graph", "schedules/wiring", "sim", "intervals", "costmodel/training"},
-	"advise":               {".", "configs", "costmodel", "intervals", "plans", "profiles", "results", "results/judged", "schedules", "schedules/graph"},
+	"advise":               {".", "configs", "costmodel", "intervals", "plans", "profiles", "results", "results/judged", "results/rankings", "schedules", "schedules/graph"},
 	"calibrate":            {"configs/machinefile", "costmodel", "costmodel/link", "costmodel/network", "costmodel/training", "schedules/collective", "schedules/graph"},
 	"calibrate/site":       {},
 	"calibrate/layers":     {"calibrate", "costmodel", "costmodel/link", "costmodel/network", "costmodel/training", "exec/backend", "exec/kernels", "exec/measure", "exec/run"},
@@ -64,7 +64,8 @@ var arrows = map[string][]string{
 	"exec/session":         {".", "configs", "costmodel", "costmodel/network", "exec/backend", "exec/cluster", "exec/collectives", "exec/data", "exec/kernels", "exec/measure", "exec/pth", "exec/pytorch", "exec/run", "exec/train", "export", "reports", "reports/picture", "reports/titles", "results", "results/compare", "results/tracecsv", "schedules/collective", "schedules/graph"},
 	"exec/train":           {"costmodel/network", "costmodel/stages", "exec/backend", "exec/cluster", "exec/collectives", "exec/data", "exec/kernels", "exec/run", "schedules/collective", "schedules/graph"},
 	"exec/validation":      {"exec/backend", "exec/cluster/mpi", "exec/session", "reports/table", "results", "results/compare"},
-	"launch":               {"launch/keyed", "launch/logged", "launch/understood"},
+	"launch":               {"launch/keyed", "launch/logged", "launch/patches", "launch/understood"},
+	"launch/patches":       {"launch/understood"},
 	"launch/logged":        {"launch/understood"},
 	"launch/keyed":         {"launch/understood"},
 	"launch/understood":    {},

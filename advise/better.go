@@ -1,14 +1,18 @@
 package advise
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"psim"
 	"psim/configs"
 	"psim/plans"
 	"psim/results/judged"
+	"psim/results/rankings"
 )
 
 // A plan counts as better if its step is shorter by more than leastBetter, and is
@@ -19,13 +23,23 @@ const (
 )
 
 // Better finds the fastest plan that the stack's program offers for the same devices, adds it to a judgment, and
-// returns its configuration; nil if the program is not known, or no plan is better.
-func Better(ctx context.Context, p *psim.Prediction, h *judged.Judgment) (*configs.Config, error) {
-	if p.Result.Stack == "" || h.Verdict == judged.Inconsistent ||
+// returns its configuration; nil if the program is not known, or no plan is better. Of the keys in only just those
+// values are tried; a key without values keeps its own.
+func Better(
+	ctx context.Context, p *psim.Prediction, h *judged.Judgment, only map[string][]string,
+) (*configs.Config, error) {
+	if p.Result.Stack == "" && len(only) == 0 || h.Verdict == judged.Inconsistent ||
 		h.Verdict == judged.Incomparable {
 		return nil, nil
 	}
-	q := plans.Query{Devices: p.Devices(), Trainer: p.Result.Stack, Rows: 1}
+	q := plans.Query{Devices: p.Devices(), Trainer: cmp.Or(p.Result.Stack, plans.Any), Rows: 1}
+	for _, key := range slices.Sorted(maps.Keys(only)) {
+		if values := only[key]; values == nil {
+			q.Fix = append(q.Fix, key)
+		} else {
+			q.Vary = append(q.Vary, rankings.Variation{Key: key, Values: values})
+		}
+	}
 	var err error
 	if q.Margin, err = p.Config.SearchMargin(); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 
@@ -94,13 +95,24 @@ func trainerFollows(c *configs.Config) (follow [][2]string) {
 // readTrainer reads the files back, with what the script decides as in the configuration, and compares.
 func (p *trainerPlan) readTrainer(ctx context.Context, files TrainerFiles) error {
 	name := p.config.Name()
-	read, err := launch.Read([]launch.Input{
+	said, e, err := p.readKeys(ctx, []launch.Input{
 		{Label: name + "'s args.yaml", Data: files.Arguments},
 		{Label: name + "'s accelerate.yaml", Data: files.Launcher},
 		{Label: "config.json", Data: []byte(`{"model_type": "llama"}`)},
 	}, launch.Options{})
 	if err != nil {
-		return fmt.Errorf("export accelerate: %w", err)
+		return err
+	}
+	return p.compare(said, e)
+}
+
+// readKeys reads files of the Trainer's, with what the script decides as in the configuration.
+func (p *trainerPlan) readKeys(
+	ctx context.Context, files []launch.Input, o launch.Options,
+) (map[string]any, *configs.Experiment, error) {
+	read, err := launch.Read(files, o)
+	if err != nil {
+		return nil, nil, fmt.Errorf("export %s: %w", p.format, err)
 	}
 	object, config := p.config.Object(), read.Config
 	config["machine"] = object["machine"]
@@ -114,19 +126,65 @@ func (p *trainerPlan) readTrainer(ctx context.Context, files TrainerFiles) error
 	config["model"] = model
 	var b bytes.Buffer
 	if err := configs.WriteObject(&b, nil, config); err != nil {
-		return err
+		return nil, nil, err
 	}
-	c, err := configs.Parse(name+"'s files", b.Bytes())
+	c, err := configs.Parse(p.config.Name()+"'s files", b.Bytes())
 	if err != nil {
-		return fmt.Errorf("export accelerate: %w", err)
+		return nil, nil, fmt.Errorf("export %s: %w", p.format, err)
 	}
 	e, err := c.BuildFor(ctx, configs.BuildOptions{Folded: true, Brief: true})
 	if err != nil {
-		return fmt.Errorf("export accelerate: %w", err)
+		return nil, nil, fmt.Errorf("export %s: %w", p.format, err)
 	}
 	said, err := p.say(c, e)
-	if err != nil {
-		return err
+	return said, e, err
+}
+
+// PatchTrainer changes a user's files of transformers' Trainer, its script and its configurations, so that they train
+// by one plan and not by another. The changed files are read back. Logs among the files stay out.
+func PatchTrainer(
+	ctx context.Context, plans [2]*configs.Config, files []launch.Input, o launch.Options,
+) (*launch.Patch, error) {
+	var said [2]map[string]any
+	var p *trainerPlan
+	for i, c := range plans {
+		p = &trainerPlan{config: c, format: "accelerate", program: "transformers' Trainer"}
+		err := p.build(ctx)
+		if err == nil {
+			said[i], err = p.say(c, p.experiment)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	return p.compare(said, e)
+	others := unlike(said[1], said[0], nil)
+	others = slices.DeleteFunc(others, func(key string) bool { return slices.Contains(trainerDecides, key) })
+	return launch.NewTrainerPatch(files, said[1], func(files []launch.Input) ([]string, error) {
+		read, _, err := p.readKeys(ctx, files, o)
+		if err != nil {
+			return nil, err
+		}
+		return unlike(said[1], read, others), nil
+	})
+}
+
+// trainerDecides are keys that follow from others in the Trainer.
+var trainerDecides = []string{
+	"memory.fp32_shards", "model.fp32_logits", "parallel.bucket", "parallel.collectives", "parallel.gather",
+	"parallel.overlap_gather", "parallel.sum_once", "train.gradients",
+}
+
+// unlike lists the keys of a section of one that another has otherwise, of some, or of all.
+func unlike(one, another map[string]any, some []string) (keys []string) {
+	for section, table := range one {
+		other, _ := another[section].(map[string]any)
+		for key, value := range table.(map[string]any) {
+			name := section + "." + key
+			if fmt.Sprint(value) != fmt.Sprint(other[key]) && (some == nil || slices.Contains(some, name)) {
+				keys = append(keys, name)
+			}
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }

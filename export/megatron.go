@@ -244,7 +244,7 @@ func PatchMegatron(
 	if err != nil {
 		return nil, err
 	}
-	said, _, err := to.read(ctx, patch.Over(files), o)
+	said, _, err := to.read(ctx, launch.Patched(files, patch), o)
 	if err != nil {
 		return nil, err
 	}

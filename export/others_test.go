@@ -133,13 +133,21 @@ func TestNanotronIsImported(t *testing.T) {
 
 // drawTrainer draws a plan of transformers' Trainer.
 func drawTrainer(t *rapid.T) drawn {
-	data, micro, rounds := pick(t, "data", 1, 2, 8), pick(t, "micro", 1, 2), pick(t, "rounds", 1, 3)
+	return drawTrainerOf(t, drawn{
+		"parallel.data": pick(t, "data", 1, 2, 8), "train.precision": pick(t, "precision", "bf16", "fp16", "fp32", "fp8"),
+		"train.optimizer": pick(t, "optimizer", "adamw", "lion", "adafactor", "adamw-8bit"), "train.clip": rapid.Bool().Draw(t, "clip"),
+	})
+}
+
+// drawTrainerOf draws a plan with some keys as in another one.
+func drawTrainerOf(t *rapid.T, of drawn) drawn {
+	data, micro, rounds := of["parallel.data"].(int), pick(t, "micro", 1, 2), pick(t, "rounds", 1, 3)
 	d := drawn{
 		"model.preset": "llama3-8b", "model.sequence_length": 2048, "schedule.name": "ddp", "parallel.data": data,
 		"parallel.zero": pick(t, "zero", 0, 2, 3), "batch.micro": micro, "batch.global": micro * data * rounds, "machine.device": "h100-80gb-sxm",
-		"train.precision": pick(t, "precision", "bf16", "fp16", "fp32", "fp8"), "train.optimizer": pick(t, "optimizer", "adamw", "lion", "adafactor", "adamw-8bit"),
-		"train.clip": rapid.Bool().Draw(t, "clip"), "train.recompute": pick(t, "recompute", "none", "full"),
-		"model.kernels": pick(t, "kernels", "eager", "compiled", "fused"),
+		"train.precision": of["train.precision"], "train.optimizer": of["train.optimizer"], "train.clip": of["train.clip"],
+		"train.recompute": pick(t, "recompute", "none", "full"),
+		"model.kernels":   pick(t, "kernels", "eager", "compiled", "fused"),
 	}
 	half := d["train.precision"] != "fp32"
 	if data == 1 {
@@ -204,6 +212,43 @@ func TestAccelerateIsImported(t *testing.T) {
 		written[d["train.precision"]]++
 	})
 	require.Len(t, written, 7)
+}
+
+// TestAccelerateIsPatched: the files of one plan become those of another one for as many devices by a patch, and only in
+// lines that say what differs.
+func TestAccelerateIsPatched(t *testing.T) {
+	patched := 0
+	rapid.Check(t, func(t *rapid.T) {
+		one := drawTrainer(t)
+		two := drawTrainerOf(t, one)
+		for _, key := range []string{"train.fp8_recipe", "train.stop_early", "parallel.collectives"} {
+			delete(one, key)
+			delete(two, key)
+		}
+		for _, d := range []drawn{one, two} {
+			d["batch.global"] = 48
+			delete(d, "parallel.zero_group")
+		}
+		plans := [2]*configs.Config{one.builds(t), two.builds(t)}
+		files, _, err := export.Accelerate(t.Context(), plans[0])
+		if err != nil {
+			t.Skip(err)
+		}
+		if _, _, err := export.Accelerate(t.Context(), plans[1]); err != nil {
+			t.Skip(err)
+		}
+		inputs := []launch.Input{
+			{Label: "args.yaml", Data: files.Arguments}, {Label: "accelerate.yaml", Data: files.Launcher},
+			{Label: "config.json", Data: []byte(`{"model_type": "llama"}`)},
+		}
+		patch, err := export.PatchTrainer(t.Context(), plans, inputs, launch.Options{})
+		require.NoError(t, err, "%s\n%s\n%s%s", one.text(), two.text(), files.Arguments, files.Launcher)
+		require.LessOrEqual(t, patch.Lines, 12)
+		if patch.Lines > 0 {
+			patched++
+		}
+	})
+	require.NotZero(t, patched)
 }
 
 // TestAssumptionsAreLeftAside: what no program is told is named, with what psim takes without it.

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"mvdan.cc/sh/v3/syntax"
+	"psim/launch/patches"
 )
 
 // words returns an argument as the words of a command line; nothing if it is off and has no flag that says so.
@@ -28,15 +28,6 @@ func (a Argument) words() (list []string) {
 	return []string{flag, a.Value}
 }
 
-// quoted returns a word as bash reads it back.
-func quoted(word string) string {
-	text, err := syntax.Quote(word, syntax.LangBash)
-	if err != nil { // of bytes that no script can hold, which no argument has
-		return "''"
-	}
-	return text
-}
-
 // writeArray writes arguments as an array of bash, with as many on a line as fit.
 func writeArray(b *strings.Builder, name string, list []Argument) {
 	const width = 110
@@ -46,7 +37,7 @@ func writeArray(b *strings.Builder, name string, list []Argument) {
 	for _, a := range list {
 		var words []string
 		for _, word := range a.words() {
-			words = append(words, quoted(word))
+			words = append(words, patches.Quoted(word))
 		}
 		text := strings.Join(words, " ")
 		switch {

@@ -7,81 +7,53 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"psim/launch/patches"
 )
 
-// A Patch is what to change in a user's script, so that it starts another plan.
-type Patch struct {
-	Text  string  // as patch(1) reads it
-	Lines int     // that differ
-	Files []Input // those that differ, whole
-}
+// A Patch is what to change in a user's files, so that they start another plan.
+type Patch = patches.Patch
 
 // ErrNoScript is the error of a patch where no file is a launch script of bash.
 var ErrNoScript = errors.New("there is no launch script to change")
-
-// mostPatched limits a script that is changed, which is read again for every change that is tried, and mostTried how
-// many are tried before one is kept.
-const (
-	mostPatched = 64 << 10
-	mostTried   = 200
-	mostPlaces  = 10 // of a flag, or of a variable
-)
 
 // NewPatch changes a script, and the files that it sources, as little as possible, so that the arguments in which two
 // plans differ become those of the second. A change is kept only if the script, read once more, comes nearer to what is
 // wanted. An error says what could not be reached.
 func NewPatch(files []Input, o Options, from, to []Argument) (*Patch, error) {
-	e := &editor{options: o}
-	size := 0
-	for _, f := range files {
-		if isLog(f.Data) {
-			continue
-		}
-		lines := strings.SplitAfter(string(f.Data), "\n")
-		e.files = append(e.files, edited{label: f.Label, old: lines, lines: lines})
-		size += len(f.Data)
-	}
-	if len(e.files) == 0 || strings.Contains(strings.Join(e.files[0].old, ""), "MODEL_ARGS:") {
+	scripts := WithoutLogs(files)
+	if len(scripts) == 0 || strings.Contains(string(scripts[0].Data), "MODEL_ARGS:") {
 		return nil, ErrNoScript
 	}
-	if size > mostPatched {
-		return nil, fmt.Errorf("%s: has %d kB; psim changes scripts of at most %d kB", e.files[0].label, size>>10,
-			mostPatched>>10)
+	open, err := patches.Open(scripts)
+	if err != nil {
+		return nil, err
 	}
-	before, err := e.values(e.files)
+	e := &editor{Editor: open, options: o}
+	before, err := e.values(scripts)
 	if err != nil {
 		return nil, err
 	}
 	e.want(before, from, to)
-	for left := len(e.differ(before)); left > 0; {
-		nearest := left
-		var best []edited
-		tried := e.candidates()
-		for _, next := range tried[:min(mostTried, len(tried))] {
-			values, err := e.values(next)
-			if err != nil {
-				continue // the change breaks the script
-			}
-			if n := len(e.differ(values)); n < nearest {
-				nearest, best = n, next
-			}
+	left, err := e.Climb(func(files []Input) ([]string, error) {
+		values, err := e.values(files)
+		if err != nil {
+			return nil, err
 		}
-		if best == nil {
-			return nil, fmt.Errorf("%s: no change of one flag or variable makes it %s", e.files[0].label, e.missing())
-		}
-		e.files, left = best, nearest
+		return e.differ(values), nil
+	}, e.candidates)
+	if err != nil {
+		return nil, err
 	}
-	return e.patch(), nil
+	if len(left) > 0 {
+		return nil, fmt.Errorf("%s: no change of one flag or variable makes it %s", scripts[0].Label, e.missing(left))
+	}
+	return e.Patch(), nil
 }
 
-// Over returns files as the patch leaves them, without logs.
-func (p *Patch) Over(files []Input) (list []Input) {
+// WithoutLogs returns the files without logs.
+func WithoutLogs(files []Input) (list []Input) {
 	for _, f := range files {
-		for _, changed := range p.Files {
-			if changed.Label == f.Label {
-				f = changed
-			}
-		}
 		if !isLog(f.Data) {
 			list = append(list, f)
 		}
@@ -89,26 +61,29 @@ func (p *Patch) Over(files []Input) (list []Input) {
 	return list
 }
 
-// An edited file has its lines as they were and as they are; a line that is left out is empty.
-type edited struct {
-	label      string
-	old, lines []string
+// Patched returns files as a patch leaves them, without logs.
+func Patched(files []Input, p *Patch) []Input {
+	list := WithoutLogs(files)
+	for i, f := range list {
+		for _, changed := range p.Files {
+			if changed.Label == f.Label {
+				list[i] = changed
+			}
+		}
+	}
+	return list
 }
 
-// An editor changes a script.
+// An editor changes a script of Megatron-LM.
 type editor struct {
+	*patches.Editor
 	options Options
-	files   []edited
 	wanted  map[string]string // arguments by name, as the script is to give them
 }
 
 // values reads the arguments that files give.
-func (e *editor) values(files []edited) (map[string]string, error) {
-	inputs := make([]Input, len(files))
-	for i, f := range files {
-		inputs[i] = Input{Label: f.label, Data: []byte(strings.Join(f.lines, ""))}
-	}
-	a, err := readScript(inputs[0], inputs, e.options)
+func (e *editor) values(files []Input) (map[string]string, error) {
+	a, err := readScript(files[0], files, e.options)
 	if err != nil {
 		return nil, err
 	}
@@ -179,13 +154,9 @@ func (e *editor) differ(values map[string]string) (names []string) {
 }
 
 // missing says what the script does not give yet.
-func (e *editor) missing() string {
-	values, err := e.values(e.files)
-	if err != nil {
-		return err.Error()
-	}
+func (e *editor) missing(names []string) string {
 	var list []string
-	for _, name := range e.differ(values) {
+	for _, name := range names {
 		if value, ok := e.wanted[name]; ok {
 			list = append(list, strings.Join(Argument{name, value}.words(), " "))
 		} else {
@@ -195,82 +166,55 @@ func (e *editor) missing() string {
 	return strings.Join(list, ", ")
 }
 
-// patch returns what differs.
-func (e *editor) patch() *Patch {
-	p := &Patch{}
-	for _, f := range e.files {
-		if slices.Equal(f.old, f.lines) {
-			continue
-		}
-		p.Files = append(p.Files, Input{Label: f.label, Data: []byte(strings.Join(f.lines, ""))})
-		text, n := f.difference()
-		p.Text += text
-		p.Lines += n
+// anchors lists the flags before which others are put, the best first.
+func anchors() (list []patches.Flag) {
+	for _, name := range []string{
+		"tensor_model_parallel_size", "pipeline_model_parallel_size", "micro_batch_size", "global_batch_size",
+		"num_layers",
+	} {
+		list = append(list, megatron().byName[name].flag())
 	}
-	return p
+	return list
 }
 
-// aroundChange is the number of lines that a patch shows before and after a change.
-const aroundChange = 3
-
-// difference writes what differs as patch(1) reads it, and counts the lines that were.
-func (f edited) difference() (text string, changed int) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "--- %s\n+++ %[1]s\n", f.label)
-	moved := 0 // lines left out so far
-	for i := 0; i < len(f.old); {
-		if f.old[i] == f.lines[i] {
-			i++
-			continue
-		}
-		from, last := max(0, i-aroundChange), i
-		for j := i; j < len(f.old) && j <= last+2*aroundChange; j++ {
-			if f.old[j] != f.lines[j] {
-				last = j
-				changed++
-			}
-		}
-		to := min(len(f.old), last+aroundChange+1)
-		if to == len(f.old) && f.old[to-1] == "" {
-			to-- // after the last line
-		}
-		kept := 0
-		for j := from; j < to; j++ {
-			if f.old[j] == f.lines[j] || f.lines[j] != "" {
-				kept++
-			}
-		}
-		fmt.Fprintf(&b, "@@ -%d,%d +%d,%d @@\n", from+1, to-from, from+1-moved, kept)
-		moved += to - from - kept
-		f.hunk(&b, from, to)
-		i = to
+// flag returns the flags of a parameter.
+func (p *parameter) flag() patches.Flag {
+	f := patches.Flag{Names: slices.Sorted(maps.Keys(p.flags)), List: p.list}
+	for _, value := range p.flags {
+		f.Bare = value != ""
+		break
 	}
-	return b.String(), changed
+	return f
 }
 
-// hunk writes some lines: of those that differ the old ones first.
-func (f edited) hunk(b *strings.Builder, from, to int) {
-	put := func(mark, line string) {
-		b.WriteString(mark + strings.TrimSuffix(line, "\n") + "\n")
-		if !strings.HasSuffix(line, "\n") {
-			b.WriteString("\\ No newline at end of file\n")
-		}
+// candidates lists files with one change each, that may bring the script nearer to what is wanted.
+func (e *editor) candidates(names []string) (list [][]patches.Edited) {
+	values, err := e.values(patches.Inputs(e.Files))
+	if err != nil {
+		return nil
 	}
-	for i := from; i < to; {
-		if f.old[i] == f.lines[i] {
-			put(" ", f.old[i])
-			i++
+	for _, name := range names {
+		p := megatron().byName[name]
+		if p == nil {
 			continue
 		}
-		end := i
-		for end < to && f.old[end] != f.lines[end] {
-			put("-", f.old[end])
-			end++
+		var words []string
+		if value, ok := e.wanted[name]; ok {
+			words = Argument{name, value}.words()
 		}
-		for ; i < end; i++ {
-			if f.lines[i] != "" {
-				put("+", f.lines[i])
+		_, given := values[name]
+		if given && len(words) > 1 {
+			list = append(list, e.Revalued(p.flag(), strings.Join(words[1:], " "))...)
+		}
+		if given && len(words) < 2 {
+			list = append(list, e.Without(p.flag())...)
+		}
+		if !given && len(words) > 0 {
+			for i, word := range words {
+				words[i] = patches.Quoted(word)
 			}
+			list = append(list, e.Inserted(strings.Join(words, " "), anchors()...)...)
 		}
 	}
+	return list
 }

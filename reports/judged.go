@@ -96,7 +96,7 @@ func printBetter(out table.Page, h judged.Judgment) {
 		units.FormatSignedPercent(b.StepTime/h.Predicted-1), chance(b.Faster, " "), strings.Join(b.Set, " --set "))
 	switch {
 	case h.Patch != "":
-		out.Print("\nin the script %s\n%s", differs(h.PatchedLines), h.Patch)
+		out.Print("\nin the files %s\n%s", differs(h.PatchedLines), h.Patch)
 	case h.Unpatched != "":
 		out.Print("  no change of the script: %s\n", h.Unpatched)
 	}

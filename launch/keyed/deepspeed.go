@@ -110,6 +110,12 @@ func readDeepSpeed(f understood.Input, files []understood.Input, o understood.Op
 	k.Ask("train.recompute", "the script decides whether activations are computed again: no is assumed; --set "+
 		"train.recompute=full says it")
 	k.Set("schedule.name", "ddp")
+	k.Only = map[string][]string{"schedule.name": {"ddp"}}
+	for _, key := range []string{
+		"schedule.stages", "parallel.tensor", "parallel.context", "parallel.expert", "train.recompute",
+	} {
+		k.Only[key] = nil // the script's
+	}
 	k.deepspeedBatch(o)
 	k.deepspeedShards()
 	k.deepspeedPrecision()

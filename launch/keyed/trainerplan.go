@@ -184,6 +184,9 @@ func (o option) on(otherwise bool) bool {
 
 // shards maps what replicas divide: by DeepSpeed, by FSDP, or nothing.
 func (t *trainer) shards() {
+	if t.engine == nil {
+		t.Only = map[string][]string{"parallel.zero": {"0", "2", "3"}}
+	}
 	switch {
 	case t.engine != nil:
 		t.engine.deepspeedShards()

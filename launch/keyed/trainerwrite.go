@@ -77,9 +77,13 @@ func (w *keyWriter) trainerGroups(launcher map[string]any) {
 
 // trainerBatch writes the batch.
 func (w *keyWriter) trainerBatch(arguments map[string]any) {
-	micro, data := w.number("batch.micro", 1), w.number("parallel.data", 1)
-	arguments["per_device_train_batch_size"] = micro
-	arguments["gradient_accumulation_steps"] = w.number("batch.global", 1) / max(1, product(micro, data))
+	arguments["per_device_train_batch_size"] = w.number("batch.micro", 1)
+	arguments["gradient_accumulation_steps"] = w.rounds()
+}
+
+// rounds returns how many microbatches a replica trains a step.
+func (w *keyWriter) rounds() int {
+	return w.number("batch.global", 1) / max(1, product(w.number("batch.micro", 1), w.number("parallel.data", 1)))
 }
 
 // trainerShards writes what replicas divide, and how they sum gradients.

@@ -39,6 +39,9 @@ type Import struct {
 	// Differences lists what the script says otherwise than the log.
 	Differences []Difference `json:"differences,omitempty"`
 	Measured    *LoggedSteps `json:"measured,omitempty"`
+	// Only lists the values of keys that files of this kind can be told, where the program offers more; none for a key
+	// that they cannot be told at all.
+	Only map[string][]string `json:"-"`
 }
 
 // A Difference is an argument that a script and a log, or two files, say differently.

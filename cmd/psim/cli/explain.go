@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,8 @@ type explainFlags struct {
 	profiles            []string               // names of traces
 	profiled            *profiles.ProfiledStep // by these; nil without
 	messages, answers   io.Writer              // where progress is shown, and where answers go
+	program             string                 // that the files are of, as an Import calls it
+	only                map[string][]string    // what these can be told, as an Import has it
 	patched             bool                   // a patch of several files is written, in place of a script
 }
 
@@ -45,11 +48,12 @@ or fast, or cannot be. Where the log is of another network, batch or length of s
 there is no verdict, and the line says so. Below it are assumptions that would explain
 the difference, each with the step that it gives, and what single changes would give: the
 measured step times the ratio of two predictions. Last comes the fastest plan that the
-program offers for the same devices, and if a launch script of Megatron-LM was named, what
-to change in it, as patch(1) reads it: all other lines stay. --emit megatron writes the
-changed script to -o. If several files change, a patch of them goes there, with .patch
-after its name. - is stdout, and the answer goes to stderr. Where a log or CONFIG was
-named alone, it writes a script of its own (psim export).`
+program offers for the same devices, and if files were named that start Megatron-LM,
+transformers' Trainer or DeepSpeed, what to change in them, as patch(1) reads it: all
+other lines stay. --emit FORMAT (megatron, accelerate, deepspeed) writes the changed file
+to -o. If several files change, a patch of them goes there, with .patch after its name. -
+is stdout, and the answer goes to stderr. Where a log or CONFIG was named alone, megatron
+and deepspeed write a file of their own (psim export).`
 
 func newExplain() *cobra.Command {
 	var f explainFlags
@@ -60,6 +64,7 @@ func newExplain() *cobra.Command {
 		Example: `  psim explain train.log --device h100-80gb-sxm --devices-per-node 8 --network ib-ndr
   psim explain llama3-70b --measured 12.3s
   psim explain ddp.toml --profile traces --measured 0.1s
+  psim explain finetune.sh accelerate.yaml config.json --device h100-80gb-sxm --measured 12s
   psim explain run.sh --log train.log --device h100-80gb-sxm --network ib-ndr --emit megatron -o b.sh`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -78,7 +83,7 @@ func newExplain() *cobra.Command {
 	cmd.Flags().StringVar(&f.measured, "measured", "", "the measured step, such as 12.3s, in place of a log")
 	cmd.Flags().StringArrayVar(&f.profiles, "profile", nil,
 		"a trace of PyTorch's profiler, or a folder of them; may be repeated, once for each rank")
-	cmd.Flags().StringVar(&f.emit, "emit", "", "write the better plan to -o as a launch script: megatron")
+	cmd.Flags().StringVar(&f.emit, "emit", "", "write the better plan to -o: megatron, accelerate, deepspeed")
 	cmd.Flags().VarP((*pathValue)(&f.out), "out", "o", "file to write the better plan to")
 	registerOverwrite(cmd.Flags(), &f.overwrite)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the verdict and what explains it as one JSON object")
@@ -103,6 +108,9 @@ func (f *explainFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	measured, err := f.step(steps)
 	if err != nil {
+		return err
+	}
+	if err := f.checkPatch(); err != nil {
 		return err
 	}
 	p, err := lib.Predict(ctx, c)
@@ -192,9 +200,11 @@ func (f *explainFlags) checkEmit() error {
 	case f.emit == "" && f.out == "":
 		return nil
 	case f.emit == "":
-		return errors.New("--out is for the better plan: --emit megatron says how it is written")
-	case f.emit != "megatron":
-		return fmt.Errorf("--emit %s: unknown format; psim explain writes megatron", f.emit)
+		return fmt.Errorf("--out is for the better plan: --emit says how it is written: %s",
+			strings.Join(emitFormats, ", "))
+	case !slices.Contains(emitFormats, f.emit):
+		return fmt.Errorf("--emit %s: unknown format; psim explain writes %s", f.emit,
+			strings.Join(emitFormats, ", "))
 	case f.out == "":
 		return errors.New("--out is missing: name the script to write, as in -o better.sh")
 	case f.out == "-":
@@ -209,14 +219,11 @@ func (f *explainFlags) emitted() namedFile { return namedFile{"out", f.out, "exp
 // better finds the fastest plan, and what to change in the script for it. It returns the script of that plan, with
 // --emit.
 func (f *explainFlags) better(ctx context.Context, p *lib.Prediction, held *judged.Judgment) ([]byte, error) {
-	c, err := advise.Better(ctx, p, held)
+	c, err := advise.Better(ctx, p, held, f.only)
 	if err != nil || c == nil {
 		return nil, err
 	}
-	var patch *launch.Patch
-	if err = launch.ErrNoScript; len(f.inputs) > 0 && strings.HasPrefix(p.Result.Stack, "megatron") {
-		patch, err = export.PatchMegatron(ctx, [2]*configs.Config{p.Config, c}, f.inputs, f.options())
-	}
+	patch, err := f.patch(ctx, [2]*configs.Config{p.Config, c})
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -224,7 +231,7 @@ func (f *explainFlags) better(ctx context.Context, p *lib.Prediction, held *judg
 		held.Patch, held.PatchedLines = patch.Text, patch.Lines
 		if len(patch.Files) > 1 { // all of them change together
 			if f.patched = true; f.out != "-" {
-				f.out += ".patch"
+				f.out += patchEnding
 			}
 			return []byte(patch.Text), nil
 		}
@@ -234,10 +241,21 @@ func (f *explainFlags) better(ctx context.Context, p *lib.Prediction, held *judg
 	}
 	var script bytes.Buffer
 	if f.emit != "" {
-		_, err = export.WriteMegatron(ctx, &script, c)
+		err = f.export(ctx, &script, c, held.Unpatched)
 		return script.Bytes(), err
 	}
 	return nil, nil
+}
+
+// patch changes the user's files, if there are some, so that they start the second plan.
+func (f *explainFlags) patch(ctx context.Context, plans [2]*configs.Config) (*launch.Patch, error) {
+	switch f.program {
+	case "megatron":
+		return export.PatchMegatron(ctx, plans, f.inputs, f.options())
+	case "trainer", "deepspeed":
+		return export.PatchTrainer(ctx, plans, f.inputs, f.options())
+	}
+	return nil, launch.ErrNoScript
 }
 
 // write writes the script of the better plan, with --emit.
@@ -311,6 +329,7 @@ func (f *explainFlags) load(ctx context.Context, args []string, stderr io.Writer
 		if err != nil {
 			return nil, nil, err
 		}
+		f.program, f.only = understood.Format, understood.Only
 		c, err := f.imported(ctx, understood, args)
 		if err == nil && !f.quiet {
 			err = understood.WriteText(stderr)

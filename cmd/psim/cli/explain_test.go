@@ -40,6 +40,57 @@ func TestEmitted(t *testing.T) {
 	require.Contains(t, stderr, "nothing is wrong: 5.20 s, ")
 }
 
+// TestEmittedTrainer: what starts transformers' Trainer or DeepSpeed is changed where it says a thing, and a patch that
+// cannot be written is refused before any work.
+func TestEmittedTrainer(t *testing.T) {
+	folder, err := filepath.Abs("../../../launch/testdata")
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"finetune.sh", "accelerate.yaml"} {
+		data, err := os.ReadFile(folder + "/" + name)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(name, data, 0o600))
+	}
+	for name, text := range map[string]string{
+		"config.json": `{"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8, ` +
+			`"num_hidden_layers": 32, "vocab_size": 128256, "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "hidden_act": "silu"}`,
+		"ds.json": "{\n  \"zero_optimization\": {\"stage\": 3},\n  \"bf16\": {\"enabled\": true},\n  \"train_micro_batch_size_per_gpu\": 1,\n" +
+			"  \"gradient_accumulation_steps\": 8\n}\n",
+	} {
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	}
+	const machine = " --device h100-80gb-sxm --devices-per-node 8 --network ib-ndr --measured 12s --quiet"
+	stdout, stderr, code := psim(t, "psim explain finetune.sh accelerate.yaml config.json --emit accelerate -o b"+machine)
+	require.Zero(t, code, stderr)
+	require.Equal(t, "wrote b.patch; patch -p0 applies it to the files\n", stderr)
+	require.Contains(t, stdout, "in the files 3 lines differ\n--- finetune.sh\n+++ finetune.sh\n")
+	require.Contains(t, stdout, "-  --block_size 4096 --bf16 --gradient_checkpointing --learning_rate 2e-5\n")
+	require.Contains(t, stdout, "-  fsdp_reshard_after_forward: true\n+  fsdp_reshard_after_forward: false\n")
+	patch, err := os.ReadFile("b.patch")
+	require.NoError(t, err)
+	require.Contains(t, stdout, string(patch))
+	_, stderr, code = psim(t, "psim explain ds.json config.json --devices 16 --emit deepspeed -o better.json"+machine)
+	require.Zero(t, code, stderr)
+	better, err := os.ReadFile("better.json")
+	require.NoError(t, err)
+	require.Regexp(t, `"stage": [12]`, string(better))
+	require.NoError(t, os.Mkdir("c.patch", 0o700))
+	for flags, want := range map[string]string{
+		"--emit accelerate -o c":    "--out c.patch: is a folder",
+		"--emit accelerate -o no/x": "there is no folder no", "--emit accelerate -o " + strings.Repeat("x", 300): "cannot be written: ",
+		"--emit accelerate -o " + strings.Repeat("x", 252): ".patch: cannot be written: ", "--emit accelerate -o finetune.sh --overwrite": "is one of the inputs",
+		"--emit megatron -o d": "--emit megatron: finetune.sh is not of that program; --emit accelerate writes it", "-o d": "--emit says how it is written",
+	} {
+		_, stderr, code := psim(t, "psim explain finetune.sh accelerate.yaml config.json "+flags+machine)
+		require.Equal(t, 2, code, flags)
+		require.Contains(t, stderr, want)
+	}
+	require.NoFileExists(t, "d")
+	_, stderr, code = psim(t, "psim explain llama3-8b --devices 8 --emit accelerate -o d"+machine)
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "--emit accelerate: changes files of transformers' Trainer, and none is named")
+}
+
 // TestExported: one file may go to stdout, several may not, and a changed setting says what it does to the step.
 func TestExported(t *testing.T) {
 	t.Chdir(t.TempDir())

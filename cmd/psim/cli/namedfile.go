@@ -41,6 +41,9 @@ func (n namedFile) check() error {
 	if files.IsFolder(n.path) {
 		return fmt.Errorf("--%s %s: is a folder; name a file", n.flag, n.path)
 	}
+	if _, err := os.Lstat(n.path); err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("--%s %s: cannot be written: %s", n.flag, visible(n.path), files.Reason(err))
+	}
 	if err := files.CheckWritable(folder.Path); err != nil {
 		return fmt.Errorf("--%s %s: cannot be written: %s", n.flag, n.path, files.Reason(err))
 	}
