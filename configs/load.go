@@ -69,6 +69,9 @@ func parse(t located, on Target, sets []string) (*Config, error) {
 
 // nameOf returns the name of an experiment. A config.json is called as its folder is.
 func nameOf(t located) string {
+	if t.named != "" {
+		return t.named
+	}
 	if folder := filepath.Base(t.folder); t.assumed && filepath.Base(t.label) == "config.json" &&
 		strings.Trim(folder, "./") != "" {
 		return folder

@@ -1,10 +1,13 @@
 package configs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -22,7 +25,8 @@ const presetMark = "model:"
 type located struct {
 	label, folder string // folder: that paths in the text are relative to
 	data          []byte
-	assumed       bool // the text names a network, and its plan is psim's
+	assumed       bool   // the text names a network, and its plan is psim's
+	named         string // by the result that the text is from; "" for another text
 }
 
 // lookUp finds a text by its name: a file, an embedded example, or a preset of the catalog, in this
@@ -41,18 +45,7 @@ func lookUp(name string) (located, error) {
 		if err != nil {
 			return located{}, problem(err.Error(), err)
 		}
-		t := located{label: name, folder: filepath.Dir(name), data: data}
-		switch {
-		case foreign.Network(data):
-			keys := fmt.Sprintf("file = %q", filepath.Base(name))
-			if n := foreign.Positions(data); n > usualLength {
-				keys += fmt.Sprintf("\nsequence_length = %d", usualLength)
-			}
-			t.data, t.assumed = plan(keys, true), true
-		case len(data) > maxSize:
-			return located{}, problem(tooLarge(maxSize), nil)
-		}
-		return t, nil
+		return located{label: name, folder: filepath.Dir(name), data: data}.read()
 	}
 	if data, ok := example(name); ok { // even if there is a folder of that name
 		return located{label: name, data: data}, nil
@@ -61,6 +54,8 @@ func lookUp(name string) (located, error) {
 		return located{label: name, data: data, assumed: true}, nil
 	}
 	switch {
+	case err == nil && foreign.ResultFolder(name):
+		return lookUp(filepath.Join(name, "result.json"))
 	case err == nil && foreign.ModelFolder(name):
 		return lookUp(filepath.Join(name, "config.json"))
 	case err == nil:
@@ -71,6 +66,57 @@ func lookUp(name string) (located, error) {
 		return located{}, problem("cannot be read: "+errors.Unwrap(err).Error(), err)
 	}
 	return located{}, problem(noFile(name), os.ErrNotExist)
+}
+
+// read makes a configuration of the content of a file: of a network, of a result that holds one, or the text itself.
+func (t located) read() (located, error) {
+	run, ofResult := foreign.Result(t.data)
+	switch {
+	case foreign.Network(t.data) && !ofResult:
+		keys := fmt.Sprintf("file = %q", filepath.Base(t.label))
+		if n := foreign.Positions(t.data); n > usualLength {
+			keys += fmt.Sprintf("\nsequence_length = %d", usualLength)
+		}
+		t.data, t.assumed = plan(keys, true), true
+	case ofResult:
+		t.named, t.label = run.Name, "the configuration in "+t.label
+		t.data = withoutDefaults(t, run.Config)
+	case len(t.data) > maxSize:
+		return located{}, &Error{Label: t.label, Problem: tooLarge(maxSize)}
+	}
+	return t, nil
+}
+
+// withoutDefaults returns the configuration of a result as a file. A result holds every default, and a file that gave
+// these would ask for them: keys without which the configuration is the same are left out.
+func withoutDefaults(t located, object map[string]any) []byte {
+	read := func() ([]byte, map[string]any) {
+		var text bytes.Buffer
+		if WriteObject(&text, nil, object) != nil {
+			return nil, nil // of null, which TOML lacks
+		}
+		t.data = text.Bytes()
+		c, err := parse(t, Target{}, nil)
+		if err != nil {
+			return t.data, nil
+		}
+		return t.data, c.Object()
+	}
+	data, whole := read()
+	for _, section := range slices.Sorted(maps.Keys(object)) {
+		table, _ := object[section].(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(table)) {
+			value := table[key]
+			delete(table, key)
+			shorter, same := read()
+			if same != nil && reflect.DeepEqual(same, whole) {
+				data = shorter
+			} else {
+				table[key] = value
+			}
+		}
+	}
+	return data
 }
 
 func presets() (names []string) {

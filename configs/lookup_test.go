@@ -1,6 +1,7 @@
 package configs_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -210,4 +211,42 @@ func TestUnknownNetwork(t *testing.T) {
 	_, err = c.Build()
 	require.EqualError(t, err, `model.preset=olmo2-7b: model.preset = "olmo2-7b": there is no such preset `+
 		`(psim list models); for another model, give file = "path/to/config.json" instead`)
+}
+
+// TestResultsHoldConfigurations: the result of a run stands for its configuration, asks for no default, and a wrong value
+// in it is an error with its key.
+func TestResultsHoldConfigurations(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write := func(object map[string]any) {
+		data, err := json.Marshal(map[string]any{"schema": 1, "kind": "predicted", "name": "mine", "config": object})
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll("run", 0o700))
+		require.NoError(t, os.WriteFile("run/result.json", data, 0o600))
+	}
+	for _, name := range []string{"gpipe", "llama3-70b", "exec", "course-timeline", "mixtral-8x7b"} {
+		c, err := configs.LoadOn(name, map[bool]configs.Target{true: {Device: "h100-80gb-sxm"}}[name == "mixtral-8x7b"])
+		require.NoError(t, err, name)
+		write(c.Object())
+		for _, path := range []string{"run", "run/result.json"} {
+			again, err := configs.Load(path)
+			require.NoError(t, err, name)
+			require.Equal(t, c.Object(), again.Object(), name)
+			require.Equal(t, "mine", again.Name())
+			require.False(t, again.Defined("parallel.gather_unit"), "a default is not asked for")
+			require.Equal(t, c.Defined("model"), again.Defined("model"))
+		}
+		set, err := configs.Load("run", "schedule.name=ddp")
+		if err == nil {
+			require.Equal(t, "ddp", set.Schedule.Name)
+		}
+	}
+	write(map[string]any{"schedule": map[string]any{"name": "gpipe", "stages": -1}})
+	_, err := configs.Load("run")
+	require.ErrorContains(t, err, "the configuration in run/result.json:4:12: schedule.stages = -1: must be ")
+	write(map[string]any{"schedule": nil})
+	_, err = configs.Load("run")
+	require.ErrorContains(t, err, "the configuration in run/result.json")
+	write(map[string]any{"schedule": map[string]any{"name": []any{nil}}})
+	_, err = configs.Load("run")
+	require.ErrorContains(t, err, "the configuration in run/result.json")
 }

@@ -55,6 +55,23 @@ func Network(data []byte) bool {
 		(bytes.Contains(text, []byte(`"model_type"`)) || bytes.Contains(text, []byte(`"architectures"`)))
 }
 
+// A Resulting configuration is what a result.json says of the configuration that it is of.
+type Resulting struct {
+	Kind   string         `json:"kind"`
+	Name   string         `json:"name"`
+	Config map[string]any `json:"config"`
+}
+
+// Result returns the configuration of a result; false for other data.
+func Result(data []byte) (r Resulting, holds bool) {
+	text := bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
+	hasKind := bytes.HasPrefix(text, []byte("{")) && bytes.Contains(text, []byte(`"kind"`))
+	if !hasKind || json.Unmarshal(text, &r) != nil {
+		return Resulting{}, false
+	}
+	return r, (r.Kind == "predicted" || r.Kind == "measured") && len(r.Config) > 0
+}
+
 // Positions returns the number of positions that the config.json of a network declares, of its text if it has
 // several parts; 0 if it declares none.
 func Positions(data []byte) int {
@@ -84,8 +101,7 @@ func ofJSON(text []byte) string {
 	err := decoder.Decode(&object) // if types do not match, the fields stay empty
 	switch {
 	case object.Kind == "predicted" || object.Kind == "measured":
-		return "is a result, which psim compare and psim plot read; name the configuration that it was made from, " +
-			"a .toml file or an example"
+		return "is a result that holds no configuration; name the one that it was made from, a .toml file or an example"
 	case object.Plans != nil:
 		return "holds the plans of a search; name the configuration that was searched, a .toml file or an example"
 	case object.Set != nil:
@@ -136,14 +152,17 @@ func Likely(name, text string) string {
 // Folder says why a folder is not a configuration, and what in it may be meant.
 func Folder(path string) string {
 	if isResult(path) {
-		return "is a folder of results, which psim compare and psim plot read; name the configuration that they were " +
-			"made from, a .toml file or an example"
+		return "is a folder of results of a search or a sweep; name the configuration that they were made from, a " +
+			".toml file or an example"
 	}
 	return "is a directory; name a .toml file in it"
 }
 
 // ModelFolder reports whether a folder is that of a model: it has a config.json, and no results.
 func ModelFolder(path string) bool { return !isResult(path) && hasFile(path, "config.json") }
+
+// ResultFolder reports whether a folder has the result of a run.
+func ResultFolder(path string) bool { return hasFile(path, "result.json") }
 
 // isResult reports whether a folder has results.
 func isResult(path string) bool {

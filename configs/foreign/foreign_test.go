@@ -23,7 +23,7 @@ func TestKinds(t *testing.T) {
 		{"model0_gradients.pth", "PK\x03\x04\x00", "is an archive; "},
 		{"psim", "\x7fELF\x00", "is not a text file; "},
 		{"utf16.toml", "\xff\xfe[\x00", "is text in UTF-16; "},
-		{"result.json", `{"schema": 1, "kind": "measured", "stages": 4}`, "is a result, which psim compare and psim plot read; "},
+		{"result.json", `{"schema": 1, "kind": "measured", "stages": 4}`, "is a result that holds no configuration; "},
 		{"plans.json", `{"schema": 1, "plans": []}`, "holds the plans of a search; "},
 		{"sweep.jsonl", "{\"index\": 0, \"set\": []}\n{\"index\": 1, \"set\": []}\n", "holds the points of a sweep, which psim plot sweep reads; "},
 		{"ds_config.json", `{"zero_optimization": {"stage": 3}}`, "is JSON; a configuration is TOML"},
@@ -59,7 +59,7 @@ func TestFolder(t *testing.T) {
 		require.NoError(t, os.WriteFile(name, nil, 0o600))
 	}
 	for folder, want := range map[string]string{
-		"run": "is a folder of results, ", "search": "is a folder of results, ", "sweep": "is a folder of results, ",
+		"run": "is a folder of results ", "search": "is a folder of results ", "sweep": "is a folder of results ",
 		"mine": "is a directory; name a .toml file in it",
 	} {
 		require.True(t, strings.HasPrefix(foreign.Folder(folder), want), foreign.Folder(folder))
