@@ -55,7 +55,7 @@ func Accelerate(ctx context.Context, c *configs.Config) (files TrainerFiles, don
 func trainerFollows(c *configs.Config) (follow [][2]string) {
 	add := func(set, why string) { follow = append(follow, [2]string{set, why}) }
 	half := c.Train.Precision != "" && c.Train.Precision != "fp32"
-	add("train.stack=hf-trainer", "what is not given is as in transformers' Trainer (train.stack = \"hf-trainer\")")
+	add("train.stack=hf-trainer", "what is not given is as in transformers' Trainer")
 	switch zero := c.Parallel.Zero; {
 	case zero == 3:
 		add(fmt.Sprintf("memory.fp32_shards=%t", half), "FSDP keeps shards in fp32")

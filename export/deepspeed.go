@@ -35,8 +35,7 @@ func WriteDeepSpeed(ctx context.Context, w io.Writer, c *configs.Config) (done *
 		}
 	}
 	if zero := c.Parallel.Zero; (zero == 1 || zero == 2) && !c.Defined("parallel.bucket") {
-		err := p.change("parallel.bucket=500000000 gradients", "gradients are summed in DeepSpeed's buckets "+
-			`(parallel.bucket = "500000000 gradients")`)
+		err := p.change("parallel.bucket=500000000 gradients", "gradients are summed in DeepSpeed's buckets")
 		if err != nil {
 			return nil, err
 		}

@@ -83,7 +83,7 @@ func (p *trainerPlan) order(ctx context.Context) error {
 	}
 	if stack := p.config.Train.Stack; stack != "megatron-te" && stack != "megatron-2023" {
 		if err := p.change("train.stack=megatron-te", "what is not given is as in Megatron-LM with "+
-			"Transformer Engine (train.stack = \"megatron-te\")"); err != nil {
+			"Transformer Engine"); err != nil {
 			return err
 		}
 	}
@@ -116,7 +116,7 @@ func (p *trainerPlan) order(ctx context.Context) error {
 // change sets a key, and notes why.
 func (p *trainerPlan) change(set, why string) (err error) {
 	if p.config, err = p.config.With(set); err == nil {
-		p.changes = append(p.changes, why)
+		p.changes = append(p.changes, reason(set, why, ""))
 	}
 	return err
 }
@@ -135,7 +135,7 @@ func (p *trainerPlan) cut(ctx context.Context) error {
 		p.config.Defined("schedule.last_blocks") || blocks%stages != 0 {
 		return nil
 	}
-	err := p.change("schedule.partition=blocks", `stages have equal numbers of blocks (schedule.partition = "blocks")`)
+	err := p.change("schedule.partition=blocks", "stages have equal numbers of blocks")
 	if err != nil {
 		return err
 	}

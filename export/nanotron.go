@@ -15,7 +15,7 @@ import (
 // follow is an error that names it. It returns what the program follows in its place.
 func WriteNanotron(ctx context.Context, w io.Writer, c *configs.Config) (done *Followed, err error) {
 	p := &trainerPlan{config: c, format: "nanotron", program: "nanotron"}
-	follow := [][2]string{{"train.stack=nanotron", "what is not given is as in nanotron (train.stack = \"nanotron\")"}}
+	follow := [][2]string{{"train.stack=nanotron", "what is not given is as in nanotron"}}
 	on, err := c.With("train.stack=nanotron") // a plan that is assumed is another one for another stack
 	if err != nil {
 		return nil, err

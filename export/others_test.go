@@ -214,6 +214,20 @@ func TestAccelerateIsImported(t *testing.T) {
 	require.Len(t, written, 7)
 }
 
+// TestChangesNameKeys: what the Trainer has otherwise is named by its key, with its value here and in the configuration.
+func TestChangesNameKeys(t *testing.T) {
+	c, err := configs.LoadOn("llama3-8b", configs.Target{Device: "h100-80gb-sxm", Devices: 8}, "batch.global=64", "parallel.sum_once=false")
+	require.NoError(t, err)
+	_, followed, err := export.Accelerate(t.Context(), c)
+	require.NoError(t, err)
+	require.Equal(t, []string{
+		`what is not given is as in transformers' Trainer (train.stack = "hf-trainer")`,
+		"FSDP keeps shards in fp32 (memory.fp32_shards = true)", `FSDP 2 copies what it gathers (parallel.gather = "copied")`,
+		"the Trainer sums gradients once a step (parallel.sum_once = true; the configuration has false)",
+		"the network and the length of a sample are your script's",
+	}, followed.Changes)
+}
+
 // TestAccelerateIsPatched: the files of one plan become those of another one for as many devices by a patch, and only in
 // lines that say what differs.
 func TestAccelerateIsPatched(t *testing.T) {

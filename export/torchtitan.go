@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"psim/configs"
@@ -36,9 +37,9 @@ func WriteTorchtitan(ctx context.Context, w io.Writer, c *configs.Config) (done 
 		return nil, err
 	}
 	for _, set := range [][2]string{
-		{"train.stack=torchtitan", "what is not given is as in torchtitan (train.stack = \"torchtitan\")"},
-		{"train.clip=true", "torchtitan clips gradients by their norm in every step (train.clip = true)"},
-		{"model.loss=fused", "head and loss go through a part of the tokens at a time (model.loss = \"fused\")"},
+		{"train.stack=torchtitan", "what is not given is as in torchtitan"},
+		{"train.clip=true", "torchtitan clips gradients by their norm in every step"},
+		{"model.loss=fused", "head and loss go through a part of the tokens at a time"},
 	} {
 		if err := p.follow(set[0], set[1]); err != nil {
 			return nil, err
@@ -86,7 +87,7 @@ func (p *trainerPlan) titanCut(ctx context.Context) error {
 		return nil
 	}
 	text := strings.ReplaceAll(fmt.Sprint(list), " ", ", ")
-	if err := p.change("schedule.partition="+text, "stages begin where torchtitan cuts them: "+text); err != nil {
+	if err := p.change("schedule.partition="+text, "stages begin where torchtitan cuts them"); err != nil {
 		return err
 	}
 	return p.build(ctx)
@@ -104,10 +105,20 @@ func (p *trainerPlan) follow(set, why string) error {
 	table, _ := before[section].(map[string]any)
 	was := p.config
 	if p.config = after; fmt.Sprint(table[name]) != value {
+		given := ""
 		if was.Defined(key) {
-			why += fmt.Sprintf(" (%s is %v in the configuration)", key, table[name])
+			given = fmt.Sprintf("; the configuration has %v", table[name])
 		}
-		p.changes = append(p.changes, why)
+		p.changes = append(p.changes, reason(set, why, given))
 	}
 	return nil
+}
+
+// reason says why a key is set, and to what.
+func reason(set, why, given string) string {
+	key, value, _ := strings.Cut(set, "=")
+	if _, err := strconv.ParseFloat(value, 64); err != nil && value != "true" && value != "false" && value[0] != '[' {
+		value = strconv.Quote(value)
+	}
+	return fmt.Sprintf("%s (%s = %s%s)", why, key, value, given)
 }

@@ -280,7 +280,8 @@ func (t *trainer) oldShards() (word string) {
 		switch {
 		case item == "true" || item == "auto_wrap":
 		case item == "offload":
-			t.arguments.aside(key, "parameters and states are in the memory of the host")
+			t.arguments.aside(key, "not priced: parameters come from the host and the update runs there; a step takes "+
+				"longer and a GPU holds less")
 		case known && strings.Contains(item, "shard"):
 			word = item
 		default:
