@@ -45,8 +45,18 @@ func (staged *Staged) flat(stage, number int, tensors []network.Tensor) Flat {
 	for i := range tensors {
 		f.Parameters += tensors[i].Shape.Elements()
 	}
-	f.Stored = roundUp(f.Parameters, staged.sharersOf(&f))
 	return f
+}
+
+// pad pads the flats of a stage, so that they divide into equal parts. Nothing else of them depends on the devices that
+// share them.
+func (staged *Staged) pad(st *Stage) {
+	st.Stored = 0
+	for i := range st.Flats {
+		f := &st.Flats[i]
+		f.Stored = roundUp(f.Parameters, staged.sharersOf(f))
+		st.Stored += f.Stored
+	}
 }
 
 func flatName(stage, number int) string { return fmt.Sprintf("unit %d.%d", stage, number) }

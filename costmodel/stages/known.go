@@ -29,8 +29,8 @@ type stageKey struct {
 	heldKey
 	recompute string
 	ahead     bool
-	sharers   int // of its parameters under ZeRO 3, else 0
-	stage     int // its number under ZeRO 3, which names its flats, else 0
+	sharded   bool // its parameters are: under ZeRO 3
+	stage     int  // its number under ZeRO 3, which names its flats, else 0
 }
 
 // Tensors counts the tensors of all stages that are known.
@@ -54,7 +54,7 @@ func (k *Known) stage(p *planner, s, first int) Stage {
 	held := heldKey{staged.Network.Group, first, n, split.brought(s), staged.Zero < 3 && staged.sumsGradients()}
 	key := stageKey{heldKey: held, recompute: p.recompute, ahead: staged.gathersAhead()}
 	if staged.Zero >= 3 {
-		key.sharers, key.stage = staged.sharers(), s
+		key.sharded, key.stage = true, s
 	}
 	k.mutex.Lock()
 	st, planned := k.stages[key]
@@ -66,6 +66,8 @@ func (k *Known) stage(p *planner, s, first int) Stage {
 		st.Ranks = staged.Placement.Ranks(s)
 		if staged.Zero >= 3 {
 			st.Units = staged.owners(split, s)
+			st.Flats = slices.Clone(st.Flats)
+			staged.pad(&st)
 		}
 		return st
 	}

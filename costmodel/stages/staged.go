@@ -172,11 +172,8 @@ func (staged *Staged) plan(st *Stage, split Split, s int, layers *layerKinds) {
 	st.Narrow, st.NarrowExperts = narrowWeights(st.Layers)
 	st.Unpacked = unpacked(st.Layers)
 	if staged.Zero >= 3 {
-		st.Flats, st.Units, st.Stored = staged.flats(s, st.Held), staged.owners(split, s), 0
-		st.Flats = staged.addFrozen(st.Flats, split, s)
-		for _, f := range st.Flats {
-			st.Stored += f.Stored
-		}
+		st.Flats, st.Units = staged.addFrozen(staged.flats(s, st.Held), split, s), staged.owners(split, s)
+		staged.pad(st)
 		staged.narrow(st)
 	}
 	st.forwardExchanges, st.backwardExchanges = layers.forward(st.Layers), layers.backward(st.Layers)
