@@ -91,6 +91,18 @@ func (k *Cut) Divide() *Division {
 	return &Division{k.config.shared.staged(k.Workload), k.Machine, k.Schedule, k.Shape, k.config}
 }
 
+// Sketch is Divide for the memory of passes and what stays from step to step, without lists of tensors. It returns
+// nil if these need such lists.
+func (k *Cut) Sketch() *Division {
+	known := k.config.shared.trained(k.Workload)
+	w := *k.Workload
+	w.Network = known.network
+	if sketch, ok := w.SketchPasses(known.counts); ok {
+		return &Division{sketch, k.Machine, k.Schedule, k.Shape, k.config}
+	}
+	return nil
+}
+
 // LayerTimes prices the layers of the network for the first microbatch. The cut does not matter.
 func (k *Cut) LayerTimes(ranks int) ([]costmodel.LayerTime, error) {
 	w := *k.Workload
@@ -99,10 +111,10 @@ func (k *Cut) LayerTimes(ranks int) ([]costmodel.LayerTime, error) {
 }
 
 // Lasting returns the memory that every rank of a replica keeps from step to step, or nil if
-// parameters are sharded.
+// parameters are sharded by tensors.
 func (k *Cut) Lasting() []int64 {
 	w := k.Workload
-	if w.Zero >= 3 {
+	if w.Zero >= 3 && w.PerTensor {
 		return nil
 	}
 	sketch := w.Sketch(k.config.shared.trained(w).counts)

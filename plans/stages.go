@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"psim/configs"
 	"psim/costmodel/memory"
 	"psim/costmodel/stages"
 )
@@ -44,13 +45,34 @@ type stageGroup struct {
 	memory     []stageMemory // by stage
 }
 
-// newStageGroup makes the group of the plans that cut the network as one of them does, and bounds them.
+// newStageGroup makes the group of the plans that cut the network as one of them does, and bounds them. Most groups
+// of a large network do not fit, which is known without lists of its tensors.
 func newStageGroup(p *Plan) *stageGroup {
 	cut, err := p.cut()
 	if err != nil {
 		return &stageGroup{pruned: Impossible}
 	}
-	d := cut.Divide()
+	if cut.Machine.RankMemory() > 0 {
+		if sketch := cut.Sketch(); sketch != nil {
+			if g := unpriced(p, sketch); g.pruned != "" {
+				return g
+			}
+		}
+	}
+	g := unpriced(p, cut.Divide())
+	switch {
+	case g.pruned != "":
+		return g
+	case g.price() != nil:
+		return &stageGroup{pruned: Impossible}
+	}
+	g.bounds = g.bound()
+	g.shared, g.stagePrices = g.stagePrices.shared(), nil // free the memory of the rest
+	return g
+}
+
+// unpriced counts the memory of the stages, and says if that is too much for all orders.
+func unpriced(p *Plan, d *configs.Division) *stageGroup {
 	g := &stageGroup{plan: p, capacity: d.Machine.RankMemory(), process: d.Workload.Process}
 	for i := range d.Workload.Stages {
 		g.tensors += 100 + len(d.Workload.Stages[i].Tensors)
@@ -60,16 +82,8 @@ func newStageGroup(p *Plan) *stageGroup {
 		g.pruned = Parameters
 		return g
 	}
-	g.stagePrices = newStagePrices(d)
-	switch {
-	case g.measureActivations():
-		g.pruned = Activations
-	case g.price() != nil:
-		return &stageGroup{pruned: Impossible}
-	default:
-		g.bounds = g.bound()
-		g.shared = g.stagePrices.shared()
+	if g.stagePrices = newStagePrices(d); g.measureActivations() {
+		g.pruned, g.stagePrices = Activations, nil
 	}
-	g.stagePrices = nil // free the memory of the rest
 	return g
 }

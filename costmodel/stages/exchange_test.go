@@ -82,6 +82,27 @@ func TestStagedFrom(t *testing.T) {
 			trained := w
 			trained.Network = w.Training.Trained(n)
 			require.Equal(t, w.Staged(), trained.StagedFrom(&known, w.Training.Recompute))
+			if sketch, ok := trained.SketchPasses(stages.CountParameters(trained.Network.Layers)); ok {
+				requireSketched(t, w.Staged(), sketch)
+			}
 		}
 	})
+}
+
+// requireSketched requires that a sketch has of every stage what does not list tensors.
+func requireSketched(t require.TestingT, whole, sketch *stages.Staged) {
+	for s := range whole.Stages {
+		for _, k := range []graph.Kind{graph.Forward, graph.Backward} {
+			require.Equal(t, whole.Exchanges(s, k), sketch.Exchanges(s, k))
+		}
+		require.Equal(t, whole.PartsOf(s, graph.Backward), sketch.PartsOf(s, graph.Backward))
+		a, b := whole.Stages[s], sketch.Stages[s]
+		flats := slices.Clone(a.Flats)
+		for i := range flats {
+			flats[i].Tensors = nil
+		}
+		require.Equal(t, flats, b.Flats)
+		require.Equal(t, []any{a.Layers, a.Ranks, a.Parameters, a.Experts, a.Stored, a.Widest, a.Narrow, a.NarrowExperts, a.Units, a.Segments},
+			[]any{b.Layers, b.Ranks, b.Parameters, b.Experts, b.Stored, b.Widest, b.Narrow, b.NarrowExperts, b.Units, b.Segments})
+	}
 }

@@ -35,9 +35,9 @@ func CountParameters(layers []network.Layer) []ParameterCount {
 	return list
 }
 
-// Sketch derives only what persistent memory depends on, for a ZeRO stage below 3, given the
-// counts of all layers. It needs no lists of tensors, which have tens of thousands of entries
-// in a mixture of experts.
+// Sketch derives only what persistent memory depends on, given the counts of all layers. It needs
+// no lists of tensors, which have tens of thousands of entries in a mixture of experts. Under
+// ZeRO 3 with PerTensor it knows too little padding.
 func (w Workload) Sketch(counts []ParameterCount) *Staged {
 	staged := &Staged{Workload: w, PerParameter: w.state(), Stages: make([]Stage, len(w.Layers))}
 	split, layer := w.split(), 0
@@ -67,8 +67,48 @@ func (w Workload) Sketch(counts []ParameterCount) *Staged {
 			layer++
 		}
 		st.Stored = st.Parameters
+		if w.Zero >= 3 {
+			st.Flats, st.Units = staged.addFrozen(staged.sketchFlats(st, s), split, s), staged.owners(split, s)
+			staged.pad(st)
+			staged.narrow(st)
+		}
 	}
 	return staged
+}
+
+// sketchFlats returns the flats of a stage without their tensors: of experts on other devices, and of everything else.
+func (staged *Staged) sketchFlats(st *Stage, s int) (flats []Flat) {
+	rest := st.Parameters
+	if st.Experts > 0 && staged.Network.Group.Dispatches() {
+		flats = append(flats, Flat{Name: flatName(s, 0), Parameters: st.Experts, Experts: true})
+		rest -= st.Experts
+	}
+	if rest > 0 {
+		flats = append(flats, Flat{Name: flatName(s, len(flats)), Parameters: rest})
+	}
+	return flats
+}
+
+// SketchPasses is Sketch with what passes of whole stages compute, exchange and keep. It returns false if that
+// depends on lists of tensors: on buckets that cut backwards, or on flats of single tensors. The network is as it is
+// trained, as StagedFrom has it.
+func (w Workload) SketchPasses(counts []ParameterCount) (staged *Staged, ok bool) {
+	if w.Loop || w.Training.RecomputeLayers > 0 || w.Process.FreedGradients || w.Zero >= 3 && w.PerTensor {
+		return nil, false
+	}
+	staged = w.Sketch(counts)
+	split, kinds := w.split(), layerKinds{staged: staged}
+	for s := range staged.Stages {
+		st := &staged.Stages[s]
+		st.Layers = split.Stage(s)
+		st.forwardExchanges, st.backwardExchanges = kinds.forward(st.Layers), kinds.backward(st.Layers)
+		if w.Overlap && w.Zero < 3 && len(st.forwardExchanges) == 0 && staged.sumsGradients() {
+			return nil, false
+		}
+		st.Segments = staged.segments(st)
+	}
+	staged.findSizes()
+	return staged, true
 }
 
 // sketchStates adds what an optimizer keeps and computes for a layer's parameters and the tied tensors that are
