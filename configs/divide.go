@@ -91,8 +91,8 @@ func (k *Cut) Divide() *Division {
 	return &Division{k.config.shared.staged(k.Workload), k.Machine, k.Schedule, k.Shape, k.config}
 }
 
-// Sketch is Divide for the memory of passes and what stays from step to step, without lists of tensors. It returns
-// nil if these need such lists.
+// Sketch divides a cut without lists of tensors, for the memory of passes and for persistent memory. It returns nil
+// if these need such lists.
 func (k *Cut) Sketch() *Division {
 	known := k.config.shared.trained(k.Workload)
 	w := *k.Workload
