@@ -89,8 +89,8 @@ func TestGlooCopies(t *testing.T) {
 	}
 	cpu := predicted(t, "vgg16-cpu-ddp", gloo, "machine.host_link=pcie3")
 	require.Equal(t, predicted(t, "vgg16-cpu-ddp").Result.StepTime, cpu.Result.StepTime, "cores work in that memory")
-	unknown := predicted(t, "ddp", gloo, "machine.device=gb200-nvl72")
-	require.Contains(t, unknown.Result.Warnings, `parallel.collectives = "gloo": copies between gb200-nvl72 and its host `+
+	unknown := predicted(t, "ddp", gloo, "machine.device=tpu-v4", "train.precision=bf16")
+	require.Contains(t, unknown.Result.Warnings, `parallel.collectives = "gloo": copies between tpu-v4 and its host `+
 		`are left out, since its host_link is unknown; give machine.host_link, such as "pcie5"`)
 }
 

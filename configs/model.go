@@ -180,7 +180,7 @@ func (c *Config) workload(schedule schedules.Schedule) (*stages.Workload, costmo
 	if err := w.Validate(c.shared.bytesPerSample(w.Network)); err != nil {
 		return nil, machine, c.problem("batch", err)
 	}
-	if err := cmp.Or(c.checkWholeLast(w), c.checkLoop(w)); err != nil {
+	if err := cmp.Or(c.checkWholeLast(w), c.checkLoop(w), c.checkOffload(w, machine, schedule)); err != nil {
 		return nil, machine, err
 	}
 	if err := c.divide(w, machine, schedule); err != nil {
@@ -195,7 +195,7 @@ func (c *Config) divide(w *stages.Workload, m costmodel.Machine, schedule schedu
 		return c.gatherUnits(w)
 	}
 	err := c.partition(w, m, schedule)
-	if err == nil && c.Parallel.Zero == 3 && c.Parallel.Unit != parallel.UnitStage {
+	if err == nil && w.Layered() && c.Parallel.Unit != parallel.UnitStage {
 		w.CutIntoLayers()
 	}
 	return err

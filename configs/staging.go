@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"psim/configs/parallel"
 	"psim/costmodel"
 	"psim/costmodel/stages"
 	"psim/schedules"
@@ -33,6 +34,34 @@ func (c *Config) withoutCopies(m costmodel.Machine) []string {
 // copiesToHost reports whether collectives copy tensors to the host and back.
 func (p *Experiment) copiesToHost() bool {
 	return slices.ContainsFunc(p.Graph.Classes, func(t graph.Task) bool { return t.Kind.Staging() })
+}
+
+// checkOffload refuses activations in the memory of hosts where it is not modelled.
+func (c *Config) checkOffload(w *stages.Workload, m costmodel.Machine, schedule schedules.Schedule) error {
+	n := c.Train.OffloadActivations
+	if n == 0 {
+		return nil
+	}
+	_, _, err := w.Training.Offloaded(w.Network.Layers)
+	switch {
+	case err != nil:
+	case m.HostLink.Bandwidth == 0:
+		err = fmt.Errorf(`offload_activations = %d: needs the link to the host's memory; set machine.host_link, `+
+			`such as "pcie4"`, n)
+	case c.Schedule.Stages > 1 || c.PerRank() > 1:
+		err = fmt.Errorf("offload_activations = %d: is modelled without a pipeline, as Megatron-LM requires; "+
+			"set schedule.stages = 1", n)
+	case schedule.Stashing || c.Schedule.Synchronous || IsSearched(schedule.Name) || c.Schedule.File != "":
+		err = fmt.Errorf(`offload_activations = %d: is not modelled with schedule %s; set schedule.name = "ddp"`,
+			n, c.Schedule.Name)
+	case c.Parallel.Unit == parallel.UnitStage:
+		err = fmt.Errorf(`offload_activations = %d: needs blocks that are gathered one by one; `+
+			`set parallel.gather_unit = "block"`, n)
+	}
+	if err != nil {
+		return c.problem("train", err)
+	}
+	return nil
 }
 
 // checkLoop refuses settings for which the tasks of a training loop are not modelled, and copies of

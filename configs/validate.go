@@ -211,7 +211,7 @@ func (c *Config) stageMicrobatches() float64 {
 
 // stages counts the stages; with ZeRO 3 these are the units that are gathered.
 func (c *Config) stages() float64 {
-	if c.Parallel.Zero == 3 && c.Parallel.Unit != parallel.UnitStage {
+	if (c.Parallel.Zero == 3 || c.Train.OffloadActivations > 0) && c.Parallel.Unit != parallel.UnitStage {
 		if n, err := c.network(); err == nil { // otherwise building reports the error
 			return float64(len(n.Layers))
 		}

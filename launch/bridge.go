@@ -253,6 +253,7 @@ func (b *bridge) derive() error {
 	if err := b.stored(gated); err != nil {
 		return err
 	}
+	b.offloaded()
 	heads, groups := b.text("model.num_attention_heads"), b.text("model.num_query_groups")
 	if groups != "" && groups != heads {
 		b.give("group_query_attention", "True", "num_query_groups")
@@ -299,6 +300,19 @@ func (b *bridge) stored(gated bool) error {
 		}
 	}
 	return nil
+}
+
+// offloaded drops a number of blocks to offload where their activations stay on the device.
+func (b *bridge) offloaded() {
+	const blocks = "cpu_offloading_num_layers"
+	if b.text("model.cpu_offloading") != "True" || b.text("model.cpu_offloading_activations") == "False" {
+		if b.given[blocks] != "" {
+			b.left.Leave(fmt.Sprintf("model.%s = %s", blocks, b.values[blocks]),
+				"no effect without model.cpu_offloading and model.cpu_offloading_activations")
+		}
+		delete(b.values, blocks)
+		delete(b.given, blocks)
+	}
 }
 
 // sums sets what gradients are added up in.

@@ -229,8 +229,12 @@ func TestBridge(t *testing.T) {
 		{"dataset.sequence_length=512", "model", "sequence_length", 512},
 		{"model.activation_func_fp8_input_store=true", "train", "keep_8bit", []string{"activation"}},
 		{"model.activation_func_fp8_input_store=false", "train", "keep_8bit", nil},
+		{"model.cpu_offloading=true", "train", "offload_activations", 12},
+		{"model.cpu_offloading=false", "train", "offload_activations", nil},
+		{"model.cpu_offloading_activations=false", "train", "offload_activations", nil},
 	} {
-		changes := []string{"model.seq_length=4096", "train.micro_batch_size=1", "train.global_batch_size=16", c.change}
+		changes := []string{"model.seq_length=4096", "train.micro_batch_size=1", "train.global_batch_size=16",
+			"model.cpu_offloading_num_layers=12", "model.cpu_offloading_weights=false", c.change}
 		if c.key == "activation" {
 			changes = append(changes, "model.gated_linear_unit=false")
 		}

@@ -71,6 +71,8 @@ func (c *Command) BridgeConfig() map[string]any {
 			put(key, bridgeValue(a))
 		}
 		switch a.Name {
+		case "cpu_offloading_num_layers":
+			put("model.cpu_offloading", true)
 		case "untie_embeddings_and_output_weights":
 			put("model.share_embeddings_and_output_weights", a.Value != "True")
 		case "grad_reduce_in_bf16":

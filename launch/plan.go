@@ -186,6 +186,9 @@ func (m *mapper) training() {
 		m.set("train.moments", "bf16", "exp_avg_dtype", "exp_avg_sq_dtype")
 	}
 	m.recomputation()
+	if n := m.integer("cpu_offloading_num_layers"); n > 0 {
+		m.set("train.offload_activations", n, "cpu_offloading_num_layers")
+	}
 }
 
 // stack returns the program that trained, by what its version knows.

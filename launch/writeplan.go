@@ -160,8 +160,11 @@ func (w *writer) numbersOfBits() {
 	}
 }
 
-// repeated writes what the backward computes again.
+// repeated writes what the backward computes again, and what waits for it in the memory of the host.
 func (w *writer) repeated() {
+	if n := w.number("train.offload_activations"); n > 0 {
+		w.put("cpu_offloading_num_layers", n)
+	}
 	switch how := w.text("train.recompute"); how {
 	case "none", "":
 	case "selective":

@@ -81,6 +81,8 @@ func (g *stageGroup) memoryOf(stage int) (m stageMemory) {
 	if !g.Workload.LossApart(stage) { // a loss between the passes may free what F has left
 		m.inBackward, m.inInput = m.afterForward+gradientsIn+backwardStart, m.afterForward+gradientsIn+inputStart
 	}
+	copied := g.Workload.OffloadedBytes(stage) * g.Workload.Samples[0]
+	m.afterForward, m.afterInput = m.afterForward-copied, m.afterInput-copied
 	m.held = g.heldOf(stage)
 	return m
 }

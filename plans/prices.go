@@ -32,7 +32,7 @@ type stagePrices struct {
 func newStagePrices(d *configs.Division) *stagePrices {
 	p := &stagePrices{Division: d, boundaries: d.Workload.Boundaries(), exchanges: d.Workload.WiredExchanges()}
 	p.graph = &graph.Graph{
-		Name: d.Schedule.Name, Shape: d.Shape, Placement: d.Workload.Placement, Layered: d.Workload.Zero == 3,
+		Name: d.Schedule.Name, Shape: d.Shape, Placement: d.Workload.Placement, Layered: d.Workload.Layered(),
 	}
 	p.ledger = memory.NewLedger(d.Workload, p.graph)
 	return p

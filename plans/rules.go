@@ -52,7 +52,11 @@ func (s *Space) legalGroup(p *Plan, size int) bool {
 func (s *Space) stages(p *Plan) []string { return divisors(int64(s.ranks(p))) }
 
 func (s *Space) legalStages(p *Plan) bool {
-	return p.Stages > 0 && s.ranks(p)%p.Stages == 0 && p.Stages <= max(1, s.blocks)
+	most := max(1, s.blocks)
+	if s.config.Train.OffloadActivations > 0 {
+		most = 1 // modelled without a pipeline
+	}
+	return p.Stages > 0 && s.ranks(p)%p.Stages == 0 && p.Stages <= most
 }
 
 func (s *Space) replicas(p *Plan) []string {

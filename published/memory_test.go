@@ -105,8 +105,7 @@ func TestChosenMargin(t *testing.T) {
 }
 
 // No development row, all of which have run, is said not to fit, but for rows of
-// megatron-bridge: what their recipes offload is not modelled, and activations in 8 bits are
-// predicted too large; and for rows of runs-collected, which no constant has seen. Rows out of memory are said so.
+// megatron-bridge, and for rows of runs-collected, which no constant has seen. Rows out of memory are said so.
 func TestVerdicts(t *testing.T) {
 	r, err := replayed()
 	require.NoError(t, err)
@@ -131,6 +130,6 @@ func TestVerdicts(t *testing.T) {
 	}
 	require.Equal(t, 5, failed)
 	require.GreaterOrEqual(t, rows, 321)
-	require.LessOrEqual(t, refused["megatron-bridge"], 10)
+	require.LessOrEqual(t, refused["megatron-bridge"], 2)
 	require.LessOrEqual(t, refused["runs-collected"], 1)
 }

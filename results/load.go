@@ -45,6 +45,7 @@ func load(path string) (Run, error) {
 		return run, err
 	}
 	trace.Graph.Name, trace.Graph.Layered = r.Schedule, r.FullySharded
+	trace.Graph.FullySharded = r.FullySharded
 	if d := r.DataParallel; d > 1 && len(r.Ranks)%d == 0 {
 		trace.Graph.Shape.Ranks, trace.Graph.Shape.Replicas = len(r.Ranks)/d, d
 	}

@@ -265,7 +265,7 @@ type Info struct {
 // adds a warning.
 func NewResult(kind string, t *graph.Trace, s graph.Summary, info Info) Result {
 	r := Result{
-		Schema: Schema, Kind: kind, Name: info.Name, Schedule: info.Schedule, FullySharded: t.Graph.Layered,
+		Schema: Schema, Kind: kind, Name: info.Name, Schedule: info.Schedule, FullySharded: t.Graph.FullySharded,
 		ZeroGroup: info.ZeroGroup,
 		Stages:    info.Stages, VirtualStages: info.VirtualStages, Microbatches: info.Microbatches,
 		DataParallel: info.DataParallel, TensorParallel: info.TensorParallel,

@@ -141,6 +141,16 @@ func (l *Ledger) Parts(t *graph.Task) (start, end Breakdown) {
 		return Breakdown{Activations: result}, Breakdown{Activations: -result}
 	case graph.AllReduce, graph.ReduceScatter, graph.AllGather:
 		return l.collective(t)
+	case graph.ToHost:
+		if t.Offloads() {
+			end.Activations = -t.Bytes
+		}
+		return start, end
+	case graph.FromHost:
+		if t.Offloads() {
+			start.Activations = t.Bytes
+		}
+		return start, end
 	case graph.AllToAll: // a copy of the rows in the order in which they are sent
 		return Breakdown{Buffers: t.Bytes}, Breakdown{Buffers: -t.Bytes}
 	case graph.Optimizer:

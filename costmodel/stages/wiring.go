@@ -7,7 +7,8 @@ import (
 // Fill sets the fields of a pipeline that follow from the stages.
 func (staged *Staged) Fill(w *wiring.Pipeline) {
 	w.Placement, w.Samples, w.Shards = staged.Placement, staged.Samples, staged.Shards
-	w.WholeLast, w.Layered = staged.WholeLast, staged.Zero >= 3
+	w.WholeLast, w.Layered, w.FullySharded = staged.WholeLast, staged.Layered(), staged.Zero >= 3
+	w.Offload = staged.offload()
 	w.Boundaries, w.Sync = staged.Boundaries(), staged.Sync()
 	w.Exchanges = staged.WiredExchanges()
 	w.ExpertSpan, w.ExpertWidth = staged.expertSpan()

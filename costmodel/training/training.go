@@ -58,6 +58,9 @@ type Options struct {
 	// RecomputeUniform); 0 repeats all blocks, each from its own input.
 	RecomputeLayers int    `toml:"recompute_layers"`
 	RecomputeMethod string `toml:"recompute_method"`
+	// OffloadActivations is the number of blocks, from the first on, whose kept tensors wait in the memory of the
+	// host for their backward.
+	OffloadActivations int `toml:"offload_activations"`
 	// StopEarly: full recomputation of a layer ends before its last product with a weight, since nothing of the
 	// backward needs its result.
 	StopEarly bool `toml:"stop_early"`
@@ -189,6 +192,7 @@ func (Options) Settings() []setting.Setting {
 			Text: "with recompute = \"full\", a layer is repeated up to its last product with a weight: the backward " +
 				"needs the product's input, not its result, as PyTorch's checkpoint without reentry ends",
 		},
+		offloadSetting(),
 		{
 			Key: "selective", Default: SelectiveAttention, OneOf: []string{SelectiveAttention, SelectiveOperations},
 			Text: "what selective recomputation repeats. attention: everything between queries, keys, values and the " +

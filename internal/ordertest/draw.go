@@ -88,6 +88,9 @@ func DrawAny(t *rapid.T) wiring.Pipeline {
 	p.Synchronous, p.WholeLast = seldom.Draw(t, "synchronous") == 0, seldom.Draw(t, "whole last") == 0
 	p.SerialBackward = p.SerialBackward || seldom.Draw(t, "serial backward") == 0
 	p.Layered = p.Sync.Units != nil
+	if p.Shape.Ranks == 1 && !p.WholeLast && seldom.Draw(t, "offload") == 0 {
+		drawOffload(t, &p)
+	}
 	p.Sync.Staging = seldom.Draw(t, "staging") == 0
 	if !p.Stashing && seldom.Draw(t, "loop") == 0 {
 		p.Loop = &wiring.Loop{Gradients: make([]int64, p.Shape.Ranks), Logits: 11}
@@ -136,4 +139,23 @@ func drawSync(t *rapid.T, p *wiring.Pipeline, stages int) {
 	if rapid.IntRange(0, 3).Draw(t, "broadcast") == 0 {
 		s.Broadcast = s.Buckets
 	}
+}
+
+// drawOffload lets the first stages of a rank copy what they keep to the host, where the order allows it.
+func drawOffload(t *rapid.T, p *wiring.Pipeline) {
+	if p.Stashing || p.Synchronous || p.SerialBackward || p.Order.Paired() || p.Order.Split() {
+		return
+	}
+	stages := p.Placement.Stages()
+	o := &wiring.Offload{Bytes: make([]int64, stages), Behind: make([]int32, stages)}
+	n := rapid.IntRange(0, stages-1).Draw(t, "offloaded stages")
+	for s := range stages {
+		if o.Behind[s] = graph.None; s < n {
+			o.Bytes[s] = int64(50 + s)
+		}
+		if from := s - (stages - n); from >= 0 && from < n {
+			o.Behind[s] = int32(from)
+		}
+	}
+	p.Offload = o
 }

@@ -30,7 +30,7 @@ func graphTitle(t *graph.Trace) string { return graphText(t.Graph) + "\n" + time
 
 // graphText names a graph's schedule and its sizes.
 func graphText(g *graph.Graph) string {
-	name := titles.ScheduleNamed(g.Name, g.Layered)
+	name := titles.ScheduleNamed(g.Name, g.FullySharded)
 	if !computes(g) {
 		return titles.Join(name, units.Plural(g.Ranks(), "rank"))
 	}

@@ -38,8 +38,11 @@ type Graph struct {
 	// and uses the weights that its forward had (see Pipeline).
 	Stashing bool
 	// Layered says that the stages are layers and every rank runs all of them, as under
-	// ZeRO 3: a microbatch in flight is one activation, not one for each stage.
+	// ZeRO 3 and where activations are copied to hosts: a microbatch in flight is one activation,
+	// not one for each stage.
 	Layered bool
+	// FullySharded says that parameters are divided among the replicas, and gathered for every use.
+	FullySharded bool
 	// Late says, by stage and microbatch, whether the W runs after the backward of the stage
 	// before it, on the same rank. It is nil unless backwards are split and a rank holds two
 	// neighbouring stages.

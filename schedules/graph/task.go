@@ -30,8 +30,8 @@ const (
 	AllToAll                   // fused collective: every device sends a part to every other of its expert group
 	Loss                       // the last stage's loss of one microbatch, where it is not part of F
 	Zero                       // sets a rank's gradients to zero, where that is not part of the update
-	ToHost                     // copies what a rank brings to a collective into its host's memory
-	FromHost                   // copies the result of a collective back
+	ToHost                     // copies what a rank brings to a collective, or what F has kept, into its host's memory
+	FromHost                   // copies the result of a collective, or what F has kept, back
 
 	// These occur in written orders, never in a graph.
 	ReceiveForward  // receipt of activations
@@ -81,6 +81,9 @@ func (k Kind) Update() bool { return k == Optimizer || k == Zero }
 // Staging reports whether k copies between a device and its host.
 func (k Kind) Staging() bool { return k == ToHost || k == FromHost }
 
+// Offloads reports whether a task copies what an F has kept to the host, or back.
+func (t *Task) Offloads() bool { return t.Kind.Staging() && t.Of == Forward }
+
 // Message reports whether k moves bytes from its rank to one other.
 func (k Kind) Message() bool { return k == SendForward || k == SendBackward || k == Send }
 
@@ -103,7 +106,8 @@ const None = -1
 // A Task is one unit of work.
 type Task struct {
 	Kind Kind
-	// Of is the kind of collective that a copy to or from the host belongs to; 0 otherwise.
+	// Of is the kind of collective that a copy to or from the host belongs to, or F for one of what an F
+	// has kept; 0 otherwise.
 	Of Kind
 	// Part numbers the pieces of one action, from 0: the slices of a backward that is cut so
 	// that gradients can leave early, the parts of a pass between its all-to-alls, or the chunks

@@ -91,7 +91,7 @@ func (b *Builder) reset(size int) {
 	}
 	b.graph = g
 	g.Name, g.Shape, g.Placement = p.Name, p.Shape, p.Placement
-	g.Stashing, g.Layered, g.Within = p.Stashing, p.Layered, len(p.Tied)
+	g.Stashing, g.Layered, g.FullySharded, g.Within = p.Stashing, p.Layered, p.FullySharded, len(p.Tied)
 	g.Reserve(size, !p.Brief)
 	b.groups, b.first, b.stagesOn, b.begin = p.makeGroups(g), p.firstForwards(), p.stagesOn(), b.begin[:0]
 	b.plain = p.plain()
@@ -115,7 +115,8 @@ func (b *Builder) reset(size int) {
 // plain reports whether no option of the pipeline adds tasks to every action.
 func (p *Pipeline) plain() bool {
 	sums := p.Sync.Units != nil || p.Sync.Broadcast != nil || p.Sync.EveryMicrobatch && p.Sync.active(p.Shape)
-	return !sums && p.Loop == nil && p.Exchanges == nil && !p.Stashing && !p.Synchronous && p.Pairs != Overlap
+	return !sums && p.Loop == nil && p.Exchanges == nil && p.Offload == nil &&
+		!p.Stashing && !p.Synchronous && p.Pairs != Overlap
 }
 
 // copies counts the copies of all stages.

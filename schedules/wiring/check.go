@@ -26,7 +26,8 @@ func (p *Pipeline) check() error {
 	case p.Boundaries != nil && len(p.Boundaries) != stages-1:
 		return fmt.Errorf("%d boundaries for %d stages", len(p.Boundaries), stages)
 	}
-	checks := []func() error{p.checkSync, p.checkExchanges, p.checkPlacement, p.checkTied, p.checkStashing, p.checkLoop}
+	checks := []func() error{p.checkSync, p.checkExchanges, p.checkPlacement, p.checkTied, p.checkStashing, p.checkLoop,
+		p.checkOffload}
 	for _, check := range checks {
 		if err := check(); err != nil {
 			return err

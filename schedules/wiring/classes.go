@@ -32,6 +32,8 @@ const (
 	updates                            // updates of a stage
 	halves                             // the I of a B whose weight gradients have tasks of their own
 	losses                             // losses of the last stage
+	toHost                             // copies of what a forward keeps to the host
+	fromHost                           // copies back
 	inParts                            // F, B, I and W that are cut
 	slots     = inParts + int(graph.WeightGradient) + 1
 )

@@ -8,7 +8,7 @@
 // find the turns of serial backwards (turns.go) and the clock cycles of barriers
 // (barrier.go); add the tasks of every rank of the first replica (rank.go) with their messages
 // (messages.go), all-to-alls (exchange.go), gradient sums and gathers (gradients.go, ahead.go),
-// copies to the host (staging.go), zeroing and losses (loop.go);
+// copies to the host (staging.go, offload.go), zeroing and losses (loop.go);
 // connect them across ranks (connect.go, pair.go, barrier.go); and copy them for the other
 // replicas (replicas.go). Every feature of a pipeline is written once, in the file of its name.
 //
@@ -57,6 +57,8 @@ type Pipeline struct {
 	Optimizer bool
 	// Loop makes zeroing and the loss tasks of their own; nil means that others include them.
 	Loop *Loop
+	// Offload copies what forwards keep to the host and back; nil if it stays.
+	Offload *Offload
 	// Synchronous puts a barrier between clock cycles (see Order.Clocks): no
 	// compute task starts before all of its replica's in the cycle before have
 	// ended, and what they send has arrived.
@@ -81,6 +83,8 @@ type Pipeline struct {
 	Folded bool
 	// Layered says that stages are layers (see graph.Graph).
 	Layered bool
+	// FullySharded says that parameters are divided among the replicas, and gathered for every use.
+	FullySharded bool
 	// Pairs says how overlapped pairs run; in clock cycles they are two
 	// ordinary actions.
 	Pairs Pairing

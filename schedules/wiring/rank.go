@@ -16,6 +16,7 @@ type rankBuilder struct {
 	compute, overlapped int32
 	gradients, experts  int32 // of collectives over the replicas, and among experts
 	across              int32 // of sums between the groups that divide gradients
+	offloads            int32 // of copies to the host and back
 	sends               []messageTo
 
 	computed    int32    // the last compute task
@@ -27,6 +28,7 @@ type rankBuilder struct {
 	nextUse     int      // no action before this one, and after the current one, uses gathered parameters
 	uses        [2]int32 // the last two compute tasks that use gathered parameters
 	summed      [2]int32 // the last gradient sums of the last two backwards
+	copies      []int32  // by stage: the last copy to the host or back
 }
 
 // A messageTo is a stream of messages to a rank in a direction.
@@ -35,13 +37,17 @@ type messageTo struct{ rank, direction, stream int32 }
 // addRank adds the tasks of a rank.
 func (b *Builder) addRank(r int32) {
 	const none = graph.None
-	nones := [2]int32{none, none}
+	both := [2]int32{none, none}
 	b.begin = append(b.begin, int32(b.graph.Len()))
 	rb := &rankBuilder{
 		Builder: b, rank: r,
 		compute: b.graph.AddStream(r, "compute"), overlapped: none, gradients: none, experts: none, across: none,
-		computed: none, closing: none, broadcasted: none, exchanged: nones, gathered: none,
-		prefetched: gathers{none, none}, uses: nones, summed: nones,
+		offloads: none,
+		computed: none, closing: none, broadcasted: none, exchanged: both, gathered: none,
+		prefetched: gathers{none, none}, uses: both, summed: both,
+	}
+	if b.Offload != nil {
+		rb.copies = nones(nil, len(b.Offload.Bytes))
 	}
 	rb.addBroadcasts()
 	rb.addZero()
@@ -145,6 +151,7 @@ func (b *rankBuilder) addPart(p *progress) {
 			i = b.addLoss(p)
 		}
 		b.finish(p, i)
+		b.addCopy(p, b.computed)
 	} else if p.cut.exchanges != nil {
 		b.addExchange(p)
 	}
@@ -183,7 +190,7 @@ func (b *rankBuilder) addTask(p *progress, kind graph.Kind) int32 {
 	case b.divided(p.Stage) && (kind != graph.WeightGradient || b.unsplit(kind, p.Stage)):
 		before = b.exchanged[direction(kind)]
 	}
-	b.graph.Wait(i, b.limit(kind, p), b.gathered, piece, before)
+	b.graph.Wait(i, b.limit(kind, p), b.gathered, piece, before, b.awaitsCopy(p))
 	switch b.computed = i; {
 	case b.gathered != graph.None:
 		b.uses, b.gathered = [2]int32{b.uses[1], i}, graph.None

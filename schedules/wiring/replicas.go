@@ -28,7 +28,7 @@ func (b *Builder) copied(class, d int32) graph.Task {
 	case b.Shards == nil:
 	case t.Kind == graph.Loss:
 		t.Bytes = b.Loop.Logits * b.samples(t.Microbatch, int(d))
-	case t.Kind == graph.AllToAll:
+	case t.Kind == graph.AllToAll, t.Offloads():
 		t.Bytes = t.Bytes / b.samples(t.Microbatch, 0) * b.samples(t.Microbatch, int(d))
 	case t.Kind.Message():
 		boundary := t.Stage

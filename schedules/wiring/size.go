@@ -104,7 +104,7 @@ func (p *Pipeline) tasksOf(k graph.Kind, stage int32) int64 {
 	if p.makesLoss(k, stage) {
 		n++
 	}
-	n += p.exchanging(k, stage) + int64(len(p.gathers(k, stage)))*p.perCollective()
+	n += p.copiesToHost(k, stage) + p.exchanging(k, stage) + int64(len(p.gathers(k, stage)))*p.perCollective()
 	if p.Sync.EveryMicrobatch && p.makesSums(k, stage) {
 		n += p.sumTasks(stage)
 	}
