@@ -124,14 +124,15 @@ func (f configFile) parseGPT2() (models.Model, error) {
 	if err != nil {
 		return models.Model{}, err
 	}
-	function := models.ActivationGELU
+	function, eager := models.ActivationGELU, eagerFunction("gelu_new")
 	if c.Act != nil {
+		eager = eagerFunction(*c.Act)
 		if function, err = activation("activation_function", *c.Act); err != nil {
 			return models.Model{}, err
 		}
 	}
 	m := models.Model{
-		Family: models.FamilyGPT, Activation: function,
+		Family: models.FamilyGPT, Activation: function, Eager: eager,
 		Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, FFNHidden: value(c.Inner),
 		Vocab: c.Vocab, Positions: c.Positions, SequenceLength: cmp.Or(sequence, c.Positions), Tied: &c.Tied,
 	}

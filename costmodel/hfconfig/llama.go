@@ -89,6 +89,7 @@ func (f configFile) parseLlama(t llamaType) (models.Model, error) {
 		return models.Model{}, err
 	}
 	m, err := t.model(c, b, mixed, f.sequence)
+	m.Eager = joined(m.Eager, eagerForms()[f.modelType])
 	if err == nil && t.patterned {
 		err = keys.expertKeys(m.Pattern)
 	}
@@ -120,6 +121,7 @@ func (t llamaType) model(c llamaConfig, b blockConfig, mixed bool, sequence int)
 		if m.Activation, err = activation(named.key, *named.value); err != nil {
 			return models.Model{}, err
 		}
+		m.Eager = eagerFunction(*named.value)
 	}
 	if t.block != nil {
 		if err := t.block(&m, c, b); err != nil {

@@ -46,7 +46,18 @@ type publishedConfig struct {
 	Parameters, Checkpoint int64
 	FLOPs                  int64 // of a forward pass over 1,024 tokens, as transformers counts; 0 where it does not run
 	Active                 float64
+	Kept                   [][2]int64 // what blocks keep for their backward: bytes, and of how many; 0 is not counted
+	Flash                  bool       // with fused attention
 	Config                 json.RawMessage
+}
+
+// modelType returns the type of a file, of its text where it has one.
+func (c publishedConfig) modelType(t *testing.T) string {
+	var named struct {
+		Type string `json:"model_type"`
+	}
+	require.NoError(t, json.Unmarshal(c.Config, &named))
+	return named.Type
 }
 
 func publishedConfigs(t *testing.T) (list []publishedConfig) {
@@ -71,6 +82,9 @@ func TestPresetsArePublished(t *testing.T) {
 		"llama3-405b", "mixtral-8x22b", "qwen2.5-72b", "qwen3-30b-a3b", "qwen3-235b-a22b", "deepseek-v3", "gpt-oss-20b", "gpt-oss-120b", "nemotron-super-49b",
 	} {
 		want, got := networkOf(t, files[name]), networkOf(t, models.Model{Preset: name, SequenceLength: 4096})
+		resolved, err := models.Model{Preset: name}.Resolved()
+		require.NoError(t, err)
+		assert.Equal(t, files[name].Eager, resolved.Eager, name)
 		assert.Equal(t, want.Layers, got.Layers, name)
 		assert.Equal(t, want.Routing, got.Routing, name)
 	}
@@ -358,6 +372,9 @@ func TestFurtherPresets(t *testing.T) {
 			m, _, err := Parse(c.Config, 4096)
 			require.NoError(t, err, name)
 			want, got := networkOf(t, m), networkOf(t, models.Model{Preset: preset, SequenceLength: 4096})
+			resolved, err := models.Model{Preset: preset}.Resolved()
+			require.NoError(t, err)
+			assert.Equal(t, m.Eager, resolved.Eager, name)
 			assert.Equal(t, want.Layers, got.Layers, name)
 			assert.Equal(t, want.Routing, got.Routing, name)
 		}

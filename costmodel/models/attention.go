@@ -149,6 +149,9 @@ func (m Model) counted() float64 {
 // projection.
 func attentionBuffers(prefix string, m Model) []network.Buffer {
 	s, q, k, v := m.SequenceLength, m.Heads*m.HeadDim, m.KVHeads*m.HeadDim, m.KVHeads*m.valueDim()
+	if v = m.keptValues(v); m.eagerly(eagerJoint) {
+		v += q + k
+	}
 	buffers := []network.Buffer{
 		{Name: prefix + "q", Shape: network.Dims{s, q}, Sharded: true},
 		{Name: prefix + "k", Shape: network.Dims{s, k}, Sharded: true},
@@ -169,6 +172,12 @@ func attentionBuffers(prefix string, m Model) []network.Buffer {
 		buffers = append(buffers, network.Buffer{
 			Name: prefix + "softmax.output", Shape: network.Dims{m.Heads, s, s}, Modules: network.Square, Sharded: true,
 		})
+		if m.eagerly(eagerWide) {
+			buffers = append(buffers, network.Buffer{
+				Name: prefix + "softmax.fp32", Shape: network.Dims{m.Heads, s, s}, ElementBytes: 4,
+				Modules: network.Square, Sharded: true,
+			})
+		}
 		buffers = append(buffers, m.attentionDropout(prefix)...)
 	}
 	return append(buffers, network.Buffer{

@@ -2,6 +2,9 @@ package models
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -34,13 +37,14 @@ func (v moves) op(name string, n int64) network.Op {
 type between struct {
 	norm, residual, activation, gate, rotary, loss, split moves
 
-	rmsNorm  *moves          // nil: as norm
-	copied   bool            // rmsNorm keeps its input in fp32
-	normed   bool            // rmsNorm keeps what it multiplies with its gains
-	gradient network.Traffic // of W for one element of a weight, in a kernel of its own
-	sums     network.Numbers // the numbers that this kernel adds up
-	copies   bool
-	repeats  bool
+	rmsNorm *moves // nil: as norm
+	forms   map[string]launch
+	// What the kernels of a norm, of an activation function and of a gate keep (launch.Kept).
+	keptNorm, keptActivation, keptGate []int
+	gradient                           network.Traffic // of W for one element of a weight, in a kernel of its own
+	sums                               network.Numbers // the numbers that this kernel adds up
+	copies                             bool
+	repeats                            bool
 }
 
 // betweens holds them by the names of the set of kernels and of the program. Each is made when it is
@@ -80,7 +84,11 @@ func (b *between) change(given launches) {
 	}
 	if given.RMSNorm != nil {
 		norm := given.RMSNorm.moves()
-		b.rmsNorm, b.copied, b.normed = &norm, given.RMSNorm.Copied, given.RMSNorm.Normed
+		b.rmsNorm, b.keptNorm = &norm, given.RMSNorm.Kept
+		b.forms = nil // of other norms
+	}
+	if given.Forms != nil {
+		b.forms = given.Forms
 	}
 	if g := given.Gradient; g != nil {
 		b.gradient, b.sums = traffic(g.W[0], g.W[1]), g.numbers()
@@ -108,8 +116,21 @@ func (l launch) numbers() network.Numbers {
 // bytes that each operation reads and writes.
 func (m Model) between() between {
 	b := betweens()[[2]string{cmp.Or(m.Kernels, KernelsFused), m.Code}]()
-	if b.rmsNorm != nil && m.Norm == NormRMS {
+	if m.Norm != NormRMS {
+		b.keptNorm = nil
+	} else if b.rmsNorm != nil {
 		b.norm = *b.rmsNorm
+	}
+	for _, word := range m.eagerWords() {
+		switch form := b.forms[word]; {
+		case len(form.Kept) == 0:
+		case word == eagerGELU:
+			b.activation, b.keptActivation = form.moves(), form.Kept
+		case word == eagerClamped || word == eagerLimited:
+			b.gate, b.keptGate = form.moves(), form.Kept
+		default:
+			b.norm, b.keptNorm = form.moves(), form.Kept
+		}
 	}
 	return b
 }
@@ -213,11 +234,49 @@ func (m Model) dropoutAdd(dropout, sum string) []network.Op {
 	return ops
 }
 
-// withNorms sets what RMSNorms keep where they are made of several kernels: a copy of their input in fp32, and
-// what is multiplied with the gains (LlamaRMSNorm of transformers). Layers that share buffers go on sharing them.
-func (m Model) withNorms(n network.Network) network.Network {
+// Words of Model.Eager that are not of norms.
+const (
+	eagerGELU   = "stepwise_gelu"
+	eagerJoint  = "joint_qkv"
+	eagerRouter = "fp32_router"
+	eagerWide   = "fp32_softmax"
+	eagerAngles = "rotary_angles"
+
+	eagerClamped = "clamped_gate"
+	eagerLimited = "limited_gate"
+)
+
+// eagerWords lists how the code of a network differs where kernels are PyTorch's own.
+func (m Model) eagerWords() []string {
+	if m.Eager == "" {
+		return nil
+	}
+	return strings.Split(m.Eager, ",")
+}
+
+// eagerly reports whether a form is the model's, and matters to its kernels.
+func (m Model) eagerly(form string) bool {
+	_, known := m.between().forms[form]
+	return known && slices.Contains(m.eagerWords(), form)
+}
+
+// checkEager requires words of the catalog.
+func (m Model) checkEager() error {
+	forms := kernelSet("eager").Between.Forms
+	for _, word := range m.eagerWords() {
+		if _, known := forms[word]; !known {
+			return fmt.Errorf("eager = %q: %q is not known; must be of %s, with commas between", m.Eager, word,
+				strings.Join(slices.Sorted(maps.Keys(forms)), ", "))
+		}
+	}
+	return nil
+}
+
+// withKept sets what norms and activation functions keep where they are made of several kernels, such as a copy of
+// the input in fp32. Layers that share buffers go on sharing them.
+func (m Model) withKept(n network.Network) network.Network {
 	b := m.between()
-	if m.Norm != NormRMS || !b.copied {
+	if b.keptNorm == nil && b.keptActivation == nil {
 		return n
 	}
 	made := map[*network.Buffer][]network.Buffer{}
@@ -227,34 +286,57 @@ func (m Model) withNorms(n network.Network) network.Network {
 			continue
 		}
 		if made[&list[0]] == nil {
-			made[&list[0]] = copiedNorms(list, b.normed)
+			made[&list[0]] = m.kept(list, b)
 		}
 		n.Layers[i].Buffers = made[&list[0]]
 	}
 	return n
 }
 
-// copiedNorms returns buffers with the inputs of RMSNorms in fp32.
-func copiedNorms(list []network.Buffer, normed bool) (kept []network.Buffer) {
+// kept returns buffers with what is kept besides inputs.
+func (m Model) kept(list []network.Buffer, b between) (kept []network.Buffer) {
 	for _, buffer := range list {
+		var bytes []int
 		name, isInput := strings.CutSuffix(buffer.Name, ".input")
-		if !isInput || !isNorm(name) {
+		switch {
+		case !isInput:
+		case isNorm(name) && m.gainless(name):
+			bytes = b.keptNorm[:min(1, len(b.keptNorm))]
+		case isNorm(name):
+			bytes = b.keptNorm
+		case strings.HasSuffix(name, "."+m.Activation):
+			bytes = b.keptActivation
+		}
+		for i, n := range slices.Backward(bytes) {
+			one := buffer
+			if n != 2 {
+				one.ElementBytes = n
+			}
+			if i > 0 {
+				one.Name = fmt.Sprintf("%s.kept%d", name, i)
+			}
+			if i > 0 && isNorm(name) {
+				one.Lifetime = network.ForwardToWeight
+			}
+			kept = append(kept, one)
+		}
+		if bytes == nil {
 			kept = append(kept, buffer)
-			continue
 		}
-		if normed {
-			result := buffer
-			result.Name, result.Lifetime = name+".normed", network.ForwardToWeight
-			kept = append(kept, result)
-		}
-		buffer.ElementBytes = 4
-		kept = append(kept, buffer)
 	}
 	return kept
 }
 
-// isNorm reports whether an operation of a block is an RMSNorm, in a model with such norms. Indexers have others.
+// gainless reports whether a norm of heads has no gains.
+func (m Model) gainless(name string) bool {
+	if m.PlainQKNorm && strings.HasPrefix(name, "self_attn.") {
+		return true
+	}
+	return strings.HasSuffix(name, ".v_norm") || name == routerNorm
+}
+
+// isNorm reports whether an operation of a block is one of its norms. Indexers have others.
 func isNorm(name string) bool {
-	short := name[strings.LastIndexByte(name, '.')+1:]
+	short := strings.TrimRight(name[strings.LastIndexByte(name, '.')+1:], "_12")
 	return (strings.HasSuffix(short, "norm") || strings.HasPrefix(short, "ln_")) && !strings.HasPrefix(name, indexer)
 }

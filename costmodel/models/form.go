@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"psim/costmodel/network"
 	"psim/internal/setting"
@@ -97,6 +100,11 @@ func blockFormSettings() []setting.Setting {
 			Key: "parallel_norms", Default: false, With: []string{FamilyLlama},
 			Text: "with parallel_block, a norm for attention and one for the MLP, as in GPT-NeoX",
 		},
+		{
+			Key: "eager", Example: `"fp32_gains"`, With: with, Unset: "as Llama",
+			Text: "what the network's own code does otherwise with kernels = \"eager\", words with commas between: " +
+				strings.Join(slices.Sorted(maps.Keys(kernelSet("eager").Between.Forms)), ", "),
+		},
 		{Key: "embedding_norm", Default: false, With: with, Text: "a norm after the embedding, as in BLOOM"},
 	}
 }
@@ -116,7 +124,9 @@ func (m Model) keepsOnlyResult() bool { return m.Activation == ActivationReLU &&
 
 // checkForm refuses parts that exclude each other.
 func (m Model) checkForm() error {
-	switch {
+	switch err := m.checkEager(); {
+	case err != nil:
+		return err
 	case m.latent() && !m.rotary():
 		return fmt.Errorf("position_embedding = %q: latent attention has rotary positions of its own; set "+
 			"position_embedding = %q, or remove kv_lora_rank", m.PositionEmbedding, PositionsRotary)
@@ -180,3 +190,9 @@ func (m Model) normParams(name string, n int) []network.Tensor {
 
 // function names the activation function.
 func (m Model) function(prefix string) string { return prefix + m.Activation }
+
+// gate makes a product of two tensors, element by element. I reads both and the gradient, and writes
+// two.
+func (m Model) gate(name string, s, f int) network.Op {
+	return m.between().gate.op(name, elements(s, f)).Divided()
+}

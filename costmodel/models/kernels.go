@@ -2,6 +2,7 @@ package models
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -67,8 +68,11 @@ type launches struct {
 	Gradient   *launch `toml:"gradient"` // of a weight, in a kernel of its own
 	// Copies: queries, keys and values are copied out of the result of one product. Repeats: keys
 	// and values are repeated for all heads of their group.
-	Copies  bool `toml:"copies"`
-	Repeats bool `toml:"repeats"`
+	Copies bool `toml:"copies"`
+	// Forms are operations as the code of some networks has them, by the words of Model.Eager. One without bytes is
+	// known by its name alone.
+	Forms   map[string]launch `toml:"forms"`
+	Repeats bool              `toml:"repeats"`
 }
 
 // A launch describes an operation by the bytes per element that each pass reads and writes.
@@ -81,10 +85,9 @@ type launch struct {
 		I int `toml:"I"`
 	} `toml:"kernels"` // of a pass; 0 means 1 if the pass moves something
 	Numbers string `toml:"numbers"`
-	// Copied: an RMSNorm keeps its input in fp32. Normed: it also keeps the input divided by its root, for the
-	// gradient of its gains.
-	Copied bool `toml:"copied"`
-	Normed bool `toml:"normed"`
+	// Kept lists, if there are several kernels, what they keep for each element, in bytes: the input or a copy of it,
+	// and then results in between, such as what is multiplied with the gains of a norm.
+	Kept []int `toml:"kept"`
 }
 
 // A code is the code of a program that launches kernels. Model.Code may name it.
@@ -204,4 +207,46 @@ func (m Model) copied() []network.Op {
 		Moved: [3]int64{2*all + 4*keys, 4*all + 2*keys, 0}, Writes: [3]int64{all + 2*keys, 2*all + keys, 0},
 		Launches: [3]int{3, 3, 0},
 	}}
+}
+
+// keptGates adds what the kernels of a gate over n × f elements keep besides its factors.
+func (m Model) keptGates(buffers []network.Buffer, prefix string, n, f int) []network.Buffer {
+	for i := range m.between().keptGate {
+		buffers = append(buffers, network.Buffer{
+			Name: fmt.Sprintf("%sgate.kept%d", prefix, i), Shape: network.Dims{n, f}, Sharded: true,
+		})
+	}
+	return buffers
+}
+
+// keptAngles adds the cosines and sines of rotary positions, if every block makes its own.
+func (m Model) keptAngles(buffers []network.Buffer) []network.Buffer {
+	if !m.eagerly(eagerAngles) {
+		return buffers
+	}
+	return append(buffers, network.Buffer{
+		Name: "self_attn.rotary.angles", Shape: network.Dims{m.SequenceLength, 2 * m.HeadDim}, ElementBytes: 4,
+		Gathered: true,
+	})
+}
+
+// keptByRouter adds what a router keeps in fp32 where its kernels are PyTorch's own: probabilities, which are the
+// first of the buffers, and in some networks copies of its input and weight. The input is that of the MLP unless
+// shared experts keep this in 16 bits. The copy of the weight is one for each microbatch, and counted for each sample.
+func (m Model) keptByRouter(buffers []network.Buffer) []network.Buffer {
+	if m.between().forms != nil {
+		buffers[0].ElementBytes = 4
+	}
+	if !m.eagerly(eagerRouter) {
+		return buffers
+	}
+	buffers = append(buffers, network.Buffer{
+		Name: "mlp.router.weight", Shape: network.Dims{m.Experts, m.Hidden}, ElementBytes: 4, Gathered: true,
+	})
+	if m.SharedExperts > 0 {
+		buffers = append(buffers, network.Buffer{
+			Name: "mlp.router.input", Shape: network.Dims{m.SequenceLength, m.Hidden}, ElementBytes: 4, Gathered: true,
+		})
+	}
+	return buffers
 }

@@ -68,6 +68,15 @@ func latentOps(m Model) []network.Op {
 	return append(append(ops, network.Within(network.UpProjection, up)...), indexerOps(m)...)
 }
 
+// keptValues returns the features of what attention keeps for its values. PyTorch's own operations take them as a
+// part of the result of the product that also makes the parts of keys without positions, and all of it is kept.
+func (m Model) keptValues(features int) int {
+	if m.latent() && !m.absorbed() && m.between().forms != nil {
+		return m.Heads * (m.QKNopeHeadDim + m.VHeadDim)
+	}
+	return features
+}
+
 // latentBuffers lists the buffers of these operations. Both first products have the same input, and
 // the gradients of their results are one tensor.
 func latentBuffers(m Model) []network.Buffer {

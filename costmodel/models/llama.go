@@ -308,12 +308,16 @@ func llamaAttentionBuffers(m Model) []network.Buffer {
 			network.Buffer{Name: "self_attn.q_norm.input", Shape: network.Dims{s, q}, Sharded: true},
 			network.Buffer{Name: "self_attn.k_norm.input", Shape: network.Dims{s, kv}, Sharded: true})
 	}
-	if v := m.valueWidth(); m.ValueNorm && v > 0 { // or it reads what the norm of keys reads
+	v := m.valueWidth()
+	if m.between().keptNorm != nil {
+		v = kv // a copy of its own
+	}
+	if m.ValueNorm && v > 0 { // or it reads what the norm of keys reads
 		buffers = append(buffers, network.Buffer{
 			Name: "self_attn.v_norm.input", Shape: network.Dims{s, v}, Sharded: true,
 		})
 	}
-	buffers = append(buffers, attentionBuffers("self_attn.", m)...)
+	buffers = append(m.keptAngles(buffers), attentionBuffers("self_attn.", m)...)
 	if !m.latent() {
 		buffers = append(buffers, network.Buffer{
 			Name:     "self_attn.qkv.output_gradient",
@@ -330,6 +334,9 @@ func mlpBuffers(m Model) []network.Buffer {
 	s, h := m.SequenceLength, m.Hidden
 	input := network.Buffer{
 		Name: "mlp.input", Shape: network.Dims{s, h}, Lifetime: network.ForwardToWeight, Modules: network.Norms,
+	}
+	if m.Experts > 0 && m.SharedExperts == 0 && m.eagerly(eagerRouter) {
+		input.ElementBytes = 4 // nothing but the router keeps it
 	}
 	if m.ParallelBlock {
 		buffers := network.BuffersWithin(network.DenseMLP, m.gatedBuffers("mlp.", s, m.FFNHidden))
@@ -370,7 +377,7 @@ func (m Model) gatedBuffers(prefix string, n, f int) []network.Buffer {
 	if m.kernels().FusedGate {
 		return buffers
 	}
-	return slices.Insert(buffers, 1, network.Buffer{
+	return slices.Insert(m.keptGates(buffers, prefix, n, f), 1, network.Buffer{
 		Name: m.function(prefix) + ".output", Shape: network.Dims{n, f}, Sharded: true,
 	})
 }
@@ -390,10 +397,4 @@ func (m Model) plainBuffers(prefix string, n, f int) []network.Buffer {
 	return append(buffers, network.Buffer{
 		Name: m.function(prefix) + ".input", Shape: network.Dims{n, f}, Sharded: true,
 	})
-}
-
-// gate makes a product of two tensors, element by element. I reads both and the gradient, and writes
-// two.
-func (m Model) gate(name string, s, f int) network.Op {
-	return m.between().gate.op(name, elements(s, f)).Divided()
 }

@@ -223,6 +223,7 @@ func expertBuffers(m Model) []network.Buffer {
 			Routed: network.ByExpert,
 		},
 	}, inside...)
+	buffers = m.keptByRouter(buffers)
 	if !m.weighsInside() {
 		buffers = append(buffers, network.Buffer{
 			Name: "mlp.experts.output", Shape: network.Dims{n, h}, Gathered: true, Routed: network.ByToken,
@@ -281,13 +282,20 @@ func besideOps(m Model) []network.Op {
 // the block's second half.
 func besideBuffers(m Model) []network.Buffer {
 	shape := network.Dims{m.SequenceLength, m.Hidden}
-	return []network.Buffer{
+	buffers := []network.Buffer{
 		{
 			Name: "block_sparse_moe.gate.input", Shape: shape, Lifetime: network.ForwardToWeight,
 			Modules: network.Mixture,
 		},
 		{Name: denseNorm + ".input", Shape: shape}, {Name: mixtureNorm + ".input", Shape: shape},
 	}
+	if m.between().keptNorm == nil {
+		return buffers
+	}
+	return append(buffers, // each norm keeps a copy of its own, and the router what its factors are multiplied with
+		network.Buffer{Name: routerNorm + ".input", Shape: shape},
+		network.Buffer{Name: routerNorm + ".output", Shape: shape},
+		network.Buffer{Name: expertsNorm + ".input", Shape: shape})
 }
 
 // routing says how the layers of a model choose experts.

@@ -117,6 +117,7 @@ type Model struct {
 	Loss       string `toml:"loss"`        // LossFull (also for ""), or another way to keep logits
 	FP32Logits bool   `toml:"fp32_logits"` // a copy of the logits in fp32, and its gradient
 	Kernels    string `toml:"kernels"`     // KernelsFused, the default, or another of KernelSets
+	Eager      string `toml:"eager"`       // what differs in the network's own code, with such kernels (between.go)
 	Code       string `toml:"code"`        // a program of the catalog whose code launches kernels; "" is plain
 
 	only  byte        // the part of a block, as in Pattern; 0: all parts
@@ -177,9 +178,9 @@ func (m Model) Network() (network.Network, error) {
 func (m Model) network() (network.Network, error) {
 	switch m.Family {
 	case FamilyGPT:
-		return m.withNorms(gpt(m)), nil
+		return m.withKept(gpt(m)), nil
 	case FamilyLlama, FamilyMixtral:
-		return m.withNorms(llama(m)), nil
+		return m.withKept(llama(m)), nil
 	case familyMLP:
 		return plain.Linear(m.Layers, m.Hidden), nil
 	}
@@ -265,7 +266,7 @@ func (m Model) name() string {
 	var changed []string
 	for s, value := range setting.Given(m) {
 		switch s.Key {
-		case "preset", "sequence_length", "attention", "kernels", "loss", "fp32_logits",
+		case "preset", "sequence_length", "attention", "kernels", "eager", "loss", "fp32_logits",
 			"imbalance", "capacity", "expert_groups", "groups_per_token":
 		case "qkv_bias":
 			changed = append(changed, s.Key)

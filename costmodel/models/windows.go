@@ -129,14 +129,16 @@ func (m Model) gateOps() []network.Op {
 // context is kept for I alone.
 func (m Model) gateBuffers(buffers []network.Buffer) []network.Buffer {
 	width := m.Heads * m.valueDim()
-	gated := network.Buffer{
-		Name: "self_attn.sigmoid.input", Shape: network.Dims{m.SequenceLength, width}, Sharded: true,
+	gated := network.Buffer{ // the gradient of a sigmoid follows from its result
+		Name: "self_attn.sigmoid.output", Shape: network.Dims{m.SequenceLength, width}, Sharded: true,
 	}
 	switch {
-	case m.HeadGate: // the gradient of a sigmoid follows from its result
-		gated.Name, gated.Shape = "self_attn.sigmoid.output", network.Dims{m.SequenceLength, m.Heads}
+	case m.HeadGate:
+		gated.Shape = network.Dims{m.SequenceLength, m.Heads}
 	case !m.AttentionGate:
 		return buffers
+	case m.kernels().FusedGate:
+		gated.Name = "self_attn.sigmoid.input"
 	}
 	for i := range buffers {
 		if buffers[i].Name == "self_attn.context" {
@@ -144,10 +146,6 @@ func (m Model) gateBuffers(buffers []network.Buffer) []network.Buffer {
 		}
 	}
 	buffers = append(buffers, gated)
-	if m.AttentionGate && !m.kernels().FusedGate {
-		gated.Name = "self_attn.sigmoid.output"
-		buffers = append(buffers, gated)
-	}
 	return append(buffers, network.Buffer{
 		Name: "self_attn.o_proj.input", Shape: network.Dims{m.SequenceLength, width}, Lifetime: network.ForwardToWeight,
 		Sharded: true,
