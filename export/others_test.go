@@ -52,6 +52,12 @@ func TestNemoIsImported(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPlan(t)
 		d["train.stack"] = "megatron-te"
+		if d["train.precision"] == "fp8" {
+			d["train.keep_8bit"] = pick(t, "kept", `["attention"]`, `["activation"]`, `["activation", "attention"]`)
+			if d["model.family"] != "llama" {
+				d["train.keep_8bit"] = `["attention"]`
+			}
+		}
 		c := d.builds(t)
 		var text bytes.Buffer
 		followed, err := export.WriteNemo(t.Context(), &text, c)

@@ -269,6 +269,7 @@ func (b *bridge) derive() error {
 			b.give(argument, value, "mixed_precision")
 		}
 	}
+	b.attention8()
 	if n := b.text("model.virtual_pipeline_model_parallel_size"); n != "" {
 		b.give("virtual_pipeline_model_parallel_size", n, "virtual_pipeline_model_parallel_size")
 	}
@@ -300,6 +301,22 @@ func (b *bridge) stored(gated bool) error {
 		}
 	}
 	return nil
+}
+
+// attention8 takes that fused attention computes in 8 bits: what it keeps is priced, its products are not. Without
+// products in 8 bits Transformer Engine ignores it.
+func (b *bridge) attention8() {
+	const argument = "fp8_dot_product_attention"
+	for _, key := range []string{"mixed_precision." + argument, "model." + argument} {
+		switch {
+		case b.text(key) != "True":
+		case b.values["fp8"] == "":
+			b.left.Leave(key+" = True", "no effect without mixed_precision.fp8")
+		default:
+			b.give(argument, "True", key)
+			b.left.Leave(key+" = True", "products of attention are priced in 16 bits")
+		}
+	}
 }
 
 // offloaded drops a number of blocks to offload where their activations stay on the device.

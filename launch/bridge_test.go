@@ -229,6 +229,8 @@ func TestBridge(t *testing.T) {
 		{"dataset.sequence_length=512", "model", "sequence_length", 512},
 		{"model.activation_func_fp8_input_store=true", "train", "keep_8bit", []string{"activation"}},
 		{"model.activation_func_fp8_input_store=false", "train", "keep_8bit", nil},
+		{"model.fp8_dot_product_attention=true", "train", "keep_8bit", nil},
+		{"mixed_precision={fp8: hybrid, fp8_recipe: delayed, bf16: true, fp8_dot_product_attention: true}", "train", "keep_8bit", []string{"attention"}},
 		{"model.cpu_offloading=true", "train", "offload_activations", 12},
 		{"model.cpu_offloading=false", "train", "offload_activations", nil},
 		{"model.cpu_offloading_activations=false", "train", "offload_activations", nil},

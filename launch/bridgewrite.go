@@ -23,6 +23,7 @@ var bridgePlaces = map[string]string{
 	"bf16": "mixed_precision.bf16", "fp16": "mixed_precision.fp16", "fp8": "mixed_precision.fp8",
 	"fp4": "mixed_precision.fp4", "fp8_recipe": "mixed_precision.fp8_recipe",
 	"fp8_param_gather":            "mixed_precision.fp8_param_gather",
+	"fp8_dot_product_attention":   "mixed_precision.fp8_dot_product_attention",
 	"first_last_layers_bf16":      "mixed_precision.first_last_layers_bf16",
 	"num_layers_at_start_in_bf16": "mixed_precision.num_layers_at_start_in_bf16",
 	"num_layers_at_end_in_bf16":   "mixed_precision.num_layers_at_end_in_bf16",

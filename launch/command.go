@@ -11,6 +11,9 @@ import (
 // words returns an argument as the words of a command line; nothing if it is off and has no flag that says so.
 func (a Argument) words() (list []string) {
 	p := megatron().byName[a.Name]
+	if p == nil { // only Megatron-Bridge has it
+		return nil
+	}
 	flag := ""
 	for f, value := range p.flags { // of several that mean the same, the shortest
 		if (value == "" || value == a.Value) && (flag == "" || len(f) < len(flag) || len(f) == len(flag) && f < flag) {

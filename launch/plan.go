@@ -2,6 +2,7 @@ package launch
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -254,10 +255,21 @@ func (m *mapper) precision() {
 	}
 }
 
+// keptIn8Bits are the parts of train.keep_8bit, by arguments of megatron-core that are not Megatron-LM's.
+var keptIn8Bits = map[string]string{
+	"activation_func_fp8_input_store": "activation", "fp8_dot_product_attention": "attention",
+}
+
 // stored maps what waits in 8 bits for the backward.
 func (m *mapper) stored() {
-	if m.on("activation_func_fp8_input_store") {
-		m.set("train.keep_8bit", []string{"activation"}, "activation_func_fp8_input_store")
+	var parts, from []string
+	for _, argument := range slices.Sorted(maps.Keys(keptIn8Bits)) {
+		if m.on(argument) {
+			parts, from = append(parts, keptIn8Bits[argument]), append(from, argument)
+		}
+	}
+	if parts != nil {
+		m.set("train.keep_8bit", parts, from...)
 	}
 }
 

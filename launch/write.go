@@ -23,7 +23,7 @@ func NewCommand(config map[string]any) (*Command, error) {
 	c := &Command{}
 	c.Model = w.part(w.network, w.heads, w.form, w.experts)
 	c.Plan = w.part(w.groups, w.pipeline, w.shards, w.samples)
-	c.Training = w.part(w.training, w.numbersOfBits, w.repeated)
+	c.Training = w.part(w.training, w.numbersOfBits, w.stored, w.repeated)
 	if w.refused != nil {
 		return nil, w.refused
 	}

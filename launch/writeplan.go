@@ -160,6 +160,15 @@ func (w *writer) numbersOfBits() {
 	}
 }
 
+// stored writes what waits in 8 bits for the backward, for Megatron-Bridge: Megatron-LM has no flags for it.
+func (w *writer) stored() {
+	for part := range strings.SplitSeq(w.text("train.keep_8bit"), ",") {
+		if argument := saying(keptIn8Bits, part); argument != "" {
+			w.put(argument, true)
+		}
+	}
+}
+
 // repeated writes what the backward computes again, and what waits for it in the memory of the host.
 func (w *writer) repeated() {
 	if n := w.number("train.offload_activations"); n > 0 {
