@@ -33,11 +33,27 @@ type windowConfig struct {
 	PerLayer      *int     `json:"hidden_size_per_layer_input"`
 	MixtureBlocks bool     `json:"enable_moe_block"`
 	DoubleWide    bool     `json:"use_double_wide_mlp"`
-	OtherHeads    *struct {
-		Heads   *int `json:"num_attention_heads"`
-		KVHeads *int `json:"num_attention_groups"`
-		HeadDim *int `json:"head_dim"`
-	} `json:"attention_other_setting"`
+	OtherHeads    *heads   `json:"attention_other_setting"`
+}
+
+// heads are those of blocks with a window in Step 3.5.
+type heads struct {
+	Heads   *int `json:"num_attention_heads"`
+	KVHeads *int `json:"num_attention_groups"`
+	HeadDim *int `json:"head_dim"`
+}
+
+// check refuses heads that no block can have.
+func (h heads) check(m *models.Model) error {
+	if err := cmp.Or(positive("num_attention_heads", h.Heads), positive("num_attention_groups", h.KVHeads),
+		positive("head_dim", h.HeadDim)); err != nil {
+		return err
+	}
+	queries, keys := cmp.Or(value(h.Heads), m.Heads), cmp.Or(value(h.KVHeads), m.KVHeads)
+	if queries%keys != 0 {
+		return fmt.Errorf("num_attention_groups = %d must divide num_attention_heads = %d", keys, queries)
+	}
+	return nil
 }
 
 // A frequency says which blocks have experts: every n-th, or those with a 1 in a list.
@@ -162,6 +178,9 @@ func step(m *models.Model, c llamaConfig, b blockConfig) error {
 	m.HeadGate = b.HeadGate == nil || *b.HeadGate
 	m.WindowHeads = value(b.SlidingHeads)
 	if o := b.OtherHeads; o != nil && b.SlidingHeads == nil {
+		if err := o.check(m); err != nil {
+			return fmt.Errorf("attention_other_setting: %w", err)
+		}
 		m.WindowHeads, m.WindowKVHeads, m.WindowHeadDim = value(o.Heads), value(o.KVHeads), value(o.HeadDim)
 	}
 	for _, types := range []*[]string{&b.LayerTypes, &b.MLPTypes} { // they may name modules that predict, too
@@ -209,8 +228,10 @@ func gemma4(m *models.Model, c llamaConfig, b blockConfig) error {
 	if b.GlobalHeadDim != nil {
 		m.HeadDim = *b.GlobalHeadDim
 	}
-	if b.GlobalKVHeads != nil && b.KeysAsValues {
-		m.KVHeads = *b.GlobalKVHeads
+	if n := b.GlobalKVHeads; n != nil && b.KeysAsValues {
+		if m.KVHeads = *n; *n > 0 && m.Heads%*n != 0 {
+			return fmt.Errorf("num_global_key_value_heads: %d must divide num_attention_heads = %d", *n, m.Heads)
+		}
 	}
 	if m.Experts > 0 {
 		m.DenseBeside, m.ExpertHidden = true, b.ExpertInner
@@ -271,6 +292,9 @@ func windows(m *models.Model, b blockConfig, full func(int) bool) error {
 		}
 	}
 	m.Windows = string(letters)
+	if m.Window < 1 && strings.Contains(m.Windows, "W") {
+		return fmt.Errorf("sliding_window = %d: must be at least 1, for blocks with a window", m.Window)
+	}
 	if !strings.Contains(m.Windows, "W") {
 		m.Windows, m.Window, m.WindowHeads, m.WindowKVHeads, m.WindowHeadDim = "", 0, 0, 0, 0
 		m.Sinks, m.WindowSinks, m.KeysAsValues = m.Sinks && !m.WindowSinks, false, false

@@ -33,7 +33,8 @@ func fileKeys() map[string][]string {
 		"mamba_heads": {"mamba_num_heads"}, "mamba_head_dim": {"mamba_head_dim"}, "mamba_states": {"ssm_state_size"},
 		"mamba_groups": {"n_groups"}, "mamba_convolution": {"conv_kernel"}, "mamba_chunk": {"chunk_size"},
 		"expert_latent":     {"moe_latent_size"},
-		"delta_convolution": {"linear_conv_kernel_dim"},
+		"delta_convolution": {"linear_conv_kernel_dim"}, "window_kv_heads": {"swa_num_key_value_heads"},
+		"window_heads": {"swa_num_attention_heads"}, "window_head_dim": {"swa_head_dim"},
 	}
 }
 
@@ -55,8 +56,13 @@ func (f configFile) inFileWords(err error) error {
 			names = slices.Clone(names)
 			slices.Reverse(names)
 		}
+		for _, name := range names {
+			if own := f.ownName(name); own != name {
+				return own + f.ownValue(name, text[len(key):])
+			}
+		}
 		for _, name := range slices.Concat(slices.DeleteFunc(slices.Clone(names), f.absent), names) {
-			return f.ownName(name) + f.ownValue(name, text[len(key):])
+			return name + f.ownValue(name, text[len(key):])
 		}
 		return text
 	}))
@@ -129,6 +135,9 @@ func kindOf(t reflect.Type) string {
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.String {
 			return "a list of texts"
+		}
+		if t.Elem().Kind() == reflect.Struct {
+			return "a list of objects with attention and ffn"
 		}
 		return "a list of whole numbers"
 	}

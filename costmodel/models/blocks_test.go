@@ -73,6 +73,7 @@ func TestBlockErrors(t *testing.T) {
 		"mtp_layers = 1: psim does not model modules that predict with": func(m *Model) {
 			*m = Model{Family: "llama", Layers: 2, Hidden: 8, Heads: 4, FFNHidden: 8, Vocab: 8, SequenceLength: 8, BlockSizes: "1:8 -:8", MTPLayers: 1}
 		},
+		"have no meaning with windows that has no letter W":            func(m *Model) { m.Windows, m.WindowHeads = "FF", 8 },
 		"window_heads = 8: has no meaning without windows":             func(m *Model) { m.WindowHeads = 8 },
 		"windows has 3 letters: must have layers = 2":                  func(m *Model) { m.Windows, m.Window = "FWF", 8 },
 		"windows has 'X' at block 1":                                   func(m *Model) { m.Windows, m.Window = "FX", 8 },

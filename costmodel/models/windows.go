@@ -70,6 +70,9 @@ func (m Model) checkWindows() error {
 		return fmt.Errorf("windows has %d letters: must have layers = %d", len(m.Windows), m.Layers)
 	case m.Window == 0 && strings.ContainsRune(m.Windows, blockWindow):
 		return errors.New("windows: has no meaning without window, the tokens that its blocks with the letter W see")
+	case !strings.ContainsRune(m.Windows, blockWindow) && m.WindowHeads+m.WindowKVHeads+m.WindowHeadDim > 0:
+		return errors.New("window_heads, window_kv_heads and window_head_dim: have no meaning with windows that has " +
+			"no letter W; remove them")
 	case m.FullAttentionEvery > 0:
 		return errors.New("windows: says which blocks have a window; remove full_attention_every")
 	case m.Pattern != "" || m.latent() || m.delta():

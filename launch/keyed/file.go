@@ -221,9 +221,17 @@ func (k *file) is(key string) bool {
 	return b
 }
 
-// sections refuses values in place of sections.
+// sections refuses values in place of sections, and sections in place of values.
 func (k *file) sections() {
 	names := slices.Sorted(maps.Keys(k.effects))
+	for _, key := range slices.Sorted(maps.Keys(k.keys)) {
+		at := slices.IndexFunc(names, func(name string) bool {
+			return strings.HasPrefix(key, name+".") && k.effects[name] == understood.EffectMapped && name != "deepspeed"
+		})
+		if _, known := k.effects[key]; at >= 0 && !known {
+			k.refuseKey(key, names[at]+" must be a value, not a section")
+		}
+	}
 	for _, key := range slices.Sorted(maps.Keys(k.keys)) {
 		at := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, key+".") })
 		if at >= 0 && k.keys[key] != nil {

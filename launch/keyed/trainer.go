@@ -159,8 +159,8 @@ func (t *trainer) part(is func([]byte) bool, table string) (*file, error) {
 	if err := k.decode(one); err != nil {
 		return nil, err
 	}
-	const section = "fsdp_config" // which may be a file of its own
-	if name, ok := k.keys[section].(string); ok && name != "" {
+	const section = "fsdp_config"                               // which may be a file of its own
+	if name, ok := k.keys[section].(string); ok && name != "" { // or an object that is cut off
 		if f, found := t.named(k, section); found {
 			delete(k.keys, section)
 			k.flatten(section, object(f.Data))
@@ -173,6 +173,10 @@ func (t *trainer) part(is func([]byte) bool, table string) (*file, error) {
 // named returns the file that a key names.
 func (t *trainer) named(k *file, key string) (understood.Input, bool) {
 	name := k.word(key, "")
+	if strings.HasPrefix(strings.TrimSpace(name), "{") {
+		k.refuseKey(key, "is not a whole object of JSON")
+		return understood.Input{}, false
+	}
 	for _, f := range t.files {
 		if path.Base(f.Label) != path.Base(name) || isTrainer(f.Data) || isAccelerate(f.Data) {
 			continue

@@ -214,7 +214,9 @@ func (t *trainer) fsdp() {
 		version = 2
 	}
 	if o := t.option("version"); o.keys[o.key] != nil {
-		version = o.whole(o.key, version)
+		if version = o.whole(o.key, version); version != 1 && version != 2 {
+			o.refuseKey(o.key, "must be 1 or 2")
+		}
 	}
 	how := t.option("reshard_after_forward")
 	if old := t.option("sharding_strategy"); how.keys[how.key] == nil && old.keys[old.key] != nil {

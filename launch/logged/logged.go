@@ -62,6 +62,8 @@ func Lacks(data []byte) string {
 	case has("{'loss': ") || has(trainerStart) || has(`"log_history"`):
 		return "the Trainer's lines of losses have no times: its bar of progress has (disable_tqdm=False), as has " +
 			"its summary at the end (train_runtime)"
+	case has("SamplesPerSec="):
+		return "its SamplesPerSec is 0 or nan, as while DeepSpeed has not timed a step: let it run longer"
 	case has("DeepSpeedEngine configuration:"):
 		return "DeepSpeed prints SamplesPerSec only at every steps_per_print-th step: set steps_per_print to 10 in " +
 			"its JSON"

@@ -360,3 +360,12 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestNoRate: a log of DeepSpeed whose rates are none is told from one without lines.
+func TestNoRate(t *testing.T) {
+	for _, rate := range []string{"0", "nan", "0.0"} {
+		log := []byte("[timer.py] 0/10, RunningAvgSamplesPerSec=" + rate + ", CurrSamplesPerSec=" + rate + ", MemAllocated=1.0GB, MaxMemAllocated=2.0GB\n")
+		require.Nil(t, logged.Read(log))
+		require.Contains(t, logged.Lacks(log), "its SamplesPerSec is 0 or nan")
+	}
+}

@@ -20,6 +20,20 @@ func (i *Import) Origin(problem string) (lines string) {
 	return lines
 }
 
+// mostLines limits what is listed of one kind, and longest a name or a reason of it, in bytes.
+const (
+	mostLines = 40
+	longest   = 400
+)
+
+// cut shortens a text.
+func cut(text string) string {
+	if len(text) <= longest {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longest], "") + " …"
+}
+
 // WriteText writes, for people, what became of all arguments, and what the log measured.
 func (i *Import) WriteText(w io.Writer) error {
 	var b strings.Builder
@@ -31,13 +45,20 @@ func (i *Import) WriteText(w io.Writer) error {
 		units.Plural(len(i.Mapped), "key"),
 		units.Plural(i.Idle, "argument"),
 	)
-	var unknown []string
+	var unknown, aside []string
 	for _, left := range i.Ignored {
 		if left.Reason == UnknownReason {
-			unknown = append(unknown, left.From)
+			unknown = append(unknown, cut(left.From))
 			continue
 		}
-		fmt.Fprintf(&b, "  left aside: %s: %s\n", left.From, left.Reason)
+		aside = append(aside, fmt.Sprintf("  left aside: %s: %s\n", cut(left.From), cut(left.Reason)))
+	}
+	b.WriteString(strings.Join(aside[:min(mostLines, len(aside))], ""))
+	if more := len(aside) - mostLines; more > 0 {
+		fmt.Fprintf(&b, "  left aside: … and %d more, which --json lists\n", more)
+	}
+	if more := len(unknown) - mostLines; more > 0 {
+		unknown = append(unknown[:mostLines], fmt.Sprintf("… and %d more", more))
 	}
 	if len(unknown) > 0 {
 		fmt.Fprintf(&b, "  unknown to psim, and left aside: %s\n", strings.Join(unknown, ", "))

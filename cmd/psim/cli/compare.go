@@ -15,6 +15,7 @@ import (
 
 	lib "psim"
 	"psim/courses/coursefile"
+	"psim/internal/units"
 	"psim/launch"
 	"psim/profiles"
 	"psim/reports"
@@ -159,7 +160,8 @@ func ranSides(ctx context.Context, names []string, said io.Writer) (a, b results
 
 // ranSideOf returns what makes a run of a log or of traces, and nil for other files.
 func ranSideOf(ctx context.Context, name string, said io.Writer) (ranSide, error) {
-	if steps, data := stepsOf(name); steps != nil {
+	steps, data := stepsOf(name)
+	if steps != nil {
 		if err := launch.OneRun(launch.Input{Label: name, Data: data}); err != nil {
 			return nil, err
 		}
@@ -175,6 +177,9 @@ func ranSideOf(ctx context.Context, name string, said io.Writer) (ranSide, error
 			}
 			return run, err
 		}, nil
+	}
+	if lacks := launch.Lacks(data); lacks != "" {
+		return nil, fmt.Errorf("%s: has no line that says how long a step took: %s", name, lacks)
 	}
 	traces, err := tracesIn(name)
 	if err != nil || len(traces) == 0 || !strings.HasSuffix(traces[0], ".json.gz") {
@@ -243,10 +248,39 @@ func runOfLog(name string, steps *launch.LoggedSteps, plan results.Result) (resu
 	if steps.Batch > 0 {
 		r.Throughput.Samples = float64(steps.Batch) / steps.StepTime
 	}
+	addMemory(&r, steps, plan)
 	return results.Run{Result: r}, nil
 }
 
-// ranAs begins the result of a run of a plan whose step takes so long. Its memory is not known.
+// addMemory gives the rank that is predicted to need the most memory the highest peak that a log prints: of
+// tensors, and what the prediction has for the rest of a process; else of what PyTorch reserves.
+func addMemory(r *results.Result, steps *launch.LoggedSteps, plan results.Result) {
+	if steps.Allocated+steps.Reserved == 0 || plan.PeakMemory() == 0 {
+		return
+	}
+	for i, rank := range plan.Ranks {
+		if rank.PeakMemory != plan.PeakMemory() {
+			continue
+		}
+		if steps.Allocated == 0 {
+			r.Ranks[i].PeakMemory = steps.Reserved
+			steps.Notes = append(steps.Notes, "the peak of memory is what PyTorch reserves: a process holds more")
+			return
+		}
+		besides := int64(0)
+		if rank.Memory != nil {
+			besides = rank.Memory.Context
+		}
+		r.Ranks[i].PeakMemory = steps.Allocated + besides
+		if besides > 0 {
+			steps.Notes = append(steps.Notes, fmt.Sprintf("the peak of memory is the log's of tensors, with %s for "+
+				"the rest of a process, as predicted", units.FormatBytes(besides)))
+		}
+		return
+	}
+}
+
+// ranAs begins the result of a run of a plan whose step takes so long.
 func ranAs(name string, plan results.Result, step float64) results.Result {
 	r := results.Result{
 		Schema: results.Schema, Kind: results.Measured, Name: filepath.Base(name), Schedule: plan.Schedule,

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -269,4 +270,23 @@ func TestCompareTraces(t *testing.T) {
 	_, stderr, code = psim(t, "psim compare other "+folder+"/traces")
 	require.Equal(t, 2, code)
 	require.Contains(t, stderr, "traces: is of a run of 2 ranks, and ddp has 8 devices")
+}
+
+// TestCompareMemoryOfLog: the peak that a log prints stands next to the predicted one, and a log without rates says what
+// it lacks.
+func TestCompareMemoryOfLog(t *testing.T) {
+	log, err := filepath.Abs("../../../launch/testdata/deepspeed.log")
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	_, stderr, code := psim(t, "psim run llama3-8b --devices 8 --device h100-80gb-sxm --set model.layers=2 --set batch.micro=4 -o plan --quiet")
+	require.Zero(t, code, stderr)
+	stdout, stderr, code := psim(t, "psim compare plan "+log)
+	require.Zero(t, code, stderr)
+	require.Regexp(t, `peak memory +[\d.]+ GB +2\.81 GB`, stdout, "of 2.62 GiB")
+	data, err := os.ReadFile(log)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile("zero.log", regexp.MustCompile(`CurrSamplesPerSec=[\d.]+`).ReplaceAll(data, []byte("CurrSamplesPerSec=0")), 0o600))
+	_, stderr, code = psim(t, "psim compare plan zero.log")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "zero.log: has no line that says how long a step took: its SamplesPerSec is 0 or nan")
 }

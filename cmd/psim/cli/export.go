@@ -209,13 +209,25 @@ func (f exportFlags) accelerate(ctx context.Context, name string, std streams) e
 		return failed(err)
 	}
 	at := reports.ShellWord(f.out) + "/"
-	back := "psim import " + at + exportedArguments + " " + at + exportedLauncher + " config.json"
+	back := "psim import " + at + exportedArguments + " " + at + exportedLauncher + " config.json" + lengthOf(c)
 	if device := c.Machine.Device; device != "" {
 		back += " --device " + reports.ShellWord(device)
 	}
 	_, err = fmt.Fprintf(std.out, "wrote %s%s and %s; read them back with\n  %s\n", at, exportedArguments,
 		exportedLauncher, back)
 	return err
+}
+
+// lengthOf returns the flag for the length of a sample, which a script decides.
+func lengthOf(c *configs.Config) string {
+	m, err := c.ReadModel()
+	if err == nil {
+		m, err = m.Resolved()
+	}
+	if err != nil || m.SequenceLength == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" --set model.sequence_length=%d", m.SequenceLength)
 }
 
 // say says what a program follows otherwise than the configuration has it, and what that does to the prediction.
@@ -282,7 +294,7 @@ func (f exportFlags) script(ctx context.Context, name string, std streams, write
 	back := "psim import " + reports.ShellWord(f.out)
 	switch f.format { // whose files do not say everything
 	case "deepspeed":
-		back += fmt.Sprintf(" config.json --devices %.0f", c.Devices())
+		back += fmt.Sprintf(" config.json --devices %.0f", c.Devices()) + lengthOf(c)
 	case "nemo":
 		back += fmt.Sprintf(" --devices %.0f", c.Devices())
 	}

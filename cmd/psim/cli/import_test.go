@@ -115,7 +115,7 @@ func TestExportOthers(t *testing.T) {
 	}{
 		{
 			"psim export accelerate llama3-8b --set parallel.data=8 --set parallel.zero=3 --set machine.device=h100-80gb-sxm -o hf",
-			"wrote hf/args.yaml and accelerate.yaml; read them back with\n  psim import hf/args.yaml hf/accelerate.yaml config.json --device h100-80gb-sxm\n",
+			"wrote hf/args.yaml and accelerate.yaml; read them back with\n  psim import hf/args.yaml hf/accelerate.yaml config.json --set model.sequence_length=8192 --device h100-80gb-sxm\n",
 			"the network and the length of a sample are your script's",
 		},
 		{"psim import hf/args.yaml hf/accelerate.yaml config.json --device h100-80gb-sxm", "zero = 3", "trainer as of transformers"},
