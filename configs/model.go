@@ -347,6 +347,15 @@ func (c *Config) model() (models.Model, error) {
 	return c.withAttention(model), err
 }
 
+// Undivided returns the network as one device has it.
+func (c *Config) Undivided() (network.Network, error) {
+	m, err := c.model()
+	if err != nil {
+		return network.Network{}, err
+	}
+	return m.Network()
+}
+
 // modelFile reads the file that [model] names, and lists what it ignores in the file.
 func (c *Config) modelFile() (models.Model, []string, error) {
 	data, err := c.readBeside(c.Model.File, maxNetwork)

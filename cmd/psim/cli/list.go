@@ -141,17 +141,37 @@ func newShow() *cobra.Command {
 		Short: "print the configuration of an example or a preset",
 		Long: `show prints an embedded example (psim list examples) unchanged, or the plan that psim
 assumes for a preset (psim list models; model:NAME if an example has the same name) or for
-the config.json of a network: a TOML file as a start for your own.`,
+the config.json of a network: a TOML file as a start for your own. Comments say what the
+network is: parameters, FLOPs of a token, and what its layers hold.`,
 		Example: "  psim show gpipe\n  psim show gpipe > my.toml\n  psim show llama3-8b\n" +
 			"  psim show config.json > my.toml",
 		Args:              exactArgs(1, "the NAME of an example (psim list examples), a preset or a config.json"),
 		ValidArgsFunction: completeConfig,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := configs.Example(args[0])
-			if err == nil {
-				_, err = io.WriteString(cmd.OutOrStdout(), text)
+			if err != nil {
+				return err
 			}
+			if err := showNetwork(cmd.OutOrStdout(), args[0]); err != nil {
+				return err
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), text)
 			return err
 		},
 	}
+}
+
+// showNetwork prints what is known of a network that was named without a plan, as comments.
+func showNetwork(w io.Writer, name string) error {
+	c, err := configs.Load(name)
+	if err != nil || c.HasPlan() {
+		return nil // an example says what it is
+	}
+	n, err := c.Undivided()
+	if err != nil {
+		return err
+	}
+	lists.WriteNetwork(w, n, c.Model.Preset)
+	_, err = fmt.Fprintln(w)
+	return err
 }

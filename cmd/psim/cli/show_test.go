@@ -1,12 +1,18 @@
 package cli
 
 import (
+	"cmp"
 	"os"
+	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"psim/configs"
+	"psim/costmodel/models"
+	"psim/internal/units"
 )
 
 // psim show prints the example: a run of the output predicts the same.
@@ -27,6 +33,49 @@ func TestShow(t *testing.T) {
 	got, _, code := psim(t, "psim run ./gpipe.toml --csv")
 	require.Zero(t, code)
 	require.Equal(t, want, got)
+}
+
+// psim show prints every preset: its parameters, which are those of its layers together, its FLOPs, and its source if it
+// is a transformer. What is printed is a configuration of the preset.
+func TestShowPresets(t *testing.T) {
+	t.Chdir(t.TempDir())
+	layer := regexp.MustCompile(`(?m)^# (?:(\d+) like )?\S+ {2,}(.*)$`)
+	part := regexp.MustCompile(`[a-z)] ([\d,]+)(?:, |$)`)
+	number := func(text string) int64 {
+		n, err := strconv.ParseInt(strings.ReplaceAll(text, ",", ""), 10, 64)
+		require.NoError(t, err)
+		return n
+	}
+	for _, p := range models.Presets() {
+		stdout, stderr, code := psim(t, "psim show model:"+p.Name)
+		require.Zero(t, code, stderr)
+		n, err := models.Model{Preset: p.Name}.Network()
+		require.NoError(t, err)
+		require.Regexp(t, "(?m)^# parameters +"+units.FormatCount(n.Parameters())+"$", stdout)
+		require.Contains(t, stdout, " FLOPs of a ")
+		require.True(t, strings.HasPrefix(stdout, "# "+p.Summary+"\n"), stdout)
+		if p.Transformer() {
+			require.Regexp(t, `(?m)^# source +\S`, stdout)
+		}
+		held := int64(0)
+		for _, l := range layer.FindAllStringSubmatch(stdout, -1) {
+			if name := strings.Fields(l[0])[1]; name == "parameters" || name == "forward" || name == "source" {
+				continue
+			}
+			for _, m := range part.FindAllStringSubmatch(l[2], -1) {
+				held += max(1, number(cmp.Or(l[1], "1"))) * number(m[1])
+			}
+		}
+		require.Equal(t, n.Parameters(), held, stdout)
+		require.NoError(t, os.WriteFile("mine.toml", []byte(stdout), 0o600))
+		c, err := configs.Load("mine.toml")
+		require.NoError(t, err)
+		require.Equal(t, p.Name, c.Model.Preset)
+	}
+	stdout, _, _ := psim(t, "psim show model:gpt-oss-20b")
+	for _, want := range []string{"32 experts (4 of a token) 796,538,880, a window of 128 tokens", "in a sample of 4,096 tokens", "OpenAI 2025"} {
+		require.Contains(t, stdout, want)
+	}
 }
 
 // The error for a misspelt name suggests the nearest one, with exit code 2.
