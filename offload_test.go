@@ -93,12 +93,14 @@ func TestOffloadLaws(t *testing.T) {
 func TestOffloadErrors(t *testing.T) {
 	base := append(offloadKeys[:len(offloadKeys):len(offloadKeys)], "train.offload_activations=4")
 	for want, sets := range map[string][]string{
-		"train.offload_activations = 12: must be less than the 12 blocks of the network":   {"train.offload_activations=12"},
-		"train.offload_activations = -1: must be 0 to 10000":                               {"train.offload_activations=-1"},
-		"is modelled without a pipeline, as Megatron-LM requires; set schedule.stages = 1": {"schedule.name=1f1b", "schedule.stages=2"},
-		`needs the link to the host's memory; set machine.host_link, such as "pcie4"`:      {"machine.device=tpu-v4"},
-		"repeats several blocks from one input; set recompute_layers = 1":                  {"train.recompute=full", "train.recompute_layers=2"},
-		`needs blocks that are gathered one by one; set parallel.gather_unit = "block"`:    {"parallel.zero=3", "parallel.data=2", "batch.global=8", "parallel.gather_unit=stage"},
+		"train.offload_activations = 12: must be less than the 12 blocks of the network":      {"train.offload_activations=12"},
+		"train.offload_activations = -1: must be 0 to 10000":                                  {"train.offload_activations=-1"},
+		"is modelled without a pipeline, as Megatron-LM requires; set schedule.stages = 1":    {"schedule.name=1f1b", "schedule.stages=2"},
+		`needs the link to the host's memory; set machine.host_link, such as "pcie4"`:         {"machine.device=tpu-v4"},
+		"with whole backwards, one after another, and not with schedule zb-h1; set schedule.": {"schedule.name=zb-h1"},
+		"is not modelled with schedule pipedream; set schedule.name = \"ddp\"":                {"schedule.name=pipedream"},
+		"repeats several blocks from one input; set recompute_layers = 1":                     {"train.recompute=full", "train.recompute_layers=2"},
+		`needs blocks that are gathered one by one; set parallel.gather_unit = "block"`:       {"parallel.zero=3", "parallel.data=2", "batch.global=8", "parallel.gather_unit=stage"},
 	} {
 		c, err := psim.Load("gpipe", append(base, sets...)...)
 		if err == nil {

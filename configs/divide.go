@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -160,7 +161,7 @@ func (c *Config) actions(by schedules.Schedule, shape graph.Shape, w *stages.Wor
 		p, err = c.exchanging(by, p)
 	}
 	if err == nil {
-		err = c.checkTwoPass(p.Order.Split())
+		err = cmp.Or(c.checkTwoPass(p.Order.Split()), c.checkCopied(p))
 		p.Order = ordered(w, p.Order)
 	}
 	return p, err

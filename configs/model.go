@@ -35,7 +35,7 @@ func (c *Config) buildModel(ctx context.Context, schedule schedules.Schedule, o 
 	if err != nil {
 		return nil, err
 	}
-	if err := c.checkTwoPass(pipeline.Order.Split()); err != nil {
+	if err := cmp.Or(c.checkTwoPass(pipeline.Order.Split()), c.checkCopied(pipeline)); err != nil {
 		return nil, err
 	}
 	planned := w.Staged()

@@ -9,6 +9,7 @@ import (
 	"psim/costmodel/stages"
 	"psim/schedules"
 	"psim/schedules/graph"
+	"psim/schedules/wiring"
 )
 
 // gloo is the value of parallel.collectives for a library that works in the memory of hosts.
@@ -60,6 +61,15 @@ func (c *Config) checkOffload(w *stages.Workload, m costmodel.Machine, schedule 
 	}
 	if err != nil {
 		return c.problem("train", err)
+	}
+	return nil
+}
+
+// checkCopied refuses activations in the memory of hosts where backwards are split, or wait for each other.
+func (c *Config) checkCopied(p wiring.Pipeline) error {
+	if n := c.Train.OffloadActivations; n > 0 && (p.Order.Split() || p.Order.Paired() || p.SerialBackward) {
+		return c.problemf("train", `offload_activations = %d: is modelled with whole backwards, one after another, `+
+			`and not with schedule %s; set schedule.name = "ddp"`, n, c.Schedule.Name)
 	}
 	return nil
 }

@@ -65,6 +65,10 @@ func drawSpace(t *rapid.T) (*configs.Config, plans.Query) {
 	if rapid.IntRange(0, 3).Draw(t, "in groups") == 0 {
 		sets = append(sets, "parallel.data=2", "parallel.zero_group=2", "parallel.reduce_scatter="+choose("scatter sums", "true", "false"))
 	}
+	if rapid.IntRange(0, 3).Draw(t, "offload") == 0 {
+		sets = append(sets, "train.offload_activations=1",
+			"machine.host_link.bandwidth="+choose("host link", "30MB/s", "10GB/s"))
+	}
 	var lines []string
 	for _, s := range sets {
 		key, value, _ := strings.Cut(s, "=")

@@ -18,7 +18,7 @@ const (
 	Updating  = "optimizer" // update of the parameters, and zeroing of gradients
 	Averaging = "averaging" // division of summed gradients
 	Waiting   = "waiting"   // nothing runs: bubbles, and waiting for other ranks
-	// HostCopies are copies between devices and their hosts, around collectives.
+	// HostCopies are copies between devices and their hosts, around collectives or of what forwards keep.
 	HostCopies = "host_copies"
 )
 
