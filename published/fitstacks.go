@@ -24,14 +24,16 @@ type stackFit struct {
 	Stack string   `toml:"stack"`
 	Chip  string   `toml:"chip"`
 	Keys  []string `toml:"keys"`
-	// Also lists chips for which the constants were taken from this one. Without has their values if
-	// no row is left to fit them to, where these are not the device's own.
+	// Also lists chips for which the constants were taken from this one. Instead selects rows that they are
+	// fitted to if no row of the fit's own is left, on any of the chips. Without has their values if there are
+	// none either, where these are not the device's own.
 	Also    []string `toml:"also"`
 	Stacks  []string `toml:"stacks"` // others that have these constants on the chips
 	Without settings `toml:"without"`
 	Of      []fitted `toml:"rows"`
+	Instead []fitted `toml:"instead"`
 
-	rows []row
+	rows, instead []row
 }
 
 // A fitted selects used rows of a table on the chip.
@@ -51,20 +53,29 @@ func stackFits() ([]stackFit, error) {
 	if err := catalog.Decode(read("testdata/stack_fits.toml"), &file); err != nil {
 		return nil, err
 	}
-	for i, f := range file.Fits {
+	for i := range file.Fits {
+		f := &file.Fits[i]
 		for _, of := range f.Of {
-			rows, err := of.list(f.Chip)
+			rows, err := of.list(true, f.Chip)
 			if err != nil {
 				return nil, fmt.Errorf("%s on %s: %w", f.Stack, f.Chip, err)
 			}
-			file.Fits[i].rows = append(file.Fits[i].rows, rows...)
+			f.rows = append(f.rows, rows...)
+		}
+		for _, of := range f.Instead {
+			rows, err := of.list(false, append(f.Also, f.Chip)...)
+			if err != nil {
+				return nil, fmt.Errorf("%s on %s: %w", f.Stack, f.Chip, err)
+			}
+			f.instead = append(f.instead, rows...)
 		}
 	}
 	return file.Fits, nil
 }
 
-// list returns the rows.
-func (f fitted) list(onChip string) ([]row, error) {
+// list returns the rows on some chips, those alone that are marked as used if used is set. A section of its own is of
+// the first chip.
+func (f fitted) list(used bool, chips ...string) ([]row, error) {
 	all, err := table(f.Table).forms(context.Background(), &predictions{})
 	if err != nil {
 		return nil, err
@@ -73,7 +84,7 @@ func (f fitted) list(onChip string) ([]row, error) {
 	for _, r := range all {
 		r.machine = f.Machine
 		r = r.with(change{Set: f.Set})
-		used, err := r.used()
+		marked, err := r.used()
 		if err != nil {
 			return nil, err
 		}
@@ -81,13 +92,13 @@ func (f fitted) list(onChip string) ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		device := any(onChip)
+		device := any(chips[0])
 		if f.Machine == "" {
 			if device, err = r.Value("machine.device"); err != nil {
 				return nil, err
 			}
 		}
-		if used && holds && chipOf(formula.Text(device)) == onChip {
+		if (marked || !used) && holds && slices.Contains(chips, chipOf(formula.Text(device))) {
 			rows = append(rows, r)
 		}
 	}

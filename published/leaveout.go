@@ -132,9 +132,9 @@ func runsBySource() (list []sourceRuns, err error) {
 // source returns the row's source.
 func (r row) source() (string, error) { return formula.Fill(r.table.Source, r) }
 
-// left lists the rows of a fit that are not of a source.
-func (f *stackFit) left(source string) (rows []row, err error) {
-	for _, r := range f.rows {
+// without lists rows that are not of a source.
+func without(all []row, source string) (rows []row, err error) {
+	for _, r := range all {
 		of, err := r.source()
 		if err != nil {
 			return nil, err
@@ -146,22 +146,34 @@ func (f *stackFit) left(source string) (rows []row, err error) {
 	return rows, nil
 }
 
+// left lists the rows that constants are fitted to without a source, and whether they are others than with it.
+func (f *stackFit) left(source string) (rows []row, others bool, err error) {
+	if rows, err = without(f.rows, source); err != nil || len(rows) == len(f.rows) {
+		return rows, false, err
+	}
+	if len(rows) == 0 {
+		rows, err = without(f.instead, source)
+	}
+	return rows, true, err
+}
+
 // without fits the constants without the rows of a source. It returns nil if that leaves all rows.
 func (f *stackFit) without(source string) (list []leftConstant, err error) {
-	left := *f
-	if left.rows, err = f.left(source); err != nil || len(left.rows) == len(f.rows) {
+	rest := *f
+	var others bool
+	if rest.rows, others, err = f.left(source); err != nil || !others {
 		return nil, err
 	}
-	if len(left.rows) == 0 {
+	if len(rest.rows) == 0 {
 		return f.unfitted(source)
 	}
 	constants, err := f.catalog()
 	if err != nil {
 		return nil, err
 	}
-	best := descend(len(constants), 12, func(x []float64) float64 { return left.misfit(constants, x) })
+	best := descend(len(constants), 12, func(x []float64) float64 { return rest.misfit(constants, x) })
 	for i, c := range constants {
-		list = append(list, leftConstant{source: source, key: c.key, fit: f, text: c.at(best[i]), rows: len(left.rows)})
+		list = append(list, leftConstant{source: source, key: c.key, fit: f, text: c.at(best[i]), rows: len(rest.rows)})
 	}
 	return list, nil
 }
