@@ -72,7 +72,8 @@ func (MachineOptions) Settings() []setting.Setting {
 		{
 			Key: "host_link", Example: `"pcie4"`, Idle: idleInCollective(), Unset: "the device's own, or none",
 			Text: "link of every device to the memory of its host, for the copies of parallel.collectives = " +
-				"\"gloo\": a name, or [machine.host_link], whose bandwidth and latency count",
+				"\"gloo\", of train.offload_activations and of paged optimizers: a name, or [machine.host_link], " +
+				"whose bandwidth and latency count",
 		},
 		{Key: "nics_per_node", Example: "1", Range: setting.Count(), Text: "network cards of a node", Unset: "1"},
 		{
