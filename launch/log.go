@@ -26,17 +26,18 @@ func isLog(data []byte) bool { return isMegatron(data) || logged.Read(data) != n
 // programs are what psim calls programs that print logs.
 var programs = map[string]string{
 	"megatron": "Megatron-LM", "torchtitan": "torchtitan", "deepspeed": "DeepSpeed", "trainer": "transformers' Trainer",
+	"mlperf": "MLPerf", "golden": "Megatron-LM's golden values",
 }
 
 // severalRuns names two programs whose lines are in one log, but do not train together; "" for the log of one run.
-// DeepSpeed trains for Megatron-DeepSpeed and for the Trainer.
+// DeepSpeed trains for Megatron-DeepSpeed and for the Trainer; another program prints MLPerf's lines.
 func severalRuns(data []byte) string {
 	var names []string
 	if isMegatron(data) {
 		names = append(names, programs["megatron"])
 	}
 	for _, name := range logged.Programs(data) {
-		if name != "deepspeed" || slices.Contains(names, programs["torchtitan"]) {
+		if name != "mlperf" && name != "deepspeed" || name == "deepspeed" && slices.Contains(names, programs["torchtitan"]) {
 			names = append(names, programs[name])
 		}
 	}

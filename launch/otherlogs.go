@@ -55,6 +55,8 @@ func readLogged(log Input, l *logged.Log, files []Input, o Options) (*Import, er
 var configured = map[string]string{
 	"torchtitan": "its script or its TOML (torchtitan prints its configuration with job.print_config)",
 	"deepspeed":  "its JSON, and the config.json of the network",
+	"mlperf":     "the script or the configuration of the run",
+	"golden":     "the model_config.yaml of the test",
 	"trainer": "its TrainingArguments in YAML or JSON (a script that prints them puts them into the log), " +
 		"accelerate's file if there is one, and the config.json of the network",
 }

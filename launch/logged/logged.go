@@ -31,9 +31,14 @@ type Log struct {
 	Micro, Rounds int
 }
 
+// readers read the logs of a program each, those of other forms last.
+func readers() []func([]byte) *Log {
+	return []func([]byte) *Log{readTitan, readDeepSpeed, readTrainer, readMLPerf, readGolden}
+}
+
 // Read reads a log; nil if it is of none of these programs. Of a log with several starts the last one counts.
 func Read(data []byte) *Log {
-	for _, read := range []func([]byte) *Log{readTitan, readDeepSpeed, readTrainer} {
+	for _, read := range readers() {
 		if l := read(data); l != nil {
 			if !l.Least {
 				l.Steps.Devices = l.Devices
@@ -46,7 +51,7 @@ func Read(data []byte) *Log {
 
 // Programs names the programs that a text has lines about steps of.
 func Programs(data []byte) (list []string) {
-	for _, read := range []func([]byte) *Log{readTitan, readDeepSpeed, readTrainer} {
+	for _, read := range readers() {
 		if l := read(data); l != nil {
 			list = append(list, l.Steps.Program)
 		}
@@ -62,6 +67,10 @@ func Lacks(data []byte) string {
 	case has("{'loss': ") || has(trainerStart) || has(`"log_history"`):
 		return "the Trainer's lines of losses have no times: its bar of progress has (disable_tqdm=False), as has " +
 			"its summary at the end (train_runtime)"
+	case has(goldenMark) && bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")):
+		return "its iteration-time has no two numbers (nan): the test has not timed its steps"
+	case has(eventMark):
+		return "its lines of MLPerf have no block of steps with a train_step_time, a throughput or two times"
 	case has("SamplesPerSec="):
 		return "its SamplesPerSec is 0 or nan, as while DeepSpeed has not timed a step: let it run longer"
 	case has("DeepSpeedEngine configuration:"):

@@ -342,6 +342,8 @@ func TestAnyStep(t *testing.T) {
 
 // FuzzRead: any bytes end in a log with a step or a rate, or in none.
 func FuzzRead(f *testing.F) {
+	f.Add([]byte(mlperfLine(0, "global_batch_size", "32", "") + mlperfLine(10, "run_start", "null", "") + mlperfBlock(10, 30, `{"throughput": 16.1, "train_step_time": 2}`, `, "step": 0`, `, "step": 9`)))
+	f.Add([]byte(`{"iteration-time": {"values": {"1": 9.0, "5": 0.2, "10": "nan", "15": 0.3}}, "mem-max-allocated-bytes": {"values": {"1": 1e9}}}`))
 	for _, name := range []string{"torchtitan.log", "deepspeed.log", "trainer.log"} {
 		f.Add(quoted(f, name))
 	}

@@ -290,3 +290,20 @@ func TestCompareMemoryOfLog(t *testing.T) {
 	require.Equal(t, 2, code)
 	require.Contains(t, stderr, "zero.log: has no line that says how long a step took: its SamplesPerSec is 0 or nan")
 }
+
+// TestCompareGolden: golden values of Megatron-LM's tests, and a log of MLPerf's, are a measured step.
+func TestCompareGolden(t *testing.T) {
+	t.Chdir(t.TempDir())
+	_, stderr, code := psim(t, "psim run llama3-8b --devices 8 --device h100-80gb-sxm --set model.layers=2 -o plan --quiet")
+	require.Zero(t, code, stderr)
+	require.NoError(t, os.WriteFile("golden.json", []byte(`{"iteration-time": {"values": {"1": 9, "5": 0.2, "10": 0.2}}, "mem-max-allocated-bytes": {"values": {"1": 2e9}}}`), 0o600))
+	stdout, stderr, code := psim(t, "psim compare plan golden.json")
+	require.Zero(t, code, stderr)
+	require.Regexp(t, `step time +[\d.]+ ms +200 ms`, stdout)
+	require.Regexp(t, `peak memory +[\d.]+ GB +2.00 GB`, stdout)
+	require.NoError(t, os.WriteFile("ml.log", []byte(":::MLLOG {\"key\": \"global_batch_size\", \"value\": 8}\n:::MLLOG {\"key\": \"tracked_stats\", \"value\": {\"train_step_time\": 0.25}}\n"), 0o600))
+	stdout, stderr, code = psim(t, "psim explain plan --log ml.log")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "a step of 8 samples takes 250 ms, train_step_time, the median of 1 line")
+	require.Contains(t, stdout, ": 250 ms, ")
+}
