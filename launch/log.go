@@ -37,7 +37,8 @@ func severalRuns(data []byte) string {
 		names = append(names, programs["megatron"])
 	}
 	for _, name := range logged.Programs(data) {
-		if name != "mlperf" && name != "deepspeed" || name == "deepspeed" && slices.Contains(names, programs["torchtitan"]) {
+		besides := name == "mlperf" || name == "deepspeed" && !slices.Contains(names, programs["torchtitan"])
+		if !besides {
 			names = append(names, programs[name])
 		}
 	}

@@ -24,7 +24,7 @@ type event struct {
 	} `json:"metadata"`
 }
 
-// stats tells of a block of steps.
+// stats hold the speed of some steps.
 type stats struct {
 	Step       float64 `json:"train_step_time"`
 	Throughput float64 `json:"throughput"`
