@@ -76,8 +76,12 @@ func TestParseConfigErrors(t *testing.T) {
 		{`{}`, 8, "has no model_type; must be one of gpt2, llama, mistral"},
 		{`{"model_type": "bert", "add_cross_attention": true}`, 8, `add_cross_attention = true is not supported`},
 		{`{"model_type": "bert", "type_vocab_size": 0}`, 8, `type_vocab_size = 0: must be at least 1`},
-		{`{"model_type": "roberta"}`, 8, `model_type "roberta" is not supported; must be one of gpt2, llama, mistral, mixtral, qwen2, gemma, gemma2`},
-		{`{"model_type": "roberta", "quantization_config": {}}`, 8, `model_type "roberta" is not supported`},
+		{`{"model_type": "bert", "hidden_dropout_prob": 0}`, 8, `hidden_dropout_prob = 0 and attention_probs_dropout_prob = 0.1: psim models`},
+		{`{"model_type": "bert", "hidden_dropout_prob": "a"}`, 8, `hidden_dropout_prob = "a": must be a number`},
+		{`{"model_type": "roberta", "max_position_embeddings": 514}`, 513, `sequence_length = 513: must be at most max_position_embeddings − 2 = 512`},
+		{`{"model_type": "roberta", "max_position_embeddings": 2}`, 1, `max_position_embeddings = 2: must be above 2`},
+		{`{"model_type": "siglip"}`, 8, `model_type "siglip" is not supported; must be one of gpt2, llama, mistral, mixtral, qwen2, gemma, gemma2`},
+		{`{"model_type": "vit", "quantization_config": {}}`, 8, `model_type "vit" is not supported`},
 		{`{"model_type": 3}`, 8, "model_type = 3: must be a text"},
 		{`{"model_type": "gpt2", "n_layer": "12"}`, 8, `n_layer = "12": must be a whole number below 2⁶³`},
 		{`{"model_type": "gpt2", "n_layer": 0}`, 8, "n_layer = 0: must be at least 1"},
@@ -124,7 +128,8 @@ func TestRelatives(t *testing.T) {
 	}
 	for config, want := range map[string]string{
 		`{"model_type": "t5"}`:                              "psim does not model an encoder and a decoder that attends to it",
-		`{"model_type": "roberta"}`:                         `bert: of encoders psim models "bert" alone`,
+		`{"model_type": "clip"}`:                            `distilbert: of encoders psim models those of text alone`,
+		`{"model_type": "modernbert"}`:                      `psim does not model windows that hold later tokens (the nearest type is "bert")`,
 		`{"model_type": "minimax_m3"}`:                      "psim does not model sparse attention to blocks of keys",
 		`{"model_type": "qwen"}`:                            "; did you mean qwen2?",
 		`{"model_type": "own"}`:                             `; if its blocks are those of "llama" (RMS norms before attention and MLP, rotary positions, an MLP with a gate), write model_type "llama"`,
@@ -139,6 +144,29 @@ func TestRelatives(t *testing.T) {
 		_, _, err := Parse([]byte(config), 8)
 		require.ErrorContains(t, err, want, config)
 	}
+}
+
+// TestEncoders reads dropout, positions after those of padding, and says what is priced in place of a head for classes.
+func TestEncoders(t *testing.T) {
+	for config, want := range map[string]models.Model{
+		`{"model_type": "bert"}`: {Dropout: 0.1, SequenceLength: 512, Positions: 512, TokenTypes: 2},
+		`{"model_type": "bert", "hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0.0}`: {
+			SequenceLength: 512, Positions: 512, TokenTypes: 2,
+		},
+		`{"model_type": "roberta", "max_position_embeddings": 514, "type_vocab_size": 1}`: {
+			Dropout: 0.1, SequenceLength: 512, Positions: 514, TokenTypes: 1,
+		},
+		`{"model_type": "distilbert", "dropout": 0.2}`: {Dropout: 0.2, SequenceLength: 512, Positions: 512},
+	} {
+		m, _, err := Parse([]byte(config), 0)
+		require.NoError(t, err)
+		require.Equal(t, want, models.Model{
+			Dropout: m.Dropout, SequenceLength: m.SequenceLength, Positions: m.Positions, TokenTypes: m.TokenTypes,
+		}, config)
+	}
+	_, notes, err := Parse([]byte(`{"model_type": "bert", "architectures": ["BertForSequenceClassification"]}`), 8)
+	require.NoError(t, err)
+	require.Equal(t, []string{"architectures has BertForSequenceClassification: the head that predicts tokens is priced"}, notes)
 }
 
 // docs/models.md lists the types that are read.

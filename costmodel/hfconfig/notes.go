@@ -4,15 +4,23 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 )
+
+// otherHeads matches the classes of transformers whose head does not predict tokens.
+var otherHeads = regexp.MustCompile(`\w+For((Sequence|Token)Classification|QuestionAnswering|MultipleChoice)\b`)
 
 // unread returns a sentence for each key of a file that has no effect: keys whose effect is not
 // priced, and unknown keys.
 func (k configKeys) unread(modelType string) (notes []string) {
 	known := k.known(modelType)
 	for _, key := range slices.Sorted(maps.Keys(k)) {
+		if heads := otherHeads.Find(k[key]); key == "architectures" && heads != nil {
+			notes = append(notes, fmt.Sprintf("architectures has %s: the head that predicts tokens is priced", heads))
+			continue
+		}
 		if slices.Contains(known, key) || neutral(key) || k.off(key) {
 			continue
 		}

@@ -27,6 +27,9 @@ type olderConfig struct {
 	Decoder          bool  `json:"is_decoder"`
 	CrossAttention   bool  `json:"add_cross_attention"`
 	MoEInterval      int   `json:"moe_layer_interval"`
+
+	HiddenDropout    float64 `json:"hidden_dropout_prob"`
+	AttentionDropout float64 `json:"attention_probs_dropout_prob"`
 }
 
 // olderTypes lists types with layer norms and without a gate, and Qwen 2's mixture.
@@ -66,13 +69,6 @@ func olderTypes() map[string]llamaType {
 			block:   opt,
 			needs:   []string{"vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "ffn_dim"},
 		},
-		"bert": {
-			llamaConfig: llamaConfig{
-				Vocab: 30522, Positions: 512, Hidden: 768, Inner: 3072, Layers: 12, Heads: 12, Tied: true,
-				Act: new("gelu"),
-			},
-			more: blockConfig{olderConfig: olderConfig{TokenTypes: 2}}, block: bert,
-		},
 		"bloom": {
 			llamaConfig: llamaConfig{
 				Vocab: 250880, Positions: 2048, Hidden: 64, Inner: 256, Layers: 2, Heads: 8, Tied: true,
@@ -105,13 +101,73 @@ func olderTypes() map[string]llamaType {
 	}
 }
 
-// bert reads BERT's blocks, whose norms lie after the sums, and are priced as if before. The embedding and the head
-// have norms of their own. Its head predicts masked tokens.
+// encoderTypes lists encoders whose blocks and head are BERT's. DistilBERT lacks the dropout after attention, which is
+// priced.
+func encoderTypes() map[string]llamaType {
+	like := func(vocab, positions, layers, tokenTypes int, names map[string]string) llamaType {
+		return llamaType{
+			llamaConfig: llamaConfig{
+				Vocab: vocab, Positions: positions, Hidden: 768, Inner: 3072, Layers: layers, Heads: 12, Tied: true,
+				Act: new("gelu"),
+			},
+			more: blockConfig{olderConfig: olderConfig{
+				TokenTypes: tokenTypes, HiddenDropout: 0.1, AttentionDropout: 0.1,
+			}},
+			block: bert, aliases: names,
+		}
+	}
+	distilled := like(30522, 512, 6, 0, map[string]string{
+		"dim": "hidden_size", "hidden_dim": "intermediate_size", "n_layers": "num_hidden_layers",
+		"n_heads": "num_attention_heads", "activation": "hidden_act", "dropout": "hidden_dropout_prob",
+		"attention_dropout": "attention_probs_dropout_prob",
+	})
+	distilled.block = func(m *models.Model, c llamaConfig, b blockConfig) error {
+		b.TokenTypes = 0
+		return encoder(m, c, b)
+	}
+	roberta := like(50265, 512, 12, 2, nil)
+	roberta.block = afterPadding
+	xlm := roberta
+	xlm.Vocab = 30522
+	return map[string]llamaType{
+		"bert": like(30522, 512, 12, 2, nil), "roberta": roberta, "xlm-roberta": xlm, "distilbert": distilled,
+	}
+}
+
+// bert reads a BERT, which has kinds of tokens.
 func bert(m *models.Model, c llamaConfig, b blockConfig) error {
+	return cmp.Or(positive("type_vocab_size", &b.TokenTypes), encoder(m, c, b))
+}
+
+// afterPadding reads a RoBERTa: the first two rows of its table of positions are not those of tokens.
+func afterPadding(m *models.Model, c llamaConfig, b blockConfig) error {
+	const padding = 2
+	switch most := c.Positions - padding; {
+	case most < 1:
+		return fmt.Errorf("max_position_embeddings = %d: must be above %d, the rows before the first token's",
+			c.Positions, padding)
+	case m.SequenceLength == c.Positions:
+		m.SequenceLength = most
+	case m.SequenceLength > most:
+		return fmt.Errorf("sequence_length = %d: must be at most max_position_embeddings − %d = %d", m.SequenceLength,
+			padding, most)
+	}
+	return bert(m, c, b)
+}
+
+// encoder reads BERT's blocks, whose norms lie after the sums, and are priced as if before. The embedding and the head
+// have norms of their own. Its head predicts masked tokens.
+func encoder(m *models.Model, c llamaConfig, b blockConfig) error {
 	m.Norm, m.Gated, m.LinearBias, m.HeadBias = models.NormLayer, new(false), new(true), true
 	m.PositionEmbedding, m.Positions, m.EmbeddingNorm = models.PositionsLearned, c.Positions, true
 	m.Bidirectional, m.TokenTypes, m.HeadTransform = !b.Decoder, b.TokenTypes, true
-	return cmp.Or(positive("type_vocab_size", &b.TokenTypes), absent("add_cross_attention", b.CrossAttention))
+	m.Dropout = b.HiddenDropout
+	if (b.HiddenDropout > 0) != (b.AttentionDropout > 0) { // what a mask takes does not depend on its rate
+		return fmt.Errorf("hidden_dropout_prob = %g and attention_probs_dropout_prob = %g: psim models dropout after "+
+			"projections and on attention together; set both above 0, or both to 0",
+			b.HiddenDropout, b.AttentionDropout)
+	}
+	return absent("add_cross_attention", b.CrossAttention)
 }
 
 // opt reads OPT's blocks, which are GPT-2's with ReLU. Its table of positions has two more rows than positions.

@@ -32,8 +32,7 @@ func relatives() []relative {
 
 // encoders lists types that do not predict a next token.
 func encoders() []string {
-	return strings.Fields(`roberta xlm-roberta distilbert electra deberta deberta-v2 albert modernbert vit clip
-		siglip wav2vec2`)
+	return strings.Fields("vit clip siglip wav2vec2")
 }
 
 // Family reports whether a name begins as the model_type of a config.json that psim reads, or nearly
@@ -67,7 +66,7 @@ func (f configFile) unsupported() error {
 	}
 	refused += "; must be one of " + strings.Join(models.ConfigTypes(), ", ")
 	if slices.Contains(encoders(), f.modelType) {
-		return fmt.Errorf("%s: of encoders psim models \"bert\" alone", refused)
+		return fmt.Errorf("%s: of encoders psim models those of text alone", refused)
 	}
 	if best, ok := nearest.Word(f.modelType, models.ConfigTypes()); ok {
 		return fmt.Errorf("%s; did you mean %s?", refused, best)

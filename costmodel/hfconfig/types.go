@@ -67,7 +67,7 @@ func llamaTypes() map[string]llamaType {
 	for _, more := range []map[string]llamaType{windowTypes(), qwen3Types(), mixtureTypes(), variants(),
 		biasTypes(), wideMixtures(), sparseTypes(), olmoTypes(), deltaTypes(), patternTypes(), mixerTypes(),
 		kimiTypes(), olderTypes(), layerNormTypes(), furtherTypes(), furtherMixtures(), furtherLatent(),
-		unequalTypes(), chosenTypes()} {
+		unequalTypes(), chosenTypes(), encoderTypes()} {
 		maps.Copy(types, more)
 	}
 	return types
@@ -265,6 +265,10 @@ func unmodelled(modelType string) string {
 		{`norms inside Mamba layers (the nearest type is "bamba")`, "plamo2"},
 		{"linear attention layers", "minimax minimax_m1 rwkv retnet olmo_hybrid"},
 		{"residuals by attention to earlier blocks (attn_res_block_size)", "kimi_k3"},
+		{`narrower embeddings, and a head that finds replaced tokens (the nearest type is "bert")`, "electra"},
+		{`scores of relative positions (the nearest type is "bert")`, "deberta deberta-v2"},
+		{`blocks that share their parameters (the nearest type is "bert")`, "albert"},
+		{`windows that hold later tokens (the nearest type is "bert")`, "modernbert"},
 		{"an encoder and a decoder that attends to it", "t5 mt5 umt5 bart mbart pegasus marian whisper"},
 		{"recurrent or convolutional layers", "recurrent_gemma lfm2 lfm2_moe xlstm"},
 		{"attention to compressed keys", "deepseek_v4 deepseek_ref"},

@@ -130,6 +130,8 @@ func kindOf(t reflect.Type) string {
 		return "a whole number below 2⁶³"
 	case reflect.Bool:
 		return "true or false"
+	case reflect.Float64:
+		return "a number"
 	case reflect.String:
 		return "a text"
 	case reflect.Slice:

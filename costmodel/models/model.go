@@ -291,7 +291,7 @@ func ConfigTypes() []string {
 		gpt_neox phi opt bloom qwen2_moe
 		qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe mistral3 llava
 		kimi_k25 mimo_v2_flash step3p5 step3p7
-		gemma4 gemma4_text nemotron-nas bert`)
+		gemma4 gemma4_text nemotron-nas bert roberta xlm-roberta distilbert`)
 }
 
 // Resolved returns the model with the keys of its preset, and with what keys that are not given stand for.

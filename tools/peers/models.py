@@ -26,7 +26,7 @@ import warnings
 import torch
 import transformers
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForImageTextToText
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForImageTextToText, AutoModelForMaskedLM
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 TOKENS, KEPT_TOKENS = 1024, 4096
@@ -68,7 +68,7 @@ def build(given, attention="eager", experts=("batched_mm",), dtype=None):
             setattr(part, key, 0.0)
     for implementation in experts:
         config._experts_implementation = implementation
-        for kind in (AutoModelForCausalLM, AutoModelForImageTextToText, AutoModel):
+        for kind in (AutoModelForCausalLM, AutoModelForImageTextToText, AutoModelForMaskedLM, AutoModel):
             try:
                 with torch.device("meta"):
                     return kind.from_config(config, dtype=dtype)
