@@ -26,6 +26,7 @@ type shell struct {
 	depth     int
 	label     string
 	ended     bool // by exit
+	turns     int  // of loops and of branches that are tried, so far
 }
 
 // Get returns a variable.
@@ -199,7 +200,9 @@ func (s *shell) statement(stmt *syntax.Stmt) error {
 		return s.branch(c)
 	case *syntax.CaseClause:
 		return s.choose(c)
-	case *syntax.WhileClause, *syntax.ForClause:
+	case *syntax.ForClause:
+		return s.loop(stmt, c)
+	case *syntax.WhileClause:
 		if starts(stmt) || assigns(stmt) {
 			s.note(stmt, "a loop is left out")
 		}
@@ -232,7 +235,7 @@ func (s *shell) assign(list []*syntax.Assign) error {
 		case a.Array != nil:
 			v.Kind = expand.Indexed
 			if a.Append {
-				v.List = old.List
+				v.List = slices.Clip(old.List)
 				if old.Kind == expand.String {
 					v.List = []string{old.Str}
 				}
@@ -255,7 +258,7 @@ func (s *shell) assign(list []*syntax.Assign) error {
 			}
 			v.Kind, v.Str = expand.String, text
 			if a.Append && old.Kind == expand.Indexed {
-				v = expand.Variable{Set: true, Kind: expand.Indexed, List: append(old.List, text)}
+				v = expand.Variable{Set: true, Kind: expand.Indexed, List: append(slices.Clip(old.List), text)}
 			} else if a.Append {
 				v.Str = old.Str + text
 			}
@@ -281,10 +284,7 @@ func (s *shell) branch(c *syntax.IfClause) error {
 	holds, known := s.holds(c.Cond[len(c.Cond)-1])
 	switch {
 	case !known:
-		if assigns(c) {
-			s.note(c, "whether %s is not known: what follows is left out", source(c.Cond[len(c.Cond)-1]))
-		}
-		return nil
+		return s.both(c)
 	case holds:
 		return s.all(c.Then)
 	case c.Else != nil:
