@@ -137,6 +137,25 @@ func TestNanotronIsImported(t *testing.T) {
 	require.Len(t, written, 5)
 }
 
+// TestNanotronStarts: what nanotron 2411b022 does not start without is written, numbers as PyYAML reads them, and no
+// clipping as null, since it clips to 0 what 0 says.
+func TestNanotronStarts(t *testing.T) {
+	for clip, want := range map[string]string{"true": "clip_grad: 1", "false": "clip_grad: null"} {
+		c, err := configs.Parse("plan.toml", []byte("[schedule]\nname = \"ddp\"\n[model]\npreset = \"llama3-8b\"\nwindow = 512\n"+
+			"[batch]\nglobal = 8\n[parallel]\ndata = 8\n[train]\nprecision = \"bf16\"\nclip = "+clip+"\n[machine]\ndevice = \"h100-80gb-sxm\"\n"))
+		require.NoError(t, err)
+		var text bytes.Buffer
+		_, err = export.WriteNanotron(t.Context(), &text, c)
+		require.NoError(t, err)
+		for _, line := range []string{
+			want, "adam_eps: 1.0e-8", "init_method:", "weight_decay:", "learning_rate:", "train_steps:", "torch_adam_is_fused: true",
+			"max_position_embeddings: 8192", "is_qwen2_config: true", "sliding_window_size: 512", "start_training_step: 1", "dataset: null",
+		} {
+			require.Contains(t, text.String(), line)
+		}
+	}
+}
+
 // drawTrainer draws a plan of transformers' Trainer.
 func drawTrainer(t *rapid.T) drawn {
 	return drawTrainerOf(t, drawn{

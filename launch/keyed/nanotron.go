@@ -252,7 +252,12 @@ func (k *nanotron) training() {
 		k.refuseKey("optimizer.optimizer_factory.name", "psim knows adamW and sgd")
 	}
 	k.Set("train.optimizer", optimizer, "optimizer.optimizer_factory.name")
-	k.Set("train.clip", k.real("optimizer.clip_grad", 0) > 0, "optimizer.clip_grad")
+	const clip = "optimizer.clip_grad"
+	k.Set("train.clip", k.keys[clip] != nil, clip)
+	if k.keys[clip] != nil && k.real(clip, 0) <= 0 {
+		k.Leave(clip+" = "+shown(k.keys[clip]), "nanotron clips every gradient to this norm, and learns nothing: null is "+
+			"without clipping")
+	}
 	recompute := "none"
 	if k.is("parallelism.recompute_layer") {
 		recompute = "full"

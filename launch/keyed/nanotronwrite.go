@@ -3,6 +3,8 @@ package keyed
 import (
 	"strconv"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // NanotronVersion is the state of nanotron whose configurations are written.
@@ -28,14 +30,15 @@ func (t tree) put(key string, value any) {
 	t[key] = value
 }
 
-// NanotronConfig returns the configuration with which nanotron trains by keys of an Import, resolved. Data, tokenizer
-// and learning rate are not in it. An error is an *understood.Unsayable.
+// NanotronConfig returns the configuration with which nanotron trains by keys of an Import, resolved: on made-up tokens,
+// for 50 steps. An error is an *understood.Unsayable.
 func NanotronConfig(said map[string]any) (map[string]any, error) {
 	w := &keyWriter{said: said}
 	t := tree{}
 	w.nanotronNetwork(t)
 	w.nanotronGroups(t)
 	w.nanotronTraining(t)
+	nanotronYours(t)
 	if w.refused != nil {
 		return nil, w.refused
 	}
@@ -72,14 +75,15 @@ func (w *keyWriter) nanotronNetwork(t tree) {
 	t.put("model.make_vocab_size_divisible_by", 1)
 	t.put(section+"tie_word_embeddings", w.text("model.tied") == "true")
 	t.put(section+"hidden_act", w.text("model.activation"))
-	qwen := w.text("model.qkv_bias") == "true"
-	if qwen || w.number("model.experts", 0) > 0 { // which nanotron has in its network of Qwen's alone
+	bias := w.text("model.qkv_bias") == "true"
+	if bias || w.number("model.experts", 0)+w.number("model.window", 0) > 0 { // only nanotron's network of Qwen has them
 		t.put(section+"is_qwen2_config", true)
-		t.put(section+"attention_bias", qwen)
+		t.put(section+"attention_bias", bias)
 	} else {
 		t.put(section+"is_llama_config", true)
 	}
 	t.put("tokens.sequence_length", w.number("model.sequence_length", 1))
+	t.put(section+"max_position_embeddings", w.number("model.sequence_length", 1))
 	w.nanotronExperts(t)
 }
 
@@ -106,6 +110,35 @@ func (w *keyWriter) nanotronExperts(t tree) {
 		}
 	}
 	t.put(of+"layers", layers)
+}
+
+// nanotronYours writes what nanotron does not start without, and what decides neither time nor memory.
+func nanotronYours(t tree) {
+	t.put("general.project", "psim")
+	t.put("general.run", "psim")
+	t.put("general.seed", 42)
+	t.put("checkpoints.checkpoints_path", "checkpoints")
+	t.put("checkpoints.checkpoint_interval", 1000)
+	t.put("data_stages", []any{tree{
+		"name": "made-up tokens", "start_training_step": 1, "data": tree{"dataset": nil, "seed": 42},
+	}})
+	t.put("model.init_method.std", 0.02)
+	t.put("tokens.train_steps", 50)
+	t.put("optimizer.weight_decay", 0.1)
+	const schedule = "optimizer.learning_rate_scheduler."
+	t.put(schedule+"learning_rate", 0.0003)
+	t.put(schedule+"lr_warmup_style", "linear")
+	t.put(schedule+"lr_decay_style", "cosine")
+	t.put(schedule+"min_decay_lr", 0.0)
+}
+
+// adamFactory has the settings of AdamW that decide neither time nor memory.
+func adamFactory(t tree) {
+	const factory = "optimizer.optimizer_factory."
+	t.put(factory+"adam_beta1", 0.9)
+	t.put(factory+"adam_beta2", 0.95)
+	t.put(factory+"adam_eps", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: "1.0e-8"}) // 1e-08 is text to PyYAML
+	t.put(factory+"torch_adam_is_fused", true)
 }
 
 // nanotronGroups writes the groups of devices, the order and the batch.
@@ -175,12 +208,12 @@ func (w *keyWriter) nanotronTraining(t tree) {
 	if name == "" {
 		w.refuse("train.optimizer", "nanotron has adamw and sgd")
 	}
-	t.put("optimizer.optimizer_factory.name", name)
-	clip := 0.0
-	if w.text("train.clip") == "true" {
-		clip = 1
+	if t.put("optimizer.optimizer_factory.name", name); name == "adamW" {
+		adamFactory(t)
 	}
-	t.put("optimizer.clip_grad", clip)
+	if t.put("optimizer.clip_grad", nil); w.text("train.clip") == "true" { // 0 would clip every gradient to 0
+		t.put("optimizer.clip_grad", 1.0)
+	}
 	recompute := w.text("train.recompute")
 	if recompute != "none" && recompute != "full" {
 		w.refuse("train.recompute", "nanotron knows none and full")
