@@ -76,7 +76,7 @@ func (w *keyWriter) nanotronNetwork(t tree) {
 	t.put(section+"tie_word_embeddings", w.text("model.tied") == "true")
 	t.put(section+"hidden_act", w.text("model.activation"))
 	bias := w.text("model.qkv_bias") == "true"
-	if bias || w.number("model.experts", 0)+w.number("model.window", 0) > 0 { // only nanotron's network of Qwen has them
+	if bias || w.number("model.experts", 0)+w.number("model.window", 0) > 0 { // only in its network of Qwen
 		t.put(section+"is_qwen2_config", true)
 		t.put(section+"attention_bias", bias)
 	} else {
@@ -137,7 +137,8 @@ func adamFactory(t tree) {
 	const factory = "optimizer.optimizer_factory."
 	t.put(factory+"adam_beta1", 0.9)
 	t.put(factory+"adam_beta2", 0.95)
-	t.put(factory+"adam_eps", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: "1.0e-8"}) // 1e-08 is text to PyYAML
+	// PyYAML takes 1e-08 for text.
+	t.put(factory+"adam_eps", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: "1.0e-8"})
 	t.put(factory+"torch_adam_is_fused", true)
 }
 
