@@ -52,7 +52,7 @@ func WriteNanotron(ctx context.Context, w io.Writer, c *configs.Config) (done *F
 		return nil, err
 	}
 	_, err = fmt.Fprintf(w, "# Written by psim export nanotron from %s, for nanotron as of %s, on %d devices.\n"+
-		"# Yours: general, data_stages (these are made-up tokens), tokenizer, checkpoints, the learning rate and its like,\n"+
+		"# Yours: general, data_stages (these are made-up tokens), tokenizer, checkpoints, the learning rate,\n"+
 		"# tokens.train_steps.\n%s", c.Name(),
 		keyed.NanotronVersion, p.devices(), text)
 	return p.followed(), err

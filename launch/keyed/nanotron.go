@@ -255,8 +255,8 @@ func (k *nanotron) training() {
 	const clip = "optimizer.clip_grad"
 	k.Set("train.clip", k.keys[clip] != nil, clip)
 	if k.keys[clip] != nil && k.real(clip, 0) <= 0 {
-		k.Leave(clip+" = "+shown(k.keys[clip]), "nanotron clips every gradient to this norm, and learns nothing: null is "+
-			"without clipping")
+		k.Leave(clip+" = "+shown(k.keys[clip]), "nanotron clips every gradient to this norm, and learns nothing: null "+
+			"is without clipping")
 	}
 	recompute := "none"
 	if k.is("parallelism.recompute_layer") {

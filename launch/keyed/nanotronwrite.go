@@ -30,8 +30,8 @@ func (t tree) put(key string, value any) {
 	t[key] = value
 }
 
-// NanotronConfig returns the configuration with which nanotron trains by keys of an Import, resolved: on made-up tokens,
-// for 50 steps. An error is an *understood.Unsayable.
+// NanotronConfig returns the configuration with which nanotron trains by keys of an Import, resolved: on made-up
+// tokens, for 50 steps. An error is an *understood.Unsayable.
 func NanotronConfig(said map[string]any) (map[string]any, error) {
 	w := &keyWriter{said: said}
 	t := tree{}
