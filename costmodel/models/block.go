@@ -27,10 +27,11 @@ func (m Model) block(i int) Model {
 	return m.withIndexer(i).withWindow(i).withSizes(i)
 }
 
-// A work holds the operations and buffers of a layer.
+// A work holds the operations, buffers and tensors of a layer. Names of tensors are without the layer's.
 type work struct {
 	ops     []network.Op
 	buffers []network.Buffer
+	params  []network.Tensor
 }
 
 // works holds the work of blocks. Equal blocks share one.
@@ -39,10 +40,26 @@ type works map[Model]work
 func (w works) of(m Model) work {
 	made, ok := w[m]
 	if !ok {
-		made = work{llamaBlockOps(m), llamaBlockBuffers(m)}
+		made = work{llamaBlockOps(m), llamaBlockBuffers(m), llamaBlockParams(m)}
 		w[m] = made
 	}
 	return made
+}
+
+// prefixed returns tensors with a layer's name before their own. All names are parts of one string: there are three
+// for each expert of each block.
+func prefixed(prefix string, params []network.Tensor) []network.Tensor {
+	var names strings.Builder
+	for _, p := range params {
+		names.WriteString(prefix)
+		names.WriteString(p.Name)
+	}
+	all, named := names.String(), slices.Clone(params)
+	for i, p := range params {
+		n := len(prefix) + len(p.Name)
+		named[i].Name, all = all[:n], all[n:]
+	}
+	return named
 }
 
 // valueDim returns the features of a head of values.

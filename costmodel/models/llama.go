@@ -60,18 +60,10 @@ func llamaEmbedding(m Model) network.Layer {
 func llamaBlock(m Model, i int, shared works) network.Layer {
 	name, w := fmt.Sprintf("layers.%d", i), shared.of(m)
 	return network.Layer{
-		Name: name, Params: prefixed(name+".", llamaBlockParams(m)), Experts: m.Experts, Active: m.ExpertsPerToken,
+		Name: name, Params: prefixed(name+".", w.params), Experts: m.Experts, Active: m.ExpertsPerToken,
 		Input: network.Dims{m.SequenceLength, m.Hidden}, Output: network.Dims{m.SequenceLength, m.Hidden},
 		Ops: w.ops, Buffers: w.buffers, Dropout: m.Dropout, Repeatable: true, KeepsGradient: m.Dropout == 0,
 	}
-}
-
-// prefixed puts a layer's name before the names of its tensors.
-func prefixed(prefix string, params []network.Tensor) []network.Tensor {
-	for i := range params {
-		params[i].Name = prefix + params[i].Name
-	}
-	return params
 }
 
 func llamaBlockParams(m Model) []network.Tensor {

@@ -63,5 +63,7 @@ func predictorWork(m Model, block work) work {
 		{Name: "eh_proj.output_gradient", Shape: network.Dims{s, h}, Lifetime: network.InputToWeight, Sharded: true},
 		{Name: "norm.input", Shape: network.Dims{s, h}},
 	}
-	return work{append(append(ops, block.ops...), m.anyNorm("norm", s, h)), append(buffers, block.buffers...)}
+	return work{
+		ops: append(append(ops, block.ops...), m.anyNorm("norm", s, h)), buffers: append(buffers, block.buffers...),
+	}
 }
