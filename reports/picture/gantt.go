@@ -226,7 +226,11 @@ func (g *gantt) footer(out *bufio.Writer, rows [][]byte) {
 	}
 	fmt.Fprintf(out, "%*s%s\n", g.prefix, "", strings.Join(legend, "   "))
 	if slices.Contains(g.stages, true) {
-		fmt.Fprintf(out, "%*ssmall letters: every second stage of a rank\n", g.prefix, "")
+		of := "stage of a rank"
+		if graph := g.trace.Graph; graph.FullySharded && graph.Shape.Ranks == 1 {
+			of = "layer, or layers that are gathered together"
+		}
+		fmt.Fprintf(out, "%*ssmall letters: every second %s\n", g.prefix, "", of)
 	}
 	if g.dense {
 		fmt.Fprintf(out, "%*stasks are narrower than a column: letters stand for shares of time\n", g.prefix, "")

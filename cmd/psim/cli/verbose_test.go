@@ -69,3 +69,16 @@ func TestAssumedLength(t *testing.T) {
 		require.Contains(t, first, want)
 	}
 }
+
+// TestLettersOfLayers: small letters are of layers where replicas gather these, and of stages in a pipeline.
+func TestLettersOfLayers(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for command, want := range map[string]string{
+		"psim run llama3-8b --devices 8 --device h100-80gb-sxm --set model.layers=4":          "small letters: every second layer, or layers that are gathered together\n",
+		"psim run gpipe --set schedule.name=interleaved-1f1b --set schedule.virtual_stages=2": "small letters: every second stage of a rank\n",
+	} {
+		stdout, stderr, code := psim(t, command)
+		require.Zero(t, code, stderr)
+		require.Contains(t, stdout, want)
+	}
+}
