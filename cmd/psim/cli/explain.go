@@ -64,7 +64,7 @@ func newExplain() *cobra.Command {
 		Example: `  psim explain train.log --device h100-80gb-sxm --devices-per-node 8 --network ib-ndr
   psim explain llama3-70b --measured 12.3s
   psim explain ddp.toml --profile traces --measured 0.1s
-  psim explain finetune.sh accelerate.yaml config.json --device h100-80gb-sxm --measured 12s
+  psim explain finetune.sh accelerate.yaml config.json --device h100-80gb-sxm --network ib-ndr --measured 12s
   psim explain run.sh --log train.log --device h100-80gb-sxm --network ib-ndr --emit megatron -o b.sh`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
