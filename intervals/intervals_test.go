@@ -82,7 +82,7 @@ func TestWidth(t *testing.T) {
 		groups := e.bySource()
 		inside := 0.
 		for _, of := range groups {
-			others := e.Without(of[0].Source).lines()
+			others := fit(e.Without(of[0].Source).bySource())
 			for _, r := range of {
 				if math.Abs(r.Log-others.mean.at(r.Products)) <= k.width*others.scaleAt(r.Products)+1e-6 {
 					inside += 1 / float64(len(of)*len(groups))

@@ -63,11 +63,11 @@ func (e Evidence) kind(class string) *kind {
 	if len(groups) < leastSources {
 		return nil
 	}
-	k := &kind{lines: e.lines(), class: class, runs: len(e), sources: len(groups)}
+	k := &kind{lines: fit(groups), class: class, runs: len(e), sources: len(groups)}
 	scaled := make(Evidence, 0, len(e))
 	var votes []vote
-	for _, of := range groups {
-		others := e.Without(of[0].Source).lines()
+	for i, of := range groups {
+		others := fit(slices.Delete(slices.Clone(groups), i, i+1))
 		for _, r := range of {
 			r.Log = (r.Log - others.mean.at(r.Products)) / others.scaleAt(r.Products)
 			scaled = append(scaled, r)
@@ -100,24 +100,25 @@ func quantile(votes []vote, share float64) (size float64) {
 // scaleAt returns the scale of errors, at least that of their last digit.
 func (l lines) scaleAt(share float64) float64 { return max(leastScale, l.scale.at(share)) }
 
-// lines fits the lines of mean and scale, with one vote a source.
-func (e Evidence) lines() lines {
+// fit fits the lines of mean and scale to the residuals of sources, with one vote a source.
+func fit(sources []Evidence) lines {
 	l := lines{scale: line{1, 1}}
 	for range rounds {
 		weights := l
-		l.mean = e.line(weights, func(r Residual) float64 { return r.Log })
-		off := func(r Residual) float64 { return math.Abs(r.Log - l.mean.at(r.Products)) }
-		l.scale = e.line(weights, off).positive()
+		l.mean = fitLine(sources, weights, func(r *Residual) float64 { return r.Log })
+		off := func(r *Residual) float64 { return math.Abs(r.Log - l.mean.at(r.Products)) }
+		l.scale = fitLine(sources, weights, off).positive()
 	}
 	return l
 }
 
-// line fits a line to a number of each residual by least squares, where a residual's weight is its share of its
+// fitLine fits a line to a number of each residual by least squares, where a residual's weight is its share of its
 // source's vote and falls with the square of its scale. Where all have one share of products, the line is level.
-func (e Evidence) line(l lines, of func(Residual) float64) line {
+func fitLine(sources []Evidence, l lines, of func(*Residual) float64) line {
 	var n, x, y, xx, xy float64
-	for _, source := range e.bySource() {
-		for _, r := range source {
+	for _, source := range sources {
+		for i := range source {
+			r := &source[i]
 			scale := l.scaleAt(r.Products)
 			w, at, value := 1/(float64(len(source))*scale*scale), r.Products, of(r)
 			n, x, y, xx, xy = n+w, x+w*at, y+w*value, xx+w*at*at, xy+w*at*value
