@@ -227,8 +227,12 @@ func (g *gantt) footer(out *bufio.Writer, rows [][]byte) {
 	fmt.Fprintf(out, "%*s%s\n", g.prefix, "", strings.Join(legend, "   "))
 	if slices.Contains(g.stages, true) {
 		of := "stage of a rank"
-		if graph := g.trace.Graph; graph.FullySharded && graph.Shape.Ranks == 1 {
+		switch graph := g.trace.Graph; {
+		case !graph.Layered || graph.Shape.Ranks > 1:
+		case graph.FullySharded:
 			of = "layer, or layers that are gathered together"
+		default:
+			of = "layer"
 		}
 		fmt.Fprintf(out, "%*ssmall letters: every second %s\n", g.prefix, "", of)
 	}
