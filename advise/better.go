@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"psim"
@@ -39,6 +40,11 @@ func Better(
 		} else {
 			q.Vary = append(q.Vary, rankings.Variation{Key: key, Values: values})
 		}
+	}
+	if own := p.Config.Train.OffloadActivations; own > 0 { // also plans that do without it
+		q.Vary = append(q.Vary, rankings.Variation{
+			Key: "train.offload_activations", Values: []string{strconv.Itoa(own), "0"},
+		})
 	}
 	var err error
 	if q.Margin, err = p.Config.SearchMargin(); err != nil {

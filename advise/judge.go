@@ -56,7 +56,7 @@ func Judge(
 	}
 	changes, _, err := WhatIf(ctx, p, progress)
 	for _, c := range changes {
-		if c.StepTime < r.StepTime && c.MemoryVerdict != results.DoesNotFit && !outside(c.Set, r.Stack) {
+		if c.StepTime < (1-leastGain)*r.StepTime && c.MemoryVerdict != results.DoesNotFit && !outside(c.Set, r.Stack) {
 			there := measured * c.StepTime / r.StepTime
 			h.Changes = append(h.Changes, judged.Gain{
 				Set: c.Set, StepTime: c.StepTime, MeasuredStep: there, Faster: fasterThan(r, c.StepTime),
@@ -65,6 +65,9 @@ func Judge(
 	}
 	return h, err
 }
+
+// leastGain is how much a change has to shorten the step to be named.
+const leastGain = 0.002
 
 // fasterThan returns the probability that a run of a plan with another predicted step is faster than one of the
 // prediction: what psim gets wrong about the machine and the program is the same for both, and the rest is as in

@@ -114,7 +114,7 @@ func (s *shell) both(c *syntax.IfClause) error {
 		return nil
 	}
 	if names := unlike(first.variables, second.variables); len(names) > 0 {
-		s.note(c, "whether %s is not known: %s would be set otherwise, and is as without it", condition,
+		s.note(c, "whether %s is not known: it is taken as false; true would set %s otherwise", condition,
 			strings.Join(names, ", "))
 	} else if more > 0 && !slices.EqualFunc(first.starts, second.starts, slices.Equal) {
 		s.note(c, "whether %s is not known: the training that else starts is read", condition)

@@ -28,14 +28,14 @@ func TestBranches(t *testing.T) {
 
 		"does not matter": {"MBS=2\nif nvidia-smi; then echo yes; else echo no; fi\n" + run, 2, nil},
 		"equal":           {"if nvidia-smi; then MBS=2; else MBS=2; fi\n" + run, 2, nil},
-		"differs":         {"if nvidia-smi; then MBS=2; else MBS=4; fi\n" + run, 4, []string{"whether nvidia-smi is not known: MBS would be set otherwise, and is as without it"}},
-		"none":            {"MBS=1\nif nvidia-smi; then MBS=2; fi\n" + run, 1, []string{"MBS would be set otherwise"}},
+		"differs":         {"if nvidia-smi; then MBS=2; else MBS=4; fi\n" + run, 4, []string{"whether nvidia-smi is not known: it is taken as false; true would set MBS otherwise"}},
+		"none":            {"MBS=1\nif nvidia-smi; then MBS=2; fi\n" + run, 1, []string{"true would set MBS otherwise"}},
 		"cannot":          {"MBS=2\nif nvidia-smi; then X=${Y:?is not set}; fi\n" + run, 2, nil},
 		"ends":            {"MBS=2\nif nvidia-smi; then exit 1; fi\n" + run, 2, nil},
 		"else ends":       {"if nvidia-smi; then MBS=4; else exit 1; fi\n" + run, 4, nil},
 		"starts":          {"MBS=2\nif nvidia-smi; then " + run + "; fi", 2, []string{"the training that it would start is read"}},
 		"starts both":     {"MBS=2\nif nvidia-smi; then " + run + " --seed 1; else " + run + "; fi", 2, []string{"the training that else starts is read"}},
-		"appended":        {"MBS=2\nA=(--seed 1 --lr 2)\nif nvidia-smi; then A+=(--bf16); else A+=(--fp16); fi\n" + run + " ${A[@]}", 2, []string{"A would be set otherwise"}},
+		"appended":        {"MBS=2\nA=(--seed 1 --lr 2)\nif nvidia-smi; then A+=(--bf16); else A+=(--fp16); fi\n" + run + " ${A[@]}", 2, []string{"true would set A otherwise"}},
 		"elif":            {"if nvidia-smi; then MBS=2; elif false; then MBS=3; else MBS=2; fi\n" + run, 2, nil},
 	} {
 		i, err := scripted(strings.Split(c.script, "\n")...)

@@ -206,7 +206,10 @@ func TestBridgeStored(t *testing.T) {
 		_, err = configs.ParseOn("stored", text.Bytes(), configs.Target{Device: "h100-80gb-sxm", DevicesPerNode: 8, Network: "ib-ndr"})
 		require.NoError(t, err)
 	}
-	_, err := readBridge(bridgeYAML(bridgeNetworks["gpt3-175b"], "model.activation_func_fp8_input_store=true",
+	_, err := readBridge(bridgeYAML(bridgeNetworks["llama3-8b"], "model.cpu_offloading=true", "model.cpu_offloading_num_layers=12",
+		"model.recompute_granularity=selective", "model.seq_length=4096", "train.micro_batch_size=1", "train.global_batch_size=16"), 8)
+	require.ErrorContains(t, err, "cpu_offloading_num_layers = 12: Megatron-LM does not start with it")
+	_, err = readBridge(bridgeYAML(bridgeNetworks["gpt3-175b"], "model.activation_func_fp8_input_store=true",
 		"model.seq_length=2048", "train.micro_batch_size=1", "train.global_batch_size=16"), 8)
 	require.ErrorContains(t, err, "model.activation_func_fp8_input_store = True: it needs model.activation_func = silu")
 }

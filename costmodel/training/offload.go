@@ -12,6 +12,7 @@ import (
 func offloadSetting() setting.Setting {
 	return setting.Setting{
 		Key: "offload_activations", Executed: []string{"0"}, Default: 0, Range: setting.Between(0, mostBlocks),
+		Try: []string{"0"},
 		Text: "blocks, from the first on, whose kept tensors are copied to the host's memory after their " +
 			"forward, and back before their backward, over host_link and on a stream of their own. With n of m " +
 			"blocks at most m − n have their tensors on the device (Transformer Engine's get_cpu_offload_context)",

@@ -191,7 +191,17 @@ func (f *explainFlags) judge(ctx context.Context, p *lib.Prediction, measured fl
 		progress.showf("change %d of %d: %v", number, of, set)
 	})
 	held.Profile, held.ByClass = profile, classes
+	held.Changes = slices.DeleteFunc(held.Changes, f.cannotTell)
 	return held, err
+}
+
+// cannotTell reports whether a change has a value that the user's files cannot say.
+func (f *explainFlags) cannotTell(g judged.Gain) bool {
+	return slices.ContainsFunc(g.Set, func(set string) bool {
+		key, value, _ := strings.Cut(set, "=")
+		values, limited := f.only[key]
+		return limited && !slices.Contains(values, value)
+	})
 }
 
 // checkEmit refuses an unknown format, and a file that cannot be written.
@@ -229,8 +239,9 @@ func (f *explainFlags) better(ctx context.Context, p *lib.Prediction, held *judg
 		return nil, ctx.Err()
 	case err == nil:
 		held.Patch, held.PatchedLines = patch.Text, patch.Lines
-		if len(patch.Files) > 1 { // all of them change together
-			if f.patched = true; f.out != "-" {
+		named := strings.HasSuffix(f.out, patchEnding)
+		if len(patch.Files) > 1 || named { // several files change together
+			if f.patched = true; f.out != "-" && !named {
 				f.out += patchEnding
 			}
 			return []byte(patch.Text), nil

@@ -60,9 +60,10 @@ func TestEmittedTrainer(t *testing.T) {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	const machine = " --device h100-80gb-sxm --devices-per-node 8 --network ib-ndr --measured 12s --quiet"
-	stdout, stderr, code := psim(t, "psim explain finetune.sh accelerate.yaml config.json --emit accelerate -o b"+machine)
+	stdout, stderr, code := psim(t, "psim explain finetune.sh accelerate.yaml config.json --emit accelerate -o b.patch"+machine)
 	require.Zero(t, code, stderr)
 	require.Equal(t, "wrote b.patch; patch -p0 applies it to the files\n", stderr)
+	require.NotContains(t, stdout, "zero=1", "FSDP has none")
 	require.Contains(t, stdout, "in the files 3 lines differ\n--- finetune.sh\n+++ finetune.sh\n")
 	require.Contains(t, stdout, "-  --block_size 4096 --bf16 --gradient_checkpointing --learning_rate 2e-5\n")
 	require.Contains(t, stdout, "-  fsdp_reshard_after_forward: true\n+  fsdp_reshard_after_forward: false\n")

@@ -349,7 +349,9 @@ func (f *explainFlags) checkPatch() error {
 		return nil
 	}
 	patch := f.emitted()
-	patch.path += patchEnding
+	if !strings.HasSuffix(patch.path, patchEnding) {
+		patch.path += patchEnding
+	}
 	return patch.check()
 }
 
