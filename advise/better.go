@@ -33,19 +33,7 @@ func Better(
 		h.Verdict == judged.Incomparable {
 		return nil, nil
 	}
-	q := plans.Query{Devices: p.Devices(), Trainer: cmp.Or(p.Result.Stack, plans.Any), Rows: 1}
-	for _, key := range slices.Sorted(maps.Keys(only)) {
-		if values := only[key]; values == nil {
-			q.Fix = append(q.Fix, key)
-		} else {
-			q.Vary = append(q.Vary, rankings.Variation{Key: key, Values: values})
-		}
-	}
-	if own := p.Config.Train.OffloadActivations; own > 0 { // also plans that do without it
-		q.Vary = append(q.Vary, rankings.Variation{
-			Key: "train.offload_activations", Values: []string{strconv.Itoa(own), "0"},
-		})
-	}
+	q := query(p, only)
 	var err error
 	if q.Margin, err = p.Config.SearchMargin(); err != nil {
 		return nil, err
@@ -77,4 +65,22 @@ func Better(
 	}
 	h.BetterMeasured = h.Measured * best.StepTime / p.Result.StepTime
 	return c, nil
+}
+
+// query asks for the fastest plan, of the keys in only with just those values.
+func query(p *psim.Prediction, only map[string][]string) plans.Query {
+	q := plans.Query{Devices: p.Devices(), Trainer: cmp.Or(p.Result.Stack, plans.Any), Rows: 1}
+	for _, key := range slices.Sorted(maps.Keys(only)) {
+		if values := only[key]; values == nil {
+			q.Fix = append(q.Fix, key)
+		} else {
+			q.Vary = append(q.Vary, rankings.Variation{Key: key, Values: values})
+		}
+	}
+	if own := p.Config.Train.OffloadActivations; own > 0 { // also plans that do without it
+		q.Vary = append(q.Vary, rankings.Variation{
+			Key: "train.offload_activations", Values: []string{strconv.Itoa(own), "0"},
+		})
+	}
+	return q
 }

@@ -92,9 +92,10 @@ func (p *trainerPlan) order(ctx context.Context) error {
 			return err
 		}
 	}
-	if c := p.config; c.Parallel.Zero == 1 && !c.Parallel.Overlap && c.Parallel.OverlapGather && !c.Defined("parallel.overlap_gather") {
-		if err := p.change("parallel.overlap_gather=false", "Megatron-LM overlaps gathers only where it overlaps the sums of "+
-			"gradients"); err != nil {
+	serial := p.config.Parallel.Zero == 1 && !p.config.Parallel.Overlap
+	if serial && p.config.Parallel.OverlapGather && !p.config.Defined("parallel.overlap_gather") {
+		if err := p.change("parallel.overlap_gather=false", "Megatron-LM overlaps gathers only where it overlaps "+
+			"the sums of gradients"); err != nil {
 			return err
 		}
 	}

@@ -190,8 +190,8 @@ func (m *mapper) training() {
 	if n := m.integer("cpu_offloading_num_layers"); n > 0 {
 		m.set("train.offload_activations", n, "cpu_offloading_num_layers")
 		if m.get("recompute_granularity") != "" || m.on("recompute_activations") {
-			m.refuse("cpu_offloading_num_layers", "Megatron-LM does not start with it where activations are computed again; "+
-				"leave it out, or recomputation")
+			m.refuse("cpu_offloading_num_layers", "Megatron-LM does not start with it where activations are "+
+				"computed again; leave it out, or recomputation")
 		}
 	}
 }

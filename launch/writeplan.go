@@ -174,8 +174,8 @@ func (w *writer) repeated() {
 	if n := w.number("train.offload_activations"); n > 0 {
 		w.put("cpu_offloading_num_layers", n)
 		if how := w.text("train.recompute"); how != "none" && how != "" {
-			w.refuse("train.offload_activations", "Megatron-LM has it without recomputation; set train.recompute = none, or "+
-				"this to 0")
+			w.refuse("train.offload_activations", "Megatron-LM has it without recomputation; set train.recompute = "+
+				"none, or this to 0")
 		}
 	}
 	switch how := w.text("train.recompute"); how {
