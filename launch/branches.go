@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,8 +13,7 @@ import (
 // mostTurns limits how often loops and branches of a script are gone through.
 const mostTurns = 2000
 
-// loop goes through a loop over words that are known, once for each. Of a loop that may end early only the first turn
-// counts.
+// loop goes through a loop over words that are known, once for each.
 func (s *shell) loop(stmt *syntax.Stmt, c *syntax.ForClause) error {
 	over, words := c.Loop.(*syntax.WordIter)
 	var values []string
@@ -23,10 +23,7 @@ func (s *shell) loop(stmt *syntax.Stmt, c *syntax.ForClause) error {
 			return s.wrong(c, err)
 		}
 	}
-	if jumps(c, "break") {
-		values = values[:min(1, len(values))]
-	}
-	if s.turns += len(values); len(values) == 0 || s.turns > mostTurns || jumps(c, "continue") {
+	if s.turns += len(values); len(values) == 0 || s.turns > mostTurns {
 		if starts(stmt) || assigns(stmt) {
 			s.note(stmt, "a loop is left out")
 		}
@@ -35,8 +32,13 @@ func (s *shell) loop(stmt *syntax.Stmt, c *syntax.ForClause) error {
 	before := len(s.starts)
 	for _, value := range values {
 		s.variables[over.Name.Value] = expand.Variable{Set: true, Kind: expand.String, Str: value}
-		if err := s.all(c.Do); err != nil || s.ended {
+		if err := s.all(c.Do); err != nil || s.ended || s.jump == "return" {
 			return err
+		}
+		if left := s.jump; left != "" {
+			if s.jump = ""; left == "break" {
+				break
+			}
 		}
 	}
 	runs := s.starts[before:]
@@ -47,15 +49,128 @@ func (s *shell) loop(stmt *syntax.Stmt, c *syntax.ForClause) error {
 	return nil
 }
 
-// jumps reports whether a loop has a command that leaves a turn of it.
-func jumps(c *syntax.ForClause, command string) (found bool) {
-	syntax.Walk(c, func(n syntax.Node) bool {
-		if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 && call.Args[0].Lit() == command {
-			found = true
+// function runs the body of a function, and puts back what is local to it.
+func (s *shell) function(body *syntax.Stmt) error {
+	outer := s.locals
+	s.locals = map[string]expand.Variable{}
+	err := s.statement(body)
+	for name, v := range s.locals {
+		if s.variables[name] = v; !v.IsSet() {
+			delete(s.variables, name)
 		}
-		return !found
+	}
+	if s.locals = outer; s.jump == "return" {
+		s.jump = ""
+	}
+	return err
+}
+
+// localize notes what variables of a function were before it.
+func (s *shell) localize(list []*syntax.Assign) {
+	for _, a := range list {
+		if s.locals == nil || a.Name == nil {
+			continue
+		}
+		if _, known := s.locals[a.Name.Value]; !known {
+			s.locals[a.Name.Value] = s.variables[a.Name.Value]
+		}
+	}
+}
+
+// apart runs what has variables of its own, as a subshell and the sides of a pipe have.
+func (s *shell) apart(run func() error) error {
+	before, ended := maps.Clone(s.variables), s.ended
+	err := run()
+	s.variables, s.ended, s.jump = before, ended, ""
+	return err
+}
+
+// joined follows commands that && or || join, and reports whether they succeed. The second runs as the first decides: a
+// condition by what is known of it, and any other command is taken to succeed.
+func (s *shell) joined(c *syntax.BinaryCmd) (succeeds bool, err error) {
+	succeeds, known, err := s.status(c.X)
+	and := c.Op == syntax.AndStmt
+	switch {
+	case err != nil || s.ended || s.jump != "":
+		return succeeds, err
+	case !known && and:
+		return true, s.both(&syntax.IfClause{Position: c.Pos(), Cond: []*syntax.Stmt{c.X}, Then: []*syntax.Stmt{c.Y}})
+	case !known:
+		otherwise := &syntax.IfClause{Position: c.Pos(), Then: []*syntax.Stmt{c.Y}}
+		return true, s.both(&syntax.IfClause{Position: c.Pos(), Cond: []*syntax.Stmt{c.X}, Else: otherwise})
+	case succeeds == and:
+		succeeds, _, err = s.status(c.Y)
+		return succeeds, err
+	}
+	return succeeds, nil
+}
+
+// status runs a statement, and reports whether it succeeds, if that is known.
+func (s *shell) status(stmt *syntax.Stmt) (succeeds, known bool, err error) {
+	if c, ok := stmt.Cmd.(*syntax.BinaryCmd); ok && !isCondition(stmt) && !stmt.Negated &&
+		(c.Op == syntax.AndStmt || c.Op == syntax.OrStmt) {
+		succeeds, err = s.joined(c)
+		return succeeds, true, err
+	}
+	if isCondition(stmt) {
+		succeeds, known = s.holds(stmt)
+		return succeeds, known, nil
+	}
+	return !stmt.Negated, true, s.statement(stmt)
+}
+
+// isCondition reports whether a statement only asks for something.
+func isCondition(stmt *syntax.Stmt) bool {
+	switch c := stmt.Cmd.(type) {
+	case *syntax.TestClause:
+		return true
+	case *syntax.CallExpr:
+		return len(c.Args) > 0 && slices.Contains([]string{"[", "test", "true", "false"}, c.Args[0].Lit())
+	case *syntax.BinaryCmd:
+		return (c.Op == syntax.AndStmt || c.Op == syntax.OrStmt) && isCondition(c.X) && isCondition(c.Y)
+	}
+	return false
+}
+
+// tooLong refuses words before they are expanded that would become far longer than is allowed, as a variable that is
+// repeated often or put in place of every letter of another.
+func (s *shell) tooLong(words ...*syntax.Word) error {
+	size := 0
+	for _, word := range words {
+		syntax.Walk(word, func(n syntax.Node) bool {
+			if p, ok := n.(*syntax.ParamExp); ok && p.Param != nil {
+				size += s.length(p)
+			}
+			return size < mostExpanded
+		})
+	}
+	if size >= mostExpanded {
+		return fmt.Errorf("its words become longer than %d bytes", mostText)
+	}
+	return nil
+}
+
+// mostExpanded is the length from which on words are not expanded at all.
+const mostExpanded = 16 * mostText
+
+// length estimates the length of a variable as it is expanded.
+func (s *shell) length(p *syntax.ParamExp) int {
+	v := s.Get(p.Param.Value)
+	n := len(v.Str)
+	for _, item := range v.List {
+		n += len(item)
+	}
+	if p.Repl == nil || p.Repl.With == nil {
+		return n
+	}
+	with := int(p.Repl.With.End().Offset() - p.Repl.With.Pos().Offset())
+	syntax.Walk(p.Repl.With, func(inner syntax.Node) bool {
+		if q, ok := inner.(*syntax.ParamExp); ok && q.Param != nil {
+			with += len(s.Get(q.Param.Value).Str)
+		}
+		return with < mostExpanded
 	})
-	return found
+	return (n + 1) * (with + 1)
 }
 
 // A state is what a branch of a script may change.
@@ -65,19 +180,20 @@ type state struct {
 	notes     []string
 	nodes     nodes
 	ended     bool
+	jump      string
 }
 
 // state returns a copy of what a branch may change.
 func (s *shell) state() state {
 	return state{
 		variables: maps.Clone(s.variables), starts: slices.Clip(s.starts), notes: slices.Clip(s.arguments.notes),
-		nodes: s.arguments.nodes, ended: s.ended,
+		nodes: s.arguments.nodes, ended: s.ended, jump: s.jump,
 	}
 }
 
 // become puts a state in place.
 func (s *shell) become(t state) {
-	s.variables, s.starts, s.ended = t.variables, t.starts, t.ended
+	s.variables, s.starts, s.ended, s.jump = t.variables, t.starts, t.ended, t.jump
 	s.arguments.notes, s.arguments.nodes = t.notes, t.nodes
 }
 

@@ -24,8 +24,21 @@ func TestBranches(t *testing.T) {
 		"a list":         {"A=()\nfor m in 8; do A+=(--seed $m); done\nMBS=8\n" + run + " ${A[@]}", 8, nil},
 		"nested":         {"for x in 1 2; do for MBS in 2; do :; done; done\n" + run, 2, nil},
 		"unknown words":  {"MBS=2\nfor h in $(scontrol show hostnames); do MBS=4; done\n" + run, 2, []string{"a loop is left out"}},
-		"goes on":        {"MBS=2\nfor m in 4 8; do test $m && continue; MBS=$m; done\n" + run, 2, []string{"a loop is left out"}},
+		"goes on":        {"MBS=2\nfor m in 4 8; do test $m && continue; MBS=$m; done\n" + run, 2, nil},
 
+		"joined":          {"MBS=1\n[ 1 = 2 ] && MBS=5\n[ 1 = 1 ] || MBS=5\nfalse && MBS=5\n" + run, 1, nil},
+		"joined thrice":   {"[ 1 = 2 ] && MBS=5 || MBS=3\ntrue && [ 1 = 1 ] && MBS=2\n" + run, 2, nil},
+		"joined, unknown": {"MBS=2\n[ -f /etc/x ] && MBS=4\n" + run, 2, []string{"true would set MBS otherwise"}},
+		"or ends":         {"MBS=2\ncd x || exit 1\n[ -f x ] || exit 1\n" + run, 2, nil},
+		"subshell":        {"MBS=1\n( MBS=5 )\ntrue | MBS=5\n" + run, 1, nil},
+		"local":           {"MBS=1\nf(){ local MBS=5; }\nf\n" + run, 1, nil},
+		"unset":           {"MBS=1\nunset MBS\nMBS=${MBS:-3}\n" + run, 3, nil},
+		"arithmetic":      {"MBS=1\nfor i in 2 3; do ((MBS+=i)); done\n" + run, 6, nil},
+		"until":           {"MBS=1\nuntil [ $MBS -ge 4 ]; do ((MBS++)); done\n" + run, 1, []string{"a loop is left out"}},
+		"break, not":      {"MBS=1\nfor i in 2 3 5; do if false; then break; fi; MBS=$i; done\n" + run, 5, nil},
+		"break":           {"MBS=1\nfor i in 2 3 5; do [ $i = 5 ] && break; MBS=$i; done\n" + run, 3, nil},
+		"inner break":     {"MBS=1\nfor i in 2 3 5; do for j in 1; do break; done; MBS=$i; done\n" + run, 5, nil},
+		"return":          {"MBS=1\nf(){ for i in 2 3 5; do MBS=$i; [ $i = 3 ] && return; done; }\nf\n" + run, 3, nil},
 		"does not matter": {"MBS=2\nif nvidia-smi; then echo yes; else echo no; fi\n" + run, 2, nil},
 		"equal":           {"if nvidia-smi; then MBS=2; else MBS=2; fi\n" + run, 2, nil},
 		"differs":         {"if nvidia-smi; then MBS=2; else MBS=4; fi\n" + run, 4, []string{"whether nvidia-smi is not known: it is taken as false; true would set MBS otherwise"}},
@@ -59,4 +72,16 @@ func TestBranches(t *testing.T) {
 	}
 	_, err := scripted(strings.Split(deep+"f12\nMBS=2\n"+run, "\n")...)
 	require.NoError(t, err, "what grows with every level is bounded")
+}
+
+// TestTooLong: words that would fill the memory are refused before they are made.
+func TestTooLong(t *testing.T) {
+	x := "X=" + strings.Repeat("a", 100_000)
+	for _, line := range []string{
+		"Y=${X//a/" + strings.Repeat("b", 100_000) + "}", `echo "` + strings.Repeat("$X", 200_000) + `"`,
+		"A=(" + strings.Repeat("$X ", 200_000) + ")",
+	} {
+		_, err := scripted(x, line, "torchrun pretrain_gpt.py --num-layers 2")
+		require.ErrorContains(t, err, "longer than", line[:9])
+	}
 }

@@ -28,6 +28,8 @@ func (s *shell) holds(stmt *syntax.Stmt) (holds, known bool) {
 		words, err := s.fields(c.Args...)
 		if err == nil && len(words) > 1 && words[0] == "[" {
 			holds, known = testWords(words[1 : len(words)-1])
+		} else if err == nil && len(words) > 1 && words[0] == "test" {
+			holds, known = testWords(words[1:])
 		} else if err == nil && len(words) == 1 && (words[0] == "true" || words[0] == "false") {
 			holds, known = words[0] == "true", true
 		}

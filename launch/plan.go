@@ -1,9 +1,11 @@
 package launch
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -187,7 +189,9 @@ func (m *mapper) training() {
 		m.set("train.moments", "bf16", "exp_avg_dtype", "exp_avg_sq_dtype")
 	}
 	m.recomputation()
-	if n := m.integer("cpu_offloading_num_layers"); n > 0 {
+	if n, err := strconv.Atoi(cmp.Or(m.get("cpu_offloading_num_layers"), "0")); err != nil || n < 0 {
+		m.refuse("cpu_offloading_num_layers", "must be a whole number of at least 0")
+	} else if n > 0 {
 		m.set("train.offload_activations", n, "cpu_offloading_num_layers")
 		if m.get("recompute_granularity") != "" || m.on("recompute_activations") {
 			m.refuse("cpu_offloading_num_layers", "Megatron-LM does not start with it where activations are "+

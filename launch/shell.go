@@ -27,6 +27,8 @@ type shell struct {
 	label     string
 	ended     bool // by exit
 	turns     int  // of loops and of branches that are tried, so far
+	jump      string
+	locals    map[string]expand.Variable // of the function that is run, as they were before it; nil outside of one
 }
 
 // Get returns a variable.
@@ -87,6 +89,9 @@ func (s *shell) fields(words ...*syntax.Word) (list []string, err error) {
 		s.unset(word)
 	}
 	size := 0
+	if err := s.tooLong(words...); err != nil {
+		return nil, err
+	}
 	for field, err := range expand.FieldsSeq(s.config(), words...) {
 		if err != nil {
 			return nil, err
@@ -162,7 +167,7 @@ func (s *shell) read(f Input) error {
 
 func (s *shell) all(list []*syntax.Stmt) error {
 	for _, stmt := range list {
-		if s.ended {
+		if s.ended || s.jump != "" {
 			return nil
 		}
 		if known, err := s.document(stmt); known || err != nil {
@@ -184,16 +189,29 @@ func (s *shell) statement(stmt *syntax.Stmt) error {
 	case *syntax.CallExpr:
 		return s.call(c)
 	case *syntax.DeclClause:
+		if c.Variant.Value != "export" && c.Variant.Value != "readonly" {
+			s.localize(c.Args)
+		}
 		return s.assign(c.Args)
 	case *syntax.Block:
 		return s.all(c.Stmts)
 	case *syntax.Subshell:
-		return s.all(c.Stmts)
+		return s.apart(func() error { return s.all(c.Stmts) })
 	case *syntax.BinaryCmd:
-		if err := s.statement(c.X); err != nil {
+		if c.Op == syntax.AndStmt || c.Op == syntax.OrStmt {
+			_, err := s.joined(c)
 			return err
 		}
-		return s.statement(c.Y)
+		return s.apart(func() error {
+			if err := s.statement(c.X); err != nil {
+				return err
+			}
+			return s.statement(c.Y)
+		})
+	case *syntax.ArithmCmd:
+		if _, err := expand.Arithm(s.config(), c.X); err != nil {
+			return s.wrong(c, err)
+		}
 	case *syntax.FuncDecl:
 		s.functions[c.Name.Value] = c.Body
 	case *syntax.IfClause:
@@ -216,7 +234,8 @@ func starts(n syntax.Node) bool { return strings.Contains(source(n), "--") }
 // assigns reports whether a piece of a script sets a variable.
 func assigns(n syntax.Node) (found bool) {
 	syntax.Walk(n, func(n syntax.Node) bool {
-		if _, ok := n.(*syntax.Assign); ok {
+		switch n.(type) {
+		case *syntax.Assign, *syntax.ArithmCmd:
 			found = true
 		}
 		return !found
@@ -230,7 +249,7 @@ func (s *shell) assign(list []*syntax.Assign) error {
 		if a.Name == nil || a.Naked {
 			continue
 		}
-		old, v := s.variables[a.Name.Value], expand.Variable{Set: true}
+		old, v, size := s.variables[a.Name.Value], expand.Variable{Set: true}, 0
 		switch {
 		case a.Array != nil:
 			v.Kind = expand.Indexed
@@ -246,13 +265,22 @@ func (s *shell) assign(list []*syntax.Assign) error {
 					return s.wrong(a, err)
 				}
 				v.List = append(v.List, fields...)
+				for _, field := range fields {
+					size += len(field)
+				}
+				if size > mostText || len(v.List) > mostWords {
+					return s.tooLarge(a)
+				}
 			}
 		case a.Value != nil || a.Index == nil:
 			text := ""
 			if a.Value != nil {
 				s.unset(a.Value)
-				var err error
-				if text, err = expand.Literal(s.config(), a.Value); err != nil {
+				err := s.tooLong(a.Value)
+				if err == nil {
+					text, err = expand.Literal(s.config(), a.Value)
+				}
+				if err != nil {
 					return s.wrong(a, err)
 				}
 			}
@@ -264,11 +292,16 @@ func (s *shell) assign(list []*syntax.Assign) error {
 			}
 		}
 		if len(v.Str) > mostText || len(v.List) > mostWords {
-			return s.wrong(a, fmt.Errorf("%s becomes longer than %d bytes", a.Name.Value, mostText))
+			return s.tooLarge(a)
 		}
 		s.variables[a.Name.Value] = v
 	}
 	return nil
+}
+
+// tooLarge says that a variable grows too long.
+func (s *shell) tooLarge(a *syntax.Assign) error {
+	return s.wrong(a, fmt.Errorf("%s becomes longer than %d bytes", a.Name.Value, mostText))
 }
 
 // wrong says why a line cannot be expanded.
@@ -327,15 +360,24 @@ func (s *shell) call(c *syntax.CallExpr) error {
 	}
 	if body := s.functions[words[0]]; body != nil {
 		if s.depth++; s.depth > deepest {
-			return fmt.Errorf("%s:%d: %s calls itself", s.label, c.Pos().Line(), words[0])
+			return fmt.Errorf("%s:%d: %s: functions call each other more than %d deep", s.label, c.Pos().Line(),
+				words[0], deepest)
 		}
 		restore := s.positional(words[1:])
 		defer func() { s.depth--; restore() }()
-		return s.statement(body)
+		return s.function(body)
 	}
 	switch {
 	case words[0] == "exit":
 		s.ended = true
+		return nil
+	case words[0] == "break" || words[0] == "continue" || words[0] == "return":
+		s.jump = words[0]
+		return nil
+	case words[0] == "unset":
+		for _, name := range words[1:] {
+			delete(s.variables, name)
+		}
 		return nil
 	case words[0] == "set" && slices.Contains(words, "--"):
 		s.positional(words[slices.Index(words, "--")+1:])

@@ -162,6 +162,11 @@ func encoder(m *models.Model, c llamaConfig, b blockConfig) error {
 	m.PositionEmbedding, m.Positions, m.EmbeddingNorm = models.PositionsLearned, c.Positions, true
 	m.Bidirectional, m.TokenTypes, m.HeadTransform = !b.Decoder, b.TokenTypes, true
 	m.Dropout = b.HiddenDropout
+	for _, rate := range []float64{b.HiddenDropout, b.AttentionDropout} {
+		if rate < 0 || rate >= 1 {
+			return fmt.Errorf("dropout of %g: must be at least 0 and less than 1", rate)
+		}
+	}
 	if (b.HiddenDropout > 0) != (b.AttentionDropout > 0) { // what a mask takes does not depend on its rate
 		return fmt.Errorf("hidden_dropout_prob = %g and attention_probs_dropout_prob = %g: psim models dropout after "+
 			"projections and on attention together; set both above 0, or both to 0",

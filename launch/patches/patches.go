@@ -115,7 +115,11 @@ const around = 3
 // difference writes what differs as patch(1) reads it, and counts the lines that are other ones or new.
 func (f Edited) difference() (text string, changed int) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "--- %s\n+++ %[1]s\n", f.Label)
+	name := f.Label
+	if strings.Contains(name, " ") {
+		name += "\t" // where patch(1) ends the name
+	}
+	fmt.Fprintf(&b, "--- %s\n+++ %[1]s\n", name)
 	moved := 0 // lines put in so far
 	for i := 0; i < len(f.old); {
 		if f.old[i] == f.lines[i] {

@@ -288,6 +288,9 @@ func (f *explainFlags) write(ctx context.Context, script []byte, held *judged.Ju
 	return nil
 }
 
+// The bounds of a step that a log may have, in seconds.
+const leastMeasured, mostMeasured = 1e-9, 1e6
+
 // step returns the measured step in seconds.
 func (f *explainFlags) step(steps *launch.LoggedSteps) (float64, error) {
 	switch {
@@ -298,6 +301,9 @@ func (f *explainFlags) step(steps *launch.LoggedSteps) (float64, error) {
 				f.measured)
 		}
 		return time.Duration(d).Seconds(), nil
+	case steps != nil && steps.StepTime > 0 && !(steps.StepTime >= leastMeasured && steps.StepTime <= mostMeasured):
+		return 0, fmt.Errorf("a step of %.3g s by the log: no step is so short or so long; --measured 12.3s says how "+
+			"long it takes", steps.StepTime)
 	case steps != nil && steps.StepTime > 0:
 		return steps.StepTime, nil
 	case f.profiled != nil:

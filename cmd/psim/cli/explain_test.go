@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"psim/launch"
 	"psim/results/judged"
 )
 
@@ -393,4 +394,22 @@ func TestExplainOtherLog(t *testing.T) {
 	require.Contains(t, stderr, "the log is of another network")
 	require.Contains(t, stdout, "the network has 8,03")
 	require.Contains(t, stdout, "sequences have 8,192 tokens in A and 4,096 in B")
+}
+
+// TestPatchable: files that patch(1) would leave as they are get no patch.
+func TestPatchable(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("a.sh", nil, 0o600))
+	require.NoError(t, os.Symlink("a.sh", "link.sh"))
+	require.NoError(t, patchable([]launch.Input{{Label: "a.sh"}, {Label: "b c.sh"}}))
+	for name, want := range map[string]string{
+		"../a.sh": "only files of the folder", "/a.sh": "only files of the folder", "a\tb.sh": "rename the file", "link.sh": "symbolic link",
+	} {
+		require.ErrorContains(t, patchable([]launch.Input{{Label: "a.sh"}, {Label: name}}), want)
+	}
+	f := explainFlags{}
+	for _, step := range []float64{1e-320, 1e300} {
+		_, err := f.step(&launch.LoggedSteps{StepTime: step})
+		require.ErrorContains(t, err, "no step is so short or so long")
+	}
 }
