@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -65,19 +64,7 @@ func (s *shell) function(body *syntax.Stmt) error {
 	return err
 }
 
-// localize notes what variables of a function were before it.
-func (s *shell) localize(list []*syntax.Assign) {
-	for _, a := range list {
-		if s.locals == nil || a.Name == nil {
-			continue
-		}
-		if _, known := s.locals[a.Name.Value]; !known {
-			s.locals[a.Name.Value] = s.variables[a.Name.Value]
-		}
-	}
-}
-
-// apart runs what has variables of its own, as a subshell and the sides of a pipe have.
+// apart runs a subshell or a pipe, whose variables are its own.
 func (s *shell) apart(run func() error) error {
 	before, ended := maps.Clone(s.variables), s.ended
 	err := run()
@@ -130,47 +117,6 @@ func isCondition(stmt *syntax.Stmt) bool {
 		return (c.Op == syntax.AndStmt || c.Op == syntax.OrStmt) && isCondition(c.X) && isCondition(c.Y)
 	}
 	return false
-}
-
-// tooLong refuses words before they are expanded that would become far longer than is allowed, as a variable that is
-// repeated often or put in place of every letter of another.
-func (s *shell) tooLong(words ...*syntax.Word) error {
-	size := 0
-	for _, word := range words {
-		syntax.Walk(word, func(n syntax.Node) bool {
-			if p, ok := n.(*syntax.ParamExp); ok && p.Param != nil {
-				size += s.length(p)
-			}
-			return size < mostExpanded
-		})
-	}
-	if size >= mostExpanded {
-		return fmt.Errorf("its words become longer than %d bytes", mostText)
-	}
-	return nil
-}
-
-// mostExpanded is the length from which on words are not expanded at all.
-const mostExpanded = 16 * mostText
-
-// length estimates the length of a variable as it is expanded.
-func (s *shell) length(p *syntax.ParamExp) int {
-	v := s.Get(p.Param.Value)
-	n := len(v.Str)
-	for _, item := range v.List {
-		n += len(item)
-	}
-	if p.Repl == nil || p.Repl.With == nil {
-		return n
-	}
-	with := int(p.Repl.With.End().Offset() - p.Repl.With.Pos().Offset())
-	syntax.Walk(p.Repl.With, func(inner syntax.Node) bool {
-		if q, ok := inner.(*syntax.ParamExp); ok && q.Param != nil {
-			with += len(s.Get(q.Param.Value).Str)
-		}
-		return with < mostExpanded
-	})
-	return (n + 1) * (with + 1)
 }
 
 // A state is what a branch of a script may change.

@@ -243,67 +243,6 @@ func assigns(n syntax.Node) (found bool) {
 	return found
 }
 
-// assign sets variables.
-func (s *shell) assign(list []*syntax.Assign) error {
-	for _, a := range list {
-		if a.Name == nil || a.Naked {
-			continue
-		}
-		old, v, size := s.variables[a.Name.Value], expand.Variable{Set: true}, 0
-		switch {
-		case a.Array != nil:
-			v.Kind = expand.Indexed
-			if a.Append {
-				v.List = slices.Clip(old.List)
-				if old.Kind == expand.String {
-					v.List = []string{old.Str}
-				}
-			}
-			for _, e := range a.Array.Elems {
-				fields, err := s.fields(e.Value)
-				if err != nil {
-					return s.wrong(a, err)
-				}
-				v.List = append(v.List, fields...)
-				for _, field := range fields {
-					size += len(field)
-				}
-				if size > mostText || len(v.List) > mostWords {
-					return s.tooLarge(a)
-				}
-			}
-		case a.Value != nil || a.Index == nil:
-			text := ""
-			if a.Value != nil {
-				s.unset(a.Value)
-				err := s.tooLong(a.Value)
-				if err == nil {
-					text, err = expand.Literal(s.config(), a.Value)
-				}
-				if err != nil {
-					return s.wrong(a, err)
-				}
-			}
-			v.Kind, v.Str = expand.String, text
-			if a.Append && old.Kind == expand.Indexed {
-				v = expand.Variable{Set: true, Kind: expand.Indexed, List: append(slices.Clip(old.List), text)}
-			} else if a.Append {
-				v.Str = old.Str + text
-			}
-		}
-		if len(v.Str) > mostText || len(v.List) > mostWords {
-			return s.tooLarge(a)
-		}
-		s.variables[a.Name.Value] = v
-	}
-	return nil
-}
-
-// tooLarge says that a variable grows too long.
-func (s *shell) tooLarge(a *syntax.Assign) error {
-	return s.wrong(a, fmt.Errorf("%s becomes longer than %d bytes", a.Name.Value, mostText))
-}
-
 // wrong says why a line cannot be expanded.
 func (s *shell) wrong(at syntax.Node, err error) error {
 	return fmt.Errorf("%s:%d: %s", s.label, at.Pos().Line(), strings.TrimSuffix(err.Error(), ":"))
@@ -367,20 +306,7 @@ func (s *shell) call(c *syntax.CallExpr) error {
 		defer func() { s.depth--; restore() }()
 		return s.function(body)
 	}
-	switch {
-	case words[0] == "exit":
-		s.ended = true
-		return nil
-	case words[0] == "break" || words[0] == "continue" || words[0] == "return":
-		s.jump = words[0]
-		return nil
-	case words[0] == "unset":
-		for _, name := range words[1:] {
-			delete(s.variables, name)
-		}
-		return nil
-	case words[0] == "set" && slices.Contains(words, "--"):
-		s.positional(words[slices.Index(words, "--")+1:])
+	if s.builtin(words) {
 		return nil
 	}
 	if (words[0] == "source" || words[0] == ".") && len(words) > 1 {
@@ -426,4 +352,23 @@ func (s *shell) include(at syntax.Node, words []string) error {
 	}
 	s.note(at, "%s is not given: name it after the script if it sets what the training takes", name)
 	return nil
+}
+
+// builtin runs a command of bash's own.
+func (s *shell) builtin(words []string) bool {
+	switch {
+	case words[0] == "exit":
+		s.ended = true
+	case words[0] == "break" || words[0] == "continue" || words[0] == "return":
+		s.jump = words[0]
+	case words[0] == "unset":
+		for _, name := range words[1:] {
+			delete(s.variables, name)
+		}
+	case words[0] == "set" && slices.Contains(words, "--"):
+		s.positional(words[slices.Index(words, "--")+1:])
+	default:
+		return false
+	}
+	return true
 }
