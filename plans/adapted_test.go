@@ -66,3 +66,18 @@ func TestSearchWithAdapters(t *testing.T) {
 		require.Equal(t, plan.PeakMemory(), p.Result.PeakMemory())
 	}
 }
+
+// TestOffloadNowhere: blocks to offload that no plan can have are an error of the setting, not of memory.
+func TestOffloadNowhere(t *testing.T) {
+	for set, want := range map[string]string{
+		"train.offload_activations=32": "must be less than the 32 blocks", "machine.host_link.bandwidth=0": "machine.host_link",
+	} {
+		c, err := configs.LoadOn("llama3-8b", configs.Target{Device: "h100-80gb-sxm"}, "train.offload_activations=8", set)
+		if err != nil {
+			require.ErrorContains(t, err, want)
+			continue
+		}
+		_, err = plans.Search(t.Context(), c, plans.Query{Devices: 8}, nil)
+		require.ErrorContains(t, err, want)
+	}
+}

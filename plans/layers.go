@@ -160,6 +160,17 @@ func (s *Space) uncut(p *Plan) (*configs.Cut, error) {
 	})
 }
 
+// checkOffload refuses activations in the host's memory that no plan can have, undivided as it is easiest.
+func (s *Space) checkOffload() error {
+	if s.config.Train.OffloadActivations == 0 || len(s.Plans) == 0 {
+		return nil
+	}
+	one := s.Plans[0]
+	one.Tensor, one.Context, one.Expert, one.ExpertTensor, one.Data, one.Sequence = 1, 1, 1, 1, 1, false
+	_, err := s.uncut(&one)
+	return err
+}
+
 // dropTooLarge discards plans whose parameters do not fit.
 func (d *division) dropTooLarge() {
 	least := leastShares{}

@@ -88,6 +88,9 @@ func Search(ctx context.Context, c *configs.Config, q Query, progress func(Progr
 	if err != nil {
 		return nil, err
 	}
+	if err := space.checkOffload(); err != nil {
+		return nil, err
+	}
 	d := &draft{config: c, query: q, space: space}
 	board, err := newBoard(c, q)
 	if err != nil {

@@ -107,6 +107,9 @@ func chance(p *float64, space string) string {
 	if p == nil {
 		return ""
 	}
+	if *p > 0.995 {
+		return space + "(> 99 %)"
+	}
 	return fmt.Sprintf("%s(%.0f %%)", space, 100**p)
 }
 

@@ -78,6 +78,7 @@ func TestParseConfigErrors(t *testing.T) {
 		{`{"model_type": "bert", "type_vocab_size": 0}`, 8, `type_vocab_size = 0: must be at least 1`},
 		{`{"model_type": "bert", "hidden_dropout_prob": 0}`, 8, `hidden_dropout_prob = 0 and attention_probs_dropout_prob = 0.1: psim models`},
 		{`{"model_type": "bert", "hidden_dropout_prob": "a"}`, 8, `hidden_dropout_prob = "a": must be a number`},
+		{`{"model_type": "bert", "position_embedding_type": "relative_key"}`, 8, `position_embedding_type = "relative_key" is not supported`},
 		{`{"model_type": "bert", "attention_probs_dropout_prob": 1.5}`, 8, `dropout of 1.5: must be at least 0 and less than 1`},
 		{`{"model_type": "roberta", "max_position_embeddings": 514}`, 513, `sequence_length = 513: must be at most max_position_embeddings − 2 = 512`},
 		{`{"model_type": "roberta", "max_position_embeddings": 2}`, 1, `max_position_embeddings = 2: must be above 2`},

@@ -172,6 +172,9 @@ func encoder(m *models.Model, c llamaConfig, b blockConfig) error {
 			"projections and on attention together; set both above 0, or both to 0",
 			b.HiddenDropout, b.AttentionDropout)
 	}
+	if at := b.PositionType; at != nil && *at != "absolute" {
+		return fmt.Errorf("position_embedding_type = %q is not supported; must be \"absolute\"", *at)
+	}
 	return absent("add_cross_attention", b.CrossAttention)
 }
 

@@ -201,15 +201,25 @@ func (k *file) word(key, otherwise string) string {
 
 // real returns the number of a key, or otherwise.
 func (k *file) real(key string, otherwise float64) float64 {
-	switch n := k.keys[key].(type) {
-	case int:
-		return float64(n)
-	case int64:
-		return float64(n)
-	case float64:
-		return n
+	if x, ok := k.number(key); ok {
+		return x
 	}
 	return otherwise
+}
+
+// number returns the number of a key, and false if it has none.
+func (k *file) number(key string) (x float64, ok bool) {
+	switch n := k.keys[key].(type) {
+	case int:
+		x = float64(n)
+	case int64:
+		x = float64(n)
+	case float64:
+		x = n
+	default:
+		return 0, false
+	}
+	return x, x == x // not NaN
 }
 
 // is reports whether a key is true. What is neither true nor false nor left to the trainer is refused.

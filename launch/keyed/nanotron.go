@@ -253,6 +253,9 @@ func (k *nanotron) training() {
 	}
 	k.Set("train.optimizer", optimizer, "optimizer.optimizer_factory.name")
 	const clip = "optimizer.clip_grad"
+	if _, number := k.number(clip); k.keys[clip] != nil && !number {
+		k.refuseKey(clip, "must be a number, or null")
+	}
 	k.Set("train.clip", k.keys[clip] != nil, clip)
 	if k.keys[clip] != nil && k.real(clip, 0) <= 0 {
 		k.Leave(clip+" = "+shown(k.keys[clip]), "nanotron clips every gradient to this norm, and learns nothing: null "+

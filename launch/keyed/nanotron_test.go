@@ -104,7 +104,7 @@ func TestNanotron(t *testing.T) {
 		"parallelism.tp=1000000000000 parallelism.dp=1000000000000":                              "devices", "parallelism.expert_parallel_size=2": "write 1",
 		"parallelism.tp_mode=best": "must be ALL_REDUCE or REDUCE_SCATTER", "parallelism.context_parallel_size=2": "a sequence in parts needs ring",
 		"parallelism.pp_engine=zb": "must be 1f1b or afab", "tokens.micro_batch_size=1000000000000": "a step has too many samples",
-		"model.dtype=float8": "psim knows bfloat16", "optimizer.zero_stage=2": "must be 0 or 1", "optimizer.optimizer_factory.name=x": "psim knows adamW and sgd",
+		"model.dtype=float8": "psim knows bfloat16", "optimizer.zero_stage=2": "must be 0 or 1", "optimizer.clip_grad=x": "must be a number, or null", "optimizer.optimizer_factory.name=x": "psim knows adamW and sgd",
 	} {
 		_, err := nanotron(t, changes)
 		require.ErrorContains(t, err, want, changes)

@@ -22,6 +22,7 @@ import (
 	"psim/internal/units"
 	"psim/launch"
 	"psim/reports"
+	"psim/results"
 )
 
 // exportFormats are the programs for which psim export writes.
@@ -250,6 +251,10 @@ func (f exportFlags) say(ctx context.Context, w io.Writer, c *configs.Config, fo
 	after, err := lib.Estimate(ctx, followed.Config)
 	if err != nil {
 		return err
+	}
+	if r := &after.Result; r.MemoryVerdict == results.DoesNotFit {
+		fmt.Fprintf(w, "psim: it does not fit: %s of %s\n", units.FormatBytes(r.PeakMemory()),
+			units.FormatBytes(r.Ranks[0].MemoryCapacity))
 	}
 	was, is := before.Result.StepTime, after.Result.StepTime
 	_, err = fmt.Fprintf(w, "psim: with this the predicted step is %s, and was %s: %s\n", units.FormatSeconds(is),
