@@ -207,7 +207,7 @@ func (k *file) real(key string, otherwise float64) float64 {
 	return otherwise
 }
 
-// number returns the number of a key, and false if it has none.
+// number returns the number of a key, and false for another value.
 func (k *file) number(key string) (x float64, ok bool) {
 	switch n := k.keys[key].(type) {
 	case int:

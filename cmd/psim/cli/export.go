@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -363,24 +361,6 @@ func (f *explainFlags) checkPatch() error {
 		patch.path += patchEnding
 	}
 	return patch.check()
-}
-
-// patchable refuses files that patch(1) does not change.
-func patchable(list []launch.Input) error {
-	for _, i := range launch.WithoutLogs(list) {
-		at, err := os.Lstat(i.Label)
-		switch {
-		case !filepath.IsLocal(i.Label):
-			return fmt.Errorf("--emit: %s: patch(1) changes only files of the folder that it runs in; run psim there",
-				visible(i.Label))
-		case strings.ContainsAny(i.Label, "\t\n\r\""):
-			return fmt.Errorf("--emit: %s: patch(1) does not read such a name; rename the file", visible(i.Label))
-		case err == nil && at.Mode()&os.ModeSymlink != 0:
-			return fmt.Errorf("--emit: %s: is a symbolic link, which patch(1) does not change; name the file itself",
-				visible(i.Label))
-		}
-	}
-	return nil
 }
 
 // patchEnding is that of the file to which a patch of several files goes.

@@ -13,6 +13,7 @@ import (
 
 	"psim/internal/files"
 	"psim/internal/interrupt"
+	"psim/launch"
 	"psim/reports/trace"
 )
 
@@ -92,4 +93,22 @@ func pictureFormat(path string) string {
 func pictureEndings() string {
 	formats := trace.Formats()
 	return "." + strings.Join(formats[:len(formats)-1], ", .") + " or ." + formats[len(formats)-1]
+}
+
+// patchable refuses files that patch(1) does not change.
+func patchable(list []launch.Input) error {
+	for _, i := range launch.WithoutLogs(list) {
+		at, err := os.Lstat(i.Label)
+		switch {
+		case !filepath.IsLocal(i.Label):
+			return fmt.Errorf("--emit: %s: patch(1) changes only files of the folder that it runs in; run psim there",
+				visible(i.Label))
+		case strings.ContainsAny(i.Label, "\t\n\r\""):
+			return fmt.Errorf("--emit: %s: patch(1) does not read such a name; rename the file", visible(i.Label))
+		case err == nil && at.Mode()&os.ModeSymlink != 0:
+			return fmt.Errorf("--emit: %s: is a symbolic link, which patch(1) does not change; name the file itself",
+				visible(i.Label))
+		}
+	}
+	return nil
 }
