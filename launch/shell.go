@@ -27,8 +27,9 @@ type shell struct {
 	label     string
 	ended     bool // by exit
 	turns     int  // of loops and of branches that are tried, so far
-	jump      string
-	locals    map[string]expand.Variable // of the function that is run, as they were before it; nil outside of one
+	// jump is break, continue or return until its loop or function has ended.
+	jump   string
+	locals map[string]expand.Variable // of the function that is run, as they were before it; nil outside of one
 }
 
 // Get returns a variable.
