@@ -80,6 +80,7 @@ func decideAll(ctx context.Context, list []Plan, o searchOptions) (*decisions, e
 	s.Gap, s.Points, s.predicted = 1, make([]point, len(list)), map[*point]*predictedPlan{}
 	ended, unshared := make(chan struct{}), sync.WaitGroup{}
 	if s.Board != nil {
+		s.Limit = s.Board.exchange(nil) // before the first plan is decided: share may start late
 		unshared.Go(func() { s.share(ended) })
 	}
 	s.begin(list)
