@@ -14,7 +14,8 @@ import (
 func (b baseline) kinds() [][]change {
 	kinds := [][]change{b.lighterSchedules()}
 	if b.Experiment.Staged != nil {
-		kinds = append(kinds, b.moreRecomputation(), b.smallerMicrobatches(), b.higherZero(), b.narrowerPrecision())
+		kinds = append(kinds, b.moreRecomputation(), b.smallerMicrobatches(), b.higherZero(), b.narrowerPrecision(),
+			b.moreOffloading())
 	}
 	for k := range kinds {
 		kinds[k] = slices.Insert(kinds[k], 0, nil)
@@ -114,6 +115,29 @@ func (b baseline) cheapModules(settings ...string) (list []change) {
 	}
 	for _, set := range settings {
 		list = append(list, change{set})
+	}
+	return list
+}
+
+// offloads reports whether a setting copies tensors to the host.
+func offloads(set string) bool { return strings.HasPrefix(set, "train.offload_activations=") }
+
+// moreOffloading lists numbers of blocks whose tensors wait in the memory of the host: half of them, and all that can.
+func (b baseline) moreOffloading() (list []change) {
+	own := b.Config.Train.OffloadActivations
+	if b.pipelined() || own == 0 && b.Experiment.Machine.HostLink.Bandwidth == 0 {
+		return nil
+	}
+	blocks := 0
+	for _, l := range b.Experiment.Network.Layers {
+		if l.IsBlock() {
+			blocks++
+		}
+	}
+	for _, n := range slices.Compact([]int{blocks / 2, blocks - 1}) {
+		if n > own {
+			list = append(list, change{fmt.Sprintf("train.offload_activations=%d", n)})
+		}
 	}
 	return list
 }

@@ -29,7 +29,7 @@ func (b baseline) fit(ctx context.Context) {
 	if b.Result.Fits() {
 		return
 	}
-	s := remedySearch{shortage: shortageOf(b.Result), budget: budget}
+	s := remedySearch{shortage: shortageOf(b.Result), budget: budget, sums: b.sums()}
 	s.run(ctx, b)
 	have := b.Devices()
 	fits := slices.ContainsFunc(s.found, func(r results.Remedy) bool { return r.Devices <= have })
@@ -113,6 +113,7 @@ type remedySearch struct {
 	closest         change  // the change with the smallest shortage
 	shortage        int64   // bytes that the fullest rank or node lacks with closest, or without changes
 	budget          float64 // tasks that may still be simulated
+	sums            float64 // of gradients in the baseline
 }
 
 // A variant is a combination of changes under a layout.
@@ -134,13 +135,15 @@ func (s *remedySearch) run(ctx context.Context, b baseline) {
 	all := combinations(kinds)
 	for _, chosen := range all[1:] {
 		if remedy := s.tryVariant(ctx, b, kinds, variant{chosen, own}); remedy != nil {
-			s.found = append(s.found, *remedy)
+			if !beaten(*remedy, s.found) {
+				s.found = append(s.found, *remedy)
+			}
 		}
 		if len(s.found) == mostRemedies {
 			break
 		}
 	}
-	sortByThroughput(s.found)
+	s.found = s.ordered(s.found)
 	if len(s.found) == mostRemedies {
 		return
 	}
@@ -151,8 +154,7 @@ func (s *remedySearch) run(ctx context.Context, b baseline) {
 				fit = append(fit, *remedy)
 			}
 		}
-		sortByThroughput(fit)
-		s.found = append(s.found, fit...)
+		s.found = append(s.found, s.ordered(fit)...)
 		if len(s.found) >= mostRemedies {
 			s.found = s.found[:mostRemedies]
 			return
@@ -160,12 +162,18 @@ func (s *remedySearch) run(ctx context.Context, b baseline) {
 	}
 }
 
-// sortByThroughput puts remedies with the most samples per second first. Without samples, all
-// have the same work, and the shortest step comes first.
-func sortByThroughput(list []results.Remedy) {
+// ordered puts remedies with the most samples per second first. Without samples, all have the same
+// work, and the shortest step comes first. It leaves out those that others beat.
+func (s *remedySearch) ordered(list []results.Remedy) (kept []results.Remedy) {
 	slices.SortStableFunc(list, func(a, b results.Remedy) int {
 		return cmp.Or(cmp.Compare(b.Samples, a.Samples), cmp.Compare(a.StepTime, b.StepTime))
 	})
+	for _, r := range list {
+		if !beaten(r, kept) && !beaten(r, s.found) {
+			kept = append(kept, r)
+		}
+	}
+	return kept
 }
 
 // first returns the remedy with the fewest changes under a layout, or nil. It tries the most that
@@ -230,6 +238,14 @@ func (s *remedySearch) tryVariant(ctx context.Context, b baseline, kinds [][]cha
 	return remedy
 }
 
+// beaten reports whether a remedy copies tensors to the host and another one, on no more devices, is at least as
+// fast: whoever waits for the host's memory can recompute.
+func beaten(r results.Remedy, others []results.Remedy) bool {
+	return slices.ContainsFunc(r.Set, offloads) && slices.ContainsFunc(others, func(o results.Remedy) bool {
+		return !slices.Equal(o.Set, r.Set) && o.Devices <= r.Devices && o.Samples >= r.Samples
+	})
+}
+
 // repeated reports whether settings give a key twice.
 func repeated(sets change) bool {
 	seen := map[string]bool{}
@@ -250,7 +266,7 @@ func repeated(sets change) bool {
 func (s *remedySearch) try(
 	ctx context.Context, b baseline, c *configs.Config, sets change,
 ) (remedy *results.Remedy, known bool) {
-	tasks := b.tasksOf(c)
+	tasks := s.tasksOf(c)
 	if tasks > s.budget {
 		s.tooLarge++
 		return nil, false
@@ -348,19 +364,25 @@ func shortageOf(r results.Result) (bytes int64) {
 
 // tasksOf estimates the number of tasks of a variant. It assumes as many sums of gradients
 // as in the baseline, and from ZeRO 2 on for each microbatch.
-func (b baseline) tasksOf(c *configs.Config) float64 {
+func (s *remedySearch) tasksOf(c *configs.Config) float64 {
+	sums := s.sums
+	if c.Parallel.Zero >= 2 {
+		sums *= c.Microbatches()
+	}
+	return c.Tasks() + 2*sums
+}
+
+// sums counts the sums of gradients, from ZeRO 2 on of one microbatch.
+func (b baseline) sums() float64 {
 	sums, g := 0, b.Experiment.Graph
 	for i, n := range g.Counts() {
 		if k := g.Classes[i].Kind; k == graph.AllReduce || k == graph.ReduceScatter {
 			sums += n
 		}
 	}
-	collectives := float64(sums * g.Replicas())
+	all := float64(sums * g.Replicas())
 	if b.Experiment.Staged != nil && b.Experiment.Staged.Zero >= 2 {
-		collectives /= float64(b.Experiment.Graph.Shape.Microbatches)
+		all /= float64(g.Shape.Microbatches)
 	}
-	if c.Parallel.Zero >= 2 {
-		collectives *= c.Microbatches()
-	}
-	return c.Tasks() + 2*collectives
+	return all
 }

@@ -101,3 +101,36 @@ func TestRemediesWithoutPlan(t *testing.T) {
 	require.IsNonIncreasing(t, rates)
 	require.False(t, slices.IsSorted(steps), "the order of the steps is another: %v", steps)
 }
+
+// A remedy copies tensors to the host where the host's link is known, the network is in one piece and nothing that
+// was found before is as fast.
+func TestRemediesInTheHost(t *testing.T) {
+	sets := []string{
+		"train.precision=bf16", "model.sequence_length=8192", "parallel.data=4", "parallel.zero=3", "schedule.name=ddp",
+		"batch.micro=4", "batch.global=16",
+	}
+	hosted := func(found []results.Remedy) (list []results.Remedy) {
+		for _, r := range found {
+			if strings.Contains(strings.Join(r.Set, " "), "train.offload_activations=") {
+				list = append(list, r)
+			}
+		}
+		return list
+	}
+	p, found := remedies(t, "llama3-8b", "h100-80gb-sxm", sets...)
+	require.NotEmpty(t, hosted(found), found)
+	for _, r := range hosted(found) {
+		for _, o := range found[:slices.IndexFunc(found, func(o results.Remedy) bool { return slices.Equal(o.Set, r.Set) })] {
+			require.True(t, o.Devices > r.Devices || o.Samples > r.Samples || len(hosted([]results.Remedy{o})) > 0, found)
+		}
+	}
+	require.Positive(t, p.Experiment.Machine.HostLink.Bandwidth)
+
+	_, found = remedies(t, "llama3-8b", "h100-80gb-sxm", append(sets, "machine.host_link.bandwidth=1MB/s")...)
+	require.Empty(t, hosted(found), "the link is so slow that whatever else fits is faster")
+	_, found = remedies(t, "llama3-8b", "h100-80gb-sxm", append(sets, "parallel.zero=1", "schedule.name=1f1b",
+		"schedule.stages=2")...)
+	for _, r := range hosted(found) {
+		require.Contains(t, strings.Join(r.Set, " "), "schedule.stages=1", "in one piece")
+	}
+}

@@ -37,6 +37,15 @@ func (p *Experiment) copiesToHost() bool {
 	return slices.ContainsFunc(p.Graph.Classes, func(t graph.Task) bool { return t.Kind.Staging() })
 }
 
+// checkOffloadApart refuses activations in the memory of hosts in a pipeline.
+func (c *Config) checkOffloadApart() error {
+	if n := c.Train.OffloadActivations; n > 0 && (c.Schedule.Stages > 1 || c.PerRank() > 1) {
+		return fmt.Errorf("offload_activations = %d: is modelled without a pipeline, as Megatron-LM requires; "+
+			"set schedule.stages = 1", n)
+	}
+	return nil
+}
+
 // checkOffload refuses activations in the memory of hosts where it is not modelled.
 func (c *Config) checkOffload(w *stages.Workload, m costmodel.Machine, schedule schedules.Schedule) error {
 	n := c.Train.OffloadActivations
@@ -49,9 +58,6 @@ func (c *Config) checkOffload(w *stages.Workload, m costmodel.Machine, schedule 
 	case m.HostLink.Bandwidth == 0:
 		err = fmt.Errorf(`offload_activations = %d: needs the link to the host's memory; set machine.host_link, `+
 			`such as "pcie4"`, n)
-	case c.Schedule.Stages > 1 || c.PerRank() > 1:
-		err = fmt.Errorf("offload_activations = %d: is modelled without a pipeline, as Megatron-LM requires; "+
-			"set schedule.stages = 1", n)
 	case schedule.Stashing || c.Schedule.Synchronous || IsSearched(schedule.Name) || c.Schedule.File != "":
 		err = fmt.Errorf(`offload_activations = %d: is not modelled with schedule %s; set schedule.name = "ddp"`,
 			n, c.Schedule.Name)

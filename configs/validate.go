@@ -82,7 +82,7 @@ func (c *Config) validate() error {
 		err     error
 	}{
 		{"data", c.Data.Validate()}, {"parallel", c.Parallel.Validate()},
-		{"train", c.Train.Validate()}, {"memory", c.Memory.Validate()},
+		{"train", c.Train.Validate()}, {"train", c.checkOffloadApart()}, {"memory", c.Memory.Validate()},
 	} {
 		if e.err != nil {
 			return c.problem(e.section, e.err)

@@ -43,7 +43,7 @@ func TestNothingFits(t *testing.T) {
 	userFolder(t)
 	const line = "psim run gpipe --out - --set schedule.name=ddp --set schedule.stages=1 --set schedule.microbatches=8 --set batch.global=8 " +
 		"--set machine.compute.memory=1MB --set schedule.partition=[15]"
-	stdout, _, code := psim(t, line+" --set train.recompute=full")
+	stdout, _, code := psim(t, line+" --set train.recompute=full --set train.offload_activations=11")
 	require.Zero(t, code)
 	require.Contains(t, stdout, "nothing that saves memory is left to change")
 
