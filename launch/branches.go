@@ -9,45 +9,6 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// mostTurns limits how often loops and branches of a script are gone through.
-const mostTurns = 2000
-
-// loop goes through a loop over words that are known, once for each.
-func (s *shell) loop(stmt *syntax.Stmt, c *syntax.ForClause) error {
-	over, words := c.Loop.(*syntax.WordIter)
-	var values []string
-	if words && !c.Select {
-		var err error
-		if values, err = s.fields(over.Items...); err != nil {
-			return s.wrong(c, err)
-		}
-	}
-	if s.turns += len(values); len(values) == 0 || s.turns > mostTurns {
-		if starts(stmt) || assigns(stmt) {
-			s.note(stmt, "a loop is left out")
-		}
-		return nil
-	}
-	before := len(s.starts)
-	for _, value := range values {
-		s.variables[over.Name.Value] = expand.Variable{Set: true, Kind: expand.String, Str: value}
-		if err := s.all(c.Do); err != nil || s.ended || s.jump == "return" {
-			return err
-		}
-		if left := s.jump; left != "" {
-			if s.jump = ""; left == "break" {
-				break
-			}
-		}
-	}
-	runs := s.starts[before:]
-	if slices.ContainsFunc(runs, func(r []string) bool { return !slices.Equal(r, runs[0]) }) {
-		s.note(c, "a loop starts %d trainings; that with %s=%s is read", len(runs), over.Name.Value,
-			values[len(values)-1])
-	}
-	return nil
-}
-
 // function runs the body of a function, and puts back what is local to it.
 func (s *shell) function(body *syntax.Stmt) error {
 	outer := s.locals
@@ -109,7 +70,7 @@ func (s *shell) status(stmt *syntax.Stmt) (succeeds, known bool, err error) {
 // isCondition reports whether a statement only asks for something.
 func isCondition(stmt *syntax.Stmt) bool {
 	switch c := stmt.Cmd.(type) {
-	case *syntax.TestClause:
+	case *syntax.TestClause, *syntax.ArithmCmd:
 		return true
 	case *syntax.CallExpr:
 		return len(c.Args) > 0 && slices.Contains([]string{"[", "test", "true", "false"}, c.Args[0].Lit())

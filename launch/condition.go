@@ -10,6 +10,9 @@ import (
 
 // holds evaluates a condition, if it depends on variables alone.
 func (s *shell) holds(stmt *syntax.Stmt) (holds, known bool) {
+	if commands(stmt) {
+		return false, false
+	}
 	switch c := stmt.Cmd.(type) {
 	case *syntax.TestClause:
 		holds, known = s.test(c.X)

@@ -219,7 +219,7 @@ func TestHostile(t *testing.T) {
 		"no number":    {"python x.py " + least + " --tensor-model-parallel-size abc"},
 		"infinite":     {"python x.py " + least + " --hidden-size 1e999"},
 		"deep":         {"python x.py " + strings.Repeat("$((", 340000)},
-		"loop":         {"while true; do python x.py " + least + "; done"},
+		"loop":         {"while true; do n=$((n+1)); python x.py " + least + "; done"},
 		"long loop":    {"for n in {1..90000}; do python x.py " + least + "; done"},
 		"chunks":       {training + " 2 --num-layers-per-virtual-pipeline-stage 3"},
 		"braces":       {"python x.py {1..999999999} " + least},

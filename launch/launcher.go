@@ -37,6 +37,17 @@ func (s *shell) positional(list []string) (restore func()) {
 	}
 }
 
+// shift takes the first arguments away, one if no number is given; none if there are fewer.
+func (s *shell) shift(words []string) {
+	n := 1
+	if len(words) > 0 {
+		n, _ = strconv.Atoi(words[0])
+	}
+	if list := s.variables["@"].List; n >= 0 && n <= len(list) {
+		s.positional(list[n:])
+	}
+}
+
 // launcher reads the sizes that torchrun, srun, mpirun and sbatch are given, up to the program.
 func (s *shell) launcher(words []string) {
 	for i, word := range words {

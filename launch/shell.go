@@ -222,11 +222,25 @@ func (s *shell) statement(stmt *syntax.Stmt) error {
 	case *syntax.ForClause:
 		return s.loop(stmt, c)
 	case *syntax.WhileClause:
-		if starts(stmt) || assigns(stmt) {
-			s.note(stmt, "a loop is left out")
+		return s.while(stmt, c)
+	case *syntax.LetClause:
+		for _, x := range c.Exprs {
+			if _, err := expand.Arithm(s.config(), x); err != nil {
+				return s.wrong(c, err)
+			}
 		}
 	}
 	return nil
+}
+
+// commands reports whether a piece of a script asks a command.
+func commands(n syntax.Node) (found bool) {
+	syntax.Walk(n, func(n syntax.Node) bool {
+		_, is := n.(*syntax.CmdSubst)
+		found = found || is
+		return !found
+	})
+	return found
 }
 
 // starts reports whether a piece of a script may start a training.
@@ -236,7 +250,7 @@ func starts(n syntax.Node) bool { return strings.Contains(source(n), "--") }
 func assigns(n syntax.Node) (found bool) {
 	syntax.Walk(n, func(n syntax.Node) bool {
 		switch n.(type) {
-		case *syntax.Assign, *syntax.ArithmCmd:
+		case *syntax.Assign, *syntax.ArithmCmd, *syntax.LetClause:
 			found = true
 		}
 		return !found
@@ -362,6 +376,8 @@ func (s *shell) builtin(words []string) bool {
 		s.ended = true
 	case words[0] == "break" || words[0] == "continue" || words[0] == "return":
 		s.jump = words[0]
+	case words[0] == "shift":
+		s.shift(words[1:])
 	case words[0] == "unset":
 		for _, name := range words[1:] {
 			delete(s.variables, name)

@@ -42,7 +42,7 @@ func WriteJudgment(w io.Writer, h judged.Judgment, precision string) error {
 	printProfile(out, h)
 	for i, a := range h.Assumptions {
 		if i == 0 {
-			out.Print("\nwhat would explain it, one at a time, the nearest first\n")
+			out.Print("\n%s\n", assumptionsTitle(h))
 		}
 		out.Print("  %12s  --set %s: %s\n", units.FormatSeconds(a.StepTime), strings.Join(a.Set, " --set "), a.Means)
 	}
@@ -57,6 +57,19 @@ func WriteJudgment(w io.Writer, h judged.Judgment, precision string) error {
 	}
 	printBetter(out, h)
 	return out.Flush()
+}
+
+// assumptionsTitle says whether an assumption explains the measured step: whether it is in the interval that the
+// prediction would have then, as wide as the one that it has.
+func assumptionsTitle(h judged.Judgment) string {
+	explains := h.Interval == nil || slices.ContainsFunc(h.Assumptions, func(a judged.Assumption) bool {
+		ratio := h.Measured / a.StepTime
+		return ratio >= h.Interval.Low/h.Predicted && ratio <= h.Interval.High/h.Predicted
+	})
+	if explains {
+		return "what would explain it, one at a time, the nearest first"
+	}
+	return "nothing that psim knows explains it alone; one at a time, the nearest first"
 }
 
 // printMemory writes the memory that a log prints next to the prediction.

@@ -34,3 +34,20 @@ func TestJudgedProfile(t *testing.T) {
 	}
 	golden.Equal(t, "judged-profile.txt", all.Bytes())
 }
+
+// TestAssumptionsTitle: an assumption explains a step that lies in the interval that it would have.
+func TestAssumptionsTitle(t *testing.T) {
+	h := judged.Judgment{
+		Verdict: judged.Slow, Measured: 12, Predicted: 8, Interval: &judged.Interval{Low: 7.2, High: 8.8, Coverage: 0.8},
+		Assumptions: []judged.Assumption{{Set: []string{"machine.clock=0.7"}, StepTime: 10.8}},
+	}
+	for step, want := range map[float64]string{
+		10.8: "nothing that psim knows explains it alone", 11: "what would explain it", 13.2: "what would explain it",
+		13.4: "nothing that psim knows explains it alone",
+	} {
+		var page bytes.Buffer
+		h.Assumptions[0].StepTime = step
+		require.NoError(t, reports.WriteJudgment(&page, h, "bf16"))
+		require.Contains(t, page.String(), want, step)
+	}
+}

@@ -13,6 +13,9 @@ import (
 // eventMark begins what MLPerf's rules ask a training to print (mlcommons/logging, mllog).
 const eventMark = ":::MLLOG "
 
+// latest is later than any time of an event, in ms, and no more than a Duration holds.
+const latest = float64(math.MaxInt64 / int64(time.Millisecond))
+
 // An event is a line of MLPerf's log.
 type event struct {
 	Millis   float64         `json:"time_ms"`
@@ -44,7 +47,7 @@ func readMLPerf(data []byte) *Log {
 	for line := range linesWith(data, eventMark) {
 		var e event
 		_, text, _ := strings.Cut(line, eventMark)
-		if json.Unmarshal([]byte(text), &e) == nil {
+		if json.Unmarshal([]byte(text), &e) == nil && e.Millis >= 0 && e.Millis < latest {
 			m.add(e)
 		}
 	}
@@ -52,7 +55,7 @@ func readMLPerf(data []byte) *Log {
 		return nil
 	}
 	s := &understood.LoggedSteps{
-		Program: "mlperf", Batch: int(m.batch), Tokens: int(m.length), Stamped: median(m.stamps),
+		Program: "mlperf", Batch: int(m.batch), Tokens: int(m.length), Rounds: int(m.rounds), Stamped: median(m.stamps),
 	}
 	switch {
 	case len(m.steps) > 0:
@@ -71,7 +74,7 @@ func readMLPerf(data []byte) *Log {
 		s.Stamped = 0
 	}
 	s.Lost = max(0, (m.ended - m.started - m.inTheRuns).Seconds())
-	return &Log{Steps: s, Rounds: int(m.rounds)}
+	return &Log{Steps: s}
 }
 
 // near reports whether a step is what the blocks' times say, or they say nothing.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/launch/logged"
+	"psim/launch/understood"
 )
 
 // mlperfLine writes a line in the form of MLPerf's, at some second.
@@ -36,9 +37,24 @@ func TestMLPerf(t *testing.T) {
 	require.Equal(t, "mlperf", log.Steps.Program)
 	require.InEpsilon(t, 1.95, log.Steps.StepTime, 1e-9)
 	require.Equal(t, "train_step_time, the median of 2 lines", log.Steps.How)
-	require.Equal(t, []int{32, 8192, 2}, []int{log.Steps.Batch, log.Steps.Tokens, log.Rounds})
+	require.Equal(t, []int{32, 8192, 2}, []int{log.Steps.Batch, log.Steps.Tokens, log.Steps.Rounds})
 	require.InEpsilon(t, 2.005, log.Steps.Stamped, 1e-9)
 	require.InEpsilon(t, 9.9, log.Steps.Lost, 1e-9)
+
+	log.Steps.Complete(understood.LoggedPlan{Samples: 32, Microbatches: 4})
+	require.Equal(t, []string{"the log says that gradients of 2 microbatches are summed in a step, and the configuration of 4: " +
+		"--set batch.micro, or schedule.microbatches, predicts these"}, log.Steps.OtherPlan())
+	log.Steps.Complete(understood.LoggedPlan{Samples: 32, Microbatches: 2})
+	require.Empty(t, log.Steps.OtherPlan())
+
+	// Times that no clock shows are not times.
+	for _, at := range []float64{-1, 1e16, 1e300} {
+		log = logged.Read([]byte(head + mlperfBlock(10, 30, `{"train_step_time": 2.0}`, b, e) + mlperfBlock(at, at, `{"train_step_time": 3.0}`, b, e) + tail))
+		require.InEpsilon(t, 2, log.Steps.StepTime, 1e-9)
+		require.InEpsilon(t, 30, log.Steps.Lost, 1e-9)
+		log = logged.Read([]byte(mlperfLine(at, "run_start", "null", "") + mlperfBlock(10, 30, `{"train_step_time": 2.0}`, b, e) + mlperfLine(at, "run_stop", "null", "")))
+		require.Zero(t, log.Steps.Lost)
+	}
 
 	samples := func(n int) string { return fmt.Sprintf(`, "samples_count": %d`, n) }
 	log = logged.Read([]byte(head + mlperfBlock(10, 30, `{"throughput": 16.1}`, samples(0), samples(320)) + tail))

@@ -33,6 +33,8 @@ type LoggedSteps struct {
 	// shows; 0 where it does not.
 	Parameters int64 `json:"parameters,omitempty"`
 	Devices    int   `json:"devices,omitempty"`
+	// Rounds is how many microbatches' gradients a device sums in a step, where the log says it.
+	Rounds int `json:"gradient_accumulation_steps,omitempty"`
 	// Settings are keys that the log's printed configuration gives otherwise than the one that it is held against.
 	Settings []Difference `json:"settings,omitempty"`
 	// Plan is what psim read of the settings; zero before Complete.
@@ -65,6 +67,8 @@ type LoggedPlan struct {
 	Samples int // of a step
 	Tokens  int // of a sample
 	Devices int
+	// Microbatches are those of a replica in a step; 0 where that is not known.
+	Microbatches int
 	// Replicas are the devices that take different samples.
 	Replicas int
 	// Parameters are those that are trained; 0 without a network.

@@ -213,7 +213,7 @@ func (f *importFlags) machine() map[string]any {
 func loggedPlan(c *configs.Config, e *configs.Experiment) launch.LoggedPlan {
 	return launch.LoggedPlan{
 		Samples: int(e.Samples), Tokens: e.Network.TokensPerSample, Devices: int(c.Devices()),
-		Replicas: max(1, c.Parallel.Data), Parameters: trainedIn(e),
+		Replicas: max(1, c.Parallel.Data), Parameters: trainedIn(e), Microbatches: e.Graph.Shape.Microbatches,
 	}
 }
 
