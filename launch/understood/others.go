@@ -35,9 +35,11 @@ func (m *LoggedSteps) OtherPlan() (list []string) {
 		list = append(list, fmt.Sprintf("the log shows %s, and the configuration has %d: --devices %d, or a "+
 			"[parallel] of as many, predicts these", units.Plural(m.Devices, "device"), m.Plan.Devices, m.Devices))
 	}
-	if n := m.Plan.Microbatches; m.Rounds > 0 && n > 0 && m.Rounds != n && !m.otherDevices() && len(m.OtherWork()) == 0 {
-		list = append(list, fmt.Sprintf("the log says that gradients of %s are summed in a step, and the configuration "+
-			"of %d: --set batch.micro, or schedule.microbatches, predicts these", units.Plural(m.Rounds, "microbatch"), n))
+	n, alike := m.Plan.Microbatches, !m.otherDevices() && len(m.OtherWork()) == 0
+	if m.Rounds > 0 && n > 0 && m.Rounds != n && alike {
+		list = append(list, fmt.Sprintf("the log says that gradients of %s are summed in a step, and the "+
+			"configuration of %d: --set batch.micro, or schedule.microbatches, predicts these",
+			units.Plural(m.Rounds, "microbatch"), n))
 	}
 	for _, d := range m.Settings {
 		list = append(list, fmt.Sprintf("the log says %s = %s, and the configuration %s", d.From, d.Log, d.Script))
