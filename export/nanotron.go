@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"psim/configs"
+	"psim/internal/units"
 	"psim/launch/keyed"
 )
 
@@ -51,9 +52,9 @@ func WriteNanotron(ctx context.Context, w io.Writer, c *configs.Config) (done *F
 	if err := p.readBack(ctx, text); err != nil {
 		return nil, err
 	}
-	_, err = fmt.Fprintf(w, "# Written by psim export nanotron from %s, for nanotron as of %s, on %d devices.\n"+
+	_, err = fmt.Fprintf(w, "# Written by psim export nanotron from %s, for nanotron as of %s, on %s.\n"+
 		"# Yours: general, data_stages (these are made-up tokens), tokenizer, checkpoints, the learning rate,\n"+
 		"# tokens.train_steps.\n%s", c.Name(),
-		keyed.NanotronVersion, p.devices(), text)
+		keyed.NanotronVersion, units.Plural(p.devices(), "device"), text)
 	return p.followed(), err
 }

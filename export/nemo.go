@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"psim/configs"
+	"psim/internal/units"
 	"psim/launch"
 )
 
@@ -36,8 +37,8 @@ func WriteNemo(ctx context.Context, w io.Writer, c *configs.Config) (done *Follo
 	if err := p.compare(said, e); err != nil {
 		return nil, err
 	}
-	_, err = fmt.Fprintf(w, "# Written by psim export nemo from %s, for Megatron-Bridge %s, on %d devices.\n"+
+	_, err = fmt.Fprintf(w, "# Written by psim export nemo from %s, for Megatron-Bridge %s, on %s.\n"+
 		"# Yours: dataset, tokenizer, scheduler, the learning rate, train.train_iters, checkpoint.\n%s", c.Name(),
-		launch.BridgeVersion, p.devices(), text)
+		launch.BridgeVersion, units.Plural(p.devices(), "device"), text)
 	return p.followed(), err
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"psim/configs"
+	"psim/internal/units"
 	"psim/launch"
 	"psim/launch/keyed"
 )
@@ -17,7 +18,7 @@ import (
 // titanScript is a launch script: for whom it is, how many devices there are, and the flags.
 const titanScript = `#!/bin/bash
 # Written by psim export torchtitan from %s.
-# For torchtitan %s, on %d devices. Start it on every node; MASTER_ADDR is the first node.
+# For torchtitan %s, on %s. Start it on every node; MASTER_ADDR is the first node.
 set -euo pipefail
 
 torchrun --nnodes %d --nproc-per-node %d --rdzv-backend c10d \
@@ -70,7 +71,8 @@ func WriteTorchtitan(ctx context.Context, w io.Writer, c *configs.Config) (done 
 		return nil, p.unsayable(&launch.Unsayable{Key: "machine.devices_per_node", Problem: fmt.Sprintf(
 			"torchrun starts equally many processes on every node, and %d does not divide %d devices", each, devices)})
 	}
-	script := fmt.Sprintf(titanScript, c.Name(), keyed.TitanVersion, devices, devices/each, each,
+	script := fmt.Sprintf(titanScript, c.Name(), keyed.TitanVersion,
+		units.Plural(devices, "device"), devices/each, each,
 		strings.ReplaceAll(strings.Join(words, " "), " --", " \\\n  --"))
 	if err := p.readBack(ctx, []byte(script)); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"psim/internal/units"
 	"psim/launch/patches"
 )
 
@@ -67,7 +68,8 @@ func (c *Command) WriteScript(w io.Writer, comment []string, devices, each int) 
 	for _, line := range comment {
 		fmt.Fprintf(&b, "# %s\n", line)
 	}
-	fmt.Fprintf(&b, "# For pretrain_gpt.py of Megatron-LM as of %s, on %d devices.\n", megatronVersion, devices)
+	fmt.Fprintf(&b, "# For pretrain_gpt.py of Megatron-LM as of %s, on %s.\n", megatronVersion,
+		units.Plural(devices, "device"))
 	b.WriteString("# Start it on every node, in the folder of Megatron-LM; MASTER_ADDR is the first node.\n" +
 		"set -euo pipefail\n")
 	if !c.has("use_megatron_fsdp") { // which refuses it

@@ -30,6 +30,9 @@ func readScript(f Input, files []Input, o Options) (*arguments, error) {
 	if known, err := readYAML(f, a); known || err != nil {
 		return a, err
 	}
+	if err := keyed.Broken(f); err != nil {
+		return nil, err
+	}
 	s := &shell{
 		variables: map[string]expand.Variable{},
 		functions: map[string]*syntax.Stmt{},

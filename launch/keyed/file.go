@@ -5,12 +5,15 @@ import (
 	"encoding/csv"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/BurntSushi/toml"
 	"go.yaml.in/yaml/v3"
 
+	"psim/internal/jsonfile"
 	"psim/launch/understood"
 )
 
@@ -90,6 +93,25 @@ func decoded(data []byte) (table map[string]any, err error) {
 	lastOnly(&root)
 	err = root.Decode(&table)
 	return table, err
+}
+
+// Broken says what is wrong with a file that is called JSON, TOML or YAML and cannot be read as that; nil for others.
+func Broken(f understood.Input) error {
+	var table map[string]any
+	var err error
+	form := strings.ToUpper(strings.TrimPrefix(path.Ext(f.Label), "."))
+	switch form {
+	case "JSON":
+		err = jsonfile.Unmarshal(f.Data, &table)
+	case "TOML":
+		err = toml.Unmarshal(f.Data, &table)
+	case "YAML", "YML":
+		form, err = "YAML", yaml.Unmarshal(f.Data, &table)
+	}
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: is not %s: %s", f.Label, form, strings.TrimPrefix(err.Error(), strings.ToLower(form)+": "))
 }
 
 // lastOnly removes what a later value of the same key replaces, as Python's reader does.

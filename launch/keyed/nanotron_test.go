@@ -12,6 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"psim/launch"
+	"psim/launch/keyed"
+	"psim/launch/understood"
 )
 
 // nanotronKeys are those of a small run.
@@ -130,5 +132,23 @@ func TestNanotronExamples(t *testing.T) {
 			continue
 		}
 		t.Logf("%s: %d keys, %d unknown: %v", e.Name(), len(i.Mapped), i.Unknown, i.Ignored)
+	}
+}
+
+// TestBroken: a file that is called YAML, JSON or TOML and is none says where it breaks.
+func TestBroken(t *testing.T) {
+	for name, c := range map[string][2]string{
+		"a.yaml": {"a:\n  b: 1\n : x [", "a.yaml: is not YAML: line 2: "},
+		"a.yml":  {"parallelism\n  dp: 1\n", "a.yml: is not YAML: "},
+		"a.json": {`{"a": }`, "a.json: is not JSON: "},
+		"a.toml": {"a = ", "a.toml: is not TOML: line 1"},
+		"a.sh":   {"if (", ""}, "b.yaml": {"a: 1", ""}, "b.json": {`{"a": 1}`, ""}, "b.toml": {"a = 1", ""},
+	} {
+		err := keyed.Broken(understood.Input{Label: name, Data: []byte(c[0])})
+		if c[1] == "" {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, c[1], name)
+		}
 	}
 }
