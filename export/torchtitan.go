@@ -71,8 +71,7 @@ func WriteTorchtitan(ctx context.Context, w io.Writer, c *configs.Config) (done 
 		return nil, p.unsayable(&launch.Unsayable{Key: "machine.devices_per_node", Problem: fmt.Sprintf(
 			"torchrun starts equally many processes on every node, and %d does not divide %d devices", each, devices)})
 	}
-	script := fmt.Sprintf(titanScript, c.Name(), keyed.TitanVersion,
-		units.Plural(devices, "device"), devices/each, each,
+	script := fmt.Sprintf(titanScript, c.Name(), keyed.TitanVersion, units.Plural(devices, "device"), devices/each, each,
 		strings.ReplaceAll(strings.Join(words, " "), " --", " \\\n  --"))
 	if err := p.readBack(ctx, []byte(script)); err != nil {
 		return nil, err
