@@ -26,6 +26,13 @@ torchrun --nnodes %d --nproc-per-node %d --rdzv-backend c10d \
   %s
 `
 
+// titanSettings are settings, and why torchtitan has them.
+var titanSettings = [][2]string{
+	{"train.stack=torchtitan", "what is not given is as in torchtitan"},
+	{"train.clip=true", "torchtitan clips gradients by their norm in every step"},
+	{"model.loss=fused", "head and loss go through a part of the tokens at a time"},
+}
+
 // WriteTorchtitan writes a launch script of torchtitan that trains by a configuration. The script is read back: a key
 // that torchtitan has no flag for, or that the script does not say, is an error that names it. It returns what the
 // program follows in its place.
@@ -37,11 +44,7 @@ func WriteTorchtitan(ctx context.Context, w io.Writer, c *configs.Config) (done 
 	if err := p.whole(); err != nil {
 		return nil, err
 	}
-	for _, set := range [][2]string{
-		{"train.stack=torchtitan", "what is not given is as in torchtitan"},
-		{"train.clip=true", "torchtitan clips gradients by their norm in every step"},
-		{"model.loss=fused", "head and loss go through a part of the tokens at a time"},
-	} {
+	for _, set := range titanSettings {
 		if err := p.follow(set[0], set[1]); err != nil {
 			return nil, err
 		}
@@ -71,7 +74,8 @@ func WriteTorchtitan(ctx context.Context, w io.Writer, c *configs.Config) (done 
 		return nil, p.unsayable(&launch.Unsayable{Key: "machine.devices_per_node", Problem: fmt.Sprintf(
 			"torchrun starts equally many processes on every node, and %d does not divide %d devices", each, devices)})
 	}
-	script := fmt.Sprintf(titanScript, c.Name(), keyed.TitanVersion, units.Plural(devices, "device"), devices/each, each,
+	on := units.Plural(devices, "device")
+	script := fmt.Sprintf(titanScript, c.Name(), keyed.TitanVersion, on, devices/each, each,
 		strings.ReplaceAll(strings.Join(words, " "), " --", " \\\n  --"))
 	if err := p.readBack(ctx, []byte(script)); err != nil {
 		return nil, err
