@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench megatron laws xla xla-plugin fuzz kill random processes examples flakes faults processes-pairs full-disk golden gallery schema fit leave-out fit-check exhaustive lint report report-xla claims course-checks hw4-checks course-lines accuracy speed bench-pytorch forms peers-python peers-deepspeed peers-accelerate peers-torchtitan peers-traces model-check beside-pytorch engine release slurm ci
+.PHONY: run test bench megatron mlperf laws xla xla-plugin fuzz kill random processes examples flakes faults processes-pairs full-disk golden gallery schema fit leave-out fit-check exhaustive lint report report-xla claims course-checks hw4-checks course-lines accuracy speed bench-pytorch forms peers-python peers-deepspeed peers-accelerate peers-torchtitan peers-traces model-check beside-pytorch engine release slurm ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -193,6 +193,11 @@ MEGATRON ?= $(or $(TMPDIR),/tmp)/psim-megatron-lm
 megatron: ## read the functional tests of Megatron-LM (fetched to MEGATRON, some 100 MB) and print what is refused
 	[ -d $(MEGATRON) ] || git clone -q --depth 1 https://github.com/NVIDIA/Megatron-LM $(MEGATRON)
 	PSIM_MEGATRON=$(MEGATRON) $(GO) test ./launch -run TestFunctional -count 1 -v
+
+MLPERF ?= $(or $(TMPDIR),/tmp)/psim-mlperf-training
+mlperf: ## read the configurations and logs of language models in MLPerf Training 5.1 (fetched to MLPERF, some GB) and print what is refused
+	[ -d $(MLPERF) ] || git clone -q --depth 1 https://github.com/mlcommons/training_results_v5.1 $(MLPERF)
+	PSIM_MLPERF=$(MLPERF) $(GO) test ./launch -run TestSubmissions -count 1 -v
 
 bench-pytorch: ## psim's kernels on the Go backend and XLA (make xla-plugin) beside PyTorch's (make peers-python) on one core: docs/pytorch.md; takes ten minutes
 	$(GO) build -o "$${TMPDIR:-/tmp}/psim-pytorch" ./tools/pytorch

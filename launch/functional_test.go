@@ -2,9 +2,11 @@ package launch_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -57,4 +59,107 @@ func TestFunctional(t *testing.T) {
 	t.Logf("%d of %d are read, and %d written again", read, all, written)
 	require.Greater(t, written, read*9/10)
 	require.Greater(t, read, all*9/10)
+}
+
+// submissionDevice returns the device that a file of a submission is for, by its name.
+func submissionDevice(name string) string {
+	for _, d := range [][2]string{
+		{"MI300X", "mi300x"}, {"MI325X", "mi325x"}, {"MI355X", "mi355x"}, {"MI350X", "mi355x"}, {"GB300", "gb300-nvl72"},
+		{"GB200", "gb200-nvl72"}, {"B300", "b300-270gb-sxm"}, {"B200", "b200-180gb-sxm"}, {"H200", "h200-141gb-sxm"},
+	} {
+		if strings.Contains(filepath.Base(name), d[0]) {
+			return d[1]
+		}
+	}
+	if strings.Contains(name, "fp4") {
+		return "b300-270gb-sxm"
+	}
+	return "h100-80gb-sxm"
+}
+
+// TestSubmissions reads every config_*.sh and every log of language models in a checkout of MLPerf Training's results
+// (make mlperf), prints what is refused and why, and wants nine of ten read and priced.
+func TestSubmissions(t *testing.T) {
+	checkout := os.Getenv("PSIM_MLPERF")
+	if checkout == "" {
+		t.Skip("PSIM_MLPERF names no checkout of MLPerf Training's results: make mlperf")
+	}
+	scripts, logs := languageFiles(t, checkout)
+	require.NotEmpty(t, scripts)
+	read, priced, stepped := 0, 0, 0
+	for _, name := range scripts {
+		i, err := readSubmission(t, checkout, name)
+		if err != nil {
+			t.Log(err)
+			continue
+		}
+		read++
+		i.Config["machine"] = map[string]any{"device": submissionDevice(name), "network": "ib-ndr", "nics_per_node": i.EachNode, "devices_per_node": i.EachNode}
+		var text bytes.Buffer
+		require.NoError(t, configs.WriteObject(&text, nil, i.Config))
+		c, err := configs.Parse(name, text.Bytes())
+		if err == nil {
+			_, err = c.Build()
+		}
+		if err != nil {
+			t.Log(err)
+			continue
+		}
+		priced++
+	}
+	for _, name := range logs {
+		data, err := os.ReadFile(filepath.Join(checkout, name))
+		require.NoError(t, err)
+		if s := launch.Steps(data); s != nil && s.StepTime > 0 {
+			stepped++
+		} else {
+			t.Log(name, launch.Lacks(data))
+		}
+	}
+	t.Logf("%d of %d configurations are read and %d priced; of %d logs %d say how long a step took", read, len(scripts), priced, len(logs), stepped)
+	require.Greater(t, priced, len(scripts)*9/10)
+	require.GreaterOrEqual(t, stepped, len(logs)*9/10)
+}
+
+// languageFiles lists the configurations and logs of a checkout that are of language models.
+func languageFiles(t *testing.T, checkout string) (scripts, logs []string) {
+	t.Helper()
+	err := filepath.WalkDir(checkout, func(path string, d os.DirEntry, err error) error {
+		name, err2 := filepath.Rel(checkout, path)
+		base := filepath.Base(name)
+		of := strings.Contains(name, "llama") || strings.Contains(name, "gpt3")
+		common := strings.Contains(base, "common") || strings.Contains(base, "mounts") || strings.HasPrefix(base, "config_net")
+		switch {
+		case err != nil || err2 != nil || d.IsDir() || !of:
+		case strings.Contains(name, "/benchmarks/") && strings.HasPrefix(base, "config") && strings.HasSuffix(base, ".sh") && !common:
+			scripts = append(scripts, name)
+		case strings.Contains(name, "/results/") && strings.HasPrefix(base, "result_") && strings.HasSuffix(base, ".txt"):
+			logs = append(logs, name)
+		}
+		return err
+	})
+	require.NoError(t, err)
+	return scripts, logs
+}
+
+// readSubmission reads a configuration with the other scripts of its folder.
+func readSubmission(t *testing.T, checkout, name string) (*launch.Import, error) {
+	t.Helper()
+	files := []launch.Input{}
+	beside, err := filepath.Glob(filepath.Join(checkout, filepath.Dir(name), "*.sh"))
+	require.NoError(t, err)
+	for _, path := range append([]string{filepath.Join(checkout, name)}, beside...) {
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		label, err := filepath.Rel(checkout, path)
+		require.NoError(t, err)
+		if len(files) == 0 || label != name {
+			files = append(files, launch.Input{Label: label, Data: data})
+		}
+	}
+	i, err := launch.Read(files, launch.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return i, nil
 }

@@ -48,6 +48,17 @@ func (s *shell) shift(words []string) {
 	}
 }
 
+// words returns the variables that hold one word.
+func (s *shell) words() map[string]string {
+	values := map[string]string{}
+	for name, v := range s.variables {
+		if v.Kind == expand.String && !isPosition(name) && name != "#" && name != "BASH_SOURCE" && name != "RANDOM" {
+			values[name] = v.Str
+		}
+	}
+	return values
+}
+
 // launcher reads the sizes that torchrun, srun, mpirun and sbatch are given, up to the program.
 func (s *shell) launcher(words []string) {
 	for i, word := range words {

@@ -3,6 +3,7 @@ package launch
 import (
 	"bytes"
 	"fmt"
+	"path"
 	"regexp"
 	"strings"
 
@@ -40,11 +41,18 @@ func readScript(f Input, files []Input, o Options) (*arguments, error) {
 		arguments: a,
 	}
 	s.positional(o.Arguments)
+	for name, value := range map[string]string{"BASH_SOURCE": path.Base(f.Label), "RANDOM": "0"} {
+		s.variables[name] = expand.Variable{Set: true, Kind: expand.String, Str: value}
+	}
 	for _, header := range batchLine.FindAllSubmatch(f.Data, -1) {
 		s.launcher(strings.Fields(string(header[1])))
 	}
 	if err := s.read(f); err != nil {
 		return nil, err
+	}
+	if values := s.words(); len(s.starts) == 0 && keyed.IsSubmission(values) {
+		a.keyed = keyed.Submission(values)
+		return a, nil
 	}
 	switch len(s.starts) {
 	case 0:
@@ -97,7 +105,8 @@ var startsTrainer = regexp.MustCompile(`accelerate\s+launch|per.device.train.bat
 const readable = "launch scripts and model_config.yaml of Megatron-LM, logs that print its arguments, " +
 	"torchtitan's TOML with [model] and [parallelism], DeepSpeed's JSON with a batch or zero_optimization, " +
 	"TrainingArguments with per_device_train_batch_size or output_dir, accelerate's file with distributed_type, and " +
-	"nanotron's YAML with parallelism and model_config, and Megatron-Bridge's with model.num_layers and train"
+	"nanotron's YAML with parallelism and model_config, and Megatron-Bridge's with model.num_layers and train, and " +
+	"config_*.sh of MLPerf's language models with MINIBS and DGXNNODES"
 
 // ofProgram returns the words that follow the program; those before are a launcher's.
 func ofProgram(words []string) []string {

@@ -67,6 +67,10 @@ func (s *shell) config() *expand.Config {
 		Env: s,
 		CmdSubst: func(w io.Writer, c *syntax.CmdSubst) error {
 			text := source(c)
+			if folderOf.MatchString(text) {
+				_, err := io.WriteString(w, ".")
+				return err
+			}
 			if known := countedDevices.MatchString(text); known {
 				s.note(c, "%s is not run: --devices N says how many devices there are", text)
 			} else {
@@ -115,6 +119,9 @@ func (s *shell) unset(word *syntax.Word) {
 		return true
 	})
 }
+
+// folderOf finds commands that say where a file is: files are found by their names alone.
+var folderOf = regexp.MustCompile(`^\$\((dirname|realpath|readlink|pwd|cd) `)
 
 // countedDevices are commands that say where a job runs.
 var countedDevices = regexp.MustCompile(`nvidia-smi|scontrol|SLURM`)

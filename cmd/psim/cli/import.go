@@ -37,7 +37,8 @@ log says what ran; a script that is named as well is compared with it. Files tha
 script sources are named after it, and --arg gives $1, $2 and so on.
 
 It also reads scripts that start torchtitan 0.3, the TOML of torchtitan up to 0.2, and the
-YAML of nanotron and of Megatron-Bridge (run_config.yaml).
+YAML of nanotron and of Megatron-Bridge (run_config.yaml), and the config_*.sh of language
+models in MLPerf Training, with the files that they source.
 With the config.json of a network it reads the JSON of DeepSpeed; TrainingArguments of
 transformers' Trainer in YAML, in JSON, or as flags in a script; and the file that
 accelerate config writes. Name all files of a run together, and its log (docs/logs.md):
