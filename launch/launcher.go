@@ -3,10 +3,12 @@ package launch
 import (
 	"fmt"
 	"maps"
+	"path"
 	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // isPosition reports whether a variable is one of the arguments of a script or a function.
@@ -46,6 +48,17 @@ func (s *shell) shift(words []string) {
 	if list := s.variables["@"].List; n >= 0 && n <= len(list) {
 		s.positional(list[n:])
 	}
+}
+
+// newShell returns a shell in which nothing is set but what bash sets.
+func newShell(f Input, files []Input, a *arguments) *shell {
+	s := &shell{
+		variables: map[string]expand.Variable{}, functions: map[string]*syntax.Stmt{}, files: files, arguments: a,
+	}
+	for name, value := range map[string]string{"BASH_SOURCE": path.Base(f.Label), "RANDOM": "0"} {
+		s.variables[name] = expand.Variable{Set: true, Kind: expand.String, Str: value}
+	}
+	return s
 }
 
 // words returns the variables that hold one word.

@@ -3,13 +3,10 @@ package launch
 import (
 	"bytes"
 	"fmt"
-	"path"
 	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	"mvdan.cc/sh/v3/expand"
-	"mvdan.cc/sh/v3/syntax"
 
 	"psim/launch/keyed"
 	"psim/launch/understood"
@@ -34,16 +31,8 @@ func readScript(f Input, files []Input, o Options) (*arguments, error) {
 	if err := keyed.Broken(f); err != nil {
 		return nil, err
 	}
-	s := &shell{
-		variables: map[string]expand.Variable{},
-		functions: map[string]*syntax.Stmt{},
-		files:     files,
-		arguments: a,
-	}
+	s := newShell(f, files, a)
 	s.positional(o.Arguments)
-	for name, value := range map[string]string{"BASH_SOURCE": path.Base(f.Label), "RANDOM": "0"} {
-		s.variables[name] = expand.Variable{Set: true, Kind: expand.String, Str: value}
-	}
 	for _, header := range batchLine.FindAllSubmatch(f.Data, -1) {
 		s.launcher(strings.Fields(string(header[1])))
 	}

@@ -15,7 +15,7 @@ import (
 //go:embed mlperf.csv
 var mlperfCSV string
 
-// mlperfVersion says of which rounds the table has the variables.
+// mlperfVersion names the rounds whose variables the table has.
 const mlperfVersion = "rounds 4.1 to 5.1 (config_*.sh of NVIDIA's NeMo programs and AMD's port)"
 
 // A submission is a config_*.sh of MLPerf Training: variables of bash by which NeMo trains a benchmark. Pretraining on
@@ -38,7 +38,9 @@ func IsSubmission(variables map[string]string) bool {
 func Submission(variables map[string]string) func(
 	understood.Input, []string, []understood.Input, understood.Options,
 ) (*understood.Import, error) {
-	return func(f understood.Input, _ []string, _ []understood.Input, o understood.Options) (*understood.Import, error) {
+	return func(
+		f understood.Input, _ []string, _ []understood.Input, o understood.Options,
+	) (*understood.Import, error) {
 		file, err := begin("mlperf", mlperfVersion).open(f, mlperfCSV)
 		if err != nil {
 			return nil, err
@@ -123,8 +125,8 @@ func (k *submission) benchmark() {
 	case strings.Contains(label, "405b"):
 		preset = "llama3-405b"
 	default:
-		k.refuseKey("MINIBS", "of which benchmark is not said; name the file by its path in the submission "+
-			"(.../benchmarks/gpt3/..., llama31_405b or llama2_70b_lora)")
+		k.refuseKey("MINIBS", "no variable says which benchmark it is for; name the file by its path in the "+
+			"submission (.../benchmarks/gpt3/..., llama31_405b or llama2_70b_lora)")
 		return
 	}
 	k.Set("model.preset", preset, from)
@@ -156,12 +158,12 @@ func (k *submission) groups(o understood.Options) {
 	group := product(k.degree(tensor), k.degree(context), k.degree(stages))
 	switch {
 	case k.devices >= understood.MostSize || k.devices%group != 0:
-		k.refuseKey(nodes, fmt.Sprintf("%s × %s are %d devices, which groups of %d (%s × %s × %s) do not divide", nodes,
-			each, k.devices, group, tensor, context, stages))
+		k.refuseKey(nodes, fmt.Sprintf("%s × %s are %d devices, which groups of %d (%s × %s × %s) do not divide",
+			nodes, each, k.devices, group, tensor, context, stages))
 		return
 	case o.Devices > 0 && o.Devices != k.devices:
-		k.refuseKey(nodes, fmt.Sprintf("%s × %s are %d devices, and --devices says %d; leave --devices out", nodes, each,
-			k.devices, o.Devices))
+		k.refuseKey(nodes, fmt.Sprintf("%s × %s are %d devices, and --devices says %d; leave --devices out", nodes,
+			each, k.devices, o.Devices))
 		return
 	}
 	k.data = k.devices / group

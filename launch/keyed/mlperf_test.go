@@ -91,7 +91,7 @@ func TestWrongSubmission(t *testing.T) {
 	for line, want := range map[string]string{
 		"MINIBS=x": `MINIBS = "x": must be a whole number`, "MINIBS=0": "MINIBS = 0: must be at least 1", "MINIBS=3": "MINIBS = 3: is 3 samples of a replica, which MICRO_BATCH_SIZE = 2 must divide",
 		"TENSOR_MODEL_PARALLEL=3": "DGXNNODES × DGXNGPU are 8 devices, which groups of 3", "DGXNNODES=99999999999999": "must be a whole number below", "DGXNNODES=1000000000000": "devices, which groups of",
-		"MODEL_SIZE=7b": `psim knows 8b and 405b, of Llama 3.1`, "MODEL_SIZE=null": "of which benchmark is not said", "FP8=maybe": "FP8 = \"maybe\": must be true or false", "FP8_RECIPE=odd": "psim knows blockwise, delayed",
+		"MODEL_SIZE=7b": `psim knows 8b and 405b, of Llama 3.1`, "MODEL_SIZE=null": "no variable says which benchmark it is for", "FP8=maybe": "FP8 = \"maybe\": must be true or false", "FP8_RECIPE=odd": "psim knows blockwise, delayed",
 		"ACG=odd": "must be full or selective", "DGXNGPU=-1": "DGXNGPU = -1: must be at least 1", "CPU_OFFLOADING_NUM_LAYERS=x": "must be a whole number",
 	} {
 		_, err := submitted("config.sh", append(right, line)...)
