@@ -194,9 +194,10 @@ megatron: ## read the functional tests of Megatron-LM (fetched to MEGATRON, some
 	[ -d $(MEGATRON) ] || git clone -q --depth 1 https://github.com/NVIDIA/Megatron-LM $(MEGATRON)
 	PSIM_MEGATRON=$(MEGATRON) $(GO) test ./launch -run TestFunctional -count 1 -v
 
-MLPERF ?= $(or $(TMPDIR),/tmp)/psim-mlperf-training
-mlperf: ## read the configurations and logs of language models in MLPerf Training 5.1 (fetched to MLPERF, some GB) and print what is refused
-	[ -d $(MLPERF) ] || git clone -q --depth 1 https://github.com/mlcommons/training_results_v5.1 $(MLPERF)
+ROUND ?= 5.1
+MLPERF ?= $(or $(TMPDIR),/tmp)/psim-mlperf-training-$(ROUND)
+mlperf: ## read the configurations and logs of language models in MLPerf Training ROUND (fetched to MLPERF, some GB) and print what is refused
+	[ -d $(MLPERF) ] || git clone -q --depth 1 https://github.com/mlcommons/training_results_v$(ROUND) $(MLPERF)
 	PSIM_MLPERF=$(MLPERF) $(GO) test ./launch -run TestSubmissions -count 1 -v
 
 bench-pytorch: ## psim's kernels on the Go backend and XLA (make xla-plugin) beside PyTorch's (make peers-python) on one core: docs/pytorch.md; takes ten minutes

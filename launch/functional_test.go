@@ -86,8 +86,14 @@ func TestSubmissions(t *testing.T) {
 	}
 	scripts, logs := languageFiles(t, checkout)
 	require.NotEmpty(t, scripts)
-	read, priced, stepped := 0, 0, 0
+	read, priced, stepped, parts := 0, 0, 0, 0
 	for _, name := range scripts {
+		data, err := os.ReadFile(filepath.Join(checkout, name))
+		require.NoError(t, err)
+		if text := string(data); !strings.Contains(text, "MINIBS") && !strings.Contains(text, "GBS") && !strings.Contains(text, "source ") {
+			parts++ // of a configuration, such as config_fp8.sh
+			continue
+		}
 		i, err := readSubmission(t, checkout, name)
 		if err != nil {
 			t.Log(err)
@@ -116,8 +122,8 @@ func TestSubmissions(t *testing.T) {
 			t.Log(name, launch.Lacks(data))
 		}
 	}
-	t.Logf("%d of %d configurations are read and %d priced; of %d logs %d say how long a step took", read, len(scripts), priced, len(logs), stepped)
-	require.Greater(t, priced, len(scripts)*9/10)
+	t.Logf("%d of %d configurations are read and %d priced; of %d logs %d say how long a step took", read, len(scripts)-parts, priced, len(logs), stepped)
+	require.Greater(t, priced, (len(scripts)-parts)*9/10)
 	require.GreaterOrEqual(t, stepped, len(logs)*9/10)
 }
 
