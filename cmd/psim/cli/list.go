@@ -13,6 +13,7 @@ import (
 	"psim/configs"
 	"psim/configs/lists"
 	"psim/costmodel/models"
+	"psim/costmodel/network"
 	"psim/courses/questions"
 	"psim/internal/nearest"
 	"psim/internal/units"
@@ -122,10 +123,20 @@ func listModels(w io.Writer, _ bool) {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%.4g\t%s\n",
 			p.Name, units.FormatCount(n.Parameters()), units.FormatCount(n.ActiveParameters()),
-			len(n.ParameterTensors()), len(n.Layers), tokens, n.ModelFLOPs()/3, p.Summary)
+			len(n.ParameterTensors()), layersOf(n), tokens, n.ModelFLOPs()/3, p.Summary)
 	}
 	fmt.Fprintln(w, "\nForward FLOPs are of one sample of as many tokens, the length of the pre-training.\n"+
 		"Attention counts as for MFU: the whole square; with a window its tokens for each token.")
+}
+
+// layersOf counts the blocks of a transformer, which its authors call layers, or the layers of another network.
+func layersOf(n network.Network) (count int) {
+	for _, l := range n.Layers {
+		if l.IsBlock() {
+			count++
+		}
+	}
+	return cmp.Or(count, len(n.Layers))
 }
 
 func listExamples(w io.Writer, _ bool) {
