@@ -46,13 +46,18 @@ func (n nodes) devices() int {
 }
 
 //go:embed megatron.csv
-var megatronCSV []byte
+var megatronCSV string
+
+// forksCSV has arguments of Megatron-DeepSpeed and of Pai-Megatron-Patch that Megatron-LM has not, in the same columns.
+//
+//go:embed forks.csv
+var forksCSV string
 
 // A parameter is an argument of a program, as its table has it.
 type parameter struct {
 	name, value, effect string
 	flags               map[string]string // flag → the value that it stands for; "" where a value follows
-	list                bool
+	list, fork          bool              // fork: only a fork of Megatron-LM has it
 }
 
 // The arguments of Megatron-LM at commit d98e8a6 of 2026-08-22: names, flags and defaults as its own parser
@@ -65,18 +70,24 @@ type parameters struct {
 
 // megatron returns the table of Megatron-LM's arguments.
 var megatron = sync.OnceValue(func() parameters {
-	rows, err := csv.NewReader(strings.NewReader(string(megatronCSV))).ReadAll()
+	p := parameters{map[string]*parameter{}, map[string]*parameter{}}
+	p.add(megatronCSV, false)
+	p.add(forksCSV, true)
+	return p
+})
+
+// add takes the rows of a table whose arguments are not there.
+func (p parameters) add(table string, fork bool) {
+	rows, err := csv.NewReader(strings.NewReader(table)).ReadAll()
 	if err != nil {
 		panic(err)
 	}
-	p := parameters{map[string]*parameter{}, map[string]*parameter{}}
 	for _, row := range rows[1:] {
+		if p.byName[row[0]] != nil {
+			continue
+		}
 		a := &parameter{
-			name:   row[0],
-			value:  row[3],
-			effect: row[4],
-			flags:  map[string]string{},
-			list:   row[2] == "list",
+			name: row[0], value: row[3], effect: row[4], flags: map[string]string{}, list: row[2] == "list", fork: fork,
 		}
 		for flag := range strings.FieldsSeq(row[1]) {
 			flag, value, _ := strings.Cut(flag, "=")
@@ -85,8 +96,7 @@ var megatron = sync.OnceValue(func() parameters {
 		}
 		p.byName[a.name] = a
 	}
-	return p
-})
+}
 
 // parse reads a command line. A flag takes what follows it up to the next one.
 func (p parameters) parse(words []string, a *arguments) {

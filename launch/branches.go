@@ -196,6 +196,31 @@ func isCondition(stmt *syntax.Stmt) bool {
 	return false
 }
 
+// commands reports whether a piece of a script asks a command.
+func commands(n syntax.Node) (found bool) {
+	syntax.Walk(n, func(n syntax.Node) bool {
+		_, is := n.(*syntax.CmdSubst)
+		found = found || is
+		return !found
+	})
+	return found
+}
+
+// starts reports whether a piece of a script may start a training.
+func starts(n syntax.Node) bool { return strings.Contains(source(n), "--") }
+
+// assigns reports whether a piece of a script sets a variable.
+func assigns(n syntax.Node) (found bool) {
+	syntax.Walk(n, func(n syntax.Node) bool {
+		switch n.(type) {
+		case *syntax.Assign, *syntax.ArithmCmd, *syntax.LetClause:
+			found = true
+		}
+		return !found
+	})
+	return found
+}
+
 // A state is what a branch of a script may change.
 type state struct {
 	variables map[string]expand.Variable

@@ -169,3 +169,75 @@ func readSubmission(t *testing.T, checkout, name string) (*launch.Import, error)
 	}
 	return i, nil
 }
+
+// TestPublic: public scripts, written anew with the same flags and values, become what their authors say of the runs: how
+// many parameters their networks have (by the cards of Llama 3 8B, Mixtral 8x7B, Qwen2.5 7B, DeepSeek-V3 and BLOOM, whose
+// norm after the table of words psim has not; the script of Llama 3 has norms with biases), how devices are grouped, and how
+// they compute.
+func TestPublic(t *testing.T) {
+	for _, c := range []struct {
+		file, args string
+		parameters int64
+		vocab      int // where the tokenizer decides it
+		unknown    int
+		want       map[string]any
+	}{
+		{"gpt3-345m", "", 354_871_296, 50_304, 0, map[string]any{
+			"parallel.data": 8, "batch.global": 64, "batch.micro": 8, "train.recompute": "full", "train.precision": "fp16", "schedule.name": "ddp",
+		}},
+		{"gpt3-175b", "", 174_604_259_328 + 47*12288, 50_304, 0, map[string]any{
+			"parallel.data": 8, "parallel.tensor": 8, "schedule.stages": 16, "batch.global": 1536, "batch.micro": 1, "train.recompute": "none", "train.precision": "fp16",
+			"schedule.name": "1f1b", "parallel.zero": 0, "model.tied": true, "train.stack": "megatron-te", "model.attention": "flash",
+		}},
+		{"llama3-8b", "", 8_030_261_248 + 65*4096, 0, 0, map[string]any{
+			"parallel.data": 8, "batch.global": 128, "train.precision": "fp8", "train.fp8_recipe": "delayed", "train.weights": "8-bit", "parallel.zero": 1, "parallel.overlap": true,
+			"parallel.overlap_gather": true, "model.kv_heads": 8, "model.sequence_length": 8192, "train.gradients": "bf16", "train.optimizer": "adamw",
+		}},
+		{"mixtral-8x7b", "", 46_702_792_704, 0, 0, map[string]any{
+			"parallel.data": 16, "parallel.expert": 8, "schedule.stages": 4, "model.experts": 8, "model.experts_per_token": 2, "batch.global": 256, "train.precision": "bf16",
+		}},
+		{"bloom-176b", "", 176_247_271_424 - 2*14336, 0, 0, map[string]any{
+			"parallel.data": 8, "parallel.tensor": 4, "schedule.stages": 12, "parallel.zero": 1, "train.stack": "megatron-deepspeed", "train.recompute": "full",
+			"model.position_embedding": "alibi", "batch.micro": 2, "batch.global": 2048, "train.precision": "bf16", "model.attention": "unfused",
+			"schedule.partition": []int{6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 7},
+		}},
+		{"llama2", "", 0, 32_000, 0, map[string]any{
+			"parallel.data": 2, "parallel.tensor": 2, "schedule.stages": 2, "train.stack": "megatron-deepspeed", "model.kv_heads": 4, "model.norm": "rms", "train.recompute": "none",
+		}},
+		{"qwen2.5", "7B 1 128 4096 bf16 2 1 1 true true true sel", 7_615_616_512, 152_064, 0, map[string]any{
+			"parallel.data": 4, "parallel.tensor": 2, "parallel.sequence": true, "parallel.zero": 1, "train.recompute": "selective", "model.qkv_bias": true, "model.kv_heads": 4,
+			"model.attention": "flash", "model.tied": false,
+		}},
+		{"qwen2.5", "72B 1 128 4096 fp8 8 1 1 true true true full", 72_706_203_648, 152_064, 0, map[string]any{
+			"parallel.data": 1, "parallel.tensor": 8, "train.precision": "fp8", "train.recompute": "full",
+		}},
+		{"deepseek-v3", "32 1 16 8", 671_026_404_352 + 14_848, 129_280, 0, map[string]any{
+			"parallel.data": 16, "parallel.expert": 8, "schedule.stages": 16, "model.experts": 256, "model.experts_per_token": 8, "model.shared_experts": 1, "model.dense_layers": 3,
+			"model.q_lora_rank": 1536, "model.kv_lora_rank": 512, "model.qk_nope_head_dim": 128, "model.qk_rope_head_dim": 64, "model.v_head_dim": 128, "train.stack": "megatron-te",
+		}},
+	} {
+		data, err := os.ReadFile(filepath.Join("testdata/public", c.file+".sh"))
+		require.NoError(t, err)
+		i, err := launch.Read([]launch.Input{{Label: c.file + ".sh", Data: data}}, launch.Options{Arguments: strings.Fields(c.args)})
+		require.NoError(t, err, c.file)
+		require.Equal(t, c.unknown, i.Unknown, "%s: %v", c.file, i.Ignored)
+		for key, want := range c.want {
+			section, name, _ := strings.Cut(key, ".")
+			require.Equal(t, want, i.Config[section].(map[string]any)[name], "%s of %s", key, c.file)
+		}
+		if c.vocab > 0 {
+			require.Contains(t, fmt.Sprint(i.Missing), "model.vocab", c.file)
+			i.Config["model"].(map[string]any)["vocab"] = c.vocab
+		}
+		i.Config["machine"] = map[string]any{"device": "h100-80gb-sxm", "devices_per_node": 8, "network": "ib-ndr"}
+		var text bytes.Buffer
+		require.NoError(t, configs.WriteObject(&text, nil, i.Config))
+		read, err := configs.Parse(c.file, text.Bytes())
+		require.NoError(t, err, c.file)
+		built, err := read.Build()
+		require.NoError(t, err, c.file)
+		if c.parameters > 0 {
+			require.Equal(t, c.parameters, built.Network.Parameters(), c.file)
+		}
+	}
+}

@@ -104,11 +104,12 @@ func orNone(value string) string {
 func (a *arguments) fill() {
 	if a.given != nil {
 		for name, p := range megatron().byName {
-			if _, ok := a.values[name]; !ok {
+			if _, ok := a.values[name]; !ok && !p.fork {
 				a.values[name] = p.value
 			}
 		}
 	}
+	a.translate()
 	derive := func(name string, value int) {
 		if a.integer(name) == 0 && value > 0 {
 			a.values[name] = strconv.Itoa(value)
@@ -131,6 +132,38 @@ func (a *arguments) fill() {
 		a.integer("make_vocab_size_divisible_by")*max(1, a.integer("tensor_model_parallel_size")),
 	); words > 0 {
 		derive("padded_vocab_size", (words+unit-1)/unit*unit)
+	}
+}
+
+// translate gives what a script or a log of a fork says in the words of Megatron-LM.
+func (a *arguments) translate() {
+	if _, given := a.given["transformer_impl"]; a.on("deepspeed") && a.given != nil && !given {
+		a.values["transformer_impl"] = "local"
+	}
+	if strings.Contains(a.get("pp_partition_method"), "embedding") { // at both ends, where they are tied
+		a.values["account_for_embedding_in_pipeline_split"] = "True"
+		a.values["account_for_loss_in_pipeline_split"] = "True"
+	}
+	if n := a.integer("num_key_value_heads"); n > 0 && n != a.integer("num_attention_heads") {
+		a.values["group_query_attention"], a.values["num_query_groups"] = "True", strconv.Itoa(n)
+	}
+	if n := a.get("pad_vocab_size_to"); n != "" && a.integer("padded_vocab_size") == 0 {
+		a.values["padded_vocab_size"] = n
+	}
+	for fork, name := range map[string]string{
+		"qk_nope_head_dim": "qk_head_dim", "qk_rope_head_dim": "qk_pos_emb_head_dim",
+	} {
+		if n := a.get(fork); n != "" {
+			a.values[name] = n
+		}
+	}
+	if n := a.get("num_mtp_predictor"); a.on("use_multi_token_prediction") && n != "" {
+		a.values["mtp_num_layers"] = n
+	}
+	for _, name := range []string{"LayerNorm", "RMSNorm"} {
+		if strings.EqualFold(a.values["normalization"], name) {
+			a.values["normalization"] = name
+		}
 	}
 }
 

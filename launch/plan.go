@@ -81,7 +81,7 @@ func (m *mapper) batch(data int) {
 
 // sharding maps what replicas divide.
 func (m *mapper) sharding(data int) {
-	zero := 0
+	zero, fork := 0, m.integer("zero_stage") // of Megatron-DeepSpeed
 	switch strategy := m.get("data_parallel_sharding_strategy"); {
 	case m.on("use_torch_fsdp2"):
 		zero = 3
@@ -89,8 +89,10 @@ func (m *mapper) sharding(data int) {
 		zero = strategies[strategy]
 	case m.on("use_distributed_optimizer"):
 		zero = 1
-	case m.integer("zero_stage") > 0: // Megatron-DeepSpeed
-		zero = m.integer("zero_stage")
+	case fork > 0:
+		zero = fork
+	case m.on("deepspeed") && m.on("bf16") && m.given != nil: // BF16_Optimizer divides its state, whatever the stage
+		zero = 1
 	}
 	m.set(
 		"parallel.zero",

@@ -240,31 +240,6 @@ func (s *shell) statement(stmt *syntax.Stmt) error {
 	return nil
 }
 
-// commands reports whether a piece of a script asks a command.
-func commands(n syntax.Node) (found bool) {
-	syntax.Walk(n, func(n syntax.Node) bool {
-		_, is := n.(*syntax.CmdSubst)
-		found = found || is
-		return !found
-	})
-	return found
-}
-
-// starts reports whether a piece of a script may start a training.
-func starts(n syntax.Node) bool { return strings.Contains(source(n), "--") }
-
-// assigns reports whether a piece of a script sets a variable.
-func assigns(n syntax.Node) (found bool) {
-	syntax.Walk(n, func(n syntax.Node) bool {
-		switch n.(type) {
-		case *syntax.Assign, *syntax.ArithmCmd, *syntax.LetClause:
-			found = true
-		}
-		return !found
-	})
-	return found
-}
-
 // wrong says why a line cannot be expanded.
 func (s *shell) wrong(at syntax.Node, err error) error {
 	return fmt.Errorf("%s:%d: %s", s.label, at.Pos().Line(), strings.TrimSuffix(err.Error(), ":"))
@@ -330,6 +305,9 @@ func (s *shell) call(c *syntax.CallExpr) error {
 	}
 	if s.builtin(words) {
 		return nil
+	}
+	if words[0] == "eval" {
+		return s.read(Input{Label: s.label, Data: []byte(strings.Join(words[1:], " "))})
 	}
 	if (words[0] == "source" || words[0] == ".") && len(words) > 1 {
 		return s.include(c, words[1:])
