@@ -48,7 +48,7 @@ func (n nodes) devices() int {
 //go:embed megatron.csv
 var megatronCSV string
 
-// forksCSV has arguments of Megatron-DeepSpeed and of Pai-Megatron-Patch that Megatron-LM has not, in the same columns.
+// forksCSV lists arguments of Megatron-DeepSpeed and of Pai-Megatron-Patch, in the same columns.
 //
 //go:embed forks.csv
 var forksCSV string
@@ -57,7 +57,7 @@ var forksCSV string
 type parameter struct {
 	name, value, effect string
 	flags               map[string]string // flag → the value that it stands for; "" where a value follows
-	list, fork          bool              // fork: only a fork of Megatron-LM has it
+	list, fork          bool              // fork: it is of a fork of Megatron-LM alone
 }
 
 // The arguments of Megatron-LM at commit d98e8a6 of 2026-08-22: names, flags and defaults as its own parser
