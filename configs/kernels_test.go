@@ -33,7 +33,7 @@ func TestHostOfKernels(t *testing.T) {
 		return experiment.Machine.Host
 	}
 	for kernels, want := range map[string]costmodel.HostTimes{
-		"eager": {Operation: 13500}, "compiled": {Operation: 6800}, "te": {Operation: 33800}, "megatron": {Operation: 52950}, "fused": {},
+		"eager": {Operation: 13500}, "compiled": {Operation: 6800}, "te": {Operation: 33900}, "megatron": {Operation: 52950}, "fused": {},
 	} {
 		require.Equal(t, want, host("model.kernels="+kernels), kernels)
 		require.Equal(t, want, host("model.kernels="+kernels, "machine.device=tpu-v4"), kernels)

@@ -44,7 +44,8 @@ func drawExperiment(t *rapid.T) drawn {
 		"train.precision": name("precision", "fp32", "bf16"), "train.recompute": name("recompute", "none", "selective", "full"),
 		"train.selective": name("selective", "attention", "operations"), "train.clip": truth("clip"),
 		"machine.devices_per_node": choose("devices_per_node", "2", "4"), "machine.link.algorithm": name("link", link.Algorithms()...),
-		"machine.network.algorithm": name("network", link.Algorithms()...), "machine.host.threads": name("threads", "rank", "node"),
+		"machine.network.algorithm": name("network", link.Algorithms()...), "machine.link.nccl": name("nccl", "2.4", "2.17", "2.29"),
+		"machine.network.sharp": truth("sharp"), "machine.host.threads": name("threads", "rank", "node"),
 		"machine.host.queue": choose("queue", "0", "2"), "machine.host.waits": truth("waits"),
 	}}
 	var stacks []string
@@ -93,12 +94,13 @@ func drawExperiment(t *rapid.T) drawn {
 		"machine.compute.flops": 1e10 * scale("flops"), "machine.compute.memory_bandwidth": 1e9 * scale("memory"),
 		"machine.link.bandwidth": 1e9 * scale("bandwidth"), "machine.link.collective_bandwidth": 5e8 * scale("collective"),
 		"machine.network.bandwidth": 1e8 * scale("network bandwidth"), "machine.link.all_to_all_bandwidth": 1e9 * scale("all to all"),
+		"machine.link.nvls_bandwidth": 5e8 * scale("nvls"),
 	}
 	d.times = map[string]float64{
 		"machine.compute.launch": 1e-5 * scale("launch"), "machine.link.latency": 1e-5 * scale("latency"),
 		"machine.link.collective_call": 1e-4 * scale("call"), "machine.network.latency": 1e-4 * scale("network latency"),
-		"machine.network.collective_call": 1e-4 * scale("network call"),
-		"machine.host.operation":          1e-5 * scale("operation"), "machine.host.task": 1e-4 * scale("task"),
+		"machine.network.collective_call": 1e-4 * scale("network call"), "machine.link.pat_rank": 1e-5 * scale("pat"),
+		"machine.host.operation": 1e-5 * scale("operation"), "machine.host.task": 1e-4 * scale("task"),
 		"machine.host.layer": 1e-4 * scale("layer"), "machine.host.message": 1e-4 * scale("message"),
 	}
 	d.shares = map[string]float64{

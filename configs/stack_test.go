@@ -142,7 +142,7 @@ func TestStackUnderSettings(t *testing.T) {
 	require.False(t, c.Defined("machine.host.waits"), "nobody has given it")
 	c, err = c.With("machine.device=h100-80gb-sxm")
 	require.NoError(t, err)
-	require.InDelta(t, 0.287, c.Machine.Compute.Attention, 1e-9)
+	require.InDelta(t, 0.2739, c.Machine.Compute.Attention, 1e-9)
 	c, err = c.With("train.stack=none")
 	require.NoError(t, err)
 	require.False(t, c.Machine.Host.Waits)
@@ -234,7 +234,7 @@ func TestStackMixtures(t *testing.T) {
 		require.NoError(t, err)
 		return c.Machine.Host
 	}
-	require.Equal(t, costmodel.HostTimes{Operation: 33800}, host("llama3-8b"))
+	require.Equal(t, costmodel.HostTimes{Operation: 33900}, host("llama3-8b"))
 	require.Equal(t, host("llama3-8b"), host("qwen3-30b-a3b", "model.capacity=1"))
 	in := host("qwen3-30b-a3b")
 	require.True(t, in.Waits)

@@ -9,6 +9,7 @@ import (
 
 	"psim/costmodel"
 	"psim/costmodel/link"
+	"psim/internal/units"
 	"psim/schedules/graph"
 )
 
@@ -100,6 +101,8 @@ func drawNodes(t *rapid.T) (costmodel.Machine, []int32) {
 		DevicesPerNode: rapid.IntRange(1, 8).Draw(t, "devices per node"), NICsPerNode: rapid.IntRange(0, 8).Draw(t, "cards"),
 		Link: drawLink(t), Network: drawLink(t),
 	}
+	m.Link.NVLS = units.Rate(rapid.SampledFrom([]float64{0, 1e9, 3e11}).Draw(t, "nvls"))
+	m.Network.SHARP = rapid.Bool().Draw(t, "sharp")
 	return m, ranksUpTo(m.DevicesPerNode * rapid.IntRange(1, 4).Draw(t, "nodes"))
 }
 

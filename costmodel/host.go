@@ -47,7 +47,7 @@ func (HostTimes) Settings() []setting.Setting {
 			Key: "operation", Prices: []string{graph.Launches}, Try: []string{"0us"},
 			Default: "0us", Example: `"10us"`, Range: taskTime(),
 			Text: "time to launch one kernel, such as a matrix product. Without a stack, model.kernels sets it " +
-				"(psim list kernels -v): eager 13.5us, compiled 6.8us, te 33.8us, megatron 52.95us",
+				"(psim list kernels -v): eager 13.5us, compiled 6.8us, te 33.9us, megatron 52.95us",
 		},
 		{
 			Key: "task", Prices: []string{graph.Launches}, Try: []string{"0us"}, Default: "0us", Range: taskTime(),

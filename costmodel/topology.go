@@ -93,12 +93,13 @@ func (m *Machine) groupOn(nodes []onNode, ranks, width int, load []int) link.Lin
 	cards := m.cards(nodes, n/len(nodes), m.siblings(width), load)
 	across := m.Network
 	across.Collective = units.Rate(m.Network.BusBandwidth() * cards)
+	across.NCCL, across.PATRank = m.Link.NCCL, m.Link.PATRank // one library
 	if table := m.Network.Over(len(nodes), n, m.nics(), cards); table != nil {
 		across.AllReduce, across.AllGather, across.ReduceScatter = table, nil, nil
 		return across
 	}
 	if n == len(nodes) {
-		return across.ShareTables(cards)
+		return across.ShareTables(cards).Apart()
 	}
 	perNode := nodes[0].devices
 	if slices.ContainsFunc(nodes, func(n onNode) bool { return n.devices != perNode }) {

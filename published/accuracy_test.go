@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -79,10 +80,21 @@ func TestResiduals(t *testing.T) {
 	require.Len(t, list, len(records(leftRowsFile)))
 	golden.Equal(t, "../../intervals/residuals.csv", list.CSV())
 	// A rate that is predicted too high and a time that is predicted too low are both errors above 0.
-	for _, row := range list {
-		if row.Table == "llama3-405b-table-4" {
-			require.Positive(t, row.Log)
+	for name, sign := range map[string]float64{"llama3-405b-table-4": 1, "runs-torchtitan": -1} {
+		var rows []record
+		for _, of := range records(leftRowsFile) {
+			if of.text("table") == name {
+				rows = append(rows, of)
+			}
 		}
+		for _, row := range list {
+			if row.Table == name {
+				want := sign * math.Log(rows[0].number("predicted")/rows[0].number("published"))
+				require.InDelta(t, want, row.Log, 1e-12)
+				rows = rows[1:]
+			}
+		}
+		require.Empty(t, rows, name)
 	}
 }
 

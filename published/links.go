@@ -2,6 +2,7 @@ package published
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"psim/calibrate"
@@ -11,20 +12,21 @@ import (
 	"psim/schedules/graph"
 )
 
-// A linkOfRows says which link all-reduces of a table go over, and how its columns describe
+// A linkOfRows says which link collectives of a table go over, and how its columns describe
 // them.
 type linkOfRows struct {
 	Name string `toml:"name"` // of the catalog
 	// Of is the column of machines if Name is empty. Each machine then has a link that is fitted to
 	// its used rows.
 	Of    string `toml:"of"`
+	Kind  string `toml:"kind"`  // the column with the collective; "" stands for all-reduces
 	Ranks string `toml:"ranks"` // expressions
 	Bytes string `toml:"bytes"`
 	Time  string `toml:"time"` // nanoseconds
 }
 
-// allReduce returns the seconds of the row's all-reduce: all_reduce().
-func (r row) allReduce([]any) (any, error) {
+// collective returns the seconds of the row's collective: collective().
+func (r row) collective([]any) (any, error) {
 	l, err := r.link()
 	if err != nil {
 		return nil, err
@@ -33,7 +35,7 @@ func (r row) allReduce([]any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.CollectiveTime(graph.AllReduce, t.Ranks, t.Bytes).Seconds(), nil
+	return l.CollectiveTime(t.Kind, t.Ranks, t.Bytes).Seconds(), nil
 }
 
 // link returns the link of the catalog, or the one that is fitted to the machine's used rows.
@@ -90,7 +92,17 @@ func (r row) timing() (calibrate.CollectiveTiming, error) {
 			return calibrate.CollectiveTiming{}, err
 		}
 	}
+	kind := graph.AllReduce
+	if column := r.table.Link.Kind; column != "" {
+		of := link.Link{}.Tables()
+		at := slices.IndexFunc(of, func(t link.CollectiveTable) bool { return t.Key == r.text(column) })
+		if at < 0 {
+			return calibrate.CollectiveTiming{}, fmt.Errorf("%s = %q: must be all_reduce, all_gather or reduce_scatter",
+				column, r.text(column))
+		}
+		kind = of[at].Kind
+	}
 	return calibrate.CollectiveTiming{
-		Kind: graph.AllReduce, Ranks: int(x[0]), Bytes: int64(x[1]), Time: time.Duration(x[2]),
+		Kind: kind, Ranks: int(x[0]), Bytes: int64(x[1]), Time: time.Duration(x[2]),
 	}, nil
 }

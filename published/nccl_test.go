@@ -2,10 +2,12 @@ package published
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"psim/calibrate"
@@ -13,7 +15,7 @@ import (
 	"psim/internal/units"
 )
 
-// The catalog's ranges are the fit to the rows that are used, and to no other.
+// The catalog's ranges over a table's numbers of ranks are the fit to the rows that are used, and to no other.
 func TestFittedLinks(t *testing.T) {
 	for name, of := range map[string][2]string{
 		"nvlink3-a100": {"vtrain-2024-nccl-a100"}, "nvlink2-v100": {"vtrain-2024-nccl-v100"},
@@ -28,10 +30,42 @@ func TestFittedLinks(t *testing.T) {
 			require.NoError(t, err)
 			fit, err := calibrate.FitTimings(timings)
 			require.NoError(t, err)
-			link, err := catalogLink(name)
+			found, err := catalogLink(name)
 			require.NoError(t, err)
-			require.Equal(t, inTOML(fit.AllReduce), inTOML(link.AllReduce), "all_reduce of %s is to be:\n%s", name, inTOML(fit.AllReduce))
+			own := slices.DeleteFunc(slices.Clone(found.AllReduce), func(r link.SizeRange) bool {
+				return !slices.ContainsFunc(timings, func(t calibrate.CollectiveTiming) bool { return t.Ranks == r.Ranks })
+			})
+			require.Equal(t, inTOML(fit.AllReduce), inTOML(own), "all_reduce of %s is to be:\n%s", name, inTOML(fit.AllReduce))
 			break
+		}
+	}
+}
+
+// The catalog's ranges of nodes of which three collectives were measured are the fit to the rows that are
+// used, but for all-reduces over 8 GPUs that another table has up to 16 GiB.
+func TestFittedKinds(t *testing.T) {
+	fitted := map[string]link.Link{}
+	for _, r := range rowsOf(t, table("nccl-kinds")) {
+		if _, done := fitted[r.text("device")]; done {
+			continue
+		}
+		timings, err := r.usedTimings()
+		require.NoError(t, err)
+		fitted[r.text("device")], err = calibrate.FitTimings(timings)
+		require.NoError(t, err)
+	}
+	elsewhere := map[string]string{"h200": "nvlink4-h200", "b200": "nvlink5-b200"}
+	for device, name := range map[string]string{"h100": "nvlink4-h100", "h200": "nvlink4-h200", "b200": "nvlink5-b200", "gb200": "nvlink5-nvl72"} {
+		catalog, err := catalogLink(name)
+		require.NoError(t, err)
+		for i, fit := range fitted[device].Tables() {
+			of := func(ranges []link.SizeRange) string {
+				return inTOML(slices.DeleteFunc(slices.Clone(ranges), func(r link.SizeRange) bool {
+					return fit.Key == "all_reduce" && r.Ranks == 8 && elsewhere[device] != ""
+				}))
+			}
+			require.NotEmpty(t, fit.Ranges)
+			assert.Equal(t, of(fit.Ranges), of(catalog.Tables()[i].Ranges), "%s of %s is to be:\n%s", fit.Key, name, of(fit.Ranges))
 		}
 	}
 }

@@ -96,7 +96,7 @@ var measures = map[string]func(r row, arguments []any) (any, error){
 	"forward":    func(r row, arguments []any) (any, error) { return r.passes(graph.Forward, arguments) },
 	"backward":   func(r row, arguments []any) (any, error) { return r.passes(graph.Backward, arguments) },
 	"all_to_all": row.allToAll,
-	"all_reduce": row.allReduce,
+	"collective": row.collective,
 	"attention":  row.attention,
 	"scan":       row.scan,
 	"kept":       row.kept,

@@ -9,20 +9,29 @@ import (
 	"psim/schedules/graph"
 )
 
-// The algorithms of collectives that a link may name. Auto is the faster of ring and tree, which
-// NCCL has everywhere. HalvingDoubling (MPI, Gloo) and Hierarchical (Horovod) are used only if
-// they are named.
+// The algorithms of collectives that a link may name. Auto is the fastest of those that NCCL has in
+// the link's version, for this group. HalvingDoubling (MPI, Gloo) and Hierarchical (Horovod) are used
+// only if they are named.
 const (
-	Auto            = "auto"
-	RingAlgorithm   = "ring"
-	TreeAlgorithm   = "tree"
-	HalvingDoubling = "halving-doubling"
-	Hierarchical    = "hierarchical"
+	Auto              = "auto"
+	RingAlgorithm     = "ring"
+	TreeAlgorithm     = "tree"
+	NVLSAlgorithm     = "nvls"
+	NVLSTreeAlgorithm = "nvls-tree"
+	PATAlgorithm      = "pat"
+	SHARPAlgorithm    = "sharp"
+	HalvingDoubling   = "halving-doubling"
+	Hierarchical      = "hierarchical"
 )
 
 // Algorithms lists the values of Link.Algorithm.
 func Algorithms() []string {
-	return []string{RingAlgorithm, TreeAlgorithm, HalvingDoubling, Hierarchical, Auto}
+	return append(append([]string{RingAlgorithm}, others[:]...), Auto)
+}
+
+// others lists the algorithms that may take the place of a ring.
+var others = [...]string{
+	TreeAlgorithm, NVLSAlgorithm, NVLSTreeAlgorithm, PATAlgorithm, SHARPAlgorithm, HalvingDoubling, Hierarchical,
 }
 
 // CollectiveTime returns the time of a fused collective over n ranks with a tensor of that size:
@@ -39,8 +48,8 @@ func (l Link) CollectiveTime(k graph.Kind, n int, bytes int64) time.Duration {
 		return took
 	}
 	best := l.ringTime(k, n, bytes)
-	for _, candidate := range [...]string{TreeAlgorithm, HalvingDoubling, Hierarchical} {
-		if l.Algorithm != candidate && (l.Algorithm != Auto || candidate != TreeAlgorithm) {
+	for _, candidate := range others {
+		if l.Algorithm != candidate && (l.Algorithm != Auto || !l.has(candidate, k)) {
 			continue
 		}
 		took, possible := l.alternative(candidate, k, n, bytes)
@@ -59,7 +68,8 @@ func (l Link) OwnersTime(n int, bytes int64) time.Duration {
 
 // broadcastTime prices a ring on which every rank but the last passes on the whole tensor, in
 // small pieces: n − 1 steps of latency, and the time to move all bytes once. That equals an
-// all-gather of n/(n−1) times the bytes, so it uses the table of all-reduces if there is one.
+// all-gather of n/(n−1) times the bytes, so it uses the table of all-reduces if there is one, or
+// that of gathers where a switch adds up all-reduces.
 // With halving-doubling it is a binomial tree: log₂ n steps, each with the whole tensor (Thakur,
 // Rabenseifner & Gropp 2005, section 4.2; Gloo).
 func (l Link) broadcastTime(n int, bytes int64) time.Duration {
@@ -67,21 +77,47 @@ func (l Link) broadcastTime(n int, bytes int64) time.Duration {
 		step := units.Sum(time.Duration(l.Latency), units.Seconds(float64(bytes)/l.BusBandwidth()))
 		return units.Sum(time.Duration(l.Call), units.Repeat(log2(n), step))
 	}
-	l.AllGather = nil
+	if l.adds() {
+		l.AllReduce = nil
+	} else {
+		l.AllGather = nil
+	}
+	if l.NCCL = 0; l.Algorithm == NVLSAlgorithm || l.Algorithm == PATAlgorithm { // NCCL has rings for broadcasts
+		l.Algorithm = RingAlgorithm
+	}
 	return l.CollectiveTime(graph.AllGather, n, bytes+bytes/int64(n-1))
 }
 
 // alternative prices an algorithm other than the ring, if it is possible. Trees are only for
-// all-reduces; the hierarchical algorithm needs several nodes with several ranks each.
+// all-reduces; those that add up in nodes, and the hierarchical algorithm, need several nodes with
+// several ranks each, and PAT one rank on each.
 func (l Link) alternative(algorithm string, k graph.Kind, n int, bytes int64) (took time.Duration, possible bool) {
 	switch algorithm {
 	case HalvingDoubling:
 		return l.halvingTime(k, n, bytes), true
 	case TreeAlgorithm:
 		return l.treeTime(n, bytes), k == graph.AllReduce
+	case NVLSAlgorithm:
+		if l.NVLS == 0 || l.levels != nil || l.apart || k != graph.AllReduce && n > nvlsGathers {
+			return 0, false
+		}
+		return l.nvlsTime(k, n, bytes), true
+	case PATAlgorithm:
+		return l.patTime(n, bytes), l.apart && k != graph.AllReduce
+	case SHARPAlgorithm:
+		if !l.SHARP || k != graph.AllReduce || l.levels == nil && !l.apart || l.levels != nil && l.levels.perNode == 0 {
+			return 0, false
+		}
+		return l.sharpTime(bytes), true
 	}
 	if l.levels == nil || l.levels.perNode == 0 {
 		return 0, false
+	}
+	if algorithm == NVLSTreeAlgorithm {
+		if l.levels.within.NVLS == 0 || k != graph.AllReduce {
+			return 0, false
+		}
+		return l.nvlsTreeTime(bytes), true
 	}
 	return l.hierarchicalTime(k, bytes), true
 }

@@ -6,6 +6,10 @@
 //
 //	ring                all-gather  (n−1) (latency + bytes/(n·bandwidth)); all-reduce twice that
 //	tree                all-reduce  2⌈log₂ n⌉ latency + 2 bytes/bandwidth
+//	nvls                all-reduce  2 latency + (1+1/n) bytes/nvls bandwidth; all-gather latency + bytes/…
+//	nvls-tree           all-reduce  tree between nodes, nvls inside
+//	pat                 all-gather  ⌈log₂ n⌉ latency + n pat_rank + (n−1)/n bytes/(0.75 bandwidth)
+//	sharp               all-reduce  2 latency + bytes/bandwidth between nodes
 //	halving-doubling    all-gather  log₂ n latency + (n−1)/n bytes/bandwidth; all-reduce twice that
 //	hierarchical        first inside nodes, then between them
 //
@@ -41,6 +45,15 @@ type Link struct {
 	Shared string `toml:"shared"`
 	// Algorithm is one of Algorithms; "" means a ring.
 	Algorithm string `toml:"algorithm"`
+	// NCCL is the version whose algorithms Auto chooses among, of a link inside a node; 0 stands for
+	// rings and trees.
+	NCCL Version `toml:"nccl"`
+	// PATRank is what every rank adds to a gather or scatter by PAT.
+	PATRank units.Duration `toml:"pat_rank"`
+	// NVLS is the rate of a device's link to a switch that adds up and repeats; 0: there is none.
+	NVLS units.Rate `toml:"nvls_bandwidth"`
+	// SHARP says that the switches of a network add up all-reduces.
+	SHARP bool `toml:"sharp"`
 	// AllReduce, AllGather and ReduceScatter are measured times, by ranks and bytes. A number
 	// of ranks that is only in AllReduce takes half of that time to gather or to scatter.
 	AllReduce     []SizeRange `toml:"all_reduce"`
@@ -54,6 +67,7 @@ type Link struct {
 	Source map[string]string `toml:"source"`
 
 	levels *levels // of a group over several nodes; else nil
+	apart  bool    // of a group with one rank on each of several nodes
 }
 
 // Settings describes the keys of a link in a configuration.
@@ -94,9 +108,32 @@ func (Link) Settings() []setting.Setting {
 		{
 			Key: "algorithm", Prices: collectiveClasses(), Idle: []string{"[collective]"}, Example: `"ring"`,
 			OneOf: Algorithms(),
-			Text: "of collectives: ring, tree, halving-doubling, hierarchical (in every node, then between them), or " +
-				"auto, the faster of ring and tree, as in NCCL. Where it does not apply, ring does",
+			Text: "of collectives: ring, tree, nvls, nvls-tree, pat, sharp, halving-doubling, hierarchical (in every " +
+				"node, then between them), or auto, the fastest of those that NCCL has, by nccl. Where it does not " +
+				"apply, ring does",
 			Unset: "ring",
+		},
+		{
+			Key: "nccl", Prices: collectiveClasses(), Idle: []string{"[collective]"}, Example: `"2.29"`,
+			Text: "version of NCCL, of a link inside a node: auto has NVLS (NVLink SHARP) from 2.17 on, its trees " +
+				"over nodes from 2.18, PAT from 2.23. Another set of algorithms drops the named link's own lists",
+			Unset: "rings and trees alone",
+		},
+		{
+			Key: "pat_rank", Prices: collectiveClasses(), Idle: []string{"[collective]"}, Example: `"2.8us"`,
+			Text: "of a link inside a node, what every rank adds to the steps of PAT", Unset: "0us",
+		},
+		{
+			Key: "nvls_bandwidth", Prices: collectiveClasses(), Idle: []string{"[collective]"},
+			Example: `"305GB/s"`, Range: setting.Positive(),
+			Text: "of a device's link to a switch that adds up and repeats (NVLink SHARP): an all-reduce over n " +
+				"devices moves 1 + 1/n of its bytes, a gather or a scatter all of them",
+			Unset: "the switch does not",
+		},
+		{
+			Key: "sharp", Prices: collectiveClasses(), Idle: []string{"[collective]"}, Example: "true",
+			Text:  "of a network: its switches add up all-reduces, and NCCL uses it (NCCL_COLLNET_ENABLE=1)",
+			Unset: "they do not",
 		},
 		{
 			Key: "all_reduce", Prices: fusedClasses(),
@@ -142,6 +179,12 @@ func (l Link) WithLevels(nodes, perNode int, within, across Link) Link {
 	return l
 }
 
+// Apart returns the link for a group with one rank on each of several nodes.
+func (l Link) Apart() Link {
+	l.apart = true
+	return l
+}
+
 // Transfer returns the time for which a message occupies the link.
 func (l Link) Transfer(bytes int64) time.Duration {
 	return units.Seconds(float64(bytes) / float64(l.Bandwidth))
@@ -161,6 +204,7 @@ func (l Link) Share(share float64) Link {
 	l.Bandwidth = units.Rate(float64(l.Bandwidth) * share)
 	l.Collective = units.Rate(float64(l.Collective) * share)
 	l.AllToAll = units.Rate(float64(l.AllToAll) * share)
+	l.NVLS = units.Rate(float64(l.NVLS) * share)
 	return l
 }
 

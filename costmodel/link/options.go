@@ -101,15 +101,43 @@ func (o Options) AsGiven(known []Link, key string) (Link, error) {
 			l = l.WithoutTables()
 		}
 	}
+	was := l.NCCL
 	if err := l.fill(o.keys); err != nil {
 		return l, err
+	}
+	if !l.NCCL.Same(was) {
+		l = l.onlyTables(o.keys)
 	}
 	if err := setting.Validate(l); err != nil {
 		return l, fmt.Errorf("%s: %w", key, err)
 	}
+	return l, o.misplaced(l, key)
+}
+
+// onlyTables returns the link with those measured times alone that keys give.
+func (l Link) onlyTables(keys map[string]any) Link {
+	for _, t := range l.Tables() {
+		if _, given := keys[t.Key]; !given {
+			l.SetTable(t.Kind, nil)
+		}
+	}
+	return l
+}
+
+// misplaced refuses keys of a network inside a node, and the reverse.
+func (o Options) misplaced(l Link, key string) error {
 	if key == "link" && l.Measured != nil {
-		return l, errors.New("link: measured: is about several nodes, and this link is inside a node: " +
+		return errors.New("link: measured: is about several nodes, and this link is inside a node: " +
 			"write it into [machine.network], or all_reduce with ranks here")
 	}
-	return l, nil
+	if key == "link" && l.SHARP {
+		return errors.New("link: sharp: is about switches between nodes, and this link is inside a node: " +
+			"write it into [machine.network], or nvls_bandwidth here")
+	}
+	for _, inside := range []string{"nccl", "nvls_bandwidth", "pat_rank"} {
+		if _, given := o.keys[inside]; given && key == "network" {
+			return fmt.Errorf("network: %s: is of the link inside a node: write it into [machine.link]", inside)
+		}
+	}
+	return nil
 }

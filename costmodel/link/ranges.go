@@ -112,11 +112,11 @@ func rangesOf(list []SizeRange, ranks int) []SizeRange {
 }
 
 // measured returns the time by the table of the collective's kind, if it has the number of ranks;
-// else, for a half of an all-reduce, by the table of all-reduces.
+// else, for a half of an all-reduce, by the table of all-reduces, unless a switch may have added up.
 func (l Link) measured(k graph.Kind, ranks int, bytes int64) (took time.Duration, ok bool) {
 	price := func(r SizeRange, bytes int64) time.Duration { return r.Time(k, bytes) }
 	ranges := rangesOf(*l.table(k), ranks)
-	if ranges == nil {
+	if ranges == nil && !l.adds() {
 		price = func(r SizeRange, bytes int64) time.Duration { return r.half(l.Call, bytes) }
 		ranges = rangesOf(l.AllReduce, ranks)
 	}

@@ -115,7 +115,7 @@ func TestSiteErrors(t *testing.T) {
 		"run llama3-70b --site range.toml --out -":     "range.toml:2:9: machine.clock = -1",
 		"run llama3-70b --site empty.toml --out -":     `machine.site = "empty.toml": has no constants (machine.clock, machine.spread, machine.network.speedup) and no runs; is it cut off?`,
 		"run llama3-70b --site cut.toml --out -":       "one of its 2 runs ([[site.run]]) has no error",
-		"calibrate --runs short.csv":                   "--runs short.csv: line 2: step_time is 9.10 s, and 1 min 26.4 s is predicted: is it one step",
+		"calibrate --runs short.csv":                   "--runs short.csv: line 2: step_time is 9.10 s, and 1 min 28.7 s is predicted: is it one step",
 		"calibrate --runs again.csv":                   `line 2: llama3-70b: has machine.site = "own.toml"; a site is fitted from the catalog's constants`,
 		"run llama3-70b --set machine.clock=3 --out -": "machine.clock",
 	} {

@@ -65,7 +65,7 @@ func newExplain() *cobra.Command {
   psim explain llama3-70b --measured 12.3s
   psim explain ddp.toml --profile traces --measured 0.1s
   psim explain finetune.sh accelerate.yaml config.json --device h100-80gb-sxm --network ib-ndr --measured 12s
-  psim explain run.sh --log train.log --device h100-80gb-sxm --network ib-ndr --emit megatron -o b.sh`,
+  psim explain run.sh --log train.log --device h100-80gb-sxm --network ib-edr --emit megatron -o b.sh`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("explain takes a log, a launch script or a CONFIG, not nothing\n" +
