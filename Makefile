@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # The kernels that psim exec computes with are an experiment of Go 1.26.
 GO = GOEXPERIMENT=simd go
 
-.PHONY: run test bench megatron mlperf laws xla xla-plugin fuzz kill random processes examples flakes faults processes-pairs full-disk golden gallery schema fit leave-out fit-check exhaustive lint report report-xla claims course-checks hw4-checks course-lines accuracy speed bench-pytorch forms peers-python peers-deepspeed peers-accelerate peers-torchtitan peers-traces model-check beside-pytorch engine release slurm ci
+.PHONY: run test bench megatron mlperf laws xla xla-plugin fuzz kill random processes examples flakes faults processes-pairs full-disk golden gallery schema fit leave-out fit-check exhaustive lint report report-xla claims course-checks hw4-checks course-lines accuracy speed bench-pytorch forms peers-python peers-deepspeed peers-accelerate peers-torchtitan peers-megatron peers-traces model-check beside-pytorch engine release slurm ci
 
 run: ## predict GPT-2 on four devices and draw the timeline
 	$(GO) run ./cmd/psim run configs/gpipe.toml
@@ -179,6 +179,9 @@ peers-deepspeed: ## DeepSpeed's own reader takes what psim export deepspeed writ
 
 peers-accelerate: ## transformers' and accelerate's own readers take what psim export accelerate writes, and understand the same (after peers-python, 100 MB)
 	.ci/peers-accelerate
+
+peers-megatron: ## megatron-core builds what psim export nemo writes, understands the same, and interleaves in the same order (after peers-python, 25 MB)
+	.ci/peers-megatron
 
 peers-torchtitan: ## torchtitan's own reader takes what psim export torchtitan writes, and understands the same (after peers-python, 1.5 GB)
 	.ci/peers-torchtitan
