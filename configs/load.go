@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -83,19 +85,31 @@ func nameOf(t located) string {
 	return strings.TrimSuffix(base, ".toml")
 }
 
+// untilWriter is how long a named pipe may have no writer: a shell starts one in less.
+const untilWriter = 2 * time.Second
+
 // readFile reads a file or a pipe of at most a number of bytes.
 func readFile(path string, most int) ([]byte, error) {
-	f, err := os.Open(path)
+	flags, wait := os.O_RDONLY, time.Duration(0)
+	if info, err := os.Stat(path); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+		flags, wait = flags|syscall.O_NONBLOCK, untilWriter // as opening one without a writer never ends
+	}
+	f, err := os.OpenFile(path, flags, 0)
 	if err != nil {
 		return nil, fmt.Errorf("cannot be read: %w", errors.Unwrap(err))
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
+	for began := time.Now(); err == nil && len(data) == 0 && time.Since(began) < wait; time.Sleep(time.Millisecond) {
+		data, err = io.ReadAll(io.LimitReader(f, int64(most)+1)) // empty until there is a writer
+	}
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("cannot be read: %w", errors.Unwrap(err))
 	case len(data) > most:
 		return nil, errors.New(tooLarge(most))
+	case len(data) == 0 && wait > 0:
+		return nil, errors.New("is a pipe that nothing is written to")
 	}
 	return data, nil
 }

@@ -60,13 +60,16 @@ func WriteJudgment(w io.Writer, h judged.Judgment, precision string) error {
 }
 
 // assumptionsTitle says whether an assumption explains the measured step: whether it is in the interval that the
-// prediction would have then, as wide as the one that it has.
+// prediction would have then, as wide as the one that it has. Without an interval nobody knows.
 func assumptionsTitle(h judged.Judgment) string {
-	explains := h.Interval == nil || slices.ContainsFunc(h.Assumptions, func(a judged.Assumption) bool {
+	if h.Interval == nil {
+		return "the step with one assumption at a time, the nearest first"
+	}
+	explains := func(a judged.Assumption) bool {
 		ratio := h.Measured / a.StepTime
 		return ratio >= h.Interval.Low/h.Predicted && ratio <= h.Interval.High/h.Predicted
-	})
-	if explains {
+	}
+	if slices.ContainsFunc(h.Assumptions, explains) {
 		return "what would explain it, one at a time, the nearest first"
 	}
 	return "nothing that psim knows explains it alone; one at a time, the nearest first"

@@ -50,4 +50,8 @@ func TestAssumptionsTitle(t *testing.T) {
 		require.NoError(t, reports.WriteJudgment(&page, h, "bf16"))
 		require.Contains(t, page.String(), want, step)
 	}
+	var page bytes.Buffer
+	h.Interval = nil
+	require.NoError(t, reports.WriteJudgment(&page, h, "bf16"))
+	require.NotContains(t, page.String(), "explain")
 }
