@@ -3,6 +3,7 @@ package configs
 import (
 	"cmp"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -78,6 +79,8 @@ func Example(name string) (string, error) {
 	case err == nil:
 		return "", fmt.Errorf("%s: is a file of yours, which psim run reads as it is; name an example (psim list "+
 			"examples), a preset or the config.json of a network", name)
+	case !errors.Is(err, os.ErrNotExist):
+		return "", err
 	}
 	return "", noExample(name)
 }

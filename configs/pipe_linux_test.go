@@ -18,6 +18,9 @@ func TestNamedPipe(t *testing.T) {
 	_, err := configs.Load(pipe)
 	require.EqualError(t, err, pipe+": is a pipe that nothing is written to")
 
+	_, err = configs.Example(pipe)
+	require.EqualError(t, err, pipe+": is a pipe that nothing is written to")
+
 	written := make(chan error)
 	go func() {
 		written <- os.WriteFile(pipe, []byte("[schedule]\nname = \"gpipe\"\n[times]\nforward = \"1ms\"\n"), 0o600)
