@@ -14,7 +14,6 @@ import (
 	"psim/plans"
 	"psim/results/judged"
 	"psim/results/rankings"
-	"psim/schedules"
 )
 
 // A plan counts as better if its step is shorter by more than leastBetter, and is
@@ -77,9 +76,6 @@ func query(p *psim.Prediction, only map[string][]string) plans.Query {
 		} else {
 			q.Vary = append(q.Vary, rankings.Variation{Key: key, Values: values})
 		}
-	}
-	if p.Config.Schedule.Partition.Rule == schedules.BlocksPartition { // as its program cuts stages
-		q.Fix = append(q.Fix, "schedule.partition")
 	}
 	if own := p.Config.Train.OffloadActivations; own > 0 { // also plans that do without it
 		q.Vary = append(q.Vary, rankings.Variation{

@@ -1,7 +1,6 @@
 package advise_test
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -59,23 +58,5 @@ func TestJudgeWithoutStack(t *testing.T) {
 		for _, g := range h.Changes {
 			require.Nil(t, g.Faster)
 		}
-	}
-}
-
-// A better plan is cut as the program that was started cuts it.
-func TestBetterIsCutInBlocks(t *testing.T) {
-	for rule, want := range map[string]bool{"blocks": false, "equal": true} {
-		c, err := psim.Load("model:llama3-8b", "machine.device=h100-80gb-sxm", "machine.network=ib-ndr", "train.stack=megatron-te", "train.precision=bf16",
-			"schedule.name=1f1b", "schedule.stages=8", "parallel.data=2", "parallel.tensor=4", "parallel.zero=1", "batch.global=512", "batch.micro=1", "train.recompute=full",
-			"schedule.partition="+rule)
-		require.NoError(t, err)
-		p, err := psim.Estimate(t.Context(), c)
-		require.NoError(t, err)
-		h := judged.Judgment{Verdict: judged.Slow, Measured: 2 * p.Result.StepTime, Predicted: p.Result.StepTime}
-		better, err := advise.Better(t.Context(), p, &h, map[string][]string{"schedule.stages": {"4"}, "schedule.name": {"1f1b"}})
-		require.NoError(t, err)
-		require.NotNil(t, better)
-		require.Equal(t, want, slices.Contains(h.Better.Set, "schedule.partition=balanced"), "%s: %v", rule, h.Better.Set)
-		require.Equal(t, !want, better.Schedule.Partition.Rule == "blocks")
 	}
 }

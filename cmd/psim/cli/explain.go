@@ -15,7 +15,6 @@ import (
 	lib "psim"
 	"psim/advise"
 	"psim/configs"
-	"psim/export"
 	"psim/internal/files"
 	"psim/internal/units"
 	"psim/launch"
@@ -234,6 +233,10 @@ func (f *explainFlags) better(ctx context.Context, p *lib.Prediction, held *judg
 		return nil, err
 	}
 	patch, err := f.patch(ctx, [2]*configs.Config{p.Config, c})
+	if other := f.cutAsBefore(ctx, p, held, err); other != nil {
+		c = other
+		patch, err = f.patch(ctx, [2]*configs.Config{p.Config, c})
+	}
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -256,17 +259,6 @@ func (f *explainFlags) better(ctx context.Context, p *lib.Prediction, held *judg
 		return script.Bytes(), err
 	}
 	return nil, nil
-}
-
-// patch changes the user's files, if there are some, so that they start the second plan.
-func (f *explainFlags) patch(ctx context.Context, plans [2]*configs.Config) (*launch.Patch, error) {
-	switch f.program {
-	case "megatron":
-		return export.PatchMegatron(ctx, plans, f.inputs, f.options())
-	case "trainer", "deepspeed":
-		return export.PatchTrainer(ctx, plans, f.inputs, f.options())
-	}
-	return nil, launch.ErrNoScript
 }
 
 // write writes the script of the better plan, with --emit.

@@ -39,6 +39,13 @@ func TestEmitted(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Equal(t, string(patch), stdout)
 	require.Contains(t, stderr, ": 5.20 s, 4.30 s expected ")
+
+	// Where Megatron-LM's layout cannot say how the fastest plan is cut, the fastest that is cut as the script is.
+	stdout, stderr, code = psim(t, strings.Replace(command, "ib-hdr", "ib-ndr", 1)+"ndr.patch")
+	require.Zero(t, code, stderr)
+	require.NotContains(t, stdout, "no change of the script")
+	require.NotContains(t, stdout, "schedule.partition")
+	require.Contains(t, stdout, "--microbatch-group-size-per-virtual-pipeline-stage 2")
 }
 
 // TestEmittedTrainer: what starts transformers' Trainer or DeepSpeed is changed where it says a thing, and a patch that
