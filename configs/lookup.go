@@ -78,6 +78,8 @@ func (t located) read() (located, error) {
 			keys += fmt.Sprintf("\nsequence_length = %d", usualLength)
 		}
 		t.data, t.assumed = plan(keys, true), true
+	case ofResult && run.Problem() != "":
+		return located{}, &Error{Label: t.label, Problem: run.Problem()}
 	case ofResult:
 		t.named, t.label = run.Name, "the configuration in "+t.label
 		t.data = withoutDefaults(t, run.Config)

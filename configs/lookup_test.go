@@ -12,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"psim/configs"
+	"psim/configs/foreign"
 	"psim/costmodel/models"
+	"psim/results"
 )
 
 const tinyLlama = `{"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
@@ -249,4 +251,23 @@ func TestResultsHoldConfigurations(t *testing.T) {
 	write(map[string]any{"schedule": map[string]any{"name": []any{nil}}})
 	_, err = configs.Load("run")
 	require.ErrorContains(t, err, "the configuration in run/result.json")
+}
+
+// TestResultOfAnotherVersion: a result of a version that psim does not know is refused, not read.
+func TestResultOfAnotherVersion(t *testing.T) {
+	require.Equal(t, results.Schema, foreign.Schema)
+	t.Chdir(t.TempDir())
+	for schema, want := range map[string]string{
+		`1`: "", `0`: "", `null`: "", `2`: "schema is 2; this psim reads results up to 1, so a newer one has written it", `0.5`: `schema is "0.5"; it must be a whole number, 1`,
+		`-1`: "it must be a whole number, 1", `"psim.result/99"`: `schema is "psim.result/99"; it must be a whole number, 1`, `true`: "it must be a whole number, 1",
+	} {
+		data := fmt.Sprintf(`{"schema": %s, "kind": "predicted", "name": "mine", "config": {"schedule": {"name": "gpipe", "stages": 2, "microbatches": 2}, "times": {"forward": "1ms"}}}`, schema)
+		require.NoError(t, os.WriteFile("result.json", []byte(data), 0o600))
+		_, err := configs.Load("result.json")
+		if want == "" {
+			require.NoError(t, err, schema)
+		} else {
+			require.ErrorContains(t, err, want)
+		}
+	}
 }

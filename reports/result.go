@@ -58,13 +58,22 @@ func resultLines(r results.Result) [][2]string {
 		{"unsynchronised", unwaitedRate(r)},
 		{"validation", validation(r)},
 		{"memory", memoryVerdict(r)},
-		{"at that peak", memoryAtPeak(r)},
+		{"at that peak", memoryAtPeak(r)}, {"in the host", hosted(r)},
 		{"runs", attempts(r)},
 		{"process", heapGrowth(r)},
 		{"not counted", unseen(r)},
 		{"backend", backend(r)}, {"processes", processes(r)},
 		{"checks", checks(r)},
 	})
+}
+
+// hosted says which tensors wait in the memory of hosts; "" if none do.
+func hosted(r results.Result) string {
+	train, _ := r.Config["train"].(map[string]any)
+	if n := fmt.Sprint(train["offload_activations"]); n != "0" && n != "<nil>" {
+		return "the tensors that the first blocks keep for their backward: train.offload_activations = " + n
+	}
+	return ""
 }
 
 // headline says what was run.

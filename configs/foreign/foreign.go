@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -57,9 +58,25 @@ func Network(data []byte) bool {
 
 // A Resulting configuration is what a result.json says of the configuration that it is of.
 type Resulting struct {
+	Schema any            `json:"schema"`
 	Kind   string         `json:"kind"`
 	Name   string         `json:"name"`
 	Config map[string]any `json:"config"`
+}
+
+// Schema is the newest version of results that is read, that of psim's own.
+const Schema = 1
+
+// Problem says why the version of a result is not read; "" if it is.
+func (r Resulting) Problem() string {
+	version, number := r.Schema.(float64)
+	switch {
+	case r.Schema == nil || number && version >= 0 && version <= Schema && version == math.Trunc(version):
+		return ""
+	case number && version > Schema:
+		return fmt.Sprintf("schema is %v; this psim reads results up to %d, so a newer one has written it", version, Schema)
+	}
+	return fmt.Sprintf("schema is %.40q; it must be a whole number, %d", fmt.Sprint(r.Schema), Schema)
 }
 
 // Result returns the configuration of a result; false for other data.
