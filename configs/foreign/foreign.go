@@ -74,7 +74,8 @@ func (r Resulting) Problem() string {
 	case r.Schema == nil || number && version >= 0 && version <= Schema && version == math.Trunc(version):
 		return ""
 	case number && version > Schema:
-		return fmt.Sprintf("schema is %v; this psim reads results up to %d, so a newer one has written it", version, Schema)
+		return fmt.Sprintf("schema is %v; this psim reads results up to %d, so a newer one has written it", version,
+			Schema)
 	}
 	return fmt.Sprintf("schema is %.40q; it must be a whole number, %d", fmt.Sprint(r.Schema), Schema)
 }
