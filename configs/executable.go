@@ -166,6 +166,9 @@ func (c *Config) refuse() error {
 	case c.Parallel.Zero == 3 && c.Schedule.Name != ddpName:
 		causes = append(causes, c.problemf("parallel", "zero = 3: is simulated in a pipeline, but not executed; "+
 			"set zero = 0, or schedule.name = %q", ddpName))
+	case c.Parallel.Zero == 3 && c.Train.Frozen != "":
+		causes = append(causes, c.problemf("train", "frozen = %q: is simulated with zero = 3, but not executed; "+
+			"set parallel.zero = 0", c.Train.Frozen))
 	case err == nil && mixed: // building reports the error
 		causes = append(causes, c.problemf("model",
 			"a mixture of experts is simulated, but not executed; gpt, vgg and mlp are"))

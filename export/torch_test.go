@@ -47,6 +47,7 @@ func TestTorchErrors(t *testing.T) {
 			"model: export torch: the program has no layer like layers.0, which is not Llama's; it has the families gpt, llama, vgg and mlp"},
 		{append(llama, "model.sinks=true"), "model: export torch: the program has no layer like layers.0 with self_attn.softmax.sinks; "},
 		{[]string{"model.dropout=0.1"}, "model.dropout: export torch: "},
+		{[]string{`train.frozen=["embedding"]`}, "train.frozen: export torch: the program trains all weights"},
 		{[]string{"train.recompute=full"}, "train.recompute: export torch: "},
 	} {
 		_, err := write(t, c.sets...)

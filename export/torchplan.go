@@ -29,6 +29,7 @@ func refuseTorch(c *configs.Config) error {
 			"the program's pipelines hold whole parameters; set zero = 0"},
 		{c.Schedule.Name == "pipedream", "schedule.name",
 			"PyTorch's runtime updates once a step; set a schedule that flushes"},
+		{c.Train.Frozen != "", "train.frozen", "the program trains all weights; remove frozen"},
 		{c.Model.Dropout > 0, "model.dropout", "the program has no dropout; set dropout = 0"},
 		{c.Train.Recompute != "" && c.Train.Recompute != "none", "train.recompute",
 			`the program keeps all activations; set recompute = "none"`},

@@ -63,3 +63,8 @@ func (n Network) Windows() bool {
 func elementsOf(tensors []Tensor) int64 {
 	return sum(tensors, func(t Tensor) int64 { return t.Shape.Elements() })
 }
+
+// Vocabulary is the number of rows of the first table of an embedding, trained or frozen.
+func (n Network) Vocabulary() int {
+	return slices.Concat(n.Layers[0].Params, n.Layers[0].Frozen)[0].Shape[0]
+}

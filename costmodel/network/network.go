@@ -83,6 +83,8 @@ type Layer struct {
 	KeepsGradient bool
 	// ForwardOnly: no gradient goes back through the layer, so it keeps nothing.
 	ForwardOnly bool
+	// Lowest: all layers below are frozen, so that nothing needs the gradient of this layer's input.
+	Lowest bool
 	// Repeatable: full recomputation keeps only Input and runs F again.
 	Repeatable bool
 	// Whole: full recomputation does not repeat this layer. Joined: it repeats this layer

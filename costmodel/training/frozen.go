@@ -114,9 +114,12 @@ func (f *freezing) layer(l *network.Layer, part trainedPart) {
 	work := f.work(l, part)
 	l.Ops, l.Buffers, f.live = work.ops, work.buffers, work.live
 	if part == allTrained {
+		l.Lowest = true
 		return
 	}
-	l.Kind = network.KindUnknown // executors do not know frozen weights
+	if f.Adapts() {
+		l.Kind = network.KindUnknown // executors do not know adapters
+	}
 	l.KeepsGradient = l.KeepsGradient && work.keepsOutput
 	l.ForwardOnly = !f.live
 	l.Frozen, l.FrozenTied, l.Tied = f.formats(*l), l.Tied, nil

@@ -218,8 +218,7 @@ func (Options) Settings() []setting.Setting {
 				"does; simulated only",
 		},
 		{
-			Key: "frozen", Example: `["embedding", "blocks.0-15"]`,
-			Executed: []string{noParts}, Unset: "all is trained",
+			Key: "frozen", Example: `["embedding", "blocks.0-15"]`, Unset: "all is trained",
 			Text: "parts whose weights are not trained: embedding, norm (the last one), head, and blocks by number. " +
 				"They have no gradients and no optimizer state, and nothing goes backward below the first part that " +
 				"is trained",

@@ -143,7 +143,7 @@ func (s *Source) makeSynthetic(n network.Network, samples int) error {
 	samples += s.held
 	if n.Layers[0].Kind == network.KindEmbedding {
 		set, err := MakeTokens(TokenRecipe{
-			Samples: samples, Sequence: n.TokensPerSample, Vocabulary: n.Layers[0].Params[0].Shape[0],
+			Samples: samples, Sequence: n.TokensPerSample, Vocabulary: n.Vocabulary(),
 			Seed: syntheticSeed,
 		})
 		s.tokens = &set
@@ -186,7 +186,7 @@ func (s *Source) loadPairs(file string, n network.Network, limit int) error {
 	if n.Layers[0].Kind != network.KindEmbedding {
 		return fmt.Errorf("%s does not take text", n.Name)
 	}
-	if v := n.Layers[0].Params[0].Shape[0]; v < ByteVocabulary {
+	if v := n.Vocabulary(); v < ByteVocabulary {
 		return fmt.Errorf("%s has a vocabulary of %d; text as bytes needs %d", n.Name, v, ByteVocabulary)
 	}
 	if limit > 0 {

@@ -120,7 +120,7 @@ func Batches(t testing.TB, n network.Network, samples, count int) []data.StepBat
 		}
 		if n.Layers[0].Kind == network.KindEmbedding {
 			set, err := data.MakeTokens(data.TokenRecipe{
-				Samples: samples, Sequence: n.TokensPerSample, Vocabulary: n.Layers[0].Params[0].Shape[0], Seed: 1,
+				Samples: samples, Sequence: n.TokensPerSample, Vocabulary: n.Vocabulary(), Seed: 1,
 			})
 			require.NoError(t, err)
 			inputs, targets := set.Batch(indices)

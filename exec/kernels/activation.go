@@ -13,7 +13,7 @@ import (
 // (1+tanh(u))/2 = 1/(1+exp(-2u)), it is x times a gate, the logistic function of 2u.
 type gelu struct {
 	name   string // of its buffer
-	output string // the buffer in which the linear layer behind it saves its output
+	output string // the buffer in which the linear layer behind it saves its output, if that is trained
 }
 
 const geluCubic = 0.044715
@@ -24,18 +24,28 @@ func (l gelu) forward(s *scope, x *graph.Node) *graph.Node {
 }
 
 // input uses the derivative gate·(1 + (x - y)·2u') of y = x·gate. The Go backend finds the gate from y/x,
-// which avoids the exponential; near 0 it is 1/2.
+// which avoids the exponential; near 0 it is 1/2. Where nobody has saved y, it is made again.
 func (l gelu) input(s *scope, dy *graph.Node) *graph.Node {
-	x, y := s.saved(l.name+".input"), s.saved(l.output)
+	x := s.saved(l.name + ".input")
 	square := graph.Mul(x, x)
-	slope := graph.AddScalar(graph.MulScalar(square, 6*geluCubic*math.Sqrt(2/math.Pi)), 2*math.Sqrt(2/math.Pi))
-	rest := graph.OnePlus(graph.Mul(graph.Sub(x, y), slope))
+	if !s.has(l.output) {
+		gate := geluGate(x, square)
+		return graph.Mul(dy, graph.Mul(gate, geluRest(x, graph.Mul(x, gate), square)))
+	}
+	y := s.saved(l.output)
+	rest := geluRest(x, y, square)
 	if formOf(x).logistic {
 		return graph.Mul(dy, graph.Mul(geluGate(x, square), rest))
 	}
 	half := graph.Scalar(x.Graph(), x.DType(), 0.5)
 	gate := graph.Where(graph.LessThan(square, graph.Scalar(x.Graph(), x.DType(), 1e-30)), half, graph.Div(y, x))
 	return graph.Mul(dy, graph.Mul(gate, rest))
+}
+
+// geluRest returns 1 + (x - y)·2u'.
+func geluRest(x, y, square *graph.Node) *graph.Node {
+	slope := graph.AddScalar(graph.MulScalar(square, 6*geluCubic*math.Sqrt(2/math.Pi)), 2*math.Sqrt(2/math.Pi))
+	return graph.OnePlus(graph.Mul(graph.Sub(x, y), slope))
 }
 
 // geluGate returns 1/(1+exp(-2u)).

@@ -22,6 +22,9 @@ type pass struct {
 // passes lists the programs to make. The slots of each are known to those behind it.
 func (s *Programs) passes() []pass {
 	list, needs := []pass{{"forward", &s.forward, s.buildForward}}, s.options.Needs
+	if s.ForwardOnly() {
+		return list
+	}
 	if needs == 0 {
 		needs = WholeBackward | SplitBackward
 	}
@@ -143,14 +146,17 @@ func (u unit) forward(s *scope, x *graph.Node) *graph.Node {
 		s.pin(unitInput, network.ForwardToInput, x)
 		s.muted = true
 	}
+	repeated := s.muted
 	for _, l := range u.layers {
 		s.enter(l)
+		s.muted = repeated || l.ForwardOnly
 		x = l.forward(s, x)
 	}
 	s.muted = false
 	return x
 }
 
+// input goes back through a unit. Below layers through which no gradient goes there is nothing to do.
 func (u unit) input(s *scope, dy *graph.Node) *graph.Node {
 	if u.repeat {
 		s.enter(u.layers[0])
@@ -159,6 +165,9 @@ func (u unit) input(s *scope, dy *graph.Node) *graph.Node {
 		s.repeating = false
 	}
 	for i := len(u.layers) - 1; i >= 0; i-- {
+		if u.layers[i].ForwardOnly {
+			return nil
+		}
 		s.enter(u.layers[i])
 		dy = u.layers[i].input(s, dy)
 	}
@@ -166,7 +175,7 @@ func (u unit) input(s *scope, dy *graph.Node) *graph.Node {
 }
 
 func (u unit) weight(s *scope) {
-	for i := len(u.layers) - 1; i >= 0; i-- {
+	for i := len(u.layers) - 1; i >= 0 && !u.layers[i].ForwardOnly; i-- {
 		s.enter(u.layers[i])
 		u.layers[i].weight(s)
 	}
@@ -233,11 +242,11 @@ func nodes(sc *scope, slots []slot) []*graph.Node {
 	return list
 }
 
-// gradients returns the gradients that a program makes, in the order of the parameters; nil for
+// gradients returns the gradients that a program makes, in the order of Parameters; nil for
 // others.
 func (s *Programs) gradients(sc *scope) []*graph.Node {
-	list := make([]*graph.Node, len(s.parameters))
-	for i, p := range s.parameters {
+	list := make([]*graph.Node, s.trained)
+	for i, p := range s.Parameters() {
 		node := sc.gradients[p.Name]
 		if node == nil {
 			continue
@@ -253,7 +262,7 @@ func (s *Programs) gradients(sc *scope) []*graph.Node {
 // sums adds the gradients that a program makes to those of earlier microbatches.
 func (s *Programs) sums(sc *scope) []*graph.Node {
 	list := s.gradients(sc)
-	for i, p := range s.parameters {
+	for i, p := range s.Parameters() {
 		sum := sc.Input(sumKey+p.Name, s.shapeOf(i))
 		if list[i] != nil {
 			sum = graph.Add(sum, list[i])

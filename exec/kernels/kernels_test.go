@@ -59,7 +59,7 @@ func kernels(b *testing.B, small bool) []kernel {
 		{name: "embedding", samples: samples, layers: gpt[:1]},
 		{name: "attention", input: []int{samples * tokens, 3 * 768},
 			modules: chain{attention{samples: samples, heads: 12, sequence: tokens, width: 64}}},
-		{name: "norm", input: []int{rows, 768}, modules: chain{layerNorm{"norm", "norm"}}, params: norm},
+		{name: "norm", input: []int{rows, 768}, modules: chain{layerNorm{name: "norm", key: "norm"}}, params: norm},
 		{name: "GELU", input: []int{rows, 3072}, modules: chain{gelu{"gelu", "output"}, saving{"output"}}},
 		{name: "entropy", input: []int{rows / 2, classes}, modules: chain{crossEntropy{"loss.targets"}}},
 		{name: "vgg", samples: (samples + 1) / 2 * 4, layers: layers(models.Model{Preset: "vgg16-pipeline"})[:5]},

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"psim/costmodel/network"
@@ -61,7 +62,7 @@ func opModule(l network.Layer, op network.Op) (module, error) {
 	case network.ReLU:
 		return relu{op.Name}, nil
 	case network.LayerNorm:
-		return layerNorm{name: op.Name, key: op.Name}, nil
+		return layerNorm{name: op.Name, key: op.Name, first: l.Lowest && op.Name == l.Ops[0].Name}, nil
 	case network.CrossEntropy:
 		return crossEntropy{targetsBuffer(l)}, nil
 	case network.MaxPool:
@@ -77,11 +78,12 @@ func opModule(l network.Layer, op network.Op) (module, error) {
 func productModule(l network.Layer, op network.Op) (module, error) {
 	weight, bias := "", ""
 	var shape network.Dims
-	for _, t := range append(l.Params[:len(l.Params):len(l.Params)], l.Tied...) {
+	tensors := slices.Concat(l.Params, l.Frozen, l.Tied, l.FrozenTied)
+	for _, t := range tensors {
 		switch {
 		case t.Name == op.Name+".bias":
 			bias = t.Name
-		case t.Name == op.Name+".weight" || len(l.Params)+len(l.Tied) == 1:
+		case t.Name == op.Name+".weight" || len(tensors) == 1:
 			weight, shape = t.Name, t.Shape
 		}
 	}
@@ -108,33 +110,37 @@ func targetsBuffer(l network.Layer) string {
 }
 
 func embeddingModules(l network.Layer, samples int) (chain, error) {
-	if len(l.Params) != 2 || len(l.Input) != 1 {
+	tables := slices.Concat(l.Params, l.Frozen)
+	if len(tables) != 2 || len(l.Input) != 1 {
 		return nil, fmt.Errorf("an embedding needs a table of tokens and one of positions")
 	}
-	sum := embedding{samples: samples, sequence: l.Input[0], tokens: l.Params[0].Name, positions: l.Params[1].Name}
+	sum := embedding{samples: samples, sequence: l.Input[0], tokens: tables[0].Name, positions: tables[1].Name}
 	return chain{sum, dropoutChain("drop", l.Dropout)}, nil
 }
 
 func blockModules(l network.Layer, samples int) (chain, error) {
-	if len(l.Params) != 12 || l.Heads < 1 {
-		return nil, fmt.Errorf("a GPT-2 block has 12 parameters and heads, not %d and %d", len(l.Params), l.Heads)
+	tensors := slices.Concat(l.Params, l.Frozen)
+	if len(tensors) != 12 || l.Heads < 1 {
+		return nil, fmt.Errorf("a GPT-2 block has 12 parameters and heads, not %d and %d", len(tensors), l.Heads)
 	}
 	column := func(name string) linear {
 		key := l.Name + "." + name
 		return linear{name: name, weightName: key + ".weight", biasName: key + ".bias"}
 	}
-	norm := func(name string) layerNorm { return layerNorm{name: name, key: l.Name + "." + name} }
+	norm := func(name string, first bool) layerNorm {
+		return layerNorm{name: name, key: l.Name + "." + name, first: first}
+	}
 	core := attention{
-		samples: samples, heads: l.Heads, sequence: l.Input[0], width: l.Params[4].Shape[0] / l.Heads,
+		samples: samples, heads: l.Heads, sequence: l.Input[0], width: tensors[4].Shape[0] / l.Heads,
 		dropout: dropoutChain("attn.attn_dropout", l.Dropout),
 	}
 	return chain{
 		residual{chain{
-			norm("ln_1"), column("attn.c_attn"), core, column("attn.c_proj"),
+			norm("ln_1", l.Lowest), column("attn.c_attn"), core, column("attn.c_proj"),
 			dropoutChain("attn.resid_dropout", l.Dropout),
 		}},
 		residual{chain{
-			norm("ln_2"), column("mlp.c_fc"), gelu{"mlp.gelu", "mlp.c_proj.input"}, column("mlp.c_proj"),
+			norm("ln_2", false), column("mlp.c_fc"), gelu{"mlp.gelu", "mlp.c_proj.input"}, column("mlp.c_proj"),
 			dropoutChain("mlp.dropout", l.Dropout),
 		}},
 	}, nil
@@ -148,7 +154,11 @@ func (r residual) forward(s *scope, x *graph.Node) *graph.Node {
 }
 
 func (r residual) input(s *scope, dy *graph.Node) *graph.Node {
-	return graph.Add(dy, r.chain.input(s, dy))
+	dx := r.chain.input(s, dy)
+	if dx == nil {
+		return nil // nothing needs it
+	}
+	return graph.Add(dy, dx)
 }
 
 // chain runs modules one after another.

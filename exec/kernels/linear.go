@@ -18,7 +18,9 @@ type linear struct {
 }
 
 func (l linear) forward(s *scope, x *graph.Node) *graph.Node {
-	s.save(l.name+".input", network.ForwardToWeight, x)
+	if s.trains(l.weightName) {
+		s.save(l.name+".input", network.ForwardToWeight, x)
+	}
 	y := l.times(x, s.parameter(l.weightName), !l.outFirst)
 	if l.biasName != "" {
 		y = graph.Add(y, repeatRows(s.parameter(l.biasName), y.Shape().Dim(0)))
@@ -27,7 +29,9 @@ func (l linear) forward(s *scope, x *graph.Node) *graph.Node {
 }
 
 func (l linear) input(s *scope, dy *graph.Node) *graph.Node {
-	s.keep(l.name+".output_gradient", dy)
+	if s.trains(l.weightName) {
+		s.keep(l.name+".output_gradient", dy)
+	}
 	if l.first {
 		return nil
 	}
@@ -35,6 +39,9 @@ func (l linear) input(s *scope, dy *graph.Node) *graph.Node {
 }
 
 func (l linear) weight(s *scope) {
+	if !s.trains(l.weightName) {
+		return
+	}
 	x, dy := s.saved(l.name+".input"), s.saved(l.name+".output_gradient")
 	if l.outFirst {
 		s.gradient(l.weightName, outer(dy, x))

@@ -11,6 +11,8 @@ import (
 type layerNorm struct {
 	name string // of its buffer
 	key  string // of its parameters, without .weight and .bias
+	// first: no input gradient is needed
+	first bool
 }
 
 // normEpsilon has GPT-2's value.
@@ -38,6 +40,9 @@ func (l layerNorm) input(s *scope, dy *graph.Node) *graph.Node {
 	along := graph.Mul(dy, centred)
 	s.gradient(l.key+".weight", graph.Reshape(product(row(inverse), along), -1))
 	s.gradient(l.key+".bias", graph.Reshape(columnSums(dy), -1))
+	if l.first {
+		return nil
+	}
 	gain := row(s.parameter(l.key + ".weight"))
 	n := dy.Shape().Dim(-1)
 	part := graph.MulScalar(inverse, 1/float64(n))
@@ -54,6 +59,9 @@ func (l layerNorm) inputByPieces(s *scope, dy *graph.Node) *graph.Node {
 	normed := graph.Mul(centred, inverse)
 	s.gradient(l.key+".weight", graph.Reshape(columnSums(addPieces(graph.Mul(dy, normed), 0)), -1))
 	s.gradient(l.key+".bias", graph.Reshape(columnSums(dy), -1))
+	if l.first {
+		return nil
+	}
 	scaled := graph.Mul(dy, row(s.parameter(l.key+".weight")))
 	slope, shift := mean(graph.Mul(scaled, normed)), mean(scaled)
 	return graph.Mul(inverse, graph.Sub(graph.Sub(scaled, shift), graph.Mul(normed, slope)))

@@ -45,7 +45,7 @@ func runNorm(t *testing.T, d *backend.LocalDevice, rows, columns int) (results [
 		given[name] = made
 	}
 	p, err := backend.Compile(d.Backend, "a norm", func(b *backend.Inputs) []*graph.Node {
-		sc, l := newScope(s, b), layerNorm{"norm", "norm"}
+		sc, l := newScope(s, b), layerNorm{name: "norm", key: "norm"}
 		y := l.forward(sc, b.Input("x", shapes.Make(s.dtype, rows, columns)))
 		dx := l.input(sc, b.Input("dy", shapes.Make(s.dtype, rows, columns)))
 		return []*graph.Node{y, dx, sc.gradients["norm.weight"], sc.gradients["norm.bias"]}

@@ -36,6 +36,7 @@ package kernels
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"psim/costmodel/network"
 	"psim/exec/backend"
@@ -84,11 +85,13 @@ const (
 // Programs are the compiled passes of consecutive layers for microbatches of one size. They may
 // run concurrently, for different microbatches.
 type Programs struct {
-	layers     []layer
-	units      []unit
-	options    Options
-	dtype      dtypes.DType
+	layers  []layer
+	units   []unit
+	options Options
+	dtype   dtypes.DType
+	// parameters are the trained ones, and behind them those that are frozen.
 	parameters []network.Tensor
+	trained    int            // how many of parameters are trained
 	index      map[string]int // in parameters
 
 	inputShape, outputShape shapes.Shape
@@ -131,8 +134,8 @@ func Compile(engine compute.Backend, layers []network.Layer, options Options) (*
 			return nil, err
 		}
 		s.layers = append(s.layers, made)
-		s.addParameters(l)
 	}
+	s.addParameters(layers...)
 	s.inputShape = s.shapeOfInput()
 	s.group()
 	if err := s.compile(engine); err != nil {
@@ -142,10 +145,20 @@ func Compile(engine compute.Backend, layers []network.Layer, options Options) (*
 	return s, nil
 }
 
-// addParameters lists the tensors that a layer owns or shares. A table that both an embedding
-// and its tied head use is listed once.
-func (s *Programs) addParameters(l network.Layer) {
-	for _, t := range append(l.Params[:len(l.Params):len(l.Params)], l.Tied...) {
+// addParameters lists the tensors that layers own or share, first those that are trained. A table that both an
+// embedding and its tied head use is listed once.
+func (s *Programs) addParameters(layers ...network.Layer) {
+	for _, l := range layers {
+		s.addTensors(l.Params, l.Tied)
+	}
+	s.trained = len(s.parameters)
+	for _, l := range layers {
+		s.addTensors(l.Frozen, l.FrozenTied)
+	}
+}
+
+func (s *Programs) addTensors(own, tied []network.Tensor) {
+	for _, t := range slices.Concat(own, tied) {
 		if _, ok := s.index[t.Name]; !ok {
 			s.index[t.Name] = len(s.parameters)
 			s.parameters = append(s.parameters, t)
@@ -172,18 +185,25 @@ func (s *Programs) shapeOfInput() shapes.Shape {
 // group makes the units that Recompute asks for.
 func (s *Programs) group() {
 	if s.options.Recompute == RepeatStage {
-		s.units = []unit{{s.layers, true}}
+		s.units = []unit{{s.layers, !s.ForwardOnly()}}
 		return
 	}
 	for _, l := range s.layers {
-		s.units = append(s.units, unit{[]layer{l}, s.options.Recompute == RepeatLayer && l.Repeatable})
+		repeat := s.options.Recompute == RepeatLayer && l.Repeatable && !l.ForwardOnly
+		s.units = append(s.units, unit{[]layer{l}, repeat})
 	}
 }
 
-// Parameters lists the tensors that the layers need, in the order of the lists of parameters
-// and gradients. A table that is tied to a table of another stage is one of them: add up the
-// gradients of both.
-func (s *Programs) Parameters() []network.Tensor { return s.parameters }
+// Parameters lists the tensors of the layers that are trained, in the order of the lists of
+// gradients. A table that is tied to a table of another stage is one of them: add up the
+// gradients of both. Passes take them, and the Frozen behind them.
+func (s *Programs) Parameters() []network.Tensor { return s.parameters[:s.trained:s.trained] }
+
+// Frozen lists the tensors of the layers that are not trained. They have no gradients.
+func (s *Programs) Frozen() []network.Tensor { return s.parameters[s.trained:] }
+
+// ForwardOnly reports whether no gradient goes back through the layers. Their backward is not to be run.
+func (s *Programs) ForwardOnly() bool { return s.layers[len(s.layers)-1].ForwardOnly }
 
 // Last reports whether the layers end with the loss.
 func (s *Programs) Last() bool {

@@ -93,6 +93,13 @@ func (s *scope) put(key string, lifetime network.Lifetime, node *graph.Node) {
 // one.
 func (s *scope) saved(name string) *graph.Node { return s.get(s.layer + "/" + name) }
 
+// has reports whether the current layer has saved a tensor.
+func (s *scope) has(name string) bool {
+	key := s.layer + "/" + name
+	_, known := s.stage.slot(key)
+	return known || s.local[key] != nil
+}
+
 // get returns the node of a slot, as an input of the program if an earlier one has made it.
 func (s *scope) get(key string) *graph.Node {
 	if node, ok := s.local[key]; ok {
@@ -116,8 +123,17 @@ func (s *scope) parameter(name string) *graph.Node {
 
 func (s *scope) shape(name string) []int { return s.stage.parameters[s.stage.index[name]].Shape }
 
-// gradient adds to the gradient of a parameter.
+// trains reports whether a parameter is trained. A frozen one has no gradient.
+func (s *scope) trains(name string) bool {
+	i, ok := s.stage.index[name]
+	return ok && i < s.stage.trained
+}
+
+// gradient adds to the gradient of a parameter, if that is trained.
 func (s *scope) gradient(name string, node *graph.Node) {
+	if !s.trains(name) {
+		return
+	}
 	if before, ok := s.gradients[name]; ok {
 		node = graph.Add(before, node)
 	}

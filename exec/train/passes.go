@@ -100,14 +100,14 @@ func (p pass) program(k int) *kernels.Programs { return p.programs(p.at.segments
 // pick takes the parameters of a segment: whole ones of a sharded stage, those that the forward
 // of the microbatch had, or those of the rank.
 func (p pass) pick(k int) backend.Tensors {
-	g := p.at.segments[k]
+	g, from := p.at.segments[k], p.at.rankState.parameters
 	switch {
 	case p.at.sharded:
-		return g.pick(p.parameters)
+		from = p.parameters
 	case p.state.weights != nil:
-		return g.pick(p.state.weights)
+		from = p.state.weights
 	}
-	return g.pick(p.at.rankState.parameters)
+	return g.withFrozen(g.pick(from), p.at.frozenValues)
 }
 
 // forwardSegment runs F of one segment, and returns its output.
@@ -232,6 +232,10 @@ func (p pass) backwardSegment(k int) (err error) {
 	saved, given := x.saved[k], x.outputGradient
 	x.saved[k], x.outputGradient = nil, nil // used up, also after an error
 	defer given.Release()
+	if p.program(k).ForwardOnly() {
+		saved.Release()
+		return nil // nothing below is trained
+	}
 	if p.task.Kind == graph.InputGradient {
 		p.calls[p.task.Rank]++
 		x.outputGradient, x.work[k], err = p.program(k).InputGradient(p.pick(k), saved, given)

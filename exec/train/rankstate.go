@@ -22,8 +22,12 @@ type rankState struct {
 	index      map[string]int // in tensors
 	parameters backend.Tensors
 	gradients  backend.Tensors // summed over the microbatches so far
-	updates    *kernels.Updates
-	state      kernels.OptimizerState
+	// frozen tensors are not trained: they keep their first values, and have no gradients.
+	frozen       []network.Tensor
+	frozenIndex  map[string]int // in frozen
+	frozenValues backend.Tensors
+	updates      *kernels.Updates
+	state        kernels.OptimizerState
 	// model and kept are held only by the simplified form of sharding: the whole model and, by
 	// unit, the last whole gradients.
 	model backend.Tensors
@@ -42,6 +46,8 @@ type segment struct {
 	withoutDropout map[int64]*kernels.Programs // nil until it is needed
 	// at says where its parameters are among those of the rank, or of the units of its stage.
 	at []int
+	// frozenAt says where its frozen parameters are among those of the rank.
+	frozenAt []int
 	// part of the stage's backward that runs the segment.
 	part uint16
 }
@@ -69,6 +75,27 @@ func (m *rankState) addTensors(g *segment, tensors, whole []network.Tensor) {
 		}
 		g.at = append(g.at, i)
 	}
+}
+
+// addFrozen adds the frozen tensors of a segment to those of the rank.
+func (m *rankState) addFrozen(g *segment) {
+	for _, t := range g.any().Frozen() {
+		i, ok := m.frozenIndex[t.Name]
+		if !ok {
+			i = len(m.frozen)
+			m.frozenIndex[t.Name] = i
+			m.frozen = append(m.frozen, t)
+		}
+		g.frozenAt = append(g.frozenAt, i)
+	}
+}
+
+// withFrozen adds the segment's frozen tensors to its others, as passes take them.
+func (g *segment) withFrozen(list, frozen backend.Tensors) backend.Tensors {
+	for _, at := range g.frozenAt {
+		list = append(list, frozen[at])
+	}
+	return list
 }
 
 // pick takes the segment's tensors from a list, which still holds them.
@@ -102,11 +129,12 @@ func (m *rankState) release() {
 		return
 	}
 	m.parameters.Release()
+	m.frozenValues.Release()
 	m.gradients.Release()
 	m.state.Release()
 	m.model.Release()
 	for _, whole := range m.kept {
 		whole.Release()
 	}
-	m.parameters, m.gradients, m.model, m.kept = nil, nil, nil, nil
+	m.parameters, m.frozenValues, m.gradients, m.model, m.kept = nil, nil, nil, nil, nil
 }

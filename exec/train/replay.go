@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"psim/costmodel/network"
 	"psim/costmodel/stages"
@@ -42,6 +43,11 @@ func (o Replay) Run(ctx context.Context) (*Record, error) {
 		}
 	}
 	all, err := r.read(func(s *replayedStage) backend.Tensors { return s.versions[len(s.versions)-1] })
+	for _, s := range r.stages {
+		if err == nil {
+			err = readInto(all, s.frozen, s.constants)
+		}
+	}
 	r.record.Parameters = []map[string][]float32{all}
 	return r.record, err
 }
@@ -59,10 +65,17 @@ type replay struct {
 type replayedStage struct {
 	bySize    map[int64]*kernels.Programs
 	tensors   []network.Tensor
+	frozen    []network.Tensor
+	constants backend.Tensors // the values of frozen tensors
 	updates   *kernels.Updates
 	versions  []backend.Tensors // by updates of the step; nil when no longer needed
 	gradients backend.Tensors
 	state     kernels.OptimizerState
+}
+
+// weights returns a version of a stage's weights, and the frozen ones behind them.
+func (s *replayedStage) weights(version int) backend.Tensors {
+	return slices.Concat(s.versions[version], s.constants)
 }
 
 // A replayedStep is one step, with its index.
@@ -93,6 +106,10 @@ func (r *replay) open() error {
 			return fmt.Errorf("stage %d: %w", s, err)
 		}
 		stage.bySize, stage.tensors = compiled.bySize, compiled.any().Parameters()
+		stage.frozen = compiled.any().Frozen()
+		if stage.constants, err = kernels.InitializeTensors(r.device, stage.frozen, r.job.Seed); err != nil {
+			return err
+		}
 		first, err := kernels.InitializeTensors(r.device, stage.tensors, r.job.Seed)
 		if err != nil {
 			return err
@@ -186,7 +203,13 @@ func (r *replay) microbatch(b replayedMicrobatch) (loss float64, err error) {
 	gradient, err := backend.Upload(r.device, meanOver(float64(data.Counted(b.targets))))
 	for s := len(r.stages) - 1; s >= 0 && err == nil; s-- {
 		stage, given := r.stages[s], gradient
-		weights := stage.versions[r.version(s, b.index)]
+		if stage.bySize[b.samples].ForwardOnly() {
+			saved[s].Release()
+			given.Release()
+			gradient = nil
+			continue
+		}
+		weights := stage.weights(r.version(s, b.index))
 		gradient, err = stage.bySize[b.samples].Backward(weights, saved[s], given, stage.gradients)
 		given.Release()
 	}
@@ -206,7 +229,7 @@ func (r *replay) forward(b replayedMicrobatch) (*backend.DeviceTensor, []*kernel
 				return nil, nil, err
 			}
 		}
-		y, saved[s], err = program.Forward(stage.versions[r.version(s, b.index)], x, targets, b.seed)
+		y, saved[s], err = program.Forward(stage.weights(r.version(s, b.index)), x, targets, b.seed)
 		x.Release()
 		targets.Release()
 		if err != nil {
@@ -252,6 +275,7 @@ func (r *replay) close() {
 			v.Release()
 		}
 		s.gradients.Release()
+		s.constants.Release()
 		s.state.Release()
 	}
 	r.cache.close()

@@ -224,8 +224,8 @@ func (s *step) zero(rank int32) error {
 // another process, pack does it.
 func (s *step) send(ctx context.Context, t graph.Task) error {
 	from, to := s.sent(t)
-	if s.devices[t.Peer] == nil {
-		return nil
+	if s.devices[t.Peer] == nil || *from == nil && t.Kind == graph.SendBackward {
+		return nil // below are only frozen parts, which need no gradient
 	}
 	copied, err := (*from).Send(ctx, s.devices[t.Peer])
 	if err != nil {

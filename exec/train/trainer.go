@@ -114,7 +114,8 @@ func (t *Trainer) holds(rank, stage int) bool {
 func (t *Trainer) newRank(rank int) (*rankState, error) {
 	d := t.devices[rank]
 	m := &rankState{
-		device: d, index: map[string]int{}, stages: make([]*rankStage, len(t.job.Stages)),
+		device: d, index: map[string]int{}, frozenIndex: map[string]int{},
+		stages:  make([]*rankStage, len(t.job.Stages)),
 		sharded: t.job.Gathers(),
 	}
 	if m.sharded {
@@ -138,6 +139,7 @@ func (t *Trainer) newRank(rank int) (*rankState, error) {
 				return nil, fmt.Errorf("stage %d: %w", s, err)
 			}
 			m.addTensors(g, g.any().Parameters(), whole)
+			m.addFrozen(g)
 			m.stages[s].segments = append(m.stages[s].segments, g)
 		}
 	}
@@ -175,6 +177,9 @@ func (t *Trainer) Reset() error {
 		}
 		if err != nil {
 			return fmt.Errorf("parameters of rank %d: %w", rank, err)
+		}
+		if m.frozenValues, err = kernels.InitializeTensors(m.device, m.frozen, t.job.Seed); err != nil {
+			return fmt.Errorf("frozen parameters of rank %d: %w", rank, err)
 		}
 		if err := m.start(); err != nil {
 			return fmt.Errorf("gradients of rank %d: %w", rank, err)
@@ -232,7 +237,11 @@ func (t *Trainer) held() ([]map[string][]float32, error) {
 		if m == nil {
 			continue
 		}
-		if err := readInto(all[rank], m.tensors, m.parameters); err != nil {
+		err := readInto(all[rank], m.tensors, m.parameters)
+		if err == nil {
+			err = readInto(all[rank], m.frozen, m.frozenValues)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
