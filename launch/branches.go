@@ -9,8 +9,11 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// mostTurns limits how often loops and branches of a script are gone through.
-const mostTurns = 2000
+// mostTurns limits how often loops and branches of a script are gone through, and mostCalls how often functions are called.
+const (
+	mostTurns = 2000
+	mostCalls = 10_000
+)
 
 // loop goes through a loop over words that are known, once for each.
 func (s *shell) loop(stmt *syntax.Stmt, c *syntax.ForClause) error {
@@ -51,6 +54,9 @@ func (s *shell) turn(body []*syntax.Stmt) (on bool, err error) {
 		return false, err
 	}
 	left := s.jump
+	if s.levels--; left != "" && s.levels > 0 { // of a loop around this one
+		return false, nil
+	}
 	s.jump = ""
 	return left != "break", nil
 }
@@ -143,9 +149,9 @@ func (s *shell) function(body *syntax.Stmt) error {
 
 // apart runs a subshell or a pipe, whose variables are its own.
 func (s *shell) apart(run func() error) error {
-	before, ended := maps.Clone(s.variables), s.ended
+	before, functions, ended := maps.Clone(s.variables), maps.Clone(s.functions), s.ended
 	err := run()
-	s.variables, s.ended, s.jump = before, ended, ""
+	s.variables, s.functions, s.ended, s.jump = before, functions, ended, ""
 	return err
 }
 
@@ -207,14 +213,16 @@ func commands(n syntax.Node) (found bool) {
 }
 
 // starts reports whether a piece of a script may start a training.
-func starts(n syntax.Node) bool { return strings.Contains(source(n), "--") }
+func starts(n syntax.Node) bool { return strings.Contains(printed(n), "--") }
 
 // assigns reports whether a piece of a script sets a variable.
 func assigns(n syntax.Node) (found bool) {
 	syntax.Walk(n, func(n syntax.Node) bool {
-		switch n.(type) {
+		switch n := n.(type) {
 		case *syntax.Assign, *syntax.ArithmCmd, *syntax.LetClause:
 			found = true
+		case *syntax.CallExpr:
+			found = found || len(n.Args) > 0 && slices.Contains([]string{"shift", "eval", "set", "source", "."}, n.Args[0].Lit())
 		}
 		return !found
 	})
@@ -224,6 +232,8 @@ func assigns(n syntax.Node) (found bool) {
 // A state is what a branch of a script may change.
 type state struct {
 	variables map[string]expand.Variable
+	functions map[string]*syntax.Stmt
+	written   map[string]Input
 	starts    [][]string
 	notes     []string
 	nodes     nodes
@@ -234,14 +244,16 @@ type state struct {
 // state returns a copy of what a branch may change.
 func (s *shell) state() state {
 	return state{
-		variables: maps.Clone(s.variables), starts: slices.Clip(s.starts), notes: slices.Clip(s.arguments.notes),
-		nodes: s.arguments.nodes, ended: s.ended, jump: s.jump,
+		variables: maps.Clone(s.variables), functions: maps.Clone(s.functions), written: maps.Clone(s.written),
+		starts: slices.Clip(s.starts), notes: slices.Clip(s.arguments.notes), nodes: s.arguments.nodes, ended: s.ended,
+		jump: s.jump,
 	}
 }
 
 // become puts a state in place.
 func (s *shell) become(t state) {
-	s.variables, s.starts, s.ended, s.jump = t.variables, t.starts, t.ended, t.jump
+	s.variables, s.functions, s.written = t.variables, t.functions, t.written
+	s.starts, s.ended, s.jump = t.starts, t.ended, t.jump
 	s.arguments.notes, s.arguments.nodes = t.notes, t.nodes
 }
 
@@ -258,7 +270,8 @@ func (s *shell) both(c *syntax.IfClause) error {
 	failed := s.all(c.Then)
 	first := s.state()
 	s.become(before)
-	s.variables = maps.Clone(before.variables)
+	s.variables, s.functions = maps.Clone(before.variables), maps.Clone(before.functions)
+	s.written = maps.Clone(before.written)
 	var err error
 	if c.Else != nil {
 		err = s.branch(c.Else)
@@ -292,7 +305,7 @@ func unlike(a, b map[string]expand.Variable) (names []string) {
 	maps.Copy(all, b)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		x, y := a[name], b[name]
-		if x.Str != y.Str || !slices.Equal(x.List, y.List) || x.IsSet() != y.IsSet() {
+		if x.Str != y.Str || !slices.Equal(x.List, y.List) || !maps.Equal(x.Map, y.Map) || x.IsSet() != y.IsSet() {
 			names = append(names, name)
 		}
 	}

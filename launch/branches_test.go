@@ -46,6 +46,17 @@ func TestBranches(t *testing.T) {
 		"waits":           {"MBS=2\nwhile ! nc -z h 1; do sleep 1; done\n" + run, 2, nil},
 		"endless":         {"MBS=2\nn=0\nwhile true; do n=$((n+1)); done\n" + run, 2, []string{"a loop is left out"}},
 		"arguments":       {"f(){ while [[ $# -gt 0 ]]; do case $1 in -b) MBS=$2; shift 2;; *) shift;; esac; done; }\nf -x -b 4\n" + run, 4, nil},
+		"case":            {"case /data/llama/x in *gpt*) MBS=1;; *llama*) MBS=2;; esac\n" + run, 2, nil},
+		"case, not":       {"MBS=1\ncase b in [!a]) MBS=2;; esac\n[[ a/b == a* ]] && MBS=$((MBS*2))\n" + run, 4, nil},
+		"case, on":        {"case a in a) MBS=1;;& b) MBS=3;; *) MBS=2;; esac\n" + run, 2, nil},
+		"case, through":   {"case a in a) MBS=1;& b) MBS=3;; *) MBS=2;; esac\n" + run, 3, nil},
+		"break 2":         {"MBS=0\nfor a in 1 2; do for b in 1 2; do MBS=$((MBS+4)); break 2; done; done\n" + run, 4, nil},
+		"continue 2":      {"MBS=0\nfor a in 1 2; do for b in 1 2; do MBS=$((MBS+4)); continue 2; done; MBS=9; done\n" + run, 8, nil},
+		"list of if":      {"MBS=4\nif MBS=8; [ 1 = 1 ]; then :; fi\n" + run, 8, nil},
+		"set":             {"set 4 256\nMBS=$1\n" + run, 4, nil},
+		"set -e":          {"MBS=2\nset -e\nset +x\n" + run, 2, nil},
+		"function, not":   {"f(){ MBS=4; }\nif nvidia-smi; then f(){ MBS=8; }; fi\n(f(){ MBS=9; })\nf\n" + run, 4, nil},
+		"pairs":           {"declare -A m\ni=0\nwhile [ $i -lt 2 ]; do m[a]=$i; ((i++)); done\nMBS=$((m[a]+1))\n" + run, 2, nil},
 		"none to shift":   {"MBS=2\nshift\nshift 3\n" + run, 2, nil},
 		"asks":            {"MBS=2\nif [ $(nvidia-smi -L | wc -l) -gt 4 ]; then MBS=4; fi\n" + run, 2, []string{"is taken as false; true would set MBS otherwise"}},
 		"asks in a loop":  {"MBS=2\nwhile [ $(squeue | wc -l) -gt 4 ]; do MBS=4; done\n" + run, 2, []string{"a loop is left out"}},
@@ -98,4 +109,14 @@ func TestTooLong(t *testing.T) {
 		_, err := scripted(x, line, "torchrun pretrain_gpt.py --num-layers 2")
 		require.ErrorContains(t, err, "longer than", line[:9])
 	}
+}
+
+// TestManyCalls: functions that call two others each are not called without end.
+func TestManyCalls(t *testing.T) {
+	lines := []string{"f0(){ :; }"}
+	for n := range 13 {
+		lines = append(lines, fmt.Sprintf("f%d(){ f%d; f%[2]d; f%[2]d; }", n+1, n))
+	}
+	_, err := scripted(append(lines, "f13", "python x.py "+least)...)
+	require.ErrorContains(t, err, "functions are called more than 10000 times")
 }

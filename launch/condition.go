@@ -1,10 +1,11 @@
 package launch
 
 import (
-	"path"
+	"regexp"
 	"strconv"
 
 	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/pattern"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -79,12 +80,22 @@ func (s *shell) test(x syntax.TestExpr) (holds, known bool) {
 			return false, false
 		}
 		if x.Op == syntax.TsMatch || x.Op == syntax.TsMatchShort || x.Op == syntax.TsNoMatch {
-			fits, err := path.Match(right, left)
-			return fits == (x.Op != syntax.TsNoMatch), err == nil
+			fits, known := matches(right, left)
+			return fits == (x.Op != syntax.TsNoMatch), known
 		}
 		return testWords([]string{left, x.Op.String(), right})
 	}
 	return false, false
+}
+
+// matches reports whether a pattern of bash fits a text, if it is one.
+func matches(glob, text string) (fits, known bool) {
+	expression, err := pattern.Regexp(glob, pattern.EntireString)
+	if err != nil {
+		return false, false
+	}
+	r, err := regexp.Compile(expression)
+	return err == nil && r.MatchString(text), err == nil
 }
 
 // testWords evaluates a test of words. What asks the file system is not known.

@@ -9,6 +9,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
@@ -27,8 +28,10 @@ type shell struct {
 	label     string
 	ended     bool // by exit
 	turns     int  // of loops and of branches that are tried, so far
-	// jump is break, continue or return until its loop or function has ended.
+	calls     int  // of functions, so far
+	// jump is break, continue or return until its loop or function has ended, and levels of how many loops.
 	jump   string
+	levels int
 	locals map[string]expand.Variable // of the function that is run, as they were before it; nil outside of one
 }
 
@@ -66,12 +69,12 @@ func (s *shell) config() *expand.Config {
 	return &expand.Config{
 		Env: s,
 		CmdSubst: func(w io.Writer, c *syntax.CmdSubst) error {
-			text := source(c)
+			text, whole := source(c), printed(c)
 			if folderOf.MatchString(text) {
 				_, err := io.WriteString(w, ".")
 				return err
 			}
-			if known := countedDevices.MatchString(text); known {
+			if known := countedDevices.MatchString(whole); known {
 				s.note(c, "%s is not run: --devices N says how many devices there are", text)
 			} else {
 				s.note(c, "%s is not run: it counts as empty", text)
@@ -126,16 +129,22 @@ var folderOf = regexp.MustCompile(`^\$\((dirname|realpath|readlink|pwd|cd) `)
 // countedDevices are commands that say where a job runs.
 var countedDevices = regexp.MustCompile(`nvidia-smi|scontrol|SLURM`)
 
-// source returns a piece of a script as it stands there, on one line.
-func source(n syntax.Node) string {
+// printed returns a piece of a script as it stands there, on one line.
+func printed(n syntax.Node) string {
 	var b strings.Builder
 	if syntax.NewPrinter(syntax.SingleLine(true)).Print(&b, n) != nil {
 		return "a command"
 	}
-	if text := b.String(); len(text) < 80 {
-		return text
+	return b.String()
+}
+
+// source returns a piece of a script for a message, a long one in part.
+func source(n syntax.Node) string {
+	text := []rune(printed(n))
+	if len(text) < 80 {
+		return string(text)
 	}
-	return b.String()[:76] + " …"
+	return string(text[:76]) + " …"
 }
 
 // repeatedList is a list of Python, such as [0]*3+[1]*58. Within an array bash takes it for a word, and the parser for
@@ -250,6 +259,9 @@ func (s *shell) branch(c *syntax.IfClause) error {
 	if len(c.Cond) == 0 { // else
 		return s.all(c.Then)
 	}
+	if err := s.all(c.Cond[:len(c.Cond)-1]); err != nil || s.ended || s.jump != "" {
+		return err
+	}
 	holds, known := s.holds(c.Cond[len(c.Cond)-1])
 	switch {
 	case !known:
@@ -262,22 +274,29 @@ func (s *shell) branch(c *syntax.IfClause) error {
 	return nil
 }
 
-// choose follows the first pattern that fits.
+// choose follows the first pattern that fits, and what ;& and ;;& add to it.
 func (s *shell) choose(c *syntax.CaseClause) error {
 	word, err := expand.Literal(s.config(), c.Word)
 	if err != nil {
 		return s.wrong(c, err)
 	}
+	on := false // the item before ended with ;&
 	for _, item := range c.Items {
 		for _, p := range item.Patterns {
-			pattern, err := expand.Pattern(s.config(), p)
+			glob, err := expand.Pattern(s.config(), p)
 			if err != nil {
 				return s.wrong(c, err)
 			}
-			if fits, err := path.Match(pattern, word); err == nil && (fits || pattern == "*") {
-				return s.all(item.Stmts)
-			}
+			fits, _ := matches(glob, word)
+			on = on || fits
 		}
+		if !on {
+			continue
+		}
+		if err := s.all(item.Stmts); err != nil || item.Op == syntax.Break || s.ended || s.jump != "" {
+			return err
+		}
+		on = item.Op == syntax.Fallthrough
 	}
 	return nil
 }
@@ -298,6 +317,10 @@ func (s *shell) call(c *syntax.CallExpr) error {
 		if s.depth++; s.depth > deepest {
 			return fmt.Errorf("%s:%d: %s: functions call each other more than %d deep", s.label, c.Pos().Line(),
 				words[0], deepest)
+		}
+		if s.calls++; s.calls > mostCalls {
+			return fmt.Errorf("%s:%d: %s: functions are called more than %d times", s.label, c.Pos().Line(), words[0],
+				mostCalls)
 		}
 		restore := s.positional(words[1:])
 		defer func() { s.depth--; restore() }()
@@ -360,7 +383,12 @@ func (s *shell) builtin(words []string) bool {
 	case words[0] == "exit":
 		s.ended = true
 	case words[0] == "break" || words[0] == "continue" || words[0] == "return":
-		s.jump = words[0]
+		s.jump, s.levels = words[0], 1
+		if len(words) > 1 && words[0] != "return" {
+			if n, err := strconv.Atoi(words[1]); err == nil && n > 1 {
+				s.levels = n
+			}
+		}
 	case words[0] == "shift":
 		s.shift(words[1:])
 	case words[0] == "unset":
@@ -369,6 +397,8 @@ func (s *shell) builtin(words []string) bool {
 		}
 	case words[0] == "set" && slices.Contains(words, "--"):
 		s.positional(words[slices.Index(words, "--")+1:])
+	case words[0] == "set" && len(words) > 1 && !strings.ContainsAny(words[1][:min(1, len(words[1]))], "-+"):
+		s.positional(words[1:])
 	default:
 		return false
 	}

@@ -83,9 +83,9 @@ func (k *file) prefixes() {
 		if _, known := k.effects[key]; known {
 			continue
 		}
-		for name, effect := range k.effects {
+		for _, name := range slices.Sorted(maps.Keys(k.effects)) { // a longer prefix comes later
 			if prefix, many := strings.CutSuffix(name, "*"); many && strings.HasPrefix(key, prefix) {
-				k.effects[key] = effect
+				k.effects[key] = k.effects[name]
 			}
 		}
 	}
@@ -131,7 +131,7 @@ func (k *submission) benchmark() {
 	}
 	k.Set("model.preset", preset, from)
 	k.Set("model.sequence_length", length, "the benchmark")
-	if n := k.keys["OVERWRITTEN_NUM_LAYERS"]; n != nil && size == "8b" && n != 32 {
+	if n := k.keys["OVERWRITTEN_NUM_LAYERS"]; n != nil && preset == "llama3-8b" && n != 32 {
 		k.Set("model.layers", k.degree("OVERWRITTEN_NUM_LAYERS"), "OVERWRITTEN_NUM_LAYERS")
 	}
 }
@@ -258,7 +258,7 @@ var submittedRecipes = map[string]string{
 
 // precision maps the precision of products, and what blocks keep in 8 bits.
 func (k *submission) precision() {
-	recipe, known := submittedRecipes[k.word("FP8_RECIPE", "")]
+	recipe, known := submittedRecipes[strings.ToLower(k.word("FP8_RECIPE", ""))]
 	switch {
 	case k.on("FP4"):
 		k.Set("train.precision", "nvfp4", "FP4")
@@ -291,7 +291,7 @@ func (k *submission) precision() {
 
 // recompute maps what the backward computes again.
 func (k *submission) recompute() {
-	switch kind := k.word("ACG", ""); kind {
+	switch kind := strings.ToLower(k.word("ACG", "")); kind {
 	case "":
 		k.Set("train.recompute", "none", "ACG")
 	case "selective":
