@@ -9,7 +9,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// mostTurns limits how often loops and branches of a script are gone through, and mostCalls how often functions are called.
+// mostTurns limits how often loops and branches of a script are gone through, and mostCalls how often functions are
+// called.
 const (
 	mostTurns = 2000
 	mostCalls = 10_000
@@ -215,6 +216,9 @@ func commands(n syntax.Node) (found bool) {
 // starts reports whether a piece of a script may start a training.
 func starts(n syntax.Node) bool { return strings.Contains(printed(n), "--") }
 
+// assigning are commands that may set variables.
+var assigning = []string{"shift", "eval", "set", "source", "."}
+
 // assigns reports whether a piece of a script sets a variable.
 func assigns(n syntax.Node) (found bool) {
 	syntax.Walk(n, func(n syntax.Node) bool {
@@ -222,7 +226,7 @@ func assigns(n syntax.Node) (found bool) {
 		case *syntax.Assign, *syntax.ArithmCmd, *syntax.LetClause:
 			found = true
 		case *syntax.CallExpr:
-			found = found || len(n.Args) > 0 && slices.Contains([]string{"shift", "eval", "set", "source", "."}, n.Args[0].Lit())
+			found = found || len(n.Args) > 0 && slices.Contains(assigning, n.Args[0].Lit())
 		}
 		return !found
 	})

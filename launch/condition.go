@@ -88,6 +88,33 @@ func (s *shell) test(x syntax.TestExpr) (holds, known bool) {
 	return false, false
 }
 
+// choose follows the first pattern that fits, and what ;& and ;;& add to it.
+func (s *shell) choose(c *syntax.CaseClause) error {
+	word, err := expand.Literal(s.config(), c.Word)
+	if err != nil {
+		return s.wrong(c, err)
+	}
+	on := false // the item before ended with ;&
+	for _, item := range c.Items {
+		for _, p := range item.Patterns {
+			glob, err := expand.Pattern(s.config(), p)
+			if err != nil {
+				return s.wrong(c, err)
+			}
+			fits, _ := matches(glob, word)
+			on = on || fits
+		}
+		if !on {
+			continue
+		}
+		if err := s.all(item.Stmts); err != nil || item.Op == syntax.Break || s.ended || s.jump != "" {
+			return err
+		}
+		on = item.Op == syntax.Fallthrough
+	}
+	return nil
+}
+
 // matches reports whether a pattern of bash fits a text, if it is one.
 func matches(glob, text string) (fits, known bool) {
 	expression, err := pattern.Regexp(glob, pattern.EntireString)

@@ -274,33 +274,6 @@ func (s *shell) branch(c *syntax.IfClause) error {
 	return nil
 }
 
-// choose follows the first pattern that fits, and what ;& and ;;& add to it.
-func (s *shell) choose(c *syntax.CaseClause) error {
-	word, err := expand.Literal(s.config(), c.Word)
-	if err != nil {
-		return s.wrong(c, err)
-	}
-	on := false // the item before ended with ;&
-	for _, item := range c.Items {
-		for _, p := range item.Patterns {
-			glob, err := expand.Pattern(s.config(), p)
-			if err != nil {
-				return s.wrong(c, err)
-			}
-			fits, _ := matches(glob, word)
-			on = on || fits
-		}
-		if !on {
-			continue
-		}
-		if err := s.all(item.Stmts); err != nil || item.Op == syntax.Break || s.ended || s.jump != "" {
-			return err
-		}
-		on = item.Op == syntax.Fallthrough
-	}
-	return nil
-}
-
 // call follows a command: a function, a file that is read, a string that is a script, or a training.
 func (s *shell) call(c *syntax.CallExpr) error {
 	if len(c.Args) == 0 {
@@ -314,17 +287,7 @@ func (s *shell) call(c *syntax.CallExpr) error {
 		return nil
 	}
 	if body := s.functions[words[0]]; body != nil {
-		if s.depth++; s.depth > deepest {
-			return fmt.Errorf("%s:%d: %s: functions call each other more than %d deep", s.label, c.Pos().Line(),
-				words[0], deepest)
-		}
-		if s.calls++; s.calls > mostCalls {
-			return fmt.Errorf("%s:%d: %s: functions are called more than %d times", s.label, c.Pos().Line(), words[0],
-				mostCalls)
-		}
-		restore := s.positional(words[1:])
-		defer func() { s.depth--; restore() }()
-		return s.function(body)
+		return s.called(c, body, words)
 	}
 	if s.builtin(words) {
 		return nil
@@ -352,6 +315,21 @@ func (s *shell) call(c *syntax.CallExpr) error {
 		s.starts = append(s.starts, words)
 	}
 	return nil
+}
+
+// called runs a function with its arguments.
+func (s *shell) called(c *syntax.CallExpr, body *syntax.Stmt, words []string) error {
+	if s.depth++; s.depth > deepest {
+		return fmt.Errorf("%s:%d: %s: functions call each other more than %d deep", s.label, c.Pos().Line(), words[0],
+			deepest)
+	}
+	if s.calls++; s.calls > mostCalls {
+		return fmt.Errorf("%s:%d: %s: functions are called more than %d times", s.label, c.Pos().Line(), words[0],
+			mostCalls)
+	}
+	restore := s.positional(words[1:])
+	defer func() { s.depth--; restore() }()
+	return s.function(body)
 }
 
 // trains reports whether a command may be a training: it runs a program or a module of Python, or trl.
