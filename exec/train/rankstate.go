@@ -67,27 +67,26 @@ func (m *rankState) addTensors(g *segment, tensors, whole []network.Tensor) {
 			g.at = append(g.at, slices.IndexFunc(whole, func(x network.Tensor) bool { return x.Name == t.Name }))
 			continue
 		}
-		i, ok := m.index[t.Name]
-		if !ok {
-			i = len(m.tensors)
-			m.index[t.Name] = i
-			m.tensors = append(m.tensors, t)
-		}
-		g.at = append(g.at, i)
+		g.at = append(g.at, once(&m.tensors, m.index, t))
 	}
 }
 
 // addFrozen adds the frozen tensors of a segment to those of the rank.
 func (m *rankState) addFrozen(g *segment) {
 	for _, t := range g.any().Frozen() {
-		i, ok := m.frozenIndex[t.Name]
-		if !ok {
-			i = len(m.frozen)
-			m.frozenIndex[t.Name] = i
-			m.frozen = append(m.frozen, t)
-		}
-		g.frozenAt = append(g.frozenAt, i)
+		g.frozenAt = append(g.frozenAt, once(&m.frozen, m.frozenIndex, t))
 	}
+}
+
+// once adds a tensor to a list with an index by names, if it is not there, and returns its place.
+func once(list *[]network.Tensor, index map[string]int, t network.Tensor) int {
+	i, ok := index[t.Name]
+	if !ok {
+		i = len(*list)
+		index[t.Name] = i
+		*list = append(*list, t)
+	}
+	return i
 }
 
 // withFrozen adds the segment's frozen tensors to its others, as passes take them.
