@@ -1,7 +1,7 @@
 #!/bin/bash
 # The flags and values of examples_deepspeed/pretrain_llama2_distributed.sh of microsoft/Megatron-DeepSpeed at f4157be
 # (BSD-3-Clause), in a script of our own.
-SETTINGS=./tmp/deepspeed.json
+SETTINGS=deepspeed.json
 ZERO=0
 recompute="false"
 cat <<END > $SETTINGS
