@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,7 +17,6 @@ import (
 	"psim/export"
 	"psim/internal/files"
 	"psim/internal/units"
-	"psim/launch"
 	"psim/reports"
 	"psim/results"
 )
@@ -329,56 +327,4 @@ func completeExport(cmd *cobra.Command, args []string, text string) ([]string, c
 		return exportFormats, cobra.ShellCompDirectiveNoFileComp
 	}
 	return completeConfig(cmd, args[1:], text)
-}
-
-// emitFormats are what the better plan is written as.
-var emitFormats = []string{"megatron", "accelerate", "deepspeed"}
-
-// checkPatch refuses, before any plan is looked for, a format that is not of the files, and a patch of several files
-// that cannot be written.
-func (f *explainFlags) checkPatch() error {
-	trainer := f.program == "trainer"
-	switch {
-	case f.emit == "":
-		return nil
-	case trainer && f.emit == "megatron", f.program == "deepspeed" && f.emit != "deepspeed",
-		f.program == "megatron" && f.emit != "megatron":
-		return fmt.Errorf("--emit %s: %s is not of that program; --emit %s writes it", f.emit, f.inputs[0].Label,
-			map[string]string{"trainer": "accelerate", "deepspeed": "deepspeed", "megatron": "megatron"}[f.program])
-	case !trainer && f.emit == "accelerate":
-		return errors.New("--emit accelerate: changes files of transformers' Trainer, and none is named; psim export " +
-			"accelerate writes them from a CONFIG")
-	case slices.ContainsFunc(f.inputs, func(i launch.Input) bool { return files.Same(i.Label, f.out) }):
-		return fmt.Errorf("--out %s: is one of the inputs; name another file", f.out)
-	case f.out == "-" || len(launch.WithoutLogs(f.inputs)) < 2:
-		return nil
-	}
-	if err := patchable(f.inputs); err != nil {
-		return err
-	}
-	patch := f.emitted()
-	if !strings.HasSuffix(patch.path, patchEnding) {
-		patch.path += patchEnding
-	}
-	return patch.check()
-}
-
-// patchEnding is that of the file to which a patch of several files goes.
-const patchEnding = ".patch"
-
-// export writes the better plan in the format of --emit, where no file of the user's has been changed.
-func (f *explainFlags) export(ctx context.Context, w io.Writer, c *configs.Config, unpatched string) (err error) {
-	switch f.emit {
-	case "megatron":
-		_, err = export.WriteMegatron(ctx, w, c)
-	case "deepspeed":
-		if f.program != "trainer" {
-			_, err = export.WriteDeepSpeed(ctx, w, c)
-			break
-		}
-		fallthrough
-	default:
-		err = failed(fmt.Errorf("--emit %s: the files are not changed: %s", f.emit, unpatched))
-	}
-	return err
 }

@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,15 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	lib "psim"
-	"psim/advise"
-	"psim/configs"
-	"psim/export"
 	"psim/internal/files"
 	"psim/internal/interrupt"
-	"psim/launch"
 	"psim/reports/trace"
-	"psim/results/judged"
 )
 
 // A namedFile is the one file that a flag asks for. It replaces only a file that the same command wrote.
@@ -100,52 +92,4 @@ func pictureFormat(path string) string {
 func pictureEndings() string {
 	formats := trace.Formats()
 	return "." + strings.Join(formats[:len(formats)-1], ", .") + " or ." + formats[len(formats)-1]
-}
-
-// patchable refuses files that patch(1) does not change.
-func patchable(list []launch.Input) error {
-	for _, i := range launch.WithoutLogs(list) {
-		at, err := os.Lstat(i.Label)
-		switch {
-		case !filepath.IsLocal(i.Label):
-			return fmt.Errorf("--emit: %s: patch(1) changes only files of the folder that it runs in; run psim there",
-				visible(i.Label))
-		case strings.ContainsAny(i.Label, "\t\n\r\""):
-			return fmt.Errorf("--emit: %s: patch(1) does not read such a name; rename the file", visible(i.Label))
-		case err == nil && at.Mode()&os.ModeSymlink != 0:
-			return fmt.Errorf("--emit: %s: is a symbolic link, which patch(1) does not change; name the file itself",
-				visible(i.Label))
-		}
-	}
-	return nil
-}
-
-// cutAsBefore finds the fastest of plans that are cut as the script cuts, where err says that the script cannot say how
-// the fastest of all is cut; nil otherwise.
-func (f *explainFlags) cutAsBefore(
-	ctx context.Context, p *lib.Prediction, held *judged.Judgment, err error,
-) *configs.Config {
-	const cut = "schedule.partition"
-	var unsayable *configs.Error
-	if !errors.As(err, &unsayable) || unsayable.Key != cut {
-		return nil
-	}
-	only := map[string][]string{cut: nil}
-	maps.Copy(only, f.only)
-	c, failed := advise.Better(ctx, p, held, only)
-	if failed != nil {
-		return nil
-	}
-	return c
-}
-
-// patch changes the user's files, if there are some, so that they start the second plan.
-func (f *explainFlags) patch(ctx context.Context, plans [2]*configs.Config) (*launch.Patch, error) {
-	switch f.program {
-	case "megatron":
-		return export.PatchMegatron(ctx, plans, f.inputs, f.options())
-	case "trainer", "deepspeed":
-		return export.PatchTrainer(ctx, plans, f.inputs, f.options())
-	}
-	return nil, launch.ErrNoScript
 }
