@@ -199,9 +199,9 @@ megatron: ## read the functional tests of Megatron-LM (fetched to MEGATRON, some
 
 ROUND ?= 5.1
 MLPERF ?= $(or $(TMPDIR),/tmp)/psim-mlperf-training-$(ROUND)
-mlperf: ## read the configurations and logs of language models in MLPerf Training ROUND (fetched to MLPERF, some GB) and print what is refused
+mlperf: ## read configurations and logs of language models in MLPerf Training ROUND (fetched to MLPERF, some GB), of the submitters that psim is developed with, and print what is refused
 	[ -d $(MLPERF) ] || git clone -q --depth 1 https://github.com/mlcommons/training_results_v$(ROUND) $(MLPERF)
-	PSIM_MLPERF=$(MLPERF) $(GO) test ./launch -run TestSubmissions -count 1 -v
+	PSIM_MLPERF_ROUND=$(ROUND) PSIM_MLPERF=$(MLPERF) $(GO) test ./launch -run TestSubmissions -count 1 -v
 
 bench-pytorch: ## psim's kernels on the Go backend and XLA (make xla-plugin) beside PyTorch's (make peers-python) on one core: docs/pytorch.md; takes ten minutes
 	$(GO) build -o "$${TMPDIR:-/tmp}/psim-pytorch" ./tools/pytorch
